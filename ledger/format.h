@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The bytes of a ledger file: what the traced process writes into a shared mapping and
+ * what every reader may rely on. docs/ledger-format.md is the same in prose. Owns layout
+ * and meaning, nothing else; must not include anything of interpose/ or report/.
+ *
+ * Bump LEDGER_VERSION for any change that an older reader would misread, and
+ * LEDGER_READER_MIN with it. New chunk types and new fields in reserved space need no
+ * bump: a reader skips chunk types that it does not know and ignores reserved bytes.
+ *
+ * The file is a row of chunks of LEDGER_CHUNK bytes. Chunk 0 holds the header; every
+ * other chunk begins with struct ledger_chunk and holds records of one type. Nothing
+ * ever moves. References between records are file offsets divided by 8 ("ref", 32 bits,
+ * 0 = none), so a file may be up to 32 GiB. All numbers are in the byte order of the
+ * machine that wrote them (LEDGER_BYTE_ORDER tells).
+ *
+ * Consistency: a record is written whole before it is published (release store of its
+ * state, of the chunk's `used`, or of the header's `chunks`); a reader loads those with
+ * acquire and may look at any moment, also at a file whose writer died half-way.
+ */
+#ifndef GPULEAK_LEDGER_FORMAT_H
+#define GPULEAK_LEDGER_FORMAT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define LEDGER_MAGIC "GPULEAK\n"
+#define LEDGER_VERSION 1u
+#define LEDGER_READER_MIN 1u /* oldest reader version that understands what we write */
+#define LEDGER_BYTE_ORDER 0x01020304u
+#define LEDGER_CHUNK 65536u
+#define LEDGER_CHUNKS_MAX (1u << 19) /* 32 GiB: what a 32-bit ref reaches */
+#define LEDGER_FRAMES_MAX 256u
+#define LEDGER_STRING_MAX 4096u /* longer ones are cut when written */
+#define LEDGER_BUILD_ID_MAX 32u
+#define LEDGER_REF_UNIT 8u
+
+/* How the process ended, as it said itself. A ledger that still says RUNNING while its
+ * process is gone was killed: by what, only a parent knows. */
+enum ledger_ended {
+	LEDGER_RUNNING = 0,
+	LEDGER_EXIT = 1,  /* exit(), return from main, quick_exit() */
+	LEDGER__EXIT = 2, /* _exit(), _Exit() */
+	LEDGER_EXEC = 3,  /* replaced itself by exec */
+};
+
+/* What could not be recorded. Counters in the header, so that they can be counted when
+ * there is no room for anything else. X(NAME, text that follows the number in a report) */
+#define LEDGER_TROUBLES(X)                                                                  \
+	X(UNRECORDED_BLOCKS, "allocations were not recorded: the ledger could not grow")    \
+	X(UNRECORDED_BYTES, "bytes of allocations were not recorded: the ledger could not grow") \
+	X(UNRECORDED_STACKS, "stacks were not recorded: the ledger could not grow")         \
+	X(UNRECORDED_ERRORS, "errors were counted but not itemized: the error table is full") \
+	X(NO_UNWINDER, "libunwind.so.8 could not be loaded: no stacks")                     \
+	X(REENTERED, "calls arrived inside gpuleak itself (signal handler) and were not recorded") \
+	X(STALE_BLOCKS, "blocks ended by a call that gpuleak did not see: their address was handed out again") \
+	X(UNKNOWN_FREES, "frees succeeded on memory whose allocation gpuleak did not see")  \
+	X(REFUSED_FREES, "frees of live blocks failed in the driver for reasons of its own") \
+	X(MEMORY_ONLY, "the ledger file could not be created: recorded in memory only")
+
+enum ledger_trouble {
+#define X(name, text) LEDGER_TROUBLE_##name,
+	LEDGER_TROUBLES(X)
+#undef X
+	LEDGER_TROUBLE_COUNT
+};
+#define LEDGER_TROUBLE_SLOTS 32
+
+/* Chunk 0. Fields up to `chunks` are written before the file gets its name. */
+struct ledger_header {
+	char magic[8];
+	uint32_t version;
+	uint32_t reader_min;
+	uint32_t byte_order;
+	uint32_t chunk_bytes; /* LEDGER_CHUNK */
+	uint32_t header_bytes;
+	uint32_t stack_depth; /* GPULEAK_STACK_DEPTH in force */
+	int32_t pid;
+	int32_t ppid;
+	uint64_t start_ticks;   /* field 22 of /proc/PID/stat: with pid it names the process for good */
+	uint64_t start_real_ns; /* CLOCK_REALTIME of the first GPU call */
+	uint64_t start_mono_ns; /* CLOCK_MONOTONIC of the same moment: what times below count from */
+	uint32_t host;          /* refs to strings */
+	uint32_t exe;           /* absolute path of the program */
+	uint32_t cwd;
+	uint32_t command;       /* ref to a string of the arguments, each ended by NUL */
+
+	uint32_t chunks;        /* chunks in use, this one included; release/acquire */
+	uint32_t ended;         /* enum ledger_ended */
+	int32_t status;         /* exit status; meaningful when ended is EXIT or _EXIT */
+	uint32_t first_call;    /* 1: the process made a GPU call (always 1 in this version) */
+	uint64_t end_mono_ns;
+	uint64_t peak_bytes;    /* most bytes live at one moment */
+	uint64_t peak_mono_ns;
+	uint64_t errors;        /* error records plus UNRECORDED_ERRORS */
+	uint64_t trouble[LEDGER_TROUBLE_SLOTS];
+	uint32_t reserved[16];
+};
+
+enum ledger_chunk_type {
+	LEDGER_CHUNK_BLOCKS = 1,
+	LEDGER_CHUNK_ROWS = 2,
+	LEDGER_CHUNK_STACKS = 3,
+	LEDGER_CHUNK_STRINGS = 4,
+	LEDGER_CHUNK_MODULES = 5,
+	LEDGER_CHUNK_ERRORS = 6,
+	LEDGER_CHUNK_TIMELINE = 7,
+};
+
+/* Start of every chunk but the first. Records follow it at offset 64. `used` is the
+ * number of bytes after the chunk's start that hold published data (64 = empty); for
+ * BLOCKS it covers the whole table and each block's state says whether it counts. */
+struct ledger_chunk {
+	uint32_t type;
+	uint32_t used; /* release/acquire */
+	uint32_t reserved[14];
+};
+
+/* One live block; 64 bytes, one cache line. */
+enum ledger_block_state {
+	LEDGER_BLOCK_UNUSED = 0,
+	LEDGER_BLOCK_LIVE = 1,
+	LEDGER_BLOCK_FREEING = 2, /* the driver is at it: counts as live if the process ended here */
+};
+#define LEDGER_BLOCK_STATE(word) ((word) & 0xffu)
+/* A reader copies the block and takes the copy only if `state` did not change meanwhile:
+ * its upper 24 bits count the uses of the slot. */
+struct ledger_block {
+	uint32_t state;      /* use count << 8 | enum ledger_block_state; release/acquire */
+	uint32_t row;        /* ref to the struct ledger_row that says who, what, where */
+	uint64_t address;    /* device address, or the handle */
+	uint64_t bytes;
+	uint64_t context;    /* the driver's context handle, 0 = unknown */
+	uint64_t time_ns;    /* since start_mono_ns, resolution of the coarse clock (1-4 ms) */
+	uint32_t references; /* reference count of a handle; 1 for plain memory */
+	uint32_t thread;     /* kernel thread id of the allocating thread, 0 = not recorded */
+	uint64_t parent;     /* address of the block that this one is part of (sub-buffer), 0 = none */
+	uint64_t reserved;
+};
+
+/* Counters of one (stack, api, kind, device); 64 bytes. Several rows may have the same
+ * key (threads count apart): readers add them up. allocs and bytes only ever grow.
+ * What was freed is allocs - with_context - late - unseen - the live blocks of this row. */
+struct ledger_row {
+	uint32_t stack;  /* ref to a struct ledger_stack, 0 = none recorded */
+	uint32_t api;    /* ref to a string: the call's name */
+	uint32_t kind;   /* ref to a string: DESIGN's kinds */
+	int32_t device;  /* ordinal; -1 unknown */
+	uint64_t allocs;
+	uint64_t bytes;
+	uint64_t with_context;       /* blocks that ended with their context */
+	uint64_t with_context_bytes;
+	uint64_t late;               /* blocks freed after the driver had shut down or their context had died of an error */
+	uint64_t unseen;             /* blocks that ended by a call gpuleak did not see */
+};
+
+/* A call stack, innermost return address first; 8-byte aligned, one after the other. */
+#define LEDGER_STACK_CUT 1u /* deeper than stack_depth: outer frames are missing */
+struct ledger_stack {
+	uint32_t hash;
+	uint16_t frames;
+	uint16_t flags;
+	uint32_t epoch; /* of the module map, see below */
+	uint32_t reserved;
+	uint64_t pc[];
+};
+
+/* UTF-8 by intention, any bytes in fact. Rounded up to 8 bytes. Not NUL-terminated by contract. */
+struct ledger_string {
+	uint32_t length;
+	char bytes[];
+};
+
+/* A module that was mapped at some time. A pc of a stack belongs to the module whose
+ * range holds it and whose epoch is the largest not above the stack's. */
+#define LEDGER_MODULE_UNLOADED 1u
+struct ledger_module {
+	uint64_t start; /* lowest and one past the highest address of its segments */
+	uint64_t end;
+	uint64_t bias;  /* address in memory minus address in the file's symbol table */
+	uint32_t path;  /* ref to a string */
+	uint32_t epoch;
+	uint32_t flags;
+	uint32_t build_id_bytes;
+	uint8_t build_id[LEDGER_BUILD_ID_MAX];
+	uint64_t reserved[2];
+};
+
+/* A free that should not have been. Refs are 0 where nothing is known. */
+struct ledger_event { /* one past call */
+	uint32_t api;
+	uint32_t stack;
+	uint64_t time_ns;
+};
+struct ledger_error {
+	uint32_t type;    /* ref to a string: DESIGN's error types */
+	uint32_t api;     /* the wrong call */
+	uint32_t stack;
+	int32_t result;   /* what the driver answered (0 = success) */
+	uint64_t address; /* as passed */
+	uint64_t time_ns;
+	uint64_t block_address; /* of the block that `allocated` tells of */
+	uint64_t block_bytes;
+	struct ledger_event allocated; /* the block that was freed wrongly: made here ... */
+	struct ledger_event freed;     /* ... and first freed here */
+	/* The block that had the same address before that one: when `freed` frees it a second
+	 * time, the driver takes the next owner's block and calls it a success. */
+	struct ledger_event earlier_allocated;
+	struct ledger_event earlier_freed;
+	uint64_t earlier_bytes;
+	uint32_t kind;    /* ref to a string, of the block */
+	int32_t device;
+	uint64_t reserved[2];
+};
+
+/* Live bytes over time, at most one chunk of them: when it is full every second sample
+ * goes and the interval doubles. */
+struct ledger_sample {
+	uint64_t time_ns;
+	uint64_t live_bytes;
+};
+#define LEDGER_SAMPLES_MAX ((LEDGER_CHUNK - 64u) / sizeof(struct ledger_sample))
+
+_Static_assert(sizeof(struct ledger_chunk) == 64, "records start at 64");
+_Static_assert(sizeof(struct ledger_block) == 64, "one cache line");
+_Static_assert(sizeof(struct ledger_row) == 64, "one cache line");
+_Static_assert(sizeof(struct ledger_module) == 88, "layout is fixed");
+_Static_assert(sizeof(struct ledger_error) == 144, "layout is fixed");
+_Static_assert(sizeof(struct ledger_header) < LEDGER_CHUNK, "header fits its chunk");
+
+#endif

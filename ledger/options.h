@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Turns options.def into a struct, defaults and a parser that both halves use: the
+ * library on GPULEAK_* variables, the command on flags. No allocation, no stdio, no
+ * getenv: callers bring the text. Strings are borrowed from the caller.
+ */
+#ifndef GPULEAK_LEDGER_OPTIONS_H
+#define GPULEAK_LEDGER_OPTIONS_H
+
+#include <stddef.h>
+
+enum option_format { OPTION_FORMAT_TEXT, OPTION_FORMAT_JSON };
+
+#define OPTION_C_PATTERN const char *
+#define OPTION_C_PATH const char *
+#define OPTION_C_FORMAT int
+#define OPTION_C_NUMBER long long
+#define OPTION_C_SIZE long long
+
+struct options {
+#define OPTION(name, flag, member, type, default_, minimum, maximum, what) OPTION_C_##type member;
+#include "options.def"
+#undef OPTION
+};
+
+enum option_id {
+#define OPTION(name, flag, member, type, default_, minimum, maximum, what) OPTION_##name,
+#include "options.def"
+#undef OPTION
+	OPTION_COUNT
+};
+
+enum option_type { OPTION_PATTERN, OPTION_PATH, OPTION_FORMAT_, OPTION_NUMBER, OPTION_SIZE };
+
+struct option_row {
+	const char *name; /* "REPORT": the variable is GPULEAK_REPORT */
+	const char *flag; /* "report": the flag is --report */
+	enum option_type type;
+	const char *default_text;
+	long long minimum, maximum;
+	const char *what;
+};
+extern const struct option_row option_rows[OPTION_COUNT];
+
+void options_defaults(struct options *ret);
+
+/* Parses TEXT for option ID into *OPTIONS. 0, or -EINVAL with *OPTIONS untouched. */
+int option_set(struct options *options, enum option_id id, const char *text);
+
+/* What a good value looks like, for the one line that says a value was bad. */
+const char *option_expects(enum option_id id);
+
+/* The row of a variable's name after GPULEAK_ (NAME_LENGTH bytes), or -1. */
+int option_find(const char *name, size_t name_length);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Where ledgers lie when nobody says otherwise: a directory of the user's own, mode
+ * 0700, not a link. Both halves ask here, so that what the library leaves behind is
+ * found by the command. No allocation, no stdio.
+ */
+#ifndef GPULEAK_LEDGER_PLACE_H
+#define GPULEAK_LEDGER_PLACE_H
+
+#include <stddef.h>
+
+#define PLACE_CANDIDATES 3
+/* Candidate number I (0 ..), best first, e.g. /dev/shm/gpuleak-1000, into RET:
+ * $XDG_RUNTIME_DIR/gpuleak, /dev/shm/gpuleak-UID, /tmp/gpuleak-UID. VARIABLE is getenv or
+ * the like. 0, or -ENOENT where this candidate does not exist here. */
+int place_candidate(int i, const char *(*variable)(const char *name), char *ret, size_t size);
+
+/* Makes PATH a directory that is ours: mode 0700, owned by this user, no link. 0 or -errno. */
+int place_make(const char *path);
+/* The same check without making it. */
+int place_check(const char *path);
+
+/* The base name of a ledger in such a directory: PID-STARTTICKS.gpuleak */
+int place_name(int pid, unsigned long long start_ticks, char *ret, size_t size);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reads a ledger that lies in memory: bounds-checked views, nothing else. Believes
+ * nothing in the bytes. No allocation, no stdio, no locks: the plain report inside a
+ * traced process uses it too, and the fuzzer lives on it. Getting the bytes of a file
+ * into memory is report/load.c's.
+ */
+#ifndef GPULEAK_LEDGER_READER_H
+#define GPULEAK_LEDGER_READER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "format.h"
+
+struct ledger_view {
+	const uint8_t *base; /* borrowed, 8-byte aligned */
+	size_t bytes;
+	uint32_t chunks;     /* whole chunks that are there: min(header's, what BYTES holds) */
+	int cut;             /* 1: the header speaks of more chunks than there are bytes */
+};
+
+/* Why a ledger can't be read; ledger_why() says it in words ("is not a gpuleak ledger"). */
+enum ledger_why {
+	LEDGER_OK = 0,
+	LEDGER_FOREIGN,   /* no magic */
+	LEDGER_SHORT,     /* not even a whole header */
+	LEDGER_NEWER,     /* reader_min above ours */
+	LEDGER_ORDER,     /* written on a machine of another byte order */
+	LEDGER_BROKEN,    /* a header field can't be */
+};
+const char *ledger_why(enum ledger_why why);
+
+/* Looks at BYTES bytes at BASE. On LEDGER_OK fills *RET, which then stays valid as long as
+ * the bytes do; otherwise leaves it alone. */
+enum ledger_why ledger_view(const void *base, size_t bytes, struct ledger_view *ret);
+
+const struct ledger_header *ledger_header(const struct ledger_view *view);
+
+/* The chunk of that number (1 .. chunks-1), or NULL when its `used` can't be. */
+const struct ledger_chunk *ledger_chunk(const struct ledger_view *view, uint32_t number);
+
+/* Walks all records of one fixed-size type in file order. Start with a zeroed walk;
+ * returns NULL at the end. Records are SIZE bytes each (sizeof of the struct). */
+struct ledger_walk {
+	uint32_t chunk;
+	uint32_t offset;
+};
+const void *ledger_next(const struct ledger_view *view, struct ledger_walk *walk,
+			enum ledger_chunk_type type, size_t size);
+
+/* What a ref points to, or NULL when it is 0, out of bounds, misaligned or not inside the
+ * published part of a chunk of the right type. */
+const struct ledger_row *ledger_row(const struct ledger_view *view, uint32_t ref);
+const struct ledger_stack *ledger_stack(const struct ledger_view *view, uint32_t ref);
+/* A string's bytes with their length in *RET_LENGTH; NULL as above. */
+const char *ledger_string(const struct ledger_view *view, uint32_t ref, uint32_t *ret_length);
+
+#endif
