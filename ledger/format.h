@@ -56,6 +56,7 @@ enum ledger_ended {
 	X(STALE_BLOCKS, "blocks ended by a call that gpuleak did not see: their address was handed out again") \
 	X(UNKNOWN_FREES, "frees succeeded on memory whose allocation gpuleak did not see")  \
 	X(REFUSED_FREES, "frees of live blocks failed in the driver for reasons of its own") \
+	X(UNKNOWN_VARIANTS, "driver functions of a version that gpuleak does not know were handed out: calls of them are not seen") \
 	X(MEMORY_ONLY, "the ledger file could not be created: recorded in memory only")
 
 enum ledger_trouble {

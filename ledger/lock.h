@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A lock of one word for use inside a foreign process: no pthread state, no allocation,
+ * all zero is unlocked, no system call unless somebody waits. Never held across a call
+ * into the driver, the loader or the application.
+ */
+#ifndef GPULEAK_LEDGER_LOCK_H
+#define GPULEAK_LEDGER_LOCK_H
+
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct lock {
+	_Atomic uint32_t word; /* 0 free, 1 held, 2 held and waited for */
+};
+
+static inline int lock_try(struct lock *lock)
+{
+	uint32_t expected = 0;
+
+	return atomic_compare_exchange_strong_explicit(&lock->word, &expected, 1,
+						       memory_order_acquire, memory_order_relaxed);
+}
+
+static inline void lock_take(struct lock *lock)
+{
+	uint32_t seen = 0;
+
+	if (lock_try(lock))
+		return;
+	for (int spin = 0; spin < 100; spin++) {
+#if defined(__x86_64__)
+		__builtin_ia32_pause();
+#endif
+		if (atomic_load_explicit(&lock->word, memory_order_relaxed) == 0 && lock_try(lock))
+			return;
+	}
+	while ((seen = atomic_exchange_explicit(&lock->word, 2, memory_order_acquire)) != 0)
+		syscall(SYS_futex, &lock->word, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
+}
+
+static inline void lock_give(struct lock *lock)
+{
+	if (atomic_exchange_explicit(&lock->word, 0, memory_order_release) == 2)
+		syscall(SYS_futex, &lock->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+#endif

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Parses option values. Owns what a good value is; must not print, allocate or read the
+ * environment: both halves call it, one of them inside somebody else's process.
+ */
+#include "options.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#define OPTION_TYPE_PATTERN OPTION_PATTERN
+#define OPTION_TYPE_PATH OPTION_PATH
+#define OPTION_TYPE_FORMAT OPTION_FORMAT_
+#define OPTION_TYPE_NUMBER OPTION_NUMBER
+#define OPTION_TYPE_SIZE OPTION_SIZE
+
+const struct option_row option_rows[OPTION_COUNT] = {
+#define OPTION(name, flag, member, type, default_, minimum, maximum, what) \
+	{ #name, flag, OPTION_TYPE_##type, default_, minimum, maximum, what },
+#include "options.def"
+#undef OPTION
+};
+
+static int parse_whole(const char *text, const char **ret_end, long long *ret)
+{
+	long long value = 0;
+	const char *p = text;
+
+	for (; *p >= '0' && *p <= '9'; p++) {
+		if (__builtin_mul_overflow(value, 10, &value) ||
+		    __builtin_add_overflow(value, *p - '0', &value))
+			return -EINVAL;
+	}
+	if (p == text)
+		return -EINVAL;
+	*ret_end = p;
+	*ret = value;
+	return 0;
+}
+
+static int parse_size(const char *text, long long *ret)
+{
+	static const struct { const char *suffix; int shift; } units[] = {
+		{ "", 0 },     { "B", 0 },    { "K", 10 },   { "KiB", 10 }, { "M", 20 },
+		{ "MiB", 20 }, { "G", 30 },   { "GiB", 30 }, { "T", 40 },   { "TiB", 40 },
+	};
+	const char *suffix;
+	long long value;
+
+	if (parse_whole(text, &suffix, &value) < 0)
+		return -EINVAL;
+	while (*suffix == ' ')
+		suffix++;
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		if (strcmp(suffix, units[i].suffix) != 0)
+			continue;
+		if (value > LLONG_MAX >> units[i].shift)
+			return -EINVAL;
+		*ret = value << units[i].shift;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+static int parse_format(const char *text, int *ret)
+{
+	if (strcmp(text, "text") == 0)
+		*ret = OPTION_FORMAT_TEXT;
+	else if (strcmp(text, "json") == 0)
+		*ret = OPTION_FORMAT_JSON;
+	else
+		return -EINVAL;
+	return 0;
+}
+
+static int set_number(const struct option_row *row, const char *text, long long *ret)
+{
+	const char *end;
+	long long value;
+
+	if (parse_whole(text, &end, &value) < 0 || *end || value < row->minimum ||
+	    value > row->maximum)
+		return -EINVAL;
+	*ret = value;
+	return 0;
+}
+
+static int set_text(const char *text, const char **ret)
+{
+	*ret = text;
+	return 0;
+}
+
+#define SET_PATTERN(id, text, member) set_text(text, member)
+#define SET_PATH(id, text, member) set_text(text, member)
+#define SET_FORMAT(id, text, member) parse_format(text, member)
+#define SET_NUMBER(id, text, member) set_number(&option_rows[id], text, member)
+#define SET_SIZE(id, text, member) parse_size(text, member)
+
+int option_set(struct options *options, enum option_id id, const char *text)
+{
+	switch (id) {
+#define OPTION(name, flag, member, type, default_, minimum, maximum, what) \
+	case OPTION_##name:                                                \
+		return SET_##type(id, text, &options->member);
+#include "options.def"
+#undef OPTION
+	case OPTION_COUNT:
+		break;
+	}
+	return -EINVAL;
+}
+
+void options_defaults(struct options *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	for (int id = 0; id < OPTION_COUNT; id++)
+		option_set(ret, id, option_rows[id].default_text);
+}
+
+const char *option_expects(enum option_id id)
+{
+	switch (option_rows[id].type) {
+	case OPTION_PATTERN:
+	case OPTION_PATH:
+		return "a path";
+	case OPTION_FORMAT_:
+		return "text or json";
+	case OPTION_NUMBER:
+		return id == OPTION_EXITCODE ? "a whole number from 0 to 255"
+					     : "a whole number from 0 to 256";
+	case OPTION_SIZE:
+		return "a size such as 4096, 64KiB or 1GiB";
+	}
+	return "";
+}
+
+int option_find(const char *name, size_t name_length)
+{
+	for (int id = 0; id < OPTION_COUNT; id++)
+		if (strlen(option_rows[id].name) == name_length &&
+		    memcmp(option_rows[id].name, name, name_length) == 0)
+			return id;
+	return -1;
+}

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Grows the ledger file and places records in it. Owns file creation, growth and
+ * publication order; must not know what is traced, and must never raise a signal in the
+ * application: the file limit is asked before the file grows, and only allocated pages
+ * are mapped.
+ */
+#include "writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define GROW_CHUNKS_MIN 8u  /* 512 KiB: what a small program needs in all */
+#define GROW_CHUNKS_MAX 64u /* 4 MiB: keeps one growth near a millisecond */
+#define SAMPLE_EVERY_NS_MIN 10000000u
+
+static int reserve(struct ledger_writer *writer)
+{
+	static const size_t sizes[] = { (size_t)4 << 30, (size_t)256 << 20, (size_t)16 << 20 };
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		void *base = mmap(NULL, sizes[i], PROT_NONE,
+				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+		if (base == MAP_FAILED)
+			continue; /* a limit on address space: take less */
+		writer->base = base;
+		writer->reserved_bytes = sizes[i];
+		return 0;
+	}
+	return -ENOMEM;
+}
+
+/* Growing past RLIMIT_FSIZE would send SIGXFSZ to the application. */
+static int within_file_limit(size_t bytes)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_FSIZE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY ||
+	       bytes <= limit.rlim_cur;
+}
+
+static int allocate(int fd, off_t from, off_t bytes)
+{
+	static const char zeros[4096];
+
+	if (fallocate(fd, 0, from, bytes) == 0)
+		return 0;
+	if (errno != EOPNOTSUPP && errno != ENOSYS)
+		return -errno;
+	for (off_t at = from; at < from + bytes; at += (off_t)sizeof(zeros))
+		if (pwrite(fd, zeros, sizeof(zeros), at) != (ssize_t)sizeof(zeros))
+			return errno ? -errno : -ENOSPC;
+	return 0;
+}
+
+static int map_more(struct ledger_writer *writer, int fd, size_t bytes)
+{
+	uint8_t *at = writer->base + writer->mapped_bytes;
+	int flags = MAP_FIXED | (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED | MAP_POPULATE);
+
+	if (mmap(at, bytes, PROT_READ | PROT_WRITE, flags, fd,
+		 fd < 0 ? 0 : (off_t)writer->mapped_bytes) == MAP_FAILED)
+		return -errno;
+	/* A forked child records for itself and must never reach its parent's ledger. */
+	madvise(at, bytes, MADV_DONTFORK);
+	madvise(at, bytes, MADV_DONTDUMP);
+	writer->mapped_bytes += bytes;
+	return 0;
+}
+
+static int grow_from(struct ledger_writer *writer, int fd, size_t bytes)
+{
+	int r;
+
+	if (!within_file_limit(writer->mapped_bytes + bytes))
+		return -EFBIG;
+	r = allocate(fd, (off_t)writer->mapped_bytes, (off_t)bytes);
+	return r < 0 ? r : map_more(writer, fd, bytes);
+}
+
+/* The file is opened anew each time, and believed only if it is still the one we made. */
+static int grow_file(struct ledger_writer *writer, size_t bytes)
+{
+	int fd = open(writer->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	struct stat st;
+	int r = -ESTALE;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) == 0 && st.st_dev == writer->device && st.st_ino == writer->inode)
+		r = grow_from(writer, fd, bytes);
+	close(fd);
+	return r;
+}
+
+static int grow(struct ledger_writer *writer)
+{
+	size_t chunks = writer->mapped_bytes / LEDGER_CHUNK;
+	size_t more = chunks / 4;
+	int r;
+
+	if (more < GROW_CHUNKS_MIN)
+		more = GROW_CHUNKS_MIN;
+	if (more > GROW_CHUNKS_MAX)
+		more = GROW_CHUNKS_MAX;
+	for (; more; more /= 2) {
+		if (writer->mapped_bytes + more * LEDGER_CHUNK > writer->reserved_bytes) {
+			r = -ENOMEM;
+			continue;
+		}
+		r = writer->memory_only ? map_more(writer, -1, more * LEDGER_CHUNK)
+					: grow_file(writer, more * LEDGER_CHUNK);
+		if (r == 0)
+			return 0;
+	}
+	writer->grow_errno = -r;
+	return r;
+}
+
+/* A new chunk of TYPE becomes the open one. Called with the lock. */
+static struct ledger_chunk *add_chunk(struct ledger_writer *writer, enum ledger_chunk_type type)
+{
+	uint32_t number = writer->header->chunks;
+	struct ledger_chunk *chunk;
+
+	if (number >= LEDGER_CHUNKS_MAX)
+		return NULL;
+	if ((size_t)(number + 1) * LEDGER_CHUNK > writer->mapped_bytes && grow(writer) < 0)
+		return NULL;
+	chunk = (struct ledger_chunk *)(writer->base + (size_t)number * LEDGER_CHUNK);
+	chunk->type = type;
+	chunk->used = sizeof(*chunk);
+	__atomic_store_n(&writer->header->chunks, number + 1, __ATOMIC_RELEASE);
+	writer->open[type] = chunk;
+	return chunk;
+}
+
+/* Room for BYTES in the open chunk of TYPE, not yet published. Called with the lock. */
+static void *room(struct ledger_writer *writer, enum ledger_chunk_type type, size_t bytes)
+{
+	struct ledger_chunk *chunk = writer->open[type];
+
+	if (!chunk || chunk->used + bytes > LEDGER_CHUNK)
+		chunk = add_chunk(writer, type);
+	return chunk ? (uint8_t *)chunk + chunk->used : NULL;
+}
+
+static uint32_t publish(struct ledger_writer *writer, enum ledger_chunk_type type, void *record,
+			size_t bytes)
+{
+	struct ledger_chunk *chunk = writer->open[type];
+
+	__atomic_store_n(&chunk->used, chunk->used + (uint32_t)bytes, __ATOMIC_RELEASE);
+	return ledger_ref(writer, record);
+}
+
+static uint32_t add_record(struct ledger_writer *writer, enum ledger_chunk_type type,
+			   const void *record, size_t bytes)
+{
+	uint32_t ref = 0;
+	void *at;
+
+	lock_take(&writer->lock);
+	at = room(writer, type, bytes);
+	if (at) {
+		memcpy(at, record, bytes);
+		ref = publish(writer, type, at, bytes);
+	}
+	lock_give(&writer->lock);
+	return ref;
+}
+
+uint32_t ledger_add_row(struct ledger_writer *writer, const struct ledger_row *row)
+{
+	return add_record(writer, LEDGER_CHUNK_ROWS, row, sizeof(*row));
+}
+
+uint32_t ledger_add_module(struct ledger_writer *writer, const struct ledger_module *module)
+{
+	return add_record(writer, LEDGER_CHUNK_MODULES, module, sizeof(*module));
+}
+
+uint32_t ledger_add_error(struct ledger_writer *writer, const struct ledger_error *error)
+{
+	return add_record(writer, LEDGER_CHUNK_ERRORS, error, sizeof(*error));
+}
+
+uint32_t ledger_add_string(struct ledger_writer *writer, const char *bytes, size_t length)
+{
+	struct ledger_string *string;
+	uint32_t ref = 0;
+	size_t size;
+
+	if (length > LEDGER_STRING_MAX)
+		length = LEDGER_STRING_MAX;
+	size = (sizeof(*string) + length + 7) & ~(size_t)7;
+	lock_take(&writer->lock);
+	string = room(writer, LEDGER_CHUNK_STRINGS, size);
+	if (string) {
+		string->length = (uint32_t)length;
+		memcpy(string->bytes, bytes, length);
+		ref = publish(writer, LEDGER_CHUNK_STRINGS, string, size);
+	}
+	lock_give(&writer->lock);
+	return ref;
+}
+
+uint32_t ledger_add_stack(struct ledger_writer *writer, uint32_t hash, const uint64_t *pcs,
+			  unsigned int frames, unsigned int flags, uint32_t epoch)
+{
+	size_t size = sizeof(struct ledger_stack) + frames * sizeof(*pcs);
+	struct ledger_stack *stack;
+	uint32_t ref = 0;
+
+	lock_take(&writer->lock);
+	stack = room(writer, LEDGER_CHUNK_STACKS, size);
+	if (stack) {
+		stack->hash = hash;
+		stack->frames = (uint16_t)frames;
+		stack->flags = (uint16_t)flags;
+		stack->epoch = epoch;
+		memcpy(stack->pc, pcs, frames * sizeof(*pcs));
+		ref = publish(writer, LEDGER_CHUNK_STACKS, stack, size);
+	}
+	lock_give(&writer->lock);
+	return ref;
+}
+
+unsigned int ledger_add_blocks(struct ledger_writer *writer, unsigned int count,
+			       struct ledger_block **ret_first)
+{
+	struct ledger_chunk *chunk;
+	unsigned int left;
+
+	lock_take(&writer->lock);
+	chunk = writer->open[LEDGER_CHUNK_BLOCKS];
+	if (!chunk || chunk->used == LEDGER_CHUNK)
+		chunk = add_chunk(writer, LEDGER_CHUNK_BLOCKS);
+	if (!chunk) {
+		lock_give(&writer->lock);
+		return 0;
+	}
+	left = (unsigned int)((LEDGER_CHUNK - chunk->used) / sizeof(struct ledger_block));
+	if (count > left)
+		count = left;
+	*ret_first = (struct ledger_block *)((uint8_t *)chunk + chunk->used);
+	__atomic_store_n(&chunk->used,
+			 chunk->used + count * (uint32_t)sizeof(struct ledger_block),
+			 __ATOMIC_RELEASE);
+	lock_give(&writer->lock);
+	return count;
+}
+
+/* Every second sample goes, so that the chunk never fills: the interval doubles. */
+static void thin(struct ledger_writer *writer, struct ledger_chunk *chunk)
+{
+	struct ledger_sample *samples = (struct ledger_sample *)(chunk + 1);
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < LEDGER_SAMPLES_MAX; i += 2)
+		samples[kept++] = samples[i];
+	__atomic_store_n(&chunk->used,
+			 (uint32_t)(sizeof(*chunk) + kept * sizeof(struct ledger_sample)),
+			 __ATOMIC_RELEASE);
+	writer->sample_every_ns *= 2;
+}
+
+void ledger_add_sample(struct ledger_writer *writer, uint64_t time_ns, uint64_t live_bytes)
+{
+	struct ledger_sample sample = { time_ns, live_bytes };
+	struct ledger_chunk *chunk;
+	uint8_t *at;
+
+	if (time_ns < atomic_load_explicit(&writer->sample_due_ns, memory_order_relaxed) ||
+	    !lock_try(&writer->timeline_lock))
+		return;
+	lock_take(&writer->lock);
+	chunk = writer->open[LEDGER_CHUNK_TIMELINE];
+	if (!chunk)
+		chunk = add_chunk(writer, LEDGER_CHUNK_TIMELINE);
+	lock_give(&writer->lock);
+	if (chunk) {
+		if (chunk->used + sizeof(sample) > LEDGER_CHUNK)
+			thin(writer, chunk);
+		at = (uint8_t *)chunk + chunk->used;
+		memcpy(at, &sample, sizeof(sample));
+		publish(writer, LEDGER_CHUNK_TIMELINE, at, sizeof(sample));
+		atomic_store_explicit(&writer->sample_due_ns, time_ns + writer->sample_every_ns,
+				      memory_order_relaxed);
+	}
+	lock_give(&writer->timeline_lock);
+}
+
+static void write_header(struct ledger_writer *writer, const struct ledger_header *identity)
+{
+	struct ledger_header *header = writer->header;
+
+	*header = *identity;
+	memcpy(header->magic, LEDGER_MAGIC, sizeof(header->magic));
+	header->version = LEDGER_VERSION;
+	header->reader_min = LEDGER_READER_MIN;
+	header->byte_order = LEDGER_BYTE_ORDER;
+	header->chunk_bytes = LEDGER_CHUNK;
+	header->header_bytes = sizeof(*header);
+	header->chunks = 1;
+}
+
+/* The file gets its name only when its header stands, and never takes another's name. */
+static int name_file(const char *unnamed, const char *path)
+{
+	int r = link(unnamed, path) < 0 ? -errno : 0;
+
+	if (r == -EPERM || r == -EOPNOTSUPP) { /* no hard links here */
+		if (access(path, F_OK) == 0)
+			r = -EEXIST;
+		else
+			return rename(unnamed, path) < 0 ? -errno : 0;
+	}
+	unlink(unnamed);
+	return r;
+}
+
+static int create_file(struct ledger_writer *writer, const char *path,
+		       const struct ledger_header *identity)
+{
+	size_t length = strlen(path);
+	char unnamed[PATH_MAX];
+	struct stat st;
+	int fd, r;
+
+	if (length + 5 > sizeof(unnamed))
+		return -ENAMETOOLONG;
+	memcpy(unnamed, path, length);
+	memcpy(unnamed + length, ".new", 5);
+	unlink(unnamed); /* left by a process of the same id that was killed right here */
+	fd = open(unnamed, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return -errno;
+	r = fstat(fd, &st) < 0 ? -errno : grow_from(writer, fd, GROW_CHUNKS_MIN * LEDGER_CHUNK);
+	close(fd);
+	if (r < 0) {
+		unlink(unnamed);
+		return r;
+	}
+	writer->device = st.st_dev;
+	writer->inode = st.st_ino;
+	memcpy(writer->path, path, length + 1);
+	write_header(writer, identity);
+	return name_file(unnamed, path);
+}
+
+int ledger_writer_create(struct ledger_writer *writer, const char *path,
+			 const struct ledger_header *identity)
+{
+	int r;
+
+	memset(writer, 0, sizeof(*writer));
+	writer->sample_every_ns = SAMPLE_EVERY_NS_MIN;
+	r = reserve(writer);
+	if (r < 0)
+		return r;
+	writer->header = (struct ledger_header *)writer->base;
+	if (path) {
+		r = create_file(writer, path, identity);
+	} else {
+		writer->memory_only = 1;
+		r = map_more(writer, -1, GROW_CHUNKS_MIN * LEDGER_CHUNK);
+		if (r == 0)
+			write_header(writer, identity);
+	}
+	if (r < 0)
+		munmap(writer->base, writer->reserved_bytes);
+	return r;
+}
