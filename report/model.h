@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a report says, before anybody decides how it looks: one struct report_process a
+ * ledger, and the struct report that sums them up. Owns grouping, summing and ordering;
+ * must not read files, print, or judge.
+ */
+#ifndef GPULEAK_REPORT_MODEL_H
+#define GPULEAK_REPORT_MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "frame.h"
+
+struct loaded_ledger;
+struct suppressions;
+struct symbolizer;
+
+/* A call stack, innermost frame first. Equal stacks of one process are one struct. */
+struct report_stack {
+	const struct report_frame *frames;
+	size_t count;
+	int cut; /* outer frames are missing: deeper than GPULEAK_STACK_DEPTH */
+};
+
+/* Live blocks of one (api, kind, device, stack). */
+struct report_leak {
+	const char *api;
+	const char *kind;
+	int device; /* -1 unknown */
+	uint64_t bytes;
+	uint64_t blocks;
+	const struct report_stack *stack; /* never NULL; count 0 = not recorded */
+	const char *pattern;              /* that suppressed it, NULL = nothing did */
+};
+
+/* One past call that an error tells of. */
+struct report_event {
+	const char *api;                  /* NULL: nothing is known of this call */
+	uint64_t bytes;                   /* of the block it allocated; 0 for a free */
+	const struct report_stack *stack; /* never NULL */
+};
+
+struct report_error {
+	const char *type; /* "double-free" ... */
+	const char *api;  /* the wrong call */
+	const char *kind; /* of the block, NULL unknown */
+	int device;
+	int result;       /* what the driver answered */
+	uint64_t address; /* as passed */
+	uint64_t block_address; /* of the block below, 0 unknown */
+	uint64_t block_bytes;
+	const struct report_stack *stack;
+	struct report_event allocated;
+	struct report_event freed;
+	/* The block that had the same address before that one. If it was freed twice, its
+	 * second free is `freed`: that makes `freed` the candidate for the culprit. */
+	struct report_event earlier_allocated;
+	struct report_event earlier_freed;
+};
+
+enum report_ended {
+	REPORT_UNKNOWN, /* gone, and nobody saw how: killed */
+	REPORT_RUNNING,
+	REPORT_EXIT,
+	REPORT__EXIT,
+	REPORT_SIGNAL,
+	REPORT_EXEC,
+};
+
+struct report_summary {
+	uint64_t leaked_bytes; /* what suppressions left */
+	uint64_t leaked_blocks;
+	uint64_t suppressed_bytes;
+	uint64_t suppressed_blocks;
+	uint64_t errors; /* also those that found no room in the ledger */
+	uint64_t allocated_bytes;
+	uint64_t allocated_blocks;
+	uint64_t freed_blocks; /* late ones included */
+	uint64_t peak_bytes;   /* of several processes: the sum of their peaks */
+	uint64_t with_context_blocks;
+	uint64_t with_context_bytes;
+	uint64_t late_blocks; /* of the freed ones: after the driver had shut down */
+};
+
+/* Everything in it is owned by it, except frames: those are the symbolizer's, which must
+ * live longer. Lists are ordered: leaks and suppressed by bytes, largest first, errors in
+ * the order in which they happened. */
+struct report_process {
+	int pid;
+	const char *const *command; /* NULL-terminated; may be empty */
+	size_t command_count;
+	const char *exe; /* NULL unknown */
+	const char *host;
+	const char *program; /* last part of exe or command[0]; "?" if neither is known */
+	const char *ledger;  /* name of the ledger that says all this */
+
+	enum report_ended ended;
+	int status; /* exit status for EXIT and _EXIT, signal number for SIGNAL, else 0 */
+
+	struct report_summary summary;
+	struct report_leak *leaks;
+	size_t leak_count;
+	struct report_leak *suppressed;
+	size_t suppressed_count;
+	struct report_error *errors;
+	size_t error_count;
+
+	/* Sentences: what was not recorded, not readable, or not to be relied on. */
+	const char *const *notes;
+	size_t note_count;
+	/* 1: allocations, frees or errors may be missing, so that "no leaks" is not proven.
+	 * A gate must not pass. The notes say what is missing. */
+	int incomplete;
+
+	struct pool *pool;
+};
+
+/* Builds the model of LEDGER. SUPPRESSIONS may be NULL; what it suppresses is counted in
+ * it. A process that the ledger calls running is looked up in /proc. 0 with *RET to be
+ * destroyed by the caller, or -ENOMEM. */
+int report_process_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,
+			 struct suppressions *suppressions, struct report_process **ret);
+void report_process_destroy(struct report_process *process); /* NULL is fine */
+
+/* For who waited for the process and knows better than its ledger how it ended. */
+void report_process_set_ended(struct report_process *process, enum report_ended ended, int status);
+
+/* The word of DESIGN's JSON: "exit", "_exit", "signal", "exec", "running", "unknown". */
+const char *report_ended_word(enum report_ended ended);
+
+/* The innermost frame that is neither the GPU's runtime nor the C library: whom to ask
+ * about this allocation. The innermost of all if every frame is; NULL for an empty stack. */
+const struct report_frame *report_stack_culprit(const struct report_stack *stack);
+
+struct report {
+	struct report_process **processes;
+	size_t count;
+	struct report_summary summary; /* sums */
+	char **notes; /* about the report as a whole, say a ledger that could not be read */
+	size_t note_count;
+	int incomplete; /* one of the processes is, or a ledger was left out */
+	const struct suppressions *suppressions; /* for the table of what each did; or NULL */
+};
+
+/* A report starts as { 0 }, with suppressions set if there are any. Adding hands PROCESS
+ * over, also on error (then it is destroyed). 0 or -ENOMEM. */
+int report_add_process(struct report *report, struct report_process *process);
+
+/* Copies TEXT, a sentence without a newline, to the notes. 0 or -ENOMEM. */
+int report_add_note(struct report *report, const char *text);
+
+/* Puts processes into an order that does not depend on how they were found: by pid, then
+ * by start. */
+void report_sort(struct report *report);
+
+/* Destroys what was added; the suppressions are the caller's. */
+void report_finish(struct report *report);
+
+#endif
