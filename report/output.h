@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Puts a finished report where the user wants it. Owns files and descriptors, knows
+ * nothing of what is in the text.
+ */
+#ifndef GPULEAK_REPORT_OUTPUT_H
+#define GPULEAK_REPORT_OUTPUT_H
+
+#include <stddef.h>
+
+/* Writes LENGTH bytes of TEXT to WHERE: `stderr`, `none` (nothing is done), or a path
+ * without % sequences. A file appears whole under its name or not at all: it is written
+ * beside it and renamed; a pipe, a terminal or /dev/stdout is written to as it is. A
+ * reader that went away costs an error, never a signal. 0, or -errno with one line in
+ * ERROR (no "gpuleak:" before it). */
+int output_write(const char *where, const char *text, size_t length, char *error,
+		 size_t error_size);
+
+/* The same for an open descriptor; NAME is what errors call it. */
+int output_write_fd(int fd, const char *name, const char *text, size_t length, char *error,
+		    size_t error_size);
+
+#endif
