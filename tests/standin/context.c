@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Contexts: created and primary ones, each thread's stack of them, and their ends.
+ * A context's struct is never freed, so a stale handle can always be asked whether it is
+ * alive; ending one drops its device memory, pinned memory and streams.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "standin.h"
+
+__thread struct standin_thread standin_thread __attribute__((tls_model("initial-exec")));
+
+static pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct CUctx_st *contexts; /* every one that cuCtxCreate ever made */
+static struct CUctx_st primaries[MAX_DEVICES];
+
+static bool known(CUcontext ctx)
+{
+	struct CUctx_st *c;
+
+	if (ctx >= primaries && ctx < primaries + MAX_DEVICES)
+		return true;
+	pthread_mutex_lock(&context_lock);
+	for (c = contexts; c && c != ctx; c = c->next)
+		;
+	pthread_mutex_unlock(&context_lock);
+	return c;
+}
+
+static bool bad_device(CUdevice dev)
+{
+	return dev < 0 || dev >= standin_devices;
+}
+
+static bool push(CUcontext ctx)
+{
+	struct standin_thread *t = &standin_thread;
+
+	if (t->depth == MAX_CONTEXT_STACK)
+		return false;
+	t->below[t->depth++] = t->current;
+	t->current = ctx;
+	return true;
+}
+
+static CUcontext pop(void)
+{
+	struct standin_thread *t = &standin_thread;
+	CUcontext top = t->current;
+
+	t->current = t->depth ? t->below[--t->depth] : NULL;
+	return top;
+}
+
+/* Nothing can be added to the context once alive is 0: the heap looks under its locks. */
+static void drop(CUcontext ctx)
+{
+	heap_drop_context(ctx);
+	host_drop_context(ctx);
+	stream_drop_context(ctx);
+}
+
+static CUresult create(const char *name, CUcontext *pctx, unsigned int flags, CUdevice dev, unsigned int api)
+{
+	CUresult r = gate(name);
+	struct CUctx_st *ctx;
+
+	if (r)
+		return r;
+	if (!pctx)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (bad_device(dev))
+		return ERROR_INVALID_DEVICE;
+	ctx = calloc(1, sizeof(*ctx));
+	if (!ctx)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	ctx->device = dev;
+	ctx->flags = flags;
+	ctx->api_version = api;
+	atomic_store(&ctx->alive, 1);
+	pthread_mutex_lock(&context_lock);
+	ctx->next = contexts;
+	contexts = ctx;
+	pthread_mutex_unlock(&context_lock);
+	if (!push(ctx)) {
+		atomic_store(&ctx->alive, 0);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	*pctx = ctx;
+	return CUDA_SUCCESS;
+}
+
+STANDIN(cuCtxCreate)(CUcontext *pctx, unsigned int flags, CUdevice dev)
+{
+	return create("cuCtxCreate", pctx, flags, dev, 3010);
+}
+
+STANDIN(cuCtxCreate_v2)(CUcontext *pctx, unsigned int flags, CUdevice dev)
+{
+	return create("cuCtxCreate_v2", pctx, flags, dev, 3020);
+}
+
+STANDIN(cuCtxCreate_v3)(CUcontext *pctx, void *params, int count, unsigned int flags, CUdevice dev)
+{
+	(void)params;
+	(void)count;
+	return create("cuCtxCreate_v3", pctx, flags, dev, 3020);
+}
+
+STANDIN(cuCtxCreate_v4)(CUcontext *pctx, void *params, unsigned int flags, CUdevice dev)
+{
+	(void)params;
+	return create("cuCtxCreate_v4", pctx, flags, dev, 3020);
+}
+
+static CUresult destroy(const char *name, CUcontext ctx)
+{
+	CUresult r = gate(name);
+	int alive = 1;
+
+	if (r)
+		return r;
+	if (!ctx)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!known(ctx) || ctx->primary || !atomic_compare_exchange_strong(&ctx->alive, &alive, 0))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	drop(ctx);
+	if (standin_thread.current == ctx)
+		pop();
+	return CUDA_SUCCESS;
+}
+
+STANDIN(cuCtxDestroy)(CUcontext ctx)
+{
+	return logged("cuCtxDestroy", (uintptr_t)ctx, 0, destroy("cuCtxDestroy", ctx));
+}
+
+STANDIN(cuCtxDestroy_v2)(CUcontext ctx)
+{
+	return logged("cuCtxDestroy_v2", (uintptr_t)ctx, 0, destroy("cuCtxDestroy_v2", ctx));
+}
+
+static CUresult push_current(const char *name, CUcontext ctx)
+{
+	CUresult r = gate(name);
+
+	if (r)
+		return r;
+	if (!ctx)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!known(ctx))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return push(ctx) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult pop_current(const char *name, CUcontext *pctx)
+{
+	CUresult r = gate(name);
+	CUcontext top;
+
+	if (r)
+		return r;
+	if (!standin_thread.current)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	top = pop();
+	if (pctx)
+		*pctx = top;
+	return CUDA_SUCCESS;
+}
+
+STANDIN(cuCtxPushCurrent)(CUcontext ctx)
+{
+	return push_current("cuCtxPushCurrent", ctx);
+}
+
+STANDIN(cuCtxPushCurrent_v2)(CUcontext ctx)
+{
+	return push_current("cuCtxPushCurrent_v2", ctx);
+}
+
+STANDIN(cuCtxPopCurrent)(CUcontext *pctx)
+{
+	return pop_current("cuCtxPopCurrent", pctx);
+}
+
+STANDIN(cuCtxPopCurrent_v2)(CUcontext *pctx)
+{
+	return pop_current("cuCtxPopCurrent_v2", pctx);
+}
+
+/* A destroyed context may be made current: what is then done in it answers 709. */
+STANDIN(cuCtxSetCurrent)(CUcontext ctx)
+{
+	CUresult r = gate("cuCtxSetCurrent");
+
+	if (r)
+		return r;
+	if (!ctx) {
+		pop();
+		return CUDA_SUCCESS;
+	}
+	if (!known(ctx))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	standin_thread.current = ctx;
+	return CUDA_SUCCESS;
+}
+
+STANDIN(cuCtxGetCurrent)(CUcontext *pctx)
+{
+	CUresult r = gate("cuCtxGetCurrent");
+
+	if (unlikely(r))
+		return r;
+	if (unlikely(!pctx))
+		return CUDA_ERROR_INVALID_VALUE;
+	*pctx = standin_thread.current;
+	return CUDA_SUCCESS;
+}
+
+STANDIN(cuCtxGetDevice)(CUdevice *device)
+{
+	CUresult r = gate("cuCtxGetDevice");
+
+	if (r)
+		return r;
+	if (!standin_thread.current)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!device)
+		return CUDA_ERROR_INVALID_VALUE;
+	*device = standin_thread.current->device;
+	return CUDA_SUCCESS;
+}
+
+STANDIN(cuCtxSynchronize)(void)
+{
+	CUresult r = gate("cuCtxSynchronize");
+
+	if (!r)
+		r = context_usable(standin_thread.current);
+	if (!r && atomic_load(&standin_captures))
+		r = capture_check_slow(true);
+	return r;
+}
+
+STANDIN(cuCtxGetApiVersion)(CUcontext ctx, unsigned int *version)
+{
+	CUresult r = gate("cuCtxGetApiVersion");
+
+	if (r)
+		return r;
+	if (!ctx)
+		ctx = standin_thread.current;
+	if (!ctx || !known(ctx))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!version)
+		return CUDA_ERROR_INVALID_VALUE;
+	*version = ctx->api_version;
+	return CUDA_SUCCESS;
+}
+
+static CUresult primary(const char *name, CUdevice dev, CUcontext *ctx)
+{
+	CUresult r = gate(name);
+
+	if (r)
+		return r;
+	if (bad_device(dev))
+		return ERROR_INVALID_DEVICE;
+	*ctx = &primaries[dev];
+	return CUDA_SUCCESS;
+}
+
+/* The handle of a device's primary context never changes; one that was reset revives here. */
+STANDIN(cuDevicePrimaryCtxRetain)(CUcontext *pctx, CUdevice dev)
+{
+	CUcontext ctx;
+	CUresult r = primary("cuDevicePrimaryCtxRetain", dev, &ctx);
+
+	if (r)
+		return r;
+	if (!pctx)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&context_lock);
+	if (!ctx->primary) {
+		ctx->device = dev;
+		ctx->api_version = 3020;
+		ctx->primary = true;
+	}
+	ctx->references++;
+	atomic_store(&ctx->alive, 1);
+	pthread_mutex_unlock(&context_lock);
+	*pctx = ctx;
+	return CUDA_SUCCESS;
+}
+
+static CUresult release(const char *name, CUdevice dev)
+{
+	CUcontext ctx;
+	CUresult r = primary(name, dev, &ctx);
+
+	if (r)
+		return r;
+	pthread_mutex_lock(&context_lock);
+	if (!ctx->references) {
+		r = CUDA_ERROR_INVALID_CONTEXT;
+	} else if (--ctx->references == 0) {
+		atomic_store(&ctx->alive, 0);
+		drop(ctx);
+	}
+	pthread_mutex_unlock(&context_lock);
+	return r;
+}
+
+STANDIN(cuDevicePrimaryCtxRelease)(CUdevice dev)
+{
+	return logged("cuDevicePrimaryCtxRelease", (uint64_t)dev, 0, release("cuDevicePrimaryCtxRelease", dev));
+}
+
+STANDIN(cuDevicePrimaryCtxRelease_v2)(CUdevice dev)
+{
+	return logged("cuDevicePrimaryCtxRelease_v2", (uint64_t)dev, 0,
+		      release("cuDevicePrimaryCtxRelease_v2", dev));
+}
+
+/* Whoever retained the context still has to release it afterwards. */
+static CUresult reset(const char *name, CUdevice dev)
+{
+	CUcontext ctx;
+	CUresult r = primary(name, dev, &ctx);
+
+	if (r)
+		return r;
+	pthread_mutex_lock(&context_lock); /* nobody revives it while it is emptied */
+	atomic_store(&ctx->alive, 0);
+	drop(ctx);
+	pthread_mutex_unlock(&context_lock);
+	return CUDA_SUCCESS;
+}
+
+STANDIN(cuDevicePrimaryCtxReset)(CUdevice dev)
+{
+	return logged("cuDevicePrimaryCtxReset", (uint64_t)dev, 0, reset("cuDevicePrimaryCtxReset", dev));
+}
+
+STANDIN(cuDevicePrimaryCtxReset_v2)(CUdevice dev)
+{
+	return logged("cuDevicePrimaryCtxReset_v2", (uint64_t)dev, 0, reset("cuDevicePrimaryCtxReset_v2", dev));
+}
+
+STANDIN(cuDevicePrimaryCtxGetState)(CUdevice dev, unsigned int *flags, int *active)
+{
+	CUcontext ctx;
+	CUresult r = primary("cuDevicePrimaryCtxGetState", dev, &ctx);
+
+	if (r)
+		return r;
+	pthread_mutex_lock(&context_lock);
+	if (flags)
+		*flags = ctx->flags;
+	if (active)
+		*active = atomic_load(&ctx->alive);
+	pthread_mutex_unlock(&context_lock);
+	return CUDA_SUCCESS;
+}
+
+static CUresult set_flags(const char *name, CUdevice dev, unsigned int flags)
+{
+	CUcontext ctx;
+	CUresult r = primary(name, dev, &ctx);
+
+	if (r)
+		return r;
+	pthread_mutex_lock(&context_lock);
+	ctx->flags = flags;
+	pthread_mutex_unlock(&context_lock);
+	return CUDA_SUCCESS;
+}
+
+STANDIN(cuDevicePrimaryCtxSetFlags)(CUdevice dev, unsigned int flags)
+{
+	return set_flags("cuDevicePrimaryCtxSetFlags", dev, flags);
+}
+
+STANDIN(cuDevicePrimaryCtxSetFlags_v2)(CUdevice dev, unsigned int flags)
+{
+	return set_flags("cuDevicePrimaryCtxSetFlags_v2", dev, flags);
+}

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The stand-in driver's life: the gate of every call, cuInit, the exit handler, fork,
+ * the STANDIN_* variables with fault injection and the log, devices and error names.
+ * Owns no context and no memory. After the exit handler every call answers 4.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "standin.h"
+
+_Atomic unsigned int standin_gate = GATE_UNREAD | GATE_CLOSED;
+int standin_devices = 1;
+int standin_arena_limit = 256;
+size_t standin_memory = (size_t)16 << 30;
+
+enum { MAX_FAULTS = 64 };
+
+static struct fault {
+	char name[64];
+	unsigned long first, last; /* the calls that fail, counted from 1 */
+	CUresult code;
+} faults[MAX_FAULTS];
+static _Atomic unsigned long fault_calls[MAX_FAULTS]; /* kept at a name's first fault */
+static int fault_count;
+static int log_fd = -1;
+static pthread_once_t environment_once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void complain(const char *what, const char *value)
+{
+	fprintf(stderr, "standin: %s not understood: %s\n", what, value);
+}
+
+/* "name:N=code" or "name:N+=code" */
+static void read_fault(const char *text)
+{
+	struct fault *f = &faults[fault_count];
+	char plus[2] = "";
+	int end = 0;
+
+	if (fault_count == MAX_FAULTS ||
+	    ((sscanf(text, "%63[^:]:%lu=%d%n", f->name, &f->first, &f->code, &end) != 3 || text[end]) &&
+	     (sscanf(text, "%63[^:]:%lu%1[+]=%d%n", f->name, &f->first, plus, &f->code, &end) != 4 ||
+	      text[end]))) {
+		complain("STANDIN_FAIL", text);
+		return;
+	}
+	f->last = plus[0] ? (unsigned long)-1 : f->first;
+	fault_count++;
+}
+
+static void read_faults(const char *list)
+{
+	char *copy = strdup(list), *rest = copy;
+	const char *one;
+
+	while (copy && (one = strsep(&rest, ",")))
+		if (*one)
+			read_fault(one);
+	free(copy);
+	if (fault_count)
+		atomic_fetch_or(&standin_gate, GATE_FAULTS);
+}
+
+static size_t read_number(const char *name, size_t least, size_t most, size_t otherwise)
+{
+	const char *value = getenv(name);
+	char *end;
+	unsigned long long n;
+
+	if (!value)
+		return otherwise;
+	errno = 0;
+	n = strtoull(value, &end, 0);
+	if (errno || *end || end == value || n < least || n > most) {
+		complain(name, value);
+		return otherwise;
+	}
+	return (size_t)n;
+}
+
+static void read_environment(void)
+{
+	const char *list = getenv("STANDIN_FAIL"), *log = getenv("STANDIN_LOG");
+
+	standin_devices = (int)read_number("STANDIN_DEVICES", 0, MAX_DEVICES, 1);
+	standin_memory = read_number("STANDIN_MEMORY", 1, (size_t)1 << 40, standin_memory);
+	standin_arena_limit = (int)read_number("STANDIN_ARENAS", 1, 256, 256);
+	if (list)
+		read_faults(list);
+	if (log) {
+		log_fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+		if (log_fd < 0)
+			complain("STANDIN_LOG", log);
+		else
+			atomic_fetch_or(&standin_gate, GATE_LOG);
+	}
+	atomic_fetch_and(&standin_gate, ~(unsigned int)GATE_UNREAD);
+}
+
+static CUresult inject_fault(const char *name)
+{
+	unsigned long call = 0;
+
+	for (int i = 0; i < fault_count; i++) {
+		if (strcmp(faults[i].name, name) != 0)
+			continue;
+		if (!call)
+			call = atomic_fetch_add(&fault_calls[i], 1) + 1;
+		if (call >= faults[i].first && call <= faults[i].last)
+			return faults[i].code;
+	}
+	return CUDA_SUCCESS;
+}
+
+/* early: a call that the driver takes before cuInit */
+CUresult standin_gate_slow(const char *name, bool early)
+{
+	int saved = errno;
+	unsigned int state;
+	CUresult fault;
+
+	if (atomic_load(&standin_gate) & GATE_UNREAD)
+		pthread_once(&environment_once, read_environment);
+	errno = saved;
+	state = atomic_load(&standin_gate);
+	fault = state & GATE_FAULTS ? inject_fault(name) : CUDA_SUCCESS;
+	if (fault)
+		return fault;
+	if (state & GATE_GONE)
+		return CUDA_ERROR_DEINITIALIZED;
+	if (!early && state & (GATE_CLOSED | GATE_FORKED))
+		return CUDA_ERROR_NOT_INITIALIZED;
+	return CUDA_SUCCESS;
+}
+
+/* One line a call, PID NAME ADDRESS BYTES RESULT, in one write. */
+void standin_log_slow(const char *name, uint64_t address, uint64_t bytes, CUresult result)
+{
+	int saved = errno;
+	char line[160];
+	int length;
+
+	if (!(atomic_load(&standin_gate) & GATE_LOG))
+		return;
+	length = snprintf(line, sizeof(line), "%d %s 0x%llx %llu %d\n", (int)getpid(), name,
+			  (unsigned long long)address, (unsigned long long)bytes, result);
+	if (write(log_fd, line, (size_t)length) != length)
+		complain("STANDIN_LOG", "short write");
+	errno = saved;
+}
+
+CUresult standin_do_nothing(const char *name)
+{
+	CUresult r = gate(name);
+
+	return r ? r : context_usable(standin_thread.current);
+}
+
+static void driver_exit(void)
+{
+	atomic_fetch_or(&standin_gate, GATE_GONE);
+}
+
+static void driver_forked(void)
+{
+	atomic_fetch_or(&standin_gate, GATE_FORKED);
+}
+
+/*
+ * WSL2's libcuda asks for its own cuInit and calls what it gets: a hook that hands out
+ * its wrapper here sends the driver round in circles. Ours notices and gives up.
+ */
+static CUresult look_up_self(void)
+{
+	static __thread bool inside;
+	CUresult (*found)(unsigned int);
+	Dl_info self;
+	void *handle;
+	CUresult r = ERROR_UNKNOWN;
+
+	if (!getenv("STANDIN_SELF_LOOKUP"))
+		return CUDA_SUCCESS;
+	if (inside || !dladdr((void *)&standin_gate, &self))
+		return ERROR_UNKNOWN;
+	handle = dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+	if (!handle)
+		return ERROR_UNKNOWN;
+	found = (CUresult(*)(unsigned int))dlsym(handle, "cuInit");
+	inside = true;
+	if (found)
+		r = found == cuInit ? CUDA_SUCCESS : found(0);
+	inside = false;
+	dlclose(handle);
+	return r;
+}
+
+static CUresult init_once(void)
+{
+	CUresult r = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&init_lock);
+	if (atomic_load(&standin_gate) & GATE_CLOSED) {
+		heap_init();
+		if (atexit(driver_exit) || pthread_atfork(NULL, NULL, driver_forked))
+			r = CUDA_ERROR_OUT_OF_MEMORY;
+		else
+			atomic_fetch_and(&standin_gate, ~(unsigned int)GATE_CLOSED);
+	}
+	pthread_mutex_unlock(&init_lock);
+	return r;
+}
+
+STANDIN(cuInit)(unsigned int Flags)
+{
+	CUresult r = standin_gate_slow("cuInit", true);
+
+	if (r)
+		return r;
+	if (Flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (atomic_load(&standin_gate) & GATE_FORKED)
+		return CUDA_ERROR_NOT_INITIALIZED;
+	if (atomic_load(&standin_gate) & GATE_CLOSED) {
+		r = look_up_self();
+		if (r)
+			return r;
+	}
+	return init_once();
+}
+
+STANDIN(cuDriverGetVersion)(int *driverVersion)
+{
+	CUresult r = standin_gate_slow("cuDriverGetVersion", true);
+
+	if (r)
+		return r;
+	if (!driverVersion)
+		return CUDA_ERROR_INVALID_VALUE;
+	*driverVersion = DRIVER_VERSION;
+	return CUDA_SUCCESS;
+}
+
+static CUresult device_call(const char *name, const void *out, CUdevice dev)
+{
+	CUresult r = gate(name);
+
+	if (r)
+		return r;
+	if (!out)
+		return CUDA_ERROR_INVALID_VALUE;
+	return dev < 0 || dev >= standin_devices ? ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+}
+
+STANDIN(cuDeviceGet)(CUdevice *device, int ordinal)
+{
+	CUresult r = device_call("cuDeviceGet", device, ordinal);
+
+	if (!r)
+		*device = ordinal;
+	return r;
+}
+
+STANDIN(cuDeviceGetCount)(int *count)
+{
+	CUresult r = gate("cuDeviceGetCount");
+
+	if (r)
+		return r;
+	if (!count)
+		return CUDA_ERROR_INVALID_VALUE;
+	*count = standin_devices;
+	return CUDA_SUCCESS;
+}
+
+STANDIN(cuDeviceGetName)(char *name, int len, CUdevice dev)
+{
+	CUresult r = device_call("cuDeviceGetName", name, dev);
+
+	if (!r && len <= 0)
+		r = CUDA_ERROR_INVALID_VALUE;
+	if (!r)
+		snprintf(name, (size_t)len, "Stand-in GPU %d", dev);
+	return r;
+}
+
+STANDIN(cuDeviceTotalMem)(unsigned int *bytes, CUdevice dev)
+{
+	CUresult r = device_call("cuDeviceTotalMem", bytes, dev);
+
+	if (!r)
+		*bytes = standin_memory > UINT32_MAX ? UINT32_MAX : (unsigned int)standin_memory;
+	return r;
+}
+
+STANDIN(cuDeviceTotalMem_v2)(size_t *bytes, CUdevice dev)
+{
+	CUresult r = device_call("cuDeviceTotalMem_v2", bytes, dev);
+
+	if (!r)
+		*bytes = standin_memory;
+	return r;
+}
+
+STANDIN(cuDeviceGetAttribute)(int *pi, int attrib, CUdevice dev)
+{
+	/* CU_DEVICE_ATTRIBUTE_* of cuda.h, as an H200 answers */
+	static const int known[160] = {
+		[1] = 1024, [2] = 1024, [3] = 1024, [4] = 64, [5] = 2147483647, [6] = 65535, [7] = 65535,
+		[10] = 32,   /* WARP_SIZE */
+		[16] = 132,  /* MULTIPROCESSOR_COUNT */
+		[19] = 1,    /* CAN_MAP_HOST_MEMORY */
+		[31] = 1,    /* CONCURRENT_KERNELS */
+		[41] = 1,    /* UNIFIED_ADDRESSING */
+		[75] = 9,    /* COMPUTE_CAPABILITY_MAJOR; MINOR is 0 */
+		[83] = 1,    /* MANAGED_MEMORY */
+		[89] = 1,    /* CONCURRENT_MANAGED_ACCESS */
+		[115] = 1,   /* MEMORY_POOLS_SUPPORTED */
+	};
+	CUresult r = device_call("cuDeviceGetAttribute", pi, dev);
+
+	if (!r)
+		*pi = attrib > 0 && attrib < 160 ? known[attrib] : 0;
+	return r;
+}
+
+static CUresult device_uuid(const char *call, char *uuid, CUdevice dev)
+{
+	CUresult r = device_call(call, uuid, dev);
+
+	if (!r) {
+		memcpy(uuid, "standin-gpu-uuid", 16);
+		uuid[15] = (char)dev;
+	}
+	return r;
+}
+
+STANDIN(cuDeviceGetUuid)(char *uuid, CUdevice dev)
+{
+	return device_uuid("cuDeviceGetUuid", uuid, dev);
+}
+
+STANDIN(cuDeviceGetUuid_v2)(char *uuid, CUdevice dev)
+{
+	return device_uuid("cuDeviceGetUuid_v2", uuid, dev);
+}
+
+static const struct {
+	CUresult code;
+	const char *name, *text;
+} errors[] = {
+	{ 0, "CUDA_SUCCESS", "no error" },
+	{ 1, "CUDA_ERROR_INVALID_VALUE", "invalid argument" },
+	{ 2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory" },
+	{ 3, "CUDA_ERROR_NOT_INITIALIZED", "initialization error" },
+	{ 4, "CUDA_ERROR_DEINITIALIZED", "driver shutting down" },
+	{ 101, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal" },
+	{ 201, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context" },
+	{ 400, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle" },
+	{ 401, "CUDA_ERROR_ILLEGAL_STATE", "the operation cannot be performed in the present state" },
+	{ 500, "CUDA_ERROR_NOT_FOUND", "named symbol not found" },
+	{ 700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered" },
+	{ 709, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "context is destroyed" },
+	{ 712, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "part or all of the requested memory range is already mapped" },
+	{ 713, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "pointer does not correspond to a registered memory region" },
+	{ 801, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported" },
+	{ 900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing" },
+	{ 901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "operation failed due to a previous error during capture" },
+	{ 908, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", "attempt to terminate a thread-local capture sequence from another thread" },
+	{ 999, "CUDA_ERROR_UNKNOWN", "unknown error" },
+};
+
+static CUresult error_words(CUresult error, const char **out, bool want_name)
+{
+	if (!out)
+		return CUDA_ERROR_INVALID_VALUE;
+	*out = NULL;
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
+		if (errors[i].code == error)
+			*out = want_name ? errors[i].name : errors[i].text;
+	return *out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+STANDIN(cuGetErrorName)(CUresult error, const char **pStr)
+{
+	CUresult r = standin_gate_slow("cuGetErrorName", true);
+
+	return r ? r : error_words(error, pStr, true);
+}
+
+STANDIN(cuGetErrorString)(CUresult error, const char **pStr)
+{
+	CUresult r = standin_gate_slow("cuGetErrorString", true);
+
+	return r ? r : error_words(error, pStr, false);
+}

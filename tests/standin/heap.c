@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Device memory that is only addresses: who has which block, never a byte behind it.
+ * Each thread allocates from an arena of its own, so that threads meet at no shared lock
+ * or counter; a block goes back to the arena it came from, whoever frees it, and is the
+ * first to be handed out again. Knows contexts only as alive or not, and no API call.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
+
+#include "standin.h"
+
+/*
+ * Addresses from 12.06 GiB to 16 TiB: no host mapping, heap or sanitizer allocator lies
+ * there on x86-64 or aarch64. The calls of before CUDA 3.2 get theirs from 2 to 4 GiB.
+ */
+#define REGION_SHIFT 26 /* a chunk begins at a multiple of 64 MiB */
+#define REGION ((CUdeviceptr)1 << REGION_SHIFT)
+#define HIGH_BASE 0x304000000ull
+#define HIGH_END (1ull << 44)
+#define LOW_BASE 0x80000000ull
+#define LOW_END 0xfc000000ull
+#define LARGE_CHUNK ((CUdeviceptr)8 << 30)
+
+enum {
+	SMALL_SHIFT = 9, /* a block below 1 MiB takes multiples of 512 bytes */
+	LARGE_SHIFT = 21,
+	LARGE_FROM = 1 << 20,
+	SMALL_CLASSES = 2048,
+	EXACT_CLASSES = 64, /* beyond these, 8 classes of addresses a doubling */
+	CLASSES = SMALL_CLASSES + EXACT_CLASSES + 8 * 40,
+	MAX_ARENAS = 256,
+};
+
+struct slot {
+	CUdeviceptr address;
+	size_t bytes; /* what was asked for; 0: no live block begins here */
+	CUcontext context;
+	struct slot *next;
+	unsigned short class;
+	unsigned char kind;
+	unsigned char device;
+};
+
+struct chunk {
+	struct arena *arena;
+	struct chunk *next;
+	CUdeviceptr base;
+	unsigned int shift;
+	uint32_t taken, total; /* slots */
+	struct slot slots[];
+};
+
+struct arena {
+	_Atomic int locked;
+	_Atomic int in_use;
+	_Atomic int begun;
+	size_t used[MAX_DEVICES];    /* bytes of live blocks */
+	size_t granted[MAX_DEVICES]; /* bytes taken from the device, at least `used` */
+	struct chunk *carving[2];    /* small, large */
+	struct chunk *chunks;
+	struct slot *free[CLASSES];
+} __attribute__((aligned(128)));
+
+static struct arena arenas[MAX_ARENAS];
+static struct arena low_arena = { .begun = 1 };
+static _Atomic(struct chunk *) directory[HIGH_END >> REGION_SHIFT];
+static _Atomic uint64_t next_high = HIGH_BASE, next_low = LOW_BASE;
+static _Atomic size_t granted_total[MAX_DEVICES];
+static _Atomic unsigned int shared_turn;
+static pthread_key_t thread_end;
+
+static void lock(struct arena *a)
+{
+	for (int spins = 0; atomic_exchange_explicit(&a->locked, 1, memory_order_acquire); spins++)
+		if (spins > 100)
+			sched_yield();
+}
+
+static void unlock(struct arena *a)
+{
+	atomic_store_explicit(&a->locked, 0, memory_order_release);
+}
+
+/* A thread's arena goes to the next thread that asks, with the blocks that live in it. */
+static void thread_ends(void *arena)
+{
+	struct arena *a = arena;
+
+	standin_thread.arena = NULL;
+	atomic_store_explicit(&a->in_use, 0, memory_order_release);
+}
+
+void heap_init(void)
+{
+	pthread_key_create(&thread_end, thread_ends);
+}
+
+static struct arena *arena_acquire(void)
+{
+	struct arena *a = NULL;
+
+	for (int i = 0; i < standin_arena_limit; i++) {
+		int unused = 0;
+
+		if (atomic_compare_exchange_strong(&arenas[i].in_use, &unused, 1)) {
+			a = &arenas[i];
+			pthread_setspecific(thread_end, a);
+			break;
+		}
+	}
+	if (!a)
+		a = &arenas[atomic_fetch_add(&shared_turn, 1) % (unsigned int)standin_arena_limit];
+	atomic_store(&a->begun, 1);
+	standin_thread.arena = a;
+	return a;
+}
+
+/* Rounds *units up to what blocks of one class have in common. */
+static unsigned int class_of(size_t bytes, size_t *units)
+{
+	size_t n;
+	unsigned int shift;
+
+	if (bytes < LARGE_FROM) {
+		*units = (bytes + (1 << SMALL_SHIFT) - 1) >> SMALL_SHIFT;
+		return (unsigned int)*units - 1;
+	}
+	n = (bytes + ((size_t)1 << LARGE_SHIFT) - 1) >> LARGE_SHIFT;
+	*units = n;
+	if (n <= EXACT_CLASSES)
+		return SMALL_CLASSES + (unsigned int)n - 1;
+	shift = 63 - (unsigned int)__builtin_clzll(n) - 3;
+	n = (n + ((size_t)1 << shift) - 1) >> shift; /* 8 to 16 */
+	*units = n << shift;
+	return SMALL_CLASSES + EXACT_CLASSES + (shift - 3) * 8 + (unsigned int)n - 8;
+}
+
+static size_t cost_of(size_t bytes)
+{
+	size_t grain = bytes < LARGE_FROM ? (size_t)1 << SMALL_SHIFT : (size_t)1 << LARGE_SHIFT;
+
+	return (bytes + grain - 1) & ~(grain - 1);
+}
+
+static struct chunk *chunk_new(struct arena *a, bool large, size_t units)
+{
+	bool low = a == &low_arena;
+	unsigned int shift = large ? LARGE_SHIFT : SMALL_SHIFT;
+	CUdeviceptr size = large && !low ? LARGE_CHUNK : REGION, end = low ? LOW_END : HIGH_END;
+	CUdeviceptr need = ((CUdeviceptr)units << shift) + REGION - 1;
+	_Atomic uint64_t *next = low ? &next_low : &next_high;
+	struct chunk *c;
+	uint64_t base = atomic_load(next);
+
+	if ((need & ~(REGION - 1)) > size)
+		size = need & ~(REGION - 1);
+	do {
+		if (size > end - base)
+			return NULL;
+	} while (!atomic_compare_exchange_weak(next, &base, base + size));
+	c = mmap(NULL, sizeof(*c) + (size >> shift) * sizeof(c->slots[0]), PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (c == MAP_FAILED)
+		return NULL;
+	c->arena = a;
+	c->base = base;
+	c->shift = shift;
+	c->total = (uint32_t)(size >> shift);
+	c->next = a->chunks;
+	a->chunks = c;
+	for (CUdeviceptr at = base; at < base + size; at += REGION)
+		atomic_store_explicit(&directory[at >> REGION_SHIFT], c, memory_order_release);
+	return c;
+}
+
+static struct slot *carve(struct arena *a, bool large, size_t units)
+{
+	struct chunk *c = a->carving[large];
+	struct slot *s;
+
+	if (!c || c->total - c->taken < units) {
+		c = chunk_new(a, large, units);
+		if (!c)
+			return NULL;
+		a->carving[large] = c;
+	}
+	s = &c->slots[c->taken];
+	s->address = c->base + ((CUdeviceptr)c->taken << c->shift);
+	c->taken += (uint32_t)units;
+	return s;
+}
+
+/* What arenas were granted and do not use goes back to the device. */
+static void reclaim(int device)
+{
+	for (int i = 0; i <= MAX_ARENAS; i++) {
+		struct arena *a = i < MAX_ARENAS ? &arenas[i] : &low_arena;
+
+		if (!atomic_load(&a->begun))
+			continue;
+		lock(a);
+		atomic_fetch_sub(&granted_total[device], a->granted[device] - a->used[device]);
+		a->granted[device] = a->used[device];
+		unlock(a);
+	}
+}
+
+/* Returns how much the device gave: nothing, or at least `missing`. */
+static size_t grant(int device, size_t missing)
+{
+	size_t generous = standin_memory / 256, now = atomic_load(&granted_total[device]);
+
+	for (int reclaimed = 0;; reclaimed++) {
+		do {
+			size_t left = standin_memory - now, want = missing > generous ? missing : generous;
+
+			if (want > left)
+				want = missing;
+			if (want > left)
+				break;
+			if (atomic_compare_exchange_weak(&granted_total[device], &now, now + want))
+				return want;
+		} while (true);
+		if (reclaimed)
+			return 0;
+		reclaim(device);
+		now = atomic_load(&granted_total[device]);
+	}
+}
+
+/* Leaves the arena locked if the bytes are there. */
+static bool lock_with_room(struct arena *a, int device, size_t cost)
+{
+	lock(a);
+	while (unlikely(a->used[device] + cost > a->granted[device])) {
+		size_t missing = a->used[device] + cost - a->granted[device];
+
+		unlock(a);
+		missing = grant(device, missing);
+		if (!missing)
+			return false;
+		lock(a);
+		a->granted[device] += missing;
+	}
+	return true;
+}
+
+static CUresult alloc_from(struct arena *a, CUdeviceptr *address, size_t bytes, enum block_kind kind,
+			   CUcontext context)
+{
+	int device = context->device;
+	/* managed memory may be larger than the device */
+	size_t units, cost = kind == BLOCK_MANAGED ? 0 : cost_of(bytes);
+	unsigned int class = class_of(bytes, &units);
+	struct slot *s;
+	CUresult r;
+
+	if (!lock_with_room(a, device, cost))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r = context_usable(context); /* under the lock: see heap_drop_context */
+	s = r ? NULL : a->free[class];
+	if (likely(s != NULL))
+		a->free[class] = s->next;
+	else if (!r)
+		s = carve(a, bytes >= LARGE_FROM, units);
+	if (likely(s != NULL)) {
+		s->bytes = bytes;
+		s->context = context;
+		s->class = (unsigned short)class;
+		s->kind = (unsigned char)kind;
+		s->device = (unsigned char)device;
+		a->used[device] += cost;
+		*address = s->address;
+	} else if (!r) {
+		r = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	unlock(a);
+	return r;
+}
+
+CUresult heap_alloc(CUdeviceptr *address, size_t bytes, enum block_kind kind, CUcontext context)
+{
+	struct arena *a = standin_thread.arena;
+
+	if (unlikely(bytes > standin_memory && (kind != BLOCK_MANAGED || bytes / 8 > standin_memory)))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (unlikely(!a))
+		a = arena_acquire();
+	return alloc_from(a, address, bytes, kind, context);
+}
+
+CUresult heap_alloc_low(CUdeviceptr *address, size_t bytes, CUcontext context)
+{
+	if (bytes > standin_memory)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	return alloc_from(&low_arena, address, bytes, BLOCK_DEVICE, context);
+}
+
+static void slot_free(struct arena *a, struct slot *s)
+{
+	if (s->kind != BLOCK_MANAGED)
+		a->used[s->device] -= cost_of(s->bytes);
+	s->bytes = 0;
+	s->next = a->free[s->class];
+	a->free[s->class] = s;
+}
+
+static struct chunk *chunk_of(CUdeviceptr address)
+{
+	if (address >= HIGH_END)
+		return NULL;
+	return atomic_load_explicit(&directory[address >> REGION_SHIFT], memory_order_acquire);
+}
+
+CUresult heap_free(CUdeviceptr address, bool in_stream_order)
+{
+	struct chunk *c = chunk_of(address);
+	CUresult r = CUDA_ERROR_INVALID_VALUE;
+	CUdeviceptr offset;
+	struct slot *s;
+
+	if (unlikely(!c))
+		return r;
+	offset = address - c->base;
+	if (unlikely(offset & (((CUdeviceptr)1 << c->shift) - 1)))
+		return r;
+	s = &c->slots[offset >> c->shift];
+	lock(c->arena);
+	if (likely(s->bytes)) {
+		if (unlikely(in_stream_order && s->kind == BLOCK_MANAGED)) {
+			r = CUDA_ERROR_NOT_SUPPORTED;
+		} else {
+			slot_free(c->arena, s);
+			r = CUDA_SUCCESS;
+		}
+	}
+	unlock(c->arena);
+	return r;
+}
+
+/* The live block that the address lies in. */
+bool heap_find(CUdeviceptr inside, struct block *found)
+{
+	struct chunk *c = chunk_of(inside);
+	struct slot *s;
+	bool hit = false;
+
+	if (!c)
+		return false;
+	s = &c->slots[(inside - c->base) >> c->shift];
+	lock(c->arena);
+	while (s > c->slots && !s->address)
+		s--;
+	if (s->bytes && inside - s->address < s->bytes) {
+		*found = (struct block){ s->address, s->bytes, s->context, (enum block_kind)s->kind, s->device };
+		hit = true;
+	}
+	unlock(c->arena);
+	return hit;
+}
+
+size_t heap_used(int device)
+{
+	size_t sum = 0;
+
+	for (int i = 0; i <= MAX_ARENAS; i++) {
+		struct arena *a = i < MAX_ARENAS ? &arenas[i] : &low_arena;
+
+		if (!atomic_load(&a->begun))
+			continue;
+		lock(a);
+		sum += a->used[device];
+		unlock(a);
+	}
+	return sum;
+}
+
+/*
+ * The context is not alive any more. An allocation looks at that under its arena's lock,
+ * so it is either done and found here, or refused. Memory of a pool outlives its context.
+ */
+void heap_drop_context(CUcontext context)
+{
+	for (int i = 0; i <= MAX_ARENAS; i++) {
+		struct arena *a = i < MAX_ARENAS ? &arenas[i] : &low_arena;
+
+		if (!atomic_load(&a->begun))
+			continue;
+		lock(a);
+		for (struct chunk *c = a->chunks; c; c = c->next)
+			for (uint32_t n = 0; n < c->taken; n++) {
+				struct slot *s = &c->slots[n];
+
+				if (s->bytes && s->context == context && s->kind != BLOCK_ASYNC)
+					slot_free(a, s);
+			}
+		unlock(a);
+	}
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The calls that allocate, free and describe device memory, in the order of checks and
+ * with the answers that a real driver gives (README.md says where each was measured).
+ * Owns no state: the blocks are the heap's. A failed allocation sets its address to 0.
+ */
+#include "standin.h"
+
+typedef CUresult allocate(CUdeviceptr *address, size_t bytes, CUcontext context);
+
+static CUresult allocate_device(CUdeviceptr *address, size_t bytes, CUcontext context)
+{
+	return heap_alloc(address, bytes, BLOCK_DEVICE, context);
+}
+
+/* For every call that waits for nothing but takes device memory at once. */
+static inline CUresult take(const char *name, CUdeviceptr *address, size_t bytes, allocate *from)
+{
+	CUresult r = gate(name);
+
+	if (unlikely(r))
+		return r;
+	if (likely(address != NULL))
+		*address = 0;
+	r = context_usable(standin_thread.current);
+	if (likely(!r))
+		r = capture_check();
+	if (unlikely(r))
+		return r;
+	if (unlikely(!address || !bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	return from(address, bytes, standin_thread.current);
+}
+
+static inline CUresult give(const char *name, CUdeviceptr address)
+{
+	CUcontext current = standin_thread.current;
+	CUresult r = gate(name);
+
+	if (unlikely(r))
+		return r;
+	if (unlikely(current && context_usable(current)))
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED; /* without any it is allowed */
+	r = capture_check();
+	if (unlikely(r))
+		return r;
+	return address ? heap_free(address, false) : CUDA_SUCCESS;
+}
+
+STANDIN(cuMemAlloc_v2)(CUdeviceptr *dptr, size_t bytesize)
+{
+	CUresult r = take("cuMemAlloc_v2", dptr, bytesize, allocate_device);
+
+	return logged("cuMemAlloc_v2", r ? 0 : *dptr, bytesize, r);
+}
+
+STANDIN(cuMemFree_v2)(CUdeviceptr dptr)
+{
+	return logged("cuMemFree_v2", dptr, 0, give("cuMemFree_v2", dptr));
+}
+
+STANDIN(cuMemFree)(CUdeviceptr_v1 dptr)
+{
+	return logged("cuMemFree", dptr, 0, give("cuMemFree", dptr));
+}
+
+static CUresult take_low(const char *name, CUdeviceptr_v1 *address, size_t bytes)
+{
+	CUdeviceptr wide = 0;
+	CUresult r = take(name, address ? &wide : NULL, bytes, heap_alloc_low);
+
+	if (address)
+		*address = (CUdeviceptr_v1)wide;
+	return logged(name, wide, bytes, r);
+}
+
+STANDIN(cuMemAlloc)(CUdeviceptr_v1 *dptr, unsigned int bytesize)
+{
+	return take_low("cuMemAlloc", dptr, bytesize);
+}
+
+static bool pitch_of(size_t width, size_t height, unsigned int element, size_t *pitch)
+{
+	if (!width || !height || (element != 4 && element != 8 && element != 16))
+		return false;
+	*pitch = (width + 511) & ~(size_t)511;
+	return *pitch >= width && *pitch <= SIZE_MAX / height;
+}
+
+STANDIN(cuMemAllocPitch)(CUdeviceptr_v1 *dptr, unsigned int *pPitch, unsigned int WidthInBytes,
+			 unsigned int Height, unsigned int ElementSizeBytes)
+{
+	size_t pitch = 0;
+	bool good = pPitch && pitch_of(WidthInBytes, Height, ElementSizeBytes, &pitch);
+	CUresult r = take_low("cuMemAllocPitch", good ? dptr : NULL, pitch * Height);
+
+	if (!r)
+		*pPitch = (unsigned int)pitch;
+	return r;
+}
+
+STANDIN(cuMemAllocPitch_v2)(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
+			    unsigned int ElementSizeBytes)
+{
+	size_t pitch = 0;
+	bool good = pPitch && pitch_of(WidthInBytes, Height, ElementSizeBytes, &pitch);
+	size_t bytes = good ? pitch * Height : 0;
+	CUresult r = take("cuMemAllocPitch_v2", good ? dptr : NULL, bytes, allocate_device);
+
+	if (!r)
+		*pPitch = pitch;
+	return logged("cuMemAllocPitch_v2", r ? 0 : *dptr, bytes, r);
+}
+
+static CUresult allocate_managed(CUdeviceptr *address, size_t bytes, CUcontext context)
+{
+	return heap_alloc(address, bytes, BLOCK_MANAGED, context);
+}
+
+STANDIN(cuMemAllocManaged)(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
+{
+	bool good = flags == 1 || flags == 2 || flags == 4; /* GLOBAL, HOST, SINGLE */
+	CUresult r = take("cuMemAllocManaged", good ? dptr : NULL, bytesize, allocate_managed);
+
+	return logged("cuMemAllocManaged", r ? 0 : *dptr, bytesize, r);
+}
+
+/* A call in a stream: allowed in a stream that captures, refused beside one that does. */
+static CUresult enter_stream(const char *name, CUstream stream)
+{
+	bool capturing = false;
+	CUresult r = gate(name);
+
+	if (!r)
+		r = context_usable(standin_thread.current);
+	if (!r)
+		r = stream_check(stream, &capturing);
+	if (!r && !stream && !capturing)
+		r = capture_check();
+	return r;
+}
+
+static CUresult alloc_async(const char *name, CUdeviceptr *dptr, size_t bytes, CUstream stream)
+{
+	CUresult r = enter_stream(name, stream);
+	CUdeviceptr address = 0;
+
+	if (!r && !dptr)
+		r = CUDA_ERROR_INVALID_VALUE;
+	if (!r && bytes) /* of nothing: success, and address 0 */
+		r = heap_alloc(&address, bytes, BLOCK_ASYNC, standin_thread.current);
+	if (dptr)
+		*dptr = address;
+	return logged(name, address, bytes, r);
+}
+
+static CUresult free_async(const char *name, CUdeviceptr dptr, CUstream stream)
+{
+	CUresult r = enter_stream(name, stream);
+
+	if (!r && dptr)
+		r = heap_free(dptr, true);
+	return logged(name, dptr, 0, r);
+}
+
+STANDIN(cuMemAllocAsync)(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
+{
+	return alloc_async("cuMemAllocAsync", dptr, bytesize, hStream);
+}
+
+STANDIN(cuMemAllocAsync_ptsz)(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
+{
+	return alloc_async("cuMemAllocAsync_ptsz", dptr, bytesize, hStream);
+}
+
+STANDIN(cuMemFreeAsync)(CUdeviceptr dptr, CUstream hStream)
+{
+	return free_async("cuMemFreeAsync", dptr, hStream);
+}
+
+STANDIN(cuMemFreeAsync_ptsz)(CUdeviceptr dptr, CUstream hStream)
+{
+	return free_async("cuMemFreeAsync_ptsz", dptr, hStream);
+}
+
+static CUresult describe(const char *name, CUdeviceptr inside, struct block *found)
+{
+	CUresult r = gate(name);
+
+	if (!r)
+		r = context_usable(standin_thread.current);
+	if (!r && !heap_find(inside, found) && !host_find(inside, found))
+		r = CUDA_ERROR_NOT_FOUND;
+	return r;
+}
+
+STANDIN(cuMemGetAddressRange_v2)(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
+{
+	struct block found;
+	CUresult r = describe("cuMemGetAddressRange_v2", dptr, &found);
+
+	if (!r && pbase)
+		*pbase = found.address;
+	if (!r && psize)
+		*psize = found.bytes;
+	return r;
+}
+
+STANDIN(cuMemGetAddressRange)(CUdeviceptr_v1 *pbase, unsigned int *psize, CUdeviceptr_v1 dptr)
+{
+	struct block found;
+	CUresult r = describe("cuMemGetAddressRange", dptr, &found);
+
+	if (!r && pbase)
+		*pbase = (CUdeviceptr_v1)found.address;
+	if (!r && psize)
+		*psize = (unsigned int)found.bytes;
+	return r;
+}
+
+static CUresult info(const char *name, size_t *unused, size_t *total)
+{
+	CUresult r = gate(name);
+
+	if (!r)
+		r = context_usable(standin_thread.current);
+	if (r)
+		return r;
+	*total = standin_memory;
+	*unused = standin_memory - heap_used(standin_thread.current->device);
+	return CUDA_SUCCESS;
+}
+
+STANDIN(cuMemGetInfo_v2)(size_t *free, size_t *total)
+{
+	size_t of_it, all;
+	CUresult r = info("cuMemGetInfo_v2", &of_it, &all);
+
+	if (!r && free)
+		*free = of_it;
+	if (!r && total)
+		*total = all;
+	return r;
+}
+
+STANDIN(cuMemGetInfo)(unsigned int *free, unsigned int *total)
+{
+	size_t of_it, all;
+	CUresult r = info("cuMemGetInfo", &of_it, &all);
+
+	if (!r && free)
+		*free = of_it > UINT32_MAX ? UINT32_MAX : (unsigned int)of_it;
+	if (!r && total)
+		*total = all > UINT32_MAX ? UINT32_MAX : (unsigned int)all;
+	return r;
+}
+
+static CUresult attribute_of(void *data, int attribute, const struct block *b, bool host)
+{
+	switch (attribute) {
+	case 1: /* CONTEXT */
+		*(CUcontext *)data = b->context;
+		return CUDA_SUCCESS;
+	case 2: /* MEMORY_TYPE: host 1, device 2; managed memory says device */
+		*(unsigned int *)data = host ? 1 : 2;
+		return CUDA_SUCCESS;
+	case 8: /* IS_MANAGED */
+		*(unsigned int *)data = !host && b->kind == BLOCK_MANAGED;
+		return CUDA_SUCCESS;
+	case 9: /* DEVICE_ORDINAL */
+		*(int *)data = b->device;
+		return CUDA_SUCCESS;
+	case 11: /* RANGE_START_ADDR */
+		*(CUdeviceptr *)data = b->address;
+		return CUDA_SUCCESS;
+	case 12: /* RANGE_SIZE */
+		*(size_t *)data = b->bytes;
+		return CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+STANDIN(cuPointerGetAttribute)(void *data, int attribute, CUdeviceptr ptr)
+{
+	struct block found;
+	CUresult r = gate("cuPointerGetAttribute");
+	bool host = false;
+
+	if (r)
+		return r;
+	if (!data)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!heap_find(ptr, &found)) {
+		host = host_find(ptr, &found);
+		if (!host)
+			return CUDA_ERROR_INVALID_VALUE;
+	}
+	return attribute_of(data, attribute, &found, host);
+}

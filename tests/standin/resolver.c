@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * cuGetProcAddress and cuGetProcAddress_v2: from (base name, CUDA version, stream flag) to
+ * a function, answer for answer as measured on a real driver. Hands out this library's own
+ * functions, whatever was preloaded in front of it. Needs no cuInit.
+ */
+#include <string.h>
+
+#include "resolver_table.h"
+#include "standin.h"
+
+enum { FOUND, NOT_FOUND, TOO_OLD }; /* CUdriverProcAddressQueryResult */
+enum { FLAG_LEGACY = 1, FLAG_PER_THREAD = 2 };
+
+static int first_row(const char *base)
+{
+	int low = 0, high = resolver_rows;
+
+	while (low < high) {
+		int middle = (low + high) / 2;
+
+		if (strcmp(resolver_table[middle].base, base) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Where a call has per-thread variants, flag 2 sees only these; else it sees the only ones. */
+static int look_up(const char *base, int version, bool per_thread, void **pfn)
+{
+	int first = first_row(base), end = first, status = TOO_OLD;
+	bool has_per_thread = false;
+
+	*pfn = NULL;
+	while (end < resolver_rows && !strcmp(resolver_table[end].base, base))
+		has_per_thread |= resolver_table[end++].per_thread;
+	if (end == first)
+		return NOT_FOUND;
+	for (int i = first; i < end; i++) {
+		const struct resolver_row *row = &resolver_table[i];
+
+		if (row->per_thread != (per_thread && has_per_thread))
+			continue;
+		if (version >= 0 && version < row->since)
+			continue;
+		*pfn = (void *)row->function;
+		status = FOUND;
+	}
+	return status;
+}
+
+/* A negative version asks for the newest, one above the driver's own is refused. */
+static CUresult check(const char *symbol, void **pfn, int version, cuuint64_t flags)
+{
+	if (!symbol || !pfn || version > DRIVER_VERSION || flags > (FLAG_LEGACY | FLAG_PER_THREAD))
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
+}
+
+STANDIN(cuGetProcAddress)(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags)
+{
+	CUresult r = standin_gate_slow("cuGetProcAddress", true);
+	void *found;
+
+	if (!r)
+		r = check(symbol, pfn, cudaVersion, flags);
+	if (r)
+		return r;
+	if (look_up(symbol, cudaVersion, flags & FLAG_PER_THREAD, &found) != FOUND)
+		return CUDA_ERROR_NOT_FOUND; /* and *pfn stays as it was */
+	*pfn = found;
+	return CUDA_SUCCESS;
+}
+
+STANDIN(cuGetProcAddress_v2)(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
+			     CUdriverProcAddressQueryResult *symbolStatus)
+{
+	CUresult r = standin_gate_slow("cuGetProcAddress_v2", true);
+	int status;
+
+	if (!r)
+		r = check(symbol, pfn, cudaVersion, flags);
+	if (r)
+		return r;
+	status = look_up(symbol, cudaVersion, flags & FLAG_PER_THREAD, pfn);
+	if (symbolStatus)
+		*symbolStatus = status;
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the stand-in driver's files share: the gate that every call passes, the calling
+ * thread's state, and who answers for device memory, host memory and capture.
+ * Private to this folder. The prototypes of the calls that gpuleak intercepts are made
+ * from its own rows, so that a definition here that disagrees does not compile.
+ */
+#ifndef GPULEAK_TESTS_STANDIN_H
+#define GPULEAK_TESTS_STANDIN_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../../interpose/api/cuda_types.h"
+
+typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
+
+#define HOOK(name, result, params, ...) result name params;
+#define HAND(name, result, params) result name params;
+#define USED(name, result, params) result name params;
+#include "../../interpose/api/cuda.def"
+#undef HOOK
+#undef HAND
+#undef USED
+
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
+
+/* gen_stubs.py looks for these two words to learn which names are implemented. */
+#define STANDIN(name) __attribute__((visibility("default"))) CUresult name
+#define NOTHING(name) \
+	STANDIN(name)(void) \
+	{ \
+		return standin_do_nothing(#name); \
+	}
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+enum {
+	ERROR_INVALID_DEVICE = 101,
+	ERROR_ALREADY_REGISTERED = 712,
+	ERROR_NOT_REGISTERED = 713,
+	ERROR_INVALID_HANDLE = 400,
+	ERROR_ILLEGAL_STATE = 401,
+	ERROR_CAPTURE_UNSUPPORTED = 900,
+	ERROR_CAPTURE_INVALIDATED = 901,
+	ERROR_CAPTURE_WRONG_THREAD = 908,
+	ERROR_UNKNOWN = 999,
+};
+
+enum { MAX_DEVICES = 16, MAX_CONTEXT_STACK = 32, DRIVER_VERSION = 13000 };
+
+/* driver.c: zero means: initialised, alive, no faults to inject and nothing to log */
+enum {
+	GATE_UNREAD = 1, /* the environment has not been read */
+	GATE_CLOSED = 2, /* cuInit has not been called */
+	GATE_GONE = 4,   /* the exit handler has run */
+	GATE_FORKED = 8, /* the child of an initialised process */
+	GATE_FAULTS = 16,
+	GATE_LOG = 32,
+};
+extern _Atomic unsigned int standin_gate;
+extern int standin_devices;
+extern int standin_arena_limit;
+extern size_t standin_memory;
+CUresult standin_gate_slow(const char *name, bool early);
+void standin_log_slow(const char *name, uint64_t address, uint64_t bytes, CUresult result);
+CUresult standin_do_nothing(const char *name);
+
+/* Every call begins here; a non-zero answer is the call's result. */
+static inline CUresult gate(const char *name)
+{
+	if (likely(!atomic_load_explicit(&standin_gate, memory_order_acquire)))
+		return CUDA_SUCCESS;
+	return standin_gate_slow(name, false);
+}
+
+static inline CUresult logged(const char *name, uint64_t address, uint64_t bytes, CUresult result)
+{
+	if (unlikely(atomic_load_explicit(&standin_gate, memory_order_relaxed)))
+		standin_log_slow(name, address, bytes, result);
+	return result;
+}
+
+/* context.c */
+struct CUctx_st {
+	_Atomic int alive;
+	int device;
+	unsigned int flags;
+	unsigned int api_version;
+	unsigned int references; /* of a primary context */
+	bool primary;
+	struct CUctx_st *next;
+};
+
+struct arena;
+
+struct standin_thread {
+	CUcontext current;
+	struct arena *arena;
+	int capture_mode;
+	int depth;
+	CUcontext below[MAX_CONTEXT_STACK];
+};
+extern __thread struct standin_thread standin_thread __attribute__((tls_model("initial-exec")));
+
+static inline CUresult context_usable(CUcontext context)
+{
+	if (unlikely(!context))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (unlikely(!atomic_load_explicit(&context->alive, memory_order_relaxed)))
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	return CUDA_SUCCESS;
+}
+
+/* heap.c: device memory */
+enum block_kind { BLOCK_DEVICE, BLOCK_MANAGED, BLOCK_ASYNC };
+
+struct block {
+	CUdeviceptr address;
+	size_t bytes;
+	CUcontext context;
+	enum block_kind kind;
+	int device;
+};
+void heap_init(void);
+CUresult heap_alloc(CUdeviceptr *address, size_t bytes, enum block_kind kind, CUcontext context);
+CUresult heap_alloc_low(CUdeviceptr *address, size_t bytes, CUcontext context);
+CUresult heap_free(CUdeviceptr address, bool in_stream_order);
+bool heap_find(CUdeviceptr inside, struct block *found);
+size_t heap_used(int device);
+void heap_drop_context(CUcontext context);
+
+/* host.c: pinned and registered memory */
+bool host_find(CUdeviceptr inside, struct block *found);
+void host_drop_context(CUcontext context);
+
+/* stream.c: streams, and what a capture forbids */
+extern _Atomic int standin_captures;
+CUresult capture_check_slow(bool even_relaxed);
+CUresult stream_check(CUstream stream, bool *capturing);
+void stream_drop_context(CUcontext context);
+
+/* The answer of a call that may not happen beside a capture: it also ends that capture. */
+static inline CUresult capture_check(void)
+{
+	if (likely(!atomic_load_explicit(&standin_captures, memory_order_relaxed)))
+		return CUDA_SUCCESS;
+	return capture_check_slow(false);
+}
+
+#endif
