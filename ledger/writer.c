@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h> /* rename */
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -330,14 +331,15 @@ static int create_file(struct ledger_writer *writer, const char *path,
 		       const struct ledger_header *identity)
 {
 	size_t length = strlen(path);
+	static const char suffix[] = ".gpuleak-new"; /* a name nobody else would choose */
 	char unnamed[PATH_MAX];
 	struct stat st;
 	int fd, r;
 
-	if (length + 5 > sizeof(unnamed))
+	if (length + sizeof(suffix) > sizeof(unnamed))
 		return -ENAMETOOLONG;
 	memcpy(unnamed, path, length);
-	memcpy(unnamed + length, ".new", 5);
+	memcpy(unnamed + length, suffix, sizeof(suffix));
 	unlink(unnamed); /* left by a process of the same id that was killed right here */
 	fd = open(unnamed, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Who owns what: one table of addresses and handles for all APIs, sharded, with what is
+ * live and, for addresses that were freed, what was there last. Wrappers call the
+ * record_ functions; each keeps errno and never fails visibly.
+ */
+#ifndef GPULEAK_BLOCKS_H
+#define GPULEAK_BLOCKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "format.h"
+#include "hooks.h"
+#include "lock.h"
+
+struct recorder;
+
+#define BLOCK_SHARDS 128
+/* Addresses that are remembered after their block is gone, per shard: 64 Ki in all. A
+ * driver hands addresses out again at once, so this reaches far back in practice; a free
+ * of an address that fell out of it reads "never allocated", and the report says how
+ * far memory went. */
+#define BLOCK_PAST_MAX 512
+
+struct entry;
+
+struct shard {
+	struct lock lock;
+	unsigned int dead;      /* entries without a live block */
+	struct entry *entries;
+	struct entry *oldest;   /* of the dead ones, in order of death */
+	struct entry *newest;
+	struct entry *spare;
+} __attribute__((aligned(64)));
+
+struct blocks {
+	struct shard shard[BLOCK_SHARDS];
+};
+
+/* What a driver's answer to a free means. */
+enum outcome {
+	OUTCOME_DONE,
+	OUTCOME_INVALID, /* it does not know such a block */
+	OUTCOME_LATE,    /* it is shut down, or the context is gone or broken: memory went with it */
+	OUTCOME_REFUSED, /* any other failure: the block is still there */
+};
+
+/* A free under way: filled by the first call, used by the second. */
+struct freeing {
+	struct recorder *recorder; /* NULL: not recorded */
+	struct ledger_block *block; /* taken out of the table, or NULL */
+	uint64_t address;
+	uint64_t bytes;
+	uint32_t stack;
+	uint32_t error; /* ref of an error already written, whose result is still open */
+	bool counted_down; /* a handle lost one of several references */
+};
+
+/* The driver made a block: BYTES at ADDRESS. CONTEXT 0 and DEVICE -1 if unknown. */
+void record_made(struct hook *hook, uint64_t address, uint64_t bytes, uint64_t context, int device,
+		 uint64_t parent);
+
+/* Before and after the driver's free: the block leaves the table first, since the driver
+ * hands the address to another thread at once, and comes back if the free failed. */
+void record_freeing(struct hook *hook, uint64_t address, struct freeing *ret);
+void record_freed(struct hook *hook, struct freeing *freeing, enum outcome outcome, int result);
+
+/* References of handles. */
+void record_retained(struct hook *hook, uint64_t handle);
+void record_releasing(struct hook *hook, uint64_t handle, struct freeing *ret);
+void record_released(struct hook *hook, struct freeing *freeing, enum outcome outcome, int result);
+
+/* CONTEXT is gone, and every block in it. */
+void record_context_gone(struct hook *hook, uint64_t context);
+
+/* Around the driver's call: a wrapper that runs inside another one's call (a driver that
+ * calls its own exported names) makes no block of its own. */
+void record_call(void);
+void record_call_done(void);
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reads GPULEAK_* once. Owns the copies of the values and the warnings about bad ones; the
+ * only place in the library that looks at GPULEAK_* variables.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "say.h"
+
+struct options config;
+
+#define PREFIX "GPULEAK_"
+#define WARNINGS_MAX 8
+
+static char store[8192];
+static size_t stored;
+static struct {
+	char name[64];
+	int id; /* -1: no such option */
+} warnings[WARNINGS_MAX];
+static unsigned int warning_count;
+
+/* Variables that belong to the command or to tests, not to the user's options. */
+static const char *const internal[] = { "LIBRARY" };
+
+static void warn_later(const char *name, size_t length, int id)
+{
+	if (warning_count == WARNINGS_MAX)
+		return;
+	if (length >= sizeof(warnings[0].name))
+		length = sizeof(warnings[0].name) - 1;
+	memcpy(warnings[warning_count].name, name, length);
+	warnings[warning_count++].id = id;
+}
+
+static const char *keep(const char *value)
+{
+	size_t size = strlen(value) + 1;
+	char *copy = store + stored;
+
+	if (size > sizeof(store) - stored)
+		return NULL;
+	memcpy(copy, value, size);
+	stored += size;
+	return copy;
+}
+
+static bool is_internal(const char *name, size_t length)
+{
+	for (size_t i = 0; i < sizeof(internal) / sizeof(internal[0]); i++)
+		if (strlen(internal[i]) == length && memcmp(internal[i], name, length) == 0)
+			return true;
+	return false;
+}
+
+static void read_one(const char *name, const char *equals)
+{
+	size_t length = (size_t)(equals - name);
+	int id = option_find(name, length);
+	const char *value;
+
+	if (id < 0) {
+		if (!is_internal(name, length))
+			warn_later(name, length, -1);
+		return;
+	}
+	value = keep(equals + 1);
+	if (!value || option_set(&config, id, value) < 0)
+		warn_later(name, length, id);
+}
+
+void config_read(void)
+{
+	options_defaults(&config);
+	if (getauxval(AT_SECURE)) /* a set-id program takes no orders from its caller */
+		return;
+	for (char **variable = environ; variable && *variable; variable++) {
+		const char *equals = strchr(*variable, '=');
+
+		if (equals && strncmp(*variable, PREFIX, sizeof(PREFIX) - 1) == 0)
+			read_one(*variable + sizeof(PREFIX) - 1, equals);
+	}
+}
+
+void config_warn(void)
+{
+	for (unsigned int i = 0; i < warning_count; i++) {
+		int id = warnings[i].id;
+
+		if (id < 0)
+			say("gpuleak: " PREFIX, warnings[i].name,
+			    ": no such option, ignored; `gpuleak run --help` lists them\n", NULL);
+		else
+			say("gpuleak: " PREFIX, warnings[i].name, ": bad value, expected ",
+			    option_expects(id), "; the default is used: ",
+			    option_rows[id].default_text[0] ? option_rows[id].default_text : "unset",
+			    "\n", NULL);
+	}
+	warning_count = 0;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The options of this process, read once from GPULEAK_* before main. Values are copies:
+ * programs overwrite their environment.
+ */
+#ifndef GPULEAK_CONFIG_H
+#define GPULEAK_CONFIG_H
+
+#include "options.h"
+
+extern struct options config __attribute__((visibility("hidden")));
+
+void config_read(void);
+
+/* Says what was wrong with the options, one line each; once per process, and only where
+ * there is something to report, so that a process without a GPU call prints nothing. */
+void config_warn(void);
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The CUDA calls that a row can't say: first use, the resolver, contexts. Owns what a CUDA
+ * result means for a block. Calls the driver only with what capture allows.
+ */
+#include "cuda.h"
+
+#include <string.h>
+
+#include "recorder.h"
+#include "resolve.h"
+
+#define CALL(type, arguments) ((type)route.real)arguments
+
+/* Raised when a context goes: a later one may get the same handle on another device. */
+static _Atomic uint32_t context_epoch = 1;
+
+#define DEVICES_MAX 64
+static _Atomic(CUcontext) primary[DEVICES_MAX];
+
+enum outcome cuda_outcome(CUresult r)
+{
+	switch (r) {
+	case CUDA_SUCCESS:
+		return OUTCOME_DONE;
+	case CUDA_ERROR_INVALID_VALUE:
+		return OUTCOME_INVALID;
+	case CUDA_ERROR_DEINITIALIZED:
+	case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+	/* Errors that stick: the context is dead, its memory is lost to it, and every
+	 * free from here on answers the same. The application did its part. */
+	case 214: /* ECC_UNCORRECTABLE */
+	case 700: /* ILLEGAL_ADDRESS */
+	case 702: /* LAUNCH_TIMEOUT */
+	case 710: /* ASSERT */
+	case 714: /* HARDWARE_STACK_ERROR */
+	case 715: /* ILLEGAL_INSTRUCTION */
+	case 716: /* MISALIGNED_ADDRESS */
+	case 717: /* INVALID_ADDRESS_SPACE */
+	case 718: /* INVALID_PC */
+	case 719: /* LAUNCH_FAILED */
+		return OUTCOME_LATE;
+	default:
+		return OUTCOME_REFUSED;
+	}
+}
+
+static void current_context(uint64_t *ret_context, int *ret_device)
+{
+	CUresult (*get)(CUcontext *) = (CUresult (*)(CUcontext *))resolve_used(USED_cuCtxGetCurrent);
+	CUresult (*device_of)(CUdevice *);
+	struct thread *self = &thread_self;
+	uint32_t epoch = atomic_load_explicit(&context_epoch, memory_order_acquire);
+	CUcontext context = NULL;
+	CUdevice device;
+
+	*ret_context = 0;
+	*ret_device = -1;
+	if (!get || get(&context) != CUDA_SUCCESS || !context)
+		return;
+	if (self->context != (uint64_t)(uintptr_t)context || self->context_epoch != epoch) {
+		device_of = (CUresult (*)(CUdevice *))resolve_used(USED_cuCtxGetDevice);
+		self->device = device_of && device_of(&device) == CUDA_SUCCESS ? device : -1;
+		self->context = (uint64_t)(uintptr_t)context;
+		self->context_epoch = epoch;
+	}
+	*ret_context = self->context;
+	*ret_device = self->device;
+}
+
+void cuda_record_made(struct hook *hook, uint64_t address, uint64_t bytes)
+{
+	uint64_t context;
+	int device;
+
+	current_context(&context, &device);
+	record_made(hook, address, bytes, context, device, 0);
+}
+
+/* A HAND wrapper, exported and looked up, from one body that gets the route. */
+#define BOTH(symbol, returns, parameters, arguments, missing)                   \
+	EXPORT returns symbol parameters                                        \
+	{                                                                       \
+		struct route route = resolve_direct(&hooks[HOOK_##symbol]);     \
+		return route.real ? body_##symbol arguments : missing;          \
+	}                                                                       \
+	returns looked_up_##symbol parameters                                   \
+	{                                                                       \
+		struct route route = resolve_driver(&hooks[HOOK_##symbol]);     \
+		return route.real ? body_##symbol arguments : missing;          \
+	}
+
+/* ---- first use ---- */
+
+static CUresult body_cuInit(struct route route, unsigned int flags)
+{
+	CUresult r = CALL(CUresult(*)(unsigned int), (flags));
+
+	if (r == CUDA_SUCCESS && route.record)
+		recorder_touch();
+	return r;
+}
+BOTH(cuInit, CUresult, (unsigned int Flags), (route, Flags), CUDA_ERROR_NOT_FOUND)
+
+/* ---- the resolver ---- */
+
+/* NAME's wrapper goes by what the driver returned, never by the name asked for: the
+ * version and the per-thread flag decide which of several functions that is. */
+static void reroute(const char *name, void **pfn)
+{
+	static _Atomic bool known;
+	struct hook *hook;
+
+	if (!atomic_load(&known)) {
+		resolve_all(API_CUDA);
+		atomic_store(&known, true);
+	}
+	hook = hook_of_driver(API_CUDA, *pfn);
+	if (hook) {
+		*pfn = hook->wrapper;
+		return;
+	}
+	/* A name of ours at an address that is not: a newer driver's newer version. */
+	if (hook_find(name) && !resolve_is_ours(*pfn)) {
+		struct recorder *recorder = recorder_now();
+
+		if (recorder)
+			ledger_trouble(recorder->header, LEDGER_TROUBLE_UNKNOWN_VARIANTS, 1);
+	}
+}
+
+static CUresult body_cuGetProcAddress(struct route route, const char *symbol, void **pfn,
+				      int version, cuuint64_t flags)
+{
+	CUresult r = CALL(CUresult(*)(const char *, void **, int, cuuint64_t),
+			  (symbol, pfn, version, flags));
+
+	if (r == CUDA_SUCCESS && route.record && symbol && pfn && *pfn)
+		reroute(symbol, pfn);
+	return r;
+}
+BOTH(cuGetProcAddress, CUresult,
+     (const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags),
+     (route, symbol, pfn, cudaVersion, flags), CUDA_ERROR_NOT_FOUND)
+
+static CUresult body_cuGetProcAddress_v2(struct route route, const char *symbol, void **pfn,
+					 int version, cuuint64_t flags,
+					 CUdriverProcAddressQueryResult *status)
+{
+	CUresult r = CALL(CUresult(*)(const char *, void **, int, cuuint64_t,
+				      CUdriverProcAddressQueryResult *),
+			  (symbol, pfn, version, flags, status));
+
+	if (r == CUDA_SUCCESS && route.record && symbol && pfn && *pfn && (!status || *status == 0))
+		reroute(symbol, pfn);
+	return r;
+}
+BOTH(cuGetProcAddress_v2, CUresult,
+     (const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
+      CUdriverProcAddressQueryResult *symbolStatus),
+     (route, symbol, pfn, cudaVersion, flags, symbolStatus), CUDA_ERROR_NOT_FOUND)
+
+/* ---- contexts ---- */
+
+static void context_gone(enum hook_id id, CUcontext context)
+{
+	atomic_fetch_add(&context_epoch, 1);
+	record_context_gone(&hooks[id], (uint64_t)(uintptr_t)context);
+}
+
+static CUresult body_destroy(struct route route, enum hook_id id, CUcontext context)
+{
+	CUresult r = CALL(CUresult(*)(CUcontext), (context));
+
+	if (r == CUDA_SUCCESS && route.record)
+		context_gone(id, context);
+	return r;
+}
+
+static CUresult body_cuDevicePrimaryCtxRetain(struct route route, CUcontext *context,
+					      CUdevice device)
+{
+	CUresult r = CALL(CUresult(*)(CUcontext *, CUdevice), (context, device));
+
+	if (r == CUDA_SUCCESS && route.record && context && device >= 0 && device < DEVICES_MAX)
+		atomic_store(&primary[device], *context);
+	return r;
+}
+BOTH(cuDevicePrimaryCtxRetain, CUresult, (CUcontext *pctx, CUdevice dev), (route, pctx, dev),
+     CUDA_ERROR_NOT_FOUND)
+
+static CUcontext primary_of(CUdevice device)
+{
+	return device >= 0 && device < DEVICES_MAX ? atomic_load(&primary[device]) : NULL;
+}
+
+static CUresult body_reset(struct route route, enum hook_id id, CUdevice device)
+{
+	CUresult r = CALL(CUresult(*)(CUdevice), (device));
+
+	if (r == CUDA_SUCCESS && route.record)
+		context_gone(id, primary_of(device));
+	return r;
+}
+
+static bool still_active(CUdevice device)
+{
+	CUresult (*state)(CUdevice, unsigned int *, int *) =
+		(CUresult(*)(CUdevice, unsigned int *, int *))resolve_used(
+			USED_cuDevicePrimaryCtxGetState);
+	unsigned int flags;
+	int active = 1;
+
+	return !state || state(device, &flags, &active) != CUDA_SUCCESS || active;
+}
+
+/* The CUDA runtime lets go of the primary context when the process exits. If that ended
+ * its blocks nobody would ever leak: at exit a release is only what the process's end
+ * does anyway. A destroy or a reset is somebody's decision and counts at any time. */
+static bool inside_exit(void)
+{
+	struct recorder *recorder = recorder_enter();
+	struct capture capture;
+	bool inside;
+
+	if (!recorder)
+		return false;
+	stack_capture_deep(&capture);
+	inside = stack_inside_exit(&capture);
+	recorder_leave();
+	return inside;
+}
+
+static CUresult body_release(struct route route, enum hook_id id, CUdevice device)
+{
+	CUresult r = CALL(CUresult(*)(CUdevice), (device));
+
+	if (r == CUDA_SUCCESS && route.record && !still_active(device) && !inside_exit())
+		context_gone(id, primary_of(device));
+	return r;
+}
+
+#define CONTEXT(symbol, body, type)                                             \
+	EXPORT CUresult symbol(type argument)                                   \
+	{                                                                       \
+		struct route route = resolve_direct(&hooks[HOOK_##symbol]);     \
+		return route.real ? body(route, HOOK_##symbol, argument)        \
+				  : CUDA_ERROR_NOT_FOUND;                       \
+	}                                                                       \
+	CUresult looked_up_##symbol(type argument)                              \
+	{                                                                       \
+		struct route route = resolve_driver(&hooks[HOOK_##symbol]);     \
+		return route.real ? body(route, HOOK_##symbol, argument)        \
+				  : CUDA_ERROR_NOT_FOUND;                       \
+	}
+CONTEXT(cuCtxDestroy, body_destroy, CUcontext)
+CONTEXT(cuCtxDestroy_v2, body_destroy, CUcontext)
+CONTEXT(cuDevicePrimaryCtxRelease, body_release, CUdevice)
+CONTEXT(cuDevicePrimaryCtxRelease_v2, body_release, CUdevice)
+CONTEXT(cuDevicePrimaryCtxReset, body_reset, CUdevice)
+CONTEXT(cuDevicePrimaryCtxReset_v2, body_reset, CUdevice)

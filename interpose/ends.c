@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Starts the library, and catches every end that code can survive: exit, _exit,
+ * quick_exit, exec. Owns the moment of the verdict and what the ledger says of the end;
+ * must not change how the process ends unless GPULEAK_EXITCODE asks for it.
+ */
+#include "ends.h"
+
+#include <alloca.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "lookup.h"
+#include "recorder.h"
+#include "resolve.h"
+#include "types.h"
+#include "verdict.h"
+
+static _Atomic int quick_status = -1;
+static _Atomic bool reported;
+
+/* The recorder, if it is this very process's: a vfork child runs in our memory, and its
+ * _exit or exec is not our end. */
+static struct recorder *own_recorder(void)
+{
+	struct recorder *recorder = recorder_now();
+
+	return recorder && recorder->pid == getpid() ? recorder : NULL;
+}
+
+static void note_end(struct recorder *recorder, enum ledger_ended how, int status)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	recorder->header->end_mono_ns =
+		(uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	recorder->header->status = status & 0xff;
+	__atomic_store_n(&recorder->header->ended, how, __ATOMIC_RELEASE);
+}
+
+/* The last moment of the process. Returns the status to end with. */
+static int end(enum ledger_ended how, int status)
+{
+	struct recorder *recorder = own_recorder();
+
+	if (!recorder || atomic_exchange(&reported, true))
+		return status;
+	note_end(recorder, how, status);
+	if (verdict_report(recorder) && config.exitcode && (status & 0xff) == 0)
+		return (int)config.exitcode;
+	return status;
+}
+
+/* Found by the constructor: a forked child that only wants to _exit or exec must not ask
+ * the loader, whose lock another thread of its parent may have held. */
+static void (*real__exit)(int);
+static void (*real_quick_exit)(int);
+
+static void __attribute__((noreturn)) leave(int status)
+{
+	if (real__exit)
+		real__exit(status);
+	for (;;)
+		syscall(SYS_exit_group, status);
+}
+
+/* Runs after every destructor of every library, see ends_finish(). */
+static void at_very_end(int status, void *unused)
+{
+	int wanted = end(LEDGER_EXIT, status);
+
+	(void)unused;
+	if (wanted == status)
+		return;
+	fflush(NULL); /* what libc would still have done */
+	leave(wanted);
+}
+
+/* Other libraries' destructors run after ours and may free what they hold. exit() goes
+ * through its list of handlers again when one of them, as the loader's destructor run is,
+ * registers another: so this one is called when all of them are done, with the status. */
+__attribute__((destructor)) static void ends_finish(void)
+{
+	int status = atomic_load(&quick_status);
+
+	if (own_recorder() && on_exit(at_very_end, NULL) != 0)
+		at_very_end(status < 0 ? 0 : status, NULL);
+}
+
+static void at_quick_exit_end(void)
+{
+	int status = atomic_load(&quick_status);
+	int wanted = end(LEDGER_EXIT, status < 0 ? 0 : status);
+
+	if (status >= 0 && wanted != status)
+		leave(wanted);
+}
+
+/* ---- the exported ends ---- */
+
+EXPORT void quick_exit(int status)
+{
+	atomic_store(&quick_status, status & 0xff);
+	if (real_quick_exit)
+		real_quick_exit(status);
+	leave(status);
+}
+
+EXPORT void _exit(int status)
+{
+	leave(end(LEDGER__EXIT, status));
+}
+
+EXPORT void _Exit(int status)
+{
+	leave(end(LEDGER__EXIT, status));
+}
+
+/* exec replaces the process: what is live then is gone for good, so it is an end. The
+ * file is looked at first, so that a try that can't work is not taken for one. If exec
+ * fails all the same, the process goes on and reports again when it really ends. */
+static bool before_exec(bool likely)
+{
+	struct recorder *recorder = own_recorder();
+
+	if (!recorder || !likely || atomic_load(&reported))
+		return false;
+	note_end(recorder, LEDGER_EXEC, 0);
+	return true;
+}
+
+static void report_before_exec(bool noted)
+{
+	if (noted && strcmp(config.report, "none") != 0)
+		verdict_report(recorder_now());
+}
+
+static void exec_failed(bool noted)
+{
+	struct recorder *recorder = recorder_now();
+
+	if (!noted || !recorder)
+		return;
+	__atomic_store_n(&recorder->header->ended, LEDGER_RUNNING, __ATOMIC_RELEASE);
+	/* The report took the file away: what follows is kept in memory. */
+	if (strcmp(config.report, "none") != 0 && !config.ledger[0])
+		recorder->writer.memory_only = 1;
+}
+
+static bool runs(const char *path)
+{
+	int saved = errno;
+	bool yes = path && access(path, X_OK) == 0;
+
+	errno = saved;
+	return yes;
+}
+
+/* As execvp searches. */
+static bool runs_in_path(const char *file)
+{
+	const char *path = getenv("PATH"), *end;
+	char candidate[PATH_MAX];
+	size_t length;
+
+	if (!file || strchr(file, '/'))
+		return runs(file);
+	if (!path)
+		path = "/bin:/usr/bin";
+	for (;; path = end + 1) {
+		end = strchrnul(path, ':');
+		length = (size_t)(end - path);
+		if (length + strlen(file) + 2 < sizeof(candidate)) {
+			memcpy(candidate, path, length);
+			candidate[length] = '/';
+			strcpy(candidate + length + (length > 0), file);
+			if (runs(length ? candidate : file))
+				return true;
+		}
+		if (!*end)
+			return false;
+	}
+}
+
+#define EXEC(name, parameters, arguments, likely)                                   \
+	static int(*real_##name) parameters;                                        \
+	EXPORT int name parameters                                                  \
+	{                                                                           \
+		bool noted;                                                         \
+		int r;                                                              \
+		if (!real_##name) {                                                 \
+			errno = ENOSYS;                                             \
+			return -1;                                                  \
+		}                                                                   \
+		noted = before_exec(likely);                                        \
+		report_before_exec(noted);                                          \
+		r = real_##name arguments;                                          \
+		exec_failed(noted);                                                 \
+		return r;                                                           \
+	}
+
+EXEC(execve, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp),
+     runs(path))
+EXEC(execv, (const char *path, char *const argv[]), (path, argv), runs(path))
+EXEC(execvp, (const char *file, char *const argv[]), (file, argv), runs_in_path(file))
+EXEC(execvpe, (const char *file, char *const argv[], char *const envp[]), (file, argv, envp),
+     runs_in_path(file))
+EXEC(fexecve, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp), true)
+EXEC(execveat, (int directory, const char *path, char *const argv[], char *const envp[], int flags),
+     (directory, path, argv, envp, flags), true)
+
+/* The variadic ones: the same arguments as an array. */
+#define GATHER(argv, first, after)                                                  \
+	va_list list, again;                                                        \
+	size_t count = 1;                                                           \
+	va_start(list, first);                                                      \
+	va_copy(again, list);                                                       \
+	while (va_arg(list, char *))                                                \
+		count++;                                                            \
+	argv = alloca((count + 1) * sizeof(*argv));                                 \
+	argv[0] = (char *)(uintptr_t)first;                                         \
+	for (size_t i = 1; i <= count; i++)                                         \
+		argv[i] = va_arg(again, char *);                                    \
+	after;                                                                      \
+	va_end(again);                                                              \
+	va_end(list)
+
+EXPORT int execl(const char *path, const char *arg, ...)
+{
+	char **argv;
+
+	GATHER(argv, arg, (void)0);
+	return execv(path, argv);
+}
+
+EXPORT int execlp(const char *file, const char *arg, ...)
+{
+	char **argv;
+
+	GATHER(argv, arg, (void)0);
+	return execvp(file, argv);
+}
+
+EXPORT int execle(const char *path, const char *arg, ...)
+{
+	char **argv, **envp;
+
+	GATHER(argv, arg, envp = va_arg(again, char **));
+	return execve(path, argv, envp);
+}
+
+/* ---- start ---- */
+
+__attribute__((constructor)) static void ends_begin(void)
+{
+	lookup_start();
+	recorder_start();
+#define FIND(name) *(void **)&real_##name = resolve_next(#name)
+	FIND(_exit);
+	FIND(quick_exit);
+	FIND(execve);
+	FIND(execv);
+	FIND(execvp);
+	FIND(execvpe);
+	FIND(fexecve);
+	FIND(execveat);
+#undef FIND
+	at_quick_exit(at_quick_exit_end); /* first in: called last */
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Writes error records. Owns DESIGN's error type names on this side; must not decide
+ * whether a free was wrong (blocks.c does) and takes no lock but the writer's.
+ */
+#include "errors.h"
+
+#include <string.h>
+
+#include "recorder.h"
+
+static uint32_t write_error(struct recorder *recorder, const char *type,
+			    const struct wrong_free *wrong, struct ledger_error *error)
+{
+	uint64_t number = __atomic_fetch_add(&recorder->header->errors, 1, __ATOMIC_RELAXED);
+	uint32_t ref = 0;
+
+	error->type = ledger_add_string(&recorder->writer, type, strlen(type));
+	error->api = recorder_name_ref(recorder, wrong->hook);
+	error->stack = wrong->stack;
+	error->result = wrong->result;
+	error->address = wrong->address;
+	error->time_ns = stripes_now(recorder);
+	if (number < ERRORS_MAX && error->type)
+		ref = ledger_add_error(&recorder->writer, error);
+	if (!ref)
+		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNRECORDED_ERRORS, 1);
+	return ref;
+}
+
+static void tell_made(struct recorder *recorder, uint32_t row_ref, uint64_t made_ns,
+		      struct ledger_event *ret)
+{
+	const struct ledger_row *row = ledger_at(&recorder->writer, row_ref);
+
+	*ret = (struct ledger_event){ row->api, row->stack, made_ns };
+}
+
+uint32_t error_double_free(struct recorder *recorder, const struct wrong_free *wrong,
+			   const struct past past[2])
+{
+	const struct ledger_row *row = ledger_at(&recorder->writer, past[0].row);
+	struct ledger_error error = {
+		.block_address = wrong->address,
+		.block_bytes = past[0].bytes,
+		.freed = { past[0].freed_api, past[0].freed_stack, past[0].freed_ns },
+		.kind = row->kind,
+		.device = row->device,
+	};
+
+	tell_made(recorder, past[0].row, past[0].made_ns, &error.allocated);
+	if (past[1].freed_api && !past[1].by_context && !past[0].by_context) {
+		tell_made(recorder, past[1].row, past[1].made_ns, &error.earlier_allocated);
+		error.earlier_freed = (struct ledger_event){
+			past[1].freed_api, past[1].freed_stack, past[1].freed_ns
+		};
+		error.earlier_bytes = past[1].bytes;
+	}
+	return write_error(recorder, past[0].by_context ? "free-after-context" : "double-free",
+			   wrong, &error);
+}
+
+uint32_t error_interior_free(struct recorder *recorder, const struct wrong_free *wrong,
+			     const struct ledger_block *live)
+{
+	const struct ledger_row *row = ledger_at(&recorder->writer, live->row);
+	struct ledger_error error = {
+		.block_address = live->address,
+		.block_bytes = live->bytes,
+		.kind = row->kind,
+		.device = row->device,
+	};
+
+	tell_made(recorder, live->row, live->time_ns, &error.allocated);
+	return write_error(recorder, "interior-free", wrong, &error);
+}
+
+uint32_t error_invalid_free(struct recorder *recorder, const struct wrong_free *wrong)
+{
+	struct ledger_error error = { .device = -1 };
+
+	return write_error(recorder, "invalid-free", wrong, &error);
+}

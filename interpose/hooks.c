@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Turns the rows of hooks.def into the table of hooks and into wrappers, two for each
+ * row: one that is exported, for callers linked to the name, and one that lookups give
+ * out. The only file with clever macros; what a verb does is in blocks.c.
+ */
+#include "hooks.h"
+
+#include <string.h>
+
+#include "blocks.h"
+#include "cuda.h"
+#include "opencl.h"
+#include "resolve.h"
+#include "types.h"
+
+/* What a call answers when there is no function behind it (weak references only). */
+#define MISSING_CUresult CUDA_ERROR_NOT_FOUND
+#define MISSING_cl_int CL_INVALID_OPERATION
+#define MISSING_cl_mem NULL
+
+/* Whether a call succeeded. */
+#define CU_OK (r == CUDA_SUCCESS)
+#define CL_OK (r == CL_SUCCESS)
+#define CL_MADE (r != NULL)
+
+#define OUTCOME_OF_CUresult(r) cuda_outcome(r)
+#define OUTCOME_OF_cl_int(r) opencl_outcome(r)
+
+#define CALL(returns, parameters, arguments) ((returns(*) parameters)route.real)arguments
+
+/* Each verb: the driver's call with what is recorded around it. `hook`, `route` are set. */
+#define VERB_ALLOC(returns, parameters, arguments, made, key, size)                         \
+	returns r;                                                                          \
+	record_call();                                                                      \
+	r = CALL(returns, parameters, arguments);                                           \
+	record_call_done();                                                                 \
+	if (made)                                                                           \
+		cuda_record_made(hook, (uint64_t)(key), (uint64_t)(size));                  \
+	return r;
+
+#define VERB_CREATE(returns, parameters, arguments, made_, key, size)                       \
+	returns r, made;                                                                    \
+	record_call();                                                                      \
+	made = r = CALL(returns, parameters, arguments);                                    \
+	record_call_done();                                                                 \
+	if (made_)                                                                          \
+		opencl_record_made(hook, r, (key), (uint64_t)(size));                       \
+	(void)made;                                                                         \
+	return r;
+
+#define VERB_FREE(returns, parameters, arguments, made, key, size)                          \
+	struct freeing freeing;                                                             \
+	returns r;                                                                          \
+	record_freeing(hook, (uint64_t)(key), &freeing);                                    \
+	record_call();                                                                      \
+	r = CALL(returns, parameters, arguments);                                           \
+	record_call_done();                                                                 \
+	record_freed(hook, &freeing, OUTCOME_OF_##returns(r), (int)r);                      \
+	return r;
+
+#define VERB_RETAIN(returns, parameters, arguments, made, key, size)                        \
+	returns r = CALL(returns, parameters, arguments);                                   \
+	if (made)                                                                           \
+		record_retained(hook, (uint64_t)(uintptr_t)(key));                          \
+	return r;
+
+#define VERB_RELEASE(returns, parameters, arguments, made, key, size)                       \
+	struct freeing freeing;                                                             \
+	returns r;                                                                          \
+	record_releasing(hook, (uint64_t)(uintptr_t)(key), &freeing);                       \
+	record_call();                                                                      \
+	r = CALL(returns, parameters, arguments);                                           \
+	record_call_done();                                                                 \
+	record_released(hook, &freeing, OUTCOME_OF_##returns(r), (int)r);                   \
+	return r;
+
+#define WRAPPER(symbol, returns, parameters, arguments, verb, made, key, size, find)        \
+	{                                                                                   \
+		struct hook *hook = &hooks[HOOK_##symbol];                                  \
+		struct route route = find(hook);                                            \
+		if (__builtin_expect(!route.real, 0))                                       \
+			return MISSING_##returns;                                           \
+		if (__builtin_expect(!route.record, 0))                                     \
+			return CALL(returns, parameters, arguments);                        \
+		VERB_##verb(returns, parameters, arguments, made, key, size)                \
+	}
+
+#define HOOK(symbol, returns, parameters, arguments, verb, made, kind, key, size)           \
+	EXPORT returns symbol parameters                                                    \
+	WRAPPER(symbol, returns, parameters, arguments, verb, made, key, size, resolve_direct) \
+	static returns looked_up_##symbol parameters                                        \
+	WRAPPER(symbol, returns, parameters, arguments, verb, made, key, size, resolve_driver)
+#include "hooks.def"
+
+struct hook hooks[HOOK_COUNT] = {
+#define API_BEGIN(name, title) /* the API of the rows that follow */
+#define HOOK(symbol, returns, parameters, arguments, verb, made, kind_, key, size)          \
+	[HOOK_##symbol] = { .name = #symbol, .kind = kind_, .wrapper = (void *)looked_up_##symbol },
+#define HAND(symbol, returns, parameters)                                                   \
+	[HOOK_##symbol] = { .name = #symbol, .kind = "", .wrapper = (void *)looked_up_##symbol },
+#define API_END(name)
+#include "hooks.def"
+};
+
+struct used used[USED_COUNT] = {
+#define USED(symbol, returns, parameters) [USED_##symbol] = { .name = #symbol },
+#include "hooks.def"
+};
+
+/* Sorted by name, for lookups; made by the constructor, before which lookups walk. */
+static unsigned short sorted[HOOK_COUNT];
+static bool is_sorted;
+
+static enum api api_of(const char *name)
+{
+	return name[1] == 'u' ? API_CUDA : API_OPENCL;
+}
+
+__attribute__((constructor(101))) static void hooks_start(void)
+{
+	for (unsigned short i = 0; i < HOOK_COUNT; i++) {
+		unsigned short at = i;
+
+		hooks[i].api = api_of(hooks[i].name);
+		for (; at > 0 && strcmp(hooks[sorted[at - 1]].name, hooks[i].name) > 0; at--)
+			sorted[at] = sorted[at - 1];
+		sorted[at] = i;
+	}
+	for (int i = 0; i < USED_COUNT; i++)
+		used[i].api = api_of(used[i].name);
+	__atomic_store_n(&is_sorted, true, __ATOMIC_RELEASE);
+}
+
+struct hook *hook_find(const char *name)
+{
+	int low = 0, high = HOOK_COUNT - 1;
+
+	if (!__atomic_load_n(&is_sorted, __ATOMIC_ACQUIRE))
+		hooks_start();
+	while (low <= high) {
+		int middle = (low + high) / 2;
+		int order = strcmp(name, hooks[sorted[middle]].name);
+
+		if (order == 0)
+			return &hooks[sorted[middle]];
+		if (order < 0)
+			high = middle - 1;
+		else
+			low = middle + 1;
+	}
+	return NULL;
+}
+
+struct hook *hook_of_driver(enum api api, const void *address)
+{
+	for (int i = 0; i < HOOK_COUNT; i++)
+		if (hooks[i].api == api &&
+		    atomic_load_explicit(&hooks[i].driver, memory_order_acquire) == address)
+			return &hooks[i];
+	return NULL;
+}
+
+void hooks_forget_refs(void)
+{
+	for (int i = 0; i < HOOK_COUNT; i++) {
+		atomic_store(&hooks[i].name_ref, 0);
+		atomic_store(&hooks[i].kind_ref, 0);
+	}
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The table of intercepted calls: one struct hook per row of hooks.def. Owns names and
+ * numbers; where the real functions are is resolve.c's.
+ */
+#ifndef GPULEAK_HOOKS_H
+#define GPULEAK_HOOKS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum api { API_CUDA, API_OPENCL, API_COUNT };
+
+enum hook_id {
+#define HOOK(symbol, ...) HOOK_##symbol,
+#define HAND(symbol, ...) HOOK_##symbol,
+#include "hooks.def"
+	HOOK_COUNT
+};
+
+enum used_id {
+#define USED(symbol, ...) USED_##symbol,
+#include "hooks.def"
+	USED_COUNT
+};
+
+struct hook {
+	const char *name;
+	const char *kind;      /* "" where the call makes no block */
+	void *wrapper;         /* what a lookup gets: calls `driver` */
+	enum api api;
+	_Atomic(void *) driver; /* the driver's own function, NULL = not found yet */
+	_Atomic(void *) direct; /* what a call linked to the name reaches without us */
+	_Atomic bool look_alike; /* `direct` is no driver's: pass on, record nothing */
+	_Atomic uint32_t name_ref, kind_ref; /* in the present ledger, 0 = not written yet */
+};
+extern struct hook hooks[HOOK_COUNT];
+
+struct used {
+	const char *name;
+	enum api api;
+	_Atomic(void *) driver;
+};
+extern struct used used[USED_COUNT];
+
+/* The hook of that name, or NULL. Lock-free, allocation-free: the lookup path asks. */
+struct hook *hook_find(const char *name);
+/* The hook whose driver function is at ADDRESS, or NULL. */
+struct hook *hook_of_driver(enum api api, const void *address);
+
+/* Forgets refs into a ledger that is gone (a forked child starts its own). */
+void hooks_forget_refs(void);
+
+#endif

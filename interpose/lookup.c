@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Decides for each dlsym call whether the answer is one of our wrappers. Runs inside
+ * other people's lookups, often under the loader's lock and before constructors: no
+ * malloc, no log, no lock, no change of dlerror beyond what the real call does.
+ */
+#include "lookup.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+
+#include "resolve.h"
+
+struct answer {
+	void *pointer;
+	long answered; /* 0: jump to the real dlsym with the caller's own registers */
+};
+struct answer lookup_before(void *handle, const char *name, const void *caller)
+	__attribute__((visibility("hidden")));
+
+lookup_dlsym *lookup_real_dlsym;
+
+/* dlvsym skips other preloads' unversioned dlsym, so it finds libc's; libc's asked from
+ * here for the next dlsym then finds the preload behind us, if any. */
+void lookup_start(void)
+{
+	static const char *const versions[] = { "GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5" };
+	lookup_dlsym *libc_dlsym = NULL, *next;
+
+	for (size_t i = 0; !libc_dlsym && i < sizeof(versions) / sizeof(versions[0]); i++)
+		libc_dlsym = (lookup_dlsym *)dlvsym(RTLD_NEXT, "dlsym", versions[i]);
+	if (!libc_dlsym)
+		return;
+	next = (lookup_dlsym *)libc_dlsym(RTLD_NEXT, "dlsym");
+	__atomic_store_n(&lookup_real_dlsym, next ? next : libc_dlsym, __ATOMIC_RELEASE);
+	dlerror(); /* a version that is not there left its message */
+}
+
+bool lookup_is_driver_name(enum api api, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	const char *base = slash ? slash + 1 : path;
+
+	switch (api) {
+	case API_CUDA:
+		return strncmp(base, "libcuda.so", 10) == 0 || strncmp(base, "libcuda-", 8) == 0;
+	case API_OPENCL: /* wheels bring loaders named libOpenCL-cf4d6695.so.1.0.0 */
+		return strncmp(base, "libOpenCL.so", 12) == 0 || strncmp(base, "libOpenCL-", 10) == 0;
+	case API_COUNT:
+		break;
+	}
+	return false;
+}
+
+static const struct link_map *module_of(const void *address)
+{
+	struct dl_find_object object;
+
+	if (_dl_find_object((void *)(uintptr_t)address, &object) < 0)
+		return NULL;
+	return object.dlfo_link_map;
+}
+
+bool lookup_in_driver(enum api api, const void *address)
+{
+	const struct link_map *map = module_of(address);
+
+	return map && map->l_name && lookup_is_driver_name(api, map->l_name);
+}
+
+/* The driver's own lookups (WSL's libcuda asks itself for cuInit), and those of NVIDIA's
+ * other driver libraries, which allocate on the driver's behalf and not on anyone's. */
+static bool asked_by_driver(const void *caller)
+{
+	const struct link_map *map = module_of(caller);
+	const char *base;
+
+	if (!map || !map->l_name)
+		return false;
+	base = strrchr(map->l_name, '/');
+	base = base ? base + 1 : map->l_name;
+	return lookup_is_driver_name(API_CUDA, base) || lookup_is_driver_name(API_OPENCL, base) ||
+	       strncmp(base, "libnvidia", 9) == 0;
+}
+
+static bool could_be_ours(const char *name)
+{
+	return name && name[0] == 'c' && (name[1] == 'u' || name[1] == 'l') && name[2] >= 'A' &&
+	       name[2] <= 'Z';
+}
+
+/* Our export answers for a driver that is not there: without us this lookup would fail,
+ * so it must fail now. libc has no such name either. */
+static struct answer not_there(const char *name)
+{
+	const struct link_map *libc = module_of((const void *)(uintptr_t)&strlen);
+
+	return (struct answer){ lookup_real_dlsym((void *)(uintptr_t)libc, name), 1 };
+}
+
+static struct answer in_handle(void *handle, const char *name, const void *caller,
+			       struct hook *hook)
+{
+	void *found = lookup_real_dlsym(handle, name);
+	void *none = NULL;
+
+	if (!found)
+		return (struct answer){ NULL, 1 };
+	if (resolve_is_ours(found) && !resolve_driver_is_loaded(hook->api))
+		return not_there(name);
+	if (resolve_is_ours(found) || !lookup_in_driver(hook->api, found) || asked_by_driver(caller))
+		return (struct answer){ found, 1 };
+	atomic_compare_exchange_strong(&hook->driver, &none, found);
+	return (struct answer){ hook->wrapper, 1 };
+}
+
+struct answer lookup_before(void *handle, const char *name, const void *caller)
+{
+	struct hook *hook;
+
+	if (!__atomic_load_n(&lookup_real_dlsym, __ATOMIC_ACQUIRE))
+		lookup_start();
+	if (handle == RTLD_NEXT || !could_be_ours(name) || !(hook = hook_find(name)))
+		return (struct answer){ NULL, 0 };
+	if (handle != RTLD_DEFAULT)
+		return in_handle(handle, name, caller, hook);
+	if (!resolve_driver_is_loaded(hook->api))
+		return not_there(name);
+	return (struct answer){ NULL, 0 };
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The way around our own dlsym, and the check that an address lies in a driver.
+ */
+#ifndef GPULEAK_LOOKUP_H
+#define GPULEAK_LOOKUP_H
+
+#include <stdbool.h>
+
+#include "hooks.h"
+
+typedef void *lookup_dlsym(void *handle, const char *name);
+
+/* The next dlsym: another preload's if there is one, else libc's. */
+extern lookup_dlsym *lookup_real_dlsym __attribute__((visibility("hidden")));
+
+/* Finds it; called from the constructor, and by the first lookup if that comes earlier. */
+void lookup_start(void);
+
+/* ADDRESS lies in a library whose name is that of API's driver or loader. Lock-free. */
+bool lookup_in_driver(enum api api, const void *address);
+/* Such a library's path or soname (base name is looked at). */
+bool lookup_is_driver_name(enum api api, const char *path);
+
+#endif

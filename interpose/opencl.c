@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The OpenCL calls that a row can't say: first use and the extension lookups. Owns what an
+ * OpenCL result means for a block, and the numbering of devices.
+ */
+#include "opencl.h"
+
+#include <string.h>
+
+#include "cuda.h" /* looked_up_ names of all HAND rows */
+#include "recorder.h"
+#include "resolve.h"
+
+enum outcome opencl_outcome(cl_int r)
+{
+	switch (r) {
+	case CL_SUCCESS:
+		return OUTCOME_DONE;
+	case CL_INVALID_MEM_OBJECT:
+		return OUTCOME_INVALID;
+	default:
+		return OUTCOME_REFUSED;
+	}
+}
+
+typedef cl_int mem_info(cl_mem, cl_mem_info, size_t, void *, size_t *);
+typedef cl_int context_info(cl_context, cl_context_info, size_t, void *, size_t *);
+
+static bool ask_object(cl_mem object, cl_mem_info what, void *ret, size_t size)
+{
+	mem_info *ask = (mem_info *)resolve_used(USED_clGetMemObjectInfo);
+
+	return ask && object && ask(object, what, size, ret, NULL) == CL_SUCCESS;
+}
+
+uint64_t opencl_size_of(cl_mem object)
+{
+	size_t size = 0;
+
+	return ask_object(object, CL_MEM_SIZE, &size, sizeof(size)) ? size : 0;
+}
+
+cl_context opencl_context_of(cl_mem object)
+{
+	cl_context context = NULL;
+
+	return ask_object(object, CL_MEM_CONTEXT, &context, sizeof(context)) ? context : NULL;
+}
+
+/* Devices have handles, not ordinals: they are numbered as this process meets them. */
+#define DEVICES_MAX 64
+static _Atomic(cl_device_id) devices[DEVICES_MAX];
+
+static int ordinal_of(cl_device_id device)
+{
+	for (int i = 0; i < DEVICES_MAX; i++) {
+		cl_device_id seen = NULL;
+
+		if (atomic_compare_exchange_strong(&devices[i], &seen, device) || seen == device)
+			return i;
+	}
+	return -1;
+}
+
+/* The first device of CONTEXT; a context of several is named by it. */
+static int device_of(cl_context context)
+{
+	context_info *ask = (context_info *)resolve_used(USED_clGetContextInfo);
+	cl_device_id ids[DEVICES_MAX];
+	size_t size = 0;
+
+	if (!ask || !context ||
+	    ask(context, CL_CONTEXT_DEVICES, sizeof(ids), ids, &size) != CL_SUCCESS ||
+	    size < sizeof(ids[0]))
+		return -1;
+	return ordinal_of(ids[0]);
+}
+
+/* Contexts and their devices, so that a buffer costs no query: a small direct-mapped
+ * table, refilled when a context is made anew at the same address. */
+#define CONTEXTS 64
+static struct {
+	struct lock lock;
+	cl_context context;
+	int device;
+} contexts[CONTEXTS];
+
+static unsigned int slot_of(cl_context context)
+{
+	return (unsigned int)((uintptr_t)context >> 4) % CONTEXTS;
+}
+
+static void forget_context(cl_context context)
+{
+	unsigned int slot = slot_of(context);
+
+	lock_take(&contexts[slot].lock);
+	if (contexts[slot].context == context)
+		contexts[slot].context = NULL;
+	lock_give(&contexts[slot].lock);
+}
+
+static int known_device_of(cl_context context)
+{
+	unsigned int slot = slot_of(context);
+	int device = -2;
+
+	lock_take(&contexts[slot].lock);
+	if (contexts[slot].context == context)
+		device = contexts[slot].device;
+	lock_give(&contexts[slot].lock);
+	if (device != -2)
+		return device;
+	device = device_of(context); /* not with the lock: it calls the driver */
+	lock_take(&contexts[slot].lock);
+	contexts[slot].context = context;
+	contexts[slot].device = device;
+	lock_give(&contexts[slot].lock);
+	return device;
+}
+
+void opencl_record_made(struct hook *hook, cl_mem made, cl_context context, uint64_t bytes)
+{
+	cl_mem parent = NULL;
+
+	if (hook - hooks == HOOK_clCreateSubBuffer)
+		ask_object(made, CL_MEM_ASSOCIATED_MEMOBJECT, &parent, sizeof(parent));
+	record_made(hook, (uint64_t)(uintptr_t)made, bytes, (uint64_t)(uintptr_t)context,
+		    context ? known_device_of(context) : -1, (uint64_t)(uintptr_t)parent);
+}
+
+/* ---- first use ---- */
+
+typedef void CL_CALLBACK notify(const char *, const void *, size_t, void *);
+typedef cl_context create(const cl_context_properties *, cl_uint, const cl_device_id *, notify *,
+			  void *, cl_int *);
+typedef cl_context create_from_type(const cl_context_properties *, cl_device_type, notify *, void *,
+				    cl_int *);
+
+static cl_context touched(struct route route, cl_context context)
+{
+	if (context && route.record) {
+		forget_context(context);
+		recorder_touch();
+	}
+	return context;
+}
+
+static cl_context missing(cl_int *error)
+{
+	if (error)
+		*error = CL_INVALID_OPERATION;
+	return NULL;
+}
+
+static cl_context create_by(struct route route, const cl_context_properties *properties,
+			    cl_uint count, const cl_device_id *ids, notify *pfn_notify,
+			    void *user_data, cl_int *error)
+{
+	if (!route.real)
+		return missing(error);
+	return touched(route, ((create *)route.real)(properties, count, ids, pfn_notify, user_data,
+						     error));
+}
+
+EXPORT cl_context clCreateContext(const cl_context_properties *properties, cl_uint num_devices,
+				  const cl_device_id *ids, notify *pfn_notify, void *user_data,
+				  cl_int *errcode_ret)
+{
+	return create_by(resolve_direct(&hooks[HOOK_clCreateContext]), properties, num_devices, ids,
+			 pfn_notify, user_data, errcode_ret);
+}
+
+cl_context looked_up_clCreateContext(const cl_context_properties *properties, cl_uint num_devices,
+				     const cl_device_id *ids, notify *pfn_notify, void *user_data,
+				     cl_int *errcode_ret)
+{
+	return create_by(resolve_driver(&hooks[HOOK_clCreateContext]), properties, num_devices, ids,
+			 pfn_notify, user_data, errcode_ret);
+}
+
+static cl_context create_by_type(struct route route, const cl_context_properties *properties,
+				 cl_device_type type, notify *pfn_notify, void *user_data,
+				 cl_int *error)
+{
+	if (!route.real)
+		return missing(error);
+	return touched(route, ((create_from_type *)route.real)(properties, type, pfn_notify,
+							       user_data, error));
+}
+
+EXPORT cl_context clCreateContextFromType(const cl_context_properties *properties,
+					  cl_device_type device_type, notify *pfn_notify,
+					  void *user_data, cl_int *errcode_ret)
+{
+	return create_by_type(resolve_direct(&hooks[HOOK_clCreateContextFromType]), properties,
+			      device_type, pfn_notify, user_data, errcode_ret);
+}
+
+cl_context looked_up_clCreateContextFromType(const cl_context_properties *properties,
+					     cl_device_type device_type, notify *pfn_notify,
+					     void *user_data, cl_int *errcode_ret)
+{
+	return create_by_type(resolve_driver(&hooks[HOOK_clCreateContextFromType]), properties,
+			      device_type, pfn_notify, user_data, errcode_ret);
+}
+
+/* ---- extension lookups ---- */
+
+/* A driver may give out core functions here too. Its own function does what the loader's
+ * does, so the wrapper's usual way is right for it; only where there is no loader is the
+ * pointer itself what the wrapper calls. */
+static void *reroute(const char *name, void *found)
+{
+	struct hook *hook = found && name ? hook_find(name) : NULL;
+	void *none = NULL;
+
+	if (!hook || hook->api != API_OPENCL || resolve_is_ours(found))
+		return found;
+	if (!resolve_driver(hook).real)
+		atomic_compare_exchange_strong(&hook->driver, &none, found);
+	return hook->wrapper;
+}
+
+static void *address_by(struct route route, const char *name)
+{
+	void *found = route.real ? ((void *(*)(const char *))route.real)(name) : NULL;
+
+	return route.record ? reroute(name, found) : found;
+}
+
+EXPORT void *clGetExtensionFunctionAddress(const char *func_name)
+{
+	return address_by(resolve_direct(&hooks[HOOK_clGetExtensionFunctionAddress]), func_name);
+}
+
+void *looked_up_clGetExtensionFunctionAddress(const char *func_name)
+{
+	return address_by(resolve_driver(&hooks[HOOK_clGetExtensionFunctionAddress]), func_name);
+}
+
+static void *platform_address_by(struct route route, cl_platform_id platform, const char *name)
+{
+	void *found = route.real ? ((void *(*)(cl_platform_id, const char *))route.real)(platform,
+											 name)
+				 : NULL;
+
+	return route.record ? reroute(name, found) : found;
+}
+
+EXPORT void *clGetExtensionFunctionAddressForPlatform(cl_platform_id platform,
+						      const char *func_name)
+{
+	return platform_address_by(
+		resolve_direct(&hooks[HOOK_clGetExtensionFunctionAddressForPlatform]), platform,
+		func_name);
+}
+
+void *looked_up_clGetExtensionFunctionAddressForPlatform(cl_platform_id platform,
+							 const char *func_name)
+{
+	return platform_address_by(
+		resolve_driver(&hooks[HOOK_clGetExtensionFunctionAddressForPlatform]), platform,
+		func_name);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the OpenCL wrappers need besides their rows.
+ */
+#ifndef GPULEAK_OPENCL_H
+#define GPULEAK_OPENCL_H
+
+#include "blocks.h"
+#include "types.h"
+
+/* A success of a CREATE row: adds the device and, for a sub-buffer, the parent. */
+void opencl_record_made(struct hook *hook, cl_mem made, cl_context context, uint64_t bytes);
+
+enum outcome opencl_outcome(cl_int r);
+
+/* Asked of the driver about an object that it just made or was just given. */
+uint64_t opencl_size_of(cl_mem object);
+cl_context opencl_context_of(cl_mem object);
+
+#endif

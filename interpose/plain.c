@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Renders rows and errors of our own ledger without help. Owns that text; allocates
+ * nothing, reads no file, and looks symbols up only in what the loader has in memory.
+ */
+#include "plain.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#include "reader.h"
+#include "say.h"
+
+#define GROUPS_MAX 100 /* groups that are listed */
+
+struct page_text {
+	int fd;
+	struct text text;
+	char bytes[4096];
+};
+
+static void flush(struct page_text *out)
+{
+	write_all(out->fd, out->bytes, (size_t)(out->text.at - out->bytes));
+	out->text = (struct text){ out->bytes, sizeof(out->bytes) };
+}
+
+static void line_done(struct page_text *out)
+{
+	text_add(&out->text, "\n");
+	if (out->text.left < sizeof(out->bytes) / 2)
+		flush(out);
+}
+
+static void add_string(struct page_text *out, const struct ledger_view *view, uint32_t ref)
+{
+	uint32_t length;
+	const char *bytes = ledger_string(view, ref, &length);
+
+	if (bytes)
+		text_add_bytes(&out->text, bytes, length < 256 ? length : 256);
+	else
+		text_add(&out->text, "?");
+}
+
+static void add_frame(struct page_text *out, unsigned int number, uint64_t pc)
+{
+	const char *base;
+	Dl_info info;
+
+	text_add(&out->text, "    #");
+	text_add_number(&out->text, number);
+	text_add(&out->text, " ");
+	if (!dladdr((void *)(uintptr_t)(pc - 1), &info) || !info.dli_fname) {
+		text_add_hex(&out->text, pc - 1);
+		line_done(out);
+		return;
+	}
+	if (info.dli_sname) {
+		text_add(&out->text, info.dli_sname);
+		text_add(&out->text, " ");
+	}
+	base = strrchr(info.dli_fname, '/');
+	text_add(&out->text, "(");
+	text_add(&out->text, base ? base + 1 : info.dli_fname);
+	text_add(&out->text, "+");
+	text_add_hex(&out->text, pc - 1 - (uint64_t)(uintptr_t)info.dli_fbase);
+	text_add(&out->text, ")");
+	line_done(out);
+}
+
+static void add_stack(struct page_text *out, const struct ledger_view *view, uint32_t ref)
+{
+	const struct ledger_stack *stack = ledger_stack(view, ref);
+
+	if (!stack) {
+		text_add(&out->text, "    (no stack recorded)");
+		line_done(out);
+		return;
+	}
+	for (unsigned int i = 0; i < stack->frames; i++)
+		add_frame(out, i, stack->pc[i]);
+}
+
+struct total {
+	uint64_t blocks, bytes, allocs, errors;
+};
+
+static bool is_live(const struct ledger_block *block)
+{
+	uint32_t state = LEDGER_BLOCK_STATE(__atomic_load_n(&block->state, __ATOMIC_ACQUIRE));
+
+	return state == LEDGER_BLOCK_LIVE || state == LEDGER_BLOCK_FREEING;
+}
+
+static void sum(const struct ledger_view *view, struct total *ret)
+{
+	struct ledger_walk walk = { 0, 0 };
+	const struct ledger_block *block;
+	const struct ledger_row *row;
+
+	memset(ret, 0, sizeof(*ret));
+	while ((block = ledger_next(view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
+		if (is_live(block)) {
+			ret->blocks++;
+			ret->bytes += block->bytes;
+		}
+	}
+	walk = (struct ledger_walk){ 0, 0 };
+	while ((row = ledger_next(view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row))))
+		ret->allocs += row->allocs;
+	ret->errors = ledger_header(view)->errors;
+}
+
+static bool same_group(const struct ledger_row *a, const struct ledger_row *b)
+{
+	return a->stack == b->stack && a->api == b->api && a->kind == b->kind &&
+	       a->device == b->device;
+}
+
+/* What is live of BLOCK's group; false if an earlier block already told of the group. */
+static bool group_of(const struct ledger_view *view, const struct ledger_block *block,
+		     struct total *ret)
+{
+	const struct ledger_row *row = ledger_row(view, block->row), *other_row;
+	struct ledger_walk walk = { 0, 0 };
+	const struct ledger_block *other;
+
+	memset(ret, 0, sizeof(*ret));
+	while (row && (other = ledger_next(view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*other)))) {
+		if (!is_live(other) || !(other_row = ledger_row(view, other->row)) ||
+		    !same_group(row, other_row))
+			continue;
+		if (other < block)
+			return false;
+		ret->blocks++;
+		ret->bytes += other->bytes;
+	}
+	return row != NULL;
+}
+
+static void add_leaks(struct page_text *out, const struct ledger_view *view)
+{
+	struct ledger_walk walk = { 0, 0 };
+	const struct ledger_block *block;
+	const struct ledger_row *row;
+	unsigned int groups = 0;
+	struct total total;
+
+	while (groups < GROUPS_MAX &&
+	       (block = ledger_next(view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
+		if (!is_live(block) || !group_of(view, block, &total))
+			continue;
+		row = ledger_row(view, block->row);
+		text_add(&out->text, "Leak of ");
+		text_add_number(&out->text, total.bytes);
+		text_add(&out->text, " bytes in ");
+		text_add_number(&out->text, total.blocks);
+		text_add(&out->text, " blocks (");
+		add_string(out, view, row->api);
+		text_add(&out->text, "), allocated at:");
+		line_done(out);
+		add_stack(out, view, row->stack);
+		groups++;
+	}
+	if (groups == GROUPS_MAX) {
+		text_add(&out->text, "(further leaks are not listed here)");
+		line_done(out);
+	}
+}
+
+static void add_errors(struct page_text *out, const struct ledger_view *view)
+{
+	struct ledger_walk walk = { 0, 0 };
+	const struct ledger_error *error;
+
+	while ((error = ledger_next(view, &walk, LEDGER_CHUNK_ERRORS, sizeof(*error)))) {
+		text_add(&out->text, "Error: ");
+		add_string(out, view, error->type);
+		text_add(&out->text, " of ");
+		text_add_hex(&out->text, error->address);
+		text_add(&out->text, " by ");
+		add_string(out, view, error->api);
+		text_add(&out->text, " at:");
+		line_done(out);
+		add_stack(out, view, error->stack);
+		if (error->allocated.api) {
+			text_add(&out->text, "  allocated at:");
+			line_done(out);
+			add_stack(out, view, error->allocated.stack);
+		}
+		if (error->freed.api) {
+			text_add(&out->text, "  first freed at:");
+			line_done(out);
+			add_stack(out, view, error->freed.stack);
+		}
+	}
+}
+
+static void add_verdict(struct page_text *out, const struct total *total)
+{
+	text_add(&out->text, "gpuleak: ");
+	if (total->blocks == 0 && total->errors == 0) {
+		text_add(&out->text, "no leaks: ");
+		text_add_number(&out->text, total->allocs);
+		text_add(&out->text, " blocks allocated");
+	} else {
+		text_add_number(&out->text, total->blocks);
+		text_add(&out->text, " blocks, ");
+		text_add_number(&out->text, total->bytes);
+		text_add(&out->text, " bytes never freed, ");
+		text_add_number(&out->text, total->errors);
+		text_add(&out->text, " wrong frees");
+	}
+	line_done(out);
+}
+
+static bool add_troubles(struct page_text *out, const struct ledger_header *header)
+{
+	static const char *const texts[] = {
+#define X(name, text) text,
+		LEDGER_TROUBLES(X)
+#undef X
+	};
+	bool lost = false;
+
+	for (unsigned int i = 0; i < LEDGER_TROUBLE_COUNT; i++) {
+		if (!header->trouble[i])
+			continue;
+		text_add(&out->text, "note: ");
+		text_add_number(&out->text, header->trouble[i]);
+		text_add(&out->text, " ");
+		text_add(&out->text, texts[i]);
+		line_done(out);
+		lost = lost || i == LEDGER_TROUBLE_UNRECORDED_BLOCKS;
+	}
+	return lost;
+}
+
+bool plain_report(struct recorder *recorder, int fd, const char *why)
+{
+	struct page_text out = { .fd = fd };
+	struct ledger_view view;
+	struct total total;
+	bool lost;
+
+	out.text = (struct text){ out.bytes, sizeof(out.bytes) };
+	if (ledger_view(recorder->writer.base, recorder->writer.mapped_bytes, &view) != LEDGER_OK)
+		return true;
+	sum(&view, &total);
+	add_verdict(&out, &total);
+	add_leaks(&out, &view);
+	add_errors(&out, &view);
+	lost = add_troubles(&out, recorder->header);
+	text_add(&out.text, "gpuleak: this is the short form: ");
+	text_add(&out.text, why);
+	line_done(&out);
+	flush(&out);
+	return total.bytes > 0 || total.blocks > 0 || total.errors > 0 || lost;
+}

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Makes the recorder at the first GPU call, keeps it apart from forked children, and lets
+ * threads in one at a time each. Owns where the ledger goes and what its header says of
+ * the process; must not decide when to report (ends.c).
+ */
+#include "recorder.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "pattern.h"
+#include "place.h"
+
+__thread struct thread thread_self;
+
+/* In a page that a fork wipes: a child, however it came about, finds zeros and starts
+ * afresh, with locks that nobody holds. */
+struct page {
+	struct recorder *recorder;
+	struct lock making;
+	int impossible;
+};
+
+static struct page *page;
+static struct page fallback_page; /* if a page can't be had: then atfork wipes */
+static uint32_t generations;
+
+static void wipe_after_fork(void)
+{
+	memset(page, 0, sizeof(*page));
+}
+
+void recorder_start(void)
+{
+	void *memory;
+
+	if (page)
+		return;
+	config_read();
+	memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory != MAP_FAILED && madvise(memory, 4096, MADV_WIPEONFORK) == 0) {
+		page = memory;
+		return;
+	}
+	page = &fallback_page;
+	pthread_atfork(NULL, NULL, wipe_after_fork);
+}
+
+struct recorder *recorder_now(void)
+{
+	return page ? __atomic_load_n(&page->recorder, __ATOMIC_ACQUIRE) : NULL;
+}
+
+static size_t read_file(const char *path, char *ret, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t length = 0;
+	ssize_t n;
+
+	if (fd < 0)
+		return 0;
+	while (length < size && (n = read(fd, ret + length, size - length)) > 0)
+		length += (size_t)n;
+	close(fd);
+	return length;
+}
+
+/* Field 22 of /proc/self/stat; the program name in field 2 may hold anything. */
+static uint64_t start_ticks(void)
+{
+	char text[1024];
+	size_t length = read_file("/proc/self/stat", text, sizeof(text) - 1);
+	char *at;
+
+	text[length] = '\0';
+	at = strrchr(text, ')');
+	for (int field = 2; at && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	return at ? strtoull(at + 1, NULL, 10) : 0;
+}
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+struct identity {
+	char host[256];
+	char exe[PATH_MAX];
+	char cwd[PATH_MAX];
+	char command[LEDGER_STRING_MAX];
+	size_t command_length;
+};
+
+static void read_identity(struct identity *ret)
+{
+	ssize_t n = readlink("/proc/self/exe", ret->exe, sizeof(ret->exe) - 1);
+
+	ret->exe[n > 0 ? n : 0] = '\0';
+	if (gethostname(ret->host, sizeof(ret->host)) < 0)
+		ret->host[0] = '\0';
+	ret->host[sizeof(ret->host) - 1] = '\0';
+	if (!getcwd(ret->cwd, sizeof(ret->cwd)))
+		ret->cwd[0] = '\0';
+	ret->command_length = read_file("/proc/self/cmdline", ret->command, sizeof(ret->command));
+}
+
+static const char *variable(const char *name)
+{
+	return secure_getenv(name);
+}
+
+/* GPULEAK_LEDGER's path, absolute: the application may go to another directory. */
+static int wanted_path(const struct identity *identity, char *ret, size_t size)
+{
+	const char *slash = strrchr(identity->exe, '/');
+	struct pattern_values values = {
+		.pid = getpid(),
+		.host = identity->host,
+		.program = slash ? slash + 1 : identity->exe,
+		.variable = variable,
+	};
+	size_t at = 0;
+
+	if (config.ledger[0] != '/') {
+		at = strlen(identity->cwd);
+		memcpy(ret, identity->cwd, at);
+		ret[at++] = '/';
+	}
+	return at + 1 < size ? pattern_expand(config.ledger, &values, ret + at, size - at)
+			     : -ENAMETOOLONG;
+}
+
+/* What lies there already: a ledger of a process that is gone is replaced, one of this
+ * process (before an exec) or of a living one is not. */
+static bool may_replace(const char *path)
+{
+	struct ledger_header header;
+
+	if (read_file(path, (char *)&header, sizeof(header)) != sizeof(header) ||
+	    memcmp(header.magic, LEDGER_MAGIC, sizeof(header.magic)) != 0)
+		return false;
+	return header.pid != getpid() && access("/proc/self", F_OK) == 0 &&
+	       kill(header.pid, 0) < 0 && errno == ESRCH;
+}
+
+/* PATH, or PATH.1, PATH.2 ... */
+static int create_at(struct recorder *recorder, char *path, const struct ledger_header *header)
+{
+	size_t length = strlen(path);
+	int r = ledger_writer_create(&recorder->writer, path, header);
+
+	if (r == -EEXIST && may_replace(path) && unlink(path) == 0)
+		r = ledger_writer_create(&recorder->writer, path, header);
+	for (int n = 1; r == -EEXIST && n < 1000 && length + 5 < PATH_MAX; n++) {
+		char *at = path + length;
+
+		*at++ = '.';
+		if (n >= 100)
+			*at++ = (char)('0' + n / 100);
+		if (n >= 10)
+			*at++ = (char)('0' + n / 10 % 10);
+		*at++ = (char)('0' + n % 10);
+		*at = '\0';
+		r = ledger_writer_create(&recorder->writer, path, header);
+	}
+	return r;
+}
+
+static int create_in_place(struct recorder *recorder, const struct ledger_header *header)
+{
+	char *path = recorder->place;
+	int r = -ENOENT;
+	size_t at;
+
+	for (int i = 0; i < PLACE_CANDIDATES; i++) {
+		if (place_candidate(i, variable, path, sizeof(recorder->place) - 64) < 0)
+			continue;
+		r = place_make(path);
+		if (r < 0)
+			continue;
+		at = strlen(path);
+		path[at++] = '/';
+		place_name(header->pid, header->start_ticks, path + at, sizeof(recorder->place) - at);
+		r = create_at(recorder, path, header);
+		if (r == 0)
+			return 0;
+	}
+	return r;
+}
+
+static int create_ledger(struct recorder *recorder, const struct identity *identity,
+			 const struct ledger_header *header)
+{
+	int r;
+
+	if (config.ledger[0]) {
+		r = wanted_path(identity, recorder->place, sizeof(recorder->place));
+		if (r == 0)
+			r = create_at(recorder, recorder->place, header);
+	} else {
+		r = create_in_place(recorder, header);
+	}
+	if (r == 0)
+		return 0;
+	/* The application must not suffer, and what can still be seen is seen: an ordinary
+	 * end reports from memory, only a kill loses it. */
+	recorder->create_errno = -r;
+	r = ledger_writer_create(&recorder->writer, NULL, header);
+	if (r == 0)
+		recorder->writer.header->trouble[LEDGER_TROUBLE_MEMORY_ONLY] = 1;
+	return r;
+}
+
+static uint32_t add_text(struct recorder *recorder, const char *text)
+{
+	return ledger_add_string(&recorder->writer, text, strlen(text));
+}
+
+static int fill_recorder(struct recorder *recorder)
+{
+	struct identity identity;
+	struct ledger_header header = { 0 };
+	int r;
+
+	read_identity(&identity);
+	recorder->pid = getpid();
+	recorder->stack_depth = (unsigned int)config.stack_depth;
+	header.pid = recorder->pid;
+	header.ppid = getppid();
+	header.start_ticks = start_ticks();
+	header.start_real_ns = clock_ns(CLOCK_REALTIME);
+	header.start_mono_ns = clock_ns(CLOCK_MONOTONIC);
+	header.stack_depth = recorder->stack_depth;
+	header.first_call = 1;
+	r = create_ledger(recorder, &identity, &header);
+	if (r < 0)
+		return r;
+	recorder->header = recorder->writer.header;
+	recorder->header->host = add_text(recorder, identity.host);
+	recorder->header->exe = add_text(recorder, identity.exe);
+	recorder->header->cwd = add_text(recorder, identity.cwd);
+	recorder->header->command = ledger_add_string(&recorder->writer, identity.command,
+						      identity.command_length);
+	hooks_forget_refs();
+	modules_refresh(recorder);
+	return 0;
+}
+
+/* Called with page->making held. */
+static struct recorder *make(int no_unwinder)
+{
+	struct recorder *recorder = mmap(NULL, sizeof(*recorder), PROT_READ | PROT_WRITE,
+					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (recorder == MAP_FAILED || fill_recorder(recorder) < 0) {
+		page->impossible = 1;
+		return NULL;
+	}
+	if (no_unwinder && recorder->stack_depth)
+		ledger_trouble(recorder->header, LEDGER_TROUBLE_NO_UNWINDER, 1);
+	recorder->generation = ++generations;
+	__atomic_store_n(&page->recorder, recorder, __ATOMIC_RELEASE);
+	config_warn();
+	return recorder;
+}
+
+static struct recorder *get_or_make(void)
+{
+	struct recorder *recorder;
+	int no_unwinder;
+
+	if (!page)
+		recorder_start(); /* a GPU call from a constructor that ran before ours */
+	recorder = recorder_now();
+	if (recorder || page->impossible)
+		return recorder;
+	/* Before the lock: this asks the loader, whose lock a constructor that makes its
+	 * first GPU call in another thread would hold while it waits for ours. */
+	no_unwinder = stacks_load_unwinder() < 0;
+	lock_take(&page->making);
+	recorder = recorder_now();
+	if (!recorder && !page->impossible)
+		recorder = make(no_unwinder);
+	lock_give(&page->making);
+	return recorder;
+}
+
+struct recorder *recorder_enter(void)
+{
+	struct thread *self = &thread_self;
+	struct recorder *recorder;
+
+	if (__builtin_expect(self->busy, 0)) {
+		recorder = recorder_now();
+		if (recorder)
+			ledger_trouble(recorder->header, LEDGER_TROUBLE_REENTERED, 1);
+		return NULL;
+	}
+	self->busy = true;
+	self->saved_errno = errno;
+	recorder = page ? recorder_now() : NULL;
+	if (__builtin_expect(!recorder, 0))
+		recorder = get_or_make();
+	if (!recorder) {
+		recorder_leave();
+	} else if (__builtin_expect(self->generation != recorder->generation, 0)) {
+		self->stripe = stripe_join(recorder);
+		self->generation = recorder->generation;
+	}
+	return recorder;
+}
+
+void recorder_leave(void)
+{
+	errno = thread_self.saved_errno;
+	thread_self.busy = false;
+}
+
+void recorder_touch(void)
+{
+	if (!recorder_now() && recorder_enter())
+		recorder_leave();
+}
+
+static uint32_t text_ref(struct recorder *recorder, _Atomic uint32_t *slot, const char *text)
+{
+	uint32_t ref = atomic_load_explicit(slot, memory_order_relaxed);
+
+	if (__builtin_expect(ref == 0, 0)) {
+		ref = add_text(recorder, text);
+		atomic_store_explicit(slot, ref, memory_order_relaxed);
+	}
+	return ref;
+}
+
+uint32_t recorder_name_ref(struct recorder *recorder, struct hook *hook)
+{
+	return text_ref(recorder, &hook->name_ref, hook->name);
+}
+
+uint32_t recorder_kind_ref(struct recorder *recorder, struct hook *hook)
+{
+	return text_ref(recorder, &hook->kind_ref, hook->kind);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * All that a recording process keeps, and the way in: enter, do, leave. One recorder per
+ * process image, made at the first GPU call; a forked child finds none and makes its own.
+ * Everything below may be called by any thread; nothing here may be called from a lookup.
+ */
+#ifndef GPULEAK_RECORDER_H
+#define GPULEAK_RECORDER_H
+
+#include <errno.h>
+#include <stdbool.h>
+
+#include "arena.h"
+#include "blocks.h"
+#include "modules.h"
+#include "stacks.h"
+#include "stripes.h"
+#include "writer.h"
+
+struct recorder {
+	uint32_t generation; /* of the process: goes up with every fork that records */
+	int pid;
+	unsigned int stack_depth;
+	struct ledger_header *header;
+	struct ledger_writer writer;
+	struct arena arena;
+	struct modules modules;
+	struct stacks stacks;
+	struct stripes stripes;
+	struct blocks blocks;
+	int create_errno; /* why there is no ledger file; 0 = there is */
+	char place[PATH_MAX]; /* where it was to be */
+};
+
+/* What a thread keeps; all zero until its first GPU call in this recorder. */
+struct thread {
+	uint32_t generation;
+	bool busy; /* inside gpuleak: a signal handler that comes back in is passed on unrecorded */
+	int saved_errno; /* of the application, while busy */
+	struct stripe *stripe;
+	uint64_t context; /* CUDA: last current context seen, and its device */
+	uint32_t context_epoch;
+	int device;
+	uint64_t nested; /* address just recorded by a call inside the present one */
+	unsigned int depth; /* calls of ours on this thread's stack */
+};
+extern __thread struct thread thread_self
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* Called by the constructor; safe to be called again. */
+void recorder_start(void);
+
+/* The present recorder, or NULL: none yet, or recording is impossible. */
+struct recorder *recorder_now(void);
+
+/* The present recorder, made if need be, with this thread joined and marked busy; NULL if
+ * the call can't be recorded. Every non-NULL result is given back to recorder_leave(). */
+struct recorder *recorder_enter(void);
+void recorder_leave(void);
+
+/* The process made a GPU call: from now on there is something to report. */
+void recorder_touch(void);
+
+/* The ref of a hook's name, kind in the present ledger. */
+uint32_t recorder_name_ref(struct recorder *recorder, struct hook *hook);
+uint32_t recorder_kind_ref(struct recorder *recorder, struct hook *hook);
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Finds real functions: next in the global scope, or in the loaded driver by name. Never
+ * loads a driver that the application did not load. Calls the loader, so wrappers may
+ * come here but lookups only for the two yes-or-no questions.
+ */
+#include "resolve.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+#include <string.h>
+
+#include "lookup.h"
+
+struct search {
+	enum api api;
+	bool found;
+	char path[PATH_MAX];
+};
+
+static int search_driver(struct dl_phdr_info *info, size_t size, void *data)
+{
+	struct search *search = data;
+	size_t length = info->dlpi_name ? strlen(info->dlpi_name) : 0;
+
+	(void)size;
+	if (length == 0 || length >= sizeof(search->path) ||
+	    !lookup_is_driver_name(search->api, info->dlpi_name))
+		return 0;
+	memcpy(search->path, info->dlpi_name, length + 1);
+	search->found = true;
+	return 1;
+}
+
+bool resolve_driver_is_loaded(enum api api)
+{
+	struct search search;
+
+	search.api = api;
+	search.found = false;
+	dl_iterate_phdr(search_driver, &search);
+	return search.found;
+}
+
+/* Not through our own dlclose, which would take it for a module going away. */
+static void close_handle(void *handle)
+{
+	int (*real)(void *) = (int (*)(void *))resolve_next("dlclose");
+
+	if (real)
+		real(handle);
+}
+
+/* The function in the driver's own library, wherever the loader put that: it may be
+ * outside the global scope, where RTLD_NEXT finds nothing. */
+static void *in_driver(enum api api, const char *name)
+{
+	struct search search;
+	void *handle, *found = NULL;
+
+	search.api = api;
+	search.found = false;
+	dl_iterate_phdr(search_driver, &search);
+	if (!search.found)
+		return NULL;
+	handle = dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD);
+	if (handle) {
+		found = lookup_real_dlsym(handle, name);
+		close_handle(handle);
+	}
+	return found && !resolve_is_ours(found) ? found : NULL;
+}
+
+static void remember(_Atomic(void *) *slot, void *pointer)
+{
+	void *none = NULL;
+
+	atomic_compare_exchange_strong(slot, &none, pointer);
+}
+
+struct route resolve_driver_slowly(struct hook *hook)
+{
+	void *found = in_driver(hook->api, hook->name);
+
+	if (found)
+		remember(&hook->driver, found);
+	found = atomic_load(&hook->driver);
+	return (struct route){ found, found != NULL };
+}
+
+/* What comes next may be the driver, another interposer in front of it, or a library
+ * that happens to have a function of this name. The last is left alone; it can be told
+ * from an interposer because then there is no driver for that one to stand before. */
+struct route resolve_direct_slowly(struct hook *hook)
+{
+	void *next = resolve_next(hook->name);
+	struct route route;
+
+	if (!next) {
+		route = resolve_driver_slowly(hook);
+		if (route.real)
+			remember(&hook->direct, route.real);
+		return route;
+	}
+	if (!lookup_in_driver(hook->api, next) && !resolve_driver_is_loaded(hook->api))
+		atomic_store(&hook->look_alike, true);
+	remember(&hook->direct, next);
+	return (struct route){ next, !atomic_load(&hook->look_alike) };
+}
+
+void *resolve_used(enum used_id id)
+{
+	void *known = atomic_load_explicit(&used[id].driver, memory_order_acquire);
+
+	if (!known) {
+		known = in_driver(used[id].api, used[id].name);
+		if (known)
+			remember(&used[id].driver, known);
+	}
+	return known;
+}
+
+void resolve_all(enum api api)
+{
+	for (int id = 0; id < HOOK_COUNT; id++)
+		if (hooks[id].api == api && !atomic_load(&hooks[id].driver))
+			resolve_driver_slowly(&hooks[id]);
+}
+
+void *resolve_next(const char *name)
+{
+	if (!__atomic_load_n(&lookup_real_dlsym, __ATOMIC_ACQUIRE))
+		lookup_start();
+	return lookup_real_dlsym ? lookup_real_dlsym(RTLD_NEXT, name) : NULL;
+}
+
+/* Set by the linker: the start of our ELF header and the end of our data. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
+void resolve_our_range(uintptr_t *ret_start, uintptr_t *ret_end)
+{
+	*ret_start = (uintptr_t)__ehdr_start;
+	*ret_end = (uintptr_t)_end;
+}
+
+bool resolve_is_ours(const void *address)
+{
+	return (uintptr_t)address >= (uintptr_t)__ehdr_start && (uintptr_t)address < (uintptr_t)_end;
+}

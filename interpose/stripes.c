@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Per-thread rows, slots and live bytes, and the peak over all of them. Owns who has which
+ * stripe; must not take a lock that threads share on the path of an ordinary pair.
+ */
+#include "stripes.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#include "recorder.h"
+#include "table.h"
+
+struct row_entry {
+	uint64_t key;
+	struct ledger_row *row;
+	UT_hash_handle hh;
+};
+
+#define SLOTS_AT_ONCE 16u
+
+static pthread_key_t leave_key;
+static pthread_once_t leave_once = PTHREAD_ONCE_INIT;
+static bool leave_works;
+
+/* A thread ends: its stripe, with all it holds, waits for the next thread. */
+static void leave(void *value)
+{
+	struct stripe *stripe = value;
+	struct recorder *recorder = recorder_now();
+	ptrdiff_t number;
+
+	thread_self.generation = 0; /* later destructors may still allocate: they join anew */
+	if (!recorder || stripe < recorder->stripes.stripe ||
+	    stripe >= recorder->stripes.stripe + STRIPES)
+		return; /* of the parent's recorder */
+	number = stripe - recorder->stripes.stripe;
+	if (number > 0)
+		atomic_fetch_and(&recorder->stripes.taken[number / 64], ~(1ull << (number % 64)));
+}
+
+static void make_leave_key(void)
+{
+	leave_works = pthread_key_create(&leave_key, leave) == 0;
+}
+
+static struct stripe *take_free(struct stripes *stripes)
+{
+	for (unsigned int number = 1; number < STRIPES; number++) {
+		_Atomic uint64_t *word = &stripes->taken[number / 64];
+		uint64_t bit = 1ull << (number % 64);
+		unsigned int highest;
+
+		if (atomic_load_explicit(word, memory_order_relaxed) & bit ||
+		    atomic_fetch_or(word, bit) & bit)
+			continue;
+		highest = atomic_load(&stripes->highest);
+		while (highest <= number &&
+		       !atomic_compare_exchange_weak(&stripes->highest, &highest, number + 1))
+			;
+		return &stripes->stripe[number];
+	}
+	return NULL;
+}
+
+struct stripe *stripe_join(struct recorder *recorder)
+{
+	struct stripe *stripe = NULL;
+
+	pthread_once(&leave_once, make_leave_key);
+	if (leave_works)
+		stripe = take_free(&recorder->stripes);
+	if (!stripe) {
+		stripe = &recorder->stripes.stripe[0];
+		stripe->shared = true;
+		return stripe;
+	}
+	pthread_setspecific(leave_key, stripe);
+	return stripe;
+}
+
+uint64_t stripes_now(const struct recorder *recorder)
+{
+	struct timespec now;
+	uint64_t ns;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	/* The coarse clock may lie a tick before the fine one that marked the start. */
+	return ns > recorder->header->start_mono_ns ? ns - recorder->header->start_mono_ns : 0;
+}
+
+static struct ledger_row *make_row(struct recorder *recorder, uint32_t stack, struct hook *hook,
+				   int device)
+{
+	struct ledger_row row = {
+		.stack = stack,
+		.api = recorder_name_ref(recorder, hook),
+		.kind = recorder_kind_ref(recorder, hook),
+		.device = device,
+	};
+	uint32_t ref = row.api ? ledger_add_row(&recorder->writer, &row) : 0;
+
+	return ref ? ledger_at(&recorder->writer, ref) : NULL;
+}
+
+static struct ledger_row *find_row(struct recorder *recorder, struct stripe *stripe, uint64_t key,
+				   uint32_t stack, struct hook *hook, int device)
+{
+	struct arena *arena = &recorder->arena;
+	struct row_entry *entry;
+
+	TABLE_FIND(stripe->rows, &key, entry);
+	if (entry)
+		return entry->row;
+	entry = arena_take(arena, sizeof(*entry));
+	if (!entry)
+		return NULL;
+	entry->key = key;
+	entry->row = make_row(recorder, stack, hook, device);
+	if (entry->row)
+		TABLE_ADD(stripe->rows, key, entry);
+	else
+		arena_give(arena, entry, sizeof(*entry));
+	return entry->row;
+}
+
+struct ledger_row *stripe_row(struct recorder *recorder, struct stripe *stripe, uint32_t stack,
+			      struct hook *hook, int device)
+{
+	uint64_t key = (uint64_t)stack << 32 | (uint64_t)(hook - hooks) << 16 |
+		       (uint16_t)(device + 1);
+	unsigned int slot = (unsigned int)(table_mix(key) >> 48) % STRIPE_ROWS;
+	struct ledger_row *row;
+
+	if (stripe->row_cache[slot].key == key && stripe->row_cache[slot].row)
+		return stripe->row_cache[slot].row;
+	row = find_row(recorder, stripe, key, stack, hook, device);
+	if (row) {
+		stripe->row_cache[slot].key = key;
+		stripe->row_cache[slot].row = row;
+	}
+	return row;
+}
+
+/* A slot's link to the next spare one is its `reserved` field, as a ref. */
+static struct ledger_block *next_spare(struct recorder *recorder, struct ledger_block *block)
+{
+	return block->reserved ? ledger_at(&recorder->writer, (uint32_t)block->reserved) : NULL;
+}
+
+static void link_spare(struct recorder *recorder, struct ledger_block **head,
+		       struct ledger_block *block)
+{
+	block->reserved = *head ? ledger_ref(&recorder->writer, *head) : 0;
+	*head = block;
+}
+
+static void refill(struct recorder *recorder, struct stripe *stripe)
+{
+	struct stripes *stripes = &recorder->stripes;
+	struct ledger_block *first;
+	unsigned int count;
+
+	lock_take(&stripes->spare_lock);
+	for (count = 0; count < SLOTS_AT_ONCE && stripes->spare; count++) {
+		first = stripes->spare;
+		stripes->spare = next_spare(recorder, first);
+		link_spare(recorder, &stripe->spare, first);
+	}
+	lock_give(&stripes->spare_lock);
+	stripe->spares += count;
+	if (count)
+		return;
+	count = ledger_add_blocks(&recorder->writer, SLOTS_AT_ONCE, &first);
+	stripe->spares += count;
+	while (count--)
+		link_spare(recorder, &stripe->spare, &first[count]);
+}
+
+struct ledger_block *stripe_take_slot(struct recorder *recorder, struct stripe *stripe)
+{
+	struct ledger_block *block;
+
+	if (!stripe->spare)
+		refill(recorder, stripe);
+	block = stripe->spare;
+	if (!block)
+		return NULL;
+	stripe->spare = next_spare(recorder, block);
+	stripe->spares--;
+	return block;
+}
+
+/* A thread that only frees must not hoard: what it has too much goes to those that allocate. */
+static void shed(struct recorder *recorder, struct stripe *stripe)
+{
+	struct stripes *stripes = &recorder->stripes;
+	struct ledger_block *block;
+
+	lock_take(&stripes->spare_lock);
+	while (stripe->spares > STRIPE_SPARES_MAX / 2) {
+		block = stripe->spare;
+		stripe->spare = next_spare(recorder, block);
+		stripe->spares--;
+		link_spare(recorder, &stripes->spare, block);
+	}
+	lock_give(&stripes->spare_lock);
+}
+
+void stripe_give_slot(struct recorder *recorder, struct stripe *stripe, struct ledger_block *block)
+{
+	ledger_block_set(block, LEDGER_BLOCK_UNUSED);
+	link_spare(recorder, &stripe->spare, block);
+	if (++stripe->spares > STRIPE_SPARES_MAX)
+		shed(recorder, stripe);
+}
+
+int64_t stripes_live(struct recorder *recorder)
+{
+	struct stripes *stripes = &recorder->stripes;
+	unsigned int highest = atomic_load_explicit(&stripes->highest, memory_order_relaxed);
+	int64_t live = atomic_load_explicit(&stripes->stripe[0].live, memory_order_relaxed);
+
+	for (unsigned int i = 1; i < highest; i++)
+		live += atomic_load_explicit(&stripes->stripe[i].live, memory_order_relaxed);
+	return live;
+}
+
+/* With peak_lock: notes the total if it is a new peak, then deals the room left below the
+ * peak out to all stripes. Up to its part a stripe can't make a new peak, whatever the
+ * others do, so it need not ask. */
+static void look_at_peak(struct recorder *recorder)
+{
+	struct stripes *stripes = &recorder->stripes;
+	unsigned int highest = atomic_load_explicit(&stripes->highest, memory_order_relaxed);
+	int64_t live = stripes_live(recorder);
+	int64_t part;
+
+	if (live > (int64_t)recorder->header->peak_bytes) {
+		recorder->header->peak_mono_ns = stripes_now(recorder);
+		__atomic_store_n(&recorder->header->peak_bytes, (uint64_t)live, __ATOMIC_RELEASE);
+	}
+	part = (int64_t)recorder->header->peak_bytes - live;
+	part = part > 0 && highest > 1 ? part / (int64_t)(highest - 1 + stripes->stripe[0].shared)
+				       : (part > 0 ? part : 0);
+	for (unsigned int i = 0; i < highest || i == 0; i++) {
+		struct stripe *stripe = &stripes->stripe[i];
+
+		atomic_store_explicit(&stripe->ceiling,
+				      atomic_load_explicit(&stripe->live, memory_order_relaxed) +
+					      (i || stripe->shared ? part : 0),
+				      memory_order_relaxed);
+	}
+}
+
+void stripe_live_add(struct recorder *recorder, struct stripe *stripe, int64_t bytes,
+		     uint64_t now_ns)
+{
+	int64_t live = atomic_load_explicit(&stripe->live, memory_order_relaxed) + bytes;
+
+	atomic_store_explicit(&stripe->live, live, memory_order_relaxed);
+	if (bytes < 0 || live <= atomic_load_explicit(&stripe->ceiling, memory_order_relaxed) ||
+	    now_ns == stripe->contended_ns)
+		return;
+	/* Somebody else is looking right now: then moments overlap, exactness has no
+	 * meaning, and a crowd of threads must not queue up here. Not again in this tick. */
+	if (!lock_try(&recorder->stripes.peak_lock)) {
+		stripe->contended_ns = now_ns;
+		return;
+	}
+	look_at_peak(recorder);
+	lock_give(&recorder->stripes.peak_lock);
+}
+
+void stripes_settle(struct recorder *recorder)
+{
+	if (!lock_try(&recorder->stripes.peak_lock))
+		return;
+	look_at_peak(recorder);
+	lock_give(&recorder->stripes.peak_lock);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What threads do not share: each thread that makes GPU calls has a stripe of its own
+ * with its row counters, its cache of stacks, its spare block slots and its part of the
+ * live bytes. When more threads than stripes exist, the rest share stripe 0 under a lock.
+ */
+#ifndef GPULEAK_STRIPES_H
+#define GPULEAK_STRIPES_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "format.h"
+#include "hooks.h"
+#include "lock.h"
+
+struct recorder;
+
+#define STRIPES 128 /* stripe 0 is the shared one */
+#define STRIPE_STACKS 1024
+#define STRIPE_ROWS 512
+#define STRIPE_SPARES_MAX 64
+
+struct row_entry;
+
+struct stripe {
+	struct lock lock; /* only stripe 0's is ever taken */
+	bool shared;
+	unsigned int spares;
+	struct ledger_block *spare;  /* linked by `reserved` */
+	struct row_entry *rows;
+	uint64_t contended_ns; /* the clock tick in which another thread was looking at the peak */
+	/* Live bytes of this stripe's doings; negative when it frees what others allocate. */
+	_Atomic int64_t live;
+	_Atomic int64_t ceiling; /* above it the peak must be looked at, see stripe_live_add */
+	struct { uint64_t hash; uint32_t ref; } stacks[STRIPE_STACKS];
+	struct { uint64_t key; struct ledger_row *row; } row_cache[STRIPE_ROWS];
+} __attribute__((aligned(64)));
+
+struct stripes {
+	_Atomic uint64_t taken[STRIPES / 64];
+	_Atomic unsigned int highest; /* one past the highest number ever taken */
+	struct lock peak_lock;
+	struct lock spare_lock;
+	struct ledger_block *spare; /* slots that stripes had too many of */
+	struct stripe stripe[STRIPES];
+};
+
+/* A stripe for the calling thread; given back when the thread ends. */
+struct stripe *stripe_join(struct recorder *recorder);
+
+static inline void stripe_lock(struct stripe *stripe)
+{
+	if (__builtin_expect(stripe->shared, 0))
+		lock_take(&stripe->lock);
+}
+
+static inline void stripe_unlock(struct stripe *stripe)
+{
+	if (__builtin_expect(stripe->shared, 0))
+		lock_give(&stripe->lock);
+}
+
+/* All with the stripe locked. */
+
+/* The row of (stack, hook, device), made if need be; NULL if there is no room. */
+struct ledger_row *stripe_row(struct recorder *recorder, struct stripe *stripe, uint32_t stack,
+			      struct hook *hook, int device);
+struct ledger_block *stripe_take_slot(struct recorder *recorder, struct stripe *stripe);
+void stripe_give_slot(struct recorder *recorder, struct stripe *stripe, struct ledger_block *block);
+
+/* Live bytes went up or down at NOW_NS. Keeps the peak: exact, except among threads that
+ * allocate within the same tick of the coarse clock (1-4 ms), where it may come out lower. */
+void stripe_live_add(struct recorder *recorder, struct stripe *stripe, int64_t bytes,
+		     uint64_t now_ns);
+
+int64_t stripes_live(struct recorder *recorder);
+/* Looks at the peak once more; before a report. */
+void stripes_settle(struct recorder *recorder);
+
+/* CLOCK_MONOTONIC_COARSE in ns since the ledger's start. */
+uint64_t stripes_now(const struct recorder *recorder);
+
+#endif

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Has the gpuleak command report on our ledger, in a process of its own that the
+ * application never notices: no SIGCHLD, nothing for its wait() to find, none of its
+ * preloads or library paths. If that fails the library reports by itself.
+ */
+#include "verdict.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "pattern.h"
+#include "plain.h"
+#include "resolve.h"
+#include "say.h"
+
+#define GATE_FAILED 23
+#define STACK_BYTES 65536u
+#define ENVIRONMENT_MAX 4096
+
+/* Where the command is, seen from the library's directory: installed, and in the build. */
+static const char *const command_places[] = { GPULEAK_BINDIR_FROM_LIBDIR "/gpuleak",
+					      "../tools/gpuleak" };
+
+static int own_path(struct dl_phdr_info *info, size_t size, void *ret)
+{
+	(void)size;
+	for (unsigned int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *phdr = &info->dlpi_phdr[i];
+		uintptr_t start = info->dlpi_addr + phdr->p_vaddr;
+
+		if (phdr->p_type != PT_LOAD || (uintptr_t)&command_places < start ||
+		    (uintptr_t)&command_places >= start + phdr->p_memsz)
+			continue;
+		if (strlen(info->dlpi_name) >= PATH_MAX)
+			return 1;
+		strcpy(ret, info->dlpi_name);
+		return 1;
+	}
+	return 0;
+}
+
+static bool find_command(char *ret, size_t size)
+{
+	char library[PATH_MAX] = "";
+	char *slash;
+	size_t at;
+
+	dl_iterate_phdr(own_path, library);
+	slash = strrchr(library, '/');
+	if (!slash)
+		return false;
+	at = (size_t)(slash + 1 - library);
+	for (size_t i = 0; i < sizeof(command_places) / sizeof(command_places[0]); i++) {
+		if (at + strlen(command_places[i]) >= size)
+			continue;
+		memcpy(ret, library, at);
+		strcpy(ret + at, command_places[i]);
+		if (access(ret, X_OK) == 0)
+			return true;
+	}
+	if (strlen(GPULEAK_COMMAND) >= size)
+		return false;
+	strcpy(ret, GPULEAK_COMMAND);
+	return access(ret, X_OK) == 0;
+}
+
+struct job {
+	const char *command;
+	char **arguments;
+	char **environment;
+	int input; /* descriptor of the ledger's bytes, -1 = the ledger is a file */
+	sigset_t signals;
+	int status;
+};
+
+static int start_command(void *data)
+{
+	struct job *job = data;
+
+	if (job->input >= 0)
+		dup2(job->input, 0);
+	sigprocmask(SIG_SETMASK, &job->signals, NULL);
+	execve(job->command, job->arguments, job->environment);
+	_exit(127);
+}
+
+/* Between us and the command stands a process that has no exit signal: exec gives one
+ * (SIGCHLD) to whoever calls it, and the application must see neither that signal nor a
+ * child it did not make. It shares our memory and waits for the command in our place. */
+static int stand_between(void *data)
+{
+	char *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct job *job = data;
+	pid_t child;
+	int status;
+
+	if (stack == MAP_FAILED)
+		return 0;
+	child = clone(start_command, stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, job);
+	if (child > 0) {
+		while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+			;
+		if (WIFEXITED(status))
+			job->status = WEXITSTATUS(status);
+	}
+	munmap(stack, STACK_BYTES);
+	return 0;
+}
+
+static int run(struct job *job)
+{
+	char *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	sigset_t all, before;
+	pid_t between;
+
+	job->status = 127;
+	if (stack == MAP_FAILED)
+		return 127;
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &before);
+	sigemptyset(&job->signals);
+	between = clone(stand_between, stack + STACK_BYTES, CLONE_VM, job);
+	if (between > 0)
+		while (waitpid(between, NULL, __WCLONE) < 0 && errno == EINTR)
+			;
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	munmap(stack, STACK_BYTES);
+	return job->status;
+}
+
+static bool starts(const char *text, const char *prefix)
+{
+	return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* The application's, without what is meant for the application's loader and for us. */
+static void make_environment(char **ret, size_t size)
+{
+	size_t count = 0;
+
+	for (char **variable = environ; variable && *variable && count + 1 < size; variable++)
+		if (!starts(*variable, "LD_") && !starts(*variable, "GPULEAK_") &&
+		    !starts(*variable, "DEBUGINFOD_URLS="))
+			ret[count++] = *variable;
+	ret[count] = NULL;
+}
+
+static const char *variable(const char *name)
+{
+	return secure_getenv(name);
+}
+
+/* GPULEAK_REPORT with its % expanded; a relative path counts from where the process was
+ * at its first GPU call. */
+static int report_path(struct recorder *recorder, char *ret, size_t size)
+{
+	const struct ledger_string *cwd, *host, *exe;
+	char host_text[256] = "", exe_text[PATH_MAX] = "";
+	struct pattern_values values = { recorder->pid, host_text, exe_text, variable };
+	size_t at = 0;
+	char *slash;
+
+	cwd = ledger_at(&recorder->writer, recorder->header->cwd);
+	host = ledger_at(&recorder->writer, recorder->header->host);
+	exe = ledger_at(&recorder->writer, recorder->header->exe);
+	if (recorder->header->host && host->length < sizeof(host_text))
+		memcpy(host_text, host->bytes, host->length);
+	if (recorder->header->exe && exe->length < sizeof(exe_text))
+		memcpy(exe_text, exe->bytes, exe->length);
+	slash = strrchr(exe_text, '/');
+	if (slash)
+		values.program = slash + 1;
+	if (config.report[0] != '/' && recorder->header->cwd && cwd->length + 2 < size) {
+		memcpy(ret, cwd->bytes, cwd->length);
+		at = cwd->length;
+		ret[at++] = '/';
+	}
+	return pattern_expand(config.report, &values, ret + at, size - at);
+}
+
+static int ledger_as_input(struct recorder *recorder)
+{
+	int fd = memfd_create("gpuleak", MFD_CLOEXEC);
+
+	if (fd < 0)
+		return -1;
+	write_all(fd, (const char *)recorder->writer.base,
+		  (size_t)recorder->header->chunks * LEDGER_CHUNK);
+	lseek(fd, 0, SEEK_SET);
+	return fd;
+}
+
+/* Asks the command; its exit status, or 127. */
+static int ask_command(struct recorder *recorder, const char *destination)
+{
+	static char *environment[ENVIRONMENT_MAX]; /* not on a signal handler's small stack */
+	char command[PATH_MAX], budget[32];
+	struct text text = { budget, sizeof(budget) - 1 };
+	char *arguments[16];
+	struct job job = { .command = command, .arguments = arguments,
+			   .environment = environment, .input = -1 };
+	int n = 0, status;
+
+	if (!find_command(command, sizeof(command)))
+		return 127;
+	text_add_number(&text, (uint64_t)config.max_leaked_bytes);
+	*text.at = '\0';
+	arguments[n++] = (char *)"gpuleak";
+	arguments[n++] = (char *)"report";
+	arguments[n++] = (char *)"--at-exit";
+	arguments[n++] = (char *)"--report";
+	arguments[n++] = (char *)destination;
+	arguments[n++] = (char *)"--format";
+	arguments[n++] = (char *)(config.format == OPTION_FORMAT_JSON ? "json" : "text");
+	arguments[n++] = (char *)"--max-leaked-bytes";
+	arguments[n++] = budget;
+	if (config.suppressions[0]) {
+		arguments[n++] = (char *)"--suppressions";
+		arguments[n++] = (char *)config.suppressions;
+	}
+	arguments[n++] = recorder->writer.memory_only ? (char *)"-" : recorder->writer.path;
+	arguments[n] = NULL;
+	make_environment(environment, ENVIRONMENT_MAX);
+	if (recorder->writer.memory_only && (job.input = ledger_as_input(recorder)) < 0)
+		return 127;
+	status = run(&job);
+	if (job.input >= 0)
+		close(job.input);
+	return status;
+}
+
+static bool report_by_ourselves(struct recorder *recorder, const char *destination)
+{
+	int fd = 2;
+	bool failed;
+
+	if (strcmp(destination, "stderr") != 0)
+		fd = open(destination, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	failed = plain_report(recorder, fd < 0 ? 2 : fd,
+			      "the gpuleak command could not be run; install it beside "
+			      "libgpuleak.so for file and line");
+	if (fd > 2)
+		close(fd);
+	return failed;
+}
+
+static void say_why_not_on_file(struct recorder *recorder)
+{
+	say("gpuleak: ", recorder->place[0] ? recorder->place : "no ledger directory", ": ",
+	    strerrordesc_np(recorder->create_errno) ? strerrordesc_np(recorder->create_errno) : "?",
+	    ": recorded in memory only; set GPULEAK_LEDGER to a path that can be written\n", NULL);
+}
+
+bool verdict_report(struct recorder *recorder)
+{
+	const char *destination = config.report;
+	char path[PATH_MAX];
+	bool failed = false;
+	int status, saved = errno;
+
+	stripes_settle(recorder);
+	if (recorder->writer.memory_only)
+		say_why_not_on_file(recorder);
+	if (strcmp(destination, "none") != 0) {
+		if (strcmp(destination, "stderr") != 0) {
+			if (report_path(recorder, path, sizeof(path)) == 0) {
+				destination = path;
+			} else {
+				say("gpuleak: GPULEAK_REPORT=", config.report,
+				    ": not a usable path, reporting here\n", NULL);
+				destination = "stderr";
+			}
+		}
+		status = ask_command(recorder, destination);
+		if (status == 0 || status == GATE_FAILED || status == 24)
+			failed = status == GATE_FAILED;
+		else
+			failed = report_by_ourselves(recorder, destination);
+	} else if (config.exitcode) {
+		failed = ask_command(recorder, "none") != 0;
+	}
+	if (!config.ledger[0] && !recorder->writer.memory_only)
+		unlink(recorder->writer.path);
+	errno = saved;
+	return failed;
+}

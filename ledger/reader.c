@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Bounds-checked views of a ledger in memory. Every number that comes from the bytes is
+ * checked here before it is used as an offset or a count, and nowhere else; what gets out
+ * are pointers to whole records. Must not allocate, print, lock, or call anything that
+ * does: it also runs inside the traced process.
+ */
+#include "reader.h"
+
+#include <string.h>
+
+_Static_assert(LEDGER_CHUNK % 8 == 0 && sizeof(struct ledger_error) % 8 == 0 &&
+		       sizeof(struct ledger_module) % 8 == 0,
+	       "records that follow each other stay aligned");
+
+const char *ledger_why(enum ledger_why why)
+{
+	switch (why) {
+	case LEDGER_OK:
+		return "is a gpuleak ledger";
+	case LEDGER_FOREIGN:
+		return "is not a gpuleak ledger";
+	case LEDGER_SHORT:
+		return "is cut short: not even its header is whole";
+	case LEDGER_NEWER:
+		return "was written by a newer gpuleak than this one can read";
+	case LEDGER_ORDER:
+		return "was written on a machine of another byte order";
+	case LEDGER_BROKEN:
+		return "is damaged: its header holds impossible values";
+	}
+	return "is of no known sort";
+}
+
+static enum ledger_why check_header(const struct ledger_header *header)
+{
+	if (header->byte_order == __builtin_bswap32(LEDGER_BYTE_ORDER))
+		return LEDGER_ORDER;
+	if (header->byte_order != LEDGER_BYTE_ORDER)
+		return LEDGER_BROKEN;
+	if (header->reader_min > LEDGER_VERSION)
+		return LEDGER_NEWER;
+	/* The header may have grown since, within its chunk. */
+	if (header->chunk_bytes != LEDGER_CHUNK || header->header_bytes < sizeof(*header) ||
+	    header->header_bytes > LEDGER_CHUNK)
+		return LEDGER_BROKEN;
+	return LEDGER_OK;
+}
+
+enum ledger_why ledger_view(const void *base, size_t bytes, struct ledger_view *ret)
+{
+	static const char magic[] = LEDGER_MAGIC;
+	const struct ledger_header *header = base;
+	size_t known = bytes < sizeof(header->magic) ? bytes : sizeof(header->magic);
+	uint32_t chunks;
+	enum ledger_why why;
+
+	if (known && memcmp(base, magic, known) != 0)
+		return LEDGER_FOREIGN;
+	if (bytes < sizeof(*header))
+		return LEDGER_SHORT;
+	if ((uintptr_t)base % LEDGER_REF_UNIT)
+		return LEDGER_BROKEN;
+	why = check_header(header);
+	if (why != LEDGER_OK)
+		return why;
+	chunks = __atomic_load_n(&header->chunks, __ATOMIC_ACQUIRE);
+	if (chunks < 1 || chunks > LEDGER_CHUNKS_MAX)
+		return LEDGER_BROKEN;
+
+	ret->base = base;
+	ret->bytes = bytes;
+	ret->chunks = chunks;
+	ret->cut = 0;
+	if (bytes / LEDGER_CHUNK < chunks) {
+		/* A whole header is worth as much as a whole first chunk. */
+		ret->chunks = bytes < LEDGER_CHUNK ? 1 : (uint32_t)(bytes / LEDGER_CHUNK);
+		ret->cut = ret->chunks < chunks;
+	}
+	return LEDGER_OK;
+}
+
+const struct ledger_header *ledger_header(const struct ledger_view *view)
+{
+	return (const struct ledger_header *)view->base;
+}
+
+/* The chunk and how much of it is published, asked once: a live writer moves it. */
+static const struct ledger_chunk *find_chunk(const struct ledger_view *view, uint32_t number,
+					     uint32_t *ret_used)
+{
+	const struct ledger_chunk *chunk;
+	uint32_t used;
+
+	if (number < 1 || number >= view->chunks)
+		return NULL;
+	chunk = (const struct ledger_chunk *)(view->base + (size_t)number * LEDGER_CHUNK);
+	used = __atomic_load_n(&chunk->used, __ATOMIC_ACQUIRE);
+	if (used < sizeof(*chunk) || used > LEDGER_CHUNK)
+		return NULL;
+	*ret_used = used;
+	return chunk;
+}
+
+const struct ledger_chunk *ledger_chunk(const struct ledger_view *view, uint32_t number)
+{
+	uint32_t used;
+
+	return find_chunk(view, number, &used);
+}
+
+const void *ledger_next(const struct ledger_view *view, struct ledger_walk *walk,
+			enum ledger_chunk_type type, size_t size)
+{
+	if (size == 0 || size > LEDGER_CHUNK)
+		return NULL;
+	if (walk->chunk == 0)
+		*walk = (struct ledger_walk){ 1, sizeof(struct ledger_chunk) };
+	for (; walk->chunk < view->chunks; walk->chunk++, walk->offset = sizeof(struct ledger_chunk)) {
+		uint32_t used;
+		const struct ledger_chunk *chunk = find_chunk(view, walk->chunk, &used);
+		const uint8_t *record = (const uint8_t *)chunk + walk->offset;
+
+		if (!chunk || chunk->type != (uint32_t)type || walk->offset + size > used)
+			continue;
+		walk->offset += (uint32_t)size;
+		return record;
+	}
+	return NULL;
+}
+
+/* The bytes that REF points to and how many published ones are left there, if at least
+ * AT_LEAST; NULL otherwise. */
+static const uint8_t *resolve(const struct ledger_view *view, uint32_t ref,
+			      enum ledger_chunk_type type, size_t at_least, size_t *ret_left)
+{
+	uint64_t at = (uint64_t)ref * LEDGER_REF_UNIT;
+	uint32_t offset = (uint32_t)(at % LEDGER_CHUNK);
+	uint32_t used;
+	const struct ledger_chunk *chunk = find_chunk(view, (uint32_t)(at / LEDGER_CHUNK), &used);
+
+	if (!chunk || chunk->type != (uint32_t)type)
+		return NULL;
+	if (offset < sizeof(*chunk) || offset + at_least > used)
+		return NULL;
+	*ret_left = used - offset;
+	return (const uint8_t *)chunk + offset;
+}
+
+const struct ledger_row *ledger_row(const struct ledger_view *view, uint32_t ref)
+{
+	uint64_t at = (uint64_t)ref * LEDGER_REF_UNIT;
+	size_t left;
+
+	/* Rows lie side by side: a ref into the middle of one is a lie. */
+	if ((at % LEDGER_CHUNK) % sizeof(struct ledger_row))
+		return NULL;
+	return (const struct ledger_row *)resolve(view, ref, LEDGER_CHUNK_ROWS,
+						  sizeof(struct ledger_row), &left);
+}
+
+const struct ledger_stack *ledger_stack(const struct ledger_view *view, uint32_t ref)
+{
+	size_t left;
+	const struct ledger_stack *stack = (const struct ledger_stack *)resolve(
+		view, ref, LEDGER_CHUNK_STACKS, sizeof(*stack), &left);
+
+	if (!stack || stack->frames > LEDGER_FRAMES_MAX ||
+	    stack->frames > (left - sizeof(*stack)) / sizeof(stack->pc[0]))
+		return NULL;
+	return stack;
+}
+
+const char *ledger_string(const struct ledger_view *view, uint32_t ref, uint32_t *ret_length)
+{
+	size_t left;
+	const struct ledger_string *string = (const struct ledger_string *)resolve(
+		view, ref, LEDGER_CHUNK_STRINGS, sizeof(*string), &left);
+
+	if (!string || string->length > left - sizeof(*string))
+		return NULL;
+	*ret_length = string->length;
+	return string->bytes;
+}
