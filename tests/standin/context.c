@@ -61,7 +61,8 @@ static void drop(CUcontext ctx)
 	stream_drop_context(ctx);
 }
 
-static CUresult create(const char *name, CUcontext *pctx, unsigned int flags, CUdevice dev, unsigned int api)
+static CUresult create(const char *name, CUcontext *pctx, unsigned int flags, CUdevice dev,
+		       unsigned int api)
 {
 	CUresult r = gate(name);
 	struct CUctx_st *ctx;
@@ -314,7 +315,8 @@ static CUresult release(const char *name, CUdevice dev)
 
 STANDIN(cuDevicePrimaryCtxRelease)(CUdevice dev)
 {
-	return logged("cuDevicePrimaryCtxRelease", (uint64_t)dev, 0, release("cuDevicePrimaryCtxRelease", dev));
+	return logged("cuDevicePrimaryCtxRelease", (uint64_t)dev, 0,
+		      release("cuDevicePrimaryCtxRelease", dev));
 }
 
 STANDIN(cuDevicePrimaryCtxRelease_v2)(CUdevice dev)
@@ -340,12 +342,14 @@ static CUresult reset(const char *name, CUdevice dev)
 
 STANDIN(cuDevicePrimaryCtxReset)(CUdevice dev)
 {
-	return logged("cuDevicePrimaryCtxReset", (uint64_t)dev, 0, reset("cuDevicePrimaryCtxReset", dev));
+	return logged("cuDevicePrimaryCtxReset", (uint64_t)dev, 0,
+		      reset("cuDevicePrimaryCtxReset", dev));
 }
 
 STANDIN(cuDevicePrimaryCtxReset_v2)(CUdevice dev)
 {
-	return logged("cuDevicePrimaryCtxReset_v2", (uint64_t)dev, 0, reset("cuDevicePrimaryCtxReset_v2", dev));
+	return logged("cuDevicePrimaryCtxReset_v2", (uint64_t)dev, 0,
+		      reset("cuDevicePrimaryCtxReset_v2", dev));
 }
 
 STANDIN(cuDevicePrimaryCtxGetState)(CUdevice dev, unsigned int *flags, int *active)

@@ -39,21 +39,25 @@ static void complain(const char *what, const char *value)
 }
 
 /* "name:N=code" or "name:N+=code" */
-static void read_fault(const char *text)
+static bool parse_fault(const char *text, struct fault *f)
 {
-	struct fault *f = &faults[fault_count];
-	char plus[2] = "";
 	int end = 0;
 
-	if (fault_count == MAX_FAULTS ||
-	    ((sscanf(text, "%63[^:]:%lu=%d%n", f->name, &f->first, &f->code, &end) != 3 || text[end]) &&
-	     (sscanf(text, "%63[^:]:%lu%1[+]=%d%n", f->name, &f->first, plus, &f->code, &end) != 4 ||
-	      text[end]))) {
-		complain("STANDIN_FAIL", text);
-		return;
+	if (sscanf(text, "%63[^:]:%lu=%d%n", f->name, &f->first, &f->code, &end) == 3) {
+		f->last = f->first;
+		return !text[end];
 	}
-	f->last = plus[0] ? (unsigned long)-1 : f->first;
-	fault_count++;
+	f->last = (unsigned long)-1;
+	return sscanf(text, "%63[^:]:%lu+=%d%n", f->name, &f->first, &f->code, &end) == 3 &&
+	       !text[end];
+}
+
+static void read_fault(const char *text)
+{
+	if (fault_count < MAX_FAULTS && parse_fault(text, &faults[fault_count]))
+		fault_count++;
+	else
+		complain("STANDIN_FAIL", text);
 }
 
 static void read_faults(const char *list)
@@ -313,16 +317,16 @@ STANDIN(cuDeviceGetAttribute)(int *pi, int attrib, CUdevice dev)
 {
 	/* CU_DEVICE_ATTRIBUTE_* of cuda.h, as an H200 answers */
 	static const int known[160] = {
-		[1] = 1024, [2] = 1024, [3] = 1024, [4] = 64, [5] = 2147483647, [6] = 65535, [7] = 65535,
-		[10] = 32,   /* WARP_SIZE */
-		[16] = 132,  /* MULTIPROCESSOR_COUNT */
-		[19] = 1,    /* CAN_MAP_HOST_MEMORY */
-		[31] = 1,    /* CONCURRENT_KERNELS */
-		[41] = 1,    /* UNIFIED_ADDRESSING */
-		[75] = 9,    /* COMPUTE_CAPABILITY_MAJOR; MINOR is 0 */
-		[83] = 1,    /* MANAGED_MEMORY */
-		[89] = 1,    /* CONCURRENT_MANAGED_ACCESS */
-		[115] = 1,   /* MEMORY_POOLS_SUPPORTED */
+		[1] = 1024, /* MAX_THREADS_PER_BLOCK */
+		[10] = 32,  /* WARP_SIZE */
+		[16] = 132, /* MULTIPROCESSOR_COUNT */
+		[19] = 1,   /* CAN_MAP_HOST_MEMORY */
+		[31] = 1,   /* CONCURRENT_KERNELS */
+		[41] = 1,   /* UNIFIED_ADDRESSING */
+		[75] = 9,   /* COMPUTE_CAPABILITY_MAJOR; MINOR is 0 */
+		[83] = 1,   /* MANAGED_MEMORY */
+		[89] = 1,   /* CONCURRENT_MANAGED_ACCESS */
+		[115] = 1,  /* MEMORY_POOLS_SUPPORTED */
 	};
 	CUresult r = device_call("cuDeviceGetAttribute", pi, dev);
 
@@ -352,6 +356,7 @@ STANDIN(cuDeviceGetUuid_v2)(char *uuid, CUdevice dev)
 	return device_uuid("cuDeviceGetUuid_v2", uuid, dev);
 }
 
+/* clang-format off */
 static const struct {
 	CUresult code;
 	const char *name, *text;
@@ -364,18 +369,19 @@ static const struct {
 	{ 101, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal" },
 	{ 201, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context" },
 	{ 400, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle" },
-	{ 401, "CUDA_ERROR_ILLEGAL_STATE", "the operation cannot be performed in the present state" },
+	{ 401, "CUDA_ERROR_ILLEGAL_STATE", "not possible in the present state" },
 	{ 500, "CUDA_ERROR_NOT_FOUND", "named symbol not found" },
 	{ 700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered" },
 	{ 709, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "context is destroyed" },
-	{ 712, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "part or all of the requested memory range is already mapped" },
-	{ 713, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "pointer does not correspond to a registered memory region" },
+	{ 712, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "memory range already mapped" },
+	{ 713, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "memory region not registered" },
 	{ 801, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported" },
-	{ 900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing" },
-	{ 901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "operation failed due to a previous error during capture" },
-	{ 908, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", "attempt to terminate a thread-local capture sequence from another thread" },
+	{ 900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "not permitted when stream is capturing" },
+	{ 901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "error earlier in this capture" },
+	{ 908, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", "capture of another thread" },
 	{ 999, "CUDA_ERROR_UNKNOWN", "unknown error" },
 };
+/* clang-format on */
 
 static CUresult error_words(CUresult error, const char **out, bool want_name)
 {

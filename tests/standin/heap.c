@@ -214,7 +214,8 @@ static size_t grant(int device, size_t missing)
 
 	for (int reclaimed = 0;; reclaimed++) {
 		do {
-			size_t left = standin_memory - now, want = missing > generous ? missing : generous;
+			size_t left = standin_memory - now,
+			       want = missing > generous ? missing : generous;
 
 			if (want > left)
 				want = missing;
@@ -247,8 +248,8 @@ static bool lock_with_room(struct arena *a, int device, size_t cost)
 	return true;
 }
 
-static CUresult alloc_from(struct arena *a, CUdeviceptr *address, size_t bytes, enum block_kind kind,
-			   CUcontext context)
+static CUresult alloc_from(struct arena *a, CUdeviceptr *address, size_t bytes,
+			   enum block_kind kind, CUcontext context)
 {
 	int device = context->device;
 	/* managed memory may be larger than the device */
@@ -284,7 +285,8 @@ CUresult heap_alloc(CUdeviceptr *address, size_t bytes, enum block_kind kind, CU
 {
 	struct arena *a = standin_thread.arena;
 
-	if (unlikely(bytes > standin_memory && (kind != BLOCK_MANAGED || bytes / 8 > standin_memory)))
+	if (unlikely(bytes > standin_memory &&
+		     (kind != BLOCK_MANAGED || bytes / 8 > standin_memory)))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (unlikely(!a))
 		a = arena_acquire();
@@ -354,7 +356,8 @@ bool heap_find(CUdeviceptr inside, struct block *found)
 	while (s > c->slots && !s->address)
 		s--;
 	if (s->bytes && inside - s->address < s->bytes) {
-		*found = (struct block){ s->address, s->bytes, s->context, (enum block_kind)s->kind, s->device };
+		*found = (struct block){ s->address, s->bytes, s->context, (enum block_kind)s->kind,
+					 s->device };
 		hit = true;
 	}
 	unlock(c->arena);

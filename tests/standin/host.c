@@ -52,7 +52,8 @@ static bool add(uintptr_t address, size_t bytes, size_t mapped, bool registered)
 
 	if (!b)
 		return false;
-	*b = (struct host_block){ *bucket, address, bytes, mapped, standin_thread.current, registered };
+	*b = (struct host_block){ *bucket,   address, bytes, mapped, standin_thread.current,
+				  registered };
 	*bucket = b;
 	return true;
 }
@@ -74,7 +75,8 @@ bool host_find(CUdeviceptr inside, struct block *found)
 	pthread_mutex_lock(&host_lock);
 	b = find_overlap((uintptr_t)inside, 1);
 	if (b)
-		*found = (struct block){ b->address, b->bytes, b->context, BLOCK_DEVICE, b->context->device };
+		*found = (struct block){ b->address, b->bytes, b->context, BLOCK_DEVICE,
+					 b->context->device };
 	pthread_mutex_unlock(&host_lock);
 	return b;
 }
@@ -135,18 +137,21 @@ static CUresult allocated(const char *name, void **pp, size_t bytes, CUresult r)
 
 STANDIN(cuMemAllocHost)(void **pp, unsigned int bytesize)
 {
-	return allocated("cuMemAllocHost", pp, bytesize, allocate("cuMemAllocHost", pp, bytesize, true));
+	return allocated("cuMemAllocHost", pp, bytesize,
+			 allocate("cuMemAllocHost", pp, bytesize, true));
 }
 
 STANDIN(cuMemAllocHost_v2)(void **pp, size_t bytesize)
 {
-	return allocated("cuMemAllocHost_v2", pp, bytesize, allocate("cuMemAllocHost_v2", pp, bytesize, true));
+	return allocated("cuMemAllocHost_v2", pp, bytesize,
+			 allocate("cuMemAllocHost_v2", pp, bytesize, true));
 }
 
 STANDIN(cuMemHostAlloc)(void **pp, size_t bytesize, unsigned int Flags)
 {
 	/* PORTABLE 1, DEVICEMAP 2, WRITECOMBINED 4 */
-	return allocated("cuMemHostAlloc", pp, bytesize, allocate("cuMemHostAlloc", pp, bytesize, Flags < 8));
+	return allocated("cuMemHostAlloc", pp, bytesize,
+			 allocate("cuMemHostAlloc", pp, bytesize, Flags < 8));
 }
 
 static CUresult let_go(const char *name)
@@ -201,13 +206,15 @@ static CUresult attach(const char *name, void *p, size_t bytes)
 STANDIN(cuMemHostRegister)(void *p, size_t bytesize, unsigned int Flags)
 {
 	(void)Flags;
-	return logged("cuMemHostRegister", (uintptr_t)p, bytesize, attach("cuMemHostRegister", p, bytesize));
+	return logged("cuMemHostRegister", (uintptr_t)p, bytesize,
+		      attach("cuMemHostRegister", p, bytesize));
 }
 
 STANDIN(cuMemHostRegister_v2)(void *p, size_t bytesize, unsigned int Flags)
 {
 	(void)Flags;
-	return logged("cuMemHostRegister_v2", (uintptr_t)p, bytesize, attach("cuMemHostRegister_v2", p, bytesize));
+	return logged("cuMemHostRegister_v2", (uintptr_t)p, bytesize,
+		      attach("cuMemHostRegister_v2", p, bytesize));
 }
 
 STANDIN(cuMemHostUnregister)(void *p)

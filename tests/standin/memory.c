@@ -87,8 +87,9 @@ static bool pitch_of(size_t width, size_t height, unsigned int element, size_t *
 	return *pitch >= width && *pitch <= SIZE_MAX / height;
 }
 
-STANDIN(cuMemAllocPitch)(CUdeviceptr_v1 *dptr, unsigned int *pPitch, unsigned int WidthInBytes,
-			 unsigned int Height, unsigned int ElementSizeBytes)
+STANDIN(cuMemAllocPitch)
+(CUdeviceptr_v1 *dptr, unsigned int *pPitch, unsigned int WidthInBytes, unsigned int Height,
+ unsigned int ElementSizeBytes)
 {
 	size_t pitch = 0;
 	bool good = pPitch && pitch_of(WidthInBytes, Height, ElementSizeBytes, &pitch);
@@ -99,8 +100,9 @@ STANDIN(cuMemAllocPitch)(CUdeviceptr_v1 *dptr, unsigned int *pPitch, unsigned in
 	return r;
 }
 
-STANDIN(cuMemAllocPitch_v2)(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
-			    unsigned int ElementSizeBytes)
+STANDIN(cuMemAllocPitch_v2)
+(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
+ unsigned int ElementSizeBytes)
 {
 	size_t pitch = 0;
 	bool good = pPitch && pitch_of(WidthInBytes, Height, ElementSizeBytes, &pitch);

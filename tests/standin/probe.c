@@ -46,10 +46,12 @@ static const char *name_of(void *p)
 
 static void ask(const char *name, int flags)
 {
-	static const int versions[] = { 0, 2000, 2010, 2020, 2030, 3000, 3010, 3020, 4000, 4010, 4020, 5000,
-		5050, 6000, 6050, 7000, 7050, 8000, 9000, 9010, 9020, 10000, 10010, 10020, 11000, 11010, 11020,
-		11030, 11040, 11050, 11060, 11070, 11080, 12000, 12010, 12020, 12030, 12040, 12050, 12060,
-		12070, 12080, 12090, 13000, 13010, 14000, -1 };
+	static const int versions[] = { 0,     2000,  2010,  2020,  2030,  3000,  3010,	 3020,
+					4000,  4010,  4020,  5000,  5050,  6000,  6050,	 7000,
+					7050,  8000,  9000,  9010,  9020,  10000, 10010, 10020,
+					11000, 11010, 11020, 11030, 11040, 11050, 11060, 11070,
+					11080, 12000, 12010, 12020, 12030, 12040, 12050, 12060,
+					12070, 12080, 12090, 13000, 13010, 14000, -1 };
 	char last[128] = "", now[128];
 
 	for (unsigned int i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
@@ -57,7 +59,8 @@ static void ask(const char *name, int flags)
 		int status = -7;
 		int r = C(cuGetProcAddress_v2)(name, &p, versions[i], (u64)flags, &status);
 
-		snprintf(now, sizeof(now), "%d %d %s", r, status, p == (void *)1 ? "untouched" : name_of(p));
+		snprintf(now, sizeof(now), "%d %d %s", r, status,
+			 p == (void *)1 ? "untouched" : name_of(p));
 		if (strcmp(now, last))
 			printf("%s %d @%d: %s\n", name, flags, versions[i], now);
 		strcpy(last, now);
@@ -167,7 +170,8 @@ static void state(const char *when)
 	int r = C(cuDevicePrimaryCtxGetState)(0, &flags, &active);
 
 	C(cuCtxGetCurrent)(&p);
-	printf("  %s: state %d flags %u active %d current %s\n", when, r, flags, active, p ? "set" : "NULL");
+	printf("  %s: state %d flags %u active %d current %s\n", when, r, flags, active,
+	       p ? "set" : "NULL");
 }
 
 static void primary(void)
@@ -434,10 +438,41 @@ static void async_memory(void)
 	P(C(cuMemFree_v2)(d));
 }
 
+/* Asked with the names `s` and `mode`, as capture() prints them. */
+static void capture_more(void *s, int mode)
+{
+	void *g = NULL, *t = NULL, *q = aligned_alloc(4096, 4096);
+	size_t a;
+	u64 d = 0;
+
+	C(cuMemAllocHost_v2)(&t, (size_t)100);
+	P(C(cuStreamBeginCapture_v2)(s, mode));
+	P(C(cuMemFreeHost)(t));
+	P(C(cuStreamEndCapture)(s, &g));
+	P(C(cuStreamBeginCapture_v2)(s, mode));
+	P(C(cuMemHostRegister_v2)(q, (size_t)4096, 0));
+	P(C(cuStreamEndCapture)(s, &g));
+	C(cuMemHostRegister_v2)(q, (size_t)4096, 0);
+	P(C(cuStreamBeginCapture_v2)(s, mode));
+	P(C(cuMemHostUnregister)(q));
+	P(C(cuStreamEndCapture)(s, &g));
+	C(cuMemHostUnregister)(q);
+	P(C(cuStreamBeginCapture_v2)(s, mode));
+	P(C(cuMemGetInfo_v2)(&a, &a));
+	P(C(cuMemAlloc_v2)(NULL, (size_t)100));
+	P(C(cuMemAlloc_v2)(&d, (size_t)0));
+	P(C(cuStreamEndCapture)(s, &g));
+	P(C(cuStreamBeginCapture_v2)(s, mode));
+	P(C(cuStreamQuery)(s));
+	P(C(cuStreamEndCapture)(s, &g));
+	P(C(cuStreamBeginCapture_v2)(s, mode));
+	P(C(cuStreamSynchronize)(NULL));
+	P(C(cuStreamEndCapture)(s, &g));
+}
+
 static void capture(int mode)
 {
-	void *s = NULL, *g = NULL, *t = NULL, *q = aligned_alloc(4096, 4096);
-	size_t a;
+	void *s = NULL, *g = NULL, *t = NULL;
 	u64 d = 0;
 	int was = mode, n = 0;
 
@@ -471,29 +506,7 @@ static void capture(int mode)
 	P(C(cuStreamBeginCapture_v2)(s, mode));
 	P(C(cuMemAllocManaged)(&d, (size_t)100, 1));
 	P(C(cuStreamEndCapture)(s, &g));
-	C(cuMemAllocHost_v2)(&t, (size_t)100);
-	P(C(cuStreamBeginCapture_v2)(s, mode));
-	P(C(cuMemFreeHost)(t));
-	P(C(cuStreamEndCapture)(s, &g));
-	P(C(cuStreamBeginCapture_v2)(s, mode));
-	P(C(cuMemHostRegister_v2)(q, (size_t)4096, 0));
-	P(C(cuStreamEndCapture)(s, &g));
-	C(cuMemHostRegister_v2)(q, (size_t)4096, 0);
-	P(C(cuStreamBeginCapture_v2)(s, mode));
-	P(C(cuMemHostUnregister)(q));
-	P(C(cuStreamEndCapture)(s, &g));
-	C(cuMemHostUnregister)(q);
-	P(C(cuStreamBeginCapture_v2)(s, mode));
-	P(C(cuMemGetInfo_v2)(&a, &a));
-	P(C(cuMemAlloc_v2)(NULL, (size_t)100));
-	P(C(cuMemAlloc_v2)(&d, (size_t)0));
-	P(C(cuStreamEndCapture)(s, &g));
-	P(C(cuStreamBeginCapture_v2)(s, mode));
-	P(C(cuStreamQuery)(s));
-	P(C(cuStreamEndCapture)(s, &g));
-	P(C(cuStreamBeginCapture_v2)(s, mode));
-	P(C(cuStreamSynchronize)(NULL));
-	P(C(cuStreamEndCapture)(s, &g));
+	capture_more(s, mode);
 	P(C(cuStreamBeginCapture_v2)(s, mode));
 	P(C(cuMemAllocAsync)(&d, (size_t)100, s));
 	P(C(cuMemFreeAsync)(d, s));

@@ -74,8 +74,9 @@ STANDIN(cuGetProcAddress)(const char *symbol, void **pfn, int cudaVersion, cuuin
 	return CUDA_SUCCESS;
 }
 
-STANDIN(cuGetProcAddress_v2)(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
-			     CUdriverProcAddressQueryResult *symbolStatus)
+STANDIN(cuGetProcAddress_v2)
+(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
+ CUdriverProcAddressQueryResult *symbolStatus)
 {
 	CUresult r = standin_gate_slow("cuGetProcAddress_v2", true);
 	int status;

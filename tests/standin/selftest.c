@@ -30,17 +30,20 @@ CUresult cuStreamEndCapture(CUstream stream, void **graph);
 CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytes, CUstream stream);
 CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream);
 
+enum { SKIPPED = 77 };
+
 static char **arguments;
 static int argument_count;
 
-#define IS(call, want) \
-	do { \
-		long long got_ = (long long)(call), want_ = (long long)(want); \
-		if (got_ != want_) { \
-			printf("# %s:%d: %s is %lld, not %lld\n", __func__, __LINE__, #call, got_, want_); \
-			fflush(stdout); \
-			_exit(1); \
-		} \
+#define IS(call, want)                                                                             \
+	do {                                                                                       \
+		long long got_ = (long long)(call), want_ = (long long)(want);                     \
+		if (got_ != want_) {                                                               \
+			printf("# %s:%d: %s is %lld, not %lld\n", __func__, __LINE__, #call, got_, \
+			       want_);                                                             \
+			fflush(stdout);                                                            \
+			_exit(1);                                                                  \
+		}                                                                                  \
 	} while (0)
 
 static CUcontext begin(void)
@@ -83,7 +86,9 @@ static void case_errors(void)
 
 static void case_addresses(void)
 {
-	static const size_t sizes[] = { 1, 512, 513, 100000, (1 << 20) - 1, 1 << 20, 3000000, (size_t)3 << 30 };
+	static const size_t sizes[] = {
+		1, 512, 513, 100000, (1 << 20) - 1, 1 << 20, 3000000, (size_t)3 << 30
+	};
 	CUdeviceptr d, base;
 	size_t size;
 
@@ -207,7 +212,7 @@ static void case_capture(void)
 		int mode, other_thread, call, end;
 	} table[] = {
 		{ 0, 0, 900, 901 }, { 0, 1, 900, 901 }, { 1, 0, 900, 901 },
-		{ 1, 1, 0, 0 }, { 2, 0, 0, 0 }, { 2, 1, 0, 0 },
+		{ 1, 1, 0, 0 },	    { 2, 0, 0, 0 },	{ 2, 1, 0, 0 },
 	};
 	struct attempt a = { begin(), -1, -1 };
 	CUstream s;
@@ -267,7 +272,8 @@ static void case_exports(void)
 			printf("# no %s\n", name);
 		IS(f != NULL, 1);
 		count++;
-		/* not initialised: what is implemented answers something else, without a look at arguments */
+		/* not initialised: what is implemented answers something else, without a look at
+		 * arguments */
 		if (!strncmp(name, "cuGraphAdd", 10) || !strncmp(name, "cuTex", 5)) {
 			IS(f(), 801);
 			stubs++;
@@ -320,7 +326,8 @@ static void case_resolver(void)
 	};
 
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-		void *found = resolve(table[i].name, table[i].version, (cuuint64_t)table[i].flags, 0);
+		void *found =
+			resolve(table[i].name, table[i].version, (cuuint64_t)table[i].flags, 0);
 
 		if (found != dlsym(self, table[i].symbol))
 			printf("# %s @%d %d\n", table[i].name, table[i].version, table[i].flags);
@@ -555,10 +562,11 @@ static void case_as_recorded(void)
 	char command[4096];
 
 	if (argument_count < 5)
-		return;
+		_exit(SKIPPED);
 	snprintf(command, sizeof(command), "'%s' calls", arguments[2]);
 	same_output(command, arguments[3]);
-	snprintf(command, sizeof(command), "'%s' fork; '%s' fork again", arguments[2], arguments[2]);
+	snprintf(command, sizeof(command), "'%s' fork; '%s' fork again", arguments[2],
+		 arguments[2]);
 	same_output(command, arguments[4]);
 }
 
@@ -637,6 +645,7 @@ int main(int argc, char **argv)
 	argument_count = argc;
 	printf("1..%d\n", count);
 	for (int i = 0; i < count; i++) {
+		bool passed, skipped;
 		int status = 0;
 		pid_t child;
 
@@ -648,9 +657,11 @@ int main(int argc, char **argv)
 			cases[i].run();
 			exit(0);
 		}
-		if (waitpid(child, &status, 0) != child || status)
-			failed++;
-		printf("%sok %d - %s\n", status ? "not " : "", i + 1, cases[i].name);
+		passed = waitpid(child, &status, 0) == child && !status;
+		skipped = WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED;
+		failed += !passed && !skipped;
+		printf("%sok %d - %s%s\n", passed || skipped ? "" : "not ", i + 1, cases[i].name,
+		       skipped ? " # SKIP" : "");
 	}
 	return failed ? 1 : 0;
 }
