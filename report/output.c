@@ -3,7 +3,6 @@
  * Writes reports: whole files by rename, everything else straight. Must not print and
  * must not let SIGPIPE or a full disk end anything.
  */
-#define _GNU_SOURCE
 #include "output.h"
 
 #include <errno.h>

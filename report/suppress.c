@@ -4,7 +4,6 @@
  * looks for the pieces from left to right and never goes back, which is linear and finds
  * a match where there is one. Must not print.
  */
-#define _GNU_SOURCE
 #include "suppress.h"
 
 #include <errno.h>
