@@ -183,15 +183,13 @@ static void count_in_row(struct recorder *recorder, uint32_t row_ref, size_t fie
 
 /* ---- allocation ---- */
 
-static uint32_t capture_and_intern(struct recorder *recorder)
+static uint32_t stack_of(struct recorder *recorder, const struct caller *caller)
 {
 	struct stripe *stripe = thread_self.stripe;
-	struct capture capture;
 	uint32_t stack;
 
-	stack_capture(recorder, &capture);
 	stripe_lock(stripe);
-	stack = stack_intern(recorder, stripe, &capture);
+	stack = stack_here(recorder, stripe, caller);
 	stripe_unlock(stripe);
 	return stack;
 }
@@ -247,17 +245,16 @@ static bool put_in_table(struct recorder *recorder, uint64_t address, struct led
 	return entry != NULL;
 }
 
-static void made(struct recorder *recorder, struct hook *hook, const struct ledger_block *facts,
-		 int device)
+static void made(struct recorder *recorder, const struct site *site,
+		 const struct ledger_block *facts, int device)
 {
 	struct stripe *stripe = thread_self.stripe;
 	struct ledger_block *block = NULL;
 	struct ledger_row *row;
-	struct capture capture;
 
-	stack_capture(recorder, &capture);
 	stripe_lock(stripe);
-	row = stripe_row(recorder, stripe, stack_intern(recorder, stripe, &capture), hook, device);
+	row = stripe_row(recorder, stripe, stack_here(recorder, stripe, site->caller), site->hook,
+			 device);
 	if (row)
 		block = stripe_take_slot(recorder, stripe);
 	if (block) {
@@ -277,8 +274,8 @@ static void made(struct recorder *recorder, struct hook *hook, const struct ledg
 	}
 }
 
-void record_made(struct hook *hook, uint64_t address, uint64_t bytes, uint64_t context, int device,
-		 uint64_t parent)
+void record_made(const struct site *site, uint64_t address, uint64_t bytes, uint64_t context,
+		 int device, uint64_t parent)
 {
 	struct recorder *recorder;
 	struct ledger_block facts = {
@@ -288,7 +285,7 @@ void record_made(struct hook *hook, uint64_t address, uint64_t bytes, uint64_t c
 	if (!address || !(recorder = recorder_enter()))
 		return;
 	facts.time_ns = stripes_now(recorder);
-	made(recorder, hook, &facts, device);
+	made(recorder, site, &facts, device);
 	if (facts.time_ns >= atomic_load_explicit(&recorder->writer.sample_due_ns,
 						  memory_order_relaxed))
 		ledger_add_sample(&recorder->writer, facts.time_ns,
@@ -309,19 +306,19 @@ void record_call_done(void)
 
 /* ---- free ---- */
 
-static void begin(struct recorder *recorder, struct hook *hook, uint64_t address,
+static void begin(struct recorder *recorder, const struct site *site, uint64_t address,
 		  struct freeing *ret, struct past *ret_ending)
 {
 	ret->address = address;
-	ret->stack = capture_and_intern(recorder);
+	ret->stack = stack_of(recorder, site->caller);
 	*ret_ending = (struct past){
-		.freed_api = recorder_name_ref(recorder, hook),
+		.freed_api = recorder_name_ref(recorder, site->hook),
 		.freed_stack = ret->stack,
 		.freed_ns = stripes_now(recorder),
 	};
 }
 
-void record_freeing(struct hook *hook, uint64_t address, struct freeing *ret)
+void record_freeing(const struct site *site, uint64_t address, struct freeing *ret)
 {
 	struct recorder *recorder;
 	struct shard *shard;
@@ -332,7 +329,7 @@ void record_freeing(struct hook *hook, uint64_t address, struct freeing *ret)
 	if (!address || !(recorder = recorder_enter()))
 		return;
 	ret->recorder = recorder;
-	begin(recorder, hook, address, ret, &ending);
+	begin(recorder, site, address, ret, &ending);
 	shard = shard_of(recorder, address);
 	lock_take(&shard->lock);
 	entry = find(shard, address);
@@ -481,7 +478,7 @@ static void releasing_dead(struct recorder *recorder, struct hook *hook, struct 
 		freeing->error = error_double_free(recorder, &wrong, past);
 }
 
-void record_releasing(struct hook *hook, uint64_t handle, struct freeing *ret)
+void record_releasing(const struct site *site, uint64_t handle, struct freeing *ret)
 {
 	struct recorder *recorder;
 	struct shard *shard;
@@ -492,7 +489,7 @@ void record_releasing(struct hook *hook, uint64_t handle, struct freeing *ret)
 	if (!handle || !(recorder = recorder_enter()))
 		return;
 	ret->recorder = recorder;
-	begin(recorder, hook, handle, ret, &ending);
+	begin(recorder, site, handle, ret, &ending);
 	shard = shard_of(recorder, handle);
 	lock_take(&shard->lock);
 	entry = find(shard, handle);
@@ -506,7 +503,7 @@ void record_releasing(struct hook *hook, uint64_t handle, struct freeing *ret)
 	}
 	lock_give(&shard->lock);
 	if (!ret->block && !ret->counted_down)
-		releasing_dead(recorder, hook, ret);
+		releasing_dead(recorder, site->hook, ret);
 	recorder_leave();
 }
 
@@ -550,13 +547,14 @@ static void end_shard(struct recorder *recorder, struct shard *shard, uint64_t c
 
 void record_context_gone(struct hook *hook, uint64_t context)
 {
+	struct site site = { hook, NULL };
 	struct recorder *recorder;
 	struct freeing freeing;
 	struct past ending;
 
 	if (!context || !(recorder = recorder_enter()))
 		return;
-	begin(recorder, hook, 0, &freeing, &ending);
+	begin(recorder, &site, 0, &freeing, &ending);
 	ending.by_context = 1;
 	for (unsigned int i = 0; i < BLOCK_SHARDS; i++)
 		end_shard(recorder, &recorder->blocks.shard[i], context, &ending);

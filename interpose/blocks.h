@@ -13,6 +13,7 @@
 #include "format.h"
 #include "hooks.h"
 #include "lock.h"
+#include "stacks.h"
 
 struct recorder;
 
@@ -57,18 +58,24 @@ struct freeing {
 	bool counted_down; /* a handle lost one of several references */
 };
 
+/* A call under way: which, and from where. */
+struct site {
+	struct hook *hook;
+	const struct caller *caller; /* see stacks.h; NULL = not known */
+};
+
 /* The driver made a block: BYTES at ADDRESS. CONTEXT 0 and DEVICE -1 if unknown. */
-void record_made(struct hook *hook, uint64_t address, uint64_t bytes, uint64_t context, int device,
-		 uint64_t parent);
+void record_made(const struct site *site, uint64_t address, uint64_t bytes, uint64_t context,
+		 int device, uint64_t parent);
 
 /* Before and after the driver's free: the block leaves the table first, since the driver
  * hands the address to another thread at once, and comes back if the free failed. */
-void record_freeing(struct hook *hook, uint64_t address, struct freeing *ret);
+void record_freeing(const struct site *site, uint64_t address, struct freeing *ret);
 void record_freed(struct hook *hook, struct freeing *freeing, enum outcome outcome, int result);
 
 /* References of handles. */
 void record_retained(struct hook *hook, uint64_t handle);
-void record_releasing(struct hook *hook, uint64_t handle, struct freeing *ret);
+void record_releasing(const struct site *site, uint64_t handle, struct freeing *ret);
 void record_released(struct hook *hook, struct freeing *freeing, enum outcome outcome, int result);
 
 /* CONTEXT is gone, and every block in it. */

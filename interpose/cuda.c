@@ -68,13 +68,13 @@ static void current_context(uint64_t *ret_context, int *ret_device)
 	*ret_device = self->device;
 }
 
-void cuda_record_made(struct hook *hook, uint64_t address, uint64_t bytes)
+void cuda_record_made(const struct site *site, uint64_t address, uint64_t bytes)
 {
 	uint64_t context;
 	int device;
 
 	current_context(&context, &device);
-	record_made(hook, address, bytes, context, device, 0);
+	record_made(site, address, bytes, context, device, 0);
 }
 
 /* A HAND wrapper, exported and looked up, from one body that gets the route. */

@@ -9,7 +9,7 @@
 #include "types.h"
 
 /* A success of an ALLOC row: adds the current context and its device. */
-void cuda_record_made(struct hook *hook, uint64_t address, uint64_t bytes);
+void cuda_record_made(const struct site *site, uint64_t address, uint64_t bytes);
 
 enum outcome cuda_outcome(CUresult r);
 

@@ -29,14 +29,14 @@
 
 #define CALL(returns, parameters, arguments) ((returns(*) parameters)route.real)arguments
 
-/* Each verb: the driver's call with what is recorded around it. `hook`, `route` are set. */
+/* Each verb: the driver's call with what is recorded around it. `hook`, `site` and `route` are set. */
 #define VERB_ALLOC(returns, parameters, arguments, made, key, size)                         \
 	returns r;                                                                          \
 	record_call();                                                                      \
 	r = CALL(returns, parameters, arguments);                                           \
 	record_call_done();                                                                 \
 	if (made)                                                                           \
-		cuda_record_made(hook, (uint64_t)(key), (uint64_t)(size));                  \
+		cuda_record_made(&site, (uint64_t)(key), (uint64_t)(size));                  \
 	return r;
 
 #define VERB_CREATE(returns, parameters, arguments, made_, key, size)                       \
@@ -45,14 +45,14 @@
 	made = r = CALL(returns, parameters, arguments);                                    \
 	record_call_done();                                                                 \
 	if (made_)                                                                          \
-		opencl_record_made(hook, r, (key), (uint64_t)(size));                       \
+		opencl_record_made(&site, r, (key), (uint64_t)(size));                       \
 	(void)made;                                                                         \
 	return r;
 
 #define VERB_FREE(returns, parameters, arguments, made, key, size)                          \
 	struct freeing freeing;                                                             \
 	returns r;                                                                          \
-	record_freeing(hook, (uint64_t)(key), &freeing);                                    \
+	record_freeing(&site, (uint64_t)(key), &freeing);                                    \
 	record_call();                                                                      \
 	r = CALL(returns, parameters, arguments);                                           \
 	record_call_done();                                                                 \
@@ -68,7 +68,7 @@
 #define VERB_RELEASE(returns, parameters, arguments, made, key, size)                       \
 	struct freeing freeing;                                                             \
 	returns r;                                                                          \
-	record_releasing(hook, (uint64_t)(uintptr_t)(key), &freeing);                       \
+	record_releasing(&site, (uint64_t)(uintptr_t)(key), &freeing);                       \
 	record_call();                                                                      \
 	r = CALL(returns, parameters, arguments);                                           \
 	record_call_done();                                                                 \
@@ -79,10 +79,12 @@
 	{                                                                                   \
 		struct hook *hook = &hooks[HOOK_##symbol];                                  \
 		struct route route = find(hook);                                            \
+		struct site site = { hook, CALLER };                                        \
 		if (__builtin_expect(!route.real, 0))                                       \
 			return MISSING_##returns;                                           \
 		if (__builtin_expect(!route.record, 0))                                     \
 			return CALL(returns, parameters, arguments);                        \
+		(void)site;                                                                 \
 		VERB_##verb(returns, parameters, arguments, made, key, size)                \
 	}
 

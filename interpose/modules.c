@@ -115,6 +115,11 @@ static void add(struct recorder *recorder, struct ledger_module *seen, const cha
 	modules->count++;
 }
 
+static void new_epoch(struct modules *modules)
+{
+	__atomic_store_n(&modules->epoch, modules->epoch + 1, __ATOMIC_RELEASE);
+}
+
 /* One module of the present look. A file that takes the addresses of another one that is
  * gone begins a new epoch: the same pc means something else from here on. */
 static void meet(struct recorder *recorder, const struct dl_phdr_info *info)
@@ -141,7 +146,7 @@ static void meet(struct recorder *recorder, const struct dl_phdr_info *info)
 		taken_over = true;
 	}
 	if (taken_over)
-		__atomic_store_n(&modules->epoch, modules->epoch + 1, __ATOMIC_RELEASE);
+		new_epoch(modules);
 	add(recorder, &seen, path, path_length);
 }
 
@@ -158,13 +163,19 @@ static int each(struct dl_phdr_info *info, size_t size, void *data)
 static void mark_unloaded(struct recorder *recorder)
 {
 	struct modules *modules = &recorder->modules;
+	bool gone = false;
 
 	for (unsigned int i = 0; i < modules->count; i++) {
-		struct ledger_module *row = ledger_at(&recorder->writer, modules->module[i].ref);
-		uint32_t flags = modules->module[i].loaded ? 0 : LEDGER_MODULE_UNLOADED;
+		struct module *module = &modules->module[i];
+		struct ledger_module *row = ledger_at(&recorder->writer, module->ref);
+		uint32_t flags = module->loaded ? 0 : LEDGER_MODULE_UNLOADED;
 
+		gone = gone || (module->used && flags && !row->flags);
 		__atomic_store_n(&row->flags, flags, __ATOMIC_RELEASE);
 	}
+	/* Whatever is loaded there next must not inherit the stacks of what is gone. */
+	if (gone)
+		new_epoch(modules);
 }
 
 static void refresh_locked(struct recorder *recorder)
@@ -185,12 +196,16 @@ void modules_refresh(struct recorder *recorder)
 	lock_give(&recorder->modules.lock);
 }
 
-static bool covered(const struct modules *modules, uint64_t pc)
+static bool covered(struct modules *modules, uint64_t pc)
 {
-	for (unsigned int i = modules->count; i-- > 0;)
-		if (modules->module[i].loaded && pc >= modules->module[i].start &&
-		    pc < modules->module[i].end)
-			return true;
+	for (unsigned int i = modules->count; i-- > 0;) {
+		struct module *module = &modules->module[i];
+
+		if (!module->loaded || pc < module->start || pc >= module->end)
+			continue;
+		module->used = true;
+		return true;
+	}
 	return false;
 }
 
@@ -208,13 +223,16 @@ void modules_cover(struct recorder *recorder, const struct capture *capture)
 
 	lock_take(&modules->lock);
 	for (unsigned int i = 0; i < capture->frames; i++) {
-		if (covered(modules, (uint64_t)(uintptr_t)capture->first[i] - 1))
+		uint64_t pc = (uint64_t)(uintptr_t)capture->first[i] - 1;
+
+		if (covered(modules, pc))
 			continue;
 		/* Code that no module has (a JIT's) must not make us look again and again. */
 		dl_iterate_phdr(count_loads, &loads);
-		if (loads != modules->loads)
-			refresh_locked(recorder);
-		break;
+		if (loads == modules->loads)
+			continue;
+		refresh_locked(recorder);
+		covered(modules, pc);
 	}
 	lock_give(&modules->lock);
 }

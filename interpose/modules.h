@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Which file was mapped where, and when: the ledger's module table. A module that goes
- * away keeps its row; when another file takes its addresses a new epoch begins, and
- * stacks of different epochs are never taken for one another.
+ * away keeps its row; if stacks have frames in it, or another file takes its addresses,
+ * a new epoch begins, and stacks of different epochs are never taken for one another.
  */
 #ifndef GPULEAK_MODULES_H
 #define GPULEAK_MODULES_H
@@ -22,6 +22,7 @@ struct module {
 	uint64_t start, end;
 	uint32_t ref;  /* of its ledger row */
 	bool loaded;   /* seen in the latest look */
+	bool used;     /* some stack of the ledger has a frame in it */
 };
 
 struct modules {

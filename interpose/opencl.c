@@ -119,13 +119,13 @@ static int known_device_of(cl_context context)
 	return device;
 }
 
-void opencl_record_made(struct hook *hook, cl_mem made, cl_context context, uint64_t bytes)
+void opencl_record_made(const struct site *site, cl_mem made, cl_context context, uint64_t bytes)
 {
 	cl_mem parent = NULL;
 
-	if (hook - hooks == HOOK_clCreateSubBuffer)
+	if (site->hook == &hooks[HOOK_clCreateSubBuffer])
 		ask_object(made, CL_MEM_ASSOCIATED_MEMOBJECT, &parent, sizeof(parent));
-	record_made(hook, (uint64_t)(uintptr_t)made, bytes, (uint64_t)(uintptr_t)context,
+	record_made(site, (uint64_t)(uintptr_t)made, bytes, (uint64_t)(uintptr_t)context,
 		    context ? known_device_of(context) : -1, (uint64_t)(uintptr_t)parent);
 }
 

@@ -9,7 +9,7 @@
 #include "types.h"
 
 /* A success of a CREATE row: adds the device and, for a sub-buffer, the parent. */
-void opencl_record_made(struct hook *hook, cl_mem made, cl_context context, uint64_t bytes);
+void opencl_record_made(const struct site *site, cl_mem made, cl_context context, uint64_t bytes);
 
 enum outcome opencl_outcome(cl_int r);
 

@@ -11,6 +11,9 @@
 #include <link.h>
 #include <string.h>
 
+#define UNW_LOCAL_ONLY
+#include <libunwind.h>
+
 #include "lookup.h"
 #include "recorder.h"
 #include "resolve.h"
@@ -22,9 +25,18 @@ struct stack_entry {
 	UT_hash_handle hh;
 };
 
-static int (*unwind)(void **pcs, int size);
-static void (*flush)(void *space, uintptr_t low, uintptr_t high);
-static void **local_space;
+static struct {
+	int (*backtrace)(void **pcs, int size);
+	void (*flush_cache)(unw_addr_space_t space, unw_word_t low, unw_word_t high);
+	unw_addr_space_t *local_addr_space;
+	int (*getcontext)(unw_tdep_context_t *context);
+	int (*init_local)(unw_cursor_t *cursor, unw_context_t *context);
+	int (*step)(unw_cursor_t *cursor);
+	int (*get_reg)(unw_cursor_t *cursor, int reg, unw_word_t *value);
+	int (*get_save_loc)(unw_cursor_t *cursor, int reg, unw_save_loc_t *loc);
+	int (*is_signal_frame)(unw_cursor_t *cursor);
+} unwind;
+static bool can_learn; /* all of them were found */
 static uintptr_t own_start, own_end;
 static uintptr_t exit_start, exit_end;
 
@@ -40,41 +52,44 @@ static void find_exit(void)
 	exit_end = exit_start + symbol->st_size;
 }
 
+#if defined(__x86_64__)
+#define UNWIND_NAME(prefix, name) prefix "x86_64" name
+#else
+#define UNWIND_NAME(prefix, name) prefix "aarch64" name
+#endif
+
 int stacks_load_unwinder(void)
 {
-	void *library;
+	void *library, *backtrace;
 
 	resolve_our_range(&own_start, &own_end);
 	if (!exit_start)
 		find_exit();
-	if (unwind)
+	if (__atomic_load_n(&unwind.backtrace, __ATOMIC_ACQUIRE))
 		return 0;
 	library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
 	if (!library)
 		return -ENOENT;
-	*(void **)&flush = lookup_real_dlsym(library,
-#if defined(__x86_64__)
-					     "_Ux86_64_flush_cache"
-#else
-					     "_Uaarch64_flush_cache"
-#endif
-	);
-	local_space = lookup_real_dlsym(library,
-#if defined(__x86_64__)
-					"_ULx86_64_local_addr_space"
-#else
-					"_ULaarch64_local_addr_space"
-#endif
-	);
-	*(void **)&unwind = lookup_real_dlsym(library, "unw_backtrace");
-	dlerror(); /* one of the three may be missing: not the application's business */
-	return unwind ? 0 : -ENOENT;
+#define FIND(member, name) (*(void **)&unwind.member = lookup_real_dlsym(library, name))
+	can_learn = FIND(getcontext, UNWIND_NAME("_U", "_getcontext")) &&
+		    FIND(init_local, UNWIND_NAME("_UL", "_init_local")) &&
+		    FIND(step, UNWIND_NAME("_UL", "_step")) &&
+		    FIND(get_reg, UNWIND_NAME("_UL", "_get_reg")) &&
+		    FIND(get_save_loc, UNWIND_NAME("_UL", "_get_save_loc")) &&
+		    FIND(is_signal_frame, UNWIND_NAME("_UL", "_is_signal_frame"));
+	FIND(flush_cache, UNWIND_NAME("_U", "_flush_cache"));
+	FIND(local_addr_space, UNWIND_NAME("_UL", "_local_addr_space"));
+#undef FIND
+	backtrace = lookup_real_dlsym(library, "unw_backtrace");
+	*(void **)&unwind.backtrace = backtrace;
+	dlerror(); /* some may be missing: not the application's business */
+	return backtrace ? 0 : -ENOENT;
 }
 
 void stacks_flush_unwinder(void)
 {
-	if (flush && local_space)
-		flush(*local_space, 0, 0);
+	if (unwind.flush_cache && unwind.local_addr_space)
+		unwind.flush_cache(*unwind.local_addr_space, 0, 0);
 }
 
 static bool is_own(const void *pc)
@@ -90,9 +105,9 @@ static void capture_frames(unsigned int wanted, struct capture *ret)
 	ret->frames = 0;
 	ret->cut = false;
 	ret->first = ret->pcs;
-	if (wanted == 0 || !unwind)
+	if (wanted == 0 || !unwind.backtrace)
 		return;
-	r = unwind(ret->pcs, (int)(wanted + STACK_OWN_FRAMES + 1));
+	r = unwind.backtrace(ret->pcs, (int)(wanted + STACK_OWN_FRAMES + 1));
 	got = r > 0 ? (unsigned int)r : 0;
 	while (own < got && is_own(ret->pcs[own]))
 		own++;
@@ -105,11 +120,6 @@ static void capture_frames(unsigned int wanted, struct capture *ret)
 		ret->frames = wanted;
 		ret->cut = true;
 	}
-}
-
-void stack_capture(struct recorder *recorder, struct capture *ret)
-{
-	capture_frames(recorder->stack_depth, ret);
 }
 
 void stack_capture_deep(struct capture *ret)
@@ -201,20 +211,13 @@ static uint32_t intern_shared(struct recorder *recorder, uint64_t hash,
 	return ref;
 }
 
-uint32_t stack_intern(struct recorder *recorder, struct stripe *stripe,
-		      const struct capture *capture)
+static uint32_t intern(struct recorder *recorder, struct stripe *stripe,
+		       const struct capture *capture)
 {
-	unsigned int slot;
-	uint64_t hash;
-	uint32_t ref;
+	uint64_t hash = hash_of(capture, recorder->modules.epoch);
+	unsigned int slot = (unsigned int)hash % STRIPE_STACKS;
+	uint32_t ref = stripe->stacks[slot].ref;
 
-	if (capture->frames == 0)
-		return 0;
-	if (__atomic_load_n(&recorder->modules.stale, __ATOMIC_RELAXED))
-		modules_refresh(recorder);
-	hash = hash_of(capture, recorder->modules.epoch);
-	slot = (unsigned int)hash % STRIPE_STACKS;
-	ref = stripe->stacks[slot].ref;
 	if (ref && stripe->stacks[slot].hash == hash && same(recorder, ref, capture))
 		return ref;
 	ref = intern_shared(recorder, hash, capture);
@@ -225,4 +228,174 @@ uint32_t stack_intern(struct recorder *recorder, struct stripe *stripe,
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNRECORDED_STACKS, 1);
 	}
 	return ref;
+}
+
+/* ---- remembered stacks ----
+ *
+ * Programs allocate in loops: the same wrapper is called from the same frame again and
+ * again. Unwinding is a function of the caller's registers and of the words it reads from
+ * the stack (return addresses, saved frame pointers); if all of those are what they were,
+ * so is its result. Checking them innermost first also makes it safe: as long as all words
+ * so far agree, the next one lies where unwinding itself would read.
+ */
+
+static struct memory *memory_of(struct stripe *stripe, const struct caller *caller)
+{
+	uint64_t mix = table_mix(caller->pc ^ (uint64_t)(uintptr_t)caller << 20);
+
+	return &stripe->memories[(mix >> 58) % STRIPE_MEMORIES];
+}
+
+static uint32_t recall(const struct recorder *recorder, const struct memory *memory,
+		       const struct caller *caller)
+{
+	if (memory->at != caller || memory->pc != caller->pc || memory->words == 0 ||
+	    memory->frame_pointer != caller->frame_pointer ||
+	    memory->epoch != recorder->modules.epoch)
+		return 0;
+	for (unsigned int i = 0; i < memory->words; i++)
+		if (*memory->word[i].at != memory->word[i].value)
+			return 0;
+	return memory->ref;
+}
+
+#if defined(__x86_64__)
+
+static bool note_word(struct memory *memory, const void *at, uint64_t value)
+{
+	if (memory->words == memory->room)
+		return false;
+	memory->word[memory->words].at = at;
+	memory->word[memory->words++].value = value;
+	return true;
+}
+
+/* The word that register REG of the cursor's frame came from, if it came from the stack
+ * above the caller and is not the one noted last (a register may pass through frames). */
+static bool note_register(struct memory *memory, unw_cursor_t *cursor, int reg,
+			  const void **last)
+{
+	unw_save_loc_t loc;
+	unw_word_t value;
+	const void *at;
+
+	if (unwind.get_save_loc(cursor, reg, &loc) < 0 || unwind.get_reg(cursor, reg, &value) < 0)
+		return false;
+	if (loc.type != UNW_SLT_MEMORY)
+		return reg != UNW_REG_IP; /* still in a register: part of the caller's state */
+	at = (const void *)(uintptr_t)loc.u.addr;
+	if (at == *last || (const char *)at <= (const char *)memory->at)
+		return true;
+	*last = at;
+	return *(const uint64_t *)at == value && note_word(memory, at, value);
+}
+
+/* Walks the frames that CAPTURE has, slowly and exactly. */
+static bool learn_words(struct memory *memory, const struct capture *capture)
+{
+	const void *last_ip = NULL, *last_fp = NULL;
+	unw_tdep_context_t context;
+	unw_cursor_t cursor;
+	unsigned int frame = 0;
+	unw_word_t pc;
+
+	if (unwind.getcontext(&context) < 0 || unwind.init_local(&cursor, &context) < 0)
+		return false;
+	do {
+		if (unwind.get_reg(&cursor, UNW_REG_IP, &pc) < 0)
+			return false;
+		if (frame == 0 && is_own((void *)pc))
+			continue;
+		if (pc != (unw_word_t)(uintptr_t)capture->first[frame] ||
+		    unwind.is_signal_frame(&cursor) > 0)
+			return false;
+		if (!note_register(memory, &cursor, UNW_REG_IP, &last_ip) ||
+		    !note_register(memory, &cursor, UNW_X86_64_RBP, &last_fp))
+			return false;
+		if (++frame == capture->frames)
+			return true;
+	} while (unwind.step(&cursor) > 0);
+	return false;
+}
+
+/* Learning costs some ten microseconds, so only what comes back is learnt: on the second
+ * meeting, then on the 16th, the 256th and so on. */
+static bool worth_learning(struct memory *memory)
+{
+	uint32_t met = ++memory->met;
+
+	return met == 2 || met == 16 || met == 256 || (met & 0xfff) == 0;
+}
+
+static void learn(struct recorder *recorder, struct memory *memory, const struct caller *caller,
+		  const struct capture *capture, uint32_t ref)
+{
+	unsigned int room = 2 * recorder->stack_depth;
+
+	if (memory->at != caller || memory->pc != caller->pc) {
+		memory->at = caller;
+		memory->pc = caller->pc;
+		memory->words = 0;
+		memory->met = 0;
+	}
+	if (!can_learn || capture->cut || !worth_learning(memory))
+		return;
+	if (!memory->word) {
+		memory->word = arena_take(&recorder->arena, room * sizeof(*memory->word));
+		memory->room = memory->word ? (uint16_t)room : 0;
+	}
+	memory->words = 0;
+	memory->frame_pointer = caller->frame_pointer;
+	memory->epoch = recorder->modules.epoch;
+	memory->ref = ref;
+	if (!learn_words(memory, capture))
+		memory->words = 0;
+}
+
+#else
+
+static void learn(struct recorder *recorder, struct memory *memory, const struct caller *caller,
+		  const struct capture *capture, uint32_t ref)
+{
+	(void)recorder, (void)memory, (void)caller, (void)capture, (void)ref;
+}
+
+#endif
+
+void stack_forget(struct stripe *stripe)
+{
+	for (unsigned int i = 0; i < STRIPE_MEMORIES; i++)
+		stripe->memories[i].at = NULL;
+}
+
+static __attribute__((noinline)) uint32_t unwind_here(struct recorder *recorder,
+						      struct stripe *stripe,
+						      const struct caller *caller)
+{
+	struct capture capture;
+	uint32_t ref;
+
+	capture_frames(recorder->stack_depth, &capture);
+	if (capture.frames == 0)
+		return 0;
+	ref = intern(recorder, stripe, &capture);
+	if (ref && caller && !stripe->shared)
+		learn(recorder, memory_of(stripe, caller), caller, &capture, ref);
+	return ref;
+}
+
+uint32_t stack_here(struct recorder *recorder, struct stripe *stripe, const struct caller *caller)
+{
+	uint32_t ref;
+
+	if (recorder->stack_depth == 0)
+		return 0;
+	if (__builtin_expect(__atomic_load_n(&recorder->modules.stale, __ATOMIC_RELAXED), 0))
+		modules_refresh(recorder);
+	if (caller && !stripe->shared) {
+		ref = recall(recorder, memory_of(stripe, caller), caller);
+		if (ref)
+			return ref;
+	}
+	return unwind_here(recorder, stripe, caller);
 }

@@ -20,6 +20,33 @@ struct stack_entry;
 #define STACK_SHARDS 64
 #define STACK_OWN_FRAMES 8 /* ours on top, left out */
 
+/* What a wrapper's caller looks like from inside the wrapper: its frame pointer and the
+ * return address, as the ABI lays them down. NULL where it is not known. */
+struct caller {
+	uint64_t frame_pointer;
+	uint64_t pc;
+};
+#if defined(__x86_64__)
+#define CALLER ((const struct caller *)__builtin_frame_address(0))
+#else
+#define CALLER ((const struct caller *)NULL)
+#endif
+
+/* A stack that was met before, and how to know it again: it is the same if these words
+ * of the thread's stack, every one that unwinding read, still hold the same values. */
+struct memory {
+	uint64_t pc;
+	const struct caller *at;
+	uint64_t frame_pointer;
+	uint32_t ref;
+	uint32_t epoch;
+	uint16_t words;
+	uint16_t room;
+	uint32_t met; /* times met in vain since it was last learnt */
+	struct word { const uint64_t *at; uint64_t value; } *word;
+};
+#define STRIPE_MEMORIES 64
+
 struct stacks {
 	struct {
 		struct lock lock;
@@ -38,16 +65,15 @@ struct capture {
 /* Loads the unwinder; 0 or -ENOENT. Once per process image. */
 int stacks_load_unwinder(void);
 
-/* Takes no lock and allocates nothing once a call site has been seen. */
-void stack_capture(struct recorder *recorder, struct capture *ret);
-
-/* The same, as deep as can be, whatever GPULEAK_STACK_DEPTH says. */
+/* As deep as can be, whatever GPULEAK_STACK_DEPTH says. */
 void stack_capture_deep(struct capture *ret);
 
-/* The capture's ref in the ledger; 0 if there is no room or nothing was captured. STRIPE
- * is the calling thread's, locked. */
-uint32_t stack_intern(struct recorder *recorder, struct stripe *stripe,
-		      const struct capture *capture);
+/* The ref of the calling thread's stack in the ledger; 0 if there is no room or none is
+ * recorded. STRIPE is the calling thread's, locked; CALLER of the wrapper, or NULL. */
+uint32_t stack_here(struct recorder *recorder, struct stripe *stripe, const struct caller *caller);
+
+/* Memories speak of one thread's stack: a stripe's next thread starts without. */
+void stack_forget(struct stripe *stripe);
 
 /* Some frame of the capture lies inside libc's exit(): the process is on its way out. */
 bool stack_inside_exit(const struct capture *capture);

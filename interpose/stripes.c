@@ -75,6 +75,7 @@ struct stripe *stripe_join(struct recorder *recorder)
 		stripe->shared = true;
 		return stripe;
 	}
+	stack_forget(stripe);
 	pthread_setspecific(leave_key, stripe);
 	return stripe;
 }

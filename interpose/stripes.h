@@ -14,6 +14,7 @@
 #include "format.h"
 #include "hooks.h"
 #include "lock.h"
+#include "stacks.h"
 
 struct recorder;
 
@@ -36,6 +37,7 @@ struct stripe {
 	_Atomic int64_t ceiling; /* above it the peak must be looked at, see stripe_live_add */
 	struct { uint64_t hash; uint32_t ref; } stacks[STRIPE_STACKS];
 	struct { uint64_t key; struct ledger_row *row; } row_cache[STRIPE_ROWS];
+	struct memory memories[STRIPE_MEMORIES];
 } __attribute__((aligned(64)));
 
 struct stripes {
