@@ -119,12 +119,12 @@ const void *ledger_next(const struct ledger_view *view, struct ledger_walk *walk
 	for (; walk->chunk < view->chunks; walk->chunk++, walk->offset = sizeof(struct ledger_chunk)) {
 		uint32_t used;
 		const struct ledger_chunk *chunk = find_chunk(view, walk->chunk, &used);
-		const uint8_t *record = (const uint8_t *)chunk + walk->offset;
+		uint32_t offset = walk->offset;
 
-		if (!chunk || chunk->type != (uint32_t)type || walk->offset + size > used)
+		if (!chunk || chunk->type != (uint32_t)type || offset + size > used)
 			continue;
 		walk->offset += (uint32_t)size;
-		return record;
+		return (const uint8_t *)chunk + offset;
 	}
 	return NULL;
 }

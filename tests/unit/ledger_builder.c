@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See ledger_builder.h.
+ */
+#include "ledger_builder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void grow(struct ledger_builder *builder)
+{
+	uint8_t *grown = aligned_alloc(LEDGER_CHUNK, builder->size + LEDGER_CHUNK);
+
+	if (!grown)
+		abort();
+	if (builder->size)
+		memcpy(grown, builder->bytes, builder->size);
+	memset(grown + builder->size, 0, LEDGER_CHUNK);
+	free(builder->bytes);
+	builder->bytes = grown;
+	builder->size += LEDGER_CHUNK;
+	builder_header(builder)->chunks = (uint32_t)(builder->size / LEDGER_CHUNK);
+}
+
+static struct ledger_chunk *chunk_at(struct ledger_builder *builder, uint32_t number)
+{
+	return (struct ledger_chunk *)(builder->bytes + (size_t)number * LEDGER_CHUNK);
+}
+
+static uint32_t add(struct ledger_builder *builder, enum ledger_chunk_type type,
+		    const void *head, size_t head_size, const void *tail, size_t tail_size)
+{
+	size_t size = (head_size + tail_size + 7) & ~(size_t)7;
+	uint32_t number = builder->open[type];
+	struct ledger_chunk *chunk;
+	uint64_t at;
+
+	if (!number || chunk_at(builder, number)->used + size > LEDGER_CHUNK) {
+		grow(builder);
+		number = (uint32_t)(builder->size / LEDGER_CHUNK) - 1;
+		builder->open[type] = number;
+		*chunk_at(builder, number) = (struct ledger_chunk){
+			.type = type, .used = sizeof(struct ledger_chunk)
+		};
+	}
+	chunk = chunk_at(builder, number);
+	at = (uint64_t)number * LEDGER_CHUNK + chunk->used;
+	memcpy(builder->bytes + at, head, head_size);
+	if (tail_size)
+		memcpy(builder->bytes + at + head_size, tail, tail_size);
+	chunk->used += (uint32_t)size;
+	return (uint32_t)(at / LEDGER_REF_UNIT);
+}
+
+void builder_init(struct ledger_builder *builder)
+{
+	static const char command[] = "/bin/app\0-x";
+	struct ledger_header header = {
+		.magic = LEDGER_MAGIC, .version = LEDGER_VERSION,
+		.reader_min = LEDGER_READER_MIN, .byte_order = LEDGER_BYTE_ORDER,
+		.chunk_bytes = LEDGER_CHUNK, .header_bytes = sizeof(header), .stack_depth = 64,
+		.pid = 4242, .ppid = 1, .start_ticks = 1, .chunks = 1, .ended = LEDGER_EXIT,
+		.first_call = 1,
+	};
+
+	memset(builder, 0, sizeof(*builder));
+	grow(builder);
+	memcpy(builder->bytes, &header, sizeof(header));
+	header.exe = builder_string(builder, "/bin/app");
+	header.host = builder_string(builder, "elsewhere");
+	header.cwd = builder_string(builder, "/");
+	header.command = builder_bytes(builder, command, sizeof(command));
+	header.chunks = builder_header(builder)->chunks;
+	memcpy(builder->bytes, &header, sizeof(header));
+}
+
+void builder_finish(struct ledger_builder *builder)
+{
+	free(builder->bytes);
+	memset(builder, 0, sizeof(*builder));
+}
+
+struct ledger_header *builder_header(struct ledger_builder *builder)
+{
+	return (struct ledger_header *)builder->bytes;
+}
+
+void *builder_at(struct ledger_builder *builder, uint32_t ref)
+{
+	return builder->bytes + (uint64_t)ref * LEDGER_REF_UNIT;
+}
+
+uint32_t builder_bytes(struct ledger_builder *builder, const void *bytes, size_t length)
+{
+	uint32_t head = (uint32_t)length;
+
+	return add(builder, LEDGER_CHUNK_STRINGS, &head, sizeof(head), bytes, length);
+}
+
+uint32_t builder_string(struct ledger_builder *builder, const char *text)
+{
+	return builder_bytes(builder, text, strlen(text));
+}
+
+uint32_t builder_stack(struct ledger_builder *builder, const uint64_t *pcs, unsigned int frames,
+		       uint32_t epoch)
+{
+	struct ledger_stack stack = { .frames = (uint16_t)frames, .epoch = epoch };
+
+	return add(builder, LEDGER_CHUNK_STACKS, &stack, sizeof(stack), pcs, frames * sizeof(*pcs));
+}
+
+uint32_t builder_row(struct ledger_builder *builder, const char *api, const char *kind, int device,
+		     uint32_t stack, uint64_t allocs, uint64_t bytes)
+{
+	struct ledger_row row = { .stack = stack, .device = device, .allocs = allocs,
+				  .bytes = bytes };
+
+	row.api = builder_string(builder, api);
+	row.kind = builder_string(builder, kind);
+	return add(builder, LEDGER_CHUNK_ROWS, &row, sizeof(row), NULL, 0);
+}
+
+uint32_t builder_block(struct ledger_builder *builder, uint32_t row, uint64_t address,
+		       uint64_t bytes)
+{
+	struct ledger_block block = { .state = 1u << 8 | LEDGER_BLOCK_LIVE, .row = row,
+				      .address = address, .bytes = bytes, .references = 1 };
+
+	return add(builder, LEDGER_CHUNK_BLOCKS, &block, sizeof(block), NULL, 0);
+}
+
+uint32_t builder_module(struct ledger_builder *builder, const char *path, uint64_t start,
+			uint64_t end, uint64_t bias, uint32_t epoch)
+{
+	struct ledger_module module = { .start = start, .end = end, .bias = bias,
+					.epoch = epoch };
+
+	module.path = builder_string(builder, path);
+	return add(builder, LEDGER_CHUNK_MODULES, &module, sizeof(module), NULL, 0);
+}
+
+uint32_t builder_error(struct ledger_builder *builder, const struct ledger_error *error)
+{
+	return add(builder, LEDGER_CHUNK_ERRORS, error, sizeof(*error), NULL, 0);
+}
+
+uint32_t builder_sample(struct ledger_builder *builder, uint64_t time_ns, uint64_t live_bytes)
+{
+	struct ledger_sample sample = { time_ns, live_bytes };
+
+	return add(builder, LEDGER_CHUNK_TIMELINE, &sample, sizeof(sample), NULL, 0);
+}

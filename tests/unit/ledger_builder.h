@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Builds ledgers in memory for tests, valid ones unless the test breaks them afterwards.
+ * Shares format.h with the writer and nothing else, so that a mistake of the writer is not
+ * repeated here. Aborts when memory runs out.
+ */
+#ifndef GPULEAK_TESTS_LEDGER_BUILDER_H
+#define GPULEAK_TESTS_LEDGER_BUILDER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "format.h"
+
+struct ledger_builder {
+	uint8_t *bytes; /* moves when the ledger grows: keep refs, not pointers */
+	size_t size;    /* of whole chunks */
+	uint32_t open[LEDGER_CHUNK_TIMELINE + 1]; /* chunk being filled, per type; 0 = none */
+};
+
+/* An empty ledger of process 4242, "/bin/app -x", ended by exit with status 0. */
+void builder_init(struct ledger_builder *builder);
+void builder_finish(struct ledger_builder *builder);
+
+struct ledger_header *builder_header(struct ledger_builder *builder);
+void *builder_at(struct ledger_builder *builder, uint32_t ref); /* until the next growth */
+
+/* Each adds a record and returns its ref. */
+uint32_t builder_string(struct ledger_builder *builder, const char *text);
+uint32_t builder_bytes(struct ledger_builder *builder, const void *bytes, size_t length);
+uint32_t builder_stack(struct ledger_builder *builder, const uint64_t *pcs, unsigned int frames,
+		       uint32_t epoch);
+/* A row of ALLOCS blocks of BYTES in all. */
+uint32_t builder_row(struct ledger_builder *builder, const char *api, const char *kind, int device,
+		     uint32_t stack, uint64_t allocs, uint64_t bytes);
+/* A live block of ROW. */
+uint32_t builder_block(struct ledger_builder *builder, uint32_t row, uint64_t address,
+		       uint64_t bytes);
+uint32_t builder_module(struct ledger_builder *builder, const char *path, uint64_t start,
+			uint64_t end, uint64_t bias, uint32_t epoch);
+uint32_t builder_error(struct ledger_builder *builder, const struct ledger_error *error);
+uint32_t builder_sample(struct ledger_builder *builder, uint64_t time_ns, uint64_t live_bytes);
+
+#endif
