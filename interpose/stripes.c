@@ -262,12 +262,12 @@ void stripe_live_add(struct recorder *recorder, struct stripe *stripe, int64_t b
 
 	atomic_store_explicit(&stripe->live, live, memory_order_relaxed);
 	if (bytes < 0 || live <= atomic_load_explicit(&stripe->ceiling, memory_order_relaxed) ||
-	    now_ns == stripe->contended_ns)
+	    now_ns + 1 == stripe->contended_tick)
 		return;
 	/* Somebody else is looking right now: then moments overlap, exactness has no
 	 * meaning, and a crowd of threads must not queue up here. Not again in this tick. */
 	if (!lock_try(&recorder->stripes.peak_lock)) {
-		stripe->contended_ns = now_ns;
+		stripe->contended_tick = now_ns + 1;
 		return;
 	}
 	look_at_peak(recorder);

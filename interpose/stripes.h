@@ -31,7 +31,7 @@ struct stripe {
 	unsigned int spares;
 	struct ledger_block *spare;  /* linked by `reserved` */
 	struct row_entry *rows;
-	uint64_t contended_ns; /* the clock tick in which another thread was looking at the peak */
+	uint64_t contended_tick; /* time, plus 1, when another thread was looking at the peak */
 	/* Live bytes of this stripe's doings; negative when it frees what others allocate. */
 	_Atomic int64_t live;
 	_Atomic int64_t ceiling; /* above it the peak must be looked at, see stripe_live_add */

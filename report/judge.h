@@ -29,7 +29,9 @@ struct judge_input {
 
 struct judgement {
 	enum judge_verdict verdict;
-	char **reasons; /* at least one, also for a clean verdict */
+	/* At least one, also for a clean verdict. Names in them come from ledgers and may
+	 * hold any bytes: see escape.h. */
+	char **reasons;
 	size_t reason_count;
 };
 

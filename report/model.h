@@ -94,6 +94,7 @@ struct report_process {
 	const char *host;
 	const char *program; /* last part of exe or command[0]; "?" if neither is known */
 	const char *ledger;  /* name of the ledger that says all this */
+	uint64_t start_real_ns; /* of its first GPU call */
 
 	enum report_ended ended;
 	int status; /* exit status for EXIT and _EXIT, signal number for SIGNAL, else 0 */

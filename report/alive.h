@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Whether the process that a ledger speaks of is still there. Looks into /proc, at nothing
+ * else.
+ */
+#ifndef GPULEAK_REPORT_ALIVE_H
+#define GPULEAK_REPORT_ALIVE_H
+
+#include <stdint.h>
+
+/* 1 if the process PID that started at START_TICKS on HOST (NULL: this one) still runs:
+ * not one that took over its number, not a zombie. */
+int process_alive(int pid, uint64_t start_ticks, const char *host);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Makes bytes that came from elsewhere fit to be shown: what is valid UTF-8 and no control
+ * character passes, all else is spelled out or replaced.
+ */
+#ifndef GPULEAK_REPORT_ESCAPE_H
+#define GPULEAK_REPORT_ESCAPE_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+/* How many bytes the UTF-8 character at TEXT has, 0 if there is no valid one (overlong,
+ * surrogate, above U+10FFFF, cut). */
+size_t utf8_length(const char *text);
+
+/* Writes TEXT for a terminal: control characters (C0, DEL, C1) and invalid bytes as \xNN. */
+void print_escaped(FILE *out, const char *text);
+
+/* A copy of TEXT, to be freed, with U+FFFD for every invalid byte; NULL without memory. */
+char *utf8_repair(const char *text);
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Numbers as people read them, and sums that stay at the largest number instead of
+ * starting over at 0.
+ */
+#ifndef GPULEAK_REPORT_NUMBER_H
+#define GPULEAK_REPORT_NUMBER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+static inline uint64_t add_bounded(uint64_t a, uint64_t b)
+{
+	return a + b < a ? UINT64_MAX : a + b;
+}
+
+#define NUMBER_MAX 32
+
+/* "12,582,912" */
+char *format_number(uint64_t number, char ret[NUMBER_MAX]);
+
+/* "12.0 MiB"; "512 bytes", "1 byte" below 1 KiB. */
+char *format_size(uint64_t bytes, char ret[NUMBER_MAX]);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The report for programs: schema gpuleak-report/1. Owns key names and their order, which
+ * are stable; more keys may be added.
+ */
+#ifndef GPULEAK_REPORT_PRINT_JSON_H
+#define GPULEAK_REPORT_PRINT_JSON_H
+
+#include <stdio.h>
+
+struct report;
+
+/* Writes REPORT to OUT as one JSON object and a newline: one process as itself, several (or
+ * none) as a list with sums. Unknown strings are null, unknown lines 0; bytes that are not
+ * UTF-8 become U+FFFD; numbers above 2^63-1 become that. 0, -ENOMEM, or -EIO if OUT took
+ * not all of it. */
+int print_json(const struct report *report, FILE *out);
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The report for people. Owns words and layout; decides nothing.
+ */
+#ifndef GPULEAK_REPORT_PRINT_TEXT_H
+#define GPULEAK_REPORT_PRINT_TEXT_H
+
+#include <stdio.h>
+
+struct report;
+
+/* Writes REPORT to OUT. Its first line is the verdict. Names that came from a ledger or a
+ * file reach OUT without control characters. 0, or -EIO if OUT took not all of it. */
+int print_text(const struct report *report, FILE *out);
+
+#endif

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The caches of modules and locations, and the opening of module files: only a file whose
+ * build id is that of the ledger speaks for its addresses. Where there is no debug
+ * information the ELF symbols answer, but only for addresses inside a symbol's size.
+ */
+#include "symbolize.h"
+
+#include <dlfcn.h>
+#include <elfutils/libdwelf.h>
+#include <elfutils/libdwfl.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "debuginfo.h"
+#include "pool.h"
+
+#define BUILD_ID_MAX 64
+#define DEBUG_FOLDER "/usr/lib/debug/.build-id"
+
+struct symbol_module {
+	const char *path;
+	uint8_t build_id[BUILD_ID_MAX];
+	size_t build_id_bytes;
+	const char *problem;
+	int opened; /* tried, at least */
+	Dwfl *dwfl; /* NULL: no file that can be trusted */
+	Dwfl_Module *file;
+	struct debuginfo *debuginfo; /* NULL: none */
+	Dwarf_Addr debuginfo_bias;
+};
+
+struct location {
+	struct symbol_location public;
+	const struct symbol_module *module;
+	uint64_t offset;
+};
+
+struct symbolizer {
+	unsigned int flags;
+	struct pool pool;
+	struct table modules;
+	struct table locations;
+	struct table texts;
+	char *(*demangle)(const char *name, char *buffer, size_t *length, int *status);
+	int demangle_sought;
+};
+
+/* dwfl_standard_find_debuginfo asks the network if DEBUGINFOD_URLS is set. */
+static int find_debuginfo(Dwfl_Module *file, void **userdata, const char *name, Dwarf_Addr base,
+			  const char *file_name, const char *debuglink, GElf_Word crc,
+			  char **debuginfo_name)
+{
+	static const char variable[] = "DEBUGINFOD_URLS";
+	const char *set = getenv(variable);
+	char *saved = set ? strdup(set) : NULL;
+	int fd;
+
+	unsetenv(variable);
+	fd = dwfl_standard_find_debuginfo(file, userdata, name, base, file_name, debuglink, crc,
+					  debuginfo_name);
+	if (saved)
+		setenv(variable, saved, 1);
+	free(saved);
+	return fd;
+}
+
+static const Dwfl_Callbacks callbacks = {
+	.find_elf = dwfl_build_id_find_elf,
+	.find_debuginfo = find_debuginfo,
+	.section_address = dwfl_offline_section_address,
+};
+
+int symbolizer_create(unsigned int flags, struct symbolizer **ret)
+{
+	struct symbolizer *symbolizer = calloc(1, sizeof(*symbolizer));
+
+	if (!symbolizer)
+		return -ENOMEM;
+	symbolizer->flags = flags;
+	elf_version(EV_CURRENT);
+	*ret = symbolizer;
+	return 0;
+}
+
+static void close_module(struct symbol_module *module)
+{
+	debuginfo_destroy(module->debuginfo);
+	if (module->dwfl)
+		dwfl_end(module->dwfl);
+}
+
+void symbolizer_destroy(struct symbolizer *symbolizer)
+{
+	if (!symbolizer)
+		return;
+	for (size_t i = 0; i < symbolizer->modules.size; i++)
+		if (symbolizer->modules.slots[i].value)
+			close_module(symbolizer->modules.slots[i].value);
+	table_finish(&symbolizer->modules);
+	table_finish(&symbolizer->locations);
+	table_finish(&symbolizer->texts);
+	pool_finish(&symbolizer->pool);
+	free(symbolizer);
+}
+
+static int same_module(const void *value, const void *key)
+{
+	const struct symbol_module *a = value, *b = key;
+
+	return a->build_id_bytes == b->build_id_bytes &&
+	       memcmp(a->build_id, b->build_id, a->build_id_bytes) == 0 &&
+	       strcmp(a->path, b->path) == 0;
+}
+
+int symbolizer_module(struct symbolizer *symbolizer, const char *path, const uint8_t *build_id,
+		      size_t build_id_bytes, struct symbol_module **ret)
+{
+	struct symbol_module key = { .path = path }, *module;
+	uint64_t hash;
+
+	if (build_id_bytes > BUILD_ID_MAX)
+		build_id_bytes = BUILD_ID_MAX;
+	memcpy(key.build_id, build_id, build_id_bytes);
+	key.build_id_bytes = build_id_bytes;
+	hash = hash_bytes(build_id, build_id_bytes, hash_bytes(path, strlen(path), 0));
+	module = table_find(&symbolizer->modules, hash, same_module, &key);
+	if (!module) {
+		module = pool_alloc(&symbolizer->pool, sizeof(*module));
+		key.path = pool_intern(&symbolizer->pool, &symbolizer->texts, path, strlen(path));
+		if (!module || !key.path || table_add(&symbolizer->modules, hash, module) < 0)
+			return -ENOMEM;
+		*module = key;
+	}
+	*ret = module;
+	return 0;
+}
+
+const char *symbol_module_problem(const struct symbol_module *module)
+{
+	return module->problem;
+}
+
+/* Regular files only, and without waiting for anything: the path comes from a ledger. */
+static int open_regular(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+		return fd;
+	close(fd);
+	return -EINVAL;
+}
+
+/* 1 if the file open at FD has the module's build id, 0 if not, -1 if it is no ELF. */
+static int has_build_id(const struct symbol_module *module, int fd)
+{
+	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	const void *id;
+	ssize_t bytes;
+	int ret = -1;
+
+	if (elf && elf_kind(elf) == ELF_K_ELF) {
+		bytes = dwelf_elf_gnu_build_id(elf, &id);
+		ret = bytes == (ssize_t)module->build_id_bytes &&
+		      memcmp(id, module->build_id, (size_t)bytes) == 0;
+	}
+	elf_end(elf);
+	return ret;
+}
+
+static void use_file(struct symbol_module *module, const char *path, int fd)
+{
+	Dwarf *dwarf;
+
+	module->dwfl = dwfl_begin(&callbacks);
+	if (module->dwfl) {
+		dwfl_report_begin(module->dwfl);
+		module->file = dwfl_report_elf(module->dwfl, path, path, fd, 0, true);
+		dwfl_report_end(module->dwfl, NULL, NULL);
+	}
+	if (!module->file) {
+		close(fd);
+		return;
+	}
+	dwarf = dwfl_module_getdwarf(module->file, &module->debuginfo_bias);
+	if (dwarf && debuginfo_create(dwarf, &module->debuginfo) < 0)
+		module->debuginfo = NULL;
+}
+
+/* A separate debug file has all symbols too, and is found by build id alone. */
+static int open_debug_file(const struct symbol_module *module, char *path, size_t path_size)
+{
+	static const char digits[] = "0123456789abcdef";
+	char hex[2 * BUILD_ID_MAX + 1];
+	int fd;
+
+	if (module->build_id_bytes < 3)
+		return -ENOENT;
+	for (size_t i = 0; i < module->build_id_bytes; i++) {
+		hex[2 * i] = digits[module->build_id[i] >> 4];
+		hex[2 * i + 1] = digits[module->build_id[i] & 15];
+	}
+	hex[2 * module->build_id_bytes] = '\0';
+	snprintf(path, path_size, DEBUG_FOLDER "/%.2s/%s.debug", hex, hex + 2);
+	fd = open_regular(path);
+	if (fd >= 0 && has_build_id(module, fd) != 1) {
+		close(fd);
+		return -ENOENT;
+	}
+	return fd;
+}
+
+/* The file at PATH if it can be trusted to be the module, or -1 with the reason noted. */
+static int open_module_file(struct symbolizer *symbolizer, struct symbol_module *module,
+			    const char *path, int deleted)
+{
+	int fd = open_regular(path);
+	int same;
+
+	if (fd < 0) {
+		module->problem = pool_printf(&symbolizer->pool,
+					      "%s cannot be read (%s): no symbols of it", path,
+					      strerror(fd == -EINVAL ? ENOEXEC : -fd));
+		return -1;
+	}
+	same = has_build_id(module, fd);
+	if (same == 1 || (same == 0 && module->build_id_bytes == 0 && !deleted))
+		return fd;
+	close(fd);
+	module->problem = pool_printf(&symbolizer->pool,
+				      same < 0 ? "%s is no ELF file any more: no symbols of it"
+					       : "%s was rebuilt since: no symbols of it", path);
+	return -1;
+}
+
+static void open_module(struct symbolizer *symbolizer, struct symbol_module *module)
+{
+	static const char deleted[] = " (deleted)";
+	size_t length = strlen(module->path);
+	char debug_path[sizeof(DEBUG_FOLDER) + 2 * BUILD_ID_MAX + 16];
+	int was_deleted = 0, fd;
+	const char *path = module->path;
+
+	module->opened = 1;
+	if ((symbolizer->flags & SYMBOLIZER_NO_FILES) || path[0] != '/')
+		return; /* [vdso] and the like have no file */
+	if (length > sizeof(deleted) && !strcmp(path + length - sizeof(deleted) + 1, deleted)) {
+		was_deleted = 1;
+		path = pool_text(&symbolizer->pool, path, length - sizeof(deleted) + 1);
+		if (!path)
+			return;
+	}
+	fd = open_module_file(symbolizer, module, path, was_deleted);
+	if (fd < 0) {
+		fd = open_debug_file(module, debug_path, sizeof(debug_path));
+		if (fd < 0)
+			return;
+		module->problem = NULL;
+		path = debug_path;
+	}
+	use_file(module, path, fd);
+}
+
+/* NAME as people wrote it, where a demangler is to be had; it is not worth a C++ runtime
+ * of our own. NULL only without memory. */
+static const char *demangle(struct symbolizer *symbolizer, const char *name)
+{
+	const char *ret;
+	char *plain = NULL;
+	int status = -1;
+
+	if (name[0] == '_' && name[1] == 'Z' && !symbolizer->demangle_sought) {
+		void *library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
+
+		symbolizer->demangle_sought = 1;
+		if (library)
+			*(void **)&symbolizer->demangle = dlsym(library, "__cxa_demangle");
+	}
+	if (name[0] == '_' && name[1] == 'Z' && symbolizer->demangle)
+		plain = symbolizer->demangle(name, NULL, NULL, &status);
+	if (plain && status == 0)
+		name = plain;
+	ret = pool_intern(&symbolizer->pool, &symbolizer->texts, name, strlen(name));
+	free(plain);
+	return ret;
+}
+
+/* Takes "." and ".." out of PATH in place, by text alone: what links stood in the way of
+ * the compiler is nowhere written down. */
+static void normalize(char *path)
+{
+	char *from = path, *to = path;
+	int absolute = *path == '/';
+	size_t depth = 0;
+
+	if (absolute)
+		from++, to++;
+	while (*from) {
+		size_t length = strcspn(from, "/");
+
+		if (length == 2 && !memcmp(from, "..", 2) && depth) {
+			for (to--; to > path && to[-1] != '/'; to--)
+				;
+			depth--;
+		} else if (length && !(length == 1 && *from == '.') &&
+			   !(length == 2 && !memcmp(from, "..", 2) && absolute)) {
+			depth += !(length == 2 && !memcmp(from, "..", 2));
+			memmove(to, from, length);
+			to += length;
+			*to++ = '/';
+		}
+		from += length;
+		from += *from == '/';
+	}
+	if (to > path + absolute)
+		to--;
+	*to = '\0';
+}
+
+static const char *source_path(struct symbolizer *symbolizer, const struct debuginfo_frame *frame)
+{
+	const char *directory = frame->directory;
+	const char *ret;
+	char *path;
+	int r;
+
+	if (frame->file[0] == '/' || !directory || directory[0] != '/')
+		r = asprintf(&path, "%s", frame->file);
+	else
+		r = asprintf(&path, "%s/%s", directory, frame->file);
+	if (r < 0)
+		return NULL;
+	normalize(path);
+	ret = pool_intern(&symbolizer->pool, &symbolizer->texts, path, strlen(path));
+	free(path);
+	return ret;
+}
+
+/* The ELF symbol around OFFSET. A symbol without a size is no proof: what follows it may be
+ * some static function that stripping made nameless. */
+static const char *symbol_name(const struct symbol_module *module, GElf_Addr address)
+{
+	GElf_Off into;
+	GElf_Sym symbol;
+	const char *name = dwfl_module_addrinfo(module->file, address, &into, &symbol, NULL, NULL,
+						NULL);
+
+	return name && into < symbol.st_size ? name : NULL;
+}
+
+/* Writes what debug information and symbols say of the location; returns the count. */
+static size_t look_up(struct symbolizer *symbolizer, struct symbol_module *module, uint64_t offset,
+		      struct report_frame frames[DEBUGINFO_FRAMES_MAX])
+{
+	struct debuginfo_frame found[DEBUGINFO_FRAMES_MAX];
+	const char *symbol = NULL;
+	GElf_Addr bias;
+	size_t count = 0;
+
+	if (!module->file || !dwfl_module_getelf(module->file, &bias))
+		return 0;
+	if (module->debuginfo)
+		count = debuginfo_frames(module->debuginfo,
+					 offset + bias - module->debuginfo_bias, found);
+	if (count == 0 || !found[count - 1].function)
+		symbol = symbol_name(module, offset + bias);
+	if (count == 0) {
+		found[0] = (struct debuginfo_frame){ 0 };
+		count = 1;
+	}
+	if (symbol)
+		found[count - 1].function = symbol;
+	for (size_t i = 0; i < count; i++) {
+		frames[i] = (struct report_frame){ 0 };
+		if (found[i].function && found[i].function[0])
+			frames[i].function = demangle(symbolizer, found[i].function);
+		if (found[i].file)
+			frames[i].file = source_path(symbolizer, &found[i]);
+		if (frames[i].file && found[i].line > 0)
+			frames[i].line = (unsigned int)found[i].line;
+	}
+	return count;
+}
+
+static int same_location(const void *value, const void *key)
+{
+	const struct location *a = value, *b = key;
+
+	return a->module == b->module && a->offset == b->offset;
+}
+
+int symbolizer_location(struct symbolizer *symbolizer, struct symbol_module *module,
+			uint64_t offset, const struct symbol_location **ret)
+{
+	struct report_frame frames[DEBUGINFO_FRAMES_MAX] = { { 0 } }, *kept;
+	struct location key = { .module = module, .offset = offset }, *location;
+	uint64_t hash = hash_number(offset, (uint64_t)(uintptr_t)module);
+	size_t count = 0;
+
+	location = table_find(&symbolizer->locations, hash, same_location, &key);
+	if (location) {
+		*ret = &location->public;
+		return 0;
+	}
+	if (module && !module->opened)
+		open_module(symbolizer, module);
+	if (module)
+		count = look_up(symbolizer, module, offset, frames);
+	if (count == 0)
+		count = 1;
+	kept = pool_alloc(&symbolizer->pool, count * sizeof(*kept));
+	location = pool_alloc(&symbolizer->pool, sizeof(*location));
+	if (!kept || !location || table_add(&symbolizer->locations, hash, location) < 0)
+		return -ENOMEM;
+	memcpy(kept, frames, count * sizeof(*kept));
+	for (size_t i = 0; i < count; i++) {
+		kept[i].module = module ? module->path : NULL;
+		kept[i].offset = offset;
+	}
+	*location = key;
+	location->public = (struct symbol_location){ kept, count };
+	*ret = &location->public;
+	return 0;
+}

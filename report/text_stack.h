@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Stacks, places and sizes in the words of the text report: what its parts share.
+ */
+#ifndef GPULEAK_REPORT_TEXT_STACK_H
+#define GPULEAK_REPORT_TEXT_STACK_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+struct report_stack;
+
+/* One numbered line a frame, or one line that says there is none. */
+void text_stack(FILE *out, const struct report_stack *stack);
+
+/* "make_buffer (/abs/app.c:12)": the application's own frame of the stack. */
+void text_place(FILE *out, const struct report_stack *stack);
+
+/* "8,388,608 bytes (8.0 MiB)" */
+void text_bytes(FILE *out, uint64_t bytes);
+
+/* "device memory" */
+void text_kind(FILE *out, const char *kind);
+
+#endif

@@ -1,0 +1,58 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# What gpuleak costs, on the stand-in driver, each figure beside the same program without
+# the preload in the same run. Run on demand; no test depends on it.
+#
+#   tests/bench/run.sh [BUILD]
+set -eu
+build=$(cd "${1:-$(dirname "$0")/../../build}" && pwd)
+lib=$build/interpose/libgpuleak.so
+gpuleak=$build/tools/gpuleak
+bench=$build/tests/bench
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export LD_LIBRARY_PATH=$build/tests/standin
+
+median() { sort -n | awk '{ a[NR] = $1 } END { print a[int((NR + 1) / 2)] }'; }
+with() { LD_PRELOAD=$lib GPULEAK_REPORT=none "$@"; }
+times() { local n=$1 i; shift; for i in $(seq "$n"); do "$@" 2>/dev/null; done | median; }
+
+echo "machine: $(nproc) cores, $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(date -u +%F)"
+echo
+echo "a cuMemAlloc/cuMemFree pair below 20 frames, ns per pair and thread (median of 5)"
+echo "threads    bare  no stacks  20 frames"
+for t in 1 2 4 8 16; do
+	printf '%7d %7s %10s %10s\n' $t "$(times 5 "$bench/bench-pair" $t)" \
+		"$(GPULEAK_STACK_DEPTH=0 times 5 with "$bench/bench-pair" $t)" "$(times 5 with "$bench/bench-pair" $t)"
+done
+echo
+bare=$(times 3 "$bench/bench-blocks" 100000)
+tracked=$(times 3 with "$bench/bench-blocks" 100000)
+echo "memory per live block, 100,000 blocks at 1,024 stacks: $tracked - $bare (the driver's) = $(awk "BEGIN { print $tracked - $bare }") bytes"
+
+GPULEAK_LEDGER=$work/ledger with "$bench/bench-blocks" 100000 >"$work/out"
+start=$(date +%s.%N)
+"$gpuleak" report "$work/ledger" >"$work/report" 2>&1 || true
+end=$(date +%s.%N)
+echo "ledger: $(stat -c %s "$work/ledger") bytes; report over it: $(awk "BEGIN { print $end - $start }") s, $(grep -c '^Leak' "$work/report") leaks"
+echo
+echo "start and end of a process, ms (median of 200, in turn)"
+for program in "/bin/true" "bash -c :" "python3 -c pass"; do
+	python3 - "$lib" $program <<'PY'
+import os, statistics, subprocess, sys, time
+lib, command = sys.argv[1], sys.argv[2:]
+if command[-1] == "pass":
+    command = ["/usr/bin/python3", "-c", "pass"]
+def once(env):
+    start = time.perf_counter()
+    subprocess.run(command, env=env)
+    return (time.perf_counter() - start) * 1e3
+bare = dict(os.environ); bare.pop("LD_LIBRARY_PATH", None)
+preloaded = dict(bare, LD_PRELOAD=lib)
+a, b = [], []
+for i in range(200):
+    a.append(once(bare)); b.append(once(preloaded))
+print("%-20s bare %.2f, preloaded %.2f, difference %.2f" % (" ".join(command), statistics.median(a), statistics.median(b), statistics.median(b) - statistics.median(a)))
+PY
+done

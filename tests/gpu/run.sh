@@ -1,0 +1,130 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# What only a real GPU can show, in one go: every route's calls are recorded (counted
+# against CUPTI), unharmed programs, ends, costs beside compute-sanitizer. Needs nvcc, a
+# GPU, and whatever of PyTorch, CuPy, JAX is there. Results go to the folder named first.
+#
+#   tests/gpu/run.sh RESULTS [BUILD] [part ...]     parts: calls ends errors cost frameworks opencl scale
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+results=$(mkdir -p "$1" && cd "$1" && pwd)
+build=$(cd "${2:-$here/../../build}" && pwd)
+shift; shift
+parts=${*:-calls ends errors cost frameworks opencl scale}
+lib=$build/interpose/libgpuleak.so
+gpuleak=$build/tools/gpuleak
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cuda=$(dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")")
+
+say() { printf '%s\n' "$*" | tee -a "$results/summary.txt"; }
+wants() { case " $parts " in *" $1 "*) true ;; *) false ;; esac; }
+
+say "gpu: $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader)"
+say "date: $(date -u +%F), $(nproc) cores, $(. /etc/os-release; echo "$PRETTY_NAME"), $(ldd --version | head -1)"
+
+nvcc -O2 -g -arch=sm_90 -cudart static -o "$work/churn-static" "$here/programs/churn.cu" || exit 1
+nvcc -O2 -g -arch=sm_90 -cudart shared -o "$work/churn-shared" "$here/programs/churn.cu" || exit 1
+nvcc -O2 -arch=sm_90 -o "$work/launch" "$here/programs/launch.cu" || exit 1
+gcc -g -I"$cuda/include" -o "$work/driver_api" "$here/programs/driver_api.c" -L"$cuda/lib64/stubs" -lcuda || exit 1
+cupti_lib=$(dirname "$(find -L / -name 'libcupti.so.1[0-9]*' -not -path '/proc/*' 2>/dev/null | head -1)")
+cupti_inc=$(dirname "$(find -L / -name cupti.h -not -path '/proc/*' 2>/dev/null | head -1)")
+gcc -O2 -shared -fPIC -I"$cuda/include" -I"$cupti_inc" -o "$work/count_calls.so" "$here/programs/count_calls.c" \
+	"$cupti_lib"/libcupti.so.1[0-9] -Wl,-rpath,"$cupti_lib" || say "no CUPTI: calls are not counted independently"
+export LD_LIBRARY_PATH=$cuda/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+
+# count NAME CMD...: gpuleak's numbers beside CUPTI's, of one run
+count() {
+	local name=$1; shift
+	CUDA_INJECTION64_PATH=$work/count_calls.so COUNT_FILE=$work/count LD_PRELOAD=$lib GPULEAK_FORMAT=json \
+		GPULEAK_REPORT=$results/$name.json "$@" >"$results/$name.out" 2>"$results/$name.err"
+	say "$name: exit $?, $(python3 - "$work/count" "$results/$name.json" <<'PY'
+import json, sys
+counts = dict(line.split() for line in open(sys.argv[1]))
+made = sum(int(v) for k, v in counts.items() if "Alloc" in k)
+freed = sum(int(v) for k, v in counts.items() if "Free" in k)
+report = json.load(open(sys.argv[2]))
+s = report["summary"]
+ended = s["freed_blocks"] + s.get("late_blocks", 0)
+print("CUPTI saw %d allocations, %d frees; gpuleak recorded %d, %d (+ %d with their context): %s; leaked %d blocks %d bytes, errors %d, peak %d, notes %s" % (
+    made, freed, s["allocated_blocks"], s["freed_blocks"], s.get("with_context_blocks", 0),
+    "EQUAL" if made == s["allocated_blocks"] and freed in (s["freed_blocks"], ended) else "DIFFERENT",
+    s["leaked_blocks"], s["leaked_bytes"], s["errors"], s["peak_bytes"], report.get("notes")))
+PY
+)"
+	rm -f "$work/count"
+}
+
+if wants calls; then
+	count driver_api "$work/driver_api"
+	count churn-static "$work/churn-static" 3 return 200
+	count churn-shared "$work/churn-shared" 3 return 200
+fi
+
+if wants frameworks; then
+	count torch python3 "$here/programs/torch_steps.py"
+	count cupy python3 "$here/programs/cupy_raw.py"
+	count jax python3 "$here/programs/jax_run.py"
+	for p in torch_steps cupy_raw jax_run; do
+		python3 "$here/programs/$p.py" >"$work/bare" 2>/dev/null
+		say "$p bare: $(tr '\n' ' ' <"$work/bare")"
+	done
+fi
+
+if wants ends; then
+	for kind in static shared; do
+		for end in return exit _exit reset; do
+			"$gpuleak" run --gate --format json --report "$results/end-$kind-$end.json" -- "$work/churn-$kind" 3 $end 10 >/dev/null 2>"$work/err"
+			say "end $kind $end: exit $?, $(python3 -c 'import json,sys; r=json.load(open(sys.argv[1])); s=r["summary"]; l=[f for f in (r["leaks"] or [{"stack":[]}])[0]["stack"] if f["file"] and "churn" in f["file"]]; print("leaked", s["leaked_blocks"], s["leaked_bytes"], "with context", s.get("with_context_blocks"), "ended", r["process"]["ended"], "at", l[0]["function"] if l else None, l[0]["line"] if l else None)' "$results/end-$kind-$end.json" 2>&1 | tail -1)"
+		done
+	done
+fi
+
+if wants errors; then
+	LD_PRELOAD=$lib "$work/driver_api" >"$results/driver_api.txt" 2>&1
+	say "driver_api: $(head -8 "$results/driver_api.txt" | grep -v gpuleak | tr '\n' ';')"
+	say "$(grep -m1 ^gpuleak "$results/driver_api.txt")"
+fi
+
+# pairs N CMD...: bare and preloaded in turn, N times each; the program prints its own figure
+pairs() {
+	local name=$1 n=$2 i; shift 2
+	: >"$work/bare"; : >"$work/with"
+	for i in $(seq "$n"); do
+		"$@" 2>/dev/null | tail -1 >>"$work/bare"
+		LD_PRELOAD=$lib GPULEAK_REPORT=none "$@" 2>/dev/null | tail -1 >>"$work/with"
+	done
+	say "$name: $(python3 -c '
+import statistics, sys
+a = [float(x) for x in open(sys.argv[1])]; b = [float(x) for x in open(sys.argv[2])]
+r = sorted(y / x for x, y in zip(a, b))
+print("bare median %.2f (%.2f-%.2f), gpuleak %.2f (%.2f-%.2f), ratio of medians %.4f, median of paired ratios %.4f (%d pairs)" % (
+    statistics.median(a), min(a), max(a), statistics.median(b), min(b), max(b), statistics.median(b) / statistics.median(a), statistics.median(r), len(r)))' "$work/bare" "$work/with")"
+}
+
+if wants cost; then
+	pairs "churn 2000 x (cudaMalloc 4 MiB, kernel, cudaFree), ms" 15 "$work/churn-static"
+	pairs "kernel launch, ns" 9 "$work/launch"
+	pairs "PyTorch, 100 training steps, ms" 7 python3 "$here/programs/torch_steps.py"
+	say "compute-sanitizer churn, ms: $(for i in 1 2 3; do compute-sanitizer --tool memcheck --leak-check full "$work/churn-static" 2>&1 | grep -E '^[0-9.]+$'; done | tr '\n' ' ')"
+	say "compute-sanitizer PyTorch, ms: $(compute-sanitizer --tool memcheck --leak-check full python3 "$here/programs/torch_steps.py" 2>&1 | grep -E '^[0-9.]+$' | tr '\n' ' ')"
+fi
+
+if wants opencl; then
+	mkdir -p /etc/OpenCL/vendors && echo libnvidia-opencl.so.1 >/etc/OpenCL/vendors/nvidia.icd
+	if [ -x "$build/tests/programs/cl_leak" ]; then
+		OCL_ICD_VENDORS=nvidia.icd "$gpuleak" run --gate -- "$build/tests/programs/cl_leak" >"$results/opencl.txt" 2>&1
+		say "NVIDIA OpenCL cl_leak: exit $?, $(grep -m1 ^gpuleak "$results/opencl.txt")"
+	fi
+fi
+
+if wants scale; then
+	export LD_LIBRARY_PATH=$build/tests/standin
+	for t in 1 2 4 8 16; do
+		bare=$("$build/tests/bench/bench-pair" $t 20 2>/dev/null)
+		with=$(LD_PRELOAD=$lib GPULEAK_REPORT=none "$build/tests/bench/bench-pair" $t 20 2>/dev/null)
+		say "stand-in pair, 20 frames, $t threads: bare $bare ns, gpuleak $with ns"
+	done
+fi
+cat "$results/summary.txt"
