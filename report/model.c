@@ -11,282 +11,15 @@
 #include <string.h>
 
 #include "alive.h"
+#include "build.h"
 #include "load.h"
 #include "number.h"
-#include "pool.h"
 #include "suppress.h"
-#include "symbolize.h"
-
-#define OVERLAPS_MAX 4096 /* modules looked at for one address; a real map has a handful */
-
-struct module {
-	const struct ledger_module *record;
-	uint64_t reach; /* the largest end up to here, in order of start */
-	struct symbol_module *symbols; /* NULL until used */
-};
-
-struct stack_node {
-	struct report_stack public; /* first: a stack is its node */
-	size_t location_count;
-	const struct symbol_location *locations[];
-};
-
-/* What a ref of the ledger turned out to be. */
-struct ref_node {
-	uint32_t ref;
-	const void *value;
-};
 
 struct group {
 	struct report_leak leak;
 	struct group *next;
 };
-
-struct builder {
-	const struct ledger_view *view;
-	struct symbolizer *symbolizer;
-	struct report_process *process;
-	struct pool *pool;
-	struct table texts, stacks, groups;           /* by content */
-	struct table text_refs, stack_refs, row_refs; /* ref_node by ref */
-	struct module *modules;
-	size_t module_count;
-	struct group *first_group;
-	size_t group_count;
-	/* Refs may overlap, so a small ledger could speak of a huge number of frames and
-	 * letters. An honest one has no more of them than bytes. */
-	uint64_t frames_left, letters_left;
-	uint64_t bad_refs;
-	uint64_t lost_blocks; /* whose row is unreadable */
-};
-
-static const struct report_stack no_stack;
-
-static int same_ref(const void *value, const void *key)
-{
-	return ((const struct ref_node *)value)->ref == *(const uint32_t *)key;
-}
-
-static int add_ref(struct builder *b, struct table *table, uint32_t ref, const void *value)
-{
-	struct ref_node *node = pool_alloc(b->pool, sizeof(*node));
-
-	if (!node)
-		return -ENOMEM;
-	*node = (struct ref_node){ ref, value };
-	return table_add(table, hash_number(ref, 0), node);
-}
-
-static struct ref_node *find_ref(const struct table *table, uint32_t ref)
-{
-	return table_find(table, hash_number(ref, 0), same_ref, &ref);
-}
-
-/* The string that REF names; *RET is NULL if it names none. */
-static int text_at(struct builder *b, uint32_t ref, const char **ret)
-{
-	const struct ref_node *known = find_ref(&b->text_refs, ref);
-	uint32_t length = 0;
-	const char *bytes;
-
-	*ret = known ? known->value : NULL;
-	if (known || ref == 0)
-		return 0;
-	bytes = ledger_string(b->view, ref, &length);
-	if (!bytes || length > b->letters_left) {
-		b->bad_refs++;
-	} else {
-		b->letters_left -= length;
-		*ret = pool_intern(b->pool, &b->texts, bytes, length);
-		if (!*ret)
-			return -ENOMEM;
-	}
-	return add_ref(b, &b->text_refs, ref, *ret);
-}
-
-/* By start; of equal ones the older first. */
-static int compare_modules(const void *left, const void *right)
-{
-	const struct ledger_module *a = ((const struct module *)left)->record;
-	const struct ledger_module *b = ((const struct module *)right)->record;
-
-	if (a->start != b->start)
-		return a->start < b->start ? -1 : 1;
-	if (a->epoch != b->epoch)
-		return a->epoch < b->epoch ? -1 : 1;
-	return a < b ? -1 : a > b;
-}
-
-static int list_modules(struct builder *b)
-{
-	struct ledger_walk walk = { 0 };
-	const struct ledger_module *record;
-	uint64_t reach = 0;
-	size_t count = 0;
-
-	while (ledger_next(b->view, &walk, LEDGER_CHUNK_MODULES, sizeof(*record)))
-		count++;
-	if (count == 0)
-		return 0;
-	b->modules = pool_alloc(b->pool, count * sizeof(*b->modules));
-	if (!b->modules)
-		return -ENOMEM;
-	walk = (struct ledger_walk){ 0 };
-	while (b->module_count < count &&
-	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_MODULES, sizeof(*record))))
-		b->modules[b->module_count++].record = record;
-	qsort(b->modules, b->module_count, sizeof(*b->modules), compare_modules);
-	for (size_t i = 0; i < b->module_count; i++) {
-		if (b->modules[i].record->end > reach)
-			reach = b->modules[i].record->end;
-		b->modules[i].reach = reach;
-	}
-	return 0;
-}
-
-/* The module that held ADDRESS at EPOCH, or NULL. LEDGER_MODULE_UNLOADED is not asked:
- * who called from a module had it loaded. */
-static struct module *find_module(struct builder *b, uint64_t address, uint32_t epoch)
-{
-	size_t low = 0, high = b->module_count;
-	struct module *best = NULL;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (b->modules[middle].record->start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (size_t looked = 0; low-- > 0 && b->modules[low].reach > address; looked++) {
-		const struct ledger_module *record = b->modules[low].record;
-
-		if (looked == OVERLAPS_MAX)
-			break;
-		if (record->end <= address || record->epoch > epoch)
-			continue;
-		if (!best || record->epoch > best->record->epoch)
-			best = &b->modules[low];
-	}
-	return best;
-}
-
-static int open_symbols(struct builder *b, struct module *module)
-{
-	const struct ledger_module *record = module->record;
-	uint32_t bytes = record->build_id_bytes;
-	const char *path;
-	int r = text_at(b, record->path, &path);
-
-	if (r < 0)
-		return r;
-	if (bytes > LEDGER_BUILD_ID_MAX)
-		bytes = LEDGER_BUILD_ID_MAX;
-	return symbolizer_module(b->symbolizer, path ? path : "", record->build_id, bytes,
-				 &module->symbols);
-}
-
-static int locate(struct builder *b, uint64_t pc, uint32_t epoch,
-		  const struct symbol_location **ret)
-{
-	/* A return address may be the first of the next line, function or even module. */
-	uint64_t call = pc ? pc - 1 : 0;
-	struct module *module = find_module(b, call, epoch);
-	int r;
-
-	if (!module)
-		return symbolizer_location(b->symbolizer, NULL, call, ret);
-	if (!module->symbols) {
-		r = open_symbols(b, module);
-		if (r < 0)
-			return r;
-	}
-	return symbolizer_location(b->symbolizer, module->symbols, call - module->record->bias,
-				   ret);
-}
-
-static int same_stack(const void *value, const void *key)
-{
-	const struct stack_node *a = value, *b = key;
-
-	return a->location_count == b->location_count && a->public.cut == b->public.cut &&
-	       memcmp(a->locations, b->locations,
-		      a->location_count * sizeof(a->locations[0])) == 0;
-}
-
-static int flatten(struct builder *b, struct stack_node *node)
-{
-	struct report_frame *frames;
-	size_t count = 0;
-
-	for (size_t i = 0; i < node->location_count; i++)
-		count += node->locations[i]->count;
-	frames = pool_alloc(b->pool, count * sizeof(*frames));
-	if (!frames)
-		return -ENOMEM;
-	node->public.frames = frames;
-	node->public.count = count;
-	for (size_t i = 0; i < node->location_count; i++) {
-		memcpy(frames, node->locations[i]->frames,
-		       node->locations[i]->count * sizeof(*frames));
-		frames += node->locations[i]->count;
-	}
-	return 0;
-}
-
-/* The one stack of NODE's locations; NODE becomes it if it is new. */
-static int intern_stack(struct builder *b, struct stack_node *node, const struct report_stack **ret)
-{
-	uint64_t hash = hash_bytes(node->locations,
-				   node->location_count * sizeof(node->locations[0]), 0);
-	const struct stack_node *known = table_find(&b->stacks, hash, same_stack, node);
-
-	if (!known) {
-		if (flatten(b, node) < 0 || table_add(&b->stacks, hash, node) < 0)
-			return -ENOMEM;
-		known = node;
-	}
-	*ret = &known->public;
-	return 0;
-}
-
-static int read_stack(struct builder *b, const struct ledger_stack *stack,
-		      const struct report_stack **ret)
-{
-	size_t count = stack->frames;
-	struct stack_node *node = pool_alloc(b->pool,
-					     sizeof(*node) + count * sizeof(node->locations[0]));
-
-	if (!node)
-		return -ENOMEM;
-	node->public.cut = stack->flags & LEDGER_STACK_CUT ? 1 : 0;
-	node->location_count = count;
-	for (size_t i = 0; i < count; i++)
-		if (locate(b, stack->pc[i], stack->epoch, &node->locations[i]) < 0)
-			return -ENOMEM;
-	return intern_stack(b, node, ret);
-}
-
-/* The stack that REF names, an empty one if it names none. */
-static int stack_at(struct builder *b, uint32_t ref, const struct report_stack **ret)
-{
-	const struct ref_node *known = find_ref(&b->stack_refs, ref);
-	const struct ledger_stack *stack;
-	int r = 0;
-
-	*ret = known ? known->value : &no_stack;
-	if (known || ref == 0)
-		return 0;
-	stack = ledger_stack(b->view, ref);
-	if (!stack || stack->frames > b->frames_left) {
-		b->bad_refs++;
-	} else if (stack->frames) {
-		b->frames_left -= stack->frames;
-		r = read_stack(b, stack, ret);
-	}
-	return r < 0 ? r : add_ref(b, &b->stack_refs, ref, *ret);
-}
 
 static int same_group(const void *value, const void *key)
 {
@@ -321,8 +54,8 @@ static int find_group(struct builder *b, const struct report_leak *key, struct g
 static int group_at(struct builder *b, uint32_t ref, struct group **ret)
 {
 	static const char unknown[] = "unknown";
-	struct report_leak key = { .device = -1, .stack = &no_stack };
-	const struct ref_node *known = find_ref(&b->row_refs, ref);
+	struct report_leak key = { .device = -1, .stack = &build_no_stack };
+	const struct ref_node *known = build_find_ref(&b->row_refs, ref);
 	const struct ledger_row *row;
 	int r = 0;
 
@@ -333,11 +66,11 @@ static int group_at(struct builder *b, uint32_t ref, struct group **ret)
 	row = ledger_row(b->view, ref);
 	if (row) {
 		key.device = row->device;
-		r = text_at(b, row->api, &key.api);
+		r = build_text(b, row->api, &key.api);
 		if (r == 0)
-			r = text_at(b, row->kind, &key.kind);
+			r = build_text(b, row->kind, &key.kind);
 		if (r == 0)
-			r = stack_at(b, row->stack, &key.stack);
+			r = build_stack(b, row->stack, &key.stack);
 	}
 	if (!key.api)
 		key.api = unknown;
@@ -345,7 +78,7 @@ static int group_at(struct builder *b, uint32_t ref, struct group **ret)
 		key.kind = unknown;
 	if (r == 0)
 		r = find_group(b, &key, ret);
-	return r < 0 ? r : add_ref(b, &b->row_refs, ref, *ret);
+	return r < 0 ? r : build_add_ref(b, &b->row_refs, ref, *ret);
 }
 
 static int read_blocks(struct builder *b)
@@ -483,23 +216,23 @@ static int judge_groups(struct builder *b, struct suppressions *suppressions)
 static int read_event(struct builder *b, const struct ledger_event *event, uint64_t bytes,
 		      struct report_event *ret)
 {
-	int r = text_at(b, event->api, &ret->api);
+	int r = build_text(b, event->api, &ret->api);
 
 	ret->bytes = ret->api ? bytes : 0;
-	return r < 0 ? r : stack_at(b, event->stack, &ret->stack);
+	return r < 0 ? r : build_stack(b, event->stack, &ret->stack);
 }
 
 static int read_error(struct builder *b, const struct ledger_error *record,
 		      struct report_error *ret)
 {
-	int r = text_at(b, record->type, &ret->type);
+	int r = build_text(b, record->type, &ret->type);
 
 	if (r == 0)
-		r = text_at(b, record->api, &ret->api);
+		r = build_text(b, record->api, &ret->api);
 	if (r == 0)
-		r = text_at(b, record->kind, &ret->kind);
+		r = build_text(b, record->kind, &ret->kind);
 	if (r == 0)
-		r = stack_at(b, record->stack, &ret->stack);
+		r = build_stack(b, record->stack, &ret->stack);
 	if (r == 0)
 		r = read_event(b, &record->allocated, record->block_bytes, &ret->allocated);
 	if (r == 0)
@@ -548,7 +281,7 @@ static int read_command(struct builder *b)
 {
 	uint32_t length = 0;
 	const char *bytes = ledger_string(b->view, ledger_header(b->view)->command, &length);
-	const char *end = bytes + length;
+	const char *end = bytes ? bytes + length : NULL;
 	size_t count = 0;
 	const char **words;
 
@@ -576,9 +309,9 @@ static int read_identity(struct builder *b, const char *name)
 	int r = read_command(b);
 
 	if (r == 0)
-		r = text_at(b, header->exe, &process->exe);
+		r = build_text(b, header->exe, &process->exe);
 	if (r == 0)
-		r = text_at(b, header->host, &process->host);
+		r = build_text(b, header->host, &process->host);
 	if (r < 0)
 		return r;
 	process->pid = header->pid;
@@ -617,159 +350,13 @@ static void read_ended(struct builder *b)
 	}
 }
 
-struct notes {
-	const char **items;
-	size_t count, room;
-};
-
-static int add_note(struct notes *notes, const char *text)
-{
-	if (!text)
-		return -ENOMEM;
-	if (notes->count == notes->room) {
-		size_t room = notes->room ? notes->room * 2 : 16;
-		const char **grown = reallocarray(notes->items, room, sizeof(*grown));
-
-		if (!grown)
-			return -ENOMEM;
-		notes->items = grown;
-		notes->room = room;
-	}
-	notes->items[notes->count++] = text;
-	return 0;
-}
-
-static const char *const trouble_texts[LEDGER_TROUBLE_COUNT] = {
-#define X(name, text) [LEDGER_TROUBLE_##name] = text,
-	LEDGER_TROUBLES(X)
-#undef X
-};
-
-/* Whether leaks or errors may be missing because of it. */
-static int trouble_is_incomplete(unsigned int which)
-{
-	switch (which) {
-	case LEDGER_TROUBLE_UNRECORDED_BLOCKS:
-	case LEDGER_TROUBLE_UNRECORDED_BYTES:
-	case LEDGER_TROUBLE_UNRECORDED_ERRORS:
-	case LEDGER_TROUBLE_REENTERED:
-	case LEDGER_TROUBLE_UNKNOWN_VARIANTS:
-		return 1;
-	}
-	return which >= LEDGER_TROUBLE_COUNT; /* a newer writer's: nobody knows */
-}
-
-/* Whether its number says something; otherwise the text says it all. */
-static int trouble_is_counted(unsigned int which)
-{
-	return which != LEDGER_TROUBLE_NO_UNWINDER && which != LEDGER_TROUBLE_MEMORY_ONLY;
-}
-
-static int note_troubles(struct builder *b, struct notes *notes)
-{
-	const struct ledger_header *header = ledger_header(b->view);
-	int r = 0;
-
-	for (unsigned int i = 0; i < LEDGER_TROUBLE_SLOTS && r == 0; i++) {
-		char number[NUMBER_MAX];
-
-		if (header->trouble[i] == 0)
-			continue;
-		if (trouble_is_incomplete(i))
-			b->process->incomplete = 1;
-		format_number(header->trouble[i], number);
-		if (i >= LEDGER_TROUBLE_COUNT)
-			r = add_note(notes, pool_printf(b->pool, "%s times trouble number %u, which "
-							"a newer gpuleak can explain", number, i));
-		else if (trouble_is_counted(i))
-			r = add_note(notes, pool_printf(b->pool, "%s %s", number, trouble_texts[i]));
-		else
-			r = add_note(notes, trouble_texts[i]);
-	}
-	return r;
-}
-
-static int note_damage(struct builder *b, const struct loaded_ledger *ledger, struct notes *notes)
-{
-	uint32_t bad_chunks = 0;
-	int r = 0;
-
-	for (uint32_t i = 1; i < b->view->chunks; i++)
-		bad_chunks += !ledger_chunk(b->view, i);
-	if (b->view->cut)
-		r = add_note(notes, pool_printf(b->pool, "the ledger is cut short: only %u of its %u "
-						"chunks are there", b->view->chunks,
-						ledger_header(b->view)->chunks));
-	if (r == 0 && bad_chunks)
-		r = add_note(notes, pool_printf(b->pool, "the ledger is damaged: %u chunks are "
-						"unreadable", bad_chunks));
-	if (r == 0 && b->bad_refs + b->lost_blocks)
-		r = add_note(notes, pool_printf(b->pool, "the ledger is damaged: %llu names and stacks "
-						"are unreadable, and so are the calls that made "
-						"%llu blocks", (unsigned long long)b->bad_refs,
-						(unsigned long long)b->lost_blocks));
-	if (b->view->cut || bad_chunks || b->bad_refs || b->lost_blocks)
-		b->process->incomplete = 1;
-	if (r == 0 && ledger->unsettled)
-		r = add_note(notes, pool_printf(b->pool, "%llu blocks changed while the ledger was "
-						"read and are left out",
-						(unsigned long long)ledger->unsettled));
-	return r;
-}
-
-static int compare_note_texts(const void *left, const void *right)
-{
-	return strcmp(*(const char *const *)left, *(const char *const *)right);
-}
-
-static int note_modules(struct builder *b, struct notes *notes)
-{
-	size_t first = notes->count, kept;
-	int r = 0;
-
-	for (size_t i = 0; i < b->module_count && r == 0; i++)
-		if (b->modules[i].symbols && symbol_module_problem(b->modules[i].symbols))
-			r = add_note(notes, symbol_module_problem(b->modules[i].symbols));
-	if (r < 0 || notes->count == first)
-		return r;
-	qsort(notes->items + first, notes->count - first, sizeof(*notes->items), compare_note_texts);
-	kept = first + 1;
-	for (size_t i = first + 1; i < notes->count; i++)
-		if (strcmp(notes->items[i], notes->items[kept - 1]) != 0)
-			notes->items[kept++] = notes->items[i];
-	notes->count = kept;
-	return 0;
-}
-
-static int make_notes(struct builder *b, const struct loaded_ledger *ledger)
-{
-	struct notes notes = { 0 };
-	const char **copy;
-	int r = note_damage(b, ledger, &notes);
-
-	if (r == 0)
-		r = note_troubles(b, &notes);
-	if (r == 0)
-		r = note_modules(b, &notes);
-	if (r == 0 && notes.count) {
-		copy = pool_alloc(b->pool, notes.count * sizeof(*copy));
-		if (copy)
-			memcpy(copy, notes.items, notes.count * sizeof(*copy));
-		b->process->notes = copy;
-		b->process->note_count = copy ? notes.count : 0;
-		r = copy ? 0 : -ENOMEM;
-	}
-	free(notes.items);
-	return r;
-}
-
 static int build(struct builder *b, const struct loaded_ledger *ledger,
 		 struct suppressions *suppressions)
 {
 	int r = read_identity(b, ledger->name);
 
 	if (r == 0)
-		r = list_modules(b);
+		r = build_modules(b);
 	if (r == 0)
 		r = read_blocks(b);
 	if (r == 0)
@@ -779,7 +366,7 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 	read_ended(b);
 	read_rows(b);
 	r = judge_groups(b, suppressions);
-	return r < 0 ? r : make_notes(b, ledger);
+	return r < 0 ? r : build_notes(b, ledger);
 }
 
 int report_process_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,

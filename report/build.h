@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the files that build a report_process from a ledger share, and nobody else may see:
+ * model.c (blocks, errors, sums), build_stack.c (strings, modules, stacks), build_notes.c.
+ */
+#ifndef GPULEAK_REPORT_BUILD_H
+#define GPULEAK_REPORT_BUILD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model.h"
+#include "pool.h"
+#include "reader.h"
+
+struct group;
+struct loaded_ledger;
+struct module;
+
+struct builder {
+	const struct ledger_view *view;
+	struct symbolizer *symbolizer;
+	struct report_process *process;
+	struct pool *pool;
+	struct table texts, stacks, groups;           /* by content */
+	struct table text_refs, stack_refs, row_refs; /* ref_node by ref */
+	struct module *modules;
+	size_t module_count;
+	struct group *first_group;
+	size_t group_count;
+	/* Refs may overlap, so a small ledger could speak of a huge number of frames and
+	 * letters. An honest one has no more of them than bytes. */
+	uint64_t frames_left, letters_left;
+	uint64_t bad_refs;
+	uint64_t lost_blocks; /* whose row is unreadable */
+};
+
+/* What a ref of the ledger turned out to be. */
+struct ref_node {
+	uint32_t ref;
+	const void *value;
+};
+
+/* What TABLE knows of REF, or NULL; and how it learns. 0 or -ENOMEM. */
+struct ref_node *build_find_ref(const struct table *table, uint32_t ref);
+int build_add_ref(struct builder *b, struct table *table, uint32_t ref, const void *value);
+
+/* The string that REF names, interned; *RET is NULL if it names none. 0 or -ENOMEM. */
+int build_text(struct builder *b, uint32_t ref, const char **ret);
+
+/* The stack that REF names, interned: build_no_stack if it names none. 0 or -ENOMEM. */
+int build_stack(struct builder *b, uint32_t ref, const struct report_stack **ret);
+extern const struct report_stack build_no_stack;
+
+/* Reads the module map; before the first stack. 0 or -ENOMEM. */
+int build_modules(struct builder *b);
+
+/* Why the I-th module's file was not used, or NULL. */
+const char *build_module_problem(const struct builder *b, size_t i);
+
+/* Fills in the notes and says whether all is there; after everything else. 0 or -ENOMEM. */
+int build_notes(struct builder *b, const struct loaded_ledger *ledger);
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The sentences about what a report does not know, and whether that is enough to make "no
+ * leaks" unproven.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "build.h"
+#include "load.h"
+#include "number.h"
+
+struct notes {
+	const char **items;
+	size_t count, room;
+};
+
+static int add_note(struct notes *notes, const char *text)
+{
+	if (!text)
+		return -ENOMEM;
+	if (notes->count == notes->room) {
+		size_t room = notes->room ? notes->room * 2 : 16;
+		const char **grown = reallocarray(notes->items, room, sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		notes->items = grown;
+		notes->room = room;
+	}
+	notes->items[notes->count++] = text;
+	return 0;
+}
+
+static const char *const trouble_texts[LEDGER_TROUBLE_COUNT] = {
+#define X(name, text) [LEDGER_TROUBLE_##name] = text,
+	LEDGER_TROUBLES(X)
+#undef X
+};
+
+/* Whether leaks or errors may be missing because of it. */
+static int trouble_is_incomplete(unsigned int which)
+{
+	switch (which) {
+	case LEDGER_TROUBLE_UNRECORDED_BLOCKS:
+	case LEDGER_TROUBLE_UNRECORDED_BYTES:
+	case LEDGER_TROUBLE_UNRECORDED_ERRORS:
+	case LEDGER_TROUBLE_REENTERED:
+	case LEDGER_TROUBLE_UNKNOWN_VARIANTS:
+		return 1;
+	}
+	return which >= LEDGER_TROUBLE_COUNT; /* a newer writer's: nobody knows */
+}
+
+/* Whether its number says something; otherwise the text says it all. */
+static int trouble_is_counted(unsigned int which)
+{
+	return which != LEDGER_TROUBLE_NO_UNWINDER && which != LEDGER_TROUBLE_MEMORY_ONLY;
+}
+
+static int note_troubles(struct builder *b, struct notes *notes)
+{
+	const struct ledger_header *header = ledger_header(b->view);
+	int r = 0;
+
+	for (unsigned int i = 0; i < LEDGER_TROUBLE_SLOTS && r == 0; i++) {
+		char number[NUMBER_MAX];
+
+		if (header->trouble[i] == 0)
+			continue;
+		if (trouble_is_incomplete(i))
+			b->process->incomplete = 1;
+		format_number(header->trouble[i], number);
+		if (i >= LEDGER_TROUBLE_COUNT)
+			r = add_note(notes, pool_printf(b->pool, "%s times trouble number %u, which "
+							"a newer gpuleak can explain", number, i));
+		else if (trouble_is_counted(i))
+			r = add_note(notes, pool_printf(b->pool, "%s %s", number, trouble_texts[i]));
+		else
+			r = add_note(notes, trouble_texts[i]);
+	}
+	return r;
+}
+
+static int note_damage(struct builder *b, const struct loaded_ledger *ledger, struct notes *notes)
+{
+	uint32_t bad_chunks = 0;
+	int r = 0;
+
+	for (uint32_t i = 1; i < b->view->chunks; i++)
+		bad_chunks += !ledger_chunk(b->view, i);
+	if (b->view->cut)
+		r = add_note(notes, pool_printf(b->pool, "the ledger is cut short: only %u of its %u "
+						"chunks are there", b->view->chunks,
+						ledger_header(b->view)->chunks));
+	if (r == 0 && bad_chunks)
+		r = add_note(notes, pool_printf(b->pool, "the ledger is damaged: %u chunks are "
+						"unreadable", bad_chunks));
+	if (r == 0 && b->bad_refs + b->lost_blocks)
+		r = add_note(notes, pool_printf(b->pool, "the ledger is damaged: %llu names and stacks "
+						"are unreadable, and so are the calls that made "
+						"%llu blocks", (unsigned long long)b->bad_refs,
+						(unsigned long long)b->lost_blocks));
+	if (b->view->cut || bad_chunks || b->bad_refs || b->lost_blocks)
+		b->process->incomplete = 1;
+	if (r == 0 && ledger->unsettled)
+		r = add_note(notes, pool_printf(b->pool, "%llu blocks changed while the ledger was "
+						"read and are left out",
+						(unsigned long long)ledger->unsettled));
+	return r;
+}
+
+static int compare_note_texts(const void *left, const void *right)
+{
+	return strcmp(*(const char *const *)left, *(const char *const *)right);
+}
+
+static int note_modules(struct builder *b, struct notes *notes)
+{
+	size_t first = notes->count, kept;
+	int r = 0;
+
+	for (size_t i = 0; i < b->module_count && r == 0; i++) {
+		const char *problem = build_module_problem(b, i);
+
+		if (problem)
+			r = add_note(notes, problem);
+	}
+	if (r < 0 || notes->count == first)
+		return r;
+	qsort(notes->items + first, notes->count - first, sizeof(*notes->items), compare_note_texts);
+	kept = first + 1;
+	for (size_t i = first + 1; i < notes->count; i++)
+		if (strcmp(notes->items[i], notes->items[kept - 1]) != 0)
+			notes->items[kept++] = notes->items[i];
+	notes->count = kept;
+	return 0;
+}
+
+int build_notes(struct builder *b, const struct loaded_ledger *ledger)
+{
+	struct notes notes = { 0 };
+	const char **copy;
+	int r = note_damage(b, ledger, &notes);
+
+	if (r == 0)
+		r = note_troubles(b, &notes);
+	if (r == 0)
+		r = note_modules(b, &notes);
+	if (r == 0 && notes.count) {
+		copy = pool_alloc(b->pool, notes.count * sizeof(*copy));
+		if (copy)
+			memcpy(copy, notes.items, notes.count * sizeof(*copy));
+		b->process->notes = copy;
+		b->process->note_count = copy ? notes.count : 0;
+		r = copy ? 0 : -ENOMEM;
+	}
+	free(notes.items);
+	return r;
+}

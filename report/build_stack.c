@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Strings, modules and stacks of a ledger, each ref followed once. Overlapping refs of a
+ * hostile ledger can not make it larger than it is.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "build.h"
+#include "symbolize.h"
+
+#define OVERLAPS_MAX 4096 /* modules looked at for one address; a real map has a handful */
+
+struct module {
+	const struct ledger_module *record;
+	uint64_t reach; /* the largest end up to here, in order of start */
+	struct symbol_module *symbols; /* NULL until used */
+};
+
+struct stack_node {
+	struct report_stack public; /* first: a stack is its node */
+	size_t location_count;
+	const struct symbol_location *locations[];
+};
+
+const struct report_stack build_no_stack;
+
+static int same_ref(const void *value, const void *key)
+{
+	return ((const struct ref_node *)value)->ref == *(const uint32_t *)key;
+}
+
+int build_add_ref(struct builder *b, struct table *table, uint32_t ref, const void *value)
+{
+	struct ref_node *node = pool_alloc(b->pool, sizeof(*node));
+
+	if (!node)
+		return -ENOMEM;
+	*node = (struct ref_node){ ref, value };
+	return table_add(table, hash_number(ref, 0), node);
+}
+
+struct ref_node *build_find_ref(const struct table *table, uint32_t ref)
+{
+	return table_find(table, hash_number(ref, 0), same_ref, &ref);
+}
+
+int build_text(struct builder *b, uint32_t ref, const char **ret)
+{
+	const struct ref_node *known = build_find_ref(&b->text_refs, ref);
+	uint32_t length = 0;
+	const char *bytes;
+
+	*ret = known ? known->value : NULL;
+	if (known || ref == 0)
+		return 0;
+	bytes = ledger_string(b->view, ref, &length);
+	if (!bytes || length > b->letters_left) {
+		b->bad_refs++;
+	} else {
+		b->letters_left -= length;
+		*ret = pool_intern(b->pool, &b->texts, bytes, length);
+		if (!*ret)
+			return -ENOMEM;
+	}
+	return build_add_ref(b, &b->text_refs, ref, *ret);
+}
+
+/* By start; of equal ones the older first. */
+static int compare_modules(const void *left, const void *right)
+{
+	const struct ledger_module *a = ((const struct module *)left)->record;
+	const struct ledger_module *b = ((const struct module *)right)->record;
+
+	if (a->start != b->start)
+		return a->start < b->start ? -1 : 1;
+	if (a->epoch != b->epoch)
+		return a->epoch < b->epoch ? -1 : 1;
+	return a < b ? -1 : a > b;
+}
+
+int build_modules(struct builder *b)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_module *record;
+	uint64_t reach = 0;
+	size_t count = 0;
+
+	while (ledger_next(b->view, &walk, LEDGER_CHUNK_MODULES, sizeof(*record)))
+		count++;
+	if (count == 0)
+		return 0;
+	b->modules = pool_alloc(b->pool, count * sizeof(*b->modules));
+	if (!b->modules)
+		return -ENOMEM;
+	walk = (struct ledger_walk){ 0 };
+	while (b->module_count < count &&
+	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_MODULES, sizeof(*record))))
+		b->modules[b->module_count++].record = record;
+	qsort(b->modules, b->module_count, sizeof(*b->modules), compare_modules);
+	for (size_t i = 0; i < b->module_count; i++) {
+		if (b->modules[i].record->end > reach)
+			reach = b->modules[i].record->end;
+		b->modules[i].reach = reach;
+	}
+	return 0;
+}
+
+/* The module that held ADDRESS at EPOCH, or NULL. LEDGER_MODULE_UNLOADED is not asked:
+ * who called from a module had it loaded. */
+static struct module *find_module(struct builder *b, uint64_t address, uint32_t epoch)
+{
+	size_t low = 0, high = b->module_count;
+	struct module *best = NULL;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (b->modules[middle].record->start <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (size_t looked = 0; low-- > 0 && b->modules[low].reach > address; looked++) {
+		const struct ledger_module *record = b->modules[low].record;
+
+		if (looked == OVERLAPS_MAX)
+			break;
+		if (record->end <= address || record->epoch > epoch)
+			continue;
+		if (!best || record->epoch > best->record->epoch)
+			best = &b->modules[low];
+	}
+	return best;
+}
+
+static int open_symbols(struct builder *b, struct module *module)
+{
+	const struct ledger_module *record = module->record;
+	uint32_t bytes = record->build_id_bytes;
+	const char *path;
+	int r = build_text(b, record->path, &path);
+
+	if (r < 0)
+		return r;
+	if (bytes > LEDGER_BUILD_ID_MAX)
+		bytes = LEDGER_BUILD_ID_MAX;
+	return symbolizer_module(b->symbolizer, path ? path : "", record->build_id, bytes,
+				 &module->symbols);
+}
+
+static int locate(struct builder *b, uint64_t pc, uint32_t epoch,
+		  const struct symbol_location **ret)
+{
+	/* A return address may be the first of the next line, function or even module. */
+	uint64_t call = pc ? pc - 1 : 0;
+	struct module *module = find_module(b, call, epoch);
+	int r;
+
+	if (!module)
+		return symbolizer_location(b->symbolizer, NULL, call, ret);
+	if (!module->symbols) {
+		r = open_symbols(b, module);
+		if (r < 0)
+			return r;
+	}
+	return symbolizer_location(b->symbolizer, module->symbols, call - module->record->bias,
+				   ret);
+}
+
+static int same_stack(const void *value, const void *key)
+{
+	const struct stack_node *a = value, *b = key;
+
+	return a->location_count == b->location_count && a->public.cut == b->public.cut &&
+	       memcmp(a->locations, b->locations,
+		      a->location_count * sizeof(a->locations[0])) == 0;
+}
+
+static int flatten(struct builder *b, struct stack_node *node)
+{
+	struct report_frame *frames;
+	size_t count = 0;
+
+	for (size_t i = 0; i < node->location_count; i++)
+		count += node->locations[i]->count;
+	frames = pool_alloc(b->pool, count * sizeof(*frames));
+	if (!frames)
+		return -ENOMEM;
+	node->public.frames = frames;
+	node->public.count = count;
+	for (size_t i = 0; i < node->location_count; i++) {
+		memcpy(frames, node->locations[i]->frames,
+		       node->locations[i]->count * sizeof(*frames));
+		frames += node->locations[i]->count;
+	}
+	return 0;
+}
+
+/* The one stack of NODE's locations; NODE becomes it if it is new. */
+static int intern_stack(struct builder *b, struct stack_node *node, const struct report_stack **ret)
+{
+	uint64_t hash = hash_bytes(node->locations,
+				   node->location_count * sizeof(node->locations[0]), 0);
+	const struct stack_node *known = table_find(&b->stacks, hash, same_stack, node);
+
+	if (!known) {
+		if (flatten(b, node) < 0 || table_add(&b->stacks, hash, node) < 0)
+			return -ENOMEM;
+		known = node;
+	}
+	*ret = &known->public;
+	return 0;
+}
+
+static int read_stack(struct builder *b, const struct ledger_stack *stack,
+		      const struct report_stack **ret)
+{
+	size_t count = stack->frames;
+	struct stack_node *node = pool_alloc(b->pool,
+					     sizeof(*node) + count * sizeof(node->locations[0]));
+
+	if (!node)
+		return -ENOMEM;
+	node->public.cut = stack->flags & LEDGER_STACK_CUT ? 1 : 0;
+	node->location_count = count;
+	for (size_t i = 0; i < count; i++)
+		if (locate(b, stack->pc[i], stack->epoch, &node->locations[i]) < 0)
+			return -ENOMEM;
+	return intern_stack(b, node, ret);
+}
+
+int build_stack(struct builder *b, uint32_t ref, const struct report_stack **ret)
+{
+	const struct ref_node *known = build_find_ref(&b->stack_refs, ref);
+	const struct ledger_stack *stack;
+	int r = 0;
+
+	*ret = known ? known->value : &build_no_stack;
+	if (known || ref == 0)
+		return 0;
+	stack = ledger_stack(b->view, ref);
+	if (!stack || stack->frames > b->frames_left) {
+		b->bad_refs++;
+	} else if (stack->frames) {
+		b->frames_left -= stack->frames;
+		r = read_stack(b, stack, ret);
+	}
+	return r < 0 ? r : build_add_ref(b, &b->stack_refs, ref, *ret);
+}
+
+const char *build_module_problem(const struct builder *b, size_t i)
+{
+	return b->modules[i].symbols ? symbol_module_problem(b->modules[i].symbols) : NULL;
+}
