@@ -86,7 +86,7 @@ static void judge_leaks(struct bench *bench, const struct report_summary *sum, u
 static void judge_process(struct bench *bench, const struct report_process *p)
 {
 	if (p->ended == REPORT_RUNNING)
-		reason(bench, "process %d (%s) is still running: what it holds may be freed or leak",
+		reason(bench, "process %d (%s) still runs: what it holds may yet be freed or leak",
 		       p->pid, p->program);
 	if (!p->incomplete)
 		return;

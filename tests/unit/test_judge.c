@@ -98,7 +98,7 @@ static void test_fails_closed(void **state)
 	(void)state;
 	scene(&s)->process.ended = REPORT_RUNNING;
 	judged(&s, JUDGE_FAILED,
-	       "process 7 (app) is still running: what it holds may be freed or leak");
+	       "process 7 (app) still runs: what it holds may yet be freed or leak");
 	scene(&s)->process.incomplete = 1;
 	judged(&s, JUDGE_FAILED, "process 7 (app) was not recorded completely");
 	s.process.notes = note;

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gpuleak check: the gate alone, for ledgers that were kept. The exit status is the
+ * verdict; what can't be read fails it.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "commands.h"
+#include "flags.h"
+#include "operands.h"
+#include "session.h"
+
+#define OPTIONS                                                              \
+	(1u << OPTION_REPORT | 1u << OPTION_FORMAT | 1u << OPTION_SUPPRESSIONS | \
+	 1u << OPTION_MAX_LEAKED_BYTES)
+
+static const struct flags_command command = {
+	.name = "check",
+	.synopsis = "[options] LEDGER|DIRECTORY|PID...",
+	.prose = "Prints the gate's verdict on the ledgers and exits with it. With --format json\n"
+		 "or --report the report is written as well.\n",
+	.options = OPTIONS,
+	.report_to = "nowhere",
+	.tail = "exit status: 0 clean, 23 the gate failed, 24 there was no ledger, 2 usage.\n",
+};
+
+static int check(struct session *session, const struct operands *operands)
+{
+	int json = opt_values.format == OPTION_FORMAT_JSON, on_stdout;
+	enum judge_verdict verdict;
+
+	if (session_suppress(session, opt_values.suppressions) < 0)
+		return STATUS_USAGE;
+	for (size_t i = 0; i < operands->list.count; i++)
+		session_add(session, operands->list.files[i].path, NULL);
+	if (operands->missing > 0 && operands->list.count > 0)
+		session_trouble(session, "%d of what should be checked is missing",
+				operands->missing);
+	report_sort(&session->report);
+	verdict = session_judge(session);
+	on_stdout = json && !opt_text[OPTION_REPORT];
+	if (on_stdout)
+		session_write_stdout(session);
+	else if (opt_text[OPTION_REPORT])
+		session_write_pattern(session, opt_values.report);
+	session_print_verdict(session, on_stdout ? stderr : stdout, "");
+	return verdict;
+}
+
+int cmd_check(int argc, char **argv)
+{
+	struct operands operands = { 0 };
+	struct session session;
+	int first, status, n = flags_parse(&command, argc, argv, &first);
+
+	if (n < 0)
+		return n == -2 ? 0 : STATUS_USAGE;
+	if (n == 0) {
+		fprintf(stderr, "gpuleak: check: name a ledger or a directory of ledgers\n");
+		return STATUS_USAGE;
+	}
+	flags_environment(OPTIONS & ~(1u << OPTION_REPORT));
+	if (session_start(&session) < 0)
+		return JUDGE_FAILED;
+	operands_find(&operands, argv + first, n);
+	status = check(&session, &operands);
+	ledgers_finish(&operands.list);
+	session_finish(&session);
+	return status;
+}

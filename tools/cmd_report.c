@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gpuleak report: reports on ledgers that are there already, also of processes that still
+ * run. The library uses it at process end (--at-exit), so its exit statuses there are part
+ * of the contract between the halves.
+ */
+#include <stdio.h>
+
+#include "commands.h"
+#include "flags.h"
+#include "ledgers.h"
+#include "operands.h"
+#include "process.h"
+#include "rundir.h"
+#include "session.h"
+
+#define OPTIONS                                                              \
+	(1u << OPTION_REPORT | 1u << OPTION_FORMAT | 1u << OPTION_SUPPRESSIONS | \
+	 1u << OPTION_MAX_LEAKED_BYTES)
+
+static const struct flags_command command = {
+	.name = "report",
+	.synopsis = "[options] LEDGER|DIRECTORY|PID...",
+	.prose = "Reports on what the ledgers say: files, all ledgers of a directory, what process\n"
+		 "PID has recorded so far or has left behind, or - for standard input.\n",
+	.options = OPTIONS,
+	.extras = FLAGS_AT_EXIT,
+	.report_to = "standard output",
+	.tail = "exit status: 0 all was reported, 1 a ledger could not be read, 2 usage.\n",
+};
+
+/* The library has expanded the path already, and wants the verdict in the exit status. */
+static int report_at_exit(struct session *session, const char *ledger)
+{
+	enum judge_verdict verdict;
+
+	if (session_suppress(session, opt_values.suppressions) < 0) {
+		session_trouble(session, "the suppressions could not be read");
+		report_add_note(&session->report,
+				"the suppressions could not be read: nothing is suppressed");
+	}
+	if (session_add(session, ledger, NULL) < 0)
+		return STATUS_NOTHING_READ;
+	verdict = session_judge(session);
+	session_write(session, opt_values.report);
+	return verdict;
+}
+
+/* What a killed process left is not cleared away by being read. */
+static void say_what_stays(const struct operands *operands)
+{
+	for (size_t i = 0; i < operands->list.count; i++) {
+		const struct ledger_file *file = &operands->list.files[i];
+
+		if (operands->by_pid && !process_runs(file->pid, file->start_ticks))
+			fprintf(stderr, "gpuleak: process %d has ended; its ledger stays at %s\n",
+				file->pid, file->path);
+	}
+}
+
+static int report(struct session *session, struct operands *operands)
+{
+	int failed = operands->missing > 0;
+
+	if (session_suppress(session, opt_values.suppressions) < 0)
+		return STATUS_USAGE;
+	for (size_t i = 0; i < operands->list.count; i++)
+		failed |= session_add(session, operands->list.files[i].path, NULL) < 0;
+	if (session->report.count == 0)
+		return STATUS_NOTHING_READ;
+	report_sort(&session->report);
+	if (opt_text[OPTION_MAX_LEAKED_BYTES]) {
+		session_judge(session);
+		session_print_verdict(session, stderr, "gpuleak: ");
+	}
+	failed |= (opt_text[OPTION_REPORT] ? session_write_pattern(session, opt_values.report)
+					   : session_write_stdout(session)) < 0;
+	say_what_stays(operands);
+	return failed ? STATUS_NOTHING_READ : 0;
+}
+
+int cmd_report(int argc, char **argv)
+{
+	struct operands operands = { 0 };
+	struct session session;
+	int first, status, n = flags_parse(&command, argc, argv, &first);
+
+	if (n < 0)
+		return n == -2 ? 0 : STATUS_USAGE;
+	if (n == 0 || (opt_at_exit && n != 1)) {
+		fprintf(stderr, "gpuleak: report: name a ledger, a directory of ledgers, or the "
+			"pid of a process\n");
+		return STATUS_USAGE;
+	}
+	if (session_start(&session) < 0)
+		return STATUS_NOTHING_READ;
+	if (opt_at_exit) {
+		status = report_at_exit(&session, argv[first]);
+	} else {
+		flags_environment(OPTIONS & ~(1u << OPTION_REPORT));
+		operands_find(&operands, argv + first, n);
+		status = report(&session, &operands);
+		rundir_clear_stale();
+	}
+	ledgers_finish(&operands.list);
+	session_finish(&session);
+	return status;
+}

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gpuleak run: runs a program with the library preloaded into it and its children, and
+ * reports over all of them, however they ended. Owns the order of things; must not touch
+ * the program's input and output, nor its exit status unless a gate was asked for.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "child.h"
+#include "commands.h"
+#include "flags.h"
+#include "keep.h"
+#include "ledgers.h"
+#include "library.h"
+#include "pattern.h"
+#include "process.h"
+#include "program.h"
+#include "rundir.h"
+#include "session.h"
+
+#define ORPHANS_WAIT_S 5
+#define ORPHANS_POLL_MS 20
+
+/* Options that this command carries out itself: the library in the program must not. */
+#define OWN_OPTIONS                                                                 \
+	(1u << OPTION_REPORT | 1u << OPTION_FORMAT | 1u << OPTION_LEDGER |          \
+	 1u << OPTION_EXITCODE | 1u << OPTION_MAX_LEAKED_BYTES | 1u << OPTION_SUPPRESSIONS)
+#define ALL_OPTIONS ((1u << OPTION_COUNT) - 1)
+
+static const struct flags_command command = {
+	.name = "run",
+	.synopsis = "[options] [--] PROGRAM [ARGUMENT...]",
+	.prose = "Runs PROGRAM with GPU memory recorded in it and in every process that it\n"
+		 "starts, and reports at its end, however it ended.\n",
+	.options = ALL_OPTIONS,
+	.extras = FLAGS_GATE,
+	.stop_at_operand = 1,
+	.report_to = "stderr",
+	.tail = "exit status: PROGRAM's own if it is not 0 (128+N if signal N killed it);\n"
+		"otherwise, with --gate, --max-leaked-bytes or --exitcode: 0 clean, 23 (or\n"
+		"--exitcode) the gate failed, 24 no GPU call was seen. 125 gpuleak failed,\n"
+		"126 PROGRAM can't be run, 127 it was not found.\n",
+};
+
+struct run {
+	char **argv;
+	struct program program;
+	char library[PATH_MAX];
+	char directory[PATH_MAX]; /* "": there is none, nothing is recorded */
+	char host[256];
+	char report[PATH_MAX];    /* where to, once the pid is known */
+	unsigned int bad_variables;
+	int keep_directory;
+	struct child child;
+	struct session session;
+};
+
+static const char *program_name(const struct run *run)
+{
+	const char *slash = strrchr(run->argv[0], '/');
+
+	return slash ? slash + 1 : run->argv[0];
+}
+
+static int expand(const char *pattern, int pid, const char *host, const char *program, char *ret)
+{
+	const struct pattern_values values = { pid, host, program, ledger_variable };
+
+	return pattern_expand(pattern, &values, ret, PATH_MAX);
+}
+
+static int check_pattern(const struct run *run, enum option_id id, const char *pattern)
+{
+	char path[PATH_MAX];
+	int r = expand(pattern, INT_MAX, run->host, program_name(run), path);
+
+	if (r < 0)
+		fprintf(stderr, "gpuleak: run: bad value '%s' of --%s: %s\n", pattern,
+			option_rows[id].flag, r == -EINVAL ? "known are %p, %h, %e, %q{VAR} and %%"
+							   : "the path is too long");
+	return r;
+}
+
+static int check_program(struct run *run)
+{
+	int r = program_find(run->argv[0], &run->program);
+
+	if (r < 0) {
+		fprintf(stderr, "gpuleak: cannot run %s: %s\n", run->argv[0],
+			r == -ENOENT && !strchr(run->argv[0], '/') ? "not found in PATH"
+								   : strerror(-r));
+		return program_status(r);
+	}
+	if (run->program.deaf[0])
+		fprintf(stderr, "gpuleak: %s; its own GPU calls will not be seen\n",
+			run->program.deaf);
+	return 0;
+}
+
+static int make_ready(struct run *run)
+{
+	char error[PATH_MAX * 2];
+	int status;
+
+	if (gethostname(run->host, sizeof(run->host) - 1) < 0)
+		strcpy(run->host, "localhost");
+	run->bad_variables = flags_environment(ALL_OPTIONS);
+	if (check_pattern(run, OPTION_REPORT, opt_values.report) < 0 ||
+	    check_pattern(run, OPTION_LEDGER, opt_values.ledger) < 0 ||
+	    session_start(&run->session) < 0 ||
+	    session_suppress(&run->session, opt_values.suppressions) < 0)
+		return STATUS_RUN_FAILED;
+	status = check_program(run);
+	if (status)
+		return status;
+	if (library_find(run->library, sizeof(run->library), error, sizeof(error)) < 0) {
+		fprintf(stderr, "gpuleak: cannot find the library: %s\n", error);
+		return STATUS_RUN_FAILED;
+	}
+	rundir_clear_stale();
+	if (rundir_create(run->directory, sizeof(run->directory), error, sizeof(error)) < 0) {
+		/* The program is what matters: it runs, and no gate passes for it. */
+		run->directory[0] = '\0';
+		fprintf(stderr, "gpuleak: nothing will be recorded: %s\n", error);
+		session_trouble(&run->session, "nothing was recorded: %s", error);
+	}
+	return 0;
+}
+
+/* DIRECTORY/%p.gpuleak, with a % in the directory's own name escaped. */
+static void set_ledger(const char *directory)
+{
+	char pattern[PATH_MAX * 2 + 16], *at = pattern;
+
+	for (; *directory; directory++) {
+		*at++ = *directory;
+		if (*directory == '%')
+			*at++ = '%';
+	}
+	strcpy(at, "/%p.gpuleak");
+	setenv("GPULEAK_LEDGER", pattern, 1);
+}
+
+static void set_preload(const char *library)
+{
+	const char *before = getenv("LD_PRELOAD");
+	size_t length = strlen(library);
+	char *both;
+
+	if (!before || !*before) {
+		setenv("LD_PRELOAD", library, 1);
+	} else if (strncmp(before, library, length) != 0 ||
+		   (before[length] && !strchr(" :", before[length]))) {
+		if (asprintf(&both, "%s:%s", library, before) < 0)
+			return;
+		setenv("LD_PRELOAD", both, 1);
+		free(both);
+	}
+}
+
+/* In the child, before exec. */
+static void set_environment(void *data)
+{
+	const struct run *run = data;
+	char name[64];
+
+	unsetenv("GPULEAK_LIBRARY");
+	for (int id = 0; id < OPTION_COUNT; id++) {
+		snprintf(name, sizeof(name), "GPULEAK_%s", option_rows[id].name);
+		if (run->bad_variables & (1u << id))
+			unsetenv(name);
+		else if (opt_text[id] && !(OWN_OPTIONS & (1u << id)))
+			setenv(name, opt_text[id], 1);
+	}
+	if (!run->directory[0])
+		return;
+	set_ledger(run->directory);
+	setenv("GPULEAK_REPORT", "none", 1);
+	setenv("GPULEAK_EXITCODE", "0", 1);
+	set_preload(run->library);
+}
+
+/* How many processes with a ledger in our directory still run. */
+static size_t count_running(const struct run *run)
+{
+	struct ledger_list list = { 0 };
+	size_t running = 0;
+
+	ledgers_add_directory(&list, run->directory);
+	for (size_t i = 0; i < list.count; i++)
+		running += process_runs(list.files[i].pid, list.files[i].start_ticks) != 0;
+	ledgers_finish(&list);
+	return running;
+}
+
+/* Whoever outlives the program and uses the GPU gets a moment to end. */
+static void wait_for_orphans(struct run *run)
+{
+	struct timespec now, start;
+	int left = child_reap(&run->child, 0);
+
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	now = start;
+	while (left && !run->child.stopped && now.tv_sec - start.tv_sec < ORPHANS_WAIT_S &&
+	       count_running(run) > 0) {
+		left = child_reap(&run->child, ORPHANS_POLL_MS);
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	}
+	/* One that has made no GPU call yet may still do so and wants its directory. */
+	run->keep_directory |= left;
+}
+
+/* The ledger of a process that was killed does not say so, but we saw it. */
+static void tell_end(const struct run *run, const struct ledger_file *file,
+		     struct report_process *process)
+{
+	int status;
+
+	if ((process->ended != REPORT_RUNNING && process->ended != REPORT_UNKNOWN) ||
+	    !child_end_of(&run->child, file->pid, file->start_ticks, &status))
+		return;
+	if (WIFSIGNALED(status))
+		report_process_set_ended(process, REPORT_SIGNAL, WTERMSIG(status));
+	else
+		report_process_set_ended(process, REPORT__EXIT, WEXITSTATUS(status));
+}
+
+/* A process that went on as another program has a ledger for each, .1, .2 ... behind. */
+static int is_later_image(const struct ledger_file *file)
+{
+	return strcmp(strrchr(file->path, '.'), ".gpuleak") != 0;
+}
+
+/* Where --ledger wants FILE. PROCESS is NULL if the ledger could not be read. */
+static void keep(struct run *run, const struct ledger_file *file, struct report_process *process)
+{
+	char wanted[PATH_MAX], got[PATH_MAX + 16];
+	int running = process && process->ended == REPORT_RUNNING;
+	int r = expand(opt_values.ledger, file->pid, run->host,
+		       process ? process->program : program_name(run), wanted);
+
+	if (r == 0)
+		r = keep_ledger(file->path, wanted, running, got, sizeof(got));
+	if (r < 0) {
+		fprintf(stderr, "gpuleak: cannot keep the ledger at %s: %s; it stays at %s\n",
+			opt_values.ledger, strerror(-r), file->path);
+		run->keep_directory = 1;
+	} else if (strcmp(got, wanted) != 0 && !is_later_image(file)) {
+		fprintf(stderr, "gpuleak: %s is there already; the ledger is kept at %s\n", wanted,
+			got);
+	}
+}
+
+static void gather_one(struct run *run, const struct ledger_file *file)
+{
+	struct report_process *process = NULL;
+
+	if (session_add(&run->session, file->path, &process) == 0)
+		tell_end(run, file, process);
+	if (process && process->ended == REPORT_RUNNING) {
+		fprintf(stderr, "gpuleak: process %d still runs; `gpuleak report %d` tells more\n",
+			file->pid, file->pid);
+		run->keep_directory = 1;
+	}
+	if (opt_values.ledger[0])
+		keep(run, file, process);
+	else if (!process || process->ended != REPORT_RUNNING)
+		unlink(file->path); /* here, as the directory may have to stay */
+}
+
+static void gather(struct run *run)
+{
+	struct ledger_list list = { 0 };
+	int r;
+
+	if (!run->directory[0])
+		return;
+	r = ledgers_add_directory(&list, run->directory);
+	if (r < 0)
+		session_trouble(&run->session, "%s: %s", run->directory, strerror(-r));
+	for (size_t i = 0; i < list.count; i++)
+		gather_one(run, &list.files[i]);
+	/* A library that found no room for a ledger leaves no trace of that but this. */
+	if (r == 0 && list.count == 0 && (r = rundir_probe(run->directory)) < 0) {
+		fprintf(stderr, "gpuleak: no ledger could be written in %s: %s\n", run->directory,
+			strerror(-r));
+		session_trouble(&run->session, "no ledger could be written in %s: %s",
+				run->directory, strerror(-r));
+	}
+	ledgers_finish(&list);
+	report_sort(&run->session.report);
+}
+
+static int gate_wanted(void)
+{
+	return opt_gate || opt_text[OPTION_MAX_LEAKED_BYTES] || opt_values.exitcode != 0;
+}
+
+static int final_status(const struct run *run, enum judge_verdict verdict)
+{
+	int own = child_exit_status(&run->child);
+
+	if (own != 0 || !gate_wanted())
+		return own;
+	if (verdict == JUDGE_FAILED && opt_values.exitcode)
+		return (int)opt_values.exitcode;
+	return verdict;
+}
+
+static int report(struct run *run)
+{
+	enum judge_verdict verdict = JUDGE_CLEAN;
+
+	if (gate_wanted())
+		verdict = session_judge(&run->session);
+	if (run->session.report.count > 0 &&
+	    expand(opt_values.report, run->child.pid, run->host, program_name(run),
+		   run->report) == 0)
+		session_write(&run->session, run->report);
+	if (verdict == JUDGE_NOTHING)
+		fprintf(stderr, "gpuleak: nothing to judge: no GPU call was seen in %s\n",
+			run->argv[0]);
+	else if (gate_wanted())
+		session_print_verdict(&run->session, stderr, "gpuleak: ");
+	return final_status(run, verdict);
+}
+
+/* From the first ledger to the last. */
+static int record(struct run *run)
+{
+	int r = child_start(&run->child, run->argv, set_environment, run);
+	int status;
+
+	if (r < 0) {
+		fprintf(stderr, "gpuleak: cannot run %s: %s%s\n", run->argv[0], strerror(-r),
+			r == -ENOENT ? " (is its interpreter or loader missing?)" : "");
+		status = program_status(r);
+	} else {
+		child_wait(&run->child);
+		if (run->directory[0])
+			wait_for_orphans(run);
+		child_release_signals(&run->child);
+		gather(run);
+		status = report(run);
+		child_finish(&run->child);
+	}
+	if (run->directory[0] && !run->keep_directory)
+		rundir_remove(run->directory);
+	return status;
+}
+
+int cmd_run(int argc, char **argv)
+{
+	static struct run run; /* too large for comfort on a stack */
+	int first, status, n = flags_parse(&command, argc, argv, &first);
+
+	if (n < 0)
+		return n == -2 ? 0 : STATUS_RUN_FAILED;
+	if (n == 0) {
+		fprintf(stderr, "gpuleak: run: no program given; try `gpuleak run -- ./app`\n");
+		return STATUS_RUN_FAILED;
+	}
+	run.argv = argv + first;
+	status = make_ready(&run);
+	if (status == 0)
+		status = record(&run);
+	session_finish(&run.session);
+	return status;
+}

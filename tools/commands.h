@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The subcommands. Each gets its own name as ARGV[0] and returns the exit status.
+ */
+#ifndef GPULEAK_TOOLS_COMMANDS_H
+#define GPULEAK_TOOLS_COMMANDS_H
+
+enum { /* exit statuses besides the gate's; the first as env(1) */
+	STATUS_RUN_FAILED = 125,
+	STATUS_USAGE = 2,
+	STATUS_NOTHING_READ = 1,
+};
+
+int cmd_run(int argc, char **argv);
+int cmd_report(int argc, char **argv);
+int cmd_check(int argc, char **argv);
+
+#endif

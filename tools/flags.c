@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Parses flags from the rows of options.def, so that a new option is a flag without a
+ * line here. Owns the opt_* globals; must not act on them.
+ */
+#include "flags.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct options opt_values;
+const char *opt_text[OPTION_COUNT];
+int opt_gate;
+int opt_at_exit;
+
+static const struct extra {
+	enum flags_extra bit;
+	const char *flag;
+	int *target;
+	const char *what; /* NULL: not for people */
+} extras[] = {
+	{ FLAGS_GATE, "gate", &opt_gate,
+	  "end with 23 if the gate fails, with 24 if there was nothing to judge" },
+	{ FLAGS_AT_EXIT, "at-exit", &opt_at_exit, NULL },
+};
+#define EXTRAS (sizeof(extras) / sizeof(extras[0]))
+
+static const struct extra *find_extra(const struct flags_command *command, const char *name)
+{
+	for (size_t i = 0; i < EXTRAS; i++)
+		if ((command->extras & extras[i].bit) && strcmp(extras[i].flag, name) == 0)
+			return &extras[i];
+	return NULL;
+}
+
+static int find_option(const struct flags_command *command, const char *name, size_t length)
+{
+	for (int id = 0; id < OPTION_COUNT; id++)
+		if ((command->options & (1u << id)) && strlen(option_rows[id].flag) == length &&
+		    memcmp(option_rows[id].flag, name, length) == 0)
+			return id;
+	return -1;
+}
+
+static int set_option(const struct flags_command *command, int id, const char *value)
+{
+	if (option_set(&opt_values, (enum option_id)id, value) < 0 ||
+	    (id == OPTION_REPORT && !*value)) {
+		fprintf(stderr, "gpuleak: %s: bad value '%s' of --%s: expected is %s\n",
+			command->name, value, option_rows[id].flag,
+			option_expects((enum option_id)id));
+		return -1;
+	}
+	opt_text[id] = value;
+	return 0;
+}
+
+static int unknown(const struct flags_command *command, const char *word)
+{
+	fprintf(stderr, "gpuleak: %s: unknown flag %s; `gpuleak %s --help` lists them\n",
+		command->name, word, command->name);
+	return -1;
+}
+
+/* One flag at ARGV[*AT]; moves *AT on if its value is the next word. 0, -1, -2 as
+ * flags_parse. */
+static int parse_flag(const struct flags_command *command, int argc, char **argv, int *at)
+{
+	const char *word = argv[*at];
+	const char *name = word + 2;
+	const char *equals = strchr(name, '=');
+	const struct extra *extra;
+	int id;
+
+	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+		flags_help(command);
+		return -2;
+	}
+	if (word[1] != '-')
+		return unknown(command, word);
+	extra = find_extra(command, name);
+	if (extra) {
+		*extra->target = 1;
+		return 0;
+	}
+	id = find_option(command, name, equals ? (size_t)(equals - name) : strlen(name));
+	if (id < 0)
+		return unknown(command, word);
+	if (equals)
+		return set_option(command, id, equals + 1);
+	if (*at + 1 >= argc) {
+		fprintf(stderr, "gpuleak: %s: %s wants a value: %s\n", command->name, word,
+			option_expects((enum option_id)id));
+		return -1;
+	}
+	return set_option(command, id, argv[++*at]);
+}
+
+int flags_parse(const struct flags_command *command, int argc, char **argv, int *ret_first)
+{
+	int operands = 0, only_operands = 0, r;
+
+	options_defaults(&opt_values);
+	for (int i = 1; i < argc; i++) {
+		char *word = argv[i];
+
+		if (!only_operands && strcmp(word, "--") == 0) {
+			only_operands = 1;
+			continue;
+		}
+		if (only_operands || word[0] != '-' || word[1] == '\0') {
+			argv[1 + operands++] = word; /* never ahead of what is still to be read */
+			only_operands |= command->stop_at_operand;
+			continue;
+		}
+		r = parse_flag(command, argc, argv, &i);
+		if (r < 0)
+			return r;
+	}
+	argv[1 + operands] = NULL; /* ARGV has room: it ends with a NULL of its own */
+	*ret_first = 1;
+	return operands;
+}
+
+unsigned int flags_environment(unsigned int mask)
+{
+	unsigned int bad = 0;
+	char name[64];
+
+	for (int id = 0; id < OPTION_COUNT; id++) {
+		const char *value;
+
+		snprintf(name, sizeof(name), "GPULEAK_%s", option_rows[id].name);
+		value = getenv(name);
+		if (!(mask & (1u << id)) || opt_text[id] || !value || !*value)
+			continue;
+		if (option_set(&opt_values, (enum option_id)id, value) == 0) {
+			opt_text[id] = value;
+			continue;
+		}
+		bad |= 1u << id;
+		fprintf(stderr,
+			"gpuleak: bad value '%s' of %s: expected is %s; the default is used: %s\n",
+			value, name, option_expects((enum option_id)id),
+			*option_rows[id].default_text ? option_rows[id].default_text : "unset");
+	}
+	return bad;
+}
+
+/* WHAT, broken into lines that begin at column INDENT. */
+static void print_wrapped(const char *what, int indent)
+{
+	int column = indent;
+
+	while (*what) {
+		int length = (int)strcspn(what, " ");
+
+		if (column > indent && column + 1 + length > 90) {
+			printf("\n%*s", indent, "");
+			column = indent;
+		} else if (column > indent) {
+			putchar(' ');
+			column++;
+		}
+		printf("%.*s", length, what);
+		column += length;
+		what += length;
+		what += strspn(what, " ");
+	}
+	putchar('\n');
+}
+
+static const char *metavar(enum option_type type)
+{
+	switch (type) {
+	case OPTION_PATTERN:
+	case OPTION_PATH:
+		return "PATH";
+	case OPTION_FORMAT_:
+		return "FORMAT";
+	case OPTION_NUMBER:
+		return "N";
+	case OPTION_SIZE:
+		return "SIZE";
+	}
+	return "";
+}
+
+void flags_help(const struct flags_command *command)
+{
+	enum { INDENT = 28 };
+	char flag[64];
+
+	printf("usage: gpuleak %s %s\n\n%s\n", command->name, command->synopsis, command->prose);
+	printf("options%s are also variables: --suppressions is GPULEAK_SUPPRESSIONS\n",
+	       command->extras & FLAGS_GATE ? "; all but --gate" : ", which");
+	for (size_t i = 0; i < EXTRAS; i++) {
+		if (!(command->extras & extras[i].bit) || !extras[i].what)
+			continue;
+		snprintf(flag, sizeof(flag), "--%s", extras[i].flag);
+		printf("  %-*s", INDENT - 2, flag);
+		print_wrapped(extras[i].what, INDENT);
+	}
+	for (int id = 0; id < OPTION_COUNT; id++) {
+		const struct option_row *row = &option_rows[id];
+		const char *default_text;
+
+		if (!(command->options & (1u << id)))
+			continue;
+		snprintf(flag, sizeof(flag), "--%s %s", row->flag, metavar(row->type));
+		printf("  %-*s", INDENT - 2, flag);
+		print_wrapped(row->what, INDENT);
+		default_text = id == OPTION_REPORT ? command->report_to : row->default_text;
+		if (*default_text)
+			printf("%*s(default: %s)\n", INDENT, "", default_text);
+	}
+	if (command->tail)
+		printf("\n%s", command->tail);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The gpuleak command: hands on to a subcommand. Owns the list of subcommands and nothing
+ * else.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+
+static const struct subcommand {
+	const char *name;
+	int (*main)(int argc, char **argv);
+	const char *what;
+} subcommands[] = {
+	{ "run", cmd_run, "run a program and report the GPU memory that it leaks" },
+	{ "report", cmd_report, "report on a ledger, a directory of ledgers, or a process" },
+	{ "check", cmd_check, "the verdict on ledgers alone, as an exit status" },
+};
+#define SUBCOMMANDS (sizeof(subcommands) / sizeof(subcommands[0]))
+
+static void print_help(FILE *to)
+{
+	fputs("usage: gpuleak COMMAND [options] ...\n\n"
+	      "Finds GPU memory that a program allocates and never frees, and wrong frees.\n\n",
+	      to);
+	for (size_t i = 0; i < SUBCOMMANDS; i++)
+		fprintf(to, "  gpuleak %-8s %s\n", subcommands[i].name, subcommands[i].what);
+	fputs("  gpuleak --version\n\n"
+	      "`gpuleak COMMAND --help` lists a command's options. To begin with:\n"
+	      "  gpuleak run -- ./app\n", to);
+}
+
+static const struct subcommand *find(const char *name)
+{
+	for (size_t i = 0; i < SUBCOMMANDS; i++)
+		if (strcmp(subcommands[i].name, name) == 0)
+			return &subcommands[i];
+	return NULL;
+}
+
+static int unknown(const char *name)
+{
+	fprintf(stderr, "gpuleak: unknown command %s; `gpuleak --help` lists them\n", name);
+	return STATUS_USAGE;
+}
+
+static int help(const char *about)
+{
+	char flag[] = "--help", *argv[] = { (char *)about, flag, NULL };
+	const struct subcommand *subcommand;
+
+	if (!about) {
+		print_help(stdout);
+		return 0;
+	}
+	subcommand = find(about);
+	return subcommand ? subcommand->main(2, argv) : unknown(about);
+}
+
+int main(int argc, char **argv)
+{
+	const struct subcommand *subcommand;
+
+	if (argc < 2) {
+		print_help(stderr);
+		return STATUS_USAGE;
+	}
+	if (strcmp(argv[1], "--version") == 0) {
+		puts("gpuleak " GPULEAK_VERSION);
+		return 0;
+	}
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+		return help(NULL);
+	if (strcmp(argv[1], "help") == 0)
+		return help(argv[2]);
+	subcommand = find(argv[1]);
+	return subcommand ? subcommand->main(argc - 1, argv + 1) : unknown(argv[1]);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Turns operands into a list of ledger files. Prints what is missing; reads no ledger.
+ */
+#include "operands.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static void missing(struct operands *operands, const char *word, const char *what)
+{
+	fprintf(stderr, "gpuleak: %s: %s\n", word, what);
+	operands->missing++;
+}
+
+/* 0 if WORD is no number. */
+static int as_pid(const char *word)
+{
+	long pid;
+
+	if (!*word || word[strspn(word, "0123456789")])
+		return 0;
+	errno = 0;
+	pid = strtol(word, NULL, 10);
+	return errno || pid > INT_MAX ? INT_MAX : (int)pid;
+}
+
+static void find_pid(struct operands *operands, const char *word, int pid)
+{
+	if (ledgers_add_pid(&operands->list, pid) < 0)
+		missing(operands, word, "no ledger of this process is where gpuleak puts them; it "
+			"made no GPU call, did not run under gpuleak, is another user's, or has a "
+			"GPULEAK_LEDGER of its own (then name that file)");
+	else
+		operands->by_pid = 1;
+}
+
+static void find_in_directory(struct operands *operands, const char *word)
+{
+	size_t before = operands->list.count;
+	int r = ledgers_add_directory(&operands->list, word);
+
+	if (r < 0)
+		missing(operands, word, strerror(-r));
+	else if (operands->list.count == before)
+		missing(operands, word, "no ledgers in this directory (looked for *.gpuleak)");
+}
+
+static void find_one(struct operands *operands, const char *word)
+{
+	int pid = as_pid(word);
+	struct stat st;
+
+	if (pid > 0)
+		find_pid(operands, word, pid);
+	else if (strcmp(word, "-") == 0)
+		ledgers_add(&operands->list, word);
+	else if (stat(word, &st) < 0)
+		missing(operands, word, errno == ENOENT ? "no such ledger or directory"
+							: strerror(errno));
+	else if (S_ISDIR(st.st_mode))
+		find_in_directory(operands, word);
+	else
+		ledgers_add(&operands->list, word);
+}
+
+void operands_find(struct operands *operands, char **words, int count)
+{
+	for (int i = 0; i < count; i++)
+		find_one(operands, words[i]);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What /proc says about a process, as far as the command needs it.
+ */
+#ifndef GPULEAK_TOOLS_PROCESS_H
+#define GPULEAK_TOOLS_PROCESS_H
+
+/* When process PID started (field 22 of its stat): with the pid it names the process for
+ * good. 0 if there is no such process. A zombie is still there. */
+unsigned long long process_start_ticks(int pid);
+
+/* Whether the process of that name still runs (a zombie does not). START_TICKS 0: any
+ * process of that pid. */
+int process_runs(int pid, unsigned long long start_ticks);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * From ledger files to a report that is written and a verdict: what run, report and check
+ * have in common. Says on stderr what could not be read; ends no process.
+ */
+#ifndef GPULEAK_TOOLS_SESSION_H
+#define GPULEAK_TOOLS_SESSION_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "judge.h"
+#include "model.h"
+
+struct session {
+	struct suppressions *suppressions;
+	struct symbolizer *symbolizer;
+	struct report report;
+	char **troubles; /* sentences for which the gate must not pass */
+	size_t trouble_count;
+	struct judgement judgement;
+	int judged;
+};
+
+/* 0 or -ENOMEM, said on stderr. */
+int session_start(struct session *session);
+
+/* Loads suppressions from PATH ("" = none). 0, or -errno said on stderr. */
+int session_suppress(struct session *session, const char *path);
+
+/* Adds the process whose ledger is at PATH; *RET_PROCESS (may be NULL) is the session's.
+ * 0, or -errno: said on stderr and a trouble. */
+int session_add(struct session *session, const char *path, struct report_process **ret_process);
+
+/* Notes a sentence for which the gate must not pass. */
+void session_trouble(struct session *session, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Judges what was added against the budget in opt_values. */
+enum judge_verdict session_judge(struct session *session);
+
+/* Prints "gate failed: REASON" lines, one a reason, with BEFORE in front of each. */
+void session_print_verdict(const struct session *session, FILE *to, const char *before);
+
+/* Writes the report in opt_values.format to WHERE (see output_write), with the gate in it
+ * if it was judged (JSON). If that fails it says so and the report goes to stderr. 0 or
+ * -errno. */
+int session_write(struct session *session, const char *where);
+
+/* The same for a path with % sequences, which the first process fills in. */
+int session_write_pattern(struct session *session, const char *pattern);
+
+/* The same to stdout. */
+int session_write_stdout(struct session *session);
+
+void session_finish(struct session *session);
+
+#endif
