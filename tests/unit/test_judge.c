@@ -69,7 +69,7 @@ static void test_budget(void **state)
 	judged(&s, JUDGE_FAILED, "3 blocks, 12,582,912 bytes (12.0 MiB) leaked, 0 allowed");
 	s.input.max_leaked_bytes = 12582911;
 	judged(&s, JUDGE_FAILED, "3 blocks, 12,582,912 bytes (12.0 MiB) leaked, "
-				 "12,582,911 bytes (12.0 MiB) allowed");
+				 "12,582,911 bytes (11.9 MiB) allowed");
 	s.input.max_leaked_bytes = 12582912;
 	judged(&s, JUDGE_CLEAN, "3 blocks, 12,582,912 bytes (12.0 MiB) leaked, "
 				"12,582,912 bytes (12.0 MiB) allowed");
