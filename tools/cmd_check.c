@@ -4,6 +4,7 @@
  * verdict; what can't be read fails it.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 
 #include "commands.h"
@@ -56,6 +57,7 @@ int cmd_check(int argc, char **argv)
 
 	if (n < 0)
 		return n == -2 ? 0 : STATUS_USAGE;
+	signal(SIGPIPE, SIG_IGN); /* the exit status is the answer, read or not */
 	if (n == 0) {
 		fprintf(stderr, "gpuleak: check: name a ledger or a directory of ledgers\n");
 		return STATUS_USAGE;

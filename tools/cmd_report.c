@@ -4,6 +4,7 @@
  * run. The library uses it at process end (--at-exit), so its exit statuses there are part
  * of the contract between the halves.
  */
+#include <signal.h>
 #include <stdio.h>
 
 #include "commands.h"
@@ -87,6 +88,7 @@ int cmd_report(int argc, char **argv)
 
 	if (n < 0)
 		return n == -2 ? 0 : STATUS_USAGE;
+	signal(SIGPIPE, SIG_IGN); /* the exit status is the answer, read or not */
 	if (n == 0 || (opt_at_exit && n != 1)) {
 		fprintf(stderr, "gpuleak: report: name a ledger, a directory of ledgers, or the "
 			"pid of a process\n");

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,6 +59,7 @@ struct run {
 	char report[PATH_MAX];    /* where to, once the pid is known */
 	unsigned int bad_variables;
 	int keep_directory;
+	struct sigaction pipe_before;
 	struct child child;
 	struct session session;
 };
@@ -166,11 +168,12 @@ static void set_preload(const char *library)
 }
 
 /* In the child, before exec. */
-static void set_environment(void *data)
+static void prepare(void *data)
 {
 	const struct run *run = data;
 	char name[64];
 
+	sigaction(SIGPIPE, &run->pipe_before, NULL);
 	unsetenv("GPULEAK_LIBRARY");
 	for (int id = 0; id < OPTION_COUNT; id++) {
 		snprintf(name, sizeof(name), "GPULEAK_%s", option_rows[id].name);
@@ -335,7 +338,7 @@ static int report(struct run *run)
 /* From the first ledger to the last. */
 static int record(struct run *run)
 {
-	int r = child_start(&run->child, run->argv, set_environment, run);
+	int r = child_start(&run->child, run->argv, prepare, run);
 	int status;
 
 	if (r < 0) {
@@ -359,10 +362,13 @@ static int record(struct run *run)
 int cmd_run(int argc, char **argv)
 {
 	static struct run run; /* too large for comfort on a stack */
+	/* A stderr that nobody reads must not replace the program's exit status. */
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
 	int first, status, n = flags_parse(&command, argc, argv, &first);
 
 	if (n < 0)
 		return n == -2 ? 0 : STATUS_RUN_FAILED;
+	sigaction(SIGPIPE, &ignore, &run.pipe_before);
 	if (n == 0) {
 		fprintf(stderr, "gpuleak: run: no program given; try `gpuleak run -- ./app`\n");
 		return STATUS_RUN_FAILED;
