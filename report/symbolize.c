@@ -294,34 +294,38 @@ static const char *demangle(struct symbolizer *symbolizer, const char *name)
 	return ret;
 }
 
-/* Takes "." and ".." out of PATH in place, by text alone: what links stood in the way of
- * the compiler is nowhere written down. */
-static void normalize(char *path)
+static int is_part(const char *part, size_t length, const char *name)
 {
-	char *from = path, *to = path;
-	int absolute = *path == '/';
+	return strlen(name) == length && memcmp(part, name, length) == 0;
+}
+
+/* Writes PATH without "." and ".." to RET, which has room for a byte more than PATH. Goes
+ * by the text alone: what links stood in the compiler's way is nowhere written down. */
+static void normalize(const char *path, char *ret)
+{
+	char *start = ret, *to;
 	size_t depth = 0;
 
-	if (absolute)
-		from++, to++;
-	while (*from) {
-		size_t length = strcspn(from, "/");
+	if (*path == '/')
+		*start++ = '/';
+	to = start;
+	while (*path) {
+		size_t length = strcspn(path, "/");
+		int up = is_part(path, length, "..");
 
-		if (length == 2 && !memcmp(from, "..", 2) && depth) {
-			for (to--; to > path && to[-1] != '/'; to--)
+		if (up && depth) {
+			for (to--; to > start && to[-1] != '/'; to--)
 				;
 			depth--;
-		} else if (length && !(length == 1 && *from == '.') &&
-			   !(length == 2 && !memcmp(from, "..", 2) && absolute)) {
-			depth += !(length == 2 && !memcmp(from, "..", 2));
-			memmove(to, from, length);
+		} else if (length && !is_part(path, length, ".") && !(up && start != ret)) {
+			depth += !up;
+			memcpy(to, path, length);
 			to += length;
 			*to++ = '/';
 		}
-		from += length;
-		from += *from == '/';
+		path += length + (path[length] == '/');
 	}
-	if (to > path + absolute)
+	if (to > start)
 		to--;
 	*to = '\0';
 }
@@ -329,8 +333,8 @@ static void normalize(char *path)
 static const char *source_path(struct symbolizer *symbolizer, const struct debuginfo_frame *frame)
 {
 	const char *directory = frame->directory;
-	const char *ret;
-	char *path;
+	const char *ret = NULL;
+	char *path, *normal;
 	int r;
 
 	if (frame->file[0] == '/' || !directory || directory[0] != '/')
@@ -339,8 +343,12 @@ static const char *source_path(struct symbolizer *symbolizer, const struct debug
 		r = asprintf(&path, "%s/%s", directory, frame->file);
 	if (r < 0)
 		return NULL;
-	normalize(path);
-	ret = pool_intern(&symbolizer->pool, &symbolizer->texts, path, strlen(path));
+	normal = malloc(strlen(path) + 2);
+	if (normal) {
+		normalize(path, normal);
+		ret = pool_intern(&symbolizer->pool, &symbolizer->texts, normal, strlen(normal));
+	}
+	free(normal);
 	free(path);
 	return ret;
 }

@@ -65,6 +65,12 @@ static void print_call(FILE *out, const struct report_error *error, const char *
 	fprintf(out, " %s", what);
 }
 
+/* Whether the first sentence says which block it was. */
+static int tells_of_block(const struct report_error *error)
+{
+	return strcmp(error->type, "interior-free") == 0 && error->block_bytes;
+}
+
 /* The first sentence: what this free did. */
 static void print_deed(FILE *out, const struct report_error *error)
 {
@@ -72,7 +78,7 @@ static void print_deed(FILE *out, const struct report_error *error)
 		print_call(out, error, "was given a block that had been freed already");
 	} else if (strcmp(error->type, "invalid-free") == 0) {
 		print_call(out, error, "was given an address that no allocation returned");
-	} else if (strcmp(error->type, "interior-free") == 0 && error->block_bytes) {
+	} else if (tells_of_block(error)) {
 		char number[NUMBER_MAX];
 
 		print_call(out, error, "was given an address ");
@@ -144,12 +150,12 @@ static void print_error(FILE *out, const struct error_group *group)
 	print_deed(out, error);
 	fputs(", at:\n", out);
 	text_stack(out, error->stack);
-	if (error->allocated.api || error->allocated.stack->count) {
+	if (error->block_bytes && !tells_of_block(error)) {
 		fputs("  It was ", out);
 		print_block(out, error);
 		fputs(".\n", out);
-		print_event(out, "It was allocated by", &error->allocated, " at");
 	}
+	print_event(out, "It was allocated by", &error->allocated, " at");
 	if (error->earlier_freed.api || error->earlier_freed.stack->count)
 		print_earlier(out, error);
 	else
