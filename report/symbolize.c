@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "debuginfo.h"
+#include "elfsymbols.h"
 #include "pool.h"
 
 #define BUILD_ID_MAX 64
@@ -33,6 +34,7 @@ struct symbol_module {
 	Dwfl_Module *file;
 	struct debuginfo *debuginfo; /* NULL: none */
 	Dwarf_Addr debuginfo_bias;
+	struct elfsymbols *symbols; /* NULL: not asked yet */
 };
 
 struct location {
@@ -91,6 +93,7 @@ int symbolizer_create(unsigned int flags, struct symbolizer **ret)
 static void close_module(struct symbol_module *module)
 {
 	debuginfo_destroy(module->debuginfo);
+	elfsymbols_destroy(module->symbols);
 	if (module->dwfl)
 		dwfl_end(module->dwfl);
 }
@@ -160,7 +163,8 @@ static int open_regular(const char *path)
 	return -EINVAL;
 }
 
-/* 1 if the file open at FD has the module's build id, 0 if not, -1 if it is no ELF. */
+/* 1 if the file open at FD has the module's build id, 0 if not (or the module has none),
+ * -1 if it is no ELF. */
 static int has_build_id(const struct symbol_module *module, int fd)
 {
 	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
@@ -170,7 +174,7 @@ static int has_build_id(const struct symbol_module *module, int fd)
 
 	if (elf && elf_kind(elf) == ELF_K_ELF) {
 		bytes = dwelf_elf_gnu_build_id(elf, &id);
-		ret = bytes == (ssize_t)module->build_id_bytes &&
+		ret = bytes > 0 && bytes == (ssize_t)module->build_id_bytes &&
 		      memcmp(id, module->build_id, (size_t)bytes) == 0;
 	}
 	elf_end(elf);
@@ -270,23 +274,31 @@ static void open_module(struct symbolizer *symbolizer, struct symbol_module *mod
 	use_file(module, path, fd);
 }
 
+static int is_mangled(const char *name)
+{
+	return name[0] == '_' && name[1] == 'Z';
+}
+
 /* NAME as people wrote it, where a demangler is to be had; it is not worth a C++ runtime
  * of our own. NULL only without memory. */
 static const char *demangle(struct symbolizer *symbolizer, const char *name)
 {
 	const char *ret;
-	char *plain = NULL;
+	char *plain = NULL, *whole;
 	int status = -1;
 
-	if (name[0] == '_' && name[1] == 'Z' && !symbolizer->demangle_sought) {
+	if (is_mangled(name) && !symbolizer->demangle_sought) {
 		void *library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
 
 		symbolizer->demangle_sought = 1;
 		if (library)
 			*(void **)&symbolizer->demangle = dlsym(library, "__cxa_demangle");
 	}
-	if (name[0] == '_' && name[1] == 'Z' && symbolizer->demangle)
-		plain = symbolizer->demangle(name, NULL, NULL, &status);
+	/* What follows a dot is the compiler's: f.cold is a part of f, f.isra.0 a copy. */
+	whole = is_mangled(name) ? strndup(name, strcspn(name, ".")) : NULL;
+	if (whole && symbolizer->demangle)
+		plain = symbolizer->demangle(whole, NULL, NULL, &status);
+	free(whole);
 	if (plain && status == 0)
 		name = plain;
 	ret = pool_intern(&symbolizer->pool, &symbolizer->texts, name, strlen(name));
@@ -353,16 +365,11 @@ static const char *source_path(struct symbolizer *symbolizer, const struct debug
 	return ret;
 }
 
-/* The ELF symbol around OFFSET. A symbol without a size is no proof: what follows it may be
- * some static function that stripping made nameless. */
-static const char *symbol_name(const struct symbol_module *module, GElf_Addr address)
+static const char *symbol_name(struct symbol_module *module, GElf_Addr address)
 {
-	GElf_Off into;
-	GElf_Sym symbol;
-	const char *name = dwfl_module_addrinfo(module->file, address, &into, &symbol, NULL, NULL,
-						NULL);
-
-	return name && into < symbol.st_size ? name : NULL;
+	if (!module->symbols && elfsymbols_create(module->file, &module->symbols) < 0)
+		return NULL;
+	return elfsymbols_find(module->symbols, address);
 }
 
 /* Writes what debug information and symbols say of the location; returns the count. */
@@ -370,7 +377,7 @@ static size_t look_up(struct symbolizer *symbolizer, struct symbol_module *modul
 		      struct report_frame frames[DEBUGINFO_FRAMES_MAX])
 {
 	struct debuginfo_frame found[DEBUGINFO_FRAMES_MAX];
-	const char *symbol = NULL;
+	const char *symbol;
 	GElf_Addr bias;
 	size_t count = 0;
 
@@ -379,13 +386,14 @@ static size_t look_up(struct symbolizer *symbolizer, struct symbol_module *modul
 	if (module->debuginfo)
 		count = debuginfo_frames(module->debuginfo,
 					 offset + bias - module->debuginfo_bias, found);
-	if (count == 0 || !found[count - 1].function)
-		symbol = symbol_name(module, offset + bias);
 	if (count == 0) {
 		found[0] = (struct debuginfo_frame){ 0 };
 		count = 1;
 	}
-	if (symbol)
+	/* gcc gives C++ functions of internal linkage their short name only. */
+	symbol = symbol_name(module, offset + bias);
+	if (symbol && (!found[count - 1].function ||
+		       (is_mangled(symbol) && !is_mangled(found[count - 1].function))))
 		found[count - 1].function = symbol;
 	for (size_t i = 0; i < count; i++) {
 		frames[i] = (struct report_frame){ 0 };
