@@ -143,12 +143,15 @@ static int wanted_path(const struct identity *identity, char *ret, size_t size)
 			     : -ENAMETOOLONG;
 }
 
-/* What lies there already: a ledger of a process that is gone is replaced, one of this
- * process (before an exec) or of a living one is not. */
+/* What lies there already: under a name that is the same for every process (no %p in it)
+ * the ledger of a process that is gone is replaced, as a user who runs a program again
+ * expects. Never one of a living process, or of this one before an exec. */
 static bool may_replace(const char *path)
 {
 	struct ledger_header header;
 
+	if (strstr(config.ledger, "%p") || !config.ledger[0])
+		return false;
 	if (read_file(path, (char *)&header, sizeof(header)) != sizeof(header) ||
 	    memcmp(header.magic, LEDGER_MAGIC, sizeof(header.magic)) != 0)
 		return false;

@@ -28,8 +28,8 @@
 #define LEDGER_VERSION 1u
 #define LEDGER_READER_MIN 1u /* oldest reader version that understands what we write */
 #define LEDGER_BYTE_ORDER 0x01020304u
-#define LEDGER_CHUNK 65536u
-#define LEDGER_CHUNKS_MAX (1u << 19) /* 32 GiB: what a 32-bit ref reaches */
+#define LEDGER_CHUNK 16384u
+#define LEDGER_CHUNKS_MAX (1u << 21) /* 32 GiB: what a 32-bit ref reaches */
 #define LEDGER_FRAMES_MAX 256u
 #define LEDGER_STRING_MAX 4096u /* longer ones are cut when written */
 #define LEDGER_BUILD_ID_MAX 32u

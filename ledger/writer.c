@@ -16,8 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define GROW_CHUNKS_MIN 8u  /* 512 KiB: what a small program needs in all */
-#define GROW_CHUNKS_MAX 64u /* 4 MiB: keeps one growth near a millisecond */
+#define GROW_CHUNKS_MIN 8u   /* 128 KiB: what a small program needs in all */
+#define GROW_CHUNKS_MAX 256u /* 4 MiB: keeps one growth near a millisecond */
 #define SAMPLE_EVERY_NS_MIN 10000000u
 
 static int reserve(struct ledger_writer *writer)

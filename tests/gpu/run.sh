@@ -28,10 +28,12 @@ nvcc -O2 -g -arch=sm_90 -cudart static -o "$work/churn-static" "$here/programs/c
 nvcc -O2 -g -arch=sm_90 -cudart shared -o "$work/churn-shared" "$here/programs/churn.cu" || exit 1
 nvcc -O2 -arch=sm_90 -o "$work/launch" "$here/programs/launch.cu" || exit 1
 gcc -g -I"$cuda/include" -o "$work/driver_api" "$here/programs/driver_api.c" -L"$cuda/lib64/stubs" -lcuda || exit 1
-cupti_lib=$(dirname "$(find -L / -name 'libcupti.so.1[0-9]*' -not -path '/proc/*' 2>/dev/null | head -1)")
-cupti_inc=$(dirname "$(find -L / -name cupti.h -not -path '/proc/*' 2>/dev/null | head -1)")
+# CUPTI comes with the toolkit, or with PyTorch's wheels.
+site=$(python3 -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])' 2>/dev/null)
+cupti_lib=$(find "$cuda" "$site/nvidia" -name 'libcupti.so.1[0-9]*' -printf '%h\n' 2>/dev/null | head -1)
+cupti_inc=$(find "$cuda/" "$site/nvidia" -name cupti.h -printf '%h\n' 2>/dev/null | head -1)
 gcc -O2 -shared -fPIC -I"$cuda/include" -I"$cupti_inc" -o "$work/count_calls.so" "$here/programs/count_calls.c" \
-	"$cupti_lib"/libcupti.so.1[0-9] -Wl,-rpath,"$cupti_lib" || say "no CUPTI: calls are not counted independently"
+	"$(ls "$cupti_lib"/libcupti.so.1[0-9] | head -1)" -Wl,-rpath,"$cupti_lib" || say "no CUPTI: calls are not counted independently"
 export LD_LIBRARY_PATH=$cuda/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 
 # count NAME CMD...: gpuleak's numbers beside CUPTI's, of one run
