@@ -145,8 +145,10 @@ static void meet(struct recorder *recorder, const struct dl_phdr_info *info)
 		}
 		taken_over = true;
 	}
-	if (taken_over)
+	if (taken_over) {
+		modules->taken_over = true;
 		new_epoch(modules);
+	}
 	add(recorder, &seen, path, path_length);
 }
 

@@ -97,7 +97,27 @@ static bool is_own(const void *pc)
 	return (uintptr_t)pc >= own_start && (uintptr_t)pc < own_end;
 }
 
-static void capture_frames(unsigned int wanted, struct capture *ret)
+/* unw_backtrace keeps, for each thread and for good, how to unwind each address. Once
+ * another module lies where one was, that is wrong for some of them; the cursor asks
+ * the module that is there now. */
+static int walk(void **pcs, int size)
+{
+	unw_tdep_context_t context;
+	unw_cursor_t cursor;
+	unw_word_t pc;
+	int count = 0;
+
+	if (unwind.getcontext(&context) < 0 || unwind.init_local(&cursor, &context) < 0)
+		return 0;
+	do {
+		if (unwind.get_reg(&cursor, UNW_REG_IP, &pc) < 0)
+			break;
+		pcs[count++] = (void *)(uintptr_t)pc;
+	} while (count < size && unwind.step(&cursor) > 0);
+	return count;
+}
+
+static void capture_frames(unsigned int wanted, bool by_walking, struct capture *ret)
 {
 	unsigned int got, own = 0;
 	int r;
@@ -107,7 +127,10 @@ static void capture_frames(unsigned int wanted, struct capture *ret)
 	ret->first = ret->pcs;
 	if (wanted == 0 || !unwind.backtrace)
 		return;
-	r = unwind.backtrace(ret->pcs, (int)(wanted + STACK_OWN_FRAMES + 1));
+	if (by_walking && can_learn)
+		r = walk(ret->pcs, (int)(wanted + STACK_OWN_FRAMES + 1));
+	else
+		r = unwind.backtrace(ret->pcs, (int)(wanted + STACK_OWN_FRAMES + 1));
 	got = r > 0 ? (unsigned int)r : 0;
 	while (own < got && is_own(ret->pcs[own]))
 		own++;
@@ -124,7 +147,7 @@ static void capture_frames(unsigned int wanted, struct capture *ret)
 
 void stack_capture_deep(struct capture *ret)
 {
-	capture_frames(LEDGER_FRAMES_MAX, ret);
+	capture_frames(LEDGER_FRAMES_MAX, true, ret);
 }
 
 bool stack_inside_exit(const struct capture *capture)
@@ -375,7 +398,7 @@ static __attribute__((noinline)) uint32_t unwind_here(struct recorder *recorder,
 	struct capture capture;
 	uint32_t ref;
 
-	capture_frames(recorder->stack_depth, &capture);
+	capture_frames(recorder->stack_depth, recorder->modules.taken_over, &capture);
 	if (capture.frames == 0)
 		return 0;
 	ref = intern(recorder, stripe, &capture);
