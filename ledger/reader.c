@@ -112,15 +112,17 @@ const struct ledger_chunk *ledger_chunk(const struct ledger_view *view, uint32_t
 const void *ledger_next(const struct ledger_view *view, struct ledger_walk *walk,
 			enum ledger_chunk_type type, size_t size)
 {
+	const struct ledger_chunk *chunk;
+
 	if (size == 0 || size > LEDGER_CHUNK)
 		return NULL;
 	if (walk->chunk == 0)
-		*walk = (struct ledger_walk){ 1, sizeof(struct ledger_chunk) };
-	for (; walk->chunk < view->chunks; walk->chunk++, walk->offset = sizeof(struct ledger_chunk)) {
+		*walk = (struct ledger_walk){ 1, sizeof(*chunk) };
+	for (; walk->chunk < view->chunks; walk->chunk++, walk->offset = sizeof(*chunk)) {
 		uint32_t used;
-		const struct ledger_chunk *chunk = find_chunk(view, walk->chunk, &used);
 		uint32_t offset = walk->offset;
 
+		chunk = find_chunk(view, walk->chunk, &used);
 		if (!chunk || chunk->type != (uint32_t)type || offset + size > used)
 			continue;
 		walk->offset += (uint32_t)size;

@@ -4,6 +4,7 @@
  * leaks" unproven.
  */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,19 @@ static int add_note(struct notes *notes, const char *text)
 	}
 	notes->items[notes->count++] = text;
 	return 0;
+}
+
+static int print_note(struct builder *b, struct notes *notes, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+static int print_note(struct builder *b, struct notes *notes, const char *format, ...)
+{
+	va_list arguments;
+	const char *text;
+
+	va_start(arguments, format);
+	text = pool_vprintf(b->pool, format, arguments);
+	va_end(arguments);
+	return add_note(notes, text);
 }
 
 static const char *const trouble_texts[LEDGER_TROUBLE_COUNT] = {
@@ -73,10 +87,11 @@ static int note_troubles(struct builder *b, struct notes *notes)
 			b->process->incomplete = 1;
 		format_number(header->trouble[i], number);
 		if (i >= LEDGER_TROUBLE_COUNT)
-			r = add_note(notes, pool_printf(b->pool, "%s times trouble number %u, which "
-							"a newer gpuleak can explain", number, i));
+			r = print_note(b, notes,
+				       "%s times trouble number %u, which a newer gpuleak explains",
+				       number, i);
 		else if (trouble_is_counted(i))
-			r = add_note(notes, pool_printf(b->pool, "%s %s", number, trouble_texts[i]));
+			r = print_note(b, notes, "%s %s", number, trouble_texts[i]);
 		else
 			r = add_note(notes, trouble_texts[i]);
 	}
@@ -85,29 +100,32 @@ static int note_troubles(struct builder *b, struct notes *notes)
 
 static int note_damage(struct builder *b, const struct loaded_ledger *ledger, struct notes *notes)
 {
-	uint32_t bad_chunks = 0;
+	unsigned int bad_chunks = 0;
 	int r = 0;
 
 	for (uint32_t i = 1; i < b->view->chunks; i++)
 		bad_chunks += !ledger_chunk(b->view, i);
 	if (b->view->cut)
-		r = add_note(notes, pool_printf(b->pool, "the ledger is cut short: only %u of its %u "
-						"chunks are there", b->view->chunks,
-						ledger_header(b->view)->chunks));
+		r = print_note(b, notes,
+			       "the ledger is cut short: only %u of its %u chunks are there",
+			       b->view->chunks, ledger_header(b->view)->chunks);
 	if (r == 0 && bad_chunks)
-		r = add_note(notes, pool_printf(b->pool, "the ledger is damaged: %u chunks are "
-						"unreadable", bad_chunks));
-	if (r == 0 && b->bad_refs + b->lost_blocks)
-		r = add_note(notes, pool_printf(b->pool, "the ledger is damaged: %llu names and stacks "
-						"are unreadable, and so are the calls that made "
-						"%llu blocks", (unsigned long long)b->bad_refs,
-						(unsigned long long)b->lost_blocks));
+		r = print_note(b, notes, "the ledger is damaged: %u chunks are unreadable",
+			       bad_chunks);
+	if (r == 0 && b->bad_refs)
+		r = print_note(b, notes,
+			       "the ledger is damaged: %llu names or stacks are unreadable",
+			       (unsigned long long)b->bad_refs);
+	if (r == 0 && b->lost_blocks)
+		r = print_note(b, notes,
+			       "the ledger is damaged: what allocated %llu blocks is unreadable",
+			       (unsigned long long)b->lost_blocks);
 	if (b->view->cut || bad_chunks || b->bad_refs || b->lost_blocks)
 		b->process->incomplete = 1;
 	if (r == 0 && ledger->unsettled)
-		r = add_note(notes, pool_printf(b->pool, "%llu blocks changed while the ledger was "
-						"read and are left out",
-						(unsigned long long)ledger->unsettled));
+		r = print_note(b, notes,
+			       "%llu blocks changed while the ledger was read and are left out",
+			       (unsigned long long)ledger->unsettled);
 	return r;
 }
 
@@ -119,6 +137,7 @@ static int compare_note_texts(const void *left, const void *right)
 static int note_modules(struct builder *b, struct notes *notes)
 {
 	size_t first = notes->count, kept;
+	const char **items;
 	int r = 0;
 
 	for (size_t i = 0; i < b->module_count && r == 0; i++) {
@@ -129,11 +148,12 @@ static int note_modules(struct builder *b, struct notes *notes)
 	}
 	if (r < 0 || notes->count == first)
 		return r;
-	qsort(notes->items + first, notes->count - first, sizeof(*notes->items), compare_note_texts);
+	items = notes->items;
+	qsort(items + first, notes->count - first, sizeof(*items), compare_note_texts);
 	kept = first + 1;
 	for (size_t i = first + 1; i < notes->count; i++)
-		if (strcmp(notes->items[i], notes->items[kept - 1]) != 0)
-			notes->items[kept++] = notes->items[i];
+		if (strcmp(items[i], items[kept - 1]) != 0)
+			items[kept++] = items[i];
 	notes->count = kept;
 	return 0;
 }

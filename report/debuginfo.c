@@ -295,7 +295,8 @@ size_t debuginfo_frames(struct debuginfo *index, Dwarf_Addr pc,
 		return at.file ? 1 : 0;
 	}
 	chain[depth++] = function->die;
-	while (depth < DEBUGINFO_FRAMES_MAX && find_inlined(&chain[depth - 1], pc, 0, &chain[depth]))
+	while (depth < DEBUGINFO_FRAMES_MAX &&
+	       find_inlined(&chain[depth - 1], pc, 0, &chain[depth]))
 		depth++;
 	for (size_t i = 0; i < depth; i++) {
 		Dwarf_Die *die = &chain[depth - 1 - i];

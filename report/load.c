@@ -33,6 +33,11 @@ static ssize_t read_at(int fd, uint8_t *bytes, size_t size, off_t from)
 	return (ssize_t)done;
 }
 
+static int has_magic(const struct ledger_header *header)
+{
+	return memcmp(header->magic, LEDGER_MAGIC, sizeof(header->magic)) == 0;
+}
+
 /* How much of a file of FILE_BYTES holds published data, by its own header. */
 static uint64_t published(const struct ledger_header *header, uint64_t file_bytes)
 {
@@ -151,7 +156,7 @@ static int settle(struct loaded_ledger *ledger, int fd, size_t *size)
 
 	if (r < 0 || fstat(fd, &st) < 0)
 		return r < 0 ? (int)r : -errno;
-	if (r < (ssize_t)sizeof(header) || memcmp(header.magic, LEDGER_MAGIC, sizeof(header.magic)))
+	if (r < (ssize_t)sizeof(header) || !has_magic(&header))
 		return -ENODATA;
 	if (st.st_size < 0 || (uint64_t)st.st_size > LOAD_BYTES_MAX)
 		return -EFBIG;
@@ -181,7 +186,7 @@ static int read_file(int fd, uint64_t file_bytes, struct loaded_ledger *ret, siz
 		return (int)r;
 	/* A file that is no ledger is not read whole only to be told so. */
 	size = (size_t)r;
-	if (r == (ssize_t)sizeof(header) && !memcmp(header.magic, LEDGER_MAGIC, sizeof(header.magic)))
+	if (r == (ssize_t)sizeof(header) && has_magic(&header))
 		size = (size_t)published(&header, file_bytes);
 	if (size < sizeof(header))
 		size = (size_t)r;

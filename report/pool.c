@@ -5,7 +5,6 @@
 #include "pool.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,19 +52,26 @@ char *pool_text(struct pool *pool, const char *text, size_t length)
 	return ret;
 }
 
-char *pool_printf(struct pool *pool, const char *format, ...)
+char *pool_vprintf(struct pool *pool, const char *format, va_list arguments)
 {
-	va_list arguments;
 	char *text, *ret;
-	int length;
+	int length = vasprintf(&text, format, arguments);
 
-	va_start(arguments, format);
-	length = vasprintf(&text, format, arguments);
-	va_end(arguments);
 	if (length < 0)
 		return NULL;
 	ret = pool_text(pool, text, (size_t)length);
 	free(text);
+	return ret;
+}
+
+char *pool_printf(struct pool *pool, const char *format, ...)
+{
+	va_list arguments;
+	char *ret;
+
+	va_start(arguments, format);
+	ret = pool_vprintf(pool, format, arguments);
+	va_end(arguments);
 	return ret;
 }
 

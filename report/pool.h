@@ -6,6 +6,7 @@
 #ifndef GPULEAK_REPORT_POOL_H
 #define GPULEAK_REPORT_POOL_H
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,8 @@ char *pool_text(struct pool *pool, const char *text, size_t length);
 /* printf into the pool; NULL if there is no memory. */
 char *pool_printf(struct pool *pool, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+char *pool_vprintf(struct pool *pool, const char *format, va_list arguments)
+	__attribute__((format(printf, 2, 0)));
 
 /* Gives everything back; the pool is empty and usable again. */
 void pool_finish(struct pool *pool);

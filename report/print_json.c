@@ -279,8 +279,11 @@ int print_json(const struct report *report, FILE *out)
 	else
 		set_processes(&root, report);
 	set(&root, "suppressions", suppressions_json(report->suppressions));
-	if (root)
-		r = json_dumpf(root, out, JSON_INDENT(2)) == 0 && fputc('\n', out) != EOF ? 0 : -EIO;
+	if (root) {
+		r = json_dumpf(root, out, JSON_INDENT(2)) == 0 ? 0 : -EIO;
+		if (fputc('\n', out) == EOF)
+			r = -EIO;
+	}
 	json_decref(root);
 	return r;
 }

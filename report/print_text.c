@@ -249,7 +249,8 @@ static void print_last_line(FILE *out, const struct report_process *process)
 	fprintf(out, " (%s) allocated, ", format_size(sum->allocated_bytes, size));
 	print_fates(out, sum);
 	if (sum->leaked_blocks)
-		fprintf(out, ", %s leaked (%s)", format_number(sum->leaked_blocks, number),
+		fprintf(out, ", %s %s (%s)", format_number(sum->leaked_blocks, number),
+			process->ended == REPORT_RUNNING ? "not freed so far" : "leaked",
 			format_size(sum->leaked_bytes, size));
 	fprintf(out, ", peak %s; ", format_size(sum->peak_bytes, size));
 	print_ended(out, process);

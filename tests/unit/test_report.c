@@ -531,7 +531,8 @@ static void test_missing_file(void **state)
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
 		builder_init(&builder);
 		builder_module(&builder, paths[i], 0x1000, 0x2000, 0x1000, 0);
-		row = builder_row(&builder, "a", "device", 0, builder_stack(&builder, &pc, 1, 0), 1, 1);
+		row = builder_stack(&builder, &pc, 1, 0);
+		row = builder_row(&builder, "a", "device", 0, row, 1, 1);
 		builder_block(&builder, row, 1, 1);
 		begin(&fixture, &builder, 0, NULL);
 		assert_null(only(&fixture)->leaks[0].stack->frames[0].function);
@@ -612,7 +613,8 @@ static const char *const expected_errors =
 	"    #0 ??? (/bin/app+0x20)\n"
 	"  It was taken away by cuMemFree_v2 at (the candidate for the culprit):\n"
 	"    #0 ??? (/bin/app+0x30)\n"
-	"  Before that block the same address belonged to an earlier one, of 2,048 bytes (2.0 KiB).\n"
+	"  Before that block the same address belonged to an earlier one, of 2,048 bytes "
+	"(2.0 KiB).\n"
 	"  If the candidate meant to free that one, it freed it a second time, hit this block\n"
 	"  instead, and the call above is innocent; if not, the call above is the second free.\n"
 	"  The earlier block was allocated by cuMemAlloc_v2 at:\n"
@@ -675,8 +677,8 @@ static void test_processes(void **state)
 	report_sort(&fixture.report);
 	assert_int_equal(fixture.report.processes[0]->pid, 17);
 	text = printed(print_text, &fixture.report);
-	contains(text, "gpuleak: 2 leaks, 3 blocks, 3,146,028 bytes (3.0 MiB) never freed by 1 of 2 "
-		       "processes, worst: 3.0 MiB at ??? (/bin/app+0x10) in app (pid 4242)\n\n"
+	contains(text, "gpuleak: 2 leaks, 3 blocks, 3,146,028 bytes (3.0 MiB) never freed by 1 of "
+		       "2 processes, worst: 3.0 MiB at ??? (/bin/app+0x10) in app (pid 4242)\n\n"
 		       "gpuleak: no leaks: 1 block (8 bytes) allocated by app (pid 17), all freed, "
 		       "peak 0 bytes\n\n"
 		       "gpuleak: 2 leaks, 3 blocks, ");
@@ -740,14 +742,16 @@ static void test_ended(void **state)
 		assert_int_equal(only(&fixture)->ended, cases[i].ended);
 		assert_string_equal(report_ended_word(cases[i].ended), cases[i].word);
 		assert_int_equal(only(&fixture)->status,
-				 cases[i].said == LEDGER_EXIT || cases[i].said == LEDGER__EXIT ? 3 : 0);
+				 cases[i].ended == REPORT_EXIT || cases[i].ended == REPORT__EXIT
+					 ? 3
+					 : 0);
 		end(&fixture);
 	}
 	builder_finish(&builder);
 	stat = fopen("/proc/self/stat", "r");
 	assert_non_null(stat);
-	assert_int_equal(fscanf(stat, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*d %*d %*d %*d %*d %*d "
-				      "%*d %*d %*d %*d %*d %*d %*d %llu", &ticks), 1);
+	assert_int_equal(fscanf(stat, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*d %*d %*d %*d %*d "
+				      "%*d %*d %*d %*d %*d %*d %*d %*d %llu", &ticks), 1);
 	fclose(stat);
 	assert_true(process_alive(getpid(), ticks, NULL));
 	assert_false(process_alive(getpid(), ticks + 1, NULL));
@@ -842,11 +846,12 @@ static void test_hostile(void **state)
 	static const uint32_t values[] = { 0, 1, 0x7fffffff, UINT32_MAX };
 	struct ledger_builder builder;
 	struct fixture fixture;
+	uint32_t row;
 
 	(void)state;
 	fill_errors(&builder);
-	builder_block(&builder, builder_row(&builder, "a", "device", 0, one_frame(&builder, 8), 1, 1),
-		      1, 1);
+	row = builder_row(&builder, "a", "device", 0, one_frame(&builder, 8), 1, 1);
+	builder_block(&builder, row, 1, 1);
 	for (size_t chunk = 0; chunk < builder.size; chunk += LEDGER_CHUNK) {
 		for (size_t at = chunk + (chunk ? 0 : 28); at < chunk + 320; at += 4) {
 			uint32_t *word = (uint32_t *)(builder.bytes + at), saved = *word;
