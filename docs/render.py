@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Renders what the rows say into documentation.
+
+    render.py hooks SOURCE_ROOT             docs/hooks.md
+    render.py options SOURCE_ROOT           docs/options.md
+    render.py man SOURCE_ROOT TEMPLATE      the manual page, @OPTIONS@ filled in
+    render.py check SOURCE_ROOT             exit 1 if a checked-in page is not what the rows say
+"""
+import pathlib
+import re
+import sys
+
+
+def rows(text, macro):
+    """The argument lists of MACRO(...), split at top-level commas."""
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    for match in re.finditer(r"^%s\(" % macro, text, flags=re.M):
+        depth, start, arguments, quoted = 1, match.end(), [], False
+        for at in range(start, len(text)):
+            c = text[at]
+            if c == '"' and text[at - 1] != "\\":
+                quoted = not quoted
+            if quoted:
+                continue
+            depth += (c == "(") - (c == ")")
+            if (c == "," and depth == 1) or depth == 0:
+                arguments.append(text[start:at].strip())
+                start = at + 1
+            if depth == 0:
+                break
+        yield arguments
+
+
+VERBS = {
+    "ALLOC": "makes a block", "CREATE": "makes an object", "FREE": "ends a block",
+    "RETAIN": "takes a reference", "RELEASE": "gives a reference back, the last one ends the object",
+}
+
+
+def hooks(root):
+    out = ["# What is intercepted", "",
+           "Rendered from interpose/api/*.def by docs/render.py; do not edit.", ""]
+    for name, title in (("cuda", "CUDA driver API"), ("opencl", "OpenCL")):
+        text = (root / "interpose/api" / (name + ".def")).read_text()
+        out += ["## " + title, "", "| call | what it does | kind |", "|---|---|---|"]
+        for row in rows(text, "HOOK"):
+            kind = row[6].strip('"')
+            out.append("| `%s` | %s | %s |" % (row[0], VERBS[row[4]], "`%s`" % kind if kind else ""))
+        out += ["", "By hand (first use, lookups, contexts): "
+                + ", ".join("`%s`" % row[0] for row in rows(text, "HAND")) + ".", "",
+                "Asked by our wrappers, not intercepted: "
+                + ", ".join("`%s`" % row[0] for row in rows(text, "USED")) + ".", ""]
+    text = (root / "interpose/api/libc.def").read_text()
+    out += ["## libc", "", "The lookup, and the ways in which a process ends or a module goes away: "
+            + ", ".join("`%s`" % row[0] for row in rows(text, "LIBC")) + ".", ""]
+    return "\n".join(out)
+
+
+def option_rows(root):
+    for row in rows((root / "ledger/options.def").read_text(), "OPTION"):
+        yield row[0], row[1].strip('"'), row[3], row[4].strip('"'), row[7].strip('"')
+
+
+def options(root):
+    out = ["# Options", "", "Rendered from ledger/options.def by docs/render.py; do not edit.", "",
+           "| variable | flag of `gpuleak run` | default | meaning |", "|---|---|---|---|"]
+    for name, flag, _, default, what in option_rows(root):
+        out.append("| `GPULEAK_%s` | `--%s` | %s | %s |" % (name, flag, default or "unset", what.replace("|", "\\|")))
+    return "\n".join(out) + "\n"
+
+
+def man(root, template):
+    out = []
+    for name, flag, kind, default, what in option_rows(root):
+        out += [".TP", ".BI \\-\\-%s \" VALUE\" \\fR, \\fBGPULEAK_%s\\fR" % (flag.replace("-", "\\-"), name),
+                what[0].upper() + what[1:].replace("\\", "\\e") + ".",
+                "Default: %s." % (default or "unset")]
+    return pathlib.Path(template).read_text().replace("@OPTIONS@", "\n".join(out))
+
+
+def check(root):
+    stale = [name for name, made in (("hooks.md", hooks(root)), ("options.md", options(root)))
+             if (root / "docs" / name).read_text() != made]
+    for name in stale:
+        print("docs/%s is not what the rows say: run docs/render.py %s . >docs/%s" % (name, name[:-3], name))
+    return 1 if stale else 0
+
+
+def main():
+    what, root = sys.argv[1], pathlib.Path(sys.argv[2])
+    if what == "check":
+        sys.exit(check(root))
+    sys.stdout.write({"hooks": hooks, "options": options}[what](root) if what != "man" else man(root, sys.argv[3]))
+
+
+main()
