@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A driver of a later day: for cuMemAlloc from version 14000 on it has a function that no
+ * table of today knows, with another ABI. Only what a program needs to meet it.
+ */
+#include <string.h>
+
+#include "cu.h"
+
+#define DRIVER __attribute__((visibility("default")))
+
+DRIVER CUresult cuInit(unsigned int flags)
+{
+	return flags ? 1 : 0;
+}
+
+DRIVER CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
+{
+	static CUdeviceptr next = 0x700000000;
+
+	*address = next;
+	next += (bytes + 511) & ~(size_t)511;
+	return 0;
+}
+
+DRIVER CUresult cuMemAlloc_v3(size_t bytes, int where, CUdeviceptr *address);
+DRIVER CUresult cuMemAlloc_v3(size_t bytes, int where, CUdeviceptr *address)
+{
+	return where == 42 ? cuMemAlloc_v2(address, bytes) : 1;
+}
+
+DRIVER CUresult cuGetProcAddress_v2(const char *name, void **ret, int version, uint64_t flags,
+				    int *status);
+DRIVER CUresult cuGetProcAddress_v2(const char *name, void **ret, int version, uint64_t flags,
+				    int *status)
+{
+	(void)flags;
+	*ret = NULL;
+	if (strcmp(name, "cuInit") == 0)
+		*ret = (void *)cuInit;
+	else if (strcmp(name, "cuMemAlloc") == 0)
+		*ret = version >= 14000 ? (void *)cuMemAlloc_v3 : (void *)cuMemAlloc_v2;
+	if (status)
+		*status = *ret ? 0 : 1;
+	return 0;
+}
