@@ -4,7 +4,7 @@
 
     render.py hooks SOURCE_ROOT             docs/hooks.md
     render.py options SOURCE_ROOT           docs/options.md
-    render.py man SOURCE_ROOT TEMPLATE      the manual page, @OPTIONS@ filled in
+    render.py man SOURCE_ROOT TEMPLATE VERSION   the manual page, @OPTIONS@ and @VERSION@ filled in
     render.py check SOURCE_ROOT             exit 1 if a checked-in page is not what the rows say
 """
 import pathlib
@@ -70,13 +70,14 @@ def options(root):
     return "\n".join(out) + "\n"
 
 
-def man(root, template):
+def man(root, template, version):
     out = []
     for name, flag, kind, default, what in option_rows(root):
         out += [".TP", ".BI \\-\\-%s \" VALUE\" \\fR, \\fBGPULEAK_%s\\fR" % (flag.replace("-", "\\-"), name),
                 what[0].upper() + what[1:].replace("\\", "\\e") + ".",
                 "Default: %s." % (default or "unset")]
-    return pathlib.Path(template).read_text().replace("@OPTIONS@", "\n".join(out))
+    text = pathlib.Path(template).read_text()
+    return text.replace("@OPTIONS@", "\n".join(out)).replace("@VERSION@", version)
 
 
 def check(root):
@@ -91,7 +92,8 @@ def main():
     what, root = sys.argv[1], pathlib.Path(sys.argv[2])
     if what == "check":
         sys.exit(check(root))
-    sys.stdout.write({"hooks": hooks, "options": options}[what](root) if what != "man" else man(root, sys.argv[3]))
+    page = man(root, *sys.argv[3:]) if what == "man" else {"hooks": hooks, "options": options}[what](root)
+    sys.stdout.write(page)
 
 
 main()

@@ -3,7 +3,7 @@
  * The CUDA calls that a row can't say: first use, the resolver, contexts. Owns what a CUDA
  * result means for a block. Calls the driver only with what capture allows.
  */
-#include "cuda.h"
+#include "cuda_calls.h"
 
 #include <string.h>
 

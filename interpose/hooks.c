@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "blocks.h"
-#include "cuda.h"
-#include "opencl.h"
+#include "cuda_calls.h"
+#include "opencl_calls.h"
 #include "resolve.h"
 #include "types.h"
 

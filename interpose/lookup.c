@@ -37,6 +37,13 @@ void lookup_start(void)
 	dlerror(); /* a version that is not there left its message */
 }
 
+void *lookup_real(void *handle, const char *name)
+{
+	if (!__atomic_load_n(&lookup_real_dlsym, __ATOMIC_ACQUIRE))
+		lookup_start();
+	return lookup_real_dlsym ? lookup_real_dlsym(handle, name) : NULL;
+}
+
 bool lookup_is_driver_name(enum api api, const char *path)
 {
 	const char *slash = strrchr(path, '/');

@@ -17,6 +17,9 @@ extern lookup_dlsym *lookup_real_dlsym __attribute__((visibility("hidden")));
 /* Finds it; called from the constructor, and by the first lookup if that comes earlier. */
 void lookup_start(void);
 
+/* What the real dlsym answers to us; for wrappers, not for lookups. */
+void *lookup_real(void *handle, const char *name);
+
 /* ADDRESS lies in a library whose name is that of API's driver or loader. Lock-free. */
 bool lookup_in_driver(enum api api, const void *address);
 /* Such a library's path or soname (base name is looked at). */

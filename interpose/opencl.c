@@ -3,11 +3,11 @@
  * The OpenCL calls that a row can't say: first use and the extension lookups. Owns what an
  * OpenCL result means for a block, and the numbering of devices.
  */
-#include "opencl.h"
+#include "opencl_calls.h"
 
 #include <string.h>
 
-#include "cuda.h" /* looked_up_ names of all HAND rows */
+#include "cuda_calls.h" /* looked_up_ names of all HAND rows */
 #include "recorder.h"
 #include "resolve.h"
 

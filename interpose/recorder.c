@@ -47,12 +47,11 @@ void recorder_start(void)
 		return;
 	config_read();
 	memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (memory != MAP_FAILED && madvise(memory, 4096, MADV_WIPEONFORK) == 0) {
-		page = memory;
-		return;
+	if (memory == MAP_FAILED || madvise(memory, 4096, MADV_WIPEONFORK) < 0) {
+		memory = &fallback_page;
+		pthread_atfork(NULL, NULL, wipe_after_fork);
 	}
-	page = &fallback_page;
-	pthread_atfork(NULL, NULL, wipe_after_fork);
+	page = memory;
 }
 
 struct recorder *recorder_now(void)

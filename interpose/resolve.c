@@ -66,7 +66,7 @@ static void *in_driver(enum api api, const char *name)
 		return NULL;
 	handle = dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD);
 	if (handle) {
-		found = lookup_real_dlsym(handle, name);
+		found = lookup_real(handle, name);
 		close_handle(handle);
 	}
 	return found && !resolve_is_ours(found) ? found : NULL;
@@ -130,20 +130,12 @@ void resolve_all(enum api api)
 
 void *resolve_next(const char *name)
 {
-	if (!__atomic_load_n(&lookup_real_dlsym, __ATOMIC_ACQUIRE))
-		lookup_start();
-	return lookup_real_dlsym ? lookup_real_dlsym(RTLD_NEXT, name) : NULL;
+	return lookup_real(RTLD_NEXT, name);
 }
 
 /* Set by the linker: the start of our ELF header and the end of our data. */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _end[] __attribute__((visibility("hidden")));
-
-void resolve_our_range(uintptr_t *ret_start, uintptr_t *ret_end)
-{
-	*ret_start = (uintptr_t)__ehdr_start;
-	*ret_end = (uintptr_t)_end;
-}
 
 bool resolve_is_ours(const void *address)
 {

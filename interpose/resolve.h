@@ -47,8 +47,7 @@ void resolve_all(enum api api);
 void *resolve_next(const char *name);
 
 bool resolve_driver_is_loaded(enum api api);
+/* ADDRESS lies in libgpuleak.so. */
 bool resolve_is_ours(const void *address);
-/* Lowest and one past the highest address of libgpuleak.so. */
-void resolve_our_range(uintptr_t *ret_start, uintptr_t *ret_end);
 
 #endif

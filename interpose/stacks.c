@@ -25,7 +25,7 @@ struct stack_entry {
 	UT_hash_handle hh;
 };
 
-static struct {
+struct unwinder {
 	int (*backtrace)(void **pcs, int size);
 	void (*flush_cache)(unw_addr_space_t space, unw_word_t low, unw_word_t high);
 	unw_addr_space_t *local_addr_space;
@@ -35,22 +35,11 @@ static struct {
 	int (*get_reg)(unw_cursor_t *cursor, int reg, unw_word_t *value);
 	int (*get_save_loc)(unw_cursor_t *cursor, int reg, unw_save_loc_t *loc);
 	int (*is_signal_frame)(unw_cursor_t *cursor);
-} unwind;
-static bool can_learn; /* all of them were found */
-static uintptr_t own_start, own_end;
-static uintptr_t exit_start, exit_end;
-
-static void find_exit(void)
-{
-	void *address = resolve_next("exit");
-	const ElfW(Sym) *symbol = NULL;
-	Dl_info info;
-
-	if (!address || !dladdr1(address, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol)
-		return;
-	exit_start = (uintptr_t)address;
-	exit_end = exit_start + symbol->st_size;
-}
+	bool can_walk; /* all but the first three were found */
+};
+static struct unwinder unwind; /* written once, before `unwind_ready` */
+static int unwind_ready;
+static struct lock unwind_lock;
 
 #if defined(__x86_64__)
 #define UNWIND_NAME(prefix, name) prefix "x86_64" name
@@ -58,43 +47,50 @@ static void find_exit(void)
 #define UNWIND_NAME(prefix, name) prefix "aarch64" name
 #endif
 
-int stacks_load_unwinder(void)
+static int find_unwinder(struct unwinder *ret)
 {
-	void *library, *backtrace;
+	void *library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
 
-	resolve_our_range(&own_start, &own_end);
-	if (!exit_start)
-		find_exit();
-	if (__atomic_load_n(&unwind.backtrace, __ATOMIC_ACQUIRE))
-		return 0;
-	library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
 	if (!library)
 		return -ENOENT;
-#define FIND(member, name) (*(void **)&unwind.member = lookup_real_dlsym(library, name))
-	can_learn = FIND(getcontext, UNWIND_NAME("_U", "_getcontext")) &&
-		    FIND(init_local, UNWIND_NAME("_UL", "_init_local")) &&
-		    FIND(step, UNWIND_NAME("_UL", "_step")) &&
-		    FIND(get_reg, UNWIND_NAME("_UL", "_get_reg")) &&
-		    FIND(get_save_loc, UNWIND_NAME("_UL", "_get_save_loc")) &&
-		    FIND(is_signal_frame, UNWIND_NAME("_UL", "_is_signal_frame"));
+#define FIND(member, name) (*(void **)&ret->member = lookup_real(library, name))
+	ret->can_walk = FIND(getcontext, UNWIND_NAME("_U", "_getcontext")) &&
+			FIND(init_local, UNWIND_NAME("_UL", "_init_local")) &&
+			FIND(step, UNWIND_NAME("_UL", "_step")) &&
+			FIND(get_reg, UNWIND_NAME("_UL", "_get_reg")) &&
+			FIND(get_save_loc, UNWIND_NAME("_UL", "_get_save_loc")) &&
+			FIND(is_signal_frame, UNWIND_NAME("_UL", "_is_signal_frame"));
 	FIND(flush_cache, UNWIND_NAME("_U", "_flush_cache"));
 	FIND(local_addr_space, UNWIND_NAME("_UL", "_local_addr_space"));
+	FIND(backtrace, "unw_backtrace");
 #undef FIND
-	backtrace = lookup_real_dlsym(library, "unw_backtrace");
-	*(void **)&unwind.backtrace = backtrace;
 	dlerror(); /* some may be missing: not the application's business */
-	return backtrace ? 0 : -ENOENT;
+	return ret->backtrace ? 0 : -ENOENT;
+}
+
+/* Two threads may both look for it; the lock is not held over the loader. */
+int stacks_load_unwinder(void)
+{
+	struct unwinder found = { 0 };
+
+	if (__atomic_load_n(&unwind_ready, __ATOMIC_ACQUIRE))
+		return 0;
+	if (find_unwinder(&found) < 0)
+		return -ENOENT;
+	lock_take(&unwind_lock);
+	if (!unwind_ready) {
+		unwind = found;
+		__atomic_store_n(&unwind_ready, 1, __ATOMIC_RELEASE);
+	}
+	lock_give(&unwind_lock);
+	return 0;
 }
 
 void stacks_flush_unwinder(void)
 {
-	if (unwind.flush_cache && unwind.local_addr_space)
+	if (__atomic_load_n(&unwind_ready, __ATOMIC_ACQUIRE) && unwind.flush_cache &&
+	    unwind.local_addr_space)
 		unwind.flush_cache(*unwind.local_addr_space, 0, 0);
-}
-
-static bool is_own(const void *pc)
-{
-	return (uintptr_t)pc >= own_start && (uintptr_t)pc < own_end;
 }
 
 /* unw_backtrace keeps, for each thread and for good, how to unwind each address. Once
@@ -125,14 +121,14 @@ static void capture_frames(unsigned int wanted, bool by_walking, struct capture 
 	ret->frames = 0;
 	ret->cut = false;
 	ret->first = ret->pcs;
-	if (wanted == 0 || !unwind.backtrace)
+	if (wanted == 0 || !__atomic_load_n(&unwind_ready, __ATOMIC_ACQUIRE))
 		return;
-	if (by_walking && can_learn)
+	if (by_walking && unwind.can_walk)
 		r = walk(ret->pcs, (int)(wanted + STACK_OWN_FRAMES + 1));
 	else
 		r = unwind.backtrace(ret->pcs, (int)(wanted + STACK_OWN_FRAMES + 1));
 	got = r > 0 ? (unsigned int)r : 0;
-	while (own < got && is_own(ret->pcs[own]))
+	while (own < got && resolve_is_ours(ret->pcs[own]))
 		own++;
 	/* Past the last frame some start code leaves a zero return address. */
 	while (got > own && !ret->pcs[got - 1])
@@ -152,10 +148,17 @@ void stack_capture_deep(struct capture *ret)
 
 bool stack_inside_exit(const struct capture *capture)
 {
-	for (unsigned int i = 0; i < capture->frames; i++) {
-		uintptr_t pc = (uintptr_t)capture->first[i] - 1; /* calls in it never return */
+	void *start = resolve_next("exit");
+	const ElfW(Sym) *symbol = NULL;
+	Dl_info info;
 
-		if (pc >= exit_start && pc < exit_end)
+	if (!start || !dladdr1(start, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol)
+		return false;
+	for (unsigned int i = 0; i < capture->frames; i++) {
+		/* The call in it never returns: its return address may lie behind its end. */
+		uintptr_t at = (uintptr_t)capture->first[i] - 1 - (uintptr_t)start;
+
+		if (at < symbol->st_size)
 			return true;
 	}
 	return false;
@@ -327,7 +330,7 @@ static bool learn_words(struct memory *memory, const struct capture *capture)
 	do {
 		if (unwind.get_reg(&cursor, UNW_REG_IP, &pc) < 0)
 			return false;
-		if (frame == 0 && is_own((void *)pc))
+		if (frame == 0 && resolve_is_ours((void *)pc))
 			continue;
 		if (pc != (unw_word_t)(uintptr_t)capture->first[frame] ||
 		    unwind.is_signal_frame(&cursor) > 0)
@@ -361,7 +364,7 @@ static void learn(struct recorder *recorder, struct memory *memory, const struct
 		memory->words = 0;
 		memory->met = 0;
 	}
-	if (!can_learn || capture->cut || !worth_learning(memory))
+	if (!unwind.can_walk || capture->cut || !worth_learning(memory))
 		return;
 	if (!memory->word) {
 		memory->word = arena_take(&recorder->arena, room * sizeof(*memory->word));

@@ -2,8 +2,8 @@
  *
  * What the CUDA wrappers need besides their rows.
  */
-#ifndef GPULEAK_CUDA_H
-#define GPULEAK_CUDA_H
+#ifndef GPULEAK_CUDA_CALLS_H
+#define GPULEAK_CUDA_CALLS_H
 
 #include "blocks.h"
 #include "types.h"

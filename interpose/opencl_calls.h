@@ -2,8 +2,8 @@
  *
  * What the OpenCL wrappers need besides their rows.
  */
-#ifndef GPULEAK_OPENCL_H
-#define GPULEAK_OPENCL_H
+#ifndef GPULEAK_OPENCL_CALLS_H
+#define GPULEAK_OPENCL_CALLS_H
 
 #include "blocks.h"
 #include "types.h"

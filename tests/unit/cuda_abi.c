@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Compile-time only, where cuda.h is present: our types and the rows' prototypes are
+ * those of NVIDIA's header. Names that cuda.h maps to a _v2 or hides are declared by it
+ * under __CUDA_API_VERSION_INTERNAL.
+ */
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+
+#include <stdint.h>
+
+/* Our types under other names, so that both can be seen at once. */
+#define CUresult our_CUresult
+#define CUdeviceptr our_CUdeviceptr
+#define CUdeviceptr_v1 our_CUdeviceptr_v1
+#define CUdevice our_CUdevice
+#define CUcontext our_CUcontext
+#define cuuint64_t our_cuuint64_t
+#define CUdriverProcAddressQueryResult our_CUdriverProcAddressQueryResult
+#define CUDA_SUCCESS our_CUDA_SUCCESS
+#define CUDA_ERROR_INVALID_VALUE our_CUDA_ERROR_INVALID_VALUE
+#define CUDA_ERROR_OUT_OF_MEMORY our_CUDA_ERROR_OUT_OF_MEMORY
+#define CUDA_ERROR_NOT_INITIALIZED our_CUDA_ERROR_NOT_INITIALIZED
+#define CUDA_ERROR_DEINITIALIZED our_CUDA_ERROR_DEINITIALIZED
+#define CUDA_ERROR_INVALID_CONTEXT our_CUDA_ERROR_INVALID_CONTEXT
+#define CUDA_ERROR_NOT_FOUND our_CUDA_ERROR_NOT_FOUND
+#define CUDA_ERROR_CONTEXT_IS_DESTROYED our_CUDA_ERROR_CONTEXT_IS_DESTROYED
+#define CUDA_ERROR_NOT_SUPPORTED our_CUDA_ERROR_NOT_SUPPORTED
+#include "api/cuda_types.h"
+#undef CUresult
+#undef CUdeviceptr
+#undef CUdeviceptr_v1
+#undef CUdevice
+#undef CUcontext
+#undef cuuint64_t
+#undef CUdriverProcAddressQueryResult
+#undef CUDA_SUCCESS
+#undef CUDA_ERROR_INVALID_VALUE
+#undef CUDA_ERROR_OUT_OF_MEMORY
+#undef CUDA_ERROR_NOT_INITIALIZED
+#undef CUDA_ERROR_DEINITIALIZED
+#undef CUDA_ERROR_INVALID_CONTEXT
+#undef CUDA_ERROR_NOT_FOUND
+#undef CUDA_ERROR_CONTEXT_IS_DESTROYED
+#undef CUDA_ERROR_NOT_SUPPORTED
+
+#define SAME_SIZE(type) _Static_assert(sizeof(type) == sizeof(our_##type), #type)
+SAME_SIZE(CUresult);
+SAME_SIZE(CUdeviceptr);
+SAME_SIZE(CUdeviceptr_v1);
+SAME_SIZE(CUdevice);
+SAME_SIZE(CUcontext);
+SAME_SIZE(cuuint64_t);
+SAME_SIZE(CUdriverProcAddressQueryResult);
+
+#define SAME_VALUE(name) _Static_assert((int)name == (int)our_##name, #name)
+SAME_VALUE(CUDA_SUCCESS);
+SAME_VALUE(CUDA_ERROR_INVALID_VALUE);
+SAME_VALUE(CUDA_ERROR_OUT_OF_MEMORY);
+SAME_VALUE(CUDA_ERROR_NOT_INITIALIZED);
+SAME_VALUE(CUDA_ERROR_DEINITIALIZED);
+SAME_VALUE(CUDA_ERROR_INVALID_CONTEXT);
+SAME_VALUE(CUDA_ERROR_NOT_FOUND);
+SAME_VALUE(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+SAME_VALUE(CUDA_ERROR_NOT_SUPPORTED);
+
+/* Each row's prototype declared again, with cuda.h's types: a conflict is an error. */
+#define HOOK(symbol, returns, parameters, ...) returns symbol parameters;
+#define HAND(symbol, returns, parameters) returns symbol parameters;
+#define USED(symbol, returns, parameters) returns symbol parameters;
+#include "api/cuda.def"
