@@ -1,0 +1,181 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Installs what gpuleak needs and this machine lacks; if nothing is lacking, it does
+# nothing. Debian 12 and Ubuntu 24.04; elsewhere it says what is lacking, and goes on if the
+# build can do without.
+#
+#   tools/setup.sh [--demo | --tests]    for the build; with tools/quickstart.sh; with all tests
+#   --list              print the packages for all of it, lacking or not, and install nothing
+#   --os-release FILE   take FILE for /etc/os-release
+set -eu
+
+# group  how to know that it is there  package; a package with another name on another
+# distribution is a row in package_here.
+NEEDS='
+build program:cc                              gcc
+build header:stdio.h                          libc6-dev
+build program:pkg-config                      pkgconf
+build program:python3                         python3
+build meson:1.0                               meson
+build program:ninja                           ninja-build
+build header:libunwind.h                      libunwind-dev
+build header:uthash.h                         uthash-dev
+build header:CL/cl.h                          opencl-c-headers
+build header:elfutils/libdwfl.h               libdw-dev
+build header:libelf.h                         libelf-dev
+build header:jansson.h                        libjansson-dev
+demo  file:/etc/OpenCL/vendors/pocl.icd       pocl-opencl-icd
+demo  library:OpenCL                          ocl-icd-opencl-dev
+tests shared:libOpenCL.so.1                   ocl-icd-libopencl1
+tests header:cmocka.h                         libcmocka-dev
+tests program:c++                             g++
+tests program:clang                           clang
+tests fuzzer:clang                            libclang-rt-dev
+tests module:pyopencl                         python3-pyopencl
+tests shared:libjemalloc.so.2                 libjemalloc2
+tests shared:libtcmalloc_minimal.so.4         libtcmalloc-minimal4
+tests program:git                             git
+'
+
+groups=build
+os_release=/etc/os-release
+list=
+while [ $# -gt 0 ]; do
+	case $1 in
+	--demo) groups='build demo' ;;
+	--tests) groups='build demo tests' ;;
+	--list) list=1 ;;
+	--os-release) os_release=${2:?--os-release needs a file}; shift ;;
+	*) sed -n '3,/^set /{/^set /d;s/^# \{0,1\}//p}' "$0"; [ "$1" = --help ]; exit ;;
+	esac
+	shift
+done
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+
+# debian-12, ubuntu-24.04, ...
+distribution=$(
+	ID=unknown VERSION_ID=
+	# shellcheck disable=SC1090
+	[ ! -r "$os_release" ] || . "$os_release"
+	printf '%s-%s' "$ID" "$VERSION_ID"
+)
+
+package_here() { # PACKAGE
+	case $distribution:$1 in
+	debian-12:libclang-rt-dev) echo libclang-rt-14-dev ;;
+	ubuntu-24.04:libclang-rt-dev) echo libclang-rt-18-dev ;;
+	ubuntu-24.04:libtcmalloc-minimal4) echo libtcmalloc-minimal4t64 ;;
+	*) echo "$1" ;;
+	esac
+}
+
+program() { command -v "$1" >/dev/null 2>&1; }
+
+# Without a compiler yet, the usual places must do.
+header_present() {
+	local place
+
+	if program cc; then
+		printf '#include <stddef.h>\n#include <stdio.h>\n#include <stdarg.h>\n#include <stdint.h>\n#include <setjmp.h>\n#include <%s>\n' "$1" |
+			cc -E -o /dev/null - >/dev/null 2>&1
+		return
+	fi
+	for place in /usr/include /usr/include/*-linux-gnu /usr/local/include; do
+		[ ! -e "$place/$1" ] || return 0
+	done
+	return 1
+}
+
+linkable() {
+	program cc && echo 'int main(void){return 0;}' |
+		cc -x c - -o /dev/null "-l$1" >/dev/null 2>&1
+}
+
+# Compiles for libFuzzer and ASan: needs clang's own runtime.
+fuzzer_present() {
+	program "$1" && echo 'int LLVMFuzzerTestOneInput(const char*d,long n){return d&&n<0;}' |
+		"$1" -x c - -o /dev/null -fsanitize=fuzzer,address >/dev/null 2>&1
+}
+
+meson_at_least() {
+	program meson && [ "$(printf '%s\n' "$1" "$(meson --version)" | sort -V | head -n 1)" = "$1" ]
+}
+
+present() { # KIND:WHAT
+	local what=${1#*:}
+
+	case $1 in
+	program:*) program "$what" ;;
+	meson:*) meson_at_least "$what" ;;
+	header:*) header_present "$what" ;;
+	library:*) linkable "$what" ;;
+	shared:*) PATH=$PATH:/sbin:/usr/sbin ldconfig -p | grep -q "^[[:space:]]$what " ;;
+	file:*) [ -e "$what" ] ;;
+	module:*) /usr/bin/python3 -c "import $what" >/dev/null 2>&1 ;;
+	fuzzer:*) fuzzer_present "$what" ;;
+	esac
+}
+
+# Fills the array lacking with "probe package", for the groups named.
+lacking=()
+look() { # GROUP...
+	local group probe package
+
+	lacking=()
+	while read -r group probe package; do
+		case " $* " in
+		*" $group "*) present "$probe" || lacking+=("$probe $(package_here "$package")") ;;
+		esac
+	done < <(printf '%s' "$NEEDS" | grep .)
+}
+
+install_packages() { # PACKAGE...
+	local root=() words=(apt-get install -y --no-install-recommends "$@")
+
+	if [ "$(id -u)" != 0 ]; then
+		if ! program sudo || { [ ! -t 0 ] && ! sudo -n true 2>/dev/null; }; then
+			say "not root; as root, run: ${words[*]}"
+			return 1
+		fi
+		root=(sudo)
+	fi
+	say "installing: $*"
+	"${root[@]}" apt-get update -q </dev/null &&
+		"${root[@]}" env DEBIAN_FRONTEND=noninteractive "${words[@]}" -q \
+			-o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 </dev/null
+}
+
+if [ "$list" ]; then
+	while read -r group _ package; do
+		case " $groups " in *" $group "*) package_here "$package" ;; esac
+	done < <(printf '%s' "$NEEDS" | grep .)
+	exit
+fi
+
+# shellcheck disable=SC2086 # a list of words
+look $groups
+[ ${#lacking[@]} -gt 0 ] || exit 0
+case $distribution in
+debian-12 | ubuntu-24.04)
+	install_packages "${lacking[@]##* }" >&2 || exit 1
+	# shellcheck disable=SC2086
+	look $groups
+	for lack in "${lacking[@]}"; do
+		say "${lack% *} is still not found though ${lack##* } was installed"
+	done
+	[ ${#lacking[@]} = 0 ]
+	;;
+*)
+	for lack in "${lacking[@]}"; do
+		say "not found: ${lack% *} (Debian calls the package ${lack##* })"
+	done
+	look build
+	if [ ${#lacking[@]} -gt 0 ]; then
+		say "$distribution is neither Debian 12 nor Ubuntu 24.04: install what is named above"
+		exit 1
+	fi
+	say 'going on without: all that the build itself needs is there'
+	;;
+esac
