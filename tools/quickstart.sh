@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Installs what is missing, builds gpuleak, and lets it find the leaks of two real programs:
+# one uses CUDA (on a stand-in driver, so that no GPU is needed), one OpenCL (on the CPU, by
+# PoCL). Ends with 0 if gpuleak found what it should.
+#
+#   tools/quickstart.sh
+set -eu
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+tools/setup.sh --demo
+
+# A build directory that somebody set up with options of their own is left alone.
+build=build
+if [ -e build ] && [ ! -e build/.quickstart ]; then
+	build="build-quickstart"
+fi
+
+# Runs a step; its output is shown only if it fails.
+quietly() { # WHAT COMMAND...
+	local what=$1 log status=0
+
+	shift
+	log=$(mktemp)
+	printf '%s\n' "$what"
+	"$@" >"$log" 2>&1 </dev/null || status=$?
+	if [ "$status" != 0 ]; then
+		cat "$log"
+		printf 'quickstart: failed with %d: %s\n' "$status" "$*"
+	fi
+	rm -f "$log"
+	return "$status"
+}
+
+if [ ! -e "$build/build.ninja" ]; then
+	quietly "Setting up $build ..." meson setup "$build"
+	touch "$build/.quickstart"
+fi
+quietly "Building in $build ..." ninja -C "$build"
+
+failed=0
+
+# Shows a command and what it prints. It must end with 23, the gate's "leaks found", and
+# name a line of FILE.
+show() { # FILE COMMAND...
+	local file=$1 status=0 log
+
+	shift
+	log=$(mktemp)
+	printf '\n$ %s\n' "$*"
+	"$@" >"$log" 2>&1 </dev/null || status=$?
+	cat "$log"
+	if [ "$status" = 23 ] && grep -q "$file:[0-9]" "$log"; then
+		echo "[exit status 23: the gate failed, as it should: the program leaks]"
+	else
+		echo "[exit status $status: NOT WHAT WAS EXPECTED, which is 23 and lines of $file]"
+		failed=1
+	fi
+	rm -f "$log"
+}
+
+printf '\n== 1. A CUDA program that forgets a block and frees others wrongly ==\n'
+show cuda_wrong_frees.c env "LD_LIBRARY_PATH=$build/tests/standin" \
+	"$build/tools/gpuleak" run --gate -- "$build/tests/programs/p_cuda_wrong_frees"
+
+printf '\n== 2. An OpenCL program that loses 3 of 5 buffers, one retained too often ==\n'
+show cl_leak.c "$build/tools/gpuleak" run --gate -- "$build/tests/programs/p_cl_leak" five
+
+if [ "$failed" = 0 ]; then
+	cat <<-END
+
+	Both did what they should. For a program of your own:
+	  $PWD/$build/tools/gpuleak run -- PROGRAM
+	  LD_PRELOAD=$PWD/$build/interpose/libgpuleak.so PROGRAM
+	END
+fi
+exit "$failed"
