@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# The proof that both commands of README.md work where nothing is installed: makes a minimal
+# Debian 12 in DIR with debootstrap, puts a clone of this repository there, and runs
+# tools/quickstart.sh and then tools/test.sh in it. On demand, no test depends on it.
+#
+#   tests/scripts/fresh-debian.sh DIR [ARGUMENTS-OF-TEST.SH]
+#
+# Needs root, debootstrap, git and the network. DIR must not exist; it is left there, to be
+# looked at and removed by hand. MIRROR in the environment is another mirror than
+# http://deb.debian.org/debian. This machine's apt sources, proxies and certificates for
+# Debian go along. Only what is committed is tested.
+set -eu
+dir=${1:?"usage: $0 DIR [ARGUMENTS-OF-TEST.SH]"}
+shift
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+mirror=${MIRROR:-http://deb.debian.org/debian}
+
+[ "$(id -u)" = 0 ] || { echo "$0: needs root" >&2; exit 1; }
+[ ! -e "$dir" ] || { echo "$dir exists" >&2; exit 1; }
+
+debootstrap --variant=minbase bookworm "$dir" "$mirror"
+dir=$(cd "$dir" && pwd)
+# Sources that name keys are only good together with these.
+if [ -e /etc/apt/sources.list.d/debian.sources ]; then
+	cp /etc/apt/sources.list.d/debian.sources "$dir/etc/apt/sources.list.d/"
+	: >"$dir/etc/apt/sources.list"
+fi
+cp /etc/resolv.conf /etc/hosts "$dir/etc/"
+apt-config dump | grep -i '^Acquire::.*proxy' >"$dir/etc/apt/apt.conf.d/99-proxy" || true
+
+git clone -q --no-hardlinks "$root" "$dir/gpuleak"
+
+# A namespace of its own: the mounts go with it, whatever happens.
+inside() { # COMMAND...
+	# shellcheck disable=SC2016 # for the inner shell
+	unshare --mount --propagation private bash -euc '
+		dir=$1
+		shift
+		mount --bind /proc "$dir/proc"
+		mount --bind /sys "$dir/sys"
+		mount --rbind /dev "$dir/dev"
+		mount -t tmpfs tmpfs "$dir/tmp"
+		exec chroot "$dir" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root CI=true \
+			${http_proxy:+"http_proxy=$http_proxy"} ${https_proxy:+"https_proxy=$https_proxy"} "$@"
+	' inside "$dir" "$@" </dev/null
+}
+
+run() { # COMMAND...
+	local start=$SECONDS status=0
+
+	inside "$@" || status=$?
+	printf '\n== %s: status %d, %d s ==\n' "$*" "$status" $((SECONDS - start))
+	return "$status"
+}
+
+failed=0
+run /gpuleak/tools/quickstart.sh || failed=1
+run /gpuleak/tools/test.sh "$@" || failed=1
+exit "$failed"

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Installs a build into a directory of its own and holds it to what the manual says: these
+# files and no others, an installed tree that may be moved, a library that the plain name
+# preloads.
+#
+#   tests/scripts/install.sh BUILD
+set -eu
+build=$(cd "$1" && pwd)
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+option() { # NAME
+	meson introspect --buildoptions "$build" |
+		python3 -c 'import json, sys
+print(next(o["value"] for o in json.load(sys.stdin) if o["name"] == sys.argv[1]))' "$1"
+}
+
+fail() {
+	printf 'install: %s\n' "$*" >&2
+	exit 1
+}
+
+libdir=$(option libdir)
+DESTDIR=$work/image meson install -C "$build" --no-rebuild >"$work/log" || {
+	cat "$work/log"
+	fail 'meson install failed'
+}
+
+# Manual pages may be more or fewer; all else is as listed.
+(cd "$work/image$(option prefix)" && find . ! -type d) | sed "s,^\./,,; s,^$libdir/,LIBDIR/," |
+	grep -vx 'share/man/man1/gpuleak[-a-z]*\.1' | sort >"$work/found"
+sort "$here/installed-files" | diff -u --label expected --label installed - "$work/found" ||
+	fail 'other files than expected'
+
+# Moved away from where it was configured to be.
+mv "$work/image$(option prefix)" "$work/moved"
+rm -rf "$work/image"
+library=$work/moved/$libdir/libgpuleak.so
+program=$build/tests/programs/p_cuda_wrong_frees
+cd "$work"
+export LD_LIBRARY_PATH=$build/tests/standin
+
+# shellcheck disable=SC2016 # for the inner shell
+seen=$("$work/moved/bin/gpuleak" run -- sh -c 'echo "$LD_PRELOAD"')
+[ "$seen" = "$library" ] || fail "the command preloads '$seen', not $library"
+
+judge() { # STATUS EXPECTED-STATUS WHAT
+	if [ "$1" != "$2" ] || ! grep -q 'cuda_wrong_frees\.c:[0-9]' "$work/err"; then
+		cat "$work/err" >&2
+		fail "$3: status $1, not $2, or no report with lines of the source"
+	fi
+}
+
+status=0
+"$work/moved/bin/gpuleak" run --gate -- "$program" >"$work/out" 2>"$work/err" || status=$?
+judge "$status" 23 'gpuleak run'
+
+# The report with lines comes from the command, which the library must find in turn.
+status=0
+env "LD_LIBRARY_PATH=$work/moved/$libdir:$LD_LIBRARY_PATH" LD_PRELOAD=libgpuleak.so \
+	"$program" >"$work/out" 2>"$work/err" || status=$?
+judge "$status" 0 'LD_PRELOAD=libgpuleak.so'
+echo 'install: as listed, movable, preloads by its plain name'

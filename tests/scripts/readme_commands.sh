@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Runs the commands of README.md as a reader would, in a copy of this tree: each block whose
+# info string is exactly "sh", from the top of the copy, in the order of the page. Blocks
+# marked "sh no-test" are not run. tools/test.sh is left out, since it is what runs this.
+# Each block stops at the first command that fails. The command is in PATH once it is built.
+#
+#   tests/scripts/readme_commands.sh [FILE]
+set -eu
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+page=$(realpath "${1:-$root/README.md}")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+[ -e "$page" ] || { echo "$page: not there" >&2; exit 1; }
+
+# The tree with what is not committed yet, without what git ignores.
+mkdir "$work/tree" "$work/blocks"
+if git -C "$root" rev-parse --git-dir >/dev/null 2>&1; then
+	git -C "$root" ls-files -z -co --exclude-standard |
+		(cd "$root" && while IFS= read -r -d '' file; do
+			[ ! -e "$file" ] || printf '%s\0' "$file"
+		done) | tar -C "$root" --null -T - -cf - | tar -C "$work/tree" -xf -
+else
+	tar -C "$root" --exclude='./build*' -cf - . | tar -C "$work/tree" -xf -
+fi
+
+# A file for each block, its name the number of its first line.
+awk -v dir="$work/blocks" '
+	/^```/ && !inside { inside = 1; run = ($0 == "```sh"); file = sprintf("%s/%05d", dir, NR + 1); next }
+	/^```/ { inside = 0; if (run) close(file); next }
+	inside && run && !/^#/ && !/^(\.\/)?tools\/test\.sh/ { print > file }
+' "$page"
+
+count=0
+for block in "$work"/blocks/*; do
+	[ -e "$block" ] || break
+	number=$((10#$(basename "$block")))
+	printf -- '-- %s:%d\n' "$(basename "$page")" "$number"
+	sed 's/^/$ /' "$block"
+	if ! (cd "$work/tree" && env -u GPULEAK_MUST_RUN PATH="$work/tree/build/tools:$PATH" \
+		bash -e "$block" </dev/null); then
+		echo "readme: the block at line $number failed" >&2
+		exit 1
+	fi
+	count=$((count + 1))
+done
+if [ "$count" = 0 ]; then
+	echo "readme: $page has no block that is marked sh" >&2
+	exit 1
+fi
+echo "readme: $count blocks ran"
