@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: MIT
+"""Every case: the program and the exact report that it must give. FUNCTION@MARKER names a
+line of the program's source by the marker that stands on it."""
+
+import stories
+from harness import Call, Case, Error, Leak
+
+FREE = "cuMemFree_v2"
+ALLOC = "cuMemAlloc_v2"
+
+CUDA = [
+    Case("clean", "clean", stdout="clean\n", allocated=(3, 7096), freed=3, peak=5096),
+    Case("wrong frees", "cuda_wrong_frees",
+         stdout="drop: 0\nagain: 1\ninside: 1\nforeign: 1\ndrop: 0\nzero: 0\n",
+         allocated=(3, 175000), freed=2, peak=175000,
+         leaks=[Leak(ALLOC, 100000, ["allocate@allocate", "main@forgotten"])],
+         errors=[
+             Error("double-free", FREE, ["drop_again@again", "main@second"], 1,
+                   Call(ALLOC, ["allocate@allocate", "main@twice"], 5000),
+                   Call(FREE, ["drop@drop", "main@first"])),
+             Error("interior-free", FREE, ["drop_inside@inside", "main@middle"], 1,
+                   Call(ALLOC, ["allocate@allocate", "main@whole"], 70000)),
+             Error("invalid-free", FREE, ["drop_foreign@foreign", "main@stranger"], 1),
+         ]),
+    Case("stolen block", "cuda_stolen", stdout="same address\nclose mesh: 1\n",
+         allocated=(2, 60001), freed=2, peak=30001,
+         errors=[
+             Error("double-free", FREE, ["close_mesh@close_q", "main@main_close_q"], 1,
+                   Call(ALLOC, ["open_mesh@q", "main@main_q"], 30001),
+                   Call(FREE, ["clean_up@steal", "main@main_steal"]),
+                   (Call(ALLOC, ["open_texture@p", "main@main_p"], 30000),
+                    Call(FREE, ["close_texture@close_p", "main@main_close_p"]))),
+         ]),
+    Case("all calls", "cuda_all_calls", stdout="pitch 1024\npitch 1536\n",
+         allocated=(10, 1001 + 1002 + 3000000 + 3000001 + 2 * 7 * 1024 + 2 * 5 * 1536 + 5003 + 5004),
+         freed=5,
+         peak=1001 + 3000000 + 3000001,
+         leaks=[
+             Leak("cuMemAlloc", 1001, ["linear@v1", "main@linear"]),
+             Leak(ALLOC, 3000000, ["linear@v2", "main@linear"]),
+             Leak("cuMemAllocPitch", 7 * 1024, ["pitched@pitch_v1", "main@pitched"]),
+             Leak("cuMemAllocPitch_v2", 5 * 1536, ["pitched@pitch_v2", "main@pitched"]),
+             Leak("cuMemAllocManaged", 5003, ["managed@managed", "main@main_managed"],
+                  kind="managed"),
+         ]),
+    Case("context destroyed", "context", allocated=(3, 3500), freed=0, peak=3500,
+         with_context=(2, 3000),
+         leaks=[Leak(ALLOC, 500, ["allocate@allocate", "main@primary"])]),
+    Case("context reset", "context", ("reset",), allocated=(2, 3000), freed=0, peak=3000,
+         with_context=(2, 3000)),
+    Case("free after context", "context", ("free",), stdout="late: 1\n",
+         allocated=(3, 3500), freed=0, peak=3500, with_context=(2, 3000),
+         leaks=[Leak(ALLOC, 500, ["allocate@allocate", "main@primary"])],
+         errors=[Error("free-after-context", FREE, ["free_late@late", "main@main_late"], 1,
+                       Call(ALLOC, ["allocate@allocate", "main@gone"], 2000),
+                       Call("cuCtxDestroy_v2", ["main@destroy"]))]),
+]
+
+GROUPING = [
+    Case("a thousand blocks from one line", "grouping", ("many",), allocated=(1000, 500500),
+         freed=0, peak=500500,
+         leaks=[Leak(ALLOC, 500500, ["allocate@allocate", "main@many"], blocks=1000)]),
+    Case("two ways to one allocator", "grouping", ("paths",), allocated=(6, 15000), freed=0,
+         peak=15000,
+         leaks=[Leak(ALLOC, 9000, ["allocate@allocate", "load_weights@weights",
+                                   "main@main_weights"], blocks=3),
+                Leak(ALLOC, 6000, ["allocate@allocate", "load_inputs@inputs",
+                                   "main@main_inputs"], blocks=3)]),
+    Case("recursion within the depth", "grouping", ("20",), allocated=(2, 2000), freed=0,
+         peak=2000,
+         leaks=[Leak(ALLOC, 1000, ["allocate@allocate", "recurse@bottom"]
+                     + ["recurse@recurse"] * 20 + ["main@deep"]),
+                Leak(ALLOC, 1000, ["allocate@allocate", "recurse@bottom"]
+                     + ["recurse@recurse"] * 21 + ["main@deeper"])]),
+    Case("recursion beyond the depth", "grouping", ("100",), allocated=(2, 2000), freed=0,
+         peak=2000,
+         leaks=[Leak(ALLOC, 2000, ["allocate@allocate", "recurse@bottom"]
+                     + ["recurse@recurse"] * 62, blocks=2)]),
+    Case("depth 8", "grouping", ("100",), env={"GPULEAK_STACK_DEPTH": "8"}, allocated=(2, 2000),
+         freed=0, peak=2000,
+         leaks=[Leak(ALLOC, 2000, ["allocate@allocate", "recurse@bottom"]
+                     + ["recurse@recurse"] * 6, blocks=2)]),
+    Case("depth 256", "grouping", ("100",), env={"GPULEAK_STACK_DEPTH": "256"},
+         allocated=(2, 2000), freed=0, peak=2000,
+         leaks=[Leak(ALLOC, 1000, ["allocate@allocate", "recurse@bottom"]
+                     + ["recurse@recurse"] * 100 + ["main@deep"]),
+                Leak(ALLOC, 1000, ["allocate@allocate", "recurse@bottom"]
+                     + ["recurse@recurse"] * 101 + ["main@deeper"])]),
+    Case("depth 0", "grouping", ("paths",), env={"GPULEAK_STACK_DEPTH": "0"},
+         allocated=(6, 15000), freed=0, peak=15000, leaks=[Leak(ALLOC, 15000, [], blocks=6)]),
+    Case("inlined frames", "inlined", allocated=(1, 7680), freed=0, peak=7680,
+         leaks=[Leak(ALLOC, 7680, ["render::Surface::reserve@reserve", "render::resize@resize",
+                                   "render::frame@frame", "main@main"])]),
+]
+
+
+def failing(name, fail, stdout, **more):
+    return Case(name, "failing", env={"STANDIN_FAIL": fail}, stdout=stdout, **more)
+
+
+ALLOCATED = "alloc 0: 0\nalloc 1: 0\nalloc 2: 0\n"
+STILL_THERE = [Leak(ALLOC, 2000, ["allocate@allocate", "main@main"])]
+REFUSED = ["1 frees of live blocks failed in the driver for reasons of its own"]
+FAILING = [
+    failing("a failing allocation", "cuMemAlloc_v2:2=2",
+            "alloc 0: 0\nalloc 1: 2\nalloc 2: 0\nfree 0: 0\nfree 2: 0\n",
+            allocated=(2, 4000), freed=2, peak=4000),
+    failing("no allocation works", "cuMemAlloc_v2:1+=2", "alloc 0: 2\nalloc 1: 2\nalloc 2: 2\n",
+            peak=0),
+] + [
+    failing("a free that fails with %d" % code, "cuMemFree_v2:2=%d" % code,
+            ALLOCATED + "free 0: 0\nfree 1: %d\nfree 2: 0\n" % code, allocated=(3, 6000), freed=2,
+            peak=6000, leaks=STILL_THERE, notes=REFUSED)
+    for code in (1, 2, 999)
+] + [
+    failing("a free that fails with %d" % code, "cuMemFree_v2:2=%d" % code,
+            ALLOCATED + "free 0: 0\nfree 1: %d\nfree 2: 0\n" % code, allocated=(3, 6000), freed=3,
+            peak=6000, late=1)
+    for code in (4, 700)
+] + [
+    failing("a driver that is broken from here on", "cuMemFree_v2:1+=700",
+            ALLOCATED + "free 0: 700\nfree 1: 700\nfree 2: 700\n", allocated=(3, 6000), freed=3,
+            peak=6000, late=3),
+]
+
+AT_END = [
+    # The early handler and the destructor find the driver shut down.
+    Case("freed at the end", "at_end", stdout="started\n", allocated=(6, 10150), freed=4,
+         peak=10150, late=3,
+         leaks=[Leak(ALLOC, 80, ["at_end_start@at_end_lib.c:library", "main@start"]),
+                Leak(ALLOC, 70, ["allocate@allocate", "main@nobody"])]),
+    Case("freed at the end by a plugin too", "at_end", ("{programs}/at_end_plugin.so",),
+         stdout="started\n", allocated=(8, 14240), freed=5, peak=14240, late=4,
+         leaks=[Leak(ALLOC, 90, ["at_end_start@at_end_lib.c:library", "open_plugin@plugin",
+                                 "main@main_plugin"]),
+                Leak(ALLOC, 80, ["at_end_start@at_end_lib.c:library", "main@start"]),
+                Leak(ALLOC, 70, ["allocate@allocate", "main@nobody"])]),
+    Case("global objects", "globals", stdout="~Pool: 0\n~Pool: 0\n~Pool: 0\n~Holder: 4\n",
+         allocated=(7, 15700), freed=4, late=1, peak=15700,
+         leaks=[Leak(ALLOC, 400, ["Pool::Pool@pool", "use_thread@in_thread"]),
+                Leak(ALLOC, 200, ["Pool::Pool@pool", "use_static@in_function", "main@main"]),
+                Leak(ALLOC, 100, ["Pool::Pool@pool"])]),
+]
+
+THREADS = [
+    Case("peak of one thread", "threads", stdout="done\n", allocated=(200, 50000), freed=200,
+         peak=30000),
+    Case("storm of threads", "threads", ("storm",), env={"STANDIN_ARENAS": "1"}, stdout="done\n",
+         allocated=(256032, 256000 * 512 + 3200), freed=256000,
+         leaks=[Leak(ALLOC, 3200, ["storm@storm_lost"], blocks=32)]),
+    Case("storm of threads in arenas of their own", "threads", ("storm",), stdout="done\n",
+         allocated=(256032, 256000 * 512 + 3200), freed=256000,
+         leaks=[Leak(ALLOC, 3200, ["storm@storm_lost"], blocks=32)]),
+    Case("freed by another thread", "threads", ("hand",), stdout="done\n",
+         allocated=(100000, 100000000), freed=100000),
+    stories.ledger_stays_small,
+]
+
+
+def opencl(name, story, **more):
+    return Case("OpenCL: " + name, "cl_leak", (story,), **more)
+
+
+def cl(size, stack, api="clCreateBuffer", kind="cl-buffer"):
+    return Leak(api, size, stack, kind=kind)
+
+
+OPENCL = [
+    opencl("3 of 5 buffers", "five", stdout="3 of 5 lost\n", allocated=(5, 15000), freed=2,
+           peak=15000,
+           leaks=[cl(4000, ["create@create", "five@retained", "main@main"]),
+                  cl(3000, ["create@create", "five@lost", "main@main"]),
+                  cl(1000, ["create@create", "five@forgotten", "main@main"])]),
+    opencl("clean", "clean", allocated=(2, 3000), freed=2, peak=3000),
+    opencl("sub-buffers, released before and after", "sub", freed=4,
+           allocated=(4, 8192 + 16384 + 4096 + 2048)),
+    opencl("sub-buffer lost", "lost-sub", allocated=(2, 12288), freed=1,
+           leaks=[cl(4096, ["cut@cut", "lost_sub_buffer@main_cut", "main@main"],
+                     "clCreateSubBuffer", "cl-sub-buffer")]),
+    opencl("image", "image", allocated=(2, 16384), freed=1, peak=8192,
+           leaks=[cl(8192, ["image@image", "main@main"], "clCreateImage", "cl-image")]),
+    opencl("buffer with properties", "properties", stdout="properties made\n",
+           allocated=(1, 7000), freed=0, peak=7000,
+           leaks=[cl(7000, ["properties@properties", "main@main"],
+                     "clCreateBufferWithProperties")]),
+    opencl("failed calls", "failed", stdout="no bytes: -61\nnothing: -38\n", peak=0),
+    opencl("released once too often", "twice-held", stdout="again: 0\n", allocated=(2, 12288),
+           freed=1,
+           leaks=[cl(4096, ["cut@cut", "twice_held@holder", "main@main"], "clCreateSubBuffer",
+                     "cl-sub-buffer")],
+           errors=[Error("double-free", "clReleaseMemObject",
+                         ["release_again@again", "twice_held@twice", "main@main"], 0,
+                         Call("clCreateBuffer", ["create@create", "twice_held@parent",
+                                                 "main@main"], 8192),
+                         Call("clReleaseMemObject", ["release@release", "twice_held@once",
+                                                     "main@main"]))]),
+    stories.pipe,
+    stories.deadly_release,
+    stories.opencl_child,
+]
+
+FAMILIES = {
+    "cuda": CUDA,
+    "grouping": GROUPING,
+    "failing": FAILING,
+    "at-end": AT_END,
+    "threads": THREADS,
+    "opencl": OPENCL,
+    "ends": stories.ENDS,
+    "processes": stories.PROCESSES,
+    "gate": stories.GATE,
+    "input": stories.INPUT,
+    "unseen": stories.UNSEEN,
+}

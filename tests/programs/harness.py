@@ -1,0 +1,544 @@
+# SPDX-License-Identifier: MIT
+"""Runs a program bare, under the preload, under `gpuleak run` and by `gpuleak report`, and
+compares what was reported with what must be, to the last block. Both sides are written as
+the same sort of text first, so that a failure is a diff that people can read."""
+
+import contextlib
+import dataclasses
+import difflib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import traceback
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+ANY = "any"
+TIMEOUT = 60
+
+# What lies outside main, or is made by the compiler: the same for every program.
+RUNTIME_MODULES = re.compile(r"^(libc\.so\.|libpthread\.so\.|ld-linux|libstdc\+\+\.so|libgcc_s\.so)")
+RUNTIME_FUNCTIONS = re.compile(
+    r"^(_start$|_GLOBAL__sub_I_|__static_initialization_and_destruction|__cxx_global_var_init|std::"
+    r"|void std::)")
+
+
+class Failed(Exception):
+    pass
+
+
+# ---- what is expected ----
+
+@dataclasses.dataclass
+class Leak:
+    api: str
+    bytes: int
+    stack: list
+    blocks: int = 1
+    kind: str = "device"
+    device: int = 0
+
+
+@dataclasses.dataclass
+class Call:
+    """One past call of an error's story."""
+    api: str
+    stack: list
+    bytes: int = None
+
+
+@dataclasses.dataclass
+class Error:
+    type: str
+    api: str
+    stack: list
+    result: int
+    allocated: Call = None
+    freed: Call = None
+    earlier: tuple = None  # (Call that allocated, Call that freed)
+
+
+@dataclasses.dataclass
+class Case:
+    name: str
+    program: str
+    args: tuple = ()
+    env: dict = dataclasses.field(default_factory=dict)
+    status: int = 0
+    stdout: str = None
+    ended: str = "exit"
+    allocated: tuple = (0, 0)  # blocks, bytes
+    freed: int = 0
+    peak: object = ANY
+    with_context: tuple = (0, 0)
+    late: int = 0
+    leaks: list = dataclasses.field(default_factory=list)
+    suppressed: list = dataclasses.field(default_factory=list)
+    errors: list = dataclasses.field(default_factory=list)
+    notes: list = dataclasses.field(default_factory=list)
+    suppressions: str = None
+    incomplete: bool = False
+    in_run_ended: str = None  # where only a parent can tell
+    source: str = None
+
+    @property
+    def clean(self):
+        return not (self.leaks or self.errors or self.incomplete)
+
+    def summary(self):
+        return {
+            "leaked_bytes": sum(leak.bytes for leak in self.leaks),
+            "leaked_blocks": sum(leak.blocks for leak in self.leaks),
+            "suppressed_bytes": sum(leak.bytes for leak in self.suppressed),
+            "suppressed_blocks": sum(leak.blocks for leak in self.suppressed),
+            "errors": len(self.errors),
+            "allocated_bytes": self.allocated[1],
+            "allocated_blocks": self.allocated[0],
+            "freed_blocks": self.freed,
+            "peak_bytes": self.peak,
+            "with_context_blocks": self.with_context[0],
+            "with_context_bytes": self.with_context[1],
+            "late_blocks": self.late,
+        }
+
+
+def source_of(program):
+    for name in (program + ".c", program + ".cpp"):
+        if os.path.exists(os.path.join(HERE, name)):
+            return name
+    raise Failed("no source of " + program)
+
+
+def find_markers():
+    """{(absolute file, line): name} of every marker in the programs' sources."""
+    ret = {}
+    for name in sorted(os.listdir(HERE)):
+        if not name.endswith((".c", ".cpp", ".h")):
+            continue
+        path = os.path.join(HERE, name)
+        with open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                found = re.search(r"/\* @(\w+) \*/", line)
+                if found:
+                    ret[path, number] = found.group(1)
+    return ret
+
+
+MARKERS = find_markers()
+
+
+def line_of(source, marker):
+    path = os.path.join(HERE, source)
+    for (file, line), name in MARKERS.items():
+        if file == path and name == marker:
+            return line
+    raise Failed("%s has no marker @%s" % (source, marker))
+
+
+# ---- the same text from both sides ----
+
+def frame_text(frame, source):
+    """FUNCTION@MARKER in the program's own source, FUNCTION@FILE:MARKER in another of ours."""
+    if set(frame) != {"function", "file", "line", "module", "offset"}:
+        raise Failed("frame with keys %s" % sorted(frame))
+    function = re.sub(r"\(.*\)$", "", frame["function"] or "?")
+    module = os.path.basename(frame["module"] or "?")
+    file = os.path.realpath(frame["file"]) if frame["file"] else ""
+    if os.path.dirname(file) != HERE:
+        if RUNTIME_MODULES.match(module) or RUNTIME_FUNCTIONS.match(frame["function"] or ""):
+            return None
+        return "%s@[%s]" % (function, module)
+    if RUNTIME_FUNCTIONS.match(frame["function"] or ""):
+        return None
+    if not os.path.isabs(frame["file"]) or os.path.normpath(frame["file"]) != frame["file"]:
+        raise Failed("file %s is not a plain absolute path" % frame["file"])
+    place = MARKERS.get((file, frame["line"]), str(frame["line"]))
+    if os.path.basename(file) == source:
+        return "%s@%s" % (function, place)
+    return "%s@%s:%s" % (function, os.path.basename(file), place)
+
+
+def stack_lines(stack, source):
+    if stack and isinstance(stack[0], dict):
+        stack = [text for text in (frame_text(frame, source) for frame in stack) if text]
+    return ["      " + frame for frame in stack]
+
+
+def leak_lines(what, api, kind, device, size, blocks, stack, source):
+    return ["%s: %s, %s, device %s, %s bytes in %s blocks" % (what, api, kind, device, size,
+                                                              blocks)] + stack_lines(stack, source)
+
+
+def call_lines(what, api, size, stack, source):
+    size = "" if size is None else ", %s bytes" % size
+    return ["    %s by %s%s" % (what, api, size)] + stack_lines(stack, source)
+
+
+def error_lines(error, source):
+    ret = ["error: %s, %s, answered %s" % (error["type"], error["api"], error["result"])]
+    ret += stack_lines(error["stack"], source)
+    for what, call in (("allocated", error["allocated"]), ("freed", error["freed"]),
+                       ("earlier allocated", error.get("earlier", {}).get("allocated")),
+                       ("earlier freed", error.get("earlier", {}).get("freed"))):
+        if call:
+            ret += call_lines(what, call["api"], call.get("bytes"), call["stack"], source)
+    if ("earlier" in error) != (error.get("culprit_candidate") == "freed"):
+        ret.append("    culprit_candidate: %s" % error.get("culprit_candidate"))
+    return ret
+
+
+def summary_lines(summary, ignore):
+    return ["summary: %s = %s" % (key, ANY if key in ignore else value)
+            for key, value in summary.items()]
+
+
+def got_lines(process, source, ignore=()):
+    """PROCESS: a report's object on one process."""
+    ret = summary_lines(process["summary"], ignore)
+    sizes = [leak["bytes"] for leak in process["leaks"]]
+    if sizes != sorted(sizes, reverse=True):
+        ret.append("leaks are not ordered by size: %s" % sizes)
+    for what, leaks in (("leak", process["leaks"]), ("suppressed", process["suppressed"])):
+        for lines in sorted(
+                (leak_lines(what, leak["api"], leak["kind"], leak["device"], leak["bytes"],
+                            leak["blocks"], leak["stack"], source) for leak in leaks)):
+            ret += lines
+    for error in process["errors"]:
+        ret += error_lines(error, source)
+    return ret + ["note: " + note for note in process["notes"]]
+
+
+def call_dict(call):
+    return call and {"api": call.api, "bytes": call.bytes, "stack": call.stack}
+
+
+def wanted_lines(case, source):
+    ret = summary_lines(case.summary(), ())
+    for what, leaks in (("leak", case.leaks), ("suppressed", case.suppressed)):
+        for lines in sorted(leak_lines(what, leak.api, leak.kind, leak.device, leak.bytes,
+                                       leak.blocks, leak.stack, source) for leak in leaks):
+            ret += lines
+    for error in case.errors:
+        told = {"type": error.type, "api": error.api, "result": error.result,
+                "stack": error.stack, "allocated": call_dict(error.allocated),
+                "freed": call_dict(error.freed)}
+        if error.earlier:
+            told["earlier"] = {"allocated": call_dict(error.earlier[0]),
+                               "freed": call_dict(error.earlier[1])}
+            told["culprit_candidate"] = "freed"
+        ret += error_lines(told, source)
+    return ret + ["note: " + note for note in case.notes]
+
+
+def compare(what, wanted, got):
+    if wanted == got:
+        return
+    if isinstance(wanted, list):
+        diff = difflib.unified_diff([str(line) for line in wanted], [str(line) for line in got],
+                                    "wanted", "got", lineterm="", n=8)
+        raise Failed(what + ":\n" + "\n".join(diff))
+    raise Failed("%s:\nwanted: %r\ngot:    %r" % (what, wanted, got))
+
+
+# ---- running ----
+
+@dataclasses.dataclass
+class Run:
+    status: int
+    stdout: str
+    stderr: str
+    pid: int
+
+
+class Place:
+    """A temporary directory that is a process's whole world."""
+
+    def __init__(self, options):
+        self.options = options
+        self.path = tempfile.mkdtemp(prefix="gpuleak-programs-")
+        self.runtime = os.path.join(self.path, "runtime")
+        os.mkdir(self.runtime, 0o700)
+
+    def file(self, name):
+        return os.path.join(self.path, name)
+
+    def write(self, name, text):
+        with open(self.file(name), "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.file(name)
+
+    def read(self, name):
+        with open(self.file(name), encoding="utf-8") as file:
+            return file.read()
+
+    def json(self, name):
+        report = json.loads(self.read(name))
+        compare("schema", "gpuleak-report/1", report["schema"])
+        return report
+
+    def program(self, name):
+        return os.path.join(self.options.programs, "p_" + name)
+
+    def module(self, name):
+        return os.path.join(self.options.programs, name + ".so")
+
+    def environment(self, more):
+        ret = {
+            "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+            "HOME": self.path,
+            "LC_ALL": "C",
+            "LD_LIBRARY_PATH": self.options.standin,
+            "XDG_RUNTIME_DIR": self.runtime,
+            "POCL_CACHE_DIR": self.file("pocl"),
+        }
+        for name in ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "POCL_DEVICES"):
+            if name in os.environ:
+                ret[name] = os.environ[name]
+        ret.update(more)
+        return {name: value for name, value in ret.items() if value is not None}
+
+    def start(self, argv, env, **how):
+        how.setdefault("stdin", subprocess.DEVNULL)
+        how.setdefault("stdout", subprocess.PIPE)
+        how.setdefault("stderr", subprocess.PIPE)
+        how.setdefault("cwd", self.path)
+        return subprocess.Popen([str(arg) for arg in argv], env=self.environment(env), **how)
+
+    def run(self, argv, env=None, **how):
+        process = self.start(argv, env or {}, **how)
+        try:
+            out, err = process.communicate(timeout=TIMEOUT)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            raise Failed("%s did not end within %d s" % (" ".join(map(str, argv)),
+                                                         TIMEOUT)) from None
+        return Run(process.returncode, (out or b"").decode(errors="replace"),
+                   (err or b"").decode(errors="replace"), process.pid)
+
+    def preloaded(self, argv, env=None, **how):
+        return self.run(argv, {"LD_PRELOAD": self.options.library, **(env or {})}, **how)
+
+    def command(self, *argv, env=None, **how):
+        return self.run((self.options.command,) + argv, env, **how)
+
+    def left_behind(self):
+        ret = []
+        for directory, _, files in os.walk(self.runtime):
+            ret += [os.path.relpath(os.path.join(directory, name), self.runtime)
+                    for name in files]
+        runs = os.path.join(self.runtime, "gpuleak")
+        if os.path.isdir(runs):
+            ret += [name for name in os.listdir(runs) if name.startswith("run-")]
+        return sorted(ret)
+
+    def nothing_left(self):
+        compare("ledgers left behind", [], self.left_behind())
+
+    def close(self):
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def shell_status(status):
+    return 128 - status if status < 0 else status
+
+
+# ---- one case by every route ----
+
+def check_process(case, process, source):
+    ignore = ("peak_bytes",) if case.peak == ANY else ()
+    compare("report", wanted_lines(case, source), got_lines(process, source, ignore))
+
+
+def check_ended(process, ended, status):
+    compare("how it ended", (ended, status), (process["ended"], process["status"]))
+
+
+def same_as_bare(bare, got, stderr=True):
+    compare("exit status", bare.status, got.status)
+    compare("stdout", bare.stdout, got.stdout)
+    if stderr:
+        compare("stderr", bare.stderr, got.stderr)
+
+
+def without_identity(report):
+    """What must be the same by every route: all but who the process was, the gate, and
+    addresses where the driver's are heap pointers."""
+    ret = {key: value for key, value in report.items() if key != "gate"}
+    ret["process"] = {key: value for key, value in report["process"].items()
+                      if key not in ("pid", "ended", "status", "command")}
+    text = json.dumps(ret, indent=1)
+    return re.sub(r'"(address|block_address)": "0x[0-9a-f]+"', r'"\1": "0x"', text).split("\n")
+
+
+class Routes:
+    def __init__(self, case, options):
+        self.case = case
+        self.options = options
+        self.source = case.source or source_of(case.program)
+        self.reports = {}
+        self.bare_run = None
+
+    def argv(self, place):
+        return [place.program(self.case.program)] + [
+            str(arg).replace("{tmp}", place.path).replace("{programs}", self.options.programs)
+            for arg in self.case.args]
+
+    def env(self, place, more=None):
+        ret = dict(self.case.env, **(more or {}))
+        if self.case.suppressions is not None:
+            ret["GPULEAK_SUPPRESSIONS"] = place.write("suppressions", self.case.suppressions)
+        return ret
+
+    def bare(self, place):
+        env = {name: value for name, value in self.case.env.items()
+               if not name.startswith("GPULEAK_")}
+        self.bare_run = place.run(self.argv(place), env)
+        compare("exit status without gpuleak", self.case.status, self.bare_run.status)
+        if self.case.stdout is not None:
+            compare("stdout without gpuleak", self.case.stdout, self.bare_run.stdout)
+
+    def plain(self, place):
+        run = place.preloaded(self.argv(place), self.env(place, {
+            "GPULEAK_FORMAT": "json", "GPULEAK_REPORT": place.file("report.json")}))
+        same_as_bare(self.bare_run, run)
+        report = place.json("report.json")
+        check_process(self.case, report, self.source)
+        check_ended(report["process"], self.case.ended, max(self.case.status, 0))
+        compare("pid", run.pid, report["process"]["pid"])
+        compare("command", self.argv(place), report["process"]["command"])
+        place.nothing_left()
+        self.reports["plain"] = report
+
+    def run(self, place):
+        run = place.command("run", "--format", "json", "--report", place.file("report.json"),
+                            "--gate", "--", *self.argv(place), env=self.env(place))
+        own = shell_status(self.case.status)
+        compare("exit status of the gate", own or (0 if self.case.clean else 23), run.status)
+        compare("stdout", self.bare_run.stdout, run.stdout)
+        gate = [line for line in run.stderr.split("\n") if line.startswith("gpuleak: gate ")]
+        compare("stderr without the verdict", self.bare_run.stderr,
+                "".join(line + "\n" for line in run.stderr.split("\n")[:-1] if line not in gate))
+        compare("verdict", True, len(gate) > 0 and all(
+            line.startswith("gpuleak: gate passed" if self.case.clean else "gpuleak: gate failed")
+            for line in gate))
+        report = place.json("report.json")
+        check_process(self.case, report, self.source)
+        check_ended(report["process"], self.case.in_run_ended or self.case.ended,
+                    abs(self.case.status))
+        compare("gate in JSON", 0 if self.case.clean else 23, report["gate"]["status"])
+        place.nothing_left()
+        self.reports["run"] = report
+
+    def kept(self, place):
+        run = place.preloaded(self.argv(place), self.env(place, {
+            "GPULEAK_REPORT": "none", "GPULEAK_LEDGER": place.file("kept-%p")}))
+        same_as_bare(self.bare_run, run)
+        options = ["--suppressions", place.file("suppressions")] \
+            if self.case.suppressions is not None else []
+        told = place.command("report", "--format", "json", *options,
+                             place.file("kept-%d" % run.pid))
+        compare("report's status and stderr", (0, ""), (told.status, told.stderr))
+        report = json.loads(told.stdout)
+        check_process(self.case, report, self.source)
+        check_ended(report["process"], self.case.ended, max(self.case.status, 0))
+        checked = place.command("check", *options, place.file("kept-%d" % run.pid))
+        compare("status of check", 0 if self.case.clean else 23, checked.status)
+        self.reports["kept"] = report
+
+    def text(self, place):
+        run = place.preloaded(self.argv(place), self.env(place))
+        same_as_bare(self.bare_run, run, stderr=False)
+        lines = run.stderr[len(self.bare_run.stderr):].split("\n")[:-1]
+        if not lines or not run.stderr.startswith(self.bare_run.stderr):
+            raise Failed("no report on stderr:\n" + run.stderr)
+        compare("first words", "gpuleak: ", lines[0][:9])
+        if self.case.clean and not self.case.notes and self.case.suppressions is None:
+            compare("lines of a clean report", 1, len(lines))
+        if self.case.leaks:
+            self.first_line(lines[0])
+        place.nothing_left()
+
+    def first_line(self, line):
+        largest = max(leak.bytes for leak in self.case.leaks)
+        for leak in self.case.leaks:
+            if leak.bytes != largest:
+                continue
+            if not leak.stack:
+                wanted = "no stack was recorded"
+            else:
+                function, _, place = leak.stack[0].partition("@")
+                source, _, marker = place.rpartition(":")
+                source = source or self.source
+                wanted = (function, "/%s:%d)" % (source, line_of(source, marker)))
+            if all(part in line for part in ([wanted] if isinstance(wanted, str) else wanted)):
+                return
+        raise Failed("the first line does not name the largest leak's place:\n" + line)
+
+    def same(self, place):
+        del place
+        if len(self.reports) < 3:
+            raise Failed("one of the routes above failed")
+        for report in self.reports.values():
+            if self.case.peak == ANY:
+                del report["summary"]["peak_bytes"]
+        for route in ("run", "kept"):
+            compare("report by %s against plain preload" % route,
+                    without_identity(self.reports["plain"]),
+                    without_identity(self.reports[route]))
+
+
+class Tap:
+    def __init__(self):
+        self.count = self.failed = 0
+
+    def line(self, name, error=None, skip=None):
+        self.count += 1
+        self.failed += error is not None
+        tail = " # SKIP " + skip if skip else ""
+        print("%s %d - %s%s" % ("ok" if error is None else "not ok", self.count, name, tail))
+        for text in (error or "").split("\n") if error else ():
+            print("#   " + text)
+        sys.stdout.flush()
+
+    def step(self, name, function, *args):
+        try:
+            function(*args)
+        except Failed as failure:
+            self.line(name, str(failure))
+        except Exception:  # a report of another shape than expected must not end the run
+            self.line(name, traceback.format_exc())
+        else:
+            self.line(name)
+
+
+@contextlib.contextmanager
+def a_place(options):
+    place = Place(options)
+    try:
+        yield place
+    finally:
+        place.close()
+
+
+def run_case(tap, case, options):
+    routes = Routes(case, options)
+
+    def in_place(function):
+        with a_place(options) as place:
+            function(place)
+
+    for route in ("bare", "plain", "run", "kept", "text", "same"):
+        tap.step("%s: %s" % (case.name, route), in_place, getattr(routes, route))
+
+
+def run_function(tap, function, options):
+    def in_place():
+        with a_place(options) as place:
+            function(place)
+
+    tap.step(function.__doc__.split("\n")[0].rstrip("."), in_place)

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Runs one family of cases (or all) and speaks TAP. What is missing on this machine is
+skipped, unless GPULEAK_MUST_RUN is set: then it fails."""
+
+import argparse
+import os
+import sys
+
+sys.dont_write_bytecode = True
+
+import cases
+import harness
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("family", nargs="?", choices=["all"] + sorted(cases.FAMILIES),
+                        default="all")
+    parser.add_argument("--library", required=True)
+    parser.add_argument("--command", required=True)
+    parser.add_argument("--standin", required=True, help="directory of the stand-in driver")
+    parser.add_argument("--programs", required=True, help="directory of the built programs")
+    parser.add_argument("--only", help="only cases with this in their name")
+    options = parser.parse_args()
+    for name in ("library", "command", "standin", "programs"):
+        setattr(options, name, os.path.realpath(getattr(options, name)))
+    return options
+
+
+def missing(item, options):
+    """Why ITEM can't be run here, or None."""
+    needs = getattr(item, "needs", None) or getattr(item, "program", None)
+    if needs and not os.path.exists(os.path.join(options.programs, "p_" + needs)):
+        return "p_%s was not built here" % needs
+    if needs == "cl_leak":
+        with harness.a_place(options) as place:
+            run = place.run([place.program(needs)])
+        if run.status:
+            return "no OpenCL device: " + run.stdout.strip()
+    probe = getattr(item, "probe", None)
+    return probe() if probe else None
+
+
+def run_item(tap, item, options):
+    name = item.name if isinstance(item, harness.Case) else item.__doc__.split("\n")[0]
+    if options.only and options.only not in name:
+        return
+    reason = missing(item, options)
+    if reason and os.environ.get("GPULEAK_MUST_RUN"):
+        tap.line(name, "must run here, but " + reason)
+    elif reason:
+        tap.line(name, skip=reason)
+    elif isinstance(item, harness.Case):
+        harness.run_case(tap, item, options)
+    else:
+        harness.run_function(tap, item, options)
+
+
+def main():
+    options = parse()
+    tap = harness.Tap()
+    for family in sorted(cases.FAMILIES) if options.family == "all" else [options.family]:
+        for item in cases.FAMILIES[family]:
+            run_item(tap, item, options)
+    print("1..%d" % tap.count)
+    return 1 if tap.failed else 0
+
+
+sys.exit(main())
