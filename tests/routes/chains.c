@@ -5,6 +5,9 @@
  * chain it was made; at the end the program prints, for each size, how many blocks there
  * are and the functions that their stack must name. A tracer that remembers stacks must
  * attribute every block to its own chain. Built -O0, -O2, and with frame pointers.
+ *
+ * chains FRAME|all ROUNDS    blocks that are lost
+ * chains frees               each block is freed twice, by other chains: prints the three
  */
 #include <alloca.h>
 #include <pthread.h>
@@ -31,6 +34,7 @@ struct plan {
 	int chain;    /* which chain_N */
 	int depth;    /* recurse() this many times */
 	int top;      /* which outermost function, 0..TOPS-1 */
+	CUdeviceptr address; /* allocated here; freed here if it is not 0 */
 };
 enum { FRAMES = 8, DEPTHS = 4, TOPS = 6 };
 
@@ -47,9 +51,10 @@ static size_t size_of(const struct plan *p)
 
 static NOINLINE void innermost(void)
 {
-	CUdeviceptr address;
-
-	must(cuMemAlloc_v2(&address, size_of(&now)), "alloc");
+	if (now.address)
+		cuMemFree_v2(now.address);
+	else
+		must(cuMemAlloc_v2(&now.address, size_of(&now)), "alloc");
 	END_OF_FRAME;
 }
 
@@ -229,11 +234,17 @@ static void (*const chains[CHAINS])(void) = {
 /* ---- switching between them ---- */
 
 static __thread uint64_t seed;
+static int only_frame = -1;
 
 static unsigned int pick(unsigned int below)
 {
 	seed = seed * 6364136223846793005u + 1442695040888963407u;
 	return (unsigned int)(seed >> 33) % below;
+}
+
+static int pick_frame(void)
+{
+	return only_frame < 0 ? (int)pick(FRAMES) : only_frame;
 }
 
 static NOINLINE void dispatch(void)
@@ -252,6 +263,7 @@ static NOINLINE void one(int top, int frame)
 {
 	now.top = top;
 	now.frame = frame;
+	now.address = 0;
 	if (pick(4)) {
 		now.chain = (int)pick(CHAINS);
 		now.depth = (int)pick(DEPTHS);
@@ -266,7 +278,7 @@ static NOINLINE void one(int top, int frame)
 static NOINLINE void top_main(int rounds)
 {
 	for (int i = 0; i < rounds; i++)
-		one(0, (int)pick(FRAMES));
+		one(0, pick_frame());
 }
 
 /* Frame after frame of one sort: neighbours differ in the chain alone. */
@@ -274,18 +286,19 @@ static NOINLINE void top_sorted(int rounds)
 {
 	for (int frame = 0; frame < FRAMES; frame++)
 		for (int i = 0; i < rounds / FRAMES; i++)
-			one(1, frame);
+			one(1, only_frame < 0 ? frame : only_frame);
 }
 
 /* Two chains in turn, twice each: the shortest way to a wrong memory. */
 static NOINLINE void top_turns(int rounds)
 {
-	for (int frame = 0; frame < FRAMES; frame++)
-		for (int i = 0; i < rounds / FRAMES; i++) {
-			now = (struct plan){ frame, (i >> 2 & 7) * 4 + (i >> 1 & 1) * 2, 0, 2 };
-			counts[2][frame][now.chain][0]++;
-			dispatch();
-		}
+	for (int i = 0; i < rounds; i++) {
+		int frame = only_frame < 0 ? i * FRAMES / rounds : only_frame;
+
+		now = (struct plan){ frame, (i >> 2 & 7) * 4 + (i >> 1 & 1) * 2, 0, 2, 0 };
+		counts[2][frame][now.chain][0]++;
+		dispatch();
+	}
 }
 
 enum { COROUTINES = 6, STACK = 256 * 1024 };
@@ -295,7 +308,7 @@ static int coroutine_rounds;
 static NOINLINE void top_coroutine(void)
 {
 	for (;;) {
-		one(3, (int)pick(FRAMES));
+		one(3, pick_frame());
 		swapcontext(&coroutines[coroutine_rounds % COROUTINES], &resumer);
 	}
 }
@@ -336,7 +349,7 @@ static NOINLINE void *top_thread(void *number)
 	seed = (uint64_t)(uintptr_t)number;
 	must(cuCtxSetCurrent(context), "set");
 	for (int i = 0; i < 20; i++)
-		one(4, (int)pick(FRAMES));
+		one(4, pick_frame());
 	return NULL;
 }
 
@@ -357,7 +370,7 @@ static NOINLINE void *top_together(void *number)
 	seed = (uint64_t)(uintptr_t)number;
 	must(cuCtxSetCurrent(context), "set");
 	for (int i = 0; i < 1000; i++)
-		one(5, (int)pick(FRAMES));
+		one(5, pick_frame());
 	return NULL;
 }
 
@@ -371,30 +384,74 @@ static void run_together(void)
 		pthread_join(threads[i], NULL);
 }
 
+static void print_chain(const struct plan *p)
+{
+	static const char *const tops[TOPS + 1] = {
+		"top_main",   "top_sorted",   "top_turns", "top_coroutine",
+		"top_thread", "top_together", "top_frees",
+	};
+
+	printf(" innermost");
+	for (int i = 0; i <= p->depth; i++)
+		printf("<recurse");
+	printf("<%s<chain_%d<%s", frame_names[p->frame], p->chain, tops[p->top]);
+}
+
 static void tell(void)
 {
-	static const char *const tops[TOPS] = { "top_main",      "top_sorted", "top_turns",
-						"top_coroutine", "top_thread", "top_together" };
-
 	for (int t = 0; t < TOPS; t++)
 		for (int f = 0; f < FRAMES; f++)
 			for (int c = 0; c < CHAINS; c++)
 				for (int d = 0; d < DEPTHS; d++) {
-					struct plan p = { f, c, d, t };
+					struct plan p = { f, c, d, t, 0 };
 
 					if (!counts[t][f][c][d])
 						continue;
-					printf("%zu %u innermost", size_of(&p), counts[t][f][c][d]);
-					for (int i = 0; i <= d; i++)
-						printf("<recurse");
-					printf("<%s<chain_%d<%s\n", frame_names[f], c, tops[t]);
+					printf("%zu %u", size_of(&p), counts[t][f][c][d]);
+					print_chain(&p);
+					printf("\n");
 				}
+}
+
+/* All are allocated, then all freed, then all freed once more. */
+enum { FREES = 1500 };
+static struct plan frees[3][FREES];
+
+static NOINLINE void top_frees(int step)
+{
+	for (int i = 0; i < FREES; i++) {
+		now = (struct plan){ i % FRAMES, (int)pick(CHAINS), (int)pick(DEPTHS), TOPS, 0 };
+		now.address = step ? frees[0][i].address : 0;
+		dispatch();
+		frees[step][i] = now;
+	}
+}
+
+static void tell_frees(void)
+{
+	for (int i = 0; i < FREES; i++) {
+		printf("0x%llx", frees[0][i].address);
+		for (int step = 0; step < 3; step++)
+			print_chain(&frees[step][i]);
+		printf("\n");
+	}
+}
+
+static void lose(int rounds)
+{
+	top_main(rounds);
+	top_sorted(rounds);
+	top_turns(rounds);
+	run_coroutines(rounds / 2);
+	run_threads(rounds / 100);
+	run_together();
+	tell();
 }
 
 int main(int argc, char **argv)
 {
 	static const struct driver driver = LINKED_DRIVER;
-	int rounds = argc > 1 ? atoi(argv[1]) : 8000;
+	const char *what = argc > 1 ? argv[1] : "all";
 	struct sigaction action;
 
 	memset(&action, 0, sizeof(action));
@@ -405,12 +462,15 @@ int main(int argc, char **argv)
 	must(cuDevicePrimaryCtxRetain(&context, 0), "retain");
 	measure_frame();
 	seed = 1;
-	top_main(rounds);
-	top_sorted(rounds);
-	top_turns(rounds);
-	run_coroutines(rounds / 2);
-	run_threads(rounds / 100);
-	run_together();
-	tell();
+	for (int i = 0; i < FRAMES; i++)
+		if (strcmp(frame_names[i] + (i == FRAMES - 1 ? 8 : 0), what) == 0)
+			only_frame = i;
+	if (strcmp(what, "frees") == 0) {
+		for (int step = 0; step < 3; step++)
+			top_frees(step);
+		tell_frees();
+	} else {
+		lose(argc > 2 ? atoi(argv[2]) : 8000);
+	}
 	return 0;
 }

@@ -19,7 +19,9 @@ static void pending(void *handle)
 	errno = 4321;
 }
 
-static void told(const char *after)
+static int of_dlerror;
+
+static void told(const char *after, CUresult r)
 {
 	int saved = errno;
 	const char *message = dlerror();
@@ -27,12 +29,14 @@ static void told(const char *after)
 
 	message = message ? strrchr(message, ':') : NULL;
 	sigprocmask(SIG_SETMASK, NULL, &mask);
-	printf("%s: errno %d, dlerror %s, USR1 blocked %d, TERM blocked %d\n", after, saved,
-	       message ? message : "none", sigismember(&mask, SIGUSR1),
-	       sigismember(&mask, SIGTERM));
+	if (of_dlerror)
+		printf("%s: dlerror %s\n", after, message ? message : "none");
+	else
+		printf("%s: %d, errno %d, USR1 blocked %d, TERM blocked %d\n", after, r, saved,
+		       sigismember(&mask, SIGUSR1), sigismember(&mask, SIGTERM));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	void *handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *libc;
 	CUresult (*init)(unsigned int), (*retain)(CUcontext *, int), (*set)(CUcontext);
@@ -44,6 +48,12 @@ int main(void)
 	void *found;
 
 	need(handle, "libcuda.so.1");
+	if (argc > 1 && strcmp(argv[1], "scope") == 0) {
+		printf("global: %d\n", dlsym(RTLD_DEFAULT, "cuMemAlloc_v2") != NULL);
+		printf("program: %d\n", dlsym(dlopen(NULL, RTLD_NOW), "cuMemAlloc_v2") != NULL);
+		return 0;
+	}
+	of_dlerror = argc > 1 && strcmp(argv[1], "dlerror") == 0;
 	libc = dlopen("libc.so.6", RTLD_NOW);
 	*(void **)&init = dlsym(handle, "cuInit");
 	*(void **)&retain = dlsym(handle, "cuDevicePrimaryCtxRetain");
@@ -56,8 +66,7 @@ int main(void)
 	sigprocmask(SIG_SETMASK, &mask, NULL);
 #define STEP(what, call) \
 	pending(libc);   \
-	call;            \
-	told(what)
+	told(what, call)
 	STEP("init", init(0));
 	STEP("retain", retain(&context, 0));
 	STEP("set", set(context));
@@ -68,7 +77,5 @@ int main(void)
 	STEP("free", release(address));
 	STEP("free again", release(address));
 	STEP("foreign free", release(0x1234));
-	printf("global: %d\n", dlsym(RTLD_DEFAULT, "cuMemAlloc_v2") != NULL);
-	printf("dlopen(NULL): %d\n", dlsym(dlopen(NULL, RTLD_NOW), "cuMemAlloc_v2") != NULL);
 	return 0;
 }

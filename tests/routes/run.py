@@ -404,11 +404,14 @@ def absent(place):
     return not_clean(bare) + differences(bare, traced) + silent(traced)
 
 
-@case("lookups", "dlerror, errno, signal mask and global scope around calls")
-def quiet_state(place):
-    command = [program("routes-quiet-state")]
-    bare, traced = run(place, command), run(place, command, preload=[ours()])
-    return not_clean(bare) + differences(bare, traced)
+for what, name in (("state", "results, errno and signal mask around calls"),
+                   ("dlerror", "a dlerror() message that is pending while calls are made"),
+                   ("scope", "a driver opened RTLD_LOCAL is in nobody's global scope")):
+    def quiet(place, what=what):
+        command = [program("routes-quiet-state"), what]
+        bare, traced = run(place, command), run(place, command, preload=[ours()])
+        return not_clean(bare) + differences(bare, traced)
+    cases.append(("lookups", name, quiet))
 
 
 for order in ("first", "second"):
@@ -759,37 +762,64 @@ def setuid(place):
 NAMED = re.compile(r"innermost|recurse|frame_(?!by)|chain_|top_|on_usr1")
 
 
-def chains(built):
+def named(stack):
+    return "<".join(name for name in functions(stack) if NAMED.match(name))
+
+
+def chains(built, frame, least):
+    """Each chain has exactly the blocks that it made."""
     def check(place):
-        traced = run(place, [program(built)], preload=[ours()])
-        bare = run(place, [program(built)])
+        command = [program(built), frame, "8000" if frame == "all" else "3000"]
+        bare, traced = run(place, command), run(place, command, preload=[ours()])
         problems = not_clean(bare) + differences(bare, traced)
         wanted, got = {}, {}
         for line in bare.out.decode().splitlines():
             size, blocks, names = line.split()
             wanted[names] = (int(blocks), int(blocks) * int(size))
         for leak in (traced.report or {}).get("leaks", []):
-            names = "<".join(f for f in functions(leak["stack"]) if f and NAMED.match(f))
+            names = named(leak["stack"])
             blocks, size = got.get(names, (0, 0))
             got[names] = (blocks + leak["blocks"], size + leak["bytes"])
-        if sum(blocks for blocks, _ in wanted.values()) < 30000:
+        if sum(blocks for blocks, _ in wanted.values()) < least:
             problems.append("too few blocks")
         wrong = sorted(n for n in set(wanted) | set(got) if wanted.get(n) != got.get(n))
         if wrong:
-            kinds = {}
-            for names in wrong:
-                kind = re.sub(r"chain_\d+", "chain_N", re.sub(r"(recurse<)+", "recurse*<", names))
-                kinds[kind] = kinds.get(kind, 0) + 1
-            problems.append(f"{len(wrong)} of {len(wanted)} chains have blocks of others: "
-                            f"{wrong[0]} has (blocks, bytes) {got.get(wrong[0])}, not "
+            problems.append(f"{len(wrong)} of {len(wanted)} chains have other blocks than they "
+                            f"made: {wrong[0]} has (blocks, bytes) {got.get(wrong[0])}, not "
                             f"{wanted.get(wrong[0])}")
-            problems += [f"  {count} x {kind}" for kind, count in sorted(kinds.items())]
         return problems
     return check
 
 
+def chains_of_frees(built):
+    """The three stacks of a double free are those of its own three calls."""
+    def check(place):
+        command = [program(built), "frees"]
+        bare, traced = run(place, command), run(place, command, preload=[ours()])
+        problems = not_clean(bare) + differences(bare, traced)
+        wanted = dict(line.split(maxsplit=1) for line in bare.out.decode().splitlines())
+        errors = (traced.report or {}).get("errors", [])
+        if len(errors) != 1500 or len(wanted) != 1500:
+            problems.append(f"{len(errors)} errors of {len(wanted)}")
+        wrong = []
+        for error in errors:
+            got = " ".join(named(stack) for stack in (
+                error["allocated"]["stack"], error["freed"]["stack"], error["stack"]))
+            if wanted.get(error["address"]) != got:
+                wrong.append(f"{got}, not {wanted.get(error['address'])}")
+        return problems + ([f"{len(wrong)} of 1500 wrong: {wrong[0]}"] if wrong else [])
+    return check
+
+
 for build in ("O0", "O2", "fp"):
-    cases.append(("stacks", f"33,600 blocks by 5,000 chains, {build}", chains(f"routes-chains-{build}")))
+    for frame in ("frame_plain", "frame_alloca", "frame_levelled", "frame_vla", "frame_aligned",
+                  "frame_rbx", "frame_longjmp", "frame_signal"):
+        cases.append(("stacks", f"{frame}, {build}",
+                      chains(f"routes-chains-{build}", frame, 14000)))
+    cases.append(("stacks", f"all sorts of frames mixed, {build}",
+                  chains(f"routes-chains-{build}", "all", 30000)))
+    cases.append(("stacks", f"the three stacks of a double free, {build}",
+                  chains_of_frees(f"routes-chains-{build}")))
 
 
 # ---- TAP ----
