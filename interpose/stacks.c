@@ -14,6 +14,7 @@
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>
 
+#include "frames.h"
 #include "lookup.h"
 #include "recorder.h"
 #include "resolve.h"
@@ -259,10 +260,12 @@ static uint32_t intern(struct recorder *recorder, struct stripe *stripe,
 /* ---- remembered stacks ----
  *
  * Programs allocate in loops: the same wrapper is called from the same frame again and
- * again. Unwinding is a function of the caller's registers and of the words it reads from
- * the stack (return addresses, saved frame pointers); if all of those are what they were,
- * so is its result. Checking them innermost first also makes it safe: as long as all words
- * so far agree, the next one lies where unwinding itself would read.
+ * again. Where every frame is plain (frames.h), unwinding is a function of stack and frame
+ * pointer and of the words it reads from the stack: return addresses and saved frame
+ * pointers. If all of those are what they were, so is its result. Checking them innermost
+ * first also makes it safe: as long as all words so far agree, the next one lies where
+ * unwinding itself would read. Other frames spoil this: what looks like their return
+ * address may be left over from an earlier call.
  */
 
 static struct memory *memory_of(struct stripe *stripe, const struct caller *caller)
@@ -333,7 +336,8 @@ static bool learn_words(struct memory *memory, const struct capture *capture)
 		if (frame == 0 && resolve_is_ours((void *)pc))
 			continue;
 		if (pc != (unw_word_t)(uintptr_t)capture->first[frame] ||
-		    unwind.is_signal_frame(&cursor) > 0)
+		    unwind.is_signal_frame(&cursor) > 0 ||
+		    !frame_is_plain((const char *)capture->first[frame] - 1))
 			return false;
 		if (!note_register(memory, &cursor, UNW_REG_IP, &last_ip) ||
 		    !note_register(memory, &cursor, UNW_X86_64_RBP, &last_fp))
