@@ -200,8 +200,8 @@ static void not_recorded(struct recorder *recorder, uint64_t bytes)
 	ledger_trouble(recorder->header, LEDGER_TROUBLE_UNRECORDED_BYTES, bytes);
 }
 
-static void fill(struct recorder *recorder, struct ledger_block *block, const struct ledger_row *row,
-		 const struct ledger_block *facts)
+static void fill(struct recorder *recorder, struct ledger_block *block,
+		 const struct ledger_row *row, const struct ledger_block *facts)
 {
 	uint32_t state = block->state;
 

@@ -43,7 +43,7 @@ struct blocks {
 enum outcome {
 	OUTCOME_DONE,
 	OUTCOME_INVALID, /* it does not know such a block */
-	OUTCOME_LATE,    /* it is shut down, or the context is gone or broken: memory went with it */
+	OUTCOME_LATE,    /* it is shut down, or the context is broken: memory went with it */
 	OUTCOME_REFUSED, /* any other failure: the block is still there */
 };
 

@@ -89,6 +89,13 @@ void config_read(void)
 	}
 }
 
+static const char *default_of(int id)
+{
+	const char *text = option_rows[id].default_text;
+
+	return text[0] ? text : "unset";
+}
+
 void config_warn(void)
 {
 	for (unsigned int i = 0; i < warning_count; i++) {
@@ -99,9 +106,8 @@ void config_warn(void)
 			    ": no such option, ignored; `gpuleak run --help` lists them\n", NULL);
 		else
 			say("gpuleak: " PREFIX, warnings[i].name, ": bad value, expected ",
-			    option_expects(id), "; the default is used: ",
-			    option_rows[id].default_text[0] ? option_rows[id].default_text : "unset",
-			    "\n", NULL);
+			    option_expects(id), "; the default is used: ", default_of(id), "\n",
+			    NULL);
 	}
 	warning_count = 0;
 }

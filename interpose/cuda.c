@@ -47,7 +47,8 @@ enum outcome cuda_outcome(CUresult r)
 
 static void current_context(uint64_t *ret_context, int *ret_device)
 {
-	CUresult (*get)(CUcontext *) = (CUresult (*)(CUcontext *))resolve_used(USED_cuCtxGetCurrent);
+	CUresult (*get)(CUcontext *) =
+		(CUresult(*)(CUcontext *))resolve_used(USED_cuCtxGetCurrent);
 	CUresult (*device_of)(CUdevice *);
 	struct thread *self = &thread_self;
 	uint32_t epoch = atomic_load_explicit(&context_epoch, memory_order_acquire);

@@ -29,7 +29,8 @@
 
 #define CALL(returns, parameters, arguments) ((returns(*) parameters)route.real)arguments
 
-/* Each verb: the driver's call with what is recorded around it. `hook`, `site` and `route` are set. */
+/* Each verb: the driver's call with what is recorded around it. `hook`, `site` and
+ * `route` are set. */
 #define VERB_ALLOC(returns, parameters, arguments, made, key, size)                         \
 	returns r;                                                                          \
 	record_call();                                                                      \

@@ -53,7 +53,8 @@ bool lookup_is_driver_name(enum api api, const char *path)
 	case API_CUDA:
 		return strncmp(base, "libcuda.so", 10) == 0 || strncmp(base, "libcuda-", 8) == 0;
 	case API_OPENCL: /* wheels bring loaders named libOpenCL-cf4d6695.so.1.0.0 */
-		return strncmp(base, "libOpenCL.so", 12) == 0 || strncmp(base, "libOpenCL-", 10) == 0;
+		return strncmp(base, "libOpenCL.so", 12) == 0 ||
+		       strncmp(base, "libOpenCL-", 10) == 0;
 	case API_COUNT:
 		break;
 	}
@@ -116,7 +117,8 @@ static struct answer in_handle(void *handle, const char *name, const void *calle
 		return (struct answer){ NULL, 1 };
 	if (resolve_is_ours(found) && !resolve_driver_is_loaded(hook->api))
 		return not_there(name);
-	if (resolve_is_ours(found) || !lookup_in_driver(hook->api, found) || asked_by_driver(caller))
+	if (resolve_is_ours(found) || !lookup_in_driver(hook->api, found) ||
+	    asked_by_driver(caller))
 		return (struct answer){ found, 1 };
 	atomic_compare_exchange_strong(&hook->driver, &none, found);
 	return (struct answer){ hook->wrapper, 1 };

@@ -195,7 +195,8 @@ static int create_in_place(struct recorder *recorder, const struct ledger_header
 			continue;
 		at = strlen(path);
 		path[at++] = '/';
-		place_name(header->pid, header->start_ticks, path + at, sizeof(recorder->place) - at);
+		place_name(header->pid, header->start_ticks, path + at,
+			   sizeof(recorder->place) - at);
 		r = create_at(recorder, path, header);
 		if (r == 0)
 			return 0;

@@ -139,5 +139,6 @@ extern const char _end[] __attribute__((visibility("hidden")));
 
 bool resolve_is_ours(const void *address)
 {
-	return (uintptr_t)address >= (uintptr_t)__ehdr_start && (uintptr_t)address < (uintptr_t)_end;
+	return (uintptr_t)address >= (uintptr_t)__ehdr_start &&
+	       (uintptr_t)address < (uintptr_t)_end;
 }

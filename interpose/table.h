@@ -15,7 +15,8 @@
 #define uthash_malloc(bytes) arena_take(arena, bytes)
 #define uthash_free(memory, bytes) arena_give(arena, memory, bytes)
 #define uthash_bzero(memory, bytes) __builtin_memset(memory, 0, bytes)
-#define HASH_FUNCTION(key, length, hash) ((hash) = (unsigned int)(table_mix(*(const uint64_t *)(key)) >> 32))
+#define HASH_FUNCTION(key, length, hash) \
+	((hash) = (unsigned int)(table_mix(*(const uint64_t *)(key)) >> 32))
 #define HASH_KEYCMP(a, b, length) (*(const uint64_t *)(a) != *(const uint64_t *)(b))
 #include <uthash.h>
 

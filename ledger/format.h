@@ -53,10 +53,12 @@ enum ledger_ended {
 	X(UNRECORDED_ERRORS, "errors were counted but not itemized: the error table is full") \
 	X(NO_UNWINDER, "libunwind.so.8 could not be loaded: no stacks")                     \
 	X(REENTERED, "calls arrived inside gpuleak itself (signal handler) and were not recorded") \
-	X(STALE_BLOCKS, "blocks ended by a call that gpuleak did not see: their address was handed out again") \
+	X(STALE_BLOCKS, "blocks ended by a call that gpuleak did not see: "                 \
+			"their address was handed out again")                               \
 	X(UNKNOWN_FREES, "frees succeeded on memory whose allocation gpuleak did not see")  \
 	X(REFUSED_FREES, "frees of live blocks failed in the driver for reasons of its own") \
-	X(UNKNOWN_VARIANTS, "driver functions of a version that gpuleak does not know were handed out: calls of them are not seen") \
+	X(UNKNOWN_VARIANTS, "driver functions of a version that gpuleak does not know "     \
+			    "were handed out: calls of them are not seen")                  \
 	X(MEMORY_ONLY, "the ledger file could not be created: recorded in memory only")
 
 enum ledger_trouble {
@@ -78,9 +80,9 @@ struct ledger_header {
 	uint32_t stack_depth; /* GPULEAK_STACK_DEPTH in force */
 	int32_t pid;
 	int32_t ppid;
-	uint64_t start_ticks;   /* field 22 of /proc/PID/stat: with pid it names the process for good */
+	uint64_t start_ticks;   /* field 22 of /proc/PID/stat: tells pid from a later one */
 	uint64_t start_real_ns; /* CLOCK_REALTIME of the first GPU call */
-	uint64_t start_mono_ns; /* CLOCK_MONOTONIC of the same moment: what times below count from */
+	uint64_t start_mono_ns; /* CLOCK_MONOTONIC then: what times below count from */
 	uint32_t host;          /* refs to strings */
 	uint32_t exe;           /* absolute path of the program */
 	uint32_t cwd;
@@ -121,7 +123,7 @@ struct ledger_chunk {
 enum ledger_block_state {
 	LEDGER_BLOCK_UNUSED = 0,
 	LEDGER_BLOCK_LIVE = 1,
-	LEDGER_BLOCK_FREEING = 2, /* the driver is at it: counts as live if the process ended here */
+	LEDGER_BLOCK_FREEING = 2, /* the driver is at it: live if the process ended here */
 };
 #define LEDGER_BLOCK_STATE(word) ((word) & 0xffu)
 /* A reader copies the block and takes the copy only if `state` did not change meanwhile:
@@ -135,7 +137,7 @@ struct ledger_block {
 	uint64_t time_ns;    /* since start_mono_ns, resolution of the coarse clock (1-4 ms) */
 	uint32_t references; /* reference count of a handle; 1 for plain memory */
 	uint32_t thread;     /* kernel thread id of the allocating thread, 0 = not recorded */
-	uint64_t parent;     /* address of the block that this one is part of (sub-buffer), 0 = none */
+	uint64_t parent;     /* address of the block that a sub-buffer is part of, 0 = none */
 	uint64_t reserved;
 };
 
@@ -151,7 +153,7 @@ struct ledger_row {
 	uint64_t bytes;
 	uint64_t with_context;       /* blocks that ended with their context */
 	uint64_t with_context_bytes;
-	uint64_t late;               /* blocks freed after the driver had shut down or their context had died of an error */
+	uint64_t late;               /* freed after the driver shut down or the context died */
 	uint64_t unseen;             /* blocks that ended by a call gpuleak did not see */
 };
 

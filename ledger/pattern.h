@@ -17,6 +17,7 @@ struct pattern_values {
 
 /* Writes the expansion of PATTERN, NUL-terminated, to RET of SIZE bytes.
  * 0, -ENAMETOOLONG, or -EINVAL for an unknown % sequence. */
-int pattern_expand(const char *pattern, const struct pattern_values *values, char *ret, size_t size);
+int pattern_expand(const char *pattern, const struct pattern_values *values, char *ret,
+		   size_t size);
 
 #endif

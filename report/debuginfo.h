@@ -20,7 +20,7 @@ struct debuginfo_frame {
 	int line;
 };
 
-#define DEBUGINFO_FRAMES_MAX 64 /* deeper inlining is cut at its outer end, never seen in practice */
+#define DEBUGINFO_FRAMES_MAX 64 /* deeper inlining is cut at its outer end */
 
 /* 0 and *RET for DWARF, which must live longer; or -ENOMEM. */
 int debuginfo_create(Dwarf *dwarf, struct debuginfo **ret);

@@ -22,7 +22,8 @@
 static const struct flags_command command = {
 	.name = "report",
 	.synopsis = "[options] LEDGER|DIRECTORY|PID...",
-	.prose = "Reports on what the ledgers say: files, all ledgers of a directory, what process\n"
+	.prose = "Reports on what the ledgers say: files, all ledgers of a directory, what "
+		 "process\n"
 		 "PID has recorded so far or has left behind, or - for standard input.\n",
 	.options = OPTIONS,
 	.extras = FLAGS_AT_EXIT,

@@ -69,7 +69,8 @@ int main(int argc, char **argv)
 	CUdeviceptr p;
 	void *context;
 
-	if (cuInit(0) || cuCtxCreate_v2(&context, 0, 0) || cuMemAlloc_v2(&p, 512) || cuMemFree_v2(p))
+	if (cuInit(0) || cuCtxCreate_v2(&context, 0, 0) || cuMemAlloc_v2(&p, 512) ||
+	    cuMemFree_v2(p))
 		return 1;
 	before = resident_kib();
 	for (long i = 0; i < count; i++)
