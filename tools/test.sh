@@ -79,7 +79,7 @@ tests() { # STAGE BUILD MESON-TEST-OPTIONS...
 
 gcc_tests() {
 	stage 'gcc: all tests'
-	if CC=gcc CXX=g++ build gcc -Dwerror=true && ninja -C "$base/gcc"; then
+	if CC=gcc CXX=g++ build gcc -Dwerror=true && ninja -k0 -C "$base/gcc"; then
 		tests gcc gcc --no-rebuild
 	else
 		echo '0 1 0 gcc: the build' >>"$results"
@@ -88,7 +88,7 @@ gcc_tests() {
 
 clang_tests() {
 	stage 'clang: unit, programs, routes'
-	if CC=clang CXX=clang++ build clang -Dwerror=true && ninja -C "$base/clang"; then
+	if CC=clang CXX=clang++ build clang -Dwerror=true && ninja -k0 -C "$base/clang"; then
 		tests clang clang --no-rebuild --suite unit --suite fuzz --suite programs --suite routes
 	else
 		echo '0 1 0 clang: the build' >>"$results"
