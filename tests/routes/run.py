@@ -367,6 +367,107 @@ def failing(place):
     return problems
 
 
+MISUSE = {  # type, function that erred, that allocated, that freed before
+    ("double-free", "free_again", "make_for_double", "free_first"),
+    ("interior-free", "free_inside", "make_for_interior", None),
+    ("invalid-free", "free_foreign", None, None),
+    ("double-free", "free_q", "make_q", "free_p_again"),
+}
+for how in ("linked", "handle"):
+    def misuse(place, how=how):
+        command = [program("routes-misuse"), how]
+        bare, traced = run(place, command), run(place, command, preload=[ours()])
+        problems = not_clean(bare) + differences(bare, traced)
+        if b"same address: 1" not in bare.out:
+            problems.append("the driver gave another address")
+        problems += judge(traced.report, (4, 1000 + (3 << 20) + 2 * 2000), [],
+                          errors=[error[0] for error in MISUSE])
+        got = set()
+        for error in (traced.report or {}).get("errors", []):
+            def maker(what, error=error):
+                return functions(error[what]["stack"])[0] if error.get(what) else None
+            got.add((error["type"], functions(error["stack"])[0], maker("allocated"),
+                     maker("freed")))
+        if got != MISUSE:
+            problems.append(f"errors {sorted(got, key=str)}")
+        return problems
+    cases.append(("routes", f"wrong frees, and a stolen block, {how}", misuse))
+
+
+@case("routes", "32 threads, addresses reused at once: nothing wrong, nothing lost")
+def race(place):
+    command, env = [program("routes-race")], {"STANDIN_ARENAS": "1"}
+    bare, traced = run(place, command, env=env), run(place, command, preload=[ours()], env=env)
+    problems = not_clean(bare) + differences(bare, traced)
+    problems += judge(traced.report, (128000, 128000 * 512), [])
+    if traced.report and traced.report["notes"]:
+        problems.append(f"notes {traced.report['notes']}")
+    return problems
+
+
+# ---- 29 and 30: ends and children ----
+
+def reports_of(place):
+    return [json.loads(path.read_text()) for path in sorted(place.work.glob("report.*"))]
+
+
+def ending(how, wanted, ended=None, reports=1):
+    """The report of each process that made calls, and only of these."""
+    def check(place):
+        command = [program("routes-ends"), how]
+        bare = run(place, command)
+        traced = run(place, command, preload=[ours()],
+                     env={"GPULEAK_REPORT": str(place.work / "report.%p")})
+        problems = differences(bare, traced)
+        if bare.status != wanted:
+            problems.append(f"status {bare.status} without the preload")
+        got = reports_of(place)
+        if len(got) != reports:
+            problems.append(f"{len(got)} reports, not {reports}")
+        for report in got:
+            if how == "fork under fire":
+                blocks = report["summary"]["allocated_blocks"]
+                problems += judge(report, (blocks, (blocks - 2) * 512 + LEAK + PAIR),
+                                  [("cuMemAlloc_v2", "device", 1, LEAK, "leak_here")])
+            else:
+                problems += judge(report, (2, LEAK + PAIR),
+                                  [("cuMemAlloc_v2", "device", 1, LEAK, "leak_here")])
+            if ended and report["process"]["ended"] != ended:
+                problems.append(f"ended {report['process']['ended']}")
+            if ended in ("exit", "_exit") and report["process"]["status"] != wanted:
+                problems.append(f"status {report['process']['status']}")
+        return problems
+    cases.append(("ends", how, check))
+
+
+for how in ("return", "exit", "quick_exit", "exec fails"):
+    ending(how, 3, "exit")
+for how in ("_exit", "_Exit"):
+    ending(how, 3, "_exit")
+for how in ("execv", "execve", "execlp"):
+    ending(how, 0, "exec")
+ending("pthread_exit", 0, "exit")
+for how in ("fork, child exits", "fork, child _exits", "vfork and exec", "vfork and _exit",
+            "posix_spawn", "system", "fork under fire"):
+    ending(how, 3, "exit")
+ending("fork before", 3, reports=2)
+
+for how in ("abort", "SIGTERM", "SIGSEGV", "SIGKILL"):
+    def killed(place, how=how):
+        ledger = place.root / "ledger"
+        command = [program("routes-ends"), how]
+        bare = run(place, command)
+        traced = run(place, command, preload=[ours()], env={"GPULEAK_LEDGER": str(ledger)})
+        done = subprocess.run([options.command, "report", "--format", "json", str(ledger)],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        if bare.status >= 0 or not done.stdout:
+            return [f"status {bare.status}, report {done.returncode} {done.stderr[:300]!r}"]
+        return differences(bare, traced) + judge(
+            json.loads(done.stdout), (2, LEAK + PAIR),
+            [("cuMemAlloc_v2", "device", 1, LEAK, "leak_here")])
+    cases.append(("ends", f"{how}, by the ledger that is left", killed))
+
+
 # ---- 2: transparency of lookups ----
 
 def same_lookups(built, what, must_have):
