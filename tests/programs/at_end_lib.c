@@ -12,7 +12,7 @@ void at_end_start(void)
 {
 	CUdeviceptr lost;
 
-	must(cuMemAlloc_v2(&held, 4000), "library");
+	must(cuMemAlloc_v2(&held, 4000), "library"); /* @held */
 	must(cuMemAlloc_v2(&lost, LOST_BYTES), "library"); /* @library */
 }
 

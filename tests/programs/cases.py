@@ -135,6 +135,13 @@ AT_END = [
                                  "main@main_plugin"]),
                 Leak(ALLOC, 80, ["at_end_start@at_end_lib.c:library", "main@start"]),
                 Leak(ALLOC, 70, ["allocate@allocate", "main@nobody"])]),
+    Case("freed by a handler of quick_exit", "at_end", ("quick",), stdout="started\n",
+         allocated=(6, 10150), freed=1, peak=10150,
+         leaks=[Leak(ALLOC, 4000, ["at_end_start@at_end_lib.c:held", "main@start"]),
+                Leak(ALLOC, 3000, ["allocate@allocate", "main@third"]),
+                Leak(ALLOC, 1000, ["allocate@allocate", "main@first"]),
+                Leak(ALLOC, 80, ["at_end_start@at_end_lib.c:library", "main@start"]),
+                Leak(ALLOC, 70, ["allocate@allocate", "main@nobody"])]),
     Case("global objects", "globals", stdout="~Pool: 0\n~Pool: 0\n~Pool: 0\n~Holder: 4\n",
          allocated=(7, 15700), freed=4, late=1, peak=15700,
          leaks=[Leak(ALLOC, 400, ["Pool::Pool@pool", "use_thread@in_thread"]),
@@ -153,7 +160,10 @@ THREADS = [
          leaks=[Leak(ALLOC, 3200, ["storm@storm_lost"], blocks=32)]),
     Case("freed by another thread", "threads", ("hand",), stdout="done\n",
          allocated=(100000, 100000000), freed=100000),
-    stories.ledger_stays_small,
+    Case("threads that come and go", "threads", ("go",), stdout="done\n",
+         allocated=(2000, 256000), freed=1999,
+         leaks=[Leak(ALLOC, 128, ["passing@passing"])]),
+    stories.ledger_stays_small, stories.fork_in_storm, stories.leave_in_storm,
 ]
 
 

@@ -44,6 +44,11 @@ static void *exit_from_thread(void *status)
 	exit((int)(size_t)status);
 }
 
+static void exit_again(void)
+{
+	_exit(8);
+}
+
 static void *outlive_main(void *unused)
 {
 	usleep(100000);
@@ -93,6 +98,10 @@ static void end(const char *how)
 	if (strcmp(how, "pthread_exit") == 0) {
 		pthread_create(&thread, NULL, outlive_main, NULL);
 		pthread_exit(NULL);
+	}
+	if (strcmp(how, "atexit") == 0) {
+		atexit(exit_again);
+		exit(1);
 	}
 	if (strcmp(how, "wait") == 0)
 		wait_forever();

@@ -65,6 +65,26 @@ static void working_child(void)
 	wait_for(child);
 }
 
+/* As a daemon starts: once it is ready the program is over for its caller, and the child
+ * goes on. */
+static void leave_child(void)
+{
+	int ready[2];
+	char byte;
+
+	if (pipe(ready) < 0)
+		exit(1);
+	if (fork())
+		_exit(read(ready[0], &byte, 1) != 1);
+	setsid();
+	begin();
+	if (write(ready[1], "x", 1) != 1)
+		exit(1);
+	usleep(200000);
+	child_work(); /* @daemon */
+	exit(0);
+}
+
 static void start(const char *how, char **argv)
 {
 	pid_t child = 0;
@@ -89,6 +109,8 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IONBF, 0);
 	if (strcmp(how, "before") == 0)
 		working_child(); /* @before */
+	if (strcmp(how, "daemon") == 0)
+		leave_child(); /* @main_daemon */
 	begin();
 	leak(111); /* @parent */
 	if (strcmp(how, "idle") == 0)

@@ -131,6 +131,12 @@ int main(int argc, char **argv)
 		begin();
 		leak(100); /* @closed */
 		return 3;
+	} else if (strcmp(what, "elsewhere") == 0) {
+		begin();
+		leak(100); /* @elsewhere */
+		if (chdir("/"))
+			perror("/");
+		clearenv();
 	} else if (argc > 2) {
 		close_all(argv[2]); /* @main_files */
 	}

@@ -9,10 +9,9 @@ import re
 import resource
 import signal
 import subprocess
-import time
 
-from harness import (Call, Case, Error, Failed, Leak, Routes, check_ended, check_process, compare,
-                     got_lines, line_of, wanted_lines)
+from harness import (Call, Case, Error, Failed, Leak, check_ended, check_process, compare,
+                     line_of)
 
 ALLOC = "cuMemAlloc_v2"
 
@@ -128,6 +127,31 @@ def ledger_stays_small(place):
         raise Failed("100,000 pairs made a ledger of %d bytes" % size)
 
 
+def fork_in_storm(place):
+    """forks while other threads allocate: every child ends, every pair is counted"""
+    run = place.preloaded([place.program("threads"), "fork"], reporting(place))
+    compare("status and stdout", (0, "200 children ended\ndone\n"), (run.status, run.stdout))
+    pairs = int(run.stderr.split()[0])
+    check_process(Case("", "", allocated=(pairs, 256 * pairs), freed=pairs),
+                  place.json("report.json"), "threads.c")
+    place.nothing_left()
+
+
+def leave_in_storm(place):
+    """main returns while other threads allocate: no harm, no error, numbers that add up"""
+    for turn in range(20):
+        run = place.preloaded([place.program("threads"), "leave"], reporting(place))
+        compare("status, stdout, stderr", (0, "done\n", ""), (run.status, run.stdout, run.stderr))
+        report = place.json("report.json")
+        summary = report["summary"]
+        compare("errors", [], report["errors"])
+        compare("allocated in turn %d" % turn, summary["allocated_blocks"],
+                summary["freed_blocks"] + summary["leaked_blocks"])
+        compare("no more leaks than threads", True, summary["leaked_blocks"] <= 8)
+        compare("notes", [], report["notes"])
+        place.nothing_left()
+
+
 # ---- ends ----
 
 def no_core():
@@ -147,7 +171,7 @@ ENDS_CASE = dict(
 GOOD_ENDS = {
     "return": ("exit", 0), "exit": ("exit", 0), "exit3": ("exit", 3), "_exit": ("_exit", 0),
     "_Exit4": ("_exit", 4), "quick_exit": ("exit", 0), "quick_exit6": ("exit", 6),
-    "handler": ("_exit", 5), "thread": ("exit", 9), "pthread_exit": ("exit", 0),
+    "handler": ("_exit", 5), "thread": ("exit", 9), "pthread_exit": ("exit", 0), "atexit": ("_exit", 8),
 }
 BAD_ENDS = {
     "abort": signal.SIGABRT, "SEGV": signal.SIGSEGV, "TERM": signal.SIGTERM,
@@ -357,7 +381,7 @@ BEFORE = Case("", "exec", allocated=(1, 1234), peak=1234,
 
 def exec_plain(place):
     """exec: the report comes before, the new program has its own"""
-    run = place.preloaded([place.program("exec"), place.program("clean")],
+    run = place.preloaded([place.program("exec"), "execv", place.program("clean")],
                           reporting(place, GPULEAK_REPORT=place.file("%e.json")))
     compare("status, stdout, stderr", (0, "before\nclean\n", ""),
             (run.status, run.stdout, run.stderr))
@@ -372,7 +396,7 @@ def exec_plain(place):
 def exec_run(place):
     """exec under run: both images in one report, each named"""
     run = place.command("run", "--format", "json", "--report", place.file("report.json"), "--gate",
-                        "--", place.program("exec"), place.program("clean"))
+                        "--", place.program("exec"), "execv", place.program("clean"))
     compare("status and stdout", (23, "before\nclean\n"), (run.status, run.stdout))
     first, second = place.json("report.json")["processes"]
     check_process(BEFORE, first, "exec.c")
@@ -383,15 +407,36 @@ def exec_run(place):
     compare("names", ["p_exec", "p_clean"],
             [os.path.basename(each["process"]["exe"]) for each in (first, second)])
     place.nothing_left()
-    text = place.command("run", "--", place.program("exec"), place.program("clean")).stderr
+    text = place.command("run", "--", place.program("exec"), "execv", place.program("clean")).stderr
     for name in ("p_exec (pid ", "p_clean (pid "):
         if name not in text:
             raise Failed("%s is not named in\n%s" % (name, text))
 
 
+def exec_family(place):
+    """every call of the exec family ends the recording, and the new program is recorded"""
+    for how in ("execv", "execve", "execvp", "execvpe", "execl", "execlp", "execle", "fexecve"):
+        run = place.preloaded([place.program("exec"), how, place.program("clean")],
+                              reporting(place, GPULEAK_REPORT=place.file("%e-" + how)))
+        compare(how, (0, "before\nclean\n", ""), (run.status, run.stdout, run.stderr))
+        check_process(BEFORE, place.json("p_exec-" + how), "exec.c")
+        check_ended(place.json("p_exec-" + how)["process"], "exec", 0)
+        check_process(CLEAN, place.json("p_clean-" + how), "clean.c")
+        place.nothing_left()
+
+
+def daemon(place):
+    """run waits for a child that outlives the program, and reports on it"""
+    report = run_fork(place, "daemon")
+    check_process(fork_case([Leak(ALLOC, 222, ["leak@leak", "child_work@child",
+                                               "leave_child@daemon", "main@main_daemon"])]),
+                  report, "fork.c")
+    check_ended(report["process"], "exit", 0)
+
+
 BOTH = [Leak(ALLOC, 1234, ["leak@leak", "main@before"]),
         Leak(ALLOC, 99, ["leak@leak", "main@after"])]
-EXEC_FAILS = Case("exec that fails", "exec", ("/nonexistent/program",), status=2,
+EXEC_FAILS = Case("exec that fails", "exec", ("execv", "/nonexistent/program"), status=2,
                   stdout="before\n", allocated=(2, 1333), peak=1333, leaks=BOTH)
 
 
@@ -399,7 +444,7 @@ def exec_not_a_program(place):
     """exec of a file that is executable and no program: the process is recorded to its end"""
     path = place.write("broken", "\0\1\2 no program\n")
     os.chmod(path, 0o700)
-    argv = [place.program("exec"), path]
+    argv = [place.program("exec"), "execv", path]
     compare("bare status", 2, place.run(argv).status)
     run = place.preloaded(argv, reporting(place))
     compare("status and stdout", (2, "before\n"), (run.status, run.stdout))
@@ -434,7 +479,7 @@ PROCESSES = [
                 alone("failing", "child: 3\n")),
     forked_early, started("fork"), started("vfork"), started("spawn"),
     start_fails("vfork", "child: 127\n"), start_fails("fork", "child: 127\n"),
-    exec_plain, exec_run, EXEC_FAILS, exec_not_a_program,
+    exec_plain, exec_run, exec_family, daemon, EXEC_FAILS, exec_not_a_program,
     plugins("plugins closed again", "ab", [plugin_leak(1111, "decode", "plugin_a.c"),
                                            plugin_leak(2222, "encode", "plugin_b.c")]),
     plugins("plugins closed again, other order", "ba",
@@ -641,10 +686,6 @@ def unharmed(place, env, program="many", stdout="held 30000\n", **how):
     return run
 
 
-MANY = Case("", "many", allocated=(30000, 1920000), freed=29999, peak=1920000,
-            leaks=[Leak(ALLOC, 64, ["take@take"] + ["take@%d"] * 8 + ["main@%d"])])
-
-
 def numbers(report):
     return {key: report["summary"][key] for key in
             ("leaked_bytes", "leaked_blocks", "errors", "allocated_bytes", "allocated_blocks",
@@ -666,31 +707,29 @@ def no_such_folder(place):
     absent(place, "missing")
 
 
-def as_nobody():
-    os.setgroups([])
-    os.setgid(65534)
-    os.setuid(65534)
+def locked(folder):
+    """Makes FOLDER one that can't be written to; the error it gives."""
+    if os.geteuid() != 0:
+        os.chmod(folder, 0o555)
+        return "Permission denied"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "ro,size=64k", "gpuleak-test", folder],
+                   check=True)  # no mode stops root
+    return "Read-only file system"
 
 
 def read_only_folder(place):
     """a ledger in a folder that can't be written: recorded in memory, exactly, and said"""
     folder = place.file("locked")
     os.mkdir(folder)
-    os.chmod(folder, 0o555)
-    how = {}
-    if os.geteuid() == 0:  # whom no mode stops
-        os.chmod(place.path, 0o755)
-        os.mkdir(place.file("out"))
-        os.chmod(place.file("out"), 0o777)
-        how["preexec_fn"] = as_nobody
-    else:
-        os.mkdir(place.file("out"))
-    report_path = place.file("out/report.json")
-    run = unharmed(place, {"GPULEAK_FORMAT": "json", "GPULEAK_REPORT": report_path,
-                           "GPULEAK_LEDGER": folder + "/ledger"}, **how)
-    one_line(run.stderr, folder + "/ledger", "Permission denied")
-    compare("numbers", MANY_NUMBERS, numbers(place.json("out/report.json")))
-    compare("folder", [], os.listdir(folder))
+    error = locked(folder)
+    try:
+        run = unharmed(place, reporting(place, GPULEAK_LEDGER=folder + "/ledger"))
+        one_line(run.stderr, folder + "/ledger", error)
+        compare("numbers", MANY_NUMBERS, numbers(place.json("report.json")))
+        compare("folder", [], os.listdir(folder))
+    finally:
+        if os.geteuid() == 0:
+            subprocess.run(["umount", folder], check=True)
 
 
 def limited(size):
@@ -740,11 +779,21 @@ def file_size_limit(place):
 
 
 def file_size_limit_run(place):
-    """run under RLIMIT_FSIZE: unharmed, said, and the gate fails"""
-    run = place.command("run", "--format", "json", "--max-leaked-bytes", "1GiB", "--",
-                        place.program("many"), preexec_fn=limited(512 * 1024))
-    compare("status and stdout", (23, "held 30000\n"), (run.status, run.stdout))
-    says_what_is_missing(json.JSONDecoder().raw_decode(run.stderr[run.stderr.index("{"):])[0])
+    """run under RLIMIT_FSIZE: unharmed, said, and the gate fails, even if nothing is recorded"""
+    def limited_run(size):
+        run = place.command("run", "--format", "json", "--report", place.file("report.json"),
+                            "--max-leaked-bytes", "1GiB", "--", place.program("many"),
+                            preexec_fn=limited(size))
+        compare("status and stdout", (23, "held 30000\n"), (run.status, run.stdout))
+        return run
+
+    limited_run(1536 * 1024)
+    says_what_is_missing(place.json("report.json"))
+    os.unlink(place.file("report.json"))
+    run = limited_run(8192)
+    one_line(run.stderr, "gate failed", "File too large")
+    absent(place, "report.json")
+    place.nothing_left()
 
 
 def mounted(place, size):
@@ -786,7 +835,12 @@ def full_disk_from_the_start(place):
         subprocess.run(["umount", folder], check=True)
 
 
+def can_lock():
+    return can_mount() if os.geteuid() == 0 else None
+
+
 full_disk.probe = full_disk_from_the_start.probe = can_mount
+read_only_folder.probe = can_lock
 
 
 def report_unwritable(place):
@@ -852,6 +906,18 @@ def closed_descriptors(place):
             report, "quiet.c")
 
 
+def elsewhere(place):
+    """an application that goes to another directory and clears its environment"""
+    run = place.preloaded([place.program("quiet"), "elsewhere"], reporting(
+        place, GPULEAK_REPORT="here.json", GPULEAK_LEDGER="kept"))
+    compare("status, stdout, stderr", (0, "", ""), (run.status, run.stdout, run.stderr))
+    case = Case("", "", allocated=(1, 100), peak=100,
+                leaks=[Leak(ALLOC, 100, ["leak@leak", "main@elsewhere"])])
+    check_process(case, place.json("here.json"), "quiet.c")
+    told = place.command("report", "--format", "json", "kept")
+    check_process(case, json.loads(told.stdout), "quiet.c")
+
+
 def closed_streams(place):
     """an application with closed standard streams ends as it would, and is reported to a file"""
     argv = [place.program("quiet"), "closed"]
@@ -870,7 +936,7 @@ def closed_streams(place):
 
 
 UNSEEN = [
-    no_children, closed_descriptors, closed_streams,
+    no_children, closed_descriptors, closed_streams, elsewhere,
     Case("errno and signal mask", "quiet", ("state",),
          stdout="errno kept 2002 times, mask kept\n", allocated=(1000, 100000), freed=1000,
          peak=100, errors=[Error("invalid-free", "cuMemFree_v2",
