@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lets contexts take their blocks with them: by destroying one, by resetting the primary
- * one, and by freeing a block after its context has gone.
+ * Lets contexts take their blocks with them: by destroying one, by resetting or letting go
+ * of the primary one, at exit too, and by freeing a block after its context has gone. Works
+ * with two devices at a time.
  */
 #include <string.h>
 
@@ -20,6 +21,30 @@ static void free_late(CUdeviceptr address)
 	printf("late: %d\n", cuMemFree_v2(address)); /* @late */
 }
 
+static void let_go(void)
+{
+	must(cuDevicePrimaryCtxRelease_v2(0), "release");
+	must(cuDevicePrimaryCtxRelease_v2(0), "release");
+}
+
+/* What the CUDA runtime does at exit is no decision of the program's. */
+static void let_go_at_exit(void)
+{
+	cuDevicePrimaryCtxRelease_v2(0);
+	cuDevicePrimaryCtxRelease_v2(0);
+}
+
+static void two_devices(CUcontext first)
+{
+	CUcontext second;
+
+	must(cuDevicePrimaryCtxRetain(&second, 1), "retain");
+	for (int i = 0; i < 3; i++) {
+		must(cuCtxSetCurrent(i % 2 ? first : second), "set current");
+		allocate(1000); /* @turns */
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -28,6 +53,20 @@ int main(int argc, char **argv)
 
 	begin();
 	must(cuDevicePrimaryCtxRetain(&primary, 0), "retain");
+	if (strcmp(what, "release") == 0) {
+		allocate(1000);
+		let_go();
+		return 0;
+	}
+	if (strcmp(what, "at_exit") == 0) {
+		allocate(1000); /* @held */
+		atexit(let_go_at_exit);
+		return 0;
+	}
+	if (strcmp(what, "devices") == 0) {
+		two_devices(primary); /* @devices */
+		return 0;
+	}
 	if (strcmp(what, "reset") == 0) {
 		allocate(1000);
 		allocate(2000);

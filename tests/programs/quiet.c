@@ -131,6 +131,12 @@ int main(int argc, char **argv)
 		begin();
 		leak(100); /* @closed */
 		return 3;
+	} else if (strcmp(what, "unprivileged") == 0) {
+		begin();
+		leak(100); /* @privileged */
+		if (setgid(65534) < 0 || setuid(65534) < 0)
+			perror("setuid");
+		leak(10); /* @unprivileged */
 	} else if (strcmp(what, "elsewhere") == 0) {
 		begin();
 		leak(100); /* @elsewhere */

@@ -39,7 +39,7 @@ def missing(item, options):
         if run.status:
             return "no OpenCL device: " + run.stdout.strip()
     probe = getattr(item, "probe", None)
-    return probe() if probe else None
+    return probe(options) if probe else None
 
 
 def run_item(tap, item, options):

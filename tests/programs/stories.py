@@ -804,7 +804,8 @@ def mounted(place, size):
     return folder
 
 
-def can_mount():
+def can_mount(options):
+    del options
     if os.geteuid() != 0:
         return "only root may mount"
     made = subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "-o", "size=64k", "probe",
@@ -835,8 +836,8 @@ def full_disk_from_the_start(place):
         subprocess.run(["umount", folder], check=True)
 
 
-def can_lock():
-    return can_mount() if os.geteuid() == 0 else None
+def can_lock(options):
+    return can_mount(options) if os.geteuid() == 0 else None
 
 
 full_disk.probe = full_disk_from_the_start.probe = can_mount
@@ -906,6 +907,38 @@ def closed_descriptors(place):
             report, "quiet.c")
 
 
+def unprivileged(place):
+    """an application that gives up root is reported in full"""
+    os.chmod(place.path, 0o711)
+    run = place.preloaded([place.program("quiet"), "unprivileged"], {"GPULEAK_FORMAT": "json"})
+    compare("status and stdout", (0, ""), (run.status, run.stdout))
+    if not run.stderr.startswith("{"):
+        raise Failed("no report in JSON:\n" + run.stderr)
+    check_process(Case("", "", allocated=(2, 110), peak=110, leaks=[
+        Leak(ALLOC, 100, ["leak@leak", "main@privileged"]),
+        Leak(ALLOC, 10, ["leak@leak", "main@unprivileged"])]), json.loads(run.stderr), "quiet.c")
+
+
+def as_nobody():
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+
+
+def can_drop(options):
+    """Only root can, and nobody must be able to read the build and the sources."""
+    if os.geteuid() != 0:
+        return "only root can give up root"
+    for argv in ([options.command, "--version"], ["/bin/sh", "-c", ": < " + __file__]):
+        if subprocess.run(argv, preexec_fn=as_nobody, capture_output=True,
+                          check=False).returncode != 0:
+            return "others can't read this build"
+    return None
+
+
+unprivileged.probe = can_drop
+
+
 def elsewhere(place):
     """an application that goes to another directory and clears its environment"""
     run = place.preloaded([place.program("quiet"), "elsewhere"], reporting(
@@ -936,7 +969,7 @@ def closed_streams(place):
 
 
 UNSEEN = [
-    no_children, closed_descriptors, closed_streams, elsewhere,
+    no_children, closed_descriptors, closed_streams, elsewhere, unprivileged,
     Case("errno and signal mask", "quiet", ("state",),
          stdout="errno kept 2002 times, mask kept\n", allocated=(1000, 100000), freed=1000,
          peak=100, errors=[Error("invalid-free", "cuMemFree_v2",
