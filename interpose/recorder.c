@@ -19,6 +19,7 @@
 #include "config.h"
 #include "pattern.h"
 #include "place.h"
+#include "unwinder.h"
 
 __thread struct thread thread_self;
 
@@ -292,7 +293,7 @@ static struct recorder *get_or_make(void)
 		return recorder;
 	/* Before the lock: this asks the loader, whose lock a constructor that makes its
 	 * first GPU call in another thread would hold while it waits for ours. */
-	no_unwinder = stacks_load_unwinder() < 0;
+	no_unwinder = unwinder_load() < 0;
 	lock_take(&page->making);
 	recorder = recorder_now();
 	if (!recorder && !page->impossible)

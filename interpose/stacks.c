@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Captures and interns stacks. Owns the unwinder's handle; must not be entered with any
- * of our locks held (unwinding a new frame asks the loader), the calling thread's own
+ * Captures and interns stacks. Must not be entered with any of our locks held (unwinding a new frame asks the loader), the calling thread's own
  * stripe excepted while interning.
  */
 #include "stacks.h"
@@ -11,14 +10,12 @@
 #include <link.h>
 #include <string.h>
 
-#define UNW_LOCAL_ONLY
-#include <libunwind.h>
-
 #include "frames.h"
 #include "lookup.h"
 #include "recorder.h"
 #include "resolve.h"
 #include "table.h"
+#include "unwinder.h"
 
 struct stack_entry {
 	uint64_t hash;
@@ -26,108 +23,49 @@ struct stack_entry {
 	UT_hash_handle hh;
 };
 
-struct unwinder {
-	int (*backtrace)(void **pcs, int size);
-	void (*flush_cache)(unw_addr_space_t space, unw_word_t low, unw_word_t high);
-	unw_addr_space_t *local_addr_space;
-	int (*getcontext)(unw_tdep_context_t *context);
-	int (*init_local)(unw_cursor_t *cursor, unw_context_t *context);
-	int (*step)(unw_cursor_t *cursor);
-	int (*get_reg)(unw_cursor_t *cursor, int reg, unw_word_t *value);
-	int (*get_save_loc)(unw_cursor_t *cursor, int reg, unw_save_loc_t *loc);
-	int (*is_signal_frame)(unw_cursor_t *cursor);
-	bool can_walk; /* all but the first three were found */
-};
-static struct unwinder unwind; /* written once, before `unwind_ready` */
-static int unwind_ready;
-static struct lock unwind_lock;
-
-#if defined(__x86_64__)
-#define UNWIND_NAME(prefix, name) prefix "x86_64" name
-#else
-#define UNWIND_NAME(prefix, name) prefix "aarch64" name
-#endif
-
-static int find_unwinder(struct unwinder *ret)
-{
-	void *library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
-
-	if (!library)
-		return -ENOENT;
-#define FIND(member, name) (*(void **)&ret->member = lookup_real(library, name))
-	ret->can_walk = FIND(getcontext, UNWIND_NAME("_U", "_getcontext")) &&
-			FIND(init_local, UNWIND_NAME("_UL", "_init_local")) &&
-			FIND(step, UNWIND_NAME("_UL", "_step")) &&
-			FIND(get_reg, UNWIND_NAME("_UL", "_get_reg")) &&
-			FIND(get_save_loc, UNWIND_NAME("_UL", "_get_save_loc")) &&
-			FIND(is_signal_frame, UNWIND_NAME("_UL", "_is_signal_frame"));
-	FIND(flush_cache, UNWIND_NAME("_U", "_flush_cache"));
-	FIND(local_addr_space, UNWIND_NAME("_UL", "_local_addr_space"));
-	FIND(backtrace, "unw_backtrace");
-#undef FIND
-	dlerror(); /* some may be missing: not the application's business */
-	return ret->backtrace ? 0 : -ENOENT;
-}
-
-/* Two threads may both look for it; the lock is not held over the loader. */
-int stacks_load_unwinder(void)
-{
-	struct unwinder found = { 0 };
-
-	if (__atomic_load_n(&unwind_ready, __ATOMIC_ACQUIRE))
-		return 0;
-	if (find_unwinder(&found) < 0)
-		return -ENOENT;
-	lock_take(&unwind_lock);
-	if (!unwind_ready) {
-		unwind = found;
-		__atomic_store_n(&unwind_ready, 1, __ATOMIC_RELEASE);
-	}
-	lock_give(&unwind_lock);
-	return 0;
-}
-
 void stacks_flush_unwinder(void)
 {
-	if (__atomic_load_n(&unwind_ready, __ATOMIC_ACQUIRE) && unwind.flush_cache &&
-	    unwind.local_addr_space)
-		unwind.flush_cache(*unwind.local_addr_space, 0, 0);
+	const struct unwinder *unwind = unwinder_get();
+
+	if (unwind && unwind->flush_cache && unwind->local_addr_space)
+		unwind->flush_cache(*unwind->local_addr_space, 0, 0);
 }
 
 /* unw_backtrace keeps, for each thread and for good, how to unwind each address. Once
  * another module lies where one was, that is wrong for some of them; the cursor asks
  * the module that is there now. */
-static int walk(void **pcs, int size)
+static int walk(const struct unwinder *unwind, void **pcs, int size)
 {
 	unw_tdep_context_t context;
 	unw_cursor_t cursor;
 	unw_word_t pc;
 	int count = 0;
 
-	if (unwind.getcontext(&context) < 0 || unwind.init_local(&cursor, &context) < 0)
+	if (unwind->getcontext(&context) < 0 || unwind->init_local(&cursor, &context) < 0)
 		return 0;
 	do {
-		if (unwind.get_reg(&cursor, UNW_REG_IP, &pc) < 0)
+		if (unwind->get_reg(&cursor, UNW_REG_IP, &pc) < 0)
 			break;
 		pcs[count++] = (void *)(uintptr_t)pc;
-	} while (count < size && unwind.step(&cursor) > 0);
+	} while (count < size && unwind->step(&cursor) > 0);
 	return count;
 }
 
 static void capture_frames(unsigned int wanted, bool by_walking, struct capture *ret)
 {
+	const struct unwinder *unwind = unwinder_get();
 	unsigned int got, own = 0;
 	int r;
 
 	ret->frames = 0;
 	ret->cut = false;
 	ret->first = ret->pcs;
-	if (wanted == 0 || !__atomic_load_n(&unwind_ready, __ATOMIC_ACQUIRE))
+	if (wanted == 0 || !unwind)
 		return;
-	if (by_walking && unwind.can_walk)
-		r = walk(ret->pcs, (int)(wanted + STACK_OWN_FRAMES + 1));
+	if (by_walking && unwind->can_walk)
+		r = walk(unwind, ret->pcs, (int)(wanted + STACK_OWN_FRAMES + 1));
 	else
-		r = unwind.backtrace(ret->pcs, (int)(wanted + STACK_OWN_FRAMES + 1));
+		r = unwind->backtrace(ret->pcs, (int)(wanted + STACK_OWN_FRAMES + 1));
 	got = r > 0 ? (unsigned int)r : 0;
 	while (own < got && resolve_is_ours(ret->pcs[own]))
 		own++;
@@ -304,11 +242,12 @@ static bool note_word(struct memory *memory, const void *at, uint64_t value)
 static bool note_register(struct memory *memory, unw_cursor_t *cursor, int reg,
 			  const void **last)
 {
+	const struct unwinder *unwind = unwinder_get();
 	unw_save_loc_t loc;
 	unw_word_t value;
 	const void *at;
 
-	if (unwind.get_save_loc(cursor, reg, &loc) < 0 || unwind.get_reg(cursor, reg, &value) < 0)
+	if (unwind->get_save_loc(cursor, reg, &loc) < 0 || unwind->get_reg(cursor, reg, &value) < 0)
 		return false;
 	if (loc.type != UNW_SLT_MEMORY)
 		return reg != UNW_REG_IP; /* still in a register: part of the caller's state */
@@ -322,21 +261,22 @@ static bool note_register(struct memory *memory, unw_cursor_t *cursor, int reg,
 /* Walks the frames that CAPTURE has, slowly and exactly. */
 static bool learn_words(struct memory *memory, const struct capture *capture)
 {
+	const struct unwinder *unwind = unwinder_get();
 	const void *last_ip = NULL, *last_fp = NULL;
 	unw_tdep_context_t context;
 	unw_cursor_t cursor;
 	unsigned int frame = 0;
 	unw_word_t pc;
 
-	if (unwind.getcontext(&context) < 0 || unwind.init_local(&cursor, &context) < 0)
+	if (unwind->getcontext(&context) < 0 || unwind->init_local(&cursor, &context) < 0)
 		return false;
 	do {
-		if (unwind.get_reg(&cursor, UNW_REG_IP, &pc) < 0)
+		if (unwind->get_reg(&cursor, UNW_REG_IP, &pc) < 0)
 			return false;
 		if (frame == 0 && resolve_is_ours((void *)pc))
 			continue;
 		if (pc != (unw_word_t)(uintptr_t)capture->first[frame] ||
-		    unwind.is_signal_frame(&cursor) > 0 ||
+		    unwind->is_signal_frame(&cursor) > 0 ||
 		    !frame_is_plain((const char *)capture->first[frame] - 1))
 			return false;
 		if (!note_register(memory, &cursor, UNW_REG_IP, &last_ip) ||
@@ -344,7 +284,7 @@ static bool learn_words(struct memory *memory, const struct capture *capture)
 			return false;
 		if (++frame == capture->frames)
 			return true;
-	} while (unwind.step(&cursor) > 0);
+	} while (unwind->step(&cursor) > 0);
 	return false;
 }
 
@@ -368,7 +308,7 @@ static void learn(struct recorder *recorder, struct memory *memory, const struct
 		memory->words = 0;
 		memory->met = 0;
 	}
-	if (!unwind.can_walk || capture->cut || !worth_learning(memory))
+	if (!unwinder_get()->can_walk || capture->cut || !worth_learning(memory))
 		return;
 	if (!memory->word) {
 		memory->word = arena_take(&recorder->arena, room * sizeof(*memory->word));

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Call stacks: captured through libunwind's unw_backtrace (loaded at the first GPU call,
- * RTLD_LOCAL, so that its _Unwind_* stay out of everybody's way) and interned in the
- * ledger, each distinct stack once.
+ * Call stacks: captured through libunwind (unwinder.h) and interned in the ledger, each
+ * distinct stack once.
  */
 #ifndef GPULEAK_STACKS_H
 #define GPULEAK_STACKS_H
@@ -61,9 +60,6 @@ struct capture {
 	unsigned int frames;
 	bool cut;
 };
-
-/* Loads the unwinder; 0 or -ENOENT. Once per process image. */
-int stacks_load_unwinder(void);
 
 /* As deep as can be, whatever GPULEAK_STACK_DEPTH says. */
 void stack_capture_deep(struct capture *ret);
