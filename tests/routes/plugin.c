@@ -14,8 +14,11 @@ void plugin_work(void)
 }
 
 #ifdef EARLY
+void in_constructor(void); /* opener.c's */
+
 __attribute__((constructor)) static void early(void)
 {
+	in_constructor();
 	plugin_work();
 }
 #endif
