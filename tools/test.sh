@@ -20,7 +20,6 @@ case ${1-} in
 *) sed -n '4,7s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 
-export GPULEAK_MUST_RUN=1
 export LC_ALL=C
 
 mkdir -p "$base"
@@ -69,7 +68,7 @@ tests() { # STAGE BUILD MESON-TEST-OPTIONS...
 
 	shift 2
 	rm -f "$dir/meson-logs/$stage".*
-	"${fixed[@]}" meson test -C "$dir" --logbase "$stage" --print-errorlogs "$@" \
+	GPULEAK_MUST_RUN=1 "${fixed[@]}" meson test -C "$dir" --logbase "$stage" --print-errorlogs "$@" \
 		</dev/null || status=$?
 	"$scripts/tally.py" "$status" "$dir/meson-logs/$stage" >"$base/tally" || true
 	sed "s/\$/ $stage/" "$base/tally" >>"$results"

@@ -32,17 +32,23 @@ apt-config dump | grep -i '^Acquire::.*proxy' >"$dir/etc/apt/apt.conf.d/99-proxy
 
 git clone -q --no-hardlinks "$root" "$dir/gpuleak"
 
-# A namespace of its own: the mounts go with it, whatever happens.
+# In a mount namespace: the mounts go with it, whatever happens. pivot_root, since a chroot
+# can make no namespaces of its own, as some tests do.
 inside() { # COMMAND...
 	# shellcheck disable=SC2016 # for the inner shell
 	unshare --mount --propagation private bash -euc '
 		dir=$1
 		shift
-		mount --bind /proc "$dir/proc"
-		mount --bind /sys "$dir/sys"
-		mount --rbind /dev "$dir/dev"
-		mount -t tmpfs tmpfs "$dir/tmp"
-		exec chroot "$dir" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root CI=true \
+		mount --bind "$dir" "$dir"
+		cd "$dir"
+		mount --rbind /proc proc
+		mount --rbind /sys sys
+		mount --rbind /dev dev
+		mount -t tmpfs tmpfs tmp
+		pivot_root . .
+		umount -l .
+		cd /
+		exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root CI=true \
 			${http_proxy:+"http_proxy=$http_proxy"} ${https_proxy:+"https_proxy=$https_proxy"} "$@"
 	' inside "$dir" "$@" </dev/null
 }
