@@ -32,7 +32,8 @@ CUDA = [
                     Call(FREE, ["close_texture@close_p", "main@main_close_p"]))),
          ]),
     Case("all calls", "cuda_all_calls", stdout="pitch 1024\npitch 1536\n",
-         allocated=(10, 1001 + 1002 + 3000000 + 3000001 + 2 * 7 * 1024 + 2 * 5 * 1536 + 5003 + 5004),
+         allocated=(10, 1001 + 1002 + 3000000 + 3000001 + 2 * 7 * 1024 + 2 * 5 * 1536 + 5003
+                    + 5004),
          freed=5,
          peak=1001 + 3000000 + 3000001,
          leaks=[

@@ -21,7 +21,8 @@ ANY = "any"
 TIMEOUT = 60
 
 # What lies outside main, or is made by the compiler: the same for every program.
-RUNTIME_MODULES = re.compile(r"^(libc\.so\.|libpthread\.so\.|ld-linux|libstdc\+\+\.so|libgcc_s\.so)")
+RUNTIME_MODULES = re.compile(
+    r"^(libc\.so\.|libpthread\.so\.|ld-linux|libstdc\+\+\.so|libgcc_s\.so)")
 RUNTIME_FUNCTIONS = re.compile(
     r"^(_start$|_GLOBAL__sub_I_|__static_initialization_and_destruction|__cxx_global_var_init|std::"
     r"|void std::)")

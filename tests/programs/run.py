@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Runs one family of cases (or all) and speaks TAP. What is missing on this machine is
+"""Runs one family of cases (or all) and speaks TAP. What is not installed on this machine is
 skipped, unless GPULEAK_MUST_RUN is set: then it fails."""
 
 import argparse
@@ -28,8 +28,14 @@ def parse():
     return options
 
 
+def unable(item, options):
+    """Why this user or kernel can't run ITEM, or None: nothing that could be installed."""
+    probe = getattr(item, "probe", None)
+    return probe(options) if probe else None
+
+
 def missing(item, options):
-    """Why ITEM can't be run here, or None."""
+    """What ITEM needs and is not installed, or None."""
     needs = getattr(item, "needs", None) or getattr(item, "program", None)
     if needs and not os.path.exists(os.path.join(options.programs, "p_" + needs)):
         return "p_%s was not built here" % needs
@@ -38,8 +44,7 @@ def missing(item, options):
             run = place.run([place.program(needs)])
         if run.status:
             return "no OpenCL device: " + run.stdout.strip()
-    probe = getattr(item, "probe", None)
-    return probe(options) if probe else None
+    return None
 
 
 def run_item(tap, item, options):
@@ -49,7 +54,9 @@ def run_item(tap, item, options):
     reason = missing(item, options)
     if reason and os.environ.get("GPULEAK_MUST_RUN"):
         tap.line(name, "must run here, but " + reason)
-    elif reason:
+        return
+    reason = reason or unable(item, options)
+    if reason:
         tap.line(name, skip=reason)
     elif isinstance(item, harness.Case):
         harness.run_case(tap, item, options)

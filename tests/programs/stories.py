@@ -171,7 +171,8 @@ ENDS_CASE = dict(
 GOOD_ENDS = {
     "return": ("exit", 0), "exit": ("exit", 0), "exit3": ("exit", 3), "_exit": ("_exit", 0),
     "_Exit4": ("_exit", 4), "quick_exit": ("exit", 0), "quick_exit6": ("exit", 6),
-    "handler": ("_exit", 5), "thread": ("exit", 9), "pthread_exit": ("exit", 0), "atexit": ("_exit", 8),
+    "handler": ("_exit", 5), "thread": ("exit", 9), "pthread_exit": ("exit", 0),
+    "atexit": ("_exit", 8),
 }
 BAD_ENDS = {
     "abort": signal.SIGABRT, "SEGV": signal.SIGSEGV, "TERM": signal.SIGTERM,
@@ -863,7 +864,8 @@ def report_patterns(place):
     run = place.preloaded([place.program("clean")], {
         "GPULEAK_REPORT": place.file("%e-%p-%q{JOB}-%%.txt"), "JOB": "night"})
     compare("stderr", "", run.stderr)
-    compare("first words", "gpuleak: no leaks", place.read("p_clean-%d-night-%%.txt" % run.pid)[:17])
+    text = place.read("p_clean-%d-night-%%.txt" % run.pid)
+    compare("first words", "gpuleak: no leaks", text[:17])
 
 
 INPUT = [
