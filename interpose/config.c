@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,17 +77,44 @@ static void read_one(const char *name, const char *equals)
 		warn_later(name, length, id);
 }
 
+static void read_variable(const char *variable)
+{
+	const char *equals = strchr(variable, '=');
+
+	if (equals && strncmp(variable, PREFIX, sizeof(PREFIX) - 1) == 0)
+		read_one(variable + sizeof(PREFIX) - 1, equals);
+}
+
+/* A GPU call from DT_PREINIT_ARRAY comes before libc has its environment. */
+static void read_before_libc(void)
+{
+	static char text[65536];
+	int fd = open("/proc/self/environ", O_RDONLY | O_CLOEXEC);
+	size_t length = 0;
+	ssize_t n;
+
+	if (fd < 0)
+		return;
+	while (length < sizeof(text) - 1 &&
+	       (n = read(fd, text + length, sizeof(text) - 1 - length)) > 0)
+		length += (size_t)n;
+	close(fd);
+	text[length] = '\0';
+	for (char *at = text; at < text + length; at += strlen(at) + 1)
+		read_variable(at);
+}
+
 void config_read(void)
 {
 	options_defaults(&config);
 	if (getauxval(AT_SECURE)) /* a set-id program takes no orders from its caller */
 		return;
-	for (char **variable = environ; variable && *variable; variable++) {
-		const char *equals = strchr(*variable, '=');
-
-		if (equals && strncmp(*variable, PREFIX, sizeof(PREFIX) - 1) == 0)
-			read_one(*variable + sizeof(PREFIX) - 1, equals);
+	if (!environ) {
+		read_before_libc();
+		return;
 	}
+	for (char **variable = environ; *variable; variable++)
+		read_variable(*variable);
 }
 
 static const char *default_of(int id)

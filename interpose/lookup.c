@@ -98,30 +98,47 @@ static bool could_be_ours(const char *name)
 	       name[2] <= 'Z';
 }
 
-/* Our export answers for a driver that is not there: without us this lookup would fail,
- * so it must fail now. libc has no such name either. */
-static struct answer not_there(const char *name)
+/* DRIVER's function was found by the caller's own means: give out our wrapper. */
+static struct answer wrapped(struct hook *hook, void *driver)
 {
-	const struct link_map *libc = module_of((const void *)(uintptr_t)&strlen);
+	void *none = NULL;
 
-	return (struct answer){ lookup_real_dlsym((void *)(uintptr_t)libc, name), 1 };
+	atomic_compare_exchange_strong(&hook->driver, &none, driver);
+	return (struct answer){ hook->wrapper, 1 };
+}
+
+/* Our export OURS was found in the global scope. It stands for what comes after it there:
+ * if nothing does, the lookup fails, as it would without us (only that the message names
+ * this library where it would name the caller's). */
+static struct answer in_global_scope(void *ours, const char *name)
+{
+	return (struct answer){ lookup_real(RTLD_NEXT, name) ? ours : NULL, 1 };
+}
+
+static struct answer in_default_scope(const char *name, const void *caller, struct hook *hook)
+{
+	const struct link_map *map = module_of(caller);
+	void *found = lookup_real(RTLD_DEFAULT, name);
+
+	/* A library that was opened with a scope of its own may have the driver in that. */
+	if (!resolve_is_ours(found) ||
+	    (map && map->l_name && map->l_name[0] && resolve_driver_is_loaded(hook->api)))
+		return (struct answer){ NULL, 0 };
+	return in_global_scope(found, name);
 }
 
 static struct answer in_handle(void *handle, const char *name, const void *caller,
 			       struct hook *hook)
 {
 	void *found = lookup_real_dlsym(handle, name);
-	void *none = NULL;
 
 	if (!found)
 		return (struct answer){ NULL, 1 };
-	if (resolve_is_ours(found) && !resolve_driver_is_loaded(hook->api))
-		return not_there(name);
-	if (resolve_is_ours(found) || !lookup_in_driver(hook->api, found) ||
-	    asked_by_driver(caller))
+	if (resolve_is_ours(found)) /* the handle of the program itself: its global scope */
+		return in_global_scope(found, name);
+	if (!lookup_in_driver(hook->api, found) || asked_by_driver(caller))
 		return (struct answer){ found, 1 };
-	atomic_compare_exchange_strong(&hook->driver, &none, found);
-	return (struct answer){ hook->wrapper, 1 };
+	return wrapped(hook, found);
 }
 
 struct answer lookup_before(void *handle, const char *name, const void *caller)
@@ -134,7 +151,5 @@ struct answer lookup_before(void *handle, const char *name, const void *caller)
 		return (struct answer){ NULL, 0 };
 	if (handle != RTLD_DEFAULT)
 		return in_handle(handle, name, caller, hook);
-	if (!resolve_driver_is_loaded(hook->api))
-		return not_there(name);
-	return (struct answer){ NULL, 0 };
+	return in_default_scope(name, caller, hook);
 }

@@ -212,6 +212,7 @@ static int ask_command(struct recorder *recorder, const char *destination)
 	char *arguments[16];
 	struct job job = { .command = command, .arguments = arguments,
 			   .environment = environment, .input = -1 };
+	bool as_input;
 	int n = 0, status;
 
 	if (!find_command(command, sizeof(command)))
@@ -231,10 +232,13 @@ static int ask_command(struct recorder *recorder, const char *destination)
 		arguments[n++] = (char *)"--suppressions";
 		arguments[n++] = (char *)config.suppressions;
 	}
-	arguments[n++] = recorder->writer.memory_only ? (char *)"-" : recorder->writer.path;
+	/* Without a file, or without the right to read it any more: as input. */
+	as_input = recorder->writer.memory_only ||
+		   faccessat(AT_FDCWD, recorder->writer.path, R_OK, AT_EACCESS) < 0;
+	arguments[n++] = as_input ? (char *)"-" : recorder->writer.path;
 	arguments[n] = NULL;
 	make_environment(environment, ENVIRONMENT_MAX);
-	if (recorder->writer.memory_only && (job.input = ledger_as_input(recorder)) < 0)
+	if (as_input && (job.input = ledger_as_input(recorder)) < 0)
 		return 127;
 	status = run(&job);
 	if (job.input >= 0)
@@ -272,7 +276,7 @@ bool verdict_report(struct recorder *recorder)
 	int status, saved = errno;
 
 	stripes_settle(recorder);
-	if (recorder->writer.memory_only)
+	if (recorder->create_errno)
 		say_why_not_on_file(recorder);
 	if (strcmp(destination, "none") != 0) {
 		if (strcmp(destination, "stderr") != 0) {
@@ -292,7 +296,7 @@ bool verdict_report(struct recorder *recorder)
 	} else if (config.exitcode) {
 		failed = ask_command(recorder, "none") != 0;
 	}
-	if (!config.ledger[0] && !recorder->writer.memory_only)
+	if (!config.ledger[0] && recorder->writer.path[0])
 		unlink(recorder->writer.path);
 	errno = saved;
 	return failed;

@@ -59,7 +59,7 @@ enum ledger_ended {
 	X(REFUSED_FREES, "frees of live blocks failed in the driver for reasons of its own") \
 	X(UNKNOWN_VARIANTS, "driver functions of a version that gpuleak does not know "     \
 			    "were handed out: calls of them are not seen")                  \
-	X(MEMORY_ONLY, "the ledger file could not be created: recorded in memory only")
+	X(MEMORY_ONLY, "the ledger file could not be created or kept: recorded in memory only")
 
 enum ledger_trouble {
 #define X(name, text) LEDGER_TROUBLE_##name,

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h> /* rename */
 #include <string.h>
 #include <sys/mman.h>
@@ -100,6 +101,25 @@ static int grow_file(struct ledger_writer *writer, size_t bytes)
 	return r;
 }
 
+/* The file is out of reach: taken away, or the process gave up its rights to it. What
+ * follows is kept in memory, behind what the file's mapping holds. */
+static bool lost_file(int error)
+{
+	return error == -ENOENT || error == -ESTALE || error == -EACCES || error == -EPERM ||
+	       error == -EROFS;
+}
+
+static int grow_anyhow(struct ledger_writer *writer, size_t bytes)
+{
+	int r = writer->memory_only ? 0 : grow_file(writer, bytes);
+
+	if (!writer->memory_only && lost_file(r)) {
+		writer->memory_only = 1;
+		ledger_trouble(writer->header, LEDGER_TROUBLE_MEMORY_ONLY, 1);
+	}
+	return writer->memory_only ? map_more(writer, -1, bytes) : r;
+}
+
 static int grow(struct ledger_writer *writer)
 {
 	size_t chunks = writer->mapped_bytes / LEDGER_CHUNK;
@@ -115,8 +135,7 @@ static int grow(struct ledger_writer *writer)
 			r = -ENOMEM;
 			continue;
 		}
-		r = writer->memory_only ? map_more(writer, -1, more * LEDGER_CHUNK)
-					: grow_file(writer, more * LEDGER_CHUNK);
+		r = grow_anyhow(writer, more * LEDGER_CHUNK);
 		if (r == 0)
 			return 0;
 	}
