@@ -11,6 +11,7 @@
 #include <link.h>
 #include <string.h>
 
+#include "dlerror_state.h"
 #include "lookup.h"
 
 struct search {
@@ -46,7 +47,7 @@ bool resolve_driver_is_loaded(enum api api)
 /* Not through our own dlclose, which would take it for a module going away. */
 static void close_handle(void *handle)
 {
-	int (*real)(void *) = (int (*)(void *))resolve_next("dlclose");
+	int (*real)(void *) = (int (*)(void *))lookup_real(RTLD_NEXT, "dlclose");
 
 	if (real)
 		real(handle);
@@ -56,6 +57,7 @@ static void close_handle(void *handle)
  * outside the global scope, where RTLD_NEXT finds nothing. */
 static void *in_driver(enum api api, const char *name)
 {
+	struct dlerror_state state;
 	struct search search;
 	void *handle, *found = NULL;
 
@@ -64,11 +66,13 @@ static void *in_driver(enum api api, const char *name)
 	dl_iterate_phdr(search_driver, &search);
 	if (!search.found)
 		return NULL;
+	dlerror_take(&state);
 	handle = dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD);
 	if (handle) {
 		found = lookup_real(handle, name);
 		close_handle(handle);
 	}
+	dlerror_give_back(&state);
 	return found && !resolve_is_ours(found) ? found : NULL;
 }
 
@@ -130,7 +134,13 @@ void resolve_all(enum api api)
 
 void *resolve_next(const char *name)
 {
-	return lookup_real(RTLD_NEXT, name);
+	struct dlerror_state state;
+	void *found;
+
+	dlerror_take(&state);
+	found = lookup_real(RTLD_NEXT, name);
+	dlerror_give_back(&state);
+	return found;
 }
 
 /* Set by the linker: the start of our ELF header and the end of our data. */

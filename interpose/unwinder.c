@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "dlerror_state.h"
 #include "lock.h"
 #include "lookup.h"
 
@@ -163,7 +164,6 @@ static int find(struct unwinder *ret)
 	FIND(local_addr_space, NAME("_UL", "_local_addr_space"));
 	FIND(backtrace, "unw_backtrace");
 #undef FIND
-	dlerror(); /* some may be missing: not the application's business */
 	return ret->backtrace ? 0 : -ENOENT;
 }
 
@@ -171,11 +171,16 @@ static int find(struct unwinder *ret)
 int unwinder_load(void)
 {
 	struct unwinder found = { 0 };
+	struct dlerror_state state;
+	int r;
 
 	if (unwinder_get())
 		return 0;
-	if (find(&found) < 0)
-		return -ENOENT;
+	dlerror_take(&state);
+	r = find(&found);
+	dlerror_give_back(&state);
+	if (r < 0)
+		return r;
 	lock_take(&publish_lock);
 	if (!ready) {
 		unwinder = found;
