@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
@@ -169,6 +171,22 @@ static void released_twice(void)
 	release_again(buffer);
 }
 
+/* Unlike CUDA, this driver works on in a child: what the child does is its own. */
+static void forked(void)
+{
+	int status = 77;
+	pid_t pid;
+
+	leak_here();
+	pid = fork();
+	if (pid == 0) {
+		make(PAIR_BYTES);
+		exit(0);
+	}
+	waitpid(pid, &status, 0);
+	told("child", status);
+}
+
 static int start(void)
 {
 	cl_platform_id platform;
@@ -210,6 +228,8 @@ int main(int argc, char **argv)
 		retained();
 	else if (strncmp(story, "refused", 7) == 0)
 		refused(strcmp(story, "refused, again") == 0);
+	else if (strcmp(story, "fork") == 0)
+		forked();
 	else if (strcmp(story, "released twice") == 0)
 		released_twice();
 	return 0;

@@ -641,6 +641,22 @@ opencl("a second release by extension address", "routes-cl", "extension", "relea
        any_standin, (1, CL_PAIR), [], errors=["double-free"])
 
 
+@case("opencl", "a forked child starts with no blocks and has its own report")
+def forked(place):
+    command = [program("routes-cl"), "path", "fork", cl_standin()]
+    bare = run(place, command)
+    traced = run(place, command, preload=[ours()],
+                 env={"GPULEAK_REPORT": str(place.work / "report.%p")})
+    problems = not_clean(bare) + differences(bare, traced)
+    reports = sorted(reports_of(place), key=lambda r: r["summary"]["allocated_bytes"])
+    if len(reports) != 2:
+        return problems + [f"{len(reports)} reports"]
+    problems += judge(reports[0], (1, LEAK),
+                      [("clCreateBuffer", "cl-buffer", 1, LEAK, "leak_here")])
+    return problems + judge(reports[1], (1, CL_PAIR),
+                            [("clCreateBuffer", "cl-buffer", 1, CL_PAIR, "forked")])
+
+
 @case("opencl", "a second release is on file before the driver dies of it")
 def before_the_driver(place):
     ledger = place.root / "ledger"
@@ -952,7 +968,7 @@ def main():
             problems, skip = [f"must run, but: {skip}"], None
         print("not ok" if problems else "ok", number, "-", name, f"# SKIP {skip}" if skip else "")
         for problem in problems[:20]:
-            print("  #", problem)
+            print("#", problem)
         sys.stdout.flush()
         failed += bool(problems)
         skipped += bool(skip)

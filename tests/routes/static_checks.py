@@ -227,7 +227,7 @@ def main():
         problems = check()
         print("not ok" if problems else "ok", number, "-", name)
         for problem in problems[:50]:
-            print("  #", problem)
+            print("#", problem)
         failed += bool(problems)
     return 1 if failed else 0
 
