@@ -35,13 +35,41 @@ static void print_function(FILE *out, const struct report_frame *frame)
 		fputs("???", out);
 }
 
+/* How a program and a thread begin: below these frames there is nothing to read. */
+static int begins(const struct report_frame *frame)
+{
+	static const char *const names[] = {
+		"_start", "__libc_start_main", "__libc_start_main_impl", "__libc_start_call_main",
+		"start_thread", "clone", "clone3", "__clone3",
+	};
+
+	if (!frame->function) /* libc without symbols: only between two that are known */
+		return frame->module && strstr(frame->module, "/libc.so.6") != NULL;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(frame->function, names[i]) == 0)
+			return 1;
+	return 0;
+}
+
+/* The frames that say something: all but the outermost ones that only begin. */
+static size_t telling(const struct report_stack *stack)
+{
+	size_t count = stack->count;
+
+	while (count > 0 && begins(&stack->frames[count - 1]))
+		count--;
+	return count ? count : stack->count;
+}
+
 void text_stack(FILE *out, const struct report_stack *stack)
 {
+	size_t count = telling(stack);
+
 	if (stack->count == 0) {
 		fputs("    (no stack was recorded)\n", out);
 		return;
 	}
-	for (size_t i = 0; i < stack->count; i++) {
+	for (size_t i = 0; i < count; i++) {
 		const struct report_frame *frame = &stack->frames[i];
 
 		fprintf(out, "    #%zu ", i);

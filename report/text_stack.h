@@ -10,7 +10,8 @@
 
 struct report_stack;
 
-/* One numbered line a frame, or one line that says there is none. */
+/* One numbered line a frame down to main or a thread's own function (JSON has what is
+ * below, too), or one line that says there is none. */
 void text_stack(FILE *out, const struct report_stack *stack);
 
 /* "make_buffer (/abs/app.c:12)": the application's own frame of the stack. */
