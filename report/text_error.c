@@ -47,6 +47,11 @@ void text_error_brief(FILE *out, const struct report_error *error)
 	print_escaped(out, error_words(error->type));
 	fprintf(out, " of 0x%" PRIx64 " at ", error->address);
 	text_place(out, error->stack);
+	/* Its caller may be innocent: who took the block away first is the one to look at. */
+	if (error->earlier_freed.api && error->freed.stack) {
+		fputs(", already freed by ", out);
+		text_place(out, error->freed.stack);
+	}
 }
 
 static void print_block(FILE *out, const struct report_error *error)
