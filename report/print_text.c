@@ -118,7 +118,7 @@ static void print_leak_total(FILE *out, const struct headline *line)
 	fprintf(out, " %s by ", line->running ? "not freed so far" : "never freed");
 	print_who(out, line);
 	fprintf(out, ", worst: %s at ", format_size(worst->bytes, size));
-	text_place(out, worst->stack);
+	text_place_and_caller(out, worst->stack);
 	if (!line->only) {
 		fputs(" in ", out);
 		print_process_name(out, line->worst_in);

@@ -96,6 +96,21 @@ void text_place(FILE *out, const struct report_stack *stack)
 	fputc(')', out);
 }
 
+void text_place_and_caller(FILE *out, const struct report_stack *stack)
+{
+	const struct report_frame *frame = report_stack_culprit(stack);
+	size_t next = frame ? (size_t)(frame - stack->frames) + 1 : stack->count;
+
+	text_place(out, stack);
+	if (next >= telling(stack))
+		return;
+	fputs(", called from ", out);
+	print_function(out, &stack->frames[next]);
+	fputs(" (", out);
+	print_source(out, &stack->frames[next]);
+	fputc(')', out);
+}
+
 void text_bytes(FILE *out, uint64_t bytes)
 {
 	char number[NUMBER_MAX], size[NUMBER_MAX];

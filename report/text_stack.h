@@ -17,6 +17,9 @@ void text_stack(FILE *out, const struct report_stack *stack);
 /* "make_buffer (/abs/app.c:12)": the application's own frame of the stack. */
 void text_place(FILE *out, const struct report_stack *stack);
 
+/* The same with its caller: the frame itself is often a helper that all allocations share. */
+void text_place_and_caller(FILE *out, const struct report_stack *stack);
+
 /* "8,388,608 bytes (8.0 MiB)" */
 void text_bytes(FILE *out, uint64_t bytes);
 

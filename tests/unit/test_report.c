@@ -154,7 +154,7 @@ static void test_grouping(void **state)
 
 static const char *const expected_text =
 	"gpuleak: 1 leak, 2 blocks, 3,145,728 bytes (3.0 MiB) never freed by app (pid 4242), "
-	"worst: 3.0 MiB at ??? (/bin/app+0x10)\n"
+	"worst: 3.0 MiB at ??? (/bin/app+0x10), called from ??? (/bin/app+0x1021)\n"
 	"\n"
 	"Leak of 3,145,728 bytes (3.0 MiB) in 2 blocks (device memory, cuMemAlloc_v2, device 0), "
 	"allocated at:\n"
@@ -678,7 +678,8 @@ static void test_processes(void **state)
 	assert_int_equal(fixture.report.processes[0]->pid, 17);
 	text = printed(print_text, &fixture.report);
 	contains(text, "gpuleak: 2 leaks, 3 blocks, 3,146,028 bytes (3.0 MiB) never freed by 1 of "
-		       "2 processes, worst: 3.0 MiB at ??? (/bin/app+0x10) in app (pid 4242)\n\n"
+		       "2 processes, worst: 3.0 MiB at ??? (/bin/app+0x10), called from "
+		       "??? (/bin/app+0x1021) in app (pid 4242)\n\n"
 		       "gpuleak: no leaks: 1 block (8 bytes) allocated by app (pid 17), all freed, "
 		       "peak 0 bytes\n\n"
 		       "gpuleak: 2 leaks, 3 blocks, ");
