@@ -142,9 +142,10 @@ install_packages() { # PACKAGE...
 		root=(sudo)
 	fi
 	say "installing: $*"
-	"${root[@]}" apt-get update -q </dev/null &&
-		"${root[@]}" env DEBIAN_FRONTEND=noninteractive "${words[@]}" -q \
-			-o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 </dev/null
+	# One of many sources may be out of reach: apt-get install knows if it was needed.
+	"${root[@]}" apt-get update -q </dev/null || say 'apt-get update failed; going on'
+	"${root[@]}" env DEBIAN_FRONTEND=noninteractive "${words[@]}" -q \
+		-o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 </dev/null
 }
 
 if [ "$list" ]; then
@@ -173,7 +174,7 @@ debian-12 | ubuntu-24.04)
 	done
 	look build
 	if [ ${#lacking[@]} -gt 0 ]; then
-		say "$distribution is neither Debian 12 nor Ubuntu 24.04: install what is named above"
+		say 'this is neither Debian 12 nor Ubuntu 24.04: install what is named above'
 		exit 1
 	fi
 	say 'going on without: all that the build itself needs is there'
