@@ -127,6 +127,17 @@ static struct answer in_default_scope(const char *name, const void *caller, stru
 	return in_global_scope(found, name);
 }
 
+/* The program's own next one is our export, which again stands for what comes after. Who
+ * else asks keeps his place in the order, and ours is not asked for. */
+static struct answer after_caller(const char *name, const void *caller)
+{
+	const struct link_map *map = module_of(caller);
+
+	if (map && map->l_name && !map->l_name[0] && !lookup_real(RTLD_NEXT, name))
+		return (struct answer){ NULL, 1 };
+	return (struct answer){ NULL, 0 };
+}
+
 static struct answer in_handle(void *handle, const char *name, const void *caller,
 			       struct hook *hook)
 {
@@ -147,8 +158,10 @@ struct answer lookup_before(void *handle, const char *name, const void *caller)
 
 	if (!__atomic_load_n(&lookup_real_dlsym, __ATOMIC_ACQUIRE))
 		lookup_start();
-	if (handle == RTLD_NEXT || !could_be_ours(name) || !(hook = hook_find(name)))
+	if (!could_be_ours(name) || !(hook = hook_find(name)))
 		return (struct answer){ NULL, 0 };
+	if (handle == RTLD_NEXT)
+		return after_caller(name, caller);
 	if (handle != RTLD_DEFAULT)
 		return in_handle(handle, name, caller, hook);
 	return in_default_scope(name, caller, hook);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Captures and interns stacks. Must not be entered with any of our locks held (unwinding a new frame asks the loader), the calling thread's own
- * stripe excepted while interning.
+ * Captures and interns stacks. Must not be entered with any of our locks held (unwinding
+ * a new frame asks the loader), the calling thread's own stripe excepted while interning.
  */
 #include "stacks.h"
 

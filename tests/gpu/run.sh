@@ -109,15 +109,19 @@ if wants cost; then
 	pairs "churn 2000 x (cudaMalloc 4 MiB, kernel, cudaFree), ms" 15 "$work/churn-static"
 	pairs "kernel launch, ns" 9 "$work/launch"
 	pairs "PyTorch, 100 training steps, ms" 7 python3 "$here/programs/torch_steps.py"
+	say "compute-sanitizer: $(compute-sanitizer --version | grep -o 'Version.*')"
 	say "compute-sanitizer churn, ms: $(for i in 1 2 3; do compute-sanitizer --tool memcheck --leak-check full "$work/churn-static" 2>&1 | grep -E '^[0-9.]+$'; done | tr '\n' ' ')"
 	say "compute-sanitizer PyTorch, ms: $(compute-sanitizer --tool memcheck --leak-check full python3 "$here/programs/torch_steps.py" 2>&1 | grep -E '^[0-9.]+$' | tr '\n' ' ')"
 fi
 
 if wants opencl; then
 	mkdir -p /etc/OpenCL/vendors && echo libnvidia-opencl.so.1 >/etc/OpenCL/vendors/nvidia.icd
-	if [ -x "$build/tests/programs/cl_leak" ]; then
-		OCL_ICD_VENDORS=nvidia.icd "$gpuleak" run --gate -- "$build/tests/programs/cl_leak" >"$results/opencl.txt" 2>&1
-		say "NVIDIA OpenCL cl_leak: exit $?, $(grep -m1 ^gpuleak "$results/opencl.txt")"
+	if [ -x "$build/tests/programs/p_cl_leak" ]; then
+		for story in five clean; do
+			OCL_ICD_VENDORS=/etc/OpenCL/vendors/nvidia.icd "$gpuleak" run --gate -- \
+				"$build/tests/programs/p_cl_leak" $story >"$results/opencl-$story.txt" 2>&1
+			say "NVIDIA OpenCL, p_cl_leak $story: exit $?, $(grep -m1 ^gpuleak "$results/opencl-$story.txt")"
+		done
 	fi
 fi
 

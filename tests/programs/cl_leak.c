@@ -45,7 +45,8 @@ static cl_mem cut(cl_mem parent, size_t bytes)
 {
 	cl_buffer_region region = { 0, bytes };
 	cl_int r;
-	cl_mem made = clCreateSubBuffer(parent, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &r); /* @cut */
+	cl_buffer_create_type how = CL_BUFFER_CREATE_TYPE_REGION;
+	cl_mem made = clCreateSubBuffer(parent, 0, how, &region, &r); /* @cut */
 
 	must(r, "clCreateSubBuffer");
 	return made;
@@ -137,7 +138,7 @@ static void properties(void)
 	cl_mem_properties none[] = { 0 };
 	cl_int r;
 
-	clCreateBufferWithProperties(context, none, CL_MEM_READ_WRITE, 7000, NULL, &r); /* @properties */
+	clCreateBufferWithProperties(context, none, 0, 7000, NULL, &r); /* @properties */
 	printf("properties %s\n", r == CL_SUCCESS ? "made" : "not supported");
 }
 

@@ -29,7 +29,7 @@ static void pitched(void)
 	printf("pitch %u\n", small_pitch);
 	must(cuMemAllocPitch(&small, &small_pitch, 1000, 7, 4), "cuMemAllocPitch");
 	must(cuMemFree(small), "cuMemFree");
-	must(cuMemAllocPitch_v2(&address, &pitch, 1030, 5, 8), "cuMemAllocPitch_v2"); /* @pitch_v2 */
+	must(cuMemAllocPitch_v2(&address, &pitch, 1030, 5, 8), "pitch_v2"); /* @pitch_v2 */
 	printf("pitch %zu\n", pitch);
 	must(cuMemAllocPitch_v2(&address, &pitch, 1030, 5, 8), "cuMemAllocPitch_v2");
 	must(cuMemFree_v2(address), "cuMemFree_v2");

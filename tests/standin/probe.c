@@ -6,7 +6,9 @@
  *   cc -o probe probe.c -ldl && ./probe resolver cuda13.names; ./probe calls; ./probe legacy
  *   ./probe fork; ./probe fork again
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>

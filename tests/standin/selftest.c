@@ -5,7 +5,6 @@
  * variables. TAP: selftest NAMES [PROBE RECORDED-CALLS RECORDED-FORK]. It proves nothing
  * about gpuleak.
  */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
