@@ -203,7 +203,13 @@ static size_t count_running(const struct run *run)
 	return running;
 }
 
-/* Whoever outlives the program and uses the GPU gets a moment to end. */
+static int gate_wanted(void)
+{
+	return opt_gate || opt_text[OPTION_MAX_LEAKED_BYTES] || opt_values.exitcode != 0;
+}
+
+/* Whoever outlives the program and uses the GPU gets a moment to end; with a gate also who
+ * may be about to use it, since a verdict must not depend on who is faster. */
 static void wait_for_orphans(struct run *run)
 {
 	struct timespec now, start;
@@ -212,12 +218,17 @@ static void wait_for_orphans(struct run *run)
 	clock_gettime(CLOCK_MONOTONIC, &start);
 	now = start;
 	while (left && !run->child.stopped && now.tv_sec - start.tv_sec < ORPHANS_WAIT_S &&
-	       count_running(run) > 0) {
+	       (gate_wanted() || count_running(run) > 0)) {
 		left = child_reap(&run->child, ORPHANS_POLL_MS);
 		clock_gettime(CLOCK_MONOTONIC, &now);
 	}
 	/* One that has made no GPU call yet may still do so and wants its directory. */
 	run->keep_directory |= left;
+	if (left && gate_wanted())
+		fprintf(stderr,
+			"gpuleak: processes that %s left behind still run: what they do "
+			"from now on is in no report\n",
+			program_name(run));
 }
 
 /* The ledger of a process that was killed does not say so, but we saw it. */
@@ -299,11 +310,6 @@ static void gather(struct run *run)
 	}
 	ledgers_finish(&list);
 	report_sort(&run->session.report);
-}
-
-static int gate_wanted(void)
-{
-	return opt_gate || opt_text[OPTION_MAX_LEAKED_BYTES] || opt_values.exitcode != 0;
 }
 
 static int final_status(const struct run *run, enum judge_verdict verdict)

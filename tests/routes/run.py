@@ -468,7 +468,7 @@ for how in ("abort", "SIGTERM", "SIGSEGV", "SIGKILL"):
 def as_the_program_says(traced, built):
     """The one difference that stays: where our export stands in for a driver that is not
     there, the failing lookup's message names our library and not the caller's."""
-    ours_fails, its_fails = (f"{path}: undefined symbol: cu".encode()
+    ours_fails, its_fails = (f"{path}: undefined symbol: c".encode()
                              for path in (ours(), program(built)))
     traced.out = traced.out.replace(ours_fails, its_fails)
     return traced
