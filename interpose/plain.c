@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "reader.h"
 #include "say.h"
@@ -93,22 +94,50 @@ static bool is_live(const struct ledger_block *block)
 	return state == LEDGER_BLOCK_LIVE || state == LEDGER_BLOCK_FREEING;
 }
 
-static void sum(const struct ledger_view *view, struct total *ret)
+/* What is live of each row, by the row's place in the file; pages of it that no row needs
+ * are never touched. */
+struct tally {
+	uint64_t blocks, bytes;
+};
+
+static struct tally *tally_of(struct tally *tallies, const struct ledger_view *view,
+			      const struct ledger_row *row)
+{
+	return &tallies[(size_t)((const uint8_t *)row - view->base) / sizeof(*row)];
+}
+
+static struct tally *count_live(const struct ledger_view *view, size_t *ret_size)
 {
 	struct ledger_walk walk = { 0, 0 };
 	const struct ledger_block *block;
 	const struct ledger_row *row;
+	struct tally *tallies;
+
+	*ret_size = (view->bytes / sizeof(*row) + 1) * sizeof(*tallies);
+	tallies = mmap(NULL, *ret_size, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (tallies == MAP_FAILED)
+		return NULL;
+	while ((block = ledger_next(view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
+		if (!is_live(block) || !(row = ledger_row(view, block->row)))
+			continue;
+		tally_of(tallies, view, row)->blocks++;
+		tally_of(tallies, view, row)->bytes += block->bytes;
+	}
+	return tallies;
+}
+
+static void sum(const struct ledger_view *view, struct tally *tallies, struct total *ret)
+{
+	struct ledger_walk walk = { 0, 0 };
+	const struct ledger_row *row;
 
 	memset(ret, 0, sizeof(*ret));
-	while ((block = ledger_next(view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
-		if (is_live(block)) {
-			ret->blocks++;
-			ret->bytes += block->bytes;
-		}
-	}
-	walk = (struct ledger_walk){ 0, 0 };
-	while ((row = ledger_next(view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row))))
+	while ((row = ledger_next(view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row)))) {
 		ret->allocs += row->allocs;
+		ret->blocks += tally_of(tallies, view, row)->blocks;
+		ret->bytes += tally_of(tallies, view, row)->bytes;
+	}
 	ret->errors = ledger_header(view)->errors;
 }
 
@@ -118,40 +147,37 @@ static bool same_group(const struct ledger_row *a, const struct ledger_row *b)
 	       a->device == b->device;
 }
 
-/* What is live of BLOCK's group; false if an earlier block already told of the group. */
-static bool group_of(const struct ledger_view *view, const struct ledger_block *block,
-		     struct total *ret)
+/* All that is live of ROW's group, from ROW on; what is told of once is taken away. */
+static struct tally take_group(struct tally *tallies, const struct ledger_view *view,
+			       struct ledger_walk walk, const struct ledger_row *row)
 {
-	const struct ledger_row *row = ledger_row(view, block->row), *other_row;
-	struct ledger_walk walk = { 0, 0 };
-	const struct ledger_block *other;
+	struct tally total = *tally_of(tallies, view, row), *other_tally;
+	const struct ledger_row *other;
 
-	memset(ret, 0, sizeof(*ret));
-	while (row && (other = ledger_next(view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*other)))) {
-		if (!is_live(other) || !(other_row = ledger_row(view, other->row)) ||
-		    !same_group(row, other_row))
+	while ((other = ledger_next(view, &walk, LEDGER_CHUNK_ROWS, sizeof(*other)))) {
+		if (!same_group(row, other))
 			continue;
-		if (other < block)
-			return false;
-		ret->blocks++;
-		ret->bytes += other->bytes;
+		other_tally = tally_of(tallies, view, other);
+		total.blocks += other_tally->blocks;
+		total.bytes += other_tally->bytes;
+		*other_tally = (struct tally){ 0, 0 };
 	}
-	return row != NULL;
+	return total;
 }
 
-static void add_leaks(struct page_text *out, const struct ledger_view *view)
+static void add_leaks(struct page_text *out, const struct ledger_view *view, struct tally *tallies)
 {
 	struct ledger_walk walk = { 0, 0 };
-	const struct ledger_block *block;
 	const struct ledger_row *row;
 	unsigned int groups = 0;
-	struct total total;
 
 	while (groups < GROUPS_MAX &&
-	       (block = ledger_next(view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
-		if (!is_live(block) || !group_of(view, block, &total))
+	       (row = ledger_next(view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row)))) {
+		struct tally total;
+
+		if (tally_of(tallies, view, row)->blocks == 0)
 			continue;
-		row = ledger_row(view, block->row);
+		total = take_group(tallies, view, walk, row);
 		text_add(&out->text, "Leak of ");
 		text_add_number(&out->text, total.bytes);
 		text_add(&out->text, " bytes in ");
@@ -241,20 +267,24 @@ bool plain_report(struct recorder *recorder, int fd, const char *why)
 {
 	struct page_text out = { .fd = fd };
 	struct ledger_view view;
+	struct tally *tallies;
 	struct total total;
+	size_t size;
 	bool lost;
 
 	out.text = (struct text){ out.bytes, sizeof(out.bytes) };
-	if (ledger_view(recorder->writer.base, recorder->writer.mapped_bytes, &view) != LEDGER_OK)
+	if (ledger_view(recorder->writer.base, recorder->writer.mapped_bytes, &view) != LEDGER_OK ||
+	    !(tallies = count_live(&view, &size)))
 		return true;
-	sum(&view, &total);
+	sum(&view, tallies, &total);
 	add_verdict(&out, &total);
-	add_leaks(&out, &view);
+	add_leaks(&out, &view, tallies);
 	add_errors(&out, &view);
 	lost = add_troubles(&out, recorder->header);
 	text_add(&out.text, "gpuleak: this is the short form: ");
 	text_add(&out.text, why);
 	line_done(&out);
 	flush(&out);
-	return total.bytes > 0 || total.blocks > 0 || total.errors > 0 || lost;
+	munmap(tallies, size);
+	return total.blocks > 0 || total.errors > 0 || lost;
 }

@@ -356,6 +356,7 @@ static int record(struct run *run)
 		if (run->directory[0])
 			wait_for_orphans(run);
 		child_release_signals(&run->child);
+		status_if_file_shrinks = final_status(run, JUDGE_FAILED);
 		gather(run);
 		status = report(run);
 		child_finish(&run->child);

@@ -3,9 +3,11 @@
  * The gpuleak command: hands on to a subcommand. Owns the list of subcommands and nothing
  * else.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "commands.h"
 
@@ -59,9 +61,24 @@ static int help(const char *about)
 	return subcommand ? subcommand->main(2, argv) : unknown(about);
 }
 
+volatile int status_if_file_shrinks = STATUS_NOTHING_READ;
+
+static void file_shrank(int number)
+{
+	static const char line[] = "gpuleak: a program or library file was cut short while its "
+				   "symbols were read: nothing is reported; try again\n";
+	ssize_t n = write(STDERR_FILENO, line, sizeof(line) - 1);
+
+	(void)number, (void)n;
+	_exit(status_if_file_shrinks);
+}
+
 int main(int argc, char **argv)
 {
+	const struct sigaction on_bus = { .sa_handler = file_shrank };
 	const struct subcommand *subcommand;
+
+	sigaction(SIGBUS, &on_bus, NULL);
 
 	if (argc < 2) {
 		print_help(stderr);

@@ -5,6 +5,7 @@ test's name."""
 
 import json
 import os
+import shutil
 import re
 import resource
 import signal
@@ -970,8 +971,40 @@ def closed_streams(place):
     place.nothing_left()
 
 
+def alone(place):
+    """a library without its command reports by itself, says how to get more, and gates"""
+    library = place.file("libgpuleak.so")
+    shutil.copy(place.options.library, library)
+    for story, status, verdict in (
+            ("p_ends", 9, "gpuleak: 3 blocks, 2097929 bytes never freed, 0 wrong frees"),
+            ("p_clean", 0, "gpuleak: no leaks: "),
+            ("p_cuda_wrong_frees", 9, "gpuleak: 1 blocks, 100000 bytes never freed, 3 wrong frees")):
+        argv = [place.program(story[2:])] + (["return"] if story == "p_ends" else [])
+        run = place.run(argv, {"LD_PRELOAD": library, "GPULEAK_EXITCODE": "9"})
+        lines = run.stderr.split("\n")
+        compare("status of " + story, status, run.status)
+        compare("verdict", verdict, lines[0][:len(verdict)])
+        compare("how to get more", True, "the gpuleak command could not be run" in run.stderr)
+        module = f"({story}+0x"
+        compare("frames of the program", status == 9,
+                any(line.startswith("    #") and module in line for line in lines))
+        if story == "p_cuda_wrong_frees":
+            for error in ("double-free", "interior-free", "invalid-free"):
+                compare(error, 1, sum(line.startswith("Error: " + error) for line in lines))
+    place.nothing_left()
+
+
+def no_installed_command(options):
+    """The library also looks where it was configured to be installed."""
+    del options
+    return "a gpuleak is installed" if shutil.which("gpuleak", path="/usr/local/bin") else None
+
+
+alone.probe = no_installed_command
+
+
 UNSEEN = [
-    no_children, closed_descriptors, closed_streams, elsewhere, unprivileged,
+    alone, no_children, closed_descriptors, closed_streams, elsewhere, unprivileged,
     Case("errno and signal mask", "quiet", ("state",),
          stdout="errno kept 2002 times, mask kept\n", allocated=(1000, 100000), freed=1000,
          peak=100, errors=[Error("invalid-free", "cuMemFree_v2",
