@@ -20,6 +20,7 @@ static void *context;
 static long pairs = 1000000;
 static int depth = 20;
 static int kept; /* blocks that stay live per thread */
+static int vary; /* 1: never twice from the same stack */
 static pthread_barrier_t start_line;
 
 static double now_ns(void)
@@ -30,13 +31,31 @@ static double now_ns(void)
 	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
+static __attribute__((noinline)) void one_pair(void)
+{
+	CUdeviceptr p;
+
+	if (cuMemAlloc_v2(&p, 65536) || cuMemFree_v2(p))
+		abort();
+}
+
+/* Each pair from another place of the stack, so that no stack is met again soon. */
+static __attribute__((noinline)) void elsewhere(size_t bytes)
+{
+	volatile char *room = __builtin_alloca(bytes);
+
+	room[0] = 1;
+	one_pair();
+	__asm__ volatile("");
+}
+
 static __attribute__((noinline)) void churn(long n)
 {
 	for (long i = 0; i < n; i++) {
-		CUdeviceptr p;
-
-		if (cuMemAlloc_v2(&p, 65536) || cuMemFree_v2(p))
-			abort();
+		if (vary)
+			elsewhere((size_t)(i % 4099 + 1) * 16);
+		else
+			one_pair();
 	}
 }
 
@@ -85,8 +104,10 @@ int main(int argc, char **argv)
 		pairs = atol(argv[3]);
 	if (argc > 4)
 		kept = atoi(argv[4]);
-	/* churn, work, start_thread, clone3 and the call itself count too. */
-	depth -= 5;
+	if (argc > 5)
+		vary = atoi(argv[5]);
+	/* one_pair, elsewhere, churn, below's last, work, start_thread and clone3 count too. */
+	depth -= 6 + vary;
 	if (threads < 1 || threads > 256 || cuInit(0) || cuCtxCreate_v2(&context, 0, 0))
 		return 1;
 	pthread_barrier_init(&start_line, NULL, (unsigned int)threads);

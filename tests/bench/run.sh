@@ -21,10 +21,11 @@ times() { local n=$1 i; shift; for i in $(seq "$n"); do "$@" 2>/dev/null; done |
 echo "machine: $(nproc) cores, $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(date -u +%F)"
 echo
 echo "a cuMemAlloc/cuMemFree pair below 20 frames, ns per pair and thread (median of 5)"
-echo "threads    bare  no stacks  20 frames"
+echo "threads    bare  no stacks  20 frames  20 frames, no stack ever met again"
 for t in 1 2 4 8 16; do
-	printf '%7d %7s %10s %10s\n' $t "$(times 5 "$bench/bench-pair" $t)" \
-		"$(GPULEAK_STACK_DEPTH=0 times 5 with "$bench/bench-pair" $t)" "$(times 5 with "$bench/bench-pair" $t)"
+	printf '%7d %7s %10s %10s %10s\n' $t "$(times 5 "$bench/bench-pair" $t)" \
+		"$(GPULEAK_STACK_DEPTH=0 times 5 with "$bench/bench-pair" $t)" "$(times 5 with "$bench/bench-pair" $t)" \
+		"$(times 5 with "$bench/bench-pair" $t 20 300000 0 1)"
 done
 echo
 bare=$(times 3 "$bench/bench-blocks" 100000)
