@@ -35,7 +35,8 @@
 
 static struct unwinder unwinder; /* written once, before `ready` */
 static int ready;
-static struct lock publish_lock;
+static bool tamed;
+static struct lock write_lock; /* of these three; never held over the loader */
 
 /* ---- what libunwind calls instead ---- */
 
@@ -58,8 +59,9 @@ static ssize_t instead_of_write(int fd, const void *bytes, size_t count)
 static int instead_of_pipe2(int fds[2], int flags)
 {
 	(void)flags;
-	fds[0] = INT_MAX;
-	fds[1] = INT_MAX - 1;
+	/* Threads may come here at once, for libunwind keeps one pair for all of them. */
+	__atomic_store_n(&fds[0], INT_MAX, __ATOMIC_RELAXED);
+	__atomic_store_n(&fds[1], INT_MAX - 1, __ATOMIC_RELAXED);
 	return 0;
 }
 
@@ -123,11 +125,15 @@ static void *instead_of(const char *name)
 	return NULL;
 }
 
+/* With the lock: one thread does it for all. */
 static void tame(void *library)
 {
 	const struct link_map *map = library; /* what a handle is in glibc */
 	struct tables tables;
 
+	if (tamed)
+		return;
+	tamed = true;
 	read_dynamic(map, &tables);
 	for (int t = 0; t < 2; t++) {
 		const ElfW(Rela) *rela = tables.rela[t];
@@ -152,7 +158,9 @@ static int find(struct unwinder *ret)
 
 	if (!library)
 		return -ENOENT;
+	lock_take(&write_lock);
 	tame(library);
+	lock_give(&write_lock);
 #define FIND(member, name) (*(void **)&ret->member = lookup_real(library, name))
 	ret->can_walk = FIND(getcontext, NAME("_U", "_getcontext")) &&
 			FIND(init_local, NAME("_UL", "_init_local")) &&
@@ -167,7 +175,7 @@ static int find(struct unwinder *ret)
 	return ret->backtrace ? 0 : -ENOENT;
 }
 
-/* Two threads may both look for it; the lock is not held over the loader. */
+/* Two threads may both look for it. */
 int unwinder_load(void)
 {
 	struct unwinder found = { 0 };
@@ -181,12 +189,12 @@ int unwinder_load(void)
 	dlerror_give_back(&state);
 	if (r < 0)
 		return r;
-	lock_take(&publish_lock);
+	lock_take(&write_lock);
 	if (!ready) {
 		unwinder = found;
 		__atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
 	}
-	lock_give(&publish_lock);
+	lock_give(&write_lock);
 	return 0;
 }
 
