@@ -12,9 +12,9 @@
 #include "recorder.h"
 #include "table.h"
 
-/* One address that a driver handed out. */
+/* One address or handle that a driver handed out. */
 struct entry {
-	uint64_t address;
+	uint64_t key; /* with its space, see key_of() */
 	struct ledger_block *block; /* live, or NULL */
 	struct past *past;          /* two generations, newest first; NULL until the first free */
 	struct entry *older, *newer; /* among the dead */
@@ -23,9 +23,18 @@ struct entry {
 
 #define ENTRY_SLAB 4096u
 
-static struct shard *shard_of(struct recorder *recorder, uint64_t address)
+/* No address uses the upper four bits. */
+static uint64_t key_of(const struct site *site, uint64_t address)
 {
-	return &recorder->blocks.shard[table_mix(address) >> 57];
+	uint64_t space = site->space == SPACE_OBJECTS ? SPACE_OBJECTS + site->hook->api
+						      : site->space;
+
+	return address ^ space << 60;
+}
+
+static struct shard *shard_of(struct recorder *recorder, uint64_t key)
+{
+	return &recorder->blocks.shard[table_mix(key) >> 57];
 }
 _Static_assert(BLOCK_SHARDS == 128, "shard_of takes seven bits");
 
@@ -92,20 +101,20 @@ static void link_dead(struct arena *arena, struct shard *shard, struct entry *en
 	}
 }
 
-static struct entry *find(struct shard *shard, uint64_t address)
+static struct entry *find(struct shard *shard, uint64_t key)
 {
 	struct entry *entry;
 
-	TABLE_FIND(shard->entries, &address, entry);
+	TABLE_FIND(shard->entries, &key, entry);
 	return entry;
 }
 
-/* The address's entry with no live block in it; NULL if there is no memory. *RET_STALE
- * gets a block that was still there. */
-static struct entry *entry_for(struct arena *arena, struct shard *shard, uint64_t address,
+/* KEY's entry with no live block in it; NULL if there is no memory. *RET_STALE gets a block
+ * that was still there. */
+static struct entry *entry_for(struct arena *arena, struct shard *shard, uint64_t key,
 			       struct ledger_block **ret_stale)
 {
-	struct entry *entry = find(shard, address);
+	struct entry *entry = find(shard, key);
 
 	*ret_stale = NULL;
 	if (entry && entry->block) {
@@ -120,8 +129,8 @@ static struct entry *entry_for(struct arena *arena, struct shard *shard, uint64_
 	entry = take_entry(arena, shard);
 	if (!entry)
 		return NULL;
-	entry->address = address;
-	TABLE_ADD(shard->entries, address, entry);
+	entry->key = key;
+	TABLE_ADD(shard->entries, key, entry);
 	if (!entry->hh.tbl) { /* uthash found no memory */
 		entry->older = shard->spare;
 		shard->spare = entry;
@@ -229,14 +238,14 @@ static void settle_stale(struct recorder *recorder, struct ledger_block *stale)
 	drop_slot(recorder, stale, (int64_t)stale->bytes);
 }
 
-static bool put_in_table(struct recorder *recorder, uint64_t address, struct ledger_block *block)
+static bool put_in_table(struct recorder *recorder, uint64_t key, struct ledger_block *block)
 {
-	struct shard *shard = shard_of(recorder, address);
+	struct shard *shard = shard_of(recorder, key);
 	struct ledger_block *stale;
 	struct entry *entry;
 
 	lock_take(&shard->lock);
-	entry = entry_for(&recorder->arena, shard, address, &stale);
+	entry = entry_for(&recorder->arena, shard, key, &stale);
 	if (entry)
 		entry->block = block;
 	lock_give(&shard->lock);
@@ -266,7 +275,7 @@ static void made(struct recorder *recorder, const struct site *site,
 	stripe_unlock(stripe);
 	if (!block) {
 		not_recorded(recorder, facts->bytes);
-	} else if (!put_in_table(recorder, facts->address, block)) {
+	} else if (!put_in_table(recorder, key_of(site, facts->address), block)) {
 		__atomic_fetch_sub(&row->allocs, 1, __ATOMIC_RELAXED);
 		__atomic_fetch_sub(&row->bytes, facts->bytes, __ATOMIC_RELAXED);
 		drop_slot(recorder, block, (int64_t)facts->bytes);
@@ -310,6 +319,7 @@ static void begin(struct recorder *recorder, const struct site *site, uint64_t a
 		  struct freeing *ret, struct past *ret_ending)
 {
 	ret->address = address;
+	ret->key = key_of(site, address);
 	ret->stack = stack_of(recorder, site->caller);
 	*ret_ending = (struct past){
 		.freed_api = recorder_name_ref(recorder, site->hook),
@@ -330,9 +340,9 @@ void record_freeing(const struct site *site, uint64_t address, struct freeing *r
 		return;
 	ret->recorder = recorder;
 	begin(recorder, site, address, ret, &ending);
-	shard = shard_of(recorder, address);
+	shard = shard_of(recorder, ret->key);
 	lock_take(&shard->lock);
-	entry = find(shard, address);
+	entry = find(shard, ret->key);
 	if (entry && entry->block) {
 		ledger_block_set(entry->block, LEDGER_BLOCK_FREEING);
 		ret->block = entry_die(&recorder->arena, shard, entry, &ending);
@@ -342,14 +352,14 @@ void record_freeing(const struct site *site, uint64_t address, struct freeing *r
 	recorder_leave();
 }
 
-static bool past_of(struct recorder *recorder, uint64_t address, struct past ret[2])
+static bool past_of(struct recorder *recorder, uint64_t key, struct past ret[2])
 {
-	struct shard *shard = shard_of(recorder, address);
+	struct shard *shard = shard_of(recorder, key);
 	struct entry *entry;
 	bool known;
 
 	lock_take(&shard->lock);
-	entry = find(shard, address);
+	entry = find(shard, key);
 	known = entry && !entry->block && entry->past && entry->past[0].freed_api;
 	if (known)
 		memcpy(ret, entry->past, 2 * sizeof(*ret));
@@ -368,8 +378,8 @@ static bool block_around(struct recorder *recorder, uint64_t address, struct led
 
 		lock_take(&shard->lock);
 		for (struct entry *e = shard->entries; e && !found; e = e->hh.next) {
-			if (!e->block || address <= e->address ||
-			    address - e->address >= e->block->bytes)
+			if (!e->block || e->key != e->block->address || /* of another space */
+			    address <= e->key || address - e->key >= e->block->bytes)
 				continue;
 			*ret = *e->block;
 			found = true;
@@ -387,9 +397,9 @@ static void judge(struct recorder *recorder, struct hook *hook, const struct fre
 	struct ledger_block around;
 	struct past past[2];
 
-	if (past_of(recorder, freeing->address, past))
+	if (past_of(recorder, freeing->key, past))
 		error_double_free(recorder, &wrong, past);
-	else if (itemized && hook->api == API_CUDA &&
+	else if (itemized && freeing->key == freeing->address &&
 		 block_around(recorder, freeing->address, &around))
 		error_interior_free(recorder, &wrong, &around);
 	else
@@ -398,21 +408,53 @@ static void judge(struct recorder *recorder, struct hook *hook, const struct fre
 
 static void put_back(struct recorder *recorder, const struct freeing *freeing)
 {
-	struct shard *shard = shard_of(recorder, freeing->address);
+	struct shard *shard = shard_of(recorder, freeing->key);
 	struct entry *entry;
 
 	lock_take(&shard->lock);
-	entry = find(shard, freeing->address);
+	entry = find(shard, freeing->key);
 	if (entry && !entry->block)
 		entry_revive(shard, entry, freeing->block);
 	lock_give(&shard->lock);
-	ledger_trouble(recorder->header, LEDGER_TROUBLE_REFUSED_FREES, 1);
+}
+
+/* The kind that HOOK is for is not the block's: the driver was right to refuse it. */
+static bool is_mismatch(struct recorder *recorder, struct hook *hook,
+			const struct ledger_block *block)
+{
+	static const char *const own_calls[] = { "pinned", "ipc" }; /* ended by their own alone */
+	const struct ledger_row *row = ledger_at(&recorder->writer, block->row);
+	const struct ledger_string *kind = ledger_at(&recorder->writer, row->kind);
+
+	if (!row->kind)
+		return false;
+	if (hook->kind[0])
+		return strlen(hook->kind) != kind->length ||
+		       memcmp(hook->kind, kind->bytes, kind->length) != 0;
+	for (size_t i = 0; i < sizeof(own_calls) / sizeof(own_calls[0]); i++)
+		if (strlen(own_calls[i]) == kind->length &&
+		    memcmp(own_calls[i], kind->bytes, kind->length) == 0)
+			return true;
+	return false;
+}
+
+/* The block stays; what it was refused for is said. */
+static void refused(struct recorder *recorder, struct hook *hook, const struct freeing *freeing,
+		    enum outcome outcome, int result)
+{
+	struct wrong_free wrong = { hook, freeing->address, freeing->stack, result };
+	struct ledger_block block = *freeing->block;
+
+	put_back(recorder, freeing);
+	if (outcome == OUTCOME_INVALID && is_mismatch(recorder, hook, &block))
+		error_mismatched_free(recorder, &wrong, &block);
+	else
+		ledger_trouble(recorder->header, LEDGER_TROUBLE_REFUSED_FREES, 1);
 }
 
 static void end_block(struct recorder *recorder, struct hook *hook, struct freeing *freeing,
-		      enum outcome outcome)
+		      enum outcome outcome, int result)
 {
-	(void)hook;
 	switch (outcome) {
 	case OUTCOME_LATE:
 		count_in_row(recorder, freeing->block->row, offsetof(struct ledger_row, late), 1);
@@ -422,7 +464,7 @@ static void end_block(struct recorder *recorder, struct hook *hook, struct freei
 		break;
 	case OUTCOME_INVALID:
 	case OUTCOME_REFUSED:
-		put_back(recorder, freeing);
+		refused(recorder, hook, freeing, outcome, result);
 		break;
 	}
 }
@@ -436,7 +478,7 @@ void record_freed(struct hook *hook, struct freeing *freeing, enum outcome outco
 	recorder = recorder_enter();
 	if (recorder && recorder == freeing->recorder) {
 		if (freeing->block)
-			end_block(recorder, hook, freeing, outcome);
+			end_block(recorder, hook, freeing, outcome, result);
 		else if (outcome == OUTCOME_INVALID)
 			judge(recorder, hook, freeing, result);
 		else if (outcome == OUTCOME_DONE && thread_self.depth == 0)
@@ -448,21 +490,25 @@ void record_freed(struct hook *hook, struct freeing *freeing, enum outcome outco
 
 /* ---- references ---- */
 
-void record_retained(struct hook *hook, uint64_t handle)
+static void retain(struct recorder *recorder, uint64_t key)
 {
-	struct recorder *recorder;
-	struct shard *shard;
+	struct shard *shard = shard_of(recorder, key);
 	struct entry *entry;
 
-	(void)hook;
-	if (!handle || !(recorder = recorder_enter()))
-		return;
-	shard = shard_of(recorder, handle);
 	lock_take(&shard->lock);
-	entry = find(shard, handle);
+	entry = find(shard, key);
 	if (entry && entry->block)
 		entry->block->references++;
 	lock_give(&shard->lock);
+}
+
+void record_retained(const struct site *site, uint64_t handle)
+{
+	struct recorder *recorder;
+
+	if (!handle || !(recorder = recorder_enter()))
+		return;
+	retain(recorder, key_of(site, handle));
 	recorder_leave();
 }
 
@@ -474,7 +520,7 @@ static void releasing_dead(struct recorder *recorder, struct hook *hook, struct 
 	struct wrong_free wrong = { hook, freeing->address, freeing->stack, 0 };
 	struct past past[2];
 
-	if (past_of(recorder, freeing->address, past))
+	if (past_of(recorder, freeing->key, past))
 		freeing->error = error_double_free(recorder, &wrong, past);
 }
 
@@ -490,9 +536,9 @@ void record_releasing(const struct site *site, uint64_t handle, struct freeing *
 		return;
 	ret->recorder = recorder;
 	begin(recorder, site, handle, ret, &ending);
-	shard = shard_of(recorder, handle);
+	shard = shard_of(recorder, ret->key);
 	lock_take(&shard->lock);
-	entry = find(shard, handle);
+	entry = find(shard, ret->key);
 	if (entry && entry->block && entry->block->references > 1) {
 		entry->block->references--;
 		ret->counted_down = true;
@@ -519,7 +565,7 @@ void record_released(struct hook *hook, struct freeing *freeing, enum outcome ou
 	} else if (!freeing->counted_down) {
 		record_freed(hook, freeing, outcome, result);
 	} else if (outcome != OUTCOME_DONE) {
-		record_retained(hook, freeing->address); /* it still has that reference */
+		retain(freeing->recorder, freeing->key); /* it still has that reference */
 	}
 }
 
@@ -547,7 +593,7 @@ static void end_shard(struct recorder *recorder, struct shard *shard, uint64_t c
 
 void record_context_gone(struct hook *hook, uint64_t context)
 {
-	struct site site = { hook, NULL };
+	struct site site = { hook, NULL, SPACE_MEMORY };
 	struct recorder *recorder;
 	struct freeing freeing;
 	struct past ending;

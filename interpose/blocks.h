@@ -52,16 +52,25 @@ struct freeing {
 	struct recorder *recorder; /* NULL: not recorded */
 	struct ledger_block *block; /* taken out of the table, or NULL */
 	uint64_t address;
+	uint64_t key; /* of the table */
 	uint64_t bytes;
 	uint32_t stack;
 	uint32_t error; /* ref of an error already written, whose result is still open */
 	bool counted_down; /* a handle lost one of several references */
 };
 
+/* Numbers of different sorts that may be equal and are never taken for one another. */
+enum space {
+	SPACE_MEMORY,     /* addresses that the driver hands out, one space for all of them */
+	SPACE_REGISTERED, /* addresses that the application lends */
+	SPACE_OBJECTS,    /* handles, of the API numbered 0 and so on */
+};
+
 /* A call under way: which, and from where. */
 struct site {
 	struct hook *hook;
 	const struct caller *caller; /* see stacks.h; NULL = not known */
+	enum space space;
 };
 
 /* The driver made a block: BYTES at ADDRESS. CONTEXT 0 and DEVICE -1 if unknown. */
@@ -74,7 +83,7 @@ void record_freeing(const struct site *site, uint64_t address, struct freeing *r
 void record_freed(struct hook *hook, struct freeing *freeing, enum outcome outcome, int result);
 
 /* References of handles. */
-void record_retained(struct hook *hook, uint64_t handle);
+void record_retained(const struct site *site, uint64_t handle);
 void record_releasing(const struct site *site, uint64_t handle, struct freeing *ret);
 void record_released(struct hook *hook, struct freeing *freeing, enum outcome outcome, int result);
 

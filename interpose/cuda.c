@@ -24,6 +24,8 @@ enum outcome cuda_outcome(CUresult r)
 	case CUDA_SUCCESS:
 		return OUTCOME_DONE;
 	case CUDA_ERROR_INVALID_VALUE:
+	case 400: /* INVALID_HANDLE: arrays, pools */
+	case 713: /* HOST_MEMORY_NOT_REGISTERED */
 		return OUTCOME_INVALID;
 	case CUDA_ERROR_DEINITIALIZED:
 	case CUDA_ERROR_CONTEXT_IS_DESTROYED:
@@ -69,13 +71,70 @@ static void current_context(uint64_t *ret_context, int *ret_device)
 	*ret_device = self->device;
 }
 
+/* Pools and what is in them belong to the device (seen on an H200: a destroyed context
+ * leaves stream-ordered memory alone). */
+static bool outlives_context(const struct hook *hook)
+{
+	return strcmp(hook->kind, "stream-ordered") == 0 || strcmp(hook->kind, "mempool") == 0;
+}
+
 void cuda_record_made(const struct site *site, uint64_t address, uint64_t bytes)
 {
 	uint64_t context;
 	int device;
 
 	current_context(&context, &device);
+	if (outlives_context(site->hook))
+		context = 0;
 	record_made(site, address, bytes, context, device, 0);
+}
+
+bool cuda_is_captured(const struct hook *hook, CUstream stream)
+{
+	size_t length = strlen(hook->name);
+	bool per_thread = length > 5 && strcmp(hook->name + length - 5, "_ptsz") == 0;
+	CUresult (*ask)(CUstream, CUstreamCaptureStatus *) =
+		(CUresult(*)(CUstream, CUstreamCaptureStatus *))resolve_used(
+			per_thread ? USED_cuStreamIsCapturing_ptsz : USED_cuStreamIsCapturing);
+	CUstreamCaptureStatus status = 0;
+
+	return ask && ask(stream, &status) == CUDA_SUCCESS && status != 0;
+}
+
+/* CUarray_format: numbers of cuda.h. Formats of blocks or planes count as one byte. */
+static unsigned int format_bytes(int format)
+{
+	switch (format) {
+	case 0x02: /* UNSIGNED_INT16 */
+	case 0x09: /* SIGNED_INT16 */
+	case 0x10: /* HALF */
+		return 2;
+	case 0x03: /* UNSIGNED_INT32 */
+	case 0x0a: /* SIGNED_INT32 */
+	case 0x20: /* FLOAT */
+		return 4;
+	default:
+		return 1;
+	}
+}
+
+#define ARRAY3D_LAYERED 0x01u
+#define ARRAY3D_CUBEMAP 0x04u
+
+uint64_t cuda_array_bytes(uint64_t width, uint64_t height, uint64_t depth, int format,
+			  unsigned int channels, unsigned int flags, unsigned int levels)
+{
+	uint64_t element = (uint64_t)format_bytes(format) * channels, bytes = 0;
+	bool layers = flags & (ARRAY3D_LAYERED | ARRAY3D_CUBEMAP); /* each level has all of them */
+
+	for (unsigned int level = 0; level < levels && level < 64; level++) {
+		bytes += element * width * (height ? height : 1) * (depth ? depth : 1);
+		width = width > 1 ? width / 2 : 1;
+		height = height > 1 ? height / 2 : height;
+		if (!layers)
+			depth = depth > 1 ? depth / 2 : depth;
+	}
+	return bytes;
 }
 
 /* A HAND wrapper, exported and looked up, from one body that gets the route. */

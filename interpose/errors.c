@@ -60,8 +60,9 @@ uint32_t error_double_free(struct recorder *recorder, const struct wrong_free *w
 			   wrong, &error);
 }
 
-uint32_t error_interior_free(struct recorder *recorder, const struct wrong_free *wrong,
-			     const struct ledger_block *live)
+/* A wrong free of a block that is still there. */
+static uint32_t error_of_live(struct recorder *recorder, const char *type,
+			      const struct wrong_free *wrong, const struct ledger_block *live)
 {
 	const struct ledger_row *row = ledger_at(&recorder->writer, live->row);
 	struct ledger_error error = {
@@ -72,7 +73,19 @@ uint32_t error_interior_free(struct recorder *recorder, const struct wrong_free 
 	};
 
 	tell_made(recorder, live->row, live->time_ns, &error.allocated);
-	return write_error(recorder, "interior-free", wrong, &error);
+	return write_error(recorder, type, wrong, &error);
+}
+
+uint32_t error_interior_free(struct recorder *recorder, const struct wrong_free *wrong,
+			     const struct ledger_block *live)
+{
+	return error_of_live(recorder, "interior-free", wrong, live);
+}
+
+uint32_t error_mismatched_free(struct recorder *recorder, const struct wrong_free *wrong,
+			       const struct ledger_block *live)
+{
+	return error_of_live(recorder, "mismatched-free", wrong, live);
 }
 
 uint32_t error_invalid_free(struct recorder *recorder, const struct wrong_free *wrong)

@@ -34,6 +34,9 @@ uint32_t error_double_free(struct recorder *recorder, const struct wrong_free *w
 /* ADDRESS lies inside LIVE (a copy). */
 uint32_t error_interior_free(struct recorder *recorder, const struct wrong_free *wrong,
 			     const struct ledger_block *live);
+/* LIVE (a copy) is ended by other calls than this one. */
+uint32_t error_mismatched_free(struct recorder *recorder, const struct wrong_free *wrong,
+			       const struct ledger_block *live);
 uint32_t error_invalid_free(struct recorder *recorder, const struct wrong_free *wrong);
 
 #endif

@@ -27,6 +27,19 @@
 #define OUTCOME_OF_CUresult(r) cuda_outcome(r)
 #define OUTCOME_OF_cl_int(r) opencl_outcome(r)
 
+/* Which numbers a verb's key is one of. */
+#define SPACE_OF_ALLOC SPACE_MEMORY
+#define SPACE_OF_FREE SPACE_MEMORY
+#define SPACE_OF_ALLOC_ASYNC SPACE_MEMORY
+#define SPACE_OF_FREE_ASYNC SPACE_MEMORY
+#define SPACE_OF_REGISTER SPACE_REGISTERED
+#define SPACE_OF_UNREGISTER SPACE_REGISTERED
+#define SPACE_OF_MAKE SPACE_OBJECTS
+#define SPACE_OF_DROP SPACE_OBJECTS
+#define SPACE_OF_CREATE SPACE_OBJECTS
+#define SPACE_OF_RETAIN SPACE_OBJECTS
+#define SPACE_OF_RELEASE SPACE_OBJECTS
+
 #define CALL(returns, parameters, arguments) ((returns(*) parameters)route.real)arguments
 
 /* Each verb: the driver's call with what is recorded around it. `hook`, `site` and
@@ -60,10 +73,26 @@
 	record_freed(hook, &freeing, OUTCOME_OF_##returns(r), (int)r);                      \
 	return r;
 
+#define VERB_MAKE VERB_ALLOC
+#define VERB_DROP VERB_FREE
+#define VERB_REGISTER VERB_ALLOC
+#define VERB_UNREGISTER VERB_FREE
+
+/* The question comes before the call: afterwards a capture may be over. */
+#define VERB_ALLOC_ASYNC(returns, parameters, arguments, made, key, size)                   \
+	if (cuda_is_captured(hook, hStream))                                                \
+		return CALL(returns, parameters, arguments);                                \
+	VERB_ALLOC(returns, parameters, arguments, made, key, size)
+
+#define VERB_FREE_ASYNC(returns, parameters, arguments, made, key, size)                    \
+	if (cuda_is_captured(hook, hStream))                                                \
+		return CALL(returns, parameters, arguments);                                \
+	VERB_FREE(returns, parameters, arguments, made, key, size)
+
 #define VERB_RETAIN(returns, parameters, arguments, made, key, size)                        \
 	returns r = CALL(returns, parameters, arguments);                                   \
 	if (made)                                                                           \
-		record_retained(hook, (uint64_t)(uintptr_t)(key));                          \
+		record_retained(&site, (uint64_t)(uintptr_t)(key));                          \
 	return r;
 
 #define VERB_RELEASE(returns, parameters, arguments, made, key, size)                       \
@@ -80,7 +109,7 @@
 	{                                                                                   \
 		struct hook *hook = &hooks[HOOK_##symbol];                                  \
 		struct route route = find(hook);                                            \
-		struct site site = { hook, CALLER };                                        \
+		struct site site = { hook, CALLER, SPACE_OF_##verb };                       \
 		if (__builtin_expect(!route.real, 0))                                       \
 			return MISSING_##returns;                                           \
 		if (__builtin_expect(!route.record, 0))                                     \

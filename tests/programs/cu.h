@@ -36,6 +36,18 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t width, s
 CUresult cuMemAllocManaged(CUdeviceptr *address, size_t bytes, unsigned int flags);
 CUresult cuMemFree(CUdeviceptr_v1 address);
 CUresult cuMemFree_v2(CUdeviceptr address);
+CUresult cuMemAllocAsync(CUdeviceptr *address, size_t bytes, void *stream);
+CUresult cuMemAllocAsync_ptsz(CUdeviceptr *address, size_t bytes, void *stream);
+CUresult cuMemFreeAsync(CUdeviceptr address, void *stream);
+CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, void *stream);
+CUresult cuMemAllocHost_v2(void **address, size_t bytes);
+CUresult cuMemHostAlloc(void **address, size_t bytes, unsigned int flags);
+CUresult cuMemFreeHost(void *address);
+CUresult cuMemHostRegister_v2(void *address, size_t bytes, unsigned int flags);
+CUresult cuMemHostUnregister(void *address);
+CUresult cuStreamCreate(void **stream, unsigned int flags);
+CUresult cuStreamBeginCapture_v2(void *stream, int mode);
+CUresult cuStreamEndCapture(void *stream, void **graph);
 #ifdef __cplusplus
 }
 #endif

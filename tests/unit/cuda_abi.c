@@ -17,6 +17,35 @@
 #define CUcontext our_CUcontext
 #define cuuint64_t our_cuuint64_t
 #define CUdriverProcAddressQueryResult our_CUdriverProcAddressQueryResult
+#define CUstream our_CUstream
+#define CUmemoryPool our_CUmemoryPool
+#define CUarray our_CUarray
+#define CUmipmappedArray our_CUmipmappedArray
+#define CUexternalMemory our_CUexternalMemory
+#define CUstreamCaptureStatus our_CUstreamCaptureStatus
+#define CUmemPoolProps our_CUmemPoolProps
+#define CUDA_EXTERNAL_MEMORY_HANDLE_DESC our_CUDA_EXTERNAL_MEMORY_HANDLE_DESC
+#define CUDA_EXTERNAL_MEMORY_BUFFER_DESC our_CUDA_EXTERNAL_MEMORY_BUFFER_DESC
+#define CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC our_CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC
+#define CUipcMemHandle our_CUipcMemHandle
+#define CUDA_ARRAY_DESCRIPTOR_v1 our_CUDA_ARRAY_DESCRIPTOR_v1
+#define CUDA_ARRAY_DESCRIPTOR our_CUDA_ARRAY_DESCRIPTOR
+#define CUDA_ARRAY3D_DESCRIPTOR_v1 our_CUDA_ARRAY3D_DESCRIPTOR_v1
+#define CUDA_ARRAY3D_DESCRIPTOR our_CUDA_ARRAY3D_DESCRIPTOR
+#define CUstream_st our_CUstream_st
+#define CUmemPoolHandle_st our_CUmemPoolHandle_st
+#define CUarray_st our_CUarray_st
+#define CUmipmappedArray_st our_CUmipmappedArray_st
+#define CUextMemory_st our_CUextMemory_st
+#define CUmemPoolProps_st our_CUmemPoolProps_st
+#define CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st our_CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st
+#define CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st our_CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st
+#define CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st our_CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st
+#define CUipcMemHandle_st our_CUipcMemHandle_st
+#define CUDA_ARRAY_DESCRIPTOR_v1_st our_CUDA_ARRAY_DESCRIPTOR_v1_st
+#define CUDA_ARRAY_DESCRIPTOR_st our_CUDA_ARRAY_DESCRIPTOR_st
+#define CUDA_ARRAY3D_DESCRIPTOR_v1_st our_CUDA_ARRAY3D_DESCRIPTOR_v1_st
+#define CUDA_ARRAY3D_DESCRIPTOR_st our_CUDA_ARRAY3D_DESCRIPTOR_st
 #define CUDA_SUCCESS our_CUDA_SUCCESS
 #define CUDA_ERROR_INVALID_VALUE our_CUDA_ERROR_INVALID_VALUE
 #define CUDA_ERROR_OUT_OF_MEMORY our_CUDA_ERROR_OUT_OF_MEMORY
@@ -34,6 +63,35 @@
 #undef CUcontext
 #undef cuuint64_t
 #undef CUdriverProcAddressQueryResult
+#undef CUstream
+#undef CUmemoryPool
+#undef CUarray
+#undef CUmipmappedArray
+#undef CUexternalMemory
+#undef CUstreamCaptureStatus
+#undef CUmemPoolProps
+#undef CUDA_EXTERNAL_MEMORY_HANDLE_DESC
+#undef CUDA_EXTERNAL_MEMORY_BUFFER_DESC
+#undef CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC
+#undef CUipcMemHandle
+#undef CUDA_ARRAY_DESCRIPTOR_v1
+#undef CUDA_ARRAY_DESCRIPTOR
+#undef CUDA_ARRAY3D_DESCRIPTOR_v1
+#undef CUDA_ARRAY3D_DESCRIPTOR
+#undef CUstream_st
+#undef CUmemPoolHandle_st
+#undef CUarray_st
+#undef CUmipmappedArray_st
+#undef CUextMemory_st
+#undef CUmemPoolProps_st
+#undef CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st
+#undef CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st
+#undef CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st
+#undef CUipcMemHandle_st
+#undef CUDA_ARRAY_DESCRIPTOR_v1_st
+#undef CUDA_ARRAY_DESCRIPTOR_st
+#undef CUDA_ARRAY3D_DESCRIPTOR_v1_st
+#undef CUDA_ARRAY3D_DESCRIPTOR_st
 #undef CUDA_SUCCESS
 #undef CUDA_ERROR_INVALID_VALUE
 #undef CUDA_ERROR_OUT_OF_MEMORY
@@ -52,6 +110,17 @@ SAME_SIZE(CUdevice);
 SAME_SIZE(CUcontext);
 SAME_SIZE(cuuint64_t);
 SAME_SIZE(CUdriverProcAddressQueryResult);
+SAME_SIZE(CUstream);
+SAME_SIZE(CUmemoryPool);
+SAME_SIZE(CUarray);
+SAME_SIZE(CUmipmappedArray);
+SAME_SIZE(CUexternalMemory);
+SAME_SIZE(CUstreamCaptureStatus);
+SAME_SIZE(CUipcMemHandle);
+SAME_SIZE(CUDA_ARRAY_DESCRIPTOR_v1);
+SAME_SIZE(CUDA_ARRAY_DESCRIPTOR);
+SAME_SIZE(CUDA_ARRAY3D_DESCRIPTOR_v1);
+SAME_SIZE(CUDA_ARRAY3D_DESCRIPTOR);
 
 #define SAME_VALUE(name) _Static_assert((int)name == (int)our_##name, #name)
 SAME_VALUE(CUDA_SUCCESS);

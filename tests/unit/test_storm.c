@@ -54,7 +54,7 @@ static _Atomic uint64_t made, gone;
 
 static void make(uint64_t *ret_address)
 {
-	struct site site = { &hooks[HOOK_cuMemAlloc_v2], NULL };
+	struct site site = { &hooks[HOOK_cuMemAlloc_v2], NULL, SPACE_MEMORY };
 
 	*ret_address = driver_alloc();
 	if (!*ret_address)
@@ -65,7 +65,7 @@ static void make(uint64_t *ret_address)
 
 static void end(uint64_t address, int refuse)
 {
-	struct site site = { &hooks[HOOK_cuMemFree_v2], NULL };
+	struct site site = { &hooks[HOOK_cuMemFree_v2], NULL, SPACE_MEMORY };
 	struct freeing freeing;
 
 	record_freeing(&site, address, &freeing);
@@ -174,8 +174,8 @@ static void test_storm(void **state)
 /* p is freed, its address becomes q, p is freed again, then q's owner frees q. */
 static void test_stolen(void **state)
 {
-	struct site alloc = { &hooks[HOOK_cuMemAlloc_v2], NULL };
-	struct site free_ = { &hooks[HOOK_cuMemFree_v2], NULL };
+	struct site alloc = { &hooks[HOOK_cuMemAlloc_v2], NULL, SPACE_MEMORY };
+	struct site free_ = { &hooks[HOOK_cuMemFree_v2], NULL, SPACE_MEMORY };
 	struct recorder *recorder;
 	struct freeing freeing;
 	struct ledger_view view;
@@ -206,8 +206,8 @@ static void test_stolen(void **state)
 /* A free that the driver refused leaves everything as it was, the past too. */
 static void test_put_back(void **state)
 {
-	struct site alloc = { &hooks[HOOK_cuMemAlloc_v2], NULL };
-	struct site free_ = { &hooks[HOOK_cuMemFree_v2], NULL };
+	struct site alloc = { &hooks[HOOK_cuMemAlloc_v2], NULL, SPACE_MEMORY };
+	struct site free_ = { &hooks[HOOK_cuMemFree_v2], NULL, SPACE_MEMORY };
 	struct recorder *recorder = recorder_now();
 	uint64_t errors = recorder->header->errors;
 	int64_t live = stripes_live(recorder);
@@ -227,8 +227,8 @@ static void test_put_back(void **state)
 
 static void *one_block(void *bytes)
 {
-	struct site alloc = { &hooks[HOOK_cuMemAlloc_v2], NULL };
-	struct site free_ = { &hooks[HOOK_cuMemFree_v2], NULL };
+	struct site alloc = { &hooks[HOOK_cuMemAlloc_v2], NULL, SPACE_MEMORY };
+	struct site free_ = { &hooks[HOOK_cuMemFree_v2], NULL, SPACE_MEMORY };
 	struct freeing freeing;
 
 	record_made(&alloc, 0x3000, (uint64_t)(uintptr_t)bytes, 1, 0, 0);

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Memory that is not linear device memory: each family leaked once and freed once, freed
+ * twice, and freed by another family's call.
+ */
+#include <string.h>
+
+#include "cu.h"
+
+static char lent[3][4096];
+
+static void stream_ordered(void)
+{
+	CUdeviceptr address;
+
+	must(cuMemAllocAsync(&address, 10001, NULL), "async"); /* @async */
+	must(cuMemAllocAsync(&address, 10002, NULL), "async");
+	must(cuMemFreeAsync(address, NULL), "free async");
+	must(cuMemAllocAsync_ptsz(&address, 10003, NULL), "async"); /* @async_ptsz */
+	must(cuMemAllocAsync_ptsz(&address, 10004, NULL), "async");
+	must(cuMemFreeAsync_ptsz(address, NULL), "free async");
+	/* Both ways across are legal. */
+	must(cuMemAllocAsync(&address, 10005, NULL), "async");
+	must(cuMemFree_v2(address), "free");
+	must(cuMemAlloc_v2(&address, 10006), "alloc");
+	must(cuMemFreeAsync(address, NULL), "free async");
+}
+
+static void host(void)
+{
+	void *address;
+
+	must(cuMemAllocHost_v2(&address, 20001), "host"); /* @host */
+	must(cuMemAllocHost_v2(&address, 20002), "host");
+	must(cuMemFreeHost(address), "free host");
+	must(cuMemHostAlloc(&address, 20003, 0), "host alloc"); /* @host_alloc */
+	must(cuMemHostAlloc(&address, 20004, 0), "host alloc");
+	must(cuMemFreeHost(address), "free host");
+	must(cuMemHostRegister_v2(lent[0], 4096, 0), "register"); /* @register */
+	must(cuMemHostRegister_v2(lent[1], 4096, 0), "register");
+	must(cuMemHostUnregister(lent[1]), "unregister");
+}
+
+static void leak(void)
+{
+	stream_ordered(); /* @main_stream */
+	host(); /* @main_host */
+}
+
+static void twice(void)
+{
+	void *address;
+
+	must(cuMemHostAlloc(&address, 20005, 0), "host alloc"); /* @made */
+	must(cuMemFreeHost(address), "free host"); /* @once */
+	printf("again: %d\n", cuMemFreeHost(address)); /* @again */
+	must(cuMemHostRegister_v2(lent[2], 4096, 0), "register"); /* @lent */
+	must(cuMemHostUnregister(lent[2]), "unregister"); /* @back */
+	printf("back again: %d\n", cuMemHostUnregister(lent[2])); /* @back_again */
+}
+
+static void mixed_up(void)
+{
+	CUdeviceptr device;
+	void *pinned;
+
+	must(cuMemHostAlloc(&pinned, 20006, 0), "host alloc"); /* @pinned */
+	printf("as device: %d\n", cuMemFree_v2((CUdeviceptr)(size_t)pinned)); /* @as_device */
+	must(cuMemFreeHost(pinned), "free host");
+	must(cuMemAlloc_v2(&device, 10007), "alloc"); /* @device */
+	printf("as host: %d\n", cuMemFreeHost((void *)(size_t)device)); /* @as_host */
+	must(cuMemFree_v2(device), "free");
+}
+
+/* What a graph captures is the graph's. */
+static void captured(void)
+{
+	void *stream, *graph;
+	CUdeviceptr address;
+	CUresult made;
+
+	must(cuStreamCreate(&stream, 1), "stream");
+	must(cuStreamBeginCapture_v2(stream, 2), "begin");
+	made = cuMemAllocAsync(&address, 30000, stream);
+	if (made == 0)
+		made = cuMemFreeAsync(address, stream);
+	cuStreamEndCapture(stream, &graph);
+	printf("captured: %s\n", made == 0 ? "yes" : "refused");
+}
+
+int main(int argc, char **argv)
+{
+	const char *story = argc > 1 ? argv[1] : "leak";
+
+	begin();
+	if (strcmp(story, "leak") == 0)
+		leak(); /* @leak */
+	else if (strcmp(story, "twice") == 0)
+		twice(); /* @twice */
+	else if (strcmp(story, "mixed") == 0)
+		mixed_up(); /* @mixed */
+	else
+		captured();
+	return 0;
+}
