@@ -28,11 +28,6 @@ static bool known(CUcontext ctx)
 	return c;
 }
 
-static bool bad_device(CUdevice dev)
-{
-	return dev < 0 || dev >= standin_devices;
-}
-
 static bool push(CUcontext ctx)
 {
 	struct standin_thread *t = &standin_thread;
@@ -241,7 +236,7 @@ STANDIN(cuCtxSynchronize)(void)
 		r = context_usable(standin_thread.current);
 	if (!r && atomic_load(&standin_captures))
 		r = capture_check_slow(true);
-	return r;
+	return waited(r);
 }
 
 STANDIN(cuCtxGetApiVersion)(CUcontext ctx, unsigned int *version)

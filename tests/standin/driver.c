@@ -213,6 +213,7 @@ static CUresult init_once(void)
 	pthread_mutex_lock(&init_lock);
 	if (atomic_load(&standin_gate) & GATE_CLOSED) {
 		heap_init();
+		pool_init();
 		if (atexit(driver_exit) || pthread_atfork(NULL, NULL, driver_forked))
 			r = CUDA_ERROR_OUT_OF_MEMORY;
 		else
@@ -260,7 +261,7 @@ static CUresult device_call(const char *name, const void *out, CUdevice dev)
 		return r;
 	if (!out)
 		return CUDA_ERROR_INVALID_VALUE;
-	return dev < 0 || dev >= standin_devices ? ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+	return bad_device(dev) ? ERROR_INVALID_DEVICE : CUDA_SUCCESS;
 }
 
 STANDIN(cuDeviceGet)(CUdevice *device, int ordinal)

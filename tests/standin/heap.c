@@ -41,6 +41,8 @@ struct slot {
 	unsigned short class;
 	unsigned char kind;
 	unsigned char device;
+	unsigned short pool;
+	unsigned short generation; /* how many blocks began here before: see cuIpcGetMemHandle */
 };
 
 struct chunk {
@@ -137,10 +139,13 @@ static unsigned int class_of(size_t bytes, size_t *units)
 	return SMALL_CLASSES + EXACT_CLASSES + (shift - 3) * 8 + (unsigned int)n - 8;
 }
 
-static size_t cost_of(size_t bytes)
+/* Managed memory may be larger than the device; shared memory is another's already. */
+static size_t cost_of(enum block_kind kind, size_t bytes)
 {
 	size_t grain = bytes < LARGE_FROM ? (size_t)1 << SMALL_SHIFT : (size_t)1 << LARGE_SHIFT;
 
+	if (kind == BLOCK_MANAGED || kind == BLOCK_IPC || kind == BLOCK_EXTERNAL)
+		return 0;
 	return (bytes + grain - 1) & ~(grain - 1);
 }
 
@@ -248,32 +253,32 @@ static bool lock_with_room(struct arena *a, int device, size_t cost)
 	return true;
 }
 
-static CUresult alloc_from(struct arena *a, CUdeviceptr *address, size_t bytes,
-			   enum block_kind kind, CUcontext context)
+static inline CUresult alloc_from(struct arena *a, struct block *b)
 {
-	int device = context->device;
-	/* managed memory may be larger than the device */
-	size_t units, cost = kind == BLOCK_MANAGED ? 0 : cost_of(bytes);
-	unsigned int class = class_of(bytes, &units);
+	size_t units, cost = cost_of(b->kind, b->bytes);
+	unsigned int class = class_of(b->bytes, &units);
 	struct slot *s;
 	CUresult r;
 
-	if (!lock_with_room(a, device, cost))
+	if (!lock_with_room(a, b->device, cost))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = context_usable(context); /* under the lock: see heap_drop_context */
+	/* under the lock: see heap_drop_context */
+	r = b->context ? context_usable(b->context) : CUDA_SUCCESS;
 	s = r ? NULL : a->free[class];
 	if (likely(s != NULL))
 		a->free[class] = s->next;
 	else if (!r)
-		s = carve(a, bytes >= LARGE_FROM, units);
+		s = carve(a, b->bytes >= LARGE_FROM, units);
 	if (likely(s != NULL)) {
-		s->bytes = bytes;
-		s->context = context;
+		s->bytes = b->bytes;
+		s->context = b->context;
 		s->class = (unsigned short)class;
-		s->kind = (unsigned char)kind;
-		s->device = (unsigned char)device;
-		a->used[device] += cost;
-		*address = s->address;
+		s->kind = (unsigned char)b->kind;
+		s->device = (unsigned char)b->device;
+		s->pool = b->pool;
+		s->generation++;
+		a->used[b->device] += cost;
+		b->address = s->address;
 	} else if (!r) {
 		r = CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -281,29 +286,52 @@ static CUresult alloc_from(struct arena *a, CUdeviceptr *address, size_t bytes,
 	return r;
 }
 
-CUresult heap_alloc(CUdeviceptr *address, size_t bytes, enum block_kind kind, CUcontext context)
+static inline CUresult take(struct block *b)
 {
 	struct arena *a = standin_thread.arena;
 
-	if (unlikely(bytes > standin_memory &&
-		     (kind != BLOCK_MANAGED || bytes / 8 > standin_memory)))
+	if (unlikely(b->bytes > standin_memory &&
+		     (cost_of(b->kind, b->bytes) || b->bytes / 8 > standin_memory)))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (unlikely(!a))
 		a = arena_acquire();
-	return alloc_from(a, address, bytes, kind, context);
+	return alloc_from(a, b);
+}
+
+/* Sets the address; a block without a context belongs to none and outlives all. */
+CUresult heap_take(struct block *b)
+{
+	return take(b);
+}
+
+CUresult heap_alloc(CUdeviceptr *address, size_t bytes, enum block_kind kind, CUcontext context)
+{
+	struct block b = { .bytes = bytes, .context = context, .kind = kind,
+			   .device = context->device };
+	CUresult r = take(&b);
+
+	if (likely(!r))
+		*address = b.address;
+	return r;
 }
 
 CUresult heap_alloc_low(CUdeviceptr *address, size_t bytes, CUcontext context)
 {
+	struct block b = { .bytes = bytes, .context = context, .kind = BLOCK_DEVICE,
+			   .device = context->device };
+	CUresult r;
+
 	if (bytes > standin_memory)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	return alloc_from(&low_arena, address, bytes, BLOCK_DEVICE, context);
+	r = alloc_from(&low_arena, &b);
+	if (!r)
+		*address = b.address;
+	return r;
 }
 
 static void slot_free(struct arena *a, struct slot *s)
 {
-	if (s->kind != BLOCK_MANAGED)
-		a->used[s->device] -= cost_of(s->bytes);
+	a->used[s->device] -= cost_of((enum block_kind)s->kind, s->bytes);
 	s->bytes = 0;
 	s->next = a->free[s->class];
 	a->free[s->class] = s;
@@ -316,12 +344,32 @@ static struct chunk *chunk_of(CUdeviceptr address)
 	return atomic_load_explicit(&directory[address >> REGION_SHIFT], memory_order_acquire);
 }
 
-CUresult heap_free(CUdeviceptr address, bool in_stream_order)
+static bool is_hidden(const struct slot *s)
+{
+	return s->kind == BLOCK_ARRAY || s->kind == BLOCK_PHYSICAL;
+}
+
+static CUresult may_free(const struct slot *s, enum free_by by)
+{
+	if (by == FREE_BY_OWNER)
+		return CUDA_SUCCESS;
+	if (is_hidden(s) || s->kind == BLOCK_IPC)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (by == FREE_IN_STREAM && s->kind == BLOCK_MANAGED)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (by == FREE_IN_STREAM && s->kind == BLOCK_EXTERNAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
+}
+
+CUresult heap_free(CUdeviceptr address, enum free_by by)
 {
 	struct chunk *c = chunk_of(address);
 	CUresult r = CUDA_ERROR_INVALID_VALUE;
+	unsigned short pool = 0;
 	CUdeviceptr offset;
 	struct slot *s;
+	size_t bytes;
 
 	if (unlikely(!c))
 		return r;
@@ -330,15 +378,17 @@ CUresult heap_free(CUdeviceptr address, bool in_stream_order)
 		return r;
 	s = &c->slots[offset >> c->shift];
 	lock(c->arena);
-	if (likely(s->bytes)) {
-		if (unlikely(in_stream_order && s->kind == BLOCK_MANAGED)) {
-			r = CUDA_ERROR_NOT_SUPPORTED;
-		} else {
+	bytes = s->bytes;
+	if (likely(bytes)) {
+		r = likely(s->kind == BLOCK_DEVICE) ? CUDA_SUCCESS : may_free(s, by);
+		if (likely(!r)) {
+			pool = s->pool;
 			slot_free(c->arena, s);
-			r = CUDA_SUCCESS;
 		}
 	}
 	unlock(c->arena);
+	if (unlikely(pool))
+		pool_take_back(pool, bytes);
 	return r;
 }
 
@@ -355,9 +405,9 @@ bool heap_find(CUdeviceptr inside, struct block *found)
 	lock(c->arena);
 	while (s > c->slots && !s->address)
 		s--;
-	if (s->bytes && inside - s->address < s->bytes) {
+	if (s->bytes && inside - s->address < s->bytes && !is_hidden(s)) {
 		*found = (struct block){ s->address, s->bytes, s->context, (enum block_kind)s->kind,
-					 s->device };
+					 s->device,  s->pool,  s->generation };
 		hit = true;
 	}
 	unlock(c->arena);

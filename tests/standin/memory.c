@@ -44,7 +44,7 @@ static inline CUresult give(const char *name, CUdeviceptr address)
 	r = capture_check();
 	if (unlikely(r))
 		return r;
-	return address ? heap_free(address, false) : CUDA_SUCCESS;
+	return address ? heap_free(address, FREE_AT_ONCE) : CUDA_SUCCESS;
 }
 
 STANDIN(cuMemAlloc_v2)(CUdeviceptr *dptr, size_t bytesize)
@@ -142,15 +142,16 @@ static CUresult enter_stream(const char *name, CUstream stream)
 	return r;
 }
 
-static CUresult alloc_async(const char *name, CUdeviceptr *dptr, size_t bytes, CUstream stream)
+static CUresult alloc_async(const char *name, CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool,
+			    CUstream stream)
 {
 	CUresult r = enter_stream(name, stream);
 	CUdeviceptr address = 0;
 
 	if (!r && !dptr)
 		r = CUDA_ERROR_INVALID_VALUE;
-	if (!r && bytes) /* of nothing: success, and address 0 */
-		r = heap_alloc(&address, bytes, BLOCK_ASYNC, standin_thread.current);
+	if (!r)
+		r = pool_alloc(pool, &address, bytes, standin_thread.current);
 	if (dptr)
 		*dptr = address;
 	return logged(name, address, bytes, r);
@@ -161,18 +162,36 @@ static CUresult free_async(const char *name, CUdeviceptr dptr, CUstream stream)
 	CUresult r = enter_stream(name, stream);
 
 	if (!r && dptr)
-		r = heap_free(dptr, true);
+		r = heap_free(dptr, FREE_IN_STREAM);
 	return logged(name, dptr, 0, r);
 }
 
 STANDIN(cuMemAllocAsync)(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
 {
-	return alloc_async("cuMemAllocAsync", dptr, bytesize, hStream);
+	return alloc_async("cuMemAllocAsync", dptr, bytesize, POOL_CURRENT, hStream);
 }
 
 STANDIN(cuMemAllocAsync_ptsz)(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
 {
-	return alloc_async("cuMemAllocAsync_ptsz", dptr, bytesize, hStream);
+	return alloc_async("cuMemAllocAsync_ptsz", dptr, bytesize, POOL_CURRENT, hStream);
+}
+
+static CUresult alloc_from_pool(const char *name, CUdeviceptr *dptr, size_t bytes,
+				CUmemoryPool pool, CUstream stream)
+{
+	return alloc_async(name, dptr, bytes, pool == POOL_CURRENT ? NULL : pool, stream);
+}
+
+STANDIN(cuMemAllocFromPoolAsync)
+(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
+{
+	return alloc_from_pool("cuMemAllocFromPoolAsync", dptr, bytesize, pool, hStream);
+}
+
+STANDIN(cuMemAllocFromPoolAsync_ptsz)
+(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
+{
+	return alloc_from_pool("cuMemAllocFromPoolAsync_ptsz", dptr, bytesize, pool, hStream);
 }
 
 STANDIN(cuMemFreeAsync)(CUdeviceptr dptr, CUstream hStream)

@@ -7,45 +7,19 @@
  */
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "standin.h"
-
-CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev);
-CUresult cuCtxPushCurrent_v2(CUcontext ctx);
-CUresult cuCtxPopCurrent_v2(CUcontext *pctx);
-CUresult cuCtxSetCurrent(CUcontext ctx);
-CUresult cuDeviceGetCount(int *count);
-CUresult cuMemGetInfo_v2(size_t *free, size_t *total);
-CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr);
-CUresult cuStreamCreate(CUstream *stream, unsigned int flags);
-CUresult cuStreamBeginCapture_v2(CUstream stream, int mode);
-CUresult cuStreamEndCapture(CUstream stream, void **graph);
-CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytes, CUstream stream);
-CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream);
+#include "selftest.h"
 
 enum { SKIPPED = 77 };
 
 static char **arguments;
 static int argument_count;
 
-#define IS(call, want)                                                                             \
-	do {                                                                                       \
-		long long got_ = (long long)(call), want_ = (long long)(want);                     \
-		if (got_ != want_) {                                                               \
-			printf("# %s:%d: %s is %lld, not %lld\n", __func__, __LINE__, #call, got_, \
-			       want_);                                                             \
-			fflush(stdout);                                                            \
-			_exit(1);                                                                  \
-		}                                                                                  \
-	} while (0)
-
-static CUcontext begin(void)
+CUcontext begin(void)
 {
 	CUcontext ctx = NULL;
 
@@ -54,7 +28,7 @@ static CUcontext begin(void)
 	return ctx;
 }
 
-static CUdeviceptr block(size_t bytes)
+CUdeviceptr block(size_t bytes)
 {
 	CUdeviceptr d = 0;
 
@@ -631,6 +605,11 @@ static const struct {
 	{ "storm in one arena", case_storm, "STANDIN_ARENAS", "1" },
 	{ "one block freed by several threads", case_contested_free, NULL, NULL },
 	{ "reset beside allocation", case_reset_race, NULL, NULL },
+	{ "pools", case_pools, "STANDIN_DEVICES", "2" },
+	{ "what pools count", case_pool_counts, NULL, NULL },
+	{ "pools: faults", case_pool_faults, "STANDIN_FAIL",
+	  "cuMemPoolCreate:1=2,cuMemAllocFromPoolAsync:2=2,cuMemPoolDestroy:1=1" },
+	{ "pools: storm", case_pool_storm, NULL, NULL },
 	{ "as recorded on an H200", case_as_recorded, NULL, NULL },
 };
 

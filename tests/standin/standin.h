@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "../../interpose/api/cuda_types.h"
+#include "families.h"
 
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
@@ -116,8 +117,21 @@ static inline CUresult context_usable(CUcontext context)
 	return CUDA_SUCCESS;
 }
 
+static inline bool bad_device(CUdevice dev)
+{
+	return dev < 0 || dev >= standin_devices;
+}
+
 /* heap.c: device memory */
-enum block_kind { BLOCK_DEVICE, BLOCK_MANAGED, BLOCK_ASYNC };
+enum block_kind {
+	BLOCK_DEVICE,
+	BLOCK_MANAGED,
+	BLOCK_ASYNC,	/* of a pool */
+	BLOCK_IPC,	/* another process's block, opened here */
+	BLOCK_EXTERNAL, /* mapped from an imported object */
+	BLOCK_ARRAY,	/* these two take device memory at an address that nobody is told */
+	BLOCK_PHYSICAL,
+};
 
 struct block {
 	CUdeviceptr address;
@@ -125,14 +139,36 @@ struct block {
 	CUcontext context;
 	enum block_kind kind;
 	int device;
+	unsigned short pool; /* 0: none */
+	unsigned short generation;
 };
+
+enum free_by { FREE_AT_ONCE, FREE_IN_STREAM, FREE_BY_OWNER };
+
 void heap_init(void);
 CUresult heap_alloc(CUdeviceptr *address, size_t bytes, enum block_kind kind, CUcontext context);
 CUresult heap_alloc_low(CUdeviceptr *address, size_t bytes, CUcontext context);
-CUresult heap_free(CUdeviceptr address, bool in_stream_order);
+CUresult heap_take(struct block *b);
+CUresult heap_free(CUdeviceptr address, enum free_by by);
 bool heap_find(CUdeviceptr inside, struct block *found);
 size_t heap_used(int device);
 void heap_drop_context(CUcontext context);
+
+/* pool.c */
+#define POOL_CURRENT ((CUmemoryPool)(uintptr_t)-1)
+extern _Atomic bool standin_pool_slack;
+void pool_init(void);
+CUresult pool_alloc(CUmemoryPool pool, CUdeviceptr *address, size_t bytes, CUcontext context);
+void pool_take_back(unsigned short number, size_t bytes);
+void pool_trim_all(void);
+
+/* Waiting for the device is when pools give back what they hold above their threshold. */
+static inline CUresult waited(CUresult r)
+{
+	if (unlikely(!r && atomic_load_explicit(&standin_pool_slack, memory_order_relaxed)))
+		pool_trim_all();
+	return r;
+}
 
 /* host.c: pinned and registered memory */
 bool host_find(CUdeviceptr inside, struct block *found);

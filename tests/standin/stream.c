@@ -200,12 +200,12 @@ static CUresult stream_wait(const char *name, CUstream stream)
 
 STANDIN(cuStreamSynchronize)(CUstream hStream)
 {
-	return stream_wait("cuStreamSynchronize", hStream);
+	return waited(stream_wait("cuStreamSynchronize", hStream));
 }
 
 STANDIN(cuStreamSynchronize_ptsz)(CUstream hStream)
 {
-	return stream_wait("cuStreamSynchronize_ptsz", hStream);
+	return waited(stream_wait("cuStreamSynchronize_ptsz", hStream));
 }
 
 STANDIN(cuStreamQuery)(CUstream hStream)
@@ -455,7 +455,7 @@ STANDIN(cuEventSynchronize)(CUevent hEvent)
 {
 	CUresult r = event_check("cuEventSynchronize", hEvent);
 
-	return r ? r : capture_check();
+	return waited(r ? r : capture_check());
 }
 
 static CUresult elapsed(const char *name, float *milliseconds, CUevent start, CUevent end)

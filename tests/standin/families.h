@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What pools, virtual memory and external memory need and cuda_types.h leaves opaque or out:
+ * cuda.h's names and layout. Types only.
+ */
+#ifndef GPULEAK_TESTS_STANDIN_FAMILIES_H
+#define GPULEAK_TESTS_STANDIN_FAMILIES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct CUmemPoolHandle_st *CUmemoryPool;
+typedef struct CUarray_st *CUarray;
+typedef struct CUmipmappedArray_st *CUmipmappedArray;
+typedef struct CUextMemory_st *CUexternalMemory;
+typedef unsigned long long CUmemGenericAllocationHandle;
+
+typedef struct CUmemLocation_st {
+	int type;
+	int id;
+} CUmemLocation;
+
+enum { LOCATION_DEVICE = 1, LOCATION_HOST = 2, LOCATION_HOST_NUMA = 3 };
+enum { ALLOCATION_PINNED = 1, ALLOCATION_MANAGED = 2 };
+
+typedef struct CUmemAccessDesc_st {
+	CUmemLocation location;
+	int flags; /* none 0, read 1, read and write 3 */
+} CUmemAccessDesc;
+
+typedef struct CUmemPoolProps_st {
+	int allocType;
+	int handleTypes;
+	CUmemLocation location;
+	void *win32SecurityAttributes;
+	size_t maxSize;
+	unsigned short usage;
+	unsigned char reserved[54];
+} CUmemPoolProps;
+
+typedef struct CUmemAllocationProp_st {
+	int type;
+	int requestedHandleTypes;
+	CUmemLocation location;
+	void *win32HandleMetaData;
+	struct {
+		unsigned char compressionType;
+		unsigned char gpuDirectRDMACapable;
+		unsigned short usage;
+		unsigned char reserved[4];
+	} allocFlags;
+} CUmemAllocationProp;
+
+typedef struct CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st {
+	int type;
+	union {
+		int fd;
+		struct {
+			void *handle;
+			const void *name;
+		} win32;
+		const void *nvSciBufObject;
+	} handle;
+	unsigned long long size;
+	unsigned int flags;
+	unsigned int reserved[16];
+} CUDA_EXTERNAL_MEMORY_HANDLE_DESC;
+
+typedef struct CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st {
+	unsigned long long offset;
+	unsigned long long size;
+	unsigned int flags;
+	unsigned int reserved[16];
+} CUDA_EXTERNAL_MEMORY_BUFFER_DESC;
+
+#endif

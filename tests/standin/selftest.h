@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the files of the self-test share: how a case fails, and how it begins.
+ */
+#ifndef GPULEAK_TESTS_STANDIN_SELFTEST_H
+#define GPULEAK_TESTS_STANDIN_SELFTEST_H
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "standin.h"
+
+#define IS(call, want)                                                                             \
+	do {                                                                                       \
+		long long got_ = (long long)(call), want_ = (long long)(want);                     \
+		if (got_ != want_) {                                                               \
+			printf("# %s:%d: %s is %lld, not %lld\n", __func__, __LINE__, #call, got_, \
+			       want_);                                                             \
+			fflush(stdout);                                                            \
+			_exit(1);                                                                  \
+		}                                                                                  \
+	} while (0)
+
+CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev);
+CUresult cuCtxPushCurrent_v2(CUcontext ctx);
+CUresult cuCtxPopCurrent_v2(CUcontext *pctx);
+CUresult cuCtxSetCurrent(CUcontext ctx);
+CUresult cuDeviceGetCount(int *count);
+CUresult cuMemGetInfo_v2(size_t *free, size_t *total);
+CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr);
+CUresult cuStreamCreate(CUstream *stream, unsigned int flags);
+CUresult cuStreamBeginCapture_v2(CUstream stream, int mode);
+CUresult cuStreamEndCapture(CUstream stream, void **graph);
+CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytes, CUstream stream);
+CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream);
+
+/* selftest.c */
+CUcontext begin(void);
+CUdeviceptr block(size_t bytes);
+
+/* selftest_families.c */
+void case_pools(void);
+void case_pool_counts(void);
+void case_pool_faults(void);
+void case_pool_storm(void);
+
+#endif
