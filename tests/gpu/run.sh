@@ -44,8 +44,9 @@ count() {
 	say "$name: exit $?, $(python3 - "$work/count" "$results/$name.json" <<'PY'
 import json, sys
 counts = dict(line.split() for line in open(sys.argv[1]))
-made = sum(int(v) for k, v in counts.items() if "Alloc" in k)
-freed = sum(int(v) for k, v in counts.items() if "Free" in k)
+ends = ("Free", "Unregister", "Destroy")
+made = sum(int(v) for k, v in counts.items() if not any(e in k for e in ends))
+freed = sum(int(v) for k, v in counts.items() if any(e in k for e in ends))
 report = json.load(open(sys.argv[2]))
 s = report["summary"]
 ended = s["freed_blocks"] + s.get("late_blocks", 0)

@@ -11,18 +11,41 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define CALL(name) { CUPTI_DRIVER_TRACE_CBID_##name, #name, 0 }
 static struct {
 	CUpti_CallbackId id;
 	const char *name;
 	unsigned long done;
 } calls[] = {
-	{ CUPTI_DRIVER_TRACE_CBID_cuMemAlloc, "cuMemAlloc", 0 },
-	{ CUPTI_DRIVER_TRACE_CBID_cuMemAlloc_v2, "cuMemAlloc_v2", 0 },
-	{ CUPTI_DRIVER_TRACE_CBID_cuMemAllocPitch, "cuMemAllocPitch", 0 },
-	{ CUPTI_DRIVER_TRACE_CBID_cuMemAllocPitch_v2, "cuMemAllocPitch_v2", 0 },
-	{ CUPTI_DRIVER_TRACE_CBID_cuMemAllocManaged, "cuMemAllocManaged", 0 },
-	{ CUPTI_DRIVER_TRACE_CBID_cuMemFree, "cuMemFree", 0 },
-	{ CUPTI_DRIVER_TRACE_CBID_cuMemFree_v2, "cuMemFree_v2", 0 },
+	CALL(cuMemAlloc),
+	CALL(cuMemAlloc_v2),
+	CALL(cuMemAllocPitch),
+	CALL(cuMemAllocPitch_v2),
+	CALL(cuMemAllocManaged),
+	CALL(cuMemFree),
+	CALL(cuMemFree_v2),
+	CALL(cuMemAllocAsync),
+	CALL(cuMemAllocAsync_ptsz),
+	CALL(cuMemAllocFromPoolAsync),
+	CALL(cuMemAllocFromPoolAsync_ptsz),
+	CALL(cuMemFreeAsync),
+	CALL(cuMemFreeAsync_ptsz),
+	CALL(cuMemHostAlloc),
+	CALL(cuMemAllocHost),
+	CALL(cuMemAllocHost_v2),
+	CALL(cuMemFreeHost),
+	CALL(cuMemHostRegister),
+	CALL(cuMemHostRegister_v2),
+	CALL(cuMemHostUnregister),
+	CALL(cuArrayCreate),
+	CALL(cuArrayCreate_v2),
+	CALL(cuArray3DCreate),
+	CALL(cuArray3DCreate_v2),
+	CALL(cuArrayDestroy),
+	CALL(cuMipmappedArrayCreate),
+	CALL(cuMipmappedArrayDestroy),
+	CALL(cuMemPoolCreate),
+	CALL(cuMemPoolDestroy),
 };
 static CUpti_SubscriberHandle subscriber;
 
