@@ -327,6 +327,7 @@ STANDIN(cuDeviceGetAttribute)(int *pi, int attrib, CUdevice dev)
 		[75] = 9,   /* COMPUTE_CAPABILITY_MAJOR; MINOR is 0 */
 		[83] = 1,   /* MANAGED_MEMORY */
 		[89] = 1,   /* CONCURRENT_MANAGED_ACCESS */
+		[102] = 1,  /* VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED */
 		[115] = 1,  /* MEMORY_POOLS_SUPPORTED */
 	};
 	CUresult r = device_call("cuDeviceGetAttribute", pi, dev);

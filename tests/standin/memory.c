@@ -210,7 +210,8 @@ static CUresult describe(const char *name, CUdeviceptr inside, struct block *fou
 
 	if (!r)
 		r = context_usable(standin_thread.current);
-	if (!r && !heap_find(inside, found) && !host_find(inside, found))
+	if (!r && !heap_find(inside, found) && !virtual_find(inside, found) &&
+	    !host_find(inside, found))
 		r = CUDA_ERROR_NOT_FOUND;
 	return r;
 }
@@ -312,7 +313,7 @@ STANDIN(cuPointerGetAttribute)(void *data, int attribute, CUdeviceptr ptr)
 		return r;
 	if (!data)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!heap_find(ptr, &found)) {
+	if (!heap_find(ptr, &found) && !virtual_find(ptr, &found)) {
 		host = host_find(ptr, &found);
 		if (!host)
 			return CUDA_ERROR_INVALID_VALUE;

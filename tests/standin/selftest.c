@@ -610,6 +610,11 @@ static const struct {
 	{ "pools: faults", case_pool_faults, "STANDIN_FAIL",
 	  "cuMemPoolCreate:1=2,cuMemAllocFromPoolAsync:2=2,cuMemPoolDestroy:1=1" },
 	{ "pools: storm", case_pool_storm, NULL, NULL },
+	{ "virtual memory", case_virtual, "STANDIN_MEMORY", "67108864" },
+	{ "virtual memory: ranges", case_virtual_ranges, NULL, NULL },
+	{ "virtual memory: faults and log", case_virtual_faults, "STANDIN_FAIL",
+	  "cuMemCreate:1=2,cuMemMap:1=1,cuMemUnmap:1=999,cuMemRelease:1=1" },
+	{ "virtual memory: storm", case_virtual_storm, NULL, NULL },
 	{ "as recorded on an H200", case_as_recorded, NULL, NULL },
 };
 

@@ -43,5 +43,9 @@ void case_pools(void);
 void case_pool_counts(void);
 void case_pool_faults(void);
 void case_pool_storm(void);
+void case_virtual(void);
+void case_virtual_ranges(void);
+void case_virtual_faults(void);
+void case_virtual_storm(void);
 
 #endif

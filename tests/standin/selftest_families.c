@@ -22,6 +22,22 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPoo
 				 CUstream hStream);
 CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
 				      CUstream hStream);
+CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
+		     const CUmemAllocationProp *prop, unsigned long long flags);
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle);
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr);
+CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr,
+			     unsigned long long flags);
+CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size);
+CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+		  unsigned long long flags);
+CUresult cuMemUnmap(CUdeviceptr ptr, size_t size);
+CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count);
+CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
+				       int option);
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
+						CUmemGenericAllocationHandle handle);
+CUresult cuPointerGetAttribute(void *data, int attribute, CUdeviceptr ptr);
 CUresult cuStreamSynchronize(CUstream hStream);
 
 enum { STORM_THREADS = 8, STORM_ROUNDS = 500 };
@@ -244,4 +260,252 @@ void case_pool_storm(void)
 	IS(cuDeviceGetDefaultMemPool(&standard, 0), 0);
 	IS(number(standard, 7), 0);
 	IS(number(standard, 8) <= STORM_THREADS * (3 << 20), 1);
+}
+
+/* The lines that a call of this process left in the log, one after the other. */
+static FILE *begin_log(char path[static 32])
+{
+	FILE *in;
+
+	strcpy(path, "/tmp/standin-selftest.XXXXXX");
+	IS(mkstemp(path) >= 0, 1);
+	setenv("STANDIN_LOG", path, 1);
+	begin();
+	in = fopen(path, "r");
+	IS(in != NULL, 1);
+	return in;
+}
+
+static void was_logged(FILE *in, const char *name, uint64_t address, uint64_t bytes, int result)
+{
+	char line[256], want[256];
+
+	snprintf(want, sizeof(want), "%d %s 0x%llx %llu %d\n", (int)getpid(), name,
+		 (unsigned long long)address, (unsigned long long)bytes, result);
+	IS(fgets(line, sizeof(line), in) != NULL, 1);
+	if (strcmp(line, want))
+		printf("# %s# instead of %s", line, want);
+	IS(strcmp(line, want), 0);
+}
+
+static const size_t grain = 2 << 20;
+
+static CUmemAllocationProp physical_properties(void)
+{
+	return (CUmemAllocationProp){ .type = ALLOCATION_PINNED,
+				      .location = { LOCATION_DEVICE, 0 } };
+}
+
+static CUmemGenericAllocationHandle physical(size_t bytes)
+{
+	CUmemAllocationProp prop = physical_properties();
+	CUmemGenericAllocationHandle h = 0;
+
+	IS(cuMemCreate(&h, bytes, &prop, 0), 0);
+	return h;
+}
+
+static CUdeviceptr reserve(size_t bytes)
+{
+	CUdeviceptr d = 0;
+
+	IS(cuMemAddressReserve(&d, bytes, 0, 0, 0), 0);
+	return d;
+}
+
+static void virtual_refuses(void)
+{
+	CUmemAllocationProp prop = physical_properties();
+	CUmemGenericAllocationHandle h;
+	size_t n = 0;
+
+	IS(cuMemCreate(&h, grain + 4096, &prop, 0), 1);
+	IS(cuMemCreate(&h, 0, &prop, 0), 1);
+	IS(cuMemCreate(&h, grain, &prop, 1), 1);
+	IS(cuMemCreate(&h, grain, NULL, 0), 1);
+	IS(cuMemCreate(NULL, grain, &prop, 0), 1);
+	IS(cuMemCreate(&h, 66 << 20, &prop, 0), 2);
+	IS(cuMemGetAllocationGranularity(&n, &prop, 1), 0);
+	IS(n, grain);
+	IS(cuMemGetAllocationGranularity(&n, &prop, 2), 1);
+	prop.location.id = 1;
+	IS(cuMemCreate(&h, grain, &prop, 0), 101);
+	prop.type = 0;
+	IS(cuMemGetAllocationGranularity(&n, &prop, 0), 1);
+	IS(cuMemRelease(0), 1);
+	IS(cuMemRelease((uintptr_t)&prop), 1);
+}
+
+/* STANDIN_MEMORY=64 MiB. What keeps physical memory, and what does not. */
+void case_virtual(void)
+{
+	CUmemAccessDesc access = { { LOCATION_DEVICE, 0 }, 3 };
+	CUmemAllocationProp prop = physical_properties(), told;
+	CUmemGenericAllocationHandle h, again;
+	CUdeviceptr d, e, base;
+	size_t size;
+	int ordinal = -1;
+
+	IS(cuMemRelease(1), 3);
+	begin();
+	virtual_refuses();
+	prop.requestedHandleTypes = 1;
+	IS(cuMemCreate(&h, 64 << 20, &prop, 0), 0);
+	IS(in_use(), 64 << 20);
+	IS(cuMemAlloc_v2(&d, 1), 2);
+	IS(cuMemGetAllocationPropertiesFromHandle(&told, h), 0);
+	IS(memcmp(&told, &prop, sizeof(told)), 0);
+	d = reserve(128 << 20);
+	e = d + (64 << 20);
+	IS(cuMemMap(d, 64 << 20, 0, h, 0), 0);
+	IS(cuMemMap(e, 64 << 20, 0, h, 0), 0);
+	IS(cuMemSetAccess(d, 128 << 20, &access, 1), 0);
+	IS(cuMemGetAddressRange_v2(&base, &size, e + 5), 0);
+	IS(base, e);
+	IS(size, 64 << 20);
+	IS(cuPointerGetAttribute(&ordinal, 9, d), 0);
+	IS(ordinal, 0);
+	IS(cuMemFree_v2(d), 1);
+	IS(cuMemFreeAsync(d, NULL), 1);
+	IS(cuMemRelease(h), 0);
+	IS(cuMemRelease(h), 1);
+	IS(cuMemMap(d, 64 << 20, 0, h, 0), 1);
+	IS(cuMemGetAllocationPropertiesFromHandle(&told, h), 1);
+	IS(cuMemUnmap(d, 64 << 20), 0);
+	IS(in_use(), 64 << 20);
+	IS(cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)(e + 5)), 0);
+	IS(again, h);
+	IS(cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)d), 1);
+	IS(cuMemUnmap(e, 64 << 20), 0);
+	IS(in_use(), 64 << 20);
+	IS(cuMemRelease(h), 0);
+	IS(in_use(), 0);
+	IS(cuMemRelease(h), 1);
+	IS(cuMemGetAddressRange_v2(&base, &size, e), 500);
+	IS(cuMemAddressFree(d, 128 << 20), 0);
+}
+
+static void reserving(void)
+{
+	CUdeviceptr d = reserve(3 * grain), e, f;
+
+	IS(cuMemAddressReserve(&e, 100, 0, 0, 0), 1);
+	IS(cuMemAddressReserve(&e, 0, 0, 0, 0), 1);
+	IS(cuMemAddressReserve(&e, grain, 3, 0, 0), 1);
+	IS(cuMemAddressReserve(&e, grain, 0, 1, 0), 1);
+	IS(cuMemAddressReserve(&e, grain, 0, 0, 1), 1);
+	IS(cuMemAddressReserve(NULL, grain, 0, 0, 0), 1);
+	IS(cuMemAddressReserve(&e, (size_t)1 << 50, 0, 0, 0), 2);
+	IS(cuMemAddressReserve(&e, grain, 0, d + 8 * grain, 0), 0);
+	IS(e, d + 8 * grain);
+	IS(cuMemAddressReserve(&f, 4096, (size_t)1 << 30, e, 0), 0); /* taken: elsewhere */
+	IS(f % (1 << 30), 0);
+	IS(reserve(5 * grain), d + 3 * grain); /* fits the gap */
+	IS(cuMemAddressFree(d, grain), 1);
+	IS(cuMemAddressFree(d + grain, 2 * grain), 1);
+	IS(cuMemAddressFree(d + 3 * grain, 5 * grain), 0);
+	IS(cuMemAddressFree(f, 4096), 0);
+	IS(cuMemAddressFree(e, grain), 0);
+	IS(cuMemAddressFree(d, 3 * grain), 0);
+	IS(cuMemAddressFree(d, 3 * grain), 1);
+	IS(reserve(grain), d);
+	IS(cuMemAddressFree(d, grain), 0);
+}
+
+void case_virtual_ranges(void)
+{
+	CUmemAccessDesc access = { { LOCATION_DEVICE, 0 }, 2 };
+	CUcontext ctx, primary;
+	CUmemGenericAllocationHandle h;
+	CUdeviceptr d;
+
+	ctx = begin();
+	reserving();
+	h = physical(2 * grain);
+	d = reserve(8 * grain);
+	IS(cuMemMap(d + 4096, grain, 0, h, 0), 1);
+	IS(cuMemMap(d, grain, grain, h, 0), 1);
+	IS(cuMemMap(d, 3 * grain, 0, h, 0), 1);
+	IS(cuMemMap(d + 7 * grain, 2 * grain, 0, h, 0), 1);
+	IS(cuMemMap(d - grain, grain, 0, h, 0), 1);
+	IS(cuMemMap(d, grain, 0, h, 1), 1);
+	for (int i = 0; i < 3; i++) /* 0-2, 2-4, 4-6 */
+		IS(cuMemMap(d + 2 * i * grain, 2 * grain, 0, h, 0), 0);
+	IS(cuMemMap(d + 7 * grain, grain, 0, h, 0), 0);
+	IS(cuMemMap(d + 5 * grain, 2 * grain, 0, h, 0), 1);
+	IS(cuMemAddressFree(d, 8 * grain), 1);
+	IS(cuMemUnmap(d, grain), 1);
+	IS(cuMemUnmap(d + grain, 3 * grain), 1);
+	IS(cuMemUnmap(d, 8 * grain), 1); /* with a hole */
+	IS(cuMemUnmap(d, 0), 1);
+	IS(cuMemSetAccess(d, 6 * grain, &access, 1), 1);
+	access.flags = 1;
+	IS(cuMemSetAccess(d, 6 * grain, &access, 1), 0);
+	IS(cuMemSetAccess(d, 8 * grain, &access, 1), 1);
+	IS(cuMemSetAccess(d, 6 * grain, NULL, 1), 1);
+	IS(cuDevicePrimaryCtxRetain(&primary, 0), 0);
+	IS(cuDevicePrimaryCtxReset_v2(0), 0);
+	IS(cuCtxDestroy_v2(ctx), 0); /* nothing of it is a context's */
+	IS(cuMemUnmap(d, 6 * grain), 0);
+	IS(cuMemUnmap(d, 2 * grain), 1);
+	IS(cuMemUnmap(d + 7 * grain, grain), 0);
+	IS(cuMemRelease(h), 0);
+	IS(cuMemAddressFree(d, 8 * grain), 0);
+}
+
+/* STANDIN_FAIL=cuMemCreate:1=2,cuMemMap:1=1,cuMemUnmap:1=999,cuMemRelease:1=1 */
+void case_virtual_faults(void)
+{
+	CUmemAllocationProp prop = physical_properties();
+	CUmemGenericAllocationHandle h;
+	CUdeviceptr d;
+	char path[32];
+	FILE *in = begin_log(path);
+
+	IS(cuMemCreate(&h, grain, &prop, 0), 2);
+	was_logged(in, "cuMemCreate", 0, grain, 2);
+	h = physical(grain);
+	was_logged(in, "cuMemCreate", h, grain, 0);
+	d = reserve(grain);
+	was_logged(in, "cuMemAddressReserve", d, grain, 0);
+	IS(cuMemMap(d, grain, 0, h, 0), 1);
+	IS(cuMemMap(d, grain, 0, h, 0), 0);
+	was_logged(in, "cuMemMap", d, grain, 1);
+	was_logged(in, "cuMemMap", d, grain, 0);
+	IS(cuMemRelease(h), 1);
+	IS(cuMemRelease(h), 0);
+	was_logged(in, "cuMemRelease", h, 0, 1);
+	was_logged(in, "cuMemRelease", h, 0, 0);
+	IS(cuMemUnmap(d, grain), 999);
+	IS(in_use(), grain);
+	IS(cuMemUnmap(d, grain), 0);
+	IS(in_use(), 0);
+	unlink(path);
+}
+
+static void *virtual_storm(void *ctx)
+{
+	CUmemGenericAllocationHandle h, again;
+	CUdeviceptr d;
+
+	IS(cuCtxSetCurrent(ctx), 0);
+	for (int i = 0; i < STORM_ROUNDS; i++) {
+		h = physical(2 * grain);
+		d = reserve(4 * grain);
+		IS(cuMemMap(d, 2 * grain, 0, h, 0), 0);
+		IS(cuMemMap(d + 2 * grain, 2 * grain, 0, h, 0), 0);
+		IS(cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)d), 0);
+		IS(again, h);
+		IS(cuMemRelease(h), 0);
+		IS(cuMemRelease(h), 0);
+		IS(cuMemUnmap(d, 4 * grain), 0);
+		IS(cuMemAddressFree(d, 4 * grain), 0);
+	}
+	return NULL;
+}
+
+void case_virtual_storm(void)
+{
+	storm(virtual_storm, begin());
+	IS(in_use(), 0);
 }

@@ -170,6 +170,9 @@ static inline CUresult waited(CUresult r)
 	return r;
 }
 
+/* virtual.c: mapped memory */
+bool virtual_find(CUdeviceptr inside, struct block *found);
+
 /* host.c: pinned and registered memory */
 bool host_find(CUdeviceptr inside, struct block *found);
 void host_drop_context(CUcontext context);
