@@ -18,11 +18,21 @@
 #define MISSING_CUresult CUDA_ERROR_NOT_FOUND
 #define MISSING_cl_int CL_INVALID_OPERATION
 #define MISSING_cl_mem NULL
+#define MISSING_cl_svm_pointer NULL
+#define MISSING_void
+
+/* A call that is not ours to record. */
+#define PASS_CUresult(call) return call
+#define PASS_cl_int(call) return call
+#define PASS_cl_mem(call) return call
+#define PASS_cl_svm_pointer(call) return call
+#define PASS_void(call) { call; return; }
 
 /* Whether a call succeeded. */
 #define CU_OK (r == CUDA_SUCCESS)
 #define CL_OK (r == CL_SUCCESS)
 #define CL_MADE (r != NULL)
+#define CL_DONE 1
 
 #define OUTCOME_OF_CUresult(r) cuda_outcome(r)
 #define OUTCOME_OF_cl_int(r) opencl_outcome(r)
@@ -39,6 +49,7 @@
 #define SPACE_OF_CREATE SPACE_OBJECTS
 #define SPACE_OF_RETAIN SPACE_OBJECTS
 #define SPACE_OF_RELEASE SPACE_OBJECTS
+#define SPACE_OF_DISPOSE SPACE_OBJECTS
 
 #define CALL(returns, parameters, arguments) ((returns(*) parameters)route.real)arguments
 
@@ -105,6 +116,15 @@
 	record_released(hook, &freeing, OUTCOME_OF_##returns(r), (int)r);                   \
 	return r;
 
+/* NULL is fine and nothing; there is no answer that could be wrong. */
+#define VERB_DISPOSE(returns, parameters, arguments, made, key, size)                       \
+	struct freeing freeing;                                                             \
+	record_releasing(&site, (uint64_t)(uintptr_t)(key), &freeing);                      \
+	record_call();                                                                      \
+	CALL(returns, parameters, arguments);                                               \
+	record_call_done();                                                                 \
+	record_released(hook, &freeing, OUTCOME_DONE, 0);
+
 #define WRAPPER(symbol, returns, parameters, arguments, verb, made, key, size, find)        \
 	{                                                                                   \
 		struct hook *hook = &hooks[HOOK_##symbol];                                  \
@@ -113,7 +133,7 @@
 		if (__builtin_expect(!route.real, 0))                                       \
 			return MISSING_##returns;                                           \
 		if (__builtin_expect(!route.record, 0))                                     \
-			return CALL(returns, parameters, arguments);                        \
+			PASS_##returns(CALL(returns, parameters, arguments));               \
 		(void)site;                                                                 \
 		VERB_##verb(returns, parameters, arguments, made, key, size)                \
 	}

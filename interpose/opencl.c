@@ -205,6 +205,60 @@ cl_context looked_up_clCreateContextFromType(const cl_context_properties *proper
 			      device_type, pfn_notify, user_data, errcode_ret);
 }
 
+/* ---- SVM freed by a queue ---- */
+
+typedef void CL_CALLBACK svm_free(cl_command_queue, cl_uint, void *[], void *);
+typedef cl_int enqueue_svm_free(cl_command_queue, cl_uint, void *[], svm_free *, void *, cl_uint,
+				const cl_event *, cl_event *);
+
+/* With a callback the application frees them itself, by calls that we see. Without one
+ * the driver does, some time after this call. */
+static void svm_freed(const struct site *site, cl_uint count, void *pointers[], bool own_callback)
+{
+	struct freeing freeing;
+
+	for (cl_uint i = 0; !own_callback && pointers && i < count; i++) {
+		record_releasing(site, (uint64_t)(uintptr_t)pointers[i], &freeing);
+		record_released(site->hook, &freeing, OUTCOME_DONE, 0);
+	}
+}
+
+static cl_int enqueue_free(struct route route, const struct caller *caller, cl_command_queue queue,
+			   cl_uint count, void *pointers[], svm_free *callback, void *user_data,
+			   cl_uint wait_count, const cl_event *wait_list, cl_event *event)
+{
+	struct site site = { &hooks[HOOK_clEnqueueSVMFree], caller, SPACE_OBJECTS };
+	cl_int r;
+
+	if (!route.real)
+		return CL_INVALID_OPERATION;
+	r = ((enqueue_svm_free *)route.real)(queue, count, pointers, callback, user_data,
+					     wait_count, wait_list, event);
+	if (r == CL_SUCCESS && route.record)
+		svm_freed(&site, count, pointers, callback != NULL);
+	return r;
+}
+
+EXPORT cl_int clEnqueueSVMFree(cl_command_queue command_queue, cl_uint num_svm_pointers,
+			       void *svm_pointers[], svm_free *pfn_free_func, void *user_data,
+			       cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+			       cl_event *event)
+{
+	return enqueue_free(resolve_direct(&hooks[HOOK_clEnqueueSVMFree]), CALLER, command_queue,
+			    num_svm_pointers, svm_pointers, pfn_free_func, user_data,
+			    num_events_in_wait_list, event_wait_list, event);
+}
+
+cl_int looked_up_clEnqueueSVMFree(cl_command_queue command_queue, cl_uint num_svm_pointers,
+				  void *svm_pointers[], svm_free *pfn_free_func, void *user_data,
+				  cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+				  cl_event *event)
+{
+	return enqueue_free(resolve_driver(&hooks[HOOK_clEnqueueSVMFree]), CALLER, command_queue,
+			    num_svm_pointers, svm_pointers, pfn_free_func, user_data,
+			    num_events_in_wait_list, event_wait_list, event);
+}
+
 /* ---- extension lookups ---- */
 
 /* A driver may give out core functions here too. Its own function does what the loader's

@@ -15,6 +15,8 @@
 #define CL_USE_DEPRECATED_OPENCL_2_2_APIS
 #include <CL/cl.h>
 
+typedef void *cl_svm_pointer; /* one word for the rows */
+
 #include "api/cuda_types.h"
 
 #define EXPORT __attribute__((visibility("default")))

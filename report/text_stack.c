@@ -140,6 +140,7 @@ void text_kind(FILE *out, const char *kind)
 		{ "cl-sub-buffer", "OpenCL sub-buffer" },
 		{ "cl-image", "OpenCL image" },
 		{ "cl-pipe", "OpenCL pipe" },
+		{ "cl-svm", "OpenCL shared virtual memory" },
 	};
 
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {

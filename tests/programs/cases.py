@@ -45,7 +45,7 @@ CUDA = [
                   kind="managed"),
          ]),
     Case("families", "families",
-         allocated=(13, sum(range(10001, 10007)) + sum(range(20001, 20005)) + 2 * 4096 - 0),
+         allocated=(12, sum(range(10001, 10007)) + sum(range(20001, 20005)) + 2 * 4096),
          freed=7,
          peak=10001 + 10003 + 20001 + 20003 + 4096 + 4096,
          leaks=[
@@ -234,6 +234,9 @@ OPENCL = [
                      "clCreateSubBuffer", "cl-sub-buffer")]),
     opencl("image", "image", allocated=(2, 16384), freed=1, peak=8192,
            leaks=[cl(8192, ["image@image", "main@main"], "clCreateImage", "cl-image")]),
+    opencl("shared virtual memory", "svm", stdout="1 shared\n",
+           allocated=(4, 5001 + 5002 + 5003 + 5004), freed=3, peak=5001 + 5002 + 5003 + 5004,
+           leaks=[cl(5001, ["shared_virtual@svm", "main@main"], "clSVMAlloc", "cl-svm")]),
     opencl("buffer with properties", "properties", stdout="properties made\n",
            allocated=(1, 7000), freed=0, peak=7000,
            leaks=[cl(7000, ["properties@properties", "main@main"],

@@ -180,6 +180,37 @@ static void in_child(void)
 	}
 }
 
+/* Shared virtual memory: one lost, one freed, one freed by a queue, one by its callback. */
+static void CL_CALLBACK own_free(cl_command_queue queue, cl_uint count, void *pointers[],
+				 void *unused)
+{
+	(void)queue, (void)unused;
+	for (cl_uint i = 0; i < count; i++)
+		clSVMFree(context, pointers[i]);
+}
+
+static void shared_virtual(void)
+{
+	cl_device_id device;
+	cl_command_queue queue;
+	void *shared[4];
+	cl_int r;
+
+	must(clGetContextInfo(context, CL_CONTEXT_DEVICES, sizeof(device), &device, NULL), "info");
+	queue = clCreateCommandQueueWithProperties(context, device, NULL, &r);
+	must(r, "queue");
+	shared[0] = clSVMAlloc(context, CL_MEM_READ_WRITE, 5001, 0); /* @svm */
+	for (int i = 1; i < 4; i++)
+		shared[i] = clSVMAlloc(context, CL_MEM_READ_WRITE, 5001 + (size_t)i, 0);
+	clSVMFree(context, shared[1]);
+	clSVMFree(context, NULL);
+	must(clEnqueueSVMFree(queue, 1, &shared[2], NULL, NULL, 0, NULL, NULL), "enqueue");
+	must(clEnqueueSVMFree(queue, 1, &shared[3], own_free, NULL, 0, NULL, NULL), "enqueue");
+	must(clFinish(queue), "finish");
+	clReleaseCommandQueue(queue);
+	printf("%d shared\n", shared[0] && shared[1] && shared[2] && shared[3]);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -189,7 +220,7 @@ int main(int argc, char **argv)
 		{ "five", five }, { "clean", clean }, { "sub", sub_buffers },
 		{ "lost-sub", lost_sub_buffer }, { "image", image }, { "pipe", make_pipe },
 		{ "properties", properties }, { "twice-held", twice_held }, { "twice", twice },
-		{ "failed", failed }, { "child", in_child },
+		{ "failed", failed }, { "child", in_child }, { "svm", shared_virtual },
 	};
 
 	begin();
