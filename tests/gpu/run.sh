@@ -5,13 +5,13 @@
 # against CUPTI), unharmed programs, ends, costs beside compute-sanitizer. Needs nvcc, a
 # GPU, and whatever of PyTorch, CuPy, JAX is there. Results go to the folder named first.
 #
-#   tests/gpu/run.sh RESULTS [BUILD] [part ...]     parts: calls ends errors cost frameworks opencl scale
+#   tests/gpu/run.sh RESULTS [BUILD] [part ...]     parts: calls ends errors families cost frameworks opencl scale
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 results=$(mkdir -p "$1" && cd "$1" && pwd)
 build=$(cd "${2:-$here/../../build}" && pwd)
 shift; shift
-parts=${*:-calls ends errors cost frameworks opencl scale}
+parts=${*:-calls ends errors families cost frameworks opencl scale}
 lib=$build/interpose/libgpuleak.so
 gpuleak=$build/tools/gpuleak
 work=$(mktemp -d)
@@ -65,6 +65,14 @@ if wants calls; then
 	count churn-shared "$work/churn-shared" 3 return 200
 fi
 
+if wants families; then
+	for story in leak twice mixed captured; do
+		count families-$story "$build/tests/programs/p_families" $story
+		say "   it says: $(tr '\n' ';' <"$results/families-$story.out")"
+		say "   errors: $(python3 -c 'import json,sys; print([(e["type"], e["api"], e["result"]) for e in json.load(open(sys.argv[1]))["errors"]])' "$results/families-$story.json")"
+	done
+fi
+
 if wants frameworks; then
 	count torch python3 "$here/programs/torch_steps.py"
 	count cupy python3 "$here/programs/cupy_raw.py"
@@ -94,9 +102,10 @@ fi
 pairs() {
 	local name=$1 n=$2 i; shift 2
 	: >"$work/bare"; : >"$work/with"
-	for i in $(seq "$n"); do
-		"$@" 2>/dev/null | tail -1 >>"$work/bare"
+	for i in $(seq "$n"); do # which goes first changes, so that no drift favours one
+		[ $((i % 2)) = 0 ] || "$@" 2>/dev/null | tail -1 >>"$work/bare"
 		LD_PRELOAD=$lib GPULEAK_REPORT=none "$@" 2>/dev/null | tail -1 >>"$work/with"
+		[ $((i % 2)) = 1 ] || "$@" 2>/dev/null | tail -1 >>"$work/bare"
 	done
 	say "$name: $(python3 -c '
 import statistics, sys
@@ -107,9 +116,9 @@ print("bare median %.2f (%.2f-%.2f), gpuleak %.2f (%.2f-%.2f), ratio of medians 
 }
 
 if wants cost; then
-	pairs "churn 2000 x (cudaMalloc 4 MiB, kernel, cudaFree), ms" 15 "$work/churn-static"
+	pairs "churn 2000 x (cudaMalloc 4 MiB, kernel, cudaFree), ms" 40 "$work/churn-static"
 	pairs "kernel launch, ns" 9 "$work/launch"
-	pairs "PyTorch, 100 training steps, ms" 7 python3 "$here/programs/torch_steps.py"
+	pairs "PyTorch, 100 training steps, ms" 9 python3 "$here/programs/torch_steps.py"
 	say "compute-sanitizer: $(compute-sanitizer --version | grep -o 'Version.*')"
 	say "compute-sanitizer churn, ms: $(for i in 1 2 3; do compute-sanitizer --tool memcheck --leak-check full "$work/churn-static" 2>&1 | grep -E '^[0-9.]+$'; done | tr '\n' ' ')"
 	say "compute-sanitizer PyTorch, ms: $(compute-sanitizer --tool memcheck --leak-check full python3 "$here/programs/torch_steps.py" 2>&1 | grep -E '^[0-9.]+$' | tr '\n' ' ')"
