@@ -48,9 +48,14 @@ static CUcontext pop(void)
 	return top;
 }
 
-/* Nothing can be added to the context once alive is 0: the heap looks under its locks. */
+/*
+ * Nothing can be added to the context once alive is 0: the heap looks under its locks. Who
+ * has blocks in the heap gives them back before the heap drops the rest.
+ */
 static void drop(CUcontext ctx)
 {
+	array_drop_context(ctx);
+	share_drop_context(ctx);
 	heap_drop_context(ctx);
 	host_drop_context(ctx);
 	stream_drop_context(ctx);

@@ -322,6 +322,12 @@ STANDIN(cuDeviceGetAttribute)(int *pi, int attrib, CUdevice dev)
 		[10] = 32,  /* WARP_SIZE */
 		[16] = 132, /* MULTIPROCESSOR_COUNT */
 		[19] = 1,   /* CAN_MAP_HOST_MEMORY */
+		[21] = 131072, /* MAXIMUM_TEXTURE1D_WIDTH */
+		[22] = 131072, /* 2D_WIDTH */
+		[23] = 65536,  /* 2D_HEIGHT */
+		[24] = 16384,  /* 3D: WIDTH, HEIGHT, DEPTH */
+		[25] = 16384,
+		[26] = 16384,
 		[31] = 1,   /* CONCURRENT_KERNELS */
 		[41] = 1,   /* UNIFIED_ADDRESSING */
 		[75] = 9,   /* COMPUTE_CAPABILITY_MAJOR; MINOR is 0 */

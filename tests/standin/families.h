@@ -6,13 +6,8 @@
 #ifndef GPULEAK_TESTS_STANDIN_FAMILIES_H
 #define GPULEAK_TESTS_STANDIN_FAMILIES_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "../../interpose/api/cuda_types.h"
 
-typedef struct CUmemPoolHandle_st *CUmemoryPool;
-typedef struct CUarray_st *CUarray;
-typedef struct CUmipmappedArray_st *CUmipmappedArray;
-typedef struct CUextMemory_st *CUexternalMemory;
 typedef unsigned long long CUmemGenericAllocationHandle;
 
 typedef struct CUmemLocation_st {
@@ -72,5 +67,12 @@ typedef struct CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st {
 	unsigned int flags;
 	unsigned int reserved[16];
 } CUDA_EXTERNAL_MEMORY_BUFFER_DESC;
+
+typedef struct CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st {
+	unsigned long long offset;
+	CUDA_ARRAY3D_DESCRIPTOR arrayDesc;
+	unsigned int numLevels;
+	unsigned int reserved[16];
+} CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC;
 
 #endif

@@ -615,6 +615,21 @@ static const struct {
 	{ "virtual memory: faults and log", case_virtual_faults, "STANDIN_FAIL",
 	  "cuMemCreate:1=2,cuMemMap:1=1,cuMemUnmap:1=999,cuMemRelease:1=1" },
 	{ "virtual memory: storm", case_virtual_storm, NULL, NULL },
+	{ "arrays", case_arrays, "STANDIN_MEMORY", "67108864" },
+	{ "arrays: shapes", case_array_shapes, NULL, NULL },
+	{ "arrays: mipmapped", case_mipmaps, NULL, NULL },
+	{ "arrays: faults and log", case_array_faults, "STANDIN_FAIL",
+	  "cuArrayCreate_v2:1=2,cuArrayDestroy:1=400,cuMipmappedArrayCreate:1=2" },
+	{ "arrays: storm", case_array_storm, NULL, NULL },
+	{ "arrays: reset beside creation", case_array_reset, NULL, NULL },
+	{ "IPC", case_ipc, NULL, NULL },
+	{ "IPC: faults and log", case_ipc_faults, "STANDIN_FAIL",
+	  "cuIpcGetMemHandle:1=304,cuIpcOpenMemHandle_v2:1=205,cuIpcCloseMemHandle:1=205" },
+	{ "external memory", case_external, "STANDIN_MEMORY", "67108864" },
+	{ "external memory: faults and log", case_external_faults, "STANDIN_FAIL",
+	  "cuImportExternalMemory:1=304,cuExternalMemoryGetMappedBuffer:1=1,"
+	  "cuDestroyExternalMemory:1=400" },
+	{ "IPC and external memory: storm", case_share_storm, NULL, NULL },
 	{ "as recorded on an H200", case_as_recorded, NULL, NULL },
 };
 

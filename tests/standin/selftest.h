@@ -47,5 +47,16 @@ void case_virtual(void);
 void case_virtual_ranges(void);
 void case_virtual_faults(void);
 void case_virtual_storm(void);
+void case_arrays(void);
+void case_array_shapes(void);
+void case_mipmaps(void);
+void case_array_faults(void);
+void case_array_storm(void);
+void case_array_reset(void);
+void case_ipc(void);
+void case_ipc_faults(void);
+void case_external(void);
+void case_external_faults(void);
+void case_share_storm(void);
 
 #endif

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "selftest.h"
 
@@ -38,6 +39,13 @@ CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocatio
 CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
 						CUmemGenericAllocationHandle handle);
 CUresult cuPointerGetAttribute(void *data, int attribute, CUdeviceptr ptr);
+CUresult cuArrayGetDescriptor(CUDA_ARRAY_DESCRIPTOR_v1 *pArrayDescriptor, CUarray hArray);
+CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarray hArray);
+CUresult cuArray3DGetDescriptor(CUDA_ARRAY3D_DESCRIPTOR_v1 *pArrayDescriptor, CUarray hArray);
+CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CUarray hArray);
+CUresult cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray,
+				  unsigned int level);
+CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr);
 CUresult cuStreamSynchronize(CUstream hStream);
 
 enum { STORM_THREADS = 8, STORM_ROUNDS = 500 };
@@ -507,5 +515,512 @@ static void *virtual_storm(void *ctx)
 void case_virtual_storm(void)
 {
 	storm(virtual_storm, begin());
+	IS(in_use(), 0);
+}
+
+enum { FLOATS = 0x20, BYTES = 0x01 };
+
+static CUarray array(size_t width, size_t height)
+{
+	CUDA_ARRAY_DESCRIPTOR d = { width, height, FLOATS, 1 };
+	CUarray a = NULL;
+
+	IS(cuArrayCreate_v2(&a, &d), 0);
+	IS(a != NULL, 1);
+	return a;
+}
+
+static void array_contexts(CUcontext ctx)
+{
+	CUcontext other, primary;
+	CUarray a, b, c;
+
+	a = array(100, 0);
+	IS(cuCtxCreate_v2(&other, 0, 0), 0);
+	b = array(100, 0);
+	IS(cuCtxDestroy_v2(other), 0);
+	IS(cuArrayDestroy(b), 400);
+	IS(cuDevicePrimaryCtxRetain(&primary, 0), 0);
+	IS(cuCtxPushCurrent_v2(primary), 0);
+	c = array(100, 0);
+	IS(cuArrayDestroy(a), 0); /* another context's */
+	IS(cuDevicePrimaryCtxReset_v2(0), 0);
+	IS(cuArrayDestroy(c), 709);
+	IS(cuCtxSetCurrent(ctx), 0);
+	IS(cuArrayDestroy(c), 400);
+	IS(in_use(), 0);
+}
+
+/* STANDIN_MEMORY=64 MiB */
+void case_arrays(void)
+{
+	CUDA_ARRAY_DESCRIPTOR d = { 2048, 4096, FLOATS, 2 }, told;
+	CUDA_ARRAY3D_DESCRIPTOR told3;
+	CUDA_ARRAY_DESCRIPTOR_v1 old = { 16, 16, BYTES, 1 };
+	CUcontext ctx;
+	CUarray a = NULL, b;
+	CUstream s;
+	void *graph;
+
+	IS(cuArrayCreate_v2(&a, &d), 3);
+	IS(cuInit(0), 0);
+	IS(cuArrayCreate_v2(&a, &d), 201);
+	ctx = begin();
+	IS(cuArrayCreate_v2(NULL, &d), 1);
+	IS(cuArrayCreate_v2(&a, NULL), 1);
+	IS(a == NULL, 1);
+	IS(cuArrayCreate_v2(&a, &d), 0);
+	IS(in_use(), 64 << 20);
+	IS(cuArrayCreate_v2(&b, &d), 2);
+	IS(cuArrayGetDescriptor_v2(&told, a), 0);
+	IS(told.Width == 2048 && told.Height == 4096, 1);
+	IS(told.Format == FLOATS && told.NumChannels == 2, 1);
+	IS(cuArray3DGetDescriptor_v2(&told3, a), 0);
+	IS(told3.Width == 2048 && told3.Height == 4096 && !told3.Depth && !told3.Flags, 1);
+	IS(cuArrayGetDescriptor_v2(NULL, a), 1);
+	IS(cuMemFree_v2((uintptr_t)a), 1);
+	IS(cuArrayDestroy(a), 0);
+	IS(in_use(), 0);
+	IS(cuArrayDestroy(a), 400);
+	IS(cuArrayDestroy(NULL), 400);
+	IS(cuArrayDestroy((CUarray)&d), 400);
+	IS(cuArrayGetDescriptor_v2(&told, a), 400);
+	IS(cuArrayCreate(&a, &old), 0);
+	IS(cuArrayGetDescriptor(&old, a), 0);
+	IS(old.Width, 16);
+	IS(cuArrayDestroy(a), 0);
+	array_contexts(ctx);
+	IS(cuStreamCreate(&s, 1), 0);
+	IS(cuStreamBeginCapture_v2(s, 0), 0);
+	IS(cuArrayCreate_v2(&a, &d), 900);
+	IS(cuStreamEndCapture(s, &graph), 901);
+}
+
+static int shape(size_t width, size_t height, size_t depth, unsigned int flags, size_t want)
+{
+	CUDA_ARRAY3D_DESCRIPTOR d = { width, height, depth, FLOATS, 1, flags }, told;
+	size_t before = in_use();
+	CUarray a;
+	int r = cuArray3DCreate_v2(&a, &d);
+
+	if (r)
+		return r;
+	IS(in_use() - before, (want + 511) & ~(size_t)511);
+	IS(cuArray3DGetDescriptor_v2(&told, a), 0);
+	IS(told.Width == width && told.Height == height && told.Depth == depth, 1);
+	IS(told.Flags, flags);
+	IS(cuArrayDestroy(a), 0);
+	return 0;
+}
+
+static int format(int code, unsigned int channels)
+{
+	CUDA_ARRAY3D_DESCRIPTOR_v1 d = { 8, 8, 8, code, channels, 0 }, told;
+	CUarray a;
+	int r = cuArray3DCreate(&a, &d);
+
+	if (r)
+		return r;
+	IS(cuArray3DGetDescriptor(&told, a), 0);
+	IS(memcmp(&told, &d, sizeof(d)), 0);
+	IS(cuArrayDestroy(a), 0);
+	return 0;
+}
+
+void case_array_shapes(void)
+{
+	enum { LAYERED = 1, SURFACE = 2, CUBEMAP = 4, GATHER = 8, SPARSE = 0x40 };
+
+	begin();
+	IS(shape(1000, 0, 0, 0, 4000), 0);
+	IS(shape(100, 100, 0, SURFACE, 40000), 0);
+	IS(shape(10, 10, 10, 0, 4000), 0);
+	IS(shape(100, 0, 7, LAYERED, 2800), 0);
+	IS(shape(10, 10, 7, LAYERED, 2800), 0);
+	IS(shape(10, 10, 6, CUBEMAP, 2400), 0);
+	IS(shape(10, 10, 12, CUBEMAP | LAYERED, 4800), 0);
+	IS(shape(10, 10, 0, GATHER, 400), 0);
+	IS(shape(10, 10, 0, SPARSE, 0), 0);
+	IS(shape(0, 10, 0, 0, 0), 1);
+	IS(shape(10, 0, 10, 0, 0), 1);
+	IS(shape(10, 10, 0, LAYERED, 0), 1);
+	IS(shape(10, 11, 6, CUBEMAP, 0), 1);
+	IS(shape(10, 10, 12, CUBEMAP, 0), 1);
+	IS(shape(10, 10, 7, CUBEMAP | LAYERED, 0), 1);
+	IS(shape(10, 10, 10, GATHER, 0), 1);
+	IS(shape(10, 10, 10, 0x200, 0), 1);
+	IS(shape(131073, 0, 0, 0, 0), 1);
+	IS(shape(16385, 1, 1, 0, 0), 1);
+	IS(format(0x10, 4), 0);
+	IS(format(0xc5, 4), 0);
+	IS(format(0x20, 3), 1);
+	IS(format(0x77, 1), 1);
+	IS(format(0x91, 4), 801);
+}
+
+void case_mipmaps(void)
+{
+	CUDA_ARRAY3D_DESCRIPTOR d = { 16, 8, 0, FLOATS, 1, 0 }, told;
+	CUmipmappedArray m, layered;
+	CUarray level, again;
+	CUcontext ctx = begin();
+
+	IS(cuMipmappedArrayCreate(NULL, &d, 1), 1);
+	IS(cuMipmappedArrayCreate(&m, NULL, 1), 1);
+	IS(cuMipmappedArrayCreate(&m, &d, 99), 0); /* five: 16x8, 8x4, 4x2, 2x1, 1x1 */
+	IS(in_use(), 1024); /* 684 */
+	IS(cuMipmappedArrayGetLevel(&level, m, 3), 0);
+	IS(cuMipmappedArrayGetLevel(&again, m, 3), 0);
+	IS(level == again, 1);
+	IS(cuArray3DGetDescriptor_v2(&told, level), 0);
+	IS(told.Width == 2 && told.Height == 1 && told.Depth == 0, 1);
+	IS(cuMipmappedArrayGetLevel(&again, m, 4), 0);
+	IS(cuMipmappedArrayGetLevel(&again, m, 5), 1);
+	IS(cuMipmappedArrayGetLevel(NULL, m, 0), 1);
+	IS(cuArrayDestroy(level), 400);
+	IS(cuArrayDestroy((CUarray)m), 400);
+	IS(cuMipmappedArrayDestroy((CUmipmappedArray)level), 400);
+	IS(cuMipmappedArrayDestroy(m), 0);
+	IS(in_use(), 0);
+	IS(cuMipmappedArrayDestroy(m), 400);
+	IS(cuMipmappedArrayGetLevel(&again, m, 0), 400);
+	IS(cuArray3DGetDescriptor_v2(&told, level), 400);
+	d = (CUDA_ARRAY3D_DESCRIPTOR){ 4, 4, 100, FLOATS, 1, 1 };
+	IS(cuMipmappedArrayCreate(&layered, &d, 99), 0);
+	IS(cuMipmappedArrayGetLevel(&level, layered, 2), 0);
+	IS(cuMipmappedArrayGetLevel(&again, layered, 3), 1);
+	IS(cuArray3DGetDescriptor_v2(&told, level), 0);
+	IS(told.Width == 1 && told.Depth == 100, 1);
+	IS(cuCtxDestroy_v2(ctx), 0);
+	begin();
+	IS(cuMipmappedArrayDestroy(layered), 400);
+	IS(cuArray3DGetDescriptor_v2(&told, level), 400);
+	IS(in_use(), 0);
+}
+
+/* STANDIN_FAIL=cuArrayCreate_v2:1=2,cuArrayDestroy:1=400,cuMipmappedArrayCreate:1=2 */
+void case_array_faults(void)
+{
+	CUDA_ARRAY3D_DESCRIPTOR d = { 16, 8, 0, FLOATS, 1, 0 };
+	CUDA_ARRAY_DESCRIPTOR flat = { 16, 8, FLOATS, 1 };
+	CUmipmappedArray m;
+	CUarray a;
+	char path[32];
+	FILE *in = begin_log(path);
+
+	IS(cuArrayCreate_v2(&a, &flat), 2);
+	was_logged(in, "cuArrayCreate_v2", 0, 0, 2);
+	a = array(16, 8);
+	was_logged(in, "cuArrayCreate_v2", (uintptr_t)a, 512, 0);
+	IS(cuArrayDestroy(a), 400);
+	was_logged(in, "cuArrayDestroy", (uintptr_t)a, 0, 400);
+	IS(cuArrayDestroy(a), 0);
+	was_logged(in, "cuArrayDestroy", (uintptr_t)a, 0, 0);
+	IS(cuMipmappedArrayCreate(&m, &d, 2), 2);
+	was_logged(in, "cuMipmappedArrayCreate", 0, 0, 2);
+	IS(cuMipmappedArrayCreate(&m, &d, 2), 0);
+	was_logged(in, "cuMipmappedArrayCreate", (uintptr_t)m, 640, 0);
+	IS(cuMipmappedArrayDestroy(m), 0);
+	was_logged(in, "cuMipmappedArrayDestroy", (uintptr_t)m, 0, 0);
+	unlink(path);
+}
+
+static void *array_storm(void *ctx)
+{
+	CUDA_ARRAY3D_DESCRIPTOR d = { 256, 256, 0, FLOATS, 1, 0 }, told;
+	CUmipmappedArray m;
+	CUarray a, level;
+
+	IS(cuCtxSetCurrent(ctx), 0);
+	for (int i = 0; i < STORM_ROUNDS; i++) {
+		a = array(1024, 1024);
+		IS(cuMipmappedArrayCreate(&m, &d, 4), 0);
+		IS(cuMipmappedArrayGetLevel(&level, m, 1), 0);
+		IS(cuArray3DGetDescriptor_v2(&told, level), 0);
+		IS(told.Width, 128);
+		IS(cuArrayDestroy(a), 0);
+		IS(cuMipmappedArrayDestroy(m), 0);
+	}
+	return NULL;
+}
+
+void case_array_storm(void)
+{
+	storm(array_storm, begin());
+	IS(in_use(), 0);
+}
+
+static _Atomic int stop_arrays;
+
+static void *arrays_until_stopped(void *ctx)
+{
+	CUDA_ARRAY3D_DESCRIPTOR d = { 256, 256, 0, FLOATS, 1, 0 };
+	CUDA_ARRAY_DESCRIPTOR flat = { 16, 8, FLOATS, 1 };
+	CUmipmappedArray m;
+	CUdeviceptr linear;
+	CUarray a;
+
+	IS(cuCtxSetCurrent(ctx), 0);
+	while (!stop_arrays) {
+		if (!cuArrayCreate_v2(&a, &flat))
+			cuArrayDestroy(a);
+		cuArrayCreate_v2(&a, &flat);
+		cuMipmappedArrayCreate(&m, &d, 4);
+		cuMemAlloc_v2(&linear, 100);
+	}
+	return NULL;
+}
+
+/* Each array is destroyed by the reset or refused, none is left over or freed twice. */
+void case_array_reset(void)
+{
+	CUcontext ctx = begin(), primary;
+	pthread_t t[2];
+
+	IS(cuDevicePrimaryCtxRetain(&primary, 0), 0);
+	for (int i = 0; i < 2; i++)
+		IS(pthread_create(&t[i], NULL, arrays_until_stopped, primary), 0);
+	for (int i = 0; i < 50; i++) {
+		usleep(1000);
+		IS(cuDevicePrimaryCtxReset_v2(0), 0);
+		IS(in_use(), 0);
+		IS(cuDevicePrimaryCtxRetain(&primary, 0), 0);
+	}
+	IS(cuDevicePrimaryCtxReset_v2(0), 0);
+	stop_arrays = 1;
+	for (int i = 0; i < 2; i++)
+		IS(pthread_join(t[i], NULL), 0);
+	IS(cuCtxDestroy_v2(ctx), 0);
+}
+
+/* Three handles of another process, which has ended: of one block twice, then of another that
+ * took its place. */
+static void foreign_handles(CUipcMemHandle handles[3])
+{
+	CUdeviceptr d, e;
+	int pipes[2], status;
+
+	IS(pipe(pipes), 0);
+	if (!fork()) {
+		begin();
+		d = block(1000);
+		IS(cuIpcGetMemHandle(&handles[0], d), 0);
+		IS(cuIpcGetMemHandle(&handles[1], d + 999), 0);
+		IS(cuMemFree_v2(d), 0);
+		e = block(1000);
+		IS(e, d);
+		IS(cuIpcGetMemHandle(&handles[2], e), 0);
+		IS(write(pipes[1], handles, 3 * sizeof(*handles)), 3 * sizeof(*handles));
+		_exit(0);
+	}
+	IS(read(pipes[0], handles, 3 * sizeof(*handles)), 3 * sizeof(*handles));
+	IS(wait(&status) > 0 && status == 0, 1);
+}
+
+static void ipc_refuses(CUipcMemHandle foreign)
+{
+	CUipcMemHandle h, zero = { { 0 } };
+	CUdeviceptr d, async;
+
+	IS(cuMemAllocAsync(&async, 100, NULL), 0);
+	IS(cuIpcGetMemHandle(&h, async), 1);
+	IS(cuIpcGetMemHandle(&h, 0x1234), 1);
+	d = block(100);
+	IS(cuIpcGetMemHandle(NULL, d), 1);
+	IS(cuIpcGetMemHandle(&h, d), 0);
+	IS(cuIpcOpenMemHandle_v2(&d, h, 1), 201); /* one's own */
+	IS(cuIpcOpenMemHandle_v2(&d, zero, 1), 1);
+	IS(cuIpcOpenMemHandle_v2(&d, foreign, 0), 1);
+	IS(cuIpcOpenMemHandle_v2(NULL, foreign, 1), 1);
+	IS(cuIpcCloseMemHandle(d), 1);
+	IS(cuIpcCloseMemHandle(0), 1);
+}
+
+void case_ipc(void)
+{
+	CUipcMemHandle handles[3], mine;
+	CUdeviceptr a, b, c, base;
+	CUcontext ctx, other;
+	size_t size, used;
+
+	foreign_handles(handles);
+	IS(memcmp(&handles[0], &handles[1], sizeof(mine)), 0);
+	IS(cuIpcOpenMemHandle_v2(&a, handles[0], 1), 3);
+	ctx = begin();
+	ipc_refuses(handles[0]);
+	used = in_use();
+	IS(cuIpcOpenMemHandle_v2(&a, handles[0], 1), 0);
+	IS(cuIpcOpenMemHandle(&b, handles[1], 1), 0); /* the same again */
+	IS(b, a);
+	IS(cuIpcOpenMemHandle(&c, handles[2], 1), 0);
+	IS(c != a, 1);
+	IS(in_use(), used); /* it is the other process's memory */
+	IS(cuMemGetAddressRange_v2(&base, &size, a + 5), 0);
+	IS(base, a);
+	IS(size, 1000);
+	IS(cuMemFree_v2(a), 1);
+	IS(cuIpcGetMemHandle(&mine, a), 1);
+	IS(cuIpcCloseMemHandle(a + 5), 1);
+	IS(cuIpcCloseMemHandle(a), 0);
+	IS(cuIpcCloseMemHandle(a), 0);
+	IS(cuIpcCloseMemHandle(a), 1);
+	IS(cuMemGetAddressRange_v2(&base, &size, a), 500);
+	IS(cuIpcCloseMemHandle(c), 0);
+	IS(cuCtxCreate_v2(&other, 0, 0), 0);
+	IS(cuIpcOpenMemHandle_v2(&a, handles[0], 1), 0);
+	IS(cuCtxDestroy_v2(other), 0);
+	IS(cuIpcCloseMemHandle(a), 1);
+	IS(cuCtxDestroy_v2(ctx), 0);
+	IS(cuIpcCloseMemHandle(a), 201);
+}
+
+/* STANDIN_FAIL=cuIpcGetMemHandle:1=304,cuIpcOpenMemHandle_v2:1=205,cuIpcCloseMemHandle:1=205 */
+void case_ipc_faults(void)
+{
+	CUipcMemHandle handles[3];
+	CUdeviceptr d, a;
+	char path[32];
+	FILE *in;
+
+	unsetenv("STANDIN_FAIL"); /* for the other process */
+	foreign_handles(handles);
+	setenv("STANDIN_FAIL",
+	       "cuIpcGetMemHandle:1=304,cuIpcOpenMemHandle_v2:1=205,cuIpcCloseMemHandle:1=205", 1);
+	in = begin_log(path);
+	d = block(100);
+	was_logged(in, "cuMemAlloc_v2", d, 100, 0);
+	IS(cuIpcGetMemHandle(&handles[1], d), 304);
+	was_logged(in, "cuIpcGetMemHandle", d, 0, 304);
+	IS(cuIpcGetMemHandle(&handles[1], d), 0);
+	was_logged(in, "cuIpcGetMemHandle", d, 100, 0);
+	IS(cuIpcOpenMemHandle_v2(&a, handles[0], 1), 205);
+	was_logged(in, "cuIpcOpenMemHandle_v2", 0, 0, 205);
+	IS(cuIpcOpenMemHandle_v2(&a, handles[0], 1), 0);
+	was_logged(in, "cuIpcOpenMemHandle_v2", a, 1000, 0);
+	IS(cuIpcCloseMemHandle(a), 205);
+	IS(cuIpcCloseMemHandle(a), 0);
+	was_logged(in, "cuIpcCloseMemHandle", a, 0, 205);
+	was_logged(in, "cuIpcCloseMemHandle", a, 0, 0);
+	unlink(path);
+}
+
+static CUexternalMemory import(uint64_t bytes)
+{
+	CUDA_EXTERNAL_MEMORY_HANDLE_DESC desc = { .type = 1, .handle.fd = -1, .size = bytes };
+	CUexternalMemory e = NULL;
+
+	IS(cuImportExternalMemory(&e, &desc), 0);
+	IS(e != NULL, 1);
+	return e;
+}
+
+static void import_refuses(void)
+{
+	CUDA_EXTERNAL_MEMORY_HANDLE_DESC desc = { .type = 2, .size = 100 };
+	CUexternalMemory e;
+
+	IS(cuImportExternalMemory(&e, NULL), 1);
+	IS(cuImportExternalMemory(&e, &desc), 801);
+	desc.type = 1;
+	IS(cuImportExternalMemory(NULL, &desc), 1);
+	desc.flags = 2;
+	IS(cuImportExternalMemory(&e, &desc), 1);
+	desc.flags = desc.size = 0;
+	IS(cuImportExternalMemory(&e, &desc), 1);
+}
+
+/* STANDIN_MEMORY=64 MiB: imported memory does not count against it. */
+void case_external(void)
+{
+	CUDA_EXTERNAL_MEMORY_BUFFER_DESC at = { .offset = 4096, .size = 100 << 20 };
+	CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC levels = {
+		.arrayDesc = { 16, 16, 0, FLOATS, 1, 0 }, .numLevels = 2
+	};
+	CUcontext ctx = begin(), other;
+	CUexternalMemory e = import(200 << 20), f;
+	CUdeviceptr d, again, base;
+	CUmipmappedArray m;
+	CUarray level;
+	size_t size;
+
+	import_refuses();
+	IS(cuExternalMemoryGetMappedBuffer(&d, e, &at), 0);
+	IS(cuExternalMemoryGetMappedBuffer(&again, e, &at), 0);
+	IS(again != d, 1);
+	IS(cuExternalMemoryGetMappedMipmappedArray(&m, e, &levels), 0);
+	IS(in_use(), 0);
+	IS(cuMemGetAddressRange_v2(&base, &size, d + 1), 0);
+	IS(size, 100 << 20);
+	IS(cuMemFreeAsync(d, NULL), 1);
+	IS(cuDestroyExternalMemory(e), 0);
+	IS(cuDestroyExternalMemory(e), 400);
+	IS(cuDestroyExternalMemory(NULL), 400);
+	IS(cuExternalMemoryGetMappedBuffer(&base, e, &at), 400);
+	IS(cuMemFree_v2(d), 0); /* outlived it */
+	IS(cuMemFree_v2(d), 1);
+	IS(cuMemFree_v2(again), 0);
+	IS(cuMipmappedArrayGetLevel(&level, m, 1), 0);
+	IS(cuMipmappedArrayDestroy(m), 0);
+	f = import(at.size);
+	IS(cuExternalMemoryGetMappedBuffer(&d, f, &at), 1); /* ends behind it */
+	at.offset = 0;
+	IS(cuExternalMemoryGetMappedBuffer(&d, f, NULL), 1);
+	IS(cuExternalMemoryGetMappedBuffer(NULL, f, &at), 1);
+	IS(cuExternalMemoryGetMappedBuffer(&d, f, &at), 0);
+	IS(cuCtxCreate_v2(&other, 0, 0), 0);
+	IS(cuCtxDestroy_v2(ctx), 0);
+	IS(cuMemFree_v2(d), 1); /* both went with the context */
+	IS(cuDestroyExternalMemory(f), 400);
+}
+
+/* STANDIN_FAIL: the first import, mapping and end of an import */
+void case_external_faults(void)
+{
+	CUDA_EXTERNAL_MEMORY_HANDLE_DESC desc = { .type = 1, .size = 4096 };
+	CUDA_EXTERNAL_MEMORY_BUFFER_DESC at = { .size = 4096 };
+	CUexternalMemory e;
+	CUdeviceptr d;
+	char path[32];
+	FILE *in = begin_log(path);
+
+	IS(cuImportExternalMemory(&e, &desc), 304);
+	was_logged(in, "cuImportExternalMemory", 0, 0, 304);
+	e = import(4096);
+	was_logged(in, "cuImportExternalMemory", (uintptr_t)e, 4096, 0);
+	IS(cuExternalMemoryGetMappedBuffer(&d, e, &at), 1);
+	was_logged(in, "cuExternalMemoryGetMappedBuffer", 0, 0, 1);
+	IS(cuExternalMemoryGetMappedBuffer(&d, e, &at), 0);
+	was_logged(in, "cuExternalMemoryGetMappedBuffer", d, 4096, 0);
+	IS(cuDestroyExternalMemory(e), 400);
+	IS(cuDestroyExternalMemory(e), 0);
+	was_logged(in, "cuDestroyExternalMemory", (uintptr_t)e, 0, 400);
+	was_logged(in, "cuDestroyExternalMemory", (uintptr_t)e, 0, 0);
+	unlink(path);
+}
+
+static CUipcMemHandle shared[3];
+
+static void *share_storm(void *ctx)
+{
+	CUDA_EXTERNAL_MEMORY_BUFFER_DESC at = { .size = 4096 };
+	CUexternalMemory e;
+	CUdeviceptr a, b;
+
+	IS(cuCtxSetCurrent(ctx), 0);
+	for (int i = 0; i < STORM_ROUNDS; i++) {
+		e = import(4096);
+		IS(cuIpcOpenMemHandle_v2(&a, shared[i % 3], 1), 0);
+		IS(cuExternalMemoryGetMappedBuffer(&b, e, &at), 0);
+		IS(cuDestroyExternalMemory(e), 0);
+		IS(cuMemFree_v2(b), 0);
+		IS(cuIpcCloseMemHandle(a), 0);
+	}
+	return NULL;
+}
+
+void case_share_storm(void)
+{
+	foreign_handles(shared);
+	storm(share_storm, begin());
 	IS(in_use(), 0);
 }

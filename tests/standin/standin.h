@@ -16,7 +16,6 @@
 #include "../../interpose/api/cuda_types.h"
 #include "families.h"
 
-typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 
 #define HOOK(name, result, params, ...) result name params;
@@ -169,6 +168,14 @@ static inline CUresult waited(CUresult r)
 		pool_trim_all();
 	return r;
 }
+
+/* array.c */
+void array_drop_context(CUcontext context);
+CUresult array_map_external(const char *name, CUmipmappedArray *out,
+			    const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels, CUresult r);
+
+/* share.c: IPC and external memory */
+void share_drop_context(CUcontext context);
 
 /* virtual.c: mapped memory */
 bool virtual_find(CUdeviceptr inside, struct block *found);
