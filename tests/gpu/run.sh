@@ -27,6 +27,7 @@ say "date: $(date -u +%F), $(nproc) cores, $(. /etc/os-release; echo "$PRETTY_NA
 nvcc -O2 -g -arch=sm_90 -cudart static -o "$work/churn-static" "$here/programs/churn.cu" || exit 1
 nvcc -O2 -g -arch=sm_90 -cudart shared -o "$work/churn-shared" "$here/programs/churn.cu" || exit 1
 nvcc -O2 -arch=sm_90 -o "$work/launch" "$here/programs/launch.cu" || exit 1
+nvcc -O2 -g -arch=sm_90 -cudart static -o "$work/small" "$here/programs/small.cu" || exit 1
 gcc -g -I"$cuda/include" -o "$work/driver_api" "$here/programs/driver_api.c" -L"$cuda/lib64/stubs" -lcuda || exit 1
 # CUPTI comes with the toolkit, or with PyTorch's wheels.
 site=$(python3 -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])' 2>/dev/null)
@@ -117,6 +118,8 @@ print("bare median %.2f (%.2f-%.2f), gpuleak %.2f (%.2f-%.2f), ratio of medians 
 
 if wants cost; then
 	pairs "churn 2000 x (cudaMalloc 4 MiB, kernel, cudaFree), ms" 40 "$work/churn-static"
+	pairs "cheapest cudaMalloc/cudaFree pair, static cudart, ns" 9 "$work/small"
+	GPULEAK_STACK_DEPTH=0 pairs "the same without stacks, ns" 5 "$work/small"
 	pairs "kernel launch, ns" 9 "$work/launch"
 	pairs "PyTorch, 100 training steps, ms" 9 python3 "$here/programs/torch_steps.py"
 	say "compute-sanitizer: $(compute-sanitizer --version | grep -o 'Version.*')"
