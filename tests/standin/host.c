@@ -75,8 +75,9 @@ bool host_find(CUdeviceptr inside, struct block *found)
 	pthread_mutex_lock(&host_lock);
 	b = find_overlap((uintptr_t)inside, 1);
 	if (b)
-		*found = (struct block){ b->address, b->bytes, b->context, BLOCK_DEVICE,
-					 b->context->device };
+		*found = (struct block){ .address = b->address, .bytes = b->bytes,
+					 .context = b->context,
+					 .device = b->context->device };
 	pthread_mutex_unlock(&host_lock);
 	return b;
 }
