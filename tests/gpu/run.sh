@@ -99,29 +99,18 @@ if wants errors; then
 	say "$(grep -m1 ^gpuleak "$results/driver_api.txt")"
 fi
 
-# pairs N CMD...: bare and preloaded in turn, N times each; the program prints its own figure
+# pairs NAME N CMD...: bare and preloaded in turn, N times each; the program prints its own figure
 pairs() {
-	local name=$1 n=$2 i; shift 2
-	: >"$work/bare"; : >"$work/with"
-	for i in $(seq "$n"); do # which goes first changes, so that no drift favours one
-		[ $((i % 2)) = 0 ] || "$@" 2>/dev/null | tail -1 >>"$work/bare"
-		LD_PRELOAD=$lib GPULEAK_REPORT=none "$@" 2>/dev/null | tail -1 >>"$work/with"
-		[ $((i % 2)) = 1 ] || "$@" 2>/dev/null | tail -1 >>"$work/bare"
-	done
-	say "$name: $(python3 -c '
-import statistics, sys
-a = [float(x) for x in open(sys.argv[1])]; b = [float(x) for x in open(sys.argv[2])]
-r = sorted(y / x for x, y in zip(a, b))
-print("bare median %.2f (%.2f-%.2f), gpuleak %.2f (%.2f-%.2f), ratio of medians %.4f, median of paired ratios %.4f (%d pairs)" % (
-    statistics.median(a), min(a), max(a), statistics.median(b), min(b), max(b), statistics.median(b) / statistics.median(a), statistics.median(r), len(r)))' "$work/bare" "$work/with")"
+	local name=$1 n=$2; shift 2
+	say "$name: $("$here/paired.py" "$lib" "$n" "$@")"
 }
 
 if wants cost; then
-	pairs "churn 2000 x (cudaMalloc 4 MiB, kernel, cudaFree), ms" 40 "$work/churn-static"
+	pairs "churn 2000 x (cudaMalloc 4 MiB, kernel, cudaFree), ms" 60 "$work/churn-static"
 	pairs "cheapest cudaMalloc/cudaFree pair, static cudart, ns" 9 "$work/small"
 	GPULEAK_STACK_DEPTH=0 pairs "the same without stacks, ns" 5 "$work/small"
 	pairs "kernel launch, ns" 9 "$work/launch"
-	pairs "PyTorch, 100 training steps, ms" 9 python3 "$here/programs/torch_steps.py"
+	pairs "PyTorch, 100 training steps, ms" 12 python3 "$here/programs/torch_steps.py"
 	say "compute-sanitizer: $(compute-sanitizer --version | grep -o 'Version.*')"
 	say "compute-sanitizer churn, ms: $(for i in 1 2 3; do compute-sanitizer --tool memcheck --leak-check full "$work/churn-static" 2>&1 | grep -E '^[0-9.]+$'; done | tr '\n' ' ')"
 	say "compute-sanitizer PyTorch, ms: $(compute-sanitizer --tool memcheck --leak-check full python3 "$here/programs/torch_steps.py" 2>&1 | grep -E '^[0-9.]+$' | tr '\n' ' ')"
