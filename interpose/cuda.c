@@ -127,8 +127,11 @@ uint64_t cuda_array_bytes(uint64_t width, uint64_t height, uint64_t depth, int f
 	uint64_t element = (uint64_t)format_bytes(format) * channels, bytes = 0;
 	bool layers = flags & (ARRAY3D_LAYERED | ARRAY3D_CUBEMAP); /* each level has all of them */
 
-	for (unsigned int level = 0; level < levels && level < 64; level++) {
+	/* The driver makes no more levels than there are sizes. */
+	for (unsigned int level = 0; level < levels; level++) {
 		bytes += element * width * (height ? height : 1) * (depth ? depth : 1);
+		if (width <= 1 && height <= 1 && (layers || depth <= 1))
+			break;
 		width = width > 1 ? width / 2 : 1;
 		height = height > 1 ? height / 2 : height;
 		if (!layers)

@@ -45,6 +45,27 @@ CUresult cuMemHostAlloc(void **address, size_t bytes, unsigned int flags);
 CUresult cuMemFreeHost(void *address);
 CUresult cuMemHostRegister_v2(void *address, size_t bytes, unsigned int flags);
 CUresult cuMemHostUnregister(void *address);
+struct array_descriptor {
+	size_t width, height;
+	int format;
+	unsigned int channels;
+};
+struct array3d_descriptor {
+	size_t width, height, depth;
+	int format;
+	unsigned int channels, flags;
+};
+#define CU_AD_FORMAT_FLOAT 0x20
+CUresult cuArrayCreate_v2(void **array, const struct array_descriptor *descriptor);
+CUresult cuArray3DCreate_v2(void **array, const struct array3d_descriptor *descriptor);
+CUresult cuArrayDestroy(void *array);
+CUresult cuMipmappedArrayCreate(void **array, const struct array3d_descriptor *descriptor,
+				unsigned int levels);
+CUresult cuMipmappedArrayDestroy(void *array);
+CUresult cuDeviceGetDefaultMemPool(void **pool, CUdevice device);
+CUresult cuMemPoolCreate(void **pool, const void *properties);
+CUresult cuMemPoolDestroy(void *pool);
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t bytes, void *pool, void *stream);
 CUresult cuStreamCreate(void **stream, unsigned int flags);
 CUresult cuStreamBeginCapture_v2(void *stream, int mode);
 CUresult cuStreamEndCapture(void *stream, void **graph);

@@ -72,6 +72,38 @@ static void mixed_up(void)
 	must(cuMemFree_v2(device), "free");
 }
 
+static void arrays(void)
+{
+	const struct array_descriptor flat = { 100, 10, CU_AD_FORMAT_FLOAT, 4 };
+	const struct array3d_descriptor deep = { 16, 8, 4, CU_AD_FORMAT_FLOAT, 2, 0 };
+	const struct array3d_descriptor wide = { 16, 8, 0, CU_AD_FORMAT_FLOAT, 1, 0 };
+	void *array;
+
+	must(cuArrayCreate_v2(&array, &flat), "array"); /* @flat */
+	must(cuArrayCreate_v2(&array, &flat), "array"); /* @flat2 */
+	must(cuArrayDestroy(array), "destroy"); /* @destroy */
+	printf("again: %d\n", cuArrayDestroy(array)); /* @destroy_again */
+	must(cuArray3DCreate_v2(&array, &deep), "array 3D"); /* @deep */
+	must(cuMipmappedArrayCreate(&array, &wide, 99), "mipmaps"); /* @mipmaps */
+	must(cuMipmappedArrayCreate(&array, &wide, 2), "mipmaps");
+	must(cuMipmappedArrayDestroy(array), "destroy");
+}
+
+static void pools(void)
+{
+	int properties[22] = { 1, 0, 1, 0 }; /* pinned, no handle; on a device, number 0 */
+	void *own, *other, *standard;
+	CUdeviceptr address;
+
+	must(cuDeviceGetDefaultMemPool(&standard, 0), "default");
+	must(cuMemPoolCreate(&own, properties), "pool"); /* @pool */
+	must(cuMemPoolCreate(&other, properties), "pool");
+	must(cuMemPoolDestroy(other), "destroy");
+	must(cuMemAllocFromPoolAsync(&address, 40001, own, NULL), "from pool"); /* @from_pool */
+	must(cuMemAllocFromPoolAsync(&address, 40002, standard, NULL), "from pool");
+	must(cuMemFreeAsync(address, NULL), "free");
+}
+
 /* What a graph captures is the graph's. */
 static void captured(void)
 {
@@ -99,6 +131,10 @@ int main(int argc, char **argv)
 		twice(); /* @twice */
 	else if (strcmp(story, "mixed") == 0)
 		mixed_up(); /* @mixed */
+	else if (strcmp(story, "arrays") == 0)
+		arrays(); /* @arrays */
+	else if (strcmp(story, "pools") == 0)
+		pools(); /* @pools */
 	else
 		captured();
 	return 0;

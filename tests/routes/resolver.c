@@ -65,7 +65,9 @@ int main(void)
 {
 	static const char *const ours[] = { "cuMemAlloc", "cuMemFree", "cuMemAllocPitch",
 					    "cuMemAllocManaged", "cuInit", "cuGetProcAddress",
-					    "cuCtxDestroy", "cuDevicePrimaryCtxReset" };
+					    "cuCtxDestroy", "cuDevicePrimaryCtxReset",
+					    "cuMemAllocAsync", "cuMemFreeAsync",
+					    "cuMemHostRegister", "cuArrayCreate" };
 	static const int versions[] = { -1, 0, 2000, 3010, 3020, 4000, 6000, 7000, 10020, 11000,
 					11030, 12000, 13000, 13010, 99000 };
 	void *handle = dlopen("libcuda.so.1", RTLD_NOW);
@@ -79,8 +81,8 @@ int main(void)
 		for (size_t v = 0; v < sizeof(versions) / sizeof(versions[0]); v++)
 			for (uint64_t flags = 0; flags < 4; flags++)
 				ask(ours[i], versions[v], flags, 1);
-	ask("cuIpcOpenMemHandle", 4010, 0, 0);
-	ask("cuIpcOpenMemHandle", 11000, 0, 0);
+	ask("cuIpcOpenMemHandle", 4010, 0, 1);
+	ask("cuIpcOpenMemHandle", 11000, 0, 1);
 	ask("cuGraphAddNode", 12020, 0, 0);
 	ask("cuGraphAddNode", 12030, 0, 0);
 	for (uint64_t flags = 0; flags < 4; flags++)
