@@ -67,7 +67,7 @@ if wants calls; then
 fi
 
 if wants families; then
-	for story in leak twice mixed captured; do
+	for story in leak twice mixed arrays pools captured; do
 		count families-$story "$build/tests/programs/p_families" $story
 		say "   it says: $(tr '\n' ';' <"$results/families-$story.out")"
 		say "   errors: $(python3 -c 'import json,sys; print([(e["type"], e["api"], e["result"]) for e in json.load(open(sys.argv[1]))["errors"]])' "$results/families-$story.json")"
@@ -119,7 +119,7 @@ fi
 if wants opencl; then
 	mkdir -p /etc/OpenCL/vendors && echo libnvidia-opencl.so.1 >/etc/OpenCL/vendors/nvidia.icd
 	if [ -x "$build/tests/programs/p_cl_leak" ]; then
-		for story in five clean; do
+		for story in five clean svm; do
 			OCL_ICD_VENDORS=/etc/OpenCL/vendors/nvidia.icd "$gpuleak" run --gate -- \
 				"$build/tests/programs/p_cl_leak" $story >"$results/opencl-$story.txt" 2>&1
 			say "NVIDIA OpenCL, p_cl_leak $story: exit $?, $(grep -m1 ^gpuleak "$results/opencl-$story.txt")"
