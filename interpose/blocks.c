@@ -514,7 +514,7 @@ void record_retained(const struct site *site, uint64_t handle)
 
 /* A handle that is dead by count: the driver would look into memory that it freed. What
  * it answers is its affair, the error is ours to tell, and before the call: a driver may
- * crash over it. */
+ * crash over it (CUDA's does over an array that is destroyed twice, seen on an H200). */
 static void releasing_dead(struct recorder *recorder, struct hook *hook, struct freeing *freeing)
 {
 	struct wrong_free wrong = { hook, freeing->address, freeing->stack, 0 };

@@ -85,7 +85,7 @@
 	return r;
 
 #define VERB_MAKE VERB_ALLOC
-#define VERB_DROP VERB_FREE
+#define VERB_DROP VERB_RELEASE /* judged before the call: see releasing_dead() */
 #define VERB_REGISTER VERB_ALLOC
 #define VERB_UNREGISTER VERB_FREE
 

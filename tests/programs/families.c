@@ -80,13 +80,23 @@ static void arrays(void)
 	void *array;
 
 	must(cuArrayCreate_v2(&array, &flat), "array"); /* @flat */
-	must(cuArrayCreate_v2(&array, &flat), "array"); /* @flat2 */
-	must(cuArrayDestroy(array), "destroy"); /* @destroy */
-	printf("again: %d\n", cuArrayDestroy(array)); /* @destroy_again */
+	must(cuArrayCreate_v2(&array, &flat), "array");
+	must(cuArrayDestroy(array), "destroy");
 	must(cuArray3DCreate_v2(&array, &deep), "array 3D"); /* @deep */
 	must(cuMipmappedArrayCreate(&array, &wide, 99), "mipmaps"); /* @mipmaps */
 	must(cuMipmappedArrayCreate(&array, &wide, 2), "mipmaps");
 	must(cuMipmappedArrayDestroy(array), "destroy");
+}
+
+/* A real driver does not survive this: the report must be there all the same. */
+static void array_twice(void)
+{
+	const struct array_descriptor flat = { 100, 10, CU_AD_FORMAT_FLOAT, 4 };
+	void *array;
+
+	must(cuArrayCreate_v2(&array, &flat), "array"); /* @flat2 */
+	must(cuArrayDestroy(array), "destroy"); /* @destroy */
+	printf("again: %d\n", cuArrayDestroy(array)); /* @destroy_again */
 }
 
 static void pools(void)
@@ -133,6 +143,8 @@ int main(int argc, char **argv)
 		mixed_up(); /* @mixed */
 	else if (strcmp(story, "arrays") == 0)
 		arrays(); /* @arrays */
+	else if (strcmp(story, "array-twice") == 0)
+		array_twice(); /* @array_twice */
 	else if (strcmp(story, "pools") == 0)
 		pools(); /* @pools */
 	else
