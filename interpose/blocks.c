@@ -517,7 +517,7 @@ void record_retained(const struct site *site, uint64_t handle)
  * crash over it (CUDA's does over an array that is destroyed twice, seen on an H200). */
 static void releasing_dead(struct recorder *recorder, struct hook *hook, struct freeing *freeing)
 {
-	struct wrong_free wrong = { hook, freeing->address, freeing->stack, 0 };
+	struct wrong_free wrong = { hook, freeing->address, freeing->stack, LEDGER_NO_ANSWER };
 	struct past past[2];
 
 	if (past_of(recorder, freeing->key, past))

@@ -123,7 +123,7 @@
 	record_call();                                                                      \
 	CALL(returns, parameters, arguments);                                               \
 	record_call_done();                                                                 \
-	record_released(hook, &freeing, OUTCOME_DONE, 0);
+	record_released(hook, &freeing, OUTCOME_DONE, LEDGER_NO_ANSWER);
 
 #define WRAPPER(symbol, returns, parameters, arguments, verb, made, key, size, find)        \
 	{                                                                                   \

@@ -195,11 +195,13 @@ struct ledger_event { /* one past call */
 	uint32_t stack;
 	uint64_t time_ns;
 };
+/* The process ended inside the call, or the call answers nothing. */
+#define LEDGER_NO_ANSWER INT32_MIN
 struct ledger_error {
 	uint32_t type;    /* ref to a string: DESIGN's error types */
 	uint32_t api;     /* the wrong call */
 	uint32_t stack;
-	int32_t result;   /* what the driver answered (0 = success) */
+	int32_t result;   /* what the driver answered (0 = success), LEDGER_NO_ANSWER */
 	uint64_t address; /* as passed */
 	uint64_t time_ns;
 	uint64_t block_address; /* of the block that `allocated` tells of */

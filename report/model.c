@@ -247,7 +247,7 @@ static int read_error(struct builder *b, const struct ledger_error *record,
 	if (!ret->api)
 		ret->api = "unknown";
 	ret->device = record->device;
-	ret->result = record->result;
+	ret->result = record->result == LEDGER_NO_ANSWER ? REPORT_NO_ANSWER : record->result;
 	ret->address = record->address;
 	ret->block_address = record->block_address;
 	ret->block_bytes = record->block_bytes;

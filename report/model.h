@@ -7,6 +7,7 @@
 #ifndef GPULEAK_REPORT_MODEL_H
 #define GPULEAK_REPORT_MODEL_H
 
+#include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -41,12 +42,14 @@ struct report_event {
 	const struct report_stack *stack; /* never NULL */
 };
 
+#define REPORT_NO_ANSWER INT_MIN /* the process ended inside the call, or it answers nothing */
+
 struct report_error {
 	const char *type; /* "double-free" ... */
 	const char *api;  /* the wrong call */
 	const char *kind; /* of the block, NULL unknown */
 	int device;
-	int result;       /* what the driver answered */
+	int result;       /* what the driver answered; REPORT_NO_ANSWER */
 	uint64_t address; /* as passed */
 	uint64_t block_address; /* of the block below, 0 unknown */
 	uint64_t block_bytes;

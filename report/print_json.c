@@ -155,7 +155,8 @@ static json_t *error_json(const struct report_error *error)
 		set(&ret, "earlier", earlier);
 		set(&ret, "culprit_candidate", json_string("freed"));
 	}
-	set(&ret, "result", json_integer(error->result));
+	set(&ret, "result",
+	    error->result == REPORT_NO_ANSWER ? json_null() : json_integer(error->result));
 	if (error->block_address)
 		set(&ret, "block_address", address(error->block_address));
 	return ret;

@@ -98,7 +98,9 @@ static void print_deed(FILE *out, const struct report_error *error)
 	} else {
 		print_call(out, error, "was wrong here");
 	}
-	if (error->result)
+	if (error->result == REPORT_NO_ANSWER)
+		fputs(" (the driver gave no answer)", out);
+	else if (error->result)
 		fprintf(out, " (the driver answered %d)", error->result);
 	else
 		fputs(" (the driver called it a success)", out);
