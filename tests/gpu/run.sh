@@ -110,7 +110,7 @@ if wants cost; then
 	pairs "cheapest cudaMalloc/cudaFree pair, static cudart, ns" 9 "$work/small"
 	GPULEAK_STACK_DEPTH=0 pairs "the same without stacks, ns" 5 "$work/small"
 	pairs "kernel launch, ns" 9 "$work/launch"
-	pairs "PyTorch, 100 training steps, ms" 12 python3 "$here/programs/torch_steps.py"
+	pairs "PyTorch, 100 training steps (median of 15 times 100), ms" 10 python3 "$here/programs/torch_steps.py" 15
 	say "compute-sanitizer: $(compute-sanitizer --version | grep -o 'Version.*')"
 	say "compute-sanitizer churn, ms: $(for i in 1 2 3; do compute-sanitizer --tool memcheck --leak-check full "$work/churn-static" 2>&1 | grep -E '^[0-9.]+$'; done | tr '\n' ' ')"
 	say "compute-sanitizer PyTorch, ms: $(compute-sanitizer --tool memcheck --leak-check full python3 "$here/programs/torch_steps.py" 2>&1 | grep -E '^[0-9.]+$' | tr '\n' ' ')"
