@@ -328,7 +328,9 @@ static void begin(struct recorder *recorder, const struct site *site, uint64_t a
 	};
 }
 
-void record_freeing(const struct site *site, uint64_t address, struct freeing *ret)
+/* One reference of the block at ADDRESS goes; with the last one it leaves the table. What
+ * became of it is in *RET. Returns the recorder, still entered, or NULL. */
+static struct recorder *take(const struct site *site, uint64_t address, struct freeing *ret)
 {
 	struct recorder *recorder;
 	struct shard *shard;
@@ -337,19 +339,28 @@ void record_freeing(const struct site *site, uint64_t address, struct freeing *r
 
 	memset(ret, 0, sizeof(*ret));
 	if (!address || !(recorder = recorder_enter()))
-		return;
+		return NULL;
 	ret->recorder = recorder;
 	begin(recorder, site, address, ret, &ending);
 	shard = shard_of(recorder, ret->key);
 	lock_take(&shard->lock);
 	entry = find(shard, ret->key);
-	if (entry && entry->block) {
+	if (entry && entry->block && entry->block->references > 1) {
+		entry->block->references--;
+		ret->counted_down = true;
+	} else if (entry && entry->block) {
 		ledger_block_set(entry->block, LEDGER_BLOCK_FREEING);
 		ret->block = entry_die(&recorder->arena, shard, entry, &ending);
 		ret->bytes = ret->block->bytes;
 	}
 	lock_give(&shard->lock);
-	recorder_leave();
+	return recorder;
+}
+
+void record_freeing(const struct site *site, uint64_t address, struct freeing *ret)
+{
+	if (take(site, address, ret))
+		recorder_leave();
 }
 
 static bool past_of(struct recorder *recorder, uint64_t key, struct past ret[2])
@@ -526,28 +537,10 @@ static void releasing_dead(struct recorder *recorder, struct hook *hook, struct 
 
 void record_releasing(const struct site *site, uint64_t handle, struct freeing *ret)
 {
-	struct recorder *recorder;
-	struct shard *shard;
-	struct entry *entry;
-	struct past ending;
+	struct recorder *recorder = take(site, handle, ret);
 
-	memset(ret, 0, sizeof(*ret));
-	if (!handle || !(recorder = recorder_enter()))
+	if (!recorder)
 		return;
-	ret->recorder = recorder;
-	begin(recorder, site, handle, ret, &ending);
-	shard = shard_of(recorder, ret->key);
-	lock_take(&shard->lock);
-	entry = find(shard, ret->key);
-	if (entry && entry->block && entry->block->references > 1) {
-		entry->block->references--;
-		ret->counted_down = true;
-	} else if (entry && entry->block) {
-		ledger_block_set(entry->block, LEDGER_BLOCK_FREEING);
-		ret->block = entry_die(&recorder->arena, shard, entry, &ending);
-		ret->bytes = ret->block->bytes;
-	}
-	lock_give(&shard->lock);
 	if (!ret->block && !ret->counted_down)
 		releasing_dead(recorder, site->hook, ret);
 	recorder_leave();

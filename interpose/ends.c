@@ -4,8 +4,6 @@
  * quick_exit, exec. Owns the moment of the verdict and what the ledger says of the end;
  * must not change how the process ends unless GPULEAK_EXITCODE asks for it.
  */
-#include "ends.h"
-
 #include <alloca.h>
 #include <limits.h>
 #include <stdarg.h>

@@ -98,15 +98,6 @@ static bool could_be_ours(const char *name)
 	       name[2] <= 'Z';
 }
 
-/* DRIVER's function was found by the caller's own means: give out our wrapper. */
-static struct answer wrapped(struct hook *hook, void *driver)
-{
-	void *none = NULL;
-
-	atomic_compare_exchange_strong(&hook->driver, &none, driver);
-	return (struct answer){ hook->wrapper, 1 };
-}
-
 /* Our export OURS was found in the global scope. It stands for what comes after it there:
  * if nothing does, the lookup fails, as it would without us (only that the message names
  * this library where it would name the caller's). */
@@ -142,6 +133,7 @@ static struct answer in_handle(void *handle, const char *name, const void *calle
 			       struct hook *hook)
 {
 	void *found = lookup_real_dlsym(handle, name);
+	void *none = NULL;
 
 	if (!found)
 		return (struct answer){ NULL, 1 };
@@ -149,7 +141,8 @@ static struct answer in_handle(void *handle, const char *name, const void *calle
 		return in_global_scope(found, name);
 	if (!lookup_in_driver(hook->api, found) || asked_by_driver(caller))
 		return (struct answer){ found, 1 };
-	return wrapped(hook, found);
+	atomic_compare_exchange_strong(&hook->driver, &none, found);
+	return (struct answer){ hook->wrapper, 1 };
 }
 
 struct answer lookup_before(void *handle, const char *name, const void *caller)

@@ -99,10 +99,8 @@ static void add(struct recorder *recorder, struct ledger_module *seen, const cha
 	struct modules *modules = &recorder->modules;
 	struct module *module;
 
-	if (modules->count == MODULES_MAX) {
-		modules->full = true;
+	if (modules->count == MODULES_MAX)
 		return;
-	}
 	seen->path = ledger_add_string(&recorder->writer, path, path_length);
 	seen->epoch = modules->epoch;
 	module = &modules->module[modules->count];

@@ -31,7 +31,6 @@ struct modules {
 	int stale;       /* a dlclose happened since the latest look */
 	uint64_t loads;  /* the loader's own count at the latest look */
 	unsigned int count;
-	bool full;
 	bool taken_over; /* some address range has held two different modules */
 	struct module module[MODULES_MAX];
 };

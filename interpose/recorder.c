@@ -122,25 +122,26 @@ static const char *variable(const char *name)
 	return secure_getenv(name);
 }
 
-/* GPULEAK_LEDGER's path, absolute: the application may go to another directory. */
-static int wanted_path(const struct identity *identity, char *ret, size_t size)
+int recorder_expand(const char *pattern, const char *host, const char *exe, const char *cwd,
+		    char *ret, size_t size)
 {
-	const char *slash = strrchr(identity->exe, '/');
+	const char *slash = strrchr(exe, '/');
 	struct pattern_values values = {
 		.pid = getpid(),
-		.host = identity->host,
-		.program = slash ? slash + 1 : identity->exe,
+		.host = host,
+		.program = slash ? slash + 1 : exe,
 		.variable = variable,
 	};
 	size_t at = 0;
 
-	if (config.ledger[0] != '/') {
-		at = strlen(identity->cwd);
-		memcpy(ret, identity->cwd, at);
+	if (pattern[0] != '/') {
+		at = strlen(cwd);
+		if (at + 1 >= size)
+			return -ENAMETOOLONG;
+		memcpy(ret, cwd, at);
 		ret[at++] = '/';
 	}
-	return at + 1 < size ? pattern_expand(config.ledger, &values, ret + at, size - at)
-			     : -ENAMETOOLONG;
+	return pattern_expand(pattern, &values, ret + at, size - at);
 }
 
 /* What lies there already: under a name that is the same for every process (no %p in it)
@@ -211,7 +212,9 @@ static int create_ledger(struct recorder *recorder, const struct identity *ident
 	int r;
 
 	if (config.ledger[0]) {
-		r = wanted_path(identity, recorder->place, sizeof(recorder->place));
+		/* Absolute, as the application may go to another directory. */
+		r = recorder_expand(config.ledger, identity->host, identity->exe, identity->cwd,
+				    recorder->place, sizeof(recorder->place));
 		if (r == 0)
 			r = create_at(recorder, recorder->place, header);
 	} else {

@@ -61,6 +61,11 @@ void recorder_leave(void);
 /* The process made a GPU call: from now on there is something to report. */
 void recorder_touch(void);
 
+/* PATTERN with its % expanded for this process; a relative one counts from CWD, where the
+ * process was at its first GPU call. EXE and HOST are its own. As pattern_expand(). */
+int recorder_expand(const char *pattern, const char *host, const char *exe, const char *cwd,
+		    char *ret, size_t size);
+
 /* The ref of a hook's name, kind in the present ledger. */
 uint32_t recorder_name_ref(struct recorder *recorder, struct hook *hook);
 uint32_t recorder_kind_ref(struct recorder *recorder, struct hook *hook);

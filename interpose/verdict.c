@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #include "config.h"
-#include "pattern.h"
 #include "plain.h"
 #include "resolve.h"
 #include "say.h"
@@ -158,37 +157,24 @@ static void make_environment(char **ret, size_t size)
 	ret[count] = NULL;
 }
 
-static const char *variable(const char *name)
+/* A string of our own ledger, which SIZE bytes must hold; "" where it has none. */
+static void own_text(struct recorder *recorder, uint32_t ref, char *ret, size_t size)
 {
-	return secure_getenv(name);
+	const struct ledger_string *string = ledger_at(&recorder->writer, ref);
+	size_t length = ref && string->length < size ? string->length : 0;
+
+	memcpy(ret, string->bytes, length);
+	ret[length] = '\0';
 }
 
-/* GPULEAK_REPORT with its % expanded; a relative path counts from where the process was
- * at its first GPU call. */
 static int report_path(struct recorder *recorder, char *ret, size_t size)
 {
-	const struct ledger_string *cwd, *host, *exe;
-	char host_text[256] = "", exe_text[PATH_MAX] = "";
-	struct pattern_values values = { recorder->pid, host_text, exe_text, variable };
-	size_t at = 0;
-	char *slash;
+	char host[256], exe[PATH_MAX], cwd[PATH_MAX];
 
-	cwd = ledger_at(&recorder->writer, recorder->header->cwd);
-	host = ledger_at(&recorder->writer, recorder->header->host);
-	exe = ledger_at(&recorder->writer, recorder->header->exe);
-	if (recorder->header->host && host->length < sizeof(host_text))
-		memcpy(host_text, host->bytes, host->length);
-	if (recorder->header->exe && exe->length < sizeof(exe_text))
-		memcpy(exe_text, exe->bytes, exe->length);
-	slash = strrchr(exe_text, '/');
-	if (slash)
-		values.program = slash + 1;
-	if (config.report[0] != '/' && recorder->header->cwd && cwd->length + 2 < size) {
-		memcpy(ret, cwd->bytes, cwd->length);
-		at = cwd->length;
-		ret[at++] = '/';
-	}
-	return pattern_expand(config.report, &values, ret + at, size - at);
+	own_text(recorder, recorder->header->host, host, sizeof(host));
+	own_text(recorder, recorder->header->exe, exe, sizeof(exe));
+	own_text(recorder, recorder->header->cwd, cwd, sizeof(cwd));
+	return recorder_expand(config.report, host, exe, cwd, ret, size);
 }
 
 static int ledger_as_input(struct recorder *recorder)

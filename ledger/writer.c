@@ -139,7 +139,6 @@ static int grow(struct ledger_writer *writer)
 		if (r == 0)
 			return 0;
 	}
-	writer->grow_errno = -r;
 	return r;
 }
 

@@ -29,7 +29,6 @@ struct ledger_writer {
 	_Atomic uint64_t sample_due_ns;
 	uint64_t sample_every_ns;
 	int memory_only; /* no file: the mapping is all there is */
-	int grow_errno;  /* why it could not grow, 0 = it could */
 	dev_t device;
 	ino_t inode;
 	char path[PATH_MAX];
