@@ -5,13 +5,14 @@
 # against CUPTI), unharmed programs, ends, costs beside compute-sanitizer. Needs nvcc, a
 # GPU, and whatever of PyTorch, CuPy, JAX is there. Results go to the folder named first.
 #
-#   tests/gpu/run.sh RESULTS [BUILD] [part ...]     parts: calls ends errors families cost frameworks opencl scale
+#   tests/gpu/run.sh RESULTS [BUILD] [part ...]     parts: calls ends errors families pools cost frameworks opencl
+#                                               scale two
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 results=$(mkdir -p "$1" && cd "$1" && pwd)
 build=$(cd "${2:-$here/../../build}" && pwd)
 shift; shift
-parts=${*:-calls ends errors families cost frameworks opencl scale}
+parts=${*:-calls ends errors families pools cost frameworks opencl scale}
 lib=$build/interpose/libgpuleak.so
 gpuleak=$build/tools/gpuleak
 work=$(mktemp -d)
@@ -82,6 +83,34 @@ if wants frameworks; then
 		python3 "$here/programs/$p.py" >"$work/bare" 2>/dev/null
 		say "$p bare: $(tr '\n' ' ' <"$work/bare")"
 	done
+fi
+
+# figures NAME CMD...: what the program says it holds beside what gpuleak says
+figures() {
+	local name=$1; shift
+	timeout 300 "$gpuleak" run --format json --report "$results/$name.json" -- "$@" >"$results/$name.out" 2>"$results/$name.err"
+	say "$name: exit $?; $("$here/figures.py" "$results/$name.json" "$results/$name.out" 2>&1 | tr '\n' ';')"
+}
+
+if wants pools; then
+	figures torch-caching python3 "$here/programs/torch_pools.py"
+	figures torch-caching-empty python3 "$here/programs/torch_pools.py" empty
+	for conf in expandable_segments:True backend:cudaMallocAsync; do
+		PYTORCH_CUDA_ALLOC_CONF=$conf figures "torch-${conf%:*}" python3 "$here/programs/torch_pools.py"
+	done
+	PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True figures torch-expandable-empty python3 "$here/programs/torch_pools.py" empty
+	for pool in device managed async pinned; do
+		figures cupy-$pool python3 "$here/programs/cupy_pools.py" $pool
+	done
+	XLA_PYTHON_CLIENT_PREALLOCATE=false figures jax-no-preallocation python3 "$here/programs/jax_pools.py"
+	XLA_PYTHON_CLIENT_MEM_FRACTION=.10 figures jax-preallocation python3 "$here/programs/jax_pools.py"
+fi
+
+if wants two; then # two GPUs
+	nvcc -O2 -g -arch=sm_90 -o "$work/peer" "$here/programs/peer.cu" || exit 1
+	figures two-peer "$work/peer"
+	export NCCL_NVLS_ENABLE=0
+	figures two-nccl python3 "$here/programs/nccl.py"
 fi
 
 if wants ends; then
