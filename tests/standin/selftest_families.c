@@ -108,7 +108,8 @@ static void pools_refuse(void)
 	IS(cuMemPoolTrimTo((CUmemoryPool)&props, 0), 1);
 	IS(cuMemPoolSetAccess(p, &access, 1), 0);
 	access.location.id = 2;
-	IS(cuMemPoolSetAccess(p, &access, 1), 1);
+	IS(cuMemPoolSetAccess(p, &access, 1), 101);
+	IS(cuMemPoolSetAccess(p, &access, 0), 1);
 	IS(cuMemPoolSetAccess(p, NULL, 1), 1);
 }
 
@@ -140,7 +141,8 @@ void case_pools(void)
 	IS(pool(0, 0) != p, 1);
 	IS(cuMemFree_v2(d), 0);
 	IS(in_use(), 0);
-	IS(pool(0, 0) == p, 1);
+	IS(pool(0, 0) != p, 1); /* its handle comes again late */
+	p = pool(0, 0);
 	IS(cuMemPoolDestroy(p), 0);
 	IS(cuDevicePrimaryCtxRetain(&primary, 1), 0);
 	IS(cuCtxPushCurrent_v2(primary), 0);
@@ -187,26 +189,26 @@ void case_pool_counts(void)
 	p = pool(0, 0);
 	counts(p, 0, 0, 0, 0);
 	IS(cuMemAllocFromPoolAsync(&d[0], 100, p, NULL), 0);
-	counts(p, step, step, 512, 512);
+	counts(p, step, step, 100, 100);
 	IS(cuMemAllocFromPoolAsync(&d[1], 33 << 20, p, NULL), 0);
-	counts(p, 2 * step, 2 * step, (33 << 20) + 512, (33 << 20) + 512);
+	counts(p, 2 * step, 2 * step, (33 << 20) + 100, (33 << 20) + 100);
 	IS(cuMemFreeAsync(d[1], NULL), 0);
-	counts(p, 2 * step, 2 * step, 512, (33 << 20) + 512);
+	counts(p, 2 * step, 2 * step, 100, (33 << 20) + 100);
 	n = 2 * step;
 	IS(cuMemPoolSetAttribute(p, 4, &n), 0);
 	IS(number(p, 4), n);
 	IS(cuStreamSynchronize(NULL), 0); /* the threshold holds it */
 	IS(number(p, 5), 2 * step);
 	IS(cuMemPoolTrimTo(p, 0), 0); /* which this ignores */
-	counts(p, step, 2 * step, 512, (33 << 20) + 512);
+	counts(p, step, 2 * step, 100, (33 << 20) + 100);
 	n = 0;
 	IS(cuMemPoolSetAttribute(p, 6, &n), 0);
 	IS(cuMemPoolSetAttribute(p, 8, &n), 0);
 	IS(cuMemPoolSetAttribute(p, 4, &n), 0);
-	counts(p, step, step, 512, 512);
+	counts(p, step, step, 100, 100);
 	IS(cuMemFreeAsync(d[0], NULL), 0);
 	IS(cuStreamSynchronize(NULL), 0);
-	counts(p, 0, step, 0, 512);
+	counts(p, 0, step, 0, 100);
 	n = 1;
 	IS(cuMemPoolSetAttribute(p, 5, &n), 1);
 	IS(cuMemPoolSetAttribute(p, 6, &n), 1);
@@ -214,8 +216,8 @@ void case_pool_counts(void)
 	IS(cuMemPoolGetAttribute(p, 9, &n), 1);
 	IS(cuMemPoolGetAttribute(p, 3, &on), 0);
 	IS(on, 1);
-	full = pool(0, 1024);
-	IS(cuMemAllocFromPoolAsync(&d[0], 1024, full, NULL), 0);
+	full = pool(0, 1);
+	IS(cuMemAllocFromPoolAsync(&d[0], step, full, NULL), 0);
 	IS(cuMemAllocFromPoolAsync(&e, 1, full, NULL), 2);
 	IS(e, 0);
 	IS(cuMemAllocFromPoolAsync(&e, (size_t)1 << 50, p, NULL), 2);
@@ -237,7 +239,7 @@ void case_pool_faults(void)
 	IS(cuMemAllocFromPoolAsync(&d, 1, p, NULL), 0);
 	IS(cuMemAllocFromPoolAsync(&e, 1, p, NULL), 2);
 	IS(cuMemFreeAsync(d, NULL), 0);
-	IS(number(p, 8), 512);
+	IS(number(p, 8), 1);
 	IS(cuMemPoolDestroy(p), 1);
 	IS(cuMemPoolDestroy(p), 0);
 }
@@ -850,8 +852,9 @@ void case_ipc(void)
 	ipc_refuses(handles[0]);
 	used = in_use();
 	IS(cuIpcOpenMemHandle_v2(&a, handles[0], 1), 0);
-	IS(cuIpcOpenMemHandle(&b, handles[1], 1), 0); /* the same again */
-	IS(b, a);
+	b = 77;
+	IS(cuIpcOpenMemHandle(&b, handles[1], 1), 208); /* the same again */
+	IS(b, 77);
 	IS(cuIpcOpenMemHandle(&c, handles[2], 1), 0);
 	IS(c != a, 1);
 	IS(in_use(), used); /* it is the other process's memory */
@@ -861,7 +864,6 @@ void case_ipc(void)
 	IS(cuMemFree_v2(a), 1);
 	IS(cuIpcGetMemHandle(&mine, a), 1);
 	IS(cuIpcCloseMemHandle(a + 5), 1);
-	IS(cuIpcCloseMemHandle(a), 0);
 	IS(cuIpcCloseMemHandle(a), 0);
 	IS(cuIpcCloseMemHandle(a), 1);
 	IS(cuMemGetAddressRange_v2(&base, &size, a), 500);
@@ -954,7 +956,7 @@ void case_external(void)
 	IS(cuMemFreeAsync(d, NULL), 1);
 	IS(cuDestroyExternalMemory(e), 0);
 	IS(cuDestroyExternalMemory(e), 400);
-	IS(cuDestroyExternalMemory(NULL), 400);
+	IS(cuDestroyExternalMemory(NULL), 1);
 	IS(cuExternalMemoryGetMappedBuffer(&base, e, &at), 400);
 	IS(cuMemFree_v2(d), 0); /* outlived it */
 	IS(cuMemFree_v2(d), 1);
@@ -1005,15 +1007,18 @@ static void *share_storm(void *ctx)
 	CUDA_EXTERNAL_MEMORY_BUFFER_DESC at = { .size = 4096 };
 	CUexternalMemory e;
 	CUdeviceptr a, b;
+	CUresult opened;
 
 	IS(cuCtxSetCurrent(ctx), 0);
 	for (int i = 0; i < STORM_ROUNDS; i++) {
 		e = import(4096);
-		IS(cuIpcOpenMemHandle_v2(&a, shared[i % 3], 1), 0);
+		opened = cuIpcOpenMemHandle_v2(&a, shared[i % 3], 1); /* or another has it */
+		IS(opened == 0 || opened == 208, 1);
 		IS(cuExternalMemoryGetMappedBuffer(&b, e, &at), 0);
 		IS(cuDestroyExternalMemory(e), 0);
 		IS(cuMemFree_v2(b), 0);
-		IS(cuIpcCloseMemHandle(a), 0);
+		if (!opened)
+			IS(cuIpcCloseMemHandle(a), 0);
 	}
 	return NULL;
 }
