@@ -56,8 +56,8 @@ static void graph(void)
 {
 	CUgraph g, h;
 	CUgraphExec x, y, z;
-	CUgraphNode a, f, n;
-	CUdeviceptr d, e;
+	CUgraphNode a, f;
+	CUdeviceptr d;
 
 	cuGraphCreate(&g, 0);
 	d = alloc_node(g, &a, 64 * MIB);
@@ -107,6 +107,14 @@ static void graph(void)
 	P(cuMemFree(d));
 	known("freed after all", d);
 	P(cuMemFree(d));
+}
+
+static void graph_frees(void)
+{
+	CUgraph g;
+	CUgraphExec x;
+	CUgraphNode a, f, n;
+	CUdeviceptr d, e;
 
 	cuGraphCreate(&g, 0);
 	d = alloc_node(g, &a, 32 * MIB);
@@ -400,7 +408,7 @@ int main(int argc, char **argv)
 	    cuStreamCreate(&stream, 1))
 		return 1;
 	if (strcmp(what, "graph") == 0)
-		graph();
+		graph(), graph_frees();
 	else if (strcmp(what, "capture") == 0)
 		capture();
 	else if (strcmp(what, "reset") == 0)
