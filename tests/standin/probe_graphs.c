@@ -28,7 +28,8 @@ static void known(const char *when, CUdeviceptr d)
 
 	cuMemGetInfo(&unused, &total);
 	printf("  %s: range %d (size %zu), context %d (%s), %zu MiB used\n", when, r, size, s,
-	       owner == NULL ? "none" : owner == context ? "current" : "other", (total - unused) / MIB);
+	       owner == NULL ? "none" : owner == context ? "current" : "other",
+	       (total - unused) / MIB);
 }
 
 static void graph_memory(const char *when)
@@ -260,7 +261,8 @@ static void green(void)
 	known("green current", d);
 	P(cuGreenCtxDestroy(green_context));
 	P(cuCtxGetCurrent(&current));
-	printf("  current after destroy: %s\n", current == as_context ? "green" : current == context ? "primary" : current ? "other" : "none");
+	printf("  current after destroy: %s\n",
+	       current == as_context ? "green" : current == context ? "primary" : "another");
 	P(cuMemFree(e));
 	P(cuCtxSetCurrent(context));
 	known("green destroyed", d);
@@ -323,7 +325,8 @@ static void vmm(void)
 	P(cuMemAddressFree(p, 16 * MIB));
 	P(cuMemAddressFree(p, 16 * MIB));
 	P(cuMemExportToShareableHandle(&fd, k, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-	P(cuMemImportFromShareableHandle(&again, (void *)(long)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+	P(cuMemImportFromShareableHandle(&again, (void *)(long)fd,
+					 CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
 	printf("  imported in the same process: the same handle %d\n", again == k);
 	P(cuMemRelease(again));
 	P(cuMemRelease(k));
