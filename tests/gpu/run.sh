@@ -99,6 +99,10 @@ if wants pools; then
 		PYTORCH_CUDA_ALLOC_CONF=$conf figures "torch-${conf%:*}" python3 "$here/programs/torch_pools.py"
 	done
 	PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True figures torch-expandable-empty python3 "$here/programs/torch_pools.py" empty
+	figures torch-graph python3 "$here/programs/torch_graph.py"
+	for conf in expandable_segments:True backend:cudaMallocAsync; do
+		PYTORCH_CUDA_ALLOC_CONF=$conf figures "torch-graph-${conf%:*}" python3 "$here/programs/torch_graph.py"
+	done
 	for pool in device managed async pinned; do
 		figures cupy-$pool python3 "$here/programs/cupy_pools.py" $pool
 	done
