@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "errors.h"
+#include "history.h"
 #include "recorder.h"
 #include "table.h"
 
@@ -176,11 +177,14 @@ static void entry_revive(struct shard *shard, struct entry *entry, struct ledger
 static void drop_slot(struct recorder *recorder, struct ledger_block *block, int64_t bytes)
 {
 	struct stripe *stripe = thread_self.stripe;
+	uint32_t history = block->history;
 
 	stripe_lock(stripe);
 	stripe_live_add(recorder, stripe, -bytes, 0);
 	stripe_give_slot(recorder, stripe, block);
 	stripe_unlock(stripe);
+	if (history) /* only now: a reader must not find it with a live block */
+		history_give(recorder, ledger_at(&recorder->writer, history));
 }
 
 static void count_in_row(struct recorder *recorder, uint32_t row_ref, size_t field, uint64_t by)
@@ -328,10 +332,67 @@ static void begin(struct recorder *recorder, const struct site *site, uint64_t a
 	};
 }
 
+/* KEY's entry, or NULL, with its shard's lock taken. If its block has ABOVE references or
+ * more and no history yet, *RET_SPARE is one for it: taken without the lock, as the ledger
+ * may have to grow. */
+static struct entry *lock_entry(struct recorder *recorder, struct shard *shard, uint64_t key,
+				uint32_t above, struct ledger_history **ret_spare)
+{
+	struct entry *entry;
+	bool tried = false;
+
+	*ret_spare = NULL;
+	for (;; tried = true) {
+		lock_take(&shard->lock);
+		entry = find(shard, key);
+		if (tried || !entry || !entry->block || entry->block->history ||
+		    entry->block->references < above)
+			return entry;
+		lock_give(&shard->lock);
+		*ret_spare = history_take(recorder);
+	}
+}
+
+/* With the shard's lock. */
+static uint32_t note_reference(struct recorder *recorder, struct ledger_block *block,
+			       struct ledger_history **spare, const struct ledger_reference *event)
+{
+	if (!block->history && *spare) {
+		history_attach(recorder, block, *spare);
+		*spare = NULL;
+	}
+	return block->history
+		       ? history_add(recorder, ledger_at(&recorder->writer, block->history), event)
+		       : 0;
+}
+
+static void unlock_entry(struct recorder *recorder, struct shard *shard,
+			 struct ledger_history *spare)
+{
+	lock_give(&shard->lock);
+	if (spare)
+		history_give(recorder, spare);
+}
+
+static void count_down(struct recorder *recorder, struct ledger_block *block,
+		       struct ledger_history **spare, const struct past *ending,
+		       struct freeing *ret)
+{
+	struct ledger_reference event = {
+		.op = LEDGER_RELEASE, .api = ending->freed_api, .stack = ending->freed_stack,
+		.time_ns = ending->freed_ns,
+	};
+
+	block->references--;
+	ret->order = note_reference(recorder, block, spare, &event);
+	ret->counted_down = true;
+}
+
 /* One reference of the block at ADDRESS goes; with the last one it leaves the table. What
  * became of it is in *RET. Returns the recorder, still entered, or NULL. */
 static struct recorder *take(const struct site *site, uint64_t address, struct freeing *ret)
 {
+	struct ledger_history *spare;
 	struct recorder *recorder;
 	struct shard *shard;
 	struct entry *entry;
@@ -343,17 +404,15 @@ static struct recorder *take(const struct site *site, uint64_t address, struct f
 	ret->recorder = recorder;
 	begin(recorder, site, address, ret, &ending);
 	shard = shard_of(recorder, ret->key);
-	lock_take(&shard->lock);
-	entry = find(shard, ret->key);
+	entry = lock_entry(recorder, shard, ret->key, 2, &spare);
 	if (entry && entry->block && entry->block->references > 1) {
-		entry->block->references--;
-		ret->counted_down = true;
+		count_down(recorder, entry->block, &spare, &ending, ret);
 	} else if (entry && entry->block) {
 		ledger_block_set(entry->block, LEDGER_BLOCK_FREEING);
 		ret->block = entry_die(&recorder->arena, shard, entry, &ending);
 		ret->bytes = ret->block->bytes;
 	}
-	lock_give(&shard->lock);
+	unlock_entry(recorder, shard, spare);
 	return recorder;
 }
 
@@ -501,25 +560,47 @@ void record_freed(struct hook *hook, struct freeing *freeing, enum outcome outco
 
 /* ---- references ---- */
 
-static void retain(struct recorder *recorder, uint64_t key)
+static void retain(struct recorder *recorder, uint64_t key, const struct ledger_reference *event)
 {
 	struct shard *shard = shard_of(recorder, key);
+	struct ledger_history *spare;
+	struct entry *entry = lock_entry(recorder, shard, key, 1, &spare);
+
+	if (entry && entry->block) {
+		entry->block->references++;
+		note_reference(recorder, entry->block, &spare, event);
+	}
+	unlock_entry(recorder, shard, spare);
+}
+
+/* The release failed: the handle still has that reference. */
+static void count_up_again(struct recorder *recorder, const struct freeing *freeing)
+{
+	struct shard *shard = shard_of(recorder, freeing->key);
 	struct entry *entry;
 
 	lock_take(&shard->lock);
-	entry = find(shard, key);
-	if (entry && entry->block)
+	entry = find(shard, freeing->key);
+	if (entry && entry->block) {
 		entry->block->references++;
+		if (entry->block->history)
+			history_remove(ledger_at(&recorder->writer, entry->block->history),
+				       freeing->order);
+	}
 	lock_give(&shard->lock);
 }
 
 void record_retained(const struct site *site, uint64_t handle)
 {
+	struct ledger_reference event = { .op = LEDGER_RETAIN };
 	struct recorder *recorder;
 
 	if (!handle || !(recorder = recorder_enter()))
 		return;
-	retain(recorder, key_of(site, handle));
+	event.api = recorder_name_ref(recorder, site->hook);
+	event.stack = stack_of(recorder, site->caller);
+	event.time_ns = stripes_now(recorder);
+	retain(recorder, key_of(site, handle), &event);
 	recorder_leave();
 }
 
@@ -558,7 +639,7 @@ void record_released(struct hook *hook, struct freeing *freeing, enum outcome ou
 	} else if (!freeing->counted_down) {
 		record_freed(hook, freeing, outcome, result);
 	} else if (outcome != OUTCOME_DONE) {
-		retain(freeing->recorder, freeing->key); /* it still has that reference */
+		count_up_again(freeing->recorder, freeing);
 	}
 }
 

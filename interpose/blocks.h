@@ -57,6 +57,7 @@ struct freeing {
 	uint32_t stack;
 	uint32_t error; /* ref of an error already written, whose result is still open */
 	bool counted_down; /* a handle lost one of several references */
+	uint32_t order;    /* of that release in the handle's history, 0 = not noted */
 };
 
 /* Numbers of different sorts that may be equal and are never taken for one another. */

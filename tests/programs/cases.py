@@ -2,6 +2,7 @@
 """Every case: the program and the exact report that it must give. FUNCTION@MARKER names a
 line of the program's source by the marker that stands on it."""
 
+import cases_cl_history
 import stories
 from harness import Call, Case, Error, Leak
 
@@ -275,6 +276,7 @@ OPENCL = [
 ]
 
 FAMILIES = {
+    **cases_cl_history.FAMILIES,
     "cuda": CUDA,
     "grouping": GROUPING,
     "failing": FAILING,
