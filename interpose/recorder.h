@@ -13,6 +13,7 @@
 #include "arena.h"
 #include "blocks.h"
 #include "modules.h"
+#include "physical.h"
 #include "stacks.h"
 #include "stripes.h"
 #include "writer.h"
@@ -28,6 +29,7 @@ struct recorder {
 	struct stacks stacks;
 	struct stripes stripes;
 	struct blocks blocks;
+	struct vmm vmm;
 	int create_errno; /* why there is no ledger file; 0 = there is */
 	char place[PATH_MAX]; /* where it was to be */
 };
