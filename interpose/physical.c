@@ -17,7 +17,7 @@ struct physical {
 	int device;
 	bool indexed; /* it is the one that has this handle now */
 	unsigned int held;
-	struct ledger_block *block;  /* of its handle; NULL: no reference, or the last one is going */
+	struct ledger_block *block;  /* of its handle; NULL: released, or just being so */
 	struct ledger_block *keeper; /* the block that has the bytes; NULL: none has */
 	struct use *uses;  /* of it */
 	struct use *bound; /* to it, a multicast object */
