@@ -30,6 +30,11 @@ static uint64_t key_in(unsigned int space, uint64_t address)
 	return address ^ (uint64_t)space << 60;
 }
 
+static unsigned int space_of(uint64_t key)
+{
+	return (unsigned int)(key >> 60);
+}
+
 static uint64_t key_of(const struct site *site, uint64_t address)
 {
 	return key_in(site->space == SPACE_OBJECTS ? SPACE_OBJECTS + site->hook->api : site->space,
@@ -428,7 +433,7 @@ static void tell_block(const struct entry *entry, struct ledger_block *ret)
 static bool block_around(struct recorder *recorder, const struct freeing *freeing,
 			 struct ledger_block *ret)
 {
-	unsigned int own = (unsigned int)((freeing->key ^ freeing->address) >> 60);
+	unsigned int own = space_of(freeing->key);
 	uint64_t address = freeing->address;
 	bool found = false;
 
@@ -470,7 +475,7 @@ static bool live_in(struct recorder *recorder, uint64_t key, struct ledger_block
 }
 
 /* The number that FREEING's call did not know is a live block of another sort. A mapping
- * before the reservation that it begins with. */
+ * before the reservation that it begins with. (An unbind names the object on purpose.) */
 static bool live_elsewhere(struct recorder *recorder, const struct freeing *freeing,
 			   struct ledger_block *ret)
 {
@@ -480,6 +485,8 @@ static bool live_elsewhere(struct recorder *recorder, const struct freeing *free
 		SPACE_VMM_RESERVATION,
 	};
 
+	if (space_of(freeing->key) == SPACE_MULTICAST_BINDING)
+		return false;
 	for (size_t i = 0; i < sizeof(spaces); i++) {
 		uint64_t key = key_in(spaces[i], freeing->address);
 

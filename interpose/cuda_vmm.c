@@ -313,7 +313,7 @@ CUresult vmm_unbind(const struct site *call, void *real, CUmemGenericAllocationH
 
 	taken = uses_take_bindings(object, device, offset, size);
 	take_blocks(call, taken);
-	if (!taken) {
+	if (!taken && object) {
 		record_freeing(&site, binding_number(&place), &freeing);
 		freeing.address = object;
 	}

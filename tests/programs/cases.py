@@ -2,6 +2,7 @@
 """Every case: the program and the exact report that it must give. FUNCTION@MARKER names a
 line of the program's source by the marker that stands on it."""
 
+import cases_vmm
 import stories
 from harness import Call, Case, Error, Leak
 
@@ -286,4 +287,5 @@ FAMILIES = {
     "gate": stories.GATE,
     "input": stories.INPUT,
     "unseen": stories.UNSEEN,
+    "vmm": cases_vmm.VMM,
 }
