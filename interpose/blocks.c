@@ -393,7 +393,7 @@ static struct recorder *take(const struct site *site, uint64_t address, struct f
 		ledger_block_set(entry->block, LEDGER_BLOCK_FREEING);
 		ret->span = entry->span;
 		ret->block = entry_die(&recorder->arena, shard, entry, &ending);
-		ret->bytes = ret->block->bytes;
+		ret->bytes = __atomic_load_n(&ret->block->bytes, __ATOMIC_RELAXED);
 	}
 	lock_give(&shard->lock);
 	return recorder;

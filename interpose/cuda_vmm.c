@@ -251,7 +251,7 @@ CUresult vmm_unmap(const struct site *call, void *real, CUdeviceptr address, siz
 	if (taken && is_over(outcome))
 		end_uses(call, taken, outcome, r);
 	else if (taken)
-		keep_uses(call, taken, exact, !begins, outcome, r);
+		keep_uses(call, taken, exact, !begins && outcome == OUTCOME_INVALID, outcome, r);
 	if (!begins && (freeing.block || !is_over(outcome)))
 		record_freed(call->hook, &freeing, outcome, r);
 	return r;

@@ -19,8 +19,8 @@ struct physical {
 	unsigned int held;
 	struct ledger_block *block;  /* of its handle; NULL: released, or just being so */
 	struct ledger_block *keeper; /* the block that has the bytes; NULL: none has */
-	struct use *uses;  /* of it */
-	struct use *bound; /* to it, a multicast object */
+	struct use *uses, *newest;   /* of it */
+	struct use *bound;           /* to it, a multicast object */
 	UT_hash_handle hh;
 };
 
@@ -99,18 +99,36 @@ static void end_block(struct physical *p, const struct ledger_block *block)
 		p->keeper = NULL;
 }
 
-static void unlink_use(struct use *use)
+static void link_use(struct physical *p, struct use *use)
 {
-	struct use **link = use->of ? &use->of->uses : NULL;
+	use->next = NULL;
+	use->before = p->newest;
+	if (p->newest)
+		p->newest->next = use;
+	else
+		p->uses = use;
+	p->newest = use;
+}
 
-	while (link && *link && *link != use)
-		link = &(*link)->next;
-	if (link && *link)
-		*link = use->next;
-	link = use->object ? &use->object->bound : NULL;
-	while (link && *link && *link != use)
+static void unlink_use(struct physical *p, struct use *use)
+{
+	if (use->before)
+		use->before->next = use->next;
+	else
+		p->uses = use->next;
+	if (use->next)
+		use->next->before = use->before;
+	else
+		p->newest = use->before;
+}
+
+static void unlink_bound(struct use *use)
+{
+	struct use **link = &use->object->bound;
+
+	while (*link && *link != use)
 		link = &(*link)->bound;
-	if (link && *link)
+	if (*link)
 		*link = use->bound;
 }
 
@@ -136,9 +154,12 @@ static struct use *collect(struct recorder *recorder, struct physical *p)
 
 static void give_use(struct recorder *recorder, struct use *use)
 {
-	unlink_use(use);
-	if (use->of)
+	if (use->object)
+		unlink_bound(use);
+	if (use->of) {
+		unlink_use(use->of, use);
 		end_block(use->of, use->block);
+	}
 	arena_give(&recorder->arena, use, sizeof(*use));
 }
 
@@ -318,13 +339,6 @@ struct use *physical_released(struct physical *p, struct freeing *freeing, bool 
 
 /* ---- uses ---- */
 
-static void append(struct use **list, struct use *use)
-{
-	while (*list)
-		list = &(*list)->next;
-	*list = use;
-}
-
 static bool index_mapping(struct recorder *recorder, struct use *use)
 {
 	struct arena *arena = &recorder->arena;
@@ -356,7 +370,7 @@ void use_add(const struct use *facts)
 		use = NULL;
 	}
 	if (use && use->of)
-		append(&use->of->uses, use);
+		link_use(use->of, use);
 	if (use && use->object) {
 		use->bound = use->object->bound;
 		use->object->bound = use;

@@ -21,7 +21,7 @@ struct use {
 	struct physical *of;     /* NULL: memory that gpuleak knows nothing of */
 	struct physical *object; /* of a binding; NULL: a mapping */
 	struct ledger_block *block;
-	struct use *next;        /* of the same memory, oldest first */
+	struct use *next, *before; /* of the same memory, oldest first */
 	struct use *bound;       /* to the same object */
 	struct use *taken;       /* by the same call */
 	struct freeing freeing;

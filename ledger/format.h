@@ -132,7 +132,7 @@ struct ledger_block {
 	uint32_t state;      /* use count << 8 | enum ledger_block_state; release/acquire */
 	uint32_t row;        /* ref to the struct ledger_row that says who, what, where */
 	uint64_t address;    /* device address, or the handle */
-	uint64_t bytes;
+	uint64_t bytes;      /* of virtual memory: may pass to another block, and back */
 	uint64_t context;    /* the driver's context handle, 0 = unknown */
 	uint64_t time_ns;    /* since start_mono_ns, resolution of the coarse clock (1-4 ms) */
 	uint32_t references; /* reference count of a handle; 1 for plain memory */

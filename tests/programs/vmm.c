@@ -127,11 +127,13 @@ static void refused(void)
 	const struct properties properties = { 1, 0, device, NULL, { 0 } };
 	vmm_handle handle = 0;
 	CUdeviceptr address = 0;
+	CUresult made;
 
 	printf("create: %d\n", cuMemCreate(&handle, 2 * GRAIN, &properties, 0)); /* @try_create */
 	if (!handle)
 		handle = create(2 * GRAIN); /* @create_again */
-	printf("reserve: %d\n", cuMemAddressReserve(&address, 4 * GRAIN, 0, 0, 0)); /* @try_reserve */
+	made = cuMemAddressReserve(&address, 4 * GRAIN, 0, 0, 0); /* @try_reserve */
+	printf("reserve: %d\n", made);
 	if (!address)
 		address = reserve(4 * GRAIN); /* @reserve_again */
 	printf("map: %d\n", cuMemMap(address, 2 * GRAIN, 0, handle, 0));
@@ -178,11 +180,11 @@ static void in_thread(void)
 	pthread_join(thread, NULL);
 }
 
-static vmm_handle import(int fd)
+static vmm_handle import(size_t fd)
 {
 	vmm_handle handle;
 
-	must(cuMemImportFromShareableHandle(&handle, (void *)(size_t)fd, 1), "import"); /* @import */
+	must(cuMemImportFromShareableHandle(&handle, (void *)fd, 1), "import"); /* @import */
 	return handle;
 }
 
@@ -192,9 +194,9 @@ static void shared(void)
 	int fd;
 
 	must(cuMemExportToShareableHandle(&fd, handle, 1, 0), "export");
-	must(cuMemRelease(import(fd)), "release");
+	must(cuMemRelease(import((size_t)fd)), "release");
 	must(cuMemRelease(handle), "release");
-	others = import(fd); /* @others */
+	others = import((size_t)fd); /* @others */
 	map(reserve(2 * GRAIN), 2 * GRAIN, others); /* @others_map */
 	close(fd);
 }
