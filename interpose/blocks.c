@@ -620,17 +620,22 @@ void record_kept(struct freeing *freeing)
 		recorder_leave();
 }
 
-void record_misused(struct hook *hook, struct freeing *freeing, enum space space, uint64_t number,
+void record_misused(struct hook *hook, struct freeing *freeing, const struct misuse *misuse,
 		    int result)
 {
-	struct wrong_free wrong = { hook, freeing->address, freeing->stack, result };
+	struct wrong_free wrong = {
+		.hook = hook, .address = freeing->address, .stack = freeing->stack,
+		.result = result,
+		.flags = misuse->other_range ? LEDGER_ERROR_OTHER_RANGE : 0,
+		.asked_bytes = misuse->other_range ? misuse->asked_bytes : 0,
+	};
 	struct recorder *recorder;
 	struct ledger_block block;
 
 	record_kept(freeing);
 	recorder = freeing->recorder ? recorder_enter() : NULL;
 	if (recorder && recorder == freeing->recorder) {
-		if (live_in(recorder, key_in(space, number), &block))
+		if (live_in(recorder, key_in(misuse->space, misuse->number), &block))
 			error_mismatched_free(recorder, &wrong, &block);
 		else
 			ledger_trouble(recorder->header, LEDGER_TROUBLE_REFUSED_FREES, 1);

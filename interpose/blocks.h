@@ -95,9 +95,15 @@ void record_freeing(const struct site *site, uint64_t address, struct freeing *r
 void record_freed(struct hook *hook, struct freeing *freeing, enum outcome outcome, int result);
 
 /* In place of record_freed(), of a block that was taken out. The driver left it where it was:
- * nothing is said, or that the call was wrong, about the live block NUMBER of SPACE. */
+ * nothing is said, or that the call was wrong, and about which live block. */
+struct misuse {
+	enum space space;
+	uint64_t number;
+	bool other_range; /* the right call for it, given ASKED_BYTES that are not the block's */
+	uint64_t asked_bytes;
+};
 void record_kept(struct freeing *freeing);
-void record_misused(struct hook *hook, struct freeing *freeing, enum space space, uint64_t number,
+void record_misused(struct hook *hook, struct freeing *freeing, const struct misuse *misuse,
 		    int result);
 
 /* References of handles. Returns whether the handle is known. */

@@ -136,24 +136,31 @@ static void end_uses(const struct site *call, struct use *taken, enum outcome ou
 	}
 }
 
-/* The driver left them all where they were. Its reasons are told once, of the first, unless
- * SILENT; the range was no whole number of them if not EXACT. */
-static void keep_uses(const struct site *call, struct use *taken, bool exact, bool silent,
+/* The driver left them all where they were. Its reasons are told once, of the first. */
+struct kept {
+	bool silent; /* or not at all */
+	bool exact;  /* the call's range was a whole number of them */
+	uint64_t asked_bytes;
+};
+
+static void keep_uses(const struct site *call, struct use *taken, const struct kept *kept,
 		      enum outcome outcome, int r)
 {
-	enum space space = taken->object ? SPACE_MULTICAST_BINDING : SPACE_VMM_MAPPING;
+	const struct misuse misuse = {
+		taken->object ? SPACE_MULTICAST_BINDING : SPACE_VMM_MAPPING, taken->number, true,
+		kept->asked_bytes,
+	};
 	struct freeing first = taken->freeing;
-	uint64_t number = taken->number;
 
 	if (taken->object)
 		first.address = first.block ? first.block->address : 0;
 	for (struct use *use = taken->taken; use; use = use->taken)
 		record_kept(&use->freeing);
 	uses_put_back(taken);
-	if (silent)
+	if (kept->silent)
 		record_kept(&first);
-	else if (outcome == OUTCOME_INVALID && !exact)
-		record_misused(call->hook, &first, space, number, r);
+	else if (outcome == OUTCOME_INVALID && !kept->exact)
+		record_misused(call->hook, &first, &misuse, r);
 	else
 		record_freed(call->hook, &first, outcome, r);
 }
@@ -195,7 +202,7 @@ CUresult vmm_unreserve(const struct site *call, void *real, CUdeviceptr address,
 	const struct site site = in(call, SPACE_VMM_RESERVATION);
 	struct freeing freeing;
 	enum outcome outcome;
-	uint64_t mapped = 0;
+	struct misuse misuse = { 0 };
 	CUresult r;
 
 	record_freeing(&site, address, &freeing);
@@ -203,12 +210,12 @@ CUresult vmm_unreserve(const struct site *call, void *real, CUdeviceptr address,
 	r = CALL(CUresult(*)(CUdeviceptr, size_t), (address, size));
 	record_call_done();
 	outcome = cuda_outcome(r);
-	if (outcome == OUTCOME_INVALID && freeing.block)
-		mapped = use_in(address, size);
 	if (outcome == OUTCOME_INVALID && freeing.block && size != freeing.span)
-		record_misused(call->hook, &freeing, SPACE_VMM_RESERVATION, address, r);
-	else if (mapped)
-		record_misused(call->hook, &freeing, SPACE_VMM_MAPPING, mapped, r);
+		misuse = (struct misuse){ SPACE_VMM_RESERVATION, address, true, size };
+	else if (outcome == OUTCOME_INVALID && freeing.block)
+		misuse = (struct misuse){ SPACE_VMM_MAPPING, use_in(address, size), false, 0 };
+	if (misuse.number)
+		record_misused(call->hook, &freeing, &misuse, r);
 	else
 		record_freed(call->hook, &freeing, outcome, r);
 	return r;
@@ -234,12 +241,13 @@ CUresult vmm_unmap(const struct site *call, void *real, CUdeviceptr address, siz
 {
 	const struct site site = in(call, SPACE_VMM_MAPPING);
 	struct freeing freeing = { 0 };
+	struct kept kept = { .asked_bytes = size };
 	enum outcome outcome;
 	struct use *taken;
-	bool exact, begins;
+	bool begins;
 	CUresult r;
 
-	taken = uses_take_mappings(address, size, &exact);
+	taken = uses_take_mappings(address, size, &kept.exact);
 	begins = taken && taken->number == address;
 	take_blocks(call, taken);
 	if (!begins)
@@ -248,10 +256,11 @@ CUresult vmm_unmap(const struct site *call, void *real, CUdeviceptr address, siz
 	r = CALL(CUresult(*)(CUdeviceptr, size_t), (address, size));
 	record_call_done();
 	outcome = cuda_outcome(r);
+	kept.silent = !begins && outcome == OUTCOME_INVALID;
 	if (taken && is_over(outcome))
 		end_uses(call, taken, outcome, r);
 	else if (taken)
-		keep_uses(call, taken, exact, !begins && outcome == OUTCOME_INVALID, outcome, r);
+		keep_uses(call, taken, &kept, outcome, r);
 	if (!begins && (freeing.block || !is_over(outcome)))
 		record_freed(call->hook, &freeing, outcome, r);
 	return r;
@@ -306,6 +315,7 @@ CUresult vmm_unbind(const struct site *call, void *real, CUmemGenericAllocationH
 {
 	const struct vmm_place place = { object, offset, size, device };
 	const struct site site = in(call, SPACE_MULTICAST_BINDING);
+	struct kept kept = { .asked_bytes = size };
 	struct freeing freeing = { 0 };
 	enum outcome outcome;
 	struct use *taken;
@@ -322,11 +332,11 @@ CUresult vmm_unbind(const struct site *call, void *real, CUmemGenericAllocationH
 		 (object, device, offset, size));
 	record_call_done();
 	outcome = cuda_outcome(r);
+	kept.exact = taken && taken->offset == offset && taken->bytes == size;
 	if (taken && is_over(outcome))
 		end_uses(call, taken, outcome, r);
 	else if (taken)
-		keep_uses(call, taken, taken->offset == offset && taken->bytes == size, false,
-			  outcome, r);
+		keep_uses(call, taken, &kept, outcome, r);
 	else if (!is_over(outcome))
 		record_freed(call->hook, &freeing, outcome, r);
 	return r;

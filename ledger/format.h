@@ -215,8 +215,12 @@ struct ledger_error {
 	uint64_t earlier_bytes;
 	uint32_t kind;    /* ref to a string, of the block */
 	int32_t device;
-	uint64_t reserved[2];
+	uint64_t asked_bytes; /* with OTHER_RANGE: of the range that the call was given */
+	uint32_t flags;
+	uint32_t reserved;
 };
+/* The call was the right one for the block, and its range was not the block's. */
+#define LEDGER_ERROR_OTHER_RANGE 1u
 
 /* Live bytes over time, at most one chunk of them: when it is full every second sample
  * goes and the interval doubles. */

@@ -159,6 +159,8 @@ static json_t *error_json(const struct report_error *error)
 	    error->result == REPORT_NO_ANSWER ? json_null() : json_integer(error->result));
 	if (error->block_address)
 		set(&ret, "block_address", address(error->block_address));
+	if (error->other_range)
+		set(&ret, "asked_bytes", number(error->asked_bytes));
 	return ret;
 }
 

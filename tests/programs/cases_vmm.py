@@ -174,7 +174,8 @@ MULTICAST = [
               errors=[Error("mismatched-free", "cuMulticastUnbind",
                             ["refused@half_unbind", "main@main_refused"], 1,
                             Call("cuMulticastBindMem", ["bind@bind", "refused@sized",
-                                                        "main@main_refused"], 2 * GRAIN))]),
+                                                        "main@main_refused"], 2 * GRAIN),
+                            asked=GRAIN)]),
 ]
 
 
@@ -207,12 +208,14 @@ def handles(call, at):
     return mismatch(call, ["handles@" + at, "main@main_handles"], HANDLE)
 
 
-def mapped(call, at, error="mismatched-free"):
-    return mismatch(call, ["mapped@" + at, "ranges@mapped", "main@main_ranges"], MAPPED, error)
+def mapped(call, at, error="mismatched-free", asked=None):
+    ret = mismatch(call, ["mapped@" + at, "ranges@mapped", "main@main_ranges"], MAPPED, error)
+    return dataclasses.replace(ret, asked=asked)
 
 
-def reserved(call, at, error="mismatched-free"):
-    return mismatch(call, ["reserved@" + at, "ranges@reserved", "main@main_ranges"], RANGE, error)
+def reserved(call, at, error="mismatched-free", asked=None):
+    ret = mismatch(call, ["reserved@" + at, "ranges@reserved", "main@main_ranges"], RANGE, error)
+    return dataclasses.replace(ret, asked=asked)
 
 
 WRONG = [
@@ -239,11 +242,12 @@ WRONG = [
           errors=[mapped(FREE, "mapped_free"), mapped("cuMemFreeAsync", "mapped_async"),
                   mapped(FREE, "inside", "interior-free"),
                   mapped("cuMemUnmap", "inside_unmap", "interior-free"),
-                  mapped("cuMemUnmap", "half"), mapped("cuMemUnmap", "beyond"),
+                  mapped("cuMemUnmap", "half", asked=GRAIN),
+                  mapped("cuMemUnmap", "beyond", asked=32 * GRAIN),
                   mapped("cuMemAddressFree", "while_mapped"),
                   reserved(FREE, "reserved_free"), reserved("cuMemFreeAsync", "reserved_async"),
                   reserved("cuMemRelease", "reserved_release"),
-                  reserved("cuMemAddressFree", "reserved_part"),
+                  reserved("cuMemAddressFree", "reserved_part", asked=2 * GRAIN),
                   reserved("cuMemAddressFree", "reserved_inside", "interior-free"),
                   Error("double-free", "cuMemAddressFree",
                         ["ranges@range_again", "main@main_ranges"], 1, RANGE,
@@ -276,4 +280,31 @@ def storm(place):
 
 storm.needs = "vmm_storm"
 
-VMM = STORIES + FAILING + MULTICAST + WRONG + [storm]
+
+def other_process(place):
+    """virtual memory: imported by another process, which leaves it mapped"""
+    run = place.command("run", "--format", "json", "--report", place.file("report.json"), "--",
+                        place.program("vmm"), "process")
+    compare("status, stdout", (0, ""), (run.status, run.stdout))
+    parent, child = sorted(place.json("report.json")["processes"],
+                           key=lambda process: process["summary"]["leaked_blocks"])
+    check_process(Case("", "", allocated=(3, 2 * GRAIN), freed=3, peak=2 * GRAIN), parent,
+                  "vmm.c")
+    below = ["child_of@in_child", "main@main_child"]
+    check_process(Case("", "", allocated=(3, 0), freed=0, peak=0, leaks=[
+        handle(0, ["import@import"] + below, device=-1, api="cuMemImportFromShareableHandle"),
+        mapping(0, [MAP] + below, device=-1), reservation([RESERVE] + below)]), child, "vmm.c")
+    place.nothing_left()
+
+
+def range_in_text(place):
+    """wrong call: the text says that the range was wrong, not the call"""
+    run = place.preloaded([place.program("vmm_wrong"), "ranges"])
+    for call, size in (("cuMemUnmap", "2,097,152"), ("cuMemUnmap", "67,108,864"),
+                       ("cuMemAddressFree", "4,194,304")):
+        compare("lines of %s with %s" % (call, size), 1, run.stderr.count(
+            "%s was given a range of %s bytes, which is not this block's (the driver answered 1)"
+            % (call, size)))
+
+
+VMM = STORIES + FAILING + MULTICAST + WRONG + [storm, other_process, range_in_text]

@@ -3,12 +3,15 @@
  * Virtual memory: what is left behind, and which call's line must have the bytes. One story
  * a run; each leaves what its name says and no more.
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "vmm.h"
 
+static int child_asks; /* the writing end */
 static const struct location device = { ON_DEVICE, 0 };
 
 static vmm_handle create(size_t bytes)
@@ -201,6 +204,37 @@ static void shared(void)
 	close(fd);
 }
 
+/* The child asks for the memory of its parent, whose descriptor it opens: see main. */
+static void other_process(void)
+{
+	vmm_handle handle = create_on(device, 1, 2 * GRAIN); /* @exported */
+	CUdeviceptr address = reserve(2 * GRAIN);
+	int fd;
+
+	must(cuMemExportToShareableHandle(&fd, handle, 1, 0), "export");
+	map(address, 2 * GRAIN, handle);
+	must(cuMemRelease(handle), "release");
+	must(cuMemUnmap(address, 2 * GRAIN), "unmap");
+	must(cuMemAddressFree(address, 2 * GRAIN), "free");
+	if (write(child_asks, &fd, sizeof(fd)) != sizeof(fd))
+		exit(1);
+	close(child_asks);
+	wait(NULL);
+}
+
+static void child_of(int parent_tells)
+{
+	char path[64];
+	int fd;
+
+	if (read(parent_tells, &fd, sizeof(fd)) != sizeof(fd))
+		exit(1);
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", getppid(), fd);
+	must(cuInit(0), "cuInit");
+	map(reserve(2 * GRAIN), 2 * GRAIN, import((size_t)open(path, O_RDONLY))); /* @in_child */
+	exit(0);
+}
+
 static void nulls(void)
 {
 	const struct properties properties = { 1, 0, device, NULL, { 0 } };
@@ -230,10 +264,20 @@ static const struct {
 	{ "went", came_and_went }, { "referenced", still_referenced }, { "many", many_at_once },
 	{ "refused", refused }, { "nothing", nothing_ended }, { "host", at_host },
 	{ "thread", in_thread }, { "shared", shared }, { "nulls", nulls },
+	{ "process", other_process },
 };
 
 int main(int argc, char **argv)
 {
+	int ends[2];
+
+	if (argc > 1 && strcmp(argv[1], "process") == 0) {
+		if (pipe(ends) < 0)
+			return 1;
+		child_asks = ends[1];
+		if (fork() == 0)
+			child_of(ends[0]); /* @main_child */
+	}
 	must(cuInit(0), "cuInit"); /* and no context: none of this needs one */
 	for (size_t i = 0; argc > 1 && i < sizeof(stories) / sizeof(stories[0]); i++)
 		if (strcmp(argv[1], stories[i].name) == 0)
