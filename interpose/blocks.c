@@ -18,6 +18,7 @@ struct entry {
 	uint64_t key; /* with its space, see key_of() */
 	struct ledger_block *block; /* live, or NULL */
 	struct past *past;          /* two generations, newest first; NULL until the first free */
+	uint64_t span; /* of the addresses that it takes; its bytes may be another's (VMM) */
 	struct entry *older, *newer; /* among the dead */
 	UT_hash_handle hh;
 };
@@ -25,12 +26,20 @@ struct entry {
 #define ENTRY_SLAB 4096u
 
 /* No address uses the upper four bits. */
+static uint64_t key_in(unsigned int space, uint64_t address)
+{
+	return address ^ (uint64_t)space << 60;
+}
+
+static unsigned int space_of(uint64_t key)
+{
+	return (unsigned int)(key >> 60);
+}
+
 static uint64_t key_of(const struct site *site, uint64_t address)
 {
-	uint64_t space = site->space == SPACE_OBJECTS ? SPACE_OBJECTS + site->hook->api
-						      : site->space;
-
-	return address ^ space << 60;
+	return key_in(site->space == SPACE_OBJECTS ? SPACE_OBJECTS + site->hook->api : site->space,
+		      address);
 }
 
 static struct shard *shard_of(struct recorder *recorder, uint64_t key)
@@ -152,7 +161,7 @@ static struct ledger_block *entry_die(struct arena *arena, struct shard *shard, 
 		entry->past[1] = entry->past[0];
 		entry->past[0] = *ending;
 		entry->past[0].row = block->row;
-		entry->past[0].bytes = block->bytes;
+		entry->past[0].bytes = entry->span;
 		entry->past[0].made_ns = block->time_ns;
 	}
 	entry->block = NULL;
@@ -242,25 +251,44 @@ static void settle_stale(struct recorder *recorder, struct ledger_block *stale)
 	drop_slot(recorder, stale, (int64_t)stale->bytes);
 }
 
-static bool put_in_table(struct recorder *recorder, uint64_t key, struct ledger_block *block)
+enum placed { PLACED, PLACED_REFERENCE, PLACED_NOWHERE };
+
+/* What is live under KEY gets one more reference if it is SHARED, and gives way if not. */
+static enum placed put_in_table(struct recorder *recorder, uint64_t key, uint64_t span,
+				struct ledger_block *block, bool shared)
 {
 	struct shard *shard = shard_of(recorder, key);
-	struct ledger_block *stale;
+	struct ledger_block *stale = NULL;
 	struct entry *entry;
 
 	lock_take(&shard->lock);
+	entry = shared ? find(shard, key) : NULL;
+	if (entry && entry->block) {
+		entry->block->references++;
+		lock_give(&shard->lock);
+		return PLACED_REFERENCE;
+	}
 	entry = entry_for(&recorder->arena, shard, key, &stale);
-	if (entry)
+	if (entry) {
 		entry->block = block;
+		entry->span = span;
+	}
 	lock_give(&shard->lock);
 	if (stale)
 		settle_stale(recorder, stale);
-	return entry != NULL;
+	return entry ? PLACED : PLACED_NOWHERE;
 }
 
-static void made(struct recorder *recorder, const struct site *site,
-		 const struct ledger_block *facts, int device)
+struct number {
+	uint64_t key, span;
+	bool shared;
+};
+
+static struct ledger_block *made(struct recorder *recorder, const struct site *site,
+				 const struct number *number, const struct ledger_block *facts,
+				 int device)
 {
+	enum placed placed = PLACED_NOWHERE;
 	struct stripe *stripe = thread_self.stripe;
 	struct ledger_block *block = NULL;
 	struct ledger_row *row;
@@ -277,34 +305,47 @@ static void made(struct recorder *recorder, const struct site *site,
 		stripe_live_add(recorder, stripe, (int64_t)facts->bytes, facts->time_ns);
 	}
 	stripe_unlock(stripe);
-	if (!block) {
-		not_recorded(recorder, facts->bytes);
-	} else if (!put_in_table(recorder, key_of(site, facts->address), block)) {
+	if (block) {
+		placed = put_in_table(recorder, number->key, number->span, block, number->shared);
+		if (placed == PLACED)
+			return block;
 		__atomic_fetch_sub(&row->allocs, 1, __ATOMIC_RELAXED);
 		__atomic_fetch_sub(&row->bytes, facts->bytes, __ATOMIC_RELAXED);
 		drop_slot(recorder, block, (int64_t)facts->bytes);
-		not_recorded(recorder, facts->bytes);
 	}
+	if (placed == PLACED_NOWHERE)
+		not_recorded(recorder, facts->bytes);
+	return NULL;
+}
+
+struct ledger_block *record_block(const struct site *site, uint64_t number, uint64_t span,
+				  const struct ledger_block *facts, int device, bool shared)
+{
+	const struct number what = { key_of(site, number), span, shared };
+	struct ledger_block dated = *facts, *block;
+	struct recorder *recorder;
+
+	if (!number || !(recorder = recorder_enter()))
+		return NULL;
+	dated.time_ns = stripes_now(recorder);
+	block = made(recorder, site, &what, &dated, device);
+	if (dated.time_ns >= atomic_load_explicit(&recorder->writer.sample_due_ns,
+						  memory_order_relaxed))
+		ledger_add_sample(&recorder->writer, dated.time_ns,
+				  (uint64_t)stripes_live(recorder));
+	thread_self.nested = thread_self.depth ? facts->address : 0;
+	recorder_leave();
+	return block;
 }
 
 void record_made(const struct site *site, uint64_t address, uint64_t bytes, uint64_t context,
 		 int device, uint64_t parent)
 {
-	struct recorder *recorder;
-	struct ledger_block facts = {
+	const struct ledger_block facts = {
 		.address = address, .bytes = bytes, .context = context, .parent = parent,
 	};
 
-	if (!address || !(recorder = recorder_enter()))
-		return;
-	facts.time_ns = stripes_now(recorder);
-	made(recorder, site, &facts, device);
-	if (facts.time_ns >= atomic_load_explicit(&recorder->writer.sample_due_ns,
-						  memory_order_relaxed))
-		ledger_add_sample(&recorder->writer, facts.time_ns,
-				  (uint64_t)stripes_live(recorder));
-	thread_self.nested = thread_self.depth ? address : 0;
-	recorder_leave();
+	record_block(site, address, bytes, &facts, device, false);
 }
 
 void record_call(void)
@@ -409,8 +450,9 @@ static struct recorder *take(const struct site *site, uint64_t address, struct f
 		count_down(recorder, entry->block, &spare, &ending, ret);
 	} else if (entry && entry->block) {
 		ledger_block_set(entry->block, LEDGER_BLOCK_FREEING);
+		ret->span = entry->span;
 		ret->block = entry_die(&recorder->arena, shard, entry, &ending);
-		ret->bytes = ret->block->bytes;
+		ret->bytes = __atomic_load_n(&ret->block->bytes, __ATOMIC_RELAXED);
 	}
 	unlock_entry(recorder, shard, spare);
 	return recorder;
@@ -437,21 +479,38 @@ static bool past_of(struct recorder *recorder, uint64_t key, struct past ret[2])
 	return known;
 }
 
-/* The live linear block that ADDRESS points into. Looks at every block: this happens only
- * after a wrong free, and for no more of them than are itemized. */
-static bool block_around(struct recorder *recorder, uint64_t address, struct ledger_block *ret)
+/* BLOCK as an error tells of it: as large as the addresses that it takes. */
+static void tell_block(const struct entry *entry, struct ledger_block *ret)
 {
+	*ret = *entry->block;
+	ret->bytes = entry->span;
+}
+
+/* The live block that ADDRESS points into: linear memory, a mapping, or what FREEING's own
+ * call ends. Looks at every block: this happens only after a wrong free, and for no more of
+ * them than are itemized. */
+static bool block_around(struct recorder *recorder, const struct freeing *freeing,
+			 struct ledger_block *ret)
+{
+	unsigned int own = space_of(freeing->key);
+	uint64_t address = freeing->address;
 	bool found = false;
 
+	if (own != SPACE_MEMORY && own != SPACE_VMM_MAPPING && own != SPACE_VMM_RESERVATION)
+		return false;
 	for (unsigned int i = 0; i < BLOCK_SHARDS && !found; i++) {
 		struct shard *shard = &recorder->blocks.shard[i];
 
 		lock_take(&shard->lock);
 		for (struct entry *e = shard->entries; e && !found; e = e->hh.next) {
-			if (!e->block || e->key != e->block->address || /* of another space */
-			    address <= e->key || address - e->key >= e->block->bytes)
+			uint64_t start = e->block ? e->block->address : 0;
+
+			if (!e->block || address <= start || address - start >= e->span ||
+			    (e->key != key_in(SPACE_MEMORY, start) &&
+			     e->key != key_in(SPACE_VMM_MAPPING, start) &&
+			     e->key != key_in(own, start)))
 				continue;
-			*ret = *e->block;
+			tell_block(e, ret);
 			found = true;
 		}
 		lock_give(&shard->lock);
@@ -459,19 +518,57 @@ static bool block_around(struct recorder *recorder, uint64_t address, struct led
 	return found;
 }
 
+static bool live_in(struct recorder *recorder, uint64_t key, struct ledger_block *ret)
+{
+	struct shard *shard = shard_of(recorder, key);
+	struct entry *entry;
+	bool live;
+
+	lock_take(&shard->lock);
+	entry = find(shard, key);
+	live = entry && entry->block;
+	if (live)
+		tell_block(entry, ret);
+	lock_give(&shard->lock);
+	return live;
+}
+
+/* The number that FREEING's call did not know is a live block of another sort. A mapping
+ * before the reservation that it begins with. (An unbind names the object on purpose.) */
+static bool live_elsewhere(struct recorder *recorder, const struct freeing *freeing,
+			   struct ledger_block *ret)
+{
+	static const unsigned char spaces[] = {
+		SPACE_MEMORY, SPACE_REGISTERED, SPACE_OBJECTS + API_CUDA,
+		SPACE_OBJECTS + API_OPENCL, SPACE_VMM_HANDLE, SPACE_VMM_MAPPING,
+		SPACE_VMM_RESERVATION,
+	};
+
+	if (space_of(freeing->key) == SPACE_MULTICAST_BINDING)
+		return false;
+	for (size_t i = 0; i < sizeof(spaces); i++) {
+		uint64_t key = key_in(spaces[i], freeing->address);
+
+		if (key != freeing->key && live_in(recorder, key, ret))
+			return true;
+	}
+	return false;
+}
+
 static void judge(struct recorder *recorder, struct hook *hook, const struct freeing *freeing,
 		  int result)
 {
 	struct wrong_free wrong = { hook, freeing->address, freeing->stack, result };
 	bool itemized = __atomic_load_n(&recorder->header->errors, __ATOMIC_RELAXED) < ERRORS_MAX;
-	struct ledger_block around;
+	struct ledger_block block;
 	struct past past[2];
 
 	if (past_of(recorder, freeing->key, past))
 		error_double_free(recorder, &wrong, past);
-	else if (itemized && freeing->key == freeing->address &&
-		 block_around(recorder, freeing->address, &around))
-		error_interior_free(recorder, &wrong, &around);
+	else if (live_elsewhere(recorder, freeing, &block))
+		error_mismatched_free(recorder, &wrong, &block);
+	else if (itemized && block_around(recorder, freeing, &block))
+		error_interior_free(recorder, &wrong, &block);
 	else
 		error_invalid_free(recorder, &wrong);
 }
@@ -479,20 +576,34 @@ static void judge(struct recorder *recorder, struct hook *hook, const struct fre
 static void put_back(struct recorder *recorder, const struct freeing *freeing)
 {
 	struct shard *shard = shard_of(recorder, freeing->key);
+	struct ledger_block *stale;
 	struct entry *entry;
+	bool again;
 
 	lock_take(&shard->lock);
 	entry = find(shard, freeing->key);
-	if (entry && !entry->block)
+	again = entry && entry->block;
+	if (again) {
+		entry->block->references++;
+	} else if (entry) {
 		entry_revive(shard, entry, freeing->block);
+	} else if ((entry = entry_for(&recorder->arena, shard, freeing->key, &stale))) {
+		/* So many others died meanwhile that this one was forgotten. */
+		entry->block = freeing->block;
+		entry->span = freeing->span;
+		ledger_block_set(freeing->block, LEDGER_BLOCK_LIVE);
+	}
 	lock_give(&shard->lock);
+	if (again) /* a handle that came back meanwhile: see cuMemRetainAllocationHandle */
+		drop_slot(recorder, freeing->block, (int64_t)freeing->bytes);
 }
 
 /* The kind that HOOK is for is not the block's: the driver was right to refuse it. */
 static bool is_mismatch(struct recorder *recorder, struct hook *hook,
 			const struct ledger_block *block)
 {
-	static const char *const own_calls[] = { "pinned", "ipc" }; /* ended by their own alone */
+	/* Ended by their own alone. */
+	static const char *const own_calls[] = { "pinned", "ipc", "cl-svm" };
 	const struct ledger_row *row = ledger_at(&recorder->writer, block->row);
 	const struct ledger_string *kind = ledger_at(&recorder->writer, row->kind);
 
@@ -558,19 +669,55 @@ void record_freed(struct hook *hook, struct freeing *freeing, enum outcome outco
 		recorder_leave();
 }
 
+void record_kept(struct freeing *freeing)
+{
+	struct recorder *recorder = freeing->block ? recorder_enter() : NULL;
+
+	if (recorder && recorder == freeing->recorder)
+		put_back(recorder, freeing);
+	if (recorder)
+		recorder_leave();
+}
+
+void record_misused(struct hook *hook, struct freeing *freeing, const struct misuse *misuse,
+		    int result)
+{
+	struct wrong_free wrong = {
+		.hook = hook, .address = freeing->address, .stack = freeing->stack,
+		.result = result,
+		.flags = misuse->other_range ? LEDGER_ERROR_OTHER_RANGE : 0,
+		.asked_bytes = misuse->other_range ? misuse->asked_bytes : 0,
+	};
+	struct recorder *recorder;
+	struct ledger_block block;
+
+	record_kept(freeing);
+	recorder = freeing->recorder ? recorder_enter() : NULL;
+	if (recorder && recorder == freeing->recorder) {
+		if (live_in(recorder, key_in(misuse->space, misuse->number), &block))
+			error_mismatched_free(recorder, &wrong, &block);
+		else
+			ledger_trouble(recorder->header, LEDGER_TROUBLE_REFUSED_FREES, 1);
+	}
+	if (recorder)
+		recorder_leave();
+}
+
 /* ---- references ---- */
 
-static void retain(struct recorder *recorder, uint64_t key, const struct ledger_reference *event)
+static bool retain(struct recorder *recorder, uint64_t key, const struct ledger_reference *event)
 {
 	struct shard *shard = shard_of(recorder, key);
 	struct ledger_history *spare;
 	struct entry *entry = lock_entry(recorder, shard, key, 1, &spare);
+	bool known = entry && entry->block;
 
-	if (entry && entry->block) {
+	if (known) {
 		entry->block->references++;
 		note_reference(recorder, entry->block, &spare, event);
 	}
 	unlock_entry(recorder, shard, spare);
+	return known;
 }
 
 /* The release failed: the handle still has that reference. */
@@ -590,30 +737,36 @@ static void count_up_again(struct recorder *recorder, const struct freeing *free
 	lock_give(&shard->lock);
 }
 
-void record_retained(const struct site *site, uint64_t handle)
+bool record_retained(const struct site *site, uint64_t handle)
 {
 	struct ledger_reference event = { .op = LEDGER_RETAIN };
 	struct recorder *recorder;
+	bool known;
 
 	if (!handle || !(recorder = recorder_enter()))
-		return;
+		return false;
 	event.api = recorder_name_ref(recorder, site->hook);
 	event.stack = stack_of(recorder, site->caller);
 	event.time_ns = stripes_now(recorder);
-	retain(recorder, key_of(site, handle), &event);
+	known = retain(recorder, key_of(site, handle), &event);
 	recorder_leave();
+	return known;
 }
 
-/* A handle that is dead by count: the driver would look into memory that it freed. What
- * it answers is its affair, the error is ours to tell, and before the call: a driver may
- * crash over it (CUDA's does over an array that is destroyed twice, seen on an H200). */
+/* A handle that is dead by count, or a number that is a block of another sort: the driver
+ * would look into memory that is no object. What it answers is its affair, the error is ours
+ * to tell, and before the call: a driver may crash over it (CUDA's does over an array that is
+ * destroyed twice and over an address in place of a handle, seen on an H200). */
 static void releasing_dead(struct recorder *recorder, struct hook *hook, struct freeing *freeing)
 {
 	struct wrong_free wrong = { hook, freeing->address, freeing->stack, LEDGER_NO_ANSWER };
+	struct ledger_block block;
 	struct past past[2];
 
 	if (past_of(recorder, freeing->key, past))
 		freeing->error = error_double_free(recorder, &wrong, past);
+	else if (live_elsewhere(recorder, freeing, &block))
+		freeing->error = error_mismatched_free(recorder, &wrong, &block);
 }
 
 void record_releasing(const struct site *site, uint64_t handle, struct freeing *ret)
@@ -638,7 +791,7 @@ void record_released(struct hook *hook, struct freeing *freeing, enum outcome ou
 		__atomic_store_n(&error->result, result, __ATOMIC_RELAXED);
 	} else if (!freeing->counted_down) {
 		record_freed(hook, freeing, outcome, result);
-	} else if (outcome != OUTCOME_DONE) {
+	} else if (outcome == OUTCOME_INVALID || outcome == OUTCOME_REFUSED) {
 		count_up_again(freeing->recorder, freeing);
 	}
 }

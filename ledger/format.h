@@ -133,7 +133,7 @@ struct ledger_block {
 	uint32_t state;      /* use count << 8 | enum ledger_block_state; release/acquire */
 	uint32_t row;        /* ref to the struct ledger_row that says who, what, where */
 	uint64_t address;    /* device address, or the handle */
-	uint64_t bytes;
+	uint64_t bytes;      /* of virtual memory: may pass to another block, and back */
 	uint64_t context;    /* the driver's context handle, 0 = unknown */
 	uint64_t time_ns;    /* since start_mono_ns, resolution of the coarse clock (1-4 ms) */
 	uint32_t references; /* reference count of a handle; 1 for plain memory */
@@ -242,8 +242,12 @@ struct ledger_error {
 	uint64_t earlier_bytes;
 	uint32_t kind;    /* ref to a string, of the block */
 	int32_t device;
-	uint64_t reserved[2];
+	uint64_t asked_bytes; /* with OTHER_RANGE: of the range that the call was given */
+	uint32_t flags;
+	uint32_t reserved;
 };
+/* The call was the right one for the block, and its range was not the block's. */
+#define LEDGER_ERROR_OTHER_RANGE 1u
 
 /* Live bytes over time, at most one chunk of them: when it is full every second sample
  * goes and the interval doubles. */

@@ -270,6 +270,8 @@ static int read_error(struct builder *b, const struct ledger_error *record,
 	ret->address = record->address;
 	ret->block_address = record->block_address;
 	ret->block_bytes = record->block_bytes;
+	ret->other_range = (record->flags & LEDGER_ERROR_OTHER_RANGE) != 0;
+	ret->asked_bytes = record->asked_bytes;
 	return r;
 }
 

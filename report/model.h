@@ -80,6 +80,8 @@ struct report_error {
 	uint64_t address; /* as passed */
 	uint64_t block_address; /* of the block below, 0 unknown */
 	uint64_t block_bytes;
+	int other_range; /* the right call for the block, given a range that is not the block's: */
+	uint64_t asked_bytes;
 	const struct report_stack *stack;
 	struct report_event allocated;
 	struct report_event freed;

@@ -88,6 +88,8 @@ static json_t *error_json(const struct report_error *error)
 	    error->result == REPORT_NO_ANSWER ? json_null() : json_integer(error->result));
 	if (error->block_address)
 		json_set(&ret, "block_address", json_address(error->block_address));
+	if (error->other_range)
+		json_set(&ret, "asked_bytes", json_number(error->asked_bytes));
 	return ret;
 }
 

@@ -23,6 +23,8 @@ typedef struct CUarray_st *CUarray;
 typedef struct CUmipmappedArray_st *CUmipmappedArray;
 typedef struct CUextMemory_st *CUexternalMemory;
 typedef int CUstreamCaptureStatus;
+typedef unsigned long long CUmemGenericAllocationHandle;
+typedef int CUmemAllocationHandleType; /* an enum there */
 
 /* Passed on as they are: what is in them is not looked at. */
 typedef struct CUmemPoolProps_st CUmemPoolProps;
@@ -30,6 +32,7 @@ typedef struct CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st CUDA_EXTERNAL_MEMORY_HANDLE_D
 typedef struct CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st CUDA_EXTERNAL_MEMORY_BUFFER_DESC;
 typedef struct CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st
 	CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC;
+typedef struct CUmulticastObjectProp_st CUmulticastObjectProp;
 typedef struct CUipcMemHandle_st {
 	char reserved[64];
 } CUipcMemHandle;
@@ -55,6 +58,24 @@ typedef struct CUDA_ARRAY3D_DESCRIPTOR_st {
 	int Format;
 	unsigned int NumChannels, Flags;
 } CUDA_ARRAY3D_DESCRIPTOR;
+
+/* Looked at for the device of physical memory. The first three fields are enums there. */
+typedef struct CUmemLocation_st {
+	int type;
+	int id;
+} CUmemLocation;
+typedef struct CUmemAllocationProp_st {
+	int type;
+	int requestedHandleTypes;
+	CUmemLocation location;
+	void *win32HandleMetaData;
+	struct {
+		unsigned char compressionType;
+		unsigned char gpuDirectRDMACapable;
+		unsigned short usage;
+		unsigned char reserved[4];
+	} allocFlags;
+} CUmemAllocationProp;
 
 enum {
 	CUDA_SUCCESS = 0,

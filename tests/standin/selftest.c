@@ -619,6 +619,8 @@ static const struct {
 	{ "virtual memory: faults and log", case_virtual_faults, "STANDIN_FAIL",
 	  "cuMemCreate:1=2,cuMemMap:1=1,cuMemUnmap:1=999,cuMemRelease:1=1" },
 	{ "virtual memory: storm", case_virtual_storm, NULL, NULL },
+	{ "virtual memory: shareable handles", case_shareable, NULL, NULL },
+	{ "multicast objects", case_multicast, "STANDIN_DEVICES", "2" },
 	{ "arrays", case_arrays, "STANDIN_MEMORY", "67108864" },
 	{ "arrays: shapes", case_array_shapes, NULL, NULL },
 	{ "arrays: mipmapped", case_mipmaps, NULL, NULL },

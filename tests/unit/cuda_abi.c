@@ -7,6 +7,7 @@
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Our types under other names, so that both can be seen at once. */
@@ -28,6 +29,14 @@
 #define CUDA_EXTERNAL_MEMORY_BUFFER_DESC our_CUDA_EXTERNAL_MEMORY_BUFFER_DESC
 #define CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC our_CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC
 #define CUipcMemHandle our_CUipcMemHandle
+#define CUmemGenericAllocationHandle our_CUmemGenericAllocationHandle
+#define CUmemAllocationHandleType our_CUmemAllocationHandleType
+#define CUmulticastObjectProp our_CUmulticastObjectProp
+#define CUmemLocation our_CUmemLocation
+#define CUmemAllocationProp our_CUmemAllocationProp
+#define CUmulticastObjectProp_st our_CUmulticastObjectProp_st
+#define CUmemLocation_st our_CUmemLocation_st
+#define CUmemAllocationProp_st our_CUmemAllocationProp_st
 #define CUDA_ARRAY_DESCRIPTOR_v1 our_CUDA_ARRAY_DESCRIPTOR_v1
 #define CUDA_ARRAY_DESCRIPTOR our_CUDA_ARRAY_DESCRIPTOR
 #define CUDA_ARRAY3D_DESCRIPTOR_v1 our_CUDA_ARRAY3D_DESCRIPTOR_v1
@@ -75,6 +84,14 @@
 #undef CUDA_EXTERNAL_MEMORY_BUFFER_DESC
 #undef CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC
 #undef CUipcMemHandle
+#undef CUmemGenericAllocationHandle
+#undef CUmemAllocationHandleType
+#undef CUmulticastObjectProp
+#undef CUmemLocation
+#undef CUmemAllocationProp
+#undef CUmulticastObjectProp_st
+#undef CUmemLocation_st
+#undef CUmemAllocationProp_st
 #undef CUDA_ARRAY_DESCRIPTOR_v1
 #undef CUDA_ARRAY_DESCRIPTOR
 #undef CUDA_ARRAY3D_DESCRIPTOR_v1
@@ -118,10 +135,19 @@ SAME_SIZE(CUmipmappedArray);
 SAME_SIZE(CUexternalMemory);
 SAME_SIZE(CUstreamCaptureStatus);
 SAME_SIZE(CUipcMemHandle);
+SAME_SIZE(CUmemGenericAllocationHandle);
+SAME_SIZE(CUmemAllocationHandleType);
+SAME_SIZE(CUmemLocation);
+SAME_SIZE(CUmemAllocationProp);
 SAME_SIZE(CUDA_ARRAY_DESCRIPTOR_v1);
 SAME_SIZE(CUDA_ARRAY_DESCRIPTOR);
 SAME_SIZE(CUDA_ARRAY3D_DESCRIPTOR_v1);
 SAME_SIZE(CUDA_ARRAY3D_DESCRIPTOR);
+
+#define SAME_PLACE(type, field) \
+	_Static_assert(offsetof(type, field) == offsetof(our_##type, field), #type)
+SAME_PLACE(CUmemAllocationProp, location);
+SAME_PLACE(CUmemLocation, id);
 
 #define SAME_VALUE(name) _Static_assert((int)name == (int)our_##name, #name)
 SAME_VALUE(CUDA_SUCCESS);
