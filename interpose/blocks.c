@@ -17,6 +17,8 @@
 struct entry {
 	uint64_t key; /* with its space, see key_of() */
 	struct ledger_block *block; /* live, or NULL */
+	struct ledger_block *held;  /* released, but its memory is not freed; in no death list */
+	bool watched;               /* the driver will say when the block is gone */
 	struct past *past;          /* two generations, newest first; NULL until the first free */
 	struct entry *older, *newer; /* among the dead */
 	UT_hash_handle hh;
@@ -118,9 +120,9 @@ static struct entry *entry_for(struct arena *arena, struct shard *shard, uint64_
 	struct entry *entry = find(shard, key);
 
 	*ret_stale = NULL;
-	if (entry && entry->block) {
-		*ret_stale = entry->block;
-		entry->block = NULL;
+	if (entry && (entry->block || entry->held)) {
+		*ret_stale = entry->block ? entry->block : entry->held;
+		entry->block = entry->held = NULL;
 		return entry;
 	}
 	if (entry) {
@@ -141,7 +143,7 @@ static struct entry *entry_for(struct arena *arena, struct shard *shard, uint64_
 }
 
 /* The live block leaves ENTRY and becomes its newest past. */
-static struct ledger_block *entry_die(struct arena *arena, struct shard *shard, struct entry *entry,
+static struct ledger_block *entry_end(struct arena *arena, struct entry *entry,
 				      const struct past *ending)
 {
 	struct ledger_block *block = entry->block;
@@ -156,14 +158,25 @@ static struct ledger_block *entry_die(struct arena *arena, struct shard *shard, 
 		entry->past[0].made_ns = block->time_ns;
 	}
 	entry->block = NULL;
+	return block;
+}
+
+static struct ledger_block *entry_die(struct arena *arena, struct shard *shard, struct entry *entry,
+				      const struct past *ending)
+{
+	struct ledger_block *block = entry_end(arena, entry, ending);
+
 	link_dead(arena, shard, entry);
 	return block;
 }
 
-/* The free failed: as if it had not been tried. */
+/* The free failed, or the handle was retained again: as if it had not been tried. */
 static void entry_revive(struct shard *shard, struct entry *entry, struct ledger_block *block)
 {
-	unlink_dead(shard, entry);
+	if (entry->held)
+		entry->held = NULL;
+	else
+		unlink_dead(shard, entry);
 	entry->block = block;
 	if (entry->past) {
 		entry->past[0] = entry->past[1];
@@ -232,7 +245,9 @@ static void settle_stale(struct recorder *recorder, struct ledger_block *stale)
 {
 	struct ledger_row *row = ledger_at(&recorder->writer, stale->row);
 
-	if (thread_self.nested == stale->address) {
+	if (LEDGER_BLOCK_STATE(stale->state) != LEDGER_BLOCK_LIVE) {
+		released_add(recorder, -(int64_t)stale->bytes); /* a release that was known */
+	} else if (thread_self.nested == stale->address) {
 		__atomic_fetch_sub(&row->allocs, 1, __ATOMIC_RELAXED);
 		__atomic_fetch_sub(&row->bytes, stale->bytes, __ATOMIC_RELAXED);
 	} else {
@@ -242,16 +257,20 @@ static void settle_stale(struct recorder *recorder, struct ledger_block *stale)
 	drop_slot(recorder, stale, (int64_t)stale->bytes);
 }
 
-static bool put_in_table(struct recorder *recorder, uint64_t key, struct ledger_block *block)
+static bool put_in_table(struct recorder *recorder, const struct site *site,
+			 struct ledger_block *block)
 {
+	uint64_t key = key_of(site, block->address);
 	struct shard *shard = shard_of(recorder, key);
 	struct ledger_block *stale;
 	struct entry *entry;
 
 	lock_take(&shard->lock);
 	entry = entry_for(&recorder->arena, shard, key, &stale);
-	if (entry)
+	if (entry) {
 		entry->block = block;
+		entry->watched = site->watched;
+	}
 	lock_give(&shard->lock);
 	if (stale)
 		settle_stale(recorder, stale);
@@ -279,7 +298,7 @@ static void made(struct recorder *recorder, const struct site *site,
 	stripe_unlock(stripe);
 	if (!block) {
 		not_recorded(recorder, facts->bytes);
-	} else if (!put_in_table(recorder, key_of(site, facts->address), block)) {
+	} else if (!put_in_table(recorder, site, block)) {
 		__atomic_fetch_sub(&row->allocs, 1, __ATOMIC_RELAXED);
 		__atomic_fetch_sub(&row->bytes, facts->bytes, __ATOMIC_RELAXED);
 		drop_slot(recorder, block, (int64_t)facts->bytes);
@@ -299,9 +318,9 @@ void record_made(const struct site *site, uint64_t address, uint64_t bytes, uint
 		return;
 	facts.time_ns = stripes_now(recorder);
 	made(recorder, site, &facts, device);
-	if (facts.time_ns >= atomic_load_explicit(&recorder->writer.sample_due_ns,
+	if (facts.time_ns >= atomic_load_explicit(&recorder->writer.timeline.due_ns,
 						  memory_order_relaxed))
-		ledger_add_sample(&recorder->writer, facts.time_ns,
+		ledger_add_sample(&recorder->writer, &recorder->writer.timeline, facts.time_ns,
 				  (uint64_t)stripes_live(recorder));
 	thread_self.nested = thread_self.depth ? address : 0;
 	recorder_leave();
@@ -388,6 +407,24 @@ static void count_down(struct recorder *recorder, struct ledger_block *block,
 	ret->counted_down = true;
 }
 
+/* A watched block waits in the table for its end, which may come inside the driver's call
+ * or long after it; any other is out of it before the call. */
+static void take_last(struct recorder *recorder, struct shard *shard, struct entry *entry,
+		      struct past *ending, struct freeing *ret)
+{
+	ret->block = entry->block;
+	ret->bytes = entry->block->bytes;
+	ledger_block_set(entry->block, LEDGER_BLOCK_FREEING);
+	if (entry->watched) {
+		ret->watched = true;
+		ret->use = entry->block->state >> 8;
+		ending->freed_ns = released_now(recorder);
+		entry->held = entry_end(&recorder->arena, entry, ending);
+	} else {
+		entry_die(&recorder->arena, shard, entry, ending);
+	}
+}
+
 /* One reference of the block at ADDRESS goes; with the last one it leaves the table. What
  * became of it is in *RET. Returns the recorder, still entered, or NULL. */
 static struct recorder *take(const struct site *site, uint64_t address, struct freeing *ret)
@@ -408,11 +445,11 @@ static struct recorder *take(const struct site *site, uint64_t address, struct f
 	if (entry && entry->block && entry->block->references > 1) {
 		count_down(recorder, entry->block, &spare, &ending, ret);
 	} else if (entry && entry->block) {
-		ledger_block_set(entry->block, LEDGER_BLOCK_FREEING);
-		ret->block = entry_die(&recorder->arena, shard, entry, &ending);
-		ret->bytes = ret->block->bytes;
+		take_last(recorder, shard, entry, &ending, ret);
 	}
 	unlock_entry(recorder, shard, spare);
+	if (ret->watched)
+		released_add(recorder, (int64_t)ret->bytes);
 	return recorder;
 }
 
@@ -476,16 +513,27 @@ static void judge(struct recorder *recorder, struct hook *hook, const struct fre
 		error_invalid_free(recorder, &wrong);
 }
 
+/* The watched block that FREEING released is still there, and nobody took it up again. */
+static bool is_held(const struct entry *entry, const struct freeing *freeing)
+{
+	return entry && entry->held && entry->held == freeing->block &&
+	       entry->held->state >> 8 == freeing->use;
+}
+
 static void put_back(struct recorder *recorder, const struct freeing *freeing)
 {
 	struct shard *shard = shard_of(recorder, freeing->key);
 	struct entry *entry;
+	bool revived;
 
 	lock_take(&shard->lock);
 	entry = find(shard, freeing->key);
-	if (entry && !entry->block)
+	revived = entry && !entry->block && (!freeing->watched || is_held(entry, freeing));
+	if (revived)
 		entry_revive(shard, entry, freeing->block);
 	lock_give(&shard->lock);
+	if (revived && freeing->watched)
+		released_add(recorder, -(int64_t)freeing->bytes);
 }
 
 /* The kind that HOOK is for is not the block's: the driver was right to refuse it. */
@@ -522,6 +570,39 @@ static void refused(struct recorder *recorder, struct hook *hook, const struct f
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_REFUSED_FREES, 1);
 }
 
+/* After the last release: if the driver did not say meanwhile that the memory is gone, it
+ * is still held, and the ledger says since when and by whose call. */
+static void settle_released(struct recorder *recorder, struct hook *hook,
+			    const struct freeing *freeing)
+{
+	struct ledger_reference event = {
+		.op = LEDGER_RELEASE, .api = recorder_name_ref(recorder, hook),
+		.stack = freeing->stack,
+	};
+	struct shard *shard = shard_of(recorder, freeing->key);
+	struct ledger_history *spare = NULL;
+	struct entry *entry;
+	bool held;
+
+	for (int tries = 0; tries < 2; tries++) {
+		lock_take(&shard->lock);
+		entry = find(shard, freeing->key);
+		held = is_held(entry, freeing);
+		if (!held || entry->held->history || spare || tries)
+			break;
+		lock_give(&shard->lock);
+		spare = history_take(recorder); /* the ledger may grow: not with the lock */
+	}
+	if (held) {
+		event.time_ns = entry->past ? entry->past[0].freed_ns : 0;
+		note_reference(recorder, entry->held, &spare, &event);
+		ledger_block_set(entry->held, LEDGER_BLOCK_RELEASED);
+	}
+	unlock_entry(recorder, shard, spare);
+	if (held)
+		released_look(recorder);
+}
+
 static void end_block(struct recorder *recorder, struct hook *hook, struct freeing *freeing,
 		      enum outcome outcome, int result)
 {
@@ -530,7 +611,10 @@ static void end_block(struct recorder *recorder, struct hook *hook, struct freei
 		count_in_row(recorder, freeing->block->row, offsetof(struct ledger_row, late), 1);
 		/* fall through */
 	case OUTCOME_DONE:
-		drop_slot(recorder, freeing->block, (int64_t)freeing->bytes);
+		if (freeing->watched)
+			settle_released(recorder, hook, freeing);
+		else
+			drop_slot(recorder, freeing->block, (int64_t)freeing->bytes);
 		break;
 	case OUTCOME_INVALID:
 	case OUTCOME_REFUSED:
@@ -565,12 +649,19 @@ static void retain(struct recorder *recorder, uint64_t key, const struct ledger_
 	struct shard *shard = shard_of(recorder, key);
 	struct ledger_history *spare;
 	struct entry *entry = lock_entry(recorder, shard, key, 1, &spare);
+	int64_t again = 0;
 
-	if (entry && entry->block) {
+	if (entry && entry->held) { /* its memory was still there: it lives again */
+		again = (int64_t)entry->held->bytes;
+		entry_revive(shard, entry, entry->held);
+		note_reference(recorder, entry->block, &spare, event);
+	} else if (entry && entry->block) {
 		entry->block->references++;
 		note_reference(recorder, entry->block, &spare, event);
 	}
 	unlock_entry(recorder, shard, spare);
+	if (again)
+		released_add(recorder, -again);
 }
 
 /* The release failed: the handle still has that reference. */
@@ -641,6 +732,69 @@ void record_released(struct hook *hook, struct freeing *freeing, enum outcome ou
 	} else if (outcome != OUTCOME_DONE) {
 		count_up_again(freeing->recorder, freeing);
 	}
+}
+
+/* ---- memory that outlives its last reference ---- */
+
+/* The block behind KEY is out of the table; *RET_ENDING tells of its release, if it had
+ * one that we saw. */
+static struct ledger_block *take_destroyed(struct recorder *recorder, uint64_t key,
+					   struct past *ret_ending)
+{
+	struct shard *shard = shard_of(recorder, key);
+	struct ledger_block *block = NULL;
+	struct entry *entry;
+
+	lock_take(&shard->lock);
+	entry = find(shard, key);
+	if (entry && entry->held) {
+		block = entry->held;
+		entry->held = NULL;
+		if (entry->past)
+			*ret_ending = entry->past[0];
+		link_dead(&recorder->arena, shard, entry);
+	} else if (entry && entry->block && entry->watched) {
+		block = entry_die(&recorder->arena, shard, entry, ret_ending);
+	}
+	lock_give(&shard->lock);
+	return block;
+}
+
+static void end_destroyed(struct recorder *recorder, struct ledger_block *block,
+			  const struct past *ending)
+{
+	int64_t bytes = (int64_t)block->bytes;
+	bool waited = LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED;
+	uint64_t now = ending->freed_api ? released_now(recorder) : 0;
+	uint64_t wait = now > ending->freed_ns ? now - ending->freed_ns : 0;
+
+	if (LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_LIVE) {
+		count_in_row(recorder, block->row, offsetof(struct ledger_row, unseen), 1);
+		drop_slot(recorder, block, bytes);
+		return;
+	}
+	if (!waited && wait >= RELEASED_WAIT_NS)
+		released_look(recorder); /* the driver waited inside the call */
+	released_add(recorder, -bytes);
+	drop_slot(recorder, block, bytes);
+	if (waited || wait >= RELEASED_WAIT_NS) {
+		released_look(recorder);
+		released_waited(recorder, ending, wait);
+	}
+}
+
+void record_destroyed(enum api api, uint64_t handle)
+{
+	struct recorder *recorder = recorder_now(); /* a child does not begin with this */
+	struct past ending = { 0 };
+	struct ledger_block *block;
+
+	if (!recorder || !(recorder = recorder_enter()))
+		return;
+	block = take_destroyed(recorder, handle ^ (uint64_t)(SPACE_OBJECTS + api) << 60, &ending);
+	if (block)
+		end_destroyed(recorder, block, &ending);
+	recorder_leave();
 }
 
 /* ---- contexts ---- */

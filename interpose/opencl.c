@@ -119,10 +119,38 @@ static int known_device_of(cl_context context)
 	return device;
 }
 
-void opencl_record_made(const struct site *site, cl_mem made, cl_context context, uint64_t bytes)
+typedef void CL_CALLBACK destroyed(cl_mem, void *);
+typedef cl_int set_destroyed(cl_mem, destroyed *, void *);
+
+/* On whatever thread, before the driver can use the handle again. */
+static void CL_CALLBACK on_destroyed(cl_mem object, void *unused)
 {
+	(void)unused;
+	record_destroyed(API_OPENCL, (uint64_t)(uintptr_t)object);
+}
+
+/* Callbacks run last registered first: ours, from before anybody else had the handle, is
+ * the last one. Returns whether it will be called. */
+static bool watch(cl_mem object)
+{
+	static _Atomic bool missing; /* OpenCL 1.0: not searched for at each buffer */
+	set_destroyed *set;
+
+	if (atomic_load_explicit(&missing, memory_order_relaxed))
+		return false;
+	set = (set_destroyed *)resolve_used(USED_clSetMemObjectDestructorCallback);
+	if (!set)
+		atomic_store(&missing, true);
+	return set && set(object, on_destroyed, NULL) == CL_SUCCESS;
+}
+
+void opencl_record_made(const struct site *called, cl_mem made, cl_context context, uint64_t bytes)
+{
+	struct site watched = *called, *site = &watched;
 	cl_mem parent = NULL;
 
+	if (site->hook != &hooks[HOOK_clSVMAlloc]) /* no object, but an address */
+		site->watched = watch(made);
 	if (site->hook == &hooks[HOOK_clCreateSubBuffer])
 		ask_object(made, CL_MEM_ASSOCIATED_MEMOBJECT, &parent, sizeof(parent));
 	record_made(site, (uint64_t)(uintptr_t)made, bytes, (uint64_t)(uintptr_t)context,

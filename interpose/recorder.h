@@ -14,6 +14,7 @@
 #include "blocks.h"
 #include "history.h"
 #include "modules.h"
+#include "released.h"
 #include "stacks.h"
 #include "stripes.h"
 #include "writer.h"
@@ -30,6 +31,7 @@ struct recorder {
 	struct stripes stripes;
 	struct blocks blocks;
 	struct histories histories;
+	struct released released;
 	int create_errno; /* why there is no ledger file; 0 = there is */
 	char place[PATH_MAX]; /* where it was to be */
 };

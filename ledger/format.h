@@ -69,6 +69,16 @@ enum ledger_trouble {
 };
 #define LEDGER_TROUBLE_SLOTS 32
 
+/* A block whose memory went some time after its last reference. */
+struct ledger_wait {
+	uint64_t ns;
+	uint64_t bytes;
+	uint32_t row;   /* who made it */
+	uint32_t api;   /* who released it last: refs to a string and a stack */
+	uint32_t stack;
+	uint32_t reserved;
+};
+
 /* Chunk 0. Fields up to `chunks` are written before the file gets its name. */
 struct ledger_header {
 	char magic[8];
@@ -98,7 +108,16 @@ struct ledger_header {
 	uint64_t errors;        /* error records plus UNRECORDED_ERRORS */
 	uint64_t trouble[LEDGER_TROUBLE_SLOTS];
 	uint32_t reserved[16];
+
+	/* Blocks in LEDGER_BLOCK_RELEASED. */
+	uint64_t released_peak_bytes; /* of those that anything waited for */
+	uint64_t released_peak_ns;
+	uint32_t longest_wait; /* 1 or 2: that one of `waits` counts; 0: nothing waited */
+	uint32_t released_reserved;
+	struct ledger_wait waits[2];
 };
+/* What the first writers wrote: where a header is shorter than ours, the rest is zero. */
+#define LEDGER_HEADER_BYTES_MIN offsetof(struct ledger_header, released_peak_bytes)
 
 enum ledger_chunk_type {
 	LEDGER_CHUNK_BLOCKS = 1,
@@ -109,6 +128,7 @@ enum ledger_chunk_type {
 	LEDGER_CHUNK_ERRORS = 6,
 	LEDGER_CHUNK_TIMELINE = 7,
 	LEDGER_CHUNK_HISTORIES = 8,
+	LEDGER_CHUNK_RELEASED = 11,
 };
 
 /* Start of every chunk but the first. Records follow it at offset 64. `used` is the
@@ -125,6 +145,9 @@ enum ledger_block_state {
 	LEDGER_BLOCK_UNUSED = 0,
 	LEDGER_BLOCK_LIVE = 1,
 	LEDGER_BLOCK_FREEING = 2, /* the driver is at it: live if the process ended here */
+	/* Its last reference is gone, but its memory is still held. Not live; who released it
+	 * is the last event of its history. */
+	LEDGER_BLOCK_RELEASED = 3,
 };
 #define LEDGER_BLOCK_STATE(word) ((word) & 0xffu)
 /* A reader copies the block and takes the copy only if `state` did not change meanwhile:
@@ -245,8 +268,8 @@ struct ledger_error {
 	uint64_t reserved[2];
 };
 
-/* Live bytes over time, at most one chunk of them: when it is full every second sample
- * goes and the interval doubles. */
+/* Live bytes over time (TIMELINE), or released ones that are not freed (RELEASED), at most
+ * one chunk of each: when it is full every second sample goes and the interval doubles. */
 struct ledger_sample {
 	uint64_t time_ns;
 	uint64_t live_bytes;

@@ -41,7 +41,7 @@ static enum ledger_why check_header(const struct ledger_header *header)
 	if (header->reader_min > LEDGER_VERSION)
 		return LEDGER_NEWER;
 	/* The header may have grown since, within its chunk. */
-	if (header->chunk_bytes != LEDGER_CHUNK || header->header_bytes < sizeof(*header) ||
+	if (header->chunk_bytes != LEDGER_CHUNK || header->header_bytes < LEDGER_HEADER_BYTES_MIN ||
 	    header->header_bytes > LEDGER_CHUNK)
 		return LEDGER_BROKEN;
 	return LEDGER_OK;

@@ -133,7 +133,8 @@ static void read_rows(struct builder *b)
 	}
 	for (const struct group *group = b->first_group; group; group = group->next)
 		live = add_bounded(live, group->leak.blocks);
-	ended = add_bounded(ended, live);
+	sum->held_blocks = b->process->released.held_count;
+	ended = add_bounded(ended, add_bounded(live, sum->held_blocks));
 	sum->freed_blocks = sum->allocated_blocks > ended ? sum->allocated_blocks - ended : 0;
 	sum->peak_bytes = ledger_header(b->view)->peak_bytes;
 }
@@ -380,6 +381,8 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 		r = read_blocks(b);
 	if (r == 0)
 		r = read_histories(b);
+	if (r == 0)
+		r = build_released(b);
 	if (r == 0)
 		r = read_errors(b);
 	if (r < 0)
