@@ -635,7 +635,9 @@ void record_freed(struct hook *hook, struct freeing *freeing, enum outcome outco
 			end_block(recorder, hook, freeing, outcome, result);
 		else if (outcome == OUTCOME_INVALID)
 			judge(recorder, hook, freeing, result);
-		else if (outcome == OUTCOME_DONE && thread_self.depth == 0)
+		else if (outcome == OUTCOME_DONE && thread_self.depth == 0 &&
+			 strncmp(hook->kind, LEDGER_KIND_OBJECT,
+				 sizeof(LEDGER_KIND_OBJECT) - 1) != 0)
 			ledger_trouble(recorder->header, LEDGER_TROUBLE_UNKNOWN_FREES, 1);
 	}
 	if (recorder)
@@ -695,6 +697,33 @@ void record_retained(const struct site *site, uint64_t handle)
 	recorder_leave();
 }
 
+static bool is_object_kind(const struct ledger_string *kind)
+{
+	static const size_t length = sizeof(LEDGER_KIND_OBJECT) - 1;
+
+	return kind->length >= length && memcmp(kind->bytes, LEDGER_KIND_OBJECT, length) == 0;
+}
+
+/* Whether HOOK could be meant for what had the handle: a driver gives the address of a dead
+ * object to one of another sort, and not all calls that make objects are known to us. */
+static bool may_end(struct recorder *recorder, const struct hook *hook, const struct past *past)
+{
+	const struct ledger_row *row = ledger_at(&recorder->writer, past->row);
+	const struct ledger_string *kind = ledger_at(&recorder->writer, row->kind);
+
+	if (hook->api != API_OPENCL || !row->kind)
+		return true;
+	if (!hook->kind[0])
+		return !is_object_kind(kind);
+	return strlen(hook->kind) == kind->length &&
+	       memcmp(hook->kind, kind->bytes, kind->length) == 0;
+}
+
+static bool is_event_call(const struct hook *hook)
+{
+	return strcmp(hook->kind, LEDGER_KIND_OBJECT "cl-event") == 0;
+}
+
 /* A handle that is dead by count: the driver would look into memory that it freed. What
  * it answers is its affair, the error is ours to tell, and before the call: a driver may
  * crash over it (CUDA's does over an array that is destroyed twice, seen on an H200). */
@@ -703,7 +732,7 @@ static void releasing_dead(struct recorder *recorder, struct hook *hook, struct 
 	struct wrong_free wrong = { hook, freeing->address, freeing->stack, LEDGER_NO_ANSWER };
 	struct past past[2];
 
-	if (past_of(recorder, freeing->key, past))
+	if (past_of(recorder, freeing->key, past) && may_end(recorder, hook, past))
 		freeing->error = error_double_free(recorder, &wrong, past);
 }
 
@@ -727,11 +756,32 @@ void record_released(struct hook *hook, struct freeing *freeing, enum outcome ou
 	if (freeing->error) {
 		error = ledger_at(&freeing->recorder->writer, freeing->error);
 		__atomic_store_n(&error->result, result, __ATOMIC_RELAXED);
+		/* Extensions make events that we do not see, where one has been that we saw. */
+		if (outcome == OUTCOME_DONE && is_event_call(hook))
+			error_take_back(freeing->recorder, freeing->error);
 	} else if (!freeing->counted_down) {
 		record_freed(hook, freeing, outcome, result);
 	} else if (outcome != OUTCOME_DONE) {
 		count_up_again(freeing->recorder, freeing);
 	}
+}
+
+uint64_t record_name_of(struct recorder *recorder, enum api api, uint64_t handle)
+{
+	uint64_t key = handle ^ (uint64_t)(SPACE_OBJECTS + api) << 60;
+	struct shard *shard = shard_of(recorder, key);
+	struct entry *entry;
+	uint64_t name = 0;
+
+	if (!handle)
+		return 0;
+	lock_take(&shard->lock);
+	entry = find(shard, key);
+	if (entry && entry->block)
+		name = (uint64_t)(entry->block->state >> 8) << 32 |
+		       ledger_ref(&recorder->writer, entry->block);
+	lock_give(&shard->lock);
+	return name;
 }
 
 /* ---- memory that outlives its last reference ---- */

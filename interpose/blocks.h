@@ -95,6 +95,9 @@ void record_released(struct hook *hook, struct freeing *freeing, enum outcome ou
  * its handle can't be another's: after its last release it stays in the table. */
 void record_destroyed(enum api api, uint64_t handle);
 
+/* Use count << 32 | ref of the live block behind HANDLE, 0 if there is none. */
+uint64_t record_name_of(struct recorder *recorder, enum api api, uint64_t handle);
+
 /* CONTEXT is gone, and every block in it. */
 void record_context_gone(struct hook *hook, uint64_t context);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The OpenCL calls that a row can't say: first use and the extension lookups. Owns what an
- * OpenCL result means for a block, and the numbering of devices.
+ * Cl_mem, and the OpenCL calls that a row can't say: the extension lookups, SVM freed by a
+ * queue. Owns what an OpenCL result means for a block, and the numbering of devices.
  */
 #include "opencl_calls.h"
 
@@ -90,14 +90,15 @@ static unsigned int slot_of(cl_context context)
 	return (unsigned int)((uintptr_t)context >> 4) % CONTEXTS;
 }
 
-static void forget_context(cl_context context)
+void opencl_record_context(const struct site *site, cl_context context)
 {
 	unsigned int slot = slot_of(context);
 
 	lock_take(&contexts[slot].lock);
 	if (contexts[slot].context == context)
-		contexts[slot].context = NULL;
+		contexts[slot].context = NULL; /* its devices may be others */
 	lock_give(&contexts[slot].lock);
+	opencl_record_object(site, context, NULL);
 }
 
 static int known_device_of(cl_context context)
@@ -155,82 +156,6 @@ void opencl_record_made(const struct site *called, cl_mem made, cl_context conte
 		ask_object(made, CL_MEM_ASSOCIATED_MEMOBJECT, &parent, sizeof(parent));
 	record_made(site, (uint64_t)(uintptr_t)made, bytes, (uint64_t)(uintptr_t)context,
 		    context ? known_device_of(context) : -1, (uint64_t)(uintptr_t)parent);
-}
-
-/* ---- first use ---- */
-
-typedef void CL_CALLBACK notify(const char *, const void *, size_t, void *);
-typedef cl_context create(const cl_context_properties *, cl_uint, const cl_device_id *, notify *,
-			  void *, cl_int *);
-typedef cl_context create_from_type(const cl_context_properties *, cl_device_type, notify *, void *,
-				    cl_int *);
-
-static cl_context touched(struct route route, cl_context context)
-{
-	if (context && route.record) {
-		forget_context(context);
-		recorder_touch();
-	}
-	return context;
-}
-
-static cl_context missing(cl_int *error)
-{
-	if (error)
-		*error = CL_INVALID_OPERATION;
-	return NULL;
-}
-
-static cl_context create_by(struct route route, const cl_context_properties *properties,
-			    cl_uint count, const cl_device_id *ids, notify *pfn_notify,
-			    void *user_data, cl_int *error)
-{
-	if (!route.real)
-		return missing(error);
-	return touched(route, ((create *)route.real)(properties, count, ids, pfn_notify, user_data,
-						     error));
-}
-
-EXPORT cl_context clCreateContext(const cl_context_properties *properties, cl_uint num_devices,
-				  const cl_device_id *ids, notify *pfn_notify, void *user_data,
-				  cl_int *errcode_ret)
-{
-	return create_by(resolve_direct(&hooks[HOOK_clCreateContext]), properties, num_devices, ids,
-			 pfn_notify, user_data, errcode_ret);
-}
-
-cl_context looked_up_clCreateContext(const cl_context_properties *properties, cl_uint num_devices,
-				     const cl_device_id *ids, notify *pfn_notify, void *user_data,
-				     cl_int *errcode_ret)
-{
-	return create_by(resolve_driver(&hooks[HOOK_clCreateContext]), properties, num_devices, ids,
-			 pfn_notify, user_data, errcode_ret);
-}
-
-static cl_context create_by_type(struct route route, const cl_context_properties *properties,
-				 cl_device_type type, notify *pfn_notify, void *user_data,
-				 cl_int *error)
-{
-	if (!route.real)
-		return missing(error);
-	return touched(route, ((create_from_type *)route.real)(properties, type, pfn_notify,
-							       user_data, error));
-}
-
-EXPORT cl_context clCreateContextFromType(const cl_context_properties *properties,
-					  cl_device_type device_type, notify *pfn_notify,
-					  void *user_data, cl_int *errcode_ret)
-{
-	return create_by_type(resolve_direct(&hooks[HOOK_clCreateContextFromType]), properties,
-			      device_type, pfn_notify, user_data, errcode_ret);
-}
-
-cl_context looked_up_clCreateContextFromType(const cl_context_properties *properties,
-					     cl_device_type device_type, notify *pfn_notify,
-					     void *user_data, cl_int *errcode_ret)
-{
-	return create_by_type(resolve_driver(&hooks[HOOK_clCreateContextFromType]), properties,
-			      device_type, pfn_notify, user_data, errcode_ret);
 }
 
 /* ---- SVM freed by a queue ---- */

@@ -13,6 +13,7 @@
 #include "arena.h"
 #include "blocks.h"
 #include "history.h"
+#include "holds.h"
 #include "modules.h"
 #include "released.h"
 #include "stacks.h"
@@ -32,6 +33,7 @@ struct recorder {
 	struct blocks blocks;
 	struct histories histories;
 	struct released released;
+	struct holds holds;
 	int create_errno; /* why there is no ledger file; 0 = there is */
 	char place[PATH_MAX]; /* where it was to be */
 };

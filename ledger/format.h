@@ -129,6 +129,7 @@ enum ledger_chunk_type {
 	LEDGER_CHUNK_TIMELINE = 7,
 	LEDGER_CHUNK_HISTORIES = 8,
 	LEDGER_CHUNK_RELEASED = 11,
+	LEDGER_CHUNK_HOLDS = 13,
 };
 
 /* Start of every chunk but the first. Records follow it at offset 64. `used` is the
@@ -191,6 +192,18 @@ struct ledger_history {
 	struct ledger_reference events[LEDGER_HISTORY_EVENTS];
 };
 
+/* What an object that is no memory may keep alive: the arguments of a kernel. Blocks are
+ * named by use count << 32 | ref of their slot; a name whose use count is not the slot's
+ * is of one that is gone. 0: none. */
+#define LEDGER_HOLDS_ARGUMENTS 31u
+struct ledger_holds {
+	uint64_t holder;
+	uint64_t held[LEDGER_HOLDS_ARGUMENTS]; /* by number of the argument */
+};
+
+/* Rows of kinds that begin so are no memory: no leaks, not counted, but explained. */
+#define LEDGER_KIND_OBJECT "object/"
+
 /* Counters of one (stack, api, kind, device); 64 bytes. Several rows may have the same
  * key (threads count apart): readers add them up. allocs and bytes only ever grow.
  * What was freed is allocs - with_context - late - unseen - the live blocks of this row. */
@@ -248,7 +261,7 @@ struct ledger_event { /* one past call */
 /* The process ended inside the call, or the call answers nothing. */
 #define LEDGER_NO_ANSWER INT32_MIN
 struct ledger_error {
-	uint32_t type;    /* ref to a string: DESIGN's error types */
+	uint32_t type;    /* ref to a string: DESIGN's error types; 0: it was none after all */
 	uint32_t api;     /* the wrong call */
 	uint32_t stack;
 	int32_t result;   /* what the driver answered (0 = success), LEDGER_NO_ANSWER */
@@ -279,6 +292,7 @@ struct ledger_sample {
 _Static_assert(sizeof(struct ledger_chunk) == 64, "records start at 64");
 _Static_assert(sizeof(struct ledger_block) == 64, "one cache line");
 _Static_assert(sizeof(struct ledger_row) == 64, "one cache line");
+_Static_assert(sizeof(struct ledger_holds) == 256, "layout is fixed");
 _Static_assert(sizeof(struct ledger_history) == 768, "layout is fixed");
 _Static_assert(sizeof(struct ledger_module) == 88, "layout is fixed");
 _Static_assert(sizeof(struct ledger_error) == 144, "layout is fixed");

@@ -217,6 +217,13 @@ uint32_t ledger_add_history(struct ledger_writer *writer)
 	return add_record(writer, LEDGER_CHUNK_HISTORIES, &empty, sizeof(empty));
 }
 
+uint32_t ledger_add_holds(struct ledger_writer *writer)
+{
+	static const struct ledger_holds empty;
+
+	return add_record(writer, LEDGER_CHUNK_HOLDS, &empty, sizeof(empty));
+}
+
 uint32_t ledger_add_string(struct ledger_writer *writer, const char *bytes, size_t length)
 {
 	struct ledger_string *string;

@@ -57,6 +57,7 @@ uint32_t ledger_add_row(struct ledger_writer *writer, const struct ledger_row *r
 uint32_t ledger_add_module(struct ledger_writer *writer, const struct ledger_module *module);
 uint32_t ledger_add_error(struct ledger_writer *writer, const struct ledger_error *error);
 uint32_t ledger_add_history(struct ledger_writer *writer); /* an empty one */
+uint32_t ledger_add_holds(struct ledger_writer *writer); /* the same */
 
 /* COUNT or fewer unused block slots, side by side; returns how many, 0 = no room. */
 unsigned int ledger_add_blocks(struct ledger_writer *writer, unsigned int count,

@@ -54,6 +54,8 @@ struct report_leak {
 	const char *api;
 	const char *kind;
 	int device; /* -1 unknown */
+	int is_object; /* no memory: never among the leaks */
+	uint32_t references; /* of the block with most of them */
 	uint64_t bytes;
 	uint64_t blocks;
 	const struct report_stack *stack; /* never NULL; count 0 = not recorded */
@@ -176,6 +178,9 @@ struct report_process {
 	struct report_error *errors;
 	size_t error_count;
 	struct report_released released;
+	/* What is no memory and was left: kinds that begin with "object/", of 0 bytes. */
+	struct report_leak *objects;
+	size_t object_count;
 
 	/* Sentences: what was not recorded, not readable, or not to be relied on. */
 	const char *const *notes;

@@ -154,6 +154,50 @@ static int read_parts(struct builder *b, const struct report_released *released)
 	return r;
 }
 
+/* The block that NAME names, if it still is that one. */
+static const struct ledger_block *named_block(struct builder *b, uint64_t name)
+{
+	const struct ledger_block *block = ledger_block(b->view, (uint32_t)name);
+
+	if (!block || block->state >> 8 != name >> 32 ||
+	    LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_UNUSED)
+		return NULL;
+	return block;
+}
+
+static int read_arguments(struct builder *b, const struct report_released *released,
+			  const struct ledger_holds *record, const struct ledger_block *kernel)
+{
+	int r = 0;
+
+	for (unsigned int i = 0; i < LEDGER_HOLDS_ARGUMENTS && r == 0; i++) {
+		const struct ledger_block *block = named_block(b, record->held[i]);
+		struct report_held *held = NULL;
+
+		if (block && LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED)
+			held = find_held(released, block->address);
+		if (held && !(held->holders && held->holders->address == kernel->address))
+			r = add_holder(b, held, "kernel", kernel);
+	}
+	return r;
+}
+
+static int read_holds(struct builder *b, const struct report_released *released)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_holds *record;
+	int r = 0;
+
+	while (r == 0 && released->held_count &&
+	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_HOLDS, sizeof(*record)))) {
+		const struct ledger_block *kernel = named_block(b, record->holder);
+
+		if (kernel)
+			r = read_arguments(b, released, record, kernel);
+	}
+	return r;
+}
+
 static int compare_held(const void *left, const void *right)
 {
 	const struct report_held *a = left, *b = right;
@@ -227,6 +271,8 @@ int build_released(struct builder *b)
 		return r;
 	sort_held(released, compare_addresses);
 	r = read_parts(b, released);
+	if (r == 0)
+		r = read_holds(b, released);
 	sort_held(released, compare_held);
 	wait_to_the_end(b, released);
 	return r;

@@ -17,6 +17,7 @@
 #include "suppress.h"
 #include "text_error.h"
 #include "text_history.h"
+#include "text_objects.h"
 #include "text_released.h"
 #include "text_stack.h"
 
@@ -284,6 +285,8 @@ static int print_process(FILE *out, const struct report_process *process)
 	if (r < 0)
 		return r;
 	text_released(out, process, is_verbose());
+	if (is_verbose())
+		text_objects(out, process);
 	if (process->leak_count || process->summary.errors || process->released.held_count)
 		print_last_line(out, process);
 	print_notes(out, process->notes, process->note_count);

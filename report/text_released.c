@@ -6,6 +6,7 @@
 #include "text_released.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "escape.h"
 #include "model.h"
@@ -37,6 +38,8 @@ static void print_holder(FILE *out, const struct report_holder *holder)
 	print_escaped(out, holder->allocated.api ? holder->allocated.api : "a call unknown");
 	fputs(" at ", out);
 	text_place_and_caller(out, holder->allocated.stack);
+	if (strcmp(holder->what, "kernel") == 0)
+		fputs(", whose argument it is, as far as is known", out);
 	fputc('\n', out);
 }
 

@@ -245,6 +245,7 @@ static const char *const expected_json =
 	"      \"pattern\": \"liba\"\n"
 	"    }\n"
 	"  ],\n"
+	"  \"objects\": [],\n"
 	"  \"released\": {\n"
 	"    \"peak_bytes\": 0,\n"
 	"    \"peak_ns\": 0,\n"
