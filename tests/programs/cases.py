@@ -3,6 +3,7 @@
 line of the program's source by the marker that stands on it."""
 
 import cases_cl_history
+import cases_cl_objects
 import cases_cl_released
 import stories
 from harness import Call, Case, Error, Leak
@@ -278,6 +279,7 @@ OPENCL = [
 
 FAMILIES = {
     **cases_cl_history.FAMILIES,
+    **cases_cl_objects.FAMILIES,
     **cases_cl_released.FAMILIES,
     "cuda": CUDA,
     "grouping": GROUPING,
