@@ -418,7 +418,7 @@ static void take_last(struct recorder *recorder, struct shard *shard, struct ent
 	if (entry->watched) {
 		ret->watched = true;
 		ret->use = entry->block->state >> 8;
-		ending->freed_ns = released_now(recorder);
+		ending->freed_ns = ret->since_ns = released_now(recorder);
 		entry->held = entry_end(&recorder->arena, entry, ending);
 	} else {
 		entry_die(&recorder->arena, shard, entry, ending);
@@ -570,37 +570,95 @@ static void refused(struct recorder *recorder, struct hook *hook, const struct f
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_REFUSED_FREES, 1);
 }
 
-/* After the last release: if the driver did not say meanwhile that the memory is gone, it
- * is still held, and the ledger says since when and by whose call. */
+/* The memory of BLOCK, which waited for WAIT_NS, is gone. */
+static void end_released(struct recorder *recorder, struct ledger_block *block,
+			 const struct past *ending, uint64_t wait_ns, bool was_counted)
+{
+	bool waited = was_counted || wait_ns >= RELEASED_WAIT_NS;
+
+	if (waited && !was_counted)
+		released_look(recorder); /* the driver waited inside the call */
+	released_add(recorder, -(int64_t)block->bytes);
+	drop_slot(recorder, block, (int64_t)block->bytes);
+	if (waited) {
+		released_look(recorder);
+		released_waited(recorder, ending, wait_ns);
+	}
+}
+
+/* The driver said inside the call that the memory goes, and returned: now it is gone.
+ * NVIDIA's says so at once and then waits for the commands that use it. */
+static bool has_gone(const struct entry *entry, const struct freeing *freeing)
+{
+	return !is_held(entry, freeing) &&
+	       freeing->block->state == (freeing->use << 8 | LEDGER_BLOCK_RELEASED);
+}
+
+static void end_gone(struct recorder *recorder, struct hook *hook, const struct freeing *freeing)
+{
+	struct past ending = {
+		.row = freeing->block->row,
+		.bytes = freeing->block->bytes,
+		.freed_api = recorder_name_ref(recorder, hook),
+		.freed_stack = freeing->stack,
+	};
+
+	end_released(recorder, freeing->block, &ending,
+		     released_now(recorder) - freeing->since_ns, false);
+}
+
+/* FREEING's entry, locked, with room for an event if its block is still held. */
+static struct entry *lock_released(struct recorder *recorder, struct shard *shard,
+				   const struct freeing *freeing,
+				   struct ledger_history **ret_spare)
+{
+	struct entry *entry;
+
+	*ret_spare = NULL;
+	for (bool tried = false;; tried = true) {
+		lock_take(&shard->lock);
+		entry = find(shard, freeing->key);
+		if (tried || !is_held(entry, freeing) || entry->held->history)
+			return entry;
+		lock_give(&shard->lock);
+		*ret_spare = history_take(recorder); /* the ledger may grow: not with the lock */
+	}
+}
+
+/* After the last release of a watched block: either the driver said meanwhile that its memory
+ * is gone, or it is still held, and the ledger says since when and by whose call. */
 static void settle_released(struct recorder *recorder, struct hook *hook,
 			    const struct freeing *freeing)
 {
 	struct ledger_reference event = {
 		.op = LEDGER_RELEASE, .api = recorder_name_ref(recorder, hook),
-		.stack = freeing->stack,
+		.stack = freeing->stack, .time_ns = freeing->since_ns,
 	};
 	struct shard *shard = shard_of(recorder, freeing->key);
-	struct ledger_history *spare = NULL;
-	struct entry *entry;
-	bool held;
+	struct ledger_history *spare;
+	struct entry *entry = lock_released(recorder, shard, freeing, &spare);
+	bool held = is_held(entry, freeing), gone = has_gone(entry, freeing);
 
-	for (int tries = 0; tries < 2; tries++) {
-		lock_take(&shard->lock);
-		entry = find(shard, freeing->key);
-		held = is_held(entry, freeing);
-		if (!held || entry->held->history || spare || tries)
-			break;
-		lock_give(&shard->lock);
-		spare = history_take(recorder); /* the ledger may grow: not with the lock */
-	}
 	if (held) {
-		event.time_ns = entry->past ? entry->past[0].freed_ns : 0;
 		note_reference(recorder, entry->held, &spare, &event);
 		ledger_block_set(entry->held, LEDGER_BLOCK_RELEASED);
 	}
 	unlock_entry(recorder, shard, spare);
 	if (held)
 		released_look(recorder);
+	if (gone)
+		end_gone(recorder, hook, freeing);
+}
+
+static bool is_still_there(struct recorder *recorder, const struct freeing *freeing)
+{
+	struct shard *shard = shard_of(recorder, freeing->key);
+	bool held;
+
+	lock_take(&shard->lock);
+	held = is_held(find(shard, freeing->key), freeing);
+	lock_give(&shard->lock);
+	return held;
 }
 
 static void end_block(struct recorder *recorder, struct hook *hook, struct freeing *freeing,
@@ -618,7 +676,10 @@ static void end_block(struct recorder *recorder, struct hook *hook, struct freei
 		break;
 	case OUTCOME_INVALID:
 	case OUTCOME_REFUSED:
-		refused(recorder, hook, freeing, outcome, result);
+		if (freeing->watched && !is_still_there(recorder, freeing))
+			settle_released(recorder, hook, freeing);
+		else
+			refused(recorder, hook, freeing, outcome, result);
 		break;
 	}
 }
@@ -787,7 +848,7 @@ uint64_t record_name_of(struct recorder *recorder, enum api api, uint64_t handle
 /* ---- memory that outlives its last reference ---- */
 
 /* The block behind KEY is out of the table; *RET_ENDING tells of its release, if it had
- * one that we saw. */
+ * one that we saw. NULL if that is still under way: then it ends when the call returns. */
 static struct ledger_block *take_destroyed(struct recorder *recorder, uint64_t key,
 					   struct past *ret_ending)
 {
@@ -798,7 +859,10 @@ static struct ledger_block *take_destroyed(struct recorder *recorder, uint64_t k
 	lock_take(&shard->lock);
 	entry = find(shard, key);
 	if (entry && entry->held) {
-		block = entry->held;
+		if (LEDGER_BLOCK_STATE(entry->held->state) == LEDGER_BLOCK_RELEASED)
+			block = entry->held;
+		else
+			ledger_block_set(entry->held, LEDGER_BLOCK_RELEASED);
 		entry->held = NULL;
 		if (entry->past)
 			*ret_ending = entry->past[0];
@@ -813,24 +877,15 @@ static struct ledger_block *take_destroyed(struct recorder *recorder, uint64_t k
 static void end_destroyed(struct recorder *recorder, struct ledger_block *block,
 			  const struct past *ending)
 {
-	int64_t bytes = (int64_t)block->bytes;
-	bool waited = LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED;
-	uint64_t now = ending->freed_api ? released_now(recorder) : 0;
-	uint64_t wait = now > ending->freed_ns ? now - ending->freed_ns : 0;
+	uint64_t now = released_now(recorder);
 
-	if (LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_LIVE) {
-		count_in_row(recorder, block->row, offsetof(struct ledger_row, unseen), 1);
-		drop_slot(recorder, block, bytes);
+	if (LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED) {
+		end_released(recorder, block, ending,
+			     now > ending->freed_ns ? now - ending->freed_ns : 0, true);
 		return;
 	}
-	if (!waited && wait >= RELEASED_WAIT_NS)
-		released_look(recorder); /* the driver waited inside the call */
-	released_add(recorder, -bytes);
-	drop_slot(recorder, block, bytes);
-	if (waited || wait >= RELEASED_WAIT_NS) {
-		released_look(recorder);
-		released_waited(recorder, ending, wait);
-	}
+	count_in_row(recorder, block->row, offsetof(struct ledger_row, unseen), 1);
+	drop_slot(recorder, block, (int64_t)block->bytes);
 }
 
 void record_destroyed(enum api api, uint64_t handle)

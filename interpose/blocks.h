@@ -59,6 +59,7 @@ struct freeing {
 	bool counted_down; /* a handle lost one of several references */
 	bool watched;      /* the block waits in the table until it is gone, see site.watched */
 	uint32_t use;      /* of a watched block's slot */
+	uint64_t since_ns; /* when its last reference went, see released_now() */
 	uint32_t order;    /* of that release in the handle's history, 0 = not noted */
 };
 

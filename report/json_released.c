@@ -45,14 +45,15 @@ static json_t *holder_json(const struct report_holder *holder)
 	return ret;
 }
 
-/* With no holder that we know it is commands that had not finished. */
+/* Without a part of it that lives it is commands that had not finished: a kernel alone
+ * keeps no driver's buffer, but tells which commands. */
 static json_t *held_json(const struct report_held *held)
 {
 	json_t *ret = block_json(held), *holders = json_array(), *commands;
 
 	for (const struct report_holder *holder = held->holders; holder; holder = holder->next)
 		json_append(&holders, holder_json(holder));
-	if (!held->holders) {
+	if (!report_held_by_part(held)) {
 		commands = json_object();
 		json_set(&commands, "what", json_string("commands"));
 		json_append(&holders, commands);

@@ -199,6 +199,9 @@ int report_process_build(const struct loaded_ledger *ledger, struct symbolizer *
 			 struct suppressions *suppressions, struct report_process **ret);
 void report_process_destroy(struct report_process *process); /* NULL is fine */
 
+/* A part of the block lives: then that holds it, and nothing else need. */
+int report_held_by_part(const struct report_held *held);
+
 /* For who waited for the process and knows better than its ledger how it ended. */
 void report_process_set_ended(struct report_process *process, enum report_ended ended, int status);
 

@@ -277,3 +277,11 @@ int build_released(struct builder *b)
 	wait_to_the_end(b, released);
 	return r;
 }
+
+int report_held_by_part(const struct report_held *held)
+{
+	for (const struct report_holder *holder = held->holders; holder; holder = holder->next)
+		if (strcmp(holder->what, "sub-buffer") == 0)
+			return 1;
+	return 0;
+}

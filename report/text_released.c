@@ -28,7 +28,9 @@ static void print_event(FILE *out, const char *what, const struct report_event *
 
 static void print_holder(FILE *out, const struct report_holder *holder)
 {
-	fputs("  Held by ", out);
+	int is_part = strcmp(holder->what, "sub-buffer") == 0;
+
+	fputs(is_part ? "  Held by " : "  It is an argument of ", out);
 	text_kind(out, holder->kind);
 	if (holder->allocated.bytes) {
 		fputs(" of ", out);
@@ -38,8 +40,6 @@ static void print_holder(FILE *out, const struct report_holder *holder)
 	print_escaped(out, holder->allocated.api ? holder->allocated.api : "a call unknown");
 	fputs(" at ", out);
 	text_place_and_caller(out, holder->allocated.stack);
-	if (strcmp(holder->what, "kernel") == 0)
-		fputs(", whose argument it is, as far as is known", out);
 	fputc('\n', out);
 }
 
@@ -52,10 +52,10 @@ static void print_held(FILE *out, const struct report_held *held)
 	fputc('\n', out);
 	print_event(out, "Released", &held->released);
 	print_event(out, "Allocated", &held->allocated);
+	if (!report_held_by_part(held))
+		fputs("  Held by commands that had not finished, as far as is known\n", out);
 	for (const struct report_holder *holder = held->holders; holder; holder = holder->next)
 		print_holder(out, holder);
-	if (!held->holders)
-		fputs("  Held by commands that had not finished, as far as is known\n", out);
 }
 
 /* "12.3 ms" */

@@ -77,15 +77,17 @@ def held_by_kernel(place):
     compare("block", (5000, ["release@cl.h:release", "argument@arg_release",
                              "with_kernel@with", "main@main"]),
             (held["bytes"], stack_of(held["released"])))
-    (holder,) = held["held_by"]
+    holder, commands = held["held_by"]
+    compare("and", {"what": "commands"}, commands)
     compare("holder", ("kernel", "object/cl-kernel", "clCreateKernel",
                        ["make_kernel@kernel", "argument@arg_kernel", "with_kernel@with",
                         "main@main"]),
             (holder["what"], holder["kind"], holder["allocated"]["api"],
              stack_of(holder["allocated"])))
     text = place.preloaded([place.program(PROGRAM), "with-kernel"]).stderr
-    compare("words", True, "  Held by OpenCL kernel, made by clCreateKernel at make_kernel (" in
-            text and ", whose argument it is, as far as is known\n" in text)
+    compare("words", True, "  Held by commands that had not finished, as far as is known\n"
+            "  It is an argument of OpenCL kernel, made by clCreateKernel at make_kernel (" in
+            text)
 
 
 @needs

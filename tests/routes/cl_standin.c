@@ -2,10 +2,11 @@
  *
  * A small OpenCL without devices, for what PoCL does not do: it gives out core functions
  * as extension addresses, and what CL_STANDIN has in it: refuses the first release (refuse);
- * dies by SIGKILL when an object is released after its end (die), where a real driver
- * looks into freed memory; waits inside the last release (wait), as NVIDIA's does for
- * commands; keeps what was released until clFinish, which frees it on a thread of its own
- * and hands the oldest handle out again (hold); knows no destructor callbacks (deaf).
+ * dies by SIGKILL when an object is released after its end (die), where a real driver looks
+ * into freed memory; calls destructors and then waits inside the last release, as NVIDIA's
+ * does for commands (wait); keeps what was released until clFinish, which frees it on a
+ * thread of its own and hands the oldest handle out again (hold); knows no destructor
+ * callbacks (deaf).
  */
 #include <pthread.h>
 #include <signal.h>
@@ -149,8 +150,6 @@ cl_int clReleaseMemObject(cl_mem object)
 	}
 	if (--object->references > 0)
 		return CL_SUCCESS;
-	if (told_to("wait"))
-		usleep(20000);
 	if (told_to("hold") && held_count < HELD_MAX) {
 		if (!object->held)
 			held[held_count++] = object;
@@ -158,6 +157,8 @@ cl_int clReleaseMemObject(cl_mem object)
 	} else {
 		destroy(object);
 	}
+	if (told_to("wait"))
+		usleep(20000);
 	return CL_SUCCESS;
 }
 
