@@ -17,6 +17,8 @@
 struct entry {
 	uint64_t key; /* with its space, see key_of() */
 	struct ledger_block *block; /* live, or NULL */
+	struct ledger_block *held;  /* released, but its memory is not freed; in no death list */
+	bool watched;               /* the driver will say when the block is gone */
 	struct past *past;          /* two generations, newest first; NULL until the first free */
 	uint64_t span; /* of the addresses that it takes; its bytes may be another's (VMM) */
 	struct entry *older, *newer; /* among the dead */
@@ -127,9 +129,9 @@ static struct entry *entry_for(struct arena *arena, struct shard *shard, uint64_
 	struct entry *entry = find(shard, key);
 
 	*ret_stale = NULL;
-	if (entry && entry->block) {
-		*ret_stale = entry->block;
-		entry->block = NULL;
+	if (entry && (entry->block || entry->held)) {
+		*ret_stale = entry->block ? entry->block : entry->held;
+		entry->block = entry->held = NULL;
 		return entry;
 	}
 	if (entry) {
@@ -150,7 +152,7 @@ static struct entry *entry_for(struct arena *arena, struct shard *shard, uint64_
 }
 
 /* The live block leaves ENTRY and becomes its newest past. */
-static struct ledger_block *entry_die(struct arena *arena, struct shard *shard, struct entry *entry,
+static struct ledger_block *entry_end(struct arena *arena, struct entry *entry,
 				      const struct past *ending)
 {
 	struct ledger_block *block = entry->block;
@@ -165,14 +167,25 @@ static struct ledger_block *entry_die(struct arena *arena, struct shard *shard, 
 		entry->past[0].made_ns = block->time_ns;
 	}
 	entry->block = NULL;
+	return block;
+}
+
+static struct ledger_block *entry_die(struct arena *arena, struct shard *shard, struct entry *entry,
+				      const struct past *ending)
+{
+	struct ledger_block *block = entry_end(arena, entry, ending);
+
 	link_dead(arena, shard, entry);
 	return block;
 }
 
-/* The free failed: as if it had not been tried. */
+/* The free failed, or the handle was retained again: as if it had not been tried. */
 static void entry_revive(struct shard *shard, struct entry *entry, struct ledger_block *block)
 {
-	unlink_dead(shard, entry);
+	if (entry->held)
+		entry->held = NULL;
+	else
+		unlink_dead(shard, entry);
 	entry->block = block;
 	if (entry->past) {
 		entry->past[0] = entry->past[1];
@@ -241,7 +254,9 @@ static void settle_stale(struct recorder *recorder, struct ledger_block *stale)
 {
 	struct ledger_row *row = ledger_at(&recorder->writer, stale->row);
 
-	if (thread_self.nested == stale->address) {
+	if (LEDGER_BLOCK_STATE(stale->state) != LEDGER_BLOCK_LIVE) {
+		released_add(recorder, -(int64_t)stale->bytes); /* a release that was known */
+	} else if (thread_self.nested == stale->address) {
 		__atomic_fetch_sub(&row->allocs, 1, __ATOMIC_RELAXED);
 		__atomic_fetch_sub(&row->bytes, stale->bytes, __ATOMIC_RELAXED);
 	} else {
@@ -253,36 +268,39 @@ static void settle_stale(struct recorder *recorder, struct ledger_block *stale)
 
 enum placed { PLACED, PLACED_REFERENCE, PLACED_NOWHERE };
 
-/* What is live under KEY gets one more reference if it is SHARED, and gives way if not. */
-static enum placed put_in_table(struct recorder *recorder, uint64_t key, uint64_t span,
-				struct ledger_block *block, bool shared)
+struct number {
+	uint64_t key, span;
+	bool shared;
+	bool watched;
+};
+
+/* What is live under that number gets one more reference if it is shared, and gives way if
+ * not. */
+static enum placed put_in_table(struct recorder *recorder, const struct number *number,
+				struct ledger_block *block)
 {
-	struct shard *shard = shard_of(recorder, key);
+	struct shard *shard = shard_of(recorder, number->key);
 	struct ledger_block *stale = NULL;
 	struct entry *entry;
 
 	lock_take(&shard->lock);
-	entry = shared ? find(shard, key) : NULL;
+	entry = number->shared ? find(shard, number->key) : NULL;
 	if (entry && entry->block) {
 		entry->block->references++;
 		lock_give(&shard->lock);
 		return PLACED_REFERENCE;
 	}
-	entry = entry_for(&recorder->arena, shard, key, &stale);
+	entry = entry_for(&recorder->arena, shard, number->key, &stale);
 	if (entry) {
 		entry->block = block;
-		entry->span = span;
+		entry->span = number->span;
+		entry->watched = number->watched;
 	}
 	lock_give(&shard->lock);
 	if (stale)
 		settle_stale(recorder, stale);
 	return entry ? PLACED : PLACED_NOWHERE;
 }
-
-struct number {
-	uint64_t key, span;
-	bool shared;
-};
 
 static struct ledger_block *made(struct recorder *recorder, const struct site *site,
 				 const struct number *number, const struct ledger_block *facts,
@@ -306,7 +324,7 @@ static struct ledger_block *made(struct recorder *recorder, const struct site *s
 	}
 	stripe_unlock(stripe);
 	if (block) {
-		placed = put_in_table(recorder, number->key, number->span, block, number->shared);
+		placed = put_in_table(recorder, number, block);
 		if (placed == PLACED)
 			return block;
 		__atomic_fetch_sub(&row->allocs, 1, __ATOMIC_RELAXED);
@@ -321,7 +339,7 @@ static struct ledger_block *made(struct recorder *recorder, const struct site *s
 struct ledger_block *record_block(const struct site *site, uint64_t number, uint64_t span,
 				  const struct ledger_block *facts, int device, bool shared)
 {
-	const struct number what = { key_of(site, number), span, shared };
+	const struct number what = { key_of(site, number), span, shared, site->watched };
 	struct ledger_block dated = *facts, *block;
 	struct recorder *recorder;
 
@@ -329,9 +347,9 @@ struct ledger_block *record_block(const struct site *site, uint64_t number, uint
 		return NULL;
 	dated.time_ns = stripes_now(recorder);
 	block = made(recorder, site, &what, &dated, device);
-	if (dated.time_ns >= atomic_load_explicit(&recorder->writer.sample_due_ns,
+	if (dated.time_ns >= atomic_load_explicit(&recorder->writer.timeline.due_ns,
 						  memory_order_relaxed))
-		ledger_add_sample(&recorder->writer, dated.time_ns,
+		ledger_add_sample(&recorder->writer, &recorder->writer.timeline, dated.time_ns,
 				  (uint64_t)stripes_live(recorder));
 	thread_self.nested = thread_self.depth ? facts->address : 0;
 	recorder_leave();
@@ -429,6 +447,25 @@ static void count_down(struct recorder *recorder, struct ledger_block *block,
 	ret->counted_down = true;
 }
 
+/* A watched block waits in the table for its end, which may come inside the driver's call
+ * or long after it; any other is out of it before the call. */
+static void take_last(struct recorder *recorder, struct shard *shard, struct entry *entry,
+		      struct past *ending, struct freeing *ret)
+{
+	ret->block = entry->block;
+	ret->bytes = __atomic_load_n(&entry->block->bytes, __ATOMIC_RELAXED);
+	ret->span = entry->span;
+	ledger_block_set(entry->block, LEDGER_BLOCK_FREEING);
+	if (entry->watched) {
+		ret->watched = true;
+		ret->use = entry->block->state >> 8;
+		ending->freed_ns = ret->since_ns = released_now(recorder);
+		entry->held = entry_end(&recorder->arena, entry, ending);
+	} else {
+		entry_die(&recorder->arena, shard, entry, ending);
+	}
+}
+
 /* One reference of the block at ADDRESS goes; with the last one it leaves the table. What
  * became of it is in *RET. Returns the recorder, still entered, or NULL. */
 static struct recorder *take(const struct site *site, uint64_t address, struct freeing *ret)
@@ -449,12 +486,11 @@ static struct recorder *take(const struct site *site, uint64_t address, struct f
 	if (entry && entry->block && entry->block->references > 1) {
 		count_down(recorder, entry->block, &spare, &ending, ret);
 	} else if (entry && entry->block) {
-		ledger_block_set(entry->block, LEDGER_BLOCK_FREEING);
-		ret->span = entry->span;
-		ret->block = entry_die(&recorder->arena, shard, entry, &ending);
-		ret->bytes = __atomic_load_n(&ret->block->bytes, __ATOMIC_RELAXED);
+		take_last(recorder, shard, entry, &ending, ret);
 	}
 	unlock_entry(recorder, shard, spare);
+	if (ret->watched)
+		released_add(recorder, (int64_t)ret->bytes);
 	return recorder;
 }
 
@@ -573,20 +609,29 @@ static void judge(struct recorder *recorder, struct hook *hook, const struct fre
 		error_invalid_free(recorder, &wrong);
 }
 
+/* The watched block that FREEING released is still there, and nobody took it up again. */
+static bool is_held(const struct entry *entry, const struct freeing *freeing)
+{
+	return entry && entry->held && entry->held == freeing->block &&
+	       entry->held->state >> 8 == freeing->use;
+}
+
 static void put_back(struct recorder *recorder, const struct freeing *freeing)
 {
 	struct shard *shard = shard_of(recorder, freeing->key);
 	struct ledger_block *stale;
 	struct entry *entry;
-	bool again;
+	bool again, revived = false;
 
 	lock_take(&shard->lock);
 	entry = find(shard, freeing->key);
-	again = entry && entry->block;
+	again = entry && entry->block && !freeing->watched;
 	if (again) {
 		entry->block->references++;
 	} else if (entry) {
-		entry_revive(shard, entry, freeing->block);
+		revived = !entry->block && (!freeing->watched || is_held(entry, freeing));
+		if (revived)
+			entry_revive(shard, entry, freeing->block);
 	} else if ((entry = entry_for(&recorder->arena, shard, freeing->key, &stale))) {
 		/* So many others died meanwhile that this one was forgotten. */
 		entry->block = freeing->block;
@@ -596,6 +641,8 @@ static void put_back(struct recorder *recorder, const struct freeing *freeing)
 	lock_give(&shard->lock);
 	if (again) /* a handle that came back meanwhile: see cuMemRetainAllocationHandle */
 		drop_slot(recorder, freeing->block, (int64_t)freeing->bytes);
+	if (revived && freeing->watched)
+		released_add(recorder, -(int64_t)freeing->bytes);
 }
 
 /* The kind that HOOK is for is not the block's: the driver was right to refuse it. */
@@ -633,6 +680,97 @@ static void refused(struct recorder *recorder, struct hook *hook, const struct f
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_REFUSED_FREES, 1);
 }
 
+/* The memory of BLOCK, which waited for WAIT_NS, is gone. */
+static void end_released(struct recorder *recorder, struct ledger_block *block,
+			 const struct past *ending, uint64_t wait_ns, bool was_counted)
+{
+	bool waited = was_counted || wait_ns >= RELEASED_WAIT_NS;
+
+	if (waited && !was_counted)
+		released_look(recorder); /* the driver waited inside the call */
+	released_add(recorder, -(int64_t)block->bytes);
+	drop_slot(recorder, block, (int64_t)block->bytes);
+	if (waited) {
+		released_look(recorder);
+		released_waited(recorder, ending, wait_ns);
+	}
+}
+
+/* The driver said inside the call that the memory goes, and returned: now it is gone.
+ * NVIDIA's says so at once and then waits for the commands that use it. */
+static bool has_gone(const struct entry *entry, const struct freeing *freeing)
+{
+	return !is_held(entry, freeing) &&
+	       freeing->block->state == (freeing->use << 8 | LEDGER_BLOCK_RELEASED);
+}
+
+static void end_gone(struct recorder *recorder, struct hook *hook, const struct freeing *freeing)
+{
+	struct past ending = {
+		.row = freeing->block->row,
+		.bytes = freeing->block->bytes,
+		.freed_api = recorder_name_ref(recorder, hook),
+		.freed_stack = freeing->stack,
+	};
+
+	end_released(recorder, freeing->block, &ending,
+		     released_now(recorder) - freeing->since_ns, false);
+}
+
+/* FREEING's entry, locked, with room for an event if its block is still held. */
+static struct entry *lock_released(struct recorder *recorder, struct shard *shard,
+				   const struct freeing *freeing,
+				   struct ledger_history **ret_spare)
+{
+	struct entry *entry;
+
+	*ret_spare = NULL;
+	for (bool tried = false;; tried = true) {
+		lock_take(&shard->lock);
+		entry = find(shard, freeing->key);
+		if (tried || !is_held(entry, freeing) || entry->held->history)
+			return entry;
+		lock_give(&shard->lock);
+		*ret_spare = history_take(recorder); /* the ledger may grow: not with the lock */
+	}
+}
+
+/* After the last release of a watched block: either the driver said meanwhile that its memory
+ * is gone, or it is still held, and the ledger says since when and by whose call. */
+static void settle_released(struct recorder *recorder, struct hook *hook,
+			    const struct freeing *freeing)
+{
+	struct ledger_reference event = {
+		.op = LEDGER_RELEASE, .api = recorder_name_ref(recorder, hook),
+		.stack = freeing->stack, .time_ns = freeing->since_ns,
+	};
+	struct shard *shard = shard_of(recorder, freeing->key);
+	struct ledger_history *spare;
+	struct entry *entry = lock_released(recorder, shard, freeing, &spare);
+	bool held = is_held(entry, freeing), gone = has_gone(entry, freeing);
+
+	if (held) {
+		note_reference(recorder, entry->held, &spare, &event);
+		ledger_block_set(entry->held, LEDGER_BLOCK_RELEASED);
+	}
+	unlock_entry(recorder, shard, spare);
+	if (held)
+		released_look(recorder);
+	if (gone)
+		end_gone(recorder, hook, freeing);
+}
+
+static bool is_still_there(struct recorder *recorder, const struct freeing *freeing)
+{
+	struct shard *shard = shard_of(recorder, freeing->key);
+	bool held;
+
+	lock_take(&shard->lock);
+	held = is_held(find(shard, freeing->key), freeing);
+	lock_give(&shard->lock);
+	return held;
+}
+
 static void end_block(struct recorder *recorder, struct hook *hook, struct freeing *freeing,
 		      enum outcome outcome, int result)
 {
@@ -641,11 +779,17 @@ static void end_block(struct recorder *recorder, struct hook *hook, struct freei
 		count_in_row(recorder, freeing->block->row, offsetof(struct ledger_row, late), 1);
 		/* fall through */
 	case OUTCOME_DONE:
-		drop_slot(recorder, freeing->block, (int64_t)freeing->bytes);
+		if (freeing->watched)
+			settle_released(recorder, hook, freeing);
+		else
+			drop_slot(recorder, freeing->block, (int64_t)freeing->bytes);
 		break;
 	case OUTCOME_INVALID:
 	case OUTCOME_REFUSED:
-		refused(recorder, hook, freeing, outcome, result);
+		if (freeing->watched && !is_still_there(recorder, freeing))
+			settle_released(recorder, hook, freeing);
+		else
+			refused(recorder, hook, freeing, outcome, result);
 		break;
 	}
 }
@@ -662,7 +806,9 @@ void record_freed(struct hook *hook, struct freeing *freeing, enum outcome outco
 			end_block(recorder, hook, freeing, outcome, result);
 		else if (outcome == OUTCOME_INVALID)
 			judge(recorder, hook, freeing, result);
-		else if (outcome == OUTCOME_DONE && thread_self.depth == 0)
+		else if (outcome == OUTCOME_DONE && thread_self.depth == 0 &&
+			 strncmp(hook->kind, LEDGER_KIND_OBJECT,
+				 sizeof(LEDGER_KIND_OBJECT) - 1) != 0)
 			ledger_trouble(recorder->header, LEDGER_TROUBLE_UNKNOWN_FREES, 1);
 	}
 	if (recorder)
@@ -710,13 +856,20 @@ static bool retain(struct recorder *recorder, uint64_t key, const struct ledger_
 	struct shard *shard = shard_of(recorder, key);
 	struct ledger_history *spare;
 	struct entry *entry = lock_entry(recorder, shard, key, 1, &spare);
-	bool known = entry && entry->block;
+	bool known = entry && (entry->block || entry->held);
+	int64_t again = 0;
 
-	if (known) {
+	if (entry && entry->held) { /* its memory was still there: it lives again */
+		again = (int64_t)entry->held->bytes;
+		entry_revive(shard, entry, entry->held);
+		note_reference(recorder, entry->block, &spare, event);
+	} else if (known) {
 		entry->block->references++;
 		note_reference(recorder, entry->block, &spare, event);
 	}
 	unlock_entry(recorder, shard, spare);
+	if (again)
+		released_add(recorder, -again);
 	return known;
 }
 
@@ -753,6 +906,33 @@ bool record_retained(const struct site *site, uint64_t handle)
 	return known;
 }
 
+static bool is_object_kind(const struct ledger_string *kind)
+{
+	static const size_t length = sizeof(LEDGER_KIND_OBJECT) - 1;
+
+	return kind->length >= length && memcmp(kind->bytes, LEDGER_KIND_OBJECT, length) == 0;
+}
+
+/* Whether HOOK could be meant for what had the handle: a driver gives the address of a dead
+ * object to one of another sort, and not all calls that make objects are known to us. */
+static bool may_end(struct recorder *recorder, const struct hook *hook, const struct past *past)
+{
+	const struct ledger_row *row = ledger_at(&recorder->writer, past->row);
+	const struct ledger_string *kind = ledger_at(&recorder->writer, row->kind);
+
+	if (hook->api != API_OPENCL || !row->kind)
+		return true;
+	if (!hook->kind[0])
+		return !is_object_kind(kind);
+	return strlen(hook->kind) == kind->length &&
+	       memcmp(hook->kind, kind->bytes, kind->length) == 0;
+}
+
+static bool is_event_call(const struct hook *hook)
+{
+	return strcmp(hook->kind, LEDGER_KIND_OBJECT "cl-event") == 0;
+}
+
 /* A handle that is dead by count, or a number that is a block of another sort: the driver
  * would look into memory that is no object. What it answers is its affair, the error is ours
  * to tell, and before the call: a driver may crash over it (CUDA's does over an array that is
@@ -763,7 +943,7 @@ static void releasing_dead(struct recorder *recorder, struct hook *hook, struct 
 	struct ledger_block block;
 	struct past past[2];
 
-	if (past_of(recorder, freeing->key, past))
+	if (past_of(recorder, freeing->key, past) && may_end(recorder, hook, past))
 		freeing->error = error_double_free(recorder, &wrong, past);
 	else if (live_elsewhere(recorder, freeing, &block))
 		freeing->error = error_mismatched_free(recorder, &wrong, &block);
@@ -789,11 +969,89 @@ void record_released(struct hook *hook, struct freeing *freeing, enum outcome ou
 	if (freeing->error) {
 		error = ledger_at(&freeing->recorder->writer, freeing->error);
 		__atomic_store_n(&error->result, result, __ATOMIC_RELAXED);
+		/* Extensions make events that we do not see, where one has been that we saw. */
+		if (outcome == OUTCOME_DONE && is_event_call(hook))
+			error_take_back(freeing->recorder, freeing->error);
 	} else if (!freeing->counted_down) {
 		record_freed(hook, freeing, outcome, result);
 	} else if (outcome == OUTCOME_INVALID || outcome == OUTCOME_REFUSED) {
 		count_up_again(freeing->recorder, freeing);
 	}
+}
+
+uint64_t record_name_of(struct recorder *recorder, enum api api, uint64_t handle)
+{
+	uint64_t key = handle ^ (uint64_t)(SPACE_OBJECTS + api) << 60;
+	struct shard *shard = shard_of(recorder, key);
+	struct entry *entry;
+	uint64_t name = 0;
+
+	if (!handle)
+		return 0;
+	lock_take(&shard->lock);
+	entry = find(shard, key);
+	if (entry && entry->block)
+		name = (uint64_t)(entry->block->state >> 8) << 32 |
+		       ledger_ref(&recorder->writer, entry->block);
+	lock_give(&shard->lock);
+	return name;
+}
+
+/* ---- memory that outlives its last reference ---- */
+
+/* The block behind KEY is out of the table; *RET_ENDING tells of its release, if it had
+ * one that we saw. NULL if that is still under way: then it ends when the call returns. */
+static struct ledger_block *take_destroyed(struct recorder *recorder, uint64_t key,
+					   struct past *ret_ending)
+{
+	struct shard *shard = shard_of(recorder, key);
+	struct ledger_block *block = NULL;
+	struct entry *entry;
+
+	lock_take(&shard->lock);
+	entry = find(shard, key);
+	if (entry && entry->held) {
+		if (LEDGER_BLOCK_STATE(entry->held->state) == LEDGER_BLOCK_RELEASED)
+			block = entry->held;
+		else
+			ledger_block_set(entry->held, LEDGER_BLOCK_RELEASED);
+		entry->held = NULL;
+		if (entry->past)
+			*ret_ending = entry->past[0];
+		link_dead(&recorder->arena, shard, entry);
+	} else if (entry && entry->block && entry->watched) {
+		block = entry_die(&recorder->arena, shard, entry, ret_ending);
+	}
+	lock_give(&shard->lock);
+	return block;
+}
+
+static void end_destroyed(struct recorder *recorder, struct ledger_block *block,
+			  const struct past *ending)
+{
+	uint64_t now = released_now(recorder);
+
+	if (LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED) {
+		end_released(recorder, block, ending,
+			     now > ending->freed_ns ? now - ending->freed_ns : 0, true);
+		return;
+	}
+	count_in_row(recorder, block->row, offsetof(struct ledger_row, unseen), 1);
+	drop_slot(recorder, block, (int64_t)block->bytes);
+}
+
+void record_destroyed(enum api api, uint64_t handle)
+{
+	struct recorder *recorder = recorder_now(); /* a child does not begin with this */
+	struct past ending = { 0 };
+	struct ledger_block *block;
+
+	if (!recorder || !(recorder = recorder_enter()))
+		return;
+	block = take_destroyed(recorder, handle ^ (uint64_t)(SPACE_OBJECTS + api) << 60, &ending);
+	if (block)
+		end_destroyed(recorder, block, &ending);
+	recorder_leave();
 }
 
 /* ---- contexts ---- */

@@ -58,6 +58,9 @@ struct freeing {
 	uint32_t stack;
 	uint32_t error; /* ref of an error already written, whose result is still open */
 	bool counted_down; /* a handle lost one of several references */
+	bool watched;      /* the block waits in the table until it is gone, see site.watched */
+	uint32_t use;      /* of a watched block's slot */
+	uint64_t since_ns; /* when its last reference went, see released_now() */
 	uint32_t order;    /* of that release in the handle's history, 0 = not noted */
 };
 
@@ -77,6 +80,7 @@ struct site {
 	struct hook *hook;
 	const struct caller *caller; /* see stacks.h; NULL = not known */
 	enum space space;
+	bool watched; /* of record_made(): record_destroyed() will be called for it */
 };
 
 /* The driver made a block: BYTES at ADDRESS. CONTEXT 0 and DEVICE -1 if unknown. */
@@ -111,6 +115,13 @@ void record_misused(struct hook *hook, struct freeing *freeing, const struct mis
 bool record_retained(const struct site *site, uint64_t handle);
 void record_releasing(const struct site *site, uint64_t handle, struct freeing *ret);
 void record_released(struct hook *hook, struct freeing *freeing, enum outcome outcome, int result);
+
+/* The memory of a watched block is gone, said by the driver on whatever thread. Until then
+ * its handle can't be another's: after its last release it stays in the table. */
+void record_destroyed(enum api api, uint64_t handle);
+
+/* Use count << 32 | ref of the live block behind HANDLE, 0 if there is none. */
+uint64_t record_name_of(struct recorder *recorder, enum api api, uint64_t handle);
 
 /* CONTEXT is gone, and every block in it. */
 void record_context_gone(struct hook *hook, uint64_t context);

@@ -20,6 +20,12 @@
 #define MISSING_cl_int CL_INVALID_OPERATION
 #define MISSING_cl_mem NULL
 #define MISSING_cl_svm_pointer NULL
+#define MISSING_cl_context NULL
+#define MISSING_cl_command_queue NULL
+#define MISSING_cl_program NULL
+#define MISSING_cl_kernel NULL
+#define MISSING_cl_sampler NULL
+#define MISSING_cl_event NULL
 #define MISSING_void
 
 /* A call that is not ours to record. */
@@ -27,6 +33,12 @@
 #define PASS_cl_int(call) return call
 #define PASS_cl_mem(call) return call
 #define PASS_cl_svm_pointer(call) return call
+#define PASS_cl_context(call) return call
+#define PASS_cl_command_queue(call) return call
+#define PASS_cl_program(call) return call
+#define PASS_cl_kernel(call) return call
+#define PASS_cl_sampler(call) return call
+#define PASS_cl_event(call) return call
 #define PASS_void(call) { call; return; }
 
 /* Whether a call succeeded. */
@@ -48,6 +60,11 @@
 #define SPACE_OF_MAKE SPACE_OBJECTS
 #define SPACE_OF_DROP SPACE_OBJECTS
 #define SPACE_OF_CREATE SPACE_OBJECTS
+#define SPACE_OF_OBJECT SPACE_OBJECTS
+#define SPACE_OF_CONTEXT SPACE_OBJECTS
+#define SPACE_OF_KERNELS SPACE_OBJECTS
+#define SPACE_OF_ARGUMENT SPACE_OBJECTS
+#define SPACE_OF_EVENT SPACE_OBJECTS
 #define SPACE_OF_RETAIN SPACE_OBJECTS
 #define SPACE_OF_RELEASE SPACE_OBJECTS
 #define SPACE_OF_DISPOSE SPACE_OBJECTS
@@ -75,6 +92,39 @@
 	if (made_)                                                                          \
 		opencl_record_made(&site, r, (key), (uint64_t)(size));                       \
 	(void)made;                                                                         \
+	return r;
+
+#define VERB_OBJECT(returns, parameters, arguments, made, key, size)                        \
+	returns r = CALL(returns, parameters, arguments);                                   \
+	if (made)                                                                           \
+		opencl_record_object(&site, r, (key));                                       \
+	return r;
+
+#define VERB_CONTEXT(returns, parameters, arguments, made, key, size)                       \
+	returns r = CALL(returns, parameters, arguments);                                   \
+	if (made)                                                                           \
+		opencl_record_context(&site, r);                                             \
+	return r;
+
+#define VERB_KERNELS(returns, parameters, arguments, made, key, size)                       \
+	returns r = CALL(returns, parameters, arguments);                                   \
+	if (made)                                                                           \
+		opencl_record_kernels(&site, program, num_kernels, kernels, num_kernels_ret); \
+	return r;
+
+#define VERB_ARGUMENT(returns, parameters, arguments, made, key, size)                      \
+	returns r = CALL(returns, parameters, arguments);                                   \
+	if (made)                                                                           \
+		opencl_record_argument((key), arg_index, arg_size, arg_value);               \
+	return r;
+
+#define VERB_EVENT(returns, parameters, arguments, made, key, size)                         \
+	returns r;                                                                          \
+	if (__builtin_expect(!(key), 1))                                                    \
+		return CALL(returns, parameters, arguments);                                \
+	r = CALL(returns, parameters, arguments);                                           \
+	if (made)                                                                           \
+		opencl_record_object(&site, *(key), NULL);                                   \
 	return r;
 
 #define VERB_FREE(returns, parameters, arguments, made, key, size)                          \

@@ -13,8 +13,10 @@
 #include "arena.h"
 #include "blocks.h"
 #include "history.h"
+#include "holds.h"
 #include "modules.h"
 #include "physical.h"
+#include "released.h"
 #include "stacks.h"
 #include "stripes.h"
 #include "writer.h"
@@ -32,6 +34,8 @@ struct recorder {
 	struct blocks blocks;
 	struct histories histories;
 	struct vmm vmm;
+	struct released released;
+	struct holds holds;
 	int create_errno; /* why there is no ledger file; 0 = there is */
 	char place[PATH_MAX]; /* where it was to be */
 };

@@ -69,6 +69,16 @@ enum ledger_trouble {
 };
 #define LEDGER_TROUBLE_SLOTS 32
 
+/* A block whose memory went some time after its last reference. */
+struct ledger_wait {
+	uint64_t ns;
+	uint64_t bytes;
+	uint32_t row;   /* who made it */
+	uint32_t api;   /* who released it last: refs to a string and a stack */
+	uint32_t stack;
+	uint32_t reserved;
+};
+
 /* Chunk 0. Fields up to `chunks` are written before the file gets its name. */
 struct ledger_header {
 	char magic[8];
@@ -98,7 +108,16 @@ struct ledger_header {
 	uint64_t errors;        /* error records plus UNRECORDED_ERRORS */
 	uint64_t trouble[LEDGER_TROUBLE_SLOTS];
 	uint32_t reserved[16];
+
+	/* Blocks in LEDGER_BLOCK_RELEASED. */
+	uint64_t released_peak_bytes; /* of those that anything waited for */
+	uint64_t released_peak_ns;
+	uint32_t longest_wait; /* 1 or 2: that one of `waits` counts; 0: nothing waited */
+	uint32_t released_reserved;
+	struct ledger_wait waits[2];
 };
+/* What the first writers wrote: where a header is shorter than ours, the rest is zero. */
+#define LEDGER_HEADER_BYTES_MIN offsetof(struct ledger_header, released_peak_bytes)
 
 enum ledger_chunk_type {
 	LEDGER_CHUNK_BLOCKS = 1,
@@ -109,6 +128,8 @@ enum ledger_chunk_type {
 	LEDGER_CHUNK_ERRORS = 6,
 	LEDGER_CHUNK_TIMELINE = 7,
 	LEDGER_CHUNK_HISTORIES = 8,
+	LEDGER_CHUNK_RELEASED = 11,
+	LEDGER_CHUNK_HOLDS = 13,
 };
 
 /* Start of every chunk but the first. Records follow it at offset 64. `used` is the
@@ -125,6 +146,9 @@ enum ledger_block_state {
 	LEDGER_BLOCK_UNUSED = 0,
 	LEDGER_BLOCK_LIVE = 1,
 	LEDGER_BLOCK_FREEING = 2, /* the driver is at it: live if the process ended here */
+	/* Its last reference is gone, but its memory is still held. Not live; who released it
+	 * is the last event of its history. */
+	LEDGER_BLOCK_RELEASED = 3,
 };
 #define LEDGER_BLOCK_STATE(word) ((word) & 0xffu)
 /* A reader copies the block and takes the copy only if `state` did not change meanwhile:
@@ -167,6 +191,18 @@ struct ledger_history {
 	uint32_t next_spare;
 	struct ledger_reference events[LEDGER_HISTORY_EVENTS];
 };
+
+/* What an object that is no memory may keep alive: the arguments of a kernel. Blocks are
+ * named by use count << 32 | ref of their slot; a name whose use count is not the slot's
+ * is of one that is gone. 0: none. */
+#define LEDGER_HOLDS_ARGUMENTS 31u
+struct ledger_holds {
+	uint64_t holder;
+	uint64_t held[LEDGER_HOLDS_ARGUMENTS]; /* by number of the argument */
+};
+
+/* Rows of kinds that begin so are no memory: no leaks, not counted, but explained. */
+#define LEDGER_KIND_OBJECT "object/"
 
 /* Counters of one (stack, api, kind, device); 64 bytes. Several rows may have the same
  * key (threads count apart): readers add them up. allocs and bytes only ever grow.
@@ -225,7 +261,7 @@ struct ledger_event { /* one past call */
 /* The process ended inside the call, or the call answers nothing. */
 #define LEDGER_NO_ANSWER INT32_MIN
 struct ledger_error {
-	uint32_t type;    /* ref to a string: DESIGN's error types */
+	uint32_t type;    /* ref to a string: DESIGN's error types; 0: it was none after all */
 	uint32_t api;     /* the wrong call */
 	uint32_t stack;
 	int32_t result;   /* what the driver answered (0 = success), LEDGER_NO_ANSWER */
@@ -249,8 +285,8 @@ struct ledger_error {
 /* The call was the right one for the block, and its range was not the block's. */
 #define LEDGER_ERROR_OTHER_RANGE 1u
 
-/* Live bytes over time, at most one chunk of them: when it is full every second sample
- * goes and the interval doubles. */
+/* Live bytes over time (TIMELINE), or released ones that are not freed (RELEASED), at most
+ * one chunk of each: when it is full every second sample goes and the interval doubles. */
 struct ledger_sample {
 	uint64_t time_ns;
 	uint64_t live_bytes;
@@ -260,6 +296,7 @@ struct ledger_sample {
 _Static_assert(sizeof(struct ledger_chunk) == 64, "records start at 64");
 _Static_assert(sizeof(struct ledger_block) == 64, "one cache line");
 _Static_assert(sizeof(struct ledger_row) == 64, "one cache line");
+_Static_assert(sizeof(struct ledger_holds) == 256, "layout is fixed");
 _Static_assert(sizeof(struct ledger_history) == 768, "layout is fixed");
 _Static_assert(sizeof(struct ledger_module) == 88, "layout is fixed");
 _Static_assert(sizeof(struct ledger_error) == 144, "layout is fixed");

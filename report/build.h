@@ -62,6 +62,9 @@ const char *build_module_problem(const struct builder *b, size_t i);
 int build_history(struct builder *b, const struct ledger_block *block,
 		  const struct report_history **ret);
 
+/* What was released and not freed. 0 or -ENOMEM. */
+int build_released(struct builder *b);
+
 /* Fills in the notes and says whether all is there; after everything else. 0 or -ENOMEM. */
 int build_notes(struct builder *b, const struct loaded_ledger *ledger);
 

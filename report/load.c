@@ -86,13 +86,18 @@ static struct ledger_chunk *chunk_at(struct loaded_ledger *ledger, uint32_t numb
 	return (struct ledger_chunk *)(ledger->bytes + (size_t)number * LEDGER_CHUNK);
 }
 
+static int is_used(uint32_t state)
+{
+	return state == LEDGER_BLOCK_LIVE || state == LEDGER_BLOCK_FREEING ||
+	       state == LEDGER_BLOCK_RELEASED;
+}
+
 static int settled(uint32_t first, uint32_t second)
 {
 	uint32_t state = LEDGER_BLOCK_STATE(second);
 
 	/* The same use of the slot, live both times: nobody wrote its fields in between. */
-	return first >> 8 == second >> 8 &&
-	       (state == LEDGER_BLOCK_LIVE || state == LEDGER_BLOCK_FREEING);
+	return first >> 8 == second >> 8 && is_used(state);
 }
 
 /* Leaves out the blocks of the chunk that are not the same in AGAIN, its second copy. */
@@ -106,7 +111,7 @@ static void settle_blocks(struct loaded_ledger *ledger, struct ledger_chunk *chu
 	for (; block < end; block++, second++) {
 		uint32_t state = LEDGER_BLOCK_STATE(block->state);
 
-		if (state != LEDGER_BLOCK_LIVE && state != LEDGER_BLOCK_FREEING)
+		if (!is_used(state))
 			continue;
 		if (!settled(block->state, second->state)) {
 			block->state = LEDGER_BLOCK_UNUSED;

@@ -67,6 +67,7 @@ static int group_at(struct builder *b, uint32_t ref, struct group **ret)
 	row = ledger_row(b->view, ref);
 	if (row) {
 		key.device = row->device;
+		key.is_object = ledger_row_is_object(b->view, row);
 		r = build_text(b, row->api, &key.api);
 		if (r == 0)
 			r = build_text(b, row->kind, &key.kind);
@@ -110,6 +111,7 @@ static int read_blocks(struct builder *b)
 		group->leak.bytes = add_bounded(group->leak.bytes, block->bytes);
 		if (!group->most || has_more_references(block, group->most))
 			group->most = block;
+		group->leak.references = group->most->references;
 	}
 	return 0;
 }
@@ -122,6 +124,8 @@ static void read_rows(struct builder *b)
 	const struct ledger_row *row;
 
 	while ((row = ledger_next(b->view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row)))) {
+		if (ledger_row_is_object(b->view, row))
+			continue;
 		sum->allocated_blocks = add_bounded(sum->allocated_blocks, row->allocs);
 		sum->allocated_bytes = add_bounded(sum->allocated_bytes, row->bytes);
 		sum->with_context_blocks = add_bounded(sum->with_context_blocks,
@@ -132,8 +136,9 @@ static void read_rows(struct builder *b)
 		ended = add_bounded(ended, add_bounded(row->with_context, row->unseen));
 	}
 	for (const struct group *group = b->first_group; group; group = group->next)
-		live = add_bounded(live, group->leak.blocks);
-	ended = add_bounded(ended, live);
+		live = add_bounded(live, group->leak.is_object ? 0 : group->leak.blocks);
+	sum->held_blocks = b->process->released.held_count;
+	ended = add_bounded(ended, add_bounded(live, sum->held_blocks));
 	sum->freed_blocks = sum->allocated_blocks > ended ? sum->allocated_blocks - ended : 0;
 	sum->peak_bytes = ledger_header(b->view)->peak_bytes;
 }
@@ -205,11 +210,18 @@ static int judge_groups(struct builder *b, struct suppressions *suppressions)
 
 	process->leaks = pool_alloc(b->pool, b->group_count * sizeof(*process->leaks));
 	process->suppressed = pool_alloc(b->pool, b->group_count * sizeof(*process->suppressed));
-	if (!process->leaks || !process->suppressed)
+	process->objects = pool_alloc(b->pool, b->group_count * sizeof(*process->objects));
+	if (!process->leaks || !process->suppressed || !process->objects)
 		return -ENOMEM;
 	for (struct group *group = b->first_group; group; group = group->next) {
 		struct report_leak *leak = &group->leak;
-		int index = suppressions_match(suppressions, leak->stack->frames,
+		int index;
+
+		if (leak->is_object) {
+			process->objects[process->object_count++] = *leak;
+			continue;
+		}
+		index = suppressions_match(suppressions, leak->stack->frames,
 					       leak->stack->count);
 
 		if (index < 0) {
@@ -229,6 +241,7 @@ static int judge_groups(struct builder *b, struct suppressions *suppressions)
 	}
 	sort_leaks(process->leaks, process->leak_count);
 	sort_leaks(process->suppressed, process->suppressed_count);
+	sort_leaks(process->objects, process->object_count);
 	return 0;
 }
 
@@ -291,7 +304,8 @@ static int read_errors(struct builder *b)
 	walk = (struct ledger_walk){ 0 };
 	while (r == 0 && process->error_count < count &&
 	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_ERRORS, sizeof(*record))))
-		r = read_error(b, record, &process->errors[process->error_count++]);
+		if (record->type) /* 0: taken back */
+			r = read_error(b, record, &process->errors[process->error_count++]);
 	process->summary.errors = ledger_header(b->view)->errors;
 	if (process->summary.errors < process->error_count)
 		process->summary.errors = process->error_count;
@@ -382,6 +396,8 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 		r = read_blocks(b);
 	if (r == 0)
 		r = read_histories(b);
+	if (r == 0)
+		r = build_released(b);
 	if (r == 0)
 		r = read_errors(b);
 	if (r < 0)

@@ -10,7 +10,9 @@
 #include <jansson.h>
 
 #include "json_history.h"
+#include "json_objects.h"
 #include "json_parts.h"
+#include "json_released.h"
 #include "model.h"
 #include "suppress.h"
 
@@ -153,6 +155,8 @@ static void set_process(json_t **object, const struct report_process *process)
 	json_set(object, "leaks", leaks_json(process->leaks, process->leak_count));
 	json_set(object, "errors", errors_json(process));
 	json_set(object, "suppressed", leaks_json(process->suppressed, process->suppressed_count));
+	json_set(object, "objects", json_objects(process));
+	json_set(object, "released", json_released(&process->released));
 	json_set(object, "notes", notes_json(process->notes, process->note_count));
 }
 

@@ -76,11 +76,19 @@ static int tells_of_block(const struct report_error *error)
 	return strcmp(error->type, "interior-free") == 0 && error->block_bytes;
 }
 
+static int is_object(const struct report_error *error)
+{
+	return error->kind && strncmp(error->kind, "object/", strlen("object/")) == 0;
+}
+
 /* The first sentence: what this free did. */
 static void print_deed(FILE *out, const struct report_error *error)
 {
 	if (strcmp(error->type, "double-free") == 0) {
-		print_call(out, error, "was given a block that had been freed already");
+		print_call(out, error,
+			   is_object(error)
+				   ? "was given an object that had been released for the last time"
+				   : "was given a block that had been freed already");
 	} else if (strcmp(error->type, "invalid-free") == 0) {
 		print_call(out, error, "was given an address that no allocation returned");
 	} else if (tells_of_block(error)) {
@@ -163,7 +171,11 @@ static void print_error(FILE *out, const struct error_group *group)
 	print_deed(out, error);
 	fputs(", at:\n", out);
 	text_stack(out, error->stack);
-	if (error->block_bytes && !tells_of_block(error)) {
+	if (is_object(error)) {
+		fputs("  It was an ", out);
+		text_kind(out, error->kind);
+		fputs(".\n", out);
+	} else if (error->block_bytes && !tells_of_block(error)) {
 		fputs("  It was ", out);
 		print_block(out, error);
 		fputs(".\n", out);

@@ -30,7 +30,7 @@ static inline void begin(void)
 
 	must(clGetPlatformIDs(1, &platform, NULL), "clGetPlatformIDs");
 	must(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL), "clGetDeviceIDs");
-	context = clCreateContext(NULL, 1, &device, NULL, NULL, &r);
+	context = clCreateContext(NULL, 1, &device, NULL, NULL, &r); /* @context */
 	must(r, "clCreateContext");
 }
 
