@@ -10,6 +10,7 @@
 
 #include "blocks.h"
 #include "cuda_calls.h"
+#include "marks.h"
 #include "opencl_calls.h"
 #include "resolve.h"
 #include "types.h"
@@ -50,6 +51,7 @@
 #define SPACE_OF_RETAIN SPACE_OBJECTS
 #define SPACE_OF_RELEASE SPACE_OBJECTS
 #define SPACE_OF_DISPOSE SPACE_OBJECTS
+#define SPACE_OF_MARK SPACE_MEMORY /* of no block */
 
 #define CALL(returns, parameters, arguments) ((returns(*) parameters)route.real)arguments
 
@@ -124,6 +126,16 @@
 	CALL(returns, parameters, arguments);                                               \
 	record_call_done();                                                                 \
 	record_released(hook, &freeing, OUTCOME_DONE, LEDGER_NO_ANSWER);
+
+#define VERB_MARK(returns, parameters, arguments, made, key, size)                          \
+	uint64_t began = mark_now();                                                        \
+	returns r;                                                                          \
+	record_call();                                                                      \
+	r = CALL(returns, parameters, arguments);                                           \
+	record_call_done();                                                                 \
+	if (made)                                                                           \
+		cuda_record_mark(&site, (int)(key), began);                                 \
+	return r;
 
 #define WRAPPER(symbol, returns, parameters, arguments, verb, made, key, size, find)        \
 	{                                                                                   \

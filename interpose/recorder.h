@@ -29,6 +29,7 @@ struct recorder {
 	struct stacks stacks;
 	struct stripes stripes;
 	struct blocks blocks;
+	_Atomic uint64_t devices_met; /* a bit each, see marks.c */
 	struct histories histories;
 	int create_errno; /* why there is no ledger file; 0 = there is */
 	char place[PATH_MAX]; /* where it was to be */
