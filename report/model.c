@@ -13,6 +13,7 @@
 #include "alive.h"
 #include "build.h"
 #include "load.h"
+#include "model_held.h"
 #include "number.h"
 #include "suppress.h"
 
@@ -382,6 +383,8 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 		r = read_histories(b);
 	if (r == 0)
 		r = read_errors(b);
+	if (r == 0)
+		r = build_held(b);
 	if (r < 0)
 		return r;
 	read_ended(b);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <jansson.h>
 
+#include "json_held.h"
 #include "json_history.h"
 #include "json_parts.h"
 #include "model.h"
@@ -151,6 +152,8 @@ static void set_process(json_t **object, const struct report_process *process)
 	json_set(object, "leaks", leaks_json(process->leaks, process->leak_count));
 	json_set(object, "errors", errors_json(process));
 	json_set(object, "suppressed", leaks_json(process->suppressed, process->suppressed_count));
+	if (json_held_known(process))
+		json_set(object, "devices", json_held(process));
 	json_set(object, "notes", notes_json(process->notes, process->note_count));
 }
 

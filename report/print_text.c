@@ -16,6 +16,7 @@
 #include "number.h"
 #include "suppress.h"
 #include "text_error.h"
+#include "text_held.h"
 #include "text_history.h"
 #include "text_stack.h"
 
@@ -270,8 +271,10 @@ static int print_process(FILE *out, const struct report_process *process)
 	r = text_errors(out, process);
 	if (r < 0)
 		return r;
-	if (process->leak_count || process->summary.errors)
+	if (process->leak_count || process->summary.errors) {
 		print_last_line(out, process);
+		text_held(out, process);
+	}
 	print_notes(out, process->notes, process->note_count);
 	return 0;
 }
