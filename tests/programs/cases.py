@@ -3,6 +3,7 @@
 line of the program's source by the marker that stands on it."""
 
 import cases_cl_history
+import cases_held
 import stories
 from harness import Call, Case, Error, Leak
 
@@ -288,4 +289,5 @@ FAMILIES = {
     "gate": stories.GATE,
     "input": stories.INPUT,
     "unseen": stories.UNSEEN,
+    "held": cases_held.HELD,
 }
