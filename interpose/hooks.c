@@ -11,6 +11,7 @@
 #include "blocks.h"
 #include "cuda_calls.h"
 #include "cuda_vmm.h"
+#include "marks.h"
 #include "opencl_calls.h"
 #include "resolve.h"
 #include "types.h"
@@ -70,6 +71,7 @@
 #define SPACE_OF_DISPOSE SPACE_OBJECTS
 #define SPACE_OF_MAKE_BY SPACE_OBJECTS /* the function knows better */
 #define SPACE_OF_DROP_BY SPACE_OBJECTS
+#define SPACE_OF_MARK SPACE_MEMORY /* of no block */
 
 #define CALL(returns, parameters, arguments) ((returns(*) parameters)route.real)arguments
 
@@ -177,6 +179,16 @@
 	CALL(returns, parameters, arguments);                                               \
 	record_call_done();                                                                 \
 	record_released(hook, &freeing, OUTCOME_DONE, LEDGER_NO_ANSWER);
+
+#define VERB_MARK(returns, parameters, arguments, made, key, size)                          \
+	uint64_t began = mark_now();                                                        \
+	returns r;                                                                          \
+	record_call();                                                                      \
+	r = CALL(returns, parameters, arguments);                                           \
+	record_call_done();                                                                 \
+	if (made)                                                                           \
+		cuda_record_mark(&site, (int)(key), began);                                 \
+	return r;
 
 #define VERB_MAKE_BY(returns, parameters, arguments, made, key, size)                       \
 	returns r;                                                                          \

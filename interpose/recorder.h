@@ -32,6 +32,7 @@ struct recorder {
 	struct stacks stacks;
 	struct stripes stripes;
 	struct blocks blocks;
+	_Atomic uint64_t devices_met; /* a bit each, see marks.c */
 	struct histories histories;
 	struct vmm vmm;
 	struct released released;

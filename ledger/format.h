@@ -115,6 +115,7 @@ struct ledger_header {
 	uint32_t longest_wait; /* 1 or 2: that one of `waits` counts; 0: nothing waited */
 	uint32_t released_reserved;
 	struct ledger_wait waits[2];
+	uint64_t marks;         /* calls that make the driver hold more; not all have a record */
 };
 /* What the first writers wrote: where a header is shorter than ours, the rest is zero. */
 #define LEDGER_HEADER_BYTES_MIN offsetof(struct ledger_header, released_peak_bytes)
@@ -128,7 +129,9 @@ enum ledger_chunk_type {
 	LEDGER_CHUNK_ERRORS = 6,
 	LEDGER_CHUNK_TIMELINE = 7,
 	LEDGER_CHUNK_HISTORIES = 8,
+	LEDGER_CHUNK_MARKS = 10,
 	LEDGER_CHUNK_RELEASED = 11,
+	LEDGER_CHUNK_HELD = 12, /* devices: whose memory the driver can be asked for */
 	LEDGER_CHUNK_HOLDS = 13,
 };
 
@@ -293,6 +296,31 @@ struct ledger_sample {
 };
 #define LEDGER_SAMPLES_MAX ((LEDGER_CHUNK - 64u) / sizeof(struct ledger_sample))
 
+/* A call after which the driver itself holds more device memory (a context, a module, a
+ * limit): succeeded, between these times. At most LEDGER_MARKS_MAX of them. */
+struct ledger_mark {
+	uint64_t began_ns;
+	uint64_t ended_ns;
+	uint32_t api;   /* refs, as in a row */
+	uint32_t stack;
+	int32_t device; /* ordinal; -1 unknown */
+	uint32_t reserved;
+};
+#define LEDGER_MARKS_MAX 1020u /* two chunks */
+
+/* A device that the process used, and how others call it: ordinals are the process's own
+ * (CUDA_VISIBLE_DEVICES). All zero in `uuid` or `bus_id`: not known. */
+struct ledger_device {
+	int32_t ordinal;
+	uint32_t name;             /* ref to a string */
+	uint8_t uuid[16];          /* of the whole GPU */
+	uint8_t instance_uuid[16]; /* of the MIG instance; the same where there is none */
+	char bus_id[16];           /* "0000:01:00.0", ended by NUL */
+	uint64_t reserved;
+};
+
+_Static_assert(sizeof(struct ledger_mark) == 32, "layout is fixed");
+_Static_assert(sizeof(struct ledger_device) == 64, "layout is fixed");
 _Static_assert(sizeof(struct ledger_chunk) == 64, "records start at 64");
 _Static_assert(sizeof(struct ledger_block) == 64, "one cache line");
 _Static_assert(sizeof(struct ledger_row) == 64, "one cache line");

@@ -210,6 +210,16 @@ uint32_t ledger_add_error(struct ledger_writer *writer, const struct ledger_erro
 	return add_record(writer, LEDGER_CHUNK_ERRORS, error, sizeof(*error));
 }
 
+uint32_t ledger_add_mark(struct ledger_writer *writer, const struct ledger_mark *mark)
+{
+	return add_record(writer, LEDGER_CHUNK_MARKS, mark, sizeof(*mark));
+}
+
+uint32_t ledger_add_device(struct ledger_writer *writer, const struct ledger_device *device)
+{
+	return add_record(writer, LEDGER_CHUNK_HELD, device, sizeof(*device));
+}
+
 uint32_t ledger_add_history(struct ledger_writer *writer)
 {
 	static const struct ledger_history empty;

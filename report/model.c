@@ -13,6 +13,7 @@
 #include "alive.h"
 #include "build.h"
 #include "load.h"
+#include "model_held.h"
 #include "number.h"
 #include "suppress.h"
 
@@ -400,6 +401,8 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 		r = build_released(b);
 	if (r == 0)
 		r = read_errors(b);
+	if (r == 0)
+		r = build_held(b);
 	if (r < 0)
 		return r;
 	read_ended(b);

@@ -14,6 +14,8 @@
 #include "frame.h"
 
 struct loaded_ledger;
+struct report_device;
+struct report_mark;
 struct suppressions;
 struct symbolizer;
 
@@ -183,6 +185,12 @@ struct report_process {
 	/* What is no memory and was left: kinds that begin with "object/", of 0 bytes. */
 	struct report_leak *objects;
 	size_t object_count;
+	struct report_device *devices; /* see model_held.h, like the next */
+	size_t device_count;
+	struct report_mark *marks;
+	size_t mark_count;
+	uint64_t marks_made; /* those without a record included */
+	const char *held_why; /* no device has figures; static, NULL: nobody was asked */
 
 	/* Sentences: what was not recorded, not readable, or not to be relied on. */
 	const char *const *notes;

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <jansson.h>
 
+#include "json_held.h"
 #include "json_history.h"
 #include "json_objects.h"
 #include "json_parts.h"
@@ -157,6 +158,8 @@ static void set_process(json_t **object, const struct report_process *process)
 	json_set(object, "suppressed", leaks_json(process->suppressed, process->suppressed_count));
 	json_set(object, "objects", json_objects(process));
 	json_set(object, "released", json_released(&process->released));
+	if (json_held_known(process))
+		json_set(object, "devices", json_held(process));
 	json_set(object, "notes", notes_json(process->notes, process->note_count));
 }
 

@@ -16,6 +16,7 @@
 #include "number.h"
 #include "suppress.h"
 #include "text_error.h"
+#include "text_held.h"
 #include "text_history.h"
 #include "text_objects.h"
 #include "text_released.h"
@@ -287,8 +288,10 @@ static int print_process(FILE *out, const struct report_process *process)
 	text_released(out, process, is_verbose());
 	if (is_verbose())
 		text_objects(out, process);
-	if (process->leak_count || process->summary.errors || process->released.held_count)
+	if (process->leak_count || process->summary.errors || process->released.held_count) {
 		print_last_line(out, process);
+		text_held(out, process);
+	}
 	print_notes(out, process->notes, process->note_count);
 	return 0;
 }

@@ -25,6 +25,12 @@ typedef struct CUextMemory_st *CUexternalMemory;
 typedef int CUstreamCaptureStatus;
 typedef unsigned long long CUmemGenericAllocationHandle;
 typedef int CUmemAllocationHandleType; /* an enum there */
+typedef struct CUmod_st *CUmodule;
+typedef struct CUfunc_st *CUfunction;
+typedef struct CUlib_st *CUlibrary;
+typedef int CUlimit;
+typedef int CUjit_option;
+typedef int CUlibraryOption;
 
 /* Passed on as they are: what is in them is not looked at. */
 typedef struct CUmemPoolProps_st CUmemPoolProps;
@@ -33,6 +39,11 @@ typedef struct CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st CUDA_EXTERNAL_MEMORY_BUFFER_D
 typedef struct CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st
 	CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC;
 typedef struct CUmulticastObjectProp_st CUmulticastObjectProp;
+typedef struct CUexecAffinityParam_st CUexecAffinityParam;
+typedef struct CUctxCreateParams_st CUctxCreateParams;
+typedef struct CUuuid_st {
+	char bytes[16];
+} CUuuid;
 typedef struct CUipcMemHandle_st {
 	char reserved[64];
 } CUipcMemHandle;

@@ -6,13 +6,13 @@
 # GPU, and whatever of PyTorch, CuPy, JAX is there. Results go to the folder named first.
 #
 #   tests/gpu/run.sh RESULTS [BUILD] [part ...]     parts: calls ends errors families pools cost frameworks opencl
-#                                               scale two
+#                                               held scale two
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 results=$(mkdir -p "$1" && cd "$1" && pwd)
 build=$(cd "${2:-$here/../../build}" && pwd)
 shift; shift
-parts=${*:-calls ends errors families pools cost frameworks opencl scale}
+parts=${*:-calls ends errors families pools cost frameworks opencl held scale}
 lib=$build/interpose/libgpuleak.so
 gpuleak=$build/tools/gpuleak
 work=$(mktemp -d)
@@ -108,6 +108,18 @@ if wants pools; then
 	done
 	XLA_PYTHON_CLIENT_PREALLOCATE=false figures jax-no-preallocation python3 "$here/programs/jax_pools.py"
 	XLA_PYTHON_CLIENT_MEM_FRACTION=.10 figures jax-preallocation python3 "$here/programs/jax_pools.py"
+fi
+
+if wants held; then
+	gcc -g -I"$cuda/include" -o "$work/driver_held" "$here/programs/driver_held.c" -L"$cuda/lib64/stubs" -lcuda || exit 1
+	for name in "driver $work/driver_held" "torch python3 $here/programs/torch_steps.py"; do
+		# shellcheck disable=SC2086 # words
+		"$gpuleak" run --format json --report "$results/held-${name%% *}.json" -- ${name#* } >"$results/held.out" 2>"$results/held.err"
+		say "held ${name%% *}: exit $?; $("$here/held.py" "$results/held-${name%% *}.json" "$results/held.out" 2>&1 | tr '\n' ';')"
+	done
+	# A plain preload asks once, at its end.
+	LD_PRELOAD=$lib GPULEAK_FORMAT=json GPULEAK_REPORT=$results/held-preload.json "$work/driver_held" >"$results/held.out" 2>"$results/held.err"
+	say "held preload: exit $?; $("$here/held.py" "$results/held-preload.json" "$results/held.out" 2>&1 | tr '\n' ';')"
 fi
 
 if wants two; then # two GPUs

@@ -5,6 +5,7 @@ line of the program's source by the marker that stands on it."""
 import cases_cl_history
 import cases_cl_objects
 import cases_cl_released
+import cases_held
 import cases_vmm
 import stories
 from harness import Call, Case, Error, Leak
@@ -293,5 +294,6 @@ FAMILIES = {
     "gate": stories.GATE,
     "input": stories.INPUT,
     "unseen": stories.UNSEEN,
+    "held": cases_held.HELD,
     "vmm": cases_vmm.VMM,
 }

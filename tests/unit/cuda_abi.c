@@ -41,6 +41,21 @@
 #define CUDA_ARRAY_DESCRIPTOR our_CUDA_ARRAY_DESCRIPTOR
 #define CUDA_ARRAY3D_DESCRIPTOR_v1 our_CUDA_ARRAY3D_DESCRIPTOR_v1
 #define CUDA_ARRAY3D_DESCRIPTOR our_CUDA_ARRAY3D_DESCRIPTOR
+#define CUmodule our_CUmodule
+#define CUfunction our_CUfunction
+#define CUlibrary our_CUlibrary
+#define CUlimit our_CUlimit
+#define CUjit_option our_CUjit_option
+#define CUlibraryOption our_CUlibraryOption
+#define CUexecAffinityParam our_CUexecAffinityParam
+#define CUctxCreateParams our_CUctxCreateParams
+#define CUuuid our_CUuuid
+#define CUmod_st our_CUmod_st
+#define CUfunc_st our_CUfunc_st
+#define CUlib_st our_CUlib_st
+#define CUexecAffinityParam_st our_CUexecAffinityParam_st
+#define CUctxCreateParams_st our_CUctxCreateParams_st
+#define CUuuid_st our_CUuuid_st
 #define CUstream_st our_CUstream_st
 #define CUmemPoolHandle_st our_CUmemPoolHandle_st
 #define CUarray_st our_CUarray_st
@@ -79,6 +94,15 @@
 #undef CUmipmappedArray
 #undef CUexternalMemory
 #undef CUstreamCaptureStatus
+#undef CUmodule
+#undef CUfunction
+#undef CUlibrary
+#undef CUlimit
+#undef CUjit_option
+#undef CUlibraryOption
+#undef CUexecAffinityParam
+#undef CUctxCreateParams
+#undef CUuuid
 #undef CUmemPoolProps
 #undef CUDA_EXTERNAL_MEMORY_HANDLE_DESC
 #undef CUDA_EXTERNAL_MEMORY_BUFFER_DESC
@@ -134,6 +158,13 @@ SAME_SIZE(CUarray);
 SAME_SIZE(CUmipmappedArray);
 SAME_SIZE(CUexternalMemory);
 SAME_SIZE(CUstreamCaptureStatus);
+SAME_SIZE(CUmodule);
+SAME_SIZE(CUfunction);
+SAME_SIZE(CUlibrary);
+SAME_SIZE(CUlimit);
+SAME_SIZE(CUjit_option);
+SAME_SIZE(CUlibraryOption);
+SAME_SIZE(CUuuid);
 SAME_SIZE(CUipcMemHandle);
 SAME_SIZE(CUmemGenericAllocationHandle);
 SAME_SIZE(CUmemAllocationHandleType);
