@@ -218,6 +218,25 @@ static void test_back_while_refused(void **state)
 	expect_nothing();
 }
 
+/* Refused and tried again: the bytes still know whom they belong to. */
+static void test_refused(void **state)
+{
+	(void)state;
+	create(HANDLE, 2 * GRAIN);
+	map(ADDRESS, 2 * GRAIN, HANDLE);
+	release(999, NULL);
+	expect("cuMemCreate", 1, 2 * GRAIN);
+	release(0, NULL);
+	expect("cuMemMap", 1, 2 * GRAIN);
+	unmap_range(ADDRESS, 2 * GRAIN, 1, NULL);
+	expect("cuMemMap", 1, 2 * GRAIN);
+	retain();
+	expect("cuMemRetainAllocationHandle", 1, 2 * GRAIN);
+	unmap_range(ADDRESS, 2 * GRAIN, 0, NULL);
+	release(0, NULL);
+	expect_nothing();
+}
+
 static void unmap_inside(void)
 {
 	unmap_range(ADDRESS, 2 * GRAIN, 0, NULL);
@@ -407,6 +426,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_back_while_released),
 		cmocka_unit_test(test_back_while_refused),
+		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_release_and_unmap),
 		cmocka_unit_test(test_handed_out_again),
 		cmocka_unit_test(test_many_put_back),
