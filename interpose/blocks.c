@@ -687,6 +687,11 @@ static void releasing_dead(struct recorder *recorder, struct hook *hook, struct 
 		freeing->error = error_double_free(recorder, &wrong, past);
 	else if (live_elsewhere(recorder, freeing, &block))
 		freeing->error = error_mismatched_free(recorder, &wrong, &block);
+	else if (space_of(freeing->key) == SPACE_VMM_HANDLE && error_may_retract(recorder)) {
+		/* Nobody gave it out, as far as we know; the driver looks into it all the same. */
+		freeing->error = error_invalid_free(recorder, &wrong);
+		freeing->provisional = true;
+	}
 }
 
 void record_releasing(const struct site *site, uint64_t handle, struct freeing *ret)
@@ -706,6 +711,10 @@ void record_released(struct hook *hook, struct freeing *freeing, enum outcome ou
 
 	if (!freeing->recorder)
 		return;
+	if (freeing->error && freeing->provisional && outcome != OUTCOME_INVALID) {
+		error_retract(freeing->recorder, freeing->error);
+		freeing->error = 0;
+	}
 	if (freeing->error) {
 		error = ledger_at(&freeing->recorder->writer, freeing->error);
 		__atomic_store_n(&error->result, result, __ATOMIC_RELAXED);

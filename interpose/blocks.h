@@ -58,6 +58,7 @@ struct freeing {
 	uint32_t stack;
 	uint32_t error; /* ref of an error already written, whose result is still open */
 	bool counted_down; /* a handle lost one of several references */
+	bool provisional;  /* the error is none if the driver knows the handle */
 };
 
 /* Numbers of different sorts that may be equal and are never taken for one another. */

@@ -201,6 +201,8 @@ static void add_errors(struct page_text *out, const struct ledger_view *view)
 	const struct ledger_error *error;
 
 	while ((error = ledger_next(view, &walk, LEDGER_CHUNK_ERRORS, sizeof(*error)))) {
+		if (!error->type) /* taken back */
+			continue;
 		text_add(&out->text, "Error: ");
 		add_string(out, view, error->type);
 		text_add(&out->text, " of ");
