@@ -943,10 +943,18 @@ static void releasing_dead(struct recorder *recorder, struct hook *hook, struct 
 	struct ledger_block block;
 	struct past past[2];
 
-	if (past_of(recorder, freeing->key, past) && may_end(recorder, hook, past))
-		freeing->error = error_double_free(recorder, &wrong, past);
-	else if (live_elsewhere(recorder, freeing, &block))
+	if (past_of(recorder, freeing->key, past) && may_end(recorder, hook, past)) {
+		/* Extensions make events that we do not see, where one has been that we saw. */
+		freeing->provisional = is_event_call(hook);
+		if (!freeing->provisional || error_may_retract(recorder))
+			freeing->error = error_double_free(recorder, &wrong, past);
+	} else if (live_elsewhere(recorder, freeing, &block)) {
 		freeing->error = error_mismatched_free(recorder, &wrong, &block);
+	} else if (space_of(freeing->key) == SPACE_VMM_HANDLE && error_may_retract(recorder)) {
+		/* Nobody gave it out, as far as we know; the driver looks into it all the same. */
+		freeing->error = error_invalid_free(recorder, &wrong);
+		freeing->provisional = true;
+	}
 }
 
 void record_releasing(const struct site *site, uint64_t handle, struct freeing *ret)
@@ -960,18 +968,25 @@ void record_releasing(const struct site *site, uint64_t handle, struct freeing *
 	recorder_leave();
 }
 
+/* The driver's answer to the release of a handle that we do not: it does. */
+static bool knows_handle(const struct hook *hook, enum outcome outcome)
+{
+	return is_event_call(hook) ? outcome == OUTCOME_DONE : outcome != OUTCOME_INVALID;
+}
+
 void record_released(struct hook *hook, struct freeing *freeing, enum outcome outcome, int result)
 {
 	struct ledger_error *error;
 
 	if (!freeing->recorder)
 		return;
+	if (freeing->error && freeing->provisional && knows_handle(hook, outcome)) {
+		error_retract(freeing->recorder, freeing->error);
+		freeing->error = 0;
+	}
 	if (freeing->error) {
 		error = ledger_at(&freeing->recorder->writer, freeing->error);
 		__atomic_store_n(&error->result, result, __ATOMIC_RELAXED);
-		/* Extensions make events that we do not see, where one has been that we saw. */
-		if (outcome == OUTCOME_DONE && is_event_call(hook))
-			error_take_back(freeing->recorder, freeing->error);
 	} else if (!freeing->counted_down) {
 		record_freed(hook, freeing, outcome, result);
 	} else if (outcome == OUTCOME_INVALID || outcome == OUTCOME_REFUSED) {

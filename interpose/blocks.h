@@ -62,6 +62,7 @@ struct freeing {
 	uint32_t use;      /* of a watched block's slot */
 	uint64_t since_ns; /* when its last reference went, see released_now() */
 	uint32_t order;    /* of that release in the handle's history, 0 = not noted */
+	bool provisional;  /* the error is none if the driver knows the handle */
 };
 
 /* Numbers of different sorts that may be equal and are never taken for one another. */

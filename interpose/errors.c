@@ -97,10 +97,18 @@ uint32_t error_invalid_free(struct recorder *recorder, const struct wrong_free *
 	return write_error(recorder, "invalid-free", wrong, &error);
 }
 
-void error_take_back(struct recorder *recorder, uint32_t ref)
+#define RETRACTED_MAX 64
+
+bool error_may_retract(struct recorder *recorder)
+{
+	return __atomic_load_n(&recorder->errors_retracted, __ATOMIC_RELAXED) < RETRACTED_MAX;
+}
+
+void error_retract(struct recorder *recorder, uint32_t ref)
 {
 	struct ledger_error *error = ledger_at(&recorder->writer, ref);
 
 	__atomic_store_n(&error->type, 0, __ATOMIC_RELEASE);
 	__atomic_fetch_sub(&recorder->header->errors, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&recorder->errors_retracted, 1, __ATOMIC_RELAXED);
 }

@@ -37,6 +37,7 @@ struct recorder {
 	struct vmm vmm;
 	struct released released;
 	struct holds holds;
+	uint32_t errors_retracted;
 	int create_errno; /* why there is no ledger file; 0 = there is */
 	char place[PATH_MAX]; /* where it was to be */
 };
