@@ -254,7 +254,8 @@ static bool put_in_table(struct recorder *recorder, uint64_t key, struct ledger_
 	return entry != NULL;
 }
 
-static void made(struct recorder *recorder, const struct site *site,
+/* STACK: where it was made; NULL = by the call under way. */
+static void made(struct recorder *recorder, const struct site *site, const uint32_t *stack,
 		 const struct ledger_block *facts, int device)
 {
 	struct stripe *stripe = thread_self.stripe;
@@ -262,7 +263,8 @@ static void made(struct recorder *recorder, const struct site *site,
 	struct ledger_row *row;
 
 	stripe_lock(stripe);
-	row = stripe_row(recorder, stripe, stack_here(recorder, stripe, site->caller), site->hook,
+	row = stripe_row(recorder, stripe,
+			 stack ? *stack : stack_here(recorder, stripe, site->caller), site->hook,
 			 device);
 	if (row)
 		block = stripe_take_slot(recorder, stripe);
@@ -283,24 +285,70 @@ static void made(struct recorder *recorder, const struct site *site,
 	}
 }
 
+static void record(const struct site *site, const uint32_t *stack, struct ledger_block *facts,
+		   int device)
+{
+	struct recorder *recorder;
+
+	if (!facts->address || !(recorder = recorder_enter()))
+		return;
+	facts->time_ns = stripes_now(recorder);
+	made(recorder, site, stack, facts, device);
+	if (facts->time_ns >= atomic_load_explicit(&recorder->writer.sample_due_ns,
+						   memory_order_relaxed))
+		ledger_add_sample(&recorder->writer, facts->time_ns,
+				  (uint64_t)stripes_live(recorder));
+	thread_self.nested = thread_self.depth ? facts->address : 0;
+	recorder_leave();
+}
+
 void record_made(const struct site *site, uint64_t address, uint64_t bytes, uint64_t context,
 		 int device, uint64_t parent)
 {
-	struct recorder *recorder;
 	struct ledger_block facts = {
 		.address = address, .bytes = bytes, .context = context, .parent = parent,
 	};
 
-	if (!address || !(recorder = recorder_enter()))
-		return;
-	facts.time_ns = stripes_now(recorder);
-	made(recorder, site, &facts, device);
-	if (facts.time_ns >= atomic_load_explicit(&recorder->writer.sample_due_ns,
-						  memory_order_relaxed))
-		ledger_add_sample(&recorder->writer, facts.time_ns,
-				  (uint64_t)stripes_live(recorder));
-	thread_self.nested = thread_self.depth ? address : 0;
+	record(site, NULL, &facts, device);
+}
+
+uint32_t record_origin(const struct site *site)
+{
+	struct recorder *recorder = recorder_enter();
+	uint32_t stack;
+
+	if (!recorder)
+		return 0;
+	stack = stack_of(recorder, site->caller);
 	recorder_leave();
+	return stack;
+}
+
+void record_made_from(const struct site *site, uint32_t stack, uint64_t address, uint64_t bytes,
+		      int device)
+{
+	struct ledger_block facts = { .address = address, .bytes = bytes };
+
+	record(site, &stack, &facts, device);
+}
+
+bool record_is_live(const struct site *site, uint64_t address)
+{
+	struct recorder *recorder = recorder_enter();
+	uint64_t key = key_of(site, address);
+	struct entry *entry;
+	struct shard *shard;
+	bool live;
+
+	if (!recorder)
+		return false;
+	shard = shard_of(recorder, key);
+	lock_take(&shard->lock);
+	entry = find(shard, key);
+	live = entry && entry->block;
+	lock_give(&shard->lock);
+	recorder_leave();
+	return live;
 }
 
 void record_call(void)
@@ -417,6 +465,17 @@ static void judge(struct recorder *recorder, struct hook *hook, const struct fre
 		error_invalid_free(recorder, &wrong);
 }
 
+/* No answer as to the block, but it is known to have ended with its context. */
+static void judge_late(struct recorder *recorder, struct hook *hook,
+		       const struct freeing *freeing, int result)
+{
+	struct wrong_free wrong = { hook, freeing->address, freeing->stack, result };
+	struct past past[2];
+
+	if (past_of(recorder, freeing->key, past) && past[0].by_context)
+		error_double_free(recorder, &wrong, past);
+}
+
 static void put_back(struct recorder *recorder, const struct freeing *freeing)
 {
 	struct shard *shard = shard_of(recorder, freeing->key);
@@ -475,7 +534,11 @@ static void end_block(struct recorder *recorder, struct hook *hook, struct freei
 		break;
 	case OUTCOME_INVALID:
 	case OUTCOME_REFUSED:
+	case OUTCOME_NO_CONTEXT:
 		refused(recorder, hook, freeing, outcome, result);
+		break;
+	case OUTCOME_UNDONE:
+		put_back(recorder, freeing);
 		break;
 	}
 }
@@ -492,6 +555,8 @@ void record_freed(struct hook *hook, struct freeing *freeing, enum outcome outco
 			end_block(recorder, hook, freeing, outcome, result);
 		else if (outcome == OUTCOME_INVALID)
 			judge(recorder, hook, freeing, result);
+		else if (outcome == OUTCOME_NO_CONTEXT)
+			judge_late(recorder, hook, freeing, result);
 		else if (outcome == OUTCOME_DONE && thread_self.depth == 0)
 			ledger_trouble(recorder->header, LEDGER_TROUBLE_UNKNOWN_FREES, 1);
 	}

@@ -12,6 +12,8 @@
 
 #include "arena.h"
 #include "blocks.h"
+#include "cuda_context.h"
+#include "cuda_graph.h"
 #include "modules.h"
 #include "stacks.h"
 #include "stripes.h"
@@ -28,6 +30,8 @@ struct recorder {
 	struct stacks stacks;
 	struct stripes stripes;
 	struct blocks blocks;
+	struct graphs graphs;
+	struct contexts contexts;
 	int create_errno; /* why there is no ledger file; 0 = there is */
 	char place[PATH_MAX]; /* where it was to be */
 };
@@ -38,7 +42,8 @@ struct thread {
 	bool busy; /* inside gpuleak: a signal handler that comes back in is passed on unrecorded */
 	int saved_errno; /* of the application, while busy */
 	struct stripe *stripe;
-	uint64_t context; /* CUDA: last current context seen, and its device */
+	uint64_t context; /* CUDA: last current context seen, who owns its memory, its device */
+	uint64_t owner;
 	uint32_t context_epoch;
 	int device;
 	uint64_t nested; /* address just recorded by a call inside the present one */
