@@ -211,7 +211,7 @@ STANDIN(cuImportExternalMemory)
 		pthread_mutex_lock(&share_lock);
 		r = context_usable(standin_thread.current); /* under the lock: see drop */
 		if (!r) {
-			*e = (struct CUextMemory_st){ imported, standin_thread.current,
+			*e = (struct CUextMemory_st){ imported, memory_context(),
 						      memHandleDesc->size };
 			imported = e;
 		}
@@ -260,7 +260,7 @@ STANDIN(cuExternalMemoryGetMappedBuffer)
 	if (!r)
 		r = within(extMem, bufferDesc->offset, bufferDesc->size);
 	if (!r)
-		r = heap_alloc(&address, bufferDesc->size, BLOCK_EXTERNAL, standin_thread.current);
+		r = heap_alloc(&address, bufferDesc->size, BLOCK_EXTERNAL, memory_context());
 	if (!r)
 		*devPtr = address;
 	return logged("cuExternalMemoryGetMappedBuffer", address, r ? 0 : bufferDesc->size, r);
