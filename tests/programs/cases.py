@@ -2,6 +2,7 @@
 """Every case: the program and the exact report that it must give. FUNCTION@MARKER names a
 line of the program's source by the marker that stands on it."""
 
+import cases_graph
 import stories
 from harness import Call, Case, Error, Leak
 
@@ -277,6 +278,8 @@ OPENCL = [
 FAMILIES = {
     "cuda": CUDA,
     "grouping": GROUPING,
+    "graph": cases_graph.GRAPH,
+    "contexts": cases_graph.CONTEXTS,
     "failing": FAILING,
     "at-end": AT_END,
     "threads": THREADS,

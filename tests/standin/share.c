@@ -110,7 +110,7 @@ STANDIN(cuIpcGetMemHandle)(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 
 static CUresult open_words(CUdeviceptr *address, const struct ipc_words *words)
 {
-	CUcontext current = standin_thread.current;
+	CUcontext current = memory_context();
 	struct opened *o;
 	CUresult r;
 
