@@ -194,6 +194,22 @@ static void twice(void)
 	printf("by launch again: %d\n", cuGraphLaunch(freer, stream)); /* @launch_twice */
 }
 
+/* A graph that frees another's memory and allocates its own is refused for either. */
+static void both_ways(void)
+{
+	CUdeviceptr own, others;
+	CUgraphExec other = instantiate(by_hand(1651, &others), 0), exec; /* @others */
+	CUgraph graph = by_hand(1652, &own); /* @own */
+
+	add_free(graph, others);
+	exec = instantiate(graph, 0);
+	launch(other);
+	launch(exec); /* @first */
+	printf("own is there: %d\n", cuGraphLaunch(exec, stream));
+	must(cuMemFree_v2(own), "free");
+	printf("other's is not: %d\n", cuGraphLaunch(exec, stream)); /* @second */
+}
+
 static void early(void)
 {
 	CUdeviceptr address;
@@ -392,6 +408,48 @@ static void round_of(size_t bytes)
 	must(cuGraphDestroy(graph), "destroy");
 }
 
+static void *storm_in_thread(void *context)
+{
+	struct instantiate how = { .flags = AUTO_FREE_ON_LAUNCH };
+	CUdeviceptr address, captured;
+	void *own, *graph;
+	CUgraphExec exec;
+
+	must(cuCtxSetCurrent(context), "set current");
+	must(cuStreamCreate(&own, 1), "stream");
+	for (int i = 0; i < 500; i++) {
+		must(cuStreamBeginCapture_v2(own, CAPTURE_THREAD_LOCAL), "begin");
+		must(cuMemAllocAsync(&captured, 512, own), "alloc");
+		must(cuStreamEndCapture(own, &graph), "end");
+		must(cuGraphInstantiateWithParams(&exec, graph, &how), "instantiate");
+		must(cuGraphDestroy(graph), "destroy");
+		must(cuGraphLaunch(exec, own), "launch");
+		must(cuGraphLaunch(exec, own), "launch"); /* @storm */
+		must(cuGraphExecDestroy(exec), "destroy");
+		must(cuMemFreeAsync(captured, own), "free");
+		graph = by_hand(1024, &address);
+		must(cuGraphInstantiateWithFlags(&exec, graph, 0), "instantiate");
+		must(cuGraphLaunch(exec, own), "launch");
+		must(cuMemFree_v2(address), "free");
+		must(cuGraphExecDestroy(exec), "destroy");
+		must(cuGraphDestroy(graph), "destroy");
+	}
+	return NULL;
+}
+
+static void storm(void)
+{
+	pthread_t threads[8];
+	CUcontext context;
+
+	must(cuDevicePrimaryCtxRetain(&context, 0), "retain");
+	for (int i = 0; i < 8; i++)
+		pthread_create(&threads[i], NULL, storm_in_thread, context);
+	for (int i = 0; i < 8; i++)
+		pthread_join(threads[i], NULL);
+	leak(); /* @after_storm */
+}
+
 static long resident_pages(void)
 {
 	FILE *file = fopen("/proc/self/statm", "r");
@@ -439,6 +497,7 @@ static const struct {
 	{ "invalidated", invalidated }, { "threads", threads }, { "modes", modes },
 	{ "to-graph", to_graph }, { "child", child },
 	{ "wrong", wrong }, { "loop", loop }, { "reset", reset },
+	{ "both-ways", both_ways }, { "storm", storm },
 };
 
 int main(int argc, char **argv)
