@@ -62,7 +62,8 @@ static void share(void)
 	must(cuIpcOpenMemHandle_v2(&opened, handle_of(linear), 1), "open"); /* @opened */
 	must(cuImportExternalMemory(&external, &description), "import"); /* @imported */
 	must(cuExternalMemoryGetMappedBuffer(&buffer, external, &part), "map"); /* @mapped */
-	must(cuExternalMemoryGetMappedMipmappedArray(&mapped, external, &levels), "map"); /* @levels */
+	must(cuExternalMemoryGetMappedMipmappedArray( /* @levels */
+		     &mapped, external, &levels), "map");
 }
 
 /* One of each family that ends with its context. */

@@ -126,7 +126,8 @@ static CUresult destroy(const char *name, CUcontext ctx)
 		return r;
 	if (!ctx)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!known(ctx) || ctx->primary || ctx->part_of || !atomic_compare_exchange_strong(&ctx->alive, &alive, 0))
+	if (!known(ctx) || ctx->primary || ctx->part_of ||
+	    !atomic_compare_exchange_strong(&ctx->alive, &alive, 0))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	drop(ctx);
 	if (standin_thread.current == ctx)
