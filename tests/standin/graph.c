@@ -41,12 +41,12 @@ struct CUgraphExec_st {
 	struct CUgraph_st *graph; /* NULL: that is gone */
 	bool frees_at_launch;
 	unsigned int allocates, frees;
-	struct memory *memory[]; /* those, then these */
+	struct memory **memory; /* those, then these */
 };
 
 static pthread_mutex_t graph_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct CUgraph_st *graphs;
-static struct CUgraphExec_st *execs;
+static struct CUgraph_st *graphs, *spare_graphs; /* a handle is given again at once */
+static struct CUgraphExec_st *execs, *spare_execs;
 static struct memory *memories;
 static _Atomic int memory_count;
 
@@ -142,10 +142,14 @@ static CUresult new_memory(CUgraph graph, size_t bytes, int device, struct memor
 
 static CUgraph new_graph(void)
 {
-	CUgraph graph = calloc(1, sizeof(*graph));
+	CUgraph graph = spare_graphs;
 
+	if (graph)
+		spare_graphs = graph->next;
+	else
+		graph = malloc(sizeof(*graph));
 	if (graph) {
-		graph->next = graphs;
+		*graph = (struct CUgraph_st){ .next = graphs };
 		graphs = graph;
 	}
 	return graph;
@@ -195,7 +199,8 @@ static void destroy_graph(CUgraph graph)
 		graph->nodes = node->next;
 		destroy_node(node);
 	}
-	free(graph);
+	graph->next = spare_graphs;
+	spare_graphs = graph;
 }
 
 void graph_abandon(CUgraph graph)
@@ -504,6 +509,24 @@ static unsigned int collect(const struct CUgraph_st *graph, int type, struct mem
 	return count;
 }
 
+static CUgraphExec new_exec(unsigned int nodes)
+{
+	struct memory **memory = calloc(nodes ? nodes : 1, sizeof(struct memory *));
+	CUgraphExec exec = spare_execs;
+
+	if (exec)
+		spare_execs = exec->next;
+	else
+		exec = malloc(sizeof(*exec));
+	if (exec && memory) {
+		*exec = (struct CUgraphExec_st){ .memory = memory };
+		return exec;
+	}
+	free(memory);
+	free(exec);
+	return NULL;
+}
+
 static CUresult instantiate(CUgraphExec *out, CUgraph graph, unsigned long long flags)
 {
 	unsigned int allocates, frees;
@@ -516,7 +539,7 @@ static CUresult instantiate(CUgraphExec *out, CUgraph graph, unsigned long long 
 		return CUDA_ERROR_NOT_SUPPORTED;
 	allocates = collect(graph, NODE_MEM_ALLOC, NULL);
 	frees = collect(graph, NODE_MEM_FREE, NULL);
-	exec = calloc(1, sizeof(*exec) + (allocates + frees) * sizeof(exec->memory[0]));
+	exec = new_exec(allocates + frees);
 	if (!exec)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	exec->allocates = collect(graph, NODE_MEM_ALLOC, exec->memory);
@@ -613,7 +636,9 @@ static CUresult destroy_exec(CUgraphExec exec)
 		exec->memory[i]->held--;
 		let_go(exec->memory[i]);
 	}
-	free(exec);
+	free(exec->memory);
+	exec->next = spare_execs;
+	spare_execs = exec;
 	return CUDA_SUCCESS;
 }
 
