@@ -59,13 +59,14 @@ static CUcontext owner_of(CUcontext context, CUdevice device)
 	struct recorder *recorder;
 	bool green;
 
-	if (!atomic_load_explicit(&greens, memory_order_relaxed) || !(recorder = recorder_enter()))
+	if (!atomic_load_explicit(&greens, memory_order_relaxed) || !recorder_now() ||
+	    !(recorder = recorder_enter()))
 		return context;
 	lock_take(&recorder->contexts.lock);
 	green = is_green(recorder, context);
 	lock_give(&recorder->contexts.lock);
 	recorder_leave();
-	return green ? primary_of(device) : context;
+	return green ? primary_of(device) : context; /* NULL, unknown, if nobody retained it */
 }
 
 static void add_green(CUgreenCtx handle, CUdevice device)
@@ -110,7 +111,7 @@ static void name_green(CUgreenCtx handle, CUcontext context)
 static CUdevice take_green(CUgreenCtx handle, CUcontext *ret_context)
 {
 	uint64_t key = (uint64_t)(uintptr_t)handle;
-	struct recorder *recorder = recorder_enter();
+	struct recorder *recorder = recorder_now() ? recorder_enter() : NULL;
 	struct green *green;
 	struct arena *arena;
 	CUdevice device = -1;

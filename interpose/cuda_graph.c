@@ -52,9 +52,11 @@ struct graph_exec {
 /* How many are listed, in this process image; where it is 0 nobody need look. */
 static _Atomic unsigned int listed;
 
+/* A forked child counts what its parent listed, but has no recorder. */
 static bool any_listed(void)
 {
-	return __builtin_expect(atomic_load_explicit(&listed, memory_order_relaxed) != 0, 0);
+	return __builtin_expect(atomic_load_explicit(&listed, memory_order_relaxed) != 0, 0) &&
+	       recorder_now();
 }
 
 /* ---- the lists, with the lock held ---- */

@@ -238,6 +238,29 @@ static void dead(void)
 	printf("there: %d\n", cuMemFree_v2(there));
 }
 
+static CUdeviceptr until_exit, async_until_exit;
+
+static void free_at_exit(void)
+{
+	CUresult r = cuMemFree_v2(until_exit);
+
+	printf("late: %d %d\n", r, cuMemFreeAsync(async_until_exit, NULL));
+}
+
+static void release_at_exit(void)
+{
+	cuDevicePrimaryCtxRelease_v2(0);
+}
+
+/* As a runtime does, in front of destructors that free. */
+static void at_exit(void)
+{
+	atexit(free_at_exit);
+	atexit(release_at_exit);
+	until_exit = allocate(9001);
+	must(cuMemAllocAsync(&async_until_exit, 9002, NULL), "async");
+}
+
 int main(int argc, char **argv)
 {
 	const char *story = argc > 1 ? argv[1] : "";
@@ -253,6 +276,8 @@ int main(int argc, char **argv)
 		green(); /* @main_green */
 	else if (strcmp(story, "last-hold") == 0)
 		last_hold();
+	else if (strcmp(story, "at-exit") == 0)
+		at_exit();
 	else
 		dead(); /* @main_dead */
 	return 0;

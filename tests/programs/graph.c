@@ -122,6 +122,18 @@ static void nodes(void)
 	must(cuMemFree_v2(address), "free");
 }
 
+/* On another device than the current one. */
+static void device(void)
+{
+	struct alloc_node params = { .type = 1, .location_type = 1, .location = 1, .bytes = 1251 };
+	CUgraphNode node;
+	CUgraph graph;
+
+	must(cuGraphCreate(&graph, 0), "create");
+	must(cuGraphAddMemAllocNode(&node, graph, NULL, 0, &params), "node"); /* @elsewhere_node */
+	launch(instantiate(graph, 0));
+}
+
 static void freed(void)
 {
 	struct node params = { .type = NODE_FREE };
@@ -497,7 +509,7 @@ static const struct {
 	{ "invalidated", invalidated }, { "threads", threads }, { "modes", modes },
 	{ "to-graph", to_graph }, { "child", child },
 	{ "wrong", wrong }, { "loop", loop }, { "reset", reset },
-	{ "both-ways", both_ways }, { "storm", storm },
+	{ "both-ways", both_ways }, { "storm", storm }, { "device", device },
 };
 
 int main(int argc, char **argv)
