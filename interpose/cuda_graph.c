@@ -487,16 +487,20 @@ static void drop_exec(struct recorder *recorder, struct graph_exec *exec)
 	free_exec(recorder, exec);
 }
 
-static void instantiated(CUgraphExec handle, CUgraph of, bool frees_at_launch)
+/* From now on HANDLE does what the graph OF does. FLAGS NULL: as it was instantiated. */
+static void instantiated(CUgraphExec handle, CUgraph of, const unsigned long long *flags)
 {
 	struct recorder *recorder;
 	struct graph_exec *exec;
 	struct graph *graph;
+	bool frees_at_launch;
 
 	if (!any_listed() || !handle || !(recorder = recorder_enter()))
 		return;
 	lock_take(&recorder->graphs.lock);
-	drop_exec(recorder, find_exec(recorder, handle));
+	exec = find_exec(recorder, handle);
+	frees_at_launch = flags ? *flags & AUTO_FREE_ON_LAUNCH : exec && exec->frees_at_launch;
+	drop_exec(recorder, exec);
 	graph = find_graph(recorder, of);
 	exec = graph ? make_exec(recorder, graph) : NULL;
 	if (exec) {
@@ -513,9 +517,32 @@ static CUresult instantiated_if(struct route route, CUgraphExec *exec, CUgraph g
 				unsigned long long flags, CUresult r)
 {
 	if (r == CUDA_SUCCESS && route.record && exec)
-		instantiated(*exec, graph, flags & AUTO_FREE_ON_LAUNCH);
+		instantiated(*exec, graph, &flags);
 	return r;
 }
+
+static CUresult updated_if(struct route route, CUgraphExec exec, CUgraph graph, CUresult r)
+{
+	if (r == CUDA_SUCCESS && route.record)
+		instantiated(exec, graph, NULL);
+	return r;
+}
+
+#define body_cuGraphExecUpdate(exec, graph, error, result)                                   \
+	updated_if(route, exec, graph,                                                      \
+		   CALL(CUresult(*)(CUgraphExec, CUgraph, CUgraphNode *,                    \
+				    CUgraphExecUpdateResult *), (exec, graph, error, result)))
+#define body_cuGraphExecUpdate_v2(exec, graph, info)                                         \
+	updated_if(route, exec, graph,                                                      \
+		   CALL(CUresult(*)(CUgraphExec, CUgraph, CUgraphExecUpdateResultInfo *),   \
+			(exec, graph, info)))
+BOTH(cuGraphExecUpdate, CUresult,
+     (CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out,
+      CUgraphExecUpdateResult *updateResult_out),
+     (hGraphExec, hGraph, hErrorNode_out, updateResult_out), CUDA_ERROR_NOT_FOUND)
+BOTH(cuGraphExecUpdate_v2, CUresult,
+     (CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo),
+     (hGraphExec, hGraph, resultInfo), CUDA_ERROR_NOT_FOUND)
 
 #define body_cuGraphInstantiate(exec, graph, error, log, size)                               \
 	instantiated_if(route, exec, graph, 0,                                              \

@@ -24,6 +24,7 @@ typedef struct CUmipmappedArray_st *CUmipmappedArray;
 typedef struct CUextMemory_st *CUexternalMemory;
 typedef int CUstreamCaptureStatus;
 typedef int CUstreamCaptureMode;
+typedef int CUgraphExecUpdateResult;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgraphExec_st *CUgraphExec;
@@ -37,6 +38,7 @@ typedef struct CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st CUDA_EXTERNAL_MEMORY_BUFFER_D
 typedef struct CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st
 	CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC;
 typedef struct CUgraphEdgeData_st CUgraphEdgeData;
+typedef struct CUgraphExecUpdateResultInfo_st CUgraphExecUpdateResultInfo;
 typedef struct CUexecAffinityParam_st CUexecAffinityParam;
 typedef struct CUctxCreateParams_st CUctxCreateParams;
 typedef struct CUipcMemHandle_st {

@@ -71,6 +71,8 @@ CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *exec, CUgraph graph,
 CUresult cuGraphLaunch(CUgraphExec exec, void *stream);
 CUresult cuGraphLaunch_ptsz(CUgraphExec exec, void *stream);
 CUresult cuGraphExecDestroy(CUgraphExec exec);
+CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *error, int *result);
+CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, void *info);
 CUresult cuStreamBeginCapture(void *stream);
 CUresult cuStreamBeginCapture_ptsz(void *stream);
 CUresult cuStreamBeginCapture_v2_ptsz(void *stream, int mode);

@@ -373,6 +373,33 @@ static void child(void)
 	must(cuGraphDestroy(parent), "destroy");
 }
 
+/* An executable graph does what it was updated with. */
+static void updated(void)
+{
+	CUdeviceptr first, second, third;
+	CUgraph graph = by_hand(2451, &first), other; /* @first_graph */
+	CUgraphExec exec = instantiate(graph, AUTO_FREE_ON_LAUNCH);
+	char info[64] = { 0 };
+	CUgraphNode node;
+	int result;
+
+	launch(exec);
+	must(cuMemFree_v2(first), "free");
+	other = by_hand(2452, &second); /* @second_graph */
+	must(cuGraphExecUpdate(exec, other, &node, &result), "update");
+	must(cuGraphDestroy(other), "destroy");
+	launch(exec);
+	launch(exec);
+	other = by_hand(2453, &third); /* @third_graph */
+	instantiate(other, 0);
+	printf("instantiated: %d\n", cuGraphExecUpdate_v2(exec, other, info));
+	launch(exec);
+	must(cuMemFree_v2(second), "free");
+	other = by_hand(2454, &third); /* @fourth_graph */
+	must(cuGraphExecUpdate_v2(exec, other, info), "update");
+	launch(exec);
+}
+
 static void wrong(void)
 {
 	struct alloc_node params = { .type = 1, .location_type = 1, .bytes = 0 };
@@ -510,6 +537,7 @@ static const struct {
 	{ "to-graph", to_graph }, { "child", child },
 	{ "wrong", wrong }, { "loop", loop }, { "reset", reset },
 	{ "both-ways", both_ways }, { "storm", storm }, { "device", device },
+	{ "updated", updated },
 };
 
 int main(int argc, char **argv)

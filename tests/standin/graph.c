@@ -654,6 +654,63 @@ STANDIN(cuGraphExecDestroy)(CUgraphExec hGraphExec)
 	return r;
 }
 
+/* Its nodes' memory is the new graph's from now on; what is outstanding of the old stays. */
+static CUresult update(CUgraphExec exec, CUgraph graph)
+{
+	unsigned int allocates, frees;
+
+	if (!*find_exec(exec) || !is_graph(graph))
+		return CUDA_ERROR_INVALID_VALUE;
+	allocates = collect(graph, NODE_MEM_ALLOC, NULL);
+	frees = collect(graph, NODE_MEM_FREE, NULL);
+	if (allocates != exec->allocates || frees != exec->frees ||
+	    (has_memory(graph) && graph->exec && graph->exec != exec))
+		return ERROR_UPDATE_FAILURE;
+	for (unsigned int i = 0; i < allocates + frees; i++) {
+		exec->memory[i]->held--;
+		let_go(exec->memory[i]);
+	}
+	collect(graph, NODE_MEM_ALLOC, exec->memory);
+	collect(graph, NODE_MEM_FREE, exec->memory + allocates);
+	for (unsigned int i = 0; i < allocates + frees; i++)
+		exec->memory[i]->held++;
+	if (exec->graph)
+		exec->graph->exec = NULL;
+	exec->graph = has_memory(graph) ? graph : NULL;
+	if (exec->graph)
+		graph->exec = exec;
+	return CUDA_SUCCESS;
+}
+
+static CUresult update_locked(const char *name, CUgraphExec exec, CUgraph graph)
+{
+	CUresult r = gate(name);
+
+	if (!r) {
+		pthread_mutex_lock(&graph_lock);
+		r = update(exec, graph);
+		pthread_mutex_unlock(&graph_lock);
+	}
+	return r;
+}
+
+/* No reason is given. */
+STANDIN(cuGraphExecUpdate)
+(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out,
+ CUgraphExecUpdateResult *updateResult_out)
+{
+	(void)hErrorNode_out;
+	(void)updateResult_out;
+	return update_locked("cuGraphExecUpdate", hGraphExec, hGraph);
+}
+
+STANDIN(cuGraphExecUpdate_v2)
+(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo)
+{
+	(void)resultInfo;
+	return update_locked("cuGraphExecUpdate_v2", hGraphExec, hGraph);
+}
+
 static bool allocates(CUgraphExec exec, const struct memory *memory)
 {
 	for (unsigned int i = 0; i < exec->allocates; i++)

@@ -634,6 +634,7 @@ static const struct {
 	{ "graphs: capture", case_graph_capture, NULL, NULL },
 	{ "graphs: nodes that free", case_graph_frees, NULL, NULL },
 	{ "graphs: children", case_graph_children, NULL, NULL },
+	{ "graphs: updated", case_graph_update, NULL, NULL },
 	{ "contexts: attached", case_attached, NULL, NULL },
 	{ "contexts: green", case_green, NULL, NULL },
 	{ "as recorded on an H200", case_as_recorded, NULL, NULL },

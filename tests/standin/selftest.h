@@ -62,6 +62,7 @@ void case_graphs(void);
 void case_graph_capture(void);
 void case_graph_frees(void);
 void case_graph_children(void);
+void case_graph_update(void);
 void case_attached(void);
 void case_green(void);
 

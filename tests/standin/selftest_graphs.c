@@ -169,6 +169,27 @@ void case_graph_children(void)
 	IS(cuMemFree_v2(d), 0);
 }
 
+void case_graph_update(void)
+{
+	CUdeviceptr d, e, f;
+	CUgraphExec exec, other;
+	CUgraph graph;
+
+	begin();
+	IS(cuGraphInstantiateWithFlags(&exec, graph_of(1000, &d), 0), 0);
+	IS(cuGraphLaunch(exec, NULL), 0);
+	graph = graph_of(2000, &e);
+	IS(cuGraphExecUpdate_v2(exec, graph, NULL), 0);
+	IS(cuGraphInstantiateWithFlags(&other, graph, 0), 801);
+	IS(cuGraphLaunch(exec, NULL), 0);
+	IS(cuGraphLaunch(exec, NULL), 1);
+	IS(cuMemFree_v2(d), 0);
+	IS(cuMemFree_v2(e), 0);
+	graph = graph_of(3000, &f);
+	IS(cuGraphInstantiateWithFlags(&other, graph, 0), 0);
+	IS(cuGraphExecUpdate(exec, graph, NULL, NULL), 910);
+}
+
 void case_attached(void)
 {
 	CUcontext primary = begin(), context, same;

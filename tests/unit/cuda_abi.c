@@ -60,6 +60,9 @@
 #define CUDA_MEM_FREE_NODE_PARAMS our_CUDA_MEM_FREE_NODE_PARAMS
 #define CUDA_CHILD_GRAPH_NODE_PARAMS our_CUDA_CHILD_GRAPH_NODE_PARAMS
 #define CUgraphNodeParams our_CUgraphNodeParams
+#define CUgraphExecUpdateResultInfo_st our_CUgraphExecUpdateResultInfo_st
+#define CUgraphExecUpdateResultInfo our_CUgraphExecUpdateResultInfo
+#define CUgraphExecUpdateResult our_CUgraphExecUpdateResult
 #define CUDA_GRAPH_INSTANTIATE_PARAMS our_CUDA_GRAPH_INSTANTIATE_PARAMS
 #define CUgraph_st our_CUgraph_st
 #define CUgraphNode_st our_CUgraphNode_st
@@ -133,6 +136,9 @@
 #undef CUDA_MEM_FREE_NODE_PARAMS
 #undef CUDA_CHILD_GRAPH_NODE_PARAMS
 #undef CUgraphNodeParams
+#undef CUgraphExecUpdateResultInfo_st
+#undef CUgraphExecUpdateResultInfo
+#undef CUgraphExecUpdateResult
 #undef CUDA_GRAPH_INSTANTIATE_PARAMS
 #undef CUgraph_st
 #undef CUgraphNode_st
@@ -177,6 +183,7 @@ SAME_SIZE(CUDA_ARRAY_DESCRIPTOR);
 SAME_SIZE(CUDA_ARRAY3D_DESCRIPTOR_v1);
 SAME_SIZE(CUDA_ARRAY3D_DESCRIPTOR);
 SAME_SIZE(CUstreamCaptureMode);
+SAME_SIZE(CUgraphExecUpdateResult);
 SAME_SIZE(CUgraph);
 SAME_SIZE(CUgraphNode);
 SAME_SIZE(CUgraphExec);
