@@ -17,7 +17,12 @@ void cuda_record_made(const struct site *site, uint64_t address, uint64_t bytes)
 
 enum outcome cuda_outcome(CUresult r);
 /* The same for a free: a dead context that is current is not always the block's. */
-enum outcome cuda_free_outcome(CUresult r, const struct freeing *freeing);
+enum outcome cuda_free_outcome_slowly(CUresult r, const struct freeing *freeing);
+static inline enum outcome cuda_free_outcome(CUresult r, const struct freeing *freeing)
+{
+	return __builtin_expect(r == CUDA_SUCCESS, 1) ? OUTCOME_DONE
+						      : cuda_free_outcome_slowly(r, freeing);
+}
 
 /* STREAM, on which HOOK was called, is being captured: what happens belongs to a graph. */
 bool cuda_is_captured(const struct hook *hook, CUstream stream);

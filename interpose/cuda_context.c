@@ -360,12 +360,12 @@ static bool inside_exit(void)
 }
 
 /* Memory of no context or of another is still there. At exit that is nobody's concern. */
-enum outcome cuda_free_outcome(CUresult r, const struct freeing *freeing)
+enum outcome cuda_free_outcome_slowly(CUresult r, const struct freeing *freeing)
 {
 	CUresult (*get)(CUcontext *);
 	CUcontext context = NULL;
 
-	if (__builtin_expect(r != CUDA_ERROR_CONTEXT_IS_DESTROYED, 1))
+	if (r != CUDA_ERROR_CONTEXT_IS_DESTROYED)
 		return cuda_outcome(r);
 	get = (CUresult(*)(CUcontext *))resolve_used(USED_cuCtxGetCurrent);
 	if (freeing->block && get && get(&context) == CUDA_SUCCESS &&
