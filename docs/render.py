@@ -36,6 +36,7 @@ VERBS = {
     "ALLOC": "makes a block", "ALLOC_ASYNC": "makes a block in stream order",
     "FREE_ASYNC": "ends a block in stream order", "MAKE": "makes an object", "DROP": "ends an object",
     "DISPOSE": "ends a block", "REGISTER": "lends a block", "UNREGISTER": "takes it back", "CREATE": "makes an object", "FREE": "ends a block",
+    "MAKE_BY": "makes a block", "DROP_BY": "ends a block",
     "RETAIN": "takes a reference", "RELEASE": "gives a reference back, the last one ends the object",
 }
 

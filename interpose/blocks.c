@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "errors.h"
+#include "history.h"
 #include "recorder.h"
 #include "table.h"
 
@@ -17,6 +18,7 @@ struct entry {
 	uint64_t key; /* with its space, see key_of() */
 	struct ledger_block *block; /* live, or NULL */
 	struct past *past;          /* two generations, newest first; NULL until the first free */
+	uint64_t span; /* of the addresses that it takes; its bytes may be another's (VMM) */
 	struct entry *older, *newer; /* among the dead */
 	UT_hash_handle hh;
 };
@@ -24,12 +26,20 @@ struct entry {
 #define ENTRY_SLAB 4096u
 
 /* No address uses the upper four bits. */
+static uint64_t key_in(unsigned int space, uint64_t address)
+{
+	return address ^ (uint64_t)space << 60;
+}
+
+static unsigned int space_of(uint64_t key)
+{
+	return (unsigned int)(key >> 60);
+}
+
 static uint64_t key_of(const struct site *site, uint64_t address)
 {
-	uint64_t space = site->space == SPACE_OBJECTS ? SPACE_OBJECTS + site->hook->api
-						      : site->space;
-
-	return address ^ space << 60;
+	return key_in(site->space == SPACE_OBJECTS ? SPACE_OBJECTS + site->hook->api : site->space,
+		      address);
 }
 
 static struct shard *shard_of(struct recorder *recorder, uint64_t key)
@@ -151,7 +161,7 @@ static struct ledger_block *entry_die(struct arena *arena, struct shard *shard, 
 		entry->past[1] = entry->past[0];
 		entry->past[0] = *ending;
 		entry->past[0].row = block->row;
-		entry->past[0].bytes = block->bytes;
+		entry->past[0].bytes = entry->span;
 		entry->past[0].made_ns = block->time_ns;
 	}
 	entry->block = NULL;
@@ -176,11 +186,14 @@ static void entry_revive(struct shard *shard, struct entry *entry, struct ledger
 static void drop_slot(struct recorder *recorder, struct ledger_block *block, int64_t bytes)
 {
 	struct stripe *stripe = thread_self.stripe;
+	uint32_t history = block->history;
 
 	stripe_lock(stripe);
 	stripe_live_add(recorder, stripe, -bytes, 0);
 	stripe_give_slot(recorder, stripe, block);
 	stripe_unlock(stripe);
+	if (history) /* only now: a reader must not find it with a live block */
+		history_give(recorder, ledger_at(&recorder->writer, history));
 }
 
 static void count_in_row(struct recorder *recorder, uint32_t row_ref, size_t field, uint64_t by)
@@ -238,34 +251,54 @@ static void settle_stale(struct recorder *recorder, struct ledger_block *stale)
 	drop_slot(recorder, stale, (int64_t)stale->bytes);
 }
 
-static bool put_in_table(struct recorder *recorder, uint64_t key, struct ledger_block *block)
+enum placed { PLACED, PLACED_REFERENCE, PLACED_NOWHERE };
+
+/* What is live under KEY gets one more reference if it is SHARED, and gives way if not. */
+static enum placed put_in_table(struct recorder *recorder, uint64_t key, uint64_t span,
+				struct ledger_block *block, bool shared)
 {
 	struct shard *shard = shard_of(recorder, key);
-	struct ledger_block *stale;
+	struct ledger_block *stale = NULL;
 	struct entry *entry;
 
 	lock_take(&shard->lock);
+	entry = shared ? find(shard, key) : NULL;
+	if (entry && entry->block) {
+		entry->block->references++;
+		lock_give(&shard->lock);
+		return PLACED_REFERENCE;
+	}
 	entry = entry_for(&recorder->arena, shard, key, &stale);
-	if (entry)
+	if (entry) {
 		entry->block = block;
+		entry->span = span;
+	}
 	lock_give(&shard->lock);
 	if (stale)
 		settle_stale(recorder, stale);
-	return entry != NULL;
+	return entry ? PLACED : PLACED_NOWHERE;
 }
 
-/* STACK: where it was made; NULL = by the call under way. */
-static void made(struct recorder *recorder, const struct site *site, const uint32_t *stack,
-		 const struct ledger_block *facts, int device)
+struct number {
+	uint64_t key, span;
+	bool shared;
+	const uint32_t *stack; /* where it was made; NULL = by the call under way */
+};
+
+static struct ledger_block *made(struct recorder *recorder, const struct site *site,
+				 const struct number *number, const struct ledger_block *facts,
+				 int device)
 {
+	enum placed placed = PLACED_NOWHERE;
 	struct stripe *stripe = thread_self.stripe;
 	struct ledger_block *block = NULL;
 	struct ledger_row *row;
 
 	stripe_lock(stripe);
 	row = stripe_row(recorder, stripe,
-			 stack ? *stack : stack_here(recorder, stripe, site->caller), site->hook,
-			 device);
+			 number->stack ? *number->stack
+				       : stack_here(recorder, stripe, site->caller),
+			 site->hook, device);
 	if (row)
 		block = stripe_take_slot(recorder, stripe);
 	if (block) {
@@ -275,41 +308,54 @@ static void made(struct recorder *recorder, const struct site *site, const uint3
 		stripe_live_add(recorder, stripe, (int64_t)facts->bytes, facts->time_ns);
 	}
 	stripe_unlock(stripe);
-	if (!block) {
-		not_recorded(recorder, facts->bytes);
-	} else if (!put_in_table(recorder, key_of(site, facts->address), block)) {
+	if (block) {
+		placed = put_in_table(recorder, number->key, number->span, block, number->shared);
+		if (placed == PLACED)
+			return block;
 		__atomic_fetch_sub(&row->allocs, 1, __ATOMIC_RELAXED);
 		__atomic_fetch_sub(&row->bytes, facts->bytes, __ATOMIC_RELAXED);
 		drop_slot(recorder, block, (int64_t)facts->bytes);
-		not_recorded(recorder, facts->bytes);
 	}
+	if (placed == PLACED_NOWHERE)
+		not_recorded(recorder, facts->bytes);
+	return NULL;
 }
 
-static void record(const struct site *site, const uint32_t *stack, struct ledger_block *facts,
-		   int device)
+static struct ledger_block *record(const struct site *site, const struct number *number,
+				   const struct ledger_block *facts, int device)
 {
-	struct recorder *recorder;
+	struct ledger_block dated = *facts, *block;
+	struct recorder *recorder = recorder_enter();
 
-	if (!facts->address || !(recorder = recorder_enter()))
-		return;
-	facts->time_ns = stripes_now(recorder);
-	made(recorder, site, stack, facts, device);
-	if (facts->time_ns >= atomic_load_explicit(&recorder->writer.sample_due_ns,
-						   memory_order_relaxed))
-		ledger_add_sample(&recorder->writer, facts->time_ns,
+	if (!recorder)
+		return NULL;
+	dated.time_ns = stripes_now(recorder);
+	block = made(recorder, site, number, &dated, device);
+	if (dated.time_ns >= atomic_load_explicit(&recorder->writer.sample_due_ns,
+						  memory_order_relaxed))
+		ledger_add_sample(&recorder->writer, dated.time_ns,
 				  (uint64_t)stripes_live(recorder));
 	thread_self.nested = thread_self.depth ? facts->address : 0;
 	recorder_leave();
+	return block;
+}
+
+struct ledger_block *record_block(const struct site *site, uint64_t number, uint64_t span,
+				  const struct ledger_block *facts, int device, bool shared)
+{
+	const struct number what = { key_of(site, number), span, shared, NULL };
+
+	return number ? record(site, &what, facts, device) : NULL;
 }
 
 void record_made(const struct site *site, uint64_t address, uint64_t bytes, uint64_t context,
 		 int device, uint64_t parent)
 {
-	struct ledger_block facts = {
+	const struct ledger_block facts = {
 		.address = address, .bytes = bytes, .context = context, .parent = parent,
 	};
 
-	record(site, NULL, &facts, device);
+	record_block(site, address, bytes, &facts, device, false);
 }
 
 uint32_t record_origin(const struct site *site)
@@ -327,9 +373,11 @@ uint32_t record_origin(const struct site *site)
 void record_made_from(const struct site *site, uint32_t stack, uint64_t address, uint64_t bytes,
 		      int device)
 {
-	struct ledger_block facts = { .address = address, .bytes = bytes };
+	const struct ledger_block facts = { .address = address, .bytes = bytes };
+	const struct number what = { key_of(site, address), bytes, false, &stack };
 
-	record(site, &stack, &facts, device);
+	if (address)
+		record(site, &what, &facts, device);
 }
 
 bool record_is_live(const struct site *site, uint64_t address)
@@ -376,10 +424,67 @@ static void begin(struct recorder *recorder, const struct site *site, uint64_t a
 	};
 }
 
+/* KEY's entry, or NULL, with its shard's lock taken. If its block has ABOVE references or
+ * more and no history yet, *RET_SPARE is one for it: taken without the lock, as the ledger
+ * may have to grow. */
+static struct entry *lock_entry(struct recorder *recorder, struct shard *shard, uint64_t key,
+				uint32_t above, struct ledger_history **ret_spare)
+{
+	struct entry *entry;
+	bool tried = false;
+
+	*ret_spare = NULL;
+	for (;; tried = true) {
+		lock_take(&shard->lock);
+		entry = find(shard, key);
+		if (tried || !entry || !entry->block || entry->block->history ||
+		    entry->block->references < above)
+			return entry;
+		lock_give(&shard->lock);
+		*ret_spare = history_take(recorder);
+	}
+}
+
+/* With the shard's lock. */
+static uint32_t note_reference(struct recorder *recorder, struct ledger_block *block,
+			       struct ledger_history **spare, const struct ledger_reference *event)
+{
+	if (!block->history && *spare) {
+		history_attach(recorder, block, *spare);
+		*spare = NULL;
+	}
+	return block->history
+		       ? history_add(recorder, ledger_at(&recorder->writer, block->history), event)
+		       : 0;
+}
+
+static void unlock_entry(struct recorder *recorder, struct shard *shard,
+			 struct ledger_history *spare)
+{
+	lock_give(&shard->lock);
+	if (spare)
+		history_give(recorder, spare);
+}
+
+static void count_down(struct recorder *recorder, struct ledger_block *block,
+		       struct ledger_history **spare, const struct past *ending,
+		       struct freeing *ret)
+{
+	struct ledger_reference event = {
+		.op = LEDGER_RELEASE, .api = ending->freed_api, .stack = ending->freed_stack,
+		.time_ns = ending->freed_ns,
+	};
+
+	block->references--;
+	ret->order = note_reference(recorder, block, spare, &event);
+	ret->counted_down = true;
+}
+
 /* One reference of the block at ADDRESS goes; with the last one it leaves the table. What
  * became of it is in *RET. Returns the recorder, still entered, or NULL. */
 static struct recorder *take(const struct site *site, uint64_t address, struct freeing *ret)
 {
+	struct ledger_history *spare;
 	struct recorder *recorder;
 	struct shard *shard;
 	struct entry *entry;
@@ -391,17 +496,16 @@ static struct recorder *take(const struct site *site, uint64_t address, struct f
 	ret->recorder = recorder;
 	begin(recorder, site, address, ret, &ending);
 	shard = shard_of(recorder, ret->key);
-	lock_take(&shard->lock);
-	entry = find(shard, ret->key);
+	entry = lock_entry(recorder, shard, ret->key, 2, &spare);
 	if (entry && entry->block && entry->block->references > 1) {
-		entry->block->references--;
-		ret->counted_down = true;
+		count_down(recorder, entry->block, &spare, &ending, ret);
 	} else if (entry && entry->block) {
 		ledger_block_set(entry->block, LEDGER_BLOCK_FREEING);
+		ret->span = entry->span;
 		ret->block = entry_die(&recorder->arena, shard, entry, &ending);
-		ret->bytes = ret->block->bytes;
+		ret->bytes = __atomic_load_n(&ret->block->bytes, __ATOMIC_RELAXED);
 	}
-	lock_give(&shard->lock);
+	unlock_entry(recorder, shard, spare);
 	return recorder;
 }
 
@@ -426,21 +530,38 @@ static bool past_of(struct recorder *recorder, uint64_t key, struct past ret[2])
 	return known;
 }
 
-/* The live linear block that ADDRESS points into. Looks at every block: this happens only
- * after a wrong free, and for no more of them than are itemized. */
-static bool block_around(struct recorder *recorder, uint64_t address, struct ledger_block *ret)
+/* BLOCK as an error tells of it: as large as the addresses that it takes. */
+static void tell_block(const struct entry *entry, struct ledger_block *ret)
 {
+	*ret = *entry->block;
+	ret->bytes = entry->span;
+}
+
+/* The live block that ADDRESS points into: linear memory, a mapping, or what FREEING's own
+ * call ends. Looks at every block: this happens only after a wrong free, and for no more of
+ * them than are itemized. */
+static bool block_around(struct recorder *recorder, const struct freeing *freeing,
+			 struct ledger_block *ret)
+{
+	unsigned int own = space_of(freeing->key);
+	uint64_t address = freeing->address;
 	bool found = false;
 
+	if (own != SPACE_MEMORY && own != SPACE_VMM_MAPPING && own != SPACE_VMM_RESERVATION)
+		return false;
 	for (unsigned int i = 0; i < BLOCK_SHARDS && !found; i++) {
 		struct shard *shard = &recorder->blocks.shard[i];
 
 		lock_take(&shard->lock);
 		for (struct entry *e = shard->entries; e && !found; e = e->hh.next) {
-			if (!e->block || e->key != e->block->address || /* of another space */
-			    address <= e->key || address - e->key >= e->block->bytes)
+			uint64_t start = e->block ? e->block->address : 0;
+
+			if (!e->block || address <= start || address - start >= e->span ||
+			    (e->key != key_in(SPACE_MEMORY, start) &&
+			     e->key != key_in(SPACE_VMM_MAPPING, start) &&
+			     e->key != key_in(own, start)))
 				continue;
-			*ret = *e->block;
+			tell_block(e, ret);
 			found = true;
 		}
 		lock_give(&shard->lock);
@@ -448,19 +569,57 @@ static bool block_around(struct recorder *recorder, uint64_t address, struct led
 	return found;
 }
 
+static bool live_in(struct recorder *recorder, uint64_t key, struct ledger_block *ret)
+{
+	struct shard *shard = shard_of(recorder, key);
+	struct entry *entry;
+	bool live;
+
+	lock_take(&shard->lock);
+	entry = find(shard, key);
+	live = entry && entry->block;
+	if (live)
+		tell_block(entry, ret);
+	lock_give(&shard->lock);
+	return live;
+}
+
+/* The number that FREEING's call did not know is a live block of another sort. A mapping
+ * before the reservation that it begins with. (An unbind names the object on purpose.) */
+static bool live_elsewhere(struct recorder *recorder, const struct freeing *freeing,
+			   struct ledger_block *ret)
+{
+	static const unsigned char spaces[] = {
+		SPACE_MEMORY, SPACE_REGISTERED, SPACE_OBJECTS + API_CUDA,
+		SPACE_OBJECTS + API_OPENCL, SPACE_VMM_HANDLE, SPACE_VMM_MAPPING,
+		SPACE_VMM_RESERVATION,
+	};
+
+	if (space_of(freeing->key) == SPACE_MULTICAST_BINDING)
+		return false;
+	for (size_t i = 0; i < sizeof(spaces); i++) {
+		uint64_t key = key_in(spaces[i], freeing->address);
+
+		if (key != freeing->key && live_in(recorder, key, ret))
+			return true;
+	}
+	return false;
+}
+
 static void judge(struct recorder *recorder, struct hook *hook, const struct freeing *freeing,
 		  int result)
 {
 	struct wrong_free wrong = { hook, freeing->address, freeing->stack, result };
 	bool itemized = __atomic_load_n(&recorder->header->errors, __ATOMIC_RELAXED) < ERRORS_MAX;
-	struct ledger_block around;
+	struct ledger_block block;
 	struct past past[2];
 
 	if (past_of(recorder, freeing->key, past))
 		error_double_free(recorder, &wrong, past);
-	else if (itemized && freeing->key == freeing->address &&
-		 block_around(recorder, freeing->address, &around))
-		error_interior_free(recorder, &wrong, &around);
+	else if (live_elsewhere(recorder, freeing, &block))
+		error_mismatched_free(recorder, &wrong, &block);
+	else if (itemized && block_around(recorder, freeing, &block))
+		error_interior_free(recorder, &wrong, &block);
 	else
 		error_invalid_free(recorder, &wrong);
 }
@@ -479,20 +638,34 @@ static void judge_late(struct recorder *recorder, struct hook *hook,
 static void put_back(struct recorder *recorder, const struct freeing *freeing)
 {
 	struct shard *shard = shard_of(recorder, freeing->key);
+	struct ledger_block *stale;
 	struct entry *entry;
+	bool again;
 
 	lock_take(&shard->lock);
 	entry = find(shard, freeing->key);
-	if (entry && !entry->block)
+	again = entry && entry->block;
+	if (again) {
+		entry->block->references++;
+	} else if (entry) {
 		entry_revive(shard, entry, freeing->block);
+	} else if ((entry = entry_for(&recorder->arena, shard, freeing->key, &stale))) {
+		/* So many others died meanwhile that this one was forgotten. */
+		entry->block = freeing->block;
+		entry->span = freeing->span;
+		ledger_block_set(freeing->block, LEDGER_BLOCK_LIVE);
+	}
 	lock_give(&shard->lock);
+	if (again) /* a handle that came back meanwhile: see cuMemRetainAllocationHandle */
+		drop_slot(recorder, freeing->block, (int64_t)freeing->bytes);
 }
 
 /* The kind that HOOK is for is not the block's: the driver was right to refuse it. */
 static bool is_mismatch(struct recorder *recorder, struct hook *hook,
 			const struct ledger_block *block)
 {
-	static const char *const own_calls[] = { "pinned", "ipc" }; /* ended by their own alone */
+	/* Ended by their own alone. */
+	static const char *const own_calls[] = { "pinned", "ipc", "cl-svm" };
 	const struct ledger_row *row = ledger_at(&recorder->writer, block->row);
 	const struct ledger_string *kind = ledger_at(&recorder->writer, row->kind);
 
@@ -564,40 +737,104 @@ void record_freed(struct hook *hook, struct freeing *freeing, enum outcome outco
 		recorder_leave();
 }
 
+void record_kept(struct freeing *freeing)
+{
+	struct recorder *recorder = freeing->block ? recorder_enter() : NULL;
+
+	if (recorder && recorder == freeing->recorder)
+		put_back(recorder, freeing);
+	if (recorder)
+		recorder_leave();
+}
+
+void record_misused(struct hook *hook, struct freeing *freeing, const struct misuse *misuse,
+		    int result)
+{
+	struct wrong_free wrong = {
+		.hook = hook, .address = freeing->address, .stack = freeing->stack,
+		.result = result,
+		.flags = misuse->other_range ? LEDGER_ERROR_OTHER_RANGE : 0,
+		.asked_bytes = misuse->other_range ? misuse->asked_bytes : 0,
+	};
+	struct recorder *recorder;
+	struct ledger_block block;
+
+	record_kept(freeing);
+	recorder = freeing->recorder ? recorder_enter() : NULL;
+	if (recorder && recorder == freeing->recorder) {
+		if (live_in(recorder, key_in(misuse->space, misuse->number), &block))
+			error_mismatched_free(recorder, &wrong, &block);
+		else
+			ledger_trouble(recorder->header, LEDGER_TROUBLE_REFUSED_FREES, 1);
+	}
+	if (recorder)
+		recorder_leave();
+}
+
 /* ---- references ---- */
 
-static void retain(struct recorder *recorder, uint64_t key)
+static bool retain(struct recorder *recorder, uint64_t key, const struct ledger_reference *event)
 {
 	struct shard *shard = shard_of(recorder, key);
+	struct ledger_history *spare;
+	struct entry *entry = lock_entry(recorder, shard, key, 1, &spare);
+	bool known = entry && entry->block;
+
+	if (known) {
+		entry->block->references++;
+		note_reference(recorder, entry->block, &spare, event);
+	}
+	unlock_entry(recorder, shard, spare);
+	return known;
+}
+
+/* The release failed: the handle still has that reference. */
+static void count_up_again(struct recorder *recorder, const struct freeing *freeing)
+{
+	struct shard *shard = shard_of(recorder, freeing->key);
 	struct entry *entry;
 
 	lock_take(&shard->lock);
-	entry = find(shard, key);
-	if (entry && entry->block)
+	entry = find(shard, freeing->key);
+	if (entry && entry->block) {
 		entry->block->references++;
+		if (entry->block->history)
+			history_remove(ledger_at(&recorder->writer, entry->block->history),
+				       freeing->order);
+	}
 	lock_give(&shard->lock);
 }
 
-void record_retained(const struct site *site, uint64_t handle)
+bool record_retained(const struct site *site, uint64_t handle)
 {
+	struct ledger_reference event = { .op = LEDGER_RETAIN };
 	struct recorder *recorder;
+	bool known;
 
 	if (!handle || !(recorder = recorder_enter()))
-		return;
-	retain(recorder, key_of(site, handle));
+		return false;
+	event.api = recorder_name_ref(recorder, site->hook);
+	event.stack = stack_of(recorder, site->caller);
+	event.time_ns = stripes_now(recorder);
+	known = retain(recorder, key_of(site, handle), &event);
 	recorder_leave();
+	return known;
 }
 
-/* A handle that is dead by count: the driver would look into memory that it freed. What
- * it answers is its affair, the error is ours to tell, and before the call: a driver may
- * crash over it (CUDA's does over an array that is destroyed twice, seen on an H200). */
+/* A handle that is dead by count, or a number that is a block of another sort: the driver
+ * would look into memory that is no object. What it answers is its affair, the error is ours
+ * to tell, and before the call: a driver may crash over it (CUDA's does over an array that is
+ * destroyed twice and over an address in place of a handle, seen on an H200). */
 static void releasing_dead(struct recorder *recorder, struct hook *hook, struct freeing *freeing)
 {
 	struct wrong_free wrong = { hook, freeing->address, freeing->stack, LEDGER_NO_ANSWER };
+	struct ledger_block block;
 	struct past past[2];
 
 	if (past_of(recorder, freeing->key, past))
 		freeing->error = error_double_free(recorder, &wrong, past);
+	else if (live_elsewhere(recorder, freeing, &block))
+		freeing->error = error_mismatched_free(recorder, &wrong, &block);
 }
 
 void record_releasing(const struct site *site, uint64_t handle, struct freeing *ret)
@@ -622,8 +859,8 @@ void record_released(struct hook *hook, struct freeing *freeing, enum outcome ou
 		__atomic_store_n(&error->result, result, __ATOMIC_RELAXED);
 	} else if (!freeing->counted_down) {
 		record_freed(hook, freeing, outcome, result);
-	} else if (outcome != OUTCOME_DONE) {
-		retain(freeing->recorder, freeing->key); /* it still has that reference */
+	} else if (outcome == OUTCOME_INVALID || outcome == OUTCOME_REFUSED) {
+		count_up_again(freeing->recorder, freeing);
 	}
 }
 

@@ -56,9 +56,11 @@ struct freeing {
 	uint64_t address;
 	uint64_t key; /* of the table */
 	uint64_t bytes;
+	uint64_t span; /* of the addresses that the block takes */
 	uint32_t stack;
 	uint32_t error; /* ref of an error already written, whose result is still open */
 	bool counted_down; /* a handle lost one of several references */
+	uint32_t order;    /* of that release in the handle's history, 0 = not noted */
 };
 
 /* Numbers of different sorts that may be equal and are never taken for one another. */
@@ -66,6 +68,10 @@ enum space {
 	SPACE_MEMORY,     /* addresses that the driver hands out, one space for all of them */
 	SPACE_REGISTERED, /* addresses that the application lends */
 	SPACE_OBJECTS,    /* handles, of the API numbered 0 and so on */
+	SPACE_VMM_HANDLE = 5,
+	SPACE_VMM_MAPPING, /* addresses, and so is the next: one number may be both */
+	SPACE_VMM_RESERVATION,
+	SPACE_MULTICAST_BINDING, /* numbers of our own */
 };
 
 /* A call under way: which, and from where. */
@@ -78,6 +84,13 @@ struct site {
 /* The driver made a block: BYTES at ADDRESS. CONTEXT 0 and DEVICE -1 if unknown. */
 void record_made(const struct site *site, uint64_t address, uint64_t bytes, uint64_t context,
 		 int device, uint64_t parent);
+
+/* The same for what is more than an address with bytes: the block NUMBER, of FACTS, whose
+ * addresses take SPAN bytes. Returns its record, which stays where it is until the block
+ * ends; NULL if there is none. With SHARED a number that is live gets one more reference
+ * instead, and nothing is made. */
+struct ledger_block *record_block(const struct site *site, uint64_t number, uint64_t span,
+				  const struct ledger_block *facts, int device, bool shared);
 
 /* Where a call comes from, for a block that is made by a later one: a ref, 0 = unknown. */
 uint32_t record_origin(const struct site *site);
@@ -92,8 +105,20 @@ bool record_is_live(const struct site *site, uint64_t address);
 void record_freeing(const struct site *site, uint64_t address, struct freeing *ret);
 void record_freed(struct hook *hook, struct freeing *freeing, enum outcome outcome, int result);
 
-/* References of handles. */
-void record_retained(const struct site *site, uint64_t handle);
+/* In place of record_freed(), of a block that was taken out. The driver left it where it was:
+ * nothing is said, or that the call was wrong, and about which live block. */
+struct misuse {
+	enum space space;
+	uint64_t number;
+	bool other_range; /* the right call for it, given ASKED_BYTES that are not the block's */
+	uint64_t asked_bytes;
+};
+void record_kept(struct freeing *freeing);
+void record_misused(struct hook *hook, struct freeing *freeing, const struct misuse *misuse,
+		    int result);
+
+/* References of handles. Returns whether the handle is known. */
+bool record_retained(const struct site *site, uint64_t handle);
 void record_releasing(const struct site *site, uint64_t handle, struct freeing *ret);
 void record_released(struct hook *hook, struct freeing *freeing, enum outcome outcome, int result);
 

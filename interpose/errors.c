@@ -20,6 +20,8 @@ static uint32_t write_error(struct recorder *recorder, const char *type,
 	error->stack = wrong->stack;
 	error->result = wrong->result;
 	error->address = wrong->address;
+	error->flags = wrong->flags;
+	error->asked_bytes = wrong->asked_bytes;
 	error->time_ns = stripes_now(recorder);
 	if (number < ERRORS_MAX && error->type)
 		ref = ledger_add_error(&recorder->writer, error);

@@ -23,6 +23,8 @@ struct wrong_free {
 	uint64_t address;
 	uint32_t stack;
 	int result;
+	uint32_t flags;       /* as in struct ledger_error */
+	uint64_t asked_bytes;
 };
 
 #define ERRORS_MAX 4096 /* records; further ones are only counted */

@@ -11,6 +11,7 @@
 #include "blocks.h"
 #include "cuda_calls.h"
 #include "cuda_graph.h"
+#include "cuda_vmm.h"
 #include "opencl_calls.h"
 #include "resolve.h"
 #include "types.h"
@@ -51,6 +52,8 @@
 #define SPACE_OF_RETAIN SPACE_OBJECTS
 #define SPACE_OF_RELEASE SPACE_OBJECTS
 #define SPACE_OF_DISPOSE SPACE_OBJECTS
+#define SPACE_OF_MAKE_BY SPACE_OBJECTS /* the function knows better */
+#define SPACE_OF_DROP_BY SPACE_OBJECTS
 
 #define CALL(returns, parameters, arguments) ((returns(*) parameters)route.real)arguments
 
@@ -133,6 +136,17 @@
 	CALL(returns, parameters, arguments);                                               \
 	record_call_done();                                                                 \
 	record_released(hook, &freeing, OUTCOME_DONE, LEDGER_NO_ANSWER);
+
+#define VERB_MAKE_BY(returns, parameters, arguments, made, key, size)                       \
+	returns r;                                                                          \
+	record_call();                                                                      \
+	r = CALL(returns, parameters, arguments);                                           \
+	record_call_done();                                                                 \
+	if (made)                                                                           \
+		key;                                                                        \
+	return r;
+
+#define VERB_DROP_BY(returns, parameters, arguments, made, key, size) return key;
 
 #define WRAPPER(symbol, returns, parameters, arguments, verb, made, key, size, find)        \
 	{                                                                                   \

@@ -14,7 +14,9 @@
 #include "blocks.h"
 #include "cuda_context.h"
 #include "cuda_graph.h"
+#include "history.h"
 #include "modules.h"
+#include "physical.h"
 #include "stacks.h"
 #include "stripes.h"
 #include "writer.h"
@@ -32,6 +34,8 @@ struct recorder {
 	struct blocks blocks;
 	struct graphs graphs;
 	struct contexts contexts;
+	struct histories histories;
+	struct vmm vmm;
 	int create_errno; /* why there is no ledger file; 0 = there is */
 	char place[PATH_MAX]; /* where it was to be */
 };

@@ -29,7 +29,7 @@ struct stripe {
 	struct lock lock; /* only stripe 0's is ever taken */
 	bool shared;
 	unsigned int spares;
-	struct ledger_block *spare;  /* linked by `reserved` */
+	struct ledger_block *spare;  /* linked by `next_spare` */
 	struct row_entry *rows;
 	uint64_t contended_tick; /* time, plus 1, when another thread was looking at the peak */
 	/* Live bytes of this stripe's doings; negative when it frees what others allocate. */

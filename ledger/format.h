@@ -108,6 +108,7 @@ enum ledger_chunk_type {
 	LEDGER_CHUNK_MODULES = 5,
 	LEDGER_CHUNK_ERRORS = 6,
 	LEDGER_CHUNK_TIMELINE = 7,
+	LEDGER_CHUNK_HISTORIES = 8,
 };
 
 /* Start of every chunk but the first. Records follow it at offset 64. `used` is the
@@ -132,13 +133,39 @@ struct ledger_block {
 	uint32_t state;      /* use count << 8 | enum ledger_block_state; release/acquire */
 	uint32_t row;        /* ref to the struct ledger_row that says who, what, where */
 	uint64_t address;    /* device address, or the handle */
-	uint64_t bytes;
+	uint64_t bytes;      /* of virtual memory: may pass to another block, and back */
 	uint64_t context;    /* the driver's context handle, 0 = unknown */
 	uint64_t time_ns;    /* since start_mono_ns, resolution of the coarse clock (1-4 ms) */
 	uint32_t references; /* reference count of a handle; 1 for plain memory */
 	uint32_t thread;     /* kernel thread id of the allocating thread, 0 = not recorded */
 	uint64_t parent;     /* address of the block that a sub-buffer is part of, 0 = none */
-	uint64_t reserved;
+	uint32_t history;    /* ref to a struct ledger_history, 0 = never retained */
+	uint32_t next_spare; /* the writer's: links slots that are not in use */
+};
+
+/* Who retained and released a handle, as long as it lives; who made it is the block's row.
+ * An event counts if its bit in `kept` is set, so that two of them that pair can go at one
+ * moment; their order is that of `order`, which never starts anew, also when the history is
+ * used for another block. */
+enum ledger_reference_op {
+	LEDGER_RETAIN = 1,
+	LEDGER_RELEASE = 2,
+};
+struct ledger_reference {
+	uint32_t order; /* 0 while it is being written */
+	uint32_t op;    /* enum ledger_reference_op */
+	uint32_t api;   /* refs to a string and a struct ledger_stack */
+	uint32_t stack;
+	uint64_t time_ns;
+};
+#define LEDGER_HISTORY_EVENTS 31u
+struct ledger_history {
+	uint64_t kept;  /* pairs left out << 32 | bit n: event n counts; release/acquire */
+	uint32_t block; /* ref to the struct ledger_block whose history this is; 0 = nobody's */
+	uint32_t lost;  /* retains that found no room */
+	uint32_t order; /* the writer's: of the last event */
+	uint32_t next_spare;
+	struct ledger_reference events[LEDGER_HISTORY_EVENTS];
 };
 
 /* Counters of one (stack, api, kind, device); 64 bytes. Several rows may have the same
@@ -215,8 +242,12 @@ struct ledger_error {
 	uint64_t earlier_bytes;
 	uint32_t kind;    /* ref to a string, of the block */
 	int32_t device;
-	uint64_t reserved[2];
+	uint64_t asked_bytes; /* with OTHER_RANGE: of the range that the call was given */
+	uint32_t flags;
+	uint32_t reserved;
 };
+/* The call was the right one for the block, and its range was not the block's. */
+#define LEDGER_ERROR_OTHER_RANGE 1u
 
 /* Live bytes over time, at most one chunk of them: when it is full every second sample
  * goes and the interval doubles. */
@@ -229,6 +260,7 @@ struct ledger_sample {
 _Static_assert(sizeof(struct ledger_chunk) == 64, "records start at 64");
 _Static_assert(sizeof(struct ledger_block) == 64, "one cache line");
 _Static_assert(sizeof(struct ledger_row) == 64, "one cache line");
+_Static_assert(sizeof(struct ledger_history) == 768, "layout is fixed");
 _Static_assert(sizeof(struct ledger_module) == 88, "layout is fixed");
 _Static_assert(sizeof(struct ledger_error) == 144, "layout is fixed");
 _Static_assert(sizeof(struct ledger_header) < LEDGER_CHUNK, "header fits its chunk");

@@ -161,6 +161,17 @@ const struct ledger_row *ledger_row(const struct ledger_view *view, uint32_t ref
 						  sizeof(struct ledger_row), &left);
 }
 
+const struct ledger_history *ledger_history(const struct ledger_view *view, uint32_t ref)
+{
+	uint64_t at = (uint64_t)ref * LEDGER_REF_UNIT;
+	size_t left;
+
+	if ((at % LEDGER_CHUNK - sizeof(struct ledger_chunk)) % sizeof(struct ledger_history))
+		return NULL;
+	return (const struct ledger_history *)resolve(view, ref, LEDGER_CHUNK_HISTORIES,
+						      sizeof(struct ledger_history), &left);
+}
+
 const struct ledger_stack *ledger_stack(const struct ledger_view *view, uint32_t ref)
 {
 	size_t left;

@@ -210,6 +210,13 @@ uint32_t ledger_add_error(struct ledger_writer *writer, const struct ledger_erro
 	return add_record(writer, LEDGER_CHUNK_ERRORS, error, sizeof(*error));
 }
 
+uint32_t ledger_add_history(struct ledger_writer *writer)
+{
+	static const struct ledger_history empty;
+
+	return add_record(writer, LEDGER_CHUNK_HISTORIES, &empty, sizeof(empty));
+}
+
 uint32_t ledger_add_string(struct ledger_writer *writer, const char *bytes, size_t length)
 {
 	struct ledger_string *string;

@@ -18,6 +18,7 @@
 
 struct group {
 	struct report_leak leak;
+	const struct ledger_block *most; /* the one with the most references */
 	struct group *next;
 };
 
@@ -81,6 +82,12 @@ static int group_at(struct builder *b, uint32_t ref, struct group **ret)
 	return r < 0 ? r : build_add_ref(b, &b->row_refs, ref, *ret);
 }
 
+static int has_more_references(const struct ledger_block *a, const struct ledger_block *b)
+{
+	return a->references > b->references ||
+	       (a->references == b->references && a->history && !b->history);
+}
+
 static int read_blocks(struct builder *b)
 {
 	struct ledger_walk walk = { 0 };
@@ -101,6 +108,8 @@ static int read_blocks(struct builder *b)
 			b->lost_blocks++;
 		group->leak.blocks++;
 		group->leak.bytes = add_bounded(group->leak.bytes, block->bytes);
+		if (!group->most || has_more_references(block, group->most))
+			group->most = block;
 	}
 	return 0;
 }
@@ -170,6 +179,16 @@ static int compare_leaks(const void *left, const void *right)
 	if (r == 0)
 		r = a->device < b->device ? -1 : a->device > b->device;
 	return r ? r : compare_stacks(a->stack, b->stack);
+}
+
+static int read_histories(struct builder *b)
+{
+	int r = 0;
+
+	for (struct group *group = b->first_group; group && r == 0; group = group->next)
+		if (group->most->history)
+			r = build_history(b, group->most, &group->leak.history);
+	return r;
 }
 
 static void sort_leaks(struct report_leak *leaks, size_t count)
@@ -251,6 +270,8 @@ static int read_error(struct builder *b, const struct ledger_error *record,
 	ret->address = record->address;
 	ret->block_address = record->block_address;
 	ret->block_bytes = record->block_bytes;
+	ret->other_range = (record->flags & LEDGER_ERROR_OTHER_RANGE) != 0;
+	ret->asked_bytes = record->asked_bytes;
 	return r;
 }
 
@@ -359,6 +380,8 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 		r = build_modules(b);
 	if (r == 0)
 		r = read_blocks(b);
+	if (r == 0)
+		r = read_histories(b);
 	if (r == 0)
 		r = read_errors(b);
 	if (r < 0)

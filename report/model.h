@@ -24,6 +24,31 @@ struct report_stack {
 	int cut; /* outer frames are missing: deeper than GPULEAK_STACK_DEPTH */
 };
 
+enum report_op {
+	REPORT_CREATE,
+	REPORT_RETAIN,
+	REPORT_RELEASE,
+};
+
+/* One event in the life of a handle. */
+struct report_reference {
+	enum report_op op;
+	const char *api; /* NULL unknown */
+	uint64_t time_ns;
+	const struct report_stack *stack; /* never NULL */
+	int partner; /* index of the event that took or gave back the same reference, -1 none */
+	int guess;   /* the partner may be another */
+};
+
+/* In order; the first one is its creation. */
+struct report_history {
+	uint32_t references; /* left */
+	struct report_reference *events;
+	size_t count;
+	uint64_t left_out; /* pairs of retain and release between creation and the rest */
+	int complete;      /* 0: events are missing besides those */
+};
+
 /* Live blocks of one (api, kind, device, stack). */
 struct report_leak {
 	const char *api;
@@ -32,6 +57,8 @@ struct report_leak {
 	uint64_t bytes;
 	uint64_t blocks;
 	const struct report_stack *stack; /* never NULL; count 0 = not recorded */
+	/* Of the block with the most references left; NULL if that was never retained. */
+	const struct report_history *history;
 	const char *pattern;              /* that suppressed it, NULL = nothing did */
 };
 
@@ -53,6 +80,8 @@ struct report_error {
 	uint64_t address; /* as passed */
 	uint64_t block_address; /* of the block below, 0 unknown */
 	uint64_t block_bytes;
+	int other_range; /* the right call for the block, given a range that is not the block's: */
+	uint64_t asked_bytes;
 	const struct report_stack *stack;
 	struct report_event allocated;
 	struct report_event freed;

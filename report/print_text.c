@@ -16,6 +16,7 @@
 #include "number.h"
 #include "suppress.h"
 #include "text_error.h"
+#include "text_history.h"
 #include "text_stack.h"
 
 #define LEAKS_MAX 1000 /* more than anybody reads; JSON has all of them */
@@ -176,6 +177,7 @@ static void print_leak(FILE *out, const struct report_process *process,
 		fprintf(out, ", device %d", leak->device);
 	fputs("), allocated at:\n", out);
 	text_stack(out, leak->stack);
+	text_history(out, leak->history, leak->blocks);
 }
 
 static void print_leaks(FILE *out, const struct report_process *process)

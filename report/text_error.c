@@ -91,6 +91,12 @@ static void print_deed(FILE *out, const struct report_error *error)
 			format_number(error->address - error->block_address, number));
 		print_block(out, error);
 		fprintf(out, " at 0x%" PRIx64, error->block_address);
+	} else if (strcmp(error->type, "mismatched-free") == 0 && error->other_range) {
+		char number[NUMBER_MAX];
+
+		print_call(out, error, "was given a range of ");
+		fprintf(out, "%s bytes, which is not this block's",
+			format_number(error->asked_bytes, number));
 	} else if (strcmp(error->type, "mismatched-free") == 0) {
 		print_call(out, error, "is not the call that frees this block");
 	} else if (strcmp(error->type, "free-after-context") == 0) {
@@ -175,6 +181,7 @@ static int same_error(const void *value, const void *key)
 
 	return strcmp(a->type, b->type) == 0 && strcmp(a->api, b->api) == 0 &&
 	       a->result == b->result && a->stack == b->stack &&
+	       a->other_range == b->other_range && a->asked_bytes == b->asked_bytes &&
 	       a->allocated.stack == b->allocated.stack && a->freed.stack == b->freed.stack &&
 	       a->earlier_allocated.stack == b->earlier_allocated.stack &&
 	       a->earlier_freed.stack == b->earlier_freed.stack;

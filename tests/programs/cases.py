@@ -2,7 +2,9 @@
 """Every case: the program and the exact report that it must give. FUNCTION@MARKER names a
 line of the program's source by the marker that stands on it."""
 
+import cases_cl_history
 import cases_graph
+import cases_vmm
 import stories
 from harness import Call, Case, Error, Leak
 
@@ -276,6 +278,7 @@ OPENCL = [
 ]
 
 FAMILIES = {
+    **cases_cl_history.FAMILIES,
     "cuda": CUDA,
     "grouping": GROUPING,
     "graph": cases_graph.GRAPH,
@@ -289,4 +292,5 @@ FAMILIES = {
     "gate": stories.GATE,
     "input": stories.INPUT,
     "unseen": stories.UNSEEN,
+    "vmm": cases_vmm.VMM,
 }

@@ -7,6 +7,7 @@
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Our types under other names, so that both can be seen at once. */
@@ -28,6 +29,14 @@
 #define CUDA_EXTERNAL_MEMORY_BUFFER_DESC our_CUDA_EXTERNAL_MEMORY_BUFFER_DESC
 #define CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC our_CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC
 #define CUipcMemHandle our_CUipcMemHandle
+#define CUmemGenericAllocationHandle our_CUmemGenericAllocationHandle
+#define CUmemAllocationHandleType our_CUmemAllocationHandleType
+#define CUmulticastObjectProp our_CUmulticastObjectProp
+#define CUmemLocation our_CUmemLocation
+#define CUmemAllocationProp our_CUmemAllocationProp
+#define CUmulticastObjectProp_st our_CUmulticastObjectProp_st
+#define CUmemLocation_st our_CUmemLocation_st
+#define CUmemAllocationProp_st our_CUmemAllocationProp_st
 #define CUDA_ARRAY_DESCRIPTOR_v1 our_CUDA_ARRAY_DESCRIPTOR_v1
 #define CUDA_ARRAY_DESCRIPTOR our_CUDA_ARRAY_DESCRIPTOR
 #define CUDA_ARRAY3D_DESCRIPTOR_v1 our_CUDA_ARRAY3D_DESCRIPTOR_v1
@@ -105,6 +114,14 @@
 #undef CUDA_EXTERNAL_MEMORY_BUFFER_DESC
 #undef CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC
 #undef CUipcMemHandle
+#undef CUmemGenericAllocationHandle
+#undef CUmemAllocationHandleType
+#undef CUmulticastObjectProp
+#undef CUmemLocation
+#undef CUmemAllocationProp
+#undef CUmulticastObjectProp_st
+#undef CUmemLocation_st
+#undef CUmemAllocationProp_st
 #undef CUDA_ARRAY_DESCRIPTOR_v1
 #undef CUDA_ARRAY_DESCRIPTOR
 #undef CUDA_ARRAY3D_DESCRIPTOR_v1
@@ -178,6 +195,10 @@ SAME_SIZE(CUmipmappedArray);
 SAME_SIZE(CUexternalMemory);
 SAME_SIZE(CUstreamCaptureStatus);
 SAME_SIZE(CUipcMemHandle);
+SAME_SIZE(CUmemGenericAllocationHandle);
+SAME_SIZE(CUmemAllocationHandleType);
+SAME_SIZE(CUmemLocation);
+SAME_SIZE(CUmemAllocationProp);
 SAME_SIZE(CUDA_ARRAY_DESCRIPTOR_v1);
 SAME_SIZE(CUDA_ARRAY_DESCRIPTOR);
 SAME_SIZE(CUDA_ARRAY3D_DESCRIPTOR_v1);
@@ -194,21 +215,26 @@ SAME_SIZE(CUDA_MEM_FREE_NODE_PARAMS);
 SAME_SIZE(CUgraphNodeParams);
 SAME_SIZE(CUDA_GRAPH_INSTANTIATE_PARAMS);
 
-#define SAME_PLACE(type, field, ours)                                                       \
+#define SAME_PART(type, field, ours)                                                       \
 	_Static_assert(offsetof(type, field) == offsetof(our_##type, ours), #type "." #field)
-SAME_PLACE(CUDA_MEM_ALLOC_NODE_PARAMS, poolProps.location.type, poolProps.locationType);
-SAME_PLACE(CUDA_MEM_ALLOC_NODE_PARAMS, poolProps.location.id, poolProps.locationId);
-SAME_PLACE(CUDA_MEM_ALLOC_NODE_PARAMS, bytesize, bytesize);
-SAME_PLACE(CUDA_MEM_ALLOC_NODE_PARAMS, dptr, dptr);
-SAME_PLACE(CUgraphNodeParams, type, type);
-SAME_PLACE(CUgraphNodeParams, alloc.bytesize, alloc.bytesize);
-SAME_PLACE(CUgraphNodeParams, alloc.dptr, alloc.dptr);
-SAME_PLACE(CUgraphNodeParams, free.dptr, free.dptr);
-SAME_PLACE(CUgraphNodeParams, graph.graph, graph.graph);
-SAME_PLACE(CUDA_GRAPH_INSTANTIATE_PARAMS, flags, flags);
+SAME_PART(CUDA_MEM_ALLOC_NODE_PARAMS, poolProps.location.type, poolProps.locationType);
+SAME_PART(CUDA_MEM_ALLOC_NODE_PARAMS, poolProps.location.id, poolProps.locationId);
+SAME_PART(CUDA_MEM_ALLOC_NODE_PARAMS, bytesize, bytesize);
+SAME_PART(CUDA_MEM_ALLOC_NODE_PARAMS, dptr, dptr);
+SAME_PART(CUgraphNodeParams, type, type);
+SAME_PART(CUgraphNodeParams, alloc.bytesize, alloc.bytesize);
+SAME_PART(CUgraphNodeParams, alloc.dptr, alloc.dptr);
+SAME_PART(CUgraphNodeParams, free.dptr, free.dptr);
+SAME_PART(CUgraphNodeParams, graph.graph, graph.graph);
+SAME_PART(CUDA_GRAPH_INSTANTIATE_PARAMS, flags, flags);
 #if CUDA_VERSION >= 12090
-SAME_PLACE(CUgraphNodeParams, graph.ownership, graph.ownership);
+SAME_PART(CUgraphNodeParams, graph.ownership, graph.ownership);
 #endif
+
+#define SAME_PLACE(type, field) \
+	_Static_assert(offsetof(type, field) == offsetof(our_##type, field), #type)
+SAME_PLACE(CUmemAllocationProp, location);
+SAME_PLACE(CUmemLocation, id);
 
 #define SAME_VALUE(name) _Static_assert((int)name == (int)our_##name, #name)
 SAME_VALUE(CUDA_SUCCESS);
