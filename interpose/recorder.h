@@ -12,6 +12,8 @@
 
 #include "arena.h"
 #include "blocks.h"
+#include "cuda_context.h"
+#include "cuda_graph.h"
 #include "history.h"
 #include "holds.h"
 #include "modules.h"
@@ -33,6 +35,8 @@ struct recorder {
 	struct stripes stripes;
 	struct blocks blocks;
 	_Atomic uint64_t devices_met; /* a bit each, see marks.c */
+	struct graphs graphs;
+	struct contexts contexts;
 	struct histories histories;
 	struct vmm vmm;
 	struct released released;
@@ -48,7 +52,8 @@ struct thread {
 	bool busy; /* inside gpuleak: a signal handler that comes back in is passed on unrecorded */
 	int saved_errno; /* of the application, while busy */
 	struct stripe *stripe;
-	uint64_t context; /* CUDA: last current context seen, and its device */
+	uint64_t context; /* CUDA: last current context seen, who owns its memory, its device */
+	uint64_t owner;
 	uint32_t context_epoch;
 	int device;
 	uint64_t nested; /* address just recorded by a call inside the present one */
