@@ -194,20 +194,20 @@ SAME_SIZE(CUDA_MEM_FREE_NODE_PARAMS);
 SAME_SIZE(CUgraphNodeParams);
 SAME_SIZE(CUDA_GRAPH_INSTANTIATE_PARAMS);
 
-#define SAME_PLACE(type, field, ours)                                                       \
+#define SAME_PART(type, field, ours)                                                       \
 	_Static_assert(offsetof(type, field) == offsetof(our_##type, ours), #type "." #field)
-SAME_PLACE(CUDA_MEM_ALLOC_NODE_PARAMS, poolProps.location.type, poolProps.locationType);
-SAME_PLACE(CUDA_MEM_ALLOC_NODE_PARAMS, poolProps.location.id, poolProps.locationId);
-SAME_PLACE(CUDA_MEM_ALLOC_NODE_PARAMS, bytesize, bytesize);
-SAME_PLACE(CUDA_MEM_ALLOC_NODE_PARAMS, dptr, dptr);
-SAME_PLACE(CUgraphNodeParams, type, type);
-SAME_PLACE(CUgraphNodeParams, alloc.bytesize, alloc.bytesize);
-SAME_PLACE(CUgraphNodeParams, alloc.dptr, alloc.dptr);
-SAME_PLACE(CUgraphNodeParams, free.dptr, free.dptr);
-SAME_PLACE(CUgraphNodeParams, graph.graph, graph.graph);
-SAME_PLACE(CUDA_GRAPH_INSTANTIATE_PARAMS, flags, flags);
+SAME_PART(CUDA_MEM_ALLOC_NODE_PARAMS, poolProps.location.type, poolProps.locationType);
+SAME_PART(CUDA_MEM_ALLOC_NODE_PARAMS, poolProps.location.id, poolProps.locationId);
+SAME_PART(CUDA_MEM_ALLOC_NODE_PARAMS, bytesize, bytesize);
+SAME_PART(CUDA_MEM_ALLOC_NODE_PARAMS, dptr, dptr);
+SAME_PART(CUgraphNodeParams, type, type);
+SAME_PART(CUgraphNodeParams, alloc.bytesize, alloc.bytesize);
+SAME_PART(CUgraphNodeParams, alloc.dptr, alloc.dptr);
+SAME_PART(CUgraphNodeParams, free.dptr, free.dptr);
+SAME_PART(CUgraphNodeParams, graph.graph, graph.graph);
+SAME_PART(CUDA_GRAPH_INSTANTIATE_PARAMS, flags, flags);
 #if CUDA_VERSION >= 12090
-SAME_PLACE(CUgraphNodeParams, graph.ownership, graph.ownership);
+SAME_PART(CUgraphNodeParams, graph.ownership, graph.ownership);
 #endif
 
 #define SAME_VALUE(name) _Static_assert((int)name == (int)our_##name, #name)
