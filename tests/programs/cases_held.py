@@ -215,6 +215,24 @@ def by_pid(place):
         process.communicate(b"\n")
 
 
+def why_none(place):
+    """held: with GPULEAK_VERBOSE the report says why there is no figure"""
+    place.write("nvml", "")
+    env = {"STANDIN_NVML": place.file("nvml")}
+    process = place.start([place.program("held"), "hold", "", "wait"], dict(
+        env, LD_PRELOAD=place.options.library, GPULEAK_REPORT="none"), stdin=-1)
+    try:
+        compare("first line", b"ready\n", process.stdout.readline())
+        for verbose, count in (("0", 0), ("1", 1)):
+            told = place.command("report", str(process.pid), env=dict(
+                env, GPULEAK_VERBOSE=verbose))
+            compare("lines", count, told.stdout.count(
+                "gpuleak: p_held (pid %d): what the driver holds for itself is not known: "
+                "libnvidia-ml.so.1 was not found\n" % process.pid))
+    finally:
+        process.communicate(b"\n")
+
+
 # ---- no figures ----
 
 def nothing_known(place):
@@ -328,7 +346,7 @@ def clean_is_one_line(place):
 
 HELD = [growth, growth_of_context, growth_without_call, every_call, text, two_devices, by_bus,
         old_driver, whole_device, whole_device_text, no_value, at_exit, at_exit_text, managed,
-        by_pid, nothing_known, no_library, wedged, wedged_at_once, apart,
+        by_pid, why_none, nothing_known, no_library, wedged, wedged_at_once, apart,
         clean_is_one_line]
 for story in HELD:
     story.needs = "held"
