@@ -277,7 +277,7 @@ static int is_verbose(void)
 static int print_process(FILE *out, const struct report_process *process)
 {
 	struct headline line = { .summary = &process->summary, .only = process };
-	int r;
+	int r, wrong;
 
 	add_to_headline(&line, process);
 	print_headline(out, &line);
@@ -288,10 +288,11 @@ static int print_process(FILE *out, const struct report_process *process)
 	text_released(out, process, is_verbose());
 	if (is_verbose())
 		text_objects(out, process);
-	if (process->leak_count || process->summary.errors || process->released.held_count) {
+	wrong = process->leak_count || process->summary.errors || process->released.held_count;
+	if (wrong)
 		print_last_line(out, process);
-		text_held(out, process);
-	}
+	if (wrong || is_verbose())
+		text_held(out, process, is_verbose());
 	print_notes(out, process->notes, process->note_count);
 	return 0;
 }
