@@ -39,6 +39,12 @@ uint32_t builder_block(struct ledger_builder *builder, uint32_t row, uint64_t ad
 uint32_t builder_module(struct ledger_builder *builder, const char *path, uint64_t start,
 			uint64_t end, uint64_t bias, uint32_t epoch);
 uint32_t builder_error(struct ledger_builder *builder, const struct ledger_error *error);
+/* The history of BLOCK, with no event yet. */
+uint32_t builder_history(struct ledger_builder *builder, uint32_t block);
+void builder_event(struct ledger_builder *builder, uint32_t history,
+		   enum ledger_reference_op op, uint32_t api, uint32_t stack);
+/* KERNEL has BLOCK as argument 1. */
+uint32_t builder_holds(struct ledger_builder *builder, uint32_t kernel, uint32_t block);
 uint32_t builder_sample(struct ledger_builder *builder, uint64_t time_ns, uint64_t live_bytes);
 
 #endif
