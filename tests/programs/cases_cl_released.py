@@ -5,7 +5,7 @@ own, so that nothing here depends on how fast a driver is."""
 import json
 
 from harness import Case, Leak, compare, frame_text
-from stories import no_core, reporting
+from stories import no_core, reporting, reports_by_pid
 
 PROGRAM = "cl_released"
 SOURCE = "cl_released.c"
@@ -148,6 +148,24 @@ def of_threads(place):
     compare("held", 0, report["released"]["held_blocks"])
 
 
+@needs
+def in_a_child(place):
+    """OpenCL released: a forked child has none of its parent's, also when it ends one there"""
+    run = place.preloaded([place.program(PROGRAM), "child"],
+                          reporting(place, GPULEAK_REPORT=place.file("%p.json")))
+    compare("status", (0, "child 0\n"), (run.status, run.stdout))
+    reports = reports_by_pid(place)
+    compare("processes", 2, len(reports))
+    parent = reports.pop(run.pid)
+    (child,) = reports.values()
+    compare("parent", (1, 1, 0), tuple(parent["summary"][key] for key in (
+        "allocated_blocks", "freed_blocks", "errors")))
+    compare("child", (0, 0, 0, 0), tuple(child["summary"][key] for key in (
+        "allocated_blocks", "freed_blocks", "leaked_blocks", "errors")))
+    compare("held", (0, 0), (parent["released"]["held_blocks"],
+                             child["released"]["held_blocks"]))
+
+
 def case(name, story, **more):
     return Case("OpenCL released: " + name, PROGRAM, (story,), **more)
 
@@ -162,6 +180,7 @@ CL_RELEASED = [
          leaks=[Leak("clCreateSubBuffer", 4096, ["parts@part", "main@main"],
                      kind="cl-sub-buffer")]),
     by_a_command, never_freed, killed, twice, retained_again, parent, of_threads,
+    in_a_child,
 ]
 
 FAMILIES = {"cl-released": CL_RELEASED}

@@ -177,7 +177,9 @@ void builder_event(struct ledger_builder *builder, uint32_t ref, enum ledger_ref
 
 uint32_t builder_holds(struct ledger_builder *builder, uint32_t kernel, uint32_t block)
 {
-	struct ledger_holds holds = { .holder = 1ull << 32 | kernel, .held[1] = 1ull << 32 | block };
+	struct ledger_holds holds = { .holder = 1ull << 32 | kernel };
+
+	holds.held[1] = 1ull << 32 | block;
 
 	return add(builder, LEDGER_CHUNK_HOLDS, &holds, sizeof(holds), NULL, 0);
 }
