@@ -51,6 +51,7 @@ def by_a_command(place):
         compare("released by", let_go("command", "first"),
                 stack_of(told["longest"]["released"]))
     compare("timeline begins", True, told["timeline"][0][1] in (10000, 30000))
+    compare("timeline ends", 0, told["timeline"][-1][1])
     compare("timeline's times", sorted(t for t, _ in told["timeline"]),
             [t for t, _ in told["timeline"]])
     compare("peak in time", True, told["peak_ns"] > 0)
@@ -64,6 +65,7 @@ def never_freed(place):
                               report["summary"]["freed_blocks"]))
     told = report["released"]
     compare("held", (1, 30000), (told["held_blocks"], told["held_bytes"]))
+    compare("timeline ends", 30000, told["timeline"][-1][1])
     (held,) = told["held"]
     compare("block", ("cl-buffer", 30000, "clCreateBuffer", "clReleaseMemObject"),
             (held["kind"], held["bytes"], held["allocated"]["api"], held["released"]["api"]))
