@@ -124,28 +124,6 @@ if wants opencl; then
 				"$build/tests/programs/p_cl_leak" $story >"$results/opencl-$story.txt" 2>&1
 			say "NVIDIA OpenCL, p_cl_leak $story: exit $?, $(grep -m1 ^gpuleak "$results/opencl-$story.txt")"
 		done
-		# Who kept a buffer; what is released and not freed. Its release waits in the driver here.
-		for story in "history two" "history hundred" "released command" "released never" \
-			"released parts" "released callbacks" "released threads" "objects left" "objects clean" \
-			"objects with-kernel" "objects turns"; do
-			file=$results/opencl-${story/ /-}
-			OCL_ICD_VENDORS=/etc/OpenCL/vendors/nvidia.icd "$gpuleak" run --format json --report "$file.json" -- \
-				"$build/tests/programs/p_cl_${story% *}" "${story#* }" >"$file.txt" 2>&1
-			say "NVIDIA OpenCL, p_cl_$story: exit $?, $(python3 - "$file.json" <<'PY'
-import json, sys
-report = json.load(open(sys.argv[1]))
-told = report["released"]
-print(report["summary"], "objects", sum(item["count"] for item in report["objects"]), "held",
-      told["held_bytes"], "peak", told["peak_bytes"], "longest", told["longest_wait_ns"], "ns",
-      [[event["op"], event["partner"]] for leak in report["leaks"] for event in
-       leak.get("history", {"events": []})["events"]][:8])
-PY
-)"
-		done
-		for what in pair shared argument enqueue event; do
-			OCL_ICD_VENDORS=/etc/OpenCL/vendors/nvidia.icd pairs "NVIDIA OpenCL, bench-cl-pair $what, ns" 5 \
-				"$build/tests/bench/bench-cl-pair" $what 20000
-		done
 	fi
 fi
 
