@@ -98,19 +98,28 @@
 	return r;
 
 #define VERB_OBJECT(returns, parameters, arguments, made, key, size)                        \
-	returns r = CALL(returns, parameters, arguments);                                   \
+	returns r;                                                                          \
+	record_call();                                                                      \
+	r = CALL(returns, parameters, arguments);                                           \
+	record_call_done();                                                                 \
 	if (made)                                                                           \
 		opencl_record_object(&site, r, (key));                                       \
 	return r;
 
 #define VERB_CONTEXT(returns, parameters, arguments, made, key, size)                       \
-	returns r = CALL(returns, parameters, arguments);                                   \
+	returns r;                                                                          \
+	record_call();                                                                      \
+	r = CALL(returns, parameters, arguments);                                           \
+	record_call_done();                                                                 \
 	if (made)                                                                           \
 		opencl_record_context(&site, r);                                             \
 	return r;
 
 #define VERB_KERNELS(returns, parameters, arguments, made, key, size)                       \
-	returns r = CALL(returns, parameters, arguments);                                   \
+	returns r;                                                                          \
+	record_call();                                                                      \
+	r = CALL(returns, parameters, arguments);                                           \
+	record_call_done();                                                                 \
 	if (made)                                                                           \
 		opencl_record_kernels(&site, program, num_kernels, kernels, num_kernels_ret); \
 	return r;
@@ -125,7 +134,9 @@
 	returns r;                                                                          \
 	if (__builtin_expect(!(key), 1))                                                    \
 		return CALL(returns, parameters, arguments);                                \
+	record_call();                                                                      \
 	r = CALL(returns, parameters, arguments);                                           \
+	record_call_done();                                                                 \
 	if (made)                                                                           \
 		opencl_record_object(&site, *(key), NULL);                                   \
 	return r;

@@ -59,6 +59,14 @@ void released_look(struct recorder *recorder)
 	ledger_add_sample(&recorder->writer, &recorder->released.timeline, now, bytes);
 }
 
+void released_settle(struct recorder *recorder)
+{
+	if (!recorder->header->released_peak_bytes)
+		return;
+	atomic_store(&recorder->released.timeline.due_ns, 0);
+	released_look(recorder);
+}
+
 void released_waited(struct recorder *recorder, const struct past *ending, uint64_t wait_ns)
 {
 	struct ledger_header *header = recorder->header;

@@ -27,6 +27,9 @@ void released_add(struct recorder *recorder, int64_t bytes);
 /* Looks at the total: peak and timeline. */
 void released_look(struct recorder *recorder);
 
+/* Before a report: the timeline ends with what is true now. */
+void released_settle(struct recorder *recorder);
+
 /* The block that ENDING tells of was freed only now. */
 void released_waited(struct recorder *recorder, const struct past *ending, uint64_t wait_ns);
 

@@ -262,6 +262,7 @@ bool verdict_report(struct recorder *recorder)
 	int status, saved = errno;
 
 	stripes_settle(recorder);
+	released_settle(recorder);
 	if (recorder->create_errno)
 		say_why_not_on_file(recorder);
 	if (strcmp(destination, "none") != 0) {

@@ -118,12 +118,19 @@ static struct report_held *find_held(const struct report_released *released, uin
 		       : NULL;
 }
 
+#define HOLDERS_MAX 8 /* of one block; more explain no better */
+
 static int add_holder(struct builder *b, struct report_held *held, const char *what,
 		      const struct ledger_block *by)
 {
-	struct report_holder *holder = pool_alloc(b->pool, sizeof(*holder));
+	struct report_holder *holder;
+	unsigned int count = 0;
 	int r;
 
+	for (const struct report_holder *other = held->holders; other; other = other->next)
+		if (other->address == by->address || ++count == HOLDERS_MAX)
+			return 0;
+	holder = pool_alloc(b->pool, sizeof(*holder));
 	if (!holder)
 		return -ENOMEM;
 	holder->what = what;
@@ -176,7 +183,7 @@ static int read_arguments(struct builder *b, const struct report_released *relea
 
 		if (block && LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED)
 			held = find_held(released, block->address);
-		if (held && !(held->holders && held->holders->address == kernel->address))
+		if (held)
 			r = add_holder(b, held, "kernel", kernel);
 	}
 	return r;

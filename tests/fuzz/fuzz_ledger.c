@@ -101,6 +101,30 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
 
 #define MUTATED_BYTES 2048 /* of each chunk: about as much as the ledger below uses */
 
+/* A buffer that was shared, one that is released and held, and a kernel that has it. */
+static void add_handles(struct ledger_builder *builder, uint32_t api)
+{
+	uint64_t pc = 0x1001;
+	uint32_t stack = builder_stack(builder, &pc, 1, 0), row, block, history, kernel;
+
+	row = builder_row(builder, "clCreateKernel", "object/cl-kernel", -1, stack, 1, 0);
+	kernel = builder_block(builder, row, 0x30, 0);
+	row = builder_row(builder, "clCreateBuffer", "cl-buffer", -1, stack, 3, 300);
+	for (int i = 0; i < 2; i++) {
+		block = builder_block(builder, row, 0x40 + (uint64_t)i, 100);
+		history = builder_history(builder, block);
+		builder_event(builder, history, LEDGER_RETAIN, api, stack);
+		builder_event(builder, history, LEDGER_RELEASE, api, stack);
+	}
+	((struct ledger_block *)builder_at(builder, block))->state =
+		1u << 8 | LEDGER_BLOCK_RELEASED;
+	builder_holds(builder, kernel, block);
+	block = builder_block(builder, row, 0x50, 100);
+	((struct ledger_block *)builder_at(builder, block))->parent = 0x41;
+	builder_header(builder)->longest_wait = 2;
+	builder_header(builder)->waits[1] = (struct ledger_wait){ 5, 100, row, api, stack, 0 };
+}
+
 static void build_seed(struct ledger_builder *builder)
 {
 	uint64_t pcs[] = { 0x1001, 0x1101, 0x9001, 0x2001 };
@@ -115,6 +139,7 @@ static void build_seed(struct ledger_builder *builder)
 	builder_module(builder, "/lib/libcuda.so.1", 0x1100, 0x3000, 0x1000, 1);
 	error.type = builder_string(builder, "double-free");
 	error.api = builder_string(builder, "cuMemFree_v2");
+	add_handles(builder, error.api);
 	for (uint32_t i = 0; i < 4; i++) {
 		stack = builder_stack(builder, pcs, i + 1, i);
 		row = builder_row(builder, i % 2 ? "cuMemAlloc_v2" : "clCreateBuffer", "device",

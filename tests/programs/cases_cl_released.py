@@ -5,7 +5,7 @@ own, so that nothing here depends on how fast a driver is."""
 import json
 
 from harness import Case, Leak, compare, frame_text
-from stories import no_core, reporting
+from stories import no_core, reporting, reports_by_pid
 
 PROGRAM = "cl_released"
 SOURCE = "cl_released.c"
@@ -51,6 +51,7 @@ def by_a_command(place):
         compare("released by", let_go("command", "first"),
                 stack_of(told["longest"]["released"]))
     compare("timeline begins", True, told["timeline"][0][1] in (10000, 30000))
+    compare("timeline ends", 0, told["timeline"][-1][1])
     compare("timeline's times", sorted(t for t, _ in told["timeline"]),
             [t for t, _ in told["timeline"]])
     compare("peak in time", True, told["peak_ns"] > 0)
@@ -64,6 +65,7 @@ def never_freed(place):
                               report["summary"]["freed_blocks"]))
     told = report["released"]
     compare("held", (1, 30000), (told["held_blocks"], told["held_bytes"]))
+    compare("timeline ends", 30000, told["timeline"][-1][1])
     (held,) = told["held"]
     compare("block", ("cl-buffer", 30000, "clCreateBuffer", "clReleaseMemObject"),
             (held["kind"], held["bytes"], held["allocated"]["api"], held["released"]["api"]))
@@ -148,6 +150,24 @@ def of_threads(place):
     compare("held", 0, report["released"]["held_blocks"])
 
 
+@needs
+def in_a_child(place):
+    """OpenCL released: a forked child has none of its parent's, also when it ends one there"""
+    run = place.preloaded([place.program(PROGRAM), "child"],
+                          reporting(place, GPULEAK_REPORT=place.file("%p.json")))
+    compare("status", (0, "child 0\n"), (run.status, run.stdout))
+    reports = reports_by_pid(place)
+    compare("processes", 2, len(reports))
+    parent = reports.pop(run.pid)
+    (child,) = reports.values()
+    compare("parent", (1, 1, 0), tuple(parent["summary"][key] for key in (
+        "allocated_blocks", "freed_blocks", "errors")))
+    compare("child", (0, 0, 0, 0), tuple(child["summary"][key] for key in (
+        "allocated_blocks", "freed_blocks", "leaked_blocks", "errors")))
+    compare("held", (0, 0), (parent["released"]["held_blocks"],
+                             child["released"]["held_blocks"]))
+
+
 def case(name, story, **more):
     return Case("OpenCL released: " + name, PROGRAM, (story,), **more)
 
@@ -162,6 +182,7 @@ CL_RELEASED = [
          leaks=[Leak("clCreateSubBuffer", 4096, ["parts@part", "main@main"],
                      kind="cl-sub-buffer")]),
     by_a_command, never_freed, killed, twice, retained_again, parent, of_threads,
+    in_a_child,
 ]
 
 FAMILIES = {"cl-released": CL_RELEASED}

@@ -161,3 +161,35 @@ uint32_t builder_sample(struct ledger_builder *builder, uint64_t time_ns, uint64
 
 	return add(builder, LEDGER_CHUNK_TIMELINE, &sample, sizeof(sample), NULL, 0);
 }
+
+uint32_t builder_history(struct ledger_builder *builder, uint32_t block)
+{
+	struct ledger_history history = { .block = block };
+	uint32_t ref = add(builder, LEDGER_CHUNK_HISTORIES, &history, sizeof(history), NULL, 0);
+
+	((struct ledger_block *)builder_at(builder, block))->history = ref;
+	return ref;
+}
+
+void builder_event(struct ledger_builder *builder, uint32_t ref, enum ledger_reference_op op,
+		   uint32_t api, uint32_t stack)
+{
+	struct ledger_history *history = builder_at(builder, ref);
+	uint32_t slot = (LEDGER_HISTORY_EVENTS - 1 - history->order) % LEDGER_HISTORY_EVENTS;
+
+	/* From the last slot down: a reader must go by `order`. */
+	history->events[slot] = (struct ledger_reference){
+		.order = ++history->order, .op = op, .api = api, .stack = stack,
+		.time_ns = history->order * 100,
+	};
+	history->kept |= 1ull << slot;
+}
+
+uint32_t builder_holds(struct ledger_builder *builder, uint32_t kernel, uint32_t block)
+{
+	struct ledger_holds holds = { .holder = 1ull << 32 | kernel };
+
+	holds.held[1] = 1ull << 32 | block;
+
+	return add(builder, LEDGER_CHUNK_HOLDS, &holds, sizeof(holds), NULL, 0);
+}

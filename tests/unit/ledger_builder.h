@@ -41,6 +41,12 @@ uint32_t builder_module(struct ledger_builder *builder, const char *path, uint64
 uint32_t builder_error(struct ledger_builder *builder, const struct ledger_error *error);
 uint32_t builder_mark(struct ledger_builder *builder, const struct ledger_mark *mark);
 uint32_t builder_device(struct ledger_builder *builder, const struct ledger_device *device);
+/* The history of BLOCK, with no event yet. */
+uint32_t builder_history(struct ledger_builder *builder, uint32_t block);
+void builder_event(struct ledger_builder *builder, uint32_t history,
+		   enum ledger_reference_op op, uint32_t api, uint32_t stack);
+/* KERNEL has BLOCK as argument 1. */
+uint32_t builder_holds(struct ledger_builder *builder, uint32_t kernel, uint32_t block);
 uint32_t builder_sample(struct ledger_builder *builder, uint64_t time_ns, uint64_t live_bytes);
 
 #endif

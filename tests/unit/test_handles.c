@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Many threads on few handles, against the recording half itself: retained, released, refused,
+ * freed inside the last release or some time later by another thread, and handed out again
+ * at once. Nothing may be left, and nothing may be called an error. Runs under TSan too.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "blocks.h"
+#include "reader.h"
+#include "recorder.h"
+#include "unwinder.h"
+
+#define THREADS 8
+#define HANDLES 32
+#define ROUNDS 10000
+#define BYTES 512
+
+static const struct site create = { &hooks[HOOK_clCreateBuffer], NULL, SPACE_OBJECTS, true };
+static const struct site retain = { &hooks[HOOK_clRetainMemObject], NULL, SPACE_OBJECTS, false };
+static const struct site release = { &hooks[HOOK_clReleaseMemObject], NULL, SPACE_OBJECTS, false };
+static const struct site marker = { &hooks[HOOK_clEnqueueMarkerWithWaitList], NULL,
+				    SPACE_OBJECTS, false };
+static const struct site release_event = { &hooks[HOOK_clReleaseEvent], NULL, SPACE_OBJECTS,
+					   false };
+
+static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t pool[HANDLES];
+static int pooled;
+static _Atomic uint64_t later[8]; /* released, but commands of some sort hold them */
+
+static uint64_t take_handle(void)
+{
+	uint64_t handle = 0;
+
+	pthread_mutex_lock(&pool_lock);
+	if (pooled)
+		handle = pool[--pooled];
+	pthread_mutex_unlock(&pool_lock);
+	return handle;
+}
+
+/* The driver's end of an object: its callback first, then the handle may be another's. */
+static void destroy(uint64_t handle)
+{
+	if (!handle)
+		return;
+	record_destroyed(API_OPENCL, handle);
+	pthread_mutex_lock(&pool_lock);
+	pool[pooled++] = handle;
+	pthread_mutex_unlock(&pool_lock);
+}
+
+/* Not the last reference: the driver refuses it at times. */
+static void release_one(uint64_t handle, bool refuse)
+{
+	struct freeing freeing;
+
+	record_releasing(&release, handle, &freeing);
+	if (refuse) {
+		record_released(release.hook, &freeing, OUTCOME_REFUSED, -5);
+		record_releasing(&release, handle, &freeing);
+	}
+	record_released(release.hook, &freeing, OUTCOME_DONE, 0);
+}
+
+static void release_last(uint64_t handle, unsigned int random)
+{
+	struct freeing freeing;
+
+	record_releasing(&release, handle, &freeing);
+	if (random & 1) {
+		destroy(handle);
+		record_released(release.hook, &freeing, OUTCOME_DONE, 0);
+		return;
+	}
+	if (random & 2) {
+		record_released(release.hook, &freeing, OUTCOME_REFUSED, -5);
+		record_releasing(&release, handle, &freeing);
+	}
+	/* Any thread may free it from here on, this call's end or not. */
+	destroy(atomic_exchange(&later[random >> 2 & 7], handle));
+	record_released(release.hook, &freeing, OUTCOME_DONE, 0);
+}
+
+static void one_buffer(uint64_t handle, unsigned int random)
+{
+	record_made(&create, handle, BYTES, 1, 0, 0);
+	for (unsigned int i = 0; i < (random >> 8 & 3); i++)
+		record_retained(&retain, handle);
+	for (unsigned int i = 0; i < (random >> 8 & 3); i++)
+		release_one(handle, (random >> 10 & 7) == 0);
+	release_last(handle, random >> 13);
+}
+
+/* Nobody watches these. */
+static void one_event(uint64_t handle)
+{
+	struct freeing freeing;
+
+	record_made(&marker, handle, 0, 0, -1, 0);
+	record_releasing(&release_event, handle, &freeing);
+	pthread_mutex_lock(&pool_lock);
+	pool[pooled++] = handle;
+	pthread_mutex_unlock(&pool_lock);
+	record_released(release_event.hook, &freeing, OUTCOME_DONE, 0);
+}
+
+static _Atomic int done;
+
+/* Threads stay: see test_storm.c. */
+static void *storm(void *seed)
+{
+	unsigned int random = (unsigned int)(uintptr_t)seed;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		uint64_t handle = take_handle();
+
+		random = random * 1103515245u + 12345u;
+		if (handle && (random >> 5 & 7) == 0)
+			one_event(handle);
+		else if (handle)
+			one_buffer(handle, random >> 6);
+	}
+	atomic_fetch_add(&done, 1);
+	for (;;)
+		pause();
+	return NULL;
+}
+
+static int64_t released_left(struct recorder *recorder)
+{
+	int64_t sum = 0;
+
+	for (int i = 0; i < STRIPES; i++)
+		sum += recorder->stripes.stripe[i].released;
+	return sum;
+}
+
+static void test_handles(void **state)
+{
+	struct ledger_walk walk = { 0, 0 };
+	const struct ledger_history *history;
+	const struct ledger_block *block;
+	const struct ledger_row *row;
+	struct recorder *recorder;
+	struct ledger_view view;
+	pthread_t thread;
+
+	(void)state;
+	for (int i = 0; i < HANDLES; i++)
+		pool[pooled++] = 0x5500000000u + (uint64_t)i * 512;
+	for (uintptr_t i = 1; i <= THREADS; i++) {
+		assert_int_equal(pthread_create(&thread, NULL, storm, (void *)i), 0);
+		pthread_detach(thread);
+	}
+	while (atomic_load(&done) < THREADS)
+		usleep(1000);
+	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++)
+		destroy(atomic_exchange(&later[i], 0));
+	assert_int_equal(pooled, HANDLES);
+
+	recorder = recorder_now();
+	assert_int_equal(ledger_view(recorder->writer.base, recorder->writer.mapped_bytes, &view),
+			 LEDGER_OK);
+	while ((block = ledger_next(&view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block))))
+		assert_int_equal(LEDGER_BLOCK_STATE(block->state), LEDGER_BLOCK_UNUSED);
+	walk = (struct ledger_walk){ 0, 0 };
+	while ((history = ledger_next(&view, &walk, LEDGER_CHUNK_HISTORIES, sizeof(*history))))
+		assert_int_equal(history->block, 0);
+	walk = (struct ledger_walk){ 0, 0 };
+	while ((row = ledger_next(&view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row))))
+		assert_int_equal(row->unseen, 0);
+	assert_int_equal(stripes_live(recorder), 0);
+	assert_int_equal(released_left(recorder), 0);
+	assert_int_equal(recorder->header->errors, 0);
+	assert_int_equal(recorder->header->trouble[LEDGER_TROUBLE_STALE_BLOCKS], 0);
+	assert_int_equal(recorder->header->trouble[LEDGER_TROUBLE_UNKNOWN_FREES], 0);
+	assert_true(recorder->header->released_peak_bytes <= HANDLES * BYTES);
+	assert_true(recorder->header->released_peak_bytes > 0);
+	assert_true(recorder->writer.mapped_bytes <= 64 * LEDGER_CHUNK);
+}
+
+/* A driver that says nothing about the end, and hands the handle out again. */
+static void test_silent_driver(void **state)
+{
+	struct recorder *recorder = recorder_now();
+	struct freeing freeing;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		record_made(&create, 0x77000, BYTES, 1, 0, 0);
+		record_releasing(&release, 0x77000, &freeing);
+		record_released(release.hook, &freeing, OUTCOME_DONE, 0);
+	}
+	assert_int_equal(stripes_live(recorder), BYTES);
+	assert_int_equal(released_left(recorder), BYTES);
+	assert_int_equal(recorder->header->trouble[LEDGER_TROUBLE_STALE_BLOCKS], 0);
+	record_destroyed(API_OPENCL, 0x77000);
+	record_destroyed(API_OPENCL, 0x77000);
+	assert_int_equal(stripes_live(recorder), 0);
+	assert_int_equal(released_left(recorder), 0);
+}
+
+/* The address of a dead buffer is now an event's that we did not see: no error. An event's
+ * that we did see and that is released again: one, unless the driver says that it was fine. */
+static void test_other_sorts(void **state)
+{
+	struct recorder *recorder = recorder_now();
+	uint64_t errors = recorder->header->errors;
+	struct freeing freeing;
+
+	(void)state;
+	record_made(&create, 0x88000, BYTES, 1, 0, 0);
+	record_releasing(&release, 0x88000, &freeing);
+	record_destroyed(API_OPENCL, 0x88000);
+	record_released(release.hook, &freeing, OUTCOME_DONE, 0);
+	record_releasing(&release_event, 0x88000, &freeing);
+	record_released(release_event.hook, &freeing, OUTCOME_DONE, 0);
+	assert_int_equal(recorder->header->errors, errors);
+	assert_int_equal(recorder->header->trouble[LEDGER_TROUBLE_UNKNOWN_FREES], 0);
+
+	one_event(0x99000);
+	record_releasing(&release_event, 0x99000, &freeing);
+	assert_int_equal(recorder->header->errors, errors + 1);
+	record_released(release_event.hook, &freeing, OUTCOME_DONE, 0);
+	assert_int_equal(recorder->header->errors, errors);
+	record_releasing(&release_event, 0x99000, &freeing);
+	record_released(release_event.hook, &freeing, OUTCOME_REFUSED, -58);
+	assert_int_equal(recorder->header->errors, errors + 1);
+
+	record_releasing(&release, 0x88000, &freeing);
+	record_released(release.hook, &freeing, OUTCOME_INVALID, -38);
+	assert_int_equal(recorder->header->errors, errors + 2);
+}
+
+static int remove_ledger(void **state)
+{
+	(void)state;
+	return recorder_now() ? unlink(recorder_now()->writer.path) : 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_handles),
+		cmocka_unit_test(test_silent_driver),
+		cmocka_unit_test(test_other_sorts),
+	};
+
+	setenv("GPULEAK_STACK_DEPTH", "16", 1);
+	recorder_start();
+	unwinder_load(); /* see test_storm.c */
+	return cmocka_run_group_tests(tests, NULL, remove_ledger);
+}
