@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: MIT
+"""What a row of the matrix is made of. No row is here."""
+
+import dataclasses
+
+
+@dataclasses.dataclass
+class Need:
+    """Something that a family's calls take: a block that is made once and stays."""
+    make: str
+    given: str
+    kind: str
+    bytes: int
+
+
+@dataclasses.dataclass
+class Family:
+    name: str
+    kind: str
+    bytes: int
+    make: str        # the call that makes a block,
+    given: str       # and its arguments, in C
+    drop: str        # the call that ends it
+    back: str
+    again: object    # what the driver answers when it is ended a second time; None: anything
+    bad: list = dataclasses.field(default_factory=list)  # (arguments, answer): makes nothing
+    needs: str = ""
+    also: str = ""      # further calls that the cell is about
+    blocks: int = 1     # 0: this driver can't make one; the call fails, and nothing is recorded
+    made: int = 0       # what `make` then answers
+    # Where the second end is another call than the first, or the first is another thread's:
+    twice: str = ""     # its expression in C,
+    again_by: str = ""  # its name;
+    ended_by: str = ""  # the call that a report must name as the first end, if not `drop`,
+    freed_in: tuple = ()  # and the functions in its stack
+    again_told: object = None  # the result in the error, where the driver may die instead
