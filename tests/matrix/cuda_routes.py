@@ -21,6 +21,7 @@ OF_FATE = {"make fails": "leaked", "drop fails": "freed", "drop late": "freed"}
 class Routes:
     name = "cuda"
     refusal = 999  # of no meaning that could end a block
+    failure = 2
 
     def __init__(self, table, options):
         self.table = table
@@ -57,7 +58,7 @@ class Routes:
         """STANDIN_FAIL: each of these calls from the first one of a cell on."""
         if batch.fate not in OF_FATE:
             return None
-        code = {"make fails": 2, "drop fails": self.refusal, "drop late": 700}[batch.fate]
+        code = {"make fails": self.failure, "drop fails": self.refusal, "drop late": 700}[batch.fate]
         prepared = [self.reported(batch.route, need.make) for _, need in batch.needs()]
         calls = {self.reported(batch.route, f.make if batch.fate == "make fails" else f.drop)
                  for f in batch.families}

@@ -48,10 +48,10 @@ def function(name, expression):
 
 
 def call(symbol, arguments):
-    """ARGUMENTS alone, or a whole expression where # stands for the call."""
-    if "#" in arguments:
-        return arguments.replace("#", f"C({symbol})")
-    return f"C({symbol}){arguments}"
+    """ARGUMENTS alone, or a whole expression where # may stand for the call."""
+    if arguments.startswith("(") and "#" not in arguments:
+        return f"C({symbol}){arguments}"
+    return arguments.replace("#", f"C({symbol})")
 
 
 def cells(table):

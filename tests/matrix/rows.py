@@ -4,6 +4,19 @@
 import dataclasses
 
 
+class Any:
+    """Equal to everything: a driver's own affair."""
+
+    def __eq__(self, _):
+        return True
+
+    def __repr__(self):
+        return "anything"
+
+
+ANY = Any()
+
+
 @dataclasses.dataclass
 class Need:
     """Something that a family's calls take: a block that is made once and stays."""
@@ -26,8 +39,12 @@ class Family:
     bad: list = dataclasses.field(default_factory=list)  # (arguments, answer): makes nothing
     needs: str = ""
     also: str = ""      # further calls that the cell is about
-    blocks: int = 1     # 0: this driver can't make one; the call fails, and nothing is recorded
-    made: int = 0       # what `make` then answers
+    blocks: int = 1     # 0: this driver can't make one, and nothing is recorded
+    made: int = 0       # what `make` then answers,
+    dropped: int = 0    # and what `drop` does
+    fails: object = None  # what it answers when the driver is made to fail, if not the API's code
+    refused: object = 1  # frees counted as refused when `drop` fails; None: it can't fail
+    prepared: bool = False  # waits for its calls to have rows
     # Where the second end is another call than the first, or the first is another thread's:
     twice: str = ""     # its expression in C,
     again_by: str = ""  # its name;
