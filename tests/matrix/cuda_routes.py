@@ -20,6 +20,7 @@ OF_FATE = {"make fails": "leaked", "drop fails": "freed", "drop late": "freed"}
 
 class Routes:
     name = "cuda"
+    logs = True  # whether what reached the driver can be read
     refusal = 999  # of no meaning that could end a block
     failure = 2
 

@@ -16,6 +16,7 @@ OF_FATE = {"make fails": "leaked", "drop fails": "freed"}
 
 class Routes:
     name = "opencl"
+    logs = False  # whether what reached the driver can be read
     refusal = -5  # CL_OUT_OF_RESOURCES
     failure = -5
 

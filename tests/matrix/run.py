@@ -26,7 +26,8 @@ import tempfile
 sys.dont_write_bytecode = True
 
 HERE = pathlib.Path(__file__).resolve().parent
-API_ROWS = HERE.parent.parent / "interpose" / "api"
+INTERPOSE = HERE.parent.parent / "interpose"
+PREFIX = {"cuda": "cu", "opencl": "cl"}
 TIMEOUT = 60
 options = None
 
@@ -34,10 +35,12 @@ options = None
 # ---- which rows there are ----
 
 def tracked(api):
-    """The symbols with a row, whatever its verb."""
-    text = (API_ROWS / (api + ".def")).read_text()
-    text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
-    return re.findall(r"^(?:HOOK|HAND)\(\s*(\w+)", text, re.M)
+    """The symbols of an API with a row, whatever its verb, in any file that hooks.def takes."""
+    ret = []
+    for name in re.findall(r'#include "(api/\w+\.def)"', (INTERPOSE / "hooks.def").read_text()):
+        text = re.sub(r"/\*.*?\*/", " ", (INTERPOSE / name).read_text(), flags=re.S)
+        ret += re.findall(r"^(?:HOOK|HAND)\(\s*(c[ul][A-Z]\w+)", text, re.M)
+    return [name for name in ret if name.startswith(PREFIX[api])]
 
 
 def unclassed(table, api):
@@ -45,10 +48,10 @@ def unclassed(table, api):
     rows = tracked(api)
     families = switched_on(table, api)
     used = set().union(*(calls_of(table, family) for family in families))
-    problems = [f"{name} has a row in {api}.def and no family in {table.__name__}.py: add one, or "
+    problems = [f"{name} has a row and no family in {table.__name__}.py: add one, or "
                 "say in EXCEPTIONS why none is needed"
                 for name in rows if name not in used and name not in table.EXCEPTIONS]
-    problems += [f"{name} has no row in {api}.def, and a family in {table.__name__}.py needs it"
+    problems += [f"{name} has no row, and a family in {table.__name__}.py needs it"
                  for name in sorted(used.difference(rows))]
     problems += [f"{name} is an exception and has no row" for name in table.EXCEPTIONS
                  if name not in rows]
@@ -291,7 +294,15 @@ class Result:
     status: int
     out: list
     err: str
+    log: list  # what reached the stand-in driver, without process and addresses
     report: dict = None
+
+
+def log_of(path):
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as file:
+        return [" ".join(line.split()[1:2] + line.split()[3:]) for line in file]
 
 
 def run(batch, preload):
@@ -301,7 +312,7 @@ def run(batch, preload):
         os.mkdir(runtime, 0o700)
         env = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": root, "LC_ALL": "C",
                "LD_LIBRARY_PATH": options.standin, "XDG_RUNTIME_DIR": runtime,
-               "POCL_CACHE_DIR": root + "/pocl", **env}
+               "POCL_CACHE_DIR": root + "/pocl", "STANDIN_LOG": root + "/log", **env}
         for name in ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "POCL_DEVICES"):
             if name in os.environ:
                 env.setdefault(name, os.environ[name])
@@ -313,7 +324,7 @@ def run(batch, preload):
         done = subprocess.run(argv, env=env, cwd=root, stdin=subprocess.DEVNULL, timeout=TIMEOUT,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         result = Result(done.returncode, done.stdout.decode(errors="replace").splitlines(),
-                        done.stderr.decode(errors="replace"))
+                        done.stderr.decode(errors="replace"), log_of(root + "/log"))
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
                 result.report = json.load(file)
@@ -341,6 +352,9 @@ def try_batch(batch):
     whole = []
     if bare:
         whole += first_difference("output without the preload", expected.out, bare.out)
+        if batch.api.logs and not bare.log:
+            whole.append("the driver has no log")
+        whole += first_difference("the driver's log", bare.log, traced.log)
         if (bare.status, bare.err) != (traced.status, traced.err):
             whole.append(f"status and stderr: {traced.status}, {traced.err[:300]!r}, without the "
                          f"preload {bare.status}, {bare.err[:300]!r}")
