@@ -10,9 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CL_TARGET_OPENCL_VERSION 300
-#define CL_USE_DEPRECATED_OPENCL_1_1_APIS
-#include <CL/cl.h>
+#include "../../interpose/types.h"
 
 #pragma GCC diagnostic ignored "-Wshadow"
 
@@ -46,7 +44,8 @@ static cl_int *errcode_ret = &nobody_asks; /* of a call that has no such paramet
 		return CL_OUT_OF_RESOURCES;
 #define MAY_FAIL_RETAIN
 #define MAY_FAIL_DISPOSE
-#define cl_svm_pointer void *
+#define MAY_FAIL_SHARE MAY_FAIL_CREATE
+#define MAY_FAIL_UNSHARE MAY_FAIL_RELEASE
 
 #define HOOK(symbol, returns, parameters, arguments, verb, ...) \
 	returns symbol parameters                               \
