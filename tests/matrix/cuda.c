@@ -29,13 +29,20 @@ static char lent[2][8192] __attribute__((aligned(4096)));
 static CUipcMemHandle shared[2];
 static CUmemoryPool own_pool;
 static CUexternalMemory outside;
-static CUmemGenericAllocationHandle physical;
-static CUdeviceptr reserved;
+static CUmemGenericAllocationHandle physical, exported, multicast;
+static CUdeviceptr reserved, range, ordered;
+static int descriptor;
 
 enum { FLOATS = 0x20 };
 
 static const CUmemPoolProps device_pool = { 1, 0, { LOCATION_DEVICE, 0 } };
 static const CUmemAllocationProp device_memory = { 1, 0, { LOCATION_DEVICE, 0 } };
+static const CUmemAllocationProp exportable = { 1, 1, { LOCATION_DEVICE, 0 } };
+static const struct team { /* CUmulticastObjectProp */
+	unsigned int devices;
+	size_t bytes;
+	unsigned long long handle_types, flags;
+} team = { 1, 4 * GRAIN, 0, 0 };
 static const CUDA_ARRAY_DESCRIPTOR_v1 flat_32 = { 40, 10, FLOATS, 1 };
 static const CUDA_ARRAY_DESCRIPTOR flat = { 41, 10, FLOATS, 1 }, no_array = { 0, 0, FLOATS, 1 };
 static const CUDA_ARRAY3D_DESCRIPTOR_v1 deep_32 = { 42, 10, 3, FLOATS, 1, 0 };

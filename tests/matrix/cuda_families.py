@@ -57,6 +57,18 @@ CALLS = {
     "cuMemMap":
         "CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long",
     "cuMemUnmap": "CUdeviceptr, size_t",
+    "cuMemRetainAllocationHandle": "CUmemGenericAllocationHandle *, void *",
+    "cuMemExportToShareableHandle":
+        "void *, CUmemGenericAllocationHandle, int, unsigned long long",
+    "cuMemImportFromShareableHandle": "CUmemGenericAllocationHandle *, void *, int",
+    "cuMulticastCreate": "CUmemGenericAllocationHandle *, const struct team *",
+    "cuMulticastAddDevice": "CUmemGenericAllocationHandle, CUdevice",
+    "cuMulticastBindMem":
+        "CUmemGenericAllocationHandle, size_t, CUmemGenericAllocationHandle, size_t, size_t, "
+        "unsigned long long",
+    "cuMulticastBindAddr":
+        "CUmemGenericAllocationHandle, size_t, CUdeviceptr, size_t, unsigned long long",
+    "cuMulticastUnbind": "CUmemGenericAllocationHandle, CUdevice, size_t, size_t",
 }
 
 # What some families need before: made once a process by prepare_NAME(), never given back,
@@ -65,7 +77,16 @@ NEEDS = {
     "pool": Need("cuMemPoolCreate", "(&own_pool, &device_pool)", "mempool", 0),
     "external": Need("cuImportExternalMemory", "(&outside, &outside_memory)", "external", 0),
     "physical": Need("cuMemCreate", "(&physical, GRAIN, &device_memory, 0)", "vmm-handle", 2 << 20),
-    "reserved": Need("cuMemAddressReserve", "(&reserved, GRAIN, 0, 0, 0)", "vmm-reservation", 0),
+    "exported": Need("cuMemCreate", "(r = #(&exported, GRAIN, &exportable, 0)) ? r : "
+                     "C(cuMemExportToShareableHandle)(&descriptor, exported, 1, 0)",
+                     "vmm-handle", 2 << 20),
+    "reserved": Need("cuMemAddressReserve", "(&reserved, GRAIN, 0, 0, 0)", "vmm-reservation", 0,
+                     device=-1),
+    "range": Need("cuMemAddressReserve", "(&range, GRAIN, 0, 0, 0)", "vmm-reservation", 0,
+                  device=-1),
+    "ordered": Need("cuMemAllocAsync", "(&ordered, GRAIN, NULL)", "stream-ordered", 2 << 20),
+    "multicast": Need("cuMulticastCreate", "(r = #(&multicast, &team)) ? r : "
+                      "C(cuMulticastAddDevice)(multicast, 0)", "vmm-handle", 0, device=-1),
 }
 
 # An array of floats is 4 * width * height * depth * channels bytes; the pitch of a row below
@@ -182,14 +203,42 @@ FAMILIES = [
            make="cuMemCreate", given="(&b->handle, 2 * GRAIN, &device_memory, 0)",
            drop="cuMemRelease", back="(b->handle)", again=1,
            bad=[("(&b->handle, 0, &device_memory, 0)", 1), ("(NULL, GRAIN, &device_memory, 0)", 1)]),
-    Family("vmm_reservation", "vmm-reservation", 0, prepared=True,
+    # Another reference on the same handle: the mapping in between comes and goes.
+    Family("vmm_retained", "vmm-handle", 2 << 20, needs="range", prepared=True, passing=1,
+           make="cuMemCreate",
+           given="(r = #(&b->handle, GRAIN, &device_memory, 0)) || "
+                 "(r = C(cuMemMap)(range, GRAIN, 0, b->handle, 0)) || "
+                 "(r = C(cuMemRetainAllocationHandle)(&b->handle, (void *)range)) || "
+                 "(r = C(cuMemUnmap)(range, GRAIN)) ? r : 0",
+           drop="cuMemRelease", back="(r = #(b->handle), #(b->handle) | r)", again=1,
+           twice="C(cuMemRelease)(b->handle)", also="cuMemRetainAllocationHandle", refused=0),
+    Family("vmm_imported", "vmm-handle", 0, needs="exported", prepared=True, device=-1,
+           make="cuMemImportFromShareableHandle",
+           given="(&b->handle, (void *)(intptr_t)descriptor, 1)",
+           drop="cuMemRelease", back="(b->handle)", again=1,
+           bad=[("(NULL, (void *)(intptr_t)descriptor, 1)", 1)]),
+    Family("vmm_reservation", "vmm-reservation", 0, prepared=True, device=-1, told=6 << 20,
            make="cuMemAddressReserve", given="(&b->address, 3 * GRAIN, 0, 0, 0)",
            drop="cuMemAddressFree", back="(b->address, 3 * GRAIN)", again=1,
            bad=[("(&b->address, 0, 0, 0, 0)", 1), ("(NULL, GRAIN, 0, 0, 0)", 1)]),
+    # A second unmap of a reserved range is a success that ends nothing, and no error.
     Family("vmm_mapping", "vmm-mapping", 0, needs="physical reserved", prepared=True,
            make="cuMemMap", given="(reserved, GRAIN, 0, physical, 0)",
-           drop="cuMemUnmap", back="(reserved, GRAIN)", again=1,
+           drop="cuMemUnmap", back="(reserved, GRAIN)", again=0, forgiven=True,
            bad=[("(reserved, 0, 0, physical, 0)", 1), ("(reserved, GRAIN, 0, 0, 0)", 1)]),
+    Family("multicast", "vmm-handle", 0, prepared=True, device=-1,
+           make="cuMulticastCreate", given="(&b->handle, &team)",
+           drop="cuMemRelease", back="(b->handle)", again=1,
+           bad=[("(&b->handle, NULL)", 1), ("(NULL, &team)", 1)]),
+    Family("multicast_bound", "vmm-mapping", 0, needs="multicast physical", prepared=True,
+           make="cuMulticastBindMem", given="(multicast, 0, physical, 0, GRAIN, 0)",
+           drop="cuMulticastUnbind", back="(multicast, 0, 0, GRAIN)", again=1, told=2 << 20,
+           bad=[("(multicast, 0, 0, 0, GRAIN, 0)", 1), ("(multicast, 0, physical, 0, 0, 0)", 1)]),
+    Family("multicast_bound_address", "vmm-mapping", 0, needs="multicast ordered", prepared=True,
+           device=-1,
+           make="cuMulticastBindAddr", given="(multicast, 2 * GRAIN, ordered, GRAIN, 0)",
+           drop="cuMulticastUnbind", back="(multicast, 0, 2 * GRAIN, GRAIN)", again=1,
+           told=2 << 20, bad=[("(multicast, 2 * GRAIN, 0, GRAIN, 0)", 1)]),
 ]
 
 # Rows that no family makes or ends a block with, and why.
@@ -204,4 +253,10 @@ EXCEPTIONS = {
     "cuDevicePrimaryCtxRelease_v2": "programs, cases 'context released' and '... at exit'",
     "cuDevicePrimaryCtxReset": "the base name of the next: programs, 'context reset'",
     "cuDevicePrimaryCtxReset_v2": "programs, case 'context reset'",
+}
+
+# The same for rows that are yet to come.
+EXCEPTIONS_TO_COME = {
+    "cuMulticastBindMem_v2": "no driver of CUDA 13.0 has it",
+    "cuMulticastBindAddr_v2": "no driver of CUDA 13.0 has it",
 }

@@ -38,7 +38,11 @@ class Routes:
     def batches(self, families):
         for route in ROUTES:
             for fate in FATES:
-                yield route, fate, [f for f in families if fate != "bad" or f.bad]
+                chosen = [f for f in families if fate != "bad" or f.bad]
+                # What makes one may be what ends another: not to be failed together.
+                alone = [f for f in chosen if f.passing and fate in OF_FATE]
+                yield route, fate, [f for f in chosen if f not in alone]
+                yield from ((route, fate, [f]) for f in alone)
 
     def reported(self, route, symbol):
         """The function behind SYMBOL's base name when per-thread streams are asked for."""

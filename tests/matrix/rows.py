@@ -24,6 +24,7 @@ class Need:
     given: str
     kind: str
     bytes: int
+    device: int = 0
 
 
 @dataclasses.dataclass
@@ -44,6 +45,10 @@ class Family:
     dropped: int = 0    # and what `drop` does
     fails: object = None  # what it answers when the driver is made to fail, if not the API's code
     refused: object = 1  # frees counted as refused when `drop` fails; None: it can't fail
+    device: int = 0
+    passing: int = 0    # blocks of no bytes that `make` also makes, and ends again
+    told: object = None  # bytes that an error gives the block, if not `bytes`
+    forgiven: bool = False  # a second end is no error
     prepared: bool = False  # waits for its calls to have rows
     # Where the second end is another call than the first, or the first is another thread's:
     twice: str = ""     # its expression in C,
