@@ -10,6 +10,24 @@
 #include "../standin/families.h"
 #include "matrix.h"
 
+struct alloc_node { /* CUDA_MEM_ALLOC_NODE_PARAMS */
+	CUmemPoolProps pool;
+	const void *access;
+	size_t access_count, bytes;
+	CUdeviceptr address;
+};
+
+struct any_node { /* CUgraphNodeParams */
+	int type, reserved0[3];
+	union {
+		long long reserved1[29];
+		struct alloc_node alloc;
+	};
+	long long reserved2;
+};
+
+enum { ALLOC_NODE = 10, RELAXED = 2, NON_BLOCKING = 1 };
+
 struct block {
 	CUdeviceptr address;
 	CUdeviceptr_v1 low;
@@ -21,6 +39,8 @@ struct block {
 	CUmipmappedArray mipmapped;
 	CUexternalMemory external;
 	CUmemGenericAllocationHandle handle;
+	void *graph, *node;
+	struct any_node any;
 };
 
 #define GRAIN ((size_t)2 << 20)
@@ -32,6 +52,7 @@ static CUexternalMemory outside;
 static CUmemGenericAllocationHandle physical, exported, multicast;
 static CUdeviceptr reserved, range, ordered;
 static int descriptor;
+static CUstream stream;
 
 enum { FLOATS = 0x20 };
 
@@ -54,7 +75,52 @@ static const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC outside_mipmapped = {
 	.arrayDesc = { 32, 16, 0, FLOATS, 1, 0 }, .numLevels = 2
 };
 
+static int capture(struct block *b);
+static int end_capture(struct block *b, int answer);
+static int new_graph(struct block *b, size_t bytes);
+static int take_address(struct block *b, int answer);
+static int launch(struct block *b);
+
 #include "cuda_cells.h"
+
+/* What goes before and after the call that makes a node. */
+static int capture(struct block *b)
+{
+	(void)b;
+	if (!stream && C(cuStreamCreate)(&stream, NON_BLOCKING))
+		return -1;
+	return C(cuStreamBeginCapture_v2)(stream, RELAXED);
+}
+
+static int end_capture(struct block *b, int answer)
+{
+	int r = C(cuStreamEndCapture)(stream, &b->graph);
+
+	return answer ? answer : r;
+}
+
+static int new_graph(struct block *b, size_t bytes)
+{
+	memset(&b->any, 0, sizeof(b->any));
+	b->any.type = ALLOC_NODE;
+	b->any.alloc.pool = device_pool;
+	b->any.alloc.bytes = bytes;
+	return C(cuGraphCreate)(&b->graph, 0);
+}
+
+static int take_address(struct block *b, int answer)
+{
+	b->address = b->any.alloc.address;
+	return answer;
+}
+
+static int launch(struct block *b)
+{
+	void *ready;
+	int r = C(cuGraphInstantiateWithFlags)(&ready, b->graph, 0);
+
+	return r ? r : C(cuGraphLaunch)(ready, NULL);
+}
 
 typedef CUresult resolve4(const char *, void **, int, uint64_t);
 typedef CUresult resolve5(const char *, void **, int, uint64_t, int *);

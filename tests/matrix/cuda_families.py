@@ -69,6 +69,15 @@ CALLS = {
     "cuMulticastBindAddr":
         "CUmemGenericAllocationHandle, size_t, CUdeviceptr, size_t, unsigned long long",
     "cuMulticastUnbind": "CUmemGenericAllocationHandle, CUdevice, size_t, size_t",
+    "cuStreamCreate": "CUstream *, unsigned int",
+    "cuStreamBeginCapture_v2": "CUstream, int",
+    "cuStreamEndCapture": "CUstream, void **",
+    "cuGraphCreate": "void **, unsigned int",
+    "cuGraphAddMemAllocNode": "void **, void *, const void *, size_t, struct alloc_node *",
+    "cuGraphAddNode": "void **, void *, const void *, size_t, struct any_node *",
+    "cuGraphAddNode_v2": "void **, void *, const void *, const void *, size_t, struct any_node *",
+    "cuGraphInstantiateWithFlags": "void **, void *, unsigned long long",
+    "cuGraphLaunch": "void *, CUstream",
 }
 
 # What some families need before: made once a process by prepare_NAME(), never given back,
@@ -88,6 +97,22 @@ NEEDS = {
     "multicast": Need("cuMulticastCreate", "(r = #(&multicast, &team)) ? r : "
                       "C(cuMulticastAddDevice)(multicast, 0)", "vmm-handle", 0, device=-1),
 }
+
+
+def in_graph(name, size, make, node, back="(b->address)", drop="cuMemFree_v2", **more):
+    """Memory of a graph: live from the launch on, made where its node was."""
+    also = "cuGraphCreate cuStreamBeginCapture_v2 cuGraphInstantiateWithFlags cuGraphLaunch"
+    return Family(name, "graph", size, make, "(r = %s) || (r = launch(b)) ? r : 0" % node,
+                  drop, back, 1, prepared=True, also=also, waits_for="cuGraphLaunch", **more)
+
+
+def captured(size, call):
+    return "((r = capture(b)) ? r : (r = #(%s), end_capture(b, r)))" % (call % size)
+
+
+def by_hand(size, call):
+    return "((r = new_graph(b, %d)) ? r : (r = #(%s), take_address(b, r)))" % (size, call)
+
 
 # An array of floats is 4 * width * height * depth * channels bytes; the pitch of a row below
 # 512 bytes is 512. A bad call: (arguments, the driver's answer); where that is 0 the driver
@@ -239,6 +264,20 @@ FAMILIES = [
            make="cuMulticastBindAddr", given="(multicast, 2 * GRAIN, ordered, GRAIN, 0)",
            drop="cuMulticastUnbind", back="(multicast, 0, 2 * GRAIN, GRAIN)", again=1,
            told=2 << 20, bad=[("(multicast, 2 * GRAIN, 0, GRAIN, 0)", 1)]),
+    in_graph("graph_captured", 50001, "cuMemAllocAsync",
+             captured(50001, "&b->address, %d, stream")),
+    in_graph("graph_captured_from_pool", 50002, "cuMemAllocFromPoolAsync",
+             captured(50002, "&b->address, %d, own_pool, stream"), needs="pool"),
+    in_graph("graph_node", 50003, "cuGraphAddMemAllocNode",
+             by_hand(50003, "&b->node, b->graph, NULL, 0, &b->any.alloc"),
+             bad=[("(new_graph(b, 0), #(&b->node, b->graph, NULL, 0, &b->any.alloc))", 1)]),
+    in_graph("graph_any_node", 50004, "cuGraphAddNode",
+             by_hand(50004, "&b->node, b->graph, NULL, 0, &b->any")),
+    in_graph("graph_any_node_v2", 50005, "cuGraphAddNode_v2",
+             by_hand(50005, "&b->node, b->graph, NULL, NULL, 0, &b->any")),
+    in_graph("graph_by_async", 50006, "cuGraphAddMemAllocNode",
+             by_hand(50006, "&b->node, b->graph, NULL, 0, &b->any.alloc"),
+             back="(b->address, NULL)", drop="cuMemFreeAsync"),
 ]
 
 # Rows that no family makes or ends a block with, and why.
@@ -259,4 +298,14 @@ EXCEPTIONS = {
 EXCEPTIONS_TO_COME = {
     "cuMulticastBindMem_v2": "no driver of CUDA 13.0 has it",
     "cuMulticastBindAddr_v2": "no driver of CUDA 13.0 has it",
+    "cuGraphAddMemFreeNode": "frees at a launch: programs, graph cases",
+    **dict.fromkeys((
+        "cuGraphInstantiate", "cuGraphInstantiate_v2", "cuGraphInstantiateWithParams",
+        "cuGraphInstantiateWithParams_ptsz", "cuGraphLaunch_ptsz", "cuGraphExecDestroy",
+        "cuGraphDestroy", "cuGraphClone", "cuStreamBeginCapture", "cuStreamBeginCapture_ptsz",
+        "cuStreamBeginCapture_v2_ptsz"), "gives and takes no memory: programs, graph cases"),
+    **dict.fromkeys((
+        "cuCtxCreate", "cuCtxCreate_v2", "cuCtxCreate_v3", "cuCtxCreate_v4", "cuCtxAttach",
+        "cuCtxDetach", "cuGreenCtxCreate", "cuGreenCtxDestroy", "cuCtxFromGreenCtx"),
+        "contexts: what is in them ends with them; programs, context cases"),
 }

@@ -72,7 +72,7 @@ def switched_on(table, api):
     """All families but the prepared ones whose calls have no rows yet."""
     rows = set(tracked(api))
     return [family for family in table.FAMILIES
-            if not family.prepared or rows & {family.make, family.drop}]
+            if not family.prepared or (family.waits_for or family.make) in rows]
 
 
 # ---- what is expected ----
