@@ -56,6 +56,12 @@ class Routes:
     def outer(self, route):
         return ["run_cells"] + (["matrix_main"] if route == "plugin" else []) + ["main"]
 
+    def traced(self, _, library):
+        return {"LD_PRELOAD": library}
+
+    def skipped_modules(self, _):
+        return None
+
     def is_deadly(self, _):
         return False
 

@@ -10,6 +10,8 @@ ROUTES = {
     "linked": "linked", "default": "linked", "handle": "unlinked", "plugin": "plugin",
     "given": "unlinked", "extension": "unlinked", "extension of platform": "unlinked",
 }
+# As a layer of the loader, without and with the preload; on when the library can be one.
+LAYERS = {"layer": "linked", "layer and preload": "linked"}
 FATES = ("leaked", "freed", "twice", "bad", "make fails", "drop fails")
 OF_FATE = {"make fails": "leaked", "drop fails": "freed"}
 
@@ -24,6 +26,10 @@ class Routes:
         self.table = table
         self.programs = options.programs
         self.left_out = []
+        self.routes = dict(ROUTES)
+        with open(options.library, "rb") as file:
+            if b"clInitLayer\0" in file.read():
+                self.routes.update(LAYERS)
 
     def unable(self):
         if not os.path.exists(os.path.join(self.programs, "matrix-opencl-linked")):
@@ -42,16 +48,26 @@ class Routes:
         return done.stdout.decode() == family + ": make 0\n"
 
     def batches(self, families):
-        for route in ROUTES:
+        for route in self.routes:
             for fate in FATES:
-                if fate in OF_FATE and ROUTES[route] != "unlinked" or \
-                   fate in OF_FATE and route == "handle":
+                if fate in OF_FATE and not self.through_giver(route):
                     continue  # only the giver can be told to fail
                 chosen = [f for f in families if self.has_cell(f, fate)]
                 if fate == "twice":
                     yield from ((route, fate, [family]) for family in chosen)
                 else:
                     yield route, fate, chosen
+
+    def through_giver(self, route):
+        return self.routes[route] == "unlinked" and route != "handle"
+
+    def traced(self, route, library):
+        ret = {"OPENCL_LAYERS": library} if route in LAYERS else {}
+        return ret if route == "layer" else dict(ret, LD_PRELOAD=library)
+
+    def skipped_modules(self, route):
+        """A layer is called by the loader, whose frame may stand in a stack, and ours."""
+        return r"libOpenCL|libgpuleak" if route in LAYERS else None
 
     def has_cell(self, family, fate):
         if family.name in self.left_out:
@@ -73,16 +89,16 @@ class Routes:
         return batch.fate == "twice"
 
     def command(self, batch):
-        argv = [os.path.join(self.programs, "matrix-opencl-" + ROUTES[batch.route])]
+        argv = [os.path.join(self.programs, "matrix-opencl-" + self.routes[batch.route])]
         if batch.route == "plugin":
             argv = [os.path.join(self.programs, "matrix-opener"),
                     os.path.join(self.programs, "libmatrix-opencl-plugin.so")]
         env = {"MATRIX_LOADER": os.path.join(self.programs, "libOpenCL-giver.so")
-               if batch.route not in ("handle", "linked", "default", "plugin") else
-               ctypes.util.find_library("OpenCL")}
+               if self.through_giver(batch.route) else ctypes.util.find_library("OpenCL")}
         if batch.fate == "make fails":
             env["GIVER_NOTHING"] = str(1 + len(batch.needs()))
         elif batch.fate == "drop fails":
             env["GIVER_REFUSES"] = "1"
-        argv += [batch.route, OF_FATE.get(batch.fate, batch.fate)]
+        argv.append("linked" if batch.route in LAYERS else batch.route)
+        argv.append(OF_FATE.get(batch.fate, batch.fate))
         return argv + [family.name for family in batch.families], env

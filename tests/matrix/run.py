@@ -208,12 +208,13 @@ class Expected:
 
 # ---- what was reported, in the same shape ----
 
-def functions_of(stack):
+def functions_of(stack, skip=None):
     """Innermost first, down to main, or to where another thread began."""
     ret = []
     for frame in stack:
         name = (frame["function"] or "?").partition("(")[0]
-        if re.match(r"lib(c|pthread)\.so|ld-linux", os.path.basename(frame["module"] or "")):
+        module = os.path.basename(frame["module"] or "")
+        if re.match(r"lib(c|pthread)\.so|ld-linux", module) or skip and re.match(skip, module):
             continue
         ret.append(name)
         if name == "main":
@@ -221,16 +222,16 @@ def functions_of(stack):
     return ret
 
 
-def reported_leaks(report):
+def reported_leaks(report, skip):
     return [(leak["api"], leak["kind"], leak["device"], leak["bytes"], leak["blocks"],
-             functions_of(leak["stack"])) for leak in report["leaks"]]
+             functions_of(leak["stack"], skip)) for leak in report["leaks"]]
 
 
-def reported_errors(report):
+def reported_errors(report, skip):
     def past(call, *keys):
-        return call and tuple(call[key] for key in keys) + (functions_of(call["stack"]),)
+        return call and tuple(call[key] for key in keys) + (functions_of(call["stack"], skip),)
 
-    return [(error["type"], error["api"], error["result"], functions_of(error["stack"]),
+    return [(error["type"], error["api"], error["result"], functions_of(error["stack"], skip),
              past(error["allocated"], "api", "bytes"), past(error["freed"], "api"))
             for error in report["errors"]]
 
@@ -278,8 +279,9 @@ def judge(batch, expected, report):
     """({family: problems}, problems of the report as a whole)."""
     names = {family.name for family in batch.families}
     cells, whole = {}, []
-    kinds = (("leak", expected.leaks, reported_leaks(report), 5),
-             ("error", expected.errors, reported_errors(report), 3))
+    skip = batch.api.skipped_modules(batch.route)
+    kinds = (("leak", expected.leaks, reported_leaks(report, skip), 5),
+             ("error", expected.errors, reported_errors(report, skip), 3))
     for what, wanted, got, at in kinds:
         wanted, got = by_owner(wanted, at, names), by_owner(got, at, names)
         for name in names:
@@ -324,14 +326,23 @@ def run(batch, preload):
             if name in os.environ:
                 env.setdefault(name, os.environ[name])
         path = os.path.join(root, "report.json")
-        if preload == "run":  # whatever becomes of the program
+        if preload:
+            env.update(GPULEAK_FORMAT="json", GPULEAK_REPORT=path,
+                       **batch.api.traced(batch.route, options.library))
+        by_ledger = preload == "run" and "LD_PRELOAD" not in env
+        if by_ledger:
+            env.update(GPULEAK_LEDGER=root + "/ledger", GPULEAK_REPORT="none")
+        elif preload == "run":  # whatever becomes of the program
+            del env["LD_PRELOAD"]
             argv = [options.command, "run", "--format", "json", "--report", path, "--"] + argv
-        elif preload:
-            env.update(LD_PRELOAD=options.library, GPULEAK_FORMAT="json", GPULEAK_REPORT=path)
         done = subprocess.run(argv, env=env, cwd=root, stdin=subprocess.DEVNULL, timeout=TIMEOUT,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         result = Result(done.returncode, done.stdout.decode(errors="replace").splitlines(),
                         done.stderr.decode(errors="replace"), log_of(root + "/log"))
+        if by_ledger:
+            with open(path, "wb") as file:
+                subprocess.run([options.command, "report", "--format", "json", root + "/ledger"],
+                               env=env, cwd=root, stdout=file, check=True)
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
                 result.report = json.load(file)
