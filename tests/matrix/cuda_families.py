@@ -294,7 +294,10 @@ EXCEPTIONS = {
     "cuDevicePrimaryCtxReset_v2": "programs, case 'context reset'",
 }
 
-# The same for rows that are yet to come.
+# Files of rows that are about something else than blocks of memory, and where they are tested.
+OTHER_TABLES = {}
+
+# Exceptions for rows that are yet to come.
 EXCEPTIONS_TO_COME = {
     "cuMulticastBindMem_v2": "no driver of CUDA 13.0 has it",
     "cuMulticastBindAddr_v2": "no driver of CUDA 13.0 has it",

@@ -86,7 +86,10 @@ EXCEPTIONS = {
     "clGetExtensionFunctionAddressForPlatform": "a route",
 }
 
-# The same for rows that are yet to come.
+# Files of rows that are about something else than blocks of memory, and where they are tested.
+OTHER_TABLES = {"opencl_objects.def": "objects that are no memory: programs, cl-objects"}
+
+# Exceptions for rows that are yet to come.
 EXCEPTIONS_TO_COME = {
     **dict.fromkeys((
         "clCreateFromGLBuffer", "clCreateFromGLTexture", "clCreateFromGLTexture2D",

@@ -34,10 +34,12 @@ options = None
 
 # ---- which rows there are ----
 
-def tracked(api):
+def tracked(table, api):
     """The symbols of an API with a row, whatever its verb, in any file that hooks.def takes."""
     ret = []
     for name in re.findall(r'#include "(api/\w+\.def)"', (INTERPOSE / "hooks.def").read_text()):
+        if os.path.basename(name) in table.OTHER_TABLES:
+            continue
         text = re.sub(r"/\*.*?\*/", " ", (INTERPOSE / name).read_text(), flags=re.S)
         ret += re.findall(r"^(?:HOOK|HAND)\(\s*(c[ul][A-Z]\w+)", text, re.M)
     return [name for name in ret if name.startswith(PREFIX[api])]
@@ -45,7 +47,7 @@ def tracked(api):
 
 def unclassed(table, api):
     """Rows that the matrix does not know, and what it knows that is no row any more."""
-    rows = tracked(api)
+    rows = tracked(table, api)
     families = switched_on(table, api)
     used = set().union(*(calls_of(table, family) for family in families))
     problems = [f"{name} has a row and no family in {table.__name__}.py: add one, or "
@@ -70,7 +72,7 @@ def calls_of(table, family):
 
 def switched_on(table, api):
     """All families but the prepared ones whose calls have no rows yet."""
-    rows = set(tracked(api))
+    rows = set(tracked(table, api))
     return [family for family in table.FAMILIES
             if not family.prepared or (family.waits_for or family.make) in rows]
 

@@ -2,7 +2,7 @@
 """Every case: the program and the exact report that it must give. FUNCTION@MARKER names a
 line of the program's source by the marker that stands on it."""
 
-import cases_section7
+import cases_field
 import stories
 from harness import Call, Case, Error, Leak
 
@@ -276,7 +276,7 @@ OPENCL = [
 ]
 
 FAMILIES = {
-    "section7": cases_section7.CASES,
+    "field": cases_field.CASES,
     "cuda": CUDA,
     "grouping": GROUPING,
     "failing": FAILING,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What is known to trip interposers up in the field and no other family of cases shows; the
-whole list, with the test of each, is tests/section7.md."""
+whole list, with the test of each, is tests/field.md."""
 
 import ctypes.util
 import os
