@@ -301,6 +301,7 @@ OTHER_TABLES = {}
 EXCEPTIONS_TO_COME = {
     "cuMulticastBindMem_v2": "no driver of CUDA 13.0 has it",
     "cuMulticastBindAddr_v2": "no driver of CUDA 13.0 has it",
+    "cuGetExportTable": "gives no memory: routes, coverage",
     "cuGraphAddMemFreeNode": "frees at a launch: programs, graph cases",
     **dict.fromkeys((
         "cuGraphInstantiate", "cuGraphInstantiate_v2", "cuGraphInstantiateWithParams",
@@ -311,4 +312,8 @@ EXCEPTIONS_TO_COME = {
         "cuCtxCreate", "cuCtxCreate_v2", "cuCtxCreate_v3", "cuCtxCreate_v4", "cuCtxAttach",
         "cuCtxDetach", "cuGreenCtxCreate", "cuGreenCtxDestroy", "cuCtxFromGreenCtx"),
         "contexts: what is in them ends with them; programs, context cases"),
+    **dict.fromkeys((
+        "cuCtxSetLimit", "cuModuleLoad", "cuModuleLoadData", "cuModuleLoadDataEx",
+        "cuModuleLoadFatBinary", "cuLibraryLoadData", "cuLibraryLoadFromFile", "cuFuncLoad"),
+        "the driver itself holds more after them: programs, held"),
 }
