@@ -5,14 +5,14 @@
 # against CUPTI), unharmed programs, ends, costs beside compute-sanitizer. Needs nvcc, a
 # GPU, and whatever of PyTorch, CuPy, JAX is there. Results go to the folder named first.
 #
-#   tests/gpu/run.sh RESULTS [BUILD] [part ...]     parts: calls ends errors families pools cost frameworks opencl
-#                                               held scale two
+#   tests/gpu/run.sh RESULTS [BUILD] [part ...]     parts: calls ends errors families matrix pools cost
+#                                               frameworks opencl held scale two
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 results=$(mkdir -p "$1" && cd "$1" && pwd)
 build=$(cd "${2:-$here/../../build}" && pwd)
 shift; shift
-parts=${*:-calls ends errors families pools cost frameworks opencl held scale}
+parts=${*:-calls ends errors families matrix pools cost frameworks opencl held scale}
 lib=$build/interpose/libgpuleak.so
 gpuleak=$build/tools/gpuleak
 work=$(mktemp -d)
@@ -72,6 +72,31 @@ if wants families; then
 		count families-$story "$build/tests/programs/p_families" $story
 		say "   it says: $(tr '\n' ';' <"$results/families-$story.out")"
 		say "   errors: $(python3 -c 'import json,sys; print([(e["type"], e["api"], e["result"]) for e in json.load(open(sys.argv[1]))["errors"]])' "$results/families-$story.json")"
+	done
+fi
+
+# Each program says what the report on it must say; expect.py holds the two against each other.
+if wants matrix; then
+	for kind in static shared; do
+		for program in runtime_families ipc; do
+			nvcc -O0 -g -arch=sm_90 -cudart $kind -o "$work/$program-$kind" "$here/programs/$program.cu" || exit 1
+		done
+		for fate in leaked freed twice graphs reset; do
+			name=matrix-$kind-$fate
+			LD_PRELOAD=$lib GPULEAK_FORMAT=json GPULEAK_REPORT=$results/$name.json "$work/runtime_families-$kind" $fate \
+				>"$results/$name.out" 2>"$results/$name.err"
+			say "$name: exit $?, $("$here/expect.py" "$results/$name.json" "$results/$name.out")"
+			[ -s "$results/$name.err" ] && say "   stderr: $(head -3 "$results/$name.err" | tr '\n' ';')"
+		done
+		name=matrix-$kind-array-twice # the driver dies of it
+		"$gpuleak" run --format json --report "$results/$name.json" -- "$work/runtime_families-$kind" array-twice \
+			>"$results/$name.out" 2>"$results/$name.err"
+		say "$name: exit $?, $("$here/expect.py" "$results/$name.json" "$results/$name.out")"
+		name=matrix-$kind-ipc
+		IPC_ROLE=importer LD_PRELOAD=$lib GPULEAK_FORMAT=json GPULEAK_REPORT="$results/$name-%q{IPC_ROLE}.json" \
+			"$work/ipc-$kind" >"$results/$name-importer.out" 2>"$results/$name-exporter.out"
+		say "$name: exit $?, $("$here/expect.py" "$results/$name-importer.json" "$results/$name-importer.out" \
+			"$results/$name-exporter.json" "$results/$name-exporter.out")"
 	done
 fi
 

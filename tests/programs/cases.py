@@ -5,6 +5,7 @@ line of the program's source by the marker that stands on it."""
 import cases_cl_history
 import cases_cl_objects
 import cases_cl_released
+import cases_field
 import cases_graph
 import cases_held
 import cases_vmm
@@ -284,6 +285,7 @@ FAMILIES = {
     **cases_cl_history.FAMILIES,
     **cases_cl_objects.FAMILIES,
     **cases_cl_released.FAMILIES,
+    "field": cases_field.CASES,
     "cuda": CUDA,
     "grouping": GROUPING,
     "graph": cases_graph.GRAPH,
