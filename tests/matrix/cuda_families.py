@@ -304,6 +304,7 @@ EXCEPTIONS_TO_COME = {
     "cuGetExportTable": "gives no memory: routes, coverage",
     "cuGraphAddMemFreeNode": "frees at a launch: programs, graph cases",
     **dict.fromkeys((
+        "cuGraphExecUpdate", "cuGraphExecUpdate_v2",
         "cuGraphInstantiate", "cuGraphInstantiate_v2", "cuGraphInstantiateWithParams",
         "cuGraphInstantiateWithParams_ptsz", "cuGraphLaunch_ptsz", "cuGraphExecDestroy",
         "cuGraphDestroy", "cuGraphClone", "cuStreamBeginCapture", "cuStreamBeginCapture_ptsz",
