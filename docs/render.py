@@ -36,6 +36,7 @@ VERBS = {
     "ALLOC": "makes a block", "ALLOC_ASYNC": "makes a block in stream order",
     "FREE_ASYNC": "ends a block in stream order", "MAKE": "makes an object", "DROP": "ends an object",
     "DISPOSE": "ends a block", "REGISTER": "lends a block", "UNREGISTER": "takes it back", "CREATE": "makes an object", "FREE": "ends a block",
+    "SHARE": "makes a block", "UNSHARE": "ends a block",
     "RETAIN": "takes a reference", "RELEASE": "gives a reference back, the last one ends the object",
 }
 
@@ -43,19 +44,25 @@ VERBS = {
 def hooks(root):
     out = ["# What is intercepted", "",
            "Rendered from interpose/api/*.def by docs/render.py; do not edit.", ""]
-    for name, title in (("cuda", "CUDA driver API"), ("opencl", "OpenCL")):
+    for name, title in (("cuda", "CUDA driver API"), ("opencl", "OpenCL"),
+                        ("opencl_extensions", "OpenCL, extensions of a platform")):
         text = (root / "interpose/api" / (name + ".def")).read_text()
         out += ["## " + title, "", "| call | what it does | kind |", "|---|---|---|"]
         for row in rows(text, "HOOK"):
             kind = row[6].strip('"')
             out.append("| `%s` | %s | %s |" % (row[0], VERBS[row[4]], "`%s`" % kind if kind else ""))
-        out += ["", "By hand (first use, lookups, contexts): "
-                + ", ".join("`%s`" % row[0] for row in rows(text, "HAND")) + ".", "",
-                "Asked by our wrappers, not intercepted: "
-                + ", ".join("`%s`" % row[0] for row in rows(text, "USED")) + ".", ""]
+        out.append("")
+        for macro, what in (("HAND", "By hand (first use, lookups, contexts): "),
+                            ("USED", "Asked by our wrappers, not intercepted: ")):
+            names = ["`%s`" % row[0] for row in rows(text, macro)]
+            if names:
+                out += [what + ", ".join(names) + ".", ""]
     text = (root / "interpose/api/libc.def").read_text()
     out += ["## libc", "", "The lookup, and the ways in which a process ends or a module goes away: "
             + ", ".join("`%s`" % row[0] for row in rows(text, "LIBC")) + ".", ""]
+    text = (root / "interpose/api/layer.def").read_text()
+    out += ["## As an OpenCL layer", "", "What a loader asks for (see [opencl.md](opencl.md)): "
+            + ", ".join("`%s`" % row[0] for row in rows(text, "LAYER")) + ".", ""]
     return "\n".join(out)
 
 

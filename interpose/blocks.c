@@ -378,10 +378,12 @@ static bool past_of(struct recorder *recorder, uint64_t key, struct past ret[2])
 	return known;
 }
 
-/* The live linear block that ADDRESS points into. Looks at every block: this happens only
- * after a wrong free, and for no more of them than are itemized. */
-static bool block_around(struct recorder *recorder, uint64_t address, struct ledger_block *ret)
+/* The live block that the freed address points into, of the same space. Looks at every
+ * block: this happens only after a wrong free, and for no more of them than are itemized. */
+static bool block_around(struct recorder *recorder, const struct freeing *freeing,
+			 struct ledger_block *ret)
 {
+	uint64_t address = freeing->address, space = freeing->key ^ address;
 	bool found = false;
 
 	for (unsigned int i = 0; i < BLOCK_SHARDS && !found; i++) {
@@ -389,8 +391,9 @@ static bool block_around(struct recorder *recorder, uint64_t address, struct led
 
 		lock_take(&shard->lock);
 		for (struct entry *e = shard->entries; e && !found; e = e->hh.next) {
-			if (!e->block || e->key != e->block->address || /* of another space */
-			    address <= e->key || address - e->key >= e->block->bytes)
+			if (!e->block || (e->key ^ e->block->address) != space ||
+			    address <= e->block->address ||
+			    address - e->block->address >= e->block->bytes)
 				continue;
 			*ret = *e->block;
 			found = true;
@@ -398,6 +401,14 @@ static bool block_around(struct recorder *recorder, uint64_t address, struct led
 		lock_give(&shard->lock);
 	}
 	return found;
+}
+
+/* Not a handle: it may point into a block. */
+static bool is_address(const struct freeing *freeing)
+{
+	uint64_t space = freeing->key ^ freeing->address;
+
+	return space == 0 || space == (uint64_t)SPACE_CL_USM << 60;
 }
 
 static void judge(struct recorder *recorder, struct hook *hook, const struct freeing *freeing,
@@ -410,8 +421,7 @@ static void judge(struct recorder *recorder, struct hook *hook, const struct fre
 
 	if (past_of(recorder, freeing->key, past))
 		error_double_free(recorder, &wrong, past);
-	else if (itemized && freeing->key == freeing->address &&
-		 block_around(recorder, freeing->address, &around))
+	else if (itemized && is_address(freeing) && block_around(recorder, freeing, &around))
 		error_interior_free(recorder, &wrong, &around);
 	else
 		error_invalid_free(recorder, &wrong);
@@ -535,6 +545,18 @@ static void releasing_dead(struct recorder *recorder, struct hook *hook, struct 
 		freeing->error = error_double_free(recorder, &wrong, past);
 }
 
+/* SVM freed as USM or the other way round: some drivers take it, some answer nothing, some
+ * crash. It is wrong on any, so it is told before the call. */
+static void releasing_other_kind(struct recorder *recorder, struct hook *hook,
+				 struct freeing *freeing)
+{
+	struct wrong_free wrong = { hook, freeing->address, freeing->stack, LEDGER_NO_ANSWER };
+	struct ledger_block block = *freeing->block;
+
+	if (is_mismatch(recorder, hook, &block))
+		freeing->error = error_mismatched_free(recorder, &wrong, &block);
+}
+
 void record_releasing(const struct site *site, uint64_t handle, struct freeing *ret)
 {
 	struct recorder *recorder = take(site, handle, ret);
@@ -543,7 +565,23 @@ void record_releasing(const struct site *site, uint64_t handle, struct freeing *
 		return;
 	if (!ret->block && !ret->counted_down)
 		releasing_dead(recorder, site->hook, ret);
+	else if (ret->block && site->space == SPACE_CL_USM)
+		releasing_other_kind(recorder, site->hook, ret);
 	recorder_leave();
+}
+
+static void released_other_kind(struct freeing *freeing, enum outcome outcome)
+{
+	struct recorder *recorder = recorder_enter();
+
+	if (recorder && recorder == freeing->recorder) {
+		if (outcome == OUTCOME_DONE)
+			drop_slot(recorder, freeing->block, (int64_t)freeing->bytes);
+		else
+			put_back(recorder, freeing);
+	}
+	if (recorder)
+		recorder_leave();
 }
 
 void record_released(struct hook *hook, struct freeing *freeing, enum outcome outcome, int result)
@@ -555,6 +593,8 @@ void record_released(struct hook *hook, struct freeing *freeing, enum outcome ou
 	if (freeing->error) {
 		error = ledger_at(&freeing->recorder->writer, freeing->error);
 		__atomic_store_n(&error->result, result, __ATOMIC_RELAXED);
+		if (freeing->block) /* of another kind */
+			released_other_kind(freeing, outcome);
 	} else if (!freeing->counted_down) {
 		record_freed(hook, freeing, outcome, result);
 	} else if (outcome != OUTCOME_DONE) {

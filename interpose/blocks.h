@@ -64,6 +64,7 @@ enum space {
 	SPACE_MEMORY,     /* addresses that the driver hands out, one space for all of them */
 	SPACE_REGISTERED, /* addresses that the application lends */
 	SPACE_OBJECTS,    /* handles, of the API numbered 0 and so on */
+	SPACE_CL_USM = 10, /* addresses of OpenCL's shared memory: SVM and USM */
 };
 
 /* A call under way: which, and from where. */

@@ -49,7 +49,9 @@
 #define SPACE_OF_CREATE SPACE_OBJECTS
 #define SPACE_OF_RETAIN SPACE_OBJECTS
 #define SPACE_OF_RELEASE SPACE_OBJECTS
-#define SPACE_OF_DISPOSE SPACE_OBJECTS
+#define SPACE_OF_SHARE SPACE_CL_USM
+#define SPACE_OF_UNSHARE SPACE_CL_USM
+#define SPACE_OF_DISPOSE SPACE_CL_USM
 
 #define CALL(returns, parameters, arguments) ((returns(*) parameters)route.real)arguments
 
@@ -72,6 +74,16 @@
 	if (made_)                                                                          \
 		opencl_record_made(&site, r, (key), (uint64_t)(size));                       \
 	(void)made;                                                                         \
+	return r;
+
+#define VERB_SHARE(returns, parameters, arguments, made, key, size)                         \
+	returns r;                                                                          \
+	record_call();                                                                      \
+	r = CALL(returns, parameters, arguments);                                           \
+	record_call_done();                                                                 \
+	if (made)                                                                           \
+		record_made(&site, (uint64_t)(uintptr_t)r, (uint64_t)(size),                 \
+			    (uint64_t)(uintptr_t)context, (key), 0);                        \
 	return r;
 
 #define VERB_FREE(returns, parameters, arguments, made, key, size)                          \
@@ -116,6 +128,8 @@
 	record_released(hook, &freeing, OUTCOME_OF_##returns(r), (int)r);                   \
 	return r;
 
+#define VERB_UNSHARE VERB_RELEASE
+
 /* NULL is fine and nothing; there is no answer that could be wrong. */
 #define VERB_DISPOSE(returns, parameters, arguments, made, key, size)                       \
 	struct freeing freeing;                                                             \
@@ -134,6 +148,7 @@
 			return MISSING_##returns;                                           \
 		if (__builtin_expect(!route.record, 0))                                     \
 			PASS_##returns(CALL(returns, parameters, arguments));               \
+		INSIDE(hook, route);                                                        \
 		(void)site;                                                                 \
 		VERB_##verb(returns, parameters, arguments, made, key, size)                \
 	}

@@ -8,32 +8,57 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "callers.h"
 #include "hooks.h"
+#include "slots.h"
 
 struct route {
 	void *real;  /* NULL: there is no such function in this process */
-	bool record; /* it is a driver's */
+	bool record; /* it is a driver's, and nobody else records this call */
+	const void *below; /* we are an OpenCL layer: the table that `real` is an entry of */
 };
 
 struct route resolve_direct_slowly(struct hook *hook);
 struct route resolve_driver_slowly(struct hook *hook);
 
-/* For calls that reached us because the caller is linked to the name. */
-static inline struct route resolve_direct(struct hook *hook)
+/* For calls that reached us because the caller is linked to the name. OpenCL's loaders may
+ * be several: which one depends on who calls. */
+static inline struct route resolve_direct_from(struct hook *hook, const void *caller)
 {
-	void *real = atomic_load_explicit(&hook->direct, memory_order_acquire);
+	void *real;
 
+	if (slots_has(hook))
+		return callers_route(hook, caller);
+	real = atomic_load_explicit(&hook->direct, memory_order_acquire);
 	if (__builtin_expect(real != NULL, 1))
 		return (struct route){ real, !atomic_load_explicit(&hook->look_alike,
 								   memory_order_relaxed) };
 	return resolve_direct_slowly(hook);
 }
+#define resolve_direct(hook) resolve_direct_from(hook, __builtin_return_address(0))
+
+/* For calls by one of the slots. As a layer we may meet a call a second time. */
+static inline struct route resolve_slot(struct hook *hook, struct slot *slot)
+{
+	struct route route = { atomic_load_explicit(&slot->real, memory_order_acquire), true,
+			       slot->below };
+
+	if (slot->below && slots_inside.hook == hook && !slots_inside.met) {
+		slots_inside.met = true;
+		route.record = false;
+	}
+	return route;
+}
 
 /* For calls through a pointer that a lookup gave out. */
 static inline struct route resolve_driver(struct hook *hook)
 {
-	void *real = atomic_load_explicit(&hook->driver, memory_order_acquire);
+	struct slot *slot = slots_has(hook) ? slots_take(hook) : NULL;
+	void *real;
 
+	if (slot)
+		return resolve_slot(hook, slot);
+	real = atomic_load_explicit(&hook->driver, memory_order_acquire);
 	return real ? (struct route){ real, true } : resolve_driver_slowly(hook);
 }
 
@@ -42,6 +67,9 @@ void *resolve_used(enum used_id id);
 
 /* Finds the driver function of every hook of API, so that a pointer can be recognized. */
 void resolve_all(enum api api);
+
+/* NAME in the loaded library at PATH or what that links. */
+void *resolve_in(const char *path, const char *name);
 
 /* NAME in whatever library comes after us: libc's own _exit, execve and so on. */
 void *resolve_next(const char *name);
