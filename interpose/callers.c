@@ -26,7 +26,8 @@ static struct lock writing;
 /* Numbers of calls, below 512. */
 #define OF_HOOK(hook) ((unsigned int)((hook) - hooks))
 #define OF_USED(id) ((unsigned int)HOOK_COUNT + (unsigned int)(id))
-_Static_assert((int)HOOK_COUNT + (int)USED_COUNT < 512, "a key has nine bits for the call");
+#define OF_VENDOR 511u
+_Static_assert((int)HOOK_COUNT + (int)USED_COUNT < 511, "a key has nine bits for the call");
 
 static uint64_t key_of(const struct link_map *map, unsigned int call)
 {
@@ -96,6 +97,15 @@ static void *in_scope_of(const struct link_map *module, const char *name)
 							      : NULL;
 }
 
+/* An implementation of OpenCL: loaders know one by this name. What it does by its own
+ * exported names it does for itself or inside a call that we have seen. */
+static bool is_vendor(const struct link_map *module)
+{
+	void *found = in_scope_of(module, "clIcdGetPlatformIDsKHR");
+
+	return found && module_of(found) == module;
+}
+
 /* What comes next may be the driver, another interposer in front of it, or a library that
  * happens to have a function of this name: see resolve_direct_slowly(). */
 static struct route look(struct hook *hook, const struct link_map *module)
@@ -120,9 +130,24 @@ struct route callers_route(struct hook *hook, const void *caller)
 	if (known(key, &route))
 		return route;
 	route = look(hook, module);
+	if (route.record && is_vendor(module))
+		route.record = false;
 	if (route.real && module)
 		remember(key, &route);
 	return route;
+}
+
+bool callers_is_vendor(const void *caller)
+{
+	const struct link_map *module = module_of(caller);
+	uint64_t key = key_of(module, OF_VENDOR);
+	struct route route = { 0 };
+
+	if (!module || known(key, &route))
+		return route.record;
+	route.record = is_vendor(module);
+	remember(key, &route);
+	return route.record;
 }
 
 void *callers_used(enum used_id id, const void *address)

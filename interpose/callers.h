@@ -6,12 +6,17 @@
 #ifndef GPULEAK_CALLERS_H
 #define GPULEAK_CALLERS_H
 
+#include <stdbool.h>
+
 #include "hooks.h"
 
 struct route;
 
 /* What a call of HOOK from the code at CALLER reaches without us. */
 struct route callers_route(struct hook *hook, const void *caller);
+
+/* CALLER lies in an implementation of OpenCL. */
+bool callers_is_vendor(const void *caller);
 
 /* The function for one of our own questions in the library that ADDRESS lies in; if it has
  * none there, any driver's. */

@@ -37,8 +37,9 @@ static inline struct route resolve_direct_from(struct hook *hook, const void *ca
 }
 #define resolve_direct(hook) resolve_direct_from(hook, __builtin_return_address(0))
 
-/* For calls by one of the slots. As a layer we may meet a call a second time. */
-static inline struct route resolve_slot(struct hook *hook, struct slot *slot)
+/* For calls by one of the slots. As a layer we may meet a call a second time, or one that
+ * the implementation below makes itself (loaders jump here, so CALLER is who called them). */
+static inline struct route resolve_slot(struct hook *hook, struct slot *slot, const void *caller)
 {
 	struct route route = { atomic_load_explicit(&slot->real, memory_order_acquire), true,
 			       slot->below };
@@ -46,21 +47,24 @@ static inline struct route resolve_slot(struct hook *hook, struct slot *slot)
 	if (slot->below && slots_inside.hook == hook && !slots_inside.met) {
 		slots_inside.met = true;
 		route.record = false;
+	} else if (slot->below && callers_is_vendor(caller)) {
+		route.record = false;
 	}
 	return route;
 }
 
 /* For calls through a pointer that a lookup gave out. */
-static inline struct route resolve_driver(struct hook *hook)
+static inline struct route resolve_driver_from(struct hook *hook, const void *caller)
 {
 	struct slot *slot = slots_has(hook) ? slots_take(hook) : NULL;
 	void *real;
 
 	if (slot)
-		return resolve_slot(hook, slot);
+		return resolve_slot(hook, slot, caller);
 	real = atomic_load_explicit(&hook->driver, memory_order_acquire);
 	return real ? (struct route){ real, true } : resolve_driver_slowly(hook);
 }
+#define resolve_driver(hook) resolve_driver_from(hook, __builtin_return_address(0))
 
 /* The driver's function for one of our own questions, or NULL. */
 void *resolve_used(enum used_id id);
