@@ -146,9 +146,9 @@
 		struct site site = { hook, CALLER, SPACE_OF_##verb };                       \
 		if (__builtin_expect(!route.real, 0))                                       \
 			return MISSING_##returns;                                           \
+		INSIDE(hook, route);                                                        \
 		if (__builtin_expect(!route.record, 0))                                     \
 			PASS_##returns(CALL(returns, parameters, arguments));               \
-		INSIDE(hook, route);                                                        \
 		(void)site;                                                                 \
 		VERB_##verb(returns, parameters, arguments, made, key, size)                \
 	}

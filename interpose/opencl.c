@@ -236,13 +236,10 @@ static cl_int enqueue_free(struct route route, const struct caller *caller, enum
 
 	if (!route.real)
 		return CL_INVALID_OPERATION;
-	if (!route.record)
-		return ((enqueue_svm_free *)route.real)(queue, count, pointers, callback, user_data,
-							wait_count, wait_list, event);
 	INSIDE(site.hook, route);
 	r = ((enqueue_svm_free *)route.real)(queue, count, pointers, callback, user_data,
 					     wait_count, wait_list, event);
-	if (r == CL_SUCCESS)
+	if (r == CL_SUCCESS && route.record)
 		svm_freed(&site, count, pointers, callback != NULL);
 	return r;
 }
@@ -278,8 +275,12 @@ static void *reroute(const char *name, void *found)
 
 static void *address_by(struct route route, const char *name)
 {
-	void *found = route.real ? ((void *(*)(const char *))route.real)(name) : NULL;
+	typedef void *by_name(const char *);
 
+	void *found;
+	INSIDE(&hooks[HOOK_clGetExtensionFunctionAddress], route);
+
+	found = route.real ? ((by_name *)route.real)(name) : NULL;
 	return route.record ? reroute(name, found) : found;
 }
 
@@ -295,10 +296,12 @@ void *looked_up_clGetExtensionFunctionAddress(const char *func_name)
 
 static void *platform_address_by(struct route route, cl_platform_id platform, const char *name)
 {
-	void *found = route.real ? ((void *(*)(cl_platform_id, const char *))route.real)(platform,
-											 name)
-				 : NULL;
+	typedef void *by_platform(cl_platform_id, const char *);
 
+	void *found;
+	INSIDE(&hooks[HOOK_clGetExtensionFunctionAddressForPlatform], route);
+
+	found = route.real ? ((by_platform *)route.real)(platform, name) : NULL;
 	return route.record ? reroute(name, found) : found;
 }
 

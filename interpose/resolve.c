@@ -148,6 +148,23 @@ void *resolve_next(const char *name)
 	return found;
 }
 
+void *resolve_of_program(const char *name)
+{
+	struct dl_find_object us;
+	void *libc, *found = NULL;
+	Lmid_t space;
+
+	if (_dl_find_object((void *)(uintptr_t)resolve_of_program, &us) < 0 ||
+	    dlinfo(us.dlfo_link_map, RTLD_DI_LMID, &space) < 0 || space == LM_ID_BASE)
+		return NULL;
+	libc = dlmopen(LM_ID_BASE, "libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+	if (libc) {
+		found = lookup_real(libc, name);
+		close_handle(libc);
+	}
+	return found;
+}
+
 /* Set by the linker: the start of our ELF header and the end of our data. */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _end[] __attribute__((visibility("hidden")));

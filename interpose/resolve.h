@@ -78,6 +78,9 @@ void *resolve_in(const char *path, const char *name);
 /* NAME in whatever library comes after us: libc's own _exit, execve and so on. */
 void *resolve_next(const char *name);
 
+/* libc's NAME in the program's namespace; NULL if that is ours too. */
+void *resolve_of_program(const char *name);
+
 bool resolve_driver_is_loaded(enum api api);
 /* ADDRESS lies in libgpuleak.so. */
 bool resolve_is_ours(const void *address);

@@ -80,11 +80,10 @@ static inline void inside_leave(struct inside *before)
 		slots_inside = *before;
 }
 
-/* Until the end of the block: HOOK's call goes to ROUTE. Each wrapper that records an
- * OpenCL call says so before it makes the real one. */
-#define INSIDE(hook, route)                                                    \
-	struct inside inside_before __attribute__((cleanup(inside_leave))) =   \
-		inside_enter(hook, (route).real, (route).below);               \
-	(void)inside_before
+/* Until the end of the block: HOOK's call goes to ROUTE. A declaration; every wrapper of an
+ * OpenCL call has it before it makes the real one. */
+#define INSIDE(hook, route)                                                            \
+	struct inside inside_before __attribute__((cleanup(inside_leave), unused)) =   \
+		inside_enter(hook, (route).real, (route).below)
 
 #endif

@@ -64,9 +64,9 @@ def three_ways(place, command, env, check, clean=True):
 
 
 def stack(frames):
-    """What a stack says of the program: a loader below a layer may keep a frame."""
+    """What a stack says of the program: we, or a loader before us, may have a frame in it."""
     return [f"{f.get('function')}:{f.get('line')}" for f in frames
-            if not re.search(r"libOpenCL", f.get("module") or "")]
+            if not re.search(r"libOpenCL|libgpuleak", f.get("module") or "")]
 
 
 def essence(report):

@@ -143,13 +143,20 @@ static cl_mem object(cl_context context, size_t size, cl_int *error)
 	return made;
 }
 
+static cl_mem CL_API_CALL create_with(cl_context context, const cl_mem_properties *properties,
+				      cl_mem_flags flags, size_t size, void *host, cl_int *error)
+{
+	(void)properties, (void)flags, (void)host;
+	return object(context, size, error);
+}
+
+/* Exported names may be a loader's or a tracer's: the table has the functions themselves. */
 API cl_mem CL_API_CALL clCreateBufferWithProperties(cl_context context,
 						    const cl_mem_properties *properties,
 						    cl_mem_flags flags, size_t size, void *host,
 						    cl_int *error)
 {
-	(void)properties, (void)flags, (void)host;
-	return object(context, size, error);
+	return create_with(context, properties, flags, size, host, error);
 }
 
 /* Asked for 13 bytes, it complains to the application first. */
@@ -163,7 +170,7 @@ static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, 
 	return object(context, size, error);
 }
 
-API cl_int CL_API_CALL clRetainMemObject(cl_mem memory)
+static cl_int CL_API_CALL retain(cl_mem memory)
 {
 	if (!memory || memory->references == 0)
 		return CL_INVALID_MEM_OBJECT;
@@ -171,30 +178,27 @@ API cl_int CL_API_CALL clRetainMemObject(cl_mem memory)
 	return CL_SUCCESS;
 }
 
-/* Dead objects are kept, so that a second release can be told. */
-API cl_int CL_API_CALL clReleaseMemObject(cl_mem memory)
-{
-	if (!memory || memory->references == 0)
-		return CL_INVALID_MEM_OBJECT;
-	memory->references--;
-	return CL_SUCCESS;
-}
-
-/* While it works on a buffer it holds it, by a reference of its own. */
+/* Dead objects are kept, so that a second release can be told. It may hold a buffer for
+ * itself, and let go of it by the exported name. */
 static cl_int CL_API_CALL release(cl_mem memory)
 {
 	static __thread bool inside;
 
-	if (told_to("self") && !inside && memory && memory->references == 1) {
-		memory->references++;
+	if (!memory || memory->references == 0)
+		return CL_INVALID_MEM_OBJECT;
+	if (told_to("self") && !inside && memory->references == 1) {
 		inside = true;
+		memory->references++;
 		clReleaseMemObject(memory);
 		inside = false;
 	}
-	if (!memory || memory->references == 0)
-		return CL_INVALID_MEM_OBJECT;
 	memory->references--;
 	return CL_SUCCESS;
+}
+
+API cl_int CL_API_CALL clReleaseMemObject(cl_mem memory)
+{
+	return release(memory);
 }
 
 static cl_int CL_API_CALL memory_info(cl_mem memory, cl_mem_info what, size_t size, void *ret,
@@ -401,7 +405,7 @@ static cl_icd_dispatch dispatch = {
 	.clReleaseContext = release_context,
 	.clGetContextInfo = context_info,
 	.clCreateBuffer = create_buffer,
-	.clRetainMemObject = clRetainMemObject,
+	.clRetainMemObject = retain,
 	.clReleaseMemObject = release,
 	.clGetMemObjectInfo = memory_info,
 	.clGetExtensionFunctionAddress = clGetExtensionFunctionAddress,
@@ -412,7 +416,7 @@ static cl_icd_dispatch dispatch = {
 	.clCreateFromGLTexture3D = gl_texture,
 	.clCreateFromGLRenderbuffer = gl_buffer,
 	.clCreateFromEGLImageKHR = egl_image,
-	.clCreateBufferWithProperties = clCreateBufferWithProperties,
+	.clCreateBufferWithProperties = create_with,
 	.clSVMAlloc = svm_alloc,
 	.clSVMFree = svm_free,
 };
