@@ -195,13 +195,13 @@ story("usm", "ten platforms: eight are seen, of the others it is said", "usm eve
       leaks=[("clHostMemAllocINTEL", "cl-usm", 8, 8 * LEAK, "make_usm")],
       note="does not know")
 story("usm", "other creators of objects, released", "creators",
-      allocated=(9, PAIR + LEAK), leaks=[])
-story("usm", "other creators of objects, lost", "creators lost", allocated=(9, PAIR + LEAK),
+      allocated=(10, PAIR + LEAK), leaks=[])
+story("usm", "other creators of objects, lost", "creators lost", allocated=(10, PAIR + LEAK),
       leaks=[(api, kind, 1, size, "creators") for api, kind, size in (
           ("clCreateFromGLBuffer", "cl-buffer", 0), ("clCreateFromGLTexture", "cl-image", 0),
           ("clCreateFromGLTexture2D", "cl-image", 0), ("clCreateFromGLTexture3D", "cl-image", 0),
           ("clCreateFromGLRenderbuffer", "cl-image", 0),
-          ("clCreateFromEGLImageKHR", "cl-image", 0),
+          ("clCreateFromEGLImageKHR", "cl-image", 0), ("clCreateFromEGLImageKHR", "cl-image", 0),
           ("clCreateBufferWithPropertiesINTEL", "cl-buffer", PAIR),
           ("clCreateBufferNV", "cl-buffer", LEAK), ("clImportMemoryARM", "cl-buffer", 0))])
 story("usm", "SVM of other names, freed, one twice", "svm", allocated=(2, LEAK + PAIR),
