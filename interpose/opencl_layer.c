@@ -4,8 +4,10 @@
  * Owns the tables that loaders get: the next layer's, with our wrappers in place of what
  * has a row. Makes no OpenCL call: it runs inside the loader's first one.
  */
+#include <dlfcn.h>
 #include <string.h>
 
+#include "lookup.h"
 #include "opencl_calls.h"
 #include "resolve.h"
 
@@ -57,6 +59,8 @@ void *opencl_used(enum used_id id)
 	return resolve_used(id);
 }
 
+static const char layer_name[] = "gpuleak";
+
 static cl_int answer(const void *value, size_t bytes, size_t size, void *ret, size_t *ret_size)
 {
 	if (ret && size < bytes)
@@ -78,7 +82,7 @@ EXPORT cl_int clGetLayerInfo(cl_layer_info param_name, size_t param_value_size, 
 		return answer(&version, sizeof(version), param_value_size, param_value,
 			      param_value_size_ret);
 	case CL_LAYER_NAME:
-		return answer("gpuleak", sizeof("gpuleak"), param_value_size, param_value,
+		return answer(layer_name, sizeof(layer_name), param_value_size, param_value,
 			      param_value_size_ret);
 	default:
 		return CL_INVALID_VALUE;
@@ -100,6 +104,19 @@ static void fill(unsigned int layer, const void *target, size_t entries)
 	}
 }
 
+/* Another copy of this library is preloaded: it sees what we would see, and its calls come
+ * to us without its marks. */
+static bool other_copy_is_preloaded(void)
+{
+	pfn_clGetLayerInfo info =
+		(pfn_clGetLayerInfo)lookup_real(RTLD_DEFAULT, "clGetLayerInfo");
+	char name[sizeof(layer_name)] = "";
+
+	return info && !resolve_is_ours((void *)info) &&
+	       info(CL_LAYER_NAME, sizeof(name), name, NULL) == CL_SUCCESS &&
+	       memcmp(name, layer_name, sizeof(name)) == 0;
+}
+
 EXPORT cl_int clInitLayer(cl_uint num_entries, const cl_icd_dispatch *target_dispatch,
 			  cl_uint *num_entries_ret, const cl_icd_dispatch **layer_dispatch_ret)
 {
@@ -108,6 +125,8 @@ EXPORT cl_int clInitLayer(cl_uint num_entries, const cl_icd_dispatch *target_dis
 
 	if (!target_dispatch || !num_entries_ret || !layer_dispatch_ret)
 		return CL_INVALID_VALUE;
+	if (other_copy_is_preloaded())
+		return CL_INVALID_OPERATION;
 	layer = atomic_fetch_add(&layer_count, 1);
 	if (layer >= LAYERS_MAX)
 		return CL_OUT_OF_RESOURCES;

@@ -10,6 +10,9 @@ run_opencl.py GROUP --library LIB --command EXE --standin DIR --programs DIR [--
 import json
 import pathlib
 import re
+import shutil
+import signal
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "routes"))
@@ -142,8 +145,6 @@ unseen("namespace", "a plugin in a namespace of its own", True)
 @case("layer", "a loader under another name, with the layer")
 def copied_loader(place):
     """The system's loader as wheels bring it: only the layer sees direct calls into it."""
-    import ctypes.util
-    import shutil
     folder = place.root / "bundled"
     folder.mkdir(exist_ok=True)
     for path in ("/usr/lib", "/lib", "/usr/lib64"):
@@ -151,13 +152,38 @@ def copied_loader(place):
         if found:
             break
     else:
-        raise Skip(f"no libOpenCL.so.1 ({ctypes.util.find_library('OpenCL')})")
+        raise Skip("no libOpenCL.so.1")
     loader = folder / "libOpenCL-5519dec5.so.1.0.0"
     shutil.copy(found[0], loader)
     command = [str(pathlib.Path(program("cl-opener")).parent.parent / "routes" / "routes-cl"),
                "path", "work", str(loader)]
     return three_ways(place, command, vendor(place), lambda report: judge(
         report, (2, LEAK + PAIR), [("clCreateBuffer", "cl-buffer", 1, LEAK, "leak_here")]))
+
+
+@case("layer", "the layer is another copy of what is preloaded")
+def other_copy(place):
+    copy = place.root / "libgpuleak.so"
+    shutil.copy(ours(), copy)
+    command, env = [program("cl-memory"), "work"], vendor(place)
+    untraced = bare(place, command, env)
+    traced = run(place, command, preload=[ours()], env={**env, "OPENCL_LAYERS": str(copy)})
+    return not_clean(untraced) + differences(untraced, traced) + judge(
+        traced.report, (3, LEAK + 2 * PAIR),
+        [("clCreateBuffer", "cl-buffer", 1, LEAK, "leak_here")])
+
+
+@case("layer", "_exit is not seen by a layer: the ledger stays for gpuleak report")
+def underscore_exit(place):
+    ledger = place.root / "ledger"
+    traced = run(place, [program("cl-memory"), "_exit"],
+                 env={**vendor(place), "OPENCL_LAYERS": ours(), "GPULEAK_LEDGER": str(ledger)})
+    told = subprocess.run([routes.options.command, "report", "--format", "json", str(ledger)],
+                          stdout=subprocess.PIPE, check=False).stdout
+    problems = [f"status {traced.status}"] if traced.status != 4 else []
+    problems += ["a report at the end"] if traced.report or traced.err else []
+    return problems + judge(json.loads(told), (1, LEAK),
+                            [("clCreateBuffer", "cl-buffer", 1, LEAK, "leak_here")])
 
 
 @case("layer", "no GPU call, no report")
@@ -213,8 +239,6 @@ story("usm", "SVM of other names, lost", "svm lost", allocated=(2, LEAK + PAIR),
 
 @case("usm", "a second free is on file before the driver dies of it")
 def dies(place):
-    import signal
-    import subprocess
     problems = []
     for way, (more, preload) in WAYS.items():
         ledger = place.root / f"ledger-{way}"
