@@ -118,6 +118,23 @@ story("layer", "... and a second release there", "twice", mode="self",
       allocated=(1, PAIR), leaks=[], errors=["double-free"])
 
 
+def on_pocl(told, **wanted):
+    @case("layer", f"{told}, pocl")
+    def check(place):
+        route = pathlib.Path(program("cl-memory")).parent.parent / "routes" / "routes-cl-linked"
+        return three_ways(place, [str(route), "linked", told], {},
+                          lambda report: judge(report, **wanted))
+    return check
+
+
+on_pocl("sub-buffer", allocated=(2, PAIR + 4096), leaks=[])
+on_pocl("sub-buffer lost", allocated=(2, PAIR + 4096),
+        leaks=[("clCreateSubBuffer", "cl-sub-buffer", 1, 4096, "part_of")])
+on_pocl("context first, lost", allocated=(1, PAIR),
+        leaks=[("clCreateBuffer", "cl-buffer", 1, PAIR, "make")])
+on_pocl("retained", allocated=(1, PAIR), leaks=[("clCreateBuffer", "cl-buffer", 1, PAIR, "make")])
+
+
 def unseen(way, name, layer_only):
     """A plugin that no preload sees comes by the layer; by both as well, once."""
     @case("layer", name)
