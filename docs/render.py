@@ -44,19 +44,17 @@ VERBS = {
 def hooks(root):
     out = ["# What is intercepted", "",
            "Rendered from interpose/api/*.def by docs/render.py; do not edit.", ""]
-    for name, title in (("cuda", "CUDA driver API"), ("opencl", "OpenCL"),
-                        ("opencl_extensions", "OpenCL, extensions of a platform")):
-        text = (root / "interpose/api" / (name + ".def")).read_text()
+    for name, title in (("cuda", "CUDA driver API"), ("opencl", "OpenCL")):
+        text = "".join(path.read_text() for path in
+                       sorted((root / "interpose/api").glob(name + "*.def")))
         out += ["## " + title, "", "| call | what it does | kind |", "|---|---|---|"]
         for row in rows(text, "HOOK"):
             kind = row[6].strip('"')
             out.append("| `%s` | %s | %s |" % (row[0], VERBS[row[4]], "`%s`" % kind if kind else ""))
-        out.append("")
-        for macro, what in (("HAND", "By hand (first use, lookups, contexts): "),
-                            ("USED", "Asked by our wrappers, not intercepted: ")):
-            names = ["`%s`" % row[0] for row in rows(text, macro)]
-            if names:
-                out += [what + ", ".join(names) + ".", ""]
+        out += ["", "By hand (first use, lookups, contexts): "
+                + ", ".join("`%s`" % row[0] for row in rows(text, "HAND")) + ".", "",
+                "Asked by our wrappers, not intercepted: "
+                + ", ".join("`%s`" % row[0] for row in rows(text, "USED")) + ".", ""]
     text = (root / "interpose/api/libc.def").read_text()
     out += ["## libc", "", "The lookup, and the ways in which a process ends or a module goes away: "
             + ", ".join("`%s`" % row[0] for row in rows(text, "LIBC")) + ".", ""]

@@ -37,6 +37,18 @@ static const struct {
 #undef HAND
 #undef USED
 };
+enum {
+#define HOOK(symbol, ...) EXTENSION_##symbol,
+#define HAND(symbol, ...) EXTENSION_##symbol,
+#define USED(...)
+#include "api/opencl_extensions.def"
+#undef HOOK
+#undef HAND
+#undef USED
+	EXTENSIONS
+};
+_Static_assert(sizeof(hooked) / sizeof(hooked[0]) + EXTENSIONS == SLOT_HOOKS,
+	       "a row is neither in the dispatch table nor an extension");
 static const unsigned int entry_of_used[USED_COUNT] = {
 #define HOOK(...)
 #define HAND(...)

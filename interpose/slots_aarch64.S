@@ -2,12 +2,11 @@
  *
  * The entries of slots.c on aarch64: see slots_x86_64.S.
  */
-	.set	rows, 0
+#define API_BEGIN(api, title) .set rows, 0
+#define API_END(api) .set rows_of_##api, rows
 #define HOOK(...) .set rows, rows + 1
 #define HAND(...) .set rows, rows + 1
-#define USED(...)
-#include "api/opencl.def"
-#include "api/opencl_extensions.def"
+#include "hooks.def"
 
 	.text
 	.globl	slots_entries
@@ -19,7 +18,7 @@
 slots_entries:
 	.cfi_startproc
 	.set	at, 0
-	.rept	rows * 8		/* SLOTS */
+	.rept	rows_of_OPENCL * 8		/* SLOTS */
 	hint	#34			/* bti c */
 	adrp	x16, slots + at * 32
 	add	x16, x16, :lo12:slots + at * 32

@@ -3,12 +3,11 @@
  * The entries of slots.c on x86-64: each notes its slot for this thread and jumps on, so
  * that the wrapper finds its caller's frame and arguments as they were.
  */
-	.set	rows, 0
+#define API_BEGIN(api, title) .set rows, 0
+#define API_END(api) .set rows_of_##api, rows
 #define HOOK(...) .set rows, rows + 1
 #define HAND(...) .set rows, rows + 1
-#define USED(...)
-#include "api/opencl.def"
-#include "api/opencl_extensions.def"
+#include "hooks.def"
 
 	.text
 	.globl	slots_entries
@@ -20,7 +19,7 @@
 slots_entries:
 	.cfi_startproc
 	.set	at, 0
-	.rept	rows * 8		/* SLOTS */
+	.rept	rows_of_OPENCL * 8		/* SLOTS */
 	.p2align 4
 	endbr64
 	leaq	slots + at * 32(%rip), %rax

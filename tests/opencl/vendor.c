@@ -37,6 +37,13 @@ struct _cl_mem {
 	int references;
 	size_t size;
 	cl_context context;
+	struct callback *callbacks;
+};
+typedef void CL_CALLBACK destroyed(cl_mem, void *);
+struct callback {
+	destroyed *call;
+	void *data;
+	struct callback *older;
 };
 
 static struct _cl_platform_id platforms[PLATFORMS];
@@ -139,7 +146,7 @@ static cl_mem object(cl_context context, size_t size, cl_int *error)
 	if (error)
 		*error = made ? CL_SUCCESS : CL_INVALID_BUFFER_SIZE;
 	if (made)
-		*made = (struct _cl_mem){ &dispatch, 1, size, context };
+		*made = (struct _cl_mem){ &dispatch, 1, size, context, NULL };
 	return made;
 }
 
@@ -192,7 +199,18 @@ static cl_int CL_API_CALL release(cl_mem memory)
 		clReleaseMemObject(memory);
 		inside = false;
 	}
-	memory->references--;
+	if (--memory->references == 0)
+		for (struct callback *c = memory->callbacks; c; c = c->older)
+			c->call(memory, c->data);
+	return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL on_destroyed(cl_mem memory, destroyed *call, void *data)
+{
+	struct callback *callback = malloc(sizeof(*callback));
+
+	*callback = (struct callback){ call, data, memory->callbacks };
+	memory->callbacks = callback;
 	return CL_SUCCESS;
 }
 
@@ -408,6 +426,7 @@ static cl_icd_dispatch dispatch = {
 	.clRetainMemObject = retain,
 	.clReleaseMemObject = release,
 	.clGetMemObjectInfo = memory_info,
+	.clSetMemObjectDestructorCallback = on_destroyed,
 	.clGetExtensionFunctionAddress = clGetExtensionFunctionAddress,
 	.clGetExtensionFunctionAddressForPlatform = extension_of,
 	.clCreateFromGLBuffer = gl_buffer,
