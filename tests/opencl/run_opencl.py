@@ -128,8 +128,6 @@ def on_pocl(told, **wanted):
 
 
 on_pocl("sub-buffer", allocated=(2, PAIR + 4096), leaks=[])
-on_pocl("sub-buffer lost", allocated=(2, PAIR + 4096),
-        leaks=[("clCreateSubBuffer", "cl-sub-buffer", 1, 4096, "part_of")])
 on_pocl("context first, lost", allocated=(1, PAIR),
         leaks=[("clCreateBuffer", "cl-buffer", 1, PAIR, "make")])
 on_pocl("retained", allocated=(1, PAIR), leaks=[("clCreateBuffer", "cl-buffer", 1, PAIR, "make")])
