@@ -22,7 +22,8 @@ struct route resolve_direct_slowly(struct hook *hook);
 struct route resolve_driver_slowly(struct hook *hook);
 
 /* For calls that reached us because the caller is linked to the name. OpenCL's loaders may
- * be several: which one depends on who calls. */
+ * be several: which one depends on who calls, so this stands in the exported function
+ * itself. Who jumped here instead of calling is taken for his own caller. */
 static inline struct route resolve_direct_from(struct hook *hook, const void *caller)
 {
 	void *real;

@@ -141,6 +141,7 @@ void text_kind(FILE *out, const char *kind)
 		{ "cl-image", "OpenCL image" },
 		{ "cl-pipe", "OpenCL pipe" },
 		{ "cl-svm", "OpenCL shared virtual memory" },
+		{ "cl-usm", "OpenCL unified shared memory" },
 	};
 
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
