@@ -133,6 +133,17 @@ on_pocl("context first, lost", allocated=(1, PAIR),
 on_pocl("retained", allocated=(1, PAIR), leaks=[("clCreateBuffer", "cl-buffer", 1, PAIR, "make")])
 
 
+@case("layer", "a kernel by python3 with PyOpenCL")
+def kernel(place):
+    script = pathlib.Path(routes.__file__).resolve().parent / "kernel.py"
+    command = [routes.PYTHON, str(script)]
+    if subprocess.run([routes.PYTHON, "-c", "import pyopencl; pyopencl.get_platforms()"],
+                      check=False, stderr=subprocess.DEVNULL).returncode:
+        raise Skip("no PyOpenCL, or no platform")
+    run(place, command)  # fills the caches
+    return three_ways(place, command, {}, lambda report: judge(report, (2, 8000), []))
+
+
 def unseen(way, name, layer_only):
     """A plugin that no preload sees comes by the layer; by both as well, once."""
     @case("layer", name)
@@ -293,6 +304,25 @@ for one in ("linked", "handle"):
         loaders(f"two in one process, {one} and {other}", "local", one, other)
 loaders("two, closed and opened again", "reopen", "linked", "linked", 3)
 loaders("two, closed and opened again, by handle", "reopen", "handle", "handle", 3)
+
+
+@case("loaders", "two, opened, called and closed by eight threads")
+def storm(place):
+    command = [program("cl-opener"), "threads", "", "0"] + [
+        program(f"libcl-caller{tag}-{way}.so") for tag in "12" for way in ("linked", "handle")]
+    untraced, traced = run(place, command), run(place, command, preload=[ours()])
+    problems = not_clean(untraced)
+    for result in (untraced, traced):
+        result.out = b"\n".join(sorted(result.out.splitlines()))
+    report, stories = traced.report or {}, 8 * 40
+    problems += differences(untraced, traced) + judge(
+        report, (2 * stories, stories * (LEAK + PAIR)),
+        [(leak["api"], leak["kind"], leak["blocks"], leak["bytes"], "leak_here")
+         for leak in report.get("leaks", [])], freed=stories)
+    if sum(leak["bytes"] for leak in report.get("leaks", [])) != stories * LEAK:
+        problems.append(f"leaks {report.get('leaks')}")
+    return problems
+
 
 if __name__ == "__main__":
     sys.exit(routes.main())
