@@ -35,8 +35,12 @@ def rows(text, macro):
 VERBS = {
     "ALLOC": "makes a block", "ALLOC_ASYNC": "makes a block in stream order",
     "FREE_ASYNC": "ends a block in stream order", "MAKE": "makes an object", "DROP": "ends an object",
+    "OBJECT": "makes an object that is no memory", "EVENT": "may make an event",
+    "CONTEXT": "makes an object that is no memory", "KERNELS": "makes objects that are no memory",
+    "ARGUMENT": "may hold a buffer", "MARK": "makes the driver hold more: noted",
     "DISPOSE": "ends a block", "REGISTER": "lends a block", "UNREGISTER": "takes it back", "CREATE": "makes an object", "FREE": "ends a block",
     "SHARE": "makes a block", "UNSHARE": "ends a block",
+    "MAKE_BY": "makes a block", "DROP_BY": "ends a block",
     "RETAIN": "takes a reference", "RELEASE": "gives a reference back, the last one ends the object",
 }
 

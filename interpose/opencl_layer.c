@@ -33,6 +33,7 @@ static const struct {
 #define HAND(symbol, ...) { HOOK_##symbol, ENTRY(symbol) },
 #define USED(...)
 #include "api/opencl.def"
+#include "api/opencl_objects.def"
 #undef HOOK
 #undef HAND
 #undef USED

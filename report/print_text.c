@@ -16,6 +16,10 @@
 #include "number.h"
 #include "suppress.h"
 #include "text_error.h"
+#include "text_held.h"
+#include "text_history.h"
+#include "text_objects.h"
+#include "text_released.h"
 #include "text_stack.h"
 
 #define LEAKS_MAX 1000 /* more than anybody reads; JSON has all of them */
@@ -64,7 +68,8 @@ static void print_fates(FILE *out, const struct report_summary *sum)
 {
 	uint64_t known = add_bounded(add_bounded(sum->freed_blocks, sum->leaked_blocks),
 				     add_bounded(sum->suppressed_blocks,
-						 sum->with_context_blocks));
+						 add_bounded(sum->with_context_blocks,
+							     sum->held_blocks)));
 	char number[NUMBER_MAX];
 
 	if (sum->freed_blocks == sum->allocated_blocks)
@@ -77,6 +82,9 @@ static void print_fates(FILE *out, const struct report_summary *sum)
 	if (sum->with_context_blocks)
 		fprintf(out, ", %s released with their context",
 			format_number(sum->with_context_blocks, number));
+	if (sum->held_blocks)
+		fprintf(out, ", %s released but still held",
+			format_number(sum->held_blocks, number));
 	if (sum->suppressed_blocks)
 		fprintf(out, ", %s suppressed", format_number(sum->suppressed_blocks, number));
 	if (known < sum->allocated_blocks)
@@ -176,6 +184,7 @@ static void print_leak(FILE *out, const struct report_process *process,
 		fprintf(out, ", device %d", leak->device);
 	fputs("), allocated at:\n", out);
 	text_stack(out, leak->stack);
+	text_history(out, leak->history, leak->blocks);
 }
 
 static void print_leaks(FILE *out, const struct report_process *process)
@@ -257,6 +266,14 @@ static void print_last_line(FILE *out, const struct report_process *process)
 	fputc('\n', out);
 }
 
+/* Until there is an option for it. */
+static int is_verbose(void)
+{
+	const char *wish = getenv("GPULEAK_VERBOSE");
+
+	return wish && *wish && strcmp(wish, "0") != 0;
+}
+
 static int print_process(FILE *out, const struct report_process *process)
 {
 	struct headline line = { .summary = &process->summary, .only = process };
@@ -268,8 +285,13 @@ static int print_process(FILE *out, const struct report_process *process)
 	r = text_errors(out, process);
 	if (r < 0)
 		return r;
-	if (process->leak_count || process->summary.errors)
+	text_released(out, process, is_verbose());
+	if (is_verbose())
+		text_objects(out, process);
+	if (process->leak_count || process->summary.errors || process->released.held_count) {
 		print_last_line(out, process);
+		text_held(out, process);
+	}
 	print_notes(out, process->notes, process->note_count);
 	return 0;
 }
