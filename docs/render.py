@@ -39,6 +39,7 @@ VERBS = {
     "CONTEXT": "makes an object that is no memory", "KERNELS": "makes objects that are no memory",
     "ARGUMENT": "may hold a buffer", "MARK": "makes the driver hold more: noted",
     "DISPOSE": "ends a block", "REGISTER": "lends a block", "UNREGISTER": "takes it back", "CREATE": "makes an object", "FREE": "ends a block",
+    "SHARE": "makes a block", "UNSHARE": "ends a block",
     "MAKE_BY": "makes a block", "DROP_BY": "ends a block",
     "RETAIN": "takes a reference", "RELEASE": "gives a reference back, the last one ends the object",
 }
@@ -65,6 +66,9 @@ def hooks(root):
     text = (root / "interpose/api/libc.def").read_text()
     out += ["## libc", "", "The lookup, and the ways in which a process ends or a module goes away: "
             + ", ".join("`%s`" % row[0] for row in rows(text, "LIBC")) + ".", ""]
+    text = (root / "interpose/api/layer.def").read_text()
+    out += ["## As an OpenCL layer", "", "What a loader asks for (see [opencl.md](opencl.md)): "
+            + ", ".join("`%s`" % row[0] for row in rows(text, "LAYER")) + ".", ""]
     return "\n".join(out)
 
 

@@ -585,7 +585,8 @@ static bool block_around(struct recorder *recorder, const struct freeing *freein
 	uint64_t address = freeing->address;
 	bool found = false;
 
-	if (own != SPACE_MEMORY && own != SPACE_VMM_MAPPING && own != SPACE_VMM_RESERVATION)
+	if (own != SPACE_MEMORY && own != SPACE_VMM_MAPPING && own != SPACE_VMM_RESERVATION &&
+	    own != SPACE_CL_USM)
 		return false;
 	for (unsigned int i = 0; i < BLOCK_SHARDS && !found; i++) {
 		struct shard *shard = &recorder->blocks.shard[i];
@@ -630,7 +631,7 @@ static bool live_elsewhere(struct recorder *recorder, const struct freeing *free
 	static const unsigned char spaces[] = {
 		SPACE_MEMORY, SPACE_REGISTERED, SPACE_OBJECTS + API_CUDA,
 		SPACE_OBJECTS + API_OPENCL, SPACE_VMM_HANDLE, SPACE_VMM_MAPPING,
-		SPACE_VMM_RESERVATION,
+		SPACE_VMM_RESERVATION, SPACE_CL_USM,
 	};
 
 	if (space_of(freeing->key) == SPACE_MULTICAST_BINDING)
@@ -1027,6 +1028,18 @@ static void releasing_dead(struct recorder *recorder, struct hook *hook, struct 
 	}
 }
 
+/* SVM freed as USM or the other way round: some drivers take it, some answer nothing, some
+ * crash. It is wrong on any, so it is told before the call. */
+static void releasing_other_kind(struct recorder *recorder, struct hook *hook,
+				 struct freeing *freeing)
+{
+	struct wrong_free wrong = { hook, freeing->address, freeing->stack, LEDGER_NO_ANSWER };
+	struct ledger_block block = *freeing->block;
+
+	if (hook->kind[0] && is_mismatch(recorder, hook, &block)) /* "": a call for several */
+		freeing->error = error_mismatched_free(recorder, &wrong, &block);
+}
+
 void record_releasing(const struct site *site, uint64_t handle, struct freeing *ret)
 {
 	struct recorder *recorder = take(site, handle, ret);
@@ -1035,6 +1048,8 @@ void record_releasing(const struct site *site, uint64_t handle, struct freeing *
 		return;
 	if (!ret->block && !ret->counted_down)
 		releasing_dead(recorder, site->hook, ret);
+	else if (ret->block && site->space == SPACE_CL_USM)
+		releasing_other_kind(recorder, site->hook, ret);
 	recorder_leave();
 }
 
@@ -1042,6 +1057,20 @@ void record_releasing(const struct site *site, uint64_t handle, struct freeing *
 static bool knows_handle(const struct hook *hook, enum outcome outcome)
 {
 	return is_event_call(hook) ? outcome == OUTCOME_DONE : outcome != OUTCOME_INVALID;
+}
+
+static void released_other_kind(struct freeing *freeing, enum outcome outcome)
+{
+	struct recorder *recorder = recorder_enter();
+
+	if (recorder && recorder == freeing->recorder) {
+		if (outcome == OUTCOME_DONE)
+			drop_slot(recorder, freeing->block, (int64_t)freeing->bytes);
+		else
+			put_back(recorder, freeing);
+	}
+	if (recorder)
+		recorder_leave();
 }
 
 void record_released(struct hook *hook, struct freeing *freeing, enum outcome outcome, int result)
@@ -1057,6 +1086,8 @@ void record_released(struct hook *hook, struct freeing *freeing, enum outcome ou
 	if (freeing->error) {
 		error = ledger_at(&freeing->recorder->writer, freeing->error);
 		__atomic_store_n(&error->result, result, __ATOMIC_RELAXED);
+		if (freeing->block) /* of another kind */
+			released_other_kind(freeing, outcome);
 	} else if (!freeing->counted_down) {
 		record_freed(hook, freeing, outcome, result);
 	} else if (outcome == OUTCOME_INVALID || outcome == OUTCOME_REFUSED) {

@@ -76,6 +76,7 @@ enum space {
 	SPACE_VMM_MAPPING, /* addresses, and so is the next: one number may be both */
 	SPACE_VMM_RESERVATION,
 	SPACE_MULTICAST_BINDING, /* numbers of our own */
+	SPACE_CL_USM = 10, /* addresses of OpenCL's shared memory: SVM and USM */
 };
 
 /* A call under way: which, and from where. */

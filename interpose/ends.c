@@ -82,6 +82,16 @@ static void at_very_end(int status, void *unused)
 	leave(wanted);
 }
 
+/* Of the libc whose exit() this is: in a namespace of our own (dlmopen, OPENCL_LAYERS) we
+ * have another one, whose handlers nobody calls. */
+static int at_exit_of_process(void)
+{
+	int (*real)(void (*)(int, void *), void *) =
+		(int (*)(void (*)(int, void *), void *))resolve_of_program("on_exit");
+
+	return (real ? real : on_exit)(at_very_end, NULL);
+}
+
 /* Other libraries' destructors run after ours and may free what they hold. exit() goes
  * through its list of handlers again when one of them, as the loader's destructor run is,
  * registers another: so this one is called when all of them are done, with the status. */
@@ -89,7 +99,7 @@ __attribute__((destructor)) static void ends_finish(void)
 {
 	int status = atomic_load(&quick_status);
 
-	if (own_recorder() && on_exit(at_very_end, NULL) != 0)
+	if (own_recorder() && at_exit_of_process() != 0)
 		at_very_end(status < 0 ? 0 : status, NULL);
 }
 

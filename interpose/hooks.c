@@ -69,7 +69,9 @@
 #define SPACE_OF_EVENT SPACE_OBJECTS
 #define SPACE_OF_RETAIN SPACE_OBJECTS
 #define SPACE_OF_RELEASE SPACE_OBJECTS
-#define SPACE_OF_DISPOSE SPACE_OBJECTS
+#define SPACE_OF_SHARE SPACE_CL_USM
+#define SPACE_OF_UNSHARE SPACE_CL_USM
+#define SPACE_OF_DISPOSE SPACE_CL_USM
 #define SPACE_OF_MAKE_BY SPACE_OBJECTS /* the function knows better */
 #define SPACE_OF_DROP_BY SPACE_OBJECTS
 #define SPACE_OF_MARK SPACE_MEMORY /* of no block */
@@ -95,6 +97,16 @@
 	if (made_)                                                                          \
 		opencl_record_made(&site, r, (key), (uint64_t)(size));                       \
 	(void)made;                                                                         \
+	return r;
+
+#define VERB_SHARE(returns, parameters, arguments, made, key, size)                         \
+	returns r;                                                                          \
+	record_call();                                                                      \
+	r = CALL(returns, parameters, arguments);                                           \
+	record_call_done();                                                                 \
+	if (made)                                                                           \
+		record_made(&site, (uint64_t)(uintptr_t)r, (uint64_t)(size),                 \
+			    (uint64_t)(uintptr_t)context, (key), 0);                        \
 	return r;
 
 #define VERB_OBJECT(returns, parameters, arguments, made, key, size)                        \
@@ -191,6 +203,8 @@
 	record_released(hook, &freeing, OUTCOME_OF_##returns(r), (int)r);                   \
 	return r;
 
+#define VERB_UNSHARE VERB_RELEASE
+
 /* NULL is fine and nothing; there is no answer that could be wrong. */
 #define VERB_DISPOSE(returns, parameters, arguments, made, key, size)                       \
 	struct freeing freeing;                                                             \
@@ -228,6 +242,7 @@
 		struct site site = { hook, CALLER, SPACE_OF_##verb };                       \
 		if (__builtin_expect(!route.real, 0))                                       \
 			return MISSING_##returns;                                           \
+		INSIDE(hook, route);                                                        \
 		if (__builtin_expect(!route.record, 0))                                     \
 			PASS_##returns(CALL(returns, parameters, arguments));               \
 		(void)site;                                                                 \

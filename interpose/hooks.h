@@ -12,7 +12,10 @@
 
 enum api { API_CUDA, API_OPENCL, API_COUNT };
 
+/* HOOK_FIRST_api and HOOK_END_api take no number of their own. */
 enum hook_id {
+#define API_BEGIN(api, title) HOOK_FIRST_##api, HOOK_BEFORE_##api = HOOK_FIRST_##api - 1,
+#define API_END(api) HOOK_END_##api, HOOK_LAST_##api = HOOK_END_##api - 1,
 #define HOOK(symbol, ...) HOOK_##symbol,
 #define HAND(symbol, ...) HOOK_##symbol,
 #include "hooks.def"

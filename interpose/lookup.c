@@ -142,6 +142,8 @@ static struct answer in_handle(void *handle, const char *name, const void *calle
 	if (!lookup_in_driver(hook->api, found) || asked_by_driver(caller))
 		return (struct answer){ found, 1 };
 	atomic_compare_exchange_strong(&hook->driver, &none, found);
+	if (slots_has(hook)) /* there may be several drivers */
+		return (struct answer){ slots_give(hook, found), 1 };
 	return (struct answer){ hook->wrapper, 1 };
 }
 

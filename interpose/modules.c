@@ -245,6 +245,7 @@ EXPORT int dlclose(void *handle)
 
 	if (!real)
 		real = (int (*)(void *))resolve_next("dlclose");
+	callers_forget();
 	r = real ? real(handle) : -1;
 
 	if (recorder) {

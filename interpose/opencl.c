@@ -17,6 +17,7 @@ enum outcome opencl_outcome(cl_int r)
 	case CL_SUCCESS:
 		return OUTCOME_DONE;
 	case CL_INVALID_MEM_OBJECT:
+	case CL_INVALID_VALUE: /* addresses of shared memory */
 		return OUTCOME_INVALID;
 	default:
 		return OUTCOME_REFUSED;
@@ -28,7 +29,7 @@ typedef cl_int context_info(cl_context, cl_context_info, size_t, void *, size_t 
 
 static bool ask_object(cl_mem object, cl_mem_info what, void *ret, size_t size)
 {
-	mem_info *ask = (mem_info *)resolve_used(USED_clGetMemObjectInfo);
+	mem_info *ask = (mem_info *)opencl_used(USED_clGetMemObjectInfo);
 
 	return ask && object && ask(object, what, size, ret, NULL) == CL_SUCCESS;
 }
@@ -51,9 +52,9 @@ cl_context opencl_context_of(cl_mem object)
 #define DEVICES_MAX 64
 static _Atomic(cl_device_id) devices[DEVICES_MAX];
 
-static int ordinal_of(cl_device_id device)
+int opencl_device_number(cl_device_id device)
 {
-	for (int i = 0; i < DEVICES_MAX; i++) {
+	for (int i = 0; device && i < DEVICES_MAX; i++) {
 		cl_device_id seen = NULL;
 
 		if (atomic_compare_exchange_strong(&devices[i], &seen, device) || seen == device)
@@ -63,9 +64,9 @@ static int ordinal_of(cl_device_id device)
 }
 
 /* The first device of CONTEXT; a context of several is named by it. */
-static int device_of(cl_context context)
+static int ask_device_of(cl_context context)
 {
-	context_info *ask = (context_info *)resolve_used(USED_clGetContextInfo);
+	context_info *ask = (context_info *)opencl_used(USED_clGetContextInfo);
 	cl_device_id ids[DEVICES_MAX];
 	size_t size = 0;
 
@@ -73,7 +74,7 @@ static int device_of(cl_context context)
 	    ask(context, CL_CONTEXT_DEVICES, sizeof(ids), ids, &size) != CL_SUCCESS ||
 	    size < sizeof(ids[0]))
 		return -1;
-	return ordinal_of(ids[0]);
+	return opencl_device_number(ids[0]);
 }
 
 /* Contexts and their devices, so that a buffer costs no query: a small direct-mapped
@@ -101,18 +102,20 @@ void opencl_record_context(const struct site *site, cl_context context)
 	opencl_record_object(site, context, NULL);
 }
 
-static int known_device_of(cl_context context)
+int opencl_device_of(cl_context context)
 {
 	unsigned int slot = slot_of(context);
 	int device = -2;
 
+	if (!context)
+		return -1;
 	lock_take(&contexts[slot].lock);
 	if (contexts[slot].context == context)
 		device = contexts[slot].device;
 	lock_give(&contexts[slot].lock);
 	if (device != -2)
 		return device;
-	device = device_of(context); /* not with the lock: it calls the driver */
+	device = ask_device_of(context); /* not with the lock: it calls the driver */
 	lock_take(&contexts[slot].lock);
 	contexts[slot].context = context;
 	contexts[slot].device = device;
@@ -139,7 +142,7 @@ static bool watch(cl_mem object)
 
 	if (atomic_load_explicit(&missing, memory_order_relaxed))
 		return false;
-	set = (set_destroyed *)resolve_used(USED_clSetMemObjectDestructorCallback);
+	set = (set_destroyed *)opencl_used(USED_clSetMemObjectDestructorCallback);
 	if (!set)
 		atomic_store(&missing, true);
 	return set && set(object, on_destroyed, NULL) == CL_SUCCESS;
@@ -155,7 +158,7 @@ void opencl_record_made(const struct site *called, cl_mem made, cl_context conte
 	if (site->hook == &hooks[HOOK_clCreateSubBuffer])
 		ask_object(made, CL_MEM_ASSOCIATED_MEMOBJECT, &parent, sizeof(parent));
 	record_made(site, (uint64_t)(uintptr_t)made, bytes, (uint64_t)(uintptr_t)context,
-		    context ? known_device_of(context) : -1, (uint64_t)(uintptr_t)parent);
+		    opencl_device_of(context), (uint64_t)(uintptr_t)parent);
 }
 
 /* ---- SVM freed by a queue ---- */
@@ -176,15 +179,17 @@ static void svm_freed(const struct site *site, cl_uint count, void *pointers[], 
 	}
 }
 
-static cl_int enqueue_free(struct route route, const struct caller *caller, cl_command_queue queue,
-			   cl_uint count, void *pointers[], svm_free *callback, void *user_data,
-			   cl_uint wait_count, const cl_event *wait_list, cl_event *event)
+static cl_int enqueue_free(struct route route, const struct caller *caller, enum hook_id id,
+			   cl_command_queue queue, cl_uint count, void *pointers[],
+			   svm_free *callback, void *user_data, cl_uint wait_count,
+			   const cl_event *wait_list, cl_event *event)
 {
-	struct site site = { &hooks[HOOK_clEnqueueSVMFree], caller, SPACE_OBJECTS };
+	struct site site = { &hooks[id], caller, SPACE_CL_USM };
 	cl_int r;
 
 	if (!route.real)
 		return CL_INVALID_OPERATION;
+	INSIDE(site.hook, route);
 	r = ((enqueue_svm_free *)route.real)(queue, count, pointers, callback, user_data,
 					     wait_count, wait_list, event);
 	if (r == CL_SUCCESS && route.record)
@@ -192,47 +197,43 @@ static cl_int enqueue_free(struct route route, const struct caller *caller, cl_c
 	return r;
 }
 
-EXPORT cl_int clEnqueueSVMFree(cl_command_queue command_queue, cl_uint num_svm_pointers,
-			       void *svm_pointers[], svm_free *pfn_free_func, void *user_data,
-			       cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
-			       cl_event *event)
-{
-	return enqueue_free(resolve_direct(&hooks[HOOK_clEnqueueSVMFree]), CALLER, command_queue,
-			    num_svm_pointers, svm_pointers, pfn_free_func, user_data,
-			    num_events_in_wait_list, event_wait_list, event);
-}
-
-cl_int looked_up_clEnqueueSVMFree(cl_command_queue command_queue, cl_uint num_svm_pointers,
-				  void *svm_pointers[], svm_free *pfn_free_func, void *user_data,
-				  cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
-				  cl_event *event)
-{
-	return enqueue_free(resolve_driver(&hooks[HOOK_clEnqueueSVMFree]), CALLER, command_queue,
-			    num_svm_pointers, svm_pointers, pfn_free_func, user_data,
-			    num_events_in_wait_list, event_wait_list, event);
-}
+#define ENQUEUE_FREE(name, symbol, resolve)                                                    \
+	cl_int name(cl_command_queue command_queue, cl_uint num_svm_pointers,                  \
+		    void *svm_pointers[], svm_free *pfn_free_func, void *user_data,            \
+		    cl_uint num_events_in_wait_list, const cl_event *event_wait_list,          \
+		    cl_event *event)                                                           \
+	{                                                                                      \
+		return enqueue_free(resolve(&hooks[HOOK_##symbol]), CALLER, HOOK_##symbol,     \
+				    command_queue, num_svm_pointers, svm_pointers,             \
+				    pfn_free_func, user_data, num_events_in_wait_list,         \
+				    event_wait_list, event);                                   \
+	}
+EXPORT ENQUEUE_FREE(clEnqueueSVMFree, clEnqueueSVMFree, resolve_direct)
+ENQUEUE_FREE(looked_up_clEnqueueSVMFree, clEnqueueSVMFree, resolve_driver)
+EXPORT ENQUEUE_FREE(clEnqueueSVMFreeARM, clEnqueueSVMFreeARM, resolve_direct)
+ENQUEUE_FREE(looked_up_clEnqueueSVMFreeARM, clEnqueueSVMFreeARM, resolve_driver)
 
 /* ---- extension lookups ---- */
 
-/* A driver may give out core functions here too. Its own function does what the loader's
- * does, so the wrapper's usual way is right for it; only where there is no loader is the
- * pointer itself what the wrapper calls. */
+/* Each platform has functions of its own; some give out core functions here too. The
+ * pointer says which wrapper it is to be. */
 static void *reroute(const char *name, void *found)
 {
 	struct hook *hook = found && name ? hook_find(name) : NULL;
-	void *none = NULL;
 
 	if (!hook || hook->api != API_OPENCL || resolve_is_ours(found))
 		return found;
-	if (!resolve_driver(hook).real)
-		atomic_compare_exchange_strong(&hook->driver, &none, found);
-	return hook->wrapper;
+	return slots_give(hook, found);
 }
 
 static void *address_by(struct route route, const char *name)
 {
-	void *found = route.real ? ((void *(*)(const char *))route.real)(name) : NULL;
+	typedef void *by_name(const char *);
 
+	void *found;
+	INSIDE(&hooks[HOOK_clGetExtensionFunctionAddress], route);
+
+	found = route.real ? ((by_name *)route.real)(name) : NULL;
 	return route.record ? reroute(name, found) : found;
 }
 
@@ -248,10 +249,12 @@ void *looked_up_clGetExtensionFunctionAddress(const char *func_name)
 
 static void *platform_address_by(struct route route, cl_platform_id platform, const char *name)
 {
-	void *found = route.real ? ((void *(*)(cl_platform_id, const char *))route.real)(platform,
-											 name)
-				 : NULL;
+	typedef void *by_platform(cl_platform_id, const char *);
 
+	void *found;
+	INSIDE(&hooks[HOOK_clGetExtensionFunctionAddressForPlatform], route);
+
+	found = route.real ? ((by_platform *)route.real)(platform, name) : NULL;
 	return route.record ? reroute(name, found) : found;
 }
 

@@ -24,6 +24,14 @@ void opencl_record_argument(cl_kernel kernel, cl_uint index, size_t size, const 
 
 enum outcome opencl_outcome(cl_int r);
 
+/* Devices as the report numbers them: one, and the first of a context; -1 if none. */
+int opencl_device_number(cl_device_id device);
+int opencl_device_of(cl_context context);
+
+/* The function for a question about the present call's objects: that of the loader, layer
+ * or vendor that the call goes to. */
+void *opencl_used(enum used_id id);
+
 /* Asked of the driver about an object that it just made or was just given. */
 uint64_t opencl_size_of(cl_mem object);
 cl_context opencl_context_of(cl_mem object);

@@ -19,7 +19,7 @@ void opencl_record_object(const struct site *site, const void *made, cl_context 
 static cl_uint kernels_of(cl_program program)
 {
 	cl_int (*ask)(cl_program, cl_program_info, size_t, void *, size_t *) =
-		(cl_int(*)(cl_program, cl_program_info, size_t, void *, size_t *))resolve_used(
+		(cl_int(*)(cl_program, cl_program_info, size_t, void *, size_t *))opencl_used(
 			USED_clGetProgramInfo);
 	size_t count = 0;
 

@@ -53,27 +53,31 @@ static void close_handle(void *handle)
 		real(handle);
 }
 
-/* The function in the driver's own library, wherever the loader put that: it may be
- * outside the global scope, where RTLD_NEXT finds nothing. */
-static void *in_driver(enum api api, const char *name)
+void *resolve_in(const char *path, const char *name)
 {
 	struct dlerror_state state;
-	struct search search;
 	void *handle, *found = NULL;
 
-	search.api = api;
-	search.found = false;
-	dl_iterate_phdr(search_driver, &search);
-	if (!search.found)
-		return NULL;
 	dlerror_take(&state);
-	handle = dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD);
+	handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
 	if (handle) {
 		found = lookup_real(handle, name);
 		close_handle(handle);
 	}
 	dlerror_give_back(&state);
 	return found && !resolve_is_ours(found) ? found : NULL;
+}
+
+/* The function in the driver's own library, wherever the loader put that: it may be
+ * outside the global scope, where RTLD_NEXT finds nothing. */
+static void *in_driver(enum api api, const char *name)
+{
+	struct search search;
+
+	search.api = api;
+	search.found = false;
+	dl_iterate_phdr(search_driver, &search);
+	return search.found ? resolve_in(search.path, name) : NULL;
 }
 
 static void remember(_Atomic(void *) *slot, void *pointer)
@@ -89,7 +93,8 @@ struct route resolve_driver_slowly(struct hook *hook)
 
 	if (found)
 		remember(&hook->driver, found);
-	found = atomic_load(&hook->driver);
+	if (!found || !slots_has(hook)) /* OpenCL: the first loader may be gone */
+		found = atomic_load(&hook->driver);
 	return (struct route){ found, found != NULL };
 }
 
@@ -140,6 +145,23 @@ void *resolve_next(const char *name)
 	dlerror_take(&state);
 	found = lookup_real(RTLD_NEXT, name);
 	dlerror_give_back(&state);
+	return found;
+}
+
+void *resolve_of_program(const char *name)
+{
+	struct dl_find_object us;
+	void *libc, *found = NULL;
+	Lmid_t space;
+
+	if (_dl_find_object((void *)(uintptr_t)resolve_of_program, &us) < 0 ||
+	    dlinfo(us.dlfo_link_map, RTLD_DI_LMID, &space) < 0 || space == LM_ID_BASE)
+		return NULL;
+	libc = dlmopen(LM_ID_BASE, "libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+	if (libc) {
+		found = lookup_real(libc, name);
+		close_handle(libc);
+	}
 	return found;
 }
 

@@ -142,6 +142,7 @@ void text_kind(FILE *out, const char *kind)
 		{ "cl-image", "OpenCL image" },
 		{ "cl-pipe", "OpenCL pipe" },
 		{ "cl-svm", "OpenCL shared virtual memory" },
+		{ "cl-usm", "OpenCL unified shared memory" },
 		{ "object/cl-context", "OpenCL context" },
 		{ "object/cl-event", "OpenCL event" },
 		{ "object/cl-kernel", "OpenCL kernel" },

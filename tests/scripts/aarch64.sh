@@ -26,7 +26,7 @@ flags="-std=gnu11 -D_GNU_SOURCE -O2 -g -fPIC -fvisibility=hidden -isystem $work/
 {
 	$cc -E -P -x c $flags interpose/libgpuleak.map.in -o "$work/map"
 	$cc $flags -shared -ftls-model=initial-exec -DGPULEAK_BINDIR_FROM_LIBDIR='"."' \
-		-DGPULEAK_COMMAND='"/nowhere"' interpose/*.c interpose/lookup_aarch64.S \
+		-DGPULEAK_COMMAND='"/nowhere"' interpose/*.c interpose/*_aarch64.S \
 		ledger/writer.c ledger/options.c ledger/pattern.c ledger/place.c ledger/reader.c \
 		-Wl,-Bsymbolic-functions -Wl,--no-undefined -Wl,--version-script="$work/map" \
 		-o "$work/libgpuleak.so"
