@@ -553,7 +553,7 @@ static void releasing_other_kind(struct recorder *recorder, struct hook *hook,
 	struct wrong_free wrong = { hook, freeing->address, freeing->stack, LEDGER_NO_ANSWER };
 	struct ledger_block block = *freeing->block;
 
-	if (is_mismatch(recorder, hook, &block))
+	if (hook->kind[0] && is_mismatch(recorder, hook, &block)) /* "": a call for several */
 		freeing->error = error_mismatched_free(recorder, &wrong, &block);
 }
 
