@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "coverage.h"
 #include "cuda_calls.h" /* looked_up_ names of all HAND rows */
 #include "recorder.h"
 #include "resolve.h"
@@ -264,42 +265,51 @@ cl_int looked_up_clEnqueueSVMFree(cl_command_queue command_queue, cl_uint num_sv
 /* A driver may give out core functions here too. Its own function does what the loader's
  * does, so the wrapper's usual way is right for it; only where there is no loader is the
  * pointer itself what the wrapper calls. */
-static void *reroute(const char *name, void *found)
+static void *reroute(const char *name, void *found, const void *caller)
 {
 	struct hook *hook = found && name ? hook_find(name) : NULL;
 	void *none = NULL;
 
-	if (!hook || hook->api != API_OPENCL || resolve_is_ours(found))
+	if (!found || !name || resolve_is_ours(found))
 		return found;
+	if (!hook || hook->api != API_OPENCL) {
+		if (name[0] == 'c' && name[1] == 'l')
+			coverage_saw(name, caller);
+		return found;
+	}
+	coverage_route(FACT_EXTENSION, API_OPENCL, caller);
 	if (!resolve_driver(hook).real)
 		atomic_compare_exchange_strong(&hook->driver, &none, found);
 	return hook->wrapper;
 }
 
-static void *address_by(struct route route, const char *name)
+static void *address_by(struct route route, const char *name, const void *caller)
 {
 	void *found = route.real ? ((void *(*)(const char *))route.real)(name) : NULL;
 
-	return route.record ? reroute(name, found) : found;
+	return route.record ? reroute(name, found, caller) : found;
 }
 
 EXPORT void *clGetExtensionFunctionAddress(const char *func_name)
 {
-	return address_by(resolve_direct(&hooks[HOOK_clGetExtensionFunctionAddress]), func_name);
+	return address_by(resolve_direct(&hooks[HOOK_clGetExtensionFunctionAddress]), func_name,
+			  __builtin_return_address(0));
 }
 
 void *looked_up_clGetExtensionFunctionAddress(const char *func_name)
 {
-	return address_by(resolve_driver(&hooks[HOOK_clGetExtensionFunctionAddress]), func_name);
+	return address_by(resolve_driver(&hooks[HOOK_clGetExtensionFunctionAddress]), func_name,
+			  __builtin_return_address(0));
 }
 
-static void *platform_address_by(struct route route, cl_platform_id platform, const char *name)
+static void *platform_address_by(struct route route, cl_platform_id platform, const char *name,
+				 const void *caller)
 {
 	void *found = route.real ? ((void *(*)(cl_platform_id, const char *))route.real)(platform,
 											 name)
 				 : NULL;
 
-	return route.record ? reroute(name, found) : found;
+	return route.record ? reroute(name, found, caller) : found;
 }
 
 EXPORT void *clGetExtensionFunctionAddressForPlatform(cl_platform_id platform,
@@ -307,7 +317,7 @@ EXPORT void *clGetExtensionFunctionAddressForPlatform(cl_platform_id platform,
 {
 	return platform_address_by(
 		resolve_direct(&hooks[HOOK_clGetExtensionFunctionAddressForPlatform]), platform,
-		func_name);
+		func_name, __builtin_return_address(0));
 }
 
 void *looked_up_clGetExtensionFunctionAddressForPlatform(cl_platform_id platform,
@@ -315,5 +325,5 @@ void *looked_up_clGetExtensionFunctionAddressForPlatform(cl_platform_id platform
 {
 	return platform_address_by(
 		resolve_driver(&hooks[HOOK_clGetExtensionFunctionAddressForPlatform]), platform,
-		func_name);
+		func_name, __builtin_return_address(0));
 }

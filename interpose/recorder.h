@@ -12,6 +12,7 @@
 
 #include "arena.h"
 #include "blocks.h"
+#include "facts.h"
 #include "modules.h"
 #include "stacks.h"
 #include "stripes.h"
@@ -28,6 +29,7 @@ struct recorder {
 	struct stacks stacks;
 	struct stripes stripes;
 	struct blocks blocks;
+	struct facts_written facts;
 	int create_errno; /* why there is no ledger file; 0 = there is */
 	char place[PATH_MAX]; /* where it was to be */
 };

@@ -108,6 +108,7 @@ enum ledger_chunk_type {
 	LEDGER_CHUNK_MODULES = 5,
 	LEDGER_CHUNK_ERRORS = 6,
 	LEDGER_CHUNK_TIMELINE = 7,
+	LEDGER_CHUNK_FACTS = 9,
 };
 
 /* Start of every chunk but the first. Records follow it at offset 64. `used` is the
@@ -218,6 +219,17 @@ struct ledger_error {
 	uint64_t reserved[2];
 };
 
+/* How the process reached the drivers, and what gpuleak could not see there: see
+ * docs/ledger-format.md for the words. Refs are 0 where there is nothing to say. */
+struct ledger_fact {
+	uint32_t kind;    /* ref to a string: "linked", "untracked", "deepbind" ... */
+	uint32_t subject; /* ref to a string: an API, a function, a file */
+	uint32_t module;  /* ref to a string: who did it */
+	uint32_t detail;  /* ref to a string: the reason, in words */
+	uint32_t count;   /* how often, as far as it was written */
+	uint32_t reserved[3];
+};
+
 /* Live bytes over time, at most one chunk of them: when it is full every second sample
  * goes and the interval doubles. */
 struct ledger_sample {
@@ -231,6 +243,7 @@ _Static_assert(sizeof(struct ledger_block) == 64, "one cache line");
 _Static_assert(sizeof(struct ledger_row) == 64, "one cache line");
 _Static_assert(sizeof(struct ledger_module) == 88, "layout is fixed");
 _Static_assert(sizeof(struct ledger_error) == 144, "layout is fixed");
+_Static_assert(sizeof(struct ledger_fact) == 32, "layout is fixed");
 _Static_assert(sizeof(struct ledger_header) < LEDGER_CHUNK, "header fits its chunk");
 
 #endif

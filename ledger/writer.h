@@ -18,12 +18,14 @@
 #include "format.h"
 #include "lock.h"
 
+#define LEDGER_CHUNK_TYPES 14 /* one more than the largest enum ledger_chunk_type */
+
 struct ledger_writer {
 	uint8_t *base;
 	size_t reserved_bytes; /* address space set aside */
 	size_t mapped_bytes;   /* of the file, from its start */
 	struct ledger_header *header;
-	struct ledger_chunk *open[LEDGER_CHUNK_TIMELINE + 1]; /* chunk being filled, per type */
+	struct ledger_chunk *open[LEDGER_CHUNK_TYPES]; /* chunk being filled, per type */
 	struct lock lock;
 	struct lock timeline_lock;
 	_Atomic uint64_t sample_due_ns;
@@ -47,6 +49,7 @@ uint32_t ledger_add_stack(struct ledger_writer *writer, uint32_t hash, const uin
 uint32_t ledger_add_row(struct ledger_writer *writer, const struct ledger_row *row);
 uint32_t ledger_add_module(struct ledger_writer *writer, const struct ledger_module *module);
 uint32_t ledger_add_error(struct ledger_writer *writer, const struct ledger_error *error);
+uint32_t ledger_add_fact(struct ledger_writer *writer, const struct ledger_fact *fact);
 
 /* COUNT or fewer unused block slots, side by side; returns how many, 0 = no room. */
 unsigned int ledger_add_blocks(struct ledger_writer *writer, unsigned int count,

@@ -179,6 +179,8 @@ static const char *metavar(enum option_type type)
 		return "PATH";
 	case OPTION_FORMAT_:
 		return "FORMAT";
+	case OPTION_DEEPBIND_:
+		return "HOW";
 	case OPTION_NUMBER:
 		return "N";
 	case OPTION_SIZE:

@@ -23,6 +23,9 @@ typedef struct CUarray_st *CUarray;
 typedef struct CUmipmappedArray_st *CUmipmappedArray;
 typedef struct CUextMemory_st *CUexternalMemory;
 typedef int CUstreamCaptureStatus;
+typedef struct CUuuid_st {
+	char bytes[16];
+} CUuuid;
 
 /* Passed on as they are: what is in them is not looked at. */
 typedef struct CUmemPoolProps_st CUmemPoolProps;
