@@ -220,11 +220,12 @@ static CUresult body_cuGetProcAddress(struct route route, const void *caller, co
 }
 BOTH(cuGetProcAddress, CUresult,
      (const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags),
-     (route, __builtin_return_address(0), symbol, pfn, cudaVersion, flags), CUDA_ERROR_NOT_FOUND)
+     (route, __builtin_return_address(0), symbol, pfn, cudaVersion, flags),
+     CUDA_ERROR_NOT_FOUND)
 
 static CUresult body_cuGetProcAddress_v2(struct route route, const void *caller,
-					 const char *symbol, void **pfn, int version, cuuint64_t flags,
-					 CUdriverProcAddressQueryResult *status)
+					 const char *symbol, void **pfn, int version,
+					 cuuint64_t flags, CUdriverProcAddressQueryResult *status)
 {
 	CUresult r = CALL(CUresult(*)(const char *, void **, int, cuuint64_t,
 				      CUdriverProcAddressQueryResult *),

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "coverage.h"
 #include "frame.h"
 
 struct loaded_ledger;
@@ -110,6 +111,8 @@ struct report_process {
 	struct report_error *errors;
 	size_t error_count;
 
+	struct report_coverage coverage;
+
 	/* Sentences: what was not recorded, not readable, or not to be relied on. */
 	const char *const *notes;
 	size_t note_count;
@@ -144,6 +147,7 @@ struct report {
 	char **notes; /* about the report as a whole, say a ledger that could not be read */
 	size_t note_count;
 	int incomplete; /* one of the processes is, or a ledger was left out */
+	int verbose; /* text: coverage module by module */
 	const struct suppressions *suppressions; /* for the table of what each did; or NULL */
 };
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "escape.h"
+#include "json_coverage.h"
 #include "model.h"
 #include "suppress.h"
 
@@ -222,6 +223,7 @@ static void set_process(json_t **object, const struct report_process *process)
 	set(object, "leaks", leaks_json(process->leaks, process->leak_count));
 	set(object, "errors", errors_json(process));
 	set(object, "suppressed", leaks_json(process->suppressed, process->suppressed_count));
+	set(object, "coverage", json_coverage(&process->coverage));
 	set(object, "notes", notes_json(process->notes, process->note_count));
 }
 

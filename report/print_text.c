@@ -15,6 +15,7 @@
 #include "model.h"
 #include "number.h"
 #include "suppress.h"
+#include "text_coverage.h"
 #include "text_error.h"
 #include "text_stack.h"
 
@@ -268,8 +269,10 @@ static int print_process(FILE *out, const struct report_process *process)
 	r = text_errors(out, process);
 	if (r < 0)
 		return r;
-	if (process->leak_count || process->summary.errors)
+	if (process->leak_count || process->summary.errors) {
 		print_last_line(out, process);
+		text_coverage(out, process);
+	}
 	print_notes(out, process->notes, process->note_count);
 	return 0;
 }
@@ -329,6 +332,8 @@ int print_text(const struct report *report, FILE *out)
 
 	if (r < 0)
 		return r;
+	for (size_t i = 0; i < report->count && report->verbose; i++)
+		text_coverage_all(out, report->processes[i]);
 	print_notes(out, (const char *const *)report->notes, report->note_count);
 	print_suppressions(out, report->suppressions);
 	return ferror(out) ? -EIO : 0;

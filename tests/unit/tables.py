@@ -52,9 +52,16 @@ def ignored(api):
     return rows(api + "_ignored.def", "IGNORED", r'(\w+),\s*(\w+),\s*"([^"]*)"\s*\)')
 
 
+def tracked(api):
+    """Names with a row in any of the tables of what is intercepted."""
+    return [name for path in sorted((options.source / "interpose/api").glob("*.def"))
+            if not path.stem.endswith(("_ignored", "_other"))
+            for name in rows(path.name, "HOOK|HAND|USED") if re.fullmatch(APIS[api], name)]
+
+
 def tables(api):
     """(name of the table, its symbols) of each table of API."""
-    return (("tracked", rows(api + ".def", "HOOK|HAND|USED")),
+    return (("tracked", tracked(api)),
             ("ignored", [row[0] for row in ignored(api)]),
             ("without memory", rows(api + "_other.def", "NO_MEMORY")))
 

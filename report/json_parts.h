@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the files of the JSON report share. A value that could not be made is NULL all the
+ * way up, so that only the end has to look.
+ */
+#ifndef GPULEAK_REPORT_JSON_PARTS_H
+#define GPULEAK_REPORT_JSON_PARTS_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+struct report_stack;
+
+/* Sets KEY to VALUE, which it takes over. Without either, *OBJECT becomes NULL. */
+void json_set(json_t **object, const char *key, json_t *value);
+void json_append(json_t **array, json_t *value);
+
+json_t *json_number(uint64_t value);
+json_t *json_text(const char *value); /* null for NULL; bytes that are no UTF-8 are repaired */
+json_t *json_address(uint64_t value); /* "0x..." */
+json_t *json_stack(const struct report_stack *stack);
+
+#endif
