@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "hooks.h"
+
 #define NAME_MAX_BYTES 56
 
 static const char cuda_other[][NAME_MAX_BYTES] = {
@@ -72,6 +74,15 @@ static const struct ignored *among(const struct ignored *rows, size_t count, con
 	return NULL;
 }
 
+/* Functions that our wrappers ask: they only tell. */
+static bool is_used(const char *name)
+{
+	for (int i = 0; i < USED_COUNT; i++)
+		if (strcmp(used[i].name, name) == 0)
+			return true;
+	return false;
+}
+
 enum class class_of(const char *name, const char **ret_reason)
 {
 	const struct ignored *row;
@@ -83,7 +94,7 @@ enum class class_of(const char *name, const char **ret_reason)
 	row = name[1] == 'u' ? among(cuda_ignored, COUNT(cuda_ignored), name)
 			     : among(opencl_ignored, COUNT(opencl_ignored), name);
 	if (!row)
-		return CLASS_UNKNOWN;
+		return is_used(name) ? CLASS_NO_MEMORY : CLASS_UNKNOWN;
 	*ret_reason = row->reason;
 	return row->class;
 }

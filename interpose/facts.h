@@ -41,7 +41,7 @@ enum fact_kind {
 	FACT_KINDS
 };
 
-#define FACTS_MAX 1024
+#define FACTS_MAX 1024 /* below LEDGER_FACTS_MAX */
 
 /* What the present ledger has of them; in the recorder. */
 struct facts_written {

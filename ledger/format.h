@@ -219,6 +219,7 @@ struct ledger_error {
 	uint64_t reserved[2];
 };
 
+#define LEDGER_FACTS_MAX 4096u /* no writer writes more, no reader reads more */
 /* How the process reached the drivers, and what gpuleak could not see there: see
  * docs/ledger-format.md for the words. Refs are 0 where there is nothing to say. */
 struct ledger_fact {

@@ -24,10 +24,10 @@ static json_t *routes_json(const struct report_coverage *coverage)
 	json_t *ret = json_array();
 
 	for (size_t at = 0; at < coverage_route_count; at++) {
+		const char *kind = coverage_routes[at].kind;
 		const struct report_fact *fact;
 
-		for (size_t i = 0; ret && (fact = coverage_fact(coverage, coverage_routes[at].kind, i));
-		     i++) {
+		for (size_t i = 0; ret && (fact = coverage_fact(coverage, kind, i)); i++) {
 			json_t *item = json_object();
 
 			json_set(&item, "api", json_text(fact->subject));

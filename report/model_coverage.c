@@ -97,7 +97,8 @@ static int read_all(struct builder *b, struct raw **ret, size_t *ret_count)
 	size_t count = 0, room = 0;
 	int r = 0;
 
-	while (ledger_next(b->view, &walk, LEDGER_CHUNK_FACTS, sizeof(*record)))
+	while (room < LEDGER_FACTS_MAX &&
+	       ledger_next(b->view, &walk, LEDGER_CHUNK_FACTS, sizeof(*record)))
 		room++;
 	*ret = calloc(room + 1, sizeof(**ret));
 	if (!*ret)
@@ -237,7 +238,8 @@ static int say_untracked(struct builder *b, const struct report_coverage *covera
 	if (!names)
 		return -ENOMEM;
 	return add_sentence(sentences,
-			    pool_printf(b->pool, "looked up, but not tracked: %s: %s", names, reason));
+			    pool_printf(b->pool, "looked up, but not tracked: %s: %s", names,
+					reason));
 }
 
 static int say_unclassed(struct builder *b, const struct report_coverage *coverage,

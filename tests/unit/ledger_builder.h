@@ -15,7 +15,7 @@
 struct ledger_builder {
 	uint8_t *bytes; /* moves when the ledger grows: keep refs, not pointers */
 	size_t size;    /* of whole chunks */
-	uint32_t open[LEDGER_CHUNK_TIMELINE + 1]; /* chunk being filled, per type; 0 = none */
+	uint32_t open[16]; /* chunk being filled, per type; 0 = none */
 };
 
 /* An empty ledger of process 4242, "/bin/app -x", ended by exit with status 0. */
@@ -39,6 +39,9 @@ uint32_t builder_block(struct ledger_builder *builder, uint32_t row, uint64_t ad
 uint32_t builder_module(struct ledger_builder *builder, const char *path, uint64_t start,
 			uint64_t end, uint64_t bias, uint32_t epoch);
 uint32_t builder_error(struct ledger_builder *builder, const struct ledger_error *error);
+/* MODULE and DETAIL may be NULL. */
+uint32_t builder_fact(struct ledger_builder *builder, const char *kind, const char *subject,
+		      const char *module, const char *detail, uint32_t count);
 uint32_t builder_sample(struct ledger_builder *builder, uint64_t time_ns, uint64_t live_bytes);
 
 #endif
