@@ -66,11 +66,22 @@ static bool in_order(const char (*names)[NAME_MAX_BYTES], size_t count, const ch
 	return false;
 }
 
+/* Most differ in the eight bytes behind the prefix that all have. */
 static const struct ignored *among(const struct ignored *rows, size_t count, const char *name)
 {
-	for (size_t i = 0; i < count; i++)
-		if (strcmp(rows[i].name, name) == 0)
+	char padded[NAME_MAX_BYTES] = { 0 };
+	size_t length = strlen(name);
+	uint64_t wanted, word;
+
+	if (length >= sizeof(padded))
+		return NULL;
+	memcpy(padded, name, length);
+	memcpy(&wanted, padded + 5, sizeof(wanted));
+	for (size_t i = 0; i < count; i++) {
+		memcpy(&word, rows[i].name + 5, sizeof(word));
+		if (word == wanted && memcmp(rows[i].name, padded, sizeof(padded)) == 0)
 			return &rows[i];
+	}
 	return NULL;
 }
 

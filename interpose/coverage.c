@@ -142,6 +142,7 @@ struct module_image {
 	const ElfW(Rela) *table[2]; /* of data, of calls */
 	size_t rows[2];
 	bool needs_driver;
+	bool behind_us; /* its calls find us first, unless it has a scope of its own */
 	bool finds_past_us; /* its dlsym is libc's */
 };
 
@@ -228,10 +229,12 @@ static void look_at_slot(struct module_image *image, const char *name, const voi
 			saw(name, module);
 		return;
 	}
-	if (lookup_in_driver(api, value))
-		fact_note(FACT_DEEPBIND, titles[api], module, NULL);
-	else if (resolve_is_ours(value) && atomic_load(&called[api]))
+	if (lookup_in_driver(api, value)) {
+		if (image->behind_us)
+			fact_note(FACT_DEEPBIND, titles[api], module, NULL);
+	} else if (resolve_is_ours(value) && atomic_load(&called[api])) {
 		fact_note(FACT_LINKED, titles[api], module, NULL);
+	}
 }
 
 static void look_at_slots(struct module_image *image)
@@ -273,28 +276,65 @@ static void look_for_names(const struct dl_phdr_info *info)
 }
 
 struct look {
-	bool libc_seen, ours_first;
+	struct modules_looked_at *known; /* NULL: another thread is at it */
+	bool libc_seen, ours_seen, begun, all;
 };
+
+/* Whether the module of BASE is worth a look. */
+static bool is_worth(struct look *look, const struct dl_phdr_info *info)
+{
+	struct modules_looked_at *known = look->known;
+
+	if (!look->begun) {
+		look->begun = true;
+		look->all = !known || known->loads != info->dlpi_adds ||
+			    known->count > LOOKED_MAX || atomic_load(&deepbind_opened);
+		if (known && look->all)
+			known->count = 0;
+		if (known)
+			known->loads = info->dlpi_adds;
+	}
+	for (unsigned int i = 0; !look->all && i < known->count; i++)
+		if (known->base[i] == info->dlpi_addr)
+			return true;
+	return look->all;
+}
+
+static void remember(struct look *look, const struct dl_phdr_info *info)
+{
+	struct modules_looked_at *known = look->known;
+
+	if (!known || !look->all)
+		return;
+	if (known->count < LOOKED_MAX)
+		known->base[known->count] = info->dlpi_addr;
+	known->count++;
+}
 
 static int look_at_module(struct dl_phdr_info *info, size_t size, void *data)
 {
 	bool deepbind = atomic_load_explicit(&deepbind_opened, memory_order_relaxed);
-	const ElfW(Dyn) *dynamic = dynamic_of(info);
 	struct module_image image;
 	struct look *look = data;
+	const ElfW(Dyn) *dynamic;
 
 	(void)size;
-	/* A module that was opened, say as a layer of OpenCL's loader, is in nobody's way. */
+	if (!is_worth(look, info) && look->ours_seen)
+		return 0;
+	dynamic = dynamic_of(info);
+	/* Opened, say as a layer of OpenCL's loader, we are in nobody's way. */
 	if (resolve_is_ours(dynamic)) {
-		look->ours_first = !look->libc_seen;
-		return !look->ours_first;
+		look->ours_seen = true;
+		return look->libc_seen;
 	}
 	look->libc_seen = look->libc_seen || is_libc(dynamic);
 	if (is_driver(info->dlpi_name) || is_libc(dynamic) || !read_image(info, &image) ||
 	    (!image.needs_driver && !deepbind))
 		return 0;
+	image.behind_us = look->ours_seen;
+	remember(look, info);
 	look_at_slots(&image);
-	if (deepbind && image.finds_past_us)
+	if (deepbind && image.behind_us && image.finds_past_us)
 		look_for_names(info);
 	return 0;
 }
@@ -303,7 +343,11 @@ void coverage_look(struct recorder *recorder)
 {
 	struct look look = { 0 };
 
+	if (lock_try(&recorder->looked_at.lock))
+		look.known = &recorder->looked_at;
 	dl_iterate_phdr(look_at_module, &look);
+	if (look.known)
+		lock_give(&recorder->looked_at.lock);
 	facts_write(recorder);
 }
 

@@ -38,9 +38,19 @@ static const char *const words[FACT_KINDS] = {
 
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
-	for (; *text; text++)
-		hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
-	return (hash ^ 0xff) * 0x100000001b3u;
+	size_t length = strlen(text);
+	uint64_t word;
+
+	hash ^= length;
+	for (; length >= sizeof(word); length -= sizeof(word), text += sizeof(word)) {
+		memcpy(&word, text, sizeof(word));
+		hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+		hash ^= hash >> 29;
+	}
+	word = 0;
+	memcpy(&word, text, length);
+	hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+	return hash ^ hash >> 32;
 }
 
 static uint64_t key_of(enum fact_kind kind, const char *subject, const char *module)

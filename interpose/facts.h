@@ -43,6 +43,16 @@ enum fact_kind {
 
 #define FACTS_MAX 1024 /* below LEDGER_FACTS_MAX */
 
+/* Modules that have slots for a driver's functions, as of the loader's LOADS: while nothing
+ * new is loaded only those are looked at again. In the recorder. */
+#define LOOKED_MAX 32
+struct modules_looked_at {
+	struct lock lock;
+	uint64_t loads;
+	unsigned int count; /* above LOOKED_MAX: more than there is room for */
+	uintptr_t base[LOOKED_MAX];
+};
+
 /* What the present ledger has of them; in the recorder. */
 struct facts_written {
 	struct lock lock;

@@ -118,8 +118,15 @@ static struct answer in_global_scope(void *ours, const char *name)
 /* Who asks for the lookup itself goes on by that. */
 static void note_lookup(const struct hook *hook, const void *caller)
 {
-	if (!strstr(hook->name, "GetProcAddress") && !strstr(hook->name, "GetExtensionFunction"))
-		coverage_route(FACT_DLSYM, hook->api, caller);
+	static const enum hook_id lookups[] = {
+		HOOK_cuGetProcAddress, HOOK_cuGetProcAddress_v2, HOOK_clGetExtensionFunctionAddress,
+		HOOK_clGetExtensionFunctionAddressForPlatform,
+	};
+
+	for (size_t i = 0; i < sizeof(lookups) / sizeof(lookups[0]); i++)
+		if (hook == &hooks[lookups[i]])
+			return;
+	coverage_route(FACT_DLSYM, hook->api, caller);
 }
 
 static struct answer in_default_scope(const char *name, const void *caller, struct hook *hook)

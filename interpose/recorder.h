@@ -30,6 +30,7 @@ struct recorder {
 	struct stripes stripes;
 	struct blocks blocks;
 	struct facts_written facts;
+	struct modules_looked_at looked_at;
 	int create_errno; /* why there is no ledger file; 0 = there is */
 	char place[PATH_MAX]; /* where it was to be */
 };

@@ -214,7 +214,8 @@ void text_coverage_all(FILE *out, const struct report_process *process)
 		if (fact->detail)
 			print_ignored(out, coverage, i);
 	print_kind(out, coverage, "known-export-table", "table of the CUDA runtime's own:", -1);
-	print_kind(out, coverage, "deepbind-covered", "asked for with RTLD_DEEPBIND, opened without:", -1);
+	print_kind(out, coverage, "deepbind-covered",
+		   "asked for with RTLD_DEEPBIND, opened without:", -1);
 	print_kind(out, coverage, "deepbind-open", "asked for with RTLD_DEEPBIND:", -1);
 	print_kind(out, coverage, "namespace-open", "asked for in another namespace:", -1);
 }

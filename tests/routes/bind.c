@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Works with the driver by lookup, then opens a plugin as told (plain, deepbind, namespace)
- * and has it work too; a vendor's OpenCL is only asked for a function. Says what errno and dlerror() are after each step: they are the
- * application's.  bind HOW PLUGIN [close]
+ * and has it work too; a vendor's OpenCL is only asked for a function. Says what errno and
+ * dlerror() are after each step: they are the application's.  bind HOW PLUGIN [close]
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -147,7 +147,9 @@ def unknown_names(place):
     bare = r.run(place, command, env=env)
     traced = r.run(place, command, preload=[r.ours()], env=env)
     wanted = (b"known: 0, a table\nunknown: 0, a table\nrefused: 1, none\nno id: 1, none\n"
-              b"in no table: 1\nnot exported: 0\nwithout a row: 1\nignored: 1\n"
+              b"in no table: 1\nnot exported: 0\nlibcuda.so.1: undefined symbol: cuMemHoardNot\n"
+              b"by default: 0\n: undefined symbol: cuMemHoard\n"
+              b"without a row: 1\nignored: 1\n"
               b"without memory: 1\nresolved: 1\n")
     problems = wrong("without the preload", wanted, bare.out) + r.not_clean(bare)
     problems += r.differences(bare, traced) + judge_coverage(
@@ -159,6 +161,14 @@ def unknown_names(place):
     reach = coverage_of(traced).get("out_of_reach", [{}])
     return problems + wrong("table", "00112233-4455-6677-8899-aabbccddeeff",
                             reach[0].get("subject"))
+
+
+def wholesale(place):
+    """As a CUDA runtime does: who asks for everything has not asked for anything."""
+    traced = r.run(place, [r.program("routes-resolver")], preload=[r.ours()])
+    got = coverage_of(traced)
+    return wrong("notes", [], (traced.report or {}).get("notes")) + wrong(
+        "asked for", [], [x for x in got.get("untracked", []) if x["asked_for"]])
 
 
 def no_noise(place):
@@ -257,6 +267,7 @@ CASES = (
     ("a vendor's OpenCL without a loader: a gap", vendor),
     ("export tables, names without a row, names in no table", unknown_names),
     ("nothing said where nothing is", no_noise),
+    ("nothing said of who looks everything up", wholesale),
     ("a later driver's variant by its name", later_variant),
     ("in words: a line, and a page with -v", in_words),
     ("in the ledger of a killed process", killed),

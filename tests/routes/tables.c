@@ -50,6 +50,9 @@ int main(int argc, char **argv)
 	ask(get, "no id", NULL);
 	printf("in no table: %d\n", dlsym(handle, "cuMemHoard") != NULL);
 	printf("not exported: %d\n", dlsym(handle, "cuMemHoardNot") != NULL);
+	printf("%s\n", strstr(dlerror(), "libcuda"));
+	printf("by default: %d\n", dlsym(RTLD_DEFAULT, "cuMemHoard") != NULL);
+	printf("%s\n", strstr(dlerror(), ": undefined"));
 	printf("without a row: %d\n", dlsym(handle, "cuLogicalEndpointCreate") != NULL);
 	printf("ignored: %d\n", dlsym(handle, "cuModuleLoadData") != NULL);
 	printf("without memory: %d\n", dlsym(handle, "cuStreamCreate") != NULL);

@@ -154,8 +154,8 @@ static void test_functions(void **state)
 		    "  looked up, not tracked: cuB by /b/libcudart.so.13, /bin/app: it is not "
 		    "followed\n"
 		    "  looked up, not tracked: cuC by /bin/app: it is not followed\n"
-		    "  looked up with all others, not tracked: cuA by /b/libcudart.so.13: it is not "
-		    "followed\n"
+		    "  looked up with all others, not tracked: cuA by /b/libcudart.so.13: it is "
+		    "not followed\n"
 		    "  looked up, ignored: cuD, cuE: is another's\n");
 	expect_json(&fixture,
 		    "{\"routes\":[{\"api\":\"CUDA\",\"route\":\"cuGetProcAddress\",\"modules\":"
