@@ -222,10 +222,13 @@ def in_words(place):
                            stdout=subprocess.PIPE, check=False).stdout.decode()
     checked = subprocess.run([str(r.options.command), "check", "-v", str(ledger)],
                              stdout=subprocess.PIPE, check=False)
-    for text in (done.stderr.decode(), later):
+    ran = subprocess.run([str(r.options.command), "run", "-v", "--", *command],
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+                         env=r.environment(place, {}, ()))
+    for text in (done.stderr.decode(), later, ran.stderr.decode()):
         if text.splitlines().count(line) != 1:
             problems.append(f"no line in {text}")
-    for text in (done.stderr.decode(), later, checked.stdout.decode()):
+    for text in (done.stderr.decode(), later, checked.stdout.decode(), ran.stderr.decode()):
         page = re.search(r"^Coverage of routes-bind \(pid \d+\):\n((?:  .*\n)+)", text, re.M)
         if not page or "  CUDA by dlsym, 4 times: /" not in page[1] or \
                 "  out of reach, RTLD_DEEPBIND: /" not in page[1]:
