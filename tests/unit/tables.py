@@ -5,6 +5,8 @@ with a reason, or takes and gives no memory. What a header brings and no table h
 
 tables.py --source ROOT [--cc CC]      TAP on stdout. Headers that are not installed are a
 skip, a failure where GPULEAK_MUST_RUN is set.
+tables.py --source ROOT --tidy         takes the lines of names that have a row by now out of
+the other tables.
 """
 
 import argparse
@@ -87,11 +89,25 @@ def check_once():
             for name in names:
                 if name in seen:
                     problems.append(f"{name} is both {seen[name]} and {table}: remove the line "
-                                    f"of one of the tables")
+                                    f"of one of the tables (--tidy: of what has a row)")
                 seen[name] = table
                 if not re.fullmatch(APIS[api], name):
                     problems.append(f"{name} in a table of {api}")
     return problems
+
+
+def tidy():
+    for api in APIS:
+        names = set(tracked(api))
+        for suffix in ("_ignored.def", "_other.def"):
+            path = options.source / "interpose/api" / (api + suffix)
+            lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+            kept = [line for line in lines
+                    if not (row := re.match(r"(?:IGNORED|NO_MEMORY)\(\s*(\w+)", line))
+                    or row[1] not in names]
+            if kept != lines:
+                path.write_text("".join(kept), encoding="utf-8")
+                print(f"{path.name}: {len(lines) - len(kept)} lines out")
 
 
 def check_order():
@@ -228,7 +244,11 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--source", required=True, type=pathlib.Path)
     parser.add_argument("--cc", default="cc")
+    parser.add_argument("--tidy", action="store_true")
     options = parser.parse_args()
+    if options.tidy:
+        tidy()
+        return 0
     print(f"1..{len(CHECKS)}")
     failed = 0
     for number, (name, check) in enumerate(CHECKS, 1):
