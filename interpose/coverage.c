@@ -42,7 +42,8 @@ void coverage_route(enum fact_kind route, enum api api, const void *caller)
 	fact_note(route, titles[api], lookup_module_name(caller), NULL);
 }
 
-static void saw(const char *name, const char *module)
+/* ASKED: by name or by a call; otherwise MODULE is linked to it, called or not. */
+static void saw(const char *name, const char *module, bool asked)
 {
 	const char *reason;
 
@@ -50,10 +51,10 @@ static void saw(const char *name, const char *module)
 	case CLASS_NO_MEMORY:
 		return;
 	case CLASS_UNKNOWN:
-		fact_note(FACT_UNCLASSED, name, module, NULL);
+		fact_note(asked ? FACT_UNCLASSED : FACT_REFERRED_UNCLASSED, name, module, NULL);
 		return;
 	case CLASS_GAP:
-		fact_note(FACT_UNTRACKED, name, module, reason);
+		fact_note(asked ? FACT_UNTRACKED : FACT_REFERRED_UNTRACKED, name, module, reason);
 		return;
 	case CLASS_DRIVER:
 	case CLASS_ALIAS:
@@ -65,7 +66,7 @@ static void saw(const char *name, const char *module)
 
 void coverage_saw(const char *name, const void *caller)
 {
-	saw(name, lookup_module_name(caller));
+	saw(name, lookup_module_name(caller), true);
 }
 
 void coverage_called(enum api api)
@@ -142,6 +143,7 @@ struct module_image {
 	const ElfW(Rela) *table[2]; /* of data, of calls */
 	size_t rows[2];
 	bool needs_driver;
+	bool lazy;      /* what is bound of its calls was called */
 	bool behind_us; /* its calls find us first, unless it has a scope of its own */
 	bool finds_past_us; /* its dlsym is libc's */
 };
@@ -226,7 +228,7 @@ static void look_at_slot(struct module_image *image, const char *name, const voi
 	}
 	if (!hook_find(name)) {
 		if (lookup_in_driver(api, value))
-			saw(name, module);
+			saw(name, module, image->lazy);
 		return;
 	}
 	if (lookup_in_driver(api, value)) {
@@ -237,17 +239,44 @@ static void look_at_slot(struct module_image *image, const char *name, const voi
 	}
 }
 
+static const ElfW(Sym) *symbol_of(const struct module_image *image, const ElfW(Rela) *row)
+{
+	const ElfW(Sym) *symbol = &image->symbols[ELF64_R_SYM(row->r_info)];
+
+	return IS_SLOT(ELF64_R_TYPE(row->r_info)) && symbol->st_shndx == SHN_UNDEF ? symbol : NULL;
+}
+
+static const void *value_of(const struct module_image *image, const ElfW(Rela) *row)
+{
+	return *(void *const *)(image->info->dlpi_addr + row->r_offset);
+}
+
+/* A call that is still bound to the module's own stub shows that not all are bound at once. */
+static bool binds_late(const struct module_image *image)
+{
+	for (size_t i = 0; i < image->rows[1]; i++) {
+		const ElfW(Rela) *row = &image->table[1][i];
+
+		if (symbol_of(image, row) &&
+		    lookup_module_name(value_of(image, row)) == image->info->dlpi_name)
+			return true;
+	}
+	return false;
+}
+
 static void look_at_slots(struct module_image *image)
 {
+	bool late = binds_late(image);
+
 	for (int table = 0; table < 2; table++)
 		for (size_t i = 0; i < image->rows[table]; i++) {
 			const ElfW(Rela) *row = &image->table[table][i];
-			const ElfW(Sym) *symbol = &image->symbols[ELF64_R_SYM(row->r_info)];
+			const ElfW(Sym) *symbol = symbol_of(image, row);
 
-			if (!IS_SLOT(ELF64_R_TYPE(row->r_info)) || symbol->st_shndx != SHN_UNDEF)
-				continue;
-			look_at_slot(image, image->strings + symbol->st_name,
-				     *(void *const *)(image->info->dlpi_addr + row->r_offset));
+			image->lazy = late && table == 1;
+			if (symbol)
+				look_at_slot(image, image->strings + symbol->st_name,
+					     value_of(image, row));
 		}
 }
 
@@ -278,6 +307,7 @@ static void look_for_names(const struct dl_phdr_info *info)
 struct look {
 	struct modules_looked_at *known; /* NULL: another thread is at it */
 	bool libc_seen, ours_seen, begun, all;
+	bool names; /* look into files for names, too */
 };
 
 /* Whether the module of BASE is worth a look. */
@@ -289,6 +319,7 @@ static bool is_worth(struct look *look, const struct dl_phdr_info *info)
 		look->begun = true;
 		look->all = !known || known->loads != info->dlpi_adds ||
 			    known->count > LOOKED_MAX || atomic_load(&deepbind_opened);
+		look->names = look->names || !known || known->loads != info->dlpi_adds;
 		if (known && look->all)
 			known->count = 0;
 		if (known)
@@ -334,14 +365,14 @@ static int look_at_module(struct dl_phdr_info *info, size_t size, void *data)
 	image.behind_us = look->ours_seen;
 	remember(look, info);
 	look_at_slots(&image);
-	if (deepbind && image.behind_us && image.finds_past_us)
+	if (deepbind && look->names && image.behind_us && image.finds_past_us)
 		look_for_names(info);
 	return 0;
 }
 
-void coverage_look(struct recorder *recorder)
+static void look_at_modules(struct recorder *recorder, bool names)
 {
-	struct look look = { 0 };
+	struct look look = { .names = names };
 
 	if (lock_try(&recorder->looked_at.lock))
 		look.known = &recorder->looked_at;
@@ -349,6 +380,11 @@ void coverage_look(struct recorder *recorder)
 	if (look.known)
 		lock_give(&recorder->looked_at.lock);
 	facts_write(recorder);
+}
+
+void coverage_look(struct recorder *recorder)
+{
+	look_at_modules(recorder, false);
 }
 
 /* ---- other namespaces ---- */
@@ -441,5 +477,5 @@ void coverage_look_everywhere(struct recorder *recorder, bool at_end)
 		look_at_maps();
 	for (int api = 0; at_end && api < API_COUNT; api++)
 		note_linked((enum api)api);
-	coverage_look(recorder);
+	look_at_modules(recorder, true);
 }

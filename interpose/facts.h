@@ -23,6 +23,8 @@ struct recorder;
 	X(LAYER, "layer")            /* OpenCL's loader called us as a layer */              \
 	X(UNTRACKED, "untracked")    /* subject: a function that was looked up */            \
 	X(UNCLASSED, "unclassed")                                                            \
+	X(REFERRED_UNTRACKED, "referred-untracked") /* MODULE is linked to it */             \
+	X(REFERRED_UNCLASSED, "referred-unclassed")                                        \
 	X(IGNORED, "ignored")                                                                \
 	X(DEEPBIND, "deepbind")      /* subject: the API that MODULE reaches past us */      \
 	X(NAMESPACE, "namespace")    /* subject: the API whose driver is in another one */   \

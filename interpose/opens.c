@@ -22,7 +22,7 @@ open_file_in *opens_real_dlmopen;
 
 int opens_before(const char *file, int flags, const void *caller)
 	__attribute__((visibility("hidden")));
-void opens_before_in(Lmid_t where, const char *file, const void *caller)
+void opens_before_in(Lmid_t where, const char *file, int flags, const void *caller)
 	__attribute__((visibility("hidden")));
 
 static void *cannot_open(const char *file, int flags)
@@ -60,10 +60,12 @@ int opens_before(const char *file, int flags, const void *caller)
 	return clear ? flags & ~RTLD_DEEPBIND : flags;
 }
 
-void opens_before_in(Lmid_t where, const char *file, const void *caller)
+void opens_before_in(Lmid_t where, const char *file, int flags, const void *caller)
 {
 	if (!__atomic_load_n(&opens_real_dlmopen, __ATOMIC_ACQUIRE))
 		find();
 	if (where != LM_ID_BASE)
 		coverage_namespace(file, caller);
+	else if (flags & RTLD_DEEPBIND)
+		coverage_deepbind(file, caller, false);
 }

@@ -42,7 +42,7 @@ dlmopen:
 	mov	x29, sp
 	stp	x0, x1, [sp, #16]
 	str	x2, [sp, #32]
-	mov	x2, x30			/* the caller */
+	mov	x3, x30			/* the caller */
 	bl	opens_before_in
 	ldp	x0, x1, [sp, #16]
 	ldr	x2, [sp, #32]

@@ -34,7 +34,7 @@ dlmopen:
 	.cfi_adjust_cfa_offset 8
 	pushq	%rdx
 	.cfi_adjust_cfa_offset 8
-	movq	24(%rsp), %rdx		/* the caller */
+	movq	24(%rsp), %rcx		/* the caller */
 	call	opens_before_in
 	popq	%rdx
 	.cfi_adjust_cfa_offset -8

@@ -15,6 +15,7 @@
 /* From so many lookups on, a module looks up all there is, as the CUDA runtime does with
  * some 440 at its first call: that it has a function says nothing of its use. */
 #define WHOLESALE 150
+#define REFERRED "referred-"
 #define NAMES_MAX 8 /* in one sentence */
 
 const struct coverage_route coverage_routes[] = {
@@ -60,6 +61,7 @@ const struct report_fact *coverage_fact(const struct report_coverage *coverage, 
 struct raw {
 	const char *kind, *subject, *module, *detail; /* module, detail: NULL none */
 	uint64_t count;
+	int referred; /* the module is linked to it: that is no use of it */
 };
 
 static int compare_raw(const void *left, const void *right)
@@ -87,6 +89,10 @@ static int read_raw(struct builder *b, const struct ledger_fact *record, struct 
 		ret->kind = "";
 	if (!ret->subject)
 		ret->subject = "";
+	if (strncmp(ret->kind, REFERRED, sizeof(REFERRED) - 1) == 0) {
+		ret->kind += sizeof(REFERRED) - 1;
+		ret->referred = 1;
+	}
 	return r;
 }
 
@@ -141,7 +147,8 @@ static void put_together(const struct raw *raw, size_t count, size_t wholesale_c
 		const struct raw *one = &raw[*at];
 
 		ret->count = add_bounded(ret->count, one->count);
-		if (!ret->asked_for && !is_wholesale(wholesale, wholesale_count, one->module))
+		if (!ret->asked_for && !one->referred &&
+		    !is_wholesale(wholesale, wholesale_count, one->module))
 			ret->asked_for = 1;
 		if (one->module && (ret->module_count == 0 ||
 				    strcmp(modules[ret->module_count - 1], one->module) != 0))
@@ -256,9 +263,9 @@ static int say_unclassed(struct builder *b, const struct report_coverage *covera
 	if (!names)
 		return -ENOMEM;
 	return add_sentence(sentences, pool_printf(b->pool,
-						   "the driver is newer than this gpuleak, which "
-						   "does not know: %s: memory that %s makes or "
-						   "frees is in no report",
+						   "not known to this gpuleak, perhaps of a newer "
+						   "driver: %s: memory that %s makes or frees is "
+						   "in no report",
 						   names, number == 1 ? "it" : "one of them"));
 }
 

@@ -209,7 +209,8 @@ void text_coverage_all(FILE *out, const struct report_process *process)
 	print_reaches(out, coverage);
 	print_kind(out, coverage, "unclassed", "unknown to this gpuleak:", -1);
 	print_kind(out, coverage, "untracked", "looked up, not tracked:", 1);
-	print_kind(out, coverage, "untracked", "looked up with all others, not tracked:", 0);
+	print_kind(out, coverage, "untracked",
+		   "looked up with all others or linked to, not tracked:", 0);
 	for (size_t i = 0; (fact = coverage_fact(coverage, "ignored", i)); i++)
 		if (fact->detail)
 			print_ignored(out, coverage, i);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Works with the driver by lookup, then opens a plugin as told (plain, deepbind, namespace)
- * and has it work too; a vendor's OpenCL is only asked for a function. Says what errno and
- * dlerror() are after each step: they are the application's.  bind HOW PLUGIN [close]
+ * Works with the driver by lookup, then opens a plugin as told (plain, deepbind, namespace,
+ * base) and has it work too; a vendor's OpenCL is only asked for a function. Says what errno
+ * and dlerror() are after each step: they are the application's.  bind HOW PLUGIN [close]
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -36,6 +36,8 @@ static void *open_plugin(const char *how, const char *path)
 {
 	if (strcmp(how, "namespace") == 0)
 		return dlmopen(LM_ID_NEWLM, path, RTLD_NOW);
+	if (strcmp(how, "base") == 0)
+		return dlmopen(LM_ID_BASE, path, RTLD_NOW | RTLD_DEEPBIND);
 	return dlopen(path, RTLD_NOW | (strcmp(how, "deepbind") == 0 ? RTLD_DEEPBIND : 0));
 }
 

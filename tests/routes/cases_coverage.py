@@ -97,10 +97,13 @@ def deepbind_linked(place):
 
 
 def deepbind_lookup(place):
-    traced, problems = bind(place, "deepbind", with_folder(place))
-    return problems + r.judge(traced.report, OWN, lost(1)) + judge_coverage(
-        traced, [DLSYM], out_of_reach=[("deepbind", "libroutes-bind-plugin.so")],
-        notes=["GPULEAK_DEEPBIND=cover"])
+    problems = []
+    for how in ("deepbind", "base"):
+        traced, found = bind(place, how, with_folder(place))
+        problems += found + r.judge(traced.report, OWN, lost(1)) + judge_coverage(
+            traced, [DLSYM], out_of_reach=[("deepbind", "libroutes-bind-plugin.so")],
+            notes=["GPULEAK_DEEPBIND=cover"])
+    return problems
 
 
 def deepbind_covered(place):
@@ -175,6 +178,20 @@ def no_noise(place):
     traced = r.run(place, [r.program("routes-tables"), "plain"], preload=[r.ours()],
                    env=with_future(place))
     return judge_coverage(traced, [("CUDA", "dlsym", ("routes-tables",))])
+
+
+def linked_gap(place):
+    problems = []
+    name = "cuLogicalEndpointCreate"
+    for binding, argument, wanted in (("lazy", [], []), ("lazy", ["call"], [(name, True)]),
+                                      ("now", [], [(name, False)]), ("now", ["call"], [(name, False)])):
+        built = "routes-linked-gap-" + binding
+        traced = r.run(place, [r.program(built), *argument], preload=[r.ours()])
+        problems += judge_coverage(traced, [("CUDA", "linked", (built,))], [x for x, _ in wanted],
+                                   notes=[name] if (name, True) in wanted else [])
+        problems += wrong(binding, wanted, [(x["symbol"], x["asked_for"])
+                                            for x in coverage_of(traced).get("untracked", [])])
+    return problems
 
 
 def later_variant(place):
@@ -272,6 +289,7 @@ CASES = (
     ("nothing said where nothing is", no_noise),
     ("nothing said of who looks everything up", wholesale),
     ("a later driver's variant by its name", later_variant),
+    ("linked to a function without a row: noted if it was called", linked_gap),
     ("in words: a line, and a page with -v", in_words),
     ("in the ledger of a killed process", killed),
 )

@@ -129,8 +129,8 @@ static void test_functions(void **state)
 {
 	static const char *const notes[] = {
 		"looked up, but not tracked: cuB, cuC: it is not followed",
-		"the driver is newer than this gpuleak, which does not know: cuNew_v9: memory that "
-		"it makes or frees is in no report",
+		"not known to this gpuleak, perhaps of a newer driver: cuNew_v9: memory that it "
+		"makes or frees is in no report",
 	};
 	struct ledger_builder builder;
 	struct fixture fixture;
@@ -142,6 +142,8 @@ static void test_functions(void **state)
 	builder_fact(&builder, "untracked", "cuC", "/bin/app", "it is not followed", 1);
 	builder_fact(&builder, "untracked", "cuB", "/b/libcudart.so.13", "it is not followed", 1);
 	builder_fact(&builder, "untracked", "cuB", "/bin/app", "it is not followed", 1);
+	builder_fact(&builder, "referred-untracked", "cuF", "/bin/app", "it is not followed", 1);
+	builder_fact(&builder, "referred-untracked", "cuC", "/bin/app", "it is not followed", 1);
 	builder_fact(&builder, "unclassed", "cuNew_v9", "/bin/app", NULL, 2);
 	builder_fact(&builder, "ignored", "cuE", NULL, "is another's", 1);
 	builder_fact(&builder, "ignored", "cuD", NULL, "is another's", 1);
@@ -154,7 +156,9 @@ static void test_functions(void **state)
 		    "  looked up, not tracked: cuB by /b/libcudart.so.13, /bin/app: it is not "
 		    "followed\n"
 		    "  looked up, not tracked: cuC by /bin/app: it is not followed\n"
-		    "  looked up with all others, not tracked: cuA by /b/libcudart.so.13: it is "
+		    "  looked up with all others or linked to, not tracked: cuA by "
+		    "/b/libcudart.so.13: it is not followed\n"
+		    "  looked up with all others or linked to, not tracked: cuF by /bin/app: it is "
 		    "not followed\n"
 		    "  looked up, ignored: cuD, cuE: is another's\n");
 	expect_json(&fixture,
@@ -165,6 +169,8 @@ static void test_functions(void **state)
 		    "{\"symbol\":\"cuB\",\"reason\":\"it is not followed\",\"asked_for\":true,"
 		    "\"modules\":[\"/b/libcudart.so.13\",\"/bin/app\"]},"
 		    "{\"symbol\":\"cuC\",\"reason\":\"it is not followed\",\"asked_for\":true,"
+		    "\"modules\":[\"/bin/app\"]},"
+		    "{\"symbol\":\"cuF\",\"reason\":\"it is not followed\",\"asked_for\":false,"
 		    "\"modules\":[\"/bin/app\"]}],\"unclassed\":["
 		    "{\"symbol\":\"cuNew_v9\",\"asked_for\":true,\"modules\":[\"/bin/app\"]}],"
 		    "\"out_of_reach\":[]}");
@@ -220,7 +226,7 @@ static void test_many_unclassed(void **state)
 	assert_int_equal(fixture.process->coverage.count, LEDGER_FACTS_MAX);
 	assert_int_equal(fixture.process->note_count, 1);
 	assert_string_equal(fixture.process->notes[0],
-			    "the driver is newer than this gpuleak, which does not know: "
+			    "not known to this gpuleak, perhaps of a newer driver: "
 			    "cuNew0000, cuNew0001, cuNew0002, cuNew0003, cuNew0004, cuNew0005, "
 			    "cuNew0006, cuNew0007 ...: memory that one of them makes or frees is "
 			    "in no report");
