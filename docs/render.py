@@ -35,7 +35,11 @@ def rows(text, macro):
 VERBS = {
     "ALLOC": "makes a block", "ALLOC_ASYNC": "makes a block in stream order",
     "FREE_ASYNC": "ends a block in stream order", "MAKE": "makes an object", "DROP": "ends an object",
+    "OBJECT": "makes an object that is no memory", "EVENT": "may make an event",
+    "CONTEXT": "makes an object that is no memory", "KERNELS": "makes objects that are no memory",
+    "ARGUMENT": "may hold a buffer", "MARK": "makes the driver hold more: noted",
     "DISPOSE": "ends a block", "REGISTER": "lends a block", "UNREGISTER": "takes it back", "CREATE": "makes an object", "FREE": "ends a block",
+    "MAKE_BY": "makes a block", "DROP_BY": "ends a block",
     "RETAIN": "takes a reference", "RELEASE": "gives a reference back, the last one ends the object",
 }
 
@@ -60,7 +64,8 @@ def hooks(root):
     out = ["# What is intercepted", "",
            "Rendered from interpose/api/*.def by docs/render.py; do not edit.", ""]
     for name, title in (("cuda", "CUDA driver API"), ("opencl", "OpenCL")):
-        text = (root / "interpose/api" / (name + ".def")).read_text()
+        text = "".join(path.read_text() for path in
+                       sorted((root / "interpose/api").glob(name + "*.def")))
         out += ["## " + title, "", "| call | what it does | kind |", "|---|---|---|"]
         for row in rows(text, "HOOK"):
             kind = row[6].strip('"')

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "errors.h"
+#include "history.h"
 #include "recorder.h"
 #include "table.h"
 
@@ -16,7 +17,10 @@
 struct entry {
 	uint64_t key; /* with its space, see key_of() */
 	struct ledger_block *block; /* live, or NULL */
+	struct ledger_block *held;  /* released, but its memory is not freed; in no death list */
+	bool watched;               /* the driver will say when the block is gone */
 	struct past *past;          /* two generations, newest first; NULL until the first free */
+	uint64_t span; /* of the addresses that it takes; its bytes may be another's (VMM) */
 	struct entry *older, *newer; /* among the dead */
 	UT_hash_handle hh;
 };
@@ -24,12 +28,20 @@ struct entry {
 #define ENTRY_SLAB 4096u
 
 /* No address uses the upper four bits. */
+static uint64_t key_in(unsigned int space, uint64_t address)
+{
+	return address ^ (uint64_t)space << 60;
+}
+
+static unsigned int space_of(uint64_t key)
+{
+	return (unsigned int)(key >> 60);
+}
+
 static uint64_t key_of(const struct site *site, uint64_t address)
 {
-	uint64_t space = site->space == SPACE_OBJECTS ? SPACE_OBJECTS + site->hook->api
-						      : site->space;
-
-	return address ^ space << 60;
+	return key_in(site->space == SPACE_OBJECTS ? SPACE_OBJECTS + site->hook->api : site->space,
+		      address);
 }
 
 static struct shard *shard_of(struct recorder *recorder, uint64_t key)
@@ -117,9 +129,9 @@ static struct entry *entry_for(struct arena *arena, struct shard *shard, uint64_
 	struct entry *entry = find(shard, key);
 
 	*ret_stale = NULL;
-	if (entry && entry->block) {
-		*ret_stale = entry->block;
-		entry->block = NULL;
+	if (entry && (entry->block || entry->held)) {
+		*ret_stale = entry->block ? entry->block : entry->held;
+		entry->block = entry->held = NULL;
 		return entry;
 	}
 	if (entry) {
@@ -140,7 +152,7 @@ static struct entry *entry_for(struct arena *arena, struct shard *shard, uint64_
 }
 
 /* The live block leaves ENTRY and becomes its newest past. */
-static struct ledger_block *entry_die(struct arena *arena, struct shard *shard, struct entry *entry,
+static struct ledger_block *entry_end(struct arena *arena, struct entry *entry,
 				      const struct past *ending)
 {
 	struct ledger_block *block = entry->block;
@@ -151,18 +163,29 @@ static struct ledger_block *entry_die(struct arena *arena, struct shard *shard, 
 		entry->past[1] = entry->past[0];
 		entry->past[0] = *ending;
 		entry->past[0].row = block->row;
-		entry->past[0].bytes = block->bytes;
+		entry->past[0].bytes = entry->span;
 		entry->past[0].made_ns = block->time_ns;
 	}
 	entry->block = NULL;
+	return block;
+}
+
+static struct ledger_block *entry_die(struct arena *arena, struct shard *shard, struct entry *entry,
+				      const struct past *ending)
+{
+	struct ledger_block *block = entry_end(arena, entry, ending);
+
 	link_dead(arena, shard, entry);
 	return block;
 }
 
-/* The free failed: as if it had not been tried. */
+/* The free failed, or the handle was retained again: as if it had not been tried. */
 static void entry_revive(struct shard *shard, struct entry *entry, struct ledger_block *block)
 {
-	unlink_dead(shard, entry);
+	if (entry->held)
+		entry->held = NULL;
+	else
+		unlink_dead(shard, entry);
 	entry->block = block;
 	if (entry->past) {
 		entry->past[0] = entry->past[1];
@@ -176,11 +199,14 @@ static void entry_revive(struct shard *shard, struct entry *entry, struct ledger
 static void drop_slot(struct recorder *recorder, struct ledger_block *block, int64_t bytes)
 {
 	struct stripe *stripe = thread_self.stripe;
+	uint32_t history = block->history;
 
 	stripe_lock(stripe);
 	stripe_live_add(recorder, stripe, -bytes, 0);
 	stripe_give_slot(recorder, stripe, block);
 	stripe_unlock(stripe);
+	if (history) /* only now: a reader must not find it with a live block */
+		history_give(recorder, ledger_at(&recorder->writer, history));
 }
 
 static void count_in_row(struct recorder *recorder, uint32_t row_ref, size_t field, uint64_t by)
@@ -228,7 +254,9 @@ static void settle_stale(struct recorder *recorder, struct ledger_block *stale)
 {
 	struct ledger_row *row = ledger_at(&recorder->writer, stale->row);
 
-	if (thread_self.nested == stale->address) {
+	if (LEDGER_BLOCK_STATE(stale->state) != LEDGER_BLOCK_LIVE) {
+		released_add(recorder, -(int64_t)stale->bytes); /* a release that was known */
+	} else if (thread_self.nested == stale->address) {
 		__atomic_fetch_sub(&row->allocs, 1, __ATOMIC_RELAXED);
 		__atomic_fetch_sub(&row->bytes, stale->bytes, __ATOMIC_RELAXED);
 	} else {
@@ -238,25 +266,47 @@ static void settle_stale(struct recorder *recorder, struct ledger_block *stale)
 	drop_slot(recorder, stale, (int64_t)stale->bytes);
 }
 
-static bool put_in_table(struct recorder *recorder, uint64_t key, struct ledger_block *block)
+enum placed { PLACED, PLACED_REFERENCE, PLACED_NOWHERE };
+
+struct number {
+	uint64_t key, span;
+	bool shared;
+	bool watched;
+};
+
+/* What is live under that number gets one more reference if it is shared, and gives way if
+ * not. */
+static enum placed put_in_table(struct recorder *recorder, const struct number *number,
+				struct ledger_block *block)
 {
-	struct shard *shard = shard_of(recorder, key);
-	struct ledger_block *stale;
+	struct shard *shard = shard_of(recorder, number->key);
+	struct ledger_block *stale = NULL;
 	struct entry *entry;
 
 	lock_take(&shard->lock);
-	entry = entry_for(&recorder->arena, shard, key, &stale);
-	if (entry)
+	entry = number->shared ? find(shard, number->key) : NULL;
+	if (entry && entry->block) {
+		entry->block->references++;
+		lock_give(&shard->lock);
+		return PLACED_REFERENCE;
+	}
+	entry = entry_for(&recorder->arena, shard, number->key, &stale);
+	if (entry) {
 		entry->block = block;
+		entry->span = number->span;
+		entry->watched = number->watched;
+	}
 	lock_give(&shard->lock);
 	if (stale)
 		settle_stale(recorder, stale);
-	return entry != NULL;
+	return entry ? PLACED : PLACED_NOWHERE;
 }
 
-static void made(struct recorder *recorder, const struct site *site,
-		 const struct ledger_block *facts, int device)
+static struct ledger_block *made(struct recorder *recorder, const struct site *site,
+				 const struct number *number, const struct ledger_block *facts,
+				 int device)
 {
+	enum placed placed = PLACED_NOWHERE;
 	struct stripe *stripe = thread_self.stripe;
 	struct ledger_block *block = NULL;
 	struct ledger_row *row;
@@ -273,34 +323,47 @@ static void made(struct recorder *recorder, const struct site *site,
 		stripe_live_add(recorder, stripe, (int64_t)facts->bytes, facts->time_ns);
 	}
 	stripe_unlock(stripe);
-	if (!block) {
-		not_recorded(recorder, facts->bytes);
-	} else if (!put_in_table(recorder, key_of(site, facts->address), block)) {
+	if (block) {
+		placed = put_in_table(recorder, number, block);
+		if (placed == PLACED)
+			return block;
 		__atomic_fetch_sub(&row->allocs, 1, __ATOMIC_RELAXED);
 		__atomic_fetch_sub(&row->bytes, facts->bytes, __ATOMIC_RELAXED);
 		drop_slot(recorder, block, (int64_t)facts->bytes);
-		not_recorded(recorder, facts->bytes);
 	}
+	if (placed == PLACED_NOWHERE)
+		not_recorded(recorder, facts->bytes);
+	return NULL;
+}
+
+struct ledger_block *record_block(const struct site *site, uint64_t number, uint64_t span,
+				  const struct ledger_block *facts, int device, bool shared)
+{
+	const struct number what = { key_of(site, number), span, shared, site->watched };
+	struct ledger_block dated = *facts, *block;
+	struct recorder *recorder;
+
+	if (!number || !(recorder = recorder_enter()))
+		return NULL;
+	dated.time_ns = stripes_now(recorder);
+	block = made(recorder, site, &what, &dated, device);
+	if (dated.time_ns >= atomic_load_explicit(&recorder->writer.timeline.due_ns,
+						  memory_order_relaxed))
+		ledger_add_sample(&recorder->writer, &recorder->writer.timeline, dated.time_ns,
+				  (uint64_t)stripes_live(recorder));
+	thread_self.nested = thread_self.depth ? facts->address : 0;
+	recorder_leave();
+	return block;
 }
 
 void record_made(const struct site *site, uint64_t address, uint64_t bytes, uint64_t context,
 		 int device, uint64_t parent)
 {
-	struct recorder *recorder;
-	struct ledger_block facts = {
+	const struct ledger_block facts = {
 		.address = address, .bytes = bytes, .context = context, .parent = parent,
 	};
 
-	if (!address || !(recorder = recorder_enter()))
-		return;
-	facts.time_ns = stripes_now(recorder);
-	made(recorder, site, &facts, device);
-	if (facts.time_ns >= atomic_load_explicit(&recorder->writer.sample_due_ns,
-						  memory_order_relaxed))
-		ledger_add_sample(&recorder->writer, facts.time_ns,
-				  (uint64_t)stripes_live(recorder));
-	thread_self.nested = thread_self.depth ? address : 0;
-	recorder_leave();
+	record_block(site, address, bytes, &facts, device, false);
 }
 
 void record_call(void)
@@ -328,10 +391,86 @@ static void begin(struct recorder *recorder, const struct site *site, uint64_t a
 	};
 }
 
+/* KEY's entry, or NULL, with its shard's lock taken. If its block has ABOVE references or
+ * more and no history yet, *RET_SPARE is one for it: taken without the lock, as the ledger
+ * may have to grow. */
+static struct entry *lock_entry(struct recorder *recorder, struct shard *shard, uint64_t key,
+				uint32_t above, struct ledger_history **ret_spare)
+{
+	struct entry *entry;
+	bool tried = false;
+
+	*ret_spare = NULL;
+	for (;; tried = true) {
+		lock_take(&shard->lock);
+		entry = find(shard, key);
+		if (tried || !entry || !entry->block || entry->block->history ||
+		    entry->block->references < above)
+			return entry;
+		lock_give(&shard->lock);
+		*ret_spare = history_take(recorder);
+	}
+}
+
+/* With the shard's lock. */
+static uint32_t note_reference(struct recorder *recorder, struct ledger_block *block,
+			       struct ledger_history **spare, const struct ledger_reference *event)
+{
+	if (!block->history && *spare) {
+		history_attach(recorder, block, *spare);
+		*spare = NULL;
+	}
+	return block->history
+		       ? history_add(recorder, ledger_at(&recorder->writer, block->history), event)
+		       : 0;
+}
+
+static void unlock_entry(struct recorder *recorder, struct shard *shard,
+			 struct ledger_history *spare)
+{
+	lock_give(&shard->lock);
+	if (spare)
+		history_give(recorder, spare);
+}
+
+static void count_down(struct recorder *recorder, struct ledger_block *block,
+		       struct ledger_history **spare, const struct past *ending,
+		       struct freeing *ret)
+{
+	struct ledger_reference event = {
+		.op = LEDGER_RELEASE, .api = ending->freed_api, .stack = ending->freed_stack,
+		.time_ns = ending->freed_ns,
+	};
+
+	block->references--;
+	ret->order = note_reference(recorder, block, spare, &event);
+	ret->counted_down = true;
+}
+
+/* A watched block waits in the table for its end, which may come inside the driver's call
+ * or long after it; any other is out of it before the call. */
+static void take_last(struct recorder *recorder, struct shard *shard, struct entry *entry,
+		      struct past *ending, struct freeing *ret)
+{
+	ret->block = entry->block;
+	ret->bytes = __atomic_load_n(&entry->block->bytes, __ATOMIC_RELAXED);
+	ret->span = entry->span;
+	ledger_block_set(entry->block, LEDGER_BLOCK_FREEING);
+	if (entry->watched) {
+		ret->watched = true;
+		ret->use = entry->block->state >> 8;
+		ending->freed_ns = ret->since_ns = released_now(recorder);
+		entry->held = entry_end(&recorder->arena, entry, ending);
+	} else {
+		entry_die(&recorder->arena, shard, entry, ending);
+	}
+}
+
 /* One reference of the block at ADDRESS goes; with the last one it leaves the table. What
  * became of it is in *RET. Returns the recorder, still entered, or NULL. */
 static struct recorder *take(const struct site *site, uint64_t address, struct freeing *ret)
 {
+	struct ledger_history *spare;
 	struct recorder *recorder;
 	struct shard *shard;
 	struct entry *entry;
@@ -343,17 +482,15 @@ static struct recorder *take(const struct site *site, uint64_t address, struct f
 	ret->recorder = recorder;
 	begin(recorder, site, address, ret, &ending);
 	shard = shard_of(recorder, ret->key);
-	lock_take(&shard->lock);
-	entry = find(shard, ret->key);
+	entry = lock_entry(recorder, shard, ret->key, 2, &spare);
 	if (entry && entry->block && entry->block->references > 1) {
-		entry->block->references--;
-		ret->counted_down = true;
+		count_down(recorder, entry->block, &spare, &ending, ret);
 	} else if (entry && entry->block) {
-		ledger_block_set(entry->block, LEDGER_BLOCK_FREEING);
-		ret->block = entry_die(&recorder->arena, shard, entry, &ending);
-		ret->bytes = ret->block->bytes;
+		take_last(recorder, shard, entry, &ending, ret);
 	}
-	lock_give(&shard->lock);
+	unlock_entry(recorder, shard, spare);
+	if (ret->watched)
+		released_add(recorder, (int64_t)ret->bytes);
 	return recorder;
 }
 
@@ -378,21 +515,38 @@ static bool past_of(struct recorder *recorder, uint64_t key, struct past ret[2])
 	return known;
 }
 
-/* The live linear block that ADDRESS points into. Looks at every block: this happens only
- * after a wrong free, and for no more of them than are itemized. */
-static bool block_around(struct recorder *recorder, uint64_t address, struct ledger_block *ret)
+/* BLOCK as an error tells of it: as large as the addresses that it takes. */
+static void tell_block(const struct entry *entry, struct ledger_block *ret)
 {
+	*ret = *entry->block;
+	ret->bytes = entry->span;
+}
+
+/* The live block that ADDRESS points into: linear memory, a mapping, or what FREEING's own
+ * call ends. Looks at every block: this happens only after a wrong free, and for no more of
+ * them than are itemized. */
+static bool block_around(struct recorder *recorder, const struct freeing *freeing,
+			 struct ledger_block *ret)
+{
+	unsigned int own = space_of(freeing->key);
+	uint64_t address = freeing->address;
 	bool found = false;
 
+	if (own != SPACE_MEMORY && own != SPACE_VMM_MAPPING && own != SPACE_VMM_RESERVATION)
+		return false;
 	for (unsigned int i = 0; i < BLOCK_SHARDS && !found; i++) {
 		struct shard *shard = &recorder->blocks.shard[i];
 
 		lock_take(&shard->lock);
 		for (struct entry *e = shard->entries; e && !found; e = e->hh.next) {
-			if (!e->block || e->key != e->block->address || /* of another space */
-			    address <= e->key || address - e->key >= e->block->bytes)
+			uint64_t start = e->block ? e->block->address : 0;
+
+			if (!e->block || address <= start || address - start >= e->span ||
+			    (e->key != key_in(SPACE_MEMORY, start) &&
+			     e->key != key_in(SPACE_VMM_MAPPING, start) &&
+			     e->key != key_in(own, start)))
 				continue;
-			*ret = *e->block;
+			tell_block(e, ret);
 			found = true;
 		}
 		lock_give(&shard->lock);
@@ -400,40 +554,103 @@ static bool block_around(struct recorder *recorder, uint64_t address, struct led
 	return found;
 }
 
+static bool live_in(struct recorder *recorder, uint64_t key, struct ledger_block *ret)
+{
+	struct shard *shard = shard_of(recorder, key);
+	struct entry *entry;
+	bool live;
+
+	lock_take(&shard->lock);
+	entry = find(shard, key);
+	live = entry && entry->block;
+	if (live)
+		tell_block(entry, ret);
+	lock_give(&shard->lock);
+	return live;
+}
+
+/* The number that FREEING's call did not know is a live block of another sort. A mapping
+ * before the reservation that it begins with. (An unbind names the object on purpose.) */
+static bool live_elsewhere(struct recorder *recorder, const struct freeing *freeing,
+			   struct ledger_block *ret)
+{
+	static const unsigned char spaces[] = {
+		SPACE_MEMORY, SPACE_REGISTERED, SPACE_OBJECTS + API_CUDA,
+		SPACE_OBJECTS + API_OPENCL, SPACE_VMM_HANDLE, SPACE_VMM_MAPPING,
+		SPACE_VMM_RESERVATION,
+	};
+
+	if (space_of(freeing->key) == SPACE_MULTICAST_BINDING)
+		return false;
+	for (size_t i = 0; i < sizeof(spaces); i++) {
+		uint64_t key = key_in(spaces[i], freeing->address);
+
+		if (key != freeing->key && live_in(recorder, key, ret))
+			return true;
+	}
+	return false;
+}
+
 static void judge(struct recorder *recorder, struct hook *hook, const struct freeing *freeing,
 		  int result)
 {
 	struct wrong_free wrong = { hook, freeing->address, freeing->stack, result };
 	bool itemized = __atomic_load_n(&recorder->header->errors, __ATOMIC_RELAXED) < ERRORS_MAX;
-	struct ledger_block around;
+	struct ledger_block block;
 	struct past past[2];
 
 	if (past_of(recorder, freeing->key, past))
 		error_double_free(recorder, &wrong, past);
-	else if (itemized && freeing->key == freeing->address &&
-		 block_around(recorder, freeing->address, &around))
-		error_interior_free(recorder, &wrong, &around);
+	else if (live_elsewhere(recorder, freeing, &block))
+		error_mismatched_free(recorder, &wrong, &block);
+	else if (itemized && block_around(recorder, freeing, &block))
+		error_interior_free(recorder, &wrong, &block);
 	else
 		error_invalid_free(recorder, &wrong);
+}
+
+/* The watched block that FREEING released is still there, and nobody took it up again. */
+static bool is_held(const struct entry *entry, const struct freeing *freeing)
+{
+	return entry && entry->held && entry->held == freeing->block &&
+	       entry->held->state >> 8 == freeing->use;
 }
 
 static void put_back(struct recorder *recorder, const struct freeing *freeing)
 {
 	struct shard *shard = shard_of(recorder, freeing->key);
+	struct ledger_block *stale;
 	struct entry *entry;
+	bool again, revived = false;
 
 	lock_take(&shard->lock);
 	entry = find(shard, freeing->key);
-	if (entry && !entry->block)
-		entry_revive(shard, entry, freeing->block);
+	again = entry && entry->block && !freeing->watched;
+	if (again) {
+		entry->block->references++;
+	} else if (entry) {
+		revived = !entry->block && (!freeing->watched || is_held(entry, freeing));
+		if (revived)
+			entry_revive(shard, entry, freeing->block);
+	} else if ((entry = entry_for(&recorder->arena, shard, freeing->key, &stale))) {
+		/* So many others died meanwhile that this one was forgotten. */
+		entry->block = freeing->block;
+		entry->span = freeing->span;
+		ledger_block_set(freeing->block, LEDGER_BLOCK_LIVE);
+	}
 	lock_give(&shard->lock);
+	if (again) /* a handle that came back meanwhile: see cuMemRetainAllocationHandle */
+		drop_slot(recorder, freeing->block, (int64_t)freeing->bytes);
+	if (revived && freeing->watched)
+		released_add(recorder, -(int64_t)freeing->bytes);
 }
 
 /* The kind that HOOK is for is not the block's: the driver was right to refuse it. */
 static bool is_mismatch(struct recorder *recorder, struct hook *hook,
 			const struct ledger_block *block)
 {
-	static const char *const own_calls[] = { "pinned", "ipc" }; /* ended by their own alone */
+	/* Ended by their own alone. */
+	static const char *const own_calls[] = { "pinned", "ipc", "cl-svm" };
 	const struct ledger_row *row = ledger_at(&recorder->writer, block->row);
 	const struct ledger_string *kind = ledger_at(&recorder->writer, row->kind);
 
@@ -463,6 +680,97 @@ static void refused(struct recorder *recorder, struct hook *hook, const struct f
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_REFUSED_FREES, 1);
 }
 
+/* The memory of BLOCK, which waited for WAIT_NS, is gone. */
+static void end_released(struct recorder *recorder, struct ledger_block *block,
+			 const struct past *ending, uint64_t wait_ns, bool was_counted)
+{
+	bool waited = was_counted || wait_ns >= RELEASED_WAIT_NS;
+
+	if (waited && !was_counted)
+		released_look(recorder); /* the driver waited inside the call */
+	released_add(recorder, -(int64_t)block->bytes);
+	drop_slot(recorder, block, (int64_t)block->bytes);
+	if (waited) {
+		released_look(recorder);
+		released_waited(recorder, ending, wait_ns);
+	}
+}
+
+/* The driver said inside the call that the memory goes, and returned: now it is gone.
+ * NVIDIA's says so at once and then waits for the commands that use it. */
+static bool has_gone(const struct entry *entry, const struct freeing *freeing)
+{
+	return !is_held(entry, freeing) &&
+	       freeing->block->state == (freeing->use << 8 | LEDGER_BLOCK_RELEASED);
+}
+
+static void end_gone(struct recorder *recorder, struct hook *hook, const struct freeing *freeing)
+{
+	struct past ending = {
+		.row = freeing->block->row,
+		.bytes = freeing->block->bytes,
+		.freed_api = recorder_name_ref(recorder, hook),
+		.freed_stack = freeing->stack,
+	};
+
+	end_released(recorder, freeing->block, &ending,
+		     released_now(recorder) - freeing->since_ns, false);
+}
+
+/* FREEING's entry, locked, with room for an event if its block is still held. */
+static struct entry *lock_released(struct recorder *recorder, struct shard *shard,
+				   const struct freeing *freeing,
+				   struct ledger_history **ret_spare)
+{
+	struct entry *entry;
+
+	*ret_spare = NULL;
+	for (bool tried = false;; tried = true) {
+		lock_take(&shard->lock);
+		entry = find(shard, freeing->key);
+		if (tried || !is_held(entry, freeing) || entry->held->history)
+			return entry;
+		lock_give(&shard->lock);
+		*ret_spare = history_take(recorder); /* the ledger may grow: not with the lock */
+	}
+}
+
+/* After the last release of a watched block: either the driver said meanwhile that its memory
+ * is gone, or it is still held, and the ledger says since when and by whose call. */
+static void settle_released(struct recorder *recorder, struct hook *hook,
+			    const struct freeing *freeing)
+{
+	struct ledger_reference event = {
+		.op = LEDGER_RELEASE, .api = recorder_name_ref(recorder, hook),
+		.stack = freeing->stack, .time_ns = freeing->since_ns,
+	};
+	struct shard *shard = shard_of(recorder, freeing->key);
+	struct ledger_history *spare;
+	struct entry *entry = lock_released(recorder, shard, freeing, &spare);
+	bool held = is_held(entry, freeing), gone = has_gone(entry, freeing);
+
+	if (held) {
+		note_reference(recorder, entry->held, &spare, &event);
+		ledger_block_set(entry->held, LEDGER_BLOCK_RELEASED);
+	}
+	unlock_entry(recorder, shard, spare);
+	if (held)
+		released_look(recorder);
+	if (gone)
+		end_gone(recorder, hook, freeing);
+}
+
+static bool is_still_there(struct recorder *recorder, const struct freeing *freeing)
+{
+	struct shard *shard = shard_of(recorder, freeing->key);
+	bool held;
+
+	lock_take(&shard->lock);
+	held = is_held(find(shard, freeing->key), freeing);
+	lock_give(&shard->lock);
+	return held;
+}
+
 static void end_block(struct recorder *recorder, struct hook *hook, struct freeing *freeing,
 		      enum outcome outcome, int result)
 {
@@ -471,11 +779,17 @@ static void end_block(struct recorder *recorder, struct hook *hook, struct freei
 		count_in_row(recorder, freeing->block->row, offsetof(struct ledger_row, late), 1);
 		/* fall through */
 	case OUTCOME_DONE:
-		drop_slot(recorder, freeing->block, (int64_t)freeing->bytes);
+		if (freeing->watched)
+			settle_released(recorder, hook, freeing);
+		else
+			drop_slot(recorder, freeing->block, (int64_t)freeing->bytes);
 		break;
 	case OUTCOME_INVALID:
 	case OUTCOME_REFUSED:
-		refused(recorder, hook, freeing, outcome, result);
+		if (freeing->watched && !is_still_there(recorder, freeing))
+			settle_released(recorder, hook, freeing);
+		else
+			refused(recorder, hook, freeing, outcome, result);
 		break;
 	}
 }
@@ -492,8 +806,44 @@ void record_freed(struct hook *hook, struct freeing *freeing, enum outcome outco
 			end_block(recorder, hook, freeing, outcome, result);
 		else if (outcome == OUTCOME_INVALID)
 			judge(recorder, hook, freeing, result);
-		else if (outcome == OUTCOME_DONE && thread_self.depth == 0)
+		else if (outcome == OUTCOME_DONE && thread_self.depth == 0 &&
+			 strncmp(hook->kind, LEDGER_KIND_OBJECT,
+				 sizeof(LEDGER_KIND_OBJECT) - 1) != 0)
 			ledger_trouble(recorder->header, LEDGER_TROUBLE_UNKNOWN_FREES, 1);
+	}
+	if (recorder)
+		recorder_leave();
+}
+
+void record_kept(struct freeing *freeing)
+{
+	struct recorder *recorder = freeing->block ? recorder_enter() : NULL;
+
+	if (recorder && recorder == freeing->recorder)
+		put_back(recorder, freeing);
+	if (recorder)
+		recorder_leave();
+}
+
+void record_misused(struct hook *hook, struct freeing *freeing, const struct misuse *misuse,
+		    int result)
+{
+	struct wrong_free wrong = {
+		.hook = hook, .address = freeing->address, .stack = freeing->stack,
+		.result = result,
+		.flags = misuse->other_range ? LEDGER_ERROR_OTHER_RANGE : 0,
+		.asked_bytes = misuse->other_range ? misuse->asked_bytes : 0,
+	};
+	struct recorder *recorder;
+	struct ledger_block block;
+
+	record_kept(freeing);
+	recorder = freeing->recorder ? recorder_enter() : NULL;
+	if (recorder && recorder == freeing->recorder) {
+		if (live_in(recorder, key_in(misuse->space, misuse->number), &block))
+			error_mismatched_free(recorder, &wrong, &block);
+		else
+			ledger_trouble(recorder->header, LEDGER_TROUBLE_REFUSED_FREES, 1);
 	}
 	if (recorder)
 		recorder_leave();
@@ -501,38 +851,102 @@ void record_freed(struct hook *hook, struct freeing *freeing, enum outcome outco
 
 /* ---- references ---- */
 
-static void retain(struct recorder *recorder, uint64_t key)
+static bool retain(struct recorder *recorder, uint64_t key, const struct ledger_reference *event)
 {
 	struct shard *shard = shard_of(recorder, key);
+	struct ledger_history *spare;
+	struct entry *entry = lock_entry(recorder, shard, key, 1, &spare);
+	bool known = entry && (entry->block || entry->held);
+	int64_t again = 0;
+
+	if (entry && entry->held) { /* its memory was still there: it lives again */
+		again = (int64_t)entry->held->bytes;
+		entry_revive(shard, entry, entry->held);
+		note_reference(recorder, entry->block, &spare, event);
+	} else if (known) {
+		entry->block->references++;
+		note_reference(recorder, entry->block, &spare, event);
+	}
+	unlock_entry(recorder, shard, spare);
+	if (again)
+		released_add(recorder, -again);
+	return known;
+}
+
+/* The release failed: the handle still has that reference. */
+static void count_up_again(struct recorder *recorder, const struct freeing *freeing)
+{
+	struct shard *shard = shard_of(recorder, freeing->key);
 	struct entry *entry;
 
 	lock_take(&shard->lock);
-	entry = find(shard, key);
-	if (entry && entry->block)
+	entry = find(shard, freeing->key);
+	if (entry && entry->block) {
 		entry->block->references++;
+		if (entry->block->history)
+			history_remove(ledger_at(&recorder->writer, entry->block->history),
+				       freeing->order);
+	}
 	lock_give(&shard->lock);
 }
 
-void record_retained(const struct site *site, uint64_t handle)
+bool record_retained(const struct site *site, uint64_t handle)
 {
+	struct ledger_reference event = { .op = LEDGER_RETAIN };
 	struct recorder *recorder;
+	bool known;
 
 	if (!handle || !(recorder = recorder_enter()))
-		return;
-	retain(recorder, key_of(site, handle));
+		return false;
+	event.api = recorder_name_ref(recorder, site->hook);
+	event.stack = stack_of(recorder, site->caller);
+	event.time_ns = stripes_now(recorder);
+	known = retain(recorder, key_of(site, handle), &event);
 	recorder_leave();
+	return known;
 }
 
-/* A handle that is dead by count: the driver would look into memory that it freed. What
- * it answers is its affair, the error is ours to tell, and before the call: a driver may
- * crash over it (CUDA's does over an array that is destroyed twice, seen on an H200). */
+static bool is_object_kind(const struct ledger_string *kind)
+{
+	static const size_t length = sizeof(LEDGER_KIND_OBJECT) - 1;
+
+	return kind->length >= length && memcmp(kind->bytes, LEDGER_KIND_OBJECT, length) == 0;
+}
+
+/* Whether HOOK could be meant for what had the handle: a driver gives the address of a dead
+ * object to one of another sort, and not all calls that make objects are known to us. */
+static bool may_end(struct recorder *recorder, const struct hook *hook, const struct past *past)
+{
+	const struct ledger_row *row = ledger_at(&recorder->writer, past->row);
+	const struct ledger_string *kind = ledger_at(&recorder->writer, row->kind);
+
+	if (hook->api != API_OPENCL || !row->kind)
+		return true;
+	if (!hook->kind[0])
+		return !is_object_kind(kind);
+	return strlen(hook->kind) == kind->length &&
+	       memcmp(hook->kind, kind->bytes, kind->length) == 0;
+}
+
+static bool is_event_call(const struct hook *hook)
+{
+	return strcmp(hook->kind, LEDGER_KIND_OBJECT "cl-event") == 0;
+}
+
+/* A handle that is dead by count, or a number that is a block of another sort: the driver
+ * would look into memory that is no object. What it answers is its affair, the error is ours
+ * to tell, and before the call: a driver may crash over it (CUDA's does over an array that is
+ * destroyed twice and over an address in place of a handle, seen on an H200). */
 static void releasing_dead(struct recorder *recorder, struct hook *hook, struct freeing *freeing)
 {
 	struct wrong_free wrong = { hook, freeing->address, freeing->stack, LEDGER_NO_ANSWER };
+	struct ledger_block block;
 	struct past past[2];
 
-	if (past_of(recorder, freeing->key, past))
+	if (past_of(recorder, freeing->key, past) && may_end(recorder, hook, past))
 		freeing->error = error_double_free(recorder, &wrong, past);
+	else if (live_elsewhere(recorder, freeing, &block))
+		freeing->error = error_mismatched_free(recorder, &wrong, &block);
 }
 
 void record_releasing(const struct site *site, uint64_t handle, struct freeing *ret)
@@ -555,11 +969,89 @@ void record_released(struct hook *hook, struct freeing *freeing, enum outcome ou
 	if (freeing->error) {
 		error = ledger_at(&freeing->recorder->writer, freeing->error);
 		__atomic_store_n(&error->result, result, __ATOMIC_RELAXED);
+		/* Extensions make events that we do not see, where one has been that we saw. */
+		if (outcome == OUTCOME_DONE && is_event_call(hook))
+			error_take_back(freeing->recorder, freeing->error);
 	} else if (!freeing->counted_down) {
 		record_freed(hook, freeing, outcome, result);
-	} else if (outcome != OUTCOME_DONE) {
-		retain(freeing->recorder, freeing->key); /* it still has that reference */
+	} else if (outcome == OUTCOME_INVALID || outcome == OUTCOME_REFUSED) {
+		count_up_again(freeing->recorder, freeing);
 	}
+}
+
+uint64_t record_name_of(struct recorder *recorder, enum api api, uint64_t handle)
+{
+	uint64_t key = handle ^ (uint64_t)(SPACE_OBJECTS + api) << 60;
+	struct shard *shard = shard_of(recorder, key);
+	struct entry *entry;
+	uint64_t name = 0;
+
+	if (!handle)
+		return 0;
+	lock_take(&shard->lock);
+	entry = find(shard, key);
+	if (entry && entry->block)
+		name = (uint64_t)(entry->block->state >> 8) << 32 |
+		       ledger_ref(&recorder->writer, entry->block);
+	lock_give(&shard->lock);
+	return name;
+}
+
+/* ---- memory that outlives its last reference ---- */
+
+/* The block behind KEY is out of the table; *RET_ENDING tells of its release, if it had
+ * one that we saw. NULL if that is still under way: then it ends when the call returns. */
+static struct ledger_block *take_destroyed(struct recorder *recorder, uint64_t key,
+					   struct past *ret_ending)
+{
+	struct shard *shard = shard_of(recorder, key);
+	struct ledger_block *block = NULL;
+	struct entry *entry;
+
+	lock_take(&shard->lock);
+	entry = find(shard, key);
+	if (entry && entry->held) {
+		if (LEDGER_BLOCK_STATE(entry->held->state) == LEDGER_BLOCK_RELEASED)
+			block = entry->held;
+		else
+			ledger_block_set(entry->held, LEDGER_BLOCK_RELEASED);
+		entry->held = NULL;
+		if (entry->past)
+			*ret_ending = entry->past[0];
+		link_dead(&recorder->arena, shard, entry);
+	} else if (entry && entry->block && entry->watched) {
+		block = entry_die(&recorder->arena, shard, entry, ret_ending);
+	}
+	lock_give(&shard->lock);
+	return block;
+}
+
+static void end_destroyed(struct recorder *recorder, struct ledger_block *block,
+			  const struct past *ending)
+{
+	uint64_t now = released_now(recorder);
+
+	if (LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED) {
+		end_released(recorder, block, ending,
+			     now > ending->freed_ns ? now - ending->freed_ns : 0, true);
+		return;
+	}
+	count_in_row(recorder, block->row, offsetof(struct ledger_row, unseen), 1);
+	drop_slot(recorder, block, (int64_t)block->bytes);
+}
+
+void record_destroyed(enum api api, uint64_t handle)
+{
+	struct recorder *recorder = recorder_now(); /* a child does not begin with this */
+	struct past ending = { 0 };
+	struct ledger_block *block;
+
+	if (!recorder || !(recorder = recorder_enter()))
+		return;
+	block = take_destroyed(recorder, handle ^ (uint64_t)(SPACE_OBJECTS + api) << 60, &ending);
+	if (block)
+		end_destroyed(recorder, block, &ending);
+	recorder_leave();
 }
 
 /* ---- contexts ---- */

@@ -54,9 +54,14 @@ struct freeing {
 	uint64_t address;
 	uint64_t key; /* of the table */
 	uint64_t bytes;
+	uint64_t span; /* of the addresses that the block takes */
 	uint32_t stack;
 	uint32_t error; /* ref of an error already written, whose result is still open */
 	bool counted_down; /* a handle lost one of several references */
+	bool watched;      /* the block waits in the table until it is gone, see site.watched */
+	uint32_t use;      /* of a watched block's slot */
+	uint64_t since_ns; /* when its last reference went, see released_now() */
+	uint32_t order;    /* of that release in the handle's history, 0 = not noted */
 };
 
 /* Numbers of different sorts that may be equal and are never taken for one another. */
@@ -64,6 +69,10 @@ enum space {
 	SPACE_MEMORY,     /* addresses that the driver hands out, one space for all of them */
 	SPACE_REGISTERED, /* addresses that the application lends */
 	SPACE_OBJECTS,    /* handles, of the API numbered 0 and so on */
+	SPACE_VMM_HANDLE = 5,
+	SPACE_VMM_MAPPING, /* addresses, and so is the next: one number may be both */
+	SPACE_VMM_RESERVATION,
+	SPACE_MULTICAST_BINDING, /* numbers of our own */
 };
 
 /* A call under way: which, and from where. */
@@ -71,21 +80,48 @@ struct site {
 	struct hook *hook;
 	const struct caller *caller; /* see stacks.h; NULL = not known */
 	enum space space;
+	bool watched; /* of record_made(): record_destroyed() will be called for it */
 };
 
 /* The driver made a block: BYTES at ADDRESS. CONTEXT 0 and DEVICE -1 if unknown. */
 void record_made(const struct site *site, uint64_t address, uint64_t bytes, uint64_t context,
 		 int device, uint64_t parent);
 
+/* The same for what is more than an address with bytes: the block NUMBER, of FACTS, whose
+ * addresses take SPAN bytes. Returns its record, which stays where it is until the block
+ * ends; NULL if there is none. With SHARED a number that is live gets one more reference
+ * instead, and nothing is made. */
+struct ledger_block *record_block(const struct site *site, uint64_t number, uint64_t span,
+				  const struct ledger_block *facts, int device, bool shared);
+
 /* Before and after the driver's free: the block leaves the table first, since the driver
  * hands the address to another thread at once, and comes back if the free failed. */
 void record_freeing(const struct site *site, uint64_t address, struct freeing *ret);
 void record_freed(struct hook *hook, struct freeing *freeing, enum outcome outcome, int result);
 
-/* References of handles. */
-void record_retained(const struct site *site, uint64_t handle);
+/* In place of record_freed(), of a block that was taken out. The driver left it where it was:
+ * nothing is said, or that the call was wrong, and about which live block. */
+struct misuse {
+	enum space space;
+	uint64_t number;
+	bool other_range; /* the right call for it, given ASKED_BYTES that are not the block's */
+	uint64_t asked_bytes;
+};
+void record_kept(struct freeing *freeing);
+void record_misused(struct hook *hook, struct freeing *freeing, const struct misuse *misuse,
+		    int result);
+
+/* References of handles. Returns whether the handle is known. */
+bool record_retained(const struct site *site, uint64_t handle);
 void record_releasing(const struct site *site, uint64_t handle, struct freeing *ret);
 void record_released(struct hook *hook, struct freeing *freeing, enum outcome outcome, int result);
+
+/* The memory of a watched block is gone, said by the driver on whatever thread. Until then
+ * its handle can't be another's: after its last release it stays in the table. */
+void record_destroyed(enum api api, uint64_t handle);
+
+/* Use count << 32 | ref of the live block behind HANDLE, 0 if there is none. */
+uint64_t record_name_of(struct recorder *recorder, enum api api, uint64_t handle);
 
 /* CONTEXT is gone, and every block in it. */
 void record_context_gone(struct hook *hook, uint64_t context);

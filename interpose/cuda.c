@@ -6,10 +6,12 @@
 #include "cuda_calls.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <string.h>
 
 #include "classes.h"
 #include "coverage.h"
+#include "marks.h"
 #include "recorder.h"
 #include "resolve.h"
 
@@ -20,6 +22,7 @@ static _Atomic uint32_t context_epoch = 1;
 
 #define DEVICES_MAX 64
 static _Atomic(CUcontext) primary[DEVICES_MAX];
+static _Atomic bool retained[DEVICES_MAX]; /* a retain made it, and nothing has ended it */
 
 enum outcome cuda_outcome(CUresult r)
 {
@@ -50,6 +53,34 @@ enum outcome cuda_outcome(CUresult r)
 	}
 }
 
+/* Who DEVICE is, once a process: a report can ask others about it only by these names. */
+static void meet_device(int device)
+{
+	CUresult (*get_uuid)(CUuuid *, CUdevice), (*get_instance)(CUuuid *, CUdevice);
+	CUresult (*get_text[2])(char *, int, CUdevice);
+	struct device_identity identity = { .ordinal = device };
+	int saved = errno;
+
+	if (!device_is_new(device))
+		return;
+	get_uuid = (CUresult(*)(CUuuid *, CUdevice))resolve_used(USED_cuDeviceGetUuid);
+	get_instance = (CUresult(*)(CUuuid *, CUdevice))resolve_used(USED_cuDeviceGetUuid_v2);
+	get_text[0] = (CUresult(*)(char *, int, CUdevice))resolve_used(USED_cuDeviceGetName);
+	get_text[1] = (CUresult(*)(char *, int, CUdevice))resolve_used(USED_cuDeviceGetPCIBusId);
+	if (!get_uuid || get_uuid((CUuuid *)identity.uuid, device) != CUDA_SUCCESS)
+		memset(identity.uuid, 0, sizeof(identity.uuid));
+	if (!get_instance || get_instance((CUuuid *)identity.instance, device) != CUDA_SUCCESS)
+		memcpy(identity.instance, identity.uuid, sizeof(identity.instance));
+	if (!get_text[0] ||
+	    get_text[0](identity.name, (int)sizeof(identity.name), device) != CUDA_SUCCESS)
+		identity.name[0] = '\0';
+	if (!get_text[1] ||
+	    get_text[1](identity.bus_id, (int)sizeof(identity.bus_id), device) != CUDA_SUCCESS)
+		identity.bus_id[0] = '\0';
+	device_record(&identity);
+	errno = saved;
+}
+
 static void current_context(uint64_t *ret_context, int *ret_device)
 {
 	CUresult (*get)(CUcontext *) =
@@ -69,6 +100,7 @@ static void current_context(uint64_t *ret_context, int *ret_device)
 		self->device = device_of && device_of(&device) == CUDA_SUCCESS ? device : -1;
 		self->context = (uint64_t)(uintptr_t)context;
 		self->context_epoch = epoch;
+		meet_device(self->device);
 	}
 	*ret_context = self->context;
 	*ret_device = self->device;
@@ -90,6 +122,17 @@ void cuda_record_made(const struct site *site, uint64_t address, uint64_t bytes)
 	if (outlives_context(site->hook))
 		context = 0;
 	record_made(site, address, bytes, context, device, 0);
+}
+
+void cuda_record_mark(const struct site *site, int device, uint64_t began_ns)
+{
+	uint64_t context;
+
+	if (device < 0)
+		current_context(&context, &device);
+	else
+		meet_device(device);
+	mark_record(site, device, began_ns);
 }
 
 bool cuda_is_captured(const struct hook *hook, CUstream stream)
@@ -274,18 +317,26 @@ static CUresult body_destroy(struct route route, enum hook_id id, CUcontext cont
 static CUresult body_cuDevicePrimaryCtxRetain(struct route route, CUcontext *context,
 					      CUdevice device)
 {
+	struct site site = { &hooks[HOOK_cuDevicePrimaryCtxRetain], NULL, SPACE_MEMORY };
+	uint64_t began = mark_now();
 	CUresult r = CALL(CUresult(*)(CUcontext *, CUdevice), (context, device));
 
-	if (r == CUDA_SUCCESS && route.record && context && device >= 0 && device < DEVICES_MAX)
+	if (r == CUDA_SUCCESS && route.record && context && device >= 0 && device < DEVICES_MAX) {
 		atomic_store(&primary[device], *context);
+		if (!atomic_exchange(&retained[device], true))
+			cuda_record_mark(&site, device, began);
+	}
 	return r;
 }
 BOTH(cuDevicePrimaryCtxRetain, CUresult, (CUcontext *pctx, CUdevice dev), (route, pctx, dev),
      CUDA_ERROR_NOT_FOUND)
 
-static CUcontext primary_of(CUdevice device)
+static void primary_gone(enum hook_id id, CUdevice device)
 {
-	return device >= 0 && device < DEVICES_MAX ? atomic_load(&primary[device]) : NULL;
+	if (device < 0 || device >= DEVICES_MAX)
+		return;
+	atomic_store(&retained[device], false);
+	context_gone(id, atomic_load(&primary[device]));
 }
 
 static CUresult body_reset(struct route route, enum hook_id id, CUdevice device)
@@ -293,7 +344,7 @@ static CUresult body_reset(struct route route, enum hook_id id, CUdevice device)
 	CUresult r = CALL(CUresult(*)(CUdevice), (device));
 
 	if (r == CUDA_SUCCESS && route.record)
-		context_gone(id, primary_of(device));
+		primary_gone(id, device);
 	return r;
 }
 
@@ -330,7 +381,7 @@ static CUresult body_release(struct route route, enum hook_id id, CUdevice devic
 	CUresult r = CALL(CUresult(*)(CUdevice), (device));
 
 	if (r == CUDA_SUCCESS && route.record && !still_active(device) && !inside_exit())
-		context_gone(id, primary_of(device));
+		primary_gone(id, device);
 	return r;
 }
 

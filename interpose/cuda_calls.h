@@ -11,6 +11,9 @@
 /* A success of an ALLOC row: adds the current context and its device. */
 void cuda_record_made(const struct site *site, uint64_t address, uint64_t bytes);
 
+/* A success of a MARK row on DEVICE, or in the current context if that is -1. */
+void cuda_record_mark(const struct site *site, int device, uint64_t began_ns);
+
 enum outcome cuda_outcome(CUresult r);
 
 /* STREAM, on which HOOK was called, is being captured: what happens belongs to a graph. */

@@ -20,6 +20,8 @@ static uint32_t write_error(struct recorder *recorder, const char *type,
 	error->stack = wrong->stack;
 	error->result = wrong->result;
 	error->address = wrong->address;
+	error->flags = wrong->flags;
+	error->asked_bytes = wrong->asked_bytes;
 	error->time_ns = stripes_now(recorder);
 	if (number < ERRORS_MAX && error->type)
 		ref = ledger_add_error(&recorder->writer, error);
@@ -93,4 +95,12 @@ uint32_t error_invalid_free(struct recorder *recorder, const struct wrong_free *
 	struct ledger_error error = { .device = -1 };
 
 	return write_error(recorder, "invalid-free", wrong, &error);
+}
+
+void error_take_back(struct recorder *recorder, uint32_t ref)
+{
+	struct ledger_error *error = ledger_at(&recorder->writer, ref);
+
+	__atomic_store_n(&error->type, 0, __ATOMIC_RELEASE);
+	__atomic_fetch_sub(&recorder->header->errors, 1, __ATOMIC_RELAXED);
 }

@@ -23,6 +23,8 @@ struct wrong_free {
 	uint64_t address;
 	uint32_t stack;
 	int result;
+	uint32_t flags;       /* as in struct ledger_error */
+	uint64_t asked_bytes;
 };
 
 #define ERRORS_MAX 4096 /* records; further ones are only counted */
@@ -38,5 +40,8 @@ uint32_t error_interior_free(struct recorder *recorder, const struct wrong_free 
 uint32_t error_mismatched_free(struct recorder *recorder, const struct wrong_free *wrong,
 			       const struct ledger_block *live);
 uint32_t error_invalid_free(struct recorder *recorder, const struct wrong_free *wrong);
+
+/* The error at REF was none: the driver knew better. */
+void error_take_back(struct recorder *recorder, uint32_t ref);
 
 #endif

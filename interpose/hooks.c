@@ -10,6 +10,8 @@
 
 #include "blocks.h"
 #include "cuda_calls.h"
+#include "cuda_vmm.h"
+#include "marks.h"
 #include "opencl_calls.h"
 #include "resolve.h"
 #include "types.h"
@@ -19,6 +21,12 @@
 #define MISSING_cl_int CL_INVALID_OPERATION
 #define MISSING_cl_mem NULL
 #define MISSING_cl_svm_pointer NULL
+#define MISSING_cl_context NULL
+#define MISSING_cl_command_queue NULL
+#define MISSING_cl_program NULL
+#define MISSING_cl_kernel NULL
+#define MISSING_cl_sampler NULL
+#define MISSING_cl_event NULL
 #define MISSING_void
 
 /* A call that is not ours to record. */
@@ -26,6 +34,12 @@
 #define PASS_cl_int(call) return call
 #define PASS_cl_mem(call) return call
 #define PASS_cl_svm_pointer(call) return call
+#define PASS_cl_context(call) return call
+#define PASS_cl_command_queue(call) return call
+#define PASS_cl_program(call) return call
+#define PASS_cl_kernel(call) return call
+#define PASS_cl_sampler(call) return call
+#define PASS_cl_event(call) return call
 #define PASS_void(call) { call; return; }
 
 /* Whether a call succeeded. */
@@ -47,9 +61,17 @@
 #define SPACE_OF_MAKE SPACE_OBJECTS
 #define SPACE_OF_DROP SPACE_OBJECTS
 #define SPACE_OF_CREATE SPACE_OBJECTS
+#define SPACE_OF_OBJECT SPACE_OBJECTS
+#define SPACE_OF_CONTEXT SPACE_OBJECTS
+#define SPACE_OF_KERNELS SPACE_OBJECTS
+#define SPACE_OF_ARGUMENT SPACE_OBJECTS
+#define SPACE_OF_EVENT SPACE_OBJECTS
 #define SPACE_OF_RETAIN SPACE_OBJECTS
 #define SPACE_OF_RELEASE SPACE_OBJECTS
 #define SPACE_OF_DISPOSE SPACE_OBJECTS
+#define SPACE_OF_MAKE_BY SPACE_OBJECTS /* the function knows better */
+#define SPACE_OF_DROP_BY SPACE_OBJECTS
+#define SPACE_OF_MARK SPACE_MEMORY /* of no block */
 
 #define CALL(returns, parameters, arguments) ((returns(*) parameters)route.real)arguments
 
@@ -72,6 +94,39 @@
 	if (made_)                                                                          \
 		opencl_record_made(&site, r, (key), (uint64_t)(size));                       \
 	(void)made;                                                                         \
+	return r;
+
+#define VERB_OBJECT(returns, parameters, arguments, made, key, size)                        \
+	returns r = CALL(returns, parameters, arguments);                                   \
+	if (made)                                                                           \
+		opencl_record_object(&site, r, (key));                                       \
+	return r;
+
+#define VERB_CONTEXT(returns, parameters, arguments, made, key, size)                       \
+	returns r = CALL(returns, parameters, arguments);                                   \
+	if (made)                                                                           \
+		opencl_record_context(&site, r);                                             \
+	return r;
+
+#define VERB_KERNELS(returns, parameters, arguments, made, key, size)                       \
+	returns r = CALL(returns, parameters, arguments);                                   \
+	if (made)                                                                           \
+		opencl_record_kernels(&site, program, num_kernels, kernels, num_kernels_ret); \
+	return r;
+
+#define VERB_ARGUMENT(returns, parameters, arguments, made, key, size)                      \
+	returns r = CALL(returns, parameters, arguments);                                   \
+	if (made)                                                                           \
+		opencl_record_argument((key), arg_index, arg_size, arg_value);               \
+	return r;
+
+#define VERB_EVENT(returns, parameters, arguments, made, key, size)                         \
+	returns r;                                                                          \
+	if (__builtin_expect(!(key), 1))                                                    \
+		return CALL(returns, parameters, arguments);                                \
+	r = CALL(returns, parameters, arguments);                                           \
+	if (made)                                                                           \
+		opencl_record_object(&site, *(key), NULL);                                   \
 	return r;
 
 #define VERB_FREE(returns, parameters, arguments, made, key, size)                          \
@@ -124,6 +179,27 @@
 	CALL(returns, parameters, arguments);                                               \
 	record_call_done();                                                                 \
 	record_released(hook, &freeing, OUTCOME_DONE, LEDGER_NO_ANSWER);
+
+#define VERB_MARK(returns, parameters, arguments, made, key, size)                          \
+	uint64_t began = mark_now();                                                        \
+	returns r;                                                                          \
+	record_call();                                                                      \
+	r = CALL(returns, parameters, arguments);                                           \
+	record_call_done();                                                                 \
+	if (made)                                                                           \
+		cuda_record_mark(&site, (int)(key), began);                                 \
+	return r;
+
+#define VERB_MAKE_BY(returns, parameters, arguments, made, key, size)                       \
+	returns r;                                                                          \
+	record_call();                                                                      \
+	r = CALL(returns, parameters, arguments);                                           \
+	record_call_done();                                                                 \
+	if (made)                                                                           \
+		key;                                                                        \
+	return r;
+
+#define VERB_DROP_BY(returns, parameters, arguments, made, key, size) return key;
 
 #define WRAPPER(symbol, returns, parameters, arguments, verb, made, key, size, find)        \
 	{                                                                                   \

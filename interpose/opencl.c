@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The OpenCL calls that a row can't say: first use and the extension lookups. Owns what an
- * OpenCL result means for a block, and the numbering of devices.
+ * Cl_mem, and the OpenCL calls that a row can't say: the extension lookups, SVM freed by a
+ * queue. Owns what an OpenCL result means for a block, and the numbering of devices.
  */
 #include "opencl_calls.h"
 
@@ -91,14 +91,15 @@ static unsigned int slot_of(cl_context context)
 	return (unsigned int)((uintptr_t)context >> 4) % CONTEXTS;
 }
 
-static void forget_context(cl_context context)
+void opencl_record_context(const struct site *site, cl_context context)
 {
 	unsigned int slot = slot_of(context);
 
 	lock_take(&contexts[slot].lock);
 	if (contexts[slot].context == context)
-		contexts[slot].context = NULL;
+		contexts[slot].context = NULL; /* its devices may be others */
 	lock_give(&contexts[slot].lock);
+	opencl_record_object(site, context, NULL);
 }
 
 static int known_device_of(cl_context context)
@@ -120,90 +121,42 @@ static int known_device_of(cl_context context)
 	return device;
 }
 
-void opencl_record_made(const struct site *site, cl_mem made, cl_context context, uint64_t bytes)
+typedef void CL_CALLBACK destroyed(cl_mem, void *);
+typedef cl_int set_destroyed(cl_mem, destroyed *, void *);
+
+/* On whatever thread, before the driver can use the handle again. */
+static void CL_CALLBACK on_destroyed(cl_mem object, void *unused)
 {
+	(void)unused;
+	record_destroyed(API_OPENCL, (uint64_t)(uintptr_t)object);
+}
+
+/* Callbacks run last registered first: ours, from before anybody else had the handle, is
+ * the last one. Returns whether it will be called. */
+static bool watch(cl_mem object)
+{
+	static _Atomic bool missing; /* OpenCL 1.0: not searched for at each buffer */
+	set_destroyed *set;
+
+	if (atomic_load_explicit(&missing, memory_order_relaxed))
+		return false;
+	set = (set_destroyed *)resolve_used(USED_clSetMemObjectDestructorCallback);
+	if (!set)
+		atomic_store(&missing, true);
+	return set && set(object, on_destroyed, NULL) == CL_SUCCESS;
+}
+
+void opencl_record_made(const struct site *called, cl_mem made, cl_context context, uint64_t bytes)
+{
+	struct site watched = *called, *site = &watched;
 	cl_mem parent = NULL;
 
+	if (site->hook != &hooks[HOOK_clSVMAlloc]) /* no object, but an address */
+		site->watched = watch(made);
 	if (site->hook == &hooks[HOOK_clCreateSubBuffer])
 		ask_object(made, CL_MEM_ASSOCIATED_MEMOBJECT, &parent, sizeof(parent));
 	record_made(site, (uint64_t)(uintptr_t)made, bytes, (uint64_t)(uintptr_t)context,
 		    context ? known_device_of(context) : -1, (uint64_t)(uintptr_t)parent);
-}
-
-/* ---- first use ---- */
-
-typedef void CL_CALLBACK notify(const char *, const void *, size_t, void *);
-typedef cl_context create(const cl_context_properties *, cl_uint, const cl_device_id *, notify *,
-			  void *, cl_int *);
-typedef cl_context create_from_type(const cl_context_properties *, cl_device_type, notify *, void *,
-				    cl_int *);
-
-static cl_context touched(struct route route, cl_context context)
-{
-	if (context && route.record) {
-		forget_context(context);
-		recorder_touch();
-	}
-	return context;
-}
-
-static cl_context missing(cl_int *error)
-{
-	if (error)
-		*error = CL_INVALID_OPERATION;
-	return NULL;
-}
-
-static cl_context create_by(struct route route, const cl_context_properties *properties,
-			    cl_uint count, const cl_device_id *ids, notify *pfn_notify,
-			    void *user_data, cl_int *error)
-{
-	if (!route.real)
-		return missing(error);
-	return touched(route, ((create *)route.real)(properties, count, ids, pfn_notify, user_data,
-						     error));
-}
-
-EXPORT cl_context clCreateContext(const cl_context_properties *properties, cl_uint num_devices,
-				  const cl_device_id *ids, notify *pfn_notify, void *user_data,
-				  cl_int *errcode_ret)
-{
-	return create_by(resolve_direct(&hooks[HOOK_clCreateContext]), properties, num_devices, ids,
-			 pfn_notify, user_data, errcode_ret);
-}
-
-cl_context looked_up_clCreateContext(const cl_context_properties *properties, cl_uint num_devices,
-				     const cl_device_id *ids, notify *pfn_notify, void *user_data,
-				     cl_int *errcode_ret)
-{
-	return create_by(resolve_driver(&hooks[HOOK_clCreateContext]), properties, num_devices, ids,
-			 pfn_notify, user_data, errcode_ret);
-}
-
-static cl_context create_by_type(struct route route, const cl_context_properties *properties,
-				 cl_device_type type, notify *pfn_notify, void *user_data,
-				 cl_int *error)
-{
-	if (!route.real)
-		return missing(error);
-	return touched(route, ((create_from_type *)route.real)(properties, type, pfn_notify,
-							       user_data, error));
-}
-
-EXPORT cl_context clCreateContextFromType(const cl_context_properties *properties,
-					  cl_device_type device_type, notify *pfn_notify,
-					  void *user_data, cl_int *errcode_ret)
-{
-	return create_by_type(resolve_direct(&hooks[HOOK_clCreateContextFromType]), properties,
-			      device_type, pfn_notify, user_data, errcode_ret);
-}
-
-cl_context looked_up_clCreateContextFromType(const cl_context_properties *properties,
-					     cl_device_type device_type, notify *pfn_notify,
-					     void *user_data, cl_int *errcode_ret)
-{
-	return create_by_type(resolve_driver(&hooks[HOOK_clCreateContextFromType]), properties,
-			      device_type, pfn_notify, user_data, errcode_ret);
 }
 
 /* ---- SVM freed by a queue ---- */

@@ -119,7 +119,8 @@ static struct tally *count_live(const struct ledger_view *view, size_t *ret_size
 	if (tallies == MAP_FAILED)
 		return NULL;
 	while ((block = ledger_next(view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
-		if (!is_live(block) || !(row = ledger_row(view, block->row)))
+		if (!is_live(block) || !(row = ledger_row(view, block->row)) ||
+		    ledger_row_is_object(view, row))
 			continue;
 		tally_of(tallies, view, row)->blocks++;
 		tally_of(tallies, view, row)->bytes += block->bytes;
@@ -134,7 +135,7 @@ static void sum(const struct ledger_view *view, struct tally *tallies, struct to
 
 	memset(ret, 0, sizeof(*ret));
 	while ((row = ledger_next(view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row)))) {
-		ret->allocs += row->allocs;
+		ret->allocs += ledger_row_is_object(view, row) ? 0 : row->allocs;
 		ret->blocks += tally_of(tallies, view, row)->blocks;
 		ret->bytes += tally_of(tallies, view, row)->bytes;
 	}
@@ -201,6 +202,8 @@ static void add_errors(struct page_text *out, const struct ledger_view *view)
 	const struct ledger_error *error;
 
 	while ((error = ledger_next(view, &walk, LEDGER_CHUNK_ERRORS, sizeof(*error)))) {
+		if (!error->type) /* taken back */
+			continue;
 		text_add(&out->text, "Error: ");
 		add_string(out, view, error->type);
 		text_add(&out->text, " of ");

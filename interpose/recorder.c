@@ -256,6 +256,7 @@ static int fill_recorder(struct recorder *recorder)
 	if (r < 0)
 		return r;
 	recorder->header = recorder->writer.header;
+	recorder->released.timeline.type = LEDGER_CHUNK_RELEASED;
 	recorder->header->host = add_text(recorder, identity.host);
 	recorder->header->exe = add_text(recorder, identity.exe);
 	recorder->header->cwd = add_text(recorder, identity.cwd);

@@ -13,7 +13,11 @@
 #include "arena.h"
 #include "blocks.h"
 #include "facts.h"
+#include "history.h"
+#include "holds.h"
 #include "modules.h"
+#include "physical.h"
+#include "released.h"
 #include "stacks.h"
 #include "stripes.h"
 #include "writer.h"
@@ -31,6 +35,11 @@ struct recorder {
 	struct blocks blocks;
 	struct facts_written facts;
 	struct modules_looked_at looked_at;
+	_Atomic uint64_t devices_met; /* a bit each, see marks.c */
+	struct histories histories;
+	struct vmm vmm;
+	struct released released;
+	struct holds holds;
 	int create_errno; /* why there is no ledger file; 0 = there is */
 	char place[PATH_MAX]; /* where it was to be */
 };

@@ -17,7 +17,7 @@ struct stripe;
 struct stack_entry;
 
 #define STACK_SHARDS 64
-#define STACK_OWN_FRAMES 8 /* ours on top, left out */
+#define STACK_OWN_FRAMES 12 /* ours on top, left out */
 
 /* What a wrapper's caller looks like from inside the wrapper: its frame pointer and the
  * return address, as the ABI lays them down. NULL where it is not known. */

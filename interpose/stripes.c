@@ -144,16 +144,15 @@ struct ledger_row *stripe_row(struct recorder *recorder, struct stripe *stripe, 
 	return row;
 }
 
-/* A slot's link to the next spare one is its `reserved` field, as a ref. */
 static struct ledger_block *next_spare(struct recorder *recorder, struct ledger_block *block)
 {
-	return block->reserved ? ledger_at(&recorder->writer, (uint32_t)block->reserved) : NULL;
+	return block->next_spare ? ledger_at(&recorder->writer, block->next_spare) : NULL;
 }
 
 static void link_spare(struct recorder *recorder, struct ledger_block **head,
 		       struct ledger_block *block)
 {
-	block->reserved = *head ? ledger_ref(&recorder->writer, *head) : 0;
+	block->next_spare = *head ? ledger_ref(&recorder->writer, *head) : 0;
 	*head = block;
 }
 

@@ -69,6 +69,16 @@ enum ledger_trouble {
 };
 #define LEDGER_TROUBLE_SLOTS 32
 
+/* A block whose memory went some time after its last reference. */
+struct ledger_wait {
+	uint64_t ns;
+	uint64_t bytes;
+	uint32_t row;   /* who made it */
+	uint32_t api;   /* who released it last: refs to a string and a stack */
+	uint32_t stack;
+	uint32_t reserved;
+};
+
 /* Chunk 0. Fields up to `chunks` are written before the file gets its name. */
 struct ledger_header {
 	char magic[8];
@@ -98,7 +108,17 @@ struct ledger_header {
 	uint64_t errors;        /* error records plus UNRECORDED_ERRORS */
 	uint64_t trouble[LEDGER_TROUBLE_SLOTS];
 	uint32_t reserved[16];
+
+	/* Blocks in LEDGER_BLOCK_RELEASED. */
+	uint64_t released_peak_bytes; /* of those that anything waited for */
+	uint64_t released_peak_ns;
+	uint32_t longest_wait; /* 1 or 2: that one of `waits` counts; 0: nothing waited */
+	uint32_t released_reserved;
+	struct ledger_wait waits[2];
+	uint64_t marks;         /* calls that make the driver hold more; not all have a record */
 };
+/* What the first writers wrote: where a header is shorter than ours, the rest is zero. */
+#define LEDGER_HEADER_BYTES_MIN offsetof(struct ledger_header, released_peak_bytes)
 
 enum ledger_chunk_type {
 	LEDGER_CHUNK_BLOCKS = 1,
@@ -108,7 +128,12 @@ enum ledger_chunk_type {
 	LEDGER_CHUNK_MODULES = 5,
 	LEDGER_CHUNK_ERRORS = 6,
 	LEDGER_CHUNK_TIMELINE = 7,
+	LEDGER_CHUNK_HISTORIES = 8,
 	LEDGER_CHUNK_FACTS = 9,
+	LEDGER_CHUNK_MARKS = 10,
+	LEDGER_CHUNK_RELEASED = 11,
+	LEDGER_CHUNK_HELD = 12, /* devices: whose memory the driver can be asked for */
+	LEDGER_CHUNK_HOLDS = 13,
 };
 
 /* Start of every chunk but the first. Records follow it at offset 64. `used` is the
@@ -125,6 +150,9 @@ enum ledger_block_state {
 	LEDGER_BLOCK_UNUSED = 0,
 	LEDGER_BLOCK_LIVE = 1,
 	LEDGER_BLOCK_FREEING = 2, /* the driver is at it: live if the process ended here */
+	/* Its last reference is gone, but its memory is still held. Not live; who released it
+	 * is the last event of its history. */
+	LEDGER_BLOCK_RELEASED = 3,
 };
 #define LEDGER_BLOCK_STATE(word) ((word) & 0xffu)
 /* A reader copies the block and takes the copy only if `state` did not change meanwhile:
@@ -133,14 +161,52 @@ struct ledger_block {
 	uint32_t state;      /* use count << 8 | enum ledger_block_state; release/acquire */
 	uint32_t row;        /* ref to the struct ledger_row that says who, what, where */
 	uint64_t address;    /* device address, or the handle */
-	uint64_t bytes;
+	uint64_t bytes;      /* of virtual memory: may pass to another block, and back */
 	uint64_t context;    /* the driver's context handle, 0 = unknown */
 	uint64_t time_ns;    /* since start_mono_ns, resolution of the coarse clock (1-4 ms) */
 	uint32_t references; /* reference count of a handle; 1 for plain memory */
 	uint32_t thread;     /* kernel thread id of the allocating thread, 0 = not recorded */
 	uint64_t parent;     /* address of the block that a sub-buffer is part of, 0 = none */
-	uint64_t reserved;
+	uint32_t history;    /* ref to a struct ledger_history, 0 = never retained */
+	uint32_t next_spare; /* the writer's: links slots that are not in use */
 };
+
+/* Who retained and released a handle, as long as it lives; who made it is the block's row.
+ * An event counts if its bit in `kept` is set, so that two of them that pair can go at one
+ * moment; their order is that of `order`, which never starts anew, also when the history is
+ * used for another block. */
+enum ledger_reference_op {
+	LEDGER_RETAIN = 1,
+	LEDGER_RELEASE = 2,
+};
+struct ledger_reference {
+	uint32_t order; /* 0 while it is being written */
+	uint32_t op;    /* enum ledger_reference_op */
+	uint32_t api;   /* refs to a string and a struct ledger_stack */
+	uint32_t stack;
+	uint64_t time_ns;
+};
+#define LEDGER_HISTORY_EVENTS 31u
+struct ledger_history {
+	uint64_t kept;  /* pairs left out << 32 | bit n: event n counts; release/acquire */
+	uint32_t block; /* ref to the struct ledger_block whose history this is; 0 = nobody's */
+	uint32_t lost;  /* retains that found no room */
+	uint32_t order; /* the writer's: of the last event */
+	uint32_t next_spare;
+	struct ledger_reference events[LEDGER_HISTORY_EVENTS];
+};
+
+/* What an object that is no memory may keep alive: the arguments of a kernel. Blocks are
+ * named by use count << 32 | ref of their slot; a name whose use count is not the slot's
+ * is of one that is gone. 0: none. */
+#define LEDGER_HOLDS_ARGUMENTS 31u
+struct ledger_holds {
+	uint64_t holder;
+	uint64_t held[LEDGER_HOLDS_ARGUMENTS]; /* by number of the argument */
+};
+
+/* Rows of kinds that begin so are no memory: no leaks, not counted, but explained. */
+#define LEDGER_KIND_OBJECT "object/"
 
 /* Counters of one (stack, api, kind, device); 64 bytes. Several rows may have the same
  * key (threads count apart): readers add them up. allocs and bytes only ever grow.
@@ -199,7 +265,7 @@ struct ledger_event { /* one past call */
 /* The process ended inside the call, or the call answers nothing. */
 #define LEDGER_NO_ANSWER INT32_MIN
 struct ledger_error {
-	uint32_t type;    /* ref to a string: DESIGN's error types */
+	uint32_t type;    /* ref to a string: DESIGN's error types; 0: it was none after all */
 	uint32_t api;     /* the wrong call */
 	uint32_t stack;
 	int32_t result;   /* what the driver answered (0 = success), LEDGER_NO_ANSWER */
@@ -216,8 +282,12 @@ struct ledger_error {
 	uint64_t earlier_bytes;
 	uint32_t kind;    /* ref to a string, of the block */
 	int32_t device;
-	uint64_t reserved[2];
+	uint64_t asked_bytes; /* with OTHER_RANGE: of the range that the call was given */
+	uint32_t flags;
+	uint32_t reserved;
 };
+/* The call was the right one for the block, and its range was not the block's. */
+#define LEDGER_ERROR_OTHER_RANGE 1u
 
 #define LEDGER_FACTS_MAX 4096u /* no writer writes more, no reader reads more */
 /* How the process reached the drivers, and what gpuleak could not see there: see
@@ -231,17 +301,44 @@ struct ledger_fact {
 	uint32_t reserved[3];
 };
 
-/* Live bytes over time, at most one chunk of them: when it is full every second sample
- * goes and the interval doubles. */
+/* Live bytes over time (TIMELINE), or released ones that are not freed (RELEASED), at most
+ * one chunk of each: when it is full every second sample goes and the interval doubles. */
 struct ledger_sample {
 	uint64_t time_ns;
 	uint64_t live_bytes;
 };
 #define LEDGER_SAMPLES_MAX ((LEDGER_CHUNK - 64u) / sizeof(struct ledger_sample))
 
+/* A call after which the driver itself holds more device memory (a context, a module, a
+ * limit): succeeded, between these times. At most LEDGER_MARKS_MAX of them. */
+struct ledger_mark {
+	uint64_t began_ns;
+	uint64_t ended_ns;
+	uint32_t api;   /* refs, as in a row */
+	uint32_t stack;
+	int32_t device; /* ordinal; -1 unknown */
+	uint32_t reserved;
+};
+#define LEDGER_MARKS_MAX 1020u /* two chunks */
+
+/* A device that the process used, and how others call it: ordinals are the process's own
+ * (CUDA_VISIBLE_DEVICES). All zero in `uuid` or `bus_id`: not known. */
+struct ledger_device {
+	int32_t ordinal;
+	uint32_t name;             /* ref to a string */
+	uint8_t uuid[16];          /* of the whole GPU */
+	uint8_t instance_uuid[16]; /* of the MIG instance; the same where there is none */
+	char bus_id[16];           /* "0000:01:00.0", ended by NUL */
+	uint64_t reserved;
+};
+
+_Static_assert(sizeof(struct ledger_mark) == 32, "layout is fixed");
+_Static_assert(sizeof(struct ledger_device) == 64, "layout is fixed");
 _Static_assert(sizeof(struct ledger_chunk) == 64, "records start at 64");
 _Static_assert(sizeof(struct ledger_block) == 64, "one cache line");
 _Static_assert(sizeof(struct ledger_row) == 64, "one cache line");
+_Static_assert(sizeof(struct ledger_holds) == 256, "layout is fixed");
+_Static_assert(sizeof(struct ledger_history) == 768, "layout is fixed");
 _Static_assert(sizeof(struct ledger_module) == 88, "layout is fixed");
 _Static_assert(sizeof(struct ledger_error) == 144, "layout is fixed");
 _Static_assert(sizeof(struct ledger_fact) == 32, "layout is fixed");

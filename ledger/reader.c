@@ -41,7 +41,7 @@ static enum ledger_why check_header(const struct ledger_header *header)
 	if (header->reader_min > LEDGER_VERSION)
 		return LEDGER_NEWER;
 	/* The header may have grown since, within its chunk. */
-	if (header->chunk_bytes != LEDGER_CHUNK || header->header_bytes < sizeof(*header) ||
+	if (header->chunk_bytes != LEDGER_CHUNK || header->header_bytes < LEDGER_HEADER_BYTES_MIN ||
 	    header->header_bytes > LEDGER_CHUNK)
 		return LEDGER_BROKEN;
 	return LEDGER_OK;
@@ -161,6 +161,28 @@ const struct ledger_row *ledger_row(const struct ledger_view *view, uint32_t ref
 						  sizeof(struct ledger_row), &left);
 }
 
+const struct ledger_block *ledger_block(const struct ledger_view *view, uint32_t ref)
+{
+	uint64_t at = (uint64_t)ref * LEDGER_REF_UNIT;
+	size_t left;
+
+	if ((at % LEDGER_CHUNK) % sizeof(struct ledger_block))
+		return NULL;
+	return (const struct ledger_block *)resolve(view, ref, LEDGER_CHUNK_BLOCKS,
+						    sizeof(struct ledger_block), &left);
+}
+
+const struct ledger_history *ledger_history(const struct ledger_view *view, uint32_t ref)
+{
+	uint64_t at = (uint64_t)ref * LEDGER_REF_UNIT;
+	size_t left;
+
+	if ((at % LEDGER_CHUNK - sizeof(struct ledger_chunk)) % sizeof(struct ledger_history))
+		return NULL;
+	return (const struct ledger_history *)resolve(view, ref, LEDGER_CHUNK_HISTORIES,
+						      sizeof(struct ledger_history), &left);
+}
+
 const struct ledger_stack *ledger_stack(const struct ledger_view *view, uint32_t ref)
 {
 	size_t left;
@@ -183,4 +205,14 @@ const char *ledger_string(const struct ledger_view *view, uint32_t ref, uint32_t
 		return NULL;
 	*ret_length = string->length;
 	return string->bytes;
+}
+
+int ledger_row_is_object(const struct ledger_view *view, const struct ledger_row *row)
+{
+	static const char prefix[] = LEDGER_KIND_OBJECT;
+	uint32_t length;
+	const char *kind = ledger_string(view, row->kind, &length);
+
+	return kind && length >= sizeof(prefix) - 1 &&
+	       memcmp(kind, prefix, sizeof(prefix) - 1) == 0;
 }

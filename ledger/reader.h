@@ -52,8 +52,14 @@ const void *ledger_next(const struct ledger_view *view, struct ledger_walk *walk
 /* What a ref points to, or NULL when it is 0, out of bounds, misaligned or not inside the
  * published part of a chunk of the right type. */
 const struct ledger_row *ledger_row(const struct ledger_view *view, uint32_t ref);
+const struct ledger_block *ledger_block(const struct ledger_view *view, uint32_t ref);
 const struct ledger_stack *ledger_stack(const struct ledger_view *view, uint32_t ref);
+/* Never believe its `block`: compare it with the block that led there. */
+const struct ledger_history *ledger_history(const struct ledger_view *view, uint32_t ref);
 /* A string's bytes with their length in *RET_LENGTH; NULL as above. */
 const char *ledger_string(const struct ledger_view *view, uint32_t ref, uint32_t *ret_length);
+
+/* The kind of ROW says that it is no memory, but an object that may keep some alive. */
+int ledger_row_is_object(const struct ledger_view *view, const struct ledger_row *row);
 
 #endif

@@ -215,6 +215,30 @@ uint32_t ledger_add_fact(struct ledger_writer *writer, const struct ledger_fact 
 	return add_record(writer, LEDGER_CHUNK_FACTS, fact, sizeof(*fact));
 }
 
+uint32_t ledger_add_mark(struct ledger_writer *writer, const struct ledger_mark *mark)
+{
+	return add_record(writer, LEDGER_CHUNK_MARKS, mark, sizeof(*mark));
+}
+
+uint32_t ledger_add_device(struct ledger_writer *writer, const struct ledger_device *device)
+{
+	return add_record(writer, LEDGER_CHUNK_HELD, device, sizeof(*device));
+}
+
+uint32_t ledger_add_history(struct ledger_writer *writer)
+{
+	static const struct ledger_history empty;
+
+	return add_record(writer, LEDGER_CHUNK_HISTORIES, &empty, sizeof(empty));
+}
+
+uint32_t ledger_add_holds(struct ledger_writer *writer)
+{
+	static const struct ledger_holds empty;
+
+	return add_record(writer, LEDGER_CHUNK_HOLDS, &empty, sizeof(empty));
+}
+
 uint32_t ledger_add_string(struct ledger_writer *writer, const char *bytes, size_t length)
 {
 	struct ledger_string *string;
@@ -282,7 +306,7 @@ unsigned int ledger_add_blocks(struct ledger_writer *writer, unsigned int count,
 }
 
 /* Every second sample goes, so that the chunk never fills: the interval doubles. */
-static void thin(struct ledger_writer *writer, struct ledger_chunk *chunk)
+static void thin(struct ledger_timeline *timeline, struct ledger_chunk *chunk)
 {
 	struct ledger_sample *samples = (struct ledger_sample *)(chunk + 1);
 	uint32_t kept = 0;
@@ -292,33 +316,39 @@ static void thin(struct ledger_writer *writer, struct ledger_chunk *chunk)
 	__atomic_store_n(&chunk->used,
 			 (uint32_t)(sizeof(*chunk) + kept * sizeof(struct ledger_sample)),
 			 __ATOMIC_RELEASE);
-	writer->sample_every_ns *= 2;
+	timeline->every_ns *= 2;
 }
 
-void ledger_add_sample(struct ledger_writer *writer, uint64_t time_ns, uint64_t live_bytes)
+void ledger_add_sample(struct ledger_writer *writer, struct ledger_timeline *timeline,
+		       uint64_t time_ns, uint64_t bytes)
 {
-	struct ledger_sample sample = { time_ns, live_bytes };
+	struct ledger_sample sample = { time_ns, bytes };
 	struct ledger_chunk *chunk;
 	uint8_t *at;
 
-	if (time_ns < atomic_load_explicit(&writer->sample_due_ns, memory_order_relaxed) ||
-	    !lock_try(&writer->timeline_lock))
+	if (time_ns < atomic_load_explicit(&timeline->due_ns, memory_order_relaxed) ||
+	    !lock_try(&timeline->lock))
 		return;
+	if (!timeline->every_ns) {
+		timeline->every_ns = SAMPLE_EVERY_NS_MIN;
+		if (!timeline->type)
+			timeline->type = LEDGER_CHUNK_TIMELINE;
+	}
 	lock_take(&writer->lock);
-	chunk = writer->open[LEDGER_CHUNK_TIMELINE];
+	chunk = writer->open[timeline->type];
 	if (!chunk)
-		chunk = add_chunk(writer, LEDGER_CHUNK_TIMELINE);
+		chunk = add_chunk(writer, timeline->type);
 	lock_give(&writer->lock);
 	if (chunk) {
 		if (chunk->used + sizeof(sample) > LEDGER_CHUNK)
-			thin(writer, chunk);
+			thin(timeline, chunk);
 		at = (uint8_t *)chunk + chunk->used;
 		memcpy(at, &sample, sizeof(sample));
-		publish(writer, LEDGER_CHUNK_TIMELINE, at, sizeof(sample));
-		atomic_store_explicit(&writer->sample_due_ns, time_ns + writer->sample_every_ns,
+		publish(writer, timeline->type, at, sizeof(sample));
+		atomic_store_explicit(&timeline->due_ns, time_ns + timeline->every_ns,
 				      memory_order_relaxed);
 	}
-	lock_give(&writer->timeline_lock);
+	lock_give(&timeline->lock);
 }
 
 static void write_header(struct ledger_writer *writer, const struct ledger_header *identity)
@@ -386,7 +416,6 @@ int ledger_writer_create(struct ledger_writer *writer, const char *path,
 	int r;
 
 	memset(writer, 0, sizeof(*writer));
-	writer->sample_every_ns = SAMPLE_EVERY_NS_MIN;
 	r = reserve(writer);
 	if (r < 0)
 		return r;

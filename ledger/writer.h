@@ -18,7 +18,16 @@
 #include "format.h"
 #include "lock.h"
 
-#define LEDGER_CHUNK_TYPES 14 /* one more than the largest enum ledger_chunk_type */
+/* One more than the highest number of a chunk type, of other writers too. */
+#define LEDGER_CHUNK_TYPES 14
+
+/* Samples of one chunk, see ledger_add_sample(). All zero is a new one, of live bytes. */
+struct ledger_timeline {
+	enum ledger_chunk_type type; /* 0 = LEDGER_CHUNK_TIMELINE */
+	struct lock lock;
+	_Atomic uint64_t due_ns;
+	uint64_t every_ns;
+};
 
 struct ledger_writer {
 	uint8_t *base;
@@ -27,9 +36,7 @@ struct ledger_writer {
 	struct ledger_header *header;
 	struct ledger_chunk *open[LEDGER_CHUNK_TYPES]; /* chunk being filled, per type */
 	struct lock lock;
-	struct lock timeline_lock;
-	_Atomic uint64_t sample_due_ns;
-	uint64_t sample_every_ns;
+	struct ledger_timeline timeline;
 	int memory_only; /* no file: the mapping is all there is */
 	dev_t device;
 	ino_t inode;
@@ -50,13 +57,18 @@ uint32_t ledger_add_row(struct ledger_writer *writer, const struct ledger_row *r
 uint32_t ledger_add_module(struct ledger_writer *writer, const struct ledger_module *module);
 uint32_t ledger_add_error(struct ledger_writer *writer, const struct ledger_error *error);
 uint32_t ledger_add_fact(struct ledger_writer *writer, const struct ledger_fact *fact);
+uint32_t ledger_add_mark(struct ledger_writer *writer, const struct ledger_mark *mark);
+uint32_t ledger_add_device(struct ledger_writer *writer, const struct ledger_device *device);
+uint32_t ledger_add_history(struct ledger_writer *writer); /* an empty one */
+uint32_t ledger_add_holds(struct ledger_writer *writer); /* the same */
 
 /* COUNT or fewer unused block slots, side by side; returns how many, 0 = no room. */
 unsigned int ledger_add_blocks(struct ledger_writer *writer, unsigned int count,
 			       struct ledger_block **ret_first);
 
-/* One point of the timeline, if one is due. Never waits. */
-void ledger_add_sample(struct ledger_writer *writer, uint64_t time_ns, uint64_t live_bytes);
+/* One point of TIMELINE, if one is due. Never waits. */
+void ledger_add_sample(struct ledger_writer *writer, struct ledger_timeline *timeline,
+		       uint64_t time_ns, uint64_t bytes);
 
 static inline void *ledger_at(const struct ledger_writer *writer, uint32_t ref)
 {

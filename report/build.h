@@ -58,6 +58,13 @@ int build_modules(struct builder *b);
 /* Why the I-th module's file was not used, or NULL. */
 const char *build_module_problem(const struct builder *b, size_t i);
 
+/* The history of BLOCK, a record of the view; *RET stays if it has none. 0 or -ENOMEM. */
+int build_history(struct builder *b, const struct ledger_block *block,
+		  const struct report_history **ret);
+
+/* What was released and not freed. 0 or -ENOMEM. */
+int build_released(struct builder *b);
+
 /* Fills in the notes and says whether all is there; after everything else. 0 or -ENOMEM. */
 int build_notes(struct builder *b, const struct loaded_ledger *ledger);
 

@@ -86,13 +86,18 @@ static struct ledger_chunk *chunk_at(struct loaded_ledger *ledger, uint32_t numb
 	return (struct ledger_chunk *)(ledger->bytes + (size_t)number * LEDGER_CHUNK);
 }
 
+static int is_used(uint32_t state)
+{
+	return state == LEDGER_BLOCK_LIVE || state == LEDGER_BLOCK_FREEING ||
+	       state == LEDGER_BLOCK_RELEASED;
+}
+
 static int settled(uint32_t first, uint32_t second)
 {
 	uint32_t state = LEDGER_BLOCK_STATE(second);
 
 	/* The same use of the slot, live both times: nobody wrote its fields in between. */
-	return first >> 8 == second >> 8 &&
-	       (state == LEDGER_BLOCK_LIVE || state == LEDGER_BLOCK_FREEING);
+	return first >> 8 == second >> 8 && is_used(state);
 }
 
 /* Leaves out the blocks of the chunk that are not the same in AGAIN, its second copy. */
@@ -106,13 +111,26 @@ static void settle_blocks(struct loaded_ledger *ledger, struct ledger_chunk *chu
 	for (; block < end; block++, second++) {
 		uint32_t state = LEDGER_BLOCK_STATE(block->state);
 
-		if (state != LEDGER_BLOCK_LIVE && state != LEDGER_BLOCK_FREEING)
+		if (!is_used(state))
 			continue;
 		if (!settled(block->state, second->state)) {
 			block->state = LEDGER_BLOCK_UNUSED;
 			ledger->unsettled++;
 		}
 	}
+}
+
+/* The same for events of histories: one that was written in between does not count. */
+static void settle_histories(struct ledger_chunk *chunk, const struct ledger_chunk *again)
+{
+	struct ledger_history *history = (struct ledger_history *)(chunk + 1);
+	const struct ledger_history *second = (const struct ledger_history *)(again + 1);
+	size_t count = (LEDGER_CHUNK - sizeof(*chunk)) / sizeof(*history);
+
+	for (; count > 0; count--, history++, second++)
+		for (unsigned int i = 0; i < LEDGER_HISTORY_EVENTS; i++)
+			if (history->events[i].order != second->events[i].order)
+				history->events[i].order = 0;
 }
 
 /* Reads CHUNKS chunks a second time. Blocks stay as they were first read, if the second
@@ -131,14 +149,19 @@ static int read_again(struct loaded_ledger *ledger, int fd, uint32_t first_chunk
 
 		if (got < (ssize_t)LEDGER_CHUNK) {
 			r = got < 0 ? (int)got : -ENODATA;
-		} else if (((struct ledger_chunk *)again)->type != LEDGER_CHUNK_BLOCKS) {
+		} else if (((struct ledger_chunk *)again)->type != LEDGER_CHUNK_BLOCKS &&
+			   ((struct ledger_chunk *)again)->type != LEDGER_CHUNK_HISTORIES) {
 			memcpy(chunk, again, LEDGER_CHUNK);
 		} else if (i < first_chunks && chunk->type == LEDGER_CHUNK_BLOCKS) {
 			settle_blocks(ledger, chunk, (struct ledger_chunk *)again);
+		} else if (i < first_chunks && chunk->type == LEDGER_CHUNK_HISTORIES) {
+			settle_histories(chunk, (struct ledger_chunk *)again);
 		} else { /* seen only once, so not provably whole */
 			memset(chunk, 0, LEDGER_CHUNK);
-			*chunk = (struct ledger_chunk){ .type = LEDGER_CHUNK_BLOCKS,
-							.used = sizeof(*chunk) };
+			*chunk = (struct ledger_chunk){
+				.type = ((struct ledger_chunk *)again)->type,
+				.used = sizeof(*chunk),
+			};
 		}
 	}
 	free(again);

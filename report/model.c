@@ -13,11 +13,13 @@
 #include "alive.h"
 #include "build.h"
 #include "load.h"
+#include "model_held.h"
 #include "number.h"
 #include "suppress.h"
 
 struct group {
 	struct report_leak leak;
+	const struct ledger_block *most; /* the one with the most references */
 	struct group *next;
 };
 
@@ -66,6 +68,7 @@ static int group_at(struct builder *b, uint32_t ref, struct group **ret)
 	row = ledger_row(b->view, ref);
 	if (row) {
 		key.device = row->device;
+		key.is_object = ledger_row_is_object(b->view, row);
 		r = build_text(b, row->api, &key.api);
 		if (r == 0)
 			r = build_text(b, row->kind, &key.kind);
@@ -79,6 +82,12 @@ static int group_at(struct builder *b, uint32_t ref, struct group **ret)
 	if (r == 0)
 		r = find_group(b, &key, ret);
 	return r < 0 ? r : build_add_ref(b, &b->row_refs, ref, *ret);
+}
+
+static int has_more_references(const struct ledger_block *a, const struct ledger_block *b)
+{
+	return a->references > b->references ||
+	       (a->references == b->references && a->history && !b->history);
 }
 
 static int read_blocks(struct builder *b)
@@ -101,6 +110,9 @@ static int read_blocks(struct builder *b)
 			b->lost_blocks++;
 		group->leak.blocks++;
 		group->leak.bytes = add_bounded(group->leak.bytes, block->bytes);
+		if (!group->most || has_more_references(block, group->most))
+			group->most = block;
+		group->leak.references = group->most->references;
 	}
 	return 0;
 }
@@ -113,6 +125,8 @@ static void read_rows(struct builder *b)
 	const struct ledger_row *row;
 
 	while ((row = ledger_next(b->view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row)))) {
+		if (ledger_row_is_object(b->view, row))
+			continue;
 		sum->allocated_blocks = add_bounded(sum->allocated_blocks, row->allocs);
 		sum->allocated_bytes = add_bounded(sum->allocated_bytes, row->bytes);
 		sum->with_context_blocks = add_bounded(sum->with_context_blocks,
@@ -123,8 +137,9 @@ static void read_rows(struct builder *b)
 		ended = add_bounded(ended, add_bounded(row->with_context, row->unseen));
 	}
 	for (const struct group *group = b->first_group; group; group = group->next)
-		live = add_bounded(live, group->leak.blocks);
-	ended = add_bounded(ended, live);
+		live = add_bounded(live, group->leak.is_object ? 0 : group->leak.blocks);
+	sum->held_blocks = b->process->released.held_count;
+	ended = add_bounded(ended, add_bounded(live, sum->held_blocks));
 	sum->freed_blocks = sum->allocated_blocks > ended ? sum->allocated_blocks - ended : 0;
 	sum->peak_bytes = ledger_header(b->view)->peak_bytes;
 }
@@ -172,6 +187,16 @@ static int compare_leaks(const void *left, const void *right)
 	return r ? r : compare_stacks(a->stack, b->stack);
 }
 
+static int read_histories(struct builder *b)
+{
+	int r = 0;
+
+	for (struct group *group = b->first_group; group && r == 0; group = group->next)
+		if (group->most->history)
+			r = build_history(b, group->most, &group->leak.history);
+	return r;
+}
+
 static void sort_leaks(struct report_leak *leaks, size_t count)
 {
 	if (count)
@@ -186,11 +211,18 @@ static int judge_groups(struct builder *b, struct suppressions *suppressions)
 
 	process->leaks = pool_alloc(b->pool, b->group_count * sizeof(*process->leaks));
 	process->suppressed = pool_alloc(b->pool, b->group_count * sizeof(*process->suppressed));
-	if (!process->leaks || !process->suppressed)
+	process->objects = pool_alloc(b->pool, b->group_count * sizeof(*process->objects));
+	if (!process->leaks || !process->suppressed || !process->objects)
 		return -ENOMEM;
 	for (struct group *group = b->first_group; group; group = group->next) {
 		struct report_leak *leak = &group->leak;
-		int index = suppressions_match(suppressions, leak->stack->frames,
+		int index;
+
+		if (leak->is_object) {
+			process->objects[process->object_count++] = *leak;
+			continue;
+		}
+		index = suppressions_match(suppressions, leak->stack->frames,
 					       leak->stack->count);
 
 		if (index < 0) {
@@ -210,6 +242,7 @@ static int judge_groups(struct builder *b, struct suppressions *suppressions)
 	}
 	sort_leaks(process->leaks, process->leak_count);
 	sort_leaks(process->suppressed, process->suppressed_count);
+	sort_leaks(process->objects, process->object_count);
 	return 0;
 }
 
@@ -251,6 +284,8 @@ static int read_error(struct builder *b, const struct ledger_error *record,
 	ret->address = record->address;
 	ret->block_address = record->block_address;
 	ret->block_bytes = record->block_bytes;
+	ret->other_range = (record->flags & LEDGER_ERROR_OTHER_RANGE) != 0;
+	ret->asked_bytes = record->asked_bytes;
 	return r;
 }
 
@@ -270,7 +305,8 @@ static int read_errors(struct builder *b)
 	walk = (struct ledger_walk){ 0 };
 	while (r == 0 && process->error_count < count &&
 	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_ERRORS, sizeof(*record))))
-		r = read_error(b, record, &process->errors[process->error_count++]);
+		if (record->type) /* 0: taken back */
+			r = read_error(b, record, &process->errors[process->error_count++]);
 	process->summary.errors = ledger_header(b->view)->errors;
 	if (process->summary.errors < process->error_count)
 		process->summary.errors = process->error_count;
@@ -360,7 +396,13 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 	if (r == 0)
 		r = read_blocks(b);
 	if (r == 0)
+		r = read_histories(b);
+	if (r == 0)
+		r = build_released(b);
+	if (r == 0)
 		r = read_errors(b);
+	if (r == 0)
+		r = build_held(b);
 	if (r < 0)
 		return r;
 	read_ended(b);

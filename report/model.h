@@ -15,6 +15,8 @@
 #include "frame.h"
 
 struct loaded_ledger;
+struct report_device;
+struct report_mark;
 struct suppressions;
 struct symbolizer;
 
@@ -25,14 +27,43 @@ struct report_stack {
 	int cut; /* outer frames are missing: deeper than GPULEAK_STACK_DEPTH */
 };
 
+enum report_op {
+	REPORT_CREATE,
+	REPORT_RETAIN,
+	REPORT_RELEASE,
+};
+
+/* One event in the life of a handle. */
+struct report_reference {
+	enum report_op op;
+	const char *api; /* NULL unknown */
+	uint64_t time_ns;
+	const struct report_stack *stack; /* never NULL */
+	int partner; /* index of the event that took or gave back the same reference, -1 none */
+	int guess;   /* the partner may be another */
+};
+
+/* In order; the first one is its creation. */
+struct report_history {
+	uint32_t references; /* left */
+	struct report_reference *events;
+	size_t count;
+	uint64_t left_out; /* pairs of retain and release between creation and the rest */
+	int complete;      /* 0: events are missing besides those */
+};
+
 /* Live blocks of one (api, kind, device, stack). */
 struct report_leak {
 	const char *api;
 	const char *kind;
 	int device; /* -1 unknown */
+	int is_object; /* no memory: never among the leaks */
+	uint32_t references; /* of the block with most of them */
 	uint64_t bytes;
 	uint64_t blocks;
 	const struct report_stack *stack; /* never NULL; count 0 = not recorded */
+	/* Of the block with the most references left; NULL if that was never retained. */
+	const struct report_history *history;
 	const char *pattern;              /* that suppressed it, NULL = nothing did */
 };
 
@@ -54,6 +85,8 @@ struct report_error {
 	uint64_t address; /* as passed */
 	uint64_t block_address; /* of the block below, 0 unknown */
 	uint64_t block_bytes;
+	int other_range; /* the right call for the block, given a range that is not the block's: */
+	uint64_t asked_bytes;
 	const struct report_stack *stack;
 	struct report_event allocated;
 	struct report_event freed;
@@ -61,6 +94,44 @@ struct report_error {
 	 * second free is `freed`: that makes `freed` the candidate for the culprit. */
 	struct report_event earlier_allocated;
 	struct report_event earlier_freed;
+};
+
+/* What keeps the memory of a released block. */
+struct report_holder {
+	const char *what; /* "sub-buffer", "kernel" */
+	const char *kind;
+	uint64_t address;
+	struct report_event allocated;
+	const struct report_holder *next;
+};
+
+/* A block whose last reference is gone, and whose memory was not when the ledger ends. */
+struct report_held {
+	const char *kind; /* NULL: there is no such block */
+	uint64_t bytes;
+	uint64_t address;
+	uint64_t released_ns;
+	struct report_event released;
+	struct report_event allocated;
+	const struct report_holder *holders; /* NULL: none that we know of */
+};
+
+struct report_sample {
+	uint64_t time_ns;
+	uint64_t bytes;
+};
+
+/* Released is not yet freed. */
+struct report_released {
+	uint64_t peak_bytes;
+	uint64_t peak_ns;
+	uint64_t longest_wait_ns;
+	struct report_held longest; /* without holders */
+	struct report_sample *samples;
+	size_t sample_count;
+	struct report_held *held; /* largest first */
+	size_t held_count;
+	uint64_t held_bytes;
 };
 
 enum report_ended {
@@ -84,6 +155,7 @@ struct report_summary {
 	uint64_t peak_bytes;   /* of several processes: the sum of their peaks */
 	uint64_t with_context_blocks;
 	uint64_t with_context_bytes;
+	uint64_t held_blocks; /* released, memory still held: neither freed nor leaked */
 	uint64_t late_blocks; /* of the freed ones: after the driver had shut down */
 };
 
@@ -110,6 +182,16 @@ struct report_process {
 	size_t suppressed_count;
 	struct report_error *errors;
 	size_t error_count;
+	struct report_released released;
+	/* What is no memory and was left: kinds that begin with "object/", of 0 bytes. */
+	struct report_leak *objects;
+	size_t object_count;
+	struct report_device *devices; /* see model_held.h, like the next */
+	size_t device_count;
+	struct report_mark *marks;
+	size_t mark_count;
+	uint64_t marks_made; /* those without a record included */
+	const char *held_why; /* no device has figures; static, NULL: nobody was asked */
 
 	struct report_coverage coverage;
 
@@ -129,6 +211,9 @@ struct report_process {
 int report_process_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,
 			 struct suppressions *suppressions, struct report_process **ret);
 void report_process_destroy(struct report_process *process); /* NULL is fine */
+
+/* A part of the block lives: then that holds it, and nothing else need. */
+int report_held_by_part(const struct report_held *held);
 
 /* For who waited for the process and knows better than its ledger how it ended. */
 void report_process_set_ended(struct report_process *process, enum report_ended ended, int status);

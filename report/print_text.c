@@ -17,6 +17,10 @@
 #include "suppress.h"
 #include "text_coverage.h"
 #include "text_error.h"
+#include "text_held.h"
+#include "text_history.h"
+#include "text_objects.h"
+#include "text_released.h"
 #include "text_stack.h"
 
 #define LEAKS_MAX 1000 /* more than anybody reads; JSON has all of them */
@@ -65,7 +69,8 @@ static void print_fates(FILE *out, const struct report_summary *sum)
 {
 	uint64_t known = add_bounded(add_bounded(sum->freed_blocks, sum->leaked_blocks),
 				     add_bounded(sum->suppressed_blocks,
-						 sum->with_context_blocks));
+						 add_bounded(sum->with_context_blocks,
+							     sum->held_blocks)));
 	char number[NUMBER_MAX];
 
 	if (sum->freed_blocks == sum->allocated_blocks)
@@ -78,6 +83,9 @@ static void print_fates(FILE *out, const struct report_summary *sum)
 	if (sum->with_context_blocks)
 		fprintf(out, ", %s released with their context",
 			format_number(sum->with_context_blocks, number));
+	if (sum->held_blocks)
+		fprintf(out, ", %s released but still held",
+			format_number(sum->held_blocks, number));
 	if (sum->suppressed_blocks)
 		fprintf(out, ", %s suppressed", format_number(sum->suppressed_blocks, number));
 	if (known < sum->allocated_blocks)
@@ -177,6 +185,7 @@ static void print_leak(FILE *out, const struct report_process *process,
 		fprintf(out, ", device %d", leak->device);
 	fputs("), allocated at:\n", out);
 	text_stack(out, leak->stack);
+	text_history(out, leak->history, leak->blocks);
 }
 
 static void print_leaks(FILE *out, const struct report_process *process)
@@ -258,7 +267,7 @@ static void print_last_line(FILE *out, const struct report_process *process)
 	fputc('\n', out);
 }
 
-static int print_process(FILE *out, const struct report_process *process)
+static int print_process(FILE *out, const struct report_process *process, int verbose)
 {
 	struct headline line = { .summary = &process->summary, .only = process };
 	int r;
@@ -269,8 +278,12 @@ static int print_process(FILE *out, const struct report_process *process)
 	r = text_errors(out, process);
 	if (r < 0)
 		return r;
-	if (process->leak_count || process->summary.errors) {
+	text_released(out, process, verbose);
+	if (verbose)
+		text_objects(out, process);
+	if (process->leak_count || process->summary.errors || process->released.held_count) {
 		print_last_line(out, process);
+		text_held(out, process);
 		text_coverage(out, process);
 	}
 	print_notes(out, process->notes, process->note_count);
@@ -315,13 +328,13 @@ static int print_processes(FILE *out, const struct report *report)
 		return 0;
 	}
 	if (report->count == 1)
-		return print_process(out, report->processes[0]);
+		return print_process(out, report->processes[0], report->verbose);
 	for (size_t i = 0; i < report->count; i++)
 		add_to_headline(&line, report->processes[i]);
 	print_headline(out, &line);
 	for (size_t i = 0; i < report->count && r == 0; i++) {
 		fputc('\n', out);
-		r = print_process(out, report->processes[i]);
+		r = print_process(out, report->processes[i], report->verbose);
 	}
 	return r;
 }

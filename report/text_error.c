@@ -76,11 +76,19 @@ static int tells_of_block(const struct report_error *error)
 	return strcmp(error->type, "interior-free") == 0 && error->block_bytes;
 }
 
+static int is_object(const struct report_error *error)
+{
+	return error->kind && strncmp(error->kind, "object/", strlen("object/")) == 0;
+}
+
 /* The first sentence: what this free did. */
 static void print_deed(FILE *out, const struct report_error *error)
 {
 	if (strcmp(error->type, "double-free") == 0) {
-		print_call(out, error, "was given a block that had been freed already");
+		print_call(out, error,
+			   is_object(error)
+				   ? "was given an object that had been released for the last time"
+				   : "was given a block that had been freed already");
 	} else if (strcmp(error->type, "invalid-free") == 0) {
 		print_call(out, error, "was given an address that no allocation returned");
 	} else if (tells_of_block(error)) {
@@ -91,6 +99,12 @@ static void print_deed(FILE *out, const struct report_error *error)
 			format_number(error->address - error->block_address, number));
 		print_block(out, error);
 		fprintf(out, " at 0x%" PRIx64, error->block_address);
+	} else if (strcmp(error->type, "mismatched-free") == 0 && error->other_range) {
+		char number[NUMBER_MAX];
+
+		print_call(out, error, "was given a range of ");
+		fprintf(out, "%s bytes, which is not this block's",
+			format_number(error->asked_bytes, number));
 	} else if (strcmp(error->type, "mismatched-free") == 0) {
 		print_call(out, error, "is not the call that frees this block");
 	} else if (strcmp(error->type, "free-after-context") == 0) {
@@ -157,7 +171,11 @@ static void print_error(FILE *out, const struct error_group *group)
 	print_deed(out, error);
 	fputs(", at:\n", out);
 	text_stack(out, error->stack);
-	if (error->block_bytes && !tells_of_block(error)) {
+	if (is_object(error)) {
+		fputs("  It was an ", out);
+		text_kind(out, error->kind);
+		fputs(".\n", out);
+	} else if (error->block_bytes && !tells_of_block(error)) {
 		fputs("  It was ", out);
 		print_block(out, error);
 		fputs(".\n", out);
@@ -175,6 +193,7 @@ static int same_error(const void *value, const void *key)
 
 	return strcmp(a->type, b->type) == 0 && strcmp(a->api, b->api) == 0 &&
 	       a->result == b->result && a->stack == b->stack &&
+	       a->other_range == b->other_range && a->asked_bytes == b->asked_bytes &&
 	       a->allocated.stack == b->allocated.stack && a->freed.stack == b->freed.stack &&
 	       a->earlier_allocated.stack == b->earlier_allocated.stack &&
 	       a->earlier_freed.stack == b->earlier_freed.stack;

@@ -141,6 +141,12 @@ void text_kind(FILE *out, const char *kind)
 		{ "cl-image", "OpenCL image" },
 		{ "cl-pipe", "OpenCL pipe" },
 		{ "cl-svm", "OpenCL shared virtual memory" },
+		{ "object/cl-context", "OpenCL context" },
+		{ "object/cl-event", "OpenCL event" },
+		{ "object/cl-kernel", "OpenCL kernel" },
+		{ "object/cl-program", "OpenCL program" },
+		{ "object/cl-queue", "OpenCL command queue" },
+		{ "object/cl-sampler", "OpenCL sampler" },
 	};
 
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {

@@ -6,6 +6,8 @@
  */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "commands.h"
 #include "flags.h"
@@ -13,7 +15,10 @@
 #include "operands.h"
 #include "process.h"
 #include "rundir.h"
+#include "sampler.h"
 #include "session.h"
+
+#define SAMPLER_WAIT_MS 1000 /* the application may be waiting for us */
 
 #define OPTIONS                                                              \
 	(1u << OPTION_REPORT | 1u << OPTION_FORMAT | 1u << OPTION_SUPPRESSIONS | \
@@ -31,6 +36,27 @@ static const struct flags_command command = {
 	.tail = "exit status: 0 all was reported, 1 a ledger could not be read, 2 usage.\n",
 };
 
+/* Asks what the living processes behind the COUNT ledgers at PATHS hold. */
+static void sample(struct session *session, const char *const *paths, size_t count)
+{
+	struct sampler sampler = { 0 };
+
+	if (count == 0 || sampler_start_once(&sampler, paths, count) < 0)
+		return;
+	sampler_finish(&sampler, SAMPLER_WAIT_MS);
+	for (size_t i = 0; i < session->report.count; i++)
+		sampler_attach(&sampler, session->report.processes[i]);
+}
+
+/* Whether the report has a place for what is held; a clean one is one line. */
+static int tells_held(const struct session *session)
+{
+	const struct report_summary *sum = &session->report.summary;
+
+	return strcmp(opt_values.report, "none") != 0 &&
+	       (opt_values.format == OPTION_FORMAT_JSON || sum->leaked_blocks || sum->errors);
+}
+
 /* The library has expanded the path already, and wants the verdict in the exit status. */
 static int report_at_exit(struct session *session, const char *ledger)
 {
@@ -44,6 +70,8 @@ static int report_at_exit(struct session *session, const char *ledger)
 	if (session_add(session, ledger, NULL) < 0)
 		return STATUS_NOTHING_READ;
 	verdict = session_judge(session);
+	if (tells_held(session))
+		sample(session, &ledger, 1);
 	session_write(session, opt_values.report);
 	return verdict;
 }
@@ -60,6 +88,19 @@ static void say_what_stays(const struct operands *operands)
 	}
 }
 
+static void sample_running(struct session *session, const struct operands *operands)
+{
+	const char **paths = calloc(operands->list.count + 1, sizeof(*paths));
+	size_t count = 0;
+
+	for (size_t i = 0; paths && i < session->report.count; i++)
+		if (session->report.processes[i]->ended == REPORT_RUNNING)
+			paths[count++] = session->report.processes[i]->ledger;
+	if (tells_held(session))
+		sample(session, paths, count);
+	free(paths);
+}
+
 static int report(struct session *session, struct operands *operands)
 {
 	int failed = operands->missing > 0;
@@ -70,6 +111,7 @@ static int report(struct session *session, struct operands *operands)
 		failed |= session_add(session, operands->list.files[i].path, NULL) < 0;
 	if (session->report.count == 0)
 		return STATUS_NOTHING_READ;
+	sample_running(session, operands);
 	report_sort(&session->report);
 	if (opt_text[OPTION_MAX_LEAKED_BYTES]) {
 		session_judge(session);

@@ -24,10 +24,12 @@
 #include "process.h"
 #include "program.h"
 #include "rundir.h"
+#include "sampler.h"
 #include "session.h"
 
 #define ORPHANS_WAIT_S 5
 #define ORPHANS_POLL_MS 20
+#define SAMPLER_WAIT_MS 300
 
 /* Options that this command carries out itself: the library in the program must not. */
 #define OWN_OPTIONS                                                                 \
@@ -63,6 +65,7 @@ struct run {
 	struct sigaction pipe_before;
 	struct child child;
 	struct session session;
+	struct sampler sampler;
 };
 
 static const char *program_name(const struct run *run)
@@ -133,6 +136,8 @@ static int make_ready(struct run *run)
 		run->directory[0] = '\0';
 		fprintf(stderr, "gpuleak: nothing will be recorded: %s\n", error);
 		session_trouble(&run->session, "nothing was recorded: %s", error);
+	} else if (strcmp(opt_values.report, "none") != 0) {
+		sampler_start(&run->sampler, run->directory);
 	}
 	return 0;
 }
@@ -277,8 +282,10 @@ static void gather_one(struct run *run, const struct ledger_file *file)
 {
 	struct report_process *process = NULL;
 
-	if (session_add(&run->session, file->path, &process) == 0)
+	if (session_add(&run->session, file->path, &process) == 0) {
 		tell_end(run, file, process);
+		sampler_attach(&run->sampler, process);
+	}
 	if (process && process->ended == REPORT_RUNNING) {
 		fprintf(stderr, "gpuleak: process %d still runs; `gpuleak report %d` tells more\n",
 			file->pid, file->pid);
@@ -356,6 +363,7 @@ static int record(struct run *run)
 		child_wait(&run->child);
 		if (run->directory[0])
 			wait_for_orphans(run);
+		sampler_finish(&run->sampler, SAMPLER_WAIT_MS);
 		child_release_signals(&run->child);
 		status_if_file_shrinks = final_status(run, JUDGE_FAILED);
 		gather(run);
@@ -385,6 +393,7 @@ int cmd_run(int argc, char **argv)
 	status = make_ready(&run);
 	if (status == 0)
 		status = record(&run);
+	sampler_finish(&run.sampler, 0);
 	session_finish(&run.session);
 	return status;
 }

@@ -23,9 +23,14 @@ typedef struct CUarray_st *CUarray;
 typedef struct CUmipmappedArray_st *CUmipmappedArray;
 typedef struct CUextMemory_st *CUexternalMemory;
 typedef int CUstreamCaptureStatus;
-typedef struct CUuuid_st {
-	char bytes[16];
-} CUuuid;
+typedef unsigned long long CUmemGenericAllocationHandle;
+typedef int CUmemAllocationHandleType; /* an enum there */
+typedef struct CUmod_st *CUmodule;
+typedef struct CUfunc_st *CUfunction;
+typedef struct CUlib_st *CUlibrary;
+typedef int CUlimit;
+typedef int CUjit_option;
+typedef int CUlibraryOption;
 
 /* Passed on as they are: what is in them is not looked at. */
 typedef struct CUmemPoolProps_st CUmemPoolProps;
@@ -33,6 +38,12 @@ typedef struct CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st CUDA_EXTERNAL_MEMORY_HANDLE_D
 typedef struct CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st CUDA_EXTERNAL_MEMORY_BUFFER_DESC;
 typedef struct CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st
 	CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC;
+typedef struct CUmulticastObjectProp_st CUmulticastObjectProp;
+typedef struct CUexecAffinityParam_st CUexecAffinityParam;
+typedef struct CUctxCreateParams_st CUctxCreateParams;
+typedef struct CUuuid_st {
+	char bytes[16];
+} CUuuid;
 typedef struct CUipcMemHandle_st {
 	char reserved[64];
 } CUipcMemHandle;
@@ -58,6 +69,24 @@ typedef struct CUDA_ARRAY3D_DESCRIPTOR_st {
 	int Format;
 	unsigned int NumChannels, Flags;
 } CUDA_ARRAY3D_DESCRIPTOR;
+
+/* Looked at for the device of physical memory. The first three fields are enums there. */
+typedef struct CUmemLocation_st {
+	int type;
+	int id;
+} CUmemLocation;
+typedef struct CUmemAllocationProp_st {
+	int type;
+	int requestedHandleTypes;
+	CUmemLocation location;
+	void *win32HandleMetaData;
+	struct {
+		unsigned char compressionType;
+		unsigned char gpuDirectRDMACapable;
+		unsigned short usage;
+		unsigned char reserved[4];
+	} allocFlags;
+} CUmemAllocationProp;
 
 enum {
 	CUDA_SUCCESS = 0,

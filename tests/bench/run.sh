@@ -28,6 +28,13 @@ for t in 1 2 4 8 16; do
 		"$(times 5 with "$bench/bench-pair" $t 20 300000 0 1)"
 done
 echo
+if [ -x "$bench/bench-cl-pair" ] && "$bench/bench-cl-pair" pair 10 >"$work/cl" 2>&1; then
+	echo "OpenCL on $(clinfo -l 2>/dev/null | sed -n 's/^Platform #0: //p'), ns (median of 5)    bare  preloaded"
+	for what in pair shared argument enqueue event; do
+		printf '%-10s %7s %10s\n' $what "$(times 5 "$bench/bench-cl-pair" $what)" "$(times 5 with "$bench/bench-cl-pair" $what)"
+	done
+	echo
+fi
 bare=$(times 3 "$bench/bench-blocks" 100000)
 tracked=$(times 3 with "$bench/bench-blocks" 100000)
 echo "memory per live block, 100,000 blocks at 1,024 stacks: $tracked - $bare (the driver's) = $(awk "BEGIN { print $tracked - $bare }") bytes"

@@ -16,6 +16,7 @@
 #include "ledger_builder.h"
 #include "load.h"
 #include "model.h"
+#include "model_held.h"
 #include "print_json.h"
 #include "print_text.h"
 #include "suppress.h"
@@ -31,6 +32,26 @@ static void print(const struct report *report)
 		sink = fopen("/dev/null", "w");
 	if (!sink || print_text(report, sink) < 0 || print_json(report, sink) < 0)
 		abort();
+}
+
+/* As if it had been sampled while it ran. */
+static void hold(const struct loaded_ledger *ledger, struct report_process *process)
+{
+	struct held_tracked tracked;
+
+	held_track(&ledger->view, &tracked);
+	for (int device = 0; device < HELD_DEVICES; device++) {
+		struct held_series series = { .source = HELD_NVML_DEVICE };
+		struct held_sample sample = { 1000, tracked.bytes[device],
+					      tracked.managed[device], 5000 };
+
+		held_series_add(&series, &sample, 1);
+		sample.at_ns = UINT64_MAX;
+		sample.held = UINT64_MAX;
+		held_series_add(&series, &sample, 1);
+		if (report_process_set_held(process, device, &series) < 0)
+			abort();
+	}
 }
 
 static void report_on(const struct loaded_ledger *ledger)
@@ -50,8 +71,10 @@ static void report_on(const struct loaded_ledger *ledger)
 	report.verbose = 1;
 	/* Twice, so that the form for several processes is met too. */
 	for (int i = 0; i < 2; i++) {
-		if (report_process_build(ledger, symbolizer, suppressions, &process) < 0 ||
-		    report_add_process(&report, process) < 0)
+		if (report_process_build(ledger, symbolizer, suppressions, &process) < 0)
+			abort();
+		hold(ledger, process);
+		if (report_add_process(&report, process) < 0)
 			abort();
 		report_sort(&report);
 		print(&report);
@@ -82,6 +105,8 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
 static void build_seed(struct ledger_builder *builder)
 {
 	uint64_t pcs[] = { 0x1001, 0x1101, 0x9001, 0x2001 };
+	struct ledger_device device = { .uuid = { 1 }, .bus_id = "0000:01:00.0" };
+	struct ledger_mark mark = { .began_ns = 900, .ended_ns = 2000 };
 	struct ledger_error error = { .address = 0x10, .block_address = 0x10, .block_bytes = 100 };
 	uint32_t stack, row;
 
@@ -103,6 +128,12 @@ static void build_seed(struct ledger_builder *builder)
 		error.stack = error.freed.stack = error.earlier_freed.stack = stack;
 		error.allocated.api = error.freed.api = error.earlier_freed.api = error.api;
 		builder_error(builder, &error);
+		mark.api = error.api;
+		mark.stack = stack;
+		mark.device = device.ordinal = (int)i;
+		builder_mark(builder, &mark);
+		device.name = error.type;
+		builder_device(builder, &device);
 	}
 }
 

@@ -5,13 +5,14 @@
 # against CUPTI), unharmed programs, ends, costs beside compute-sanitizer. Needs nvcc, a
 # GPU, and whatever of PyTorch, CuPy, JAX is there. Results go to the folder named first.
 #
-#   tests/gpu/run.sh RESULTS [BUILD] [part ...]     parts: calls ends errors families cost frameworks opencl scale
+#   tests/gpu/run.sh RESULTS [BUILD] [part ...]     parts: calls ends errors families pools cost frameworks opencl
+#                                               held scale two
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 results=$(mkdir -p "$1" && cd "$1" && pwd)
 build=$(cd "${2:-$here/../../build}" && pwd)
 shift; shift
-parts=${*:-calls ends errors families cost frameworks opencl scale}
+parts=${*:-calls ends errors families pools cost frameworks opencl held scale}
 lib=$build/interpose/libgpuleak.so
 gpuleak=$build/tools/gpuleak
 work=$(mktemp -d)
@@ -84,6 +85,50 @@ if wants frameworks; then
 	done
 fi
 
+# figures NAME CMD...: what the program says it holds beside what gpuleak says
+figures() {
+	local name=$1; shift
+	timeout 300 "$gpuleak" run --format json --report "$results/$name.json" -- "$@" >"$results/$name.out" 2>"$results/$name.err"
+	say "$name: exit $?; $("$here/figures.py" "$results/$name.json" "$results/$name.out" 2>&1 | tr '\n' ';')"
+}
+
+if wants pools; then
+	figures torch-caching python3 "$here/programs/torch_pools.py"
+	figures torch-caching-empty python3 "$here/programs/torch_pools.py" empty
+	for conf in expandable_segments:True backend:cudaMallocAsync; do
+		PYTORCH_CUDA_ALLOC_CONF=$conf figures "torch-${conf%:*}" python3 "$here/programs/torch_pools.py"
+	done
+	PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True figures torch-expandable-empty python3 "$here/programs/torch_pools.py" empty
+	figures torch-graph python3 "$here/programs/torch_graph.py"
+	for conf in expandable_segments:True backend:cudaMallocAsync; do
+		PYTORCH_CUDA_ALLOC_CONF=$conf figures "torch-graph-${conf%:*}" python3 "$here/programs/torch_graph.py"
+	done
+	for pool in device managed async pinned; do
+		figures cupy-$pool python3 "$here/programs/cupy_pools.py" $pool
+	done
+	XLA_PYTHON_CLIENT_PREALLOCATE=false figures jax-no-preallocation python3 "$here/programs/jax_pools.py"
+	XLA_PYTHON_CLIENT_MEM_FRACTION=.10 figures jax-preallocation python3 "$here/programs/jax_pools.py"
+fi
+
+if wants held; then
+	gcc -g -I"$cuda/include" -o "$work/driver_held" "$here/programs/driver_held.c" -L"$cuda/lib64/stubs" -lcuda || exit 1
+	for name in "driver $work/driver_held" "torch python3 $here/programs/torch_steps.py"; do
+		# shellcheck disable=SC2086 # words
+		"$gpuleak" run --format json --report "$results/held-${name%% *}.json" -- ${name#* } >"$results/held.out" 2>"$results/held.err"
+		say "held ${name%% *}: exit $?; $("$here/held.py" "$results/held-${name%% *}.json" "$results/held.out" 2>&1 | tr '\n' ';')"
+	done
+	# A plain preload asks once, at its end.
+	LD_PRELOAD=$lib GPULEAK_FORMAT=json GPULEAK_REPORT=$results/held-preload.json "$work/driver_held" >"$results/held.out" 2>"$results/held.err"
+	say "held preload: exit $?; $("$here/held.py" "$results/held-preload.json" "$results/held.out" 2>&1 | tr '\n' ';')"
+fi
+
+if wants two; then # two GPUs
+	nvcc -O2 -g -arch=sm_90 -o "$work/peer" "$here/programs/peer.cu" || exit 1
+	figures two-peer "$work/peer"
+	export NCCL_NVLS_ENABLE=0
+	figures two-nccl python3 "$here/programs/nccl.py"
+fi
+
 if wants ends; then
 	for kind in static shared; do
 		for end in return exit _exit reset; do
@@ -117,14 +162,22 @@ if wants cost; then
 fi
 
 if wants opencl; then
-	mkdir -p /etc/OpenCL/vendors && echo libnvidia-opencl.so.1 >/etc/OpenCL/vendors/nvidia.icd
-	if [ -x "$build/tests/programs/p_cl_leak" ]; then
-		for story in five clean svm; do
-			OCL_ICD_VENDORS=/etc/OpenCL/vendors/nvidia.icd "$gpuleak" run --gate -- \
-				"$build/tests/programs/p_cl_leak" $story >"$results/opencl-$story.txt" 2>&1
-			say "NVIDIA OpenCL, p_cl_leak $story: exit $?, $(grep -m1 ^gpuleak "$results/opencl-$story.txt")"
-		done
-	fi
+	# The toolkit's own loader knows no variable for vendors: the distribution's is taken, with
+	# NVIDIA's platform alone. The line that names the platform is to be looked at.
+	mkdir -p "$work/icd" "$work/loader" && echo libnvidia-opencl.so.1 >"$work/icd/nvidia.icd"
+	ln -sf /lib/x86_64-linux-gnu/libOpenCL.so.1 "$work/loader/"
+	export OCL_ICD_VENDORS=$work/icd LD_LIBRARY_PATH=$work/loader:$LD_LIBRARY_PATH
+	say "OpenCL platform: $(python3 -c '
+import ctypes
+cl, p, name = ctypes.CDLL("libOpenCL.so.1"), ctypes.c_void_p(), ctypes.create_string_buffer(200)
+print(cl.clGetPlatformIDs(1, ctypes.byref(p), None), cl.clGetPlatformInfo(p, 0x0902, 200, name, None), name.value.decode())')"
+	for story in five clean svm; do
+		"$gpuleak" run --gate -- \
+			"$build/tests/programs/p_cl_leak" $story >"$results/opencl-$story.txt" 2>&1
+		say "p_cl_leak $story: exit $?, $(grep -m1 ^gpuleak "$results/opencl-$story.txt")"
+	done
+	unset OCL_ICD_VENDORS
+	LD_LIBRARY_PATH=${LD_LIBRARY_PATH#*:}
 fi
 
 if wants scale; then

@@ -39,9 +39,9 @@ def missing(item, options):
     needs = getattr(item, "needs", None) or getattr(item, "program", None)
     if needs and not os.path.exists(os.path.join(options.programs, "p_" + needs)):
         return "p_%s was not built here" % needs
-    if needs == "cl_leak":
+    if needs and needs.startswith("cl_"):
         with harness.a_place(options) as place:
-            run = place.run([place.program(needs)])
+            run = place.run([place.program("cl_leak")])
         if run.status:
             return "no OpenCL device: " + run.stdout.strip()
     return None

@@ -29,6 +29,7 @@ static struct {
 	cl_mem (*sub_buffer)(cl_mem, cl_mem_flags, cl_buffer_create_type, const void *, cl_int *);
 	cl_int (*retain)(cl_mem);
 	cl_int (*release)(cl_mem);
+	cl_int (*finish)(cl_command_queue);
 } cl;
 static cl_context context;
 
@@ -48,6 +49,7 @@ static void by_handle(void *loader)
 	FIND(sub_buffer, "clCreateSubBuffer");
 	FIND(retain, "clRetainMemObject");
 	FIND(release, "clReleaseMemObject");
+	FIND(finish, "clFinish");
 }
 
 static void by_extension(void *loader, const char *route)
@@ -171,6 +173,23 @@ static void released_twice(void)
 	release_again(buffer);
 }
 
+/* Released, and freed only when the queue is finished, if ever. */
+static void held(const char *then)
+{
+	cl_mem buffer = make(PAIR_BYTES);
+
+	told("release", cl.release(buffer));
+	if (strcmp(then, "again") == 0)
+		release_again(buffer);
+	if (strcmp(then, "retained") == 0)
+		told("retain", cl.retain(buffer));
+	if (strcmp(then, "forgotten") == 0)
+		return;
+	told("finish", cl.finish(NULL));
+	if (strcmp(then, "reused") == 0)
+		told("same handle", make(LEAK_BYTES) == buffer);
+}
+
 /* Unlike CUDA, this driver works on in a child: what the child does is its own. */
 static void forked(void)
 {
@@ -228,6 +247,8 @@ int main(int argc, char **argv)
 		retained();
 	else if (strncmp(story, "refused", 7) == 0)
 		refused(strcmp(story, "refused, again") == 0);
+	else if (strncmp(story, "held, ", 6) == 0)
+		held(story + 6);
 	else if (strcmp(story, "fork") == 0)
 		forked();
 	else if (strcmp(story, "released twice") == 0)

@@ -1,23 +1,38 @@
 /* SPDX-License-Identifier: MIT
  *
  * A small OpenCL without devices, for what PoCL does not do: it gives out core functions
- * as extension addresses, refuses the first release (CL_STANDIN=refuse), and dies by
- * SIGKILL when an object is released after its end (CL_STANDIN=die), where a real driver
- * looks into freed memory.
+ * as extension addresses, and what CL_STANDIN has in it: refuses the first release (refuse);
+ * dies by SIGKILL when an object is released after its end (die), where a real driver looks
+ * into freed memory; calls destructors and then waits inside the last release, as NVIDIA's
+ * does for commands (wait); keeps what was released until clFinish, which frees it on a
+ * thread of its own and hands the oldest handle out again (hold); knows no destructor
+ * callbacks (deaf).
  */
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
+
+typedef void(CL_CALLBACK *destructor)(cl_mem, void *);
 
 struct _cl_mem {
 	int references;
 	size_t size;
 	cl_context context;
+	destructor callbacks[4];
+	void *data[4];
+	int callback_count;
+	bool held;
 };
+
+enum { HELD_MAX = 16 };
+static cl_mem held[HELD_MAX], again;
+static int held_count;
 
 static int the_context, the_device;
 
@@ -25,7 +40,7 @@ static bool told_to(const char *what)
 {
 	const char *wish = getenv("CL_STANDIN");
 
-	return wish && strcmp(wish, what) == 0;
+	return wish && strstr(wish, what);
 }
 
 cl_context clCreateContext(const cl_context_properties *properties, cl_uint count,
@@ -56,21 +71,66 @@ cl_int clGetContextInfo(cl_context context, cl_context_info what, size_t size, v
 cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void *host,
 		      cl_int *error)
 {
-	cl_mem made = size ? malloc(sizeof(*made)) : NULL;
+	cl_mem made = size ? (again ? again : malloc(sizeof(*made))) : NULL;
 
 	(void)flags, (void)host;
 	if (error)
 		*error = made ? CL_SUCCESS : CL_INVALID_BUFFER_SIZE;
 	if (made)
-		*made = (struct _cl_mem){ 1, size, context };
+		*made = (struct _cl_mem){ .references = 1, .size = size, .context = context };
+	if (made == again)
+		again = NULL;
 	return made;
 }
 
 cl_int clRetainMemObject(cl_mem object)
 {
-	if (!object || object->references == 0)
+	if (!object || (object->references == 0 && !object->held))
 		return CL_INVALID_MEM_OBJECT;
 	object->references++;
+	return CL_SUCCESS;
+}
+
+cl_int clSetMemObjectDestructorCallback(cl_mem object, destructor callback, void *data)
+{
+	if (!object || object->references == 0 || object->callback_count == 4 || told_to("deaf"))
+		return CL_INVALID_MEM_OBJECT;
+	object->callbacks[object->callback_count] = callback;
+	object->data[object->callback_count++] = data;
+	return CL_SUCCESS;
+}
+
+static void destroy(cl_mem object)
+{
+	while (object->callback_count > 0) {
+		object->callback_count--;
+		object->callbacks[object->callback_count](object,
+							  object->data[object->callback_count]);
+	}
+}
+
+static void *destroy_held(void *unused)
+{
+	while (held_count > 0) {
+		cl_mem object = held[--held_count];
+
+		object->held = false;
+		if (object->references)
+			continue;
+		destroy(object);
+		again = object;
+	}
+	return unused;
+}
+
+cl_int clFinish(cl_command_queue queue)
+{
+	pthread_t thread;
+
+	(void)queue;
+	if (pthread_create(&thread, NULL, destroy_held, NULL) != 0)
+		return CL_OUT_OF_HOST_MEMORY;
+	pthread_join(thread, NULL);
 	return CL_SUCCESS;
 }
 
@@ -88,7 +148,17 @@ cl_int clReleaseMemObject(cl_mem object)
 			raise(SIGKILL);
 		return CL_INVALID_MEM_OBJECT;
 	}
-	object->references--;
+	if (--object->references > 0)
+		return CL_SUCCESS;
+	if (told_to("hold") && held_count < HELD_MAX) {
+		if (!object->held)
+			held[held_count++] = object;
+		object->held = true;
+	} else {
+		destroy(object);
+	}
+	if (told_to("wait"))
+		usleep(20000);
 	return CL_SUCCESS;
 }
 

@@ -637,7 +637,8 @@ for built, how, loader, where in (("routes-cl-linked", "linked", None, "linked")
     opencl(f"sub-buffer outlives its parent's last reference, {where}", built, how, "sub-buffer",
            loader, (2, CL_PAIR + 4096), [])
     opencl(f"sub-buffer lost, its parent released, {where}", built, how, "sub-buffer lost", loader,
-           (2, CL_PAIR + 4096), [("clCreateSubBuffer", "cl-sub-buffer", 1, 4096, "main")])
+           (2, CL_PAIR + 4096), [("clCreateSubBuffer", "cl-sub-buffer", 1, 4096, "main")],
+           freed=0)  # the parent is released, not freed
     opencl(f"context released before its buffer, {where}", built, how, "context first", loader,
            (1, CL_PAIR), [])
     opencl(f"context released, buffer lost, {where}", built, how, "context first, lost", loader,
@@ -653,6 +654,50 @@ opencl("a second release is an error", "routes-cl", "path", "released twice", an
        (1, CL_PAIR), [], errors=["double-free"])
 opencl("a second release by extension address", "routes-cl", "extension", "released twice",
        any_standin, (1, CL_PAIR), [], errors=["double-free"])
+
+
+
+def released(name, story, wish, leaks, freed, peak, held=(), errors=(), allocated=(1, CL_PAIR),
+             least_ns=0, most_ns=None):
+    """Released is not yet freed, on the stand-in, which frees when it is told to. HELD: bytes
+    of what is held at the end."""
+    def check(place):
+        command = [program("routes-cl"), "path", story, cl_standin()]
+        env = {"CL_STANDIN": wish}
+        bare = run(place, command, env=env)
+        traced = run(place, command, preload=[ours()], env=env)
+        problems = not_clean(bare) + differences(bare, traced) + judge(
+            traced.report, allocated, leaks, freed=freed, errors=errors)
+        told = traced.report["released"]
+        got = (told["peak_bytes"], tuple(h["bytes"] for h in told["held"]))
+        if got != (peak, held):
+            problems.append(f"peak and held {got}")
+        if not least_ns <= told["longest_wait_ns"] <= (most_ns or 1 << 62):
+            problems.append(f"longest wait {told['longest_wait_ns']}")
+        if (told["longest"] is None) != (told["longest_wait_ns"] == 0):
+            problems.append(f"longest {told['longest']}")
+        return problems
+    cases.append(("opencl", name, check))
+
+
+released("a driver that waits inside the release", "refused", "wait", [], 1, CL_PAIR,
+         least_ns=20000000)
+released("a buffer that another thread frees later", "held, freed", "hold", [], 1, CL_PAIR,
+         least_ns=1)
+released("a buffer that is released and never freed", "held, forgotten", "hold", [], 0, CL_PAIR,
+         held=(CL_PAIR,), least_ns=1)
+released("a second release while the memory is held", "held, again", "hold", [], 1, CL_PAIR,
+         errors=["double-free"], least_ns=1)
+released("a released buffer that is retained again", "held, retained", "hold",
+         [("clCreateBuffer", "cl-buffer", 1, CL_PAIR, "main")], 0, CL_PAIR, most_ns=0)
+released("a handle that is used again after its end", "held, reused", "hold",
+         [("clCreateBuffer", "cl-buffer", 1, LEAK, "held")], 1, CL_PAIR,
+         allocated=(2, CL_PAIR + LEAK), least_ns=1)
+released("a driver without destructor callbacks", "held, forgotten", "hold, deaf", [], 1, 0,
+         most_ns=0)
+released("a handle used again, without callbacks", "held, reused", "hold, deaf",
+         [("clCreateBuffer", "cl-buffer", 1, LEAK, "held")], 1, 0,
+         allocated=(2, CL_PAIR + LEAK), most_ns=0)
 
 
 @case("opencl", "a forked child starts with no blocks and has its own report")

@@ -102,14 +102,16 @@ STANDIN(cuCtxCreate_v2)(CUcontext *pctx, unsigned int flags, CUdevice dev)
 	return create("cuCtxCreate_v2", pctx, flags, dev, 3020);
 }
 
-STANDIN(cuCtxCreate_v3)(CUcontext *pctx, void *params, int count, unsigned int flags, CUdevice dev)
+STANDIN(cuCtxCreate_v3)(CUcontext *pctx, CUexecAffinityParam *params, int count, unsigned int flags,
+			CUdevice dev)
 {
 	(void)params;
 	(void)count;
 	return create("cuCtxCreate_v3", pctx, flags, dev, 3020);
 }
 
-STANDIN(cuCtxCreate_v4)(CUcontext *pctx, void *params, unsigned int flags, CUdevice dev)
+STANDIN(cuCtxCreate_v4)(CUcontext *pctx, CUctxCreateParams *params, unsigned int flags,
+			CUdevice dev)
 {
 	(void)params;
 	return create("cuCtxCreate_v4", pctx, flags, dev, 3020);

@@ -343,25 +343,36 @@ STANDIN(cuDeviceGetAttribute)(int *pi, int attrib, CUdevice dev)
 	return r;
 }
 
-static CUresult device_uuid(const char *call, char *uuid, CUdevice dev)
+static CUresult device_uuid(const char *call, CUuuid *uuid, CUdevice dev)
 {
 	CUresult r = device_call(call, uuid, dev);
 
 	if (!r) {
-		memcpy(uuid, "standin-gpu-uuid", 16);
-		uuid[15] = (char)dev;
+		memcpy(uuid->bytes, "standin-gpu-uuid", 16);
+		uuid->bytes[15] = (char)dev;
 	}
 	return r;
 }
 
-STANDIN(cuDeviceGetUuid)(char *uuid, CUdevice dev)
+STANDIN(cuDeviceGetUuid)(CUuuid *uuid, CUdevice dev)
 {
 	return device_uuid("cuDeviceGetUuid", uuid, dev);
 }
 
-STANDIN(cuDeviceGetUuid_v2)(char *uuid, CUdevice dev)
+STANDIN(cuDeviceGetUuid_v2)(CUuuid *uuid, CUdevice dev)
 {
 	return device_uuid("cuDeviceGetUuid_v2", uuid, dev);
+}
+
+STANDIN(cuDeviceGetPCIBusId)(char *pciBusId, int len, CUdevice dev)
+{
+	CUresult r = device_call("cuDeviceGetPCIBusId", pciBusId, dev);
+
+	if (!r && len < 13)
+		r = CUDA_ERROR_INVALID_VALUE;
+	if (!r)
+		snprintf(pciBusId, (size_t)len, "0000:%02x:00.0", dev + 1);
+	return r;
 }
 
 /* clang-format off */

@@ -8,13 +8,6 @@
 
 #include "../../interpose/api/cuda_types.h"
 
-typedef unsigned long long CUmemGenericAllocationHandle;
-
-typedef struct CUmemLocation_st {
-	int type;
-	int id;
-} CUmemLocation;
-
 enum { LOCATION_DEVICE = 1, LOCATION_HOST = 2, LOCATION_HOST_NUMA = 3 };
 enum { ALLOCATION_PINNED = 1, ALLOCATION_MANAGED = 2 };
 
@@ -33,18 +26,12 @@ typedef struct CUmemPoolProps_st {
 	unsigned char reserved[54];
 } CUmemPoolProps;
 
-typedef struct CUmemAllocationProp_st {
-	int type;
-	int requestedHandleTypes;
-	CUmemLocation location;
-	void *win32HandleMetaData;
-	struct {
-		unsigned char compressionType;
-		unsigned char gpuDirectRDMACapable;
-		unsigned short usage;
-		unsigned char reserved[4];
-	} allocFlags;
-} CUmemAllocationProp;
+typedef struct CUmulticastObjectProp_st {
+	unsigned int numDevices;
+	size_t size;
+	unsigned long long handleTypes;
+	unsigned long long flags;
+} CUmulticastObjectProp;
 
 typedef struct CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st {
 	int type;

@@ -59,11 +59,6 @@ static uint64_t in_steps(uint64_t bytes)
 	return (bytes + RESERVE_STEP - 1) & ~(RESERVE_STEP - 1);
 }
 
-static uint64_t cost_of(size_t bytes)
-{
-	return (bytes + 511) & ~(uint64_t)511;
-}
-
 static void trim(CUmemoryPool pool, uint64_t keep)
 {
 	uint64_t least = in_steps(pool->used);
@@ -98,7 +93,7 @@ static void count(CUmemoryPool pool, uint64_t cost)
 CUresult pool_alloc(CUmemoryPool pool, CUdeviceptr *address, size_t bytes, CUcontext context)
 {
 	struct block b = { .bytes = bytes, .context = context, .kind = BLOCK_ASYNC };
-	uint64_t cost = bytes > standin_memory ? standin_memory : cost_of(bytes);
+	uint64_t cost = bytes > standin_memory ? standin_memory : bytes;
 	CUresult r;
 
 	pthread_mutex_lock(&pool_lock);
@@ -108,7 +103,7 @@ CUresult pool_alloc(CUmemoryPool pool, CUdeviceptr *address, size_t bytes, CUcon
 		r = CUDA_ERROR_INVALID_VALUE;
 	} else if (!bytes) {
 		r = CUDA_SUCCESS;
-	} else if (pool->limit && pool->used + cost > pool->limit) {
+	} else if (pool->limit && pool->used + cost > in_steps(pool->limit)) {
 		r = CUDA_ERROR_OUT_OF_MEMORY;
 	} else {
 		b.device = pool->device;
@@ -129,7 +124,7 @@ void pool_take_back(unsigned short number, size_t bytes)
 	CUmemoryPool pool = &pools[number - 1];
 
 	pthread_mutex_lock(&pool_lock);
-	pool->used -= cost_of(bytes);
+	pool->used -= bytes;
 	pool->blocks--;
 	if (pool->state == POOL_ENDING && !pool->blocks)
 		pool->state = POOL_UNUSED;
@@ -151,14 +146,21 @@ static CUresult check_properties(const CUmemPoolProps *props)
 	return CUDA_SUCCESS;
 }
 
+/* A handle that was given back comes again as late as can be. */
 static CUmemoryPool find_unused(void)
 {
-	for (int i = 0; i < MAX_POOLS; i++)
-		if (pools[i].state == POOL_UNUSED) {
-			if (i >= pools_begun)
-				pools_begun = i + 1;
-			return &pools[i];
+	static int last;
+
+	for (int i = 1; i <= MAX_POOLS; i++) {
+		int at = (last + i) % MAX_POOLS;
+
+		if (pools[at].state == POOL_UNUSED) {
+			if (at >= pools_begun)
+				pools_begun = at + 1;
+			last = at;
+			return &pools[at];
 		}
+	}
 	return NULL;
 }
 
@@ -322,12 +324,13 @@ STANDIN(cuMemPoolSetAccess)(CUmemoryPool pool, const CUmemAccessDesc *map, size_
 	if (r)
 		return r;
 	pthread_mutex_lock(&pool_lock);
-	if (!usable(pool) || (count && !map))
+	if (!usable(pool) || !count || !map)
 		r = CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_unlock(&pool_lock);
 	for (size_t i = 0; !r && i < count; i++)
-		if (map[i].location.type != LOCATION_DEVICE || bad_device(map[i].location.id))
-			r = CUDA_ERROR_INVALID_VALUE;
+		if (map[i].location.type != LOCATION_DEVICE || bad_device(map[i].location.id) ||
+		    (map[i].location.id == pool->device && !map[i].flags))
+			r = ERROR_INVALID_DEVICE; /* also: no access for its own device */
+	pthread_mutex_unlock(&pool_lock);
 	return r;
 }
 

@@ -47,6 +47,8 @@ void case_virtual(void);
 void case_virtual_ranges(void);
 void case_virtual_faults(void);
 void case_virtual_storm(void);
+void case_shareable(void);
+void case_multicast(void);
 void case_arrays(void);
 void case_array_shapes(void);
 void case_mipmaps(void);

@@ -29,7 +29,6 @@ struct opened {
 	struct ipc_words of;
 	CUcontext context;
 	CUdeviceptr address;
-	size_t references;
 };
 
 struct CUextMemory_st {
@@ -115,15 +114,12 @@ static CUresult open_words(CUdeviceptr *address, const struct ipc_words *words)
 	CUresult r;
 
 	for (o = opened; o; o = o->next)
-		if (o->context == current && !memcmp(&o->of, words, sizeof(*words))) {
-			o->references++;
-			*address = o->address;
-			return CUDA_SUCCESS;
-		}
+		if (o->context == current && !memcmp(&o->of, words, sizeof(*words)))
+			return ERROR_ALREADY_MAPPED;
 	o = malloc(sizeof(*o));
 	if (!o)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*o = (struct opened){ opened, *words, current, 0, 1 };
+	*o = (struct opened){ opened, *words, current, 0 };
 	r = heap_alloc(&o->address, words->bytes, BLOCK_IPC, current);
 	if (r) {
 		free(o);
@@ -177,7 +173,7 @@ STANDIN(cuIpcCloseMemHandle)(CUdeviceptr dptr)
 			link = &(*link)->next;
 		if (!*link)
 			r = CUDA_ERROR_INVALID_VALUE;
-		else if (!--(*link)->references)
+		else
 			close_ipc(link);
 		pthread_mutex_unlock(&share_lock);
 	}
@@ -293,7 +289,7 @@ STANDIN(cuDestroyExternalMemory)(CUexternalMemory extMem)
 		if (extMem && *link)
 			drop_imported(link);
 		else
-			r = ERROR_INVALID_HANDLE;
+			r = extMem ? ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
 		pthread_mutex_unlock(&share_lock);
 	}
 	return logged("cuDestroyExternalMemory", (uintptr_t)extMem, 0, r);

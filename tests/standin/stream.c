@@ -506,10 +506,61 @@ static CUresult some_handle(const char *name, void **out)
 	return CUDA_SUCCESS;
 }
 
-STANDIN(cuModuleLoadData)(void **module, const void *image)
+STANDIN(cuModuleLoad)(CUmodule *module, const char *fname)
+{
+	(void)fname;
+	return some_handle("cuModuleLoad", (void **)module);
+}
+
+STANDIN(cuModuleLoadData)(CUmodule *module, const void *image)
 {
 	(void)image;
-	return some_handle("cuModuleLoadData", module);
+	return some_handle("cuModuleLoadData", (void **)module);
+}
+
+STANDIN(cuModuleLoadDataEx)(CUmodule *module, const void *image, unsigned int numOptions,
+			    CUjit_option *options, void **optionValues)
+{
+	(void)image, (void)numOptions, (void)options, (void)optionValues;
+	return some_handle("cuModuleLoadDataEx", (void **)module);
+}
+
+STANDIN(cuModuleLoadFatBinary)(CUmodule *module, const void *fatCubin)
+{
+	(void)fatCubin;
+	return some_handle("cuModuleLoadFatBinary", (void **)module);
+}
+
+STANDIN(cuLibraryLoadData)(CUlibrary *library, const void *code, CUjit_option *jitOptions,
+			   void **jitOptionsValues, unsigned int numJitOptions,
+			   CUlibraryOption *libraryOptions, void **libraryOptionValues,
+			   unsigned int numLibraryOptions)
+{
+	(void)code, (void)jitOptions, (void)jitOptionsValues, (void)numJitOptions;
+	(void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
+	return some_handle("cuLibraryLoadData", (void **)library);
+}
+
+STANDIN(cuLibraryLoadFromFile)(CUlibrary *library, const char *fileName, CUjit_option *jitOptions,
+			       void **jitOptionsValues, unsigned int numJitOptions,
+			       CUlibraryOption *libraryOptions, void **libraryOptionValues,
+			       unsigned int numLibraryOptions)
+{
+	(void)fileName, (void)jitOptions, (void)jitOptionsValues, (void)numJitOptions;
+	(void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
+	return some_handle("cuLibraryLoadFromFile", (void **)library);
+}
+
+STANDIN(cuCtxSetLimit)(CUlimit limit, size_t value)
+{
+	(void)limit, (void)value;
+	return standin_do_nothing("cuCtxSetLimit");
+}
+
+STANDIN(cuFuncLoad)(CUfunction function)
+{
+	(void)function;
+	return standin_do_nothing("cuFuncLoad");
 }
 
 STANDIN(cuModuleGetFunction)(void **hfunc, void *hmod, const char *name)

@@ -2,27 +2,20 @@
  *
  * Virtual memory management: physical memory by handle, reserved addresses, and mappings of
  * the one at the other. Nothing of it belongs to a context. Physical memory lives as long as
- * its handle is referenced or it is mapped; it counts against its device through the heap.
+ * its handle is referenced, it is mapped, or it is bound to a multicast object; it counts
+ * against its device through the heap.
  */
-#include <pthread.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-#include "standin.h"
+#include "virtual.h"
 
-#define GRANULARITY ((size_t)2 << 20)
 #define PAGE ((size_t)4096)
 
 /* Above the heap's addresses, and as free of anything of the host. */
 #define RANGE_BASE (1ull << 44)
 #define RANGE_END (1ull << 45)
-
-struct physical {
-	struct physical *next;
-	size_t references, mappings;
-	size_t bytes;
-	CUdeviceptr block; /* the heap's; 0: host memory */
-	CUmemAllocationProp prop;
-};
 
 /* Both kinds of ranges lie in lists sorted by address. */
 struct range {
@@ -32,14 +25,9 @@ struct range {
 	struct physical *physical; /* of a mapping */
 };
 
-static pthread_mutex_t virtual_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t virtual_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct physical *physicals;
 static struct range *reservations, *mappings;
-
-static bool in_grains(uint64_t n)
-{
-	return n % GRANULARITY == 0;
-}
 
 /* The link to the first range that ends above the address. */
 static struct range **first_above(struct range **list, CUdeviceptr address)
@@ -93,23 +81,43 @@ static struct physical **find_physical(CUmemGenericAllocationHandle handle)
 	return link;
 }
 
-static struct physical *referenced(CUmemGenericAllocationHandle handle)
+struct physical *referenced(CUmemGenericAllocationHandle handle)
 {
 	struct physical *p = *find_physical(handle);
 
 	return p && p->references ? p : NULL;
 }
 
-static void drop_unused(struct physical *p)
+void link_physical(struct physical *p)
 {
-	struct physical **link = find_physical((uintptr_t)p);
+	p->next = physicals;
+	physicals = p;
+}
 
-	if (p->references || p->mappings)
+void drop_unused(struct physical *p)
+{
+	struct physical **link = find_physical((uintptr_t)p), *of = p->of;
+
+	if (p->references || p->mappings || p->bindings || p->imports)
 		return;
 	*link = p->next;
+	if (p->team)
+		team_end(p->team);
 	if (p->block)
 		heap_free(p->block, FREE_BY_OWNER);
 	free(p);
+	if (of) {
+		of->imports--;
+		drop_unused(of);
+	}
+}
+
+struct physical *mapped_at(CUdeviceptr inside, size_t bytes)
+{
+	struct range *m = *first_above(&mappings, inside);
+
+	return m && m->address <= inside && bytes <= m->bytes - (inside - m->address) ?
+		       m->physical : NULL;
 }
 
 bool virtual_find(CUdeviceptr inside, struct block *found)
@@ -162,8 +170,10 @@ static CUresult create(struct physical **out, size_t bytes, const CUmemAllocatio
 		return r;
 	}
 	pthread_mutex_lock(&virtual_lock);
-	*p = (struct physical){ physicals, 1, 0, bytes, b.address, *prop };
-	physicals = *out = p;
+	*p = (struct physical){ .references = 1, .bytes = bytes, .block = b.address,
+				.prop = *prop };
+	link_physical(p);
+	*out = p;
 	pthread_mutex_unlock(&virtual_lock);
 	return CUDA_SUCCESS;
 }
@@ -251,7 +261,7 @@ STANDIN(cuMemAddressReserve)
 	CUresult r = gate("cuMemAddressReserve");
 	CUdeviceptr at = 0;
 
-	if (!r && (!ptr || !size || size % PAGE || addr % PAGE || flags ||
+	if (!r && (!ptr || !size || !in_grains(size) || addr % PAGE || flags ||
 		   (alignment & (alignment - 1))))
 		r = CUDA_ERROR_INVALID_VALUE;
 	if (!r && (size > RANGE_END - RANGE_BASE || alignment > RANGE_BASE))
@@ -294,13 +304,27 @@ STANDIN(cuMemAddressFree)(CUdeviceptr ptr, size_t size)
 	return logged("cuMemAddressFree", ptr, size, r);
 }
 
-static CUresult map(CUdeviceptr address, size_t bytes, CUmemGenericAllocationHandle handle)
+/* Memory is mapped whole; of a multicast object any part. */
+static CUresult check_extent(const struct physical *p, size_t bytes, size_t offset)
+{
+	if (!p->team)
+		return offset || bytes != p->bytes ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
+	if (!team_complete(p->team) || !in_grains(offset) || offset > p->bytes ||
+	    bytes > p->bytes - offset)
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
+}
+
+static CUresult map(CUdeviceptr address, size_t bytes, size_t offset,
+		    CUmemGenericAllocationHandle handle)
 {
 	struct range *place = *first_above(&reservations, address);
 	struct physical *p = referenced(handle);
+	CUresult r = p ? check_extent(p, bytes, offset) : CUDA_ERROR_INVALID_VALUE;
 
-	if (!p || bytes > p->bytes || !place || place->address > address ||
-	    bytes > place->address + place->bytes - address ||
+	if (r)
+		return r;
+	if (!place || place->address > address || bytes > place->address + place->bytes - address ||
 	    !is_clear(&mappings, address, bytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!insert(&mappings, address, bytes, p))
@@ -315,43 +339,152 @@ STANDIN(cuMemMap)
 {
 	CUresult r = gate("cuMemMap");
 
-	if (!r && (!size || !in_grains(ptr) || !in_grains(size) || offset || flags))
+	if (!r && (!size || flags))
 		r = CUDA_ERROR_INVALID_VALUE;
+	if (!r && (!in_grains(ptr) || !in_grains(size)))
+		r = CUDA_ERROR_NOT_SUPPORTED;
 	if (!r) {
 		pthread_mutex_lock(&virtual_lock);
-		r = map(ptr, size, handle);
+		r = map(ptr, size, offset, handle);
 		pthread_mutex_unlock(&virtual_lock);
 	}
 	return logged("cuMemMap", ptr, size, r);
 }
 
-static void unmap(struct range **link, CUdeviceptr end)
+/* All mappings in the range, holes between them or not; none may stick out of it. */
+static CUresult unmap(CUdeviceptr address, size_t bytes)
 {
-	struct range *m;
+	struct range *place = *first_above(&reservations, address);
+	struct range **first = first_above(&mappings, address), *m;
+	CUdeviceptr end = address + bytes;
 
-	while ((m = *link) && m->address < end) {
-		*link = m->next;
+	if (!bytes || !place || place->address > address ||
+	    bytes > place->address + place->bytes - address)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (m = *first; m && m->address < end; m = m->next)
+		if (m->address < address || m->bytes > end - m->address)
+			return CUDA_ERROR_INVALID_VALUE;
+	while ((m = *first) && m->address < end) {
+		*first = m->next;
 		m->physical->mappings--;
 		drop_unused(m->physical);
 		free(m);
 	}
+	return CUDA_SUCCESS;
 }
 
 STANDIN(cuMemUnmap)(CUdeviceptr ptr, size_t size)
 {
 	CUresult r = gate("cuMemUnmap");
-	struct range **first;
 
 	if (!r) {
 		pthread_mutex_lock(&virtual_lock);
-		first = whole_mappings(ptr, size);
-		if (first)
-			unmap(first, ptr + size);
-		else
-			r = CUDA_ERROR_INVALID_VALUE;
+		r = unmap(ptr, size);
 		pthread_mutex_unlock(&virtual_lock);
 	}
 	return logged("cuMemUnmap", ptr, size, r);
+}
+
+/* ---- shareable handles ---- */
+
+#define EXPORT_MAGIC 0x216465726168735full
+
+/* What a file descriptor of shared memory holds. */
+struct exported {
+	uint64_t magic;
+	uint64_t handle;
+	uint64_t bytes;
+	CUmemAllocationProp prop;
+	int32_t process;
+	uint32_t team; /* devices of a multicast object; 0: memory */
+};
+
+static int export(const struct physical *p)
+{
+	struct exported what = { EXPORT_MAGIC, (uintptr_t)p, p->bytes, p->prop, getpid(),
+				 p->team ? team_size(p->team) : 0 };
+	int fd = memfd_create("standin", MFD_CLOEXEC);
+
+	if (fd >= 0 && write(fd, &what, sizeof(what)) != sizeof(what)) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+STANDIN(cuMemExportToShareableHandle)
+(void *shareableHandle, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType,
+ unsigned long long flags)
+{
+	CUresult r = gate("cuMemExportToShareableHandle");
+	struct physical *p;
+	int fd = -1;
+
+	if (!r && (!shareableHandle || flags || !handleType))
+		r = CUDA_ERROR_INVALID_VALUE;
+	if (!r && handleType != 1)
+		r = CUDA_ERROR_NOT_SUPPORTED;
+	if (r)
+		return r;
+	pthread_mutex_lock(&virtual_lock);
+	p = referenced(handle);
+	if (p && p->prop.requestedHandleTypes & 1)
+		fd = export(p);
+	pthread_mutex_unlock(&virtual_lock);
+	if (fd < 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	*(int *)shareableHandle = fd;
+	return CUDA_SUCCESS;
+}
+
+/* With the lock held. Another handle always, as the real driver's. */
+static struct physical *import(const struct exported *what)
+{
+	struct physical *p = calloc(1, sizeof(*p)), *of = NULL;
+
+	if (what->process == getpid())
+		of = *find_physical(what->handle);
+	if (of && of->of)
+		of = of->of;
+	if (p && what->team)
+		p->team = team_make(what->team);
+	if (!p || (what->team && !p->team)) {
+		free(p);
+		return NULL;
+	}
+	p->references = 1;
+	p->bytes = what->bytes;
+	p->prop = what->prop;
+	p->of = of;
+	if (of)
+		of->imports++;
+	link_physical(p);
+	return p;
+}
+
+STANDIN(cuMemImportFromShareableHandle)
+(CUmemGenericAllocationHandle *handle, void *osHandle, CUmemAllocationHandleType shHandleType)
+{
+	CUresult r = gate("cuMemImportFromShareableHandle");
+	struct exported what = { .magic = 0 };
+	struct physical *p = NULL;
+
+	if (!r && (!handle || !shHandleType))
+		r = CUDA_ERROR_INVALID_VALUE;
+	if (!r && shHandleType != 1)
+		r = CUDA_ERROR_NOT_SUPPORTED;
+	if (!r && (pread((int)(intptr_t)osHandle, &what, sizeof(what), 0) != sizeof(what) ||
+		   what.magic != EXPORT_MAGIC))
+		r = CUDA_ERROR_INVALID_VALUE;
+	if (!r) {
+		pthread_mutex_lock(&virtual_lock);
+		p = import(&what);
+		pthread_mutex_unlock(&virtual_lock);
+		r = p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (!r)
+		*handle = (uintptr_t)p;
+	return logged("cuMemImportFromShareableHandle", (uintptr_t)p, r ? 0 : what.bytes, r);
 }
 
 static CUresult check_access(const CUmemAccessDesc *desc)

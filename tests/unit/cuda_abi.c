@@ -7,6 +7,7 @@
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Our types under other names, so that both can be seen at once. */
@@ -28,12 +29,33 @@
 #define CUDA_EXTERNAL_MEMORY_BUFFER_DESC our_CUDA_EXTERNAL_MEMORY_BUFFER_DESC
 #define CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC our_CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC
 #define CUipcMemHandle our_CUipcMemHandle
-#define CUuuid our_CUuuid
-#define CUuuid_st our_CUuuid_st
+#define CUmemGenericAllocationHandle our_CUmemGenericAllocationHandle
+#define CUmemAllocationHandleType our_CUmemAllocationHandleType
+#define CUmulticastObjectProp our_CUmulticastObjectProp
+#define CUmemLocation our_CUmemLocation
+#define CUmemAllocationProp our_CUmemAllocationProp
+#define CUmulticastObjectProp_st our_CUmulticastObjectProp_st
+#define CUmemLocation_st our_CUmemLocation_st
+#define CUmemAllocationProp_st our_CUmemAllocationProp_st
 #define CUDA_ARRAY_DESCRIPTOR_v1 our_CUDA_ARRAY_DESCRIPTOR_v1
 #define CUDA_ARRAY_DESCRIPTOR our_CUDA_ARRAY_DESCRIPTOR
 #define CUDA_ARRAY3D_DESCRIPTOR_v1 our_CUDA_ARRAY3D_DESCRIPTOR_v1
 #define CUDA_ARRAY3D_DESCRIPTOR our_CUDA_ARRAY3D_DESCRIPTOR
+#define CUmodule our_CUmodule
+#define CUfunction our_CUfunction
+#define CUlibrary our_CUlibrary
+#define CUlimit our_CUlimit
+#define CUjit_option our_CUjit_option
+#define CUlibraryOption our_CUlibraryOption
+#define CUexecAffinityParam our_CUexecAffinityParam
+#define CUctxCreateParams our_CUctxCreateParams
+#define CUuuid our_CUuuid
+#define CUmod_st our_CUmod_st
+#define CUfunc_st our_CUfunc_st
+#define CUlib_st our_CUlib_st
+#define CUexecAffinityParam_st our_CUexecAffinityParam_st
+#define CUctxCreateParams_st our_CUctxCreateParams_st
+#define CUuuid_st our_CUuuid_st
 #define CUstream_st our_CUstream_st
 #define CUmemPoolHandle_st our_CUmemPoolHandle_st
 #define CUarray_st our_CUarray_st
@@ -72,13 +94,28 @@
 #undef CUmipmappedArray
 #undef CUexternalMemory
 #undef CUstreamCaptureStatus
+#undef CUmodule
+#undef CUfunction
+#undef CUlibrary
+#undef CUlimit
+#undef CUjit_option
+#undef CUlibraryOption
+#undef CUexecAffinityParam
+#undef CUctxCreateParams
+#undef CUuuid
 #undef CUmemPoolProps
 #undef CUDA_EXTERNAL_MEMORY_HANDLE_DESC
 #undef CUDA_EXTERNAL_MEMORY_BUFFER_DESC
 #undef CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC
 #undef CUipcMemHandle
-#undef CUuuid
-#undef CUuuid_st
+#undef CUmemGenericAllocationHandle
+#undef CUmemAllocationHandleType
+#undef CUmulticastObjectProp
+#undef CUmemLocation
+#undef CUmemAllocationProp
+#undef CUmulticastObjectProp_st
+#undef CUmemLocation_st
+#undef CUmemAllocationProp_st
 #undef CUDA_ARRAY_DESCRIPTOR_v1
 #undef CUDA_ARRAY_DESCRIPTOR
 #undef CUDA_ARRAY3D_DESCRIPTOR_v1
@@ -121,12 +158,27 @@ SAME_SIZE(CUarray);
 SAME_SIZE(CUmipmappedArray);
 SAME_SIZE(CUexternalMemory);
 SAME_SIZE(CUstreamCaptureStatus);
-SAME_SIZE(CUipcMemHandle);
+SAME_SIZE(CUmodule);
+SAME_SIZE(CUfunction);
+SAME_SIZE(CUlibrary);
+SAME_SIZE(CUlimit);
+SAME_SIZE(CUjit_option);
+SAME_SIZE(CUlibraryOption);
 SAME_SIZE(CUuuid);
+SAME_SIZE(CUipcMemHandle);
+SAME_SIZE(CUmemGenericAllocationHandle);
+SAME_SIZE(CUmemAllocationHandleType);
+SAME_SIZE(CUmemLocation);
+SAME_SIZE(CUmemAllocationProp);
 SAME_SIZE(CUDA_ARRAY_DESCRIPTOR_v1);
 SAME_SIZE(CUDA_ARRAY_DESCRIPTOR);
 SAME_SIZE(CUDA_ARRAY3D_DESCRIPTOR_v1);
 SAME_SIZE(CUDA_ARRAY3D_DESCRIPTOR);
+
+#define SAME_PLACE(type, field) \
+	_Static_assert(offsetof(type, field) == offsetof(our_##type, field), #type)
+SAME_PLACE(CUmemAllocationProp, location);
+SAME_PLACE(CUmemLocation, id);
 
 #define SAME_VALUE(name) _Static_assert((int)name == (int)our_##name, #name)
 SAME_VALUE(CUDA_SUCCESS);

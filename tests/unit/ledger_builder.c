@@ -157,6 +157,16 @@ uint32_t builder_fact(struct ledger_builder *builder, const char *kind, const ch
 	return add(builder, LEDGER_CHUNK_FACTS, &fact, sizeof(fact), NULL, 0);
 }
 
+uint32_t builder_mark(struct ledger_builder *builder, const struct ledger_mark *mark)
+{
+	return add(builder, LEDGER_CHUNK_MARKS, mark, sizeof(*mark), NULL, 0);
+}
+
+uint32_t builder_device(struct ledger_builder *builder, const struct ledger_device *device)
+{
+	return add(builder, LEDGER_CHUNK_HELD, device, sizeof(*device), NULL, 0);
+}
+
 uint32_t builder_sample(struct ledger_builder *builder, uint64_t time_ns, uint64_t live_bytes)
 {
 	struct ledger_sample sample = { time_ns, live_bytes };

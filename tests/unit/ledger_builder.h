@@ -15,7 +15,7 @@
 struct ledger_builder {
 	uint8_t *bytes; /* moves when the ledger grows: keep refs, not pointers */
 	size_t size;    /* of whole chunks */
-	uint32_t open[16]; /* chunk being filled, per type; 0 = none */
+	uint32_t open[14]; /* chunk being filled, per type; 0 = none */
 };
 
 /* An empty ledger of process 4242, "/bin/app -x", ended by exit with status 0. */
@@ -42,6 +42,8 @@ uint32_t builder_error(struct ledger_builder *builder, const struct ledger_error
 /* MODULE and DETAIL may be NULL. */
 uint32_t builder_fact(struct ledger_builder *builder, const char *kind, const char *subject,
 		      const char *module, const char *detail, uint32_t count);
+uint32_t builder_mark(struct ledger_builder *builder, const struct ledger_mark *mark);
+uint32_t builder_device(struct ledger_builder *builder, const struct ledger_device *device);
 uint32_t builder_sample(struct ledger_builder *builder, uint64_t time_ns, uint64_t live_bytes);
 
 #endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which kernel has which buffer as an argument: what may hold a buffer that was released.
+ */
+#ifndef GPULEAK_HOLDS_H
+#define GPULEAK_HOLDS_H
+
+#include <stdint.h>
+
+#include "format.h"
+#include "hooks.h"
+#include "lock.h"
+
+struct holds_entry;
+struct recorder;
+
+/* Kernels whose arguments are remembered at a time; further ones explain nothing. */
+#define HOLDS_MAX 4096
+
+struct holds {
+	struct lock lock;
+	unsigned int count;
+	struct holds_entry *entries; /* by the kernel's handle */
+};
+
+/* Argument INDEX of the object HOLDER is now HANDLE (0 or unknown: no block of ours). */
+void holds_set(enum api api, uint64_t holder, uint32_t index, uint64_t handle);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Tells a buffer whose last reference is gone from one that is gone: what was still held
+ * at the end and by what, and how long the longest wait was.
+ */
+#include "text_released.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "escape.h"
+#include "model.h"
+#include "number.h"
+#include "text_stack.h"
+
+#define HELD_MAX 100 /* JSON has all of them */
+#define WAIT_NS 1000000u /* a shorter wait is what the call itself takes */
+
+static void print_event(FILE *out, const char *what, const struct report_event *event)
+{
+	if (!event->api && !event->stack->count)
+		return;
+	fprintf(out, "  %s by ", what);
+	print_escaped(out, event->api ? event->api : "a call unknown");
+	fputs(" at:\n", out);
+	text_stack(out, event->stack);
+}
+
+static void print_holder(FILE *out, const struct report_holder *holder)
+{
+	int is_part = strcmp(holder->what, "sub-buffer") == 0;
+
+	fputs(is_part ? "  Held by " : "  It is an argument of ", out);
+	text_kind(out, holder->kind);
+	if (holder->allocated.bytes) {
+		fputs(" of ", out);
+		text_bytes(out, holder->allocated.bytes);
+	}
+	fputs(", made by ", out);
+	print_escaped(out, holder->allocated.api ? holder->allocated.api : "a call unknown");
+	fputs(" at ", out);
+	text_place_and_caller(out, holder->allocated.stack);
+	fputc('\n', out);
+}
+
+static void print_held(FILE *out, const struct report_held *held)
+{
+	fputs("\nReleased but not freed: ", out);
+	text_bytes(out, held->bytes);
+	fputs(" of ", out);
+	text_kind(out, held->kind);
+	fputc('\n', out);
+	print_event(out, "Released", &held->released);
+	print_event(out, "Allocated", &held->allocated);
+	if (!report_held_by_part(held))
+		fputs("  Held by commands that had not finished, as far as is known\n", out);
+	for (const struct report_holder *holder = held->holders; holder; holder = holder->next)
+		print_holder(out, holder);
+}
+
+/* "12.3 ms" */
+static void print_time(FILE *out, uint64_t ns)
+{
+	if (ns >= 1000000000u)
+		fprintf(out, "%" PRIu64 ".%02" PRIu64 " s", ns / 1000000000u,
+			ns / 10000000u % 100);
+	else
+		fprintf(out, "%" PRIu64 ".%" PRIu64 " ms", ns / 1000000u, ns / 100000u % 10);
+}
+
+static void print_waits(FILE *out, const struct report_released *released)
+{
+	fputs("\nReleased but not yet freed: at most ", out);
+	text_bytes(out, released->peak_bytes);
+	if (released->longest.kind) {
+		fputs(" at a time; longest wait ", out);
+		print_time(out, released->longest_wait_ns);
+		fputs(", of ", out);
+		text_bytes(out, released->longest.bytes);
+		fputs(" released at ", out);
+		text_place_and_caller(out, released->longest.released.stack);
+	}
+	fputc('\n', out);
+}
+
+void text_released(FILE *out, const struct report_process *process, int verbose)
+{
+	const struct report_released *released = &process->released;
+	int more = released->held_count || process->leak_count || process->summary.errors;
+	char number[NUMBER_MAX];
+
+	for (size_t i = 0; i < released->held_count && i < HELD_MAX; i++)
+		print_held(out, &released->held[i]);
+	if (released->held_count > HELD_MAX)
+		fprintf(out, "\nAnd %s more released but not freed; --format json lists all\n",
+			format_number(released->held_count - HELD_MAX, number));
+	if ((released->peak_bytes || released->longest.kind) &&
+	    (verbose || (more && released->longest_wait_ns >= WAIT_NS)))
+		print_waits(out, released);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Cost of OpenCL calls in ns, on the first device: cl_pair [pair|shared|argument|enqueue|event]
+ *   pair      clCreateBuffer, clReleaseMemObject
+ *   shared    the same with a retain and a release between them
+ *   argument  clSetKernelArg with a buffer
+ *   enqueue   clEnqueueMarkerWithWaitList without an event (a clFinish for every 100)
+ *   event     the same with an event, released
+ */
+#define CL_TARGET_OPENCL_VERSION 120
+#include <CL/cl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static cl_context context;
+static cl_device_id device;
+static cl_command_queue queue;
+static cl_kernel kernel;
+static cl_mem buffer;
+
+static double now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static void must(cl_int r)
+{
+	if (r != CL_SUCCESS) {
+		fprintf(stderr, "OpenCL: %d\n", r);
+		exit(1);
+	}
+}
+
+static void begin(void)
+{
+	static const char *source = "kernel void k(global int *p) { p[0] = 1; }";
+	cl_platform_id platform;
+	cl_program program;
+	cl_int r;
+
+	must(clGetPlatformIDs(1, &platform, NULL));
+	must(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL));
+	context = clCreateContext(NULL, 1, &device, NULL, NULL, &r);
+	must(r);
+	queue = clCreateCommandQueue(context, device, 0, &r);
+	must(r);
+	program = clCreateProgramWithSource(context, 1, &source, NULL, &r);
+	must(r);
+	must(clBuildProgram(program, 0, NULL, NULL, NULL, NULL));
+	kernel = clCreateKernel(program, "k", &r);
+	must(r);
+	buffer = clCreateBuffer(context, 0, 4096, NULL, &r);
+	must(r);
+}
+
+static void pair(int shared)
+{
+	cl_int r;
+	cl_mem made = clCreateBuffer(context, CL_MEM_READ_WRITE, 4096, NULL, &r);
+
+	must(r);
+	if (shared) {
+		must(clRetainMemObject(made));
+		must(clReleaseMemObject(made));
+	}
+	must(clReleaseMemObject(made));
+}
+
+static void enqueue(int with_event, long i)
+{
+	cl_event event;
+
+	must(clEnqueueMarkerWithWaitList(queue, 0, NULL, with_event ? &event : NULL));
+	if (with_event)
+		must(clReleaseEvent(event));
+	if (i % 100 == 99)
+		must(clFinish(queue));
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "pair";
+	long count = argc > 2 ? atol(argv[2]) : 100000;
+	double start = 0;
+
+	begin();
+	for (long i = -count / 10; i < count; i++) {
+		if (i == 0)
+			start = now_ns();
+		if (strcmp(what, "argument") == 0)
+			must(clSetKernelArg(kernel, 0, sizeof(cl_mem), &buffer));
+		else if (strcmp(what, "enqueue") == 0 || strcmp(what, "event") == 0)
+			enqueue(what[1] == 'v', i + count);
+		else
+			pair(strcmp(what, "shared") == 0);
+	}
+	printf("%.0f\n", (now_ns() - start) / (double)count);
+	return 0;
+}

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: MIT
+"""OpenCL: released is not yet freed. The programs keep commands waiting at a gate of their
+own, so that nothing here depends on how fast a driver is."""
+
+import json
+
+from harness import Case, Leak, compare, frame_text
+from stories import no_core, reporting
+
+PROGRAM = "cl_released"
+SOURCE = "cl_released.c"
+
+
+def stack_of(event):
+    return [text for text in (frame_text(frame, SOURCE) for frame in event["stack"]) if text]
+
+
+def run_story(place, story, status=0, **env):
+    run = place.preloaded([place.program(PROGRAM), story], reporting(place, **env))
+    compare("status", status, run.status)
+    return place.json("report.json")
+
+
+def needs(function):
+    function.needs = PROGRAM
+    return function
+
+
+def created(story, marker):
+    return ["create@cl.h:create", "%s@%s" % (story, marker), "main@main"]
+
+
+def let_go(story, marker):
+    return ["release@cl.h:release", "%s@%s" % (story, marker), "main@main"]
+
+
+@needs
+def by_a_command(place):
+    """OpenCL released: bytes and the longest wait of buffers that commands hold"""
+    report = run_story(place, "command")
+    told = report["released"]
+    compare("leaks and freed", ([], 2), (report["leaks"], report["summary"]["freed_blocks"]))
+    compare("peak, held", (30000, 0, 0, []), (told["peak_bytes"], told["held_blocks"],
+                                              told["held_bytes"], told["held"]))
+    compare("waited at the gate", True, told["longest_wait_ns"] >= 30000000)
+    compare("longest", ("cl-buffer", "clCreateBuffer", "clReleaseMemObject"),
+            (told["longest"]["kind"], told["longest"]["allocated"]["api"],
+             told["longest"]["released"]["api"]))
+    # both were released before the wait, the first one a moment earlier
+    if told["longest"]["bytes"] == 10000:
+        compare("released by", let_go("command", "first"),
+                stack_of(told["longest"]["released"]))
+    compare("timeline begins", True, told["timeline"][0][1] in (10000, 30000))
+    compare("timeline's times", sorted(t for t, _ in told["timeline"]),
+            [t for t, _ in told["timeline"]])
+    compare("peak in time", True, told["peak_ns"] > 0)
+
+
+@needs
+def never_freed(place):
+    """OpenCL released: what was released and never freed, who did it, and no leak"""
+    report = run_story(place, "never")
+    compare("leaks", (0, 1), (report["summary"]["leaked_blocks"],
+                              report["summary"]["freed_blocks"]))
+    told = report["released"]
+    compare("held", (1, 30000), (told["held_blocks"], told["held_bytes"]))
+    (held,) = told["held"]
+    compare("block", ("cl-buffer", 30000, "clCreateBuffer", "clReleaseMemObject"),
+            (held["kind"], held["bytes"], held["allocated"]["api"], held["released"]["api"]))
+    compare("allocated", created("never", "never"), stack_of(held["allocated"]))
+    compare("released", let_go("never", "never_release"), stack_of(held["released"]))
+    compare("held by", [{"what": "commands"}], held["held_by"])
+    run = place.command("run", "--gate", "--", place.program(PROGRAM), "never")
+    compare("the gate", 0, run.status)
+    lines = run.stderr.split("\n")
+    compare("first line", True, "1 freed, 1 released but still held" in lines[0])
+    compare("words", 1, lines.count("Released but not freed: 30,000 bytes (29.2 KiB) of "
+                                    "OpenCL buffer"))
+    compare("held by", 1, lines.count("  Held by commands that had not finished, as far as is "
+                                      "known"))
+
+
+@needs
+def killed(place):
+    """OpenCL released: a killed process leaves it on file"""
+    run = place.preloaded([place.program(PROGRAM), "dark"], {
+        "GPULEAK_REPORT": "none", "GPULEAK_LEDGER": place.file("kept")}, preexec_fn=no_core)
+    compare("status", -6, run.status)
+    report = json.loads(place.command("report", "--format", "json", place.file("kept")).stdout)
+    compare("leaks", [], report["leaks"])
+    (held,) = report["released"]["held"]
+    compare("released", let_go("in_the_dark", "dark_release"), stack_of(held["released"]))
+    compare("allocated", created("in_the_dark", "dark"), stack_of(held["allocated"]))
+
+
+@needs
+def twice(place):
+    """OpenCL released: a second release is told of before the driver is called"""
+    argv = [place.program(PROGRAM), "again"]
+    place.command("run", "--format", "json", "--report", place.file("report.json"), "--",
+                  *argv, preexec_fn=no_core)
+    report = place.json("report.json")
+    (error,) = report["errors"]
+    compare("type", ("double-free", "clReleaseMemObject"), (error["type"], error["api"]))
+    compare("by", ["again@again_second", "main@main"], stack_of(error))
+    compare("allocated", created("again", "again"), stack_of(error["allocated"]))
+    compare("freed", let_go("again", "again_first"), stack_of(error["freed"]))
+
+
+@needs
+def retained_again(place):
+    """OpenCL released: a retain brings a released buffer back, and it leaks"""
+    report = run_story(place, "back")
+    (leak,) = report["leaks"]
+    compare("leak", (6000, created("back_to_life", "back")), (leak["bytes"], stack_of(leak)))
+    compare("history", ["create", "release", "retain"],
+            [event["op"] for event in leak["history"]["events"]])
+    compare("open", ([2], 1), (leak["history"]["unpartnered"], leak["history"]["references"]))
+    compare("held", (0, 6000), (report["released"]["held_blocks"],
+                                report["released"]["peak_bytes"]))
+
+
+@needs
+def parent(place):
+    """OpenCL released: a parent is held by its sub-buffer, and that is said"""
+    report = run_story(place, "parts")
+    (held,) = report["released"]["held"]
+    compare("block", (8192, created("parts", "parts"), let_go("parts", "parent")),
+            (held["bytes"], stack_of(held["allocated"]), stack_of(held["released"])))
+    (holder,) = held["held_by"]
+    compare("holder", ("sub-buffer", "cl-sub-buffer", "clCreateSubBuffer", 4096,
+                       ["parts@part", "main@main"]),
+            (holder["what"], holder["kind"], holder["allocated"]["api"],
+             holder["allocated"]["bytes"], stack_of(holder["allocated"])))
+    text = place.preloaded([place.program(PROGRAM), "parts"]).stderr
+    compare("words", True, "  Held by OpenCL sub-buffer of 4,096 bytes (4.0 KiB), made by "
+            "clCreateSubBuffer at parts (" in text)
+
+
+@needs
+def of_threads(place):
+    """OpenCL released: six threads' buffers behind one gate, every byte of them"""
+    report = run_story(place, "threads")
+    compare("freed", 1200, report["summary"]["freed_blocks"])
+    # the others were free at once, or within the call
+    low, high = 6 * 100 * 512, 6 * 100 * 512 + 6 * 256
+    compare("peak", True, low <= report["released"]["peak_bytes"] <= high)
+    compare("held", 0, report["released"]["held_blocks"])
+
+
+def case(name, story, **more):
+    return Case("OpenCL released: " + name, PROGRAM, (story,), **more)
+
+
+CL_RELEASED = [
+    case("a report of one line", "command", allocated=(2, 30000), freed=2, peak=30000),
+    case("callbacks of the application's own", "callbacks", stdout="first 2, second 1\n",
+         allocated=(3, 600), freed=3, peak=600),
+    case("freed at the very end", "late", allocated=(1, 900), freed=1, peak=900),
+    case("a parent and its part", "parts", stdout="1\n", allocated=(2, 12288), freed=0,
+         peak=12288,
+         leaks=[Leak("clCreateSubBuffer", 4096, ["parts@part", "main@main"],
+                     kind="cl-sub-buffer")]),
+    by_a_command, never_freed, killed, twice, retained_again, parent, of_threads,
+]
+
+FAMILIES = {"cl-released": CL_RELEASED}

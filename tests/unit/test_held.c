@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the driver holds for itself: what counts as tracked, what is kept of samples, which
+ * call explains a growth, and the words for it. Also from ledgers that lie.
+ * Links: test_held.c ledger_builder.c, report_dep, cmocka.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "ledger_builder.h"
+#include "load.h"
+#include "model.h"
+#include "model_held.h"
+#include "print_json.h"
+#include "symbolize.h"
+#include "text_held.h"
+
+#define S 1000000000ull
+#define MIB ((uint64_t)1 << 20)
+
+struct fixture {
+	struct loaded_ledger ledger;
+	struct symbolizer *symbolizer;
+	struct report report;
+	struct report_process *process;
+};
+
+static void begin(struct fixture *fixture, struct ledger_builder *builder)
+{
+	char error[256];
+
+	memset(fixture, 0, sizeof(*fixture));
+	assert_int_equal(loaded_ledger_copy(builder->bytes, builder->size, "test",
+					    &fixture->ledger, error, sizeof(error)), 0);
+	assert_int_equal(symbolizer_create(0, &fixture->symbolizer), 0);
+	assert_int_equal(report_process_build(&fixture->ledger, fixture->symbolizer, NULL,
+					      &fixture->process), 0);
+	assert_int_equal(report_add_process(&fixture->report, fixture->process), 0);
+}
+
+static void end(struct fixture *fixture, struct ledger_builder *builder)
+{
+	report_finish(&fixture->report);
+	symbolizer_destroy(fixture->symbolizer);
+	loaded_ledger_finish(&fixture->ledger);
+	builder_finish(builder);
+}
+
+static void add_device(struct ledger_builder *builder, int ordinal, const char *name)
+{
+	struct ledger_device device = { .ordinal = ordinal, .bus_id = "0000:01:00.0" };
+
+	device.name = builder_string(builder, name);
+	for (int i = 0; i < 16; i++)
+		device.uuid[i] = (uint8_t)(i * 17);
+	builder_device(builder, &device);
+}
+
+static uint32_t add_mark(struct ledger_builder *builder, const char *api, int device,
+			 uint64_t began, uint64_t ended)
+{
+	struct ledger_mark mark = { .began_ns = began, .ended_ns = ended, .device = device };
+
+	mark.api = builder_string(builder, api);
+	return builder_mark(builder, &mark);
+}
+
+static struct held_sample sample_of(uint64_t at, uint64_t tracked, uint64_t held)
+{
+	return (struct held_sample){ .at_ns = at, .tracked = tracked * MIB, .held = held * MIB };
+}
+
+static void add(struct held_series *series, uint64_t at, uint64_t tracked, uint64_t held)
+{
+	struct held_sample sample = sample_of(at, tracked, held);
+
+	held_series_add(series, &sample, 1);
+}
+
+/* ---- what is tracked ---- */
+
+static void kinds(void **state)
+{
+	static const struct { const char *kind; int device, counts; } rows[] = {
+		{ "device", 0, 1 }, { "stream-ordered", 0, 1 }, { "array", 0, 1 },
+		{ "vmm-handle", 0, 1 }, { "graph", 0, 1 }, { "managed", 0, 1 },
+		{ "pinned", 0, 0 }, { "registered", 0, 0 }, { "mempool", 0, 0 },
+		{ "vmm-mapping", 0, 0 }, { "vmm-reservation", 0, 0 }, { "ipc", 0, 0 },
+		{ "external", 0, 0 }, { "cl-buffer", -1, 0 }, { "devices", 0, 0 },
+		{ "device", -1, 0 }, { "device", HELD_DEVICES, 0 }, { "device", 63, 1 },
+	};
+	struct ledger_builder builder;
+	struct held_tracked tracked;
+	struct ledger_view view;
+	uint64_t wanted[2] = { 0, 0 };
+
+	(void)state;
+	builder_init(&builder);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		uint32_t row = builder_row(&builder, "cuMemAlloc_v2", rows[i].kind, rows[i].device,
+					   0, 2, 0);
+
+		builder_block(&builder, row, 4096 * i, 1ull << i);
+		if (rows[i].counts)
+			wanted[rows[i].device == 63] += 1ull << i;
+	}
+	assert_int_equal(ledger_view(builder.bytes, builder.size, &view), LEDGER_OK);
+	held_track(&view, &tracked);
+	assert_int_equal(tracked.bytes[0], wanted[0]);
+	assert_int_equal(tracked.managed[0], 1 << 5);
+	assert_int_equal(tracked.bytes[63], wanted[1]);
+	assert_int_equal(tracked.bytes[1], 0);
+	builder_finish(&builder);
+}
+
+/* Live, being freed (the driver still has it), unused; and rows that are none. */
+static uint64_t tracked_with(uint64_t more)
+{
+	struct ledger_builder builder;
+	struct held_tracked tracked;
+	struct ledger_view view;
+	uint32_t row, freeing, unused;
+
+	builder_init(&builder);
+	row = builder_row(&builder, "cuMemAlloc_v2", "device", 0, 0, 4, 0);
+	builder_block(&builder, row, 4096, 1);
+	freeing = builder_block(&builder, row, 8192, 2);
+	unused = builder_block(&builder, row, 8192, 4);
+	((struct ledger_block *)builder_at(&builder, freeing))->state = 1u << 8 |
+									LEDGER_BLOCK_FREEING;
+	((struct ledger_block *)builder_at(&builder, unused))->state = 2u << 8;
+	builder_block(&builder, row + 1, 8192, 8); /* inside a row */
+	builder_block(&builder, 0, 8192, 16);
+	builder_block(&builder, UINT32_MAX, 8192, 32);
+	builder_block(&builder, row, 4096, more);
+	assert_int_equal(ledger_view(builder.bytes, builder.size, &view), LEDGER_OK);
+	held_track(&view, &tracked);
+	builder_finish(&builder);
+	return tracked.bytes[0];
+}
+
+static void states_and_lies(void **state)
+{
+	(void)state;
+	assert_int_equal(tracked_with(0), 3);
+	assert_int_equal(tracked_with(64), 67);
+	assert_int_equal(tracked_with(UINT64_MAX), UINT64_MAX); /* and does not start over */
+}
+
+/* ---- samples ---- */
+
+static void largest_growth(void **state)
+{
+	struct held_series series = { 0 };
+	struct held_sample unsteady = sample_of(5 * S, 0, 9000);
+
+	(void)state;
+	add(&series, 1 * S, 0, 500);   /* +500 since the start */
+	add(&series, 2 * S, 100, 600); /* as much more is tracked */
+	add(&series, 3 * S, 100, 1300); /* +700 */
+	add(&series, 4 * S, 0, 1300);  /* +100: what was freed the driver keeps */
+	held_series_add(&series, &unsteady, 0); /* an allocation came between the two numbers */
+	add(&series, 6 * S, 0, 1300);
+	add(&series, 7 * S, 2000, 1300); /* more than is held */
+	add(&series, 8 * S, 1300, 1300);
+	assert_int_equal(series.growth.bytes, 700 * MIB);
+	assert_int_equal(series.growth.from_ns, 2 * S);
+	assert_int_equal(series.growth.to_ns, 3 * S);
+	assert_int_equal(series.highest.at_ns, 8 * S); /* of the steady ones */
+	assert_int_equal(series.peak_held, 9000 * MIB);
+	assert_int_equal(series.last.at_ns, 8 * S);
+	assert_int_equal(series.taken, 8);
+	assert_int_equal(series.count, 8);
+}
+
+static void never_steady(void **state)
+{
+	struct held_series series = { 0 };
+	struct held_sample samples[] = { sample_of(1, 5, 70), sample_of(2, 5, 90),
+					 sample_of(3, 5, 80) };
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++)
+		held_series_add(&series, &samples[i], 0);
+	assert_int_equal(series.highest.at_ns, 2);
+	assert_int_equal(series.growth.bytes, 0);
+	add(&series, 4, 5, 10);
+	assert_int_equal(series.highest.at_ns, 4);
+	assert_int_equal(series.peak_held, 90 * MIB);
+	assert_int_equal(series.growth.bytes, 5 * MIB);
+}
+
+static void never_less_than_nothing(void **state)
+{
+	struct held_sample sample = sample_of(0, 100, 40);
+
+	(void)state;
+	assert_int_equal(held_by_driver(&sample), 0);
+	assert_int_equal(held_by_driver_at_most(&sample), 0);
+	sample.managed = 70 * MIB;
+	assert_int_equal(held_by_driver(&sample), 0);
+	assert_int_equal(held_by_driver_at_most(&sample), 10 * MIB);
+}
+
+static void thinned(void **state)
+{
+	struct held_series series = { 0 };
+
+	(void)state;
+	for (uint64_t i = 0; i < 100000; i++)
+		add(&series, i, 0, i == 777 ? 5000 : 10);
+	assert_int_equal(series.taken, 100000);
+	assert_in_range(series.count, HELD_SAMPLES / 2, HELD_SAMPLES);
+	for (uint32_t i = 0; i < series.count; i++)
+		assert_int_equal(series.samples[i].at_ns, i * series.every);
+	assert_int_equal(series.samples[0].at_ns, 0);
+	assert_int_equal(series.highest.at_ns, 777); /* thinning takes nothing of these */
+	assert_int_equal(series.growth.bytes, 4990 * MIB);
+	assert_int_equal(series.growth.to_ns, 777);
+}
+
+/* ---- which call ---- */
+
+static void attributed(void **state)
+{
+	struct held_series series = { 0 };
+	struct ledger_builder builder;
+	struct report_device *device;
+	struct fixture fixture;
+
+	(void)state;
+	builder_init(&builder);
+	add_device(&builder, 0, "GPU");
+	add_mark(&builder, "cuBefore", 0, 0, 2 * S - 1);
+	add_mark(&builder, "cuLater", -1, 2 * S + 500, 2 * S + 600);
+	add_mark(&builder, "cuElsewhere", 1, 2 * S, 3 * S);
+	add_mark(&builder, "cuAcross", 0, 2 * S - 10, 2 * S + 10); /* began before the sample */
+	add_mark(&builder, "cuAfter", 0, 3 * S + 1, 4 * S);
+	begin(&fixture, &builder);
+	add(&series, 2 * S, 0, 10);
+	add(&series, 3 * S, 0, 500);
+	add(&series, 4 * S, 0, 500);
+	assert_int_equal(report_process_set_held(fixture.process, 1, &series), 0);
+	assert_null(fixture.process->devices[0].series);
+	assert_int_equal(report_process_set_held(fixture.process, 0, &series), 0);
+	device = &fixture.process->devices[0];
+	assert_int_equal(device->growth_marks, 2);
+	assert_string_equal(device->growth_mark->api, "cuAcross");
+	assert_string_equal(device->uuid, "GPU-00112233-4455-6677-8899-aabbccddeeff");
+	end(&fixture, &builder);
+}
+
+static char *line_of(const struct report_process *process)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	text_held(out, process);
+	fclose(out);
+	return text;
+}
+
+static void words(void **state)
+{
+	struct held_series series = { .source = HELD_NVML_DEVICE };
+	struct held_sample managed = { 3 * S, 300 * MIB, 100 * MIB, 700 * MIB };
+	struct ledger_builder builder;
+	struct fixture fixture;
+	char *text;
+
+	(void)state;
+	builder_init(&builder);
+	add_device(&builder, 0, "a\x1b[31m");
+	add_mark(&builder, "cuModuleLoad", 0, 2500000000ull, 2600000000ull);
+	add_mark(&builder, "cuModuleLoad", 0, 2550000000ull, 2600000000ull);
+	begin(&fixture, &builder);
+	text = line_of(fixture.process);
+	assert_string_equal(text, ""); /* nobody asked */
+	free(text);
+	add(&series, 2 * S, 0, 10);
+	held_series_add(&series, &managed, 1);
+	assert_int_equal(report_process_set_held(fixture.process, 0, &series), 0);
+	text = line_of(fixture.process);
+	assert_string_equal(
+		text,
+		"gpuleak: device 0 (a\\x1B[31m): 300.0 MiB tracked, 400.0 MiB to 500.0 MiB held by "
+		"the driver itself (contexts, modules, local memory, unused pool memory) when most "
+		"was held, at 3.00 s; that grew most (+390.0 MiB) between 2.00 s and 3.00 s, where "
+		"cuModuleLoad was called at an unknown place (no stack was recorded), the first of "
+		"2 such calls; 100.0 MiB of what is tracked is managed memory, which the driver "
+		"counts only where it lies on the device; the driver did not say what this process "
+		"holds: what is in use on the whole device more than at the start, by other "
+		"processes too, stands for it\n");
+	free(text);
+	end(&fixture, &builder);
+}
+
+/* ---- JSON ---- */
+
+static json_t *json_of(const struct report *report)
+{
+	char *text = NULL;
+	json_t *ret;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	assert_int_equal(print_json(report, out), 0);
+	fclose(out);
+	ret = json_loads(text, 0, NULL);
+	assert_non_null(ret);
+	free(text);
+	return ret;
+}
+
+static void as_json(void **state)
+{
+	struct held_series series = { 0 };
+	struct ledger_builder builder;
+	struct fixture fixture;
+	json_t *root, *device;
+
+	(void)state;
+	builder_init(&builder);
+	add_device(&builder, 1, "\xff");
+	add_device(&builder, 0, "GPU");
+	begin(&fixture, &builder);
+	root = json_of(&fixture.report);
+	assert_null(json_object_get(root, "devices"));
+	json_decref(root);
+	add(&series, 2 * S, 5, 10);
+	assert_int_equal(report_process_set_held(fixture.process, 1, &series), 0);
+	root = json_of(&fixture.report);
+	assert_int_equal(json_array_size(json_object_get(root, "devices")), 1);
+	device = json_array_get(json_object_get(root, "devices"), 0);
+	assert_int_equal(json_integer_value(json_object_get(device, "device")), 1);
+	assert_int_equal(json_integer_value(json_object_get(device, "held_bytes")), 10 * MIB);
+	assert_int_equal(json_integer_value(json_object_get(device, "driver_bytes")), 5 * MIB);
+	/* One sample tells of no growth. */
+	assert_true(json_is_null(json_object_get(device, "grown_most")));
+	json_decref(root);
+	end(&fixture, &builder);
+}
+
+/* ---- ledgers that lie ---- */
+
+static void lying_devices(void **state)
+{
+	struct ledger_device device = { .ordinal = 3 };
+	struct held_series series = { 0 };
+	struct ledger_builder builder;
+	struct fixture fixture;
+
+	(void)state;
+	builder_init(&builder);
+	add_device(&builder, -1, "x");
+	add_device(&builder, HELD_DEVICES, "x");
+	add_device(&builder, INT32_MIN, "x");
+	add_device(&builder, 7, "first");
+	add_device(&builder, 7, "second");
+	device.name = UINT32_MAX;
+	memset(device.bus_id, 'z', sizeof(device.bus_id)); /* has no end */
+	builder_device(&builder, &device);
+	for (int i = 0; i < 1000; i++)
+		add_device(&builder, i % HELD_DEVICES, "again");
+	begin(&fixture, &builder);
+	assert_int_equal(fixture.process->device_count, HELD_DEVICES);
+	for (size_t i = 0; i < fixture.process->device_count; i++)
+		assert_int_equal(fixture.process->devices[i].ordinal, i);
+	assert_string_equal(fixture.process->devices[7].name, "first");
+	assert_null(fixture.process->devices[3].name);
+	assert_null(fixture.process->devices[3].uuid);
+	assert_string_equal(fixture.process->devices[3].bus_id, "zzzzzzzzzzzzzzzz");
+	add(&series, S, 1, 2);
+	series.count = HELD_SAMPLES + 1;
+	assert_int_equal(report_process_set_held(fixture.process, 7, &series), 0);
+	assert_null(fixture.process->devices[7].series);
+	end(&fixture, &builder);
+}
+
+static void lying_marks(void **state)
+{
+	struct ledger_mark mark = { .began_ns = UINT64_MAX, .ended_ns = 0, .api = 12345,
+				    .stack = UINT32_MAX, .device = INT32_MIN };
+	struct held_series series = { 0 };
+	struct ledger_builder builder;
+	struct fixture fixture;
+	char *text;
+
+	(void)state;
+	builder_init(&builder);
+	builder_header(&builder)->marks = LEDGER_MARKS_MAX + 500;
+	add_device(&builder, 0, "GPU");
+	mark.began_ns = 0;
+	for (unsigned int i = 0; i < LEDGER_MARKS_MAX + 500; i++)
+		builder_mark(&builder, &mark);
+	begin(&fixture, &builder);
+	assert_int_equal(fixture.process->mark_count, LEDGER_MARKS_MAX);
+	assert_string_equal(fixture.process->marks[0].api, "unknown");
+	add(&series, 1, 0, 1);
+	add(&series, 2, 0, 100);
+	assert_int_equal(report_process_set_held(fixture.process, 0, &series), 0);
+	assert_int_equal(fixture.process->devices[0].growth_marks, 0);
+	text = line_of(fixture.process);
+	assert_non_null(strstr(text, "that grew most (+99.0 MiB)"));
+	assert_non_null(strstr(text, "when there was no room any more to note calls"));
+	free(text);
+	end(&fixture, &builder);
+}
+
+/* ---- for those who ask for all ---- */
+
+static char *all_of(const struct report_process *process)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	text_held_all(out, process);
+	fclose(out);
+	return text;
+}
+
+static void all(void **state)
+{
+	struct held_series series = { 0 };
+	struct ledger_builder builder;
+	struct fixture fixture;
+	char *text;
+
+	(void)state;
+	builder_init(&builder);
+	add_device(&builder, 0, "GPU");
+	begin(&fixture, &builder);
+	text = all_of(fixture.process);
+	assert_string_equal(text, ""); /* nobody was asked */
+	free(text);
+	fixture.process->held_why = "no reason";
+	text = all_of(fixture.process);
+	assert_string_equal(text, "gpuleak: app (pid 4242): what the driver holds for itself is "
+				  "not known: no reason\n");
+	free(text);
+	add(&series, S, 1, 2);
+	assert_int_equal(report_process_set_held(fixture.process, 0, &series), 0);
+	text = all_of(fixture.process);
+	assert_string_equal(text, "gpuleak: device 0 (GPU): 1.0 MiB tracked, 1.0 MiB held by the "
+				  "driver itself (contexts, modules, local memory, unused pool "
+				  "memory) at 1.00 s\n");
+	free(text);
+	fixture.process->summary.errors = 1; /* then the report has it already */
+	text = all_of(fixture.process);
+	assert_string_equal(text, "");
+	free(text);
+	end(&fixture, &builder);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(kinds),
+		cmocka_unit_test(states_and_lies),
+		cmocka_unit_test(largest_growth),
+		cmocka_unit_test(never_steady),
+		cmocka_unit_test(never_less_than_nothing),
+		cmocka_unit_test(thinned),
+		cmocka_unit_test(attributed),
+		cmocka_unit_test(words),
+		cmocka_unit_test(as_json),
+		cmocka_unit_test(lying_devices),
+		cmocka_unit_test(lying_marks),
+		cmocka_unit_test(all),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

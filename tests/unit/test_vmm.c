@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Virtual memory in orders that no real program can be made to take: calls that overlap,
+ * refusals in the middle of them, handles that a driver gives out anew, binding calls of
+ * drivers newer than the stand-in. Bytes are in exactly one block at any moment.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cuda_vmm.h"
+#include "physical.h"
+#include "reader.h"
+#include "recorder.h"
+#include "unwinder.h"
+
+#define GRAIN ((size_t)2 << 20)
+#define HANDLE 0x5500000010u
+#define OBJECT 0x5500000020u
+#define ADDRESS 0x300000000000u
+
+static const CUmemAllocationProp on_device_3 = { .type = 1, .location = { 1, 3 } };
+
+static struct site site_of(enum hook_id id)
+{
+	return (struct site){ &hooks[id], NULL, SPACE_OBJECTS };
+}
+
+/* What a driver would answer, and what happens while it does. */
+static __thread CUresult answer;
+static __thread void (*meanwhile)(void);
+
+static CUresult driver(void)
+{
+	void (*now)(void) = meanwhile;
+
+	meanwhile = NULL;
+	if (now)
+		now();
+	return answer;
+}
+
+static CUresult driver_release(CUmemGenericAllocationHandle handle)
+{
+	(void)handle;
+	return driver();
+}
+
+static CUresult driver_range(CUdeviceptr address, size_t bytes)
+{
+	(void)address;
+	(void)bytes;
+	return driver();
+}
+
+static CUresult driver_unbind(CUmemGenericAllocationHandle object, CUdevice device, size_t offset,
+			      size_t bytes)
+{
+	(void)object;
+	(void)device;
+	(void)offset;
+	(void)bytes;
+	return driver();
+}
+
+static void create(uint64_t handle, size_t bytes)
+{
+	struct site site = site_of(HOOK_cuMemCreate);
+
+	vmm_created(&site, handle, bytes, &on_device_3);
+}
+
+static void map(uint64_t address, size_t bytes, uint64_t handle)
+{
+	struct site site = site_of(HOOK_cuMemMap);
+
+	vmm_mapped(&site, address, bytes, handle);
+}
+
+static void retain_of(uint64_t handle, uint64_t address)
+{
+	struct site site = site_of(HOOK_cuMemRetainAllocationHandle);
+
+	vmm_retained(&site, handle, (void *)(uintptr_t)address);
+}
+
+static void retain(void)
+{
+	retain_of(HANDLE, ADDRESS);
+}
+
+static void release_of(uint64_t handle, CUresult r, void (*at_the_same_time)(void))
+{
+	struct site site = site_of(HOOK_cuMemRelease);
+
+	answer = r;
+	meanwhile = at_the_same_time;
+	vmm_release(&site, (void *)driver_release, handle);
+}
+
+static void release(CUresult r, void (*at_the_same_time)(void))
+{
+	release_of(HANDLE, r, at_the_same_time);
+}
+
+static void unmap_range(uint64_t address, size_t bytes, CUresult r, void (*at_the_same_time)(void))
+{
+	struct site site = site_of(HOOK_cuMemUnmap);
+
+	answer = r;
+	meanwhile = at_the_same_time;
+	vmm_unmap(&site, (void *)driver_range, address, bytes);
+}
+
+static void unbind(CUdevice device, size_t offset, size_t bytes, CUresult r)
+{
+	struct site site = site_of(HOOK_cuMulticastUnbind);
+
+	answer = r;
+	meanwhile = NULL;
+	vmm_unbind(&site, (void *)driver_unbind, OBJECT, device, offset, bytes);
+}
+
+/* Blocks that a reader sees, and the bytes in those that CALL made; all if it is NULL. */
+static uint64_t live(const char *call, uint64_t *ret_bytes)
+{
+	struct recorder *recorder = recorder_now();
+	struct ledger_walk walk = { 0, 0 };
+	const struct ledger_block *block;
+	struct ledger_view view;
+	uint64_t count = 0;
+
+	*ret_bytes = 0;
+	assert_int_equal(ledger_view(recorder->writer.base, recorder->writer.mapped_bytes, &view),
+			 LEDGER_OK);
+	while ((block = ledger_next(&view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
+		const struct ledger_row *row;
+		const struct ledger_string *api;
+
+		if (LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_UNUSED)
+			continue;
+		row = ledger_at(&recorder->writer, block->row);
+		api = ledger_at(&recorder->writer, row->api);
+		if (call && (strlen(call) != api->length ||
+			     memcmp(call, api->bytes, api->length) != 0))
+			continue;
+		count++;
+		*ret_bytes += block->bytes;
+	}
+	return count;
+}
+
+static void expect(const char *call, uint64_t blocks, uint64_t bytes)
+{
+	uint64_t got;
+
+	assert_int_equal(live(call, &got), blocks);
+	assert_int_equal(got, bytes);
+}
+
+static void expect_nothing(void)
+{
+	expect(NULL, 0, 0);
+	assert_int_equal(stripes_live(recorder_now()), 0);
+	assert_int_equal(recorder_now()->header->errors, 0);
+	assert_int_equal(recorder_now()->header->trouble[LEDGER_TROUBLE_STALE_BLOCKS], 0);
+	assert_int_equal(recorder_now()->header->trouble[LEDGER_TROUBLE_UNKNOWN_FREES], 0);
+	assert_null(recorder_now()->vmm.by_handle);
+	assert_null(recorder_now()->vmm.mappings);
+}
+
+static void check_retained_inside(void)
+{
+	retain();
+	expect("cuMemCreate", 1, 0); /* on its way out */
+	expect("cuMemRetainAllocationHandle", 1, 2 * GRAIN);
+}
+
+/* The last release is under way when another thread gets the handle back. */
+static void test_back_while_released(void **state)
+{
+	(void)state;
+	create(HANDLE, 2 * GRAIN);
+	map(ADDRESS, 2 * GRAIN, HANDLE);
+	release(0, check_retained_inside);
+	expect("cuMemCreate", 0, 0);
+	expect("cuMemRetainAllocationHandle", 1, 2 * GRAIN);
+	release(0, NULL);
+	expect("cuMemMap", 1, 2 * GRAIN);
+	unmap_range(ADDRESS, 2 * GRAIN, 0, NULL);
+	expect_nothing();
+}
+
+/* The same, and the release is refused: two references are left, on one block. */
+static void test_back_while_refused(void **state)
+{
+	uint64_t refused = recorder_now()->header->trouble[LEDGER_TROUBLE_REFUSED_FREES];
+
+	(void)state;
+	create(HANDLE, 2 * GRAIN);
+	map(ADDRESS, 2 * GRAIN, HANDLE);
+	release(999, retain);
+	expect(NULL, 2, 2 * GRAIN);
+	assert_int_equal(recorder_now()->header->trouble[LEDGER_TROUBLE_REFUSED_FREES],
+			 refused + 1);
+	release(0, NULL);
+	expect("cuMemRetainAllocationHandle", 1, 2 * GRAIN);
+	release(0, NULL);
+	unmap_range(ADDRESS, 2 * GRAIN, 0, NULL);
+	expect_nothing();
+}
+
+static void unmap_inside(void)
+{
+	unmap_range(ADDRESS, 2 * GRAIN, 0, NULL);
+	expect("cuMemMap", 0, 0);
+	expect("cuMemCreate", 1, 2 * GRAIN);
+}
+
+static void release_inside(void)
+{
+	release(0, NULL);
+	expect("cuMemMap", 1, 2 * GRAIN); /* on its way out, and the last one */
+	expect("cuMemCreate", 0, 0);
+}
+
+/* Release and unmap in two threads: whoever is last takes the bytes along. */
+static void test_release_and_unmap(void **state)
+{
+	(void)state;
+	create(HANDLE, 2 * GRAIN);
+	map(ADDRESS, 2 * GRAIN, HANDLE);
+	release(0, unmap_inside);
+	expect_nothing();
+	create(HANDLE, 2 * GRAIN);
+	map(ADDRESS, 2 * GRAIN, HANDLE);
+	unmap_range(ADDRESS, 2 * GRAIN, 0, release_inside);
+	expect_nothing();
+}
+
+static void reuse_inside(void)
+{
+	create(HANDLE, 4 * GRAIN);
+	map(ADDRESS, 4 * GRAIN, HANDLE);
+}
+
+/* The memory is gone in the driver before the unmap returns: its handle and its address have
+ * new owners then. */
+static void test_handed_out_again(void **state)
+{
+	(void)state;
+	create(HANDLE, 2 * GRAIN);
+	map(ADDRESS, 2 * GRAIN, HANDLE);
+	release(0, NULL);
+	unmap_range(ADDRESS, 2 * GRAIN, 0, reuse_inside);
+	expect(NULL, 2, 4 * GRAIN);
+	expect("cuMemCreate", 1, 4 * GRAIN);
+	release(0, NULL);
+	expect("cuMemMap", 1, 4 * GRAIN);
+	unmap_range(ADDRESS, 4 * GRAIN, 0, NULL);
+	expect_nothing();
+}
+
+/* Refused with many mappings: not one is lost, and where the bytes are does not change. */
+static void test_many_put_back(void **state)
+{
+	enum { COUNT = 100000 }; /* more than the table remembers of the dead */
+
+	(void)state;
+	create(HANDLE, GRAIN);
+	for (uint64_t i = 0; i < COUNT; i++)
+		map(ADDRESS + i * GRAIN, GRAIN, HANDLE);
+	release(0, NULL);
+	unmap_range(ADDRESS, COUNT * GRAIN, 999, NULL);
+	expect("cuMemMap", COUNT, GRAIN);
+	assert_int_equal(stripes_live(recorder_now()), GRAIN);
+	unmap_range(ADDRESS, COUNT * GRAIN, 0, NULL);
+	expect_nothing();
+}
+
+/* Bindings of every version: the device is the caller's, or the memory's own. */
+static void test_bindings(void **state)
+{
+	struct site object = site_of(HOOK_cuMulticastCreate);
+	struct site bind = site_of(HOOK_cuMulticastBindMem);
+	struct site bind_2 = site_of(HOOK_cuMulticastBindMem_v2);
+	struct site bind_address_2 = site_of(HOOK_cuMulticastBindAddr_v2);
+
+	(void)state;
+	vmm_created_multicast(&object, OBJECT);
+	create(HANDLE, 2 * GRAIN);
+	map(ADDRESS, 2 * GRAIN, HANDLE);
+	vmm_bound_mem(&bind, (struct vmm_place){ OBJECT, 0, 2 * GRAIN, -1 }, HANDLE);
+	vmm_bound_mem(&bind_2, (struct vmm_place){ OBJECT, 0, 2 * GRAIN, 5 }, HANDLE);
+	vmm_bound_address(&bind_address_2, (struct vmm_place){ OBJECT, 4 * GRAIN, GRAIN, 5 },
+			  ADDRESS + GRAIN);
+	expect(NULL, 6, 2 * GRAIN);
+	release(0, NULL);
+	unmap_range(ADDRESS, 2 * GRAIN, 0, NULL);
+	expect("cuMulticastBindMem", 1, 2 * GRAIN); /* the oldest use that is left */
+	unbind(3, 0, 2 * GRAIN, 999);
+	expect("cuMulticastBindMem", 1, 2 * GRAIN);
+	unbind(3, 0, 2 * GRAIN, 0);
+	expect("cuMulticastBindMem", 0, 0);
+	expect("cuMulticastBindMem_v2", 1, 2 * GRAIN);
+	unbind(5, 0, 8 * GRAIN, 0);
+	expect(NULL, 1, 0);
+	release_of(OBJECT, 0, NULL);
+	expect_nothing();
+}
+
+/* ---- threads ---- */
+
+enum { THREADS = 8, ROUNDS = 2000, NUMBERS = 32 };
+
+/* Numbers of handles and of addresses; the last one given back is the first to go out. */
+static pthread_mutex_t numbers_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t numbers[NUMBERS];
+static int number_count;
+static __thread uint64_t own;
+
+static uint64_t take_number(void)
+{
+	uint64_t number;
+
+	pthread_mutex_lock(&numbers_lock);
+	number = numbers[--number_count];
+	pthread_mutex_unlock(&numbers_lock);
+	return number;
+}
+
+static void give_number(void)
+{
+	pthread_mutex_lock(&numbers_lock);
+	numbers[number_count++] = own;
+	pthread_mutex_unlock(&numbers_lock);
+}
+
+static _Atomic int done;
+
+/* Threads stay: see test_storm.c. */
+static void *storm(void *seed)
+{
+	unsigned int random = (unsigned int)(uintptr_t)seed;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		uint64_t number = own = take_number();
+		uint64_t handle = HANDLE + number * 64, address = ADDRESS + number * 16 * GRAIN;
+
+		create(handle, 2 * GRAIN);
+		map(address, 2 * GRAIN, handle);
+		map(address + 2 * GRAIN, 2 * GRAIN, handle);
+		retain_of(handle, address);
+		release_of(handle, 0, NULL);
+		random = random * 1103515245u + 12345u;
+		if (random >> 16 & 1)
+			release_of(handle, 999, NULL);
+		if (random >> 17 & 1)
+			unmap_range(address, 4 * GRAIN, 999, NULL);
+		if (random >> 18 & 1) {
+			release_of(handle, 0, NULL);
+			unmap_range(address, 4 * GRAIN, 0, give_number);
+		} else {
+			unmap_range(address, 4 * GRAIN, 0, NULL);
+			release_of(handle, 0, give_number);
+		}
+	}
+	atomic_fetch_add(&done, 1);
+	for (;;)
+		pause();
+	return NULL;
+}
+
+/* The driver gives numbers out again while the call that freed them is under way. */
+static void test_storm(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	for (uint64_t i = 1; i <= NUMBERS; i++)
+		numbers[number_count++] = i;
+	for (uintptr_t i = 1; i <= THREADS; i++) {
+		assert_int_equal(pthread_create(&thread, NULL, storm, (void *)i), 0);
+		pthread_detach(thread);
+	}
+	while (atomic_load(&done) < THREADS)
+		usleep(1000);
+	expect_nothing();
+}
+
+static int remove_ledger(void **state)
+{
+	(void)state;
+	return recorder_now() ? unlink(recorder_now()->writer.path) : 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_back_while_released),
+		cmocka_unit_test(test_back_while_refused),
+		cmocka_unit_test(test_release_and_unmap),
+		cmocka_unit_test(test_handed_out_again),
+		cmocka_unit_test(test_many_put_back),
+		cmocka_unit_test(test_bindings),
+		cmocka_unit_test(test_storm),
+	};
+
+	setenv("GPULEAK_STACK_DEPTH", "4", 1);
+	recorder_start();
+	unwinder_load();
+	recorder_touch();
+	return cmocka_run_group_tests(tests, NULL, remove_ledger);
+}

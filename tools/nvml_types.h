@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The few types and numbers of NVML that nvml.c needs, so that no header of NVIDIA's is asked
+ * for. tests/standin answers with them; where nvml.h is present, tests/unit/nvml_abi.c holds
+ * them against it.
+ */
+#ifndef GPULEAK_TOOLS_NVML_TYPES_H
+#define GPULEAK_TOOLS_NVML_TYPES_H
+
+typedef int nvmlReturn_t; /* an enum there */
+typedef struct nvmlDevice_st *nvmlDevice_t;
+
+enum {
+	NVML_SUCCESS = 0,
+	NVML_ERROR_NOT_SUPPORTED = 3,
+	NVML_ERROR_NO_PERMISSION = 4,
+	NVML_ERROR_INSUFFICIENT_SIZE = 7,
+	NVML_ERROR_DRIVER_NOT_LOADED = 9,
+};
+
+#define NVML_UUID_SIZE 96
+#define NVML_NO_VALUE (~0ull) /* usedGpuMemory: not available */
+
+typedef struct nvmlProcessInfo_v1_st {
+	unsigned int pid;
+	unsigned long long usedGpuMemory;
+} nvmlProcessInfo_v1_t;
+
+typedef struct nvmlProcessInfo_v2_st { /* of the _v3 functions, too */
+	unsigned int pid;
+	unsigned long long usedGpuMemory;
+	unsigned int gpuInstanceId;
+	unsigned int computeInstanceId;
+} nvmlProcessInfo_v2_t;
+
+typedef struct nvmlMemory_st {
+	unsigned long long total;
+	unsigned long long free;
+	unsigned long long used; /* what is reserved included */
+} nvmlMemory_t;
+
+typedef struct nvmlPciInfo_st {
+	char busIdLegacy[16];
+	unsigned int domain;
+	unsigned int bus;
+	unsigned int device;
+	unsigned int pciDeviceId;
+	unsigned int pciSubSystemId;
+	char busId[32];
+} nvmlPciInfo_t;
+
+#endif
