@@ -70,7 +70,11 @@ def hooks(root):
         for row in rows(text, "HOOK"):
             kind = row[6].strip('"')
             out.append("| `%s` | %s | %s |" % (row[0], VERBS[row[4]], "`%s`" % kind if kind else ""))
-        out += ["", "By hand (first use, lookups, contexts): "
+        made = ["`%s` (`%s`)" % (row[0], row[1]) for row in rows(text, "MAKES")]
+        if made:
+            out += ["", "Into a graph, which makes it live when it is launched: "
+                    + ", ".join(made) + "."]
+        out += ["", "By hand (first use, lookups, contexts, graphs): "
                 + ", ".join("`%s`" % row[0] for row in rows(text, "HAND")) + ".", "",
                 "Asked by our wrappers, not intercepted: "
                 + ", ".join("`%s`" % row[0] for row in rows(text, "USED")) + ".", "",

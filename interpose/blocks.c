@@ -272,6 +272,7 @@ struct number {
 	uint64_t key, span;
 	bool shared;
 	bool watched;
+	const uint32_t *stack; /* where it was made; NULL = by the call under way */
 };
 
 /* What is live under that number gets one more reference if it is shared, and gives way if
@@ -312,8 +313,10 @@ static struct ledger_block *made(struct recorder *recorder, const struct site *s
 	struct ledger_row *row;
 
 	stripe_lock(stripe);
-	row = stripe_row(recorder, stripe, stack_here(recorder, stripe, site->caller), site->hook,
-			 device);
+	row = stripe_row(recorder, stripe,
+			 number->stack ? *number->stack
+				       : stack_here(recorder, stripe, site->caller),
+			 site->hook, device);
 	if (row)
 		block = stripe_take_slot(recorder, stripe);
 	if (block) {
@@ -336,17 +339,16 @@ static struct ledger_block *made(struct recorder *recorder, const struct site *s
 	return NULL;
 }
 
-struct ledger_block *record_block(const struct site *site, uint64_t number, uint64_t span,
-				  const struct ledger_block *facts, int device, bool shared)
+static struct ledger_block *record(const struct site *site, const struct number *number,
+				   const struct ledger_block *facts, int device)
 {
-	const struct number what = { key_of(site, number), span, shared, site->watched };
 	struct ledger_block dated = *facts, *block;
-	struct recorder *recorder;
+	struct recorder *recorder = recorder_enter();
 
-	if (!number || !(recorder = recorder_enter()))
+	if (!recorder)
 		return NULL;
 	dated.time_ns = stripes_now(recorder);
-	block = made(recorder, site, &what, &dated, device);
+	block = made(recorder, site, number, &dated, device);
 	if (dated.time_ns >= atomic_load_explicit(&recorder->writer.timeline.due_ns,
 						  memory_order_relaxed))
 		ledger_add_sample(&recorder->writer, &recorder->writer.timeline, dated.time_ns,
@@ -354,6 +356,16 @@ struct ledger_block *record_block(const struct site *site, uint64_t number, uint
 	thread_self.nested = thread_self.depth ? facts->address : 0;
 	recorder_leave();
 	return block;
+}
+
+struct ledger_block *record_block(const struct site *site, uint64_t number, uint64_t span,
+				  const struct ledger_block *facts, int device, bool shared)
+{
+	const struct number what = {
+		key_of(site, number), span, shared, site->watched, NULL
+	};
+
+	return number ? record(site, &what, facts, device) : NULL;
 }
 
 void record_made(const struct site *site, uint64_t address, uint64_t bytes, uint64_t context,
@@ -364,6 +376,47 @@ void record_made(const struct site *site, uint64_t address, uint64_t bytes, uint
 	};
 
 	record_block(site, address, bytes, &facts, device, false);
+}
+
+uint32_t record_origin(const struct site *site)
+{
+	struct recorder *recorder = recorder_enter();
+	uint32_t stack;
+
+	if (!recorder)
+		return 0;
+	stack = stack_of(recorder, site->caller);
+	recorder_leave();
+	return stack;
+}
+
+void record_made_from(const struct site *site, uint32_t stack, uint64_t address, uint64_t bytes,
+		      int device)
+{
+	const struct ledger_block facts = { .address = address, .bytes = bytes };
+	const struct number what = { key_of(site, address), bytes, false, false, &stack };
+
+	if (address)
+		record(site, &what, &facts, device);
+}
+
+bool record_is_live(const struct site *site, uint64_t address)
+{
+	struct recorder *recorder = recorder_enter();
+	uint64_t key = key_of(site, address);
+	struct entry *entry;
+	struct shard *shard;
+	bool live;
+
+	if (!recorder)
+		return false;
+	shard = shard_of(recorder, key);
+	lock_take(&shard->lock);
+	entry = find(shard, key);
+	live = entry && entry->block;
+	lock_give(&shard->lock);
+	recorder_leave();
+	return live;
 }
 
 void record_call(void)
@@ -609,6 +662,17 @@ static void judge(struct recorder *recorder, struct hook *hook, const struct fre
 		error_invalid_free(recorder, &wrong);
 }
 
+/* No answer as to the block, but it is known to have ended with its context. */
+static void judge_late(struct recorder *recorder, struct hook *hook,
+		       const struct freeing *freeing, int result)
+{
+	struct wrong_free wrong = { hook, freeing->address, freeing->stack, result };
+	struct past past[2];
+
+	if (past_of(recorder, freeing->key, past) && past[0].by_context)
+		error_double_free(recorder, &wrong, past);
+}
+
 /* The watched block that FREEING released is still there, and nobody took it up again. */
 static bool is_held(const struct entry *entry, const struct freeing *freeing)
 {
@@ -786,10 +850,14 @@ static void end_block(struct recorder *recorder, struct hook *hook, struct freei
 		break;
 	case OUTCOME_INVALID:
 	case OUTCOME_REFUSED:
+	case OUTCOME_NO_CONTEXT:
 		if (freeing->watched && !is_still_there(recorder, freeing))
 			settle_released(recorder, hook, freeing);
 		else
 			refused(recorder, hook, freeing, outcome, result);
+		break;
+	case OUTCOME_UNDONE:
+		put_back(recorder, freeing);
 		break;
 	}
 }
@@ -806,6 +874,8 @@ void record_freed(struct hook *hook, struct freeing *freeing, enum outcome outco
 			end_block(recorder, hook, freeing, outcome, result);
 		else if (outcome == OUTCOME_INVALID)
 			judge(recorder, hook, freeing, result);
+		else if (outcome == OUTCOME_NO_CONTEXT)
+			judge_late(recorder, hook, freeing, result);
 		else if (outcome == OUTCOME_DONE && thread_self.depth == 0 &&
 			 strncmp(hook->kind, LEDGER_KIND_OBJECT,
 				 sizeof(LEDGER_KIND_OBJECT) - 1) != 0)
@@ -943,10 +1013,18 @@ static void releasing_dead(struct recorder *recorder, struct hook *hook, struct 
 	struct ledger_block block;
 	struct past past[2];
 
-	if (past_of(recorder, freeing->key, past) && may_end(recorder, hook, past))
-		freeing->error = error_double_free(recorder, &wrong, past);
-	else if (live_elsewhere(recorder, freeing, &block))
+	if (past_of(recorder, freeing->key, past) && may_end(recorder, hook, past)) {
+		/* Extensions make events that we do not see, where one has been that we saw. */
+		freeing->provisional = is_event_call(hook);
+		if (!freeing->provisional || error_may_retract(recorder))
+			freeing->error = error_double_free(recorder, &wrong, past);
+	} else if (live_elsewhere(recorder, freeing, &block)) {
 		freeing->error = error_mismatched_free(recorder, &wrong, &block);
+	} else if (space_of(freeing->key) == SPACE_VMM_HANDLE && error_may_retract(recorder)) {
+		/* Nobody gave it out, as far as we know; the driver looks into it all the same. */
+		freeing->error = error_invalid_free(recorder, &wrong);
+		freeing->provisional = true;
+	}
 }
 
 void record_releasing(const struct site *site, uint64_t handle, struct freeing *ret)
@@ -960,18 +1038,25 @@ void record_releasing(const struct site *site, uint64_t handle, struct freeing *
 	recorder_leave();
 }
 
+/* The driver's answer to the release of a handle that we do not: it does. */
+static bool knows_handle(const struct hook *hook, enum outcome outcome)
+{
+	return is_event_call(hook) ? outcome == OUTCOME_DONE : outcome != OUTCOME_INVALID;
+}
+
 void record_released(struct hook *hook, struct freeing *freeing, enum outcome outcome, int result)
 {
 	struct ledger_error *error;
 
 	if (!freeing->recorder)
 		return;
+	if (freeing->error && freeing->provisional && knows_handle(hook, outcome)) {
+		error_retract(freeing->recorder, freeing->error);
+		freeing->error = 0;
+	}
 	if (freeing->error) {
 		error = ledger_at(&freeing->recorder->writer, freeing->error);
 		__atomic_store_n(&error->result, result, __ATOMIC_RELAXED);
-		/* Extensions make events that we do not see, where one has been that we saw. */
-		if (outcome == OUTCOME_DONE && is_event_call(hook))
-			error_take_back(freeing->recorder, freeing->error);
 	} else if (!freeing->counted_down) {
 		record_freed(hook, freeing, outcome, result);
 	} else if (outcome == OUTCOME_INVALID || outcome == OUTCOME_REFUSED) {

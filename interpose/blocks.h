@@ -45,6 +45,8 @@ enum outcome {
 	OUTCOME_INVALID, /* it does not know such a block */
 	OUTCOME_LATE,    /* it is shut down, or the context is broken: memory went with it */
 	OUTCOME_REFUSED, /* any other failure: the block is still there */
+	OUTCOME_NO_CONTEXT, /* the current context is gone: it did not look at the block */
+	OUTCOME_UNDONE,  /* it was not asked after all: as before, and nothing to tell */
 };
 
 /* A free under way: filled by the first call, used by the second. */
@@ -62,6 +64,7 @@ struct freeing {
 	uint32_t use;      /* of a watched block's slot */
 	uint64_t since_ns; /* when its last reference went, see released_now() */
 	uint32_t order;    /* of that release in the handle's history, 0 = not noted */
+	bool provisional;  /* the error is none if the driver knows the handle */
 };
 
 /* Numbers of different sorts that may be equal and are never taken for one another. */
@@ -93,6 +96,14 @@ void record_made(const struct site *site, uint64_t address, uint64_t bytes, uint
  * instead, and nothing is made. */
 struct ledger_block *record_block(const struct site *site, uint64_t number, uint64_t span,
 				  const struct ledger_block *facts, int device, bool shared);
+
+/* Where a call comes from, for a block that is made by a later one: a ref, 0 = unknown. */
+uint32_t record_origin(const struct site *site);
+/* As record_made(), of a block whose maker was called before, from STACK. */
+void record_made_from(const struct site *site, uint32_t stack, uint64_t address, uint64_t bytes,
+		      int device);
+/* A live block begins at ADDRESS. */
+bool record_is_live(const struct site *site, uint64_t address);
 
 /* Before and after the driver's free: the block leaves the table first, since the driver
  * hands the address to another thread at once, and comes back if the free failed. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The CUDA calls that a row can't say: first use, the resolver, contexts. Owns what a CUDA
- * result means for a block. Calls the driver only with what capture allows.
+ * The CUDA calls that a row can't say, first use and the resolver, and what rows ask for.
+ * Owns what a CUDA result means for a block. Calls the driver only with what capture allows.
  */
 #include "cuda_calls.h"
 
@@ -16,13 +16,6 @@
 #include "resolve.h"
 
 #define CALL(type, arguments) ((type)route.real)arguments
-
-/* Raised when a context goes: a later one may get the same handle on another device. */
-static _Atomic uint32_t context_epoch = 1;
-
-#define DEVICES_MAX 64
-static _Atomic(CUcontext) primary[DEVICES_MAX];
-static _Atomic bool retained[DEVICES_MAX]; /* a retain made it, and nothing has ended it */
 
 enum outcome cuda_outcome(CUresult r)
 {
@@ -54,7 +47,7 @@ enum outcome cuda_outcome(CUresult r)
 }
 
 /* Who DEVICE is, once a process: a report can ask others about it only by these names. */
-static void meet_device(int device)
+void cuda_meet_device(int device)
 {
 	CUresult (*get_uuid)(CUuuid *, CUdevice), (*get_instance)(CUuuid *, CUdevice);
 	CUresult (*get_text[2])(char *, int, CUdevice);
@@ -81,31 +74,6 @@ static void meet_device(int device)
 	errno = saved;
 }
 
-static void current_context(uint64_t *ret_context, int *ret_device)
-{
-	CUresult (*get)(CUcontext *) =
-		(CUresult(*)(CUcontext *))resolve_used(USED_cuCtxGetCurrent);
-	CUresult (*device_of)(CUdevice *);
-	struct thread *self = &thread_self;
-	uint32_t epoch = atomic_load_explicit(&context_epoch, memory_order_acquire);
-	CUcontext context = NULL;
-	CUdevice device;
-
-	*ret_context = 0;
-	*ret_device = -1;
-	if (!get || get(&context) != CUDA_SUCCESS || !context)
-		return;
-	if (self->context != (uint64_t)(uintptr_t)context || self->context_epoch != epoch) {
-		device_of = (CUresult (*)(CUdevice *))resolve_used(USED_cuCtxGetDevice);
-		self->device = device_of && device_of(&device) == CUDA_SUCCESS ? device : -1;
-		self->context = (uint64_t)(uintptr_t)context;
-		self->context_epoch = epoch;
-		meet_device(self->device);
-	}
-	*ret_context = self->context;
-	*ret_device = self->device;
-}
-
 /* Pools and what is in them belong to the device (seen on an H200: a destroyed context
  * leaves stream-ordered memory alone). */
 static bool outlives_context(const struct hook *hook)
@@ -118,7 +86,7 @@ void cuda_record_made(const struct site *site, uint64_t address, uint64_t bytes)
 	uint64_t context;
 	int device;
 
-	current_context(&context, &device);
+	cuda_current_context(&context, &device);
 	if (outlives_context(site->hook))
 		context = 0;
 	record_made(site, address, bytes, context, device, 0);
@@ -129,19 +97,25 @@ void cuda_record_mark(const struct site *site, int device, uint64_t began_ns)
 	uint64_t context;
 
 	if (device < 0)
-		current_context(&context, &device);
+		cuda_current_context(&context, &device);
 	else
-		meet_device(device);
+		cuda_meet_device(device);
 	mark_record(site, device, began_ns);
+}
+
+bool cuda_is_per_thread(const struct hook *hook)
+{
+	size_t length = strlen(hook->name);
+
+	return length > 5 && strcmp(hook->name + length - 5, "_ptsz") == 0;
 }
 
 bool cuda_is_captured(const struct hook *hook, CUstream stream)
 {
-	size_t length = strlen(hook->name);
-	bool per_thread = length > 5 && strcmp(hook->name + length - 5, "_ptsz") == 0;
 	CUresult (*ask)(CUstream, CUstreamCaptureStatus *) =
 		(CUresult(*)(CUstream, CUstreamCaptureStatus *))resolve_used(
-			per_thread ? USED_cuStreamIsCapturing_ptsz : USED_cuStreamIsCapturing);
+			cuda_is_per_thread(hook) ? USED_cuStreamIsCapturing_ptsz
+						 : USED_cuStreamIsCapturing);
 	CUstreamCaptureStatus status = 0;
 
 	return ask && ask(stream, &status) == CUDA_SUCCESS && status != 0;
@@ -185,19 +159,6 @@ uint64_t cuda_array_bytes(uint64_t width, uint64_t height, uint64_t depth, int f
 	}
 	return bytes;
 }
-
-/* A HAND wrapper, exported and looked up, from one body that gets the route. */
-#define BOTH(symbol, returns, parameters, arguments, missing)                   \
-	EXPORT returns symbol parameters                                        \
-	{                                                                       \
-		struct route route = resolve_direct(&hooks[HOOK_##symbol]);     \
-		return route.real ? body_##symbol arguments : missing;          \
-	}                                                                       \
-	returns looked_up_##symbol parameters                                   \
-	{                                                                       \
-		struct route route = resolve_driver(&hooks[HOOK_##symbol]);     \
-		return route.real ? body_##symbol arguments : missing;          \
-	}
 
 /* ---- first use ---- */
 
@@ -296,111 +257,3 @@ static CUresult body_cuGetExportTable(struct route route, const void *caller, co
 }
 BOTH(cuGetExportTable, CUresult, (const void **ppExportTable, const CUuuid *pExportTableId),
      (route, __builtin_return_address(0), ppExportTable, pExportTableId), CUDA_ERROR_NOT_FOUND)
-
-/* ---- contexts ---- */
-
-static void context_gone(enum hook_id id, CUcontext context)
-{
-	atomic_fetch_add(&context_epoch, 1);
-	record_context_gone(&hooks[id], (uint64_t)(uintptr_t)context);
-}
-
-static CUresult body_destroy(struct route route, enum hook_id id, CUcontext context)
-{
-	CUresult r = CALL(CUresult(*)(CUcontext), (context));
-
-	if (r == CUDA_SUCCESS && route.record)
-		context_gone(id, context);
-	return r;
-}
-
-static CUresult body_cuDevicePrimaryCtxRetain(struct route route, CUcontext *context,
-					      CUdevice device)
-{
-	struct site site = { &hooks[HOOK_cuDevicePrimaryCtxRetain], NULL, SPACE_MEMORY };
-	uint64_t began = mark_now();
-	CUresult r = CALL(CUresult(*)(CUcontext *, CUdevice), (context, device));
-
-	if (r == CUDA_SUCCESS && route.record && context && device >= 0 && device < DEVICES_MAX) {
-		atomic_store(&primary[device], *context);
-		if (!atomic_exchange(&retained[device], true))
-			cuda_record_mark(&site, device, began);
-	}
-	return r;
-}
-BOTH(cuDevicePrimaryCtxRetain, CUresult, (CUcontext *pctx, CUdevice dev), (route, pctx, dev),
-     CUDA_ERROR_NOT_FOUND)
-
-static void primary_gone(enum hook_id id, CUdevice device)
-{
-	if (device < 0 || device >= DEVICES_MAX)
-		return;
-	atomic_store(&retained[device], false);
-	context_gone(id, atomic_load(&primary[device]));
-}
-
-static CUresult body_reset(struct route route, enum hook_id id, CUdevice device)
-{
-	CUresult r = CALL(CUresult(*)(CUdevice), (device));
-
-	if (r == CUDA_SUCCESS && route.record)
-		primary_gone(id, device);
-	return r;
-}
-
-static bool still_active(CUdevice device)
-{
-	CUresult (*state)(CUdevice, unsigned int *, int *) =
-		(CUresult(*)(CUdevice, unsigned int *, int *))resolve_used(
-			USED_cuDevicePrimaryCtxGetState);
-	unsigned int flags;
-	int active = 1;
-
-	return !state || state(device, &flags, &active) != CUDA_SUCCESS || active;
-}
-
-/* The CUDA runtime lets go of the primary context when the process exits. If that ended
- * its blocks nobody would ever leak: at exit a release is only what the process's end
- * does anyway. A destroy or a reset is somebody's decision and counts at any time. */
-static bool inside_exit(void)
-{
-	struct recorder *recorder = recorder_enter();
-	struct capture capture;
-	bool inside;
-
-	if (!recorder)
-		return false;
-	stack_capture_deep(&capture);
-	inside = stack_inside_exit(&capture);
-	recorder_leave();
-	return inside;
-}
-
-static CUresult body_release(struct route route, enum hook_id id, CUdevice device)
-{
-	CUresult r = CALL(CUresult(*)(CUdevice), (device));
-
-	if (r == CUDA_SUCCESS && route.record && !still_active(device) && !inside_exit())
-		primary_gone(id, device);
-	return r;
-}
-
-#define CONTEXT(symbol, body, type)                                             \
-	EXPORT CUresult symbol(type argument)                                   \
-	{                                                                       \
-		struct route route = resolve_direct(&hooks[HOOK_##symbol]);     \
-		return route.real ? body(route, HOOK_##symbol, argument)        \
-				  : CUDA_ERROR_NOT_FOUND;                       \
-	}                                                                       \
-	CUresult looked_up_##symbol(type argument)                              \
-	{                                                                       \
-		struct route route = resolve_driver(&hooks[HOOK_##symbol]);     \
-		return route.real ? body(route, HOOK_##symbol, argument)        \
-				  : CUDA_ERROR_NOT_FOUND;                       \
-	}
-CONTEXT(cuCtxDestroy, body_destroy, CUcontext)
-CONTEXT(cuCtxDestroy_v2, body_destroy, CUcontext)
-CONTEXT(cuDevicePrimaryCtxRelease, body_release, CUdevice)
-CONTEXT(cuDevicePrimaryCtxRelease_v2, body_release, CUdevice)
-CONTEXT(cuDevicePrimaryCtxReset, body_reset, CUdevice)
-CONTEXT(cuDevicePrimaryCtxReset_v2, body_reset, CUdevice)

@@ -38,6 +38,14 @@ static void tell_made(struct recorder *recorder, uint32_t row_ref, uint64_t made
 	*ret = (struct ledger_event){ row->api, row->stack, made_ns };
 }
 
+/* A graph's memory has one address for good: the block before is the same node's. */
+static bool is_of_graph(struct recorder *recorder, const struct ledger_row *row)
+{
+	const struct ledger_string *kind = ledger_at(&recorder->writer, row->kind);
+
+	return row->kind && kind->length == 5 && memcmp(kind->bytes, "graph", 5) == 0;
+}
+
 uint32_t error_double_free(struct recorder *recorder, const struct wrong_free *wrong,
 			   const struct past past[2])
 {
@@ -51,7 +59,8 @@ uint32_t error_double_free(struct recorder *recorder, const struct wrong_free *w
 	};
 
 	tell_made(recorder, past[0].row, past[0].made_ns, &error.allocated);
-	if (past[1].freed_api && !past[1].by_context && !past[0].by_context) {
+	if (past[1].freed_api && !past[1].by_context && !past[0].by_context &&
+	    !is_of_graph(recorder, row)) {
 		tell_made(recorder, past[1].row, past[1].made_ns, &error.earlier_allocated);
 		error.earlier_freed = (struct ledger_event){
 			past[1].freed_api, past[1].freed_stack, past[1].freed_ns
@@ -97,10 +106,18 @@ uint32_t error_invalid_free(struct recorder *recorder, const struct wrong_free *
 	return write_error(recorder, "invalid-free", wrong, &error);
 }
 
-void error_take_back(struct recorder *recorder, uint32_t ref)
+#define RETRACTED_MAX 64
+
+bool error_may_retract(struct recorder *recorder)
+{
+	return __atomic_load_n(&recorder->errors_retracted, __ATOMIC_RELAXED) < RETRACTED_MAX;
+}
+
+void error_retract(struct recorder *recorder, uint32_t ref)
 {
 	struct ledger_error *error = ledger_at(&recorder->writer, ref);
 
 	__atomic_store_n(&error->type, 0, __ATOMIC_RELEASE);
 	__atomic_fetch_sub(&recorder->header->errors, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&recorder->errors_retracted, 1, __ATOMIC_RELAXED);
 }

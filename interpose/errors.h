@@ -41,7 +41,9 @@ uint32_t error_mismatched_free(struct recorder *recorder, const struct wrong_fre
 			       const struct ledger_block *live);
 uint32_t error_invalid_free(struct recorder *recorder, const struct wrong_free *wrong);
 
-/* The error at REF was none: the driver knew better. */
-void error_take_back(struct recorder *recorder, uint32_t ref);
+/* Takes a record back, which turned out to be about no error. Its place stays empty: a process
+ * may do so only so often. */
+bool error_may_retract(struct recorder *recorder);
+void error_retract(struct recorder *recorder, uint32_t ref);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "blocks.h"
 #include "cuda_calls.h"
+#include "cuda_graph.h"
 #include "cuda_vmm.h"
 #include "marks.h"
 #include "opencl_calls.h"
@@ -48,7 +49,7 @@
 #define CL_MADE (r != NULL)
 #define CL_DONE 1
 
-#define OUTCOME_OF_CUresult(r) cuda_outcome(r)
+#define OUTCOME_OF_CUresult(r) cuda_free_outcome(r, &freeing)
 #define OUTCOME_OF_cl_int(r) opencl_outcome(r)
 
 /* Which numbers a verb's key is one of. */
@@ -146,13 +147,21 @@
 
 /* The question comes before the call: afterwards a capture may be over. */
 #define VERB_ALLOC_ASYNC(returns, parameters, arguments, made, key, size)                   \
-	if (cuda_is_captured(hook, hStream))                                                \
-		return CALL(returns, parameters, arguments);                                \
+	if (cuda_is_captured(hook, hStream)) {                                              \
+		returns r = CALL(returns, parameters, arguments);                           \
+		if (made)                                                                   \
+			cuda_graph_captured(&site, hStream, (uint64_t)(key), (uint64_t)(size)); \
+		return r;                                                                   \
+	}                                                                                   \
 	VERB_ALLOC(returns, parameters, arguments, made, key, size)
 
 #define VERB_FREE_ASYNC(returns, parameters, arguments, made, key, size)                    \
-	if (cuda_is_captured(hook, hStream))                                                \
-		return CALL(returns, parameters, arguments);                                \
+	if (cuda_is_captured(hook, hStream)) {                                              \
+		returns r = CALL(returns, parameters, arguments);                           \
+		if (made)                                                                   \
+			cuda_graph_captured_free(&site, hStream, (uint64_t)(key));          \
+		return r;                                                                   \
+	}                                                                                   \
 	VERB_FREE(returns, parameters, arguments, made, key, size)
 
 #define VERB_RETAIN(returns, parameters, arguments, made, key, size)                        \
@@ -221,12 +230,13 @@
 	WRAPPER(symbol, returns, parameters, arguments, verb, made, key, size, resolve_driver)
 #include "hooks.def"
 
-struct hook hooks[HOOK_COUNT] = {
+struct hook hooks[HOOK_ALL] = {
 #define API_BEGIN(name, title) /* the API of the rows that follow */
 #define HOOK(symbol, returns, parameters, arguments, verb, made, kind_, key, size)          \
 	[HOOK_##symbol] = { .name = #symbol, .kind = kind_, .wrapper = (void *)looked_up_##symbol },
 #define HAND(symbol, returns, parameters)                                                   \
 	[HOOK_##symbol] = { .name = #symbol, .kind = "", .wrapper = (void *)looked_up_##symbol },
+#define MAKES(symbol, kind_) [HOOK_##symbol##_##kind_] = { .name = #symbol, .kind = #kind_ },
 #define API_END(name)
 #include "hooks.def"
 };
@@ -255,6 +265,8 @@ __attribute__((constructor(101))) static void hooks_start(void)
 			sorted[at] = sorted[at - 1];
 		sorted[at] = i;
 	}
+	for (int i = HOOK_COUNT; i < HOOK_ALL; i++)
+		hooks[i].api = api_of(hooks[i].name);
 	for (int i = 0; i < USED_COUNT; i++)
 		used[i].api = api_of(used[i].name);
 	__atomic_store_n(&is_sorted, true, __ATOMIC_RELEASE);
@@ -289,9 +301,17 @@ struct hook *hook_of_driver(enum api api, const void *address)
 	return NULL;
 }
 
+struct hook *hook_making(const struct hook *hook, const char *kind)
+{
+	for (int i = HOOK_COUNT; i < HOOK_ALL; i++)
+		if (strcmp(hooks[i].name, hook->name) == 0 && strcmp(hooks[i].kind, kind) == 0)
+			return &hooks[i];
+	return NULL;
+}
+
 void hooks_forget_refs(void)
 {
-	for (int i = 0; i < HOOK_COUNT; i++) {
+	for (int i = 0; i < HOOK_ALL; i++) {
 		atomic_store(&hooks[i].name_ref, 0);
 		atomic_store(&hooks[i].kind_ref, 0);
 	}

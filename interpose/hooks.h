@@ -16,7 +16,12 @@ enum hook_id {
 #define HOOK(symbol, ...) HOOK_##symbol,
 #define HAND(symbol, ...) HOOK_##symbol,
 #include "hooks.def"
-	HOOK_COUNT
+	HOOK_COUNT,
+	HOOK_LAST = HOOK_COUNT - 1,
+/* The same calls, making blocks of another kind: only names and kinds, see hook_making(). */
+#define MAKES(symbol, kind) HOOK_##symbol##_##kind,
+#include "hooks.def"
+	HOOK_ALL
 };
 
 enum used_id {
@@ -35,7 +40,7 @@ struct hook {
 	_Atomic bool look_alike; /* `direct` is no driver's: pass on, record nothing */
 	_Atomic uint32_t name_ref, kind_ref; /* in the present ledger, 0 = not written yet */
 };
-extern struct hook hooks[HOOK_COUNT];
+extern struct hook hooks[HOOK_ALL];
 
 struct used {
 	const char *name;
@@ -48,6 +53,9 @@ extern struct used used[USED_COUNT];
 struct hook *hook_find(const char *name);
 /* The hook whose driver function is at ADDRESS, or NULL. */
 struct hook *hook_of_driver(enum api api, const void *address);
+
+/* HOOK as the maker of blocks of KIND, which has a MAKES row; NULL without one. */
+struct hook *hook_making(const struct hook *hook, const char *kind);
 
 /* Forgets refs into a ledger that is gone (a forked child starts its own). */
 void hooks_forget_refs(void);

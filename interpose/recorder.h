@@ -13,6 +13,8 @@
 #include "arena.h"
 #include "blocks.h"
 #include "facts.h"
+#include "cuda_context.h"
+#include "cuda_graph.h"
 #include "history.h"
 #include "holds.h"
 #include "modules.h"
@@ -36,10 +38,13 @@ struct recorder {
 	struct facts_written facts;
 	struct modules_looked_at looked_at;
 	_Atomic uint64_t devices_met; /* a bit each, see marks.c */
+	struct graphs graphs;
+	struct contexts contexts;
 	struct histories histories;
 	struct vmm vmm;
 	struct released released;
 	struct holds holds;
+	uint32_t errors_retracted;
 	int create_errno; /* why there is no ledger file; 0 = there is */
 	char place[PATH_MAX]; /* where it was to be */
 };
@@ -50,7 +55,8 @@ struct thread {
 	bool busy; /* inside gpuleak: a signal handler that comes back in is passed on unrecorded */
 	int saved_errno; /* of the application, while busy */
 	struct stripe *stripe;
-	uint64_t context; /* CUDA: last current context seen, and its device */
+	uint64_t context; /* CUDA: last current context seen, who owns its memory, its device */
+	uint64_t owner;
 	uint32_t context_epoch;
 	int device;
 	uint64_t nested; /* address just recorded by a call inside the present one */

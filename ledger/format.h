@@ -265,7 +265,7 @@ struct ledger_event { /* one past call */
 /* The process ended inside the call, or the call answers nothing. */
 #define LEDGER_NO_ANSWER INT32_MIN
 struct ledger_error {
-	uint32_t type;    /* ref to a string: DESIGN's error types; 0: it was none after all */
+	uint32_t type;    /* ref to a string: DESIGN's error types; 0: taken back, no error */
 	uint32_t api;     /* the wrong call */
 	uint32_t stack;
 	int32_t result;   /* what the driver answered (0 = success), LEDGER_NO_ANSWER */

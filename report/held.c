@@ -9,10 +9,10 @@
 
 #include "number.h"
 
-/* Kinds that take memory of a device. Others are of the host, of another process, or names
- * for memory that has its own block. */
-static const char *const device_kinds[] = { "device", "stream-ordered", "array", "vmm-handle",
-					    "graph" };
+/* Kinds that take memory of a device. Others are of the host or of another process. Physical
+ * memory has its bytes in one block, its handle's or a mapping's. */
+static const char *const device_kinds[] = { "device", "stream-ordered", "array", "graph",
+					    "vmm-handle", "vmm-mapping" };
 
 enum class { CLASS_NONE, CLASS_DEVICE, CLASS_MANAGED };
 

@@ -270,7 +270,7 @@ static void print_last_line(FILE *out, const struct report_process *process)
 static int print_process(FILE *out, const struct report_process *process, int verbose)
 {
 	struct headline line = { .summary = &process->summary, .only = process };
-	int r;
+	int r, wrong;
 
 	add_to_headline(&line, process);
 	print_headline(out, &line);
@@ -281,11 +281,13 @@ static int print_process(FILE *out, const struct report_process *process, int ve
 	text_released(out, process, verbose);
 	if (verbose)
 		text_objects(out, process);
-	if (process->leak_count || process->summary.errors || process->released.held_count) {
+	wrong = process->leak_count || process->summary.errors || process->released.held_count;
+	if (wrong) {
 		print_last_line(out, process);
-		text_held(out, process);
 		text_coverage(out, process);
 	}
+	if (wrong || verbose)
+		text_held(out, process, verbose);
 	print_notes(out, process->notes, process->note_count);
 	return 0;
 }

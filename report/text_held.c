@@ -88,13 +88,6 @@ static void print_device(FILE *out, const struct report_device *device)
 	fputc('\n', out);
 }
 
-void text_held(FILE *out, const struct report_process *process)
-{
-	for (size_t i = 0; i < process->device_count; i++)
-		if (process->devices[i].series)
-			print_device(out, &process->devices[i]);
-}
-
 static void print_why(FILE *out, const struct report_process *process)
 {
 	fputs("gpuleak: ", out);
@@ -103,14 +96,16 @@ static void print_why(FILE *out, const struct report_process *process)
 		process->pid, process->held_why);
 }
 
-void text_held_all(FILE *out, const struct report_process *process)
+void text_held(FILE *out, const struct report_process *process, int verbose)
 {
 	int known = 0;
 
-	for (size_t i = 0; i < process->device_count; i++)
-		known |= process->devices[i].series != NULL;
-	if (known && !process->leak_count && !process->summary.errors)
-		text_held(out, process);
-	else if (!known && process->held_why)
+	for (size_t i = 0; i < process->device_count; i++) {
+		if (!process->devices[i].series)
+			continue;
+		print_device(out, &process->devices[i]);
+		known = 1;
+	}
+	if (!known && verbose && process->held_why)
 		print_why(out, process);
 }

@@ -9,12 +9,8 @@
 
 struct report_process;
 
-/* For a process that has something to fix. Prints nothing of a device that nobody could be
- * asked about. */
-void text_held(FILE *out, const struct report_process *process);
-
-/* What that left out, for those who ask for all: the figures of a clean process, or why there
- * are none. */
-void text_held_all(FILE *out, const struct report_process *process);
+/* Prints nothing of a device that nobody could be asked about, unless VERBOSE: then it says
+ * why there is no figure. */
+void text_held(FILE *out, const struct report_process *process, int verbose);
 
 #endif

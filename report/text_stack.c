@@ -133,6 +133,7 @@ void text_kind(FILE *out, const char *kind)
 		{ "registered", "registered host memory" },
 		{ "stream-ordered", "stream-ordered memory" },
 		{ "mempool", "memory pool" },
+		{ "graph", "graph memory" },
 		{ "array", "array" },
 		{ "ipc", "memory of another process" },
 		{ "external", "external memory" },

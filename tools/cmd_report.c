@@ -51,10 +51,13 @@ static void sample(struct session *session, const char *const *paths, size_t cou
 /* Whether the report has a place for what is held; a clean one is one line. */
 static int tells_held(const struct session *session)
 {
-	const struct report_summary *sum = &session->report.summary;
+	const struct report *report = &session->report;
+	int wrong = report->summary.leaked_blocks || report->summary.errors;
 
+	for (size_t i = 0; i < report->count; i++)
+		wrong |= report->processes[i]->released.held_count != 0;
 	return strcmp(opt_values.report, "none") != 0 &&
-	       (opt_values.format == OPTION_FORMAT_JSON || sum->leaked_blocks || sum->errors);
+	       (opt_values.format == OPTION_FORMAT_JSON || wrong);
 }
 
 /* The library has expanded the path already, and wants the verdict in the exit status. */

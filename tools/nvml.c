@@ -16,7 +16,7 @@
 #include "nvml_types.h"
 
 #define LIBRARY "libnvidia-ml.so.1"
-#define DEVICES_MAX 64
+#define DEVICES_MAX NVML_DEVICES_MAX
 #define PROCESSES_MAX 65536u
 
 /* Lists of processes: one may be in more than one of them, with the same figure. */
@@ -45,9 +45,12 @@ struct device {
 struct nvml {
 	void *library;
 	struct list lists[LISTS];
+	nvmlReturn_t (*get_by_index)(unsigned int index, nvmlDevice_t *device);
+	nvmlReturn_t (*get_by_bus)(const char *bus_id, nvmlDevice_t *device);
 	nvmlReturn_t (*get_memory)(nvmlDevice_t device, nvmlMemory_t *memory);
+	unsigned int count, asked; /* devices there are, and asked for by index */
 	struct device devices[DEVICES_MAX];
-	int count;
+	int met;
 	void *buffer; /* of a list */
 	unsigned int room;
 };
@@ -83,7 +86,26 @@ static bool parse_uuid(const char *text, uint8_t ret[16])
 	return true;
 }
 
-static void learn_device(struct nvml *nvml, struct device *device)
+/* CUDA writes the domain with four digits, NVML with eight. */
+static bool same_bus(const nvmlPciInfo_t *pci, const char *bus_id)
+{
+	unsigned int domain, bus, device;
+
+	return sscanf(bus_id, "%x:%x:%x", &domain, &bus, &device) == 3 && pci->domain == domain &&
+	       pci->bus == bus && pci->device == device;
+}
+
+/* By UUID if it has one, else by bus id. */
+static bool is_device(const struct device *device, const uint8_t uuid[16], const char *bus_id)
+{
+	static const uint8_t unknown[16];
+
+	if (device->has_uuid && memcmp(uuid, unknown, 16) != 0)
+		return memcmp(device->uuid, uuid, 16) == 0;
+	return device->has_pci && same_bus(&device->pci, bus_id);
+}
+
+static void learn_device(const struct nvml *nvml, struct device *device)
 {
 	nvmlReturn_t (*get_uuid)(nvmlDevice_t, char *, unsigned int) =
 		(nvmlReturn_t(*)(nvmlDevice_t, char *, unsigned int))dlsym(nvml->library,
@@ -100,27 +122,40 @@ static void learn_device(struct nvml *nvml, struct device *device)
 	device->has_pci = get_pci && get_pci(device->handle, &device->pci) == NVML_SUCCESS;
 }
 
-static int learn(struct nvml *nvml)
+/* The number of the device with that handle, which may have been met before; or -1. */
+static int meet(struct nvml *nvml, nvmlDevice_t handle)
+{
+	struct device device = { .handle = handle };
+
+	learn_device(nvml, &device);
+	for (int i = 0; i < nvml->met; i++)
+		if (nvml->devices[i].handle == handle ||
+		    (device.has_uuid && nvml->devices[i].has_uuid &&
+		     memcmp(nvml->devices[i].uuid, device.uuid, 16) == 0))
+			return i;
+	if (nvml->met == DEVICES_MAX)
+		return -1;
+	nvml->devices[nvml->met] = device;
+	return nvml->met++;
+}
+
+static int begin(struct nvml *nvml)
 {
 	nvmlReturn_t (*init)(void) = (nvmlReturn_t(*)(void))dlsym(nvml->library, "nvmlInit_v2");
 	nvmlReturn_t (*get_count)(unsigned int *) =
 		(nvmlReturn_t(*)(unsigned int *))dlsym(nvml->library, "nvmlDeviceGetCount_v2");
-	nvmlReturn_t (*get_handle)(unsigned int, nvmlDevice_t *) =
-		(nvmlReturn_t(*)(unsigned int, nvmlDevice_t *))dlsym(
-			nvml->library, "nvmlDeviceGetHandleByIndex_v2");
-	unsigned int count = 0;
 
+	nvml->get_by_index = (nvmlReturn_t(*)(unsigned int, nvmlDevice_t *))dlsym(
+		nvml->library, "nvmlDeviceGetHandleByIndex_v2");
+	nvml->get_by_bus = (nvmlReturn_t(*)(const char *, nvmlDevice_t *))dlsym(
+		nvml->library, "nvmlDeviceGetHandleByPciBusId_v2");
 	nvml->get_memory = (nvmlReturn_t(*)(nvmlDevice_t, nvmlMemory_t *))dlsym(
 		nvml->library, "nvmlDeviceGetMemoryInfo");
 	for (size_t i = 0; i < LISTS; i++)
 		find_list(nvml, i);
-	if (!init || !get_count || !get_handle || init() != NVML_SUCCESS ||
-	    get_count(&count) != NVML_SUCCESS)
+	if (!init || !get_count || !nvml->get_by_index || init() != NVML_SUCCESS ||
+	    get_count(&nvml->count) != NVML_SUCCESS)
 		return -EIO;
-	/* One that fails (no permission, fallen off the bus) hides only itself. */
-	for (unsigned int i = 0; i < count && nvml->count < DEVICES_MAX; i++)
-		if (get_handle(i, &nvml->devices[nvml->count].handle) == NVML_SUCCESS)
-			learn_device(nvml, &nvml->devices[nvml->count++]);
 	return 0;
 }
 
@@ -137,7 +172,7 @@ int nvml_open(const char *directory, struct nvml **ret)
 	if (!nvml)
 		return -ENOMEM;
 	nvml->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	r = nvml->library ? learn(nvml) : -ENOENT;
+	r = nvml->library ? begin(nvml) : -ENOENT;
 	if (r < 0)
 		free(nvml); /* the library stays: what it has begun can't be undone */
 	else
@@ -145,29 +180,35 @@ int nvml_open(const char *directory, struct nvml **ret)
 	return r;
 }
 
-/* CUDA writes the domain with four digits, NVML with eight. */
-static bool same_bus(const nvmlPciInfo_t *pci, const char *bus_id)
+int nvml_next(struct nvml *nvml)
 {
-	unsigned int domain, bus, device;
+	nvmlDevice_t handle;
+	int number = -1;
 
-	return sscanf(bus_id, "%x:%x:%x", &domain, &bus, &device) == 3 && pci->domain == domain &&
-	       pci->bus == bus && pci->device == device;
+	/* One that fails (no permission, fallen off the bus) hides only itself. */
+	while (number < 0 && nvml->asked < nvml->count)
+		if (nvml->get_by_index(nvml->asked++, &handle) == NVML_SUCCESS)
+			number = meet(nvml, handle);
+	return number;
 }
 
-int nvml_find(const struct nvml *nvml, const uint8_t uuid[16], const char *bus_id)
+int nvml_find(struct nvml *nvml, const uint8_t uuid[16], const char *bus_id)
 {
-	for (int i = 0; i < nvml->count; i++)
-		if (nvml->devices[i].has_uuid && memcmp(nvml->devices[i].uuid, uuid, 16) == 0)
+	nvmlDevice_t handle;
+	int number;
+
+	for (int i = 0; i < nvml->met; i++)
+		if (is_device(&nvml->devices[i], uuid, bus_id))
 			return i;
-	for (int i = 0; i < nvml->count; i++)
-		if (nvml->devices[i].has_pci && same_bus(&nvml->devices[i].pci, bus_id))
-			return i;
+	if (nvml->get_by_bus && *bus_id && nvml->get_by_bus(bus_id, &handle) == NVML_SUCCESS) {
+		number = meet(nvml, handle);
+		if (number >= 0 && is_device(&nvml->devices[number], uuid, bus_id))
+			return number;
+	}
+	while ((number = nvml_next(nvml)) >= 0)
+		if (is_device(&nvml->devices[number], uuid, bus_id))
+			return number;
 	return -1;
-}
-
-int nvml_count(const struct nvml *nvml)
-{
-	return nvml->count;
 }
 
 int nvml_device_used(struct nvml *nvml, int number, uint64_t *ret_bytes)

@@ -108,7 +108,7 @@ static const char *why_none(const struct sampler_shared *shared)
 {
 	switch (__atomic_load_n(&shared->nvml, __ATOMIC_RELAXED)) {
 	case SAMPLER_BEGAN:
-		return "NVML did not answer in time";
+		return "NVML had not answered yet";
 	case SAMPLER_ABSENT:
 		return "libnvidia-ml.so.1 was not found";
 	case SAMPLER_DUMB:

@@ -26,7 +26,6 @@
 #include "reader.h"
 
 #define LEDGERS_MAX 64 /* that are looked at in one round */
-#define NVML_DEVICES 64
 #define TRIES 3
 #define FDS_MAX 4096
 #define IDLE_SHARE 20u /* rounds take at most one part of so many */
@@ -55,9 +54,9 @@ struct work {
 	struct nvml *nvml;
 	int hinted_by; /* pid whose maps were looked at for NVML's place */
 	/* In use on each device before any process of ours used one. */
-	uint64_t baseline[NVML_DEVICES];
-	int has_baseline;
-	int users[NVML_DEVICES]; /* watched processes on each device, in this round */
+	uint64_t baseline[NVML_DEVICES_MAX];
+	int has_baseline[NVML_DEVICES_MAX];
+	int users[NVML_DEVICES_MAX]; /* watched processes on each device, in this round */
 };
 
 static uint64_t now_ns(void)
@@ -113,20 +112,26 @@ static int have_nvml(struct work *work, int pid)
 	return work->nvml != NULL;
 }
 
-static void take_baseline(struct work *work)
+/* A ledger is there from the first GPU call on: none yet, so none used a device. */
+static int nobody_began(const struct work *work)
 {
 	struct ledger_list list = { 0 };
+	int none = ledgers_add_directory(&list, work->sampling->directory) == 0 && list.count == 0;
+
+	ledgers_finish(&list);
+	return none;
+}
+
+static void take_baseline(struct work *work)
+{
+	int number;
 
 	if (!work->nvml || !work->sampling->directory)
 		return;
-	work->has_baseline = 1;
-	for (int i = 0; i < nvml_count(work->nvml); i++)
-		if (nvml_device_used(work->nvml, i, &work->baseline[i]) < 0)
-			work->has_baseline = 0;
-	/* A ledger is there from the first GPU call on: none yet, so none used a device. */
-	if (ledgers_add_directory(&list, work->sampling->directory) < 0 || list.count > 0)
-		work->has_baseline = 0;
-	ledgers_finish(&list);
+	while (nobody_began(work) && (number = nvml_next(work->nvml)) >= 0)
+		work->has_baseline[number] =
+			nvml_device_used(work->nvml, number, &work->baseline[number]) == 0 &&
+			nobody_began(work);
 }
 
 /* ---- ledgers ---- */
@@ -168,7 +173,7 @@ static void find_devices(struct work *work, struct watched *watched)
 			continue;
 		device->ordinal = copy.ordinal;
 		device->number = nvml_find(work->nvml, copy.uuid, copy.bus_id);
-		if (device->number < 0 || device->number >= NVML_DEVICES)
+		if (device->number < 0)
 			continue;
 		work->users[device->number]++;
 		watched->device_count++;
@@ -230,7 +235,8 @@ static int figure(const struct work *work, const struct used_device *device,
 		*ret_held = device->held;
 		return 0;
 	}
-	if (device->used_result < 0 || !work->has_baseline || work->users[device->number] != 1)
+	if (device->used_result < 0 || !work->has_baseline[device->number] ||
+	    work->users[device->number] != 1)
 		return -ENODATA;
 	*ret_source = HELD_NVML_DEVICE;
 	*ret_held = device->device_used > before ? device->device_used - before : 0;

@@ -23,6 +23,13 @@ typedef struct CUarray_st *CUarray;
 typedef struct CUmipmappedArray_st *CUmipmappedArray;
 typedef struct CUextMemory_st *CUexternalMemory;
 typedef int CUstreamCaptureStatus;
+typedef int CUstreamCaptureMode;
+typedef int CUgraphExecUpdateResult;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphNode_st *CUgraphNode;
+typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct CUgreenCtx_st *CUgreenCtx;
+typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
 typedef unsigned long long CUmemGenericAllocationHandle;
 typedef int CUmemAllocationHandleType; /* an enum there */
 typedef struct CUmod_st *CUmodule;
@@ -38,6 +45,10 @@ typedef struct CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st CUDA_EXTERNAL_MEMORY_HANDLE_D
 typedef struct CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st CUDA_EXTERNAL_MEMORY_BUFFER_DESC;
 typedef struct CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st
 	CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC;
+typedef struct CUgraphEdgeData_st CUgraphEdgeData;
+typedef struct CUgraphExecUpdateResultInfo_st CUgraphExecUpdateResultInfo;
+typedef struct CUexecAffinityParam_st CUexecAffinityParam;
+typedef struct CUctxCreateParams_st CUctxCreateParams;
 typedef struct CUmulticastObjectProp_st CUmulticastObjectProp;
 typedef struct CUexecAffinityParam_st CUexecAffinityParam;
 typedef struct CUctxCreateParams_st CUctxCreateParams;
@@ -70,6 +81,42 @@ typedef struct CUDA_ARRAY3D_DESCRIPTOR_st {
 	unsigned int NumChannels, Flags;
 } CUDA_ARRAY3D_DESCRIPTOR;
 
+/* Looked at for a graph's memory. The location is device 1, whose number is locationId. */
+typedef struct CUDA_MEM_ALLOC_NODE_PARAMS_st {
+	struct {
+		int allocType, handleTypes, locationType, locationId;
+		void *win32SecurityAttributes;
+		size_t maxSize;
+		unsigned short usage;
+		unsigned char reserved[54];
+	} poolProps;
+	const void *accessDescs;
+	size_t accessDescCount, bytesize;
+	CUdeviceptr dptr;
+} CUDA_MEM_ALLOC_NODE_PARAMS;
+typedef struct CUDA_MEM_FREE_NODE_PARAMS_st {
+	CUdeviceptr dptr;
+} CUDA_MEM_FREE_NODE_PARAMS;
+typedef struct CUDA_CHILD_GRAPH_NODE_PARAMS_st {
+	CUgraph graph;
+	int ownership; /* 1: the child moves into its parent; since CUDA 12.9, before that: 0 */
+} CUDA_CHILD_GRAPH_NODE_PARAMS;
+typedef struct CUgraphNodeParams_st {
+	int type, reserved0[3];
+	union {
+		long long reserved1[29];
+		CUDA_CHILD_GRAPH_NODE_PARAMS graph;  /* type 4 */
+		CUDA_MEM_ALLOC_NODE_PARAMS alloc;    /* type 10 */
+		CUDA_MEM_FREE_NODE_PARAMS free;      /* type 11 */
+	};
+	long long reserved2;
+} CUgraphNodeParams;
+typedef struct CUDA_GRAPH_INSTANTIATE_PARAMS_st {
+	cuuint64_t flags;
+	CUstream hUploadStream;
+	CUgraphNode hErrNode_out;
+	int result_out;
+} CUDA_GRAPH_INSTANTIATE_PARAMS;
 /* Looked at for the device of physical memory. The first three fields are enums there. */
 typedef struct CUmemLocation_st {
 	int type;

@@ -5,6 +5,7 @@ line of the program's source by the marker that stands on it."""
 import cases_cl_history
 import cases_cl_objects
 import cases_cl_released
+import cases_graph
 import cases_held
 import cases_vmm
 import stories
@@ -285,6 +286,8 @@ FAMILIES = {
     **cases_cl_released.FAMILIES,
     "cuda": CUDA,
     "grouping": GROUPING,
+    "graph": cases_graph.GRAPH,
+    "contexts": cases_graph.CONTEXTS,
     "failing": FAILING,
     "at-end": AT_END,
     "threads": THREADS,

@@ -126,12 +126,14 @@ def two_devices(place):
             [(device["device"], figure(device)) for device in report["devices"]])
 
 
-def by_bus(place):
-    """held: without a UUID, each device by its bus id"""
-    place.write("nvml", "answer nvmlDeviceGetUUID 3\n")
-    report = sampled(place, "two", STANDIN_DEVICES="2")
-    compare("figures", [(0, [10, 300, 290]), (1, [20, 700, 680])],
-            [(device["device"], figure(device)) for device in report["devices"]])
+def by_either(place):
+    """held: without a UUID each device by its bus id, without that by its UUID"""
+    for wrong in ("answer nvmlDeviceGetUUID 3\n",
+                  "answer nvmlDeviceGetPciInfo_v3 3\nanswer nvmlDeviceGetHandleByPciBusId_v2 3\n"):
+        place.write("nvml", wrong)
+        report = sampled(place, "two", wrong, STANDIN_DEVICES="2")
+        compare("figures", [(0, [10, 300, 290]), (1, [20, 700, 680])],
+                [(device["device"], figure(device)) for device in report["devices"]])
 
 
 def old_driver(place):
@@ -215,12 +217,31 @@ def by_pid(place):
         process.communicate(b"\n")
 
 
+def why_none(place):
+    """held: with GPULEAK_VERBOSE the report says why there is no figure"""
+    place.write("nvml", "")
+    env = {"STANDIN_NVML": place.file("nvml")}
+    process = place.start([place.program("held"), "hold", "", "wait"], dict(
+        env, LD_PRELOAD=place.options.library, GPULEAK_REPORT="none"), stdin=-1)
+    try:
+        compare("first line", b"ready\n", process.stdout.readline())
+        for verbose, count in (("0", 0), ("1", 1)):
+            told = place.command("report", str(process.pid), env=dict(
+                env, GPULEAK_VERBOSE=verbose))
+            compare("lines", count, told.stdout.count(
+                "gpuleak: p_held (pid %d): what the driver holds for itself is not known: "
+                "libnvidia-ml.so.1 was not found\n" % process.pid))
+    finally:
+        process.communicate(b"\n")
+
+
 # ---- no figures ----
 
 def nothing_known(place):
     """held: whatever NVML fails at, there is no figure and not a word of it"""
     for wrong in ("answer nvmlInit_v2 9", "answer nvmlDeviceGetCount_v2 999",
-                  "answer nvmlDeviceGetHandleByIndex_v2 4",
+                  "answer nvmlDeviceGetHandleByIndex_v2 4\n"
+                  "answer nvmlDeviceGetHandleByPciBusId_v2 4",
                   "answer nvmlDeviceGetComputeRunningProcesses_v3 3\n"
                   "answer nvmlDeviceGetGraphicsRunningProcesses_v3 3\n"
                   "answer nvmlDeviceGetMPSComputeRunningProcesses_v3 3\n"
@@ -326,9 +347,9 @@ def clean_is_one_line(place):
     compare("lines", 1, len(run.stderr.splitlines()))
 
 
-HELD = [growth, growth_of_context, growth_without_call, every_call, text, two_devices, by_bus,
+HELD = [growth, growth_of_context, growth_without_call, every_call, text, two_devices, by_either,
         old_driver, whole_device, whole_device_text, no_value, at_exit, at_exit_text, managed,
-        by_pid, nothing_known, no_library, wedged, wedged_at_once, apart,
+        by_pid, why_none, nothing_known, no_library, wedged, wedged_at_once, apart,
         clean_is_one_line]
 for story in HELD:
     story.needs = "held"

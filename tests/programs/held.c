@@ -193,12 +193,13 @@ static void call_all(void)
 }
 
 /* Two devices, each with a figure of its own. */
-static void two_devices(void)
+static void two_devices(int argc, char **argv)
 {
-	char text[256];
+	char text[512];
 
-	snprintf(text, sizeof(text), "%sprocess compute 1 %d %zu\nprocess graphics 1 %d %zu\n",
-		 held(300), (int)getpid(), 700 * MIB, (int)getpid(), 700 * MIB);
+	snprintf(text, sizeof(text), "%s%sprocess compute 1 %d %zu\nprocess graphics 1 %d %zu\n",
+		 argc > 2 ? argv[2] : "", held(300), (int)getpid(), 700 * MIB, (int)getpid(),
+		 700 * MIB);
 	say(text);
 	use_device(0);
 	allocate(10 * MIB); /* @first */
@@ -258,7 +259,7 @@ int main(int argc, char **argv)
 	else if (strcmp(what, "all") == 0)
 		call_all(); /* @main_all */
 	else if (strcmp(what, "two") == 0)
-		two_devices(); /* @main_two */
+		two_devices(argc, argv); /* @main_two */
 	else if (strcmp(what, "device") == 0)
 		whole_device(argc, argv); /* @main_device */
 	else if (strcmp(what, "hold") == 0)

@@ -64,6 +64,11 @@ static void gone_with_object(void)
 	must(cuMemRelease(object), "release");
 	must(cuMemUnmap(address, 4 * GRAIN), "unmap");
 	must(cuMemAddressFree(address, 4 * GRAIN), "free");
+	object = make_object();
+	memory = create_on(device, 0, 2 * GRAIN);
+	bind(object, 0, memory);
+	must(cuMemRelease(memory), "release");
+	must(cuMemRelease(object), "release");
 }
 
 static void twice(void)

@@ -51,7 +51,8 @@ static void handles(void)
 	printf(" %d\n", cuMemUnmap(handle, GRAIN)); /* @handle_unmap */
 	must(cuMemRelease(handle), "release");
 	must(cuArrayCreate_v2(&array, &flat), "array"); /* @array */
-	printf("%d\n", cuMemRelease((size_t)array)); /* @array_release */
+	printf("%d", cuMemRelease((size_t)array)); /* @array_release */
+	printf(" %d\n", cuMemRelease(0x1234560)); /* @stranger */
 	must(cuArrayDestroy(array), "destroy");
 }
 

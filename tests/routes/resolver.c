@@ -61,6 +61,23 @@ static void two_versions(void)
 	printf("upper half %s\n", wide >> 32 == 0xffffffff ? "kept" : "written");
 }
 
+/* Five arguments and six: the fifth is a pointer to one, a number to the other. */
+static void two_nodes(void)
+{
+	long long node[32] = { 5 }; /* CUgraphNodeParams of an empty node */
+	void *create = NULL, *old_add = NULL, *new_add = NULL, *graph, *made;
+
+	must(five("cuGraphCreate", &create, 10000, 0, NULL), "10000");
+	must(five("cuGraphAddNode", &old_add, 12020, 0, NULL), "12020");
+	must(five("cuGraphAddNode", &new_add, 12030, 0, NULL), "12030");
+	printf("cuGraphAddNode of 12020 and 12030 %s\n", old_add == new_add ? "equal" : "differ");
+	must(((CUresult(*)(void **, unsigned int))create)(&graph, 0), "create");
+	printf("%d\n", ((CUresult(*)(void **, void *, void *, size_t, void *))old_add)(
+			       &made, graph, NULL, 0, node));
+	printf("%d\n", ((CUresult(*)(void **, void *, void *, void *, size_t, void *))new_add)(
+			       &made, graph, NULL, NULL, 0, node));
+}
+
 int main(void)
 {
 	static const char *const ours[] = { "cuMemAlloc", "cuMemFree", "cuMemAllocPitch",
@@ -83,8 +100,10 @@ int main(void)
 				ask(ours[i], versions[v], flags, 1);
 	ask("cuIpcOpenMemHandle", 4010, 0, 1);
 	ask("cuIpcOpenMemHandle", 11000, 0, 1);
-	ask("cuGraphAddNode", 12020, 0, 0);
-	ask("cuGraphAddNode", 12030, 0, 0);
+	ask("cuGraphAddNode", 12020, 0, 1);
+	ask("cuGraphAddNode", 12030, 0, 1);
+	ask("cuGraphKernelNodeGetParams", 10000, 0, 0);
+	ask("cuGraphKernelNodeGetParams", 12000, 0, 0);
 	for (uint64_t flags = 0; flags < 4; flags++)
 		ask("cuMemsetD8Async", 7000, flags, 0);
 	ask("cuMemAlloc_v2", 12000, 0, 0); /* an exported name is no base name */
@@ -94,5 +113,6 @@ int main(void)
 	printf("%d\n", four("cuMemAlloc", NULL, 12000, 0));
 	printf("%d\n", five("cuMemAlloc", NULL, 12000, 0, NULL));
 	two_versions();
+	two_nodes();
 	return 0;
 }

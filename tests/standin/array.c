@@ -170,7 +170,7 @@ static CUresult take_memory(CUdeviceptr *block, size_t bytes)
 {
 	if (!bytes)
 		return context_usable(standin_thread.current);
-	return heap_alloc(block, bytes, BLOCK_ARRAY, standin_thread.current);
+	return heap_alloc(block, bytes, BLOCK_ARRAY, memory_context());
 }
 
 static void give_memory(CUdeviceptr block)
@@ -184,7 +184,7 @@ static CUarray add(const CUDA_ARRAY3D_DESCRIPTOR *shape, CUmipmappedArray owner,
 	CUarray a = malloc(sizeof(*a));
 
 	if (a) {
-		*a = (struct CUarray_st){ *bucket_of(a), standin_thread.current, owner, block,
+		*a = (struct CUarray_st){ *bucket_of(a), memory_context(), owner, block,
 					  *shape };
 		*bucket_of(a) = a;
 	}
@@ -426,7 +426,7 @@ static CUresult make_mipmap(CUmipmappedArray m, const CUDA_ARRAY3D_DESCRIPTOR *d
 {
 	CUresult r = take_memory(&m->block, bytes);
 
-	m->context = standin_thread.current;
+	m->context = memory_context();
 	m->next = mipmaps;
 	mipmaps = m;
 	for (unsigned int i = 0; !r && i < m->levels; i++) {

@@ -102,16 +102,16 @@ STANDIN(cuCtxCreate_v2)(CUcontext *pctx, unsigned int flags, CUdevice dev)
 	return create("cuCtxCreate_v2", pctx, flags, dev, 3020);
 }
 
-STANDIN(cuCtxCreate_v3)(CUcontext *pctx, CUexecAffinityParam *params, int count, unsigned int flags,
-			CUdevice dev)
+STANDIN(cuCtxCreate_v3)
+(CUcontext *pctx, CUexecAffinityParam *params, int count, unsigned int flags, CUdevice dev)
 {
 	(void)params;
 	(void)count;
 	return create("cuCtxCreate_v3", pctx, flags, dev, 3020);
 }
 
-STANDIN(cuCtxCreate_v4)(CUcontext *pctx, CUctxCreateParams *params, unsigned int flags,
-			CUdevice dev)
+STANDIN(cuCtxCreate_v4)
+(CUcontext *pctx, CUctxCreateParams *params, unsigned int flags, CUdevice dev)
 {
 	(void)params;
 	return create("cuCtxCreate_v4", pctx, flags, dev, 3020);
@@ -126,7 +126,8 @@ static CUresult destroy(const char *name, CUcontext ctx)
 		return r;
 	if (!ctx)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!known(ctx) || ctx->primary || !atomic_compare_exchange_strong(&ctx->alive, &alive, 0))
+	if (!known(ctx) || ctx->primary || ctx->part_of ||
+	    !atomic_compare_exchange_strong(&ctx->alive, &alive, 0))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	drop(ctx);
 	if (standin_thread.current == ctx)
@@ -142,6 +143,42 @@ STANDIN(cuCtxDestroy)(CUcontext ctx)
 STANDIN(cuCtxDestroy_v2)(CUcontext ctx)
 {
 	return logged("cuCtxDestroy_v2", (uintptr_t)ctx, 0, destroy("cuCtxDestroy_v2", ctx));
+}
+
+/* Beyond 1, the count that a context is created with. */
+STANDIN(cuCtxAttach)(CUcontext *pctx, unsigned int flags)
+{
+	CUresult r = gate("cuCtxAttach");
+
+	if (!r)
+		r = context_usable(standin_thread.current);
+	if (r)
+		return r;
+	if (!pctx || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&context_lock);
+	standin_thread.current->uses++;
+	pthread_mutex_unlock(&context_lock);
+	*pctx = standin_thread.current;
+	return CUDA_SUCCESS;
+}
+
+STANDIN(cuCtxDetach)(CUcontext ctx)
+{
+	CUresult r = gate("cuCtxDetach");
+	bool last;
+
+	if (r)
+		return r;
+	if (!ctx || ctx != standin_thread.current || !known(ctx) || ctx->primary || ctx->part_of)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	pthread_mutex_lock(&context_lock);
+	last = !ctx->uses;
+	if (!last)
+		ctx->uses--;
+	pthread_mutex_unlock(&context_lock);
+	return logged("cuCtxDetach", (uintptr_t)ctx, 0,
+		      last ? destroy("cuCtxDetach", ctx) : CUDA_SUCCESS);
 }
 
 static CUresult push_current(const char *name, CUcontext ctx)
@@ -274,6 +311,19 @@ static CUresult primary(const char *name, CUdevice dev, CUcontext *ctx)
 	return CUDA_SUCCESS;
 }
 
+static void retain(CUcontext ctx, CUdevice dev)
+{
+	pthread_mutex_lock(&context_lock);
+	if (!ctx->primary) {
+		ctx->device = dev;
+		ctx->api_version = 3020;
+		ctx->primary = true;
+	}
+	ctx->references++;
+	atomic_store(&ctx->alive, 1);
+	pthread_mutex_unlock(&context_lock);
+}
+
 /* The handle of a device's primary context never changes; one that was reset revives here. */
 STANDIN(cuDevicePrimaryCtxRetain)(CUcontext *pctx, CUdevice dev)
 {
@@ -284,15 +334,7 @@ STANDIN(cuDevicePrimaryCtxRetain)(CUcontext *pctx, CUdevice dev)
 		return r;
 	if (!pctx)
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&context_lock);
-	if (!ctx->primary) {
-		ctx->device = dev;
-		ctx->api_version = 3020;
-		ctx->primary = true;
-	}
-	ctx->references++;
-	atomic_store(&ctx->alive, 1);
-	pthread_mutex_unlock(&context_lock);
+	retain(ctx, dev);
 	*pctx = ctx;
 	return CUDA_SUCCESS;
 }
@@ -327,6 +369,14 @@ STANDIN(cuDevicePrimaryCtxRelease_v2)(CUdevice dev)
 		      release("cuDevicePrimaryCtxRelease_v2", dev));
 }
 
+static bool has_green(CUcontext primary)
+{
+	for (struct CUctx_st *c = contexts; c; c = c->next)
+		if (c->part_of == primary && atomic_load(&c->alive))
+			return true;
+	return false;
+}
+
 /* Whoever retained the context still has to release it afterwards. */
 static CUresult reset(const char *name, CUdevice dev)
 {
@@ -336,10 +386,14 @@ static CUresult reset(const char *name, CUdevice dev)
 	if (r)
 		return r;
 	pthread_mutex_lock(&context_lock); /* nobody revives it while it is emptied */
-	atomic_store(&ctx->alive, 0);
-	drop(ctx);
+	if (has_green(ctx)) {
+		r = ERROR_NOT_PERMITTED;
+	} else {
+		atomic_store(&ctx->alive, 0);
+		drop(ctx);
+	}
 	pthread_mutex_unlock(&context_lock);
-	return CUDA_SUCCESS;
+	return r;
 }
 
 STANDIN(cuDevicePrimaryCtxReset)(CUdevice dev)
@@ -391,4 +445,100 @@ STANDIN(cuDevicePrimaryCtxSetFlags)(CUdevice dev, unsigned int flags)
 STANDIN(cuDevicePrimaryCtxSetFlags_v2)(CUdevice dev, unsigned int flags)
 {
 	return set_flags("cuDevicePrimaryCtxSetFlags_v2", dev, flags);
+}
+
+/* ---- green contexts: a CUcontext that is a part of the primary one ---- */
+
+struct CUgreenCtx_st {
+	struct CUctx_st context; /* on the list of all, and never freed */
+};
+
+struct CUdevResourceDesc_st {
+	char unused;
+};
+
+/* What a resource is, is not looked at. */
+STANDIN(cuDeviceGetDevResource)(CUdevice device, void *resource, int type)
+{
+	CUresult r = gate("cuDeviceGetDevResource");
+
+	(void)type;
+	if (!r && bad_device(device))
+		r = ERROR_INVALID_DEVICE;
+	return r || resource ? r : CUDA_ERROR_INVALID_VALUE;
+}
+
+STANDIN(cuDevResourceGenerateDesc)(CUdevResourceDesc *phDesc, void *resources, unsigned int count)
+{
+	static struct CUdevResourceDesc_st a_description;
+	CUresult r = gate("cuDevResourceGenerateDesc");
+
+	if (r)
+		return r;
+	if (!phDesc || !resources || !count)
+		return CUDA_ERROR_INVALID_VALUE;
+	*phDesc = &a_description;
+	return CUDA_SUCCESS;
+}
+
+STANDIN(cuGreenCtxCreate)
+(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags)
+{
+	CUcontext of;
+	CUresult r = primary("cuGreenCtxCreate", dev, &of);
+	CUgreenCtx green;
+
+	if (r)
+		return r;
+	if (!phCtx || !desc || flags != 1) /* DEFAULT_STREAM */
+		return CUDA_ERROR_INVALID_VALUE;
+	green = calloc(1, sizeof(*green));
+	if (!green)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	retain(of, dev);
+	green->context.device = dev;
+	green->context.api_version = 3020;
+	green->context.part_of = of;
+	atomic_store(&green->context.alive, 1);
+	pthread_mutex_lock(&context_lock);
+	green->context.next = contexts;
+	contexts = &green->context;
+	pthread_mutex_unlock(&context_lock);
+	*phCtx = green;
+	return CUDA_SUCCESS;
+}
+
+static bool is_green(CUgreenCtx green)
+{
+	return green && known(&green->context) && green->context.part_of &&
+	       atomic_load(&green->context.alive);
+}
+
+STANDIN(cuCtxFromGreenCtx)(CUcontext *pContext, CUgreenCtx hCtx)
+{
+	CUresult r = gate("cuCtxFromGreenCtx");
+
+	if (r)
+		return r;
+	if (!is_green(hCtx))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!pContext)
+		return CUDA_ERROR_INVALID_VALUE;
+	*pContext = &hCtx->context;
+	return CUDA_SUCCESS;
+}
+
+/* Stays current where it is, and answers 709 there. */
+STANDIN(cuGreenCtxDestroy)(CUgreenCtx hCtx)
+{
+	CUresult r = gate("cuGreenCtxDestroy");
+
+	if (!r && !is_green(hCtx))
+		r = CUDA_ERROR_INVALID_CONTEXT;
+	if (!r) {
+		atomic_store(&hCtx->context.alive, 0);
+		stream_drop_context(&hCtx->context);
+		r = release("cuGreenCtxDestroy", hCtx->context.device);
+	}
+	return logged("cuGreenCtxDestroy", (uintptr_t)hCtx, 0, r);
 }

@@ -52,7 +52,7 @@ static bool add(uintptr_t address, size_t bytes, size_t mapped, bool registered)
 
 	if (!b)
 		return false;
-	*b = (struct host_block){ *bucket,   address, bytes, mapped, standin_thread.current,
+	*b = (struct host_block){ *bucket,   address, bytes, mapped, memory_context(),
 				  registered };
 	*bucket = b;
 	return true;

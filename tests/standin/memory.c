@@ -29,7 +29,7 @@ static inline CUresult take(const char *name, CUdeviceptr *address, size_t bytes
 		return r;
 	if (unlikely(!address || !bytes))
 		return CUDA_ERROR_INVALID_VALUE;
-	return from(address, bytes, standin_thread.current);
+	return from(address, bytes, memory_context());
 }
 
 static inline CUresult give(const char *name, CUdeviceptr address)
@@ -43,6 +43,8 @@ static inline CUresult give(const char *name, CUdeviceptr address)
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED; /* without any it is allowed */
 	r = capture_check();
 	if (unlikely(r))
+		return r;
+	if (unlikely(graph_free(address, &r)))
 		return r;
 	return address ? heap_free(address, FREE_AT_ONCE) : CUDA_SUCCESS;
 }
@@ -128,10 +130,12 @@ STANDIN(cuMemAllocManaged)(CUdeviceptr *dptr, size_t bytesize, unsigned int flag
 }
 
 /* A call in a stream: allowed in a stream that captures, refused beside one that does. */
-static CUresult enter_stream(const char *name, CUstream stream)
+static CUresult enter_stream(const char *name, CUstream stream, CUgraph *graph)
 {
 	bool capturing = false;
 	CUresult r = gate(name);
+
+	*graph = NULL;
 
 	if (!r)
 		r = context_usable(standin_thread.current);
@@ -139,19 +143,26 @@ static CUresult enter_stream(const char *name, CUstream stream)
 		r = stream_check(stream, &capturing);
 	if (!r && !stream && !capturing)
 		r = capture_check();
+	if (!r && capturing) {
+		*graph = stream_graph(stream);
+		r = *graph ? CUDA_SUCCESS : ERROR_CAPTURE_INVALIDATED;
+	}
 	return r;
 }
 
 static CUresult alloc_async(const char *name, CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool,
 			    CUstream stream)
 {
-	CUresult r = enter_stream(name, stream);
+	CUgraph graph;
+	CUresult r = enter_stream(name, stream, &graph);
 	CUdeviceptr address = 0;
 
 	if (!r && !dptr)
 		r = CUDA_ERROR_INVALID_VALUE;
-	if (!r)
-		r = pool_alloc(pool, &address, bytes, standin_thread.current);
+	if (!r && graph)
+		r = graph_capture_alloc(graph, bytes, standin_thread.current->device, &address);
+	else if (!r)
+		r = pool_alloc(pool, &address, bytes, memory_context());
 	if (dptr)
 		*dptr = address;
 	return logged(name, address, bytes, r);
@@ -159,9 +170,14 @@ static CUresult alloc_async(const char *name, CUdeviceptr *dptr, size_t bytes, C
 
 static CUresult free_async(const char *name, CUdeviceptr dptr, CUstream stream)
 {
-	CUresult r = enter_stream(name, stream);
+	CUgraph graph;
+	CUresult r = enter_stream(name, stream, &graph), of_graph;
 
-	if (!r && dptr)
+	if (!r && graph)
+		r = graph_capture_free(graph, dptr);
+	else if (!r && graph_free(dptr, &of_graph))
+		r = of_graph;
+	else if (!r && dptr)
 		r = heap_free(dptr, FREE_IN_STREAM);
 	return logged(name, dptr, 0, r);
 }

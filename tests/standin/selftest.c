@@ -189,7 +189,7 @@ static void case_capture(void)
 	};
 	struct attempt a = { begin(), -1, -1 };
 	CUstream s;
-	void *graph;
+	CUgraph graph;
 	pthread_t t;
 
 	IS(cuStreamCreate(&s, 1), 0);
@@ -247,7 +247,7 @@ static void case_exports(void)
 		count++;
 		/* not initialised: what is implemented answers something else, without a look at
 		 * arguments */
-		if (!strncmp(name, "cuGraphAdd", 10) || !strncmp(name, "cuTex", 5)) {
+		if (!strncmp(name, "cuGraphics", 10) || !strncmp(name, "cuTex", 5)) {
 			IS(f(), 801);
 			stubs++;
 		}
@@ -636,6 +636,13 @@ static const struct {
 	  "cuImportExternalMemory:1=304,cuExternalMemoryGetMappedBuffer:1=1,"
 	  "cuDestroyExternalMemory:1=400" },
 	{ "IPC and external memory: storm", case_share_storm, NULL, NULL },
+	{ "graphs", case_graphs, NULL, NULL },
+	{ "graphs: capture", case_graph_capture, NULL, NULL },
+	{ "graphs: nodes that free", case_graph_frees, NULL, NULL },
+	{ "graphs: children", case_graph_children, NULL, NULL },
+	{ "graphs: updated", case_graph_update, NULL, NULL },
+	{ "contexts: attached", case_attached, NULL, NULL },
+	{ "contexts: green", case_green, NULL, NULL },
 	{ "as recorded on an H200", case_as_recorded, NULL, NULL },
 };
 

@@ -21,7 +21,6 @@
 		}                                                                                  \
 	} while (0)
 
-CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev);
 CUresult cuCtxPushCurrent_v2(CUcontext ctx);
 CUresult cuCtxPopCurrent_v2(CUcontext *pctx);
 CUresult cuCtxSetCurrent(CUcontext ctx);
@@ -29,8 +28,7 @@ CUresult cuDeviceGetCount(int *count);
 CUresult cuMemGetInfo_v2(size_t *free, size_t *total);
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr);
 CUresult cuStreamCreate(CUstream *stream, unsigned int flags);
-CUresult cuStreamBeginCapture_v2(CUstream stream, int mode);
-CUresult cuStreamEndCapture(CUstream stream, void **graph);
+CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph);
 CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytes, CUstream stream);
 CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream);
 
@@ -60,5 +58,14 @@ void case_ipc_faults(void);
 void case_external(void);
 void case_external_faults(void);
 void case_share_storm(void);
+
+/* selftest_graphs.c */
+void case_graphs(void);
+void case_graph_capture(void);
+void case_graph_frees(void);
+void case_graph_children(void);
+void case_graph_update(void);
+void case_attached(void);
+void case_green(void);
 
 #endif

@@ -674,7 +674,7 @@ void case_arrays(void)
 	CUcontext ctx;
 	CUarray a = NULL, b;
 	CUstream s;
-	void *graph;
+	CUgraph graph;
 
 	IS(cuArrayCreate_v2(&a, &d), 3);
 	IS(cuInit(0), 0);

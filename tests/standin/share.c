@@ -109,7 +109,7 @@ STANDIN(cuIpcGetMemHandle)(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 
 static CUresult open_words(CUdeviceptr *address, const struct ipc_words *words)
 {
-	CUcontext current = standin_thread.current;
+	CUcontext current = memory_context();
 	struct opened *o;
 	CUresult r;
 
@@ -207,7 +207,7 @@ STANDIN(cuImportExternalMemory)
 		pthread_mutex_lock(&share_lock);
 		r = context_usable(standin_thread.current); /* under the lock: see drop */
 		if (!r) {
-			*e = (struct CUextMemory_st){ imported, standin_thread.current,
+			*e = (struct CUextMemory_st){ imported, memory_context(),
 						      memHandleDesc->size };
 			imported = e;
 		}
@@ -256,7 +256,7 @@ STANDIN(cuExternalMemoryGetMappedBuffer)
 	if (!r)
 		r = within(extMem, bufferDesc->offset, bufferDesc->size);
 	if (!r)
-		r = heap_alloc(&address, bufferDesc->size, BLOCK_EXTERNAL, standin_thread.current);
+		r = heap_alloc(&address, bufferDesc->size, BLOCK_EXTERNAL, memory_context());
 	if (!r)
 		*devPtr = address;
 	return logged("cuExternalMemoryGetMappedBuffer", address, r ? 0 : bufferDesc->size, r);

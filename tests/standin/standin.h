@@ -20,10 +20,12 @@ typedef struct CUevent_st *CUevent;
 
 #define HOOK(name, result, params, ...) result name params;
 #define HAND(name, result, params) result name params;
+#define MAKES(name, kind)
 #define USED(name, result, params) result name params;
 #include "../../interpose/api/cuda.def"
 #undef HOOK
 #undef HAND
+#undef MAKES
 #undef USED
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
@@ -46,9 +48,11 @@ enum {
 	ERROR_NOT_REGISTERED = 713,
 	ERROR_INVALID_HANDLE = 400,
 	ERROR_ILLEGAL_STATE = 401,
+	ERROR_NOT_PERMITTED = 800,
 	ERROR_CAPTURE_UNSUPPORTED = 900,
 	ERROR_CAPTURE_INVALIDATED = 901,
 	ERROR_CAPTURE_WRONG_THREAD = 908,
+	ERROR_UPDATE_FAILURE = 910,
 	ERROR_UNKNOWN = 999,
 };
 
@@ -94,6 +98,8 @@ struct CUctx_st {
 	unsigned int api_version;
 	unsigned int references; /* of a primary context */
 	bool primary;
+	unsigned int uses; /* of a created one, beyond its creation */
+	struct CUctx_st *part_of; /* a green one: the primary context that its memory is in */
 	struct CUctx_st *next;
 };
 
@@ -107,6 +113,14 @@ struct standin_thread {
 	CUcontext below[MAX_CONTEXT_STACK];
 };
 extern __thread struct standin_thread standin_thread __attribute__((tls_model("initial-exec")));
+
+/* Whose the memory is that the calling thread makes. */
+static inline CUcontext memory_context(void)
+{
+	CUcontext current = standin_thread.current;
+
+	return current && unlikely(current->part_of) ? current->part_of : current;
+}
 
 static inline CUresult context_usable(CUcontext context)
 {
@@ -131,6 +145,7 @@ enum block_kind {
 	BLOCK_EXTERNAL, /* mapped from an imported object */
 	BLOCK_ARRAY,	/* these two take device memory at an address that nobody is told */
 	BLOCK_PHYSICAL,
+	BLOCK_GRAPH, /* an address of a graph's: see graph.c for when there is memory */
 };
 
 struct block {
@@ -185,10 +200,19 @@ bool virtual_find(CUdeviceptr inside, struct block *found);
 bool host_find(CUdeviceptr inside, struct block *found);
 void host_drop_context(CUcontext context);
 
+/* graph.c: graphs; what a capture makes goes into one */
+CUgraph graph_begin(void);
+void graph_abandon(CUgraph graph);
+bool graph_is(CUgraph graph);
+CUresult graph_capture_alloc(CUgraph graph, size_t bytes, int device, CUdeviceptr *address);
+CUresult graph_capture_free(CUgraph graph, CUdeviceptr address);
+bool graph_free(CUdeviceptr address, CUresult *r);
+
 /* stream.c: streams, and what a capture forbids */
 extern _Atomic int standin_captures;
 CUresult capture_check_slow(bool even_relaxed);
 CUresult stream_check(CUstream stream, bool *capturing);
+CUgraph stream_graph(CUstream stream);
 void stream_drop_context(CUcontext context);
 
 /* The answer of a call that may not happen beside a capture: it also ends that capture. */

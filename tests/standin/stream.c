@@ -16,6 +16,9 @@ struct CUstream_st {
 	struct CUstream_st *next;
 	CUcontext context;
 	int status, mode;
+	CUgraph graph; /* captured into */
+	bool given;    /* by the application: not the capture's to destroy */
+	cuuint64_t id;
 	struct standin_thread *thread; /* that began the capture: compared, never followed */
 };
 
@@ -62,8 +65,11 @@ static void remove_stream(struct CUstream_st **link)
 {
 	struct CUstream_st *s = *link;
 
-	if (s->status != CAPTURE_NONE)
+	if (s->status != CAPTURE_NONE) {
 		atomic_fetch_sub(&standin_captures, 1);
+		if (!s->given)
+			graph_abandon(s->graph);
+	}
 	*link = s->next;
 	free(s);
 }
@@ -218,9 +224,29 @@ STANDIN(cuStreamQuery_ptsz)(CUstream hStream)
 	return stream_wait("cuStreamQuery_ptsz", hStream);
 }
 
-static CUresult begin_capture(const char *name, CUstream stream, int mode)
+static CUresult begin_locked(struct CUstream_st *s, int mode, CUgraph graph)
 {
-	struct CUstream_st *s;
+	static cuuint64_t captures;
+
+	if (!s)
+		return ERROR_INVALID_HANDLE;
+	if (s->status != CAPTURE_NONE)
+		return ERROR_ILLEGAL_STATE;
+	s->graph = graph ? graph : graph_begin();
+	if (!s->graph)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	s->given = graph;
+	s->id = ++captures;
+	s->status = CAPTURE_ACTIVE;
+	s->mode = mode;
+	s->thread = &standin_thread;
+	atomic_fetch_add(&standin_captures, 1);
+	return CUDA_SUCCESS;
+}
+
+/* GRAPH: NULL makes a new one. */
+static CUresult begin_capture(const char *name, CUstream stream, int mode, CUgraph graph)
+{
 	CUresult r = enter(name);
 
 	if (r)
@@ -230,44 +256,63 @@ static CUresult begin_capture(const char *name, CUstream stream, int mode)
 	if (is_default(stream))
 		return ERROR_CAPTURE_UNSUPPORTED;
 	pthread_mutex_lock(&stream_lock);
-	s = *find_stream(stream);
-	if (!s) {
-		r = ERROR_INVALID_HANDLE;
-	} else if (s->status != CAPTURE_NONE) {
-		r = ERROR_ILLEGAL_STATE;
-	} else {
-		s->status = CAPTURE_ACTIVE;
-		s->mode = mode;
-		s->thread = &standin_thread;
-		atomic_fetch_add(&standin_captures, 1);
-	}
+	r = begin_locked(*find_stream(stream), mode, graph);
 	pthread_mutex_unlock(&stream_lock);
 	return r;
 }
 
 STANDIN(cuStreamBeginCapture)(CUstream hStream)
 {
-	return begin_capture("cuStreamBeginCapture", hStream, CAPTURE_GLOBAL);
+	return begin_capture("cuStreamBeginCapture", hStream, CAPTURE_GLOBAL, NULL);
 }
 
 STANDIN(cuStreamBeginCapture_ptsz)(CUstream hStream)
 {
-	return begin_capture("cuStreamBeginCapture_ptsz", hStream, CAPTURE_GLOBAL);
+	return begin_capture("cuStreamBeginCapture_ptsz", hStream, CAPTURE_GLOBAL, NULL);
 }
 
 STANDIN(cuStreamBeginCapture_v2)(CUstream hStream, int mode)
 {
-	return begin_capture("cuStreamBeginCapture_v2", hStream, mode);
+	return begin_capture("cuStreamBeginCapture_v2", hStream, mode, NULL);
 }
 
 STANDIN(cuStreamBeginCapture_v2_ptsz)(CUstream hStream, int mode)
 {
-	return begin_capture("cuStreamBeginCapture_v2_ptsz", hStream, mode);
+	return begin_capture("cuStreamBeginCapture_v2_ptsz", hStream, mode, NULL);
 }
 
-static CUresult end_locked(struct CUstream_st *s, void **graph)
+static CUresult begin_into(const char *name, CUstream stream, CUgraph graph, int mode)
 {
-	static char a_graph; /* all graphs are empty and the same */
+	CUresult r = enter(name);
+
+	if (r)
+		return r;
+	return graph_is(graph) ? begin_capture(name, stream, mode, graph)
+			       : CUDA_ERROR_INVALID_VALUE;
+}
+
+STANDIN(cuStreamBeginCaptureToGraph)
+(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,
+ const CUgraphEdgeData *dependencyData, size_t numDependencies, int mode)
+{
+	(void)dependencies;
+	(void)dependencyData;
+	(void)numDependencies;
+	return begin_into("cuStreamBeginCaptureToGraph", hStream, hGraph, mode);
+}
+
+STANDIN(cuStreamBeginCaptureToGraph_ptsz)
+(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,
+ const CUgraphEdgeData *dependencyData, size_t numDependencies, int mode)
+{
+	(void)dependencies;
+	(void)dependencyData;
+	(void)numDependencies;
+	return begin_into("cuStreamBeginCaptureToGraph_ptsz", hStream, hGraph, mode);
+}
+
+static CUresult end_locked(struct CUstream_st *s, CUgraph *graph)
+{
 	bool intact;
 
 	if (!s)
@@ -279,11 +324,14 @@ static CUresult end_locked(struct CUstream_st *s, void **graph)
 	intact = s->status == CAPTURE_ACTIVE;
 	s->status = CAPTURE_NONE;
 	atomic_fetch_sub(&standin_captures, 1);
-	*graph = intact ? &a_graph : NULL;
+	*graph = intact ? s->graph : NULL;
+	if (!intact && !s->given)
+		graph_abandon(s->graph);
+	s->graph = NULL;
 	return intact ? CUDA_SUCCESS : ERROR_CAPTURE_INVALIDATED;
 }
 
-static CUresult end_capture(const char *name, CUstream stream, void **graph)
+static CUresult end_capture(const char *name, CUstream stream, CUgraph *graph)
 {
 	CUresult r = enter(name);
 
@@ -299,12 +347,12 @@ static CUresult end_capture(const char *name, CUstream stream, void **graph)
 	return r;
 }
 
-STANDIN(cuStreamEndCapture)(CUstream hStream, void **phGraph)
+STANDIN(cuStreamEndCapture)(CUstream hStream, CUgraph *phGraph)
 {
 	return end_capture("cuStreamEndCapture", hStream, phGraph);
 }
 
-STANDIN(cuStreamEndCapture_ptsz)(CUstream hStream, void **phGraph)
+STANDIN(cuStreamEndCapture_ptsz)(CUstream hStream, CUgraph *phGraph)
 {
 	return end_capture("cuStreamEndCapture_ptsz", hStream, phGraph);
 }
@@ -338,6 +386,64 @@ STANDIN(cuStreamIsCapturing_ptsz)(CUstream hStream, int *captureStatus)
 {
 	return is_capturing("cuStreamIsCapturing_ptsz", hStream, captureStatus);
 }
+
+/* The graph of a capture that is intact, or NULL. */
+CUgraph stream_graph(CUstream stream)
+{
+	CUgraph graph = NULL;
+	struct CUstream_st *s;
+
+	pthread_mutex_lock(&stream_lock);
+	s = is_default(stream) ? NULL : *find_stream(stream);
+	if (s && s->status == CAPTURE_ACTIVE)
+		graph = s->graph;
+	pthread_mutex_unlock(&stream_lock);
+	return graph;
+}
+
+/* No node is known to be the last: there are no dependencies to tell. */
+static CUresult capture_info(const char *name, CUstream stream, int *status, cuuint64_t *id,
+			     CUgraph *graph, const CUgraphNode **dependencies, size_t *count)
+{
+	CUresult r = is_capturing(name, stream, status);
+
+	if (r || *status != CAPTURE_ACTIVE)
+		return r;
+	if (id) {
+		pthread_mutex_lock(&stream_lock);
+		*id = (*find_stream(stream))->id;
+		pthread_mutex_unlock(&stream_lock);
+	}
+	if (graph)
+		*graph = stream_graph(stream);
+	if (dependencies)
+		*dependencies = NULL;
+	if (count)
+		*count = 0;
+	return CUDA_SUCCESS;
+}
+
+#define CAPTURE_INFO(name)                                                                   \
+	(CUstream hStream, int *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out,  \
+	 const CUgraphNode **dependencies_out, size_t *numDependencies_out)                 \
+	{                                                                                   \
+		return capture_info(name, hStream, captureStatus_out, id_out, graph_out,    \
+				    dependencies_out, numDependencies_out);                 \
+	}
+#define CAPTURE_INFO_EDGES(name)                                                             \
+	(CUstream hStream, int *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out,  \
+	 const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out,        \
+	 size_t *numDependencies_out)                                                       \
+	{                                                                                   \
+		if (edgeData_out)                                                           \
+			*edgeData_out = NULL;                                               \
+		return capture_info(name, hStream, captureStatus_out, id_out, graph_out,    \
+				    dependencies_out, numDependencies_out);                 \
+	}
+STANDIN(cuStreamGetCaptureInfo_v2) CAPTURE_INFO("cuStreamGetCaptureInfo_v2")
+STANDIN(cuStreamGetCaptureInfo_v2_ptsz) CAPTURE_INFO("cuStreamGetCaptureInfo_v2_ptsz")
+STANDIN(cuStreamGetCaptureInfo_v3) CAPTURE_INFO_EDGES("cuStreamGetCaptureInfo_v3")
+STANDIN(cuStreamGetCaptureInfo_v3_ptsz) CAPTURE_INFO_EDGES("cuStreamGetCaptureInfo_v3_ptsz")
 
 STANDIN(cuThreadExchangeStreamCaptureMode)(int *mode)
 {
@@ -571,7 +677,6 @@ STANDIN(cuModuleGetFunction)(void **hfunc, void *hmod, const char *name)
 }
 
 NOTHING(cuModuleUnload)
-NOTHING(cuGraphDestroy)
 NOTHING(cuLaunchKernel)
 NOTHING(cuLaunchKernel_ptsz)
 NOTHING(cuStreamWaitEvent)

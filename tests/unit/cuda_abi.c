@@ -71,6 +71,36 @@
 #define CUDA_ARRAY_DESCRIPTOR_st our_CUDA_ARRAY_DESCRIPTOR_st
 #define CUDA_ARRAY3D_DESCRIPTOR_v1_st our_CUDA_ARRAY3D_DESCRIPTOR_v1_st
 #define CUDA_ARRAY3D_DESCRIPTOR_st our_CUDA_ARRAY3D_DESCRIPTOR_st
+#define CUstreamCaptureMode our_CUstreamCaptureMode
+#define CUgraph our_CUgraph
+#define CUgraphNode our_CUgraphNode
+#define CUgraphExec our_CUgraphExec
+#define CUgreenCtx our_CUgreenCtx
+#define CUdevResourceDesc our_CUdevResourceDesc
+#define CUgraphEdgeData our_CUgraphEdgeData
+#define CUexecAffinityParam our_CUexecAffinityParam
+#define CUctxCreateParams our_CUctxCreateParams
+#define CUDA_MEM_ALLOC_NODE_PARAMS our_CUDA_MEM_ALLOC_NODE_PARAMS
+#define CUDA_MEM_FREE_NODE_PARAMS our_CUDA_MEM_FREE_NODE_PARAMS
+#define CUDA_CHILD_GRAPH_NODE_PARAMS our_CUDA_CHILD_GRAPH_NODE_PARAMS
+#define CUgraphNodeParams our_CUgraphNodeParams
+#define CUgraphExecUpdateResultInfo_st our_CUgraphExecUpdateResultInfo_st
+#define CUgraphExecUpdateResultInfo our_CUgraphExecUpdateResultInfo
+#define CUgraphExecUpdateResult our_CUgraphExecUpdateResult
+#define CUDA_GRAPH_INSTANTIATE_PARAMS our_CUDA_GRAPH_INSTANTIATE_PARAMS
+#define CUgraph_st our_CUgraph_st
+#define CUgraphNode_st our_CUgraphNode_st
+#define CUgraphExec_st our_CUgraphExec_st
+#define CUgreenCtx_st our_CUgreenCtx_st
+#define CUdevResourceDesc_st our_CUdevResourceDesc_st
+#define CUgraphEdgeData_st our_CUgraphEdgeData_st
+#define CUexecAffinityParam_st our_CUexecAffinityParam_st
+#define CUctxCreateParams_st our_CUctxCreateParams_st
+#define CUDA_MEM_ALLOC_NODE_PARAMS_st our_CUDA_MEM_ALLOC_NODE_PARAMS_st
+#define CUDA_MEM_FREE_NODE_PARAMS_st our_CUDA_MEM_FREE_NODE_PARAMS_st
+#define CUDA_CHILD_GRAPH_NODE_PARAMS_st our_CUDA_CHILD_GRAPH_NODE_PARAMS_st
+#define CUgraphNodeParams_st our_CUgraphNodeParams_st
+#define CUDA_GRAPH_INSTANTIATE_PARAMS_st our_CUDA_GRAPH_INSTANTIATE_PARAMS_st
 #define CUDA_SUCCESS our_CUDA_SUCCESS
 #define CUDA_ERROR_INVALID_VALUE our_CUDA_ERROR_INVALID_VALUE
 #define CUDA_ERROR_OUT_OF_MEMORY our_CUDA_ERROR_OUT_OF_MEMORY
@@ -134,6 +164,36 @@
 #undef CUDA_ARRAY_DESCRIPTOR_st
 #undef CUDA_ARRAY3D_DESCRIPTOR_v1_st
 #undef CUDA_ARRAY3D_DESCRIPTOR_st
+#undef CUstreamCaptureMode
+#undef CUgraph
+#undef CUgraphNode
+#undef CUgraphExec
+#undef CUgreenCtx
+#undef CUdevResourceDesc
+#undef CUgraphEdgeData
+#undef CUexecAffinityParam
+#undef CUctxCreateParams
+#undef CUDA_MEM_ALLOC_NODE_PARAMS
+#undef CUDA_MEM_FREE_NODE_PARAMS
+#undef CUDA_CHILD_GRAPH_NODE_PARAMS
+#undef CUgraphNodeParams
+#undef CUgraphExecUpdateResultInfo_st
+#undef CUgraphExecUpdateResultInfo
+#undef CUgraphExecUpdateResult
+#undef CUDA_GRAPH_INSTANTIATE_PARAMS
+#undef CUgraph_st
+#undef CUgraphNode_st
+#undef CUgraphExec_st
+#undef CUgreenCtx_st
+#undef CUdevResourceDesc_st
+#undef CUgraphEdgeData_st
+#undef CUexecAffinityParam_st
+#undef CUctxCreateParams_st
+#undef CUDA_MEM_ALLOC_NODE_PARAMS_st
+#undef CUDA_MEM_FREE_NODE_PARAMS_st
+#undef CUDA_CHILD_GRAPH_NODE_PARAMS_st
+#undef CUgraphNodeParams_st
+#undef CUDA_GRAPH_INSTANTIATE_PARAMS_st
 #undef CUDA_SUCCESS
 #undef CUDA_ERROR_INVALID_VALUE
 #undef CUDA_ERROR_OUT_OF_MEMORY
@@ -174,6 +234,33 @@ SAME_SIZE(CUDA_ARRAY_DESCRIPTOR_v1);
 SAME_SIZE(CUDA_ARRAY_DESCRIPTOR);
 SAME_SIZE(CUDA_ARRAY3D_DESCRIPTOR_v1);
 SAME_SIZE(CUDA_ARRAY3D_DESCRIPTOR);
+SAME_SIZE(CUstreamCaptureMode);
+SAME_SIZE(CUgraphExecUpdateResult);
+SAME_SIZE(CUgraph);
+SAME_SIZE(CUgraphNode);
+SAME_SIZE(CUgraphExec);
+SAME_SIZE(CUgreenCtx);
+SAME_SIZE(CUdevResourceDesc);
+SAME_SIZE(CUDA_MEM_ALLOC_NODE_PARAMS);
+SAME_SIZE(CUDA_MEM_FREE_NODE_PARAMS);
+SAME_SIZE(CUgraphNodeParams);
+SAME_SIZE(CUDA_GRAPH_INSTANTIATE_PARAMS);
+
+#define SAME_PART(type, field, ours)                                                       \
+	_Static_assert(offsetof(type, field) == offsetof(our_##type, ours), #type "." #field)
+SAME_PART(CUDA_MEM_ALLOC_NODE_PARAMS, poolProps.location.type, poolProps.locationType);
+SAME_PART(CUDA_MEM_ALLOC_NODE_PARAMS, poolProps.location.id, poolProps.locationId);
+SAME_PART(CUDA_MEM_ALLOC_NODE_PARAMS, bytesize, bytesize);
+SAME_PART(CUDA_MEM_ALLOC_NODE_PARAMS, dptr, dptr);
+SAME_PART(CUgraphNodeParams, type, type);
+SAME_PART(CUgraphNodeParams, alloc.bytesize, alloc.bytesize);
+SAME_PART(CUgraphNodeParams, alloc.dptr, alloc.dptr);
+SAME_PART(CUgraphNodeParams, free.dptr, free.dptr);
+SAME_PART(CUgraphNodeParams, graph.graph, graph.graph);
+SAME_PART(CUDA_GRAPH_INSTANTIATE_PARAMS, flags, flags);
+#if CUDA_VERSION >= 12090
+SAME_PART(CUgraphNodeParams, graph.ownership, graph.ownership);
+#endif
 
 #define SAME_PLACE(type, field) \
 	_Static_assert(offsetof(type, field) == offsetof(our_##type, field), #type)
@@ -195,4 +282,5 @@ SAME_VALUE(CUDA_ERROR_NOT_SUPPORTED);
 #define HOOK(symbol, returns, parameters, ...) returns symbol parameters;
 #define HAND(symbol, returns, parameters) returns symbol parameters;
 #define USED(symbol, returns, parameters) returns symbol parameters;
+#define MAKES(symbol, kind)
 #include "api/cuda.def"

@@ -674,6 +674,39 @@ static void test_errors(void **state)
 	builder_finish(&builder);
 }
 
+/* One that was taken back, and the right call with the wrong range. */
+static void test_errors_taken_back(void **state)
+{
+	struct ledger_error error = { .address = 0x10000, .result = 1, .device = -1 };
+	struct ledger_builder builder;
+	struct fixture fixture;
+	char *told;
+
+	(void)state;
+	builder_init(&builder);
+	builder_module(&builder, "/bin/app", 0x1000, 0x3000, 0x1000, 0);
+	builder_error(&builder, &error);
+	error.type = builder_string(&builder, "mismatched-free");
+	error.api = builder_string(&builder, "cuMemUnmap");
+	error.stack = one_frame(&builder, 0x10);
+	error.block_bytes = 4096;
+	error.flags = LEDGER_ERROR_OTHER_RANGE;
+	error.asked_bytes = 2048;
+	builder_error(&builder, &error);
+	builder_header(&builder)->errors = 1;
+	begin(&fixture, &builder, SYMBOLIZER_NO_FILES, "leak:app\n");
+	assert_int_equal(only(&fixture)->summary.errors, 1);
+	assert_int_equal(only(&fixture)->error_count, 1);
+	told = printed(print_text, &fixture.report);
+	contains(told, "cuMemUnmap was given a range of 2,048 bytes, which is not this block's");
+	free(told);
+	told = printed(print_json, &fixture.report);
+	contains(told, "\"asked_bytes\": 2048");
+	free(told);
+	end(&fixture);
+	builder_finish(&builder);
+}
+
 static void test_processes(void **state)
 {
 	struct ledger_builder builder;
@@ -920,6 +953,7 @@ int main(void)
 		cmocka_unit_test(test_rebuilt),
 		cmocka_unit_test(test_missing_file),
 		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_errors_taken_back),
 		cmocka_unit_test(test_processes),
 		cmocka_unit_test(test_names_are_harmless),
 		cmocka_unit_test(test_ended),

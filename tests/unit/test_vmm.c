@@ -218,6 +218,25 @@ static void test_back_while_refused(void **state)
 	expect_nothing();
 }
 
+/* Refused and tried again: the bytes still know whom they belong to. */
+static void test_refused(void **state)
+{
+	(void)state;
+	create(HANDLE, 2 * GRAIN);
+	map(ADDRESS, 2 * GRAIN, HANDLE);
+	release(999, NULL);
+	expect("cuMemCreate", 1, 2 * GRAIN);
+	release(0, NULL);
+	expect("cuMemMap", 1, 2 * GRAIN);
+	unmap_range(ADDRESS, 2 * GRAIN, 1, NULL);
+	expect("cuMemMap", 1, 2 * GRAIN);
+	retain();
+	expect("cuMemRetainAllocationHandle", 1, 2 * GRAIN);
+	unmap_range(ADDRESS, 2 * GRAIN, 0, NULL);
+	release(0, NULL);
+	expect_nothing();
+}
+
 static void unmap_inside(void)
 {
 	unmap_range(ADDRESS, 2 * GRAIN, 0, NULL);
@@ -317,6 +336,43 @@ static void test_bindings(void **state)
 	expect_nothing();
 }
 
+static int32_t answer_of_last_error(void)
+{
+	struct recorder *recorder = recorder_now();
+	struct ledger_walk walk = { 0, 0 };
+	const struct ledger_error *error, *last = NULL;
+	struct ledger_view view;
+
+	ledger_view(recorder->writer.base, recorder->writer.mapped_bytes, &view);
+	while ((error = ledger_next(&view, &walk, LEDGER_CHUNK_ERRORS, sizeof(*error))))
+		last = error->type ? error : last;
+	assert_non_null(last);
+	return last->result;
+}
+
+static void check_error_is_told(void)
+{
+	assert_int_equal(recorder_now()->header->errors, 1);
+	assert_int_equal(answer_of_last_error(), LEDGER_NO_ANSWER);
+}
+
+/* A driver dies of a handle that it did not give out: that is told before it is asked, and
+ * taken back if it knew the handle after all. */
+static void test_strangers(void **state)
+{
+	struct ledger_header *header = recorder_now()->header;
+
+	(void)state;
+	for (uint64_t i = 0; i < 100; i++) { /* more than may be taken back */
+		release_of(0x7777000 + 16 * i, 0, i < 64 ? check_error_is_told : NULL);
+		assert_int_equal(header->errors, 0);
+	}
+	assert_int_equal(header->trouble[LEDGER_TROUBLE_UNKNOWN_FREES], 100);
+	release_of(0x7777000, 1, NULL);
+	assert_int_equal(header->errors, 1);
+	assert_int_equal(answer_of_last_error(), 1);
+}
+
 /* ---- threads ---- */
 
 enum { THREADS = 8, ROUNDS = 2000, NUMBERS = 32 };
@@ -407,11 +463,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_back_while_released),
 		cmocka_unit_test(test_back_while_refused),
+		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_release_and_unmap),
 		cmocka_unit_test(test_handed_out_again),
 		cmocka_unit_test(test_many_put_back),
 		cmocka_unit_test(test_bindings),
 		cmocka_unit_test(test_storm),
+		cmocka_unit_test(test_strangers), /* the last one: leaves an error */
 	};
 
 	setenv("GPULEAK_STACK_DEPTH", "4", 1);

@@ -116,6 +116,17 @@ API nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t 
 	return answer("nvmlDeviceGetHandleByIndex_v2");
 }
 
+API nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, nvmlDevice_t *device);
+API nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, nvmlDevice_t *device)
+{
+	unsigned int domain, bus;
+
+	if (sscanf(bus_id, "%x:%x:00.0", &domain, &bus) != 2 || domain || !bus || bus > DEVICES)
+		return NVML_ERROR_NOT_FOUND;
+	*device = &devices[bus - 1];
+	return answer("nvmlDeviceGetHandleByPciBusId_v2");
+}
+
 API nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int length);
 API nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int length)
 {

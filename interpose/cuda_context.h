@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What must be remembered of CUDA contexts: how often one was attached, and which are
+ * green, that is, parts of their device's primary one that own no memory.
+ */
+#ifndef GPULEAK_CUDA_CONTEXT_H
+#define GPULEAK_CUDA_CONTEXT_H
+
+#include "lock.h"
+
+struct attached;
+struct green;
+
+struct contexts {
+	struct lock lock;
+	struct attached *attached;
+	struct green *green;
+};
+
+#endif
