@@ -45,6 +45,22 @@ VERBS = {
 }
 
 
+CLASSES = {
+    "GAP": "not followed, told to a program that looks it up",
+    "DRIVER": "the driver's own memory", "ALIAS": "memory that is a block already, or another API's",
+    "OBJECT": "no memory itself",
+}
+
+
+def ignored(text):
+    """Functions that take or give memory and have no row, by reason."""
+    reasons = {}
+    for symbol, kind, reason in rows(text, "IGNORED"):
+        reasons.setdefault((kind, reason.strip('"')), []).append(symbol)
+    for (kind, reason), symbols in reasons.items():
+        yield "| %s | %s | %s |" % (", ".join("`%s`" % s for s in symbols), reason, CLASSES[kind])
+
+
 def hooks(root):
     out = ["# What is intercepted", "",
            "Rendered from interpose/api/*.def by docs/render.py; do not edit.", ""]
@@ -62,7 +78,12 @@ def hooks(root):
         out += ["", "By hand (first use, lookups, contexts, graphs): "
                 + ", ".join("`%s`" % row[0] for row in rows(text, "HAND")) + ".", "",
                 "Asked by our wrappers, not intercepted: "
-                + ", ".join("`%s`" % row[0] for row in rows(text, "USED")) + ".", ""]
+                + ", ".join("`%s`" % row[0] for row in rows(text, "USED")) + ".", "",
+                "Ignored, though they take or give memory:", "", "| call | reason | class |", "|---|---|---|"]
+        out += list(ignored((root / "interpose/api" / (name + "_ignored.def")).read_text()))
+        other = list(rows((root / "interpose/api" / (name + "_other.def")).read_text(), "NO_MEMORY"))
+        out += ["", "The other %d functions of the API take and give no memory: interpose/api/%s_other.def "
+                "names them." % (len(other), name), ""]
     text = (root / "interpose/api/libc.def").read_text()
     out += ["## libc", "", "The lookup, and the ways in which a process ends or a module goes away: "
             + ", ".join("`%s`" % row[0] for row in rows(text, "LIBC")) + ".", ""]

@@ -5,9 +5,12 @@
  */
 #include "cuda_calls.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
 
+#include "classes.h"
+#include "coverage.h"
 #include "marks.h"
 #include "recorder.h"
 #include "resolve.h"
@@ -171,9 +174,28 @@ BOTH(cuInit, CUresult, (unsigned int Flags), (route, Flags), CUDA_ERROR_NOT_FOUN
 
 /* ---- the resolver ---- */
 
+/* NAME was given out as a function of the driver's that no row has. A name of ours at an
+ * address that is not is a newer driver's newer version: what that is called it knows. */
+static void note_unhooked(const char *name, const void *function, const void *caller)
+{
+	struct recorder *recorder = recorder_now();
+	const char *reason;
+	Dl_info info;
+
+	if (!hook_find(name)) {
+		coverage_saw(name, caller);
+		return;
+	}
+	if (dladdr(function, &info) && info.dli_sname && info.dli_saddr == function)
+		name = info.dli_sname;
+	coverage_saw(name, caller);
+	if (recorder && class_of(name, &reason) == CLASS_UNKNOWN)
+		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNKNOWN_VARIANTS, 1);
+}
+
 /* NAME's wrapper goes by what the driver returned, never by the name asked for: the
  * version and the per-thread flag decide which of several functions that is. */
-static void reroute(const char *name, void **pfn)
+static void reroute(const char *name, void **pfn, const void *caller)
 {
 	static _Atomic bool known;
 	struct hook *hook;
@@ -183,46 +205,55 @@ static void reroute(const char *name, void **pfn)
 		atomic_store(&known, true);
 	}
 	hook = hook_of_driver(API_CUDA, *pfn);
-	if (hook) {
+	coverage_route(FACT_PROC_ADDRESS, API_CUDA, caller);
+	if (hook)
 		*pfn = hook->wrapper;
-		return;
-	}
-	/* A name of ours at an address that is not: a newer driver's newer version. */
-	if (hook_find(name) && !resolve_is_ours(*pfn)) {
-		struct recorder *recorder = recorder_now();
-
-		if (recorder)
-			ledger_trouble(recorder->header, LEDGER_TROUBLE_UNKNOWN_VARIANTS, 1);
-	}
+	else if (!resolve_is_ours(*pfn))
+		note_unhooked(name, *pfn, caller);
 }
 
-static CUresult body_cuGetProcAddress(struct route route, const char *symbol, void **pfn,
-				      int version, cuuint64_t flags)
+static CUresult body_cuGetProcAddress(struct route route, const void *caller, const char *symbol,
+				      void **pfn, int version, cuuint64_t flags)
 {
 	CUresult r = CALL(CUresult(*)(const char *, void **, int, cuuint64_t),
 			  (symbol, pfn, version, flags));
 
 	if (r == CUDA_SUCCESS && route.record && symbol && pfn && *pfn)
-		reroute(symbol, pfn);
+		reroute(symbol, pfn, caller);
 	return r;
 }
 BOTH(cuGetProcAddress, CUresult,
      (const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags),
-     (route, symbol, pfn, cudaVersion, flags), CUDA_ERROR_NOT_FOUND)
+     (route, __builtin_return_address(0), symbol, pfn, cudaVersion, flags),
+     CUDA_ERROR_NOT_FOUND)
 
-static CUresult body_cuGetProcAddress_v2(struct route route, const char *symbol, void **pfn,
-					 int version, cuuint64_t flags,
-					 CUdriverProcAddressQueryResult *status)
+static CUresult body_cuGetProcAddress_v2(struct route route, const void *caller,
+					 const char *symbol, void **pfn, int version,
+					 cuuint64_t flags, CUdriverProcAddressQueryResult *status)
 {
 	CUresult r = CALL(CUresult(*)(const char *, void **, int, cuuint64_t,
 				      CUdriverProcAddressQueryResult *),
 			  (symbol, pfn, version, flags, status));
 
 	if (r == CUDA_SUCCESS && route.record && symbol && pfn && *pfn && (!status || *status == 0))
-		reroute(symbol, pfn);
+		reroute(symbol, pfn, caller);
 	return r;
 }
 BOTH(cuGetProcAddress_v2, CUresult,
      (const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
       CUdriverProcAddressQueryResult *symbolStatus),
-     (route, symbol, pfn, cudaVersion, flags, symbolStatus), CUDA_ERROR_NOT_FOUND)
+     (route, __builtin_return_address(0), symbol, pfn, cudaVersion, flags, symbolStatus),
+     CUDA_ERROR_NOT_FOUND)
+
+/* What is in such a table is reached past us. */
+static CUresult body_cuGetExportTable(struct route route, const void *caller, const void **table,
+				      const CUuuid *id)
+{
+	CUresult r = CALL(CUresult(*)(const void **, const CUuuid *), (table, id));
+
+	if (r == CUDA_SUCCESS && route.record && id)
+		coverage_export_table((const unsigned char *)id->bytes, caller);
+	return r;
+}
+BOTH(cuGetExportTable, CUresult, (const void **ppExportTable, const CUuuid *pExportTableId),
+     (route, __builtin_return_address(0), ppExportTable, pExportTableId), CUDA_ERROR_NOT_FOUND)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "coverage.h"
 #include "lookup.h"
 #include "recorder.h"
 #include "resolve.h"
@@ -37,6 +38,7 @@ static void note_end(struct recorder *recorder, enum ledger_ended how, int statu
 {
 	struct timespec now;
 
+	coverage_look_everywhere(recorder, true);
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	recorder->header->end_mono_ns =
 		(uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;

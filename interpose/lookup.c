@@ -10,6 +10,8 @@
 #include <link.h>
 #include <string.h>
 
+#include "classes.h"
+#include "coverage.h"
 #include "resolve.h"
 
 struct answer {
@@ -70,6 +72,13 @@ static const struct link_map *module_of(const void *address)
 	return object.dlfo_link_map;
 }
 
+const char *lookup_module_name(const void *address)
+{
+	const struct link_map *map = module_of(address);
+
+	return map ? map->l_name : NULL;
+}
+
 bool lookup_in_driver(enum api api, const void *address)
 {
 	const struct link_map *map = module_of(address);
@@ -106,6 +115,20 @@ static struct answer in_global_scope(void *ours, const char *name)
 	return (struct answer){ lookup_real(RTLD_NEXT, name) ? ours : NULL, 1 };
 }
 
+/* Who asks for the lookup itself goes on by that. */
+static void note_lookup(const struct hook *hook, const void *caller)
+{
+	static const enum hook_id lookups[] = {
+		HOOK_cuGetProcAddress, HOOK_cuGetProcAddress_v2, HOOK_clGetExtensionFunctionAddress,
+		HOOK_clGetExtensionFunctionAddressForPlatform,
+	};
+
+	for (size_t i = 0; i < sizeof(lookups) / sizeof(lookups[0]); i++)
+		if (hook == &hooks[lookups[i]])
+			return;
+	coverage_route(FACT_DLSYM, hook->api, caller);
+}
+
 static struct answer in_default_scope(const char *name, const void *caller, struct hook *hook)
 {
 	const struct link_map *map = module_of(caller);
@@ -115,6 +138,7 @@ static struct answer in_default_scope(const char *name, const void *caller, stru
 	if (!resolve_is_ours(found) ||
 	    (map && map->l_name && map->l_name[0] && resolve_driver_is_loaded(hook->api)))
 		return (struct answer){ NULL, 0 };
+	note_lookup(hook, caller);
 	return in_global_scope(found, name);
 }
 
@@ -129,6 +153,17 @@ static struct answer after_caller(const char *name, const void *caller)
 	return (struct answer){ NULL, 0 };
 }
 
+/* Of an OpenCL that is no loader: a vendor's own shows by what loaders ask it for. The last
+ * lookup is the application's again, with what dlerror() says after it. */
+static void look_for_vendor(void *handle, const char *name, const void *found, enum api api)
+{
+	if (api != API_OPENCL)
+		return;
+	if (lookup_real_dlsym(handle, "clIcdGetPlatformIDsKHR"))
+		fact_note(FACT_NO_LOADER, "OpenCL", lookup_module_name(found), NULL);
+	lookup_real_dlsym(handle, name);
+}
+
 static struct answer in_handle(void *handle, const char *name, const void *caller,
 			       struct hook *hook)
 {
@@ -137,14 +172,37 @@ static struct answer in_handle(void *handle, const char *name, const void *calle
 
 	if (!found)
 		return (struct answer){ NULL, 1 };
-	if (resolve_is_ours(found)) /* the handle of the program itself: its global scope */
+	if (resolve_is_ours(found)) { /* the handle of the program itself: its global scope */
+		note_lookup(hook, caller);
 		return in_global_scope(found, name);
-	if (!lookup_in_driver(hook->api, found) || asked_by_driver(caller))
+	}
+	if (asked_by_driver(caller))
 		return (struct answer){ found, 1 };
+	if (!lookup_in_driver(hook->api, found)) {
+		look_for_vendor(handle, name, found, hook->api);
+		return (struct answer){ found, 1 };
+	}
+	note_lookup(hook, caller);
 	atomic_compare_exchange_strong(&hook->driver, &none, found);
 	if (slots_has(hook)) /* there may be several drivers */
 		return (struct answer){ slots_give(hook, found), 1 };
 	return (struct answer){ hook->wrapper, 1 };
+}
+
+/* A name of the APIs without a row: nothing changes for who asks, but it is noted if it may
+ * have to do with memory and is a driver's. */
+static struct answer without_hook(void *handle, const char *name, const void *caller)
+{
+	enum api api = name[1] == 'u' ? API_CUDA : API_OPENCL;
+	const char *reason;
+	void *found;
+
+	if (handle == RTLD_NEXT || class_of(name, &reason) == CLASS_NO_MEMORY)
+		return (struct answer){ NULL, 0 };
+	found = lookup_real_dlsym(handle, name);
+	if (found && lookup_in_driver(api, found) && !asked_by_driver(caller))
+		coverage_saw(name, caller);
+	return (struct answer){ found, handle != RTLD_DEFAULT };
 }
 
 struct answer lookup_before(void *handle, const char *name, const void *caller)
@@ -153,8 +211,11 @@ struct answer lookup_before(void *handle, const char *name, const void *caller)
 
 	if (!__atomic_load_n(&lookup_real_dlsym, __ATOMIC_ACQUIRE))
 		lookup_start();
-	if (!could_be_ours(name) || !(hook = hook_find(name)))
+	if (!could_be_ours(name))
 		return (struct answer){ NULL, 0 };
+	hook = hook_find(name);
+	if (!hook)
+		return without_hook(handle, name, caller);
 	if (handle == RTLD_NEXT)
 		return after_caller(name, caller);
 	if (handle != RTLD_DEFAULT)

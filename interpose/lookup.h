@@ -22,6 +22,9 @@ void *lookup_real(void *handle, const char *name);
 
 /* ADDRESS lies in a library whose name is that of API's driver or loader. Lock-free. */
 bool lookup_in_driver(enum api api, const void *address);
+/* The path of the library that ADDRESS lies in, "" for the program itself, NULL for none.
+ * Lock-free. Good while the library is loaded. */
+const char *lookup_module_name(const void *address);
 /* Such a library's path or soname (base name is looked at). */
 bool lookup_is_driver_name(enum api api, const char *path);
 

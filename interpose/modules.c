@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "coverage.h"
 #include "recorder.h"
 #include "resolve.h"
 #include "types.h"
@@ -187,6 +188,7 @@ static void refresh_locked(struct recorder *recorder)
 		modules->module[i].loaded = false;
 	dl_iterate_phdr(each, recorder);
 	mark_unloaded(recorder);
+	coverage_look(recorder);
 }
 
 void modules_refresh(struct recorder *recorder)
@@ -234,7 +236,19 @@ void modules_cover(struct recorder *recorder, const struct capture *capture)
 		refresh_locked(recorder);
 		covered(modules, pc);
 	}
+	facts_write(recorder);
 	lock_give(&modules->lock);
+}
+
+/* What a module that goes away now has called past us is not to be seen any more then. */
+static void look_before_it_goes(const struct recorder *recorder)
+{
+	struct recorder *entered = recorder && !thread_self.busy ? recorder_enter() : NULL;
+
+	if (!entered)
+		return;
+	coverage_look_everywhere(entered, false);
+	recorder_leave();
 }
 
 EXPORT int dlclose(void *handle)
@@ -246,6 +260,7 @@ EXPORT int dlclose(void *handle)
 	if (!real)
 		real = (int (*)(void *))resolve_next("dlclose");
 	callers_forget();
+	look_before_it_goes(recorder);
 	r = real ? real(handle) : -1;
 
 	if (recorder) {

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "coverage.h"
 #include "cuda_calls.h" /* looked_up_ names of all HAND rows */
 #include "recorder.h"
 #include "resolve.h"
@@ -217,16 +218,22 @@ ENQUEUE_FREE(looked_up_clEnqueueSVMFreeARM, clEnqueueSVMFreeARM, resolve_driver)
 
 /* Each platform has functions of its own; some give out core functions here too. The
  * pointer says which wrapper it is to be. */
-static void *reroute(const char *name, void *found)
+static void *reroute(const char *name, void *found, const void *caller)
 {
 	struct hook *hook = found && name ? hook_find(name) : NULL;
 
-	if (!hook || hook->api != API_OPENCL || resolve_is_ours(found))
+	if (!found || !name || resolve_is_ours(found))
 		return found;
+	if (!hook || hook->api != API_OPENCL) {
+		if (name[0] == 'c' && name[1] == 'l')
+			coverage_saw(name, caller);
+		return found;
+	}
+	coverage_route(FACT_EXTENSION, API_OPENCL, caller);
 	return slots_give(hook, found);
 }
 
-static void *address_by(struct route route, const char *name)
+static void *address_by(struct route route, const char *name, const void *caller)
 {
 	typedef void *by_name(const char *);
 
@@ -234,20 +241,23 @@ static void *address_by(struct route route, const char *name)
 	INSIDE(&hooks[HOOK_clGetExtensionFunctionAddress], route);
 
 	found = route.real ? ((by_name *)route.real)(name) : NULL;
-	return route.record ? reroute(name, found) : found;
+	return route.record ? reroute(name, found, caller) : found;
 }
 
 EXPORT void *clGetExtensionFunctionAddress(const char *func_name)
 {
-	return address_by(resolve_direct(&hooks[HOOK_clGetExtensionFunctionAddress]), func_name);
+	return address_by(resolve_direct(&hooks[HOOK_clGetExtensionFunctionAddress]), func_name,
+			  __builtin_return_address(0));
 }
 
 void *looked_up_clGetExtensionFunctionAddress(const char *func_name)
 {
-	return address_by(resolve_driver(&hooks[HOOK_clGetExtensionFunctionAddress]), func_name);
+	return address_by(resolve_driver(&hooks[HOOK_clGetExtensionFunctionAddress]), func_name,
+			  __builtin_return_address(0));
 }
 
-static void *platform_address_by(struct route route, cl_platform_id platform, const char *name)
+static void *platform_address_by(struct route route, cl_platform_id platform, const char *name,
+				 const void *caller)
 {
 	typedef void *by_platform(cl_platform_id, const char *);
 
@@ -255,7 +265,7 @@ static void *platform_address_by(struct route route, cl_platform_id platform, co
 	INSIDE(&hooks[HOOK_clGetExtensionFunctionAddressForPlatform], route);
 
 	found = route.real ? ((by_platform *)route.real)(platform, name) : NULL;
-	return route.record ? reroute(name, found) : found;
+	return route.record ? reroute(name, found, caller) : found;
 }
 
 EXPORT void *clGetExtensionFunctionAddressForPlatform(cl_platform_id platform,
@@ -263,7 +273,7 @@ EXPORT void *clGetExtensionFunctionAddressForPlatform(cl_platform_id platform,
 {
 	return platform_address_by(
 		resolve_direct(&hooks[HOOK_clGetExtensionFunctionAddressForPlatform]), platform,
-		func_name);
+		func_name, __builtin_return_address(0));
 }
 
 void *looked_up_clGetExtensionFunctionAddressForPlatform(cl_platform_id platform,
@@ -271,5 +281,5 @@ void *looked_up_clGetExtensionFunctionAddressForPlatform(cl_platform_id platform
 {
 	return platform_address_by(
 		resolve_driver(&hooks[HOOK_clGetExtensionFunctionAddressForPlatform]), platform,
-		func_name);
+		func_name, __builtin_return_address(0));
 }

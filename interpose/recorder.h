@@ -12,6 +12,7 @@
 
 #include "arena.h"
 #include "blocks.h"
+#include "facts.h"
 #include "cuda_context.h"
 #include "cuda_graph.h"
 #include "history.h"
@@ -34,6 +35,8 @@ struct recorder {
 	struct stacks stacks;
 	struct stripes stripes;
 	struct blocks blocks;
+	struct facts_written facts;
+	struct modules_looked_at looked_at;
 	_Atomic uint64_t devices_met; /* a bit each, see marks.c */
 	struct graphs graphs;
 	struct contexts contexts;

@@ -11,6 +11,7 @@
 #include <link.h>
 #include <string.h>
 
+#include "coverage.h"
 #include "dlerror_state.h"
 #include "lookup.h"
 
@@ -98,6 +99,25 @@ struct route resolve_driver_slowly(struct hook *hook)
 	return (struct route){ found, found != NULL };
 }
 
+/* A vendor's OpenCL shows by what loaders ask it for. */
+static void look_for_vendor(enum api api, const void *address)
+{
+	const char *module = lookup_module_name(address);
+	struct dlerror_state state;
+	void *handle;
+
+	if (api != API_OPENCL || !module || !module[0])
+		return;
+	dlerror_take(&state);
+	handle = dlopen(module, RTLD_LAZY | RTLD_NOLOAD);
+	if (handle) {
+		if (lookup_real(handle, "clIcdGetPlatformIDsKHR"))
+			fact_note(FACT_NO_LOADER, "OpenCL", module, NULL);
+		close_handle(handle);
+	}
+	dlerror_give_back(&state);
+}
+
 /* What comes next may be the driver, another interposer in front of it, or a library
  * that happens to have a function of this name. The last is left alone; it can be told
  * from an interposer because then there is no driver for that one to stand before. */
@@ -106,14 +126,17 @@ struct route resolve_direct_slowly(struct hook *hook)
 	void *next = resolve_next(hook->name);
 	struct route route;
 
+	coverage_called(hook->api);
 	if (!next) {
 		route = resolve_driver_slowly(hook);
 		if (route.real)
 			remember(&hook->direct, route.real);
 		return route;
 	}
-	if (!lookup_in_driver(hook->api, next) && !resolve_driver_is_loaded(hook->api))
+	if (!lookup_in_driver(hook->api, next) && !resolve_driver_is_loaded(hook->api)) {
 		atomic_store(&hook->look_alike, true);
+		look_for_vendor(hook->api, next);
+	}
 	remember(&hook->direct, next);
 	return (struct route){ next, !atomic_load(&hook->look_alike) };
 }

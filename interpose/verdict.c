@@ -214,6 +214,8 @@ static int ask_command(struct recorder *recorder, const char *destination)
 	arguments[n++] = (char *)(config.format == OPTION_FORMAT_JSON ? "json" : "text");
 	arguments[n++] = (char *)"--max-leaked-bytes";
 	arguments[n++] = budget;
+	if (config.verbose)
+		arguments[n++] = (char *)"-v";
 	if (config.suppressions[0]) {
 		arguments[n++] = (char *)"--suppressions";
 		arguments[n++] = (char *)config.suppressions;

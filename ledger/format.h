@@ -129,6 +129,7 @@ enum ledger_chunk_type {
 	LEDGER_CHUNK_ERRORS = 6,
 	LEDGER_CHUNK_TIMELINE = 7,
 	LEDGER_CHUNK_HISTORIES = 8,
+	LEDGER_CHUNK_FACTS = 9,
 	LEDGER_CHUNK_MARKS = 10,
 	LEDGER_CHUNK_RELEASED = 11,
 	LEDGER_CHUNK_HELD = 12, /* devices: whose memory the driver can be asked for */
@@ -288,6 +289,18 @@ struct ledger_error {
 /* The call was the right one for the block, and its range was not the block's. */
 #define LEDGER_ERROR_OTHER_RANGE 1u
 
+#define LEDGER_FACTS_MAX 4096u /* no writer writes more, no reader reads more */
+/* How the process reached the drivers, and what gpuleak could not see there: see
+ * docs/ledger-format.md for the words. Refs are 0 where there is nothing to say. */
+struct ledger_fact {
+	uint32_t kind;    /* ref to a string: "linked", "untracked", "deepbind" ... */
+	uint32_t subject; /* ref to a string: an API, a function, a file */
+	uint32_t module;  /* ref to a string: who did it */
+	uint32_t detail;  /* ref to a string: the reason, in words */
+	uint32_t count;   /* how often, as far as it was written */
+	uint32_t reserved[3];
+};
+
 /* Live bytes over time (TIMELINE), or released ones that are not freed (RELEASED), at most
  * one chunk of each: when it is full every second sample goes and the interval doubles. */
 struct ledger_sample {
@@ -328,6 +341,7 @@ _Static_assert(sizeof(struct ledger_holds) == 256, "layout is fixed");
 _Static_assert(sizeof(struct ledger_history) == 768, "layout is fixed");
 _Static_assert(sizeof(struct ledger_module) == 88, "layout is fixed");
 _Static_assert(sizeof(struct ledger_error) == 144, "layout is fixed");
+_Static_assert(sizeof(struct ledger_fact) == 32, "layout is fixed");
 _Static_assert(sizeof(struct ledger_header) < LEDGER_CHUNK, "header fits its chunk");
 
 #endif

@@ -12,6 +12,7 @@
 #define OPTION_TYPE_PATTERN OPTION_PATTERN
 #define OPTION_TYPE_PATH OPTION_PATH
 #define OPTION_TYPE_FORMAT OPTION_FORMAT_
+#define OPTION_TYPE_DEEPBIND OPTION_DEEPBIND_
 #define OPTION_TYPE_NUMBER OPTION_NUMBER
 #define OPTION_TYPE_SIZE OPTION_SIZE
 
@@ -74,6 +75,17 @@ static int parse_format(const char *text, int *ret)
 	return 0;
 }
 
+static int parse_deepbind(const char *text, int *ret)
+{
+	if (strcmp(text, "off") == 0)
+		*ret = OPTION_DEEPBIND_OFF;
+	else if (strcmp(text, "cover") == 0)
+		*ret = OPTION_DEEPBIND_COVER;
+	else
+		return -EINVAL;
+	return 0;
+}
+
 static int set_number(const struct option_row *row, const char *text, long long *ret)
 {
 	const char *end;
@@ -95,6 +107,7 @@ static int set_text(const char *text, const char **ret)
 #define SET_PATTERN(id, text, member) set_text(text, member)
 #define SET_PATH(id, text, member) set_text(text, member)
 #define SET_FORMAT(id, text, member) parse_format(text, member)
+#define SET_DEEPBIND(id, text, member) parse_deepbind(text, member)
 #define SET_NUMBER(id, text, member) set_number(&option_rows[id], text, member)
 #define SET_SIZE(id, text, member) parse_size(text, member)
 
@@ -127,9 +140,12 @@ const char *option_expects(enum option_id id)
 		return "a path";
 	case OPTION_FORMAT_:
 		return "text or json";
+	case OPTION_DEEPBIND_:
+		return "off or cover";
 	case OPTION_NUMBER:
-		return id == OPTION_EXITCODE ? "a whole number from 0 to 255"
-					     : "a whole number from 0 to 256";
+		return id == OPTION_EXITCODE  ? "a whole number from 0 to 255"
+		       : id == OPTION_VERBOSE ? "0 or 1"
+					      : "a whole number from 0 to 256";
 	case OPTION_SIZE:
 		return "a size such as 4096, 64KiB or 1GiB";
 	}

@@ -10,10 +10,12 @@
 #include <stddef.h>
 
 enum option_format { OPTION_FORMAT_TEXT, OPTION_FORMAT_JSON };
+enum option_deepbind { OPTION_DEEPBIND_OFF, OPTION_DEEPBIND_COVER };
 
 #define OPTION_C_PATTERN const char *
 #define OPTION_C_PATH const char *
 #define OPTION_C_FORMAT int
+#define OPTION_C_DEEPBIND int
 #define OPTION_C_NUMBER long long
 #define OPTION_C_SIZE long long
 
@@ -30,7 +32,14 @@ enum option_id {
 	OPTION_COUNT
 };
 
-enum option_type { OPTION_PATTERN, OPTION_PATH, OPTION_FORMAT_, OPTION_NUMBER, OPTION_SIZE };
+enum option_type {
+	OPTION_PATTERN,
+	OPTION_PATH,
+	OPTION_FORMAT_,
+	OPTION_DEEPBIND_,
+	OPTION_NUMBER,
+	OPTION_SIZE,
+};
 
 struct option_row {
 	const char *name; /* "REPORT": the variable is GPULEAK_REPORT */

@@ -210,6 +210,11 @@ uint32_t ledger_add_error(struct ledger_writer *writer, const struct ledger_erro
 	return add_record(writer, LEDGER_CHUNK_ERRORS, error, sizeof(*error));
 }
 
+uint32_t ledger_add_fact(struct ledger_writer *writer, const struct ledger_fact *fact)
+{
+	return add_record(writer, LEDGER_CHUNK_FACTS, fact, sizeof(*fact));
+}
+
 uint32_t ledger_add_mark(struct ledger_writer *writer, const struct ledger_mark *mark)
 {
 	return add_record(writer, LEDGER_CHUNK_MARKS, mark, sizeof(*mark));

@@ -56,6 +56,7 @@ uint32_t ledger_add_stack(struct ledger_writer *writer, uint32_t hash, const uin
 uint32_t ledger_add_row(struct ledger_writer *writer, const struct ledger_row *row);
 uint32_t ledger_add_module(struct ledger_writer *writer, const struct ledger_module *module);
 uint32_t ledger_add_error(struct ledger_writer *writer, const struct ledger_error *error);
+uint32_t ledger_add_fact(struct ledger_writer *writer, const struct ledger_fact *fact);
 uint32_t ledger_add_mark(struct ledger_writer *writer, const struct ledger_mark *mark);
 uint32_t ledger_add_device(struct ledger_writer *writer, const struct ledger_device *device);
 uint32_t ledger_add_history(struct ledger_writer *writer); /* an empty one */

@@ -159,6 +159,17 @@ static int note_modules(struct builder *b, struct notes *notes)
 	return 0;
 }
 
+/* What was out of reach, or looked up and not tracked. It fails no gate by itself. */
+static int note_coverage(struct builder *b, struct notes *notes)
+{
+	const struct report_coverage *coverage = &b->process->coverage;
+	int r = 0;
+
+	for (size_t i = 0; i < coverage->gap_count && r == 0; i++)
+		r = add_note(notes, coverage->gaps[i]);
+	return r;
+}
+
 int build_notes(struct builder *b, const struct loaded_ledger *ledger)
 {
 	struct notes notes = { 0 };
@@ -167,6 +178,8 @@ int build_notes(struct builder *b, const struct loaded_ledger *ledger)
 
 	if (r == 0)
 		r = note_troubles(b, &notes);
+	if (r == 0)
+		r = note_coverage(b, &notes);
 	if (r == 0)
 		r = note_modules(b, &notes);
 	if (r == 0 && notes.count) {

@@ -408,6 +408,8 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 	read_ended(b);
 	read_rows(b);
 	r = judge_groups(b, suppressions);
+	if (r == 0)
+		r = build_coverage(b, &b->process->coverage);
 	return r < 0 ? r : build_notes(b, ledger);
 }
 

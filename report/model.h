@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "coverage.h"
 #include "frame.h"
 
 struct loaded_ledger;
@@ -192,6 +193,8 @@ struct report_process {
 	uint64_t marks_made; /* those without a record included */
 	const char *held_why; /* no device has figures; static, NULL: nobody was asked */
 
+	struct report_coverage coverage;
+
 	/* Sentences: what was not recorded, not readable, or not to be relied on. */
 	const char *const *notes;
 	size_t note_count;
@@ -229,6 +232,7 @@ struct report {
 	char **notes; /* about the report as a whole, say a ledger that could not be read */
 	size_t note_count;
 	int incomplete; /* one of the processes is, or a ledger was left out */
+	int verbose; /* text: coverage module by module */
 	const struct suppressions *suppressions; /* for the table of what each did; or NULL */
 };
 

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <jansson.h>
 
+#include "json_coverage.h"
 #include "json_held.h"
 #include "json_history.h"
 #include "json_objects.h"
@@ -160,6 +161,7 @@ static void set_process(json_t **object, const struct report_process *process)
 	json_set(object, "released", json_released(&process->released));
 	if (json_held_known(process))
 		json_set(object, "devices", json_held(process));
+	json_set(object, "coverage", json_coverage(&process->coverage));
 	json_set(object, "notes", notes_json(process->notes, process->note_count));
 }
 

@@ -15,6 +15,7 @@
 #include "model.h"
 #include "number.h"
 #include "suppress.h"
+#include "text_coverage.h"
 #include "text_error.h"
 #include "text_held.h"
 #include "text_history.h"
@@ -266,15 +267,7 @@ static void print_last_line(FILE *out, const struct report_process *process)
 	fputc('\n', out);
 }
 
-/* Until there is an option for it. */
-static int is_verbose(void)
-{
-	const char *wish = getenv("GPULEAK_VERBOSE");
-
-	return wish && *wish && strcmp(wish, "0") != 0;
-}
-
-static int print_process(FILE *out, const struct report_process *process)
+static int print_process(FILE *out, const struct report_process *process, int verbose)
 {
 	struct headline line = { .summary = &process->summary, .only = process };
 	int r, wrong;
@@ -285,14 +278,16 @@ static int print_process(FILE *out, const struct report_process *process)
 	r = text_errors(out, process);
 	if (r < 0)
 		return r;
-	text_released(out, process, is_verbose());
-	if (is_verbose())
+	text_released(out, process, verbose);
+	if (verbose)
 		text_objects(out, process);
 	wrong = process->leak_count || process->summary.errors || process->released.held_count;
-	if (wrong)
+	if (wrong) {
 		print_last_line(out, process);
-	if (wrong || is_verbose())
-		text_held(out, process, is_verbose());
+		text_coverage(out, process);
+	}
+	if (wrong || verbose)
+		text_held(out, process, verbose);
 	print_notes(out, process->notes, process->note_count);
 	return 0;
 }
@@ -335,13 +330,13 @@ static int print_processes(FILE *out, const struct report *report)
 		return 0;
 	}
 	if (report->count == 1)
-		return print_process(out, report->processes[0]);
+		return print_process(out, report->processes[0], report->verbose);
 	for (size_t i = 0; i < report->count; i++)
 		add_to_headline(&line, report->processes[i]);
 	print_headline(out, &line);
 	for (size_t i = 0; i < report->count && r == 0; i++) {
 		fputc('\n', out);
-		r = print_process(out, report->processes[i]);
+		r = print_process(out, report->processes[i], report->verbose);
 	}
 	return r;
 }
@@ -352,6 +347,8 @@ int print_text(const struct report *report, FILE *out)
 
 	if (r < 0)
 		return r;
+	for (size_t i = 0; i < report->count && report->verbose; i++)
+		text_coverage_all(out, report->processes[i]);
 	print_notes(out, (const char *const *)report->notes, report->note_count);
 	print_suppressions(out, report->suppressions);
 	return ferror(out) ? -EIO : 0;

@@ -11,10 +11,11 @@
 #include "flags.h"
 #include "operands.h"
 #include "session.h"
+#include "text_coverage.h"
 
 #define OPTIONS                                                              \
 	(1u << OPTION_REPORT | 1u << OPTION_FORMAT | 1u << OPTION_SUPPRESSIONS | \
-	 1u << OPTION_MAX_LEAKED_BYTES)
+	 1u << OPTION_MAX_LEAKED_BYTES | 1u << OPTION_VERBOSE)
 
 static const struct flags_command command = {
 	.name = "check",
@@ -46,6 +47,8 @@ static int check(struct session *session, const struct operands *operands)
 	else if (opt_text[OPTION_REPORT])
 		session_write_pattern(session, opt_values.report);
 	session_print_verdict(session, on_stdout ? stderr : stdout, "");
+	for (size_t i = 0; i < session->report.count && opt_values.verbose && !on_stdout; i++)
+		text_coverage_all(stdout, session->report.processes[i]);
 	return verdict;
 }
 

@@ -22,7 +22,7 @@
 
 #define OPTIONS                                                              \
 	(1u << OPTION_REPORT | 1u << OPTION_FORMAT | 1u << OPTION_SUPPRESSIONS | \
-	 1u << OPTION_MAX_LEAKED_BYTES)
+	 1u << OPTION_MAX_LEAKED_BYTES | 1u << OPTION_VERBOSE)
 
 static const struct flags_command command = {
 	.name = "report",

@@ -34,7 +34,8 @@
 /* Options that this command carries out itself: the library in the program must not. */
 #define OWN_OPTIONS                                                                 \
 	(1u << OPTION_REPORT | 1u << OPTION_FORMAT | 1u << OPTION_LEDGER |          \
-	 1u << OPTION_EXITCODE | 1u << OPTION_MAX_LEAKED_BYTES | 1u << OPTION_SUPPRESSIONS)
+	 1u << OPTION_EXITCODE | 1u << OPTION_MAX_LEAKED_BYTES |                    \
+	 1u << OPTION_SUPPRESSIONS | 1u << OPTION_VERBOSE)
 #define ALL_OPTIONS ((1u << OPTION_COUNT) - 1)
 
 static const struct flags_command command = {

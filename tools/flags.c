@@ -77,6 +77,8 @@ static int parse_flag(const struct flags_command *command, int argc, char **argv
 		flags_help(command);
 		return -2;
 	}
+	if (strcmp(word, "-v") == 0 && (command->options & 1u << OPTION_VERBOSE))
+		return set_option(command, OPTION_VERBOSE, "1");
 	if (word[1] != '-')
 		return unknown(command, word);
 	extra = find_extra(command, name);
@@ -179,6 +181,8 @@ static const char *metavar(enum option_type type)
 		return "PATH";
 	case OPTION_FORMAT_:
 		return "FORMAT";
+	case OPTION_DEEPBIND_:
+		return "HOW";
 	case OPTION_NUMBER:
 		return "N";
 	case OPTION_SIZE:
@@ -208,7 +212,8 @@ void flags_help(const struct flags_command *command)
 
 		if (!(command->options & (1u << id)))
 			continue;
-		snprintf(flag, sizeof(flag), "--%s %s", row->flag, metavar(row->type));
+		snprintf(flag, sizeof(flag), "%s--%s %s", id == OPTION_VERBOSE ? "-v, " : "",
+			 row->flag, metavar(row->type));
 		printf("  %-*s", INDENT - 2, flag);
 		print_wrapped(row->what, INDENT);
 		default_text = id == OPTION_REPORT ? command->report_to : row->default_text;

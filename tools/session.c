@@ -133,13 +133,14 @@ void session_print_verdict(const struct session *session, FILE *to, const char *
 }
 
 /* The report as text in *RET_TEXT, to be freed. */
-static int render(const struct session *session, char **ret_text, size_t *ret_length)
+static int render(struct session *session, char **ret_text, size_t *ret_length)
 {
 	FILE *to = open_memstream(ret_text, ret_length);
 	int r;
 
 	if (!to)
 		return -ENOMEM;
+	session->report.verbose = (int)opt_values.verbose;
 	if (opt_values.format == OPTION_FORMAT_JSON)
 		r = print_json(&session->report, to);
 	else

@@ -68,6 +68,7 @@ static void report_on(const struct loaded_ledger *ledger)
 	    symbolizer_create(SYMBOLIZER_NO_FILES, &symbolizer) < 0)
 		abort();
 	report.suppressions = suppressions;
+	report.verbose = 1;
 	/* Twice, so that the form for several processes is met too. */
 	for (int i = 0; i < 2; i++) {
 		if (report_process_build(ledger, symbolizer, suppressions, &process) < 0)
@@ -137,6 +138,9 @@ static void build_seed(struct ledger_builder *builder)
 	builder_header(builder)->trouble[0] = 3;
 	builder_module(builder, "/bin/app", 0x1000, 0x2000, 0, 0);
 	builder_module(builder, "/lib/libcuda.so.1", 0x1100, 0x3000, 0x1000, 1);
+	builder_fact(builder, "linked", "CUDA", "/bin/app", NULL, 1);
+	builder_fact(builder, "untracked", "cuMemMap", "/bin/app", "is not followed", 1);
+	builder_fact(builder, "deepbind", "OpenCL", "/lib/a.so", NULL, 1);
 	error.type = builder_string(builder, "double-free");
 	error.api = builder_string(builder, "cuMemFree_v2");
 	add_handles(builder, error.api);

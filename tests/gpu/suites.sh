@@ -11,7 +11,7 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 results=$(mkdir -p "$1" && cd "$1" && pwd)
 build=$(cd "$2" && pwd)
 passed=0 failed=0
-for suite in programs:all routes:routes routes:lookups routes:cxx routes:ends routes:stacks programs:opencl; do
+for suite in programs:all routes:routes routes:coverage routes:lookups routes:cxx routes:ends routes:stacks programs:opencl; do
 	name=${suite%:*} family=${suite#*:}
 	python3 "$here/$name/run.py" "$family" --library "$build/interpose/libgpuleak.so" --command "$build/tools/gpuleak" \
 		--standin "$build/tests/standin" --programs "$build/tests/$name" >"$results/$name-$family.tap" 2>&1

@@ -25,6 +25,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True
+import cases_coverage
+
 LEAK = 4097
 PAIR = 8193
 PYTHON = "/usr/bin/python3"
@@ -988,6 +991,9 @@ for build in ("O0", "O2", "fp"):
                   chains(f"routes-chains-{build}", "all", 30000)))
     cases.append(("stacks", f"the three stacks of a double free, {build}",
                   chains_of_frees(f"routes-chains-{build}")))
+
+
+cases_coverage.add(sys.modules[__name__])
 
 
 # ---- TAP ----

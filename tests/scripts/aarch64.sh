@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # Builds the library and the stand-in for aarch64 and runs a program under qemu's user
-# emulation: shows that the other dlsym entry works. On demand, no test depends on it.
+# emulation: shows that the other entries of dlsym and dlopen work. On demand, no test depends on it.
 #
 #   tests/scripts/aarch64.sh SYSROOT
 #
@@ -37,6 +37,11 @@ flags="-std=gnu11 -D_GNU_SOURCE -O2 -g -fPIC -fvisibility=hidden -isystem $work/
 	ln -s libcuda.so.1 "$work/libcuda.so"
 	$cc -g tests/programs/cuda_wrong_frees.c -L"$work" -lcuda -o "$work/linked"
 	$cc -g tests/routes/route.c -o "$work/looked-up"
+	mkdir "$work/beside"
+	$cc -shared -fPIC tests/routes/beside.c -o "$work/beside/libroutes-beside.so"
+	$cc -shared -fPIC -g tests/routes/bind_plugin.c -Wl,--enable-new-dtags \
+		-Wl,-rpath,"\$ORIGIN/beside" -o "$work/plugin.so"
+	$cc -g -D_GNU_SOURCE tests/routes/bind.c -o "$work/bind"
 }
 
 run() {
@@ -48,3 +53,7 @@ run "$work/linked" | grep -F '1 blocks, 100000 bytes never freed, 3 wrong frees'
 for route in handle default cudart; do
 	run "$work/looked-up" "$route" | grep -F '1 blocks, 4097 bytes never freed, 0 wrong frees'
 done
+run "$work/bind" deepbind "$work/plugin.so" | grep -F '1 blocks, 4097 bytes never freed'
+run -E GPULEAK_DEEPBIND=cover "$work/bind" deepbind "$work/plugin.so" |
+	grep -F '2 blocks, 8194 bytes never freed'
+run "$work/bind" namespace "$work/plugin.so" | grep -F '1 blocks, 4097 bytes never freed'

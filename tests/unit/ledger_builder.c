@@ -145,6 +145,18 @@ uint32_t builder_error(struct ledger_builder *builder, const struct ledger_error
 	return add(builder, LEDGER_CHUNK_ERRORS, error, sizeof(*error), NULL, 0);
 }
 
+uint32_t builder_fact(struct ledger_builder *builder, const char *kind, const char *subject,
+		      const char *module, const char *detail, uint32_t count)
+{
+	struct ledger_fact fact = { .count = count };
+
+	fact.kind = builder_string(builder, kind);
+	fact.subject = builder_string(builder, subject);
+	fact.module = module ? builder_string(builder, module) : 0;
+	fact.detail = detail ? builder_string(builder, detail) : 0;
+	return add(builder, LEDGER_CHUNK_FACTS, &fact, sizeof(fact), NULL, 0);
+}
+
 uint32_t builder_mark(struct ledger_builder *builder, const struct ledger_mark *mark)
 {
 	return add(builder, LEDGER_CHUNK_MARKS, mark, sizeof(*mark), NULL, 0);

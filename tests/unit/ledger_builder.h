@@ -39,6 +39,9 @@ uint32_t builder_block(struct ledger_builder *builder, uint32_t row, uint64_t ad
 uint32_t builder_module(struct ledger_builder *builder, const char *path, uint64_t start,
 			uint64_t end, uint64_t bias, uint32_t epoch);
 uint32_t builder_error(struct ledger_builder *builder, const struct ledger_error *error);
+/* MODULE and DETAIL may be NULL. */
+uint32_t builder_fact(struct ledger_builder *builder, const char *kind, const char *subject,
+		      const char *module, const char *detail, uint32_t count);
 uint32_t builder_mark(struct ledger_builder *builder, const struct ledger_mark *mark);
 uint32_t builder_device(struct ledger_builder *builder, const struct ledger_device *device);
 /* The history of BLOCK, with no event yet. */

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Coverage as text: one line for a report that has more to say than one, and a page for
+ * who asks with -v.
+ */
+#ifndef GPULEAK_REPORT_TEXT_COVERAGE_H
+#define GPULEAK_REPORT_TEXT_COVERAGE_H
+
+#include <stdio.h>
+
+struct report_process;
+
+/* "coverage: CUDA by linked calls; not seen: libx.so (RTLD_DEEPBIND)"; nothing if the ledger
+ * says nothing of it. */
+void text_coverage(FILE *out, const struct report_process *process);
+
+/* Every route, module and function. */
+void text_coverage_all(FILE *out, const struct report_process *process);
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Facts noted by many threads while another writes them down, against the recording half
+ * itself: each is in the ledger once, with its count; when the table is full, what is lost
+ * is said. Runs under TSan too.
+ * Links: test_facts.c, interpose_recording, ledger_dep, cmocka, threads.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "classes.h"
+#include "facts.h"
+#include "reader.h"
+#include "recorder.h"
+
+#define THREADS 8
+#define SUBJECTS 200
+#define ROUNDS 50
+
+static void subject_of(int i, char ret[16])
+{
+	snprintf(ret, 16, "cuSubject%03d", i);
+}
+
+static void *note(void *unused)
+{
+	char subject[16];
+
+	(void)unused;
+	for (int round = 0; round < ROUNDS; round++)
+		for (int i = 0; i < SUBJECTS; i++) {
+			subject_of(i, subject);
+			fact_note(FACT_UNTRACKED, subject, i % 2 ? "/lib/a.so" : "",
+				  i % 3 ? "one reason" : NULL);
+		}
+	return NULL;
+}
+
+static const char *text_of(const struct ledger_view *view, uint32_t ref, char *ret, size_t size)
+{
+	uint32_t length = 0;
+	const char *bytes = ledger_string(view, ref, &length);
+
+	assert_true(!bytes || length < size);
+	memcpy(ret, bytes ? bytes : "", bytes ? length : 0);
+	ret[bytes ? length : 0] = '\0';
+	return ret;
+}
+
+static struct ledger_view view_of(struct recorder *recorder)
+{
+	struct ledger_view view;
+
+	facts_write(recorder);
+	assert_int_equal(ledger_view(recorder->writer.base, recorder->writer.mapped_bytes, &view),
+			 LEDGER_OK);
+	return view;
+}
+
+static void test_threads(void **state)
+{
+	struct recorder *recorder = recorder_now();
+	struct ledger_walk walk = { 0 };
+	const struct ledger_fact *fact;
+	pthread_t threads[THREADS];
+	int seen[SUBJECTS] = { 0 };
+	struct ledger_view view;
+	char text[64];
+
+	(void)state;
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, note, NULL), 0);
+	for (int i = 0; i < 1000; i++)
+		facts_write(recorder);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	fact_note(FACT_DLSYM, "CUDA", NULL, NULL); /* something new: counts are written again */
+	view = view_of(recorder);
+	while ((fact = ledger_next(&view, &walk, LEDGER_CHUNK_FACTS, sizeof(*fact)))) {
+		int i;
+
+		if (strcmp(text_of(&view, fact->kind, text, sizeof(text)), "untracked") != 0)
+			continue;
+		assert_int_equal(sscanf(text_of(&view, fact->subject, text, sizeof(text)),
+					"cuSubject%d", &i), 1);
+		assert_true(i >= 0 && i < SUBJECTS);
+		seen[i]++;
+		assert_int_equal(fact->count, THREADS * ROUNDS);
+		if (i % 2)
+			assert_string_equal(text_of(&view, fact->module, text, sizeof(text)),
+					    "/lib/a.so");
+		else
+			assert_int_equal(fact->module, recorder->header->exe);
+		assert_string_equal(text_of(&view, fact->detail, text, sizeof(text)),
+				    i % 3 ? "one reason" : "");
+	}
+	for (int i = 0; i < SUBJECTS; i++)
+		assert_int_equal(seen[i], 1);
+}
+
+/* Names of any length are cut, and told apart all the same. */
+static void test_long(void **state)
+{
+	struct recorder *recorder = recorder_now();
+	struct ledger_walk walk = { 0 };
+	const struct ledger_fact *fact;
+	struct ledger_view view;
+	char name[4096], text[256];
+	int x = 0, y = 0;
+
+	(void)state;
+	memset(name, 'x', sizeof(name));
+	name[sizeof(name) - 1] = '\0';
+	fact_note(FACT_DEEPBIND_OPEN, name, name, NULL);
+	name[sizeof(name) - 2] = 'y';
+	fact_note(FACT_DEEPBIND_OPEN, name, name, NULL);
+	view = view_of(recorder);
+	while ((fact = ledger_next(&view, &walk, LEDGER_CHUNK_FACTS, sizeof(*fact)))) {
+		if (strcmp(text_of(&view, fact->kind, text, sizeof(text)), "deepbind-open") != 0)
+			continue;
+		assert_int_equal(strlen(text_of(&view, fact->subject, text, sizeof(text))), 63);
+		assert_int_equal(strlen(text_of(&view, fact->module, text, sizeof(text))), 191);
+		x += text[190] == 'x';
+		y += text[190] == 'y';
+	}
+	assert_int_equal(x, 1);
+	assert_int_equal(y, 1);
+}
+
+static void test_full(void **state)
+{
+	struct recorder *recorder = recorder_now();
+	struct ledger_walk walk = { 0 };
+	const struct ledger_fact *fact;
+	unsigned int lost = 0, all = 0;
+	struct ledger_view view;
+	char text[64];
+
+	(void)state;
+	for (int i = 0; i < 4 * FACTS_MAX; i++) {
+		snprintf(text, sizeof(text), "cuMany%d", i);
+		fact_note(FACT_UNCLASSED, text, "/lib/b.so", NULL);
+	}
+	view = view_of(recorder);
+	while ((fact = ledger_next(&view, &walk, LEDGER_CHUNK_FACTS, sizeof(*fact)))) {
+		all++;
+		lost += strcmp(text_of(&view, fact->kind, text, sizeof(text)), "lost") == 0;
+	}
+	assert_int_equal(lost, 1);
+	assert_in_range(all, FACTS_MAX / 2, FACTS_MAX + 1);
+}
+
+static void test_classes(void **state)
+{
+	const char *reason;
+
+	(void)state;
+	assert_int_equal(class_of("cuStreamCreate", &reason), CLASS_NO_MEMORY);
+	assert_null(reason);
+	assert_int_equal(class_of("cuArray3DGetDescriptor", &reason), CLASS_NO_MEMORY); /* first */
+	assert_int_equal(class_of("clWaitForEvents", &reason), CLASS_NO_MEMORY);        /* last */
+	assert_int_equal(class_of("cuCtxGetCurrent", &reason), CLASS_NO_MEMORY);        /* used */
+	assert_int_equal(class_of("cuModuleUnload", &reason), CLASS_DRIVER);
+	assert_non_null(reason);
+	assert_int_equal(class_of("cuMemPoolTrimTo", &reason), CLASS_ALIAS);
+	assert_int_equal(class_of("cuLogicalEndpointCreate", &reason), CLASS_GAP);
+	assert_int_equal(class_of("cuModuleUnload_v2", &reason), CLASS_UNKNOWN);
+	assert_int_equal(class_of("cuModuleUnloa", &reason), CLASS_UNKNOWN);
+	assert_int_equal(class_of("cuX", &reason), CLASS_UNKNOWN);
+	assert_int_equal(class_of("clX", &reason), CLASS_UNKNOWN);
+	assert_null(reason);
+}
+
+static int make_recorder(void **state)
+{
+	(void)state;
+	recorder_start();
+	recorder_touch();
+	return recorder_now() ? 0 : -1;
+}
+
+/* The ends of a process are not linked in: nobody else takes the file away. */
+static int remove_ledger(void **state)
+{
+	(void)state;
+	return recorder_now() ? unlink(recorder_now()->writer.path) : 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_long),
+		cmocka_unit_test(test_full),
+		cmocka_unit_test(test_classes),
+	};
+
+	return cmocka_run_group_tests(tests, make_recorder, remove_ledger);
+}
