@@ -18,7 +18,7 @@ struct entry {
 	uint64_t key; /* with its space, see key_of() */
 	struct ledger_block *block; /* live, or NULL */
 	struct ledger_block *held;  /* released, but its memory is not freed; in no death list */
-	bool watched;               /* the driver will say when the block is gone */
+	uint64_t watched;           /* the driver will say with this when the block is gone */
 	struct past *past;          /* two generations, newest first; NULL until the first free */
 	uint64_t span; /* of the addresses that it takes; its bytes may be another's (VMM) */
 	struct entry *older, *newer; /* among the dead */
@@ -271,7 +271,7 @@ enum placed { PLACED, PLACED_REFERENCE, PLACED_NOWHERE };
 struct number {
 	uint64_t key, span;
 	bool shared;
-	bool watched;
+	uint64_t watched;
 	const uint32_t *stack; /* where it was made; NULL = by the call under way */
 };
 
@@ -394,7 +394,7 @@ void record_made_from(const struct site *site, uint32_t stack, uint64_t address,
 		      int device)
 {
 	const struct ledger_block facts = { .address = address, .bytes = bytes };
-	const struct number what = { key_of(site, address), bytes, false, false, &stack };
+	const struct number what = { key_of(site, address), bytes, false, 0, &stack };
 
 	if (address)
 		record(site, &what, &facts, device);
@@ -1118,7 +1118,7 @@ uint64_t record_name_of(struct recorder *recorder, enum api api, uint64_t handle
 /* The block behind KEY is out of the table; *RET_ENDING tells of its release, if it had
  * one that we saw. NULL if that is still under way: then it ends when the call returns. */
 static struct ledger_block *take_destroyed(struct recorder *recorder, uint64_t key,
-					   struct past *ret_ending)
+					   uint64_t watched, struct past *ret_ending)
 {
 	struct shard *shard = shard_of(recorder, key);
 	struct ledger_block *block = NULL;
@@ -1126,6 +1126,8 @@ static struct ledger_block *take_destroyed(struct recorder *recorder, uint64_t k
 
 	lock_take(&shard->lock);
 	entry = find(shard, key);
+	if (entry && entry->watched != watched)
+		entry = NULL; /* told late: the handle is another block's by now */
 	if (entry && entry->held) {
 		if (LEDGER_BLOCK_STATE(entry->held->state) == LEDGER_BLOCK_RELEASED)
 			block = entry->held;
@@ -1135,7 +1137,7 @@ static struct ledger_block *take_destroyed(struct recorder *recorder, uint64_t k
 		if (entry->past)
 			*ret_ending = entry->past[0];
 		link_dead(&recorder->arena, shard, entry);
-	} else if (entry && entry->block && entry->watched) {
+	} else if (entry && entry->block) {
 		block = entry_die(&recorder->arena, shard, entry, ret_ending);
 	}
 	lock_give(&shard->lock);
@@ -1156,7 +1158,7 @@ static void end_destroyed(struct recorder *recorder, struct ledger_block *block,
 	drop_slot(recorder, block, (int64_t)block->bytes);
 }
 
-void record_destroyed(enum api api, uint64_t handle)
+void record_destroyed(enum api api, uint64_t handle, uint64_t watched)
 {
 	struct recorder *recorder = recorder_now(); /* a child does not begin with this */
 	struct past ending = { 0 };
@@ -1164,7 +1166,8 @@ void record_destroyed(enum api api, uint64_t handle)
 
 	if (!recorder || !(recorder = recorder_enter()))
 		return;
-	block = take_destroyed(recorder, handle ^ (uint64_t)(SPACE_OBJECTS + api) << 60, &ending);
+	block = take_destroyed(recorder, handle ^ (uint64_t)(SPACE_OBJECTS + api) << 60, watched,
+			       &ending);
 	if (block)
 		end_destroyed(recorder, block, &ending);
 	recorder_leave();

@@ -84,7 +84,7 @@ struct site {
 	struct hook *hook;
 	const struct caller *caller; /* see stacks.h; NULL = not known */
 	enum space space;
-	bool watched; /* of record_made(): record_destroyed() will be called for it */
+	uint64_t watched; /* of record_made(): record_destroyed() will be called with this; 0 = not */
 };
 
 /* The driver made a block: BYTES at ADDRESS. CONTEXT 0 and DEVICE -1 if unknown. */
@@ -128,9 +128,9 @@ bool record_retained(const struct site *site, uint64_t handle);
 void record_releasing(const struct site *site, uint64_t handle, struct freeing *ret);
 void record_released(struct hook *hook, struct freeing *freeing, enum outcome outcome, int result);
 
-/* The memory of a watched block is gone, said by the driver on whatever thread. Until then
- * its handle can't be another's: after its last release it stays in the table. */
-void record_destroyed(enum api api, uint64_t handle);
+/* The memory of the block that was made with WATCHED is gone, said by the driver on whatever
+ * thread. Until then, or until its handle is another's, it stays in the table. */
+void record_destroyed(enum api api, uint64_t handle, uint64_t watched);
 
 /* Use count << 32 | ref of the live block behind HANDLE, 0 if there is none. */
 uint64_t record_name_of(struct recorder *recorder, enum api api, uint64_t handle);

@@ -38,6 +38,7 @@ static void note_end(struct recorder *recorder, enum ledger_ended how, int statu
 {
 	struct timespec now;
 
+	released_wait(recorder);
 	coverage_look_everywhere(recorder, true);
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	recorder->header->end_mono_ns =

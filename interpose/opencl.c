@@ -127,26 +127,29 @@ int opencl_device_of(cl_context context)
 typedef void CL_CALLBACK destroyed(cl_mem, void *);
 typedef cl_int set_destroyed(cl_mem, destroyed *, void *);
 
-/* On whatever thread, before the driver can use the handle again. */
-static void CL_CALLBACK on_destroyed(cl_mem object, void *unused)
+/* On whatever thread. NVIDIA's may call when the handle is another object's already (seen on
+ * an H200): the number tells which one is meant. */
+static void CL_CALLBACK on_destroyed(cl_mem object, void *number)
 {
-	(void)unused;
-	record_destroyed(API_OPENCL, (uint64_t)(uintptr_t)object);
+	record_destroyed(API_OPENCL, (uint64_t)(uintptr_t)object, (uint64_t)(uintptr_t)number);
 }
 
 /* Callbacks run last registered first: ours, from before anybody else had the handle, is
- * the last one. Returns whether it will be called. */
-static bool watch(cl_mem object)
+ * the last one. Returns the number that it will be called with, 0 if it will not be. */
+static uint64_t watch(cl_mem object)
 {
+	static _Atomic uintptr_t numbers;
 	static _Atomic bool missing; /* OpenCL 1.0: not searched for at each buffer */
 	set_destroyed *set;
+	uintptr_t number;
 
 	if (atomic_load_explicit(&missing, memory_order_relaxed))
-		return false;
+		return 0;
 	set = (set_destroyed *)opencl_used(USED_clSetMemObjectDestructorCallback);
 	if (!set)
 		atomic_store(&missing, true);
-	return set && set(object, on_destroyed, NULL) == CL_SUCCESS;
+	number = atomic_fetch_add_explicit(&numbers, 1, memory_order_relaxed) + 1;
+	return set && set(object, on_destroyed, (void *)number) == CL_SUCCESS ? number : 0;
 }
 
 void opencl_record_made(const struct site *called, cl_mem made, cl_context context, uint64_t bytes)

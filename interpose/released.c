@@ -59,6 +59,18 @@ void released_look(struct recorder *recorder)
 	ledger_add_sample(&recorder->writer, &recorder->released.timeline, now, bytes);
 }
 
+/* NVIDIA's driver tells of a buffer from a thread of its own, after the release returned. */
+#define WAIT_STEP_NS 500000
+#define WAIT_STEPS 40
+
+void released_wait(struct recorder *recorder)
+{
+	const struct timespec step = { .tv_nsec = WAIT_STEP_NS };
+
+	for (int i = 0; i < WAIT_STEPS && total(recorder) > 0; i++)
+		nanosleep(&step, NULL);
+}
+
 void released_settle(struct recorder *recorder)
 {
 	if (!recorder->header->released_peak_bytes)

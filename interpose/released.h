@@ -27,6 +27,9 @@ void released_add(struct recorder *recorder, int64_t bytes);
 /* Looks at the total: peak and timeline. */
 void released_look(struct recorder *recorder);
 
+/* At the process's end: a driver that is about to say that memory is gone gets a moment. */
+void released_wait(struct recorder *recorder);
+
 /* Before a report: the timeline ends with what is true now. */
 void released_settle(struct recorder *recorder);
 

@@ -96,6 +96,26 @@ static int read_raw(struct builder *b, const struct ledger_fact *record, struct 
 	return r;
 }
 
+/* MODULE looked up so much that single functions mean nothing. */
+static int is_wholesale(const struct raw *raw, size_t count, const char *module)
+{
+	for (size_t i = 0; i < count; i++)
+		if (module && raw[i].module && raw[i].count >= WHOLESALE &&
+		    strcmp(raw[i].kind, "cuGetProcAddress") == 0 &&
+		    strcmp(raw[i].module, module) == 0)
+			return 1;
+	return 0;
+}
+
+/* A CUDA runtime asks for internal tables, of its version: known ones, whatever their names. */
+static void know_runtimes(struct raw *raw, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(raw[i].kind, "export-table") == 0 &&
+		    is_wholesale(raw, count, raw[i].module))
+			raw[i].kind = "known-export-table";
+}
+
 static int read_all(struct builder *b, struct raw **ret, size_t *ret_count)
 {
 	struct ledger_walk walk = { 0 };
@@ -113,21 +133,12 @@ static int read_all(struct builder *b, struct raw **ret, size_t *ret_count)
 	while (r == 0 && count < room &&
 	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_FACTS, sizeof(*record))))
 		r = read_raw(b, record, &(*ret)[count++]);
+	if (r == 0)
+		know_runtimes(*ret, count);
 	if (r == 0 && count)
 		qsort(*ret, count, sizeof(**ret), compare_raw);
 	*ret_count = count;
 	return r;
-}
-
-/* MODULE looked up so much that single functions mean nothing; RAW is in order. */
-static int is_wholesale(const struct raw *raw, size_t count, const char *module)
-{
-	for (size_t i = 0; i < count; i++)
-		if (module && raw[i].module && raw[i].count >= WHOLESALE &&
-		    strcmp(raw[i].kind, "cuGetProcAddress") == 0 &&
-		    strcmp(raw[i].module, module) == 0)
-			return 1;
-	return 0;
 }
 
 static int same_subject(const struct raw *a, const struct raw *b)

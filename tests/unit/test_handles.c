@@ -54,7 +54,7 @@ static void destroy(uint64_t handle)
 {
 	if (!handle)
 		return;
-	record_destroyed(API_OPENCL, handle);
+	record_destroyed(API_OPENCL, handle, create.watched);
 	pthread_mutex_lock(&pool_lock);
 	pool[pooled++] = handle;
 	pthread_mutex_unlock(&pool_lock);
@@ -205,10 +205,40 @@ static void test_silent_driver(void **state)
 	assert_int_equal(stripes_live(recorder), BYTES);
 	assert_int_equal(released_left(recorder), BYTES);
 	assert_int_equal(recorder->header->trouble[LEDGER_TROUBLE_STALE_BLOCKS], 0);
-	record_destroyed(API_OPENCL, 0x77000);
-	record_destroyed(API_OPENCL, 0x77000);
+	record_destroyed(API_OPENCL, 0x77000, create.watched);
+	record_destroyed(API_OPENCL, 0x77000, create.watched);
 	assert_int_equal(stripes_live(recorder), 0);
 	assert_int_equal(released_left(recorder), 0);
+}
+
+/* A driver that tells of the end when the handle is another buffer's already: NVIDIA's does. */
+static void test_late_callback(void **state)
+{
+	struct recorder *recorder = recorder_now();
+	const struct ledger_header *header = recorder->header;
+	uint64_t unknown = header->trouble[LEDGER_TROUBLE_UNKNOWN_FREES];
+	struct site second = create;
+	struct freeing freeing;
+
+	(void)state;
+	second.watched = create.watched + 1;
+	record_made(&create, 0x66000, BYTES, 1, 0, 0);
+	record_releasing(&release, 0x66000, &freeing);
+	record_released(release.hook, &freeing, OUTCOME_DONE, 0);
+	record_made(&second, 0x66000, BYTES, 1, 0, 0);
+	record_destroyed(API_OPENCL, 0x66000, create.watched);
+	assert_int_equal(stripes_live(recorder), BYTES);
+	assert_int_equal(released_left(recorder), 0);
+	record_releasing(&release, 0x66000, &freeing);
+	record_released(release.hook, &freeing, OUTCOME_DONE, 0);
+	assert_int_equal(released_left(recorder), BYTES);
+	record_destroyed(API_OPENCL, 0x66000, create.watched);
+	assert_int_equal(released_left(recorder), BYTES);
+	record_destroyed(API_OPENCL, 0x66000, second.watched);
+	assert_int_equal(stripes_live(recorder), 0);
+	assert_int_equal(released_left(recorder), 0);
+	assert_int_equal(header->trouble[LEDGER_TROUBLE_UNKNOWN_FREES], unknown);
+	assert_int_equal(header->trouble[LEDGER_TROUBLE_STALE_BLOCKS], 0);
 }
 
 /* The address of a dead buffer is now an event's that we did not see: no error. An event's
@@ -222,7 +252,7 @@ static void test_other_sorts(void **state)
 	(void)state;
 	record_made(&create, 0x88000, BYTES, 1, 0, 0);
 	record_releasing(&release, 0x88000, &freeing);
-	record_destroyed(API_OPENCL, 0x88000);
+	record_destroyed(API_OPENCL, 0x88000, create.watched);
 	record_released(release.hook, &freeing, OUTCOME_DONE, 0);
 	record_releasing(&release_event, 0x88000, &freeing);
 	record_released(release_event.hook, &freeing, OUTCOME_DONE, 0);
@@ -254,6 +284,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_handles),
 		cmocka_unit_test(test_silent_driver),
+		cmocka_unit_test(test_late_callback),
 		cmocka_unit_test(test_other_sorts),
 	};
 

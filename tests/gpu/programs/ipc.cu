@@ -87,6 +87,19 @@ static NOINLINE int importer(int in, int out)
 	return write(out, "", 1) != 1;
 }
 
+/* The same, but for the role, which names the report. */
+static char **exporter_environment()
+{
+	static char role[] = "IPC_ROLE=exporter", *ret[4096];
+	int n = 0;
+
+	for (char **at = environ; *at && n < 4094; at++)
+		if (strncmp(*at, "IPC_ROLE=", 9))
+			ret[n++] = *at;
+	ret[n] = role;
+	return ret;
+}
+
 /* The exporter's words go to its own descriptor 2, so that each has a file of its own. */
 int main(int argc, char **argv)
 {
@@ -105,11 +118,10 @@ int main(int argc, char **argv)
 	}
 	if (pipe(to) || pipe(from))
 		return 1;
-	setenv("IPC_ROLE", "exporter", 1); /* names its report */
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, to[0], 0);
 	posix_spawn_file_actions_adddup2(&actions, from[1], 1);
-	if (posix_spawn(&child, "/proc/self/exe", &actions, nullptr, args, environ))
+	if (posix_spawn(&child, "/proc/self/exe", &actions, nullptr, args, exporter_environment()))
 		return 1;
 	close(from[1]);
 	close(to[0]);
