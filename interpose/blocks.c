@@ -623,6 +623,21 @@ static bool live_in(struct recorder *recorder, uint64_t key, struct ledger_block
 	return live;
 }
 
+int record_device_of(uint64_t address)
+{
+	struct recorder *recorder = recorder_enter();
+	struct ledger_block block;
+	int device = -1;
+
+	if (!recorder)
+		return -1;
+	if (live_in(recorder, key_in(SPACE_MEMORY, address), &block))
+		device = ((const struct ledger_row *)ledger_at(&recorder->writer,
+							       block.row))->device;
+	recorder_leave();
+	return device;
+}
+
 /* The number that FREEING's call did not know is a live block of another sort. A mapping
  * before the reservation that it begins with. (An unbind names the object on purpose.) */
 static bool live_elsewhere(struct recorder *recorder, const struct freeing *freeing,

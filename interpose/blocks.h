@@ -84,7 +84,8 @@ struct site {
 	struct hook *hook;
 	const struct caller *caller; /* see stacks.h; NULL = not known */
 	enum space space;
-	uint64_t watched; /* of record_made(): record_destroyed() will be called with this; 0 = not */
+	/* Of record_made(): record_destroyed() will be called with this; 0 = it will not. */
+	uint64_t watched;
 };
 
 /* The driver made a block: BYTES at ADDRESS. CONTEXT 0 and DEVICE -1 if unknown. */
@@ -122,6 +123,9 @@ struct misuse {
 void record_kept(struct freeing *freeing);
 void record_misused(struct hook *hook, struct freeing *freeing, const struct misuse *misuse,
 		    int result);
+
+/* The device of the live linear block at ADDRESS, -1 if that is not known. */
+int record_device_of(uint64_t address);
 
 /* References of handles. Returns whether the handle is known. */
 bool record_retained(const struct site *site, uint64_t handle);

@@ -307,6 +307,8 @@ void vmm_bound_mem(const struct site *call, struct vmm_place place, uint64_t mem
 /* Stream-ordered memory can be bound too: its own block has its bytes. */
 void vmm_bound_address(const struct site *call, struct vmm_place place, uint64_t address)
 {
+	if (place.device < 0) /* of a mapping, its memory knows */
+		place.device = record_device_of(address);
 	bound(call, &place, physical_hold_mapped(address));
 }
 

@@ -103,7 +103,7 @@ def in_graph(name, size, make, node, back="(b->address)", drop="cuMemFree_v2", *
     """Memory of a graph: live from the launch on, made where its node was."""
     also = "cuGraphCreate cuStreamBeginCapture_v2 cuGraphInstantiateWithFlags cuGraphLaunch"
     return Family(name, "graph", size, make, "(r = %s) || (r = launch(b)) ? r : 0" % node,
-                  drop, back, 1, prepared=True, also=also, waits_for="cuGraphLaunch", **more)
+                  drop, back, 1, also=also, **more)
 
 
 def captured(size, call):
@@ -223,13 +223,12 @@ FAMILIES = [
            given="(&b->mipmapped, outside, &outside_mipmapped)",
            drop="cuMipmappedArrayDestroy", back="(b->mipmapped)", again=400,
            bad=[("(&b->mipmapped, outside, NULL)", 1), ("(NULL, outside, &outside_mipmapped)", 1)]),
-    # From here on: on as soon as their calls have rows.
-    Family("vmm_handle", "vmm-handle", 4 << 20, prepared=True,
+    Family("vmm_handle", "vmm-handle", 4 << 20,
            make="cuMemCreate", given="(&b->handle, 2 * GRAIN, &device_memory, 0)",
            drop="cuMemRelease", back="(b->handle)", again=1,
            bad=[("(&b->handle, 0, &device_memory, 0)", 1), ("(NULL, GRAIN, &device_memory, 0)", 1)]),
     # Another reference on the same handle: the mapping in between comes and goes.
-    Family("vmm_retained", "vmm-handle", 2 << 20, needs="range", prepared=True, passing=1,
+    Family("vmm_retained", "vmm-handle", 2 << 20, needs="range", passing=1,
            make="cuMemCreate",
            given="(r = #(&b->handle, GRAIN, &device_memory, 0)) || "
                  "(r = C(cuMemMap)(range, GRAIN, 0, b->handle, 0)) || "
@@ -237,30 +236,29 @@ FAMILIES = [
                  "(r = C(cuMemUnmap)(range, GRAIN)) ? r : 0",
            drop="cuMemRelease", back="(r = #(b->handle), #(b->handle) | r)", again=1,
            twice="C(cuMemRelease)(b->handle)", also="cuMemRetainAllocationHandle", refused=0),
-    Family("vmm_imported", "vmm-handle", 0, needs="exported", prepared=True, device=-1,
+    Family("vmm_imported", "vmm-handle", 0, needs="exported", device=-1,
            make="cuMemImportFromShareableHandle",
            given="(&b->handle, (void *)(intptr_t)descriptor, 1)",
            drop="cuMemRelease", back="(b->handle)", again=1,
            bad=[("(NULL, (void *)(intptr_t)descriptor, 1)", 1)]),
-    Family("vmm_reservation", "vmm-reservation", 0, prepared=True, device=-1, told=6 << 20,
+    Family("vmm_reservation", "vmm-reservation", 0, device=-1, told=6 << 20,
            make="cuMemAddressReserve", given="(&b->address, 3 * GRAIN, 0, 0, 0)",
            drop="cuMemAddressFree", back="(b->address, 3 * GRAIN)", again=1,
            bad=[("(&b->address, 0, 0, 0, 0)", 1), ("(NULL, GRAIN, 0, 0, 0)", 1)]),
     # A second unmap of a reserved range is a success that ends nothing, and no error.
-    Family("vmm_mapping", "vmm-mapping", 0, needs="physical reserved", prepared=True,
+    Family("vmm_mapping", "vmm-mapping", 0, needs="physical reserved",
            make="cuMemMap", given="(reserved, GRAIN, 0, physical, 0)",
            drop="cuMemUnmap", back="(reserved, GRAIN)", again=0, forgiven=True,
            bad=[("(reserved, 0, 0, physical, 0)", 1), ("(reserved, GRAIN, 0, 0, 0)", 1)]),
-    Family("multicast", "vmm-handle", 0, prepared=True, device=-1,
+    Family("multicast", "vmm-handle", 0, device=-1,
            make="cuMulticastCreate", given="(&b->handle, &team)",
            drop="cuMemRelease", back="(b->handle)", again=1,
            bad=[("(&b->handle, NULL)", 1), ("(NULL, &team)", 1)]),
-    Family("multicast_bound", "vmm-mapping", 0, needs="multicast physical", prepared=True,
+    Family("multicast_bound", "vmm-mapping", 0, needs="multicast physical",
            make="cuMulticastBindMem", given="(multicast, 0, physical, 0, GRAIN, 0)",
            drop="cuMulticastUnbind", back="(multicast, 0, 0, GRAIN)", again=1, told=2 << 20,
            bad=[("(multicast, 0, 0, 0, GRAIN, 0)", 1), ("(multicast, 0, physical, 0, 0, 0)", 1)]),
-    Family("multicast_bound_address", "vmm-mapping", 0, needs="multicast ordered", prepared=True,
-           device=-1, todo={"twice": "a binding whose device is not known is invalid-free"},
+    Family("multicast_bound_address", "vmm-mapping", 0, needs="multicast ordered",
            make="cuMulticastBindAddr", given="(multicast, 2 * GRAIN, ordered, GRAIN, 0)",
            drop="cuMulticastUnbind", back="(multicast, 0, 2 * GRAIN, GRAIN)", again=1,
            told=2 << 20, bad=[("(multicast, 2 * GRAIN, 0, GRAIN, 0)", 1)]),
@@ -292,13 +290,6 @@ EXCEPTIONS = {
     "cuDevicePrimaryCtxRelease_v2": "programs, cases 'context released' and '... at exit'",
     "cuDevicePrimaryCtxReset": "the base name of the next: programs, 'context reset'",
     "cuDevicePrimaryCtxReset_v2": "programs, case 'context reset'",
-}
-
-# Files of rows that are about something else than blocks of memory, and where they are tested.
-OTHER_TABLES = {}
-
-# Exceptions for rows that are yet to come.
-EXCEPTIONS_TO_COME = {
     "cuMulticastBindMem_v2": "no driver of CUDA 13.0 has it",
     "cuMulticastBindAddr_v2": "no driver of CUDA 13.0 has it",
     "cuGetExportTable": "gives no memory: routes, coverage",
@@ -318,3 +309,7 @@ EXCEPTIONS_TO_COME = {
         "cuModuleLoadFatBinary", "cuLibraryLoadData", "cuLibraryLoadFromFile", "cuFuncLoad"),
         "the driver itself holds more after them: programs, held"),
 }
+
+# Files of rows that are about something else than blocks of memory, and where they are tested.
+OTHER_TABLES = {}
+

@@ -84,13 +84,6 @@ EXCEPTIONS = {
     "clCreateContextFromType": "first use, in every cell of the routes 'default' and 'plugin'",
     "clGetExtensionFunctionAddress": "a route",
     "clGetExtensionFunctionAddressForPlatform": "a route",
-}
-
-# Files of rows that are about something else than blocks of memory, and where they are tested.
-OTHER_TABLES = {"opencl_objects.def": "objects that are no memory: programs, cl-objects"}
-
-# Exceptions for rows that are yet to come.
-EXCEPTIONS_TO_COME = {
     **dict.fromkeys((
         "clCreateFromGLBuffer", "clCreateFromGLTexture", "clCreateFromGLTexture2D",
         "clCreateFromGLTexture3D", "clCreateFromGLRenderbuffer", "clCreateFromEGLImageKHR",
@@ -106,3 +99,6 @@ EXCEPTIONS_TO_COME = {
         "clSVMFreeARM", "clEnqueueSVMFreeARM"),
         "PoCL has none of them: opencl-usm, 'SVM of other names'"),
 }
+
+# Files of rows that are about something else than blocks of memory, and where they are tested.
+OTHER_TABLES = {"opencl_objects.def": "objects that are no memory: programs, cl-objects"}

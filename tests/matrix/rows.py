@@ -50,8 +50,6 @@ class Family:
     told: object = None  # bytes that an error gives the block, if not `bytes`
     forgiven: bool = False  # a second end is no error
     todo: dict = dataclasses.field(default_factory=dict)  # fate: what gpuleak gets wrong there
-    waits_for: str = ""  # the call whose row switches a prepared family on, if not `make`
-    prepared: bool = False  # waits for its calls to have rows
     # Where the second end is another call than the first, or the first is another thread's:
     twice: str = ""     # its expression in C,
     again_by: str = ""  # its name;

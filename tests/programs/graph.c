@@ -105,7 +105,7 @@ static void nodes(void)
 	graph = by_hand(1201, &address); /* @by_hand */
 	must(cuGraphInstantiate(&exec, graph, NULL, NULL, 0), "instantiate");
 	launch(exec);
-	params.alloc.location_type = 1;
+	params.alloc.type = params.alloc.location_type = 1;
 	params.alloc.bytes = 1202;
 	must(cuGraphCreate(&graph, 0), "create");
 	must(cuGraphAddNode(&node, graph, NULL, 0, &params), "node"); /* @any_node */

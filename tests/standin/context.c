@@ -520,10 +520,10 @@ STANDIN(cuCtxFromGreenCtx)(CUcontext *pContext, CUgreenCtx hCtx)
 
 	if (r)
 		return r;
+	if (!hCtx || !pContext)
+		return CUDA_ERROR_INVALID_VALUE;
 	if (!is_green(hCtx))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (!pContext)
-		return CUDA_ERROR_INVALID_VALUE;
 	*pContext = &hCtx->context;
 	return CUDA_SUCCESS;
 }

@@ -367,7 +367,8 @@ static CUresult add_any(CUgraph graph, CUgraphNodeParams *params, CUgraphNode *o
 		return CUDA_ERROR_INVALID_VALUE;
 	switch (params->type) {
 	case NODE_MEM_ALLOC:
-		return params->alloc.poolProps.locationType != LOCATION_DEVICE ?
+		return params->alloc.poolProps.locationType != LOCATION_DEVICE ||
+				       params->alloc.poolProps.allocType != 1 ? /* PINNED */
 			       CUDA_ERROR_INVALID_VALUE :
 			       add_alloc(graph, params->alloc.bytesize,
 					 params->alloc.poolProps.locationId, &params->alloc.dptr,
@@ -663,8 +664,9 @@ static CUresult update(CUgraphExec exec, CUgraph graph)
 		return CUDA_ERROR_INVALID_VALUE;
 	allocates = collect(graph, NODE_MEM_ALLOC, NULL);
 	frees = collect(graph, NODE_MEM_FREE, NULL);
-	if (allocates != exec->allocates || frees != exec->frees ||
-	    (has_memory(graph) && graph->exec && graph->exec != exec))
+	if (has_memory(graph) && graph->exec && graph->exec != exec)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (allocates != exec->allocates || frees != exec->frees)
 		return ERROR_UPDATE_FAILURE;
 	for (unsigned int i = 0; i < allocates + frees; i++) {
 		exec->memory[i]->held--;

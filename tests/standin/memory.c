@@ -159,9 +159,9 @@ static CUresult alloc_async(const char *name, CUdeviceptr *dptr, size_t bytes, C
 
 	if (!r && !dptr)
 		r = CUDA_ERROR_INVALID_VALUE;
-	if (!r && graph)
+	if (!r && graph && bytes)
 		r = graph_capture_alloc(graph, bytes, standin_thread.current->device, &address);
-	else if (!r)
+	else if (!r && !graph)
 		r = pool_alloc(pool, &address, bytes, memory_context());
 	if (dptr)
 		*dptr = address;
@@ -173,11 +173,11 @@ static CUresult free_async(const char *name, CUdeviceptr dptr, CUstream stream)
 	CUgraph graph;
 	CUresult r = enter_stream(name, stream, &graph), of_graph;
 
-	if (!r && graph)
+	if (!r && graph && dptr)
 		r = graph_capture_free(graph, dptr);
-	else if (!r && graph_free(dptr, &of_graph))
+	else if (!r && !graph && graph_free(dptr, &of_graph))
 		r = of_graph;
-	else if (!r && dptr)
+	else if (!r && !graph && dptr)
 		r = heap_free(dptr, FREE_IN_STREAM);
 	return logged(name, dptr, 0, r);
 }

@@ -23,7 +23,7 @@ static CUgraph graph_of(size_t bytes, CUdeviceptr *address)
 	CUgraphNode node;
 	CUgraph graph;
 
-	params.poolProps.locationType = 1;
+	params.poolProps.allocType = params.poolProps.locationType = 1;
 	IS(cuGraphCreate(&graph, 0), 0);
 	IS(cuGraphAddMemAllocNode(&node, graph, NULL, 0, &params), 0);
 	IS(params.dptr != 0, 1);
@@ -187,7 +187,7 @@ void case_graph_update(void)
 	IS(cuMemFree_v2(e), 0);
 	graph = graph_of(3000, &f);
 	IS(cuGraphInstantiateWithFlags(&other, graph, 0), 0);
-	IS(cuGraphExecUpdate(exec, graph, NULL, NULL), 910);
+	IS(cuGraphExecUpdate(exec, graph, NULL, NULL), 801);
 }
 
 void case_attached(void)

@@ -18,6 +18,6 @@ for i in range(20):
     kept.append(x[: i * 100 + 1].copy())
 x.block_until_ready()
 stats = jax.devices()[0].memory_stats()
-print(json.dumps({"figures": [{"name": "pool_bytes", "bytes": stats["pool_bytes"], "kinds": ["device", "vmm-handle"],
+print(json.dumps({"figures": [{"name": "pool_bytes", "bytes": stats["pool_bytes"], "kinds": ["vmm-handle", "vmm-mapping"],
                                "module": "xla_cuda"}], "stats": stats}), flush=True)
 os._exit(0)
