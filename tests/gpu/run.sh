@@ -139,6 +139,8 @@ if wants pools; then
 	figures torch-graph python3 "$here/programs/torch_graph.py"
 	for conf in expandable_segments:True backend:cudaMallocAsync; do
 		PYTORCH_CUDA_ALLOC_CONF=$conf figures "torch-graph-${conf%:*}" python3 "$here/programs/torch_graph.py"
+		PYTORCH_CUDA_ALLOC_CONF=$conf python3 "$here/programs/torch_graph.py" >"$results/torch-graph-bare" 2>&1
+		say "torch-graph-${conf%:*} bare: exit $?, $(grep -m1 -E '^captures|Error' "$results/torch-graph-bare")"
 	done
 	for pool in device managed async pinned; do
 		figures cupy-$pool python3 "$here/programs/cupy_pools.py" $pool
