@@ -34,7 +34,7 @@ static const struct site release_event = { &hooks[HOOK_clReleaseEvent], NULL, SP
 					   false };
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t pool[HANDLES];
+static uint64_t pool[HANDLES + 1]; /* and one of the last test */
 static int pooled;
 static _Atomic uint64_t later[8]; /* released, but commands of some sort hold them */
 
