@@ -29,7 +29,7 @@ def judge_coverage(result, routes, untracked=(), unclassed=(), out_of_reach=(), 
     """ROUTES: (api, route, modules). OUT_OF_REACH: (what, module). NOTES: part of each."""
     got = coverage_of(result)
     problems = wrong("routes", sorted(routes), sorted(
-        (x["api"], x["route"], tuple(base(m) for m in x["modules"]))
+        (x["api"], x["route"], tuple(sorted(base(m) for m in x["modules"])))
         for x in got.get("routes", [])))
     problems += wrong("untracked", list(untracked), [x["symbol"] for x in got.get("untracked", [])])
     problems += wrong("unclassed", list(unclassed), [x["symbol"] for x in got.get("unclassed", [])])
