@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-# Captures a training step into a CUDA graph, in each capture mode, and replays it: what comes
-# out must be what it is without a graph. A capture that is invalidated raises. Prints what
+# Captures a training step into a CUDA graph, in each capture mode or those of the arguments, and
+# replays it: what comes out must be what it is without a graph. A capture that is invalidated raises. Prints what
 # PyTorch says it holds, as figures.py reads it.
 import json
 import os
+import sys
 import torch
 
 torch.manual_seed(0)
@@ -12,7 +13,7 @@ net = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.L
 data = torch.randn(64, 256, device="cuda")
 eager = net(data * 2).square().sum(dim=1)
 captures = 0
-for mode in ("global", "thread_local", "relaxed"):
+for mode in sys.argv[1:] or ("global", "thread_local", "relaxed"):
     static = torch.zeros_like(data)
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
