@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include "coverage.h"
 #include "lock.h"
 #include "lookup.h"
 #include "resolve.h"
@@ -132,6 +133,8 @@ struct route callers_route(struct hook *hook, const void *caller)
 	route = look(hook, module);
 	if (route.record && is_vendor(module))
 		route.record = false;
+	if (route.record)
+		coverage_called(hook->api);
 	if (route.real && module)
 		remember(key, &route);
 	return route;

@@ -221,6 +221,8 @@ def opencl_routes(place):
                        preload=[r.ours()])
         wanted = {("OpenCL", found, ("routes-cl",)), ("OpenCL", "dlsym", ("routes-cl",))}
         problems += judge_coverage(traced, wanted)
+    traced = r.run(place, [r.program("routes-cl-linked"), "linked", "work"], preload=[r.ours()])
+    problems += judge_coverage(traced, [("OpenCL", "linked", ("routes-cl-linked",))])
     return problems
 
 
