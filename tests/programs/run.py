@@ -11,6 +11,7 @@ sys.dont_write_bytecode = True
 
 import cases
 import harness
+import standin_only
 
 
 def parse():
@@ -21,6 +22,8 @@ def parse():
     parser.add_argument("--command", required=True)
     parser.add_argument("--standin", required=True, help="directory of the stand-in driver")
     parser.add_argument("--programs", required=True, help="directory of the built programs")
+    parser.add_argument("--real-driver", action="store_true",
+                        help="STANDIN leads to a real driver: leave out what only ours can run")
     parser.add_argument("--only", help="only cases with this in their name")
     options = parser.parse_args()
     for name in ("library", "command", "standin", "programs"):
@@ -55,6 +58,8 @@ def run_item(tap, item, options):
     if reason and os.environ.get("GPULEAK_MUST_RUN"):
         tap.line(name, "must run here, but " + reason)
         return
+    if not reason and options.real_driver:
+        reason = standin_only.reason(item, name)
     reason = reason or unable(item, options)
     if reason:
         tap.line(name, skip=reason)
