@@ -182,18 +182,12 @@ bool block_live(struct recorder *recorder, uint64_t key, struct ledger_block *re
 bool record_is_live(const struct site *site, uint64_t address)
 {
 	struct recorder *recorder = recorder_enter();
-	uint64_t key = key_of(site, address);
-	struct entry *entry;
-	struct shard *shard;
+	struct ledger_block block;
 	bool live;
 
 	if (!recorder)
 		return false;
-	shard = shard_of(recorder, key);
-	lock_take(&shard->lock);
-	entry = entry_find(shard, key);
-	live = entry && entry->block;
-	lock_give(&shard->lock);
+	live = block_live(recorder, key_of(site, address), &block);
 	recorder_leave();
 	return live;
 }
@@ -215,7 +209,7 @@ int record_device_of(uint64_t address)
 
 uint64_t record_name_of(struct recorder *recorder, enum api api, uint64_t handle)
 {
-	uint64_t key = handle ^ (uint64_t)(SPACE_OBJECTS + api) << 60;
+	uint64_t key = key_of_object(api, handle);
 	struct shard *shard = shard_of(recorder, key);
 	struct entry *entry;
 	uint64_t name = 0;
@@ -539,9 +533,6 @@ static void end_block(struct recorder *recorder, struct hook *hook, struct freei
 			waiting_settle(recorder, hook, freeing);
 		else
 			refused(recorder, hook, freeing, outcome, result);
-		break;
-	case OUTCOME_UNDONE:
-		block_put_back(recorder, freeing);
 		break;
 	}
 }

@@ -38,16 +38,22 @@ static inline unsigned int space_of(uint64_t key)
 	return (unsigned int)(key >> 60);
 }
 
+static inline uint64_t key_of_object(enum api api, uint64_t handle)
+{
+	return key_in(SPACE_OBJECTS + api, handle);
+}
+
 static inline uint64_t key_of(const struct site *site, uint64_t address)
 {
-	return key_in(site->space == SPACE_OBJECTS ? SPACE_OBJECTS + site->hook->api : site->space,
-		      address);
+	return site->space == SPACE_OBJECTS ? key_of_object(site->hook->api, address)
+					    : key_in(site->space, address);
 }
 
 static inline struct shard *shard_of(struct recorder *recorder, uint64_t key)
 {
 	return &recorder->blocks.shard[table_mix(key) >> 57];
 }
+_Static_assert(SPACE_COUNT <= 16, "key_in has four bits");
 _Static_assert(BLOCK_SHARDS == 128, "shard_of takes seven bits");
 
 /* ---- entries; with the shard's lock ---- */

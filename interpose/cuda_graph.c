@@ -723,7 +723,7 @@ static void not_launched(const struct site *site, struct launch *launch, CUresul
 		struct step *step = &launch->steps[i];
 
 		if (step->freeing.block)
-			record_freed(site->hook, &step->freeing, OUTCOME_UNDONE, r);
+			record_kept(&step->freeing);
 		else if (judged && !step->act.maker)
 			record_freed(site->hook, &step->freeing, OUTCOME_INVALID, r);
 	}

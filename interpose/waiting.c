@@ -155,8 +155,7 @@ void record_destroyed(enum api api, uint64_t handle, uint64_t watched)
 
 	if (!recorder || !(recorder = recorder_enter()))
 		return;
-	block = take_destroyed(recorder, handle ^ (uint64_t)(SPACE_OBJECTS + api) << 60, watched,
-			       &ending);
+	block = take_destroyed(recorder, key_of_object(api, handle), watched, &ending);
 	if (block)
 		end_destroyed(recorder, block, &ending);
 	recorder_leave();

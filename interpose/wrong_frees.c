@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Was a free wrong, and how: asked when the driver refused one, and for handles before it is
- * called, since it may crash over them. Looks into the table and changes nothing there;
+ * called, since it may crash over them. Looks into the table and changes no entry of it;
  * what is found is written by errors.c.
  */
 #include "blocks_table.h"
@@ -65,21 +65,21 @@ static bool block_around(struct recorder *recorder, const struct freeing *freein
 static bool live_elsewhere(struct recorder *recorder, const struct freeing *freeing,
 			   struct ledger_block *ret)
 {
-	static const unsigned char spaces[] = {
-		SPACE_MEMORY, SPACE_REGISTERED, SPACE_OBJECTS + API_CUDA,
-		SPACE_OBJECTS + API_OPENCL, SPACE_VMM_HANDLE, SPACE_VMM_MAPPING,
-		SPACE_VMM_RESERVATION, SPACE_CL_USM,
-	};
-
 	if (space_of(freeing->key) == SPACE_MULTICAST_BINDING)
 		return false;
-	for (size_t i = 0; i < sizeof(spaces); i++) {
-		uint64_t key = key_in(spaces[i], freeing->address);
+	for (unsigned int space = 0; space < SPACE_COUNT; space++) {
+		uint64_t key = key_in(space, freeing->address);
 
-		if (key != freeing->key && block_live(recorder, key, ret))
+		if (space != SPACE_MULTICAST_BINDING && key != freeing->key &&
+		    block_live(recorder, key, ret))
 			return true;
 	}
 	return false;
+}
+
+static bool is_kind(const struct ledger_string *kind, const char *name)
+{
+	return strlen(name) == kind->length && memcmp(name, kind->bytes, kind->length) == 0;
 }
 
 /* The kind that HOOK is for is not the block's: the driver was right to refuse it. */
@@ -94,11 +94,9 @@ static bool is_mismatch(struct recorder *recorder, struct hook *hook,
 	if (!row->kind)
 		return false;
 	if (hook->kind[0])
-		return strlen(hook->kind) != kind->length ||
-		       memcmp(hook->kind, kind->bytes, kind->length) != 0;
+		return !is_kind(kind, hook->kind);
 	for (size_t i = 0; i < sizeof(own_calls) / sizeof(own_calls[0]); i++)
-		if (strlen(own_calls[i]) == kind->length &&
-		    memcmp(own_calls[i], kind->bytes, kind->length) == 0)
+		if (is_kind(kind, own_calls[i]))
 			return true;
 	return false;
 }
@@ -121,8 +119,7 @@ static bool may_end(struct recorder *recorder, const struct hook *hook, const st
 		return true;
 	if (!hook->kind[0])
 		return !is_object_kind(kind);
-	return strlen(hook->kind) == kind->length &&
-	       memcmp(hook->kind, kind->bytes, kind->length) == 0;
+	return is_kind(kind, hook->kind);
 }
 
 /* ---- after the driver's call ---- */
