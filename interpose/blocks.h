@@ -46,7 +46,6 @@ enum outcome {
 	OUTCOME_LATE,    /* it is shut down, or the context is broken: memory went with it */
 	OUTCOME_REFUSED, /* any other failure: the block is still there */
 	OUTCOME_NO_CONTEXT, /* the current context is gone: it did not look at the block */
-	OUTCOME_UNDONE,  /* it was not asked after all: as before, and nothing to tell */
 };
 
 /* A free under way: filled by the first call, used by the second. */
@@ -67,16 +66,18 @@ struct freeing {
 	bool provisional;  /* the error is none if the driver knows the handle */
 };
 
-/* Numbers of different sorts that may be equal and are never taken for one another. */
+/* Numbers of different sorts that may be equal and are never taken for one another; four bits
+ * of a key. A wrong free looks for its number in this order. */
 enum space {
 	SPACE_MEMORY,     /* addresses that the driver hands out, one space for all of them */
 	SPACE_REGISTERED, /* addresses that the application lends */
 	SPACE_OBJECTS,    /* handles, of the API numbered 0 and so on */
-	SPACE_VMM_HANDLE = 5,
+	SPACE_VMM_HANDLE = SPACE_OBJECTS + API_COUNT,
 	SPACE_VMM_MAPPING, /* addresses, and so is the next: one number may be both */
 	SPACE_VMM_RESERVATION,
 	SPACE_MULTICAST_BINDING, /* numbers of our own */
-	SPACE_CL_USM = 10, /* addresses of OpenCL's shared memory: SVM and USM */
+	SPACE_CL_USM, /* addresses of OpenCL's shared memory: SVM and USM */
+	SPACE_COUNT
 };
 
 /* A call under way: which, and from where. */
@@ -87,6 +88,8 @@ struct site {
 	/* Of record_made(): record_destroyed() will be called with this; 0 = it will not. */
 	uint64_t watched;
 };
+
+/* ---- made ---- */
 
 /* The driver made a block: BYTES at ADDRESS. CONTEXT 0 and DEVICE -1 if unknown. */
 void record_made(const struct site *site, uint64_t address, uint64_t bytes, uint64_t context,
@@ -104,8 +107,8 @@ uint32_t record_origin(const struct site *site);
 /* As record_made(), of a block whose maker was called before, from STACK. */
 void record_made_from(const struct site *site, uint32_t stack, uint64_t address, uint64_t bytes,
 		      int device);
-/* A live block begins at ADDRESS. */
-bool record_is_live(const struct site *site, uint64_t address);
+
+/* ---- freed (what is wrong with it: wrong_frees.c) ---- */
 
 /* Before and after the driver's free: the block leaves the table first, since the driver
  * hands the address to another thread at once, and comes back if the free failed. */
@@ -124,11 +127,14 @@ void record_kept(struct freeing *freeing);
 void record_misused(struct hook *hook, struct freeing *freeing, const struct misuse *misuse,
 		    int result);
 
-/* The device of the live linear block at ADDRESS, -1 if that is not known. */
-int record_device_of(uint64_t address);
+/* CONTEXT is gone, and every block in it. */
+void record_context_gone(struct hook *hook, uint64_t context);
 
-/* References of handles. Returns whether the handle is known. */
+/* ---- references of handles: references.c, waiting.c ---- */
+
+/* One more. Returns whether the handle is known. */
 bool record_retained(const struct site *site, uint64_t handle);
+/* Before and after the driver's call: one goes, and with the last one the block. */
 void record_releasing(const struct site *site, uint64_t handle, struct freeing *ret);
 void record_released(struct hook *hook, struct freeing *freeing, enum outcome outcome, int result);
 
@@ -136,11 +142,16 @@ void record_released(struct hook *hook, struct freeing *freeing, enum outcome ou
  * thread. Until then, or until its handle is another's, it stays in the table. */
 void record_destroyed(enum api api, uint64_t handle, uint64_t watched);
 
+/* ---- what is there ---- */
+
+/* A live block begins at ADDRESS. */
+bool record_is_live(const struct site *site, uint64_t address);
+/* The device of the live linear block at ADDRESS, -1 if that is not known. */
+int record_device_of(uint64_t address);
 /* Use count << 32 | ref of the live block behind HANDLE, 0 if there is none. */
 uint64_t record_name_of(struct recorder *recorder, enum api api, uint64_t handle);
 
-/* CONTEXT is gone, and every block in it. */
-void record_context_gone(struct hook *hook, uint64_t context);
+/* ---- a call under way ---- */
 
 /* Around the driver's call: a wrapper that runs inside another one's call (a driver that
  * calls its own exported names) makes no block of its own. */

@@ -6,7 +6,6 @@
  */
 #include "callers.h"
 
-#include <dlfcn.h>
 #include <link.h>
 
 #include "coverage.h"
@@ -82,15 +81,6 @@ void callers_forget(void)
 			atomic_store(&cells[i].key, 0);
 }
 
-static const struct link_map *module_of(const void *address)
-{
-	struct dl_find_object object;
-
-	if (_dl_find_object((void *)(uintptr_t)address, &object) < 0)
-		return NULL;
-	return object.dlfo_link_map;
-}
-
 /* The function of that name in MODULE or what it links. */
 static void *in_scope_of(const struct link_map *module, const char *name)
 {
@@ -104,7 +94,7 @@ static bool is_vendor(const struct link_map *module)
 {
 	void *found = in_scope_of(module, "clIcdGetPlatformIDsKHR");
 
-	return found && module_of(found) == module;
+	return found && lookup_module(found) == module;
 }
 
 /* What comes next may be the driver, another interposer in front of it, or a library that
@@ -124,7 +114,7 @@ static struct route look(struct hook *hook, const struct link_map *module)
 
 struct route callers_route(struct hook *hook, const void *caller)
 {
-	const struct link_map *module = module_of(caller);
+	const struct link_map *module = lookup_module(caller);
 	uint64_t key = key_of(module, OF_HOOK(hook));
 	struct route route = { 0 };
 
@@ -142,7 +132,7 @@ struct route callers_route(struct hook *hook, const void *caller)
 
 bool callers_is_vendor(const void *caller)
 {
-	const struct link_map *module = module_of(caller);
+	const struct link_map *module = lookup_module(caller);
 	uint64_t key = key_of(module, OF_VENDOR);
 	struct route route = { 0 };
 
@@ -155,7 +145,7 @@ bool callers_is_vendor(const void *caller)
 
 void *callers_used(enum used_id id, const void *address)
 {
-	const struct link_map *module = module_of(address);
+	const struct link_map *module = lookup_module(address);
 	uint64_t key = key_of(module, OF_USED(id));
 	struct route route = { 0 };
 
@@ -164,7 +154,7 @@ void *callers_used(enum used_id id, const void *address)
 	if (known(key, &route))
 		return route.real;
 	route.real = in_scope_of(module, used[id].name);
-	if (!route.real || module_of(route.real) != module)
+	if (!route.real || lookup_module(route.real) != module)
 		route.real = resolve_used(id);
 	if (route.real)
 		remember(key, &route);

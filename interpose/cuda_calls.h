@@ -8,6 +8,8 @@
 #include "blocks.h"
 #include "types.h"
 
+enum { LOCATION_DEVICE = 1 }; /* CUmemLocationType */
+
 /* The calling thread's context, by the handle under which its memory ends, and its device; 0
  * and -1 where there is none. Capture allows the questions. */
 void cuda_current_context(uint64_t *ret_context, int *ret_device);

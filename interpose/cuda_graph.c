@@ -6,8 +6,6 @@
  */
 #include "cuda_graph.h"
 
-#include <string.h>
-
 #include "cuda_calls.h"
 #include "recorder.h"
 #include "resolve.h"
@@ -18,7 +16,6 @@
 enum { NODE_GRAPH = 4, NODE_MEM_ALLOC = 10, NODE_MEM_FREE = 11 }; /* CUgraphNodeType */
 enum { AUTO_FREE_ON_LAUNCH = 1 };                                 /* CUgraphInstantiate_flags */
 enum { OWNERSHIP_MOVE = 1 };
-enum { LOCATION_DEVICE = 1 };
 
 /* What a launch does to an address. */
 struct act {
@@ -723,7 +720,7 @@ static void not_launched(const struct site *site, struct launch *launch, CUresul
 		struct step *step = &launch->steps[i];
 
 		if (step->freeing.block)
-			record_freed(site->hook, &step->freeing, OUTCOME_UNDONE, r);
+			record_kept(&step->freeing);
 		else if (judged && !step->act.maker)
 			record_freed(site->hook, &step->freeing, OUTCOME_INVALID, r);
 	}

@@ -10,7 +10,6 @@
 #include "physical.h"
 
 #define CALL(type, arguments) ((type)real)arguments
-#define LOCATION_DEVICE 1 /* CU_MEM_LOCATION_TYPE_DEVICE */
 
 static struct site in(const struct site *call, enum space space)
 {

@@ -5,6 +5,7 @@
  * must not change how the process ends unless GPULEAK_EXITCODE asks for it.
  */
 #include <alloca.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Writes error records. Owns DESIGN's error type names on this side; must not decide
- * whether a free was wrong (blocks.c does) and takes no lock but the writer's.
+ * whether a free was wrong (wrong_frees.c does) and takes no lock but the writer's.
  */
 #include "errors.h"
 

@@ -7,7 +7,6 @@
 #include "history.h"
 
 #include <stdbool.h>
-#include <string.h>
 
 #include "recorder.h"
 

@@ -2,7 +2,7 @@
  *
  * Turns the rows of hooks.def into the table of hooks and into wrappers, two for each
  * row: one that is exported, for callers linked to the name, and one that lookups give
- * out. The only file with clever macros; what a verb does is in blocks.c.
+ * out. The only file with clever macros; what a verb records is in blocks.h.
  */
 #include "hooks.h"
 

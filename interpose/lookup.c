@@ -63,7 +63,7 @@ bool lookup_is_driver_name(enum api api, const char *path)
 	return false;
 }
 
-static const struct link_map *module_of(const void *address)
+const struct link_map *lookup_module(const void *address)
 {
 	struct dl_find_object object;
 
@@ -74,14 +74,14 @@ static const struct link_map *module_of(const void *address)
 
 const char *lookup_module_name(const void *address)
 {
-	const struct link_map *map = module_of(address);
+	const struct link_map *map = lookup_module(address);
 
 	return map ? map->l_name : NULL;
 }
 
 bool lookup_in_driver(enum api api, const void *address)
 {
-	const struct link_map *map = module_of(address);
+	const struct link_map *map = lookup_module(address);
 
 	return map && map->l_name && lookup_is_driver_name(api, map->l_name);
 }
@@ -90,7 +90,7 @@ bool lookup_in_driver(enum api api, const void *address)
  * other driver libraries, which allocate on the driver's behalf and not on anyone's. */
 static bool asked_by_driver(const void *caller)
 {
-	const struct link_map *map = module_of(caller);
+	const struct link_map *map = lookup_module(caller);
 	const char *base;
 
 	if (!map || !map->l_name)
@@ -131,7 +131,7 @@ static void note_lookup(const struct hook *hook, const void *caller)
 
 static struct answer in_default_scope(const char *name, const void *caller, struct hook *hook)
 {
-	const struct link_map *map = module_of(caller);
+	const struct link_map *map = lookup_module(caller);
 	void *found = lookup_real(RTLD_DEFAULT, name);
 
 	/* A library that was opened with a scope of its own may have the driver in that. */
@@ -146,7 +146,7 @@ static struct answer in_default_scope(const char *name, const void *caller, stru
  * else asks keeps his place in the order, and ours is not asked for. */
 static struct answer after_caller(const char *name, const void *caller)
 {
-	const struct link_map *map = module_of(caller);
+	const struct link_map *map = lookup_module(caller);
 
 	if (map && map->l_name && !map->l_name[0] && !lookup_real(RTLD_NEXT, name))
 		return (struct answer){ NULL, 1 };

@@ -9,6 +9,8 @@
 
 #include "hooks.h"
 
+struct link_map;
+
 typedef void *lookup_dlsym(void *handle, const char *name);
 
 /* The next dlsym: another preload's if there is one, else libc's. */
@@ -22,8 +24,9 @@ void *lookup_real(void *handle, const char *name);
 
 /* ADDRESS lies in a library whose name is that of API's driver or loader. Lock-free. */
 bool lookup_in_driver(enum api api, const void *address);
-/* The path of the library that ADDRESS lies in, "" for the program itself, NULL for none.
- * Lock-free. Good while the library is loaded. */
+/* The module that ADDRESS lies in, NULL for none; and its path, "" for the program itself.
+ * Lock-free. Good while the module is loaded. */
+const struct link_map *lookup_module(const void *address);
 const char *lookup_module_name(const void *address);
 /* Such a library's path or soname (base name is looked at). */
 bool lookup_is_driver_name(enum api api, const char *path);

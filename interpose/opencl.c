@@ -5,11 +5,8 @@
  */
 #include "opencl_calls.h"
 
-#include <string.h>
-
 #include "coverage.h"
 #include "cuda_calls.h" /* looked_up_ names of all HAND rows */
-#include "recorder.h"
 #include "resolve.h"
 
 enum outcome opencl_outcome(cl_int r)

@@ -7,7 +7,6 @@
 
 #include "holds.h"
 #include "opencl_calls.h"
-#include "resolve.h"
 
 void opencl_record_object(const struct site *site, const void *made, cl_context context)
 {

@@ -6,6 +6,7 @@
  */
 #include "recorder.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>

@@ -7,14 +7,13 @@
 #ifndef GPULEAK_RECORDER_H
 #define GPULEAK_RECORDER_H
 
-#include <errno.h>
 #include <stdbool.h>
 
 #include "arena.h"
 #include "blocks.h"
-#include "facts.h"
 #include "cuda_context.h"
 #include "cuda_graph.h"
+#include "facts.h"
 #include "history.h"
 #include "holds.h"
 #include "modules.h"

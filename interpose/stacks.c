@@ -6,12 +6,10 @@
 #include "stacks.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <link.h>
 #include <string.h>
 
 #include "frames.h"
-#include "lookup.h"
 #include "recorder.h"
 #include "resolve.h"
 #include "table.h"

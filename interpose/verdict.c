@@ -6,6 +6,7 @@
  */
 #include "verdict.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <link.h>
@@ -20,7 +21,6 @@
 
 #include "config.h"
 #include "plain.h"
-#include "resolve.h"
 #include "say.h"
 
 #define GATE_FAILED 23

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Blocks whose last reference is gone while the driver still has their memory: they wait in
+ * the table until it says that they are gone, inside the release or long after it. How much
+ * waits is released.c's to sum up. Must not end a block whose release is still under way.
+ */
+#include "blocks_table.h"
+
+#include "errors.h"
+
+bool waiting_is_held(const struct entry *entry, const struct freeing *freeing)
+{
+	return entry && entry->held && entry->held == freeing->block &&
+	       entry->held->state >> 8 == freeing->use;
+}
+
+bool waiting_is_there(struct recorder *recorder, const struct freeing *freeing)
+{
+	struct shard *shard = shard_of(recorder, freeing->key);
+	bool held;
+
+	lock_take(&shard->lock);
+	held = waiting_is_held(entry_find(shard, freeing->key), freeing);
+	lock_give(&shard->lock);
+	return held;
+}
+
+/* The memory of BLOCK, which waited for WAIT_NS, is gone. */
+static void end_released(struct recorder *recorder, struct ledger_block *block,
+			 const struct past *ending, uint64_t wait_ns, bool was_counted)
+{
+	bool waited = was_counted || wait_ns >= RELEASED_WAIT_NS;
+
+	if (waited && !was_counted)
+		released_look(recorder); /* the driver waited inside the call */
+	released_add(recorder, -(int64_t)block->bytes);
+	block_drop(recorder, block, (int64_t)block->bytes);
+	if (waited) {
+		released_look(recorder);
+		released_waited(recorder, ending, wait_ns);
+	}
+}
+
+/* The driver said inside the call that the memory goes, and returned: now it is gone.
+ * NVIDIA's says so at once and then waits for the commands that use it. */
+static bool has_gone(const struct entry *entry, const struct freeing *freeing)
+{
+	return !waiting_is_held(entry, freeing) &&
+	       freeing->block->state == (freeing->use << 8 | LEDGER_BLOCK_RELEASED);
+}
+
+static void end_gone(struct recorder *recorder, struct hook *hook, const struct freeing *freeing)
+{
+	struct past ending = {
+		.row = freeing->block->row,
+		.bytes = freeing->block->bytes,
+		.freed_api = recorder_name_ref(recorder, hook),
+		.freed_stack = freeing->stack,
+	};
+
+	end_released(recorder, freeing->block, &ending,
+		     released_now(recorder) - freeing->since_ns, false);
+}
+
+/* FREEING's entry, locked, with room for an event if its block is still held. */
+static struct entry *lock_released(struct recorder *recorder, struct shard *shard,
+				   const struct freeing *freeing,
+				   struct ledger_history **ret_spare)
+{
+	struct entry *entry;
+
+	*ret_spare = NULL;
+	for (bool tried = false;; tried = true) {
+		lock_take(&shard->lock);
+		entry = entry_find(shard, freeing->key);
+		if (tried || !waiting_is_held(entry, freeing) || entry->held->history)
+			return entry;
+		lock_give(&shard->lock);
+		*ret_spare = history_take(recorder); /* the ledger may grow: not with the lock */
+	}
+}
+
+void waiting_settle(struct recorder *recorder, struct hook *hook, const struct freeing *freeing)
+{
+	struct ledger_reference event = {
+		.op = LEDGER_RELEASE, .api = recorder_name_ref(recorder, hook),
+		.stack = freeing->stack, .time_ns = freeing->since_ns,
+	};
+	struct shard *shard = shard_of(recorder, freeing->key);
+	struct ledger_history *spare;
+	struct entry *entry = lock_released(recorder, shard, freeing, &spare);
+	bool held = waiting_is_held(entry, freeing), gone = has_gone(entry, freeing);
+
+	if (held) {
+		references_note(recorder, entry->held, &spare, &event);
+		ledger_block_set(entry->held, LEDGER_BLOCK_RELEASED);
+	}
+	entry_unlock(recorder, shard, spare);
+	if (held)
+		released_look(recorder);
+	if (gone)
+		end_gone(recorder, hook, freeing);
+}
+
+/* ---- told by the driver ---- */
+
+/* The block behind KEY is out of the table; *RET_ENDING tells of its release, if it had
+ * one that we saw. NULL if that is still under way: then it ends when the call returns. */
+static struct ledger_block *take_destroyed(struct recorder *recorder, uint64_t key,
+					   uint64_t watched, struct past *ret_ending)
+{
+	struct shard *shard = shard_of(recorder, key);
+	struct ledger_block *block = NULL;
+	struct entry *entry;
+
+	lock_take(&shard->lock);
+	entry = entry_find(shard, key);
+	if (entry && entry->watched != watched)
+		entry = NULL; /* told late: the handle is another block's by now */
+	if (entry && entry->held) {
+		if (LEDGER_BLOCK_STATE(entry->held->state) == LEDGER_BLOCK_RELEASED)
+			block = entry->held;
+		else
+			ledger_block_set(entry->held, LEDGER_BLOCK_RELEASED);
+		entry->held = NULL;
+		if (entry->past)
+			*ret_ending = entry->past[0];
+		entry_link_dead(&recorder->arena, shard, entry);
+	} else if (entry && entry->block) {
+		block = entry_die(&recorder->arena, shard, entry, ret_ending);
+	}
+	lock_give(&shard->lock);
+	return block;
+}
+
+static void end_destroyed(struct recorder *recorder, struct ledger_block *block,
+			  const struct past *ending)
+{
+	uint64_t now = released_now(recorder);
+
+	if (LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED) {
+		end_released(recorder, block, ending,
+			     now > ending->freed_ns ? now - ending->freed_ns : 0, true);
+		return;
+	}
+	count_in_row(recorder, block->row, offsetof(struct ledger_row, unseen), 1);
+	block_drop(recorder, block, (int64_t)block->bytes);
+}
+
+void record_destroyed(enum api api, uint64_t handle, uint64_t watched)
+{
+	struct recorder *recorder = recorder_now(); /* a child does not begin with this */
+	struct past ending = { 0 };
+	struct ledger_block *block;
+
+	if (!recorder || !(recorder = recorder_enter()))
+		return;
+	block = take_destroyed(recorder, key_of_object(api, handle), watched, &ending);
+	if (block)
+		end_destroyed(recorder, block, &ending);
+	recorder_leave();
+}
