@@ -46,7 +46,7 @@ count() {
 	say "$name: exit $?, $(python3 - "$work/count" "$results/$name.json" <<'PY'
 import json, sys
 counts = dict(line.split() for line in open(sys.argv[1]))
-ends = ("Free", "Unregister", "Destroy")
+ends = ("Free", "Unregister", "Destroy", "Release", "Unmap")
 made = sum(int(v) for k, v in counts.items() if not any(e in k for e in ends))
 freed = sum(int(v) for k, v in counts.items() if any(e in k for e in ends))
 report = json.load(open(sys.argv[2]))

@@ -46,6 +46,13 @@ static struct {
 	CALL(cuMipmappedArrayDestroy),
 	CALL(cuMemPoolCreate),
 	CALL(cuMemPoolDestroy),
+	CALL(cuMemCreate),
+	CALL(cuMemImportFromShareableHandle),
+	CALL(cuMemRelease),
+	CALL(cuMemAddressReserve),
+	CALL(cuMemAddressFree),
+	CALL(cuMemMap),
+	CALL(cuMemUnmap),
 };
 static CUpti_SubscriberHandle subscriber;
 
