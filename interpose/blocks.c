@@ -337,19 +337,20 @@ static struct ledger_block *made(struct recorder *recorder, const struct site *s
 	return NULL;
 }
 
+/* Dates FACTS, too. */
 static struct ledger_block *record(const struct site *site, const struct number *number,
-				   const struct ledger_block *facts, int device)
+				   struct ledger_block *facts, int device)
 {
-	struct ledger_block dated = *facts, *block;
 	struct recorder *recorder = recorder_enter();
+	struct ledger_block *block;
 
 	if (!recorder)
 		return NULL;
-	dated.time_ns = stripes_now(recorder);
-	block = made(recorder, site, number, &dated, device);
-	if (dated.time_ns >= atomic_load_explicit(&recorder->writer.timeline.due_ns,
+	facts->time_ns = stripes_now(recorder);
+	block = made(recorder, site, number, facts, device);
+	if (facts->time_ns >= atomic_load_explicit(&recorder->writer.timeline.due_ns,
 						  memory_order_relaxed))
-		ledger_add_sample(&recorder->writer, &recorder->writer.timeline, dated.time_ns,
+		ledger_add_sample(&recorder->writer, &recorder->writer.timeline, facts->time_ns,
 				  (uint64_t)stripes_live(recorder));
 	thread_self.nested = thread_self.depth ? facts->address : 0;
 	recorder_leave();
@@ -362,18 +363,21 @@ struct ledger_block *record_block(const struct site *site, uint64_t number, uint
 	const struct number what = {
 		key_of(site, number), span, shared, site->watched, NULL
 	};
+	struct ledger_block dated = *facts;
 
-	return number ? record(site, &what, facts, device) : NULL;
+	return number ? record(site, &what, &dated, device) : NULL;
 }
 
 void record_made(const struct site *site, uint64_t address, uint64_t bytes, uint64_t context,
 		 int device, uint64_t parent)
 {
-	const struct ledger_block facts = {
+	const struct number what = { key_of(site, address), bytes, false, site->watched, NULL };
+	struct ledger_block facts = {
 		.address = address, .bytes = bytes, .context = context, .parent = parent,
 	};
 
-	record_block(site, address, bytes, &facts, device, false);
+	if (address)
+		record(site, &what, &facts, device);
 }
 
 uint32_t record_origin(const struct site *site)
@@ -391,7 +395,7 @@ uint32_t record_origin(const struct site *site)
 void record_made_from(const struct site *site, uint32_t stack, uint64_t address, uint64_t bytes,
 		      int device)
 {
-	const struct ledger_block facts = { .address = address, .bytes = bytes };
+	struct ledger_block facts = { .address = address, .bytes = bytes };
 	const struct number what = { key_of(site, address), bytes, false, 0, &stack };
 
 	if (address)

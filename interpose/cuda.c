@@ -76,9 +76,16 @@ void cuda_meet_device(int device)
 
 /* Pools and what is in them belong to the device (seen on an H200: a destroyed context
  * leaves stream-ordered memory alone). */
-static bool outlives_context(const struct hook *hook)
+static bool outlives_context(struct hook *hook)
 {
-	return strcmp(hook->kind, "stream-ordered") == 0 || strcmp(hook->kind, "mempool") == 0;
+	signed char lasting = atomic_load_explicit(&hook->lasting, memory_order_relaxed);
+
+	if (!lasting) {
+		lasting = strcmp(hook->kind, "stream-ordered") == 0 ||
+				  strcmp(hook->kind, "mempool") == 0 ? 1 : -1;
+		atomic_store_explicit(&hook->lasting, lasting, memory_order_relaxed);
+	}
+	return lasting > 0;
 }
 
 void cuda_record_made(const struct site *site, uint64_t address, uint64_t bytes)

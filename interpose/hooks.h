@@ -41,6 +41,7 @@ struct hook {
 	_Atomic(void *) driver; /* the driver's own function, NULL = not found yet */
 	_Atomic(void *) direct; /* what a call linked to the name reaches without us */
 	_Atomic bool look_alike; /* `direct` is no driver's: pass on, record nothing */
+	_Atomic signed char lasting; /* its blocks outlive their context: 1 yes, -1 no, 0 unasked */
 	_Atomic uint32_t name_ref, kind_ref; /* in the present ledger, 0 = not written yet */
 };
 extern struct hook hooks[HOOK_ALL];
