@@ -47,11 +47,12 @@ struct block {
 
 static char lent[2][8192] __attribute__((aligned(4096)));
 static CUipcMemHandle shared[2];
-static CUmemoryPool own_pool;
+static CUmemoryPool own_pool, shared_pool, foreign_pool;
+static char pool_data[64];
 static CUexternalMemory outside;
 static CUmemGenericAllocationHandle physical, exported, multicast;
-static CUdeviceptr reserved, range, ordered;
-static int descriptor;
+static CUdeviceptr reserved, range, ordered, pool_block;
+static int descriptor, pool_descriptor;
 static CUstream stream;
 
 enum { FLOATS = 0x20 };

@@ -26,6 +26,10 @@ CALLS = {
     "cuMemFreeAsync_ptsz": "CUdeviceptr, CUstream",
     "cuMemPoolCreate": "CUmemoryPool *, const CUmemPoolProps *",
     "cuMemPoolDestroy": "CUmemoryPool",
+    "cuMemPoolExportToShareableHandle": "void *, CUmemoryPool, int, unsigned long long",
+    "cuMemPoolImportFromShareableHandle": "CUmemoryPool *, void *, int, unsigned long long",
+    "cuMemPoolExportPointer": "void *, CUdeviceptr",
+    "cuMemPoolImportPointer": "CUdeviceptr *, CUmemoryPool, void *",
     "cuMemAllocHost": "void **, unsigned int",
     "cuMemAllocHost_v2": "void **, size_t",
     "cuMemHostAlloc": "void **, size_t, unsigned int",
@@ -84,6 +88,14 @@ CALLS = {
 # and expected in every report of a process that made it.
 NEEDS = {
     "pool": Need("cuMemPoolCreate", "(&own_pool, &device_pool)", "mempool", 0),
+    "shared_pool": Need("cuMemPoolCreate", "(r = #(&shared_pool, &device_pool)) ? r : "
+                        "C(cuMemPoolExportToShareableHandle)(&pool_descriptor, shared_pool, 1, 0)",
+                        "mempool", 0),
+    "pool_block": Need("cuMemAllocFromPoolAsync", "(r = #(&pool_block, 4096, shared_pool, NULL)) "
+                       "? r : C(cuMemPoolExportPointer)(pool_data, pool_block)",
+                       "stream-ordered", 4096),
+    "foreign_pool": Need("cuMemPoolImportFromShareableHandle",
+                         "(&foreign_pool, (void *)(intptr_t)pool_descriptor, 1, 0)", "mempool", 0),
     "external": Need("cuImportExternalMemory", "(&outside, &outside_memory)", "external", 0),
     "physical": Need("cuMemCreate", "(&physical, GRAIN, &device_memory, 0)", "vmm-handle", 2 << 20),
     "exported": Need("cuMemCreate", "(r = #(&exported, GRAIN, &exportable, 0)) ? r : "
@@ -185,6 +197,16 @@ FAMILIES = [
     Family("pool", "mempool", 0,
            "cuMemPoolCreate", "(&b->pool, &device_pool)", "cuMemPoolDestroy", "(b->pool)", 1,
            bad=[("(&b->pool, NULL)", 1), ("(NULL, &device_pool)", 1)]),
+    Family("pool_imported", "mempool", 0, needs="shared_pool",
+           make="cuMemPoolImportFromShareableHandle",
+           given="(&b->pool, (void *)(intptr_t)pool_descriptor, 1, 0)",
+           drop="cuMemPoolDestroy", back="(b->pool)", again=1,
+           bad=[("(NULL, (void *)(intptr_t)pool_descriptor, 1, 0)", 1),
+                ("(&b->pool, (void *)(intptr_t)-1, 1, 0)", 1)]),
+    Family("pool_pointer", "ipc", 0, needs="shared_pool pool_block foreign_pool",
+           make="cuMemPoolImportPointer", given="(&b->address, foreign_pool, pool_data)",
+           drop="cuMemFreeAsync", back="(b->address, NULL)", again=1,
+           bad=[("(&b->address, foreign_pool, NULL)", 1), ("(NULL, foreign_pool, pool_data)", 1)]),
     Family("array_32", "array", 4 * 40 * 10,
            "cuArrayCreate", "(&b->array, &flat_32)", "cuArrayDestroy", "(b->array)", 400,
            bad=[("(&b->array, NULL)", 1), ("(NULL, &flat_32)", 1)]),

@@ -144,7 +144,8 @@ static size_t cost_of(enum block_kind kind, size_t bytes)
 {
 	size_t grain = bytes < LARGE_FROM ? (size_t)1 << SMALL_SHIFT : (size_t)1 << LARGE_SHIFT;
 
-	if (kind == BLOCK_MANAGED || kind == BLOCK_IPC || kind == BLOCK_EXTERNAL ||
+	if (kind == BLOCK_MANAGED || kind == BLOCK_IPC || kind == BLOCK_IMPORTED ||
+	    kind == BLOCK_EXTERNAL ||
 	    kind == BLOCK_GRAPH)
 		return 0;
 	return (bytes + grain - 1) & ~(grain - 1);

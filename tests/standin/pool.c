@@ -5,6 +5,9 @@
  * handle, until its last block is freed. No pool belongs to a context.
  */
 #include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "standin.h"
 
@@ -16,6 +19,7 @@ enum { MAX_POOLS = 4096 };
 struct CUmemPoolHandle_st {
 	enum { POOL_UNUSED, POOL_ALIVE, POOL_ENDING } state;
 	int device;
+	bool imported; /* another process's: nothing can be allocated from it */
 	int reuse[3]; /* attributes 1 to 3: kept, and without effect */
 	size_t blocks;
 	uint64_t limit; /* 0: none */
@@ -99,7 +103,7 @@ CUresult pool_alloc(CUmemoryPool pool, CUdeviceptr *address, size_t bytes, CUcon
 	pthread_mutex_lock(&pool_lock);
 	if (pool == POOL_CURRENT)
 		pool = current[context->device];
-	if (!usable(pool)) {
+	if (!usable(pool) || pool->imported) {
 		r = CUDA_ERROR_INVALID_VALUE;
 	} else if (!bytes) {
 		r = CUDA_SUCCESS;
@@ -381,4 +385,99 @@ STANDIN(cuDeviceSetMemPool)(CUdevice dev, CUmemoryPool pool)
 		r = CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_unlock(&pool_lock);
 	return r;
+}
+
+/* ---- shared with other processes ---- */
+
+#define SHARED_MAGIC 0x6c6f6f702d646e74ull
+
+/* What a pool's descriptor holds, and the first words of a block's 64 bytes. */
+struct shared {
+	uint64_t magic;
+	uint64_t address, bytes; /* 0: a pool */
+	int32_t device;
+};
+
+STANDIN(cuMemPoolExportToShareableHandle)
+(void *handle_out, CUmemoryPool pool, CUmemAllocationHandleType handleType,
+ unsigned long long flags)
+{
+	CUresult r = gate("cuMemPoolExportToShareableHandle");
+	struct shared what = { .magic = SHARED_MAGIC };
+	int fd;
+
+	if (!r && (!handle_out || !usable(pool) || pool->imported || handleType != 1 || flags))
+		r = CUDA_ERROR_INVALID_VALUE;
+	if (r)
+		return r;
+	what.device = pool->device;
+	fd = memfd_create("standin-pool", MFD_CLOEXEC);
+	if (fd < 0 || write(fd, &what, sizeof(what)) != sizeof(what))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*(int *)handle_out = fd;
+	return CUDA_SUCCESS;
+}
+
+STANDIN(cuMemPoolImportFromShareableHandle)
+(CUmemoryPool *pool_out, void *handle, CUmemAllocationHandleType handleType,
+ unsigned long long flags)
+{
+	CUresult r = gate("cuMemPoolImportFromShareableHandle");
+	struct shared what = { .magic = 0 };
+	CUmemoryPool made = NULL;
+
+	if (!r && (!pool_out || handleType != 1 || flags ||
+		   pread((int)(intptr_t)handle, &what, sizeof(what), 0) != sizeof(what) ||
+		   what.magic != SHARED_MAGIC || what.bytes || bad_device(what.device)))
+		r = CUDA_ERROR_INVALID_VALUE;
+	if (!r) {
+		pthread_mutex_lock(&pool_lock);
+		made = find_unused();
+		if (made) {
+			begin(made, what.device, 0);
+			made->imported = true;
+		}
+		pthread_mutex_unlock(&pool_lock);
+		r = made ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (!r)
+		*pool_out = made;
+	return logged("cuMemPoolImportFromShareableHandle", (uintptr_t)made, 0, r);
+}
+
+STANDIN(cuMemPoolExportPointer)(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr)
+{
+	CUresult r = gate("cuMemPoolExportPointer");
+	struct block b = { .bytes = 0 };
+	struct shared what = { .magic = SHARED_MAGIC };
+
+	if (!r && (!shareData_out || !heap_find(ptr, &b) || b.kind != BLOCK_ASYNC ||
+		   b.address != ptr))
+		r = CUDA_ERROR_INVALID_VALUE;
+	if (r)
+		return r;
+	what.address = b.address;
+	what.bytes = b.bytes;
+	memset(shareData_out, 0, 64);
+	memcpy(shareData_out, &what, sizeof(what));
+	return CUDA_SUCCESS;
+}
+
+STANDIN(cuMemPoolImportPointer)
+(CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData)
+{
+	CUresult r = gate("cuMemPoolImportPointer");
+	CUdeviceptr address = 0;
+	struct shared what = { .magic = 0 };
+
+	if (shareData)
+		memcpy(&what, shareData, sizeof(what));
+	if (!r && (!ptr_out || !usable(pool) || !pool->imported || what.magic != SHARED_MAGIC ||
+		   !what.bytes))
+		r = CUDA_ERROR_INVALID_VALUE;
+	if (!r)
+		r = heap_alloc(&address, what.bytes, BLOCK_IMPORTED, standin_thread.current);
+	if (!r)
+		*ptr_out = address;
+	return logged("cuMemPoolImportPointer", address, r ? 0 : what.bytes, r);
 }

@@ -142,6 +142,7 @@ enum block_kind {
 	BLOCK_MANAGED,
 	BLOCK_ASYNC,	/* of a pool */
 	BLOCK_IPC,	/* another process's block, opened here */
+	BLOCK_IMPORTED, /* a block of another process's pool */
 	BLOCK_EXTERNAL, /* mapped from an imported object */
 	BLOCK_ARRAY,	/* these two take device memory at an address that nobody is told */
 	BLOCK_PHYSICAL,

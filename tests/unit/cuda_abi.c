@@ -32,9 +32,11 @@
 #define CUmemGenericAllocationHandle our_CUmemGenericAllocationHandle
 #define CUmemAllocationHandleType our_CUmemAllocationHandleType
 #define CUmulticastObjectProp our_CUmulticastObjectProp
+#define CUmemPoolPtrExportData our_CUmemPoolPtrExportData
 #define CUmemLocation our_CUmemLocation
 #define CUmemAllocationProp our_CUmemAllocationProp
 #define CUmulticastObjectProp_st our_CUmulticastObjectProp_st
+#define CUmemPoolPtrExportData_st our_CUmemPoolPtrExportData_st
 #define CUmemLocation_st our_CUmemLocation_st
 #define CUmemAllocationProp_st our_CUmemAllocationProp_st
 #define CUDA_ARRAY_DESCRIPTOR_v1 our_CUDA_ARRAY_DESCRIPTOR_v1
@@ -141,9 +143,11 @@
 #undef CUmemGenericAllocationHandle
 #undef CUmemAllocationHandleType
 #undef CUmulticastObjectProp
+#undef CUmemPoolPtrExportData
 #undef CUmemLocation
 #undef CUmemAllocationProp
 #undef CUmulticastObjectProp_st
+#undef CUmemPoolPtrExportData_st
 #undef CUmemLocation_st
 #undef CUmemAllocationProp_st
 #undef CUDA_ARRAY_DESCRIPTOR_v1
