@@ -99,6 +99,14 @@ void cuda_record_made(const struct site *site, uint64_t address, uint64_t bytes)
 	record_made(site, address, bytes, context, device, 0);
 }
 
+void cuda_record_shared(const struct site *call, uint64_t address)
+{
+	const struct site site = { call->hook, call->caller, SPACE_MEMORY };
+
+	if (!record_is_live(&site, address))
+		cuda_record_made(&site, address, 0);
+}
+
 void cuda_record_mark(const struct site *site, int device, uint64_t began_ns)
 {
 	uint64_t context;

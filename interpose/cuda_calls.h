@@ -17,6 +17,9 @@ void cuda_current_context(uint64_t *ret_context, int *ret_device);
 /* A success of an ALLOC row: adds the current context and its device. */
 void cuda_record_made(const struct site *site, uint64_t address, uint64_t bytes);
 
+/* A block of another process's pool: imported again it is the same address, and one block. */
+void cuda_record_shared(const struct site *call, uint64_t address);
+
 /* DEVICE is in use: notes who it is, once a process. */
 void cuda_meet_device(int device);
 

@@ -64,6 +64,12 @@ CUresult cuMipmappedArrayCreate(void **array, const struct array3d_descriptor *d
 CUresult cuMipmappedArrayDestroy(void *array);
 CUresult cuDeviceGetDefaultMemPool(void **pool, CUdevice device);
 CUresult cuMemPoolCreate(void **pool, const void *properties);
+CUresult cuMemPoolExportToShareableHandle(void *handle, void *pool, int type,
+					  unsigned long long flags);
+CUresult cuMemPoolImportFromShareableHandle(void **pool, void *handle, int type,
+					    unsigned long long flags);
+CUresult cuMemPoolExportPointer(void *data, CUdeviceptr address);
+CUresult cuMemPoolImportPointer(CUdeviceptr *address, void *pool, void *data);
 CUresult cuMemPoolDestroy(void *pool);
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t bytes, void *pool, void *stream);
 CUresult cuStreamCreate(void **stream, unsigned int flags);

@@ -3,6 +3,7 @@
  * Memory that is not linear device memory: each family leaked once and freed once, freed
  * twice, and freed by another family's call.
  */
+#include <stdint.h>
 #include <string.h>
 
 #include "cu.h"
@@ -114,6 +115,31 @@ static void pools(void)
 	must(cuMemFreeAsync(address, NULL), "free");
 }
 
+/* A block that is imported twice is one block; so is freeing it. */
+static void imported(void)
+{
+	int properties[22] = { 1, 1, 1, 0 }; /* pinned, by descriptor; on a device, number 0 */
+	void *own, *other, *handle;
+	char data[64];
+	CUdeviceptr address, same, again;
+	int descriptor;
+
+	must(cuMemPoolCreate(&own, properties), "pool");
+	must(cuMemAllocFromPoolAsync(&address, 50001, own, NULL), "from pool");
+	must(cuMemPoolExportToShareableHandle(&descriptor, own, 1, 0), "export");
+	must(cuMemPoolExportPointer(data, address), "export block");
+	handle = (void *)(intptr_t)descriptor;
+	must(cuMemPoolImportFromShareableHandle(&other, handle, 1, 0), "import"); /* @import */
+	must(cuMemPoolImportPointer(&same, other, data), "import block"); /* @import_block */
+	must(cuMemPoolImportPointer(&again, other, data), "import block");
+	printf("same: %s\n", same == again ? "yes" : "no");
+	must(cuMemFreeAsync(same, NULL), "free"); /* @free_imported */
+	printf("again: %d\n", cuMemFreeAsync(again, NULL)); /* @free_imported_again */
+	must(cuMemPoolImportPointer(&same, other, data), "import block"); /* @import_lost */
+	must(cuMemFreeAsync(address, NULL), "free");
+	must(cuMemPoolDestroy(own), "destroy");
+}
+
 /* What a graph captures is the graph's. */
 static void captured(void)
 {
@@ -145,6 +171,8 @@ int main(int argc, char **argv)
 		arrays(); /* @arrays */
 	else if (strcmp(story, "array-twice") == 0)
 		array_twice(); /* @array_twice */
+	else if (strcmp(story, "imported") == 0)
+		imported(); /* @imported */
 	else if (strcmp(story, "pools") == 0)
 		pools(); /* @pools */
 	else

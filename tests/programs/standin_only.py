@@ -16,6 +16,7 @@ STANDIN_ONLY = {
     "multicast: bindings end with their object": TEAM,
     "multicast: unbind refused": TEAM,
     "multicast: unbound twice": TEAM,
+    "pool of another process": "imports in the process that exported",
     "virtual memory: bad arguments": TEAM,
     "virtual memory: imported by another process, which leaves it mapped":
         "the stand-in's descriptors may be inherited, a real driver's answered 999",

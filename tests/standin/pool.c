@@ -463,6 +463,39 @@ STANDIN(cuMemPoolExportPointer)(CUmemPoolPtrExportData *shareData_out, CUdevicep
 	return CUDA_SUCCESS;
 }
 
+/* What was imported, so that it is the same address again while it lives. */
+#define IMPORTED_MAX 256
+static struct imported {
+	uint64_t of;
+	CUmemoryPool pool;
+	CUdeviceptr address;
+} imported[IMPORTED_MAX];
+
+/* With the lock held. */
+static CUresult import_block(CUmemoryPool pool, const struct shared *what, CUdeviceptr *address)
+{
+	struct imported *at = NULL;
+	struct block b;
+
+	for (int i = 0; i < IMPORTED_MAX; i++) {
+		bool live = imported[i].address && heap_find(imported[i].address, &b) &&
+			    b.kind == BLOCK_IMPORTED;
+
+		if (live && imported[i].of == what->address && imported[i].pool == pool) {
+			*address = imported[i].address;
+			return CUDA_SUCCESS;
+		}
+		if (!live && !at)
+			at = &imported[i];
+	}
+	if (!at)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*at = (struct imported){ what->address, pool, 0 };
+	return heap_alloc(&at->address, what->bytes, BLOCK_IMPORTED, standin_thread.current) ?
+		       CUDA_ERROR_OUT_OF_MEMORY :
+		       (*address = at->address, CUDA_SUCCESS);
+}
+
 STANDIN(cuMemPoolImportPointer)
 (CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData)
 {
@@ -475,8 +508,11 @@ STANDIN(cuMemPoolImportPointer)
 	if (!r && (!ptr_out || !usable(pool) || !pool->imported || what.magic != SHARED_MAGIC ||
 		   !what.bytes))
 		r = CUDA_ERROR_INVALID_VALUE;
-	if (!r)
-		r = heap_alloc(&address, what.bytes, BLOCK_IMPORTED, standin_thread.current);
+	if (!r) {
+		pthread_mutex_lock(&pool_lock);
+		r = import_block(pool, &what, &address);
+		pthread_mutex_unlock(&pool_lock);
+	}
 	if (!r)
 		*ptr_out = address;
 	return logged("cuMemPoolImportPointer", address, r ? 0 : what.bytes, r);
