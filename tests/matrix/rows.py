@@ -49,7 +49,6 @@ class Family:
     passing: int = 0    # blocks of no bytes that `make` also makes, and ends again
     told: object = None  # bytes that an error gives the block, if not `bytes`
     forgiven: bool = False  # a second end is no error
-    todo: dict = dataclasses.field(default_factory=dict)  # fate: what gpuleak gets wrong there
     # Where the second end is another call than the first, or the first is another thread's:
     twice: str = ""     # its expression in C,
     again_by: str = ""  # its name;

@@ -390,8 +390,7 @@ def tried(batch):
             cells[batch.families[0].name] += whole
     except (OSError, ValueError, KeyError, TypeError, subprocess.SubprocessError) as error:
         whole, cells = [f"{type(error).__name__}: {error}"], {}
-    lines = [(f"{batch.name()}: {family.name}" + (f" # TODO {family.todo[batch.fate]}"
-                                                  if batch.fate in family.todo else ""),
+    lines = [(f"{batch.name()}: {family.name}",
               cells.get(family.name, ["did not run"])) for family in batch.families]
     if len(batch.families) > 1:
         lines.append((f"{batch.name()}: all together", whole))
@@ -428,7 +427,7 @@ def main():
         print("not ok" if problems else "ok", number, "-", name + tail)
         for problem in (problems or [])[:12]:
             print("#  ", problem)
-        failed += bool(problems) != ("# TODO" in name)
+        failed += bool(problems)
     return 1 if failed else 0
 
 
