@@ -253,7 +253,7 @@ STANDIN(cuDriverGetVersion)(int *driverVersion)
 	return CUDA_SUCCESS;
 }
 
-static CUresult device_call(const char *name, const void *out, CUdevice dev)
+CUresult device_call(const char *name, const void *out, CUdevice dev)
 {
 	CUresult r = gate(name);
 

@@ -338,20 +338,9 @@ STANDIN(cuMemPoolSetAccess)(CUmemoryPool pool, const CUmemAccessDesc *map, size_
 	return r;
 }
 
-static CUresult pool_of_device(const char *name, CUmemoryPool *out, CUdevice dev)
-{
-	CUresult r = gate(name);
-
-	if (r)
-		return r;
-	if (!out)
-		return CUDA_ERROR_INVALID_VALUE;
-	return bad_device(dev) ? ERROR_INVALID_DEVICE : CUDA_SUCCESS;
-}
-
 STANDIN(cuDeviceGetDefaultMemPool)(CUmemoryPool *pool_out, CUdevice dev)
 {
-	CUresult r = pool_of_device("cuDeviceGetDefaultMemPool", pool_out, dev);
+	CUresult r = device_call("cuDeviceGetDefaultMemPool", pool_out, dev);
 
 	if (!r)
 		*pool_out = &pools[dev];
@@ -360,7 +349,7 @@ STANDIN(cuDeviceGetDefaultMemPool)(CUmemoryPool *pool_out, CUdevice dev)
 
 STANDIN(cuDeviceGetMemPool)(CUmemoryPool *pool, CUdevice dev)
 {
-	CUresult r = pool_of_device("cuDeviceGetMemPool", pool, dev);
+	CUresult r = device_call("cuDeviceGetMemPool", pool, dev);
 
 	if (!r) {
 		pthread_mutex_lock(&pool_lock);

@@ -74,6 +74,8 @@ extern size_t standin_memory;
 CUresult standin_gate_slow(const char *name, bool early);
 void standin_log_slow(const char *name, uint64_t address, uint64_t bytes, CUresult result);
 CUresult standin_do_nothing(const char *name);
+/* The gate of a call that writes something about a device to OUT. */
+CUresult device_call(const char *name, const void *out, CUdevice dev);
 
 /* Every call begins here; a non-zero answer is the call's result. */
 static inline CUresult gate(const char *name)
