@@ -134,6 +134,7 @@ enum ledger_chunk_type {
 	LEDGER_CHUNK_RELEASED = 11,
 	LEDGER_CHUNK_HELD = 12, /* devices: whose memory the driver can be asked for */
 	LEDGER_CHUNK_HOLDS = 13,
+	LEDGER_CHUNK_POOLS = 14, /* one record: struct ledger_pools */
 };
 
 /* Start of every chunk but the first. Records follow it at offset 64. `used` is the
@@ -333,6 +334,70 @@ struct ledger_device {
 };
 
 _Static_assert(sizeof(struct ledger_mark) == 32, "layout is fixed");
+
+/* Why a block or a call was left to the driver. X(NAME, text of the report) */
+#define LEDGER_POOL_REASONS(X)                                                                \
+	X(EXPORTED, "blocks were shared with others (IPC, dma-buf) and freed by the driver")    \
+	X(SYNC_MEMOPS, "blocks had SYNC_MEMOPS or the like set and were freed by the driver")   \
+	X(CAPTURE, "frees came while a stream was captured: reused once it ended")              \
+	X(TOO_LARGE, "blocks were larger than the pool may keep")                               \
+	X(NO_CONTEXT, "calls came where no context or a destroyed one was current")             \
+	X(OUT_OF_ORDER, "calls came out of order or from inside the driver")                    \
+	X(NO_MEMORY, "blocks had no room in the pool's own tables")                             \
+	X(CALLBACK, "objects had a destructor callback")                                        \
+	X(HOST_POINTER, "objects used or copied host memory, or were made with properties")     \
+	X(SUB_OBJECTS, "objects had sub-buffers or images of them")                             \
+	X(MAPPED, "objects were mapped when they were released")                                \
+	X(SHARED_OBJECT, "objects were shared with another API or process")                     \
+	X(QUEUES, "objects belonged to contexts with queues that can't be waited for cheaply")  \
+	X(OTHER_KIND, "objects are of kinds that are not pooled")
+
+enum ledger_pool_reason {
+#define X(name, text) LEDGER_POOL_##name,
+	LEDGER_POOL_REASONS(X)
+#undef X
+	LEDGER_POOL_REASON_COUNT
+};
+
+/* What one pool of the process did: one per API, device and kind of memory. Counters only go
+ * up; sums of the hot path are added every few calls, so they may be a little behind. */
+struct ledger_pool {
+	uint32_t api;   /* ref to "CUDA" or "OpenCL"; 0: this record is not in use */
+	uint32_t kind;  /* ref to the blocks' kind: "device", "pinned", "cl-buffer" ... */
+	int32_t device; /* -1 = not known or several */
+	uint32_t mode;  /* enum option_pool in force: a driver too old for fast has strict */
+	uint32_t off;   /* ref to a text, why it turned itself off; 0 = it did not */
+	uint32_t backend; /* enum option_backend */
+	uint64_t cached;        /* bytes now that are ready to be handed out again */
+	uint64_t pending;       /* bytes now that the device may still be using */
+	uint64_t reserved;      /* bytes now had from the driver: in use, cached, pending */
+	uint64_t peak_reserved;
+	uint64_t peak_used;     /* most bytes that the application held of them */
+	uint64_t hits;          /* allocations served without the driver */
+	uint64_t native_allocs;
+	uint64_t native_frees;
+	uint64_t frees;         /* frees kept from the driver */
+	uint64_t tickets;       /* events recorded to know when a block is clean */
+	uint64_t shared_tickets; /* frees that needed none: nothing was submitted since the last */
+	uint64_t waits;         /* frees that waited for the device, as the driver would have */
+	uint64_t wait_ns;
+	uint64_t trims;         /* times that blocks were given back */
+	uint64_t trimmed;       /* blocks given back */
+	uint64_t trimmed_bytes;
+	uint64_t rescued;       /* allocations that succeeded after a trim */
+	uint64_t waste;         /* bytes now that blocks in use are larger than asked for */
+	uint64_t reasons[LEDGER_POOL_REASON_COUNT];
+};
+
+#define LEDGER_POOLS_MAX 32u
+struct ledger_pools {
+	uint64_t limit; /* GPULEAK_LIMIT in bytes where it is the same for all devices, else 0 */
+	uint64_t refused; /* allocations refused for it */
+	uint64_t injected; /* allocations refused for GPULEAK_FAIL_AT */
+	uint64_t reserved[5];
+	struct ledger_pool pool[LEDGER_POOLS_MAX];
+};
+_Static_assert(sizeof(struct ledger_pools) < LEDGER_CHUNK - 64, "one record in a chunk");
 _Static_assert(sizeof(struct ledger_device) == 64, "layout is fixed");
 _Static_assert(sizeof(struct ledger_chunk) == 64, "records start at 64");
 _Static_assert(sizeof(struct ledger_block) == 64, "one cache line");

@@ -13,8 +13,12 @@
 #define OPTION_TYPE_PATH OPTION_PATH
 #define OPTION_TYPE_FORMAT OPTION_FORMAT_
 #define OPTION_TYPE_DEEPBIND OPTION_DEEPBIND_
+#define OPTION_TYPE_POOL OPTION_POOL_
+#define OPTION_TYPE_BACKEND OPTION_BACKEND_
 #define OPTION_TYPE_NUMBER OPTION_NUMBER
 #define OPTION_TYPE_SIZE OPTION_SIZE
+#define OPTION_TYPE_AMOUNT OPTION_AMOUNT
+#define OPTION_TYPE_NTH OPTION_NTH
 
 const struct option_row option_rows[OPTION_COUNT] = {
 #define OPTION(name, flag, member, type, default_, minimum, maximum, what) \
@@ -64,27 +68,65 @@ static int parse_size(const char *text, long long *ret)
 	return -EINVAL;
 }
 
-static int parse_format(const char *text, int *ret)
+/* A percentage is kept as a negative number. */
+static int parse_amount(const char *text, long long *ret)
 {
-	if (strcmp(text, "text") == 0)
-		*ret = OPTION_FORMAT_TEXT;
-	else if (strcmp(text, "json") == 0)
-		*ret = OPTION_FORMAT_JSON;
-	else
+	const char *end;
+	long long value;
+
+	if (!text[0]) {
+		*ret = OPTION_UNSET;
+		return 0;
+	}
+	if (parse_whole(text, &end, &value) == 0 && strcmp(end, "%") == 0) {
+		if (value < 1 || value > 100)
+			return -EINVAL;
+		*ret = -value;
+		return 0;
+	}
+	return parse_size(text, ret);
+}
+
+unsigned long long option_amount(long long value, unsigned long long total)
+{
+	if (value == OPTION_UNSET)
+		return 0;
+	return value >= 0 ? (unsigned long long)value
+			  : total / 100 * (unsigned long long)-value +
+				    total % 100 * (unsigned long long)-value / 100;
+}
+
+static int parse_nth(const char *text, long long *ret)
+{
+	const char *end;
+	long long value;
+
+	if (!text[0]) {
+		*ret = 0;
+		return 0;
+	}
+	if (parse_whole(text, &end, &value) < 0 || value < 1 || (*end && strcmp(end, "+") != 0))
 		return -EINVAL;
+	*ret = *end ? -value : value;
 	return 0;
 }
 
-static int parse_deepbind(const char *text, int *ret)
+/* One of WORDS, by its number. */
+static int parse_word(const char *text, const char *const *words, int *ret)
 {
-	if (strcmp(text, "off") == 0)
-		*ret = OPTION_DEEPBIND_OFF;
-	else if (strcmp(text, "cover") == 0)
-		*ret = OPTION_DEEPBIND_COVER;
-	else
-		return -EINVAL;
-	return 0;
+	for (int i = 0; words[i]; i++) {
+		if (strcmp(text, words[i]) == 0) {
+			*ret = i;
+			return 0;
+		}
+	}
+	return -EINVAL;
 }
+
+static const char *const formats[] = { "text", "json", NULL };
+static const char *const deepbinds[] = { "off", "cover", NULL };
+static const char *const pools[] = { "off", "strict", "fast", NULL };
+static const char *const backends[] = { "device", "managed", "stream-ordered", NULL };
 
 static int set_number(const struct option_row *row, const char *text, long long *ret)
 {
@@ -106,10 +148,14 @@ static int set_text(const char *text, const char **ret)
 
 #define SET_PATTERN(id, text, member) set_text(text, member)
 #define SET_PATH(id, text, member) set_text(text, member)
-#define SET_FORMAT(id, text, member) parse_format(text, member)
-#define SET_DEEPBIND(id, text, member) parse_deepbind(text, member)
+#define SET_FORMAT(id, text, member) parse_word(text, formats, member)
+#define SET_DEEPBIND(id, text, member) parse_word(text, deepbinds, member)
+#define SET_POOL(id, text, member) parse_word(text, pools, member)
+#define SET_BACKEND(id, text, member) parse_word(text, backends, member)
 #define SET_NUMBER(id, text, member) set_number(&option_rows[id], text, member)
 #define SET_SIZE(id, text, member) parse_size(text, member)
+#define SET_AMOUNT(id, text, member) parse_amount(text, member)
+#define SET_NTH(id, text, member) parse_nth(text, member)
 
 int option_set(struct options *options, enum option_id id, const char *text)
 {
@@ -142,10 +188,20 @@ const char *option_expects(enum option_id id)
 		return "text or json";
 	case OPTION_DEEPBIND_:
 		return "off or cover";
+	case OPTION_POOL_:
+		return "off, strict or fast";
+	case OPTION_BACKEND_:
+		return "device, managed or stream-ordered";
+	case OPTION_AMOUNT:
+		return "a size such as 64KiB or 1GiB, or a percentage of the device such as 50%";
+	case OPTION_NTH:
+		return "N or N+, counted from 1";
 	case OPTION_NUMBER:
-		return id == OPTION_EXITCODE  ? "a whole number from 0 to 255"
-		       : id == OPTION_VERBOSE ? "0 or 1"
-					      : "a whole number from 0 to 256";
+		return option_rows[id].maximum == 1	? "0 or 1"
+		       : option_rows[id].maximum == 64	? "a whole number from 0 to 64"
+		       : option_rows[id].maximum == 255 ? "a whole number from 0 to 255"
+		       : option_rows[id].maximum == 256 ? "a whole number from 0 to 256"
+							: "a whole number from 0 to 86400";
 	case OPTION_SIZE:
 		return "a size such as 4096, 64KiB or 1GiB";
 	}

@@ -10,14 +10,22 @@
 #include <stddef.h>
 
 enum option_format { OPTION_FORMAT_TEXT, OPTION_FORMAT_JSON };
+enum option_pool { OPTION_POOL_OFF, OPTION_POOL_STRICT, OPTION_POOL_FAST };
+enum option_backend {
+	OPTION_BACKEND_DEVICE, OPTION_BACKEND_MANAGED, OPTION_BACKEND_STREAM_ORDERED
+};
 enum option_deepbind { OPTION_DEEPBIND_OFF, OPTION_DEEPBIND_COVER };
 
 #define OPTION_C_PATTERN const char *
 #define OPTION_C_PATH const char *
 #define OPTION_C_FORMAT int
 #define OPTION_C_DEEPBIND int
+#define OPTION_C_POOL int
+#define OPTION_C_BACKEND int
 #define OPTION_C_NUMBER long long
 #define OPTION_C_SIZE long long
+#define OPTION_C_AMOUNT long long
+#define OPTION_C_NTH long long
 
 struct options {
 #define OPTION(name, flag, member, type, default_, minimum, maximum, what) OPTION_C_##type member;
@@ -37,9 +45,15 @@ enum option_type {
 	OPTION_PATH,
 	OPTION_FORMAT_,
 	OPTION_DEEPBIND_,
+	OPTION_POOL_,
+	OPTION_BACKEND_,
 	OPTION_NUMBER,
 	OPTION_SIZE,
+	OPTION_AMOUNT,
+	OPTION_NTH,
 };
+
+#define OPTION_UNSET (-1000LL) /* of an AMOUNT: no value was given */
 
 struct option_row {
 	const char *name; /* "REPORT": the variable is GPULEAK_REPORT */
@@ -55,6 +69,9 @@ void options_defaults(struct options *ret);
 
 /* Parses TEXT for option ID into *OPTIONS. 0, or -EINVAL with *OPTIONS untouched. */
 int option_set(struct options *options, enum option_id id, const char *text);
+
+/* An AMOUNT in bytes, of a device with TOTAL bytes; 0 if it is unset. */
+unsigned long long option_amount(long long value, unsigned long long total);
 
 /* What a good value looks like, for the one line that says a value was bad. */
 const char *option_expects(enum option_id id);

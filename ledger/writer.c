@@ -225,6 +225,13 @@ uint32_t ledger_add_device(struct ledger_writer *writer, const struct ledger_dev
 	return add_record(writer, LEDGER_CHUNK_HELD, device, sizeof(*device));
 }
 
+uint32_t ledger_add_pools(struct ledger_writer *writer)
+{
+	static const struct ledger_pools empty;
+
+	return add_record(writer, LEDGER_CHUNK_POOLS, &empty, sizeof(empty));
+}
+
 uint32_t ledger_add_history(struct ledger_writer *writer)
 {
 	static const struct ledger_history empty;

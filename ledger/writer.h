@@ -19,7 +19,7 @@
 #include "lock.h"
 
 /* One more than the highest number of a chunk type, of other writers too. */
-#define LEDGER_CHUNK_TYPES 14
+#define LEDGER_CHUNK_TYPES 15
 
 /* Samples of one chunk, see ledger_add_sample(). All zero is a new one, of live bytes. */
 struct ledger_timeline {
@@ -59,6 +59,7 @@ uint32_t ledger_add_error(struct ledger_writer *writer, const struct ledger_erro
 uint32_t ledger_add_fact(struct ledger_writer *writer, const struct ledger_fact *fact);
 uint32_t ledger_add_mark(struct ledger_writer *writer, const struct ledger_mark *mark);
 uint32_t ledger_add_device(struct ledger_writer *writer, const struct ledger_device *device);
+uint32_t ledger_add_pools(struct ledger_writer *writer); /* an empty one */
 uint32_t ledger_add_history(struct ledger_writer *writer); /* an empty one */
 uint32_t ledger_add_holds(struct ledger_writer *writer); /* the same */
 

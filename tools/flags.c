@@ -182,10 +182,14 @@ static const char *metavar(enum option_type type)
 	case OPTION_FORMAT_:
 		return "FORMAT";
 	case OPTION_DEEPBIND_:
+	case OPTION_POOL_:
+	case OPTION_BACKEND_:
 		return "HOW";
 	case OPTION_NUMBER:
+	case OPTION_NTH:
 		return "N";
 	case OPTION_SIZE:
+	case OPTION_AMOUNT:
 		return "SIZE";
 	}
 	return "";

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The word of submits.h, and whether it can be believed.
+ */
+#include "submits.h"
+
+_Atomic uint64_t submits_word;
+static _Atomic bool uncertain;
+
+bool submits_certain(void)
+{
+	return !atomic_load_explicit(&uncertain, memory_order_relaxed);
+}
+
+void submits_unknown(void)
+{
+	atomic_store(&uncertain, true);
+}
