@@ -38,7 +38,7 @@ static struct queue *queues;
 static struct queue *executing; /* the queue whose first work is run without the lock */
 static bool worker_runs;
 static _Atomic bool abandoned;
-static pthread_key_t thread_end;
+static pthread_key_t thread_end, waits_end;
 static _Atomic uint64_t thread_count;
 static __thread uint64_t thread_number;
 
@@ -59,7 +59,7 @@ struct waits {
 	uint64_t count, ns;
 };
 
-static __thread struct waits own_waits[MAX_WAITERS];
+static __thread struct waits *own_waits; /* made by the first wait: TLS is dear here */
 static struct waits all_waits[MAX_WAITERS]; /* under async_lock */
 
 static void add_wait(struct waits *waits, const char *name, uint64_t ns)
@@ -73,11 +73,21 @@ static void add_wait(struct waits *waits, const char *name, uint64_t ns)
 		}
 }
 
+static void add_own_wait(const char *name, uint64_t ns)
+{
+	if (!own_waits) {
+		own_waits = calloc(MAX_WAITERS, sizeof(*own_waits));
+		pthread_setspecific(waits_end, own_waits);
+	}
+	if (own_waits)
+		add_wait(own_waits, name, ns);
+}
+
 static uint64_t sum_waits(const struct waits *waits, const char *name, uint64_t *ns)
 {
 	uint64_t count = 0, time = 0;
 
-	for (int i = 0; i < MAX_WAITERS && waits[i].name; i++)
+	for (int i = 0; waits && i < MAX_WAITERS && waits[i].name; i++)
 		if (!name || !strcmp(waits[i].name, name)) {
 			count += waits[i].count;
 			time += waits[i].ns;
@@ -275,6 +285,12 @@ static void thread_ends(void *number)
 	pthread_mutex_unlock(&async_lock);
 }
 
+static void free_waits(void *waits)
+{
+	own_waits = NULL;
+	free(waits);
+}
+
 void async_begin(uint64_t seed)
 {
 	pthread_condattr_t monotonic;
@@ -284,6 +300,7 @@ void async_begin(uint64_t seed)
 	pthread_cond_init(&submitted_some, &monotonic);
 	pthread_cond_init(&done_some, &monotonic);
 	pthread_key_create(&thread_end, thread_ends);
+	pthread_key_create(&waits_end, free_waits);
 	async_seed = seed;
 	standin_async = true;
 }
@@ -500,7 +517,7 @@ static void wait_for(const char *name, struct after what)
 	while (!is_done(what) && !atomic_load(&abandoned))
 		wait_until(&done_some, now_ns() + 100000000);
 	ns = now_ns() - from;
-	add_wait(own_waits, name, ns);
+	add_own_wait(name, ns);
 	add_wait(all_waits, name, ns);
 }
 
