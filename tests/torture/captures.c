@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Captured graphs, and what the driver allows beside a capture, as measured on an H200. In
- * global mode no other thread may allocate, free or query unless it has exchanged its mode; in
- * the other two all may. To wait for a context, or to copy through the legacy stream, nobody may.
+ * global mode no other thread may allocate, free, query an event or use the legacy stream unless
+ * it has exchanged its mode; in the other two all may. To wait for a context, or to copy through
+ * the legacy stream, nobody may.
  */
 #include <time.h>
 
@@ -100,7 +101,10 @@ static void churn_if_allowed(struct worker *w, const struct capture *c)
 	if (chance(w, 40))
 		return;
 	if (c->mode == CAPTURE_RELAXED || w->exchanged) {
-		churn(w, c->context);
+		if (may_disturb(w)) {
+			churn(w, c->context);
+			disturbing_ends(w);
+		}
 		return;
 	}
 	MUST(w, cuThreadExchangeStreamCaptureMode(&relaxed));

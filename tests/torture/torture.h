@@ -135,6 +135,7 @@ void forget_current(void);
 void context_open(const struct worker *w, int context);
 bool worker_prepare(struct worker *w);
 struct stream *pick_stream(struct worker *w, int context);
+struct stream *pick_calm_stream(struct worker *w, int context);
 void stream_replace(struct worker *w);
 CUevent event_take(struct worker *w, int context);
 void event_give(struct worker *w, int context, CUevent event);

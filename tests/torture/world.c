@@ -66,6 +66,22 @@ struct stream *pick_stream(struct worker *w, int context)
 	return &w->streams[i];
 }
 
+static bool is_legacy(const struct stream *s)
+{
+	return !s->handle || s->handle == STREAM_LEGACY;
+}
+
+/* One that a capture in global mode does not mind, or NULL. */
+struct stream *pick_calm_stream(struct worker *w, int context)
+{
+	struct stream *s = pick_stream(w, context);
+
+	for (unsigned int i = 0; is_legacy(s) && i < options.streams; i++)
+		if (w->streams[i].context == context)
+			s = &w->streams[i];
+	return is_legacy(s) ? NULL : s;
+}
+
 /* What was submitted to a stream that goes away is known by an event. */
 static void part(struct worker *w, const struct stream *s)
 {
