@@ -45,7 +45,11 @@ enum count {
 enum { MAX_CONTEXTS = 4, MAX_STREAMS = 16, MAX_LIVE = 48, MAX_PARTINGS = 32, MAX_SPARE = 64,
        MAX_THREADS = 64, RING = 512, RING_ROOM = 80, GONE = 32, PALETTE = 16 };
 
+/* Of the pool, if there is one: where native waits, strict does, too; a free of fast does not. */
+enum mode { MODE_OFF, MODE_STRICT, MODE_FAST };
+
 struct options {
+	enum mode mode;
 	uint64_t seed;
 	unsigned int seconds, threads, streams, ops, devices, features;
 	size_t max_bytes;
@@ -119,6 +123,7 @@ _Noreturn void fail(const struct worker *w, const char *format, ...)
 void expect(const struct worker *w, CUresult r, CUresult wanted, const char *call);
 #define MUST(w, call) expect(w, call, SUCCESS, #call)
 bool over(void);
+uint64_t waits_so_far(void); /* of the calling thread, for work */
 bool alive(void); /* something moved: not hanging */
 
 uint64_t draw(struct worker *w);
@@ -146,6 +151,7 @@ void worker_close(struct worker *w, int context);
 void world_close(struct worker *w);
 bool pinned_alloc(struct worker *w, void **ret, size_t bytes);
 void pinned_free(struct worker *w, void *p);
+void no_wait_since(const struct worker *w, uint64_t waits, const char *call);
 
 /* blocks.c: a block's life */
 size_t draw_size(struct worker *w);

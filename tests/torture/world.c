@@ -127,8 +127,16 @@ void event_give(struct worker *w, int context, CUevent event)
 		MUST(w, cuEventDestroy_v2(event));
 }
 
+/* Memory that runs out may be waited for; native code has no such memory. */
+void no_wait_since(const struct worker *w, uint64_t waits, const char *call)
+{
+	if (waits_so_far() != waits && !options.may_fail)
+		fail(w, "%s waited for the device", call);
+}
+
 bool pinned_alloc(struct worker *w, void **ret, size_t bytes)
 {
+	uint64_t waits = waits_so_far();
 	CUresult r = chance(w, 50) ? cuMemHostAlloc(ret, bytes, 0) : cuMemAllocHost_v2(ret, bytes);
 
 	if (r == OUT_OF_MEMORY && options.may_fail) {
@@ -136,13 +144,18 @@ bool pinned_alloc(struct worker *w, void **ret, size_t bytes)
 		return false;
 	}
 	expect(w, r, SUCCESS, "cuMemHostAlloc or cuMemAllocHost_v2");
+	no_wait_since(w, waits, "an allocation of pinned memory");
 	w->counts[COUNT_allocated]++;
 	return true;
 }
 
 void pinned_free(struct worker *w, void *p)
 {
+	uint64_t waits = waits_so_far();
+
 	MUST(w, cuMemFreeHost(p));
+	if (options.mode == MODE_FAST)
+		no_wait_since(w, waits, "cuMemFreeHost");
 	w->counts[COUNT_freed]++;
 }
 
