@@ -267,6 +267,8 @@ static bool parse(int argc, char **argv)
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--may-fail"))
 			options.may_fail = true;
+		else if (!strcmp(argv[i], "--may-wait"))
+			options.may_wait = true;
 		else if (!strcmp(argv[i], "--must-fail"))
 			options.may_fail = options.must_fail = true;
 		else if (i + 1 >= argc)
@@ -301,8 +303,10 @@ int main(int argc, char **argv)
 	if (!parse(argc, argv)) {
 		fprintf(stderr,
 			"usage: torture [--seed N] [--seconds S] [--threads T] [--streams 4..16] [--ops N]\n"
-			"       [--devices N] [--max-bytes N] [--features LIST] [--may-fail] [--must-fail]\n"
-			"       [--mode off|strict|fast]   what may wait; checked on the stand-in only\n"
+			"       [--devices N] [--max-bytes N] [--features LIST]\n"
+			"       [--may-fail] [--must-fail]   allocations, for want of memory\n"
+			"       [--may-wait]                 allocations, since memory is short\n"
+			"       [--mode off|strict|fast]     what may wait; checked on the stand-in only\n"
 			"LIST: names, all, or -name to leave out, of");
 #define F(name) fprintf(stderr, " " #name);
 		FEATURES(F)
