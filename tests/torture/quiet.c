@@ -177,6 +177,6 @@ static void end_context(struct worker *w, int context)
 void endings(struct worker *w)
 {
 	for (int c = 0; c < context_count; c++)
-		if (has(contexts[c].primary ? FEATURE_resets : FEATURE_contexts) && chance(w, 25))
+		if (has(contexts[c].primary ? FEATURE_resets : FEATURE_contexts) && chance(w, 30))
 			end_context(w, c);
 }

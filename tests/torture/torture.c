@@ -14,7 +14,7 @@
 
 #include "torture.h"
 
-struct options options = { .seed = 1, .seconds = 5, .threads = 4, .streams = 6, .ops = 200,
+struct options options = { .seed = 1, .seconds = 5, .threads = 4, .streams = 6, .ops = 100,
 			   .devices = 1, .features = ~0u, .max_bytes = 4 << 20 };
 struct worker workers[MAX_THREADS + 1];
 _Atomic bool starved;

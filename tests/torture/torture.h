@@ -33,7 +33,7 @@ enum {
 #define COUNTS(C) \
 	C(steps) C(allocated) C(freed) C(lost) C(errors) C(refused) C(reused) C(freed_async) \
 	C(freed_elsewhere) C(checks) C(mebibytes) C(copies) C(pinned) C(queries) C(streams) \
-	C(captures) C(beside_captures) C(held_back) C(graph_launches) C(waits) C(endings)
+	C(captures) C(spoiled) C(beside_captures) C(held_back) C(graph_launches) C(waits) C(endings)
 
 enum count {
 #define C(name) COUNT_##name,
