@@ -160,9 +160,9 @@ static void launch_it(struct worker *w, struct capture *c, CUgraph graph)
 	CUgraphExec exec;
 
 	enter(w, c->context);
-	if (!graph) {
-		block_free(w, &c->from);
-		block_free(w, &c->to);
+	if (!graph) { /* nothing was ever written to them */
+		block_free_plainly(w, &c->from);
+		block_free_plainly(w, &c->to);
 		return;
 	}
 	MUST(w, cuGraphInstantiateWithFlags(&exec, graph, 0));
