@@ -93,8 +93,8 @@ bool bytes_intact(const struct work *work, const char *when)
 /* A flag that is gone will never be set. */
 bool bytes_flag_set(const struct work *work)
 {
-	const volatile uint32_t *flag = enter(&work->from);
-	bool set = !flag || *flag;
+	const _Atomic uint32_t *flag = enter(&work->from);
+	bool set = !flag || atomic_load(flag);
 
 	if (flag)
 		leave(&work->from);

@@ -654,6 +654,7 @@ void case_async_exit(void)
 	hold_up(new_stream(0));
 	hold_up(NULL);
 	IS(pthread_create(&thread, NULL, wait_for_ever, ctx), 0);
+	pthread_detach(thread);
 	sleep_ms(5);
 }
 
