@@ -583,10 +583,11 @@ void async_wait_to_free(const char *name, CUcontext context)
 
 void async_pass_frees(const char *name, CUcontext context)
 {
-	struct queue *q = queues;
+	struct queue *q;
 	uint64_t from;
 
 	pthread_mutex_lock(&async_lock);
+	q = queues;
 	while (q && !(q->context == context && q->kind == QUEUE_CONTEXT))
 		q = q->next;
 	if (q && q->frees) {
