@@ -344,7 +344,7 @@ static struct chunk *chunk_of(CUdeviceptr address)
 }
 
 /* Who reads it still, reads no values of its own. Large blocks go back to the kernel. */
-static void poison(const struct slot *s)
+static __attribute__((noinline, cold)) void poison(const struct slot *s)
 {
 	struct chunk *c = chunk_of(s->address);
 	char *bytes = atomic_load(&c->bytes);

@@ -35,7 +35,7 @@ static inline CUresult take(const char *name, CUdeviceptr *address, size_t bytes
 }
 
 /* For all work of the context that owns the block, whichever is current. */
-static void wait_for_users(const char *name, CUdeviceptr address)
+static __attribute__((noinline, cold)) void wait_for_users(const char *name, CUdeviceptr address)
 {
 	struct block b;
 
