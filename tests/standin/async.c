@@ -5,10 +5,9 @@
  * thread, so any number of them run side by side. Owns the queues, who waits for them and how
  * often; memory is bytes.c's. A queue is never freed: what was done of it stays done.
  */
-#include <errno.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -296,6 +295,18 @@ static void free_waits(void *waits)
 	free(waits);
 }
 
+/* The worker's code must outlive a dlclose of the driver. */
+static void stay_loaded(void)
+{
+	Dl_info self;
+	void *handle = NULL;
+
+	if (dladdr((void *)&async_seed, &self))
+		handle = dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+	if (handle)
+		dlclose(handle);
+}
+
 void async_begin(uint64_t seed)
 {
 	pthread_condattr_t monotonic;
@@ -306,6 +317,7 @@ void async_begin(uint64_t seed)
 	pthread_cond_init(&done_some, &monotonic);
 	pthread_key_create(&thread_end, thread_ends);
 	pthread_key_create(&waits_end, free_waits);
+	stay_loaded();
 	async_seed = seed;
 	standin_async = true;
 }

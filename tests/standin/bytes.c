@@ -22,7 +22,8 @@ EXPORTED uint64_t standin_violations(void)
 void bytes_violation(const struct work *work, const struct range *range, const char *when)
 {
 	atomic_fetch_add(&violations, 1);
-	fprintf(stderr, "standin: violation: %s, when it %s: 0x%llx, %llu bytes: no block, or another one\n",
+	fprintf(stderr,
+		"standin: violation: %s, when it %s: 0x%llx, %llu bytes: no block, or another\n",
 		work->name, when, (unsigned long long)range->address,
 		(unsigned long long)range->bytes);
 }

@@ -185,7 +185,8 @@ static CUresult wait_event_locked(const char *name, CUstream stream, CUevent eve
 	if (!*find_event(event))
 		return ERROR_INVALID_HANDLE;
 	if (event->captured)
-		return is_default(stream) ? ERROR_CAPTURE_ISOLATION : join_capture(stream, event->captured);
+		return is_default(stream) ? ERROR_CAPTURE_ISOLATION :
+					    join_capture(stream, event->captured);
 	if (t->graph) {
 		stream->status = CAPTURE_INVALIDATED;
 		return ERROR_CAPTURE_ISOLATION;

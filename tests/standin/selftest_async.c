@@ -813,6 +813,7 @@ void case_not_async(void)
 	CUdeviceptr d;
 	uint32_t back = 5;
 
+	unsetenv("STANDIN_ASYNC");
 	begin_async();
 	d = block(4 * WORDS);
 	hold_up(NULL);
