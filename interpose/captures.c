@@ -29,7 +29,6 @@
 
 #define STREAMS_MAX 1024u
 #define READER_STRIPES 32u /* a power of two */
-#define WAIT_NS 10000000
 #define PER_THREAD_STREAM 2 /* CU_STREAM_PER_THREAD */
 
 struct captured {
@@ -51,6 +50,8 @@ struct captures {
 	struct captured list[STREAMS_MAX];
 	struct stripe_of_readers readers[READER_STRIPES];
 };
+
+int64_t captures_patience_ns = 10000000;
 
 static struct captures *_Atomic pages;
 static struct captures fallback; /* if pages can't be had: then atfork wipes */
@@ -145,7 +146,8 @@ static void wait_until_left(struct captures *set)
 	int saved = errno;
 	int64_t began = now_ns();
 
-	for (unsigned int tries = 0; anybody_inside(set) && now_ns() - began < WAIT_NS; tries++)
+	for (unsigned int tries = 0;
+	     anybody_inside(set) && now_ns() - began < captures_patience_ns; tries++)
 		if (tries < 32)
 			sched_yield();
 		else

@@ -35,4 +35,7 @@ void captures_ended(uint64_t capture);
 uint64_t captures_last(void);
 void captures_context_gone(uint64_t context, uint64_t until);
 
+/* How long a capture that begins waits for those inside. A test has more. */
+extern int64_t captures_patience_ns;
+
 #endif
