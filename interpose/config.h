@@ -6,9 +6,14 @@
 #ifndef GPULEAK_CONFIG_H
 #define GPULEAK_CONFIG_H
 
+#include <stdbool.h>
+
 #include "options.h"
 
 extern struct options config __attribute__((visibility("hidden")));
+
+/* Lookups come before main, and before this is so. */
+extern bool config_is_read __attribute__((visibility("hidden")));
 
 void config_read(void);
 

@@ -9,12 +9,14 @@
 #include <string.h>
 
 #include "blocks.h"
+#include "config.h"
 #include "cuda_calls.h"
 #include "cuda_graph.h"
 #include "cuda_vmm.h"
 #include "marks.h"
 #include "opencl_calls.h"
 #include "resolve.h"
+#include "submits.h"
 #include "types.h"
 
 /* What a call answers when there is no function behind it (weak references only). */
@@ -75,6 +77,7 @@
 #define SPACE_OF_MAKE_BY SPACE_OBJECTS /* the function knows better */
 #define SPACE_OF_DROP_BY SPACE_OBJECTS
 #define SPACE_OF_MARK SPACE_MEMORY /* of no block */
+#define SPACE_OF_SUBMIT SPACE_MEMORY
 
 #define CALL(returns, parameters, arguments) ((returns(*) parameters)route.real)arguments
 
@@ -224,6 +227,11 @@
 		cuda_record_mark(&site, (int)(key), began);                                 \
 	return r;
 
+#define VERB_SUBMIT(returns, parameters, arguments, made, key, size)                        \
+	returns r = CALL(returns, parameters, arguments);                                   \
+	submits_note();                                                                     \
+	return r;
+
 #define VERB_MAKE_BY(returns, parameters, arguments, made, key, size)                       \
 	returns r;                                                                          \
 	record_call();                                                                      \
@@ -316,6 +324,11 @@ struct hook *hook_find(const char *name)
 			low = middle + 1;
 	}
 	return NULL;
+}
+
+bool hook_is_off(const struct hook *hook)
+{
+	return hook_submits(hook) && config_is_read && config.pool == OPTION_POOL_OFF;
 }
 
 struct hook *hook_of_driver(enum api api, const void *address)
