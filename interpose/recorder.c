@@ -263,6 +263,7 @@ static int fill_recorder(struct recorder *recorder)
 	recorder->header->cwd = add_text(recorder, identity.cwd);
 	recorder->header->command = ledger_add_string(&recorder->writer, identity.command,
 						      identity.command_length);
+	pools_record_make(recorder);
 	hooks_forget_refs();
 	modules_refresh(recorder);
 	return 0;

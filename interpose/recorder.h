@@ -18,6 +18,7 @@
 #include "holds.h"
 #include "modules.h"
 #include "physical.h"
+#include "pools_record.h"
 #include "released.h"
 #include "stacks.h"
 #include "stripes.h"
@@ -43,6 +44,7 @@ struct recorder {
 	struct vmm vmm;
 	struct released released;
 	struct holds holds;
+	struct pools_record pools_record;
 	uint32_t errors_retracted;
 	int create_errno; /* why there is no ledger file; 0 = there is */
 	char place[PATH_MAX]; /* where it was to be */
