@@ -48,6 +48,7 @@ void recorder_start(void)
 	if (page)
 		return;
 	config_read();
+	limits_start();
 	memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED || madvise(memory, 4096, MADV_WIPEONFORK) < 0) {
 		memory = &fallback_page;
