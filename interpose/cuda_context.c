@@ -8,6 +8,7 @@
 
 #include "captures.h"
 #include "cuda_calls.h"
+#include "limit.h"
 #include "marks.h"
 #include "recorder.h"
 #include "resolve.h"
@@ -173,7 +174,8 @@ static CUresult body_cuDevicePrimaryCtxRetain(struct route route, CUcontext *con
 {
 	struct site site = { &hooks[HOOK_cuDevicePrimaryCtxRetain], NULL, SPACE_MEMORY };
 	uint64_t began = mark_now();
-	CUresult r = CALL(CUresult(*)(CUcontext *, CUdevice), (context, device));
+	CUresult r = LIMITS_TRY(CALL(CUresult(*)(CUcontext *, CUdevice), (context, device)),
+				device);
 
 	if (r == CUDA_SUCCESS && route.record && context && device >= 0 && device < DEVICES_MAX) {
 		atomic_store(&primary[device], *context);
@@ -189,8 +191,10 @@ static CUresult body_cuGreenCtxCreate(struct route route, CUgreenCtx *green,
 				      CUdevResourceDesc resources, CUdevice device,
 				      unsigned int flags)
 {
-	CUresult r = CALL(CUresult(*)(CUgreenCtx *, CUdevResourceDesc, CUdevice, unsigned int),
-			  (green, resources, device, flags));
+	CUresult r = LIMITS_TRY(CALL(CUresult(*)(CUgreenCtx *, CUdevResourceDesc, CUdevice,
+						 unsigned int),
+				     (green, resources, device, flags)),
+				device);
 
 	if (r == CUDA_SUCCESS && route.record && green && *green)
 		add_green(*green, device);
