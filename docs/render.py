@@ -75,7 +75,7 @@ def hooks(root):
         if made:
             out += ["", "Into a graph, which makes it live when it is launched: "
                     + ", ".join(made) + "."]
-        out += ["", "By hand (first use, lookups, contexts, graphs): "
+        out += ["", "By hand (first use, lookups, contexts, graphs, what a pool keeps true): "
                 + ", ".join("`%s`" % row[0] for row in rows(text, "HAND")) + ".", "",
                 "Asked by our wrappers, not intercepted: "
                 + ", ".join("`%s`" % row[0] for row in rows(text, "USED")) + ".", "",

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "blocks.h"
+#include "config.h"
 #include "cuda_calls.h"
 #include "cuda_graph.h"
 #include "cuda_vmm.h"
@@ -325,6 +326,13 @@ struct hook *hook_of_driver(enum api api, const void *address)
 		    atomic_load_explicit(&hooks[i].driver, memory_order_acquire) == address)
 			return &hooks[i];
 	return NULL;
+}
+
+bool hook_is_wanted(const struct hook *hook)
+{
+	bool for_pool = hook >= &hooks[HOOK_FIRST_POOL] && hook < &hooks[HOOK_END_POOL];
+
+	return !for_pool || !config_is_read || config.pool != OPTION_POOL_OFF;
 }
 
 struct hook *hook_making(const struct hook *hook, const char *kind)

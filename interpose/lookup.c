@@ -184,6 +184,8 @@ static struct answer in_handle(void *handle, const char *name, const void *calle
 	}
 	note_lookup(hook, caller);
 	atomic_compare_exchange_strong(&hook->driver, &none, found);
+	if (!hook_is_wanted(hook))
+		return (struct answer){ found, 1 };
 	if (slots_has(hook)) /* there may be several drivers */
 		return (struct answer){ slots_give(hook, found), 1 };
 	return (struct answer){ hook->wrapper, 1 };

@@ -38,6 +38,9 @@ typedef struct CUlib_st *CUlibrary;
 typedef int CUlimit;
 typedef int CUjit_option;
 typedef int CUlibraryOption;
+typedef int CUpointer_attribute;
+typedef int CUmemRangeHandleType;
+typedef int CUmem_advise;
 
 /* Passed on as they are: what is in them is not looked at. */
 typedef struct CUmemPoolProps_st CUmemPoolProps;

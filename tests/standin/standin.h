@@ -23,6 +23,7 @@ typedef struct CUevent_st *CUevent;
 #define MAKES(name, kind)
 #define USED(name, result, params) result name params;
 #include "../../interpose/api/cuda.def"
+#include "../../interpose/api/cuda_truth.def"
 #undef HOOK
 #undef HAND
 #undef MAKES
