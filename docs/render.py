@@ -82,7 +82,7 @@ def hooks(root):
         if submits:
             out += ["", "Passed on, and noted for the pool as work that may use memory: "
                     + ", ".join(submits) + "."]
-        out += ["", "By hand (first use, lookups, contexts, streams, graphs): "
+        out += ["", "By hand (first use, lookups, contexts, streams, graphs, what a pool keeps true): "
                 + ", ".join("`%s`" % row[0] for row in rows(text, "HAND")) + ".", "",
                 "Asked by our wrappers, not intercepted: "
                 + ", ".join("`%s`" % row[0] for row in rows(text, "USED")) + ".", "",

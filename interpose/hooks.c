@@ -16,6 +16,7 @@
 #include "limit.h"
 #include "marks.h"
 #include "opencl_calls.h"
+#include "pool.h"
 #include "resolve.h"
 #include "submits.h"
 #include "types.h"
@@ -276,16 +277,12 @@
 		cuda_record_mark(&site, (int)(key), began);                                 \
 	return r;
 
-<<<<<<< HEAD
 #define VERB_SUBMIT(returns, parameters, arguments, made, key, size)                        \
 	returns r = CALL(returns, parameters, arguments);                                   \
 	submits_note();                                                                     \
 	return r;
 
-#define VERB_MAKE_BY(returns, parameters, arguments, made, key, size)                       \
-=======
 #define VERB_TRY(returns, parameters, arguments, made, key, size)                           \
->>>>>>> limit
 	returns r;                                                                          \
 	CALL_TWICE(returns, parameters, arguments, LIMITS_CURRENT)                          \
 	return r;
@@ -318,6 +315,7 @@
 		if (__builtin_expect(!route.record, 0))                                     \
 			PASS_##returns(CALL(returns, parameters, arguments));               \
 		(void)site;                                                                 \
+		pool_reroute(HOOK_##symbol, &route);                                        \
 		VERB_##verb(returns, parameters, arguments, made, key, size)                \
 	}
 
@@ -392,7 +390,7 @@ struct hook *hook_find(const char *name)
 
 bool hook_is_off(const struct hook *hook)
 {
-	return hook_submits(hook) && config_is_read && config.pool == OPTION_POOL_OFF;
+	return hook_is_for_pool(hook) && config_is_read && config.pool == OPTION_POOL_OFF;
 }
 
 struct hook *hook_of_driver(enum api api, const void *address)

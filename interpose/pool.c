@@ -105,7 +105,7 @@ static struct pool_context *context_for(struct pool *pool, uint64_t handle, int 
 {
 	struct pool_context *context = thread_self.pool_context;
 
-	if (__builtin_expect(context && thread_self.generation == pool->recorder->generation &&
+	if (__builtin_expect(context && thread_self.pool == pool &&
 				     atomic_load_explicit(&context->handle,
 							  memory_order_relaxed) == handle,
 			     1))
@@ -118,8 +118,20 @@ static struct pool_context *context_for(struct pool *pool, uint64_t handle, int 
 			context = make_context(pool, handle, device);
 		lock_give(&pool->making);
 	}
+	thread_self.pool = pool;
 	thread_self.pool_context = context;
 	return context;
+}
+
+/* The pool, if there is one, with the recorder entered. */
+static struct pool *pool_entered(void)
+{
+	struct recorder *recorder = pool_on && recorder_now() ? recorder_enter() : NULL;
+	struct pool *pool = recorder ? atomic_load(&recorder->pool) : NULL;
+
+	if (recorder && !pool)
+		recorder_leave();
+	return pool;
 }
 
 /* ---- sums, now and then ---- */
@@ -134,6 +146,7 @@ static void settle(struct pool *pool, struct pool_space *space)
 	uint32_t now_s = seconds_of(pool);
 
 	pool_bound(pool, space);
+	pool_tell(space);
 	if (now_s >= atomic_load_explicit(&pool->next_decay_s, memory_order_relaxed)) {
 		atomic_store(&pool->next_decay_s, now_s + 1);
 		pool_decay(pool, now_s);
@@ -209,20 +222,17 @@ static struct pool_block *serve(struct pool *pool, struct pool_space *space, uin
 	return block ? block : look_further(pool, space, cache, bin, pending, bytes);
 }
 
-/* The driver's own allocation, REAL, by its kind; as a block of the pool's if that can be. */
+/* The driver's own allocation, REAL; as a block of the pool's if that can be. */
 static CUresult from_driver(struct pool *pool, struct pool_space *space, void *real,
 			    uint64_t bytes, unsigned int bin, uint64_t *ret_address)
 {
-	struct pool_block *block;
 	CUresult r;
 
 	pool_make_room(pool, space, pool_bytes_of_bin(bin));
 	do {
-		block = pool_native_take(pool, space, real, bin, bytes, &r);
-	} while (!block && r == CUDA_ERROR_OUT_OF_MEMORY && pool_relieve(space->context->device));
-	if (block)
-		*ret_address = block->address;
-	return block ? CUDA_SUCCESS : r;
+		r = pool_native_take(pool, space, real, bin, bytes, ret_address);
+	} while (r == CUDA_ERROR_OUT_OF_MEMORY && pool_relieve(space->context->device));
+	return r;
 }
 
 /* Where pooled memory of KIND is made now: NULL, and it is the driver's affair. */
@@ -271,8 +281,9 @@ static bool allocate(enum pool_kind kind, void *real, uint64_t bytes, uint64_t *
 	return block || *ret == CUDA_SUCCESS;
 }
 
-CUresult pool_alloc_device(void *real, CUdeviceptr *address, size_t bytes)
+static CUresult alloc_device(CUdeviceptr *address, size_t bytes)
 {
+	void *real = thread_self.pooled;
 	uint64_t made;
 	CUresult r;
 
@@ -282,20 +293,21 @@ CUresult pool_alloc_device(void *real, CUdeviceptr *address, size_t bytes)
 	return r;
 }
 
-CUresult pool_alloc_pinned(void *real, void **pointer, size_t bytes, unsigned int flags)
+static CUresult alloc_pinned(void **pointer, size_t bytes, unsigned int flags)
 {
+	void *real = thread_self.pooled;
 	uint64_t made;
 	CUresult r;
 
-	if (!pointer || flags > 7 ||
-	    !allocate(POOL_PINNED + flags, real, bytes, &made, &r))
+	if (!pointer || flags > 7 || !allocate(POOL_PINNED + flags, real, bytes, &made, &r))
 		return ((CUresult(*)(void **, size_t, unsigned int))real)(pointer, bytes, flags);
 	*pointer = (void *)(uintptr_t)made;
 	return r;
 }
 
-CUresult pool_alloc_pinned_plain(void *real, void **pointer, size_t bytes)
+static CUresult alloc_pinned_plain(void **pointer, size_t bytes)
 {
+	void *real = thread_self.pooled;
 	uint64_t made;
 	CUresult r;
 
@@ -311,20 +323,16 @@ CUresult pool_alloc_pinned_plain(void *real, void **pointer, size_t bytes)
  * driver's own answer is wanted. */
 static bool driver_must_answer(void)
 {
-	CUresult (*get)(CUcontext *) =
-		(CUresult(*)(CUcontext *))resolve_used(USED_cuCtxGetCurrent);
+	CUresult (*get)(CUcontext *);
 	CUcontext context = NULL;
 	uint64_t handle;
 	int device;
 
-	if (thread_self.context_seen_alive && get && get(&context) == CUDA_SUCCESS &&
-	    (uint64_t)(uintptr_t)context == thread_self.context &&
-	    cuda_context_is_fresh())
-		return false;
-	if (!get || get(&context) != CUDA_SUCCESS)
-		return true;
 	cuda_current_context(&handle, &device);
-	return context && device < 0;
+	if (__builtin_expect(handle && device >= 0, 1))
+		return false;
+	get = (CUresult(*)(CUcontext *))resolve_used(USED_cuCtxGetCurrent);
+	return !get || get(&context) != CUDA_SUCCESS || context;
 }
 
 /* Of a block that left the application's hands: whether it may be kept. */
@@ -364,18 +372,31 @@ static void put(struct pool *pool, struct pool_block *block, bool shared)
 		settle(pool, space);
 }
 
-/* Keeps BLOCK, which has just been taken from the application. False: the driver must have
- * it back. WAIT: as the driver's own free would. */
-static bool keep(struct pool *pool, struct pool_block *block, bool wait)
+/* A part can't be freed by the driver on a stream of another context. */
+static void wait_for_stream(CUstream stream)
+{
+	CUresult (*wait)(CUstream) = (CUresult(*)(CUstream))resolve_used(USED_cuStreamSynchronize);
+	int mode = pool_relax();
+
+	if (wait)
+		wait(stream);
+	pool_unrelax(mode);
+}
+
+/* Keeps BLOCK, which NATIVE's call has just taken from the application. False: the driver must
+ * have it back. */
+static bool keep(struct pool *pool, struct pool_block *block,
+		 const struct pool_native_free *native)
 {
 	struct pool_context *context = block->space->context;
 	bool shared;
 
-	if (!may_keep(block))
+	if (!may_keep(block) || (native->elsewhere && !block->slab))
 		return false;
-	block->kept_s = 0;
+	if (native->elsewhere)
+		wait_for_stream(native->stream);
 	block->ticket = pool_ticket(context, &shared);
-	if (wait && context->strict)
+	if (context->strict && !native->async)
 		pool_tickets_wait(context, block->ticket);
 	if (__builtin_expect(atomic_load_explicit(&context->failed, memory_order_relaxed), 0))
 		return false;
@@ -389,161 +410,161 @@ static bool keep(struct pool *pool, struct pool_block *block, bool wait)
 
 enum taken { TAKEN, TAKEN_BEFORE, NOT_OURS };
 
-/* Only one of two frees of a block takes it. */
-static enum taken take_from_application(struct pool_block *block)
+/* Only one of two frees of a block takes it. A call for another kind of memory takes none: the
+ * driver says no to it, and we where the driver does not know that the block is freed. */
+static enum taken take_from_application(struct pool_block *block, bool pinned)
 {
-	uint32_t live = POOL_LIVE;
+	uint32_t state = POOL_LIVE;
+	bool other_kind = pinned != (block->space->kind != POOL_DEVICE);
 
-	if (atomic_compare_exchange_strong_explicit(&block->state, &live, POOL_KEPT,
-						    memory_order_acq_rel, memory_order_acquire))
+	if (other_kind)
+		state = atomic_load(&block->state);
+	else if (atomic_compare_exchange_strong_explicit(&block->state, &state, POOL_KEPT,
+							 memory_order_acq_rel,
+							 memory_order_acquire))
 		return TAKEN;
-	return live == POOL_SPARE ? NOT_OURS : TAKEN_BEFORE;
-}
-
-/* False: it is not the pool's. */
-static bool release(void *real, bool pinned, uint64_t address, bool wait, CUresult *ret)
-{
-	struct recorder *recorder = recorder_enter();
-	struct pool_block *block;
-	struct pool *pool;
-	bool kept = false, forward = false;
-
-	if (!recorder)
-		return false;
-	pool = pool_of(recorder);
-	block = pool ? pool_map_find(pool, address) : NULL;
-	if (!block) {
-		recorder_leave();
-		return false;
-	}
-	*ret = CUDA_SUCCESS;
-	if (pinned != (block->space->kind != POOL_DEVICE))
-		forward = atomic_load(&block->state) == POOL_LIVE;
-	if (forward) {
-		recorder_leave();
-		return false;
-	}
-	switch (pinned != (block->space->kind != POOL_DEVICE) ? TAKEN_BEFORE
-							      : take_from_application(block)) {
-	case TAKEN:
-		kept = keep(pool, block, wait);
-		break;
-	case TAKEN_BEFORE:
-		*ret = CUDA_ERROR_INVALID_VALUE;
-		kept = true;
-		break;
-	case NOT_OURS:
-		forward = true;
-		break;
-	}
-	recorder_leave();
-	if (forward)
-		return false;
-	if (!kept)
-		*ret = pool_release_native(pool, block, real);
-	return true;
+	return state == POOL_SPARE || state == POOL_LIVE ? NOT_OURS : TAKEN_BEFORE;
 }
 
 /* What may not be kept. On failure it stays the application's. */
-CUresult pool_release_native(struct pool *pool, struct pool_block *block, void *real)
+static CUresult release_native(struct pool *pool, struct pool_block *block,
+			       const struct pool_native_free *native)
 {
 	struct pool_space *space = block->space;
-	uint64_t unasked = block->capacity - block->bytes;
+	int64_t unasked = (int64_t)(block->capacity - block->bytes);
 	CUresult r;
 
-	if (block->slab) {
-		if (recorder_enter()) {
-			pool_slab_give(pool, block);
-			recorder_leave();
-		}
-		return CUDA_SUCCESS;
-	}
 	if (block->never)
 		reason(space, (enum ledger_pool_reason)(block->never - 1));
-	r = pool_native_give(pool, block, real);
+	r = pool_native_give(pool, block, native);
 	if (r == CUDA_SUCCESS)
-		atomic_fetch_sub(&space->waste, (int64_t)unasked);
+		atomic_fetch_sub(&space->waste, unasked);
 	else
 		atomic_store(&block->state, POOL_LIVE);
 	return r;
 }
 
-CUresult pool_free_device(void *real, CUdeviceptr address)
+/* A part that may not be kept: its context hands nothing out any more. */
+static void release_part(struct pool *pool, struct pool_block *block)
 {
+	atomic_fetch_add(&block->space->kept, (int64_t)block->capacity);
+	atomic_fetch_sub(&block->space->waste, (int64_t)(block->capacity - block->bytes));
+	pool_slab_give(pool, block);
+}
+
+/* The free of ADDRESS by NATIVE's call. False: the driver is to be asked. */
+static bool release(const struct pool_native_free *native, bool pinned, uint64_t address,
+		    CUresult *ret)
+{
+	struct recorder *recorder = recorder_enter();
+	enum taken taken = NOT_OURS;
+	struct pool_block *block;
+	struct pool *pool;
+	bool kept = false;
+
+	if (!recorder)
+		return false;
+	pool = pool_of(recorder);
+	block = pool ? pool_map_find(pool, address) : NULL;
+	if (block)
+		taken = take_from_application(block, pinned);
+	if (taken == TAKEN)
+		kept = keep(pool, block, native);
+	if (taken == TAKEN && !kept && block->slab) {
+		release_part(pool, block);
+		kept = true;
+	}
+	recorder_leave();
+	*ret = taken == TAKEN_BEFORE ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+	if (taken == TAKEN && !kept)
+		*ret = release_native(pool, block, native);
+	return taken != NOT_OURS;
+}
+
+static CUresult free_device(CUdeviceptr address)
+{
+	const struct pool_native_free native = { .real = thread_self.pooled };
 	CUresult r;
 
-	if (!address || driver_must_answer() || !release(real, false, address, true, &r))
-		return ((CUresult(*)(CUdeviceptr))real)(address);
+	if (!address || driver_must_answer() || !release(&native, false, address, &r))
+		return ((CUresult(*)(CUdeviceptr))native.real)(address);
 	return r;
 }
 
-CUresult pool_free_pinned(void *real, void *pointer)
+static CUresult free_pinned(void *pointer)
 {
+	const struct pool_native_free native = { .real = thread_self.pooled };
 	CUresult r;
 
 	if (!pointer || driver_must_answer() ||
-	    !release(real, true, (uint64_t)(uintptr_t)pointer, true, &r))
-		return ((CUresult(*)(void *))real)(pointer);
+	    !release(&native, true, (uint64_t)(uintptr_t)pointer, &r))
+		return ((CUresult(*)(void *))native.real)(pointer);
 	return r;
 }
 
-/* Work on a stream of another context is in no ticket of the block's own. */
-static bool is_stream_of_owner(struct pool_block *block, CUstream stream)
+/* Of the block that begins at ADDRESS. Work on a stream of another context is in no ticket of
+ * the block's own, so that is the driver's affair, as is a stream that is none. */
+static bool is_stream_of_owner(uint64_t address, CUstream stream)
 {
 	CUresult (*ask)(CUstream, CUcontext *) =
 		(CUresult(*)(CUstream, CUcontext *))resolve_used(USED_cuStreamGetCtx);
 	CUcontext context = NULL;
+	struct pool *pool = pool_entered();
+	struct pool_block *block = pool ? pool_map_find(pool, address) : NULL;
+	uint64_t owner = block ? atomic_load(&block->space->context->handle) : 0;
 
+	if (pool)
+		recorder_leave();
 	return ask && ask(stream, &context) == CUDA_SUCCESS &&
-	       (uint64_t)(uintptr_t)context == atomic_load(&block->space->context->handle);
+	       (uint64_t)(uintptr_t)context == owner;
 }
 
-CUresult pool_free_async(void *real, CUdeviceptr address, CUstream stream)
+/* Never waits, whatever the mode: the driver's would not. */
+static CUresult free_async(CUdeviceptr address, CUstream stream)
 {
-	struct recorder *recorder = address ? recorder_enter() : NULL;
-	struct pool *pool = recorder ? pool_of(recorder) : NULL;
-	struct pool_block *block = pool ? pool_map_find(pool, address) : NULL;
+	struct pool_native_free native = { thread_self.pooled, true, stream, false };
 	CUresult r;
 
-	if (recorder)
-		recorder_leave();
-	if (!block || driver_must_answer())
-		return ((CUresult(*)(CUdeviceptr, CUstream))real)(address, stream);
-	if (!is_stream_of_owner(block, stream)) {
-		/* Another context's stream, or none: the driver frees it there, or says no. */
-		uint32_t live = POOL_LIVE;
-
-		if (!atomic_compare_exchange_strong(&block->state, &live, POOL_LEAVING))
-			return CUDA_ERROR_INVALID_VALUE;
-		pool_map_remove(pool, block);
-		r = ((CUresult(*)(CUdeviceptr, CUstream))real)(address, stream);
-		if (r != CUDA_SUCCESS) {
-			atomic_store(&block->state, POOL_LIVE);
-			pool_map_add(pool, block);
-		} else {
-			atomic_fetch_sub(&block->space->reserved, (int64_t)block->capacity);
-			atomic_fetch_sub(&block->space->waste,
-					 (int64_t)(block->capacity - block->bytes));
-			pool_block_spare(pool, block);
-		}
-		return r;
-	}
-	if (!release(NULL, false, address, false, &r))
-		return ((CUresult(*)(CUdeviceptr, CUstream))real)(address, stream);
+	native.elsewhere = !is_stream_of_owner(address, stream);
+	if (!address || driver_must_answer() || !release(&native, false, address, &r))
+		return ((CUresult(*)(CUdeviceptr, CUstream))native.real)(address, stream);
 	return r;
+}
+
+void *pool_instead_of(enum hook_id id, void *real)
+{
+	if (thread_self.depth) /* inside a driver's call */
+		return real;
+	thread_self.pooled = real;
+	switch (id) {
+	case HOOK_cuMemAlloc_v2:
+		return (void *)alloc_device;
+	case HOOK_cuMemFree_v2:
+		return (void *)free_device;
+	case HOOK_cuMemFreeAsync:
+	case HOOK_cuMemFreeAsync_ptsz:
+		return (void *)free_async;
+	case HOOK_cuMemHostAlloc:
+		return (void *)alloc_pinned;
+	case HOOK_cuMemAllocHost_v2:
+		return (void *)alloc_pinned_plain;
+	case HOOK_cuMemFreeHost:
+		return (void *)free_pinned;
+	default:
+		return real;
+	}
 }
 
 /* ---- contexts end ---- */
 
 void pool_context_ending(uint64_t handle)
 {
-	struct recorder *recorder = pool_on && recorder_now() ? recorder_enter() : NULL;
-	struct pool *pool = recorder ? atomic_load(&recorder->pool) : NULL;
-	struct pool_context *context = pool && handle ? find_context(pool, handle) : NULL;
+	struct pool *pool = handle ? pool_entered() : NULL;
+	struct pool_context *context = pool ? find_context(pool, handle) : NULL;
 
 	if (context)
 		atomic_store(&context->open, false);
-	if (recorder)
+	if (pool)
 		recorder_leave();
 }
 
@@ -570,47 +591,35 @@ static void drop_context(struct pool *pool, struct pool_context *context)
 
 void pool_context_ended(uint64_t handle, bool gone)
 {
-	struct recorder *recorder = pool_on && recorder_now() ? recorder_enter() : NULL;
-	struct pool *pool = recorder ? atomic_load(&recorder->pool) : NULL;
-	struct pool_context *context = pool && handle ? find_context(pool, handle) : NULL;
+	struct pool *pool = handle ? pool_entered() : NULL;
+	struct pool_context *context = pool ? find_context(pool, handle) : NULL;
 
 	if (context && gone)
 		drop_context(pool, context);
 	else if (context && !atomic_load(&context->failed))
 		atomic_store(&context->open, true);
-	if (recorder)
+	if (pool)
 		recorder_leave();
 }
 
 void pool_context_idle(uint64_t handle, uint64_t epoch)
 {
-	struct recorder *recorder = pool_on && recorder_now() ? recorder_enter() : NULL;
-	struct pool *pool = recorder ? atomic_load(&recorder->pool) : NULL;
-	struct pool_context *context = pool && handle ? find_context(pool, handle) : NULL;
+	struct pool *pool = handle ? pool_entered() : NULL;
+	struct pool_context *context = pool ? find_context(pool, handle) : NULL;
 
 	if (context)
 		pool_tickets_synced(context, epoch);
-	if (recorder)
+	if (pool)
 		recorder_leave();
 }
 
 /* ---- what others ask ---- */
 
-static struct pool *pool_entered(void)
-{
-	struct recorder *recorder = pool_on && recorder_now() ? recorder_enter() : NULL;
-	struct pool *pool = recorder ? atomic_load(&recorder->pool) : NULL;
-
-	if (recorder && !pool)
-		recorder_leave();
-	return pool;
-}
-
 static uint64_t native_base(uint64_t address)
 {
 	CUresult (*ask)(CUdeviceptr *, size_t *, CUdeviceptr) =
-		(CUresult(*)(CUdeviceptr *, size_t *, CUdeviceptr))resolve_used(
-			USED_cuMemGetAddressRange_v2);
+		(CUresult(*)(CUdeviceptr *, size_t *, CUdeviceptr))pool_real(
+			HOOK_cuMemGetAddressRange_v2);
 	CUdeviceptr base = 0;
 	size_t size;
 
@@ -672,7 +681,7 @@ uint64_t pool_unused_bytes(int device)
 		if (!atomic_load(&context->handle) || context->device != device)
 			continue;
 		pool_count_all(pool, space);
-		sum += atomic_load(&space->kept) + (int64_t)pool_slabs_unused(space);
+		sum += atomic_load(&space->kept);
 	}
 	recorder_leave();
 	return sum > 0 ? (uint64_t)sum : 0;
@@ -734,6 +743,12 @@ uint64_t pool_give_back(void)
 	return given;
 }
 
+static void tell_all(struct pool *pool, struct pool_space *space)
+{
+	pool_count_all(pool, space);
+	pool_tell(space);
+}
+
 void pool_settle(void)
 {
 	struct pool *pool = pool_entered();
@@ -743,6 +758,6 @@ void pool_settle(void)
 	for (unsigned int i = 0; i < POOL_CONTEXTS; i++)
 		for (int kind = 0; kind < POOL_KINDS; kind++)
 			if (atomic_load(&pool->context[i].handle))
-				pool_tell(pool, &pool->context[i].space[kind]);
+				tell_all(pool, &pool->context[i].space[kind]);
 	recorder_leave();
 }

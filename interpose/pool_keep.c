@@ -261,3 +261,37 @@ void pool_count(struct pool_space *space, struct pool_cache *cache)
 	cache->kept = cache->freed = cache->waste = 0;
 	cache->hits = cache->frees = cache->shared = 0;
 }
+
+void pool_count_all(struct pool *pool, struct pool_space *space)
+{
+	for (unsigned int i = 0; i < caches_end(pool); i++) {
+		struct pool_cache *cache = atomic_load(cache_slot(pool, space, i));
+
+		if (!cache)
+			continue;
+		lock_take(&cache->lock);
+		pool_count(space, cache);
+		lock_give(&cache->lock);
+	}
+}
+
+static uint64_t or_zero(int64_t value)
+{
+	return value > 0 ? (uint64_t)value : 0;
+}
+
+void pool_tell(struct pool_space *space)
+{
+	struct ledger_pool *record = space->record;
+	uint64_t kept = or_zero(atomic_load(&space->kept)), pending = 0, freed;
+
+	if (pool_tickets_oldest(space->context, &freed))
+		pending = or_zero(atomic_load(&space->freed) - (int64_t)freed);
+	if (pending > kept)
+		pending = kept;
+	__atomic_store_n(&record->cached, kept - pending, __ATOMIC_RELAXED);
+	__atomic_store_n(&record->pending, pending, __ATOMIC_RELAXED);
+	__atomic_store_n(&record->reserved, or_zero(atomic_load(&space->reserved)),
+			 __ATOMIC_RELAXED);
+	__atomic_store_n(&record->waste, or_zero(atomic_load(&space->waste)), __ATOMIC_RELAXED);
+}

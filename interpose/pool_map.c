@@ -122,6 +122,33 @@ void pool_map_remove(struct pool *pool, struct pool_block *block)
 	lock_give(&pool->map.lock);
 }
 
+/* A thread that frees beside the end of the context may still hold one of these records: they
+ * are used again only after the next context has ended. */
+void pool_map_drop(struct pool *pool, struct pool_context *context)
+{
+	struct pool_map_table *table;
+	struct pool_block *block, *dead, *next;
+
+	lock_take(&pool->map.lock);
+	dead = pool->dead;
+	pool->dead = NULL;
+	table = atomic_load_explicit(&pool->map.table, memory_order_relaxed);
+	for (uint64_t i = 0; table && i <= table->mask; i++) {
+		block = atomic_load_explicit(&table->slot[i].block, memory_order_relaxed);
+		if (!block || block->space->context != context)
+			continue;
+		atomic_store_explicit(&table->slot[i].block, NULL, memory_order_release);
+		atomic_store(&block->state, POOL_SPARE);
+		block->next = pool->dead;
+		pool->dead = block;
+	}
+	lock_give(&pool->map.lock);
+	for (; dead; dead = next) {
+		next = dead->next;
+		pool_block_spare(pool, dead);
+	}
+}
+
 struct pool_block *pool_block_new(struct pool *pool)
 {
 	struct pool_block *block, *more;

@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "config.h"
+#include "cuda_calls.h"
+#include "limit.h"
 #include "resolve.h"
 #include "submits.h"
 
@@ -47,10 +49,10 @@ static CUresult take_managed(CUdeviceptr *address, uint64_t bytes)
 static CUresult take_stream_ordered(CUdeviceptr *address, uint64_t bytes)
 {
 	CUresult (*create)(CUstream *, unsigned int) =
-		(CUresult(*)(CUstream *, unsigned int))resolve_used(USED_cuStreamCreate);
+		(CUresult(*)(CUstream *, unsigned int))pool_real(HOOK_cuStreamCreate);
 	CUresult (*wait)(CUstream) = (CUresult(*)(CUstream))resolve_used(USED_cuStreamSynchronize);
 	CUresult (*destroy)(CUstream) =
-		(CUresult(*)(CUstream))resolve_used(USED_cuStreamDestroy_v2);
+		(CUresult(*)(CUstream))pool_real(HOOK_cuStreamDestroy_v2);
 	CUresult (*take)(CUdeviceptr *, size_t, CUstream) =
 		(CUresult(*)(CUdeviceptr *, size_t, CUstream))pool_real(HOOK_cuMemAllocAsync);
 	CUstream stream = NULL;
@@ -124,10 +126,10 @@ static uint64_t or_zero(int64_t value)
 static void look_at_peaks(struct pool_space *space)
 {
 	int64_t reserved = atomic_load(&space->reserved);
-	int64_t used = reserved - atomic_load(&space->kept) - atomic_load(&space->waste);
+	int64_t in_use = reserved - atomic_load(&space->kept) - atomic_load(&space->waste);
 
 	raise_to(&space->peak_reserved, &space->record->peak_reserved, or_zero(reserved));
-	raise_to(&space->peak_used, &space->record->peak_used, or_zero(used));
+	raise_to(&space->peak_used, &space->record->peak_used, or_zero(in_use));
 }
 
 /* What the driver gave is a block of the application's. */
@@ -160,33 +162,49 @@ static struct pool_block *adopt(struct pool *pool, struct pool_space *space, uin
 	return block;
 }
 
-struct pool_block *pool_native_take(struct pool *pool, struct pool_space *space, void *real,
-				    unsigned int bin, uint64_t bytes, CUresult *ret_result)
+CUresult pool_native_take(struct pool *pool, struct pool_space *space, void *real,
+			  unsigned int bin, uint64_t bytes, uint64_t *ret_address)
 {
-	uint64_t address = 0;
-	struct pool_block *block = NULL;
+	CUresult r = take(space, real, ret_address, pool_bytes_of_bin(bin));
 
-	*ret_result = take(space, real, &address, pool_bytes_of_bin(bin));
-	if (*ret_result != CUDA_SUCCESS || !recorder_enter())
+	if (r == CUDA_SUCCESS && recorder_enter()) {
+		if (!adopt(pool, space, *ret_address, bin, bytes))
+			__atomic_fetch_add(&space->record->reasons[LEDGER_POOL_NO_MEMORY], 1,
+					   __ATOMIC_RELAXED);
+		recorder_leave();
+	}
+	return r;
+}
+
+struct pool_block *pool_native_make(struct pool *pool, struct pool_space *space, void *real,
+				    unsigned int bin, uint64_t bytes)
+{
+	CUresult (*give)(CUdeviceptr) = (CUresult(*)(CUdeviceptr))pool_real(HOOK_cuMemFree_v2);
+	struct pool_block *block = NULL;
+	uint64_t address;
+
+	if (take(space, real, &address, pool_bytes_of_bin(bin)) != CUDA_SUCCESS)
 		return NULL;
 	block = adopt(pool, space, address, bin, bytes);
-	recorder_leave();
+	if (!block && give)
+		give(address);
 	return block;
 }
 
 /* ---- back to it ---- */
 
-static CUresult give(const struct pool_block *block, void *real)
+static CUresult give(const struct pool_block *block, const struct pool_native_free *native)
 {
-	if (block->space->kind != POOL_DEVICE) {
-		if (!real)
-			real = pool_real(HOOK_cuMemFreeHost);
-		return real ? ((CUresult(*)(void *))real)((void *)(uintptr_t)block->address)
-			    : CUDA_ERROR_NOT_FOUND;
-	}
+	bool device = block->space->kind == POOL_DEVICE;
+	void *real = native ? native->real
+			    : pool_real(device ? HOOK_cuMemFree_v2 : HOOK_cuMemFreeHost);
+
 	if (!real)
-		real = pool_real(HOOK_cuMemFree_v2);
-	return real ? ((CUresult(*)(CUdeviceptr))real)(block->address) : CUDA_ERROR_NOT_FOUND;
+		return CUDA_ERROR_NOT_FOUND;
+	if (native && native->async)
+		return ((CUresult(*)(CUdeviceptr, CUstream))real)(block->address, native->stream);
+	return device ? ((CUresult(*)(CUdeviceptr))real)(block->address)
+		      : ((CUresult(*)(void *))real)((void *)(uintptr_t)block->address);
 }
 
 /* It is the driver's again. */
@@ -200,14 +218,15 @@ static void forget(struct pool *pool, struct pool_block *block)
 	pool_block_spare(pool, block);
 }
 
-CUresult pool_native_give(struct pool *pool, struct pool_block *block, void *real)
+CUresult pool_native_give(struct pool *pool, struct pool_block *block,
+			  const struct pool_native_free *native)
 {
 	uint32_t was = atomic_exchange(&block->state, POOL_LEAVING);
 	CUresult r;
 
 	/* Out of the map first: the driver hands the address to another thread at once. */
 	pool_map_remove(pool, block);
-	r = give(block, real);
+	r = give(block, native);
 	if (r != CUDA_SUCCESS) {
 		atomic_store(&block->state, was);
 		pool_map_add(pool, block);
@@ -221,7 +240,7 @@ CUresult pool_native_give(struct pool *pool, struct pool_block *block, void *rea
 static CUstream stream_of(struct pool_context *context)
 {
 	CUresult (*create)(CUstream *, unsigned int) =
-		(CUresult(*)(CUstream *, unsigned int))resolve_used(USED_cuStreamCreate);
+		(CUresult(*)(CUstream *, unsigned int))pool_real(HOOK_cuStreamCreate);
 	CUstream stream = NULL;
 	bool pushed;
 
@@ -268,7 +287,6 @@ static bool give_back(struct pool *pool, struct pool_block *block, CUstream *ret
 
 	if (block->slab) {
 		pool_slab_give(pool, block);
-		atomic_fetch_sub(&space->kept, capacity);
 		return true;
 	}
 	atomic_store(&block->state, POOL_LEAVING);
@@ -298,6 +316,24 @@ static void wait_for_stream(CUstream stream)
 
 	if (stream && wait)
 		wait(stream);
+}
+
+bool pool_native_return(struct pool *pool, struct pool_block *block)
+{
+	CUstream stream = NULL;
+	int mode = pool_relax();
+	CUresult r;
+
+	pool_map_remove(pool, block);
+	r = give_quietly(block, &stream);
+	if (r == CUDA_SUCCESS) {
+		wait_for_stream(stream);
+		forget(pool, block);
+	} else {
+		pool_map_add(pool, block);
+	}
+	pool_unrelax(mode);
+	return r == CUDA_SUCCESS;
 }
 
 /* Clean blocks of SPACE that were freed before BEFORE_S, the oldest first, up to BYTES. */
@@ -330,7 +366,7 @@ uint64_t pool_trim(struct pool *pool, struct pool_space *space, uint64_t bytes, 
 	pool_collect(pool, space);
 	pool_tickets_poll(space->context);
 	given = give_clean(pool, space, bytes, UINT32_MAX, idle_only);
-	given += pool_slabs_trim(pool, space);
+	given += pool_slabs_trim(pool, space, bytes == UINT64_MAX);
 	if (given)
 		__atomic_fetch_add(&space->record->trims, 1, __ATOMIC_RELAXED);
 	return given;
@@ -339,7 +375,7 @@ uint64_t pool_trim(struct pool *pool, struct pool_space *space, uint64_t bytes, 
 /* ---- how much may be kept ---- */
 
 /* An eighth more than the most that was in use at one time; a little in any case. */
-static int64_t allowed(struct pool_space *space, int64_t used)
+static int64_t allowed(struct pool_space *space, int64_t in_use)
 {
 	uint64_t total = space->context->total;
 	int64_t peak = (int64_t)atomic_load(&space->peak_used);
@@ -351,7 +387,7 @@ static int64_t allowed(struct pool_space *space, int64_t used)
 		extra = FLOOR_BYTES;
 	if (extra < (int64_t)(total / 128))
 		extra = (int64_t)(total / 128);
-	return (used < peak ? peak - used : 0) + extra;
+	return (in_use < peak ? peak - in_use : 0) + extra + atomic_load(&space->early);
 }
 
 /* No more is pending than a driver without a pool could fall behind by. */
@@ -384,7 +420,7 @@ static bool is_short(struct pool_space *space, uint64_t bytes)
 static void look_at_device(struct pool_space *space, uint64_t bytes)
 {
 	CUresult (*ask)(size_t *, size_t *) =
-		(CUresult(*)(size_t *, size_t *))resolve_used(USED_cuMemGetInfo_v2);
+		(CUresult(*)(size_t *, size_t *))pool_real(HOOK_cuMemGetInfo_v2);
 	size_t free_bytes = 0, total = 0;
 	uint64_t owner;
 	int device;
@@ -403,12 +439,13 @@ static void look_at_device(struct pool_space *space, uint64_t bytes)
 static uint64_t excess(struct pool_space *space, uint64_t bytes)
 {
 	int64_t kept = atomic_load(&space->kept);
-	int64_t used = atomic_load(&space->reserved) - kept + (int64_t)bytes;
-	int64_t may = allowed(space, used);
-	uint64_t limit = UINT64_MAX; /* TODO limits_of */
+	int64_t in_use = atomic_load(&space->reserved) - kept + (int64_t)bytes;
+	int64_t may = allowed(space, in_use);
+	uint64_t limit = space->kind == POOL_DEVICE ? limits_of(space->context->device)
+						    : UINT64_MAX;
 
-	if (limit != UINT64_MAX && used + may > (int64_t)limit)
-		may = used < (int64_t)limit ? (int64_t)limit - used : 0;
+	if (limit != UINT64_MAX && in_use + may > (int64_t)limit)
+		may = in_use < (int64_t)limit ? (int64_t)limit - in_use : 0;
 	return kept > may ? (uint64_t)(kept - may + may / 8) : 0;
 }
 

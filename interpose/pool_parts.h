@@ -157,6 +157,7 @@ struct pool_space {
 	struct pool_slab *slabs;
 	/* Bytes; `kept` and `freed` without what caches have not told yet. */
 	_Atomic int64_t reserved, kept, freed, waste;
+	_Atomic int64_t early; /* of those reserved: GPULEAK_POOL_PREALLOC */
 	_Atomic uint64_t peak_used, peak_reserved;
 	_Atomic uint32_t natives; /* allocations since the device's free memory was looked at */
 	_Atomic int64_t free_bytes; /* of the device, when it was */
@@ -174,6 +175,7 @@ struct pool_context {
 	bool strict;    /* a free waits */
 	bool by_sync;   /* there are no tickets with this driver: cuCtxSynchronize */
 	unsigned int event_flags;
+	_Atomic bool prealloc_tried;
 	CUstream stream; /* that clean blocks go back on */
 	struct pool_tickets tickets;
 	struct pool_space space[POOL_KINDS];
@@ -190,7 +192,7 @@ struct pool {
 		_Atomic(struct pool_map_table *) table;
 	} map;
 	struct lock spare_lock;
-	struct pool_block *spare;
+	struct pool_block *spare, *dead; /* records; the dead ones of the context that ended last */
 	_Atomic uint32_t next_decay_s;
 	struct pool_context context[POOL_CONTEXTS];
 	_Atomic(struct pool_cache *) cache[STRIPES][POOL_CONTEXTS][POOL_KINDS];
@@ -199,12 +201,23 @@ struct pool {
 /* The recorder's pool, made if need be; NULL if it can't be. */
 struct pool *pool_of(struct recorder *recorder);
 
+/* A free of the application's: the driver's own call. */
+struct pool_native_free {
+	void *real;
+	bool async; /* cuMemFreeAsync, on STREAM; if that is not one of the owner's, ELSEWHERE */
+	CUstream stream;
+	bool elsewhere;
+};
+
 /* ---- pool_map.c ---- */
 
 /* The block that begins at ADDRESS, or NULL. No lock. */
 struct pool_block *pool_map_find(struct pool *pool, uint64_t address);
 bool pool_map_add(struct pool *pool, struct pool_block *block); /* in place of a stale one */
 void pool_map_remove(struct pool *pool, struct pool_block *block);
+
+/* All blocks of CONTEXT are gone. */
+void pool_map_drop(struct pool *pool, struct pool_context *context);
 
 struct pool_block *pool_block_new(struct pool *pool);
 void pool_block_spare(struct pool *pool, struct pool_block *block);
@@ -263,15 +276,24 @@ void pool_collect(struct pool *pool, struct pool_space *space);
 struct pool_block *pool_take_oldest(struct pool_space *space, bool clean, uint32_t before_s);
 /* Sums of the calling thread's cache become everybody's. With its lock. */
 void pool_count(struct pool_space *space, struct pool_cache *cache);
+void pool_count_all(struct pool *pool, struct pool_space *space);
+/* What is kept now, into the ledger. */
+void pool_tell(struct pool_space *space);
 
 /* ---- pool_native.c ---- */
 
-/* A block from the driver for BIN, live, of BYTES; NULL and *RET_RESULT is the driver's. */
-struct pool_block *pool_native_take(struct pool *pool, struct pool_space *space, void *real,
-				    unsigned int bin, uint64_t bytes, CUresult *ret_result);
+/* Memory from the driver for BIN, a live block of BYTES if there is room for its record; not
+ * entered. */
+CUresult pool_native_take(struct pool *pool, struct pool_space *space, void *real,
+			  unsigned int bin, uint64_t bytes, uint64_t *ret_address);
+/* The same for ourselves, entered: the block or NULL; and back, without waiting. */
+struct pool_block *pool_native_make(struct pool *pool, struct pool_space *space, void *real,
+				    unsigned int bin, uint64_t bytes);
+bool pool_native_return(struct pool *pool, struct pool_block *block);
 /* BLOCK, which is in no bin, goes back. The driver's answer; on failure the block is as it
- * was. REAL: the driver's free, or NULL for its own kind's. */
-CUresult pool_native_give(struct pool *pool, struct pool_block *block, void *real);
+ * was. NATIVE: by which of the driver's calls, or NULL for its own kind's. */
+CUresult pool_native_give(struct pool *pool, struct pool_block *block,
+			  const struct pool_native_free *native);
 /* After a change of what is kept: waits and gives back what is more than may be kept. */
 void pool_bound(struct pool *pool, struct pool_space *space);
 /* Gives back up to BYTES of SPACE that are clean, the oldest first; what can't be given without
@@ -294,8 +316,7 @@ void pool_slab_give(struct pool *pool, struct pool_block *block);
 /* The part around ADDRESS of the slab that begins at BASE. */
 bool pool_slab_find(struct pool *pool, const struct pool_block *base, uint64_t address,
 		    struct pool_place *ret);
-/* Slabs that are empty go back to the driver. */
-uint64_t pool_slabs_trim(struct pool *pool, struct pool_space *space);
-uint64_t pool_slabs_unused(struct pool_space *space);
+/* Slabs that are empty go back to the driver; also what was taken beforehand if ALL. */
+uint64_t pool_slabs_trim(struct pool *pool, struct pool_space *space, bool all);
 
 #endif

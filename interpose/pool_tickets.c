@@ -73,13 +73,14 @@ void pool_pop_context(bool pushed)
 
 static void *event_new(struct pool_context *context)
 {
-	void *event = NULL;
+	CUresult (*create)(CUevent *, unsigned int) =
+		(CUresult(*)(CUevent *, unsigned int))pool_real(HOOK_cuEventCreate);
+	CUevent event = NULL;
 	bool pushed;
 
 	if (!pool_push_context(context, &pushed))
 		return NULL;
-	if (ASK(cuEventCreate, CUresult(*)(void **, unsigned int),
-		(&event, EVENT_DISABLE_TIMING | context->event_flags)) != CUDA_SUCCESS)
+	if (!create || create(&event, EVENT_DISABLE_TIMING | context->event_flags) != CUDA_SUCCESS)
 		event = NULL;
 	pool_pop_context(pushed);
 	return event;
@@ -88,8 +89,8 @@ static void *event_new(struct pool_context *context)
 bool pool_tickets_begin(struct pool_context *context)
 {
 	static const enum used_id needed[] = {
-		USED_cuCtxPushCurrent_v2, USED_cuCtxPopCurrent_v2, USED_cuEventCreate,
-		USED_cuEventQuery, USED_cuEventSynchronize,
+		USED_cuCtxPushCurrent_v2, USED_cuCtxPopCurrent_v2, USED_cuEventQuery,
+		USED_cuEventSynchronize,
 	};
 	unsigned int flags = 0;
 	int version = 0;

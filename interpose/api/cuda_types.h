@@ -42,6 +42,9 @@ typedef int CUlibraryOption;
 typedef struct CUextSemaphore_st *CUexternalSemaphore;
 typedef void (*CUhostFn)(void *userData);
 typedef void (*CUstreamCallback)(CUstream hStream, CUresult status, void *userData);
+typedef int CUpointer_attribute;
+typedef int CUmemRangeHandleType;
+typedef int CUmem_advise;
 
 /* Passed on as they are: what is in them is not looked at. */
 typedef struct CUmemPoolProps_st CUmemPoolProps;

@@ -49,6 +49,9 @@
 #define CUlimit our_CUlimit
 #define CUjit_option our_CUjit_option
 #define CUlibraryOption our_CUlibraryOption
+#define CUmem_advise our_CUmem_advise
+#define CUmemRangeHandleType our_CUmemRangeHandleType
+#define CUpointer_attribute our_CUpointer_attribute
 #define CUexecAffinityParam our_CUexecAffinityParam
 #define CUctxCreateParams our_CUctxCreateParams
 #define CUuuid our_CUuuid
@@ -192,6 +195,9 @@
 #undef CUlimit
 #undef CUjit_option
 #undef CUlibraryOption
+#undef CUmem_advise
+#undef CUmemRangeHandleType
+#undef CUpointer_attribute
 #undef CUexecAffinityParam
 #undef CUctxCreateParams
 #undef CUuuid
@@ -288,6 +294,9 @@ SAME_SIZE(CUlibrary);
 SAME_SIZE(CUlimit);
 SAME_SIZE(CUjit_option);
 SAME_SIZE(CUlibraryOption);
+SAME_SIZE(CUpointer_attribute);
+SAME_SIZE(CUmemRangeHandleType);
+SAME_SIZE(CUmem_advise);
 SAME_SIZE(CUuuid);
 SAME_SIZE(CUipcMemHandle);
 SAME_SIZE(CUmemGenericAllocationHandle);
@@ -349,3 +358,4 @@ SAME_VALUE(CUDA_ERROR_NOT_SUPPORTED);
 #define MAKES(symbol, kind)
 #include "api/cuda.def"
 #include "api/cuda_submits.def"
+#include "api/cuda_truth.def"
