@@ -56,20 +56,26 @@ static bool is_green(struct recorder *recorder, CUcontext context)
 	return false;
 }
 
-/* The context with which memory ends that is made in CONTEXT, of DEVICE. */
-static CUcontext owner_of(CUcontext context, CUdevice device)
+bool cuda_is_green(CUcontext context)
 {
 	struct recorder *recorder;
 	bool green;
 
 	if (!atomic_load_explicit(&greens, memory_order_relaxed) || !recorder_now() ||
 	    !(recorder = recorder_enter()))
-		return context;
+		return false;
 	lock_take(&recorder->contexts.lock);
 	green = is_green(recorder, context);
 	lock_give(&recorder->contexts.lock);
 	recorder_leave();
-	return green ? primary_of(device) : context; /* NULL, unknown, if nobody retained it */
+	return green;
+}
+
+/* The context with which memory ends that is made in CONTEXT, of DEVICE: NULL, unknown, if
+ * that is a green one's and nobody retained it. */
+static CUcontext owner_of(CUcontext context, CUdevice device)
+{
+	return cuda_is_green(context) ? primary_of(device) : context;
 }
 
 static void add_green(CUgreenCtx handle, CUdevice device)

@@ -9,12 +9,13 @@
 #include "cuda_calls.h"
 #include "recorder.h"
 #include "resolve.h"
+#include "submits.h"
 #include "table.h"
 
 #define CALL(type, arguments) ((type)route.real)arguments
 
 enum { NODE_GRAPH = 4, NODE_MEM_ALLOC = 10, NODE_MEM_FREE = 11 }; /* CUgraphNodeType */
-enum { AUTO_FREE_ON_LAUNCH = 1 };                                 /* CUgraphInstantiate_flags */
+enum { AUTO_FREE_ON_LAUNCH = 1, UPLOAD = 2, DEVICE_LAUNCH = 4 };   /* CUgraphInstantiate_flags */
 enum { OWNERSHIP_MOVE = 1 };
 
 /* What a launch does to an address. */
@@ -494,9 +495,14 @@ static void instantiated(CUgraphExec handle, CUgraph of, const unsigned long lon
 	recorder_leave();
 }
 
+/* One that the device may launch is submitted without us. */
 static CUresult instantiated_if(struct route route, CUgraphExec *exec, CUgraph graph,
 				unsigned long long flags, CUresult r)
 {
+	if (flags & UPLOAD)
+		submits_note();
+	if (flags & DEVICE_LAUNCH)
+		submits_unknown();
 	if (r == CUDA_SUCCESS && route.record && exec)
 		instantiated(*exec, graph, &flags);
 	return r;
@@ -710,8 +716,8 @@ static void not_launched(const struct site *site, struct launch *launch, CUresul
 	}
 }
 
-static CUresult body_launch(const struct site *site, struct route route, CUgraphExec exec,
-			    CUstream stream)
+static CUresult launch(const struct site *site, struct route route, CUgraphExec exec,
+		       CUstream stream)
 {
 	struct launch launch;
 	CUresult r;
@@ -732,6 +738,15 @@ static CUresult body_launch(const struct site *site, struct route route, CUgraph
 	else
 		not_launched(site, &launch, r);
 	end_launch(&launch);
+	return r;
+}
+
+static CUresult body_launch(const struct site *site, struct route route, CUgraphExec exec,
+			    CUstream stream)
+{
+	CUresult r = launch(site, route, exec, stream);
+
+	submits_note();
 	return r;
 }
 #define body_cuGraphLaunch body_launch
