@@ -341,12 +341,12 @@ static CUresult body_destroy(struct route route, enum hook_id id, CUcontext cont
 
 static CUresult body_reset(struct route route, enum hook_id id, CUdevice device)
 {
-	uint64_t until = captures_last(), primary = number_of(primary_of(device));
+	uint64_t until = captures_last(), owner = number_of(primary_of(device));
 	CUresult r;
 
-	pool_context_ending(primary);
+	pool_context_ending(owner);
 	r = CALL(CUresult(*)(CUdevice), (device));
-	pool_context_ended(primary, r == CUDA_SUCCESS);
+	pool_context_ended(owner, r == CUDA_SUCCESS);
 	if (r == CUDA_SUCCESS && route.record)
 		primary_gone(id, device, until);
 	return r;
@@ -397,14 +397,14 @@ enum outcome cuda_free_outcome_slowly(CUresult r, const struct freeing *freeing)
 
 static CUresult body_release(struct route route, enum hook_id id, CUdevice device)
 {
-	uint64_t until = captures_last(), primary = number_of(primary_of(device));
+	uint64_t until = captures_last(), owner = number_of(primary_of(device));
 	CUresult r;
 	bool gone;
 
-	pool_context_ending(primary);
+	pool_context_ending(owner);
 	r = CALL(CUresult(*)(CUdevice), (device));
 	gone = r == CUDA_SUCCESS && route.record && !still_active(device);
-	pool_context_ended(primary, gone);
+	pool_context_ended(owner, gone);
 	if (gone && !inside_exit())
 		primary_gone(id, device, until);
 	return r;
@@ -417,14 +417,14 @@ static CUresult body_green(struct route route, enum hook_id id, CUgreenCtx green
 	uint64_t until = captures_last();
 	CUcontext context;
 	CUdevice device = route.record ? take_green(green, &context) : -1;
-	uint64_t primary = number_of(primary_of(device));
+	uint64_t owner = number_of(primary_of(device));
 	CUresult r;
 	bool gone;
 
-	pool_context_ending(primary);
+	pool_context_ending(owner);
 	r = CALL(CUresult(*)(CUgreenCtx), (green));
 	gone = device >= 0 && r == CUDA_SUCCESS && !still_active(device);
-	pool_context_ended(primary, gone);
+	pool_context_ended(owner, gone);
 	if (device < 0)
 		return r;
 	if (r != CUDA_SUCCESS) {
