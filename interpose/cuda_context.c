@@ -6,8 +6,11 @@
  */
 #include "cuda_context.h"
 
+#include "captures.h"
 #include "cuda_calls.h"
+#include "limit.h"
 #include "marks.h"
+#include "pool.h"
 #include "recorder.h"
 #include "resolve.h"
 #include "table.h"
@@ -40,6 +43,11 @@ static CUcontext primary_of(CUdevice device)
 	return device >= 0 && device < DEVICES_MAX ? atomic_load(&primary[device]) : NULL;
 }
 
+static uint64_t number_of(CUcontext context)
+{
+	return (uint64_t)(uintptr_t)context;
+}
+
 /* ---- green contexts ---- */
 
 static _Atomic unsigned int greens; /* in this process image: none, and nobody need ask */
@@ -55,20 +63,26 @@ static bool is_green(struct recorder *recorder, CUcontext context)
 	return false;
 }
 
-/* The context with which memory ends that is made in CONTEXT, of DEVICE. */
-static CUcontext owner_of(CUcontext context, CUdevice device)
+bool cuda_is_green(CUcontext context)
 {
 	struct recorder *recorder;
 	bool green;
 
 	if (!atomic_load_explicit(&greens, memory_order_relaxed) || !recorder_now() ||
 	    !(recorder = recorder_enter()))
-		return context;
+		return false;
 	lock_take(&recorder->contexts.lock);
 	green = is_green(recorder, context);
 	lock_give(&recorder->contexts.lock);
 	recorder_leave();
-	return green ? primary_of(device) : context; /* NULL, unknown, if nobody retained it */
+	return green;
+}
+
+/* The context with which memory ends that is made in CONTEXT, of DEVICE: NULL, unknown, if
+ * that is a green one's and nobody retained it. */
+static CUcontext owner_of(CUcontext context, CUdevice device)
+{
+	return cuda_is_green(context) ? primary_of(device) : context;
 }
 
 static void add_green(CUgreenCtx handle, CUdevice device)
@@ -172,7 +186,8 @@ static CUresult body_cuDevicePrimaryCtxRetain(struct route route, CUcontext *con
 {
 	struct site site = { &hooks[HOOK_cuDevicePrimaryCtxRetain], NULL, SPACE_MEMORY };
 	uint64_t began = mark_now();
-	CUresult r = CALL(CUresult(*)(CUcontext *, CUdevice), (context, device));
+	CUresult r = LIMITS_TRY(CALL(CUresult(*)(CUcontext *, CUdevice), (context, device)),
+				device);
 
 	if (r == CUDA_SUCCESS && route.record && context && device >= 0 && device < DEVICES_MAX) {
 		atomic_store(&primary[device], *context);
@@ -188,8 +203,10 @@ static CUresult body_cuGreenCtxCreate(struct route route, CUgreenCtx *green,
 				      CUdevResourceDesc resources, CUdevice device,
 				      unsigned int flags)
 {
-	CUresult r = CALL(CUresult(*)(CUgreenCtx *, CUdevResourceDesc, CUdevice, unsigned int),
-			  (green, resources, device, flags));
+	CUresult r = LIMITS_TRY(CALL(CUresult(*)(CUgreenCtx *, CUdevResourceDesc, CUdevice,
+						 unsigned int),
+				     (green, resources, device, flags)),
+				device);
 
 	if (r == CUDA_SUCCESS && route.record && green && *green)
 		add_green(*green, device);
@@ -212,18 +229,20 @@ BOTH(cuCtxFromGreenCtx, CUresult, (CUcontext *pContext, CUgreenCtx hCtx), (route
 
 /* ---- gone ---- */
 
-static void context_gone(enum hook_id id, CUcontext context)
+/* UNTIL: captures_last() from before the driver's call. */
+static void context_gone(enum hook_id id, CUcontext context, uint64_t until)
 {
 	atomic_fetch_add(&context_epoch, 1);
+	captures_context_gone((uint64_t)(uintptr_t)context, until);
 	record_context_gone(&hooks[id], (uint64_t)(uintptr_t)context);
 }
 
-static void primary_gone(enum hook_id id, CUdevice device)
+static void primary_gone(enum hook_id id, CUdevice device, uint64_t until)
 {
 	if (device < 0 || device >= DEVICES_MAX)
 		return;
 	atomic_store(&retained[device], false);
-	context_gone(id, primary_of(device));
+	context_gone(id, primary_of(device), until);
 }
 
 static struct attached *find_attached(struct recorder *recorder, CUcontext context)
@@ -292,30 +311,44 @@ BOTH(cuCtxAttach, CUresult, (CUcontext *pctx, unsigned int flags), (route, pctx,
 
 static CUresult body_detach(struct route route, enum hook_id id, CUcontext context)
 {
-	CUresult r = CALL(CUresult(*)(CUcontext), (context));
+	uint64_t until = captures_last();
+	CUresult r;
+	bool gone;
 
-	if (r == CUDA_SUCCESS && route.record && count_detached(context, false))
-		context_gone(id, context);
+	pool_context_ending(number_of(context));
+	r = CALL(CUresult(*)(CUcontext), (context));
+	gone = r == CUDA_SUCCESS && route.record && count_detached(context, false);
+	pool_context_ended(number_of(context), gone);
+	if (gone)
+		context_gone(id, context, until);
 	return r;
 }
 
 static CUresult body_destroy(struct route route, enum hook_id id, CUcontext context)
 {
-	CUresult r = CALL(CUresult(*)(CUcontext), (context));
+	uint64_t until = captures_last();
+	CUresult r;
 
+	pool_context_ending(number_of(context));
+	r = CALL(CUresult(*)(CUcontext), (context));
+	pool_context_ended(number_of(context), r == CUDA_SUCCESS);
 	if (r == CUDA_SUCCESS && route.record) {
 		count_detached(context, true);
-		context_gone(id, context);
+		context_gone(id, context, until);
 	}
 	return r;
 }
 
 static CUresult body_reset(struct route route, enum hook_id id, CUdevice device)
 {
-	CUresult r = CALL(CUresult(*)(CUdevice), (device));
+	uint64_t until = captures_last(), owner = number_of(primary_of(device));
+	CUresult r;
 
+	pool_context_ending(owner);
+	r = CALL(CUresult(*)(CUdevice), (device));
+	pool_context_ended(owner, r == CUDA_SUCCESS);
 	if (r == CUDA_SUCCESS && route.record)
-		primary_gone(id, device);
+		primary_gone(id, device, until);
 	return r;
 }
 
@@ -364,10 +397,16 @@ enum outcome cuda_free_outcome_slowly(CUresult r, const struct freeing *freeing)
 
 static CUresult body_release(struct route route, enum hook_id id, CUdevice device)
 {
-	CUresult r = CALL(CUresult(*)(CUdevice), (device));
+	uint64_t until = captures_last(), owner = number_of(primary_of(device));
+	CUresult r;
+	bool gone;
 
-	if (r == CUDA_SUCCESS && route.record && !still_active(device) && !inside_exit())
-		primary_gone(id, device);
+	pool_context_ending(owner);
+	r = CALL(CUresult(*)(CUdevice), (device));
+	gone = r == CUDA_SUCCESS && route.record && !still_active(device);
+	pool_context_ended(owner, gone);
+	if (gone && !inside_exit())
+		primary_gone(id, device, until);
 	return r;
 }
 
@@ -375,10 +414,17 @@ static CUresult body_release(struct route route, enum hook_id id, CUdevice devic
  * list forgets it before the call, since the driver hands the handle out again at once. */
 static CUresult body_green(struct route route, enum hook_id id, CUgreenCtx green)
 {
+	uint64_t until = captures_last();
 	CUcontext context;
 	CUdevice device = route.record ? take_green(green, &context) : -1;
-	CUresult r = CALL(CUresult(*)(CUgreenCtx), (green));
+	uint64_t owner = number_of(primary_of(device));
+	CUresult r;
+	bool gone;
 
+	pool_context_ending(owner);
+	r = CALL(CUresult(*)(CUgreenCtx), (green));
+	gone = device >= 0 && r == CUDA_SUCCESS && !still_active(device);
+	pool_context_ended(owner, gone);
 	if (device < 0)
 		return r;
 	if (r != CUDA_SUCCESS) {
@@ -387,8 +433,8 @@ static CUresult body_green(struct route route, enum hook_id id, CUgreenCtx green
 		return r;
 	}
 	atomic_fetch_add(&context_epoch, 1);
-	if (!still_active(device) && !inside_exit())
-		primary_gone(id, device);
+	if (gone && !inside_exit())
+		primary_gone(id, device, until);
 	return r;
 }
 

@@ -9,12 +9,16 @@
 #include <string.h>
 
 #include "blocks.h"
+#include "config.h"
 #include "cuda_calls.h"
 #include "cuda_graph.h"
 #include "cuda_vmm.h"
+#include "limit.h"
 #include "marks.h"
 #include "opencl_calls.h"
+#include "pool.h"
 #include "resolve.h"
+#include "submits.h"
 #include "types.h"
 
 /* What a call answers when there is no function behind it (weak references only). */
@@ -73,41 +77,89 @@
 #define SPACE_OF_UNSHARE SPACE_CL_USM
 #define SPACE_OF_DISPOSE SPACE_CL_USM
 #define SPACE_OF_MAKE_BY SPACE_OBJECTS /* the function knows better */
+#define SPACE_OF_MAKE_PHYSICAL SPACE_OBJECTS
+#define SPACE_OF_LEND SPACE_CL_USM
+#define SPACE_OF_TRY SPACE_MEMORY /* of no block */
 #define SPACE_OF_DROP_BY SPACE_OBJECTS
 #define SPACE_OF_MARK SPACE_MEMORY /* of no block */
+#define SPACE_OF_SUBMIT SPACE_MEMORY
 
 #define CALL(returns, parameters, arguments) ((returns(*) parameters)route.real)arguments
 
-/* Each verb: the driver's call with what is recorded around it. `hook`, `site` and
- * `route` are set. */
-#define VERB_ALLOC(returns, parameters, arguments, made, key, size)                         \
-	returns r;                                                                          \
+/* The driver's call, for r; once more if memory ran out and the pool had some. */
+#define CALL_TWICE(returns, parameters, arguments, device)                                  \
 	record_call();                                                                      \
 	r = CALL(returns, parameters, arguments);                                           \
 	record_call_done();                                                                 \
+	if (LIMITS_AGAIN(r, device)) {                                                      \
+		record_call();                                                              \
+		r = CALL(returns, parameters, arguments);                                   \
+		record_call_done();                                                         \
+		limits_tried_again(device, r == 0);                                         \
+	}
+
+/* A driver that is out of memory leaves address 0 (seen on an H200). */
+#define NO_ADDRESS(at, ...)                                                                 \
+	if (at)                                                                             \
+		*(at) = 0;
+
+/* Each verb: the driver's call with what is recorded around it. `hook`, `site` and
+ * `route` are set. A size may be asked for before the call, too, for a limit: then `r` is a
+ * failure, and nothing was made. */
+#define VERB_GRANT(returns, parameters, arguments, made, key, size, nothing)                \
+	returns r = CUDA_ERROR_OUT_OF_MEMORY;                                               \
+	if (LIMITS_REFUSE(&site, LIMITS_CURRENT, size)) {                                   \
+		nothing                                                                     \
+		return r;                                                                   \
+	}                                                                                   \
+	CALL_TWICE(returns, parameters, arguments, LIMITS_CURRENT)                          \
 	if (made)                                                                           \
 		cuda_record_made(&site, (uint64_t)(key), (uint64_t)(size));                  \
+	limits_done();                                                                      \
 	return r;
 
+#define VERB_ALLOC(returns, parameters, arguments, made, key, size)                         \
+	VERB_GRANT(returns, parameters, arguments, made, key, size, NO_ADDRESS arguments)
+#define VERB_MAKE(returns, parameters, arguments, made, key, size)                          \
+	VERB_GRANT(returns, parameters, arguments, made, key, size, )
+#define VERB_REGISTER VERB_MAKE
+
 #define VERB_CREATE(returns, parameters, arguments, made_, key, size)                       \
-	returns r, made;                                                                    \
+	returns r = NULL, made = NULL;                                                      \
+	if (LIMITS_REFUSE(&site, opencl_device_of(key), size)) {                            \
+		if (errcode_ret)                                                            \
+			*errcode_ret = CL_MEM_OBJECT_ALLOCATION_FAILURE;                    \
+		return NULL;                                                                \
+	}                                                                                   \
 	record_call();                                                                      \
 	made = r = CALL(returns, parameters, arguments);                                    \
 	record_call_done();                                                                 \
 	if (made_)                                                                          \
 		opencl_record_made(&site, r, (key), (uint64_t)(size));                       \
+	limits_done();                                                                      \
 	(void)made;                                                                         \
 	return r;
 
-#define VERB_SHARE(returns, parameters, arguments, made, key, size)                         \
+#define VERB_LEND(returns, parameters, arguments, made, key, size)                          \
 	returns r;                                                                          \
+	if (LIMITS_REFUSE(&site, (key), size))                                              \
+		return NULL;                                                                \
 	record_call();                                                                      \
 	r = CALL(returns, parameters, arguments);                                           \
 	record_call_done();                                                                 \
 	if (made)                                                                           \
 		record_made(&site, (uint64_t)(uintptr_t)r, (uint64_t)(size),                 \
 			    (uint64_t)(uintptr_t)context, (key), 0);                        \
+	limits_done();                                                                      \
 	return r;
+
+#define VERB_SHARE(returns, parameters, arguments, made, key, size)                         \
+	if (LIMITS_REFUSE(&site, (key), size)) {                                            \
+		if (errcode_ret)                                                            \
+			*errcode_ret = CL_OUT_OF_RESOURCES;                                 \
+		return NULL;                                                                \
+	}                                                                                   \
+	VERB_LEND(returns, parameters, arguments, made, key, size)
 
 #define VERB_OBJECT(returns, parameters, arguments, made, key, size)                        \
 	returns r;                                                                          \
@@ -163,20 +215,30 @@
 	record_freed(hook, &freeing, OUTCOME_OF_##returns(r), (int)r);                      \
 	return r;
 
-#define VERB_MAKE VERB_ALLOC
 #define VERB_DROP VERB_RELEASE /* judged before the call: see releasing_dead() */
-#define VERB_REGISTER VERB_ALLOC
 #define VERB_UNREGISTER VERB_FREE
 
 /* The question comes before the call: afterwards a capture may be over. */
 #define VERB_ALLOC_ASYNC(returns, parameters, arguments, made, key, size)                   \
 	if (cuda_is_captured(hook, hStream)) {                                              \
-		returns r = CALL(returns, parameters, arguments);                           \
+		returns r = CUDA_ERROR_OUT_OF_MEMORY;                                       \
+		if (LIMITS_REFUSE(&site, LIMITS_NO_DEVICE, 0)) {                            \
+			NO_ADDRESS arguments                                                \
+			return r;                                                           \
+		}                                                                           \
+		r = CALL(returns, parameters, arguments);                                   \
 		if (made)                                                                   \
 			cuda_graph_captured(&site, hStream, (uint64_t)(key), (uint64_t)(size)); \
 		return r;                                                                   \
 	}                                                                                   \
-	VERB_ALLOC(returns, parameters, arguments, made, key, size)
+	returns r;                                                                          \
+	record_call();                                                                      \
+	r = CALL(returns, parameters, arguments);                                           \
+	submits_note();                                                                     \
+	record_call_done();                                                                 \
+	if (made)                                                                           \
+		cuda_record_made(&site, (uint64_t)(key), (uint64_t)(size));                  \
+	return r;
 
 #define VERB_FREE_ASYNC(returns, parameters, arguments, made, key, size)                    \
 	if (cuda_is_captured(hook, hStream)) {                                              \
@@ -185,7 +247,15 @@
 			cuda_graph_captured_free(&site, hStream, (uint64_t)(key));          \
 		return r;                                                                   \
 	}                                                                                   \
-	VERB_FREE(returns, parameters, arguments, made, key, size)
+	struct freeing freeing;                                                             \
+	returns r;                                                                          \
+	record_freeing(&site, (uint64_t)(key), &freeing);                                    \
+	record_call();                                                                      \
+	r = CALL(returns, parameters, arguments);                                           \
+	submits_note();                                                                     \
+	record_call_done();                                                                 \
+	record_freed(hook, &freeing, OUTCOME_OF_##returns(r), (int)r);                      \
+	return r;
 
 #define VERB_RETAIN(returns, parameters, arguments, made, key, size)                        \
 	returns r = CALL(returns, parameters, arguments);                                   \
@@ -217,21 +287,35 @@
 #define VERB_MARK(returns, parameters, arguments, made, key, size)                          \
 	uint64_t began = mark_now();                                                        \
 	returns r;                                                                          \
-	record_call();                                                                      \
-	r = CALL(returns, parameters, arguments);                                           \
-	record_call_done();                                                                 \
+	CALL_TWICE(returns, parameters, arguments, LIMITS_CURRENT)                          \
 	if (made)                                                                           \
 		cuda_record_mark(&site, (int)(key), began);                                 \
 	return r;
 
-#define VERB_MAKE_BY(returns, parameters, arguments, made, key, size)                       \
+#define VERB_SUBMIT(returns, parameters, arguments, made, key, size)                        \
+	returns r = CALL(returns, parameters, arguments);                                   \
+	submits_note();                                                                     \
+	return r;
+
+#define VERB_TRY(returns, parameters, arguments, made, key, size)                           \
 	returns r;                                                                          \
-	record_call();                                                                      \
-	r = CALL(returns, parameters, arguments);                                           \
-	record_call_done();                                                                 \
+	CALL_TWICE(returns, parameters, arguments, LIMITS_CURRENT)                          \
+	return r;
+
+#define VERB_MAKE_ON(returns, parameters, arguments, made, key, size, device)               \
+	returns r;                                                                          \
+	if (LIMITS_REFUSE(&site, (device), size))                                           \
+		return CUDA_ERROR_OUT_OF_MEMORY;                                            \
+	CALL_TWICE(returns, parameters, arguments, device)                                  \
 	if (made)                                                                           \
 		key;                                                                        \
+	limits_done();                                                                      \
 	return r;
+
+#define VERB_MAKE_BY(returns, parameters, arguments, made, key, size)                       \
+	VERB_MAKE_ON(returns, parameters, arguments, made, key, size, LIMITS_NO_DEVICE)
+#define VERB_MAKE_PHYSICAL(returns, parameters, arguments, made, key, size)                 \
+	VERB_MAKE_ON(returns, parameters, arguments, made, key, size, vmm_device_of(prop))
 
 #define VERB_DROP_BY(returns, parameters, arguments, made, key, size) return key;
 
@@ -246,6 +330,7 @@
 		if (__builtin_expect(!route.record, 0))                                     \
 			PASS_##returns(CALL(returns, parameters, arguments));               \
 		(void)site;                                                                 \
+		pool_reroute(HOOK_##symbol, &route);                                        \
 		VERB_##verb(returns, parameters, arguments, made, key, size)                \
 	}
 
@@ -281,14 +366,29 @@ static enum api api_of(const char *name)
 	return name[1] == 'u' ? API_CUDA : API_OPENCL;
 }
 
+/* Where among the first COUNT of `sorted`, which are in order, NAME comes. */
+static int place_of(const char *name, int count)
+{
+	int low = 0;
+
+	while (low < count) {
+		int middle = (low + count) / 2;
+
+		if (strcmp(hooks[sorted[middle]].name, name) < 0)
+			low = middle + 1;
+		else
+			count = middle;
+	}
+	return low;
+}
+
 __attribute__((constructor(101))) static void hooks_start(void)
 {
 	for (unsigned short i = 0; i < HOOK_COUNT; i++) {
-		unsigned short at = i;
+		int at = place_of(hooks[i].name, i);
 
 		hooks[i].api = api_of(hooks[i].name);
-		for (; at > 0 && strcmp(hooks[sorted[at - 1]].name, hooks[i].name) > 0; at--)
-			sorted[at] = sorted[at - 1];
+		memmove(&sorted[at + 1], &sorted[at], (size_t)(i - at) * sizeof(sorted[0]));
 		sorted[at] = i;
 	}
 	for (int i = HOOK_COUNT; i < HOOK_ALL; i++)
@@ -300,22 +400,18 @@ __attribute__((constructor(101))) static void hooks_start(void)
 
 struct hook *hook_find(const char *name)
 {
-	int low = 0, high = HOOK_COUNT - 1;
+	int at;
 
 	if (!__atomic_load_n(&is_sorted, __ATOMIC_ACQUIRE))
 		hooks_start();
-	while (low <= high) {
-		int middle = (low + high) / 2;
-		int order = strcmp(name, hooks[sorted[middle]].name);
+	at = place_of(name, HOOK_COUNT);
+	return at < HOOK_COUNT && strcmp(hooks[sorted[at]].name, name) == 0 ? &hooks[sorted[at]]
+									    : NULL;
+}
 
-		if (order == 0)
-			return &hooks[sorted[middle]];
-		if (order < 0)
-			high = middle - 1;
-		else
-			low = middle + 1;
-	}
-	return NULL;
+bool hook_is_off(const struct hook *hook)
+{
+	return hook_is_for_pool(hook) && config_is_read && config.pool == OPTION_POOL_OFF;
 }
 
 struct hook *hook_of_driver(enum api api, const void *address)
