@@ -52,9 +52,10 @@ static bool wanted(const struct pool_space *space)
 
 /* ---- slabs; with the space's lock ---- */
 
+/* As large as a block of its bin must be: once kept it may serve any request of that bin. */
 static struct pool_block *carve(struct pool *pool, struct pool_slab *slab, uint64_t bytes)
 {
-	uint32_t units = (uint32_t)((bytes + UNIT - 1) / UNIT), node, first;
+	uint32_t units = (uint32_t)(pool_bytes_of_bin(pool_bin_of(bytes)) / UNIT), node, first;
 	uint32_t align = bytes >= POOL_LARGE_FROM ? POOL_LARGE_GRANULE / UNIT : 1;
 	struct pool_block *block;
 
