@@ -55,7 +55,8 @@ static bool wanted(const struct pool_space *space)
 /* As large as a block of its bin must be: once kept it may serve any request of that bin. */
 static struct pool_block *carve(struct pool *pool, struct pool_slab *slab, uint64_t bytes)
 {
-	uint32_t units = (uint32_t)(pool_bytes_of_bin(pool_bin_of(bytes)) / UNIT), node, first;
+	unsigned int bin = pool_bin_of(bytes);
+	uint32_t units = (uint32_t)(pool_bytes_of_bin(bin) / UNIT), node, first;
 	uint32_t align = bytes >= POOL_LARGE_FROM ? POOL_LARGE_GRANULE / UNIT : 1;
 	struct pool_block *block;
 
@@ -70,7 +71,7 @@ static struct pool_block *carve(struct pool *pool, struct pool_slab *slab, uint6
 	block->address = slab->whole->address + (uint64_t)first * UNIT;
 	block->capacity = (uint64_t)units * UNIT;
 	block->bytes = bytes;
-	block->bin = (uint16_t)pool_bin_of(block->capacity);
+	block->bin = (uint16_t)bin; /* its capacity, if 1 MiB, would be the next one's request */
 	block->space = slab->whole->space;
 	block->slab = slab;
 	block->node = node;
