@@ -44,6 +44,11 @@ WAYS = {
     "fast-fail-from": ({"GPULEAK_POOL": "fast", "GPULEAK_FAIL_AT": "2000+"},
                        ["--mode", "fast", "--must-fail"]),
     "off-fail-at": ({"GPULEAK_FAIL_AT": "200"}, ["--must-fail"]),
+    # The pool's own calls fail: it steps aside, and then frees wait as the driver's do.
+    "fast-record-fails": ({"GPULEAK_POOL": "fast", "STANDIN_FAIL": "cuCtxRecordEvent:40=2"}, []),
+    "fast-query-fails": ({"GPULEAK_POOL": "fast", "STANDIN_FAIL": "cuEventQuery:40=700"}, []),
+    "slab-query-fails": ({"GPULEAK_POOL": "fast", "GPULEAK_POOL_SLAB": "1",
+                          "STANDIN_FAIL": "cuEventQuery:40=700"}, []),
     # Drivers without cuCtxRecordEvent: fast is strict.
     "old-driver": ({"GPULEAK_POOL": "fast", "STANDIN_VERSION": "12040"}, ["--mode", "strict"]),
 }
