@@ -153,12 +153,11 @@ static void settle(struct pool *pool, struct pool_space *space)
 	}
 }
 
-/* With the cache's lock, which it gives back. */
-static inline bool is_due(struct pool_space *space, struct pool_cache *cache)
+/* Whether it is time to look at the sums, which then have this cache's. With its lock. */
+static inline bool is_due(struct pool_space *space, struct pool_cache *cache, uint64_t calls)
 {
 	int64_t kept = cache->kept < 0 ? -cache->kept : cache->kept;
-	bool due = ++cache->calls % COUNT_EVERY == 0 ||
-		   kept >= (int64_t)space->context->flush;
+	bool due = calls >= COUNT_EVERY || kept >= (int64_t)space->context->flush;
 
 	if (__builtin_expect(due, 0))
 		pool_count(space, cache);
@@ -206,7 +205,7 @@ static struct pool_block *serve(struct pool *pool, struct pool_space *space, uin
 {
 	struct pool_cache *cache = pool_cache_here(pool, space);
 	struct pool_block *block;
-	bool pending, due = false;
+	bool pending;
 
 	if (!cache)
 		return NULL;
@@ -214,11 +213,9 @@ static struct pool_block *serve(struct pool *pool, struct pool_space *space, uin
 	block = pool_take_own(cache, bin, &pending);
 	if (block) {
 		hand_out(cache, block, bytes);
-		due = is_due(space, cache);
+		is_due(space, cache, cache->hits); /* what is too much gives way at a free */
 	}
 	lock_give(&cache->lock);
-	if (__builtin_expect(due, 0))
-		settle(pool, space);
 	return block ? block : look_further(pool, space, cache, bin, pending, bytes);
 }
 
@@ -344,32 +341,32 @@ static bool may_keep(const struct pool_block *block)
 	       !atomic_load_explicit(&context->failed, memory_order_relaxed);
 }
 
-static void put(struct pool *pool, struct pool_block *block, bool shared)
+/* False: its context is ending, or there is no memory for a cache. */
+static bool put(struct pool *pool, struct pool_block *block, bool shared)
 {
 	struct pool_space *space = block->space;
 	struct pool_cache *cache = pool_cache_here(pool, space);
-	bool due;
+	bool open, due = false;
 
-	if (!cache) { /* no memory for it: the driver's, which waits if need be */
-		pool_native_give(pool, block, NULL);
+	if (!cache) {
 		reason(space, LEDGER_POOL_NO_MEMORY);
-		return;
+		return false;
 	}
 	lock_take(&cache->lock);
-	if (!atomic_load_explicit(&space->context->open, memory_order_relaxed)) {
-		lock_give(&cache->lock); /* its context is ending */
-		return;
+	open = atomic_load_explicit(&space->context->open, memory_order_relaxed);
+	if (open) {
+		cache->kept += (int64_t)block->capacity;
+		cache->freed += (int64_t)block->capacity;
+		cache->waste -= (int64_t)(block->capacity - block->bytes);
+		cache->frees++;
+		cache->shared += shared;
+		pool_keep(pool, cache, block);
+		due = is_due(space, cache, cache->frees);
 	}
-	cache->kept += (int64_t)block->capacity;
-	cache->freed += (int64_t)block->capacity;
-	cache->waste -= (int64_t)(block->capacity - block->bytes);
-	cache->frees++;
-	cache->shared += shared;
-	pool_keep(pool, cache, block);
-	due = is_due(space, cache);
 	lock_give(&cache->lock);
 	if (__builtin_expect(due, 0))
 		settle(pool, space);
+	return open;
 }
 
 /* A part can't be freed by the driver on a stream of another context. */
@@ -404,8 +401,7 @@ static bool keep(struct pool *pool, struct pool_block *block,
 	    !context->by_sync)
 		reason(block->space, LEDGER_POOL_CAPTURE);
 	block->kept_s = seconds_of(pool);
-	put(pool, block, shared);
-	return true;
+	return put(pool, block, shared);
 }
 
 enum taken { TAKEN, TAKEN_BEFORE, NOT_OURS };
@@ -519,16 +515,29 @@ static bool is_stream_of_owner(uint64_t address, CUstream stream)
 	       (uint64_t)(uintptr_t)context == owner;
 }
 
-/* Never waits, whatever the mode: the driver's would not. */
-static CUresult free_async(CUdeviceptr address, CUstream stream)
+/* Never waits, whatever the mode: the driver's would not. Into a graph that is being captured
+ * it is the driver's affair. */
+static CUresult free_async_on(struct hook *hook, CUdeviceptr address, CUstream stream)
 {
 	struct pool_native_free native = { thread_self.pooled, true, stream, false };
 	CUresult r;
 
+	if (cuda_is_captured(hook, stream))
+		return ((CUresult(*)(CUdeviceptr, CUstream))native.real)(address, stream);
 	native.elsewhere = !is_stream_of_owner(address, stream);
 	if (!address || driver_must_answer() || !release(&native, false, address, &r))
 		return ((CUresult(*)(CUdeviceptr, CUstream))native.real)(address, stream);
 	return r;
+}
+
+static CUresult free_async(CUdeviceptr address, CUstream stream)
+{
+	return free_async_on(&hooks[HOOK_cuMemFreeAsync], address, stream);
+}
+
+static CUresult free_async_ptsz(CUdeviceptr address, CUstream stream)
+{
+	return free_async_on(&hooks[HOOK_cuMemFreeAsync_ptsz], address, stream);
 }
 
 void *pool_instead_of(enum hook_id id, void *real)
@@ -542,8 +551,9 @@ void *pool_instead_of(enum hook_id id, void *real)
 	case HOOK_cuMemFree_v2:
 		return (void *)free_device;
 	case HOOK_cuMemFreeAsync:
-	case HOOK_cuMemFreeAsync_ptsz:
 		return (void *)free_async;
+	case HOOK_cuMemFreeAsync_ptsz:
+		return (void *)free_async_ptsz;
 	case HOOK_cuMemHostAlloc:
 		return (void *)alloc_pinned;
 	case HOOK_cuMemAllocHost_v2:

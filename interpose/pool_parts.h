@@ -121,7 +121,6 @@ struct pool_ring {
 /* What a stripe's thread keeps of one space. Others take the lock to trim and to steal. */
 struct pool_cache {
 	struct lock lock;
-	uint32_t calls;
 	int64_t kept, freed, waste; /* bytes since the last pool_count() */
 	uint64_t hits, frees, shared;
 	struct pool_ring ring[POOL_BINS];

@@ -323,6 +323,7 @@ EXCEPTIONS = {
         "cuGraphDestroy", "cuGraphClone", "cuStreamBeginCapture", "cuStreamBeginCapture_ptsz",
         "cuStreamBeginCapture_v2_ptsz", "cuStreamBeginCaptureToGraph",
         "cuStreamBeginCaptureToGraph_ptsz", "cuStreamEndCapture_ptsz",
+        "cuStreamBeginRecaptureToGraph", "cuStreamBeginRecaptureToGraph_ptsz",
         "cuStreamEndCapture", "cuStreamDestroy", "cuStreamDestroy_v2",
         "cuCtxSynchronize", "cuCtxSynchronize_v2"), "gives and takes no memory: programs, graph cases"),
     **dict.fromkeys((
