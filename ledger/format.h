@@ -359,9 +359,10 @@ enum ledger_pool_reason {
 	LEDGER_POOL_REASON_COUNT
 };
 
+#define LEDGER_POOL_REASON_SLOTS 24
+
 /* What one pool of the process did: one per API, device and kind of memory. Counters only go
  * up; sums of the hot path are added every few calls, so they may be a little behind. */
-#define LEDGER_POOL_REASON_SLOTS 24
 struct ledger_pool {
 	uint32_t api;   /* ref to "CUDA" or "OpenCL"; 0: this record is not in use */
 	uint32_t kind;  /* ref to the blocks' kind: "device", "pinned", "cl-buffer" ... */
@@ -388,7 +389,7 @@ struct ledger_pool {
 	uint64_t rescued;       /* allocations that succeeded after a trim */
 	uint64_t waste;         /* bytes now that blocks in use are larger than asked for */
 	uint64_t reasons[LEDGER_POOL_REASON_SLOTS]; /* by enum ledger_pool_reason */
-	uint64_t spare[4];
+	uint64_t spare[3];
 };
 
 #define LEDGER_POOLS_MAX 32u
