@@ -13,15 +13,6 @@
 #include "number.h"
 #include "text_stack.h"
 
-void text_percent(FILE *out, uint64_t part, uint64_t all)
-{
-	double percent = all ? 100.0 * (double)part / (double)all : 0;
-
-	if (part < all && percent > 99.9)
-		percent = 99.9;
-	fprintf(out, "%.1f%%", percent);
-}
-
 void text_pool_name(FILE *out, const struct report_pool *pool)
 {
 	if (pool->device >= 0)
@@ -32,16 +23,17 @@ void text_pool_name(FILE *out, const struct report_pool *pool)
 /* "1,974 of 2,000 allocations (98.7%) served without the driver, 3,948 native calls saved" */
 static void print_hits(FILE *out, const struct ledger_pool *count)
 {
-	char part[NUMBER_MAX], all[NUMBER_MAX];
+	char part[NUMBER_MAX], all[NUMBER_MAX], percent[NUMBER_MAX];
 
 	if (!report_pool_allocations(count)) {
 		fputs("no allocations", out);
 		return;
 	}
-	fprintf(out, "%s of %s allocations (", format_number(count->hits, part),
-		format_number(report_pool_allocations(count), all));
-	text_percent(out, count->hits, report_pool_allocations(count));
-	fprintf(out, ") served without the driver, %s native calls saved",
+	fprintf(out, "%s of %s allocations (%s) served without the driver",
+		format_number(count->hits, part),
+		format_number(report_pool_allocations(count), all),
+		format_percent(count->hits, report_pool_allocations(count), percent));
+	fprintf(out, ", %s native calls saved",
 		format_number(report_pool_calls_saved(count), part));
 }
 

@@ -19,6 +19,7 @@
 #include "load.h"
 #include "model.h"
 #include "model_pool.h"
+#include "number.h"
 #include "options.h"
 #include "print_json.h"
 #include "print_text.h"
@@ -362,14 +363,10 @@ static void rates(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		char *text = NULL;
-		size_t size;
-		FILE *out = open_memstream(&text, &size);
+		char text[NUMBER_MAX];
 
-		text_percent(out, rows[i].part, rows[i].all);
-		fclose(out);
-		assert_string_equal(text, rows[i].wanted);
-		free(text);
+		assert_string_equal(format_percent(rows[i].part, rows[i].all, text),
+				    rows[i].wanted);
 	}
 }
 
