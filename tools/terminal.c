@@ -91,7 +91,7 @@ void terminal_draw(const char *text)
 
 		fwrite(text, 1, shown < line ? shown : line, out);
 		fputs("\x1b[K", out);
-		if (row + 1 < size.rows && text[line])
+		if (row + 1 < size.rows && text[line] && text[line + 1])
 			fputs("\r\n", out);
 		text += line + (text[line] == '\n');
 	}

@@ -281,7 +281,7 @@ def terminal(place):
         lines = screen.frame()
         compare("first line", "gpuleak top: p_top (pid %d)" % holder.pid, lines[0])
         compare("columns", True, max(map(len, lines)) == 60)
-        compare("rows", 9, len(lines))
+        compare("rows", 10, len(lines))
         compare("alternate screen", True, screen.got.startswith(b"\x1b[?1049h"))
         screen.size(5, 20)
         screen.top.send_signal(signal.SIGWINCH)
