@@ -7,6 +7,7 @@
 #include "cuda_context.h"
 
 #include "cuda_calls.h"
+#include "limit.h"
 #include "marks.h"
 #include "recorder.h"
 #include "resolve.h"
@@ -172,7 +173,8 @@ static CUresult body_cuDevicePrimaryCtxRetain(struct route route, CUcontext *con
 {
 	struct site site = { &hooks[HOOK_cuDevicePrimaryCtxRetain], NULL, SPACE_MEMORY };
 	uint64_t began = mark_now();
-	CUresult r = CALL(CUresult(*)(CUcontext *, CUdevice), (context, device));
+	CUresult r = LIMITS_TRY(CALL(CUresult(*)(CUcontext *, CUdevice), (context, device)),
+				device);
 
 	if (r == CUDA_SUCCESS && route.record && context && device >= 0 && device < DEVICES_MAX) {
 		atomic_store(&primary[device], *context);
@@ -188,8 +190,10 @@ static CUresult body_cuGreenCtxCreate(struct route route, CUgreenCtx *green,
 				      CUdevResourceDesc resources, CUdevice device,
 				      unsigned int flags)
 {
-	CUresult r = CALL(CUresult(*)(CUgreenCtx *, CUdevResourceDesc, CUdevice, unsigned int),
-			  (green, resources, device, flags));
+	CUresult r = LIMITS_TRY(CALL(CUresult(*)(CUgreenCtx *, CUdevResourceDesc, CUdevice,
+						 unsigned int),
+				     (green, resources, device, flags)),
+				device);
 
 	if (r == CUDA_SUCCESS && route.record && green && *green)
 		add_green(*green, device);

@@ -16,8 +16,10 @@
 #include "facts.h"
 #include "history.h"
 #include "holds.h"
+#include "limit.h"
 #include "modules.h"
 #include "physical.h"
+#include "pools_record.h"
 #include "released.h"
 #include "stacks.h"
 #include "stripes.h"
@@ -43,6 +45,8 @@ struct recorder {
 	struct vmm vmm;
 	struct released released;
 	struct holds holds;
+	struct pools_record pools_record;
+	struct limits limits;
 	uint32_t errors_retracted;
 	int create_errno; /* why there is no ledger file; 0 = there is */
 	char place[PATH_MAX]; /* where it was to be */
@@ -60,6 +64,7 @@ struct thread {
 	int device;
 	uint64_t nested; /* address just recorded by a call inside the present one */
 	unsigned int depth; /* calls of ours on this thread's stack */
+	struct limits_due due;
 };
 extern __thread struct thread thread_self
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));

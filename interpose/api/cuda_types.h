@@ -18,6 +18,7 @@ typedef struct CUctx_st *CUcontext;
 typedef uint64_t cuuint64_t;
 typedef int CUdriverProcAddressQueryResult;
 typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
 typedef struct CUarray_st *CUarray;
 typedef struct CUmipmappedArray_st *CUmipmappedArray;
