@@ -8,6 +8,7 @@ import cases_cl_released
 import cases_field
 import cases_graph
 import cases_held
+import cases_top
 import cases_vmm
 import stories
 from harness import Call, Case, Error, Leak
@@ -311,5 +312,6 @@ FAMILIES = {
     "input": stories.INPUT,
     "unseen": stories.UNSEEN,
     "held": cases_held.HELD,
+    "top": cases_top.TOP,
     "vmm": cases_vmm.VMM,
 }
