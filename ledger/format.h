@@ -392,6 +392,12 @@ struct ledger_pool {
 	uint64_t spare[3];
 };
 
+/* A call that was refused: by its name and from where; all 0: none was. */
+struct ledger_refusal {
+	uint32_t api; /* refs; api is written last */
+	uint32_t stack;
+};
+
 #define LEDGER_POOLS_MAX 32u
 struct ledger_pools {
 	uint64_t limit; /* GPULEAK_LIMIT in bytes where it is the same for all devices, else 0 */
@@ -399,7 +405,9 @@ struct ledger_pools {
 	uint64_t injected; /* allocations refused for GPULEAK_FAIL_AT */
 	uint32_t mode;     /* enum option_pool that was asked for */
 	uint32_t backend;  /* enum option_backend that was asked for */
-	uint64_t reserved[4];
+	struct ledger_refusal first_refused;
+	struct ledger_refusal first_injected;
+	uint64_t reserved[2];
 	struct ledger_pool pool[LEDGER_POOLS_MAX];
 };
 _Static_assert(LEDGER_POOL_REASON_COUNT <= LEDGER_POOL_REASON_SLOTS, "a slot for each reason");

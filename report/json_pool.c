@@ -62,6 +62,19 @@ static json_t *pool_json(const struct report_pool *pool)
 	return ret;
 }
 
+static json_t *refusal_json(const struct report_refusal *refusal)
+{
+	json_t *ret = json_object();
+
+	if (!refusal->api) {
+		json_decref(ret);
+		return json_null();
+	}
+	json_set(&ret, "api", json_text(refusal->api));
+	json_set(&ret, "stack", json_stack(refusal->stack));
+	return ret;
+}
+
 json_t *json_pool(const struct report_pools *pools)
 {
 	json_t *ret = json_object(), *list = json_array();
@@ -72,7 +85,9 @@ json_t *json_pool(const struct report_pools *pools)
 	json_set(&ret, "backend", json_string(pools->backend));
 	json_set(&ret, "limit_bytes", json_number(pools->limit));
 	json_set(&ret, "refused", json_number(pools->refused));
+	json_set(&ret, "first_refused", refusal_json(&pools->first_refused));
 	json_set(&ret, "injected_failures", json_number(pools->injected));
+	json_set(&ret, "first_injected", refusal_json(&pools->first_injected));
 	json_set(&ret, "pools", list);
 	return ret;
 }

@@ -84,6 +84,14 @@ static int read_pool(struct builder *b, const struct ledger_pool *record, struct
 	return r;
 }
 
+static int read_refusal(struct builder *b, const struct ledger_refusal *record,
+			struct report_refusal *ret)
+{
+	int r = build_text(b, record->api, &ret->api);
+
+	return r < 0 ? r : build_stack(b, record->stack, &ret->stack);
+}
+
 static int read_pools(struct builder *b, const struct ledger_pools *record)
 {
 	struct report_pools *pools = pool_alloc(b->pool, sizeof(*pools));
@@ -96,6 +104,9 @@ static int read_pools(struct builder *b, const struct ledger_pools *record)
 	pools->limit = record->limit;
 	pools->refused = record->refused;
 	pools->injected = record->injected;
+	r = read_refusal(b, &record->first_refused, &pools->first_refused);
+	if (r == 0)
+		r = read_refusal(b, &record->first_injected, &pools->first_injected);
 	pools->pools = pool_alloc(b->pool, LEDGER_POOLS_MAX * sizeof(*pools->pools));
 	if (!pools->pools)
 		return -ENOMEM;

@@ -12,6 +12,12 @@
 #include "format.h"
 
 struct builder;
+struct report_stack;
+
+struct report_refusal {
+	const char *api; /* NULL: there was none */
+	const struct report_stack *stack; /* never NULL */
+};
 
 struct report_pool {
 	const char *api;  /* never NULL, as the next */
@@ -29,7 +35,8 @@ struct report_pools {
 	int downgraded;      /* a pool had to be strict where fast was asked for */
 	uint64_t limit;      /* GPULEAK_LIMIT in bytes, 0: none, or not the same everywhere */
 	uint64_t refused;
-	uint64_t injected;
+	uint64_t injected;   /* failures, by GPULEAK_FAIL_AT */
+	struct report_refusal first_refused, first_injected;
 	struct report_pool *pools; /* in the order in which they were made */
 	size_t count;
 	struct ledger_pool sum;    /* numbers of all; of peaks the sum */

@@ -159,6 +159,17 @@ static void print_line(FILE *out, const struct report_pools *pools, int running)
 }
 
 /* What changes what the options promise. */
+static void print_first(FILE *out, const struct report_refusal *first)
+{
+	if (first->api) {
+		fputs(", the first a ", out);
+		print_escaped(out, first->api);
+		fputs(" at ", out);
+		text_place_and_caller(out, first->stack);
+	}
+	fputc('\n', out);
+}
+
 static void print_surprises(FILE *out, const struct report_pools *pools)
 {
 	char number[NUMBER_MAX], size[NUMBER_MAX];
@@ -175,15 +186,18 @@ static void print_surprises(FILE *out, const struct report_pools *pools)
 		print_escaped(out, pools->pools[i].off);
 		fputc('\n', out);
 	}
-	if (pools->refused && pools->limit)
-		fprintf(out, "gpuleak: GPULEAK_LIMIT: %s refused beyond %s\n",
-			format_number(pools->refused, number), format_size(pools->limit, size));
-	else if (pools->refused)
-		fprintf(out, "gpuleak: GPULEAK_LIMIT: %s refused\n",
+	if (pools->refused) {
+		fprintf(out, "gpuleak: GPULEAK_LIMIT: %s refused",
 			format_number(pools->refused, number));
-	if (pools->injected)
-		fprintf(out, "gpuleak: GPULEAK_FAIL_AT: %s made to fail\n",
+		if (pools->limit)
+			fprintf(out, " beyond %s", format_size(pools->limit, size));
+		print_first(out, &pools->first_refused);
+	}
+	if (pools->injected) {
+		fprintf(out, "gpuleak: GPULEAK_FAIL_AT: %s made to fail",
 			format_number(pools->injected, number));
+		print_first(out, &pools->first_injected);
+	}
 }
 
 void text_pool(FILE *out, const struct report_process *process, int all)
