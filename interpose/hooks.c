@@ -91,7 +91,6 @@
 		record_call();                                                              \
 		r = CALL(returns, parameters, arguments);                                   \
 		record_call_done();                                                         \
-		limits_tried_again(device, r == 0);                                         \
 	}
 
 /* A driver that is out of memory leaves address 0 (seen on an H200). */

@@ -317,12 +317,3 @@ bool limits_relieved(int device)
 {
 	return !thread_self.depth && !thread_self.busy && pool_relieve(device_meant(device));
 }
-
-void limits_tried_again(int device, bool success)
-{
-	struct ledger_pool *row =
-		success ? pools_record_row("CUDA", "device", device_meant(device)) : NULL;
-
-	if (row)
-		pools_count(&row->rescued, 1);
-}
