@@ -143,6 +143,44 @@ def unknown_device(place):
     compare("a limit in bytes needs no size", ["alloc:1000 0", "alloc:1 2"], out)
 
 
+# By word: the call that is made to answer 2 at first.
+SHORT = {"managed:4096": "cuMemAllocManaged", "pitch:64:64": "cuMemAllocPitch_v2",
+         "async:4096": "cuMemAllocAsync", "array:4096": "cuArrayCreate_v2",
+         "stream": "cuStreamCreate"}
+
+
+@needs("limits")
+def relieved(place):
+    """out of memory in any call: the pool gives back what it keeps, and the call is made again"""
+    for pool in ("strict", "fast"):
+        for word, call in SHORT.items():
+            fail = "%s:1=2" % call
+            out, report = ran(place, "alloc:4194304", "free", word, GPULEAK_POOL=pool,
+                              STANDIN_FAIL=fail)
+            compare("%s, %s" % (pool, word), ["alloc:4194304 0", "free 0", word + " 0"], out)
+            trimmed = sum(each["trimmed_blocks"] for each in report["pool"]["pools"])
+            compare("blocks given back", 1, trimmed)
+            out, _ = ran(place, word, GPULEAK_POOL=pool, STANDIN_FAIL=fail)
+            compare("with nothing to give", word + " 2", out[-1].replace(" and an address", ""))
+    out, _ = ran(place, "alloc:4194304", "free", "stream", STANDIN_FAIL="cuStreamCreate:1=2")
+    compare("without a pool", "stream 2", out[-1])
+
+
+@needs("limits")
+def limited_pool(place):
+    """a limit with the pool on: what the pool keeps is not held, refusals are the same"""
+    words = ["alloc:600", "alloc:500", "free", "alloc:1000", "alloc:1", "free", "alloc:1000",
+             "free", "alloc:400", "alloc:600", "alloc:1", "reset", "alloc:1000", "alloc:1"]
+    plain, _ = ran(place, *words, GPULEAK_LIMIT="1000")
+    for pool in ("strict", "fast"):
+        out, report = ran(place, *words, GPULEAK_LIMIT="1000", GPULEAK_POOL=pool)
+        compare("answers with " + pool, plain, out)
+        compare("refused", 4, report["pool"]["refused"])
+        out, _ = ran(place, *words, GPULEAK_FAIL_AT="4", GPULEAK_POOL=pool)
+        compare("the fourth, with " + pool, [3], [at for at, line in enumerate(
+            line for line in out if line.startswith("alloc")) if line.endswith(" 2")])
+
+
 def script_of(page):
     """The first block of shell in docs/PAGE."""
     with open(os.path.join(ROOT, "docs", page), encoding="utf-8") as file:
@@ -164,4 +202,4 @@ def documented_loop(place):
 
 
 LIMITS = [nth, from_nth, limit, pitch, devices, children, bad_values, above_device,
-          unknown_device, documented_loop]
+          unknown_device, relieved, limited_pool, documented_loop]
