@@ -94,6 +94,17 @@ def devices(place):
 
 
 @needs("limits")
+def told_what_is_left(place):
+    """cuMemGetInfo: free is what may still be had, total is the device"""
+    words = ["left", "alloc:600", "left", "free", "left"]
+    for pool in ("off", "fast"):
+        out, _ = ran(place, *words, GPULEAK_LIMIT="1000", GPULEAK_POOL=pool)
+        compare("with the pool " + pool, ["1000", "400", "1000"],
+                [line.split()[1] for line in out if line.startswith("left")])
+        compare("total", {"17179869184"}, {line.split()[3] for line in out if " of " in line})
+
+
+@needs("limits")
 def children(place):
     """each process has its own limit and its own calls"""
     run = place.preloaded([place.program("limits"), "fork", "alloc:1000", "alloc:1"],
@@ -201,5 +212,5 @@ def documented_loop(place):
     compare("the end", "3 allocation calls", run.stdout.splitlines()[-1])
 
 
-LIMITS = [nth, from_nth, limit, pitch, devices, children, bad_values, above_device,
+LIMITS = [nth, from_nth, limit, pitch, devices, told_what_is_left, children, bad_values, above_device,
           unknown_device, relieved, limited_pool, documented_loop]

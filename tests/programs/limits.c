@@ -2,7 +2,7 @@
  *
  * Allocates as its arguments say and prints each answer: `alloc:N`, `pitch:W:H`, `managed:N`,
  * `async:N`, `pinned:N`, `array:N`, `free` of the last one that has an address, `device:N`,
- * `reset`, `stream`; `fork` first: in a child, then again here.
+ * `reset`, `stream`, `left`; `fork` first: in a child, then again here.
  */
 #include <string.h>
 #include <sys/wait.h>
@@ -103,6 +103,7 @@ static void allocate(const char *word)
 
 int main(int argc, char **argv)
 {
+	size_t left, total;
 	void *stream;
 
 	if (argc > 1 && is(argv[1], "fork")) {
@@ -120,6 +121,10 @@ int main(int argc, char **argv)
 			count = 0;
 		} else if (is(argv[i], "stream")) {
 			tell("stream", cuStreamCreate(&stream, 0), 0);
+		} else if (is(argv[i], "left")) {
+			must(cuMemGetInfo_v2(&left, &total), "cuMemGetInfo");
+			printf("left %zu of %zu\n", left, total);
+			fflush(stdout);
 		} else if (is(argv[i], "device:")) {
 			on_device(atoi(argv[i] + 7));
 		} else {
