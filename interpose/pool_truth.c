@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cuda_calls.h"
+#include "limit.h"
 #include "pool.h"
 #include "resolve.h"
 
@@ -79,18 +80,34 @@ static bool pooling(struct route route)
 	return route.record && atomic_load_explicit(&pool_on, memory_order_relaxed);
 }
 
+/* Under a limit no more is free than the application may still have. */
+static uint64_t within_limit(struct route route, uint64_t bytes)
+{
+	uint64_t context, left;
+	int device;
+
+	if (!route.record || !atomic_load_explicit(&limits_on, memory_order_relaxed))
+		return bytes;
+	cuda_current_context(&context, &device);
+	left = limits_left(device);
+	return bytes < left ? bytes : left;
+}
+
 static CUresult body_cuMemGetInfo_v2(struct route route, size_t *free, size_t *total)
 {
 	CUresult r = CALL(CUresult(*)(size_t *, size_t *), (free, total));
 	size_t unused, all;
 
-	if (r != CUDA_SUCCESS || !free || !pooling(route))
+	if (r != CUDA_SUCCESS || !free)
 		return r;
-	if (total)
-		all = *total;
-	else if (CALL(CUresult(*)(size_t *, size_t *), (&unused, &all)) != CUDA_SUCCESS)
-		return r;
-	*free = with_unused(*free, all);
+	if (pooling(route)) {
+		if (total)
+			all = *total;
+		else if (CALL(CUresult(*)(size_t *, size_t *), (&unused, &all)) != CUDA_SUCCESS)
+			return r;
+		*free = with_unused(*free, all);
+	}
+	*free = within_limit(route, *free);
 	return r;
 }
 BOTH(cuMemGetInfo_v2, CUresult, (size_t *free, size_t *total), (route, free, total),
@@ -101,13 +118,17 @@ static CUresult body_cuMemGetInfo(struct route route, unsigned int *free, unsign
 	CUresult r = CALL(CUresult(*)(unsigned int *, unsigned int *), (free, total));
 	unsigned int unused, all;
 
-	if (r != CUDA_SUCCESS || !free || !pooling(route))
+	if (r != CUDA_SUCCESS || !free)
 		return r;
-	if (total)
-		all = *total;
-	else if (CALL(CUresult(*)(unsigned int *, unsigned int *), (&unused, &all)) != CUDA_SUCCESS)
-		return r;
-	*free = (unsigned int)with_unused(*free, all);
+	if (pooling(route)) {
+		if (total)
+			all = *total;
+		else if (CALL(CUresult(*)(unsigned int *, unsigned int *), (&unused, &all)) !=
+			 CUDA_SUCCESS)
+			return r;
+		*free = (unsigned int)with_unused(*free, all);
+	}
+	*free = (unsigned int)within_limit(route, *free);
 	return r;
 }
 BOTH(cuMemGetInfo, CUresult, (unsigned int *free, unsigned int *total), (route, free, total),

@@ -8,6 +8,8 @@ import cases_cl_released
 import cases_field
 import cases_graph
 import cases_held
+import cases_limits
+import cases_top
 import cases_vmm
 import stories
 from harness import Call, Case, Error, Leak
@@ -311,5 +313,7 @@ FAMILIES = {
     "input": stories.INPUT,
     "unseen": stories.UNSEEN,
     "held": cases_held.HELD,
+    "limits": cases_limits.LIMITS,
+    "top": cases_top.TOP,
     "vmm": cases_vmm.VMM,
 }
