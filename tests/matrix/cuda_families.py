@@ -333,5 +333,7 @@ EXCEPTIONS = {
 }
 
 # Files of rows that are about something else than blocks of memory, and where they are tested.
-OTHER_TABLES = {}
+OTHER_TABLES = {
+    "cuda_truth.def": "what a pool must keep true of the calls that tell of memory: programs, truth",
+}
 

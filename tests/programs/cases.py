@@ -8,6 +8,7 @@ import cases_cl_released
 import cases_field
 import cases_graph
 import cases_held
+import cases_truth
 import cases_vmm
 import stories
 from harness import Call, Case, Error, Leak
@@ -312,4 +313,5 @@ FAMILIES = {
     "unseen": stories.UNSEEN,
     "held": cases_held.HELD,
     "vmm": cases_vmm.VMM,
+    "truth": cases_truth.TRUTH,
 }

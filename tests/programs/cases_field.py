@@ -22,29 +22,46 @@ def read(*path):
         return file.read()
 
 
-def tracked():
-    """All symbols of CUDA that have a row."""
-    names = re.findall(r'#include "(api/\w+\.def)"', read("interpose", "hooks.def"))
+def tracked(pool):
+    """All symbols of CUDA that have a row, those for a pool only if there is one."""
+    text = read("interpose", "hooks.def")
+    if not pool:
+        text = re.sub(r"^POOL_BEGIN\(\).*?^POOL_END\(\)", "", text, flags=re.M | re.S)
+    names = re.findall(r'#include "(api/\w+\.def)"', text)
     return {symbol for name in names
             for symbol in re.findall(r"^(?:HOOK|HAND)\(\s*(cu[A-Z]\w+)",
                                      read("interpose", name), re.M)}
 
 
-@needs("owners")
-def owners(place):
-    """every function that a resolver hands out: ours if it has a row, the driver's own if not"""
+def owners_with(place, pool):
     asked = re.findall(r"^FOUND\((\w+), (\d+), (\w+), (\d)\)",
                        read("tests", "standin", "resolver.def"), re.M)
-    rows, wanted, argv = tracked(), [], []
+    rows, wanted, argv = tracked(pool != "off"), [], []
     for base, since, symbol, per_thread in asked:
         argv.append("%s:%s:%d" % (base, since, 2 * int(per_thread)))
         wanted.append("%s %s" % (argv[-1], "libgpuleak.so" if symbol in rows else "libcuda.so.1"))
-    run = place.preloaded([place.program("owners"), *argv], reporting(place))
+    run = place.preloaded([place.program("owners"), *argv],
+                          reporting(place, GPULEAK_POOL=pool))
     compare("status and stderr", (0, ""), (run.status, run.stderr))
     compare("owners", wanted, run.stdout.splitlines())
     ours = sum(line.endswith("libgpuleak.so") for line in wanted)
     compare("both sorts are there", True, 40 < ours < len(wanted) - 300)
-    compare("a launch is the driver's own", True, "cuLaunchKernel:4000:0 libcuda.so.1" in wanted)
+    compare("a question is the driver's own without a pool", pool == "off",
+            "cuMemGetInfo:3020:0 libcuda.so.1" in wanted)
+    if pool == "off":
+        compare("a launch is, too", True, "cuLaunchKernel:4000:0 libcuda.so.1" in wanted)
+
+
+@needs("owners")
+def owners(place):
+    """every function that a resolver hands out: ours if it has a row, the driver's own if not"""
+    owners_with(place, "off")
+
+
+@needs("owners")
+def owners_pooled(place):
+    """the same with a pool, which has rows of its own"""
+    owners_with(place, "fast")
 
 
 # ---- a reset, and on in the same context ----
@@ -140,7 +157,7 @@ def pool(method, *more):
 
 
 CASES = [
-    owners, RESET,
+    owners, owners_pooled, RESET,
     *(beside(name, order) for name in ("mimalloc", "heaptrack") for order in ("first", "second")),
     *(pool(method) for method in ("fork", "spawn", "forkserver")),
     pool("fork", "parent first"),
