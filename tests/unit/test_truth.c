@@ -70,7 +70,8 @@ bool pool_find(uint64_t address, struct pool_place *ret)
 	if (address < WHOLE || address >= OTHER + 0x20000000u ||
 	    (address >= OTHER && address < HOST))
 		return false;
-	*ret = (struct pool_place){ .address = address & ~0xfffffffull, .bytes = 1000, .device = 3 };
+	*ret = (struct pool_place){ .address = address & ~0xfffffffull, .bytes = 1000 };
+	ret->device = 3;
 	ret->whole = ret->address != PART;
 	ret->live = ret->address == WHOLE || ret->address == PART;
 	return true;
@@ -421,7 +422,8 @@ static void test_sharing(void **state)
 	assert_int_equal(no_slabs, 1);
 	calls = 0;
 	assert_int_equal(looked_up_cuIpcGetMemHandle(&handle, PART), CUDA_ERROR_NOT_SUPPORTED);
-	assert_int_equal(looked_up_cuPointerGetAttribute(tokens, 5, PART), CUDA_ERROR_NOT_SUPPORTED);
+	assert_int_equal(looked_up_cuPointerGetAttribute(tokens, 5, PART),
+			 CUDA_ERROR_NOT_SUPPORTED);
 	assert_int_equal(no_slabs, 3);
 	assert_int_equal(calls, 0);
 	assert_reuse_is(0, 0);
