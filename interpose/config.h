@@ -11,7 +11,8 @@
 #include "options.h"
 
 extern struct options config __attribute__((visibility("hidden")));
-/* False: a lookup comes before our constructor. */
+
+/* Lookups come before main, and before this is so. */
 extern bool config_is_read __attribute__((visibility("hidden")));
 
 void config_read(void);

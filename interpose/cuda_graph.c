@@ -9,12 +9,13 @@
 #include "cuda_calls.h"
 #include "recorder.h"
 #include "resolve.h"
+#include "submits.h"
 #include "table.h"
 
 #define CALL(type, arguments) ((type)route.real)arguments
 
 enum { NODE_GRAPH = 4, NODE_MEM_ALLOC = 10, NODE_MEM_FREE = 11 }; /* CUgraphNodeType */
-enum { AUTO_FREE_ON_LAUNCH = 1 };                                 /* CUgraphInstantiate_flags */
+enum { AUTO_FREE_ON_LAUNCH = 1, UPLOAD = 2, DEVICE_LAUNCH = 4 };   /* CUgraphInstantiate_flags */
 enum { OWNERSHIP_MOVE = 1 };
 
 /* What a launch does to an address. */
@@ -322,27 +323,11 @@ void cuda_graph_captured_free(const struct site *site, CUstream stream, uint64_t
 	add_free(captured_graph(site->hook, stream), address);
 }
 
-static CUresult begun_capture(const struct site *site, struct route route, CUstream stream,
-			      CUresult r)
+void cuda_graph_begun(const struct site *site, CUstream stream)
 {
-	if (r == CUDA_SUCCESS && route.record && any_listed())
+	if (any_listed())
 		begun(captured_graph(site->hook, stream));
-	return r;
 }
-
-#define body_cuStreamBeginCapture(stream) \
-	begun_capture(&site, route, stream, CALL(CUresult(*)(CUstream), (stream)))
-#define body_cuStreamBeginCapture_ptsz body_cuStreamBeginCapture
-#define body_cuStreamBeginCapture_v2(stream, mode) \
-	begun_capture(&site, route, stream, \
-		      CALL(CUresult(*)(CUstream, CUstreamCaptureMode), (stream, mode)))
-#define body_cuStreamBeginCapture_v2_ptsz body_cuStreamBeginCapture_v2
-BOTH(cuStreamBeginCapture, CUresult, (CUstream hStream), (hStream), CUDA_ERROR_NOT_FOUND)
-BOTH(cuStreamBeginCapture_ptsz, CUresult, (CUstream hStream), (hStream), CUDA_ERROR_NOT_FOUND)
-BOTH(cuStreamBeginCapture_v2, CUresult, (CUstream hStream, CUstreamCaptureMode mode),
-     (hStream, mode), CUDA_ERROR_NOT_FOUND)
-BOTH(cuStreamBeginCapture_v2_ptsz, CUresult, (CUstream hStream, CUstreamCaptureMode mode),
-     (hStream, mode), CUDA_ERROR_NOT_FOUND)
 
 /* ---- nodes by hand ---- */
 
@@ -510,9 +495,14 @@ static void instantiated(CUgraphExec handle, CUgraph of, const unsigned long lon
 	recorder_leave();
 }
 
+/* One that the device may launch is submitted without us. */
 static CUresult instantiated_if(struct route route, CUgraphExec *exec, CUgraph graph,
 				unsigned long long flags, CUresult r)
 {
+	if (flags & UPLOAD)
+		submits_note();
+	if (flags & DEVICE_LAUNCH)
+		submits_unknown();
 	if (r == CUDA_SUCCESS && route.record && exec)
 		instantiated(*exec, graph, &flags);
 	return r;
@@ -726,8 +716,8 @@ static void not_launched(const struct site *site, struct launch *launch, CUresul
 	}
 }
 
-static CUresult body_launch(const struct site *site, struct route route, CUgraphExec exec,
-			    CUstream stream)
+static CUresult launch(const struct site *site, struct route route, CUgraphExec exec,
+		       CUstream stream)
 {
 	struct launch launch;
 	CUresult r;
@@ -748,6 +738,15 @@ static CUresult body_launch(const struct site *site, struct route route, CUgraph
 	else
 		not_launched(site, &launch, r);
 	end_launch(&launch);
+	return r;
+}
+
+static CUresult body_launch(const struct site *site, struct route route, CUgraphExec exec,
+			    CUstream stream)
+{
+	CUresult r = launch(site, route, exec, stream);
+
+	submits_note();
 	return r;
 }
 #define body_cuGraphLaunch body_launch

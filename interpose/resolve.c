@@ -156,7 +156,8 @@ void *resolve_used(enum used_id id)
 void resolve_all(enum api api)
 {
 	for (int id = 0; id < HOOK_COUNT; id++)
-		if (hooks[id].api == api && !atomic_load(&hooks[id].driver))
+		if (hooks[id].api == api && !hook_is_off(&hooks[id]) &&
+		    !atomic_load(&hooks[id].driver))
 			resolve_driver_slowly(&hooks[id]);
 }
 

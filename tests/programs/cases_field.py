@@ -26,7 +26,7 @@ def tracked(pool):
     """All symbols of CUDA that have a row, those for a pool only if there is one."""
     text = read("interpose", "hooks.def")
     if not pool:
-        text = re.sub(r"^POOL_BEGIN\(\).*?^POOL_END\(\)", "", text, flags=re.M | re.S)
+        text = re.sub(r"^GROUP_BEGIN.*?^GROUP_END", "", text, flags=re.M | re.S)
     names = re.findall(r'#include "(api/\w+\.def)"', text)
     return {symbol for name in names
             for symbol in re.findall(r"^(?:HOOK|HAND)\(\s*(cu[A-Z]\w+)",
