@@ -21,12 +21,14 @@ IN_PARTS = {
 
 
 def told(report):
-    return {name: report[name] for name in ("summary", "leaks", "errors")}
+    """The report without addresses, which differ; who called from where they say as well."""
+    return re.sub(r"0x[0-9a-f]+", "ADDRESS",
+                  repr({name: report[name] for name in ("summary", "leaks", "errors")}))
 
 
-def without_stacks_of_calls(report):
-    """What is left when who calls from where is taken for granted: it is the same program."""
-    return re.sub(r"0x[0-9a-f]+", "ADDRESS", repr(told(report)))
+def calls(place, log):
+    """How often the driver was asked for memory."""
+    return sum(line.split()[1] == "cuMemAlloc_v2" for line in place.read(log).splitlines())
 
 
 def same(name, variables, *arguments):
@@ -34,20 +36,34 @@ def same(name, variables, *arguments):
     def story(place):
         argv = [place.program("truth"), *arguments]
         plain = {key: value for key, value in variables.items() if key.startswith("STANDIN")}
-        bare = place.run(argv, plain)
+        bare = place.run(argv, {**plain, "STANDIN_LOG": place.file("bare.log")})
         place.preloaded(argv, reporting(place, **plain))
-        without = without_stacks_of_calls(place.json("report.json"))
-        run = place.preloaded(argv, reporting(place, **variables))
+        without = told(place.json("report.json"))
+        run = place.preloaded(argv, reporting(place, STANDIN_LOG=place.file("log"), **variables))
         compare("status and stderr", (0, ""), (run.status, run.stderr))
         compare("stdout", bare.stdout.splitlines(), run.stdout.splitlines())
-        compare("the report", without, without_stacks_of_calls(place.json("report.json")))
+        compare("the report", without, told(place.json("report.json")))
+        compare("a pool was at work", variables["GPULEAK_POOL"] != "off",
+                calls(place, "log") < calls(place, "bare.log"))
         place.nothing_left()
     story.__doc__ = "a pool changes no answer: " + name
     return story
+
+
+@needs("truth")
+def refused(place):
+    """a part of a slab has no handle, and no parts are made once one is wanted"""
+    run = place.preloaded([place.program("truth"), "refused"],
+                          reporting(place, **IN_PARTS["slabs"]))
+    compare("status and stderr", (0, ""), (run.status, run.stderr))
+    compare("stdout", ["capable: 0 0", "handle: 801", "tokens: 801", "capable: 0 1", "handle: 0",
+                       "free: 0 0", "free again: 1 1"], run.stdout.splitlines())
+    place.nothing_left()
 
 
 TRUTH = [
     same("off", {"GPULEAK_POOL": "off"}),
     *(same(name, variables) for name, variables in POOLS.items()),
     *(same(name, variables, "parts") for name, variables in IN_PARTS.items()),
+    refused,
 ]

@@ -2,7 +2,8 @@
  *
  * All that a driver says of blocks that are live, gone, or another block by now. Prints no
  * address and nothing else that two runs may have different, so that a run with a pool must
- * print what a run without prints. "parts": leaves out what a part of a slab can't have.
+ * print what a run without prints. "parts": without what a part of a slab can't have; "refused":
+ * only that.
  */
 #include <stdint.h>
 #include <string.h>
@@ -239,9 +240,9 @@ static void exported(void)
 }
 
 /* Whether a block is synchronous does not pass to the next one. */
-static void synchronous(size_t bytes)
+static void synchronous(void)
 {
-	CUdeviceptr block = alloc(bytes);
+	CUdeviceptr block = alloc(20 * KIB);
 	unsigned int on = 1, is = 7;
 	CUresult r = cuPointerSetAttribute(&on, SYNC_MEMOPS, block + 1);
 
@@ -253,7 +254,7 @@ static void synchronous(size_t bytes)
 	printf("free: %d\n", cuMemFree_v2(block));
 	printf("of what is gone: %d\n", cuPointerSetAttribute(&on, SYNC_MEMOPS, block));
 	for (int i = 0; i < 8; i++) {
-		block = alloc(bytes);
+		block = alloc(20 * KIB);
 		is = 7;
 		r = cuPointerGetAttribute(&is, SYNC_MEMOPS, block);
 		printf("is the next: %d %u\n", r, is);
@@ -310,10 +311,36 @@ static void pinned(size_t bytes, unsigned int flags)
 	must(cuMemFreeHost(block), "cuMemFreeHost");
 }
 
+/* No handle could be of a part alone. Who asks once gets no parts from then on. */
+static void refused(void)
+{
+	CUdeviceptr part = alloc(4 * KIB), other;
+	struct ipc_handle handle;
+	unsigned char capable[4] = { 7, 0, 0, 0 };
+	unsigned long long token[2];
+	CUresult r = cuPointerGetAttribute(capable, IPC_CAPABLE, part);
+
+	printf("capable: %d %u\n", r, capable[0]);
+	printf("handle: %d\n", cuIpcGetMemHandle(&handle, part + 5));
+	printf("tokens: %d\n", cuPointerGetAttribute(token, P2P_TOKENS, part));
+	other = alloc(4 * KIB);
+	r = cuPointerGetAttribute(capable, IPC_CAPABLE, other);
+	printf("capable: %d %u\n", r, capable[0]);
+	printf("handle: %d\n", cuIpcGetMemHandle(&handle, other));
+	printf("free: %d", cuMemFree_v2(part));
+	printf(" %d\n", cuMemFree_v2(other));
+	printf("free again: %d", cuMemFree_v2(part));
+	printf(" %d\n", cuMemFree_v2(other));
+}
+
 int main(int argc, char **argv)
 {
 	parts = argc > 1 && strcmp(argv[1], "parts") == 0;
 	begin();
+	if (argc > 1 && strcmp(argv[1], "refused") == 0) {
+		refused();
+		return 0;
+	}
 	tell_free("at first");
 	lives(1000, 100);
 	lives(512, 1);
@@ -326,10 +353,12 @@ int main(int argc, char **argv)
 	pinned(8000, 0);
 	pinned(8000, 1);
 	pinned(3 * MIB, 4);
-	synchronous(parts ? 3 * MIB : 20 * KIB);
-	tokens();
-	shared();
-	exported();
+	if (!parts) {
+		synchronous();
+		tokens();
+		shared();
+		exported();
+	}
 	tell_free("in the end");
 	return 0;
 }
