@@ -40,7 +40,8 @@ VERBS = {
     "ARGUMENT": "may hold a buffer", "MARK": "makes the driver hold more: noted",
     "DISPOSE": "ends a block", "REGISTER": "lends a block", "UNREGISTER": "takes it back", "CREATE": "makes an object", "FREE": "ends a block",
     "SHARE": "makes a block", "UNSHARE": "ends a block",
-    "MAKE_BY": "makes a block", "DROP_BY": "ends a block",
+    "MAKE_BY": "makes a block", "MAKE_PHYSICAL": "makes a block", "LEND": "makes a block",
+    "TRY": "tried again when the pool had the memory", "DROP_BY": "ends a block",
     "RETAIN": "takes a reference", "RELEASE": "gives a reference back, the last one ends the object",
 }
 

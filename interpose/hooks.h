@@ -62,6 +62,12 @@ static inline bool hook_submits(const struct hook *hook)
 {
 	return hook >= &hooks[HOOK_FIRST_SUBMITS] && hook < &hooks[HOOK_END_SUBMITS];
 }
+/* HOOK is there for the pool alone. */
+static inline bool hook_is_for_pool(const struct hook *hook)
+{
+	return hook_submits(hook) ||
+	       (hook >= &hooks[HOOK_FIRST_POOL] && hook < &hooks[HOOK_END_POOL]);
+}
 /* HOOK serves nothing that is wanted in this process: lookups give the driver's own function. */
 bool hook_is_off(const struct hook *hook);
 

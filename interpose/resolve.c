@@ -45,6 +45,19 @@ bool resolve_driver_is_loaded(enum api api)
 	return search.found;
 }
 
+static int has_prefix(struct dl_phdr_info *info, size_t size, void *data)
+{
+	const char *name = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
+
+	(void)size;
+	return name && strncmp(name + 1, data, strlen(data)) == 0;
+}
+
+bool resolve_is_loaded(const char *prefix)
+{
+	return dl_iterate_phdr(has_prefix, (void *)(uintptr_t)prefix) != 0;
+}
+
 /* Not through our own dlclose, which would take it for a module going away. */
 static void close_handle(void *handle)
 {

@@ -18,6 +18,7 @@ typedef struct CUctx_st *CUcontext;
 typedef uint64_t cuuint64_t;
 typedef int CUdriverProcAddressQueryResult;
 typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
 typedef struct CUarray_st *CUarray;
 typedef struct CUmipmappedArray_st *CUmipmappedArray;
@@ -38,12 +39,12 @@ typedef struct CUlib_st *CUlibrary;
 typedef int CUlimit;
 typedef int CUjit_option;
 typedef int CUlibraryOption;
-typedef int CUpointer_attribute;
-typedef int CUmemRangeHandleType;
-typedef int CUmem_advise;
 typedef struct CUextSemaphore_st *CUexternalSemaphore;
 typedef void (*CUhostFn)(void *userData);
 typedef void (*CUstreamCallback)(CUstream hStream, CUresult status, void *userData);
+typedef int CUpointer_attribute;
+typedef int CUmemRangeHandleType;
+typedef int CUmem_advise;
 
 /* Passed on as they are: what is in them is not looked at. */
 typedef struct CUmemPoolProps_st CUmemPoolProps;

@@ -329,6 +329,8 @@ EXCEPTIONS = {
         "cuCtxCreate", "cuCtxCreate_v2", "cuCtxCreate_v3", "cuCtxCreate_v4", "cuCtxAttach",
         "cuCtxDetach", "cuGreenCtxCreate", "cuGreenCtxDestroy", "cuCtxFromGreenCtx"),
         "contexts: what is in them ends with them; programs, context cases"),
+    **dict.fromkeys(("cuStreamCreate", "cuStreamCreateWithPriority", "cuEventCreate"),
+                    "make no memory, and may need some: unit, limits"),
     **dict.fromkeys((
         "cuCtxSetLimit", "cuModuleLoad", "cuModuleLoadData", "cuModuleLoadDataEx",
         "cuModuleLoadFatBinary", "cuLibraryLoadData", "cuLibraryLoadFromFile", "cuFuncLoad"),

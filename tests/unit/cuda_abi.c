@@ -357,5 +357,5 @@ SAME_VALUE(CUDA_ERROR_NOT_SUPPORTED);
 #define USED(symbol, returns, parameters) returns symbol parameters;
 #define MAKES(symbol, kind)
 #include "api/cuda.def"
-#include "api/cuda_truth.def"
 #include "api/cuda_submits.def"
+#include "api/cuda_truth.def"
