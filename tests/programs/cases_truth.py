@@ -21,7 +21,11 @@ IN_PARTS = {
 
 
 def told(report):
-    """The report without addresses, which differ; who called from where they say as well."""
+    """The report but for addresses, and for who had one before: which is handed out again is
+    the driver's choice or the pool's."""
+    for error in report["errors"]:
+        error.pop("earlier", None)
+        error.pop("culprit_candidate", None)
     return re.sub(r"0x[0-9a-f]+", "ADDRESS",
                   repr({name: report[name] for name in ("summary", "leaks", "errors")}))
 
