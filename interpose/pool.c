@@ -18,6 +18,7 @@
 
 #define COUNT_EVERY 64 /* calls of a thread between two looks at the sums */
 #define NS_PER_S 1000000000u
+#define RANGE_START_ADDR 11 /* CUpointer_attribute */
 
 _Atomic bool pool_on;
 
@@ -630,10 +631,18 @@ static uint64_t native_base(uint64_t address)
 	CUresult (*ask)(CUdeviceptr *, size_t *, CUdeviceptr) =
 		(CUresult(*)(CUdeviceptr *, size_t *, CUdeviceptr))pool_real(
 			HOOK_cuMemGetAddressRange_v2);
+	CUresult (*ask_attribute)(void *, CUpointer_attribute, CUdeviceptr) =
+		(CUresult(*)(void *, CUpointer_attribute, CUdeviceptr))pool_real(
+			HOOK_cuPointerGetAttribute);
 	CUdeviceptr base = 0;
 	size_t size;
 
-	return ask && ask(&base, &size, address) == CUDA_SUCCESS ? base : 0;
+	if (ask && ask(&base, &size, address) == CUDA_SUCCESS)
+		return base;
+	/* That wants a current context; this does not. */
+	if (ask_attribute && ask_attribute(&base, RANGE_START_ADDR, address) == CUDA_SUCCESS)
+		return base;
+	return 0;
 }
 
 bool pool_find(uint64_t address, struct pool_place *ret)

@@ -20,6 +20,8 @@
 
 /* CUpointer_attribute: numbers of cuda.h. */
 enum {
+	ATTRIBUTE_DEVICE_POINTER = 3,
+	ATTRIBUTE_HOST_POINTER = 4,
 	ATTRIBUTE_P2P_TOKENS = 5, /* asking sets SYNC_MEMOPS */
 	ATTRIBUTE_IPC_CAPABLE = 10,
 	ATTRIBUTE_RANGE_START = 11,
@@ -201,6 +203,17 @@ static void correct(const struct pool_place *place, CUpointer_attribute attribut
 	}
 }
 
+/* Where nothing is, the driver may take an address for the host's own and give it back. */
+static void give_back(CUpointer_attribute attribute, void *data, uint64_t address)
+{
+	uint64_t nowhere = NOWHERE;
+
+	if (data &&
+	    (attribute == ATTRIBUTE_DEVICE_POINTER || attribute == ATTRIBUTE_HOST_POINTER) &&
+	    memcmp(data, &nowhere, sizeof(nowhere)) == 0)
+		memcpy(data, &address, sizeof(address));
+}
+
 static CUresult body_cuPointerGetAttribute(struct route route, void *data,
 					   CUpointer_attribute attribute, CUdeviceptr address)
 {
@@ -214,6 +227,8 @@ static CUresult body_cuPointerGetAttribute(struct route route, void *data,
 		 (data, attribute, whom == GONE ? NOWHERE : address));
 	if (r == CUDA_SUCCESS && whom == LIVE)
 		correct(&place, attribute, data);
+	if (r == CUDA_SUCCESS && whom == GONE)
+		give_back(attribute, data, address);
 	return r;
 }
 BOTH(cuPointerGetAttribute, CUresult,
@@ -229,9 +244,12 @@ static CUresult body_cuPointerGetAttributes(struct route route, unsigned int cou
 	CUresult r = CALL(CUresult(*)(unsigned int, CUpointer_attribute *, void **, CUdeviceptr),
 			  (count, attributes, data, whom == GONE ? NOWHERE : address));
 
-	if (r == CUDA_SUCCESS && whom == LIVE)
-		for (unsigned int i = 0; i < count; i++)
+	for (unsigned int i = 0; r == CUDA_SUCCESS && whom != NOT_OURS && i < count; i++) {
+		if (whom == LIVE)
 			correct(&place, attributes[i], data[i]);
+		else
+			give_back(attributes[i], data[i], address);
+	}
 	return r;
 }
 BOTH(cuPointerGetAttributes, CUresult,
@@ -254,13 +272,13 @@ BOTH(cuPointerSetAttribute, CUresult,
      (const void *value, CUpointer_attribute attribute, CUdeviceptr ptr),
      (route, value, attribute, ptr), CUDA_ERROR_NOT_FOUND)
 
-/* ---- pinned memory: what follows its last byte belongs to its page ---- */
+/* ---- pinned memory ---- */
 
 static void *host_address(struct route route, void *p)
 {
 	struct pool_place place;
 
-	return whose(route, (uintptr_t)p, &place) == GONE && !place.live ? (void *)NOWHERE : p;
+	return whose(route, (uintptr_t)p, &place) == GONE ? (void *)NOWHERE : p;
 }
 
 static CUresult body_cuMemHostGetDevicePointer(struct route route, void *address, void *p,

@@ -10,6 +10,7 @@ import cases_graph
 import cases_held
 import cases_limits
 import cases_top
+import cases_truth
 import cases_vmm
 import stories
 from harness import Call, Case, Error, Leak
@@ -316,4 +317,5 @@ FAMILIES = {
     "limits": cases_limits.LIMITS,
     "top": cases_top.TOP,
     "vmm": cases_vmm.VMM,
+    "truth": cases_truth.TRUTH,
 }
