@@ -11,3 +11,12 @@ __attribute__((weak)) bool pool_relieve(int device)
 	(void)device;
 	return false;
 }
+
+__attribute__((weak)) uint64_t pool_give_back(void)
+{
+	return 0;
+}
+
+__attribute__((weak)) void pool_settle(void)
+{
+}

@@ -8,6 +8,7 @@ import cases_cl_released
 import cases_field
 import cases_graph
 import cases_held
+import cases_pool
 import cases_top
 import cases_vmm
 import stories
@@ -312,6 +313,7 @@ FAMILIES = {
     "input": stories.INPUT,
     "unseen": stories.UNSEEN,
     "held": cases_held.HELD,
+    "pool": cases_pool.POOL,
     "top": cases_top.TOP,
     "vmm": cases_vmm.VMM,
 }
