@@ -70,9 +70,9 @@ struct gpuleak_pool_stats {
 };
 
 /* Fills in *RET. What a later version has and this library does not is 0, and `size` says how
- * much is known. 0; or -1 with errno EINVAL: RET is NULL, or its `size` was not set
- * (less than that of the first version, which is this one, or absurd); ENODATA: no pool and no limit is on, or the process has
- * made no GPU memory call yet. */
+ * much is known. 0; or -1 with errno EINVAL: RET is NULL, or its `size` was not set (less than
+ * that of the first version, which is this one, or absurd); ENODATA: no pool and no limit is on,
+ * or the process has made no GPU memory call yet. */
 GPULEAK_FUNCTION int gpuleak_pool_stats(struct gpuleak_pool_stats *ret);
 
 #ifdef __cplusplus

@@ -255,8 +255,8 @@ static void surprises(void **state)
 /* GPULEAK_LIMIT works without a pool, and is told of without one. */
 static void limit_alone(void **state)
 {
+	json_t *root, *pool;
 	struct fixture f;
-	json_t *root;
 
 	(void)state;
 	start(&f, OPTION_POOL_OFF);
@@ -264,10 +264,9 @@ static void limit_alone(void **state)
 	build(&f);
 	expect(&f, 0, "gpuleak: GPULEAK_LIMIT: 1 refused\n");
 	root = json_of(&f);
-	assert_string_equal(json_string_value(json_object_get(json_object_get(root, "pool"),
-							      "mode")), "off");
-	assert_int_equal(json_array_size(json_object_get(json_object_get(root, "pool"), "pools")),
-			 0);
+	pool = json_object_get(root, "pool");
+	assert_string_equal(json_string_value(json_object_get(pool, "mode")), "off");
+	assert_int_equal(json_array_size(json_object_get(pool, "pools")), 0);
 	json_decref(root);
 	end(&f);
 }
