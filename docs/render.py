@@ -70,13 +70,19 @@ def hooks(root):
                        sorted((root / "interpose/api").glob(name + "*.def")))
         out += ["## " + title, "", "| call | what it does | kind |", "|---|---|---|"]
         for row in rows(text, "HOOK"):
+            if row[4] == "SUBMIT":
+                continue
             kind = row[6].strip('"')
             out.append("| `%s` | %s | %s |" % (row[0], VERBS[row[4]], "`%s`" % kind if kind else ""))
         made = ["`%s` (`%s`)" % (row[0], row[1]) for row in rows(text, "MAKES")]
         if made:
             out += ["", "Into a graph, which makes it live when it is launched: "
                     + ", ".join(made) + "."]
-        out += ["", "By hand (first use, lookups, contexts, graphs): "
+        submits = ["`%s`" % row[0] for row in rows(text, "HOOK") if row[4] == "SUBMIT"]
+        if submits:
+            out += ["", "Passed on, and noted for the pool as work that may use memory: "
+                    + ", ".join(submits) + "."]
+        out += ["", "By hand (first use, lookups, contexts, streams, graphs, what a pool keeps true): "
                 + ", ".join("`%s`" % row[0] for row in rows(text, "HAND")) + ".", "",
                 "Asked by our wrappers, not intercepted: "
                 + ", ".join("`%s`" % row[0] for row in rows(text, "USED")) + ".", "",

@@ -325,27 +325,11 @@ void cuda_graph_captured_free(const struct site *site, CUstream stream, uint64_t
 	add_free(captured_graph(site->hook, stream), address);
 }
 
-static CUresult begun_capture(const struct site *site, struct route route, CUstream stream,
-			      CUresult r)
+void cuda_graph_begun(const struct site *site, CUstream stream)
 {
-	if (r == CUDA_SUCCESS && route.record && any_listed())
+	if (any_listed())
 		begun(captured_graph(site->hook, stream));
-	return r;
 }
-
-#define body_cuStreamBeginCapture(stream) \
-	begun_capture(&site, route, stream, CALL(CUresult(*)(CUstream), (stream)))
-#define body_cuStreamBeginCapture_ptsz body_cuStreamBeginCapture
-#define body_cuStreamBeginCapture_v2(stream, mode) \
-	begun_capture(&site, route, stream, \
-		      CALL(CUresult(*)(CUstream, CUstreamCaptureMode), (stream, mode)))
-#define body_cuStreamBeginCapture_v2_ptsz body_cuStreamBeginCapture_v2
-BOTH(cuStreamBeginCapture, CUresult, (CUstream hStream), (hStream), CUDA_ERROR_NOT_FOUND)
-BOTH(cuStreamBeginCapture_ptsz, CUresult, (CUstream hStream), (hStream), CUDA_ERROR_NOT_FOUND)
-BOTH(cuStreamBeginCapture_v2, CUresult, (CUstream hStream, CUstreamCaptureMode mode),
-     (hStream, mode), CUDA_ERROR_NOT_FOUND)
-BOTH(cuStreamBeginCapture_v2_ptsz, CUresult, (CUstream hStream, CUstreamCaptureMode mode),
-     (hStream, mode), CUDA_ERROR_NOT_FOUND)
 
 /* ---- nodes by hand ---- */
 

@@ -9,13 +9,16 @@
 #include <string.h>
 
 #include "blocks.h"
+#include "config.h"
 #include "cuda_calls.h"
 #include "cuda_graph.h"
 #include "cuda_vmm.h"
 #include "limit.h"
 #include "marks.h"
 #include "opencl_calls.h"
+#include "pool.h"
 #include "resolve.h"
+#include "submits.h"
 #include "types.h"
 
 /* What a call answers when there is no function behind it (weak references only). */
@@ -79,6 +82,7 @@
 #define SPACE_OF_TRY SPACE_MEMORY /* of no block */
 #define SPACE_OF_DROP_BY SPACE_OBJECTS
 #define SPACE_OF_MARK SPACE_MEMORY /* of no block */
+#define SPACE_OF_SUBMIT SPACE_MEMORY
 
 #define CALL(returns, parameters, arguments) ((returns(*) parameters)route.real)arguments
 
@@ -273,6 +277,11 @@
 		cuda_record_mark(&site, (int)(key), began);                                 \
 	return r;
 
+#define VERB_SUBMIT(returns, parameters, arguments, made, key, size)                        \
+	returns r = CALL(returns, parameters, arguments);                                   \
+	submits_note();                                                                     \
+	return r;
+
 #define VERB_TRY(returns, parameters, arguments, made, key, size)                           \
 	returns r;                                                                          \
 	CALL_TWICE(returns, parameters, arguments, LIMITS_CURRENT)                          \
@@ -306,6 +315,7 @@
 		if (__builtin_expect(!route.record, 0))                                     \
 			PASS_##returns(CALL(returns, parameters, arguments));               \
 		(void)site;                                                                 \
+		pool_reroute(HOOK_##symbol, &route);                                        \
 		VERB_##verb(returns, parameters, arguments, made, key, size)                \
 	}
 
@@ -376,6 +386,11 @@ struct hook *hook_find(const char *name)
 			low = middle + 1;
 	}
 	return NULL;
+}
+
+bool hook_is_off(const struct hook *hook)
+{
+	return hook_is_for_pool(hook) && config_is_read && config.pool == OPTION_POOL_OFF;
 }
 
 struct hook *hook_of_driver(enum api api, const void *address)

@@ -20,6 +20,7 @@
 #include "config.h"
 #include "pattern.h"
 #include "place.h"
+#include "pool.h"
 #include "pool_signal.h"
 #include "unwinder.h"
 
@@ -49,6 +50,7 @@ void recorder_start(void)
 	if (page)
 		return;
 	config_read();
+	atomic_store(&pool_on, config.pool != OPTION_POOL_OFF);
 	limits_start();
 	memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED || madvise(memory, 4096, MADV_WIPEONFORK) < 0) {

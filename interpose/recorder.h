@@ -43,6 +43,7 @@ struct recorder {
 	struct contexts contexts;
 	struct histories histories;
 	struct vmm vmm;
+	_Atomic(struct pool *) pool; /* NULL: none yet */
 	struct released released;
 	struct holds holds;
 	struct pools_record pools_record;
@@ -62,6 +63,9 @@ struct thread {
 	uint64_t owner;
 	uint32_t context_epoch;
 	int device;
+	struct pool *pool; /* and its context that was met last */
+	struct pool_context *pool_context;
+	void *pooled; /* the driver's function behind the pooled call under way */
 	uint64_t nested; /* address just recorded by a call inside the present one */
 	unsigned int depth; /* calls of ours on this thread's stack */
 	struct limits_due due;

@@ -39,6 +39,12 @@ typedef struct CUlib_st *CUlibrary;
 typedef int CUlimit;
 typedef int CUjit_option;
 typedef int CUlibraryOption;
+typedef struct CUextSemaphore_st *CUexternalSemaphore;
+typedef void (*CUhostFn)(void *userData);
+typedef void (*CUstreamCallback)(CUstream hStream, CUresult status, void *userData);
+typedef int CUpointer_attribute;
+typedef int CUmemRangeHandleType;
+typedef int CUmem_advise;
 
 /* Passed on as they are: what is in them is not looked at. */
 typedef struct CUmemPoolProps_st CUmemPoolProps;
@@ -54,6 +60,19 @@ typedef struct CUmulticastObjectProp_st CUmulticastObjectProp;
 typedef struct CUmemPoolPtrExportData_st CUmemPoolPtrExportData;
 typedef struct CUexecAffinityParam_st CUexecAffinityParam;
 typedef struct CUctxCreateParams_st CUctxCreateParams;
+typedef struct CUlaunchConfig_st CUlaunchConfig;
+typedef struct CUDA_LAUNCH_PARAMS_st CUDA_LAUNCH_PARAMS;
+typedef struct CUDA_MEMCPY2D_v1_st CUDA_MEMCPY2D_v1;
+typedef struct CUDA_MEMCPY2D_st CUDA_MEMCPY2D;
+typedef struct CUDA_MEMCPY3D_v1_st CUDA_MEMCPY3D_v1;
+typedef struct CUDA_MEMCPY3D_st CUDA_MEMCPY3D;
+typedef struct CUDA_MEMCPY3D_PEER_st CUDA_MEMCPY3D_PEER;
+typedef struct CUDA_MEMCPY3D_BATCH_OP_st CUDA_MEMCPY3D_BATCH_OP;
+typedef struct CUmemcpyAttributes_st CUmemcpyAttributes;
+typedef struct CUmemDecompressParams_st CUmemDecompressParams;
+typedef union CUstreamBatchMemOpParams_union CUstreamBatchMemOpParams;
+typedef struct CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS;
+typedef struct CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS;
 typedef struct CUuuid_st {
 	char bytes[16];
 } CUuuid;
