@@ -101,6 +101,20 @@ def give_back(place):
         has(lines[5], used=2, reserved=6, hits=1, native=3)
 
 
+def several_contexts(place):
+    """pool: figures are sums over contexts and over sorts of pinned memory"""
+    lines, _ = story(place, "contexts", GPULEAK_POOL="strict")
+    has(lines[0], used=14, cached=10, reserved=24, native=5)
+    has(lines[1], used=8, cached=0, reserved=8, native=5)
+    run = place.command("run", "--pool", "strict", "--format", "json", "--report",
+                        place.file("report.json"), "--", place.program(PROGRAM), "contexts")
+    compare("status", 0, run.status)
+    compare("pools", [("device", 0, 18 << 20, 18 << 20, 0), ("pinned", -1, 6 << 20, 6 << 20, 0)],
+            [tuple(pool[key] for key in ("kind", "device", "peak_used_bytes",
+                                         "peak_reserved_bytes", "used_bytes"))
+             for pool in place.json("report.json")["pool"]["pools"]])
+
+
 def by_signal(place):
     """pool: GPULEAK_POOL_SIGNAL gives back with the next call, not before"""
     for mode in ("strict", "fast"):
@@ -176,5 +190,6 @@ def short_form(place):
             "6291456 bytes kept by the pool, no leak", run.stderr.split("\n")[1])
 
 
-POOL = [absent, no_pool, limit_alone, wrong, signal_taken, signal_unusable, give_back, by_signal,
+POOL = [absent, no_pool, limit_alone, wrong, signal_taken, signal_unusable, give_back,
+        several_contexts, by_signal,
         in_python, reported, watched, short_form]

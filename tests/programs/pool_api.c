@@ -149,6 +149,29 @@ static int main_handled_later(void)
 	return 0;
 }
 
+/* Contexts of a device, and sorts of pinned memory, are one pool in the figures. */
+static int main_contexts(void)
+{
+	CUdeviceptr first, second;
+	void *pinned, *portable;
+	CUcontext context;
+
+	start();
+	must(cuMemAlloc_v2(&first, 2 * MIB), "cuMemAlloc_v2");
+	must(cuMemAllocHost_v2(&pinned, 2 * MIB), "cuMemAllocHost_v2");
+	must(cuMemHostAlloc(&portable, 4 * MIB, 1), "cuMemHostAlloc");
+	must(cuCtxCreate_v2(&context, 0, 0), "cuCtxCreate_v2");
+	must(cuMemAlloc_v2(&second, 6 * MIB), "cuMemAlloc_v2");
+	pair(10 * MIB);
+	print_stats("two");
+	must(cuCtxDestroy_v2(context), "cuCtxDestroy_v2");
+	print_stats("one");
+	must(cuMemFreeHost(portable), "cuMemFreeHost");
+	must(cuMemFreeHost(pinned), "cuMemFreeHost");
+	must(cuMemFree_v2(first), "cuMemFree_v2");
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -156,7 +179,7 @@ int main(int argc, char **argv)
 		int (*main)(void);
 	} stories[] = {
 		{ "absent", main_absent }, { "give-back", main_give_back }, { "wrong", main_wrong },
-		{ "signal", main_signal }, { "handled", main_handled },
+		{ "contexts", main_contexts }, { "signal", main_signal }, { "handled", main_handled },
 		{ "handled-later", main_handled_later },
 	};
 
