@@ -106,7 +106,6 @@ static void read_before_libc(void)
 
 static void read_all(void)
 {
-	options_defaults(&config);
 	if (getauxval(AT_SECURE)) /* a set-id program takes no orders from its caller */
 		return;
 	if (!environ) {
