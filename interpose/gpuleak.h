@@ -51,7 +51,7 @@ struct gpuleak_pool_stats {
 	uint64_t peak_used_bytes;     /* sums of each pool's own peak */
 	uint64_t peak_reserved_bytes;
 
-	/* These only go up, and may be a few calls of other threads behind. */
+	/* These only go up. */
 	uint64_t hits;               /* allocations served without the driver */
 	uint64_t native_allocations; /* allocations that the driver served */
 	uint64_t native_frees;
