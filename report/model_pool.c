@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads the record of pools, the first if a ledger claims several, without idle pools. Its numbers are taken as
- * they are, so every sum of them is bounded.
+ * Reads the record of pools, the first if a ledger claims several, without idle pools. Its
+ * numbers are taken as they are, so every sum of them is bounded.
  */
 #include "model_pool.h"
 
