@@ -12,6 +12,7 @@
 
 #include "config.h"
 #include "cuda_calls.h"
+#include "pool_signal.h"
 #include "pools_record.h"
 #include "resolve.h"
 #include "submits.h"
@@ -21,6 +22,8 @@
 #define RANGE_START_ADDR 11 /* CUpointer_attribute */
 
 _Atomic bool pool_on;
+
+static uint64_t give_back(bool may_wait);
 
 static void reason(struct pool_space *space, enum ledger_pool_reason why)
 {
@@ -545,6 +548,8 @@ void *pool_instead_of(enum hook_id id, void *real)
 {
 	if (thread_self.depth) /* inside a driver's call */
 		return real;
+	if (pool_trim_due()) /* only where the driver's own call waits, too */
+		give_back(id == HOOK_cuMemFree_v2 || id == HOOK_cuMemFreeHost);
 	thread_self.pooled = real;
 	switch (id) {
 	case HOOK_cuMemAlloc_v2:
@@ -594,6 +599,7 @@ static void drop_context(struct pool *pool, struct pool_context *context)
 		atomic_store(&space->kept, 0);
 		atomic_store(&space->freed, 0);
 		atomic_store(&space->waste, 0);
+		pool_tell(space);
 	}
 	pool_map_drop(pool, context);
 	pool_tickets_forget(context);
@@ -741,7 +747,7 @@ bool pool_relieve(int device)
 	return given > 0;
 }
 
-uint64_t pool_give_back(void)
+static uint64_t give_back(bool may_wait)
 {
 	struct pool *pool = pool_entered();
 	uint64_t given = 0, number, freed;
@@ -753,13 +759,18 @@ uint64_t pool_give_back(void)
 
 		if (!atomic_load(&context->open))
 			continue;
-		while ((number = pool_tickets_oldest(context, &freed)) != 0 &&
+		while (may_wait && (number = pool_tickets_oldest(context, &freed)) != 0 &&
 		       pool_tickets_wait(context, number))
 			;
 		given += trim_context(pool, context, false);
 	}
 	recorder_leave();
 	return given;
+}
+
+uint64_t pool_give_back(void)
+{
+	return give_back(true);
 }
 
 static void tell_all(struct pool *pool, struct pool_space *space)

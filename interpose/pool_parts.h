@@ -162,7 +162,8 @@ struct pool_space {
 	_Atomic uint64_t peak_used, peak_reserved;
 	_Atomic uint32_t natives; /* allocations since the device's free memory was looked at */
 	_Atomic int64_t free_bytes; /* of the device, when it was */
-	struct ledger_pool *record; /* never NULL */
+	struct ledger_pool *record; /* never NULL; several spaces may share one */
+	_Atomic int64_t told[5]; /* its part of the record's sums, see pool_tell() */
 	struct ledger_pool nowhere; /* where there is no room in the ledger */
 };
 

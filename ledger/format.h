@@ -389,7 +389,8 @@ struct ledger_pool {
 	uint64_t rescued;       /* allocations that succeeded after a trim */
 	uint64_t waste;         /* bytes now that blocks in use are larger than asked for */
 	uint64_t reasons[LEDGER_POOL_REASON_SLOTS]; /* by enum ledger_pool_reason */
-	uint64_t spare[3];
+	uint64_t in_use; /* the writer's: what peak_used is the most of */
+	uint64_t spare[2];
 };
 
 /* A call that was refused: by its name and from where; all 0: none was. */

@@ -27,7 +27,7 @@ struct live_site {
 	const char *api;
 	const char *kind;
 	int device;
-	uint32_t stack_ref; /* of the ledger, where nothing moves: tells a site from one look to the next */
+	uint32_t stack_ref; /* of the ledger: the same in every look, as nothing moves there */
 	struct live_sum sum;
 	const struct report_stack *stack; /* NULL beyond the sites that were asked for */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads the record of pools, the first if a ledger claims several. Its numbers are taken as
- * they are, so every sum of them is bounded.
+ * Reads the record of pools, the first if a ledger claims several, without idle pools. Its
+ * numbers are taken as they are, so every sum of them is bounded.
  */
 #include "model_pool.h"
 
@@ -63,6 +63,16 @@ static void add_up(struct ledger_pool *to, const struct ledger_pool *from)
 #undef ADD
 }
 
+/* It was there, and nobody wanted anything of it. */
+static int is_idle(const struct ledger_pool *pool)
+{
+	uint64_t any = pool->hits | pool->native_allocs | pool->frees | pool->peak_reserved;
+
+	for (unsigned int i = 0; i < LEDGER_POOL_REASON_COUNT; i++)
+		any |= pool->reasons[i];
+	return !any && !pool->off;
+}
+
 static int read_pool(struct builder *b, const struct ledger_pool *record, struct report_pool *ret)
 {
 	int r = build_text(b, record->api, &ret->api);
@@ -113,10 +123,12 @@ static int read_pools(struct builder *b, const struct ledger_pools *record)
 	for (unsigned int i = 0; i < LEDGER_POOLS_MAX && r == 0; i++) {
 		if (!record->pool[i].api)
 			continue;
-		r = read_pool(b, &record->pool[i], &pools->pools[pools->count++]);
-		add_up(&pools->sum, &record->pool[i]);
 		pools->downgraded |= record->mode == OPTION_POOL_FAST &&
 				     record->pool[i].mode == OPTION_POOL_STRICT;
+		if (is_idle(&record->pool[i]))
+			continue;
+		r = read_pool(b, &record->pool[i], &pools->pools[pools->count++]);
+		add_up(&pools->sum, &record->pool[i]);
 	}
 	b->process->pools = pools;
 	return r;

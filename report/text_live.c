@@ -62,13 +62,20 @@ static void format_growth(uint64_t now, uint64_t before, char ret[NUMBER_MAX + 1
 		format_size(now > before ? now - before : before - now, ret + 1);
 }
 
-/* Nothing in the first frame: it has nothing to compare with. */
+/* No column in the first frame: it has nothing to compare with. */
+static void print_growth_title(FILE *out, const struct live *earlier)
+{
+	if (earlier)
+		fprintf(out, " %*s", SIZE_COLUMNS + 1, "growth");
+}
+
 static void print_growth(FILE *out, const struct live *earlier, uint64_t now, uint64_t before)
 {
-	char growth[NUMBER_MAX + 1] = "";
+	char growth[NUMBER_MAX + 1];
 
-	if (earlier)
-		format_growth(now, before, growth);
+	if (!earlier)
+		return;
+	format_growth(now, before, growth);
 	fprintf(out, " %*s", SIZE_COLUMNS + 1, growth);
 }
 
@@ -97,8 +104,10 @@ static void print_kinds(FILE *out, const struct live *now, const struct live *ea
 {
 	char number[NUMBER_MAX];
 
-	fprintf(out, "\ndevice  %-*s %*s %10s %*s\n", KIND_COLUMNS, "kind", SIZE_COLUMNS, "live",
-		"blocks", SIZE_COLUMNS + 1, earlier ? "growth" : "");
+	fprintf(out, "\ndevice  %-*s %*s %10s", KIND_COLUMNS, "kind", SIZE_COLUMNS, "live",
+		"blocks");
+	print_growth_title(out, earlier);
+	fputc('\n', out);
 	for (size_t i = 0; i < now->kind_count; i++) {
 		const struct live_kind *kind = &now->kinds[i];
 
@@ -139,9 +148,8 @@ static void print_pool(FILE *out, const struct report_pool *pool, const struct l
 	if (earlier && seconds > 0)
 		fprintf(out, " %10.0f",
 			(double)(count->hits > before ? count->hits - before : 0) / seconds);
-	else
-		fprintf(out, " %10s", "");
-	fprintf(out, " %7s", format_percent(count->hits, report_pool_allocations(count), number));
+	fprintf(out, " %7s",
+		format_percent(count->hits, report_pool_allocations(count), number));
 	fprintf(out, " %14s", format_number(report_pool_calls_saved(count), number));
 	fprintf(out, " %10s", format_number(count->waits, number));
 	if (pool->off)
@@ -159,9 +167,11 @@ static void print_pools(FILE *out, const struct live *now, const struct live *ea
 		return;
 	snprintf(title, sizeof(title), "pool (%s%s)", pools->mode,
 		 pools->downgraded ? ", in fact strict" : "");
-	fprintf(out, "\n%-*s %*s %*s %*s %*s %10s %7s %14s %10s\n", KIND_COLUMNS + 8, title,
-		SIZE_COLUMNS, "used", SIZE_COLUMNS, "cached", SIZE_COLUMNS, "pending", SIZE_COLUMNS,
-		"reserved", earlier ? "hits/s" : "", "hits", "calls saved", "waits");
+	fprintf(out, "\n%-*s %*s %*s %*s %*s", KIND_COLUMNS + 8, title, SIZE_COLUMNS, "used",
+		SIZE_COLUMNS, "cached", SIZE_COLUMNS, "pending", SIZE_COLUMNS, "reserved");
+	if (earlier && seconds > 0)
+		fprintf(out, " %10s", "hits/s");
+	fprintf(out, " %7s %14s %10s\n", "hits", "calls saved", "waits");
 	for (size_t i = 0; i < pools->count; i++)
 		print_pool(out, &pools->pools[i], earlier, seconds);
 }
@@ -171,8 +181,9 @@ static void print_sites(FILE *out, const struct live *now, const struct live *ea
 {
 	char number[NUMBER_MAX];
 
-	fprintf(out, "\n%*s %10s %*s  where\n", SIZE_COLUMNS + 1, "live", "blocks", SIZE_COLUMNS + 1,
-		earlier ? "growth" : "");
+	fprintf(out, "\n%*s %10s", SIZE_COLUMNS + 1, "live", "blocks");
+	print_growth_title(out, earlier);
+	fputs("  where\n", out);
 	for (size_t i = 0; i < now->site_count && i < count; i++) {
 		const struct live_site *site = &now->sites[i];
 

@@ -44,7 +44,8 @@ static void print_peaks(FILE *out, const struct ledger_pool *count)
 	fprintf(out, "peak %s in use", format_size(count->peak_used, size));
 	fprintf(out, ", %s reserved", format_size(count->peak_reserved, size));
 	if (count->peak_used)
-		fprintf(out, " (%.2f times)", (double)count->peak_reserved / (double)count->peak_used);
+		fprintf(out, " (%.2f times)",
+			(double)count->peak_reserved / (double)count->peak_used);
 }
 
 /* What the pool has of the driver and the application does not use. */

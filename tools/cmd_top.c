@@ -60,17 +60,17 @@ static volatile sig_atomic_t stop_signal, redraw;
 static void help(void)
 {
 	fputs("usage: gpuleak top [options] PID|LEDGER\n\n"
-	      "Shows what process PID holds, as its ledger says, until it ends: by device and kind,\n"
-	      "by call site, what grew, and what the pool does. It reads the ledger only: the\n"
-	      "process runs on undisturbed. On a terminal q or ^C ends it; elsewhere frames are\n"
-	      "printed one after the other.\n\n"
+	      "Shows what process PID holds, as its ledger says, until it ends: by device and\n"
+	      "kind, by call site, what grew, and what the pool does. It reads the ledger only:\n"
+	      "the process runs on undisturbed. On a terminal q or ^C ends it; elsewhere frames\n"
+	      "are printed one after the other.\n\n"
 	      "  --interval SECONDS        between two frames, 0.1 to 3600 (default: 1)\n"
 	      "  --once                    one frame, printed; the same as -n 1\n"
 	      "  -n N                      N frames, printed\n"
-	      "  --sites N                 call sites shown, 1 to 1000 (default: what fits, 10 where\n"
-	      "                            frames are printed)\n\n"
-	      "exit status: 0 the process ended, the frames are printed, or q; 1 there is nothing\n"
-	      "to show, 2 usage.\n", stdout);
+	      "  --sites N                 call sites shown, 1 to 1000 (default: what fits, 10\n"
+	      "                            where frames are printed)\n\n"
+	      "exit status: 0 the process ended, the frames are printed, or q; 1 there is\n"
+	      "nothing to show, 2 usage.\n", stdout);
 }
 
 static int wrong(const char *before, const char *word, const char *after)

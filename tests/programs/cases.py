@@ -9,6 +9,7 @@ import cases_field
 import cases_graph
 import cases_held
 import cases_limits
+import cases_pool
 import cases_top
 import cases_truth
 import cases_vmm
@@ -315,6 +316,7 @@ FAMILIES = {
     "unseen": stories.UNSEEN,
     "held": cases_held.HELD,
     "limits": cases_limits.LIMITS,
+    "pool": cases_pool.POOL,
     "top": cases_top.TOP,
     "vmm": cases_vmm.VMM,
     "truth": cases_truth.TRUTH,

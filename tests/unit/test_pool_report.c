@@ -190,8 +190,8 @@ static void clean(void **state)
 		"gpuleak: no leaks: 5 blocks (500 bytes) allocated by app (pid 4242), all freed, "
 		"peak 0 bytes\n"
 		"gpuleak: pool (strict): 3,948 of 4,000 allocations (98.7%) served without the "
-		"driver, 7,884 native calls saved; peak 64.0 MiB in use, 72.0 MiB reserved (1.12 "
-		"times); at the end: 8.0 MiB cached, 4.0 MiB pending (kept by the pool, no leak)\n");
+		"driver, 7,884 native calls saved; peak 64.0 MiB in use, 72.0 MiB reserved "
+		"(1.12 times); at the end: 8.0 MiB cached, 4.0 MiB pending (kept by the pool, no leak)\n");
 	free(text);
 	end(&f);
 }
@@ -255,8 +255,8 @@ static void surprises(void **state)
 /* GPULEAK_LIMIT works without a pool, and is told of without one. */
 static void limit_alone(void **state)
 {
+	json_t *root, *pool;
 	struct fixture f;
-	json_t *root;
 
 	(void)state;
 	start(&f, OPTION_POOL_OFF);
@@ -264,10 +264,9 @@ static void limit_alone(void **state)
 	build(&f);
 	expect(&f, 0, "gpuleak: GPULEAK_LIMIT: 1 refused\n");
 	root = json_of(&f);
-	assert_string_equal(json_string_value(json_object_get(json_object_get(root, "pool"),
-							      "mode")), "off");
-	assert_int_equal(json_array_size(json_object_get(json_object_get(root, "pool"), "pools")),
-			 0);
+	pool = json_object_get(root, "pool");
+	assert_string_equal(json_string_value(json_object_get(pool, "mode")), "off");
+	assert_int_equal(json_array_size(json_object_get(pool, "pools")), 0);
 	json_decref(root);
 	end(&f);
 }
