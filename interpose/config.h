@@ -11,8 +11,6 @@
 #include "options.h"
 
 extern struct options config __attribute__((visibility("hidden")));
-/* False: a lookup comes before our constructor. */
-extern bool config_is_read __attribute__((visibility("hidden")));
 
 /* Lookups come before main, and before this is so. */
 extern bool config_is_read __attribute__((visibility("hidden")));

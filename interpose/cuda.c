@@ -203,6 +203,8 @@ static void note_unhooked(const char *name, const void *function, const void *ca
 		coverage_saw(name, caller);
 		return;
 	}
+	if (hook_is_off(hook))
+		return;
 	if (hook_submits(hook)) { /* no memory is made or ended by any version of it */
 		submits_unknown();
 		return;

@@ -772,7 +772,6 @@ static CUresult call_launch(struct route route, CUgraphExec exec, CUstream strea
 	record_call();
 	r = CALL(CUresult(*)(CUgraphExec, CUstream), (exec, stream));
 	record_call_done();
-	limits_tried_again(LIMITS_CURRENT, r == CUDA_SUCCESS);
 	return r;
 }
 

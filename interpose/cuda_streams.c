@@ -17,8 +17,9 @@ enum { STREAM_CAPTURE_UNMATCHED = 905, STREAM_CAPTURE_WRONG_THREAD = 908 };
 
 /* ---- captures ---- */
 
+/* OWN: into a graph that the capture makes. One that was there before is not forgotten. */
 static CUresult begun_capture(const struct site *site, struct route route, CUstream stream,
-			      CUresult r)
+			      bool own, CUresult r)
 {
 	uint64_t context = 0;
 	int device;
@@ -28,7 +29,7 @@ static CUresult begun_capture(const struct site *site, struct route route, CUstr
 	if (r == CUDA_SUCCESS)
 		cuda_current_context(&context, &device);
 	captures_begun(stream, cuda_is_per_thread(site->hook), context, r == CUDA_SUCCESS);
-	if (r == CUDA_SUCCESS)
+	if (r == CUDA_SUCCESS && own)
 		cuda_graph_begun(site, stream);
 	return r;
 }
@@ -43,7 +44,7 @@ static struct route beginning(struct route route)
 static CUresult body_begin(const struct site *site, struct route route, CUstream stream)
 {
 	route = beginning(route);
-	return begun_capture(site, route, stream, CALL(CUresult(*)(CUstream), (stream)));
+	return begun_capture(site, route, stream, true, CALL(CUresult(*)(CUstream), (stream)));
 }
 #define body_cuStreamBeginCapture body_begin
 #define body_cuStreamBeginCapture_ptsz body_begin
@@ -56,7 +57,7 @@ static CUresult body_begin_v2(const struct site *site, struct route route, CUstr
 			      CUstreamCaptureMode mode)
 {
 	route = beginning(route);
-	return begun_capture(site, route, stream,
+	return begun_capture(site, route, stream, true,
 			     CALL(CUresult(*)(CUstream, CUstreamCaptureMode), (stream, mode)));
 }
 #define body_cuStreamBeginCapture_v2 body_begin_v2
@@ -66,26 +67,17 @@ BOTH(cuStreamBeginCapture_v2, CUresult, (CUstream hStream, CUstreamCaptureMode m
 BOTH(cuStreamBeginCapture_v2_ptsz, CUresult, (CUstream hStream, CUstreamCaptureMode mode),
      (&site, route, hStream, mode), CUDA_ERROR_NOT_FOUND)
 
-/* The graph was there before: nothing of it is forgotten. */
 static CUresult body_begin_into(const struct site *site, struct route route, CUstream stream,
 				CUgraph graph, const CUgraphNode *dependencies,
 				const CUgraphEdgeData *edges, size_t count,
 				CUstreamCaptureMode mode)
 {
-	uint64_t context = 0;
-	int device;
-	CUresult r;
-
 	route = beginning(route);
-	r = CALL(CUresult(*)(CUstream, CUgraph, const CUgraphNode *, const CUgraphEdgeData *,
-			     size_t, CUstreamCaptureMode),
-		 (stream, graph, dependencies, edges, count, mode));
-	if (!route.record)
-		return r;
-	if (r == CUDA_SUCCESS)
-		cuda_current_context(&context, &device);
-	captures_begun(stream, cuda_is_per_thread(site->hook), context, r == CUDA_SUCCESS);
-	return r;
+	return begun_capture(site, route, stream, false,
+			     CALL(CUresult(*)(CUstream, CUgraph, const CUgraphNode *,
+					      const CUgraphEdgeData *, size_t,
+					      CUstreamCaptureMode),
+				  (stream, graph, dependencies, edges, count, mode)));
 }
 #define body_cuStreamBeginCaptureToGraph body_begin_into
 #define body_cuStreamBeginCaptureToGraph_ptsz body_begin_into
@@ -99,6 +91,27 @@ BOTH(cuStreamBeginCaptureToGraph_ptsz, CUresult,
       const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode),
      (&site, route, hStream, hGraph, dependencies, dependencyData, numDependencies, mode),
      CUDA_ERROR_NOT_FOUND)
+
+static CUresult body_begin_again(const struct site *site, struct route route, CUstream stream,
+				 CUstreamCaptureMode mode, CUgraph graph,
+				 CUgraphRecaptureCallback callback, void *user_data)
+{
+	route = beginning(route);
+	return begun_capture(site, route, stream, false,
+			     CALL(CUresult(*)(CUstream, CUstreamCaptureMode, CUgraph,
+					      CUgraphRecaptureCallback, void *),
+				  (stream, mode, graph, callback, user_data)));
+}
+#define body_cuStreamBeginRecaptureToGraph body_begin_again
+#define body_cuStreamBeginRecaptureToGraph_ptsz body_begin_again
+BOTH(cuStreamBeginRecaptureToGraph, CUresult,
+     (CUstream hStream, CUstreamCaptureMode mode, CUgraph hGraph,
+      CUgraphRecaptureCallback callbackFunc, void *userData),
+     (&site, route, hStream, mode, hGraph, callbackFunc, userData), CUDA_ERROR_NOT_FOUND)
+BOTH(cuStreamBeginRecaptureToGraph_ptsz, CUresult,
+     (CUstream hStream, CUstreamCaptureMode mode, CUgraph hGraph,
+      CUgraphRecaptureCallback callbackFunc, void *userData),
+     (&site, route, hStream, mode, hGraph, callbackFunc, userData), CUDA_ERROR_NOT_FOUND)
 
 /* A capture that was spoiled is over with this call, too. By other failures it may go on: the
  * driver is asked, which capture allows. */

@@ -18,6 +18,7 @@
 #include "config.h"
 #include "coverage.h"
 #include "lookup.h"
+#include "pool.h"
 #include "recorder.h"
 #include "resolve.h"
 #include "types.h"
@@ -40,6 +41,7 @@ static void note_end(struct recorder *recorder, enum ledger_ended how, int statu
 	struct timespec now;
 
 	released_wait(recorder);
+	pool_settle();
 	coverage_look_everywhere(recorder, true);
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	recorder->header->end_mono_ns =

@@ -95,7 +95,6 @@
 		record_call();                                                              \
 		r = CALL(returns, parameters, arguments);                                   \
 		record_call_done();                                                         \
-		limits_tried_again(device, r == 0);                                         \
 	}
 
 /* A driver that is out of memory leaves address 0 (seen on an H200). */
@@ -231,13 +230,16 @@
 			cuda_graph_captured(&site, hStream, (uint64_t)(key), (uint64_t)(size)); \
 		return r;                                                                   \
 	}                                                                                   \
-	returns r;                                                                          \
-	record_call();                                                                      \
-	r = CALL(returns, parameters, arguments);                                           \
+	returns r = CUDA_ERROR_OUT_OF_MEMORY;                                               \
+	if (LIMITS_REFUSE(&site, LIMITS_CURRENT, size)) {                                   \
+		NO_ADDRESS arguments                                                        \
+		return r;                                                                   \
+	}                                                                                   \
+	CALL_TWICE(returns, parameters, arguments, LIMITS_CURRENT)                          \
 	submits_note();                                                                     \
-	record_call_done();                                                                 \
 	if (made)                                                                           \
 		cuda_record_made(&site, (uint64_t)(key), (uint64_t)(size));                  \
+	limits_done();                                                                      \
 	return r;
 
 #define VERB_FREE_ASYNC(returns, parameters, arguments, made, key, size)                    \

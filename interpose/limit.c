@@ -205,12 +205,19 @@ static bool take(struct recorder *recorder, const struct limits_due *due)
 	return true;
 }
 
-static void count_refused(struct recorder *recorder, bool injected)
+/* The first one's place is kept: with one failure, or from one on, it tells all. */
+static void count_refused(struct recorder *recorder, const struct site *site, bool injected)
 {
 	struct ledger_pools *pools = recorder->pools_record.pools;
+	struct ledger_refusal *first;
 
-	if (pools)
-		pools_count(injected ? &pools->injected : &pools->refused, 1);
+	if (!pools)
+		return;
+	first = injected ? &pools->first_injected : &pools->first_refused;
+	if (pools_count(injected ? &pools->injected : &pools->refused, 1))
+		return;
+	first->stack = record_origin(site);
+	__atomic_store_n(&first->api, recorder_name_ref(recorder, site->hook), __ATOMIC_RELEASE);
 }
 
 /* Inside the driver, or inside gpuleak, where a signal came: not the application's call. */
@@ -236,7 +243,7 @@ static bool exceeds(struct recorder *recorder, const struct site *site, int devi
 	due.device = device_meant(device);
 	if (!is_counted(due.device, bytes) || take(recorder, &due))
 		return false;
-	count_refused(recorder, false);
+	count_refused(recorder, site, false);
 	return true;
 }
 
@@ -254,7 +261,7 @@ bool limits_refuse(const struct site *site, int device, uint64_t bytes)
 	if (!recorder)
 		return false;
 	if (config.fail_at && is_nth(recorder)) {
-		count_refused(recorder, true);
+		count_refused(recorder, site, true);
 		return true;
 	}
 	return exceeds(recorder, site, device, bytes);
@@ -309,13 +316,4 @@ void limits_block_ended(struct recorder *recorder, uint32_t row_ref, uint64_t by
 bool limits_relieved(int device)
 {
 	return !thread_self.depth && !thread_self.busy && pool_relieve(device_meant(device));
-}
-
-void limits_tried_again(int device, bool success)
-{
-	struct ledger_pool *row =
-		success ? pools_record_row("CUDA", "device", device_meant(device)) : NULL;
-
-	if (row)
-		pools_count(&row->rescued, 1);
 }

@@ -65,8 +65,6 @@ uint64_t limits_left(int device);
 
 /* The driver answered R to a call that takes memory: try once more? */
 bool limits_relieved(int device);
-/* It was, and that helped or not. */
-void limits_tried_again(int device, bool success);
 #define LIMITS_AGAIN(r, device)                                                              \
 	(__builtin_expect((r) == CUDA_ERROR_OUT_OF_MEMORY, 0) &&                             \
 	 atomic_load_explicit(&pool_on, memory_order_relaxed) && limits_relieved(device))
@@ -74,10 +72,8 @@ void limits_tried_again(int device, bool success);
 #define LIMITS_TRY(call, device)                                                             \
 	({                                                                                   \
 		CUresult tried = (call);                                                     \
-		if (LIMITS_AGAIN(tried, (device))) {                                         \
+		if (LIMITS_AGAIN(tried, (device)))                                           \
 			tried = (call);                                                      \
-			limits_tried_again((device), tried == CUDA_SUCCESS);                 \
-		}                                                                            \
 		tried;                                                                       \
 	})
 

@@ -13,6 +13,7 @@
 #include "classes.h"
 #include "coverage.h"
 #include "resolve.h"
+#include "submits.h"
 
 struct answer {
 	void *pointer;
@@ -182,8 +183,11 @@ static struct answer in_handle(void *handle, const char *name, const void *calle
 		note_lookup(hook, caller);
 		return in_global_scope(found, name);
 	}
-	if (asked_by_driver(caller))
+	if (asked_by_driver(caller)) {
+		if (hook_submits(hook) && !lookup_in_driver(API_CUDA, caller))
+			submits_unknown();
 		return (struct answer){ found, 1 };
+	}
 	if (!lookup_in_driver(hook->api, found)) {
 		look_for_vendor(handle, name, found, hook->api);
 		return (struct answer){ found, 1 };

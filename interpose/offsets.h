@@ -32,7 +32,7 @@ struct offsets {
 	uint32_t chunks, used_nodes;    /* of the chunks, and nodes ever in use */
 	uint32_t spare, spares;         /* nodes in use no more */
 	uint32_t **pages;               /* the node that begins at a unit */
-	uint64_t *level[OFFSETS_LEVELS]; /* bits: taken parts begin here; level above: in this word */
+	uint64_t *level[OFFSETS_LEVELS]; /* bits: taken parts begin here; above: in this word */
 	uint32_t levels;
 };
 

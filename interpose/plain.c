@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "options.h"
 #include "reader.h"
 #include "say.h"
 
@@ -266,6 +267,32 @@ static bool add_troubles(struct page_text *out, const struct ledger_header *head
 	return lost;
 }
 
+static void add_pools(struct page_text *out, const struct ledger_view *view)
+{
+	struct ledger_walk walk = { 0, 0 };
+	const struct ledger_pools *pools =
+		ledger_next(view, &walk, LEDGER_CHUNK_POOLS, sizeof(*pools));
+	uint64_t hits = 0, allocs = 0, kept = 0;
+
+	if (!pools || pools->mode == OPTION_POOL_OFF)
+		return;
+	for (unsigned int i = 0; i < LEDGER_POOLS_MAX; i++) {
+		hits += pools->pool[i].hits;
+		allocs += pools->pool[i].hits + pools->pool[i].native_allocs;
+		kept += pools->pool[i].cached + pools->pool[i].pending;
+	}
+	text_add(&out->text, "gpuleak: pool (");
+	text_add(&out->text, option_word(OPTION_POOL, (int)pools->mode));
+	text_add(&out->text, "): ");
+	text_add_number(&out->text, hits);
+	text_add(&out->text, " of ");
+	text_add_number(&out->text, allocs);
+	text_add(&out->text, " allocations served without the driver, ");
+	text_add_number(&out->text, kept);
+	text_add(&out->text, " bytes kept by the pool, no leak");
+	line_done(out);
+}
+
 bool plain_report(struct recorder *recorder, int fd, const char *why)
 {
 	struct page_text out = { .fd = fd };
@@ -283,6 +310,7 @@ bool plain_report(struct recorder *recorder, int fd, const char *why)
 	add_verdict(&out, &total);
 	add_leaks(&out, &view, tallies);
 	add_errors(&out, &view);
+	add_pools(&out, &view);
 	lost = add_troubles(&out, recorder->header);
 	text_add(&out.text, "gpuleak: this is the short form: ");
 	text_add(&out.text, why);

@@ -12,14 +12,18 @@
 
 #include "config.h"
 #include "cuda_calls.h"
+#include "pool_signal.h"
 #include "pools_record.h"
 #include "resolve.h"
 #include "submits.h"
 
 #define COUNT_EVERY 64 /* calls of a thread between two looks at the sums */
 #define NS_PER_S 1000000000u
+#define RANGE_START_ADDR 11 /* CUpointer_attribute */
 
 _Atomic bool pool_on;
+
+static uint64_t give_back(bool may_wait);
 
 static void reason(struct pool_space *space, enum ledger_pool_reason why)
 {
@@ -153,12 +157,11 @@ static void settle(struct pool *pool, struct pool_space *space)
 	}
 }
 
-/* With the cache's lock, which it gives back. */
-static inline bool is_due(struct pool_space *space, struct pool_cache *cache)
+/* Whether it is time to look at the sums, which then have this cache's. With its lock. */
+static inline bool is_due(struct pool_space *space, struct pool_cache *cache, uint64_t calls)
 {
 	int64_t kept = cache->kept < 0 ? -cache->kept : cache->kept;
-	bool due = ++cache->calls % COUNT_EVERY == 0 ||
-		   kept >= (int64_t)space->context->flush;
+	bool due = calls >= COUNT_EVERY || kept >= (int64_t)space->context->flush;
 
 	if (__builtin_expect(due, 0))
 		pool_count(space, cache);
@@ -206,7 +209,7 @@ static struct pool_block *serve(struct pool *pool, struct pool_space *space, uin
 {
 	struct pool_cache *cache = pool_cache_here(pool, space);
 	struct pool_block *block;
-	bool pending, due = false;
+	bool pending;
 
 	if (!cache)
 		return NULL;
@@ -214,11 +217,9 @@ static struct pool_block *serve(struct pool *pool, struct pool_space *space, uin
 	block = pool_take_own(cache, bin, &pending);
 	if (block) {
 		hand_out(cache, block, bytes);
-		due = is_due(space, cache);
+		is_due(space, cache, cache->hits); /* what is too much gives way at a free */
 	}
 	lock_give(&cache->lock);
-	if (__builtin_expect(due, 0))
-		settle(pool, space);
 	return block ? block : look_further(pool, space, cache, bin, pending, bytes);
 }
 
@@ -344,32 +345,32 @@ static bool may_keep(const struct pool_block *block)
 	       !atomic_load_explicit(&context->failed, memory_order_relaxed);
 }
 
-static void put(struct pool *pool, struct pool_block *block, bool shared)
+/* False: its context is ending, or there is no memory for a cache. */
+static bool put(struct pool *pool, struct pool_block *block, bool shared)
 {
 	struct pool_space *space = block->space;
 	struct pool_cache *cache = pool_cache_here(pool, space);
-	bool due;
+	bool open, due = false;
 
-	if (!cache) { /* no memory for it: the driver's, which waits if need be */
-		pool_native_give(pool, block, NULL);
+	if (!cache) {
 		reason(space, LEDGER_POOL_NO_MEMORY);
-		return;
+		return false;
 	}
 	lock_take(&cache->lock);
-	if (!atomic_load_explicit(&space->context->open, memory_order_relaxed)) {
-		lock_give(&cache->lock); /* its context is ending */
-		return;
+	open = atomic_load_explicit(&space->context->open, memory_order_relaxed);
+	if (open) {
+		cache->kept += (int64_t)block->capacity;
+		cache->freed += (int64_t)block->capacity;
+		cache->waste -= (int64_t)(block->capacity - block->bytes);
+		cache->frees++;
+		cache->shared += shared;
+		pool_keep(pool, cache, block);
+		due = is_due(space, cache, cache->frees);
 	}
-	cache->kept += (int64_t)block->capacity;
-	cache->freed += (int64_t)block->capacity;
-	cache->waste -= (int64_t)(block->capacity - block->bytes);
-	cache->frees++;
-	cache->shared += shared;
-	pool_keep(pool, cache, block);
-	due = is_due(space, cache);
 	lock_give(&cache->lock);
 	if (__builtin_expect(due, 0))
 		settle(pool, space);
+	return open;
 }
 
 /* A part can't be freed by the driver on a stream of another context. */
@@ -404,8 +405,7 @@ static bool keep(struct pool *pool, struct pool_block *block,
 	    !context->by_sync)
 		reason(block->space, LEDGER_POOL_CAPTURE);
 	block->kept_s = seconds_of(pool);
-	put(pool, block, shared);
-	return true;
+	return put(pool, block, shared);
 }
 
 enum taken { TAKEN, TAKEN_BEFORE, NOT_OURS };
@@ -445,11 +445,19 @@ static CUresult release_native(struct pool *pool, struct pool_block *block,
 }
 
 /* A part that may not be kept: its context hands nothing out any more. */
+/* The driver can't have a part back, and work may be pending on it: waited for as the driver
+ * would. Where that can't be, the part is nobody's from here on; once an event has failed it
+ * may go, since then no part is handed out any more. */
 static void release_part(struct pool *pool, struct pool_block *block)
 {
+	struct pool_context *context = block->space->context;
+	bool shared;
+
 	atomic_fetch_add(&block->space->kept, (int64_t)block->capacity);
 	atomic_fetch_sub(&block->space->waste, (int64_t)(block->capacity - block->bytes));
-	pool_slab_give(pool, block);
+	if (pool_tickets_wait(context, pool_ticket(context, &shared)) ||
+	    atomic_load(&context->failed))
+		pool_slab_give(pool, block);
 }
 
 /* The free of ADDRESS by NATIVE's call. False: the driver is to be asked. */
@@ -519,22 +527,37 @@ static bool is_stream_of_owner(uint64_t address, CUstream stream)
 	       (uint64_t)(uintptr_t)context == owner;
 }
 
-/* Never waits, whatever the mode: the driver's would not. */
-static CUresult free_async(CUdeviceptr address, CUstream stream)
+/* Never waits, whatever the mode: the driver's would not. Into a graph that is being captured
+ * it is the driver's affair. */
+static CUresult free_async_on(struct hook *hook, CUdeviceptr address, CUstream stream)
 {
 	struct pool_native_free native = { thread_self.pooled, true, stream, false };
 	CUresult r;
 
+	if (cuda_is_captured(hook, stream))
+		return ((CUresult(*)(CUdeviceptr, CUstream))native.real)(address, stream);
 	native.elsewhere = !is_stream_of_owner(address, stream);
 	if (!address || driver_must_answer() || !release(&native, false, address, &r))
 		return ((CUresult(*)(CUdeviceptr, CUstream))native.real)(address, stream);
 	return r;
 }
 
+static CUresult free_async(CUdeviceptr address, CUstream stream)
+{
+	return free_async_on(&hooks[HOOK_cuMemFreeAsync], address, stream);
+}
+
+static CUresult free_async_ptsz(CUdeviceptr address, CUstream stream)
+{
+	return free_async_on(&hooks[HOOK_cuMemFreeAsync_ptsz], address, stream);
+}
+
 void *pool_instead_of(enum hook_id id, void *real)
 {
 	if (thread_self.depth) /* inside a driver's call */
 		return real;
+	if (pool_trim_due()) /* only where the driver's own call waits, too */
+		give_back(id == HOOK_cuMemFree_v2 || id == HOOK_cuMemFreeHost);
 	thread_self.pooled = real;
 	switch (id) {
 	case HOOK_cuMemAlloc_v2:
@@ -542,8 +565,9 @@ void *pool_instead_of(enum hook_id id, void *real)
 	case HOOK_cuMemFree_v2:
 		return (void *)free_device;
 	case HOOK_cuMemFreeAsync:
-	case HOOK_cuMemFreeAsync_ptsz:
 		return (void *)free_async;
+	case HOOK_cuMemFreeAsync_ptsz:
+		return (void *)free_async_ptsz;
 	case HOOK_cuMemHostAlloc:
 		return (void *)alloc_pinned;
 	case HOOK_cuMemAllocHost_v2:
@@ -583,6 +607,7 @@ static void drop_context(struct pool *pool, struct pool_context *context)
 		atomic_store(&space->kept, 0);
 		atomic_store(&space->freed, 0);
 		atomic_store(&space->waste, 0);
+		pool_tell(space);
 	}
 	pool_map_drop(pool, context);
 	pool_tickets_forget(context);
@@ -620,10 +645,18 @@ static uint64_t native_base(uint64_t address)
 	CUresult (*ask)(CUdeviceptr *, size_t *, CUdeviceptr) =
 		(CUresult(*)(CUdeviceptr *, size_t *, CUdeviceptr))pool_real(
 			HOOK_cuMemGetAddressRange_v2);
+	CUresult (*ask_attribute)(void *, CUpointer_attribute, CUdeviceptr) =
+		(CUresult(*)(void *, CUpointer_attribute, CUdeviceptr))pool_real(
+			HOOK_cuPointerGetAttribute);
 	CUdeviceptr base = 0;
 	size_t size;
 
-	return ask && ask(&base, &size, address) == CUDA_SUCCESS ? base : 0;
+	if (ask && ask(&base, &size, address) == CUDA_SUCCESS)
+		return base;
+	/* That wants a current context; this does not. */
+	if (ask_attribute && ask_attribute(&base, RANGE_START_ADDR, address) == CUDA_SUCCESS)
+		return base;
+	return 0;
 }
 
 bool pool_find(uint64_t address, struct pool_place *ret)
@@ -722,7 +755,7 @@ bool pool_relieve(int device)
 	return given > 0;
 }
 
-uint64_t pool_give_back(void)
+static uint64_t give_back(bool may_wait)
 {
 	struct pool *pool = pool_entered();
 	uint64_t given = 0, number, freed;
@@ -734,13 +767,18 @@ uint64_t pool_give_back(void)
 
 		if (!atomic_load(&context->open))
 			continue;
-		while ((number = pool_tickets_oldest(context, &freed)) != 0 &&
+		while (may_wait && (number = pool_tickets_oldest(context, &freed)) != 0 &&
 		       pool_tickets_wait(context, number))
 			;
 		given += trim_context(pool, context, false);
 	}
 	recorder_leave();
 	return given;
+}
+
+uint64_t pool_give_back(void)
+{
+	return give_back(true);
 }
 
 static void tell_all(struct pool *pool, struct pool_space *space)

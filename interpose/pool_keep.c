@@ -280,18 +280,41 @@ static uint64_t or_zero(int64_t value)
 	return value > 0 ? (uint64_t)value : 0;
 }
 
+/* Returns the sum. */
+static uint64_t tell(uint64_t *sum, _Atomic int64_t *told, uint64_t now)
+{
+	uint64_t grown = now - (uint64_t)atomic_exchange(told, (int64_t)now);
+
+	return grown ? __atomic_add_fetch(sum, grown, __ATOMIC_RELAXED)
+		     : __atomic_load_n(sum, __ATOMIC_RELAXED);
+}
+
+static void raise_peak(uint64_t *peak, uint64_t value)
+{
+	uint64_t seen = __atomic_load_n(peak, __ATOMIC_RELAXED);
+
+	while (value > seen &&
+	       !__atomic_compare_exchange_n(peak, &seen, value, true, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED))
+		;
+}
+
+/* The record's numbers are sums over contexts, and over the sorts of pinned memory. */
 void pool_tell(struct pool_space *space)
 {
 	struct ledger_pool *record = space->record;
 	uint64_t kept = or_zero(atomic_load(&space->kept)), pending = 0, freed;
+	uint64_t reserved = or_zero(atomic_load(&space->reserved));
+	uint64_t waste = or_zero(atomic_load(&space->waste));
+	uint64_t in_use = or_zero((int64_t)(reserved - kept - waste));
 
 	if (pool_tickets_oldest(space->context, &freed))
 		pending = or_zero(atomic_load(&space->freed) - (int64_t)freed);
 	if (pending > kept)
 		pending = kept;
-	__atomic_store_n(&record->cached, kept - pending, __ATOMIC_RELAXED);
-	__atomic_store_n(&record->pending, pending, __ATOMIC_RELAXED);
-	__atomic_store_n(&record->reserved, or_zero(atomic_load(&space->reserved)),
-			 __ATOMIC_RELAXED);
-	__atomic_store_n(&record->waste, or_zero(atomic_load(&space->waste)), __ATOMIC_RELAXED);
+	tell(&record->cached, &space->told[0], kept - pending);
+	tell(&record->pending, &space->told[1], pending);
+	tell(&record->waste, &space->told[2], waste);
+	raise_peak(&record->peak_reserved, tell(&record->reserved, &space->told[3], reserved));
+	raise_peak(&record->peak_used, tell(&record->in_use, &space->told[4], in_use));
 }

@@ -108,14 +108,12 @@ static CUresult take(struct pool_space *space, void *real, uint64_t *address, ui
 	return r;
 }
 
-static void raise_to(_Atomic uint64_t *peak, uint64_t *told, uint64_t value)
+static void raise_to(_Atomic uint64_t *peak, uint64_t value)
 {
 	uint64_t seen = atomic_load_explicit(peak, memory_order_relaxed);
 
 	while (value > seen && !atomic_compare_exchange_weak(peak, &seen, value))
 		;
-	if (value > seen)
-		__atomic_store_n(told, value, __ATOMIC_RELAXED);
 }
 
 static uint64_t or_zero(int64_t value)
@@ -128,8 +126,9 @@ static void look_at_peaks(struct pool_space *space)
 	int64_t reserved = atomic_load(&space->reserved);
 	int64_t in_use = reserved - atomic_load(&space->kept) - atomic_load(&space->waste);
 
-	raise_to(&space->peak_reserved, &space->record->peak_reserved, or_zero(reserved));
-	raise_to(&space->peak_used, &space->record->peak_used, or_zero(in_use));
+	raise_to(&space->peak_reserved, or_zero(reserved));
+	raise_to(&space->peak_used, or_zero(in_use));
+	pool_tell(space);
 }
 
 /* What the driver gave is a block of the application's. */

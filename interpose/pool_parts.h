@@ -61,6 +61,8 @@ static inline uint64_t pool_units_of_bin(unsigned int bin)
 /* Bytes of a block that is made for BIN. */
 static inline uint64_t pool_bytes_of_bin(unsigned int bin)
 {
+	if (bin == POOL_SMALL_BINS - 1) /* a granule more, and the driver takes the large one */
+		return POOL_LARGE_FROM - POOL_SMALL_GRANULE;
 	return bin < POOL_SMALL_BINS
 		       ? pool_units_of_bin(bin) * POOL_SMALL_GRANULE
 		       : pool_units_of_bin(bin - POOL_SMALL_BINS) * POOL_LARGE_GRANULE;
@@ -121,7 +123,6 @@ struct pool_ring {
 /* What a stripe's thread keeps of one space. Others take the lock to trim and to steal. */
 struct pool_cache {
 	struct lock lock;
-	uint32_t calls;
 	int64_t kept, freed, waste; /* bytes since the last pool_count() */
 	uint64_t hits, frees, shared;
 	struct pool_ring ring[POOL_BINS];
@@ -161,7 +162,8 @@ struct pool_space {
 	_Atomic uint64_t peak_used, peak_reserved;
 	_Atomic uint32_t natives; /* allocations since the device's free memory was looked at */
 	_Atomic int64_t free_bytes; /* of the device, when it was */
-	struct ledger_pool *record; /* never NULL */
+	struct ledger_pool *record; /* never NULL; several spaces may share one */
+	_Atomic int64_t told[5]; /* its part of the record's sums, see pool_tell() */
 	struct ledger_pool nowhere; /* where there is no room in the ledger */
 };
 

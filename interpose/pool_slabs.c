@@ -90,6 +90,8 @@ static struct pool_block *from_slabs(struct pool *pool, struct pool_space *space
 {
 	struct pool_block *block = NULL;
 
+	if (atomic_load(&space->context->failed)) /* what was given back may not be clean */
+		return NULL;
 	for (struct pool_slab *slab = space->slabs; slab && !block; slab = slab->next)
 		if (slab->early || bytes <= SLAB_FROM)
 			block = carve(pool, slab, bytes);
@@ -228,7 +230,7 @@ uint64_t pool_slabs_trim(struct pool *pool, struct pool_space *space, bool all)
 	struct pool_slab *slab;
 	uint64_t given = 0;
 
-	while (space->slabs && (slab = take_empty(space, all)) != NULL) {
+	while (space->slabs && !atomic_load(&space->context->failed) && (slab = take_empty(space, all)) != NULL) {
 		int64_t capacity = (int64_t)slab->whole->capacity;
 
 		if (!pool_native_return(pool, slab->whole)) {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cuda_calls.h"
+#include "limit.h"
 #include "pool.h"
 #include "resolve.h"
 
@@ -19,6 +20,8 @@
 
 /* CUpointer_attribute: numbers of cuda.h. */
 enum {
+	ATTRIBUTE_DEVICE_POINTER = 3,
+	ATTRIBUTE_HOST_POINTER = 4,
 	ATTRIBUTE_P2P_TOKENS = 5, /* asking sets SYNC_MEMOPS */
 	ATTRIBUTE_IPC_CAPABLE = 10,
 	ATTRIBUTE_RANGE_START = 11,
@@ -79,18 +82,34 @@ static bool pooling(struct route route)
 	return route.record && atomic_load_explicit(&pool_on, memory_order_relaxed);
 }
 
+/* Under a limit no more is free than the application may still have. */
+static uint64_t within_limit(struct route route, uint64_t bytes)
+{
+	uint64_t context, left;
+	int device;
+
+	if (!route.record || !atomic_load_explicit(&limits_on, memory_order_relaxed))
+		return bytes;
+	cuda_current_context(&context, &device);
+	left = limits_left(device);
+	return bytes < left ? bytes : left;
+}
+
 static CUresult body_cuMemGetInfo_v2(struct route route, size_t *free, size_t *total)
 {
 	CUresult r = CALL(CUresult(*)(size_t *, size_t *), (free, total));
 	size_t unused, all;
 
-	if (r != CUDA_SUCCESS || !free || !pooling(route))
+	if (r != CUDA_SUCCESS || !free)
 		return r;
-	if (total)
-		all = *total;
-	else if (CALL(CUresult(*)(size_t *, size_t *), (&unused, &all)) != CUDA_SUCCESS)
-		return r;
-	*free = with_unused(*free, all);
+	if (pooling(route)) {
+		if (total)
+			all = *total;
+		else if (CALL(CUresult(*)(size_t *, size_t *), (&unused, &all)) != CUDA_SUCCESS)
+			return r;
+		*free = with_unused(*free, all);
+	}
+	*free = within_limit(route, *free);
 	return r;
 }
 BOTH(cuMemGetInfo_v2, CUresult, (size_t *free, size_t *total), (route, free, total),
@@ -101,13 +120,17 @@ static CUresult body_cuMemGetInfo(struct route route, unsigned int *free, unsign
 	CUresult r = CALL(CUresult(*)(unsigned int *, unsigned int *), (free, total));
 	unsigned int unused, all;
 
-	if (r != CUDA_SUCCESS || !free || !pooling(route))
+	if (r != CUDA_SUCCESS || !free)
 		return r;
-	if (total)
-		all = *total;
-	else if (CALL(CUresult(*)(unsigned int *, unsigned int *), (&unused, &all)) != CUDA_SUCCESS)
-		return r;
-	*free = (unsigned int)with_unused(*free, all);
+	if (pooling(route)) {
+		if (total)
+			all = *total;
+		else if (CALL(CUresult(*)(unsigned int *, unsigned int *), (&unused, &all)) !=
+			 CUDA_SUCCESS)
+			return r;
+		*free = (unsigned int)with_unused(*free, all);
+	}
+	*free = (unsigned int)within_limit(route, *free);
 	return r;
 }
 BOTH(cuMemGetInfo, CUresult, (unsigned int *free, unsigned int *total), (route, free, total),
@@ -180,6 +203,17 @@ static void correct(const struct pool_place *place, CUpointer_attribute attribut
 	}
 }
 
+/* Where nothing is, the driver may take an address for the host's own and give it back. */
+static void give_back(CUpointer_attribute attribute, void *data, uint64_t address)
+{
+	uint64_t nowhere = NOWHERE;
+
+	if (data &&
+	    (attribute == ATTRIBUTE_DEVICE_POINTER || attribute == ATTRIBUTE_HOST_POINTER) &&
+	    memcmp(data, &nowhere, sizeof(nowhere)) == 0)
+		memcpy(data, &address, sizeof(address));
+}
+
 static CUresult body_cuPointerGetAttribute(struct route route, void *data,
 					   CUpointer_attribute attribute, CUdeviceptr address)
 {
@@ -193,6 +227,8 @@ static CUresult body_cuPointerGetAttribute(struct route route, void *data,
 		 (data, attribute, whom == GONE ? NOWHERE : address));
 	if (r == CUDA_SUCCESS && whom == LIVE)
 		correct(&place, attribute, data);
+	if (r == CUDA_SUCCESS && whom == GONE)
+		give_back(attribute, data, address);
 	return r;
 }
 BOTH(cuPointerGetAttribute, CUresult,
@@ -208,9 +244,12 @@ static CUresult body_cuPointerGetAttributes(struct route route, unsigned int cou
 	CUresult r = CALL(CUresult(*)(unsigned int, CUpointer_attribute *, void **, CUdeviceptr),
 			  (count, attributes, data, whom == GONE ? NOWHERE : address));
 
-	if (r == CUDA_SUCCESS && whom == LIVE)
-		for (unsigned int i = 0; i < count; i++)
+	for (unsigned int i = 0; r == CUDA_SUCCESS && whom != NOT_OURS && i < count; i++) {
+		if (whom == LIVE)
 			correct(&place, attributes[i], data[i]);
+		else
+			give_back(attributes[i], data[i], address);
+	}
 	return r;
 }
 BOTH(cuPointerGetAttributes, CUresult,
@@ -233,13 +272,13 @@ BOTH(cuPointerSetAttribute, CUresult,
      (const void *value, CUpointer_attribute attribute, CUdeviceptr ptr),
      (route, value, attribute, ptr), CUDA_ERROR_NOT_FOUND)
 
-/* ---- pinned memory: what follows its last byte belongs to its page ---- */
+/* ---- pinned memory ---- */
 
 static void *host_address(struct route route, void *p)
 {
 	struct pool_place place;
 
-	return whose(route, (uintptr_t)p, &place) == GONE && !place.live ? (void *)NOWHERE : p;
+	return whose(route, (uintptr_t)p, &place) == GONE ? (void *)NOWHERE : p;
 }
 
 static CUresult body_cuMemHostGetDevicePointer(struct route route, void *address, void *p,

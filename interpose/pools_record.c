@@ -17,6 +17,10 @@ void pools_record_make(struct recorder *recorder)
 	if (config.pool != OPTION_POOL_OFF || config.limit != OPTION_UNSET || config.fail_at)
 		ref = ledger_add_pools(&recorder->writer);
 	recorder->pools_record.pools = ref ? ledger_at(&recorder->writer, ref) : NULL;
+	if (!ref)
+		return;
+	recorder->pools_record.pools->mode = (uint32_t)config.pool;
+	recorder->pools_record.pools->backend = (uint32_t)config.pool_backend;
 }
 
 struct ledger_pools *pools_record(void)

@@ -21,6 +21,7 @@
 #include "pattern.h"
 #include "place.h"
 #include "pool.h"
+#include "pool_signal.h"
 #include "unwinder.h"
 
 __thread struct thread thread_self;
@@ -287,6 +288,7 @@ static struct recorder *make(int no_unwinder)
 	recorder->generation = ++generations;
 	__atomic_store_n(&page->recorder, recorder, __ATOMIC_RELEASE);
 	config_warn();
+	pool_signal_start();
 	return recorder;
 }
 

@@ -35,6 +35,17 @@ struct builder {
 	uint64_t lost_blocks; /* whose row is unreadable */
 };
 
+/* An empty process with a pool of its own, to be destroyed as any; and the end of the tables.
+ * 0 or -ENOMEM. */
+int build_start(struct builder *b, const struct loaded_ledger *ledger,
+		struct symbolizer *symbolizer);
+void build_finish(struct builder *b);
+
+/* Who the process is; NAME is the ledger's. 0 or -ENOMEM. */
+int build_identity(struct builder *b, const char *name);
+/* How it ended. */
+void build_ended(struct builder *b);
+
 /* What a ref of the ledger turned out to be. */
 struct ref_node {
 	uint32_t ref;

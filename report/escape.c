@@ -32,6 +32,15 @@ size_t utf8_length(const char *text)
 	return continues(at[3]) ? 4 : 0;
 }
 
+size_t utf8_prefix(const char *text, size_t count)
+{
+	const char *at = text;
+
+	for (size_t length; count && (length = utf8_length(at)) != 0; count--)
+		at += length;
+	return (size_t)(at - text);
+}
+
 void print_escaped(FILE *out, const char *text)
 {
 	while (*text) {

@@ -13,6 +13,10 @@
  * surrogate, above U+10FFFF, cut). */
 size_t utf8_length(const char *text);
 
+/* How many bytes the first COUNT characters of TEXT have, or those before the first invalid
+ * byte. */
+size_t utf8_prefix(const char *text, size_t count);
+
 /* Writes TEXT for a terminal: control characters (C0, DEL, C1) and invalid bytes as \xNN. */
 void print_escaped(FILE *out, const char *text);
 

@@ -350,6 +350,17 @@ int loaded_ledger_open_at(int directory, const char *directory_name, const char 
 	return load_at(directory, directory_name, name, ret, error, error_size);
 }
 
+int loaded_ledger_read(int fd, const char *name, struct loaded_ledger *ret, char *error,
+		       size_t error_size)
+{
+	struct loaded_ledger ledger = { 0 };
+	int r = name_ledger(&ledger, NULL, name, error, error_size);
+
+	if (r == 0)
+		r = load_file(fd, &ledger, error, error_size);
+	return finish_load(&ledger, r, ret);
+}
+
 int loaded_ledger_copy(const void *bytes, size_t size, const char *name, struct loaded_ledger *ret,
 		       char *error, size_t error_size)
 {

@@ -33,6 +33,11 @@ int loaded_ledger_open(const char *path, struct loaded_ledger *ret, char *error,
 int loaded_ledger_open_at(int directory, const char *directory_name, const char *name,
 			  struct loaded_ledger *ret, char *error, size_t error_size);
 
+/* The same for the regular file that is open as FD, from its start; messages call it NAME. FD
+ * stays open. */
+int loaded_ledger_read(int fd, const char *name, struct loaded_ledger *ret, char *error,
+		       size_t error_size);
+
 /* The same for BYTES that are already in memory: copied. */
 int loaded_ledger_copy(const void *bytes, size_t size, const char *name, struct loaded_ledger *ret,
 		       char *error, size_t error_size);

@@ -14,6 +14,7 @@
 #include "build.h"
 #include "load.h"
 #include "model_held.h"
+#include "model_pool.h"
 #include "number.h"
 #include "suppress.h"
 
@@ -337,7 +338,7 @@ static int read_command(struct builder *b)
 	return 0;
 }
 
-static int read_identity(struct builder *b, const char *name)
+int build_identity(struct builder *b, const char *name)
 {
 	const struct ledger_header *header = ledger_header(b->view);
 	struct report_process *process = b->process;
@@ -359,7 +360,7 @@ static int read_identity(struct builder *b, const char *name)
 	return process->ledger ? 0 : -ENOMEM;
 }
 
-static void read_ended(struct builder *b)
+void build_ended(struct builder *b)
 {
 	const struct ledger_header *header = ledger_header(b->view);
 	struct report_process *process = b->process;
@@ -389,7 +390,7 @@ static void read_ended(struct builder *b)
 static int build(struct builder *b, const struct loaded_ledger *ledger,
 		 struct suppressions *suppressions)
 {
-	int r = read_identity(b, ledger->name);
+	int r = build_identity(b, ledger->name);
 
 	if (r == 0)
 		r = build_modules(b);
@@ -403,9 +404,11 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 		r = read_errors(b);
 	if (r == 0)
 		r = build_held(b);
+	if (r == 0)
+		r = build_pools(b);
 	if (r < 0)
 		return r;
-	read_ended(b);
+	build_ended(b);
 	read_rows(b);
 	r = judge_groups(b, suppressions);
 	if (r == 0)
@@ -413,29 +416,43 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 	return r < 0 ? r : build_notes(b, ledger);
 }
 
+int build_start(struct builder *b, const struct loaded_ledger *ledger,
+		struct symbolizer *symbolizer)
+{
+	*b = (struct builder){ .view = &ledger->view, .symbolizer = symbolizer,
+			       .frames_left = ledger->view.bytes / sizeof(uint64_t),
+			       .letters_left = ledger->view.bytes };
+	b->process = calloc(1, sizeof(*b->process));
+	b->pool = calloc(1, sizeof(*b->pool));
+	if (!b->process || !b->pool) {
+		free(b->process);
+		free(b->pool);
+		return -ENOMEM;
+	}
+	b->process->pool = b->pool;
+	return 0;
+}
+
+void build_finish(struct builder *b)
+{
+	table_finish(&b->texts);
+	table_finish(&b->stacks);
+	table_finish(&b->groups);
+	table_finish(&b->text_refs);
+	table_finish(&b->stack_refs);
+	table_finish(&b->row_refs);
+}
+
 int report_process_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,
 			 struct suppressions *suppressions, struct report_process **ret)
 {
-	struct builder b = { .view = &ledger->view, .symbolizer = symbolizer,
-			     .frames_left = ledger->view.bytes / sizeof(uint64_t),
-			     .letters_left = ledger->view.bytes };
-	int r;
+	struct builder b;
+	int r = build_start(&b, ledger, symbolizer);
 
-	b.process = calloc(1, sizeof(*b.process));
-	b.pool = calloc(1, sizeof(*b.pool));
-	if (!b.process || !b.pool) {
-		free(b.process);
-		free(b.pool);
-		return -ENOMEM;
-	}
-	b.process->pool = b.pool;
+	if (r < 0)
+		return r;
 	r = build(&b, ledger, suppressions);
-	table_finish(&b.texts);
-	table_finish(&b.stacks);
-	table_finish(&b.groups);
-	table_finish(&b.text_refs);
-	table_finish(&b.stack_refs);
-	table_finish(&b.row_refs);
+	build_finish(&b);
 	if (r < 0)
 		report_process_destroy(b.process);
 	else

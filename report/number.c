@@ -22,6 +22,16 @@ char *format_number(uint64_t number, char ret[NUMBER_MAX])
 	return ret;
 }
 
+char *format_percent(uint64_t part, uint64_t all, char ret[NUMBER_MAX])
+{
+	double percent = all ? 100.0 * (double)part / (double)all : 0;
+
+	if (part < all && percent > 99.9)
+		percent = 99.9;
+	snprintf(ret, NUMBER_MAX, "%.1f%%", percent);
+	return ret;
+}
+
 char *format_size(uint64_t bytes, char ret[NUMBER_MAX])
 {
 	static const char *const units[] = { "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };

@@ -19,6 +19,9 @@ static inline uint64_t add_bounded(uint64_t a, uint64_t b)
 /* "12,582,912" */
 char *format_number(uint64_t number, char ret[NUMBER_MAX]);
 
+/* "98.7%" of ALL: never 100.0% where one is missing. */
+char *format_percent(uint64_t part, uint64_t all, char ret[NUMBER_MAX]);
+
 /* "12.0 MiB"; "512 bytes", "1 byte" below 1 KiB. */
 char *format_size(uint64_t bytes, char ret[NUMBER_MAX]);
 

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +19,7 @@
 #include "text_held.h"
 #include "text_history.h"
 #include "text_objects.h"
+#include "text_pool.h"
 #include "text_released.h"
 #include "text_stack.h"
 
@@ -47,17 +47,10 @@ static void print_counted(FILE *out, uint64_t count, const char *what)
 	fprintf(out, "%s %s%s", format_number(count, number), what, plural(count));
 }
 
-static void print_process_name(FILE *out, const struct report_process *process)
-{
-	print_escaped(out, process->program);
-	fprintf(out, " (pid %d%s)", process->pid,
-		process->ended == REPORT_RUNNING ? ", still running" : "");
-}
-
 static void print_who(FILE *out, const struct headline *line)
 {
 	if (line->only)
-		print_process_name(out, line->only);
+		text_process(out, line->only);
 	else if (line->leaks && line->leaking != line->processes)
 		fprintf(out, "%zu of %zu processes", line->leaking, line->processes);
 	else
@@ -130,7 +123,7 @@ static void print_leak_total(FILE *out, const struct headline *line)
 	text_place_and_caller(out, worst->stack);
 	if (!line->only) {
 		fputs(" in ", out);
-		print_process_name(out, line->worst_in);
+		text_process(out, line->worst_in);
 	}
 }
 
@@ -210,34 +203,6 @@ static void print_leaks(FILE *out, const struct report_process *process)
 	fputs("; --format json lists all\n", out);
 }
 
-static void print_ended(FILE *out, const struct report_process *process)
-{
-	const char *name;
-
-	switch (process->ended) {
-	case REPORT_EXIT:
-		fprintf(out, "exited with status %d", process->status);
-		return;
-	case REPORT__EXIT:
-		fprintf(out, "exited by _exit with status %d", process->status);
-		return;
-	case REPORT_SIGNAL:
-		name = sigabbrev_np(process->status);
-		fprintf(out, "killed by signal %d%s%s", process->status, name ? " SIG" : "",
-			name ? name : "");
-		return;
-	case REPORT_EXEC:
-		fputs("replaced itself by exec", out);
-		return;
-	case REPORT_RUNNING:
-		fputs("still running", out);
-		return;
-	case REPORT_UNKNOWN:
-		break;
-	}
-	fputs("killed, by what is not known", out);
-}
-
 static void print_notes(FILE *out, const char *const *notes, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -253,7 +218,7 @@ static void print_last_line(FILE *out, const struct report_process *process)
 	char number[NUMBER_MAX], size[NUMBER_MAX];
 
 	fputs("\ngpuleak: ", out);
-	print_process_name(out, process);
+	text_process(out, process);
 	fputs(": ", out);
 	print_counted(out, sum->allocated_blocks, "block");
 	fprintf(out, " (%s) allocated, ", format_size(sum->allocated_bytes, size));
@@ -263,7 +228,7 @@ static void print_last_line(FILE *out, const struct report_process *process)
 			process->ended == REPORT_RUNNING ? "not freed so far" : "leaked",
 			format_size(sum->leaked_bytes, size));
 	fprintf(out, ", peak %s; ", format_size(sum->peak_bytes, size));
-	print_ended(out, process);
+	text_ended(out, process);
 	fputc('\n', out);
 }
 
@@ -282,6 +247,7 @@ static int print_process(FILE *out, const struct report_process *process, int ve
 	if (verbose)
 		text_objects(out, process);
 	wrong = process->leak_count || process->summary.errors || process->released.held_count;
+	text_pool(out, process, wrong || verbose);
 	if (wrong) {
 		print_last_line(out, process);
 		text_coverage(out, process);

@@ -5,6 +5,7 @@
 #include "text_stack.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <string.h>
 
 #include "escape.h"
@@ -122,6 +123,17 @@ void text_bytes(FILE *out, uint64_t bytes)
 			format_size(bytes, size));
 }
 
+void text_time(FILE *out, uint64_t ns)
+{
+	if (ns >= 1000000000u)
+		fprintf(out, "%" PRIu64 ".%02" PRIu64 " s", ns / 1000000000u,
+			ns / 10000000u % 100);
+	else if (ns >= 1000000u)
+		fprintf(out, "%" PRIu64 ".%" PRIu64 " ms", ns / 1000000u, ns / 100000u % 10);
+	else
+		fprintf(out, "%" PRIu64 " us", ns / 1000u);
+}
+
 void text_kind(FILE *out, const char *kind)
 {
 	static const struct {
@@ -158,4 +170,39 @@ void text_kind(FILE *out, const char *kind)
 		}
 	}
 	print_escaped(out, kind);
+}
+
+void text_process(FILE *out, const struct report_process *process)
+{
+	print_escaped(out, process->program);
+	fprintf(out, " (pid %d%s)", process->pid,
+		process->ended == REPORT_RUNNING ? ", still running" : "");
+}
+
+void text_ended(FILE *out, const struct report_process *process)
+{
+	const char *name;
+
+	switch (process->ended) {
+	case REPORT_EXIT:
+		fprintf(out, "exited with status %d", process->status);
+		return;
+	case REPORT__EXIT:
+		fprintf(out, "exited by _exit with status %d", process->status);
+		return;
+	case REPORT_SIGNAL:
+		name = sigabbrev_np(process->status);
+		fprintf(out, "killed by signal %d%s%s", process->status, name ? " SIG" : "",
+			name ? name : "");
+		return;
+	case REPORT_EXEC:
+		fputs("replaced itself by exec", out);
+		return;
+	case REPORT_RUNNING:
+		fputs("still running", out);
+		return;
+	case REPORT_UNKNOWN:
+		break;
+	}
+	fputs("killed, by what is not known", out);
 }

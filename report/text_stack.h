@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Stacks, places and sizes in the words of the text report: what its parts share.
+ * Stacks, places, sizes and processes in the words of the text report: what its parts share.
  */
 #ifndef GPULEAK_REPORT_TEXT_STACK_H
 #define GPULEAK_REPORT_TEXT_STACK_H
@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+struct report_process;
 struct report_stack;
 
 /* One numbered line a frame down to main or a thread's own function (JSON has what is
@@ -23,7 +24,16 @@ void text_place_and_caller(FILE *out, const struct report_stack *stack);
 /* "8,388,608 bytes (8.0 MiB)" */
 void text_bytes(FILE *out, uint64_t bytes);
 
+/* "1.25 s", "12.3 ms", "41 us" */
+void text_time(FILE *out, uint64_t ns);
+
 /* "device memory" */
 void text_kind(FILE *out, const char *kind);
+
+/* "app (pid 12, still running)" */
+void text_process(FILE *out, const struct report_process *process);
+
+/* "exited with status 0" */
+void text_ended(FILE *out, const struct report_process *process);
 
 #endif

@@ -14,9 +14,11 @@ enum { /* exit statuses besides the gate's; the first as env(1) */
 /* Symbols are read from mapped files. One that is cut short meanwhile (a rebuild) is a
  * SIGBUS: then one line says so and the command ends with this, 1 unless set. */
 extern volatile int status_if_file_shrinks;
+extern void (*volatile before_file_shrinks_end)(void); /* called then, unless NULL */
 
 int cmd_run(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_check(int argc, char **argv);
+int cmd_top(int argc, char **argv);
 
 #endif

@@ -18,6 +18,7 @@ static const struct subcommand {
 } subcommands[] = {
 	{ "run", cmd_run, "run a program and report the GPU memory that it leaks" },
 	{ "report", cmd_report, "report on a ledger, a directory of ledgers, or a process" },
+	{ "top", cmd_top, "watch what a living process holds" },
 	{ "check", cmd_check, "the verdict on ledgers alone, as an exit status" },
 };
 #define SUBCOMMANDS (sizeof(subcommands) / sizeof(subcommands[0]))
@@ -62,12 +63,17 @@ static int help(const char *about)
 }
 
 volatile int status_if_file_shrinks = STATUS_NOTHING_READ;
+void (*volatile before_file_shrinks_end)(void);
 
 static void file_shrank(int number)
 {
 	static const char line[] = "gpuleak: a program or library file was cut short while its "
 				   "symbols were read: nothing is reported; try again\n";
-	ssize_t n = write(STDERR_FILENO, line, sizeof(line) - 1);
+	ssize_t n;
+
+	if (before_file_shrinks_end)
+		before_file_shrinks_end();
+	n = write(STDERR_FILENO, line, sizeof(line) - 1);
 
 	(void)number, (void)n;
 	_exit(status_if_file_shrinks);

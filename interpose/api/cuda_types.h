@@ -40,6 +40,7 @@ typedef int CUlimit;
 typedef int CUjit_option;
 typedef int CUlibraryOption;
 typedef struct CUextSemaphore_st *CUexternalSemaphore;
+typedef void (*CUgraphRecaptureCallback)(void); /* passed on: since CUDA 13.3 */
 typedef void (*CUhostFn)(void *userData);
 typedef void (*CUstreamCallback)(CUstream hStream, CUresult status, void *userData);
 typedef int CUpointer_attribute;

@@ -35,6 +35,16 @@ if [ -x "$bench/bench-cl-pair" ] && "$bench/bench-cl-pair" pair 10 >"$work/cl" 2
 	done
 	echo
 fi
+echo "a cuLaunchKernel, ns per call and thread (median of 5)"
+echo "threads  caller        bare  pool off  pool fast"
+for t in 1 4; do
+	for caller in linked looked-up; do
+		printf '%7d  %-9s %8s %9s %10s\n' $t $caller "$(times 5 "$bench/bench-launch" $caller $t)" \
+			"$(times 5 with "$bench/bench-launch" $caller $t)" \
+			"$(GPULEAK_POOL=fast times 5 with "$bench/bench-launch" $caller $t)"
+	done
+done
+echo
 bare=$(times 3 "$bench/bench-blocks" 100000)
 tracked=$(times 3 with "$bench/bench-blocks" 100000)
 echo "memory per live block, 100,000 blocks at 1,024 stacks: $tracked - $bare (the driver's) = $(awk "BEGIN { print $tracked - $bare }") bytes"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * libFuzzer target: any bytes as a ledger, through the reader, the model and both formats.
+ * libFuzzer target: any bytes as a ledger, through the reader, the model, both formats and top.
  * No symbol files are opened. It needs no corpus: its mutator starts from a ledger of its
  * own making and changes bytes where records lie (run it with -max_len=524288). With
  * -DFUZZ_REPLAY it is a program that runs the files which it is given, for compilers
@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "ledger_builder.h"
+#include "live.h"
 #include "load.h"
 #include "model.h"
 #include "model_held.h"
@@ -21,16 +22,24 @@
 #include "print_text.h"
 #include "suppress.h"
 #include "symbolize.h"
+#include "text_live.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static FILE *sink(void)
+{
+	static FILE *ret;
+
+	if (!ret)
+		ret = fopen("/dev/null", "w");
+	if (!ret)
+		abort();
+	return ret;
+}
+
 static void print(const struct report *report)
 {
-	static FILE *sink;
-
-	if (!sink)
-		sink = fopen("/dev/null", "w");
-	if (!sink || print_text(report, sink) < 0 || print_json(report, sink) < 0)
+	if (print_text(report, sink()) < 0 || print_json(report, sink()) < 0)
 		abort();
 }
 
@@ -84,6 +93,23 @@ static void report_on(const struct loaded_ledger *ledger)
 	suppressions_destroy(suppressions);
 }
 
+/* As `gpuleak top` meets it: two frames, of which the first shows fewer sites. */
+static void watch(const struct loaded_ledger *ledger)
+{
+	struct symbolizer *symbolizer = NULL;
+	struct live *first, *second;
+
+	if (symbolizer_create(SYMBOLIZER_NO_FILES, &symbolizer) < 0 ||
+	    live_build(ledger, symbolizer, 1, &first) < 0 ||
+	    live_build(ledger, symbolizer, 1000, &second) < 0)
+		abort();
+	text_live(sink(), first, NULL, 0, 1);
+	text_live(sink(), second, first, 0.5, 1000);
+	live_destroy(first);
+	live_destroy(second);
+	symbolizer_destroy(symbolizer);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct loaded_ledger ledger;
@@ -92,6 +118,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (loaded_ledger_copy(data, size, "fuzz", &ledger, error, sizeof(error)) < 0)
 		return 0;
 	report_on(&ledger);
+	watch(&ledger);
 	loaded_ledger_finish(&ledger);
 	return 0;
 }
@@ -126,6 +153,22 @@ static void add_handles(struct ledger_builder *builder, uint32_t api)
 	builder_header(builder)->waits[1] = (struct ledger_wait){ 5, 100, row, api, stack, 0 };
 }
 
+static void add_pools(struct ledger_builder *builder)
+{
+	uint32_t pools = builder_pools(builder), text = builder_string(builder, "device");
+
+	for (int i = 0; i < 2; i++) {
+		struct ledger_pools *record = builder_at(builder, pools);
+		struct ledger_pool *pool = &record->pool[i];
+
+		record->mode = 2;
+		record->limit = record->refused = record->injected = 5;
+		*pool = (struct ledger_pool){ text, text, i, 1, i ? text : 0, 0, .hits = 10,
+					      .native_allocs = 3, .reserved = 4096,
+					      .peak_reserved = 4096, .reasons = { 1, 2, 3 } };
+	}
+}
+
 static void build_seed(struct ledger_builder *builder)
 {
 	uint64_t pcs[] = { 0x1001, 0x1101, 0x9001, 0x2001 };
@@ -144,6 +187,7 @@ static void build_seed(struct ledger_builder *builder)
 	error.type = builder_string(builder, "double-free");
 	error.api = builder_string(builder, "cuMemFree_v2");
 	add_handles(builder, error.api);
+	add_pools(builder);
 	for (uint32_t i = 0; i < 4; i++) {
 		stack = builder_stack(builder, pcs, i + 1, i);
 		row = builder_row(builder, i % 2 ? "cuMemAlloc_v2" : "clCreateBuffer", "device",

@@ -323,6 +323,7 @@ EXCEPTIONS = {
         "cuGraphDestroy", "cuGraphClone", "cuStreamBeginCapture", "cuStreamBeginCapture_ptsz",
         "cuStreamBeginCapture_v2_ptsz", "cuStreamBeginCaptureToGraph",
         "cuStreamBeginCaptureToGraph_ptsz", "cuStreamEndCapture_ptsz",
+        "cuStreamBeginRecaptureToGraph", "cuStreamBeginRecaptureToGraph_ptsz",
         "cuStreamEndCapture", "cuStreamDestroy", "cuStreamDestroy_v2",
         "cuCtxSynchronize", "cuCtxSynchronize_v2"), "gives and takes no memory: programs, graph cases"),
     **dict.fromkeys((
@@ -338,5 +339,8 @@ EXCEPTIONS = {
 }
 
 # Files of rows that are about something else than blocks of memory, and where they are tested.
-OTHER_TABLES = {"cuda_submits.def": "makes no block: unit-submitting, bench"}
+OTHER_TABLES = {
+    "cuda_submits.def": "makes no block: unit-submitting, bench",
+    "cuda_truth.def": "tells of memory, as without a pool: unit-truth, programs 'truth'",
+}
 

@@ -8,6 +8,10 @@ import cases_cl_released
 import cases_field
 import cases_graph
 import cases_held
+import cases_limits
+import cases_pool
+import cases_top
+import cases_truth
 import cases_vmm
 import stories
 from harness import Call, Case, Error, Leak
@@ -311,5 +315,9 @@ FAMILIES = {
     "input": stories.INPUT,
     "unseen": stories.UNSEEN,
     "held": cases_held.HELD,
+    "limits": cases_limits.LIMITS,
+    "pool": cases_pool.POOL,
+    "top": cases_top.TOP,
     "vmm": cases_vmm.VMM,
+    "truth": cases_truth.TRUTH,
 }

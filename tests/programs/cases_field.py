@@ -52,13 +52,13 @@ def owners_of(place, rows, **variables):
 @needs("owners")
 def owners(place):
     """every function that a resolver hands out: ours if it has a row, the driver's own if not"""
-    wanted = owners_of(place, tracked("cuda_submits.def"))
+    wanted = owners_of(place, tracked("cuda_submits.def", "cuda_truth.def"))
     compare("a launch is the driver's own", True, LAUNCH + "libcuda.so.1" in wanted)
 
 
 @needs("owners")
 def owners_with_pool(place):
-    """the same with a pool, which sees what is submitted"""
+    """the same with a pool, which sees what is submitted and asked"""
     wanted = owners_of(place, tracked(), GPULEAK_POOL="fast")
     compare("a launch is ours", True, LAUNCH + "libgpuleak.so" in wanted)
 

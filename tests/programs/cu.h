@@ -27,6 +27,7 @@ CUresult cuCtxSetCurrent(CUcontext context);
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device);
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device);
+CUresult cuMemGetInfo_v2(size_t *free, size_t *total);
 CUresult cuMemAlloc(CUdeviceptr_v1 *address, unsigned int bytes);
 CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes);
 CUresult cuMemAllocPitch(CUdeviceptr_v1 *address, unsigned int *pitch, unsigned int width,

@@ -39,7 +39,7 @@ NAMED(cuMemHoard)
 NAMED(cuMemSquirrel)
 NAMED(cuLogicalEndpointCreate)
 NAMED(cuModuleLoadData)
-NAMED(cuStreamCreate)
+NAMED(cuStreamGetPriority)
 
 DRIVER CUresult cuGetExportTable(const void **table, const void *id);
 DRIVER CUresult cuGetExportTable(const void **table, const void *id)

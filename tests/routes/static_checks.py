@@ -45,7 +45,8 @@ def rows():
     text = ('#define HOOK(symbol, ...) GPULEAK_ROW symbol\n'
             '#define HAND(symbol, ...) GPULEAK_ROW symbol\n#include "hooks.def"\n'
             '#define LIBC(symbol) GPULEAK_ROW symbol\n#include "api/libc.def"\n'
-            '#define LAYER(symbol) GPULEAK_ROW symbol\n#include "api/layer.def"\n')
+            '#define LAYER(symbol) GPULEAK_ROW symbol\n#include "api/layer.def"\n'
+            '#define PUBLIC(symbol) GPULEAK_ROW symbol\n#include "api/public.def"\n')
     made = subprocess.run([options.cc, "-E", "-P", "-x", "c", f"-I{interpose}", "-"],
                           input=text.encode(), stdout=subprocess.PIPE, check=True)
     return re.findall(r"GPULEAK_ROW\s+(\w+)", made.stdout.decode())

@@ -55,7 +55,7 @@ int main(int argc, char **argv)
 	printf("%s\n", strstr(dlerror(), ": undefined"));
 	printf("without a row: %d\n", dlsym(handle, "cuLogicalEndpointCreate") != NULL);
 	printf("ignored: %d\n", dlsym(handle, "cuModuleLoadData") != NULL);
-	printf("without memory: %d\n", dlsym(handle, "cuStreamCreate") != NULL);
+	printf("without memory: %d\n", dlsym(handle, "cuStreamGetPriority") != NULL);
 	must(resolver("cuMemSquirrel", &found, 13000, 0, &status), "cuMemSquirrel");
 	printf("resolved: %d\n", found != NULL);
 	return 0;

@@ -25,6 +25,7 @@ enum attribute {
 	MAPPED = 13,
 	HANDLE_TYPES = 14,
 	RDMA_CAPABLE = 15,
+	ACCESS_FLAGS = 16,
 	POOL = 17,
 	MAPPING_SIZE = 18,
 	MAPPING_BASE = 19,
@@ -100,6 +101,7 @@ static bool is_wide(int attribute)
 	case IPC_CAPABLE:
 	case MAPPED:
 	case RDMA_CAPABLE:
+	case ACCESS_FLAGS:
 		return false;
 	default:
 		return true;
@@ -115,7 +117,7 @@ static CUresult attribute_of(uint64_t *ret, int attribute, CUdeviceptr p, const 
 			     bool host)
 {
 	bool managed = !host && b->kind == BLOCK_MANAGED;
-	const CUdeviceptr page = (CUdeviceptr)2 << 20;
+	const CUdeviceptr page = host ? 4096 : 2 << 20;
 
 	switch (attribute) {
 	case CONTEXT:
@@ -127,8 +129,8 @@ static CUresult attribute_of(uint64_t *ret, int attribute, CUdeviceptr p, const 
 	case DEVICE_POINTER:
 		*ret = p;
 		return CUDA_SUCCESS;
-	case HOST_POINTER:
-		*ret = p;
+	case HOST_POINTER: /* 0 with the error */
+		*ret = host || managed ? p : 0;
 		return host || managed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 	case SYNC_MEMOPS:
 		*ret = !host && is_synchronous(b);
@@ -161,6 +163,9 @@ static CUresult attribute_of(uint64_t *ret, int attribute, CUdeviceptr p, const 
 		return CUDA_SUCCESS;
 	case RDMA_CAPABLE:
 		*ret = !host && !managed;
+		return CUDA_SUCCESS;
+	case ACCESS_FLAGS: /* read and write */
+		*ret = 3;
 		return CUDA_SUCCESS;
 	case MAPPING_SIZE:
 		*ret = ((b->address + b->bytes + page - 1) & -page) - (b->address & -page);
@@ -196,12 +201,30 @@ STANDIN(cuPointerGetAttribute)(void *data, CUpointer_attribute attribute, CUdevi
 	if (attribute == P2P_TOKENS && !host && found.kind == BLOCK_DEVICE)
 		return give_tokens(data, &found);
 	r = attribute_of(&value, attribute, ptr, &found, host);
-	if (!r)
+	if (!r || attribute == HOST_POINTER)
 		answer(data, attribute, value);
 	return r;
 }
 
-/* Of what is no pointer, or has no such attribute, each is 0. */
+/* Of what is no pointer of ours: it could be the host's. */
+static void answer_unknown(void *data, int attribute, CUdeviceptr p)
+{
+	switch (attribute) {
+	case RANGE_START:
+	case RANGE_SIZE:
+		break;
+	case HOST_POINTER:
+		answer(data, attribute, p);
+		break;
+	case DEVICE_ORDINAL:
+		answer(data, attribute, (uint64_t)-2);
+		break;
+	default:
+		answer(data, attribute, 0);
+		break;
+	}
+}
+
 STANDIN(cuPointerGetAttributes)
 (unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr)
 {
@@ -221,9 +244,12 @@ STANDIN(cuPointerGetAttributes)
 	for (unsigned int i = 0; i < numAttributes; i++) {
 		uint64_t value = 0;
 
-		if (!known || attribute_of(&value, attributes[i], ptr, &found, host))
-			value = 0;
-		answer(data[i], attributes[i], value);
+		if (known && !attribute_of(&value, attributes[i], ptr, &found, host))
+			answer(data[i], attributes[i], value);
+		else if (known)
+			answer(data[i], attributes[i], 0);
+		else
+			answer_unknown(data[i], attributes[i], ptr);
 	}
 	return CUDA_SUCCESS;
 }

@@ -272,11 +272,12 @@ STANDIN(cuMemGetAddressRange_v2)(CUdeviceptr *pbase, size_t *psize, CUdeviceptr 
 {
 	struct block found;
 	CUresult r = describe("cuMemGetAddressRange_v2", dptr, &found);
+	bool told = !r || r == CUDA_ERROR_NOT_FOUND;
 
-	if (!r && pbase)
-		*pbase = found.address;
-	if (!r && psize)
-		*psize = found.bytes;
+	if (told && pbase)
+		*pbase = r ? 0 : found.address;
+	if (told && psize)
+		*psize = r ? 0 : found.bytes;
 	return r;
 }
 

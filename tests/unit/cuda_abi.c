@@ -108,6 +108,7 @@
 #define CUDA_GRAPH_INSTANTIATE_PARAMS_st our_CUDA_GRAPH_INSTANTIATE_PARAMS_st
 #define CUexternalSemaphore our_CUexternalSemaphore
 #define CUhostFn our_CUhostFn
+#define CUgraphRecaptureCallback our_CUgraphRecaptureCallback
 #define CUstreamCallback our_CUstreamCallback
 #define CUlaunchConfig our_CUlaunchConfig
 #define CUDA_LAUNCH_PARAMS our_CUDA_LAUNCH_PARAMS
@@ -148,6 +149,10 @@
 #include "api/cuda_types.h"
 #undef CUexternalSemaphore
 #undef CUhostFn
+#undef CUgraphRecaptureCallback
+#if CUDA_VERSION < 13030
+typedef void (*CUgraphRecaptureCallback)(void);
+#endif
 #undef CUstreamCallback
 #undef CUlaunchConfig
 #undef CUDA_LAUNCH_PARAMS

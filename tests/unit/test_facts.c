@@ -164,7 +164,7 @@ static void test_classes(void **state)
 	const char *reason;
 
 	(void)state;
-	assert_int_equal(class_of("cuStreamCreate", &reason), CLASS_NO_MEMORY);
+	assert_int_equal(class_of("cuStreamGetPriority", &reason), CLASS_NO_MEMORY);
 	assert_null(reason);
 	assert_int_equal(class_of("cuArray3DGetDescriptor", &reason), CLASS_NO_MEMORY); /* first */
 	assert_int_equal(class_of("clWaitForEvents", &reason), CLASS_NO_MEMORY);        /* last */

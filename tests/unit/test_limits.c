@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "blocks.h"
@@ -247,6 +248,32 @@ static void test_inside_driver(void **state)
 	assert_int_equal(held(), 0);
 }
 
+/* What the parent holds is not the child's, and its calls are not either. */
+static void test_fork(void **state)
+{
+	uint64_t address;
+	int status = -1;
+	pid_t child;
+
+	(void)state;
+	assert_true(try_alloc(600, 600, 0, &address));
+	child = fork();
+	if (child == 0) {
+		bool fine = !is_refused(&make, 0, LIMIT) && is_refused(&make, 0, LIMIT + 1) &&
+			    limits_left(0) == LIMIT &&
+			    atomic_load(&recorder_now()->limits.calls) == 0;
+
+		if (recorder_now())
+			unlink(recorder_now()->writer.path);
+		_exit(fine ? 0 : 1);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_int_equal(held(), 600);
+	release(address, 600, OUTCOME_DONE);
+	assert_int_equal(held(), 0);
+}
+
 /* ---- the Nth ---- */
 
 static _Atomic uint64_t failed;
@@ -305,6 +332,7 @@ static int remove_ledger(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_fork), /* while there is one thread */
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_edges),
 		cmocka_unit_test(test_adjusted),

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What lives in a process at this moment, from its ledger: sums by device and kind, and by
+ * call site. Made again and again of a ledger that grows, so it looks up symbols of the
+ * largest sites only; what the symbolizer has met before it does not look up again.
+ */
+#ifndef GPULEAK_REPORT_LIVE_H
+#define GPULEAK_REPORT_LIVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model.h"
+
+struct live_sum {
+	uint64_t bytes;
+	uint64_t blocks;
+};
+
+struct live_kind {
+	const char *kind;
+	int device; /* -1 unknown */
+	struct live_sum sum;
+};
+
+struct live_site {
+	const char *api;
+	const char *kind;
+	int device;
+	uint32_t stack_ref; /* of the ledger: the same in every look, as nothing moves there */
+	struct live_sum sum;
+	const struct report_stack *stack; /* NULL beyond the sites that were asked for */
+};
+
+struct live {
+	struct report_process *process; /* identity, end, sums, pools; the rest is empty */
+	struct live_sum sum;
+	struct live_kind *kinds; /* by device, then by name */
+	size_t kind_count;
+	struct live_site *sites; /* all, largest first */
+	size_t site_count;
+};
+
+/* SITES: how many get their stacks. 0 with *RET to be destroyed, or -ENOMEM. Stacks are the
+ * symbolizer's and the result's. */
+int live_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer, size_t sites,
+	       struct live **ret);
+void live_destroy(struct live *live); /* NULL is fine */
+
+/* What the same kind, the same site had in an earlier look. EARLIER NULL: zero. */
+struct live_sum live_kind_in(const struct live *earlier, const struct live_kind *kind);
+struct live_sum live_site_in(const struct live *earlier, const struct live_site *site);
+
+#endif

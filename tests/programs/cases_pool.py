@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: MIT
+"""The pool as its users meet it: reports, `gpuleak top`, gpuleak.h, the signal. What it does to
+memory is tested elsewhere."""
+
+import os
+import re
+import shutil
+import sys
+
+from cases_top import Holder, once, words
+from harness import HERE, compare
+
+PROGRAM = "pool_api"
+
+
+def story(place, name, status=0, **env):
+    """stdout in lines, and what stderr says besides reports."""
+    run = place.run([place.program(PROGRAM), name], {
+        "LD_PRELOAD": place.options.library, "GPULEAK_REPORT": "none", **env})
+    compare("status", status, run.status)
+    return run.stdout.split("\n")[:-1], run.stderr
+
+
+def absent(place):
+    """pool: gpuleak.h in a program that is not preloaded, and in one that is"""
+    run = place.run([place.program(PROGRAM), "absent"])
+    compare("without gpuleak", (0, "0 0\n"), (run.status, run.stdout))
+    compare("with it", ["1 1"], story(place, "absent")[0])
+    place.nothing_left()
+
+
+def no_pool(place):
+    """pool: gpuleak.h where no pool is on"""
+    wanted = ["before: No data available", "freed: No data available", "trimmed 0 errno kept",
+              "trimmed: No data available", "again 0", "reused: No data available"]
+    compare("off", (wanted, ""), story(place, "give-back"))
+    compare("off", (wanted, ""), story(place, "give-back", GPULEAK_POOL="off"))
+
+
+def limit_alone(place):
+    """pool: gpuleak.h where only a limit is on"""
+    none = "mode 0 off 0 used 0 cached 0 pending 0 reserved 0 hits 0 native 0 errno 0"
+    compare("limit", ["before: No data available", "freed: " + none, "trimmed 0 errno kept",
+                      "trimmed: " + none, "again 0", "reused: " + none],
+            story(place, "give-back", GPULEAK_LIMIT="1GiB")[0])
+
+
+def wrong(place):
+    """pool: gpuleak_pool_stats with a size that was not set, NULL, and a larger struct"""
+    compare("answers", ["short: -1 Invalid argument", "NULL: -1 Invalid argument",
+                        "unset: -1 Invalid argument", "larger: 0 Success", "known 1 later 0"],
+            story(place, "wrong", GPULEAK_POOL="strict")[0])
+
+
+def signal_taken(place):
+    """pool: GPULEAK_POOL_SIGNAL leaves a signal to an application that handles it"""
+    out, err = story(place, "handled", GPULEAK_POOL="fast", GPULEAK_POOL_SIGNAL="10")
+    compare("stdout", ["caught 10"], out)
+    compare("stderr", "gpuleak: GPULEAK_POOL_SIGNAL: signal 10 is handled or ignored by the "
+            "application, and stays so: the pool gives nothing back at it\n", err)
+    out, err = story(place, "handled-later", GPULEAK_POOL="fast", GPULEAK_POOL_SIGNAL="10")
+    compare("installed later", (["ours 1 restarts 1", "caught 10"], ""), (out, err))
+
+
+def signal_unusable(place):
+    """pool: GPULEAK_POOL_SIGNAL with signals that can't be used, and without a pool"""
+    for number, pool, why in ((9, "fast", "can't be used"), (11, "strict", "can't be used"),
+                              (32, "fast", "can't be used"),
+                              (10, "off", "keeps its effect, since no pool is on")):
+        out, err = story(place, "absent", GPULEAK_POOL=pool, GPULEAK_POOL_SIGNAL=str(number))
+        compare("no GPU call", (["1 1"], ""), (out, err))
+        _, err = story(place, "wrong", GPULEAK_POOL=pool, GPULEAK_POOL_SIGNAL=str(number))
+        compare("signal %d" % number, "gpuleak: GPULEAK_POOL_SIGNAL: signal %d %s: the pool gives "
+                "nothing back at it\n" % (number, why), err)
+    compare("bad value", True, "GPULEAK_POOL_SIGNAL: bad value" in story(
+        place, "wrong", GPULEAK_POOL="fast", GPULEAK_POOL_SIGNAL="65")[1])
+
+
+def numbers(line):
+    """"freed: used 2 cached 4" as a dict, without its first word."""
+    return {name: int(value) for name, value in re.findall(r"(\w+) (\d+)", line.split(": ", 1)[1])}
+
+
+def has(line, **wanted):
+    got = numbers(line)
+    compare(line, wanted, {name: got[name] for name in wanted})
+
+
+def give_back(place):
+    """pool: gpuleak_pool_trim gives back what is kept, and gpuleak_pool_stats tells of it"""
+    for mode, number in (("strict", 1), ("fast", 2)):
+        lines, err = story(place, "give-back", GPULEAK_POOL=mode)
+        compare("stderr", "", err)
+        compare("before", "before: No data available", lines[0])
+        kept = numbers(lines[1])
+        compare("kept", 4, kept["cached"] + kept["pending"])
+        has(lines[1], mode=number, off=0, used=2, reserved=6, hits=0, native=2, errno=0)
+        compare("trimmed", "trimmed 4 errno kept", lines[2])
+        has(lines[3], used=2, cached=0, pending=0, reserved=2, hits=0, native=2)
+        compare("again", "again 0", lines[4])
+        has(lines[5], used=2, reserved=6, hits=1, native=3)
+
+
+def several_contexts(place):
+    """pool: figures are sums over contexts and over sorts of pinned memory"""
+    lines, _ = story(place, "contexts", GPULEAK_POOL="strict")
+    has(lines[0], used=14, cached=10, reserved=24, native=5)
+    has(lines[1], used=8, cached=0, reserved=8, native=5)
+    run = place.command("run", "--pool", "strict", "--format", "json", "--report",
+                        place.file("report.json"), "--", place.program(PROGRAM), "contexts")
+    compare("status", 0, run.status)
+    compare("pools", [("device", 0, 18 << 20, 18 << 20, 0), ("pinned", -1, 6 << 20, 6 << 20, 0)],
+            [tuple(pool[key] for key in ("kind", "device", "peak_used_bytes",
+                                         "peak_reserved_bytes", "used_bytes"))
+             for pool in place.json("report.json")["pool"]["pools"]])
+
+
+def by_signal(place):
+    """pool: GPULEAK_POOL_SIGNAL gives back with the next call, not before"""
+    for mode in ("strict", "fast"):
+        lines, err = story(place, "signal", GPULEAK_POOL=mode, GPULEAK_POOL_SIGNAL="10")
+        compare("stderr", "", err)
+        has(lines[0], reserved=4, native=1)
+        has(lines[1], used=0, reserved=2, hits=0, native=2)
+    run = place.preloaded([place.program(PROGRAM), "signal"], {"GPULEAK_POOL": "fast"})
+    compare("without the option", -10, run.status)
+
+
+def in_python(place):
+    """pool: the example of docs/pool.md"""
+    argv = [sys.executable, os.path.join(HERE, "pool_api.py")]
+    run = place.run(argv)
+    compare("without gpuleak", (0, "trim: 0\nstats: {}\n", ""),
+            (run.status, run.stdout, run.stderr))
+    run = place.preloaded(argv, {"GPULEAK_POOL": "strict", "GPULEAK_REPORT": "none"})
+    compare("with it", (0, "trim: 4\nstats: {'used_bytes': 2, 'cached_bytes': 0, 'hits': 0, "
+                        "'native_allocations': 2}\n", ""), (run.status, run.stdout, run.stderr))
+
+
+def only_pool(report):
+    compare("pools", 1, len(report["pool"]["pools"]))
+    return report["pool"]["pools"][0]
+
+
+def reported(place):
+    """pool: `gpuleak run --pool`: the report is the same, and tells of the pool"""
+    for mode in ("strict", "fast"):
+        run = place.command("run", "--pool", mode, "--gate", "--format", "json", "--report",
+                            place.file("report.json"), "--", place.program(PROGRAM), "give-back")
+        compare("status", 0, run.status)
+        report = place.json("report.json")
+        compare("leaks, errors", ([], []), (report["leaks"], report["errors"]))
+        compare("blocks", (4, 4), (report["summary"]["allocated_blocks"],
+                                   report["summary"]["freed_blocks"]))
+        compare("modes", (mode, "device"), (report["pool"]["mode"], report["pool"]["backend"]))
+        pool = only_pool(report)
+        compare("what it is", ("CUDA", "device", 0, mode, None),
+                tuple(pool[key] for key in ("api", "kind", "device", "mode", "turned_off")))
+        compare("counts", (1, 3, 4, 1, 1, 4 << 20),
+                tuple(pool[key] for key in ("hits", "native_allocations", "frees", "trims",
+                                            "trimmed_blocks", "trimmed_bytes")))
+        compare("peaks", (6 << 20, 6 << 20), (pool["peak_used_bytes"],
+                                              pool["peak_reserved_bytes"]))
+        compare("kept", 6 << 20, pool["cached_bytes"] + pool["pending_bytes"])
+        compare("used", 0, pool["used_bytes"])
+    run = place.command("run", "--pool", "fast", "--", place.program(PROGRAM), "give-back")
+    lines = run.stderr.split("\n")
+    compare("lines", 3, len(lines))
+    compare("pool's line", True, lines[1].startswith(
+        "gpuleak: pool (fast): 1 of 4 allocations (25.0%) served without the driver, 4 native "
+        "calls saved; peak 6.0 MiB in use, 6.0 MiB reserved (1.00 times); at the end: "))
+
+
+def watched(place):
+    """pool: `gpuleak top` shows it"""
+    with Holder(place, GPULEAK_POOL="strict") as holder:
+        lines = words(once(place, holder.pid))
+        at = lines.index("pool (strict) used cached pending reserved hits calls saved waits")
+        compare("device memory", "0 device memory 12.0 MiB 0 bytes 0 bytes 12.0 MiB 0.0% 0 0",
+                lines[at + 1])
+        holder.end()
+
+
+def short_form(place):
+    """pool: a library without its command tells of the pool, too"""
+    alone = shutil.copy(place.options.library, place.file("libgpuleak.so"))
+    run = place.run([place.program(PROGRAM), "give-back"],
+                    {"LD_PRELOAD": alone, "GPULEAK_POOL": "strict"})
+    compare("line", "gpuleak: pool (strict): 1 of 4 allocations served without the driver, "
+            "6291456 bytes kept by the pool, no leak", run.stderr.split("\n")[1])
+
+
+POOL = [absent, no_pool, limit_alone, wrong, signal_taken, signal_unusable, give_back,
+        several_contexts, by_signal,
+        in_python, reported, watched, short_form]

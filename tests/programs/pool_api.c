@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What gpuleak.h promises: stories of a program that asks the pool, and of one that is not
+ * preloaded. Linked to nothing of gpuleak's.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cu.h"
+#include "gpuleak.h"
+
+#define MIB ((size_t)1 << 20)
+
+static void start(void)
+{
+	CUcontext context;
+
+	must(cuInit(0), "cuInit");
+	must(cuCtxCreate_v2(&context, 0, 0), "cuCtxCreate_v2");
+}
+
+/* Allocates and frees a block of BYTES. */
+static void pair(size_t bytes)
+{
+	CUdeviceptr address;
+
+	must(cuMemAlloc_v2(&address, bytes), "cuMemAlloc_v2");
+	must(cuMemFree_v2(address), "cuMemFree_v2");
+}
+
+static void print_stats(const char *when)
+{
+	struct gpuleak_pool_stats stats = { .size = sizeof(stats) };
+
+	errno = 0;
+	if (gpuleak_pool_stats(&stats) < 0) {
+		printf("%s: %s\n", when, strerror(errno));
+		return;
+	}
+	printf("%s: mode %" PRIu64 " off %" PRIu64 " used %" PRIu64 " cached %" PRIu64
+	       " pending %" PRIu64 " reserved %" PRIu64 " hits %" PRIu64 " native %" PRIu64
+	       " errno %d\n", when, stats.mode, stats.turned_off, stats.used_bytes / MIB,
+	       stats.cached_bytes / MIB, stats.pending_bytes / MIB, stats.reserved_bytes / MIB,
+	       stats.hits, stats.native_allocations, errno);
+}
+
+static int main_absent(void)
+{
+	printf("%d %d\n", gpuleak_pool_trim != NULL, gpuleak_pool_stats != NULL);
+	return 0;
+}
+
+static int main_give_back(void)
+{
+	CUdeviceptr held;
+
+	print_stats("before");
+	start();
+	must(cuMemAlloc_v2(&held, 2 * MIB), "cuMemAlloc_v2");
+	pair(4 * MIB);
+	print_stats("freed");
+	errno = EXDEV;
+	printf("trimmed %zu", gpuleak_pool_trim() / MIB);
+	printf(" errno %s\n", errno == EXDEV ? "kept" : "changed");
+	print_stats("trimmed");
+	printf("again %zu\n", gpuleak_pool_trim());
+	pair(4 * MIB);
+	pair(4 * MIB);
+	print_stats("reused");
+	must(cuMemFree_v2(held), "cuMemFree_v2");
+	return 0;
+}
+
+static void print_answer(const char *what, struct gpuleak_pool_stats *stats)
+{
+	int answer;
+
+	errno = 0;
+	answer = gpuleak_pool_stats(stats);
+	printf("%s: %d %s\n", what, answer, strerror(errno));
+}
+
+static int main_wrong(void)
+{
+	struct gpuleak_pool_stats stats = { .size = sizeof(stats) - 1 };
+	struct {
+		struct gpuleak_pool_stats known;
+		uint64_t later[4];
+	} larger;
+
+	start();
+	pair(MIB);
+	print_answer("short", &stats);
+	print_answer("NULL", NULL);
+	stats.size = UINT64_MAX;
+	print_answer("unset", &stats);
+	memset(&larger, 0xff, sizeof(larger));
+	larger.known.size = sizeof(larger);
+	print_answer("larger", &larger.known);
+	printf("known %d later %" PRIu64 "\n", larger.known.size == sizeof(stats),
+	       larger.later[3]);
+	return 0;
+}
+
+static volatile sig_atomic_t caught;
+
+static void on_signal(int number)
+{
+	caught = number;
+}
+
+static int main_signal(void)
+{
+	start();
+	pair(4 * MIB);
+	raise(SIGUSR1);
+	print_stats("raised");
+	pair(2 * MIB); /* its allocation gives back what was kept */
+	print_stats("next call");
+	return 0;
+}
+
+/* The application's own handler stays; one that it installs later replaces ours. */
+static int main_handled(void)
+{
+	signal(SIGUSR1, on_signal);
+	start();
+	pair(4 * MIB);
+	raise(SIGUSR1);
+	printf("caught %d\n", (int)caught);
+	return 0;
+}
+
+static int main_handled_later(void)
+{
+	struct sigaction before;
+
+	start();
+	sigaction(SIGUSR1, NULL, &before);
+	printf("ours %d restarts %d\n", before.sa_handler != SIG_DFL,
+	       (before.sa_flags & SA_RESTART) != 0);
+	signal(SIGUSR1, on_signal);
+	pair(4 * MIB);
+	raise(SIGUSR1);
+	printf("caught %d\n", (int)caught);
+	return 0;
+}
+
+/* Contexts of a device, and sorts of pinned memory, are one pool in the figures. */
+static int main_contexts(void)
+{
+	CUdeviceptr first, second;
+	void *pinned, *portable;
+	CUcontext context;
+
+	start();
+	must(cuMemAlloc_v2(&first, 2 * MIB), "cuMemAlloc_v2");
+	must(cuMemAllocHost_v2(&pinned, 2 * MIB), "cuMemAllocHost_v2");
+	must(cuMemHostAlloc(&portable, 4 * MIB, 1), "cuMemHostAlloc");
+	must(cuCtxCreate_v2(&context, 0, 0), "cuCtxCreate_v2");
+	must(cuMemAlloc_v2(&second, 6 * MIB), "cuMemAlloc_v2");
+	pair(10 * MIB);
+	print_stats("two");
+	must(cuCtxDestroy_v2(context), "cuCtxDestroy_v2");
+	print_stats("one");
+	must(cuMemFreeHost(portable), "cuMemFreeHost");
+	must(cuMemFreeHost(pinned), "cuMemFreeHost");
+	must(cuMemFree_v2(first), "cuMemFree_v2");
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		int (*main)(void);
+	} stories[] = {
+		{ "absent", main_absent }, { "give-back", main_give_back }, { "wrong", main_wrong },
+		{ "contexts", main_contexts }, { "signal", main_signal }, { "handled", main_handled },
+		{ "handled-later", main_handled_later },
+	};
+
+	for (size_t i = 0; argc == 2 && i < sizeof(stories) / sizeof(stories[0]); i++)
+		if (strcmp(stories[i].name, argv[1]) == 0)
+			return stories[i].main();
+	return 2;
+}

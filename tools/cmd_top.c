@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gpuleak top: what a living process holds, again and again. Reads its ledger and nothing
+ * else, so that it costs the process nothing; must not write to it, stop it, or signal it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "ledgers.h"
+#include "live.h"
+#include "load.h"
+#include "process.h"
+#include "symbolize.h"
+#include "terminal.h"
+#include "text_live.h"
+#include "text_stack.h"
+
+#define MS_PER_S 1000
+#define LOOK_MS 100      /* how often to see whether the process is still there */
+#define EXEC_MS 1000     /* an exec that fails is taken back within that */
+#define SITES_PLAIN 10
+#define SITES_MAX 1000
+#define FAILURES_MAX 5   /* readings in a row */
+#define ERROR_SIZE 8192
+
+struct arguments {
+	const char *operand;
+	long interval_ms;
+	long frames; /* 0: until it ends */
+	long sites;  /* 0: what fits */
+};
+
+struct watch {
+	struct ledger_file file;
+	int fd; /* kept open: the ledger goes away when the process ends */
+	struct symbolizer *symbolizer;
+	struct live *now, *earlier;
+	double now_s, earlier_s;
+	size_t sites; /* that have their stacks */
+	int failures;
+	char error[ERROR_SIZE];
+	int on_screen, was_on_screen, has_keys;
+	double exec_since_s; /* its ledger says that it became another program; 0: it does not */
+};
+
+static volatile sig_atomic_t stop_signal, redraw;
+
+/* ---- arguments ---- */
+
+static void help(void)
+{
+	fputs("usage: gpuleak top [options] PID|LEDGER\n\n"
+	      "Shows what process PID holds, as its ledger says, until it ends: by device and\n"
+	      "kind, by call site, what grew, and what the pool does. It reads the ledger only:\n"
+	      "the process runs on undisturbed. On a terminal q or ^C ends it; elsewhere frames\n"
+	      "are printed one after the other.\n\n"
+	      "  --interval SECONDS        between two frames, 0.1 to 3600 (default: 1)\n"
+	      "  --once                    one frame, printed; the same as -n 1\n"
+	      "  -n N                      N frames, printed\n"
+	      "  --sites N                 call sites shown, 1 to 1000 (default: what fits, 10\n"
+	      "                            where frames are printed)\n\n"
+	      "exit status: 0 the process ended, the frames are printed, or q; 1 there is\n"
+	      "nothing to show, 2 usage.\n", stdout);
+}
+
+static int wrong(const char *before, const char *word, const char *after)
+{
+	fprintf(stderr, "gpuleak: top: %s%s%s\n", before, word, after);
+	return -1;
+}
+
+static int bad_value(const char *flag, const char *value, const char *expected)
+{
+	fprintf(stderr, "gpuleak: top: bad value '%s' of %s: expected is %s\n", value, flag,
+		expected);
+	return -1;
+}
+
+static int parse_count(const char *text, long most, long *ret)
+{
+	char *end;
+	long value;
+
+	errno = 0;
+	value = strtol(text, &end, 10);
+	if (errno || *end || text[0] < '0' || text[0] > '9' || value < 1 || value > most)
+		return -1;
+	*ret = value;
+	return 0;
+}
+
+/* "1", "0.25": digits and a point, in every locale. */
+static int parse_interval(const char *text, long *ret)
+{
+	size_t whole = strspn(text, "0123456789");
+	const char *rest = text + whole;
+	long ms = 0;
+
+	if (whole > 4 || (!whole && *rest != '.'))
+		return -1;
+	for (size_t i = 0; i < whole; i++)
+		ms = ms * 10 + (text[i] - '0');
+	ms *= MS_PER_S;
+	if (*rest == '.') {
+		if (!rest[1] || rest[1 + strspn(rest + 1, "0123456789")])
+			return -1;
+		for (long unit = MS_PER_S / 10; *++rest; unit /= 10)
+			ms += unit * (*rest - '0');
+	}
+	if (*rest || ms < LOOK_MS || ms > 3600L * MS_PER_S)
+		return -1;
+	*ret = ms;
+	return 0;
+}
+
+/* The value of the flag NAME at ARGV[*AT], of --name=VALUE or --name VALUE. NULL: it is not
+ * that flag. "" with *AT beyond the end: it has none. */
+static const char *value_of(const char *name, char **argv, int *at)
+{
+	const char *word = argv[*at];
+	size_t length = strlen(name);
+
+	if (strncmp(word, name, length) != 0 || (word[length] && word[length] != '='))
+		return NULL;
+	if (word[length] == '=')
+		return word + length + 1;
+	return argv[*at + 1] ? argv[++*at] : "";
+}
+
+/* 0, -1 after a line, -2 after help. */
+static int parse_word(struct arguments *ret, char **argv, int *at)
+{
+	const char *word = argv[*at], *value;
+
+	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+		help();
+		return -2;
+	}
+	if (strcmp(word, "--once") == 0) {
+		ret->frames = 1;
+		return 0;
+	}
+	value = value_of("--interval", argv, at);
+	if (value)
+		return parse_interval(value, &ret->interval_ms) == 0
+			       ? 0
+			       : bad_value("--interval", value, "a number of seconds, 0.1 to 3600");
+	value = value_of("-n", argv, at);
+	if (value)
+		return parse_count(value, LONG_MAX, &ret->frames) == 0
+			       ? 0
+			       : bad_value("-n", value, "a number of frames");
+	value = value_of("--sites", argv, at);
+	if (value)
+		return parse_count(value, SITES_MAX, &ret->sites) == 0
+			       ? 0
+			       : bad_value("--sites", value, "a whole number from 1 to 1000");
+	if (word[0] == '-' && word[1])
+		return wrong("unknown flag ", word, "; `gpuleak top --help` lists them");
+	if (ret->operand)
+		return wrong("one process at a time: ", word, " is one more");
+	ret->operand = word;
+	return 0;
+}
+
+static int parse(int argc, char **argv, struct arguments *ret)
+{
+	int r = 0;
+
+	*ret = (struct arguments){ .interval_ms = MS_PER_S };
+	for (int i = 1; i < argc && r == 0; i++)
+		r = parse_word(ret, argv, &i);
+	if (r == 0 && !ret->operand)
+		r = wrong("name a process by its pid, or its ledger", "", "");
+	return r;
+}
+
+/* ---- which ledger ---- */
+
+static int nothing(const char *who, const char *what)
+{
+	fprintf(stderr, "gpuleak: %s: %s\n", who, what);
+	return -1;
+}
+
+/* 0: WORD is no number; else one, INT_MAX for what is no pid. */
+static int as_pid(const char *word)
+{
+	long pid;
+
+	if (!*word || word[strspn(word, "0123456789")])
+		return 0;
+	errno = 0;
+	pid = strtol(word, NULL, 10);
+	return errno || pid > INT_MAX || pid == 0 ? INT_MAX : (int)pid;
+}
+
+static int no_ledger(const char *word, int pid)
+{
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	if (stat(path, &st) < 0)
+		return nothing(word, "there is no such process");
+	if (st.st_uid != geteuid())
+		return nothing(word, "is another user's process: only that user finds its ledger");
+	return nothing(word, "no ledger of this process is where gpuleak puts them; it made no GPU "
+			     "call yet, does not run under gpuleak, or has a GPULEAK_LEDGER of its "
+			     "own (then name that file)");
+}
+
+/* The one of its ledgers that it is writing now: a process that went on as another program
+ * has several. */
+static int find_by_pid(const char *word, int pid, struct ledger_file *ret)
+{
+	struct ledger_list list = { 0 };
+	int r = 0;
+
+	if (pid == INT_MAX || ledgers_add_pid(&list, pid) < 0) {
+		r = no_ledger(word, pid);
+	} else {
+		size_t latest = 0;
+
+		for (size_t i = 1; i < list.count; i++)
+			if (list.files[i].start_real_ns >= list.files[latest].start_real_ns)
+				latest = i;
+		*ret = list.files[latest];
+		list.files[latest].path = NULL;
+	}
+	ledgers_finish(&list);
+	return r;
+}
+
+static int find(const char *word, struct ledger_file *ret)
+{
+	int pid = as_pid(word);
+
+	if (pid)
+		return find_by_pid(word, pid, ret);
+	*ret = (struct ledger_file){ .path = strdup(word) };
+	if (!ret->path)
+		return nothing(word, strerror(ENOMEM));
+	ledger_peek(AT_FDCWD, word, ret);
+	return 0;
+}
+
+static int open_ledger(struct watch *watch, const char *word)
+{
+	if (find(word, &watch->file) < 0)
+		return -1;
+	watch->fd = open(watch->file.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (watch->fd < 0)
+		return nothing(watch->file.path, strerror(errno));
+	if (symbolizer_create(0, &watch->symbolizer) < 0)
+		return nothing(word, strerror(ENOMEM));
+	return 0;
+}
+
+/* ---- a frame ---- */
+
+static double seconds_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* Reads the ledger: 0, or -1 with the reason in watch->error. */
+static int look(struct watch *watch, size_t sites)
+{
+	struct loaded_ledger ledger;
+	struct live *live = NULL;
+	int r = loaded_ledger_read(watch->fd, watch->file.path, &ledger, watch->error,
+				   sizeof(watch->error));
+
+	if (r < 0)
+		return -1;
+	r = live_build(&ledger, watch->symbolizer, sites, &live);
+	loaded_ledger_finish(&ledger);
+	if (r < 0) {
+		snprintf(watch->error, sizeof(watch->error), "%s: %s", watch->file.path,
+			 strerror(-r));
+		return -1;
+	}
+	live_destroy(watch->earlier);
+	watch->earlier = watch->now;
+	watch->earlier_s = watch->now_s;
+	watch->now = live;
+	watch->now_s = seconds_now();
+	watch->sites = sites;
+	return 0;
+}
+
+static size_t sites_wanted(const struct watch *watch, const struct arguments *arguments)
+{
+	if (arguments->sites)
+		return (size_t)arguments->sites;
+	return watch->on_screen ? terminal_size().rows : SITES_PLAIN;
+}
+
+static void print_frame(const struct watch *watch, FILE *out)
+{
+	text_live(out, watch->now, watch->earlier, watch->now_s - watch->earlier_s, watch->sites);
+}
+
+static void draw(const struct watch *watch)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	if (!out)
+		return;
+	print_frame(watch, out);
+	if (fclose(out) == 0)
+		terminal_draw(text);
+	free(text);
+}
+
+/* 0, or -1 once readings failed again and again. */
+static int show(struct watch *watch, const struct arguments *arguments, long number)
+{
+	if (look(watch, sites_wanted(watch, arguments)) < 0)
+		return !watch->now || ++watch->failures == FAILURES_MAX ? -1 : 0;
+	watch->failures = 0;
+	if (watch->on_screen) {
+		draw(watch);
+	} else {
+		if (number)
+			fputc('\n', stdout);
+		print_frame(watch, stdout);
+		fflush(stdout);
+	}
+	return 0;
+}
+
+/* ---- the process ---- */
+
+/* What the ledger says of its end so far: enum ledger_ended. */
+static uint32_t said_end(const struct watch *watch)
+{
+	struct ledger_header header;
+
+	if (pread(watch->fd, &header, sizeof(header), 0) != (ssize_t)sizeof(header))
+		return LEDGER_RUNNING;
+	return header.ended;
+}
+
+static int has_ended(struct watch *watch)
+{
+	if (!process_runs(watch->file.pid, watch->file.start_ticks))
+		return 1;
+	if (said_end(watch) != LEDGER_EXEC) {
+		watch->exec_since_s = 0;
+		return 0;
+	}
+	if (watch->exec_since_s == 0)
+		watch->exec_since_s = seconds_now();
+	return seconds_now() - watch->exec_since_s > (double)EXEC_MS / MS_PER_S;
+}
+
+/* ---- waiting ---- */
+
+static void note_signal(int number)
+{
+	if (number == SIGWINCH)
+		redraw = 1;
+	else
+		stop_signal = number;
+}
+
+static void suspend(int number)
+{
+	sigset_t set;
+	int saved = errno;
+
+	terminal_give_back();
+	signal(number, SIG_DFL);
+	sigemptyset(&set);
+	sigaddset(&set, number);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	raise(number); /* goes on here once it is continued */
+	signal(number, suspend);
+	terminal_take();
+	redraw = 1;
+	errno = saved;
+}
+
+static void catch_signals(int on_screen)
+{
+	static const int ending[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE };
+	struct sigaction action = { .sa_handler = note_signal };
+
+	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
+		sigaction(ending[i], &action, NULL);
+	if (!on_screen)
+		return;
+	sigaction(SIGWINCH, &action, NULL);
+	signal(SIGTSTP, suspend);
+}
+
+/* Up to MS, or until a key or signal comes. 1: somebody wants the end. */
+static int wait_for(struct watch *watch, long ms)
+{
+	struct pollfd input = { .fd = watch->has_keys ? STDIN_FILENO : -1, .events = POLLIN };
+	char key;
+
+	if (poll(&input, 1, (int)ms) > 0) {
+		if (read(STDIN_FILENO, &key, 1) != 1)
+			watch->has_keys = 0; /* nobody is there any more */
+		else if (key == 'q' || key == 'Q')
+			return 1;
+	}
+	return stop_signal != 0;
+}
+
+enum next {
+	GO_ON,
+	PROCESS_ENDED,
+	ENOUGH,
+	FAILED,
+};
+
+/* Until the next frame is due. */
+static enum next wait_for_frame(struct watch *watch, const struct arguments *arguments)
+{
+	double due = watch->now_s + (double)arguments->interval_ms / MS_PER_S;
+
+	for (;;) {
+		double left_ms = (due - seconds_now()) * MS_PER_S;
+
+		if (has_ended(watch))
+			return PROCESS_ENDED;
+		if (left_ms <= 0)
+			return GO_ON;
+		if (wait_for(watch, left_ms < LOOK_MS ? (long)left_ms + 1 : LOOK_MS))
+			return ENOUGH;
+		if (redraw && watch->on_screen) {
+			redraw = 0;
+			draw(watch);
+		}
+	}
+}
+
+/* ---- the whole ---- */
+
+static enum next show_frames(struct watch *watch, const struct arguments *arguments)
+{
+	for (long shown = 0; !arguments->frames || shown < arguments->frames; shown++) {
+		enum next next = shown ? wait_for_frame(watch, arguments) : GO_ON;
+
+		if (next != GO_ON)
+			return next;
+		if (show(watch, arguments, shown) < 0)
+			return FAILED;
+	}
+	return ENOUGH;
+}
+
+/* The last frame, which holds what happened since the one before, and how the process ended. */
+static int print_end(struct watch *watch, const struct arguments *arguments)
+{
+	if (look(watch, sites_wanted(watch, arguments)) < 0)
+		return nothing("top", watch->error);
+	if (!watch->was_on_screen)
+		fputc('\n', stdout);
+	print_frame(watch, stdout);
+	fputs("\ngpuleak: ", stdout);
+	text_process(stdout, watch->now->process);
+	fputc(' ', stdout);
+	text_ended(stdout, watch->now->process);
+	fputc('\n', stdout);
+	return fflush(stdout);
+}
+
+static int run(struct watch *watch, const struct arguments *arguments)
+{
+	enum next next;
+
+	watch->on_screen = watch->was_on_screen = !arguments->frames && terminal_is();
+	watch->has_keys = watch->on_screen && isatty(STDIN_FILENO);
+	catch_signals(watch->on_screen);
+	if (watch->on_screen) {
+		before_file_shrinks_end = terminal_give_back;
+		terminal_take();
+	}
+	next = show_frames(watch, arguments);
+	terminal_give_back();
+	watch->on_screen = 0;
+	if (next == FAILED)
+		return nothing("top", watch->error);
+	return next == PROCESS_ENDED ? print_end(watch, arguments) : 0;
+}
+
+/* A ledger that a dead process left is for `gpuleak report`. */
+static int check_running(const struct watch *watch)
+{
+	if (!watch->file.pid)
+		return nothing(watch->file.path, "is not a gpuleak ledger");
+	if (process_runs(watch->file.pid, watch->file.start_ticks))
+		return 0;
+	fprintf(stderr, "gpuleak: process %d has ended; `gpuleak report %s` tells what it left\n",
+		watch->file.pid, watch->file.path);
+	return -1;
+}
+
+int cmd_top(int argc, char **argv)
+{
+	struct watch watch = { .fd = -1 };
+	struct arguments arguments;
+	int r = parse(argc, argv, &arguments);
+
+	if (r < 0)
+		return r == -2 ? 0 : STATUS_USAGE;
+	r = open_ledger(&watch, arguments.operand);
+	if (r == 0)
+		r = check_running(&watch);
+	if (r == 0)
+		r = run(&watch, &arguments);
+	live_destroy(watch.earlier);
+	live_destroy(watch.now);
+	symbolizer_destroy(watch.symbolizer);
+	if (watch.fd >= 0)
+		close(watch.fd);
+	free(watch.file.path);
+	return r < 0 ? STATUS_NOTHING_READ : 0;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Plain ANSI: the alternate screen, no cursor, no wrapping of long lines. Keys are read
+ * without Enter; signals from the keyboard stay as they are.
+ */
+#include "terminal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "escape.h"
+
+static const char take[] = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J";
+static const char give[] = "\x1b[?7h\x1b[?25h\x1b[?1049l";
+
+static volatile int taken;
+static int has_keys; /* standard input is a terminal whose settings were changed */
+static struct termios before;
+
+int terminal_is(void)
+{
+	return isatty(STDOUT_FILENO);
+}
+
+struct terminal_size terminal_size(void)
+{
+	struct winsize size;
+
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || !size.ws_row || !size.ws_col)
+		return (struct terminal_size){ 24, 80 };
+	return (struct terminal_size){ size.ws_row, size.ws_col };
+}
+
+static void write_all(const char *bytes, size_t length)
+{
+	while (length) {
+		ssize_t n = write(STDOUT_FILENO, bytes, length);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return;
+		bytes += n;
+		length -= (size_t)n;
+	}
+}
+
+void terminal_take(void)
+{
+	struct termios keys;
+
+	has_keys = tcgetattr(STDIN_FILENO, &before) == 0;
+	if (has_keys) {
+		keys = before;
+		keys.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+		keys.c_cc[VMIN] = 1;
+		keys.c_cc[VTIME] = 0;
+		tcsetattr(STDIN_FILENO, TCSANOW, &keys);
+	}
+	taken = 1;
+	write_all(take, sizeof(take) - 1);
+}
+
+void terminal_give_back(void)
+{
+	if (!taken)
+		return;
+	taken = 0;
+	write_all(give, sizeof(give) - 1);
+	if (has_keys)
+		tcsetattr(STDIN_FILENO, TCSANOW, &before);
+}
+
+void terminal_draw(const char *text)
+{
+	struct terminal_size size = terminal_size();
+	char *bytes = NULL;
+	size_t length;
+	FILE *out = open_memstream(&bytes, &length);
+
+	if (!out)
+		return;
+	fputs("\x1b[H", out);
+	for (size_t row = 0; row < size.rows && *text; row++) {
+		size_t line = strcspn(text, "\n"), shown = utf8_prefix(text, size.columns);
+
+		fwrite(text, 1, shown < line ? shown : line, out);
+		fputs("\x1b[K", out);
+		if (row + 1 < size.rows && text[line] && text[line + 1])
+			fputs("\r\n", out);
+		text += line + (text[line] == '\n');
+	}
+	fputs("\x1b[J", out);
+	if (fclose(out) == 0)
+		write_all(bytes, length);
+	free(bytes);
+}
