@@ -45,7 +45,7 @@ static bool shares_memory(void)
 
 static bool wanted(const struct pool_space *space)
 {
-	return space->kind == POOL_DEVICE &&
+	return space->kind == POOL_DEVICE && !atomic_load(&space->context->failed) &&
 	       (config.pool_slab || config.pool_prealloc != OPTION_UNSET) &&
 	       !atomic_load_explicit(&no_slabs, memory_order_relaxed);
 }
@@ -230,7 +230,8 @@ uint64_t pool_slabs_trim(struct pool *pool, struct pool_space *space, bool all)
 	struct pool_slab *slab;
 	uint64_t given = 0;
 
-	while (space->slabs && !atomic_load(&space->context->failed) && (slab = take_empty(space, all)) != NULL) {
+	while (space->slabs && !atomic_load(&space->context->failed) &&
+	       (slab = take_empty(space, all)) != NULL) {
 		int64_t capacity = (int64_t)slab->whole->capacity;
 
 		if (!pool_native_return(pool, slab->whole)) {
