@@ -341,8 +341,7 @@ static bool may_keep(const struct pool_block *block)
 {
 	const struct pool_context *context = block->space->context;
 
-	return !block->never && atomic_load_explicit(&context->open, memory_order_relaxed) &&
-	       !atomic_load_explicit(&context->failed, memory_order_relaxed);
+	return !block->never && atomic_load_explicit(&context->open, memory_order_relaxed);
 }
 
 /* False: its context is ending, or there is no memory for a cache. */
@@ -399,8 +398,10 @@ static bool keep(struct pool *pool, struct pool_block *block,
 	block->ticket = pool_ticket(context, &shared);
 	if (context->strict && !native->async)
 		pool_tickets_wait(context, block->ticket);
-	if (__builtin_expect(atomic_load_explicit(&context->failed, memory_order_relaxed), 0))
+	if (__builtin_expect(atomic_load_explicit(&context->failed, memory_order_relaxed), 0)) {
+		pool_fail(pool, context, "an event of the driver's failed");
 		return false;
+	}
 	if (atomic_load_explicit(&context->tickets.owed, memory_order_relaxed) &&
 	    !context->by_sync)
 		reason(block->space, LEDGER_POOL_CAPTURE);
