@@ -257,6 +257,10 @@ static inline int pattern_run(int argc, char **argv, const char *what, const str
 	if (watched)
 		watch_end(&watch);
 	tell_pattern(&pattern, what, watched, &watch);
+	if (pattern.allocations == 0 || (strcmp(what, "steady") == 0 && pattern.peak_live < pattern.n)) {
+		fprintf(stderr, "%s: the blocks could not be had\n", with->name);
+		return 1;
+	}
 	return 0;
 }
 

@@ -5,7 +5,7 @@
  * headers and libraries of RMM's wheels; no part of the build. With the wheels librmm and
  * rapids-logger unpacked in W:
  *
- *   g++ -std=c++20 -O2 -DLIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE -I W/librmm/include
+ *   g++ -std=c++20 -O2 -DNDEBUG -DLIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE -I W/librmm/include
  *       -I W/librmm/include/rapids -I W/rapids_logger/include -I CUDA/include
  *       -o pool_patterns_rmm pool_patterns_rmm.cpp -L W/librmm/lib64 -lrmm
  *       -L W/rapids_logger/lib64 -lrapids_logger -Wl,-rpath,'$ORIGIN' -L CUDA/lib64 -lcudart_static
@@ -14,6 +14,7 @@
 #define BENCH_CUDA_H
 #include "pool_patterns.h"
 
+#include <rmm/error.hpp>
 #include <rmm/mr/arena_memory_resource.hpp>
 #include <rmm/mr/binning_memory_resource.hpp>
 #include <rmm/mr/cuda_async_memory_resource.hpp>
@@ -41,8 +42,11 @@ static CUdeviceptr allocate(size_t bytes, CUstream stream)
 {
 	try {
 		return reinterpret_cast<CUdeviceptr>(resource->allocate(view(stream), bytes, 256));
-	} catch (const std::bad_alloc &) {
+	} catch (const rmm::out_of_memory &) {
 		return 0;
+	} catch (const std::exception &error) {
+		fprintf(stderr, "%s\n", error.what());
+		exit(1);
 	}
 }
 
