@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "standin.h"
+#include "async.h"
 
 __thread struct standin_thread standin_thread __attribute__((tls_model("initial-exec")));
 
@@ -54,6 +54,8 @@ static CUcontext pop(void)
  */
 static void drop(CUcontext ctx)
 {
+	if (unlikely(standin_async))
+		async_drop_context(ctx);
 	array_drop_context(ctx);
 	share_drop_context(ctx);
 	heap_drop_context(ctx);
@@ -272,15 +274,31 @@ STANDIN(cuCtxGetDevice)(CUdevice *device)
 	return CUDA_SUCCESS;
 }
 
-STANDIN(cuCtxSynchronize)(void)
+static CUresult synchronize(const char *name, CUcontext ctx)
 {
-	CUresult r = gate("cuCtxSynchronize");
+	CUresult r = gate(name);
 
+	if (!r && ctx && !known(ctx))
+		r = CUDA_ERROR_INVALID_CONTEXT;
+	if (!ctx)
+		ctx = standin_thread.current;
 	if (!r)
-		r = context_usable(standin_thread.current);
+		r = context_usable(ctx);
 	if (!r && atomic_load(&standin_captures))
 		r = capture_check_slow(true);
+	if (unlikely(standin_async) && !r)
+		async_wait_context(name, ctx->part_of ? ctx->part_of : ctx);
 	return waited(r);
+}
+
+STANDIN(cuCtxSynchronize)(void)
+{
+	return synchronize("cuCtxSynchronize", NULL);
+}
+
+STANDIN(cuCtxSynchronize_v2)(CUcontext ctx)
+{
+	return synchronize("cuCtxSynchronize_v2", ctx);
 }
 
 STANDIN(cuCtxGetApiVersion)(CUcontext ctx, unsigned int *version)

@@ -13,10 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "standin.h"
+#include "async.h"
 
 _Atomic unsigned int standin_gate = GATE_UNREAD | GATE_CLOSED;
 int standin_devices = 1;
+int standin_version = DRIVER_VERSION;
 int standin_arena_limit = 256;
 size_t standin_memory = (size_t)16 << 30;
 
@@ -96,6 +97,9 @@ static void read_environment(void)
 
 	standin_devices = (int)read_number("STANDIN_DEVICES", 0, MAX_DEVICES, 1);
 	standin_memory = read_number("STANDIN_MEMORY", 1, (size_t)1 << 40, standin_memory);
+	standin_version = (int)read_number("STANDIN_VERSION", 2000, DRIVER_VERSION, DRIVER_VERSION);
+	if (getenv("STANDIN_ASYNC"))
+		async_begin(read_number("STANDIN_ASYNC", 0, SIZE_MAX, 0));
 	standin_arena_limit = (int)read_number("STANDIN_ARENAS", 1, 256, 256);
 	if (list)
 		read_faults(list);
@@ -171,6 +175,7 @@ CUresult standin_do_nothing(const char *name)
 static void driver_exit(void)
 {
 	atomic_fetch_or(&standin_gate, GATE_GONE);
+	async_exit();
 }
 
 static void driver_forked(void)
@@ -249,7 +254,7 @@ STANDIN(cuDriverGetVersion)(int *driverVersion)
 		return r;
 	if (!driverVersion)
 		return CUDA_ERROR_INVALID_VALUE;
-	*driverVersion = DRIVER_VERSION;
+	*driverVersion = standin_version;
 	return CUDA_SUCCESS;
 }
 

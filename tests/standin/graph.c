@@ -2,20 +2,23 @@
  *
  * Graphs, as far as they hold memory: nodes that allocate and free, what a launch makes of
  * them, and what may not be done to a graph with such nodes. Owns graphs, nodes, executable
- * graphs and the memory of nodes; of the heap it takes addresses alone. Nothing else runs.
+ * graphs and the memory of nodes; of the heap it takes addresses alone. With STANDIN_ASYNC a node
+ * may also be captured work: a launch runs it in the order of its capture. Nothing else runs.
  */
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "standin.h"
+#include "async.h"
 
-enum { NODE_EMPTY = 5, NODE_GRAPH = 4, NODE_MEM_ALLOC = 10, NODE_MEM_FREE = 11 };
+enum { NODE_EMPTY = 5, NODE_GRAPH = 4, NODE_MEM_ALLOC = 10, NODE_MEM_FREE = 11,
+       NODE_WORK = -1 };
 enum { AUTO_FREE_ON_LAUNCH = 1, DEVICE_LAUNCH = 4 };
 
 struct CUgraphNode_st {
 	struct CUgraphNode_st *next;
 	int type;
 	struct memory *memory; /* of a node that allocates or frees */
+	struct work *work;     /* that was captured */
 };
 
 struct CUgraph_st {
@@ -42,6 +45,8 @@ struct CUgraphExec_st {
 	bool frees_at_launch;
 	unsigned int allocates, frees;
 	struct memory **memory; /* those, then these */
+	struct work *works;	/* in their order, each a copy */
+	unsigned int work_count;
 };
 
 static pthread_mutex_t graph_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -175,6 +180,7 @@ static void destroy_node(struct CUgraphNode_st *node)
 		m->held--;
 	if (m)
 		let_go(m);
+	free(node->work);
 	free(node);
 }
 
@@ -256,7 +262,81 @@ STANDIN(cuGraphDestroy)(CUgraph hGraph)
 	return r;
 }
 
-/* A clone is empty: what other nodes do is not known here. */
+static CUresult add_node(CUgraph graph, int type, struct memory *memory, CUgraphNode *out);
+
+static CUresult add_work(CUgraph graph, const struct work *work)
+{
+	struct work *copy = malloc(sizeof(*copy));
+	CUgraphNode node;
+
+	if (!copy || add_node(graph, NODE_WORK, NULL, &node)) {
+		free(copy);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	*copy = *work;
+	node->work = copy;
+	return CUDA_SUCCESS;
+}
+
+/* A graph's nodes in the order in which they were made. */
+static unsigned int works_of(const struct CUgraph_st *graph, struct work *out)
+{
+	unsigned int count = 0, at;
+
+	for (const struct CUgraphNode_st *n = graph->nodes; n; n = n->next)
+		count += n->work != NULL;
+	at = count;
+	for (const struct CUgraphNode_st *n = graph->nodes; out && n; n = n->next)
+		if (n->work)
+			out[--at] = *n->work;
+	return count;
+}
+
+static CUresult copy_works(struct work **out, unsigned int *count, const struct CUgraph_st *graph)
+{
+	*count = works_of(graph, NULL);
+	*out = *count ? malloc(*count * sizeof(**out)) : NULL;
+	if (*count && !*out)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	works_of(graph, *out);
+	return CUDA_SUCCESS;
+}
+
+static CUresult add_works(CUgraph graph, const struct work *works, unsigned int count)
+{
+	CUresult r = CUDA_SUCCESS;
+
+	for (unsigned int i = 0; !r && i < count; i++)
+		r = add_work(graph, &works[i]);
+	return r;
+}
+
+CUresult graph_capture_work(CUgraph graph, const struct work *work)
+{
+	CUresult r = ERROR_CAPTURE_INVALIDATED;
+
+	pthread_mutex_lock(&graph_lock);
+	if (is_graph(graph))
+		r = add_work(graph, work);
+	pthread_mutex_unlock(&graph_lock);
+	return r;
+}
+
+static CUgraph clone_of(CUgraph original)
+{
+	struct work *works;
+	unsigned int count;
+	CUgraph made = copy_works(&works, &count, original) ? NULL : new_graph();
+
+	if (made && add_works(made, works, count)) {
+		destroy_graph(made);
+		made = NULL;
+	}
+	free(works);
+	return made;
+}
+
+/* Of captured work alone: what other nodes do is not known here. */
 STANDIN(cuGraphClone)(CUgraph *phGraphClone, CUgraph originalGraph)
 {
 	CUresult r = gate("cuGraphClone");
@@ -270,7 +350,7 @@ STANDIN(cuGraphClone)(CUgraph *phGraphClone, CUgraph originalGraph)
 	else if (has_memory(originalGraph))
 		r = CUDA_ERROR_NOT_SUPPORTED;
 	else
-		made = new_graph();
+		made = clone_of(originalGraph);
 	pthread_mutex_unlock(&graph_lock);
 	if (made)
 		*phGraphClone = made;
@@ -528,6 +608,14 @@ static CUgraphExec new_exec(unsigned int nodes)
 	return NULL;
 }
 
+static void drop_exec(CUgraphExec exec)
+{
+	free(exec->works);
+	free(exec->memory);
+	exec->next = spare_execs;
+	spare_execs = exec;
+}
+
 static CUresult instantiate(CUgraphExec *out, CUgraph graph, unsigned long long flags)
 {
 	unsigned int allocates, frees;
@@ -543,6 +631,10 @@ static CUresult instantiate(CUgraphExec *out, CUgraph graph, unsigned long long 
 	exec = new_exec(allocates + frees);
 	if (!exec)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (copy_works(&exec->works, &exec->work_count, graph)) {
+		drop_exec(exec);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	exec->allocates = collect(graph, NODE_MEM_ALLOC, exec->memory);
 	exec->frees = collect(graph, NODE_MEM_FREE, exec->memory + allocates);
 	for (unsigned int i = 0; i < allocates + frees; i++)
@@ -637,9 +729,7 @@ static CUresult destroy_exec(CUgraphExec exec)
 		exec->memory[i]->held--;
 		let_go(exec->memory[i]);
 	}
-	free(exec->memory);
-	exec->next = spare_execs;
-	spare_execs = exec;
+	drop_exec(exec);
 	return CUDA_SUCCESS;
 }
 
@@ -658,7 +748,8 @@ STANDIN(cuGraphExecDestroy)(CUgraphExec hGraphExec)
 /* Its nodes' memory is the new graph's from now on; what is outstanding of the old stays. */
 static CUresult update(CUgraphExec exec, CUgraph graph)
 {
-	unsigned int allocates, frees;
+	unsigned int allocates, frees, count;
+	struct work *works;
 
 	if (!*find_exec(exec) || !is_graph(graph))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -668,6 +759,11 @@ static CUresult update(CUgraphExec exec, CUgraph graph)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (allocates != exec->allocates || frees != exec->frees)
 		return ERROR_UPDATE_FAILURE;
+	if (copy_works(&works, &count, graph))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	free(exec->works);
+	exec->works = works;
+	exec->work_count = count;
 	for (unsigned int i = 0; i < allocates + frees; i++) {
 		exec->memory[i]->held--;
 		let_go(exec->memory[i]);
@@ -742,8 +838,22 @@ static CUresult launch(CUgraphExec exec)
 	return CUDA_SUCCESS;
 }
 
-static CUresult launch_locked(const char *name, CUgraphExec exec, CUstream stream)
+/* Into a queue, or as nodes of a graph that is captured. */
+static CUresult run_works(CUgraphExec exec, const struct target *t)
 {
+	CUresult r = CUDA_SUCCESS;
+
+	if (t->graph)
+		return add_works(t->graph, exec->works, exec->work_count);
+	for (unsigned int i = 0; !r && i < exec->work_count; i++)
+		r = async_submit(t->queue, &exec->works[i], NULL, NULL);
+	return r;
+}
+
+static CUresult launch_locked(const char *name, CUgraphExec exec, CUstream stream,
+			      bool per_thread)
+{
+	struct target t;
 	bool capturing = false;
 	CUresult r = gate(name);
 
@@ -753,6 +863,8 @@ static CUresult launch_locked(const char *name, CUgraphExec exec, CUstream strea
 		r = stream_check(stream, &capturing);
 	if (!r && !stream && !capturing)
 		r = capture_check();
+	if (unlikely(standin_async) && !r)
+		r = stream_target(stream, per_thread, &t);
 	if (r)
 		return logged(name, (uintptr_t)exec, 0, r);
 	pthread_mutex_lock(&graph_lock);
@@ -762,17 +874,19 @@ static CUresult launch_locked(const char *name, CUgraphExec exec, CUstream strea
 		r = CUDA_ERROR_INVALID_VALUE;
 	else if (exec->allocates + exec->frees)
 		r = CUDA_ERROR_NOT_SUPPORTED; /* a child with memory can't be copied */
+	if (unlikely(standin_async) && !r)
+		r = run_works(exec, &t);
 	pthread_mutex_unlock(&graph_lock);
 	return logged(name, (uintptr_t)exec, 0, r);
 }
 
 STANDIN(cuGraphLaunch)(CUgraphExec hGraphExec, CUstream hStream)
 {
-	return launch_locked("cuGraphLaunch", hGraphExec, hStream);
+	return launch_locked("cuGraphLaunch", hGraphExec, hStream, false);
 }
 
 STANDIN(cuGraphLaunch_ptsz)(CUgraphExec hGraphExec, CUstream hStream)
 {
-	return launch_locked("cuGraphLaunch_ptsz", hGraphExec, hStream);
+	return launch_locked("cuGraphLaunch_ptsz", hGraphExec, hStream, true);
 }
 NOTHING(cuDeviceGraphMemTrim)

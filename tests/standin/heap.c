@@ -7,6 +7,7 @@
  */
 #include <pthread.h>
 #include <sched.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "standin.h"
@@ -31,6 +32,7 @@ enum {
 	EXACT_CLASSES = 64, /* beyond these, 8 classes of addresses a doubling */
 	CLASSES = SMALL_CLASSES + EXACT_CLASSES + 8 * 40,
 	MAX_ARENAS = 256,
+	POISONED = 1 << 20,
 };
 
 struct slot {
@@ -50,6 +52,8 @@ struct chunk {
 	struct chunk *next;
 	CUdeviceptr base;
 	unsigned int shift;
+	size_t size;
+	_Atomic(char *) bytes; /* what stands for the memory, once something was done to it */
 	uint32_t taken, total; /* slots */
 	struct slot slots[];
 };
@@ -174,6 +178,7 @@ static struct chunk *chunk_new(struct arena *a, bool large, size_t units)
 	c->arena = a;
 	c->base = base;
 	c->shift = shift;
+	c->size = size;
 	c->total = (uint32_t)(size >> shift);
 	c->next = a->chunks;
 	a->chunks = c;
@@ -331,14 +336,6 @@ CUresult heap_alloc_low(CUdeviceptr *address, size_t bytes, CUcontext context)
 	return r;
 }
 
-static void slot_free(struct arena *a, struct slot *s)
-{
-	a->used[s->device] -= cost_of((enum block_kind)s->kind, s->bytes);
-	s->bytes = 0;
-	s->next = a->free[s->class];
-	a->free[s->class] = s;
-}
-
 static struct chunk *chunk_of(CUdeviceptr address)
 {
 	if (address >= HIGH_END)
@@ -346,9 +343,35 @@ static struct chunk *chunk_of(CUdeviceptr address)
 	return atomic_load_explicit(&directory[address >> REGION_SHIFT], memory_order_acquire);
 }
 
+/* Who reads it still, reads no values of its own. Large blocks go back to the kernel. */
+static void poison(const struct slot *s)
+{
+	struct chunk *c = chunk_of(s->address);
+	char *bytes = atomic_load(&c->bytes);
+	size_t head = s->bytes < POISONED ? s->bytes : POISONED;
+
+	if (!bytes)
+		return;
+	bytes += s->address - c->base;
+	memset(bytes, 0xdb, head);
+	if (s->bytes > head)
+		madvise(bytes + head, s->bytes - head, MADV_DONTNEED);
+}
+
+static void slot_free(struct arena *a, struct slot *s)
+{
+	if (unlikely(standin_async))
+		poison(s);
+	a->used[s->device] -= cost_of((enum block_kind)s->kind, s->bytes);
+	s->bytes = 0;
+	s->next = a->free[s->class];
+	a->free[s->class] = s;
+}
+
 static bool is_hidden(const struct slot *s)
 {
-	return s->kind == BLOCK_ARRAY || s->kind == BLOCK_PHYSICAL || s->kind == BLOCK_GRAPH;
+	return s->kind == BLOCK_ARRAY || s->kind == BLOCK_PHYSICAL || s->kind == BLOCK_GRAPH ||
+	       s->kind == BLOCK_LEAVING;
 }
 
 static CUresult may_free(const struct slot *s, enum free_by by)
@@ -414,6 +437,91 @@ bool heap_find(CUdeviceptr inside, struct block *found)
 	}
 	unlock(c->arena);
 	return hit;
+}
+
+/* Free to who asks from now on; its memory is not. */
+CUresult heap_leave(CUdeviceptr address, unsigned short *generation)
+{
+	struct chunk *c = chunk_of(address);
+	CUresult r = CUDA_ERROR_INVALID_VALUE;
+	struct slot *s;
+
+	if (!c || (address - c->base) & (((CUdeviceptr)1 << c->shift) - 1))
+		return r;
+	s = &c->slots[(address - c->base) >> c->shift];
+	lock(c->arena);
+	if (s->bytes)
+		r = may_free(s, FREE_IN_STREAM);
+	if (!r && !cost_of((enum block_kind)s->kind, s->bytes))
+		r = CUDA_ERROR_NOT_SUPPORTED; /* another's memory: nothing to keep */
+	if (!r) {
+		s->kind = BLOCK_LEAVING;
+		*generation = s->generation;
+	}
+	unlock(c->arena);
+	return r;
+}
+
+void heap_left(CUdeviceptr address, unsigned short generation)
+{
+	struct chunk *c = chunk_of(address);
+	struct slot *s = &c->slots[(address - c->base) >> c->shift];
+	unsigned short pool = 0;
+	size_t bytes;
+
+	lock(c->arena);
+	bytes = s->bytes;
+	if (bytes && s->kind == BLOCK_LEAVING && s->generation == generation) {
+		pool = s->pool;
+		slot_free(c->arena, s);
+	}
+	unlock(c->arena);
+	if (pool)
+		pool_take_back(pool, bytes);
+}
+
+static char *bytes_of(struct chunk *c)
+{
+	char *bytes = atomic_load(&c->bytes), *others = NULL;
+
+	if (bytes)
+		return bytes;
+	bytes = mmap(NULL, c->size, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (bytes == MAP_FAILED)
+		return NULL;
+	if (atomic_compare_exchange_strong(&c->bytes, &others, bytes))
+		return bytes;
+	munmap(bytes, c->size);
+	return others;
+}
+
+/* Where the bytes are, or NULL: they are not all of one block that has memory. */
+char *heap_bytes(CUdeviceptr inside, size_t bytes, unsigned short *generation)
+{
+	struct chunk *c = chunk_of(inside);
+	char *found = NULL;
+	struct slot *s;
+
+	if (!c)
+		return NULL;
+	s = &c->slots[(inside - c->base) >> c->shift];
+	lock(c->arena);
+	while (s > c->slots && !s->address)
+		s--;
+	if (s->bytes && inside - s->address < s->bytes &&
+	    bytes <= s->bytes - (inside - s->address)) {
+		*generation = s->generation;
+		found = bytes_of(c);
+	}
+	unlock(c->arena);
+	return found ? found + (inside - c->base) : NULL;
+}
+
+/* Whether blocks lie around there, live or not. */
+bool heap_is_heap(CUdeviceptr address)
+{
+	return chunk_of(address);
 }
 
 size_t heap_used(int device)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "standin.h"
+#include "async.h"
 
 enum { BUCKETS = 4096 };
 
@@ -80,6 +80,23 @@ bool host_find(CUdeviceptr inside, struct block *found)
 					 .device = b->context->device };
 	pthread_mutex_unlock(&host_lock);
 	return b;
+}
+
+bool host_lock_range(uintptr_t address, size_t bytes)
+{
+	struct host_block *b;
+
+	pthread_mutex_lock(&host_lock);
+	b = find_overlap(address, 1);
+	if (b && bytes <= b->bytes - (address - b->address))
+		return true;
+	pthread_mutex_unlock(&host_lock);
+	return false;
+}
+
+void host_unlock(void)
+{
+	pthread_mutex_unlock(&host_lock);
 }
 
 void host_drop_context(CUcontext context)
@@ -164,11 +181,27 @@ static CUresult let_go(const char *name)
 	return r ? r : capture_check();
 }
 
+/* As cuMemFree does: for all work of the context that it belongs to. */
+static void wait_for_users(uintptr_t address)
+{
+	struct host_block *b;
+	CUcontext context;
+
+	pthread_mutex_lock(&host_lock);
+	b = *find_base(address);
+	context = b && !b->registered ? b->context : NULL;
+	pthread_mutex_unlock(&host_lock);
+	if (context)
+		async_wait_context("cuMemFreeHost", context);
+}
+
 STANDIN(cuMemFreeHost)(void *p)
 {
 	CUresult r = let_go("cuMemFreeHost");
 	struct host_block **link;
 
+	if (unlikely(standin_async) && !r && p)
+		wait_for_users((uintptr_t)p);
 	if (!r && p) {
 		pthread_mutex_lock(&host_lock);
 		link = find_base((uintptr_t)p);

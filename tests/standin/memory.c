@@ -4,7 +4,7 @@
  * with the answers that a real driver gives (README.md says where each was measured).
  * Owns no state: the blocks are the heap's. A failed allocation sets its address to 0.
  */
-#include "standin.h"
+#include "async.h"
 
 typedef CUresult allocate(CUdeviceptr *address, size_t bytes, CUcontext context);
 
@@ -32,6 +32,15 @@ static inline CUresult take(const char *name, CUdeviceptr *address, size_t bytes
 	return from(address, bytes, memory_context());
 }
 
+/* For all work of the context that owns the block, whichever is current. */
+static void wait_for_users(const char *name, CUdeviceptr address)
+{
+	struct block b;
+
+	if (heap_find(address, &b) && b.address == address && b.context)
+		async_wait_context(name, b.context);
+}
+
 static inline CUresult give(const char *name, CUdeviceptr address)
 {
 	CUcontext current = standin_thread.current;
@@ -44,6 +53,8 @@ static inline CUresult give(const char *name, CUdeviceptr address)
 	r = capture_check();
 	if (unlikely(r))
 		return r;
+	if (unlikely(standin_async))
+		wait_for_users(name, address);
 	if (unlikely(graph_free(address, &r)))
 		return r;
 	return address ? heap_free(address, FREE_AT_ONCE) : CUDA_SUCCESS;
@@ -168,7 +179,29 @@ static CUresult alloc_async(const char *name, CUdeviceptr *dptr, size_t bytes, C
 	return logged(name, address, bytes, r);
 }
 
-static CUresult free_async(const char *name, CUdeviceptr dptr, CUstream stream)
+/* The stream has to come so far before the memory is free. */
+static CUresult free_in_queue(const char *name, CUdeviceptr address, CUstream stream,
+			      bool per_thread)
+{
+	struct work work = { .name = name, .kind = WORK_FREE };
+	unsigned short generation;
+	CUresult r = heap_leave(address, &generation);
+	struct target t;
+
+	if (r == CUDA_ERROR_NOT_SUPPORTED)
+		return heap_free(address, FREE_IN_STREAM);
+	if (r)
+		return r;
+	work.to = (struct range){ RANGE_DEVICE, generation, address, 0 };
+	r = stream_target(stream, per_thread, &t);
+	if (!r)
+		r = async_submit(t.queue, &work, NULL, NULL);
+	if (r)
+		heap_left(address, generation);
+	return r;
+}
+
+static CUresult free_async(const char *name, CUdeviceptr dptr, CUstream stream, bool per_thread)
 {
 	CUgraph graph;
 	CUresult r = enter_stream(name, stream, &graph), of_graph;
@@ -178,7 +211,8 @@ static CUresult free_async(const char *name, CUdeviceptr dptr, CUstream stream)
 	else if (!r && !graph && graph_free(dptr, &of_graph))
 		r = of_graph;
 	else if (!r && !graph && dptr)
-		r = heap_free(dptr, FREE_IN_STREAM);
+		r = unlikely(standin_async) ? free_in_queue(name, dptr, stream, per_thread) :
+					      heap_free(dptr, FREE_IN_STREAM);
 	return logged(name, dptr, 0, r);
 }
 
@@ -212,12 +246,12 @@ STANDIN(cuMemAllocFromPoolAsync_ptsz)
 
 STANDIN(cuMemFreeAsync)(CUdeviceptr dptr, CUstream hStream)
 {
-	return free_async("cuMemFreeAsync", dptr, hStream);
+	return free_async("cuMemFreeAsync", dptr, hStream, false);
 }
 
 STANDIN(cuMemFreeAsync_ptsz)(CUdeviceptr dptr, CUstream hStream)
 {
-	return free_async("cuMemFreeAsync_ptsz", dptr, hStream);
+	return free_async("cuMemFreeAsync_ptsz", dptr, hStream, true);
 }
 
 static CUresult describe(const char *name, CUdeviceptr inside, struct block *found)

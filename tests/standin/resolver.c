@@ -31,17 +31,22 @@ static int first_row(const char *base)
 static int look_up(const char *base, int version, bool per_thread, void **pfn)
 {
 	int first = first_row(base), end = first, status = TOO_OLD;
-	bool has_per_thread = false;
+	bool has_per_thread = false, is_known = false;
 
 	*pfn = NULL;
-	while (end < resolver_rows && !strcmp(resolver_table[end].base, base))
-		has_per_thread |= resolver_table[end++].per_thread;
-	if (end == first)
+	for (; end < resolver_rows && !strcmp(resolver_table[end].base, base); end++)
+		if (resolver_table[end].since <= standin_version) {
+			has_per_thread |= resolver_table[end].per_thread;
+			is_known = true;
+		}
+	if (!is_known)
 		return NOT_FOUND;
 	for (int i = first; i < end; i++) {
 		const struct resolver_row *row = &resolver_table[i];
 
 		if (row->per_thread != (per_thread && has_per_thread))
+			continue;
+		if (row->since > standin_version)
 			continue;
 		if (version >= 0 && version < row->since)
 			continue;
@@ -54,7 +59,7 @@ static int look_up(const char *base, int version, bool per_thread, void **pfn)
 /* A negative version asks for the newest, one above the driver's own is refused. */
 static CUresult check(const char *symbol, void **pfn, int version, cuuint64_t flags)
 {
-	if (!symbol || !pfn || version > DRIVER_VERSION || flags > (FLAG_LEGACY | FLAG_PER_THREAD))
+	if (!symbol || !pfn || version > standin_version || flags > (FLAG_LEGACY | FLAG_PER_THREAD))
 		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;
 }

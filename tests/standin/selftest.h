@@ -59,6 +59,24 @@ void case_external(void);
 void case_external_faults(void);
 void case_share_storm(void);
 
+/* selftest_async.c */
+void case_async_bytes(void);
+void case_async_order(void);
+void case_async_events(void);
+void case_async_context_event(void);
+void case_async_free_waits(void);
+void case_async_free_in_stream(void);
+void case_async_graph(void);
+void case_async_fork_join(void);
+void case_async_capture(void);
+void case_async_violations(void);
+void case_async_contexts(void);
+void case_async_exit(void);
+void case_async_faults(void);
+void case_async_storm(void);
+void case_not_async(void);
+void case_version(void);
+
 /* selftest_graphs.c */
 void case_graphs(void);
 void case_graph_capture(void);

@@ -17,6 +17,7 @@
 #include "families.h"
 
 typedef struct CUevent_st *CUevent;
+typedef struct CUlaunchConfig_st CUlaunchConfig;
 
 #define HOOK(name, result, params, ...) result name params;
 #define HAND(name, result, params) result name params;
@@ -38,6 +39,9 @@ typedef struct CUevent_st *CUevent;
 		return standin_do_nothing(#name); \
 	}
 
+/* For tests alone: no driver has these. */
+#define EXPORTED __attribute__((visibility("default")))
+
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
@@ -51,6 +55,10 @@ enum {
 	ERROR_NOT_PERMITTED = 800,
 	ERROR_CAPTURE_UNSUPPORTED = 900,
 	ERROR_CAPTURE_INVALIDATED = 901,
+	ERROR_NOT_READY = 600,
+	ERROR_CAPTURE_UNMATCHED = 903,
+	ERROR_CAPTURE_ISOLATION = 905,
+	ERROR_CAPTURED_EVENT = 907,
 	ERROR_CAPTURE_WRONG_THREAD = 908,
 	ERROR_UPDATE_FAILURE = 910,
 	ERROR_UNKNOWN = 999,
@@ -71,6 +79,7 @@ extern _Atomic unsigned int standin_gate;
 extern int standin_devices;
 extern int standin_arena_limit;
 extern size_t standin_memory;
+extern int standin_version;
 CUresult standin_gate_slow(const char *name, bool early);
 void standin_log_slow(const char *name, uint64_t address, uint64_t bytes, CUresult result);
 CUresult standin_do_nothing(const char *name);
@@ -91,6 +100,9 @@ static inline CUresult logged(const char *name, uint64_t address, uint64_t bytes
 		standin_log_slow(name, address, bytes, result);
 	return result;
 }
+
+/* async.c: STANDIN_ASYNC is set */
+extern bool standin_async;
 
 /* context.c */
 struct CUctx_st {
@@ -149,6 +161,7 @@ enum block_kind {
 	BLOCK_ARRAY,	/* these two take device memory at an address that nobody is told */
 	BLOCK_PHYSICAL,
 	BLOCK_GRAPH, /* an address of a graph's: see graph.c for when there is memory */
+	BLOCK_LEAVING, /* freed in a stream that has not come so far: the work before it may use it */
 };
 
 struct block {
@@ -171,6 +184,11 @@ CUresult heap_free(CUdeviceptr address, enum free_by by);
 bool heap_find(CUdeviceptr inside, struct block *found);
 size_t heap_used(int device);
 void heap_drop_context(CUcontext context);
+/* With STANDIN_ASYNC: memory has bytes. A block that leaves is freed by heap_left(), at most once. */
+CUresult heap_leave(CUdeviceptr address, unsigned short *generation);
+void heap_left(CUdeviceptr address, unsigned short generation);
+char *heap_bytes(CUdeviceptr address, size_t bytes, unsigned short *generation);
+bool heap_is_heap(CUdeviceptr address);
 
 /* pool.c */
 #define POOL_CURRENT ((CUmemoryPool)(uintptr_t)-1)
@@ -202,6 +220,9 @@ bool virtual_find(CUdeviceptr inside, struct block *found);
 /* host.c: pinned and registered memory */
 bool host_find(CUdeviceptr inside, struct block *found);
 void host_drop_context(CUcontext context);
+/* True: all of it lies in a pinned or registered block, which stays until host_unlock(). */
+bool host_lock_range(uintptr_t address, size_t bytes);
+void host_unlock(void);
 
 /* graph.c: graphs; what a capture makes goes into one */
 CUgraph graph_begin(void);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Streams, events, modules and launches: nothing runs, so all work is done when it is
- * submitted. What does have rules is stream capture: which call may happen beside which
- * capture, and how that capture ends. Owns the stream and event handles.
+ * Streams and events. Without STANDIN_ASYNC nothing runs, so all work is done when it is
+ * submitted; with it a stream leads to a queue and an event to a place in one. Stream capture has
+ * rules: which call may happen beside which capture, and how that capture ends. Owns the stream
+ * and event handles.
  */
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "standin.h"
+#include "async.h"
 
 enum { CAPTURE_GLOBAL, CAPTURE_THREAD_LOCAL, CAPTURE_RELAXED };
 enum { CAPTURE_NONE, CAPTURE_ACTIVE, CAPTURE_INVALIDATED }; /* CUstreamCaptureStatus */
@@ -20,10 +21,16 @@ struct CUstream_st {
 	bool given;    /* by the application: not the capture's to destroy */
 	cuuint64_t id;
 	struct standin_thread *thread; /* that began the capture: compared, never followed */
+	bool non_blocking;
+	struct queue *queue;	/* from the first work on */
+	struct CUstream_st *of; /* whose capture it has joined */
 };
 
+/* Was recorded in a queue, or into the capture with the number, or not at all. */
 struct CUevent_st {
 	struct CUevent_st *next;
+	struct after when;
+	cuuint64_t captured;
 };
 
 _Atomic int standin_captures;
@@ -61,17 +68,90 @@ CUresult stream_check(CUstream stream, bool *capturing)
 	return s ? CUDA_SUCCESS : ERROR_INVALID_HANDLE;
 }
 
+/* Those that have joined a capture leave with it. */
+static void release_joined(const struct CUstream_st *of)
+{
+	for (struct CUstream_st *s = streams; s; s = s->next)
+		if (s->of == of) {
+			s->of = NULL;
+			s->status = CAPTURE_NONE;
+			s->graph = NULL;
+			atomic_fetch_sub(&standin_captures, 1);
+		}
+}
+
 static void remove_stream(struct CUstream_st **link)
 {
 	struct CUstream_st *s = *link;
 
 	if (s->status != CAPTURE_NONE) {
 		atomic_fetch_sub(&standin_captures, 1);
-		if (!s->given)
+		release_joined(s);
+		if (!s->given && !s->of)
 			graph_abandon(s->graph);
 	}
 	*link = s->next;
+	if (s->queue)
+		async_orphan(s->queue);
 	free(s);
+}
+
+/* With the lock held: the work of a stream that is destroyed, or whose context is a green one
+ * that is, belongs to the memory's context still. */
+static struct queue *queue_of(struct CUstream_st *s)
+{
+	CUcontext context = s->context->part_of ? s->context->part_of : s->context;
+
+	if (!s->queue)
+		s->queue = async_queue(context, !s->non_blocking);
+	return s->queue;
+}
+
+static CUresult handle_target(CUstream stream, struct target *t)
+{
+	struct CUstream_st *s = *find_stream(stream);
+
+	if (!s)
+		return ERROR_INVALID_HANDLE;
+	if (s->status == CAPTURE_INVALIDATED)
+		return ERROR_CAPTURE_INVALIDATED;
+	if (s->status == CAPTURE_ACTIVE) {
+		t->graph = s->graph;
+		return CUDA_SUCCESS;
+	}
+	t->queue = queue_of(s);
+	return t->queue ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* Where the calling thread's work for a default stream goes: 2 is its own one. */
+static bool is_per_thread(CUstream stream, bool per_thread)
+{
+	return (uintptr_t)stream == 2 || (!stream && per_thread);
+}
+
+static struct queue *default_queue(CUstream stream, bool per_thread)
+{
+	return async_default_queue(memory_context(), is_per_thread(stream, per_thread));
+}
+
+CUresult stream_target(CUstream stream, bool per_thread, struct target *t)
+{
+	CUresult r = context_usable(standin_thread.current);
+
+	*t = (struct target){ .queue = NULL };
+	if (!r && is_default(stream)) {
+		if (!is_per_thread(stream, per_thread))
+			r = capture_check();
+		if (!r)
+			t->queue = default_queue(stream, per_thread);
+		return r || t->queue ? r : CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (!r) {
+		pthread_mutex_lock(&stream_lock);
+		r = handle_target(stream, t);
+		pthread_mutex_unlock(&stream_lock);
+	}
+	return r;
 }
 
 void stream_drop_context(CUcontext context)
@@ -121,7 +201,7 @@ static CUresult enter(const char *name)
 	return r ? r : context_usable(standin_thread.current);
 }
 
-static CUresult stream_create(const char *name, CUstream *out)
+static CUresult stream_create(const char *name, CUstream *out, unsigned int flags)
 {
 	CUresult r = enter(name);
 	struct CUstream_st *s;
@@ -134,6 +214,7 @@ static CUresult stream_create(const char *name, CUstream *out)
 	if (!s)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	s->context = standin_thread.current;
+	s->non_blocking = flags & 1;
 	pthread_mutex_lock(&stream_lock);
 	s->next = streams;
 	streams = s;
@@ -144,15 +225,13 @@ static CUresult stream_create(const char *name, CUstream *out)
 
 STANDIN(cuStreamCreate)(CUstream *phStream, unsigned int Flags)
 {
-	(void)Flags;
-	return stream_create("cuStreamCreate", phStream);
+	return stream_create("cuStreamCreate", phStream, Flags);
 }
 
 STANDIN(cuStreamCreateWithPriority)(CUstream *phStream, unsigned int flags, int priority)
 {
-	(void)flags;
 	(void)priority;
-	return stream_create("cuStreamCreateWithPriority", phStream);
+	return stream_create("cuStreamCreateWithPriority", phStream, flags);
 }
 
 static CUresult stream_destroy(const char *name, CUstream stream)
@@ -183,15 +262,21 @@ STANDIN(cuStreamDestroy_v2)(CUstream hStream)
 }
 
 /* Waiting for a stream that captures ends the capture, whatever its mode. */
-static CUresult stream_wait(const char *name, CUstream stream)
+static CUresult wait_check(const char *name, CUstream stream, bool per_thread,
+			   struct queue **queue)
 {
 	struct CUstream_st *s;
 	CUresult r = enter(name);
 
+	*queue = NULL;
 	if (r)
 		return r;
-	if (is_default(stream))
-		return capture_check();
+	if (is_default(stream)) {
+		r = capture_check();
+		if (unlikely(standin_async) && !r)
+			*queue = default_queue(stream, per_thread);
+		return r;
+	}
 	pthread_mutex_lock(&stream_lock);
 	s = *find_stream(stream);
 	if (!s) {
@@ -199,29 +284,49 @@ static CUresult stream_wait(const char *name, CUstream stream)
 	} else if (s->status != CAPTURE_NONE) {
 		s->status = CAPTURE_INVALIDATED;
 		r = ERROR_CAPTURE_UNSUPPORTED;
+	} else {
+		*queue = s->queue;
 	}
 	pthread_mutex_unlock(&stream_lock);
 	return r;
 }
 
+static CUresult stream_wait(const char *name, CUstream stream, bool per_thread)
+{
+	struct queue *queue;
+	CUresult r = wait_check(name, stream, per_thread, &queue);
+
+	if (!r && queue)
+		r = async_wait_queue(name, queue);
+	return waited(r);
+}
+
+static CUresult stream_query(const char *name, CUstream stream, bool per_thread)
+{
+	struct queue *queue;
+	CUresult r = wait_check(name, stream, per_thread, &queue);
+
+	return !r && queue && !async_idle(queue) ? ERROR_NOT_READY : r;
+}
+
 STANDIN(cuStreamSynchronize)(CUstream hStream)
 {
-	return waited(stream_wait("cuStreamSynchronize", hStream));
+	return stream_wait("cuStreamSynchronize", hStream, false);
 }
 
 STANDIN(cuStreamSynchronize_ptsz)(CUstream hStream)
 {
-	return waited(stream_wait("cuStreamSynchronize_ptsz", hStream));
+	return stream_wait("cuStreamSynchronize_ptsz", hStream, true);
 }
 
 STANDIN(cuStreamQuery)(CUstream hStream)
 {
-	return stream_wait("cuStreamQuery", hStream);
+	return stream_query("cuStreamQuery", hStream, false);
 }
 
 STANDIN(cuStreamQuery_ptsz)(CUstream hStream)
 {
-	return stream_wait("cuStreamQuery_ptsz", hStream);
+	return stream_query("cuStreamQuery_ptsz", hStream, true);
 }
 
 static CUresult begin_locked(struct CUstream_st *s, int mode, CUgraph graph)
@@ -319,9 +424,15 @@ static CUresult end_locked(struct CUstream_st *s, CUgraph *graph)
 		return ERROR_INVALID_HANDLE;
 	if (s->status == CAPTURE_NONE)
 		return ERROR_ILLEGAL_STATE;
+	if (s->of)
+		return ERROR_CAPTURE_UNMATCHED;
 	if (s->mode != CAPTURE_RELAXED && s->thread != &standin_thread)
 		return ERROR_CAPTURE_WRONG_THREAD;
 	intact = s->status == CAPTURE_ACTIVE;
+	for (struct CUstream_st *other = streams; other; other = other->next)
+		if (other->of == s && other->status == CAPTURE_INVALIDATED)
+			intact = false;
+	release_joined(s);
 	s->status = CAPTURE_NONE;
 	atomic_fetch_sub(&standin_captures, 1);
 	*graph = intact ? s->graph : NULL;
@@ -532,36 +643,158 @@ STANDIN(cuEventDestroy_v2)(CUevent hEvent)
 	return event_destroy("cuEventDestroy_v2", hEvent);
 }
 
-static CUresult event_record(const char *name, CUevent event, CUstream stream)
+/* With the lock held. */
+static CUresult record_locked(const char *name, CUevent event, struct queue *queue,
+			      const struct CUstream_st *captured)
+{
+	struct work mark = { .name = name, .kind = WORK_MARK };
+
+	if (!*find_event(event))
+		return ERROR_INVALID_HANDLE;
+	event->captured = captured ? captured->id : 0;
+	event->when = (struct after){ NULL, 0 };
+	return captured ? CUDA_SUCCESS : async_submit(queue, &mark, NULL, &event->when);
+}
+
+static CUresult record_async(const char *name, CUevent event, CUstream stream, bool per_thread)
+{
+	struct target t;
+	CUresult r = stream_target(stream, per_thread, &t);
+
+	if (r)
+		return r;
+	pthread_mutex_lock(&stream_lock);
+	r = record_locked(name, event, t.queue, t.graph ? stream : NULL);
+	pthread_mutex_unlock(&stream_lock);
+	return r;
+}
+
+static CUresult event_record(const char *name, CUevent event, CUstream stream, bool per_thread)
 {
 	bool capturing;
 	CUresult r = event_check(name, event);
 
-	return r ? r : stream_check(stream, &capturing);
+	if (!r)
+		r = stream_check(stream, &capturing);
+	return unlikely(standin_async) && !r ? record_async(name, event, stream, per_thread) : r;
 }
 
 STANDIN(cuEventRecord)(CUevent hEvent, CUstream hStream)
 {
-	return event_record("cuEventRecord", hEvent, hStream);
+	return event_record("cuEventRecord", hEvent, hStream, false);
 }
 
 STANDIN(cuEventRecord_ptsz)(CUevent hEvent, CUstream hStream)
 {
-	return event_record("cuEventRecord_ptsz", hEvent, hStream);
+	return event_record("cuEventRecord_ptsz", hEvent, hStream, true);
+}
+
+/* Where it was recorded; what is in a capture never happens itself. */
+static CUresult event_when(const char *name, CUevent event, struct after *when)
+{
+	CUresult r = event_check(name, event);
+
+	*when = (struct after){ NULL, 0 };
+	if (!r)
+		r = capture_check();
+	if (r || likely(!standin_async))
+		return r;
+	pthread_mutex_lock(&stream_lock);
+	if (!*find_event(event))
+		r = ERROR_INVALID_HANDLE;
+	else if (event->captured)
+		r = ERROR_CAPTURED_EVENT;
+	else
+		*when = event->when;
+	pthread_mutex_unlock(&stream_lock);
+	return r;
 }
 
 STANDIN(cuEventQuery)(CUevent hEvent)
 {
-	CUresult r = event_check("cuEventQuery", hEvent);
+	struct after when;
+	CUresult r = event_when("cuEventQuery", hEvent, &when);
 
-	return r ? r : capture_check();
+	return !r && when.queue && !async_done(when) ? ERROR_NOT_READY : r;
 }
 
 STANDIN(cuEventSynchronize)(CUevent hEvent)
 {
-	CUresult r = event_check("cuEventSynchronize", hEvent);
+	struct after when;
+	CUresult r = event_when("cuEventSynchronize", hEvent, &when);
 
-	return waited(r ? r : capture_check());
+	if (!r && when.queue)
+		async_wait("cuEventSynchronize", when);
+	return waited(r);
+}
+
+/* With the lock held: the stream becomes a part of the capture that the event was recorded in. */
+static CUresult join_capture(CUstream stream, CUevent event)
+{
+	struct CUstream_st *s = *find_stream(stream), *of = streams;
+
+	while (of && !(of->status != CAPTURE_NONE && of->id == event->captured))
+		of = of->next;
+	if (!s || !of)
+		return s ? ERROR_CAPTURED_EVENT : ERROR_INVALID_HANDLE;
+	if (s->status != CAPTURE_NONE)
+		return s->id == of->id ? CUDA_SUCCESS : ERROR_CAPTURE_ISOLATION;
+	s->of = of->of ? of->of : of;
+	s->status = of->status;
+	s->mode = of->mode;
+	s->graph = of->graph;
+	s->id = of->id;
+	s->thread = of->thread;
+	s->given = of->given;
+	atomic_fetch_add(&standin_captures, 1);
+	return CUDA_SUCCESS;
+}
+
+static CUresult wait_event_locked(const char *name, CUstream stream, CUevent event,
+				  const struct target *t)
+{
+	struct work mark = { .name = name, .kind = WORK_MARK, .at_once = true };
+
+	if (!*find_event(event))
+		return ERROR_INVALID_HANDLE;
+	if (event->captured)
+		return is_default(stream) ? ERROR_CAPTURE_ISOLATION : join_capture(stream, event);
+	if (t->graph) {
+		stream->status = CAPTURE_INVALIDATED;
+		return ERROR_CAPTURE_ISOLATION;
+	}
+	return event->when.queue ? async_submit(t->queue, &mark, &event->when, NULL) :
+				   CUDA_SUCCESS;
+}
+
+static CUresult wait_event(const char *name, CUstream stream, CUevent event, bool per_thread)
+{
+	struct target t;
+	CUresult r = event_check(name, event);
+
+	if (!r)
+		r = stream_target(stream, per_thread, &t);
+	if (r)
+		return r;
+	pthread_mutex_lock(&stream_lock);
+	r = wait_event_locked(name, stream, event, &t);
+	pthread_mutex_unlock(&stream_lock);
+	return r;
+}
+
+STANDIN(cuStreamWaitEvent)(CUstream hStream, CUevent hEvent, unsigned int Flags)
+{
+	(void)Flags;
+	return unlikely(standin_async) ? wait_event("cuStreamWaitEvent", hStream, hEvent, false) :
+					 standin_do_nothing("cuStreamWaitEvent");
+}
+
+STANDIN(cuStreamWaitEvent_ptsz)(CUstream hStream, CUevent hEvent, unsigned int Flags)
+{
+	(void)Flags;
+	return unlikely(standin_async) ?
+		       wait_event("cuStreamWaitEvent_ptsz", hStream, hEvent, true) :
+		       standin_do_nothing("cuStreamWaitEvent_ptsz");
 }
 
 static CUresult elapsed(const char *name, float *milliseconds, CUevent start, CUevent end)
@@ -588,120 +821,33 @@ STANDIN(cuEventElapsedTime_v2)(float *pMilliseconds, CUevent hStart, CUevent hEn
 	return elapsed("cuEventElapsedTime_v2", pMilliseconds, hStart, hEnd);
 }
 
+static CUresult record_context(CUcontext context, CUevent event)
+{
+	CUresult r;
+
+	pthread_mutex_lock(&stream_lock);
+	r = *find_event(event) ? CUDA_SUCCESS : ERROR_INVALID_HANDLE;
+	if (!r)
+		r = async_record_context(context->part_of ? context->part_of : context,
+					 "cuCtxRecordEvent", &event->when);
+	if (!r)
+		event->captured = 0;
+	pthread_mutex_unlock(&stream_lock);
+	return r;
+}
+
+/* New in CUDA 12.5: an older driver has no such name, which a library cannot do by half. */
 STANDIN(cuCtxRecordEvent)(CUcontext hCtx, CUevent hEvent)
 {
 	CUresult r = event_check("cuCtxRecordEvent", hEvent);
 
+	if (unlikely(standin_version < 12050))
+		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!r && hCtx)
 		r = context_usable(hCtx);
 	if (!r && atomic_load(&standin_captures))
 		r = capture_check_slow(true);
+	if (unlikely(standin_async) && !r)
+		r = record_context(hCtx ? hCtx : standin_thread.current, hEvent);
 	return r;
 }
-
-static CUresult some_handle(const char *name, void **out)
-{
-	static char handle;
-	CUresult r = enter(name);
-
-	if (r)
-		return r;
-	if (!out)
-		return CUDA_ERROR_INVALID_VALUE;
-	*out = &handle;
-	return CUDA_SUCCESS;
-}
-
-STANDIN(cuModuleLoad)(CUmodule *module, const char *fname)
-{
-	(void)fname;
-	return some_handle("cuModuleLoad", (void **)module);
-}
-
-STANDIN(cuModuleLoadData)(CUmodule *module, const void *image)
-{
-	(void)image;
-	return some_handle("cuModuleLoadData", (void **)module);
-}
-
-STANDIN(cuModuleLoadDataEx)(CUmodule *module, const void *image, unsigned int numOptions,
-			    CUjit_option *options, void **optionValues)
-{
-	(void)image, (void)numOptions, (void)options, (void)optionValues;
-	return some_handle("cuModuleLoadDataEx", (void **)module);
-}
-
-STANDIN(cuModuleLoadFatBinary)(CUmodule *module, const void *fatCubin)
-{
-	(void)fatCubin;
-	return some_handle("cuModuleLoadFatBinary", (void **)module);
-}
-
-STANDIN(cuLibraryLoadData)(CUlibrary *library, const void *code, CUjit_option *jitOptions,
-			   void **jitOptionsValues, unsigned int numJitOptions,
-			   CUlibraryOption *libraryOptions, void **libraryOptionValues,
-			   unsigned int numLibraryOptions)
-{
-	(void)code, (void)jitOptions, (void)jitOptionsValues, (void)numJitOptions;
-	(void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
-	return some_handle("cuLibraryLoadData", (void **)library);
-}
-
-STANDIN(cuLibraryLoadFromFile)(CUlibrary *library, const char *fileName, CUjit_option *jitOptions,
-			       void **jitOptionsValues, unsigned int numJitOptions,
-			       CUlibraryOption *libraryOptions, void **libraryOptionValues,
-			       unsigned int numLibraryOptions)
-{
-	(void)fileName, (void)jitOptions, (void)jitOptionsValues, (void)numJitOptions;
-	(void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
-	return some_handle("cuLibraryLoadFromFile", (void **)library);
-}
-
-STANDIN(cuCtxSetLimit)(CUlimit limit, size_t value)
-{
-	(void)limit, (void)value;
-	return standin_do_nothing("cuCtxSetLimit");
-}
-
-STANDIN(cuFuncLoad)(CUfunction function)
-{
-	(void)function;
-	return standin_do_nothing("cuFuncLoad");
-}
-
-STANDIN(cuModuleGetFunction)(void **hfunc, void *hmod, const char *name)
-{
-	(void)hmod;
-	(void)name;
-	return some_handle("cuModuleGetFunction", hfunc);
-}
-
-NOTHING(cuModuleUnload)
-NOTHING(cuLaunchKernel)
-NOTHING(cuLaunchKernel_ptsz)
-NOTHING(cuStreamWaitEvent)
-NOTHING(cuStreamWaitEvent_ptsz)
-NOTHING(cuMemcpy)
-NOTHING(cuMemcpy_ptds)
-NOTHING(cuMemcpyAsync)
-NOTHING(cuMemcpyAsync_ptsz)
-NOTHING(cuMemcpyHtoD_v2)
-NOTHING(cuMemcpyHtoD_v2_ptds)
-NOTHING(cuMemcpyHtoDAsync_v2)
-NOTHING(cuMemcpyHtoDAsync_v2_ptsz)
-NOTHING(cuMemcpyDtoH_v2)
-NOTHING(cuMemcpyDtoH_v2_ptds)
-NOTHING(cuMemcpyDtoHAsync_v2)
-NOTHING(cuMemcpyDtoHAsync_v2_ptsz)
-NOTHING(cuMemcpyDtoD_v2)
-NOTHING(cuMemcpyDtoD_v2_ptds)
-NOTHING(cuMemcpyDtoDAsync_v2)
-NOTHING(cuMemcpyDtoDAsync_v2_ptsz)
-NOTHING(cuMemsetD8_v2)
-NOTHING(cuMemsetD8_v2_ptds)
-NOTHING(cuMemsetD8Async)
-NOTHING(cuMemsetD8Async_ptsz)
-NOTHING(cuMemsetD32_v2)
-NOTHING(cuMemsetD32_v2_ptds)
-NOTHING(cuMemsetD32Async)
-NOTHING(cuMemsetD32Async_ptsz)

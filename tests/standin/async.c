@@ -1,0 +1,586 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Queues of work, run by one thread of the stand-in's own: in order within a queue, in a seeded
+ * order and after seeded delays between queues. Kernels that spin or wait for a flag take no
+ * thread, so any number of them run side by side. Owns the queues, who waits for them and how
+ * often; memory is bytes.c's. A queue is never freed: what was done of it stays done.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "async.h"
+
+enum queue_kind { QUEUE_STREAM, QUEUE_LEGACY, QUEUE_THREAD, QUEUE_CONTEXT };
+
+struct queue {
+	struct queue *next;
+	enum queue_kind kind;
+	CUcontext context; /* NULL: free for another stream */
+	uint64_t owner;	   /* the thread whose default stream this is */
+	uint64_t number;
+	bool blocking; /* waits for the legacy stream, and that one for it */
+	bool orphan;   /* its stream is gone */
+	uint64_t submitted, done;
+	struct work *first, *last;
+};
+
+bool standin_async;
+
+static uint64_t async_seed;
+static pthread_mutex_t async_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t submitted_some, done_some;
+static struct queue *queues;
+static struct queue *executing; /* the queue whose first work is run without the lock */
+static bool worker_runs;
+static _Atomic bool abandoned;
+static pthread_key_t thread_end, waits_end;
+static _Atomic uint64_t thread_count;
+static __thread uint64_t thread_number;
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ---- who waited ---- */
+
+enum { MAX_WAITERS = 64 };
+
+struct waits {
+	const char *name;
+	uint64_t count, ns;
+};
+
+static __thread struct waits *own_waits; /* made by the first wait: TLS is dear here */
+static struct waits all_waits[MAX_WAITERS]; /* under async_lock */
+
+static void add_wait(struct waits *waits, const char *name, uint64_t ns)
+{
+	for (int i = 0; i < MAX_WAITERS; i++)
+		if (!waits[i].name || !strcmp(waits[i].name, name)) {
+			waits[i].name = name;
+			waits[i].count++;
+			waits[i].ns += ns;
+			return;
+		}
+}
+
+static void add_own_wait(const char *name, uint64_t ns)
+{
+	if (!own_waits) {
+		own_waits = calloc(MAX_WAITERS, sizeof(*own_waits));
+		pthread_setspecific(waits_end, own_waits);
+	}
+	if (own_waits)
+		add_wait(own_waits, name, ns);
+}
+
+static uint64_t sum_waits(const struct waits *waits, const char *name, uint64_t *ns)
+{
+	uint64_t count = 0, time = 0;
+
+	for (int i = 0; waits && i < MAX_WAITERS && waits[i].name; i++)
+		if (!name || !strcmp(waits[i].name, name)) {
+			count += waits[i].count;
+			time += waits[i].ns;
+		}
+	if (ns)
+		*ns = time;
+	return count;
+}
+
+/* How often the calling thread was made to wait in the call NAME (NULL: in any), how long. */
+EXPORTED uint64_t standin_waits(const char *name, uint64_t *nanoseconds)
+{
+	return sum_waits(own_waits, name, nanoseconds);
+}
+
+/* The same of all threads together. */
+EXPORTED uint64_t standin_waits_all(const char *name, uint64_t *nanoseconds)
+{
+	uint64_t count;
+
+	pthread_mutex_lock(&async_lock);
+	count = sum_waits(all_waits, name, nanoseconds);
+	pthread_mutex_unlock(&async_lock);
+	return count;
+}
+
+/* ---- order ---- */
+
+static uint64_t mix(uint64_t x)
+{
+	x ^= x >> 33;
+	x *= 0xff51afd7ed558ccdull;
+	x ^= x >> 33;
+	x *= 0xc4ceb9fe1a85ec53ull;
+	return x ^ x >> 33;
+}
+
+/* Mostly none, sometimes tens of microseconds, rarely a millisecond or two. */
+static uint64_t delay_of(const struct queue *q)
+{
+	uint64_t r = mix(async_seed ^ mix(q->number << 32 ^ q->done));
+
+	if ((r & 63) == 0)
+		return (r >> 8) % 2000000;
+	if ((r & 7) == 1)
+		return (r >> 8) % 200000;
+	return r & 1 ? (r >> 8) % 20000 : 0;
+}
+
+static bool is_done(struct after what)
+{
+	return !what.queue || what.queue->done >= what.number;
+}
+
+static bool may_start(const struct work *w)
+{
+	for (unsigned int i = 0; i < w->afters; i++)
+		if (!is_done(w->after[i]))
+			return false;
+	return true;
+}
+
+static void start(const struct queue *q, struct work *w, uint64_t now)
+{
+	w->started = true;
+	w->ends = now + w->clocks + (w->at_once ? 0 : delay_of(q));
+	if (!bytes_intact(w, "began"))
+		w->kind = WORK_MARK;
+}
+
+/* Whether the first work of the queue can be finished now; else WAKE is when to look again. */
+static bool can_finish(const struct queue *q, uint64_t now, uint64_t *wake)
+{
+	struct work *w = q->first;
+	uint64_t again;
+
+	if (!w)
+		return false;
+	if (!w->started) {
+		if (!may_start(w))
+			return false;
+		start(q, w, now);
+	}
+	if (w->ends <= now && (w->kind != WORK_WAIT || bytes_flag_set(w)))
+		return true;
+	again = w->ends > now ? w->ends : now + 50000;
+	if (again < *wake)
+		*wake = again;
+	return false;
+}
+
+static struct queue *pick(uint64_t *wake)
+{
+	static uint64_t turn;
+	uint64_t now = now_ns(), best = 0;
+	struct queue *chosen = NULL;
+
+	turn++;
+	for (struct queue *q = queues; q; q = q->next)
+		if (can_finish(q, now, wake)) {
+			uint64_t rank = mix(async_seed + turn * 31 + q->number) | 1;
+
+			if (rank > best) {
+				best = rank;
+				chosen = q;
+			}
+		}
+	return chosen;
+}
+
+static void free_work(struct work *w)
+{
+	free(w->staging);
+	free(w);
+}
+
+static void recycle_if_unused(struct queue *q)
+{
+	if (q->orphan && !q->first && executing != q)
+		q->context = NULL;
+}
+
+static void finish(struct queue *q)
+{
+	struct work *w = q->first;
+
+	executing = q;
+	pthread_mutex_unlock(&async_lock);
+	bytes_execute(w);
+	pthread_mutex_lock(&async_lock);
+	executing = NULL;
+	q->first = w->next;
+	if (!q->first)
+		q->last = NULL;
+	q->done++;
+	free_work(w);
+	recycle_if_unused(q);
+	pthread_cond_broadcast(&done_some);
+}
+
+static void wait_until(pthread_cond_t *what, uint64_t when)
+{
+	struct timespec t = { .tv_sec = (time_t)(when / 1000000000u),
+			      .tv_nsec = (long)(when % 1000000000u) };
+
+	pthread_cond_timedwait(what, &async_lock, &t);
+}
+
+static void *run_queues(void *unused)
+{
+	pthread_mutex_lock(&async_lock);
+	while (!atomic_load(&abandoned)) {
+		uint64_t wake = UINT64_MAX;
+		struct queue *q = pick(&wake);
+
+		if (q)
+			finish(q);
+		else if (wake < UINT64_MAX)
+			wait_until(&submitted_some, wake);
+		else
+			pthread_cond_wait(&submitted_some, &async_lock);
+	}
+	pthread_mutex_unlock(&async_lock);
+	return unused;
+}
+
+/* With the lock held. The application's signals are none of the worker's. */
+static bool ensure_worker(void)
+{
+	sigset_t all, before;
+	pthread_t worker;
+
+	if (worker_runs)
+		return true;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	worker_runs = !pthread_create(&worker, NULL, run_queues, NULL);
+	if (worker_runs)
+		pthread_detach(worker);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return worker_runs;
+}
+
+/* ---- queues ---- */
+
+/* A thread that is gone has no default stream any more. */
+static void thread_ends(void *number)
+{
+	pthread_mutex_lock(&async_lock);
+	for (struct queue *q = queues; q; q = q->next)
+		if (q->context && q->kind == QUEUE_THREAD && q->owner == (uintptr_t)number) {
+			q->orphan = true;
+			recycle_if_unused(q);
+		}
+	pthread_mutex_unlock(&async_lock);
+}
+
+static void free_waits(void *waits)
+{
+	own_waits = NULL;
+	free(waits);
+}
+
+void async_begin(uint64_t seed)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&submitted_some, &monotonic);
+	pthread_cond_init(&done_some, &monotonic);
+	pthread_key_create(&thread_end, thread_ends);
+	pthread_key_create(&waits_end, free_waits);
+	async_seed = seed;
+	standin_async = true;
+}
+
+/* The lock may be held by the thread that exits: nothing here takes it. */
+void async_exit(void)
+{
+	atomic_store(&abandoned, true);
+}
+
+/* With the lock held. A queue that is used again goes on counting. */
+static struct queue *new_queue(CUcontext context, enum queue_kind kind, bool blocking)
+{
+	static uint64_t count;
+	struct queue *q = queues;
+
+	while (q && q->context)
+		q = q->next;
+	if (!q) {
+		q = calloc(1, sizeof(*q));
+		if (!q)
+			return NULL;
+		q->next = queues;
+		queues = q;
+	}
+	q->context = context;
+	q->kind = kind;
+	q->blocking = blocking;
+	q->orphan = false;
+	q->owner = kind == QUEUE_THREAD ? thread_number : 0;
+	q->number = ++count;
+	return q;
+}
+
+struct queue *async_queue(CUcontext context, bool blocking)
+{
+	struct queue *q;
+
+	pthread_mutex_lock(&async_lock);
+	q = new_queue(context, QUEUE_STREAM, blocking);
+	pthread_mutex_unlock(&async_lock);
+	return q;
+}
+
+/* With the lock held: the context's only one of a kind, or the calling thread's. */
+static struct queue *the_queue(CUcontext context, enum queue_kind kind)
+{
+	uint64_t owner = kind == QUEUE_THREAD ? thread_number : 0;
+	struct queue *q = queues;
+
+	while (q && !(q->context == context && q->kind == kind && q->owner == owner))
+		q = q->next;
+	return q ? q : new_queue(context, kind, kind != QUEUE_CONTEXT);
+}
+
+struct queue *async_default_queue(CUcontext context, bool per_thread)
+{
+	struct queue *q;
+
+	if (per_thread && !thread_number) {
+		thread_number = atomic_fetch_add(&thread_count, 1) + 1;
+		pthread_setspecific(thread_end, (void *)(uintptr_t)thread_number);
+	}
+	pthread_mutex_lock(&async_lock);
+	q = the_queue(context, per_thread ? QUEUE_THREAD : QUEUE_LEGACY);
+	pthread_mutex_unlock(&async_lock);
+	return q;
+}
+
+/* The stream is gone; what was submitted to it goes on. */
+void async_orphan(struct queue *queue)
+{
+	pthread_mutex_lock(&async_lock);
+	queue->orphan = true;
+	recycle_if_unused(queue);
+	pthread_mutex_unlock(&async_lock);
+}
+
+/* ---- submitting ---- */
+
+static bool comes_before(const struct queue *other, const struct queue *q)
+{
+	if (other == q || other->context != q->context || !other->first)
+		return false;
+	switch (q->kind) {
+	case QUEUE_CONTEXT:
+		return true;
+	case QUEUE_LEGACY:
+		return other->blocking;
+	default:
+		return q->blocking && other->kind == QUEUE_LEGACY;
+	}
+}
+
+static struct work *copy_of(const struct queue *q, const struct work *work,
+			    const struct after *after)
+{
+	unsigned int count = after && !is_done(*after);
+	struct work *w;
+
+	for (struct queue *other = queues; other; other = other->next)
+		count += comes_before(other, q);
+	w = malloc(sizeof(*w) + count * sizeof(w->after[0]));
+	if (!w)
+		return NULL;
+	*w = *work;
+	w->next = NULL;
+	w->started = false;
+	w->afters = 0;
+	if (after && !is_done(*after))
+		w->after[w->afters++] = *after;
+	for (struct queue *other = queues; other; other = other->next)
+		if (comes_before(other, q))
+			w->after[w->afters++] = (struct after){ other, other->submitted };
+	return w;
+}
+
+static CUresult submit(struct queue *q, const struct work *work, const struct after *after,
+		       struct after *submitted)
+{
+	CUresult r = q->context ? context_usable(q->context) : ERROR_INVALID_HANDLE;
+	struct work *w;
+
+	if (r)
+		return r;
+	w = ensure_worker() ? copy_of(q, work, after) : NULL;
+	if (!w)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (q->last)
+		q->last->next = w;
+	else
+		q->first = w;
+	q->last = w;
+	q->submitted++;
+	if (submitted)
+		*submitted = (struct after){ q, q->submitted };
+	pthread_cond_signal(&submitted_some);
+	return CUDA_SUCCESS;
+}
+
+CUresult async_submit(struct queue *queue, const struct work *work, const struct after *after,
+		      struct after *submitted)
+{
+	CUresult r;
+
+	pthread_mutex_lock(&async_lock);
+	r = submit(queue, work, after, submitted);
+	pthread_mutex_unlock(&async_lock);
+	if (r)
+		free(work->staging);
+	return r;
+}
+
+/* A mark that all of the context's queues come before, after all such marks from before. */
+static CUresult mark_context(CUcontext context, const char *name, bool at_once,
+			     struct after *submitted)
+{
+	struct work mark = { .name = name, .kind = WORK_MARK, .at_once = at_once };
+	struct queue *q = the_queue(context, QUEUE_CONTEXT);
+
+	return q ? submit(q, &mark, NULL, submitted) : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult async_record_context(CUcontext context, const char *name, struct after *submitted)
+{
+	CUresult r;
+
+	pthread_mutex_lock(&async_lock);
+	r = mark_context(context, name, false, submitted);
+	pthread_mutex_unlock(&async_lock);
+	return r;
+}
+
+/* ---- asking and waiting ---- */
+
+bool async_done(struct after what)
+{
+	bool done;
+
+	pthread_mutex_lock(&async_lock);
+	done = is_done(what);
+	pthread_mutex_unlock(&async_lock);
+	return done;
+}
+
+static bool is_idle(const struct queue *q)
+{
+	if (q->first)
+		return false;
+	for (struct queue *other = queues; q->kind == QUEUE_LEGACY && other; other = other->next)
+		if (comes_before(other, q))
+			return false;
+	return true;
+}
+
+bool async_idle(struct queue *queue)
+{
+	bool idle;
+
+	pthread_mutex_lock(&async_lock);
+	idle = is_idle(queue);
+	pthread_mutex_unlock(&async_lock);
+	return idle;
+}
+
+/* At exit nothing is waited for any more. */
+static void wait_for(const char *name, struct after what)
+{
+	uint64_t from, ns;
+
+	if (is_done(what))
+		return;
+	from = now_ns();
+	while (!is_done(what) && !atomic_load(&abandoned))
+		wait_until(&done_some, now_ns() + 100000000);
+	ns = now_ns() - from;
+	add_own_wait(name, ns);
+	add_wait(all_waits, name, ns);
+}
+
+void async_wait(const char *name, struct after what)
+{
+	pthread_mutex_lock(&async_lock);
+	wait_for(name, what);
+	pthread_mutex_unlock(&async_lock);
+}
+
+CUresult async_wait_queue(const char *name, struct queue *queue)
+{
+	struct work mark = { .name = name, .kind = WORK_MARK, .at_once = true };
+	struct after what = { queue, 0 };
+	CUresult r = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&async_lock);
+	what.number = queue->submitted;
+	if (!is_idle(queue)) {
+		if (queue->kind == QUEUE_LEGACY)
+			r = submit(queue, &mark, NULL, &what);
+		if (!r)
+			wait_for(name, what);
+	}
+	pthread_mutex_unlock(&async_lock);
+	return r;
+}
+
+void async_wait_context(const char *name, CUcontext context)
+{
+	struct after what = { NULL, 0 };
+	bool idle = true;
+
+	pthread_mutex_lock(&async_lock);
+	for (struct queue *q = queues; q; q = q->next)
+		if (q->context == context && q->first)
+			idle = false;
+	if (!idle && !mark_context(context, name, true, &what))
+		wait_for(name, what);
+	pthread_mutex_unlock(&async_lock);
+}
+
+/* The context is not alive any more, so nothing can be submitted to it. */
+void async_drop_context(CUcontext context)
+{
+	pthread_mutex_lock(&async_lock);
+	while (executing && executing->context == context)
+		wait_until(&done_some, now_ns() + 100000000);
+	for (struct queue *q = queues; q; q = q->next) {
+		if (q->context != context)
+			continue;
+		while (q->first) {
+			struct work *w = q->first;
+
+			q->first = w->next;
+			free_work(w);
+		}
+		q->last = NULL;
+		q->done = q->submitted;
+		if (q->kind != QUEUE_STREAM || q->orphan)
+			q->context = NULL; /* else a stream still leads here */
+	}
+	pthread_cond_broadcast(&done_some);
+	pthread_cond_signal(&submitted_some);
+	pthread_mutex_unlock(&async_lock);
+}

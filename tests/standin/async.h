@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Work that really runs, with STANDIN_ASYNC=SEED: queues, what is in them, and who waits for
+ * what. A queue is a stream's order; async.c runs it, bytes.c does what a piece of work does to
+ * memory, work.c has the calls that submit. Nothing here is used while the variable is unset.
+ */
+#ifndef GPULEAK_TESTS_STANDIN_ASYNC_H
+#define GPULEAK_TESTS_STANDIN_ASYNC_H
+
+#include "standin.h"
+
+typedef void (*CUhostFn)(void *data);
+
+/* Memory that work touches, as it was when the work was submitted. */
+struct range {
+	enum { RANGE_NONE, RANGE_DEVICE, RANGE_PINNED, RANGE_HOST, RANGE_UNKNOWN } where;
+	unsigned short generation; /* of the device block: another one may begin there later */
+	uint64_t address;
+	uint64_t bytes;
+};
+
+enum work_kind { WORK_MARK, WORK_SPIN, WORK_WAIT, WORK_FILL, WORK_CHECK, WORK_COPY, WORK_SET,
+		 WORK_HOST, WORK_FREE };
+
+struct queue;
+
+struct after {
+	struct queue *queue;
+	uint64_t number;
+};
+
+struct work {
+	struct work *next;
+	const char *name; /* of the call */
+	enum work_kind kind;
+	struct range to, from;
+	uint32_t value;
+	unsigned int width; /* of what WORK_SET writes */
+	uint64_t clocks;    /* nanoseconds */
+	CUhostFn call;
+	void *data;
+	void *staging; /* goes with the work */
+	/* the queue's, from here */
+	bool started, at_once;
+	uint64_t ends;
+	unsigned int afters;
+	struct after after[];
+};
+
+/* async.c */
+void async_begin(uint64_t seed);
+void async_exit(void);
+struct queue *async_queue(CUcontext context, bool blocking);
+struct queue *async_default_queue(CUcontext context, bool per_thread);
+void async_orphan(struct queue *queue);
+/* Copies WORK, without its place in a queue; its staging is the queue's from now on. AFTER:
+ * one more thing to wait for, or NULL. */
+CUresult async_submit(struct queue *queue, const struct work *work, const struct after *after,
+		      struct after *submitted);
+CUresult async_record_context(CUcontext context, const char *name, struct after *submitted);
+bool async_done(struct after what);
+bool async_idle(struct queue *queue);
+void async_wait(const char *name, struct after what);
+CUresult async_wait_queue(const char *name, struct queue *queue);
+void async_wait_context(const char *name, CUcontext context);
+void async_drop_context(CUcontext context);
+
+/* bytes.c */
+struct range range_of(uint64_t address, uint64_t bytes, bool device);
+void bytes_violation(const struct work *work, const struct range *range, const char *when);
+/* Whether all that the work touches is still what it was. */
+bool bytes_intact(const struct work *work, const char *when);
+bool bytes_flag_set(const struct work *work);
+void bytes_execute(const struct work *work);
+
+/* stream.c: where a call in a stream puts its work: a queue, or a captured graph */
+struct target {
+	struct queue *queue;
+	CUgraph graph;
+};
+CUresult stream_target(CUstream stream, bool per_thread, struct target *t);
+
+/* graph.c */
+CUresult graph_capture_work(CUgraph graph, const struct work *work);
+
+#endif

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What work does to memory, and whether it may: each piece of work remembers which memory it was
+ * submitted with, and an access to anything else by then is a violation, counted and told on
+ * stderr. Device memory's bytes are the heap's; mapped memory has none.
+ */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "async.h"
+
+static _Atomic uint64_t violations;
+
+/* Accesses by work to memory that was freed, or freed and given to somebody else. */
+EXPORTED uint64_t standin_violations(void)
+{
+	return atomic_load(&violations);
+}
+
+void bytes_violation(const struct work *work, const struct range *range, const char *when)
+{
+	atomic_fetch_add(&violations, 1);
+	fprintf(stderr, "standin: violation: %s, when it %s: 0x%llx, %llu bytes: no block, or another one\n",
+		work->name, when, (unsigned long long)range->address,
+		(unsigned long long)range->bytes);
+}
+
+/* DEVICE: the application says that it is device memory. */
+struct range range_of(uint64_t address, uint64_t bytes, bool device)
+{
+	struct range r = { RANGE_UNKNOWN, 0, address, bytes };
+	struct block b;
+
+	if (!bytes)
+		r.where = RANGE_NONE;
+	else if (heap_is_heap(address))
+		r.where = heap_bytes(address, bytes, &r.generation) ? RANGE_DEVICE : RANGE_UNKNOWN;
+	else if (virtual_find(address, &b))
+		r.where = RANGE_NONE;
+	else if (host_lock_range(address, bytes))
+		host_unlock(), r.where = RANGE_PINNED;
+	else if (!device)
+		r.where = RANGE_HOST;
+	return r;
+}
+
+/* Pinned memory is left locked. */
+static void *enter(const struct range *r)
+{
+	unsigned short generation;
+	char *bytes;
+
+	switch (r->where) {
+	case RANGE_DEVICE:
+		bytes = heap_bytes(r->address, r->bytes, &generation);
+		return generation == r->generation ? bytes : NULL;
+	case RANGE_PINNED:
+		return host_lock_range(r->address, r->bytes) ? (void *)r->address : NULL;
+	case RANGE_HOST:
+		return (void *)r->address;
+	default:
+		return NULL;
+	}
+}
+
+static void leave(const struct range *r)
+{
+	if (r->where == RANGE_PINNED)
+		host_unlock();
+}
+
+static bool range_intact(const struct work *work, const struct range *r, const char *when)
+{
+	if (r->where == RANGE_NONE)
+		return true;
+	if (enter(r)) {
+		leave(r);
+		return true;
+	}
+	bytes_violation(work, r, when);
+	return false;
+}
+
+bool bytes_intact(const struct work *work, const char *when)
+{
+	if (work->kind == WORK_FREE)
+		return true;
+	return range_intact(work, &work->to, when) & range_intact(work, &work->from, when);
+}
+
+/* A flag that is gone will never be set. */
+bool bytes_flag_set(const struct work *work)
+{
+	const volatile uint32_t *flag = enter(&work->from);
+	bool set = !flag || *flag;
+
+	if (flag)
+		leave(&work->from);
+	return set;
+}
+
+static void fill(void *to, const struct work *w)
+{
+	uint32_t *words = to;
+
+	for (uint64_t i = 0; i < w->to.bytes / 4; i++)
+		words[i] = w->value;
+}
+
+static void set(void *to, const struct work *w)
+{
+	if (w->width == 4)
+		fill(to, w);
+	else if (w->width == 1)
+		memset(to, (int)w->value, w->to.bytes);
+	else
+		for (uint64_t i = 0; i < w->to.bytes / 2; i++)
+			((uint16_t *)to)[i] = (uint16_t)w->value;
+}
+
+static void check(void *wrong, const void *from, const struct work *w)
+{
+	const uint32_t *words = from;
+	uint32_t differ = 0;
+
+	for (uint64_t i = 0; i < w->from.bytes / 4; i++)
+		differ += words[i] != w->value;
+	atomic_fetch_add((_Atomic uint32_t *)wrong, differ);
+}
+
+/* Host memory's lock is no lock to take twice. */
+static void *enter_both(const struct work *w, void **from)
+{
+	struct range first = w->from;
+	void *to;
+
+	if (w->to.where == RANGE_PINNED && first.where == RANGE_PINNED)
+		first.where = RANGE_HOST; /* both were intact just now */
+	*from = enter(&first);
+	to = enter(&w->to);
+	return to;
+}
+
+static void leave_both(const struct work *w, const void *to, const void *from)
+{
+	if (to)
+		leave(&w->to);
+	if (from && !(w->to.where == RANGE_PINNED && w->from.where == RANGE_PINNED))
+		leave(&w->from);
+}
+
+static void touch(const struct work *w)
+{
+	void *from, *to = enter_both(w, &from);
+
+	if (w->kind == WORK_FILL && to)
+		fill(to, w);
+	else if (w->kind == WORK_SET && to)
+		set(to, w);
+	else if (w->kind == WORK_CHECK && to && from)
+		check(to, from, w);
+	else if (w->kind == WORK_COPY && to && (w->staging || from))
+		memmove(to, w->staging ? w->staging : from, w->to.bytes);
+	leave_both(w, to, from);
+}
+
+void bytes_execute(const struct work *work)
+{
+	switch (work->kind) {
+	case WORK_HOST:
+		work->call(work->data);
+		break;
+	case WORK_FREE:
+		heap_left(work->to.address, work->to.generation);
+		break;
+	case WORK_FILL:
+	case WORK_CHECK:
+	case WORK_COPY:
+	case WORK_SET:
+		if (bytes_intact(work, "wrote")) {
+			touch(work);
+			bytes_intact(work, "ended");
+		}
+		break;
+	default:
+		break;
+	}
+}

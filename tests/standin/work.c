@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Modules, launches, copies and fills. Without STANDIN_ASYNC they are taken and do nothing. With
+ * it they become work for a queue, or for the graph of a capture. Any image has all of the few
+ * kernels that are known by name; every other function runs, and touches nothing.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "async.h"
+
+/* cuda.h's, as far as it is looked at. */
+struct CUlaunchConfig_st {
+	unsigned int grid[3], block[3], shared;
+	CUstream hStream;
+	void *attrs;
+	unsigned int numAttrs;
+};
+
+struct CUfunc_st {
+	const char *name;
+	CUresult (*prepare)(struct work *w, void **params);
+};
+
+static CUresult some_handle(const char *name, void **out)
+{
+	static char handle;
+	CUresult r = standin_do_nothing(name);
+
+	if (r)
+		return r;
+	if (!out)
+		return CUDA_ERROR_INVALID_VALUE;
+	*out = &handle;
+	return CUDA_SUCCESS;
+}
+
+STANDIN(cuModuleLoad)(CUmodule *module, const char *fname)
+{
+	(void)fname;
+	return some_handle("cuModuleLoad", (void **)module);
+}
+
+STANDIN(cuModuleLoadData)(CUmodule *module, const void *image)
+{
+	(void)image;
+	return some_handle("cuModuleLoadData", (void **)module);
+}
+
+STANDIN(cuModuleLoadDataEx)(CUmodule *module, const void *image, unsigned int numOptions,
+			    CUjit_option *options, void **optionValues)
+{
+	(void)image, (void)numOptions, (void)options, (void)optionValues;
+	return some_handle("cuModuleLoadDataEx", (void **)module);
+}
+
+STANDIN(cuModuleLoadFatBinary)(CUmodule *module, const void *fatCubin)
+{
+	(void)fatCubin;
+	return some_handle("cuModuleLoadFatBinary", (void **)module);
+}
+
+STANDIN(cuLibraryLoadData)(CUlibrary *library, const void *code, CUjit_option *jitOptions,
+			   void **jitOptionsValues, unsigned int numJitOptions,
+			   CUlibraryOption *libraryOptions, void **libraryOptionValues,
+			   unsigned int numLibraryOptions)
+{
+	(void)code, (void)jitOptions, (void)jitOptionsValues, (void)numJitOptions;
+	(void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
+	return some_handle("cuLibraryLoadData", (void **)library);
+}
+
+STANDIN(cuLibraryLoadFromFile)(CUlibrary *library, const char *fileName, CUjit_option *jitOptions,
+			       void **jitOptionsValues, unsigned int numJitOptions,
+			       CUlibraryOption *libraryOptions, void **libraryOptionValues,
+			       unsigned int numLibraryOptions)
+{
+	(void)fileName, (void)jitOptions, (void)jitOptionsValues, (void)numJitOptions;
+	(void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
+	return some_handle("cuLibraryLoadFromFile", (void **)library);
+}
+
+STANDIN(cuCtxSetLimit)(CUlimit limit, size_t value)
+{
+	(void)limit, (void)value;
+	return standin_do_nothing("cuCtxSetLimit");
+}
+
+STANDIN(cuFuncLoad)(CUfunction function)
+{
+	(void)function;
+	return standin_do_nothing("cuFuncLoad");
+}
+
+static CUresult prepare_fill(struct work *w, void **p)
+{
+	w->kind = WORK_FILL;
+	w->to = range_of((uint64_t)(uintptr_t) * (void **)p[0], *(uint64_t *)p[1] * 4, true);
+	w->value = *(uint32_t *)p[2];
+	w->clocks = *(uint64_t *)p[3];
+	return CUDA_SUCCESS;
+}
+
+static CUresult prepare_check(struct work *w, void **p)
+{
+	w->kind = WORK_CHECK;
+	w->from = range_of((uint64_t)(uintptr_t) * (void **)p[0], *(uint64_t *)p[1] * 4, true);
+	w->value = *(uint32_t *)p[2];
+	w->to = range_of((uint64_t)(uintptr_t) * (void **)p[3], 4, true);
+	w->clocks = *(uint64_t *)p[4];
+	return CUDA_SUCCESS;
+}
+
+static CUresult prepare_spin(struct work *w, void **p)
+{
+	w->clocks = *(uint64_t *)p[0];
+	return CUDA_SUCCESS;
+}
+
+static CUresult prepare_wait(struct work *w, void **p)
+{
+	w->kind = WORK_WAIT;
+	w->from = range_of((uint64_t)(uintptr_t) * (void **)p[0], 4, true);
+	return CUDA_SUCCESS;
+}
+
+/* The last one stands for all others. */
+static struct CUfunc_st kernels[] = {
+	{ "gl_fill", prepare_fill },
+	{ "gl_check", prepare_check },
+	{ "gl_spin", prepare_spin },
+	{ "gl_wait", prepare_wait },
+	{ "", NULL },
+};
+enum { OTHER = sizeof(kernels) / sizeof(kernels[0]) - 1 };
+
+STANDIN(cuModuleGetFunction)(CUfunction *hfunc, CUmodule hmod, const char *name)
+{
+	CUresult r = some_handle("cuModuleGetFunction", (void **)hfunc);
+	int i = 0;
+
+	(void)hmod;
+	if (r || !name)
+		return r;
+	while (i < OTHER && strcmp(kernels[i].name, name) != 0)
+		i++;
+	*hfunc = &kernels[i];
+	return CUDA_SUCCESS;
+}
+
+NOTHING(cuModuleUnload)
+
+/* ---- submitting ---- */
+
+/* To a queue, or as a node into the graph of a stream that captures. */
+static CUresult submit(struct work *w, CUstream stream, bool per_thread, struct after *submitted)
+{
+	struct target t;
+	CUresult r = stream_target(stream, per_thread, &t);
+
+	if (r)
+		return r;
+	return t.graph ? graph_capture_work(t.graph, w) :
+			 async_submit(t.queue, w, NULL, submitted);
+}
+
+static CUresult launch(const char *name, CUfunction f, CUstream stream, void **params,
+		       bool per_thread)
+{
+	struct work w = { .name = name, .kind = WORK_SPIN };
+	CUresult r = standin_do_nothing(name);
+	uintptr_t offset = (uintptr_t)f - (uintptr_t)kernels;
+
+	if (r || likely(!standin_async))
+		return r;
+	if (offset >= sizeof(kernels) || offset % sizeof(kernels[0]))
+		return ERROR_INVALID_HANDLE;
+	if (f->prepare && !params)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (f->prepare)
+		r = f->prepare(&w, params);
+	return r ? r : submit(&w, stream, per_thread, NULL);
+}
+
+#define LAUNCH(name, per_thread)                                                              \
+	(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,  \
+	 unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,             \
+	 unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra)   \
+	{                                                                                    \
+		(void)gridDimX, (void)gridDimY, (void)gridDimZ, (void)blockDimX;             \
+		(void)blockDimY, (void)blockDimZ, (void)sharedMemBytes, (void)extra;         \
+		return launch(name, f, hStream, kernelParams, per_thread);                   \
+	}
+STANDIN(cuLaunchKernel) LAUNCH("cuLaunchKernel", false)
+STANDIN(cuLaunchKernel_ptsz) LAUNCH("cuLaunchKernel_ptsz", true)
+
+STANDIN(cuLaunchKernelEx)
+(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)
+{
+	(void)extra;
+	if (!config)
+		return CUDA_ERROR_INVALID_VALUE;
+	return launch("cuLaunchKernelEx", f, config->hStream, kernelParams, false);
+}
+
+STANDIN(cuLaunchKernelEx_ptsz)
+(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)
+{
+	(void)extra;
+	if (!config)
+		return CUDA_ERROR_INVALID_VALUE;
+	return launch("cuLaunchKernelEx_ptsz", f, config->hStream, kernelParams, true);
+}
+
+static CUresult host_function(const char *name, CUstream stream, CUhostFn call, void *data,
+			      bool per_thread)
+{
+	struct work w = { .name = name, .kind = WORK_HOST, .call = call, .data = data };
+	CUresult r = standin_do_nothing(name);
+
+	if (!r && !call)
+		r = CUDA_ERROR_INVALID_VALUE;
+	if (r || likely(!standin_async))
+		return r;
+	return submit(&w, stream, per_thread, NULL);
+}
+
+STANDIN(cuLaunchHostFunc)(CUstream hStream, CUhostFn fn, void *userData)
+{
+	return host_function("cuLaunchHostFunc", hStream, fn, userData, false);
+}
+
+STANDIN(cuLaunchHostFunc_ptsz)(CUstream hStream, CUhostFn fn, void *userData)
+{
+	return host_function("cuLaunchHostFunc_ptsz", hStream, fn, userData, true);
+}
+
+/* ---- copies ---- */
+
+enum { TO_DEVICE = 1, FROM_DEVICE = 2, PER_THREAD = 4, AT_ONCE = 8 };
+
+/* The source is the application's to change once the call has returned. */
+static CUresult stage(struct work *w)
+{
+	w->staging = malloc(w->from.bytes);
+	if (!w->staging)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	memcpy(w->staging, (const void *)(uintptr_t)w->from.address, w->from.bytes);
+	w->from.where = RANGE_NONE;
+	return CUDA_SUCCESS;
+}
+
+static CUresult copy_ranges(struct work *w, uint64_t to, uint64_t from, size_t bytes, int how)
+{
+	w->to = range_of(to, bytes, how & TO_DEVICE);
+	w->from = range_of(from, bytes, how & FROM_DEVICE);
+	if (w->to.where == RANGE_UNKNOWN)
+		bytes_violation(w, &w->to, "was submitted");
+	if (w->from.where == RANGE_UNKNOWN)
+		bytes_violation(w, &w->from, "was submitted");
+	return w->to.where == RANGE_UNKNOWN || w->from.where == RANGE_UNKNOWN ?
+		       CUDA_ERROR_INVALID_VALUE :
+		       CUDA_SUCCESS;
+}
+
+/* What ends in pageable memory, or is not called asynchronous and has to do with the host, is
+ * done when the call returns. */
+static CUresult copy(const char *name, uint64_t to, uint64_t from, size_t bytes, CUstream stream,
+		     int how)
+{
+	struct work w = { .name = name, .kind = WORK_COPY };
+	struct after submitted = { NULL, 0 };
+	CUresult r = standin_do_nothing(name);
+	struct target t;
+	bool waits;
+
+	if (r || likely(!standin_async) || !bytes)
+		return r;
+	r = stream_target(stream, how & PER_THREAD, &t);
+	if (!r)
+		r = copy_ranges(&w, to, from, bytes, how);
+	if (r)
+		return r;
+	if (t.graph)
+		return graph_capture_work(t.graph, &w);
+	waits = w.to.where == RANGE_HOST ||
+		(how & AT_ONCE && (w.from.where != RANGE_DEVICE || w.to.where != RANGE_DEVICE));
+	if (w.from.where == RANGE_HOST)
+		r = stage(&w);
+	if (!r)
+		r = async_submit(t.queue, &w, NULL, &submitted);
+	if (!r && waits)
+		async_wait(name, submitted);
+	return r;
+}
+
+STANDIN(cuMemcpy)(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)
+{
+	return copy("cuMemcpy", dst, src, ByteCount, NULL, AT_ONCE);
+}
+
+STANDIN(cuMemcpy_ptds)(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)
+{
+	return copy("cuMemcpy_ptds", dst, src, ByteCount, NULL, AT_ONCE | PER_THREAD);
+}
+
+STANDIN(cuMemcpyAsync)(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)
+{
+	return copy("cuMemcpyAsync", dst, src, ByteCount, hStream, 0);
+}
+
+STANDIN(cuMemcpyAsync_ptsz)(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)
+{
+	return copy("cuMemcpyAsync_ptsz", dst, src, ByteCount, hStream, PER_THREAD);
+}
+
+STANDIN(cuMemcpyHtoD_v2)(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)
+{
+	return copy("cuMemcpyHtoD_v2", dstDevice, (uintptr_t)srcHost, ByteCount,
+		    NULL, TO_DEVICE | AT_ONCE);
+}
+
+STANDIN(cuMemcpyHtoD_v2_ptds)(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)
+{
+	return copy("cuMemcpyHtoD_v2_ptds", dstDevice, (uintptr_t)srcHost, ByteCount,
+		    NULL, TO_DEVICE | AT_ONCE | PER_THREAD);
+}
+
+STANDIN(cuMemcpyHtoDAsync_v2)
+(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)
+{
+	return copy("cuMemcpyHtoDAsync_v2", dstDevice, (uintptr_t)srcHost, ByteCount,
+		    hStream, TO_DEVICE);
+}
+
+STANDIN(cuMemcpyHtoDAsync_v2_ptsz)
+(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)
+{
+	return copy("cuMemcpyHtoDAsync_v2_ptsz", dstDevice, (uintptr_t)srcHost, ByteCount,
+		    hStream, TO_DEVICE | PER_THREAD);
+}
+
+STANDIN(cuMemcpyDtoH_v2)(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
+{
+	return copy("cuMemcpyDtoH_v2", (uintptr_t)dstHost, srcDevice, ByteCount,
+		    NULL, FROM_DEVICE | AT_ONCE);
+}
+
+STANDIN(cuMemcpyDtoH_v2_ptds)(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
+{
+	return copy("cuMemcpyDtoH_v2_ptds", (uintptr_t)dstHost, srcDevice, ByteCount,
+		    NULL, FROM_DEVICE | AT_ONCE | PER_THREAD);
+}
+
+STANDIN(cuMemcpyDtoHAsync_v2)
+(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
+{
+	return copy("cuMemcpyDtoHAsync_v2", (uintptr_t)dstHost, srcDevice, ByteCount,
+		    hStream, FROM_DEVICE);
+}
+
+STANDIN(cuMemcpyDtoHAsync_v2_ptsz)
+(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
+{
+	return copy("cuMemcpyDtoHAsync_v2_ptsz", (uintptr_t)dstHost, srcDevice, ByteCount,
+		    hStream, FROM_DEVICE | PER_THREAD);
+}
+
+STANDIN(cuMemcpyDtoD_v2)(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)
+{
+	return copy("cuMemcpyDtoD_v2", dstDevice, srcDevice, ByteCount,
+		    NULL, TO_DEVICE | FROM_DEVICE | AT_ONCE);
+}
+
+STANDIN(cuMemcpyDtoD_v2_ptds)(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)
+{
+	return copy("cuMemcpyDtoD_v2_ptds", dstDevice, srcDevice, ByteCount,
+		    NULL, TO_DEVICE | FROM_DEVICE | AT_ONCE | PER_THREAD);
+}
+
+STANDIN(cuMemcpyDtoDAsync_v2)
+(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
+{
+	return copy("cuMemcpyDtoDAsync_v2", dstDevice, srcDevice, ByteCount,
+		    hStream, TO_DEVICE | FROM_DEVICE);
+}
+
+STANDIN(cuMemcpyDtoDAsync_v2_ptsz)
+(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
+{
+	return copy("cuMemcpyDtoDAsync_v2_ptsz", dstDevice, srcDevice, ByteCount,
+		    hStream, TO_DEVICE | FROM_DEVICE | PER_THREAD);
+}
+
+/* ---- fills: none waits for the device ---- */
+
+static CUresult fill(const char *name, CUdeviceptr to, uint32_t value, unsigned int width,
+		     size_t count, CUstream stream, bool per_thread)
+{
+	struct work w = { .name = name, .kind = WORK_SET, .value = value, .width = width };
+	CUresult r = standin_do_nothing(name);
+
+	if (r || likely(!standin_async) || !count)
+		return r;
+	w.to = range_of(to, count * width, true);
+	if (w.to.where == RANGE_UNKNOWN) {
+		bytes_violation(&w, &w.to, "was submitted");
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	return submit(&w, stream, per_thread, NULL);
+}
+
+STANDIN(cuMemsetD8_v2)(CUdeviceptr dstDevice, unsigned char uc, size_t N)
+{
+	return fill("cuMemsetD8_v2", dstDevice, uc, 1, N, NULL, false);
+}
+
+STANDIN(cuMemsetD8_v2_ptds)(CUdeviceptr dstDevice, unsigned char uc, size_t N)
+{
+	return fill("cuMemsetD8_v2_ptds", dstDevice, uc, 1, N, NULL, true);
+}
+
+STANDIN(cuMemsetD8Async)(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream)
+{
+	return fill("cuMemsetD8Async", dstDevice, uc, 1, N, hStream, false);
+}
+
+STANDIN(cuMemsetD8Async_ptsz)(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream)
+{
+	return fill("cuMemsetD8Async_ptsz", dstDevice, uc, 1, N, hStream, true);
+}
+
+STANDIN(cuMemsetD16_v2)(CUdeviceptr dstDevice, unsigned short us, size_t N)
+{
+	return fill("cuMemsetD16_v2", dstDevice, us, 2, N, NULL, false);
+}
+
+STANDIN(cuMemsetD16_v2_ptds)(CUdeviceptr dstDevice, unsigned short us, size_t N)
+{
+	return fill("cuMemsetD16_v2_ptds", dstDevice, us, 2, N, NULL, true);
+}
+
+STANDIN(cuMemsetD16Async)(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream)
+{
+	return fill("cuMemsetD16Async", dstDevice, us, 2, N, hStream, false);
+}
+
+STANDIN(cuMemsetD16Async_ptsz)(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream)
+{
+	return fill("cuMemsetD16Async_ptsz", dstDevice, us, 2, N, hStream, true);
+}
+
+STANDIN(cuMemsetD32_v2)(CUdeviceptr dstDevice, unsigned int ui, size_t N)
+{
+	return fill("cuMemsetD32_v2", dstDevice, ui, 4, N, NULL, false);
+}
+
+STANDIN(cuMemsetD32_v2_ptds)(CUdeviceptr dstDevice, unsigned int ui, size_t N)
+{
+	return fill("cuMemsetD32_v2_ptds", dstDevice, ui, 4, N, NULL, true);
+}
+
+STANDIN(cuMemsetD32Async)(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream)
+{
+	return fill("cuMemsetD32Async", dstDevice, ui, 4, N, hStream, false);
+}
+
+STANDIN(cuMemsetD32Async_ptsz)(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream)
+{
+	return fill("cuMemsetD32Async_ptsz", dstDevice, ui, 4, N, hStream, true);
+}
