@@ -108,7 +108,8 @@ static inline CUmemoryPool bench_keeping_pool(void)
 	CUmemoryPool pool;
 
 	bench_must(cuDeviceGetDefaultMemPool(&pool, 0), "cuDeviceGetDefaultMemPool");
-	bench_must(cuMemPoolSetAttribute(pool, (CUmemPool_attribute)BENCH_POOL_THRESHOLD, &most), "cuMemPoolSetAttribute");
+	bench_must(cuMemPoolSetAttribute(pool, (CUmemPool_attribute)BENCH_POOL_THRESHOLD, &most),
+		   "cuMemPoolSetAttribute");
 	return pool;
 }
 

@@ -132,7 +132,8 @@ static int pair(int argc, char **argv)
 		sum += median;
 	}
 	printf("{\"what\": \"pair\", \"allocator\": \"%s\", \"bytes\": %zu, \"threads\": %d, "
-	       "\"frames\": %d, \"kept\": %ld, \"pairs\": %ld, \"ns\": %.1f, \"ns_lowest\": %.1f}\n",
+	       "\"frames\": %d, \"kept\": %ld, \"pairs\": %ld, \"ns\": %.1f, \"ns_lowest\": "
+	       "%.1f}\n",
 	       allocator(), bytes, threads, frames, kept, pairs, sum / threads, lowest);
 	return 0;
 }
@@ -226,20 +227,30 @@ static int behind(int argc, char **argv)
 		ran += with.ran_at_start;
 		still += with.ran_after_frees;
 		again += async ? 0 : handed_out_again(&with);
-		free_most = most(with.free_us, with.count) > free_most ? most(with.free_us, with.count) : free_most;
-		alloc_most = most(with.alloc_us, with.count) > alloc_most ? most(with.alloc_us, with.count) : alloc_most;
+		free_most = most(with.free_us, with.count) > free_most
+				    ? most(with.free_us, with.count)
+				    : free_most;
+		alloc_most = most(with.alloc_us, with.count) > alloc_most
+				     ? most(with.alloc_us, with.count)
+				     : alloc_most;
 		free_us[round] = bench_median(with.free_us, with.count);
 		alloc_us[round] = bench_median(with.alloc_us, with.count);
 	}
-	printf("{\"what\": \"behind\", \"allocator\": \"%s\", \"bytes\": %zu, \"count\": %d, \"rounds\": %d, "
-	       "\"first_free_us\": %.2f, \"free_us\": %.2f, \"free_us_most\": %.2f, \"alloc_us\": %.2f, "
-	       "\"alloc_us_most\": %.2f, \"kernel_ms\": %.1f, \"kernel_ran\": %d, \"ran_after_frees\": %d, "
+	printf("{\"what\": \"behind\", \"allocator\": \"%s\", \"bytes\": %zu, \"count\": %d, "
+	       "\"rounds\": %d, "
+	       "\"first_free_us\": %.2f, \"free_us\": %.2f, \"free_us_most\": %.2f, \"alloc_us\": "
+	       "%.2f, "
+	       "\"alloc_us_most\": %.2f, \"kernel_ms\": %.1f, \"kernel_ran\": %d, "
+	       "\"ran_after_frees\": %d, "
 	       "\"handed_out_again\": %d}\n",
 	       allocator(), bytes, with.count, rounds, bench_median(first_us, rounds),
 	       bench_median(free_us, rounds), free_most, bench_median(alloc_us, rounds), alloc_most,
 	       with.kernel_ms, ran, still, again);
 	if (again) {
-		fprintf(stderr, "WRONG: %d blocks were handed out again while work submitted before their free ran\n", again);
+		fprintf(stderr,
+			"WRONG: %d blocks were handed out again while work submitted before their "
+			"free ran\n",
+			again);
 		return 1;
 	}
 	return 0;
@@ -264,7 +275,8 @@ static int churn(int argc, char **argv)
 	}
 	bench_must(cuCtxSynchronize(), "cuCtxSynchronize");
 	ms = (bench_now_ns() - start) / 1e6;
-	printf("{\"what\": \"churn\", \"allocator\": \"%s\", \"bytes\": %zu, \"count\": %ld, \"ms\": %.2f}\n",
+	printf("{\"what\": \"churn\", \"allocator\": \"%s\", \"bytes\": %zu, \"count\": %ld, "
+	       "\"ms\": %.2f}\n",
 	       allocator(), bytes, count, ms);
 	return 0;
 }

@@ -56,7 +56,9 @@ static uint64_t async_reserved(void)
 {
 	uint64_t ret = 0;
 
-	bench_must(cuMemPoolGetAttribute(async_pool, (CUmemPool_attribute)BENCH_POOL_RESERVED_HIGH, &ret), "cuMemPoolGetAttribute");
+	bench_must(cuMemPoolGetAttribute(async_pool, (CUmemPool_attribute)BENCH_POOL_RESERVED_HIGH,
+					 &ret),
+		   "cuMemPoolGetAttribute");
 	return ret;
 }
 

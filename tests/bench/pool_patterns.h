@@ -115,9 +115,9 @@ static inline void pattern_random_steps(struct pattern *pattern)
 
 	for (; pattern->steps < 2 * pattern->n && !pattern_over(pattern, start); pattern->steps++) {
 		size_t bytes = pattern_size(pattern);
-		bool make = pattern->live == 0 ||
-			    (pattern_random(pattern) % 100 < 73 && pattern->allocations < pattern->n &&
-			     pattern->requested + bytes < pattern->live_max);
+		bool make = pattern->live == 0 || (pattern_random(pattern) % 100 < 73 &&
+						   pattern->allocations < pattern->n &&
+						   pattern->requested + bytes < pattern->live_max);
 
 		if (!(make && pattern_allocate(pattern, bytes)) && pattern->live > 0)
 			pattern_release(pattern, pattern_random(pattern) % pattern->live);
@@ -178,7 +178,9 @@ static inline bool watch_begin(struct watch *watch)
 	void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
 	int (*init)(void) = library ? (int (*)(void))dlsym(library, "nvmlInit_v2") : NULL;
 	int (*handle)(unsigned int, void **) =
-		library ? (int (*)(unsigned int, void **))dlsym(library, "nvmlDeviceGetHandleByIndex_v2") : NULL;
+		library ? (int (*)(unsigned int, void **))dlsym(library,
+								"nvmlDeviceGetHandleByIndex_v2")
+			: NULL;
 
 	if (!init || !handle || init() || handle(0, &watch->device))
 		return false;
@@ -208,7 +210,8 @@ static inline void tell_pattern(const struct pattern *pattern, const char *what,
 {
 	const struct allocator *with = pattern->with;
 
-	printf("{\"what\": \"%s\", \"allocator\": \"%s\", \"n\": %llu, \"max\": %llu, \"steps\": %llu, "
+	printf("{\"what\": \"%s\", \"allocator\": \"%s\", \"n\": %llu, \"max\": %llu, \"steps\": "
+	       "%llu, "
 	       "\"ms\": %.3f, \"ns\": %.1f, \"end_ms\": %.3f, \"stopped\": %s",
 	       what, with->name, (unsigned long long)pattern->n, (unsigned long long)pattern->max,
 	       (unsigned long long)pattern->steps, pattern->ns / 1e6,
@@ -218,7 +221,8 @@ static inline void tell_pattern(const struct pattern *pattern, const char *what,
 	tell_number("peak_live", true, pattern->peak_live);
 	tell_number("peak_requested", true, pattern->peak_requested);
 	tell_number("peak_footprint", true, pattern->peak_footprint);
-	tell_number("peak_reserved", with->peak_reserved, with->peak_reserved ? with->peak_reserved() : 0);
+	tell_number("peak_reserved", with->peak_reserved,
+		    with->peak_reserved ? with->peak_reserved() : 0);
 	tell_number("peak_device", watched, watched ? watch->most - watch->before : 0);
 	printf("}\n");
 }
@@ -257,7 +261,8 @@ static inline int pattern_run(int argc, char **argv, const char *what, const str
 	if (watched)
 		watch_end(&watch);
 	tell_pattern(&pattern, what, watched, &watch);
-	if (pattern.allocations == 0 || (strcmp(what, "steady") == 0 && pattern.peak_live < pattern.n)) {
+	if (pattern.allocations == 0 ||
+	    (strcmp(what, "steady") == 0 && pattern.peak_live < pattern.n)) {
 		fprintf(stderr, "%s: the blocks could not be had\n", with->name);
 		return 1;
 	}
@@ -314,13 +319,15 @@ static inline int streams_run(int argc, char **argv, const struct allocator *wit
 	}
 	first = us[0];
 	lowest = bench_median(us, rounds);
-	printf("{\"what\": \"streams\", \"allocator\": \"%s\", \"streams\": %d, \"kernels\": %d, \"prewarm\": %d, "
+	printf("{\"what\": \"streams\", \"allocator\": \"%s\", \"streams\": %d, \"kernels\": %d, "
+	       "\"prewarm\": %d, "
 	       "\"rounds\": %d, \"first_us\": %.1f, \"us\": %.1f, \"us_lowest\": %.1f}\n",
 	       with->name, streams, kernels, prewarm, rounds, first, lowest, us[0]);
 	return 0;
 }
 
-static inline int patterns_main(int argc, char **argv, const struct allocator *allocators, int count)
+static inline int patterns_main(int argc, char **argv, const struct allocator *allocators,
+				int count)
 {
 	const char *what = argc > 1 ? argv[1] : "random";
 	const char *name = bench_option(argc, argv, "allocator");

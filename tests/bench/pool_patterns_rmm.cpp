@@ -89,7 +89,9 @@ static bool begin_cuda()
 
 static bool begin_pool()
 {
-	return begin([] { return Resource{ rmm::mr::pool_memory_resource{ *upstream, half_of_free() } }; });
+	return begin([] {
+		return Resource{ rmm::mr::pool_memory_resource{ *upstream, half_of_free() } };
+	});
 }
 
 static bool begin_growing()
@@ -124,7 +126,8 @@ static uint64_t async_reserved()
 {
 	uint64_t ret = 0;
 
-	if (cudaMemPoolGetAttribute(own_pool->pool_handle(), cudaMemPoolAttrReservedMemHigh, &ret) != cudaSuccess)
+	if (cudaMemPoolGetAttribute(own_pool->pool_handle(), cudaMemPoolAttrReservedMemHigh,
+				    &ret) != cudaSuccess)
 		exit(1);
 	return ret;
 }
@@ -140,7 +143,8 @@ static const struct allocator allocators[] = {
 
 int main(int argc, char **argv)
 {
-	int status = patterns_main(argc, argv, allocators, sizeof(allocators) / sizeof(allocators[0]));
+	int status =
+		patterns_main(argc, argv, allocators, sizeof(allocators) / sizeof(allocators[0]));
 
 	fflush(stdout);
 	_exit(status); /* RMM's objects are not to be ended after the driver */

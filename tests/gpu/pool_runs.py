@@ -325,31 +325,31 @@ def pattern_table(title, rows, columns, figure, best):
         mine = values.get(best)
         ahead = [column for column, value in others.items() if mine is None or value < mine]
         behind_in += ["%s: %s" % (name, " ".join(ahead))] if ahead else []
-        lines.append([name] + ["-" if values[column[0]] is None else "%.1f%s" % (values[column[0]], "*" if late[column[0]] else "")
-                               for column in columns])
+        lines.append([name] + ["-" if values[column[0]] is None else
+                               "%.1f%s" % (values[column[0]], "*" if late[column[0]] else "") for column in columns])
     table([""] + [column[0] for column in columns], lines)
     judge("%s is ahead of all in each%s" % (best, "".join("; not of " + one for one in behind_in)), not behind_in)
     return runs
 
 
+def reserved(run):
+    """What the allocator had of the driver at the most; one without a pool: its blocks' own footprints."""
+    return run.pool.get("peak_reserved_bytes") or run.result["peak_reserved"] or run.result["peak_footprint"]
+
+
 def peaks(rows, columns, runs):
-    say("Peak reserved over peak requested (native: footprints; pools: what they had of the driver); fast: its peak in use over it")
-    lines, highest = [], 0
+    say("Peak reserved over peak requested (bare: what the blocks themselves take)")
+    lines, highest, beyond = [], 0, 0
     for name, _ in rows:
-        line = [name]
-        for column in columns:
-            done = runs[name, column[0]]
-            if not done:
-                line.append("-")
-                continue
-            result, pool = done[-1].result, done[-1].pool
-            reserved = pool.get("peak_reserved_bytes") or result["peak_reserved"] or result["peak_footprint"]
-            line.append(ratio(reserved, result["peak_requested"]))
-            if column[0] == "fast, no stacks" and result["peak_requested"]:
-                highest = max(highest, reserved / result["peak_requested"] if pool else 99)
-        lines.append(line + [runs[name, columns[0][0]][-1].result["peak_live"] if runs[name, columns[0][0]] else "-"])
+        done = [runs[name, column[0]][-1:] for column in columns]
+        lines.append([name] + [ratio(reserved(one[0]), one[0].result["peak_requested"]) if one else "-" for one in done] +
+                     [done[0][0].result["peak_live"] if done[0] else "-"])
+        for run in runs[name, "fast, no stacks"]:
+            highest = max(highest, reserved(run) / run.result["peak_requested"])
+            beyond = max(beyond, reserved(run) / run.result["peak_footprint"])
     table([""] + [column[0] for column in columns] + ["most live blocks"], lines)
     judge("fast: peak reserved over peak requested at most 1.13 (highest %.3f)" % highest, 0 < highest <= 1.13)
+    judge("fast: peak reserved over what the blocks take natively at most 1.13 (highest %.3f)" % beyond, 0 < beyond <= 1.13)
 
 
 def watched(columns, maxima):
@@ -485,7 +485,8 @@ def one_framework(framework):
         bare = {tuple(run.answer) for run in mine[0]}
         answers = {tuple(run.answer) for done in mine for run in done}
         if not bare or answers - bare:
-            wrong("%s, %s: other results: bare %s, with gpuleak %s" % (framework.name, allocator, sorted(bare), sorted(answers - bare)))
+            wrong("%s, %s: other results: bare %s, with gpuleak %s" % (
+                framework.name, allocator, sorted(bare), sorted(answers - bare)))
         same = same_reports("%s, %s" % (framework.name, allocator), mine[1], mine[2] + mine[3])
         hits = ", ".join(str(run.pool.get("hits", "-")) for run in mine[3][-1:])
         times = ["-" if median(done, "ms") is None else "%.2f" % median(done, "ms") for done in mine]
@@ -515,7 +516,8 @@ def ipc():
         env = dict(os.environ, IPC_ROLE="importer", LD_PRELOAD=LIBRARY, GPULEAK_POOL=way.pool, GPULEAK_FORMAT="json",
                    GPULEAK_REPORT=os.path.join(WORK, "ipc-%s-%%q{IPC_ROLE}.json" % way.name))
         with open(names[0] + ".out", "w", encoding="utf-8") as out, open(names[1] + ".out", "w", encoding="utf-8") as err:
-            status = subprocess.run([os.path.join(WORK, "ipc")], env=env, stdout=out, stderr=err, timeout=120, check=False).returncode
+            status = subprocess.run([os.path.join(WORK, "ipc")], env=env, stdout=out, stderr=err, timeout=120,
+                                    check=False).returncode
         files = [name + end for name in names for end in (".json", ".out")]
         told = subprocess.run([os.path.join(HERE, "expect.py")] + files, capture_output=True, text=True, check=False)
         say("ipc.cu, %s: exit %d; %s" % (way.name, status, "; ".join(told.stdout.split("\n"))))
@@ -523,25 +525,42 @@ def ipc():
             wrong("ipc.cu, %s" % way.name, told.stdout + told.stderr)
 
 
+def hits_of(report):
+    """Over all processes of a report."""
+    pools = [pool for process in (report or {}).get("processes", [report or {}])
+             for pool in (process.get("pool") or {}).get("pools") or []]
+    return sum(pool["hits"] for pool in pools)
+
+
+def run_two(name, way, command, env):
+    """By the command, which reports over all processes together: (status, output, report's path)."""
+    report = os.path.join(WORK, "two.json")
+    if os.path.exists(report):
+        os.unlink(report)
+    under = [COMMAND, "run", "--pool", way.pool, "--format", "json", "--report", report, "--"]
+    try:
+        done = subprocess.run(under + command, env=dict(os.environ, NCCL_NVLS_ENABLE="0", **env), capture_output=True,
+                              text=True, timeout=150, check=False)
+        status, out, err = done.returncode, done.stdout, done.stderr
+    except subprocess.TimeoutExpired as error:
+        status, out, err = "no end in 150 s", str(error.stdout), str(error.stderr)
+    if status != 0:
+        wrong("%s, %s: exit %s" % (name, way.name, status), out + err)
+    return status, out, report
+
+
 def nccl():
     say("All-reduce over two GPUs through PyTorch and NCCL; two devices with peer access")
-    programs = {"nccl, caching": ([sys.executable, os.path.join(PROGRAMS, "nccl.py")], {}, True),
-                "nccl, no caching": ([sys.executable, os.path.join(PROGRAMS, "nccl.py")],
-                                     {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}, False)}
+    script = [sys.executable, os.path.join(PROGRAMS, "nccl.py")]
+    programs = {"nccl, caching": (script, {}, True),
+                "nccl, no caching": (script, {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}, False)}
     if os.path.exists(os.path.join(WORK, "peer")):
         programs["peer"] = ([os.path.join(WORK, "peer")], {}, True)
     lines = []
     for name, (command, env, compared) in programs.items():
         for way in (OFF, STRICT, FAST):
-            report = os.path.join(WORK, "two.json")
-            try:
-                done = subprocess.run([COMMAND, "run", "--pool", way.pool, "--format", "json", "--report", report, "--"] + command,
-                                      env=dict(os.environ, NCCL_NVLS_ENABLE="0", **env), capture_output=True, text=True,
-                                      timeout=150, check=False)
-                status, out = done.returncode, done.stdout
-            except subprocess.TimeoutExpired as error:
-                status, out, done = "no end in 150 s", str(error.stdout), None
-            told = ""
+            status, out, report = run_two(name, way, command, env)
+            told, hits = "", hits_of(Run.read(report))
             if compared and status == 0:
                 with open(os.path.join(WORK, "two.out"), "w", encoding="utf-8") as file:
                     file.write(out)
@@ -549,11 +568,11 @@ def nccl():
                                         capture_output=True, text=True, check=False)
                 told = "; ".join(judged.stdout.strip().split("\n"))
                 if judged.returncode:
-                    wrong("%s, %s: %s" % (name, way.name, told))
-            if status:
-                wrong("%s, %s: exit %s" % (name, way.name, status), out + (done.stderr if done else ""))
-            lines.append(["%s, %s" % (name, way.name), status, told])
-    table(["", "exit", "figures"], lines)
+                    wrong("%s, %s: %s" % (name, way.name, told), judged.stderr)
+            if not compared and way.pool != "off" and not hits:
+                wrong("%s, %s: the pool served nothing" % (name, way.name))
+            lines.append(["%s, %s" % (name, way.name), status, hits, told])
+    table(["", "exit", "hits", "figures"], lines)
 
 
 def opencl():
@@ -577,11 +596,11 @@ def opencl():
         say("ns (median of %d runs)" % ROUNDS)
         lines = []
         for what in ("pair", "shared", "argument", "enqueue", "event"):
-            line = [what]
+            line, pooled = [what], BUFFER if what in ("pair", "shared") else None
             for way in (BARE, OFF, STRICT, FAST):
                 runs = [Run("%s, bench-cl-pair %s" % (platform, what), way, [os.path.join(BENCH, "bench-cl-pair"), what, "20000"],
                             env, 120) for _ in range(ROUNDS)]
-                values = [float(run.out.split()[-1]) for run in runs if run.good(pooled=BUFFER if what in ("pair", "shared") else None) and run.out.split()]
+                values = [float(run.out.split()[-1]) for run in runs if run.good(pooled) and run.out.split()]
                 line.append("%.0f" % statistics.median(values) if values else "-")
             lines.append(line)
         table(["", "bare", "off", "strict", "fast"], lines)
@@ -601,9 +620,9 @@ def torture():
     say("Torture, %s s each" % seconds)
     lines = []
     for number, (way, more) in enumerate(ways):
-        done = Run("torture", way, [program, "--seconds", seconds, "--seed", str(1000 + number), "--devices", str(max(1, devices))] +
-                   more, timeout=int(seconds) + 120)
-        done.good(pooled=None)
+        done = Run("torture", way, [program, "--seconds", seconds, "--seed", str(1000 + number), "--devices",
+                                    str(max(1, devices))] + more, timeout=int(seconds) + 120)
+        done.good()
         last = done.out.strip().split("\n")[-1]
         lines.append([way.name, done.status, done.pool.get("hits", "-"), done.pool.get("tickets", "-"),
                       done.pool.get("waits", "-"), last[:150]])

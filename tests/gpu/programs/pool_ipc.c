@@ -73,7 +73,8 @@ static int import(int in, int out)
 		CUdeviceptr p, own;
 		unsigned long wrong;
 
-		must(cuIpcOpenMemHandle(&p, message.handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS), "cuIpcOpenMemHandle");
+		must(cuIpcOpenMemHandle(&p, message.handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
+		     "cuIpcOpenMemHandle");
 		must(cuMemAlloc(&own, BYTES), "cuMemAlloc");
 		must(cuMemsetD32(own, 0xdead, WORDS), "cuMemsetD32");
 		wrong = wrong_words(p, message.value);
@@ -97,7 +98,8 @@ static pid_t start(const char *self, int *to, int *from)
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, down[0], 0);
 	posix_spawn_file_actions_adddup2(&actions, up[1], 1);
-	must_have(posix_spawn(&child, "/proc/self/exe", &actions, NULL, args, environ) == 0, "posix_spawn");
+	must_have(posix_spawn(&child, "/proc/self/exe", &actions, NULL, args, environ) == 0,
+		  "posix_spawn");
 	close(down[0]);
 	close(up[1]);
 	*to = down[1];

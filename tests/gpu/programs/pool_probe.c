@@ -391,7 +391,8 @@ static void while_waiting(const char *how, void *(*wait)(void *), unsigned int e
 	CUevent event = event_made();
 	CUdeviceptr p;
 
-	must(p_cuEventCreate(&waited_event, CU_EVENT_DISABLE_TIMING | event_flags), "cuEventCreate");
+	must(p_cuEventCreate(&waited_event, CU_EVENT_DISABLE_TIMING | event_flags),
+	     "cuEventCreate");
 	p_cuMemAllocAsync(&p, 65536, own); /* its pool exists */
 	p_cuCtxSynchronize();
 	for (int which = 0; which < OTHER_CALLS; which++) {
@@ -424,7 +425,8 @@ static void part_b(void)
 	begin();
 	while_waiting("is in cuMemFree", wait_in_free, 0);
 	while_waiting("is in cuEventSynchronize", wait_for_event, 0);
-	while_waiting("is in cuEventSynchronize, blocking event", wait_for_event, CU_EVENT_BLOCKING_SYNC);
+	while_waiting("is in cuEventSynchronize, blocking event", wait_for_event,
+		      CU_EVENT_BLOCKING_SYNC);
 	while_waiting("is in cuCtxSynchronize", wait_in_synchronize, 0);
 }
 
@@ -507,7 +509,9 @@ static CUresult capture_call(int which, struct capture_things *with)
 	case 9: return p_cuEventCreate(&fresh, CU_EVENT_DISABLE_TIMING);
 	case 10: return p_cuEventRecord(with->done, own);
 	case 11: return p_cuMemGetInfo_v2(&a, &b);
-	case 12: return p_cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, with->block);
+	case 12:
+		return p_cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+					       with->block);
 	default: return p_cuMemFreeHost(with->host);
 	}
 }
@@ -656,7 +660,8 @@ static void part_d(void)
 			capture_start(other, mode);
 			result = foreign_call(which, event, block);
 			capture_stop();
-			snprintf(name, sizeof(name), "%s, a stream of another context of the device is captured: %s",
+			snprintf(name, sizeof(name),
+				 "%s, a stream of another context of the device is captured: %s",
 				 mode_names[mode], foreign_calls[which]);
 			say(name, "%d; begin %d, end %d", result, capture.begin, capture.end);
 		}
@@ -676,9 +681,11 @@ static void part_e(void)
 	must(p_cuCtxCreate_v2(&other, 0, 0), "cuCtxCreate");
 	others = event_made();
 	block = allocated(4 << 20);
-	TIMED("current is another context: cuCtxRecordEvent(A, event of A)", p_cuCtxRecordEvent(primary, mine));
+	TIMED("current is another context: cuCtxRecordEvent(A, event of A)",
+	      p_cuCtxRecordEvent(primary, mine));
 	TIMED("current is another context: cuEventQuery(event of A)", p_cuEventQuery(mine));
-	TIMED("current is another context: cuEventSynchronize(event of A)", p_cuEventSynchronize(mine));
+	TIMED("current is another context: cuEventSynchronize(event of A)",
+	      p_cuEventSynchronize(mine));
 	TIMED("cuCtxRecordEvent(A, event of B), current B", p_cuCtxRecordEvent(primary, others));
 	TIMED("cuMemFree of B's block with current A",
 	      (p_cuCtxSetCurrent(primary), p_cuMemFree_v2(block)));
@@ -689,11 +696,13 @@ static void part_e(void)
 		must(p_cuCtxGetCurrent(&popped), "cuCtxGetCurrent");
 	} while (popped);
 	say("current then", "%s", popped ? "one" : "none");
-	TIMED("current is none: cuCtxRecordEvent(A, event of A)", p_cuCtxRecordEvent(primary, mine));
+	TIMED("current is none: cuCtxRecordEvent(A, event of A)",
+	      p_cuCtxRecordEvent(primary, mine));
 	TIMED("current is none: cuEventQuery(event of A)", p_cuEventQuery(mine));
 	TIMED("current is none: cuEventSynchronize(event of A)", p_cuEventSynchronize(mine));
 	TIMED("current is none: cuEventCreate", p_cuEventCreate(&none, CU_EVENT_DISABLE_TIMING));
-	TIMED("current is none: cuCtxRecordEvent(B, event of B)", p_cuCtxRecordEvent(other, others));
+	TIMED("current is none: cuCtxRecordEvent(B, event of B)",
+	      p_cuCtxRecordEvent(other, others));
 	TIMED("current is none: cuEventDestroy(event of A)", p_cuEventDestroy_v2(mine));
 	must(p_cuCtxSetCurrent(primary), "cuCtxSetCurrent");
 	mine = event_made();
@@ -741,9 +750,11 @@ static void part_f(void)
 	COST("cuCtxGetId(NULL)", 1000000, p_cuCtxGetId(NULL, &id));
 	COST("cuCtxGetId(context)", 1000000, p_cuCtxGetId(primary, &id));
 	COST("cuCtxSetCurrent, the same", 1000000, p_cuCtxSetCurrent(primary));
-	COST("cuStreamIsCapturing, non-blocking stream", 1000000, p_cuStreamIsCapturing(own, &status));
+	COST("cuStreamIsCapturing, non-blocking stream", 1000000,
+	     p_cuStreamIsCapturing(own, &status));
 	COST("cuStreamIsCapturing, legacy stream", 1000000, p_cuStreamIsCapturing(NULL, &status));
-	COST("cuThreadExchangeStreamCaptureMode", 1000000, p_cuThreadExchangeStreamCaptureMode(&mode));
+	COST("cuThreadExchangeStreamCaptureMode", 1000000,
+	     p_cuThreadExchangeStreamCaptureMode(&mode));
 	COST("cuCtxRecordEvent, idle", 200000, p_cuCtxRecordEvent(primary, done));
 	COST("cuEventRecord, idle", 200000, p_cuEventRecord(done, own));
 	p_cuCtxSynchronize();
@@ -805,7 +816,8 @@ static void tell_attributes(const char *whose, CUdeviceptr p)
 	say(name, "%d, base %#llx, size %#zx (address %#llx)", result, base, size, p);
 	for (size_t i = 0; i < ATTRIBUTES; i++) {
 		values[i] = UNTOUCHED;
-		snprintf(name, sizeof(name), "%s: cuPointerGetAttribute(%s)", whose, attributes[i].name);
+		snprintf(name, sizeof(name), "%s: cuPointerGetAttribute(%s)", whose,
+			 attributes[i].name);
 		result = p_cuPointerGetAttribute(&values[i], attributes[i].attribute, p);
 		say(name, "%d, value %#llx", result, (unsigned long long)values[i]);
 		asked[i] = attributes[i].attribute;
@@ -861,7 +873,8 @@ static void part_g(void)
 
 	must(p_cuMemHostAlloc(&host, 1 << 20, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc");
 	say("pinned, live: cuMemHostGetDevicePointer", "%d, %s",
-	    p_cuMemHostGetDevicePointer_v2(&q, host, 0), q == (CUdeviceptr)(uintptr_t)host ? "same number" : "another");
+	    p_cuMemHostGetDevicePointer_v2(&q, host, 0),
+	    q == (CUdeviceptr)(uintptr_t)host ? "same number" : "another");
 	say("pinned, live: cuMemHostGetFlags", "%d, %#x", p_cuMemHostGetFlags(&flags, host), flags);
 	tell_attributes("pinned, live", (CUdeviceptr)(uintptr_t)host);
 	must(p_cuMemFreeHost(host), "cuMemFreeHost");
@@ -869,16 +882,20 @@ static void part_g(void)
 	flags = 0xa5a5a5a5;
 	say("pinned, freed: cuMemHostGetDevicePointer", "%d, %#llx",
 	    p_cuMemHostGetDevicePointer_v2(&q, host, 0), q);
-	say("pinned, freed: cuMemHostGetFlags", "%d, %#x", p_cuMemHostGetFlags(&flags, host), flags);
+	say("pinned, freed: cuMemHostGetFlags", "%d, %#x", p_cuMemHostGetFlags(&flags, host),
+	    flags);
 	tell_attributes("pinned, freed", (CUdeviceptr)(uintptr_t)host);
 	say("pinned, freed: cuMemFreeHost again", "%d", p_cuMemFreeHost(host));
-	say("a live device address to cuMemFreeHost", "%d", p_cuMemFreeHost((void *)(uintptr_t)kept));
+	say("a live device address to cuMemFreeHost", "%d",
+	    p_cuMemFreeHost((void *)(uintptr_t)kept));
 	say("and then cuMemFree of it", "%d", p_cuMemFree_v2(kept));
 	must(p_cuMemHostAlloc(&host, 1 << 20, 0), "cuMemHostAlloc");
-	say("a live pinned address to cuMemFree", "%d", p_cuMemFree_v2((CUdeviceptr)(uintptr_t)host));
+	say("a live pinned address to cuMemFree", "%d",
+	    p_cuMemFree_v2((CUdeviceptr)(uintptr_t)host));
 	say("and then cuMemFreeHost of it", "%d", p_cuMemFreeHost(host));
 	must(p_cuMemHostAlloc(&host, 1 << 20, 0), "cuMemHostAlloc");
-	say("an interior pinned address to cuMemFreeHost", "%d", p_cuMemFreeHost((char *)host + 4096));
+	say("an interior pinned address to cuMemFreeHost", "%d",
+	    p_cuMemFreeHost((char *)host + 4096));
 	say("a foreign host address to cuMemFreeHost", "%d", p_cuMemFreeHost(&flags));
 	say("NULL to cuMemFreeHost", "%d", p_cuMemFreeHost(NULL));
 }
@@ -925,7 +942,8 @@ static void part_g_async_pinned(void)
 
 	begin();
 	must(p_cuMemHostAlloc(&host, 1 << 20, 0), "cuMemHostAlloc");
-	say("cuMemFreeAsync of pinned memory", "%d", p_cuMemFreeAsync((CUdeviceptr)(uintptr_t)host, NULL));
+	say("cuMemFreeAsync of pinned memory", "%d",
+	    p_cuMemFreeAsync((CUdeviceptr)(uintptr_t)host, NULL));
 	say("synchronized", "%d", p_cuCtxSynchronize());
 	say("cuMemFreeHost then", "%d", p_cuMemFreeHost(host));
 }
@@ -985,7 +1003,8 @@ static void part_i(void)
 	spin(200 * MS);
 	TIMED("behind 200 ms: cuMemHostAlloc", p_cuMemHostAlloc(&host, 1 << 20, 0));
 	say("then", "kernel %s", running());
-	TIMED("behind it: cuMemAllocManaged", p_cuMemAllocManaged(&managed, 1 << 20, CU_MEM_ATTACH_GLOBAL));
+	TIMED("behind it: cuMemAllocManaged",
+	      p_cuMemAllocManaged(&managed, 1 << 20, CU_MEM_ATTACH_GLOBAL));
 	say("after that", "kernel %s", running());
 	p_cuCtxSynchronize();
 	spin(200 * MS);
@@ -1003,9 +1022,22 @@ static int by_number(const void *a, const void *b)
 
 static void part_j(void)
 {
-	static const size_t sizes[] = { 1, 512, 513, 4096, 65536, 1 << 19, (1 << 20) - 512, (1 << 20) - 1,
-					1 << 20, (1 << 20) + 1, 1 << 21, (1 << 21) + 1, 3 << 20, 5 << 20,
-					32 << 20, (64 << 20) + 1 };
+	static const size_t sizes[] = { 1,
+					512,
+					513,
+					4096,
+					65536,
+					1 << 19,
+					(1 << 20) - 512,
+					(1 << 20) - 1,
+					1 << 20,
+					(1 << 20) + 1,
+					1 << 21,
+					(1 << 21) + 1,
+					3 << 20,
+					5 << 20,
+					32 << 20,
+					(64 << 20) + 1 };
 	enum { COUNT = 64 };
 
 	begin();
@@ -1022,8 +1054,8 @@ static void part_j(void)
 			if (p[i] - p[i - 1] < nearest)
 				nearest = p[i] - p[i - 1];
 		snprintf(name, sizeof(name), "%d blocks of %zu bytes", COUNT, sizes[s]);
-		say(name, "aligned to %llu, nearest %llu apart, free memory fell by %zu", bits & -bits,
-		    nearest, before - after);
+		say(name, "aligned to %llu, nearest %llu apart, free memory fell by %zu",
+		    bits & -bits, nearest, before - after);
 		for (int i = 0; i < COUNT; i++)
 			p_cuMemFree_v2(p[i]);
 	}
