@@ -64,8 +64,7 @@ static size_t half_of_free()
 {
 	size_t unused = 0, total = 0;
 
-	if (cudaMemGetInfo(&unused, &total) != cudaSuccess)
-		exit(1);
+	bench_must(cudaMemGetInfo(&unused, &total), "cudaMemGetInfo");
 	return unused / 2 >> 8 << 8;
 }
 
@@ -126,9 +125,9 @@ static uint64_t async_reserved()
 {
 	uint64_t ret = 0;
 
-	if (cudaMemPoolGetAttribute(own_pool->pool_handle(), cudaMemPoolAttrReservedMemHigh,
-				    &ret) != cudaSuccess)
-		exit(1);
+	bench_must(cudaMemPoolGetAttribute(own_pool->pool_handle(), cudaMemPoolAttrReservedMemHigh,
+					   &ret),
+		   "cudaMemPoolGetAttribute");
 	return ret;
 }
 

@@ -11,12 +11,12 @@
 #   tests/gpu/pool.sh pack FOLDER BUILD          what of a build this needs, without debug information
 #
 # ROUNDS (3): runs of each, the median counts; SECONDS_EACH (40) of torture; LOOPS (9) and FRAMEWORKS of
-# frameworks; PATTERN_N (1000 10000 100000), PATTERN_ROUNDS (1); RMM: the folder of pool_patterns_rmm and RMM's libraries (its
-# source says how to build it).
+# frameworks; PATTERN_N (1000 10000 100000), PATTERN_ROUNDS (1); RMM: the
+# folder of pool_patterns_rmm and RMM's libraries (its source says how to build it).
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 
-pack() {
+pack() { # the layout of a build; libraries that the other machine may lack in lib, RMM's in rmm
 	local to=$1 build=$2 file
 	for file in interpose/libgpuleak.so tools/gpuleak tests/bench/pool-pair tests/bench/pool-patterns \
 		tests/bench/bench-cl-pair tests/torture/torture tests/opencl/cl-memory tests/programs/p_cl_leak; do
@@ -24,6 +24,14 @@ pack() {
 		mkdir -p "$to/$(dirname "$file")"
 		strip --strip-debug -o "$to/$file" "$build/$file"
 	done
+	mkdir -p "$to/lib"
+	for file in $({ ldd "$build/tools/gpuleak"; ldconfig -p | grep 'libunwind\.so\.8 .*x86-64'; } |
+		grep -oE '/[^ ]*/lib(dw|elf|jansson|lzma|bz2|unwind)\.so[^ ]*' | sort -u); do
+		cp -L "$file" "$to/lib/"
+	done
+	if [ -n "${RMM:-}" ]; then
+		mkdir -p "$to/rmm" && cp "$RMM"/* "$to/rmm/" && strip --strip-unneeded "$to"/rmm/*
+	fi
 	du -sh "$to"
 }
 if [ "$1" = pack ]; then
@@ -51,6 +59,11 @@ else
 	export STANDIN_ASYNC=1
 	say "gpu: none, the stand-in driver: no figure here says anything"
 fi
+for lib in "$build"/lib/*; do # carried along, and not here
+	[ -e "$lib" ] || continue
+	ldconfig -p | grep -q "$(basename "$lib") " || ln -s "$lib" "$work/driver/"
+done
+[ -d "$build/rmm" ] && export RMM=${RMM:-$build/rmm}
 export LD_LIBRARY_PATH=$work/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 say "date: $(date -u +%F), $(nproc) cores, $(. /etc/os-release; echo "$PRETTY_NAME"), $(ldd --version | head -1)"
 DEVICES=$(nvidia-smi --query-gpu=index --format=csv,noheader 2>/dev/null | tr '\n' ' ')
