@@ -5,10 +5,9 @@
  * thread, so any number of them run side by side. Owns the queues, who waits for them and how
  * often; memory is bytes.c's. A queue is never freed: what was done of it stays done.
  */
-#include <errno.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -25,6 +24,7 @@ struct queue {
 	uint64_t number;
 	bool blocking; /* waits for the legacy stream, and that one for it */
 	bool orphan;   /* its stream is gone */
+	unsigned int frees; /* threads that wait to free memory of the context */
 	uint64_t submitted, done;
 	struct work *first, *last;
 };
@@ -73,7 +73,8 @@ static void add_wait(struct waits *waits, const char *name, uint64_t ns)
 		}
 }
 
-static void add_own_wait(const char *name, uint64_t ns)
+/* With the lock held. */
+static void count_wait(const char *name, uint64_t ns)
 {
 	if (!own_waits) {
 		own_waits = calloc(MAX_WAITERS, sizeof(*own_waits));
@@ -81,6 +82,7 @@ static void add_own_wait(const char *name, uint64_t ns)
 	}
 	if (own_waits)
 		add_wait(own_waits, name, ns);
+	add_wait(all_waits, name, ns);
 }
 
 static uint64_t sum_waits(const struct waits *waits, const char *name, uint64_t *ns)
@@ -276,6 +278,8 @@ static bool ensure_worker(void)
 /* A thread that is gone has no default stream any more. */
 static void thread_ends(void *number)
 {
+	if (atomic_load(&standin_gate) & GATE_FORKED)
+		return; /* the lock may be anybody's there */
 	pthread_mutex_lock(&async_lock);
 	for (struct queue *q = queues; q; q = q->next)
 		if (q->context && q->kind == QUEUE_THREAD && q->owner == (uintptr_t)number) {
@@ -291,6 +295,18 @@ static void free_waits(void *waits)
 	free(waits);
 }
 
+/* The worker's code must outlive a dlclose of the driver. */
+static void stay_loaded(void)
+{
+	Dl_info self;
+	void *handle = NULL;
+
+	if (dladdr((void *)&async_seed, &self))
+		handle = dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+	if (handle)
+		dlclose(handle);
+}
+
 void async_begin(uint64_t seed)
 {
 	pthread_condattr_t monotonic;
@@ -301,6 +317,7 @@ void async_begin(uint64_t seed)
 	pthread_cond_init(&done_some, &monotonic);
 	pthread_key_create(&thread_end, thread_ends);
 	pthread_key_create(&waits_end, free_waits);
+	stay_loaded();
 	async_seed = seed;
 	standin_async = true;
 }
@@ -509,16 +526,14 @@ bool async_idle(struct queue *queue)
 /* At exit nothing is waited for any more. */
 static void wait_for(const char *name, struct after what)
 {
-	uint64_t from, ns;
+	uint64_t from;
 
 	if (is_done(what))
 		return;
 	from = now_ns();
 	while (!is_done(what) && !atomic_load(&abandoned))
 		wait_until(&done_some, now_ns() + 100000000);
-	ns = now_ns() - from;
-	add_own_wait(name, ns);
-	add_wait(all_waits, name, ns);
+	count_wait(name, now_ns() - from);
 }
 
 void async_wait(const char *name, struct after what)
@@ -546,17 +561,53 @@ CUresult async_wait_queue(const char *name, struct queue *queue)
 	return r;
 }
 
-void async_wait_context(const char *name, CUcontext context)
+static bool is_busy(CUcontext context)
 {
-	struct after what = { NULL, 0 };
-	bool idle = true;
-
-	pthread_mutex_lock(&async_lock);
 	for (struct queue *q = queues; q; q = q->next)
 		if (q->context == context && q->first)
-			idle = false;
-	if (!idle && !mark_context(context, name, true, &what))
+			return true;
+	return false;
+}
+
+void async_wait_context(const char *name, CUcontext context)
+{
+	struct after what;
+
+	pthread_mutex_lock(&async_lock);
+	if (is_busy(context) && !mark_context(context, name, true, &what))
 		wait_for(name, what);
+	pthread_mutex_unlock(&async_lock);
+}
+
+void async_wait_to_free(const char *name, CUcontext context)
+{
+	struct after what;
+
+	pthread_mutex_lock(&async_lock);
+	if (is_busy(context) && !mark_context(context, name, true, &what)) {
+		what.queue->frees++;
+		wait_for(name, what);
+		what.queue->frees--;
+		pthread_cond_broadcast(&done_some);
+	}
+	pthread_mutex_unlock(&async_lock);
+}
+
+void async_pass_frees(const char *name, CUcontext context)
+{
+	struct queue *q;
+	uint64_t from;
+
+	pthread_mutex_lock(&async_lock);
+	q = queues;
+	while (q && !(q->context == context && q->kind == QUEUE_CONTEXT))
+		q = q->next;
+	if (q && q->frees) {
+		from = now_ns();
+		while (q->frees && !atomic_load(&abandoned))
+			wait_until(&done_some, now_ns() + 100000000);
+		count_wait(name, now_ns() - from);
+	}
 	pthread_mutex_unlock(&async_lock);
 }
 

@@ -22,7 +22,8 @@ EXPORTED uint64_t standin_violations(void)
 void bytes_violation(const struct work *work, const struct range *range, const char *when)
 {
 	atomic_fetch_add(&violations, 1);
-	fprintf(stderr, "standin: violation: %s, when it %s: 0x%llx, %llu bytes: no block, or another one\n",
+	fprintf(stderr,
+		"standin: violation: %s, when it %s: 0x%llx, %llu bytes: no block, or another\n",
 		work->name, when, (unsigned long long)range->address,
 		(unsigned long long)range->bytes);
 }
@@ -93,8 +94,8 @@ bool bytes_intact(const struct work *work, const char *when)
 /* A flag that is gone will never be set. */
 bool bytes_flag_set(const struct work *work)
 {
-	const volatile uint32_t *flag = enter(&work->from);
-	bool set = !flag || *flag;
+	const _Atomic uint32_t *flag = enter(&work->from);
+	bool set = !flag || atomic_load(flag);
 
 	if (flag)
 		leave(&work->from);

@@ -1,61 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
  * Graphs, as far as they hold memory: nodes that allocate and free, what a launch makes of
- * them, and what may not be done to a graph with such nodes. Owns graphs, nodes, executable
- * graphs and the memory of nodes; of the heap it takes addresses alone. With STANDIN_ASYNC a node
- * may also be captured work: a launch runs it in the order of its capture. Nothing else runs.
+ * them, and what may not be done to a graph with such nodes. Owns graphs, nodes and the memory of
+ * nodes; of the heap it takes addresses alone. With STANDIN_ASYNC a node may also be captured
+ * work. graph_exec.c has the executable graphs.
  */
-#include <pthread.h>
 #include <stdlib.h>
 
-#include "async.h"
+#include "graph.h"
 
-enum { NODE_EMPTY = 5, NODE_GRAPH = 4, NODE_MEM_ALLOC = 10, NODE_MEM_FREE = 11,
-       NODE_WORK = -1 };
-enum { AUTO_FREE_ON_LAUNCH = 1, DEVICE_LAUNCH = 4 };
-
-struct CUgraphNode_st {
-	struct CUgraphNode_st *next;
-	int type;
-	struct memory *memory; /* of a node that allocates or frees */
-	struct work *work;     /* that was captured */
-};
-
-struct CUgraph_st {
-	struct CUgraph_st *next;
-	struct CUgraph_st *parent; /* it moved into */
-	struct CUgraphNode_st *nodes;
-	struct CUgraphExec_st *exec; /* that exists of it, if it has memory */
-};
-
-/* What a node allocates: an address for good, memory while it is live. */
-struct memory {
-	struct memory *next;
-	CUdeviceptr address;
-	size_t bytes;
-	struct CUgraph_st *graph; /* NULL: that is gone */
-	struct CUgraph_st *freed_by; /* the last graph with a node that frees it */
-	unsigned int held; /* by executable graphs and nodes that free it */
-	bool live;
-};
-
-struct CUgraphExec_st {
-	struct CUgraphExec_st *next;
-	struct CUgraph_st *graph; /* NULL: that is gone */
-	bool frees_at_launch;
-	unsigned int allocates, frees;
-	struct memory **memory; /* those, then these */
-	struct work *works;	/* in their order, each a copy */
-	unsigned int work_count;
-};
-
-static pthread_mutex_t graph_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t graph_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct CUgraph_st *graphs, *spare_graphs; /* a handle is given again at once */
-static struct CUgraphExec_st *execs, *spare_execs;
 static struct memory *memories;
 static _Atomic int memory_count;
 
-static bool is_graph(CUgraph graph)
+bool is_graph(CUgraph graph)
 {
 	struct CUgraph_st *g = graphs;
 
@@ -64,7 +23,7 @@ static bool is_graph(CUgraph graph)
 	return graph && g;
 }
 
-static bool has_memory(const struct CUgraph_st *graph)
+bool has_memory(const struct CUgraph_st *graph)
 {
 	for (const struct CUgraphNode_st *n = graph->nodes; n; n = n->next)
 		if (n->memory)
@@ -77,7 +36,7 @@ static bool has_memory(const struct CUgraph_st *graph)
 
 /* ---- memory ---- */
 
-static void let_go(struct memory *memory)
+void memory_let_go(struct memory *memory)
 {
 	struct memory **link = &memories;
 
@@ -111,7 +70,7 @@ bool graph_free(CUdeviceptr address, CUresult *r)
 	if (m) {
 		*r = m->live ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 		m->live = false;
-		let_go(m);
+		memory_let_go(m);
 	}
 	pthread_mutex_unlock(&graph_lock);
 	return m;
@@ -179,7 +138,7 @@ static void destroy_node(struct CUgraphNode_st *node)
 	else if (m)
 		m->held--;
 	if (m)
-		let_go(m);
+		memory_let_go(m);
 	free(node->work);
 	free(node);
 }
@@ -292,7 +251,7 @@ static unsigned int works_of(const struct CUgraph_st *graph, struct work *out)
 	return count;
 }
 
-static CUresult copy_works(struct work **out, unsigned int *count, const struct CUgraph_st *graph)
+CUresult copy_works(struct work **out, unsigned int *count, const struct CUgraph_st *graph)
 {
 	*count = works_of(graph, NULL);
 	*out = *count ? malloc(*count * sizeof(**out)) : NULL;
@@ -302,7 +261,7 @@ static CUresult copy_works(struct work **out, unsigned int *count, const struct 
 	return CUDA_SUCCESS;
 }
 
-static CUresult add_works(CUgraph graph, const struct work *works, unsigned int count)
+CUresult add_works(CUgraph graph, const struct work *works, unsigned int count)
 {
 	CUresult r = CUDA_SUCCESS;
 
@@ -570,10 +529,8 @@ STANDIN(cuGraphDestroyNode)(CUgraphNode hNode)
 	return r;
 }
 
-/* ---- executable graphs ---- */
-
-/* Calls with each node of memory in GRAPH and its children, of TYPE. */
-static unsigned int collect(const struct CUgraph_st *graph, int type, struct memory **out)
+/* The memory of each node of TYPE, in GRAPH and its children. */
+unsigned int collect(const struct CUgraph_st *graph, int type, struct memory **out)
 {
 	unsigned int count = 0;
 
@@ -590,303 +547,4 @@ static unsigned int collect(const struct CUgraph_st *graph, int type, struct mem
 	return count;
 }
 
-static CUgraphExec new_exec(unsigned int nodes)
-{
-	struct memory **memory = calloc(nodes ? nodes : 1, sizeof(struct memory *));
-	CUgraphExec exec = spare_execs;
-
-	if (exec)
-		spare_execs = exec->next;
-	else
-		exec = malloc(sizeof(*exec));
-	if (exec && memory) {
-		*exec = (struct CUgraphExec_st){ .memory = memory };
-		return exec;
-	}
-	free(memory);
-	free(exec);
-	return NULL;
-}
-
-static void drop_exec(CUgraphExec exec)
-{
-	free(exec->works);
-	free(exec->memory);
-	exec->next = spare_execs;
-	spare_execs = exec;
-}
-
-static CUresult instantiate(CUgraphExec *out, CUgraph graph, unsigned long long flags)
-{
-	unsigned int allocates, frees;
-	CUgraphExec exec;
-
-	if (!out || !is_graph(graph) || graph->parent || flags > 15 ||
-	    (flags & AUTO_FREE_ON_LAUNCH && flags & DEVICE_LAUNCH))
-		return CUDA_ERROR_INVALID_VALUE;
-	if (has_memory(graph) && graph->exec)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	allocates = collect(graph, NODE_MEM_ALLOC, NULL);
-	frees = collect(graph, NODE_MEM_FREE, NULL);
-	exec = new_exec(allocates + frees);
-	if (!exec)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (copy_works(&exec->works, &exec->work_count, graph)) {
-		drop_exec(exec);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	exec->allocates = collect(graph, NODE_MEM_ALLOC, exec->memory);
-	exec->frees = collect(graph, NODE_MEM_FREE, exec->memory + allocates);
-	for (unsigned int i = 0; i < allocates + frees; i++)
-		exec->memory[i]->held++;
-	exec->frees_at_launch = flags & AUTO_FREE_ON_LAUNCH;
-	exec->next = execs;
-	execs = exec;
-	if (has_memory(graph)) {
-		exec->graph = graph;
-		graph->exec = exec;
-	}
-	*out = exec;
-	return CUDA_SUCCESS;
-}
-
-static CUresult instantiate_locked(const char *name, CUgraphExec *out, CUgraph graph,
-				   unsigned long long flags)
-{
-	CUresult r = gate(name);
-
-	if (!r)
-		r = context_usable(standin_thread.current);
-	if (!r) {
-		pthread_mutex_lock(&graph_lock);
-		r = instantiate(out, graph, flags);
-		pthread_mutex_unlock(&graph_lock);
-	}
-	return r;
-}
-
-STANDIN(cuGraphInstantiate)
-(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer,
- size_t bufferSize)
-{
-	(void)phErrorNode;
-	(void)logBuffer;
-	(void)bufferSize;
-	return instantiate_locked("cuGraphInstantiate", phGraphExec, hGraph, 0);
-}
-
-STANDIN(cuGraphInstantiate_v2)
-(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer,
- size_t bufferSize)
-{
-	(void)phErrorNode;
-	(void)logBuffer;
-	(void)bufferSize;
-	return instantiate_locked("cuGraphInstantiate_v2", phGraphExec, hGraph, 0);
-}
-
-STANDIN(cuGraphInstantiateWithFlags)
-(CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags)
-{
-	return instantiate_locked("cuGraphInstantiateWithFlags", phGraphExec, hGraph, flags);
-}
-
-STANDIN(cuGraphInstantiateWithParams)
-(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
-{
-	return instantiate_locked("cuGraphInstantiateWithParams",
-				  instantiateParams ? phGraphExec : NULL, hGraph,
-				  instantiateParams ? instantiateParams->flags : 0);
-}
-
-STANDIN(cuGraphInstantiateWithParams_ptsz)
-(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
-{
-	return instantiate_locked("cuGraphInstantiateWithParams_ptsz",
-				  instantiateParams ? phGraphExec : NULL, hGraph,
-				  instantiateParams ? instantiateParams->flags : 0);
-}
-
-static struct CUgraphExec_st **find_exec(CUgraphExec exec)
-{
-	struct CUgraphExec_st **link = &execs;
-
-	while (*link && *link != exec)
-		link = &(*link)->next;
-	return link;
-}
-
-static CUresult destroy_exec(CUgraphExec exec)
-{
-	struct CUgraphExec_st **link = find_exec(exec);
-
-	if (!*link)
-		return CUDA_ERROR_INVALID_VALUE;
-	*link = exec->next;
-	if (exec->graph)
-		exec->graph->exec = NULL;
-	for (unsigned int i = 0; i < exec->allocates + exec->frees; i++) {
-		exec->memory[i]->held--;
-		let_go(exec->memory[i]);
-	}
-	drop_exec(exec);
-	return CUDA_SUCCESS;
-}
-
-STANDIN(cuGraphExecDestroy)(CUgraphExec hGraphExec)
-{
-	CUresult r = gate("cuGraphExecDestroy");
-
-	if (!r) {
-		pthread_mutex_lock(&graph_lock);
-		r = destroy_exec(hGraphExec);
-		pthread_mutex_unlock(&graph_lock);
-	}
-	return r;
-}
-
-/* Its nodes' memory is the new graph's from now on; what is outstanding of the old stays. */
-static CUresult update(CUgraphExec exec, CUgraph graph)
-{
-	unsigned int allocates, frees, count;
-	struct work *works;
-
-	if (!*find_exec(exec) || !is_graph(graph))
-		return CUDA_ERROR_INVALID_VALUE;
-	allocates = collect(graph, NODE_MEM_ALLOC, NULL);
-	frees = collect(graph, NODE_MEM_FREE, NULL);
-	if (has_memory(graph) && graph->exec && graph->exec != exec)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	if (allocates != exec->allocates || frees != exec->frees)
-		return ERROR_UPDATE_FAILURE;
-	if (copy_works(&works, &count, graph))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	free(exec->works);
-	exec->works = works;
-	exec->work_count = count;
-	for (unsigned int i = 0; i < allocates + frees; i++) {
-		exec->memory[i]->held--;
-		let_go(exec->memory[i]);
-	}
-	collect(graph, NODE_MEM_ALLOC, exec->memory);
-	collect(graph, NODE_MEM_FREE, exec->memory + allocates);
-	for (unsigned int i = 0; i < allocates + frees; i++)
-		exec->memory[i]->held++;
-	if (exec->graph)
-		exec->graph->exec = NULL;
-	exec->graph = has_memory(graph) ? graph : NULL;
-	if (exec->graph)
-		graph->exec = exec;
-	return CUDA_SUCCESS;
-}
-
-static CUresult update_locked(const char *name, CUgraphExec exec, CUgraph graph)
-{
-	CUresult r = gate(name);
-
-	if (!r) {
-		pthread_mutex_lock(&graph_lock);
-		r = update(exec, graph);
-		pthread_mutex_unlock(&graph_lock);
-	}
-	return r;
-}
-
-/* No reason is given. */
-STANDIN(cuGraphExecUpdate)
-(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out,
- CUgraphExecUpdateResult *updateResult_out)
-{
-	(void)hErrorNode_out;
-	(void)updateResult_out;
-	return update_locked("cuGraphExecUpdate", hGraphExec, hGraph);
-}
-
-STANDIN(cuGraphExecUpdate_v2)
-(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo)
-{
-	(void)resultInfo;
-	return update_locked("cuGraphExecUpdate_v2", hGraphExec, hGraph);
-}
-
-static bool allocates(CUgraphExec exec, const struct memory *memory)
-{
-	for (unsigned int i = 0; i < exec->allocates; i++)
-		if (exec->memory[i] == memory)
-			return true;
-	return false;
-}
-
-/* All or nothing: what it allocates must be free, what it frees must be live. */
-static CUresult launch(CUgraphExec exec)
-{
-	struct memory **frees;
-
-	if (!*find_exec(exec))
-		return CUDA_ERROR_INVALID_VALUE;
-	frees = exec->memory + exec->allocates;
-	for (unsigned int i = 0; i < exec->allocates; i++)
-		if (exec->memory[i]->live && !exec->frees_at_launch)
-			return CUDA_ERROR_INVALID_VALUE;
-	for (unsigned int i = 0; i < exec->frees; i++)
-		if (!frees[i]->live && !allocates(exec, frees[i]))
-			return CUDA_ERROR_INVALID_VALUE;
-	for (unsigned int i = 0; i < exec->allocates; i++)
-		exec->memory[i]->live = true;
-	for (unsigned int i = 0; i < exec->frees; i++)
-		frees[i]->live = false;
-	return CUDA_SUCCESS;
-}
-
-/* Into a queue, or as nodes of a graph that is captured. */
-static CUresult run_works(CUgraphExec exec, const struct target *t)
-{
-	CUresult r = CUDA_SUCCESS;
-
-	if (t->graph)
-		return add_works(t->graph, exec->works, exec->work_count);
-	for (unsigned int i = 0; !r && i < exec->work_count; i++)
-		r = async_submit(t->queue, &exec->works[i], NULL, NULL);
-	return r;
-}
-
-static CUresult launch_locked(const char *name, CUgraphExec exec, CUstream stream,
-			      bool per_thread)
-{
-	struct target t;
-	bool capturing = false;
-	CUresult r = gate(name);
-
-	if (!r)
-		r = context_usable(standin_thread.current);
-	if (!r)
-		r = stream_check(stream, &capturing);
-	if (!r && !stream && !capturing)
-		r = capture_check();
-	if (unlikely(standin_async) && !r)
-		r = stream_target(stream, per_thread, &t);
-	if (r)
-		return logged(name, (uintptr_t)exec, 0, r);
-	pthread_mutex_lock(&graph_lock);
-	if (!capturing)
-		r = launch(exec);
-	else if (!*find_exec(exec))
-		r = CUDA_ERROR_INVALID_VALUE;
-	else if (exec->allocates + exec->frees)
-		r = CUDA_ERROR_NOT_SUPPORTED; /* a child with memory can't be copied */
-	if (unlikely(standin_async) && !r)
-		r = run_works(exec, &t);
-	pthread_mutex_unlock(&graph_lock);
-	return logged(name, (uintptr_t)exec, 0, r);
-}
-
-STANDIN(cuGraphLaunch)(CUgraphExec hGraphExec, CUstream hStream)
-{
-	return launch_locked("cuGraphLaunch", hGraphExec, hStream, false);
-}
-
-STANDIN(cuGraphLaunch_ptsz)(CUgraphExec hGraphExec, CUstream hStream)
-{
-	return launch_locked("cuGraphLaunch_ptsz", hGraphExec, hStream, true);
-}
 NOTHING(cuDeviceGraphMemTrim)

@@ -344,7 +344,7 @@ static struct chunk *chunk_of(CUdeviceptr address)
 }
 
 /* Who reads it still, reads no values of its own. Large blocks go back to the kernel. */
-static void poison(const struct slot *s)
+static __attribute__((noinline, cold)) void poison(const struct slot *s)
 {
 	struct chunk *c = chunk_of(s->address);
 	char *bytes = atomic_load(&c->bytes);
@@ -439,26 +439,33 @@ bool heap_find(CUdeviceptr inside, struct block *found)
 	return hit;
 }
 
-/* Free to who asks from now on; its memory is not. */
+/* Free to who asks, and to its pool, from now on; its memory is not. */
 CUresult heap_leave(CUdeviceptr address, unsigned short *generation)
 {
 	struct chunk *c = chunk_of(address);
 	CUresult r = CUDA_ERROR_INVALID_VALUE;
+	unsigned short pool = 0;
 	struct slot *s;
+	size_t bytes;
 
 	if (!c || (address - c->base) & (((CUdeviceptr)1 << c->shift) - 1))
 		return r;
 	s = &c->slots[(address - c->base) >> c->shift];
 	lock(c->arena);
-	if (s->bytes)
+	bytes = s->bytes;
+	if (bytes)
 		r = may_free(s, FREE_IN_STREAM);
 	if (!r && !cost_of((enum block_kind)s->kind, s->bytes))
 		r = CUDA_ERROR_NOT_SUPPORTED; /* another's memory: nothing to keep */
 	if (!r) {
 		s->kind = BLOCK_LEAVING;
 		*generation = s->generation;
+		pool = s->pool;
+		s->pool = 0;
 	}
 	unlock(c->arena);
+	if (pool)
+		pool_take_back(pool, bytes);
 	return r;
 }
 
@@ -466,18 +473,11 @@ void heap_left(CUdeviceptr address, unsigned short generation)
 {
 	struct chunk *c = chunk_of(address);
 	struct slot *s = &c->slots[(address - c->base) >> c->shift];
-	unsigned short pool = 0;
-	size_t bytes;
 
 	lock(c->arena);
-	bytes = s->bytes;
-	if (bytes && s->kind == BLOCK_LEAVING && s->generation == generation) {
-		pool = s->pool;
+	if (s->bytes && s->kind == BLOCK_LEAVING && s->generation == generation)
 		slot_free(c->arena, s);
-	}
 	unlock(c->arena);
-	if (pool)
-		pool_take_back(pool, bytes);
 }
 
 static char *bytes_of(struct chunk *c)

@@ -134,6 +134,8 @@ static CUresult allocate(const char *name, void **pp, size_t bytes, bool good)
 		return CUDA_SUCCESS;
 	if (bytes > (size_t)1 << 40)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (unlikely(standin_async))
+		async_pass_frees(name, memory_context());
 	p = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -192,7 +194,7 @@ static void wait_for_users(uintptr_t address)
 	context = b && !b->registered ? b->context : NULL;
 	pthread_mutex_unlock(&host_lock);
 	if (context)
-		async_wait_context("cuMemFreeHost", context);
+		async_wait_to_free("cuMemFreeHost", context);
 }
 
 STANDIN(cuMemFreeHost)(void *p)

@@ -29,16 +29,18 @@ static inline CUresult take(const char *name, CUdeviceptr *address, size_t bytes
 		return r;
 	if (unlikely(!address || !bytes))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (unlikely(standin_async))
+		async_pass_frees(name, memory_context());
 	return from(address, bytes, memory_context());
 }
 
 /* For all work of the context that owns the block, whichever is current. */
-static void wait_for_users(const char *name, CUdeviceptr address)
+static __attribute__((noinline, cold)) void wait_for_users(const char *name, CUdeviceptr address)
 {
 	struct block b;
 
 	if (heap_find(address, &b) && b.address == address && b.context)
-		async_wait_context(name, b.context);
+		async_wait_to_free(name, b.context);
 }
 
 static inline CUresult give(const char *name, CUdeviceptr address)

@@ -43,6 +43,7 @@ CUresult cuStreamIsCapturing(CUstream stream, int *status);
 CUresult cuStreamBeginCapture_v2(CUstream stream, int mode);
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags);
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream);
+CUresult cuThreadExchangeStreamCaptureMode(int *mode);
 CUresult cuDriverGetVersion(int *version);
 uint64_t standin_waits(const char *name, uint64_t *nanoseconds);
 uint64_t standin_waits_all(const char *name, uint64_t *nanoseconds);
@@ -314,6 +315,7 @@ void case_async_context_event(void)
 	CUcontext ctx = begin_async(), other;
 	CUevent e = new_event(), second = new_event();
 	uint32_t *flag[3];
+	CUgraph graph = NULL;
 	CUstream gone;
 
 	flag[0] = hold_up(new_stream(NON_BLOCKING));
@@ -332,14 +334,25 @@ void case_async_context_event(void)
 	flag[0] = hold_up(new_stream(0));
 	IS(cuEventQuery(e), 0);
 	IS(cuCtxCreate_v2(&other, 0, 0), 0);
-	IS(cuCtxRecordEvent(other, second), 0);
-	IS(cuEventSynchronize(second), 0);
+	IS(cuCtxRecordEvent(other, second), 400); /* an event of the first context */
+	IS(cuCtxRecordEvent(other, e = new_event()), 0);
+	IS(cuEventSynchronize(e), 0);
 	IS(cuCtxRecordEvent(ctx, second), 0);
 	IS(cuEventQuery(second), NOT_READY);
 	IS(cuCtxSynchronize(), 0);
 	IS(standin_waits("cuCtxSynchronize", NULL), 0);
 	let_go(flag[0]);
 	IS(cuEventSynchronize(second), 0);
+	/* a capture minds that of its own context, and there has to be none that is current */
+	gone = new_stream(NON_BLOCKING);
+	IS(cuStreamBeginCapture_v2(gone, 2), 0);
+	IS(cuCtxRecordEvent(ctx, second), 0);
+	IS(cuCtxRecordEvent(other, e), 900);
+	IS(cuStreamEndCapture(gone, &graph), 901);
+	IS(cuCtxPopCurrent_v2(NULL), 0);
+	IS(cuCtxPopCurrent_v2(NULL), 0);
+	IS(cuCtxRecordEvent(ctx, second), 0);
+	IS(cuCtxRecordEvent(NULL, second), 201);
 }
 
 void case_async_free_waits(void)
@@ -384,6 +397,56 @@ void case_async_free_waits(void)
 	IS(cuEventRecord(e, NULL), 0);
 	IS(cuMemFree_v2(busy), 0);
 	IS(cuMemFree_v2(d), 0);
+}
+
+struct freed {
+	CUcontext ctx;
+	CUdeviceptr d;
+	_Atomic int done;
+};
+
+static void *free_it(void *arg)
+{
+	struct freed *f = arg;
+
+	IS(cuCtxSetCurrent(f->ctx), 0);
+	IS(cuMemFree_v2(f->d), 0);
+	atomic_store(&f->done, 1);
+	return NULL;
+}
+
+/* While one thread sits in a free, these of other threads wait, and those do not. */
+void case_async_free_disturbs(void)
+{
+	struct freed f = { .ctx = begin_async() };
+	CUevent e = new_event(), second;
+	uint32_t *flag = hold_up(new_stream(NON_BLOCKING)), *apart;
+	CUdeviceptr d;
+	CUcontext other;
+	pthread_t freeing, later;
+
+	f.d = block(100);
+	apart = hold_up(new_stream(0));
+	IS(cuCtxRecordEvent(f.ctx, e), 0);
+	IS(pthread_create(&freeing, NULL, free_it, &f), 0);
+	sleep_ms(10);
+	IS(cuEventQuery(e), NOT_READY);
+	IS(cuCtxCreate_v2(&other, 0, 0), 0);
+	IS(cuMemAlloc_v2(&d, 100), 0);
+	IS(cuCtxPopCurrent_v2(NULL), 0);
+	IS(standin_waits(NULL, NULL), 0);
+	IS(atomic_load(&f.done), 0);
+	let_go(apart);
+	later = let_go_later(flag);
+	IS(cuMemAlloc_v2(&d, 100), 0);
+	IS(standin_waits("cuMemAlloc_v2", NULL), 1);
+	IS(atomic_load((_Atomic uint32_t *)flag), 1);
+	IS(pthread_join(freeing, NULL), 0);
+	IS(pthread_join(later, NULL), 0);
+	second = new_event();
+	IS(cuCtxRecordEvent(f.ctx, second), 0);
+	IS(standin_waits(NULL, NULL), 1);
+	IS(standin_waits_all("cuMemFree_v2", NULL), 1);
 }
 
 void case_async_free_in_stream(void)
@@ -524,6 +587,7 @@ void case_async_capture(void)
 	CUevent e = new_event();
 	CUgraph graph = NULL;
 	CUdeviceptr d = block(16), other;
+	int relaxed = 2;
 
 	IS(cuEventRecord(e, NULL), 0);
 	for (int mode = 0; mode < 3; mode++) {
@@ -552,6 +616,20 @@ void case_async_capture(void)
 		IS(cuStreamEndCapture(s, &graph), 901);
 	}
 	IS(cuCtxSynchronize(), 0);
+	/* the legacy stream would wait for a blocking stream that is captured, for no other */
+	IS(cuStreamBeginCapture_v2(s, 0), 0);
+	IS(cuMemsetD32Async(d, 1, 1, NULL), 0);
+	IS(cuStreamEndCapture(s, &graph), 0);
+	s = new_stream(0);
+	IS(cuStreamBeginCapture_v2(s, 2), 0);
+	IS(cuMemsetD32Async(d, 1, 1, NULL), 906);
+	IS(cuStreamEndCapture(s, &graph), 901);
+	IS(cuStreamBeginCapture_v2(s, 0), 0);
+	IS(cuThreadExchangeStreamCaptureMode(&relaxed), 0);
+	IS(cuEventQuery(e) == NOT_READY || !cuEventQuery(e), 1);
+	IS(cuEventSynchronize(e), 0);
+	IS(cuMemFree_v2(d), 0);
+	IS(cuStreamEndCapture(s, &graph), 0);
 }
 
 void case_async_violations(void)
@@ -654,6 +732,7 @@ void case_async_exit(void)
 	hold_up(new_stream(0));
 	hold_up(NULL);
 	IS(pthread_create(&thread, NULL, wait_for_ever, ctx), 0);
+	pthread_detach(thread);
 	sleep_ms(5);
 }
 
@@ -734,6 +813,7 @@ void case_not_async(void)
 	CUdeviceptr d;
 	uint32_t back = 5;
 
+	unsetenv("STANDIN_ASYNC");
 	begin_async();
 	d = block(4 * WORDS);
 	hold_up(NULL);

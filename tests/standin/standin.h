@@ -58,6 +58,7 @@ enum {
 	ERROR_NOT_READY = 600,
 	ERROR_CAPTURE_UNMATCHED = 903,
 	ERROR_CAPTURE_ISOLATION = 905,
+	ERROR_CAPTURE_IMPLICIT = 906,
 	ERROR_CAPTURED_EVENT = 907,
 	ERROR_CAPTURE_WRONG_THREAD = 908,
 	ERROR_UPDATE_FAILURE = 910,
@@ -184,7 +185,7 @@ CUresult heap_free(CUdeviceptr address, enum free_by by);
 bool heap_find(CUdeviceptr inside, struct block *found);
 size_t heap_used(int device);
 void heap_drop_context(CUcontext context);
-/* With STANDIN_ASYNC: memory has bytes. A block that leaves is freed by heap_left(), at most once. */
+/* With STANDIN_ASYNC: memory has bytes. A block that leaves is freed by heap_left(), once. */
 CUresult heap_leave(CUdeviceptr address, unsigned short *generation);
 void heap_left(CUdeviceptr address, unsigned short generation);
 char *heap_bytes(CUdeviceptr address, size_t bytes, unsigned short *generation);

@@ -1,51 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * Streams and events. Without STANDIN_ASYNC nothing runs, so all work is done when it is
- * submitted; with it a stream leads to a queue and an event to a place in one. Stream capture has
- * rules: which call may happen beside which capture, and how that capture ends. Owns the stream
- * and event handles.
+ * Streams. Without STANDIN_ASYNC nothing runs, so all work is done when it is submitted; with it
+ * a stream leads to a queue. Stream capture has rules: which call may happen beside which
+ * capture, and how that capture ends. Owns the stream handles; event.c has the events.
  */
-#include <pthread.h>
 #include <stdlib.h>
 
-#include "async.h"
-
-enum { CAPTURE_GLOBAL, CAPTURE_THREAD_LOCAL, CAPTURE_RELAXED };
-enum { CAPTURE_NONE, CAPTURE_ACTIVE, CAPTURE_INVALIDATED }; /* CUstreamCaptureStatus */
-
-struct CUstream_st {
-	struct CUstream_st *next;
-	CUcontext context;
-	int status, mode;
-	CUgraph graph; /* captured into */
-	bool given;    /* by the application: not the capture's to destroy */
-	cuuint64_t id;
-	struct standin_thread *thread; /* that began the capture: compared, never followed */
-	bool non_blocking;
-	struct queue *queue;	/* from the first work on */
-	struct CUstream_st *of; /* whose capture it has joined */
-};
-
-/* Was recorded in a queue, or into the capture with the number, or not at all. */
-struct CUevent_st {
-	struct CUevent_st *next;
-	struct after when;
-	cuuint64_t captured;
-};
+#include "stream.h"
 
 _Atomic int standin_captures;
 
-static pthread_mutex_t stream_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t stream_lock = PTHREAD_MUTEX_INITIALIZER;
+
 static struct CUstream_st *streams;
-static struct CUevent_st *events;
 
-/* NULL, legacy and per-thread default stream are always there. */
-static bool is_default(CUstream stream)
-{
-	return (uintptr_t)stream <= 2;
-}
-
-static struct CUstream_st **find_stream(CUstream stream)
+struct CUstream_st **find_stream(CUstream stream)
 {
 	struct CUstream_st **link = &streams;
 
@@ -100,10 +69,8 @@ static void remove_stream(struct CUstream_st **link)
  * that is, belongs to the memory's context still. */
 static struct queue *queue_of(struct CUstream_st *s)
 {
-	CUcontext context = s->context->part_of ? s->context->part_of : s->context;
-
 	if (!s->queue)
-		s->queue = async_queue(context, !s->non_blocking);
+		s->queue = async_queue(whole_context(s->context), !s->non_blocking);
 	return s->queue;
 }
 
@@ -134,6 +101,24 @@ static struct queue *default_queue(CUstream stream, bool per_thread)
 	return async_default_queue(memory_context(), is_per_thread(stream, per_thread));
 }
 
+/* The legacy stream would wait for a blocking stream that captures. */
+static CUresult legacy_check(void)
+{
+	CUresult r = CUDA_SUCCESS;
+
+	if (likely(!atomic_load(&standin_captures)))
+		return r;
+	pthread_mutex_lock(&stream_lock);
+	for (struct CUstream_st *s = streams; s; s = s->next)
+		if (s->status != CAPTURE_NONE && !s->non_blocking &&
+		    whole_context(s->context) == memory_context()) {
+			s->status = CAPTURE_INVALIDATED;
+			r = ERROR_CAPTURE_IMPLICIT;
+		}
+	pthread_mutex_unlock(&stream_lock);
+	return r;
+}
+
 CUresult stream_target(CUstream stream, bool per_thread, struct target *t)
 {
 	CUresult r = context_usable(standin_thread.current);
@@ -141,7 +126,7 @@ CUresult stream_target(CUstream stream, bool per_thread, struct target *t)
 	*t = (struct target){ .queue = NULL };
 	if (!r && is_default(stream)) {
 		if (!is_per_thread(stream, per_thread))
-			r = capture_check();
+			r = legacy_check();
 		if (!r)
 			t->queue = default_queue(stream, per_thread);
 		return r || t->queue ? r : CUDA_ERROR_OUT_OF_MEMORY;
@@ -187,6 +172,24 @@ CUresult capture_check_slow(bool even_relaxed)
 	pthread_mutex_lock(&stream_lock);
 	for (struct CUstream_st *s = streams; s; s = s->next)
 		if (s->status != CAPTURE_NONE && (even_relaxed || disturbs(s))) {
+			s->status = CAPTURE_INVALIDATED;
+			r = ERROR_CAPTURE_UNSUPPORTED;
+		}
+	pthread_mutex_unlock(&stream_lock);
+	return r;
+}
+
+/* Of every mode, if it is of that context. */
+CUresult capture_check_context(CUcontext context)
+{
+	CUresult r = CUDA_SUCCESS;
+
+	if (likely(!atomic_load(&standin_captures)))
+		return r;
+	pthread_mutex_lock(&stream_lock);
+	for (struct CUstream_st *s = streams; s; s = s->next)
+		if (s->status != CAPTURE_NONE &&
+		    whole_context(s->context) == whole_context(context)) {
 			s->status = CAPTURE_INVALIDATED;
 			r = ERROR_CAPTURE_UNSUPPORTED;
 		}
@@ -468,6 +471,28 @@ STANDIN(cuStreamEndCapture_ptsz)(CUstream hStream, CUgraph *phGraph)
 	return end_capture("cuStreamEndCapture_ptsz", hStream, phGraph);
 }
 
+/* With the lock held: the stream becomes a part of the capture with that number. */
+CUresult join_capture(CUstream stream, cuuint64_t capture)
+{
+	struct CUstream_st *s = *find_stream(stream), *of = streams;
+
+	while (of && !(of->status != CAPTURE_NONE && of->id == capture))
+		of = of->next;
+	if (!s || !of)
+		return s ? ERROR_CAPTURED_EVENT : ERROR_INVALID_HANDLE;
+	if (s->status != CAPTURE_NONE)
+		return s->id == of->id ? CUDA_SUCCESS : ERROR_CAPTURE_ISOLATION;
+	s->of = of->of ? of->of : of;
+	s->status = of->status;
+	s->mode = of->mode;
+	s->graph = of->graph;
+	s->id = of->id;
+	s->thread = of->thread;
+	s->given = of->given;
+	atomic_fetch_add(&standin_captures, 1);
+	return CUDA_SUCCESS;
+}
+
 static CUresult is_capturing(const char *name, CUstream stream, int *status)
 {
 	struct CUstream_st *s;
@@ -569,285 +594,4 @@ STANDIN(cuThreadExchangeStreamCaptureMode)(int *mode)
 	*mode = standin_thread.capture_mode;
 	standin_thread.capture_mode = now;
 	return CUDA_SUCCESS;
-}
-
-static struct CUevent_st **find_event(CUevent event)
-{
-	struct CUevent_st **link = &events;
-
-	while (*link && *link != event)
-		link = &(*link)->next;
-	return link;
-}
-
-static CUresult event_check(const char *name, CUevent event)
-{
-	CUresult r = enter(name);
-
-	if (r)
-		return r;
-	pthread_mutex_lock(&stream_lock);
-	if (!event || !*find_event(event))
-		r = ERROR_INVALID_HANDLE;
-	pthread_mutex_unlock(&stream_lock);
-	return r;
-}
-
-STANDIN(cuEventCreate)(CUevent *phEvent, unsigned int Flags)
-{
-	CUresult r = enter("cuEventCreate");
-	struct CUevent_st *e;
-
-	(void)Flags;
-	if (r)
-		return r;
-	if (!phEvent)
-		return CUDA_ERROR_INVALID_VALUE;
-	e = calloc(1, sizeof(*e));
-	if (!e)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	pthread_mutex_lock(&stream_lock);
-	e->next = events;
-	events = e;
-	pthread_mutex_unlock(&stream_lock);
-	*phEvent = e;
-	return CUDA_SUCCESS;
-}
-
-static CUresult event_destroy(const char *name, CUevent event)
-{
-	CUresult r = gate(name);
-	struct CUevent_st **link;
-
-	if (r)
-		return r;
-	pthread_mutex_lock(&stream_lock);
-	link = find_event(event);
-	if (event && *link) {
-		*link = event->next;
-		free(event);
-	} else {
-		r = ERROR_INVALID_HANDLE;
-	}
-	pthread_mutex_unlock(&stream_lock);
-	return r;
-}
-
-STANDIN(cuEventDestroy)(CUevent hEvent)
-{
-	return event_destroy("cuEventDestroy", hEvent);
-}
-
-STANDIN(cuEventDestroy_v2)(CUevent hEvent)
-{
-	return event_destroy("cuEventDestroy_v2", hEvent);
-}
-
-/* With the lock held. */
-static CUresult record_locked(const char *name, CUevent event, struct queue *queue,
-			      const struct CUstream_st *captured)
-{
-	struct work mark = { .name = name, .kind = WORK_MARK };
-
-	if (!*find_event(event))
-		return ERROR_INVALID_HANDLE;
-	event->captured = captured ? captured->id : 0;
-	event->when = (struct after){ NULL, 0 };
-	return captured ? CUDA_SUCCESS : async_submit(queue, &mark, NULL, &event->when);
-}
-
-static CUresult record_async(const char *name, CUevent event, CUstream stream, bool per_thread)
-{
-	struct target t;
-	CUresult r = stream_target(stream, per_thread, &t);
-
-	if (r)
-		return r;
-	pthread_mutex_lock(&stream_lock);
-	r = record_locked(name, event, t.queue, t.graph ? stream : NULL);
-	pthread_mutex_unlock(&stream_lock);
-	return r;
-}
-
-static CUresult event_record(const char *name, CUevent event, CUstream stream, bool per_thread)
-{
-	bool capturing;
-	CUresult r = event_check(name, event);
-
-	if (!r)
-		r = stream_check(stream, &capturing);
-	return unlikely(standin_async) && !r ? record_async(name, event, stream, per_thread) : r;
-}
-
-STANDIN(cuEventRecord)(CUevent hEvent, CUstream hStream)
-{
-	return event_record("cuEventRecord", hEvent, hStream, false);
-}
-
-STANDIN(cuEventRecord_ptsz)(CUevent hEvent, CUstream hStream)
-{
-	return event_record("cuEventRecord_ptsz", hEvent, hStream, true);
-}
-
-/* Where it was recorded; what is in a capture never happens itself. */
-static CUresult event_when(const char *name, CUevent event, struct after *when)
-{
-	CUresult r = event_check(name, event);
-
-	*when = (struct after){ NULL, 0 };
-	if (!r)
-		r = capture_check();
-	if (r || likely(!standin_async))
-		return r;
-	pthread_mutex_lock(&stream_lock);
-	if (!*find_event(event))
-		r = ERROR_INVALID_HANDLE;
-	else if (event->captured)
-		r = ERROR_CAPTURED_EVENT;
-	else
-		*when = event->when;
-	pthread_mutex_unlock(&stream_lock);
-	return r;
-}
-
-STANDIN(cuEventQuery)(CUevent hEvent)
-{
-	struct after when;
-	CUresult r = event_when("cuEventQuery", hEvent, &when);
-
-	return !r && when.queue && !async_done(when) ? ERROR_NOT_READY : r;
-}
-
-STANDIN(cuEventSynchronize)(CUevent hEvent)
-{
-	struct after when;
-	CUresult r = event_when("cuEventSynchronize", hEvent, &when);
-
-	if (!r && when.queue)
-		async_wait("cuEventSynchronize", when);
-	return waited(r);
-}
-
-/* With the lock held: the stream becomes a part of the capture that the event was recorded in. */
-static CUresult join_capture(CUstream stream, CUevent event)
-{
-	struct CUstream_st *s = *find_stream(stream), *of = streams;
-
-	while (of && !(of->status != CAPTURE_NONE && of->id == event->captured))
-		of = of->next;
-	if (!s || !of)
-		return s ? ERROR_CAPTURED_EVENT : ERROR_INVALID_HANDLE;
-	if (s->status != CAPTURE_NONE)
-		return s->id == of->id ? CUDA_SUCCESS : ERROR_CAPTURE_ISOLATION;
-	s->of = of->of ? of->of : of;
-	s->status = of->status;
-	s->mode = of->mode;
-	s->graph = of->graph;
-	s->id = of->id;
-	s->thread = of->thread;
-	s->given = of->given;
-	atomic_fetch_add(&standin_captures, 1);
-	return CUDA_SUCCESS;
-}
-
-static CUresult wait_event_locked(const char *name, CUstream stream, CUevent event,
-				  const struct target *t)
-{
-	struct work mark = { .name = name, .kind = WORK_MARK, .at_once = true };
-
-	if (!*find_event(event))
-		return ERROR_INVALID_HANDLE;
-	if (event->captured)
-		return is_default(stream) ? ERROR_CAPTURE_ISOLATION : join_capture(stream, event);
-	if (t->graph) {
-		stream->status = CAPTURE_INVALIDATED;
-		return ERROR_CAPTURE_ISOLATION;
-	}
-	return event->when.queue ? async_submit(t->queue, &mark, &event->when, NULL) :
-				   CUDA_SUCCESS;
-}
-
-static CUresult wait_event(const char *name, CUstream stream, CUevent event, bool per_thread)
-{
-	struct target t;
-	CUresult r = event_check(name, event);
-
-	if (!r)
-		r = stream_target(stream, per_thread, &t);
-	if (r)
-		return r;
-	pthread_mutex_lock(&stream_lock);
-	r = wait_event_locked(name, stream, event, &t);
-	pthread_mutex_unlock(&stream_lock);
-	return r;
-}
-
-STANDIN(cuStreamWaitEvent)(CUstream hStream, CUevent hEvent, unsigned int Flags)
-{
-	(void)Flags;
-	return unlikely(standin_async) ? wait_event("cuStreamWaitEvent", hStream, hEvent, false) :
-					 standin_do_nothing("cuStreamWaitEvent");
-}
-
-STANDIN(cuStreamWaitEvent_ptsz)(CUstream hStream, CUevent hEvent, unsigned int Flags)
-{
-	(void)Flags;
-	return unlikely(standin_async) ?
-		       wait_event("cuStreamWaitEvent_ptsz", hStream, hEvent, true) :
-		       standin_do_nothing("cuStreamWaitEvent_ptsz");
-}
-
-static CUresult elapsed(const char *name, float *milliseconds, CUevent start, CUevent end)
-{
-	CUresult r = event_check(name, start);
-
-	if (!r)
-		r = event_check(name, end);
-	if (r)
-		return r;
-	if (!milliseconds)
-		return CUDA_ERROR_INVALID_VALUE;
-	*milliseconds = 0;
-	return CUDA_SUCCESS;
-}
-
-STANDIN(cuEventElapsedTime)(float *pMilliseconds, CUevent hStart, CUevent hEnd)
-{
-	return elapsed("cuEventElapsedTime", pMilliseconds, hStart, hEnd);
-}
-
-STANDIN(cuEventElapsedTime_v2)(float *pMilliseconds, CUevent hStart, CUevent hEnd)
-{
-	return elapsed("cuEventElapsedTime_v2", pMilliseconds, hStart, hEnd);
-}
-
-static CUresult record_context(CUcontext context, CUevent event)
-{
-	CUresult r;
-
-	pthread_mutex_lock(&stream_lock);
-	r = *find_event(event) ? CUDA_SUCCESS : ERROR_INVALID_HANDLE;
-	if (!r)
-		r = async_record_context(context->part_of ? context->part_of : context,
-					 "cuCtxRecordEvent", &event->when);
-	if (!r)
-		event->captured = 0;
-	pthread_mutex_unlock(&stream_lock);
-	return r;
-}
-
-/* New in CUDA 12.5: an older driver has no such name, which a library cannot do by half. */
-STANDIN(cuCtxRecordEvent)(CUcontext hCtx, CUevent hEvent)
-{
-	CUresult r = event_check("cuCtxRecordEvent", hEvent);
-
-	if (unlikely(standin_version < 12050))
-		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!r && hCtx)
-		r = context_usable(hCtx);
-	if (!r && atomic_load(&standin_captures))
-		r = capture_check_slow(true);
-	if (unlikely(standin_async) && !r)
-		r = record_context(hCtx ? hCtx : standin_thread.current, hEvent);
-	return r;
 }

@@ -177,6 +177,7 @@ static CUresult launch(const char *name, CUfunction f, CUstream stream, void **p
 		return ERROR_INVALID_HANDLE;
 	if (f->prepare && !params)
 		return CUDA_ERROR_INVALID_VALUE;
+	async_pass_frees(name, memory_context());
 	if (f->prepare)
 		r = f->prepare(&w, params);
 	return r ? r : submit(&w, stream, per_thread, NULL);
@@ -276,7 +277,9 @@ static CUresult copy(const char *name, uint64_t to, uint64_t from, size_t bytes,
 
 	if (r || likely(!standin_async) || !bytes)
 		return r;
-	r = stream_target(stream, how & PER_THREAD, &t);
+	r = how & AT_ONCE ? capture_check() : CUDA_SUCCESS;
+	if (!r)
+		r = stream_target(stream, how & PER_THREAD, &t);
 	if (!r)
 		r = copy_ranges(&w, to, from, bytes, how);
 	if (r)

@@ -70,6 +70,7 @@ bool block_make(struct worker *w, struct block *ret, int context, size_t bytes)
 {
 	struct block b = { .bytes = bytes, .context = context, .value = (uint32_t)draw(w) | 1 };
 	const struct stream *s = pick_stream(w, context);
+	uint64_t waits = waits_so_far();
 	CUresult r;
 
 	b.ordered = has(FEATURE_ordered) && chance(w, 4);
@@ -80,6 +81,7 @@ bool block_make(struct worker *w, struct block *ret, int context, size_t bytes)
 		return false;
 	}
 	expect(w, r, SUCCESS, b.ordered ? "cuMemAllocAsync" : "cuMemAlloc_v2");
+	no_wait_since(w, waits, "an allocation");
 	if (!b.address)
 		fail(w, "an allocation of %zu bytes succeeded without an address", bytes);
 	w->counts[COUNT_allocated]++;
@@ -153,20 +155,28 @@ static void freed(struct worker *w, struct block *b)
 /* Stream-ordered memory: the driver waits for nothing, so we do. */
 void block_free_plainly(struct worker *w, struct block *b)
 {
+	uint64_t waits;
+
 	if (b->ordered && b->used) {
 		enter(w, b->context);
 		MUST(w, cuEventSynchronize(b->used));
 	}
+	waits = waits_so_far();
 	MUST(w, cuMemFree_v2(b->address));
+	if (options.mode == MODE_FAST)
+		no_wait_since(w, waits, "cuMemFree_v2");
 	freed(w, b);
 }
 
 static void free_in_stream(struct worker *w, struct block *b)
 {
 	const struct stream *s = pick_stream(w, b->context);
+	uint64_t waits;
 
 	block_use(w, b, s);
+	waits = waits_so_far();
 	MUST(w, cuMemFreeAsync(b->address, s->handle));
+	no_wait_since(w, waits, "cuMemFreeAsync");
 	w->counts[COUNT_freed_async]++;
 	freed(w, b);
 }

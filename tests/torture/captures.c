@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Captured graphs, and what the driver allows beside a capture, as measured on an H200. In
- * global mode no other thread may allocate, free or query unless it has exchanged its mode; in
- * the other two all may. To wait for a context, or to copy through the legacy stream, nobody may.
+ * global mode no other thread may allocate, free, query an event or use the legacy stream unless
+ * it has exchanged its mode; in the other two all may. To wait for a context, or to copy through
+ * the legacy stream, nobody may.
  */
 #include <time.h>
 
@@ -100,7 +101,10 @@ static void churn_if_allowed(struct worker *w, const struct capture *c)
 	if (chance(w, 40))
 		return;
 	if (c->mode == CAPTURE_RELAXED || w->exchanged) {
-		churn(w, c->context);
+		if (may_disturb(w)) {
+			churn(w, c->context);
+			disturbing_ends(w);
+		}
 		return;
 	}
 	MUST(w, cuThreadExchangeStreamCaptureMode(&relaxed));
@@ -132,6 +136,23 @@ static CUgraph capture(struct worker *w, struct capture *c, uint32_t *wrong)
 	return graph;
 }
 
+/* A capture that its own program spoils is over, too. */
+static CUgraph spoil(struct worker *w, const struct capture *c)
+{
+	CUstream s = c->stream.handle;
+	CUgraph graph = NULL;
+
+	MUST(w, cuStreamBeginCapture_v2(s, c->mode));
+	MUST(w, launch_fill(&contexts[c->context].kernels, s, c->from.address, c->from.bytes / 4,
+			    c->from.value, c->clocks));
+	expect(w, cuStreamSynchronize(s), CAPTURE_UNSUPPORTED, "cuStreamSynchronize of a capture");
+	expect(w, cuStreamEndCapture(s, &graph), CAPTURE_INVALIDATED, "cuStreamEndCapture");
+	if (graph)
+		fail(w, "a spoiled capture gave a graph");
+	w->counts[COUNT_spoiled]++;
+	return NULL;
+}
+
 /* Its blocks and the graph itself go while the last launch is pending. */
 static void launch_it(struct worker *w, struct capture *c, CUgraph graph)
 {
@@ -139,6 +160,11 @@ static void launch_it(struct worker *w, struct capture *c, CUgraph graph)
 	CUgraphExec exec;
 
 	enter(w, c->context);
+	if (!graph) { /* nothing was ever written to them */
+		block_free_plainly(w, &c->from);
+		block_free_plainly(w, &c->to);
+		return;
+	}
 	MUST(w, cuGraphInstantiateWithFlags(&exec, graph, 0));
 	MUST(w, cuGraphDestroy(graph));
 	while (times--) {
@@ -203,7 +229,7 @@ void step_capture(struct worker *w)
 	pthread_rwlock_rdlock(&capture_lock);
 	if (alone)
 		pthread_rwlock_wrlock(&global_lock);
-	graph = capture(w, &c, wrong);
+	graph = chance(w, 15) ? spoil(w, &c) : capture(w, &c, wrong);
 	if (alone)
 		pthread_rwlock_unlock(&global_lock);
 	pthread_rwlock_unlock(&capture_lock);

@@ -20,7 +20,8 @@ typedef struct CUfunc_st *CUfunction;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphExec_st *CUgraphExec;
 
-enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2 };
+enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, CAPTURE_UNSUPPORTED = 900,
+       CAPTURE_INVALIDATED = 901 };
 enum { STREAM_BLOCKING = 0, STREAM_NON_BLOCKING = 1 };
 enum { CAPTURE_GLOBAL = 0, CAPTURE_THREAD_LOCAL = 1, CAPTURE_RELAXED = 2 };
 enum { EVENT_DISABLE_TIMING = 2 };

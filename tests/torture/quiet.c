@@ -52,6 +52,26 @@ static void double_frees(struct worker *w, int context)
 	MUST(w, cuMemFree_v2(0));
 }
 
+/* A driver of its own accord is wrecked by the second one. */
+static void double_free_in_stream(struct worker *w, int context)
+{
+	const struct stream *s = pick_stream(w, context);
+	struct block b;
+
+	w->op = "double free in a stream";
+	if (!block_make(w, &b, context, draw_size(w)))
+		return;
+	if (!b.ordered) {
+		MUST(w, cuMemFreeAsync(b.address, s->handle));
+		expect(w, cuMemFreeAsync(b.address, s->handle), INVALID_VALUE,
+		       "a second cuMemFreeAsync");
+		w->counts[COUNT_errors]++;
+		w->counts[COUNT_freed]++;
+	} else {
+		block_free_plainly(w, &b);
+	}
+}
+
 static void double_pinned_free(struct worker *w)
 {
 	void *p;
@@ -104,6 +124,8 @@ void quiet(struct worker *w)
 	for (int c = 0; c < context_count && has(FEATURE_wrong); c++)
 		double_frees(w, c);
 	enter(w, 0);
+	if (has(FEATURE_wrong) && has(FEATURE_async) && options.mode != MODE_OFF)
+		double_free_in_stream(w, 0);
 	if (has(FEATURE_wrong) && has(FEATURE_pinned))
 		double_pinned_free(w);
 	if (has(FEATURE_info))
@@ -155,6 +177,6 @@ static void end_context(struct worker *w, int context)
 void endings(struct worker *w)
 {
 	for (int c = 0; c < context_count; c++)
-		if (has(contexts[c].primary ? FEATURE_resets : FEATURE_contexts) && chance(w, 25))
+		if (has(contexts[c].primary ? FEATURE_resets : FEATURE_contexts) && chance(w, 30))
 			end_context(w, c);
 }

@@ -51,12 +51,15 @@ static void step_free(struct worker *w)
 
 static void step_check(struct worker *w)
 {
+	const struct stream *s;
 	struct block *b;
 
 	if (!w->live_count)
 		return;
 	b = &w->live[below(w, w->live_count)];
-	block_check(w, b, pick_stream(w, b->context), draw_clocks(w));
+	s = pick_calm_stream(w, b->context);
+	if (s)
+		block_check(w, b, s, draw_clocks(w));
 }
 
 /* Temporary blocks of one size, freed while their work is pending: who hands one out too

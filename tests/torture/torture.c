@@ -4,6 +4,7 @@
  * Exit 0: every pattern was found and every call answered as the driver alone does; 1: not, with
  * a line that says how to do it again; 2: bad options.
  */
+#include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 
 #include "torture.h"
 
-struct options options = { .seed = 1, .seconds = 5, .threads = 4, .streams = 6, .ops = 200,
+struct options options = { .seed = 1, .seconds = 5, .threads = 4, .streams = 6, .ops = 100,
 			   .devices = 1, .features = ~0u, .max_bytes = 4 << 20 };
 struct worker workers[MAX_THREADS + 1];
 _Atomic bool starved;
@@ -21,6 +22,18 @@ _Atomic bool starved;
 static struct timespec began;
 static _Atomic uint64_t progress;
 static unsigned int rounds;
+
+/* The asynchronous stand-in's, or NULL: how often the calling thread waited for work, and work that
+ * touched memory which was not there any more. */
+static uint64_t (*standin_waits)(const char *call, uint64_t *nanoseconds);
+static uint64_t (*standin_violations)(void);
+
+/* Without those for one stream: what a pool gives back is waited for in a stream of its own. */
+uint64_t waits_so_far(void)
+{
+	return standin_waits ? standin_waits(NULL, NULL) - standin_waits("cuStreamSynchronize", NULL)
+			     : 0;
+}
 
 static double seconds_since(const struct timespec *then)
 {
@@ -167,14 +180,17 @@ static void print_counts(void)
 	for (unsigned int i = 0; i <= options.threads; i++)
 		for (int c = 0; c < COUNT_END; c++)
 			sum[c] += workers[i].counts[c];
+	if (standin_violations && standin_violations())
+		fail(&workers[options.threads], "WRONG BYTES: the driver saw %llu accesses to what was"
+		     " freed", (unsigned long long)standin_violations());
+	if (options.must_fail && !sum[COUNT_refused])
+		fail(&workers[options.threads], "no allocation was refused");
 	printf("torture: ok: seed %llu rounds %u seconds %.1f", (unsigned long long)options.seed,
 	       rounds, seconds_since(&began));
 #define C(name) printf(" " #name " %llu", (unsigned long long)sum[COUNT_##name]);
 	COUNTS(C)
 #undef C
 	printf("\n");
-	if (options.must_fail && !sum[COUNT_refused])
-		fail(&workers[options.threads], "no allocation was refused");
 }
 
 static unsigned int feature_named(const char *name)
@@ -230,17 +246,36 @@ static bool parse_number(const char *name, const char *value)
 	return true;
 }
 
+static bool parse_mode(const char *name)
+{
+	if (!strcmp(name, "fast"))
+		options.mode = MODE_FAST;
+	else if (!strcmp(name, "strict"))
+		options.mode = MODE_STRICT;
+	else
+		return !strcmp(name, "off");
+	return true;
+}
+
+static bool parse_value(const char *name, char *value)
+{
+	if (!strcmp(name, "--features"))
+		return parse_features(value);
+	return strcmp(name, "--mode") ? parse_number(name, value) : parse_mode(value);
+}
+
 static bool parse(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--may-fail"))
 			options.may_fail = true;
+		else if (!strcmp(argv[i], "--may-wait"))
+			options.may_wait = true;
 		else if (!strcmp(argv[i], "--must-fail"))
 			options.may_fail = options.must_fail = true;
 		else if (i + 1 >= argc)
 			return false;
-		else if (!strcmp(argv[i], "--features") ? !parse_features(argv[i + 1])
-							: !parse_number(argv[i], argv[i + 1]))
+		else if (!parse_value(argv[i], argv[i + 1]))
 			return false;
 		else
 			i++;
@@ -270,7 +305,10 @@ int main(int argc, char **argv)
 	if (!parse(argc, argv)) {
 		fprintf(stderr,
 			"usage: torture [--seed N] [--seconds S] [--threads T] [--streams 4..16] [--ops N]\n"
-			"       [--devices N] [--max-bytes N] [--features LIST] [--may-fail] [--must-fail]\n"
+			"       [--devices N] [--max-bytes N] [--features LIST]\n"
+			"       [--may-fail] [--must-fail]   allocations, for want of memory\n"
+			"       [--may-wait]                 allocations, since memory is short\n"
+			"       [--mode off|strict|fast]     what may wait; checked on the stand-in only\n"
 			"LIST: names, all, or -name to leave out, of");
 #define F(name) fprintf(stderr, " " #name);
 		FEATURES(F)
@@ -281,6 +319,8 @@ int main(int argc, char **argv)
 	keeper = &workers[options.threads];
 	keeper->index = options.threads;
 	clock_gettime(CLOCK_MONOTONIC, &began);
+	standin_waits = (uint64_t(*)(const char *, uint64_t *))dlsym(RTLD_DEFAULT, "standin_waits");
+	standin_violations = (uint64_t(*)(void))dlsym(RTLD_DEFAULT, "standin_violations");
 	captures_init();
 	open_contexts(keeper);
 	if (pthread_create(&watcher, NULL, watch, NULL))

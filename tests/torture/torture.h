@@ -33,7 +33,7 @@ enum {
 #define COUNTS(C) \
 	C(steps) C(allocated) C(freed) C(lost) C(errors) C(refused) C(reused) C(freed_async) \
 	C(freed_elsewhere) C(checks) C(mebibytes) C(copies) C(pinned) C(queries) C(streams) \
-	C(captures) C(beside_captures) C(held_back) C(graph_launches) C(waits) C(endings)
+	C(captures) C(spoiled) C(beside_captures) C(held_back) C(graph_launches) C(waits) C(endings)
 
 enum count {
 #define C(name) COUNT_##name,
@@ -45,11 +45,15 @@ enum count {
 enum { MAX_CONTEXTS = 4, MAX_STREAMS = 16, MAX_LIVE = 48, MAX_PARTINGS = 32, MAX_SPARE = 64,
        MAX_THREADS = 64, RING = 512, RING_ROOM = 80, GONE = 32, PALETTE = 16 };
 
+/* Of the pool, if there is one: where native waits, strict does, too; a free of fast does not. */
+enum mode { MODE_OFF, MODE_STRICT, MODE_FAST };
+
 struct options {
+	enum mode mode;
 	uint64_t seed;
 	unsigned int seconds, threads, streams, ops, devices, features;
 	size_t max_bytes;
-	bool may_fail, must_fail;
+	bool may_fail, must_fail, may_wait;
 };
 extern struct options options;
 
@@ -119,6 +123,7 @@ _Noreturn void fail(const struct worker *w, const char *format, ...)
 void expect(const struct worker *w, CUresult r, CUresult wanted, const char *call);
 #define MUST(w, call) expect(w, call, SUCCESS, #call)
 bool over(void);
+uint64_t waits_so_far(void); /* of the calling thread, for work */
 bool alive(void); /* something moved: not hanging */
 
 uint64_t draw(struct worker *w);
@@ -135,6 +140,7 @@ void forget_current(void);
 void context_open(const struct worker *w, int context);
 bool worker_prepare(struct worker *w);
 struct stream *pick_stream(struct worker *w, int context);
+struct stream *pick_calm_stream(struct worker *w, int context);
 void stream_replace(struct worker *w);
 CUevent event_take(struct worker *w, int context);
 void event_give(struct worker *w, int context, CUevent event);
@@ -145,6 +151,7 @@ void worker_close(struct worker *w, int context);
 void world_close(struct worker *w);
 bool pinned_alloc(struct worker *w, void **ret, size_t bytes);
 void pinned_free(struct worker *w, void *p);
+void no_wait_since(const struct worker *w, uint64_t waits, const char *call);
 
 /* blocks.c: a block's life */
 size_t draw_size(struct worker *w);

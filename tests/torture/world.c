@@ -66,6 +66,22 @@ struct stream *pick_stream(struct worker *w, int context)
 	return &w->streams[i];
 }
 
+static bool is_legacy(const struct stream *s)
+{
+	return !s->handle || s->handle == STREAM_LEGACY;
+}
+
+/* One that a capture in global mode does not mind, or NULL. */
+struct stream *pick_calm_stream(struct worker *w, int context)
+{
+	struct stream *s = pick_stream(w, context);
+
+	for (unsigned int i = 0; is_legacy(s) && i < options.streams; i++)
+		if (w->streams[i].context == context)
+			s = &w->streams[i];
+	return is_legacy(s) ? NULL : s;
+}
+
 /* What was submitted to a stream that goes away is known by an event. */
 static void part(struct worker *w, const struct stream *s)
 {
@@ -111,8 +127,16 @@ void event_give(struct worker *w, int context, CUevent event)
 		MUST(w, cuEventDestroy_v2(event));
 }
 
+/* Where memory runs out it may be waited for. */
+void no_wait_since(const struct worker *w, uint64_t waits, const char *call)
+{
+	if (waits_so_far() != waits && !options.may_fail && !options.may_wait)
+		fail(w, "%s waited for the device", call);
+}
+
 bool pinned_alloc(struct worker *w, void **ret, size_t bytes)
 {
+	uint64_t waits = waits_so_far();
 	CUresult r = chance(w, 50) ? cuMemHostAlloc(ret, bytes, 0) : cuMemAllocHost_v2(ret, bytes);
 
 	if (r == OUT_OF_MEMORY && options.may_fail) {
@@ -120,13 +144,18 @@ bool pinned_alloc(struct worker *w, void **ret, size_t bytes)
 		return false;
 	}
 	expect(w, r, SUCCESS, "cuMemHostAlloc or cuMemAllocHost_v2");
+	no_wait_since(w, waits, "an allocation of pinned memory");
 	w->counts[COUNT_allocated]++;
 	return true;
 }
 
 void pinned_free(struct worker *w, void *p)
 {
+	uint64_t waits = waits_so_far();
+
 	MUST(w, cuMemFreeHost(p));
+	if (options.mode == MODE_FAST)
+		no_wait_since(w, waits, "cuMemFreeHost");
 	w->counts[COUNT_freed]++;
 }
 
