@@ -40,7 +40,8 @@ VERBS = {
     "ARGUMENT": "may hold a buffer", "MARK": "makes the driver hold more: noted",
     "DISPOSE": "ends a block", "REGISTER": "lends a block", "UNREGISTER": "takes it back", "CREATE": "makes an object", "FREE": "ends a block",
     "SHARE": "makes a block", "UNSHARE": "ends a block",
-    "MAKE_BY": "makes a block", "DROP_BY": "ends a block",
+    "MAKE_BY": "makes a block", "MAKE_PHYSICAL": "makes a block", "LEND": "makes a block",
+    "TRY": "tried again when the pool had the memory", "DROP_BY": "ends a block",
     "RETAIN": "takes a reference", "RELEASE": "gives a reference back, the last one ends the object",
 }
 
@@ -69,13 +70,19 @@ def hooks(root):
                        sorted((root / "interpose/api").glob(name + "*.def")))
         out += ["## " + title, "", "| call | what it does | kind |", "|---|---|---|"]
         for row in rows(text, "HOOK"):
+            if row[4] == "SUBMIT":
+                continue
             kind = row[6].strip('"')
             out.append("| `%s` | %s | %s |" % (row[0], VERBS[row[4]], "`%s`" % kind if kind else ""))
         made = ["`%s` (`%s`)" % (row[0], row[1]) for row in rows(text, "MAKES")]
         if made:
             out += ["", "Into a graph, which makes it live when it is launched: "
                     + ", ".join(made) + "."]
-        out += ["", "By hand (first use, lookups, contexts, graphs): "
+        submits = ["`%s`" % row[0] for row in rows(text, "HOOK") if row[4] == "SUBMIT"]
+        if submits:
+            out += ["", "Passed on, and noted for the pool as work that may use memory: "
+                    + ", ".join(submits) + "."]
+        out += ["", "By hand (first use, lookups, contexts, streams, graphs, what a pool keeps true): "
                 + ", ".join("`%s`" % row[0] for row in rows(text, "HAND")) + ".", "",
                 "Asked by our wrappers, not intercepted: "
                 + ", ".join("`%s`" % row[0] for row in rows(text, "USED")) + ".", "",

@@ -156,6 +156,8 @@ void block_drop(struct recorder *recorder, struct ledger_block *block, int64_t b
 
 	stripe_lock(stripe);
 	stripe_live_add(recorder, stripe, -bytes, 0);
+	if (__builtin_expect(atomic_load_explicit(&limits_on, memory_order_relaxed), 0))
+		limits_block_ended(recorder, block->row, (uint64_t)bytes);
 	stripe_give_slot(recorder, stripe, block);
 	stripe_unlock(stripe);
 	if (history) /* only now: a reader must not find it with a live block */
@@ -322,6 +324,8 @@ static struct ledger_block *made(struct recorder *recorder, const struct site *s
 		__atomic_store_n(&row->bytes, row->bytes + facts->bytes, __ATOMIC_RELAXED);
 		__atomic_store_n(&row->allocs, row->allocs + 1, __ATOMIC_RELEASE);
 		stripe_live_add(recorder, stripe, (int64_t)facts->bytes, facts->time_ns);
+		if (__builtin_expect(atomic_load_explicit(&limits_on, memory_order_relaxed), 0))
+			limits_block_made(recorder, site->hook, device, facts->bytes);
 	}
 	stripe_unlock(stripe);
 	if (block) {

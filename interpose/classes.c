@@ -5,7 +5,6 @@
  */
 #include "classes.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -34,6 +33,12 @@ static const struct ignored cuda_ignored[] = {
 static const struct ignored opencl_ignored[] = {
 #include "api/opencl_ignored.def"
 #undef IGNORED
+};
+
+static const char unseen[][NAME_MAX_BYTES] = {
+#define UNSEEN(symbol) #symbol,
+#include "api/cuda_unseen.def"
+#undef UNSEEN
 };
 
 #define NO_MEMORY(symbol) \
@@ -108,4 +113,14 @@ enum class class_of(const char *name, const char **ret_reason)
 		return is_used(name) ? CLASS_NO_MEMORY : CLASS_UNKNOWN;
 	*ret_reason = row->reason;
 	return row->class;
+}
+
+bool class_submits(const char *name)
+{
+	const char *reason;
+
+	for (size_t i = 0; i < COUNT(unseen); i++)
+		if (strcmp(unseen[i], name) == 0)
+			return true;
+	return name[1] == 'u' && class_of(name, &reason) == CLASS_UNKNOWN;
 }

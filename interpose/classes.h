@@ -6,6 +6,8 @@
 #ifndef GPULEAK_CLASSES_H
 #define GPULEAK_CLASSES_H
 
+#include <stdbool.h>
+
 enum class {
 	CLASS_UNKNOWN,   /* in no table: a driver newer than these */
 	CLASS_NO_MEMORY,
@@ -18,5 +20,8 @@ enum class {
 /* The class of NAME ("cu..." or "cl..."), which is no hook's; its reason, if it has one, in
  * *RET_REASON, else NULL. */
 enum class class_of(const char *name, const char **ret_reason);
+
+/* NAME, which is no hook's, submits work that uses memory, or may: it is in no table. */
+bool class_submits(const char *name);
 
 #endif

@@ -15,6 +15,7 @@
 #include "say.h"
 
 struct options config;
+bool config_is_read;
 
 #define PREFIX "GPULEAK_"
 #define WARNINGS_MAX 8
@@ -103,9 +104,8 @@ static void read_before_libc(void)
 		read_variable(at);
 }
 
-void config_read(void)
+static void read_all(void)
 {
-	options_defaults(&config);
 	if (getauxval(AT_SECURE)) /* a set-id program takes no orders from its caller */
 		return;
 	if (!environ) {
@@ -114,6 +114,12 @@ void config_read(void)
 	}
 	for (char **variable = environ; *variable; variable++)
 		read_variable(*variable);
+}
+
+void config_read(void)
+{
+	read_all();
+	config_is_read = true;
 }
 
 static const char *default_of(int id)

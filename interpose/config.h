@@ -6,9 +6,16 @@
 #ifndef GPULEAK_CONFIG_H
 #define GPULEAK_CONFIG_H
 
+#include <stdbool.h>
+
 #include "options.h"
 
 extern struct options config __attribute__((visibility("hidden")));
+/* False: a lookup comes before our constructor. */
+extern bool config_is_read __attribute__((visibility("hidden")));
+
+/* Lookups come before main, and before this is so. */
+extern bool config_is_read __attribute__((visibility("hidden")));
 
 void config_read(void);
 

@@ -17,6 +17,7 @@
 #include "lookup.h"
 #include "recorder.h"
 #include "resolve.h"
+#include "submits.h"
 
 #define SEARCH_BYTES_MAX ((size_t)64 << 20)
 
@@ -46,6 +47,8 @@ static void saw(const char *name, const char *module, bool asked)
 {
 	const char *reason;
 
+	if (class_submits(name))
+		submits_unknown();
 	switch (class_of(name, &reason)) {
 	case CLASS_NO_MEMORY:
 		return;
@@ -73,10 +76,13 @@ void coverage_called(enum api api)
 	atomic_store_explicit(&called[api], true, memory_order_relaxed);
 }
 
+/* What a module with a scope of its own calls there is seen at the end, if at all. */
 void coverage_deepbind(const char *file, const void *caller, bool cleared)
 {
-	if (!cleared)
+	if (!cleared) {
 		atomic_store(&deepbind_opened, true);
+		submits_unknown();
+	}
 	fact_note(cleared ? FACT_DEEPBIND_COVERED : FACT_DEEPBIND_OPEN, file ? file : "",
 		  lookup_module_name(caller), NULL);
 }
@@ -84,6 +90,7 @@ void coverage_deepbind(const char *file, const void *caller, bool cleared)
 void coverage_namespace(const char *file, const void *caller)
 {
 	atomic_store(&namespace_opened, true);
+	submits_unknown();
 	fact_note(FACT_NAMESPACE_OPEN, file ? file : "", lookup_module_name(caller), NULL);
 }
 
@@ -109,7 +116,8 @@ static const unsigned char known_tables[][16] = {
 	  0xb9, 0xe2, 0xfb, 0x46, 0x9e, 0x7c, 0x0d, 0xd9 },
 };
 
-/* NVIDIA's own libraries know what they do: an embedded runtime, a profiler. */
+/* NVIDIA's own libraries know what they do: an embedded runtime, a profiler. They allocate
+ * nothing past us; whether they submit work past us nobody has seen. */
 static bool is_vendors(const char *module)
 {
 	const char *base = module ? strrchr(module, '/') : NULL;
@@ -123,7 +131,7 @@ void coverage_export_table(const unsigned char *uuid, const void *caller)
 {
 	static const char digits[] = "0123456789abcdef";
 	const char *module = lookup_module_name(caller);
-	bool known = is_vendors(module);
+	bool known = false;
 	char text[2 * 16 + 4 + 1], *at = text;
 
 	for (unsigned int i = 0; i < 16; i++) {
@@ -135,6 +143,9 @@ void coverage_export_table(const unsigned char *uuid, const void *caller)
 	*at = '\0';
 	for (size_t i = 0; i < sizeof(known_tables) / sizeof(known_tables[0]); i++)
 		known = known || memcmp(uuid, known_tables[i], 16) == 0;
+	if (!known)
+		submits_unknown();
+	known = known || is_vendors(module);
 	fact_note(known ? FACT_KNOWN_EXPORT_TABLE : FACT_EXPORT_TABLE, text, module, NULL);
 }
 
@@ -236,8 +247,10 @@ static void look_at_slot(struct module_image *image, const char *name, const voi
 		return;
 	}
 	if (lookup_in_driver(api, value)) {
-		if (image->behind_us)
+		if (image->behind_us) {
 			fact_note(FACT_DEEPBIND, titles[api], module, NULL);
+			submits_unknown();
+		}
 	} else if (resolve_is_ours(value) && atomic_load(&called[api])) {
 		fact_note(FACT_LINKED, titles[api], module, NULL);
 	}

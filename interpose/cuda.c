@@ -14,6 +14,7 @@
 #include "marks.h"
 #include "recorder.h"
 #include "resolve.h"
+#include "submits.h"
 
 #define CALL(type, arguments) ((type)route.real)arguments
 
@@ -194,11 +195,16 @@ BOTH(cuInit, CUresult, (unsigned int Flags), (route, Flags), CUDA_ERROR_NOT_FOUN
 static void note_unhooked(const char *name, const void *function, const void *caller)
 {
 	struct recorder *recorder = recorder_now();
+	const struct hook *hook = hook_find(name);
 	const char *reason;
 	Dl_info info;
 
-	if (!hook_find(name)) {
+	if (!hook) {
 		coverage_saw(name, caller);
+		return;
+	}
+	if (hook_submits(hook)) { /* no memory is made or ended by any version of it */
+		submits_unknown();
 		return;
 	}
 	if (dladdr(function, &info) && info.dli_sname && info.dli_saddr == function)
@@ -222,7 +228,7 @@ static void reroute(const char *name, void **pfn, const void *caller)
 	hook = hook_of_driver(API_CUDA, *pfn);
 	coverage_route(FACT_PROC_ADDRESS, API_CUDA, caller);
 	if (hook)
-		*pfn = hook->wrapper;
+		*pfn = hook_is_off(hook) ? *pfn : hook->wrapper;
 	else if (!resolve_is_ours(*pfn))
 		note_unhooked(name, *pfn, caller);
 }

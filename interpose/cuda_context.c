@@ -6,7 +6,9 @@
  */
 #include "cuda_context.h"
 
+#include "captures.h"
 #include "cuda_calls.h"
+#include "limit.h"
 #include "marks.h"
 #include "recorder.h"
 #include "resolve.h"
@@ -172,7 +174,8 @@ static CUresult body_cuDevicePrimaryCtxRetain(struct route route, CUcontext *con
 {
 	struct site site = { &hooks[HOOK_cuDevicePrimaryCtxRetain], NULL, SPACE_MEMORY };
 	uint64_t began = mark_now();
-	CUresult r = CALL(CUresult(*)(CUcontext *, CUdevice), (context, device));
+	CUresult r = LIMITS_TRY(CALL(CUresult(*)(CUcontext *, CUdevice), (context, device)),
+				device);
 
 	if (r == CUDA_SUCCESS && route.record && context && device >= 0 && device < DEVICES_MAX) {
 		atomic_store(&primary[device], *context);
@@ -188,8 +191,10 @@ static CUresult body_cuGreenCtxCreate(struct route route, CUgreenCtx *green,
 				      CUdevResourceDesc resources, CUdevice device,
 				      unsigned int flags)
 {
-	CUresult r = CALL(CUresult(*)(CUgreenCtx *, CUdevResourceDesc, CUdevice, unsigned int),
-			  (green, resources, device, flags));
+	CUresult r = LIMITS_TRY(CALL(CUresult(*)(CUgreenCtx *, CUdevResourceDesc, CUdevice,
+						 unsigned int),
+				     (green, resources, device, flags)),
+				device);
 
 	if (r == CUDA_SUCCESS && route.record && green && *green)
 		add_green(*green, device);
@@ -212,18 +217,20 @@ BOTH(cuCtxFromGreenCtx, CUresult, (CUcontext *pContext, CUgreenCtx hCtx), (route
 
 /* ---- gone ---- */
 
-static void context_gone(enum hook_id id, CUcontext context)
+/* UNTIL: captures_last() from before the driver's call. */
+static void context_gone(enum hook_id id, CUcontext context, uint64_t until)
 {
 	atomic_fetch_add(&context_epoch, 1);
+	captures_context_gone((uint64_t)(uintptr_t)context, until);
 	record_context_gone(&hooks[id], (uint64_t)(uintptr_t)context);
 }
 
-static void primary_gone(enum hook_id id, CUdevice device)
+static void primary_gone(enum hook_id id, CUdevice device, uint64_t until)
 {
 	if (device < 0 || device >= DEVICES_MAX)
 		return;
 	atomic_store(&retained[device], false);
-	context_gone(id, primary_of(device));
+	context_gone(id, primary_of(device), until);
 }
 
 static struct attached *find_attached(struct recorder *recorder, CUcontext context)
@@ -292,30 +299,33 @@ BOTH(cuCtxAttach, CUresult, (CUcontext *pctx, unsigned int flags), (route, pctx,
 
 static CUresult body_detach(struct route route, enum hook_id id, CUcontext context)
 {
+	uint64_t until = captures_last();
 	CUresult r = CALL(CUresult(*)(CUcontext), (context));
 
 	if (r == CUDA_SUCCESS && route.record && count_detached(context, false))
-		context_gone(id, context);
+		context_gone(id, context, until);
 	return r;
 }
 
 static CUresult body_destroy(struct route route, enum hook_id id, CUcontext context)
 {
+	uint64_t until = captures_last();
 	CUresult r = CALL(CUresult(*)(CUcontext), (context));
 
 	if (r == CUDA_SUCCESS && route.record) {
 		count_detached(context, true);
-		context_gone(id, context);
+		context_gone(id, context, until);
 	}
 	return r;
 }
 
 static CUresult body_reset(struct route route, enum hook_id id, CUdevice device)
 {
+	uint64_t until = captures_last();
 	CUresult r = CALL(CUresult(*)(CUdevice), (device));
 
 	if (r == CUDA_SUCCESS && route.record)
-		primary_gone(id, device);
+		primary_gone(id, device, until);
 	return r;
 }
 
@@ -364,10 +374,11 @@ enum outcome cuda_free_outcome_slowly(CUresult r, const struct freeing *freeing)
 
 static CUresult body_release(struct route route, enum hook_id id, CUdevice device)
 {
+	uint64_t until = captures_last();
 	CUresult r = CALL(CUresult(*)(CUdevice), (device));
 
 	if (r == CUDA_SUCCESS && route.record && !still_active(device) && !inside_exit())
-		primary_gone(id, device);
+		primary_gone(id, device, until);
 	return r;
 }
 
@@ -375,6 +386,7 @@ static CUresult body_release(struct route route, enum hook_id id, CUdevice devic
  * list forgets it before the call, since the driver hands the handle out again at once. */
 static CUresult body_green(struct route route, enum hook_id id, CUgreenCtx green)
 {
+	uint64_t until = captures_last();
 	CUcontext context;
 	CUdevice device = route.record ? take_green(green, &context) : -1;
 	CUresult r = CALL(CUresult(*)(CUgreenCtx), (green));
@@ -388,7 +400,7 @@ static CUresult body_green(struct route route, enum hook_id id, CUgreenCtx green
 	}
 	atomic_fetch_add(&context_epoch, 1);
 	if (!still_active(device) && !inside_exit())
-		primary_gone(id, device);
+		primary_gone(id, device, until);
 	return r;
 }
 

@@ -7,11 +7,14 @@
 #include "cuda_graph.h"
 
 #include "cuda_calls.h"
+#include "limit.h"
 #include "recorder.h"
 #include "resolve.h"
 #include "table.h"
 
 #define CALL(type, arguments) ((type)route.real)arguments
+/* The same where the driver needs memory: the pool may have some. */
+#define CALL_TWICE(type, arguments) LIMITS_TRY(CALL(type, arguments), LIMITS_CURRENT)
 
 enum { NODE_GRAPH = 4, NODE_MEM_ALLOC = 10, NODE_MEM_FREE = 11 }; /* CUgraphNodeType */
 enum { AUTO_FREE_ON_LAUNCH = 1 };                                 /* CUgraphInstantiate_flags */
@@ -322,27 +325,11 @@ void cuda_graph_captured_free(const struct site *site, CUstream stream, uint64_t
 	add_free(captured_graph(site->hook, stream), address);
 }
 
-static CUresult begun_capture(const struct site *site, struct route route, CUstream stream,
-			      CUresult r)
+void cuda_graph_begun(const struct site *site, CUstream stream)
 {
-	if (r == CUDA_SUCCESS && route.record && any_listed())
+	if (any_listed())
 		begun(captured_graph(site->hook, stream));
-	return r;
 }
-
-#define body_cuStreamBeginCapture(stream) \
-	begun_capture(&site, route, stream, CALL(CUresult(*)(CUstream), (stream)))
-#define body_cuStreamBeginCapture_ptsz body_cuStreamBeginCapture
-#define body_cuStreamBeginCapture_v2(stream, mode) \
-	begun_capture(&site, route, stream, \
-		      CALL(CUresult(*)(CUstream, CUstreamCaptureMode), (stream, mode)))
-#define body_cuStreamBeginCapture_v2_ptsz body_cuStreamBeginCapture_v2
-BOTH(cuStreamBeginCapture, CUresult, (CUstream hStream), (hStream), CUDA_ERROR_NOT_FOUND)
-BOTH(cuStreamBeginCapture_ptsz, CUresult, (CUstream hStream), (hStream), CUDA_ERROR_NOT_FOUND)
-BOTH(cuStreamBeginCapture_v2, CUresult, (CUstream hStream, CUstreamCaptureMode mode),
-     (hStream, mode), CUDA_ERROR_NOT_FOUND)
-BOTH(cuStreamBeginCapture_v2_ptsz, CUresult, (CUstream hStream, CUstreamCaptureMode mode),
-     (hStream, mode), CUDA_ERROR_NOT_FOUND)
 
 /* ---- nodes by hand ---- */
 
@@ -384,15 +371,28 @@ static CUresult body_cuGraphDestroy(struct route route, CUgraph handle)
 }
 BOTH(cuGraphDestroy, CUresult, (CUgraph hGraph), (route, hGraph), CUDA_ERROR_NOT_FOUND)
 
+/* A node takes no memory yet, but it is one call that allocates. */
+static bool refused(const struct site *site, struct route route,
+		    CUDA_MEM_ALLOC_NODE_PARAMS *params)
+{
+	if (!route.record || !params || !LIMITS_REFUSE(site, LIMITS_NO_DEVICE, 0))
+		return false;
+	params->dptr = 0;
+	return true;
+}
+
 static CUresult body_cuGraphAddMemAllocNode(const struct site *site, struct route route,
 					    CUgraphNode *node, CUgraph graph,
 					    const CUgraphNode *dependencies, size_t count,
 					    CUDA_MEM_ALLOC_NODE_PARAMS *params)
 {
-	CUresult r = CALL(CUresult(*)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
-				      CUDA_MEM_ALLOC_NODE_PARAMS *),
-			  (node, graph, dependencies, count, params));
+	CUresult r;
 
+	if (refused(site, route, params))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r = CALL(CUresult(*)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
+				      CUDA_MEM_ALLOC_NODE_PARAMS *),
+			 (node, graph, dependencies, count, params));
 	if (r == CUDA_SUCCESS && route.record && params)
 		add_alloc(site, graph, params->dptr, params->bytesize, device_of(params));
 	return r;
@@ -435,12 +435,16 @@ static CUresult added(const struct site *site, struct route route, CUgraph graph
 	return r;
 }
 
+#define REFUSED(params)                                                                     \
+	((params) && (params)->type == NODE_MEM_ALLOC && refused(&site, route, &(params)->alloc))
 #define body_cuGraphAddNode(node, graph, dependencies, count, params)                        \
+	REFUSED(params) ? CUDA_ERROR_OUT_OF_MEMORY :                                        \
 	added(&site, route, graph, params,                                                  \
 	      CALL(CUresult(*)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,         \
 			       CUgraphNodeParams *),                                        \
 		   (node, graph, dependencies, count, params)))
 #define body_cuGraphAddNode_v2(node, graph, dependencies, edges, count, params)              \
+	REFUSED(params) ? CUDA_ERROR_OUT_OF_MEMORY :                                        \
 	added(&site, route, graph, params,                                                  \
 	      CALL(CUresult(*)(CUgraphNode *, CUgraph, const CUgraphNode *,                 \
 			       const CUgraphEdgeData *, size_t, CUgraphNodeParams *),       \
@@ -543,7 +547,7 @@ BOTH(cuGraphExecUpdate_v2, CUresult,
 
 #define body_cuGraphInstantiate(exec, graph, error, log, size)                               \
 	instantiated_if(route, exec, graph, 0,                                              \
-			CALL(CUresult(*)(CUgraphExec *, CUgraph, CUgraphNode *, char *,     \
+			CALL_TWICE(CUresult(*)(CUgraphExec *, CUgraph, CUgraphNode *, char *,     \
 					 size_t), (exec, graph, error, log, size)))
 #define body_cuGraphInstantiate_v2 body_cuGraphInstantiate
 BOTH(cuGraphInstantiate, CUresult,
@@ -557,7 +561,7 @@ BOTH(cuGraphInstantiate_v2, CUresult,
 
 #define body_cuGraphInstantiateWithFlags(exec, graph, flags)                                 \
 	instantiated_if(route, exec, graph, flags,                                          \
-			CALL(CUresult(*)(CUgraphExec *, CUgraph, unsigned long long),       \
+			CALL_TWICE(CUresult(*)(CUgraphExec *, CUgraph, unsigned long long),       \
 			     (exec, graph, flags)))
 BOTH(cuGraphInstantiateWithFlags, CUresult,
      (CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags),
@@ -565,7 +569,7 @@ BOTH(cuGraphInstantiateWithFlags, CUresult,
 
 #define body_cuGraphInstantiateWithParams(exec, graph, params)                               \
 	instantiated_if(route, exec, graph, params ? params->flags : 0,                     \
-			CALL(CUresult(*)(CUgraphExec *, CUgraph,                            \
+			CALL_TWICE(CUresult(*)(CUgraphExec *, CUgraph,                            \
 					 CUDA_GRAPH_INSTANTIATE_PARAMS *),                  \
 			     (exec, graph, params)))
 #define body_cuGraphInstantiateWithParams_ptsz body_cuGraphInstantiateWithParams
@@ -726,6 +730,46 @@ static void not_launched(const struct site *site, struct launch *launch, CUresul
 	}
 }
 
+/* What it leaves behind is the application's. Graphs over several devices are held to the
+ * limit of the first. */
+static bool launch_limited(const struct site *site, const struct launch *launch)
+{
+	struct site from = { NULL, site->caller, SPACE_MEMORY };
+	uint64_t bytes = 0;
+	int device = LIMITS_NO_DEVICE;
+
+	if (!atomic_load_explicit(&limits_on, memory_order_relaxed))
+		return false;
+	for (unsigned int i = 0; i < launch->count; i++) {
+		const struct step *step = &launch->steps[i];
+
+		if (!step->act.maker || step->freeing.block)
+			continue;
+		if (!from.hook)
+			device = step->act.device;
+		from.hook = step->act.maker;
+		if (step->act.device == device)
+			bytes += step->act.bytes;
+	}
+	return from.hook && limits_exceed(&from, device, bytes);
+}
+
+static CUresult call_launch(struct route route, CUgraphExec exec, CUstream stream)
+{
+	CUresult r;
+
+	record_call();
+	r = CALL(CUresult(*)(CUgraphExec, CUstream), (exec, stream));
+	record_call_done();
+	if (!LIMITS_AGAIN(r, LIMITS_CURRENT))
+		return r;
+	record_call();
+	r = CALL(CUresult(*)(CUgraphExec, CUstream), (exec, stream));
+	record_call_done();
+	limits_tried_again(LIMITS_CURRENT, r == CUDA_SUCCESS);
+	return r;
+}
+
 static CUresult body_launch(const struct site *site, struct route route, CUgraphExec exec,
 			    CUstream stream)
 {
@@ -740,13 +784,13 @@ static CUresult body_launch(const struct site *site, struct route route, CUgraph
 		return CALL(CUresult(*)(CUgraphExec, CUstream), (exec, stream));
 	}
 	launching(site, &launch);
-	record_call();
-	r = CALL(CUresult(*)(CUgraphExec, CUstream), (exec, stream));
-	record_call_done();
+	r = launch_limited(site, &launch) ? CUDA_ERROR_OUT_OF_MEMORY
+					  : call_launch(route, exec, stream);
 	if (r == CUDA_SUCCESS)
 		launched(site, &launch);
 	else
 		not_launched(site, &launch, r);
+	limits_done();
 	end_launch(&launch);
 	return r;
 }

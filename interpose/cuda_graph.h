@@ -26,5 +26,7 @@ struct graphs {
 void cuda_graph_captured(const struct site *site, CUstream stream, uint64_t address,
 			 uint64_t bytes);
 void cuda_graph_captured_free(const struct site *site, CUstream stream, uint64_t address);
+/* The call at SITE has begun a capture on STREAM into a graph of its own. */
+void cuda_graph_begun(const struct site *site, CUstream stream);
 
 #endif

@@ -53,12 +53,15 @@ static void handle_retained(const struct site *call, uint64_t handle, struct phy
 		physical_made(handle, block, 0, device);
 }
 
+int vmm_device_of(const CUmemAllocationProp *prop)
+{
+	return prop && prop->location.type == LOCATION_DEVICE ? prop->location.id : -1;
+}
+
 void vmm_created(const struct site *call, uint64_t handle, uint64_t bytes,
 		 const CUmemAllocationProp *prop)
 {
-	bool on_device = prop && prop->location.type == LOCATION_DEVICE;
-
-	handle_made(call, handle, bytes, on_device ? prop->location.id : -1);
+	handle_made(call, handle, bytes, vmm_device_of(prop));
 }
 
 /* A multicast object has no memory but what is bound to it. */

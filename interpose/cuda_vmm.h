@@ -9,6 +9,9 @@
 #include "blocks.h"
 #include "types.h"
 
+/* The device whose memory PROP asks for, -1: of none. */
+int vmm_device_of(const CUmemAllocationProp *prop);
+
 void vmm_created(const struct site *call, uint64_t handle, uint64_t bytes,
 		 const CUmemAllocationProp *prop);
 void vmm_created_multicast(const struct site *call, uint64_t handle);

@@ -9,12 +9,16 @@
 #include <string.h>
 
 #include "blocks.h"
+#include "config.h"
 #include "cuda_calls.h"
 #include "cuda_graph.h"
 #include "cuda_vmm.h"
+#include "limit.h"
 #include "marks.h"
 #include "opencl_calls.h"
+#include "pool.h"
 #include "resolve.h"
+#include "submits.h"
 #include "types.h"
 
 /* What a call answers when there is no function behind it (weak references only). */
@@ -73,41 +77,89 @@
 #define SPACE_OF_UNSHARE SPACE_CL_USM
 #define SPACE_OF_DISPOSE SPACE_CL_USM
 #define SPACE_OF_MAKE_BY SPACE_OBJECTS /* the function knows better */
+#define SPACE_OF_MAKE_PHYSICAL SPACE_OBJECTS
+#define SPACE_OF_LEND SPACE_CL_USM
+#define SPACE_OF_TRY SPACE_MEMORY /* of no block */
 #define SPACE_OF_DROP_BY SPACE_OBJECTS
 #define SPACE_OF_MARK SPACE_MEMORY /* of no block */
+#define SPACE_OF_SUBMIT SPACE_MEMORY
 
 #define CALL(returns, parameters, arguments) ((returns(*) parameters)route.real)arguments
 
-/* Each verb: the driver's call with what is recorded around it. `hook`, `site` and
- * `route` are set. */
-#define VERB_ALLOC(returns, parameters, arguments, made, key, size)                         \
-	returns r;                                                                          \
+/* The driver's call, for r; once more if memory ran out and the pool had some. */
+#define CALL_TWICE(returns, parameters, arguments, device)                                  \
 	record_call();                                                                      \
 	r = CALL(returns, parameters, arguments);                                           \
 	record_call_done();                                                                 \
+	if (LIMITS_AGAIN(r, device)) {                                                      \
+		record_call();                                                              \
+		r = CALL(returns, parameters, arguments);                                   \
+		record_call_done();                                                         \
+		limits_tried_again(device, r == 0);                                         \
+	}
+
+/* A driver that is out of memory leaves address 0 (seen on an H200). */
+#define NO_ADDRESS(at, ...)                                                                 \
+	if (at)                                                                             \
+		*(at) = 0;
+
+/* Each verb: the driver's call with what is recorded around it. `hook`, `site` and
+ * `route` are set. A size may be asked for before the call, too, for a limit: then `r` is a
+ * failure, and nothing was made. */
+#define VERB_GRANT(returns, parameters, arguments, made, key, size, nothing)                \
+	returns r = CUDA_ERROR_OUT_OF_MEMORY;                                               \
+	if (LIMITS_REFUSE(&site, LIMITS_CURRENT, size)) {                                   \
+		nothing                                                                     \
+		return r;                                                                   \
+	}                                                                                   \
+	CALL_TWICE(returns, parameters, arguments, LIMITS_CURRENT)                          \
 	if (made)                                                                           \
 		cuda_record_made(&site, (uint64_t)(key), (uint64_t)(size));                  \
+	limits_done();                                                                      \
 	return r;
 
+#define VERB_ALLOC(returns, parameters, arguments, made, key, size)                         \
+	VERB_GRANT(returns, parameters, arguments, made, key, size, NO_ADDRESS arguments)
+#define VERB_MAKE(returns, parameters, arguments, made, key, size)                          \
+	VERB_GRANT(returns, parameters, arguments, made, key, size, )
+#define VERB_REGISTER VERB_MAKE
+
 #define VERB_CREATE(returns, parameters, arguments, made_, key, size)                       \
-	returns r, made;                                                                    \
+	returns r = NULL, made = NULL;                                                      \
+	if (LIMITS_REFUSE(&site, opencl_device_of(key), size)) {                            \
+		if (errcode_ret)                                                            \
+			*errcode_ret = CL_MEM_OBJECT_ALLOCATION_FAILURE;                    \
+		return NULL;                                                                \
+	}                                                                                   \
 	record_call();                                                                      \
 	made = r = CALL(returns, parameters, arguments);                                    \
 	record_call_done();                                                                 \
 	if (made_)                                                                          \
 		opencl_record_made(&site, r, (key), (uint64_t)(size));                       \
+	limits_done();                                                                      \
 	(void)made;                                                                         \
 	return r;
 
-#define VERB_SHARE(returns, parameters, arguments, made, key, size)                         \
+#define VERB_LEND(returns, parameters, arguments, made, key, size)                          \
 	returns r;                                                                          \
+	if (LIMITS_REFUSE(&site, (key), size))                                              \
+		return NULL;                                                                \
 	record_call();                                                                      \
 	r = CALL(returns, parameters, arguments);                                           \
 	record_call_done();                                                                 \
 	if (made)                                                                           \
 		record_made(&site, (uint64_t)(uintptr_t)r, (uint64_t)(size),                 \
 			    (uint64_t)(uintptr_t)context, (key), 0);                        \
+	limits_done();                                                                      \
 	return r;
+
+#define VERB_SHARE(returns, parameters, arguments, made, key, size)                         \
+	if (LIMITS_REFUSE(&site, (key), size)) {                                            \
+		if (errcode_ret)                                                            \
+			*errcode_ret = CL_OUT_OF_RESOURCES;                                 \
+		return NULL;                                                                \
+	}                                                                                   \
+	VERB_LEND(returns, parameters, arguments, made, key, size)
 
 #define VERB_OBJECT(returns, parameters, arguments, made, key, size)                        \
 	returns r;                                                                          \
@@ -163,15 +215,18 @@
 	record_freed(hook, &freeing, OUTCOME_OF_##returns(r), (int)r);                      \
 	return r;
 
-#define VERB_MAKE VERB_ALLOC
 #define VERB_DROP VERB_RELEASE /* judged before the call: see releasing_dead() */
-#define VERB_REGISTER VERB_ALLOC
 #define VERB_UNREGISTER VERB_FREE
 
 /* The question comes before the call: afterwards a capture may be over. */
 #define VERB_ALLOC_ASYNC(returns, parameters, arguments, made, key, size)                   \
 	if (cuda_is_captured(hook, hStream)) {                                              \
-		returns r = CALL(returns, parameters, arguments);                           \
+		returns r = CUDA_ERROR_OUT_OF_MEMORY;                                       \
+		if (LIMITS_REFUSE(&site, LIMITS_NO_DEVICE, 0)) {                            \
+			NO_ADDRESS arguments                                                \
+			return r;                                                           \
+		}                                                                           \
+		r = CALL(returns, parameters, arguments);                                   \
 		if (made)                                                                   \
 			cuda_graph_captured(&site, hStream, (uint64_t)(key), (uint64_t)(size)); \
 		return r;                                                                   \
@@ -217,21 +272,35 @@
 #define VERB_MARK(returns, parameters, arguments, made, key, size)                          \
 	uint64_t began = mark_now();                                                        \
 	returns r;                                                                          \
-	record_call();                                                                      \
-	r = CALL(returns, parameters, arguments);                                           \
-	record_call_done();                                                                 \
+	CALL_TWICE(returns, parameters, arguments, LIMITS_CURRENT)                          \
 	if (made)                                                                           \
 		cuda_record_mark(&site, (int)(key), began);                                 \
 	return r;
 
-#define VERB_MAKE_BY(returns, parameters, arguments, made, key, size)                       \
+#define VERB_SUBMIT(returns, parameters, arguments, made, key, size)                        \
+	returns r = CALL(returns, parameters, arguments);                                   \
+	submits_note();                                                                     \
+	return r;
+
+#define VERB_TRY(returns, parameters, arguments, made, key, size)                           \
 	returns r;                                                                          \
-	record_call();                                                                      \
-	r = CALL(returns, parameters, arguments);                                           \
-	record_call_done();                                                                 \
+	CALL_TWICE(returns, parameters, arguments, LIMITS_CURRENT)                          \
+	return r;
+
+#define VERB_MAKE_ON(returns, parameters, arguments, made, key, size, device)               \
+	returns r;                                                                          \
+	if (LIMITS_REFUSE(&site, (device), size))                                           \
+		return CUDA_ERROR_OUT_OF_MEMORY;                                            \
+	CALL_TWICE(returns, parameters, arguments, device)                                  \
 	if (made)                                                                           \
 		key;                                                                        \
+	limits_done();                                                                      \
 	return r;
+
+#define VERB_MAKE_BY(returns, parameters, arguments, made, key, size)                       \
+	VERB_MAKE_ON(returns, parameters, arguments, made, key, size, LIMITS_NO_DEVICE)
+#define VERB_MAKE_PHYSICAL(returns, parameters, arguments, made, key, size)                 \
+	VERB_MAKE_ON(returns, parameters, arguments, made, key, size, vmm_device_of(prop))
 
 #define VERB_DROP_BY(returns, parameters, arguments, made, key, size) return key;
 
@@ -246,6 +315,7 @@
 		if (__builtin_expect(!route.record, 0))                                     \
 			PASS_##returns(CALL(returns, parameters, arguments));               \
 		(void)site;                                                                 \
+		pool_reroute(HOOK_##symbol, &route);                                        \
 		VERB_##verb(returns, parameters, arguments, made, key, size)                \
 	}
 
@@ -316,6 +386,11 @@ struct hook *hook_find(const char *name)
 			low = middle + 1;
 	}
 	return NULL;
+}
+
+bool hook_is_off(const struct hook *hook)
+{
+	return hook_is_for_pool(hook) && config_is_read && config.pool == OPTION_POOL_OFF;
 }
 
 struct hook *hook_of_driver(enum api api, const void *address)

@@ -12,10 +12,12 @@
 
 enum api { API_CUDA, API_OPENCL, API_COUNT };
 
-/* HOOK_FIRST_api and HOOK_END_api take no number of their own. */
+/* HOOK_FIRST_ and HOOK_END_ of an API or a group take no number of their own. */
 enum hook_id {
 #define API_BEGIN(api, title) HOOK_FIRST_##api, HOOK_BEFORE_##api = HOOK_FIRST_##api - 1,
 #define API_END(api) HOOK_END_##api, HOOK_LAST_##api = HOOK_END_##api - 1,
+#define GROUP_BEGIN(group) API_BEGIN(group, )
+#define GROUP_END(group) API_END(group)
 #define HOOK(symbol, ...) HOOK_##symbol,
 #define HAND(symbol, ...) HOOK_##symbol,
 #include "hooks.def"
@@ -55,6 +57,20 @@ extern struct used used[USED_COUNT];
 
 /* The hook of that name, or NULL. Lock-free, allocation-free: the lookup path asks. */
 struct hook *hook_find(const char *name);
+/* HOOK is a row of cuda_submits.def. */
+static inline bool hook_submits(const struct hook *hook)
+{
+	return hook >= &hooks[HOOK_FIRST_SUBMITS] && hook < &hooks[HOOK_END_SUBMITS];
+}
+/* HOOK is there for the pool alone. */
+static inline bool hook_is_for_pool(const struct hook *hook)
+{
+	return hook_submits(hook) ||
+	       (hook >= &hooks[HOOK_FIRST_POOL] && hook < &hooks[HOOK_END_POOL]);
+}
+/* HOOK serves nothing that is wanted in this process: lookups give the driver's own function. */
+bool hook_is_off(const struct hook *hook);
+
 /* The hook whose driver function is at ADDRESS, or NULL. */
 struct hook *hook_of_driver(enum api api, const void *address);
 

@@ -138,6 +138,8 @@ static struct answer in_default_scope(const char *name, const void *caller, stru
 	if (!resolve_is_ours(found) ||
 	    (map && map->l_name && map->l_name[0] && resolve_driver_is_loaded(hook->api)))
 		return (struct answer){ NULL, 0 };
+	if (hook_is_off(hook))
+		return (struct answer){ lookup_real(RTLD_NEXT, name), 1 };
 	note_lookup(hook, caller);
 	return in_global_scope(found, name);
 }
@@ -172,6 +174,9 @@ static struct answer in_handle(void *handle, const char *name, const void *calle
 
 	if (!found)
 		return (struct answer){ NULL, 1 };
+	if (hook_is_off(hook))
+		return (struct answer){ resolve_is_ours(found) ? lookup_real(RTLD_NEXT, name) : found,
+					1 };
 	if (resolve_is_ours(found)) { /* the handle of the program itself: its global scope */
 		note_lookup(hook, caller);
 		return in_global_scope(found, name);
@@ -190,14 +195,15 @@ static struct answer in_handle(void *handle, const char *name, const void *calle
 }
 
 /* A name of the APIs without a row: nothing changes for who asks, but it is noted if it may
- * have to do with memory and is a driver's. */
+ * have to do with memory, or submit work that we don't see, and is a driver's. */
 static struct answer without_hook(void *handle, const char *name, const void *caller)
 {
 	enum api api = name[1] == 'u' ? API_CUDA : API_OPENCL;
 	const char *reason;
 	void *found;
 
-	if (handle == RTLD_NEXT || class_of(name, &reason) == CLASS_NO_MEMORY)
+	if (handle == RTLD_NEXT ||
+	    (class_of(name, &reason) == CLASS_NO_MEMORY && !class_submits(name)))
 		return (struct answer){ NULL, 0 };
 	found = lookup_real_dlsym(handle, name);
 	if (found && lookup_in_driver(api, found) && !asked_by_driver(caller))

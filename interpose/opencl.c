@@ -46,6 +46,81 @@ cl_context opencl_context_of(cl_mem object)
 	return ask_object(object, CL_MEM_CONTEXT, &context, sizeof(context)) ? context : NULL;
 }
 
+static unsigned int channels_of(cl_channel_order order)
+{
+	switch (order) {
+	case CL_RG:
+	case CL_RA:
+	case CL_RGx:
+		return 2;
+	case CL_RGBA:
+	case CL_BGRA:
+	case CL_ARGB:
+	case CL_ABGR:
+	case CL_sRGBA:
+	case CL_sBGRA:
+	case CL_sRGBx:
+	case CL_RGBx:
+		return 4;
+	default: /* CL_RGB is packed, see below */
+		return 1;
+	}
+}
+
+uint64_t opencl_texel_bytes(const cl_image_format *format)
+{
+	if (!format)
+		return 0;
+	switch (format->image_channel_data_type) {
+	case CL_UNORM_SHORT_565:
+	case CL_UNORM_SHORT_555:
+		return 2;
+	case CL_UNORM_INT_101010:
+		return 4;
+	case CL_SNORM_INT16:
+	case CL_UNORM_INT16:
+	case CL_SIGNED_INT16:
+	case CL_UNSIGNED_INT16:
+	case CL_HALF_FLOAT:
+		return 2ull * channels_of(format->image_channel_order);
+	case CL_SIGNED_INT32:
+	case CL_UNSIGNED_INT32:
+	case CL_FLOAT:
+		return 4ull * channels_of(format->image_channel_order);
+	default:
+		return channels_of(format->image_channel_order);
+	}
+}
+
+static uint64_t at_least_one(size_t extent)
+{
+	return extent ? extent : 1;
+}
+
+/* Of another object's memory, or of the host's, it takes none of its own. Extents that the
+ * type does not use may hold anything. */
+uint64_t opencl_image_bytes(const cl_image_format *format, const cl_image_desc *image)
+{
+	uint64_t row;
+
+	if (!image || image->mem_object)
+		return 0;
+	row = opencl_texel_bytes(format) * at_least_one(image->image_width);
+	switch (image->image_type) {
+	case CL_MEM_OBJECT_IMAGE1D_ARRAY:
+		return row * at_least_one(image->image_array_size);
+	case CL_MEM_OBJECT_IMAGE2D:
+		return row * at_least_one(image->image_height);
+	case CL_MEM_OBJECT_IMAGE2D_ARRAY:
+		return row * at_least_one(image->image_height) *
+		       at_least_one(image->image_array_size);
+	case CL_MEM_OBJECT_IMAGE3D:
+		return row * at_least_one(image->image_height) * at_least_one(image->image_depth);
+	default:
+		return row;
+	}
+}
+
 /* Devices have handles, not ordinals: they are numbered as this process meets them. */
 #define DEVICES_MAX 64
 static _Atomic(cl_device_id) devices[DEVICES_MAX];
@@ -59,6 +134,20 @@ int opencl_device_number(cl_device_id device)
 			return i;
 	}
 	return -1;
+}
+
+uint64_t opencl_total_of(int device)
+{
+	cl_int (*ask)(cl_device_id, cl_device_info, size_t, void *, size_t *) =
+		(cl_int(*)(cl_device_id, cl_device_info, size_t, void *, size_t *))opencl_used(
+			USED_clGetDeviceInfo);
+	cl_device_id id = device >= 0 && device < DEVICES_MAX ? devices[device] : NULL;
+	cl_ulong total = 0;
+
+	if (!ask || !id ||
+	    ask(id, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof(total), &total, NULL) != CL_SUCCESS)
+		return 0;
+	return total;
 }
 
 /* The first device of CONTEXT; a context of several is named by it. */

@@ -32,6 +32,13 @@ int opencl_device_of(cl_context context);
  * or vendor that the call goes to. */
 void *opencl_used(enum used_id id);
 
+/* Bytes of global memory of the device with that number; 0 if that is not known. */
+uint64_t opencl_total_of(int device);
+
+/* What an image takes at least, from its description; NULL is fine. */
+uint64_t opencl_texel_bytes(const cl_image_format *format);
+uint64_t opencl_image_bytes(const cl_image_format *format, const cl_image_desc *description);
+
 /* Asked of the driver about an object that it just made or was just given. */
 uint64_t opencl_size_of(cl_mem object);
 cl_context opencl_context_of(cl_mem object);

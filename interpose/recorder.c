@@ -20,6 +20,7 @@
 #include "config.h"
 #include "pattern.h"
 #include "place.h"
+#include "pool.h"
 #include "unwinder.h"
 
 __thread struct thread thread_self;
@@ -48,6 +49,8 @@ void recorder_start(void)
 	if (page)
 		return;
 	config_read();
+	atomic_store(&pool_on, config.pool != OPTION_POOL_OFF);
+	limits_start();
 	memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED || madvise(memory, 4096, MADV_WIPEONFORK) < 0) {
 		memory = &fallback_page;
@@ -263,6 +266,7 @@ static int fill_recorder(struct recorder *recorder)
 	recorder->header->cwd = add_text(recorder, identity.cwd);
 	recorder->header->command = ledger_add_string(&recorder->writer, identity.command,
 						      identity.command_length);
+	pools_record_make(recorder);
 	hooks_forget_refs();
 	modules_refresh(recorder);
 	return 0;

@@ -16,8 +16,10 @@
 #include "facts.h"
 #include "history.h"
 #include "holds.h"
+#include "limit.h"
 #include "modules.h"
 #include "physical.h"
+#include "pools_record.h"
 #include "released.h"
 #include "stacks.h"
 #include "stripes.h"
@@ -41,8 +43,11 @@ struct recorder {
 	struct contexts contexts;
 	struct histories histories;
 	struct vmm vmm;
+	_Atomic(struct pool *) pool; /* NULL: none yet */
 	struct released released;
 	struct holds holds;
+	struct pools_record pools_record;
+	struct limits limits;
 	uint32_t errors_retracted;
 	int create_errno; /* why there is no ledger file; 0 = there is */
 	char place[PATH_MAX]; /* where it was to be */
@@ -58,8 +63,12 @@ struct thread {
 	uint64_t owner;
 	uint32_t context_epoch;
 	int device;
+	struct pool *pool; /* and its context that was met last */
+	struct pool_context *pool_context;
+	void *pooled; /* the driver's function behind the pooled call under way */
 	uint64_t nested; /* address just recorded by a call inside the present one */
 	unsigned int depth; /* calls of ours on this thread's stack */
+	struct limits_due due;
 };
 extern __thread struct thread thread_self
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));

@@ -45,6 +45,19 @@ bool resolve_driver_is_loaded(enum api api)
 	return search.found;
 }
 
+static int has_prefix(struct dl_phdr_info *info, size_t size, void *data)
+{
+	const char *name = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
+
+	(void)size;
+	return name && strncmp(name + 1, data, strlen(data)) == 0;
+}
+
+bool resolve_is_loaded(const char *prefix)
+{
+	return dl_iterate_phdr(has_prefix, (void *)(uintptr_t)prefix) != 0;
+}
+
 /* Not through our own dlclose, which would take it for a module going away. */
 static void close_handle(void *handle)
 {
@@ -156,7 +169,8 @@ void *resolve_used(enum used_id id)
 void resolve_all(enum api api)
 {
 	for (int id = 0; id < HOOK_COUNT; id++)
-		if (hooks[id].api == api && !atomic_load(&hooks[id].driver))
+		if (hooks[id].api == api && !hook_is_off(&hooks[id]) &&
+		    !atomic_load(&hooks[id].driver))
 			resolve_driver_slowly(&hooks[id]);
 }
 

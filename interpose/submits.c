@@ -4,8 +4,9 @@
  */
 #include "submits.h"
 
-_Atomic uint64_t submits_word;
-static _Atomic bool uncertain;
+/* Alone on its line: every thread reads it at every submission. */
+_Alignas(64) _Atomic uint64_t submits_word;
+static _Alignas(64) _Atomic bool uncertain;
 
 bool submits_certain(void)
 {

@@ -69,7 +69,7 @@ static int parse_size(const char *text, long long *ret)
 }
 
 /* A percentage is kept as a negative number. */
-static int parse_amount(const char *text, long long *ret)
+static int parse_amount(const struct option_row *row, const char *text, long long *ret)
 {
 	const char *end;
 	long long value;
@@ -84,7 +84,10 @@ static int parse_amount(const char *text, long long *ret)
 		*ret = -value;
 		return 0;
 	}
-	return parse_size(text, ret);
+	if (parse_size(text, &value) < 0 || value < row->minimum)
+		return -EINVAL;
+	*ret = value;
+	return 0;
 }
 
 unsigned long long option_amount(long long value, unsigned long long total)
@@ -154,7 +157,7 @@ static int set_text(const char *text, const char **ret)
 #define SET_BACKEND(id, text, member) parse_word(text, backends, member)
 #define SET_NUMBER(id, text, member) set_number(&option_rows[id], text, member)
 #define SET_SIZE(id, text, member) parse_size(text, member)
-#define SET_AMOUNT(id, text, member) parse_amount(text, member)
+#define SET_AMOUNT(id, text, member) parse_amount(&option_rows[id], text, member)
 #define SET_NTH(id, text, member) parse_nth(text, member)
 
 int option_set(struct options *options, enum option_id id, const char *text)

@@ -321,11 +321,15 @@ EXCEPTIONS = {
         "cuGraphInstantiate", "cuGraphInstantiate_v2", "cuGraphInstantiateWithParams",
         "cuGraphInstantiateWithParams_ptsz", "cuGraphLaunch_ptsz", "cuGraphExecDestroy",
         "cuGraphDestroy", "cuGraphClone", "cuStreamBeginCapture", "cuStreamBeginCapture_ptsz",
-        "cuStreamBeginCapture_v2_ptsz"), "gives and takes no memory: programs, graph cases"),
+        "cuStreamBeginCapture_v2_ptsz", "cuStreamBeginCaptureToGraph",
+        "cuStreamBeginCaptureToGraph_ptsz", "cuStreamEndCapture_ptsz",
+        "cuStreamEndCapture", "cuStreamDestroy", "cuStreamDestroy_v2"), "gives and takes no memory: programs, graph cases"),
     **dict.fromkeys((
         "cuCtxCreate", "cuCtxCreate_v2", "cuCtxCreate_v3", "cuCtxCreate_v4", "cuCtxAttach",
         "cuCtxDetach", "cuGreenCtxCreate", "cuGreenCtxDestroy", "cuCtxFromGreenCtx"),
         "contexts: what is in them ends with them; programs, context cases"),
+    **dict.fromkeys(("cuStreamCreate", "cuStreamCreateWithPriority", "cuEventCreate"),
+                    "make no memory, and may need some: unit, limits"),
     **dict.fromkeys((
         "cuCtxSetLimit", "cuModuleLoad", "cuModuleLoadData", "cuModuleLoadDataEx",
         "cuModuleLoadFatBinary", "cuLibraryLoadData", "cuLibraryLoadFromFile", "cuFuncLoad"),
@@ -333,5 +337,5 @@ EXCEPTIONS = {
 }
 
 # Files of rows that are about something else than blocks of memory, and where they are tested.
-OTHER_TABLES = {}
+OTHER_TABLES = {"cuda_submits.def": "makes no block: unit-submitting, bench"}
 

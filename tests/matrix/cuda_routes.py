@@ -5,6 +5,7 @@ import os
 import subprocess
 
 from generate import resolver_rows
+from rows import OPENS, held
 
 # By symbol and by linker; then what each resolver hands out, the resolver itself included.
 # RTLD_NEXT is asked by the program: asked by a library behind the preload, it is the next one
@@ -14,8 +15,20 @@ ROUTES = {
     "plugin": "plugin", "resolver-4": "unlinked", "resolver-5": "unlinked",
     "self-4": "unlinked", "self-5": "unlinked", "per-thread-5": "unlinked",
 }
-FATES = ("leaked", "freed", "twice", "bad", "make fails", "drop fails", "drop late")
+FATES = ("leaked", "freed", "twice", "bad", "make fails", "drop fails", "drop late",
+         "make refused")
 OF_FATE = {"make fails": "leaked", "drop fails": "freed", "drop late": "freed"}
+OWN_FATES = {"make refused": "leaked", "refused once": "once", "limited": "limited"}
+
+
+def refusing(batch):
+    """What makes gpuleak refuse what the cells of BATCH make, and not what they need."""
+    needs = [need for _, need in batch.needs()]
+    first = 1 + sum(need.make not in OPENS for need in needs)
+    return {"make refused": {"GPULEAK_FAIL_AT": f"{first}+"},
+            "refused once": {"GPULEAK_FAIL_AT": str(first)},
+            "limited": {"GPULEAK_LIMIT": str(sum(map(held, needs + batch.families)))},
+            }.get(batch.fate, {})
 
 
 class Routes:
@@ -23,6 +36,7 @@ class Routes:
     logs = True  # whether what reached the driver can be read
     refusal = 999  # of no meaning that could end a block
     failure = 2
+    exhausted = 2
 
     def __init__(self, table, options):
         self.table = table
@@ -43,6 +57,11 @@ class Routes:
                 alone = [f for f in chosen if f.passing and fate in OF_FATE]
                 yield route, fate, [f for f in chosen if f not in alone]
                 yield from ((route, fate, [f]) for f in alone)
+        for family in families:
+            if family.make not in OPENS:
+                yield "linked", "refused once", [family]
+            if held(family):
+                yield "linked", "limited", [family]
 
     def reported(self, route, symbol):
         """The function behind SYMBOL's base name when per-thread streams are asked for."""
@@ -89,9 +108,10 @@ class Routes:
         if batch.route == "plugin":
             argv = [os.path.join(self.programs, "matrix-opener"),
                     os.path.join(self.programs, "libmatrix-cuda-plugin.so")]
-        argv += [batch.route, OF_FATE.get(batch.fate, batch.fate)]
+        argv += [batch.route, {**OF_FATE, **OWN_FATES}.get(batch.fate, batch.fate)]
         env = {"MATRIX_IPC": self.ipc_handles()}
         faults = self.faults(batch)
         if faults:
             env["STANDIN_FAIL"] = faults
+        env.update(refusing(batch))
         return argv + [family.name for family in batch.families], env

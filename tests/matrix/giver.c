@@ -2,7 +2,7 @@
  *
  * An OpenCL loader under another name, in front of the real one, for what PoCL does not do:
  * it gives out core functions as extension addresses, as some vendors do; with GIVER_NOTHING=N
- * no call from the Nth on makes anything; with GIVER_REFUSES no reference is let go. Its
+ * no call from the Nth on makes anything (GIVER_DIES: or may come at all); with GIVER_REFUSES no reference is let go. Its
  * functions are made from the rows, so that none can be forgotten.
  */
 #include <dlfcn.h>
@@ -26,7 +26,11 @@ static int gives_nothing(void)
 	static _Atomic int made;
 	const char *from = getenv("GIVER_NOTHING");
 
-	return from && atomic_fetch_add(&made, 1) + 1 >= atoi(from);
+	if (!from || atomic_fetch_add(&made, 1) + 1 < atoi(from))
+		return 0;
+	if (getenv("GIVER_DIES"))
+		abort();
+	return 1;
 }
 
 static cl_int nobody_asks;
@@ -45,6 +49,7 @@ static cl_int *errcode_ret = &nobody_asks; /* of a call that has no such paramet
 #define MAY_FAIL_RETAIN
 #define MAY_FAIL_DISPOSE
 #define MAY_FAIL_SHARE MAY_FAIL_CREATE
+#define MAY_FAIL_LEND MAY_FAIL_CREATE
 #define MAY_FAIL_UNSHARE MAY_FAIL_RELEASE
 
 #define HOOK(symbol, returns, parameters, arguments, verb, ...) \

@@ -75,10 +75,31 @@ static void bad(const struct family *f, struct block *b)
 		told(f->name, "bad", f->bad[i](b));
 }
 
+/* The first call fails, not the application. */
+static void once(const struct family *f, struct block *b)
+{
+	told(f->name, "make", f->make(b));
+	told(f->name, "make", f->make(b));
+	told(f->name, "drop", f->drop(b));
+}
+
+/* There is room for one at a time. */
+static void limited(const struct family *f, struct block *b)
+{
+	static _Alignas(64) char room[4096];
+
+	told(f->name, "make", f->make(b));
+	told(f->name, "over", f->make((struct block *)(void *)room));
+	told(f->name, "drop", f->drop(b));
+	told(f->name, "make", f->make(b));
+	told(f->name, "drop", f->drop(b));
+}
+
 static const struct fate {
 	const char *name;
 	void (*run)(const struct family *, struct block *);
-} fates[] = { { "leaked", leaked }, { "freed", freed }, { "twice", twice }, { "bad", bad } };
+} fates[] = { { "leaked", leaked }, { "freed", freed }, { "twice", twice }, { "bad", bad },
+	    { "once", once }, { "limited", limited } };
 
 static const struct fate *fate_named(const char *name)
 {

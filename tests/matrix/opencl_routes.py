@@ -6,13 +6,16 @@ import ctypes.util
 import os
 import subprocess
 
+from cuda_routes import OWN_FATES, refusing
+from rows import held
+
 ROUTES = {
     "linked": "linked", "default": "linked", "handle": "unlinked", "plugin": "plugin",
     "given": "unlinked", "extension": "unlinked", "extension of platform": "unlinked",
 }
 # As a layer of the loader, without and with the preload; on when the library can be one.
 LAYERS = {"layer": "linked", "layer and preload": "linked"}
-FATES = ("leaked", "freed", "twice", "bad", "make fails", "drop fails")
+FATES = ("leaked", "freed", "twice", "bad", "make fails", "drop fails", "make refused")
 OF_FATE = {"make fails": "leaked", "drop fails": "freed"}
 
 
@@ -21,6 +24,7 @@ class Routes:
     logs = False  # whether what reached the driver can be read
     refusal = -5  # CL_OUT_OF_RESOURCES
     failure = -5
+    exhausted = -4  # CL_MEM_OBJECT_ALLOCATION_FAILURE
 
     def __init__(self, table, options):
         self.table = table
@@ -57,6 +61,11 @@ class Routes:
                     yield from ((route, fate, [family]) for family in chosen)
                 else:
                     yield route, fate, chosen
+        for family in families:
+            if family.blocks and self.has_cell(family, "freed"):
+                yield "given", "refused once", [family]
+                if held(family):
+                    yield "linked", "limited", [family]
 
     def through_giver(self, route):
         return self.routes[route] == "unlinked" and route != "handle"
@@ -76,7 +85,7 @@ class Routes:
             return bool(family.bad)
         if fate == "drop fails":
             return family.refused is not None and family.blocks
-        return fate not in ("twice", "make fails") or family.blocks
+        return fate not in ("twice", "make fails", "make refused") or family.blocks
 
     def reported(self, _, symbol):
         return symbol
@@ -99,6 +108,10 @@ class Routes:
             env["GIVER_NOTHING"] = str(1 + len(batch.needs()))
         elif batch.fate == "drop fails":
             env["GIVER_REFUSES"] = "1"
+        elif batch.fate == "make refused":
+            env["GIVER_NOTHING"] = str(1 + len(batch.needs()))
+            env["GIVER_DIES"] = "1"
+        env.update(refusing(batch))
         argv.append("linked" if batch.route in LAYERS else batch.route)
-        argv.append(OF_FATE.get(batch.fate, batch.fate))
+        argv.append({**OF_FATE, **OWN_FATES}.get(batch.fate, batch.fate))
         return argv + [family.name for family in batch.families], env

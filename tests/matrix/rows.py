@@ -17,6 +17,20 @@ class Any:
 ANY = Any()
 
 
+# Calls that make a block of what is there already: GPULEAK_FAIL_AT does not mean them.
+OPENS = {"cuMemPoolImportFromShareableHandle", "cuMemPoolImportPointer", "cuIpcOpenMemHandle",
+         "cuIpcOpenMemHandle_v2", "cuImportExternalMemory", "cuExternalMemoryGetMappedBuffer",
+         "cuExternalMemoryGetMappedMipmappedArray", "cuMemImportFromShareableHandle"}
+
+# Kinds of blocks whose bytes are not in device memory, or another block's.
+ELSEWHERE = ("pinned", "registered", "cl-sub-buffer")
+
+
+def held(row):
+    """Bytes that count against the limit of device 0."""
+    return row.bytes if row.device == 0 and row.kind not in ELSEWHERE else 0
+
+
 @dataclasses.dataclass
 class Need:
     """Something that a family's calls take: a block that is made once and stays."""

@@ -25,10 +25,14 @@ import tempfile
 
 sys.dont_write_bytecode = True
 
+import rows
+
 HERE = pathlib.Path(__file__).resolve().parent
 INTERPOSE = HERE.parent.parent / "interpose"
 PREFIX = {"cuda": "cu", "opencl": "cl"}
 TIMEOUT = 60
+# Fates that GPULEAK_FAIL_AT and GPULEAK_LIMIT bring about.
+REFUSALS = ("make refused", "refused once", "limited")
 options = None
 
 
@@ -175,6 +179,27 @@ class Expected:
     # Injected: the driver answers what it has no reason for.
     def make_fails(self, family):
         self.say(family, "make", self.batch.api.failure if family.fails is None
+                 else family.fails)
+
+    def make_refused(self, family):
+        if family.make in rows.OPENS:
+            self.leaked(family)
+        else:
+            self.refuse(family, "make")
+
+    def refused_once(self, family):
+        self.refuse(family, "make")
+        self.freed(family)
+
+    def limited(self, family):
+        self.made(family)
+        self.refuse(family, "over")
+        self.dropped(family)
+        self.freed(family)
+
+    def refuse(self, family, what):
+        """Ours, not the driver's."""
+        self.say(family, what, self.batch.api.exhausted if family.fails is None
                  else family.fails)
 
     def drop_fails(self, family):
@@ -354,11 +379,28 @@ def first_difference(what, wanted, got):
     return []
 
 
+def reached_driver(batch, traced):
+    """What the driver was asked for and had to be: a call that is refused never comes to it."""
+    if not batch.api.logs:
+        return []  # giver.c sees to that
+    wanted = collections.Counter(batch.api.reported(batch.route, need.make)
+                                 for _, need in batch.needs())
+    times = {"make refused": 0, "refused once": 1, "limited": 2}[batch.fate]
+    for family in batch.families:
+        if family.kind == "graph" and times:  # nodes are no calls that are logged
+            continue
+        opens = family.make in rows.OPENS
+        wanted[batch.api.reported(batch.route, family.make)] += 1 if opens else times
+    got = collections.Counter(line.split()[0] for line in traced.log)
+    return [f"the driver was asked {got[call]} times for {call}, not {times}"
+            for call, times in wanted.items() if got[call] != times]
+
+
 def try_batch(batch):
     """({family: problems}, problems of the whole)."""
     expected = Expected(batch)
     deadly = batch.api.is_deadly(batch)
-    bare = None if deadly else run(batch, None)
+    bare = None if deadly or batch.fate in REFUSALS else run(batch, None)
     traced = run(batch, "run" if deadly else "preload")
     whole = []
     if bare:
@@ -369,6 +411,10 @@ def try_batch(batch):
         if (bare.status, bare.err) != (traced.status, traced.err):
             whole.append(f"status and stderr: {traced.status}, {traced.err[:300]!r}, without the "
                          f"preload {bare.status}, {bare.err[:300]!r}")
+    if batch.fate in REFUSALS:
+        whole += reached_driver(batch, traced)
+        if (traced.status, traced.err) != (0, ""):
+            whole.append(f"status and stderr: {traced.status}, {traced.err[:300]!r}")
     answered = traced.out[:len(expected.out)] if deadly else traced.out
     whole += first_difference("output", expected.out, answered)
     if not traced.report or "summary" not in traced.report:

@@ -9,7 +9,7 @@
 
 #include "async.h"
 
-enum { BUCKETS = 4096 };
+enum { BUCKETS = 4096, DEVICEMAP = 2 }; /* flags: PORTABLE 1, WRITECOMBINED 4 */
 
 struct host_block {
 	struct host_block *next;
@@ -17,6 +17,7 @@ struct host_block {
 	size_t bytes, mapped;
 	CUcontext context;
 	bool registered;
+	unsigned int flags;
 };
 
 static pthread_mutex_t host_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -46,14 +47,15 @@ static struct host_block *find_overlap(uintptr_t address, size_t bytes)
 	return NULL;
 }
 
-static bool add(uintptr_t address, size_t bytes, size_t mapped, bool registered)
+static bool add(uintptr_t address, size_t bytes, size_t mapped, bool registered,
+		unsigned int flags)
 {
 	struct host_block *b = malloc(sizeof(*b)), **bucket = bucket_of(address);
 
 	if (!b)
 		return false;
 	*b = (struct host_block){ *bucket,   address, bytes, mapped, memory_context(),
-				  registered };
+				  registered, flags };
 	*bucket = b;
 	return true;
 }
@@ -115,7 +117,7 @@ void host_drop_context(CUcontext context)
 	pthread_mutex_unlock(&host_lock);
 }
 
-static CUresult allocate(const char *name, void **pp, size_t bytes, bool good)
+static CUresult allocate(const char *name, void **pp, size_t bytes, unsigned int flags)
 {
 	CUresult r = gate(name);
 	size_t mapped = (bytes + 4095) & ~(size_t)4095;
@@ -127,7 +129,7 @@ static CUresult allocate(const char *name, void **pp, size_t bytes, bool good)
 		r = capture_check();
 	if (r)
 		return r;
-	if (!pp || !good)
+	if (!pp || flags >= 8)
 		return CUDA_ERROR_INVALID_VALUE;
 	*pp = NULL;
 	if (!bytes)
@@ -140,7 +142,7 @@ static CUresult allocate(const char *name, void **pp, size_t bytes, bool good)
 	if (p == MAP_FAILED)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_lock(&host_lock);
-	if (!add((uintptr_t)p, bytes, mapped, false)) {
+	if (!add((uintptr_t)p, bytes, mapped, false, flags | DEVICEMAP)) {
 		munmap(p, mapped);
 		r = CUDA_ERROR_OUT_OF_MEMORY;
 	} else {
@@ -158,20 +160,19 @@ static CUresult allocated(const char *name, void **pp, size_t bytes, CUresult r)
 STANDIN(cuMemAllocHost)(void **pp, unsigned int bytesize)
 {
 	return allocated("cuMemAllocHost", pp, bytesize,
-			 allocate("cuMemAllocHost", pp, bytesize, true));
+			 allocate("cuMemAllocHost", pp, bytesize, 0));
 }
 
 STANDIN(cuMemAllocHost_v2)(void **pp, size_t bytesize)
 {
 	return allocated("cuMemAllocHost_v2", pp, bytesize,
-			 allocate("cuMemAllocHost_v2", pp, bytesize, true));
+			 allocate("cuMemAllocHost_v2", pp, bytesize, 0));
 }
 
 STANDIN(cuMemHostAlloc)(void **pp, size_t bytesize, unsigned int Flags)
 {
-	/* PORTABLE 1, DEVICEMAP 2, WRITECOMBINED 4 */
 	return allocated("cuMemHostAlloc", pp, bytesize,
-			 allocate("cuMemHostAlloc", pp, bytesize, Flags < 8));
+			 allocate("cuMemHostAlloc", pp, bytesize, Flags));
 }
 
 static CUresult let_go(const char *name)
@@ -233,7 +234,7 @@ static CUresult attach(const char *name, void *p, size_t bytes)
 	other = find_overlap((uintptr_t)p, bytes);
 	if (other)
 		r = other->registered ? ERROR_ALREADY_REGISTERED : CUDA_ERROR_INVALID_VALUE;
-	else if (!add((uintptr_t)p, bytes, 0, true))
+	else if (!add((uintptr_t)p, bytes, 0, true, 0))
 		r = CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_unlock(&host_lock);
 	return r;
@@ -272,6 +273,26 @@ STANDIN(cuMemHostUnregister)(void *p)
 		pthread_mutex_unlock(&host_lock);
 	}
 	return logged("cuMemHostUnregister", (uintptr_t)p, 0, r);
+}
+
+/* All of it is mapped, asked for or not. */
+STANDIN(cuMemHostGetFlags)(unsigned int *pFlags, void *p)
+{
+	CUresult r = gate("cuMemHostGetFlags");
+	struct host_block *b;
+
+	if (r)
+		return r;
+	if (!pFlags)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&host_lock);
+	b = find_overlap((uintptr_t)p, 1);
+	if (b && !b->registered)
+		*pFlags = b->flags;
+	else
+		r = CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_unlock(&host_lock);
+	return r;
 }
 
 /* One address space: the device sees host memory where the host does. */

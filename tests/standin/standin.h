@@ -24,6 +24,7 @@ typedef struct CUlaunchConfig_st CUlaunchConfig;
 #define MAKES(name, kind)
 #define USED(name, result, params) result name params;
 #include "../../interpose/api/cuda.def"
+#include "../../interpose/api/cuda_truth.def"
 #undef HOOK
 #undef HAND
 #undef MAKES

@@ -49,6 +49,9 @@
 #define CUlimit our_CUlimit
 #define CUjit_option our_CUjit_option
 #define CUlibraryOption our_CUlibraryOption
+#define CUmem_advise our_CUmem_advise
+#define CUmemRangeHandleType our_CUmemRangeHandleType
+#define CUpointer_attribute our_CUpointer_attribute
 #define CUexecAffinityParam our_CUexecAffinityParam
 #define CUctxCreateParams our_CUctxCreateParams
 #define CUuuid our_CUuuid
@@ -103,6 +106,36 @@
 #define CUDA_CHILD_GRAPH_NODE_PARAMS_st our_CUDA_CHILD_GRAPH_NODE_PARAMS_st
 #define CUgraphNodeParams_st our_CUgraphNodeParams_st
 #define CUDA_GRAPH_INSTANTIATE_PARAMS_st our_CUDA_GRAPH_INSTANTIATE_PARAMS_st
+#define CUexternalSemaphore our_CUexternalSemaphore
+#define CUhostFn our_CUhostFn
+#define CUstreamCallback our_CUstreamCallback
+#define CUlaunchConfig our_CUlaunchConfig
+#define CUDA_LAUNCH_PARAMS our_CUDA_LAUNCH_PARAMS
+#define CUDA_MEMCPY2D_v1 our_CUDA_MEMCPY2D_v1
+#define CUDA_MEMCPY2D our_CUDA_MEMCPY2D
+#define CUDA_MEMCPY3D_v1 our_CUDA_MEMCPY3D_v1
+#define CUDA_MEMCPY3D our_CUDA_MEMCPY3D
+#define CUDA_MEMCPY3D_PEER our_CUDA_MEMCPY3D_PEER
+#define CUDA_MEMCPY3D_BATCH_OP our_CUDA_MEMCPY3D_BATCH_OP
+#define CUmemcpyAttributes our_CUmemcpyAttributes
+#define CUmemDecompressParams our_CUmemDecompressParams
+#define CUstreamBatchMemOpParams our_CUstreamBatchMemOpParams
+#define CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS our_CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS
+#define CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS our_CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS
+#define CUextSemaphore_st our_CUextSemaphore_st
+#define CUstreamBatchMemOpParams_union our_CUstreamBatchMemOpParams_union
+#define CUlaunchConfig_st our_CUlaunchConfig_st
+#define CUDA_LAUNCH_PARAMS_st our_CUDA_LAUNCH_PARAMS_st
+#define CUDA_MEMCPY2D_v1_st our_CUDA_MEMCPY2D_v1_st
+#define CUDA_MEMCPY2D_st our_CUDA_MEMCPY2D_st
+#define CUDA_MEMCPY3D_v1_st our_CUDA_MEMCPY3D_v1_st
+#define CUDA_MEMCPY3D_st our_CUDA_MEMCPY3D_st
+#define CUDA_MEMCPY3D_PEER_st our_CUDA_MEMCPY3D_PEER_st
+#define CUDA_MEMCPY3D_BATCH_OP_st our_CUDA_MEMCPY3D_BATCH_OP_st
+#define CUmemcpyAttributes_st our_CUmemcpyAttributes_st
+#define CUmemDecompressParams_st our_CUmemDecompressParams_st
+#define CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st our_CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st
+#define CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st our_CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st
 #define CUDA_SUCCESS our_CUDA_SUCCESS
 #define CUDA_ERROR_INVALID_VALUE our_CUDA_ERROR_INVALID_VALUE
 #define CUDA_ERROR_OUT_OF_MEMORY our_CUDA_ERROR_OUT_OF_MEMORY
@@ -113,6 +146,36 @@
 #define CUDA_ERROR_CONTEXT_IS_DESTROYED our_CUDA_ERROR_CONTEXT_IS_DESTROYED
 #define CUDA_ERROR_NOT_SUPPORTED our_CUDA_ERROR_NOT_SUPPORTED
 #include "api/cuda_types.h"
+#undef CUexternalSemaphore
+#undef CUhostFn
+#undef CUstreamCallback
+#undef CUlaunchConfig
+#undef CUDA_LAUNCH_PARAMS
+#undef CUDA_MEMCPY2D_v1
+#undef CUDA_MEMCPY2D
+#undef CUDA_MEMCPY3D_v1
+#undef CUDA_MEMCPY3D
+#undef CUDA_MEMCPY3D_PEER
+#undef CUDA_MEMCPY3D_BATCH_OP
+#undef CUmemcpyAttributes
+#undef CUmemDecompressParams
+#undef CUstreamBatchMemOpParams
+#undef CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS
+#undef CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS
+#undef CUextSemaphore_st
+#undef CUstreamBatchMemOpParams_union
+#undef CUlaunchConfig_st
+#undef CUDA_LAUNCH_PARAMS_st
+#undef CUDA_MEMCPY2D_v1_st
+#undef CUDA_MEMCPY2D_st
+#undef CUDA_MEMCPY3D_v1_st
+#undef CUDA_MEMCPY3D_st
+#undef CUDA_MEMCPY3D_PEER_st
+#undef CUDA_MEMCPY3D_BATCH_OP_st
+#undef CUmemcpyAttributes_st
+#undef CUmemDecompressParams_st
+#undef CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st
+#undef CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st
 #undef CUresult
 #undef CUdeviceptr
 #undef CUdeviceptr_v1
@@ -132,6 +195,9 @@
 #undef CUlimit
 #undef CUjit_option
 #undef CUlibraryOption
+#undef CUmem_advise
+#undef CUmemRangeHandleType
+#undef CUpointer_attribute
 #undef CUexecAffinityParam
 #undef CUctxCreateParams
 #undef CUuuid
@@ -228,6 +294,9 @@ SAME_SIZE(CUlibrary);
 SAME_SIZE(CUlimit);
 SAME_SIZE(CUjit_option);
 SAME_SIZE(CUlibraryOption);
+SAME_SIZE(CUpointer_attribute);
+SAME_SIZE(CUmemRangeHandleType);
+SAME_SIZE(CUmem_advise);
 SAME_SIZE(CUuuid);
 SAME_SIZE(CUipcMemHandle);
 SAME_SIZE(CUmemGenericAllocationHandle);
@@ -288,3 +357,5 @@ SAME_VALUE(CUDA_ERROR_NOT_SUPPORTED);
 #define USED(symbol, returns, parameters) returns symbol parameters;
 #define MAKES(symbol, kind)
 #include "api/cuda.def"
+#include "api/cuda_submits.def"
+#include "api/cuda_truth.def"

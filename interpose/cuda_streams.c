@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The wrappers that follow streams for the pool: where captures begin and end.
+ * Owns no list: the captures are captures.c's, their graphs cuda_graph.c's.
+ */
+#include "captures.h"
+#include "cuda_calls.h"
+#include "cuda_graph.h"
+#include "resolve.h"
+
+#define CALL(type, arguments) ((type)route.real)arguments
+
+enum { STREAM_CAPTURE_UNMATCHED = 905, STREAM_CAPTURE_WRONG_THREAD = 908 };
+
+/* ---- captures ---- */
+
+static CUresult begun_capture(const struct site *site, struct route route, CUstream stream,
+			      CUresult r)
+{
+	uint64_t context = 0;
+	int device;
+
+	if (!route.record)
+		return r;
+	if (r == CUDA_SUCCESS)
+		cuda_current_context(&context, &device);
+	captures_begun(stream, cuda_is_per_thread(site->hook), context, r == CUDA_SUCCESS);
+	if (r == CUDA_SUCCESS)
+		cuda_graph_begun(site, stream);
+	return r;
+}
+
+static struct route beginning(struct route route)
+{
+	if (route.record)
+		captures_beginning();
+	return route;
+}
+
+static CUresult body_begin(const struct site *site, struct route route, CUstream stream)
+{
+	route = beginning(route);
+	return begun_capture(site, route, stream, CALL(CUresult(*)(CUstream), (stream)));
+}
+#define body_cuStreamBeginCapture body_begin
+#define body_cuStreamBeginCapture_ptsz body_begin
+BOTH(cuStreamBeginCapture, CUresult, (CUstream hStream), (&site, route, hStream),
+     CUDA_ERROR_NOT_FOUND)
+BOTH(cuStreamBeginCapture_ptsz, CUresult, (CUstream hStream), (&site, route, hStream),
+     CUDA_ERROR_NOT_FOUND)
+
+static CUresult body_begin_v2(const struct site *site, struct route route, CUstream stream,
+			      CUstreamCaptureMode mode)
+{
+	route = beginning(route);
+	return begun_capture(site, route, stream,
+			     CALL(CUresult(*)(CUstream, CUstreamCaptureMode), (stream, mode)));
+}
+#define body_cuStreamBeginCapture_v2 body_begin_v2
+#define body_cuStreamBeginCapture_v2_ptsz body_begin_v2
+BOTH(cuStreamBeginCapture_v2, CUresult, (CUstream hStream, CUstreamCaptureMode mode),
+     (&site, route, hStream, mode), CUDA_ERROR_NOT_FOUND)
+BOTH(cuStreamBeginCapture_v2_ptsz, CUresult, (CUstream hStream, CUstreamCaptureMode mode),
+     (&site, route, hStream, mode), CUDA_ERROR_NOT_FOUND)
+
+/* The graph was there before: nothing of it is forgotten. */
+static CUresult body_begin_into(const struct site *site, struct route route, CUstream stream,
+				CUgraph graph, const CUgraphNode *dependencies,
+				const CUgraphEdgeData *edges, size_t count,
+				CUstreamCaptureMode mode)
+{
+	uint64_t context = 0;
+	int device;
+	CUresult r;
+
+	route = beginning(route);
+	r = CALL(CUresult(*)(CUstream, CUgraph, const CUgraphNode *, const CUgraphEdgeData *,
+			     size_t, CUstreamCaptureMode),
+		 (stream, graph, dependencies, edges, count, mode));
+	if (!route.record)
+		return r;
+	if (r == CUDA_SUCCESS)
+		cuda_current_context(&context, &device);
+	captures_begun(stream, cuda_is_per_thread(site->hook), context, r == CUDA_SUCCESS);
+	return r;
+}
+#define body_cuStreamBeginCaptureToGraph body_begin_into
+#define body_cuStreamBeginCaptureToGraph_ptsz body_begin_into
+BOTH(cuStreamBeginCaptureToGraph, CUresult,
+     (CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,
+      const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode),
+     (&site, route, hStream, hGraph, dependencies, dependencyData, numDependencies, mode),
+     CUDA_ERROR_NOT_FOUND)
+BOTH(cuStreamBeginCaptureToGraph_ptsz, CUresult,
+     (CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,
+      const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode),
+     (&site, route, hStream, hGraph, dependencies, dependencyData, numDependencies, mode),
+     CUDA_ERROR_NOT_FOUND)
+
+/* A capture that was spoiled is over with this call, too. By other failures it may go on: the
+ * driver is asked, which capture allows. */
+static bool is_over(const struct hook *hook, CUstream stream, CUresult r)
+{
+	if (r == CUDA_SUCCESS)
+		return true;
+	return r != STREAM_CAPTURE_WRONG_THREAD && r != STREAM_CAPTURE_UNMATCHED &&
+	       !cuda_is_captured(hook, stream);
+}
+
+static CUresult body_end(const struct site *site, struct route route, CUstream stream,
+			 CUgraph *graph)
+{
+	bool per_thread = cuda_is_per_thread(site->hook);
+	uint64_t capture = route.record ? captures_of(stream, per_thread) : 0;
+	CUresult r = CALL(CUresult(*)(CUstream, CUgraph *), (stream, graph));
+
+	if (capture && is_over(site->hook, stream, r))
+		captures_ended(capture);
+	return r;
+}
+#define body_cuStreamEndCapture body_end
+#define body_cuStreamEndCapture_ptsz body_end
+BOTH(cuStreamEndCapture, CUresult, (CUstream hStream, CUgraph *phGraph),
+     (&site, route, hStream, phGraph), CUDA_ERROR_NOT_FOUND)
+BOTH(cuStreamEndCapture_ptsz, CUresult, (CUstream hStream, CUgraph *phGraph),
+     (&site, route, hStream, phGraph), CUDA_ERROR_NOT_FOUND)
+
+static CUresult body_destroy(struct route route, CUstream stream)
+{
+	uint64_t capture = route.record ? captures_of(stream, false) : 0;
+	CUresult r = CALL(CUresult(*)(CUstream), (stream));
+
+	if (r == CUDA_SUCCESS)
+		captures_ended(capture);
+	return r;
+}
+#define body_cuStreamDestroy body_destroy
+#define body_cuStreamDestroy_v2 body_destroy
+BOTH(cuStreamDestroy, CUresult, (CUstream hStream), (route, hStream), CUDA_ERROR_NOT_FOUND)
+BOTH(cuStreamDestroy_v2, CUresult, (CUstream hStream), (route, hStream), CUDA_ERROR_NOT_FOUND)

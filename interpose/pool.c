@@ -1,0 +1,763 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The order of things in a pooled allocation and free, and the pool's contexts. In the hot
+ * path a thread takes only its own cache's lock and asks the driver only which context is
+ * current. Must not decide when a block is clean (pool_tickets.c) or how much may be kept
+ * (pool_native.c).
+ */
+#include "pool_parts.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "config.h"
+#include "cuda_calls.h"
+#include "pools_record.h"
+#include "resolve.h"
+#include "submits.h"
+
+#define COUNT_EVERY 64 /* calls of a thread between two looks at the sums */
+#define NS_PER_S 1000000000u
+
+_Atomic bool pool_on;
+
+static void reason(struct pool_space *space, enum ledger_pool_reason why)
+{
+	__atomic_fetch_add(&space->record->reasons[why], 1, __ATOMIC_RELAXED);
+}
+
+/* ---- the pool and its contexts ---- */
+
+struct pool *pool_of(struct recorder *recorder)
+{
+	struct pool *pool = atomic_load_explicit(&recorder->pool, memory_order_acquire), *mine;
+
+	if (__builtin_expect(pool != NULL, 1))
+		return pool;
+	mine = arena_take(&recorder->arena, sizeof(*mine));
+	if (!mine)
+		return NULL;
+	mine->arena = &recorder->arena;
+	mine->recorder = recorder;
+	if (atomic_compare_exchange_strong(&recorder->pool, &pool, mine))
+		return mine;
+	arena_give(&recorder->arena, mine, sizeof(*mine));
+	return pool;
+}
+
+static const char *kind_name(enum pool_kind kind)
+{
+	return kind == POOL_DEVICE ? "device" : "pinned";
+}
+
+static void begin_space(struct pool_context *context, enum pool_kind kind)
+{
+	struct pool_space *space = &context->space[kind];
+	struct ledger_pool *record =
+		pools_record_row("CUDA", kind_name(kind),
+				 kind == POOL_DEVICE ? context->device : -1);
+
+	space->context = context;
+	space->kind = kind;
+	space->record = record ? record : &space->nowhere;
+	__atomic_store_n(&space->record->mode,
+			 context->strict ? OPTION_POOL_STRICT : OPTION_POOL_FAST,
+			 __ATOMIC_RELAXED);
+}
+
+/* With `making`. */
+static struct pool_context *make_context(struct pool *pool, uint64_t handle, int device)
+{
+	struct pool_context *context = NULL;
+
+	for (unsigned int i = 0; i < POOL_CONTEXTS && !context; i++)
+		if (!atomic_load(&pool->context[i].handle))
+			context = &pool->context[i];
+	if (!context)
+		return NULL;
+	context->device = device;
+	context->total = pool_device_bytes(device);
+	context->flush = context->total / 4096 > 1u << 20 ? context->total / 4096 : 1u << 20;
+	context->event_flags = 0;
+	context->stream = NULL;
+	atomic_store(&context->failed, false);
+	atomic_store(&context->handle, handle);
+	if (!pool_tickets_begin(context)) {
+		atomic_store(&context->handle, 0);
+		return NULL;
+	}
+	context->strict = context->by_sync || config.pool == OPTION_POOL_STRICT;
+	for (int kind = 0; kind < POOL_KINDS; kind++)
+		begin_space(context, kind);
+	atomic_store(&context->open, true);
+	return context;
+}
+
+static struct pool_context *find_context(struct pool *pool, uint64_t handle)
+{
+	for (unsigned int i = 0; i < POOL_CONTEXTS; i++)
+		if (atomic_load(&pool->context[i].handle) == handle)
+			return &pool->context[i];
+	return NULL;
+}
+
+static struct pool_context *context_for(struct pool *pool, uint64_t handle, int device)
+{
+	struct pool_context *context = thread_self.pool_context;
+
+	if (__builtin_expect(context && thread_self.pool == pool &&
+				     atomic_load_explicit(&context->handle,
+							  memory_order_relaxed) == handle,
+			     1))
+		return context;
+	context = find_context(pool, handle);
+	if (!context) {
+		lock_take(&pool->making);
+		context = find_context(pool, handle);
+		if (!context)
+			context = make_context(pool, handle, device);
+		lock_give(&pool->making);
+	}
+	thread_self.pool = pool;
+	thread_self.pool_context = context;
+	return context;
+}
+
+/* The pool, if there is one, with the recorder entered. */
+static struct pool *pool_entered(void)
+{
+	struct recorder *recorder = pool_on && recorder_now() ? recorder_enter() : NULL;
+	struct pool *pool = recorder ? atomic_load(&recorder->pool) : NULL;
+
+	if (recorder && !pool)
+		recorder_leave();
+	return pool;
+}
+
+/* ---- sums, now and then ---- */
+
+static uint32_t seconds_of(struct pool *pool)
+{
+	return (uint32_t)(stripes_now(pool->recorder) / NS_PER_S);
+}
+
+static void settle(struct pool *pool, struct pool_space *space)
+{
+	uint32_t now_s = seconds_of(pool);
+
+	pool_bound(pool, space);
+	pool_tell(space);
+	if (now_s >= atomic_load_explicit(&pool->next_decay_s, memory_order_relaxed)) {
+		atomic_store(&pool->next_decay_s, now_s + 1);
+		pool_decay(pool, now_s);
+	}
+}
+
+/* With the cache's lock, which it gives back. */
+static inline bool is_due(struct pool_space *space, struct pool_cache *cache)
+{
+	int64_t kept = cache->kept < 0 ? -cache->kept : cache->kept;
+	bool due = ++cache->calls % COUNT_EVERY == 0 ||
+		   kept >= (int64_t)space->context->flush;
+
+	if (__builtin_expect(due, 0))
+		pool_count(space, cache);
+	return due;
+}
+
+/* ---- allocation ---- */
+
+static void hand_out(struct pool_cache *cache, struct pool_block *block, uint64_t bytes)
+{
+	block->bytes = bytes;
+	cache->kept -= (int64_t)block->capacity;
+	cache->waste += (int64_t)(block->capacity - bytes);
+	cache->hits++;
+	atomic_store_explicit(&block->state, POOL_LIVE, memory_order_release);
+}
+
+static struct pool_block *look_further(struct pool *pool, struct pool_space *space,
+				       struct pool_cache *cache, unsigned int bin, bool pending,
+				       uint64_t bytes)
+{
+	struct pool_block *block = NULL;
+
+	if (pending || atomic_load_explicit(&space->kept, memory_order_relaxed) > 0)
+		pool_tickets_poll(space->context);
+	if (pending) {
+		lock_take(&cache->lock);
+		block = pool_take_own(cache, bin, &pending);
+		lock_give(&cache->lock);
+	}
+	if (!block)
+		block = pool_take_any(pool, space, cache, bin);
+	if (!block)
+		block = pool_slab_take(pool, space, bytes);
+	if (block) {
+		lock_take(&cache->lock);
+		hand_out(cache, block, bytes);
+		lock_give(&cache->lock);
+	}
+	return block;
+}
+
+static struct pool_block *serve(struct pool *pool, struct pool_space *space, uint64_t bytes,
+				unsigned int bin)
+{
+	struct pool_cache *cache = pool_cache_here(pool, space);
+	struct pool_block *block;
+	bool pending, due = false;
+
+	if (!cache)
+		return NULL;
+	lock_take(&cache->lock);
+	block = pool_take_own(cache, bin, &pending);
+	if (block) {
+		hand_out(cache, block, bytes);
+		due = is_due(space, cache);
+	}
+	lock_give(&cache->lock);
+	if (__builtin_expect(due, 0))
+		settle(pool, space);
+	return block ? block : look_further(pool, space, cache, bin, pending, bytes);
+}
+
+/* The driver's own allocation, REAL; as a block of the pool's if that can be. */
+static CUresult from_driver(struct pool *pool, struct pool_space *space, void *real,
+			    uint64_t bytes, unsigned int bin, uint64_t *ret_address)
+{
+	CUresult r;
+
+	pool_make_room(pool, space, pool_bytes_of_bin(bin));
+	do {
+		r = pool_native_take(pool, space, real, bin, bytes, ret_address);
+	} while (r == CUDA_ERROR_OUT_OF_MEMORY && pool_relieve(space->context->device));
+	return r;
+}
+
+/* Where pooled memory of KIND is made now: NULL, and it is the driver's affair. */
+static struct pool_space *space_here(enum pool_kind kind, struct pool **ret_pool)
+{
+	struct pool_context *context;
+	struct recorder *recorder;
+	uint64_t handle;
+	int device;
+
+	if (thread_self.depth != 1) /* inside the driver */
+		return NULL;
+	cuda_current_context(&handle, &device);
+	if (!handle || device < 0 || !(recorder = recorder_enter()))
+		return NULL;
+	*ret_pool = pool_of(recorder);
+	context = *ret_pool ? context_for(*ret_pool, handle, device) : NULL;
+	if (context && atomic_load_explicit(&context->open, memory_order_relaxed))
+		return &context->space[kind];
+	recorder_leave();
+	return NULL;
+}
+
+/* False: nothing was done. */
+static bool allocate(enum pool_kind kind, void *real, uint64_t bytes, uint64_t *ret_address,
+		     CUresult *ret)
+{
+	struct pool *pool;
+	struct pool_space *space;
+	struct pool_block *block;
+	unsigned int bin;
+
+	if (!bytes || bytes > POOL_BYTES_MAX)
+		return false;
+	space = space_here(kind, &pool);
+	if (!space)
+		return false;
+	bin = pool_bin_of(bytes);
+	block = serve(pool, space, bytes, bin);
+	recorder_leave();
+	*ret = CUDA_SUCCESS;
+	if (__builtin_expect(block != NULL, 1))
+		*ret_address = block->address;
+	else
+		*ret = from_driver(pool, space, real, bytes, bin, ret_address);
+	return block || *ret == CUDA_SUCCESS;
+}
+
+static CUresult alloc_device(CUdeviceptr *address, size_t bytes)
+{
+	void *real = thread_self.pooled;
+	uint64_t made;
+	CUresult r;
+
+	if (!address || !allocate(POOL_DEVICE, real, bytes, &made, &r))
+		return ((CUresult(*)(CUdeviceptr *, size_t))real)(address, bytes);
+	*address = made;
+	return r;
+}
+
+static CUresult alloc_pinned(void **pointer, size_t bytes, unsigned int flags)
+{
+	void *real = thread_self.pooled;
+	uint64_t made;
+	CUresult r;
+
+	if (!pointer || flags > 7 || !allocate(POOL_PINNED + flags, real, bytes, &made, &r))
+		return ((CUresult(*)(void **, size_t, unsigned int))real)(pointer, bytes, flags);
+	*pointer = (void *)(uintptr_t)made;
+	return r;
+}
+
+static CUresult alloc_pinned_plain(void **pointer, size_t bytes)
+{
+	void *real = thread_self.pooled;
+	uint64_t made;
+	CUresult r;
+
+	if (!pointer || !allocate(POOL_PINNED_PLAIN, real, bytes, &made, &r))
+		return ((CUresult(*)(void **, size_t))real)(pointer, bytes);
+	*pointer = (void *)(uintptr_t)made;
+	return r;
+}
+
+/* ---- free ---- */
+
+/* The current context is one that was destroyed, or there is no driver any more: then the
+ * driver's own answer is wanted. */
+static bool driver_must_answer(void)
+{
+	CUresult (*get)(CUcontext *);
+	CUcontext context = NULL;
+	uint64_t handle;
+	int device;
+
+	cuda_current_context(&handle, &device);
+	if (__builtin_expect(handle && device >= 0, 1))
+		return false;
+	get = (CUresult(*)(CUcontext *))resolve_used(USED_cuCtxGetCurrent);
+	return !get || get(&context) != CUDA_SUCCESS || context;
+}
+
+/* Of a block that left the application's hands: whether it may be kept. */
+static bool may_keep(const struct pool_block *block)
+{
+	const struct pool_context *context = block->space->context;
+
+	return !block->never && atomic_load_explicit(&context->open, memory_order_relaxed) &&
+	       !atomic_load_explicit(&context->failed, memory_order_relaxed);
+}
+
+static void put(struct pool *pool, struct pool_block *block, bool shared)
+{
+	struct pool_space *space = block->space;
+	struct pool_cache *cache = pool_cache_here(pool, space);
+	bool due;
+
+	if (!cache) { /* no memory for it: the driver's, which waits if need be */
+		pool_native_give(pool, block, NULL);
+		reason(space, LEDGER_POOL_NO_MEMORY);
+		return;
+	}
+	lock_take(&cache->lock);
+	if (!atomic_load_explicit(&space->context->open, memory_order_relaxed)) {
+		lock_give(&cache->lock); /* its context is ending */
+		return;
+	}
+	cache->kept += (int64_t)block->capacity;
+	cache->freed += (int64_t)block->capacity;
+	cache->waste -= (int64_t)(block->capacity - block->bytes);
+	cache->frees++;
+	cache->shared += shared;
+	pool_keep(pool, cache, block);
+	due = is_due(space, cache);
+	lock_give(&cache->lock);
+	if (__builtin_expect(due, 0))
+		settle(pool, space);
+}
+
+/* A part can't be freed by the driver on a stream of another context. */
+static void wait_for_stream(CUstream stream)
+{
+	CUresult (*wait)(CUstream) = (CUresult(*)(CUstream))resolve_used(USED_cuStreamSynchronize);
+	int mode = pool_relax();
+
+	if (wait)
+		wait(stream);
+	pool_unrelax(mode);
+}
+
+/* Keeps BLOCK, which NATIVE's call has just taken from the application. False: the driver must
+ * have it back. */
+static bool keep(struct pool *pool, struct pool_block *block,
+		 const struct pool_native_free *native)
+{
+	struct pool_context *context = block->space->context;
+	bool shared;
+
+	if (!may_keep(block) || (native->elsewhere && !block->slab))
+		return false;
+	if (native->elsewhere)
+		wait_for_stream(native->stream);
+	block->ticket = pool_ticket(context, &shared);
+	if (context->strict && !native->async)
+		pool_tickets_wait(context, block->ticket);
+	if (__builtin_expect(atomic_load_explicit(&context->failed, memory_order_relaxed), 0))
+		return false;
+	if (atomic_load_explicit(&context->tickets.owed, memory_order_relaxed) &&
+	    !context->by_sync)
+		reason(block->space, LEDGER_POOL_CAPTURE);
+	block->kept_s = seconds_of(pool);
+	put(pool, block, shared);
+	return true;
+}
+
+enum taken { TAKEN, TAKEN_BEFORE, NOT_OURS };
+
+/* Only one of two frees of a block takes it. A call for another kind of memory takes none: the
+ * driver says no to it, and we where the driver does not know that the block is freed. */
+static enum taken take_from_application(struct pool_block *block, bool pinned)
+{
+	uint32_t state = POOL_LIVE;
+	bool other_kind = pinned != (block->space->kind != POOL_DEVICE);
+
+	if (other_kind)
+		state = atomic_load(&block->state);
+	else if (atomic_compare_exchange_strong_explicit(&block->state, &state, POOL_KEPT,
+							 memory_order_acq_rel,
+							 memory_order_acquire))
+		return TAKEN;
+	return state == POOL_SPARE || state == POOL_LIVE ? NOT_OURS : TAKEN_BEFORE;
+}
+
+/* What may not be kept. On failure it stays the application's. */
+static CUresult release_native(struct pool *pool, struct pool_block *block,
+			       const struct pool_native_free *native)
+{
+	struct pool_space *space = block->space;
+	int64_t unasked = (int64_t)(block->capacity - block->bytes);
+	CUresult r;
+
+	if (block->never)
+		reason(space, (enum ledger_pool_reason)(block->never - 1));
+	r = pool_native_give(pool, block, native);
+	if (r == CUDA_SUCCESS)
+		atomic_fetch_sub(&space->waste, unasked);
+	else
+		atomic_store(&block->state, POOL_LIVE);
+	return r;
+}
+
+/* A part that may not be kept: its context hands nothing out any more. */
+static void release_part(struct pool *pool, struct pool_block *block)
+{
+	atomic_fetch_add(&block->space->kept, (int64_t)block->capacity);
+	atomic_fetch_sub(&block->space->waste, (int64_t)(block->capacity - block->bytes));
+	pool_slab_give(pool, block);
+}
+
+/* The free of ADDRESS by NATIVE's call. False: the driver is to be asked. */
+static bool release(const struct pool_native_free *native, bool pinned, uint64_t address,
+		    CUresult *ret)
+{
+	struct recorder *recorder = recorder_enter();
+	enum taken taken = NOT_OURS;
+	struct pool_block *block;
+	struct pool *pool;
+	bool kept = false;
+
+	if (!recorder)
+		return false;
+	pool = pool_of(recorder);
+	block = pool ? pool_map_find(pool, address) : NULL;
+	if (block)
+		taken = take_from_application(block, pinned);
+	if (taken == TAKEN)
+		kept = keep(pool, block, native);
+	if (taken == TAKEN && !kept && block->slab) {
+		release_part(pool, block);
+		kept = true;
+	}
+	recorder_leave();
+	*ret = taken == TAKEN_BEFORE ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+	if (taken == TAKEN && !kept)
+		*ret = release_native(pool, block, native);
+	return taken != NOT_OURS;
+}
+
+static CUresult free_device(CUdeviceptr address)
+{
+	const struct pool_native_free native = { .real = thread_self.pooled };
+	CUresult r;
+
+	if (!address || driver_must_answer() || !release(&native, false, address, &r))
+		return ((CUresult(*)(CUdeviceptr))native.real)(address);
+	return r;
+}
+
+static CUresult free_pinned(void *pointer)
+{
+	const struct pool_native_free native = { .real = thread_self.pooled };
+	CUresult r;
+
+	if (!pointer || driver_must_answer() ||
+	    !release(&native, true, (uint64_t)(uintptr_t)pointer, &r))
+		return ((CUresult(*)(void *))native.real)(pointer);
+	return r;
+}
+
+/* Of the block that begins at ADDRESS. Work on a stream of another context is in no ticket of
+ * the block's own, so that is the driver's affair, as is a stream that is none. */
+static bool is_stream_of_owner(uint64_t address, CUstream stream)
+{
+	CUresult (*ask)(CUstream, CUcontext *) =
+		(CUresult(*)(CUstream, CUcontext *))resolve_used(USED_cuStreamGetCtx);
+	CUcontext context = NULL;
+	struct pool *pool = pool_entered();
+	struct pool_block *block = pool ? pool_map_find(pool, address) : NULL;
+	uint64_t owner = block ? atomic_load(&block->space->context->handle) : 0;
+
+	if (pool)
+		recorder_leave();
+	return ask && ask(stream, &context) == CUDA_SUCCESS &&
+	       (uint64_t)(uintptr_t)context == owner;
+}
+
+/* Never waits, whatever the mode: the driver's would not. */
+static CUresult free_async(CUdeviceptr address, CUstream stream)
+{
+	struct pool_native_free native = { thread_self.pooled, true, stream, false };
+	CUresult r;
+
+	native.elsewhere = !is_stream_of_owner(address, stream);
+	if (!address || driver_must_answer() || !release(&native, false, address, &r))
+		return ((CUresult(*)(CUdeviceptr, CUstream))native.real)(address, stream);
+	return r;
+}
+
+void *pool_instead_of(enum hook_id id, void *real)
+{
+	if (thread_self.depth) /* inside a driver's call */
+		return real;
+	thread_self.pooled = real;
+	switch (id) {
+	case HOOK_cuMemAlloc_v2:
+		return (void *)alloc_device;
+	case HOOK_cuMemFree_v2:
+		return (void *)free_device;
+	case HOOK_cuMemFreeAsync:
+	case HOOK_cuMemFreeAsync_ptsz:
+		return (void *)free_async;
+	case HOOK_cuMemHostAlloc:
+		return (void *)alloc_pinned;
+	case HOOK_cuMemAllocHost_v2:
+		return (void *)alloc_pinned_plain;
+	case HOOK_cuMemFreeHost:
+		return (void *)free_pinned;
+	default:
+		return real;
+	}
+}
+
+/* ---- contexts end ---- */
+
+void pool_context_ending(uint64_t handle)
+{
+	struct pool *pool = handle ? pool_entered() : NULL;
+	struct pool_context *context = pool ? find_context(pool, handle) : NULL;
+
+	if (context)
+		atomic_store(&context->open, false);
+	if (pool)
+		recorder_leave();
+}
+
+static void drop_context(struct pool *pool, struct pool_context *context)
+{
+	for (int kind = 0; kind < POOL_KINDS; kind++) {
+		struct pool_space *space = &context->space[kind];
+
+		pool_collect(pool, space);
+		lock_take(&space->lock);
+		memset(space->filled, 0, sizeof(space->filled));
+		memset(space->bin, 0, sizeof(space->bin));
+		space->slabs = NULL;
+		lock_give(&space->lock);
+		atomic_store(&space->reserved, 0);
+		atomic_store(&space->kept, 0);
+		atomic_store(&space->freed, 0);
+		atomic_store(&space->waste, 0);
+	}
+	pool_map_drop(pool, context);
+	pool_tickets_forget(context);
+	atomic_store(&context->handle, 0);
+}
+
+void pool_context_ended(uint64_t handle, bool gone)
+{
+	struct pool *pool = handle ? pool_entered() : NULL;
+	struct pool_context *context = pool ? find_context(pool, handle) : NULL;
+
+	if (context && gone)
+		drop_context(pool, context);
+	else if (context && !atomic_load(&context->failed))
+		atomic_store(&context->open, true);
+	if (pool)
+		recorder_leave();
+}
+
+void pool_context_idle(uint64_t handle, uint64_t epoch)
+{
+	struct pool *pool = handle ? pool_entered() : NULL;
+	struct pool_context *context = pool ? find_context(pool, handle) : NULL;
+
+	if (context)
+		pool_tickets_synced(context, epoch);
+	if (pool)
+		recorder_leave();
+}
+
+/* ---- what others ask ---- */
+
+static uint64_t native_base(uint64_t address)
+{
+	CUresult (*ask)(CUdeviceptr *, size_t *, CUdeviceptr) =
+		(CUresult(*)(CUdeviceptr *, size_t *, CUdeviceptr))pool_real(
+			HOOK_cuMemGetAddressRange_v2);
+	CUdeviceptr base = 0;
+	size_t size;
+
+	return ask && ask(&base, &size, address) == CUDA_SUCCESS ? base : 0;
+}
+
+bool pool_find(uint64_t address, struct pool_place *ret)
+{
+	struct pool *pool = pool_entered();
+	struct pool_block *block;
+	uint32_t state;
+	bool found = false;
+
+	if (!pool)
+		return false;
+	block = pool_map_find(pool, address);
+	if (!block)
+		block = pool_map_find(pool, native_base(address));
+	state = block ? atomic_load(&block->state) : POOL_SPARE;
+	if (state == POOL_CARVED) {
+		found = pool_slab_find(pool, block, address, ret);
+	} else if (state == POOL_LIVE || state == POOL_KEPT) {
+		*ret = (struct pool_place){
+			.address = block->address, .bytes = block->bytes,
+			.context = atomic_load(&block->space->context->handle),
+			.device = block->space->context->device,
+			.live = state == POOL_LIVE, .whole = !block->slab,
+		};
+		found = true;
+	}
+	recorder_leave();
+	return found;
+}
+
+void pool_never_reuse(uint64_t address, enum ledger_pool_reason why)
+{
+	struct pool *pool = pool_entered();
+	struct pool_block *block;
+
+	if (!pool)
+		return;
+	block = pool_map_find(pool, address);
+	if (block && atomic_load(&block->state) == POOL_LIVE)
+		block->never = (uint8_t)(why + 1);
+	recorder_leave();
+}
+
+uint64_t pool_unused_bytes(int device)
+{
+	struct pool *pool = pool_entered();
+	int64_t sum = 0;
+
+	if (!pool)
+		return 0;
+	for (unsigned int i = 0; i < POOL_CONTEXTS; i++) {
+		struct pool_context *context = &pool->context[i];
+		struct pool_space *space = &context->space[POOL_DEVICE];
+
+		if (!atomic_load(&context->handle) || context->device != device)
+			continue;
+		pool_count_all(pool, space);
+		sum += atomic_load(&space->kept);
+	}
+	recorder_leave();
+	return sum > 0 ? (uint64_t)sum : 0;
+}
+
+static uint64_t trim_context(struct pool *pool, struct pool_context *context, bool idle_only)
+{
+	uint64_t given = 0;
+
+	for (int kind = 0; kind < POOL_KINDS; kind++)
+		given += pool_trim(pool, &context->space[kind], UINT64_MAX, idle_only);
+	return given;
+}
+
+/* Only a wait for a ticket that was made at a free may be made here: the driver would have
+ * made it at that free. */
+bool pool_relieve(int device)
+{
+	struct pool *pool = pool_entered();
+	uint64_t given = 0, number, freed;
+
+	if (!pool)
+		return false;
+	for (unsigned int i = 0; i < POOL_CONTEXTS; i++) {
+		struct pool_context *context = &pool->context[i];
+
+		if (!atomic_load(&context->open) || (device >= 0 && context->device != device))
+			continue;
+		given += trim_context(pool, context, false);
+		while (!given && (number = pool_tickets_oldest(context, &freed)) != 0 &&
+		       pool_tickets_wait(context, number))
+			given += trim_context(pool, context, false);
+		if (given)
+			__atomic_fetch_add(&context->space[POOL_DEVICE].record->rescued, 1,
+					   __ATOMIC_RELAXED);
+	}
+	recorder_leave();
+	return given > 0;
+}
+
+uint64_t pool_give_back(void)
+{
+	struct pool *pool = pool_entered();
+	uint64_t given = 0, number, freed;
+
+	if (!pool)
+		return 0;
+	for (unsigned int i = 0; i < POOL_CONTEXTS; i++) {
+		struct pool_context *context = &pool->context[i];
+
+		if (!atomic_load(&context->open))
+			continue;
+		while ((number = pool_tickets_oldest(context, &freed)) != 0 &&
+		       pool_tickets_wait(context, number))
+			;
+		given += trim_context(pool, context, false);
+	}
+	recorder_leave();
+	return given;
+}
+
+static void tell_all(struct pool *pool, struct pool_space *space)
+{
+	pool_count_all(pool, space);
+	pool_tell(space);
+}
+
+void pool_settle(void)
+{
+	struct pool *pool = pool_entered();
+
+	if (!pool)
+		return;
+	for (unsigned int i = 0; i < POOL_CONTEXTS; i++)
+		for (int kind = 0; kind < POOL_KINDS; kind++)
+			if (atomic_load(&pool->context[i].handle))
+				tell_all(pool, &pool->context[i].space[kind]);
+	recorder_leave();
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Where kept blocks lie: a ring for each bin in each thread's own cache, first in first out,
+ * so that the longest freed is handed out first; what overflows lies in the bins of the space.
+ * Must not call the driver.
+ */
+#include "pool_parts.h"
+
+#include "submits.h"
+
+#define BATCH 4 /* blocks that move between a ring and a bin at a time */
+
+/* ---- rings; with the cache's lock ---- */
+
+static void ring_push(struct pool_ring *ring, struct pool_block *block)
+{
+	ring->block[(ring->first + ring->count++) % POOL_RING] = block;
+}
+
+static struct pool_block *ring_pop(struct pool_ring *ring)
+{
+	struct pool_block *block = ring->block[ring->first];
+
+	ring->first = (uint8_t)((ring->first + 1) % POOL_RING);
+	ring->count--;
+	return block;
+}
+
+/* ---- bins; with the space's lock ---- */
+
+static void bin_add(struct pool_space *space, struct pool_block *block)
+{
+	unsigned int bin = block->bin;
+
+	block->next = NULL;
+	block->previous = space->bin[bin].newest;
+	if (block->previous)
+		block->previous->next = block;
+	else
+		space->bin[bin].oldest = block;
+	space->bin[bin].newest = block;
+	space->filled[bin / 64] |= 1ull << bin % 64;
+}
+
+static void bin_remove(struct pool_space *space, struct pool_block *block)
+{
+	unsigned int bin = block->bin;
+
+	if (block->previous)
+		block->previous->next = block->next;
+	else
+		space->bin[bin].oldest = block->next;
+	if (block->next)
+		block->next->previous = block->previous;
+	else
+		space->bin[bin].newest = block->previous;
+	block->next = block->previous = NULL;
+	if (!space->bin[bin].oldest)
+		space->filled[bin / 64] &= ~(1ull << bin % 64);
+}
+
+static struct pool_block *bin_take(struct pool_space *space, unsigned int bin)
+{
+	struct pool_block *block = space->bin[bin].oldest;
+
+	if (!block || !pool_is_clean(block))
+		return NULL;
+	bin_remove(space, block);
+	return block;
+}
+
+/* ---- caches ---- */
+
+static unsigned int context_number(struct pool *pool, const struct pool_space *space)
+{
+	return (unsigned int)(space->context - pool->context);
+}
+
+static _Atomic(struct pool_cache *) *cache_slot(struct pool *pool, const struct pool_space *space,
+						unsigned int stripe)
+{
+	return &pool->cache[stripe][context_number(pool, space)][space->kind];
+}
+
+struct pool_cache *pool_cache_here(struct pool *pool, struct pool_space *space)
+{
+	unsigned int stripe =
+		(unsigned int)(thread_self.stripe - pool->recorder->stripes.stripe);
+	_Atomic(struct pool_cache *) *slot = cache_slot(pool, space, stripe);
+	struct pool_cache *cache = atomic_load_explicit(slot, memory_order_acquire);
+	struct pool_cache *mine;
+
+	if (__builtin_expect(cache != NULL, 1))
+		return cache;
+	mine = arena_take(pool->arena, sizeof(*mine));
+	if (!mine)
+		return NULL;
+	if (atomic_compare_exchange_strong(slot, &cache, mine))
+		return mine;
+	arena_give(pool->arena, mine, sizeof(*mine)); /* stripe 0 is several threads' */
+	return cache;
+}
+
+static unsigned int caches_end(struct pool *pool)
+{
+	unsigned int highest = atomic_load(&pool->recorder->stripes.highest);
+
+	return highest ? highest : 1;
+}
+
+struct pool_block *pool_take_own(struct pool_cache *cache, unsigned int bin, bool *ret_pending)
+{
+	struct pool_ring *ring = &cache->ring[bin];
+
+	*ret_pending = ring->count > 0;
+	if (!ring->count || !pool_is_clean(ring->block[ring->first]))
+		return NULL;
+	return ring_pop(ring);
+}
+
+/* The next bin at or after BIN in which something lies, up to LAST; POOL_BINS if none does. */
+static unsigned int next_filled(const struct pool_space *space, unsigned int bin,
+				unsigned int last)
+{
+	for (; bin <= last; bin++)
+		if (space->filled[bin / 64] >> bin % 64 & 1)
+			return bin;
+	return POOL_BINS;
+}
+
+/* More than one, if it is of the bin that this thread uses: the rest goes to its ring. */
+static struct pool_block *take_from_bins(struct pool_space *space, struct pool_cache *cache,
+					 unsigned int bin, unsigned int last)
+{
+	struct pool_block *more[BATCH], *block = NULL;
+	unsigned int count = 0;
+
+	lock_take(&space->lock);
+	for (unsigned int at = next_filled(space, bin, last); at < POOL_BINS && !block;
+	     at = next_filled(space, at + 1, last))
+		block = bin_take(space, at);
+	while (block && block->bin == bin && count < BATCH &&
+	       (more[count] = bin_take(space, bin)) != NULL)
+		count++;
+	lock_give(&space->lock);
+	if (!count)
+		return block;
+	lock_take(&cache->lock);
+	for (unsigned int i = 0; i < count && cache->ring[bin].count < POOL_RING; i++) {
+		ring_push(&cache->ring[bin], more[i]);
+		more[i] = NULL;
+	}
+	lock_give(&cache->lock);
+	lock_take(&space->lock);
+	for (unsigned int i = 0; i < count; i++)
+		if (more[i])
+			bin_add(space, more[i]);
+	lock_give(&space->lock);
+	return block;
+}
+
+static struct pool_block *take_from_others(struct pool *pool, struct pool_space *space,
+					   unsigned int bin, unsigned int last)
+{
+	struct pool_block *block = NULL;
+	bool pending;
+
+	for (unsigned int i = 0; i < caches_end(pool) && !block; i++) {
+		struct pool_cache *cache = atomic_load(cache_slot(pool, space, i));
+
+		if (!cache)
+			continue;
+		lock_take(&cache->lock);
+		for (unsigned int at = bin; at <= last && !block; at++)
+			block = pool_take_own(cache, at, &pending);
+		lock_give(&cache->lock);
+	}
+	return block;
+}
+
+struct pool_block *pool_take_any(struct pool *pool, struct pool_space *space,
+				 struct pool_cache *cache, unsigned int bin)
+{
+	unsigned int last = pool_last_bin_for(bin);
+	struct pool_block *block = take_from_bins(space, cache, bin, last);
+
+	return block ? block : take_from_others(pool, space, bin, last);
+}
+
+void pool_keep(struct pool *pool, struct pool_cache *cache, struct pool_block *block)
+{
+	struct pool_ring *ring = &cache->ring[block->bin];
+	struct pool_space *space = block->space;
+
+	if (__builtin_expect(ring->count == POOL_RING, 0)) {
+		lock_take(&space->lock);
+		for (unsigned int i = 0; i < BATCH; i++)
+			bin_add(space, ring_pop(ring));
+		lock_give(&space->lock);
+	}
+	ring_push(ring, block);
+	(void)pool;
+}
+
+void pool_collect(struct pool *pool, struct pool_space *space)
+{
+	for (unsigned int i = 0; i < caches_end(pool); i++) {
+		struct pool_cache *cache = atomic_load(cache_slot(pool, space, i));
+
+		if (!cache)
+			continue;
+		lock_take(&cache->lock);
+		lock_take(&space->lock);
+		for (unsigned int bin = 0; bin < POOL_BINS; bin++)
+			while (cache->ring[bin].count)
+				bin_add(space, ring_pop(&cache->ring[bin]));
+		lock_give(&space->lock);
+		pool_count(space, cache);
+		lock_give(&cache->lock);
+	}
+}
+
+struct pool_block *pool_take_oldest(struct pool_space *space, bool clean, uint32_t before_s)
+{
+	struct pool_block *found = NULL, *block;
+
+	lock_take(&space->lock);
+	for (unsigned int bin = next_filled(space, 0, POOL_BINS - 1); bin < POOL_BINS;
+	     bin = next_filled(space, bin + 1, POOL_BINS - 1)) {
+		block = space->bin[bin].oldest;
+		if ((clean && !pool_is_clean(block)) || block->kept_s >= before_s)
+			continue;
+		if (!found || block->ticket < found->ticket ||
+		    (block->ticket == found->ticket && block->kept_s < found->kept_s))
+			found = block;
+	}
+	if (found)
+		bin_remove(space, found);
+	lock_give(&space->lock);
+	return found;
+}
+
+/* ---- sums ---- */
+
+static void add_to(uint64_t *sum, uint64_t by)
+{
+	if (by)
+		__atomic_fetch_add(sum, by, __ATOMIC_RELAXED);
+}
+
+void pool_count(struct pool_space *space, struct pool_cache *cache)
+{
+	struct ledger_pool *record = space->record;
+
+	atomic_fetch_add(&space->kept, cache->kept);
+	atomic_fetch_add(&space->freed, cache->freed);
+	atomic_fetch_add(&space->waste, cache->waste);
+	add_to(&record->hits, cache->hits);
+	add_to(&record->frees, cache->frees);
+	add_to(&record->shared_tickets, cache->shared);
+	cache->kept = cache->freed = cache->waste = 0;
+	cache->hits = cache->frees = cache->shared = 0;
+}
+
+void pool_count_all(struct pool *pool, struct pool_space *space)
+{
+	for (unsigned int i = 0; i < caches_end(pool); i++) {
+		struct pool_cache *cache = atomic_load(cache_slot(pool, space, i));
+
+		if (!cache)
+			continue;
+		lock_take(&cache->lock);
+		pool_count(space, cache);
+		lock_give(&cache->lock);
+	}
+}
+
+static uint64_t or_zero(int64_t value)
+{
+	return value > 0 ? (uint64_t)value : 0;
+}
+
+void pool_tell(struct pool_space *space)
+{
+	struct ledger_pool *record = space->record;
+	uint64_t kept = or_zero(atomic_load(&space->kept)), pending = 0, freed;
+
+	if (pool_tickets_oldest(space->context, &freed))
+		pending = or_zero(atomic_load(&space->freed) - (int64_t)freed);
+	if (pending > kept)
+		pending = kept;
+	__atomic_store_n(&record->cached, kept - pending, __ATOMIC_RELAXED);
+	__atomic_store_n(&record->pending, pending, __ATOMIC_RELAXED);
+	__atomic_store_n(&record->reserved, or_zero(atomic_load(&space->reserved)),
+			 __ATOMIC_RELAXED);
+	__atomic_store_n(&record->waste, or_zero(atomic_load(&space->waste)), __ATOMIC_RELAXED);
+}

@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What comes from the driver and what goes back to it: the calls of each kind of memory, how
+ * much may be kept, and what gives way when memory is short. cuMemFree waits for the device and
+ * holds up every other thread meanwhile, so what is clean goes back by cuMemFreeAsync on a stream
+ * of our own, which waits for nothing (measured on an H200).
+ */
+#include "pool_parts.h"
+
+#include <string.h>
+
+#include "config.h"
+#include "cuda_calls.h"
+#include "limit.h"
+#include "resolve.h"
+#include "submits.h"
+
+#define FLOOR_BYTES ((int64_t)64 << 20) /* that may be kept and may be pending in any case */
+#define LOOK_EVERY 32 /* native allocations between two looks at the device's free memory */
+#define MANAGED_GLOBAL 1u
+#define STREAM_NON_BLOCKING 1u
+
+void *pool_real(enum hook_id id)
+{
+	return resolve_driver(&hooks[id]).real;
+}
+
+uint64_t pool_device_bytes(int device)
+{
+	CUresult (*ask)(size_t *, CUdevice) =
+		(CUresult(*)(size_t *, CUdevice))resolve_used(USED_cuDeviceTotalMem_v2);
+	size_t total = 0;
+
+	return ask && device >= 0 && ask(&total, device) == CUDA_SUCCESS ? total : 0;
+}
+
+/* ---- from the driver ---- */
+
+static CUresult take_managed(CUdeviceptr *address, uint64_t bytes)
+{
+	CUresult (*take)(CUdeviceptr *, size_t, unsigned int) =
+		(CUresult(*)(CUdeviceptr *, size_t, unsigned int))pool_real(
+			HOOK_cuMemAllocManaged);
+
+	return take ? take(address, bytes, MANAGED_GLOBAL) : CUDA_ERROR_NOT_FOUND;
+}
+
+/* Of a stream of our own, and waited for, so that it is there for every stream. */
+static CUresult take_stream_ordered(CUdeviceptr *address, uint64_t bytes)
+{
+	CUresult (*create)(CUstream *, unsigned int) =
+		(CUresult(*)(CUstream *, unsigned int))pool_real(HOOK_cuStreamCreate);
+	CUresult (*wait)(CUstream) = (CUresult(*)(CUstream))resolve_used(USED_cuStreamSynchronize);
+	CUresult (*destroy)(CUstream) =
+		(CUresult(*)(CUstream))pool_real(HOOK_cuStreamDestroy_v2);
+	CUresult (*take)(CUdeviceptr *, size_t, CUstream) =
+		(CUresult(*)(CUdeviceptr *, size_t, CUstream))pool_real(HOOK_cuMemAllocAsync);
+	CUstream stream = NULL;
+	CUresult r;
+
+	if (!create || !wait || !destroy || !take)
+		return CUDA_ERROR_NOT_FOUND;
+	r = create(&stream, STREAM_NON_BLOCKING);
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = take(address, bytes, stream);
+	if (r == CUDA_SUCCESS)
+		r = wait(stream);
+	destroy(stream);
+	return r;
+}
+
+static CUresult take_device(void *real, CUdeviceptr *address, uint64_t bytes)
+{
+	switch (config.pool_backend) {
+	case OPTION_BACKEND_MANAGED:
+		return take_managed(address, bytes);
+	case OPTION_BACKEND_STREAM_ORDERED:
+		return take_stream_ordered(address, bytes);
+	default:
+		return ((CUresult(*)(CUdeviceptr *, size_t))real)(address, bytes);
+	}
+}
+
+static CUresult take_pinned(void *real, enum pool_kind kind, uint64_t *address, uint64_t bytes)
+{
+	void *pointer = NULL;
+	CUresult r;
+
+	if (kind == POOL_PINNED_PLAIN)
+		r = ((CUresult(*)(void **, size_t))real)(&pointer, bytes);
+	else
+		r = ((CUresult(*)(void **, size_t, unsigned int))real)(
+			&pointer, bytes, (unsigned int)(kind - POOL_PINNED));
+	*address = (uint64_t)(uintptr_t)pointer;
+	return r;
+}
+
+static CUresult take(struct pool_space *space, void *real, uint64_t *address, uint64_t bytes)
+{
+	CUdeviceptr device = 0;
+	CUresult r;
+
+	if (space->kind != POOL_DEVICE)
+		return take_pinned(real, space->kind, address, bytes);
+	r = take_device(real, &device, bytes);
+	*address = device;
+	return r;
+}
+
+static void raise_to(_Atomic uint64_t *peak, uint64_t *told, uint64_t value)
+{
+	uint64_t seen = atomic_load_explicit(peak, memory_order_relaxed);
+
+	while (value > seen && !atomic_compare_exchange_weak(peak, &seen, value))
+		;
+	if (value > seen)
+		__atomic_store_n(told, value, __ATOMIC_RELAXED);
+}
+
+static uint64_t or_zero(int64_t value)
+{
+	return value > 0 ? (uint64_t)value : 0;
+}
+
+static void look_at_peaks(struct pool_space *space)
+{
+	int64_t reserved = atomic_load(&space->reserved);
+	int64_t in_use = reserved - atomic_load(&space->kept) - atomic_load(&space->waste);
+
+	raise_to(&space->peak_reserved, &space->record->peak_reserved, or_zero(reserved));
+	raise_to(&space->peak_used, &space->record->peak_used, or_zero(in_use));
+}
+
+/* What the driver gave is a block of the application's. */
+static struct pool_block *adopt(struct pool *pool, struct pool_space *space, uint64_t address,
+				unsigned int bin, uint64_t bytes)
+{
+	struct pool_block *block = pool_block_new(pool), *stale;
+
+	if (!block)
+		return NULL;
+	block->address = address;
+	block->bytes = bytes;
+	block->capacity = pool_bytes_of_bin(bin);
+	block->space = space;
+	block->bin = (uint16_t)bin;
+	block->ticket = 0;
+	atomic_store(&block->state, POOL_LIVE);
+	stale = pool_map_find(pool, address);
+	if (!pool_map_add(pool, block)) {
+		pool_block_spare(pool, block);
+		return NULL;
+	}
+	if (stale) /* it ended by a call that nobody saw; who else has its record is not known */
+		atomic_store(&stale->state, POOL_SPARE);
+	atomic_fetch_add(&space->reserved, (int64_t)block->capacity);
+	atomic_fetch_add(&space->waste, (int64_t)(block->capacity - bytes));
+	atomic_fetch_sub(&space->free_bytes, (int64_t)block->capacity);
+	__atomic_fetch_add(&space->record->native_allocs, 1, __ATOMIC_RELAXED);
+	look_at_peaks(space);
+	return block;
+}
+
+CUresult pool_native_take(struct pool *pool, struct pool_space *space, void *real,
+			  unsigned int bin, uint64_t bytes, uint64_t *ret_address)
+{
+	CUresult r = take(space, real, ret_address, pool_bytes_of_bin(bin));
+
+	if (r == CUDA_SUCCESS && recorder_enter()) {
+		if (!adopt(pool, space, *ret_address, bin, bytes))
+			__atomic_fetch_add(&space->record->reasons[LEDGER_POOL_NO_MEMORY], 1,
+					   __ATOMIC_RELAXED);
+		recorder_leave();
+	}
+	return r;
+}
+
+struct pool_block *pool_native_make(struct pool *pool, struct pool_space *space, void *real,
+				    unsigned int bin, uint64_t bytes)
+{
+	CUresult (*give)(CUdeviceptr) = (CUresult(*)(CUdeviceptr))pool_real(HOOK_cuMemFree_v2);
+	struct pool_block *block = NULL;
+	uint64_t address;
+
+	if (take(space, real, &address, pool_bytes_of_bin(bin)) != CUDA_SUCCESS)
+		return NULL;
+	block = adopt(pool, space, address, bin, bytes);
+	if (!block && give)
+		give(address);
+	return block;
+}
+
+/* ---- back to it ---- */
+
+static CUresult give(const struct pool_block *block, const struct pool_native_free *native)
+{
+	bool device = block->space->kind == POOL_DEVICE;
+	void *real = native ? native->real
+			    : pool_real(device ? HOOK_cuMemFree_v2 : HOOK_cuMemFreeHost);
+
+	if (!real)
+		return CUDA_ERROR_NOT_FOUND;
+	if (native && native->async)
+		return ((CUresult(*)(CUdeviceptr, CUstream))real)(block->address, native->stream);
+	return device ? ((CUresult(*)(CUdeviceptr))real)(block->address)
+		      : ((CUresult(*)(void *))real)((void *)(uintptr_t)block->address);
+}
+
+/* It is the driver's again. */
+static void forget(struct pool *pool, struct pool_block *block)
+{
+	struct pool_space *space = block->space;
+
+	atomic_fetch_sub(&space->reserved, (int64_t)block->capacity);
+	atomic_fetch_add(&space->free_bytes, (int64_t)block->capacity);
+	__atomic_fetch_add(&space->record->native_frees, 1, __ATOMIC_RELAXED);
+	pool_block_spare(pool, block);
+}
+
+CUresult pool_native_give(struct pool *pool, struct pool_block *block,
+			  const struct pool_native_free *native)
+{
+	uint32_t was = atomic_exchange(&block->state, POOL_LEAVING);
+	CUresult r;
+
+	/* Out of the map first: the driver hands the address to another thread at once. */
+	pool_map_remove(pool, block);
+	r = give(block, native);
+	if (r != CUDA_SUCCESS) {
+		atomic_store(&block->state, was);
+		pool_map_add(pool, block);
+		return r;
+	}
+	forget(pool, block);
+	return r;
+}
+
+/* The stream that blocks of CONTEXT go back on, or NULL. */
+static CUstream stream_of(struct pool_context *context)
+{
+	CUresult (*create)(CUstream *, unsigned int) =
+		(CUresult(*)(CUstream *, unsigned int))pool_real(HOOK_cuStreamCreate);
+	CUstream stream = NULL;
+	bool pushed;
+
+	if (context->stream || context->by_sync || !create)
+		return context->stream;
+	if (pool_push_context(context, &pushed)) {
+		if (create(&stream, STREAM_NON_BLOCKING) != CUDA_SUCCESS)
+			stream = NULL;
+		pool_pop_context(pushed);
+	}
+	context->stream = stream;
+	return stream;
+}
+
+/* Without waiting, where the kind of memory allows; *RET_STREAM is to be waited for then. */
+static CUresult give_quietly(const struct pool_block *block, CUstream *ret_stream)
+{
+	struct pool_context *context = block->space->context;
+	CUresult (*free_async)(CUdeviceptr, CUstream) =
+		(CUresult(*)(CUdeviceptr, CUstream))pool_real(HOOK_cuMemFreeAsync);
+	CUstream stream = NULL;
+
+	if (block->space->kind == POOL_DEVICE && config.pool_backend != OPTION_BACKEND_MANAGED &&
+	    free_async)
+		stream = stream_of(context);
+	if (!stream)
+		return give(block, NULL);
+	*ret_stream = stream;
+	return free_async(block->address, stream);
+}
+
+static bool waits(const struct pool_space *space)
+{
+	return space->kind != POOL_DEVICE || space->context->by_sync ||
+	       config.pool_backend == OPTION_BACKEND_MANAGED;
+}
+
+/* A kept block, taken out of its bin. False: that can't be now, and it is kept again. */
+static bool give_back(struct pool *pool, struct pool_block *block, CUstream *ret_stream)
+{
+	struct pool_space *space = block->space;
+	int64_t capacity = (int64_t)block->capacity;
+	struct pool_cache *cache;
+
+	if (block->slab) {
+		pool_slab_give(pool, block);
+		return true;
+	}
+	atomic_store(&block->state, POOL_LEAVING);
+	pool_map_remove(pool, block);
+	if (give_quietly(block, ret_stream) == CUDA_SUCCESS) {
+		forget(pool, block);
+		atomic_fetch_sub(&space->kept, capacity);
+		__atomic_fetch_add(&space->record->trimmed, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&space->record->trimmed_bytes, (uint64_t)capacity,
+				   __ATOMIC_RELAXED);
+		return true;
+	}
+	atomic_store(&block->state, POOL_KEPT);
+	pool_map_add(pool, block);
+	cache = pool_cache_here(pool, space);
+	if (cache) {
+		lock_take(&cache->lock);
+		pool_keep(pool, cache, block);
+		lock_give(&cache->lock);
+	}
+	return false;
+}
+
+static void wait_for_stream(CUstream stream)
+{
+	CUresult (*wait)(CUstream) = (CUresult(*)(CUstream))resolve_used(USED_cuStreamSynchronize);
+
+	if (stream && wait)
+		wait(stream);
+}
+
+bool pool_native_return(struct pool *pool, struct pool_block *block)
+{
+	CUstream stream = NULL;
+	int mode = pool_relax();
+	CUresult r;
+
+	pool_map_remove(pool, block);
+	r = give_quietly(block, &stream);
+	if (r == CUDA_SUCCESS) {
+		wait_for_stream(stream);
+		forget(pool, block);
+	} else {
+		pool_map_add(pool, block);
+	}
+	pool_unrelax(mode);
+	return r == CUDA_SUCCESS;
+}
+
+/* Clean blocks of SPACE that were freed before BEFORE_S, the oldest first, up to BYTES. */
+static uint64_t give_clean(struct pool *pool, struct pool_space *space, uint64_t bytes,
+			   uint32_t before_s, bool idle_only)
+{
+	struct pool_block *block;
+	CUstream stream = NULL;
+	uint64_t given = 0, capacity;
+	int mode = pool_relax();
+
+	while (given < bytes && !(idle_only && waits(space) && !pool_is_idle(space->context)) &&
+	       (block = pool_take_oldest(space, true, before_s)) != NULL) {
+		capacity = block->capacity;
+		if (!give_back(pool, block, &stream))
+			break;
+		given += capacity;
+	}
+	wait_for_stream(stream);
+	pool_unrelax(mode);
+	return given;
+}
+
+uint64_t pool_trim(struct pool *pool, struct pool_space *space, uint64_t bytes, bool idle_only)
+{
+	uint64_t given = 0;
+
+	if (!bytes || !atomic_load(&space->reserved))
+		return 0;
+	pool_collect(pool, space);
+	pool_tickets_poll(space->context);
+	given = give_clean(pool, space, bytes, UINT32_MAX, idle_only);
+	given += pool_slabs_trim(pool, space, bytes == UINT64_MAX);
+	if (given)
+		__atomic_fetch_add(&space->record->trims, 1, __ATOMIC_RELAXED);
+	return given;
+}
+
+/* ---- how much may be kept ---- */
+
+/* An eighth more than the most that was in use at one time; a little in any case. */
+static int64_t allowed(struct pool_space *space, int64_t in_use)
+{
+	uint64_t total = space->context->total;
+	int64_t peak = (int64_t)atomic_load(&space->peak_used);
+	int64_t extra = peak / 8;
+
+	if (config.pool_cache != OPTION_UNSET)
+		return (int64_t)option_amount(config.pool_cache, total);
+	if (extra < FLOOR_BYTES)
+		extra = FLOOR_BYTES;
+	if (extra < (int64_t)(total / 128))
+		extra = (int64_t)(total / 128);
+	return (in_use < peak ? peak - in_use : 0) + extra + atomic_load(&space->early);
+}
+
+/* No more is pending than a driver without a pool could fall behind by. */
+static void bound_pending(struct pool_space *space)
+{
+	struct pool_context *context = space->context;
+	int64_t most = (int64_t)(context->total / 20), pending;
+	uint64_t number, freed;
+
+	if (most < FLOOR_BYTES)
+		most = FLOOR_BYTES;
+	if (atomic_load(&space->kept) <= most)
+		return;
+	pool_tickets_poll(context);
+	while ((number = pool_tickets_oldest(context, &freed)) != 0) {
+		pending = atomic_load(&space->freed) - (int64_t)freed;
+		if (pending <= most || !pool_tickets_wait(context, number))
+			break;
+	}
+}
+
+static bool is_short(struct pool_space *space, uint64_t bytes)
+{
+	int64_t floor = (int64_t)option_amount(config.pool_keep_free, space->context->total);
+
+	return space->kind == POOL_DEVICE &&
+	       atomic_load(&space->free_bytes) < floor + (int64_t)bytes;
+}
+
+static void look_at_device(struct pool_space *space, uint64_t bytes)
+{
+	CUresult (*ask)(size_t *, size_t *) =
+		(CUresult(*)(size_t *, size_t *))pool_real(HOOK_cuMemGetInfo_v2);
+	size_t free_bytes = 0, total = 0;
+	uint64_t owner;
+	int device;
+
+	if (space->kind != POOL_DEVICE ||
+	    (atomic_fetch_add(&space->natives, 1) % LOOK_EVERY && !is_short(space, bytes)))
+		return;
+	cuda_current_context(&owner, &device);
+	if (ask && device == space->context->device &&
+	    ask(&free_bytes, &total) == CUDA_SUCCESS)
+		atomic_store(&space->free_bytes, (int64_t)free_bytes);
+}
+
+/* What is kept beyond what may be if BYTES more were in use; a step further where it is much,
+ * so that not every free has to give back. */
+static uint64_t excess(struct pool_space *space, uint64_t bytes)
+{
+	int64_t kept = atomic_load(&space->kept);
+	int64_t in_use = atomic_load(&space->reserved) - kept + (int64_t)bytes;
+	int64_t may = allowed(space, in_use);
+	uint64_t limit = space->kind == POOL_DEVICE ? limits_of(space->context->device)
+						    : UINT64_MAX;
+
+	if (limit != UINT64_MAX && in_use + may > (int64_t)limit)
+		may = in_use < (int64_t)limit ? (int64_t)limit - in_use : 0;
+	return kept > may ? (uint64_t)(kept - may + may / 8) : 0;
+}
+
+void pool_bound(struct pool *pool, struct pool_space *space)
+{
+	struct pool_context *context = space->context;
+	uint64_t over;
+
+	look_at_peaks(space);
+	if (atomic_load(&context->failed)) {
+		pool_fail(pool, context, "an event of the driver's failed");
+		return;
+	}
+	bound_pending(space);
+	over = excess(space, 0);
+	if (!over && is_short(space, 0))
+		over = or_zero(atomic_load(&space->kept));
+	pool_trim(pool, space, over, !context->strict);
+}
+
+void pool_make_room(struct pool *pool, struct pool_space *space, uint64_t bytes)
+{
+	uint64_t over;
+
+	look_at_device(space, bytes);
+	if (!recorder_enter())
+		return;
+	over = excess(space, bytes);
+	if (!over && is_short(space, bytes))
+		over = or_zero(atomic_load(&space->kept));
+	if (over)
+		pool_trim(pool, space, over, true);
+	recorder_leave();
+}
+
+void pool_decay(struct pool *pool, uint32_t now_s)
+{
+	uint32_t age = (uint32_t)config.pool_decay;
+
+	if (!age || now_s < age)
+		return;
+	for (unsigned int i = 0; i < POOL_CONTEXTS; i++) {
+		struct pool_context *context = &pool->context[i];
+
+		if (!atomic_load(&context->open))
+			continue;
+		pool_tickets_poll(context);
+		for (int kind = 0; kind < POOL_KINDS; kind++) {
+			struct pool_space *space = &context->space[kind];
+
+			if (!atomic_load(&space->reserved))
+				continue;
+			pool_collect(pool, space);
+			give_clean(pool, space, UINT64_MAX, now_s - age, true);
+		}
+	}
+}
+
+/* What is not known to be clean, by a free that waits for the device itself. */
+static void give_pending(struct pool *pool, struct pool_space *space)
+{
+	struct pool_block *block;
+	int64_t capacity;
+
+	while ((block = pool_take_oldest(space, false, UINT32_MAX)) != NULL) {
+		capacity = (int64_t)block->capacity;
+		if (block->slab || pool_native_give(pool, block, NULL) == CUDA_SUCCESS)
+			atomic_fetch_sub(&space->kept, capacity);
+	}
+}
+
+/* The application loses nothing: what is live stays where it is and is freed by the driver,
+ * what is kept goes back. */
+void pool_fail(struct pool *pool, struct pool_context *context, const char *why)
+{
+	struct recorder *recorder = pool->recorder;
+	uint32_t text;
+	int mode;
+
+	atomic_store(&context->failed, true);
+	if (!atomic_exchange(&context->open, false))
+		return;
+	text = ledger_add_string(&recorder->writer, why, strlen(why));
+	mode = pool_relax();
+	for (int kind = 0; kind < POOL_KINDS; kind++) {
+		struct pool_space *space = &context->space[kind];
+
+		__atomic_store_n(&space->record->off, text, __ATOMIC_RELAXED);
+		pool_collect(pool, space);
+		give_pending(pool, space);
+	}
+	pool_unrelax(mode);
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The pool from inside, for its own files: pool.c (the order of things in an allocation and a
+ * free), pool_keep.c (where kept blocks lie), pool_tickets.c (when they are clean),
+ * pool_native.c (what comes from the driver and goes back), pool_map.c (which block an address
+ * is), pool_slabs.c (parts of larger blocks).
+ *
+ * Who works in here has entered the recorder, so a signal handler's GPU calls pass by and no
+ * lock is taken twice by one thread. Order of locks: a ticket's lock is taken with no other
+ * held; then a cache's, a space's, a slab's, the map's.
+ */
+#ifndef GPULEAK_POOL_PARTS_H
+#define GPULEAK_POOL_PARTS_H
+
+#include <stdatomic.h>
+
+#include "lock.h"
+#include "pool.h"
+#include "recorder.h"
+
+#define POOL_CONTEXTS 16 /* open at one time; blocks of further ones are not pooled */
+#define POOL_RING 7
+#define POOL_TICKETS 256 /* outstanding in one context */
+
+/* ---- bins ---- */
+
+/* Sizes that one bin serves: all multiples of the granule up to 32 of them, then 32 steps a
+ * doubling, so that a block of a bin is at most 1/32 larger than what is asked of the bin. */
+#define POOL_SMALL_GRANULE 512u
+#define POOL_LARGE_GRANULE (2u << 20)
+#define POOL_LARGE_FROM (1u << 20)
+#define POOL_SMALL_BINS (32u + 6u * 32u)
+#define POOL_BINS (POOL_SMALL_BINS + 32u + 15u * 32u)
+#define POOL_BYTES_MAX (1ull << 40)
+
+static inline unsigned int pool_bin_of_units(uint64_t units)
+{
+	unsigned int shift;
+
+	if (units <= 32)
+		return (unsigned int)units - 1;
+	shift = 63 - (unsigned int)__builtin_clzll(units - 1) - 5; /* of units in (32 << shift, 64 << shift] */
+	return 32 * (shift + 1) + (unsigned int)((units - 1) >> shift) - 32;
+}
+
+static inline unsigned int pool_bin_of(uint64_t bytes)
+{
+	if (bytes < POOL_LARGE_FROM)
+		return pool_bin_of_units((bytes + POOL_SMALL_GRANULE - 1) / POOL_SMALL_GRANULE);
+	return POOL_SMALL_BINS +
+	       pool_bin_of_units((bytes + POOL_LARGE_GRANULE - 1) / POOL_LARGE_GRANULE);
+}
+
+static inline uint64_t pool_units_of_bin(unsigned int bin)
+{
+	if (bin < 32)
+		return bin + 1;
+	return ((uint64_t)(bin % 32) + 33) << (bin / 32 - 1);
+}
+
+/* Bytes of a block that is made for BIN. */
+static inline uint64_t pool_bytes_of_bin(unsigned int bin)
+{
+	return bin < POOL_SMALL_BINS
+		       ? pool_units_of_bin(bin) * POOL_SMALL_GRANULE
+		       : pool_units_of_bin(bin - POOL_SMALL_BINS) * POOL_LARGE_GRANULE;
+}
+
+/* The last bin whose blocks may serve what belongs to BIN: an eighth of it larger. */
+static inline unsigned int pool_last_bin_for(unsigned int bin)
+{
+	uint64_t most = pool_bytes_of_bin(bin) + pool_bytes_of_bin(bin) / 8;
+	unsigned int end = bin < POOL_SMALL_BINS ? POOL_SMALL_BINS : POOL_BINS;
+
+	while (bin + 1 < end && pool_bytes_of_bin(bin + 1) <= most)
+		bin++;
+	return bin;
+}
+
+/* ---- what is pooled ---- */
+
+/* Kinds of memory that are never mixed. */
+enum pool_kind {
+	POOL_DEVICE,
+	POOL_PINNED, /* cuMemHostAlloc by flags 0 to 7, then cuMemAllocHost */
+	POOL_PINNED_PLAIN = POOL_PINNED + 8,
+	POOL_KINDS
+};
+
+enum pool_state {
+	POOL_SPARE,   /* a record without a block */
+	POOL_LIVE,    /* the application's */
+	POOL_KEPT,    /* freed by it; ours to hand out again once its ticket is done */
+	POOL_LEAVING, /* on its way back to the driver */
+	POOL_CARVED,  /* a slab: its parts are blocks of their own */
+};
+
+struct pool_slab;
+struct pool_space;
+
+struct pool_block {
+	uint64_t address;
+	uint64_t bytes;    /* what the application asked for */
+	uint64_t capacity; /* what there is */
+	uint64_t ticket;   /* clean once the context's tickets are done up to this one */
+	struct pool_space *space;
+	struct pool_slab *slab; /* that it is a part of, or NULL */
+	uint32_t node;          /* in that */
+	_Atomic uint32_t state; /* enum pool_state */
+	uint16_t bin;
+	uint8_t never;     /* 1 + enum ledger_pool_reason: it goes back to the driver when freed */
+	uint32_t kept_s;   /* when it was freed, in seconds of the recorder */
+	struct pool_block *next, *previous; /* in a bin of its space, oldest first */
+};
+
+struct pool_ring {
+	uint8_t first, count;
+	struct pool_block *block[POOL_RING]; /* oldest at `first` */
+};
+
+/* What a stripe's thread keeps of one space. Others take the lock to trim and to steal. */
+struct pool_cache {
+	struct lock lock;
+	uint32_t calls;
+	int64_t kept, freed, waste; /* bytes since the last pool_count() */
+	uint64_t hits, frees, shared;
+	struct pool_ring ring[POOL_BINS];
+} __attribute__((aligned(64)));
+
+struct pool_ticket {
+	uint64_t number;
+	void *event;
+	uint64_t freed;       /* bytes that had been freed when it was made */
+	unsigned int waiters; /* in cuEventSynchronize */
+};
+
+struct pool_tickets {
+	struct lock lock;
+	_Atomic uint64_t issued; /* the last one made */
+	_Atomic uint64_t done;   /* all up to this one are */
+	_Atomic uint64_t epoch;  /* of submits.h that `issued` covers, plus 1; 0 = none */
+	_Atomic uint64_t idle_epoch; /* in which the context was seen to be idle, plus 1 */
+	_Atomic bool owed;       /* a ticket that nobody could make yet: number issued + 1 */
+	unsigned int first, count, spares;
+	struct pool_ticket ring[POOL_TICKETS];
+	void *spare[POOL_TICKETS];
+};
+
+struct pool_context;
+
+struct pool_space {
+	struct pool_context *context;
+	enum pool_kind kind;
+	struct lock lock; /* of what follows, up to the sums */
+	uint64_t filled[(POOL_BINS + 63) / 64];
+	struct { struct pool_block *oldest, *newest; } bin[POOL_BINS];
+	struct pool_slab *slabs;
+	/* Bytes; `kept` and `freed` without what caches have not told yet. */
+	_Atomic int64_t reserved, kept, freed, waste;
+	_Atomic int64_t early; /* of those reserved: GPULEAK_POOL_PREALLOC */
+	_Atomic uint64_t peak_used, peak_reserved;
+	_Atomic uint32_t natives; /* allocations since the device's free memory was looked at */
+	_Atomic int64_t free_bytes; /* of the device, when it was */
+	struct ledger_pool *record; /* never NULL */
+	struct ledger_pool nowhere; /* where there is no room in the ledger */
+};
+
+struct pool_context {
+	_Atomic uint64_t handle; /* 0 = not in use */
+	_Atomic bool open;   /* blocks are kept and handed out */
+	_Atomic bool failed; /* an event failed: everything goes back to the driver */
+	int device;
+	uint64_t total; /* bytes of the device */
+	uint64_t flush; /* bytes that a cache may keep to itself */
+	bool strict;    /* a free waits */
+	bool by_sync;   /* there are no tickets with this driver: cuCtxSynchronize */
+	unsigned int event_flags;
+	_Atomic bool prealloc_tried;
+	CUstream stream; /* that clean blocks go back on */
+	struct pool_tickets tickets;
+	struct pool_space space[POOL_KINDS];
+};
+
+struct pool_map_table;
+
+struct pool {
+	struct lock making;
+	struct arena *arena;
+	struct recorder *recorder;
+	struct {
+		struct lock lock;
+		_Atomic(struct pool_map_table *) table;
+	} map;
+	struct lock spare_lock;
+	struct pool_block *spare, *dead; /* records; the dead ones of the context that ended last */
+	_Atomic uint32_t next_decay_s;
+	struct pool_context context[POOL_CONTEXTS];
+	_Atomic(struct pool_cache *) cache[STRIPES][POOL_CONTEXTS][POOL_KINDS];
+};
+
+/* The recorder's pool, made if need be; NULL if it can't be. */
+struct pool *pool_of(struct recorder *recorder);
+
+/* A free of the application's: the driver's own call. */
+struct pool_native_free {
+	void *real;
+	bool async; /* cuMemFreeAsync, on STREAM; if that is not one of the owner's, ELSEWHERE */
+	CUstream stream;
+	bool elsewhere;
+};
+
+/* ---- pool_map.c ---- */
+
+/* The block that begins at ADDRESS, or NULL. No lock. */
+struct pool_block *pool_map_find(struct pool *pool, uint64_t address);
+bool pool_map_add(struct pool *pool, struct pool_block *block); /* in place of a stale one */
+void pool_map_remove(struct pool *pool, struct pool_block *block);
+
+/* All blocks of CONTEXT are gone. */
+void pool_map_drop(struct pool *pool, struct pool_context *context);
+
+struct pool_block *pool_block_new(struct pool *pool);
+void pool_block_spare(struct pool *pool, struct pool_block *block);
+
+/* ---- pool_tickets.c ---- */
+
+static inline bool pool_is_clean(const struct pool_block *block)
+{
+#ifdef GPULEAK_TEST_NO_TICKETS /* tests/torture: what must be noticed if this were missing */
+	(void)block;
+	return true;
+#else
+	return block->ticket <= atomic_load_explicit(&block->space->context->tickets.done,
+						     memory_order_acquire);
+#endif
+}
+
+/* The ticket of a block that is freed now. *RET_SHARED: no new one was needed. */
+uint64_t pool_ticket(struct pool_context *context, bool *ret_shared);
+/* Looks which tickets are done; never waits. */
+void pool_tickets_poll(struct pool_context *context);
+/* Waits until NUMBER is done, as the driver's free would; false if that can't be now (a
+ * capture, an error). */
+bool pool_tickets_wait(struct pool_context *context, uint64_t number);
+/* See pool_context_idle(). */
+void pool_tickets_synced(struct pool_context *context, uint64_t epoch);
+/* Everything that was submitted is done, as far as is known without asking. */
+bool pool_is_idle(struct pool_context *context);
+/* The number of the oldest ticket that is not done, and what had been freed then. */
+uint64_t pool_tickets_oldest(struct pool_context *context, uint64_t *ret_freed);
+bool pool_tickets_begin(struct pool_context *context); /* finds out what the driver can do */
+/* Events go with their context: forgets them all. */
+void pool_tickets_forget(struct pool_context *context);
+
+/* Around calls that a capture would mind, for this thread alone; cuCtxRecordEvent and
+ * cuCtxSynchronize stay what they are. */
+int pool_relax(void);
+void pool_unrelax(int mode);
+/* CONTEXT is current in between. */
+bool pool_push_context(struct pool_context *context, bool *ret_pushed);
+void pool_pop_context(bool pushed);
+
+/* ---- pool_keep.c ---- */
+
+struct pool_cache *pool_cache_here(struct pool *pool, struct pool_space *space);
+/* The oldest clean block of BIN that this thread keeps; NULL, and *RET_PENDING says whether
+ * there is one that is not clean. */
+struct pool_block *pool_take_own(struct pool_cache *cache, unsigned int bin, bool *ret_pending);
+/* From what nobody and what others keep, of BIN or a little larger. */
+struct pool_block *pool_take_any(struct pool *pool, struct pool_space *space,
+				 struct pool_cache *cache, unsigned int bin);
+void pool_keep(struct pool *pool, struct pool_cache *cache, struct pool_block *block);
+/* All that threads keep of SPACE is in its bins. */
+void pool_collect(struct pool *pool, struct pool_space *space);
+/* Takes out the block that was kept longest, only a clean one or any; freed before BEFORE_S. */
+struct pool_block *pool_take_oldest(struct pool_space *space, bool clean, uint32_t before_s);
+/* Sums of the calling thread's cache become everybody's. With its lock. */
+void pool_count(struct pool_space *space, struct pool_cache *cache);
+void pool_count_all(struct pool *pool, struct pool_space *space);
+/* What is kept now, into the ledger. */
+void pool_tell(struct pool_space *space);
+
+/* ---- pool_native.c ---- */
+
+/* Memory from the driver for BIN, a live block of BYTES if there is room for its record; not
+ * entered. */
+CUresult pool_native_take(struct pool *pool, struct pool_space *space, void *real,
+			  unsigned int bin, uint64_t bytes, uint64_t *ret_address);
+/* The same for ourselves, entered: the block or NULL; and back, without waiting. */
+struct pool_block *pool_native_make(struct pool *pool, struct pool_space *space, void *real,
+				    unsigned int bin, uint64_t bytes);
+bool pool_native_return(struct pool *pool, struct pool_block *block);
+/* BLOCK, which is in no bin, goes back. The driver's answer; on failure the block is as it
+ * was. NATIVE: by which of the driver's calls, or NULL for its own kind's. */
+CUresult pool_native_give(struct pool *pool, struct pool_block *block,
+			  const struct pool_native_free *native);
+/* After a change of what is kept: waits and gives back what is more than may be kept. */
+void pool_bound(struct pool *pool, struct pool_space *space);
+/* Gives back up to BYTES of SPACE that are clean, the oldest first; what can't be given without
+ * a wait (pinned, managed) only where nothing runs if IDLE_ONLY. */
+uint64_t pool_trim(struct pool *pool, struct pool_space *space, uint64_t bytes, bool idle_only);
+/* Before BYTES are asked of the driver: makes room without waiting, if it is known that
+ * nothing runs. */
+void pool_make_room(struct pool *pool, struct pool_space *space, uint64_t bytes);
+void pool_decay(struct pool *pool, uint32_t now_s);
+void pool_fail(struct pool *pool, struct pool_context *context, const char *why);
+uint64_t pool_device_bytes(int device);
+void *pool_real(enum hook_id id);
+
+/* ---- pool_slabs.c ---- */
+
+/* A part of a slab for BYTES, live; NULL if slabs are not for it or have no room. */
+struct pool_block *pool_slab_take(struct pool *pool, struct pool_space *space, uint64_t bytes);
+/* BLOCK, a part, is part of nothing any more; its slab may go back with it. */
+void pool_slab_give(struct pool *pool, struct pool_block *block);
+/* The part around ADDRESS of the slab that begins at BASE. */
+bool pool_slab_find(struct pool *pool, const struct pool_block *base, uint64_t address,
+		    struct pool_place *ret);
+/* Slabs that are empty go back to the driver; also what was taken beforehand if ALL. */
+uint64_t pool_slabs_trim(struct pool *pool, struct pool_space *space, bool all);
+
+#endif

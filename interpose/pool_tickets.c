@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * When a freed block is clean: tickets, each an event of its context that covers all work
+ * submitted before, on any stream, destroyed ones too (cuCtxRecordEvent, measured on an H200).
+ * They are done in the order in which they were made. Must make no call that spoils a
+ * capture, and must not wait but where a free may.
+ */
+#include "pool_parts.h"
+
+#include "captures.h"
+#include "resolve.h"
+#include "submits.h"
+
+#include <string.h>
+#include <time.h>
+
+#define NOT_READY 600
+#define EVENT_BLOCKING_SYNC 1u
+#define EVENT_DISABLE_TIMING 2u
+#define CTX_SCHED_MASK 7u
+#define CTX_SCHED_BLOCKING_SYNC 4u
+#define CAPTURE_MODE_RELAXED 2
+#define FIRST_DRIVER 12050 /* that has cuCtxRecordEvent */
+
+#define ASK(id, type, arguments) ((type)resolve_used(USED_##id))arguments
+
+static uint64_t clock_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* ---- events ---- */
+
+int pool_relax(void)
+{
+	int mode = CAPTURE_MODE_RELAXED;
+
+	if (!resolve_used(USED_cuThreadExchangeStreamCaptureMode) ||
+	    ASK(cuThreadExchangeStreamCaptureMode, CUresult(*)(int *), (&mode)) != CUDA_SUCCESS)
+		return CAPTURE_MODE_RELAXED;
+	return mode;
+}
+
+void pool_unrelax(int mode)
+{
+	if (mode != CAPTURE_MODE_RELAXED)
+		ASK(cuThreadExchangeStreamCaptureMode, CUresult(*)(int *), (&mode));
+}
+
+bool pool_push_context(struct pool_context *context, bool *ret_pushed)
+{
+	CUcontext current = NULL, owner = (CUcontext)(uintptr_t)atomic_load(&context->handle);
+
+	*ret_pushed = false;
+	if (ASK(cuCtxGetCurrent, CUresult(*)(CUcontext *), (&current)) != CUDA_SUCCESS)
+		return false;
+	if (current == owner)
+		return true;
+	*ret_pushed = ASK(cuCtxPushCurrent_v2, CUresult(*)(CUcontext), (owner)) == CUDA_SUCCESS;
+	return *ret_pushed;
+}
+
+void pool_pop_context(bool pushed)
+{
+	CUcontext current;
+
+	if (pushed)
+		ASK(cuCtxPopCurrent_v2, CUresult(*)(CUcontext *), (&current));
+}
+
+static void *event_new(struct pool_context *context)
+{
+	CUresult (*create)(CUevent *, unsigned int) =
+		(CUresult(*)(CUevent *, unsigned int))pool_real(HOOK_cuEventCreate);
+	CUevent event = NULL;
+	bool pushed;
+
+	if (!pool_push_context(context, &pushed))
+		return NULL;
+	if (!create || create(&event, EVENT_DISABLE_TIMING | context->event_flags) != CUDA_SUCCESS)
+		event = NULL;
+	pool_pop_context(pushed);
+	return event;
+}
+
+bool pool_tickets_begin(struct pool_context *context)
+{
+	static const enum used_id needed[] = {
+		USED_cuCtxPushCurrent_v2, USED_cuCtxPopCurrent_v2, USED_cuEventQuery,
+		USED_cuEventSynchronize,
+	};
+	unsigned int flags = 0;
+	int version = 0;
+
+	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
+		if (!resolve_used(needed[i]))
+			return false;
+	if (!resolve_used(USED_cuDriverGetVersion) ||
+	    ASK(cuDriverGetVersion, CUresult(*)(int *), (&version)) != CUDA_SUCCESS)
+		version = 0;
+	context->by_sync = version < FIRST_DRIVER || !resolve_used(USED_cuCtxRecordEvent);
+	if (resolve_used(USED_cuCtxGetFlags) &&
+	    ASK(cuCtxGetFlags, CUresult(*)(unsigned int *), (&flags)) == CUDA_SUCCESS &&
+	    (flags & CTX_SCHED_MASK) == CTX_SCHED_BLOCKING_SYNC)
+		context->event_flags = EVENT_BLOCKING_SYNC;
+	return true;
+}
+
+void pool_tickets_forget(struct pool_context *context)
+{
+	struct pool_tickets *tickets = &context->tickets;
+
+	lock_take(&tickets->lock);
+	tickets->first = tickets->count = tickets->spares = 0;
+	atomic_store(&tickets->done, atomic_load(&tickets->issued));
+	atomic_store(&tickets->epoch, 0);
+	atomic_store(&tickets->idle_epoch, 0);
+	atomic_store(&tickets->owed, false);
+	lock_give(&tickets->lock);
+}
+
+/* ---- made; with the lock ---- */
+
+static struct pool_ticket *oldest_of(struct pool_tickets *tickets)
+{
+	return tickets->count ? &tickets->ring[tickets->first] : NULL;
+}
+
+/* Tickets up to NUMBER are done; their events can be used again, but for those that
+ * somebody still waits for. */
+static void done_up_to(struct pool_tickets *tickets, uint64_t number)
+{
+	struct pool_ticket *oldest;
+
+	if (number > atomic_load_explicit(&tickets->done, memory_order_relaxed))
+		atomic_store_explicit(&tickets->done, number, memory_order_release);
+	while ((oldest = oldest_of(tickets)) && oldest->number <= number && !oldest->waiters) {
+		tickets->spare[tickets->spares++] = oldest->event;
+		tickets->first = (tickets->first + 1) % POOL_TICKETS;
+		tickets->count--;
+	}
+	if (number == atomic_load(&tickets->issued) && !atomic_load(&tickets->owed))
+		atomic_store(&tickets->idle_epoch, atomic_load(&tickets->epoch));
+}
+
+/* False: an event failed, and nothing is known any more. */
+static bool look(struct pool_tickets *tickets)
+{
+	CUresult r = CUDA_SUCCESS;
+	int mode = pool_relax();
+
+	for (unsigned int i = 0; i < tickets->count && r == CUDA_SUCCESS;) {
+		struct pool_ticket *ticket =
+			&tickets->ring[(tickets->first + i) % POOL_TICKETS];
+		unsigned int before = tickets->count;
+
+		r = ticket->number <= atomic_load_explicit(&tickets->done, memory_order_relaxed)
+			    ? CUDA_SUCCESS
+			    : ASK(cuEventQuery, CUresult(*)(void *), (ticket->event));
+		if (r == CUDA_SUCCESS)
+			done_up_to(tickets, ticket->number);
+		if (tickets->count == before)
+			i++; /* somebody waits for it */
+	}
+	pool_unrelax(mode);
+	return r == CUDA_SUCCESS || r == NOT_READY;
+}
+
+/* EPOCH was read before. */
+static CUresult record(struct pool_context *context, uint64_t epoch)
+{
+	struct pool_tickets *tickets = &context->tickets;
+	struct pool_ticket *ticket;
+	CUresult r;
+	void *event = tickets->spares ? tickets->spare[--tickets->spares] : event_new(context);
+
+	if (!event)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r = ASK(cuCtxRecordEvent, CUresult(*)(CUcontext, void *),
+		((CUcontext)(uintptr_t)atomic_load(&context->handle), event));
+	if (r != CUDA_SUCCESS) {
+		tickets->spare[tickets->spares++] = event;
+		return r;
+	}
+	ticket = &tickets->ring[(tickets->first + tickets->count++) % POOL_TICKETS];
+	ticket->number = atomic_load(&tickets->issued) + 1;
+	ticket->event = event;
+	ticket->waiters = 0;
+	ticket->freed = (uint64_t)atomic_load(&context->space[POOL_DEVICE].freed);
+	atomic_store(&tickets->owed, false);
+	atomic_store_explicit(&tickets->issued, ticket->number, memory_order_release);
+	atomic_store_explicit(&tickets->epoch, epoch + 1, memory_order_release);
+	return CUDA_SUCCESS;
+}
+
+static CUresult try_record(struct pool_context *context, uint64_t epoch)
+{
+	struct pool_tickets *tickets = &context->tickets;
+	CUresult r = NOT_READY;
+
+	if (!captures_enter())
+		return NOT_READY;
+	if (tickets->count == POOL_TICKETS && !look(tickets))
+		r = CUDA_ERROR_INVALID_VALUE;
+	else if (tickets->count < POOL_TICKETS)
+		r = record(context, epoch);
+	captures_leave();
+	return r;
+}
+
+/* ---- asked ---- */
+
+/* Not shared even if nothing seems to have been submitted. */
+static bool is_covered(struct pool_tickets *tickets, uint64_t epoch)
+{
+	return submits_certain() &&
+	       atomic_load_explicit(&tickets->epoch, memory_order_acquire) == epoch + 1 &&
+	       !atomic_load_explicit(&tickets->owed, memory_order_acquire);
+}
+
+uint64_t pool_ticket(struct pool_context *context, bool *ret_shared)
+{
+	struct pool_tickets *tickets = &context->tickets;
+	uint64_t epoch = submits_epoch(), number;
+	CUresult r = NOT_READY;
+
+	*ret_shared = is_covered(tickets, epoch);
+	if (*ret_shared)
+		return atomic_load_explicit(&tickets->issued, memory_order_acquire);
+	lock_take(&tickets->lock);
+	epoch = submits_epoch();
+	if (is_covered(tickets, epoch)) {
+		number = atomic_load(&tickets->issued);
+	} else {
+		if (!context->by_sync && !atomic_load(&context->failed))
+			r = try_record(context, epoch);
+		number = atomic_load(&tickets->issued) + (r != CUDA_SUCCESS);
+		if (r != CUDA_SUCCESS)
+			atomic_store(&tickets->owed, true);
+		if (r != CUDA_SUCCESS && r != NOT_READY)
+			atomic_store(&context->failed, true);
+	}
+	lock_give(&tickets->lock);
+	return number;
+}
+
+void pool_tickets_poll(struct pool_context *context)
+{
+	struct pool_tickets *tickets = &context->tickets;
+	uint64_t epoch;
+
+	if (context->by_sync || atomic_load(&context->failed) ||
+	    (atomic_load(&tickets->done) == atomic_load(&tickets->issued) &&
+	     !atomic_load(&tickets->owed)))
+		return;
+	if (!lock_try(&tickets->lock)) /* somebody else is looking */
+		return;
+	epoch = submits_epoch();
+	if (atomic_load(&tickets->owed))
+		try_record(context, epoch);
+	if (!look(tickets))
+		atomic_store(&context->failed, true);
+	lock_give(&tickets->lock);
+}
+
+/* A capture that begins meanwhile does not mind (measured on an H200). */
+static CUresult wait_for(void *event)
+{
+	int mode = pool_relax();
+	CUresult r = ASK(cuEventSynchronize, CUresult(*)(void *), (event));
+
+	pool_unrelax(mode);
+	return r;
+}
+
+static struct pool_ticket *ticket_of(struct pool_tickets *tickets, uint64_t number)
+{
+	for (unsigned int i = 0; i < tickets->count; i++) {
+		struct pool_ticket *ticket = &tickets->ring[(tickets->first + i) % POOL_TICKETS];
+
+		if (ticket->number == number)
+			return ticket;
+	}
+	return NULL;
+}
+
+static bool wait_by_event(struct pool_context *context, uint64_t number)
+{
+	struct pool_tickets *tickets = &context->tickets;
+	struct pool_ticket *ticket;
+	CUresult r;
+
+	lock_take(&tickets->lock);
+	ticket = ticket_of(tickets, number);
+	if (!ticket) {
+		lock_give(&tickets->lock);
+		return atomic_load(&tickets->done) >= number;
+	}
+	ticket->waiters++;
+	lock_give(&tickets->lock);
+	r = wait_for(ticket->event);
+	lock_take(&tickets->lock);
+	ticket->waiters--;
+	if (r == CUDA_SUCCESS)
+		done_up_to(tickets, number);
+	else
+		atomic_store(&context->failed, true);
+	lock_give(&tickets->lock);
+	return r == CUDA_SUCCESS;
+}
+
+/* A driver before 12.5: waits for all there is. */
+static bool wait_by_sync(struct pool_context *context, uint64_t number)
+{
+	struct pool_tickets *tickets = &context->tickets;
+	uint64_t epoch, issued;
+	CUresult r = CUDA_ERROR_INVALID_CONTEXT;
+	bool pushed;
+
+	if (!captures_enter())
+		return false;
+	lock_take(&tickets->lock);
+	epoch = submits_epoch();
+	if (atomic_load(&tickets->owed)) { /* who frees from here on needs another one */
+		atomic_fetch_add(&tickets->issued, 1);
+		atomic_store(&tickets->epoch, epoch + 1);
+		atomic_store(&tickets->owed, false);
+	}
+	issued = atomic_load(&tickets->issued);
+	lock_give(&tickets->lock);
+	if (pool_push_context(context, &pushed)) {
+		r = ASK(cuCtxSynchronize, CUresult(*)(void), ());
+		pool_pop_context(pushed);
+	}
+	captures_leave();
+	lock_take(&tickets->lock);
+	if (r == CUDA_SUCCESS)
+		done_up_to(tickets, issued);
+	else
+		atomic_store(&context->failed, true);
+	lock_give(&tickets->lock);
+	return r == CUDA_SUCCESS && atomic_load(&tickets->done) >= number;
+}
+
+bool pool_tickets_wait(struct pool_context *context, uint64_t number)
+{
+	struct pool_tickets *tickets = &context->tickets;
+	uint64_t began;
+	bool done;
+
+	if (atomic_load_explicit(&tickets->done, memory_order_acquire) >= number)
+		return true;
+	if (atomic_load(&context->failed))
+		return false;
+	began = clock_ns();
+	done = context->by_sync ? wait_by_sync(context, number) : wait_by_event(context, number);
+	if (done) {
+		struct ledger_pool *record = context->space[POOL_DEVICE].record;
+
+		__atomic_fetch_add(&record->waits, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&record->wait_ns, clock_ns() - began, __ATOMIC_RELAXED);
+	}
+	return done;
+}
+
+bool pool_is_idle(struct pool_context *context)
+{
+	return submits_certain() &&
+	       atomic_load_explicit(&context->tickets.idle_epoch, memory_order_acquire) ==
+		       submits_epoch() + 1;
+}
+
+uint64_t pool_tickets_oldest(struct pool_context *context, uint64_t *ret_freed)
+{
+	struct pool_tickets *tickets = &context->tickets;
+	uint64_t number = 0, done;
+
+	lock_take(&tickets->lock);
+	done = atomic_load(&tickets->done);
+	for (unsigned int i = 0; i < tickets->count && !number; i++) {
+		struct pool_ticket *ticket = &tickets->ring[(tickets->first + i) % POOL_TICKETS];
+
+		if (ticket->number > done) {
+			number = ticket->number;
+			*ret_freed = ticket->freed;
+		}
+	}
+	lock_give(&tickets->lock);
+	return number;
+}
+
+/* Work that was submitted meanwhile is in later epochs, or was not yet when the blocks of a
+ * ticket of this one were freed. */
+void pool_tickets_synced(struct pool_context *context, uint64_t epoch)
+{
+	struct pool_tickets *tickets = &context->tickets;
+
+	lock_take(&tickets->lock);
+	if (atomic_load(&tickets->epoch) <= epoch + 1)
+		done_up_to(tickets, atomic_load(&tickets->issued));
+	lock_give(&tickets->lock);
+}
