@@ -66,7 +66,8 @@ static struct captures *make(void)
 	struct captures *none = NULL, *made;
 	int saved = errno;
 
-	made = mmap(NULL, sizeof(*made), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	made = mmap(NULL, sizeof(*made), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		    0);
 	if (made != MAP_FAILED && madvise(made, sizeof(*made), MADV_WIPEONFORK) < 0) {
 		munmap(made, sizeof(*made));
 		made = MAP_FAILED;
@@ -96,8 +97,9 @@ static struct captures *captures(void)
 static _Atomic uint32_t *own_stripe(struct captures *set)
 {
 	uint64_t self = (uint64_t)(uintptr_t)&thread_self;
+	uint64_t mixed = self * UINT64_C(0x9e3779b97f4a7c15) >> 32;
 
-	return &set->readers[self * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (READER_STRIPES - 1)].inside;
+	return &set->readers[mixed & (READER_STRIPES - 1)].inside;
 }
 
 bool captures_enter(void)

@@ -118,6 +118,7 @@ static void read_all(void)
 
 void config_read(void)
 {
+	options_defaults(&config);
 	read_all();
 	config_is_read = true;
 }

@@ -14,6 +14,9 @@ enum { LOCATION_DEVICE = 1 }; /* CUmemLocationType */
  * and -1 where there is none. Capture allows the questions. */
 void cuda_current_context(uint64_t *ret_context, int *ret_device);
 
+/* CONTEXT is a part of its device's primary one. Asks nobody. */
+bool cuda_is_green(CUcontext context);
+
 /* A success of an ALLOC row: adds the current context and its device. */
 void cuda_record_made(const struct site *site, uint64_t address, uint64_t bytes);
 

@@ -10,6 +10,7 @@
 #include "cuda_calls.h"
 #include "limit.h"
 #include "marks.h"
+#include "pool.h"
 #include "recorder.h"
 #include "resolve.h"
 #include "table.h"
@@ -42,6 +43,11 @@ static CUcontext primary_of(CUdevice device)
 	return device >= 0 && device < DEVICES_MAX ? atomic_load(&primary[device]) : NULL;
 }
 
+static uint64_t number_of(CUcontext context)
+{
+	return (uint64_t)(uintptr_t)context;
+}
+
 /* ---- green contexts ---- */
 
 static _Atomic unsigned int greens; /* in this process image: none, and nobody need ask */
@@ -57,20 +63,26 @@ static bool is_green(struct recorder *recorder, CUcontext context)
 	return false;
 }
 
-/* The context with which memory ends that is made in CONTEXT, of DEVICE. */
-static CUcontext owner_of(CUcontext context, CUdevice device)
+bool cuda_is_green(CUcontext context)
 {
 	struct recorder *recorder;
 	bool green;
 
 	if (!atomic_load_explicit(&greens, memory_order_relaxed) || !recorder_now() ||
 	    !(recorder = recorder_enter()))
-		return context;
+		return false;
 	lock_take(&recorder->contexts.lock);
 	green = is_green(recorder, context);
 	lock_give(&recorder->contexts.lock);
 	recorder_leave();
-	return green ? primary_of(device) : context; /* NULL, unknown, if nobody retained it */
+	return green;
+}
+
+/* The context with which memory ends that is made in CONTEXT, of DEVICE: NULL, unknown, if
+ * that is a green one's and nobody retained it. */
+static CUcontext owner_of(CUcontext context, CUdevice device)
+{
+	return cuda_is_green(context) ? primary_of(device) : context;
 }
 
 static void add_green(CUgreenCtx handle, CUdevice device)
@@ -300,9 +312,14 @@ BOTH(cuCtxAttach, CUresult, (CUcontext *pctx, unsigned int flags), (route, pctx,
 static CUresult body_detach(struct route route, enum hook_id id, CUcontext context)
 {
 	uint64_t until = captures_last();
-	CUresult r = CALL(CUresult(*)(CUcontext), (context));
+	CUresult r;
+	bool gone;
 
-	if (r == CUDA_SUCCESS && route.record && count_detached(context, false))
+	pool_context_ending(number_of(context));
+	r = CALL(CUresult(*)(CUcontext), (context));
+	gone = r == CUDA_SUCCESS && route.record && count_detached(context, false);
+	pool_context_ended(number_of(context), gone);
+	if (gone)
 		context_gone(id, context, until);
 	return r;
 }
@@ -310,8 +327,11 @@ static CUresult body_detach(struct route route, enum hook_id id, CUcontext conte
 static CUresult body_destroy(struct route route, enum hook_id id, CUcontext context)
 {
 	uint64_t until = captures_last();
-	CUresult r = CALL(CUresult(*)(CUcontext), (context));
+	CUresult r;
 
+	pool_context_ending(number_of(context));
+	r = CALL(CUresult(*)(CUcontext), (context));
+	pool_context_ended(number_of(context), r == CUDA_SUCCESS);
 	if (r == CUDA_SUCCESS && route.record) {
 		count_detached(context, true);
 		context_gone(id, context, until);
@@ -321,9 +341,12 @@ static CUresult body_destroy(struct route route, enum hook_id id, CUcontext cont
 
 static CUresult body_reset(struct route route, enum hook_id id, CUdevice device)
 {
-	uint64_t until = captures_last();
-	CUresult r = CALL(CUresult(*)(CUdevice), (device));
+	uint64_t until = captures_last(), owner = number_of(primary_of(device));
+	CUresult r;
 
+	pool_context_ending(owner);
+	r = CALL(CUresult(*)(CUdevice), (device));
+	pool_context_ended(owner, r == CUDA_SUCCESS);
 	if (r == CUDA_SUCCESS && route.record)
 		primary_gone(id, device, until);
 	return r;
@@ -374,10 +397,15 @@ enum outcome cuda_free_outcome_slowly(CUresult r, const struct freeing *freeing)
 
 static CUresult body_release(struct route route, enum hook_id id, CUdevice device)
 {
-	uint64_t until = captures_last();
-	CUresult r = CALL(CUresult(*)(CUdevice), (device));
+	uint64_t until = captures_last(), owner = number_of(primary_of(device));
+	CUresult r;
+	bool gone;
 
-	if (r == CUDA_SUCCESS && route.record && !still_active(device) && !inside_exit())
+	pool_context_ending(owner);
+	r = CALL(CUresult(*)(CUdevice), (device));
+	gone = r == CUDA_SUCCESS && route.record && !still_active(device);
+	pool_context_ended(owner, gone);
+	if (gone && !inside_exit())
 		primary_gone(id, device, until);
 	return r;
 }
@@ -389,8 +417,14 @@ static CUresult body_green(struct route route, enum hook_id id, CUgreenCtx green
 	uint64_t until = captures_last();
 	CUcontext context;
 	CUdevice device = route.record ? take_green(green, &context) : -1;
-	CUresult r = CALL(CUresult(*)(CUgreenCtx), (green));
+	uint64_t owner = number_of(primary_of(device));
+	CUresult r;
+	bool gone;
 
+	pool_context_ending(owner);
+	r = CALL(CUresult(*)(CUgreenCtx), (green));
+	gone = device >= 0 && r == CUDA_SUCCESS && !still_active(device);
+	pool_context_ended(owner, gone);
 	if (device < 0)
 		return r;
 	if (r != CUDA_SUCCESS) {
@@ -399,7 +433,7 @@ static CUresult body_green(struct route route, enum hook_id id, CUgreenCtx green
 		return r;
 	}
 	atomic_fetch_add(&context_epoch, 1);
-	if (!still_active(device) && !inside_exit())
+	if (gone && !inside_exit())
 		primary_gone(id, device, until);
 	return r;
 }

@@ -10,6 +10,7 @@
 #include "limit.h"
 #include "recorder.h"
 #include "resolve.h"
+#include "submits.h"
 #include "table.h"
 
 #define CALL(type, arguments) ((type)route.real)arguments
@@ -17,7 +18,7 @@
 #define CALL_TWICE(type, arguments) LIMITS_TRY(CALL(type, arguments), LIMITS_CURRENT)
 
 enum { NODE_GRAPH = 4, NODE_MEM_ALLOC = 10, NODE_MEM_FREE = 11 }; /* CUgraphNodeType */
-enum { AUTO_FREE_ON_LAUNCH = 1 };                                 /* CUgraphInstantiate_flags */
+enum { AUTO_FREE_ON_LAUNCH = 1, UPLOAD = 2, DEVICE_LAUNCH = 4 };   /* CUgraphInstantiate_flags */
 enum { OWNERSHIP_MOVE = 1 };
 
 /* What a launch does to an address. */
@@ -514,9 +515,14 @@ static void instantiated(CUgraphExec handle, CUgraph of, const unsigned long lon
 	recorder_leave();
 }
 
+/* One that the device may launch is submitted without us. */
 static CUresult instantiated_if(struct route route, CUgraphExec *exec, CUgraph graph,
 				unsigned long long flags, CUresult r)
 {
+	if (flags & UPLOAD)
+		submits_note();
+	if (flags & DEVICE_LAUNCH)
+		submits_unknown();
 	if (r == CUDA_SUCCESS && route.record && exec)
 		instantiated(*exec, graph, &flags);
 	return r;
@@ -770,8 +776,8 @@ static CUresult call_launch(struct route route, CUgraphExec exec, CUstream strea
 	return r;
 }
 
-static CUresult body_launch(const struct site *site, struct route route, CUgraphExec exec,
-			    CUstream stream)
+static CUresult launch(const struct site *site, struct route route, CUgraphExec exec,
+		       CUstream stream)
 {
 	struct launch launch;
 	CUresult r;
@@ -792,6 +798,15 @@ static CUresult body_launch(const struct site *site, struct route route, CUgraph
 		not_launched(site, &launch, r);
 	limits_done();
 	end_launch(&launch);
+	return r;
+}
+
+static CUresult body_launch(const struct site *site, struct route route, CUgraphExec exec,
+			    CUstream stream)
+{
+	CUresult r = launch(site, route, exec, stream);
+
+	submits_note();
 	return r;
 }
 #define body_cuGraphLaunch body_launch

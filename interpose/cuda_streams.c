@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * The wrappers that follow streams for the pool: where captures begin and end.
- * Owns no list: the captures are captures.c's, their graphs cuda_graph.c's.
+ * The wrappers that follow streams for the pool: where captures begin and end, and waits for
+ * all that a context has to do. Owns no list: the captures are captures.c's, their graphs
+ * cuda_graph.c's.
  */
 #include "captures.h"
 #include "cuda_calls.h"
 #include "cuda_graph.h"
+#include "pool.h"
 #include "resolve.h"
+#include "submits.h"
 
 #define CALL(type, arguments) ((type)route.real)arguments
 
@@ -138,3 +141,42 @@ static CUresult body_destroy(struct route route, CUstream stream)
 #define body_cuStreamDestroy_v2 body_destroy
 BOTH(cuStreamDestroy, CUresult, (CUstream hStream), (route, hStream), CUDA_ERROR_NOT_FOUND)
 BOTH(cuStreamDestroy_v2, CUresult, (CUstream hStream), (route, hStream), CUDA_ERROR_NOT_FOUND)
+
+/* ---- waits ---- */
+
+/* A green context is a part of one: nothing is known of the rest. */
+static uint64_t waited_for(CUcontext context)
+{
+	CUresult (*get)(CUcontext *) =
+		(CUresult(*)(CUcontext *))resolve_used(USED_cuCtxGetCurrent);
+
+	if (!context && (!get || get(&context) != CUDA_SUCCESS))
+		return 0;
+	return cuda_is_green(context) ? 0 : (uint64_t)(uintptr_t)context;
+}
+
+static CUresult waited(struct route route, CUcontext context, uint64_t epoch, CUresult r)
+{
+	uint64_t idle;
+
+	if (r == CUDA_SUCCESS && route.record &&
+	    atomic_load_explicit(&pool_on, memory_order_relaxed) && (idle = waited_for(context)))
+		pool_context_idle(idle, epoch);
+	return r;
+}
+
+static CUresult body_cuCtxSynchronize(struct route route)
+{
+	uint64_t epoch = submits_epoch();
+
+	return waited(route, NULL, epoch, CALL(CUresult(*)(void), ()));
+}
+BOTH(cuCtxSynchronize, CUresult, (void), (route), CUDA_ERROR_NOT_FOUND)
+
+static CUresult body_cuCtxSynchronize_v2(struct route route, CUcontext context)
+{
+	uint64_t epoch = submits_epoch();
+
+	return waited(route, context, epoch, CALL(CUresult(*)(CUcontext), (context)));
+}
+BOTH(cuCtxSynchronize_v2, CUresult, (CUcontext ctx), (route, ctx), CUDA_ERROR_NOT_FOUND)

@@ -231,7 +231,14 @@
 			cuda_graph_captured(&site, hStream, (uint64_t)(key), (uint64_t)(size)); \
 		return r;                                                                   \
 	}                                                                                   \
-	VERB_ALLOC(returns, parameters, arguments, made, key, size)
+	returns r;                                                                          \
+	record_call();                                                                      \
+	r = CALL(returns, parameters, arguments);                                           \
+	submits_note();                                                                     \
+	record_call_done();                                                                 \
+	if (made)                                                                           \
+		cuda_record_made(&site, (uint64_t)(key), (uint64_t)(size));                  \
+	return r;
 
 #define VERB_FREE_ASYNC(returns, parameters, arguments, made, key, size)                    \
 	if (cuda_is_captured(hook, hStream)) {                                              \
@@ -240,7 +247,15 @@
 			cuda_graph_captured_free(&site, hStream, (uint64_t)(key));          \
 		return r;                                                                   \
 	}                                                                                   \
-	VERB_FREE(returns, parameters, arguments, made, key, size)
+	struct freeing freeing;                                                             \
+	returns r;                                                                          \
+	record_freeing(&site, (uint64_t)(key), &freeing);                                    \
+	record_call();                                                                      \
+	r = CALL(returns, parameters, arguments);                                           \
+	submits_note();                                                                     \
+	record_call_done();                                                                 \
+	record_freed(hook, &freeing, OUTCOME_OF_##returns(r), (int)r);                      \
+	return r;
 
 #define VERB_RETAIN(returns, parameters, arguments, made, key, size)                        \
 	returns r = CALL(returns, parameters, arguments);                                   \
@@ -351,14 +366,29 @@ static enum api api_of(const char *name)
 	return name[1] == 'u' ? API_CUDA : API_OPENCL;
 }
 
+/* Where among the first COUNT of `sorted`, which are in order, NAME comes. */
+static int place_of(const char *name, int count)
+{
+	int low = 0;
+
+	while (low < count) {
+		int middle = (low + count) / 2;
+
+		if (strcmp(hooks[sorted[middle]].name, name) < 0)
+			low = middle + 1;
+		else
+			count = middle;
+	}
+	return low;
+}
+
 __attribute__((constructor(101))) static void hooks_start(void)
 {
 	for (unsigned short i = 0; i < HOOK_COUNT; i++) {
-		unsigned short at = i;
+		int at = place_of(hooks[i].name, i);
 
 		hooks[i].api = api_of(hooks[i].name);
-		for (; at > 0 && strcmp(hooks[sorted[at - 1]].name, hooks[i].name) > 0; at--)
-			sorted[at] = sorted[at - 1];
+		memmove(&sorted[at + 1], &sorted[at], (size_t)(i - at) * sizeof(sorted[0]));
 		sorted[at] = i;
 	}
 	for (int i = HOOK_COUNT; i < HOOK_ALL; i++)
@@ -370,22 +400,13 @@ __attribute__((constructor(101))) static void hooks_start(void)
 
 struct hook *hook_find(const char *name)
 {
-	int low = 0, high = HOOK_COUNT - 1;
+	int at;
 
 	if (!__atomic_load_n(&is_sorted, __ATOMIC_ACQUIRE))
 		hooks_start();
-	while (low <= high) {
-		int middle = (low + high) / 2;
-		int order = strcmp(name, hooks[sorted[middle]].name);
-
-		if (order == 0)
-			return &hooks[sorted[middle]];
-		if (order < 0)
-			high = middle - 1;
-		else
-			low = middle + 1;
-	}
-	return NULL;
+	at = place_of(name, HOOK_COUNT);
+	return at < HOOK_COUNT && strcmp(hooks[sorted[at]].name, name) == 0 ? &hooks[sorted[at]]
+									    : NULL;
 }
 
 bool hook_is_off(const struct hook *hook)

@@ -174,9 +174,10 @@ static struct answer in_handle(void *handle, const char *name, const void *calle
 
 	if (!found)
 		return (struct answer){ NULL, 1 };
+	if (hook_is_off(hook) && resolve_is_ours(found))
+		found = lookup_real(RTLD_NEXT, name);
 	if (hook_is_off(hook))
-		return (struct answer){ resolve_is_ours(found) ? lookup_real(RTLD_NEXT, name) : found,
-					1 };
+		return (struct answer){ found, 1 };
 	if (resolve_is_ours(found)) { /* the handle of the program itself: its global scope */
 		note_lookup(hook, caller);
 		return in_global_scope(found, name);

@@ -332,7 +332,7 @@ static bool wait_by_sync(struct pool_context *context, uint64_t number)
 	issued = atomic_load(&tickets->issued);
 	lock_give(&tickets->lock);
 	if (pool_push_context(context, &pushed)) {
-		r = ASK(cuCtxSynchronize, CUresult(*)(void), ());
+		r = ((CUresult(*)(void))pool_real(HOOK_cuCtxSynchronize))();
 		pool_pop_context(pushed);
 	}
 	captures_leave();

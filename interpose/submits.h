@@ -4,6 +4,17 @@
  * an epoch, and whether anything was submitted in it. Wrappers of calls that submit note it
  * AFTER the driver's call, which is enough: memory that a call uses is not freed before that call
  * has returned. A submission costs one load while the epoch has one already.
+ *
+ * The promise: who reads epoch E, then has the driver record an event, and later frees in
+ * epoch E again, needs no other event. Let S be a submission to the same context that was noted
+ * before that free. The driver orders S and the recording by means of its own.
+ *   S first: the event covers it.
+ *   The recording first: then what came before it, reading E, happened before S, and S's note
+ *   read a word of epoch E or later. It either found SUBMITS_ANY there or set it; whatever
+ *   word it saw or wrote, the free sees that or a later one of the same word, and the epoch
+ *   that it is given is past E.
+ * So no order between the note and other threads' reads is needed beyond that of the one word:
+ * a note that finds SUBMITS_ANY set may be a relaxed load.
  */
 #ifndef GPULEAK_SUBMITS_H
 #define GPULEAK_SUBMITS_H

@@ -323,7 +323,8 @@ EXCEPTIONS = {
         "cuGraphDestroy", "cuGraphClone", "cuStreamBeginCapture", "cuStreamBeginCapture_ptsz",
         "cuStreamBeginCapture_v2_ptsz", "cuStreamBeginCaptureToGraph",
         "cuStreamBeginCaptureToGraph_ptsz", "cuStreamEndCapture_ptsz",
-        "cuStreamEndCapture", "cuStreamDestroy", "cuStreamDestroy_v2"), "gives and takes no memory: programs, graph cases"),
+        "cuStreamEndCapture", "cuStreamDestroy", "cuStreamDestroy_v2",
+        "cuCtxSynchronize", "cuCtxSynchronize_v2"), "gives and takes no memory: programs, graph cases"),
     **dict.fromkeys((
         "cuCtxCreate", "cuCtxCreate_v2", "cuCtxCreate_v3", "cuCtxCreate_v4", "cuCtxAttach",
         "cuCtxDetach", "cuGreenCtxCreate", "cuGreenCtxDestroy", "cuCtxFromGreenCtx"),

@@ -53,6 +53,7 @@ static uint64_t now_ns(void)
 /* ---- who waited ---- */
 
 enum { MAX_WAITERS = 64 };
+enum why { FOR_WORK, FOR_A_FREE, WHYS };
 
 struct waits {
 	const char *name;
@@ -60,7 +61,7 @@ struct waits {
 };
 
 static __thread struct waits *own_waits; /* made by the first wait: TLS is dear here */
-static struct waits all_waits[MAX_WAITERS]; /* under async_lock */
+static struct waits all_waits[WHYS * MAX_WAITERS]; /* under async_lock */
 
 static void add_wait(struct waits *waits, const char *name, uint64_t ns)
 {
@@ -74,21 +75,23 @@ static void add_wait(struct waits *waits, const char *name, uint64_t ns)
 }
 
 /* With the lock held. */
-static void count_wait(const char *name, uint64_t ns)
+static void count_wait(enum why why, const char *name, uint64_t ns)
 {
 	if (!own_waits) {
-		own_waits = calloc(MAX_WAITERS, sizeof(*own_waits));
+		own_waits = calloc(WHYS * MAX_WAITERS, sizeof(*own_waits));
 		pthread_setspecific(waits_end, own_waits);
 	}
 	if (own_waits)
-		add_wait(own_waits, name, ns);
-	add_wait(all_waits, name, ns);
+		add_wait(own_waits + why * MAX_WAITERS, name, ns);
+	add_wait(all_waits + why * MAX_WAITERS, name, ns);
 }
 
-static uint64_t sum_waits(const struct waits *waits, const char *name, uint64_t *ns)
+static uint64_t sum_waits(const struct waits *waits, enum why why, const char *name, uint64_t *ns)
 {
 	uint64_t count = 0, time = 0;
 
+	if (waits)
+		waits += why * MAX_WAITERS;
 	for (int i = 0; waits && i < MAX_WAITERS && waits[i].name; i++)
 		if (!name || !strcmp(waits[i].name, name)) {
 			count += waits[i].count;
@@ -99,21 +102,37 @@ static uint64_t sum_waits(const struct waits *waits, const char *name, uint64_t 
 	return count;
 }
 
-/* How often the calling thread was made to wait in the call NAME (NULL: in any), how long. */
+static uint64_t sum_of_all(enum why why, const char *name, uint64_t *ns)
+{
+	uint64_t count;
+
+	pthread_mutex_lock(&async_lock);
+	count = sum_waits(all_waits, why, name, ns);
+	pthread_mutex_unlock(&async_lock);
+	return count;
+}
+
+/* How often the calling thread waited for work in the call NAME (NULL: in any), how long. */
 EXPORTED uint64_t standin_waits(const char *name, uint64_t *nanoseconds)
 {
-	return sum_waits(own_waits, name, nanoseconds);
+	return sum_waits(own_waits, FOR_WORK, name, nanoseconds);
+}
+
+/* How often it was held up, because another thread sat in a free. */
+EXPORTED uint64_t standin_held_up(const char *name, uint64_t *nanoseconds)
+{
+	return sum_waits(own_waits, FOR_A_FREE, name, nanoseconds);
 }
 
 /* The same of all threads together. */
 EXPORTED uint64_t standin_waits_all(const char *name, uint64_t *nanoseconds)
 {
-	uint64_t count;
+	return sum_of_all(FOR_WORK, name, nanoseconds);
+}
 
-	pthread_mutex_lock(&async_lock);
-	count = sum_waits(all_waits, name, nanoseconds);
-	pthread_mutex_unlock(&async_lock);
-	return count;
+EXPORTED uint64_t standin_held_up_all(const char *name, uint64_t *nanoseconds)
+{
+	return sum_of_all(FOR_A_FREE, name, nanoseconds);
 }
 
 /* ---- order ---- */
@@ -533,7 +552,7 @@ static void wait_for(const char *name, struct after what)
 	from = now_ns();
 	while (!is_done(what) && !atomic_load(&abandoned))
 		wait_until(&done_some, now_ns() + 100000000);
-	count_wait(name, now_ns() - from);
+	count_wait(FOR_WORK, name, now_ns() - from);
 }
 
 void async_wait(const char *name, struct after what)
@@ -606,7 +625,7 @@ void async_pass_frees(const char *name, CUcontext context)
 		from = now_ns();
 		while (q->frees && !atomic_load(&abandoned))
 			wait_until(&done_some, now_ns() + 100000000);
-		count_wait(name, now_ns() - from);
+		count_wait(FOR_A_FREE, name, now_ns() - from);
 	}
 	pthread_mutex_unlock(&async_lock);
 }

@@ -47,6 +47,8 @@ CUresult cuThreadExchangeStreamCaptureMode(int *mode);
 CUresult cuDriverGetVersion(int *version);
 uint64_t standin_waits(const char *name, uint64_t *nanoseconds);
 uint64_t standin_waits_all(const char *name, uint64_t *nanoseconds);
+uint64_t standin_held_up(const char *name, uint64_t *nanoseconds);
+uint64_t standin_held_up_all(const char *name, uint64_t *nanoseconds);
 uint64_t standin_violations(void);
 
 enum { NON_BLOCKING = 1, NOT_READY = 600, WORDS = 1000 };
@@ -424,6 +426,7 @@ void case_async_free_disturbs(void)
 	CUdeviceptr d;
 	CUcontext other;
 	pthread_t freeing, later;
+	uint64_t ns;
 
 	f.d = block(100);
 	apart = hold_up(new_stream(0));
@@ -435,17 +438,21 @@ void case_async_free_disturbs(void)
 	IS(cuMemAlloc_v2(&d, 100), 0);
 	IS(cuCtxPopCurrent_v2(NULL), 0);
 	IS(standin_waits(NULL, NULL), 0);
+	IS(standin_held_up(NULL, NULL), 0);
 	IS(atomic_load(&f.done), 0);
 	let_go(apart);
 	later = let_go_later(flag);
 	IS(cuMemAlloc_v2(&d, 100), 0);
-	IS(standin_waits("cuMemAlloc_v2", NULL), 1);
+	IS(standin_held_up("cuMemAlloc_v2", &ns), 1);
+	IS(ns > 10000000, 1);
 	IS(atomic_load((_Atomic uint32_t *)flag), 1);
 	IS(pthread_join(freeing, NULL), 0);
 	IS(pthread_join(later, NULL), 0);
 	second = new_event();
 	IS(cuCtxRecordEvent(f.ctx, second), 0);
-	IS(standin_waits(NULL, NULL), 1);
+	IS(standin_held_up(NULL, NULL), 1);
+	IS(standin_held_up_all(NULL, NULL), 1);
+	IS(standin_waits(NULL, NULL), 0);
 	IS(standin_waits_all("cuMemFree_v2", NULL), 1);
 }
 

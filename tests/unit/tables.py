@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Every function of the GPU APIs stands in exactly one table: it has a row, or is ignored
-with a reason, or takes and gives no memory. What a header brings and no table has, fails.
+with a reason, or takes and gives no memory. What a header brings and no table has, fails. The
+same for those of CUDA once more: it submits work that uses memory, or it does not.
 
 tables.py --source ROOT [--cc CC]      TAP on stdout. Headers that are not installed are a
 skip; those of OpenCL are a failure where GPULEAK_MUST_RUN is set.
@@ -34,6 +35,15 @@ ASKED = re.compile(r"cuFuncGetModule|cuGraphChildGraphNodeGetGraph|cuKernelGetLi
                    r"cuGraphNodeGetContainingGraph|cuLibraryGetModule|cuStreamGet(Green)?Ctx\w*|"
                    r"cuStreamGetCaptureInfo\w*|cuMem(Discard|DiscardAndPrefetch|Prefetch|cpy)"
                    r"BatchAsync\w*")
+# Wrappers by hand that note a submission; those of two verbs do, too.
+NOTED = {"cuGraphLaunch", "cuGraphLaunch_ptsz", "cuGraphInstantiateWithFlags",
+         "cuGraphInstantiateWithParams", "cuGraphInstantiateWithParams_ptsz"}
+NOTED_VERBS = ("ALLOC_ASYNC", "FREE_ASYNC")
+# A call that takes a stream works in it, unless somebody looked at it: these ask, order streams,
+# capture, or hand over memory of a graphics API.
+IN_NO_STREAM = re.compile(r"cuStream(Get|Set|Copy|Is|Begin|End|Update|Query|Synchronize|WaitEvent|"
+                          r"Destroy)\w*|cuEventRecord\w*|cuGraphics(Unmap|Map)Resources\w*|"
+                          r"cuGL\w*|cuEGLStream\w*")
 options = None
 
 
@@ -209,6 +219,38 @@ def check_cuda_rule():
             if name in harmless and gives(parameters)]
 
 
+def submitting():
+    text = without_comments(options.source / "interpose/api/cuda.def")
+    verbs = re.findall(r"^HOOK\(\s*(\w+),.*?\),\s*\([^()]*\),\s*(\w+)", text, re.M | re.S)
+    return (rows("cuda_submits.def", "HOOK") + sorted(set(rows("cuda_unseen.def", "UNSEEN"))) +
+            sorted(NOTED) + [name for name, verb in verbs if verb in NOTED_VERBS])
+
+
+def not_submitting():
+    lines = (options.source / "tests/unit/not_submitting.names").read_text(encoding="ascii")
+    return [line for line in lines.splitlines() if line and not line.startswith("#")]
+
+
+def check_submits():
+    yes, no = submitting(), not_submitting()
+    names = known("cuda") | set(names_file("cuda13.names")) | set(names_file("cuda12.names"))
+    problems = [f"{name} is listed twice among those that submit or do not"
+                for name in sorted(set(yes) | set(no)) if (yes + no).count(name) > 1]
+    problems += [f"{name}: does it submit work that uses memory? Give it a row in cuda_submits.def "
+                 "or, if it can't have one, in cuda_unseen.def; otherwise a line in "
+                 "not_submitting.names under a reason" for name in sorted(names - {*yes, *no})]
+    problems += [f"{name} submits or not, and is in no other table"
+                 for name in sorted({*yes, *no} - names)]
+    return problems if len(yes) > 150 else problems + [f"only {len(yes)} names submit"]
+
+
+def check_submits_rule():
+    quiet = {name for name in not_submitting() if not IN_NO_STREAM.fullmatch(name)}
+    return [f"{name} takes a stream ({parameters}), yet stands in not_submitting.names"
+            for name, found in sorted(cuda_declarations().items()) for parameters in set(found)
+            if name in quiet and re.search(r"\bCUstream\s+\w", parameters)]
+
+
 def opencl_headers():
     folder = pathlib.Path("/usr/include/CL")
     found = [path for path in sorted(folder.glob("cl*.h"))]
@@ -239,6 +281,8 @@ CHECKS = (
     ("names of the installed cuda.h", check_cuda_header),
     ("what cuda.h says gives memory is not among the others", check_cuda_rule),
     ("names of the installed CL/*.h", check_opencl_headers),
+    ("each function of CUDA submits work or does not", check_submits),
+    ("what cuda.h gives a stream submits work", check_submits_rule),
 )
 
 
