@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# 100 training steps of a small MLP after 10 for warming up; prints the loop's ms, of as many
-# loops as the argument says the median.
+# 100 training steps of a small MLP after 10 for warming up; prints the loss and a sum over all
+# weights, and last the loop's ms, of as many loops as the argument says the median.
 import statistics
 import sys
 import time
@@ -31,5 +31,6 @@ for _ in range(int(sys.argv[1]) if len(sys.argv) > 1 else 1):
         loss = step()
     torch.cuda.synchronize()
     times.append((time.perf_counter() - start) * 1e3)
+print("loss %.9g, weights %.9g" % (loss.item(), sum(p.double().sum().item() for p in net.parameters())))
 print("%.2f" % statistics.median(times))
 assert loss.item() < 2

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What an allocation and its free cost, one JSON line a figure; run bare and under the preload.
+ *
+ * pool_pair pair   [--bytes N] [--threads T] [--frames F] [--kept N] [--async 1] [--ms N]
+ *     ns per pair and thread, of the median of seven chunks of --ms each; --kept: small blocks
+ *     that stay live
+ * pool_pair behind [--bytes N] [--count N] [--kernel-ms N] [--rounds N] [--async 1]
+ *     COUNT frees, and then as many allocations, while a kernel runs on another stream
+ * pool_pair churn  [--bytes N] [--count N] [--async 1]
+ *     allocate, kernel, free, and one wait at the end; ms
+ */
+#include <pthread.h>
+
+#include "pool_bench.h"
+
+enum { THREADS_MAX = 256, CHUNKS = 7, COUNT_MAX = 4096 };
+
+static CUcontext context;
+static bool async;
+static size_t bytes;
+static int threads, frames;
+static long chunk_ns;
+static pthread_barrier_t line;
+
+struct worker {
+	pthread_t thread;
+	CUstream stream;
+	long pairs; /* of a chunk */
+	double ns[CHUNKS];
+};
+
+static const char *allocator(void)
+{
+	return async ? "async" : "native";
+}
+
+static inline int allocate(CUdeviceptr *ret, CUstream stream)
+{
+	return async ? cuMemAllocAsync(ret, bytes, stream) : cuMemAlloc_v2(ret, bytes);
+}
+
+static inline int release(CUdeviceptr p, CUstream stream)
+{
+	return async ? cuMemFreeAsync(p, stream) : cuMemFree_v2(p);
+}
+
+static __attribute__((noinline)) void one_pair(CUstream stream)
+{
+	CUdeviceptr p;
+
+	bench_must(allocate(&p, stream), "the allocation");
+	bench_must(release(p, stream), "the free");
+}
+
+static __attribute__((noinline)) void run_pairs(struct worker *worker, long count)
+{
+	for (long i = 0; i < count; i++)
+		one_pair(worker->stream);
+	__asm__ volatile("");
+}
+
+/* Frames of a real program: calls that return, so no tail call folds them. */
+static __attribute__((noinline)) long below(int depth, struct worker *worker, long count)
+{
+	long r = 0;
+
+	if (depth > 0)
+		r = below(depth - 1, worker, count) + 1;
+	else
+		run_pairs(worker, count);
+	__asm__ volatile("" : "+r"(r));
+	return r;
+}
+
+/* How many pairs a chunk is, found while all threads run: then each is about as long. */
+static void warm_up(struct worker *worker, int depth)
+{
+	double start = bench_now_ns();
+
+	worker->pairs = 0;
+	while (bench_now_ns() - start < (double)chunk_ns) {
+		below(depth, worker, 16);
+		worker->pairs += 16;
+	}
+}
+
+static void *work(void *argument)
+{
+	struct worker *worker = (struct worker *)argument;
+	int depth = frames > 6 ? frames - 6 : 0; /* the calls around it count too */
+
+	bench_must(cuCtxSetCurrent(context), "cuCtxSetCurrent");
+	worker->stream = async ? bench_stream() : NULL;
+	run_pairs(worker, 16); /* what is made at a thread's first call is made */
+	pthread_barrier_wait(&line);
+	warm_up(worker, depth);
+	pthread_barrier_wait(&line);
+	for (int i = 0; i < CHUNKS; i++) {
+		double start = bench_now_ns();
+
+		below(depth, worker, worker->pairs);
+		worker->ns[i] = (bench_now_ns() - start) / (double)worker->pairs;
+	}
+	return NULL;
+}
+
+static int pair(int argc, char **argv)
+{
+	static struct worker workers[THREADS_MAX];
+	long kept = bench_number(argc, argv, "kept", 0), pairs = 0;
+	double sum = 0, lowest = 1e30;
+	CUdeviceptr unused;
+
+	threads = (int)bench_number(argc, argv, "threads", 1);
+	frames = (int)bench_number(argc, argv, "frames", 0);
+	chunk_ns = bench_number(argc, argv, "ms", 40) * 1000000;
+	if (threads < 1 || threads > THREADS_MAX)
+		return 2;
+	for (long i = 0; i < kept; i++)
+		bench_must(cuMemAlloc_v2(&unused, 512), "cuMemAlloc");
+	pthread_barrier_init(&line, NULL, (unsigned int)threads);
+	for (int i = 0; i < threads; i++)
+		pthread_create(&workers[i].thread, NULL, work, &workers[i]);
+	for (int i = 0; i < threads; i++) {
+		double median;
+
+		pthread_join(workers[i].thread, NULL);
+		median = bench_median(workers[i].ns, CHUNKS);
+		lowest = workers[i].ns[0] < lowest ? workers[i].ns[0] : lowest;
+		pairs += workers[i].pairs * CHUNKS;
+		sum += median;
+	}
+	printf("{\"what\": \"pair\", \"allocator\": \"%s\", \"bytes\": %zu, \"threads\": %d, "
+	       "\"frames\": %d, \"kept\": %ld, \"pairs\": %ld, \"ns\": %.1f, \"ns_lowest\": "
+	       "%.1f}\n",
+	       allocator(), bytes, threads, frames, kept, pairs, sum / threads, lowest);
+	return 0;
+}
+
+/* One round: blocks made before the kernel are freed behind it, others made behind it. */
+struct behind {
+	CUstream busy, own;
+	CUfunction spin;
+	uint64_t clocks;
+	int count;
+	CUdeviceptr freed[COUNT_MAX], made[COUNT_MAX];
+	double free_us[COUNT_MAX], alloc_us[COUNT_MAX], kernel_ms;
+	bool ran_at_start, ran_after_frees, ran_after_allocations;
+};
+
+static bool still_runs(const struct behind *with)
+{
+	return cuStreamQuery(with->busy) == BENCH_NOT_READY;
+}
+
+static double most(const double *values, int count)
+{
+	double ret = 0;
+
+	for (int i = 0; i < count; i++)
+		ret = values[i] > ret ? values[i] : ret;
+	return ret;
+}
+
+static void behind_round(struct behind *with)
+{
+	double launched;
+
+	for (int i = 0; i < with->count; i++)
+		bench_must(allocate(&with->freed[i], with->own), "an allocation");
+	bench_must(cuCtxSynchronize(), "cuCtxSynchronize");
+	launched = bench_now_ns();
+	bench_spin(with->spin, with->busy, with->clocks);
+	bench_sleep_ns(5000000);
+	with->ran_at_start = still_runs(with);
+	for (int i = 0; i < with->count; i++) {
+		double start = bench_now_ns();
+
+		bench_must(release(with->freed[i], with->own), "a free");
+		with->free_us[i] = (bench_now_ns() - start) / 1e3;
+	}
+	with->ran_after_frees = still_runs(with);
+	for (int i = 0; i < with->count; i++) {
+		double start = bench_now_ns();
+
+		bench_must(allocate(&with->made[i], with->own), "an allocation");
+		with->alloc_us[i] = (bench_now_ns() - start) / 1e3;
+	}
+	with->ran_after_allocations = still_runs(with);
+	bench_must(cuStreamSynchronize(with->busy), "cuStreamSynchronize");
+	with->kernel_ms = (bench_now_ns() - launched) / 1e6;
+	for (int i = 0; i < with->count; i++)
+		bench_must(release(with->made[i], with->own), "a free");
+}
+
+/* The kernel was submitted before the frees and still ran after the allocations: none of these
+ * may be what was freed. Stream order alone (async) gives them out again, rightly. */
+static int handed_out_again(const struct behind *with)
+{
+	int ret = 0;
+
+	for (int i = 0; i < with->count && with->ran_after_allocations; i++)
+		for (int j = 0; j < with->count; j++)
+			ret += with->made[i] == with->freed[j];
+	return ret;
+}
+
+static int behind(int argc, char **argv)
+{
+	static struct behind with;
+	int rounds = (int)bench_number(argc, argv, "rounds", 5), again = 0, ran = 0, still = 0;
+	double free_us[100], free_most = 0, alloc_us[100], alloc_most = 0, first_us[100];
+
+	with.count = (int)bench_number(argc, argv, "count", 16);
+	if (with.count < 1 || with.count > COUNT_MAX || rounds < 1 || rounds > 100)
+		return 2;
+	with.busy = bench_stream();
+	with.own = bench_stream();
+	with.spin = bench_kernel("gl_spin");
+	with.clocks = bench_clocks(1);
+	behind_round(&with); /* loads the kernel, makes what is made once */
+	with.clocks = bench_clocks((double)bench_number(argc, argv, "kernel-ms", 100));
+	for (int round = 0; round < rounds; round++) {
+		behind_round(&with);
+		first_us[round] = with.free_us[0];
+		ran += with.ran_at_start;
+		still += with.ran_after_frees;
+		again += async ? 0 : handed_out_again(&with);
+		free_most = most(with.free_us, with.count) > free_most
+				    ? most(with.free_us, with.count)
+				    : free_most;
+		alloc_most = most(with.alloc_us, with.count) > alloc_most
+				     ? most(with.alloc_us, with.count)
+				     : alloc_most;
+		free_us[round] = bench_median(with.free_us, with.count);
+		alloc_us[round] = bench_median(with.alloc_us, with.count);
+	}
+	printf("{\"what\": \"behind\", \"allocator\": \"%s\", \"bytes\": %zu, \"count\": %d, "
+	       "\"rounds\": %d, "
+	       "\"first_free_us\": %.2f, \"free_us\": %.2f, \"free_us_most\": %.2f, \"alloc_us\": "
+	       "%.2f, "
+	       "\"alloc_us_most\": %.2f, \"kernel_ms\": %.1f, \"kernel_ran\": %d, "
+	       "\"ran_after_frees\": %d, "
+	       "\"handed_out_again\": %d}\n",
+	       allocator(), bytes, with.count, rounds, bench_median(first_us, rounds),
+	       bench_median(free_us, rounds), free_most, bench_median(alloc_us, rounds), alloc_most,
+	       with.kernel_ms, ran, still, again);
+	if (again) {
+		fprintf(stderr,
+			"WRONG: %d blocks were handed out again while work submitted before their "
+			"free ran\n",
+			again);
+		return 1;
+	}
+	return 0;
+}
+
+static int churn(int argc, char **argv)
+{
+	long count = bench_number(argc, argv, "count", 2000);
+	CUfunction fill = bench_kernel("gl_fill");
+	double start = 0, ms;
+
+	for (long i = -10; i < count; i++) {
+		CUdeviceptr p;
+
+		if (i == 0) {
+			bench_must(cuCtxSynchronize(), "cuCtxSynchronize");
+			start = bench_now_ns();
+		}
+		bench_must(allocate(&p, NULL), "the allocation");
+		bench_fill(fill, NULL, p, 32, 1, 0);
+		bench_must(release(p, NULL), "the free");
+	}
+	bench_must(cuCtxSynchronize(), "cuCtxSynchronize");
+	ms = (bench_now_ns() - start) / 1e6;
+	printf("{\"what\": \"churn\", \"allocator\": \"%s\", \"bytes\": %zu, \"count\": %ld, "
+	       "\"ms\": %.2f}\n",
+	       allocator(), bytes, count, ms);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "pair";
+
+	async = bench_number(argc, argv, "async", 0);
+	bytes = (size_t)bench_number(argc, argv, "bytes", strcmp(what, "churn") ? 65536 : 4 << 20);
+	context = bench_begin();
+	if (async)
+		bench_keeping_pool();
+	if (strcmp(what, "pair") == 0)
+		return pair(argc, argv);
+	if (strcmp(what, "behind") == 0)
+		return behind(argc, argv);
+	if (strcmp(what, "churn") == 0)
+		return churn(argc, argv);
+	fprintf(stderr, "pair, behind or churn, not %s\n", what);
+	return 2;
+}
