@@ -149,13 +149,15 @@ def check_way(tap, options, seed, report):
 
 
 def check_waits(tap, options, seed, report):
-    for mode in ("off", "strict", "fast"):
-        env = environment(options, {"GPULEAK_POOL": mode}, options.library, seed, report)
-        done = run([os.path.join(options.programs, "waits"), mode], env)
+    program = os.path.join(options.programs, "waits")
+    for mode, more in (("off", {}), ("strict", {}), ("fast", {}),
+                       ("strict", {"GPULEAK_POOL_SLAB": "1"}), ("fast", {"GPULEAK_POOL_SLAB": "1"}),
+                       ("fast", {"GPULEAK_POOL_PREALLOC": "1GiB"})):
+        extra = {"GPULEAK_POOL": mode, **more}
+        done = run([program, mode], environment(options, extra, options.library, seed, report))
         good = done.returncode == 0 and re.search(r"^1\.\.\d+$", done.stdout, re.M)
-        tap.line(bool(good), "waits, %s" % mode, done.stdout)
-    done = run([os.path.join(options.programs, "waits"), "off"],
-               environment(options, None, None, seed, report))
+        tap.line(bool(good), "waits, %s" % " ".join([mode] + list(more)), done.stdout)
+    done = run([program, "off"], environment(options, None, None, seed, report))
     tap.line(done.returncode == 0, "waits, without the library", done.stdout)
 
 
