@@ -146,7 +146,7 @@ CUevent event_take(struct worker *w, int context);
 void event_give(struct worker *w, int context, CUevent event);
 unsigned int ring_slot(struct worker *w, const struct block *b);
 bool ring_has_room(const struct worker *w);
-void verify(struct worker *w, bool own_thread);
+void verify(struct worker *w, bool by_itself);
 void worker_close(struct worker *w, int context);
 void world_close(struct worker *w);
 bool pinned_alloc(struct worker *w, void **ret, size_t bytes);

@@ -236,9 +236,11 @@ static void look_at(struct worker *w, struct ring *ring)
 	ring->used = 0;
 }
 
-/* Waits for all that the worker submitted. A per-thread stream is its own thread's alone. */
-void verify(struct worker *w, bool own_thread)
+/* Waits for all that the worker submitted. A per-thread stream is its own thread's alone; the
+ * last worker's calls are all the main thread's. */
+void verify(struct worker *w, bool by_itself)
 {
+	bool own_thread = by_itself || w->index == options.threads;
 	const char *op = w->op;
 
 	w->op = "verify";
