@@ -311,6 +311,10 @@ void world_close(struct worker *keeper)
 				pinned_free(w, w->rings[c].words);
 			}
 	}
+	for (int c = 0; c < context_count; c++) {
+		enter(keeper, c);
+		MUST(keeper, cuCtxSynchronize());
+	}
 	for (int c = 0; c < context_count; c++)
 		if (!contexts[c].primary)
 			MUST(keeper, cuCtxDestroy_v2(contexts[c].handle));
