@@ -359,6 +359,8 @@ enum ledger_pool_reason {
 	LEDGER_POOL_REASON_COUNT
 };
 
+#define LEDGER_POOL_REASON_SLOTS 24
+
 /* What one pool of the process did: one per API, device and kind of memory. Counters only go
  * up; sums of the hot path are added every few calls, so they may be a little behind. */
 struct ledger_pool {
@@ -372,10 +374,10 @@ struct ledger_pool {
 	uint64_t pending;       /* bytes now that the device may still be using */
 	uint64_t reserved;      /* bytes now had from the driver: in use, cached, pending */
 	uint64_t peak_reserved;
-	uint64_t peak_used;     /* most bytes that the application held of them */
+	uint64_t peak_used;     /* most bytes of them that the application held, as it asked */
 	uint64_t hits;          /* allocations served without the driver */
 	uint64_t native_allocs;
-	uint64_t native_frees;
+	uint64_t native_frees;  /* all, those of trimmed blocks included */
 	uint64_t frees;         /* frees kept from the driver */
 	uint64_t tickets;       /* events recorded to know when a block is clean */
 	uint64_t shared_tickets; /* frees that needed none: nothing was submitted since the last */
@@ -386,7 +388,8 @@ struct ledger_pool {
 	uint64_t trimmed_bytes;
 	uint64_t rescued;       /* allocations that succeeded after a trim */
 	uint64_t waste;         /* bytes now that blocks in use are larger than asked for */
-	uint64_t reasons[LEDGER_POOL_REASON_COUNT];
+	uint64_t reasons[LEDGER_POOL_REASON_SLOTS]; /* by enum ledger_pool_reason */
+	uint64_t spare[3];
 };
 
 #define LEDGER_POOLS_MAX 32u
@@ -394,9 +397,13 @@ struct ledger_pools {
 	uint64_t limit; /* GPULEAK_LIMIT in bytes where it is the same for all devices, else 0 */
 	uint64_t refused; /* allocations refused for it */
 	uint64_t injected; /* allocations refused for GPULEAK_FAIL_AT */
-	uint64_t reserved[5];
+	uint32_t mode;     /* enum option_pool that was asked for */
+	uint32_t backend;  /* enum option_backend that was asked for */
+	uint64_t reserved[4];
 	struct ledger_pool pool[LEDGER_POOLS_MAX];
 };
+_Static_assert(LEDGER_POOL_REASON_COUNT <= LEDGER_POOL_REASON_SLOTS, "a slot for each reason");
+_Static_assert(sizeof(struct ledger_pool) == 384, "layout is fixed");
 _Static_assert(sizeof(struct ledger_pools) < LEDGER_CHUNK - 64, "one record in a chunk");
 _Static_assert(sizeof(struct ledger_device) == 64, "layout is fixed");
 _Static_assert(sizeof(struct ledger_chunk) == 64, "records start at 64");

@@ -131,6 +131,20 @@ static const char *const deepbinds[] = { "off", "cover", NULL };
 static const char *const pools[] = { "off", "strict", "fast", NULL };
 static const char *const backends[] = { "device", "managed", "stream-ordered", NULL };
 
+const char *option_word(enum option_id id, int value)
+{
+	const char *const *words = id == OPTION_FORMAT	       ? formats
+				   : id == OPTION_DEEPBIND     ? deepbinds
+				   : id == OPTION_POOL	       ? pools
+				   : id == OPTION_POOL_BACKEND ? backends
+							       : NULL;
+
+	for (int i = 0; words && words[i]; i++)
+		if (i == value)
+			return words[i];
+	return "unknown";
+}
+
 static int set_number(const struct option_row *row, const char *text, long long *ret)
 {
 	const char *end;

@@ -73,6 +73,9 @@ int option_set(struct options *options, enum option_id id, const char *text);
 /* An AMOUNT in bytes, of a device with TOTAL bytes; 0 if it is unset. */
 unsigned long long option_amount(long long value, unsigned long long total);
 
+/* The word of VALUE for an option that takes one of several words; "unknown" if it has none. */
+const char *option_word(enum option_id id, int value);
+
 /* What a good value looks like, for the one line that says a value was bad. */
 const char *option_expects(enum option_id id);
 

@@ -14,6 +14,7 @@
 #include "build.h"
 #include "load.h"
 #include "model_held.h"
+#include "model_pool.h"
 #include "number.h"
 #include "suppress.h"
 
@@ -403,6 +404,8 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 		r = read_errors(b);
 	if (r == 0)
 		r = build_held(b);
+	if (r == 0)
+		r = build_pools(b);
 	if (r < 0)
 		return r;
 	read_ended(b);

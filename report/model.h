@@ -17,6 +17,7 @@
 struct loaded_ledger;
 struct report_device;
 struct report_mark;
+struct report_pools;
 struct suppressions;
 struct symbolizer;
 
@@ -191,6 +192,7 @@ struct report_process {
 	struct report_mark *marks;
 	size_t mark_count;
 	uint64_t marks_made; /* those without a record included */
+	const struct report_pools *pools; /* see model_pool.h; NULL: no pool, and no limit met */
 	const char *held_why; /* no device has figures; static, NULL: nobody was asked */
 
 	struct report_coverage coverage;

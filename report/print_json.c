@@ -14,6 +14,7 @@
 #include "json_history.h"
 #include "json_objects.h"
 #include "json_parts.h"
+#include "json_pool.h"
 #include "json_released.h"
 #include "model.h"
 #include "suppress.h"
@@ -161,6 +162,8 @@ static void set_process(json_t **object, const struct report_process *process)
 	json_set(object, "released", json_released(&process->released));
 	if (json_held_known(process))
 		json_set(object, "devices", json_held(process));
+	if (process->pools)
+		json_set(object, "pool", json_pool(process->pools));
 	json_set(object, "coverage", json_coverage(&process->coverage));
 	json_set(object, "notes", notes_json(process->notes, process->note_count));
 }

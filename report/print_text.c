@@ -20,6 +20,7 @@
 #include "text_held.h"
 #include "text_history.h"
 #include "text_objects.h"
+#include "text_pool.h"
 #include "text_released.h"
 #include "text_stack.h"
 
@@ -282,6 +283,7 @@ static int print_process(FILE *out, const struct report_process *process, int ve
 	if (verbose)
 		text_objects(out, process);
 	wrong = process->leak_count || process->summary.errors || process->released.held_count;
+	text_pool(out, process, wrong || verbose);
 	if (wrong) {
 		print_last_line(out, process);
 		text_coverage(out, process);

@@ -5,7 +5,6 @@
  */
 #include "text_released.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "escape.h"
@@ -58,23 +57,13 @@ static void print_held(FILE *out, const struct report_held *held)
 		print_holder(out, holder);
 }
 
-/* "12.3 ms" */
-static void print_time(FILE *out, uint64_t ns)
-{
-	if (ns >= 1000000000u)
-		fprintf(out, "%" PRIu64 ".%02" PRIu64 " s", ns / 1000000000u,
-			ns / 10000000u % 100);
-	else
-		fprintf(out, "%" PRIu64 ".%" PRIu64 " ms", ns / 1000000u, ns / 100000u % 10);
-}
-
 static void print_waits(FILE *out, const struct report_released *released)
 {
 	fputs("\nReleased but not yet freed: at most ", out);
 	text_bytes(out, released->peak_bytes);
 	if (released->longest.kind) {
 		fputs(" at a time; longest wait ", out);
-		print_time(out, released->longest_wait_ns);
+		text_time(out, released->longest_wait_ns);
 		fputs(", of ", out);
 		text_bytes(out, released->longest.bytes);
 		fputs(" released at ", out);

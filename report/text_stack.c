@@ -122,6 +122,17 @@ void text_bytes(FILE *out, uint64_t bytes)
 			format_size(bytes, size));
 }
 
+void text_time(FILE *out, uint64_t ns)
+{
+	if (ns >= 1000000000u)
+		fprintf(out, "%" PRIu64 ".%02" PRIu64 " s", ns / 1000000000u,
+			ns / 10000000u % 100);
+	else if (ns >= 1000000u)
+		fprintf(out, "%" PRIu64 ".%" PRIu64 " ms", ns / 1000000u, ns / 100000u % 10);
+	else
+		fprintf(out, "%" PRIu64 " us", ns / 1000u);
+}
+
 void text_kind(FILE *out, const char *kind)
 {
 	static const struct {

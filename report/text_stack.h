@@ -23,6 +23,9 @@ void text_place_and_caller(FILE *out, const struct report_stack *stack);
 /* "8,388,608 bytes (8.0 MiB)" */
 void text_bytes(FILE *out, uint64_t bytes);
 
+/* "1.25 s", "12.3 ms", "41 us" */
+void text_time(FILE *out, uint64_t ns);
+
 /* "device memory" */
 void text_kind(FILE *out, const char *kind);
 

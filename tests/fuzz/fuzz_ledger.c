@@ -126,6 +126,22 @@ static void add_handles(struct ledger_builder *builder, uint32_t api)
 	builder_header(builder)->waits[1] = (struct ledger_wait){ 5, 100, row, api, stack, 0 };
 }
 
+static void add_pools(struct ledger_builder *builder)
+{
+	uint32_t pools = builder_pools(builder), text = builder_string(builder, "device");
+
+	for (int i = 0; i < 2; i++) {
+		struct ledger_pools *record = builder_at(builder, pools);
+		struct ledger_pool *pool = &record->pool[i];
+
+		record->mode = 2;
+		record->limit = record->refused = record->injected = 5;
+		*pool = (struct ledger_pool){ text, text, i, 1, i ? text : 0, 0, .hits = 10,
+					      .native_allocs = 3, .reserved = 4096,
+					      .peak_reserved = 4096, .reasons = { 1, 2, 3 } };
+	}
+}
+
 static void build_seed(struct ledger_builder *builder)
 {
 	uint64_t pcs[] = { 0x1001, 0x1101, 0x9001, 0x2001 };
@@ -144,6 +160,7 @@ static void build_seed(struct ledger_builder *builder)
 	error.type = builder_string(builder, "double-free");
 	error.api = builder_string(builder, "cuMemFree_v2");
 	add_handles(builder, error.api);
+	add_pools(builder);
 	for (uint32_t i = 0; i < 4; i++) {
 		stack = builder_stack(builder, pcs, i + 1, i);
 		row = builder_row(builder, i % 2 ? "cuMemAlloc_v2" : "clCreateBuffer", "device",

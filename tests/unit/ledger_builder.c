@@ -167,6 +167,13 @@ uint32_t builder_device(struct ledger_builder *builder, const struct ledger_devi
 	return add(builder, LEDGER_CHUNK_HELD, device, sizeof(*device), NULL, 0);
 }
 
+uint32_t builder_pools(struct ledger_builder *builder)
+{
+	static const struct ledger_pools empty;
+
+	return add(builder, LEDGER_CHUNK_POOLS, &empty, sizeof(empty), NULL, 0);
+}
+
 uint32_t builder_sample(struct ledger_builder *builder, uint64_t time_ns, uint64_t live_bytes)
 {
 	struct ledger_sample sample = { time_ns, live_bytes };
