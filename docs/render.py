@@ -42,6 +42,7 @@ VERBS = {
     "SHARE": "makes a block", "UNSHARE": "ends a block",
     "MAKE_BY": "makes a block", "MAKE_PHYSICAL": "makes a block", "LEND": "makes a block",
     "BUFFER": "makes an object, or the pool does", "QUEUE": "makes an object that is no memory",
+    "FINISH": "waits for a queue: its buffers are free to use again",
     "RETAIN_MEM": "takes a reference", "RETAIN_QUEUE": "takes a reference",
     "RETAIN_CONTEXT": "takes a reference",
     "RELEASE_MEM": "gives a reference back, the last one ends the object",

@@ -75,6 +75,7 @@
 #define SPACE_OF_RETAIN SPACE_OBJECTS
 #define SPACE_OF_RELEASE SPACE_OBJECTS
 #define SPACE_OF_RETAIN_MEM SPACE_OBJECTS
+#define SPACE_OF_FINISH SPACE_OBJECTS
 #define SPACE_OF_RELEASE_MEM SPACE_OBJECTS
 #define SPACE_OF_RETAIN_QUEUE SPACE_OBJECTS
 #define SPACE_OF_RELEASE_QUEUE SPACE_OBJECTS
@@ -366,6 +367,17 @@
 		if (opencl_pool_is_on())                                                    \
 			opencl_pool_context_retained(key);                                  \
 	}                                                                                   \
+	return r;
+
+#define VERB_FINISH(returns, parameters, arguments, made, key, size)                        \
+	uint64_t epoch;                                                                     \
+	returns r;                                                                          \
+	if (!opencl_pool_is_on())                                                           \
+		return CALL(returns, parameters, arguments);                                \
+	epoch = opencl_pool_finishing();                                                    \
+	r = CALL(returns, parameters, arguments);                                           \
+	if (made)                                                                           \
+		opencl_pool_finished((key), epoch);                                         \
 	return r;
 
 #define VERB_UNSHARE VERB_RELEASE

@@ -71,6 +71,10 @@ void opencl_pool_queue_retained(cl_command_queue queue);
 /* Before the driver's call. True: another thread is using the queue and will release it. */
 bool opencl_pool_queue_releasing(cl_command_queue queue);
 
+/* Around a clFinish that succeeded: all that was put into the queue before it is done. */
+uint64_t opencl_pool_finishing(void);
+void opencl_pool_finished(cl_command_queue queue, uint64_t epoch);
+
 /* A function was handed out by which work gets into queues, or queues into the world, that we
  * do not see: nothing is kept any more. From a lookup. */
 void opencl_pool_unseen(const char *name);

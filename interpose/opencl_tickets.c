@@ -322,6 +322,20 @@ uint64_t ticket_get(struct kept_context *context, bool tell)
 	return number ? number : issue(context, epoch, tell);
 }
 
+uint64_t opencl_pool_finishing(void)
+{
+	return work_epoch();
+}
+
+/* The only queue was empty: as if a ticket had been issued then, and were done. */
+static void note_idle(struct kept_context *context, uint64_t epoch)
+{
+	if (context->queue_count != 1 || context->issued != context->done)
+		return;
+	context->done = ++context->issued;
+	context->epoch = epoch;
+}
+
 /* ---- polling ---- */
 
 /* A marker that nobody flushes is never done: its queue may have nothing else to do. */
@@ -623,6 +637,25 @@ static struct kept_context *lock_context_of(cl_command_queue queue)
 		kept_unlock(context);
 	}
 	return NULL;
+}
+
+void opencl_pool_finished(cl_command_queue queue, uint64_t epoch)
+{
+	struct kept_context *context = lock_context_of(queue);
+	bool outstanding;
+
+	if (!context)
+		return;
+	outstanding = context->issued != context->done;
+	if (!outstanding)
+		note_idle(context, epoch);
+	kept_unlock(context);
+	if (!outstanding)
+		return;
+	ticket_poll(context); /* they were in the queue: they are done, too */
+	kept_lock(context);
+	note_idle(context, epoch);
+	kept_unlock(context);
 }
 
 void opencl_pool_queue_retained(cl_command_queue queue)
