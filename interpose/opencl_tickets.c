@@ -522,8 +522,8 @@ static void fill(struct opencl_kept *pool, struct kept_context *context, cl_cont
 
 	if (!of->row)
 		of->row = pools_record_row("OpenCL", "cl-buffer", device);
-	if (!of->total)
-		of->total = opencl_total_of(device);
+	if (!of->total && config.pool_cache < 0 && config.pool_cache != OPTION_UNSET)
+		of->total = opencl_total_of(device); /* it is a percentage */
 	context->device = of;
 	context->references = 1;
 	context->unpoolable = false;
