@@ -150,6 +150,7 @@
 	record_call();                                                                      \
 	made = r = CALL(returns, parameters, arguments);                                    \
 	if (opencl_pool_is_on() && !r && (relieved = opencl_pool_relieve(CODE_OF_CREATION))) { \
+		inside_again();                                                             \
 		made = r = CALL(returns, parameters, arguments);                            \
 		pools_count(&relieved->rescued, r != NULL);                                 \
 	}                                                                                   \
@@ -178,6 +179,7 @@
 	r = CALL(returns, parameters, arguments);                                           \
 	if (opencl_pool_is_on() && !r && (size) &&                                          \
 	    (relieved = opencl_pool_relieve(CL_MEM_OBJECT_ALLOCATION_FAILURE))) {           \
+		inside_again();                                                             \
 		r = CALL(returns, parameters, arguments);                                   \
 		pools_count(&relieved->rescued, r != NULL);                                 \
 	}                                                                                   \
@@ -256,6 +258,7 @@
 	r = CALL(returns, parameters, arguments);                                           \
 	if (__builtin_expect(!(made), 0) && opencl_pool_is_on() &&                          \
 	    (relieved = opencl_pool_relieve_command(CODE_OF_##returns(r)))) {               \
+		inside_again();                                                             \
 		r = CALL(returns, parameters, arguments);                                   \
 		pools_count(&relieved->rescued, made);                                      \
 	}                                                                                   \
