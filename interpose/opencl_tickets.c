@@ -297,6 +297,7 @@ static uint64_t issue(struct kept_context *context, uint64_t epoch, bool tell)
 	ticket->count = events.count;
 	memcpy(ticket->events, events.events, events.count * sizeof(events.events[0]));
 	ticket->failed = ticket->failed || !put;
+	context->unpoolable = context->unpoolable || !put; /* a device's own queue has none */
 	ticket->ready = true;
 	over = is_done(ticket);
 	kept_unlock(context);
