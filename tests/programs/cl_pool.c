@@ -134,6 +134,11 @@ static void reasons(void)
 	clReleaseCommandQueue(queue);
 }
 
+static cl_int references_of(cl_mem object, cl_uint *ret)
+{
+	return clGetMemObjectInfo(object, CL_MEM_REFERENCE_COUNT, sizeof(*ret), ret, NULL);
+}
+
 static void again(void)
 {
 	cl_mem object = create(5000), other;
@@ -141,16 +146,15 @@ static void again(void)
 
 	retain(object);
 	release(object);
-	must(clGetMemObjectInfo(object, CL_MEM_REFERENCE_COUNT, sizeof(count), &count, NULL), "info");
+	must(references_of(object, &count), "info");
 	printf("references %u\n", count);
 	release(object);
 	printf("release %d\n", clReleaseMemObject(object)); /* @again */
 	printf("retain %d\n", clRetainMemObject(object));
-	printf("info %d\n", clGetMemObjectInfo(object, CL_MEM_REFERENCE_COUNT, sizeof(count),
-					       &count, NULL));
+	printf("info %d\n", references_of(object, &count));
 	printf("callback %d\n", clSetMemObjectDestructorCallback(object, ended, &count));
 	other = create(5000);
-	must(clGetMemObjectInfo(other, CL_MEM_REFERENCE_COUNT, sizeof(count), &count, NULL), "info");
+	must(references_of(other, &count), "info");
 	printf("the same %d, references %u\n", object == other, count);
 	release(other);
 }
