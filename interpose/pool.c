@@ -12,6 +12,7 @@
 
 #include "config.h"
 #include "cuda_calls.h"
+#include "opencl_pool.h"
 #include "pool_signal.h"
 #include "pools_record.h"
 #include "resolve.h"
@@ -444,9 +445,14 @@ static CUresult release_native(struct pool *pool, struct pool_block *block,
 	return r;
 }
 
-/* A part that may not be kept: its context hands nothing out any more. */
+/* A part that may not be kept: its context hands nothing out any more, or others may use it
+ * for good; then its place is never given again. */
 static void release_part(struct pool *pool, struct pool_block *block)
 {
+	if (block->never) {
+		reason(block->space, (enum ledger_pool_reason)(block->never - 1));
+		return;
+	}
 	atomic_fetch_add(&block->space->kept, (int64_t)block->capacity);
 	atomic_fetch_sub(&block->space->waste, (int64_t)(block->capacity - block->bytes));
 	pool_slab_give(pool, block);
@@ -770,7 +776,7 @@ static uint64_t give_back(bool may_wait)
 
 uint64_t pool_give_back(void)
 {
-	return give_back(true);
+	return give_back(true) + opencl_pool_give_back();
 }
 
 static void tell_all(struct pool *pool, struct pool_space *space)
