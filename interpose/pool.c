@@ -342,8 +342,7 @@ static bool may_keep(const struct pool_block *block)
 {
 	const struct pool_context *context = block->space->context;
 
-	return !block->never && atomic_load_explicit(&context->open, memory_order_relaxed) &&
-	       !atomic_load_explicit(&context->failed, memory_order_relaxed);
+	return !block->never && atomic_load_explicit(&context->open, memory_order_relaxed);
 }
 
 /* False: its context is ending, or there is no memory for a cache. */
@@ -400,8 +399,10 @@ static bool keep(struct pool *pool, struct pool_block *block,
 	block->ticket = pool_ticket(context, &shared);
 	if (context->strict && !native->async)
 		pool_tickets_wait(context, block->ticket);
-	if (__builtin_expect(atomic_load_explicit(&context->failed, memory_order_relaxed), 0))
+	if (__builtin_expect(atomic_load_explicit(&context->failed, memory_order_relaxed), 0)) {
+		pool_fail(pool, context, "an event of the driver's failed");
 		return false;
+	}
 	if (atomic_load_explicit(&context->tickets.owed, memory_order_relaxed) &&
 	    !context->by_sync)
 		reason(block->space, LEDGER_POOL_CAPTURE);
@@ -445,17 +446,23 @@ static CUresult release_native(struct pool *pool, struct pool_block *block,
 	return r;
 }
 
-/* A part that may not be kept: its context hands nothing out any more, or others may use it
- * for good; then its place is never given again. */
+/* The driver can't have a part back, and work may be pending on it: waited for as the driver
+ * would. Where that can't be, or others may use it for good, the part is nobody's from here on;
+ * once an event has failed it may go, since then no part is handed out any more. */
 static void release_part(struct pool *pool, struct pool_block *block)
 {
+	struct pool_context *context = block->space->context;
+	bool shared;
+
 	if (block->never) {
 		reason(block->space, (enum ledger_pool_reason)(block->never - 1));
 		return;
 	}
 	atomic_fetch_add(&block->space->kept, (int64_t)block->capacity);
 	atomic_fetch_sub(&block->space->waste, (int64_t)(block->capacity - block->bytes));
-	pool_slab_give(pool, block);
+	if (pool_tickets_wait(context, pool_ticket(context, &shared)) ||
+	    atomic_load(&context->failed))
+		pool_slab_give(pool, block);
 }
 
 /* The free of ADDRESS by NATIVE's call. False: the driver is to be asked. */

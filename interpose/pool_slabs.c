@@ -45,16 +45,18 @@ static bool shares_memory(void)
 
 static bool wanted(const struct pool_space *space)
 {
-	return space->kind == POOL_DEVICE &&
+	return space->kind == POOL_DEVICE && !atomic_load(&space->context->failed) &&
 	       (config.pool_slab || config.pool_prealloc != OPTION_UNSET) &&
 	       !atomic_load_explicit(&no_slabs, memory_order_relaxed);
 }
 
 /* ---- slabs; with the space's lock ---- */
 
+/* As large as a block of its bin must be: once kept it may serve any request of that bin. */
 static struct pool_block *carve(struct pool *pool, struct pool_slab *slab, uint64_t bytes)
 {
-	uint32_t units = (uint32_t)((bytes + UNIT - 1) / UNIT), node, first;
+	unsigned int bin = pool_bin_of(bytes);
+	uint32_t units = (uint32_t)(pool_bytes_of_bin(bin) / UNIT), node, first;
 	uint32_t align = bytes >= POOL_LARGE_FROM ? POOL_LARGE_GRANULE / UNIT : 1;
 	struct pool_block *block;
 
@@ -69,7 +71,7 @@ static struct pool_block *carve(struct pool *pool, struct pool_slab *slab, uint6
 	block->address = slab->whole->address + (uint64_t)first * UNIT;
 	block->capacity = (uint64_t)units * UNIT;
 	block->bytes = bytes;
-	block->bin = (uint16_t)pool_bin_of(block->capacity);
+	block->bin = (uint16_t)bin; /* its capacity, if 1 MiB, would be the next one's request */
 	block->space = slab->whole->space;
 	block->slab = slab;
 	block->node = node;
@@ -88,6 +90,8 @@ static struct pool_block *from_slabs(struct pool *pool, struct pool_space *space
 {
 	struct pool_block *block = NULL;
 
+	if (atomic_load(&space->context->failed)) /* what was given back may not be clean */
+		return NULL;
 	for (struct pool_slab *slab = space->slabs; slab && !block; slab = slab->next)
 		if (slab->early || bytes <= SLAB_FROM)
 			block = carve(pool, slab, bytes);
@@ -170,13 +174,12 @@ void pool_slab_give(struct pool *pool, struct pool_block *block)
 {
 	struct pool_slab *slab = block->slab;
 	struct pool_space *space = block->space;
-	uint32_t node = block->node;
 
 	pool_map_remove(pool, block);
-	pool_block_spare(pool, block);
 	lock_take(&space->lock);
-	offsets_give(&slab->offsets, node);
+	offsets_give(&slab->offsets, block->node);
 	lock_give(&space->lock);
+	pool_block_spare(pool, block);
 }
 
 bool pool_slab_find(struct pool *pool, const struct pool_block *base, uint64_t address,
@@ -226,7 +229,8 @@ uint64_t pool_slabs_trim(struct pool *pool, struct pool_space *space, bool all)
 	struct pool_slab *slab;
 	uint64_t given = 0;
 
-	while (space->slabs && (slab = take_empty(space, all)) != NULL) {
+	while (space->slabs && !atomic_load(&space->context->failed) &&
+	       (slab = take_empty(space, all)) != NULL) {
 		int64_t capacity = (int64_t)slab->whole->capacity;
 
 		if (!pool_native_return(pool, slab->whole)) {

@@ -193,6 +193,7 @@ static CUresult record(struct pool_context *context, uint64_t epoch)
 	atomic_store(&tickets->owed, false);
 	atomic_store_explicit(&tickets->issued, ticket->number, memory_order_release);
 	atomic_store_explicit(&tickets->epoch, epoch + 1, memory_order_release);
+	__atomic_fetch_add(&context->space[POOL_DEVICE].record->tickets, 1, __ATOMIC_RELAXED);
 	return CUDA_SUCCESS;
 }
 

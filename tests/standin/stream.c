@@ -332,6 +332,38 @@ STANDIN(cuStreamQuery_ptsz)(CUstream hStream)
 	return stream_query("cuStreamQuery_ptsz", hStream, true);
 }
 
+/* A default stream is one of whatever context is current. */
+static CUresult context_of(const char *name, CUstream stream, CUcontext *context)
+{
+	struct CUstream_st *s = NULL;
+	CUresult r = enter(name);
+
+	if (r)
+		return r;
+	if (!context)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (is_default(stream)) {
+		*context = standin_thread.current;
+		return CUDA_SUCCESS;
+	}
+	pthread_mutex_lock(&stream_lock);
+	s = *find_stream(stream);
+	if (s)
+		*context = s->context;
+	pthread_mutex_unlock(&stream_lock);
+	return s ? CUDA_SUCCESS : ERROR_INVALID_HANDLE;
+}
+
+STANDIN(cuStreamGetCtx)(CUstream hStream, CUcontext *pctx)
+{
+	return context_of("cuStreamGetCtx", hStream, pctx);
+}
+
+STANDIN(cuStreamGetCtx_ptsz)(CUstream hStream, CUcontext *pctx)
+{
+	return context_of("cuStreamGetCtx_ptsz", hStream, pctx);
+}
+
 static CUresult begin_locked(struct CUstream_st *s, int mode, CUgraph graph)
 {
 	static cuuint64_t captures;

@@ -152,22 +152,6 @@ static void freed(struct worker *w, struct block *b)
 	b->used = NULL;
 }
 
-/* Stream-ordered memory: the driver waits for nothing, so we do. */
-void block_free_plainly(struct worker *w, struct block *b)
-{
-	uint64_t waits;
-
-	if (b->ordered && b->used) {
-		enter(w, b->context);
-		MUST(w, cuEventSynchronize(b->used));
-	}
-	waits = waits_so_far();
-	MUST(w, cuMemFree_v2(b->address));
-	if (options.mode == MODE_FAST)
-		no_wait_since(w, waits, "cuMemFree_v2");
-	freed(w, b);
-}
-
 static void free_in_stream(struct worker *w, struct block *b)
 {
 	const struct stream *s = pick_stream(w, b->context);
@@ -178,6 +162,27 @@ static void free_in_stream(struct worker *w, struct block *b)
 	MUST(w, cuMemFreeAsync(b->address, s->handle));
 	no_wait_since(w, waits, "cuMemFreeAsync");
 	w->counts[COUNT_freed_async]++;
+	freed(w, b);
+}
+
+/* Stream-ordered memory: for it the driver need not wait, so we do. Where waits are counted it
+ * is freed in a stream, since the driver's cuMemFree holds up every other thread. */
+void block_free_plainly(struct worker *w, struct block *b)
+{
+	uint64_t waits;
+
+	if (b->ordered && options.mode != MODE_OFF) {
+		free_in_stream(w, b);
+		return;
+	}
+	if (b->ordered && b->used) {
+		enter(w, b->context);
+		MUST(w, cuEventSynchronize(b->used));
+	}
+	waits = waits_so_far();
+	MUST(w, cuMemFree_v2(b->address));
+	if (options.mode == MODE_FAST)
+		no_wait_since(w, waits, "cuMemFree_v2");
 	freed(w, b);
 }
 

@@ -13,7 +13,8 @@ seed=${3:-$(date +%s)}
 each=${EACH:-15}
 ways=${WAYS:-fast strict fast-slab fast-one-arena fast-many-threads strict-slab fast-prealloc fast-small-cache
 	fast-decay fast-limit strict-limit fast-fail-at fast-fail-from bare}
-[ -n "${REAL:-}" ] || ways="$ways fast-tight fast-two-devices old-driver waits mutation"
+[ -n "${REAL:-}" ] || ways="$ways fast-tight fast-two-devices fast-record-fails fast-query-fails slab-query-fails old-driver
+	waits mutation"
 driver=(--standin "${REAL:-$build/tests/standin}")
 [ -z "${REAL:-}" ] || driver+=(--real-driver)
 failures=0 runs=0 end=$((SECONDS + seconds))

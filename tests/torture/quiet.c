@@ -92,8 +92,11 @@ static void exact_info(struct worker *w, int context)
 	CUresult r;
 
 	w->op = "info";
+	for (int c = 0; c < context_count; c++) { /* what is freed in streams is free, too */
+		enter(w, c);
+		MUST(w, cuCtxSynchronize());
+	}
 	enter(w, context);
-	MUST(w, cuCtxSynchronize());
 	MUST(w, cuMemGetInfo_v2(&before, &total));
 	r = cuMemAlloc_v2(&b.address, bytes);
 	if (r == OUT_OF_MEMORY && options.may_fail) {

@@ -44,6 +44,11 @@ WAYS = {
     "fast-fail-from": ({"GPULEAK_POOL": "fast", "GPULEAK_FAIL_AT": "2000+"},
                        ["--mode", "fast", "--must-fail"]),
     "off-fail-at": ({"GPULEAK_FAIL_AT": "200"}, ["--must-fail"]),
+    # The pool's own calls fail: it steps aside, and then frees wait as the driver's do.
+    "fast-record-fails": ({"GPULEAK_POOL": "fast", "STANDIN_FAIL": "cuCtxRecordEvent:40=2"}, []),
+    "fast-query-fails": ({"GPULEAK_POOL": "fast", "STANDIN_FAIL": "cuEventQuery:40=700"}, []),
+    "slab-query-fails": ({"GPULEAK_POOL": "fast", "GPULEAK_POOL_SLAB": "1",
+                          "STANDIN_FAIL": "cuEventQuery:40=700"}, []),
     # Drivers without cuCtxRecordEvent: fast is strict.
     "old-driver": ({"GPULEAK_POOL": "fast", "STANDIN_VERSION": "12040"}, ["--mode", "strict"]),
 }
@@ -82,9 +87,22 @@ def counts_of(output):
     return dict((k, int(v)) for k, v in re.findall(r"(\w+) (\d+)\b", line[0])) if line else None
 
 
-def differences(counts, report):
+def pool_differences(extra, report):
+    """A pool that has stepped aside without a reason would pass everything else."""
+    pools = (report.get("pool") or {}).get("pools") or []
+    off = [p["turned_off"] for p in pools if p["turned_off"]]
+    wrong = []
+    if (extra.get("GPULEAK_POOL", "off") != "off") != bool(pools):
+        wrong.append("pools: %s" % pools)
+    if pools and not sum(p["hits"] for p in pools):
+        wrong.append("nothing was served from the pool")
+    if bool(off) != ("STANDIN_FAIL" in extra):
+        wrong.append("the pool was turned off: %s" % off)
+    return wrong
+
+
+def differences(counts, summary):
     """What the report says otherwise than the program, which counted its own successful calls."""
-    summary = json.load(open(report, encoding="utf-8"))["summary"]
     wanted = {"allocated_blocks": counts["allocated"], "freed_blocks": counts["freed"],
               "with_context_blocks": counts["lost"], "errors": counts["errors"],
               "leaked_blocks": 0}
@@ -123,7 +141,9 @@ def check_way(tap, options, seed, report):
     good = done.returncode == 0 and counts is not None
     tap.line(good, "%s, seed %s: every byte, every answer" % (options.way, seed), done.stdout)
     if good and library:
-        wrong = differences(counts, report)
+        with open(report, encoding="utf-8") as file:
+            told = json.load(file)
+        wrong = differences(counts, told["summary"]) + pool_differences(extra, told)
         tap.line(not wrong, "%s, seed %s: the report says the same" % (options.way, seed),
                  "\n".join(wrong))
 
