@@ -41,6 +41,13 @@ VERBS = {
     "DISPOSE": "ends a block", "REGISTER": "lends a block", "UNREGISTER": "takes it back", "CREATE": "makes an object", "FREE": "ends a block",
     "SHARE": "makes a block", "UNSHARE": "ends a block",
     "MAKE_BY": "makes a block", "MAKE_PHYSICAL": "makes a block", "LEND": "makes a block",
+    "BUFFER": "makes an object, or the pool does", "QUEUE": "makes an object that is no memory",
+    "FINISH": "waits for a queue: its buffers are free to use again",
+    "RETAIN_MEM": "takes a reference", "RETAIN_QUEUE": "takes a reference",
+    "RETAIN_CONTEXT": "takes a reference",
+    "RELEASE_MEM": "gives a reference back, the last one ends the object",
+    "RELEASE_QUEUE": "gives a reference back, the last one ends the object",
+    "RELEASE_CONTEXT": "gives a reference back, the last one ends the object",
     "TRY": "tried again when the pool had the memory", "DROP_BY": "ends a block",
     "RETAIN": "takes a reference", "RELEASE": "gives a reference back, the last one ends the object",
 }

@@ -15,6 +15,7 @@
 
 #include "classes.h"
 #include "lookup.h"
+#include "opencl_pool.h"
 #include "recorder.h"
 #include "resolve.h"
 #include "submits.h"
@@ -68,6 +69,7 @@ static void saw(const char *name, const char *module, bool asked)
 
 void coverage_saw(const char *name, const void *caller)
 {
+	opencl_pool_unseen(name);
 	saw(name, lookup_module_name(caller), true);
 }
 

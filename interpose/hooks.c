@@ -16,7 +16,9 @@
 #include "limit.h"
 #include "marks.h"
 #include "opencl_calls.h"
+#include "opencl_pool.h"
 #include "pool.h"
+#include "pools_record.h"
 #include "resolve.h"
 #include "submits.h"
 #include "types.h"
@@ -66,6 +68,8 @@
 #define SPACE_OF_MAKE SPACE_OBJECTS
 #define SPACE_OF_DROP SPACE_OBJECTS
 #define SPACE_OF_CREATE SPACE_OBJECTS
+#define SPACE_OF_BUFFER SPACE_OBJECTS
+#define SPACE_OF_QUEUE SPACE_OBJECTS
 #define SPACE_OF_OBJECT SPACE_OBJECTS
 #define SPACE_OF_CONTEXT SPACE_OBJECTS
 #define SPACE_OF_KERNELS SPACE_OBJECTS
@@ -73,6 +77,13 @@
 #define SPACE_OF_EVENT SPACE_OBJECTS
 #define SPACE_OF_RETAIN SPACE_OBJECTS
 #define SPACE_OF_RELEASE SPACE_OBJECTS
+#define SPACE_OF_RETAIN_MEM SPACE_OBJECTS
+#define SPACE_OF_FINISH SPACE_OBJECTS
+#define SPACE_OF_RELEASE_MEM SPACE_OBJECTS
+#define SPACE_OF_RETAIN_QUEUE SPACE_OBJECTS
+#define SPACE_OF_RELEASE_QUEUE SPACE_OBJECTS
+#define SPACE_OF_RETAIN_CONTEXT SPACE_OBJECTS
+#define SPACE_OF_RELEASE_CONTEXT SPACE_OBJECTS
 #define SPACE_OF_SHARE SPACE_CL_USM
 #define SPACE_OF_UNSHARE SPACE_CL_USM
 #define SPACE_OF_DISPOSE SPACE_CL_USM
@@ -123,28 +134,58 @@
 	VERB_GRANT(returns, parameters, arguments, made, key, size, )
 #define VERB_REGISTER VERB_MAKE
 
-#define VERB_CREATE(returns, parameters, arguments, made_, key, size)                       \
+/* What a creation failed with; not known means for want of memory, if that is possible. */
+#define CODE_OF_CREATION (errcode_ret ? *errcode_ret : CL_MEM_OBJECT_ALLOCATION_FAILURE)
+
+/* Calls that make a cl_mem: given back memory of OpenCL's pool may help. */
+#define VERB_CREATE_BY(returns, parameters, arguments, made_, key, size, kept, recorded)    \
 	returns r = NULL, made = NULL;                                                      \
+	struct ledger_pool *relieved;                                                       \
 	if (LIMITS_REFUSE(&site, opencl_device_of(key), size)) {                            \
 		if (errcode_ret)                                                            \
 			*errcode_ret = CL_MEM_OBJECT_ALLOCATION_FAILURE;                    \
 		return NULL;                                                                \
 	}                                                                                   \
+	if (opencl_pool_is_on() && (r = (kept))) {                                          \
+		limits_done();                                                              \
+		return r;                                                                   \
+	}                                                                                   \
 	record_call();                                                                      \
 	made = r = CALL(returns, parameters, arguments);                                    \
+	if (opencl_pool_is_on() && !r && (relieved = opencl_pool_relieve(CODE_OF_CREATION))) { \
+		inside_again();                                                             \
+		made = r = CALL(returns, parameters, arguments);                            \
+		pools_count(&relieved->rescued, r != NULL);                                 \
+	}                                                                                   \
 	record_call_done();                                                                 \
 	if (made_)                                                                          \
-		opencl_record_made(&site, r, (key), (uint64_t)(size));                       \
+		recorded;                                                                   \
 	limits_done();                                                                      \
 	(void)made;                                                                         \
 	return r;
 
+#define VERB_CREATE(returns, parameters, arguments, made_, key, size)                       \
+	VERB_CREATE_BY(returns, parameters, arguments, made_, key, size, NULL,              \
+		       opencl_record_made(&site, r, (key), (uint64_t)(size)))
+
+#define VERB_BUFFER(returns, parameters, arguments, made_, key, size_)                      \
+	VERB_CREATE_BY(returns, parameters, arguments, made_, key, size_,                   \
+		       opencl_pool_take(&site, context, flags, size, host_ptr, errcode_ret), \
+		       opencl_pool_made(&site, r, context, flags, size, host_ptr))
+
 #define VERB_LEND(returns, parameters, arguments, made, key, size)                          \
 	returns r;                                                                          \
+	struct ledger_pool *relieved;                                                       \
 	if (LIMITS_REFUSE(&site, (key), size))                                              \
 		return NULL;                                                                \
 	record_call();                                                                      \
 	r = CALL(returns, parameters, arguments);                                           \
+	if (opencl_pool_is_on() && !r && (size) &&                                          \
+	    (relieved = opencl_pool_relieve(CL_MEM_OBJECT_ALLOCATION_FAILURE))) {           \
+		inside_again();                                                             \
+		r = CALL(returns, parameters, arguments);                                   \
+		pools_count(&relieved->rescued, r != NULL);                                 \
+	}                                                                                   \
 	record_call_done();                                                                 \
 	if (made)                                                                           \
 		record_made(&site, (uint64_t)(uintptr_t)r, (uint64_t)(size),                 \
@@ -167,6 +208,18 @@
 	record_call_done();                                                                 \
 	if (made)                                                                           \
 		opencl_record_object(&site, r, (key));                                       \
+	return r;
+
+#define VERB_QUEUE(returns, parameters, arguments, made, key, size)                         \
+	returns r;                                                                          \
+	record_call();                                                                      \
+	r = CALL(returns, parameters, arguments);                                           \
+	record_call_done();                                                                 \
+	if (made) {                                                                         \
+		opencl_record_object(&site, r, (key));                                       \
+		if (opencl_pool_is_on())                                                    \
+			opencl_pool_queue_made((key), r);                                   \
+	}                                                                                   \
 	return r;
 
 #define VERB_CONTEXT(returns, parameters, arguments, made, key, size)                       \
@@ -193,14 +246,28 @@
 		opencl_record_argument((key), arg_index, arg_size, arg_value);               \
 	return r;
 
+/* What a command's call failed with. */
+#define CODE_OF_cl_int(r) (r)
+#define CODE_OF_cl_svm_pointer(r) ((r) || !errcode_ret ? CL_SUCCESS : *errcode_ret)
+
+/* Nothing but a jump where no event is asked for and no pool is on. Drivers give a buffer its
+ * memory at the first command: that may fail for want of it, too. */
 #define VERB_EVENT(returns, parameters, arguments, made, key, size)                         \
+	struct ledger_pool *relieved;                                                       \
 	returns r;                                                                          \
-	if (__builtin_expect(!(key), 1))                                                    \
+	if (__builtin_expect(!(key), 1) && !opencl_pool_is_on())                            \
 		return CALL(returns, parameters, arguments);                                \
 	record_call();                                                                      \
 	r = CALL(returns, parameters, arguments);                                           \
+	if (__builtin_expect(!(made), 0) && opencl_pool_is_on() &&                          \
+	    (relieved = opencl_pool_relieve_command(CODE_OF_##returns(r)))) {               \
+		inside_again();                                                             \
+		r = CALL(returns, parameters, arguments);                                   \
+		pools_count(&relieved->rescued, made);                                      \
+	}                                                                                   \
 	record_call_done();                                                                 \
-	if (made)                                                                           \
+	opencl_pool_submitted();                                                            \
+	if ((key) && (made))                                                                \
 		opencl_record_object(&site, *(key), NULL);                                   \
 	return r;
 
@@ -273,6 +340,68 @@
 	r = CALL(returns, parameters, arguments);                                           \
 	record_call_done();                                                                 \
 	record_released(hook, &freeing, OUTCOME_OF_##returns(r), (int)r);                   \
+	return r;
+
+/* OpenCL's pool holds the driver's last reference of what it keeps. */
+#define VERB_RETAIN_MEM(returns, parameters, arguments, made, key, size)                    \
+	returns r;                                                                          \
+	bool dealt = opencl_pool_is_on() && opencl_pool_retain((key), &r);                  \
+	if (!dealt)                                                                         \
+		r = CALL(returns, parameters, arguments);                                   \
+	if (made)                                                                           \
+		record_retained(&site, (uint64_t)(uintptr_t)(key));                          \
+	else if (opencl_pool_is_on() && !dealt)                                             \
+		opencl_pool_retain_failed(key);                                             \
+	return r;
+
+#define VERB_RELEASE_UNLESS(dealt, returns, parameters, arguments, made, key)               \
+	struct freeing freeing;                                                             \
+	returns r = CL_SUCCESS;                                                             \
+	record_releasing(&site, (uint64_t)(uintptr_t)(key), &freeing);                       \
+	record_call();                                                                      \
+	if (!opencl_pool_is_on() || !(dealt))                                               \
+		r = CALL(returns, parameters, arguments);                                   \
+	record_call_done();                                                                 \
+	record_released(hook, &freeing, OUTCOME_OF_##returns(r), (int)r);                   \
+	return r;
+
+#define VERB_RELEASE_MEM(returns, parameters, arguments, made, key, size)                   \
+	VERB_RELEASE_UNLESS(opencl_pool_release((key), &r), returns, parameters, arguments, \
+			    made, key)
+#define VERB_RELEASE_QUEUE(returns, parameters, arguments, made, key, size)                 \
+	VERB_RELEASE_UNLESS(opencl_pool_queue_releasing(key), returns, parameters,          \
+			    arguments, made, key)
+#define VERB_RELEASE_CONTEXT(returns, parameters, arguments, made, key, size)               \
+	if (opencl_pool_is_on())                                                            \
+		opencl_pool_context_releasing(key);                                         \
+	VERB_RELEASE(returns, parameters, arguments, made, key, size)
+
+#define VERB_RETAIN_QUEUE(returns, parameters, arguments, made, key, size)                  \
+	returns r = CALL(returns, parameters, arguments);                                   \
+	if (made) {                                                                         \
+		record_retained(&site, (uint64_t)(uintptr_t)(key));                          \
+		if (opencl_pool_is_on())                                                    \
+			opencl_pool_queue_retained(key);                                    \
+	}                                                                                   \
+	return r;
+#define VERB_RETAIN_CONTEXT(returns, parameters, arguments, made, key, size)                \
+	returns r = CALL(returns, parameters, arguments);                                   \
+	if (made) {                                                                         \
+		record_retained(&site, (uint64_t)(uintptr_t)(key));                          \
+		if (opencl_pool_is_on())                                                    \
+			opencl_pool_context_retained(key);                                  \
+	}                                                                                   \
+	return r;
+
+#define VERB_FINISH(returns, parameters, arguments, made, key, size)                        \
+	uint64_t epoch;                                                                     \
+	returns r;                                                                          \
+	if (!opencl_pool_is_on())                                                           \
+		return CALL(returns, parameters, arguments);                                \
+	epoch = opencl_pool_finishing();                                                    \
+	r = CALL(returns, parameters, arguments);                                           \
+	if (made)                                                                           \
+		opencl_pool_finished((key), epoch);                                         \
 	return r;
 
 #define VERB_UNSHARE VERB_RELEASE

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "coverage.h"
+#include "opencl_pool.h"
 #include "recorder.h"
 #include "resolve.h"
 #include "types.h"
@@ -262,6 +263,7 @@ EXPORT int dlclose(void *handle)
 	callers_forget();
 	look_before_it_goes(recorder);
 	r = real ? real(handle) : -1;
+	opencl_pool_library_gone();
 
 	if (recorder) {
 		__atomic_store_n(&recorder->modules.stale, 1, __ATOMIC_RELAXED);

@@ -6,6 +6,7 @@
 #include "opencl_calls.h"
 
 #include "coverage.h"
+#include "opencl_pool.h"
 #include "cuda_calls.h" /* looked_up_ names of all HAND rows */
 #include "resolve.h"
 
@@ -28,6 +29,8 @@ typedef cl_int context_info(cl_context, cl_context_info, size_t, void *, size_t 
 static bool ask_object(cl_mem object, cl_mem_info what, void *ret, size_t size)
 {
 	mem_info *ask = (mem_info *)opencl_used(USED_clGetMemObjectInfo);
+	const struct route route = { (void *)ask, true, slots_inside.below };
+	INSIDE(&hooks[HOOK_clGetMemObjectInfo], route);
 
 	return ask && object && ask(object, what, size, ret, NULL) == CL_SUCCESS;
 }
@@ -187,6 +190,7 @@ void opencl_record_context(const struct site *site, cl_context context)
 		contexts[slot].context = NULL; /* its devices may be others */
 	lock_give(&contexts[slot].lock);
 	opencl_record_object(site, context, NULL);
+	opencl_pool_context_made(context);
 }
 
 int opencl_device_of(cl_context context)
@@ -220,36 +224,103 @@ static void CL_CALLBACK on_destroyed(cl_mem object, void *number)
 	record_destroyed(API_OPENCL, (uint64_t)(uintptr_t)object, (uint64_t)(uintptr_t)number);
 }
 
+uint64_t opencl_number(void)
+{
+	static _Atomic uintptr_t numbers;
+
+	return atomic_fetch_add_explicit(&numbers, 1, memory_order_relaxed) + 1;
+}
+
+bool opencl_watch(cl_mem object, void(CL_CALLBACK *call)(cl_mem, void *), void *data)
+{
+	static _Atomic bool missing; /* OpenCL 1.0: not searched for at each buffer */
+	set_destroyed *set = NULL;
+
+	if (!atomic_load_explicit(&missing, memory_order_relaxed))
+		set = (set_destroyed *)opencl_used(USED_clSetMemObjectDestructorCallback);
+	if (!set) {
+		atomic_store(&missing, true);
+		return false;
+	}
+	const struct route route = { (void *)set, true, slots_inside.below };
+	INSIDE(&hooks[HOOK_clSetMemObjectDestructorCallback], route);
+
+	return set(object, call, data) == CL_SUCCESS;
+}
+
 /* Callbacks run last registered first: ours, from before anybody else had the handle, is
  * the last one. Returns the number that it will be called with, 0 if it will not be. */
 static uint64_t watch(cl_mem object)
 {
-	static _Atomic uintptr_t numbers;
-	static _Atomic bool missing; /* OpenCL 1.0: not searched for at each buffer */
-	set_destroyed *set;
-	uintptr_t number;
+	uintptr_t number = (uintptr_t)opencl_number();
 
-	if (atomic_load_explicit(&missing, memory_order_relaxed))
-		return 0;
-	set = (set_destroyed *)opencl_used(USED_clSetMemObjectDestructorCallback);
-	if (!set)
-		atomic_store(&missing, true);
-	number = atomic_fetch_add_explicit(&numbers, 1, memory_order_relaxed) + 1;
-	return set && set(object, on_destroyed, (void *)number) == CL_SUCCESS ? number : 0;
+	return opencl_watch(object, on_destroyed, (void *)number) ? number : 0;
 }
 
 void opencl_record_made(const struct site *called, cl_mem made, cl_context context, uint64_t bytes)
 {
 	struct site watched = *called, *site = &watched;
+	bool pool = opencl_pool_is_on();
 	cl_mem parent = NULL;
 
 	if (site->hook != &hooks[HOOK_clSVMAlloc]) /* no object, but an address */
 		site->watched = watch(made);
-	if (site->hook == &hooks[HOOK_clCreateSubBuffer])
+	if (site->hook == &hooks[HOOK_clCreateSubBuffer] || pool)
 		ask_object(made, CL_MEM_ASSOCIATED_MEMOBJECT, &parent, sizeof(parent));
+	if (pool && site->hook != &hooks[HOOK_clCreateBuffer])
+		opencl_pool_other(site, made, context, parent);
+	if (site->hook != &hooks[HOOK_clCreateSubBuffer])
+		parent = NULL; /* an image is no part of a buffer to the report */
 	record_made(site, (uint64_t)(uintptr_t)made, bytes, (uint64_t)(uintptr_t)context,
 		    opencl_device_of(context), (uint64_t)(uintptr_t)parent);
 }
+
+/* ---- what may be asked of a buffer that the pool keeps: nothing ---- */
+
+static cl_int get_info(struct route route, cl_mem object, cl_mem_info what, size_t size,
+		       void *ret, size_t *ret_size)
+{
+	if (!route.real)
+		return CL_INVALID_OPERATION;
+	INSIDE(&hooks[HOOK_clGetMemObjectInfo], route);
+	if (route.record && opencl_pool_is_on() && opencl_pool_is_kept(object))
+		return CL_INVALID_MEM_OBJECT;
+	return ((mem_info *)route.real)(object, what, size, ret, ret_size);
+}
+
+static cl_int set_callback(struct route route, cl_mem object, destroyed *call, void *data)
+{
+	cl_int r;
+
+	if (!route.real)
+		return CL_INVALID_OPERATION;
+	INSIDE(&hooks[HOOK_clSetMemObjectDestructorCallback], route);
+	if (route.record && opencl_pool_is_on() && opencl_pool_is_kept(object))
+		return CL_INVALID_MEM_OBJECT;
+	r = ((set_destroyed *)route.real)(object, call, data);
+	if (r == CL_SUCCESS && route.record && opencl_pool_is_on())
+		opencl_pool_has_callback(object);
+	return r;
+}
+
+#define GET_INFO(name, resolve)                                                                \
+	cl_int name(cl_mem memobj, cl_mem_info param_name, size_t param_value_size,            \
+		    void *param_value, size_t *param_value_size_ret)                           \
+	{                                                                                      \
+		return get_info(resolve(&hooks[HOOK_clGetMemObjectInfo]), memobj, param_name,  \
+				param_value_size, param_value, param_value_size_ret);          \
+	}
+EXPORT GET_INFO(clGetMemObjectInfo, resolve_direct)
+GET_INFO(looked_up_clGetMemObjectInfo, resolve_driver)
+
+#define SET_CALLBACK(name, resolve)                                                            \
+	cl_int name(cl_mem memobj, destroyed *pfn_notify, void *user_data)                     \
+	{                                                                                      \
+		return set_callback(resolve(&hooks[HOOK_clSetMemObjectDestructorCallback]),    \
+				    memobj, pfn_notify, user_data);                            \
+	}
+EXPORT SET_CALLBACK(clSetMemObjectDestructorCallback, resolve_direct)
+SET_CALLBACK(looked_up_clSetMemObjectDestructorCallback, resolve_driver)
 
 /* ---- SVM freed by a queue ---- */
 

@@ -39,6 +39,11 @@ uint64_t opencl_total_of(int device);
 uint64_t opencl_texel_bytes(const cl_image_format *format);
 uint64_t opencl_image_bytes(const cl_image_format *format, const cl_image_desc *description);
 
+/* The driver will call CALL with DATA, once, when OBJECT is gone; false: it will not. */
+bool opencl_watch(cl_mem object, void(CL_CALLBACK *call)(cl_mem, void *), void *data);
+/* A new one for site.watched. */
+uint64_t opencl_number(void);
+
 /* Asked of the driver about an object that it just made or was just given. */
 uint64_t opencl_size_of(cl_mem object);
 cl_context opencl_context_of(cl_mem object);

@@ -12,6 +12,7 @@
 
 #include "config.h"
 #include "cuda_calls.h"
+#include "opencl_pool.h"
 #include "pool_signal.h"
 #include "pools_record.h"
 #include "resolve.h"
@@ -445,15 +446,18 @@ static CUresult release_native(struct pool *pool, struct pool_block *block,
 	return r;
 }
 
-/* A part that may not be kept: its context hands nothing out any more. */
 /* The driver can't have a part back, and work may be pending on it: waited for as the driver
- * would. Where that can't be, the part is nobody's from here on; once an event has failed it
- * may go, since then no part is handed out any more. */
+ * would. Where that can't be, or others may use it for good, the part is nobody's from here on;
+ * once an event has failed it may go, since then no part is handed out any more. */
 static void release_part(struct pool *pool, struct pool_block *block)
 {
 	struct pool_context *context = block->space->context;
 	bool shared;
 
+	if (block->never) {
+		reason(block->space, (enum ledger_pool_reason)(block->never - 1));
+		return;
+	}
 	atomic_fetch_add(&block->space->kept, (int64_t)block->capacity);
 	atomic_fetch_sub(&block->space->waste, (int64_t)(block->capacity - block->bytes));
 	if (pool_tickets_wait(context, pool_ticket(context, &shared)) ||
@@ -779,7 +783,7 @@ static uint64_t give_back(bool may_wait)
 
 uint64_t pool_give_back(void)
 {
-	return give_back(true);
+	return give_back(true) + opencl_pool_give_back();
 }
 
 static void tell_all(struct pool *pool, struct pool_space *space)

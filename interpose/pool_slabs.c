@@ -174,13 +174,12 @@ void pool_slab_give(struct pool *pool, struct pool_block *block)
 {
 	struct pool_slab *slab = block->slab;
 	struct pool_space *space = block->space;
-	uint32_t node = block->node;
 
 	pool_map_remove(pool, block);
-	pool_block_spare(pool, block);
 	lock_take(&space->lock);
-	offsets_give(&slab->offsets, node);
+	offsets_give(&slab->offsets, block->node);
 	lock_give(&space->lock);
+	pool_block_spare(pool, block);
 }
 
 bool pool_slab_find(struct pool *pool, const struct pool_block *base, uint64_t address,

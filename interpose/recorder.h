@@ -25,6 +25,8 @@
 #include "stripes.h"
 #include "writer.h"
 
+struct opencl_kept;
+
 struct recorder {
 	uint32_t generation; /* of the process: goes up with every fork that records */
 	int pid;
@@ -48,6 +50,7 @@ struct recorder {
 	struct holds holds;
 	struct pools_record pools_record;
 	struct limits limits;
+	struct opencl_kept *opencl_kept; /* NULL: no context was made, or no pool is wanted */
 	uint32_t errors_retracted;
 	int create_errno; /* why there is no ledger file; 0 = there is */
 	char place[PATH_MAX]; /* where it was to be */

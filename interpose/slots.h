@@ -80,6 +80,12 @@ static inline void inside_leave(struct inside *before)
 		slots_inside = *before;
 }
 
+/* The real call is about to be made once more: nobody has met this one. */
+static inline void inside_again(void)
+{
+	slots_inside.met = slots_inside.below != NULL;
+}
+
 /* Until the end of the block: HOOK's call goes to ROUTE. A declaration; every wrapper of an
  * OpenCL call has it before it makes the real one. */
 #define INSIDE(hook, route)                                                            \

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Cost of OpenCL calls in ns, on the first device: cl_pair [pair|shared|argument|enqueue|event]
+ * Cost of OpenCL calls in ns, on the first device: cl_pair [pair|use|shared|argument|enqueue|event]
  *   pair      clCreateBuffer, clReleaseMemObject
+ *   use       the same of MIB MiB (second argument: how often; third: MIB, 4), filled between
+ *             them and waited for
  *   shared    the same with a retain and a release between them
  *   argument  clSetKernelArg with a buffer
  *   enqueue   clEnqueueMarkerWithWaitList without an event (a clFinish for every 100)
@@ -71,6 +73,18 @@ static void pair(int shared)
 	must(clReleaseMemObject(made));
 }
 
+static void use(size_t bytes)
+{
+	static const cl_uint zero;
+	cl_int r;
+	cl_mem made = clCreateBuffer(context, CL_MEM_READ_WRITE, bytes, NULL, &r);
+
+	must(r);
+	must(clEnqueueFillBuffer(queue, made, &zero, sizeof(zero), 0, bytes, 0, NULL, NULL));
+	must(clFinish(queue));
+	must(clReleaseMemObject(made));
+}
+
 static void enqueue(int with_event, long i)
 {
 	cl_event event;
@@ -86,6 +100,7 @@ int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "pair";
 	long count = argc > 2 ? atol(argv[2]) : 100000;
+	size_t bytes = (argc > 3 ? (size_t)atol(argv[3]) : 4) << 20;
 	double start = 0;
 
 	begin();
@@ -94,6 +109,8 @@ int main(int argc, char **argv)
 			start = now_ns();
 		if (strcmp(what, "argument") == 0)
 			must(clSetKernelArg(kernel, 0, sizeof(cl_mem), &buffer));
+		else if (strcmp(what, "use") == 0)
+			use(bytes);
 		else if (strcmp(what, "enqueue") == 0 || strcmp(what, "event") == 0)
 			enqueue(what[1] == 'v', i + count);
 		else

@@ -34,6 +34,19 @@ if [ -x "$bench/bench-cl-pair" ] && "$bench/bench-cl-pair" pair 10 >"$work/cl" 2
 		printf '%-10s %7s %10s\n' $what "$(times 5 "$bench/bench-cl-pair" $what)" "$(times 5 with "$bench/bench-cl-pair" $what)"
 	done
 	echo
+	echo "a buffer created, filled, waited for, released, ns (median of 5, in turn)    bare  preloaded  pool"
+	for mib in 1 4 64; do
+		for what in bare off fast; do
+			: >"$work/$what"
+		done
+		for i in 1 2 3 4 5; do
+			"$bench/bench-cl-pair" use 300 $mib >>"$work/bare"
+			with "$bench/bench-cl-pair" use 300 $mib >>"$work/off"
+			GPULEAK_POOL=fast with "$bench/bench-cl-pair" use 300 $mib >>"$work/fast"
+		done
+		printf '%3d MiB %10s %10s %10s\n' $mib "$(median <"$work/bare")" "$(median <"$work/off")" "$(median <"$work/fast")"
+	done
+	echo
 fi
 echo "a cuLaunchKernel, ns per call and thread (median of 5)"
 echo "threads  caller        bare  pool off  pool fast"

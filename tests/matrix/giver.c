@@ -33,9 +33,6 @@ static int gives_nothing(void)
 	return 1;
 }
 
-static cl_int nobody_asks;
-static cl_int *errcode_ret = &nobody_asks; /* of a call that has no such parameter */
-
 #define REAL(symbol) ((__typeof__(symbol) *)real(#symbol))
 #define MAY_FAIL_CREATE                                       \
 	if (gives_nothing()) {                                \
@@ -46,10 +43,13 @@ static cl_int *errcode_ret = &nobody_asks; /* of a call that has no such paramet
 #define MAY_FAIL_RELEASE                        \
 	if (getenv("GIVER_REFUSES"))            \
 		return CL_OUT_OF_RESOURCES;
-#define MAY_FAIL_RETAIN
+#define MAY_FAIL_BUFFER MAY_FAIL_CREATE
+#define MAY_FAIL_LEND          \
+	if (gives_nothing())   \
+		return NULL;
+#define MAY_FAIL_RETAIN_MEM
+#define MAY_FAIL_RELEASE_MEM MAY_FAIL_RELEASE
 #define MAY_FAIL_DISPOSE
-#define MAY_FAIL_SHARE MAY_FAIL_CREATE
-#define MAY_FAIL_LEND MAY_FAIL_CREATE
 #define MAY_FAIL_UNSHARE MAY_FAIL_RELEASE
 
 #define HOOK(symbol, returns, parameters, arguments, verb, ...) \

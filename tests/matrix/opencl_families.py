@@ -83,6 +83,8 @@ EXCEPTIONS = {
     "clCreateContext": "first use, in every cell",
     "clCreateContextFromType": "first use, in every cell of the routes 'default' and 'plugin'",
     "clGetExtensionFunctionAddress": "a route",
+    "clGetMemObjectInfo": "only the pool has an answer of its own: programs, cl-pool",
+    "clSetMemObjectDestructorCallback": "ends no block: programs, cl-released and cl-pool",
     "clGetExtensionFunctionAddressForPlatform": "a route",
     **dict.fromkeys((
         "clCreateFromGLBuffer", "clCreateFromGLTexture", "clCreateFromGLTexture2D",

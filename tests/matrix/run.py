@@ -340,7 +340,7 @@ def run(batch, preload):
         env = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": root, "LC_ALL": "C",
                "LD_LIBRARY_PATH": options.standin, "XDG_RUNTIME_DIR": runtime,
                "POCL_CACHE_DIR": root + "/pocl", "STANDIN_LOG": root + "/log", **env}
-        for name in ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "POCL_DEVICES"):
+        for name in ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "POCL_DEVICES", "GPULEAK_POOL"):
             if name in os.environ:
                 env.setdefault(name, os.environ[name])
         path = os.path.join(root, "report.json")

@@ -291,6 +291,75 @@ static __attribute__((noinline)) void twice(void)
 	told("release again", clReleaseMemObject(made));
 }
 
+/* ---- the pool, on a driver whose commands hold no buffer ---- */
+
+static cl_command_queue new_queue(void)
+{
+	cl_int r;
+	cl_command_queue made = clCreateCommandQueue(context, device, 0, &r);
+
+	told("queue", r);
+	return made;
+}
+
+static void say_same(const char *what, cl_mem one, cl_mem other)
+{
+	printf("%s: %s\n", what, one == other ? "the same" : "another");
+	fflush(stdout);
+}
+
+/* Something is put into QUEUE that could use MADE, which goes before that is done. */
+static void release_in_use(cl_command_queue queue, cl_mem made)
+{
+	told("command", clEnqueueMarkerWithWaitList(queue, 0, NULL, NULL));
+	told("release", clReleaseMemObject(made));
+}
+
+static void pool_pending(void)
+{
+	cl_command_queue one = new_queue(), two = new_queue();
+	cl_mem made = make(PAIR_BYTES), other, third;
+
+	release_in_use(one, made);
+	other = make(PAIR_BYTES);
+	say_same("both have work", made, other);
+	told("finish", clFinish(one));
+	third = make(PAIR_BYTES);
+	say_same("the second has", made, third);
+	told("finish", clFinish(two));
+	say_same("none has", made, make(PAIR_BYTES));
+	release_in_use(one, third);
+	told("queue", clReleaseCommandQueue(two));
+	say_same("one is gone", third, make(PAIR_BYTES));
+	told("queue", clReleaseCommandQueue(one)); /* ends what is in it */
+	say_same("both are", third, make(PAIR_BYTES));
+}
+
+static void pool_broken(void)
+{
+	cl_command_queue one = new_queue();
+	cl_mem made = make(PAIR_BYTES);
+
+	release_in_use(one, made);
+	told("finish", clFinish(one));
+	say_same("its marker failed", made, make(PAIR_BYTES));
+	told("again", clReleaseMemObject(made));
+}
+
+/* Room for three. */
+static void pool_full(void)
+{
+	cl_mem made[3];
+
+	for (int i = 0; i < 3; i++)
+		made[i] = make(PAIR_BYTES);
+	for (int i = 0; i < 3; i++)
+		told("release", clReleaseMemObject(made[i]));
+	made[0] = make(2 * PAIR_BYTES);
+	told("full", make(2 * PAIR_BYTES) != NULL);
+	told("release", clReleaseMemObject(made[0]));
+}
+
 static void end_at_once(void)
 {
 	leak_here();
@@ -313,7 +382,8 @@ static const struct {
 	{ "usm lost", leak_usm },   { "usm", usm_pairs },	      { "usm twice", usm_twice },
 	{ "usm wrong", usm_wrong }, { "usm everywhere", usm_everywhere }, { "work", work },
 	{ "usm threads", usm_threads }, { "twice", twice },
-	{ "_exit", end_at_once },
+	{ "_exit", end_at_once },   { "pool pending", pool_pending },
+	{ "pool broken", pool_broken }, { "pool full", pool_full },
 };
 
 __attribute__((visibility("default"))) int cl_story(int argc, char **argv);

@@ -218,6 +218,42 @@ def silent(place):
     return [f"{traced}"] if traced.report or traced.err or traced.left else []
 
 
+# ---- the pool of buffers: a driver whose commands hold none, so that only tickets tell ----
+
+def pooled(name, told, lines, counts, mode=None, room=None):
+    """What the application sees with the pool, and what the pool says it did."""
+    for how in ("fast", "strict"):
+        for way, (more, preload) in WAYS.items():
+            def check(place, how=how, more=more, preload=preload):
+                env = {**vendor(place, mode=mode), **more(), "GPULEAK_POOL": how}
+                if room:
+                    env["CL_VENDOR_ROOM"] = str(room)
+                traced = run(place, [program("cl-memory"), told],
+                             preload=[ours()] if preload else [], env=env)
+                out = traced.out.decode().splitlines()
+                problems = [f"status {traced.status}"] if traced.status else []
+                problems += [f"no line {line!r} in {out}" for line in lines if line not in out]
+                pools = ((traced.report or {}).get("pool") or {}).get("pools") or [{}]
+                got = {key: pools[0].get(key) for key in counts}
+                return problems + ([f"counted {got}, not {counts}"] if got != counts else [])
+            routes.cases.append(("pool", f"{name}, {how}, {way}", check))
+
+
+pooled("a buffer is handed out when every queue is done", "pool pending",
+       ["both have work: another", "the second has: another", "none has: the same",
+        "one is gone: another", "both are: the same"],
+       {"hits": 2, "native_allocations": 4, "frees": 2, "not_pooled": {}})
+pooled("a marker that fails: the buffer goes back", "pool broken",
+       ["its marker failed: another", "again: -38"],
+       {"hits": 0, "native_allocations": 2, "trimmed_blocks": 1, "native_frees": 1}, mode="broken")
+pooled("no markers: nothing is kept", "pool broken", ["its marker failed: another", "again: -38"],
+       {"hits": 0, "native_allocations": 2, "frees": 0, "native_frees": 1,
+        "not_pooled": {"queues": 1}}, mode="no markers")
+pooled("out of memory: all is given back, and it works", "pool full", ["create: 0", "full: 0"],
+       {"hits": 0, "native_allocations": 4, "trimmed_blocks": 3, "rescued": 1},
+       room=3 * PAIR)
+
+
 # ---- unified shared memory and other extensions ----
 
 USM = [("clHostMemAllocINTEL", "cl-usm", 1, LEAK, "make_usm"),

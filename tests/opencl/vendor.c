@@ -4,6 +4,8 @@
  * have: several platforms, each with extension functions of its own; unified shared memory;
  * GL and imported objects. It is exact about wrong frees. CL_VENDOR=die: it dies of them
  * instead; self: it calls its own exported names; refuse: the first free of USM fails.
+ * Its queues do nothing: what is put into one is done when it is finished, not before, and
+ * holds no reference of a buffer, as NVIDIA's. CL_VENDOR_ROOM: bytes of all buffers at once.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -139,14 +141,28 @@ static cl_int CL_API_CALL release_context(cl_context context)
 
 /* ---- objects ---- */
 
+static size_t taken;
+
+static bool is_full(size_t size)
+{
+	const char *limit = getenv("CL_VENDOR_ROOM");
+
+	return limit && taken + size > (size_t)atol(limit);
+}
+
 static cl_mem object(cl_context context, size_t size, cl_int *error)
 {
-	cl_mem made = size ? malloc(sizeof(*made)) : NULL;
+	bool full = is_full(size);
+	cl_mem made = size && !full ? malloc(sizeof(*made)) : NULL;
 
 	if (error)
-		*error = made ? CL_SUCCESS : CL_INVALID_BUFFER_SIZE;
-	if (made)
+		*error = made ? CL_SUCCESS
+			 : full ? CL_MEM_OBJECT_ALLOCATION_FAILURE
+				: CL_INVALID_BUFFER_SIZE;
+	if (made) {
+		taken += size;
 		*made = (struct _cl_mem){ &dispatch, 1, size, context, NULL };
+	}
 	return made;
 }
 
@@ -199,9 +215,11 @@ static cl_int CL_API_CALL release(cl_mem memory)
 		clReleaseMemObject(memory);
 		inside = false;
 	}
-	if (--memory->references == 0)
-		for (struct callback *c = memory->callbacks; c; c = c->older)
-			c->call(memory, c->data);
+	if (--memory->references > 0)
+		return CL_SUCCESS;
+	taken -= memory->size;
+	for (struct callback *c = memory->callbacks; c; c = c->older)
+		c->call(memory, c->data);
 	return CL_SUCCESS;
 }
 
@@ -219,6 +237,8 @@ API cl_int CL_API_CALL clReleaseMemObject(cl_mem memory)
 	return release(memory);
 }
 
+static const cl_uint no_maps;
+
 static cl_int CL_API_CALL memory_info(cl_mem memory, cl_mem_info what, size_t size, void *ret,
 				      size_t *ret_size)
 {
@@ -228,7 +248,94 @@ static cl_int CL_API_CALL memory_info(cl_mem memory, cl_mem_info what, size_t si
 		return put(&memory->size, sizeof(size_t), size, ret, ret_size);
 	if (what == CL_MEM_CONTEXT)
 		return put(&memory->context, sizeof(cl_context), size, ret, ret_size);
+	if (what == CL_MEM_REFERENCE_COUNT)
+		return put(&memory->references, sizeof(cl_uint), size, ret, ret_size);
+	if (what == CL_MEM_MAP_COUNT)
+		return put(&no_maps, sizeof(no_maps), size, ret, ret_size);
 	return CL_INVALID_VALUE;
+}
+
+/* ---- queues: markers wait for clFinish; nobody else's commands are there ---- */
+
+struct _cl_command_queue {
+	const cl_icd_dispatch *dispatch;
+	int references;
+	cl_event waiting;
+};
+struct _cl_event {
+	const cl_icd_dispatch *dispatch;
+	int references;
+	cl_int status;
+	cl_event older;
+};
+
+static cl_command_queue CL_API_CALL create_queue(cl_context context, cl_device_id device,
+						 cl_command_queue_properties properties,
+						 cl_int *error)
+{
+	cl_command_queue made = malloc(sizeof(*made));
+
+	(void)context, (void)device, (void)properties;
+	*made = (struct _cl_command_queue){ &dispatch, 1, NULL };
+	if (error)
+		*error = CL_SUCCESS;
+	return made;
+}
+
+static cl_int CL_API_CALL release_event(cl_event event)
+{
+	if (--event->references == 0)
+		free(event);
+	return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL finish(cl_command_queue queue)
+{
+	cl_event older;
+
+	for (cl_event event = queue->waiting; event; event = older) {
+		older = event->older;
+		event->status = told_to("broken") ? CL_OUT_OF_RESOURCES : CL_COMPLETE;
+		release_event(event);
+	}
+	queue->waiting = NULL;
+	return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL release_queue(cl_command_queue queue)
+{
+	if (--queue->references == 0)
+		finish(queue); /* its memory stays: nobody may use it all the same */
+	return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL flush(cl_command_queue queue)
+{
+	return queue->references ? CL_SUCCESS : CL_INVALID_COMMAND_QUEUE;
+}
+
+static cl_int CL_API_CALL marker(cl_command_queue queue, cl_uint count, const cl_event *list,
+				 cl_event *ret)
+{
+	cl_event made;
+
+	(void)count, (void)list;
+	if (!queue->references || told_to("no markers"))
+		return CL_INVALID_COMMAND_QUEUE;
+	if (!ret)
+		return CL_SUCCESS;
+	made = malloc(sizeof(*made));
+	*made = (struct _cl_event){ &dispatch, 2, CL_QUEUED, queue->waiting };
+	queue->waiting = *ret = made;
+	return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL event_info(cl_event event, cl_event_info what, size_t size, void *ret,
+				     size_t *ret_size)
+{
+	if (what != CL_EVENT_COMMAND_EXECUTION_STATUS)
+		return CL_INVALID_VALUE;
+	return put(&event->status, sizeof(event->status), size, ret, ret_size);
 }
 
 static cl_mem CL_API_CALL gl_buffer(cl_context context, cl_mem_flags flags, cl_GLuint name,
@@ -423,6 +530,13 @@ static cl_icd_dispatch dispatch = {
 	.clReleaseContext = release_context,
 	.clGetContextInfo = context_info,
 	.clCreateBuffer = create_buffer,
+	.clCreateCommandQueue = create_queue,
+	.clReleaseCommandQueue = release_queue,
+	.clEnqueueMarkerWithWaitList = marker,
+	.clGetEventInfo = event_info,
+	.clReleaseEvent = release_event,
+	.clFlush = flush,
+	.clFinish = finish,
 	.clRetainMemObject = retain,
 	.clReleaseMemObject = release,
 	.clGetMemObjectInfo = memory_info,

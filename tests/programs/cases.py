@@ -4,6 +4,7 @@ line of the program's source by the marker that stands on it."""
 
 import cases_cl_history
 import cases_cl_objects
+import cases_cl_pool
 import cases_cl_released
 import cases_field
 import cases_graph
@@ -299,6 +300,7 @@ OPENCL = [
 FAMILIES = {
     **cases_cl_history.FAMILIES,
     **cases_cl_objects.FAMILIES,
+    **cases_cl_pool.FAMILIES,
     **cases_cl_released.FAMILIES,
     "field": cases_field.CASES,
     "cuda": CUDA,

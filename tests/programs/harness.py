@@ -299,7 +299,7 @@ class Place:
             "XDG_RUNTIME_DIR": self.runtime,
             "POCL_CACHE_DIR": self.file("pocl"),
         }
-        for name in ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "POCL_DEVICES"):
+        for name in ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "POCL_DEVICES", "GPULEAK_POOL"):
             if name in os.environ:
                 ret[name] = os.environ[name]
         ret.update(more)

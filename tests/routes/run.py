@@ -81,7 +81,8 @@ class Place:
 
 def environment(place, more, preload):
     env = {k: v for k, v in os.environ.items()
-           if not k.startswith(("GPULEAK_", "LD_", "STANDIN_", "ASAN_", "MALLOC_"))}
+           if not k.startswith(("GPULEAK_", "LD_", "STANDIN_", "ASAN_", "MALLOC_"))
+           or k == "GPULEAK_POOL"}
     env.update(LD_LIBRARY_PATH=options.standin, XDG_RUNTIME_DIR=str(place.runtime),
                HOME=str(place.root), TMPDIR=str(place.work), LC_ALL="C",
                XDG_CACHE_HOME=str(place.root / "cache"),

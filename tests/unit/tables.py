@@ -68,10 +68,13 @@ def ignored(api):
 
 
 def tracked(api):
-    """Names with a row in any of the tables of what is intercepted."""
-    return [name for path in sorted((options.source / "interpose/api").glob("*.def"))
-            if not path.stem.endswith(("_ignored", "_other"))
-            for name in rows(path.name, "HOOK|HAND|USED") if re.fullmatch(APIS[api], name)]
+    """Names with a row in any of the tables of what is intercepted; what our wrappers call
+    themselves may be intercepted as well."""
+    paths = [path.name for path in sorted((options.source / "interpose/api").glob("*.def"))
+             if not path.stem.endswith(("_ignored", "_other"))]
+    hooked = [name for path in paths for name in rows(path, "HOOK|HAND")]
+    called = [name for path in paths for name in rows(path, "USED") if name not in hooked]
+    return [name for name in hooked + called if re.fullmatch(APIS[api], name)]
 
 
 def tables(api):

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "cuda_calls.h"
+#include "limit.h"
 #include "pool.h"
 #include "resolve.h"
 
