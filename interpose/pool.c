@@ -146,11 +146,11 @@ static uint32_t seconds_of(struct pool *pool)
 	return (uint32_t)(stripes_now(pool->recorder) / NS_PER_S);
 }
 
-static void settle(struct pool *pool, struct pool_space *space)
+static void settle(struct pool *pool, struct pool_space *space, bool may_wait)
 {
 	uint32_t now_s = seconds_of(pool);
 
-	pool_bound(pool, space);
+	pool_bound(pool, space, may_wait);
 	pool_tell(space);
 	if (now_s >= atomic_load_explicit(&pool->next_decay_s, memory_order_relaxed)) {
 		atomic_store(&pool->next_decay_s, now_s + 1);
@@ -346,7 +346,7 @@ static bool may_keep(const struct pool_block *block)
 }
 
 /* False: its context is ending, or there is no memory for a cache. */
-static bool put(struct pool *pool, struct pool_block *block, bool shared)
+static bool put(struct pool *pool, struct pool_block *block, bool shared, bool may_wait)
 {
 	struct pool_space *space = block->space;
 	struct pool_cache *cache = pool_cache_here(pool, space);
@@ -369,7 +369,7 @@ static bool put(struct pool *pool, struct pool_block *block, bool shared)
 	}
 	lock_give(&cache->lock);
 	if (__builtin_expect(due, 0))
-		settle(pool, space);
+		settle(pool, space, may_wait);
 	return open;
 }
 
@@ -407,7 +407,7 @@ static bool keep(struct pool *pool, struct pool_block *block,
 	    !context->by_sync)
 		reason(block->space, LEDGER_POOL_CAPTURE);
 	block->kept_s = seconds_of(pool);
-	return put(pool, block, shared);
+	return put(pool, block, shared, !native->async);
 }
 
 enum taken { TAKEN, TAKEN_BEFORE, NOT_OURS };

@@ -448,7 +448,7 @@ static uint64_t excess(struct pool_space *space, uint64_t bytes)
 	return kept > may ? (uint64_t)(kept - may + may / 8) : 0;
 }
 
-void pool_bound(struct pool *pool, struct pool_space *space)
+void pool_bound(struct pool *pool, struct pool_space *space, bool may_wait)
 {
 	struct pool_context *context = space->context;
 	uint64_t over;
@@ -458,11 +458,12 @@ void pool_bound(struct pool *pool, struct pool_space *space)
 		pool_fail(pool, context, "an event of the driver's failed");
 		return;
 	}
-	bound_pending(space);
+	if (may_wait)
+		bound_pending(space);
 	over = excess(space, 0);
 	if (!over && is_short(space, 0))
 		over = or_zero(atomic_load(&space->kept));
-	pool_trim(pool, space, over, !context->strict);
+	pool_trim(pool, space, over, !context->strict || !may_wait);
 }
 
 void pool_make_room(struct pool *pool, struct pool_space *space, uint64_t bytes)

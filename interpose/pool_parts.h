@@ -296,8 +296,9 @@ bool pool_native_return(struct pool *pool, struct pool_block *block);
  * was. NATIVE: by which of the driver's calls, or NULL for its own kind's. */
 CUresult pool_native_give(struct pool *pool, struct pool_block *block,
 			  const struct pool_native_free *native);
-/* After a change of what is kept: waits and gives back what is more than may be kept. */
-void pool_bound(struct pool *pool, struct pool_space *space);
+/* After a change of what is kept: waits, if that MAY be, and gives back what is more than may
+ * be kept. */
+void pool_bound(struct pool *pool, struct pool_space *space, bool may_wait);
 /* Gives back up to BYTES of SPACE that are clean, the oldest first; what can't be given without
  * a wait (pinned, managed) only where nothing runs if IDLE_ONLY. */
 uint64_t pool_trim(struct pool *pool, struct pool_space *space, uint64_t bytes, bool idle_only);
