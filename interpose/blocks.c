@@ -424,10 +424,11 @@ static void begin(struct recorder *recorder, const struct site *site, uint64_t a
 	ret->address = address;
 	ret->key = key_of(site, address);
 	ret->stack = origin_of(recorder, site->caller);
+	thread_self.now_ns = stripes_now(recorder);
 	*ret_ending = (struct past){
 		.freed_api = recorder_name_ref(recorder, site->hook),
 		.freed_stack = ret->stack,
-		.freed_ns = stripes_now(recorder),
+		.freed_ns = thread_self.now_ns,
 	};
 }
 

@@ -94,7 +94,13 @@ void cuda_record_made(const struct site *site, uint64_t address, uint64_t bytes)
 	uint64_t context;
 	int device;
 
-	cuda_current_context(&context, &device);
+	if (thread_self.context_known) {
+		thread_self.context_known = false;
+		context = thread_self.owner;
+		device = thread_self.device;
+	} else {
+		cuda_current_context(&context, &device);
+	}
 	if (outlives_context(site->hook))
 		context = 0;
 	record_made(site, address, bytes, context, device, 0);

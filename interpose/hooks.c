@@ -17,7 +17,7 @@
 #include "marks.h"
 #include "opencl_calls.h"
 #include "opencl_pool.h"
-#include "pool.h"
+#include "pool_calls.h"
 #include "pools_record.h"
 #include "resolve.h"
 #include "submits.h"

@@ -14,11 +14,12 @@
 #include "cuda_calls.h"
 #include "opencl_pool.h"
 #include "pool_signal.h"
+#include "pool_calls.h"
 #include "pools_record.h"
 #include "resolve.h"
 #include "submits.h"
 
-#define COUNT_EVERY 64 /* calls of a thread between two looks at the sums */
+#define COUNT_EVERY 1024 /* calls of a thread between two looks at the sums */
 #define NS_PER_S 1000000000u
 #define RANGE_START_ADDR 11 /* CUpointer_attribute */
 
@@ -158,12 +159,15 @@ static void settle(struct pool *pool, struct pool_space *space, bool may_wait)
 	}
 }
 
-/* Whether it is time to look at the sums, which then have this cache's. With its lock. */
-static inline bool is_due(struct pool_space *space, struct pool_cache *cache, uint64_t calls)
+/* Whether it is time to look at the sums, which then have this cache's. A thread that takes and
+ * gives in turn has nothing to tell. With the cache's lock. */
+static inline bool is_due(struct pool_space *space, struct pool_cache *cache, bool gave)
 {
-	int64_t kept = cache->kept < 0 ? -cache->kept : cache->kept;
-	bool due = calls >= COUNT_EVERY || kept >= (int64_t)space->context->flush;
+	int64_t flush = (int64_t)space->context->flush;
+	bool due = gave ? cache->frees >= COUNT_EVERY || cache->kept >= flush
+			: cache->hits >= COUNT_EVERY || (cache->took && cache->kept <= -flush);
 
+	cache->took = !gave;
 	if (__builtin_expect(due, 0))
 		pool_count(space, cache);
 	return due;
@@ -218,7 +222,7 @@ static struct pool_block *serve(struct pool *pool, struct pool_space *space, uin
 	block = pool_take_own(cache, bin, &pending);
 	if (block) {
 		hand_out(cache, block, bytes);
-		is_due(space, cache, cache->hits); /* what is too much gives way at a free */
+		is_due(space, cache, false); /* what is too much gives way at a free */
 	}
 	lock_give(&cache->lock);
 	return block ? block : look_further(pool, space, cache, bin, pending, bytes);
@@ -276,6 +280,7 @@ static bool allocate(enum pool_kind kind, void *real, uint64_t bytes, uint64_t *
 	block = serve(pool, space, bytes, bin);
 	recorder_leave();
 	*ret = CUDA_SUCCESS;
+	thread_self.context_known = block != NULL;
 	if (__builtin_expect(block != NULL, 1))
 		*ret_address = block->address;
 	else
@@ -283,7 +288,7 @@ static bool allocate(enum pool_kind kind, void *real, uint64_t bytes, uint64_t *
 	return block || *ret == CUDA_SUCCESS;
 }
 
-static CUresult alloc_device(CUdeviceptr *address, size_t bytes)
+CUresult pool_alloc_device(CUdeviceptr *address, size_t bytes)
 {
 	void *real = thread_self.pooled;
 	uint64_t made;
@@ -295,7 +300,7 @@ static CUresult alloc_device(CUdeviceptr *address, size_t bytes)
 	return r;
 }
 
-static CUresult alloc_pinned(void **pointer, size_t bytes, unsigned int flags)
+CUresult pool_alloc_pinned(void **pointer, size_t bytes, unsigned int flags)
 {
 	void *real = thread_self.pooled;
 	uint64_t made;
@@ -307,7 +312,7 @@ static CUresult alloc_pinned(void **pointer, size_t bytes, unsigned int flags)
 	return r;
 }
 
-static CUresult alloc_pinned_plain(void **pointer, size_t bytes)
+CUresult pool_alloc_pinned_plain(void **pointer, size_t bytes)
 {
 	void *real = thread_self.pooled;
 	uint64_t made;
@@ -365,7 +370,7 @@ static bool put(struct pool *pool, struct pool_block *block, bool shared, bool m
 		cache->frees++;
 		cache->shared += shared;
 		pool_keep(pool, cache, block);
-		due = is_due(space, cache, cache->frees);
+		due = is_due(space, cache, true);
 	}
 	lock_give(&cache->lock);
 	if (__builtin_expect(due, 0))
@@ -406,7 +411,7 @@ static bool keep(struct pool *pool, struct pool_block *block,
 	if (atomic_load_explicit(&context->tickets.owed, memory_order_relaxed) &&
 	    !context->by_sync)
 		reason(block->space, LEDGER_POOL_CAPTURE);
-	block->kept_s = seconds_of(pool);
+	block->kept_s = (uint32_t)(thread_self.now_ns / NS_PER_S); /* the wrapper has just looked */
 	return put(pool, block, shared, !native->async);
 }
 
@@ -494,7 +499,7 @@ static bool release(const struct pool_native_free *native, bool pinned, uint64_t
 	return taken != NOT_OURS;
 }
 
-static CUresult free_device(CUdeviceptr address)
+CUresult pool_free_device(CUdeviceptr address)
 {
 	const struct pool_native_free native = { .real = thread_self.pooled };
 	CUresult r;
@@ -504,7 +509,7 @@ static CUresult free_device(CUdeviceptr address)
 	return r;
 }
 
-static CUresult free_pinned(void *pointer)
+CUresult pool_free_pinned(void *pointer)
 {
 	const struct pool_native_free native = { .real = thread_self.pooled };
 	CUresult r;
@@ -547,41 +552,20 @@ static CUresult free_async_on(struct hook *hook, CUdeviceptr address, CUstream s
 	return r;
 }
 
-static CUresult free_async(CUdeviceptr address, CUstream stream)
+CUresult pool_free_async(CUdeviceptr address, CUstream stream)
 {
 	return free_async_on(&hooks[HOOK_cuMemFreeAsync], address, stream);
 }
 
-static CUresult free_async_ptsz(CUdeviceptr address, CUstream stream)
+CUresult pool_free_async_ptsz(CUdeviceptr address, CUstream stream)
 {
 	return free_async_on(&hooks[HOOK_cuMemFreeAsync_ptsz], address, stream);
 }
 
-void *pool_instead_of(enum hook_id id, void *real)
+void pool_trim_now(bool may_wait)
 {
-	if (thread_self.depth) /* inside a driver's call */
-		return real;
-	if (pool_trim_due()) /* only where the driver's own call waits, too */
-		give_back(id == HOOK_cuMemFree_v2 || id == HOOK_cuMemFreeHost);
-	thread_self.pooled = real;
-	switch (id) {
-	case HOOK_cuMemAlloc_v2:
-		return (void *)alloc_device;
-	case HOOK_cuMemFree_v2:
-		return (void *)free_device;
-	case HOOK_cuMemFreeAsync:
-		return (void *)free_async;
-	case HOOK_cuMemFreeAsync_ptsz:
-		return (void *)free_async_ptsz;
-	case HOOK_cuMemHostAlloc:
-		return (void *)alloc_pinned;
-	case HOOK_cuMemAllocHost_v2:
-		return (void *)alloc_pinned_plain;
-	case HOOK_cuMemFreeHost:
-		return (void *)free_pinned;
-	default:
-		return real;
-	}
+	if (pool_trim_due())
+		give_back(may_wait);
 }
 
 /* ---- contexts end ---- */

@@ -12,35 +12,11 @@
 #include <stdint.h>
 
 #include "blocks.h"
-#include "resolve.h"
 #include "types.h"
 
 /* GPULEAK_POOL is strict or fast and nothing has turned it off; the first thing that a wrapper
  * looks at. */
 extern _Atomic bool pool_on;
-
-/* Of the calls that the pool takes over: a function of the same type that asks the pool first
- * and REAL, the driver's own, for what it has not. */
-void *pool_instead_of(enum hook_id id, void *real);
-
-/* In a wrapper of ID, whose number is a constant there: for all other rows this is nothing. */
-static inline void pool_reroute(enum hook_id id, struct route *route)
-{
-	switch (id) {
-	case HOOK_cuMemAlloc_v2:
-	case HOOK_cuMemFree_v2:
-	case HOOK_cuMemFreeAsync:
-	case HOOK_cuMemFreeAsync_ptsz:
-	case HOOK_cuMemHostAlloc:
-	case HOOK_cuMemAllocHost_v2:
-	case HOOK_cuMemFreeHost:
-		if (atomic_load_explicit(&pool_on, memory_order_relaxed))
-			route->real = pool_instead_of(id, route->real);
-		break;
-	default:
-		break;
-	}
-}
 
 /* The pooled block that an address lies in. */
 struct pool_place {

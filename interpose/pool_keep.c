@@ -82,7 +82,7 @@ static _Atomic(struct pool_cache *) *cache_slot(struct pool *pool, const struct 
 	return &pool->cache[stripe][context_number(pool, space)][space->kind];
 }
 
-struct pool_cache *pool_cache_here(struct pool *pool, struct pool_space *space)
+struct pool_cache *pool_cache_found(struct pool *pool, struct pool_space *space)
 {
 	unsigned int stripe =
 		(unsigned int)(thread_self.stripe - pool->recorder->stripes.stripe);
@@ -90,14 +90,16 @@ struct pool_cache *pool_cache_here(struct pool *pool, struct pool_space *space)
 	struct pool_cache *cache = atomic_load_explicit(slot, memory_order_acquire);
 	struct pool_cache *mine;
 
-	if (__builtin_expect(cache != NULL, 1))
-		return cache;
-	mine = arena_take(pool->arena, sizeof(*mine));
-	if (!mine)
-		return NULL;
-	if (atomic_compare_exchange_strong(slot, &cache, mine))
-		return mine;
-	arena_give(pool->arena, mine, sizeof(*mine)); /* stripe 0 is several threads' */
+	if (!cache && (mine = arena_take(pool->arena, sizeof(*mine))) != NULL) {
+		if (atomic_compare_exchange_strong(slot, &cache, mine))
+			cache = mine;
+		else /* stripe 0 is several threads' */
+			arena_give(pool->arena, mine, sizeof(*mine));
+	}
+	if (cache) {
+		thread_self.pool_space = space;
+		thread_self.pool_cache = cache;
+	}
 	return cache;
 }
 

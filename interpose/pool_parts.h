@@ -123,6 +123,7 @@ struct pool_ring {
 /* What a stripe's thread keeps of one space. Others take the lock to trim and to steal. */
 struct pool_cache {
 	struct lock lock;
+	bool took; /* the last call was an allocation */
 	int64_t kept, freed, waste; /* bytes since the last pool_count() */
 	uint64_t hits, frees, shared;
 	struct pool_ring ring[POOL_BINS];
@@ -264,7 +265,12 @@ void pool_pop_context(bool pushed);
 
 /* ---- pool_keep.c ---- */
 
-struct pool_cache *pool_cache_here(struct pool *pool, struct pool_space *space);
+struct pool_cache *pool_cache_found(struct pool *pool, struct pool_space *space);
+static inline struct pool_cache *pool_cache_here(struct pool *pool, struct pool_space *space)
+{
+	return __builtin_expect(thread_self.pool_space == space, 1) ? thread_self.pool_cache
+								     : pool_cache_found(pool, space);
+}
 /* The oldest clean block of BIN that this thread keeps; NULL, and *RET_PENDING says whether
  * there is one that is not clean. */
 struct pool_block *pool_take_own(struct pool_cache *cache, unsigned int bin, bool *ret_pending);

@@ -26,28 +26,20 @@
 
 __thread struct thread thread_self;
 
-/* In a page that a fork wipes: a child, however it came about, finds zeros and starts
- * afresh, with locks that nobody holds. */
-struct page {
-	struct recorder *recorder;
-	struct lock making;
-	int impossible;
-};
-
-static struct page *page;
-static struct page fallback_page; /* if a page can't be had: then atfork wipes */
+struct recorder_page *recorder_page;
+static struct recorder_page fallback_page; /* if a page can't be had: then atfork wipes */
 static uint32_t generations;
 
 static void wipe_after_fork(void)
 {
-	memset(page, 0, sizeof(*page));
+	memset(recorder_page, 0, sizeof(*recorder_page));
 }
 
 void recorder_start(void)
 {
 	void *memory;
 
-	if (page)
+	if (recorder_page)
 		return;
 	config_read();
 	atomic_store(&pool_on, config.pool != OPTION_POOL_OFF);
@@ -57,12 +49,7 @@ void recorder_start(void)
 		memory = &fallback_page;
 		pthread_atfork(NULL, NULL, wipe_after_fork);
 	}
-	page = memory;
-}
-
-struct recorder *recorder_now(void)
-{
-	return page ? __atomic_load_n(&page->recorder, __ATOMIC_ACQUIRE) : NULL;
+	recorder_page = memory;
 }
 
 static size_t read_file(const char *path, char *ret, size_t size)
@@ -273,20 +260,20 @@ static int fill_recorder(struct recorder *recorder)
 	return 0;
 }
 
-/* Called with page->making held. */
+/* Called with recorder_page->making held. */
 static struct recorder *make(int no_unwinder)
 {
 	struct recorder *recorder = mmap(NULL, sizeof(*recorder), PROT_READ | PROT_WRITE,
 					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (recorder == MAP_FAILED || fill_recorder(recorder) < 0) {
-		page->impossible = 1;
+		recorder_page->impossible = 1;
 		return NULL;
 	}
 	if (no_unwinder && recorder->stack_depth)
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_NO_UNWINDER, 1);
 	recorder->generation = ++generations;
-	__atomic_store_n(&page->recorder, recorder, __ATOMIC_RELEASE);
+	__atomic_store_n(&recorder_page->recorder, recorder, __ATOMIC_RELEASE);
 	config_warn();
 	pool_signal_start();
 	return recorder;
@@ -297,51 +284,48 @@ static struct recorder *get_or_make(void)
 	struct recorder *recorder;
 	int no_unwinder;
 
-	if (!page)
+	if (!recorder_page)
 		recorder_start(); /* a GPU call from a constructor that ran before ours */
 	recorder = recorder_now();
-	if (recorder || page->impossible)
+	if (recorder || recorder_page->impossible)
 		return recorder;
 	/* Before the lock: this asks the loader, whose lock a constructor that makes its
 	 * first GPU call in another thread would hold while it waits for ours. */
 	no_unwinder = unwinder_load() < 0;
-	lock_take(&page->making);
+	lock_take(&recorder_page->making);
 	recorder = recorder_now();
-	if (!recorder && !page->impossible)
+	if (!recorder && !recorder_page->impossible)
 		recorder = make(no_unwinder);
-	lock_give(&page->making);
+	lock_give(&recorder_page->making);
 	return recorder;
 }
 
-struct recorder *recorder_enter(void)
+struct recorder *recorder_enter_slowly(void)
 {
 	struct thread *self = &thread_self;
 	struct recorder *recorder;
 
-	if (__builtin_expect(self->busy, 0)) {
+	if (self->busy) {
 		recorder = recorder_now();
 		if (recorder)
 			ledger_trouble(recorder->header, LEDGER_TROUBLE_REENTERED, 1);
 		return NULL;
 	}
 	self->busy = true;
+	self->errno_at = &errno;
 	self->saved_errno = errno;
-	recorder = page ? recorder_now() : NULL;
-	if (__builtin_expect(!recorder, 0))
+	recorder = recorder_now();
+	if (!recorder)
 		recorder = get_or_make();
 	if (!recorder) {
 		recorder_leave();
-	} else if (__builtin_expect(self->generation != recorder->generation, 0)) {
+	} else if (self->generation != recorder->generation) {
 		self->stripe = stripe_join(recorder);
+		self->pool = NULL;
+		self->pool_space = NULL;
 		self->generation = recorder->generation;
 	}
 	return recorder;
-}
-
-void recorder_leave(void)
-{
-	errno = thread_self.saved_errno;
-	thread_self.busy = false;
 }
 
 void recorder_touch(void)

@@ -7,6 +7,7 @@
 #ifndef GPULEAK_RECORDER_H
 #define GPULEAK_RECORDER_H
 
+#include <errno.h>
 #include <stdbool.h>
 
 #include "arena.h"
@@ -61,13 +62,18 @@ struct thread {
 	uint32_t generation;
 	bool busy; /* inside gpuleak: a signal handler that comes back in is passed on unrecorded */
 	int saved_errno; /* of the application, while busy */
+	int *errno_at;
 	struct stripe *stripe;
 	uint64_t context; /* CUDA: last current context seen, who owns its memory, its device */
 	uint64_t owner;
 	uint32_t context_epoch;
 	int device;
-	struct pool *pool; /* and its context that was met last */
+	bool context_known; /* by a pooled allocation, for the record that follows it */
+	uint64_t now_ns; /* when the free under way began */
+	struct pool *pool; /* its context that was met last, and the cache of a space of it */
 	struct pool_context *pool_context;
+	struct pool_space *pool_space;
+	struct pool_cache *pool_cache;
 	void *pooled; /* the driver's function behind the pooled call under way */
 	uint64_t nested; /* address just recorded by a call inside the present one */
 	unsigned int depth; /* calls of ours on this thread's stack */
@@ -79,13 +85,45 @@ extern __thread struct thread thread_self
 /* Called by the constructor; safe to be called again. */
 void recorder_start(void);
 
+/* In a page that a fork wipes: a child, however it came about, finds zeros and starts
+ * afresh, with locks that nobody holds. */
+struct recorder_page {
+	struct recorder *recorder;
+	struct lock making;
+	int impossible;
+};
+extern struct recorder_page *recorder_page __attribute__((visibility("hidden")));
+
 /* The present recorder, or NULL: none yet, or recording is impossible. */
-struct recorder *recorder_now(void);
+static inline struct recorder *recorder_now(void)
+{
+	return recorder_page ? __atomic_load_n(&recorder_page->recorder, __ATOMIC_ACQUIRE) : NULL;
+}
+
+struct recorder *recorder_enter_slowly(void);
 
 /* The present recorder, made if need be, with this thread joined and marked busy; NULL if
  * the call can't be recorded. Every non-NULL result is given back to recorder_leave(). */
-struct recorder *recorder_enter(void);
-void recorder_leave(void);
+static inline struct recorder *recorder_enter(void)
+{
+	struct thread *self = &thread_self;
+	struct recorder *recorder = recorder_now();
+
+	if (__builtin_expect(self->busy || !recorder || self->generation != recorder->generation,
+			     0))
+		return recorder_enter_slowly();
+	self->busy = true;
+	self->saved_errno = *self->errno_at;
+	return recorder;
+}
+
+static inline void recorder_leave(void)
+{
+	struct thread *self = &thread_self;
+
+	*self->errno_at = self->saved_errno;
+	self->busy = false;
+}
 
 /* The process made a GPU call: from now on there is something to report. */
 void recorder_touch(void);
