@@ -161,10 +161,17 @@ static struct pool_block *adopt(struct pool *pool, struct pool_space *space, uin
 	return block;
 }
 
+/* What the driver is asked for. Of 1 MiB it would take 2; no request of that bin needs the
+ * last byte. */
+static uint64_t native_bytes(unsigned int bin)
+{
+	return pool_bytes_of_bin(bin) - (bin == POOL_SMALL_BINS - 1);
+}
+
 CUresult pool_native_take(struct pool *pool, struct pool_space *space, void *real,
 			  unsigned int bin, uint64_t bytes, uint64_t *ret_address)
 {
-	CUresult r = take(space, real, ret_address, pool_bytes_of_bin(bin));
+	CUresult r = take(space, real, ret_address, native_bytes(bin));
 
 	if (r == CUDA_SUCCESS && recorder_enter()) {
 		if (!adopt(pool, space, *ret_address, bin, bytes))
@@ -182,7 +189,7 @@ struct pool_block *pool_native_make(struct pool *pool, struct pool_space *space,
 	struct pool_block *block = NULL;
 	uint64_t address;
 
-	if (take(space, real, &address, pool_bytes_of_bin(bin)) != CUDA_SUCCESS)
+	if (take(space, real, &address, native_bytes(bin)) != CUDA_SUCCESS)
 		return NULL;
 	block = adopt(pool, space, address, bin, bytes);
 	if (!block && give)

@@ -61,8 +61,6 @@ static inline uint64_t pool_units_of_bin(unsigned int bin)
 /* Bytes of a block that is made for BIN. */
 static inline uint64_t pool_bytes_of_bin(unsigned int bin)
 {
-	if (bin == POOL_SMALL_BINS - 1) /* a granule more, and the driver takes the large one */
-		return POOL_LARGE_FROM - POOL_SMALL_GRANULE;
 	return bin < POOL_SMALL_BINS
 		       ? pool_units_of_bin(bin) * POOL_SMALL_GRANULE
 		       : pool_units_of_bin(bin - POOL_SMALL_BINS) * POOL_LARGE_GRANULE;

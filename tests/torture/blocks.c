@@ -26,11 +26,21 @@ static size_t any_size(uint64_t random)
 								  : options.max_bytes;
 }
 
+/* Where sizes of blocks change. */
+static size_t edge_size(uint64_t random)
+{
+	size_t bytes = ((size_t)1024 << random % 13) + (random >> 8) % 1200 - 700;
+
+	return bytes < options.max_bytes ? bytes : options.max_bytes;
+}
+
 /* Mostly of a few sizes that all threads share, so that blocks fit again. */
 size_t draw_size(struct worker *w)
 {
 	struct worker palette = { .random = options.seed ^ below(w, PALETTE) };
 
+	if (chance(w, 12))
+		return edge_size(draw(w));
 	return any_size(chance(w, 80) ? draw(&palette) : draw(w));
 }
 
