@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "classes.h"
@@ -184,12 +185,28 @@ uint64_t cuda_array_bytes(uint64_t width, uint64_t height, uint64_t depth, int f
 
 /* ---- first use ---- */
 
+/* Runs before the driver's own handler, which that registered inside its cuInit. */
+static void driver_may_end(void)
+{
+	atomic_store(&cuda_context_doubtful, true);
+}
+
+static void watch_the_end(void)
+{
+	static _Atomic bool watched;
+
+	if (!atomic_exchange(&watched, true) && atexit(driver_may_end) != 0)
+		driver_may_end();
+}
+
 static CUresult body_cuInit(struct route route, unsigned int flags)
 {
 	CUresult r = CALL(CUresult(*)(unsigned int), (flags));
 
-	if (r == CUDA_SUCCESS && route.record)
+	if (r == CUDA_SUCCESS && route.record) {
 		recorder_touch();
+		watch_the_end();
+	}
 	return r;
 }
 BOTH(cuInit, CUresult, (unsigned int Flags), (route, Flags), CUDA_ERROR_NOT_FOUND)

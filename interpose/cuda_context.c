@@ -19,6 +19,7 @@
 
 /* Raised when a context goes: a later one may get the same handle on another device. */
 static _Atomic uint32_t context_epoch = 1;
+_Atomic bool cuda_context_doubtful;
 
 #define DEVICES_MAX 64
 static _Atomic(CUcontext) primary[DEVICES_MAX];
@@ -233,6 +234,7 @@ BOTH(cuCtxFromGreenCtx, CUresult, (CUcontext *pContext, CUgreenCtx hCtx), (route
 static void context_gone(enum hook_id id, CUcontext context, uint64_t until)
 {
 	atomic_fetch_add(&context_epoch, 1);
+	atomic_store(&cuda_context_doubtful, true);
 	captures_context_gone((uint64_t)(uintptr_t)context, until);
 	record_context_gone(&hooks[id], (uint64_t)(uintptr_t)context);
 }
@@ -433,6 +435,7 @@ static CUresult body_green(struct route route, enum hook_id id, CUgreenCtx green
 		return r;
 	}
 	atomic_fetch_add(&context_epoch, 1);
+	atomic_store(&cuda_context_doubtful, true);
 	if (gone && !inside_exit())
 		primary_gone(id, device, until);
 	return r;

@@ -6,6 +6,8 @@
 #ifndef GPULEAK_CUDA_CONTEXT_H
 #define GPULEAK_CUDA_CONTEXT_H
 
+#include <stdbool.h>
+
 #include "lock.h"
 
 struct attached;
@@ -16,5 +18,9 @@ struct contexts {
 	struct attached *attached;
 	struct green *green;
 };
+
+/* The current context may be one that has ended, or the driver itself: some context has, or the
+ * process is at its exit. */
+extern _Atomic bool cuda_context_doubtful __attribute__((visibility("hidden")));
 
 #endif

@@ -117,7 +117,8 @@ static uint64_t find_limit(struct recorder *recorder, enum api api, int device)
 	int saved = errno;
 
 	if (config.limit < 0 && !total) {
-		instead = " does not tell its size, of which a percentage was asked for; it is not limited";
+		instead = " does not tell its size, of which a percentage was asked for; "
+			  "it is not limited";
 		limit = UINT64_MAX;
 	} else if (total && limit > total) {
 		instead = " has less than that; what is used: all of its ";

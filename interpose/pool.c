@@ -34,17 +34,15 @@ static void reason(struct pool_space *space, enum ledger_pool_reason why)
 
 /* ---- the pool and its contexts ---- */
 
-struct pool *pool_of(struct recorder *recorder)
+struct pool *pool_make(struct recorder *recorder)
 {
-	struct pool *pool = atomic_load_explicit(&recorder->pool, memory_order_acquire), *mine;
+	struct pool *pool = NULL, *mine = arena_take(&recorder->arena, sizeof(*mine));
 
-	if (__builtin_expect(pool != NULL, 1))
-		return pool;
-	mine = arena_take(&recorder->arena, sizeof(*mine));
 	if (!mine)
 		return NULL;
 	mine->arena = &recorder->arena;
 	mine->recorder = recorder;
+	mine->alone = owner_lock_possible();
 	if (atomic_compare_exchange_strong(&recorder->pool, &pool, mine))
 		return mine;
 	arena_give(&recorder->arena, mine, sizeof(*mine));
@@ -93,6 +91,7 @@ static struct pool_context *make_context(struct pool *pool, uint64_t handle, int
 		return NULL;
 	}
 	context->strict = context->by_sync || config.pool == OPTION_POOL_STRICT;
+	pool_native_begin(context);
 	for (int kind = 0; kind < POOL_KINDS; kind++)
 		begin_space(context, kind);
 	atomic_store(&context->open, true);
@@ -193,18 +192,18 @@ static struct pool_block *look_further(struct pool *pool, struct pool_space *spa
 	if (pending || atomic_load_explicit(&space->kept, memory_order_relaxed) > 0)
 		pool_tickets_poll(space->context);
 	if (pending) {
-		lock_take(&cache->lock);
-		block = pool_take_own(cache, bin, &pending);
-		lock_give(&cache->lock);
+		pool_cache_enter(cache);
+		block = pool_take_own(space->context, cache, bin, &pending);
+		pool_cache_leave(cache);
 	}
 	if (!block)
 		block = pool_take_any(pool, space, cache, bin);
 	if (!block)
 		block = pool_slab_take(pool, space, bytes);
 	if (block) {
-		lock_take(&cache->lock);
+		pool_cache_enter(cache);
 		hand_out(cache, block, bytes);
-		lock_give(&cache->lock);
+		pool_cache_leave(cache);
 	}
 	return block;
 }
@@ -218,13 +217,13 @@ static struct pool_block *serve(struct pool *pool, struct pool_space *space, uin
 
 	if (!cache)
 		return NULL;
-	lock_take(&cache->lock);
-	block = pool_take_own(cache, bin, &pending);
+	pool_cache_enter(cache);
+	block = pool_take_own(space->context, cache, bin, &pending);
 	if (block) {
 		hand_out(cache, block, bytes);
 		is_due(space, cache, false); /* what is too much gives way at a free */
 	}
-	lock_give(&cache->lock);
+	pool_cache_leave(cache);
 	return block ? block : look_further(pool, space, cache, bin, pending, bytes);
 }
 
@@ -335,6 +334,9 @@ static bool driver_must_answer(void)
 	uint64_t handle;
 	int device;
 
+	if (__builtin_expect(!atomic_load_explicit(&cuda_context_doubtful, memory_order_relaxed),
+			     1))
+		return false;
 	cuda_current_context(&handle, &device);
 	if (__builtin_expect(handle && device >= 0, 1))
 		return false;
@@ -361,7 +363,7 @@ static bool put(struct pool *pool, struct pool_block *block, bool shared, bool m
 		reason(space, LEDGER_POOL_NO_MEMORY);
 		return false;
 	}
-	lock_take(&cache->lock);
+	pool_cache_enter(cache);
 	open = atomic_load_explicit(&space->context->open, memory_order_relaxed);
 	if (open) {
 		cache->kept += (int64_t)block->capacity;
@@ -372,7 +374,7 @@ static bool put(struct pool *pool, struct pool_block *block, bool shared, bool m
 		pool_keep(pool, cache, block);
 		due = is_due(space, cache, true);
 	}
-	lock_give(&cache->lock);
+	pool_cache_leave(cache);
 	if (__builtin_expect(due, 0))
 		settle(pool, space, may_wait);
 	return open;

@@ -14,7 +14,8 @@
 
 static void ring_push(struct pool_ring *ring, struct pool_block *block)
 {
-	ring->block[(ring->first + ring->count++) % POOL_RING] = block;
+	ring->block[(ring->first + ring->count) % POOL_RING] = block;
+	__atomic_store_n(&ring->count, (uint8_t)(ring->count + 1), __ATOMIC_RELAXED);
 }
 
 static struct pool_block *ring_pop(struct pool_ring *ring)
@@ -22,7 +23,7 @@ static struct pool_block *ring_pop(struct pool_ring *ring)
 	struct pool_block *block = ring->block[ring->first];
 
 	ring->first = (uint8_t)((ring->first + 1) % POOL_RING);
-	ring->count--;
+	__atomic_store_n(&ring->count, (uint8_t)(ring->count - 1), __ATOMIC_RELAXED);
 	return block;
 }
 
@@ -91,6 +92,7 @@ struct pool_cache *pool_cache_found(struct pool *pool, struct pool_space *space)
 	struct pool_cache *mine;
 
 	if (!cache && (mine = arena_take(pool->arena, sizeof(*mine))) != NULL) {
+		mine->alone = pool->alone && !thread_self.stripe->shared;
 		if (atomic_compare_exchange_strong(slot, &cache, mine))
 			cache = mine;
 		else /* stripe 0 is several threads' */
@@ -110,12 +112,13 @@ static unsigned int caches_end(struct pool *pool)
 	return highest ? highest : 1;
 }
 
-struct pool_block *pool_take_own(struct pool_cache *cache, unsigned int bin, bool *ret_pending)
+struct pool_block *pool_take_own(const struct pool_context *context, struct pool_cache *cache,
+				 unsigned int bin, bool *ret_pending)
 {
 	struct pool_ring *ring = &cache->ring[bin];
 
 	*ret_pending = ring->count > 0;
-	if (!ring->count || !pool_is_clean(ring->block[ring->first]))
+	if (!ring->count || !pool_is_clean_in(context, ring->block[ring->first]))
 		return NULL;
 	return ring_pop(ring);
 }
@@ -147,18 +150,27 @@ static struct pool_block *take_from_bins(struct pool_space *space, struct pool_c
 	lock_give(&space->lock);
 	if (!count)
 		return block;
-	lock_take(&cache->lock);
+	pool_cache_enter(cache);
 	for (unsigned int i = 0; i < count && cache->ring[bin].count < POOL_RING; i++) {
 		ring_push(&cache->ring[bin], more[i]);
 		more[i] = NULL;
 	}
-	lock_give(&cache->lock);
+	pool_cache_leave(cache);
 	lock_take(&space->lock);
 	for (unsigned int i = 0; i < count; i++)
 		if (more[i])
 			bin_add(space, more[i]);
 	lock_give(&space->lock);
 	return block;
+}
+
+/* Looked at without the lock, to leave those alone who have nothing. */
+static bool may_have(const struct pool_cache *cache, unsigned int bin, unsigned int last)
+{
+	for (; bin <= last; bin++)
+		if (__atomic_load_n(&cache->ring[bin].count, __ATOMIC_RELAXED))
+			return true;
+	return false;
 }
 
 static struct pool_block *take_from_others(struct pool *pool, struct pool_space *space,
@@ -170,12 +182,12 @@ static struct pool_block *take_from_others(struct pool *pool, struct pool_space 
 	for (unsigned int i = 0; i < caches_end(pool) && !block; i++) {
 		struct pool_cache *cache = atomic_load(cache_slot(pool, space, i));
 
-		if (!cache)
+		if (!cache || !may_have(cache, bin, last))
 			continue;
-		lock_take(&cache->lock);
+		pool_cache_seize(cache);
 		for (unsigned int at = bin; at <= last && !block; at++)
-			block = pool_take_own(cache, at, &pending);
-		lock_give(&cache->lock);
+			block = pool_take_own(space->context, cache, at, &pending);
+		pool_cache_release(cache);
 	}
 	return block;
 }
@@ -211,14 +223,14 @@ void pool_collect(struct pool *pool, struct pool_space *space)
 
 		if (!cache)
 			continue;
-		lock_take(&cache->lock);
+		pool_cache_seize(cache);
 		lock_take(&space->lock);
 		for (unsigned int bin = 0; bin < POOL_BINS; bin++)
 			while (cache->ring[bin].count)
 				bin_add(space, ring_pop(&cache->ring[bin]));
 		lock_give(&space->lock);
 		pool_count(space, cache);
-		lock_give(&cache->lock);
+		pool_cache_release(cache);
 	}
 }
 
@@ -271,9 +283,9 @@ void pool_count_all(struct pool *pool, struct pool_space *space)
 
 		if (!cache)
 			continue;
-		lock_take(&cache->lock);
+		pool_cache_seize(cache);
 		pool_count(space, cache);
-		lock_give(&cache->lock);
+		pool_cache_release(cache);
 	}
 }
 

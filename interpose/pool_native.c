@@ -242,23 +242,24 @@ CUresult pool_native_give(struct pool *pool, struct pool_block *block,
 	return r;
 }
 
-/* The stream that blocks of CONTEXT go back on, or NULL. */
-static CUstream stream_of(struct pool_context *context)
+void pool_native_begin(struct pool_context *context)
 {
 	CUresult (*create)(CUstream *, unsigned int) =
 		(CUresult(*)(CUstream *, unsigned int))pool_real(HOOK_cuStreamCreate);
 	CUstream stream = NULL;
 	bool pushed;
+	int mode;
 
-	if (context->stream || context->by_sync || !create)
-		return context->stream;
+	if (context->by_sync || !create)
+		return;
+	mode = pool_relax();
 	if (pool_push_context(context, &pushed)) {
 		if (create(&stream, STREAM_NON_BLOCKING) != CUDA_SUCCESS)
 			stream = NULL;
 		pool_pop_context(pushed);
 	}
+	pool_unrelax(mode);
 	context->stream = stream;
-	return stream;
 }
 
 /* Without waiting, where the kind of memory allows; *RET_STREAM is to be waited for then. */
@@ -271,7 +272,7 @@ static CUresult give_quietly(const struct pool_block *block, CUstream *ret_strea
 
 	if (block->space->kind == POOL_DEVICE && config.pool_backend != OPTION_BACKEND_MANAGED &&
 	    free_async)
-		stream = stream_of(context);
+		stream = context->stream;
 	if (!stream)
 		return give(block, NULL);
 	*ret_stream = stream;
@@ -309,9 +310,9 @@ static bool give_back(struct pool *pool, struct pool_block *block, CUstream *ret
 	pool_map_add(pool, block);
 	cache = pool_cache_here(pool, space);
 	if (cache) {
-		lock_take(&cache->lock);
+		pool_cache_enter(cache);
 		pool_keep(pool, cache, block);
-		lock_give(&cache->lock);
+		pool_cache_leave(cache);
 	}
 	return false;
 }

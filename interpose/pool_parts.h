@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 
 #include "lock.h"
+#include "owner_lock.h"
 #include "pool.h"
 #include "recorder.h"
 
@@ -39,7 +40,8 @@ static inline unsigned int pool_bin_of_units(uint64_t units)
 
 	if (units <= 32)
 		return (unsigned int)units - 1;
-	shift = 63 - (unsigned int)__builtin_clzll(units - 1) - 5; /* of units in (32 << shift, 64 << shift] */
+	/* Of units from (32 << shift) + 1 to 64 << shift. */
+	shift = 63 - (unsigned int)__builtin_clzll(units - 1) - 5;
 	return 32 * (shift + 1) + (unsigned int)((units - 1) >> shift) - 32;
 }
 
@@ -120,7 +122,8 @@ struct pool_ring {
 
 /* What a stripe's thread keeps of one space. Others take the lock to trim and to steal. */
 struct pool_cache {
-	struct lock lock;
+	struct owner_lock lock; /* the thread's; see owner_lock.h */
+	bool alone; /* it is one thread's only */
 	bool took; /* the last call was an allocation */
 	int64_t kept, freed, waste; /* bytes since the last pool_count() */
 	uint64_t hits, frees, shared;
@@ -188,6 +191,7 @@ struct pool {
 	struct lock making;
 	struct arena *arena;
 	struct recorder *recorder;
+	bool alone; /* owner_lock_possible() */
 	struct {
 		struct lock lock;
 		_Atomic(struct pool_map_table *) table;
@@ -200,7 +204,13 @@ struct pool {
 };
 
 /* The recorder's pool, made if need be; NULL if it can't be. */
-struct pool *pool_of(struct recorder *recorder);
+struct pool *pool_make(struct recorder *recorder);
+static inline struct pool *pool_of(struct recorder *recorder)
+{
+	struct pool *pool = atomic_load_explicit(&recorder->pool, memory_order_acquire);
+
+	return __builtin_expect(pool != NULL, 1) ? pool : pool_make(recorder);
+}
 
 /* A free of the application's: the driver's own call. */
 struct pool_native_free {
@@ -225,15 +235,21 @@ void pool_block_spare(struct pool *pool, struct pool_block *block);
 
 /* ---- pool_tickets.c ---- */
 
-static inline bool pool_is_clean(const struct pool_block *block)
+static inline bool pool_is_clean_in(const struct pool_context *context,
+				    const struct pool_block *block)
 {
 #ifdef GPULEAK_TEST_NO_TICKETS /* tests/torture: what must be noticed if this were missing */
+	(void)context;
 	(void)block;
 	return true;
 #else
-	return block->ticket <= atomic_load_explicit(&block->space->context->tickets.done,
-						     memory_order_acquire);
+	return block->ticket <= atomic_load_explicit(&context->tickets.done, memory_order_acquire);
 #endif
+}
+
+static inline bool pool_is_clean(const struct pool_block *block)
+{
+	return pool_is_clean_in(block->space->context, block);
 }
 
 /* The ticket of a block that is freed now. *RET_SHARED: no new one was needed. */
@@ -263,15 +279,38 @@ void pool_pop_context(bool pushed);
 
 /* ---- pool_keep.c ---- */
 
+/* A cache, by the thread that it is of, and by any. */
+static inline void pool_cache_enter(struct pool_cache *cache)
+{
+	owner_lock_take(&cache->lock, cache->alone);
+}
+
+static inline void pool_cache_leave(struct pool_cache *cache)
+{
+	owner_lock_give(&cache->lock);
+}
+
+static inline void pool_cache_seize(struct pool_cache *cache)
+{
+	owner_lock_take_from(&cache->lock, cache->alone);
+}
+
+static inline void pool_cache_release(struct pool_cache *cache)
+{
+	owner_lock_give_back(&cache->lock);
+}
+
 struct pool_cache *pool_cache_found(struct pool *pool, struct pool_space *space);
 static inline struct pool_cache *pool_cache_here(struct pool *pool, struct pool_space *space)
 {
-	return __builtin_expect(thread_self.pool_space == space, 1) ? thread_self.pool_cache
-								     : pool_cache_found(pool, space);
+	if (__builtin_expect(thread_self.pool_space == space, 1))
+		return thread_self.pool_cache;
+	return pool_cache_found(pool, space);
 }
 /* The oldest clean block of BIN that this thread keeps; NULL, and *RET_PENDING says whether
  * there is one that is not clean. */
-struct pool_block *pool_take_own(struct pool_cache *cache, unsigned int bin, bool *ret_pending);
+struct pool_block *pool_take_own(const struct pool_context *context, struct pool_cache *cache,
+				 unsigned int bin, bool *ret_pending);
 /* From what nobody and what others keep, of BIN or a little larger. */
 struct pool_block *pool_take_any(struct pool *pool, struct pool_space *space,
 				 struct pool_cache *cache, unsigned int bin);
@@ -296,6 +335,8 @@ CUresult pool_native_take(struct pool *pool, struct pool_space *space, void *rea
 struct pool_block *pool_native_make(struct pool *pool, struct pool_space *space, void *real,
 				    unsigned int bin, uint64_t bytes);
 bool pool_native_return(struct pool *pool, struct pool_block *block);
+/* What CONTEXT needs for that, made now: it takes some of the device's memory. */
+void pool_native_begin(struct pool_context *context);
 /* BLOCK, which is in no bin, goes back. The driver's answer; on failure the block is as it
  * was. NATIVE: by which of the driver's calls, or NULL for its own kind's. */
 CUresult pool_native_give(struct pool *pool, struct pool_block *block,

@@ -111,7 +111,8 @@ static struct pool_slab *new_slab(struct pool *pool, struct pool_space *space, u
 
 	if (shares_memory())
 		pool_no_slabs();
-	if (!slab || !real || atomic_load(&no_slabs) || !offsets_init(&slab->offsets, pool->arena, (uint32_t)(capacity / UNIT)))
+	if (!slab || !real || atomic_load(&no_slabs) ||
+	    !offsets_init(&slab->offsets, pool->arena, (uint32_t)(capacity / UNIT)))
 		goto fail;
 	slab->whole = pool_native_make(pool, space, real, pool_bin_of(bytes), capacity);
 	if (!slab->whole) {

@@ -2,7 +2,8 @@
  *
  * An OpenCL loader under another name, in front of the real one, for what PoCL does not do:
  * it gives out core functions as extension addresses, as some vendors do; with GIVER_NOTHING=N
- * no call from the Nth on makes anything (GIVER_DIES: or may come at all); with GIVER_REFUSES no reference is let go. Its
+ * no call from the Nth on makes anything (GIVER_DIES: or may come at all); with
+ * GIVER_REFUSES no reference is let go. Its
  * functions are made from the rows, so that none can be forgotten.
  */
 #include <dlfcn.h>

@@ -179,7 +179,8 @@ int main(int argc, char **argv)
 		int (*main)(void);
 	} stories[] = {
 		{ "absent", main_absent }, { "give-back", main_give_back }, { "wrong", main_wrong },
-		{ "contexts", main_contexts }, { "signal", main_signal }, { "handled", main_handled },
+		{ "contexts", main_contexts }, { "signal", main_signal },
+		{ "handled", main_handled },
 		{ "handled-later", main_handled_later },
 	};
 

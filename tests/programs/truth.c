@@ -348,7 +348,7 @@ int main(int argc, char **argv)
 	lives(1000, 100);
 	lives(512, 1);
 	lives(64 * KIB, 300);
-	lives(MIB - 600, 300);
+	lives(MIB - 300, 100);
 	lives(5 * MIB, 700 * KIB);
 	lives(3 * MIB + 5, 5);
 	wrong_frees();

@@ -222,7 +222,8 @@ void block_query(struct worker *w, const struct block *b)
 	enter(w, b->context);
 	MUST(w, cuMemGetAddressRange_v2(&base, &bytes, inside));
 	if (base != b->address || bytes != b->bytes)
-		fail(w, "the range of %#llx is %#llx, %zu bytes, not %#llx, %zu", inside, base, bytes,
+		fail(w, "the range of %#llx is %#llx, %zu bytes, not %#llx, %zu", inside, base,
+		     bytes,
 		     b->address, b->bytes);
 	MUST(w, cuPointerGetAttribute(&type, ATTRIBUTE_MEMORY_TYPE, inside));
 	MUST(w, cuPointerGetAttribute(&device, ATTRIBUTE_DEVICE_ORDINAL, inside));
@@ -230,7 +231,8 @@ void block_query(struct worker *w, const struct block *b)
 	MUST(w, cuPointerGetAttribute(&size, ATTRIBUTE_RANGE_SIZE, inside));
 	if (type != 2 || device != contexts[b->context].device || start != b->address ||
 	    size != b->bytes)
-		fail(w, "attributes of %#llx are type %u device %d start %#llx size %zu, not 2 %d %#llx"
+		fail(w,
+		     "attributes of %#llx are type %u device %d start %#llx size %zu, not 2 %d %#llx"
 		     " %zu", inside, type, device, start, size, contexts[b->context].device,
 		     b->address, b->bytes);
 	if (!b->ordered) {

@@ -108,7 +108,8 @@ static void exact_info(struct worker *w, int context)
 	MUST(w, cuMemGetInfo_v2(&after, &total));
 	gone = before - after;
 	if (before < after || gone < bytes || gone > bytes + bytes / 8 + 2 * MEBIBYTE)
-		fail(w, "%zu bytes were allocated, and of %zu free bytes %zu are left", bytes, before,
+		fail(w, "%zu bytes were allocated, and of %zu free bytes %zu are left", bytes,
+		     before,
 		     after);
 	block_free_plainly(w, &b);
 	MUST(w, cuMemGetInfo_v2(&after, &total));

@@ -76,7 +76,8 @@ static void step_burst(struct worker *w)
 
 		if (!block_make(w, &b, context, bytes))
 			return;
-		block_fill(w, &b, pick_stream(w, context), slow ? below(w, 200000) : draw_clocks(w));
+		block_fill(w, &b, pick_stream(w, context),
+			   slow ? below(w, 200000) : draw_clocks(w));
 		block_check(w, &b, pick_stream(w, context), below(w, 20000));
 		block_free(w, &b);
 	}
@@ -110,7 +111,8 @@ static void check_host(const struct worker *w, const uint32_t *words, const stru
 {
 	for (size_t i = 0; i < b->bytes / 4; i++)
 		if (words[i] != b->value)
-			fail(w, "WRONG BYTES: word %zu of the %zu bytes at %#llx, %s, is %#x, not %#x",
+			fail(w,
+			     "WRONG BYTES: word %zu of the %zu bytes at %#llx, %s, is %#x, not %#x",
 			     i, b->bytes, b->address, where, words[i], b->value);
 }
 

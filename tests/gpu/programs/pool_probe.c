@@ -177,7 +177,7 @@ static void open_driver(void)
 	p_##name = (CUresult(*) arguments)dlsym(library, #name);                               \
 	if (!p_##name) {                                                                       \
 		say("absent", "%s", #name);                                                    \
-		p_##name = (CUresult(*) arguments)(void *)missing;                                   \
+		p_##name = (CUresult(*) arguments)(void *)missing;                         \
 	}
 	CALLS(X)
 #undef X
