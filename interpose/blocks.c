@@ -288,7 +288,7 @@ static enum placed put_in_table(struct recorder *recorder, const struct number *
 	entry = number->shared ? entry_find(shard, number->key) : NULL;
 	if (entry && entry->block) {
 		entry->block->references++;
-		lock_give(&shard->lock);
+		lock_give_soon(&shard->lock);
 		return PLACED_REFERENCE;
 	}
 	entry = entry_for(&recorder->arena, shard, number->key, &stale);
@@ -297,7 +297,7 @@ static enum placed put_in_table(struct recorder *recorder, const struct number *
 		entry->span = number->span;
 		entry->watched = number->watched;
 	}
-	lock_give(&shard->lock);
+	lock_give_soon(&shard->lock);
 	if (stale)
 		settle_stale(recorder, stale);
 	return entry ? PLACED : PLACED_NOWHERE;

@@ -109,7 +109,7 @@ static inline struct entry *entry_lock(struct recorder *recorder, struct shard *
 static inline void entry_unlock(struct recorder *recorder, struct shard *shard,
 				struct ledger_history *spare)
 {
-	lock_give(&shard->lock);
+	lock_give_soon(&shard->lock);
 	if (spare)
 		history_give(recorder, spare);
 }

@@ -183,19 +183,21 @@ static void hand_out(struct pool_cache *cache, struct pool_block *block, uint64_
 	atomic_store_explicit(&block->state, POOL_LIVE, memory_order_release);
 }
 
+/* PENDING: the ticket of what this thread keeps of the bin; 0 if that is nothing. */
 static struct pool_block *look_further(struct pool *pool, struct pool_space *space,
-				       struct pool_cache *cache, unsigned int bin, bool pending,
-				       uint64_t bytes)
+				       struct pool_cache *cache, unsigned int bin,
+				       uint64_t pending, uint64_t bytes)
 {
 	struct pool_block *block = NULL;
 
-	if (pending || atomic_load_explicit(&space->kept, memory_order_relaxed) > 0)
-		pool_tickets_poll(space->context);
 	if (pending) {
+		pool_tickets_ask(space->context, pending);
 		pool_cache_enter(cache);
 		block = pool_take_own(space->context, cache, bin, &pending);
 		pool_cache_leave(cache);
 	}
+	if (!block && atomic_load_explicit(&space->kept, memory_order_relaxed) > 0)
+		pool_tickets_poll(space->context);
 	if (!block)
 		block = pool_take_any(pool, space, cache, bin);
 	if (!block)
@@ -213,7 +215,7 @@ static struct pool_block *serve(struct pool *pool, struct pool_space *space, uin
 {
 	struct pool_cache *cache = pool_cache_here(pool, space);
 	struct pool_block *block;
-	bool pending;
+	uint64_t pending;
 
 	if (!cache)
 		return NULL;

@@ -113,11 +113,11 @@ static unsigned int caches_end(struct pool *pool)
 }
 
 struct pool_block *pool_take_own(const struct pool_context *context, struct pool_cache *cache,
-				 unsigned int bin, bool *ret_pending)
+				 unsigned int bin, uint64_t *ret_pending)
 {
 	struct pool_ring *ring = &cache->ring[bin];
 
-	*ret_pending = ring->count > 0;
+	*ret_pending = ring->count ? ring->block[ring->first]->ticket : 0;
 	if (!ring->count || !pool_is_clean_in(context, ring->block[ring->first]))
 		return NULL;
 	return ring_pop(ring);
@@ -177,7 +177,7 @@ static struct pool_block *take_from_others(struct pool *pool, struct pool_space 
 					   unsigned int bin, unsigned int last)
 {
 	struct pool_block *block = NULL;
-	bool pending;
+	uint64_t pending;
 
 	for (unsigned int i = 0; i < caches_end(pool) && !block; i++) {
 		struct pool_cache *cache = atomic_load(cache_slot(pool, space, i));

@@ -256,6 +256,8 @@ static inline bool pool_is_clean(const struct pool_block *block)
 uint64_t pool_ticket(struct pool_context *context, bool *ret_shared);
 /* Looks which tickets are done; never waits. */
 void pool_tickets_poll(struct pool_context *context);
+/* The same, of ticket NUMBER and those before it, by one question. */
+void pool_tickets_ask(struct pool_context *context, uint64_t number);
 /* Waits until NUMBER is done, as the driver's free would; false if that can't be now (a
  * capture, an error). */
 bool pool_tickets_wait(struct pool_context *context, uint64_t number);
@@ -307,10 +309,10 @@ static inline struct pool_cache *pool_cache_here(struct pool *pool, struct pool_
 		return thread_self.pool_cache;
 	return pool_cache_found(pool, space);
 }
-/* The oldest clean block of BIN that this thread keeps; NULL, and *RET_PENDING says whether
- * there is one that is not clean. */
+/* The oldest clean block of BIN that this thread keeps; NULL, and *RET_PENDING is the ticket of
+ * the oldest that is not clean, 0 if there is none. */
 struct pool_block *pool_take_own(const struct pool_context *context, struct pool_cache *cache,
-				 unsigned int bin, bool *ret_pending);
+				 unsigned int bin, uint64_t *ret_pending);
 /* From what nobody and what others keep, of BIN or a little larger. */
 struct pool_block *pool_take_any(struct pool *pool, struct pool_space *space,
 				 struct pool_cache *cache, unsigned int bin);

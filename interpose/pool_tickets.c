@@ -129,6 +129,18 @@ static struct pool_ticket *oldest_of(struct pool_tickets *tickets)
 	return tickets->count ? &tickets->ring[tickets->first] : NULL;
 }
 
+/* Their numbers follow each other. */
+static struct pool_ticket *ticket_of(struct pool_tickets *tickets, uint64_t number)
+{
+	struct pool_ticket *oldest = oldest_of(tickets);
+	uint64_t at;
+
+	if (!oldest || number < oldest->number)
+		return NULL;
+	at = number - oldest->number;
+	return at < tickets->count ? &tickets->ring[(tickets->first + at) % POOL_TICKETS] : NULL;
+}
+
 /* Tickets up to NUMBER are done; their events can be used again, but for those that
  * somebody still waits for. */
 static void done_up_to(struct pool_tickets *tickets, uint64_t number)
@@ -248,6 +260,30 @@ uint64_t pool_ticket(struct pool_context *context, bool *ret_shared)
 	return number;
 }
 
+void pool_tickets_ask(struct pool_context *context, uint64_t number)
+{
+	struct pool_tickets *tickets = &context->tickets;
+	struct pool_ticket *ticket;
+	CUresult r;
+	int mode;
+
+	if (context->by_sync || atomic_load(&context->failed) || !lock_try(&tickets->lock))
+		return;
+	if (atomic_load(&tickets->owed))
+		try_record(context, submits_epoch());
+	ticket = ticket_of(tickets, number);
+	if (ticket) {
+		mode = pool_relax();
+		r = ASK(cuEventQuery, CUresult(*)(void *), (ticket->event));
+		pool_unrelax(mode);
+		if (r == CUDA_SUCCESS)
+			done_up_to(tickets, number);
+		else if (r != NOT_READY)
+			atomic_store(&context->failed, true);
+	}
+	lock_give(&tickets->lock);
+}
+
 void pool_tickets_poll(struct pool_context *context)
 {
 	struct pool_tickets *tickets = &context->tickets;
@@ -275,17 +311,6 @@ static CUresult wait_for(void *event)
 
 	pool_unrelax(mode);
 	return r;
-}
-
-static struct pool_ticket *ticket_of(struct pool_tickets *tickets, uint64_t number)
-{
-	for (unsigned int i = 0; i < tickets->count; i++) {
-		struct pool_ticket *ticket = &tickets->ring[(tickets->first + i) % POOL_TICKETS];
-
-		if (ticket->number == number)
-			return ticket;
-	}
-	return NULL;
 }
 
 static bool wait_by_event(struct pool_context *context, uint64_t number)

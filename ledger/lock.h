@@ -27,10 +27,10 @@ static inline int lock_try(struct lock *lock)
 						       memory_order_acquire, memory_order_relaxed);
 }
 
+/* Who waits looks again by himself after a while, longer each time: see lock_give_soon(). */
 static inline void lock_take(struct lock *lock)
 {
-	static const struct timespec nap = { 0, 1000000 };
-	uint32_t seen = 0;
+	struct timespec nap = { 0, 1000000 };
 
 	if (lock_try(lock))
 		return;
@@ -41,13 +41,23 @@ static inline void lock_take(struct lock *lock)
 		if (atomic_load_explicit(&lock->word, memory_order_relaxed) == 0 && lock_try(lock))
 			return;
 	}
-	while ((seen = atomic_exchange_explicit(&lock->word, 2, memory_order_acquire)) != 0)
+	while (atomic_exchange_explicit(&lock->word, 2, memory_order_acquire) != 0) {
 		syscall(SYS_futex, &lock->word, FUTEX_WAIT_PRIVATE, 2, &nap, NULL, 0);
+		if (nap.tv_nsec < 500000000)
+			nap.tv_nsec *= 2;
+	}
 }
 
-/* No atomic exchange, which would be a third of the cost of an uncontended lock: who begins to
- * wait between the load and the store may not be woken, and looks again after his nap. */
 static inline void lock_give(struct lock *lock)
+{
+	if (atomic_exchange_explicit(&lock->word, 0, memory_order_release) == 2)
+		syscall(SYS_futex, &lock->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+/* The same without an atomic exchange, which is a third of the cost of an uncontended lock, for
+ * locks that are held for some instructions: who begins to wait between the load and the store
+ * is not woken. */
+static inline void lock_give_soon(struct lock *lock)
 {
 	uint32_t seen = atomic_load_explicit(&lock->word, memory_order_relaxed);
 

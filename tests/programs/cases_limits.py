@@ -166,8 +166,10 @@ def relieved(place):
     for pool in ("strict", "fast"):
         for word, call in SHORT.items():
             fail = "%s:1=2" % call
+            # The first stream is the pool's own, made at its first block.
+            later = "%s:2=2" % call if word == "stream" else fail
             out, report = ran(place, "alloc:4194304", "free", word, GPULEAK_POOL=pool,
-                              STANDIN_FAIL=fail)
+                              STANDIN_FAIL=later)
             compare("%s, %s" % (pool, word), ["alloc:4194304 0", "free 0", word + " 0"], out)
             trimmed = sum(each["trimmed_blocks"] for each in report["pool"]["pools"])
             compare("blocks given back", 1, trimmed)

@@ -163,7 +163,7 @@ enum block_kind {
 	BLOCK_ARRAY,	/* these two take device memory at an address that nobody is told */
 	BLOCK_PHYSICAL,
 	BLOCK_GRAPH, /* an address of a graph's: see graph.c for when there is memory */
-	BLOCK_LEAVING, /* freed in a stream that has not come so far: the work before it may use it */
+	BLOCK_LEAVING, /* freed in a stream that has not come so far */
 };
 
 struct block {

@@ -232,7 +232,8 @@ void block_query(struct worker *w, const struct block *b)
 	if (type != 2 || device != contexts[b->context].device || start != b->address ||
 	    size != b->bytes)
 		fail(w,
-		     "attributes of %#llx are type %u device %d start %#llx size %zu, not 2 %d %#llx"
+		     "attributes of %#llx are type %u device %d start %#llx size %zu, not 2 %d "
+		     "%#llx"
 		     " %zu", inside, type, device, start, size, contexts[b->context].device,
 		     b->address, b->bytes);
 	if (!b->ordered) {

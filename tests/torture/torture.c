@@ -31,7 +31,8 @@ static uint64_t (*standin_violations)(void);
 /* Without those for one stream: what a pool gives back is waited for in a stream of its own. */
 uint64_t waits_so_far(void)
 {
-	return standin_waits ? standin_waits(NULL, NULL) - standin_waits("cuStreamSynchronize", NULL)
+	return standin_waits ? standin_waits(NULL, NULL) -
+				       standin_waits("cuStreamSynchronize", NULL)
 			     : 0;
 }
 
@@ -181,7 +182,8 @@ static void print_counts(void)
 		for (int c = 0; c < COUNT_END; c++)
 			sum[c] += workers[i].counts[c];
 	if (standin_violations && standin_violations())
-		fail(&workers[options.threads], "WRONG BYTES: the driver saw %llu accesses to what was"
+		fail(&workers[options.threads],
+		     "WRONG BYTES: the driver saw %llu accesses to what was"
 		     " freed", (unsigned long long)standin_violations());
 	if (options.must_fail && !sum[COUNT_refused])
 		fail(&workers[options.threads], "no allocation was refused");
@@ -209,7 +211,8 @@ static unsigned int feature_named(const char *name)
 static bool parse_features(char *list)
 {
 	options.features = list[0] == '-' ? ~0u : 0;
-	for (char *rest, *name = strtok_r(list, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
+	for (char *rest, *name = strtok_r(list, ",", &rest); name;
+	     name = strtok_r(NULL, ",", &rest)) {
 		bool less = name[0] == '-';
 		unsigned int which = feature_named(name + less);
 
@@ -304,11 +307,13 @@ int main(int argc, char **argv)
 
 	if (!parse(argc, argv)) {
 		fprintf(stderr,
-			"usage: torture [--seed N] [--seconds S] [--threads T] [--streams 4..16] [--ops N]\n"
+			"usage: torture [--seed N] [--seconds S] [--threads T] "
+			"[--streams 4..16] [--ops N]\n"
 			"       [--devices N] [--max-bytes N] [--features LIST]\n"
 			"       [--may-fail] [--must-fail]   allocations, for want of memory\n"
 			"       [--may-wait]                 allocations, since memory is short\n"
-			"       [--mode off|strict|fast]     what may wait; checked on the stand-in only\n"
+			"       [--mode off|strict|fast]     what may wait; checked on the "
+			"stand-in only\n"
 			"LIST: names, all, or -name to leave out, of");
 #define F(name) fprintf(stderr, " " #name);
 		FEATURES(F)

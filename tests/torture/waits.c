@@ -84,7 +84,8 @@ static void *guard(void *unused)
 
 enum kind { NON_BLOCKING, BLOCKING, PER_THREAD, LEGACY, DESTROYED, KINDS };
 static const char *const kind_names[] = { "non-blocking stream", "blocking stream",
-					  "per-thread stream", "legacy stream", "destroyed stream" };
+					  "per-thread stream", "legacy stream",
+					  "destroyed stream" };
 
 /* A kernel runs from here on, after a fill of BLOCK, until release(). */
 static void hold(enum kind kind, CUdeviceptr block)
@@ -336,7 +337,8 @@ static void capture_behind(int capture_mode)
 				MUST(cuMemFree_v2(p[i]));
 		}
 	finish_capture(&c);
-	ok(still_held(), "a capture begins and ends while a kernel runs", capture_names[capture_mode]);
+	ok(still_held(), "a capture begins and ends while a kernel runs",
+	   capture_names[capture_mode]);
 	release();
 	ok(graph_is_right(&c), "its graph is right", capture_names[capture_mode]);
 	for (int i = 0; i < SIZES && mode != FAST; i++) {

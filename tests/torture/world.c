@@ -228,7 +228,8 @@ static void look_at(struct worker *w, struct ring *ring)
 		uint32_t count = ((volatile uint32_t *)ring->words)[i];
 
 		if (count)
-			fail(w, "WRONG BYTES: %u words of the %zu bytes at %#llx (context %d) were not"
+			fail(w,
+			     "WRONG BYTES: %u words of the %zu bytes at %#llx (context %d) were not"
 			     " %#x, checked in round %u step %u (%s)", count, b->bytes, b->address,
 			     b->context, b->value, ring->of[i].round, ring->of[i].step,
 			     ring->of[i].op);

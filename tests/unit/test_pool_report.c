@@ -191,7 +191,8 @@ static void clean(void **state)
 		"peak 0 bytes\n"
 		"gpuleak: pool (strict): 3,948 of 4,000 allocations (98.7%) served without the "
 		"driver, 7,884 native calls saved; peak 64.0 MiB in use, 72.0 MiB reserved "
-		"(1.12 times); at the end: 8.0 MiB cached, 4.0 MiB pending (kept by the pool, no leak)\n");
+		"(1.12 times); at the end: 8.0 MiB cached, 4.0 MiB pending "
+		"(kept by the pool, no leak)\n");
 	free(text);
 	end(&f);
 }
