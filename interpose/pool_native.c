@@ -381,20 +381,26 @@ uint64_t pool_trim(struct pool *pool, struct pool_space *space, uint64_t bytes, 
 
 /* ---- how much may be kept ---- */
 
-/* An eighth more than the most that was in use at one time; a little in any case. */
+/* With what is in use no more than an eighth above the most that was asked for at one time; a
+ * little in any case. */
 static int64_t allowed(struct pool_space *space, int64_t in_use)
 {
 	uint64_t total = space->context->total;
 	int64_t peak = (int64_t)atomic_load(&space->peak_used);
-	int64_t extra = peak / 8;
+	int64_t asked = in_use - atomic_load(&space->waste);
+	int64_t extra, may;
 
 	if (config.pool_cache != OPTION_UNSET)
 		return (int64_t)option_amount(config.pool_cache, total);
+	if (peak < asked)
+		peak = asked;
+	extra = peak / 8;
 	if (extra < FLOOR_BYTES)
 		extra = FLOOR_BYTES;
 	if (extra < (int64_t)(total / 128))
 		extra = (int64_t)(total / 128);
-	return (in_use < peak ? peak - in_use : 0) + extra + atomic_load(&space->early);
+	may = peak + extra - in_use;
+	return (may > 0 ? may : 0) + atomic_load(&space->early);
 }
 
 /* No more is pending than a driver without a pool could fall behind by. */

@@ -114,8 +114,10 @@ static struct pool_slab *new_slab(struct pool *pool, struct pool_space *space, u
 	if (!slab || !real || atomic_load(&no_slabs) ||
 	    !offsets_init(&slab->offsets, pool->arena, (uint32_t)(capacity / UNIT)))
 		goto fail;
+	atomic_fetch_add(&space->kept, (int64_t)capacity); /* first: it is never in use */
 	slab->whole = pool_native_make(pool, space, real, pool_bin_of(bytes), capacity);
 	if (!slab->whole) {
+		atomic_fetch_sub(&space->kept, (int64_t)capacity);
 		offsets_finish(&slab->offsets);
 		goto fail;
 	}
@@ -123,7 +125,6 @@ static struct pool_slab *new_slab(struct pool *pool, struct pool_space *space, u
 	/* No part begins where the slab does: a stale free of it must not end all of it. */
 	offsets_take(&slab->offsets, 1, 1, &guard);
 	atomic_store(&slab->whole->state, POOL_CARVED);
-	atomic_fetch_add(&space->kept, (int64_t)capacity);
 	if (early)
 		atomic_fetch_add(&space->early, (int64_t)capacity);
 	lock_take(&space->lock);

@@ -25,6 +25,7 @@ static unsigned int rounds;
 
 /* The asynchronous stand-in's, or NULL: how often the calling thread waited for work, and work that
  * touched memory which was not there any more. */
+bool on_standin;
 static uint64_t (*standin_waits)(const char *call, uint64_t *nanoseconds);
 static uint64_t (*standin_violations)(void);
 
@@ -324,6 +325,7 @@ int main(int argc, char **argv)
 	keeper = &workers[options.threads];
 	keeper->index = options.threads;
 	clock_gettime(CLOCK_MONOTONIC, &began);
+	on_standin = dlsym(RTLD_DEFAULT, "standin_waits") != NULL;
 	standin_waits = (uint64_t(*)(const char *, uint64_t *))dlsym(RTLD_DEFAULT, "standin_waits");
 	standin_violations = (uint64_t(*)(void))dlsym(RTLD_DEFAULT, "standin_violations");
 	captures_init();

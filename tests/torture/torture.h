@@ -188,4 +188,7 @@ void step_capture(struct worker *w);
 void quiet(struct worker *w);
 void endings(struct worker *w);
 
+/* The driver is ours, and exact. */
+extern bool on_standin;
+
 #endif
