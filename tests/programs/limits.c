@@ -81,7 +81,7 @@ static void allocate(const char *word)
 {
 	CUdeviceptr address = 5;
 	size_t bytes = 0, height = 1, pitch;
-	CUresult r;
+	CUresult r = 0;
 
 	sscanf(word, "%*[a-z]:%zu:%zu", &bytes, &height);
 	if (is(word, "alloc:"))

@@ -88,7 +88,9 @@ bool bytes_intact(const struct work *work, const char *when)
 {
 	if (work->kind == WORK_FREE)
 		return true;
-	return range_intact(work, &work->to, when) & range_intact(work, &work->from, when);
+	bool to = range_intact(work, &work->to, when);
+
+	return range_intact(work, &work->from, when) && to; /* both are looked at */
 }
 
 /* A flag that is gone will never be set. */
