@@ -233,12 +233,17 @@ static struct pool_block *serve(struct pool *pool, struct pool_space *space, uin
 static CUresult from_driver(struct pool *pool, struct pool_space *space, void *real,
 			    uint64_t bytes, unsigned int bin, uint64_t *ret_address)
 {
+	bool relieved = false;
 	CUresult r;
 
 	pool_make_room(pool, space, pool_bytes_of_bin(bin));
-	do {
+	for (;; relieved = true) {
 		r = pool_native_take(pool, space, real, bin, bytes, ret_address);
-	} while (r == CUDA_ERROR_OUT_OF_MEMORY && pool_relieve(space->context->device));
+		if (r != CUDA_ERROR_OUT_OF_MEMORY || !pool_relieve(space->context->device))
+			break;
+	}
+	if (relieved && r == CUDA_SUCCESS)
+		__atomic_fetch_add(&space->record->rescued, 1, __ATOMIC_RELAXED);
 	return r;
 }
 
@@ -740,9 +745,6 @@ bool pool_relieve(int device)
 		while (!given && (number = pool_tickets_oldest(context, &freed)) != 0 &&
 		       pool_tickets_wait(context, number))
 			given += trim_context(pool, context, false);
-		if (given)
-			__atomic_fetch_add(&context->space[POOL_DEVICE].record->rescued, 1,
-					   __ATOMIC_RELAXED);
 	}
 	recorder_leave();
 	return given > 0;
