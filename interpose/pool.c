@@ -387,17 +387,6 @@ static bool put(struct pool *pool, struct pool_block *block, bool shared, bool m
 	return open;
 }
 
-/* A part can't be freed by the driver on a stream of another context. */
-static void wait_for_stream(CUstream stream)
-{
-	CUresult (*wait)(CUstream) = (CUresult(*)(CUstream))resolve_used(USED_cuStreamSynchronize);
-	int mode = pool_relax();
-
-	if (wait)
-		wait(stream);
-	pool_unrelax(mode);
-}
-
 /* Keeps BLOCK, which NATIVE's call has just taken from the application. False: the driver must
  * have it back. */
 static bool keep(struct pool *pool, struct pool_block *block,
@@ -408,8 +397,8 @@ static bool keep(struct pool *pool, struct pool_block *block,
 
 	if (!may_keep(block) || (native->elsewhere && !block->slab))
 		return false;
-	if (native->elsewhere)
-		wait_for_stream(native->stream);
+	if (native->elsewhere) /* a part can't be freed by the driver on that stream */
+		pool_wait_for_stream(native->stream);
 	block->ticket = pool_ticket(context, &shared);
 	if (context->strict && !native->async)
 		pool_tickets_wait(context, block->ticket);

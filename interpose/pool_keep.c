@@ -289,11 +289,6 @@ void pool_count_all(struct pool *pool, struct pool_space *space)
 	}
 }
 
-static uint64_t or_zero(int64_t value)
-{
-	return value > 0 ? (uint64_t)value : 0;
-}
-
 /* Returns the sum. */
 static uint64_t tell(uint64_t *sum, _Atomic int64_t *told, uint64_t now)
 {
@@ -317,13 +312,13 @@ static void raise_peak(uint64_t *peak, uint64_t value)
 void pool_tell(struct pool_space *space)
 {
 	struct ledger_pool *record = space->record;
-	uint64_t kept = or_zero(atomic_load(&space->kept)), pending = 0, freed;
-	uint64_t reserved = or_zero(atomic_load(&space->reserved));
-	uint64_t waste = or_zero(atomic_load(&space->waste));
-	uint64_t in_use = or_zero((int64_t)(reserved - kept - waste));
+	uint64_t kept = pool_or_zero(atomic_load(&space->kept)), pending = 0, freed;
+	uint64_t reserved = pool_or_zero(atomic_load(&space->reserved));
+	uint64_t waste = pool_or_zero(atomic_load(&space->waste));
+	uint64_t in_use = pool_or_zero((int64_t)(reserved - kept - waste));
 
 	if (pool_tickets_oldest(space->context, &freed))
-		pending = or_zero(atomic_load(&space->freed) - (int64_t)freed);
+		pending = pool_or_zero(atomic_load(&space->freed) - (int64_t)freed);
 	if (pending > kept)
 		pending = kept;
 	tell(&record->cached, &space->told[0], kept - pending);

@@ -116,18 +116,12 @@ static void raise_to(_Atomic uint64_t *peak, uint64_t value)
 		;
 }
 
-static uint64_t or_zero(int64_t value)
-{
-	return value > 0 ? (uint64_t)value : 0;
-}
-
 static void look_at_peaks(struct pool_space *space)
 {
-	int64_t reserved = atomic_load(&space->reserved);
-	int64_t in_use = reserved - atomic_load(&space->kept) - atomic_load(&space->waste);
+	int64_t in_use = atomic_load(&space->reserved) - atomic_load(&space->kept) -
+			 atomic_load(&space->waste);
 
-	raise_to(&space->peak_reserved, or_zero(reserved));
-	raise_to(&space->peak_used, or_zero(in_use));
+	raise_to(&space->peak_used, pool_or_zero(in_use));
 	pool_tell(space);
 }
 
@@ -317,12 +311,14 @@ static bool give_back(struct pool *pool, struct pool_block *block, CUstream *ret
 	return false;
 }
 
-static void wait_for_stream(CUstream stream)
+void pool_wait_for_stream(CUstream stream)
 {
 	CUresult (*wait)(CUstream) = (CUresult(*)(CUstream))resolve_used(USED_cuStreamSynchronize);
+	int mode = pool_relax();
 
-	if (stream && wait)
+	if (wait)
 		wait(stream);
+	pool_unrelax(mode);
 }
 
 bool pool_native_return(struct pool *pool, struct pool_block *block)
@@ -334,7 +330,8 @@ bool pool_native_return(struct pool *pool, struct pool_block *block)
 	pool_map_remove(pool, block);
 	r = give_quietly(block, &stream);
 	if (r == CUDA_SUCCESS) {
-		wait_for_stream(stream);
+		if (stream)
+			pool_wait_for_stream(stream);
 		forget(pool, block);
 	} else {
 		pool_map_add(pool, block);
@@ -359,7 +356,8 @@ static uint64_t give_clean(struct pool *pool, struct pool_space *space, uint64_t
 			break;
 		given += capacity;
 	}
-	wait_for_stream(stream);
+	if (stream)
+		pool_wait_for_stream(stream);
 	pool_unrelax(mode);
 	return given;
 }
@@ -476,7 +474,7 @@ void pool_bound(struct pool *pool, struct pool_space *space, bool may_wait)
 		bound_pending(space);
 	over = excess(space, 0);
 	if (!over && is_short(space, 0))
-		over = or_zero(atomic_load(&space->kept));
+		over = pool_or_zero(atomic_load(&space->kept));
 	pool_trim(pool, space, over, !context->strict || !may_wait);
 }
 
@@ -489,7 +487,7 @@ void pool_make_room(struct pool *pool, struct pool_space *space, uint64_t bytes)
 		return;
 	over = excess(space, bytes);
 	if (!over && is_short(space, bytes))
-		over = or_zero(atomic_load(&space->kept));
+		over = pool_or_zero(atomic_load(&space->kept));
 	if (over)
 		pool_trim(pool, space, over, true);
 	recorder_leave();

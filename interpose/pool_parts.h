@@ -161,7 +161,7 @@ struct pool_space {
 	/* Bytes; `kept` and `freed` without what caches have not told yet. */
 	_Atomic int64_t reserved, kept, freed, waste;
 	_Atomic int64_t early; /* of those reserved: GPULEAK_POOL_PREALLOC */
-	_Atomic uint64_t peak_used, peak_reserved;
+	_Atomic uint64_t peak_used;
 	_Atomic uint32_t natives; /* allocations since the device's free memory was looked at */
 	_Atomic int64_t free_bytes; /* of the device, when it was */
 	struct ledger_pool *record; /* never NULL; several spaces may share one */
@@ -328,6 +328,15 @@ void pool_count_all(struct pool *pool, struct pool_space *space);
 void pool_tell(struct pool_space *space);
 
 /* ---- pool_native.c ---- */
+
+/* Sums of what threads tell late may be below zero for a while. */
+static inline uint64_t pool_or_zero(int64_t value)
+{
+	return value > 0 ? (uint64_t)value : 0;
+}
+
+/* Whatever stream is captured meanwhile. */
+void pool_wait_for_stream(CUstream stream);
 
 /* Memory from the driver for BIN, a live block of BYTES if there is room for its record; not
  * entered. */
