@@ -15,12 +15,13 @@
 #include "say.h"
 
 struct options config;
+const char *config_texts[OPTION_COUNT];
 bool config_is_read;
 
 #define PREFIX "GPULEAK_"
 #define WARNINGS_MAX 8
 
-static char store[8192];
+static char store[32768];
 static size_t stored;
 static struct {
 	char name[64];
@@ -75,6 +76,8 @@ static void read_one(const char *name, const char *equals)
 	value = keep(equals + 1);
 	if (!value || option_set(&config, id, value) < 0)
 		warn_later(name, length, id);
+	else
+		config_texts[id] = value;
 }
 
 static void read_variable(const char *variable)

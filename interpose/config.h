@@ -12,6 +12,9 @@
 
 extern struct options config __attribute__((visibility("hidden")));
 
+/* As given; NULL where the default is in force. */
+extern const char *config_texts[OPTION_COUNT] __attribute__((visibility("hidden")));
+
 /* Lookups come before main, and before this is so. */
 extern bool config_is_read __attribute__((visibility("hidden")));
 

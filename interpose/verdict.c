@@ -26,6 +26,7 @@
 #define GATE_FAILED 23
 #define STACK_BYTES 65536u
 #define ENVIRONMENT_MAX 4096
+#define FLAG_MAX 48
 
 /* Where the command is, seen from the library's directory: installed, and in the build. */
 static const char *const command_places[] = { GPULEAK_BINDIR_FROM_LIBDIR "/gpuleak",
@@ -189,13 +190,33 @@ static int ledger_as_input(struct recorder *recorder)
 	return fd;
 }
 
+/* As flags, what a report depends on and the user has set. How many words. */
+static int add_options(char **arguments, char flags[OPTION_COUNT][FLAG_MAX])
+{
+	int n = 0;
+
+	for (int id = 0; id < OPTION_COUNT; id++) {
+		struct text text = { flags[id], FLAG_MAX - 1 };
+
+		if (!(OPTIONS_OF_REPORT & OPTION_BIT(id)) || id == OPTION_REPORT ||
+		    !config_texts[id])
+			continue;
+		text_add(&text, "--");
+		text_add(&text, option_rows[id].flag);
+		*text.at = '\0';
+		arguments[n++] = flags[id];
+		arguments[n++] = (char *)config_texts[id];
+	}
+	return n;
+}
+
 /* Asks the command; its exit status, or 127. */
 static int ask_command(struct recorder *recorder, const char *destination)
 {
 	static char *environment[ENVIRONMENT_MAX]; /* not on a signal handler's small stack */
-	char command[PATH_MAX], budget[32];
-	struct text text = { budget, sizeof(budget) - 1 };
-	char *arguments[16];
+	static char flags[OPTION_COUNT][FLAG_MAX];
+	char command[PATH_MAX];
+	char *arguments[2 * OPTION_COUNT + 8];
 	struct job job = { .command = command, .arguments = arguments,
 			   .environment = environment, .input = -1 };
 	bool as_input;
@@ -203,23 +224,12 @@ static int ask_command(struct recorder *recorder, const char *destination)
 
 	if (!find_command(command, sizeof(command)))
 		return 127;
-	text_add_number(&text, (uint64_t)config.max_leaked_bytes);
-	*text.at = '\0';
 	arguments[n++] = (char *)"gpuleak";
 	arguments[n++] = (char *)"report";
 	arguments[n++] = (char *)"--at-exit";
 	arguments[n++] = (char *)"--report";
 	arguments[n++] = (char *)destination;
-	arguments[n++] = (char *)"--format";
-	arguments[n++] = (char *)(config.format == OPTION_FORMAT_JSON ? "json" : "text");
-	arguments[n++] = (char *)"--max-leaked-bytes";
-	arguments[n++] = budget;
-	if (config.verbose)
-		arguments[n++] = (char *)"-v";
-	if (config.suppressions[0]) {
-		arguments[n++] = (char *)"--suppressions";
-		arguments[n++] = (char *)config.suppressions;
-	}
+	n += add_options(arguments + n, flags);
 	/* Without a file, or without the right to read it any more: as input. */
 	as_input = recorder->writer.memory_only ||
 		   faccessat(AT_FDCWD, recorder->writer.path, R_OK, AT_EACCESS) < 0;

@@ -8,7 +8,9 @@
 #define GPULEAK_LEDGER_OPTIONS_H
 
 #include <stddef.h>
+#include <stdint.h>
 
+/* In the order of the words in options.c; report/formats.c has who renders each. */
 enum option_format { OPTION_FORMAT_TEXT, OPTION_FORMAT_JSON };
 enum option_pool { OPTION_POOL_OFF, OPTION_POOL_STRICT, OPTION_POOL_FAST };
 enum option_backend {
@@ -39,6 +41,14 @@ enum option_id {
 #undef OPTION
 	OPTION_COUNT
 };
+
+#define OPTION_BIT(id) ((uint64_t)1 << (id))
+/* What a report and its verdict depend on: flags of `report` and `check` and of none of the
+ * traced process's own doing. At the end of a process the library hands them on to the command. */
+#define OPTIONS_OF_REPORT                                                     \
+	(OPTION_BIT(OPTION_REPORT) | OPTION_BIT(OPTION_FORMAT) |              \
+	 OPTION_BIT(OPTION_SUPPRESSIONS) | OPTION_BIT(OPTION_MAX_LEAKED_BYTES) | \
+	 OPTION_BIT(OPTION_VERBOSE))
 
 enum option_type {
 	OPTION_PATTERN,

@@ -8,6 +8,19 @@
 
 #include <stdint.h>
 
+enum frame_language {
+	FRAME_NATIVE = 0,
+	FRAME_PYTHON, /* function, file and line of Python code; module NULL, offset 0 */
+};
+
+/* Whose code it is. What no rule knows is the application's. */
+enum frame_role {
+	FRAME_APPLICATION = 0,
+	FRAME_RUNTIME,     /* below the application: drivers, cudart, the C library, gpuleak */
+	FRAME_FRAMEWORK,   /* PyTorch, CuPy, PyOpenCL ...: their own code, in any language */
+	FRAME_INTERPRETER, /* the Python interpreter's own native frames */
+};
+
 /* What is unknown is NULL or 0; an unknown is never guessed. Strings may hold any bytes
  * but NUL: whoever prints them makes them harmless. A call that the compiler inlined is a
  * frame of its own, with the module and offset of the code it was inlined into. */
@@ -16,6 +29,8 @@ struct report_frame {
 	const char *file;     /* absolute and without dots where the debug information allows */
 	const char *module;   /* path as the traced process saw it */
 	unsigned int line;    /* of the call, not of what comes after it */
+	enum frame_language language;
+	enum frame_role role;
 	/* The address of the last byte of the call instruction as the module's own symbol
 	 * table counts (return address - 1 - bias): what `addr2line -e module` wants. Without
 	 * a module: that address in the memory of the process. */

@@ -66,6 +66,7 @@ struct report_leak {
 	/* Of the block with the most references left; NULL if that was never retained. */
 	const struct report_history *history;
 	const char *pattern;              /* that suppressed it, NULL = nothing did */
+	const char *cache; /* whose cache holds it, "PyTorch caching allocator"; NULL: nobody's */
 };
 
 /* One past call that an error tells of. */
@@ -149,6 +150,8 @@ struct report_summary {
 	uint64_t leaked_blocks;
 	uint64_t suppressed_bytes;
 	uint64_t suppressed_blocks;
+	uint64_t cached_bytes; /* held by a framework's cache: no leaks */
+	uint64_t cached_blocks;
 	uint64_t errors; /* also those that found no room in the ledger */
 	uint64_t allocated_bytes;
 	uint64_t allocated_blocks;
@@ -181,6 +184,8 @@ struct report_process {
 	size_t leak_count;
 	struct report_leak *suppressed;
 	size_t suppressed_count;
+	struct report_leak *cached; /* of a framework's cache: neither leaks nor suppressed */
+	size_t cached_count;
 	struct report_error *errors;
 	size_t error_count;
 	struct report_released released;

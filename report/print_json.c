@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 #include "json_coverage.h"
+#include "json_gate.h"
 #include "json_held.h"
 #include "json_history.h"
 #include "json_objects.h"
@@ -212,7 +213,7 @@ static void set_processes(json_t **object, const struct report *report)
 	    notes_json((const char *const *)report->notes, report->note_count));
 }
 
-int print_json(const struct report *report, FILE *out)
+int print_json(const struct report *report, const struct judgement *judgement, FILE *out)
 {
 	json_t *root = json_object();
 	int r = -ENOMEM;
@@ -223,6 +224,8 @@ int print_json(const struct report *report, FILE *out)
 	else
 		set_processes(&root, report);
 	json_set(&root, "suppressions", suppressions_json(report->suppressions));
+	if (judgement)
+		json_set(&root, "gate", json_gate(judgement));
 	if (root) {
 		r = json_dumpf(root, out, JSON_INDENT(2)) == 0 ? 0 : -EIO;
 		if (fputc('\n', out) == EOF)

@@ -8,12 +8,12 @@
 
 #include <stdio.h>
 
+struct judgement;
 struct report;
 
 /* Writes REPORT to OUT as one JSON object and a newline: one process as itself, several (or
  * none) as a list with sums. Unknown strings are null, unknown lines 0; bytes that are not
- * UTF-8 become U+FFFD; numbers above 2^63-1 become that. 0, -ENOMEM, or -EIO if OUT took
- * not all of it. */
-int print_json(const struct report *report, FILE *out);
+ * UTF-8 become U+FFFD; numbers above 2^63-1 become that. See formats.h. */
+int print_json(const struct report *report, const struct judgement *judgement, FILE *out);
 
 #endif

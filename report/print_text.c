@@ -307,10 +307,11 @@ static int print_processes(FILE *out, const struct report *report)
 	return r;
 }
 
-int print_text(const struct report *report, FILE *out)
+int print_text(const struct report *report, const struct judgement *judgement, FILE *out)
 {
 	int r = print_processes(out, report);
 
+	(void)judgement;
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < report->count && report->verbose; i++)

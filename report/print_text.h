@@ -7,10 +7,12 @@
 
 #include <stdio.h>
 
+struct judgement;
 struct report;
 
 /* Writes REPORT to OUT. Its first line is the verdict. Names that came from a ledger or a
- * file reach OUT without control characters. 0, or -EIO if OUT took not all of it. */
-int print_text(const struct report *report, FILE *out);
+ * file reach OUT without control characters. The judgement is said elsewhere, by who asked
+ * for it. See formats.h. */
+int print_text(const struct report *report, const struct judgement *judgement, FILE *out);
 
 #endif

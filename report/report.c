@@ -86,6 +86,8 @@ static void add_summary(struct report_summary *to, const struct report_summary *
 	to->leaked_blocks = add_bounded(to->leaked_blocks, from->leaked_blocks);
 	to->suppressed_bytes = add_bounded(to->suppressed_bytes, from->suppressed_bytes);
 	to->suppressed_blocks = add_bounded(to->suppressed_blocks, from->suppressed_blocks);
+	to->cached_bytes = add_bounded(to->cached_bytes, from->cached_bytes);
+	to->cached_blocks = add_bounded(to->cached_blocks, from->cached_blocks);
 	to->errors = add_bounded(to->errors, from->errors);
 	to->allocated_bytes = add_bounded(to->allocated_bytes, from->allocated_bytes);
 	to->allocated_blocks = add_bounded(to->allocated_blocks, from->allocated_blocks);

@@ -13,23 +13,19 @@
 #include "session.h"
 #include "text_coverage.h"
 
-#define OPTIONS                                                              \
-	(1u << OPTION_REPORT | 1u << OPTION_FORMAT | 1u << OPTION_SUPPRESSIONS | \
-	 1u << OPTION_MAX_LEAKED_BYTES | 1u << OPTION_VERBOSE)
-
 static const struct flags_command command = {
 	.name = "check",
 	.synopsis = "[options] LEDGER|DIRECTORY|PID...",
-	.prose = "Prints the gate's verdict on the ledgers and exits with it. With --format json\n"
-		 "or --report the report is written as well.\n",
-	.options = OPTIONS,
+	.prose = "Prints the gate's verdict on the ledgers and exits with it. With a --format\n"
+		 "other than text, or with --report, the report is written as well.\n",
+	.options = OPTIONS_OF_REPORT,
 	.report_to = "nowhere",
 	.tail = "exit status: 0 clean, 23 the gate failed, 24 there was no ledger, 2 usage.\n",
 };
 
 static int check(struct session *session, const struct operands *operands)
 {
-	int json = opt_values.format == OPTION_FORMAT_JSON, on_stdout;
+	int on_stdout;
 	enum judge_verdict verdict;
 
 	if (session_suppress(session, opt_values.suppressions) < 0)
@@ -41,7 +37,7 @@ static int check(struct session *session, const struct operands *operands)
 				operands->missing);
 	report_sort(&session->report);
 	verdict = session_judge(session);
-	on_stdout = json && !opt_text[OPTION_REPORT];
+	on_stdout = opt_values.format != OPTION_FORMAT_TEXT && !opt_text[OPTION_REPORT];
 	if (on_stdout)
 		session_write_stdout(session);
 	else if (opt_text[OPTION_REPORT])
@@ -65,7 +61,7 @@ int cmd_check(int argc, char **argv)
 		fprintf(stderr, "gpuleak: check: name a ledger or a directory of ledgers\n");
 		return STATUS_USAGE;
 	}
-	flags_environment(OPTIONS & ~(1u << OPTION_REPORT));
+	flags_environment(OPTIONS_OF_REPORT & ~OPTION_BIT(OPTION_REPORT));
 	if (session_start(&session) < 0)
 		return JUDGE_FAILED;
 	operands_find(&operands, argv + first, n);

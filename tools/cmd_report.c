@@ -11,6 +11,7 @@
 
 #include "commands.h"
 #include "flags.h"
+#include "formats.h"
 #include "ledgers.h"
 #include "operands.h"
 #include "process.h"
@@ -20,17 +21,13 @@
 
 #define SAMPLER_WAIT_MS 1000 /* the application may be waiting for us */
 
-#define OPTIONS                                                              \
-	(1u << OPTION_REPORT | 1u << OPTION_FORMAT | 1u << OPTION_SUPPRESSIONS | \
-	 1u << OPTION_MAX_LEAKED_BYTES | 1u << OPTION_VERBOSE)
-
 static const struct flags_command command = {
 	.name = "report",
 	.synopsis = "[options] LEDGER|DIRECTORY|PID...",
 	.prose = "Reports on what the ledgers say: files, all ledgers of a directory, what "
 		 "process\n"
 		 "PID has recorded so far or has left behind, or - for standard input.\n",
-	.options = OPTIONS,
+	.options = OPTIONS_OF_REPORT,
 	.extras = FLAGS_AT_EXIT,
 	.report_to = "standard output",
 	.tail = "exit status: 0 all was reported, 1 a ledger could not be read, 2 usage.\n",
@@ -57,7 +54,7 @@ static int tells_held(const struct session *session)
 	for (size_t i = 0; i < report->count; i++)
 		wrong |= report->processes[i]->released.held_count != 0;
 	return strcmp(opt_values.report, "none") != 0 &&
-	       (opt_values.format == OPTION_FORMAT_JSON || wrong);
+	       (report_format(opt_values.format)->complete || wrong);
 }
 
 /* The library has expanded the path already, and wants the verdict in the exit status. */
@@ -145,7 +142,7 @@ int cmd_report(int argc, char **argv)
 	if (opt_at_exit) {
 		status = report_at_exit(&session, argv[first]);
 	} else {
-		flags_environment(OPTIONS & ~(1u << OPTION_REPORT));
+		flags_environment(OPTIONS_OF_REPORT & ~OPTION_BIT(OPTION_REPORT));
 		operands_find(&operands, argv + first, n);
 		status = report(&session, &operands);
 		rundir_clear_stale();

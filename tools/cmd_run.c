@@ -32,11 +32,9 @@
 #define SAMPLER_WAIT_MS 300
 
 /* Options that this command carries out itself: the library in the program must not. */
-#define OWN_OPTIONS                                                                 \
-	(1u << OPTION_REPORT | 1u << OPTION_FORMAT | 1u << OPTION_LEDGER |          \
-	 1u << OPTION_EXITCODE | 1u << OPTION_MAX_LEAKED_BYTES |                    \
-	 1u << OPTION_SUPPRESSIONS | 1u << OPTION_VERBOSE)
-#define ALL_OPTIONS ((1u << OPTION_COUNT) - 1)
+#define OWN_OPTIONS \
+	(OPTIONS_OF_REPORT | OPTION_BIT(OPTION_LEDGER) | OPTION_BIT(OPTION_EXITCODE))
+#define ALL_OPTIONS (OPTION_BIT(OPTION_COUNT) - 1)
 
 static const struct flags_command command = {
 	.name = "run",
@@ -60,7 +58,7 @@ struct run {
 	char directory[PATH_MAX]; /* "": there is none, nothing is recorded */
 	char host[256];
 	char report[PATH_MAX];    /* where to, once the pid is known */
-	unsigned int bad_variables;
+	uint64_t bad_variables;
 	int keep_directory;
 	struct sigaction pipe_before;
 	struct child child;
@@ -183,9 +181,9 @@ static void prepare(void *data)
 	unsetenv("GPULEAK_LIBRARY");
 	for (int id = 0; id < OPTION_COUNT; id++) {
 		snprintf(name, sizeof(name), "GPULEAK_%s", option_rows[id].name);
-		if (run->bad_variables & (1u << id))
+		if (run->bad_variables & OPTION_BIT(id))
 			unsetenv(name);
-		else if (opt_text[id] && !(OWN_OPTIONS & (1u << id)))
+		else if (opt_text[id] && !(OWN_OPTIONS & OPTION_BIT(id)))
 			setenv(name, opt_text[id], 1);
 	}
 	if (!run->directory[0])

@@ -37,7 +37,7 @@ static const struct extra *find_extra(const struct flags_command *command, const
 static int find_option(const struct flags_command *command, const char *name, size_t length)
 {
 	for (int id = 0; id < OPTION_COUNT; id++)
-		if ((command->options & (1u << id)) && strlen(option_rows[id].flag) == length &&
+		if ((command->options & OPTION_BIT(id)) && strlen(option_rows[id].flag) == length &&
 		    memcmp(option_rows[id].flag, name, length) == 0)
 			return id;
 	return -1;
@@ -77,7 +77,7 @@ static int parse_flag(const struct flags_command *command, int argc, char **argv
 		flags_help(command);
 		return -2;
 	}
-	if (strcmp(word, "-v") == 0 && (command->options & 1u << OPTION_VERBOSE))
+	if (strcmp(word, "-v") == 0 && (command->options & OPTION_BIT(OPTION_VERBOSE)))
 		return set_option(command, OPTION_VERBOSE, "1");
 	if (word[1] != '-')
 		return unknown(command, word);
@@ -125,9 +125,9 @@ int flags_parse(const struct flags_command *command, int argc, char **argv, int 
 	return operands;
 }
 
-unsigned int flags_environment(unsigned int mask)
+uint64_t flags_environment(uint64_t mask)
 {
-	unsigned int bad = 0;
+	uint64_t bad = 0;
 	char name[64];
 
 	for (int id = 0; id < OPTION_COUNT; id++) {
@@ -135,13 +135,13 @@ unsigned int flags_environment(unsigned int mask)
 
 		snprintf(name, sizeof(name), "GPULEAK_%s", option_rows[id].name);
 		value = getenv(name);
-		if (!(mask & (1u << id)) || opt_text[id] || !value || !*value)
+		if (!(mask & OPTION_BIT(id)) || opt_text[id] || !value || !*value)
 			continue;
 		if (option_set(&opt_values, (enum option_id)id, value) == 0) {
 			opt_text[id] = value;
 			continue;
 		}
-		bad |= 1u << id;
+		bad |= OPTION_BIT(id);
 		fprintf(stderr,
 			"gpuleak: bad value '%s' of %s: expected is %s; the default is used: %s\n",
 			value, name, option_expects((enum option_id)id),
@@ -214,7 +214,7 @@ void flags_help(const struct flags_command *command)
 		const struct option_row *row = &option_rows[id];
 		const char *default_text;
 
-		if (!(command->options & (1u << id)))
+		if (!(command->options & OPTION_BIT(id)))
 			continue;
 		snprintf(flag, sizeof(flag), "%s--%s %s", id == OPTION_VERBOSE ? "-v, " : "",
 			 row->flag, metavar(row->type));

@@ -17,7 +17,7 @@ struct flags_command {
 	const char *name;      /* "run" */
 	const char *synopsis;  /* behind "gpuleak run" */
 	const char *prose;     /* what it does, whole lines */
-	unsigned int options;  /* 1 << enum option_id of those it takes */
+	uint64_t options;      /* OPTION_BIT() of those it takes */
 	unsigned int extras;   /* enum flags_extra of those it takes */
 	const char *report_to; /* where the report goes if not said otherwise */
 	int stop_at_operand;   /* flags end at the first word that is none */
@@ -36,7 +36,7 @@ int flags_parse(const struct flags_command *command, int argc, char **argv, int 
 
 /* Takes GPULEAK_* variables as defaults for the options in MASK that no flag gave. One line
  * for a bad value, which is then passed over; those are the bits of the result. */
-unsigned int flags_environment(unsigned int mask);
+uint64_t flags_environment(uint64_t mask);
 
 /* Prints a subcommand's help on stdout. */
 void flags_help(const struct flags_command *command);

@@ -15,13 +15,11 @@
 
 #include "escape.h"
 #include "flags.h"
-#include "gate_json.h"
+#include "formats.h"
 #include "ledgers.h"
 #include "load.h"
 #include "output.h"
 #include "pattern.h"
-#include "print_json.h"
-#include "print_text.h"
 #include "suppress.h"
 #include "symbolize.h"
 
@@ -132,7 +130,7 @@ void session_print_verdict(const struct session *session, FILE *to, const char *
 	}
 }
 
-/* The report as text in *RET_TEXT, to be freed. */
+/* The report in *RET_TEXT, to be freed. */
 static int render(struct session *session, char **ret_text, size_t *ret_length)
 {
 	FILE *to = open_memstream(ret_text, ret_length);
@@ -141,14 +139,10 @@ static int render(struct session *session, char **ret_text, size_t *ret_length)
 	if (!to)
 		return -ENOMEM;
 	session->report.verbose = (int)opt_values.verbose;
-	if (opt_values.format == OPTION_FORMAT_JSON)
-		r = print_json(&session->report, to);
-	else
-		r = print_text(&session->report, to);
+	r = report_format(opt_values.format)->print(&session->report,
+		session->judged ? &session->judgement : NULL, to);
 	if (fclose(to) != 0 && r == 0)
 		r = -ENOMEM;
-	if (r == 0 && opt_values.format == OPTION_FORMAT_JSON && session->judged)
-		r = gate_json_add(&session->judgement, ret_text, ret_length);
 	if (r < 0)
 		free(*ret_text);
 	return r;

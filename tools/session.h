@@ -43,7 +43,7 @@ enum judge_verdict session_judge(struct session *session);
 void session_print_verdict(const struct session *session, FILE *to, const char *before);
 
 /* Writes the report in opt_values.format to WHERE (see output_write), with the gate in it
- * if it was judged (JSON). If that fails it says so and the report goes to stderr. 0 or
+ * if it was judged. If that fails it says so and the report goes to stderr. 0 or
  * -errno. */
 int session_write(struct session *session, const char *where);
 

@@ -39,7 +39,7 @@ static FILE *sink(void)
 
 static void print(const struct report *report)
 {
-	if (print_text(report, sink()) < 0 || print_json(report, sink()) < 0)
+	if (print_text(report, NULL, sink()) < 0 || print_json(report, NULL, sink()) < 0)
 		abort();
 }
 

@@ -313,7 +313,7 @@ static json_t *json_of(const struct report *report)
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
-	assert_int_equal(print_json(report, out), 0);
+	assert_int_equal(print_json(report, NULL, out), 0);
 	fclose(out);
 	ret = json_loads(text, 0, NULL);
 	assert_non_null(ret);

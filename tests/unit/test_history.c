@@ -73,8 +73,8 @@ static void print(const struct report *report, char **ret_text)
 	FILE *out = open_memstream(ret_text, &size);
 
 	assert_non_null(out);
-	assert_int_equal(print_text(report, out), 0);
-	assert_int_equal(print_json(report, out), 0);
+	assert_int_equal(print_text(report, NULL, out), 0);
+	assert_int_equal(print_json(report, NULL, out), 0);
 	fclose(out);
 }
 

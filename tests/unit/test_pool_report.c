@@ -137,7 +137,7 @@ static json_t *json_of(const struct fixture *fixture)
 	FILE *out = open_memstream(&text, &size);
 	json_t *root;
 
-	assert_int_equal(print_json(&fixture->report, out), 0);
+	assert_int_equal(print_json(&fixture->report, NULL, out), 0);
 	fclose(out);
 	root = json_loads(text, 0, NULL);
 	assert_non_null(root);
@@ -183,7 +183,7 @@ static void clean(void **state)
 	builder_row(&f.builder, "cuMemAlloc_v2", "device", 0, 0, 5, 500);
 	build(&f);
 	out = open_memstream(&text, &size);
-	assert_int_equal(print_text(&f.report, out), 0);
+	assert_int_equal(print_text(&f.report, NULL, out), 0);
 	fclose(out);
 	assert_string_equal(
 		text,

@@ -71,20 +71,21 @@ static const struct report_process *only(const struct fixture *fixture)
 	return fixture->report.processes[0];
 }
 
-static char *printed(int (*print)(const struct report *, FILE *), const struct report *report)
+typedef int print_fn(const struct report *report, const struct judgement *judgement, FILE *out);
+
+static char *printed(print_fn *print, const struct report *report)
 {
 	char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
 	assert_non_null(out);
-	assert_int_equal(print(report, out), 0);
+	assert_int_equal(print(report, NULL, out), 0);
 	fclose(out);
 	return text;
 }
 
-static void expect(int (*print)(const struct report *, FILE *), const struct report *report,
-		   const char *expected)
+static void expect(print_fn *print, const struct report *report, const char *expected)
 {
 	char *text = printed(print, report);
 

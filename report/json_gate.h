@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The verdict in the JSON report: key "gate".
+ */
+#ifndef GPULEAK_REPORT_JSON_GATE_H
+#define GPULEAK_REPORT_JSON_GATE_H
+
+#include <jansson.h>
+
+struct judgement;
+
+json_t *json_gate(const struct judgement *judgement);
+
+#endif
