@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * FNV-1a over texts that end in a NUL each: a hash that anybody can compute again from a JSON
+ * report. Keeps out of it whatever a rebuild on another machine may change.
+ */
+#include "fingerprint.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "model.h"
+
+#define FNV_START UINT64_C(0xcbf29ce484222325)
+#define FNV_PRIME UINT64_C(0x100000001b3)
+
+static uint64_t add_byte(uint64_t hash, unsigned char byte)
+{
+	return (hash ^ byte) * FNV_PRIME;
+}
+
+/* The first LENGTH bytes of TEXT and a NUL. */
+static uint64_t add_text(uint64_t hash, const char *text, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		hash = add_byte(hash, (unsigned char)text[i]);
+	return add_byte(hash, 0);
+}
+
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+/* What compilers put behind the name of a function that they cloned or split: it comes and
+ * goes with optimization. */
+static size_t function_length(const char *name)
+{
+	static const char *const ends[] = { ".constprop.", ".isra.", ".part.", ".cold",
+					    ".lto_priv.", ".llvm.", " [clone " };
+	size_t length = strlen(name);
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		const char *at = strstr(name, ends[i]);
+
+		if (at && at != name && (size_t)(at - name) < length)
+			length = (size_t)(at - name);
+	}
+	return length;
+}
+
+/* "libfoo.so.1.2" is libfoo.so. */
+static size_t module_length(const char *name)
+{
+	const char *version = strstr(name, ".so.");
+
+	return version ? (size_t)(version - name) + 3 : strlen(name);
+}
+
+static uint64_t frame_hash(const struct report_frame *frame)
+{
+	uint64_t hash = FNV_START;
+	char offset[24];
+	const char *name;
+
+	if (frame->function)
+		hash = add_text(hash, frame->function, function_length(frame->function));
+	if (frame->file) {
+		name = last_part(frame->file);
+		hash = add_text(hash, name, strlen(name));
+	} else if (frame->module) {
+		name = last_part(frame->module);
+		hash = add_text(hash, name, module_length(name));
+	}
+	/* Without a module the offset is an address, another one in every run. */
+	if (!frame->function && frame->module) {
+		snprintf(offset, sizeof(offset), "+0x%" PRIx64, frame->offset);
+		hash = add_text(hash, offset, strlen(offset));
+	}
+	return hash;
+}
+
+static int has_application(const struct report_stack *stack)
+{
+	for (size_t i = 0; i < stack->count; i++)
+		if (stack->frames[i].role == FRAME_APPLICATION)
+			return 1;
+	return 0;
+}
+
+uint64_t report_fingerprint(const char *api, const char *kind, const struct report_stack *stack)
+{
+	uint64_t hash = add_text(FNV_START, api, strlen(api)), last = 0;
+	int all = !has_application(stack);
+
+	hash = add_text(hash, kind, strlen(kind));
+	for (size_t i = 0; i < stack->count; i++) {
+		const struct report_frame *frame = &stack->frames[i];
+		uint64_t one;
+
+		if (!all && frame->role != FRAME_APPLICATION)
+			continue;
+		one = frame_hash(frame);
+		if (one == last)
+			continue;
+		for (int byte = 0; byte < 8; byte++)
+			hash = add_byte(hash, (unsigned char)(one >> (8 * byte)));
+		last = one;
+	}
+	return hash;
+}
+
+char *report_fingerprint_text(uint64_t value, char ret[FINGERPRINT_TEXT])
+{
+	snprintf(ret, FINGERPRINT_TEXT, "%016" PRIx64, value);
+	return ret;
+}
