@@ -76,6 +76,9 @@ int build_history(struct builder *b, const struct ledger_block *block,
 /* What was released and not freed. 0 or -ENOMEM. */
 int build_released(struct builder *b);
 
+/* All sites, after the leaks. 0 or -ENOMEM. */
+int build_sites(struct builder *b);
+
 /* Fills in the notes and says whether all is there; after everything else. 0 or -ENOMEM. */
 int build_notes(struct builder *b, const struct loaded_ledger *ledger);
 

@@ -388,7 +388,7 @@ void build_ended(struct builder *b)
 }
 
 static int build(struct builder *b, const struct loaded_ledger *ledger,
-		 struct suppressions *suppressions)
+		 struct suppressions *suppressions, unsigned int wanted)
 {
 	int r = build_identity(b, ledger->name);
 
@@ -411,6 +411,8 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 	build_ended(b);
 	read_rows(b);
 	r = judge_groups(b, suppressions);
+	if (r == 0 && wanted & REPORT_SITES)
+		r = build_sites(b);
 	if (r == 0)
 		r = build_coverage(b, &b->process->coverage);
 	return r < 0 ? r : build_notes(b, ledger);
@@ -446,12 +448,19 @@ void build_finish(struct builder *b)
 int report_process_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,
 			 struct suppressions *suppressions, struct report_process **ret)
 {
+	return report_process_build_with(ledger, symbolizer, suppressions, 0, ret);
+}
+
+int report_process_build_with(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,
+			      struct suppressions *suppressions, unsigned int wanted,
+			      struct report_process **ret)
+{
 	struct builder b;
 	int r = build_start(&b, ledger, symbolizer);
 
 	if (r < 0)
 		return r;
-	r = build(&b, ledger, suppressions);
+	r = build(&b, ledger, suppressions, wanted);
 	build_finish(&b);
 	if (r < 0)
 		report_process_destroy(b.process);

@@ -69,6 +69,18 @@ struct report_leak {
 	const char *cache; /* whose cache holds it, "PyTorch caching allocator"; NULL: nobody's */
 };
 
+/* All that one (api, kind, device, stack) ever allocated, also if none of it is live. */
+struct report_site {
+	const char *api;
+	const char *kind;
+	int device; /* -1 unknown */
+	const struct report_stack *stack; /* never NULL */
+	uint64_t allocated_bytes;
+	uint64_t allocated_blocks;
+	uint64_t live_bytes; /* leaked, suppressed or cached */
+	uint64_t live_blocks;
+};
+
 /* One past call that an error tells of. */
 struct report_event {
 	const char *api;                  /* NULL: nothing is known of this call */
@@ -186,6 +198,9 @@ struct report_process {
 	size_t suppressed_count;
 	struct report_leak *cached; /* of a framework's cache: neither leaks nor suppressed */
 	size_t cached_count;
+	/* Largest first by what they allocated; only where REPORT_SITES was wanted. */
+	struct report_site *sites;
+	size_t site_count;
 	struct report_error *errors;
 	size_t error_count;
 	struct report_released released;
@@ -217,6 +232,14 @@ struct report_process {
  * destroyed by the caller, or -ENOMEM. */
 int report_process_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,
 			 struct suppressions *suppressions, struct report_process **ret);
+
+/* The same with more in it, which costs symbols of every stack in the ledger. */
+enum report_wanted {
+	REPORT_SITES = 1,
+};
+int report_process_build_with(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,
+			      struct suppressions *suppressions, unsigned int wanted,
+			      struct report_process **ret);
 void report_process_destroy(struct report_process *process); /* NULL is fine */
 
 /* A part of the block lives: then that holds it, and nothing else need. */
