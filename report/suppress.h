@@ -12,10 +12,7 @@
 struct report_frame;
 struct suppressions;
 
-/* Limits, so that a wrong file (a core dump, /dev/zero) ends in one line of text. */
-#define SUPPRESSIONS_BYTES_MAX (8u << 20)
-#define SUPPRESSIONS_MAX 65536
-#define SUPPRESSION_PATTERN_MAX 4096
+#define SUPPRESSIONS_MAX 65536 /* see also rulefile.h */
 
 /* Parses LENGTH bytes of TEXT: one `leak:PATTERN` a line, empty lines, `#` comments. NAME
  * is what errors call the text. 0 and *RET (to be destroyed by the caller), or -errno with
