@@ -48,7 +48,13 @@ enum option_id {
 #define OPTIONS_OF_REPORT                                                     \
 	(OPTION_BIT(OPTION_REPORT) | OPTION_BIT(OPTION_FORMAT) |              \
 	 OPTION_BIT(OPTION_SUPPRESSIONS) | OPTION_BIT(OPTION_MAX_LEAKED_BYTES) | \
-	 OPTION_BIT(OPTION_VERBOSE))
+	 OPTION_BIT(OPTION_VERBOSE) | OPTION_BIT(OPTION_BASELINE) |           \
+	 OPTION_BIT(OPTION_BUDGETS) | OPTION_BIT(OPTION_ONLY_AT) |            \
+	 OPTION_BIT(OPTION_GEN_SUPPRESSIONS) | OPTION_BIT(OPTION_LSAN_SUPPRESSIONS))
+/* Those that, once given, ask for a verdict. */
+#define OPTIONS_OF_GATE                                                       \
+	(OPTION_BIT(OPTION_MAX_LEAKED_BYTES) | OPTION_BIT(OPTION_BASELINE) |  \
+	 OPTION_BIT(OPTION_BUDGETS) | OPTION_BIT(OPTION_ONLY_AT))
 
 enum option_type {
 	OPTION_PATTERN,

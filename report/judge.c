@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Judges a report against a budget. Every rule is one function that adds a reason; no
- * reason to fail and at least one process to judge is the only way to pass.
+ * Judges a report against budgets. Every rule is one function that adds a reason; no reason
+ * to fail and at least one process to judge is the only way to pass. The rules that have files
+ * of their own (baseline, budgets, policy) are judge_*.c.
  */
 #include "judge.h"
 
@@ -11,89 +12,180 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "fingerprint.h"
+#include "judge_parts.h"
 #include "model.h"
 #include "number.h"
 
-#define REASONS_MAX 100 /* of a thousand broken processes a hundred tell enough */
+#define SENTENCES_MAX 100 /* of a thousand broken processes a hundred tell enough */
 
-struct bench { /* where reasons are collected */
-	struct judgement *judgement;
-	int result;
-};
-
-__attribute__((format(printf, 2, 3)))
-static void reason(struct bench *bench, const char *format, ...)
+__attribute__((format(printf, 4, 0)))
+static void add_sentence(struct bench *bench, char ***list, size_t *count, const char *format,
+			 va_list args)
 {
-	struct judgement *j = bench->judgement;
-	char **reasons;
-	va_list args;
-	int n;
+	char **grown;
 
-	if (j->reason_count >= REASONS_MAX)
+	if (*count >= SENTENCES_MAX)
 		return;
-	reasons = reallocarray(j->reasons, j->reason_count + 1, sizeof(*reasons));
-	if (!reasons) {
+	grown = reallocarray(*list, *count + 1, sizeof(*grown));
+	if (!grown) {
 		bench->result = -ENOMEM;
 		return;
 	}
-	j->reasons = reasons;
-	va_start(args, format);
-	n = vasprintf(&reasons[j->reason_count], format, args);
-	va_end(args);
-	if (n < 0)
+	*list = grown;
+	if (vasprintf(&grown[*count], format, args) < 0)
 		bench->result = -ENOMEM;
 	else
-		j->reason_count++;
+		++*count;
 }
 
-/* "12,582,912 bytes (12.0 MiB)": the exact number is what a budget is set to. */
-static const char *size_text(uint64_t bytes, char ret[2 * NUMBER_MAX + 16])
+void judge_reason(struct bench *bench, const char *format, ...)
+{
+	struct judgement *j = bench->judgement;
+	va_list args;
+
+	va_start(args, format);
+	add_sentence(bench, &j->reasons, &j->reason_count, format, args);
+	va_end(args);
+}
+
+void judge_note(struct bench *bench, const char *format, ...)
+{
+	struct judgement *j = bench->judgement;
+	va_list args;
+
+	va_start(args, format);
+	add_sentence(bench, &j->notes, &j->note_count, format, args);
+	va_end(args);
+}
+
+const char *judge_size(uint64_t bytes, char ret[JUDGE_SIZE_MAX])
 {
 	char exact[NUMBER_MAX], short_form[NUMBER_MAX];
 
 	if (bytes < 1024)
 		return format_size(bytes, ret);
-	snprintf(ret, 2 * NUMBER_MAX + 16, "%s bytes (%s)", format_number(bytes, exact),
+	snprintf(ret, JUDGE_SIZE_MAX, "%s bytes (%s)", format_number(bytes, exact),
 		 format_size(bytes, short_form));
 	return ret;
 }
 
-static void leaked(struct bench *bench, const struct report_summary *sum, uint64_t budget)
+const char *judge_place(const struct report_stack *stack, char ret[JUDGE_PLACE_MAX])
 {
-	char bytes[2 * NUMBER_MAX + 16], allowed[2 * NUMBER_MAX + 16];
+	const struct report_frame *frame = stack ? report_stack_culprit(stack) : NULL;
+	const char *function = frame && frame->function ? frame->function : "???";
 
-	if (sum->leaked_blocks == 0)
-		reason(bench, "nothing leaked");
+	if (!frame)
+		snprintf(ret, JUDGE_PLACE_MAX, "an unknown place");
+	else if (frame->file && frame->line)
+		snprintf(ret, JUDGE_PLACE_MAX, "%s (%s:%u)", function, frame->file, frame->line);
+	else if (frame->file)
+		snprintf(ret, JUDGE_PLACE_MAX, "%s (%s)", function, frame->file);
 	else
-		reason(bench, "%" PRIu64 " block%s, %s leaked, %s allowed", sum->leaked_blocks,
-		       sum->leaked_blocks == 1 ? "" : "s", size_text(sum->leaked_bytes, bytes),
-		       budget ? size_text(budget, allowed) : "0");
+		snprintf(ret, JUDGE_PLACE_MAX, "%s (%s+0x%" PRIx64 ")", function,
+			 frame->module ? frame->module : "", frame->offset);
+	return ret;
+}
+
+/* What the general budget is for: all that leaked but what is known or has a budget. */
+struct rest {
+	uint64_t bytes, blocks;
+	const char *what; /* it is called */
+};
+
+static void leaked(struct bench *bench, const struct rest *rest, uint64_t budget)
+{
+	char bytes[JUDGE_SIZE_MAX], allowed[JUDGE_SIZE_MAX];
+
+	if (rest->blocks == 0 && rest->bytes == 0)
+		judge_reason(bench, "nothing leaked%s", rest->what);
+	else
+		judge_reason(bench, "%" PRIu64 " block%s, %s leaked%s, %s allowed", rest->blocks,
+			     rest->blocks == 1 ? "" : "s", judge_size(rest->bytes, bytes),
+			     rest->what, budget ? judge_size(budget, allowed) : "0");
 }
 
 static void judge_errors(struct bench *bench, const struct report_summary *sum)
 {
 	if (sum->errors > 0)
-		reason(bench, "%" PRIu64 " wrong free%s", sum->errors, sum->errors == 1 ? "" : "s");
+		judge_reason(bench, "%" PRIu64 " wrong free%s", sum->errors, sum->errors == 1 ? "" : "s");
 }
 
-static void judge_leaks(struct bench *bench, const struct report_summary *sum, uint64_t budget)
+static int charge_leaks(struct bench *bench, const struct report *report)
 {
-	if (budget == 0 ? sum->leaked_blocks > 0 || sum->leaked_bytes > 0
-			: sum->leaked_bytes > budget)
-		leaked(bench, sum, budget);
+	size_t count = 0;
+
+	for (size_t i = 0; i < report->count; i++)
+		count += report->processes[i]->leak_count;
+	bench->charges = calloc(count + 1, sizeof(*bench->charges));
+	if (!bench->charges)
+		return -ENOMEM;
+	for (size_t i = 0; i < report->count; i++) {
+		const struct report_process *p = report->processes[i];
+
+		for (size_t j = 0; j < p->leak_count; j++)
+			bench->charges[bench->charge_count++] = (struct charge){
+				&p->leaks[j],
+				report_fingerprint(p->leaks[j].api, p->leaks[j].kind,
+						   p->leaks[j].stack),
+				p->leaks[j].bytes, p->leaks[j].blocks, 0 };
+	}
+	return 0;
+}
+
+/* From the sum, not from the list: what is in the sum alone is excused by nobody. */
+static struct rest find_rest(const struct bench *bench, const struct judge_input *input)
+{
+	const struct report_summary *sum = &input->report->summary;
+	struct rest rest = { sum->leaked_bytes, sum->leaked_blocks, "" };
+
+	for (size_t i = 0; i < bench->charge_count; i++) {
+		const struct charge *charge = &bench->charges[i];
+		uint64_t bytes = charge->leak->bytes - (charge->covered ? 0 : charge->bytes);
+		uint64_t blocks = charge->leak->blocks - (charge->covered ? 0 : charge->blocks);
+
+		rest.bytes -= bytes < rest.bytes ? bytes : rest.bytes;
+		rest.blocks -= blocks < rest.blocks ? blocks : rest.blocks;
+	}
+	rest.what = input->baseline && input->budgets ? " beyond what is known or has a budget"
+		    : input->baseline		      ? " beyond what is known"
+		    : input->budgets		      ? " beyond what has a budget"
+						      : "";
+	return rest;
+}
+
+static struct rest judge_leaks(struct bench *bench, const struct judge_input *input)
+{
+	size_t before = bench->judgement->reason_count;
+	uint64_t budget = input->max_leaked_bytes;
+	struct rest rest = { UINT64_MAX, UINT64_MAX, "" };
+
+	if (charge_leaks(bench, input->report) < 0) {
+		bench->result = -ENOMEM;
+		return rest;
+	}
+	judge_baseline(bench, input);
+	judge_budgets(bench, input);
+	rest = find_rest(bench, input);
+	if (budget == 0 ? rest.blocks > 0 || rest.bytes > 0 : rest.bytes > budget)
+		leaked(bench, &rest, budget);
+	if (bench->judgement->reason_count > before)
+		judge_beyond_baseline(bench, input);
+	free(bench->charges);
+	return rest;
 }
 
 static void judge_process(struct bench *bench, const struct report_process *p)
 {
 	if (p->ended == REPORT_RUNNING)
-		reason(bench, "process %d (%s) still runs: what it holds may yet be freed or leak",
+		judge_reason(bench, "process %d (%s) still runs: what it holds may yet be freed or leak",
 		       p->pid, p->program);
 	if (!p->incomplete)
 		return;
 	if (p->note_count == 0)
-		reason(bench, "process %d (%s) was not recorded completely", p->pid, p->program);
+		judge_reason(bench, "process %d (%s) was not recorded completely", p->pid, p->program);
 	for (size_t i = 0; i < p->note_count; i++)
-		reason(bench, "process %d (%s) was not recorded completely: %s", p->pid,
+		judge_reason(bench, "process %d (%s) was not recorded completely: %s", p->pid,
 		       p->program, p->notes[i]);
 }
 
@@ -104,32 +196,33 @@ static void judge_whole(struct bench *bench, const struct judge_input *input)
 	int told = input->trouble_count > 0;
 
 	for (size_t i = 0; i < input->trouble_count; i++)
-		reason(bench, "%s", input->troubles[i]);
+		judge_reason(bench, "%s", input->troubles[i]);
 	for (size_t i = 0; i < report->count; i++) {
 		judge_process(bench, report->processes[i]);
 		told |= report->processes[i]->incomplete;
 	}
 	if (report->incomplete && !told)
-		reason(bench, "not everything could be read: the report says what is missing");
+		judge_reason(bench, "not everything could be read: the report says what is missing");
 }
 
 int judge(const struct judge_input *input, struct judgement *ret)
 {
-	struct bench bench = { ret, 0 };
-	const struct report_summary *sum = &input->report->summary;
+	struct bench bench = { .judgement = ret };
+	struct rest rest;
 
 	*ret = (struct judgement){ .verdict = JUDGE_FAILED };
-	judge_errors(&bench, sum);
-	judge_leaks(&bench, sum, input->max_leaked_bytes);
+	judge_errors(&bench, &input->report->summary);
+	rest = judge_leaks(&bench, input);
+	judge_sites(&bench, input);
 	judge_whole(&bench, input);
 	if (ret->reason_count > 0 || bench.result < 0)
 		return bench.result;
 	if (input->report->count == 0) {
 		ret->verdict = JUDGE_NOTHING;
-		reason(&bench, "no ledger was found: no GPU call was seen");
+		judge_reason(&bench, "no ledger was found: no GPU call was seen");
 	} else {
 		ret->verdict = JUDGE_CLEAN;
-		leaked(&bench, sum, input->max_leaked_bytes);
+		leaked(&bench, &rest, input->max_leaked_bytes);
 	}
 	if (bench.result < 0 && ret->verdict == JUDGE_CLEAN)
 		ret->verdict = JUDGE_FAILED;
@@ -153,6 +246,9 @@ void judgement_finish(struct judgement *judgement)
 {
 	for (size_t i = 0; i < judgement->reason_count; i++)
 		free(judgement->reasons[i]);
+	for (size_t i = 0; i < judgement->note_count; i++)
+		free(judgement->notes[i]);
 	free(judgement->reasons);
+	free(judgement->notes);
 	*judgement = (struct judgement){ .verdict = JUDGE_FAILED };
 }

@@ -9,6 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct baseline;
+struct budgets;
+struct only_at;
 struct report;
 
 /* Also the exit statuses of `gpuleak check` and `gpuleak run --gate`. */
@@ -20,7 +23,11 @@ enum judge_verdict {
 
 struct judge_input {
 	const struct report *report;
-	uint64_t max_leaked_bytes; /* 0: not even one block of no bytes */
+	/* Of what no budget below speaks of. 0: not even one block of no bytes. */
+	uint64_t max_leaked_bytes;
+	const struct baseline *baseline; /* leaks that are known; NULL: none */
+	const struct budgets *budgets;   /* NULL: none */
+	const struct only_at *only_at;   /* who may allocate; NULL: everybody. Wants REPORT_SITES */
 	/* Sentences about the run for which no gate may pass: a ledger that could not be
 	 * read, a suppression file that was missing. */
 	const char *const *troubles;
@@ -33,6 +40,10 @@ struct judgement {
 	 * hold any bytes: see escape.h. */
 	char **reasons;
 	size_t reason_count;
+	/* What whoever cares for the gate should know and what fails nothing: known leaks that
+	 * are gone. */
+	char **notes;
+	size_t note_count;
 };
 
 /* Fills *RET, to be finished by the caller. 0, or -ENOMEM: reasons may be missing, and the

@@ -51,10 +51,10 @@ static int write_quietly(int fd, const char *text, size_t length)
 	return r;
 }
 
-static int fail(int r, const char *name, char *error, size_t error_size)
+static int fail(int r, const char *what, const char *name, char *error, size_t error_size)
 {
 	if (r < 0)
-		snprintf(error, error_size, "cannot write the report to %s: %s", name,
+		snprintf(error, error_size, "cannot write the %s to %s: %s", what, name,
 			 r == -ENXIO ? "nobody reads from it" : strerror(-r));
 	return r;
 }
@@ -62,7 +62,7 @@ static int fail(int r, const char *name, char *error, size_t error_size)
 int output_write_fd(int fd, const char *name, const char *text, size_t length, char *error,
 		    size_t error_size)
 {
-	return fail(write_quietly(fd, text, length), name, error, error_size);
+	return fail(write_quietly(fd, text, length), "report", name, error, error_size);
 }
 
 /* The descriptor that a path such as /dev/stdout names, or -1. To open such a path again
@@ -157,6 +157,12 @@ static int write_path(const char *path, const char *text, size_t length)
 	return r;
 }
 
+int output_write_file(const char *path, const char *what, const char *text, size_t length,
+		      char *error, size_t error_size)
+{
+	return fail(write_path(path, text, length), what, path, error, error_size);
+}
+
 int output_write(const char *where, const char *text, size_t length, char *error,
 		 size_t error_size)
 {
@@ -164,5 +170,5 @@ int output_write(const char *where, const char *text, size_t length, char *error
 		return 0;
 	if (strcmp(where, "stderr") == 0)
 		return output_write_fd(STDERR_FILENO, "stderr", text, length, error, error_size);
-	return fail(write_path(where, text, length), where, error, error_size);
+	return output_write_file(where, "report", text, length, error, error_size);
 }

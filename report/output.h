@@ -16,6 +16,10 @@
 int output_write(const char *where, const char *text, size_t length, char *error,
 		 size_t error_size);
 
+/* The same for a file that is no report; WHAT is what errors call it. No words but a path. */
+int output_write_file(const char *path, const char *what, const char *text, size_t length,
+		      char *error, size_t error_size);
+
 /* The same for an open descriptor; NAME is what errors call it. */
 int output_write_fd(int fd, const char *name, const char *text, size_t length, char *error,
 		    size_t error_size);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "escape.h"
+#include "gen_suppressions.h"
 #include "model.h"
 #include "number.h"
 #include "suppress.h"
@@ -318,5 +319,11 @@ int print_text(const struct report *report, const struct judgement *judgement, F
 		text_coverage_all(out, report->processes[i]);
 	print_notes(out, (const char *const *)report->notes, report->note_count);
 	print_suppressions(out, report->suppressions);
+	if (report->verbose && report->summary.leaked_blocks) {
+		fputs("To suppress (a file for --suppressions):\n", out);
+		r = gen_suppressions(report, out);
+		if (r < 0)
+			return r;
+	}
 	return ferror(out) ? -EIO : 0;
 }

@@ -19,6 +19,7 @@ static const struct flags_command command = {
 	.prose = "Prints the gate's verdict on the ledgers and exits with it. With a --format\n"
 		 "other than text, or with --report, the report is written as well.\n",
 	.options = OPTIONS_OF_REPORT,
+	.extras = FLAGS_UPDATE_BASELINE,
 	.report_to = "nowhere",
 	.tail = "exit status: 0 clean, 23 the gate failed, 24 there was no ledger, 2 usage.\n",
 };
@@ -28,7 +29,7 @@ static int check(struct session *session, const struct operands *operands)
 	int on_stdout;
 	enum judge_verdict verdict;
 
-	if (session_suppress(session, opt_values.suppressions) < 0)
+	if (session_rules(session) < 0)
 		return STATUS_USAGE;
 	for (size_t i = 0; i < operands->list.count; i++)
 		session_add(session, operands->list.files[i].path, NULL);
@@ -42,6 +43,8 @@ static int check(struct session *session, const struct operands *operands)
 		session_write_stdout(session);
 	else if (opt_text[OPTION_REPORT])
 		session_write_pattern(session, opt_values.report);
+	else
+		session_write(session, "none"); /* what else was asked for */
 	session_print_verdict(session, on_stdout ? stderr : stdout, "");
 	for (size_t i = 0; i < session->report.count && opt_values.verbose && !on_stdout; i++)
 		text_coverage_all(stdout, session->report.processes[i]);

@@ -28,7 +28,7 @@ static const struct flags_command command = {
 		 "process\n"
 		 "PID has recorded so far or has left behind, or - for standard input.\n",
 	.options = OPTIONS_OF_REPORT,
-	.extras = FLAGS_AT_EXIT,
+	.extras = FLAGS_AT_EXIT | FLAGS_UPDATE_BASELINE,
 	.report_to = "standard output",
 	.tail = "exit status: 0 all was reported, 1 a ledger could not be read, 2 usage.\n",
 };
@@ -62,17 +62,19 @@ static int report_at_exit(struct session *session, const char *ledger)
 {
 	enum judge_verdict verdict;
 
-	if (session_suppress(session, opt_values.suppressions) < 0) {
-		session_trouble(session, "the suppressions could not be read");
+	if (session_rules(session) < 0 && *opt_values.suppressions && !session->suppressions)
 		report_add_note(&session->report,
 				"the suppressions could not be read: nothing is suppressed");
-	}
 	if (session_add(session, ledger, NULL) < 0)
 		return STATUS_NOTHING_READ;
 	verdict = session_judge(session);
 	if (tells_held(session))
 		sample(session, &ledger, 1);
 	session_write(session, opt_values.report);
+	/* Every other format has the verdict in it. */
+	if (verdict == JUDGE_FAILED && gate_wanted() &&
+	    opt_values.format == OPTION_FORMAT_TEXT && strcmp(opt_values.report, "stderr") == 0)
+		session_print_verdict(session, stderr, "gpuleak: ");
 	return verdict;
 }
 
@@ -104,8 +106,9 @@ static void sample_running(struct session *session, const struct operands *opera
 static int report(struct session *session, struct operands *operands)
 {
 	int failed = operands->missing > 0;
+	size_t before;
 
-	if (session_suppress(session, opt_values.suppressions) < 0)
+	if (session_rules(session) < 0)
 		return STATUS_USAGE;
 	for (size_t i = 0; i < operands->list.count; i++)
 		failed |= session_add(session, operands->list.files[i].path, NULL) < 0;
@@ -113,9 +116,11 @@ static int report(struct session *session, struct operands *operands)
 		return STATUS_NOTHING_READ;
 	sample_running(session, operands);
 	report_sort(&session->report);
-	if (opt_text[OPTION_MAX_LEAKED_BYTES]) {
+	if (gate_wanted()) {
+		before = session->trouble_count;
 		session_judge(session);
 		session_print_verdict(session, stderr, "gpuleak: ");
+		failed |= session->trouble_count > before; /* the baseline was not written */
 	}
 	failed |= (opt_text[OPTION_REPORT] ? session_write_pattern(session, opt_values.report)
 					   : session_write_stdout(session)) < 0;

@@ -33,7 +33,8 @@
 
 /* Options that this command carries out itself: the library in the program must not. */
 #define OWN_OPTIONS \
-	(OPTIONS_OF_REPORT | OPTION_BIT(OPTION_LEDGER) | OPTION_BIT(OPTION_EXITCODE))
+	((OPTIONS_OF_REPORT & ~OPTION_BIT(OPTION_LSAN_SUPPRESSIONS)) | \
+	 OPTION_BIT(OPTION_LEDGER) | OPTION_BIT(OPTION_EXITCODE))
 #define ALL_OPTIONS (OPTION_BIT(OPTION_COUNT) - 1)
 
 static const struct flags_command command = {
@@ -42,11 +43,11 @@ static const struct flags_command command = {
 	.prose = "Runs PROGRAM with GPU memory recorded in it and in every process that it\n"
 		 "starts, and reports at its end, however it ended.\n",
 	.options = ALL_OPTIONS,
-	.extras = FLAGS_GATE,
+	.extras = FLAGS_GATE | FLAGS_UPDATE_BASELINE,
 	.stop_at_operand = 1,
 	.report_to = "stderr",
 	.tail = "exit status: PROGRAM's own if it is not 0 (128+N if signal N killed it);\n"
-		"otherwise, with --gate, --max-leaked-bytes or --exitcode: 0 clean, 23 (or\n"
+		"otherwise, with --gate, --exitcode, a budget or a baseline: 0 clean, 23 (or\n"
 		"--exitcode) the gate failed, 24 no GPU call was seen. 125 gpuleak failed,\n"
 		"126 PROGRAM can't be run, 127 it was not found.\n",
 };
@@ -119,7 +120,8 @@ static int make_ready(struct run *run)
 	if (check_pattern(run, OPTION_REPORT, opt_values.report) < 0 ||
 	    check_pattern(run, OPTION_LEDGER, opt_values.ledger) < 0 ||
 	    session_start(&run->session) < 0 ||
-	    session_suppress(&run->session, opt_values.suppressions) < 0)
+	    check_pattern(run, OPTION_GEN_SUPPRESSIONS, opt_values.gen_suppressions) < 0 ||
+	    session_rules(&run->session) < 0)
 		return STATUS_RUN_FAILED;
 	status = check_program(run);
 	if (status)
@@ -205,11 +207,6 @@ static size_t count_running(const struct run *run)
 		running += process_runs(list.files[i].pid, list.files[i].start_ticks) != 0;
 	ledgers_finish(&list);
 	return running;
-}
-
-static int gate_wanted(void)
-{
-	return opt_gate || opt_text[OPTION_MAX_LEAKED_BYTES] || opt_values.exitcode != 0;
 }
 
 /* Whoever outlives the program and uses the GPU gets a moment to end; with a gate also who

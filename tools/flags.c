@@ -13,6 +13,7 @@ struct options opt_values;
 const char *opt_text[OPTION_COUNT];
 int opt_gate;
 int opt_at_exit;
+int opt_update_baseline;
 
 static const struct extra {
 	enum flags_extra bit;
@@ -22,6 +23,8 @@ static const struct extra {
 } extras[] = {
 	{ FLAGS_GATE, "gate", &opt_gate,
 	  "end with 23 if the gate fails, with 24 if there was nothing to judge" },
+	{ FLAGS_UPDATE_BASELINE, "update-baseline", &opt_update_baseline,
+	  "write the leaks that are there now to the file of --baseline" },
 	{ FLAGS_AT_EXIT, "at-exit", &opt_at_exit, NULL },
 };
 #define EXTRAS (sizeof(extras) / sizeof(extras[0]))
@@ -202,7 +205,9 @@ void flags_help(const struct flags_command *command)
 
 	printf("usage: gpuleak %s %s\n\n%s\n", command->name, command->synopsis, command->prose);
 	printf("options%s are also variables: --suppressions is GPULEAK_SUPPRESSIONS\n",
-	       command->extras & FLAGS_GATE ? "; all but --gate" : ", which");
+	       command->extras & FLAGS_GATE		     ? "; all but --gate and --update-baseline"
+	       : command->extras & FLAGS_UPDATE_BASELINE ? "; all but --update-baseline"
+							 : ", which");
 	for (size_t i = 0; i < EXTRAS; i++) {
 		if (!(command->extras & extras[i].bit) || !extras[i].what)
 			continue;

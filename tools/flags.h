@@ -11,6 +11,7 @@
 enum flags_extra { /* flags that are not options of the library */
 	FLAGS_GATE = 1,
 	FLAGS_AT_EXIT = 2,
+	FLAGS_UPDATE_BASELINE = 4,
 };
 
 struct flags_command {
@@ -28,6 +29,7 @@ extern struct options opt_values;
 extern const char *opt_text[OPTION_COUNT]; /* as given by a flag or variable; NULL: not given */
 extern int opt_gate;
 extern int opt_at_exit;
+extern int opt_update_baseline;
 
 /* Sets opt_* from ARGV[1..]. Returns the number of operands, which are moved, in order, to
  * the end of ARGV with the first at *RET_FIRST; -1 after one line about what is wrong; -2

@@ -16,6 +16,7 @@
 #include "escape.h"
 #include "flags.h"
 #include "formats.h"
+#include "gen_suppressions.h"
 #include "ledgers.h"
 #include "load.h"
 #include "output.h"
@@ -37,20 +38,27 @@ int session_start(struct session *session)
 	return symbolizer_create(0, &session->symbolizer) < 0 ? no_memory() : 0;
 }
 
-int session_suppress(struct session *session, const char *path)
+static void rules_failed(void *data, const char *error)
+{
+	struct session *session = data;
+
+	fprintf(stderr, "gpuleak: %s\n", error);
+	session_trouble(session, "%s", error);
+}
+
+int session_rules(struct session *session)
 {
 	char error[ERROR_SIZE];
-	int r;
+	int failed = gate_load(&session->gate, rules_failed, session);
 
-	if (!*path)
-		return 0;
-	r = suppressions_load(path, &session->suppressions, error, sizeof(error));
-	if (r < 0) {
-		fprintf(stderr, "gpuleak: %s\n", error);
-		return r;
+	if (*opt_values.suppressions &&
+	    suppressions_load(opt_values.suppressions, &session->suppressions, error,
+			      sizeof(error)) < 0) {
+		rules_failed(session, error);
+		failed = 1;
 	}
 	session->report.suppressions = session->suppressions;
-	return 0;
+	return failed ? -EINVAL : 0;
 }
 
 void session_trouble(struct session *session, const char *format, ...)
@@ -80,7 +88,8 @@ static int add(struct session *session, const char *path, struct report_process 
 
 	if (r < 0)
 		return r;
-	r = report_process_build(&ledger, session->symbolizer, session->suppressions, &process);
+	r = report_process_build_with(&ledger, session->symbolizer, session->suppressions,
+				      session->gate.only_at ? REPORT_SITES : 0, &process);
 	loaded_ledger_finish(&ledger);
 	if (r == 0)
 		r = report_add_process(&session->report, process);
@@ -106,28 +115,36 @@ int session_add(struct session *session, const char *path, struct report_process
 
 enum judge_verdict session_judge(struct session *session)
 {
-	const struct judge_input input = {
-		.report = &session->report,
-		.max_leaked_bytes = (uint64_t)opt_values.max_leaked_bytes,
-		.troubles = (const char *const *)session->troubles,
-		.trouble_count = session->trouble_count,
-	};
+	struct judge_input input = { .report = &session->report };
+	char error[ERROR_SIZE];
 
+	if (opt_update_baseline &&
+	    gate_update_baseline(&session->gate, &session->report, error, sizeof(error)) < 0)
+		rules_failed(session, error);
+	gate_input(&session->gate, &input);
+	input.troubles = (const char *const *)session->troubles;
+	input.trouble_count = session->trouble_count;
 	if (judge(&input, &session->judgement) < 0)
 		no_memory();
 	session->judged = 1;
 	return session->judgement.verdict;
 }
 
+static void print_sentence(FILE *to, const char *before, const char *prefix, const char *sentence)
+{
+	fprintf(to, "%s%s", before, prefix);
+	print_escaped(to, sentence);
+	fputc('\n', to);
+}
+
 void session_print_verdict(const struct session *session, FILE *to, const char *before)
 {
 	const struct judgement *j = &session->judgement;
 
-	for (size_t i = 0; i < j->reason_count; i++) {
-		fprintf(to, "%s%s", before, judge_prefix(j->verdict));
-		print_escaped(to, j->reasons[i]);
-		fputc('\n', to);
-	}
+	for (size_t i = 0; i < j->reason_count; i++)
+		print_sentence(to, before, judge_prefix(j->verdict), j->reasons[i]);
+	for (size_t i = 0; i < j->note_count; i++)
+		print_sentence(to, before, "gate: ", j->notes[i]);
 }
 
 /* The report in *RET_TEXT, to be freed. */
@@ -145,6 +162,55 @@ static int render(struct session *session, char **ret_text, size_t *ret_length)
 		r = -ENOMEM;
 	if (r < 0)
 		free(*ret_text);
+	return r;
+}
+
+/* PATTERN, given for option ID, with its % filled in by the first process. */
+static int expand(const struct session *session, enum option_id id, const char *pattern,
+		  char ret[PATH_MAX])
+{
+	const struct report_process *first =
+		session->report.count ? session->report.processes[0] : NULL;
+	const struct pattern_values values = {
+		.pid = first ? first->pid : 0,
+		.host = first && first->host ? first->host : "",
+		.program = first ? first->program : "",
+		.variable = ledger_variable,
+	};
+	int r = pattern_expand(pattern, &values, ret, PATH_MAX);
+
+	if (r < 0)
+		fprintf(stderr, "gpuleak: bad value '%s' of --%s: known are %%p, %%h, %%e, "
+			"%%q{VAR} and %%%%\n", pattern, option_rows[id].flag);
+	return r;
+}
+
+/* What opt_values.gen_suppressions asks for. 0, or -errno said on stderr. */
+static int write_suppressions(struct session *session)
+{
+	char path[PATH_MAX], error[ERROR_SIZE];
+	char *text = NULL;
+	size_t length = 0;
+	FILE *to;
+	int r;
+
+	if (!*opt_values.gen_suppressions)
+		return 0;
+	r = expand(session, OPTION_GEN_SUPPRESSIONS, opt_values.gen_suppressions, path);
+	if (r < 0)
+		return r;
+	to = open_memstream(&text, &length);
+	if (!to)
+		return no_memory();
+	r = gen_suppressions(&session->report, to);
+	if (fclose(to) != 0 || r < 0) {
+		free(text);
+		return no_memory();
+	}
+	r = output_write_file(path, "suppressions", text, length, error, sizeof(error));
+	if (r < 0)
+		fprintf(stderr, "gpuleak: %s\n", error);
+	free(text);
 	return r;
 }
 
@@ -176,39 +242,29 @@ static int write_report(struct session *session, const char *where)
 
 int session_write(struct session *session, const char *where)
 {
-	return write_report(session, where);
+	int r = write_report(session, where), suppressions = write_suppressions(session);
+
+	return r < 0 ? r : suppressions;
 }
 
 int session_write_stdout(struct session *session)
 {
-	return write_report(session, NULL);
+	return session_write(session, NULL);
 }
 
 int session_write_pattern(struct session *session, const char *pattern)
 {
-	const struct report_process *first =
-		session->report.count ? session->report.processes[0] : NULL;
-	const struct pattern_values values = {
-		.pid = first ? first->pid : 0,
-		.host = first && first->host ? first->host : "",
-		.program = first ? first->program : "",
-		.variable = ledger_variable,
-	};
 	char path[PATH_MAX];
-	int r = pattern_expand(pattern, &values, path, sizeof(path));
+	int r = expand(session, OPTION_REPORT, pattern, path);
 
-	if (r < 0) {
-		fprintf(stderr, "gpuleak: bad value '%s' of --report: known are %%p, %%h, %%e, "
-			"%%q{VAR} and %%%%\n", pattern);
-		return r;
-	}
-	return write_report(session, path);
+	return r < 0 ? r : session_write(session, path);
 }
 
 void session_finish(struct session *session)
 {
 	report_finish(&session->report);
 	suppressions_destroy(session->suppressions);
+	gate_finish(&session->gate);
 	symbolizer_destroy(session->symbolizer);
 	judgement_finish(&session->judgement);
 	for (size_t i = 0; i < session->trouble_count; i++)

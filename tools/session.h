@@ -9,12 +9,14 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "gate.h"
 #include "judge.h"
 #include "model.h"
 
 struct session {
 	struct suppressions *suppressions;
 	struct symbolizer *symbolizer;
+	struct gate gate;
 	struct report report;
 	char **troubles; /* sentences for which the gate must not pass */
 	size_t trouble_count;
@@ -25,8 +27,9 @@ struct session {
 /* 0 or -ENOMEM, said on stderr. */
 int session_start(struct session *session);
 
-/* Loads suppressions from PATH ("" = none). 0, or -errno said on stderr. */
-int session_suppress(struct session *session, const char *path);
+/* Loads the files that opt_values names: suppressions and what the gate is judged by. 0, or
+ * -EINVAL: what could not be read was said on stderr and is a trouble each. */
+int session_rules(struct session *session);
 
 /* Adds the process whose ledger is at PATH; *RET_PROCESS (may be NULL) is the session's.
  * 0, or -errno: said on stderr and a trouble. */
@@ -36,7 +39,8 @@ int session_add(struct session *session, const char *path, struct report_process
 void session_trouble(struct session *session, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Judges what was added against the budget in opt_values. */
+/* Judges what was added by what opt_values asks for. With --update-baseline that is written
+ * first; if it can't be, that is a trouble and the gate fails. */
 enum judge_verdict session_judge(struct session *session);
 
 /* Prints "gate failed: REASON" lines, one a reason, with BEFORE in front of each. */

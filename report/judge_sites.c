@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * "No allocation but here": every place that allocated at all is asked for, also if it freed
+ * everything. A place without a stack is allowed by its kind or call, or not at all.
+ */
+#include <inttypes.h>
+
+#include "judge_parts.h"
+#include "model.h"
+#include "only_at.h"
+
+static void tell(struct bench *bench, const struct report_process *p,
+		 const struct report_site *site, const char *policy)
+{
+	char size[JUDGE_SIZE_MAX], place[JUDGE_PLACE_MAX];
+
+	judge_reason(bench, "process %d (%s) allocated %s in %" PRIu64 " block%s (%s, %s) at %s, "
+		     "which no rule in %s allows", p->pid, p->program,
+		     judge_size(site->allocated_bytes, size), site->allocated_blocks,
+		     site->allocated_blocks == 1 ? "" : "s", site->kind, site->api,
+		     judge_place(site->stack, place), policy);
+}
+
+void judge_sites(struct bench *bench, const struct judge_input *input)
+{
+	const struct report *report = input->report;
+	size_t told = 0;
+
+	if (!input->only_at)
+		return;
+	for (size_t i = 0; i < report->count; i++) {
+		const struct report_process *p = report->processes[i];
+
+		for (size_t j = 0; j < p->site_count; j++) {
+			if (only_at_allows(input->only_at, &p->sites[j]))
+				continue;
+			if (told++ < JUDGE_PLACES_MAX)
+				tell(bench, p, &p->sites[j], only_at_name(input->only_at));
+		}
+	}
+	if (told > JUDGE_PLACES_MAX)
+		judge_reason(bench, "%zu more places allocated that no rule in %s allows",
+			     told - JUDGE_PLACES_MAX, only_at_name(input->only_at));
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Options to files to what judges. A baseline is only written from a report that has
+ * everything: what was not recorded would look like a leak that is gone.
+ */
+#include "gate.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "baseline.h"
+#include "budgets.h"
+#include "flags.h"
+#include "judge.h"
+#include "model.h"
+#include "only_at.h"
+#include "output.h"
+#include "tally.h"
+
+#define ERROR_SIZE 8192 /* a path and a sentence */
+
+int gate_wanted(void)
+{
+	uint64_t asking = OPTIONS_OF_GATE;
+
+	for (int id = 0; id < OPTION_COUNT; id++)
+		if ((asking & OPTION_BIT(id)) && opt_text[id] && *opt_text[id])
+			return 1;
+	return opt_gate || opt_values.exitcode != 0;
+}
+
+static int load_baseline(struct gate *gate, char *error)
+{
+	const char *path = opt_values.baseline;
+
+	if (!*path && opt_update_baseline) {
+		snprintf(error, ERROR_SIZE, "--update-baseline wants --baseline FILE");
+		return -EINVAL;
+	}
+	if (!*path)
+		return 0;
+	if (opt_update_baseline && access(path, F_OK) < 0 && errno == ENOENT)
+		return baseline_parse("", 0, path, &gate->baseline, error, ERROR_SIZE);
+	return baseline_load(path, &gate->baseline, error, ERROR_SIZE);
+}
+
+int gate_load(struct gate *gate, void (*failed)(void *data, const char *error), void *data)
+{
+	char error[ERROR_SIZE];
+	int count = 0;
+
+	if (load_baseline(gate, error) < 0 && ++count)
+		failed(data, error);
+	if (*opt_values.budgets &&
+	    budgets_load(opt_values.budgets, &gate->budgets, error, sizeof(error)) < 0 && ++count)
+		failed(data, error);
+	if (*opt_values.only_at &&
+	    only_at_load(opt_values.only_at, &gate->only_at, error, sizeof(error)) < 0 && ++count)
+		failed(data, error);
+	return count;
+}
+
+void gate_input(const struct gate *gate, struct judge_input *input)
+{
+	input->max_leaked_bytes = (uint64_t)opt_values.max_leaked_bytes;
+	input->baseline = gate->baseline;
+	input->budgets = gate->budgets;
+	input->only_at = gate->only_at;
+}
+
+static void tell_difference(const struct baseline *before, const struct tally *now)
+{
+	size_t new = 0, grew = 0, shrank = 0, kept = 0;
+
+	for (size_t i = 0; i < now->count; i++) {
+		const struct tally_entry *entry = &now->entries[i];
+		const struct baseline_entry *known = baseline_find(before, entry->fingerprint);
+
+		if (!known)
+			new++;
+		else if (entry->bytes > known->bytes || entry->blocks > known->blocks)
+			grew++;
+		else if (entry->bytes < known->bytes || entry->blocks < known->blocks)
+			shrank++;
+		kept += known != NULL;
+	}
+	fprintf(stderr, "gpuleak: %s: %zu known leak%s now (%zu new, %zu grew, %zu shrank, "
+		"%zu gone)\n", before->name, now->count, now->count == 1 ? "" : "s", new, grew,
+		shrank, before->count - kept);
+}
+
+/* The file's text in *RET, to be freed. */
+static int baseline_text(const struct tally *tally, char **ret, size_t *ret_length)
+{
+	FILE *out = open_memstream(ret, ret_length);
+	int r = 0;
+
+	if (!out)
+		return -ENOMEM;
+	baseline_write(tally, out);
+	if (ferror(out))
+		r = -ENOMEM;
+	if (fclose(out) != 0)
+		r = -ENOMEM;
+	if (r < 0)
+		free(*ret);
+	return r;
+}
+
+static int replace(struct gate *gate, const struct tally *tally, char *error, size_t error_size)
+{
+	struct baseline *made = NULL;
+	char *text;
+	size_t length;
+	int r = baseline_text(tally, &text, &length);
+
+	if (r < 0) {
+		snprintf(error, error_size, "%s: out of memory", gate->baseline->name);
+		return r;
+	}
+	r = baseline_parse(text, length, gate->baseline->name, &made, error, error_size);
+	if (r == 0)
+		r = output_write_file(gate->baseline->name, "baseline", text, length, error,
+				      error_size);
+	free(text);
+	if (r < 0) {
+		baseline_destroy(made);
+		return r;
+	}
+	tell_difference(gate->baseline, tally);
+	baseline_destroy(gate->baseline);
+	gate->baseline = made;
+	return 0;
+}
+
+int gate_update_baseline(struct gate *gate, const struct report *report, char *error,
+			 size_t error_size)
+{
+	const char *why = report->count == 0  ? "nothing was recorded"
+			  : report->incomplete ? "not everything was recorded"
+					       : NULL;
+	struct tally tally;
+	int r;
+
+	for (size_t i = 0; i < report->count && !why; i++)
+		if (report->processes[i]->ended == REPORT_RUNNING)
+			why = "a process still runs";
+	if (!gate->baseline)
+		why = "it could not be read";
+	if (why) {
+		snprintf(error, error_size, "%s: the baseline stays as it is: %s",
+			 opt_values.baseline, why);
+		return -EINVAL;
+	}
+	r = tally_leaks(report, &tally);
+	if (r < 0) {
+		snprintf(error, error_size, "%s: out of memory", opt_values.baseline);
+		return r;
+	}
+	r = replace(gate, &tally, error, error_size);
+	tally_finish(&tally);
+	return r;
+}
+
+void gate_finish(struct gate *gate)
+{
+	baseline_destroy(gate->baseline);
+	budgets_destroy(gate->budgets);
+	only_at_destroy(gate->only_at);
+	*gate = (struct gate){ 0 };
+}
