@@ -18,10 +18,12 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "lsan.h"
 #include "pattern.h"
 #include "place.h"
 #include "pool.h"
 #include "pool_signal.h"
+#include "rank.h"
 #include "unwinder.h"
 
 __thread struct thread thread_self;
@@ -42,6 +44,7 @@ void recorder_start(void)
 	if (recorder_page)
 		return;
 	config_read();
+	rank_read();
 	atomic_store(&pool_on, config.pool != OPTION_POOL_OFF);
 	limits_start();
 	memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -228,7 +231,7 @@ static uint32_t add_text(struct recorder *recorder, const char *text)
 	return ledger_add_string(&recorder->writer, text, strlen(text));
 }
 
-static int fill_recorder(struct recorder *recorder)
+static int fill_recorder(struct recorder *recorder, const char *suppressions)
 {
 	struct identity identity;
 	struct ledger_header header = { 0 };
@@ -255,18 +258,20 @@ static int fill_recorder(struct recorder *recorder)
 	recorder->header->command = ledger_add_string(&recorder->writer, identity.command,
 						      identity.command_length);
 	pools_record_make(recorder);
+	rank_write(recorder);
+	lsan_write(recorder, suppressions);
 	hooks_forget_refs();
 	modules_refresh(recorder);
 	return 0;
 }
 
 /* Called with recorder_page->making held. */
-static struct recorder *make(int no_unwinder)
+static struct recorder *make(int no_unwinder, const char *suppressions)
 {
 	struct recorder *recorder = mmap(NULL, sizeof(*recorder), PROT_READ | PROT_WRITE,
 					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (recorder == MAP_FAILED || fill_recorder(recorder) < 0) {
+	if (recorder == MAP_FAILED || fill_recorder(recorder, suppressions) < 0) {
 		recorder_page->impossible = 1;
 		return NULL;
 	}
@@ -281,6 +286,7 @@ static struct recorder *make(int no_unwinder)
 
 static struct recorder *get_or_make(void)
 {
+	const char *suppressions;
 	struct recorder *recorder;
 	int no_unwinder;
 
@@ -292,10 +298,11 @@ static struct recorder *get_or_make(void)
 	/* Before the lock: this asks the loader, whose lock a constructor that makes its
 	 * first GPU call in another thread would hold while it waits for ours. */
 	no_unwinder = unwinder_load() < 0;
+	suppressions = lsan_ask();
 	lock_take(&recorder_page->making);
 	recorder = recorder_now();
 	if (!recorder && !recorder_page->impossible)
-		recorder = make(no_unwinder);
+		recorder = make(no_unwinder, suppressions);
 	lock_give(&recorder_page->making);
 	return recorder;
 }

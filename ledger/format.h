@@ -302,6 +302,14 @@ struct ledger_fact {
 	uint32_t reserved[3];
 };
 
+/* Facts of another sort, about the program itself. RANK: its number in a parallel job is the
+ * subject, in decimal; module is the variable that said so, count the job's size (0 unknown).
+ * LSAN: subject is part number `count` (from 1) of the text that the program's
+ * __lsan_default_suppressions() returned; the last one has a detail if the text was longer. */
+#define LEDGER_FACT_RANK "rank"
+#define LEDGER_FACT_LSAN "lsan-suppressions"
+#define LEDGER_LSAN_PARTS_MAX 16u
+
 /* Live bytes over time (TIMELINE), or released ones that are not freed (RELEASED), at most
  * one chunk of each: when it is full every second sample goes and the interval doubles. */
 struct ledger_sample {

@@ -33,6 +33,7 @@ struct builder {
 	uint64_t frames_left, letters_left;
 	uint64_t bad_refs;
 	uint64_t lost_blocks; /* whose row is unreadable */
+	const char *program_note; /* about its own suppressions; NULL: nothing to say */
 };
 
 /* An empty process with a pool of its own, to be destroyed as any; and the end of the tables.
@@ -75,6 +76,11 @@ int build_history(struct builder *b, const struct ledger_block *block,
 
 /* What was released and not freed. 0 or -ENOMEM. */
 int build_released(struct builder *b);
+
+/* The program's rank, and its own suppressions if they are wanted. 0 or -ENOMEM. */
+int build_program(struct builder *b, int with_suppressions);
+/* Whether facts of KIND are for it, and none of coverage's. */
+int build_is_of_program(const char *kind);
 
 /* All sites, after the leaks. 0 or -ENOMEM. */
 int build_sites(struct builder *b);

@@ -180,6 +180,8 @@ int build_notes(struct builder *b, const struct loaded_ledger *ledger)
 		r = note_troubles(b, &notes);
 	if (r == 0)
 		r = note_coverage(b, &notes);
+	if (r == 0 && b->program_note)
+		r = add_note(&notes, b->program_note);
 	if (r == 0)
 		r = note_modules(b, &notes);
 	if (r == 0 && notes.count) {

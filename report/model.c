@@ -217,24 +217,28 @@ static int judge_groups(struct builder *b, struct suppressions *suppressions)
 		return -ENOMEM;
 	for (struct group *group = b->first_group; group; group = group->next) {
 		struct report_leak *leak = &group->leak;
+		struct suppressions *by;
 		int index;
 
 		if (leak->is_object) {
 			process->objects[process->object_count++] = *leak;
 			continue;
 		}
-		index = suppressions_match(suppressions, leak->stack->frames,
-					       leak->stack->count);
-
+		by = suppressions;
+		index = suppressions_match(by, leak->stack->frames, leak->stack->count);
+		if (index < 0) {
+			by = process->program_suppressions;
+			index = suppressions_match(by, leak->stack->frames, leak->stack->count);
+		}
 		if (index < 0) {
 			sum->leaked_blocks = add_bounded(sum->leaked_blocks, leak->blocks);
 			sum->leaked_bytes = add_bounded(sum->leaked_bytes, leak->bytes);
 			process->leaks[process->leak_count++] = *leak;
 			continue;
 		}
-		suppressions_count(suppressions, index, leak->blocks, leak->bytes);
+		suppressions_count(by, index, leak->blocks, leak->bytes);
 		leak->pattern = pool_printf(b->pool, "%s",
-					    suppressions_use(suppressions, (size_t)index).pattern);
+					    suppressions_use(by, (size_t)index).pattern);
 		if (!leak->pattern)
 			return -ENOMEM;
 		sum->suppressed_blocks = add_bounded(sum->suppressed_blocks, leak->blocks);
@@ -393,6 +397,8 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 	int r = build_identity(b, ledger->name);
 
 	if (r == 0)
+		r = build_program(b, (wanted & REPORT_PROGRAM_SUPPRESSIONS) != 0);
+	if (r == 0)
 		r = build_modules(b);
 	if (r == 0)
 		r = read_blocks(b);
@@ -473,6 +479,7 @@ void report_process_destroy(struct report_process *process)
 {
 	if (!process)
 		return;
+	suppressions_destroy(process->program_suppressions);
 	pool_finish(process->pool);
 	free(process->pool);
 	free(process);

@@ -185,6 +185,10 @@ struct report_process {
 	const char *exe; /* NULL unknown */
 	const char *host;
 	const char *program; /* last part of exe or command[0]; "?" if neither is known */
+	int ranked; /* it is one of a parallel job: */
+	int rank;
+	int ranks; /* how many there are; 0 unknown */
+	const char *rank_variable; /* what said so: "RANK" */
 	const char *ledger;  /* name of the ledger that says all this */
 	uint64_t start_real_ns; /* of its first GPU call */
 
@@ -217,6 +221,9 @@ struct report_process {
 
 	struct report_coverage coverage;
 
+	/* What its own __lsan_default_suppressions() suppressed; NULL: none, or not wanted. */
+	struct suppressions *program_suppressions;
+
 	/* Sentences: what was not recorded, not readable, or not to be relied on. */
 	const char *const *notes;
 	size_t note_count;
@@ -236,6 +243,7 @@ int report_process_build(const struct loaded_ledger *ledger, struct symbolizer *
 /* The same with more in it, which costs symbols of every stack in the ledger. */
 enum report_wanted {
 	REPORT_SITES = 1,
+	REPORT_PROGRAM_SUPPRESSIONS = 2, /* the program's own suppress, too; costs nothing */
 };
 int report_process_build_with(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,
 			      struct suppressions *suppressions, unsigned int wanted,
@@ -273,8 +281,8 @@ int report_add_process(struct report *report, struct report_process *process);
 /* Copies TEXT, a sentence without a newline, to the notes. 0 or -ENOMEM. */
 int report_add_note(struct report *report, const char *text);
 
-/* Puts processes into an order that does not depend on how they were found: by pid, then
- * by start. */
+/* Puts processes into an order that does not depend on how they were found: by rank, those
+ * without one behind, then by host, pid and start. */
 void report_sort(struct report *report);
 
 /* Destroys what was added; the suppressions are the caller's. */

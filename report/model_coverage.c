@@ -131,8 +131,10 @@ static int read_all(struct builder *b, struct raw **ret, size_t *ret_count)
 		return -ENOMEM;
 	walk = (struct ledger_walk){ 0 };
 	while (r == 0 && count < room &&
-	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_FACTS, sizeof(*record))))
-		r = read_raw(b, record, &(*ret)[count++]);
+	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_FACTS, sizeof(*record)))) {
+		r = read_raw(b, record, &(*ret)[count]);
+		count += r == 0 && !build_is_of_program((*ret)[count].kind);
+	}
 	if (r == 0)
 		know_runtimes(*ret, count);
 	if (r == 0 && count)

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <jansson.h>
 
+#include "fingerprint.h"
 #include "json_coverage.h"
 #include "json_gate.h"
 #include "json_held.h"
@@ -16,6 +17,7 @@
 #include "json_objects.h"
 #include "json_parts.h"
 #include "json_pool.h"
+#include "json_ranks.h"
 #include "json_released.h"
 #include "model.h"
 #include "suppress.h"
@@ -24,10 +26,13 @@
 
 static json_t *leak_json(const struct report_leak *leak)
 {
+	char fingerprint[FINGERPRINT_TEXT];
 	json_t *ret = json_object();
 
 	json_set(&ret, "api", json_text(leak->api));
 	json_set(&ret, "kind", json_text(leak->kind));
+	json_set(&ret, "fingerprint", json_string(report_fingerprint_text(
+		report_fingerprint(leak->api, leak->kind, leak->stack), fingerprint)));
 	json_set(&ret, "device", json_integer(leak->device));
 	json_set(&ret, "bytes", json_number(leak->bytes));
 	json_set(&ret, "blocks", json_number(leak->blocks));
@@ -148,6 +153,11 @@ static json_t *identity_json(const struct report_process *process)
 	json_set(&ret, "status", json_integer(process->status));
 	json_set(&ret, "host", json_text(process->host));
 	json_set(&ret, "exe", json_text(process->exe));
+	if (process->ranked) {
+		json_set(&ret, "rank", json_integer(process->rank));
+		json_set(&ret, "ranks", process->ranks ? json_integer(process->ranks) : json_null());
+		json_set(&ret, "rank_variable", json_text(process->rank_variable));
+	}
 	return ret;
 }
 
@@ -169,19 +179,30 @@ static void set_process(json_t **object, const struct report_process *process)
 	json_set(object, "notes", notes_json(process->notes, process->note_count));
 }
 
-static json_t *suppressions_json(const struct suppressions *suppressions)
+static void append_suppressions(json_t **list, const struct suppressions *suppressions,
+				const char *source)
 {
-	json_t *ret = json_array();
-
-	for (size_t i = 0; i < suppressions_size(suppressions) && ret; i++) {
+	for (size_t i = 0; i < suppressions_size(suppressions) && *list; i++) {
 		struct suppression_use use = suppressions_use(suppressions, i);
 		json_t *item = json_object();
 
 		json_set(&item, "pattern", json_text(use.pattern));
 		json_set(&item, "blocks", json_number(use.blocks));
 		json_set(&item, "bytes", json_number(use.bytes));
-		json_append(&ret, item);
+		if (source)
+			json_set(&item, "source", json_string(source));
+		json_append(list, item);
 	}
+}
+
+static json_t *suppressions_json(const struct report *report)
+{
+	json_t *ret = json_array();
+
+	append_suppressions(&ret, report->suppressions, NULL);
+	for (size_t i = 0; i < report->count; i++)
+		append_suppressions(&ret, report->processes[i]->program_suppressions,
+				    "__lsan_default_suppressions");
 	return ret;
 }
 
@@ -208,6 +229,7 @@ static void set_processes(json_t **object, const struct report *report)
 		json_append(&list, item);
 	}
 	json_set(object, "processes", list);
+	json_ranks(object, report);
 	json_set(object, "summary", summary_json(&report->summary));
 	json_set(object, "notes",
 	    notes_json((const char *const *)report->notes, report->note_count));
@@ -223,7 +245,7 @@ int print_json(const struct report *report, const struct judgement *judgement, F
 		set_only_process(&root, report);
 	else
 		set_processes(&root, report);
-	json_set(&root, "suppressions", suppressions_json(report->suppressions));
+	json_set(&root, "suppressions", suppressions_json(report));
 	if (judgement)
 		json_set(&root, "gate", json_gate(judgement));
 	if (root) {

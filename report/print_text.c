@@ -14,6 +14,7 @@
 #include "gen_suppressions.h"
 #include "model.h"
 #include "number.h"
+#include "ranks.h"
 #include "suppress.h"
 #include "text_coverage.h"
 #include "text_error.h"
@@ -21,6 +22,7 @@
 #include "text_history.h"
 #include "text_objects.h"
 #include "text_pool.h"
+#include "text_ranks.h"
 #include "text_released.h"
 #include "text_stack.h"
 
@@ -33,6 +35,7 @@ struct headline {
 	size_t leaks;
 	size_t processes, leaking;
 	const struct report_process *only; /* the one process, or NULL */
+	const struct ranks *ranks; /* the job that they are, or NULL */
 	int running, incomplete;
 };
 
@@ -52,6 +55,10 @@ static void print_who(FILE *out, const struct headline *line)
 {
 	if (line->only)
 		text_process(out, line->only);
+	else if (line->ranks && line->ranks->all && line->leaks)
+		fprintf(out, "%zu of %zu ranks", line->ranks->leaking, line->ranks->count);
+	else if (line->ranks && line->ranks->all)
+		fprintf(out, "%zu ranks", line->ranks->count);
 	else if (line->leaks && line->leaking != line->processes)
 		fprintf(out, "%zu of %zu processes", line->leaking, line->processes);
 	else
@@ -131,6 +138,8 @@ static void print_leak_total(FILE *out, const struct headline *line)
 static void print_headline(FILE *out, const struct headline *line)
 {
 	fputs("gpuleak: ", out);
+	if (line->ranks)
+		text_ranks_first(out, line->ranks);
 	if (line->summary->errors) {
 		print_counted(out, line->summary->errors, "error");
 		fputs(line->leaks ? ", " : " by ", out);
@@ -182,13 +191,29 @@ static void print_leak(FILE *out, const struct report_process *process,
 	text_history(out, leak->history, leak->blocks);
 }
 
-static void print_leaks(FILE *out, const struct report_process *process)
+static int is_shared(const struct ranks *ranks, const struct report_leak *leak)
+{
+	return ranks && ranks_shares(ranks, leak);
+}
+
+/* All but what is told of its RANKS (or NULL) together. */
+static void print_leaks(FILE *out, const struct report_process *process,
+			const struct ranks *ranks)
 {
 	uint64_t bytes = 0, blocks = 0;
-	size_t i;
+	size_t i, shared = 0;
 
-	for (i = 0; i < process->leak_count && i < LEAKS_MAX; i++)
-		print_leak(out, process, &process->leaks[i]);
+	for (i = 0; i < process->leak_count && i < LEAKS_MAX; i++) {
+		if (is_shared(ranks, &process->leaks[i]))
+			shared++;
+		else
+			print_leak(out, process, &process->leaks[i]);
+	}
+	if (shared) {
+		fputs("\nAnd ", out);
+		print_counted(out, shared, "leak");
+		fputs(" that other ranks have, too: above\n", out);
+	}
 	if (i == process->leak_count)
 		return;
 	for (; i < process->leak_count; i++) {
@@ -233,14 +258,15 @@ static void print_last_line(FILE *out, const struct report_process *process)
 	fputc('\n', out);
 }
 
-static int print_process(FILE *out, const struct report_process *process, int verbose)
+static int print_process(FILE *out, const struct report_process *process, int verbose,
+			 const struct ranks *ranks)
 {
 	struct headline line = { .summary = &process->summary, .only = process };
 	int r, wrong;
 
 	add_to_headline(&line, process);
 	print_headline(out, &line);
-	print_leaks(out, process);
+	print_leaks(out, process, ranks);
 	r = text_errors(out, process);
 	if (r < 0)
 		return r;
@@ -259,7 +285,7 @@ static int print_process(FILE *out, const struct report_process *process, int ve
 	return 0;
 }
 
-static void print_suppressions(FILE *out, const struct suppressions *suppressions)
+static void print_used(FILE *out, const struct suppressions *suppressions, const char *whose)
 {
 	size_t count = suppressions_size(suppressions), used = 0;
 	char blocks[NUMBER_MAX], bytes[NUMBER_MAX];
@@ -270,13 +296,22 @@ static void print_suppressions(FILE *out, const struct suppressions *suppression
 		if (!use.matched)
 			continue;
 		if (used++ == 0)
-			fprintf(out, "Suppressions used:\n%10s %20s  pattern\n", "blocks", "bytes");
+			fprintf(out, "Suppressions used%s:\n%10s %20s  pattern\n", whose, "blocks",
+				"bytes");
 		fprintf(out, "%10s %20s  ", format_number(use.blocks, blocks),
 			format_number(use.bytes, bytes));
 		print_escaped(out, use.pattern);
 		fputc('\n', out);
 	}
-	for (size_t i = 0; i < count; i++) {
+}
+
+/* Of the program's own only those that were used: the rest are meant for the host's memory. */
+static void print_suppressions(FILE *out, const struct report *report)
+{
+	const struct suppressions *suppressions = report->suppressions;
+
+	print_used(out, suppressions, "");
+	for (size_t i = 0; i < suppressions_size(suppressions); i++) {
 		struct suppression_use use = suppressions_use(suppressions, i);
 
 		if (use.matched)
@@ -285,27 +320,45 @@ static void print_suppressions(FILE *out, const struct suppressions *suppression
 		print_escaped(out, use.pattern);
 		fputc('\n', out);
 	}
+	for (size_t i = 0; i < report->count; i++)
+		print_used(out, report->processes[i]->program_suppressions,
+			   " (__lsan_default_suppressions of the program)");
+}
+
+static int print_several(FILE *out, const struct report *report)
+{
+	struct headline line = { .summary = &report->summary, .incomplete = report->incomplete };
+	struct ranks ranks;
+	int r = ranks_find(report, &ranks);
+
+	if (r < 0)
+		return r;
+	if (ranks.count > 1)
+		line.ranks = &ranks;
+	for (size_t i = 0; i < report->count; i++)
+		add_to_headline(&line, report->processes[i]);
+	print_headline(out, &line);
+	if (line.ranks) {
+		text_ranks_more(out, &ranks);
+		text_ranks_shared(out, &ranks);
+	}
+	for (size_t i = 0; i < report->count && r == 0; i++) {
+		fputc('\n', out);
+		r = print_process(out, report->processes[i], report->verbose, line.ranks);
+	}
+	ranks_finish(&ranks);
+	return r;
 }
 
 static int print_processes(FILE *out, const struct report *report)
 {
-	struct headline line = { .summary = &report->summary, .incomplete = report->incomplete };
-	int r = 0;
-
 	if (report->count == 0) {
 		fputs("gpuleak: nothing was recorded: no GPU memory call was seen\n", out);
 		return 0;
 	}
 	if (report->count == 1)
-		return print_process(out, report->processes[0], report->verbose);
-	for (size_t i = 0; i < report->count; i++)
-		add_to_headline(&line, report->processes[i]);
-	print_headline(out, &line);
-	for (size_t i = 0; i < report->count && r == 0; i++) {
-		fputc('\n', out);
-		r = print_process(out, report->processes[i], report->verbose);
-	}
-	return r;
+		return print_process(out, report->processes[0], report->verbose, NULL);
+	return print_several(out, report);
 }
 
 int print_text(const struct report *report, const struct judgement *judgement, FILE *out)
@@ -318,7 +371,7 @@ int print_text(const struct report *report, const struct judgement *judgement, F
 	for (size_t i = 0; i < report->count && report->verbose; i++)
 		text_coverage_all(out, report->processes[i]);
 	print_notes(out, (const char *const *)report->notes, report->note_count);
-	print_suppressions(out, report->suppressions);
+	print_suppressions(out, report);
 	if (report->verbose && report->summary.leaked_blocks) {
 		fputs("To suppress (a file for --suppressions):\n", out);
 		r = gen_suppressions(report, out);

@@ -134,6 +134,15 @@ static int compare_processes(const void *left, const void *right)
 	const struct report_process *a = *(struct report_process *const *)left;
 	const struct report_process *b = *(struct report_process *const *)right;
 
+	int r;
+
+	if (a->ranked != b->ranked)
+		return a->ranked ? -1 : 1;
+	if (a->ranked && a->rank != b->rank)
+		return a->rank < b->rank ? -1 : 1;
+	r = strcmp(a->host ? a->host : "", b->host ? b->host : "");
+	if (r)
+		return r;
 	if (a->pid != b->pid)
 		return a->pid < b->pid ? -1 : 1;
 	if (a->start_real_ns != b->start_real_ns)

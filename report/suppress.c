@@ -5,6 +5,7 @@
 #include "suppress.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,6 +96,40 @@ int suppressions_parse(const char *text, size_t length, const char *name,
 	if (!s)
 		return rulefile_fail(&file, -ENOMEM, "out of memory");
 	return finish_parse(s, rulefile_lines(&file, text, length, parse_line, s), ret);
+}
+
+struct forgiving {
+	struct suppressions *suppressions;
+	char first[256]; /* what was wrong first; "" nothing */
+};
+
+static int parse_good_line(void *data, const struct rulefile *file, const char *text,
+			   size_t length)
+{
+	struct forgiving *forgiving = data;
+	int r = parse_line(forgiving->suppressions, file, text, length);
+
+	if (r < 0 && r != -ENOMEM && !forgiving->first[0])
+		snprintf(forgiving->first, sizeof(forgiving->first), "%s", file->error);
+	return r == -ENOMEM ? r : 0;
+}
+
+int suppressions_parse_good(const char *text, size_t length, const char *name,
+			    struct suppressions **ret, char *error, size_t error_size)
+{
+	char line_error[256] = "";
+	struct rulefile file = { name, "suppression", 0, line_error, sizeof(line_error) };
+	struct forgiving forgiving = { calloc(1, sizeof(*forgiving.suppressions)), "" };
+	int r = -ENOMEM;
+
+	if (forgiving.suppressions)
+		r = rulefile_lines(&file, text, length, parse_good_line, &forgiving);
+	if (r < 0 && r != -ENOMEM) { /* the text as a whole: what came before it is good */
+		snprintf(forgiving.first, sizeof(forgiving.first), "%s", line_error);
+		r = 0;
+	}
+	snprintf(error, error_size, "%s", forgiving.first);
+	return finish_parse(forgiving.suppressions, r, ret);
 }
 
 int suppressions_load(const char *path, struct suppressions **ret, char *error, size_t error_size)

@@ -20,6 +20,11 @@ struct suppressions;
 int suppressions_parse(const char *text, size_t length, const char *name,
 		       struct suppressions **ret, char *error, size_t error_size);
 
+/* The same, but a line that is none is passed over: ERROR tells of the first, "" if there was
+ * none. 0 or -ENOMEM. */
+int suppressions_parse_good(const char *text, size_t length, const char *name,
+			    struct suppressions **ret, char *error, size_t error_size);
+
 /* The same for the file at PATH. */
 int suppressions_load(const char *path, struct suppressions **ret, char *error, size_t error_size);
 

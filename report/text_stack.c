@@ -175,8 +175,14 @@ void text_kind(FILE *out, const char *kind)
 void text_process(FILE *out, const struct report_process *process)
 {
 	print_escaped(out, process->program);
-	fprintf(out, " (pid %d%s)", process->pid,
-		process->ended == REPORT_RUNNING ? ", still running" : "");
+	if (process->ranked)
+		fprintf(out, " rank %d", process->rank);
+	fprintf(out, " (pid %d", process->pid);
+	if (process->ranked && process->host) { /* the pid alone is not unique in a job */
+		fputs(", ", out);
+		print_escaped(out, process->host);
+	}
+	fputs(process->ended == REPORT_RUNNING ? ", still running)" : ")", out);
 }
 
 void text_ended(FILE *out, const struct report_process *process)

@@ -30,7 +30,7 @@ void text_time(FILE *out, uint64_t ns);
 /* "device memory" */
 void text_kind(FILE *out, const char *kind);
 
-/* "app (pid 12, still running)" */
+/* "app (pid 12, still running)", "app rank 3 (pid 12, node7)" */
 void text_process(FILE *out, const struct report_process *process);
 
 /* "exited with status 0" */

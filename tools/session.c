@@ -85,11 +85,16 @@ static int add(struct session *session, const char *path, struct report_process 
 	struct report_process *process;
 	struct loaded_ledger ledger;
 	int r = loaded_ledger_open(path, &ledger, error, error_size);
+	unsigned int wanted = 0;
 
 	if (r < 0)
 		return r;
-	r = report_process_build_with(&ledger, session->symbolizer, session->suppressions,
-				      session->gate.only_at ? REPORT_SITES : 0, &process);
+	if (session->gate.only_at)
+		wanted |= REPORT_SITES;
+	if (opt_values.lsan_suppressions)
+		wanted |= REPORT_PROGRAM_SUPPRESSIONS;
+	r = report_process_build_with(&ledger, session->symbolizer, session->suppressions, wanted,
+				      &process);
 	loaded_ledger_finish(&ledger);
 	if (r == 0)
 		r = report_add_process(&session->report, process);
