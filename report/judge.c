@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "fingerprint.h"
 #include "judge_parts.h"
@@ -70,20 +71,46 @@ const char *judge_size(uint64_t bytes, char ret[JUDGE_SIZE_MAX])
 	return ret;
 }
 
+/* The frame is often a helper that all allocations share: its caller tells them apart. */
+static const char *caller_of(const struct report_stack *stack, const struct report_frame *frame)
+{
+	const struct report_frame *caller = frame + 1;
+
+	if (caller >= stack->frames + stack->count || caller->role == FRAME_RUNTIME ||
+	    !caller->function || (frame->function && strcmp(frame->function, "main") == 0))
+		return NULL;
+	return caller->function;
+}
+
 const char *judge_place(const struct report_stack *stack, char ret[JUDGE_PLACE_MAX])
 {
 	const struct report_frame *frame = stack ? report_stack_culprit(stack) : NULL;
-	const char *function = frame && frame->function ? frame->function : "???";
+	const char *caller = frame ? caller_of(stack, frame) : NULL;
+	char source[JUDGE_PLACE_MAX - 128];
 
-	if (!frame)
+	if (!frame) {
 		snprintf(ret, JUDGE_PLACE_MAX, "an unknown place");
-	else if (frame->file && frame->line)
-		snprintf(ret, JUDGE_PLACE_MAX, "%s (%s:%u)", function, frame->file, frame->line);
+		return ret;
+	}
+	if (frame->file && frame->line)
+		snprintf(source, sizeof(source), "%s:%u", frame->file, frame->line);
 	else if (frame->file)
-		snprintf(ret, JUDGE_PLACE_MAX, "%s (%s)", function, frame->file);
+		snprintf(source, sizeof(source), "%s", frame->file);
 	else
-		snprintf(ret, JUDGE_PLACE_MAX, "%s (%s+0x%" PRIx64 ")", function,
+		snprintf(source, sizeof(source), "%s+0x%" PRIx64,
 			 frame->module ? frame->module : "", frame->offset);
+	snprintf(ret, JUDGE_PLACE_MAX, "%s (%s)%s%s", frame->function ? frame->function : "???",
+		 source, caller ? ", called from " : "", caller ? caller : "");
+	return ret;
+}
+
+const char *judge_who(const struct report_process *process, char ret[JUDGE_PLACE_MAX])
+{
+	if (process->ranked)
+		snprintf(ret, JUDGE_PLACE_MAX, "rank %d (process %d of %s on %s)", process->rank,
+			 process->pid, process->program, process->host ? process->host : "?");
+	else
+		snprintf(ret, JUDGE_PLACE_MAX, "process %d (%s)", process->pid, process->program);
 	return ret;
 }
 
@@ -177,16 +204,17 @@ static struct rest judge_leaks(struct bench *bench, const struct judge_input *in
 
 static void judge_process(struct bench *bench, const struct report_process *p)
 {
+	char who[JUDGE_PLACE_MAX];
+
+	judge_who(p, who);
 	if (p->ended == REPORT_RUNNING)
-		judge_reason(bench, "process %d (%s) still runs: what it holds may yet be freed or leak",
-		       p->pid, p->program);
+		judge_reason(bench, "%s still runs: what it holds may yet be freed or leak", who);
 	if (!p->incomplete)
 		return;
 	if (p->note_count == 0)
-		judge_reason(bench, "process %d (%s) was not recorded completely", p->pid, p->program);
+		judge_reason(bench, "%s was not recorded completely", who);
 	for (size_t i = 0; i < p->note_count; i++)
-		judge_reason(bench, "process %d (%s) was not recorded completely: %s", p->pid,
-		       p->program, p->notes[i]);
+		judge_reason(bench, "%s was not recorded completely: %s", who, p->notes[i]);
 }
 
 /* Troubles that the caller named in words are not named again as the report's. */

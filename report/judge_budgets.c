@@ -79,15 +79,16 @@ static void judge_peak(struct bench *bench, const struct judge_input *input,
 		       const struct budget *rule)
 {
 	char peak[JUDGE_SIZE_MAX], allowed[JUDGE_SIZE_MAX], over[JUDGE_SIZE_MAX];
+	char who[JUDGE_PLACE_MAX];
 
 	for (size_t i = 0; i < input->report->count; i++) {
 		const struct report_process *p = input->report->processes[i];
 
 		if (p->summary.peak_bytes <= rule->limit)
 			continue;
-		judge_reason(bench, "peak (%s:%u): process %d (%s) held %s at one time, "
-			     "%s allowed, %s over", input->budgets->name, rule->line, p->pid,
-			     p->program, judge_size(p->summary.peak_bytes, peak),
+		judge_reason(bench, "peak (%s:%u): %s held %s at one time, %s allowed, "
+			     "%s over", input->budgets->name, rule->line, judge_who(p, who),
+			     judge_size(p->summary.peak_bytes, peak),
 			     judge_size(rule->limit, allowed),
 			     judge_size(p->summary.peak_bytes - rule->limit, over));
 	}

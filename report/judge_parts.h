@@ -13,6 +13,7 @@
 #include "number.h"
 
 struct report_leak;
+struct report_process;
 struct report_stack;
 struct report_summary;
 
@@ -44,8 +45,10 @@ void judge_note(struct bench *bench, const char *format, ...)
 
 /* "12,582,912 bytes (12.0 MiB)": the exact number is what a budget is set to. */
 const char *judge_size(uint64_t bytes, char ret[JUDGE_SIZE_MAX]);
-/* "make_buffer (/abs/app.c:12)" */
+/* "make_buffer (/abs/app.c:12), called from main" */
 const char *judge_place(const struct report_stack *stack, char ret[JUDGE_PLACE_MAX]);
+/* "process 12 (app)", "rank 3 (process 12 of app on node7)" */
+const char *judge_who(const struct report_process *process, char ret[JUDGE_PLACE_MAX]);
 
 /* Takes from the charges what the baseline knows; says what is gone. */
 void judge_baseline(struct bench *bench, const struct judge_input *input);

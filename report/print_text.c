@@ -258,12 +258,28 @@ static void print_last_line(FILE *out, const struct report_process *process)
 	fputc('\n', out);
 }
 
+/* A rank that has what others have, and nothing else: one line is enough. */
+static int is_as_others(const struct report_process *process, const struct ranks *ranks)
+{
+	if (!ranks || !process->leak_count || process->summary.errors ||
+	    process->released.held_count || process->note_count)
+		return 0;
+	for (size_t i = 0; i < process->leak_count; i++)
+		if (!ranks_shares(ranks, &process->leaks[i]))
+			return 0;
+	return 1;
+}
+
 static int print_process(FILE *out, const struct report_process *process, int verbose,
 			 const struct ranks *ranks)
 {
 	struct headline line = { .summary = &process->summary, .only = process };
 	int r, wrong;
 
+	if (is_as_others(process, ranks) && !verbose) {
+		print_last_line(out, process);
+		return 0;
+	}
 	add_to_headline(&line, process);
 	print_headline(out, &line);
 	print_leaks(out, process, ranks);
@@ -343,7 +359,8 @@ static int print_several(FILE *out, const struct report *report)
 		text_ranks_shared(out, &ranks);
 	}
 	for (size_t i = 0; i < report->count && r == 0; i++) {
-		fputc('\n', out);
+		if (report->verbose || !is_as_others(report->processes[i], line.ranks))
+			fputc('\n', out);
 		r = print_process(out, report->processes[i], report->verbose, line.ranks);
 	}
 	ranks_finish(&ranks);

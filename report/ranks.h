@@ -41,6 +41,7 @@ struct ranks {
 	 * Names in them may hold any bytes. */
 	const char **odd;
 	size_t odd_count;
+	char *ended_badly; /* by rank: killed, or with a status that is not 0 */
 	const struct report_leak **shared; /* leaks of processes that other ranks have, too */
 	size_t shared_count;
 	struct pool *pool;

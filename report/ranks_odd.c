@@ -79,6 +79,10 @@ static int find_ends(const struct report *report, struct ranks *ranks, char *cho
 	size_t bad = 0, at;
 	int r = ends ? 0 : -ENOMEM;
 
+	ranks->ended_badly = pool_alloc(ranks->pool, ranks->count);
+	if (!ranks->ended_badly)
+		r = -ENOMEM;
+
 	for (size_t i = 0; i < report->count && r == 0; i++) {
 		const struct report_process *process = report->processes[i];
 
@@ -88,6 +92,7 @@ static int find_ends(const struct report *report, struct ranks *ranks, char *cho
 		if (!ends[at][0]) {
 			bad_end(process, ends[at]);
 			bad += ends[at][0] != '\0';
+			ranks->ended_badly[at] = ends[at][0] != '\0';
 		}
 	}
 	for (size_t i = 0; i < ranks->count && r == 0 && bad < ranks->count; i++) {
@@ -171,14 +176,21 @@ static int tell_absent(struct ranks *ranks, const struct rank_leak *leak, uint64
 {
 	char names[NAMES_BYTES], size[NUMBER_MAX], place[JUDGE_PLACE_MAX];
 
-	if (leak->count == ranks->count)
-		return 0;
+	size_t absent = 0;
+
 	memset(chosen, 1, ranks->count);
 	for (size_t i = 0; i < leak->count; i++)
 		chosen[leak->parts[i].rank] = 0;
+	for (size_t i = 0; i < ranks->count; i++) {
+		if (ranks->ended_badly[i]) /* it did not get so far: no wonder */
+			chosen[i] = 0;
+		absent += chosen[i] != 0;
+	}
+	if (absent == 0)
+		return 0;
 	return add(ranks, pool_printf(ranks->pool, "%s %s not leak the %s that %zu of %zu ranks "
 				      "leak at %s", name_ranks(ranks, chosen, names),
-				      ranks->count - leak->count == 1 ? "does" : "do",
+				      absent == 1 ? "does" : "do",
 				      format_size(usual, size), leak->count, ranks->count,
 				      judge_place(leak->leak->stack, place)));
 }
