@@ -7,6 +7,7 @@
 #include "fingerprint.h"
 #include "json_parts.h"
 #include "ranks.h"
+#include "tally.h"
 
 static json_t *parts_json(const struct ranks *ranks, const struct rank_leak *leak)
 {
@@ -29,8 +30,7 @@ static json_t *shared_json(const struct ranks *ranks, const struct rank_leak *sh
 	char fingerprint[FINGERPRINT_TEXT];
 	json_t *ret = json_object();
 
-	report_fingerprint_text(report_fingerprint(leak->api, leak->kind, leak->stack),
-				fingerprint);
+	report_fingerprint_text(report_leak_fingerprint(leak), fingerprint);
 	json_set(&ret, "api", json_text(leak->api));
 	json_set(&ret, "kind", json_text(leak->kind));
 	json_set(&ret, "fingerprint", json_string(fingerprint));

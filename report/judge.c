@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fingerprint.h"
 #include "judge_parts.h"
 #include "model.h"
 #include "number.h"
+#include "tally.h"
 
 #define SENTENCES_MAX 100 /* of a thousand broken processes a hundred tell enough */
 
@@ -153,8 +153,7 @@ static int charge_leaks(struct bench *bench, const struct report *report)
 		for (size_t j = 0; j < p->leak_count; j++)
 			bench->charges[bench->charge_count++] = (struct charge){
 				&p->leaks[j],
-				report_fingerprint(p->leaks[j].api, p->leaks[j].kind,
-						   p->leaks[j].stack),
+				report_leak_fingerprint(&p->leaks[j]),
 				p->leaks[j].bytes, p->leaks[j].blocks, 0 };
 	}
 	return 0;

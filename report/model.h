@@ -66,6 +66,7 @@ struct report_leak {
 	/* Of the block with the most references left; NULL if that was never retained. */
 	const struct report_history *history;
 	const char *pattern;              /* that suppressed it, NULL = nothing did */
+	uint64_t fingerprint; /* read from a report; 0: none, see report_leak_fingerprint() */
 	const char *cache; /* whose cache holds it, "PyTorch caching allocator"; NULL: nobody's */
 };
 

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fingerprint.h"
 #include "number.h"
 #include "pool.h"
 #include "ranks_odd.h"
+#include "tally.h"
 
 /* One leak of one process. */
 struct found {
@@ -100,8 +100,7 @@ static int find_leaks(const struct report *report, struct ranks *ranks, struct f
 		rank = ranks_index(ranks, p->rank);
 		for (size_t j = 0; j < p->leak_count; j++)
 			found[count++] = (struct found){
-				report_fingerprint(p->leaks[j].api, p->leaks[j].kind,
-						   p->leaks[j].stack),
+				report_leak_fingerprint(&p->leaks[j]),
 				place_of(&p->leaks[j]), rank, &p->leaks[j] };
 	}
 	if (count)

@@ -11,6 +11,12 @@
 #include "model.h"
 #include "number.h"
 
+uint64_t report_leak_fingerprint(const struct report_leak *leak)
+{
+	return leak->fingerprint ? leak->fingerprint
+				 : report_fingerprint(leak->api, leak->kind, leak->stack);
+}
+
 static int compare_entries(const void *left, const void *right)
 {
 	const struct tally_entry *a = left, *b = right;
@@ -44,8 +50,7 @@ int tally_leaks(const struct report *report, struct tally *ret)
 			const struct report_leak *leak = &process->leaks[j];
 
 			tally.entries[tally.count++] = (struct tally_entry){
-				report_fingerprint(leak->api, leak->kind, leak->stack),
-				leak->bytes, leak->blocks, leak };
+				report_leak_fingerprint(leak), leak->bytes, leak->blocks, leak };
 		}
 	}
 	if (tally.count)

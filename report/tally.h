@@ -24,6 +24,9 @@ struct tally {
 	size_t count;
 };
 
+/* The fingerprint that LEAK was read with, or what its api, kind and stack make. */
+uint64_t report_leak_fingerprint(const struct report_leak *leak);
+
 /* Fills *RET, to be finished by the caller; its leaks are REPORT's. 0 or -ENOMEM. */
 int tally_leaks(const struct report *report, struct tally *ret);
 

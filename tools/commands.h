@@ -19,6 +19,7 @@ extern void (*volatile before_file_shrinks_end)(void); /* called then, unless NU
 int cmd_run(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_check(int argc, char **argv);
+int cmd_diff(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 
 #endif

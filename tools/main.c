@@ -20,6 +20,7 @@ static const struct subcommand {
 	{ "report", cmd_report, "report on a ledger, a directory of ledgers, or a process" },
 	{ "top", cmd_top, "watch what a living process holds" },
 	{ "check", cmd_check, "the verdict on ledgers alone, as an exit status" },
+	{ "diff", cmd_diff, "what leaks more, less, anew or no longer, between two reports" },
 };
 #define SUBCOMMANDS (sizeof(subcommands) / sizeof(subcommands[0]))
 

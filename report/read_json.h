@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A JSON report read back, as far as two reports are compared: who, leaks, number of errors.
+ * Believes nothing in it.
+ */
+#ifndef GPULEAK_REPORT_READ_JSON_H
+#define GPULEAK_REPORT_READ_JSON_H
+
+#include <stddef.h>
+
+struct report;
+
+/* Adds the processes of the report in the file at PATH to REPORT. 0, or -errno with a line in
+ * ERROR. */
+int report_read_json(const char *path, struct report *report, char *error, size_t error_size);
+
+/* The same for LENGTH bytes of TEXT, which errors call NAME. */
+int report_parse_json(const char *text, size_t length, const char *name, struct report *report,
+		      char *error, size_t error_size);
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gpuleak diff: what leaks more, less, anew or no longer. Either side is a ledger, a directory
+ * of ledgers, a process, or a report in JSON. Owns which of these an operand is.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "diff.h"
+#include "flags.h"
+#include "operands.h"
+#include "output.h"
+#include "read_json.h"
+#include "session.h"
+
+#define ERROR_SIZE 8192
+
+static const struct flags_command command = {
+	.name = "diff",
+	.synopsis = "[options] BEFORE AFTER",
+	.prose = "Compares what leaked: ledgers, directories of ledgers, processes or reports in\n"
+		 "JSON. Leaks are the same by their fingerprints, which survive line shifts.\n",
+	.options = OPTION_BIT(OPTION_FORMAT) | OPTION_BIT(OPTION_SUPPRESSIONS) |
+		   OPTION_BIT(OPTION_LSAN_SUPPRESSIONS),
+	.extras = FLAGS_GATE,
+	.report_to = "standard output",
+	.tail = "exit status: 0 compared, 23 with --gate if a leak is new or grew, or there are\n"
+		"more wrong frees; 1 a side could not be read, 2 usage.\n",
+};
+
+/* Whether PATH is a file whose first letter is a brace: no ledger begins so. */
+static int is_json(const char *path)
+{
+	char first[64];
+	struct stat st;
+	ssize_t n;
+	int fd;
+
+	if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
+		return 0;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	n = read(fd, first, sizeof(first) - 1);
+	close(fd);
+	first[n > 0 ? n : 0] = '\0';
+	return first[strspn(first, " \t\r\n")] == '{';
+}
+
+static int read_side(struct session *session, char *word)
+{
+	struct operands operands = { 0 };
+	char error[ERROR_SIZE];
+	int r = 0;
+
+	if (is_json(word)) {
+		r = report_read_json(word, &session->report, error, sizeof(error));
+		if (r < 0)
+			fprintf(stderr, "gpuleak: %s\n", error);
+		return r;
+	}
+	operands_find(&operands, &word, 1);
+	if (operands.missing)
+		r = -ENOENT;
+	for (size_t i = 0; i < operands.list.count && r == 0; i++)
+		r = session_add(session, operands.list.files[i].path, NULL);
+	ledgers_finish(&operands.list);
+	return r;
+}
+
+static int print(const struct diff *diff)
+{
+	char *text = NULL, error[ERROR_SIZE];
+	size_t length = 0;
+	FILE *out = open_memstream(&text, &length);
+	int r = -ENOMEM;
+
+	if (out)
+		r = opt_values.format == OPTION_FORMAT_JSON ? diff_print_json(diff, out)
+							    : diff_print_text(diff, out);
+	if (out && fclose(out) != 0)
+		r = -ENOMEM;
+	if (r == 0)
+		r = output_write_fd(STDOUT_FILENO, "stdout", text, length, error, sizeof(error));
+	else
+		snprintf(error, sizeof(error), "out of memory");
+	if (r < 0)
+		fprintf(stderr, "gpuleak: %s\n", error);
+	free(text);
+	return r;
+}
+
+static int compare(struct session sides[2], char **words)
+{
+	int status = 0, failed = 0;
+	struct diff diff;
+
+	for (int i = 0; i < 2; i++)
+		if (session_rules(&sides[i]) < 0)
+			return STATUS_USAGE;
+	for (int i = 0; i < 2; i++)
+		failed |= read_side(&sides[i], words[i]) < 0;
+	if (failed)
+		return STATUS_NOTHING_READ;
+	if (diff_make(&sides[0].report, &sides[1].report, &diff) < 0) {
+		fputs("gpuleak: out of memory\n", stderr);
+		return STATUS_NOTHING_READ;
+	}
+	if (print(&diff) < 0)
+		status = STATUS_NOTHING_READ;
+	else if (opt_gate && diff.worse)
+		status = JUDGE_FAILED;
+	diff_finish(&diff);
+	return status;
+}
+
+int cmd_diff(int argc, char **argv)
+{
+	struct session sides[2];
+	int first, status, n = flags_parse(&command, argc, argv, &first);
+
+	if (n < 0)
+		return n == -2 ? 0 : STATUS_USAGE;
+	signal(SIGPIPE, SIG_IGN); /* the exit status is the answer, read or not */
+	if (n != 2) {
+		fprintf(stderr, "gpuleak: diff: name two: ledgers, directories of ledgers, or "
+			"reports in JSON\n");
+		return STATUS_USAGE;
+	}
+	if (opt_values.format != OPTION_FORMAT_TEXT && opt_values.format != OPTION_FORMAT_JSON) {
+		fprintf(stderr, "gpuleak: diff: its formats are text and json\n");
+		return STATUS_USAGE;
+	}
+	flags_environment(OPTION_BIT(OPTION_SUPPRESSIONS) | OPTION_BIT(OPTION_LSAN_SUPPRESSIONS));
+	if (session_start(&sides[0]) < 0)
+		return STATUS_NOTHING_READ;
+	status = STATUS_NOTHING_READ;
+	if (session_start(&sides[1]) == 0) {
+		status = compare(sides, argv + first);
+		session_finish(&sides[1]);
+	}
+	session_finish(&sides[0]);
+	return status;
+}
