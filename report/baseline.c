@@ -12,7 +12,7 @@
 #include "escape.h"
 #include "fingerprint.h"
 #include "model.h"
-#include "rulefile.h"
+#include "lines.h"
 #include "tally.h"
 
 #define HEAD "gpuleak-baseline"
@@ -30,7 +30,7 @@ static size_t next_word(const char **text, size_t *length, const char **ret)
 {
 	size_t n = 0;
 
-	rulefile_trim(text, length);
+	lines_trim(text, length);
 	while (n < *length && (*text)[n] != ' ' && (*text)[n] != '\t')
 		n++;
 	*ret = *text;
@@ -62,53 +62,53 @@ static int is_word(const char *word, size_t length, const char *wanted)
 	return length == strlen(wanted) && memcmp(word, wanted, length) == 0;
 }
 
-static int parse_head(const struct rulefile *file, const char *text, size_t length)
+static int parse_head(const struct lines *file, const char *text, size_t length)
 {
 	const char *word, *version;
-	char shown[33];
+	char shown[LINES_QUOTE];
 	size_t n = next_word(&text, &length, &word), v = next_word(&text, &length, &version);
 
-	rulefile_trim(&text, &length);
+	lines_trim(&text, &length);
 	if (!is_word(word, n, HEAD) || length > 0)
-		return rulefile_fail(file, -EINVAL, "cannot read '%s'; a baseline begins with '"
-				     HEAD " " VERSION "'", rulefile_quote(word, n, shown));
+		return lines_fail(file, -EINVAL, "cannot read '%s'; a baseline begins with '"
+				     HEAD " " VERSION "'", lines_quote(word, n, shown));
 	if (!is_word(version, v, VERSION))
-		return rulefile_fail(file, -EINVAL, "a baseline of version '%s'; this gpuleak "
-				     "reads version " VERSION, rulefile_quote(version, v, shown));
+		return lines_fail(file, -EINVAL, "a baseline of version '%s'; this gpuleak "
+				     "reads version " VERSION, lines_quote(version, v, shown));
 	return 0;
 }
 
-static int add(struct parse *parse, const struct rulefile *file, struct baseline_entry entry,
+static int add(struct parse *parse, const struct lines *file, struct baseline_entry entry,
 	       const char *place, size_t length)
 {
 	struct baseline *baseline = parse->baseline;
 
 	if (baseline->count == BASELINE_ENTRIES_MAX)
-		return rulefile_fail(file, -E2BIG, "more than %d leaks", BASELINE_ENTRIES_MAX);
+		return lines_fail(file, -E2BIG, "more than %d leaks", BASELINE_ENTRIES_MAX);
 	if (baseline->count == parse->room) {
 		size_t room = parse->room ? parse->room * 2 : 16;
 		struct baseline_entry *entries = reallocarray(baseline->entries, room,
 							      sizeof(*entries));
 
 		if (!entries)
-			return rulefile_fail(file, -ENOMEM, "out of memory");
+			return lines_fail(file, -ENOMEM, "out of memory");
 		baseline->entries = entries;
 		parse->room = room;
 	}
 	entry.line = file->line;
 	entry.place = strndup(place, length);
 	if (!entry.place)
-		return rulefile_fail(file, -ENOMEM, "out of memory");
+		return lines_fail(file, -ENOMEM, "out of memory");
 	baseline->entries[baseline->count++] = entry;
 	return 0;
 }
 
-static int parse_line(void *data, const struct rulefile *file, const char *text, size_t length)
+static int parse_line(void *data, const struct lines *file, const char *text, size_t length)
 {
 	struct baseline_entry entry = { 0 };
 	struct parse *parse = data;
 	const char *word;
-	char shown[33];
+	char shown[LINES_QUOTE];
 	size_t n;
 
 	if (!parse->headed) {
@@ -117,24 +117,24 @@ static int parse_line(void *data, const struct rulefile *file, const char *text,
 	}
 	n = next_word(&text, &length, &word);
 	if (n != FINGERPRINT_TEXT - 1 || parse_digits(word, n, 16, &entry.fingerprint) < 0)
-		return rulefile_fail(file, -EINVAL, "'%s' is no fingerprint; a line is " ENTRY,
-				     rulefile_quote(word, n, shown));
+		return lines_fail(file, -EINVAL, "'%s' is no fingerprint; a line is " ENTRY,
+				     lines_quote(word, n, shown));
 	n = next_word(&text, &length, &word);
 	if (parse_digits(word, n, 10, &entry.bytes) < 0)
-		return rulefile_fail(file, -EINVAL, "'%s' is no number of bytes; a line is " ENTRY,
-				     rulefile_quote(word, n, shown));
+		return lines_fail(file, -EINVAL, "'%s' is no number of bytes; a line is " ENTRY,
+				     lines_quote(word, n, shown));
 	n = next_word(&text, &length, &word);
 	if (parse_digits(word, n, 10, &entry.blocks) < 0)
-		return rulefile_fail(file, -EINVAL, "'%s' is no number of blocks; a line is " ENTRY,
-				     rulefile_quote(word, n, shown));
-	rulefile_trim(&text, &length);
+		return lines_fail(file, -EINVAL, "'%s' is no number of blocks; a line is " ENTRY,
+				     lines_quote(word, n, shown));
+	lines_trim(&text, &length);
 	if (length > 0 && text[0] != '#')
-		return rulefile_fail(file, -EINVAL, "'%s' is too much; a line is " ENTRY,
-				     rulefile_quote(text, length, shown));
+		return lines_fail(file, -EINVAL, "'%s' is too much; a line is " ENTRY,
+				     lines_quote(text, length, shown));
 	if (length > 0) {
 		text++;
 		length--;
-		rulefile_trim(&text, &length);
+		lines_trim(&text, &length);
 	}
 	return add(parse, file, entry, text, length);
 }
@@ -149,7 +149,7 @@ static int compare_entries(const void *left, const void *right)
 }
 
 /* What a merge of two branches leaves: which of the two numbers is meant nobody can tell. */
-static int check_twice(struct rulefile *file, const struct baseline *baseline)
+static int check_twice(struct lines *file, const struct baseline *baseline)
 {
 	for (size_t i = 1; i < baseline->count; i++) {
 		const struct baseline_entry *entry = &baseline->entries[i];
@@ -157,14 +157,14 @@ static int check_twice(struct rulefile *file, const struct baseline *baseline)
 		if (entry[-1].fingerprint != entry->fingerprint)
 			continue;
 		file->line = entry->line;
-		return rulefile_fail(file, -EINVAL, "the leak of line %u a second time: keep one "
+		return lines_fail(file, -EINVAL, "the leak of line %u a second time: keep one "
 				     "of the two lines", entry[-1].line);
 	}
 	return 0;
 }
 
 /* Reads TEXT, or the file itself if that is NULL. */
-static int read_baseline(struct rulefile *file, const char *text, size_t length,
+static int read_baseline(struct lines *file, const char *text, size_t length,
 			 struct baseline **ret)
 {
 	struct parse parse = { .baseline = calloc(1, sizeof(*parse.baseline)) };
@@ -173,10 +173,10 @@ static int read_baseline(struct rulefile *file, const char *text, size_t length,
 
 	if (!baseline || !(baseline->name = strdup(file->name))) {
 		baseline_destroy(baseline);
-		return rulefile_fail(file, -ENOMEM, "out of memory");
+		return lines_fail(file, -ENOMEM, "out of memory");
 	}
-	r = text ? rulefile_lines(file, text, length, parse_line, &parse)
-		 : rulefile_load(file, parse_line, &parse);
+	r = text ? lines_each(file, text, length, parse_line, &parse)
+		 : lines_load(file, parse_line, &parse);
 	if (r == 0 && baseline->count) {
 		qsort(baseline->entries, baseline->count, sizeof(*baseline->entries),
 		      compare_entries);
@@ -192,14 +192,14 @@ static int read_baseline(struct rulefile *file, const char *text, size_t length,
 int baseline_parse(const char *text, size_t length, const char *name, struct baseline **ret,
 		   char *error, size_t error_size)
 {
-	struct rulefile file = { name, "baseline", 0, error, error_size };
+	struct lines file = { "baseline", name, LINES_BYTES_MAX, 0, error, error_size };
 
 	return read_baseline(&file, text, length, ret);
 }
 
 int baseline_load(const char *path, struct baseline **ret, char *error, size_t error_size)
 {
-	struct rulefile file = { path, "baseline", 0, error, error_size };
+	struct lines file = { "baseline", path, LINES_BYTES_MAX, 0, error, error_size };
 
 	return read_baseline(&file, NULL, 0, ret);
 }

@@ -11,7 +11,7 @@
 
 #include "model.h"
 #include "options.h"
-#include "rulefile.h"
+#include "lines.h"
 
 #define SUBJECTS "kind:, api:, device:, site:, cache: and peak"
 
@@ -29,7 +29,7 @@ static size_t cut_word(const char *text, size_t *length, const char **ret)
 		at--;
 	*ret = text + at;
 	*length = at;
-	rulefile_trim(&text, length);
+	lines_trim(&text, length);
 	return end - at;
 }
 
@@ -54,11 +54,11 @@ static int parse_count(const char *word, uint64_t *ret)
 	return errno ? -EINVAL : 0;
 }
 
-static int parse_limit(const struct rulefile *file, const char *text, size_t *length,
+static int parse_limit(const struct lines *file, const char *text, size_t *length,
 		       struct budget *rule)
 {
 	struct options parser;
-	char limit[32], shown[33];
+	char limit[32], shown[LINES_QUOTE];
 	const char *word;
 	size_t n = cut_word(text, length, &word);
 	int r;
@@ -74,33 +74,33 @@ static int parse_limit(const struct rulefile *file, const char *text, size_t *le
 		rule->limit = (uint64_t)parser.max_leaked_bytes;
 	if (r == 0)
 		return 0;
-	return rulefile_fail(file, -EINVAL, "'%s' is no limit; a line ends with a size such as "
+	return lines_fail(file, -EINVAL, "'%s' is no limit; a line ends with a size such as "
 			     "64MiB, or with a number and the word blocks",
-			     rulefile_quote(word, n, shown));
+			     lines_quote(word, n, shown));
 }
 
-static int parse_device(const struct rulefile *file, const char *what, size_t length,
+static int parse_device(const struct lines *file, const char *what, size_t length,
 			struct budget *rule)
 {
-	char word[16], shown[33];
+	char word[16], shown[LINES_QUOTE];
 	uint64_t device;
 
 	if (copy_word(what, length, word, sizeof(word)) < 0 || parse_count(word, &device) < 0 ||
 	    device > INT_MAX)
-		return rulefile_fail(file, -EINVAL, "'%s' is no device; expected is its number",
-				     rulefile_quote(what, length, shown));
+		return lines_fail(file, -EINVAL, "'%s' is no device; expected is its number",
+				     lines_quote(what, length, shown));
 	rule->device = (int)device;
 	return 0;
 }
 
-static int parse_subject(const struct rulefile *file, const char *text, size_t length,
+static int parse_subject(const struct lines *file, const char *text, size_t length,
 			 struct budget *rule)
 {
 	static const char *const words[] = {
 		[BUDGET_KIND] = "kind:", [BUDGET_API] = "api:", [BUDGET_DEVICE] = "device:",
 		[BUDGET_SITE] = "site:", [BUDGET_CACHE] = "cache:",
 	};
-	char shown[33];
+	char shown[LINES_QUOTE];
 	size_t n;
 	int r;
 
@@ -115,26 +115,26 @@ static int parse_subject(const struct rulefile *file, const char *text, size_t l
 		rule->subject = (enum budget_subject)i;
 		text += n;
 		length -= n;
-		rulefile_trim(&text, &length);
+		lines_trim(&text, &length);
 		if (rule->subject == BUDGET_DEVICE)
 			return parse_device(file, text, length, rule);
-		r = wildcard_compile(&rule->wildcard, text, length);
+		r = frame_pattern_compile(&rule->pattern, text, length);
 		return r == 0 ? 0
-		       : rulefile_fail(file, r, "%s", r == -ENOMEM ? "out of memory"
+		       : lines_fail(file, r, "%s", r == -ENOMEM ? "out of memory"
 				       : r == -E2BIG ? "the pattern is too long"
 						     : "nothing stands behind the colon");
 	}
-	return rulefile_fail(file, -EINVAL, "'%s' has no budget; known are " SUBJECTS,
-			     rulefile_quote(text, length, shown));
+	return lines_fail(file, -EINVAL, "'%s' has no budget; known are " SUBJECTS,
+			     lines_quote(text, length, shown));
 }
 
 static void rule_finish(struct budget *rule)
 {
 	free(rule->text);
-	wildcard_finish(&rule->wildcard);
+	frame_pattern_finish(&rule->pattern);
 }
 
-static int parse_line(void *data, const struct rulefile *file, const char *text, size_t length)
+static int parse_line(void *data, const struct lines *file, const char *text, size_t length)
 {
 	struct budget rule = { .line = file->line };
 	struct parse *parse = data;
@@ -142,13 +142,13 @@ static int parse_line(void *data, const struct rulefile *file, const char *text,
 	int r;
 
 	if (budgets->count == BUDGETS_MAX)
-		return rulefile_fail(file, -E2BIG, "more than %d budgets", BUDGETS_MAX);
+		return lines_fail(file, -E2BIG, "more than %d budgets", BUDGETS_MAX);
 	if (budgets->count == parse->room) {
 		size_t room = parse->room ? parse->room * 2 : 16;
 		struct budget *rules = reallocarray(budgets->rules, room, sizeof(*rules));
 
 		if (!rules)
-			return rulefile_fail(file, -ENOMEM, "out of memory");
+			return lines_fail(file, -ENOMEM, "out of memory");
 		budgets->rules = rules;
 		parse->room = room;
 	}
@@ -156,7 +156,7 @@ static int parse_line(void *data, const struct rulefile *file, const char *text,
 	if (r == 0)
 		r = parse_subject(file, text, length, &rule);
 	if (r == 0 && !(rule.text = strndup(text, length)))
-		r = rulefile_fail(file, -ENOMEM, "out of memory");
+		r = lines_fail(file, -ENOMEM, "out of memory");
 	if (r < 0)
 		rule_finish(&rule);
 	else
@@ -165,7 +165,7 @@ static int parse_line(void *data, const struct rulefile *file, const char *text,
 }
 
 /* Reads TEXT, or the file itself if that is NULL. */
-static int read_budgets(struct rulefile *file, const char *text, size_t length,
+static int read_budgets(struct lines *file, const char *text, size_t length,
 			struct budgets **ret)
 {
 	struct parse parse = { .budgets = calloc(1, sizeof(*parse.budgets)) };
@@ -173,10 +173,10 @@ static int read_budgets(struct rulefile *file, const char *text, size_t length,
 
 	if (!parse.budgets || !(parse.budgets->name = strdup(file->name))) {
 		budgets_destroy(parse.budgets);
-		return rulefile_fail(file, -ENOMEM, "out of memory");
+		return lines_fail(file, -ENOMEM, "out of memory");
 	}
-	r = text ? rulefile_lines(file, text, length, parse_line, &parse)
-		 : rulefile_load(file, parse_line, &parse);
+	r = text ? lines_each(file, text, length, parse_line, &parse)
+		 : lines_load(file, parse_line, &parse);
 	if (r < 0)
 		budgets_destroy(parse.budgets);
 	else
@@ -187,14 +187,14 @@ static int read_budgets(struct rulefile *file, const char *text, size_t length,
 int budgets_parse(const char *text, size_t length, const char *name, struct budgets **ret,
 		  char *error, size_t error_size)
 {
-	struct rulefile file = { name, "budget", 0, error, error_size };
+	struct lines file = { "budget", name, LINES_BYTES_MAX, 0, error, error_size };
 
 	return read_budgets(&file, text, length, ret);
 }
 
 int budgets_load(const char *path, struct budgets **ret, char *error, size_t error_size)
 {
-	struct rulefile file = { path, "budget", 0, error, error_size };
+	struct lines file = { "budget", path, LINES_BYTES_MAX, 0, error, error_size };
 
 	return read_budgets(&file, NULL, 0, ret);
 }
@@ -203,15 +203,16 @@ int budget_covers(const struct budget *rule, const struct report_leak *leak)
 {
 	switch (rule->subject) {
 	case BUDGET_KIND:
-		return strcmp(leak->kind, rule->wildcard.pattern) == 0;
+		return strcmp(leak->kind, rule->pattern.text) == 0;
 	case BUDGET_API:
-		return strcmp(leak->api, rule->wildcard.pattern) == 0;
+		return strcmp(leak->api, rule->pattern.text) == 0;
 	case BUDGET_DEVICE:
 		return leak->device == rule->device;
 	case BUDGET_SITE:
-		return wildcard_match_frames(&rule->wildcard, leak->stack->frames,
+		return frame_pattern_match_any(&rule->pattern, leak->stack->frames,
 					     leak->stack->count);
 	case BUDGET_CACHE:
+		return frame_pattern_match(&rule->pattern, leak->cache);
 	case BUDGET_PEAK:
 		break;
 	}

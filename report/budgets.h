@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "wildcard.h"
+#include "frame_pattern.h"
 
 struct report_leak;
 
@@ -35,7 +35,7 @@ enum budget_subject {
 struct budget {
 	enum budget_subject subject;
 	char *text;               /* "kind:pinned", as written */
-	struct wildcard wildcard; /* of what follows the colon; not of device and peak */
+	struct frame_pattern pattern; /* of what follows the colon; not of device and peak */
 	int device;
 	int in_blocks; /* `limit` is a number of blocks, not of bytes */
 	uint64_t limit;
@@ -53,7 +53,7 @@ int budgets_parse(const char *text, size_t length, const char *name, struct budg
 		  char *error, size_t error_size);
 int budgets_load(const char *path, struct budgets **ret, char *error, size_t error_size);
 
-/* Whether RULE speaks of LEAK. A rule of caches or peaks speaks of no leak. */
+/* Whether RULE speaks of LEAK. A rule of peaks speaks of none. */
 int budget_covers(const struct budget *rule, const struct report_leak *leak);
 
 void budgets_destroy(struct budgets *budgets); /* NULL is fine */

@@ -195,7 +195,7 @@ static int flatten(struct builder *b, struct stack_node *node)
 		       node->locations[i]->count * sizeof(*frames));
 		frames += node->locations[i]->count;
 	}
-	return 0;
+	return build_roles(b, frames - count, count, &node->public.cache);
 }
 
 /* The one stack of NODE's locations; NODE becomes it if it is new. */

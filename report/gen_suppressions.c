@@ -16,18 +16,18 @@
 #include "model.h"
 #include "tally.h"
 #include "text_stack.h"
-#include "wildcard.h"
+#include "frame_pattern.h"
 
 #define COMPARED_MAX 1000 /* leaks; among more of them the innermost name is taken unseen */
-#define NAME_MAX_BYTES (WILDCARD_MAX - 2)
+#define NAME_MAX_BYTES (WILDCARD_BYTES_MAX - 2)
 
 struct choice {
-	char pattern[WILDCARD_MAX + 1];
+	char pattern[WILDCARD_BYTES_MAX + 1];
 	size_t others; /* leaks that it suppresses as well */
 };
 
 /* "^NAME$", with a star for what can't stand in a line. */
-static size_t make_pattern(const char *name, char ret[WILDCARD_MAX + 1])
+static size_t make_pattern(const char *name, char ret[WILDCARD_BYTES_MAX + 1])
 {
 	size_t length = strlen(name), n = length < NAME_MAX_BYTES ? length : NAME_MAX_BYTES, at = 0;
 
@@ -44,18 +44,18 @@ static size_t make_pattern(const char *name, char ret[WILDCARD_MAX + 1])
 static int count_others(const struct tally *tally, const struct tally_entry *own,
 			const char *pattern, size_t length, size_t *ret)
 {
-	struct wildcard wildcard = { 0 };
+	struct frame_pattern compiled = { 0 };
 
 	*ret = 0;
-	if (wildcard_compile(&wildcard, pattern, length) < 0)
+	if (frame_pattern_compile(&compiled, pattern, length) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < tally->count; i++) {
 		const struct report_stack *stack = tally->entries[i].largest->stack;
 
 		*ret += &tally->entries[i] != own &&
-			wildcard_match_frames(&wildcard, stack->frames, stack->count);
+			frame_pattern_match_any(&compiled, stack->frames, stack->count);
 	}
-	wildcard_finish(&wildcard);
+	frame_pattern_finish(&compiled);
 	return 0;
 }
 
@@ -63,7 +63,7 @@ static int count_others(const struct tally *tally, const struct tally_entry *own
 static int try_name(const struct tally *tally, const struct tally_entry *own, const char *name,
 		    struct choice *best)
 {
-	char pattern[WILDCARD_MAX + 1];
+	char pattern[WILDCARD_BYTES_MAX + 1];
 	size_t length, others = 0;
 
 	if (!name || !*name || (best->pattern[0] && best->others == 0))

@@ -61,6 +61,13 @@ json_t *json_address(uint64_t value)
 	return json_string(hex);
 }
 
+/* Not told of the application's frames: most readers look for those, and find no key. */
+static const char *const roles[] = {
+	[FRAME_RUNTIME] = "runtime",
+	[FRAME_FRAMEWORK] = "framework",
+	[FRAME_INTERPRETER] = "interpreter",
+};
+
 static json_t *frame_json(const struct report_frame *frame)
 {
 	json_t *ret = json_object();
@@ -70,6 +77,8 @@ static json_t *frame_json(const struct report_frame *frame)
 	json_set(&ret, "line", json_number(frame->line));
 	json_set(&ret, "module", json_text(frame->module));
 	json_set(&ret, "offset", json_address(frame->offset));
+	if (frame->role != FRAME_APPLICATION)
+		json_set(&ret, "role", json_string(roles[frame->role]));
 	return ret;
 }
 

@@ -117,25 +117,42 @@ const char *judge_who(const struct report_process *process, char ret[JUDGE_PLACE
 /* What the general budget is for: all that leaked but what is known or has a budget. */
 struct rest {
 	uint64_t bytes, blocks;
-	const char *what; /* it is called */
+	const char *verb; /* "leaked" */
+	const char *what; /* behind that: " beyond what is known" */
 };
 
-static void leaked(struct bench *bench, const struct rest *rest, uint64_t budget)
+static void leaked(struct bench *bench, const struct judge_input *input, const struct rest *rest)
 {
+	const struct report_summary *sum = &input->report->summary;
 	char bytes[JUDGE_SIZE_MAX], allowed[JUDGE_SIZE_MAX];
 
-	if (rest->blocks == 0 && rest->bytes == 0)
-		judge_reason(bench, "nothing leaked%s", rest->what);
-	else
-		judge_reason(bench, "%" PRIu64 " block%s, %s leaked%s, %s allowed", rest->blocks,
+	if (rest->blocks || rest->bytes)
+		judge_reason(bench, "%" PRIu64 " block%s, %s %s%s, %s allowed", rest->blocks,
 			     rest->blocks == 1 ? "" : "s", judge_size(rest->bytes, bytes),
-			     rest->what, budget ? judge_size(budget, allowed) : "0");
+			     rest->verb, rest->what, input->max_leaked_bytes
+			     ? judge_size(input->max_leaked_bytes, allowed) : "0");
+	else if (sum->cached_blocks && !input->count_caches)
+		judge_reason(bench, "nothing leaked%s; caches hold %s in %" PRIu64
+			     " block%s, which do not count (--gate-caches 1 counts them)",
+			     rest->what, judge_size(sum->cached_bytes, bytes), sum->cached_blocks,
+			     sum->cached_blocks == 1 ? "" : "s");
+	else
+		judge_reason(bench, "nothing leaked%s", rest->what);
 }
 
 static void judge_errors(struct bench *bench, const struct report_summary *sum)
 {
 	if (sum->errors > 0)
-		judge_reason(bench, "%" PRIu64 " wrong free%s", sum->errors, sum->errors == 1 ? "" : "s");
+		judge_reason(bench, "%" PRIu64 " wrong free%s", sum->errors,
+			     sum->errors == 1 ? "" : "s");
+}
+
+static void charge_list(struct bench *bench, const struct report_leak *leaks, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		bench->charges[bench->charge_count++] = (struct charge){
+			&leaks[i], report_leak_fingerprint(&leaks[i]), leaks[i].bytes,
+			leaks[i].blocks, 0 };
 }
 
 static int charge_leaks(struct bench *bench, const struct report *report)
@@ -143,33 +160,37 @@ static int charge_leaks(struct bench *bench, const struct report *report)
 	size_t count = 0;
 
 	for (size_t i = 0; i < report->count; i++)
-		count += report->processes[i]->leak_count;
+		count += report->processes[i]->leak_count + report->processes[i]->cached_count;
 	bench->charges = calloc(count + 1, sizeof(*bench->charges));
 	if (!bench->charges)
 		return -ENOMEM;
 	for (size_t i = 0; i < report->count; i++) {
 		const struct report_process *p = report->processes[i];
 
-		for (size_t j = 0; j < p->leak_count; j++)
-			bench->charges[bench->charge_count++] = (struct charge){
-				&p->leaks[j],
-				report_leak_fingerprint(&p->leaks[j]),
-				p->leaks[j].bytes, p->leaks[j].blocks, 0 };
+		charge_list(bench, p->leaks, p->leak_count);
+		charge_list(bench, p->cached, p->cached_count);
 	}
 	return 0;
 }
 
-/* From the sum, not from the list: what is in the sum alone is excused by nobody. */
+/* From the sums, not from the lists: what is in the sums alone is excused by nobody. */
 static struct rest find_rest(const struct bench *bench, const struct judge_input *input)
 {
 	const struct report_summary *sum = &input->report->summary;
-	struct rest rest = { sum->leaked_bytes, sum->leaked_blocks, "" };
+	struct rest rest = { sum->leaked_bytes, sum->leaked_blocks, "leaked", "" };
 
+	if (input->count_caches && sum->cached_blocks) {
+		rest.bytes = add_bounded(rest.bytes, sum->cached_bytes);
+		rest.blocks = add_bounded(rest.blocks, sum->cached_blocks);
+		rest.verb = sum->leaked_blocks ? "leaked or held by caches" : "held by caches";
+	}
 	for (size_t i = 0; i < bench->charge_count; i++) {
 		const struct charge *charge = &bench->charges[i];
 		uint64_t bytes = charge->leak->bytes - (charge->covered ? 0 : charge->bytes);
 		uint64_t blocks = charge->leak->blocks - (charge->covered ? 0 : charge->blocks);
 
+		if (charge->leak->cache && !input->count_caches)
+			continue;
 		rest.bytes -= bytes < rest.bytes ? bytes : rest.bytes;
 		rest.blocks -= blocks < rest.blocks ? blocks : rest.blocks;
 	}
@@ -183,8 +204,7 @@ static struct rest find_rest(const struct bench *bench, const struct judge_input
 static struct rest judge_leaks(struct bench *bench, const struct judge_input *input)
 {
 	size_t before = bench->judgement->reason_count;
-	uint64_t budget = input->max_leaked_bytes;
-	struct rest rest = { UINT64_MAX, UINT64_MAX, "" };
+	struct rest rest = { UINT64_MAX, UINT64_MAX, "leaked", "" };
 
 	if (charge_leaks(bench, input->report) < 0) {
 		bench->result = -ENOMEM;
@@ -193,8 +213,9 @@ static struct rest judge_leaks(struct bench *bench, const struct judge_input *in
 	judge_baseline(bench, input);
 	judge_budgets(bench, input);
 	rest = find_rest(bench, input);
-	if (budget == 0 ? rest.blocks > 0 || rest.bytes > 0 : rest.bytes > budget)
-		leaked(bench, &rest, budget);
+	if (input->max_leaked_bytes == 0 ? rest.blocks > 0 || rest.bytes > 0
+					 : rest.bytes > input->max_leaked_bytes)
+		leaked(bench, input, &rest);
 	if (bench->judgement->reason_count > before)
 		judge_beyond_baseline(bench, input);
 	free(bench->charges);
@@ -249,7 +270,7 @@ int judge(const struct judge_input *input, struct judgement *ret)
 		judge_reason(&bench, "no ledger was found: no GPU call was seen");
 	} else {
 		ret->verdict = JUDGE_CLEAN;
-		leaked(&bench, &rest, input->max_leaked_bytes);
+		leaked(&bench, input, &rest);
 	}
 	if (bench.result < 0 && ret->verdict == JUDGE_CLEAN)
 		ret->verdict = JUDGE_FAILED;

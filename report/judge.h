@@ -27,7 +27,8 @@ struct judge_input {
 	uint64_t max_leaked_bytes;
 	const struct baseline *baseline; /* leaks that are known; NULL: none */
 	const struct budgets *budgets;   /* NULL: none */
-	const struct only_at *only_at;   /* who may allocate; NULL: everybody. Wants REPORT_SITES */
+	const struct only_at *only_at;   /* who may allocate; NULL: everybody. Wants all sites */
+	int count_caches;          /* what caches hold is as good as leaked */
 	/* Sentences about the run for which no gate may pass: a ledger that could not be
 	 * read, a suppression file that was missing. */
 	const char *const *troubles;

@@ -47,7 +47,8 @@ static int excuse(struct bench *bench, const struct baseline *baseline)
 					      baseline->entries[i].blocks };
 	for (size_t i = 0; i < bench->charge_count; i++) {
 		struct charge *charge = &bench->charges[i];
-		const struct baseline_entry *known = baseline_find(baseline, charge->fingerprint);
+		const struct baseline_entry *known =
+			charge->leak->cache ? NULL : baseline_find(baseline, charge->fingerprint);
 
 		if (!known)
 			continue;

@@ -30,28 +30,18 @@ static void spend(struct spent *spent, uint64_t bytes, uint64_t blocks,
 	}
 }
 
-static void spend_leaks(struct bench *bench, const struct budget *rule, struct spent *spent)
+/* What caches hold is for rules of caches, and for the others only if it counts at all. */
+static void spend_all(struct bench *bench, const struct judge_input *input,
+		      const struct budget *rule, struct spent *spent)
 {
 	for (size_t i = 0; i < bench->charge_count; i++) {
 		struct charge *charge = &bench->charges[i];
 
-		if (!budget_covers(rule, charge->leak))
+		if ((charge->leak->cache && rule->subject != BUDGET_CACHE && !input->count_caches) ||
+		    !budget_covers(rule, charge->leak))
 			continue;
 		charge->covered = 1;
 		spend(spent, charge->bytes, charge->blocks, charge->leak->stack);
-	}
-}
-
-static void spend_caches(const struct report *report, const struct budget *rule,
-			 struct spent *spent)
-{
-	for (size_t i = 0; i < report->count; i++) {
-		const struct report_process *p = report->processes[i];
-
-		for (size_t j = 0; j < p->cached_count; j++)
-			if (wildcard_match(&rule->wildcard, p->cached[j].cache))
-				spend(spent, p->cached[j].bytes, p->cached[j].blocks,
-				      p->cached[j].stack);
 	}
 }
 
@@ -112,10 +102,7 @@ void judge_budgets(struct bench *bench, const struct judge_input *input)
 			judge_peak(bench, input, rule);
 			continue;
 		}
-		if (rule->subject == BUDGET_CACHE)
-			spend_caches(input->report, rule, &spent);
-		else
-			spend_leaks(bench, rule, &spent);
+		spend_all(bench, input, rule, &spent);
 		if (exceeded(rule, &spent))
 			tell(bench, input->budgets, rule, &spent);
 	}

@@ -21,7 +21,7 @@ struct report_summary;
 #define JUDGE_SIZE_MAX (2 * NUMBER_MAX + 16)
 #define JUDGE_PLACE_MAX 512
 
-/* One leak, and how much of it is not known already. */
+/* One leak, or what a cache holds, and how much of it is not known already. */
 struct charge {
 	const struct report_leak *leak;
 	uint64_t fingerprint;
@@ -33,7 +33,7 @@ struct charge {
 struct bench {
 	struct judgement *judgement;
 	int result; /* 0 or -ENOMEM */
-	struct charge *charges; /* of all leaks of all processes */
+	struct charge *charges; /* of all leaks and caches of all processes */
 	size_t charge_count;
 };
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "model.h"
-#include "rulefile.h"
-#include "wildcard.h"
+#include "lines.h"
+#include "frame_pattern.h"
 
 enum type { SITE, KIND, API, TYPES };
 
@@ -18,7 +18,7 @@ static const char *const types[TYPES] = { "site:", "kind:", "api:" };
 
 struct rule {
 	enum type type;
-	struct wildcard wildcard;
+	struct frame_pattern pattern;
 };
 
 struct only_at {
@@ -27,10 +27,10 @@ struct only_at {
 	size_t count, room;
 };
 
-static int parse_rule(const struct rulefile *file, const char *text, size_t length,
+static int parse_rule(const struct lines *file, const char *text, size_t length,
 		      struct rule *ret)
 {
-	char shown[33];
+	char shown[LINES_QUOTE];
 	int r;
 
 	for (int i = 0; i < TYPES; i++) {
@@ -40,19 +40,19 @@ static int parse_rule(const struct rulefile *file, const char *text, size_t leng
 			continue;
 		text += n;
 		length -= n;
-		rulefile_trim(&text, &length);
+		lines_trim(&text, &length);
 		ret->type = (enum type)i;
-		r = wildcard_compile(&ret->wildcard, text, length);
+		r = frame_pattern_compile(&ret->pattern, text, length);
 		if (r == -EINVAL)
-			return rulefile_fail(file, r, "nothing stands behind the colon "
+			return lines_fail(file, r, "nothing stands behind the colon "
 					     "(site:* is everything)");
-		return r == 0 ? 0 : rulefile_fail(file, r, "the pattern is too long");
+		return r == 0 ? 0 : lines_fail(file, r, "the pattern is too long");
 	}
-	return rulefile_fail(file, -EINVAL, "cannot read '%s'; accepted are site:PATTERN, "
-			     "kind:KIND and api:CALL", rulefile_quote(text, length, shown));
+	return lines_fail(file, -EINVAL, "cannot read '%s'; accepted are site:PATTERN, "
+			     "kind:KIND and api:CALL", lines_quote(text, length, shown));
 }
 
-static int parse_line(void *data, const struct rulefile *file, const char *text, size_t length)
+static int parse_line(void *data, const struct lines *file, const char *text, size_t length)
 {
 	struct only_at *policy = data;
 	struct rule rule = { 0 };
@@ -70,8 +70,8 @@ static int parse_line(void *data, const struct rulefile *file, const char *text,
 		}
 	}
 	if (policy->count == policy->room) {
-		wildcard_finish(&rule.wildcard);
-		return rulefile_fail(file, -E2BIG, policy->count < ONLY_AT_MAX
+		frame_pattern_finish(&rule.pattern);
+		return lines_fail(file, -E2BIG, policy->count < ONLY_AT_MAX
 						   ? "out of memory" : "more than 65536 rules");
 	}
 	policy->rules[policy->count++] = rule;
@@ -79,17 +79,17 @@ static int parse_line(void *data, const struct rulefile *file, const char *text,
 }
 
 /* Reads TEXT, or the file itself if that is NULL. */
-static int read_policy(struct rulefile *file, const char *text, size_t length,
+static int read_policy(struct lines *file, const char *text, size_t length,
 		       struct only_at **ret)
 {
 	struct only_at *policy = calloc(1, sizeof(*policy));
 	int r = -ENOMEM;
 
 	if (policy && (policy->name = strdup(file->name)))
-		r = text ? rulefile_lines(file, text, length, parse_line, policy)
-			 : rulefile_load(file, parse_line, policy);
+		r = text ? lines_each(file, text, length, parse_line, policy)
+			 : lines_load(file, parse_line, policy);
 	else
-		rulefile_fail(file, r, "out of memory");
+		lines_fail(file, r, "out of memory");
 	if (r < 0)
 		only_at_destroy(policy);
 	else
@@ -100,14 +100,14 @@ static int read_policy(struct rulefile *file, const char *text, size_t length,
 int only_at_parse(const char *text, size_t length, const char *name, struct only_at **ret,
 		  char *error, size_t error_size)
 {
-	struct rulefile file = { name, "policy", 0, error, error_size };
+	struct lines file = { "policy", name, LINES_BYTES_MAX, 0, error, error_size };
 
 	return read_policy(&file, text, length, ret);
 }
 
 int only_at_load(const char *path, struct only_at **ret, char *error, size_t error_size)
 {
-	struct rulefile file = { path, "policy", 0, error, error_size };
+	struct lines file = { "policy", path, LINES_BYTES_MAX, 0, error, error_size };
 
 	return read_policy(&file, NULL, 0, ret);
 }
@@ -115,9 +115,9 @@ int only_at_load(const char *path, struct only_at **ret, char *error, size_t err
 static int allows(const struct rule *rule, const struct report_site *site)
 {
 	if (rule->type == SITE)
-		return wildcard_match_frames(&rule->wildcard, site->stack->frames,
+		return frame_pattern_match_any(&rule->pattern, site->stack->frames,
 					     site->stack->count);
-	return strcmp(rule->wildcard.pattern, rule->type == KIND ? site->kind : site->api) == 0;
+	return strcmp(rule->pattern.text, rule->type == KIND ? site->kind : site->api) == 0;
 }
 
 int only_at_allows(const struct only_at *policy, const struct report_site *site)
@@ -138,7 +138,7 @@ void only_at_destroy(struct only_at *policy)
 	if (!policy)
 		return;
 	for (size_t i = 0; i < policy->count; i++)
-		wildcard_finish(&policy->rules[i].wildcard);
+		frame_pattern_finish(&policy->rules[i].pattern);
 	free(policy->rules);
 	free(policy->name);
 	free(policy);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lines of leak:PATTERN, and which of them a stack matches first. Must not print.
+ * Suppression files: what a line means, and which line a stack matches. Must not print.
  */
 #include "suppress.h"
 
@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rulefile.h"
-#include "wildcard.h"
+#include "frame_pattern.h"
+#include "lines.h"
 
 struct suppression {
-	struct wildcard wildcard;
+	struct frame_pattern pattern;
 	unsigned int line;
 	int matched;
 	uint64_t blocks;
@@ -27,55 +27,60 @@ struct suppressions {
 };
 
 static int row_add(struct suppressions *s, const char *pattern, size_t length,
-		   const struct rulefile *file)
+		   const struct lines *lines)
 {
-	struct suppression row = { .line = file->line };
+	struct suppression row = { .line = lines->line };
 
 	if (s->count == SUPPRESSIONS_MAX)
-		return rulefile_fail(file, -E2BIG, "more than %d suppressions", SUPPRESSIONS_MAX);
+		return lines_fail(lines, -E2BIG, "more than %d suppressions", SUPPRESSIONS_MAX);
 	if (s->count == s->room) {
 		size_t room = s->room ? s->room * 2 : 16;
 		struct suppression *rows = reallocarray(s->rows, room, sizeof(*rows));
 
 		if (!rows)
-			return rulefile_fail(file, -ENOMEM, "out of memory");
+			return lines_fail(lines, -ENOMEM, "out of memory");
 		s->rows = rows;
 		s->room = room;
 	}
-	switch (wildcard_compile(&row.wildcard, pattern, length)) {
+	switch (frame_pattern_compile(&row.pattern, pattern, length)) {
 	case 0:
 		s->rows[s->count++] = row;
 		return 0;
 	case -E2BIG:
-		return rulefile_fail(file, -EINVAL, "the pattern is longer than %d bytes",
-				     WILDCARD_MAX);
+		return lines_fail(lines, -EINVAL, "the pattern is longer than %d bytes",
+				  WILDCARD_BYTES_MAX);
 	case -EINVAL:
-		return rulefile_fail(file, -EINVAL,
-				     "the pattern is empty; write leak:PATTERN (leak:* is everything)");
+		return lines_fail(lines, -EINVAL, "the pattern is empty; write leak:PATTERN "
+				  "(leak:* is everything)");
 	}
-	return rulefile_fail(file, -ENOMEM, "out of memory");
+	return lines_fail(lines, -ENOMEM, "out of memory");
 }
 
-static int parse_line(void *data, const struct rulefile *file, const char *text, size_t length)
+static int parse_line(void *data, const struct lines *lines, const char *text, size_t length)
 {
 	static const char type[] = "leak:";
 	const size_t type_length = sizeof(type) - 1;
 	const char *colon;
-	char shown[33];
+	char shown[LINES_QUOTE];
 
 	if (length < type_length || memcmp(text, type, type_length) != 0) {
 		colon = memchr(text, ':', length);
 		if (colon)
-			return rulefile_fail(file, -EINVAL,
-					     "unknown type '%s'; accepted is leak:PATTERN",
-					     rulefile_quote(text, (size_t)(colon - text), shown));
-		return rulefile_fail(file, -EINVAL, "cannot read '%s'; accepted is leak:PATTERN",
-				     rulefile_quote(text, length, shown));
+			return lines_fail(lines, -EINVAL,
+					  "unknown type '%s'; accepted is leak:PATTERN",
+					  lines_quote(text, (size_t)(colon - text), shown));
+		return lines_fail(lines, -EINVAL, "cannot read '%s'; accepted is leak:PATTERN",
+				  lines_quote(text, length, shown));
 	}
 	text += type_length;
 	length -= type_length;
-	rulefile_trim(&text, &length);
-	return row_add(data, text, length, file);
+	lines_trim(&text, &length);
+	return row_add(data, text, length, lines);
+}
+
+static struct lines lines_of(const char *name, char *error, size_t error_size)
+{
+	return (struct lines){ "suppression", name, LINES_BYTES_MAX, 0, error, error_size };
 }
 
 static int finish_parse(struct suppressions *s, int r, struct suppressions **ret)
@@ -90,12 +95,12 @@ static int finish_parse(struct suppressions *s, int r, struct suppressions **ret
 int suppressions_parse(const char *text, size_t length, const char *name,
 		       struct suppressions **ret, char *error, size_t error_size)
 {
-	struct rulefile file = { name, "suppression", 0, error, error_size };
+	struct lines lines = lines_of(name, error, error_size);
 	struct suppressions *s = calloc(1, sizeof(*s));
 
 	if (!s)
-		return rulefile_fail(&file, -ENOMEM, "out of memory");
-	return finish_parse(s, rulefile_lines(&file, text, length, parse_line, s), ret);
+		return lines_fail(&lines, -ENOMEM, "out of memory");
+	return finish_parse(s, lines_each(&lines, text, length, parse_line, s), ret);
 }
 
 struct forgiving {
@@ -103,14 +108,13 @@ struct forgiving {
 	char first[256]; /* what was wrong first; "" nothing */
 };
 
-static int parse_good_line(void *data, const struct rulefile *file, const char *text,
-			   size_t length)
+static int parse_good_line(void *data, const struct lines *lines, const char *text, size_t length)
 {
 	struct forgiving *forgiving = data;
-	int r = parse_line(forgiving->suppressions, file, text, length);
+	int r = parse_line(forgiving->suppressions, lines, text, length);
 
 	if (r < 0 && r != -ENOMEM && !forgiving->first[0])
-		snprintf(forgiving->first, sizeof(forgiving->first), "%s", file->error);
+		snprintf(forgiving->first, sizeof(forgiving->first), "%s", lines->error);
 	return r == -ENOMEM ? r : 0;
 }
 
@@ -118,12 +122,12 @@ int suppressions_parse_good(const char *text, size_t length, const char *name,
 			    struct suppressions **ret, char *error, size_t error_size)
 {
 	char line_error[256] = "";
-	struct rulefile file = { name, "suppression", 0, line_error, sizeof(line_error) };
+	struct lines lines = lines_of(name, line_error, sizeof(line_error));
 	struct forgiving forgiving = { calloc(1, sizeof(*forgiving.suppressions)), "" };
 	int r = -ENOMEM;
 
 	if (forgiving.suppressions)
-		r = rulefile_lines(&file, text, length, parse_good_line, &forgiving);
+		r = lines_each(&lines, text, length, parse_good_line, &forgiving);
 	if (r < 0 && r != -ENOMEM) { /* the text as a whole: what came before it is good */
 		snprintf(forgiving.first, sizeof(forgiving.first), "%s", line_error);
 		r = 0;
@@ -134,19 +138,19 @@ int suppressions_parse_good(const char *text, size_t length, const char *name,
 
 int suppressions_load(const char *path, struct suppressions **ret, char *error, size_t error_size)
 {
-	struct rulefile file = { path, "suppression", 0, error, error_size };
+	struct lines lines = lines_of(path, error, error_size);
 	struct suppressions *s = calloc(1, sizeof(*s));
 
 	if (!s)
-		return rulefile_fail(&file, -ENOMEM, "out of memory");
-	return finish_parse(s, rulefile_load(&file, parse_line, s), ret);
+		return lines_fail(&lines, -ENOMEM, "out of memory");
+	return finish_parse(s, lines_load(&lines, parse_line, s), ret);
 }
 
 int suppressions_match(const struct suppressions *suppressions, const struct report_frame *frames,
 		       size_t frame_count)
 {
 	for (size_t i = 0; suppressions && i < suppressions->count; i++)
-		if (wildcard_match_frames(&suppressions->rows[i].wildcard, frames, frame_count))
+		if (frame_pattern_match_any(&suppressions->rows[i].pattern, frames, frame_count))
 			return (int)i;
 	return -1;
 }
@@ -172,7 +176,7 @@ size_t suppressions_size(const struct suppressions *suppressions)
 struct suppression_use suppressions_use(const struct suppressions *suppressions, size_t index)
 {
 	const struct suppression *row = &suppressions->rows[index];
-	struct suppression_use use = { row->wildcard.pattern, row->line, row->matched, row->blocks,
+	struct suppression_use use = { row->pattern.text, row->line, row->matched, row->blocks,
 				       row->bytes };
 
 	return use;
@@ -183,7 +187,7 @@ void suppressions_destroy(struct suppressions *suppressions)
 	if (!suppressions)
 		return;
 	for (size_t i = 0; i < suppressions->count; i++)
-		wildcard_finish(&suppressions->rows[i].wildcard);
+		frame_pattern_finish(&suppressions->rows[i].pattern);
 	free(suppressions->rows);
 	free(suppressions);
 }

@@ -12,7 +12,7 @@
 struct report_frame;
 struct suppressions;
 
-#define SUPPRESSIONS_MAX 65536 /* see also rulefile.h */
+#define SUPPRESSIONS_MAX 65536 /* see also lines.h */
 
 /* Parses LENGTH bytes of TEXT: one `leak:PATTERN` a line, empty lines, `#` comments. NAME
  * is what errors call the text. 0 and *RET (to be destroyed by the caller), or -errno with

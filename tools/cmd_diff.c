@@ -28,7 +28,7 @@ static const struct flags_command command = {
 	.prose = "Compares what leaked: ledgers, directories of ledgers, processes or reports in\n"
 		 "JSON. Leaks are the same by their fingerprints, which survive line shifts.\n",
 	.options = OPTION_BIT(OPTION_FORMAT) | OPTION_BIT(OPTION_SUPPRESSIONS) |
-		   OPTION_BIT(OPTION_LSAN_SUPPRESSIONS),
+		   OPTION_BIT(OPTION_LSAN_SUPPRESSIONS) | OPTION_BIT(OPTION_RULES),
 	.extras = FLAGS_GATE,
 	.report_to = "standard output",
 	.tail = "exit status: 0 compared, 23 with --gate if a leak is new or grew, or there are\n"
@@ -103,7 +103,8 @@ static int compare(struct session sides[2], char **words)
 	struct diff diff;
 
 	for (int i = 0; i < 2; i++)
-		if (session_rules(&sides[i]) < 0)
+		if (session_suppress(&sides[i], opt_values.suppressions) < 0 ||
+		    session_rules(&sides[i], opt_values.rules) < 0)
 			return STATUS_USAGE;
 	for (int i = 0; i < 2; i++)
 		failed |= read_side(&sides[i], words[i]) < 0;
@@ -138,7 +139,7 @@ int cmd_diff(int argc, char **argv)
 		fprintf(stderr, "gpuleak: diff: its formats are text and json\n");
 		return STATUS_USAGE;
 	}
-	flags_environment(OPTION_BIT(OPTION_SUPPRESSIONS) | OPTION_BIT(OPTION_LSAN_SUPPRESSIONS));
+	flags_environment(command.options & ~OPTION_BIT(OPTION_FORMAT));
 	if (session_start(&sides[0]) < 0)
 		return STATUS_NOTHING_READ;
 	status = STATUS_NOTHING_READ;

@@ -121,7 +121,9 @@ static int make_ready(struct run *run)
 	    check_pattern(run, OPTION_LEDGER, opt_values.ledger) < 0 ||
 	    session_start(&run->session) < 0 ||
 	    check_pattern(run, OPTION_GEN_SUPPRESSIONS, opt_values.gen_suppressions) < 0 ||
-	    session_rules(&run->session) < 0)
+	    session_suppress(&run->session, opt_values.suppressions) < 0 ||
+	    session_rules(&run->session, opt_values.rules) < 0 ||
+	    session_gate_files(&run->session) < 0)
 		return STATUS_RUN_FAILED;
 	status = check_program(run);
 	if (status)

@@ -21,6 +21,7 @@
 #include "load.h"
 #include "output.h"
 #include "pattern.h"
+#include "rules.h"
 #include "suppress.h"
 #include "symbolize.h"
 
@@ -38,7 +39,39 @@ int session_start(struct session *session)
 	return symbolizer_create(0, &session->symbolizer) < 0 ? no_memory() : 0;
 }
 
-static void rules_failed(void *data, const char *error)
+int session_suppress(struct session *session, const char *path)
+{
+	char error[ERROR_SIZE];
+	int r;
+
+	if (!*path)
+		return 0;
+	r = suppressions_load(path, &session->suppressions, error, sizeof(error));
+	if (r < 0) {
+		fprintf(stderr, "gpuleak: %s\n", error);
+		return r;
+	}
+	session->report.suppressions = session->suppressions;
+	return 0;
+}
+
+int session_rules(struct session *session, const char *path)
+{
+	char error[ERROR_SIZE];
+	struct rules *rules;
+	int r;
+
+	if (!*path)
+		return 0;
+	r = rules_load(path, &rules, error, sizeof(error));
+	if (r < 0)
+		fprintf(stderr, "gpuleak: %s\n", error);
+	else
+		symbolizer_set_rules(session->symbolizer, rules);
+	return r;
+}
+
+static void file_failed(void *data, const char *error)
 {
 	struct session *session = data;
 
@@ -46,19 +79,9 @@ static void rules_failed(void *data, const char *error)
 	session_trouble(session, "%s", error);
 }
 
-int session_rules(struct session *session)
+int session_gate_files(struct session *session)
 {
-	char error[ERROR_SIZE];
-	int failed = gate_load(&session->gate, rules_failed, session);
-
-	if (*opt_values.suppressions &&
-	    suppressions_load(opt_values.suppressions, &session->suppressions, error,
-			      sizeof(error)) < 0) {
-		rules_failed(session, error);
-		failed = 1;
-	}
-	session->report.suppressions = session->suppressions;
-	return failed ? -EINVAL : 0;
+	return gate_load(&session->gate, file_failed, session) ? -EINVAL : 0;
 }
 
 void session_trouble(struct session *session, const char *format, ...)
@@ -85,16 +108,12 @@ static int add(struct session *session, const char *path, struct report_process 
 	struct report_process *process;
 	struct loaded_ledger ledger;
 	int r = loaded_ledger_open(path, &ledger, error, error_size);
-	unsigned int wanted = 0;
 
 	if (r < 0)
 		return r;
-	if (session->gate.only_at)
-		wanted |= REPORT_SITES;
-	if (opt_values.lsan_suppressions)
-		wanted |= REPORT_PROGRAM_SUPPRESSIONS;
-	r = report_process_build_with(&ledger, session->symbolizer, session->suppressions, wanted,
-				      &process);
+	ledger.all_sites = session->gate.only_at != NULL;
+	ledger.program_suppressions = (int)opt_values.lsan_suppressions;
+	r = report_process_build(&ledger, session->symbolizer, session->suppressions, &process);
 	loaded_ledger_finish(&ledger);
 	if (r == 0)
 		r = report_add_process(&session->report, process);
@@ -125,8 +144,9 @@ enum judge_verdict session_judge(struct session *session)
 
 	if (opt_update_baseline &&
 	    gate_update_baseline(&session->gate, &session->report, error, sizeof(error)) < 0)
-		rules_failed(session, error);
+		file_failed(session, error);
 	gate_input(&session->gate, &input);
+	input.count_caches = (int)opt_values.gate_caches;
 	input.troubles = (const char *const *)session->troubles;
 	input.trouble_count = session->trouble_count;
 	if (judge(&input, &session->judgement) < 0)

@@ -27,9 +27,16 @@ struct session {
 /* 0 or -ENOMEM, said on stderr. */
 int session_start(struct session *session);
 
-/* Loads the files that opt_values names: suppressions and what the gate is judged by. 0, or
- * -EINVAL: what could not be read was said on stderr and is a trouble each. */
-int session_rules(struct session *session);
+/* Loads suppressions from PATH ("" = none). 0, or -errno said on stderr. */
+int session_suppress(struct session *session, const char *path);
+
+/* Loads rules from PATH ("" = the shipped ones alone). 0, or -errno said on stderr: then the
+ * shipped ones hold. */
+int session_rules(struct session *session, const char *path);
+
+/* Loads what the gate is judged by (see gate.h). 0, or -EINVAL: what could not be read was
+ * said on stderr and is a trouble each. */
+int session_gate_files(struct session *session);
 
 /* Adds the process whose ledger is at PATH; *RET_PROCESS (may be NULL) is the session's.
  * 0, or -errno: said on stderr and a trouble. */

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "frame.h"
-#include "rulefile.h"
+#include "lines.h"
 #include "suppress.h"
 #include "wildcard.h"
 
@@ -150,7 +150,7 @@ static void test_errors(void **state)
 
 static void test_limits(void **state)
 {
-	size_t length = RULEFILE_BYTES_MAX + 1;
+	size_t length = LINES_BYTES_MAX + 1;
 	char *text = malloc(length);
 
 	(void)state;
@@ -158,7 +158,7 @@ static void test_limits(void **state)
 	memset(text, 'a', length);
 	refused(text, length, "t.supp: larger than 8 MiB: this is not a suppression file");
 	memcpy(text, "leak:", 5);
-	refused(text, 5 + WILDCARD_MAX + 1,
+	refused(text, 5 + WILDCARD_BYTES_MAX + 1,
 		"t.supp:1: the pattern is longer than 4096 bytes");
 	for (size_t i = 0; i <= SUPPRESSIONS_MAX; i++)
 		memcpy(text + i * 7, "leak:a\n", 7);
@@ -204,16 +204,16 @@ static void test_load(void **state)
 	unlink(path);
 	assert_true(suppressions_load("no/such/file", &s, error, sizeof(error)) < 0);
 	assert_string_equal(error,
-			    "no/such/file: cannot read this suppression file: No such file or directory");
+			    "no/such/file: cannot read suppressions: No such file or directory");
 	assert_true(suppressions_load(".", &s, error, sizeof(error)) < 0);
-	assert_string_equal(error, ".: cannot read this suppression file: Is a directory");
+	assert_string_equal(error, ".: cannot read suppressions: Is a directory");
 }
 
 /* a*a*a*...b against aaaa...: a matcher that goes back would take years. */
 static void test_hostile(void **state)
 {
-	enum { STARS = WILDCARD_MAX / 2 - 1, LONG = 1 << 20 };
-	char *text = malloc(LONG + 1), *line = malloc(WILDCARD_MAX + 16);
+	enum { STARS = WILDCARD_BYTES_MAX / 2 - 1, LONG = 1 << 20 };
+	char *text = malloc(LONG + 1), *line = malloc(WILDCARD_BYTES_MAX + 16);
 	const struct report_frame frame = { .function = text };
 	struct suppressions *s;
 
