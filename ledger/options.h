@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 /* In the order of the words in options.c; report/formats.c has who renders each. */
-enum option_format { OPTION_FORMAT_TEXT, OPTION_FORMAT_JSON };
+enum option_format { OPTION_FORMAT_TEXT, OPTION_FORMAT_JSON, OPTION_FORMAT_HTML };
 enum option_pool { OPTION_POOL_OFF, OPTION_POOL_STRICT, OPTION_POOL_FAST };
 enum option_backend {
 	OPTION_BACKEND_DEVICE, OPTION_BACKEND_MANAGED, OPTION_BACKEND_STREAM_ORDERED

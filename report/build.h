@@ -76,6 +76,12 @@ int build_history(struct builder *b, const struct ledger_block *block,
 /* What was released and not freed. 0 or -ENOMEM. */
 int build_released(struct builder *b);
 
+/* Live bytes over time. 0 or -ENOMEM. */
+int build_timeline(struct builder *b);
+/* The samples of all chunks of TYPE. 0 or -ENOMEM. */
+int build_samples(struct builder *b, enum ledger_chunk_type type, struct report_sample **ret,
+		  size_t *ret_count);
+
 /* Fills in the notes and says whether all is there; after everything else. 0 or -ENOMEM. */
 int build_notes(struct builder *b, const struct loaded_ledger *ledger);
 

@@ -401,6 +401,8 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 	if (r == 0)
 		r = build_released(b);
 	if (r == 0)
+		r = build_timeline(b);
+	if (r == 0)
 		r = read_errors(b);
 	if (r == 0)
 		r = build_held(b);

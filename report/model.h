@@ -136,6 +136,23 @@ struct report_released {
 	uint64_t held_bytes;
 };
 
+/* Live bytes over time: of one kind of memory on one device, or of all of it (kind NULL). */
+struct report_series {
+	const char *kind;
+	int device; /* -1 unknown */
+	struct report_sample *samples; /* as the ledger has them, in its order */
+	size_t count;
+};
+
+struct report_timeline {
+	uint64_t end_ns; /* of the process; 0: it still runs, or nobody saw its end */
+	uint64_t peak_ns;
+	struct report_series total;
+	/* At the same moments each, fewer than those of the total. */
+	struct report_series *parts;
+	size_t part_count;
+};
+
 enum report_ended {
 	REPORT_UNKNOWN, /* gone, and nobody saw how: killed */
 	REPORT_RUNNING,
@@ -189,6 +206,7 @@ struct report_process {
 	struct report_error *errors;
 	size_t error_count;
 	struct report_released released;
+	struct report_timeline timeline;
 	/* What is no memory and was left: kinds that begin with "object/", of 0 bytes. */
 	struct report_leak *objects;
 	size_t object_count;

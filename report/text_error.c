@@ -82,7 +82,7 @@ static int is_object(const struct report_error *error)
 }
 
 /* The first sentence: what this free did. */
-static void print_deed(FILE *out, const struct report_error *error)
+void text_error_deed(FILE *out, const struct report_error *error)
 {
 	if (strcmp(error->type, "double-free") == 0) {
 		print_call(out, error,
@@ -168,7 +168,7 @@ static void print_error(FILE *out, const struct error_group *group)
 		fprintf(out, " and, with the same stacks, %s times in all",
 			format_number(group->count, number));
 	fputs(": ", out);
-	print_deed(out, error);
+	text_error_deed(out, error);
 	fputs(", at:\n", out);
 	text_stack(out, error->stack);
 	if (is_object(error)) {
