@@ -59,6 +59,9 @@ int build_add_ref(struct builder *b, struct table *table, uint32_t ref, const vo
 /* The string that REF names, interned; *RET is NULL if it names none. 0 or -ENOMEM. */
 int build_text(struct builder *b, uint32_t ref, const char **ret);
 
+/* What stands for a string that could not be read. */
+extern const char build_unknown[];
+
 /* The stack that REF names, interned: build_no_stack if it names none. 0 or -ENOMEM. */
 int build_stack(struct builder *b, uint32_t ref, const struct report_stack **ret);
 extern const struct report_stack build_no_stack;

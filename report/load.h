@@ -19,6 +19,7 @@ struct loaded_ledger {
 	struct ledger_view view; /* of BYTES; nobody changes them any more */
 	uint8_t *bytes;
 	char *name;        /* what messages call it */
+	int all_sites;     /* for who loaded it to set: the report has all call sites */
 	uint64_t unsettled; /* blocks left out because they changed while they were read */
 };
 

@@ -16,8 +16,11 @@
 
 struct loaded_ledger;
 struct report_device;
+struct report_kind;
 struct report_mark;
+struct report_module;
 struct report_pools;
+struct report_site;
 struct suppressions;
 struct symbolizer;
 
@@ -215,6 +218,12 @@ struct report_process {
 	struct report_mark *marks;
 	size_t mark_count;
 	uint64_t marks_made; /* those without a record included */
+	struct report_kind *kinds; /* see model_sites.h */
+	size_t kind_count;
+	struct report_site *sites; /* likewise; none unless the ledger's all_sites was set */
+	size_t site_count;
+	struct report_module *modules; /* likewise */
+	size_t module_count;
 	const struct report_pools *pools; /* see model_pool.h; NULL: no pool, and no limit met */
 	const char *held_why; /* no device has figures; static, NULL: nobody was asked */
 
