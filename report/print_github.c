@@ -135,8 +135,6 @@ static void findings_commands(struct github *github, const char *name, size_t fi
 struct gaps {
 	FILE *out;
 	size_t count;
-	void (*print)(FILE *out, const char *text);
-	const char *before; /* each */
 };
 
 static void print_gap(void *data, const struct report_process *process, const char *text)
@@ -144,12 +142,11 @@ static void print_gap(void *data, const struct report_process *process, const ch
 	struct gaps *gaps = data;
 
 	gaps->count++;
-	fputs(gaps->before, gaps->out);
 	if (process) {
-		gaps->print(gaps->out, process->program);
+		print_escaped(gaps->out, process->program);
 		fprintf(gaps->out, " (pid %d): ", process->pid);
 	}
-	gaps->print(gaps->out, text);
+	print_escaped(gaps->out, text);
 	fputc('\n', gaps->out);
 }
 
@@ -157,7 +154,7 @@ static void print_gap(void *data, const struct report_process *process, const ch
 static void gaps_command(struct github *github)
 {
 	struct words words;
-	struct gaps gaps = { .print = print_escaped, .before = "" };
+	struct gaps gaps = { 0 };
 
 	github->r = words_begin(&words);
 	if (github->r < 0)

@@ -17,6 +17,7 @@
 #include "model.h"
 #include "model_pool.h"
 #include "model_sites.h"
+#include "text_error.h"
 #include "words.h"
 
 #define SITES_MAX 50
@@ -50,10 +51,18 @@ static void label(FILE *out, const char *name, const char *value, const char *be
 	words_finish(&words);
 }
 
-static void begin(FILE *out, const char *name, const struct report_process *process)
+/* The I-th process. One that went on as another program (exec) is two of the same pid. */
+static void begin(FILE *out, const char *name, const struct report *report, size_t i)
 {
+	const struct report_process *process = report->processes[i];
+	unsigned int image = 1;
+
+	for (size_t before = 0; before < i; before++)
+		image += report->processes[before]->pid == process->pid;
 	fprintf(out, "%s{pid=\"%d\"", name, process->pid);
 	label(out, "program", process->program, ",");
+	if (image > 1)
+		fprintf(out, ",image=\"%u\"", image);
 }
 
 static void device_label(FILE *out, int device)
@@ -108,7 +117,7 @@ static void print_summaries(FILE *out, const struct report *report)
 	for (size_t f = 0; f < sizeof(figures) / sizeof(figures[0]); f++) {
 		family(out, figures[f].name, figures[f].type, figures[f].help);
 		for (size_t i = 0; i < processes(report); i++) {
-			begin(out, figures[f].name, report->processes[i]);
+			begin(out, figures[f].name, report, i);
 			end(out, member(&report->processes[i]->summary, figures[f].member));
 		}
 	}
@@ -135,7 +144,7 @@ static void print_kinds(FILE *out, const struct report *report)
 			const struct report_process *process = report->processes[i];
 
 			for (size_t k = 0; k < process->kind_count && k < KINDS_MAX; k++) {
-				begin(out, figures[f].name, process);
+				begin(out, figures[f].name, report, i);
 				device_label(out, process->kinds[k].device);
 				label(out, "kind", process->kinds[k].kind, ",");
 				end(out, member(&process->kinds[k], figures[f].member));
@@ -173,7 +182,7 @@ static void print_pools(FILE *out, const struct report *report)
 			const struct report_pools *all = report->processes[i]->pools;
 
 			for (size_t p = 0; all && p < all->count; p++) {
-				begin(out, figures[f].name, report->processes[i]);
+				begin(out, figures[f].name, report, i);
 				device_label(out, all->pools[p].device);
 				fprintf(out, ",pool=\"%zu\"", p);
 				label(out, "api", all->pools[p].api, ",");
@@ -184,19 +193,31 @@ static void print_pools(FILE *out, const struct report *report)
 	}
 }
 
-/* How many errors of the type of the I-th one there are; 0 if an earlier one is of it, too. */
-static uint64_t count_type(const struct report_process *process, size_t i)
-{
-	uint64_t count = 0;
+/* The errors of one type, as long as it is a type that is known: a ledger may have any. */
+struct counted {
+	const char *type;
+	uint64_t count;
+};
 
-	for (size_t at = 0; at < process->error_count; at++) {
-		if (strcmp(process->errors[at].type, process->errors[i].type) != 0)
+static size_t count_types(const struct report_process *process, struct counted counted[TYPES_MAX])
+{
+	size_t types = 0;
+
+	for (size_t i = 0; i < process->error_count; i++) {
+		const char *type = process->errors[i].type;
+		size_t at = 0;
+
+		if (text_error_words(type) == type)
 			continue;
-		if (at < i)
-			return 0;
-		count++;
+		while (at < types && strcmp(counted[at].type, type) != 0)
+			at++;
+		if (at == TYPES_MAX)
+			continue;
+		if (at == types)
+			counted[types++] = (struct counted){ type, 0 };
+		counted[at].count++;
 	}
-	return count;
+	return types;
 }
 
 static void print_errors(FILE *out, const struct report *report)
@@ -206,35 +227,32 @@ static void print_errors(FILE *out, const struct report *report)
 	family(out, name, NULL, "Wrong frees, by type.");
 	for (size_t i = 0; i < processes(report); i++) {
 		const struct report_process *process = report->processes[i];
+		struct counted counted[TYPES_MAX];
+		size_t types = count_types(process, counted);
 		uint64_t told = 0;
-		unsigned int types = 0;
 
-		for (size_t at = 0; at < process->error_count && types < TYPES_MAX; at++) {
-			uint64_t count = count_type(process, at);
-
-			if (count == 0)
-				continue;
-			begin(out, name, process);
-			label(out, "type", process->errors[at].type, ",");
-			end(out, count);
-			told += count;
-			types++;
+		for (size_t at = 0; at < types; at++) {
+			begin(out, name, report, i);
+			label(out, "type", counted[at].type, ",");
+			end(out, counted[at].count);
+			told += counted[at].count;
 		}
 		/* Those without a record; and a series that is there when nothing is wrong. */
-		begin(out, name, process);
+		begin(out, name, report, i);
 		label(out, "type", "other", ",");
 		end(out, process->summary.errors > told ? process->summary.errors - told : 0);
 	}
 }
 
-static void print_site(FILE *out, const char *name, const struct finding *finding, uint64_t value)
+static void print_site(FILE *out, const struct report *report, const char *name,
+		       const struct finding *finding, uint64_t value)
 {
 	const struct report_frame *frame = report_stack_culprit(finding->stack);
 	const char *place = frame ? frame->file ? frame->file : frame->module : NULL;
 	const char *slash = place ? strrchr(place, '/') : NULL;
 	char site[FINDING_NAME_MAX];
 
-	begin(out, name, finding->process);
+	begin(out, name, report, finding->process_index);
 	device_label(out, finding->leak->device);
 	label(out, "kind", finding->leak->kind, ",");
 	label(out, "api", finding->leak->api, ",");
@@ -245,7 +263,7 @@ static void print_site(FILE *out, const char *name, const struct finding *findin
 }
 
 /* The largest of all processes, so that a leaking fleet costs no more series than a clean one. */
-static void print_sites(FILE *out, const struct findings *findings)
+static void print_sites(FILE *out, const struct report *report, const struct findings *findings)
 {
 	const struct finding *leaks = findings->all + findings->counts[FINDING_ERROR];
 	size_t count = findings->counts[FINDING_LEAK];
@@ -254,11 +272,12 @@ static void print_sites(FILE *out, const struct findings *findings)
 	family(out, "gpuleak_site_leaked_bytes", "gauge",
 	       "Bytes that are not freed, by call site; the largest sites.");
 	for (size_t i = 0; i < count; i++)
-		print_site(out, "gpuleak_site_leaked_bytes", &leaks[i], leaks[i].bytes);
+		print_site(out, report, "gpuleak_site_leaked_bytes", &leaks[i], leaks[i].bytes);
 	family(out, "gpuleak_site_leaked_blocks", "gauge",
 	       "Blocks that are not freed, by call site; the largest sites.");
 	for (size_t i = 0; i < count; i++)
-		print_site(out, "gpuleak_site_leaked_blocks", &leaks[i], leaks[i].blocks);
+		print_site(out, report, "gpuleak_site_leaked_blocks", &leaks[i],
+			   leaks[i].blocks);
 }
 
 static void ignore_gap(void *data, const struct report_process *process, const char *text)
@@ -274,7 +293,7 @@ static void print_state(FILE *out, const struct report *report, const struct jud
 	fprintf(out, "gpuleak_processes %zu\n", report->count);
 	family(out, "gpuleak_running", "gauge", "1 for a process that still runs.");
 	for (size_t i = 0; i < processes(report); i++) {
-		begin(out, "gpuleak_running", report->processes[i]);
+		begin(out, "gpuleak_running", report, i);
 		end(out, report->processes[i]->ended == REPORT_RUNNING);
 	}
 	family(out, "gpuleak_gaps", "gauge",
@@ -297,7 +316,7 @@ int print_openmetrics(const struct report *report, const struct judgement *judge
 		print_summaries(out, report);
 		print_kinds(out, report);
 		print_errors(out, report);
-		print_sites(out, &findings);
+		print_sites(out, report, &findings);
 		print_pools(out, report);
 		fputs("# EOF\n", out);
 	}
