@@ -126,7 +126,12 @@ static int parse_word(const char *text, const char *const *words, int *ret)
 	return -EINVAL;
 }
 
-static const char *const formats[] = { "text", "json", NULL };
+#define X(name, word) word,
+static const char *const formats[] = { OPTION_FORMATS(X) NULL };
+#undef X
+#define X(name, word) " or " word
+static const char all_formats[] = OPTION_FORMATS(X);
+#undef X
 static const char *const deepbinds[] = { "off", "cover", NULL };
 static const char *const pools[] = { "off", "strict", "fast", NULL };
 static const char *const backends[] = { "device", "managed", "stream-ordered", NULL };
@@ -202,7 +207,7 @@ const char *option_expects(enum option_id id)
 	case OPTION_PATH:
 		return "a path";
 	case OPTION_FORMAT_:
-		return "text or json";
+		return all_formats + strlen(" or ");
 	case OPTION_DEEPBIND_:
 		return "off or cover";
 	case OPTION_POOL_:

@@ -10,8 +10,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* In the order of the words in options.c; report/formats.c has who renders each. */
-enum option_format { OPTION_FORMAT_TEXT, OPTION_FORMAT_JSON };
+/* The formats of a report: X(NAME, word). report/formats.c has who renders each. */
+#define OPTION_FORMATS(X)                                                             \
+	X(TEXT, "text") X(JSON, "json") X(HTML, "html") X(JUNIT, "junit") X(SARIF, "sarif") \
+	X(GITHUB, "github") X(FOLDED, "folded") X(PPROF, "pprof")                     \
+	X(OPENMETRICS, "openmetrics")
+enum option_format {
+#define X(name, word) OPTION_FORMAT_##name,
+	OPTION_FORMATS(X)
+#undef X
+};
 enum option_pool { OPTION_POOL_OFF, OPTION_POOL_STRICT, OPTION_POOL_FAST };
 enum option_backend {
 	OPTION_BACKEND_DEVICE, OPTION_BACKEND_MANAGED, OPTION_BACKEND_STREAM_ORDERED

@@ -62,6 +62,9 @@ int build_add_ref(struct builder *b, struct table *table, uint32_t ref, const vo
 /* The string that REF names, interned; *RET is NULL if it names none. 0 or -ENOMEM. */
 int build_text(struct builder *b, uint32_t ref, const char **ret);
 
+/* What stands for a string that could not be read. */
+extern const char build_unknown[];
+
 /* The stack that REF names, interned: build_no_stack if it names none. 0 or -ENOMEM. */
 int build_stack(struct builder *b, uint32_t ref, const struct report_stack **ret);
 extern const struct report_stack build_no_stack;
@@ -89,8 +92,11 @@ int build_program(struct builder *b, int with_suppressions);
 /* Whether facts of KIND are for it, and none of coverage's. */
 int build_is_of_program(const char *kind);
 
-/* All sites, after the leaks. 0 or -ENOMEM. */
-int build_sites(struct builder *b);
+/* Live bytes over time. 0 or -ENOMEM. */
+int build_timeline(struct builder *b);
+/* The samples of all chunks of TYPE. 0 or -ENOMEM. */
+int build_samples(struct builder *b, enum ledger_chunk_type type, struct report_sample **ret,
+		  size_t *ret_count);
 
 /* Fills in the notes and says whether all is there; after everything else. 0 or -ENOMEM. */
 int build_notes(struct builder *b, const struct loaded_ledger *ledger);

@@ -5,12 +5,28 @@
  */
 #include "formats.h"
 
+#include "print_folded.h"
+#include "print_github.h"
+#include "print_html.h"
 #include "print_json.h"
+#include "print_junit.h"
+#include "print_openmetrics.h"
+#include "print_pprof.h"
+#include "print_sarif.h"
 #include "print_text.h"
 
 static const struct report_format formats[] = {
 	[OPTION_FORMAT_TEXT] = { .print = print_text },
 	[OPTION_FORMAT_JSON] = { .print = print_json, .complete = 1 },
+	[OPTION_FORMAT_HTML] = { .print = print_html, .complete = 1 },
+	[OPTION_FORMAT_JUNIT] = { .print = print_junit },
+	[OPTION_FORMAT_SARIF] = { .print = print_sarif },
+	[OPTION_FORMAT_GITHUB] = { .print = print_github, .summary = print_github_summary,
+				   .summary_variable = "GITHUB_STEP_SUMMARY",
+				   .summary_bytes_max = 1u << 20 },
+	[OPTION_FORMAT_FOLDED] = { .print = print_folded, .only_memory = 1 },
+	[OPTION_FORMAT_PPROF] = { .print = print_pprof, .binary = 1, .all_sites = 1 },
+	[OPTION_FORMAT_OPENMETRICS] = { .print = print_openmetrics },
 };
 
 const struct report_format *report_format(enum option_format format)

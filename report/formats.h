@@ -18,7 +18,13 @@ struct report_format {
 	 * in a report come from the traced program and may hold any bytes: each format makes
 	 * them harmless for its own readers. 0, -ENOMEM, or -EIO if OUT took not all of it. */
 	int (*print)(const struct report *report, const struct judgement *judgement, FILE *out);
-	int binary;   /* nothing for a terminal */
+	/* What is appended to the file that the variable names, if it is set; or NULL. */
+	int (*summary)(const struct report *report, const struct judgement *judgement, FILE *out);
+	const char *summary_variable;
+	size_t summary_bytes_max; /* of the whole file */
+	int binary;    /* nothing for a terminal */
+	int all_sites; /* wants ledgers with all_sites */
+	int only_memory; /* has no place for wrong frees and notes */
 	int complete; /* has a place for what the devices hold, also where nothing is wrong */
 };
 

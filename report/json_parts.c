@@ -61,12 +61,34 @@ json_t *json_address(uint64_t value)
 	return json_string(hex);
 }
 
-/* Not told of the application's frames: most readers look for those, and find no key. */
-static const char *const roles[] = {
-	[FRAME_RUNTIME] = "runtime",
-	[FRAME_FRAMEWORK] = "framework",
-	[FRAME_INTERPRETER] = "interpreter",
-};
+json_t *json_samples(const struct report_sample *samples, size_t count)
+{
+	json_t *ret = json_array();
+
+	for (size_t i = 0; i < count && ret; i++) {
+		json_t *sample = json_array();
+
+		json_append(&sample, json_number(samples[i].time_ns));
+		json_append(&sample, json_number(samples[i].bytes));
+		json_append(&ret, sample);
+	}
+	return ret;
+}
+
+static const char *role_word(enum frame_role role)
+{
+	switch (role) {
+	case FRAME_RUNTIME:
+		return "runtime";
+	case FRAME_FRAMEWORK:
+		return "framework";
+	case FRAME_INTERPRETER:
+		return "interpreter";
+	case FRAME_APPLICATION:
+		break;
+	}
+	return "application";
+}
 
 static json_t *frame_json(const struct report_frame *frame)
 {
@@ -77,8 +99,10 @@ static json_t *frame_json(const struct report_frame *frame)
 	json_set(&ret, "line", json_number(frame->line));
 	json_set(&ret, "module", json_text(frame->module));
 	json_set(&ret, "offset", json_address(frame->offset));
+	if (frame->language == FRAME_PYTHON)
+		json_set(&ret, "language", json_string("python"));
 	if (frame->role != FRAME_APPLICATION)
-		json_set(&ret, "role", json_string(roles[frame->role]));
+		json_set(&ret, "role", json_string(role_word(frame->role)));
 	return ret;
 }
 

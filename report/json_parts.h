@@ -9,6 +9,7 @@
 #include <jansson.h>
 #include <stdint.h>
 
+struct report_sample;
 struct report_stack;
 
 /* Sets KEY to VALUE, which it takes over. Without either, *OBJECT becomes NULL. */
@@ -18,6 +19,7 @@ void json_append(json_t **array, json_t *value);
 json_t *json_number(uint64_t value);
 json_t *json_text(const char *value); /* null for NULL; bytes that are no UTF-8 are repaired */
 json_t *json_address(uint64_t value); /* "0x..." */
+json_t *json_samples(const struct report_sample *samples, size_t count); /* [[ns, bytes] ...] */
 json_t *json_stack(const struct report_stack *stack);
 
 #endif

@@ -64,15 +64,8 @@ static json_t *held_json(const struct report_held *held)
 
 json_t *json_released(const struct report_released *released)
 {
-	json_t *ret = json_object(), *timeline = json_array(), *held = json_array();
+	json_t *ret = json_object(), *held = json_array();
 
-	for (size_t i = 0; i < released->sample_count && timeline; i++) {
-		json_t *sample = json_array();
-
-		json_append(&sample, json_number(released->samples[i].time_ns));
-		json_append(&sample, json_number(released->samples[i].bytes));
-		json_append(&timeline, sample);
-	}
 	for (size_t i = 0; i < released->held_count && held; i++)
 		json_append(&held, held_json(&released->held[i]));
 	json_set(&ret, "peak_bytes", json_number(released->peak_bytes));
@@ -80,7 +73,8 @@ json_t *json_released(const struct report_released *released)
 	json_set(&ret, "longest_wait_ns", json_number(released->longest_wait_ns));
 	json_set(&ret, "longest",
 		 released->longest.kind ? block_json(&released->longest) : json_null());
-	json_set(&ret, "timeline", timeline);
+	json_set(&ret, "timeline",
+		 json_samples(released->samples, released->sample_count));
 	json_set(&ret, "held_blocks", json_number(released->held_count));
 	json_set(&ret, "held_bytes", json_number(released->held_bytes));
 	json_set(&ret, "held", held);

@@ -7,6 +7,7 @@
 
 #include "judge_parts.h"
 #include "model.h"
+#include "model_sites.h"
 #include "only_at.h"
 
 static void tell(struct bench *bench, const struct report_process *p,

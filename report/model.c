@@ -15,8 +15,11 @@
 #include "load.h"
 #include "model_held.h"
 #include "model_pool.h"
+#include "model_sites.h"
 #include "number.h"
 #include "suppress.h"
+
+const char build_unknown[] = "unknown";
 
 struct group {
 	struct report_leak leak;
@@ -56,7 +59,6 @@ static int find_group(struct builder *b, const struct report_leak *key, struct g
 /* The group of the blocks whose row is REF. */
 static int group_at(struct builder *b, uint32_t ref, struct group **ret)
 {
-	static const char unknown[] = "unknown";
 	struct report_leak key = { .device = -1, .stack = &build_no_stack };
 	const struct ref_node *known = build_find_ref(&b->row_refs, ref);
 	const struct ledger_row *row;
@@ -77,9 +79,9 @@ static int group_at(struct builder *b, uint32_t ref, struct group **ret)
 			r = build_stack(b, row->stack, &key.stack);
 	}
 	if (!key.api)
-		key.api = unknown;
+		key.api = build_unknown;
 	if (!key.kind)
-		key.kind = unknown;
+		key.kind = build_unknown;
 	if (r == 0)
 		r = find_group(b, &key, ret);
 	return r < 0 ? r : build_add_ref(b, &b->row_refs, ref, *ret);
@@ -432,6 +434,8 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 	if (r == 0)
 		r = build_released(b);
 	if (r == 0)
+		r = build_timeline(b);
+	if (r == 0)
 		r = read_errors(b);
 	if (r == 0)
 		r = build_held(b);
@@ -442,6 +446,8 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 	build_ended(b);
 	read_rows(b);
 	r = judge_groups(b, suppressions);
+	if (r == 0)
+		r = build_kinds(b);
 	if (r == 0 && ledger->all_sites)
 		r = build_sites(b);
 	if (r == 0)

@@ -16,8 +16,11 @@
 
 struct loaded_ledger;
 struct report_device;
+struct report_kind;
 struct report_mark;
+struct report_module;
 struct report_pools;
+struct report_site;
 struct suppressions;
 struct symbolizer;
 
@@ -71,18 +74,6 @@ struct report_leak {
 	const char *pattern;              /* that suppressed it, NULL = nothing did */
 	uint64_t fingerprint; /* read from a report; 0: none, see report_leak_fingerprint() */
 	const char *cache; /* whose cache holds it, "PyTorch caching allocator"; NULL: nobody's */
-};
-
-/* All that one (api, kind, device, stack) ever allocated, also if none of it is live. */
-struct report_site {
-	const char *api;
-	const char *kind;
-	int device; /* -1 unknown */
-	const struct report_stack *stack; /* never NULL */
-	uint64_t allocated_bytes;
-	uint64_t allocated_blocks;
-	uint64_t live_bytes; /* leaked, suppressed or cached */
-	uint64_t live_blocks;
 };
 
 /* One past call that an error tells of. */
@@ -152,6 +143,23 @@ struct report_released {
 	uint64_t held_bytes;
 };
 
+/* Live bytes over time: of one kind of memory on one device, or of all of it (kind NULL). */
+struct report_series {
+	const char *kind;
+	int device; /* -1 unknown */
+	struct report_sample *samples; /* as the ledger has them, in its order */
+	size_t count;
+};
+
+struct report_timeline {
+	uint64_t end_ns; /* of the process; 0: it still runs, or nobody saw its end */
+	uint64_t peak_ns;
+	struct report_series total;
+	/* At the same moments each, fewer than those of the total. */
+	struct report_series *parts;
+	size_t part_count;
+};
+
 enum report_ended {
 	REPORT_UNKNOWN, /* gone, and nobody saw how: killed */
 	REPORT_RUNNING,
@@ -206,12 +214,10 @@ struct report_process {
 	size_t suppressed_count;
 	struct report_leak *cached; /* of a framework's cache: neither leaks nor suppressed */
 	size_t cached_count;
-	/* Largest first by what they allocated; only where REPORT_SITES was wanted. */
-	struct report_site *sites;
-	size_t site_count;
 	struct report_error *errors;
 	size_t error_count;
 	struct report_released released;
+	struct report_timeline timeline;
 	/* What is no memory and was left: kinds that begin with "object/", of 0 bytes. */
 	struct report_leak *objects;
 	size_t object_count;
@@ -220,6 +226,12 @@ struct report_process {
 	struct report_mark *marks;
 	size_t mark_count;
 	uint64_t marks_made; /* those without a record included */
+	struct report_kind *kinds; /* see model_sites.h */
+	size_t kind_count;
+	struct report_site *sites; /* likewise; none unless the ledger's all_sites was set */
+	size_t site_count;
+	struct report_module *modules; /* likewise */
+	size_t module_count;
 	const struct report_pools *pools; /* see model_pool.h; NULL: no pool, and no limit met */
 	const char *held_why; /* no device has figures; static, NULL: nobody was asked */
 

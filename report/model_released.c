@@ -52,25 +52,6 @@ static int read_longest(struct builder *b, struct report_released *released)
 	return r < 0 ? r : build_stack(b, wait->stack, &released->longest.released.stack);
 }
 
-static int read_samples(struct builder *b, struct report_released *released)
-{
-	struct ledger_walk walk = { 0 };
-	const struct ledger_sample *sample;
-	size_t count = 0;
-
-	while (ledger_next(b->view, &walk, LEDGER_CHUNK_RELEASED, sizeof(*sample)))
-		count++;
-	released->samples = pool_alloc(b->pool, count * sizeof(*released->samples));
-	if (!released->samples)
-		return -ENOMEM;
-	walk = (struct ledger_walk){ 0 };
-	while (released->sample_count < count &&
-	       (sample = ledger_next(b->view, &walk, LEDGER_CHUNK_RELEASED, sizeof(*sample))))
-		released->samples[released->sample_count++] =
-			(struct report_sample){ sample->time_ns, sample->live_bytes };
-	return 0;
-}
-
 /* The last release in the history of BLOCK. */
 static int read_release(struct builder *b, const struct ledger_block *block,
 			struct report_held *held)
@@ -271,7 +252,8 @@ int build_released(struct builder *b)
 	released->longest.released.stack = &build_no_stack;
 	r = read_longest(b, released);
 	if (r == 0)
-		r = read_samples(b, released);
+		r = build_samples(b, LEDGER_CHUNK_RELEASED, &released->samples,
+				  &released->sample_count);
 	if (r == 0)
 		r = read_all_held(b, released);
 	if (r < 0)

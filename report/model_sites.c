@@ -1,145 +1,338 @@
 /* SPDX-License-Identifier: MIT
  *
- * All places that ever allocated, from the ledger's rows: also those that freed everything.
- * Rows of one key (threads count apart) are one site. Objects that are no memory are none.
+ * Adds up the ledger's rows. What is left of each is in the process's lists already; strings
+ * and stacks are interned, so that pointers tell equal ones.
  */
+#include "model_sites.h"
+
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "build.h"
 #include "number.h"
 
-struct node {
-	struct report_site site;
-	struct node *next;
+struct kind_node {
+	struct report_kind public;
+	uint64_t ended; /* not by a free */
+	struct kind_node *next;
 };
 
-struct sites {
+struct site_node {
+	struct report_site public;
+	struct site_node *next;
+};
+
+struct gathering {
+	struct builder *b;
 	struct table table;
-	struct node *first;
+	struct kind_node *kinds;
+	struct site_node *sites;
 	size_t count;
 };
 
-static int same_site(const void *value, const void *key)
-{
-	const struct report_site *a = &((const struct node *)value)->site, *b = key;
+/* Calls ADD for every block that is left: leaked, suppressed, held by a cache. */
+typedef int add_leak_fn(struct gathering *g, const struct report_leak *leak);
 
-	/* Strings and stacks are interned. */
-	return a->api == b->api && a->kind == b->kind && a->device == b->device &&
-	       a->stack == b->stack;
+static int each_leak(struct gathering *g, add_leak_fn *add)
+{
+	const struct report_process *p = g->b->process;
+	const struct { const struct report_leak *leaks; size_t count; } lists[] = {
+		{ p->leaks, p->leak_count },
+		{ p->suppressed, p->suppressed_count },
+		{ p->cached, p->cached_count },
+	};
+	int r = 0;
+
+	for (size_t list = 0; list < sizeof(lists) / sizeof(lists[0]); list++)
+		for (size_t i = 0; i < lists[list].count && r == 0; i++)
+			r = add(g, &lists[list].leaks[i]);
+	return r;
 }
 
-static uint64_t hash_of(const struct report_site *key)
-{
-	uint64_t hash = hash_number((uintptr_t)key->stack, hash_number((uintptr_t)key->api, 0));
+/* Calls ADD for every row of memory. */
+typedef int add_row_fn(struct gathering *g, const struct ledger_row *row);
 
-	return hash_number((uint64_t)key->device, hash_number((uintptr_t)key->kind, hash));
+static int each_row(struct gathering *g, add_row_fn *add)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_row *row;
+	int r = 0;
+
+	while (r == 0 &&
+	       (row = ledger_next(g->b->view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row))))
+		if (!ledger_row_is_object(g->b->view, row))
+			r = add(g, row);
+	return r;
 }
 
-static struct report_site *find(const struct sites *sites, const struct report_site *key)
+static int row_text(struct gathering *g, uint32_t ref, const char **ret)
 {
-	struct node *node = table_find(&sites->table, hash_of(key), same_site, key);
+	int r = build_text(g->b, ref, ret);
 
-	return node ? &node->site : NULL;
+	if (r == 0 && !*ret)
+		*ret = build_unknown;
+	return r;
 }
 
-static int add_row(struct builder *b, struct sites *sites, const struct ledger_row *row)
+/* ---- kinds ---- */
+
+static int same_kind(const void *value, const void *key)
 {
-	static const char unknown[] = "unknown";
-	struct report_site key = { .device = row->device, .stack = &build_no_stack };
-	struct report_site *site;
-	int r = build_text(b, row->api, &key.api);
+	const struct report_kind *a = &((const struct kind_node *)value)->public, *b = key;
 
-	if (r == 0)
-		r = build_text(b, row->kind, &key.kind);
-	if (r == 0)
-		r = build_stack(b, row->stack, &key.stack);
-	if (r < 0)
-		return r;
-	key.api = key.api ? key.api : unknown;
-	key.kind = key.kind ? key.kind : unknown;
-	site = find(sites, &key);
-	if (!site) {
-		struct node *node = pool_alloc(b->pool, sizeof(*node));
+	return a->kind == b->kind && a->device == b->device;
+}
 
-		if (!node || table_add(&sites->table, hash_of(&key), node) < 0)
-			return -ENOMEM;
-		node->site = key;
-		node->next = sites->first;
-		sites->first = node;
-		sites->count++;
-		site = &node->site;
-	}
-	site->allocated_blocks = add_bounded(site->allocated_blocks, row->allocs);
-	site->allocated_bytes = add_bounded(site->allocated_bytes, row->bytes);
+static int kind_at(struct gathering *g, const char *kind, int device, struct kind_node **ret)
+{
+	const struct report_kind key = { .kind = kind, .device = device };
+	uint64_t hash = hash_number((uint64_t)device, hash_number((uintptr_t)kind, 0));
+	struct kind_node *node = table_find(&g->table, hash, same_kind, &key);
+
+	*ret = node;
+	if (node)
+		return 0;
+	node = pool_alloc(g->b->pool, sizeof(*node));
+	if (!node || table_add(&g->table, hash, node) < 0)
+		return -ENOMEM;
+	node->public = key;
+	node->next = g->kinds;
+	g->kinds = node;
+	g->count++;
+	*ret = node;
 	return 0;
 }
 
-static void add_live(const struct sites *sites, const struct report_leak *leaks, size_t count)
+static int kind_of_row(struct gathering *g, const struct ledger_row *row, struct kind_node **ret)
 {
-	for (size_t i = 0; i < count; i++) {
-		const struct report_site key = { .api = leaks[i].api, .kind = leaks[i].kind,
-						 .device = leaks[i].device,
-						 .stack = leaks[i].stack };
-		struct report_site *site = find(sites, &key);
+	const char *kind;
+	int r = row_text(g, row->kind, &kind);
 
-		if (!site)
-			continue;
-		site->live_blocks = add_bounded(site->live_blocks, leaks[i].blocks);
-		site->live_bytes = add_bounded(site->live_bytes, leaks[i].bytes);
-	}
+	return r < 0 ? r : kind_at(g, kind, row->device, ret);
 }
 
-/* Largest first; of equal ones in the order of their names, then of the ledger. */
+static int add_row_to_kind(struct gathering *g, const struct ledger_row *row)
+{
+	struct kind_node *node;
+	int r = kind_of_row(g, row, &node);
+
+	if (r < 0)
+		return r;
+	node->public.allocated_blocks = add_bounded(node->public.allocated_blocks, row->allocs);
+	node->public.allocated_bytes = add_bounded(node->public.allocated_bytes, row->bytes);
+	node->ended = add_bounded(node->ended, add_bounded(row->with_context, row->unseen));
+	return 0;
+}
+
+static int add_leak_to_kind(struct gathering *g, const struct report_leak *leak)
+{
+	struct kind_node *node;
+	int r = kind_at(g, leak->kind, leak->device, &node);
+
+	if (r < 0)
+		return r;
+	node->public.live_blocks = add_bounded(node->public.live_blocks, leak->blocks);
+	node->public.live_bytes = add_bounded(node->public.live_bytes, leak->bytes);
+	return 0;
+}
+
+/* Released and not yet freed. */
+static int add_held_to_kinds(struct gathering *g)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_block *block;
+	int r = 0;
+
+	while (r == 0 && (block = ledger_next(g->b->view, &walk, LEDGER_CHUNK_BLOCKS,
+					      sizeof(*block)))) {
+		const struct ledger_row *row = ledger_row(g->b->view, block->row);
+		struct kind_node *node;
+
+		if (LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_RELEASED || !row ||
+		    ledger_row_is_object(g->b->view, row))
+			continue;
+		r = kind_of_row(g, row, &node);
+		if (r == 0)
+			node->ended = add_bounded(node->ended, 1);
+	}
+	return r;
+}
+
+static int compare_kinds(const void *left, const void *right)
+{
+	const struct report_kind *a = left, *b = right;
+	int r = strcmp(a->kind, b->kind);
+
+	return r ? r : (a->device > b->device) - (a->device < b->device);
+}
+
+static int list_kinds(struct gathering *g)
+{
+	struct report_process *process = g->b->process;
+
+	process->kinds = pool_alloc(g->b->pool, g->count * sizeof(*process->kinds));
+	if (!process->kinds)
+		return -ENOMEM;
+	for (const struct kind_node *node = g->kinds; node; node = node->next) {
+		struct report_kind *kind = &process->kinds[process->kind_count++];
+		uint64_t ended = add_bounded(node->ended, node->public.live_blocks);
+
+		*kind = node->public;
+		kind->freed_blocks = kind->allocated_blocks > ended
+					     ? kind->allocated_blocks - ended
+					     : 0;
+	}
+	if (process->kind_count)
+		qsort(process->kinds, process->kind_count, sizeof(*process->kinds),
+		      compare_kinds);
+	return 0;
+}
+
+int build_kinds(struct builder *b)
+{
+	struct gathering g = { .b = b };
+	int r = each_row(&g, add_row_to_kind);
+
+	if (r == 0)
+		r = each_leak(&g, add_leak_to_kind);
+	if (r == 0)
+		r = add_held_to_kinds(&g);
+	if (r == 0)
+		r = list_kinds(&g);
+	table_finish(&g.table);
+	return r;
+}
+
+/* ---- sites ---- */
+
+static int same_site(const void *value, const void *key)
+{
+	const struct report_site *a = &((const struct site_node *)value)->public, *b = key;
+
+	return a->stack == b->stack && a->api == b->api && a->kind == b->kind &&
+	       a->device == b->device;
+}
+
+static int site_at(struct gathering *g, const struct report_site *key, struct site_node **ret)
+{
+	uint64_t hash = hash_number((uintptr_t)key->stack, hash_number((uintptr_t)key->api, 0));
+	struct site_node *node = table_find(&g->table, hash, same_site, key);
+
+	*ret = node;
+	if (node)
+		return 0;
+	node = pool_alloc(g->b->pool, sizeof(*node));
+	if (!node || table_add(&g->table, hash, node) < 0)
+		return -ENOMEM;
+	node->public = *key;
+	node->next = g->sites;
+	g->sites = node;
+	g->count++;
+	*ret = node;
+	return 0;
+}
+
+static int add_leak_to_site(struct gathering *g, const struct report_leak *leak)
+{
+	const struct report_site key = { .api = leak->api, .kind = leak->kind,
+					 .device = leak->device, .stack = leak->stack };
+	struct site_node *node;
+	int r = site_at(g, &key, &node);
+
+	if (r == 0)
+		node->public.live = leak;
+	return r;
+}
+
+static int add_row_to_site(struct gathering *g, const struct ledger_row *row)
+{
+	struct report_site key = { .device = row->device };
+	struct site_node *node;
+	int r = row_text(g, row->api, &key.api);
+
+	if (r == 0)
+		r = row_text(g, row->kind, &key.kind);
+	if (r == 0)
+		r = build_stack(g->b, row->stack, &key.stack);
+	if (r == 0)
+		r = site_at(g, &key, &node);
+	if (r < 0)
+		return r;
+	node->public.allocated_blocks = add_bounded(node->public.allocated_blocks, row->allocs);
+	node->public.allocated_bytes = add_bounded(node->public.allocated_bytes, row->bytes);
+	return 0;
+}
+
+/* What a module is called and what was built: not only of those that are in a stack. */
+static int list_modules(struct builder *b)
+{
+	struct report_process *process = b->process;
+	struct ledger_walk walk = { 0 };
+	const struct ledger_module *record;
+	size_t count = 0;
+	int r = 0;
+
+	while (ledger_next(b->view, &walk, LEDGER_CHUNK_MODULES, sizeof(*record)))
+		count++;
+	process->modules = pool_alloc(b->pool, count * sizeof(*process->modules));
+	if (!process->modules)
+		return -ENOMEM;
+	walk = (struct ledger_walk){ 0 };
+	while (r == 0 && process->module_count < count &&
+	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_MODULES, sizeof(*record)))) {
+		struct report_module *module = &process->modules[process->module_count];
+		char hex[2 * LEDGER_BUILD_ID_MAX + 1] = "";
+
+		r = build_text(b, record->path, &module->path);
+		for (uint32_t i = 0; i < record->build_id_bytes && i < LEDGER_BUILD_ID_MAX; i++)
+			sprintf(hex + 2 * (size_t)i, "%02x", record->build_id[i]);
+		module->build_id = pool_printf(b->pool, "%s", hex);
+		if (!module->build_id)
+			r = -ENOMEM;
+		process->module_count += module->path != NULL;
+	}
+	return r;
+}
+
+static int compare_numbers(uint64_t a, uint64_t b)
+{
+	return (a < b) - (a > b);
+}
+
 static int compare_sites(const void *left, const void *right)
 {
 	const struct report_site *a = left, *b = right;
-	int r;
+	int r = compare_numbers(a->live ? a->live->bytes : 0, b->live ? b->live->bytes : 0);
 
-	if (a->allocated_bytes != b->allocated_bytes)
-		return a->allocated_bytes < b->allocated_bytes ? 1 : -1;
-	if (a->allocated_blocks != b->allocated_blocks)
-		return a->allocated_blocks < b->allocated_blocks ? 1 : -1;
-	r = strcmp(a->api, b->api);
 	if (r == 0)
-		r = strcmp(a->kind, b->kind);
-	return r ? r : a->device < b->device ? -1 : a->device > b->device;
-}
-
-static int keep(struct builder *b, const struct sites *sites)
-{
-	struct report_process *process = b->process;
-	size_t at = sites->count;
-
-	process->sites = pool_alloc(b->pool, sites->count * sizeof(*process->sites));
-	if (!process->sites)
-		return -ENOMEM;
-	process->site_count = sites->count;
-	for (const struct node *node = sites->first; node; node = node->next)
-		process->sites[--at] = node->site;
-	if (sites->count)
-		qsort(process->sites, sites->count, sizeof(*process->sites), compare_sites);
-	return 0;
+		r = compare_numbers(a->allocated_bytes, b->allocated_bytes);
+	if (r == 0)
+		r = compare_numbers(a->allocated_blocks, b->allocated_blocks);
+	return r ? r : strcmp(a->api, b->api);
 }
 
 int build_sites(struct builder *b)
 {
-	const struct report_process *process = b->process;
-	struct ledger_walk walk = { 0 };
-	struct sites sites = { 0 };
-	const struct ledger_row *row;
-	int r = 0;
+	struct gathering g = { .b = b };
+	struct report_process *process = b->process;
+	int r = each_leak(&g, add_leak_to_site);
 
-	while (r == 0 && (row = ledger_next(b->view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row))))
-		if (row->allocs && !ledger_row_is_object(b->view, row))
-			r = add_row(b, &sites, row);
-	if (r == 0) {
-		add_live(&sites, process->leaks, process->leak_count);
-		add_live(&sites, process->suppressed, process->suppressed_count);
-		add_live(&sites, process->cached, process->cached_count);
-		r = keep(b, &sites);
-	}
-	table_finish(&sites.table);
-	return r;
+	if (r == 0)
+		r = each_row(&g, add_row_to_site);
+	table_finish(&g.table);
+	if (r == 0)
+		r = list_modules(b);
+	if (r < 0)
+		return r;
+	process->sites = pool_alloc(b->pool, g.count * sizeof(*process->sites));
+	if (!process->sites)
+		return -ENOMEM;
+	for (const struct site_node *node = g.sites; node; node = node->next)
+		process->sites[process->site_count++] = node->public;
+	if (process->site_count)
+		qsort(process->sites, process->site_count, sizeof(*process->sites),
+		      compare_sites);
+	return 0;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "model.h"
+#include "model_sites.h"
 #include "lines.h"
 #include "frame_pattern.h"
 

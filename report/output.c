@@ -172,3 +172,52 @@ int output_write(const char *where, const char *text, size_t length, char *error
 		return output_write_fd(STDERR_FILENO, "stderr", text, length, error, error_size);
 	return output_write_file(where, "report", text, length, error, error_size);
 }
+
+int output_is_terminal(const char *where)
+{
+	struct stat st;
+	int fd, ret;
+
+	if (!where)
+		return isatty(STDOUT_FILENO);
+	if (strcmp(where, "stderr") == 0)
+		return isatty(STDERR_FILENO);
+	if (stat(where, &st) < 0 || !S_ISCHR(st.st_mode))
+		return 0;
+	fd = open(where, O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+	ret = fd >= 0 && isatty(fd);
+	if (fd >= 0)
+		close(fd);
+	return ret;
+}
+
+static int append(const char *path, size_t bytes_max, const char *text, size_t length)
+{
+	/* Not to wait for the reader of a pipe. */
+	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOCTTY | O_NONBLOCK | O_CLOEXEC,
+		      0666);
+	struct stat st;
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	r = fstat(fd, &st) < 0 ? -errno : !S_ISREG(st.st_mode) ? -EINVAL : 0;
+	if (r == 0 && ((size_t)st.st_size > bytes_max || length > bytes_max - (size_t)st.st_size))
+		r = -EFBIG;
+	if (r == 0)
+		r = write_quietly(fd, text, length);
+	if (close(fd) < 0 && r == 0)
+		r = -errno;
+	return r;
+}
+
+int output_append(const char *path, size_t bytes_max, const char *text, size_t length, char *error,
+		  size_t error_size)
+{
+	int r = append(path, bytes_max, text, length);
+
+	if (r < 0)
+		snprintf(error, error_size, "cannot append the summary to %s: %s", path,
+			 r == -EFBIG ? "it would be larger than is allowed" : strerror(-r));
+	return r;
+}

@@ -24,4 +24,12 @@ int output_write_file(const char *path, const char *what, const char *text, size
 int output_write_fd(int fd, const char *name, const char *text, size_t length, char *error,
 		    size_t error_size);
 
+/* Whether what is written to WHERE (as above; NULL: stdout) is shown on a terminal. */
+int output_is_terminal(const char *where);
+
+/* Appends to the file at PATH, made if it is not there, unless it would then have more than
+ * BYTES_MAX. As above. */
+int output_append(const char *path, size_t bytes_max, const char *text, size_t length, char *error,
+		  size_t error_size);
+
 #endif

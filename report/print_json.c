@@ -19,6 +19,7 @@
 #include "json_pool.h"
 #include "json_ranks.h"
 #include "json_released.h"
+#include "json_timeline.h"
 #include "model.h"
 #include "suppress.h"
 
@@ -176,6 +177,8 @@ static void set_process(json_t **object, const struct report_process *process)
 	json_set(object, "cached", leaks_json(process->cached, process->cached_count));
 	json_set(object, "objects", json_objects(process));
 	json_set(object, "released", json_released(&process->released));
+	if (process->timeline.total.count)
+		json_set(object, "timeline", json_timeline(process));
 	if (json_held_known(process))
 		json_set(object, "devices", json_held(process));
 	if (process->pools)
@@ -240,10 +243,9 @@ static void set_processes(json_t **object, const struct report *report)
 	    notes_json((const char *const *)report->notes, report->note_count));
 }
 
-int print_json(const struct report *report, const struct judgement *judgement, FILE *out)
+json_t *json_report(const struct report *report, const struct judgement *judgement)
 {
 	json_t *root = json_object();
-	int r = -ENOMEM;
 
 	json_set(&root, "schema", json_string(SCHEMA));
 	if (report->count == 1)
@@ -253,6 +255,14 @@ int print_json(const struct report *report, const struct judgement *judgement, F
 	json_set(&root, "suppressions", suppressions_json(report));
 	if (judgement)
 		json_set(&root, "gate", json_gate(judgement));
+	return root;
+}
+
+int print_json(const struct report *report, const struct judgement *judgement, FILE *out)
+{
+	json_t *root = json_report(report, judgement);
+	int r = -ENOMEM;
+
 	if (root) {
 		r = json_dumpf(root, out, JSON_INDENT(2)) == 0 ? 0 : -EIO;
 		if (fputc('\n', out) == EOF)

@@ -6,6 +6,7 @@
 #ifndef GPULEAK_REPORT_PRINT_JSON_H
 #define GPULEAK_REPORT_PRINT_JSON_H
 
+#include <jansson.h>
 #include <stdio.h>
 
 struct judgement;
@@ -15,5 +16,8 @@ struct report;
  * none) as a list with sums. Unknown strings are null, unknown lines 0; bytes that are not
  * UTF-8 become U+FFFD; numbers above 2^63-1 become that. See formats.h. */
 int print_json(const struct report *report, const struct judgement *judgement, FILE *out);
+
+/* The same object before it is text; NULL without memory. */
+json_t *json_report(const struct report *report, const struct judgement *judgement);
 
 #endif

@@ -76,6 +76,17 @@ static uint64_t hex_of(const json_t *object, const char *key)
 	return text ? strtoull(text, NULL, 16) : 0;
 }
 
+static enum frame_role role_of(const json_t *object)
+{
+	const char *word = json_string_value(json_object_get(object, "role"));
+
+	return !word			       ? FRAME_APPLICATION
+	       : strcmp(word, "runtime") == 0   ? FRAME_RUNTIME
+	       : strcmp(word, "framework") == 0 ? FRAME_FRAMEWORK
+	       : strcmp(word, "interpreter") == 0 ? FRAME_INTERPRETER
+						  : FRAME_APPLICATION;
+}
+
 static int read_frame(const struct input *in, const json_t *object, struct report_frame *ret)
 {
 	int r = read_text(in, object, "function", &ret->function), line;
@@ -87,6 +98,7 @@ static int read_frame(const struct input *in, const json_t *object, struct repor
 	line = small_integer(object, "line", 0);
 	ret->line = line > 0 ? (unsigned int)line : 0;
 	ret->offset = hex_of(object, "offset");
+	ret->role = role_of(object);
 	return r;
 }
 

@@ -18,13 +18,7 @@
 
 #define ERRORS_MAX 1000 /* different ones; JSON has all of them */
 
-struct error_group {
-	const struct report_error *error; /* the first of them */
-	uint64_t count;
-	struct error_group *next;
-};
-
-static const char *error_words(const char *type)
+const char *text_error_words(const char *type)
 {
 	static const struct {
 		const char *type, *words;
@@ -44,7 +38,7 @@ static const char *error_words(const char *type)
 
 void text_error_brief(FILE *out, const struct report_error *error)
 {
-	print_escaped(out, error_words(error->type));
+	print_escaped(out, text_error_words(error->type));
 	fprintf(out, " of 0x%" PRIx64 " at ", error->address);
 	text_place(out, error->stack);
 	/* Its caller may be innocent: who took the block away first is the one to look at. */
@@ -82,7 +76,7 @@ static int is_object(const struct report_error *error)
 }
 
 /* The first sentence: what this free did. */
-static void print_deed(FILE *out, const struct report_error *error)
+void text_error_deed(FILE *out, const struct report_error *error)
 {
 	if (strcmp(error->type, "double-free") == 0) {
 		print_call(out, error,
@@ -152,15 +146,14 @@ static void print_earlier(FILE *out, const struct report_error *error)
 	print_event(out, "and freed by", &error->earlier_freed, " at");
 }
 
-static void print_error(FILE *out, const struct error_group *group)
+void text_error(FILE *out, const struct error_group *group)
 {
 	const struct report_error *error = group->error;
-	const char *words = error_words(error->type);
+	const char *words = text_error_words(error->type);
 	char number[NUMBER_MAX], first[2] = { words[0], '\0' };
 
 	if (first[0] >= 'a' && first[0] <= 'z')
 		first[0] = (char)(first[0] - 'a' + 'A');
-	fputc('\n', out);
 	print_escaped(out, first);
 	print_escaped(out, words[0] ? words + 1 : "");
 	fprintf(out, " of 0x%" PRIx64, error->address);
@@ -168,7 +161,7 @@ static void print_error(FILE *out, const struct error_group *group)
 		fprintf(out, " and, with the same stacks, %s times in all",
 			format_number(group->count, number));
 	fputs(": ", out);
-	print_deed(out, error);
+	text_error_deed(out, error);
 	fputs(", at:\n", out);
 	text_stack(out, error->stack);
 	if (is_object(error)) {
@@ -207,7 +200,6 @@ static uint64_t hash_error(const struct report_error *error)
 	return hash_number((uintptr_t)error->freed.stack, hash);
 }
 
-/* Groups in the order of their first error. */
 static int group_errors(const struct report_process *process, struct pool *pool,
 			struct table *table, struct error_group **ret)
 {
@@ -231,19 +223,31 @@ static int group_errors(const struct report_process *process, struct pool *pool,
 	return 0;
 }
 
+int text_error_groups(const struct report_process *process, struct pool *pool,
+		      struct error_group **ret)
+{
+	struct table table = { 0 };
+	int r;
+
+	*ret = NULL;
+	r = group_errors(process, pool, &table, ret);
+	table_finish(&table);
+	return r;
+}
+
 int text_errors(FILE *out, const struct report_process *process)
 {
-	struct error_group *groups = NULL;
-	struct table table = { 0 };
+	struct error_group *groups;
 	struct pool pool = { 0 };
 	size_t shown = 0;
-	int r = group_errors(process, &pool, &table, &groups);
+	int r = text_error_groups(process, &pool, &groups);
 
-	for (; r == 0 && groups && shown < ERRORS_MAX; groups = groups->next, shown++)
-		print_error(out, groups);
+	for (; r == 0 && groups && shown < ERRORS_MAX; groups = groups->next, shown++) {
+		fputc('\n', out);
+		text_error(out, groups);
+	}
 	if (r == 0 && groups)
 		fputs("\nAnd more errors; --format json lists all\n", out);
-	table_finish(&table);
 	pool_finish(&pool);
 	return r;
 }

@@ -5,15 +5,38 @@
 #ifndef GPULEAK_REPORT_TEXT_ERROR_H
 #define GPULEAK_REPORT_TEXT_ERROR_H
 
+#include <stdint.h>
 #include <stdio.h>
 
+struct pool;
 struct report_error;
 struct report_process;
+
+/* Errors with the same stacks. */
+struct error_group {
+	const struct report_error *error; /* the first of them */
+	uint64_t count;
+	struct error_group *next;
+};
+
+/* The errors of PROCESS in groups, in POOL, in the order of their first ones; *RET is NULL if
+ * there are none. 0 or -ENOMEM. */
+int text_error_groups(const struct report_process *process, struct pool *pool,
+		      struct error_group **ret);
+
+/* The story of a group with its stacks, in several lines. */
+void text_error(FILE *out, const struct error_group *group);
+
+/* "double free"; a type that is not known as it is: any bytes. */
+const char *text_error_words(const char *type);
 
 /* All errors of PROCESS; those with the same stacks once, with their number. 0 or -ENOMEM. */
 int text_errors(FILE *out, const struct report_process *process);
 
 /* "double free of 0x... at cleanup (/abs/app.c:40)", for a first line. */
 void text_error_brief(FILE *out, const struct report_error *error);
+
+/* "cuMemFree_v2 was given a block that had been freed already (the driver answered 1)" */
+void text_error_deed(FILE *out, const struct report_error *error);
 
 #endif

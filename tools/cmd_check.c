@@ -67,6 +67,8 @@ int cmd_check(int argc, char **argv)
 		return STATUS_USAGE;
 	}
 	flags_environment(OPTIONS_OF_REPORT & ~OPTION_BIT(OPTION_REPORT));
+	if (session_refuses(opt_text[OPTION_REPORT] ? opt_values.report : NULL))
+		return STATUS_USAGE;
 	if (session_start(&session) < 0)
 		return JUDGE_FAILED;
 	operands_find(&operands, argv + first, n);

@@ -152,12 +152,16 @@ int cmd_report(int argc, char **argv)
 			"pid of a process\n");
 		return STATUS_USAGE;
 	}
+	if (!opt_at_exit) {
+		flags_environment(OPTIONS_OF_REPORT & ~OPTION_BIT(OPTION_REPORT));
+		if (session_refuses(opt_text[OPTION_REPORT] ? opt_values.report : NULL))
+			return STATUS_USAGE;
+	}
 	if (session_start(&session) < 0)
 		return STATUS_NOTHING_READ;
 	if (opt_at_exit) {
 		status = report_at_exit(&session, argv[first]);
 	} else {
-		flags_environment(OPTIONS_OF_REPORT & ~OPTION_BIT(OPTION_REPORT));
 		operands_find(&operands, argv + first, n);
 		status = report(&session, &operands);
 		rundir_clear_stale();

@@ -119,6 +119,7 @@ static int make_ready(struct run *run)
 	run->bad_variables = flags_environment(ALL_OPTIONS);
 	if (check_pattern(run, OPTION_REPORT, opt_values.report) < 0 ||
 	    check_pattern(run, OPTION_LEDGER, opt_values.ledger) < 0 ||
+	    session_refuses(opt_values.report) ||
 	    session_start(&run->session) < 0 ||
 	    check_pattern(run, OPTION_GEN_SUPPRESSIONS, opt_values.gen_suppressions) < 0 ||
 	    session_suppress(&run->session, opt_values.suppressions) < 0 ||

@@ -6,6 +6,7 @@
 #include "session.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -111,7 +112,8 @@ static int add(struct session *session, const char *path, struct report_process 
 
 	if (r < 0)
 		return r;
-	ledger.all_sites = session->gate.only_at != NULL;
+	ledger.all_sites =
+		report_format(opt_values.format)->all_sites || session->gate.only_at;
 	ledger.program_suppressions = (int)opt_values.lsan_suppressions;
 	r = report_process_build(&ledger, session->symbolizer, session->suppressions, &process);
 	loaded_ledger_finish(&ledger);
@@ -172,8 +174,10 @@ void session_print_verdict(const struct session *session, FILE *to, const char *
 		print_sentence(to, before, "gate: ", j->notes[i]);
 }
 
-/* The report in *RET_TEXT, to be freed. */
-static int render(struct session *session, char **ret_text, size_t *ret_length)
+typedef int print_fn(const struct report *report, const struct judgement *judgement, FILE *out);
+
+/* What PRINT makes of the report in *RET_TEXT, to be freed. */
+static int render(struct session *session, print_fn *print, char **ret_text, size_t *ret_length)
 {
 	FILE *to = open_memstream(ret_text, ret_length);
 	int r;
@@ -181,13 +185,59 @@ static int render(struct session *session, char **ret_text, size_t *ret_length)
 	if (!to)
 		return -ENOMEM;
 	session->report.verbose = (int)opt_values.verbose;
-	r = report_format(opt_values.format)->print(&session->report,
-		session->judged ? &session->judgement : NULL, to);
+	r = print(&session->report, session->judged ? &session->judgement : NULL, to);
 	if (fclose(to) != 0 && r == 0)
 		r = -ENOMEM;
 	if (r < 0)
 		free(*ret_text);
 	return r;
+}
+
+int session_refuses(const char *where)
+{
+	if (!report_format(opt_values.format)->binary || !output_is_terminal(where))
+		return 0;
+	fprintf(stderr, "gpuleak: the format %s is nothing for a terminal: name a file with "
+		"--report\n", option_word(OPTION_FORMAT, opt_values.format));
+	return 1;
+}
+
+/* What the format has no place for must not be lost without a word. */
+static void say_what_is_missing(const struct session *session)
+{
+	const struct report *report = &session->report;
+	size_t notes = report->note_count;
+
+	if (!report_format(opt_values.format)->only_memory)
+		return;
+	for (size_t i = 0; i < report->count; i++)
+		notes += report->processes[i]->note_count;
+	if (report->summary.errors || notes)
+		fprintf(stderr, "gpuleak: the format %s has no place for %" PRIu64 " wrong free%s "
+			"and %zu note%s: see --format text\n",
+			option_word(OPTION_FORMAT, opt_values.format), report->summary.errors,
+			report->summary.errors == 1 ? "" : "s", notes, notes == 1 ? "" : "s");
+}
+
+/* For those who read the report where the format says that they look. */
+static void write_summary(struct session *session)
+{
+	const struct report_format *format = report_format(opt_values.format);
+	const char *path = format->summary ? getenv(format->summary_variable) : NULL;
+	char error[ERROR_SIZE];
+	char *text = NULL;
+	size_t length = 0;
+
+	if (!path || !*path)
+		return;
+	if (render(session, format->summary, &text, &length) < 0) {
+		no_memory();
+		return;
+	}
+	if (output_append(path, format->summary_bytes_max, text, length, error,
+			  sizeof(error)) < 0)
+		fprintf(stderr, "gpuleak: %s: %s\n", format->summary_variable, error);
+	free(text);
 }
 
 /* PATTERN, given for option ID, with its % filled in by the first process. */
@@ -249,8 +299,12 @@ static int write_report(struct session *session, const char *where)
 
 	if (where && strcmp(where, "none") == 0)
 		return 0;
-	if (render(session, &text, &length) < 0)
+	if (session_refuses(where))
+		return -EINVAL;
+	if (render(session, report_format(opt_values.format)->print, &text, &length) < 0)
 		return no_memory();
+	say_what_is_missing(session);
+	write_summary(session);
 	if (where)
 		r = output_write(where, text, length, error, sizeof(error));
 	else
@@ -258,7 +312,8 @@ static int write_report(struct session *session, const char *where)
 	if (r < 0) {
 		fprintf(stderr, "gpuleak: %s\n", error);
 		/* What was found must not be lost with the place it was to go to. */
-		if (where && strcmp(where, "stderr") != 0)
+		if (where && strcmp(where, "stderr") != 0 &&
+		    !report_format(opt_values.format)->binary)
 			output_write("stderr", text, length, ignored, sizeof(ignored));
 	}
 	free(text);

@@ -53,6 +53,9 @@ enum judge_verdict session_judge(struct session *session);
 /* Prints "gate failed: REASON" lines, one a reason, with BEFORE in front of each. */
 void session_print_verdict(const struct session *session, FILE *to, const char *before);
 
+/* Whether WHERE (NULL: stdout) is a terminal and the format nothing for one: said on stderr. */
+int session_refuses(const char *where);
+
 /* Writes the report in opt_values.format to WHERE (see output_write), with the gate in it
  * if it was judged. If that fails it says so and the report goes to stderr. 0 or
  * -errno. */

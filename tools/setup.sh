@@ -25,6 +25,9 @@ build header:CL/cl.h                          opencl-c-headers
 build header:elfutils/libdwfl.h               libdw-dev
 build header:libelf.h                         libelf-dev
 build header:jansson.h                        libjansson-dev
+build program:protoc-c                        protobuf-c-compiler
+build header:protobuf-c/protobuf-c.h          libprotobuf-c-dev
+build header:zlib.h                           zlib1g-dev
 demo  file:/etc/OpenCL/vendors/pocl.icd       pocl-opencl-icd
 demo  library:OpenCL                          ocl-icd-opencl-dev
 tests shared:libOpenCL.so.1                   ocl-icd-libopencl1
@@ -36,6 +39,13 @@ tests module:pyopencl                         python3-pyopencl
 tests shared:libjemalloc.so.2                 libjemalloc2
 tests shared:libtcmalloc_minimal.so.4         libtcmalloc-minimal4
 tests program:git                             git
+tests program:xmllint                         libxml2-utils
+tests module:junitparser                      python3-junitparser
+tests module:jsonschema                       python3-jsonschema
+tests module:prometheus_client                python3-prometheus-client
+tests program:promtool                        prometheus
+tests program:go                              golang-go
+tests file:/usr/share/perl5/Devel/NYTProf/flamegraph.pl libdevel-nytprof-perl
 '
 
 groups=build

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What was allocated in all, not only what is left: by kind of memory and device, and, where a
+ * format asks for it, by call site.
+ */
+#ifndef GPULEAK_REPORT_MODEL_SITES_H
+#define GPULEAK_REPORT_MODEL_SITES_H
+
+#include <stdint.h>
+
+struct builder;
+struct report_leak;
+struct report_stack;
+
+struct report_kind {
+	const char *kind;
+	int device; /* -1 unknown */
+	uint64_t live_blocks, live_bytes; /* leaked, suppressed or held by a cache */
+	uint64_t allocated_blocks, allocated_bytes;
+	uint64_t freed_blocks;
+};
+
+/* One (api, kind, device, stack) of memory, also if all of its blocks were freed. */
+struct report_site {
+	const char *api;
+	const char *kind;
+	int device;
+	const struct report_stack *stack; /* never NULL */
+	const struct report_leak *live; /* in one of the process's lists; NULL: nothing is left */
+	uint64_t allocated_blocks, allocated_bytes;
+};
+
+/* A file that frames name as their module. */
+struct report_module {
+	const char *path;
+	const char *build_id; /* in hexadecimal; "" unknown */
+};
+
+/* For build(), behind all lists of blocks: fills in the process's kinds, ordered by kind and
+ * device. 0 or -ENOMEM. */
+int build_kinds(struct builder *b);
+
+/* The same for sites, ordered by what is live and then by what was allocated, largest first,
+ * and modules. Looks up the symbols of every site that there was. */
+int build_sites(struct builder *b);
+
+#endif

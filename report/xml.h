@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Text in XML 1.0: what markup needs escaped is, and what XML has no way to say is spelled out.
+ */
+#ifndef GPULEAK_REPORT_XML_H
+#define GPULEAK_REPORT_XML_H
+
+#include <stdio.h>
+
+/* Writes TEXT as character data that may stand in an attribute, too. Newlines stay; other
+ * control characters and invalid UTF-8 become \xNN, U+FFFE and U+FFFF become U+FFFD. */
+void xml_text(FILE *out, const char *text);
+
+/* NAME="TEXT" with a space before it. */
+void xml_attribute(FILE *out, const char *name, const char *text);
+
+#endif
