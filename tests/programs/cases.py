@@ -7,6 +7,7 @@ import cases_cl_objects
 import cases_cl_pool
 import cases_cl_released
 import cases_field
+import cases_gate
 import cases_graph
 import cases_held
 import cases_limits
@@ -298,6 +299,7 @@ OPENCL = [
 ]
 
 FAMILIES = {
+    **cases_gate.FAMILIES,
     **cases_cl_history.FAMILIES,
     **cases_cl_objects.FAMILIES,
     **cases_cl_pool.FAMILIES,
