@@ -117,6 +117,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (loaded_ledger_copy(data, size, "fuzz", &ledger, error, sizeof(error)) < 0)
 		return 0;
+	ledger.all_sites = 1;
+	ledger.program_suppressions = 1;
 	report_on(&ledger);
 	watch(&ledger);
 	loaded_ledger_finish(&ledger);

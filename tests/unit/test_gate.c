@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the gate is judged by, without files and processes: baselines, budgets, policies, the
+ * ranks of a job, generated suppressions.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "baseline.h"
+#include "budgets.h"
+#include "gen_suppressions.h"
+#include "judge.h"
+#include "model.h"
+#include "model_sites.h"
+#include "only_at.h"
+#include "ranks.h"
+#include "read_json.h"
+#include "suppress.h"
+#include "tally.h"
+
+enum { LEAKS = 4, PROCESSES = 5 };
+
+struct scene {
+	struct report_frame frames[LEAKS][2];
+	struct report_stack stacks[LEAKS];
+	struct report_leak leaks[LEAKS];
+	struct report_process process[PROCESSES];
+	struct report_process *list[PROCESSES];
+	struct report report;
+	struct judge_input input;
+};
+
+static const char *const functions[LEAKS] = { "load", "train", "save", "std::vector<int, A>::grow" };
+
+/* COUNT leaks of the first process: leak I has 100 * (I + 1) bytes in I + 1 blocks, made by
+ * functions[I] in "app.c", called from main. */
+static struct scene *scene(struct scene *s, size_t count)
+{
+	memset(s, 0, sizeof(*s));
+	for (size_t i = 0; i < LEAKS; i++) {
+		s->frames[i][0] = (struct report_frame){ .function = functions[i],
+			.file = "/src/app.c", .line = 10 * (unsigned int)i + 10, .module = "/bin/app" };
+		s->frames[i][1] = (struct report_frame){ .function = "main", .file = "/src/app.c",
+			.line = 100, .module = "/bin/app" };
+		s->stacks[i] = (struct report_stack){ .frames = s->frames[i], .count = 2 };
+		s->leaks[i] = (struct report_leak){ .api = "cuMemAlloc_v2", .kind = "device",
+			.bytes = 100 * (i + 1), .blocks = i + 1, .stack = &s->stacks[i] };
+	}
+	for (size_t i = 0; i < PROCESSES; i++) {
+		s->process[i] = (struct report_process){ .pid = (int)i + 1, .program = "app",
+			.host = "node", .ledger = "l", .ended = REPORT_EXIT };
+		s->list[i] = &s->process[i];
+	}
+	s->process[0].leaks = s->leaks;
+	s->process[0].leak_count = count;
+	s->report.processes = s->list;
+	s->report.count = 1;
+	for (size_t i = 0; i < count; i++) {
+		s->report.summary.leaked_bytes += s->leaks[i].bytes;
+		s->report.summary.leaked_blocks += s->leaks[i].blocks;
+	}
+	s->input.report = &s->report;
+	return s;
+}
+
+static void judged(struct scene *s, enum judge_verdict verdict, const char *first_reason)
+{
+	struct judgement j;
+
+	assert_int_equal(judge(&s->input, &j), 0);
+	assert_true(j.reason_count > 0);
+	assert_string_equal(j.reasons[0], first_reason);
+	assert_int_equal(j.verdict, verdict);
+	judgement_finish(&j);
+}
+
+static struct baseline *baseline(const char *text)
+{
+	struct baseline *ret = NULL;
+	char error[256] = "";
+
+	if (baseline_parse(text, strlen(text), "b", &ret, error, sizeof(error)) < 0)
+		fail_msg("%s", error);
+	return ret;
+}
+
+/* The text of a baseline that knows all of REPORT, to be freed. */
+static char *baseline_of(const struct report *report)
+{
+	struct tally tally;
+	char *text = NULL;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+
+	assert_int_equal(tally_leaks(report, &tally), 0);
+	baseline_write(&tally, out);
+	fclose(out);
+	tally_finish(&tally);
+	return text;
+}
+
+static void test_baseline_survives(void **state)
+{
+	struct baseline *known;
+	struct scene s;
+	char *text;
+
+	(void)state;
+	scene(&s, 3);
+	text = baseline_of(&s.report);
+	known = baseline(text);
+	assert_int_equal(known->count, 3);
+	scene(&s, 3)->input.baseline = known;
+	judged(&s, JUDGE_CLEAN, "nothing leaked beyond what is known");
+	for (int i = 0; i < 3; i++) { /* another checkout, lines moved, another build */
+		s.frames[i][0].line += 17;
+		s.frames[i][0].file = "/home/other/app.c";
+		s.frames[i][0].offset = 0x999;
+		s.frames[i][0].module = "/opt/app";
+	}
+	judged(&s, JUDGE_CLEAN, "nothing leaked beyond what is known");
+	s.frames[1][0].function = "evaluate";
+	judged(&s, JUDGE_FAILED, "2 blocks, 200 bytes leaked beyond what is known, 0 allowed");
+	free(text);
+	baseline_destroy(known);
+}
+
+/* Two devices, two lines of one function: one fingerprint, one allowance for all of them. */
+static void test_baseline_sums(void **state)
+{
+	struct baseline *known;
+	struct scene s;
+	char *text;
+
+	(void)state;
+	scene(&s, 2);
+	s.frames[1][0].function = functions[0];
+	s.leaks[1].device = 1;
+	text = baseline_of(&s.report);
+	known = baseline(text);
+	assert_int_equal(known->count, 1);
+	assert_int_equal(known->entries[0].bytes, 300);
+	assert_int_equal(known->entries[0].blocks, 3);
+	s.input.baseline = known;
+	judged(&s, JUDGE_CLEAN, "nothing leaked beyond what is known");
+	s.leaks[0].bytes = 299; /* what one grows the other may have shrunk */
+	s.leaks[1].bytes = 1;
+	judged(&s, JUDGE_CLEAN, "nothing leaked beyond what is known");
+	s.leaks[1].bytes = 2;
+	s.report.summary.leaked_bytes = 301;
+	judged(&s, JUDGE_FAILED, "0 blocks, 1 byte leaked beyond what is known, 0 allowed");
+	/* What the sum has and no list is known by nobody. */
+	s.leaks[1].bytes = 1;
+	judged(&s, JUDGE_FAILED, "0 blocks, 1 byte leaked beyond what is known, 0 allowed");
+	free(text);
+	baseline_destroy(known);
+}
+
+static void test_baseline_text(void **state)
+{
+	struct baseline *known, *bad = NULL;
+	struct scene s;
+	char error[64], *text;
+
+	(void)state;
+	scene(&s, 1)->frames[0][0].function = "a\nb\x1b[0m"; /* hostile: stays in its line */
+	text = baseline_of(&s.report);
+	assert_null(strchr(text, '\x1b'));
+	known = baseline(text);
+	assert_int_equal(known->count, 1);
+	assert_string_equal(known->entries[0].place,
+			    "cuMemAlloc_v2 device a\\x0Ab\\x1B[0m (app.c)");
+	baseline_destroy(known);
+	free(text);
+	known = baseline("");
+	assert_int_equal(known->count, 0);
+	baseline_destroy(known);
+	known = baseline("\xef\xbb\xbfgpuleak-baseline 1\r\n"
+			 "ffffffffffffffff\t18446744073709551615  18446744073709551615#x");
+	assert_true(known->entries[0].bytes == UINT64_MAX);
+	assert_string_equal(known->entries[0].place, "x");
+	baseline_destroy(known);
+	text = (char *)"gpuleak-baseline 1\nffffffffffffffff 18446744073709551616 1\n";
+	assert_true(baseline_parse(text, strlen(text), "b", &bad, error, sizeof(error)) < 0);
+	assert_null(bad);
+}
+
+static struct budgets *budgets(const char *text)
+{
+	struct budgets *ret = NULL;
+	char error[256] = "";
+
+	if (budgets_parse(text, strlen(text), "u", &ret, error, sizeof(error)) < 0)
+		fail_msg("%s", error);
+	return ret;
+}
+
+static void with_budgets(struct scene *s, const char *text, enum judge_verdict verdict,
+			 const char *reason)
+{
+	struct budgets *made = budgets(text);
+
+	s->input.budgets = made;
+	judged(s, verdict, reason);
+	s->input.budgets = NULL;
+	budgets_destroy(made);
+}
+
+static void test_budgets(void **state)
+{
+	static const char clean[] = "nothing leaked beyond what has a budget";
+	struct scene s;
+
+	(void)state;
+	scene(&s, 4);
+	with_budgets(&s, "site:main 1KiB", JUDGE_CLEAN, clean);
+	with_budgets(&s, "kind:device 1000", JUDGE_CLEAN, clean);
+	with_budgets(&s, "kind:device 999", JUDGE_FAILED,
+		     "kind:device (u:1): 1000 bytes in 10 blocks leaked, 999 bytes allowed, "
+		     "1 byte over; most at std::vector<int, A>::grow (/src/app.c:40), "
+		     "called from main");
+	/* A pattern with blanks; and a leak in two rules counts in both. */
+	with_budgets(&s, "site:^std::vector<int, A>::grow$ 400\nkind:device 1GiB", JUDGE_CLEAN,
+		     clean);
+	with_budgets(&s, "site:vector<int, A> 3 blocks\nkind:device 1GiB", JUDGE_FAILED,
+		     "site:vector<int, A> (u:1): 4 blocks leaked, 3 allowed, 1 over; most at "
+		     "std::vector<int, A>::grow (/src/app.c:40), called from main");
+	with_budgets(&s, "device:1 1GiB", JUDGE_FAILED,
+		     "10 blocks, 1000 bytes leaked beyond what has a budget, 0 allowed");
+	s.leaks[0].bytes = 0;
+	s.report.summary.leaked_bytes = 900;
+	with_budgets(&s, "site:^load$ 0\nkind:device 1GiB", JUDGE_FAILED,
+		     "site:^load$ (u:1): 0 bytes in 1 block leaked, 0 bytes allowed, 0 bytes over; "
+		     "most at load (/src/app.c:10), called from main");
+}
+
+static void test_caches(void **state)
+{
+	struct scene s;
+
+	(void)state;
+	scene(&s, 0);
+	s.leaks[0].cache = "PyTorch caching allocator";
+	s.process[0].cached = s.leaks;
+	s.process[0].cached_count = 1;
+	s.report.summary.cached_bytes = 100;
+	s.report.summary.cached_blocks = 1;
+	with_budgets(&s, "cache:PyTorch 100", JUDGE_CLEAN,
+		     "nothing leaked beyond what has a budget; caches hold 100 bytes in 1 block, "
+		     "which do not count (--gate-caches 1 counts them)");
+	with_budgets(&s, "cache:PyTorch 99", JUDGE_FAILED,
+		     "cache:PyTorch (u:1): 100 bytes in 1 block held, 99 bytes allowed, 1 byte over; "
+		     "most at load (/src/app.c:10), called from main");
+	with_budgets(&s, "cache:CuPy 0\nkind:device 0", JUDGE_CLEAN,
+		     "nothing leaked beyond what has a budget; caches hold 100 bytes in 1 block, "
+		     "which do not count (--gate-caches 1 counts them)");
+	s.input.count_caches = 1;
+	with_budgets(&s, "cache:CuPy 0", JUDGE_FAILED,
+		     "1 block, 100 bytes held by caches beyond what has a budget, 0 allowed");
+	with_budgets(&s, "cache:PyTorch 100", JUDGE_CLEAN,
+		     "nothing leaked beyond what has a budget");
+	with_budgets(&s, "kind:device 99", JUDGE_FAILED,
+		     "kind:device (u:1): 100 bytes in 1 block leaked, 99 bytes allowed, 1 byte over; "
+		     "most at load (/src/app.c:10), called from main");
+}
+
+static void test_policy(void **state)
+{
+	static const char text[] = "site:^load$\nkind:pinned\n";
+	struct report_site sites[2];
+	struct only_at *policy;
+	char error[64];
+	struct scene s;
+
+	(void)state;
+	scene(&s, 0);
+	assert_int_equal(only_at_parse(text, sizeof(text) - 1, "p", &policy, error, sizeof(error)),
+			 0);
+	for (int i = 0; i < 2; i++)
+		sites[i] = (struct report_site){ .api = "cuMemAlloc_v2", .kind = "device",
+			.stack = &s.stacks[i], .allocated_bytes = 64, .allocated_blocks = 1 };
+	s.process[0].sites = sites;
+	s.process[0].site_count = 2;
+	s.input.only_at = policy;
+	judged(&s, JUDGE_FAILED, "process 1 (app) allocated 64 bytes in 1 block (device, "
+	       "cuMemAlloc_v2) at train (/src/app.c:20), called from main, which no rule in p "
+	       "allows");
+	sites[1].kind = "pinned";
+	judged(&s, JUDGE_CLEAN, "nothing leaked");
+	sites[1].kind = "device";
+	s.stacks[1].count = 0;
+	judged(&s, JUDGE_FAILED, "process 1 (app) allocated 64 bytes in 1 block (device, "
+	       "cuMemAlloc_v2) at an unknown place, which no rule in p allows");
+	only_at_destroy(policy);
+}
+
+/* Processes I of NUMBERS are ranks of those numbers, with BYTES[I] at the same place. */
+static void job(struct scene *s, const int *numbers, const uint64_t *bytes, size_t count)
+{
+	static struct report_leak leaks[PROCESSES];
+
+	scene(s, 0)->report.count = count;
+	for (size_t i = 0; i < count; i++) {
+		leaks[i] = s->leaks[0];
+		leaks[i].bytes = bytes[i];
+		s->process[i].ranked = numbers[i] >= 0;
+		s->process[i].rank = numbers[i];
+		s->process[i].leaks = &leaks[i];
+		s->process[i].leak_count = bytes[i] != 0;
+	}
+}
+
+static void odd(const struct scene *s, const char *first, size_t count, size_t leaking)
+{
+	struct ranks ranks;
+
+	assert_int_equal(ranks_find(&s->report, &ranks), 0);
+	assert_int_equal(ranks.odd_count, count);
+	if (count)
+		assert_string_equal(ranks.odd[0], first);
+	assert_int_equal(ranks.leaking, leaking);
+	ranks_finish(&ranks);
+}
+
+static void test_ranks(void **state)
+{
+	static const int numbers[] = { 4, 0, 2, 1, 3 }; /* in no order */
+	static const int twice[] = { 0, 1, 2, 2, -1 };  /* rank 2 has a worker; one has no rank */
+	struct scene s;
+
+	(void)state;
+	job(&s, numbers, (uint64_t[]){ 8, 8, 8, 8, 8 }, 5);
+	odd(&s, NULL, 0, 5);
+	job(&s, numbers, (uint64_t[]){ 8, 8, 9, 8, 8 }, 5);
+	odd(&s, "rank 2 leaks 1 byte more than the 8 bytes of the others at load (/src/app.c:10), "
+	    "called from main", 1, 5);
+	job(&s, numbers, (uint64_t[]){ 8, 8, 0, 8, 8 }, 5);
+	odd(&s, "rank 2 does not leak the 8 bytes that 4 of 5 ranks leak at load (/src/app.c:10), "
+	    "called from main", 1, 4);
+	job(&s, numbers, (uint64_t[]){ 8, 0, 0, 0, 1 }, 5);
+	odd(&s, "only ranks 3 and 4 leak 9 bytes at load (/src/app.c:10), called from main", 1, 2);
+	job(&s, numbers, (uint64_t[]){ 1, 2, 3, 4, 5 }, 5); /* nobody is as the others */
+	odd(&s, NULL, 0, 5);
+	job(&s, numbers, (uint64_t[]){ 8, 0, 8, 0 }, 4); /* half and half */
+	odd(&s, NULL, 0, 2);
+	job(&s, twice, (uint64_t[]){ 8, 8, 4, 4, 99 }, 5);
+	odd(&s, NULL, 0, 3);
+	job(&s, numbers, (uint64_t[]){ 0, 0, 0, 0, 0 }, 5);
+	s.process[3].ended = REPORT_SIGNAL;
+	s.process[3].status = 9;
+	odd(&s, "rank 1 was killed by signal 9 (SIGKILL)", 1, 0);
+	for (int i = 0; i < 5; i++)
+		s.process[i].ended = REPORT_UNKNOWN; /* all of them: nobody is odd */
+	odd(&s, NULL, 0, 0);
+	job(&s, (const int[]){ -1, -1 }, (uint64_t[]){ 8, 8 }, 2);
+	odd(&s, NULL, 0, 0);
+}
+
+static void test_generated(void **state)
+{
+	struct suppressions *made;
+	struct scene s;
+	char *text = NULL, error[256];
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+
+	(void)state;
+	scene(&s, 4);
+	s.frames[0][0].function = "odd\nname * ^$";
+	s.frames[1][0].function = NULL;
+	s.frames[1][0].file = "/src/only here.c";
+	assert_int_equal(gen_suppressions(&s.report, out), 0);
+	fclose(out);
+	assert_int_equal(suppressions_parse(text, length, "g", &made, error, sizeof(error)), 0);
+	assert_int_equal(suppressions_size(made), 4);
+	for (size_t i = 0; i < 4; i++) { /* the largest first; each matches its leak alone */
+		int by = suppressions_match(made, s.stacks[i].frames, 2);
+
+		assert_int_equal(by, 3 - (int)i);
+	}
+	suppressions_destroy(made);
+	free(text);
+}
+
+static void test_read_json(void **state)
+{
+	static const char text[] =
+		"{\"schema\": \"gpuleak-report/1\", \"process\": {\"pid\": 3, \"exe\": \"/bin/app\"},"
+		" \"summary\": {\"errors\": 2}, \"leaks\": [{\"api\": \"cuMemAlloc_v2\", \"kind\":"
+		" \"device\", \"bytes\": 100, \"blocks\": 1, \"stack\": [{\"function\": \"load\","
+		" \"file\": \"/src/app.c\", \"line\": 3}, {\"function\": \"main\", \"file\":"
+		" \"/src/app.c\"}]}]}";
+	struct report report = { 0 };
+	struct scene s;
+	char error[128];
+
+	(void)state;
+	assert_int_equal(report_parse_json(text, sizeof(text) - 1, "j", &report, error,
+					   sizeof(error)), 0);
+	assert_int_equal(report.count, 1);
+	assert_int_equal(report.summary.errors, 2);
+	assert_int_equal(report.summary.leaked_bytes, 100);
+	scene(&s, 1);
+	assert_true(report_leak_fingerprint(&report.processes[0]->leaks[0]) ==
+		    report_leak_fingerprint(&s.leaks[0]));
+	report_finish(&report);
+	/* Every cut is refused or read, and leaves nothing behind. */
+	for (size_t cut = 0; cut < sizeof(text) - 1; cut++) {
+		assert_true(report_parse_json(text, cut, "j", &report, error, sizeof(error)) < 0);
+		report_finish(&report);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_baseline_survives), cmocka_unit_test(test_baseline_sums),
+		cmocka_unit_test(test_baseline_text),	  cmocka_unit_test(test_budgets),
+		cmocka_unit_test(test_caches),		  cmocka_unit_test(test_policy),
+		cmocka_unit_test(test_ranks),		  cmocka_unit_test(test_generated),
+		cmocka_unit_test(test_read_json),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
