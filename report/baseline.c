@@ -31,7 +31,7 @@ static size_t next_word(const char **text, size_t *length, const char **ret)
 	size_t n = 0;
 
 	lines_trim(text, length);
-	while (n < *length && (*text)[n] != ' ' && (*text)[n] != '\t')
+	while (n < *length && !strchr(" \t#", (*text)[n]))
 		n++;
 	*ret = *text;
 	*text += n;
