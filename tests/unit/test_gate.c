@@ -17,12 +17,15 @@
 #include "budgets.h"
 #include "gen_suppressions.h"
 #include "judge.h"
+#include "ledger_builder.h"
+#include "load.h"
 #include "model.h"
 #include "model_sites.h"
 #include "only_at.h"
 #include "ranks.h"
 #include "read_json.h"
 #include "suppress.h"
+#include "symbolize.h"
 #include "tally.h"
 
 enum { LEAKS = 4, PROCESSES = 5 };
@@ -418,6 +421,63 @@ static void test_read_json(void **state)
 	}
 }
 
+/* A report on a ledger with these facts: as the writer makes them, and as nobody does. */
+static struct report_process *with_facts(const struct ledger_fact *facts, const char *const *texts,
+					 size_t count, struct symbolizer **symbolizer)
+{
+	struct report_process *process;
+	struct ledger_builder builder;
+	struct loaded_ledger ledger;
+	char error[256];
+
+	builder_init(&builder);
+	for (size_t i = 0; i < count; i++)
+		builder_fact(&builder, texts[2 * i], texts[2 * i + 1], "RANK", NULL,
+			     facts[i].count);
+	assert_int_equal(loaded_ledger_copy(builder.bytes, builder.size, "t", &ledger, error,
+					    sizeof(error)), 0);
+	ledger.program_suppressions = 1;
+	assert_int_equal(symbolizer_create(SYMBOLIZER_NO_FILES, symbolizer), 0);
+	assert_int_equal(report_process_build(&ledger, *symbolizer, NULL, &process), 0);
+	loaded_ledger_finish(&ledger);
+	builder_finish(&builder);
+	return process;
+}
+
+static void test_facts_of_the_program(void **state)
+{
+	static const char *const texts[] = {
+		LEDGER_FACT_RANK, "3", LEDGER_FACT_LSAN, "two\nleak:b\n", LEDGER_FACT_LSAN,
+		"leak:a\nleak:",
+	};
+	static const char *const lies[] = {
+		LEDGER_FACT_RANK, "99999999999999999999", LEDGER_FACT_RANK, "-1", LEDGER_FACT_RANK,
+		"", LEDGER_FACT_LSAN, "leak:x", LEDGER_FACT_LSAN, "leak:y",
+	};
+	const struct ledger_fact facts[] = { { .count = 8 }, { .count = 2 }, { .count = 1 } };
+	const struct ledger_fact lying[] = { { .count = 0 }, { .count = 8 }, { .count = 8 },
+					     { .count = 0 }, { .count = 17 } };
+	struct report_process *process;
+	struct symbolizer *symbolizer;
+
+	(void)state;
+	process = with_facts(facts, texts, 3, &symbolizer);
+	assert_true(process->ranked && process->rank == 3 && process->ranks == 8);
+	assert_string_equal(process->rank_variable, "RANK");
+	/* In the order of their numbers, a line across two of them. */
+	assert_int_equal(suppressions_size(process->program_suppressions), 3);
+	assert_string_equal(suppressions_use(process->program_suppressions, 1).pattern, "two");
+	assert_int_equal(process->note_count, 0);
+	report_process_destroy(process);
+	symbolizer_destroy(symbolizer);
+	process = with_facts(lying, lies, 5, &symbolizer);
+	assert_int_equal(process->ranked, 0);
+	assert_null(process->program_suppressions);
+	assert_int_equal(process->incomplete, 0);
+	report_process_destroy(process);
+	symbolizer_destroy(symbolizer);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -425,7 +485,7 @@ int main(void)
 		cmocka_unit_test(test_baseline_text),	  cmocka_unit_test(test_budgets),
 		cmocka_unit_test(test_caches),		  cmocka_unit_test(test_policy),
 		cmocka_unit_test(test_ranks),		  cmocka_unit_test(test_generated),
-		cmocka_unit_test(test_read_json),
+		cmocka_unit_test(test_read_json),	  cmocka_unit_test(test_facts_of_the_program),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
