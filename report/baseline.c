@@ -206,9 +206,10 @@ int baseline_load(const char *path, struct baseline **ret, char *error, size_t e
 
 static int compare_to_key(const void *key, const void *value)
 {
-	uint64_t a = *(const uint64_t *)key, b = ((const struct baseline_entry *)value)->fingerprint;
+	const struct baseline_entry *entry = value;
+	uint64_t wanted = *(const uint64_t *)key;
 
-	return a < b ? -1 : a > b;
+	return wanted < entry->fingerprint ? -1 : wanted > entry->fingerprint;
 }
 
 const struct baseline_entry *baseline_find(const struct baseline *baseline, uint64_t fingerprint)

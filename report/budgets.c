@@ -63,7 +63,8 @@ static int parse_limit(const struct lines *file, const char *text, size_t *lengt
 	size_t n = cut_word(text, length, &word);
 	int r;
 
-	if ((n == 6 && memcmp(word, "blocks", 6) == 0) || (n == 5 && memcmp(word, "block", 5) == 0)) {
+	if ((n == 6 && memcmp(word, "blocks", 6) == 0) ||
+	    (n == 5 && memcmp(word, "block", 5) == 0)) {
 		rule->in_blocks = 1;
 		n = cut_word(text, length, &word);
 	}

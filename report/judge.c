@@ -250,7 +250,8 @@ static void judge_whole(struct bench *bench, const struct judge_input *input)
 		told |= report->processes[i]->incomplete;
 	}
 	if (report->incomplete && !told)
-		judge_reason(bench, "not everything could be read: the report says what is missing");
+		judge_reason(bench, "not everything could be read: the report says what is "
+			     "missing");
 }
 
 int judge(const struct judge_input *input, struct judgement *ret)

@@ -37,8 +37,9 @@ static void spend_all(struct bench *bench, const struct judge_input *input,
 	for (size_t i = 0; i < bench->charge_count; i++) {
 		struct charge *charge = &bench->charges[i];
 
-		if ((charge->leak->cache && rule->subject != BUDGET_CACHE && !input->count_caches) ||
-		    !budget_covers(rule, charge->leak))
+		if (charge->leak->cache && rule->subject != BUDGET_CACHE && !input->count_caches)
+			continue;
+		if (!budget_covers(rule, charge->leak))
 			continue;
 		charge->covered = 1;
 		spend(spent, charge->bytes, charge->blocks, charge->leak->stack);

@@ -160,7 +160,8 @@ static json_t *identity_json(const struct report_process *process)
 	json_set(&ret, "exe", json_text(process->exe));
 	if (process->ranked) {
 		json_set(&ret, "rank", json_integer(process->rank));
-		json_set(&ret, "ranks", process->ranks ? json_integer(process->ranks) : json_null());
+		json_set(&ret, "ranks",
+		    process->ranks ? json_integer(process->ranks) : json_null());
 		json_set(&ret, "rank_variable", json_text(process->rank_variable));
 	}
 	return ret;

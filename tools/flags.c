@@ -201,13 +201,17 @@ static const char *metavar(enum option_type type)
 void flags_help(const struct flags_command *command)
 {
 	enum { INDENT = 28 };
+	const char *but = ", which";
 	char flag[64];
 
 	printf("usage: gpuleak %s %s\n\n%s\n", command->name, command->synopsis, command->prose);
-	printf("options%s are also variables: --suppressions is GPULEAK_SUPPRESSIONS\n",
-	       command->extras & FLAGS_GATE		     ? "; all but --gate and --update-baseline"
-	       : command->extras & FLAGS_UPDATE_BASELINE ? "; all but --update-baseline"
-							 : ", which");
+	if (command->extras & FLAGS_GATE)
+		but = "; all but --gate";
+	else if (command->extras & FLAGS_UPDATE_BASELINE)
+		but = "; all but --update-baseline";
+	if ((command->extras & FLAGS_GATE) && (command->extras & FLAGS_UPDATE_BASELINE))
+		but = "; all but --gate and --update-baseline";
+	printf("options%s are also variables: --suppressions is GPULEAK_SUPPRESSIONS\n", but);
 	for (size_t i = 0; i < EXTRAS; i++) {
 		if (!(command->extras & extras[i].bit) || !extras[i].what)
 			continue;

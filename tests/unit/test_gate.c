@@ -40,7 +40,8 @@ struct scene {
 	struct judge_input input;
 };
 
-static const char *const functions[LEAKS] = { "load", "train", "save", "std::vector<int, A>::grow" };
+static const char *const functions[LEAKS] = { "load", "train", "save",
+					       "std::vector<int, A>::grow" };
 
 /* COUNT leaks of the first process: leak I has 100 * (I + 1) bytes in I + 1 blocks, made by
  * functions[I] in "app.c", called from main. */
@@ -49,7 +50,8 @@ static struct scene *scene(struct scene *s, size_t count)
 	memset(s, 0, sizeof(*s));
 	for (size_t i = 0; i < LEAKS; i++) {
 		s->frames[i][0] = (struct report_frame){ .function = functions[i],
-			.file = "/src/app.c", .line = 10 * (unsigned int)i + 10, .module = "/bin/app" };
+			.file = "/src/app.c", .line = 10 * (unsigned int)i + 10,
+			.module = "/bin/app" };
 		s->frames[i][1] = (struct report_frame){ .function = "main", .file = "/src/app.c",
 			.line = 100, .module = "/bin/app" };
 		s->stacks[i] = (struct report_stack){ .frames = s->frames[i], .count = 2 };
@@ -259,8 +261,8 @@ static void test_caches(void **state)
 		     "nothing leaked beyond what has a budget; caches hold 100 bytes in 1 block, "
 		     "which do not count (--gate-caches 1 counts them)");
 	with_budgets(&s, "cache:PyTorch 99", JUDGE_FAILED,
-		     "cache:PyTorch (u:1): 100 bytes in 1 block held, 99 bytes allowed, 1 byte over; "
-		     "most at load (/src/app.c:10), called from main");
+		     "cache:PyTorch (u:1): 100 bytes in 1 block held, 99 bytes allowed, 1 byte "
+		     "over; most at load (/src/app.c:10), called from main");
 	with_budgets(&s, "cache:CuPy 0\nkind:device 0", JUDGE_CLEAN,
 		     "nothing leaked beyond what has a budget; caches hold 100 bytes in 1 block, "
 		     "which do not count (--gate-caches 1 counts them)");
@@ -270,8 +272,8 @@ static void test_caches(void **state)
 	with_budgets(&s, "cache:PyTorch 100", JUDGE_CLEAN,
 		     "nothing leaked beyond what has a budget");
 	with_budgets(&s, "kind:device 99", JUDGE_FAILED,
-		     "kind:device (u:1): 100 bytes in 1 block leaked, 99 bytes allowed, 1 byte over; "
-		     "most at load (/src/app.c:10), called from main");
+		     "kind:device (u:1): 100 bytes in 1 block leaked, 99 bytes allowed, 1 byte "
+		     "over; most at load (/src/app.c:10), called from main");
 }
 
 static void test_policy(void **state)
@@ -395,8 +397,8 @@ static void test_generated(void **state)
 static void test_read_json(void **state)
 {
 	static const char text[] =
-		"{\"schema\": \"gpuleak-report/1\", \"process\": {\"pid\": 3, \"exe\": \"/bin/app\"},"
-		" \"summary\": {\"errors\": 2}, \"leaks\": [{\"api\": \"cuMemAlloc_v2\", \"kind\":"
+		"{\"schema\": \"gpuleak-report/1\", \"process\": {\"pid\": 3,"
+		" \"exe\": \"/bin/app\"}, \"summary\": {\"errors\": 2}, \"leaks\": [{\"api\": \"cuMemAlloc_v2\", \"kind\":"
 		" \"device\", \"bytes\": 100, \"blocks\": 1, \"stack\": [{\"function\": \"load\","
 		" \"file\": \"/src/app.c\", \"line\": 3}, {\"function\": \"main\", \"file\":"
 		" \"/src/app.c\"}]}]}";
@@ -481,11 +483,16 @@ static void test_facts_of_the_program(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_baseline_survives), cmocka_unit_test(test_baseline_sums),
-		cmocka_unit_test(test_baseline_text),	  cmocka_unit_test(test_budgets),
-		cmocka_unit_test(test_caches),		  cmocka_unit_test(test_policy),
-		cmocka_unit_test(test_ranks),		  cmocka_unit_test(test_generated),
-		cmocka_unit_test(test_read_json),	  cmocka_unit_test(test_facts_of_the_program),
+		cmocka_unit_test(test_baseline_survives),
+		cmocka_unit_test(test_baseline_sums),
+		cmocka_unit_test(test_baseline_text),
+		cmocka_unit_test(test_budgets),
+		cmocka_unit_test(test_caches),
+		cmocka_unit_test(test_policy),
+		cmocka_unit_test(test_ranks),
+		cmocka_unit_test(test_generated),
+		cmocka_unit_test(test_read_json),
+		cmocka_unit_test(test_facts_of_the_program),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
