@@ -5,6 +5,7 @@
  */
 #include "json_parts.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,19 @@ void json_append(json_t **array, json_t *value)
 		json_decref(value);
 	json_decref(*array);
 	*array = NULL;
+}
+
+int json_write(json_t *root, FILE *out)
+{
+	int r;
+
+	if (!root)
+		return -ENOMEM;
+	r = json_dumpf(root, out, JSON_INDENT(2)) == 0 ? 0 : -EIO;
+	if (fputc('\n', out) == EOF)
+		r = -EIO;
+	json_decref(root);
+	return r;
 }
 
 json_t *json_number(uint64_t value)

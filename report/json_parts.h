@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct report_sample;
 struct report_stack;
@@ -15,6 +16,9 @@ struct report_stack;
 /* Sets KEY to VALUE, which it takes over. Without either, *OBJECT becomes NULL. */
 void json_set(json_t **object, const char *key, json_t *value);
 void json_append(json_t **array, json_t *value);
+
+/* Writes ROOT, which it takes over and which may be NULL, and a newline. 0, -ENOMEM or -EIO. */
+int json_write(json_t *root, FILE *out);
 
 json_t *json_number(uint64_t value);
 json_t *json_text(const char *value); /* null for NULL; bytes that are no UTF-8 are repaired */

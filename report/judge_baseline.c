@@ -120,7 +120,8 @@ static void tell_growth(struct bench *bench, const struct tally_entry *now,
 	else
 		judge_reason(bench, "known leak grew by %s and %" PRIu64 " block%s: "
 			     "%s in %" PRIu64 " block%s now, %s in %" PRIu64 " known "
-			     "(%s, %s) at %s; fingerprint %s", judge_size(beyond(now->bytes, known->bytes), more),
+			     "(%s, %s) at %s; fingerprint %s",
+			     judge_size(beyond(now->bytes, known->bytes), more),
 			     beyond(now->blocks, known->blocks),
 			     plural(beyond(now->blocks, known->blocks)),
 			     judge_size(now->bytes, after), now->blocks, plural(now->blocks),

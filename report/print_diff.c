@@ -119,7 +119,6 @@ static json_t *total_json(const struct report *report)
 int diff_print_json(const struct diff *diff, FILE *out)
 {
 	json_t *root = json_object(), *counts = json_object(), *rows = json_array();
-	int r = -ENOMEM;
 
 	for (int i = 0; i < DIFF_CHANGES; i++)
 		json_set(&counts, words[i], json_number(diff->counts[i]));
@@ -131,11 +130,5 @@ int diff_print_json(const struct diff *diff, FILE *out)
 	json_set(&root, "before", total_json(diff->before));
 	json_set(&root, "after", total_json(diff->after));
 	json_set(&root, "leaks", rows);
-	if (root) {
-		r = json_dumpf(root, out, JSON_INDENT(2)) == 0 ? 0 : -EIO;
-		if (fputc('\n', out) == EOF)
-			r = -EIO;
-	}
-	json_decref(root);
-	return r;
+	return json_write(root, out);
 }

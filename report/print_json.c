@@ -261,14 +261,5 @@ json_t *json_report(const struct report *report, const struct judgement *judgeme
 
 int print_json(const struct report *report, const struct judgement *judgement, FILE *out)
 {
-	json_t *root = json_report(report, judgement);
-	int r = -ENOMEM;
-
-	if (root) {
-		r = json_dumpf(root, out, JSON_INDENT(2)) == 0 ? 0 : -EIO;
-		if (fputc('\n', out) == EOF)
-			r = -EIO;
-	}
-	json_decref(root);
-	return r;
+	return json_write(json_report(report, judgement), out);
 }

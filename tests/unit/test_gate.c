@@ -16,7 +16,7 @@
 #include "baseline.h"
 #include "budgets.h"
 #include "gen_suppressions.h"
-#include "judge.h"
+#include "judged.h"
 #include "ledger_builder.h"
 #include "load.h"
 #include "model.h"
@@ -75,15 +75,9 @@ static struct scene *scene(struct scene *s, size_t count)
 	return s;
 }
 
-static void judged(struct scene *s, enum judge_verdict verdict, const char *first_reason)
+static void judged(const struct scene *s, enum judge_verdict verdict, const char *first_reason)
 {
-	struct judgement j;
-
-	assert_int_equal(judge(&s->input, &j), 0);
-	assert_true(j.reason_count > 0);
-	assert_string_equal(j.reasons[0], first_reason);
-	assert_int_equal(j.verdict, verdict);
-	judgement_finish(&j);
+	judged_as(&s->input, verdict, first_reason);
 }
 
 static struct baseline *baseline(const char *text)
@@ -398,7 +392,8 @@ static void test_read_json(void **state)
 {
 	static const char text[] =
 		"{\"schema\": \"gpuleak-report/1\", \"process\": {\"pid\": 3,"
-		" \"exe\": \"/bin/app\"}, \"summary\": {\"errors\": 2}, \"leaks\": [{\"api\": \"cuMemAlloc_v2\", \"kind\":"
+		" \"exe\": \"/bin/app\"}, \"summary\": {\"errors\": 2}, \"leaks\": ["
+		"{\"api\": \"cuMemAlloc_v2\", \"kind\":"
 		" \"device\", \"bytes\": 100, \"blocks\": 1, \"stack\": [{\"function\": \"load\","
 		" \"file\": \"/src/app.c\", \"line\": 3}, {\"function\": \"main\", \"file\":"
 		" \"/src/app.c\"}]}]}";

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "judge.h"
+#include "judged.h"
 #include "model.h"
 
 struct scene {
@@ -34,16 +34,9 @@ static struct scene *scene(struct scene *s)
 	return s;
 }
 
-static void judged(struct scene *s, enum judge_verdict verdict, const char *first_reason)
+static void judged(const struct scene *s, enum judge_verdict verdict, const char *first_reason)
 {
-	struct judgement j;
-
-	assert_int_equal(judge(&s->input, &j), 0);
-	assert_true(j.reason_count > 0);
-	assert_string_equal(j.reasons[0], first_reason);
-	assert_int_equal(j.verdict, verdict);
-	judgement_finish(&j);
-	assert_int_equal(j.reason_count, 0);
+	judged_as(&s->input, verdict, first_reason);
 }
 
 static void test_clean_and_nothing(void **state)
