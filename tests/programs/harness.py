@@ -87,6 +87,7 @@ class Case:
     incomplete: bool = False
     in_run_ended: str = None  # where only a parent can tell
     source: str = None
+    culprits: tuple = ()  # functions of the application, where others may be further in
 
     @property
     def clean(self):
@@ -482,7 +483,9 @@ class Routes:
             if not leak.stack:
                 wanted = "no stack was recorded"
             else:
-                function, _, place = leak.stack[0].partition("@")
+                culprit = next(frame for frame in leak.stack if not self.case.culprits
+                               or frame.partition("@")[0] in self.case.culprits)
+                function, _, place = culprit.partition("@")
                 source, _, marker = place.rpartition(":")
                 source = source or self.source
                 wanted = (function, "/%s:%d)" % (source, line_of(source, marker)))
