@@ -44,7 +44,7 @@ int main(int argc, char **argv)
 	int count = argc > 1 ? atoi(argv[1]) : 0;
 	CUdeviceptr freed;
 
-	start_cuda();
+	begin();
 	for (int i = 0; i < count && i < 12; i++)
 		sites[i]();
 	freed = allocate(500);
