@@ -92,7 +92,7 @@ def unwritable(place):
         same(first, "gpuleak: cannot write the report to no/such/place: "
              "No such file or directory", form)
         same(bool(rest), form != "pprof", form)
-    same(os.listdir(place.home), ["l.gpuleak"])
+    same(sorted(os.listdir(place.home)), ["gpuleak", "l.gpuleak"], "nothing half written")
 
 
 def odd_name(place):

@@ -59,7 +59,7 @@ def leaks(place):
                                 env={"GITHUB_WORKSPACE": os.path.dirname(HERE)}))
     same([(name, p["title"], p["file"]) for name, p, _ in found], [
         ("error", "GPU memory: double free", "formats/leaks.c"),
-        ("error", "GPU memory leak: 2.0 KiB", "formats/leaks.c"),
+        ("error", "GPU memory leak: 1.9 KiB", "formats/leaks.c"),
         ("error", "GPU memory leak: 1000 bytes", "formats/leaks.c")])
     with open(os.path.join(HERE, "leaks.c"), encoding="utf-8") as file:
         lines = file.read().split("\n")
@@ -106,7 +106,6 @@ def hostile(place):
     same([name for name, _, _ in found], ["error"] * 6 + ["notice"])
     same(found[2][1]["file"].count("\\x0A::error file=x,line=1::hi\\x0D\\x1B[31m\\xFF\\xFE"), 1)
     same(found[2][1]["line"], "9")
-    true("##[" not in place.made("github", "hostile").decode(), "a command of the old sort")
 
 
 def caches(place):

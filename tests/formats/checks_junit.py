@@ -64,7 +64,7 @@ def leaks(place):
         "main (leaks.c)": [("gpuleak.double-free", "failure")],
     })
     message = suites[0].findall("testcase")[2].find("failure").get("message")
-    true(re.fullmatch(r"1 block, 2,000 bytes \(2\.0 KiB\) \(device memory, cuMemAlloc_v2, device 0\) "
+    true(re.fullmatch(r"1 block, 2,000 bytes \(1\.9 KiB\) \(device memory, cuMemAlloc_v2, device 0\) "
                       r"never freed, allocated at allocate \(.*/leaks\.c:\d+\), called from leak_2 "
                       r"\(.*/leaks\.c:\d+\)", message), message)
 

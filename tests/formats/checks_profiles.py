@@ -78,7 +78,7 @@ def samples(place, content):
     head = re.search(r"Samples:\n(.*)\n", raw)[1]
     same(head, "inuse_objects/count inuse_space/bytes[dflt] alloc_objects/count alloc_space/bytes")
     found = []
-    for line in re.search(r"Samples:\n.*\n(.*?)Locations\n", raw, re.S)[1].split("\n"):
+    for line in re.search(r"Samples:\n[^\n]*\n(.*?)Locations\n", raw, re.S)[1].split("\n"):
         match = re.fullmatch(r"((?:\s+\d+){4}): ([\d ]+)", line)
         if match:
             found.append(([int(n) for n in match[1].split()], {}, match[2].split()))
