@@ -104,8 +104,7 @@ def pprof_leaks(place):
     same(flat["allocate"], 6000, top)
     listing = pprof(place, content, "-peek", "leak_", "-unit=B")
     for name, size in leaked(3).items():
-        true(re.search(r"\b%dB .*\| +%s\n" % (size, name), listing) or
-             re.search(r"%dB.*%s" % (size, name), listing), listing)
+        true(re.search(r"^ +0 +0%% +\S+ +%dB +\S+ +\| %s$" % (size, name), listing, re.M), listing)
     total = pprof(place, content, "-top", "-sample_index=alloc_space", "-unit=B")
     true("of 6500B total" in total, total)
 

@@ -9,6 +9,14 @@ import urllib.parse
 from tools import HERE, module, same, true
 
 
+def shortened(log):
+    """The log with the first and the last of very many results: validators take their time."""
+    results = log["runs"][0]["results"]
+    if len(results) <= 200:
+        return log
+    return {**log, "runs": [{**log["runs"][0], "results": results[:100] + results[-100:]}]}
+
+
 def parsed(place, content):
     """The one run, once the schemas took the file."""
     log = json.loads(content)
@@ -19,7 +27,7 @@ def parsed(place, content):
         with open(path, encoding="utf-8") as file:
             schema = json.load(file)
         validator = jsonschema.validators.validator_for(schema)(schema)
-        for error in validator.iter_errors(log):
+        for error in validator.iter_errors(shortened(log)):
             raise AssertionError("%s: %s: %s" % (path, list(error.path), error.message[:400]))
     run = log["runs"][0]
     rules = {rule["id"] for rule in run["tool"]["driver"]["rules"]}
