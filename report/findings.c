@@ -203,13 +203,9 @@ static void print_leak(FILE *out, const struct finding *finding)
 	const struct report_leak *leak = finding->leak;
 
 	finding_amount(out, leak->blocks, leak->bytes);
-	fputs(" (", out);
-	text_kind(out, leak->kind);
-	fputs(", ", out);
-	print_escaped(out, leak->api);
-	if (leak->device >= 0)
-		fprintf(out, ", device %d", leak->device);
-	fprintf(out, ") %s, allocated at",
+	fputc(' ', out);
+	text_source(out, leak);
+	fprintf(out, " %s, allocated at",
 		finding->process->ended == REPORT_RUNNING ? "not freed so far" : "never freed");
 }
 
