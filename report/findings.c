@@ -203,13 +203,9 @@ static void print_leak(FILE *out, const struct finding *finding)
 	const struct report_leak *leak = finding->leak;
 
 	finding_amount(out, leak->blocks, leak->bytes);
-	fputs(" (", out);
-	text_kind(out, leak->kind);
-	fputs(", ", out);
-	print_escaped(out, leak->api);
-	if (leak->device >= 0)
-		fprintf(out, ", device %d", leak->device);
-	fprintf(out, ") %s, allocated at ",
+	fputc(' ', out);
+	text_source(out, leak);
+	fprintf(out, " %s, allocated at",
 		finding->process->ended == REPORT_RUNNING ? "not freed so far" : "never freed");
 }
 
@@ -230,6 +226,7 @@ void finding_message(FILE *out, const struct finding *finding, int name_process)
 
 	if (finding->leak) {
 		print_leak(out, finding);
+		fputc(' ', out);
 		text_place_and_caller(out, finding->stack);
 	} else {
 		text_error_brief(out, finding->errors->error);
@@ -255,7 +252,7 @@ void finding_story(FILE *out, const struct finding *finding)
 		return;
 	}
 	print_leak(out, finding);
-	fputs("\n", out);
+	fputs(":\n", out);
 	text_stack(out, finding->stack);
 	text_history(out, finding->leak->history, finding->leak->blocks);
 }

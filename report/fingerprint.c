@@ -69,13 +69,13 @@ static uint64_t frame_hash(const struct report_frame *frame)
 		hash = add_text(hash, frame->function, function_length(frame->function));
 	if (frame->file) {
 		name = last_part(frame->file);
-		hash = add_text(hash, name, strlen(name));
-	} else if (frame->module) {
+		return add_text(hash, name, strlen(name));
+	}
+	/* A program may be renamed. Without a module the offset is an address, another one in
+	 * every run. */
+	if (!frame->function && frame->module) {
 		name = last_part(frame->module);
 		hash = add_text(hash, name, module_length(name));
-	}
-	/* Without a module the offset is an address, another one in every run. */
-	if (!frame->function && frame->module) {
 		snprintf(offset, sizeof(offset), "+0x%" PRIx64, frame->offset);
 		hash = add_text(hash, offset, strlen(offset));
 	}

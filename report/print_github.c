@@ -15,6 +15,7 @@
 #include "judge.h"
 #include "model.h"
 #include "source.h"
+#include "text_stack.h"
 #include "words.h"
 
 #define ANNOTATIONS_MAX 10
@@ -81,8 +82,11 @@ static void finding_command(struct github *github, const char *name, const struc
 
 	if (r == 0) {
 		finding_title(title.out, finding);
-		finding_message(text.out, finding, github->report->count > 1);
-		fputc('\n', text.out);
+		if (github->report->count > 1) {
+			fputs("in ", text.out);
+			text_process(text.out, finding->process);
+			fputs(": ", text.out);
+		}
 		finding_story(text.out, finding);
 		r = words_end(&title) | words_end(&text);
 	}
@@ -190,11 +194,29 @@ static void verdict_command(struct github *github)
 	words_finish(&words);
 }
 
+/* Silence must not pass for success. */
+static void clean_command(struct github *github)
+{
+	const struct report_summary *sum = &github->report->summary;
+	struct words words;
+
+	github->r = words_begin(&words);
+	if (github->r < 0)
+		return;
+	finding_amount(words.out, sum->allocated_blocks, sum->allocated_bytes);
+	fprintf(words.out, " allocated by %zu process%s", github->report->count,
+		github->report->count == 1 ? "" : "es");
+	github->r = words_end(&words);
+	if (github->r == 0)
+		command(github, "notice", NULL, "gpuleak: no leaks", words.text);
+	words_finish(&words);
+}
+
 int print_github(const struct report *report, const struct judgement *judgement, FILE *out)
 {
 	struct github github = { .out = out, .report = report, .judgement = judgement };
 	const size_t *counts = github.findings.counts;
-	size_t wrong, notices = judgement && !findings_fail(judgement);
+	size_t wrong;
 
 	source_root_find(&github.root);
 	github.r = findings_build(report, &github.findings);
@@ -202,6 +224,9 @@ int print_github(const struct report *report, const struct judgement *judgement,
 		verdict_command(&github);
 	if (github.r == 0)
 		gaps_command(&github);
+	if (github.r == 0 && !judgement && !github.errors && !counts[FINDING_ERROR] &&
+	    !counts[FINDING_LEAK])
+		clean_command(&github);
 	/* What the gate lets pass is a warning. Wrong frees never pass. */
 	wrong = counts[FINDING_ERROR] + (findings_fail(judgement) ? counts[FINDING_LEAK] : 0);
 	if (github.r == 0)
@@ -210,7 +235,7 @@ int print_github(const struct report *report, const struct judgement *judgement,
 		findings_commands(&github, "warning", wrong, counts[FINDING_LEAK], ANNOTATIONS_MAX);
 	if (github.r == 0)
 		findings_commands(&github, "notice", counts[FINDING_ERROR] + counts[FINDING_LEAK],
-				  counts[FINDING_CACHED], ANNOTATIONS_MAX - notices);
+				  counts[FINDING_CACHED], ANNOTATIONS_MAX - 1);
 	findings_finish(&github.findings);
 	return github.r < 0 ? github.r : ferror(out) ? -EIO : 0;
 }

@@ -247,8 +247,8 @@ static void add_gap(void *data, const struct report_process *process, const char
 	json_append(&gaps->list, notification(text, "error"));
 }
 
-/* Sets what says that the recording was whole, or what is missing of it. */
-static void set_success(const struct report *report, const struct report_process *process,
+/* Sets what says that the recording was whole, or what is missing of it. Whether it was. */
+static int set_success(const struct report *report, const struct report_process *process,
 			json_t **invocation)
 {
 	struct gaps gaps = { process, json_array(), 0 };
@@ -259,6 +259,7 @@ static void set_success(const struct report *report, const struct report_process
 			json_append(&gaps.list, notification(process->notes[i], "note"));
 	json_set(invocation, "executionSuccessful", json_boolean(gaps.count == 0));
 	json_set(invocation, "toolExecutionNotifications", gaps.list);
+	return gaps.count == 0;
 }
 
 static json_t *arguments(const struct report_process *process)
@@ -308,9 +309,11 @@ static json_t *invocations(const struct sarif *sarif)
 
 	for (size_t i = 0; i < report->count && ret; i++)
 		json_append(&ret, invocation(report, report->processes[i]));
-	/* The report as a whole: there is always one that says if it was complete. */
-	set_success(report, NULL, &whole);
-	json_append(&ret, whole);
+	/* What is missing of the report as a whole is no process's. */
+	if (set_success(report, NULL, &whole))
+		json_decref(whole);
+	else
+		json_append(&ret, whole);
 	return ret;
 }
 

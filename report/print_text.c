@@ -184,13 +184,9 @@ static void print_leak(FILE *out, const struct report_process *process,
 	text_bytes(out, leak->bytes);
 	fputs(" in ", out);
 	print_counted(out, leak->blocks, "block");
-	fputs(" (", out);
-	text_kind(out, leak->kind);
-	fputs(", ", out);
-	print_escaped(out, leak->api);
-	if (leak->device >= 0)
-		fprintf(out, ", device %d", leak->device);
-	fputs("), allocated at:\n", out);
+	fputc(' ', out);
+	text_source(out, leak);
+	fputs(", allocated at:\n", out);
 	text_stack(out, leak->stack);
 	text_history(out, leak->history, leak->blocks);
 }

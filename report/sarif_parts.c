@@ -78,7 +78,7 @@ static json_t *physical(const struct source_root *root, const struct report_fram
 
 	if (file && (file[0] == '/' || source_relative(root, file)))
 		json_set(&ret, "artifactLocation", artifact(root, file));
-	if (frame->file && frame->line) {
+	if (frame->file && frame->line && json_object_get(ret, "artifactLocation")) {
 		part = json_object();
 		json_set(&part, "startLine", json_number(frame->line));
 		json_set(&ret, "region", part);

@@ -234,6 +234,17 @@ void text_bytes(FILE *out, uint64_t bytes)
 			format_size(bytes, size));
 }
 
+void text_source(FILE *out, const struct report_leak *leak)
+{
+	fputc('(', out);
+	text_kind(out, leak->kind);
+	fputs(", ", out);
+	print_escaped(out, leak->api);
+	if (leak->device >= 0)
+		fprintf(out, ", device %d", leak->device);
+	fputc(')', out);
+}
+
 void text_time(FILE *out, uint64_t ns)
 {
 	if (ns >= 1000000000u)

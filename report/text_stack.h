@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+struct report_leak;
 struct report_process;
 struct report_stack;
 
@@ -27,6 +28,9 @@ void text_place_and_caller(FILE *out, const struct report_stack *stack);
 
 /* "8,388,608 bytes (8.0 MiB)" */
 void text_bytes(FILE *out, uint64_t bytes);
+
+/* "(device memory, cuMemAlloc_v2, device 0)" */
+void text_source(FILE *out, const struct report_leak *leak);
 
 /* "1.25 s", "12.3 ms", "41 us" */
 void text_time(FILE *out, uint64_t ns);

@@ -151,6 +151,13 @@ install_packages() { # PACKAGE...
 		fi
 		root=(sudo)
 	fi
+	# promtool comes with a server that nobody asked to run.
+	case " $* " in *' prometheus '*)
+		if [ -d /run/systemd/system ]; then
+			say 'prometheus is for its promtool: its server is masked (systemctl unmask prometheus)'
+			"${root[@]}" systemctl mask prometheus.service || true
+		fi ;;
+	esac
 	say "installing: $*"
 	# One of many sources may be out of reach: apt-get install knows if it was needed.
 	"${root[@]}" apt-get update -q </dev/null || say 'apt-get update failed; going on'

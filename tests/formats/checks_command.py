@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: MIT
+"""Where reports go: terminals, files, standard output; bad words and places."""
+
+import os
+import pty
+import shutil
+
+from tools import TIMEOUT, same, true
+import subprocess
+
+FORMATS = ["text", "json", "html", "junit", "sarif", "github", "folded", "pprof", "openmetrics"]
+
+
+def unknown(place):
+    """A format that does not exist: one line with all that do."""
+    done = place.command("report", "--format", "xml", "x", status=2)
+    same(done.stderr.decode(), "gpuleak: report: bad value 'xml' of --format: expected is %s\n"
+         % " or ".join(FORMATS))
+
+
+def on_terminal(place, words, env=None):
+    """Status and output of the command with a terminal as stdout and stderr."""
+    leader, follower = pty.openpty()
+    process = subprocess.Popen([place.given.command] + [str(w) for w in words], cwd=place.home,
+                               env=place.environment(**(env or {})), stdin=subprocess.DEVNULL,
+                               stdout=follower, stderr=follower)
+    os.close(follower)
+    text = b""
+    while True:
+        try:
+            piece = os.read(leader, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        text += piece
+    os.close(leader)
+    return process.wait(TIMEOUT), text.replace(b"\r\n", b"\n").decode()
+
+
+SAID = "gpuleak: the format pprof is nothing for a terminal: name a file with --report\n"
+
+
+def terminals(place):
+    """A binary format is not written to a terminal: one line, usage, nothing is run."""
+    ledger = place.ledger("l", "leaks", 1)
+    same(on_terminal(place, ["report", "--format", "pprof", ledger]), (2, SAID))
+    same(on_terminal(place, ["report", "--format", "pprof", "--report", "/dev/tty", ledger])[0], 1)
+    same(on_terminal(place, ["report", "--format", "pprof", "--report", "/dev/stdout", ledger]),
+         (2, SAID))
+    same(on_terminal(place, ["check", "--format", "pprof", ledger]), (2, SAID))
+    same(on_terminal(place, ["run", "--format", "pprof", "--", place.program("leaks"), "1"]),
+         (125, SAID))
+    status, text = on_terminal(place, ["report", "--format", "pprof", "--report", "out", ledger])
+    same((status, text), (0, ""))
+    true(os.path.getsize(place.path("out")) > 100, "the profile")
+
+
+def defaults(place):
+    """`report` and `check` write to stdout, `run` to stderr, in every format."""
+    ledger = place.ledger("l", "leaks", 1)
+    for form in FORMATS[1:]:
+        report = place.command("report", "--format", form, ledger)
+        true(report.stdout and not report.stderr, "report: " + form)
+        check = place.command("check", "--format", form, ledger, status=23)
+        true(check.stdout and check.stderr.startswith(b"gate failed: "), "check: " + form)
+        run = place.command("run", "--format", form, "--", place.program("leaks"), "1")
+        same(run.stdout, b"", "run: " + form)
+        true(run.stderr, "run: " + form)
+
+
+def at_exit(place):
+    """A plain preload writes each format, too, and leaves the program alone."""
+    for form in FORMATS[3:]:
+        at = place.path(form)
+        done = place.run(place.program("leaks"), "2", env={
+            "LD_PRELOAD": place.given.library, "GPULEAK_LIBRARY": place.given.library,
+            "GPULEAK_FORMAT": form, "GPULEAK_REPORT": at,
+            "PATH": os.path.dirname(place.given.command) + ":" + os.environ["PATH"]})
+        same((done.stdout, done.stderr), (b"", b""), form)
+        true(os.path.getsize(at) > 50, form)
+        same(os.stat(at).st_mode & 0o777, 0o644, "others may read it")
+
+
+def unwritable(place):
+    """A place that can't be written to: one line, and text is not lost."""
+    ledger = place.ledger("l", "leaks", 1)
+    for form in FORMATS[3:]:
+        done = place.command("report", "--format", form, "--report", "no/such/place", ledger,
+                             status=1)
+        first, _, rest = done.stderr.decode(errors="replace").partition("\n")
+        same(first, "gpuleak: cannot write the report to no/such/place: "
+             "No such file or directory", form)
+        same(bool(rest), form != "pprof", form)
+    same(sorted(os.listdir(place.home)), ["gpuleak", "l.gpuleak"], "nothing half written")
+
+
+def odd_name(place):
+    """A program and a directory of odd names come through every format."""
+    odd = os.path.join(place.home, "a;b <c>&\"'%0A::error,d")
+    os.mkdir(odd)
+    program = os.path.join(odd, "odd\x1b[31m\nname;")
+    shutil.copy(place.program("leaks"), program)
+    ledger = place.ledger("l", "", 2, program=program)
+    for form in FORMATS[3:]:
+        true(b"\x1b" not in place.report(form, ledger) or form == "pprof", form)
+
+
+CHECKS = [unknown, terminals, defaults, at_exit, unwritable, odd_name]

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: MIT
+"""GitHub: read by the rules of the runner (a line that begins with `::`, percent codes), and
+counted against what it shows; the summary as the Markdown that it is."""
+
+import os
+import re
+
+from tools import HERE, same, true
+
+COMMAND = re.compile(r"::(?P<name>[a-z-]+)(?: (?P<properties>.*?))?::(?P<data>.*)", re.S)
+
+
+def unescape(text, codes):
+    for code, char in codes:
+        text = text.replace(code, char)
+    return text
+
+
+DATA = (("%0D", "\r"), ("%0A", "\n"), ("%25", "%"))
+PROPERTY = (("%0D", "\r"), ("%0A", "\n"), ("%3A", ":"), ("%2C", ","), ("%25", "%"))
+
+
+def parsed(content):
+    """[(name, properties, message)] as the runner's ActionCommand.TryParseV2 has them."""
+    text = content.decode("utf-8")
+    found = []
+    for line in re.split(r"\r\n|\n|\r", text):
+        if not line:
+            continue
+        # Everything that we print is a command: nothing can be smuggled in between.
+        true(line.startswith("::"), "a line that is no command: %r" % line)
+        match = COMMAND.fullmatch(line)
+        true(match, line)
+        properties = {}
+        for part in (match["properties"] or "").split(","):
+            key, equals, value = part.partition("=")
+            true(equals and re.fullmatch("file|line|title", key), "property %r" % part)
+            true(key not in properties, "%s twice" % key)
+            properties[key] = unescape(value, PROPERTY)
+        found.append((match["name"], properties, unescape(match["data"], DATA)))
+    for name in ("error", "warning", "notice"):
+        true(sum(f[0] == name for f in found) <= 10, "more than ten of %s" % name)
+    for _, _, message in found:
+        true(len(message) <= 4096, "a message that the runner cuts")
+    return found
+
+
+def clean(place):
+    """A clean program: one notice, for silence is no success."""
+    found = parsed(place.report("github", place.ledger("l", "leaks", 0)))
+    same([(name, p, m) for name, p, m in found],
+         [("notice", {"title": "gpuleak: no leaks"},
+           "1 block, 500 bytes allocated by 1 process")])
+
+
+def leaks(place):
+    """An error each, at the line, relative to the workspace."""
+    found = parsed(place.report("github", place.ledger("l", "leaks", 2, "double"),
+                                env={"GITHUB_WORKSPACE": os.path.dirname(HERE)}))
+    same([(name, p["title"], p["file"]) for name, p, _ in found], [
+        ("error", "GPU memory: double free", "formats/leaks.c"),
+        ("error", "GPU memory leak: 1.9 KiB", "formats/leaks.c"),
+        ("error", "GPU memory leak: 1000 bytes", "formats/leaks.c")])
+    with open(os.path.join(HERE, "leaks.c"), encoding="utf-8") as file:
+        lines = file.read().split("\n")
+    true("must(cuMemAlloc_v2" in lines[int(found[1][1]["line"]) - 1], "the line")
+    true(re.search(r"\n    #1 leak_2 /.*/leaks\.c:\d+\n    #2 main ", found[1][2]), found[1][2])
+
+
+def eleven(place):
+    """Eleven leaks: nine errors, and a tenth for the rest."""
+    found = parsed(place.made("github", "eleven"))
+    same(len(found), 10)
+    same(found[9][1]["title"], "GPU memory: 2 more")
+    true(found[9][2].startswith("2 blocks, 3 bytes in 2 more, the first of them:\n"), found[9][2])
+
+
+def twelve(place):
+    """Twelve real leaks under a gate that fails: the verdict, eight leaks, the rest."""
+    found = parsed(place.report("github", "--max-leaked-bytes", 0, place.ledger("l", "leaks", 12)))
+    same([name for name, _, _ in found], ["error"] * 10)
+    same(found[0][1], {"title": "gpuleak: gate failed"})
+    same(found[9][1]["title"], "GPU memory: 4 more")
+    true(found[9][2].startswith("4 blocks, 10,000 bytes (9.7 KiB) in 4 more"), found[9][2])
+
+
+def verdicts(place):
+    """What the gate lets pass are warnings."""
+    ledger = place.ledger("l", "leaks", 2)
+    found = parsed(place.report("github", "--max-leaked-bytes", 3000, ledger))
+    same([name for name, _, _ in found], ["notice", "warning", "warning"])
+    same(found[0][1], {"title": "gpuleak: gate passed"})
+
+
+def incomplete(place):
+    """What was not recorded is an error of its own."""
+    found = parsed(place.command("report", "--format", "github", place.ledger("l", "leaks", 0),
+                                 place.write("broken", b"no ledger"), status=1).stdout)
+    same([(name, p) for name, p, _ in found],
+         [("error", {"title": "gpuleak: not everything was recorded"})])
+
+
+def hostile(place):
+    """Names of any bytes end neither a line nor a value."""
+    found = parsed(place.made("github", "hostile", "23", env={"GITHUB_WORKSPACE": "/src/app"}))
+    same([name for name, _, _ in found], ["error"] * 6 + ["notice"])
+    same(found[2][1]["file"].count("\\x0A::error file=x,line=1::hi\\x0D\\x1B[31m\\xFF\\xFE"), 1)
+    same(found[2][1]["line"], "9")
+
+
+def caches(place):
+    """A cache is a notice, next to the one that says that nothing leaked."""
+    found = parsed(place.made("github", "caches"))
+    same([(name, p["title"]) for name, p, _ in found],
+         [("notice", "gpuleak: no leaks"), ("notice", "GPU memory held by a cache: 4.0 KiB")])
+
+
+def ranks(place):
+    """Several processes: each message names its own."""
+    found = parsed(place.made("github", "ranks"))
+    same([p["title"] for _, p, _ in found],
+         ["gpuleak: not everything was recorded", "GPU memory leak: 3.0 KiB"])
+    true(found[1][2].startswith("in train (pid 11): 3 blocks, "), found[1][2])
+
+
+def summary(place):
+    """The step's summary is appended to, in Markdown."""
+    path = place.write("summary.md", b"before\n")
+    ledger = place.ledger("l", "leaks", 2, "double")
+    place.report("github", ledger, env={"GITHUB_STEP_SUMMARY": path})
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    true(text.startswith("before\n### GPU memory: leaks or wrong frees\n"), text[:200])
+    rows = [line for line in text.split("\n") if line.startswith("| ")]
+    same([len(re.findall(r"(?<!\\)\|", row)) for row in rows], [8] * 4)
+    same([row.split(" | ")[0] for row in rows[1:]], ["| double free", "| leak", "| leak"])
+    same(text.count("<pre>"), 3)
+    place.command("check", "--format", "github", ledger, status=23,
+                  env={"GITHUB_STEP_SUMMARY": path})
+    with open(path, encoding="utf-8") as file:
+        true("### GPU memory: gate failed" in file.read(), "the verdict")
+
+
+def summary_limits(place):
+    """A summary that would be too large or can't be written costs a line, nothing else."""
+    ledger = place.ledger("l", "leaks", 1)
+    path = place.write("full.md", b"x" * ((1 << 20) - 100))
+    done = place.command("report", "--format", "github", ledger,
+                         env={"GITHUB_STEP_SUMMARY": path})
+    same(done.stderr.decode(), "gpuleak: GITHUB_STEP_SUMMARY: cannot append the summary to %s: "
+         "it would be larger than is allowed\n" % path)
+    same(os.path.getsize(path), (1 << 20) - 100)
+    same(len(parsed(done.stdout)), 1)
+    done = place.command("report", "--format", "github", ledger,
+                         env={"GITHUB_STEP_SUMMARY": place.path("no/such")})
+    same(done.stderr.count(b"\n"), 1)
+
+
+def summary_hostile(place):
+    """No name becomes Markdown, HTML or a cell."""
+    text = place.made("github", "hostile", "23", env={"MADE_SUMMARY": "1"}).decode("utf-8")
+    rows = [line for line in text.split("\n") if line.startswith("| ")]
+    same([row.count("|") for row in rows], [8] * 7)
+    tags = set(re.findall(r"</?\w+>", text))
+    same(tags, {"<code>", "</code>", "<pre>", "</pre>", "<br>", "<details>", "</details>",
+                "<summary>", "</summary>"})
+    true(len(place.made("github", "many", env={"MADE_SUMMARY": "1"})) < 1 << 20, "its size")
+
+
+CHECKS = [clean, leaks, eleven, twelve, verdicts, incomplete, hostile, caches, ranks, summary,
+          summary_limits, summary_hostile]

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: MIT
+"""JUnit: against the schema of the xUnit plugin of Jenkins, Ant's rules and junitparser."""
+
+import os
+import re
+import xml.etree.ElementTree as ElementTree
+
+from tools import HERE, module, same, tool, true
+
+
+def parsed(place, content):
+    """The suites, once all tools took the file."""
+    path = place.write("report.xml", content)
+    place.run(tool("xmllint"), "--noout", "--nonet", "--schema",
+              os.path.join(HERE, "schemas", "junit-10.xsd"), path)
+    place.run(tool("xmllint"), "--noout", "--nonet", "--schema",
+              os.path.join(HERE, "schemas", "junit-ant.xsd"), path)
+    read = module("junitparser").JUnitXml.fromfile(path)
+    root = ElementTree.fromstring(content)
+    suites = root.findall("testsuite")
+    for suite, theirs in zip(suites, read):
+        cases = suite.findall("testcase")
+        same(int(suite.get("tests")), len(cases), "tests")
+        same(theirs.tests, len(cases), "tests, says junitparser")
+        for counter, element in (("failures", "failure"), ("errors", "error"),
+                                 ("skipped", "skipped")):
+            same(int(suite.get(counter)), sum(c.find(element) is not None for c in cases), counter)
+        names = [(case.get("classname"), case.get("name")) for case in cases]
+        same(len(set(names)), len(names), "distinct names")
+    same([int(suite.get("id")) for suite in suites], list(range(len(suites))), "ids")
+    return suites
+
+
+def outcomes(suite):
+    """{name without hash: (classname, outcome)}"""
+    found = {}
+    for case in suite.findall("testcase"):
+        child = list(case)
+        name = re.sub(r" [0-9a-f]{8}(-\d+)?$", "", case.get("name"))
+        found.setdefault(name, []).append(
+            (case.get("classname"), child[0].tag if child else "passed"))
+    return found
+
+
+PASSED = [("gpuleak", "passed")]
+FAILED = [("gpuleak.leak", "failure")]
+
+
+def clean(place):
+    """A clean program: cases that pass."""
+    suites = parsed(place, place.report("junit", place.ledger("l", "leaks", 0)))
+    same([suite.get("name") for suite in suites], ["leaks", "gpuleak"])
+    same(outcomes(suites[0]), {"everything was recorded": PASSED, "no leaks": PASSED,
+                               "no wrong frees": PASSED})
+    same(outcomes(suites[1]), {"everything was recorded": PASSED})
+
+
+def leaks(place):
+    """Two leaks and a double free: three failures, one line and one hash each."""
+    suites = parsed(place, place.report("junit", place.ledger("l", "leaks", 2, "double")))
+    same(outcomes(suites[0]), {
+        "everything was recorded": PASSED,
+        "allocate (leaks.c)": FAILED * 2,
+        "main (leaks.c)": [("gpuleak.double-free", "failure")],
+    })
+    message = suites[0].findall("testcase")[2].find("failure").get("message")
+    true(re.fullmatch(r"1 block, 2,000 bytes \(1\.9 KiB\) \(device memory, cuMemAlloc_v2, device 0\) "
+                      r"never freed, allocated at allocate \(.*/leaks\.c:\d+\), called from leak_2 "
+                      r"\(.*/leaks\.c:\d+\)", message), message)
+
+
+def stable(place):
+    """Names stay over a second run and over an edit that moves every line."""
+    def names(program):
+        suites = parsed(place, place.report("junit", place.ledger(program, program, 3, "double")))
+        return [(c.get("classname"), c.get("name")) for c in suites[0].findall("testcase")]
+    first = names("leaks")
+    os.unlink(place.path("leaks.gpuleak"))
+    same(names("leaks"), first)
+    same(names("leaks_shifted"), first)
+
+
+def verdicts(place):
+    """The gate: what it lets pass is skipped, a verdict is a case."""
+    ledger = place.ledger("l", "leaks", 2)
+    suites = parsed(place, place.report("junit", "--max-leaked-bytes", 3000, ledger))
+    same(outcomes(suites[0])["allocate (leaks.c)"], [("gpuleak.leak", "skipped")] * 2)
+    same(outcomes(suites[1])["gate"], PASSED)
+    suites = parsed(place, place.report("junit", "--max-leaked-bytes", 2999, ledger))
+    same(outcomes(suites[0])["allocate (leaks.c)"], FAILED * 2)
+    same(outcomes(suites[1])["gate"], [("gpuleak", "failure")])
+
+
+def suppressed(place):
+    """What a suppression took out is skipped and says why."""
+    rules = place.write("rules", b"leak:leak_1\n")
+    suites = parsed(place, place.report("junit", "--suppressions", rules,
+                                        place.ledger("l", "leaks", 2)))
+    same(outcomes(suites[0])["allocate (leaks.c)"],
+         FAILED + [("gpuleak.leak", "skipped")])
+    true("suppressed by leak:leak_1" in suites[0].find(".//skipped").get("message"), "the reason")
+
+
+def incomplete(place):
+    """A ledger that can't be read is an error, and so is nothing at all."""
+    ledger = place.ledger("l", "leaks", 0)
+    suites = parsed(place, place.command("report", "--format", "junit", ledger,
+                                         place.write("broken", b"no ledger"), status=1).stdout)
+    same(outcomes(suites[0])["everything was recorded"], PASSED)
+    same(outcomes(suites[1]), {"everything was recorded": [("gpuleak", "error")]})
+    suites = parsed(place, place.made("junit", "empty", "24"))
+    same(outcomes(suites[0]), {"everything was recorded": [("gpuleak", "error")],
+                               "gate": [("gpuleak", "error")]})
+
+
+def hostile(place):
+    """Names of any bytes stay inside their attributes."""
+    suites = parsed(place, place.made("junit", "hostile", "23"))
+    same([suite.get("tests") for suite in suites], ["7", "2"])
+    same([suite.get("failures") for suite in suites], ["4", "1"])
+    same([suite.get("skipped") for suite in suites], ["2", "0"])
+    same([suite.get("errors") for suite in suites], ["1", "1"])
+    true("\\x0A::error file=x" in suites[0].get("name"), "a newline is spelled out")
+
+
+def caches(place):
+    """Caches and suppressed ones are no failures."""
+    suites = parsed(place, place.made("junit", "caches"))
+    same(outcomes(suites[0]), {
+        "everything was recorded": PASSED, "no leaks": PASSED, "no wrong frees": PASSED,
+        "make (make.c)": [("gpuleak.cache", "skipped"), ("gpuleak.leak", "skipped")]})
+
+
+def ranks(place):
+    """Several processes of one name: a suite each; the one that runs is not whole."""
+    suites = parsed(place, place.made("junit", "ranks"))
+    same([suite.get("name") for suite in suites],
+         ["train", "train #2", "train #3", "train #4", "train #5", "gpuleak"])
+    same([suite.get("failures") for suite in suites], ["0", "1", "0", "0", "0", "0"])
+    same([suite.get("errors") for suite in suites], ["0", "0", "0", "1", "0", "0"])
+
+
+def many(place):
+    """Thirty thousand leaks: ten thousand cases, and one for the rest."""
+    suites = parsed(place, place.made("junit", "many"))
+    same(suites[0].get("failures"), "10001")
+    message = suites[0].findall("testcase")[-1].find("failure").get("message")
+    true(message.startswith("and 20000 more: 20000 blocks, %d bytes" % (20000 * 20001 // 2)),
+         message)
+
+
+CHECKS = [clean, leaks, stable, verdicts, suppressed, incomplete, hostile, caches, ranks, many]

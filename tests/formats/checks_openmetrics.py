@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT
+"""OpenMetrics: read by Prometheus' own Python client, and in the older format by promtool, whose
+reader is that of node_exporter's textfile collector."""
+
+from tools import module, same, tool, true
+
+
+def series(place, content):
+    """{(name, labels): value}, once both readers took it."""
+    place.run(tool("promtool"), "check", "metrics", stdin=content)
+    parser = module("prometheus_client.openmetrics.parser")
+    text = content.decode("utf-8")
+    true(text.endswith("\n# EOF\n"), "the end")
+    found = {}
+    for fam in parser.text_string_to_metric_families(text):
+        true(fam.name.startswith("gpuleak_"), fam.name)
+        for sample in fam.samples:
+            same(sample.timestamp, None, "timestamp")
+            key = sample.name, frozenset(sample.labels.items())
+            true(key not in found, "twice: %s" % (key,))
+            found[key] = sample.value
+    return found
+
+
+def values(found, name, *labels):
+    """Of the series NAME, by the values of LABELS."""
+    ret = {}
+    for (sample, own), value in found.items():
+        if sample == name:
+            ret[tuple(dict(own).get(label) for label in labels)] = value
+    return ret
+
+
+def leaks(place):
+    """Live, leaked, ever allocated and freed, by kind and device; errors by type."""
+    found = series(place, place.report("openmetrics", place.ledger("l", "leaks", 3, "double")))
+    by = ("program", "device", "kind")
+    key = ("leaks", "0", "device")
+    same(values(found, "gpuleak_live_bytes", *by), {key: 6000})
+    same(values(found, "gpuleak_live_blocks", *by), {key: 3})
+    same(values(found, "gpuleak_allocated_bytes_total", *by), {key: 6500})
+    same(values(found, "gpuleak_allocated_blocks_total", *by), {key: 4})
+    same(values(found, "gpuleak_freed_blocks_total", *by), {key: 1})
+    same(values(found, "gpuleak_leaked_bytes", "program"), {("leaks",): 6000})
+    same(values(found, "gpuleak_peak_bytes"), {(): 6500})
+    same(values(found, "gpuleak_errors_total", "type"), {("double-free",): 1, ("other",): 0})
+    same(values(found, "gpuleak_gaps"), {(): 0})
+    sites = values(found, "gpuleak_site_leaked_bytes", "function", "file", "api", "site")
+    same(sorted(sites.values()), [1000, 2000, 3000])
+    same({k[:3] for k in sites}, {("allocate", "leaks.c", "cuMemAlloc_v2")})
+    same(len({k[3] for k in sites}), 3, "sites")
+
+
+def clean(place):
+    """A clean program has every family, at 0."""
+    found = series(place, place.report("openmetrics", place.ledger("l", "leaks", 0)))
+    same(values(found, "gpuleak_leaked_bytes"), {(): 0})
+    same(values(found, "gpuleak_live_bytes"), {(): 0})
+    same(values(found, "gpuleak_errors_total", "type"), {("other",): 0})
+    same(values(found, "gpuleak_processes"), {(): 1})
+    same(values(found, "gpuleak_gate"), {})
+
+
+def verdicts(place):
+    """The verdict is a number."""
+    ledger = place.ledger("l", "leaks", 1)
+    for budget, verdict in ((1000, 0), (999, 23)):
+        found = series(place, place.report("openmetrics", "--max-leaked-bytes", budget, ledger))
+        same(values(found, "gpuleak_gate"), {(): verdict})
+
+
+def pool(place):
+    """The pool's figures are there when there is one."""
+    found = series(place, place.report("openmetrics", place.ledger(
+        "l", "leaks", 1, env={"GPULEAK_POOL": "strict"})))
+    by = ("device", "api", "kind")
+    hits = values(found, "gpuleak_pool_hits_total", *by)
+    same(set(hits), {("0", "CUDA", "device")})
+    native = values(found, "gpuleak_pool_driver_allocations_total", *by)
+    same(native[("0", "CUDA", "device")] + hits[("0", "CUDA", "device")], 2)
+    true(values(found, "gpuleak_pool_reserved_bytes", *by)[("0", "CUDA", "device")] >= 1000,
+         "reserved")
+
+
+def incomplete(place):
+    """What is missing is a number of its own."""
+    found = series(place, place.command(
+        "report", "--format", "openmetrics", place.ledger("l", "leaks", 0),
+        place.write("broken", b"no ledger"), status=1).stdout)
+    same(values(found, "gpuleak_gaps"), {(): 1})
+
+
+def hostile(place):
+    """Names of any bytes stay inside their labels; a type that is unknown is no label."""
+    found = series(place, place.made("openmetrics", "hostile", "24"))
+    same(values(found, "gpuleak_errors_total", "type"), {("double-free",): 1, ("other",): 6})
+    same(len(values(found, "gpuleak_site_leaked_bytes", "site")), 2)
+    (program,), = values(found, "gpuleak_leaked_bytes", "program")
+    true(program.startswith("e;v i<l>&\"'%0A\\x0A::error"), program)
+    same(values(found, "gpuleak_cached_bytes"), {(): 60})
+    same(values(found, "gpuleak_suppressed_bytes"), {(): 50})
+
+
+def many(place):
+    """Thirty thousand leaks: fifty series, the largest."""
+    found = series(place, place.made("openmetrics", "many"))
+    sites = values(found, "gpuleak_site_leaked_bytes", "site")
+    same(sorted(sites.values(), reverse=True), [float(n) for n in range(30000, 29950, -1)])
+    true(len(found) < 150, len(found))
+
+
+def ranks(place):
+    """Several processes, two of one pid: no series comes twice."""
+    found = series(place, place.made("openmetrics", "ranks"))
+    same(values(found, "gpuleak_leaked_bytes", "pid", "image"),
+         {("10", None): 0, ("11", None): 3072, ("12", None): 0, ("13", None): 0, ("13", "2"): 0})
+    same(sum(values(found, "gpuleak_running", "pid", "image").values()), 1)
+
+
+CHECKS = [leaks, clean, verdicts, pool, incomplete, hostile, many, ranks]

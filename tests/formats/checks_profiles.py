@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: MIT
+"""Folded stacks, read by flamegraph.pl; profiles, read by Go's pprof."""
+
+import re
+
+from tools import leaked, same, tool, true
+
+FLAMEGRAPH = "/usr/share/perl5/Devel/NYTProf/flamegraph.pl"
+
+
+def stacks(place, content):
+    """[(frames, bytes)], once flamegraph.pl drew them."""
+    lines = content.decode("utf-8").split("\n")
+    same(lines.pop(), "", "the last line ends")
+    found = []
+    for line in lines:
+        match = re.fullmatch(r"(.*) (\d+)", line)
+        true(match, line)
+        found.append((match[1].split(";"), int(match[2])))
+        true(all(found[-1][0]) and found[-1][1], line)
+    if found:
+        svg = place.run(tool("perl"), tool(FLAMEGRAPH),
+                        place.write("folded", content)).stdout.decode("utf-8")
+        total = re.search(r"<title>all \(([0-9,]+) samples, 100%\)</title>", svg)
+        same(int(total[1].replace(",", "")), sum(b for _, b in found), "flamegraph.pl's sum")
+    return found
+
+
+def folded_leaks(place):
+    """Root first, bytes last, a tower for each kind and device."""
+    found = stacks(place, place.report("folded", place.ledger("l", "leaks", 3)))
+    same([b for _, b in found], [3000, 2000, 1000])
+    for frames, size in found:
+        same(frames[0], "device on device 0")
+        true(re.fullmatch(r"main \(leaks\.c:\d+\)", frames[-4]), frames)
+        true(re.fullmatch(r"leak_%d \(leaks\.c:\d+\)" % (size // 1000), frames[-3]), frames)
+        true(re.fullmatch(r"allocate \(leaks\.c:\d+\)", frames[-2]), frames)
+        same(frames[-1], "cuMemAlloc_v2")
+
+
+def folded_clean(place):
+    """A clean program: nothing to draw."""
+    same(place.report("folded", place.ledger("l", "leaks", 0)), b"")
+
+
+def folded_errors(place):
+    """What it has no place for is said on stderr."""
+    done = place.command("report", "--format", "folded", place.ledger("l", "leaks", 1, "double"))
+    same(done.stderr.decode(), "gpuleak: the format folded has no place for 1 wrong free and 0 "
+         "notes: see --format text\n")
+    same(len(stacks(place, done.stdout)), 1)
+
+
+def folded_hostile(place):
+    """Names of any bytes end neither a frame nor a line."""
+    found = stacks(place, place.made("folded", "hostile"))
+    same([(len(frames), b) for frames, b in found], [(7, 2000), (7, 60)])
+    true(found[1][0][0].startswith("cache: e:v i<l>"), found[1][0][0])
+
+
+def folded_ranks(place):
+    """Several processes: a frame below the root names each."""
+    found = stacks(place, place.made("folded", "ranks"))
+    same([(frames[:2], b) for frames, b in found],
+         [(["device on device 0", "train (pid 11)"], 3072)])
+
+
+def pprof(place, content, *flags):
+    """What `go tool pprof` prints."""
+    return place.run(tool("go"), "tool", "pprof", *flags, place.write("p.pb.gz", content),
+                     env={"PPROF_TMPDIR": place.home, "GOCACHE": place.home,
+                          "GOFLAGS": "-mod=mod"}).stdout.decode("utf-8")
+
+
+def samples(place, content):
+    """[(values, labels, locations)] of `pprof -raw`."""
+    raw = pprof(place, content, "-raw")
+    head = re.search(r"Samples:\n(.*)\n", raw)[1]
+    same(head, "inuse_objects/count inuse_space/bytes[dflt] alloc_objects/count alloc_space/bytes")
+    found = []
+    for line in re.search(r"Samples:\n[^\n]*\n(.*?)Locations\n", raw, re.S)[1].split("\n"):
+        match = re.fullmatch(r"((?:\s+\d+){4}): ([\d ]+)", line)
+        if match:
+            found.append(([int(n) for n in match[1].split()], {}, match[2].split()))
+        elif line.strip():
+            # Labels are printed in one line; a hostile one may look like several.
+            for key, value in re.findall(r"(\w+):\[(.*?)\]", line):
+                found[-1][1][key] = value
+    return found
+
+
+def pprof_leaks(place):
+    """Each site with what is in use and what it ever allocated, freed ones too."""
+    content = place.report("pprof", place.ledger("l", "leaks", 3))
+    found = samples(place, content)
+    same([v for v, _, _ in found], [[1, 3000, 1, 3000], [1, 2000, 1, 2000], [1, 1000, 1, 1000],
+                                    [0, 0, 1, 500]])
+    same(found[0][1], {"api": "cuMemAlloc_v2", "device": "0", "kind": "device"})
+    top = pprof(place, content, "-top", "-unit=B")
+    true("Type: inuse_space" in top, top)
+    true(re.search(r"Build ID: [0-9a-f]{40}\n", top), top)
+    flat = {m[1]: int(m[0]) for m in re.findall(r"^\s*(\d+)B?\s.*?%\s+\S+%\s+\S+\s+\S+%\s+(\S+)$",
+                                               top, re.M)}
+    same(flat["allocate"], 6000, top)
+    listing = pprof(place, content, "-peek", "leak_", "-unit=B")
+    for name, size in leaked(3).items():
+        true(re.search(r"^ +0 +0%% +\S+ +%dB +\S+ +\| %s$" % (size, name), listing, re.M), listing)
+    total = pprof(place, content, "-top", "-sample_index=alloc_space", "-unit=B")
+    true("of 6500B total" in total, total)
+
+
+def pprof_lines(place):
+    """Locations have the lines of the source, the leaf first."""
+    content = place.report("pprof", place.ledger("l", "leaks", 1))
+    raw = pprof(place, content, "-raw")
+    leaf = samples(place, content)[0][2]
+    names = []
+    for number in leaf[:3]:
+        names.append(re.search(r"^ +%s: 0x[0-9a-f]+ M=\d+ (\S+) \S*/leaks\.c:[1-9]\d*" % number,
+                               raw, re.M)[1])
+    same(names, ["allocate", "leak_1", "main"])
+
+
+def pprof_errors(place):
+    """Wrong frees and the verdict are comments."""
+    content = place.report("pprof", "--max-leaked-bytes", 0, place.ledger("l", "leaks", 1,
+                                                                          "double"))
+    text = pprof(place, content, "-comments")
+    true(re.search(r"^gpuleak: gate failed: 1 wrong free$", text, re.M), text)
+    true(re.search(r"^gpuleak: double free of 0x[0-9a-f]+ at main \(", text, re.M), text)
+
+
+def pprof_clean(place):
+    """A clean program is a profile of 0 bytes in use."""
+    same([v for v, _, _ in samples(place, place.report("pprof", place.ledger("l", "leaks", 0)))],
+         [[0, 0, 1, 500]])
+
+
+def pprof_hostile(place):
+    """Names of any bytes: valid UTF-8, and the numbers still right."""
+    found = samples(place, place.made("pprof", "hostile", "23"))
+    same([v for v, _, _ in found], [[2, 2000, 2, 2000], [1, 0, 1, 0], [1, 50, 1, 50],
+                                    [1, 60, 1, 60], [0, 0, 3, 300]])
+
+
+def pprof_caches(place):
+    """Caches and suppressed ones have labels to leave them out by."""
+    content = place.made("pprof", "caches")
+    found = samples(place, content)
+    same([(labels.get("cache"), labels.get("suppressed")) for _, labels, _ in found],
+         [(None, "libquiet"), ("PyTorch caching allocator", None), (None, None)])
+    top = pprof(place, content, "-top", "-unit=B", "-tagignore=libquiet", "-tagignore=PyTorch")
+    true("of 4196B total" in top or "of 100B total" in top, top)
+
+
+def pprof_ranks(place):
+    """Several processes: a label names each."""
+    found = samples(place, place.made("pprof", "ranks"))
+    same([labels["process"] for v, labels, _ in found if v[1]], ["train (pid 11)"])
+
+
+FOLDED = [folded_leaks, folded_clean, folded_errors, folded_hostile, folded_ranks]
+PPROF = [pprof_leaks, pprof_lines, pprof_errors, pprof_clean, pprof_hostile, pprof_caches,
+         pprof_ranks]

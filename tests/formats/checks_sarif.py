@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: MIT
+"""SARIF 2.1.0: against a schema, and against what GitHub's code scanning does with it."""
+
+import gzip
+import json
+import os
+import urllib.parse
+
+from tools import HERE, module, same, true
+
+
+def shortened(log):
+    """The log with the first and the last of very many results: validators take their time."""
+    results = log["runs"][0]["results"]
+    if len(results) <= 200:
+        return log
+    return {**log, "runs": [{**log["runs"][0], "results": results[:100] + results[-100:]}]}
+
+
+def parsed(place, content):
+    """The one run, once the schemas took the file."""
+    log = json.loads(content)
+    jsonschema = module("jsonschema")
+    schemas = [os.path.join(HERE, "schemas", "sarif.json")]
+    schemas += [s for s in [os.environ.get("GPULEAK_SARIF_SCHEMA")] if s]
+    for path in schemas:
+        with open(path, encoding="utf-8") as file:
+            schema = json.load(file)
+        validator = jsonschema.validators.validator_for(schema)(schema)
+        for error in validator.iter_errors(shortened(log)):
+            raise AssertionError("%s: %s: %s" % (path, list(error.path), error.message[:400]))
+    run = log["runs"][0]
+    rules = {rule["id"] for rule in run["tool"]["driver"]["rules"]}
+    for result in run["results"]:
+        same(len(result["locations"]), 1, "locations")
+        # A type of error that a broken ledger makes up has no rule.
+        true(result["ruleId"] in rules or "::error file" in result["ruleId"], "a rule")
+    true(len(run["results"]) <= 25000, "results")
+    true(len(gzip.compress(content)) <= 10000000, "bytes once packed")
+    return run
+
+
+def uri(result):
+    return result["locations"][0]["physicalLocation"]["artifactLocation"]
+
+
+def shape(run):
+    return [(r["ruleId"], r["level"], len(r.get("suppressions", [])),
+             r.get("properties", {}).get("bytes")) for r in run["results"]]
+
+
+def clean(place):
+    """A clean program: no result, an invocation that succeeded."""
+    run = parsed(place, place.report("sarif", place.ledger("l", "leaks", 0)))
+    same(run["results"], [])
+    same([i["executionSuccessful"] for i in run["invocations"]], [True])
+    same(run["invocations"][0]["exitCode"], 0)
+
+
+def leaks(place):
+    """Wrong frees first, then leaks by size, at the application's own lines."""
+    source = os.path.join(os.path.dirname(HERE), "formats", "leaks.c")
+    run = parsed(place, place.report("sarif", place.ledger("l", "leaks", 2, "double"),
+                                     env={"GITHUB_WORKSPACE": os.path.dirname(HERE)}))
+    same(shape(run), [("double-free", "error", 0, 500), ("leak", "error", 0, 2000),
+                      ("leak", "error", 0, 1000)])
+    same(uri(run["results"][0]), {"uri": "formats/leaks.c", "uriBaseId": "SRCROOT"})
+    base = run["originalUriBaseIds"]["SRCROOT"]["uri"]
+    same(urllib.parse.unquote(base), "file://%s/" % os.path.dirname(HERE))
+    with open(source, encoding="utf-8") as file:
+        line = [n for n, text in enumerate(file, 1) if "must(cuMemAlloc_v2" in text]
+    same(run["results"][1]["locations"][0]["physicalLocation"]["region"], {"startLine": line[0]})
+    frames = run["results"][1]["stacks"][0]["frames"]
+    same([f["location"]["logicalLocations"][0]["fullyQualifiedName"] for f in frames[:3]],
+         ["allocate", "leak_2", "main"])
+    same([s["message"]["text"] for s in run["results"][0]["stacks"]],
+         ["freed wrongly at", "allocated at", "first freed at"])
+    same(len(run["results"][0]["relatedLocations"]), 2)
+
+
+def elsewhere(place):
+    """A file outside of the tree has an absolute URI."""
+    run = parsed(place, place.report("sarif", place.ledger("l", "leaks", 1)))
+    true(uri(run["results"][0])["uri"].startswith("file:///"), uri(run["results"][0]))
+    true("uriBaseId" not in uri(run["results"][0]), "no base")
+
+
+def stable(place):
+    """Fingerprints differ by site, and stay over two runs and over an edit."""
+    def prints(name, program):
+        run = parsed(place, place.report("sarif", place.ledger(name, program, 3, "double")))
+        return [r["partialFingerprints"] for r in run["results"]]
+    first = prints("a", "leaks")
+    same(len({p["gpuleakStack/v1"] for p in first}), 4)
+    same(prints("b", "leaks"), first)
+    same(prints("c", "leaks_shifted"), first)
+
+
+def verdicts(place):
+    """What the gate lets pass is a warning; the verdict is in the run's properties."""
+    ledger = place.ledger("l", "leaks", 2)
+    run = parsed(place, place.report("sarif", "--max-leaked-bytes", 3000, ledger))
+    same([r["level"] for r in run["results"]], ["warning"] * 2)
+    same(run["properties"]["gate"]["status"], 0)
+    run = parsed(place, place.report("sarif", "--max-leaked-bytes", 0, ledger))
+    same([r["level"] for r in run["results"]], ["error"] * 2)
+    same(run["properties"]["gate"]["status"], 23)
+
+
+def suppressed(place):
+    """A suppressed leak is a result that is suppressed, with the pattern."""
+    rules = place.write("rules", b"leak:leak_1\n")
+    run = parsed(place, place.report("sarif", "--suppressions", rules,
+                                     place.ledger("l", "leaks", 2)))
+    same(shape(run), [("leak", "error", 0, 2000), ("leak", "error", 1, 1000)])
+    same(run["results"][1]["suppressions"],
+         [{"kind": "external", "justification": "suppressed by leak:leak_1"}])
+
+
+def incomplete(place):
+    """What could not be read makes an invocation that did not succeed."""
+    run = parsed(place, place.command(
+        "report", "--format", "sarif", place.ledger("l", "leaks", 0),
+        place.write("broken", b"no ledger"), status=1).stdout)
+    same([i["executionSuccessful"] for i in run["invocations"]], [True, False])
+    same(run["invocations"][1]["toolExecutionNotifications"][0]["level"], "error")
+    run = parsed(place, place.made("sarif", "empty"))
+    same([i["executionSuccessful"] for i in run["invocations"]], [False])
+
+
+def hostile(place):
+    """Names of any bytes stay inside their strings, files inside their tree."""
+    run = parsed(place, place.made("sarif", "hostile", env={"GITHUB_WORKSPACE": "/src/app"}))
+    same([(r["level"], len(r["suppressions"])) for r in run["results"]],
+         [("error", 0), ("error", 0), ("error", 0), ("error", 0), ("note", 0), ("error", 1)])
+    where = uri(run["results"][0])
+    same(where["uriBaseId"], "SRCROOT")
+    true(set(where["uri"]) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "0123456789/-._~+@%"), where)
+    frames = [s["location"].get("physicalLocation", {}).get("artifactLocation", {})
+              for s in run["results"][0]["stacks"][0]["frames"]]
+    same(frames[4], {"uri": "file:///src/app/../../etc/passwd"})
+    same([i["executionSuccessful"] for i in run["invocations"]], [False, False])
+
+
+def caches(place):
+    """A cache is a note."""
+    run = parsed(place, place.made("sarif", "caches"))
+    same(shape(run), [("cache", "note", 0, 4096), ("leak", "error", 1, 100)])
+
+
+def ranks(place):
+    """Several processes: an invocation each, results say whose they are."""
+    run = parsed(place, place.made("sarif", "ranks"))
+    same([i["executionSuccessful"] for i in run["invocations"]], [True, True, True, False, True])
+    same([i.get("exitSignalNumber") for i in run["invocations"]], [None, None, 9, None, None])
+    same([r["provenance"]["invocationIndex"] for r in run["results"]], [1])
+
+
+def many(place):
+    """Thirty thousand leaks: 25,000 results, the last one sums up the rest."""
+    run = parsed(place, place.made("sarif", "many"))
+    same(len(run["results"]), 25000)
+    left = 30000 - 24999
+    true(run["results"][-1]["message"]["text"].startswith(
+        "and %d more, the first of them here: %d blocks, %d bytes;" % (
+            left, left, left * (left + 1) // 2)), run["results"][-1]["message"])
+
+
+def huge(place):
+    """What GitHub would refuse for its size gets fewer results."""
+    run = parsed(place, place.made("sarif", "huge"))
+    true(1 < len(run["results"]) < 25000, len(run["results"]))
+    true(run["results"][-1]["message"]["text"].startswith("and "), "a sum")
+
+
+CHECKS = [clean, leaks, elsewhere, stable, verdicts, suppressed, incomplete, hostile, caches,
+          ranks, many, huge]
