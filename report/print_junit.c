@@ -162,13 +162,14 @@ static void print_passed(struct suite *suite, const char *name)
 static void print_rest(struct suite *suite, const struct finding *first, size_t count,
 		       uint64_t blocks, uint64_t bytes)
 {
+	int fails = first->class <= FINDING_LEAK && !suite->judged_clean;
 	char message[160];
 
 	snprintf(message, sizeof(message), "and %zu more: %" PRIu64 " blocks, %" PRIu64 " bytes; "
 		 "--format json has all of them", count, blocks, bytes);
 	begin_case(suite, CLASS, "all the others");
-	end_case(suite, first->class <= FINDING_LEAK && !suite->judged_clean ? "failure" : "skipped",
-		 first->class <= FINDING_LEAK && !suite->judged_clean ? "leak" : NULL, message, "");
+	end_case(suite, fails ? "failure" : "skipped", fails ? finding_rule(first) : NULL,
+		 message, "");
 }
 
 static int print_findings(struct suite *suite, const struct findings *findings, size_t process)

@@ -134,7 +134,8 @@ static int add_process(struct pprof *pprof, const struct report_process *process
 	struct site *site = calloc(1, sizeof(*site));
 	char *words = NULL;
 
-	if (!site || (name && asprintf(&words, "%s (pid %d)", process->program, process->pid) < 0)) {
+	if (!site ||
+	    (name && asprintf(&words, "%s (pid %d)", process->program, process->pid) < 0)) {
 		free(site);
 		return -ENOMEM;
 	}

@@ -13,7 +13,8 @@
 #include "model.h"
 #include "model_sites.h"
 
-#define HOSTILE "e;v i<l>&\"'%0A\n::error file=x,line=1::hi\r\x1b[31m\xff\xfe\xef\xbf\xbf]]>|`\\ \xc3\xa4##[error]"
+#define HOSTILE "e;v i<l>&\"'%0A\n::error file=x,line=1::hi\r\x1b[31m\xff\xfe\xef\xbf\xbf]]>|`\\ " \
+		"\xc3\xa4##[error]"
 #define MANY 30000
 
 static const struct report_stack no_stack;
@@ -77,7 +78,11 @@ static void give(struct report_leak **list, size_t *count, struct report_leak le
 static void finish(struct report_process *p)
 {
 	struct report_summary *sum = &p->summary;
-	const struct { struct report_leak *leaks; size_t count; uint64_t *blocks, *bytes; } lists[] = {
+	const struct {
+		struct report_leak *leaks;
+		size_t count;
+		uint64_t *blocks, *bytes;
+	} lists[] = {
 		{ p->leaks, p->leak_count, &sum->leaked_blocks, &sum->leaked_bytes },
 		{ p->suppressed, p->suppressed_count, &sum->suppressed_blocks,
 		  &sum->suppressed_bytes },
@@ -244,6 +249,7 @@ int main(int argc, char **argv)
 		return 2;
 	judgement.verdict = (enum judge_verdict)atoi(argv[3]);
 	format = report_format((enum option_format)options.format);
-	r = (summary ? format->summary : format->print)(&report, judged ? &judgement : NULL, stdout);
+	r = (summary ? format->summary : format->print)(&report, judged ? &judgement : NULL,
+							stdout);
 	return r < 0 || fflush(stdout) != 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * libFuzzer target: any bytes as a ledger, through the reader, the model, both formats and top.
+ * libFuzzer target: any bytes as a ledger, through the reader, the model, all formats and top.
  * No symbol files are opened. It needs no corpus: its mutator starts from a ledger of its
  * own making and changes bytes where records lie (run it with -max_len=524288). With
  * -DFUZZ_REPLAY it is a program that runs the files which it is given, for compilers
@@ -13,13 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats.h"
 #include "ledger_builder.h"
 #include "live.h"
 #include "load.h"
 #include "model.h"
 #include "model_held.h"
-#include "print_json.h"
-#include "print_text.h"
+#include "print_github.h"
 #include "suppress.h"
 #include "symbolize.h"
 #include "text_live.h"
@@ -39,7 +39,10 @@ static FILE *sink(void)
 
 static void print(const struct report *report)
 {
-	if (print_text(report, NULL, sink()) < 0 || print_json(report, NULL, sink()) < 0)
+	for (int format = OPTION_FORMAT_TEXT; format <= OPTION_FORMAT_OPENMETRICS; format++)
+		if (report_format((enum option_format)format)->print(report, NULL, sink()) < 0)
+			abort();
+	if (print_github_summary(report, NULL, sink()) < 0)
 		abort();
 }
 

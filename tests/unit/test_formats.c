@@ -28,7 +28,9 @@ static uint64_t of(const struct report_frame *frames, size_t count)
 
 static void test_known(void **state)
 {
-	const struct report_frame frames[] = { { .function = "main", .file = "/a/b.c", .line = 3 } };
+	const struct report_frame frames[] = {
+		{ .function = "main", .file = "/a/b.c", .line = 3 },
+	};
 	char text[FINGERPRINT_TEXT];
 
 	(void)state;
