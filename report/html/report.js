@@ -63,7 +63,7 @@ function size(bytes) {
 	const units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 	let value = bytes, unit = -1;
 	if (bytes < 1024)
-		return counted(bytes, "byte");
+		return bytes + (bytes === 1 ? " byte" : " bytes");
 	while (value >= 1024 && unit + 1 < units.length) {
 		value /= 1024;
 		unit++;
@@ -76,6 +76,8 @@ function exactSize(bytes) {
 }
 
 function time(ns) {
+	if (ns === 0)
+		return "0 s";
 	if (ns >= 60e9)
 		return Math.floor(ns / 60e9) + " min " + Math.floor(ns / 1e9 % 60) + " s";
 	return ns >= 1e9 ? (ns / 1e9).toFixed(2) + " s"
@@ -158,7 +160,7 @@ function stackList(stack, given) {
 			for (let i = at; i < end; i++)
 				hidden.append(frameLine(frames[i], i, site));
 			list.append(el("li", {}, el("details", {}, el("summary", {},
-				counted(end - at, "frame") + " below the application"), hidden)));
+				counted(end - at, "frame") + " outside the application"), hidden)));
 			at = end;
 		} else {
 			list.append(frameLine(frames[at], at, site));
@@ -324,21 +326,29 @@ function choose(at) {
 
 // ---- timeline ----
 
+// Bytes that were live at the end of those blocks that are WANTED.
+function leftOf(process, wanted) {
+	return sum(["leaks", "suppressed", "cached"].flatMap((key) => process[key] || []).filter(wanted), "bytes");
+}
+
 // Series of [seconds since the first of all, bytes], by kind and device where they are known.
 function series() {
 	const timed = shown().filter((process) => process.timeline);
 	const start = Math.min(...timed.map((process) => process.timeline.start_real_ns));
 	const byKey = new Map(), totals = [];
-	for (const { timeline } of timed) {
+	for (const process of timed) {
+		const timeline = process.timeline, end = timeline.end_ns;
 		const shift = timeline.start_real_ns - start;
-		const moved = (live) => live.map(([ns, bytes]) => [(ns + shift) / 1e9, bytes])
-			.filter(([at, bytes]) => isFinite(at) && bytes >= 0).sort((a, b) => a[0] - b[0]);
-		totals.push(moved(timeline.live));
+		const moved = (...samples) => samples.map(([ns, bytes]) => [(ns + shift) / 1e9, bytes])
+			.sort((a, b) => a[0] - b[0]);
+		totals.push(moved(...timeline.live, [timeline.peak_ns, process.summary.peak_bytes],
+			...(end ? [[end, leftOf(process, () => true)]] : [])));
 		for (const part of timeline.parts) {
 			const key = part.kind + " " + part.device;
 			if (!byKey.has(key))
 				byKey.set(key, { kind: part.kind, device: part.device, runs: [] });
-			byKey.get(key).runs.push(moved(part.live));
+			byKey.get(key).runs.push(moved(...part.live, ...(end ? [[end, leftOf(process, (leak) =>
+				leak.kind === part.kind && leak.device === part.device)]] : [])));
 		}
 	}
 	return { parts: [...byKey.values()], totals, count: timed.length,
@@ -469,7 +479,7 @@ function withReadout(picture, cursor, c) {
 		layerName(layer)), cells[i]));
 	if (c.layers.length > 1)
 		rows.push(el("tr", {}, el("td", {}, "together"), all));
-	return el("div", {}, el("figure", { class: "chart" }, picture, labels, el("div", { class: "ends soft" },
+	return el("div", {}, el("figure", { class: "chart" }, el("div", { class: "plot" }, picture, labels), el("div", { class: "ends soft" },
 		el("span", {}, time(c.from * 1e9)), el("span", {}, time((c.from + c.span) * 1e9))), slider),
 		el("table", { class: "legend" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" },
 			"Live"), moment)), el("tbody", {}, rows)));
@@ -598,7 +608,7 @@ function drawFlame(flame) {
 		const button = el("button", { type: "button", tabindex: -1, class: [extra, node.below ? "dim" : "",
 			node.depth % 2 ? "odd" : "", query && matches(node, query) ? "hit" : ""].join(" ").trim(),
 			"aria-label": node.name + (frame ? ", " + placeOf(frame) : "") + ", " + amount(flame, node) + ", " +
-				percent(node.value, flame.root.value) }, node.name);
+				percent(node.value, flame.root.value) }, share * width < 26 ? "" : node.name);
 		button.style.left = left * 100 + "%";
 		button.style.width = share * 100 + "%";
 		button.style.top = node.depth * row + "px";
@@ -736,7 +746,7 @@ function sorted(table, leaks) {
 	const { key, down } = table.sort, sign = down ? -1 : 1;
 	return leaks.slice().sort((a, b) => {
 		const x = a[key] ?? "", y = b[key] ?? "";
-		const order = typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y));
+		const order = typeof x === "number" && typeof y === "number" ? x - y : x < y ? -1 : Number(x > y);
 		return sign * order || b.bytes - a.bytes;
 	});
 }
@@ -819,7 +829,7 @@ function leakRow(table, leak) {
 		pattern: ["mono", clean(leak.pattern)], who: ["", leak.who],
 	};
 	const row = el("tr", { class: "leak" }, table.columns.map(({ key, label }) =>
-		el("td", { class: cells[key][0], "data-label": key === "blocks" || key === "device" ? label : "" },
+		el("td", { class: cells[key][0], "data-label": key === "blocks" || key === "device" ? label.toLowerCase() : null },
 			cells[key].slice(1))));
 	row.addEventListener("click", (event) => {
 		if (!getSelection().toString() || event.target.closest("button"))
@@ -943,7 +953,7 @@ function deviceSection() {
 function noteSection() {
 	const notes = [...shown().flatMap((process) => process.notes.map((note) =>
 		shown().length > 1 ? process.name + ": " + note : note)), ...(data.processes ? data.notes : []),
-		...shown().map((process) => process.coverage_text).filter(Boolean)];
+		...shown().map((process) => process.coverage_text.trim()).filter(Boolean)];
 	if (!notes.length)
 		return null;
 	return section("notes", "Notes", null, el("ul", { class: "notes" }, notes.slice(0, ROWS).map((note) =>
@@ -978,7 +988,7 @@ function objectSection() {
 }
 
 function navigation(parts) {
-	const names = { timeline: "Timeline", flame: "Flame graph", left: "Kinds", pools: "Pool", held: "Still held",
+	const names = { timeline: "Timeline", flame: "Flame graph", left: "Left at the end", pools: "Pool", held: "Still held",
 		suppressed: "Suppressed", cached: "Caches", devices: "Devices", notes: "Notes", processes: "Processes", objects: "Objects" };
 	const links = parts.filter((part) => part && part.id && part.id !== "summary").map((part) => {
 		const count = part.id === "leaks" ? gathered("leaks").length : part.id === "errors" ? total("errors") : 0;
