@@ -11,7 +11,7 @@
 #include "recorder.h"
 
 #define LOOK_REST 512          /* so many times as long as a look took: 0.2 percent of one thread */
-#define LOOK_SLOTS_MAX 262144u /* 16 MiB of slots, some milliseconds */
+#define LOOK_SLOTS_MAX 262144u /* 16 MiB of slots, about a millisecond */
 #define ROWS_KNOWN 64u
 
 /* One look. Blocks of a row mostly lie near each other: each row is searched for once. */

@@ -20,7 +20,8 @@ import browser as chromium
 KINDS = {"device": "device memory", "pinned": "pinned host memory", "managed": "managed memory",
          "registered": "registered host memory", "stream-ordered": "stream-ordered memory",
          "cl-buffer": "OpenCL buffer"}
-PROGRAMS = ("clean", "cuda_wrong_frees", "cuda_stolen", "cuda_all_calls", "families", "grouping")
+PROGRAMS = ("clean", "cuda_wrong_frees", "cuda_stolen", "cuda_all_calls", "families", "grouping",
+            "timeline")
 PAGES = ("hostile", "many", "full", "ranks", "clean", "nothing")
 SHIFT = """new Promise((done) => { let all = 0; new PerformanceObserver((list) => {
     for (const e of list.getEntries()) all += e.value; }).observe({ type: "layout-shift", buffered: true });
@@ -411,6 +412,31 @@ def timeline_by_kind():
                           for part in parts), sorted(page.texts(".legend tbody tr")[:-1]))
 
 
+def timeline_of_a_program():
+    """the timeline of a real program: both kinds at each moment, and what was left at its end"""
+    report = load("p-timeline")
+    told = report["timeline"]
+    parts = {(part["kind"], part["device"]): part["live"] for part in told["parts"]}
+    same("kinds", [("device", 0), ("pinned", 0)], sorted(parts))
+    same("at the same moments", [at for at, _ in parts["device", 0]],
+         [at for at, _ in parts["pinned", 0]])
+    mib = 1 << 20
+    seen = [(device, pinned) for (_, device), (_, pinned) in zip(parts["device", 0],
+                                                                parts["pinned", 0])]
+    for device, pinned in seen:
+        steps, rest = divmod(device, mib)
+        if rest not in (0, 256) or not 0 <= steps <= 8 or pinned not in (0, 4 * mib):
+            raise Failed("impossible moment: %d device, %d pinned" % (device, pinned))
+    if len(seen) < 8 or seen[-1] != (8 * mib + 256, 4 * mib):
+        raise Failed("moments: %r" % seen)
+    page.open(path("p-timeline"))
+    same("areas", 2, page.js("document.querySelectorAll('path.area').length"))
+    page.js("(() => { const s = document.querySelector('.moment'); s.value = s.max; "
+            "s.dispatchEvent(new Event('input')); })()")
+    same("at the end", ["device memory, device 0\t8.0 MiB", "pinned host memory, device 0\t4.0 MiB",
+                        "together\t12.0 MiB"], page.texts(".legend tbody tr"))
+
+
 def on_paper():
     """print hides what is for the screen and unfolds the rest"""
     page.open(path("full"))
@@ -433,7 +459,7 @@ def without_script():
 
 CASES = (pages_are_quiet, whole_and_embedded, verdict_is_the_text_reports, figures_are_the_jsons,
          sorts, filters, unfolds, flame_zooms, keyboard_alone, stories, hostile_names, policy_holds,
-         ten_thousand, eight_processes, timeline_by_kind, on_paper, without_script)
+         ten_thousand, eight_processes, timeline_by_kind, timeline_of_a_program, on_paper, without_script)
 
 
 def run(case, number):
