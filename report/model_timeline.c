@@ -80,7 +80,8 @@ int build_timeline(struct builder *b)
 	struct report_timeline *timeline = &b->process->timeline;
 	int r;
 
-	timeline->end_ns = header->ended == LEDGER_RUNNING ? 0 : header->end_mono_ns;
+	if (header->ended != LEDGER_RUNNING && header->end_mono_ns > header->start_mono_ns)
+		timeline->end_ns = header->end_mono_ns - header->start_mono_ns;
 	timeline->peak_ns = header->peak_mono_ns;
 	timeline->total.device = -1;
 	r = build_samples(b, LEDGER_CHUNK_TIMELINE, &timeline->total.samples,

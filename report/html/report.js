@@ -138,6 +138,21 @@ function isBelow(frames, at, site) {
 		(at === frames.length - 1 && frames[at].function === "_start");
 }
 
+// Who called the frame at SITE, if that is still the application.
+function callerOf(frames, site) {
+	const at = site + 1;
+	return site >= 0 && at < frames.length && !isBelow(frames, at, site) ? frames[at] : null;
+}
+
+// "make mesh.c:12, from load main.c:40"
+function place(frames, site) {
+	const frame = frames[site], caller = callerOf(frames, site);
+	if (!frame)
+		return ["an unknown place"];
+	return [el("span", { class: "function" }, functionOf(frame)), " ", el("span", { class: "place" }, placeOf(frame)),
+		caller ? el("span", { class: "caller" }, "from " + functionOf(caller) + " " + placeOf(caller)) : null];
+}
+
 function frameLine(frame, at, site) {
 	return el("li", { class: at === site ? "head" : "" },
 		el("span", { class: "number" }, "#" + at + " "),
@@ -173,15 +188,13 @@ function stackList(stack, given) {
 function historyTable(history) {
 	const words = { create: "created", retain: "retained", release: "released" };
 	const rows = history.events.map((event, at) => {
-		const site = siteOf(event.stack), frame = framesOf(event.stack)[site];
 		const partner = event.op === "create" ? ""
 			: event.partner === null ? "nothing matches it"
 			: (event.guess ? "probably " : "") + "pairs with " + (event.partner + 1);
 		return el("tr", {}, el("td", { class: "num" }, String(at + 1)),
 			el("td", {}, words[event.op] || clean(event.op)),
 			el("td", { class: "mono" }, clean(event.api || "a call unknown")),
-			el("td", {}, frame ? [el("span", { class: "function" }, functionOf(frame)), " ",
-				el("span", { class: "place" }, placeOf(frame))] : "unknown"),
+			el("td", {}, place(framesOf(event.stack), siteOf(event.stack))),
 			el("td", { class: "soft" }, partner));
 	});
 	return el("div", { class: "history scroll" },
@@ -437,6 +450,8 @@ function chart(layers, known, at) {
 	for (let bytes = step; bytes <= top; bytes += step)
 		picture.append(svg("line", { class: "grid", x1: 0, x2: W, y1: y(bytes), y2: y(bytes) }));
 	picture.append(svg("line", { class: "grid", x1: 0, x2: W, y1: H, y2: H }));
+	picture.append(svg("path", { class: "area whole", d: stairs(at.map((t, i) => [t, sums[i]]), (p) => p[1]) + "V" + H +
+		"H0Z" }));
 	layers.forEach((layer, i) => picture.append(svg("path", { class: "area s" + i % 8,
 		d: stairs(stacked[i], (p) => p[2]) + back(stacked[i]) + "Z" })));
 	picture.append(svg("path", { class: "edge", d: stairs(at.map((t, i) => [t, sums[i]]), (p) => p[1]) }));
@@ -818,8 +833,7 @@ function fill(table) {
 function leakRow(table, leak) {
 	const id = "row" + ++lastId;
 	const button = el("button", { type: "button", class: "site", "aria-expanded": "false", "aria-controls": id },
-		el("span", {}, el("span", { class: "function" }, functionOf(leak.frame)), " ",
-			leak.frame ? el("span", { class: "place" }, placeOf(leak.frame)) : null));
+		el("span", {}, place(framesOf(leak.stack), siteOf(leak.stack, leak.site))));
 	const bar = el("span", { class: "bar", "aria-hidden": "true" });
 	bar.style.width = 100 * leak.bytes / table.most + "%";
 	const cells = {
@@ -981,9 +995,8 @@ function objectSection() {
 		return null;
 	return fold("objects", "Objects that were left", "no memory of their own", simpleTable([["Object"], ["Count", 1],
 		["References", 1], ["Made at"]], objects.slice(0, ROWS).map((object) => {
-		const frame = framesOf(object.stack)[siteOf(object.stack)];
-		return [kindWords(object.kind), number(object.count), number(object.references), el("span", {},
-			el("span", { class: "function" }, functionOf(frame)), " ", el("span", { class: "place" }, frame ? placeOf(frame) : ""))];
+		return [kindWords(object.kind), number(object.count), number(object.references),
+			el("span", {}, place(framesOf(object.stack), siteOf(object.stack)))];
 	})), objects.length > ROWS ? el("p", { class: "left" }, number(objects.length - ROWS) + " more are not shown.") : null);
 }
 

@@ -220,8 +220,9 @@ static void add_series(struct report_process *process)
 		*series = (struct report_series){ kinds[part / 2], part % 2,
 						  room(SAMPLES, sizeof(struct report_sample)), SAMPLES };
 		for (uint64_t i = 0; i < SAMPLES; i++) {
-			uint64_t bytes = ((i * (40 + 20 * (uint64_t)part) + i % 9 * 500) << 14) /
-					 (uint64_t)(1 + part);
+			uint64_t bytes = ((uint64_t)(4 - part) * 2000 + (i < 15 ? i * 300 : 4500) +
+					  (part ? 0 : i * 90) + i * (uint64_t)(7 + part) % 11 * 130)
+					 << 13;
 
 			series->samples[i] = (struct report_sample){ i * 500000000, bytes };
 			timeline->total.samples[i].time_ns = i * 500000000;
@@ -229,8 +230,13 @@ static void add_series(struct report_process *process)
 		}
 	}
 	timeline->end_ns = SAMPLES * (uint64_t)500000000;
-	timeline->peak_ns = (SAMPLES - 1) * (uint64_t)500000000;
-	process->summary.peak_bytes = timeline->total.samples[SAMPLES - 1].bytes;
+	process->summary.peak_bytes = 0;
+	for (uint64_t i = 0; i < SAMPLES; i++) {
+		if (timeline->total.samples[i].bytes <= process->summary.peak_bytes)
+			continue;
+		process->summary.peak_bytes = timeline->total.samples[i].bytes;
+		timeline->peak_ns = timeline->total.samples[i].time_ns;
+	}
 }
 
 static struct report_process *busy_process(int pid, size_t leaks)

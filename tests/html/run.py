@@ -405,7 +405,7 @@ def timeline_by_kind():
     """the timeline has each kind and device, and at a moment their bytes"""
     page.open(path("full"))
     parts = load("full")["timeline"]["parts"]
-    same("areas", len(parts), page.js("document.querySelectorAll('path.area').length"))
+    same("areas", len(parts), page.js("document.querySelectorAll('path.area:not(.whole)').length"))
     page.js("(() => { const s = document.querySelector('.moment'); s.value = 10; "
             "s.dispatchEvent(new Event('input')); })()")
     same("legend", sorted("%s, device %d\t%s" % (KINDS[part["kind"]], part["device"], size(part["live"][10][1]))
@@ -429,8 +429,9 @@ def timeline_of_a_program():
             raise Failed("impossible moment: %d device, %d pinned" % (device, pinned))
     if len(seen) < 8 or seen[-1] != (8 * mib + 256, 4 * mib):
         raise Failed("moments: %r" % seen)
+    same("its end", True, told["live"][-1][0] <= told["end_ns"] < told["live"][-1][0] + 2e9)
     page.open(path("p-timeline"))
-    same("areas", 2, page.js("document.querySelectorAll('path.area').length"))
+    same("areas", 2, page.js("document.querySelectorAll('path.area:not(.whole)').length"))
     page.js("(() => { const s = document.querySelector('.moment'); s.value = s.max; "
             "s.dispatchEvent(new Event('input')); })()")
     same("at the end", ["device memory, device 0\t8.0 MiB", "pinned host memory, device 0\t4.0 MiB",

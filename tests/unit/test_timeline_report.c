@@ -55,7 +55,8 @@ static uint32_t fill(struct ledger_builder *builder)
 	uint32_t kind, parts;
 
 	builder_init(builder);
-	builder_header(builder)->end_mono_ns = 900;
+	builder_header(builder)->start_mono_ns = 1100;
+	builder_header(builder)->end_mono_ns = 2000;
 	builder_header(builder)->peak_mono_ns = 400;
 	builder_header(builder)->start_real_ns = 17;
 	builder_sample(builder, 0, 10);
