@@ -157,7 +157,7 @@ static json_int_t number_of(struct values *values, json_t *value)
 
 	if (!text)
 		return -1;
-	if (!known && (json_object_set_new_nocheck(values->numbers, text, json_integer(number)) < 0 ||
+	if (!known && (set_in(values->numbers, text, json_integer(number)) < 0 ||
 		       json_array_append(values->list, value) < 0))
 		number = -1;
 	free(text);

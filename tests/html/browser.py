@@ -16,7 +16,8 @@ import time
 
 TIMEOUT = 30
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-DOWNLOADED = "~/.cache/ms-playwright/chromium*/chrome*/{chrome,headless_shell,chrome-headless-shell}"
+DOWNLOADED = "~/.cache/ms-playwright/chromium*/chrome*"
+IN_THERE = ("chrome", "headless_shell", "chrome-headless-shell")
 KEYS = {"Enter": (13, "\r"), "Tab": (9, None), "Escape": (27, None), "ArrowUp": (38, None),
         "ArrowDown": (40, None), "ArrowLeft": (37, None), "ArrowRight": (39, None), " ": (32, " ")}
 
@@ -38,9 +39,8 @@ def works(path):
 def candidates():
     yield os.environ.get("GPULEAK_TEST_CHROMIUM")
     yield from map(shutil.which, NAMES)
-    head, names = DOWNLOADED.split("{")
-    for name in names.rstrip("}").split(","):
-        yield from sorted(glob.glob(os.path.expanduser(head + name)))
+    for name in IN_THERE:
+        yield from sorted(glob.glob(os.path.expanduser(os.path.join(DOWNLOADED, name))))
 
 
 def find():
@@ -72,7 +72,8 @@ class Browser:
             os.close(fd)
         self.session = None
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.session = self.call("Target.attachToTarget", targetId=target,
+            flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network", "Audits"):
             self.call(domain + ".enable")
 

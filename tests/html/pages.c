@@ -140,7 +140,8 @@ static struct report_process *hostile_process(void)
 		frames[0] = frame(name, name, (unsigned int)i, FRAME_APPLICATION);
 		frames[1] = frame(name, NULL, 0, FRAME_APPLICATION);
 		frames[1].module = name;
-		add_leak(process, &(struct report_leak){ .api = name, .kind = name, .device = (int)i,
+		add_leak(process, &(struct report_leak){ .api = name, .kind = name,
+			.device = (int)i,
 			.bytes = 1000 * (i + 1), .blocks = i + 1, .stack = stack_of(frames, 2) });
 		if (i < HOSTILE)
 			notes[i] = name;
@@ -162,7 +163,8 @@ static struct report_process *hostile_process(void)
 static const char *const kinds[] = { "device", "pinned", "managed", "stream-ordered", "cl-buffer" };
 static const char *const calls[] = { "cuMemAlloc_v2", "cuMemHostAlloc", "cuMemAllocManaged",
 				     "cuMemAllocAsync", "clCreateBuffer" };
-static const char *const verbs[] = { "load", "serve", "decode", "upload", "batch", "resize", "cache",
+static const char *const verbs[] = { "load", "serve", "decode", "upload", "batch", "resize",
+				     "cache",
 				     "warm_up", "attend", "project", "merge", "gather" };
 static const char *const nouns[] = { "weights", "request", "tokens", "image", "tensor", "page",
 				     "layer", "session", "mask", "index" };
@@ -176,9 +178,11 @@ static const struct report_stack *some_stack(unsigned int seed)
 		unsigned int at = (unsigned int)(i + 1 == count ? 0 : seed / (count - i) + 7 * i);
 
 		frames[i] = frame(i + 1 == count ? "main"
-						 : words("%s_%s", verbs[at % 12], nouns[at / 12 % 10]),
+						 : words("%s_%s", verbs[at % 12],
+							nouns[at / 12 % 10]),
 				  words("/srv/infer/src/%s.cpp", nouns[at % 10]), 10 + seed % 900,
-				  i == 0 ? FRAME_RUNTIME : i == 1 ? FRAME_FRAMEWORK : FRAME_APPLICATION);
+				  i == 0 ? FRAME_RUNTIME : i == 1 ? FRAME_FRAMEWORK
+					: FRAME_APPLICATION);
 	}
 	frames[0].function = "cudaMalloc";
 	frames[0].file = NULL;
@@ -196,7 +200,8 @@ static struct report_leak some_leak(unsigned int i)
 	return (struct report_leak){ .api = calls[kind], .kind = kinds[kind],
 				     .device = (int)next_number(2),
 				     .bytes = (uint64_t)(1 + next_number(4096)) * (1 + i % 37) * 64,
-				     .blocks = 1 + next_number(9), .stack = some_stack(next_number(400)),
+				     .blocks = 1 + next_number(9),
+					.stack = some_stack(next_number(400)),
 				     .references = 1 };
 }
 
@@ -218,7 +223,8 @@ static void add_series(struct report_process *process)
 		struct report_series *series = &timeline->parts[timeline->part_count++];
 
 		*series = (struct report_series){ kinds[part / 2], part % 2,
-						  room(SAMPLES, sizeof(struct report_sample)), SAMPLES };
+						  room(SAMPLES, sizeof(struct report_sample)),
+							SAMPLES };
 		for (uint64_t i = 0; i < SAMPLES; i++) {
 			uint64_t bytes = ((uint64_t)(4 - part) * 2000 + (i < 15 ? i * 300 : 4500) +
 					  (part ? 0 : i * 90) + i * (uint64_t)(7 + part) % 11 * 130)
@@ -241,7 +247,8 @@ static void add_series(struct report_process *process)
 
 static struct report_process *busy_process(int pid, size_t leaks)
 {
-	static const char *const command[] = { "/srv/infer/bin/server", "--model", "small", "--port",
+	static const char *const command[] = { "/srv/infer/bin/server", "--model", "small",
+		"--port",
 					       "8080" };
 	struct report_process *process = process_of(pid, command, 5);
 
@@ -281,7 +288,8 @@ static struct report_process *full_process(void)
 	process->suppressed_count = process->cached_count = 2;
 	process->errors = room(1, sizeof(*process->errors));
 	process->errors[0] = (struct report_error){ .type = "double-free", .api = "cuMemFree_v2",
-		.kind = "device", .result = 1, .address = 0x7f3a40000000, .block_address = 0x7f3a40000000,
+		.kind = "device", .result = 1, .address = 0x7f3a40000000,
+			.block_address = 0x7f3a40000000,
 		.block_bytes = 1 << 20, .stack = some_stack(31),
 		.allocated = { "cuMemAlloc_v2", 1 << 20, some_stack(77) },
 		.freed = { "cuMemFree_v2", 0, some_stack(130) },
@@ -290,8 +298,10 @@ static struct report_process *full_process(void)
 	process->error_count = sum->errors = 1;
 	pool = (struct report_pool){ .api = "CUDA", .kind = "device", .mode = "fast",
 				     .backend = "device", .count = { .peak_used = 3 << 20,
-				     .reserved = 8 << 20, .cached = 5 << 20, .hits = 900, .frees = 905 } };
-	pools = (struct report_pools){ .mode = "fast", .backend = "device", .pools = &pool, .count = 1 };
+				     .reserved = 8 << 20, .cached = 5 << 20, .hits = 900,
+					.frees = 905 } };
+	pools = (struct report_pools){ .mode = "fast", .backend = "device", .pools = &pool,
+		.count = 1 };
 	process->pools = &pools;
 	process->notes = notes;
 	process->note_count = 1;

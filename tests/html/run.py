@@ -24,7 +24,8 @@ PROGRAMS = ("clean", "cuda_wrong_frees", "cuda_stolen", "cuda_all_calls", "famil
             "timeline")
 PAGES = ("hostile", "many", "full", "ranks", "clean", "nothing")
 SHIFT = """new Promise((done) => { let all = 0; new PerformanceObserver((list) => {
-    for (const e of list.getEntries()) all += e.value; }).observe({ type: "layout-shift", buffered: true });
+    for (const e of list.getEntries()) all += e.value; }).observe({ type: "layout-shift",
+        buffered: true });
     setTimeout(() => done(all), 300); })"""
 options = None
 page = None
@@ -97,7 +98,8 @@ def rows(table="#leaks-table"):
     """[bytes as in the title, blocks, kind, device, call] of every row."""
     return page.js("""[...document.querySelectorAll('%s tr.leak')].map((row) => {
         const cells = [...row.cells].map((cell) => cell.textContent);
-        return [row.querySelector('.size span').title, cells[1], cells[3], cells[4], cells[5]]; })"""
+        return [row.querySelector('.size span').title, cells[1], cells[3], cells[4],
+            cells[5]]; })"""
                    % table)
 
 
@@ -109,7 +111,8 @@ def wanted_rows(leaks):
 
 def figure(name):
     return dict(page.js("""[...document.querySelectorAll('#summary div')].map((part) =>
-        [part.children[0].textContent, part.children[1].textContent + ", " + part.children[2].textContent])"""
+        [part.children[0].textContent, part.children[1].textContent + ", " +
+            part.children[2].textContent])"""
                         ))[name]
 
 
@@ -135,7 +138,7 @@ def pages_are_quiet():
 
 
 def whole_and_embedded():
-    """one file: two scripts and a style of its own, no address, and data without an angle bracket"""
+    """one file: two scripts, a style, no address, and data without an angle bracket"""
     class Reader(html.parser.HTMLParser):
         def __init__(self):
             super().__init__()
@@ -201,10 +204,11 @@ def sorts():
             page.click("#leaks-table th button", column)
             got = [row[1 if key == "blocks" else 3] for row in rows()]
             same("%s, down %s" % (key, down),
-                 [str(leak[key]) for leak in sorted(leaks, key=lambda leak: leak[key], reverse=down)],
+                 [str(leak[key]) for leak in sorted(leaks, key=lambda leak: leak[key],
+                     reverse=down)],
                  got)
             same("aria-sort", ["descending" if down else "ascending"], page.js(
-                "[...document.querySelectorAll('#leaks-table th[aria-sort]')].map((e) => e.ariaSort)"))
+                "[...document.querySelectorAll('.leaks [aria-sort]')].map((e) => e.ariaSort)"))
     page.click("#leaks-table th button", 5)
     same("by call", sorted(leak["api"] for leak in leaks), [row[4] for row in rows()])
 
@@ -221,13 +225,15 @@ def filters():
     page.type(word.upper())
     same("with " + word, wanted_rows(having), rows())
     same("status", "{} site{}, {}, {} of {}".format(
-        len(having), "" if len(having) == 1 else "s", blocks(sum(leak["blocks"] for leak in having)),
+        len(having), "" if len(having) == 1 else "s",
+            blocks(sum(leak["blocks"] for leak in having)),
         exact(sum(leak["bytes"] for leak in having)), size(sum(leak["bytes"] for leak in leaks))),
          page.text("#leaks .left"))
     kind = having[0]["kind"]
     page.js("(() => { const s = document.getElementById('leaks-table-kind'); s.value = '%s'; "
             "s.dispatchEvent(new Event('change')); })()" % kind)
-    same("and of kind " + kind, wanted_rows([leak for leak in having if leak["kind"] == kind]), rows())
+    same("and of kind " + kind, wanted_rows([leak for leak in having if leak["kind"] == kind]),
+        rows())
 
 
 def unfolds():
@@ -236,7 +242,8 @@ def unfolds():
     for at, leak in enumerate(load("p-cuda_all_calls")["leaks"]):
         page.click("#leaks-table tr.leak .where .place", at)
         frames = page.js("""[...document.querySelectorAll('tr.more .stack li')].filter((li) =>
-            li.querySelector(':scope > .function')).map((li) => [li.querySelector('.function').textContent,
+            li.querySelector(':scope > .function')).map((li) =>
+                [li.querySelector('.function').textContent,
             li.querySelector('.place').textContent])""")
         same("stack %d" % at, [[frame["function"] or "???", "%s:%d" % (frame["file"], frame["line"])
                                 if frame["file"] else "%s+%s" % (frame["module"], frame["offset"])]
@@ -246,9 +253,11 @@ def unfolds():
         same("closed again", 0, page.js("document.querySelectorAll('tr.more').length"))
     page.open(path("full"))
     page.click("#leaks-table .site")
-    same("hidden at first", True, page.js("document.querySelector('.stack .lines').checkVisibility() === false"))
+    same("hidden at first", False, page.js(
+        "document.querySelector('.stack .lines').checkVisibility()"))
     page.click(".stack summary")
-    same("one click on", "cudaMalloc", page.js("document.querySelector('.stack .lines .function').innerText"))
+    same("one click on", "cudaMalloc", page.js(
+        "document.querySelector('.stack .lines .function').innerText"))
 
 
 def flame_zooms():
@@ -257,7 +266,8 @@ def flame_zooms():
     leaks = load("full")["leaks"]
     total = sum(leak["bytes"] for leak in leaks)
     same("all of it", "all leaks, %s in %s, 100.0 %%" % (size(total), blocks(sum(
-        leak["blocks"] for leak in leaks))), page.js("document.querySelector('.flame button').ariaLabel"))
+        leak["blocks"] for leak in leaks))),
+            page.js("document.querySelector('.flame button').ariaLabel"))
     names = page.texts(".flame button")
     page.click(".flame button", 2)
     label = page.js("document.activeElement.ariaLabel")
@@ -297,7 +307,8 @@ def keyboard_alone():
             raise Failed("no visible focus on " + order[-1])
         if order[-1] == "site":
             break
-    same("order", ["moment", "flame-search", "flame-whole", "leaks-table-search", "leaks-table-kind",
+    same("order", ["moment", "flame-search", "flame-whole", "leaks-table-search",
+        "leaks-table-kind",
                    "leaks-table-device", "site"], [name for name in order if name in (
                        "moment", "flame-search", "flame-whole", "leaks-table-search",
                        "leaks-table-kind", "leaks-table-device", "site")])
@@ -320,14 +331,16 @@ def stories():
     heads = page.js("[...document.querySelectorAll('.story')].map((s) => "
                     "[...s.querySelectorAll('li.head .function')].map((e) => e.textContent))")
     same("their stacks", [[call["stack"][0]["function"] for call in
-                           (error, error["allocated"], error["freed"]) if call] for error in errors],
+                           (error, error["allocated"],
+                               error["freed"]) if call] for error in errors],
          heads)
     same("three of the first", 3, len(heads[0]))
     same("in words", "cuMemFree_v2 was given a block that had been freed already (the driver "
          "answered 1).", page.texts(".story p")[0])
     page.open(path("p-cuda_stolen"))
     same("five stacks", 5, page.js("document.querySelectorAll('.story .acts h4').length"))
-    same("the candidate", 1, len([title for title in page.texts(".acts h4") if "candidate" in title]))
+    same("the candidate", 1, len([title for title in page.texts(".acts h4")
+                                  if "candidate" in title]))
 
 
 def hostile_names():
@@ -337,7 +350,8 @@ def hostile_names():
         page.click("#leaks-table .site", at)
     silent()
     same("elements that names could make", 0, page.js(
-        "document.querySelectorAll('img, i:not(.stacked i), iframe, [onerror], [onmouseover]').length"))
+        "document.querySelectorAll('img, i:not(.stacked i), iframe, [onerror], [onmouseover]')"
+        ".length"))
     same("title", False, "owned" == page.js("document.title"))
     same("turning characters", 0, page.js(
         "(document.body.innerText.match(/[\\u202a-\\u202e\\u2066-\\u2069]/g) || []).length"))
@@ -408,7 +422,8 @@ def timeline_by_kind():
     same("areas", len(parts), page.js("document.querySelectorAll('path.area:not(.whole)').length"))
     page.js("(() => { const s = document.querySelector('.moment'); s.value = 10; "
             "s.dispatchEvent(new Event('input')); })()")
-    same("legend", sorted("%s, device %d\t%s" % (KINDS[part["kind"]], part["device"], size(part["live"][10][1]))
+    same("legend", sorted("%s, device %d\t%s" % (KINDS[part["kind"]], part["device"],
+        size(part["live"][10][1]))
                           for part in parts), sorted(page.texts(".legend tbody tr")[:-1]))
 
 
@@ -460,7 +475,8 @@ def without_script():
 
 CASES = (pages_are_quiet, whole_and_embedded, verdict_is_the_text_reports, figures_are_the_jsons,
          sorts, filters, unfolds, flame_zooms, keyboard_alone, stories, hostile_names, policy_holds,
-         ten_thousand, eight_processes, timeline_by_kind, timeline_of_a_program, on_paper, without_script)
+         ten_thousand, eight_processes, timeline_by_kind, timeline_of_a_program, on_paper,
+             without_script)
 
 
 def run(case, number):
