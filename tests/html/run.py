@@ -208,7 +208,7 @@ def sorts():
                      reverse=down)],
                  got)
             same("aria-sort", ["descending" if down else "ascending"], page.js(
-                "[...document.querySelectorAll('.leaks [aria-sort]')].map((e) => e.ariaSort)"))
+                "[...document.querySelectorAll('#leaks [aria-sort]')].map((e) => e.ariaSort)"))
     page.click("#leaks-table th button", 5)
     same("by call", sorted(leak["api"] for leak in leaks), [row[4] for row in rows()])
 
