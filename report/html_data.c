@@ -138,7 +138,8 @@ static int add_to_report(json_t *root, const struct report *report)
 		json_decref(kinds);
 		return r;
 	}
-	return set_in(root, "kinds", kinds);
+	r = set_in(root, "kinds", kinds);
+	return r < 0 ? r : set_in(root, "incomplete", json_boolean(report->incomplete));
 }
 
 /* Each value once, by its text. */

@@ -248,12 +248,12 @@ function simpleTable(columns, rows) {
 
 // ---- verdict, figures, processes ----
 
+// The gate's word where there is one; it may let leaks pass, but they are there.
 function state() {
-	const errors = sum(processes.map((process) => process.summary), "errors");
-	const leaked = sum(processes.map((process) => process.summary), "leaked_blocks");
-	if (errors || leaked)
+	const found = processes.some(({ summary }) => summary.errors || summary.leaked_blocks);
+	if (data.gate ? data.gate.status === 23 : found)
 		return "bad";
-	return processes.length && data.gate?.status !== 24 ? "good" : "warn";
+	return found || !processes.length || data.incomplete ? "warn" : "good";
 }
 
 // The text report's first line: what happened above, the place of it below.
@@ -624,7 +624,7 @@ function flameSection(leaks) {
 	if (!leaks.length)
 		return null;
 	const box = el("div", { class: "flame", role: "group",
-		"aria-label": "Flame graph of leaked bytes: arrow keys; Enter zooms, Escape goes back" });
+		"aria-label": "Flame graph of leaked bytes; Enter zooms, Escape goes back" });
 	const told = el("p", { class: "told", "aria-live": "polite" });
 	const search = el("input", { type: "search", id: "flame-search",
 		placeholder: "function, file or module" });
@@ -1011,8 +1011,8 @@ function story(error) {
 		" times with these stacks") : null), el("p", {}, clean(error.told, 600) + "."),
 		error.earlier ? el("p", { class: "soft" },
 			"The address had two owners in turn. If the candidate meant to " +
-			"free the earlier block, it freed that a second time, hit this block instead " +
-			", and the call above is " +
+			"free the earlier block, it freed that a second time and hit this one, " +
+			"and the call above is " +
 			"innocent; if not, the call above is the second free.") : null,
 		shown().length > 1 ? el("p", { class: "soft" }, "In " + clean(error.process.name))
 			: null,

@@ -18,6 +18,7 @@
 #include "load.h"
 #include "model.h"
 #include "model_held.h"
+#include "print_html.h"
 #include "print_json.h"
 #include "print_text.h"
 #include "suppress.h"
@@ -39,7 +40,8 @@ static FILE *sink(void)
 
 static void print(const struct report *report)
 {
-	if (print_text(report, NULL, sink()) < 0 || print_json(report, NULL, sink()) < 0)
+	if (print_text(report, NULL, sink()) < 0 || print_json(report, NULL, sink()) < 0 ||
+	    print_html(report, NULL, sink()) < 0)
 		abort();
 }
 

@@ -334,9 +334,10 @@ static int write_page(const char *dir, const char *name, struct report_process *
 	struct report report = { .processes = processes, .count = count };
 	struct judge_input input = { .report = &report };
 	struct judgement judgement;
-	int r;
+	int r, judged = strcmp(name, "unproven") != 0;
 
 	for (size_t i = 0; i < count; i++) {
+		report.incomplete |= processes[i]->incomplete;
 		report.summary.leaked_bytes += processes[i]->summary.leaked_bytes;
 		report.summary.leaked_blocks += processes[i]->summary.leaked_blocks;
 		report.summary.errors += processes[i]->summary.errors;
@@ -347,9 +348,9 @@ static int write_page(const char *dir, const char *name, struct report_process *
 	}
 	if (judge(&input, &judgement) < 0)
 		return -ENOMEM;
-	r = write_as(dir, name, "html", print_html, &report, &judgement);
+	r = write_as(dir, name, "html", print_html, &report, judged ? &judgement : NULL);
 	if (r == 0)
-		r = write_as(dir, name, "json", print_json, &report, &judgement);
+		r = write_as(dir, name, "json", print_json, &report, judged ? &judgement : NULL);
 	judgement_finish(&judgement);
 	return r;
 }
@@ -377,5 +378,7 @@ int main(int argc, char **argv)
 	list[0] = busy_process(7, 0);
 	bad |= write_page(argv[1], "clean", list, 1) < 0;
 	bad |= write_page(argv[1], "nothing", list, 0) < 0;
+	list[0]->incomplete = 1;
+	bad |= write_page(argv[1], "unproven", list, 1) < 0;
 	return bad;
 }

@@ -22,7 +22,7 @@ KINDS = {"device": "device memory", "pinned": "pinned host memory", "managed": "
          "cl-buffer": "OpenCL buffer"}
 PROGRAMS = ("clean", "cuda_wrong_frees", "cuda_stolen", "cuda_all_calls", "families", "grouping",
             "timeline")
-PAGES = ("hostile", "many", "full", "ranks", "clean", "nothing")
+PAGES = ("hostile", "many", "full", "ranks", "clean", "nothing", "unproven")
 SHIFT = """new Promise((done) => { let all = 0; new PerformanceObserver((list) => {
     for (const e of list.getEntries()) all += e.value; }).observe({ type: "layout-shift",
         buffered: true });
@@ -177,6 +177,13 @@ def verdict_is_the_text_reports():
         wrong = load("p-" + name)["summary"]
         same(name + ": colour", "bad" if wrong["leaked_blocks"] or wrong["errors"] else "good",
              page.js("document.body.className"))
+    for name, colour in (("full", "bad"), ("clean", "good"), ("nothing", "warn"),
+                         ("unproven", "warn")):
+        page.open(path(name))
+        same(name + ": colour", colour, page.js("document.body.className"))
+    same("gates", {"full": 23, "clean": 0, "nothing": 24, "unproven": None},
+         {name: load(name).get("gate", {}).get("status")
+          for name in ("full", "clean", "nothing", "unproven")})
 
 
 def figures_are_the_jsons():
