@@ -15,6 +15,7 @@ const UNFIT = new RegExp("[\\u0000-\\u001f\\u007f-\\u009f" + // control characte
 	"\\u2028\\u2029\\ufeff]", "g");
 let chosen = -1;         // index of the process that is shown, -1 all of them
 let lastId = 0;
+let inPage = [];         // what waits for the page to be there
 
 // ---- elements and words ----
 
@@ -644,7 +645,7 @@ function flameSection(leaks) {
 	box.addEventListener("keydown", (event) => flameKey(flame, event));
 	const hides = leaks.some((leak) => framesOf(leak.stack).some((frame, at, frames) =>
 		isBelow(frames, at, siteOf(leak.stack, leak.site))));
-	drawLater(flame);
+	inPage.push(() => startFlame(flame));
 	return section("flame", "Who allocated what leaked",
 		"Each box is a function, as wide as what leaks " +
 		"through it; below it what it called, at the bottom the allocation.",
@@ -653,16 +654,16 @@ function flameSection(leaks) {
 			hides ? el("label", {}, whole, "all frames") : null), box, told);
 }
 
-// Widths in pixels are known once the box is in the page.
-function drawLater(flame) {
-	let width = 0;
+// Once its box is in the page, which gives it a width; again when that changes.
+function startFlame(flame) {
+	let width = flame.box.clientWidth;
+	drawFlame(flame);
+	tell(flame, flame.root);
 	new ResizeObserver(() => {
 		if (Math.abs(flame.box.clientWidth - width) < 2)
 			return;
 		width = flame.box.clientWidth;
 		drawFlame(flame);
-		if (!flame.told.textContent)
-			tell(flame, flame.root);
 	}).observe(flame.box);
 }
 
@@ -1174,6 +1175,9 @@ function render() {
 	document.getElementById("report").replaceChildren(...[gate(), many ? processSelect() : null,
 		navigation(parts), figures(),
 		shown().length === 1 ? who(shown()[0]) : null, ...parts].filter(Boolean));
+	for (const start of inPage)
+		start();
+	inPage = [];
 }
 
 // A link to a folded part unfolds it; paper shows all of them.
