@@ -17,7 +17,8 @@
 #include "recorder.h"
 #include "unwinder.h"
 
-#define MOMENTS_MAX ((LEDGER_CHUNK - 64 - sizeof(struct ledger_parts)) / sizeof(struct ledger_moment))
+#define MOMENTS_MAX \
+	((LEDGER_CHUNK - 64 - sizeof(struct ledger_parts)) / sizeof(struct ledger_moment))
 
 static struct site site_of(enum hook_id id)
 {

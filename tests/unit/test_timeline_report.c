@@ -130,7 +130,8 @@ static void test_no_moment(void **state)
 	builder_init(&builder);
 	parts = builder_parts(&builder);
 	((struct ledger_parts *)builder_at(&builder, parts))->columns = 1;
-	expect(&builder, "{\"start_real_ns\":0,\"end_ns\":0,\"peak_ns\":0,\"live\":[],\"parts\":[]}");
+	expect(&builder,
+	       "{\"start_real_ns\":0,\"end_ns\":0,\"peak_ns\":0,\"live\":[],\"parts\":[]}");
 	builder_finish(&builder);
 }
 
