@@ -424,7 +424,7 @@ static bool is_short(struct pool_space *space, uint64_t bytes)
 {
 	int64_t floor = (int64_t)option_amount(config.pool_keep_free, space->context->total);
 
-	return space->kind == POOL_DEVICE &&
+	return space->kind == POOL_DEVICE && atomic_load(&space->natives) &&
 	       atomic_load(&space->free_bytes) < floor + (int64_t)bytes;
 }
 
