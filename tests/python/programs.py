@@ -40,9 +40,9 @@ def gil_held():
     note(3000); helper.helper_allocate(ctypes.c_size_t(3000))
 
 
-def down(depth, size):
+def down(depth, size, alloc=alloc, again=None):
     if depth:
-        return down(depth - 1, size)
+        return (again or down)(depth - 1, size, alloc, again)
     return alloc(size)
 
 
@@ -328,14 +328,13 @@ def exits():
 
 
 class AtEnd:
-    def __del__(self, alloc=alloc):
-        alloc(1000)
+    def __del__(self, down=down, alloc=alloc):
+        down(2, 1000, alloc, down)
 
 
 @program
 def finalization():
     # Modules are taken apart when this one goes: their functions still run.
-    sys.at_end = AtEnd()
     global at_end
     at_end = AtEnd()
     threading.Thread(target=time.sleep, args=(60,), daemon=True).start()

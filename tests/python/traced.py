@@ -40,7 +40,7 @@ def write(size, stack, blocks=1, fd=EXPECTED, dumps=json.dumps, write=os.write):
     write(fd, (dumps([size, blocks, stack]) + "\n").encode())
 
 
-def stack_of(frame, depth=DEPTH):
+def stack_of(frame, depth=DEPTH, getattr=getattr, len=len):
     stack = []
     while frame and len(stack) < depth:
         code = frame.f_code
