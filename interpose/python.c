@@ -240,13 +240,14 @@ static __attribute__((noinline)) bool may_go_away(void)
 static __attribute__((noinline)) void differs(const struct python *python)
 {
 	if (atomic_exchange(&python_now, NULL))
-		leave_alone(python, "CPython",
+		leave_alone(python, "of unknown build",
 			    "it was built in an unusual way: its frames are not where they should be");
 }
 
 static __attribute__((noinline)) void has_others(const struct python *python)
 {
-	leave_alone(python, "sub-interpreters", "beside sub-interpreters Python 3.12 or later is needed");
+	leave_alone(python, "before 3.12",
+		    "while there are sub-interpreters, their frames can't be told apart");
 }
 
 /* The innermost frame of the calling thread; 0: none that may be read. */

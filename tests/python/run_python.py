@@ -187,6 +187,10 @@ def check_exact(options, python, version, name):
         said, told = place.notes(), reported(report)
         if said != told:
             raise Failed("\n".join(differences(said, told)[:60]))
+        notes = [note for process in processes(report) for note in process.get("notes", [])]
+        left = [note for note in notes if note.startswith("no Python lines")]
+        if bool(left) != (name == "sub_interpreters" and version < (3, 12)):
+            raise Failed("notes of the report: %s" % notes)
         if name != "freed" and not said:
             raise Failed("the program noted nothing")
         for process in processes(report):
