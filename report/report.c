@@ -40,7 +40,8 @@ const char *report_ended_word(enum report_ended ended)
 /* Libraries between the application and the driver, by the start of their file's name. */
 static const char *const runtime_modules[] = {
 	"libcuda.so", "libcudart.so", "libcudart-", "libOpenCL.so", "libpocl", "libgpuleak",
-	"libffi.so", "libc.so", "libc-", "libpthread", "libdl.so", "ld-linux", "ld-musl", "linux-vdso", "[vdso]",
+	"libffi.so", "libc.so", "libc-", "libpthread", "libdl.so", "ld-linux", "ld-musl",
+	"linux-vdso", "[vdso]",
 };
 
 /* The CUDA runtime when it is linked in statically lies in the application's own file. Only
