@@ -17,6 +17,7 @@
 struct group;
 struct loaded_ledger;
 struct module;
+struct symbol_location;
 
 struct builder {
 	const struct ledger_view *view;
@@ -26,6 +27,7 @@ struct builder {
 	struct table texts, stacks, groups;           /* by content */
 	struct table text_refs, stack_refs, row_refs; /* ref_node by ref */
 	struct table known_frames; /* what the rules say, by the frame's names */
+	struct table code_refs, python_locations;     /* by ref, by content */
 	struct module *modules;
 	size_t module_count;
 	struct group *first_group;
@@ -73,6 +75,32 @@ extern const struct report_stack build_no_stack;
  * the name of the cache whose memory it took, NULL if nobody's. 0 or -ENOMEM. */
 int build_roles(struct builder *b, struct report_frame *frames, size_t count,
 		const char **ret_cache);
+/* A row of Python frames, see build_python.c. */
+struct python_frames {
+	const struct symbol_location **frames; /* innermost first, one frame each */
+	unsigned char *entry; /* of each: the evaluation loop was called for it */
+	size_t count;
+	int cut;
+};
+
+/* The Python frames that REF names; none if it names none. 0 or -ENOMEM. */
+int build_python(struct builder *b, uint32_t ref, struct python_frames *ret);
+
+struct native_frames {
+	const struct symbol_location *const *frames; /* innermost first */
+	const uint64_t *loops; /* a bit for each that is a call of the evaluation loop; NULL: go by
+				* their names */
+	size_t count;
+	int cut;
+};
+
+/* Replaces in NATIVE the evaluation loop by the frames of PYTHON that it ran, and writes the
+ * result to RET, which has room for all of both. Returns how many those are. */
+size_t build_weave(const struct native_frames *native, const struct python_frames *python,
+		   const struct symbol_location **ret);
+
+/* Says of the COUNT frames which ones are the interpreter's own: of a stack that ran Python. */
+void build_python_roles(struct report_frame *frames, size_t count);
 
 /* Reads the module map; before the first stack. 0 or -ENOMEM. */
 int build_modules(struct builder *b);

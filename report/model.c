@@ -481,6 +481,8 @@ void build_finish(struct builder *b)
 	table_finish(&b->stack_refs);
 	table_finish(&b->row_refs);
 	table_finish(&b->known_frames);
+	table_finish(&b->code_refs);
+	table_finish(&b->python_locations);
 }
 
 int report_process_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,
