@@ -24,6 +24,7 @@ struct builder {
 	struct pool *pool;
 	struct table texts, stacks, groups;           /* by content */
 	struct table text_refs, stack_refs, row_refs; /* ref_node by ref */
+	struct table ignored_row_refs; /* the same for blocks that the program ignores */
 	struct module *modules;
 	size_t module_count;
 	struct group *first_group;

@@ -66,6 +66,7 @@ static void print_fates(FILE *out, const struct report_summary *sum)
 							     sum->held_blocks)));
 	char number[NUMBER_MAX];
 
+	known = add_bounded(known, sum->left_out_blocks);
 	if (sum->freed_blocks == sum->allocated_blocks)
 		fputs("all freed", out);
 	else
@@ -81,6 +82,8 @@ static void print_fates(FILE *out, const struct report_summary *sum)
 			format_number(sum->held_blocks, number));
 	if (sum->suppressed_blocks)
 		fprintf(out, ", %s suppressed", format_number(sum->suppressed_blocks, number));
+	if (sum->left_out_blocks)
+		fprintf(out, ", %s not asked for", format_number(sum->left_out_blocks, number));
 	if (known < sum->allocated_blocks)
 		fprintf(out, ", %s ended unseen",
 			format_number(sum->allocated_blocks - known, number));
@@ -258,22 +261,45 @@ static int print_process(FILE *out, const struct report_process *process, int ve
 	return 0;
 }
 
-static void print_suppressions(FILE *out, const struct suppressions *suppressions)
+static void print_use(FILE *out, size_t number, uint64_t blocks, uint64_t bytes,
+		      const char *pattern)
 {
-	size_t count = suppressions_size(suppressions), used = 0;
-	char blocks[NUMBER_MAX], bytes[NUMBER_MAX];
+	char left[NUMBER_MAX], right[NUMBER_MAX];
+
+	if (number == 0)
+		fprintf(out, "Suppressions used:\n%10s %20s  pattern\n", "blocks", "bytes");
+	fprintf(out, "%10s %20s  ", format_number(blocks, left), format_number(bytes, right));
+	print_escaped(out, pattern);
+	fputc('\n', out);
+}
+
+/* What the programs themselves ignored; returns how many lines that took. */
+static size_t print_ignored(FILE *out, const struct report *report)
+{
+	uint64_t blocks = 0, bytes = 0;
+
+	for (size_t i = 0; i < report->count; i++)
+		for (size_t j = 0; j < report->processes[i]->suppressed_count; j++) {
+			const struct report_leak *leak = &report->processes[i]->suppressed[j];
+
+			blocks = add_bounded(blocks, leak->ignored ? leak->blocks : 0);
+			bytes = add_bounded(bytes, leak->ignored ? leak->bytes : 0);
+		}
+	if (blocks)
+		print_use(out, 0, blocks, bytes, REPORT_IGNORED);
+	return blocks != 0;
+}
+
+static void print_suppressions(FILE *out, const struct report *report)
+{
+	const struct suppressions *suppressions = report->suppressions;
+	size_t count = suppressions_size(suppressions), used = print_ignored(out, report);
 
 	for (size_t i = 0; i < count; i++) {
 		struct suppression_use use = suppressions_use(suppressions, i);
 
-		if (!use.matched)
-			continue;
-		if (used++ == 0)
-			fprintf(out, "Suppressions used:\n%10s %20s  pattern\n", "blocks", "bytes");
-		fprintf(out, "%10s %20s  ", format_number(use.blocks, blocks),
-			format_number(use.bytes, bytes));
-		print_escaped(out, use.pattern);
-		fputc('\n', out);
+		if (use.matched)
+			print_use(out, used++, use.blocks, use.bytes, use.pattern);
 	}
 	for (size_t i = 0; i < count; i++) {
 		struct suppression_use use = suppressions_use(suppressions, i);
@@ -317,6 +343,6 @@ int print_text(const struct report *report, const struct judgement *judgement, F
 	for (size_t i = 0; i < report->count && report->verbose; i++)
 		text_coverage_all(out, report->processes[i]);
 	print_notes(out, (const char *const *)report->notes, report->note_count);
-	print_suppressions(out, report->suppressions);
+	print_suppressions(out, report);
 	return ferror(out) ? -EIO : 0;
 }

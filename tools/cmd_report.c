@@ -28,7 +28,7 @@ static const struct flags_command command = {
 		 "process\n"
 		 "PID has recorded so far or has left behind, or - for standard input.\n",
 	.options = OPTIONS_OF_REPORT,
-	.extras = FLAGS_AT_EXIT,
+	.extras = FLAGS_AT_EXIT | FLAGS_CHOICE,
 	.report_to = "standard output",
 	.tail = "exit status: 0 all was reported, 1 a ledger could not be read, 2 usage.\n",
 };

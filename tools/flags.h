@@ -6,11 +6,13 @@
 #ifndef GPULEAK_TOOLS_FLAGS_H
 #define GPULEAK_TOOLS_FLAGS_H
 
+#include "load.h"
 #include "options.h"
 
 enum flags_extra { /* flags that are not options of the library */
 	FLAGS_GATE = 1,
 	FLAGS_AT_EXIT = 2,
+	FLAGS_CHOICE = 4,
 };
 
 struct flags_command {
@@ -28,6 +30,7 @@ extern struct options opt_values;
 extern const char *opt_text[OPTION_COUNT]; /* as given by a flag or variable; NULL: not given */
 extern int opt_gate;
 extern int opt_at_exit;
+extern struct load_choice opt_choice; /* which blocks are asked for */
 
 /* Sets opt_* from ARGV[1..]. Returns the number of operands, which are moved, in order, to
  * the end of ARGV with the first at *RET_FIRST; -1 after one line about what is wrong; -2

@@ -80,6 +80,7 @@ static int add(struct session *session, const char *path, struct report_process 
 
 	if (r < 0)
 		return r;
+	ledger.choice = opt_choice;
 	r = report_process_build(&ledger, session->symbolizer, session->suppressions, &process);
 	loaded_ledger_finish(&ledger);
 	if (r == 0)
