@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Runs the tests of the Python module, or of the pytest plugin, by each Python from 3.9 on that is
+found: this one, python3.9 and so on in PATH, and those of GPULEAK_TEST_PYTHONS (paths, by colons).
+Speaks TAP. Where a Python lacks pytest its plugin tests are skipped; if all do, that is a
+failure with GPULEAK_MUST_RUN."""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+PACKAGE = os.path.join(os.path.dirname(os.path.dirname(HERE)), "python")
+TIMEOUT = 500
+
+
+def answer(python, code):
+    try:
+        done = subprocess.run([python, "-c", code], stdout=subprocess.PIPE, text=True,
+                              stderr=subprocess.DEVNULL, timeout=60, check=False)
+    except OSError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def find_pythons():
+    """{"3.11": path}; of several of one version the one that has pytest."""
+    names = [sys.executable, "/usr/bin/python3"]
+    names += [shutil.which("python3.%d" % minor) for minor in range(9, 20)]
+    names += os.environ.get("GPULEAK_TEST_PYTHONS", "").split(":")
+    ret = {}
+    for name in filter(None, names):
+        version = answer(name, "import sys; print('%d.%d' % sys.version_info[:2] * "
+                         "(sys.version_info >= (3, 9) and sys.implementation.name == 'cpython'))")
+        if version and (version not in ret or not has_pytest(ret[version])):
+            ret[version] = name
+    return ret
+
+
+def has_pytest(python):
+    return answer(python, "import pytest, pluggy; print('yes')") == "yes"
+
+
+class Tap:
+    def __init__(self):
+        self.count = self.failed = 0
+
+    def line(self, name, output=None, skip=None):
+        self.count += 1
+        self.failed += output is not None
+        print("%sok %d - %s%s" % ("not " if output is not None else "", self.count, name,
+                                  " # SKIP " + skip if skip else ""))
+        for line in (output or "").split("\n") if output is not None else ():
+            print("# " + line)
+        sys.stdout.flush()
+
+
+def environment(options, home, **more):
+    runtime = os.path.join(home, "runtime")
+    os.makedirs(runtime, mode=0o700, exist_ok=True)
+    return {
+        "PATH": os.path.dirname(options.command) + ":" + os.environ.get("PATH", "/usr/bin:/bin"),
+        "HOME": home, "TMPDIR": home, "XDG_RUNTIME_DIR": runtime, "LC_ALL": "C.UTF-8",
+        "LD_LIBRARY_PATH": options.standin, "HELPER_LIBRARY": options.helper,
+        "PYTHONPATH": PACKAGE + ":" + HERE, "PYTHONDONTWRITEBYTECODE": "1",
+        "POCL_CACHE_DIR": os.path.join(home, "pocl"), **more,
+    }
+
+
+def run(tap, name, argv, env, home):
+    done = subprocess.run(argv, env=env, cwd=home, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT,
+                          check=False)
+    tap.line(name, None if done.returncode == 0 else
+             "exit status %d\n%s" % (done.returncode, done.stdout.decode(errors="replace")))
+
+
+def test_module(tap, options, home, version, python):
+    script = [python, os.path.join(HERE, "module_tests.py")]
+    run(tap, "module: Python %s, preloaded" % version, script,
+        environment(options, home, ACTIVE="1", LD_PRELOAD=options.library, GPULEAK_REPORT="none"),
+        home)
+    run(tap, "module: Python %s, without gpuleak" % version, script,
+        environment(options, home, ACTIVE="0"), home)
+
+
+def test_pytest(tap, options, home, version, python):
+    name = "pytest: Python %s" % version
+    if not has_pytest(python):
+        tap.line(name, skip="no pytest")
+        return 0
+    run(tap, name, [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "pytester",
+                    "--rootdir", home, os.path.join(HERE, "plugin_tests.py")],
+        environment(options, home, LIBRARY=options.library), home)
+    return 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("group", choices=["module", "pytest"])
+    for name in ("library", "command", "standin", "helper"):
+        parser.add_argument("--" + name, required=True)
+    options = parser.parse_args()
+    for name in ("library", "command", "standin", "helper"):
+        setattr(options, name, os.path.realpath(getattr(options, name)))
+    tap, ran = Tap(), 0
+    for version, python in sorted(find_pythons().items(), key=lambda pair: int(pair[0][2:])):
+        home = tempfile.mkdtemp(prefix="gpuleak-api-")
+        try:
+            if options.group == "module":
+                test_module(tap, options, home, version, python)
+                ran = 1
+            else:
+                ran += test_pytest(tap, options, home, version, python)
+        finally:
+            shutil.rmtree(home, ignore_errors=True)
+    if not ran and os.environ.get("GPULEAK_MUST_RUN"):
+        tap.line("one Python has pytest", "none has: install python3-pytest")
+    print("1..%d" % tap.count)
+    return 1 if tap.failed else 0
+
+
+sys.exit(main())
