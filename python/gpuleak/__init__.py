@@ -27,7 +27,7 @@ from ._size import format_size, parse_size, plural
 __version__ = "0.1.0"
 __all__ = [
     "active", "mark", "leaked_since", "leaks_since", "check", "peak", "who", "ignore", "ignoring",
-    "step", "report", "pool_stats", "pool_trim", "empty_caches", "address_of", "parse_size",
+    "step", "report", "report_now", "pool_stats", "pool_trim", "empty_caches", "address_of", "parse_size",
     "GpuLeakError", "GpuLeakWarning", "ReportError", "Block", "Sum", "Leak", "Stack", "Frame",
 ]
 
@@ -146,8 +146,15 @@ def ignoring():
 
 
 def step(label=None):
-    """Marks the end of a step, for the report on growth. Whether the library knows steps."""
+    """Marks the end of a step (an epoch, a request), for the report on growth. Its number, from 1;
+    0 if it was not noted: without gpuleak, or before the first GPU call."""
     return _library.step(label)
+
+
+def report_now():
+    """Has the library write its report where GPULEAK_REPORT says, and waits for it. Whether it
+    did."""
+    return _library.report_now()
 
 
 def report(format="text", *flags):

@@ -51,7 +51,8 @@ _PROTOTYPES = {
     "gpuleak_command": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_size_t]),
     "gpuleak_pool_stats": (ctypes.c_int, [ctypes.POINTER(PoolStruct)]),
     "gpuleak_pool_trim": (ctypes.c_size_t, []),
-    "gpuleak_step": (None, [ctypes.c_char_p]),
+    "gpuleak_step": (ctypes.c_uint, [ctypes.c_char_p]),
+    "gpuleak_report": (ctypes.c_int, []),
 }
 
 _process = None
@@ -134,12 +135,15 @@ def ignore_end():
 
 
 def step(label):
-    """Whether the library knows steps."""
     function = _function("gpuleak_step")
     if not function:
-        return False
-    function(label.encode(errors="replace") if label is not None else None)
-    return True
+        return 0
+    return function(label.encode(errors="replace") if label is not None else None)
+
+
+def report_now():
+    function = _function("gpuleak_report")
+    return bool(function) and function() == 0
 
 
 def path(name):

@@ -44,6 +44,11 @@ class Frame:
         name = os.path.basename(self.module or "")
         return not name.startswith(_RUNTIME) and not name.startswith("python3")
 
+    @property
+    def is_told(self):
+        """Whether it says something to people: no driver's, no interpreter's."""
+        return self.role == "framework" or self.is_application
+
     def __str__(self):
         place = "%s:%d" % (self.filename, self.lineno) if self.filename else self.module or "?"
         return "%s %s" % (self.function, place)
@@ -68,14 +73,19 @@ class Stack:
         return (told or own or list(self.frames) or [None])[0]
 
     def lines(self, most=None):
-        """Numbered lines, at most MOST of them. The headline is always among them."""
-        numbered = ["#%d %s" % pair for pair in enumerate(self.frames)]
-        if most is None or len(numbered) <= most:
-            return numbered
-        at = self.frames.index(self.headline)
-        first = 0 if at < most else at - most + 1
-        ret = (["..."] if first else []) + numbered[first:first + most]
-        return ret + (["..."] if first + most < len(numbered) else [])
+        """Numbered lines: at most MOST frames of the program and its frameworks, the headline
+        among them. "..." stands for all others; `frames` has them."""
+        told = [pair for pair in enumerate(self.frames) if pair[1].is_told] or \
+            list(enumerate(self.frames))
+        if most is not None and len(told) > most:
+            at = [frame for _, frame in told].index(self.headline)
+            first = 0 if at < most else at - most + 1
+            told = told[first:first + most]
+        ret, next_ = [], 0
+        for number, frame in told:
+            ret += (["..."] if number > next_ else []) + ["#%d %s" % (number, frame)]
+            next_ = number + 1
+        return ret + (["..."] if next_ < len(self.frames) else [])
 
     def __repr__(self):
         return "<gpuleak.Stack %s>" % (self.headline,)

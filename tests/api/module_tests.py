@@ -27,7 +27,7 @@ class Absent(unittest.TestCase):
         self.assertEqual(gpuleak.leaks_since(0), [])
         self.assertIsNone(gpuleak.who(block))
         self.assertFalse(gpuleak.ignore(block))
-        self.assertFalse(gpuleak.step("one"))
+        self.assertEqual((gpuleak.step("one"), gpuleak.report_now()), (0, False))
         self.assertIsNone(gpuleak.report())
         self.assertEqual((gpuleak.pool_stats(), gpuleak.pool_trim(), gpuleak.peak()), ({}, 0, 0))
         with gpuleak.ignoring():
@@ -166,6 +166,24 @@ class Questions(unittest.TestCase):
         self.assertEqual((report["leaks"], report["summary"]["left_out_bytes"]), ([], 4321))
         with self.assertRaisesRegex(gpuleak.ReportError, "bad value 'papyrus' of --format"):
             gpuleak.report("papyrus")
+
+
+class Stacks(unittest.TestCase):
+    def test_lines(self):
+        def frame(function, module="/app", role=None):
+            return gpuleak.Frame(function, None, 0, module, None, role)
+
+        stack = gpuleak.Stack([
+            frame("cudaMalloc", role="runtime"), frame("torch", role="framework"),
+            frame("mine"), frame("eval", role="interpreter"), frame("_PyEval", "/x/python3.12"),
+            frame("main"), frame("start", "/lib/libc.so.6")])
+        self.assertEqual(stack.lines(), ["...", "#1 torch /app", "#2 mine /app", "...",
+                                         "#5 main /app", "..."])
+        self.assertEqual(stack.lines(1), ["...", "#2 mine /app", "..."])
+        self.assertEqual(stack.headline.function, "mine")
+        self.assertEqual(gpuleak.Stack(stack.frames[3:5]).lines(),
+                         ["#0 eval /app", "#1 _PyEval /x/python3.12"])
+        self.assertEqual((gpuleak.Stack(()).lines(), gpuleak.Stack(()).headline), ([], None))
 
 
 @unittest.skipUnless(ACTIVE, "of preloaded processes")

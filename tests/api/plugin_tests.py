@@ -288,14 +288,13 @@ def test_other_outcomes(pytester, preloaded):
 
 
 def test_frames(pytester, preloaded):
-    """As many frames as asked for, and the headline among them."""
+    """No more frames than asked for, the headline among them, and no interpreter's."""
     pytester.makepyfile(test_it=LEAK)
-    counts = []
     for number in (1, 2):
         result = preloaded("--gpuleak-frames", str(number), "-k", "test_leaks and not less")
-        counts.append(len(re.findall(r"^ +#\d+ ", result.stdout.str(), re.M)))
-        result.stdout.fnmatch_lines(["      #0 " + helper.place("allocate")])
-    assert counts == [1, 2]
+        assert 1 <= len(re.findall(r"^ +#\d+ ", result.stdout.str(), re.M)) <= number
+        result.stdout.fnmatch_lines(["      #0 " + helper.place("allocate"), "      ..."])
+    result.stdout.no_fnmatch_line("*_PyEval*")
     assert preloaded("--gpuleak-frames", "0").ret == pytest.ExitCode.USAGE_ERROR
 
 
@@ -374,7 +373,7 @@ def test_started_anew(pytester, monkeypatch, how):
     report = pytester.path / "report"
     monkeypatch.setenv("GPULEAK_REPORT", str(report))
     pytester.run(sys.executable, "-m", "pytest", *PLUGIN, *flags)
-    assert "gpuleak: 1 leak" in report.read_text() or "gpuleak: 3 leaks" in report.read_text()
+    assert " 3 blocks, 7,168 bytes " in report.read_text().split("\n")[0]
 
 
 def test_no_command(pytester, monkeypatch):
@@ -390,6 +389,6 @@ def test_xdist(pytester, preloaded):
     """With workers: the same failures, and one sum."""
     pytest.importorskip("xdist")
     pytester.makepyfile(test_it=LEAK)
-    result = preloaded("-p", "xdist.plugin", "-n", "2")
+    result = preloaded("-n", "2")
     outcomes(result, failed=1, passed=2)
     result.stdout.fnmatch_lines(["*leaked 2,048 bytes*", "gpuleak: 2 tests checked for GPU memory"])
