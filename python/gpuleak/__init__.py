@@ -18,7 +18,7 @@ import warnings
 from . import _library
 from ._address import address_of
 from ._report import Frame, Leak, ReportError, Stack
-from ._report import command as _command
+from ._report import command
 from ._report import leak_at as _leak_at
 from ._report import leaks as _leaks
 from ._report import run as _run
@@ -27,7 +27,7 @@ from ._size import format_size, parse_size, plural
 __version__ = "0.1.0"
 __all__ = [
     "active", "mark", "leaked_since", "leaks_since", "check", "peak", "who", "ignore", "ignoring",
-    "step", "report", "report_now", "pool_stats", "pool_trim", "empty_caches", "address_of", "parse_size",
+    "step", "report", "report_now", "pool_stats", "pool_trim", "command", "empty_caches", "address_of", "parse_size",
     "GpuLeakError", "GpuLeakWarning", "ReportError", "Block", "Sum", "Leak", "Stack", "Frame",
 ]
 

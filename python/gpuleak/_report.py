@@ -129,9 +129,19 @@ class ReportError(RuntimeError):
     """The gpuleak command could not be run or could not read the ledger."""
 
 
+def _command_beside():
+    """The command of the prefix or virtual environment that this package is installed in."""
+    place = os.path.dirname(os.path.realpath(__file__))
+    for _ in range(4):  # lib/python3.12/site-packages/gpuleak
+        place = os.path.dirname(place)
+    path = os.path.join(place, "bin", "gpuleak")
+    return path if os.access(path, os.X_OK) and os.path.isfile(path) else None
+
+
 def command():
-    """Path of the command that belongs to the preloaded library, else of the one in PATH."""
-    return _library.path("gpuleak_command") or shutil.which("gpuleak")
+    """Path of the command that belongs to the preloaded library, else of the one in PATH, else
+    of the one that was installed with this package."""
+    return _library.path("gpuleak_command") or shutil.which("gpuleak") or _command_beside()
 
 
 def run(*flags):
@@ -159,12 +169,24 @@ def _json(*flags):
     return json.loads(text) if text else {}
 
 
+def _merged(found):
+    """Leaks whose stacks read the same are one: interpreters reach a line by several ways."""
+    ret = {}
+    for leak in found:
+        first = ret.setdefault((leak.api, leak.kind, leak.device, tuple(
+            str(frame) for frame in leak.stack.frames if frame.is_told) or leak.stack), leak)
+        if first is not leak:
+            first.bytes += leak.bytes
+            first.blocks += leak.blocks
+    return sorted(ret.values(), key=lambda leak: -leak.bytes)
+
+
 def leaks(since=0, thread=0):
     """What is live since the mark SINCE and neither suppressed, ignored nor a framework's
     cache, largest first."""
     flags = (["--since", str(since)] if since else []) + \
         (["--thread", str(thread)] if thread else [])
-    return [Leak._of(leak) for leak in _json(*flags).get("leaks", ())]
+    return _merged([Leak._of(leak) for leak in _json(*flags).get("leaks", ())])
 
 
 def leak_at(address):

@@ -7,7 +7,6 @@
 Owns markers, options and what a failure says; what leaked is gpuleak.judge()'s."""
 
 import os
-import shutil
 import sys
 import threading
 
@@ -53,7 +52,7 @@ def _words_of_this_run():
 
 def _start_anew():
     """Does not come back, unless there is no command."""
-    program = shutil.which("gpuleak")
+    program = gpuleak.command()
     if not program:
         raise pytest.UsageError("--gpuleak: the command gpuleak is not in PATH: install it, or "
                                 "run `PREFIX/bin/gpuleak run -- python -m pytest` yourself")
