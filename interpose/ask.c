@@ -45,17 +45,27 @@ static bool is_kind(const struct ledger_view *view, const struct ledger_row *row
 	return bytes && strlen(kind) == length && memcmp(bytes, kind, length) == 0;
 }
 
+/* What was said last: neighbours are often of one row. */
+struct row_answer {
+	uint32_t row;
+	bool counts;
+};
+
 static bool counts(const struct ledger_view *view, const struct ledger_block *block,
-		   const struct ask_filter *filter)
+		   const struct ask_filter *filter, struct row_answer *last)
 {
 	const struct ledger_row *row;
 
 	if (LEDGER_BLOCK_MARK(block->marked) < filter->mark ||
 	    (filter->thread && block->thread != filter->thread))
 		return false;
-	row = ledger_row(view, block->row);
-	return row && !ledger_row_is_object(view, row) &&
-	       (!filter->kind || is_kind(view, row, filter->kind));
+	if (block->row != last->row) {
+		row = ledger_row(view, block->row);
+		last->row = block->row;
+		last->counts = row && !ledger_row_is_object(view, row) &&
+			       (!filter->kind || is_kind(view, row, filter->kind));
+	}
+	return last->counts;
 }
 
 /* A free that is under way has not happened. */
@@ -90,6 +100,7 @@ void ask_sum(struct recorder *recorder, const struct ask_filter *filter, struct 
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *slot;
 	struct ledger_block block = { 0 };
+	struct row_answer last = { 0 };
 	/* The writer publishes `chunks` when they are mapped. */
 	const struct ledger_view view = {
 		.base = recorder->writer.base,
@@ -98,7 +109,7 @@ void ask_sum(struct recorder *recorder, const struct ask_filter *filter, struct 
 
 	*ret = (struct ask_sum){ 0 };
 	while ((slot = ledger_next(&view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*slot)))) {
-		if (!copy_live(slot, &block) || !counts(&view, &block, filter))
+		if (!copy_live(slot, &block) || !counts(&view, &block, filter, &last))
 			continue;
 		if (block.marked & LEDGER_BLOCK_IGNORED) {
 			ret->ignored_blocks++;

@@ -37,7 +37,7 @@ extern "C" {
 
 /* A number for this moment. Blocks and marks have an exact order: a block whose allocation
  * returned before gpuleak_mark() was called is older than the mark; one whose allocation was
- * called after it returned is since the mark. Never 0. Costs some nanoseconds. Signal handlers
+ * called after it returned is since the mark. Never 0. Costs one atomic addition. Signal handlers
  * may call it; it is also right before the first GPU call and across fork. */
 GPULEAK_FUNCTION uint64_t gpuleak_mark(void);
 
@@ -56,8 +56,8 @@ struct gpuleak_sum {
 	uint64_t unrecorded_blocks; /* of the whole process: the ledger had no room for them */
 };
 
-/* Adds up what was allocated since MARK (0: ever) and is not freed. Looks at all live blocks:
- * about 10 ns each. Other threads go on meanwhile; a block that is live all the time is counted
+/* Adds up what was allocated since MARK (0: ever) and is not freed. Looks at all live blocks, and
+ * at places of earlier ones, without a lock. Other threads go on meanwhile; a block that is live all the time is counted
  * once. Signal handlers may call it. 0; or -1 with errno EINVAL: RET is NULL or its `size` was
  * not set; ENODATA: nothing can be recorded in this process. */
 GPULEAK_FUNCTION int gpuleak_leaked_since(uint64_t mark, struct gpuleak_sum *ret);

@@ -111,7 +111,8 @@ static int report(struct session *session, struct operands *operands)
 		failed |= session_add(session, operands->list.files[i].path, NULL) < 0;
 	if (session->report.count == 0)
 		return STATUS_NOTHING_READ;
-	sample_running(session, operands);
+	if (!opt_choice.since && !opt_choice.thread && !opt_choice.address)
+		sample_running(session, operands); /* who asks for some blocks asks for no device */
 	report_sort(&session->report);
 	if (opt_text[OPTION_MAX_LEAKED_BYTES]) {
 		session_judge(session);

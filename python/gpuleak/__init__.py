@@ -113,7 +113,7 @@ def leaked_since(since=0, *, kind=None, thread=0):
 
 def leaks_since(since=0, *, thread=0):
     """The same as a list of Leak with stacks, largest first, without what suppressions match and
-    what a framework's cache is known to hold. Runs the gpuleak command: about 0.1 s."""
+    what a framework's cache is known to hold. Runs the gpuleak command."""
     return _leaks(since, thread) if active() else []
 
 
@@ -188,19 +188,11 @@ def _cupy_caches():
         cupy.get_default_pinned_memory_pool().free_all_blocks()
 
 
-def _pyopencl_caches():
-    tools = sys.modules.get("pyopencl.tools")
-    pool = getattr(tools, "MemoryPool", None)
-    if pool is not None:
-        for obj in gc.get_objects():
-            if type(obj) is pool:
-                obj.free_held()
-
-
 def empty_caches():
-    """Has the frameworks that are imported give back what their caches hold unused: PyTorch,
-    CuPy, PyOpenCL's memory pools. Imports none. One that fails is passed over."""
-    for empty in (_torch_caches, _cupy_caches, _pyopencl_caches):
+    """Has PyTorch and CuPy give back what their caches hold unused, if they are imported. One that
+    fails is passed over with a warning. (PyOpenCL's memory pools can't be found from outside:
+    call their free_held().)"""
+    for empty in (_torch_caches, _cupy_caches):
         try:
             empty()
         except Exception as error:  # a framework's trouble is not the caller's

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Runs the tests of the Python module, or of the pytest plugin, by each Python from 3.9 on that is
 found: this one, python3.9 and so on in PATH, and those of GPULEAK_TEST_PYTHONS (paths, by colons).
-Speaks TAP. Where a Python lacks pytest its plugin tests are skipped; if all do, that is a
-failure with GPULEAK_MUST_RUN."""
+Speaks TAP. A Python that lacks what a group needs (pytest, pyopencl) is skipped; if all lack it,
+that is a failure with GPULEAK_MUST_RUN."""
 
 import argparse
 import os
@@ -85,6 +85,7 @@ def test_module(tap, options, home, version, python):
         home)
     run(tap, "module: Python %s, without gpuleak" % version, script,
         environment(options, home, ACTIVE="0"), home)
+    return 1
 
 
 def test_pytest(tap, options, home, version, python):
@@ -98,9 +99,25 @@ def test_pytest(tap, options, home, version, python):
     return 1
 
 
+def test_opencl(tap, options, home, version, python):
+    name = "opencl: Python %s" % version
+    if answer(python, "import pyopencl; print(len(pyopencl.get_platforms()) and 'yes')") != "yes":
+        tap.line(name, skip="no pyopencl, or no platform")
+        return 0
+    run(tap, name, [python, os.path.join(HERE, "opencl_tests.py")],
+        environment(options, home, LD_PRELOAD=options.library, GPULEAK_REPORT="none"), home)
+    return 1
+
+
+GROUPS = {  # what it tests by, and what one Python must have
+    "module": (test_module, "nothing"), "pytest": (test_pytest, "python3-pytest"),
+    "opencl": (test_opencl, "python3-pyopencl"),
+}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("group", choices=["module", "pytest"])
+    parser.add_argument("group", choices=sorted(GROUPS))
     for name in ("library", "command", "standin", "helper"):
         parser.add_argument("--" + name, required=True)
     options = parser.parse_args()
@@ -110,15 +127,11 @@ def main():
     for version, python in sorted(find_pythons().items(), key=lambda pair: int(pair[0][2:])):
         home = tempfile.mkdtemp(prefix="gpuleak-api-")
         try:
-            if options.group == "module":
-                test_module(tap, options, home, version, python)
-                ran = 1
-            else:
-                ran += test_pytest(tap, options, home, version, python)
+            ran += GROUPS[options.group][0](tap, options, home, version, python)
         finally:
             shutil.rmtree(home, ignore_errors=True)
     if not ran and os.environ.get("GPULEAK_MUST_RUN"):
-        tap.line("one Python has pytest", "none has: install python3-pytest")
+        tap.line("one Python can", "none can: install " + GROUPS[options.group][1])
     print("1..%d" % tap.count)
     return 1 if tap.failed else 0
 
