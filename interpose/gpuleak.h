@@ -50,16 +50,16 @@ struct gpuleak_sum {
 	uint32_t reserved;
 	uint64_t blocks;         /* allocated since the mark, and not freed */
 	uint64_t bytes;
-	uint64_t ignored_blocks; /* the same, but gpuleak_ignore() was said of them: none of the above */
+	uint64_t ignored_blocks; /* besides: gpuleak_ignore() was said of these */
 	uint64_t ignored_bytes;
 	uint64_t live_bytes;     /* of the whole process now, whatever the mark, thread and kind */
 	uint64_t unrecorded_blocks; /* of the whole process: the ledger had no room for them */
 };
 
 /* Adds up what was allocated since MARK (0: ever) and is not freed. Looks at all live blocks, and
- * at places of earlier ones, without a lock. Other threads go on meanwhile; a block that is live all the time is counted
- * once. Signal handlers may call it. 0; or -1 with errno EINVAL: RET is NULL or its `size` was
- * not set; ENODATA: nothing can be recorded in this process. */
+ * at places of earlier ones, without a lock. Other threads go on meanwhile; a block that is live
+ * all the time is counted once. Signal handlers may call it. 0; or -1 with errno EINVAL: RET is
+ * NULL or its `size` was not set; ENODATA: nothing can be recorded in this process. */
 GPULEAK_FUNCTION int gpuleak_leaked_since(uint64_t mark, struct gpuleak_sum *ret);
 
 /* The most bytes that were live at one moment since this was last called with RESTART not 0
@@ -80,7 +80,7 @@ struct gpuleak_block {
 	uint32_t pcs_count; /* how many there are; at most pcs_room of them were written */
 	uint64_t address;   /* where it begins, or the handle */
 	uint64_t bytes;     /* that are counted for it */
-	uint64_t span;      /* addresses that it takes: of a mapping, whose bytes may be its handle's */
+	uint64_t span;      /* addresses that it takes; a mapping's bytes may be its handle's */
 	uint64_t context;   /* the driver's handle; 0 unknown */
 	uint64_t parent;    /* of a sub-buffer: the handle of its buffer */
 	uint64_t time_ns;   /* of CLOCK_MONOTONIC when it was allocated, to 1-4 ms */

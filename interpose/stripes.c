@@ -211,7 +211,7 @@ static void shed(struct recorder *recorder, struct stripe *stripe)
 void stripe_give_slot(struct recorder *recorder, struct stripe *stripe, struct ledger_block *block)
 {
 	ledger_block_set(block, LEDGER_BLOCK_UNUSED);
-	/* Who reads the block while it is live must not see what is written into it from here on. */
+	/* Who reads a live block must not see what is written into it from here on. */
 	atomic_thread_fence(memory_order_release);
 	link_spare(recorder, &stripe->spare, block);
 	if (++stripe->spares > STRIPE_SPARES_MAX)

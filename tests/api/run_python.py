@@ -12,8 +12,14 @@ import subprocess
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True
+
 HERE = os.path.dirname(os.path.realpath(__file__))
 PACKAGE = os.path.join(os.path.dirname(os.path.dirname(HERE)), "python")
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "programs"))
+
+from harness import Tap  # noqa: E402
+
 TIMEOUT = 500
 
 
@@ -42,20 +48,6 @@ def find_pythons():
 
 def has_pytest(python):
     return answer(python, "import pytest, pluggy; print('yes')") == "yes"
-
-
-class Tap:
-    def __init__(self):
-        self.count = self.failed = 0
-
-    def line(self, name, output=None, skip=None):
-        self.count += 1
-        self.failed += output is not None
-        print("%sok %d - %s%s" % ("not " if output is not None else "", self.count, name,
-                                  " # SKIP " + skip if skip else ""))
-        for line in (output or "").split("\n") if output is not None else ():
-            print("# " + line)
-        sys.stdout.flush()
 
 
 def environment(options, home, **more):

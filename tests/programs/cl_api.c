@@ -16,8 +16,8 @@ static void print_who(const char *what, const void *handle)
 	if (gpuleak_who((uintptr_t)handle, &block) < 0)
 		printf("%s: %s\n", what, strerror(errno));
 	else
-		printf("%s: %s %s %" PRIu64 " references %u flags %u\n", what, block.api, block.kind,
-		       block.bytes, block.references, block.flags);
+		printf("%s: %s %s %" PRIu64 " references %u flags %u\n", what, block.api,
+		       block.kind, block.bytes, block.references, block.flags);
 }
 
 static void print_since(const char *what, uint64_t mark)
@@ -46,7 +46,8 @@ int main(void)
 	older = create(1 << 16);
 	mark = gpuleak_mark();
 	newer = create(1 << 12);
-	part = clCreateSubBuffer(older, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &region, &r);
+	part = clCreateSubBuffer(older, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &region,
+				 &r);
 	must(r, "clCreateSubBuffer");
 	svm = clSVMAlloc(context, CL_MEM_READ_WRITE, 1 << 14, 0);
 	retain(newer);
