@@ -220,13 +220,13 @@ class Judgement:
         self.max_bytes, self.leaks, self.failed = max_bytes, list(leaks), failed
         self.bytes, self.blocks, self.trouble = size, blocks, trouble
 
-    def describe(self, who_leaked, frames=None):
-        """The failure as text: first line the sum, then each leak."""
+    def describe(self, who_leaked, frames=None, within=None):
+        """The failure as text: first line the sum, then each leak, see Leak.describe()."""
         lines = ["%s leaked %s in %s, allowed is %s" % (
             who_leaked, format_size(self.bytes), plural(self.blocks, "block"),
             format_size(self.max_bytes))]
         for leak in self.leaks:
-            lines += ["  " + line for line in leak.describe(frames)]
+            lines += ["  " + line for line in leak.describe(frames, within)]
         if self.trouble:
             lines.append("  (%s)" % self.trouble)
         return "\n".join(lines)

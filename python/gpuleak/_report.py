@@ -44,6 +44,11 @@ class Frame:
         name = os.path.basename(self.module or "")
         return not name.startswith(_RUNTIME) and not name.startswith("python3")
 
+    def is_in(self, filename):
+        """Whether it is of the source file FILENAME, an absolute path or None."""
+        return bool(filename and self.filename) and \
+            os.path.realpath(self.filename) == os.path.realpath(filename)
+
     @property
     def is_told(self):
         """Whether it says something to people: no driver's, no interpreter's."""
@@ -72,10 +77,17 @@ class Stack:
         told = [frame for frame in own if frame.filename]
         return (told or own or list(self.frames) or [None])[0]
 
-    def lines(self, most=None):
+    def caller_in(self, filename):
+        """The innermost frame of the source file FILENAME, or None."""
+        return next((frame for frame in self.frames if frame.is_in(filename)), None)
+
+    def lines(self, most=None, within=None):
         """Numbered lines: at most MOST frames of the program and its frameworks, the headline
-        among them. "..." stands for all others; `frames` has them."""
-        told = [pair for pair in enumerate(self.frames) if pair[1].is_told] or \
+        among them; if the source file WITHIN is among them, none that called into it. "..."
+        stands for all others; `frames` has them."""
+        last = max((number for number, frame in enumerate(self.frames) if frame.is_in(within)),
+                   default=len(self.frames))
+        told = [pair for pair in enumerate(self.frames) if pair[1].is_told and pair[0] <= last] or \
             list(enumerate(self.frames))
         if most is not None and len(told) > most:
             at = [frame for _, frame in told].index(self.headline)
@@ -112,13 +124,17 @@ class Leak:
         """"function file:line" of the program's own code; "?" if no stack is known."""
         return str(self.stack.headline) if self.stack.frames else "?"
 
-    def describe(self, frames=None):
-        """Lines of text: size, place, and at most FRAMES of the stack."""
+    def describe(self, frames=None, within=None):
+        """Lines of text: size, place, and at most FRAMES of the stack. With the path of a source
+        file WITHIN, its line is named, too, and the stack goes no further."""
         where = "" if self.device is None or self.device < 0 else ", device %d" % self.device
         head = "%s in %s (%s, %s%s) allocated at %s" % (
             format_size(self.bytes), plural(self.blocks, "block"), self.kind, self.api, where,
             self.place)
-        return [head] + ["    " + line for line in self.stack.lines(frames)]
+        caller = self.stack.caller_in(within)
+        if caller is not None and caller is not self.stack.headline:
+            head += ", called from %s" % caller
+        return [head] + ["    " + line for line in self.stack.lines(frames, within)]
 
     def __repr__(self):
         return "<gpuleak.Leak %d bytes in %d blocks at %s>" % (self.bytes, self.blocks,

@@ -223,7 +223,9 @@ class _Plugin:
         thread = threading.get_native_id() if limits.thread_only else 0
         judgement = gpuleak.judge(start, limits.leaks, thread=thread,
                                   caches=self._config.getini("gpuleak_caches"), **limits.how)
-        return judgement.describe(item.nodeid, self._frames) if judgement.failed else None
+        if not judgement.failed:
+            return None
+        return judgement.describe(item.nodeid, self._frames, str(item.fspath))
 
     # ---- the end; with xdist in the process that runs no test ----
 

@@ -125,8 +125,9 @@ class Questions(unittest.TestCase):
         self.keep(7)
         sum_ = gpuleak.leaked_since(mark)
         self.assertEqual((sum_.bytes, sum_.ignored_bytes), (207, 350))
-        self.assertEqual([(leak.bytes, leak.blocks) for leak in gpuleak.leaks_since(mark)],
-                         [(207, 2)])
+        leaks = gpuleak.leaks_since(mark)  # two, where the lines of this file are told
+        self.assertEqual((sum(leak.bytes for leak in leaks), sum(leak.blocks for leak in leaks)),
+                         (207, 2))
 
     def test_who(self):
         address = self.keep(1000)
@@ -184,6 +185,24 @@ class Stacks(unittest.TestCase):
         self.assertEqual(gpuleak.Stack(stack.frames[3:5]).lines(),
                          ["#0 eval /app", "#1 _PyEval /x/python3.12"])
         self.assertEqual((gpuleak.Stack(()).lines(), gpuleak.Stack(()).headline), ([], None))
+
+    def test_within(self):
+        """The line of the test, whatever it calls, and nothing of who runs tests."""
+        def frame(function, filename, lineno):
+            return gpuleak.Frame(function, filename, lineno, language="python")
+
+        leak = gpuleak.Leak("cuMemAlloc_v2", "device", 0, 64, 1, gpuleak.Stack([
+            gpuleak.Frame("PyCFunc", None, 0, "/x/_ctypes.so"), frame("make", "/src/net.py", 31),
+            frame("helper", "/src/test_net.py", 7), frame("test_it", "/src/test_net.py", 12),
+            frame("pytest_pyfunc_call", "/x/pytest.py", 195)]))
+        head = "64 bytes in 1 block (device, cuMemAlloc_v2, device 0) allocated at " \
+            "make /src/net.py:31"
+        self.assertEqual(leak.describe(within="/src/test_net.py"), [
+            head + ", called from helper /src/test_net.py:7", "    ...",
+            "    #1 make /src/net.py:31", "    #2 helper /src/test_net.py:7",
+            "    #3 test_it /src/test_net.py:12", "    ..."])
+        self.assertEqual(leak.describe(1, within="/src/other.py"),
+                         [head, "    ...", "    #1 make /src/net.py:31", "    ..."])
 
 
 @unittest.skipUnless(ACTIVE, "of preloaded processes")

@@ -52,7 +52,7 @@ def test_leak(pytester, preloaded):
         "test_it.py::test_leaks leaked 2,048 bytes (2.0 KiB) in 1 block, allowed is 1,024 bytes "
         "(1.0 KiB)",
         "  2,048 bytes (2.0 KiB) in 1 block (device, cuMemAlloc_v2, device 0) allocated at "
-        + helper.place("allocate"),
+        + helper.place("allocate") + "*",
         "      #0 " + helper.place("allocate"),
         "gpuleak: 2 tests checked for GPU memory",
         "FAILED test_it.py::test_leaks*",
@@ -76,9 +76,40 @@ def test_two_places(pytester, preloaded):
     outcomes(result, failed=1)
     result.stdout.fnmatch_lines([
         "* leaked 5,300 bytes (5.2 KiB) in 4 blocks, allowed is 0 bytes",
-        "  5,000 bytes * in 1 block * allocated at " + helper.place("other"),
-        "  300 bytes in 3 blocks * allocated at " + helper.place("allocate"),
+        "  5,000 bytes * in 1 block * allocated at " + helper.place("other") + "*",
+        "  300 bytes in 3 blocks * allocated at " + helper.place("allocate") + "*",
     ])
+
+
+def test_line_of_the_test(pytester, preloaded):
+    """The test's own line is named, and the stack ends there."""
+    pytester.makepyfile(test_it="""
+        import helper, json, gpuleak, pytest
+
+        def make():
+            return helper.allocate(10)
+
+        @pytest.mark.limit_gpu_leaks(0)
+        def test_it():
+            make()
+
+        def test_python_is_told():
+            if '"language": "python"' not in gpuleak.report("json"):
+                pytest.skip("no Python frames in this ledger")
+    """)
+    result = preloaded()
+    if result.parseoutcomes().get("skipped"):
+        pytest.skip("gpuleak reads no Python frames here")
+    path = pytester.path / "test_it.py"
+    result.stdout.fnmatch_lines([
+        "  10 bytes in 1 block * allocated at %s, called from make %s:4"
+        % (helper.place("allocate"), path),
+        "      #* make %s:4" % path,
+        "      #* test_it %s:8" % path,
+        "      ...",
+        "gpuleak: 1 test checked for GPU memory",
+    ], consecutive=False)
+    result.stdout.no_fnmatch_line("*pytest_pyfunc_call*")
 
 
 def test_clean(pytester, preloaded):
