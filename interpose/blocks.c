@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "ask.h"
 #include "errors.h"
 
 #define ENTRY_SLAB 4096u
@@ -244,6 +245,8 @@ static void fill(struct recorder *recorder, struct ledger_block *block,
 	block->state = state;
 	block->row = ledger_ref(&recorder->writer, row);
 	block->references = 1;
+	block->thread = thread_self.thread;
+	block->marked = ask_marked();
 	ledger_block_publish(block);
 }
 

@@ -88,11 +88,13 @@ struct total {
 	uint64_t blocks, bytes, allocs, errors;
 };
 
-static bool is_live(const struct ledger_block *block)
+/* Live, and not meant to be. */
+static bool is_leak(const struct ledger_block *block)
 {
 	uint32_t state = LEDGER_BLOCK_STATE(__atomic_load_n(&block->state, __ATOMIC_ACQUIRE));
 
-	return state == LEDGER_BLOCK_LIVE || state == LEDGER_BLOCK_FREEING;
+	return (state == LEDGER_BLOCK_LIVE || state == LEDGER_BLOCK_FREEING) &&
+	       !(block->marked & LEDGER_BLOCK_IGNORED);
 }
 
 /* What is live of each row, by the row's place in the file; pages of it that no row needs
@@ -120,7 +122,7 @@ static struct tally *count_live(const struct ledger_view *view, size_t *ret_size
 	if (tallies == MAP_FAILED)
 		return NULL;
 	while ((block = ledger_next(view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
-		if (!is_live(block) || !(row = ledger_row(view, block->row)) ||
+		if (!is_leak(block) || !(row = ledger_row(view, block->row)) ||
 		    ledger_row_is_object(view, row))
 			continue;
 		tally_of(tallies, view, row)->blocks++;

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -329,6 +330,7 @@ struct recorder *recorder_enter_slowly(void)
 		recorder_leave();
 	} else if (self->generation != recorder->generation) {
 		self->stripe = stripe_join(recorder);
+		self->thread = (uint32_t)syscall(SYS_gettid);
 		self->pool = NULL;
 		self->pool_space = NULL;
 		self->generation = recorder->generation;

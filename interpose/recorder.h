@@ -82,6 +82,9 @@ struct thread {
 	uint64_t nested; /* address just recorded by a call inside the present one */
 	unsigned int depth; /* calls of ours on this thread's stack */
 	struct limits_due due;
+	uint32_t thread;  /* the kernel's number */
+	uint32_t ignored; /* LEDGER_BLOCK_IGNORED between gpuleak_ignore_begin() and _end() */
+	unsigned int ignoring; /* how many of them are open */
 };
 extern __thread struct thread thread_self
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));

@@ -211,6 +211,8 @@ static void shed(struct recorder *recorder, struct stripe *stripe)
 void stripe_give_slot(struct recorder *recorder, struct stripe *stripe, struct ledger_block *block)
 {
 	ledger_block_set(block, LEDGER_BLOCK_UNUSED);
+	/* Who reads a live block must not see what is written into it from here on. */
+	atomic_thread_fence(memory_order_release);
 	link_spare(recorder, &stripe->spare, block);
 	if (++stripe->spares > STRIPE_SPARES_MAX)
 		shed(recorder, stripe);
@@ -241,7 +243,9 @@ static void look_at_peak(struct recorder *recorder)
 		recorder->header->peak_mono_ns = stripes_now(recorder);
 		__atomic_store_n(&recorder->header->peak_bytes, (uint64_t)live, __ATOMIC_RELEASE);
 	}
-	part = (int64_t)recorder->header->peak_bytes - live;
+	if (live > stripes->peak)
+		stripes->peak = live;
+	part = stripes->peak - live;
 	part = part > 0 && highest > 1 ? part / (int64_t)(highest - 1 + stripes->stripe[0].shared)
 				       : (part > 0 ? part : 0);
 	for (unsigned int i = 0; i < highest || i == 0; i++) {
@@ -271,6 +275,22 @@ void stripe_live_add(struct recorder *recorder, struct stripe *stripe, int64_t b
 	}
 	look_at_peak(recorder);
 	lock_give(&recorder->stripes.peak_lock);
+}
+
+uint64_t stripes_peak(struct recorder *recorder, bool restart)
+{
+	struct stripes *stripes = &recorder->stripes;
+	int64_t peak;
+
+	lock_take(&stripes->peak_lock);
+	look_at_peak(recorder);
+	peak = stripes->peak;
+	if (restart) {
+		stripes->peak = 0;
+		look_at_peak(recorder); /* what is live now is the first, and nobody has room */
+	}
+	lock_give(&stripes->peak_lock);
+	return peak > 0 ? (uint64_t)peak : 0;
 }
 
 void stripes_settle(struct recorder *recorder)

@@ -45,6 +45,7 @@ struct stripes {
 	_Atomic uint64_t taken[STRIPES / 64];
 	_Atomic unsigned int highest; /* one past the highest number ever taken */
 	struct lock peak_lock;
+	int64_t peak; /* since stripes_peak() began anew; the ledger's is that of the process */
 	struct lock spare_lock;
 	struct ledger_block *spare; /* slots that stripes had too many of */
 	struct stripe stripe[STRIPES];
@@ -79,6 +80,8 @@ void stripe_live_add(struct recorder *recorder, struct stripe *stripe, int64_t b
 		     uint64_t now_ns);
 
 int64_t stripes_live(struct recorder *recorder);
+/* Most bytes live at one moment since this was last asked to RESTART; with it, begins anew. */
+uint64_t stripes_peak(struct recorder *recorder, bool restart);
 /* Looks at the peak once more; before a report. */
 void stripes_settle(struct recorder *recorder);
 

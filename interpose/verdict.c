@@ -50,7 +50,7 @@ static int own_path(struct dl_phdr_info *info, size_t size, void *ret)
 	return 0;
 }
 
-static bool find_command(char *ret, size_t size)
+bool verdict_find_command(char *ret, size_t size)
 {
 	char library[PATH_MAX] = "";
 	char *slash;
@@ -222,7 +222,7 @@ static int ask_command(struct recorder *recorder, const char *destination)
 	bool as_input;
 	int n = 0, status;
 
-	if (!find_command(command, sizeof(command)))
+	if (!verdict_find_command(command, sizeof(command)))
 		return 127;
 	arguments[n++] = (char *)"gpuleak";
 	arguments[n++] = (char *)"report";

@@ -14,4 +14,7 @@
  * called from a signal handler (by way of _exit). */
 bool verdict_report(struct recorder *recorder);
 
+/* Where the gpuleak command is that belongs to this library. */
+bool verdict_find_command(char *ret, size_t size);
+
 #endif

@@ -172,8 +172,16 @@ struct ledger_block {
 	uint32_t thread;     /* kernel thread id of the allocating thread, 0 = not recorded */
 	uint64_t parent;     /* address of the block that a sub-buffer is part of, 0 = none */
 	uint32_t history;    /* ref to a struct ledger_history, 0 = never retained */
-	uint32_t next_spare; /* the writer's: links slots that are not in use */
+	union {
+		uint32_t marked;     /* LEDGER_BLOCK_IGNORED, LEDGER_BLOCK_MARK(): see there */
+		uint32_t next_spare; /* of a slot not in use, the writer's: links them */
+	};
 };
+/* The program said that this block is meant to live to the end. Set at any time. */
+#define LEDGER_BLOCK_IGNORED 0x80000000u
+/* How often the process had called gpuleak_mark() when it made the block, plus 1: the exact
+ * order of blocks and marks, for which the clock is too coarse. 0: an older writer's. */
+#define LEDGER_BLOCK_MARK(word) ((word) & 0x7fffffffu)
 
 /* Who retained and released a handle, as long as it lives; who made it is the block's row.
  * An event counts if its bit in `kept` is set, so that two of them that pair can go at one

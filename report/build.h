@@ -28,6 +28,7 @@ struct builder {
 	struct table text_refs, stack_refs, row_refs; /* ref_node by ref */
 	struct table known_frames; /* what the rules say, by the frame's names */
 	struct table code_refs, python_locations;     /* by ref, by content */
+	struct table ignored_row_refs; /* the same for blocks that the program ignores */
 	struct module *modules;
 	size_t module_count;
 	struct group *first_group;

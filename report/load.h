@@ -15,7 +15,15 @@
 /* The writer sets aside at most this much address space, so no ledger is larger. */
 #define LOAD_BYTES_MAX ((uint64_t)4 << 30)
 
+/* Which live blocks are asked for; all zero: every one. */
+struct load_choice {
+	uint64_t since;   /* made since that gpuleak_mark() */
+	uint64_t address; /* that begin there, or have it in them */
+	uint32_t thread;  /* made by that thread */
+};
+
 struct loaded_ledger {
+	struct load_choice choice; /* the caller's, who may set it once the ledger is loaded */
 	struct ledger_view view; /* of BYTES; nobody changes them any more */
 	uint8_t *bytes;
 	char *name;        /* what messages call it */

@@ -33,7 +33,7 @@ static int same_group(const void *value, const void *key)
 
 	/* Strings and stacks are interned. */
 	return a->api == b->api && a->kind == b->kind && a->device == b->device &&
-	       a->stack == b->stack;
+	       a->stack == b->stack && a->ignored == b->ignored;
 }
 
 static int find_group(struct builder *b, const struct report_leak *key, struct group **ret)
@@ -42,6 +42,7 @@ static int find_group(struct builder *b, const struct report_leak *key, struct g
 	struct group *group;
 
 	hash = hash_number((uint64_t)key->device, hash_number((uintptr_t)key->kind, hash));
+	hash = hash_number((uint64_t)key->ignored, hash);
 	group = table_find(&b->groups, hash, same_group, key);
 	if (!group) {
 		group = pool_alloc(b->pool, sizeof(*group));
@@ -56,11 +57,12 @@ static int find_group(struct builder *b, const struct report_leak *key, struct g
 	return 0;
 }
 
-/* The group of the blocks whose row is REF. */
-static int group_at(struct builder *b, uint32_t ref, struct group **ret)
+/* The group of the blocks whose row is REF, and which the program does or doesn't ignore. */
+static int group_at(struct builder *b, uint32_t ref, int ignored, struct group **ret)
 {
-	struct report_leak key = { .device = -1, .stack = &build_no_stack };
-	const struct ref_node *known = build_find_ref(&b->row_refs, ref);
+	struct report_leak key = { .device = -1, .stack = &build_no_stack, .ignored = ignored };
+	struct table *refs = ignored ? &b->ignored_row_refs : &b->row_refs;
+	const struct ref_node *known = build_find_ref(refs, ref);
 	const struct ledger_row *row;
 	int r = 0;
 
@@ -84,7 +86,7 @@ static int group_at(struct builder *b, uint32_t ref, struct group **ret)
 		key.kind = build_unknown;
 	if (r == 0)
 		r = find_group(b, &key, ret);
-	return r < 0 ? r : build_add_ref(b, &b->row_refs, ref, *ret);
+	return r < 0 ? r : build_add_ref(b, refs, ref, *ret);
 }
 
 static int has_more_references(const struct ledger_block *a, const struct ledger_block *b)
@@ -93,7 +95,28 @@ static int has_more_references(const struct ledger_block *a, const struct ledger
 	       (a->references == b->references && a->history && !b->history);
 }
 
-static int read_blocks(struct builder *b)
+static int is_chosen(const struct load_choice *choice, const struct ledger_block *block)
+{
+	return LEDGER_BLOCK_MARK(block->marked) >= choice->since &&
+	       (!choice->thread || block->thread == choice->thread) &&
+	       (!choice->address || block->address == choice->address ||
+		(choice->address > block->address &&
+		 choice->address - block->address < block->bytes));
+}
+
+/* A block that nobody asked for. */
+static void leave_out(struct builder *b, const struct ledger_block *block)
+{
+	const struct ledger_row *row = ledger_row(b->view, block->row);
+	struct report_summary *sum = &b->process->summary;
+
+	if (row && ledger_row_is_object(b->view, row))
+		return;
+	sum->left_out_blocks = add_bounded(sum->left_out_blocks, 1);
+	sum->left_out_bytes = add_bounded(sum->left_out_bytes, block->bytes);
+}
+
+static int read_blocks(struct builder *b, const struct load_choice *choice)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *block;
@@ -106,7 +129,11 @@ static int read_blocks(struct builder *b)
 		/* A free that was under way when the process ended did not happen. */
 		if (state != LEDGER_BLOCK_LIVE && state != LEDGER_BLOCK_FREEING)
 			continue;
-		r = group_at(b, block->row, &group);
+		if (!is_chosen(choice, block)) {
+			leave_out(b, block);
+			continue;
+		}
+		r = group_at(b, block->row, (block->marked & LEDGER_BLOCK_IGNORED) != 0, &group);
 		if (r < 0)
 			return r;
 		if (!ledger_row(b->view, block->row))
@@ -142,6 +169,7 @@ static void read_rows(struct builder *b)
 	for (const struct group *group = b->first_group; group; group = group->next)
 		live = add_bounded(live, group->leak.is_object ? 0 : group->leak.blocks);
 	sum->held_blocks = b->process->released.held_count;
+	live = add_bounded(live, sum->left_out_blocks);
 	ended = add_bounded(ended, add_bounded(live, sum->held_blocks));
 	sum->freed_blocks = sum->allocated_blocks > ended ? sum->allocated_blocks - ended : 0;
 	sum->peak_bytes = ledger_header(b->view)->peak_bytes;
@@ -240,14 +268,19 @@ static int judge_groups(struct builder *b, struct suppressions *suppressions)
 		return -ENOMEM;
 	for (struct group *group = b->first_group; group; group = group->next) {
 		struct report_leak *leak = &group->leak;
-		struct suppressions *by;
+		struct suppressions *by = suppressions;
 		int index;
 
 		if (leak->is_object) {
 			process->objects[process->object_count++] = *leak;
 			continue;
 		}
-		by = suppressions;
+		if (leak->ignored) {
+			leak->pattern = REPORT_IGNORED;
+			put(leak, process->suppressed, &process->suppressed_count,
+			    &sum->suppressed_blocks, &sum->suppressed_bytes);
+			continue;
+		}
 		index = suppressions_match(by, leak->stack->frames, leak->stack->count);
 		if (index < 0) {
 			by = process->program_suppressions;
@@ -428,7 +461,7 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 	if (r == 0)
 		r = build_modules(b);
 	if (r == 0)
-		r = read_blocks(b);
+		r = read_blocks(b, &ledger->choice);
 	if (r == 0)
 		r = read_histories(b);
 	if (r == 0)
@@ -483,6 +516,7 @@ void build_finish(struct builder *b)
 	table_finish(&b->known_frames);
 	table_finish(&b->code_refs);
 	table_finish(&b->python_locations);
+	table_finish(&b->ignored_row_refs);
 }
 
 int report_process_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,

@@ -59,19 +59,22 @@ struct report_history {
 	int complete;      /* 0: events are missing besides those */
 };
 
+#define REPORT_IGNORED "gpuleak_ignore()"
+
 /* Live blocks of one (api, kind, device, stack). */
 struct report_leak {
 	const char *api;
 	const char *kind;
 	int device; /* -1 unknown */
 	int is_object; /* no memory: never among the leaks */
+	int ignored;   /* by the program, with gpuleak_ignore(): never among the leaks */
 	uint32_t references; /* of the block with most of them */
 	uint64_t bytes;
 	uint64_t blocks;
 	const struct report_stack *stack; /* never NULL; count 0 = not recorded */
 	/* Of the block with the most references left; NULL if that was never retained. */
 	const struct report_history *history;
-	const char *pattern;              /* that suppressed it, NULL = nothing did */
+	const char *pattern; /* that suppressed it, or REPORT_IGNORED; NULL = nothing did */
 	uint64_t fingerprint; /* read from a report; 0: none, see report_leak_fingerprint() */
 	const char *cache; /* whose cache holds it, "PyTorch caching allocator"; NULL: nobody's */
 };
@@ -172,7 +175,7 @@ enum report_ended {
 struct report_summary {
 	uint64_t leaked_bytes; /* what suppressions left */
 	uint64_t leaked_blocks;
-	uint64_t suppressed_bytes;
+	uint64_t suppressed_bytes; /* what the program ignores included */
 	uint64_t suppressed_blocks;
 	uint64_t cached_bytes; /* held by a framework's cache: no leaks */
 	uint64_t cached_blocks;
@@ -185,6 +188,8 @@ struct report_summary {
 	uint64_t with_context_bytes;
 	uint64_t held_blocks; /* released, memory still held: neither freed nor leaked */
 	uint64_t late_blocks; /* of the freed ones: after the driver had shut down */
+	uint64_t left_out_blocks; /* live, but not asked for: see struct load_choice */
+	uint64_t left_out_bytes;
 };
 
 /* Everything in it is owned by it, except frames: those are the symbolizer's, which must

@@ -44,6 +44,8 @@ static json_t *leak_json(const struct report_leak *leak)
 		json_set(&ret, "pattern", json_text(leak->pattern));
 	if (leak->cache)
 		json_set(&ret, "cache", json_text(leak->cache));
+	if (leak->ignored)
+		json_set(&ret, "ignored", json_true());
 	return ret;
 }
 
@@ -143,6 +145,10 @@ static json_t *summary_json(const struct report_summary *sum)
 	json_set(&ret, "with_context_blocks", json_number(sum->with_context_blocks));
 	json_set(&ret, "with_context_bytes", json_number(sum->with_context_bytes));
 	json_set(&ret, "late_blocks", json_number(sum->late_blocks));
+	if (sum->left_out_blocks) {
+		json_set(&ret, "left_out_bytes", json_number(sum->left_out_bytes));
+		json_set(&ret, "left_out_blocks", json_number(sum->left_out_blocks));
+	}
 	return ret;
 }
 

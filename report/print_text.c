@@ -77,6 +77,7 @@ static void print_fates(FILE *out, const struct report_summary *sum,
 				     add_bounded(sum->with_context_blocks, sum->held_blocks));
 	char number[NUMBER_MAX];
 
+	known = add_bounded(known, sum->left_out_blocks);
 	if (sum->freed_blocks == sum->allocated_blocks)
 		fputs("all freed", out);
 	else
@@ -93,6 +94,8 @@ static void print_fates(FILE *out, const struct report_summary *sum,
 	if (sum->suppressed_blocks)
 		fprintf(out, ", %s suppressed", format_number(sum->suppressed_blocks, number));
 	text_caches_brief(out, processes, count);
+	if (sum->left_out_blocks)
+		fprintf(out, ", %s not asked for", format_number(sum->left_out_blocks, number));
 	if (known < sum->allocated_blocks)
 		fprintf(out, ", %s ended unseen",
 			format_number(sum->allocated_blocks - known, number));
@@ -304,23 +307,46 @@ static int print_process(FILE *out, struct report_process *process, int verbose,
 	return 0;
 }
 
-static void print_used(FILE *out, const struct suppressions *suppressions, const char *whose)
+/* WHOSE is put behind the heading, which the first line of several gets. */
+static void print_use(FILE *out, size_t number, uint64_t blocks, uint64_t bytes,
+		      const char *pattern, const char *whose)
 {
-	size_t count = suppressions_size(suppressions), used = 0;
-	char blocks[NUMBER_MAX], bytes[NUMBER_MAX];
+	char left[NUMBER_MAX], right[NUMBER_MAX];
 
-	for (size_t i = 0; i < count; i++) {
+	if (number == 0)
+		fprintf(out, "Suppressions used%s:\n%10s %20s  pattern\n", whose, "blocks",
+			"bytes");
+	fprintf(out, "%10s %20s  ", format_number(blocks, left), format_number(bytes, right));
+	print_escaped(out, pattern);
+	fputc('\n', out);
+}
+
+/* What the programs themselves ignored; returns how many lines that took. */
+static size_t print_ignored(FILE *out, const struct report *report)
+{
+	uint64_t blocks = 0, bytes = 0;
+
+	for (size_t i = 0; i < report->count; i++)
+		for (size_t j = 0; j < report->processes[i]->suppressed_count; j++) {
+			const struct report_leak *leak = &report->processes[i]->suppressed[j];
+
+			blocks = add_bounded(blocks, leak->ignored ? leak->blocks : 0);
+			bytes = add_bounded(bytes, leak->ignored ? leak->bytes : 0);
+		}
+	if (blocks)
+		print_use(out, 0, blocks, bytes, REPORT_IGNORED, "");
+	return blocks != 0;
+}
+
+/* USED: lines that stand below the heading already. */
+static void print_used(FILE *out, const struct suppressions *suppressions, size_t used,
+		       const char *whose)
+{
+	for (size_t i = 0; i < suppressions_size(suppressions); i++) {
 		struct suppression_use use = suppressions_use(suppressions, i);
 
-		if (!use.matched)
-			continue;
-		if (used++ == 0)
-			fprintf(out, "Suppressions used%s:\n%10s %20s  pattern\n", whose, "blocks",
-				"bytes");
-		fprintf(out, "%10s %20s  ", format_number(use.blocks, blocks),
-			format_number(use.bytes, bytes));
-		print_escaped(out, use.pattern);
-		fputc('\n', out);
+		if (use.matched)
+			print_use(out, used++, use.blocks, use.bytes, use.pattern, whose);
 	}
 }
 
@@ -329,7 +355,7 @@ static void print_suppressions(FILE *out, const struct report *report)
 {
 	const struct suppressions *suppressions = report->suppressions;
 
-	print_used(out, suppressions, "");
+	print_used(out, suppressions, print_ignored(out, report), "");
 	for (size_t i = 0; i < suppressions_size(suppressions); i++) {
 		struct suppression_use use = suppressions_use(suppressions, i);
 
@@ -340,7 +366,7 @@ static void print_suppressions(FILE *out, const struct report *report)
 		fputc('\n', out);
 	}
 	for (size_t i = 0; i < report->count; i++)
-		print_used(out, report->processes[i]->program_suppressions,
+		print_used(out, report->processes[i]->program_suppressions, 0,
 			   " (__lsan_default_suppressions of the program)");
 }
 

@@ -73,6 +73,8 @@ static void add_summary(struct report_summary *to, const struct report_summary *
 	to->held_blocks = add_bounded(to->held_blocks, from->held_blocks);
 	to->with_context_bytes = add_bounded(to->with_context_bytes, from->with_context_bytes);
 	to->late_blocks = add_bounded(to->late_blocks, from->late_blocks);
+	to->left_out_blocks = add_bounded(to->left_out_blocks, from->left_out_blocks);
+	to->left_out_bytes = add_bounded(to->left_out_bytes, from->left_out_bytes);
 }
 
 int report_add_process(struct report *report, struct report_process *process)

@@ -28,7 +28,7 @@ static const struct flags_command command = {
 		 "process\n"
 		 "PID has recorded so far or has left behind, or - for standard input.\n",
 	.options = OPTIONS_OF_REPORT,
-	.extras = FLAGS_AT_EXIT | FLAGS_UPDATE_BASELINE,
+	.extras = FLAGS_AT_EXIT | FLAGS_UPDATE_BASELINE | FLAGS_CHOICE,
 	.report_to = "standard output",
 	.tail = "exit status: 0 all was reported, 1 a ledger could not be read, 2 usage.\n",
 };
@@ -124,7 +124,8 @@ static int report(struct session *session, struct operands *operands)
 		failed |= session_add(session, operands->list.files[i].path, NULL) < 0;
 	if (session->report.count == 0)
 		return STATUS_NOTHING_READ;
-	sample_running(session, operands);
+	if (!opt_choice.since && !opt_choice.thread && !opt_choice.address)
+		sample_running(session, operands); /* who asks for some blocks asks for no device */
 	report_sort(&session->report);
 	if (gate_wanted()) {
 		before = session->trouble_count;

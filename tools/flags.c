@@ -5,6 +5,8 @@
  */
 #include "flags.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,25 +16,79 @@ const char *opt_text[OPTION_COUNT];
 int opt_gate;
 int opt_at_exit;
 int opt_update_baseline;
+struct load_choice opt_choice;
+
+static int set_since(const char *text);
+static int set_thread(const char *text);
+static int set_address(const char *text);
 
 static const struct extra {
 	enum flags_extra bit;
 	const char *flag;
 	int *target;
 	const char *what; /* NULL: not for people */
+	int (*set)(const char *text); /* of a flag with a value: 0 or -1; NULL: it has none */
+	const char *metavar, *expects;
 } extras[] = {
 	{ FLAGS_GATE, "gate", &opt_gate,
 	  "end with 23 if the gate fails, with 24 if there was nothing to judge" },
 	{ FLAGS_UPDATE_BASELINE, "update-baseline", &opt_update_baseline,
 	  "write the leaks that are there now to the file of --baseline" },
 	{ FLAGS_AT_EXIT, "at-exit", &opt_at_exit, NULL },
+	{ FLAGS_CHOICE, "since", NULL,
+	  "only blocks that were allocated since that gpuleak_mark() of the program",
+	  set_since, "MARK", "a number that gpuleak_mark() returned" },
+	{ FLAGS_CHOICE, "thread", NULL, "only blocks that this thread allocated",
+	  set_thread, "TID", "the number of a thread, as gettid() says" },
+	{ FLAGS_CHOICE, "address", NULL,
+	  "only the blocks that this address is in, or that have this handle",
+	  set_address, "ADDRESS", "an address or a handle: 0x7f1200000000" },
 };
 #define EXTRAS (sizeof(extras) / sizeof(extras[0]))
 
-static const struct extra *find_extra(const struct flags_command *command, const char *name)
+/* TEXT as a number of BASE from 1 to MOST. */
+static int parse_number(const char *text, int base, uint64_t most, uint64_t *ret)
+{
+	unsigned long long value;
+	char *end;
+
+	if (!isxdigit((unsigned char)text[0]))
+		return -1;
+	errno = 0;
+	value = strtoull(text, &end, base);
+	if (errno || *end || value < 1 || value > most)
+		return -1;
+	*ret = value;
+	return 0;
+}
+
+static int set_since(const char *text)
+{
+	return parse_number(text, 10, UINT64_MAX, &opt_choice.since);
+}
+
+static int set_thread(const char *text)
+{
+	uint64_t thread;
+
+	if (parse_number(text, 10, UINT32_MAX, &thread) < 0)
+		return -1;
+	opt_choice.thread = (uint32_t)thread;
+	return 0;
+}
+
+static int set_address(const char *text)
+{
+	return parse_number(text, strncmp(text, "0x", 2) == 0 ? 16 : 10, UINT64_MAX,
+			    &opt_choice.address);
+}
+
+static const struct extra *find_extra(const struct flags_command *command, const char *name,
+				      size_t length)
 {
 	for (size_t i = 0; i < EXTRAS; i++)
-		if ((command->extras & extras[i].bit) && strcmp(extras[i].flag, name) == 0)
+		if ((command->extras & extras[i].bit) && strlen(extras[i].flag) == length &&
+		    memcmp(extras[i].flag, name, length) == 0)
 			return &extras[i];
 	return NULL;
 }
@@ -59,6 +115,16 @@ static int set_option(const struct flags_command *command, int id, const char *v
 	return 0;
 }
 
+static int set_extra(const struct flags_command *command, const struct extra *extra,
+		     const char *value)
+{
+	if (extra->set(value) == 0)
+		return 0;
+	fprintf(stderr, "gpuleak: %s: bad value '%s' of --%s: expected is %s\n", command->name,
+		value, extra->flag, extra->expects);
+	return -1;
+}
+
 static int unknown(const struct flags_command *command, const char *word)
 {
 	fprintf(stderr, "gpuleak: %s: unknown flag %s; `gpuleak %s --help` lists them\n",
@@ -74,6 +140,8 @@ static int parse_flag(const struct flags_command *command, int argc, char **argv
 	const char *name = word + 2;
 	const char *equals = strchr(name, '=');
 	const struct extra *extra;
+	const char *value;
+	size_t length;
 	int id;
 
 	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
@@ -84,22 +152,22 @@ static int parse_flag(const struct flags_command *command, int argc, char **argv
 		return set_option(command, OPTION_VERBOSE, "1");
 	if (word[1] != '-')
 		return unknown(command, word);
-	extra = find_extra(command, name);
-	if (extra) {
+	length = equals ? (size_t)(equals - name) : strlen(name);
+	extra = find_extra(command, name, length);
+	if (extra && !extra->set && !equals) {
 		*extra->target = 1;
 		return 0;
 	}
-	id = find_option(command, name, equals ? (size_t)(equals - name) : strlen(name));
-	if (id < 0)
+	id = find_option(command, name, length);
+	if (id < 0 && !(extra && extra->set))
 		return unknown(command, word);
-	if (equals)
-		return set_option(command, id, equals + 1);
-	if (*at + 1 >= argc) {
+	value = equals ? equals + 1 : *at + 1 < argc ? argv[++*at] : NULL;
+	if (!value) {
 		fprintf(stderr, "gpuleak: %s: %s wants a value: %s\n", command->name, word,
-			option_expects((enum option_id)id));
+			extra ? extra->expects : option_expects((enum option_id)id));
 		return -1;
 	}
-	return set_option(command, id, argv[++*at]);
+	return extra ? set_extra(command, extra, value) : set_option(command, id, value);
 }
 
 int flags_parse(const struct flags_command *command, int argc, char **argv, int *ret_first)
@@ -198,24 +266,32 @@ static const char *metavar(enum option_type type)
 	return "";
 }
 
+/* "; all but --gate, --since": flags that have no variable. */
+static void print_but(const struct flags_command *command)
+{
+	int count = 0;
+
+	for (size_t i = 0; i < EXTRAS; i++)
+		if ((command->extras & extras[i].bit) && extras[i].what)
+			printf("%s--%s", count++ ? ", " : "; all but ", extras[i].flag);
+	if (!count)
+		fputs(", which", stdout);
+}
+
 void flags_help(const struct flags_command *command)
 {
 	enum { INDENT = 28 };
-	const char *but = ", which";
 	char flag[64];
 
 	printf("usage: gpuleak %s %s\n\n%s\n", command->name, command->synopsis, command->prose);
-	if (command->extras & FLAGS_GATE)
-		but = "; all but --gate";
-	else if (command->extras & FLAGS_UPDATE_BASELINE)
-		but = "; all but --update-baseline";
-	if ((command->extras & FLAGS_GATE) && (command->extras & FLAGS_UPDATE_BASELINE))
-		but = "; all but --gate and --update-baseline";
-	printf("options%s are also variables: --suppressions is GPULEAK_SUPPRESSIONS\n", but);
+	fputs("options", stdout);
+	print_but(command);
+	puts(" are also variables: --suppressions is GPULEAK_SUPPRESSIONS");
 	for (size_t i = 0; i < EXTRAS; i++) {
 		if (!(command->extras & extras[i].bit) || !extras[i].what)
 			continue;
-		snprintf(flag, sizeof(flag), "--%s", extras[i].flag);
+		snprintf(flag, sizeof(flag), "--%s %s", extras[i].flag,
+			 extras[i].metavar ? extras[i].metavar : "");
 		printf("  %-*s", INDENT - 2, flag);
 		print_wrapped(extras[i].what, INDENT);
 	}

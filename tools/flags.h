@@ -6,12 +6,14 @@
 #ifndef GPULEAK_TOOLS_FLAGS_H
 #define GPULEAK_TOOLS_FLAGS_H
 
+#include "load.h"
 #include "options.h"
 
 enum flags_extra { /* flags that are not options of the library */
 	FLAGS_GATE = 1,
 	FLAGS_AT_EXIT = 2,
 	FLAGS_UPDATE_BASELINE = 4,
+	FLAGS_CHOICE = 8,
 };
 
 struct flags_command {
@@ -30,6 +32,7 @@ extern const char *opt_text[OPTION_COUNT]; /* as given by a flag or variable; NU
 extern int opt_gate;
 extern int opt_at_exit;
 extern int opt_update_baseline;
+extern struct load_choice opt_choice; /* which blocks are asked for */
 
 /* Sets opt_* from ARGV[1..]. Returns the number of operands, which are moved, in order, to
  * the end of ARGV with the first at *RET_FIRST; -1 after one line about what is wrong; -2

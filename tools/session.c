@@ -115,6 +115,7 @@ static int add(struct session *session, const char *path, struct report_process 
 	ledger.all_sites =
 		report_format(opt_values.format)->all_sites || session->gate.only_at;
 	ledger.program_suppressions = (int)opt_values.lsan_suppressions;
+	ledger.choice = opt_choice;
 	r = report_process_build(&ledger, session->symbolizer, session->suppressions, &process);
 	loaded_ledger_finish(&ledger);
 	if (r == 0)

@@ -2,6 +2,7 @@
 """Every case: the program and the exact report that it must give. FUNCTION@MARKER names a
 line of the program's source by the marker that stands on it."""
 
+import cases_api
 import cases_cl_history
 import cases_cl_objects
 import cases_cl_pool
@@ -305,6 +306,7 @@ FAMILIES = {
     **cases_cl_objects.FAMILIES,
     **cases_cl_pool.FAMILIES,
     **cases_cl_released.FAMILIES,
+    "api": cases_api.CASES,
     "field": cases_field.CASES,
     "cuda": CUDA,
     "grouping": GROUPING,

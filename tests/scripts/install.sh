@@ -30,7 +30,9 @@ DESTDIR=$work/image meson install -C "$build" --no-rebuild >"$work/log" || {
 }
 
 # Manual pages may be more or fewer; all else is as listed.
-(cd "$work/image$(option prefix)" && find . ! -type d) | sed "s,^\./,,; s,^$libdir/,LIBDIR/," |
+(cd "$work/image$(option prefix)" && find . ! -type d) |
+	sed -E "s,^\./,,; s,^[^ ]*/python3[^/]*/(site|dist)-packages/,PYTHON/,; s,^$libdir/,LIBDIR/,
+		s,gpuleak-[0-9.]+\.dist-info,DIST-INFO," |
 	grep -vx 'share/man/man1/gpuleak[-a-z]*\.1' | sort >"$work/found"
 sort "$here/installed-files" | diff -u --label expected --label installed - "$work/found" ||
 	fail 'other files than expected'

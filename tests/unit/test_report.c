@@ -153,6 +153,107 @@ static void test_grouping(void **state)
 	builder_finish(&builder);
 }
 
+static void mark(struct ledger_builder *builder, uint32_t block, uint32_t marked, uint32_t thread)
+{
+	struct ledger_block *at = builder_at(builder, block);
+
+	at->marked = marked;
+	at->thread = thread;
+}
+
+/* What the program ignores is suppressed whatever the rules say, and apart from its neighbours of
+ * the same row. The word of a slot that is not in use says nothing, a row that is none is met in
+ * both forms. */
+static void test_ignored(void **state)
+{
+	struct ledger_builder builder;
+	const struct report_process *process;
+	struct fixture fixture;
+	uint32_t row, block;
+	char *text;
+
+	(void)state;
+	fill(&builder);
+	row = builder_row(&builder, "cuMemAlloc_v2", "device", 0, 0, 4, 1111);
+	mark(&builder, builder_block(&builder, row, 0x400000, 1), LEDGER_BLOCK_IGNORED | 7, 0);
+	mark(&builder, builder_block(&builder, row, 0x400100, 10), 7, 0);
+	mark(&builder, builder_block(&builder, row, 0x400200, 100), UINT32_MAX, 0);
+	block = builder_block(&builder, row, 0x400300, 1000);
+	mark(&builder, block, UINT32_MAX, 0);
+	((struct ledger_block *)builder_at(&builder, block))->state = LEDGER_BLOCK_UNUSED;
+	mark(&builder, builder_block(&builder, 12345, 0x500000, 5), LEDGER_BLOCK_IGNORED, 0);
+	mark(&builder, builder_block(&builder, 12345, 0x500100, 6), 0, 0);
+	begin(&fixture, &builder, SYMBOLIZER_NO_FILES, "leak:liba\n");
+	process = only(&fixture);
+	assert_int_equal(process->leak_count, 3);
+	assert_int_equal(process->summary.leaked_bytes, (3 << 20) + 10 + 6);
+	assert_int_equal(process->suppressed_count, 3);
+	assert_int_equal(process->summary.suppressed_blocks, 4);
+	assert_int_equal(process->summary.suppressed_bytes, 300 + 101 + 5);
+	assert_string_equal(process->suppressed[0].pattern, "liba");
+	assert_int_equal(process->suppressed[0].ignored, 0);
+	assert_string_equal(process->suppressed[1].pattern, REPORT_IGNORED);
+	assert_int_equal(process->suppressed[1].ignored, 1);
+	assert_int_equal(process->suppressed[1].blocks, 2);
+	assert_int_equal(process->suppressed[2].bytes, 5);
+	text = printed(print_text, &fixture.report);
+	contains(text, "         3                  106  gpuleak_ignore()\n"
+		       "         1                  300  liba\n");
+	free(text);
+	end(&fixture);
+	builder_finish(&builder);
+}
+
+static void expect_choice(struct ledger_builder *builder, struct load_choice choice,
+			  uint64_t leaked_bytes, uint64_t left_out_blocks)
+{
+	struct report_process *process = NULL;
+	struct symbolizer *symbolizer;
+	struct loaded_ledger ledger;
+	char error[256];
+
+	assert_int_equal(loaded_ledger_copy(builder->bytes, builder->size, "test", &ledger, error,
+					    sizeof(error)), 0);
+	ledger.choice = choice;
+	assert_int_equal(symbolizer_create(SYMBOLIZER_NO_FILES, &symbolizer), 0);
+	assert_int_equal(report_process_build(&ledger, symbolizer, NULL, &process), 0);
+	assert_int_equal(process->summary.leaked_bytes, leaked_bytes);
+	assert_int_equal(process->summary.left_out_blocks, left_out_blocks);
+	assert_int_equal(process->summary.freed_blocks, 0);
+	report_process_destroy(process);
+	symbolizer_destroy(symbolizer);
+	loaded_ledger_finish(&ledger);
+}
+
+/* Blocks of a choice; the others are neither leaked nor freed. */
+static void test_choice(void **state)
+{
+	struct ledger_builder builder;
+	uint32_t row, object;
+
+	(void)state;
+	builder_init(&builder);
+	row = builder_row(&builder, "cuMemAlloc_v2", "device", 0, 0, 3, 1110);
+	mark(&builder, builder_block(&builder, row, 0x1000, 10), 0, 5); /* an older writer's */
+	mark(&builder, builder_block(&builder, row, 0x2000, 100), 2, 5);
+	mark(&builder, builder_block(&builder, row, UINT64_MAX - 5, 1000), 3, 6);
+	object = builder_row(&builder, "clCreateKernel", "object/cl-kernel", -1, 0, 1, 0);
+	mark(&builder, builder_block(&builder, object, 0x3000, 0), 1, 5);
+	expect_choice(&builder, (struct load_choice){ 0 }, 1110, 0);
+	expect_choice(&builder, (struct load_choice){ .since = 1 }, 1100, 1);
+	expect_choice(&builder, (struct load_choice){ .since = 2 }, 1100, 1);
+	expect_choice(&builder, (struct load_choice){ .since = 3 }, 1000, 2);
+	expect_choice(&builder, (struct load_choice){ .since = UINT64_MAX }, 0, 3);
+	expect_choice(&builder, (struct load_choice){ .thread = 5 }, 110, 1);
+	expect_choice(&builder, (struct load_choice){ .thread = 5, .since = 2 }, 100, 2);
+	expect_choice(&builder, (struct load_choice){ .address = 0x1009 }, 10, 2);
+	expect_choice(&builder, (struct load_choice){ .address = 0x100a }, 0, 3);
+	expect_choice(&builder, (struct load_choice){ .address = 0xfff }, 0, 3);
+	expect_choice(&builder, (struct load_choice){ .address = UINT64_MAX }, 1000, 2);
+	expect_choice(&builder, (struct load_choice){ .address = 0x3000 }, 0, 3);
+	builder_finish(&builder);
+}
+
 static const char *const expected_text =
 	"gpuleak: 1 leak, 2 blocks, 3,145,728 bytes (3.0 MiB) never freed by app (pid 4242), "
 	"worst: 3.0 MiB at ??? (/bin/app+0x10), called from ??? (/bin/app+0x1021)\n"
@@ -951,6 +1052,8 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_grouping),
+		cmocka_unit_test(test_ignored),
+		cmocka_unit_test(test_choice),
 		cmocka_unit_test(test_text_and_json),
 		cmocka_unit_test(test_clean),
 		cmocka_unit_test(test_order),

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: MIT
+"""Has the gpuleak command read this process's own ledger. Owns the command line and what is
+made of its JSON; symbols are looked up there and not in this process."""
+
+import json
+import os
+import shutil
+import subprocess
+
+from . import _library
+from ._size import format_size, plural
+
+_NOT_ITS = ("LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "GPULEAK_REPORT", "GPULEAK_FORMAT",
+            "GPULEAK_MAX_LEAKED_BYTES")
+_LIST_KEYS = ("leaks", "suppressed", "cached")
+# Libraries between the program and the driver, for ledgers whose reader tells no roles.
+_RUNTIME = ("libcuda.so", "libcudart", "libOpenCL", "libgpuleak", "libc.so", "libffi", "_ctypes",
+            "libpython", "ld-linux")
+
+
+class Frame:
+    """One line of a call stack."""
+
+    __slots__ = ("function", "filename", "lineno", "module", "language", "role")
+
+    def __init__(self, function, filename, lineno, module=None, language=None, role=None):
+        self.function = function or "?"
+        self.filename = filename
+        self.lineno = lineno or 0
+        self.module = module
+        self.language = language
+        self.role = role
+
+    @classmethod
+    def _of(cls, frame):
+        return cls(frame.get("function"), frame.get("file"), frame.get("line"),
+                   frame.get("module"), frame.get("language"), frame.get("role"))
+
+    @property
+    def is_application(self):
+        """Whether it is the program's own code, as far as the report knows."""
+        if self.role is not None:
+            return self.role == "application"
+        name = os.path.basename(self.module or "")
+        return not name.startswith(_RUNTIME) and not name.startswith("python3")
+
+    def is_in(self, filename):
+        """Whether it is of the source file FILENAME, an absolute path or None."""
+        return bool(filename and self.filename) and \
+            os.path.realpath(self.filename) == os.path.realpath(filename)
+
+    @property
+    def is_told(self):
+        """Whether it says something to people: no driver's, no interpreter's."""
+        return self.role == "framework" or self.is_application
+
+    def __str__(self):
+        place = "%s:%d" % (self.filename, self.lineno) if self.filename else self.module or "?"
+        return "%s %s" % (self.function, place)
+
+    def __repr__(self):
+        return "<gpuleak.Frame %s>" % self
+
+
+class Stack:
+    """A call stack: `frames`, most recent call first."""
+
+    __slots__ = ("frames",)
+
+    def __init__(self, frames):
+        self.frames = tuple(frames)
+
+    @property
+    def headline(self):
+        """The innermost frame of the program's own; None for an empty stack."""
+        own = [frame for frame in self.frames if frame.is_application]
+        told = [frame for frame in own if frame.filename]
+        return (told or own or list(self.frames) or [None])[0]
+
+    def caller_in(self, filename):
+        """The innermost frame of the source file FILENAME, or None."""
+        return next((frame for frame in self.frames if frame.is_in(filename)), None)
+
+    def lines(self, most=None, within=None):
+        """Numbered lines: at most MOST frames of the program and its frameworks, the headline
+        among them; if the source file WITHIN is among them, none that called into it. "..."
+        stands for all others; `frames` has them."""
+        last = max((number for number, frame in enumerate(self.frames) if frame.is_in(within)),
+                   default=len(self.frames))
+        told = [pair for pair in enumerate(self.frames) if pair[1].is_told and pair[0] <= last] or \
+            list(enumerate(self.frames))
+        if most is not None and len(told) > most:
+            at = [frame for _, frame in told].index(self.headline)
+            first = 0 if at < most else at - most + 1
+            told = told[first:first + most]
+        ret, next_ = [], 0
+        for number, frame in told:
+            ret += (["..."] if number > next_ else []) + ["#%d %s" % (number, frame)]
+            next_ = number + 1
+        return ret + (["..."] if next_ < len(self.frames) else [])
+
+    def __repr__(self):
+        return "<gpuleak.Stack %s>" % (self.headline,)
+
+
+class Leak:
+    """Blocks of one call, kind, device and stack."""
+
+    __slots__ = ("api", "kind", "device", "bytes", "blocks", "stack", "suppressed_by")
+
+    def __init__(self, api, kind, device, size, blocks, stack, suppressed_by=None):
+        self.api, self.kind, self.device = api, kind, device
+        self.bytes, self.blocks, self.stack = size, blocks, stack
+        self.suppressed_by = suppressed_by
+
+    @classmethod
+    def _of(cls, leak):
+        return cls(leak["api"], leak["kind"], leak["device"], leak["bytes"], leak["blocks"],
+                   Stack(Frame._of(frame) for frame in leak["stack"]),
+                   leak.get("pattern") or leak.get("cache"))
+
+    @property
+    def place(self):
+        """"function file:line" of the program's own code; "?" if no stack is known."""
+        return str(self.stack.headline) if self.stack.frames else "?"
+
+    def describe(self, frames=None, within=None):
+        """Lines of text: size, place, and at most FRAMES of the stack. With the path of a source
+        file WITHIN, its line is named, too, and the stack goes no further."""
+        where = "" if self.device is None or self.device < 0 else ", device %d" % self.device
+        head = "%s in %s (%s, %s%s) allocated at %s" % (
+            format_size(self.bytes), plural(self.blocks, "block"), self.kind, self.api, where,
+            self.place)
+        caller = self.stack.caller_in(within)
+        if caller is not None and caller is not self.stack.headline:
+            head += ", called from %s" % caller
+        return [head] + ["    " + line for line in self.stack.lines(frames, within)]
+
+    def __repr__(self):
+        return "<gpuleak.Leak %d bytes in %d blocks at %s>" % (self.bytes, self.blocks,
+                                                              self.place)
+
+
+class ReportError(RuntimeError):
+    """The gpuleak command could not be run or could not read the ledger."""
+
+
+def _command_beside():
+    """The command of the prefix or virtual environment that this package is installed in."""
+    place = os.path.dirname(os.path.realpath(__file__))
+    for _ in range(4):  # lib/python3.12/site-packages/gpuleak
+        place = os.path.dirname(place)
+    path = os.path.join(place, "bin", "gpuleak")
+    return path if os.access(path, os.X_OK) and os.path.isfile(path) else None
+
+
+def command():
+    """Path of the command that belongs to the preloaded library, else of the one in PATH, else
+    of the one that was installed with this package."""
+    return _library.path("gpuleak_command") or shutil.which("gpuleak") or _command_beside()
+
+
+def run(*flags):
+    """Standard output of `gpuleak report FLAGS` on this process's ledger; None if the process
+    has no ledger, so that there is nothing to tell."""
+    ledger, program = _library.path("gpuleak_ledger"), command()
+    if not ledger:
+        return None
+    if not program:
+        raise ReportError("the gpuleak command is neither beside the preloaded library nor in "
+                          "PATH: install it")
+    # As at the process's end: none of its preloads and library paths; its suppressions stay.
+    environment = {name: value for name, value in os.environ.items() if name not in _NOT_ITS}
+    done = subprocess.run([program, "report"] + list(flags) + ["--", ledger],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, env=environment, check=False)
+    if done.returncode:
+        raise ReportError("%s report: %s" % (program, done.stderr.decode(errors="replace").strip()
+                                             or "exit status %d" % done.returncode))
+    return done.stdout.decode(errors="replace")
+
+
+def _json(*flags):
+    text = run("--format", "json", *flags)
+    return json.loads(text) if text else {}
+
+
+def _merged(found):
+    """Leaks whose stacks read the same are one: interpreters reach a line by several ways."""
+    ret = {}
+    for leak in found:
+        first = ret.setdefault((leak.api, leak.kind, leak.device, tuple(
+            str(frame) for frame in leak.stack.frames if frame.is_told) or leak.stack), leak)
+        if first is not leak:
+            first.bytes += leak.bytes
+            first.blocks += leak.blocks
+    return sorted(ret.values(), key=lambda leak: -leak.bytes)
+
+
+def leaks(since=0, thread=0):
+    """What is live since the mark SINCE and neither suppressed, ignored nor a framework's
+    cache, largest first."""
+    flags = (["--since", str(since)] if since else []) + \
+        (["--thread", str(thread)] if thread else [])
+    return _merged([Leak._of(leak) for leak in _json(*flags).get("leaks", ())])
+
+
+def leak_at(address):
+    """The Leak with the stack of the live block that begins at ADDRESS, or None."""
+    report = _json("--address", "0x%x" % address)
+    for key in _LIST_KEYS + ("objects",):
+        for leak in report.get(key, ()):
+            if isinstance(leak, dict) and "stack" in leak:
+                return Leak._of({"bytes": 0, "device": -1, "blocks": 1, **leak})
+    return None

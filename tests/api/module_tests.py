@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: MIT
+"""The Python module, preloaded and not (ACTIVE=0): exact counts, places, and what it says."""
+
+import ctypes
+import json
+import os
+import sys
+import threading
+import types
+import unittest
+import warnings
+
+import gpuleak
+import helper
+
+ACTIVE = os.environ["ACTIVE"] == "1"
+KIB = 1024
+
+
+@unittest.skipIf(ACTIVE, "of processes without gpuleak")
+class Absent(unittest.TestCase):
+    def test_answers(self):
+        self.assertFalse(gpuleak.active())
+        self.assertEqual(gpuleak.mark(), 0)
+        block = helper.allocate(10)
+        self.assertEqual(gpuleak.leaked_since(0).blocks, 0)
+        self.assertEqual(gpuleak.leaks_since(0), [])
+        self.assertIsNone(gpuleak.who(block))
+        self.assertFalse(gpuleak.ignore(block))
+        self.assertEqual((gpuleak.step("one"), gpuleak.report_now()), (0, False))
+        self.assertIsNone(gpuleak.report())
+        self.assertEqual((gpuleak.pool_stats(), gpuleak.pool_trim(), gpuleak.peak()), ({}, 0, 0))
+        with gpuleak.ignoring():
+            pass
+        helper.free(block)
+
+    def test_check(self):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            for _ in range(3):
+                with gpuleak.check():
+                    pass
+        self.assertEqual([str(one.message) for one in seen],
+                         ["gpuleak is not preloaded, nothing is checked: start the program with "
+                          "`gpuleak run -- python ...`"])
+        self.assertEqual(os.path.basename(seen[0].filename), "module_tests.py")
+        with self.assertRaisesRegex(RuntimeError, "^gpuleak is not preloaded: start"):
+            with gpuleak.check(required=True):
+                pass
+
+
+class Sizes(unittest.TestCase):
+    def test_good(self):
+        for text, size in (("0", 0), ("4096", 4096), (17, 17), ("64KiB", 64 * KIB),
+                           ("1 MiB", KIB ** 2), ("24 MB", 24 * KIB ** 2), ("2g", 2 * KIB ** 3),
+                           ("1.5 KiB", 1536), (" 1 B ", 1)):
+            self.assertEqual(gpuleak.parse_size(text), size, text)
+
+    def test_bad(self):
+        for text in ("", "-1", "1 XB", "MiB", "1..5 KiB", -1, True, None, 1.5):
+            with self.assertRaisesRegex(ValueError, "^bad size .*: expected is"):
+                gpuleak.parse_size(text)
+
+    def test_words(self):
+        self.assertEqual([gpuleak.format_size(size) for size in (1, 1023, 1536, 5 << 40)],
+                         ["1 byte", "1,023 bytes", "1,536 bytes (1.5 KiB)",
+                          "5,497,558,138,880 bytes (5.0 TiB)"])
+
+
+class Addresses(unittest.TestCase):
+    def test_objects(self):
+        named = types.SimpleNamespace
+        for obj in (4711, ctypes.c_void_p(4711), ctypes.c_uint64(4711),
+                    ctypes.cast(4711, ctypes.POINTER(ctypes.c_int)),
+                    named(__cuda_array_interface__={"data": (4711, False)}),
+                    named(data_ptr=lambda: 4711), named(int_ptr=4711), named(ptr=4711),
+                    named(base_data=named(int_ptr=4711)), named(gpudata=4711),
+                    named(unsafe_buffer_pointer=lambda: 4711)):
+            self.assertEqual(gpuleak.address_of(obj), 4711)
+        self.assertEqual(gpuleak.address_of(ctypes.c_void_p(None)), 0)
+
+    def test_others(self):
+        class Host:  # a tensor on the CPU has the attribute, and it raises
+            @property
+            def __cuda_array_interface__(self):
+                raise AttributeError("not on a GPU")
+
+            def data_ptr(self):
+                return 12
+
+        self.assertEqual(gpuleak.address_of(Host()), 12)
+        for obj in ("text", None, [1]):
+            with self.assertRaisesRegex(TypeError, "^%s has no device address"
+                                        % type(obj).__name__):
+                gpuleak.address_of(obj)
+
+
+@unittest.skipUnless(ACTIVE, "of preloaded processes")
+class Questions(unittest.TestCase):
+    def setUp(self):
+        self.kept = []
+        self.addCleanup(lambda: [helper.free(address) for address in self.kept])
+
+    def keep(self, size, how=helper.allocate):
+        self.kept.append(how(size))
+        return self.kept[-1]
+
+    def test_sums(self):
+        self.assertTrue(gpuleak.active())
+        self.keep(100)
+        mark = gpuleak.mark()
+        self.keep(200)
+        own = self.keep(300)
+        sum_ = gpuleak.leaked_since(mark)
+        self.assertEqual((sum_.blocks, sum_.bytes, sum_.live_bytes), (2, 500, 600))
+        self.assertEqual(gpuleak.leaked_since(mark, kind="device").blocks, 2)
+        self.assertEqual(gpuleak.leaked_since(mark, kind="pinned").blocks, 0)
+        self.assertEqual(gpuleak.leaked_since(mark, thread=threading.get_native_id()).blocks, 2)
+        self.assertEqual(gpuleak.leaked_since(mark, thread=1).blocks, 0)
+        self.assertTrue(gpuleak.ignore(own))
+        sum_ = gpuleak.leaked_since(mark)
+        self.assertEqual((sum_.bytes, sum_.ignored_blocks, sum_.ignored_bytes), (200, 1, 300))
+        with gpuleak.ignoring():
+            self.keep(50)
+        self.keep(7)
+        sum_ = gpuleak.leaked_since(mark)
+        self.assertEqual((sum_.bytes, sum_.ignored_bytes), (207, 350))
+        leaks = gpuleak.leaks_since(mark)  # two, where the lines of this file are told
+        self.assertEqual((sum(leak.bytes for leak in leaks), sum(leak.blocks for leak in leaks)),
+                         (207, 2))
+
+    def test_who(self):
+        address = self.keep(1000)
+        block = gpuleak.who(address + 999)
+        self.assertEqual((block.address, block.bytes, block.span, block.api, block.kind,
+                          block.device, block.interior, block.ignored, block.references,
+                          block.thread),
+                         (address, 1000, 1000, "cuMemAlloc_v2", "device", 0, True, False, 1,
+                          threading.get_native_id()))
+        self.assertEqual(str(block.stack.headline), helper.place("allocate"))
+        self.assertEqual(block.stack.headline.function, "helper_allocate")
+        self.assertIsNone(gpuleak.who(address + 1000))
+        self.assertIsNone(gpuleak.who(0))
+        self.assertIsNone(gpuleak.who(-1))
+        self.assertIsNone(gpuleak.who(1 << 64))
+        buffer = helper.Buffer(64)
+        block = gpuleak.who(buffer)
+        self.assertEqual((block.address, block.interior), (buffer.address, False))
+        gpuleak.ignore(buffer)
+        self.assertEqual(str(gpuleak.who(buffer).stack.headline), helper.place("allocate"))
+        del buffer
+        self.assertEqual(block.stack.frames, ())
+
+    def test_peak(self):
+        gpuleak.peak(restart=True)
+        helper.free(helper.allocate(5000))
+        self.assertEqual(gpuleak.peak(restart=True), 5000)
+        self.assertEqual(gpuleak.peak(), 0)
+
+    def test_report(self):
+        self.keep(4321)
+        text = gpuleak.report()
+        self.assertIn("4,321 bytes", text)
+        self.assertIn("still running", text)
+        mark = gpuleak.mark()
+        report = json.loads(gpuleak.report("json", "--since", str(mark)))
+        self.assertEqual((report["leaks"], report["summary"]["left_out_bytes"]), ([], 4321))
+        with self.assertRaisesRegex(gpuleak.ReportError, "bad value 'papyrus' of --format"):
+            gpuleak.report("papyrus")
+
+
+class Stacks(unittest.TestCase):
+    def test_lines(self):
+        def frame(function, module="/app", role=None):
+            return gpuleak.Frame(function, None, 0, module, None, role)
+
+        stack = gpuleak.Stack([
+            frame("cudaMalloc", role="runtime"), frame("torch", role="framework"),
+            frame("mine"), frame("eval", role="interpreter"), frame("_PyEval", "/x/python3.12"),
+            frame("main"), frame("start", "/lib/libc.so.6")])
+        self.assertEqual(stack.lines(), ["...", "#1 torch /app", "#2 mine /app", "...",
+                                         "#5 main /app", "..."])
+        self.assertEqual(stack.lines(1), ["...", "#2 mine /app", "..."])
+        self.assertEqual(stack.headline.function, "mine")
+        self.assertEqual(gpuleak.Stack(stack.frames[3:5]).lines(),
+                         ["#0 eval /app", "#1 _PyEval /x/python3.12"])
+        self.assertEqual((gpuleak.Stack(()).lines(), gpuleak.Stack(()).headline), ([], None))
+
+    def test_within(self):
+        """The line of the test, whatever it calls, and nothing of who runs tests."""
+        def frame(function, filename, lineno):
+            return gpuleak.Frame(function, filename, lineno, language="python")
+
+        leak = gpuleak.Leak("cuMemAlloc_v2", "device", 0, 64, 1, gpuleak.Stack([
+            gpuleak.Frame("PyCFunc", None, 0, "/x/_ctypes.so"), frame("make", "/src/net.py", 31),
+            frame("helper", "/src/test_net.py", 7), frame("test_it", "/src/test_net.py", 12),
+            frame("pytest_pyfunc_call", "/x/pytest.py", 195)]))
+        head = "64 bytes in 1 block (device, cuMemAlloc_v2, device 0) allocated at " \
+            "make /src/net.py:31"
+        self.assertEqual(leak.describe(within="/src/test_net.py"), [
+            head + ", called from helper /src/test_net.py:7", "    ...",
+            "    #1 make /src/net.py:31", "    #2 helper /src/test_net.py:7",
+            "    #3 test_it /src/test_net.py:12", "    ..."])
+        self.assertEqual(leak.describe(1, within="/src/other.py"),
+                         [head, "    ...", "    #1 make /src/net.py:31", "    ..."])
+
+
+@unittest.skipUnless(ACTIVE, "of preloaded processes")
+class Check(unittest.TestCase):
+    def leak(self, size, how=helper.allocate):
+        address = how(size)
+        self.addCleanup(helper.free, address)
+
+    def test_clean(self):
+        with gpuleak.check() as check:
+            helper.free(helper.allocate(100))
+        self.assertEqual((check.judgement.failed, check.judgement.blocks), (False, 0))
+
+    def test_leak(self):
+        with self.assertRaises(gpuleak.GpuLeakError) as caught:
+            with gpuleak.check():
+                self.leak(4096)
+                self.leak(3 * KIB, helper.other)
+                self.leak(3 * KIB, helper.other)
+        error = caught.exception
+        self.assertEqual((error.bytes, error.blocks, error.max_bytes), (10240, 3, 0))
+        # Stacks differ below, where one function of this file calls twice.
+        self.assertEqual({leak.place for leak in error.leaks},
+                         {helper.place("allocate"), helper.place("other")})
+        lines = str(error).split("\n")
+        self.assertEqual(lines[0], "the checked block leaked 10,240 bytes (10.0 KiB) in 3 blocks, "
+                         "allowed is 0 bytes")
+        self.assertIn("  4,096 bytes (4.0 KiB) in 1 block (device, cuMemAlloc_v2, device 0) "
+                      "allocated at " + helper.place("allocate"), lines)
+        self.assertIsInstance(error, AssertionError)
+
+    def test_limit(self):
+        with gpuleak.check("4 KiB"):
+            self.leak(4096)
+        with self.assertRaisesRegex(gpuleak.GpuLeakError, r"allowed is 4,096 bytes \(4.0 KiB\)"):
+            with gpuleak.check("4 KiB"):
+                self.leak(4097)
+
+    def test_per_location(self):
+        with gpuleak.check(600, per_location=True):
+            self.leak(500)
+            self.leak(500, helper.other)
+        with self.assertRaises(gpuleak.GpuLeakError) as caught:
+            with gpuleak.check(600, per_location=True):
+                self.leak(500)
+                self.leak(700, helper.other)
+        self.assertEqual([leak.bytes for leak in caught.exception.leaks], [700])
+
+    def test_filter(self):
+        seen = []
+
+        def not_ours(stack):
+            seen.append(stack)
+            return all(frame.function != "helper_other" for frame in stack.frames)
+
+        with gpuleak.check(filter_fn=not_ours):
+            self.leak(10, helper.other)
+        self.assertEqual(len(seen), 1)
+        with self.assertRaisesRegex(gpuleak.GpuLeakError, "leaked 20 bytes in 1 block"):
+            with gpuleak.check(filter_fn=not_ours):
+                self.leak(10, helper.other)
+                self.leak(20)
+
+    def test_garbage(self):
+        with gpuleak.check():
+            buffer = helper.Buffer(100)
+            buffer.cycle = buffer  # only the collector frees it
+            del buffer
+
+    def test_caches(self):
+        kept = []
+        pool = types.SimpleNamespace(free_all_blocks=lambda: [helper.free(kept.pop())
+                                                              for _ in list(kept)])
+        nothing = types.SimpleNamespace(free_all_blocks=lambda: None)
+        sys.modules["cupy"] = types.SimpleNamespace(
+            get_default_memory_pool=lambda: pool,
+            get_default_pinned_memory_pool=lambda: nothing)
+        self.addCleanup(sys.modules.pop, "cupy")
+        with gpuleak.check():
+            kept.append(helper.allocate(100))
+        self.assertEqual(kept, [])
+        with self.assertRaises(gpuleak.GpuLeakError):
+            with gpuleak.check(caches=False):
+                kept.append(helper.allocate(100))
+        gpuleak.empty_caches()
+
+    def test_threads(self):
+        def in_thread():
+            thread = threading.Thread(target=self.leak, args=(100,))
+            thread.start()
+            thread.join()
+
+        with gpuleak.check(current_thread_only=True):
+            in_thread()
+        with self.assertRaises(gpuleak.GpuLeakError):
+            with gpuleak.check():
+                in_thread()
+        with self.assertRaises(gpuleak.GpuLeakError):
+            with gpuleak.check(current_thread_only=True):
+                self.leak(1)
+
+    def test_exception_goes_before(self):
+        with self.assertRaises(KeyError):
+            with gpuleak.check():
+                self.leak(100)
+                raise KeyError
+
+    def test_decorator(self):
+        @gpuleak.check(50)
+        def function(size):
+            self.leak(size)
+
+        function(50)
+        with self.assertRaisesRegex(gpuleak.GpuLeakError, "leaked 51 bytes"):
+            function(51)
+        function(50)
+
+    def test_nested(self):
+        with self.assertRaisesRegex(gpuleak.GpuLeakError, "leaked 60 bytes in 2 blocks"):
+            with gpuleak.check(55):
+                self.leak(30)
+                with gpuleak.check(30):
+                    self.leak(30)
+
+    def test_ignored(self):
+        with gpuleak.check():
+            with gpuleak.ignoring():
+                self.leak(100)
+
+    def test_no_command(self):
+        path = gpuleak._library.path
+        self.addCleanup(setattr, gpuleak._library, "path", path)
+        gpuleak._library.path = lambda name: "/nowhere" if name == "gpuleak_ledger" else \
+            "/bin/false"
+        with self.assertRaisesRegex(gpuleak.GpuLeakError, "(?s)^the checked block leaked 5 bytes "
+                                    "in 1 block, allowed is 0 bytes\n  .*/bin/false report: exit "
+                                    "status 1"):
+            with gpuleak.check():
+                self.leak(5)
+
+
+if __name__ == "__main__":
+    unittest.main()
