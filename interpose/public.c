@@ -13,6 +13,9 @@
 
 #include "pool.h"
 #include "pools_record.h"
+#include "recorder.h"
+#include "steps.h"
+#include "verdict.h"
 
 EXPORT size_t gpuleak_pool_trim(void)
 {
@@ -92,4 +95,27 @@ EXPORT int gpuleak_pool_stats(struct gpuleak_pool_stats *ret)
 	memcpy(ret, &stats, sizeof(stats));
 	errno = saved;
 	return 0;
+}
+
+EXPORT unsigned int gpuleak_step(const char *label)
+{
+	unsigned int number = 0;
+
+	/* Busy: a handler of the application's that makes GPU calls meanwhile goes unrecorded. */
+	if (!recorder_now() || !recorder_enter())
+		return 0;
+	number = steps_mark(recorder_now(), label);
+	recorder_leave();
+	return number;
+}
+
+EXPORT int gpuleak_report(void)
+{
+	struct recorder *recorder = recorder_now();
+	int r = recorder ? verdict_report_now(recorder) : -ENODATA;
+
+	if (r == 0)
+		return 0;
+	errno = -r;
+	return -1;
 }

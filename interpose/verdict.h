@@ -14,4 +14,9 @@
  * called from a signal handler (by way of _exit). */
 bool verdict_report(struct recorder *recorder);
 
+/* Reports what lives now to GPULEAK_REPORT_NOW's place, or GPULEAK_REPORT's, and waits until
+ * that is done; a path gets the number of the report behind it. 0, or -errno: -ENOTSUP if the
+ * place is "none". Not for signal handlers. */
+int verdict_report_now(struct recorder *recorder);
+
 #endif

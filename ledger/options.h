@@ -28,6 +28,7 @@ enum option_deepbind { OPTION_DEEPBIND_OFF, OPTION_DEEPBIND_COVER };
 #define OPTION_C_SIZE long long
 #define OPTION_C_AMOUNT long long
 #define OPTION_C_NTH long long
+#define OPTION_C_DURATION long long
 
 struct options {
 #define OPTION(name, flag, member, type, default_, minimum, maximum, what) OPTION_C_##type member;
@@ -48,7 +49,8 @@ enum option_id {
 #define OPTIONS_OF_REPORT                                                     \
 	(OPTION_BIT(OPTION_REPORT) | OPTION_BIT(OPTION_FORMAT) |              \
 	 OPTION_BIT(OPTION_SUPPRESSIONS) | OPTION_BIT(OPTION_MAX_LEAKED_BYTES) | \
-	 OPTION_BIT(OPTION_VERBOSE))
+	 OPTION_BIT(OPTION_VERBOSE) | OPTION_BIT(OPTION_MAX_GROWTH) |           \
+	 OPTION_BIT(OPTION_OLDER))
 
 enum option_type {
 	OPTION_PATTERN,
@@ -61,9 +63,10 @@ enum option_type {
 	OPTION_SIZE,
 	OPTION_AMOUNT,
 	OPTION_NTH,
+	OPTION_DURATION,
 };
 
-#define OPTION_UNSET (-1000LL) /* of an AMOUNT: no value was given */
+#define OPTION_UNSET (-1000LL) /* of an AMOUNT, a SIZE: no value was given */
 
 struct option_row {
 	const char *name; /* "REPORT": the variable is GPULEAK_REPORT */
@@ -76,6 +79,9 @@ struct option_row {
 extern const struct option_row option_rows[OPTION_COUNT];
 
 void options_defaults(struct options *ret);
+
+/* "10s" in milliseconds: see DURATION in options.def. 0, or -EINVAL with *RET untouched. */
+int option_duration(const char *text, long long *ret);
 
 /* Parses TEXT for option ID into *OPTIONS. 0, or -EINVAL with *OPTIONS untouched. */
 int option_set(struct options *options, enum option_id id, const char *text);

@@ -19,7 +19,7 @@
 #include "lock.h"
 
 /* One more than the highest number of a chunk type, of other writers too. */
-#define LEDGER_CHUNK_TYPES 15
+#define LEDGER_CHUNK_TYPES 22
 
 /* Samples of one chunk, see ledger_add_sample(). All zero is a new one, of live bytes. */
 struct ledger_timeline {
@@ -62,6 +62,8 @@ uint32_t ledger_add_device(struct ledger_writer *writer, const struct ledger_dev
 uint32_t ledger_add_pools(struct ledger_writer *writer); /* an empty one */
 uint32_t ledger_add_history(struct ledger_writer *writer); /* an empty one */
 uint32_t ledger_add_holds(struct ledger_writer *writer); /* the same */
+uint32_t ledger_add_step(struct ledger_writer *writer, const struct ledger_step *step);
+uint32_t ledger_add_growth(struct ledger_writer *writer, const struct ledger_growth *growth);
 
 /* COUNT or fewer unused block slots, side by side; returns how many, 0 = no room. */
 unsigned int ledger_add_blocks(struct ledger_writer *writer, unsigned int count,
