@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "growth.h"
 #include "model.h"
 #include "number.h"
 
@@ -83,9 +84,40 @@ static void judge_leaks(struct bench *bench, const struct report_summary *sum, u
 		leaked(bench, sum, budget);
 }
 
-static void judge_process(struct bench *bench, const struct report_process *p)
+/* A process that could not be judged does not pass. One that has allocated nothing can't grow. */
+static void judge_growth(struct bench *bench, const struct report_process *p, uint64_t budget)
 {
-	if (p->ended == REPORT_RUNNING)
+	const struct report_growth *growth = p->growth;
+	uint64_t steps = growth ? growth->step_count : 0;
+	char grown[2 * NUMBER_MAX + 16], allowed[2 * NUMBER_MAX + 16];
+
+	if (!growth && p->summary.allocated_blocks == 0)
+		return;
+	if (steps < GROWTH_STEPS_MIN)
+		reason(bench, "process %d (%s) marked %" PRIu64 " step%s: growth is judged from %u on",
+		       p->pid, p->program, steps, steps == 1 ? "" : "s", GROWTH_STEPS_MIN);
+	if (growth && growth->lost)
+		reason(bench, "process %d (%s): not every place found room in the ledger for its "
+		       "growth", p->pid, p->program);
+	for (size_t i = 0; growth && i < growth->suspect_count; i++) {
+		const struct report_suspect *suspect = &growth->suspects[i];
+		const struct report_frame *frame = report_stack_culprit(suspect->stack);
+
+		if (budget && suspect->bytes_per_step <= budget)
+			continue;
+		reason(bench, "%s in process %d (%s) grows by %s per step, %s allowed",
+		       frame && frame->function ? frame->function : suspect->api, p->pid,
+		       p->program, size_text(suspect->bytes_per_step, grown),
+		       budget ? size_text(budget, allowed) : "0");
+	}
+}
+
+static void judge_process(struct bench *bench, const struct judge_input *input,
+			  const struct report_process *p)
+{
+	if (input->growth_wanted)
+		judge_growth(bench, p, input->max_growth);
+	if (p->ended == REPORT_RUNNING && !input->leaks_unwanted)
 		reason(bench, "process %d (%s) still runs: what it holds may yet be freed or leak",
 		       p->pid, p->program);
 	if (!p->incomplete)
@@ -106,7 +138,7 @@ static void judge_whole(struct bench *bench, const struct judge_input *input)
 	for (size_t i = 0; i < input->trouble_count; i++)
 		reason(bench, "%s", input->troubles[i]);
 	for (size_t i = 0; i < report->count; i++) {
-		judge_process(bench, report->processes[i]);
+		judge_process(bench, input, report->processes[i]);
 		told |= report->processes[i]->incomplete;
 	}
 	if (report->incomplete && !told)
@@ -120,7 +152,8 @@ int judge(const struct judge_input *input, struct judgement *ret)
 
 	*ret = (struct judgement){ .verdict = JUDGE_FAILED };
 	judge_errors(&bench, sum);
-	judge_leaks(&bench, sum, input->max_leaked_bytes);
+	if (!input->leaks_unwanted)
+		judge_leaks(&bench, sum, input->max_leaked_bytes);
 	judge_whole(&bench, input);
 	if (ret->reason_count > 0 || bench.result < 0)
 		return bench.result;
@@ -129,7 +162,10 @@ int judge(const struct judge_input *input, struct judgement *ret)
 		reason(&bench, "no ledger was found: no GPU call was seen");
 	} else {
 		ret->verdict = JUDGE_CLEAN;
-		leaked(&bench, sum, input->max_leaked_bytes);
+		if (!input->leaks_unwanted)
+			leaked(&bench, sum, input->max_leaked_bytes);
+		if (input->growth_wanted)
+			reason(&bench, "nothing keeps growing beyond what is allowed");
 	}
 	if (bench.result < 0 && ret->verdict == JUDGE_CLEAN)
 		ret->verdict = JUDGE_FAILED;

@@ -21,6 +21,9 @@ enum judge_verdict {
 struct judge_input {
 	const struct report *report;
 	uint64_t max_leaked_bytes; /* 0: not even one block of no bytes */
+	int growth_wanted; /* judge what keeps growing from step to step, too */
+	uint64_t max_growth; /* bytes per step that each suspect may grow */
+	int leaks_unwanted; /* growth and errors alone: the process may go on, or end with leaks */
 	/* Sentences about the run for which no gate may pass: a ledger that could not be
 	 * read, a suppression file that was missing. */
 	const char *const *troubles;

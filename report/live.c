@@ -101,7 +101,8 @@ static int walk_blocks(struct gathering *g, struct site_node **first)
 		uint32_t state = LEDGER_BLOCK_STATE(block->state);
 		struct site_node *node;
 
-		if (state != LEDGER_BLOCK_LIVE && state != LEDGER_BLOCK_FREEING)
+		if ((state != LEDGER_BLOCK_LIVE && state != LEDGER_BLOCK_FREEING) ||
+		    build_is_young(&g->b, block))
 			continue;
 		r = site_at(g, block->row, first, &node);
 		if (r < 0 || !node)
@@ -203,6 +204,7 @@ static int gather(struct gathering *g, const struct loaded_ledger *ledger, size_
 
 	if (r == 0)
 		r = build_modules(&g->b);
+	build_age(&g->b, ledger->older_ns);
 	if (r == 0)
 		r = walk_blocks(g, &first);
 	if (r == 0)
@@ -211,6 +213,8 @@ static int gather(struct gathering *g, const struct loaded_ledger *ledger, size_
 		r = list_kinds(g);
 	if (r == 0)
 		r = build_pools(&g->b);
+	if (r == 0)
+		r = build_growth(&g->b, NULL);
 	build_ended(&g->b);
 	sum_up(g);
 	return r;

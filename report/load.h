@@ -20,6 +20,7 @@ struct loaded_ledger {
 	uint8_t *bytes;
 	char *name;        /* what messages call it */
 	uint64_t unsettled; /* blocks left out because they changed while they were read */
+	uint64_t older_ns;  /* for who wants only blocks of that age; 0, as loaded: all */
 };
 
 /* Loads the ledger at PATH; "-" is standard input. Only regular files are read (standard

@@ -91,6 +91,18 @@ static int has_more_references(const struct ledger_block *a, const struct ledger
 	       (a->references == b->references && a->history && !b->history);
 }
 
+/* It is there, but younger than who asks wants to know. */
+static void leave_out(struct builder *b, const struct group *group,
+		      const struct ledger_block *block)
+{
+	struct report_summary *sum = &b->process->summary;
+
+	if (group->leak.is_object)
+		return;
+	sum->younger_blocks++;
+	sum->younger_bytes = add_bounded(sum->younger_bytes, block->bytes);
+}
+
 static int read_blocks(struct builder *b)
 {
 	struct ledger_walk walk = { 0 };
@@ -107,6 +119,10 @@ static int read_blocks(struct builder *b)
 		r = group_at(b, block->row, &group);
 		if (r < 0)
 			return r;
+		if (build_is_young(b, block)) {
+			leave_out(b, group, block);
+			continue;
+		}
 		if (!ledger_row(b->view, block->row))
 			b->lost_blocks++;
 		group->leak.blocks++;
@@ -140,6 +156,7 @@ static void read_rows(struct builder *b)
 	for (const struct group *group = b->first_group; group; group = group->next)
 		live = add_bounded(live, group->leak.is_object ? 0 : group->leak.blocks);
 	sum->held_blocks = b->process->released.held_count;
+	live = add_bounded(live, sum->younger_blocks);
 	ended = add_bounded(ended, add_bounded(live, sum->held_blocks));
 	sum->freed_blocks = sum->allocated_blocks > ended ? sum->allocated_blocks - ended : 0;
 	sum->peak_bytes = ledger_header(b->view)->peak_bytes;
@@ -193,7 +210,7 @@ static int read_histories(struct builder *b)
 	int r = 0;
 
 	for (struct group *group = b->first_group; group && r == 0; group = group->next)
-		if (group->most->history)
+		if (group->most && group->most->history)
 			r = build_history(b, group->most, &group->leak.history);
 	return r;
 }
@@ -219,6 +236,8 @@ static int judge_groups(struct builder *b, struct suppressions *suppressions)
 		struct report_leak *leak = &group->leak;
 		int index;
 
+		if (!group->most) /* all of them are too young */
+			continue;
 		if (leak->is_object) {
 			process->objects[process->object_count++] = *leak;
 			continue;
@@ -394,6 +413,7 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 
 	if (r == 0)
 		r = build_modules(b);
+	build_age(b, ledger->older_ns);
 	if (r == 0)
 		r = read_blocks(b);
 	if (r == 0)
@@ -411,6 +431,8 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 	build_ended(b);
 	read_rows(b);
 	r = judge_groups(b, suppressions);
+	if (r == 0)
+		r = build_growth(b, suppressions);
 	if (r == 0)
 		r = build_coverage(b, &b->process->coverage);
 	return r < 0 ? r : build_notes(b, ledger);

@@ -16,6 +16,7 @@
 
 struct loaded_ledger;
 struct report_device;
+struct report_growth;
 struct report_mark;
 struct report_pools;
 struct suppressions;
@@ -161,6 +162,8 @@ struct report_summary {
 	uint64_t with_context_bytes;
 	uint64_t held_blocks; /* released, memory still held: neither freed nor leaked */
 	uint64_t late_blocks; /* of the freed ones: after the driver had shut down */
+	uint64_t younger_blocks; /* live, and left out: younger than was asked for */
+	uint64_t younger_bytes;
 };
 
 /* Everything in it is owned by it, except frames: those are the symbolizer's, which must
@@ -197,6 +200,7 @@ struct report_process {
 	struct report_mark *marks;
 	size_t mark_count;
 	uint64_t marks_made; /* those without a record included */
+	const struct report_growth *growth; /* see growth.h; NULL: no step was marked */
 	const struct report_pools *pools; /* see model_pool.h; NULL: no pool, and no limit met */
 	const char *held_why; /* no device has figures; static, NULL: nobody was asked */
 

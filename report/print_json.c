@@ -11,6 +11,7 @@
 
 #include "json_coverage.h"
 #include "json_gate.h"
+#include "json_growth.h"
 #include "json_held.h"
 #include "json_history.h"
 #include "json_objects.h"
@@ -133,6 +134,10 @@ static json_t *summary_json(const struct report_summary *sum)
 	json_set(&ret, "with_context_blocks", json_number(sum->with_context_blocks));
 	json_set(&ret, "with_context_bytes", json_number(sum->with_context_bytes));
 	json_set(&ret, "late_blocks", json_number(sum->late_blocks));
+	if (sum->younger_blocks) {
+		json_set(&ret, "younger_blocks", json_number(sum->younger_blocks));
+		json_set(&ret, "younger_bytes", json_number(sum->younger_bytes));
+	}
 	return ret;
 }
 
@@ -163,6 +168,8 @@ static void set_process(json_t **object, const struct report_process *process)
 	json_set(object, "released", json_released(&process->released));
 	if (json_held_known(process))
 		json_set(object, "devices", json_held(process));
+	if (process->growth)
+		json_set(object, "growth", json_growth(process->growth));
 	if (process->pools)
 		json_set(object, "pool", json_pool(process->pools));
 	json_set(object, "coverage", json_coverage(&process->coverage));

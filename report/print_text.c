@@ -16,6 +16,7 @@
 #include "suppress.h"
 #include "text_coverage.h"
 #include "text_error.h"
+#include "text_growth.h"
 #include "text_held.h"
 #include "text_history.h"
 #include "text_objects.h"
@@ -66,6 +67,7 @@ static void print_fates(FILE *out, const struct report_summary *sum)
 							     sum->held_blocks)));
 	char number[NUMBER_MAX];
 
+	known = add_bounded(known, sum->younger_blocks);
 	if (sum->freed_blocks == sum->allocated_blocks)
 		fputs("all freed", out);
 	else
@@ -79,6 +81,9 @@ static void print_fates(FILE *out, const struct report_summary *sum)
 	if (sum->held_blocks)
 		fprintf(out, ", %s released but still held",
 			format_number(sum->held_blocks, number));
+	if (sum->younger_blocks)
+		fprintf(out, ", %s younger than asked for",
+			format_number(sum->younger_blocks, number));
 	if (sum->suppressed_blocks)
 		fprintf(out, ", %s suppressed", format_number(sum->suppressed_blocks, number));
 	if (known < sum->allocated_blocks)
@@ -239,6 +244,7 @@ static int print_process(FILE *out, const struct report_process *process, int ve
 
 	add_to_headline(&line, process);
 	print_headline(out, &line);
+	text_growth(out, process);
 	print_leaks(out, process);
 	r = text_errors(out, process);
 	if (r < 0)

@@ -97,6 +97,8 @@ static void add_summary(struct report_summary *to, const struct report_summary *
 	to->held_blocks = add_bounded(to->held_blocks, from->held_blocks);
 	to->with_context_bytes = add_bounded(to->with_context_bytes, from->with_context_bytes);
 	to->late_blocks = add_bounded(to->late_blocks, from->late_blocks);
+	to->younger_blocks = add_bounded(to->younger_blocks, from->younger_blocks);
+	to->younger_bytes = add_bounded(to->younger_bytes, from->younger_bytes);
 }
 
 int report_add_process(struct report *report, struct report_process *process)

@@ -115,7 +115,7 @@ static int report(struct session *session, struct operands *operands)
 		return STATUS_NOTHING_READ;
 	sample_running(session, operands);
 	report_sort(&session->report);
-	if (opt_text[OPTION_MAX_LEAKED_BYTES]) {
+	if (opt_text[OPTION_MAX_LEAKED_BYTES] || opt_text[OPTION_MAX_GROWTH]) {
 		session_judge(session);
 		session_print_verdict(session, stderr, "gpuleak: ");
 	}

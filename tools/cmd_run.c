@@ -46,8 +46,8 @@ static const struct flags_command command = {
 	.stop_at_operand = 1,
 	.report_to = "stderr",
 	.tail = "exit status: PROGRAM's own if it is not 0 (128+N if signal N killed it);\n"
-		"otherwise, with --gate, --max-leaked-bytes or --exitcode: 0 clean, 23 (or\n"
-		"--exitcode) the gate failed, 24 no GPU call was seen. 125 gpuleak failed,\n"
+		"otherwise, with --gate, --max-leaked-bytes, --max-growth or --exitcode: 0\n"
+		"clean, 23 (or --exitcode) the gate failed, 24 no GPU call was seen. 125 gpuleak failed,\n"
 		"126 PROGRAM can't be run, 127 it was not found.\n",
 };
 
@@ -209,7 +209,8 @@ static size_t count_running(const struct run *run)
 
 static int gate_wanted(void)
 {
-	return opt_gate || opt_text[OPTION_MAX_LEAKED_BYTES] || opt_values.exitcode != 0;
+	return opt_gate || opt_text[OPTION_MAX_LEAKED_BYTES] || opt_text[OPTION_MAX_GROWTH] ||
+	       opt_values.exitcode != 0;
 }
 
 /* Whoever outlives the program and uses the GPU gets a moment to end; with a gate also who

@@ -80,6 +80,7 @@ static int add(struct session *session, const char *path, struct report_process 
 
 	if (r < 0)
 		return r;
+	ledger.older_ns = (uint64_t)opt_values.older * 1000000u;
 	r = report_process_build(&ledger, session->symbolizer, session->suppressions, &process);
 	loaded_ledger_finish(&ledger);
 	if (r == 0)
@@ -109,6 +110,10 @@ enum judge_verdict session_judge(struct session *session)
 	const struct judge_input input = {
 		.report = &session->report,
 		.max_leaked_bytes = (uint64_t)opt_values.max_leaked_bytes,
+		.growth_wanted = opt_text[OPTION_MAX_GROWTH] != NULL,
+		.max_growth = opt_text[OPTION_MAX_GROWTH] ? (uint64_t)opt_values.max_growth : 0,
+		.leaks_unwanted = opt_text[OPTION_MAX_GROWTH] && !opt_gate &&
+				  !opt_text[OPTION_MAX_LEAKED_BYTES],
 		.troubles = (const char *const *)session->troubles,
 		.trouble_count = session->trouble_count,
 	};
