@@ -47,7 +47,7 @@ struct report_suspect {
 	const struct report_stack *stack; /* never NULL */
 	uint64_t bytes, blocks; /* at the last step */
 	uint64_t bytes_per_step, blocks_per_step;
-	uint64_t bytes_per_hour;
+	uint64_t bytes_per_hour; /* 0: not known, or steps too short to say */
 	unsigned int intervals;
 	struct growth_series series; /* of bytes */
 };

@@ -12,6 +12,8 @@
 #include "number.h"
 #include "suppress.h"
 
+#define PER_HOUR_NS_MIN 10000000000u /* seconds say nothing of hours */
+
 /* One site's numbers at the steps FIRST, FIRST + 1 ... of the window. */
 struct site {
 	const char *api, *kind;
@@ -148,7 +150,8 @@ static uint64_t per_hour(const struct report_growth *growth, uint32_t last, unsi
 	uint64_t from, to;
 	double ret;
 
-	if (!time_of(growth, last, &to) || !time_of(growth, last - intervals, &from) || to <= from)
+	if (!time_of(growth, last, &to) || !time_of(growth, last - intervals, &from) ||
+	    to < from + PER_HOUR_NS_MIN)
 		return 0;
 	ret = (double)per_step * intervals * 3600e9 / (double)(to - from);
 	return ret < 1.8e19 ? (uint64_t)ret : UINT64_MAX;

@@ -26,14 +26,16 @@
 #include "rundir.h"
 #include "sampler.h"
 #include "session.h"
+#include "watch.h"
 
 #define ORPHANS_WAIT_S 5
 #define ORPHANS_POLL_MS 20
 #define SAMPLER_WAIT_MS 300
 
 /* Options that this command carries out itself: the library in the program must not. */
-#define OWN_OPTIONS \
-	(OPTIONS_OF_REPORT | OPTION_BIT(OPTION_LEDGER) | OPTION_BIT(OPTION_EXITCODE))
+#define OWN_OPTIONS                                                              \
+	(OPTION_BIT(OPTION_REPORT) | OPTION_BIT(OPTION_LEDGER) | OPTION_BIT(OPTION_EXITCODE) | \
+	 OPTION_BIT(OPTION_EVERY))
 #define ALL_OPTIONS (OPTION_BIT(OPTION_COUNT) - 1)
 
 static const struct flags_command command = {
@@ -189,9 +191,38 @@ static void prepare(void *data)
 	if (!run->directory[0])
 		return;
 	set_ledger(run->directory);
+	/* Reports on demand are the library's own, and go where ours goes. */
+	if (!opt_text[OPTION_REPORT_NOW])
+		setenv("GPULEAK_REPORT_NOW", opt_values.report, 1);
 	setenv("GPULEAK_REPORT", "none", 1);
 	setenv("GPULEAK_EXITCODE", "0", 1);
 	set_preload(run->library);
+}
+
+/* Until the command has ended, with a look at its processes every so often. */
+static void wait_and_watch(struct run *run)
+{
+	const int to_file = strcmp(opt_values.report, "stderr") != 0 &&
+			    strcmp(opt_values.report, "none") != 0 &&
+			    opt_values.format != OPTION_FORMAT_TEXT;
+	char report[PATH_MAX];
+	struct watch watch = {
+		.directory = run->directory,
+		.suppressions = opt_values.suppressions,
+		.every_ms = opt_values.every,
+		.report = to_file && expand(opt_values.report, run->child.pid, run->host,
+					    program_name(run), report) == 0
+				  ? report
+				  : NULL,
+	};
+
+	if (!opt_values.every || !run->directory[0]) {
+		child_wait(&run->child);
+		return;
+	}
+	while (!child_wait_for(&run->child, opt_values.every))
+		watch_look(&watch);
+	watch_finish(&watch);
 }
 
 /* How many processes with a ledger in our directory still run. */
@@ -359,7 +390,7 @@ static int record(struct run *run)
 			r == -ENOENT ? " (is its interpreter or loader missing?)" : "");
 		status = program_status(r);
 	} else {
-		child_wait(&run->child);
+		wait_and_watch(run);
 		if (run->directory[0])
 			wait_for_orphans(run);
 		sampler_finish(&run->sampler, SAMPLER_WAIT_MS);

@@ -79,8 +79,8 @@ static int main_call(int count)
 {
 	char label[64];
 
-	begin();
 	printf("%u", gpuleak_step ? gpuleak_step("too early") : 0);
+	begin();
 	for (int i = 0; i < count; i++) {
 		work((unsigned int)i);
 		snprintf(label, sizeof(label), "request %d, of which this is a long name", i + 1);
