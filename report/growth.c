@@ -24,17 +24,27 @@ static uint64_t median(const uint64_t *values, size_t count)
 	return sorted[(count - 1) / 2];
 }
 
-struct growth_verdict growth_judge(const struct growth_series *series)
+static int shrinks(const uint64_t *values, size_t intervals)
+{
+	for (size_t i = 0; i < intervals; i++)
+		if (values[i + 1] < values[i])
+			return 1;
+	return 0;
+}
+
+/* Over every STRIDEth step from the last one on, and no step in between may have less. */
+static struct growth_verdict judge_every(const struct growth_series *series, size_t stride)
 {
 	struct growth_verdict none = { 0 }, ret = { 0 };
 	uint64_t grown[GROWTH_STEPS_MAX]; /* the last interval first */
-	size_t count = series->count < GROWTH_STEPS_MAX ? series->count : GROWTH_STEPS_MAX;
 	uint64_t later, earlier;
+	size_t at = series->count;
 
-	for (size_t i = count; i > 1; i--) {
-		if (series->values[i - 1] <= series->values[i - 2])
+	for (at--; at >= stride; at -= stride) {
+		if (series->values[at] <= series->values[at - stride] ||
+		    shrinks(series->values + at - stride, stride))
 			break;
-		grown[ret.intervals++] = series->values[i - 1] - series->values[i - 2];
+		grown[ret.intervals++] = series->values[at] - series->values[at - stride];
 	}
 	if (ret.intervals + 1 < GROWTH_STEPS_MIN)
 		return none;
@@ -42,6 +52,18 @@ struct growth_verdict growth_judge(const struct growth_series *series)
 	earlier = median(grown + ret.intervals - ret.intervals / 2, ret.intervals / 2);
 	if (later < earlier - earlier / 2)
 		return none; /* on its way to a bound */
-	ret.per_step = median(grown, ret.intervals);
+	ret.per_step = median(grown, ret.intervals) / stride;
+	ret.intervals *= (unsigned int)stride;
 	return ret;
+}
+
+struct growth_verdict growth_judge(const struct growth_series *series)
+{
+	struct growth_verdict ret = { 0 };
+
+	if (series->count == 0 || series->count > GROWTH_STEPS_MAX)
+		return ret;
+	ret = judge_every(series, 1);
+	/* Where a clock marks the steps, what should lie between two of them may lie in the next. */
+	return ret.intervals ? ret : judge_every(series, 2);
 }

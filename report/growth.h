@@ -23,12 +23,13 @@ struct growth_series {
 };
 
 struct growth_verdict {
-	unsigned int intervals; /* the last ones, in each of which it grew; 0: it does not keep on */
+	unsigned int intervals; /* the last ones, over which it grew; 0: it does not keep on */
 	uint64_t per_step;      /* the usual growth: median of those */
 };
 
 /* Suspected is what grew in each of at least the last three intervals, and not ever less: the
- * median growth of the later half of them must be at least half that of the earlier half. */
+ * median growth of the later half of them must be at least half that of the earlier half. Or
+ * the same over every second step, if it had less at none. */
 struct growth_verdict growth_judge(const struct growth_series *series);
 
 struct report_step {

@@ -42,7 +42,7 @@ static void print_suspect(FILE *out, const struct report_suspect *suspect)
 	text_kind(out, suspect->kind);
 	if (suspect->device >= 0)
 		fprintf(out, ", device %d", suspect->device);
-	fprintf(out, "): grew in each of the last %u steps, to %s in %s block%s\n",
+	fprintf(out, "): grew over the last %u steps, to %s in %s block%s\n",
 		suspect->intervals, format_size(suspect->bytes, size),
 		format_number(suspect->blocks, number), suspect->blocks == 1 ? "" : "s");
 }

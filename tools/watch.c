@@ -34,7 +34,7 @@ struct watched { /* one process */
 /* What one look adds up to. */
 struct sums {
 	uint64_t bytes, blocks;
-	size_t processes, suspects;
+	size_t processes;
 	FILE *growing;
 };
 
@@ -65,7 +65,7 @@ static void add(struct sums *sums, const struct live *live)
 	sums->processes++;
 	sums->bytes = add_bounded(sums->bytes, live->sum.bytes);
 	sums->blocks = add_bounded(sums->blocks, live->sum.blocks);
-	sums->suspects += text_live_growing(sums->growing, live, before);
+	text_live_growing(sums->growing, live, before);
 }
 
 static void look_at(struct watch *watch, const struct ledger_file *file, struct sums *sums)
@@ -117,9 +117,10 @@ static void print_line(const struct watch *watch, const struct sums *sums, const
 		fputs(": no GPU call seen yet", out);
 	else
 		fprintf(out, ": live %s (%s%s) in %s block%s", format_size(sums->bytes, size),
-			sums->bytes < before ? "-" : "+",
-			format_size(sums->bytes < before ? before - sums->bytes
-							 : sums->bytes - before, change),
+			sums->bytes < before ? "-" : sums->bytes > before ? "+" : "=",
+			sums->bytes == before ? ""
+			: format_size(sums->bytes < before ? before - sums->bytes
+							   : sums->bytes - before, change),
 			format_number(sums->blocks, blocks), sums->blocks == 1 ? "" : "s");
 	fputs(growing, out);
 	fputc('\n', out);
