@@ -132,8 +132,11 @@ static int main_idle(int unused)
 	say("ready");
 	while (fgets(line, sizeof(line), stdin) && strcmp(line, "end\n") != 0) {
 		if (strcmp(line, "report\n") == 0) {
+			int answer;
+
 			errno = 0;
-			printf("%d %s\n", gpuleak_report(), strerror(errno));
+			answer = gpuleak_report();
+			printf("%d %s\n", answer, strerror(errno));
 			fflush(stdout);
 		}
 	}
@@ -160,30 +163,42 @@ static int main_handled(int later)
 	return 0;
 }
 
-/* The child has no helper and no ledger of ours; then it makes a GPU call and has both. */
-static int main_fork(int count)
+static void wait_for(pid_t child)
 {
 	int status;
-	pid_t child;
 
+	waitpid(child, &status, 0);
+	printf("child ended with %d\n", status);
+	fflush(stdout);
+}
+
+/* A child has no helper, no steps and no report, until it makes a GPU call of its own. */
+static int main_fork(int count)
+{
+	pid_t child = fork(); /* before the driver is in use: it may use it */
+
+	if (child != 0)
+		wait_for(child);
 	begin();
-	for (int i = 0; i < count; i++) {
-		work((unsigned int)i);
-		gpuleak_step(NULL);
+	for (int i = 0; i < count + (child == 0); i++) {
+		leak(MIB);
+		kill(getpid(), SIGUSR2);
+		nap(100);
 	}
+	if (child == 0)
+		return 0;
 	child = fork();
 	if (child == 0) {
-		int early = (int)gpuleak_step(NULL), report = gpuleak_report();
+		int report;
 
-		kill(getpid(), SIGUSR2);
-		begin();
-		leak(KIB);
-		printf("child %d %d %u\n", early, report, gpuleak_step(NULL));
+		kill(getpid(), SIGUSR2); /* nobody's, and not deadly */
+		report = gpuleak_report();
+		printf("step %u, report %d %s\n", gpuleak_step(NULL), report,
+		       report < 0 && errno == ENODATA ? "ENODATA" : "?");
 		fflush(stdout);
 		_exit(0);
 	}
-	waitpid(child, &status, 0);
-	printf("parent %u status %d\n", gpuleak_step(NULL), WEXITSTATUS(status));
+	wait_for(child);
 	return 0;
 }
 
@@ -211,6 +226,7 @@ static int main_threads(int unused)
  * nobody else has anything that stays. */
 static void *churn(void *unused)
 {
+	begin();
 	for (int i = 0; i < 20000; i++) {
 		CUdeviceptr address;
 
