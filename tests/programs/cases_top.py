@@ -306,16 +306,17 @@ def sorted_by_keys(place):
         screen.until(frames_drawn(2))
 
         def first_site():
-            return re.sub(" +", " ", screen.frame()[-3]).strip()
+            lines = words(screen.frame())
+            return lines[[line.endswith(" where") for line in lines].index(True) + 1]
         compare("by bytes", True, first_site().startswith("12.0 MiB 3 "))
         holder.more()
         holder.more()
         screen.key(b"g")
-        screen.until(lambda _: re.sub(" +", " ", screen.frame()[-3]).strip().startswith("4.0 MiB"))
+        screen.until(lambda _: first_site().startswith("4.0 MiB 2 "))
         holder.more()
         holder.more()
         screen.key(b"n")
-        screen.until(lambda _: re.sub(" +", " ", screen.frame()[-3]).strip().startswith("8.0 MiB 4 "))
+        screen.until(lambda _: first_site().startswith("8.0 MiB 4 "))
         screen.key(b"b")
         screen.until(lambda _: first_site().startswith("12.0 MiB"))
         screen.key(b"q")

@@ -243,14 +243,12 @@ static int main_churn(int count)
 	begin();
 	for (int i = 0; i < 3; i++)
 		pthread_create(&threads[i], NULL, churn, NULL);
-	for (int i = 0; i < count; i++) {
+	for (int i = 0; i <= count; i++) {
+		for (int n = 0; i == count && n < 3; n++)
+			pthread_join(threads[n], NULL);
 		leak(MIB);
-		gpuleak_step(NULL);
+		gpuleak_step(i == count ? "quiet" : NULL);
 	}
-	for (int i = 0; i < 3; i++)
-		pthread_join(threads[i], NULL);
-	leak(MIB);
-	gpuleak_step("quiet");
 	return 0;
 }
 
