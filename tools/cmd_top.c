@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -34,6 +35,7 @@
 #define SITES_MAX 1000
 #define FAILURES_MAX 5   /* readings in a row */
 #define ERROR_SIZE 8192
+#define KEPT_BYTES (32 << 20) /* the most that glibc takes for a threshold */
 
 struct arguments {
 	const char *operand;
@@ -600,6 +602,14 @@ static int check_running(const struct watch *watch)
 	return -1;
 }
 
+/* Each look takes as much memory as the ledger is long, and gives it back: it need not come from
+ * the kernel, page by page, each time. */
+static void keep_memory(void)
+{
+	mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);
+	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
+}
+
 int cmd_top(int argc, char **argv)
 {
 	struct watch watch = { .fd = -1 };
@@ -608,6 +618,7 @@ int cmd_top(int argc, char **argv)
 
 	if (r < 0)
 		return r == -2 ? 0 : STATUS_USAGE;
+	keep_memory();
 	watch.order = arguments.order;
 	r = open_ledger(&watch, arguments.operand);
 	if (r == 0)
