@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What a program may ask of libgpuleak.so while it is preloaded: to give back what the pool
- * (GPULEAK_POOL) keeps, and what the pool did; to mark a step; to report now. The functions are declared weak: link nothing,
- * and look first whether they are there.
+ * (GPULEAK_POOL) keeps, and what the pool did; to mark a step; to report now. The functions are
+ * declared weak: link nothing, and look first whether they are there.
  *
  *     if (gpuleak_pool_trim)
  *             gpuleak_pool_trim();

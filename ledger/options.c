@@ -265,9 +265,11 @@ const char *option_expects(enum option_id id)
 	case OPTION_SIZE:
 		return "a size such as 4096, 64KiB or 1GiB";
 	case OPTION_DURATION:
-		return option_rows[id].minimum == 10	? "a duration from 10ms on, such as 10s, 5m or 1h"
-		       : option_rows[id].minimum == 100 ? "a duration from 100ms on, such as 10s, 5m or 1h"
-							: "a duration such as 10s, 5m or 1h";
+		if (option_rows[id].minimum == 10)
+			return "a duration from 10ms on, such as 10s, 5m or 1h";
+		if (option_rows[id].minimum == 100)
+			return "a duration from 100ms on, such as 10s, 5m or 1h";
+		return "a duration such as 10s, 5m or 1h";
 	}
 	return "";
 }

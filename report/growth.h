@@ -57,7 +57,7 @@ struct report_growth {
 	uint64_t step_count; /* all that were marked */
 	const struct report_step *steps; /* the last ones, oldest first */
 	size_t kept_count;
-	const struct report_suspect *suspects; /* who grows most, first; suppressed ones are not here */
+	const struct report_suspect *suspects; /* who grows most, first; none suppressed */
 	size_t suspect_count;
 	uint64_t suppressed; /* suspects that a suppression names */
 	uint64_t lost;       /* sites without a record: they are not judged */

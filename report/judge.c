@@ -94,7 +94,8 @@ static void judge_growth(struct bench *bench, const struct report_process *p, ui
 	if (!growth && p->summary.allocated_blocks == 0)
 		return;
 	if (steps < GROWTH_STEPS_MIN)
-		reason(bench, "process %d (%s) marked %" PRIu64 " step%s: growth is judged from %u on",
+		reason(bench,
+		       "process %d (%s) marked %" PRIu64 " step%s: growth is judged from %u on",
 		       p->pid, p->program, steps, steps == 1 ? "" : "s", GROWTH_STEPS_MIN);
 	if (growth && growth->lost)
 		reason(bench, "process %d (%s): not every place found room in the ledger for its "

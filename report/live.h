@@ -42,7 +42,7 @@ enum live_order {
 	LIVE_BY_BYTES,
 	LIVE_BY_BLOCKS,
 	LIVE_BY_GROWTH, /* bytes since the look before */
-	LIVE_BY_RATE,   /* bytes allocated since then, freed ones too: their sites are listed, too */
+	LIVE_BY_RATE,   /* bytes allocated since then; then sites with nothing left count, too */
 };
 
 struct live_look {

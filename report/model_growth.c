@@ -252,8 +252,10 @@ static int read_steps(struct builder *b, struct report_growth *growth)
 
 		if (!record->number)
 			continue;
-		steps[count] = (struct report_step){ record->number, record->time_ns,
-						     record->live_bytes, record->live_blocks, NULL };
+		steps[count] = (struct report_step){
+			record->number, record->time_ns, record->live_bytes, record->live_blocks,
+			NULL,
+		};
 		if (length) {
 			steps[count].label = pool_text(b->pool, record->label, length);
 			if (!steps[count].label)

@@ -49,8 +49,8 @@ static const struct flags_command command = {
 	.report_to = "stderr",
 	.tail = "exit status: PROGRAM's own if it is not 0 (128+N if signal N killed it);\n"
 		"otherwise, with --gate, --max-leaked-bytes, --max-growth or --exitcode: 0\n"
-		"clean, 23 (or --exitcode) the gate failed, 24 no GPU call was seen. 125 gpuleak failed,\n"
-		"126 PROGRAM can't be run, 127 it was not found.\n",
+		"clean, 23 (or --exitcode) the gate failed, 24 no GPU call was seen. 125\n"
+		"gpuleak failed, 126 PROGRAM can't be run, 127 it was not found.\n",
 };
 
 struct run {

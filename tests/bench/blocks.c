@@ -2,8 +2,8 @@
  *
  * Many live blocks from many places: COUNT blocks at 1,024 distinct stacks, all leaked.
  * Prints how much the process grew per block, in bytes, the driver's share included:
- * run with and without the preload, the difference is the tracer's. With one more argument it then does
- * what lines on standard input ask for, for top_cost.py: "pairs MS", "step".
+ * run with and without the preload, the difference is the tracer's. With one more argument it
+ * then does what lines on standard input ask for, for top_cost.py: "pairs MS", "step".
  */
 #include <stdio.h>
 #include <stdlib.h>

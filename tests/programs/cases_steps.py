@@ -9,6 +9,7 @@ import select
 import signal
 import time
 
+from cases_top import Holder
 from harness import Failed, TIMEOUT, compare, line_of
 
 MIB = 1 << 20
@@ -132,30 +133,15 @@ def forked(place):
         compare("suspects", [(marked("leak"), MIB, count * MIB, count)], suspects(item))
 
 
-class Service:
-    """p_steps, which runs on until it is told to end."""
+class Service(Holder):
+    """p_steps, which runs on until it is told to end; its report is in JSON."""
 
     def __init__(self, place, name, count, **env):
-        env = {"LD_PRELOAD": place.options.library, "GPULEAK_REPORT": place.file("report.json"),
-               "GPULEAK_FORMAT": "json", **env}
-        self.process = place.start([place.program(PROGRAM), name, str(count)], env, stdin=-1)
-        self.expect("ready")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.communicate()
-
-    def expect(self, line):
-        if not select.select([self.process.stdout], [], [], TIMEOUT)[0]:
-            raise Failed("nothing is answered")
-        compare("answer", line, self.process.stdout.readline().decode().strip())
+        super().__init__(place, (PROGRAM, name, str(count)), **{
+            "GPULEAK_REPORT": place.file("report.json"), "GPULEAK_FORMAT": "json", **env})
 
     def tell(self, line):
-        self.process.stdin.write((line + "\n").encode())
-        self.process.stdin.flush()
+        super().tell(line)
         if line == "end":
             compare("status", 0, self.process.wait(TIMEOUT))
 

@@ -18,12 +18,12 @@ NOBODY = 65534
 
 
 class Holder:
-    """p_top, told what to do by lines."""
+    """A program that is told what to do by lines, p_top unless it is said which."""
 
-    def __init__(self, place, **env):
+    def __init__(self, place, program=("top",), **env):
         self.place = place
         env = {"LD_PRELOAD": place.options.library, "GPULEAK_REPORT": "none", **env}
-        self.process = place.start([place.program("top")], env, stdin=-1)
+        self.process = place.start([place.program(program[0]), *program[1:]], env, stdin=-1)
         self.expect("ready")
 
     def __enter__(self):
@@ -38,6 +38,8 @@ class Holder:
         return self.process.pid
 
     def expect(self, line):
+        if not select.select([self.process.stdout], [], [], TIMEOUT)[0]:
+            raise Failed("nothing is answered")
         compare("answer", line, self.process.stdout.readline().decode().strip())
 
     def tell(self, line):

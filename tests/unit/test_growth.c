@@ -314,9 +314,10 @@ static void test_told(void **state)
 	add_site(&builder, 0x3001, 0, 1, 5, leak, 1);
 	assert_int_equal(report_add_process(&report, process_of(&builder, suppressions)), 0);
 	text = printed(&report, print_text);
-	assert_non_null(strstr(text, "\ngpuleak: suspect: 1.0 MiB per step (60.0 MiB per hour) at "));
-	assert_non_null(strstr(text, ", cuMemAlloc_v2 (device memory, device 0): grew over the last "
-				     "4 steps, to 5.0 MiB in 10 blocks\n"
+	assert_non_null(strstr(text, "\ngpuleak: suspect: 1.0 MiB per step (60.0 MiB per hour) "
+				     "at "));
+	assert_non_null(strstr(text, ", cuMemAlloc_v2 (device memory, device 0): grew over the "
+				     "last 4 steps, to 5.0 MiB in 10 blocks\n"
 				     "gpuleak: 5 steps marked, the last one \"epoch\\x0A7\"\n"
 				     "gpuleak: 1 more suspect is suppressed\n"));
 	free(text);

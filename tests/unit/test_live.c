@@ -189,8 +189,8 @@ static void frames(void **state)
 		"        150   80.0%            550          3\n"
 		"\n"
 		"        live     blocks       growth allocated/s  where\n"
-		"     6.0 MiB          2     +1.0 MiB     0 bytes  an unknown place (no stack was recorded), "
-		"cuMemAlloc_v2\n"
+		"     6.0 MiB          2     +1.0 MiB     0 bytes  an unknown place (no stack was "
+		"recorded), cuMemAlloc_v2\n"
 		"and 1 more\n");
 	free(text);
 	live_destroy(first);
@@ -199,7 +199,8 @@ static void frames(void **state)
 	builder_finish(&builder);
 }
 
-static void add_bytes(struct ledger_builder *builder, uint32_t row, uint64_t address, uint64_t bytes)
+static void add_bytes(struct ledger_builder *builder, uint32_t row, uint64_t address,
+		      uint64_t bytes)
 {
 	struct ledger_row *counters = builder_at(builder, row);
 
