@@ -209,6 +209,9 @@ uint32_t steps_mark(struct recorder *recorder, const char *label)
 {
 	uint32_t number;
 
+	/* Whoever reports on the end reads the ledger once: nothing may move in it any more. */
+	if (__atomic_load_n(&recorder->header->ended, __ATOMIC_ACQUIRE) != LEDGER_RUNNING)
+		return 0;
 	lock_take(&recorder->steps.lock);
 	number = mark(recorder, label);
 	lock_give(&recorder->steps.lock);

@@ -15,6 +15,7 @@ import subprocess
 import sys
 
 WINDOW_MS = 500
+INTERVALS = {"1": 3000, "0.1": 500}  # between frames, in s: window that holds some of them, in ms
 
 
 def median(values):
@@ -48,7 +49,7 @@ def watched(build, program, interval):
         if line.startswith(b"gpuleak top"):
             break
     # What it prints is read by nobody, and fits the pipe.
-    figures = program.ask("pairs %d" % WINDOW_MS)
+    figures = program.ask("pairs %d" % INTERVALS[interval])
     top.terminate()
     top.communicate()
     return figures
@@ -57,9 +58,10 @@ def watched(build, program, interval):
 def cost(build, program, rounds, interval):
     ratios = ([], [])
     for _ in range(rounds):
-        without = [program.ask("pairs %d" % WINDOW_MS)]
+        pairs = "pairs %d" % INTERVALS[interval]
+        without = [program.ask(pairs)]
         attached = [watched(build, program, interval) for _ in range(2)]
-        without.append(program.ask("pairs %d" % WINDOW_MS))
+        without.append(program.ask(pairs))
         for which in range(2):
             ratios[which].append(sum(window[which] for window in attached)
                                  / sum(window[which] for window in without))
@@ -75,7 +77,7 @@ def main():
     pairs = program.ask("pairs %d" % WINDOW_MS)
     print("%d live blocks, %.0f pairs a second unwatched; watched by `gpuleak top`, it loses (median of "
           "%d rounds):" % (blocks, pairs[0], rounds))
-    for interval in ("1", "0.1"):
+    for interval in INTERVALS:
         clock, processor = cost(build, program, rounds, interval)
         print("  a frame each %s s: %.2f %% by the clock, %.2f %% by the processor's time"
               % (interval, clock, processor))
