@@ -35,6 +35,7 @@
 #define SITES_MAX 1000
 #define FAILURES_MAX 5   /* readings in a row */
 #define ERROR_SIZE 8192
+#define NICE 10
 #define KEPT_BYTES (32 << 20) /* the most that glibc takes for a threshold */
 
 struct arguments {
@@ -603,10 +604,11 @@ static int check_running(const struct watch *watch)
 	return -1;
 }
 
-/* Each look takes as much memory as the ledger is long, and gives it back: it need not come from
+/* For the process that is watched. Each look takes as much memory as the ledger is long, and gives it back: it need not come from
  * the kernel, page by page, each time. */
-static void keep_memory(void)
+static void be_cheap(void)
 {
+	nice(NICE); /* where processors are short, who is watched goes first */
 	mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);
 	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
 }
@@ -619,7 +621,7 @@ int cmd_top(int argc, char **argv)
 
 	if (r < 0)
 		return r == -2 ? 0 : STATUS_USAGE;
-	keep_memory();
+	be_cheap();
 	watch.order = arguments.order;
 	r = open_ledger(&watch, arguments.operand);
 	if (r == 0)
