@@ -126,12 +126,12 @@ static int main_signal(void)
 /* Makes no GPU call any more. */
 static int main_signal_idle(void)
 {
-	struct gpuleak_pool_stats stats = { .size = sizeof(stats), .cached_bytes = 1 };
+	struct gpuleak_pool_stats stats = { .size = sizeof(stats), .reserved_bytes = 1 };
 
 	start();
 	pair(4 * MIB);
 	raise(SIGUSR1);
-	for (int i = 0; i < 300 && stats.cached_bytes; i++) {
+	for (int i = 0; i < 300 && stats.reserved_bytes; i++) {
 		stats.size = sizeof(stats);
 		usleep(100000);
 		gpuleak_pool_stats(&stats);
