@@ -32,10 +32,12 @@
 #define ORPHANS_POLL_MS 20
 #define SAMPLER_WAIT_MS 300
 
-/* Options that this command carries out itself: the library in the program must not. */
+/* Options that this command carries out itself: the library in the program must not. What else a
+ * report depends on is handed on, for reports on demand. */
 #define OWN_OPTIONS                                                              \
 	(OPTION_BIT(OPTION_REPORT) | OPTION_BIT(OPTION_LEDGER) | OPTION_BIT(OPTION_EXITCODE) | \
-	 OPTION_BIT(OPTION_EVERY))
+	 OPTION_BIT(OPTION_EVERY) | OPTION_BIT(OPTION_MAX_LEAKED_BYTES) |                    \
+	 OPTION_BIT(OPTION_MAX_GROWTH))
 #define ALL_OPTIONS (OPTION_BIT(OPTION_COUNT) - 1)
 
 static const struct flags_command command = {

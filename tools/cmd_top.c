@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -272,21 +271,6 @@ static int as_pid(const char *word)
 	return errno || pid > INT_MAX || pid == 0 ? INT_MAX : (int)pid;
 }
 
-static int no_ledger(const char *word, int pid)
-{
-	char path[64];
-	struct stat st;
-
-	snprintf(path, sizeof(path), "/proc/%d", pid);
-	if (stat(path, &st) < 0)
-		return nothing(word, "there is no such process");
-	if (st.st_uid != geteuid())
-		return nothing(word, "is another user's process: only that user finds its ledger");
-	return nothing(word, "no ledger of this process is where gpuleak puts them; it made no GPU "
-			     "call yet, does not run under gpuleak, or has a GPULEAK_LEDGER of its "
-			     "own (then name that file)");
-}
-
 /* The one of its ledgers that it is writing now: a process that went on as another program
  * has several. */
 static int find_by_pid(const char *word, int pid, struct ledger_file *ret)
@@ -295,7 +279,7 @@ static int find_by_pid(const char *word, int pid, struct ledger_file *ret)
 	int r = 0;
 
 	if (pid == INT_MAX || ledgers_add_pid(&list, pid) < 0) {
-		r = no_ledger(word, pid);
+		r = nothing(word, ledgers_why_none(pid));
 	} else {
 		size_t latest = 0;
 

@@ -391,6 +391,17 @@ def older(place):
                           "such as 10s, 5m or 1h\n"), (bad.status, bad.stderr))
 
 
+def no_such(place):
+    """report PID: a process that is gone, and one without a ledger: one line, and the status"""
+    for pid, said in ((999999999, "there is no such process, and none has left a ledger"),
+                      (os.getpid(), "no ledger of this process is where gpuleak puts them; it made no "
+                                    "GPU call yet, does not run under gpuleak, or has a "
+                                    "GPULEAK_LEDGER of its own (then name that file)")):
+        run = place.command("report", str(pid))
+        compare("told", (1, "", "gpuleak: %d: %s\n" % (pid, said)),
+                (run.status, run.stdout, run.stderr))
+
+
 def top_suspects(place):
     """top: names what keeps growing, by steps of its own where the process marks none"""
     with Service(place, "serve", 20) as service:
@@ -405,4 +416,4 @@ def top_suspects(place):
 
 STEPS = [by_call, many_steps, by_signal, without, text, suppressed, churn, forked, demand_by_signal,
          demand_by_call, demand_in_run, signals_taken, last_thread, by_clock, read_while_marked, gate,
-         every, older, top_suspects]
+         every, older, no_such, top_suspects]

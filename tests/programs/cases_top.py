@@ -362,9 +362,9 @@ def end_on_terminal(place):
 
 def no_such(place):
     """top: no such process, no ledger, no number, and wrong usage"""
-    compare("gone", "gpuleak: 999999999: there is no such process", refused(place, 999999999))
-    compare("zero", "gpuleak: 0: there is no such process", refused(place, 0))
-    compare("huge", "gpuleak: 99999999999999999999: there is no such process",
+    compare("gone", "gpuleak: 999999999: there is no such process, and none has left a ledger", refused(place, 999999999))
+    compare("zero", "gpuleak: 0: there is no such process, and none has left a ledger", refused(place, 0))
+    compare("huge", "gpuleak: 99999999999999999999: there is no such process, and none has left a ledger",
             refused(place, 99999999999999999999))
     said = refused(place, os.getpid())
     compare("no ledger", True, said.startswith("gpuleak: %d: no ledger of this process is where "
