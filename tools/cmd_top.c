@@ -588,11 +588,11 @@ static int check_running(const struct watch *watch)
 	return -1;
 }
 
-/* For the process that is watched. Each look takes as much memory as the ledger is long, and gives it back: it need not come from
- * the kernel, page by page, each time. */
+/* For the process that is watched. Each look takes as much memory as the ledger is long, and
+ * gives it back: it need not come from the kernel, page by page, each time. */
 static void be_cheap(void)
 {
-	nice(NICE); /* where processors are short, who is watched goes first */
+	(void)!nice(NICE); /* where processors are short, who is watched goes first */
 	mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);
 	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
 }

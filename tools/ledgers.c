@@ -221,8 +221,9 @@ const char *ledgers_why_none(int pid)
 		return "there is no such process, and none has left a ledger";
 	if (st.st_uid != geteuid())
 		return "is another user's process: only that user finds its ledger";
-	return "no ledger of this process is where gpuleak puts them; it made no GPU call yet, does "
-	       "not run under gpuleak, or has a GPULEAK_LEDGER of its own (then name that file)";
+	return "no ledger of this process is where gpuleak puts them; it made no GPU call yet, "
+	       "does not run under gpuleak, or has a GPULEAK_LEDGER of its own (then name that "
+	       "file)";
 }
 
 void ledgers_finish(struct ledger_list *list)
