@@ -17,6 +17,7 @@
 
 #include "config.h"
 #include "coverage.h"
+#include "helper.h"
 #include "lookup.h"
 #include "pool.h"
 #include "recorder.h"
@@ -288,4 +289,7 @@ __attribute__((constructor)) static void ends_begin(void)
 	FIND(execveat);
 #undef FIND
 	at_quick_exit(at_quick_exit_end); /* first in: called last */
+	recorder_made = helper_start;
+	if (recorder_now()) /* by a constructor that ran before this one */
+		helper_start(recorder_now());
 }

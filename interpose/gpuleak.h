@@ -2,8 +2,9 @@
  *
  * What a program may ask of libgpuleak.so while it is preloaded: what was not freed since a
  * mark, who allocated a pointer; to leave a block out of the report; to give back what the pool
- * (GPULEAK_POOL) keeps, and what the pool did. The functions are declared weak: link nothing,
- * and look first whether they are there. Where one is, all are that its version has.
+ * (GPULEAK_POOL) keeps, and what the pool did; to mark a step; to report now. The functions are
+ * declared weak: link nothing, and look first whether they are there. Where one is, all are that
+ * its version has.
  *
  *     if (gpuleak_mark)
  *             mark = gpuleak_mark();
@@ -168,6 +169,20 @@ struct gpuleak_pool_stats {
  * that of the first version, which is this one, or absurd); ENODATA: no pool and no limit is on,
  * or the process has made no GPU memory call yet. */
 GPULEAK_FUNCTION int gpuleak_pool_stats(struct gpuleak_pool_stats *ret);
+
+/* ---- while it runs: docs/services.md ---- */
+
+/* Marks a step: the end of a piece of work that comes again and again, a request or an epoch. What
+ * has more memory after each step is reported as growing, from the fourth step on. LABEL, of which
+ * 32 bytes are kept, may be NULL. Returns the number of the step, from 1; 0 if it was not noted:
+ * before the first GPU memory call there is nothing to note. Costs one walk over the blocks that
+ * live. */
+GPULEAK_FUNCTION unsigned int gpuleak_step(const char *label);
+
+/* Writes a report on what lives now where GPULEAK_REPORT_NOW or GPULEAK_REPORT says, a file's name
+ * with .1, .2 ... behind it, and returns when that is done. 0; or -1 with errno ENODATA: the
+ * process has made no GPU memory call yet; ENOTSUP: GPULEAK_REPORT is none. */
+GPULEAK_FUNCTION int gpuleak_report(void);
 
 #ifdef __cplusplus
 }

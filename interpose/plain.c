@@ -7,11 +7,11 @@
 
 #include <dlfcn.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "options.h"
 #include "reader.h"
 #include "say.h"
+#include "tally.h"
 
 #define GROUPS_MAX 100 /* groups that are listed */
 
@@ -88,50 +88,8 @@ struct total {
 	uint64_t blocks, bytes, allocs, errors;
 };
 
-/* Live, and not meant to be. */
-static bool is_leak(const struct ledger_block *block)
-{
-	uint32_t state = LEDGER_BLOCK_STATE(__atomic_load_n(&block->state, __ATOMIC_ACQUIRE));
-
-	return (state == LEDGER_BLOCK_LIVE || state == LEDGER_BLOCK_FREEING) &&
-	       !(block->marked & LEDGER_BLOCK_IGNORED);
-}
-
-/* What is live of each row, by the row's place in the file; pages of it that no row needs
- * are never touched. */
-struct tally {
-	uint64_t blocks, bytes;
-};
-
-static struct tally *tally_of(struct tally *tallies, const struct ledger_view *view,
-			      const struct ledger_row *row)
-{
-	return &tallies[(size_t)((const uint8_t *)row - view->base) / sizeof(*row)];
-}
-
-static struct tally *count_live(const struct ledger_view *view, size_t *ret_size)
-{
-	struct ledger_walk walk = { 0, 0 };
-	const struct ledger_block *block;
-	const struct ledger_row *row;
-	struct tally *tallies;
-
-	*ret_size = (view->bytes / sizeof(*row) + 1) * sizeof(*tallies);
-	tallies = mmap(NULL, *ret_size, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (tallies == MAP_FAILED)
-		return NULL;
-	while ((block = ledger_next(view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
-		if (!is_leak(block) || !(row = ledger_row(view, block->row)) ||
-		    ledger_row_is_object(view, row))
-			continue;
-		tally_of(tallies, view, row)->blocks++;
-		tally_of(tallies, view, row)->bytes += block->bytes;
-	}
-	return tallies;
-}
-
-static void sum(const struct ledger_view *view, struct tally *tallies, struct total *ret)
+static void sum(const struct ledger_view *view, const struct tallies *tallies,
+		struct total *ret)
 {
 	struct ledger_walk walk = { 0, 0 };
 	const struct ledger_row *row;
@@ -152,7 +110,7 @@ static bool same_group(const struct ledger_row *a, const struct ledger_row *b)
 }
 
 /* All that is live of ROW's group, from ROW on; what is told of once is taken away. */
-static struct tally take_group(struct tally *tallies, const struct ledger_view *view,
+static struct tally take_group(const struct tallies *tallies, const struct ledger_view *view,
 			       struct ledger_walk walk, const struct ledger_row *row)
 {
 	struct tally total = *tally_of(tallies, view, row), *other_tally;
@@ -169,7 +127,8 @@ static struct tally take_group(struct tally *tallies, const struct ledger_view *
 	return total;
 }
 
-static void add_leaks(struct page_text *out, const struct ledger_view *view, struct tally *tallies)
+static void add_leaks(struct page_text *out, const struct ledger_view *view,
+		      const struct tallies *tallies)
 {
 	struct ledger_walk walk = { 0, 0 };
 	const struct ledger_row *row;
@@ -299,18 +258,17 @@ bool plain_report(struct recorder *recorder, int fd, const char *why)
 {
 	struct page_text out = { .fd = fd };
 	struct ledger_view view;
-	struct tally *tallies;
+	struct tallies tallies;
 	struct total total;
-	size_t size;
 	bool lost;
 
 	out.text = (struct text){ out.bytes, sizeof(out.bytes) };
 	if (ledger_view(recorder->writer.base, recorder->writer.mapped_bytes, &view) != LEDGER_OK ||
-	    !(tallies = count_live(&view, &size)))
+	    tallies_count(&view, &tallies) < 0)
 		return true;
-	sum(&view, tallies, &total);
+	sum(&view, &tallies, &total);
 	add_verdict(&out, &total);
-	add_leaks(&out, &view, tallies);
+	add_leaks(&out, &view, &tallies);
 	add_errors(&out, &view);
 	add_pools(&out, &view);
 	lost = add_troubles(&out, recorder->header);
@@ -318,6 +276,6 @@ bool plain_report(struct recorder *recorder, int fd, const char *why)
 	text_add(&out.text, why);
 	line_done(&out);
 	flush(&out);
-	munmap(tallies, size);
+	tallies_finish(&tallies);
 	return total.blocks > 0 || total.errors > 0 || lost;
 }

@@ -742,6 +742,19 @@ bool pool_relieve(int device)
 	return given > 0;
 }
 
+/* Who asks may have no context current, as our helper, and the driver wants one. */
+static uint64_t trim_from_anywhere(struct pool *pool, struct pool_context *context)
+{
+	uint64_t given = 0;
+	bool pushed;
+
+	if (!pool_push_context(context, &pushed))
+		return 0;
+	given = trim_context(pool, context, false);
+	pool_pop_context(pushed);
+	return given;
+}
+
 static uint64_t give_back(bool may_wait)
 {
 	struct pool *pool = pool_entered();
@@ -757,7 +770,7 @@ static uint64_t give_back(bool may_wait)
 		while (may_wait && (number = pool_tickets_oldest(context, &freed)) != 0 &&
 		       pool_tickets_wait(context, number))
 			;
-		given += trim_context(pool, context, false);
+		given += trim_from_anywhere(pool, context);
 	}
 	recorder_leave();
 	return given;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * GPULEAK_POOL_SIGNAL: a wish that comes as a signal and is granted by the next GPU memory
- * call of any thread, since a handler may not call the driver.
+ * GPULEAK_POOL_SIGNAL: a wish that comes as a signal (signals.c) and is granted by the next
+ * GPU memory call of any thread, or by the helper thread where none comes for a while.
  */
 #ifndef GPULEAK_POOL_SIGNAL_H
 #define GPULEAK_POOL_SIGNAL_H
@@ -10,10 +10,6 @@
 #include <stdbool.h>
 
 extern _Atomic bool pool_wants_trim;
-
-/* Catches the signal, if the application leaves it to its default. At the first GPU call; says
- * so, once, if it can't. */
-void pool_signal_start(void);
 
 /* Whether the signal came: then who asks must give back. One load while it has not. */
 static inline bool pool_trim_due(void)

@@ -15,6 +15,8 @@
 #include "ask.h"
 #include "pool.h"
 #include "pools_record.h"
+#include "recorder.h"
+#include "steps.h"
 #include "verdict.h"
 
 EXPORT size_t gpuleak_pool_trim(void)
@@ -292,4 +294,26 @@ EXPORT int gpuleak_command(char *ret, size_t size)
 	char path[PATH_MAX];
 
 	return verdict_find_command(path, sizeof(path)) ? give_path(path, ret, size) : fail(ENOENT);
+}
+EXPORT unsigned int gpuleak_step(const char *label)
+{
+	unsigned int number = 0;
+
+	/* Busy: a handler of the application's that makes GPU calls meanwhile goes unrecorded. */
+	if (!recorder_now() || !recorder_enter())
+		return 0;
+	number = steps_mark(recorder_now(), label);
+	recorder_leave();
+	return number;
+}
+
+EXPORT int gpuleak_report(void)
+{
+	struct recorder *recorder = recorder_now();
+	int r = recorder ? verdict_report_now(recorder) : -ENODATA;
+
+	if (r == 0)
+		return 0;
+	errno = -r;
+	return -1;
 }

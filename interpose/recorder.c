@@ -23,8 +23,8 @@
 #include "pattern.h"
 #include "place.h"
 #include "pool.h"
-#include "pool_signal.h"
 #include "rank.h"
+#include "signals.h"
 #include "unwinder.h"
 
 __thread struct thread thread_self;
@@ -32,6 +32,7 @@ __thread struct thread thread_self;
 struct recorder_page *recorder_page;
 static struct recorder_page fallback_page; /* if a page can't be had: then atfork wipes */
 static uint32_t generations;
+void (*recorder_made)(struct recorder *recorder);
 
 static void wipe_after_fork(void)
 {
@@ -282,7 +283,7 @@ static struct recorder *make(int no_unwinder, const char *suppressions)
 	recorder->generation = ++generations;
 	__atomic_store_n(&recorder_page->recorder, recorder, __ATOMIC_RELEASE);
 	config_warn();
-	pool_signal_start();
+	signals_start();
 	return recorder;
 }
 
@@ -290,6 +291,7 @@ static struct recorder *get_or_make(void)
 {
 	const char *suppressions;
 	struct recorder *recorder;
+	bool made = false;
 	int no_unwinder;
 
 	if (!recorder_page)
@@ -303,9 +305,13 @@ static struct recorder *get_or_make(void)
 	suppressions = lsan_ask();
 	lock_take(&recorder_page->making);
 	recorder = recorder_now();
-	if (!recorder && !recorder_page->impossible)
+	if (!recorder && !recorder_page->impossible) {
 		recorder = make(no_unwinder, suppressions);
+		made = recorder != NULL;
+	}
 	lock_give(&recorder_page->making);
+	if (made && recorder_made)
+		recorder_made(recorder);
 	return recorder;
 }
 

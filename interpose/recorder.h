@@ -24,6 +24,7 @@
 #include "python.h"
 #include "released.h"
 #include "stacks.h"
+#include "steps.h"
 #include "stripes.h"
 #include "timeline.h"
 #include "writer.h"
@@ -56,6 +57,9 @@ struct recorder {
 	struct pools_record pools_record;
 	struct limits limits;
 	struct opencl_kept *opencl_kept; /* NULL: no context was made, or no pool is wanted */
+	struct steps steps;
+	struct lock asking; /* one report on demand at a time */
+	unsigned int asked; /* reports on demand so far */
 	uint32_t errors_retracted;
 	int create_errno; /* why there is no ledger file; 0 = there is */
 	char place[PATH_MAX]; /* where it was to be */
@@ -131,6 +135,9 @@ static inline void recorder_leave(void)
 	*self->errno_at = self->saved_errno;
 	self->busy = false;
 }
+
+/* Called once a recorder stands, by the thread that made it; NULL: nobody wants to know. */
+extern void (*recorder_made)(struct recorder *recorder);
 
 /* The process made a GPU call: from now on there is something to report. */
 void recorder_touch(void);

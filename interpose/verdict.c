@@ -21,6 +21,7 @@
 
 #include "config.h"
 #include "plain.h"
+#include "pool.h"
 #include "say.h"
 
 #define GATE_FAILED 23
@@ -168,14 +169,14 @@ static void own_text(struct recorder *recorder, uint32_t ref, char *ret, size_t 
 	ret[length] = '\0';
 }
 
-static int report_path(struct recorder *recorder, char *ret, size_t size)
+static int report_path(struct recorder *recorder, const char *pattern, char *ret, size_t size)
 {
 	char host[256], exe[PATH_MAX], cwd[PATH_MAX];
 
 	own_text(recorder, recorder->header->host, host, sizeof(host));
 	own_text(recorder, recorder->header->exe, exe, sizeof(exe));
 	own_text(recorder, recorder->header->cwd, cwd, sizeof(cwd));
-	return recorder_expand(config.report, host, exe, cwd, ret, size);
+	return recorder_expand(pattern, host, exe, cwd, ret, size);
 }
 
 static int ledger_as_input(struct recorder *recorder)
@@ -210,37 +211,55 @@ static int add_options(char **arguments, char flags[OPTION_COUNT][FLAG_MAX])
 	return n;
 }
 
-/* Asks the command; its exit status, or 127. */
-static int ask_command(struct recorder *recorder, const char *destination)
-{
-	static char *environment[ENVIRONMENT_MAX]; /* not on a signal handler's small stack */
-	static char flags[OPTION_COUNT][FLAG_MAX];
+/* What is too large for a signal handler's small stack. */
+struct question {
+	char *environment[ENVIRONMENT_MAX];
+	char flags[OPTION_COUNT][FLAG_MAX];
 	char command[PATH_MAX];
+};
+
+/* The command's exit status, or 127. */
+static int ask_with(struct recorder *recorder, const char *destination, struct question *question)
+{
 	char *arguments[2 * OPTION_COUNT + 8];
-	struct job job = { .command = command, .arguments = arguments,
-			   .environment = environment, .input = -1 };
+	struct job job = { .command = question->command, .arguments = arguments,
+			   .environment = question->environment, .input = -1 };
 	bool as_input;
 	int n = 0, status;
 
-	if (!verdict_find_command(command, sizeof(command)))
+	if (!verdict_find_command(question->command, sizeof(question->command)))
 		return 127;
 	arguments[n++] = (char *)"gpuleak";
 	arguments[n++] = (char *)"report";
 	arguments[n++] = (char *)"--at-exit";
 	arguments[n++] = (char *)"--report";
 	arguments[n++] = (char *)destination;
-	n += add_options(arguments + n, flags);
+	n += add_options(arguments + n, question->flags);
 	/* Without a file, or without the right to read it any more: as input. */
 	as_input = recorder->writer.memory_only ||
 		   faccessat(AT_FDCWD, recorder->writer.path, R_OK, AT_EACCESS) < 0;
 	arguments[n++] = as_input ? (char *)"-" : recorder->writer.path;
 	arguments[n] = NULL;
-	make_environment(environment, ENVIRONMENT_MAX);
+	make_environment(question->environment, ENVIRONMENT_MAX);
 	if (as_input && (job.input = ledger_as_input(recorder)) < 0)
 		return 127;
 	status = run(&job);
 	if (job.input >= 0)
 		close(job.input);
+	return status;
+}
+
+/* Asks the command; its exit status, or 127. Threads may ask at the same time. */
+static int ask_command(struct recorder *recorder, const char *destination)
+{
+	struct question *question = mmap(NULL, sizeof(*question), PROT_READ | PROT_WRITE,
+					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int status;
+
+	if (question == MAP_FAILED)
+		return 127;
+	status = ask_with(recorder, destination, question);
+	munmap(question, sizeof(*question));
 	return status;
 }
 
@@ -259,6 +278,16 @@ static bool report_by_ourselves(struct recorder *recorder, const char *destinati
 	return failed;
 }
 
+/* Has the command report, or does so itself if it can't. Whether the gate failed. */
+static bool report_somehow(struct recorder *recorder, const char *destination)
+{
+	int status = ask_command(recorder, destination);
+
+	if (status == 0 || status == GATE_FAILED || status == 24)
+		return status == GATE_FAILED;
+	return report_by_ourselves(recorder, destination);
+}
+
 static void say_why_not_on_file(struct recorder *recorder)
 {
 	say("gpuleak: ", recorder->place[0] ? recorder->place : "no ledger directory", ": ",
@@ -271,7 +300,7 @@ bool verdict_report(struct recorder *recorder)
 	const char *destination = config.report;
 	char path[PATH_MAX];
 	bool failed = false;
-	int status, saved = errno;
+	int saved = errno;
 
 	stripes_settle(recorder);
 	released_settle(recorder);
@@ -279,7 +308,7 @@ bool verdict_report(struct recorder *recorder)
 		say_why_not_on_file(recorder);
 	if (strcmp(destination, "none") != 0) {
 		if (strcmp(destination, "stderr") != 0) {
-			if (report_path(recorder, path, sizeof(path)) == 0) {
+			if (report_path(recorder, config.report, path, sizeof(path)) == 0) {
 				destination = path;
 			} else {
 				say("gpuleak: GPULEAK_REPORT=", config.report,
@@ -287,11 +316,7 @@ bool verdict_report(struct recorder *recorder)
 				destination = "stderr";
 			}
 		}
-		status = ask_command(recorder, destination);
-		if (status == 0 || status == GATE_FAILED || status == 24)
-			failed = status == GATE_FAILED;
-		else
-			failed = report_by_ourselves(recorder, destination);
+		failed = report_somehow(recorder, destination);
 	} else if (config.exitcode) {
 		failed = ask_command(recorder, "none") != 0;
 	}
@@ -299,4 +324,49 @@ bool verdict_report(struct recorder *recorder)
 		unlink(recorder->writer.path);
 	errno = saved;
 	return failed;
+}
+
+/* PATTERN, expanded, with .NUMBER behind it, so that no report takes another's place. */
+static int place_now(struct recorder *recorder, const char *pattern, unsigned int number,
+		     char *ret, size_t size)
+{
+	struct text text;
+	int r;
+
+	if (strcmp(pattern, "stderr") == 0) {
+		strcpy(ret, pattern);
+		return 0;
+	}
+	r = report_path(recorder, pattern, ret, size - 16);
+	if (r < 0)
+		return r;
+	text = (struct text){ ret + strlen(ret), 15 };
+	text_add(&text, ".");
+	text_add_number(&text, number);
+	*text.at = '\0';
+	return 0;
+}
+
+int verdict_report_now(struct recorder *recorder)
+{
+	const char *pattern = config.report_now[0] ? config.report_now : config.report;
+	char place[PATH_MAX];
+	int r, saved = errno;
+
+	if (strcmp(pattern, "none") == 0)
+		return -ENOTSUP;
+	lock_take(&recorder->asking);
+	r = place_now(recorder, pattern, ++recorder->asked, place, sizeof(place));
+	if (r < 0) {
+		say("gpuleak: ", pattern, ": not a usable path, reporting here\n", NULL);
+		strcpy(place, "stderr");
+	}
+	if (atomic_load_explicit(&pool_on, memory_order_relaxed))
+		pool_settle();
+	stripes_settle(recorder);
+	released_settle(recorder);
+	report_somehow(recorder, place);
+	lock_give(&recorder->asking);
+	errno = saved;
+	return 0;
 }

@@ -17,4 +17,9 @@ bool verdict_report(struct recorder *recorder);
 /* Where the gpuleak command is that belongs to this library. */
 bool verdict_find_command(char *ret, size_t size);
 
+/* Reports what lives now to GPULEAK_REPORT_NOW's place, or GPULEAK_REPORT's, and waits until
+ * that is done; a path gets the number of the report behind it. 0, or -errno: -ENOTSUP if the
+ * place is "none". Not for signal handlers. */
+int verdict_report_now(struct recorder *recorder);
+
 #endif

@@ -138,6 +138,8 @@ enum ledger_chunk_type {
 	LEDGER_CHUNK_CODES = 15,
 	LEDGER_CHUNK_PYTHON = 16,
 	LEDGER_CHUNK_PARTS = 24, /* struct ledger_parts, then struct ledger_moment, one chunk */
+	LEDGER_CHUNK_STEPS = 20,
+	LEDGER_CHUNK_GROWTH = 21,
 };
 
 /* Start of every chunk but the first. Records follow it at offset 64. `used` is the
@@ -372,6 +374,38 @@ struct ledger_moment {
 	uint64_t time_ns;
 	uint64_t live_bytes[LEDGER_COLUMNS]; /* by column; 0 where it was not in use yet */
 };
+/* A step: a moment that somebody marked, and what lived then. The last LEDGER_STEPS_MAX of
+ * them, in one chunk; a record is used again for a later step. `number` is 0 while it is
+ * written: a reader takes a record whose number two looks agree on, as the first saw it. */
+#define LEDGER_STEP_LABEL 32u
+struct ledger_step {
+	uint64_t time_ns; /* of the fine clock */
+	uint64_t live_bytes;
+	uint64_t live_blocks;
+	uint32_t number; /* from 1; release/acquire, after all sites of that step */
+	uint32_t lost;   /* sites so far that found no room for a struct ledger_growth */
+	char label[LEDGER_STEP_LABEL]; /* any bytes; ends at a NUL or here */
+};
+#define LEDGER_STEPS_MAX ((LEDGER_CHUNK - 64u) / sizeof(struct ledger_step))
+
+/* What one (stack, api, kind, device) had at each of the last steps: that of step n is
+ * at[n % LEDGER_GROWTH_STEPS], if its `step` is n. Before first_step it had nothing. */
+#define LEDGER_GROWTH_STEPS 16u
+struct ledger_growth_at {
+	uint32_t step; /* 0 while it is written; as `number` above */
+	uint32_t blocks;
+	uint64_t bytes;
+};
+struct ledger_growth {
+	uint32_t stack; /* as in a row */
+	uint32_t api;
+	uint32_t kind;
+	int32_t device;
+	uint32_t first_step;
+	uint32_t reserved[3];
+	struct ledger_growth_at at[LEDGER_GROWTH_STEPS];
+};
+#define LEDGER_GROWTH_MAX 8192u /* sites */
 
 /* A call after which the driver itself holds more device memory (a context, a module, a
  * limit): succeeded, between these times. At most LEDGER_MARKS_MAX of them. */
@@ -481,6 +515,8 @@ _Static_assert(sizeof(struct ledger_parts) == sizeof(struct ledger_moment), "one
 _Static_assert(sizeof(struct ledger_device) == 64, "layout is fixed");
 _Static_assert(sizeof(struct ledger_code) == 16, "layout is fixed");
 _Static_assert(sizeof(struct ledger_python) == 8, "layout is fixed");
+_Static_assert(sizeof(struct ledger_step) == 64, "layout is fixed");
+_Static_assert(sizeof(struct ledger_growth) == 288, "layout is fixed");
 _Static_assert(sizeof(struct ledger_chunk) == 64, "records start at 64");
 _Static_assert(sizeof(struct ledger_block) == 64, "one cache line");
 _Static_assert(sizeof(struct ledger_row) == 64, "one cache line");

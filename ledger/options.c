@@ -19,6 +19,7 @@
 #define OPTION_TYPE_SIZE OPTION_SIZE
 #define OPTION_TYPE_AMOUNT OPTION_AMOUNT
 #define OPTION_TYPE_NTH OPTION_NTH
+#define OPTION_TYPE_DURATION OPTION_DURATION
 
 const struct option_row option_rows[OPTION_COUNT] = {
 #define OPTION(name, flag, member, type, default_, minimum, maximum, what) \
@@ -66,6 +67,47 @@ static int parse_size(const char *text, long long *ret)
 		return 0;
 	}
 	return -EINVAL;
+}
+
+static int set_size(const struct option_row *row, const char *text, long long *ret)
+{
+	if (text[0] || row->default_text[0])
+		return parse_size(text, ret);
+	*ret = OPTION_UNSET;
+	return 0;
+}
+
+int option_duration(const char *text, long long *ret)
+{
+	static const struct { const char *suffix; long long ms; } units[] = {
+		{ "", 1000 },   { "s", 1000 },     { "ms", 1 },
+		{ "m", 60000 }, { "h", 3600000 }, { "d", 86400000 },
+	};
+	const char *suffix;
+	long long value;
+	size_t i;
+
+	if (parse_whole(text, &suffix, &value) < 0)
+		return -EINVAL;
+	for (i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+		if (strcmp(suffix, units[i].suffix) == 0)
+			break;
+	if (i == sizeof(units) / sizeof(units[0]) ||
+	    __builtin_mul_overflow(value, units[i].ms, &value))
+		return -EINVAL;
+	*ret = value;
+	return 0;
+}
+
+static int set_duration(const struct option_row *row, const char *text, long long *ret)
+{
+	long long value = 0;
+
+	if (text[0] && (option_duration(text, &value) < 0 || value > row->maximum ||
+			(value && value < row->minimum)))
+		return -EINVAL;
+	*ret = value;
+	return 0;
 }
 
 /* A percentage is kept as a negative number. */
@@ -175,9 +217,10 @@ static int set_text(const char *text, const char **ret)
 #define SET_POOL(id, text, member) parse_word(text, pools, member)
 #define SET_BACKEND(id, text, member) parse_word(text, backends, member)
 #define SET_NUMBER(id, text, member) set_number(&option_rows[id], text, member)
-#define SET_SIZE(id, text, member) parse_size(text, member)
+#define SET_SIZE(id, text, member) set_size(&option_rows[id], text, member)
 #define SET_AMOUNT(id, text, member) parse_amount(&option_rows[id], text, member)
 #define SET_NTH(id, text, member) parse_nth(text, member)
+#define SET_DURATION(id, text, member) set_duration(&option_rows[id], text, member)
 
 int option_set(struct options *options, enum option_id id, const char *text)
 {
@@ -226,6 +269,12 @@ const char *option_expects(enum option_id id)
 							: "a whole number from 0 to 86400";
 	case OPTION_SIZE:
 		return "a size such as 4096, 64KiB or 1GiB";
+	case OPTION_DURATION:
+		if (option_rows[id].minimum == 10)
+			return "a duration from 10ms on, such as 10s, 5m or 1h";
+		if (option_rows[id].minimum == 100)
+			return "a duration from 100ms on, such as 10s, 5m or 1h";
+		return "a duration such as 10s, 5m or 1h";
 	}
 	return "";
 }

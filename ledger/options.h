@@ -36,6 +36,7 @@ enum option_deepbind { OPTION_DEEPBIND_OFF, OPTION_DEEPBIND_COVER };
 #define OPTION_C_SIZE long long
 #define OPTION_C_AMOUNT long long
 #define OPTION_C_NTH long long
+#define OPTION_C_DURATION long long
 
 struct options {
 #define OPTION(name, flag, member, type, default_, minimum, maximum, what) OPTION_C_##type member;
@@ -59,11 +60,13 @@ enum option_id {
 	 OPTION_BIT(OPTION_RULES) | OPTION_BIT(OPTION_GATE_CACHES) |          \
 	 OPTION_BIT(OPTION_VERBOSE) | OPTION_BIT(OPTION_BASELINE) |           \
 	 OPTION_BIT(OPTION_BUDGETS) | OPTION_BIT(OPTION_ONLY_AT) |            \
-	 OPTION_BIT(OPTION_GEN_SUPPRESSIONS) | OPTION_BIT(OPTION_LSAN_SUPPRESSIONS))
+	 OPTION_BIT(OPTION_GEN_SUPPRESSIONS) | OPTION_BIT(OPTION_LSAN_SUPPRESSIONS) | \
+	 OPTION_BIT(OPTION_MAX_GROWTH) | OPTION_BIT(OPTION_OLDER))
 /* Those that, once given, ask for a verdict. */
 #define OPTIONS_OF_GATE                                                       \
 	(OPTION_BIT(OPTION_MAX_LEAKED_BYTES) | OPTION_BIT(OPTION_BASELINE) |  \
-	 OPTION_BIT(OPTION_BUDGETS) | OPTION_BIT(OPTION_ONLY_AT))
+	 OPTION_BIT(OPTION_BUDGETS) | OPTION_BIT(OPTION_ONLY_AT) |            \
+	 OPTION_BIT(OPTION_MAX_GROWTH))
 
 enum option_type {
 	OPTION_PATTERN,
@@ -76,9 +79,10 @@ enum option_type {
 	OPTION_SIZE,
 	OPTION_AMOUNT,
 	OPTION_NTH,
+	OPTION_DURATION,
 };
 
-#define OPTION_UNSET (-1000LL) /* of an AMOUNT: no value was given */
+#define OPTION_UNSET (-1000LL) /* of an AMOUNT, a SIZE: no value was given */
 
 struct option_row {
 	const char *name; /* "REPORT": the variable is GPULEAK_REPORT */
@@ -91,6 +95,9 @@ struct option_row {
 extern const struct option_row option_rows[OPTION_COUNT];
 
 void options_defaults(struct options *ret);
+
+/* "10s" in milliseconds: see DURATION in options.def. 0, or -EINVAL with *RET untouched. */
+int option_duration(const char *text, long long *ret);
 
 /* Parses TEXT for option ID into *OPTIONS. 0, or -EINVAL with *OPTIONS untouched. */
 int option_set(struct options *options, enum option_id id, const char *text);

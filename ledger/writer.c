@@ -250,6 +250,16 @@ uint32_t ledger_add_holds(struct ledger_writer *writer)
 	return add_record(writer, LEDGER_CHUNK_HOLDS, &empty, sizeof(empty));
 }
 
+uint32_t ledger_add_step(struct ledger_writer *writer, const struct ledger_step *step)
+{
+	return add_record(writer, LEDGER_CHUNK_STEPS, step, sizeof(*step));
+}
+
+uint32_t ledger_add_growth(struct ledger_writer *writer, const struct ledger_growth *growth)
+{
+	return add_record(writer, LEDGER_CHUNK_GROWTH, growth, sizeof(*growth));
+}
+
 uint32_t ledger_add_string(struct ledger_writer *writer, const char *bytes, size_t length)
 {
 	struct ledger_string *string;

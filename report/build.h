@@ -39,6 +39,8 @@ struct builder {
 	uint64_t bad_refs;
 	uint64_t lost_blocks; /* whose row is unreadable */
 	const char *program_note; /* about its own suppressions; NULL: nothing to say */
+	uint64_t born_before_ns; /* blocks made later are left out */
+	int none_old;            /* all are: the process itself is younger */
 };
 
 /* An empty process with a pool of its own, to be destroyed as any; and the end of the tables.
@@ -49,6 +51,12 @@ void build_finish(struct builder *b);
 
 /* Who the process is; NAME is the ledger's. 0 or -ENOMEM. */
 int build_identity(struct builder *b, const char *name);
+/* Which blocks are too young to be told of: see loaded_ledger.older_ns. After build_identity(). */
+void build_age(struct builder *b, uint64_t older_ns);
+int build_is_young(const struct builder *b, const struct ledger_block *block);
+
+/* What keeps growing from step to step. 0 or -ENOMEM. */
+int build_growth(struct builder *b, struct suppressions *suppressions);
 /* How it ended. */
 void build_ended(struct builder *b);
 

@@ -222,12 +222,14 @@ static struct rest judge_leaks(struct bench *bench, const struct judge_input *in
 	return rest;
 }
 
-static void judge_process(struct bench *bench, const struct report_process *p)
+static void judge_process(struct bench *bench, const struct judge_input *input,
+			  const struct report_process *p)
 {
 	char who[JUDGE_PLACE_MAX];
 
 	judge_who(p, who);
-	if (p->ended == REPORT_RUNNING)
+	judge_growth(bench, input, p);
+	if (p->ended == REPORT_RUNNING && !input->leaks_unwanted)
 		judge_reason(bench, "%s still runs: what it holds may yet be freed or leak", who);
 	if (!p->incomplete)
 		return;
@@ -246,7 +248,7 @@ static void judge_whole(struct bench *bench, const struct judge_input *input)
 	for (size_t i = 0; i < input->trouble_count; i++)
 		judge_reason(bench, "%s", input->troubles[i]);
 	for (size_t i = 0; i < report->count; i++) {
-		judge_process(bench, report->processes[i]);
+		judge_process(bench, input, report->processes[i]);
 		told |= report->processes[i]->incomplete;
 	}
 	if (report->incomplete && !told)
@@ -261,7 +263,8 @@ int judge(const struct judge_input *input, struct judgement *ret)
 
 	*ret = (struct judgement){ .verdict = JUDGE_FAILED };
 	judge_errors(&bench, &input->report->summary);
-	rest = judge_leaks(&bench, input);
+	if (!input->leaks_unwanted)
+		rest = judge_leaks(&bench, input);
 	judge_sites(&bench, input);
 	judge_whole(&bench, input);
 	if (ret->reason_count > 0 || bench.result < 0)
@@ -271,7 +274,10 @@ int judge(const struct judge_input *input, struct judgement *ret)
 		judge_reason(&bench, "no ledger was found: no GPU call was seen");
 	} else {
 		ret->verdict = JUDGE_CLEAN;
-		leaked(&bench, input, &rest);
+		if (!input->leaks_unwanted)
+			leaked(&bench, input, &rest);
+		if (input->growth_wanted)
+			judge_reason(&bench, "nothing keeps growing beyond what is allowed");
 	}
 	if (bench.result < 0 && ret->verdict == JUDGE_CLEAN)
 		ret->verdict = JUDGE_FAILED;

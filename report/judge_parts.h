@@ -58,6 +58,10 @@ void judge_beyond_baseline(struct bench *bench, const struct judge_input *input)
 /* A reason for each budget that is exceeded; marks the charges that budgets speak of. */
 void judge_budgets(struct bench *bench, const struct judge_input *input);
 
+/* A reason for each suspect of P that grows more than it may, and where too little is known. */
+void judge_growth(struct bench *bench, const struct judge_input *input,
+		  const struct report_process *p);
+
 /* A reason for each place that no rule of the policy allows. */
 void judge_sites(struct bench *bench, const struct judge_input *input);
 

@@ -13,6 +13,7 @@
 #include "load.h"
 #include "model_pool.h"
 #include "number.h"
+#include "trend.h"
 
 struct gathering {
 	struct builder b;
@@ -33,13 +34,20 @@ static int same_site(const void *value, const void *key)
 	       a->device == b->device;
 }
 
+/* The same in every look at the same bytes, no longer. */
+static uint64_t hash_site(const struct live_site *key)
+{
+	uint64_t hash = hash_number((uintptr_t)key->api, hash_number(key->stack_ref, 0));
+
+	return hash_number((uint64_t)key->device, hash_number((uintptr_t)key->kind, hash));
+}
+
 static int find_site(struct gathering *g, const struct live_site *key, struct site_node **first,
 		     struct site_node **ret)
 {
-	uint64_t hash = hash_number((uintptr_t)key->api, hash_number(key->stack_ref, 0));
+	uint64_t hash = hash_site(key);
 	struct site_node *node;
 
-	hash = hash_number((uint64_t)key->device, hash_number((uintptr_t)key->kind, hash));
 	node = table_find(&g->b.groups, hash, same_site, key);
 	if (!node) {
 		node = pool_alloc(g->b.pool, sizeof(*node));
@@ -101,7 +109,8 @@ static int walk_blocks(struct gathering *g, struct site_node **first)
 		uint32_t state = LEDGER_BLOCK_STATE(block->state);
 		struct site_node *node;
 
-		if (state != LEDGER_BLOCK_LIVE && state != LEDGER_BLOCK_FREEING)
+		if ((state != LEDGER_BLOCK_LIVE && state != LEDGER_BLOCK_FREEING) ||
+		    build_is_young(&g->b, block))
 			continue;
 		r = site_at(g, block->row, first, &node);
 		if (r < 0 || !node)
@@ -112,22 +121,97 @@ static int walk_blocks(struct gathering *g, struct site_node **first)
 	return r;
 }
 
+/* Counts what ROW's site has allocated so far, if that is known, or asked for. */
+static int walk_rows(struct gathering *g, const struct live_look *look, struct site_node **first)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_row *row;
+	int r = 0;
+
+	while (r == 0 && (row = ledger_next(g->b.view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row)))) {
+		struct live_site key = { .device = row->device, .stack_ref = row->stack };
+		struct site_node *node;
+
+		if (ledger_row_is_object(g->b.view, row))
+			continue;
+		r = build_text(&g->b, row->api, &key.api);
+		if (r == 0)
+			r = build_text(&g->b, row->kind, &key.kind);
+		if (r < 0 || !key.api || !key.kind)
+			continue;
+		node = table_find(&g->b.groups, hash_site(&key), same_site, &key);
+		if (!node && look->order == LIVE_BY_RATE)
+			r = find_site(g, &key, first, &node);
+		if (r == 0 && node)
+			node->site.allocated = add_bounded(node->site.allocated, row->bytes);
+	}
+	return r;
+}
+
+static int64_t grown(const struct live_site *site)
+{
+	return (int64_t)(site->sum.bytes - site->before.bytes);
+}
+
+static uint64_t rate(const struct live_site *site)
+{
+	return site->allocated > site->allocated_before ? site->allocated - site->allocated_before
+							: 0;
+}
+
+static int descending(uint64_t a, uint64_t b)
+{
+	return a < b ? 1 : a > b ? -1 : 0;
+}
+
 static int compare_sites(const void *left, const void *right)
 {
 	const struct live_site *a = left, *b = right;
-	int r;
+	int r = descending(a->sum.bytes, b->sum.bytes);
 
-	if (a->sum.bytes != b->sum.bytes)
-		return a->sum.bytes < b->sum.bytes ? 1 : -1;
-	if (a->sum.blocks != b->sum.blocks)
-		return a->sum.blocks < b->sum.blocks ? 1 : -1;
-	if (a->stack_ref != b->stack_ref)
-		return a->stack_ref < b->stack_ref ? -1 : 1;
-	r = strcmp(a->api, b->api);
+	if (r == 0)
+		r = descending(a->sum.blocks, b->sum.blocks);
+	if (r == 0)
+		r = descending(b->stack_ref, a->stack_ref);
+	if (r == 0)
+		r = strcmp(a->api, b->api);
 	return r ? r : (a->device > b->device) - (a->device < b->device);
 }
 
-static int list_sites(struct gathering *g, const struct site_node *first, size_t stacks)
+static int compare_by_blocks(const void *left, const void *right)
+{
+	const struct live_site *a = left, *b = right;
+	int r = descending(a->sum.blocks, b->sum.blocks);
+
+	return r ? r : compare_sites(a, b);
+}
+
+static int compare_by_growth(const void *left, const void *right)
+{
+	const struct live_site *a = left, *b = right;
+
+	if (grown(a) != grown(b))
+		return grown(a) < grown(b) ? 1 : -1;
+	return compare_sites(a, b);
+}
+
+static int compare_by_rate(const void *left, const void *right)
+{
+	const struct live_site *a = left, *b = right;
+	int r = descending(rate(a), rate(b));
+
+	return r ? r : compare_sites(a, b);
+}
+
+static int (*const orders[])(const void *, const void *) = {
+	[LIVE_BY_BYTES] = compare_sites,
+	[LIVE_BY_BLOCKS] = compare_by_blocks,
+	[LIVE_BY_GROWTH] = compare_by_growth,
+	[LIVE_BY_RATE] = compare_by_rate,
+};
+
+static int list_sites(struct gathering *g, const struct site_node *first,
+		      const struct live_look *look)
 {
 	struct live *live = g->live;
 	size_t count = 0;
@@ -138,10 +222,13 @@ static int list_sites(struct gathering *g, const struct site_node *first, size_t
 		return -ENOMEM;
 	for (; first && count < live->site_count; first = first->next)
 		live->sites[count++] = first->site;
+	if (look->trend)
+		r = trend_look(look->trend, live->sites, count, look->step);
 	if (count)
-		qsort(live->sites, count, sizeof(*live->sites), compare_sites);
-	for (size_t i = 0; i < count && i < stacks && r == 0; i++)
-		r = build_stack(&g->b, live->sites[i].stack_ref, &live->sites[i].stack);
+		qsort(live->sites, count, sizeof(*live->sites), orders[look->order]);
+	for (size_t i = 0; i < count && r == 0; i++)
+		if (i < look->sites || live->sites[i].growing.intervals)
+			r = build_stack(&g->b, live->sites[i].stack_ref, &live->sites[i].stack);
 	return r;
 }
 
@@ -196,28 +283,34 @@ static void sum_up(struct gathering *g)
 	sum->errors = ledger_header(g->b.view)->errors;
 }
 
-static int gather(struct gathering *g, const struct loaded_ledger *ledger, size_t stacks)
+static int gather(struct gathering *g, const struct loaded_ledger *ledger,
+		  const struct live_look *look)
 {
 	struct site_node *first = NULL;
 	int r = build_identity(&g->b, ledger->name);
 
 	if (r == 0)
 		r = build_modules(&g->b);
+	build_age(&g->b, ledger->older_ns);
 	if (r == 0)
 		r = walk_blocks(g, &first);
 	if (r == 0)
-		r = list_sites(g, first, stacks);
+		r = walk_rows(g, look, &first);
+	if (r == 0)
+		r = list_sites(g, first, look);
 	if (r == 0)
 		r = list_kinds(g);
 	if (r == 0)
 		r = build_pools(&g->b);
+	if (r == 0)
+		r = build_growth(&g->b, NULL);
 	build_ended(&g->b);
 	sum_up(g);
 	return r;
 }
 
-int live_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer, size_t sites,
-	       struct live **ret)
+int live_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,
+	       const struct live_look *look, struct live **ret)
 {
 	struct gathering g = { 0 };
 	int r = build_start(&g.b, ledger, symbolizer);
@@ -225,7 +318,7 @@ int live_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer
 	if (r < 0)
 		return r;
 	g.live = pool_alloc(g.b.pool, sizeof(*g.live));
-	r = g.live ? gather(&g, ledger, sites) : -ENOMEM;
+	r = g.live ? gather(&g, ledger, look) : -ENOMEM;
 	build_finish(&g.b);
 	if (r < 0) {
 		report_process_destroy(g.b.process);
@@ -247,17 +340,5 @@ struct live_sum live_kind_in(const struct live *earlier, const struct live_kind 
 	for (size_t i = 0; earlier && i < earlier->kind_count; i++)
 		if (compare_kinds(&earlier->kinds[i], kind) == 0)
 			return earlier->kinds[i].sum;
-	return (struct live_sum){ 0 };
-}
-
-struct live_sum live_site_in(const struct live *earlier, const struct live_site *site)
-{
-	for (size_t i = 0; earlier && i < earlier->site_count; i++) {
-		const struct live_site *other = &earlier->sites[i];
-
-		if (other->stack_ref == site->stack_ref && other->device == site->device &&
-		    strcmp(other->api, site->api) == 0 && strcmp(other->kind, site->kind) == 0)
-			return other->sum;
-	}
 	return (struct live_sum){ 0 };
 }

@@ -10,7 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "growth.h"
 #include "model.h"
+
+struct trend;
 
 struct live_sum {
 	uint64_t bytes;
@@ -29,7 +32,24 @@ struct live_site {
 	int device;
 	uint32_t stack_ref; /* of the ledger: the same in every look, as nothing moves there */
 	struct live_sum sum;
+	struct live_sum before; /* at the look before; 0: it had nothing, or there was none */
+	uint64_t allocated, allocated_before; /* bytes so far */
+	struct growth_verdict growing; /* over the watcher's own steps */
 	const struct report_stack *stack; /* NULL beyond the sites that were asked for */
+};
+
+enum live_order {
+	LIVE_BY_BYTES,
+	LIVE_BY_BLOCKS,
+	LIVE_BY_GROWTH, /* bytes since the look before */
+	LIVE_BY_RATE,   /* bytes allocated since then; then sites with nothing left count, too */
+};
+
+struct live_look {
+	size_t sites; /* how many get their stacks; what grows gets it beyond that */
+	enum live_order order;
+	struct trend *trend; /* remembers the look before; may be NULL */
+	int step; /* the watcher marks a step of its own */
 };
 
 struct live {
@@ -37,18 +57,16 @@ struct live {
 	struct live_sum sum;
 	struct live_kind *kinds; /* by device, then by name */
 	size_t kind_count;
-	struct live_site *sites; /* all, largest first */
+	struct live_site *sites; /* all, in the order asked for */
 	size_t site_count;
 };
 
-/* SITES: how many get their stacks. 0 with *RET to be destroyed, or -ENOMEM. Stacks are the
- * symbolizer's and the result's. */
-int live_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer, size_t sites,
-	       struct live **ret);
+/* 0 with *RET to be destroyed, or -ENOMEM. Stacks are the symbolizer's and the result's. */
+int live_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,
+	       const struct live_look *look, struct live **ret);
 void live_destroy(struct live *live); /* NULL is fine */
 
-/* What the same kind, the same site had in an earlier look. EARLIER NULL: zero. */
+/* What the same kind had in an earlier look. EARLIER NULL: zero. */
 struct live_sum live_kind_in(const struct live *earlier, const struct live_kind *kind);
-struct live_sum live_site_in(const struct live *earlier, const struct live_site *site);
 
 #endif

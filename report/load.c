@@ -121,16 +121,69 @@ static void settle_blocks(struct loaded_ledger *ledger, struct ledger_chunk *chu
 }
 
 /* The same for events of histories: one that was written in between does not count. */
-static void settle_histories(struct ledger_chunk *chunk, const struct ledger_chunk *again)
+static void settle_histories(struct loaded_ledger *ledger, struct ledger_chunk *chunk,
+			     const struct ledger_chunk *again)
 {
 	struct ledger_history *history = (struct ledger_history *)(chunk + 1);
 	const struct ledger_history *second = (const struct ledger_history *)(again + 1);
 	size_t count = (LEDGER_CHUNK - sizeof(*chunk)) / sizeof(*history);
 
+	(void)ledger;
 	for (; count > 0; count--, history++, second++)
 		for (unsigned int i = 0; i < LEDGER_HISTORY_EVENTS; i++)
 			if (history->events[i].order != second->events[i].order)
 				history->events[i].order = 0;
+}
+
+/* The same for what bears the number of a step: not whole if that is another meanwhile. */
+static void settle_number(uint32_t *number, const uint32_t *second)
+{
+	if (*number != *second)
+		*number = 0;
+}
+
+static void settle_steps(struct loaded_ledger *ledger, struct ledger_chunk *chunk,
+			 const struct ledger_chunk *again)
+{
+	struct ledger_step *step = (struct ledger_step *)(chunk + 1);
+	const struct ledger_step *second = (const struct ledger_step *)(again + 1);
+
+	(void)ledger;
+	for (size_t i = 0; i < LEDGER_STEPS_MAX; i++)
+		settle_number(&step[i].number, &second[i].number);
+}
+
+static void settle_growth(struct loaded_ledger *ledger, struct ledger_chunk *chunk,
+			  const struct ledger_chunk *again)
+{
+	struct ledger_growth *growth = (struct ledger_growth *)(chunk + 1);
+	const struct ledger_growth *second = (const struct ledger_growth *)(again + 1);
+	size_t count = (LEDGER_CHUNK - sizeof(*chunk)) / sizeof(*growth);
+
+	(void)ledger;
+	for (size_t i = 0; i < count; i++)
+		for (unsigned int n = 0; n < LEDGER_GROWTH_STEPS; n++)
+			settle_number(&growth[i].at[n].step, &second[i].at[n].step);
+}
+
+typedef void settle_chunk(struct loaded_ledger *ledger, struct ledger_chunk *chunk,
+			  const struct ledger_chunk *again);
+
+/* How the first look at a chunk of TYPE is kept as far as the second proves it whole; NULL:
+ * the second look is taken. */
+static settle_chunk *settler(uint32_t type)
+{
+	switch (type) {
+	case LEDGER_CHUNK_BLOCKS:
+		return settle_blocks;
+	case LEDGER_CHUNK_HISTORIES:
+		return settle_histories;
+	case LEDGER_CHUNK_STEPS:
+		return settle_steps;
+	case LEDGER_CHUNK_GROWTH:
+		return settle_growth;
+	}
+	return NULL;
 }
 
 /* Reads CHUNKS chunks a second time. Blocks stay as they were first read, if the second
@@ -149,13 +202,10 @@ static int read_again(struct loaded_ledger *ledger, int fd, uint32_t first_chunk
 
 		if (got < (ssize_t)LEDGER_CHUNK) {
 			r = got < 0 ? (int)got : -ENODATA;
-		} else if (((struct ledger_chunk *)again)->type != LEDGER_CHUNK_BLOCKS &&
-			   ((struct ledger_chunk *)again)->type != LEDGER_CHUNK_HISTORIES) {
+		} else if (!settler(((struct ledger_chunk *)again)->type)) {
 			memcpy(chunk, again, LEDGER_CHUNK);
-		} else if (i < first_chunks && chunk->type == LEDGER_CHUNK_BLOCKS) {
-			settle_blocks(ledger, chunk, (struct ledger_chunk *)again);
-		} else if (i < first_chunks && chunk->type == LEDGER_CHUNK_HISTORIES) {
-			settle_histories(chunk, (struct ledger_chunk *)again);
+		} else if (i < first_chunks && settler(chunk->type)) {
+			settler(chunk->type)(ledger, chunk, (struct ledger_chunk *)again);
 		} else { /* seen only once, so not provably whole */
 			memset(chunk, 0, LEDGER_CHUNK);
 			*chunk = (struct ledger_chunk){

@@ -30,6 +30,7 @@ struct loaded_ledger {
 	int all_sites;     /* for who loaded it to set: the report has all call sites */
 	int program_suppressions; /* likewise: the program's own suppressions are used, too */
 	uint64_t unsettled; /* blocks left out because they changed while they were read */
+	uint64_t older_ns;  /* for who wants only blocks of that age; 0, as loaded: all */
 };
 
 /* Loads the ledger at PATH; "-" is standard input. Only regular files are read (standard

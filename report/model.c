@@ -116,6 +116,18 @@ static void leave_out(struct builder *b, const struct ledger_block *block)
 	sum->left_out_bytes = add_bounded(sum->left_out_bytes, block->bytes);
 }
 
+/* It is there, but younger than who asks wants to know. */
+static void leave_out_young(struct builder *b, const struct group *group,
+			    const struct ledger_block *block)
+{
+	struct report_summary *sum = &b->process->summary;
+
+	if (group->leak.is_object)
+		return;
+	sum->younger_blocks++;
+	sum->younger_bytes = add_bounded(sum->younger_bytes, block->bytes);
+}
+
 static int read_blocks(struct builder *b, const struct load_choice *choice)
 {
 	struct ledger_walk walk = { 0 };
@@ -136,6 +148,10 @@ static int read_blocks(struct builder *b, const struct load_choice *choice)
 		r = group_at(b, block->row, (block->marked & LEDGER_BLOCK_IGNORED) != 0, &group);
 		if (r < 0)
 			return r;
+		if (build_is_young(b, block)) {
+			leave_out_young(b, group, block);
+			continue;
+		}
 		if (!ledger_row(b->view, block->row))
 			b->lost_blocks++;
 		group->leak.blocks++;
@@ -169,7 +185,7 @@ static void read_rows(struct builder *b)
 	for (const struct group *group = b->first_group; group; group = group->next)
 		live = add_bounded(live, group->leak.is_object ? 0 : group->leak.blocks);
 	sum->held_blocks = b->process->released.held_count;
-	live = add_bounded(live, sum->left_out_blocks);
+	live = add_bounded(live, add_bounded(sum->left_out_blocks, sum->younger_blocks));
 	ended = add_bounded(ended, add_bounded(live, sum->held_blocks));
 	sum->freed_blocks = sum->allocated_blocks > ended ? sum->allocated_blocks - ended : 0;
 	sum->peak_bytes = ledger_header(b->view)->peak_bytes;
@@ -223,7 +239,7 @@ static int read_histories(struct builder *b)
 	int r = 0;
 
 	for (struct group *group = b->first_group; group && r == 0; group = group->next)
-		if (group->most->history)
+		if (group->most && group->most->history)
 			r = build_history(b, group->most, &group->leak.history);
 	return r;
 }
@@ -271,6 +287,8 @@ static int judge_groups(struct builder *b, struct suppressions *suppressions)
 		struct suppressions *by = suppressions;
 		int index;
 
+		if (!group->most) /* all of them are too young */
+			continue;
 		if (leak->is_object) {
 			process->objects[process->object_count++] = *leak;
 			continue;
@@ -460,6 +478,7 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 		r = build_program(b, ledger->program_suppressions);
 	if (r == 0)
 		r = build_modules(b);
+	build_age(b, ledger->older_ns);
 	if (r == 0)
 		r = read_blocks(b, &ledger->choice);
 	if (r == 0)
@@ -479,6 +498,8 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 	build_ended(b);
 	read_rows(b);
 	r = judge_groups(b, suppressions);
+	if (r == 0)
+		r = build_growth(b, suppressions);
 	if (r == 0)
 		r = build_kinds(b);
 	if (r == 0 && ledger->all_sites)

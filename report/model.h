@@ -17,6 +17,7 @@
 struct loaded_ledger;
 struct report_device;
 struct report_kind;
+struct report_growth;
 struct report_mark;
 struct report_module;
 struct report_pools;
@@ -190,6 +191,8 @@ struct report_summary {
 	uint64_t late_blocks; /* of the freed ones: after the driver had shut down */
 	uint64_t left_out_blocks; /* live, but not asked for: see struct load_choice */
 	uint64_t left_out_bytes;
+	uint64_t younger_blocks; /* live, and left out: younger than was asked for */
+	uint64_t younger_bytes;
 };
 
 /* Everything in it is owned by it, except frames: those are the symbolizer's, which must
@@ -237,6 +240,7 @@ struct report_process {
 	size_t site_count;
 	struct report_module *modules; /* likewise */
 	size_t module_count;
+	const struct report_growth *growth; /* see growth.h; NULL: no step was marked */
 	const struct report_pools *pools; /* see model_pool.h; NULL: no pool, and no limit met */
 	const char *held_why; /* no device has figures; static, NULL: nobody was asked */
 

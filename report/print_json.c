@@ -12,6 +12,7 @@
 #include "fingerprint.h"
 #include "json_coverage.h"
 #include "json_gate.h"
+#include "json_growth.h"
 #include "json_held.h"
 #include "json_history.h"
 #include "json_objects.h"
@@ -149,6 +150,10 @@ static json_t *summary_json(const struct report_summary *sum)
 		json_set(&ret, "left_out_bytes", json_number(sum->left_out_bytes));
 		json_set(&ret, "left_out_blocks", json_number(sum->left_out_blocks));
 	}
+	if (sum->younger_blocks) {
+		json_set(&ret, "younger_blocks", json_number(sum->younger_blocks));
+		json_set(&ret, "younger_bytes", json_number(sum->younger_bytes));
+	}
 	return ret;
 }
 
@@ -188,6 +193,8 @@ static void set_process(json_t **object, const struct report_process *process)
 		json_set(object, "timeline", json_timeline(process));
 	if (json_held_known(process))
 		json_set(object, "devices", json_held(process));
+	if (process->growth)
+		json_set(object, "growth", json_growth(process->growth));
 	if (process->pools)
 		json_set(object, "pool", json_pool(process->pools));
 	json_set(object, "coverage", json_coverage(&process->coverage));

@@ -19,6 +19,7 @@
 #include "text_caches.h"
 #include "text_coverage.h"
 #include "text_error.h"
+#include "text_growth.h"
 #include "text_held.h"
 #include "text_history.h"
 #include "text_objects.h"
@@ -77,7 +78,7 @@ static void print_fates(FILE *out, const struct report_summary *sum,
 				     add_bounded(sum->with_context_blocks, sum->held_blocks));
 	char number[NUMBER_MAX];
 
-	known = add_bounded(known, sum->left_out_blocks);
+	known = add_bounded(known, add_bounded(sum->left_out_blocks, sum->younger_blocks));
 	if (sum->freed_blocks == sum->allocated_blocks)
 		fputs("all freed", out);
 	else
@@ -91,6 +92,9 @@ static void print_fates(FILE *out, const struct report_summary *sum,
 	if (sum->held_blocks)
 		fprintf(out, ", %s released but still held",
 			format_number(sum->held_blocks, number));
+	if (sum->younger_blocks)
+		fprintf(out, ", %s younger than asked for",
+			format_number(sum->younger_blocks, number));
 	if (sum->suppressed_blocks)
 		fprintf(out, ", %s suppressed", format_number(sum->suppressed_blocks, number));
 	text_caches_brief(out, processes, count);
@@ -286,6 +290,7 @@ static int print_process(FILE *out, struct report_process *process, int verbose,
 	}
 	add_to_headline(&line, process);
 	print_headline(out, &line);
+	text_growth(out, process);
 	print_leaks(out, process, ranks);
 	r = text_errors(out, process);
 	if (r < 0)

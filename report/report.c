@@ -75,6 +75,8 @@ static void add_summary(struct report_summary *to, const struct report_summary *
 	to->late_blocks = add_bounded(to->late_blocks, from->late_blocks);
 	to->left_out_blocks = add_bounded(to->left_out_blocks, from->left_out_blocks);
 	to->left_out_bytes = add_bounded(to->left_out_bytes, from->left_out_bytes);
+	to->younger_blocks = add_bounded(to->younger_blocks, from->younger_blocks);
+	to->younger_bytes = add_bounded(to->younger_bytes, from->younger_bytes);
 }
 
 int report_add_process(struct report *report, struct report_process *process)

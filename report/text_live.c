@@ -11,7 +11,9 @@
 #include "escape.h"
 #include "live.h"
 #include "model_pool.h"
+#include "growth.h"
 #include "number.h"
+#include "text_growth.h"
 #include "text_stack.h"
 
 #define KIND_COLUMNS 24
@@ -176,20 +178,33 @@ static void print_pools(FILE *out, const struct live *now, const struct live *ea
 		print_pool(out, &pools->pools[i], earlier, seconds);
 }
 
+static void print_rate(FILE *out, const struct live_site *site, double seconds)
+{
+	double rate = site->allocated > site->allocated_before
+			      ? (double)(site->allocated - site->allocated_before) / seconds
+			      : 0;
+
+	print_size(out, rate < 1.8e19 ? (uint64_t)rate : UINT64_MAX);
+}
+
 static void print_sites(FILE *out, const struct live *now, const struct live *earlier,
-			size_t count)
+			double seconds, size_t count)
 {
 	char number[NUMBER_MAX];
 
 	fprintf(out, "\n%*s %10s", SIZE_COLUMNS + 1, "live", "blocks");
 	print_growth_title(out, earlier);
+	if (earlier && seconds > 0)
+		fprintf(out, " %*s", SIZE_COLUMNS, "allocated/s");
 	fputs("  where\n", out);
 	for (size_t i = 0; i < now->site_count && i < count; i++) {
 		const struct live_site *site = &now->sites[i];
 
 		print_size(out, site->sum.bytes);
 		fprintf(out, " %10s", format_number(site->sum.blocks, number));
-		print_growth(out, earlier, site->sum.bytes, live_site_in(earlier, site).bytes);
+		print_growth(out, earlier, site->sum.bytes, site->before.bytes);
+		if (earlier && seconds > 0)
+			print_rate(out, site, seconds);
 		fputs("  ", out);
 		text_place_and_caller(out, site->stack);
 		if (site->stack->cache) {
@@ -204,6 +219,31 @@ static void print_sites(FILE *out, const struct live *now, const struct live *ea
 		fprintf(out, "and %s more\n", format_number(now->site_count - count, number));
 }
 
+size_t text_live_growing(FILE *out, const struct live *live, const char *before)
+{
+	const struct report_growth *growth = live->process->growth;
+	size_t count = growth ? growth->suspect_count : 0;
+	char size[NUMBER_MAX];
+
+	for (size_t i = 0; i < count; i++) {
+		fputs(before, out);
+		text_suspect_rate(out, &growth->suspects[i]);
+		fputs(" at ", out);
+		text_place_and_caller(out, growth->suspects[i].stack);
+	}
+	for (size_t i = 0; !growth && i < live->site_count; i++) {
+		const struct live_site *site = &live->sites[i];
+
+		if (!site->growing.intervals)
+			continue;
+		fprintf(out, "%s%s per step at ", before,
+			format_size(site->growing.per_step, size));
+		text_place_and_caller(out, site->stack);
+		count++;
+	}
+	return count;
+}
+
 void text_live(FILE *out, const struct live *now, const struct live *earlier, double seconds,
 	       size_t sites)
 {
@@ -213,5 +253,7 @@ void text_live(FILE *out, const struct live *now, const struct live *earlier, do
 	print_sums(out, now, earlier);
 	print_kinds(out, now, earlier);
 	print_pools(out, now, earlier, seconds);
-	print_sites(out, now, earlier, sites);
+	if (text_live_growing(out, now, "\nsuspect: "))
+		fputc('\n', out);
+	print_sites(out, now, earlier, seconds, sites);
 }

@@ -168,6 +168,28 @@ void child_wait(struct child *child)
 		take_signal(child, &second);
 }
 
+static long long ms_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int child_wait_for(struct child *child, long long ms)
+{
+	long long due = ms_now() + ms, left;
+
+	while (reap_dead(child) && !child->ended && (left = due - ms_now()) > 0) {
+		const long long part = left < 1000 ? left : 1000; /* as in child_wait() */
+		const struct timespec timeout = { .tv_sec = (time_t)(part / 1000),
+						  .tv_nsec = (long)(part % 1000) * 1000000L };
+
+		take_signal(child, &timeout);
+	}
+	return child->ended;
+}
+
 int child_reap(struct child *child, int timeout_ms)
 {
 	const struct timespec timeout = { .tv_sec = timeout_ms / 1000,

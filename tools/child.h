@@ -34,6 +34,9 @@ int child_start(struct child *child, char **argv, void (*prepare)(void *data), v
 /* Waits until the command has ended, handing signals on. */
 void child_wait(struct child *child);
 
+/* The same for at most MS. 1 once the command has ended. */
+int child_wait_for(struct child *child, long long ms);
+
 /* Reaps what there is to reap for up to TIMEOUT_MS. 0 when no descendant is left. */
 int child_reap(struct child *child, int timeout_ms);
 

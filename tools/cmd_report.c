@@ -60,6 +60,7 @@ static int tells_held(const struct session *session)
 /* The library has expanded the path already, and wants the verdict in the exit status. */
 static int report_at_exit(struct session *session, const char *ledger)
 {
+	struct report_process *process;
 	enum judge_verdict verdict;
 
 	if (session_suppress(session, opt_values.suppressions) < 0) {
@@ -73,9 +74,10 @@ static int report_at_exit(struct session *session, const char *ledger)
 				"the rules could not be read: those that come with gpuleak hold");
 	}
 	session_gate_files(session); /* what can't be read fails the gate */
-	if (session_add(session, ledger, NULL) < 0)
+	if (session_add(session, ledger, &process) < 0)
 		return STATUS_NOTHING_READ;
-	verdict = session_judge(session);
+	/* One that still runs asked for a report on demand: there is no verdict yet. */
+	verdict = process->ended == REPORT_RUNNING ? JUDGE_CLEAN : session_judge(session);
 	if (tells_held(session))
 		sample(session, &ledger, 1);
 	session_write(session, opt_values.report);

@@ -26,15 +26,17 @@
 #include "rundir.h"
 #include "sampler.h"
 #include "session.h"
+#include "watch.h"
 
 #define ORPHANS_WAIT_S 5
 #define ORPHANS_POLL_MS 20
 #define SAMPLER_WAIT_MS 300
 
-/* Options that this command carries out itself: the library in the program must not. */
-#define OWN_OPTIONS \
-	((OPTIONS_OF_REPORT & ~OPTION_BIT(OPTION_LSAN_SUPPRESSIONS)) | \
-	 OPTION_BIT(OPTION_LEDGER) | OPTION_BIT(OPTION_EXITCODE))
+/* Options that this command carries out itself: the library in the program must not. What else a
+ * report depends on is handed on, for reports on demand. */
+#define OWN_OPTIONS                                                              \
+	(OPTION_BIT(OPTION_REPORT) | OPTION_BIT(OPTION_LEDGER) | OPTION_BIT(OPTION_EXITCODE) | \
+	 OPTION_BIT(OPTION_EVERY) | OPTION_BIT(OPTION_GEN_SUPPRESSIONS) | OPTIONS_OF_GATE)
 #define ALL_OPTIONS (OPTION_BIT(OPTION_COUNT) - 1)
 
 static const struct flags_command command = {
@@ -47,9 +49,9 @@ static const struct flags_command command = {
 	.stop_at_operand = 1,
 	.report_to = "stderr",
 	.tail = "exit status: PROGRAM's own if it is not 0 (128+N if signal N killed it);\n"
-		"otherwise, with --gate, --exitcode, a budget or a baseline: 0 clean, 23 (or\n"
-		"--exitcode) the gate failed, 24 no GPU call was seen. 125 gpuleak failed,\n"
-		"126 PROGRAM can't be run, 127 it was not found.\n",
+		"otherwise, with --gate, --exitcode, a budget, a baseline or --max-growth: 0\n"
+		"clean, 23 (or --exitcode) the gate failed, 24 no GPU call was seen. 125\n"
+		"gpuleak failed, 126 PROGRAM can't be run, 127 it was not found.\n",
 };
 
 struct run {
@@ -194,9 +196,38 @@ static void prepare(void *data)
 	if (!run->directory[0])
 		return;
 	set_ledger(run->directory);
+	/* Reports on demand are the library's own, and go where ours goes. */
+	if (!opt_text[OPTION_REPORT_NOW])
+		setenv("GPULEAK_REPORT_NOW", opt_values.report, 1);
 	setenv("GPULEAK_REPORT", "none", 1);
 	setenv("GPULEAK_EXITCODE", "0", 1);
 	set_preload(run->library);
+}
+
+/* Until the command has ended, with a look at its processes every so often. */
+static void wait_and_watch(struct run *run)
+{
+	const int to_file = strcmp(opt_values.report, "stderr") != 0 &&
+			    strcmp(opt_values.report, "none") != 0 &&
+			    opt_values.format != OPTION_FORMAT_TEXT;
+	char report[PATH_MAX];
+	struct watch watch = {
+		.directory = run->directory,
+		.suppressions = opt_values.suppressions,
+		.every_ms = opt_values.every,
+		.report = to_file && expand(opt_values.report, run->child.pid, run->host,
+					    program_name(run), report) == 0
+				  ? report
+				  : NULL,
+	};
+
+	if (!opt_values.every || !run->directory[0]) {
+		child_wait(&run->child);
+		return;
+	}
+	while (!child_wait_for(&run->child, opt_values.every))
+		watch_look(&watch);
+	watch_finish(&watch);
 }
 
 /* How many processes with a ledger in our directory still run. */
@@ -358,7 +389,7 @@ static int record(struct run *run)
 			r == -ENOENT ? " (is its interpreter or loader missing?)" : "");
 		status = program_status(r);
 	} else {
-		child_wait(&run->child);
+		wait_and_watch(run);
 		if (run->directory[0])
 			wait_for_orphans(run);
 		sampler_finish(&run->sampler, SAMPLER_WAIT_MS);

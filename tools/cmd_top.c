@@ -6,12 +6,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,11 +19,13 @@
 #include "ledgers.h"
 #include "live.h"
 #include "load.h"
+#include "options.h"
 #include "process.h"
 #include "symbolize.h"
 #include "terminal.h"
 #include "text_live.h"
 #include "text_stack.h"
+#include "trend.h"
 
 #define MS_PER_S 1000
 #define LOOK_MS 100      /* how often to see whether the process is still there */
@@ -32,12 +34,17 @@
 #define SITES_MAX 1000
 #define FAILURES_MAX 5   /* readings in a row */
 #define ERROR_SIZE 8192
+#define NICE 10
+#define KEPT_BYTES (32 << 20) /* the most that glibc takes for a threshold */
 
 struct arguments {
 	const char *operand;
 	long interval_ms;
 	long frames; /* 0: until it ends */
 	long sites;  /* 0: what fits */
+	enum live_order order;
+	long long step_ms;  /* between steps of our own, for a process that marks none */
+	long long older_ms; /* only blocks of that age; 0: all */
 };
 
 struct watch {
@@ -45,15 +52,29 @@ struct watch {
 	int fd; /* kept open: the ledger goes away when the process ends */
 	struct symbolizer *symbolizer;
 	struct live *now, *earlier;
+	struct trend trend;
+	enum live_order order;
 	double now_s, earlier_s;
+	double step_due_s; /* when the next step of our own is due */
 	size_t sites; /* that have their stacks */
 	int failures;
 	char error[ERROR_SIZE];
-	int on_screen, was_on_screen, has_keys;
+	int on_screen, was_on_screen, has_keys, look_again;
 	double exec_since_s; /* its ledger says that it became another program; 0: it does not */
 };
 
 static volatile sig_atomic_t stop_signal, redraw;
+
+static const struct {
+	char key;
+	const char *word;
+	enum live_order order;
+} orders[] = {
+	{ 'b', "bytes", LIVE_BY_BYTES },
+	{ 'n', "blocks", LIVE_BY_BLOCKS },
+	{ 'g', "growth", LIVE_BY_GROWTH },
+	{ 'r', "rate", LIVE_BY_RATE },
+};
 
 /* ---- arguments ---- */
 
@@ -63,12 +84,19 @@ static void help(void)
 	      "Shows what process PID holds, as its ledger says, until it ends: by device and\n"
 	      "kind, by call site, what grew, and what the pool does. It reads the ledger only:\n"
 	      "the process runs on undisturbed. On a terminal q or ^C ends it; elsewhere frames\n"
-	      "are printed one after the other.\n\n"
+	      "are printed one after the other. Keys on a terminal sort the call sites: b by\n"
+	      "bytes that live, n by blocks, g by growth since the last frame, r by bytes\n"
+	      "allocated since then.\n\n"
 	      "  --interval SECONDS        between two frames, 0.1 to 3600 (default: 1)\n"
 	      "  --once                    one frame, printed; the same as -n 1\n"
 	      "  -n N                      N frames, printed\n"
 	      "  --sites N                 call sites shown, 1 to 1000 (default: what fits, 10\n"
-	      "                            where frames are printed)\n\n"
+	      "                            where frames are printed)\n"
+	      "  --sort KEY                bytes, blocks, growth or rate (default: bytes)\n"
+	      "  --older TIME              count only blocks that old: 10s, 5m, 1h\n"
+	      "  --step-every TIME         where the process marks no steps: how far apart are\n"
+	      "                            those over which a site must grow to be a suspect\n"
+	      "                            (default: 60s)\n\n"
 	      "exit status: 0 the process ended, the frames are printed, or q; 1 there is\n"
 	      "nothing to show, 2 usage.\n", stdout);
 }
@@ -137,10 +165,45 @@ static const char *value_of(const char *name, char **argv, int *at)
 	return argv[*at + 1] ? argv[++*at] : "";
 }
 
+static int parse_order(const char *text, enum live_order *ret)
+{
+	for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+		if (strcmp(text, orders[i].word) == 0) {
+			*ret = orders[i].order;
+			return 0;
+		}
+	}
+	return -1;
+}
+
+/* One of the flags that a frame's look depends on; 1 if WORD is none of them. */
+static int parse_look(struct arguments *ret, char **argv, int *at)
+{
+	static const char expected[] = "a duration such as 10s, 5m or 1h";
+	const char *value = value_of("--sort", argv, at);
+
+	if (value)
+		return parse_order(value, &ret->order) == 0
+			       ? 0
+			       : bad_value("--sort", value, "bytes, blocks, growth or rate");
+	value = value_of("--older", argv, at);
+	if (value)
+		return option_duration(value, &ret->older_ms) == 0
+			       ? 0
+			       : bad_value("--older", value, expected);
+	value = value_of("--step-every", argv, at);
+	if (value)
+		return option_duration(value, &ret->step_ms) == 0 && ret->step_ms > 0
+			       ? 0
+			       : bad_value("--step-every", value, expected);
+	return 1;
+}
+
 /* 0, -1 after a line, -2 after help. */
 static int parse_word(struct arguments *ret, char **argv, int *at)
 {
 	const char *word = argv[*at], *value;
+	int r;
 
 	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
 		help();
@@ -165,6 +228,9 @@ static int parse_word(struct arguments *ret, char **argv, int *at)
 		return parse_count(value, SITES_MAX, &ret->sites) == 0
 			       ? 0
 			       : bad_value("--sites", value, "a whole number from 1 to 1000");
+	r = parse_look(ret, argv, at);
+	if (r <= 0)
+		return r;
 	if (word[0] == '-' && word[1])
 		return wrong("unknown flag ", word, "; `gpuleak top --help` lists them");
 	if (ret->operand)
@@ -177,7 +243,7 @@ static int parse(int argc, char **argv, struct arguments *ret)
 {
 	int r = 0;
 
-	*ret = (struct arguments){ .interval_ms = MS_PER_S };
+	*ret = (struct arguments){ .interval_ms = MS_PER_S, .step_ms = 60 * MS_PER_S };
 	for (int i = 1; i < argc && r == 0; i++)
 		r = parse_word(ret, argv, &i);
 	if (r == 0 && !ret->operand)
@@ -205,21 +271,6 @@ static int as_pid(const char *word)
 	return errno || pid > INT_MAX || pid == 0 ? INT_MAX : (int)pid;
 }
 
-static int no_ledger(const char *word, int pid)
-{
-	char path[64];
-	struct stat st;
-
-	snprintf(path, sizeof(path), "/proc/%d", pid);
-	if (stat(path, &st) < 0)
-		return nothing(word, "there is no such process");
-	if (st.st_uid != geteuid())
-		return nothing(word, "is another user's process: only that user finds its ledger");
-	return nothing(word, "no ledger of this process is where gpuleak puts them; it made no GPU "
-			     "call yet, does not run under gpuleak, or has a GPULEAK_LEDGER of its "
-			     "own (then name that file)");
-}
-
 /* The one of its ledgers that it is writing now: a process that went on as another program
  * has several. */
 static int find_by_pid(const char *word, int pid, struct ledger_file *ret)
@@ -228,7 +279,7 @@ static int find_by_pid(const char *word, int pid, struct ledger_file *ret)
 	int r = 0;
 
 	if (pid == INT_MAX || ledgers_add_pid(&list, pid) < 0) {
-		r = no_ledger(word, pid);
+		r = nothing(word, ledgers_why_none(pid));
 	} else {
 		size_t latest = 0;
 
@@ -278,8 +329,11 @@ static double seconds_now(void)
 }
 
 /* Reads the ledger: 0, or -1 with the reason in watch->error. */
-static int look(struct watch *watch, size_t sites)
+static int look(struct watch *watch, const struct arguments *arguments, size_t sites)
 {
+	double now = seconds_now();
+	struct live_look how = { .sites = sites, .order = watch->order, .trend = &watch->trend,
+				 .step = now >= watch->step_due_s };
 	struct loaded_ledger ledger;
 	struct live *live = NULL;
 	int r = loaded_ledger_read(watch->fd, watch->file.path, &ledger, watch->error,
@@ -287,7 +341,10 @@ static int look(struct watch *watch, size_t sites)
 
 	if (r < 0)
 		return -1;
-	r = live_build(&ledger, watch->symbolizer, sites, &live);
+	if (how.step)
+		watch->step_due_s = now + (double)arguments->step_ms / MS_PER_S;
+	ledger.older_ns = (uint64_t)arguments->older_ms * 1000000u;
+	r = live_build(&ledger, watch->symbolizer, &how, &live);
 	loaded_ledger_finish(&ledger);
 	if (r < 0) {
 		snprintf(watch->error, sizeof(watch->error), "%s: %s", watch->file.path,
@@ -332,7 +389,7 @@ static void draw(const struct watch *watch)
 /* 0, or -1 once readings failed again and again. */
 static int show(struct watch *watch, const struct arguments *arguments, long number)
 {
-	if (look(watch, sites_wanted(watch, arguments)) < 0)
+	if (look(watch, arguments, sites_wanted(watch, arguments)) < 0)
 		return !watch->now || ++watch->failures == FAILURES_MAX ? -1 : 0;
 	watch->failures = 0;
 	if (watch->on_screen) {
@@ -411,6 +468,17 @@ static void catch_signals(int on_screen)
 	signal(SIGTSTP, suspend);
 }
 
+/* A key that sorts: the next look, at once, is in that order. */
+static void take_key(struct watch *watch, char key)
+{
+	for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+		if (orders[i].key != key || watch->order == orders[i].order)
+			continue;
+		watch->order = orders[i].order;
+		watch->look_again = 1;
+	}
+}
+
 /* Up to MS, or until a key or signal comes. 1: somebody wants the end. */
 static int wait_for(struct watch *watch, long ms)
 {
@@ -422,6 +490,8 @@ static int wait_for(struct watch *watch, long ms)
 			watch->has_keys = 0; /* nobody is there any more */
 		else if (key == 'q' || key == 'Q')
 			return 1;
+		else
+			take_key(watch, key);
 	}
 	return stop_signal != 0;
 }
@@ -443,8 +513,10 @@ static enum next wait_for_frame(struct watch *watch, const struct arguments *arg
 
 		if (has_ended(watch))
 			return PROCESS_ENDED;
-		if (left_ms <= 0)
+		if (left_ms <= 0 || watch->look_again) {
+			watch->look_again = 0;
 			return GO_ON;
+		}
 		if (wait_for(watch, left_ms < LOOK_MS ? (long)left_ms + 1 : LOOK_MS))
 			return ENOUGH;
 		if (redraw && watch->on_screen) {
@@ -472,7 +544,7 @@ static enum next show_frames(struct watch *watch, const struct arguments *argume
 /* The last frame, which holds what happened since the one before, and how the process ended. */
 static int print_end(struct watch *watch, const struct arguments *arguments)
 {
-	if (look(watch, sites_wanted(watch, arguments)) < 0)
+	if (look(watch, arguments, sites_wanted(watch, arguments)) < 0)
 		return nothing("top", watch->error);
 	if (!watch->was_on_screen)
 		fputc('\n', stdout);
@@ -516,6 +588,15 @@ static int check_running(const struct watch *watch)
 	return -1;
 }
 
+/* For the process that is watched. Each look takes as much memory as the ledger is long, and
+ * gives it back: it need not come from the kernel, page by page, each time. */
+static void be_cheap(void)
+{
+	(void)!nice(NICE); /* where processors are short, who is watched goes first */
+	mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);
+	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
+}
+
 int cmd_top(int argc, char **argv)
 {
 	struct watch watch = { .fd = -1 };
@@ -524,6 +605,8 @@ int cmd_top(int argc, char **argv)
 
 	if (r < 0)
 		return r == -2 ? 0 : STATUS_USAGE;
+	be_cheap();
+	watch.order = arguments.order;
 	r = open_ledger(&watch, arguments.operand);
 	if (r == 0)
 		r = check_running(&watch);
@@ -531,6 +614,7 @@ int cmd_top(int argc, char **argv)
 		r = run(&watch, &arguments);
 	live_destroy(watch.earlier);
 	live_destroy(watch.now);
+	trend_finish(&watch.trend);
 	symbolizer_destroy(watch.symbolizer);
 	if (watch.fd >= 0)
 		close(watch.fd);

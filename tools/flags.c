@@ -262,6 +262,8 @@ static const char *metavar(enum option_type type)
 	case OPTION_SIZE:
 	case OPTION_AMOUNT:
 		return "SIZE";
+	case OPTION_DURATION:
+		return "TIME";
 	}
 	return "";
 }

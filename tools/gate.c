@@ -22,14 +22,22 @@
 
 #define ERROR_SIZE 8192 /* a path and a sentence */
 
+static int one_was_given(uint64_t options)
+{
+	for (int id = 0; id < OPTION_COUNT; id++)
+		if ((options & OPTION_BIT(id)) && opt_text[id] && *opt_text[id])
+			return 1;
+	return 0;
+}
+
 int gate_wanted(void)
 {
-	uint64_t asking = OPTIONS_OF_GATE;
+	return opt_gate || opt_values.exitcode != 0 || one_was_given(OPTIONS_OF_GATE);
+}
 
-	for (int id = 0; id < OPTION_COUNT; id++)
-		if ((asking & OPTION_BIT(id)) && opt_text[id] && *opt_text[id])
-			return 1;
-	return opt_gate || opt_values.exitcode != 0;
+int gate_judges_leaks(void)
+{
+	return opt_gate || one_was_given(OPTIONS_OF_GATE & ~OPTION_BIT(OPTION_MAX_GROWTH));
 }
 
 static int load_baseline(struct gate *gate, char *error)

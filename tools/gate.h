@@ -26,6 +26,8 @@ void gate_input(const struct gate *gate, struct judge_input *input);
 
 /* Whether an option or flag asks for a verdict. */
 int gate_wanted(void);
+/* Not if --max-growth alone asks: a service may end with what it holds. */
+int gate_judges_leaks(void);
 
 /* Writes what REPORT leaks to the file of --baseline, whole or not at all, says how it
  * differs from before, and takes it for GATE's baseline. 0, or -errno with a line in ERROR. */

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "format.h"
@@ -208,6 +209,21 @@ int ledgers_add_pid(struct ledger_list *list, int pid)
 	if (r == -ENOMEM)
 		return r;
 	return list->count > from ? 0 : -ENOENT;
+}
+
+const char *ledgers_why_none(int pid)
+{
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	if (stat(path, &st) < 0)
+		return "there is no such process, and none has left a ledger";
+	if (st.st_uid != geteuid())
+		return "is another user's process: only that user finds its ledger";
+	return "no ledger of this process is where gpuleak puts them; it made no GPU call yet, "
+	       "does not run under gpuleak, or has a GPULEAK_LEDGER of its own (then name that "
+	       "file)";
 }
 
 void ledgers_finish(struct ledger_list *list)

@@ -42,6 +42,9 @@ int ledgers_add_directory(struct ledger_list *list, const char *directory);
  * pid was used again, only what the latest process left. */
 int ledgers_add_pid(struct ledger_list *list, int pid);
 
+/* Why ledgers_add_pid() found none of PID, in words. */
+const char *ledgers_why_none(int pid);
+
 void ledgers_finish(struct ledger_list *list);
 
 #endif

@@ -32,9 +32,7 @@ static int as_pid(const char *word)
 static void find_pid(struct operands *operands, const char *word, int pid)
 {
 	if (ledgers_add_pid(&operands->list, pid) < 0)
-		missing(operands, word, "no ledger of this process is where gpuleak puts them; it "
-			"made no GPU call, did not run under gpuleak, is another user's, or has a "
-			"GPULEAK_LEDGER of its own (then name that file)");
+		missing(operands, word, ledgers_why_none(pid));
 	else
 		operands->by_pid = 1;
 }

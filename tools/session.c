@@ -116,6 +116,7 @@ static int add(struct session *session, const char *path, struct report_process 
 		report_format(opt_values.format)->all_sites || session->gate.only_at;
 	ledger.program_suppressions = (int)opt_values.lsan_suppressions;
 	ledger.choice = opt_choice;
+	ledger.older_ns = (uint64_t)opt_values.older * 1000000u;
 	r = report_process_build(&ledger, session->symbolizer, session->suppressions, &process);
 	loaded_ledger_finish(&ledger);
 	if (r == 0)
@@ -150,6 +151,10 @@ enum judge_verdict session_judge(struct session *session)
 		file_failed(session, error);
 	gate_input(&session->gate, &input);
 	input.count_caches = (int)opt_values.gate_caches;
+	input.growth_wanted = opt_text[OPTION_MAX_GROWTH] != NULL;
+	if (input.growth_wanted)
+		input.max_growth = (uint64_t)opt_values.max_growth;
+	input.leaks_unwanted = input.growth_wanted && !gate_judges_leaks();
 	input.troubles = (const char *const *)session->troubles;
 	input.trouble_count = session->trouble_count;
 	if (judge(&input, &session->judgement) < 0)

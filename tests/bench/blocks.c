@@ -2,11 +2,15 @@
  *
  * Many live blocks from many places: COUNT blocks at 1,024 distinct stacks, all leaked.
  * Prints how much the process grew per block, in bytes, the driver's share included:
- * run with and without the preload, the difference is the tracer's.
+ * run with and without the preload, the difference is the tracer's. With one more argument it
+ * then does what lines on standard input ask for, for top_cost.py: "pairs MS", "step".
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+#include "gpuleak.h"
 
 typedef unsigned long long CUdeviceptr;
 int cuInit(unsigned int flags);
@@ -63,9 +67,44 @@ static __attribute__((noinline)) void one(unsigned int path, int depth)
 	__asm__ volatile("");
 }
 
+static double seconds(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* Pairs for MS milliseconds: how many in a second of the clock, and of the processor. */
+static void pairs(long ms)
+{
+	double start = seconds(CLOCK_MONOTONIC), cpu = seconds(CLOCK_THREAD_CPUTIME_ID), now;
+	CUdeviceptr p;
+	long count = 0;
+
+	do {
+		for (int i = 0; i < 100; i++, count++)
+			if (cuMemAlloc_v2(&p, 512) || cuMemFree_v2(p))
+				abort();
+		now = seconds(CLOCK_MONOTONIC);
+	} while (now - start < (double)ms / 1e3);
+	printf("%.0f %.0f\n", (double)count / (now - start),
+	       (double)count / (seconds(CLOCK_THREAD_CPUTIME_ID) - cpu));
+}
+
+static void step(void)
+{
+	double start = seconds(CLOCK_MONOTONIC);
+
+	if (gpuleak_step)
+		gpuleak_step(NULL);
+	printf("%.0f\n", (seconds(CLOCK_MONOTONIC) - start) * 1e9);
+}
+
 int main(int argc, char **argv)
 {
 	long count = argc > 1 ? atol(argv[1]) : 100000, before;
+	char line[64];
 	CUdeviceptr p;
 	void *context;
 
@@ -76,5 +115,13 @@ int main(int argc, char **argv)
 	for (long i = 0; i < count; i++)
 		one((unsigned int)i, 10);
 	printf("%.1f\n", (double)(resident_kib() - before) * 1024 / (double)count);
+	fflush(stdout);
+	while (argc > 2 && fgets(line, sizeof(line), stdin)) {
+		if (strncmp(line, "pairs ", 6) == 0)
+			pairs(atol(line + 6));
+		else
+			step();
+		fflush(stdout);
+	}
 	return 0;
 }

@@ -71,6 +71,8 @@ start=$(date +%s.%N)
 end=$(date +%s.%N)
 echo "ledger: $(stat -c %s "$work/ledger") bytes; report over it: $(awk "BEGIN { print $end - $start }") s, $(grep -c '^Leak' "$work/report") leaks"
 echo
+python3 "$(dirname "$0")/top_cost.py" "$build"
+echo
 echo "start and end of a process, ms (median of 200, in turn)"
 for program in "/bin/true" "bash -c :" "python3 -c pass"; do
 	python3 - "$lib" $program <<'PY'

@@ -23,6 +23,7 @@
 #include "suppress.h"
 #include "symbolize.h"
 #include "text_live.h"
+#include "trend.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -99,17 +100,25 @@ static void report_on(const struct loaded_ledger *ledger)
 /* As `gpuleak top` meets it: two frames, of which the first shows fewer sites. */
 static void watch(const struct loaded_ledger *ledger)
 {
+	struct live_look look = { .sites = 1, .step = 1 };
 	struct symbolizer *symbolizer = NULL;
 	struct live *first, *second;
+	struct trend trend = { 0 };
+
+	look.trend = &trend;
 
 	if (symbolizer_create(SYMBOLIZER_NO_FILES, &symbolizer) < 0 ||
-	    live_build(ledger, symbolizer, 1, &first) < 0 ||
-	    live_build(ledger, symbolizer, 1000, &second) < 0)
+	    live_build(ledger, symbolizer, &look, &first) < 0)
+		abort();
+	look.sites = 1000;
+	look.order = LIVE_BY_RATE;
+	if (live_build(ledger, symbolizer, &look, &second) < 0)
 		abort();
 	text_live(sink(), first, NULL, 0, 1);
 	text_live(sink(), second, first, 0.5, 1000);
 	live_destroy(first);
 	live_destroy(second);
+	trend_finish(&trend);
 	symbolizer_destroy(symbolizer);
 }
 
@@ -174,6 +183,23 @@ static void add_pools(struct ledger_builder *builder)
 	}
 }
 
+/* Six steps, at which one site grew and another did not. */
+static void add_steps(struct ledger_builder *builder, uint32_t stack)
+{
+	uint32_t api = builder_string(builder, "cuMemAlloc_v2");
+
+	for (uint32_t step = 1; step <= 6; step++)
+		builder_step(builder, step, step * 1000, 1u << 20, "epoch");
+	for (uint32_t i = 0; i < 2; i++) {
+		struct ledger_growth growth = { .stack = stack, .api = api, .kind = api,
+						.device = (int32_t)i, .first_step = 1 };
+
+		for (uint32_t step = 1; step <= 6; step++)
+			growth.at[step] = (struct ledger_growth_at){ step, 1, i * step * 4096 };
+		builder_growth(builder, &growth);
+	}
+}
+
 static void build_seed(struct ledger_builder *builder)
 {
 	uint64_t pcs[] = { 0x1001, 0x1101, 0x9001, 0x2001 };
@@ -212,6 +238,7 @@ static void build_seed(struct ledger_builder *builder)
 		device.name = error.type;
 		builder_device(builder, &device);
 	}
+	add_steps(builder, stack);
 }
 
 static size_t write_seed(uint8_t *data, size_t max_size)

@@ -14,6 +14,7 @@ import cases_held
 import cases_limits
 import cases_pool
 import cases_rules
+import cases_steps
 import cases_top
 import cases_truth
 import cases_vmm
@@ -325,6 +326,7 @@ FAMILIES = {
     "limits": cases_limits.LIMITS,
     "pool": cases_pool.POOL,
     "rules": cases_rules.RULES,
+    "steps": cases_steps.STEPS,
     "top": cases_top.TOP,
     "vmm": cases_vmm.VMM,
     "truth": cases_truth.TRUTH,

@@ -190,6 +190,13 @@ def short_form(place):
             "6291456 bytes kept by the pool, no leak", run.stderr.split("\n")[1])
 
 
+def by_signal_when_idle(place):
+    """pool: GPULEAK_POOL_SIGNAL gives back by itself where no call comes"""
+    lines, err = story(place, "signal-idle", GPULEAK_POOL="fast", GPULEAK_POOL_SIGNAL="10")
+    compare("stderr", "", err)
+    compare("given back", True, " cached 0 pending 0 reserved 0 " in lines[0])
+
+
 POOL = [absent, no_pool, limit_alone, wrong, signal_taken, signal_unusable, give_back,
-        several_contexts, by_signal,
+        several_contexts, by_signal, by_signal_when_idle,
         in_python, reported, watched, short_form]

@@ -18,12 +18,12 @@ NOBODY = 65534
 
 
 class Holder:
-    """p_top, told what to do by lines."""
+    """A program that is told what to do by lines, p_top unless it is said which."""
 
-    def __init__(self, place, **env):
+    def __init__(self, place, program=("top",), **env):
         self.place = place
         env = {"LD_PRELOAD": place.options.library, "GPULEAK_REPORT": "none", **env}
-        self.process = place.start([place.program("top")], env, stdin=-1)
+        self.process = place.start([place.program(program[0]), *program[1:]], env, stdin=-1)
         self.expect("ready")
 
     def __enter__(self):
@@ -38,6 +38,8 @@ class Holder:
         return self.process.pid
 
     def expect(self, line):
+        if not select.select([self.process.stdout], [], [], TIMEOUT)[0]:
+            raise Failed("nothing is answered")
         compare("answer", line, self.process.stdout.readline().decode().strip())
 
     def tell(self, line):
@@ -130,6 +132,12 @@ def printed(place, holder, *args):
     return top, line
 
 
+def sites_line(text):
+    """What a site has and how much more, and the unit of what it allocates in a second."""
+    found = re.match(r"(.*) (0 bytes|[\d.]+ MiB) m", text)
+    return found[1], found[2].split()[1] if found[2] != "0 bytes" else found[2]
+
+
 def growth(place):
     """top: what grew between two frames, and the end with the process's status"""
     with Holder(place) as holder:
@@ -145,9 +153,9 @@ def growth(place):
         frame = words(line() for _ in range(8))
         compare("kinds", ["", "device kind live blocks growth", "0 device memory 14.0 MiB 4 +2.0 MiB",
                           "0 pinned host memory 512 bytes 1 =", "",
-                          "live blocks growth where"], frame[:6])
-        compare("sites", ["12.0 MiB 3 =", "2.0 MiB 1 +2.0 MiB"],
-                [text.split(" m")[0] for text in frame[6:8]])
+                          "live blocks growth allocated/s where"], frame[:6])
+        compare("sites", [("12.0 MiB 3 =", "0 bytes"), ("2.0 MiB 1 +2.0 MiB", "MiB")],
+                [sites_line(text) for text in frame[6:8]])
         holder.end()
         rest, errors = top.communicate(timeout=TIMEOUT)
         compare("status and stderr", (0, b""), (top.returncode, errors))
@@ -293,6 +301,40 @@ def terminal(place):
         compare("the process is as it was", None, holder.process.poll())
 
 
+def sorted_by_keys(place):
+    """top: on a terminal: keys sort the sites at once"""
+    with Holder(place) as holder:
+        screen = Screen(place, holder, 50, 200)
+        screen.until(frames_drawn(2))
+
+        def first_site():
+            lines = words(screen.frame())
+            return lines[[line.endswith(" where") for line in lines].index(True) + 1]
+        compare("by bytes", True, first_site().startswith("12.0 MiB 3 "))
+        holder.more()
+        holder.more()
+        screen.key(b"g")
+        screen.until(lambda _: first_site().startswith("4.0 MiB 2 "))
+        holder.more()
+        holder.more()
+        screen.key(b"n")
+        screen.until(lambda _: first_site().startswith("8.0 MiB 4 "))
+        screen.key(b"b")
+        screen.until(lambda _: first_site().startswith("12.0 MiB"))
+        screen.key(b"q")
+        screen.ended()
+
+
+def sorted_by_flag(place):
+    """top: --sort"""
+    with Holder(place) as holder:
+        for _ in range(4):
+            holder.more()
+        for key, first in (("bytes", "12.0 MiB 3"), ("blocks", "8.0 MiB 4"), ("rate", "12.0 MiB 3")):
+            line = words(once(place, "--sort", key, holder.pid))[-4]
+            compare(key, True, line.startswith(first + " "))
+
+
 def tiny(place):
     """top: on a terminal of one row and one column, and of no size"""
     with Holder(place) as holder:
@@ -320,9 +362,9 @@ def end_on_terminal(place):
 
 def no_such(place):
     """top: no such process, no ledger, no number, and wrong usage"""
-    compare("gone", "gpuleak: 999999999: there is no such process", refused(place, 999999999))
-    compare("zero", "gpuleak: 0: there is no such process", refused(place, 0))
-    compare("huge", "gpuleak: 99999999999999999999: there is no such process",
+    compare("gone", "gpuleak: 999999999: there is no such process, and none has left a ledger", refused(place, 999999999))
+    compare("zero", "gpuleak: 0: there is no such process, and none has left a ledger", refused(place, 0))
+    compare("huge", "gpuleak: 99999999999999999999: there is no such process, and none has left a ledger",
             refused(place, 99999999999999999999))
     said = refused(place, os.getpid())
     compare("no ledger", True, said.startswith("gpuleak: %d: no ledger of this process is where "
@@ -344,6 +386,12 @@ def no_such(place):
             (["--interval"], "bad value '' of --interval: expected is a number of seconds, 0.1 to "
              "3600"),
             (["-n", "0", "1"], "bad value '0' of -n: expected is a number of frames"),
+            (["--sort", "size", "1"], "bad value 'size' of --sort: expected is bytes, blocks, growth or "
+             "rate"),
+            (["--older", "5 m", "1"], "bad value '5 m' of --older: expected is a duration such as 10s, "
+             "5m or 1h"),
+            (["--step-every", "0", "1"], "bad value '0' of --step-every: expected is a duration such "
+             "as 10s, 5m or 1h"),
             (["--sites", "1001", "1"], "bad value '1001' of --sites: expected is a whole number "
              "from 1 to 1000"),
             (["--sit", "1"], "unknown flag --sit; `gpuleak top --help` lists them")):
@@ -385,4 +433,4 @@ def cut_short(place):
 
 
 TOP = [figures, by_ledger, growth, killed, frames, closed, changed_program, terminal, tiny,
-       end_on_terminal, no_such, other_user, cut_short]
+       end_on_terminal, sorted_by_keys, sorted_by_flag, no_such, other_user, cut_short]

@@ -123,6 +123,23 @@ static int main_signal(void)
 	return 0;
 }
 
+/* Makes no GPU call any more. */
+static int main_signal_idle(void)
+{
+	struct gpuleak_pool_stats stats = { .size = sizeof(stats), .reserved_bytes = 1 };
+
+	start();
+	pair(4 * MIB);
+	raise(SIGUSR1);
+	for (int i = 0; i < 300 && stats.reserved_bytes; i++) {
+		stats.size = sizeof(stats);
+		usleep(100000);
+		gpuleak_pool_stats(&stats);
+	}
+	print_stats("idle");
+	return 0;
+}
+
 /* The application's own handler stays; one that it installs later replaces ours. */
 static int main_handled(void)
 {
@@ -180,7 +197,7 @@ int main(int argc, char **argv)
 	} stories[] = {
 		{ "absent", main_absent }, { "give-back", main_give_back }, { "wrong", main_wrong },
 		{ "contexts", main_contexts }, { "signal", main_signal },
-		{ "handled", main_handled },
+		{ "signal-idle", main_signal_idle }, { "handled", main_handled },
 		{ "handled-later", main_handled_later },
 	};
 

@@ -217,6 +217,21 @@ uint32_t builder_sample(struct ledger_builder *builder, uint64_t time_ns, uint64
 	return add(builder, LEDGER_CHUNK_TIMELINE, &sample, sizeof(sample), NULL, 0);
 }
 
+uint32_t builder_step(struct ledger_builder *builder, uint32_t number, uint64_t time_ns,
+		      uint64_t live_bytes, const char *label)
+{
+	struct ledger_step step = { .time_ns = time_ns, .live_bytes = live_bytes,
+				    .live_blocks = 1, .number = number };
+
+	memcpy(step.label, label, strnlen(label, sizeof(step.label)));
+	return add(builder, LEDGER_CHUNK_STEPS, &step, sizeof(step), NULL, 0);
+}
+
+uint32_t builder_growth(struct ledger_builder *builder, const struct ledger_growth *growth)
+{
+	return add(builder, LEDGER_CHUNK_GROWTH, growth, sizeof(*growth), NULL, 0);
+}
+
 uint32_t builder_history(struct ledger_builder *builder, uint32_t block)
 {
 	struct ledger_history history = { .block = block };

@@ -60,6 +60,9 @@ uint32_t builder_pools(struct ledger_builder *builder);
 /* Columns of the timeline by kind and device, to be filled in place, and a moment of it. */
 uint32_t builder_parts(struct ledger_builder *builder);
 uint32_t builder_moment(struct ledger_builder *builder, const struct ledger_moment *moment);
+uint32_t builder_step(struct ledger_builder *builder, uint32_t number, uint64_t time_ns,
+		      uint64_t live_bytes, const char *label);
+uint32_t builder_growth(struct ledger_builder *builder, const struct ledger_growth *growth);
 uint32_t builder_sample(struct ledger_builder *builder, uint64_t time_ns, uint64_t live_bytes);
 
 #endif

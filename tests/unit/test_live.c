@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What `gpuleak top` shows of a ledger: sums, order, growth, pools, and names that must not
+ * What `gpuleak top` shows of a ledger: sums, orders, growth, pools, and names that must not
  * reach a terminal as they are. Needs no debug information.
  * Links: test_live.c ledger_builder.c, report_dep, cmocka.
  */
@@ -21,20 +21,25 @@
 #include "options.h"
 #include "symbolize.h"
 #include "text_live.h"
+#include "trend.h"
 
 #define MIB ((uint64_t)1 << 20)
 
 static struct symbolizer *symbolizer;
+static enum live_order order;
+
+static struct trend trend; /* of the test under way */
 
 static struct live *look(struct ledger_builder *builder, size_t sites)
 {
+	const struct live_look how = { .sites = sites, .order = order, .trend = &trend, .step = 1 };
 	struct loaded_ledger ledger;
 	struct live *ret = NULL;
 	char error[256];
 
 	assert_int_equal(loaded_ledger_copy(builder->bytes, builder->size, "test", &ledger, error,
 					    sizeof(error)), 0);
-	assert_int_equal(live_build(&ledger, symbolizer, sites, &ret), 0);
+	assert_int_equal(live_build(&ledger, symbolizer, &how, &ret), 0);
 	loaded_ledger_finish(&ledger);
 	return ret;
 }
@@ -80,6 +85,7 @@ static void sums(void **state)
 	assert_int_equal(live->kinds[0].device, 0);
 	assert_int_equal(live->kinds[0].sum.bytes, 11);
 	live_destroy(live);
+	trend_finish(&trend);
 	builder_finish(&builder);
 }
 
@@ -98,6 +104,7 @@ static void lies(void **state)
 	assert_int_equal(live->site_count, 1);
 	assert_string_equal(live->sites[0].kind, "unknown");
 	live_destroy(live);
+	trend_finish(&trend);
 	builder_finish(&builder);
 }
 
@@ -181,13 +188,98 @@ static void frames(void **state)
 		"     0  device memory                5.0 MiB     1.0 MiB     2.0 MiB     8.0 MiB"
 		"        150   80.0%            550          3\n"
 		"\n"
-		"        live     blocks       growth  where\n"
-		"     6.0 MiB          2     +1.0 MiB  an unknown place (no stack was recorded), "
-		"cuMemAlloc_v2\n"
+		"        live     blocks       growth allocated/s  where\n"
+		"     6.0 MiB          2     +1.0 MiB     0 bytes  an unknown place (no stack was "
+		"recorded), cuMemAlloc_v2\n"
 		"and 1 more\n");
 	free(text);
 	live_destroy(first);
 	live_destroy(second);
+	trend_finish(&trend);
+	builder_finish(&builder);
+}
+
+static void add_bytes(struct ledger_builder *builder, uint32_t row, uint64_t address,
+		      uint64_t bytes)
+{
+	struct ledger_row *counters = builder_at(builder, row);
+
+	counters->bytes += bytes;
+	counters->allocs++;
+	if (address)
+		builder_block(builder, row, address, bytes);
+}
+
+static void check_order(struct ledger_builder *builder, enum live_order by,
+			const uint64_t *wanted_bytes, size_t count)
+{
+	struct live *live;
+
+	order = by;
+	live = look(builder, 10);
+	assert_int_equal(live->site_count, count);
+	for (size_t i = 0; i < count; i++)
+		assert_int_equal(live->sites[i].sum.bytes, wanted_bytes[i]);
+	live_destroy(live);
+	order = LIVE_BY_BYTES;
+}
+
+/* One site has most bytes, one most blocks, one grows most, one allocates and frees most. */
+static void orders(void **state)
+{
+	struct ledger_builder builder;
+	uint32_t large, many, growing, busy;
+
+	(void)state;
+	builder_init(&builder);
+	large = add_site(&builder, "device", 0, 0x1001);
+	many = add_site(&builder, "device", 0, 0x2001);
+	growing = add_site(&builder, "device", 0, 0x3001);
+	busy = add_site(&builder, "device", 0, 0x4001);
+	add_bytes(&builder, large, 0x10, 1000);
+	for (uint64_t i = 0; i < 3; i++)
+		add_bytes(&builder, many, 0x20 + i, 10);
+	add_bytes(&builder, growing, 0x30, 50);
+	check_order(&builder, LIVE_BY_BYTES, (uint64_t[]){ 1000, 50, 30 }, 3);
+	check_order(&builder, LIVE_BY_BLOCKS, (uint64_t[]){ 30, 1000, 50 }, 3);
+	add_bytes(&builder, growing, 0x31, 5);
+	check_order(&builder, LIVE_BY_GROWTH, (uint64_t[]){ 55, 1000, 30 }, 3);
+	add_bytes(&builder, busy, 0, 100000);
+	add_bytes(&builder, busy, 0, 1); /* as known only from here on, its first look */
+	check_order(&builder, LIVE_BY_RATE, (uint64_t[]){ 0, 1000, 55, 30 }, 4);
+	trend_finish(&trend);
+	builder_finish(&builder);
+}
+
+/* By the watcher's own steps: named at the fourth look, not before; what stays is not. */
+static void growing(void **state)
+{
+	struct ledger_builder builder;
+	uint32_t leak, cache;
+
+	(void)state;
+	builder_init(&builder);
+	leak = add_site(&builder, "device", 0, 0x1001);
+	cache = add_site(&builder, "device", 0, 0x2001);
+	builder_block(&builder, cache, 0x1000, 100);
+	for (uint64_t i = 1; i <= 20; i++) {
+		struct live *live;
+		char *text;
+
+		builder_block(&builder, leak, i, 16);
+		if (i < 3)
+			builder_block(&builder, cache, 0x2000 + i, 1000);
+		live = look(&builder, 0);
+		text = text_of(live, NULL, 0, 0);
+		assert_int_equal(strstr(text, "suspect: 16 bytes per step at ") != NULL, i >= 4);
+		for (size_t n = 0; n < live->site_count; n++)
+			assert_int_equal(live->sites[n].growing.intervals,
+					 live->sites[n].sum.bytes != 16 * i || i < 4 ? 0
+					 : i > 16 ? 15 : i - 1);
+		free(text);
+		live_destroy(live);
+	}
+	trend_finish(&trend);
 	builder_finish(&builder);
 }
 
@@ -221,6 +313,8 @@ int main(void)
 		cmocka_unit_test(sums),
 		cmocka_unit_test(lies),
 		cmocka_unit_test(frames),
+		cmocka_unit_test(orders),
+		cmocka_unit_test(growing),
 		cmocka_unit_test(prefixes),
 	};
 

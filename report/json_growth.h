@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * "growth" of a process in the JSON report; docs/services.md says what the keys mean.
+ */
+#ifndef GPULEAK_REPORT_JSON_GROWTH_H
+#define GPULEAK_REPORT_JSON_GROWTH_H
+
+#include <jansson.h>
+
+struct report_growth;
+
+json_t *json_growth(const struct report_growth *growth);
+
+#endif
