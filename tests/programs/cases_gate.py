@@ -523,7 +523,7 @@ def rank_baseline(place):
 
 
 def rank_policy(place):
-    """--only-at over a job: a place that all ranks have is named once, and how often it came again"""
+    """--only-at over a job: a place that all ranks have is named once, and how often it was met"""
     run = run_ranks(place, "", "0", "--only-at", place.write("policy", "site:nowhere\n"))
     compare("status", 23, run.status)
     compare("reasons", 2, len(sentences(run)))
