@@ -5,6 +5,7 @@
  */
 #include <inttypes.h>
 
+#include "fingerprint.h"
 #include "judge_parts.h"
 #include "model.h"
 #include "model_sites.h"
@@ -22,10 +23,30 @@ static void tell(struct bench *bench, const struct report_process *p,
 		     judge_place(site->stack, place), policy);
 }
 
+/* Places that were told of: another process's same place, say another rank's, is no news. */
+struct told {
+	uint64_t fingerprints[JUDGE_PLACES_MAX];
+	size_t count;  /* of different places, also those beyond the table */
+	size_t again;
+};
+
+static int is_told(struct told *told, const struct report_site *site)
+{
+	uint64_t fingerprint = report_fingerprint(site->api, site->kind, site->stack);
+	size_t known = told->count < JUDGE_PLACES_MAX ? told->count : JUDGE_PLACES_MAX;
+
+	for (size_t i = 0; i < known; i++)
+		if (told->fingerprints[i] == fingerprint)
+			return 1;
+	if (told->count < JUDGE_PLACES_MAX)
+		told->fingerprints[told->count] = fingerprint;
+	return 0;
+}
+
 void judge_sites(struct bench *bench, const struct judge_input *input)
 {
 	const struct report *report = input->report;
-	size_t told = 0;
+	struct told told = { .count = 0 };
 
 	if (!input->only_at)
 		return;
@@ -35,11 +56,16 @@ void judge_sites(struct bench *bench, const struct judge_input *input)
 		for (size_t j = 0; j < p->site_count; j++) {
 			if (only_at_allows(input->only_at, &p->sites[j]))
 				continue;
-			if (told++ < JUDGE_PLACES_MAX)
+			if (is_told(&told, &p->sites[j]))
+				told.again++;
+			else if (told.count++ < JUDGE_PLACES_MAX)
 				tell(bench, p, &p->sites[j], only_at_name(input->only_at));
 		}
 	}
-	if (told > JUDGE_PLACES_MAX)
+	if (told.again)
+		judge_reason(bench, "the same places allocated %zu more time%s: on other devices, "
+			     "lines or processes", told.again, told.again == 1 ? "" : "s");
+	if (told.count > JUDGE_PLACES_MAX)
 		judge_reason(bench, "%zu more places allocated that no rule in %s allows",
-			     told - JUDGE_PLACES_MAX, only_at_name(input->only_at));
+			     told.count - JUDGE_PLACES_MAX, only_at_name(input->only_at));
 }

@@ -522,6 +522,18 @@ def rank_baseline(place):
     one_line(run.stderr, "known leak grew by 8,192 bytes (8.0 KiB) and 0 blocks: ")
 
 
-RANKS = [rank_statuses, rank_ledgers, rank_odd, rank_text, rank_variables, rank_baseline]
+def rank_policy(place):
+    """--only-at over a job: a place that all ranks have is named once, and how often it was met"""
+    run = run_ranks(place, "", "0", "--only-at", place.write("policy", "site:nowhere\n"))
+    compare("status", 23, run.status)
+    compare("reasons", 2, len(sentences(run)))
+    one_line(run.stderr, "rank 0 (process ", "allocated 2,000 bytes (1.9 KiB) in 1 block")
+    one_line(run.stderr, "the same places allocated 7 more times")
+    run = run_ranks(place, "", "0", "--only-at", place.write("policy", "site:^work$\n"))
+    compare("allowed", 0, run.status)
+
+
+RANKS = [rank_statuses, rank_ledgers, rank_odd, rank_text, rank_variables, rank_baseline,
+         rank_policy]
 
 FAMILIES = {"gate-files": FILES, "diff": [diff, diff_bad], "ranks": RANKS}
