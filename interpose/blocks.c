@@ -353,9 +353,11 @@ static struct ledger_block *record(const struct site *site, const struct number 
 	facts->time_ns = stripes_now(recorder);
 	block = made(recorder, site, number, facts, device);
 	if (facts->time_ns >= atomic_load_explicit(&recorder->writer.timeline.due_ns,
-						  memory_order_relaxed))
+						  memory_order_relaxed)) {
 		ledger_add_sample(&recorder->writer, &recorder->writer.timeline, facts->time_ns,
 				  (uint64_t)stripes_live(recorder));
+		timeline_look(recorder, facts->time_ns);
+	}
 	thread_self.nested = thread_self.depth ? facts->address : 0;
 	recorder_leave();
 	return block;

@@ -249,6 +249,7 @@ static int fill_recorder(struct recorder *recorder)
 		return r;
 	recorder->header = recorder->writer.header;
 	recorder->released.timeline.type = LEDGER_CHUNK_RELEASED;
+	recorder->parts.type = LEDGER_CHUNK_PARTS;
 	recorder->header->host = add_text(recorder, identity.host);
 	recorder->header->exe = add_text(recorder, identity.exe);
 	recorder->header->cwd = add_text(recorder, identity.cwd);

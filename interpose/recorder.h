@@ -24,6 +24,7 @@
 #include "released.h"
 #include "stacks.h"
 #include "stripes.h"
+#include "timeline.h"
 #include "writer.h"
 
 struct opencl_kept;
@@ -48,6 +49,7 @@ struct recorder {
 	struct vmm vmm;
 	_Atomic(struct pool *) pool; /* NULL: none yet */
 	struct released released;
+	struct ledger_timeline parts; /* see timeline.h */
 	struct holds holds;
 	struct pools_record pools_record;
 	struct limits limits;

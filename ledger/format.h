@@ -135,6 +135,7 @@ enum ledger_chunk_type {
 	LEDGER_CHUNK_HELD = 12, /* devices: whose memory the driver can be asked for */
 	LEDGER_CHUNK_HOLDS = 13,
 	LEDGER_CHUNK_POOLS = 14, /* one record: struct ledger_pools */
+	LEDGER_CHUNK_PARTS = 24, /* struct ledger_parts, then struct ledger_moment, one chunk */
 };
 
 /* Start of every chunk but the first. Records follow it at offset 64. `used` is the
@@ -310,6 +311,22 @@ struct ledger_sample {
 };
 #define LEDGER_SAMPLES_MAX ((LEDGER_CHUNK - 64u) / sizeof(struct ledger_sample))
 
+/* The same by kind of memory and device, at fewer moments, since all blocks are looked at for
+ * it. Thinned likewise. The last column is of all that found none of its own: kind 0. */
+#define LEDGER_COLUMNS 15u
+struct ledger_parts {
+	uint32_t columns; /* in use, never fewer later; release/acquire */
+	uint32_t reserved;
+	struct ledger_column {
+		uint32_t kind;  /* ref to a string, as in a row */
+		int32_t device;
+	} column[LEDGER_COLUMNS];
+};
+struct ledger_moment {
+	uint64_t time_ns;
+	uint64_t live_bytes[LEDGER_COLUMNS]; /* by column; 0 where it was not in use yet */
+};
+
 /* A call after which the driver itself holds more device memory (a context, a module, a
  * limit): succeeded, between these times. At most LEDGER_MARKS_MAX of them. */
 struct ledger_mark {
@@ -414,6 +431,7 @@ struct ledger_pools {
 _Static_assert(LEDGER_POOL_REASON_COUNT <= LEDGER_POOL_REASON_SLOTS, "a slot for each reason");
 _Static_assert(sizeof(struct ledger_pool) == 384, "layout is fixed");
 _Static_assert(sizeof(struct ledger_pools) < LEDGER_CHUNK - 64, "one record in a chunk");
+_Static_assert(sizeof(struct ledger_parts) == sizeof(struct ledger_moment), "one walk");
 _Static_assert(sizeof(struct ledger_device) == 64, "layout is fixed");
 _Static_assert(sizeof(struct ledger_chunk) == 64, "records start at 64");
 _Static_assert(sizeof(struct ledger_block) == 64, "one cache line");

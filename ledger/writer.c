@@ -19,7 +19,6 @@
 
 #define GROW_CHUNKS_MIN 8u   /* 128 KiB: what a small program needs in all */
 #define GROW_CHUNKS_MAX 256u /* 4 MiB: keeps one growth near a millisecond */
-#define SAMPLE_EVERY_NS_MIN 10000000u
 
 static int reserve(struct ledger_writer *writer)
 {
@@ -312,18 +311,45 @@ unsigned int ledger_add_blocks(struct ledger_writer *writer, unsigned int count,
 	return count;
 }
 
-/* Every second sample goes, so that the chunk never fills: the interval doubles. */
-static void thin(struct ledger_timeline *timeline, struct ledger_chunk *chunk)
+/* Every second record after the first HEAD bytes goes, so that the chunk never fills: the
+ * interval doubles. */
+static void thin(struct ledger_timeline *timeline, struct ledger_chunk *chunk, size_t head,
+		 size_t size)
 {
-	struct ledger_sample *samples = (struct ledger_sample *)(chunk + 1);
-	uint32_t kept = 0;
+	uint8_t *records = (uint8_t *)(chunk + 1) + head;
+	size_t count = (chunk->used - sizeof(*chunk) - head) / size, kept = 0;
 
-	for (uint32_t i = 0; i < LEDGER_SAMPLES_MAX; i += 2)
-		samples[kept++] = samples[i];
-	__atomic_store_n(&chunk->used,
-			 (uint32_t)(sizeof(*chunk) + kept * sizeof(struct ledger_sample)),
+	for (size_t i = 0; i < count; i += 2, kept++)
+		memmove(records + kept * size, records + i * size, size);
+	__atomic_store_n(&chunk->used, (uint32_t)(sizeof(*chunk) + head + kept * size),
 			 __ATOMIC_RELEASE);
 	timeline->every_ns *= 2;
+}
+
+static struct ledger_chunk *timeline_chunk(struct ledger_writer *writer,
+					   const struct ledger_timeline *timeline)
+{
+	struct ledger_chunk *chunk;
+
+	lock_take(&writer->lock);
+	chunk = writer->open[timeline->type];
+	if (!chunk)
+		chunk = add_chunk(writer, timeline->type);
+	lock_give(&writer->lock);
+	return chunk;
+}
+
+/* With TIMELINE's lock. */
+static void add_thinned(struct ledger_writer *writer, struct ledger_timeline *timeline,
+			struct ledger_chunk *chunk, const void *record, size_t head, size_t size)
+{
+	uint8_t *at;
+
+	if (chunk->used + size > LEDGER_CHUNK)
+		thin(timeline, chunk, head, size);
+	at = (uint8_t *)chunk + chunk->used;
+	memcpy(at, record, size);
+	publish(writer, timeline->type, at, size);
 }
 
 void ledger_add_sample(struct ledger_writer *writer, struct ledger_timeline *timeline,
@@ -331,31 +357,42 @@ void ledger_add_sample(struct ledger_writer *writer, struct ledger_timeline *tim
 {
 	struct ledger_sample sample = { time_ns, bytes };
 	struct ledger_chunk *chunk;
-	uint8_t *at;
 
 	if (time_ns < atomic_load_explicit(&timeline->due_ns, memory_order_relaxed) ||
 	    !lock_try(&timeline->lock))
 		return;
 	if (!timeline->every_ns) {
-		timeline->every_ns = SAMPLE_EVERY_NS_MIN;
+		timeline->every_ns = LEDGER_SAMPLE_EVERY_NS_MIN;
 		if (!timeline->type)
 			timeline->type = LEDGER_CHUNK_TIMELINE;
 	}
-	lock_take(&writer->lock);
-	chunk = writer->open[timeline->type];
-	if (!chunk)
-		chunk = add_chunk(writer, timeline->type);
-	lock_give(&writer->lock);
+	chunk = timeline_chunk(writer, timeline);
 	if (chunk) {
-		if (chunk->used + sizeof(sample) > LEDGER_CHUNK)
-			thin(timeline, chunk);
-		at = (uint8_t *)chunk + chunk->used;
-		memcpy(at, &sample, sizeof(sample));
-		publish(writer, timeline->type, at, sizeof(sample));
+		add_thinned(writer, timeline, chunk, &sample, 0, sizeof(sample));
 		atomic_store_explicit(&timeline->due_ns, time_ns + timeline->every_ns,
 				      memory_order_relaxed);
 	}
 	lock_give(&timeline->lock);
+}
+
+struct ledger_parts *ledger_columns(struct ledger_writer *writer, struct ledger_timeline *timeline)
+{
+	static const struct ledger_parts none;
+	struct ledger_chunk *chunk = timeline_chunk(writer, timeline);
+
+	if (chunk && chunk->used == sizeof(*chunk))
+		add_thinned(writer, timeline, chunk, &none, 0, sizeof(none));
+	return chunk ? (struct ledger_parts *)(chunk + 1) : NULL;
+}
+
+void ledger_add_moment(struct ledger_writer *writer, struct ledger_timeline *timeline,
+		       const struct ledger_moment *moment)
+{
+	struct ledger_chunk *chunk = timeline_chunk(writer, timeline);
+
+	if (chunk)
+		add_thinned(writer, timeline, chunk, moment, sizeof(struct ledger_parts),
+			    sizeof(*moment));
 }
 
 static void write_header(struct ledger_writer *writer, const struct ledger_header *identity)

@@ -19,7 +19,9 @@
 #include "lock.h"
 
 /* One more than the highest number of a chunk type, of other writers too. */
-#define LEDGER_CHUNK_TYPES 15
+#define LEDGER_CHUNK_TYPES 25
+
+#define LEDGER_SAMPLE_EVERY_NS_MIN 10000000u
 
 /* Samples of one chunk, see ledger_add_sample(). All zero is a new one, of live bytes. */
 struct ledger_timeline {
@@ -70,6 +72,13 @@ unsigned int ledger_add_blocks(struct ledger_writer *writer, unsigned int count,
 /* One point of TIMELINE, if one is due. Never waits. */
 void ledger_add_sample(struct ledger_writer *writer, struct ledger_timeline *timeline,
 		       uint64_t time_ns, uint64_t bytes);
+
+/* The columns of the timeline by kind and device, to be added to in place; NULL without room.
+ * Both only for who holds TIMELINE's lock, of type LEDGER_CHUNK_PARTS. */
+struct ledger_parts *ledger_columns(struct ledger_writer *writer,
+				    struct ledger_timeline *timeline);
+void ledger_add_moment(struct ledger_writer *writer, struct ledger_timeline *timeline,
+		       const struct ledger_moment *moment);
 
 static inline void *ledger_at(const struct ledger_writer *writer, uint32_t ref)
 {

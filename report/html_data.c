@@ -138,7 +138,8 @@ static int add_to_report(json_t *root, const struct report *report)
 		json_decref(kinds);
 		return r;
 	}
-	return set_in(root, "kinds", kinds);
+	r = set_in(root, "kinds", kinds);
+	return r < 0 ? r : set_in(root, "incomplete", json_boolean(report->incomplete));
 }
 
 /* Each value once, by its text. */
@@ -157,7 +158,7 @@ static json_int_t number_of(struct values *values, json_t *value)
 
 	if (!text)
 		return -1;
-	if (!known && (json_object_set_new_nocheck(values->numbers, text, json_integer(number)) < 0 ||
+	if (!known && (set_in(values->numbers, text, json_integer(number)) < 0 ||
 		       json_array_append(values->list, value) < 0))
 		number = -1;
 	free(text);

@@ -15,7 +15,7 @@ struct report;
 /* NULL without memory. What differs from the JSON report: "stack" is an index into "stacks",
  * whose items are indices into "frames"; "name", "how" and "coverage_text" of a process, "site"
  * of a leak (index of the frame to look at, -1: no frame) and "told" of an error are more keys;
- * "kinds" has words for each kind. */
+ * "kinds" has words for each kind; "incomplete" says that "no leaks" is not proven. */
 json_t *html_data(const struct report *report, const struct judgement *judgement);
 
 /* Writes DATA such that nothing in it ends a <script> element. 0 or -EIO. */

@@ -46,6 +46,7 @@ tests module:prometheus_client                python3-prometheus-client
 tests program:promtool                        prometheus
 tests program:go                              golang-go
 tests file:/usr/share/perl5/Devel/NYTProf/flamegraph.pl libdevel-nytprof-perl
+tests program:chromium                        chromium
 '
 
 groups=build
@@ -72,11 +73,13 @@ distribution=$(
 	printf '%s-%s' "$ID" "$VERSION_ID"
 )
 
+# "-": the distribution has none.
 package_here() { # PACKAGE
 	case $distribution:$1 in
 	debian-12:libclang-rt-dev) echo libclang-rt-14-dev ;;
 	ubuntu-24.04:libclang-rt-dev) echo libclang-rt-18-dev ;;
 	ubuntu-24.04:libtcmalloc-minimal4) echo libtcmalloc-minimal4t64 ;;
+	ubuntu-24.04:chromium) echo - ;; # a note to install the snap, which no container can
 	*) echo "$1" ;;
 	esac
 }
@@ -136,7 +139,10 @@ look() { # GROUP...
 	lacking=()
 	while read -r group probe package; do
 		case " $* " in
-		*" $group "*) present "$probe" || lacking+=("$probe $(package_here "$package")") ;;
+		*" $group "*)
+			package=$(package_here "$package")
+			[ "$package" = - ] || present "$probe" || lacking+=("$probe $package")
+			;;
 		esac
 	done < <(printf '%s' "$NEEDS" | grep .)
 }
@@ -168,7 +174,7 @@ install_packages() { # PACKAGE...
 if [ "$list" ]; then
 	while read -r group _ package; do
 		case " $groups " in *" $group "*) package_here "$package" ;; esac
-	done < <(printf '%s' "$NEEDS" | grep .)
+	done < <(printf '%s' "$NEEDS" | grep .) | grep -vx -e -
 	exit
 fi
 

@@ -10,8 +10,12 @@ const processes = data.processes || (data.process ? [data] : []);
 const ROWS = 200;        // of a table before "more" is asked for
 const STORIES = 100;
 const NARROWEST = 2;     // pixels of the flame graph's narrowest box
+const UNFIT = new RegExp("[\\u0000-\\u001f\\u007f-\\u009f" + // control characters
+	"\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069" + // what turns text round
+	"\\u2028\\u2029\\ufeff]", "g");
 let chosen = -1;         // index of the process that is shown, -1 all of them
 let lastId = 0;
+let inPage = [];         // what waits for the page to be there
 
 // ---- elements and words ----
 
@@ -46,7 +50,7 @@ function clean(text, most = 240) {
 		ret = ret.slice(0, most * 2 / 3) + "\u2026" + ret.slice(-most / 3) + " (" + length +
 			" characters)";
 	}
-	return ret.replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g,
+	return ret.replace(UNFIT,
 		(c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
 }
 
@@ -54,8 +58,8 @@ function number(value) {
 	return value.toLocaleString("en-US");
 }
 
-function counted(count, what) {
-	return number(count) + " " + what + (count === 1 ? "" : "s");
+function counted(count, what, many = what + "s") {
+	return number(count) + " " + (count === 1 ? what : many);
 }
 
 // Cut, not rounded, as the text report does.
@@ -63,7 +67,7 @@ function size(bytes) {
 	const units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 	let value = bytes, unit = -1;
 	if (bytes < 1024)
-		return counted(bytes, "byte");
+		return bytes + (bytes === 1 ? " byte" : " bytes");
 	while (value >= 1024 && unit + 1 < units.length) {
 		value /= 1024;
 		unit++;
@@ -76,6 +80,8 @@ function exactSize(bytes) {
 }
 
 function time(ns) {
+	if (ns === 0)
+		return "0 s";
 	if (ns >= 60e9)
 		return Math.floor(ns / 60e9) + " min " + Math.floor(ns / 1e9 % 60) + " s";
 	return ns >= 1e9 ? (ns / 1e9).toFixed(2) + " s"
@@ -136,6 +142,23 @@ function isBelow(frames, at, site) {
 		(at === frames.length - 1 && frames[at].function === "_start");
 }
 
+// Who called the frame at SITE, if that is still the application.
+function callerOf(frames, site) {
+	const at = site + 1;
+	return site >= 0 && at < frames.length && !isBelow(frames, at, site) ? frames[at] : null;
+}
+
+// "make mesh.c:12, from load main.c:40"
+function place(frames, site) {
+	const frame = frames[site], caller = callerOf(frames, site);
+	if (!frame)
+		return ["an unknown place"];
+	return [el("span", { class: "function" }, functionOf(frame)), " ",
+		el("span", { class: "place" }, placeOf(frame)),
+		caller ? el("span", { class: "caller" },
+			"from " + functionOf(caller) + " " + placeOf(caller)) : null];
+}
+
 function frameLine(frame, at, site) {
 	return el("li", { class: at === site ? "head" : "" },
 		el("span", { class: "number" }, "#" + at + " "),
@@ -158,7 +181,7 @@ function stackList(stack, given) {
 			for (let i = at; i < end; i++)
 				hidden.append(frameLine(frames[i], i, site));
 			list.append(el("li", {}, el("details", {}, el("summary", {},
-				counted(end - at, "frame") + " below the application"), hidden)));
+				counted(end - at, "frame") + " outside the application"), hidden)));
 			at = end;
 		} else {
 			list.append(frameLine(frames[at], at, site));
@@ -171,15 +194,13 @@ function stackList(stack, given) {
 function historyTable(history) {
 	const words = { create: "created", retain: "retained", release: "released" };
 	const rows = history.events.map((event, at) => {
-		const site = siteOf(event.stack), frame = framesOf(event.stack)[site];
 		const partner = event.op === "create" ? ""
 			: event.partner === null ? "nothing matches it"
 			: (event.guess ? "probably " : "") + "pairs with " + (event.partner + 1);
 		return el("tr", {}, el("td", { class: "num" }, String(at + 1)),
 			el("td", {}, words[event.op] || clean(event.op)),
 			el("td", { class: "mono" }, clean(event.api || "a call unknown")),
-			el("td", {}, frame ? [el("span", { class: "function" }, functionOf(frame)), " ",
-				el("span", { class: "place" }, placeOf(frame))] : "unknown"),
+			el("td", {}, place(framesOf(event.stack), siteOf(event.stack))),
 			el("td", { class: "soft" }, partner));
 	});
 	return el("div", { class: "history scroll" },
@@ -198,7 +219,8 @@ function shown() {
 
 // All items of KEY, each with its process.
 function gathered(key) {
-	return shown().flatMap((process) => (process[key] || []).map((item) => ({ ...item, process })));
+	return shown().flatMap((process) => (process[key] ||
+		[]).map((item) => ({ ...item, process })));
 }
 
 function total(key) {
@@ -207,7 +229,8 @@ function total(key) {
 
 function section(id, title, lead, ...children) {
 	return el("section", { id, "aria-labelledby": id + "-title" },
-		el("h2", { id: id + "-title" }, title), lead ? el("p", { class: "lead" }, lead) : null,
+		el("h2", { id: id + "-title" }, title),
+			lead ? el("p", { class: "lead" }, lead) : null,
 		...children);
 }
 
@@ -226,12 +249,12 @@ function simpleTable(columns, rows) {
 
 // ---- verdict, figures, processes ----
 
+// The gate's word where there is one; it may let leaks pass, but they are there.
 function state() {
-	const errors = sum(processes.map((process) => process.summary), "errors");
-	const leaked = sum(processes.map((process) => process.summary), "leaked_blocks");
-	if (errors || leaked)
+	const found = processes.some(({ summary }) => summary.errors || summary.leaked_blocks);
+	if (data.gate ? data.gate.status === 23 : found)
 		return "bad";
-	return processes.length && data.gate?.status !== 24 ? "good" : "warn";
+	return found || !processes.length || data.incomplete ? "warn" : "good";
 }
 
 // The text report's first line: what happened above, the place of it below.
@@ -242,9 +265,11 @@ function dressVerdict() {
 	document.body.className = state();
 	document.title = "gpuleak: " + clean(parted ? whole.slice(0, at - 2) : whole, 120);
 	heading.textContent = clean(parted ? whole.slice(0, at - 2) : whole, 600);
-	heading.textContent = heading.textContent.charAt(0).toUpperCase() + heading.textContent.slice(1);
+	heading.textContent = heading.textContent.charAt(0).toUpperCase() +
+		heading.textContent.slice(1);
 	if (parted)
-		heading.after(el("p", { class: "worst" }, el("b", {}, parted[2] === "worst" ? "Worst: " : "First: "),
+		heading.after(el("p", { class: "worst" },
+			el("b", {}, parted[2] === "worst" ? "Worst: " : "First: "),
 			clean(whole.slice(at + parted[2].length + 2), 800)));
 }
 
@@ -262,17 +287,22 @@ function figures() {
 		["Leaked", size(total("leaked_bytes")), counted(total("leaked_blocks"), "block"),
 			total("leaked_blocks") > 0],
 		["Errors", number(total("errors")), "wrong frees", total("errors") > 0],
-		["Allocated", size(total("allocated_bytes")), counted(total("allocated_blocks"), "block")],
+		["Allocated", size(total("allocated_bytes")),
+			counted(total("allocated_blocks"), "block")],
 		["Freed", number(total("freed_blocks")), total("late_blocks")
-			? number(total("late_blocks")) + " after the driver had shut down" : "blocks"],
-		[shown().length > 1 ? "Peaks together" : "Peak", size(total("peak_bytes")), "live at one moment"],
+			? number(total("late_blocks")) + " after the driver had shut down"
+				: "blocks"],
+		[shown().length > 1 ? "Peaks together" : "Peak", size(total("peak_bytes")),
+			"live at one moment"],
 	];
 	const more = [["suppressed", "Suppressed"], ["cached", "Framework caches"],
 		["with_context", "Ended with context"]];
 	for (const [key, title] of more)
 		if (total(key + "_blocks"))
-			items.push([title, size(total(key + "_bytes")), counted(total(key + "_blocks"), "block")]);
-	return el("dl", { class: "figures", id: "summary" }, items.map(([title, value, note, bad]) =>
+			items.push([title, size(total(key + "_bytes")),
+				counted(total(key + "_blocks"), "block")]);
+	return el("dl", { class: "figures", id: "summary" },
+		items.map(([title, value, note, bad]) =>
 		el("div", { class: bad ? "bad" : "" }, el("dt", {}, title), el("dd", {}, value),
 			el("dd", {}, note))));
 }
@@ -281,36 +311,46 @@ function who(process) {
 	const command = process.process.command.map((word) => clean(word)).join(" ");
 	const start = process.timeline && process.timeline.start_real_ns;
 	const rows = [["Command", command || clean(process.process.exe || "unknown")],
-		["Process", clean(process.name) + (process.process.host ? " on " + clean(process.process.host) : "")],
+		["Process", clean(process.name) + (process.process.host
+			? " on " + clean(process.process.host) : "")],
 		["Ended", clean(process.how)]];
 	if (start)
-		rows.push(["First GPU call", new Date(start / 1e6).toISOString().replace("T", " ").slice(0, 19) + " UTC"]);
+		rows.push(["First GPU call", new Date(start / 1e6).toISOString().replace("T",
+			" ").slice(0, 19) + " UTC"]);
 	return el("dl", { class: "who" }, rows.flatMap(([key, value]) =>
 		[el("dt", {}, key), el("dd", { class: key === "Command" ? "mono" : "" }, value)]));
 }
 
 function processTable() {
-	const worst = processes.reduce((most, process) => Math.max(most, process.summary.leaked_bytes), 1);
+	const worst = processes.reduce((most, process) =>
+		Math.max(most, process.summary.leaked_bytes), 1);
 	const rows = processes.map((process, at) => ({ process, at }))
 		.sort((a, b) => b.process.summary.leaked_bytes - a.process.summary.leaked_bytes ||
 			b.process.summary.errors - a.process.summary.errors || a.at - b.at);
 	const body = rows.slice(0, ROWS).map(({ process, at }) => {
 		const bar = el("span", { class: "bar", "aria-hidden": "true" });
 		bar.style.width = 100 * process.summary.leaked_bytes / worst + "%";
-		return [el("button", { class: "plain", on: { click: () => choose(at) } }, clean(process.name)),
-			el("span", {}, size(process.summary.leaked_bytes), process.summary.leaked_bytes ? bar : null),
+		return [el("button", { class: "plain", on: { click: () => choose(at) } },
+			clean(process.name)),
+			el("span", {}, size(process.summary.leaked_bytes),
+				process.summary.leaked_bytes ? bar : null),
 			number(process.summary.leaked_blocks), number(process.summary.errors),
 			size(process.summary.peak_bytes), clean(process.how)];
 	});
-	return section("processes", counted(processes.length, "process").replace("processs", "processes"), rows.length > ROWS ?
-		"The " + ROWS + " that leak most; " + number(rows.length - ROWS) + " more are in the selection above." : null,
-		simpleTable([["Process"], ["Leaked", 1], ["Blocks", 1], ["Errors", 1], ["Peak", 1], ["Ended"]], body));
+	return section("processes", counted(processes.length, "process", "processes"),
+		rows.length > ROWS ?
+		"The " + ROWS + " that leak most; " + number(rows.length - ROWS) +
+			" more are in the selection above." : null,
+		simpleTable([["Process"], ["Leaked", 1], ["Blocks", 1], ["Errors", 1], ["Peak", 1],
+			["Ended"]], body));
 }
 
 function processSelect() {
-	const select = el("select", { id: "process", on: { change: () => choose(Number(select.value)) } },
+	const select = el("select", { id: "process",
+		on: { change: () => choose(Number(select.value)) } },
 		el("option", { value: -1 }, "all " + processes.length + " processes, summed"),
-		processes.map((process, at) => el("option", { value: at }, clean(process.name, 60) + ", " +
+		processes.map((process, at) => el("option", { value: at },
+			clean(process.name, 60) + ", " +
 			size(process.summary.leaked_bytes) + " leaked")));
 	select.value = chosen;
 	return el("div", { class: "controls" }, el("label", { for: "process" }, "Show"), select);
@@ -324,25 +364,37 @@ function choose(at) {
 
 // ---- timeline ----
 
+// Bytes that were live at the end of those blocks that are WANTED.
+function leftOf(process, wanted) {
+	return sum(["leaks", "suppressed", "cached"].flatMap((key) => process[key] ||
+		[]).filter(wanted), "bytes");
+}
+
 // Series of [seconds since the first of all, bytes], by kind and device where they are known.
 function series() {
 	const timed = shown().filter((process) => process.timeline);
 	const start = Math.min(...timed.map((process) => process.timeline.start_real_ns));
 	const byKey = new Map(), totals = [];
-	for (const { timeline } of timed) {
+	for (const process of timed) {
+		const timeline = process.timeline, end = timeline.end_ns;
 		const shift = timeline.start_real_ns - start;
-		const moved = (live) => live.map(([ns, bytes]) => [(ns + shift) / 1e9, bytes])
-			.filter(([at, bytes]) => isFinite(at) && bytes >= 0).sort((a, b) => a[0] - b[0]);
-		totals.push(moved(timeline.live));
+		const moved = (...samples) => samples.map(([ns, bytes]) =>
+			[(ns + shift) / 1e9, bytes])
+			.sort((a, b) => a[0] - b[0]);
+		totals.push(moved(...timeline.live, [timeline.peak_ns, process.summary.peak_bytes],
+			...(end ? [[end, leftOf(process, () => true)]] : [])));
 		for (const part of timeline.parts) {
 			const key = part.kind + " " + part.device;
 			if (!byKey.has(key))
 				byKey.set(key, { kind: part.kind, device: part.device, runs: [] });
-			byKey.get(key).runs.push(moved(part.live));
+			byKey.get(key).runs.push(moved(...part.live,
+				...(end ? [[end, leftOf(process, (leak) =>
+				leak.kind === part.kind && leak.device === part.device)]] : [])));
 		}
 	}
 	return { parts: [...byKey.values()], totals, count: timed.length,
-		peak: timed.length === 1 ? [timed[0].timeline.peak_ns / 1e9, timed[0].summary.peak_bytes] : null };
+		peak: timed.length === 1 ? [timed[0].timeline.peak_ns / 1e9,
+			timed[0].summary.peak_bytes] : null };
 }
 
 // The value of a run at T: that of the last sample before.
@@ -385,16 +437,19 @@ function timelineSection() {
 	const at = moments([...known.totals, ...known.parts.flatMap((part) => part.runs)], 600);
 	if (at.length < 2)
 		return null;
-	let layers = known.parts.map((part) => ({ ...part, most: Math.max(...at.map((t) => sumAt(part.runs, t))) }))
+	let layers = known.parts.map((part) => ({ ...part,
+		most: Math.max(...at.map((t) => sumAt(part.runs, t))) }))
 		.filter((part) => part.most > 0).sort((a, b) => b.most - a.most);
 	if (layers.length > 8) {
 		const rest = layers.splice(7);
-		layers.push({ kind: "all others", device: null, runs: rest.flatMap((part) => part.runs) });
+		layers.push({ kind: "all others", device: null,
+			runs: rest.flatMap((part) => part.runs) });
 	}
 	if (!layers.length)
 		layers = [{ kind: null, device: null, runs: known.totals }];
 	return section("timeline", "Live memory over time", layers[0].kind === null
-		? "All kinds together" + (known.count > 1 ? ", of all processes" : "") + ". Sampled at allocations."
+		? "All kinds together" + (known.count > 1 ? ", of all processes" : "") +
+			". Sampled at allocations."
 		: "By kind of memory and device. Sampled at allocations; the line is the sum.",
 		chart(layers, known, at));
 }
@@ -402,7 +457,8 @@ function timelineSection() {
 function layerName(layer) {
 	if (layer.kind === null)
 		return "all memory";
-	return kindWords(layer.kind) + (layer.device === null || layer.device < 0 ? "" : ", device " + layer.device);
+	return kindWords(layer.kind) + (layer.device === null || layer.device < 0 ? ""
+		: ", device " + layer.device);
 }
 
 function chart(layers, known, at) {
@@ -414,25 +470,36 @@ function chart(layers, known, at) {
 		stacked[i].push([t, below, top]);
 		return top;
 	}, 0));
-	const high = Math.max(known.peak ? known.peak[1] : 0, ...sums, ...stacked[layers.length - 1].map((p) => p[2]), 1);
+	const high = Math.max(known.peak ? known.peak[1] : 0, ...sums,
+		...stacked[layers.length - 1].map((p) => p[2]), 1);
 	const step = niceStep(high * 1.04, true);
 	const top = Math.ceil(high * 1.04 / step) * step;
 	const x = (t) => (t - from) / span * W, y = (bytes) => H - bytes / top * (H - 14);
-	const stairs = (points, value) => points.map((p, i) => (i ? "H" + x(p[0]).toFixed(2) + "V" : "M" +
+	const stairs = (points, value) => points.map((p,
+		i) => (i ? "H" + x(p[0]).toFixed(2) + "V" : "M" +
 		x(p[0]).toFixed(2) + " ") + y(value(p)).toFixed(2)).join("") + "H" + W;
-	const back = (points) => points.slice().reverse().map((p, i) => "V" + y(p[1]).toFixed(2) + "H" +
+	const back = (points) => points.slice().reverse().map((p, i) => "V" + y(p[1]).toFixed(2) +
+		"H" +
 		x(p[0]).toFixed(2)).join("");
 	const picture = svg("svg", { viewBox: "0 0 " + W + " " + H, preserveAspectRatio: "none",
-		role: "img", "aria-label": "Live bytes over " + time(span * 1e9) + ", at most " + size(high) });
+		role: "img", "aria-label": "Live bytes over " + time(span * 1e9) + ", at most " +
+			size(high) });
 	for (let bytes = step; bytes <= top; bytes += step)
-		picture.append(svg("line", { class: "grid", x1: 0, x2: W, y1: y(bytes), y2: y(bytes) }));
+		picture.append(svg("line", { class: "grid", x1: 0, x2: W, y1: y(bytes),
+			y2: y(bytes) }));
 	picture.append(svg("line", { class: "grid", x1: 0, x2: W, y1: H, y2: H }));
+	picture.append(svg("path", { class: "area whole",
+		d: stairs(at.map((t, i) => [t, sums[i]]), (p) => p[1]) + "V" + H +
+		"H0Z" }));
 	layers.forEach((layer, i) => picture.append(svg("path", { class: "area s" + i % 8,
 		d: stairs(stacked[i], (p) => p[2]) + back(stacked[i]) + "Z" })));
-	picture.append(svg("path", { class: "edge", d: stairs(at.map((t, i) => [t, sums[i]]), (p) => p[1]) }));
-	const cursor = svg("line", { class: "cursor", y1: 0, y2: H, "vector-effect": "non-scaling-stroke" });
+	picture.append(svg("path", { class: "edge",
+		d: stairs(at.map((t, i) => [t, sums[i]]), (p) => p[1]) }));
+	const cursor = svg("line", { class: "cursor", y1: 0, y2: H,
+		"vector-effect": "non-scaling-stroke" });
 	picture.append(cursor);
-	return withReadout(picture, cursor, { layers, known, at, sums, x, y, H, W, step, top, high, from, span });
+	return withReadout(picture, cursor, { layers, known, at, sums, x, y, H, W, step, top, high,
+		from, span });
 }
 
 // Labels are HTML over the picture, which stretches; a slider moves the cursor by keyboard.
@@ -440,7 +507,8 @@ function withReadout(picture, cursor, c) {
 	const labels = el("div", { class: "labels", "aria-hidden": "true" });
 	const cells = c.layers.map(() => el("td", { class: "num" }));
 	const all = el("td", { class: "num" }), moment = el("th", { scope: "col", class: "num" });
-	const slider = el("input", { type: "range", class: "moment", min: 0, max: c.at.length - 1, step: 1,
+	const slider = el("input", { type: "range", class: "moment", min: 0, max: c.at.length - 1,
+		step: 1,
 		"aria-label": "Moment of the timeline" });
 	for (let bytes = c.step; bytes <= c.top; bytes += c.step) {
 		const label = el("span", {}, size(bytes));
@@ -452,7 +520,8 @@ function withReadout(picture, cursor, c) {
 		cursor.setAttribute("x1", c.x(t));
 		cursor.setAttribute("x2", c.x(t));
 		moment.textContent = "at " + time(t * 1e9);
-		c.layers.forEach((layer, k) => { cells[k].textContent = size(sumAt(layer.runs, t)); });
+		c.layers.forEach((layer, k) => { cells[k].textContent = size(sumAt(layer.runs,
+			t)); });
 		all.textContent = size(c.sums[i]);
 		slider.value = i;
 		slider.setAttribute("aria-valuetext", time(t * 1e9) + ": " + size(c.sums[i]));
@@ -465,13 +534,17 @@ function withReadout(picture, cursor, c) {
 		show(Math.max(0, c.at.findLastIndex((moment) => moment <= t)));
 	});
 	show(peak < 0 ? c.at.length - 1 : peak);
-	const rows = c.layers.map((layer, i) => el("tr", {}, el("td", {}, el("span", { class: "key s" + i % 8 }),
+	const rows = c.layers.map((layer, i) => el("tr", {},
+		el("td", {}, el("span", { class: "key s" + i % 8 }),
 		layerName(layer)), cells[i]));
 	if (c.layers.length > 1)
 		rows.push(el("tr", {}, el("td", {}, "together"), all));
-	return el("div", {}, el("figure", { class: "chart" }, picture, labels, el("div", { class: "ends soft" },
-		el("span", {}, time(c.from * 1e9)), el("span", {}, time((c.from + c.span) * 1e9))), slider),
-		el("table", { class: "legend" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" },
+	return el("div", {}, el("figure", { class: "chart" },
+		el("div", { class: "plot" }, picture, labels), el("div", { class: "ends soft" },
+		el("span", {}, time(c.from * 1e9)), el("span", {}, time((c.from + c.span) * 1e9))),
+			slider),
+		el("table", { class: "legend" }, el("thead", {},
+			el("tr", {}, el("th", { scope: "col" },
 			"Live"), moment)), el("tbody", {}, rows)));
 }
 
@@ -482,7 +555,8 @@ function leftSection() {
 		for (const leak of gathered(key)) {
 			const name = leak.device + " " + leak.kind;
 			if (!groups.has(name))
-				groups.set(name, { kind: leak.kind, device: leak.device, bytes: [0, 0, 0], blocks: 0 });
+				groups.set(name, { kind: leak.kind, device: leak.device,
+					bytes: [0, 0, 0], blocks: 0 });
 			groups.get(name).bytes[column] += leak.bytes;
 			groups.get(name).blocks += leak.blocks;
 		}
@@ -498,9 +572,12 @@ function leftSection() {
 	const others = [1, 2].filter((column) => list.some((group) => group.bytes[column]));
 	const columns = [["Memory"], ["Device", 1], ["Blocks", 1], ["Leaked", 1],
 		...others.map((column) => [["", "Suppressed", "Framework caches"][column], 1])];
-	return section("left", "Left at the end, by device and kind", null, bar, simpleTable(columns,
-		list.slice(0, 64).map((group, i) => [el("span", {}, el("span", { class: "key s" + Math.min(i, 7) }),
-			kindWords(group.kind)), deviceWords(group.device), number(group.blocks), size(group.bytes[0]),
+	return section("left", "Left at the end, by device and kind", null, bar,
+		simpleTable(columns,
+		list.slice(0, 64).map((group, i) =>
+			[el("span", {}, el("span", { class: "key s" + Math.min(i, 7) }),
+			kindWords(group.kind)), deviceWords(group.device), number(group.blocks),
+				size(group.bytes[0]),
 			...others.map((column) => size(group.bytes[column]))])));
 }
 
@@ -508,7 +585,8 @@ function leftSection() {
 
 // A tree of calls, outermost first. Frames of the same function and file are one.
 function callTree(leaks, whole) {
-	const root = { name: "all leaks", frame: null, value: 0, blocks: 0, children: new Map(), parent: null, depth: 0 };
+	const root = { name: "all leaks", frame: null, value: 0, blocks: 0, children: new Map(),
+		parent: null, depth: 0 };
 	const byBytes = leaks.some((leak) => leak.bytes);
 	for (const leak of leaks) {
 		const frames = framesOf(leak.stack), site = siteOf(leak.stack, leak.site);
@@ -516,7 +594,8 @@ function callTree(leaks, whole) {
 		const add = (key, name, frame, below) => {
 			let child = node.children.get(key);
 			if (!child) {
-				child = { name, frame, below, value: 0, blocks: 0, children: new Map(), parent: node,
+				child = { name, frame, below, value: 0, blocks: 0,
+					children: new Map(), parent: node,
 					depth: node.depth + 1 };
 				node.children.set(key, child);
 			}
@@ -529,11 +608,14 @@ function callTree(leaks, whole) {
 		for (let at = frames.length - 1; at >= 0; at--) {
 			const frame = frames[at], below = isBelow(frames, at, site);
 			if (whole || !below)
-				add(frame.function + "\n" + (frame.file || frame.module || frame.offset), functionOf(frame), frame, below);
+				add(frame.function + "\n" +
+					(frame.file || frame.module || frame.offset),
+					functionOf(frame), frame, below);
 		}
 		if (!frames.length)
 			add("", "no stack was recorded", null, false);
-		add("\n" + leak.api + "\n" + leak.kind, clean(leak.api) + " (" + kindWords(leak.kind) + ")", null, true);
+		add("\n" + leak.api + "\n" + leak.kind,
+			clean(leak.api) + " (" + kindWords(leak.kind) + ")", null, true);
 	}
 	root.byBytes = byBytes;
 	return root;
@@ -543,12 +625,15 @@ function flameSection(leaks) {
 	if (!leaks.length)
 		return null;
 	const box = el("div", { class: "flame", role: "group",
-		"aria-label": "Flame graph of leaked bytes; arrow keys move, Enter zooms, Escape zooms out" });
+		"aria-label": "Flame graph of leaked bytes; Enter zooms, Escape goes back" });
 	const told = el("p", { class: "told", "aria-live": "polite" });
-	const search = el("input", { type: "search", id: "flame-search", placeholder: "function, file or module" });
+	const search = el("input", { type: "search", id: "flame-search",
+		placeholder: "function, file or module" });
 	const whole = el("input", { type: "checkbox", id: "flame-whole" });
-	const out = el("button", { class: "plain", type: "button", id: "flame-reset", disabled: true }, "Zoom out");
-	const flame = { box, told, search, out, root: callTree(leaks, false), zoom: null, byNode: new Map() };
+	const out = el("button", { class: "plain", type: "button", id: "flame-reset",
+		disabled: true }, "Zoom out");
+	const flame = { box, told, search, out, root: callTree(leaks, false), zoom: null,
+		byNode: new Map() };
 	flame.zoom = flame.root;
 	search.addEventListener("input", () => { drawFlame(flame); tellMatches(flame); });
 	whole.addEventListener("change", () => {
@@ -560,45 +645,52 @@ function flameSection(leaks) {
 	box.addEventListener("keydown", (event) => flameKey(flame, event));
 	const hides = leaks.some((leak) => framesOf(leak.stack).some((frame, at, frames) =>
 		isBelow(frames, at, siteOf(leak.stack, leak.site))));
-	drawLater(flame);
-	return section("flame", "Who allocated what leaked", "Each box is a function, as wide as what leaks " +
+	inPage.push(() => startFlame(flame));
+	return section("flame", "Who allocated what leaked",
+		"Each box is a function, as wide as what leaks " +
 		"through it; below it what it called, at the bottom the allocation.",
-		el("div", { class: "controls" }, el("label", { class: "grow", for: "flame-search" }, "Search", search), out,
+		el("div", { class: "controls" }, el("label", { class: "grow", for: "flame-search" },
+			"Search", search), out,
 			hides ? el("label", {}, whole, "all frames") : null), box, told);
 }
 
-// Widths in pixels are known once the box is in the page.
-function drawLater(flame) {
-	let width = 0;
+// Once its box is in the page, which gives it a width; again when that changes.
+function startFlame(flame) {
+	let width = flame.box.clientWidth;
+	drawFlame(flame);
+	tell(flame, flame.root);
 	new ResizeObserver(() => {
 		if (Math.abs(flame.box.clientWidth - width) < 2)
 			return;
 		width = flame.box.clientWidth;
 		drawFlame(flame);
-		if (!flame.told.textContent)
-			tell(flame, flame.root);
 	}).observe(flame.box);
 }
 
 function matches(node, query) {
-	return (node.name + " " + (node.frame ? placeOf(node.frame, true) : "")).toLowerCase().includes(query);
+	return (node.name + " " + (node.frame ? placeOf(node.frame, true)
+		: "")).toLowerCase().includes(query);
 }
 
 function drawFlame(flame) {
 	const query = flame.search.value.trim().toLowerCase();
-	const width = flame.box.clientWidth || 800, row = matchMedia("(max-width: 680px)").matches ? 27 : 21;
+	const width = flame.box.clientWidth || 800,
+		row = matchMedia("(max-width: 680px)").matches ? 27 : 21;
 	const held = flame.box.contains(document.activeElement);
 	const boxes = [];
 	let deepest = 0;
 	flame.byNode.clear();
 	flame.hidden = 0;
-	flame.shownHits = 0;
 	const put = (node, left, share, extra) => {
 		const frame = node.frame;
-		const button = el("button", { type: "button", tabindex: -1, class: [extra, node.below ? "dim" : "",
-			node.depth % 2 ? "odd" : "", query && matches(node, query) ? "hit" : ""].join(" ").trim(),
-			"aria-label": node.name + (frame ? ", " + placeOf(frame) : "") + ", " + amount(flame, node) + ", " +
-				percent(node.value, flame.root.value) }, node.name);
+		const button = el("button", { type: "button", tabindex: -1,
+			class: [extra, node.below ? "dim" : "",
+			node.depth % 2 ? "odd" : "",
+				query && matches(node, query) ? "hit" : ""].join(" ").trim(),
+			"aria-label": node.name + (frame ? ", " + placeOf(frame) : "") + ", " +
+				amount(flame, node) + ", " +
+				percent(node.value, flame.root.value) },
+					share * width < 26 ? "" : node.name);
 		button.style.left = left * 100 + "%";
 		button.style.width = share * 100 + "%";
 		button.style.top = node.depth * row + "px";
@@ -634,13 +726,16 @@ function drawFlame(flame) {
 }
 
 function amount(flame, node) {
-	return (flame.root.byBytes ? size(node.value) + " in " : "") + counted(node.blocks, "block");
+	return (flame.root.byBytes ? size(node.value) + " in " : "") +
+		counted(node.blocks, "block");
 }
 
 function tell(flame, node) {
-	flame.told.replaceChildren(el("b", {}, node.name), " ", node.frame ? placeOf(node.frame, true) : "",
-		el("br"), amount(flame, node) + ", " + percent(node.value, flame.root.value) + " of all leaks" +
-		(flame.hidden ? "; " + counted(flame.hidden, "box").replace("boxs", "boxes") +
+	flame.told.replaceChildren(el("b", {}, node.name), " ",
+		node.frame ? placeOf(node.frame, true) : "",
+		el("br"), amount(flame, node) + ", " + percent(node.value, flame.root.value) +
+			" of all leaks" +
+		(flame.hidden ? "; " + counted(flame.hidden, "box", "boxes") +
 		" too narrow to draw, zoom in to see them" : ""));
 }
 
@@ -660,8 +755,9 @@ function tellMatches(flame) {
 	if (!query)
 		return tell(flame, flame.zoom);
 	look(flame.root, false);
-	flame.told.replaceChildren(el("b", {}, counted(nodes, "match").replace("matchs", "matches")), " with " +
-		(flame.root.byBytes ? size(found) : counted(found, "block")) + ", " + percent(found, flame.root.value) + " of all leaks");
+	flame.told.replaceChildren(el("b", {}, counted(nodes, "match", "matches")), " with " +
+		(flame.root.byBytes ? size(found) : counted(found, "block")) + ", " +
+			percent(found, flame.root.value) + " of all leaks");
 }
 
 function zoomTo(flame, node) {
@@ -677,9 +773,11 @@ function flameKey(flame, event) {
 	if (!from)
 		return;
 	const beside = (node) => node.parent ? [...node.parent.children.values()]
-		.sort((a, b) => b.value - a.value).filter((child) => flame.byNode.has(child)) : [node];
+		.sort((a, b) => b.value - a.value).filter((child) => flame.byNode.has(child))
+			: [node];
 	const siblings = beside(from), at = siblings.indexOf(from);
-	const to = { ArrowUp: from.parent, ArrowLeft: siblings[at - 1], ArrowRight: siblings[at + 1],
+	const to = { ArrowUp: from.parent, ArrowLeft: siblings[at - 1],
+		ArrowRight: siblings[at + 1],
 		ArrowDown: [...from.children.values()].sort((a, b) => b.value - a.value)[0],
 		Home: siblings[0], End: siblings[siblings.length - 1] }[event.key];
 	if (event.key === "Escape" || event.key === "Backspace") {
@@ -703,15 +801,18 @@ const COLUMNS = [
 	{ key: "device", label: "Device", isNumber: true },
 	{ key: "api", label: "Call" },
 	{ key: "cache", label: "Cache", only: (leaks) => leaks.some((leak) => leak.cache) },
-	{ key: "pattern", label: "Suppressed by", only: (leaks) => leaks.some((leak) => leak.pattern) },
+	{ key: "pattern", label: "Suppressed by", only: (leaks) =>
+		leaks.some((leak) => leak.pattern) },
 	{ key: "who", label: "Process", only: () => shown().length > 1 },
 ];
 
 // What is sorted by, and shown, of a leak.
 function prepare(leaks) {
 	return leaks.map((leak) => {
-		const at = siteOf(leak.stack, leak.site), frame = at < 0 ? null : framesOf(leak.stack)[at];
-		return { ...leak, frame, where: functionOf(frame) + " " + (frame ? placeOf(frame) : ""),
+		const at = siteOf(leak.stack, leak.site),
+			frame = at < 0 ? null : framesOf(leak.stack)[at];
+		return { ...leak, frame, where: functionOf(frame) + " " +
+			(frame ? placeOf(frame) : ""),
 			who: clean(leak.process.name, 60) };
 	});
 }
@@ -719,8 +820,10 @@ function prepare(leaks) {
 // The stacks that have all words of QUERY in one frame each.
 function stacksWith(words) {
 	const hits = words.map((word) => data.frames.map((frame) =>
-		[frame.function, frame.file, frame.module, frame.line].join(" ").toLowerCase().includes(word)));
-	return data.stacks.map((stack) => words.map((word, i) => stack.some((frame) => hits[i][frame])));
+		[frame.function, frame.file, frame.module,
+			frame.line].join(" ").toLowerCase().includes(word)));
+	return data.stacks.map((stack) => words.map((word, i) =>
+		stack.some((frame) => hits[i][frame])));
 }
 
 function filtered(table) {
@@ -729,37 +832,45 @@ function filtered(table) {
 	return table.leaks.filter((leak) => (!table.kind || leak.kind === table.kind) &&
 		(table.device === "" || leak.device === Number(table.device)) &&
 		words.every((word, i) => inStack[leak.stack][i] ||
-			[leak.api, leak.kind, leak.cache, leak.pattern, leak.who].join(" ").toLowerCase().includes(word)));
+			[leak.api, leak.kind, leak.cache, leak.pattern,
+				leak.who].join(" ").toLowerCase().includes(word)));
 }
 
 function sorted(table, leaks) {
 	const { key, down } = table.sort, sign = down ? -1 : 1;
 	return leaks.slice().sort((a, b) => {
 		const x = a[key] ?? "", y = b[key] ?? "";
-		const order = typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y));
+		const order = typeof x === "number" && typeof y === "number" ? x - y : x < y ? -1
+			: Number(x > y);
 		return sign * order || b.bytes - a.bytes;
 	});
 }
 
 function leakTable(id, list, withFilter) {
 	const leaks = prepare(list);
-	const table = { id, leaks, query: "", kind: "", device: "", sort: { key: "bytes", down: true }, rows: ROWS,
+	const table = { id, leaks, query: "", kind: "", device: "",
+		sort: { key: "bytes", down: true }, rows: ROWS,
 		columns: COLUMNS.filter((column) => !column.only || column.only(leaks)),
-		most: Math.max(1, ...[leaks.reduce((most, leak) => Math.max(most, leak.bytes), 0)]) };
+		most: Math.max(1, ...[leaks.reduce((most, leak) => Math.max(most, leak.bytes),
+			0)]) };
 	table.body = el("tbody");
 	table.left = el("p", { class: "left", role: "status" });
 	table.heads = table.columns.map((column) => {
 		const button = el("button", { type: "button" }, column.label);
-		const head = el("th", { scope: "col", class: column.isNumber ? "num" : "" }, button);
+		const head = el("th", { scope: "col", class: column.isNumber ? "num" : "" },
+			button);
 		button.addEventListener("click", () => {
-			table.sort = { key: column.key, down: table.sort.key === column.key ? !table.sort.down : Boolean(column.isNumber) };
+			table.sort = { key: column.key,
+				down: table.sort.key === column.key ? !table.sort.down
+				: Boolean(column.isNumber) };
 			fill(table);
 		});
 		return head;
 	});
 	fill(table);
 	return [withFilter ? filters(table) : null,
-		el("table", { class: "leaks", id }, el("thead", {}, el("tr", {}, table.heads)), table.body), table.left];
+		el("table", { class: "leaks", id }, el("thead", {}, el("tr", {}, table.heads)),
+			table.body), table.left];
 }
 
 function options(table, key, words) {
@@ -767,36 +878,47 @@ function options(table, key, words) {
 	const select = el("select", { id: table.id + "-" + key, on: { change: () => {
 		table[key] = select.value;
 		fill(table);
-	} } }, el("option", { value: "" }, "any " + key), values.map((value) => el("option", { value }, words(value))));
-	return values.length > 1 ? [el("label", { class: "unseen", for: select.id }, key), select] : null;
+	} } }, el("option", { value: "" }, "any " + key),
+		values.map((value) => el("option", { value }, words(value))));
+	return values.length > 1 ? [el("label", { class: "unseen", for: select.id }, key), select]
+		: null;
 }
 
 function filters(table) {
-	const search = el("input", { type: "search", id: table.id + "-search", placeholder: "any frame, call or kind" });
+	const search = el("input", { type: "search", id: table.id + "-search",
+		placeholder: "any frame, call or kind" });
 	search.addEventListener("input", () => {
 		table.query = search.value;
 		table.rows = ROWS;
 		fill(table);
 	});
-	return el("div", { class: "controls" }, el("label", { class: "grow", for: search.id }, "Filter", search),
-		options(table, "kind", kindWords), options(table, "device", (device) => device < 0 ? "device unknown" : "device " + device));
+	return el("div", { class: "controls" }, el("label", { class: "grow", for: search.id },
+		"Filter", search),
+		options(table, "kind", kindWords),
+			options(table, "device", (device) => device < 0 ? "device unknown"
+			: "device " + device));
 }
 
 function fill(table) {
-	const found = sorted(table, filtered(table)), visible = found.slice(0, table.rows), rest = found.slice(table.rows);
+	const found = sorted(table, filtered(table)), visible = found.slice(0, table.rows),
+		rest = found.slice(table.rows);
 	table.columns.forEach((column, at) => {
 		if (column.key === table.sort.key)
-			table.heads[at].setAttribute("aria-sort", table.sort.down ? "descending" : "ascending");
+			table.heads[at].setAttribute("aria-sort",
+				table.sort.down ? "descending" : "ascending");
 		else
 			table.heads[at].removeAttribute("aria-sort");
 	});
 	table.body.replaceChildren(...visible.map((leak) => leakRow(table, leak)));
-	const words = [counted(found.length, "site") + ", " + counted(sum(found, "blocks"), "block") + ", " +
-		exactSize(sum(found, "bytes")) + (found.length < table.leaks.length ? " of " + size(sum(table.leaks, "bytes")) : "")];
+	const words = [counted(found.length, "site") + ", " +
+		counted(sum(found, "blocks"), "block") + ", " +
+		exactSize(sum(found, "bytes")) + (found.length < table.leaks.length
+			? " of " + size(sum(table.leaks, "bytes")) : "")];
 	table.left.replaceChildren(...words);
 	if (!rest.length)
 		return;
-	table.left.append(el("span", {}, "\u2013 " + number(rest.length) + " of them not shown: " + size(sum(rest, "bytes"))),
+	table.left.append(el("span", {}, "\u2013 " + number(rest.length) + " of them not shown: " +
+		size(sum(rest, "bytes"))),
 		el("button", { type: "button", class: "plain", on: { click: () => {
 			const first = table.rows;
 			table.rows += 5 * ROWS;
@@ -807,19 +929,23 @@ function fill(table) {
 
 function leakRow(table, leak) {
 	const id = "row" + ++lastId;
-	const button = el("button", { type: "button", class: "site", "aria-expanded": "false", "aria-controls": id },
-		el("span", {}, el("span", { class: "function" }, functionOf(leak.frame)), " ",
-			leak.frame ? el("span", { class: "place" }, placeOf(leak.frame)) : null));
+	const button = el("button", { type: "button", class: "site", "aria-expanded": "false",
+		"aria-controls": id },
+		el("span", {}, place(framesOf(leak.stack), siteOf(leak.stack, leak.site))));
 	const bar = el("span", { class: "bar", "aria-hidden": "true" });
 	bar.style.width = 100 * leak.bytes / table.most + "%";
 	const cells = {
-		bytes: ["size num", el("span", { title: exactSize(leak.bytes) }, size(leak.bytes)), bar],
-		blocks: ["num", number(leak.blocks)], where: ["where", button], kind: ["", kindWords(leak.kind)],
-		device: ["num", deviceWords(leak.device)], api: ["mono", clean(leak.api)], cache: ["", clean(leak.cache)],
+		bytes: ["size num", el("span", { title: exactSize(leak.bytes) }, size(leak.bytes)),
+			bar],
+		blocks: ["num", number(leak.blocks)], where: ["where", button],
+			kind: ["", kindWords(leak.kind)],
+		device: ["num", deviceWords(leak.device)], api: ["mono", clean(leak.api)],
+			cache: ["", clean(leak.cache)],
 		pattern: ["mono", clean(leak.pattern)], who: ["", leak.who],
 	};
 	const row = el("tr", { class: "leak" }, table.columns.map(({ key, label }) =>
-		el("td", { class: cells[key][0], "data-label": key === "blocks" || key === "device" ? label : "" },
+		el("td", { class: cells[key][0], "data-label": key === "blocks" || key === "device"
+			? label.toLowerCase() : null },
 			cells[key].slice(1))));
 	row.addEventListener("click", (event) => {
 		if (!getSelection().toString() || event.target.closest("button"))
@@ -837,7 +963,8 @@ function unfold(table, leak, row, button, id) {
 		return;
 	}
 	row.after(el("tr", { class: "more", id }, el("td", { colspan: table.columns.length },
-		el("p", { class: "soft" }, exactSize(leak.bytes) + " in " + counted(leak.blocks, "block") + ", allocated by " +
+		el("p", { class: "soft" }, exactSize(leak.bytes) + " in " +
+			counted(leak.blocks, "block") + ", allocated by " +
 			clean(leak.api) + " at:"), stackList(leak.stack, leak.site),
 		leak.history ? historyTable(leak.history) : null)));
 }
@@ -847,8 +974,10 @@ function unfold(table, leak, row, button, id) {
 function errorGroups() {
 	const groups = new Map();
 	for (const error of gathered("errors")) {
-		const key = JSON.stringify([error.type, error.api, error.stack, error.result, error.asked_bytes,
-			[error.allocated, error.freed, error.earlier?.allocated, error.earlier?.freed].map((event) => event?.stack),
+		const key = JSON.stringify([error.type, error.api, error.stack, error.result,
+			error.asked_bytes,
+			[error.allocated, error.freed, error.earlier?.allocated,
+				error.earlier?.freed].map((event) => event?.stack),
 			error.process.process.pid]);
 		if (!groups.has(key))
 			groups.set(key, { ...error, count: 0 });
@@ -864,22 +993,30 @@ function act(title, stack, wrong) {
 function story(error) {
 	const words = clean(error.type).replaceAll("-", " ");
 	const acts = [act("The wrong call: " + clean(error.api), error.stack, true)];
-	const event = (what, title) => what ? acts.push(act(title + " by " + clean(what.api || "a call unknown"), what.stack)) : 0;
-	event(error.allocated, "It was allocated" + (error.allocated?.bytes ? ", " + size(error.allocated.bytes) + "," : ""));
+	const event = (what, title) => what ? acts.push(act(title + " by " +
+		clean(what.api || "a call unknown"), what.stack)) : 0;
+	event(error.allocated, "It was allocated" +
+		(error.allocated?.bytes ? ", " + size(error.allocated.bytes) + "," : ""));
 	if (error.earlier) {
 		event(error.freed, "It was taken away (the candidate for the culprit)");
-		event(error.earlier.allocated, "Before that the address was another block's, allocated");
+		event(error.earlier.allocated,
+			"Before that the address was another block's, allocated");
 		event(error.earlier.freed, "\u2026 which was freed");
 	} else {
 		event(error.freed, "It was first freed");
 	}
-	return el("article", { class: "story" }, el("h3", {}, words.charAt(0).toUpperCase() + words.slice(1) + " of " +
-		clean(error.address), error.count > 1 ? el("span", { class: "soft" }, " \u00b7 " + number(error.count) +
+	return el("article", { class: "story" }, el("h3", {},
+		words.charAt(0).toUpperCase() + words.slice(1) + " of " +
+		clean(error.address), error.count > 1
+			? el("span", { class: "soft" }, " \u00b7 " + number(error.count) +
 		" times with these stacks") : null), el("p", {}, clean(error.told, 600) + "."),
-		error.earlier ? el("p", { class: "soft" }, "The address had two owners in turn. If the candidate meant to " +
-			"free the earlier block, it freed that a second time, hit this block instead, and the call above is " +
+		error.earlier ? el("p", { class: "soft" },
+			"The address had two owners in turn. If the candidate meant to " +
+			"free the earlier block, it freed that a second time and hit this one, " +
+			"and the call above is " +
 			"innocent; if not, the call above is the second free.") : null,
-		shown().length > 1 ? el("p", { class: "soft" }, "In " + clean(error.process.name)) : null,
+		shown().length > 1 ? el("p", { class: "soft" }, "In " + clean(error.process.name))
+			: null,
 		el("div", { class: "acts" }, acts));
 }
 
@@ -890,8 +1027,10 @@ function errorSection() {
 	const recorded = sum(groups, "count");
 	return section("errors", counted(count, "wrong free"), recorded < count ?
 		number(count - recorded) + " found no room in the ledger and have no story." : null,
-		groups.slice(0, STORIES).map(story), groups.length > STORIES ? el("p", { class: "left" },
-			number(groups.length - STORIES) + " more stories are not shown; --format json lists all.") : null);
+		groups.slice(0, STORIES).map(story),
+			groups.length > STORIES ? el("p", { class: "left" },
+			number(groups.length - STORIES) +
+				" more stories are not shown; --format json lists all.") : null);
 }
 
 // ---- the rest ----
@@ -900,33 +1039,47 @@ function heldSection() {
 	const held = shown().flatMap((process) => process.released?.held || []);
 	if (!held.length)
 		return null;
-	return section("held", "Released, but still held", "The last reference is gone and the memory is not: " +
+	return section("held", "Released, but still held",
+		"The last reference is gone and the memory is not: " +
 		counted(held.length, "block") + ", " + exactSize(sum(held, "bytes")) + ".",
 		held.slice(0, STORIES).map((block) => el("article", { class: "story" },
 			el("h3", {}, size(block.bytes) + " of " + kindWords(block.kind)),
-			el("p", {}, block.held_by.length ? "Held by " + block.held_by.map((by) => clean(by.what)).join(", ") + "." : ""),
+			el("p", {}, block.held_by.length
+				? "Held by " + block.held_by.map((by) =>
+				clean(by.what)).join(", ") + "." : ""),
 			el("div", { class: "acts" },
-				block.released ? act("Released by " + clean(block.released.api), block.released.stack) : null,
-				block.allocated ? act("Allocated by " + clean(block.allocated.api), block.allocated.stack) : null,
-				block.held_by.filter((by) => by.allocated).map((by) => act("The " + clean(by.what) + " that holds it: " +
+				block.released ? act("Released by " + clean(block.released.api),
+					block.released.stack) : null,
+				block.allocated ? act("Allocated by " + clean(block.allocated.api),
+					block.allocated.stack) : null,
+				block.held_by.filter((by) => by.allocated).map((by) =>
+					act("The " + clean(by.what) + " that holds it: " +
 					clean(by.allocated.api), by.allocated.stack))))),
 		held.length > STORIES ? el("p", { class: "left" }, number(held.length - STORIES) +
 			" more are not shown; --format json lists all.") : null);
 }
 
 function poolSection() {
-	const pools = shown().flatMap((process) => (process.pool?.pools || []).map((pool) => ({ ...pool, process })));
-	const limits = shown().filter((process) => process.pool && (process.pool.refused || process.pool.injected_failures));
+	const pools = shown().flatMap((process) => (process.pool?.pools ||
+		[]).map((pool) => ({ ...pool, process })));
+	const limits = shown().filter((process) => process.pool &&
+		(process.pool.refused || process.pool.injected_failures));
 	if (!pools.length && !limits.length)
 		return null;
-	const rows = pools.map((pool) => [clean(pool.api) + ", " + kindWords(pool.kind), deviceWords(pool.device), clean(pool.mode),
-		size(pool.peak_used_bytes), size(pool.reserved_bytes), size(pool.cached_bytes), number(pool.hits),
+	const rows = pools.map((pool) => [clean(pool.api) + ", " + kindWords(pool.kind),
+		deviceWords(pool.device), clean(pool.mode),
+		size(pool.peak_used_bytes), size(pool.reserved_bytes), size(pool.cached_bytes),
+			number(pool.hits),
 		number(pool.native_calls_saved), number(pool.waits), clean(pool.turned_off || "")]);
-	return section("pools", "Pool", null, rows.length ? simpleTable([["Memory"], ["Device", 1], ["Mode"],
-		["Peak in use", 1], ["Reserved", 1], ["Cached", 1], ["Served", 1], ["Driver calls saved", 1], ["Waits", 1], [""]], rows) : null,
+	return section("pools", "Pool", null, rows.length
+		? simpleTable([["Memory"], ["Device", 1], ["Mode"],
+		["Peak in use", 1], ["Reserved", 1], ["Cached", 1], ["Served", 1],
+			["Driver calls saved", 1], ["Waits", 1], [""]], rows) : null,
 		limits.map(({ pool }) => el("p", { class: "lead" }, [
-			pool.refused ? counted(pool.refused, "allocation") + " refused beyond the limit of " + size(pool.limit_bytes) : "",
-			pool.injected_failures ? counted(pool.injected_failures, "allocation") + " made to fail on request" : ""]
+			pool.refused ? counted(pool.refused, "allocation") +
+				" refused beyond the limit of " + size(pool.limit_bytes) : "",
+			pool.injected_failures ? counted(pool.injected_failures, "allocation") +
+				" made to fail on request" : ""]
 			.filter(Boolean).join("; ") + ".")));
 }
 
@@ -934,26 +1087,34 @@ function deviceSection() {
 	const devices = gathered("devices");
 	if (!devices.length)
 		return null;
-	return fold("devices", "What the devices held", "the driver's own memory included", simpleTable([["Device"],
-		["Tracked", 1], ["Held in all", 1], ["The driver's own", 1], ["Most held", 1]], devices.map((device) =>
-		[deviceWords(device.device) + " " + clean(device.name || ""), size(device.tracked_bytes), size(device.held_bytes),
+	return fold("devices", "What the devices held", "the driver's own memory included",
+		simpleTable([["Device"],
+		["Tracked", 1], ["Held in all", 1], ["The driver's own", 1], ["Most held", 1]],
+			devices.map((device) =>
+		[deviceWords(device.device) + " " + clean(device.name || ""),
+			size(device.tracked_bytes), size(device.held_bytes),
 			size(device.driver_bytes), size(device.peak_held_bytes)])));
 }
 
 function noteSection() {
 	const notes = [...shown().flatMap((process) => process.notes.map((note) =>
-		shown().length > 1 ? process.name + ": " + note : note)), ...(data.processes ? data.notes : []),
-		...shown().map((process) => process.coverage_text).filter(Boolean)];
+		shown().length > 1 ? process.name + ": " + note : note)),
+			...(data.processes ? data.notes : []),
+		...shown().map((process) => process.coverage_text.trim()).filter(Boolean)];
 	if (!notes.length)
 		return null;
-	return section("notes", "Notes", null, el("ul", { class: "notes" }, notes.slice(0, ROWS).map((note) =>
-		el("li", {}, clean(note, 1200))), notes.length > ROWS ? el("li", {}, number(notes.length - ROWS) + " more") : null));
+	return section("notes", "Notes", null, el("ul", { class: "notes" },
+		notes.slice(0, ROWS).map((note) =>
+		el("li", {}, clean(note, 1200))), notes.length > ROWS
+			? el("li", {}, number(notes.length - ROWS) + " more") : null));
 }
 
 function suppressionTable() {
 	const list = data.suppressions || [];
-	return list.length ? simpleTable([["Pattern"], ["Blocks", 1], ["Bytes", 1]], list.map((use) =>
-		[el("code", {}, clean(use.pattern)), number(use.blocks), number(use.bytes)])) : null;
+	return list.length ? simpleTable([["Pattern"], ["Blocks", 1], ["Bytes", 1]],
+		list.map((use) =>
+		[el("code", {}, clean(use.pattern)), number(use.blocks), number(use.bytes)]))
+			: null;
 }
 
 function listSection(id, title, lead) {
@@ -962,45 +1123,61 @@ function listSection(id, title, lead) {
 		return null;
 	const note = counted(sum(list, "blocks"), "block") + ", " + size(sum(list, "bytes"));
 	return fold(id, title, note, lead ? el("p", { class: "lead" }, lead) : null,
-		id === "suppressed" ? suppressionTable() : null, list.length ? leakTable(id + "-table", list, false) : null);
+		id === "suppressed" ? suppressionTable() : null,
+			list.length ? leakTable(id + "-table", list, false) : null);
 }
 
 function objectSection() {
 	const objects = gathered("objects");
 	if (!objects.length)
 		return null;
-	return fold("objects", "Objects that were left", "no memory of their own", simpleTable([["Object"], ["Count", 1],
+	return fold("objects", "Objects that were left", "no memory of their own",
+		simpleTable([["Object"], ["Count", 1],
 		["References", 1], ["Made at"]], objects.slice(0, ROWS).map((object) => {
-		const frame = framesOf(object.stack)[siteOf(object.stack)];
-		return [kindWords(object.kind), number(object.count), number(object.references), el("span", {},
-			el("span", { class: "function" }, functionOf(frame)), " ", el("span", { class: "place" }, frame ? placeOf(frame) : ""))];
-	})), objects.length > ROWS ? el("p", { class: "left" }, number(objects.length - ROWS) + " more are not shown.") : null);
+		return [kindWords(object.kind), number(object.count), number(object.references),
+			el("span", {}, place(framesOf(object.stack), siteOf(object.stack)))];
+	})), objects.length > ROWS ? el("p", { class: "left" },
+		number(objects.length - ROWS) + " more are not shown.") : null);
 }
 
 function navigation(parts) {
-	const names = { timeline: "Timeline", flame: "Flame graph", left: "Kinds", pools: "Pool", held: "Still held",
-		suppressed: "Suppressed", cached: "Caches", devices: "Devices", notes: "Notes", processes: "Processes", objects: "Objects" };
-	const links = parts.filter((part) => part && part.id && part.id !== "summary").map((part) => {
-		const count = part.id === "leaks" ? gathered("leaks").length : part.id === "errors" ? total("errors") : 0;
-		const title = part.id === "leaks" ? "Leaks" : part.id === "errors" ? "Errors" : names[part.id];
-		return title ? el("li", {}, el("a", { href: "#" + part.id }, title, count ? el("b", {}, " " + number(count)) : null)) : null;
+	const names = { timeline: "Timeline", flame: "Flame graph", left: "Left at the end",
+		pools: "Pool", held: "Still held",
+		suppressed: "Suppressed", cached: "Caches", devices: "Devices", notes: "Notes",
+			processes: "Processes", objects: "Objects" };
+	const links = parts.filter((part) => part && part.id &&
+		part.id !== "summary").map((part) => {
+		const count = part.id === "leaks" ? gathered("leaks").length : part.id === "errors"
+			? total("errors") : 0;
+		const title = part.id === "leaks" ? "Leaks" : part.id === "errors" ? "Errors"
+			: names[part.id];
+		return title ? el("li", {}, el("a", { href: "#" + part.id }, title,
+			count ? el("b", {}, " " + number(count)) : null)) : null;
 	});
 	return el("nav", { "aria-label": "Parts of the report" }, el("ul", {}, links,
 		el("li", {}, el("a", { href: "#text" }, "Text"))));
 }
 
 function leakSection(leaks) {
-	return leaks.length ? section("leaks", "Leaks", "By call stack. A row unfolds.", leakTable("leaks-table", leaks, true)) : null;
+	return leaks.length ? section("leaks", "Leaks", "By call stack. A row unfolds.",
+		leakTable("leaks-table", leaks, true)) : null;
 }
 
 function render() {
 	const many = processes.length > 1, leaks = gathered("leaks");
-	const parts = [many && chosen < 0 ? processTable() : null, timelineSection(), flameSection(leaks), leakSection(leaks),
-		errorSection(), leftSection(), heldSection(), poolSection(), listSection("suppressed", "Suppressed"),
-		listSection("cached", "Framework caches", "Blocks that a framework keeps to hand out again: no leaks."),
+	const parts = [many && chosen < 0 ? processTable() : null, timelineSection(),
+		flameSection(leaks), leakSection(leaks),
+		errorSection(), leftSection(), heldSection(), poolSection(),
+			listSection("suppressed", "Suppressed"),
+		listSection("cached", "Framework caches",
+			"Blocks that a framework keeps to hand out again: no leaks."),
 		objectSection(), deviceSection(), noteSection()];
-	document.getElementById("report").replaceChildren(...[gate(), many ? processSelect() : null, navigation(parts), figures(),
+	document.getElementById("report").replaceChildren(...[gate(), many ? processSelect() : null,
+		navigation(parts), figures(),
 		shown().length === 1 ? who(shown()[0]) : null, ...parts].filter(Boolean));
+	for (const start of inPage)
+		start();
+	inPage = [];
 }
 
 // A link to a folded part unfolds it; paper shows all of them.

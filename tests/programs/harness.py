@@ -145,7 +145,7 @@ def line_of(source, marker):
 
 def frame_text(frame, source):
     """FUNCTION@MARKER in the program's own source, FUNCTION@FILE:MARKER in another of ours."""
-    if set(frame) != {"function", "file", "line", "module", "offset"}:
+    if set(frame) - {"language", "role"} != {"function", "file", "line", "module", "offset"}:
         raise Failed("frame with keys %s" % sorted(frame))
     function = re.sub(r"\(.*\)$", "", frame["function"] or "?")
     module = os.path.basename(frame["module"] or "?")
@@ -372,7 +372,8 @@ def same_as_bare(bare, got, stderr=True):
 def without_identity(report):
     """What must be the same by every route: all but who the process was, the gate, times, and
     addresses where the driver's are heap pointers."""
-    ret = {key: value for key, value in report.items() if key not in ("gate", "released", "devices", "pool")}
+    ret = {key: value for key, value in report.items()
+           if key not in ("gate", "released", "timeline", "devices", "pool")}
     ret["process"] = {key: value for key, value in report["process"].items()
                       if key not in ("pid", "ended", "status", "command")}
     text = json.dumps(ret, indent=1)

@@ -20,17 +20,17 @@ is() { # NAME EXPECTED FOUND
 
 # The packages whose names differ, as FILE, an os-release, has them.
 differing() {
-	"$setup" --list --tests --os-release "$1" | grep -E 'clang-rt|tcmalloc' | tr '\n' ' '
+	"$setup" --list --tests --os-release "$1" | grep -E 'clang-rt|tcmalloc|chromium' | tr '\n' ' '
 }
 
 printf 'NAME="Debian GNU/Linux"\nVERSION_ID="12"\nVERSION_CODENAME=bookworm\nID=debian\n' >"$work/debian"
 printf 'PRETTY_NAME="Ubuntu 24.04.1 LTS"\nVERSION_ID="24.04"\nID=ubuntu\nID_LIKE=debian\n' >"$work/ubuntu"
 printf 'ID=alpine\nVERSION_ID=3.20.0\n' >"$work/other"
 
-is 'Debian 12' 'libclang-rt-14-dev libtcmalloc-minimal4 ' "$(differing "$work/debian")"
+is 'Debian 12' 'libclang-rt-14-dev libtcmalloc-minimal4 chromium ' "$(differing "$work/debian")"
 is 'Ubuntu 24.04' 'libclang-rt-18-dev libtcmalloc-minimal4t64 ' "$(differing "$work/ubuntu")"
-is 'no name of its own elsewhere' 'libclang-rt-dev libtcmalloc-minimal4 ' "$(differing "$work/other")"
-is 'no os-release at all' 'libclang-rt-dev libtcmalloc-minimal4 ' "$(differing "$work/none")"
+is 'no name of its own elsewhere' 'libclang-rt-dev libtcmalloc-minimal4 chromium ' "$(differing "$work/other")"
+is 'no os-release at all' 'libclang-rt-dev libtcmalloc-minimal4 chromium ' "$(differing "$work/none")"
 is 'the build alone needs no test package' '' \
 	"$("$setup" --list --os-release "$work/debian" | grep -E 'cmocka|clang|pocl|git' || true)"
 is 'a wrong option ends with failure' 1 \

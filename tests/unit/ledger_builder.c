@@ -174,6 +174,18 @@ uint32_t builder_pools(struct ledger_builder *builder)
 	return add(builder, LEDGER_CHUNK_POOLS, &empty, sizeof(empty), NULL, 0);
 }
 
+uint32_t builder_parts(struct ledger_builder *builder)
+{
+	static const struct ledger_parts none;
+
+	return add(builder, LEDGER_CHUNK_PARTS, &none, sizeof(none), NULL, 0);
+}
+
+uint32_t builder_moment(struct ledger_builder *builder, const struct ledger_moment *moment)
+{
+	return add(builder, LEDGER_CHUNK_PARTS, moment, sizeof(*moment), NULL, 0);
+}
+
 uint32_t builder_sample(struct ledger_builder *builder, uint64_t time_ns, uint64_t live_bytes)
 {
 	struct ledger_sample sample = { time_ns, live_bytes };

@@ -15,7 +15,7 @@
 struct ledger_builder {
 	uint8_t *bytes; /* moves when the ledger grows: keep refs, not pointers */
 	size_t size;    /* of whole chunks */
-	uint32_t open[15]; /* chunk being filled, per type; 0 = none */
+	uint32_t open[25]; /* chunk being filled, per type; 0 = none */
 };
 
 /* An empty ledger of process 4242, "/bin/app -x", ended by exit with status 0. */
@@ -52,6 +52,9 @@ void builder_event(struct ledger_builder *builder, uint32_t history,
 uint32_t builder_holds(struct ledger_builder *builder, uint32_t kernel, uint32_t block);
 /* An empty one, to be filled in place. */
 uint32_t builder_pools(struct ledger_builder *builder);
+/* Columns of the timeline by kind and device, to be filled in place, and a moment of it. */
+uint32_t builder_parts(struct ledger_builder *builder);
+uint32_t builder_moment(struct ledger_builder *builder, const struct ledger_moment *moment);
 uint32_t builder_sample(struct ledger_builder *builder, uint64_t time_ns, uint64_t live_bytes);
 
 #endif

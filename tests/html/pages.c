@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reports that no program on the stand-in gives, as HTML and as JSON: hostile names, ten
+ * thousand leaks, eight processes, everything at once. Built as models, past ledger and
+ * symbolizer, so that each name can be anything.
+ *
+ *   html-pages DIR      writes DIR/NAME.html and DIR/NAME.json
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "judge.h"
+#include "model.h"
+#include "model_pool.h"
+#include "print_html.h"
+#include "print_json.h"
+
+#define MANY 10000
+#define DEPTH 12
+#define SAMPLES 120
+
+static void *room(size_t count, size_t size)
+{
+	void *ret = calloc(count, size);
+
+	if (!ret)
+		abort();
+	return ret;
+}
+
+__attribute__((format(printf, 1, 2))) static char *words(const char *format, ...)
+{
+	char *ret = NULL;
+	va_list args;
+
+	va_start(args, format);
+	if (vasprintf(&ret, format, args) < 0)
+		abort();
+	va_end(args);
+	return ret;
+}
+
+/* The same numbers everywhere. */
+static unsigned int next_number(unsigned int below)
+{
+	static uint64_t state = 7;
+
+	state = state * 6364136223846793005u + 1442695040888963407u;
+	return (unsigned int)(state >> 33) % below;
+}
+
+static const char *const hostile[] = {
+	"<script>document.title='owned'</script>",
+	"</script><script>document.title='owned'</script>",
+	"<!--<script>",
+	"\"><img src=x onerror=\"document.title='owned'\">",
+	"' onmouseover='document.title=\"owned\"'",
+	"&lt;b&gt;&amp;",
+	"{{data}}{{text}}$&$1",
+	"\xe2\x80\xae" "txt.elbisrever\xe2\x80\xac",  /* turned round */
+	"\xe2\x81\xa7isolated\xe2\x81\xa9",
+	"line\xe2\x80\xa8separator\xe2\x80\xa9paragraph",
+	"\xff\xfe broken \xc3( \xf0\x28\x8c\xbc",
+	"tab\there\nnewline\rreturn\x1b[31mred\x07",
+	"javascript:document.title='owned'",
+	"__proto__",
+	"constructor",
+	"\xe6\xbc\xa2\xe5\xad\x97 \xf0\x9f\xa6\x8a caf\xc3\xa9",
+	"",
+};
+#define HOSTILE (sizeof(hostile) / sizeof(hostile[0]))
+
+static struct report_stack *stack_of(const struct report_frame *frames, size_t count)
+{
+	struct report_stack *ret = room(1, sizeof(*ret));
+
+	ret->frames = frames;
+	ret->count = count;
+	return ret;
+}
+
+static struct report_frame frame(const char *function, const char *file, unsigned int line,
+				 enum frame_role role)
+{
+	return (struct report_frame){ .function = function, .file = file, .line = line,
+				      .module = "/srv/infer/bin/server", .role = role,
+				      .offset = 0x1000 + line };
+}
+
+static struct report_process *process_of(int pid, const char *const *command, size_t words_count)
+{
+	struct report_process *ret = room(1, sizeof(*ret));
+
+	ret->pid = pid;
+	ret->command = command;
+	ret->command_count = words_count;
+	ret->exe = command[0];
+	ret->program = strrchr(command[0], '/') ? strrchr(command[0], '/') + 1 : command[0];
+	ret->host = "node-17";
+	ret->ledger = "test";
+	ret->ended = REPORT_EXIT;
+	ret->start_real_ns = 1790000000000000000u;
+	ret->timeline.total.device = -1;
+	ret->released.longest.allocated.stack = stack_of(NULL, 0);
+	ret->released.longest.released.stack = stack_of(NULL, 0);
+	return ret;
+}
+
+static void add_leak(struct report_process *process, const struct report_leak *leak)
+{
+	struct report_summary *sum = &process->summary;
+
+	process->leaks[process->leak_count++] = *leak;
+	sum->leaked_bytes += leak->bytes;
+	sum->leaked_blocks += leak->blocks;
+	sum->allocated_bytes += leak->bytes * 3;
+	sum->allocated_blocks += leak->blocks * 3;
+	sum->freed_blocks += leak->blocks * 2;
+	sum->peak_bytes += leak->bytes * 2;
+}
+
+/* ---- pages ---- */
+
+static struct report_process *hostile_process(void)
+{
+	struct report_process *process = process_of(666, hostile, HOSTILE);
+	const char **notes = room(HOSTILE, sizeof(*notes));
+	char *huge = room(1, (1 << 20) + 1);
+
+	memset(huge, 'A', 1 << 20);
+	memcpy(huge, "<i>", 3);
+	process->host = hostile[1];
+	process->leaks = room(HOSTILE + 1, sizeof(*process->leaks));
+	for (size_t i = 0; i <= HOSTILE; i++) {
+		const char *name = i < HOSTILE ? hostile[i] : huge;
+		struct report_frame *frames = room(2, sizeof(*frames));
+
+		frames[0] = frame(name, name, (unsigned int)i, FRAME_APPLICATION);
+		frames[1] = frame(name, NULL, 0, FRAME_APPLICATION);
+		frames[1].module = name;
+		add_leak(process, &(struct report_leak){ .api = name, .kind = name,
+			.device = (int)i,
+			.bytes = 1000 * (i + 1), .blocks = i + 1, .stack = stack_of(frames, 2) });
+		if (i < HOSTILE)
+			notes[i] = name;
+	}
+	process->errors = room(HOSTILE, sizeof(*process->errors));
+	for (size_t i = 0; i < HOSTILE; i++)
+		process->errors[i] = (struct report_error){ .type = hostile[i], .api = hostile[i],
+			.kind = hostile[i], .stack = process->leaks[i].stack,
+			.allocated = { hostile[i], 10, process->leaks[i].stack },
+			.freed = { hostile[i], 0, process->leaks[i].stack },
+			.earlier_allocated = { .stack = stack_of(NULL, 0) },
+			.earlier_freed = { .stack = stack_of(NULL, 0) } };
+	process->error_count = process->summary.errors = HOSTILE;
+	process->notes = notes;
+	process->note_count = HOSTILE;
+	return process;
+}
+
+static const char *const kinds[] = { "device", "pinned", "managed", "stream-ordered", "cl-buffer" };
+static const char *const calls[] = { "cuMemAlloc_v2", "cuMemHostAlloc", "cuMemAllocManaged",
+				     "cuMemAllocAsync", "clCreateBuffer" };
+static const char *const verbs[] = { "load", "serve", "decode", "upload", "batch", "resize",
+				     "cache",
+				     "warm_up", "attend", "project", "merge", "gather" };
+static const char *const nouns[] = { "weights", "request", "tokens", "image", "tensor", "page",
+				     "layer", "session", "mask", "index" };
+
+static const struct report_stack *some_stack(unsigned int seed)
+{
+	struct report_frame *frames = room(DEPTH, sizeof(*frames));
+	size_t count = 6 + seed % (DEPTH - 6);
+
+	for (size_t i = 0; i < count; i++) {
+		unsigned int at = (unsigned int)(i + 1 == count ? 0 : seed / (count - i) + 7 * i);
+
+		frames[i] = frame(i + 1 == count ? "main"
+						 : words("%s_%s", verbs[at % 12],
+							nouns[at / 12 % 10]),
+				  words("/srv/infer/src/%s.cpp", nouns[at % 10]), 10 + seed % 900,
+				  i == 0 ? FRAME_RUNTIME : i == 1 ? FRAME_FRAMEWORK
+					: FRAME_APPLICATION);
+	}
+	frames[0].function = "cudaMalloc";
+	frames[0].file = NULL;
+	frames[0].module = "/usr/lib/libcudart.so.12";
+	frames[1].function = "rt::DeviceAllocator::allocate(unsigned long)";
+	frames[1].language = seed % 5 == 0 ? FRAME_PYTHON : FRAME_NATIVE;
+	return stack_of(frames, count);
+}
+
+static struct report_leak some_leak(unsigned int i)
+{
+	unsigned int kind = next_number(10);
+
+	kind = kind < 5 ? 0 : kind - 5;
+	return (struct report_leak){ .api = calls[kind], .kind = kinds[kind],
+				     .device = (int)next_number(2),
+				     .bytes = (uint64_t)(1 + next_number(4096)) * (1 + i % 37) * 64,
+				     .blocks = 1 + next_number(9),
+					.stack = some_stack(next_number(400)),
+				     .references = 1 };
+}
+
+static int by_bytes(const void *left, const void *right)
+{
+	const struct report_leak *a = left, *b = right;
+
+	return a->bytes < b->bytes ? 1 : a->bytes > b->bytes ? -1 : 0;
+}
+
+static void add_series(struct report_process *process)
+{
+	struct report_timeline *timeline = &process->timeline;
+
+	timeline->parts = room(4, sizeof(*timeline->parts));
+	timeline->total.samples = room(SAMPLES, sizeof(struct report_sample));
+	timeline->total.count = SAMPLES;
+	for (int part = 0; part < 4; part++) {
+		struct report_series *series = &timeline->parts[timeline->part_count++];
+
+		*series = (struct report_series){ kinds[part / 2], part % 2,
+						  room(SAMPLES, sizeof(struct report_sample)),
+							SAMPLES };
+		for (uint64_t i = 0; i < SAMPLES; i++) {
+			uint64_t bytes = ((uint64_t)(4 - part) * 2000 + (i < 15 ? i * 300 : 4500) +
+					  (part ? 0 : i * 90) + i * (uint64_t)(7 + part) % 11 * 130)
+					 << 13;
+
+			series->samples[i] = (struct report_sample){ i * 500000000, bytes };
+			timeline->total.samples[i].time_ns = i * 500000000;
+			timeline->total.samples[i].bytes += bytes;
+		}
+	}
+	timeline->end_ns = SAMPLES * (uint64_t)500000000;
+	process->summary.peak_bytes = 0;
+	for (uint64_t i = 0; i < SAMPLES; i++) {
+		if (timeline->total.samples[i].bytes <= process->summary.peak_bytes)
+			continue;
+		process->summary.peak_bytes = timeline->total.samples[i].bytes;
+		timeline->peak_ns = timeline->total.samples[i].time_ns;
+	}
+}
+
+static struct report_process *busy_process(int pid, size_t leaks)
+{
+	static const char *const command[] = { "/srv/infer/bin/server", "--model", "small",
+		"--port",
+					       "8080" };
+	struct report_process *process = process_of(pid, command, 5);
+
+	process->leaks = room(leaks, sizeof(*process->leaks));
+	for (unsigned int i = 0; i < leaks; i++) {
+		struct report_leak leak = some_leak(i);
+
+		add_leak(process, &leak);
+	}
+	if (leaks)
+		qsort(process->leaks, leaks, sizeof(*process->leaks), by_bytes);
+	add_series(process);
+	return process;
+}
+
+/* All that a report can have. */
+static struct report_process *full_process(void)
+{
+	static const char *const notes[] = { "2 blocks were made by calls that were not seen" };
+	static struct report_pool pool;
+	static struct report_pools pools;
+	struct report_process *process = busy_process(4711, 24);
+	struct report_summary *sum = &process->summary;
+
+	process->suppressed = room(2, sizeof(*process->suppressed));
+	process->cached = room(2, sizeof(*process->cached));
+	for (unsigned int i = 0; i < 2; i++) {
+		process->suppressed[i] = some_leak(100 + i);
+		process->suppressed[i].pattern = "warm_up_*";
+		sum->suppressed_bytes += process->suppressed[i].bytes;
+		sum->suppressed_blocks += process->suppressed[i].blocks;
+		process->cached[i] = some_leak(200 + i);
+		process->cached[i].cache = "PyTorch caching allocator";
+		sum->cached_bytes += process->cached[i].bytes;
+		sum->cached_blocks += process->cached[i].blocks;
+	}
+	process->suppressed_count = process->cached_count = 2;
+	process->errors = room(1, sizeof(*process->errors));
+	process->errors[0] = (struct report_error){ .type = "double-free", .api = "cuMemFree_v2",
+		.kind = "device", .result = 1, .address = 0x7f3a40000000,
+			.block_address = 0x7f3a40000000,
+		.block_bytes = 1 << 20, .stack = some_stack(31),
+		.allocated = { "cuMemAlloc_v2", 1 << 20, some_stack(77) },
+		.freed = { "cuMemFree_v2", 0, some_stack(130) },
+		.earlier_allocated = { .stack = stack_of(NULL, 0) },
+		.earlier_freed = { .stack = stack_of(NULL, 0) } };
+	process->error_count = sum->errors = 1;
+	pool = (struct report_pool){ .api = "CUDA", .kind = "device", .mode = "fast",
+				     .backend = "device", .count = { .peak_used = 3 << 20,
+				     .reserved = 8 << 20, .cached = 5 << 20, .hits = 900,
+					.frees = 905 } };
+	pools = (struct report_pools){ .mode = "fast", .backend = "device", .pools = &pool,
+		.count = 1 };
+	process->pools = &pools;
+	process->notes = notes;
+	process->note_count = 1;
+	return process;
+}
+
+/* ---- output ---- */
+
+typedef int print_fn(const struct report *report, const struct judgement *judgement, FILE *out);
+
+static int write_as(const char *dir, const char *name, const char *ending,
+		    print_fn *print, const struct report *report,
+		    const struct judgement *judgement)
+{
+	char *path = words("%s/%s.%s", dir, name, ending);
+	FILE *out = fopen(path, "w");
+	int r = out ? print(report, judgement, out) : -errno;
+
+	if (out && fclose(out) != 0)
+		r = -errno;
+	if (r < 0)
+		fprintf(stderr, "%s: %s\n", path, strerror(-r));
+	free(path);
+	return r;
+}
+
+static int write_page(const char *dir, const char *name, struct report_process **processes,
+		      size_t count)
+{
+	struct report report = { .processes = processes, .count = count };
+	struct judge_input input = { .report = &report };
+	struct judgement judgement;
+	int r, judged = strcmp(name, "unproven") != 0;
+
+	for (size_t i = 0; i < count; i++) {
+		report.incomplete |= processes[i]->incomplete;
+		report.summary.leaked_bytes += processes[i]->summary.leaked_bytes;
+		report.summary.leaked_blocks += processes[i]->summary.leaked_blocks;
+		report.summary.errors += processes[i]->summary.errors;
+		report.summary.allocated_blocks += processes[i]->summary.allocated_blocks;
+		report.summary.allocated_bytes += processes[i]->summary.allocated_bytes;
+		report.summary.freed_blocks += processes[i]->summary.freed_blocks;
+		report.summary.peak_bytes += processes[i]->summary.peak_bytes;
+	}
+	if (judge(&input, &judgement) < 0)
+		return -ENOMEM;
+	r = write_as(dir, name, "html", print_html, &report, judged ? &judgement : NULL);
+	if (r == 0)
+		r = write_as(dir, name, "json", print_json, &report, judged ? &judgement : NULL);
+	judgement_finish(&judgement);
+	return r;
+}
+
+int main(int argc, char **argv)
+{
+	struct report_process *list[8];
+	int bad = 0;
+
+	if (argc != 2) {
+		fprintf(stderr, "usage: %s DIR\n", argv[0]);
+		return 2;
+	}
+	list[0] = hostile_process();
+	bad |= write_page(argv[1], "hostile", list, 1) < 0;
+	list[0] = busy_process(4242, MANY);
+	bad |= write_page(argv[1], "many", list, 1) < 0;
+	list[0] = full_process();
+	bad |= write_page(argv[1], "full", list, 1) < 0;
+	for (int i = 0; i < 8; i++) {
+		list[i] = busy_process(100 + i, i == 5 ? 40 : (size_t)(i % 3));
+		list[i]->start_real_ns += (uint64_t)i * 1000000000;
+	}
+	bad |= write_page(argv[1], "ranks", list, 8) < 0;
+	list[0] = busy_process(7, 0);
+	bad |= write_page(argv[1], "clean", list, 1) < 0;
+	bad |= write_page(argv[1], "nothing", list, 0) < 0;
+	list[0]->incomplete = 1;
+	bad |= write_page(argv[1], "unproven", list, 1) < 0;
+	return bad;
+}

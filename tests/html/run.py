@@ -1,0 +1,530 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Opens HTML reports in a headless Chromium and uses them: clicks, keys, a phone's width, print.
+What the page says is compared with the JSON report of the same ledger. Speaks TAP. Without a
+browser it is skipped, unless GPULEAK_MUST_RUN is set: then it fails."""
+
+import argparse
+import html.parser
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+
+import browser as chromium
+
+KINDS = {"device": "device memory", "pinned": "pinned host memory", "managed": "managed memory",
+         "registered": "registered host memory", "stream-ordered": "stream-ordered memory",
+         "cl-buffer": "OpenCL buffer"}
+PROGRAMS = ("clean", "cuda_wrong_frees", "cuda_stolen", "cuda_all_calls", "families", "grouping",
+            "timeline")
+PAGES = ("hostile", "many", "full", "ranks", "clean", "nothing", "unproven")
+SHIFT = """new Promise((done) => { let all = 0; new PerformanceObserver((list) => {
+    for (const e of list.getEntries()) all += e.value; }).observe({ type: "layout-shift",
+        buffered: true });
+    setTimeout(() => done(all), 300); })"""
+options = None
+page = None
+place = None
+
+
+class Failed(Exception):
+    pass
+
+
+def same(what, wanted, got):
+    if wanted != got:
+        raise Failed("%s:\nwanted: %r\ngot:    %r" % (what, wanted, got))
+
+
+# ---- the same figures, written by other code ----
+
+def size(count):
+    if count < 1024:
+        return "%d byte%s" % (count, "" if count == 1 else "s")
+    unit = 0
+    while count >= 1024 ** (unit + 2):
+        unit += 1
+    tenths = count * 10 // 1024 ** (unit + 1)
+    return "%d.%d %s" % (tenths // 10, tenths % 10, ["KiB", "MiB", "GiB", "TiB"][unit])
+
+
+def exact(count):
+    return size(count) if count < 1024 else "{:,} bytes ({})".format(count, size(count))
+
+
+def blocks(count):
+    return "{:,} block{}".format(count, "" if count == 1 else "s")
+
+
+def load(name):
+    with open(os.path.join(place, name + ".json"), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def path(name):
+    return os.path.join(place, name + ".html")
+
+
+def source(name):
+    with open(path(name), encoding="utf-8", newline="") as file:
+        return file.read()
+
+
+def make_reports():
+    environment = {"PATH": os.environ["PATH"], "HOME": place, "LC_ALL": "C",
+                   "LD_LIBRARY_PATH": options.standin, "XDG_RUNTIME_DIR": place}
+    for name in PROGRAMS:
+        ledger = os.path.join(place, name + ".ledger")
+        subprocess.run([os.path.join(options.programs, "p_" + name)], check=False,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60,
+                       env={**environment, "LD_PRELOAD": options.library, "GPULEAK_REPORT": "none",
+                            "GPULEAK_LEDGER": ledger})
+        for kind in ("html", "json", "text"):
+            run = subprocess.run([options.command, "report", "--format", kind, ledger], check=True,
+                                 stdout=subprocess.PIPE, timeout=60, env=environment)
+            with open(os.path.join(place, "p-%s.%s" % (name, kind)), "wb") as file:
+                file.write(run.stdout)
+    subprocess.run([options.pages, place], check=True, timeout=120)
+
+
+# ---- what a page shows ----
+
+def rows(table="#leaks-table"):
+    """[bytes as in the title, blocks, kind, device, call] of every row."""
+    return page.js("""[...document.querySelectorAll('%s tr.leak')].map((row) => {
+        const cells = [...row.cells].map((cell) => cell.textContent);
+        return [row.querySelector('.size span').title, cells[1], cells[3], cells[4],
+            cells[5]]; })"""
+                   % table)
+
+
+def wanted_rows(leaks):
+    return [[exact(leak["bytes"]), "{:,}".format(leak["blocks"]), KINDS[leak["kind"]],
+             "unknown" if leak["device"] < 0 else str(leak["device"]), leak["api"]]
+            for leak in leaks]
+
+
+def figure(name):
+    return dict(page.js("""[...document.querySelectorAll('#summary div')].map((part) =>
+        [part.children[0].textContent, part.children[1].textContent + ", " +
+            part.children[2].textContent])"""
+                        ))[name]
+
+
+def silent():
+    same("complaints", [], page.complaints())
+    same("requests", [], page.requests())
+
+
+def focused():
+    return page.js("document.activeElement.id || document.activeElement.className || "
+                   "document.activeElement.tagName")
+
+
+# ---- cases ----
+
+def pages_are_quiet():
+    """every page opens without a complaint, a request, or a bar to scroll sideways"""
+    for name in PAGES + tuple("p-" + program for program in PROGRAMS):
+        for width, height, dark in ((1280, 900, False), (1280, 900, True), (360, 740, False)):
+            page.open(path(name), width, height, dark)
+            silent()
+            same(name + ": width", width, page.js("document.documentElement.scrollWidth"))
+
+
+def whole_and_embedded():
+    """one file: two scripts, a style, no address, and data without an angle bracket"""
+    class Reader(html.parser.HTMLParser):
+        def __init__(self):
+            super().__init__()
+            self.tags, self.loads = [], []
+
+        def handle_starttag(self, tag, attrs):
+            self.tags.append(tag)
+            self.loads += [value for name, value in attrs
+                           if name in ("src", "href") and value != "data:,"]
+
+    for name in PAGES:
+        reader = Reader()
+        reader.feed(source(name))
+        same(name + ": elements", [2, 1, 0, 1], [reader.tags.count(tag) for tag in
+                                                 ("script", "style", "img", "h1")])
+        same(name + ": addresses", [], reader.loads)
+        data = re.search(r'id="data">(.*?)</script>', source(name), re.S).group(1)
+        same(name + ": brackets", [], re.findall(r"[<>&\u2028\u2029]|[^\x00-\x7f]", data))
+        json.loads(data)
+    small = len(source("nothing"))
+    if small > 64 * 1024:
+        raise Failed("the page without data has %d bytes" % small)
+
+
+def verdict_is_the_text_reports():
+    """the verdict is the text report's first line"""
+    for name in PROGRAMS:
+        page.open(path("p-" + name))
+        with open(os.path.join(place, "p-%s.text" % name), encoding="utf-8") as file:
+            first = file.readline().rstrip("\n").split(": ", 1)[1]
+        said = page.text("h1")
+        worst = page.texts(".worst")
+        if worst:
+            said += ", " + worst[0][0].lower() + worst[0][1:]
+        same(name, first[0].upper() + first[1:], said)
+        wrong = load("p-" + name)["summary"]
+        same(name + ": colour", "bad" if wrong["leaked_blocks"] or wrong["errors"] else "good",
+             page.js("document.body.className"))
+    for name, colour in (("full", "bad"), ("clean", "good"), ("nothing", "warn"),
+                         ("unproven", "warn")):
+        page.open(path(name))
+        same(name + ": colour", colour, page.js("document.body.className"))
+    same("gates", {"full": 23, "clean": 0, "nothing": 24, "unproven": None},
+         {name: load(name).get("gate", {}).get("status")
+          for name in ("full", "clean", "nothing", "unproven")})
+
+
+def figures_are_the_jsons():
+    """figures and rows are those of the JSON report"""
+    for name in ["p-" + program for program in PROGRAMS] + ["full"]:
+        page.open(path(name))
+        report = load(name)
+        total = report["summary"]
+        same(name + ": leaked", size(total["leaked_bytes"]) + ", " + blocks(total["leaked_blocks"]),
+             figure("Leaked"))
+        same(name + ": allocated", size(total["allocated_bytes"]) + ", " +
+             blocks(total["allocated_blocks"]), figure("Allocated"))
+        same(name + ": errors", "%d, wrong frees" % total["errors"], figure("Errors"))
+        same(name + ": peak", size(total["peak_bytes"]) + ", live at one moment", figure("Peak"))
+        same(name + ": rows", wanted_rows(report["leaks"]), rows())
+    same("families leaked", 5, len(load("p-families")["leaks"]))
+
+
+def sorts():
+    """a click on a column sorts by it, a second one the other way round"""
+    page.open(path("full"))
+    leaks = load("full")["leaks"]
+    for column, key in ((1, "blocks"), (4, "device")):
+        for down in (True, False):
+            page.click("#leaks-table th button", column)
+            got = [row[1 if key == "blocks" else 3] for row in rows()]
+            same("%s, down %s" % (key, down),
+                 [str(leak[key]) for leak in sorted(leaks, key=lambda leak: leak[key],
+                     reverse=down)],
+                 got)
+            same("aria-sort", ["descending" if down else "ascending"], page.js(
+                "[...document.querySelectorAll('#leaks [aria-sort]')].map((e) => e.ariaSort)"))
+    page.click("#leaks-table th button", 5)
+    same("by call", sorted(leak["api"] for leak in leaks), [row[4] for row in rows()])
+
+
+def filters():
+    """typing filters by any frame, a selection by kind; both together"""
+    page.open(path("full"))
+    leaks = load("full")["leaks"]
+    word = next(frame["function"] for frame in leaks[3]["stack"][2:])
+    having = [leak for leak in leaks if any(word in frame["function"] for frame in leak["stack"])]
+    if not 0 < len(having) < len(leaks):
+        raise Failed("%s tells nothing apart" % word)
+    page.click("#leaks-table-search")
+    page.type(word.upper())
+    same("with " + word, wanted_rows(having), rows())
+    same("status", "{} site{}, {}, {} of {}".format(
+        len(having), "" if len(having) == 1 else "s",
+            blocks(sum(leak["blocks"] for leak in having)),
+        exact(sum(leak["bytes"] for leak in having)), size(sum(leak["bytes"] for leak in leaks))),
+         page.text("#leaks .left"))
+    kind = having[0]["kind"]
+    page.js("(() => { const s = document.getElementById('leaks-table-kind'); s.value = '%s'; "
+            "s.dispatchEvent(new Event('change')); })()" % kind)
+    same("and of kind " + kind, wanted_rows([leak for leak in having if leak["kind"] == kind]),
+        rows())
+
+
+def unfolds():
+    """a row unfolds to its stack, the application's frames open, the rest behind one more click"""
+    page.open(path("p-cuda_all_calls"))
+    for at, leak in enumerate(load("p-cuda_all_calls")["leaks"]):
+        page.click("#leaks-table tr.leak .where .place", at)
+        frames = page.js("""[...document.querySelectorAll('tr.more .stack li')].filter((li) =>
+            li.querySelector(':scope > .function')).map((li) =>
+                [li.querySelector('.function').textContent,
+            li.querySelector('.place').textContent])""")
+        same("stack %d" % at, [[frame["function"] or "???", "%s:%d" % (frame["file"], frame["line"])
+                                if frame["file"] else "%s+%s" % (frame["module"], frame["offset"])]
+                               for frame in leak["stack"]], frames)
+        same("open", "true", page.js("document.querySelectorAll('.site')[%d].ariaExpanded" % at))
+        page.click("#leaks-table .site", at)
+        same("closed again", 0, page.js("document.querySelectorAll('tr.more').length"))
+    page.open(path("full"))
+    page.click("#leaks-table .site")
+    same("hidden at first", False, page.js(
+        "document.querySelector('.stack .lines').checkVisibility()"))
+    page.click(".stack summary")
+    same("one click on", "cudaMalloc", page.js(
+        "document.querySelector('.stack .lines .function').innerText"))
+
+
+def flame_zooms():
+    """the flame graph zooms by click and key, back again, and finds"""
+    page.open(path("full"))
+    leaks = load("full")["leaks"]
+    total = sum(leak["bytes"] for leak in leaks)
+    same("all of it", "all leaks, %s in %s, 100.0 %%" % (size(total), blocks(sum(
+        leak["blocks"] for leak in leaks))),
+            page.js("document.querySelector('.flame button').ariaLabel"))
+    names = page.texts(".flame button")
+    page.click(".flame button", 2)
+    label = page.js("document.activeElement.ariaLabel")
+    same("the zoomed box", names[2], label.split(",")[0])
+    same("is as wide as the graph", True, page.js("document.activeElement.offsetWidth === "
+                                                  "document.querySelector('.flame').offsetWidth"))
+    part = [leak for leak in leaks if leak["stack"][-2]["function"] == names[2]]
+    same("and tells of its bytes", True, size(sum(leak["bytes"] for leak in part)) in label)
+    page.key("Escape")
+    page.key("Escape")
+    same("back", names, page.texts(".flame button"))
+    page.key("ArrowDown")
+    page.key("ArrowDown")
+    page.key("Enter")
+    same("by keyboard", names[2], page.js("document.activeElement.ariaLabel").split(",")[0])
+    page.click("#flame-reset")
+    same("reset", names, page.texts(".flame button"))
+    word = leaks[0]["stack"][2]["function"]
+    page.click("#flame-search")
+    page.type(word)
+    found = sum(leak["bytes"] for leak in leaks if any(
+        word in frame["function"] or word in frame["file"] for frame in leak["stack"][1:]))
+    same("found bytes", True, " with %s, " % size(found) in page.text(".told"))
+    same("marked", True, page.js("document.querySelectorAll('.flame .hit').length") > 0)
+
+
+def keyboard_alone():
+    """Tab reaches everything in the order of the page, visibly; Enter unfolds"""
+    page.open(path("full"))
+    order = []
+    for _ in range(60):
+        page.key("Tab")
+        order.append(focused())
+        visible = page.js("getComputedStyle(document.activeElement).outlineStyle !== 'none' && "
+                          "parseFloat(getComputedStyle(document.activeElement).outlineWidth) >= 2")
+        if not visible:
+            raise Failed("no visible focus on " + order[-1])
+        if order[-1] == "site":
+            break
+    same("order", ["moment", "flame-search", "flame-whole", "leaks-table-search",
+        "leaks-table-kind",
+                   "leaks-table-device", "site"], [name for name in order if name in (
+                       "moment", "flame-search", "flame-whole", "leaks-table-search",
+                       "leaks-table-kind", "leaks-table-device", "site")])
+    before = page.text(".legend thead th:last-child")
+    page.key("Enter")
+    same("unfolded", 1, page.js("document.querySelectorAll('tr.more').length"))
+    page.key(" ")
+    same("folded", 0, page.js("document.querySelectorAll('tr.more').length"))
+    page.js("document.querySelector('.moment').focus()")
+    page.key("ArrowLeft")
+    same("the moment moved", True, before != page.text(".legend thead th:last-child"))
+
+
+def stories():
+    """a double free tells its three stacks; a stolen block the candidate, too"""
+    page.open(path("p-cuda_wrong_frees"))
+    same("stories", ["Double free", "Interior free", "Invalid free"],
+         [title.split(" of ")[0] for title in page.texts(".story h3")])
+    errors = load("p-cuda_wrong_frees")["errors"]
+    heads = page.js("[...document.querySelectorAll('.story')].map((s) => "
+                    "[...s.querySelectorAll('li.head .function')].map((e) => e.textContent))")
+    same("their stacks", [[call["stack"][0]["function"] for call in
+                           (error, error["allocated"],
+                               error["freed"]) if call] for error in errors],
+         heads)
+    same("three of the first", 3, len(heads[0]))
+    same("in words", "cuMemFree_v2 was given a block that had been freed already (the driver "
+         "answered 1).", page.texts(".story p")[0])
+    page.open(path("p-cuda_stolen"))
+    same("five stacks", 5, page.js("document.querySelectorAll('.story .acts h4').length"))
+    same("the candidate", 1, len([title for title in page.texts(".acts h4")
+                                  if "candidate" in title]))
+
+
+def hostile_names():
+    """hostile names stay names: nothing runs, nothing turns round, nothing fills the page"""
+    page.open(path("hostile"))
+    for at in range(5):
+        page.click("#leaks-table .site", at)
+    silent()
+    same("elements that names could make", 0, page.js(
+        "document.querySelectorAll('img, i:not(.stacked i), iframe, [onerror], [onmouseover]')"
+        ".length"))
+    same("title", False, "owned" == page.js("document.title"))
+    same("turning characters", 0, page.js(
+        "(document.body.innerText.match(/[\\u202a-\\u202e\\u2066-\\u2069]/g) || []).length"))
+    same("names are there", True, "</script><script>" in page.text("#leaks-table"))
+    longest = page.js("Math.max(...[...document.querySelectorAll('main *')].filter((e) => "
+                      "!e.children.length).map((e) => e.textContent.length))")
+    if longest > 2000:
+        raise Failed("a text of %d characters" % longest)
+
+
+def policy_holds():
+    """a script that got in all the same does not run, nor does a handler or a request"""
+    page.open(path("full"))
+    page.js("""(() => {
+        const script = document.createElement('script');
+        script.textContent = "document.title = 'owned'";
+        document.body.append(script);
+        const box = document.createElement('div');
+        box.innerHTML = '<img src="x:y" onerror="document.title=\\'owned\\'">';
+        document.body.append(box);
+        fetch('http://127.0.0.1:9/').catch(() => 0);
+    })()""")
+    page.js("new Promise((done) => setTimeout(done, 200))")
+    same("title", False, page.js("document.title") == "owned")
+    same("the browser says so", True, any("Content Security Policy" in text
+                                          for text in page.complaints()))
+
+
+def ten_thousand():
+    """10,000 leaks: what is not shown is said, nothing jumps, filter and sum see all"""
+    page.open(path("many"))
+    leaks = load("many")["leaks"]
+    same("layout shift", True, page.js(SHIFT) < 0.01)
+    same("rows", wanted_rows(leaks[:200]), rows())
+    rest = sum(leak["bytes"] for leak in leaks[200:])
+    same("left out", True, "9,800 of them not shown: %s" % size(rest) in page.text("#leaks .left"))
+    page.click("#leaks .left button")
+    same("more", wanted_rows(leaks[:1200]), rows())
+    page.click("#leaks-table-search")
+    page.type("cuMemHostAlloc")
+    found = [leak for leak in leaks if leak["api"] == "cuMemHostAlloc"]
+    same("filter", True, page.text("#leaks .left").startswith("{:,} sites, {}, {} of".format(
+        len(found), blocks(sum(leak["blocks"] for leak in found)),
+        exact(sum(leak["bytes"] for leak in found)))))
+
+
+def eight_processes():
+    """eight processes: the sum first, the one that leaks most on top, each by itself"""
+    page.open(path("ranks"))
+    report = load("ranks")
+    same("processes", 8, len(report["processes"]))
+    same("sum", size(report["summary"]["leaked_bytes"]) + ", " + blocks(
+        report["summary"]["leaked_blocks"]), figure("Leaked"))
+    same("most on top", "server (pid 105)", page.js(
+        "document.querySelector('#processes tbody button').innerText"))
+    page.click("#processes tbody button")
+    same("one", wanted_rows(report["processes"][5]["leaks"]), rows())
+    same("focus", "process", focused())
+    page.js("(() => { const s = document.getElementById('process'); s.value = '-1'; "
+            "s.dispatchEvent(new Event('change')); })()")
+    same("all again", sum(len(process["leaks"]) for process in report["processes"]), len(rows()))
+
+
+def timeline_by_kind():
+    """the timeline has each kind and device, and at a moment their bytes"""
+    page.open(path("full"))
+    parts = load("full")["timeline"]["parts"]
+    same("areas", len(parts), page.js("document.querySelectorAll('path.area:not(.whole)').length"))
+    page.js("(() => { const s = document.querySelector('.moment'); s.value = 10; "
+            "s.dispatchEvent(new Event('input')); })()")
+    same("legend", sorted("%s, device %d\t%s" % (KINDS[part["kind"]], part["device"],
+        size(part["live"][10][1]))
+                          for part in parts), sorted(page.texts(".legend tbody tr")[:-1]))
+
+
+def timeline_of_a_program():
+    """the timeline of a real program: both kinds at each moment, and what was left at its end"""
+    report = load("p-timeline")
+    told = report["timeline"]
+    parts = {(part["kind"], part["device"]): part["live"] for part in told["parts"]}
+    same("kinds", [("device", 0), ("pinned", 0)], sorted(parts))
+    same("at the same moments", [at for at, _ in parts["device", 0]],
+         [at for at, _ in parts["pinned", 0]])
+    mib = 1 << 20
+    seen = [(device, pinned) for (_, device), (_, pinned) in zip(parts["device", 0],
+                                                                parts["pinned", 0])]
+    for device, pinned in seen:
+        steps, rest = divmod(device, mib)
+        if rest not in (0, 256) or not 0 <= steps <= 8 or pinned not in (0, 4 * mib):
+            raise Failed("impossible moment: %d device, %d pinned" % (device, pinned))
+    if len(seen) < 8 or seen[-1] != (8 * mib + 256, 4 * mib):
+        raise Failed("moments: %r" % seen)
+    same("its end", True, told["live"][-1][0] <= told["end_ns"] < told["live"][-1][0] + 2e9)
+    page.open(path("p-timeline"))
+    same("areas", 2, page.js("document.querySelectorAll('path.area:not(.whole)').length"))
+    page.js("(() => { const s = document.querySelector('.moment'); s.value = s.max; "
+            "s.dispatchEvent(new Event('input')); })()")
+    same("at the end", ["device memory, device 0\t8.0 MiB", "pinned host memory, device 0\t4.0 MiB",
+                        "together\t12.0 MiB"], page.texts(".legend tbody tr"))
+
+
+def on_paper():
+    """print hides what is for the screen and unfolds the rest"""
+    page.open(path("full"))
+    page.call("Emulation.setEmulatedMedia", media="print")
+    same("hidden", [False, False], page.js(
+        "['nav', '#flame .controls'].map((s) => document.querySelector(s).checkVisibility())"))
+    page.js("dispatchEvent(new Event('beforeprint'))")
+    same("open", True, page.js("document.getElementById('suppressed').open"))
+    if len(page.call("Page.printToPDF")["data"]) < 10000:
+        raise Failed("hardly anything on paper")
+
+
+def without_script():
+    """without JavaScript the text report is there to read"""
+    page.open(path("p-families"), scripts=False)
+    with open(os.path.join(place, "p-families.text"), encoding="utf-8") as file:
+        same("text", file.read().strip(), page.text("#text pre"))
+    same("and nothing else was made", "", page.text("main"))
+
+
+CASES = (pages_are_quiet, whole_and_embedded, verdict_is_the_text_reports, figures_are_the_jsons,
+         sorts, filters, unfolds, flame_zooms, keyboard_alone, stories, hostile_names, policy_holds,
+         ten_thousand, eight_processes, timeline_by_kind, timeline_of_a_program, on_paper,
+             without_script)
+
+
+def run(case, number):
+    try:
+        case()
+    except (Failed, chromium.BrowserError, subprocess.SubprocessError) as failure:
+        print("not ok %d - %s" % (number, case.__doc__))
+        print("# " + str(failure).replace("\n", "\n# "), flush=True)
+        return 1
+    print("ok %d - %s" % (number, case.__doc__), flush=True)
+    return 0
+
+
+def only_a_snap():
+    """Ubuntu has Chromium only as a snap, which no container can run; a Chrome would do."""
+    try:
+        with open("/etc/os-release", encoding="utf-8") as file:
+            return "\nID=ubuntu\n" in "\n" + file.read()
+    except OSError:
+        return False
+
+
+def main():
+    global options, page, place
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("command", "library", "standin", "programs", "pages"):
+        parser.add_argument("--" + name, required=True, type=os.path.realpath)
+    parser.add_argument("--only", default="", help="only cases with this in their name")
+    options = parser.parse_args()
+    path_of_it = chromium.find()
+    if not path_of_it:
+        must = os.environ.get("GPULEAK_MUST_RUN") and not only_a_snap()
+        print("1..1\nnot ok 1 - must run here, but there is no Chromium" if must else
+              "1..0 # SKIP no Chromium (GPULEAK_TEST_CHROMIUM can name one)")
+        return 1 if must else 0
+    cases = [case for case in CASES if options.only in case.__name__]
+    print("1..%d" % len(cases))
+    with tempfile.TemporaryDirectory(prefix="gpuleak-html-") as place:
+        make_reports()
+        with chromium.started(path_of_it) as page:
+            return 1 if sum([run(case, number) for number, case in enumerate(cases, 1)]) else 0
+
+
+sys.exit(main())
