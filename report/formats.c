@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The list of formats. A new one is a word in ledger/options.c, a row here and a file of its
+ * The list of formats. A new one is a word in ledger/options.h, a row here and a file of its
  * own, print_*.c.
  */
 #include "formats.h"
