@@ -27,12 +27,16 @@ build header:libelf.h                         libelf-dev
 build header:jansson.h                        libjansson-dev
 demo  file:/etc/OpenCL/vendors/pocl.icd       pocl-opencl-icd
 demo  library:OpenCL                          ocl-icd-opencl-dev
+demo  module:pyopencl                         python3-pyopencl
 tests shared:libOpenCL.so.1                   ocl-icd-libopencl1
 tests header:cmocka.h                         libcmocka-dev
 tests program:c++                             g++
 tests program:clang                           clang
 tests fuzzer:clang                            libclang-rt-dev
-tests module:pyopencl                         python3-pyopencl
+tests module:ensurepip                        python3-venv
+tests module:setuptools                       python3-setuptools
+tests module:wheel                            python3-wheel
+tests pkgconfig:python3                       python3-dev
 tests shared:libjemalloc.so.2                 libjemalloc2
 tests shared:libtcmalloc_minimal.so.4         libtcmalloc-minimal4
 tests program:git                             git
@@ -114,6 +118,7 @@ present() { # KIND:WHAT
 	shared:*) PATH=$PATH:/sbin:/usr/sbin ldconfig -p | grep -q "^[[:space:]]$what " ;;
 	file:*) [ -e "$what" ] ;;
 	module:*) /usr/bin/python3 -c "import $what" >/dev/null 2>&1 ;;
+	pkgconfig:*) program pkg-config && pkg-config --exists "$what" ;;
 	fuzzer:*) fuzzer_present "$what" ;;
 	esac
 }
