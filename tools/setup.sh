@@ -40,6 +40,7 @@ tests pkgconfig:python3                       python3-dev
 tests shared:libjemalloc.so.2                 libjemalloc2
 tests shared:libtcmalloc_minimal.so.4         libtcmalloc-minimal4
 tests program:git                             git
+tests program:mandoc                          mandoc
 '
 
 groups=build
