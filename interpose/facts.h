@@ -34,6 +34,8 @@ struct recorder;
 	X(DEEPBIND_OPEN, "deepbind-open")           /* subject: a file, by MODULE */         \
 	X(DEEPBIND_COVERED, "deepbind-covered")                                              \
 	X(NAMESPACE_OPEN, "namespace-open")                                                  \
+	X(PYTHON, "python")          /* subject: version of MODULE, whose frames are read */ \
+	X(PYTHON_LEFT, "python-left") /* the same, but they are not, or not all: the reason */ \
 	X(LOST, "lost")              /* facts that found no room */
 
 enum fact_kind {

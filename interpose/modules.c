@@ -155,9 +155,12 @@ static void meet(struct recorder *recorder, const struct dl_phdr_info *info)
 static int each(struct dl_phdr_info *info, size_t size, void *data)
 {
 	struct recorder *recorder = data;
+	uint64_t loads = info->dlpi_adds + info->dlpi_subs;
 
 	(void)size;
-	recorder->modules.loads = info->dlpi_adds + info->dlpi_subs;
+	if (recorder->modules.loads != loads)
+		python_want();
+	recorder->modules.loads = loads;
 	meet(recorder, info);
 	return 0;
 }
@@ -262,6 +265,7 @@ EXPORT int dlclose(void *handle)
 		real = (int (*)(void *))resolve_next("dlclose");
 	callers_forget();
 	look_before_it_goes(recorder);
+	python_forget();
 	r = real ? real(handle) : -1;
 	opencl_pool_library_gone();
 

@@ -21,6 +21,7 @@
 #include "modules.h"
 #include "physical.h"
 #include "pools_record.h"
+#include "python.h"
 #include "released.h"
 #include "stacks.h"
 #include "stripes.h"
@@ -37,6 +38,7 @@ struct recorder {
 	struct arena arena;
 	struct modules modules;
 	struct stacks stacks;
+	struct python_names python;
 	struct stripes stripes;
 	struct blocks blocks;
 	struct facts_written facts;

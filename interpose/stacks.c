@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "frames.h"
+#include "python.h"
 #include "recorder.h"
 #include "resolve.h"
 #include "table.h"
@@ -126,6 +127,7 @@ static uint64_t hash_of(const struct capture *capture, uint32_t epoch)
 	return hash ? hash : 1;
 }
 
+/* The native frames are those of CAPTURE. */
 static bool same(struct recorder *recorder, uint32_t ref, const struct capture *capture)
 {
 	const struct ledger_stack *stack = ledger_at(&recorder->writer, ref);
@@ -134,19 +136,31 @@ static bool same(struct recorder *recorder, uint32_t ref, const struct capture *
 	       memcmp(stack->pc, capture->first, capture->frames * sizeof(uint64_t)) == 0;
 }
 
-static uint32_t write_stack(struct recorder *recorder, uint64_t hash, const struct capture *capture)
+static bool same_python(struct recorder *recorder, uint32_t ref, uint32_t python)
 {
-	modules_cover(recorder, capture);
-	return ledger_add_stack(&recorder->writer, (uint32_t)hash, (const uint64_t *)capture->first,
-				capture->frames, capture->cut ? LEDGER_STACK_CUT : 0,
-				recorder->modules.epoch);
+	return ((const struct ledger_stack *)ledger_at(&recorder->writer, ref))->python == python;
+}
+
+static uint32_t write_stack(struct recorder *recorder, uint64_t hash, const struct capture *capture,
+			    uint32_t python)
+{
+	struct ledger_stack stack = {
+		.hash = (uint32_t)hash,
+		.frames = (uint16_t)capture->frames,
+		.flags = capture->cut ? LEDGER_STACK_CUT : 0,
+		.epoch = recorder->modules.epoch,
+		.python = python,
+	};
+
+	return ledger_add_stack(&recorder->writer, &stack, (const uint64_t *)capture->first);
 }
 
 /* No two different stacks of a process are ever expected to have one 64-bit hash; if they
  * do, the later one is written each time it is met by a new stripe. */
-static uint32_t intern_shared(struct recorder *recorder, uint64_t hash,
-			      const struct capture *capture)
+static uint32_t intern_shared(struct recorder *recorder, uint64_t native,
+			      const struct capture *capture, uint32_t python)
 {
+	uint64_t hash = native ^ python * 0x9e3779b97f4a7c15u;
 	unsigned int number = (unsigned int)(hash >> 58) % STACK_SHARDS;
 	struct arena *arena = &recorder->arena;
 	struct stack_entry *entry;
@@ -154,13 +168,20 @@ static uint32_t intern_shared(struct recorder *recorder, uint64_t hash,
 
 	lock_take(&recorder->stacks.shard[number].lock);
 	TABLE_FIND(recorder->stacks.shard[number].entries, &hash, entry);
-	ref = entry && same(recorder, entry->ref, capture) ? entry->ref : 0;
+	ref = entry && same(recorder, entry->ref, capture) &&
+			      same_python(recorder, entry->ref, python) ? entry->ref : 0;
 	lock_give(&recorder->stacks.shard[number].lock);
 	if (ref)
 		return ref;
 	/* Outside the lock: the module map may have to ask the loader. Two threads that meet
 	 * here write the stack twice, which readers merge. */
-	ref = write_stack(recorder, hash, capture);
+	modules_cover(recorder, capture);
+	if (__builtin_expect(python_is_due(), 0)) { /* what is new may be an interpreter */
+		python_look(recorder);
+		python = python_intern(recorder, recorder->stack_depth);
+		return intern_shared(recorder, native, capture, python);
+	}
+	ref = write_stack(recorder, hash, capture, python);
 	if (!ref || entry)
 		return ref;
 	entry = arena_take(arena, sizeof(*entry));
@@ -174,16 +195,19 @@ static uint32_t intern_shared(struct recorder *recorder, uint64_t hash,
 	return ref;
 }
 
+/* KEY is python_key()'s. The stripe knows stacks by that: the names are asked for only where
+ * it does not. */
 static uint32_t intern(struct recorder *recorder, struct stripe *stripe,
-		       const struct capture *capture)
+		       const struct capture *capture, uint64_t key)
 {
-	uint64_t hash = hash_of(capture, recorder->modules.epoch);
+	uint64_t native = hash_of(capture, recorder->modules.epoch), hash = native ^ key;
 	unsigned int slot = (unsigned int)hash % STRIPE_STACKS;
 	uint32_t ref = stripe->stacks[slot].ref;
 
 	if (ref && stripe->stacks[slot].hash == hash && same(recorder, ref, capture))
 		return ref;
-	ref = intern_shared(recorder, hash, capture);
+	ref = intern_shared(recorder, native, capture,
+			    key ? python_intern(recorder, recorder->stack_depth) : 0);
 	if (ref) {
 		stripe->stacks[slot].hash = hash;
 		stripe->stacks[slot].ref = ref;
@@ -202,20 +226,23 @@ static uint32_t intern(struct recorder *recorder, struct stripe *stripe,
  * first also makes it safe: as long as all words so far agree, the next one lies where
  * unwinding itself would read. Other frames spoil this: what looks like their return
  * address may be left over from an earlier call.
+ *
+ * Of Python the native stack knows little: since 3.11 one frame of the evaluation loop runs
+ * many of Python's. So the key of those (python.h) is a part of what is remembered.
  */
 
-static struct memory *memory_of(struct stripe *stripe, const struct caller *caller)
+static struct memory *memory_of(struct stripe *stripe, const struct caller *caller, uint64_t python)
 {
-	uint64_t mix = table_mix(caller->pc ^ (uint64_t)(uintptr_t)caller << 20);
+	uint64_t mix = table_mix(caller->pc ^ (uint64_t)(uintptr_t)caller << 20 ^ python);
 
 	return &stripe->memories[(mix >> 58) % STRIPE_MEMORIES];
 }
 
 static uint32_t recall(const struct recorder *recorder, const struct memory *memory,
-		       const struct caller *caller)
+		       const struct caller *caller, uint64_t python)
 {
 	if (memory->at != caller || memory->pc != caller->pc || memory->words == 0 ||
-	    memory->frame_pointer != caller->frame_pointer ||
+	    memory->frame_pointer != caller->frame_pointer || memory->python != python ||
 	    memory->epoch != recorder->modules.epoch)
 		return 0;
 	for (unsigned int i = 0; i < memory->words; i++)
@@ -296,13 +323,14 @@ static bool worth_learning(struct memory *memory)
 }
 
 static void learn(struct recorder *recorder, struct memory *memory, const struct caller *caller,
-		  const struct capture *capture, uint32_t ref)
+		  uint64_t python, const struct capture *capture, uint32_t ref)
 {
 	unsigned int room = 2 * recorder->stack_depth;
 
-	if (memory->at != caller || memory->pc != caller->pc) {
+	if (memory->at != caller || memory->pc != caller->pc || memory->python != python) {
 		memory->at = caller;
 		memory->pc = caller->pc;
+		memory->python = python;
 		memory->words = 0;
 		memory->met = 0;
 	}
@@ -323,9 +351,9 @@ static void learn(struct recorder *recorder, struct memory *memory, const struct
 #else
 
 static void learn(struct recorder *recorder, struct memory *memory, const struct caller *caller,
-		  const struct capture *capture, uint32_t ref)
+		  uint64_t python, const struct capture *capture, uint32_t ref)
 {
-	(void)recorder, (void)memory, (void)caller, (void)capture, (void)ref;
+	(void)recorder, (void)memory, (void)caller, (void)python, (void)capture, (void)ref;
 }
 
 #endif
@@ -338,32 +366,36 @@ void stack_forget(struct stripe *stripe)
 
 static __attribute__((noinline)) uint32_t unwind_here(struct recorder *recorder,
 						      struct stripe *stripe,
-						      const struct caller *caller)
+						      const struct caller *caller, uint64_t python)
 {
 	struct capture capture;
 	uint32_t ref;
 
 	capture_frames(recorder->stack_depth, recorder->modules.taken_over, &capture);
-	if (capture.frames == 0)
+	if (capture.frames == 0 && !python)
 		return 0;
-	ref = intern(recorder, stripe, &capture);
-	if (ref && caller && !stripe->shared)
-		learn(recorder, memory_of(stripe, caller), caller, &capture, ref);
+	ref = intern(recorder, stripe, &capture, python);
+	if (ref && caller && capture.frames && !stripe->shared)
+		learn(recorder, memory_of(stripe, caller, python), caller, python, &capture, ref);
 	return ref;
 }
 
 uint32_t stack_here(struct recorder *recorder, struct stripe *stripe, const struct caller *caller)
 {
+	uint64_t python;
 	uint32_t ref;
 
 	if (recorder->stack_depth == 0)
 		return 0;
 	if (__builtin_expect(__atomic_load_n(&recorder->modules.stale, __ATOMIC_RELAXED), 0))
 		modules_refresh(recorder);
+	if (__builtin_expect(python_is_due(), 0))
+		python_look(recorder);
+	python = python_key(recorder->stack_depth);
 	if (caller && !stripe->shared) {
-		ref = recall(recorder, memory_of(stripe, caller), caller);
+		ref = recall(recorder, memory_of(stripe, caller, python), caller, python);
 		if (ref)
 			return ref;
 	}
-	return unwind_here(recorder, stripe, caller);
+	return unwind_here(recorder, stripe, caller, python);
 }

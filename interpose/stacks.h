@@ -37,6 +37,7 @@ struct memory {
 	uint64_t pc;
 	const struct caller *at;
 	uint64_t frame_pointer;
+	uint64_t python; /* key of the frames of Python that ran, see python.h */
 	uint32_t ref;
 	uint32_t epoch;
 	uint16_t words;

@@ -135,6 +135,8 @@ enum ledger_chunk_type {
 	LEDGER_CHUNK_HELD = 12, /* devices: whose memory the driver can be asked for */
 	LEDGER_CHUNK_HOLDS = 13,
 	LEDGER_CHUNK_POOLS = 14, /* one record: struct ledger_pools */
+	LEDGER_CHUNK_CODES = 15,
+	LEDGER_CHUNK_PYTHON = 16,
 };
 
 /* Start of every chunk but the first. Records follow it at offset 64. `used` is the
@@ -232,8 +234,32 @@ struct ledger_stack {
 	uint16_t frames;
 	uint16_t flags;
 	uint32_t epoch; /* of the module map, see below */
-	uint32_t reserved;
+	uint32_t python; /* ref to a struct ledger_python: what ran in the same thread; 0 = none */
 	uint64_t pc[];
+};
+
+/* A function of Python: a code object, by what people call it. */
+struct ledger_code {
+	uint32_t function; /* refs to strings: its qualified name where there is one, its file */
+	uint32_t file;
+	uint32_t first_line;
+	uint32_t reserved;
+};
+
+/* A chain of Python frames, innermost first, one after the other as stacks are. */
+#define LEDGER_PYTHON_CUT 1u /* deeper than stack_depth: outer frames are missing */
+#define LEDGER_PYTHON_ENTRY 0x80000000u
+#define LEDGER_PYTHON_LINE(word) ((word) & ~LEDGER_PYTHON_ENTRY)
+struct ledger_python_frame {
+	uint32_t code; /* ref to a struct ledger_code, 0 = there was no room */
+	uint32_t line; /* 0 unknown; | LEDGER_PYTHON_ENTRY: the evaluation loop was called for
+			* it, and what is further out is another call of the loop */
+};
+struct ledger_python {
+	uint32_t hash;
+	uint16_t frames;
+	uint16_t flags;
+	struct ledger_python_frame frame[];
 };
 
 /* UTF-8 by intention, any bytes in fact. Rounded up to 8 bytes. Not NUL-terminated by contract. */
@@ -415,6 +441,8 @@ _Static_assert(LEDGER_POOL_REASON_COUNT <= LEDGER_POOL_REASON_SLOTS, "a slot for
 _Static_assert(sizeof(struct ledger_pool) == 384, "layout is fixed");
 _Static_assert(sizeof(struct ledger_pools) < LEDGER_CHUNK - 64, "one record in a chunk");
 _Static_assert(sizeof(struct ledger_device) == 64, "layout is fixed");
+_Static_assert(sizeof(struct ledger_code) == 16, "layout is fixed");
+_Static_assert(sizeof(struct ledger_python) == 8, "layout is fixed");
 _Static_assert(sizeof(struct ledger_chunk) == 64, "records start at 64");
 _Static_assert(sizeof(struct ledger_block) == 64, "one cache line");
 _Static_assert(sizeof(struct ledger_row) == 64, "one cache line");

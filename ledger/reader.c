@@ -195,6 +195,26 @@ const struct ledger_stack *ledger_stack(const struct ledger_view *view, uint32_t
 	return stack;
 }
 
+const struct ledger_python *ledger_python(const struct ledger_view *view, uint32_t ref)
+{
+	size_t left;
+	const struct ledger_python *python = (const struct ledger_python *)resolve(
+		view, ref, LEDGER_CHUNK_PYTHON, sizeof(*python), &left);
+
+	if (!python || python->frames > LEDGER_FRAMES_MAX ||
+	    python->frames > (left - sizeof(*python)) / sizeof(python->frame[0]))
+		return NULL;
+	return python;
+}
+
+const struct ledger_code *ledger_code(const struct ledger_view *view, uint32_t ref)
+{
+	size_t left;
+
+	return (const struct ledger_code *)resolve(view, ref, LEDGER_CHUNK_CODES,
+						   sizeof(struct ledger_code), &left);
+}
+
 const char *ledger_string(const struct ledger_view *view, uint32_t ref, uint32_t *ret_length)
 {
 	size_t left;

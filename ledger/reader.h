@@ -54,6 +54,8 @@ const void *ledger_next(const struct ledger_view *view, struct ledger_walk *walk
 const struct ledger_row *ledger_row(const struct ledger_view *view, uint32_t ref);
 const struct ledger_block *ledger_block(const struct ledger_view *view, uint32_t ref);
 const struct ledger_stack *ledger_stack(const struct ledger_view *view, uint32_t ref);
+const struct ledger_python *ledger_python(const struct ledger_view *view, uint32_t ref);
+const struct ledger_code *ledger_code(const struct ledger_view *view, uint32_t ref);
 /* Never believe its `block`: compare it with the block that led there. */
 const struct ledger_history *ledger_history(const struct ledger_view *view, uint32_t ref);
 /* A string's bytes with their length in *RET_LENGTH; NULL as above. */

@@ -232,6 +232,11 @@ uint32_t ledger_add_pools(struct ledger_writer *writer)
 	return add_record(writer, LEDGER_CHUNK_POOLS, &empty, sizeof(empty));
 }
 
+uint32_t ledger_add_code(struct ledger_writer *writer, const struct ledger_code *code)
+{
+	return add_record(writer, LEDGER_CHUNK_CODES, code, sizeof(*code));
+}
+
 uint32_t ledger_add_history(struct ledger_writer *writer)
 {
 	static const struct ledger_history empty;
@@ -266,25 +271,37 @@ uint32_t ledger_add_string(struct ledger_writer *writer, const char *bytes, size
 	return ref;
 }
 
-uint32_t ledger_add_stack(struct ledger_writer *writer, uint32_t hash, const uint64_t *pcs,
-			  unsigned int frames, unsigned int flags, uint32_t epoch)
+/* A record of two parts, HEAD and TAIL, both of whole words of 8 bytes. */
+static uint32_t add_two(struct ledger_writer *writer, enum ledger_chunk_type type,
+			const void *head, size_t head_bytes, const void *tail, size_t tail_bytes)
 {
-	size_t size = sizeof(struct ledger_stack) + frames * sizeof(*pcs);
-	struct ledger_stack *stack;
 	uint32_t ref = 0;
+	uint8_t *at;
 
 	lock_take(&writer->lock);
-	stack = room(writer, LEDGER_CHUNK_STACKS, size);
-	if (stack) {
-		stack->hash = hash;
-		stack->frames = (uint16_t)frames;
-		stack->flags = (uint16_t)flags;
-		stack->epoch = epoch;
-		memcpy(stack->pc, pcs, frames * sizeof(*pcs));
-		ref = publish(writer, LEDGER_CHUNK_STACKS, stack, size);
+	at = room(writer, type, head_bytes + tail_bytes);
+	if (at) {
+		memcpy(at, head, head_bytes);
+		if (tail_bytes)
+			memcpy(at + head_bytes, tail, tail_bytes);
+		ref = publish(writer, type, at, head_bytes + tail_bytes);
 	}
 	lock_give(&writer->lock);
 	return ref;
+}
+
+uint32_t ledger_add_stack(struct ledger_writer *writer, const struct ledger_stack *stack,
+			  const uint64_t *pcs)
+{
+	return add_two(writer, LEDGER_CHUNK_STACKS, stack, sizeof(*stack), pcs,
+		       stack->frames * sizeof(*pcs));
+}
+
+uint32_t ledger_add_python(struct ledger_writer *writer, const struct ledger_python *python,
+			   const struct ledger_python_frame *frames)
+{
+	return add_two(writer, LEDGER_CHUNK_PYTHON, python, sizeof(*python), frames,
+		       python->frames * sizeof(*frames));
 }
 
 unsigned int ledger_add_blocks(struct ledger_writer *writer, unsigned int count,

@@ -19,7 +19,7 @@
 #include "lock.h"
 
 /* One more than the highest number of a chunk type, of other writers too. */
-#define LEDGER_CHUNK_TYPES 15
+#define LEDGER_CHUNK_TYPES 17
 
 /* Samples of one chunk, see ledger_add_sample(). All zero is a new one, of live bytes. */
 struct ledger_timeline {
@@ -51,8 +51,12 @@ int ledger_writer_create(struct ledger_writer *writer, const char *path,
 
 /* Each adds a record and returns its ref, 0 if there is no room (the caller counts that). */
 uint32_t ledger_add_string(struct ledger_writer *writer, const char *bytes, size_t length);
-uint32_t ledger_add_stack(struct ledger_writer *writer, uint32_t hash, const uint64_t *pcs,
-			  unsigned int frames, unsigned int flags, uint32_t epoch);
+/* *STACK without its pcs; FRAMES of it says how many PCS there are. The same for Python. */
+uint32_t ledger_add_stack(struct ledger_writer *writer, const struct ledger_stack *stack,
+			  const uint64_t *pcs);
+uint32_t ledger_add_python(struct ledger_writer *writer, const struct ledger_python *python,
+			   const struct ledger_python_frame *frames);
+uint32_t ledger_add_code(struct ledger_writer *writer, const struct ledger_code *code);
 uint32_t ledger_add_row(struct ledger_writer *writer, const struct ledger_row *row);
 uint32_t ledger_add_module(struct ledger_writer *writer, const struct ledger_module *module);
 uint32_t ledger_add_error(struct ledger_writer *writer, const struct ledger_error *error);

@@ -16,6 +16,7 @@
 struct group;
 struct loaded_ledger;
 struct module;
+struct symbol_location;
 
 struct builder {
 	const struct ledger_view *view;
@@ -24,6 +25,7 @@ struct builder {
 	struct pool *pool;
 	struct table texts, stacks, groups;           /* by content */
 	struct table text_refs, stack_refs, row_refs; /* ref_node by ref */
+	struct table code_refs, python_locations;     /* by ref, by content */
 	struct module *modules;
 	size_t module_count;
 	struct group *first_group;
@@ -62,6 +64,26 @@ int build_text(struct builder *b, uint32_t ref, const char **ret);
 /* The stack that REF names, interned: build_no_stack if it names none. 0 or -ENOMEM. */
 int build_stack(struct builder *b, uint32_t ref, const struct report_stack **ret);
 extern const struct report_stack build_no_stack;
+
+/* A row of Python frames, see build_python.c. */
+struct python_frames {
+	const struct symbol_location **frames; /* innermost first, one frame each */
+	unsigned char *entry; /* of each: the evaluation loop was called for it */
+	size_t count;
+	int cut;
+};
+
+/* The Python frames that REF names; none if it names none. 0 or -ENOMEM. */
+int build_python(struct builder *b, uint32_t ref, struct python_frames *ret);
+
+/* Replaces, among the COUNT locations of native code at NATIVE, the evaluation loop by the Python
+ * frames that it ran, and writes the result to RET, which has room for all of both. Returns
+ * how many those are. */
+size_t build_weave(const struct symbol_location *const *native, size_t count, int cut,
+		   const struct python_frames *python, const struct symbol_location **ret);
+
+/* Says of the COUNT frames which ones are the interpreter's own: of a stack that ran Python. */
+void build_python_roles(struct report_frame *frames, size_t count);
 
 /* Reads the module map; before the first stack. 0 or -ENOMEM. */
 int build_modules(struct builder *b);

@@ -20,6 +20,7 @@ struct module {
 
 struct stack_node {
 	struct report_stack public; /* first: a stack is its node */
+	int ran_python;
 	size_t location_count;
 	const struct symbol_location *locations[];
 };
@@ -195,6 +196,8 @@ static int flatten(struct builder *b, struct stack_node *node)
 		       node->locations[i]->count * sizeof(*frames));
 		frames += node->locations[i]->count;
 	}
+	if (node->ran_python)
+		build_python_roles(frames - count, count);
 	return 0;
 }
 
@@ -217,17 +220,24 @@ static int intern_stack(struct builder *b, struct stack_node *node, const struct
 static int read_stack(struct builder *b, const struct ledger_stack *stack,
 		      const struct report_stack **ret)
 {
-	size_t count = stack->frames;
-	struct stack_node *node = pool_alloc(b->pool,
-					     sizeof(*node) + count * sizeof(node->locations[0]));
+	const struct symbol_location *native[LEDGER_FRAMES_MAX];
+	struct python_frames python;
+	struct stack_node *node;
+	size_t room;
 
+	if (build_python(b, stack->python, &python) < 0)
+		return -ENOMEM;
+	room = stack->frames + python.count;
+	node = pool_alloc(b->pool, sizeof(*node) + room * sizeof(node->locations[0]));
 	if (!node)
 		return -ENOMEM;
-	node->public.cut = stack->flags & LEDGER_STACK_CUT ? 1 : 0;
-	node->location_count = count;
-	for (size_t i = 0; i < count; i++)
-		if (locate(b, stack->pc[i], stack->epoch, &node->locations[i]) < 0)
+	node->public.cut = (stack->flags & LEDGER_STACK_CUT) || python.cut;
+	node->ran_python = python.count != 0;
+	for (size_t i = 0; i < stack->frames; i++)
+		if (locate(b, stack->pc[i], stack->epoch, &native[i]) < 0)
 			return -ENOMEM;
+	node->location_count = build_weave(native, stack->frames, node->public.cut, &python,
+					   node->locations);
 	return intern_stack(b, node, ret);
 }
 
@@ -243,7 +253,7 @@ int build_stack(struct builder *b, uint32_t ref, const struct report_stack **ret
 	stack = ledger_stack(b->view, ref);
 	if (!stack || stack->frames > b->frames_left) {
 		b->bad_refs++;
-	} else if (stack->frames) {
+	} else if (stack->frames || stack->python) {
 		b->frames_left -= stack->frames;
 		r = read_stack(b, stack, ret);
 	}

@@ -70,6 +70,8 @@ static json_t *frame_json(const struct report_frame *frame)
 	json_set(&ret, "line", json_number(frame->line));
 	json_set(&ret, "module", json_text(frame->module));
 	json_set(&ret, "offset", json_address(frame->offset));
+	if (frame->language == FRAME_PYTHON)
+		json_set(&ret, "language", json_string("python"));
 	return ret;
 }
 

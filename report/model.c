@@ -441,6 +441,8 @@ void build_finish(struct builder *b)
 	table_finish(&b->text_refs);
 	table_finish(&b->stack_refs);
 	table_finish(&b->row_refs);
+	table_finish(&b->code_refs);
+	table_finish(&b->python_locations);
 }
 
 int report_process_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,

@@ -40,7 +40,7 @@ const char *report_ended_word(enum report_ended ended)
 /* Libraries between the application and the driver, by the start of their file's name. */
 static const char *const runtime_modules[] = {
 	"libcuda.so", "libcudart.so", "libcudart-", "libOpenCL.so", "libpocl", "libgpuleak",
-	"libc.so", "libc-", "libpthread", "libdl.so", "ld-linux", "ld-musl", "linux-vdso", "[vdso]",
+	"libffi.so", "libc.so", "libc-", "libpthread", "libdl.so", "ld-linux", "ld-musl", "linux-vdso", "[vdso]",
 };
 
 /* The CUDA runtime when it is linked in statically lies in the application's own file. Only
@@ -62,6 +62,8 @@ static int is_runtime(const struct report_frame *frame)
 	const char *slash = frame->module ? strrchr(frame->module, '/') : NULL;
 	const char *name = slash ? slash + 1 : frame->module;
 
+	if (frame->role == FRAME_RUNTIME || frame->role == FRAME_INTERPRETER)
+		return 1;
 	if (!name)
 		return 0;
 	if (starts_with_any(name, runtime_modules,

@@ -44,6 +44,8 @@ static int begins(const struct report_frame *frame)
 		"start_thread", "clone", "clone3", "__clone3",
 	};
 
+	if (frame->language != FRAME_NATIVE)
+		return 0;
 	if (!frame->function) /* libc without symbols: only between two that are known */
 		return frame->module && strstr(frame->module, "/libc.so.6") != NULL;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
