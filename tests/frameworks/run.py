@@ -158,9 +158,9 @@ def check_text(case, told):
     if not case.leaks and not case.errors:
         wanted = "gpuleak: no leaks: %d block" % case.allocated[0]
         if not first.startswith(wanted) or "all freed" not in first:
-            raise Failed("the first line is not '%s ... all freed': %s" % (wanted, told))
+            raise Failed("the first line is not '%s ... all freed':\n%s" % (wanted, first))
     elif not headline_place(case).search(first):
-        raise Failed("the first line does not say %s:\n%s" % (headline_place(case).pattern, told))
+        raise Failed("the first line does not say %s:\n%s" % (headline_place(case).pattern, first))
 
 
 # ---- running ----
