@@ -35,6 +35,8 @@ tests program:clang                           clang
 tests fuzzer:clang                            libclang-rt-dev
 tests module:ensurepip                        python3-venv
 tests module:setuptools                       python3-setuptools
+tests module:yaml                             python3-yaml
+tests module:jsonschema                       python3-jsonschema
 tests module:wheel                            python3-wheel
 tests pkgconfig:python3                       python3-dev
 tests shared:libjemalloc.so.2                 libjemalloc2

@@ -106,6 +106,18 @@ def object_file(document):
                     + [version]) + ".json"
 
 
+def validator(jsonschema, schema, path):
+    """SCHEMA refers to files beside PATH, by names in the web that nobody need reach."""
+    class Beside(jsonschema.RefResolver):
+        def resolve_remote(self, uri):
+            name = os.path.basename(uri.partition("#")[0])
+            with open(os.path.join(os.path.dirname(path), name), encoding="utf-8") as file:
+                return json.load(file)
+
+    return jsonschema.Draft7Validator(schema, resolver=Beside(schema.get("$id", "file://" + path),
+                                                              schema))
+
+
 class Runner:
     def __init__(self, options):
         self.options = options
@@ -193,8 +205,7 @@ class Runner:
                 raise Wrong("no schema " + os.path.basename(path))
             with open(path, encoding="utf-8") as file:
                 told = json.load(file)
-            resolver = jsonschema.RefResolver(told.get("$id", "file://" + path), told)
-            for error in jsonschema.Draft7Validator(told, resolver=resolver).iter_errors(document):
+            for error in validator(jsonschema, told, path).iter_errors(document):
                 raise Wrong("%s: %s" % ("/".join(map(str, error.absolute_path)), error.message))
 
     @staticmethod
