@@ -31,6 +31,18 @@ install_hashed() { # REQUIREMENTS-OPTIONS...
 		--require-hashes --no-build-isolation --no-cache-dir "$@"
 }
 
+# An interpreter that is not the distribution's lacks these.
+missing=$("$venv/bin/python" - <<-'END'
+	import importlib.util
+	print(*(name for name in ("numpy", "mako", "pytools", "setuptools", "wheel")
+	        if not importlib.util.find_spec(name)))
+END
+)
+if [ "$missing" ]; then
+	# shellcheck disable=SC2086 # a list of words
+	"$venv/bin/python" -m pip --disable-pip-version-check -q install $missing
+fi
+
 mkdir "$venv/home"
 install_hashed --ignore-installed -r "$here/cuda-headers.requirements"
 headers=$(dirname "$("$venv/bin/python" - <<-'END'
