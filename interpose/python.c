@@ -338,8 +338,9 @@ void python_read(const struct python *python, unsigned int depth, struct python_
  * and an address is used again, so a code object is known by its version (3.12 on), which none
  * other ever had. Before that: by what its name, file and lines are, as far as a few loads
  * tell. What remains before 3.12 is a code object that is freed and followed, at the same
- * address, by one with the same name, file and first line whose line table is of the same length and
- * equal in its first 32 and last 8 bytes: its lines would be told as the first one's.
+ * address, by one with the same name, first line and file (of the same length, if CPython never
+ * needed its hash, and equal in its first 8 and last 16 bytes) whose line table is of the same
+ * length and equal in its first 32 and last 8 bytes: it would be told as the first one.
  */
 
 #define MIX 0x9e3779b97f4a7c15u
@@ -352,11 +353,26 @@ static inline uint64_t unaligned(uintptr_t at)
 	return word;
 }
 
-/* A string's own hash is of its content; without one, its end will do (names of generated
- * files differ there). */
+/* The ends of some BYTES: names of generated files differ there. */
+static inline uint64_t ends(uintptr_t at, uint64_t bytes)
+{
+	uint64_t word = 0;
+
+	if (bytes < sizeof(word)) {
+		memcpy(&word, (const void *)at, bytes);
+		return word * MIX;
+	}
+	word = unaligned(at + bytes - 8);
+	if (bytes >= 16)
+		word ^= unaligned(at + bytes - 16) * MIX;
+	return (word ^ unaligned(at) << 7) * MIX;
+}
+
+/* A string's own hash is of its content, where it was asked for. */
 static inline uint64_t text_identity(const struct python_offsets *at, uintptr_t text)
 {
 	uint64_t hash, length;
+	uint32_t state;
 
 	if (!python_plausible(text))
 		return 0;
@@ -364,13 +380,11 @@ static inline uint64_t text_identity(const struct python_offsets *at, uintptr_t 
 	if (hash != UINT64_MAX)
 		return hash;
 	length = python_word(text + PYTHON_SIZE);
-	hash = length * MIX;
-	if (length >= 16 && length <= LEDGER_STRING_MAX &&
-	    (*(const uint32_t *)(text + PYTHON_STATE) & 0x40)) {
-		text += (unsigned int)at->ascii + length;
-		return (hash ^ unaligned(text - 16)) * MIX + unaligned(text - 8);
-	}
-	return hash ^ text;
+	state = *(const uint32_t *)(text + PYTHON_STATE);
+	if (length > LEDGER_STRING_MAX || !(state & 0x20))
+		return text ^ length;
+	text += (unsigned int)(state & 0x40 ? at->ascii : at->compact);
+	return ends(text, length * (state >> 2 & 7)) + length;
 }
 
 static inline uint64_t lines_identity(uintptr_t lines)

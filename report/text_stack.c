@@ -105,6 +105,9 @@ void text_place_and_caller(FILE *out, const struct report_stack *stack)
 	size_t next = frame ? (size_t)(frame - stack->frames) + 1 : stack->count;
 
 	text_place(out, stack);
+	while (next < stack->count && (stack->frames[next].role == FRAME_INTERPRETER ||
+				       stack->frames[next].role == FRAME_RUNTIME))
+		next++;
 	if (next >= telling(stack))
 		return;
 	fputs(", called from ", out);

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The native code between Python and the driver: what an extension does, without the headers
+ * of any Python. Called through ctypes; finds the C API of whoever loaded it.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+
+int cuMemAlloc_v2(uint64_t *ret, size_t bytes);
+int cuMemFree_v2(uint64_t address);
+int cuCtxGetCurrent(void **ret);
+int cuCtxSetCurrent(void *context);
+
+/* As an extension does that is linked to the driver. */
+int helper_allocate(size_t bytes)
+{
+	uint64_t address;
+
+	return cuMemAlloc_v2(&address, bytes);
+}
+
+/* Often from one place, so that the stack is one that is remembered; the last one stays. */
+int helper_repeat(size_t bytes, int times)
+{
+	uint64_t address = 0;
+	int r = 0;
+
+	for (int i = 0; i < times && r == 0; i++) {
+		if (i > 0)
+			r = cuMemFree_v2(address);
+		if (r == 0)
+			r = cuMemAlloc_v2(&address, bytes);
+	}
+	return r;
+}
+
+int helper_call(void (*function)(int), int argument)
+{
+	function(argument);
+	return 0;
+}
+
+/* Calls a Python function from native code, the GIL held: an extension in between. */
+void *helper_call_object(void *callable)
+{
+	static void *(*call)(void *, void *);
+
+	if (!call)
+		*(void **)&call = dlsym(RTLD_DEFAULT, "PyObject_CallObject");
+	return call ? call(callable, NULL) : NULL;
+}
+
+static void *context;
+
+static void *allocate_on_thread(void *bytes)
+{
+	if (cuCtxSetCurrent(context) != 0)
+		return (void *)(intptr_t)-1;
+	return (void *)(intptr_t)helper_allocate((size_t)bytes);
+}
+
+/* On a thread that Python has never heard of. */
+int helper_on_thread(size_t bytes)
+{
+	pthread_t thread;
+	void *result = NULL;
+
+	cuCtxGetCurrent(&context);
+	if (pthread_create(&thread, NULL, allocate_on_thread, (void *)bytes) != 0)
+		return -1;
+	pthread_join(thread, &result);
+	return (int)(intptr_t)result;
+}
+
+static volatile sig_atomic_t handled;
+
+static void handle(int number)
+{
+	uint64_t address;
+
+	(void)number;
+	if (cuMemAlloc_v2(&address, 64) == 0)
+		cuMemFree_v2(address);
+	handled++;
+}
+
+/* From now on every MICROSECONDS, wherever the interpreter is just then; 0: no longer. */
+int helper_by_signal(int microseconds)
+{
+	struct sigaction action = { .sa_handler = handle, .sa_flags = SA_RESTART };
+	struct itimerval timer = { { 0, microseconds }, { 0, microseconds } };
+
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &timer, NULL);
+	return handled;
+}
