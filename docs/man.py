@@ -76,9 +76,10 @@ def page(gpuleak, command, words, version):
     out += beginning if any(beginning) else []
     out += [".SH OPTIONS"]
     if told.remark:
+        alone = re.search(r"all but (.*) are", told.remark)
         out += ["Options are also variables of the environment: \\fB\\-\\-suppressions\\fR is",
-                "\\fBGPULEAK_SUPPRESSIONS\\fR." if "all but" not in told.remark else
-                "\\fBGPULEAK_SUPPRESSIONS\\fR; \\fB\\-\\-gate\\fR is a flag alone."]
+                "\\fBGPULEAK_SUPPRESSIONS\\fR%s." % (
+                    "; not so " + roff(alone[1]) if alone else "")]
     for flags, value, what in told.flags:
         bold = ", ".join("\\fB%s\\fR" % flag.replace("-", "\\-") for flag in flags.split(", "))
         out += [".TP", bold + (" \\fI%s\\fR" % value if value else "")]
