@@ -84,6 +84,7 @@ static struct pool_context *make_context(struct pool *pool, uint64_t handle, int
 	context->flush = context->total / 4096 > 1u << 20 ? context->total / 4096 : 1u << 20;
 	context->event_flags = 0;
 	context->stream = NULL;
+	atomic_store(&context->prealloc_tried, false);
 	atomic_store(&context->failed, false);
 	atomic_store(&context->handle, handle);
 	if (!pool_tickets_begin(context)) {
@@ -378,7 +379,7 @@ static bool put(struct pool *pool, struct pool_block *block, bool shared, bool m
 		cache->waste -= (int64_t)(block->capacity - block->bytes);
 		cache->frees++;
 		cache->shared += shared;
-		pool_keep(pool, cache, block);
+		pool_keep(cache, block);
 		due = is_due(space, cache, true);
 	}
 	pool_cache_leave(cache);
@@ -403,7 +404,7 @@ static bool keep(struct pool *pool, struct pool_block *block,
 	if (context->strict && !native->async)
 		pool_tickets_wait(context, block->ticket);
 	if (__builtin_expect(atomic_load_explicit(&context->failed, memory_order_relaxed), 0)) {
-		pool_fail(pool, context, "an event of the driver's failed");
+		pool_fail(pool, context);
 		return false;
 	}
 	if (atomic_load_explicit(&context->tickets.owed, memory_order_relaxed) &&
@@ -588,12 +589,14 @@ static void drop_context(struct pool *pool, struct pool_context *context)
 		lock_take(&space->lock);
 		memset(space->filled, 0, sizeof(space->filled));
 		memset(space->bin, 0, sizeof(space->bin));
-		space->slabs = NULL;
 		lock_give(&space->lock);
+		pool_slabs_drop(pool, space);
 		atomic_store(&space->reserved, 0);
 		atomic_store(&space->kept, 0);
 		atomic_store(&space->freed, 0);
 		atomic_store(&space->waste, 0);
+		atomic_store(&space->early, 0);
+		atomic_store(&space->peak_used, 0);
 		pool_tell(space);
 	}
 	pool_map_drop(pool, context);

@@ -12,17 +12,23 @@
 
 /* ---- rings; with the cache's lock ---- */
 
-static void ring_push(struct pool_ring *ring, struct pool_block *block)
+/* No division: a pair passes here twice. */
+static inline unsigned int ring_at(unsigned int at)
 {
-	ring->block[(ring->first + ring->count) % POOL_RING] = block;
+	return at < POOL_RING ? at : at - POOL_RING;
+}
+
+static inline void ring_push(struct pool_ring *ring, struct pool_block *block)
+{
+	ring->block[ring_at(ring->first + ring->count)] = block;
 	__atomic_store_n(&ring->count, (uint8_t)(ring->count + 1), __ATOMIC_RELAXED);
 }
 
-static struct pool_block *ring_pop(struct pool_ring *ring)
+static inline struct pool_block *ring_pop(struct pool_ring *ring)
 {
 	struct pool_block *block = ring->block[ring->first];
 
-	ring->first = (uint8_t)((ring->first + 1) % POOL_RING);
+	ring->first = (uint8_t)ring_at(ring->first + 1u);
 	__atomic_store_n(&ring->count, (uint8_t)(ring->count - 1), __ATOMIC_RELAXED);
 	return block;
 }
@@ -201,7 +207,7 @@ struct pool_block *pool_take_any(struct pool *pool, struct pool_space *space,
 	return block ? block : take_from_others(pool, space, bin, last);
 }
 
-void pool_keep(struct pool *pool, struct pool_cache *cache, struct pool_block *block)
+void pool_keep(struct pool_cache *cache, struct pool_block *block)
 {
 	struct pool_ring *ring = &cache->ring[block->bin];
 	struct pool_space *space = block->space;
@@ -213,7 +219,6 @@ void pool_keep(struct pool *pool, struct pool_cache *cache, struct pool_block *b
 		lock_give(&space->lock);
 	}
 	ring_push(ring, block);
-	(void)pool;
 }
 
 void pool_collect(struct pool *pool, struct pool_space *space)

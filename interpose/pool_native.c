@@ -305,7 +305,7 @@ static bool give_back(struct pool *pool, struct pool_block *block, CUstream *ret
 	cache = pool_cache_here(pool, space);
 	if (cache) {
 		pool_cache_enter(cache);
-		pool_keep(pool, cache, block);
+		pool_keep(cache, block);
 		pool_cache_leave(cache);
 	}
 	return false;
@@ -424,7 +424,7 @@ static bool is_short(struct pool_space *space, uint64_t bytes)
 {
 	int64_t floor = (int64_t)option_amount(config.pool_keep_free, space->context->total);
 
-	return space->kind == POOL_DEVICE &&
+	return space->kind == POOL_DEVICE && atomic_load(&space->natives) &&
 	       atomic_load(&space->free_bytes) < floor + (int64_t)bytes;
 }
 
@@ -467,7 +467,7 @@ void pool_bound(struct pool *pool, struct pool_space *space, bool may_wait)
 
 	look_at_peaks(space);
 	if (atomic_load(&context->failed)) {
-		pool_fail(pool, context, "an event of the driver's failed");
+		pool_fail(pool, context);
 		return;
 	}
 	if (may_wait)
@@ -531,8 +531,9 @@ static void give_pending(struct pool *pool, struct pool_space *space)
 
 /* The application loses nothing: what is live stays where it is and is freed by the driver,
  * what is kept goes back. */
-void pool_fail(struct pool *pool, struct pool_context *context, const char *why)
+void pool_fail(struct pool *pool, struct pool_context *context)
 {
+	static const char why[] = "an event of the driver's failed";
 	struct recorder *recorder = pool->recorder;
 	uint32_t text;
 	int mode;
@@ -540,7 +541,7 @@ void pool_fail(struct pool *pool, struct pool_context *context, const char *why)
 	atomic_store(&context->failed, true);
 	if (!atomic_exchange(&context->open, false))
 		return;
-	text = ledger_add_string(&recorder->writer, why, strlen(why));
+	text = ledger_add_string(&recorder->writer, why, sizeof(why) - 1);
 	mode = pool_relax();
 	for (int kind = 0; kind < POOL_KINDS; kind++) {
 		struct pool_space *space = &context->space[kind];

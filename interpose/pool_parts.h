@@ -198,6 +198,7 @@ struct pool {
 	} map;
 	struct lock spare_lock;
 	struct pool_block *spare, *dead; /* records; the dead ones of the context that ended last */
+	struct pool_slab *dead_slabs;    /* the same of slabs; under `making` */
 	_Atomic uint32_t next_decay_s;
 	struct pool_context context[POOL_CONTEXTS];
 	_Atomic(struct pool_cache *) cache[STRIPES][POOL_CONTEXTS][POOL_KINDS];
@@ -316,7 +317,7 @@ struct pool_block *pool_take_own(const struct pool_context *context, struct pool
 /* From what nobody and what others keep, of BIN or a little larger. */
 struct pool_block *pool_take_any(struct pool *pool, struct pool_space *space,
 				 struct pool_cache *cache, unsigned int bin);
-void pool_keep(struct pool *pool, struct pool_cache *cache, struct pool_block *block);
+void pool_keep(struct pool_cache *cache, struct pool_block *block);
 /* All that threads keep of SPACE is in its bins. */
 void pool_collect(struct pool *pool, struct pool_space *space);
 /* Takes out the block that was kept longest, only a clean one or any; freed before BEFORE_S. */
@@ -362,7 +363,8 @@ uint64_t pool_trim(struct pool *pool, struct pool_space *space, uint64_t bytes, 
  * nothing runs. */
 void pool_make_room(struct pool *pool, struct pool_space *space, uint64_t bytes);
 void pool_decay(struct pool *pool, uint32_t now_s);
-void pool_fail(struct pool *pool, struct pool_context *context, const char *why);
+/* After an event failed: CONTEXT goes over to passing through, and the report says so. */
+void pool_fail(struct pool *pool, struct pool_context *context);
 uint64_t pool_device_bytes(int device);
 void *pool_real(enum hook_id id);
 
@@ -377,5 +379,7 @@ bool pool_slab_find(struct pool *pool, const struct pool_block *base, uint64_t a
 		    struct pool_place *ret);
 /* Slabs that are empty go back to the driver; also what was taken beforehand if ALL. */
 uint64_t pool_slabs_trim(struct pool *pool, struct pool_space *space, bool all);
+/* SPACE's context is gone, and its slabs with it. */
+void pool_slabs_drop(struct pool *pool, struct pool_space *space);
 
 #endif

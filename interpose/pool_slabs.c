@@ -172,6 +172,12 @@ struct pool_block *pool_slab_take(struct pool *pool, struct pool_space *space, u
 
 /* ---- given back ---- */
 
+static void forget(struct pool *pool, struct pool_slab *slab)
+{
+	offsets_finish(&slab->offsets);
+	arena_give(pool->arena, slab, sizeof(*slab));
+}
+
 void pool_slab_give(struct pool *pool, struct pool_block *block)
 {
 	struct pool_slab *slab = block->slab;
@@ -246,8 +252,27 @@ uint64_t pool_slabs_trim(struct pool *pool, struct pool_space *space, bool all)
 		atomic_fetch_sub(&space->kept, capacity);
 		if (slab->early)
 			atomic_fetch_sub(&space->early, capacity);
-		offsets_finish(&slab->offsets);
-		arena_give(pool->arena, slab, sizeof(*slab));
+		forget(pool, slab);
 	}
 	return given;
+}
+
+/* A thread that frees beside the end of the context may still hold one: see pool_map_drop(). */
+void pool_slabs_drop(struct pool *pool, struct pool_space *space)
+{
+	struct pool_slab *slab, *next, *dead;
+
+	if (space->kind != POOL_DEVICE)
+		return;
+	lock_take(&pool->making);
+	dead = pool->dead_slabs;
+	lock_take(&space->lock);
+	pool->dead_slabs = space->slabs;
+	space->slabs = NULL;
+	lock_give(&space->lock);
+	lock_give(&pool->making);
+	for (slab = dead; slab; slab = next) {
+		next = slab->next;
+		forget(pool, slab);
+	}
 }

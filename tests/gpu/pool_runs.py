@@ -285,9 +285,9 @@ def pattern_columns():
     ret = [("bare", BARE, [native, "native"]), ("async", BARE, [native, "async"])]
     ret += [(way.name, way, [native, "native"]) for way in PLAIN]
     ret += [("fast", FAST, [native, "native"])]
-    # What RMM's pools do as well: memory is taken beforehand, and requests are parts of it.
+    # What RMM's pools do as well: half of the device is taken beforehand, and requests are parts of it.
     ret += [("fast, prealloc", Way("fast, prealloc", "fast", {
-        "GPULEAK_STACK_DEPTH": "0", "GPULEAK_POOL_PREALLOC": "20GiB", "GPULEAK_POOL_SLAB": "1"}), [native, "native"])]
+        "GPULEAK_STACK_DEPTH": "0", "GPULEAK_POOL_PREALLOC": "50%", "GPULEAK_POOL_SLAB": "1"}), [native, "native"])]
     rmm = os.path.join(os.environ.get("RMM", ""), "pool_patterns_rmm")
     if os.access(rmm, os.X_OK):
         ret += [(name, BARE, [rmm, name]) for name in ("rmm-pool", "rmm-growing", "rmm-arena", "rmm-binning")]
