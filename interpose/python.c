@@ -240,19 +240,20 @@ static __attribute__((noinline)) bool may_go_away(void)
 static __attribute__((noinline)) void differs(const struct python *python)
 {
 	if (atomic_exchange(&python_now, NULL))
-		leave_alone(python, "CPython",
+		leave_alone(python, "of unknown build",
 			    "it was built in an unusual way: its frames are not where they should be");
 }
 
 static __attribute__((noinline)) void has_others(const struct python *python)
 {
-	leave_alone(python, "sub-interpreters", "beside sub-interpreters Python 3.12 or later is needed");
+	leave_alone(python, "before 3.12",
+		    "while there are sub-interpreters, their frames can't be told apart");
 }
 
 /* The innermost frame of the calling thread; 0: none that may be read. */
-static inline uintptr_t first_frame(const struct python *python)
+static inline __attribute__((always_inline)) uintptr_t first_frame(const struct python *python,
+								   const struct python_offsets *at)
 {
-	const struct python_offsets *at = &python->at;
 	uintptr_t thread = (uintptr_t)python->this_thread(), frame;
 
 	if (!thread || (__builtin_expect(python->finalizing() != 0, 0) && may_go_away()))
@@ -275,12 +276,13 @@ static inline uintptr_t first_frame(const struct python *python)
 
 struct walk {
 	const struct python *python;
+	const struct python_offsets *at;
 	uintptr_t frame;
 	unsigned int steps;
 	bool odd; /* what should be code was not */
 };
 
-static inline bool is_shim(const struct python_offsets *at, uintptr_t frame)
+static inline __attribute__((always_inline)) bool is_shim(const struct python_offsets *at, uintptr_t frame)
 {
 	return at->owner != PYTHON_NONE &&
 	       *(const uint8_t *)(frame + (unsigned int)at->owner) >= PYTHON_OWNER_SHIM;
@@ -288,7 +290,7 @@ static inline bool is_shim(const struct python_offsets *at, uintptr_t frame)
 
 /* The evaluation loop was called for FRAME: before 3.11 for each, in 3.11 it is written there,
  * since then a mark follows. */
-static inline bool is_entry(const struct python_offsets *at, uintptr_t frame, uintptr_t previous)
+static inline __attribute__((always_inline)) bool is_entry(const struct python_offsets *at, uintptr_t frame, uintptr_t previous)
 {
 	if (at->entry != PYTHON_NONE)
 		return *(const uint8_t *)(frame + (unsigned int)at->entry) != 0;
@@ -298,7 +300,7 @@ static inline bool is_entry(const struct python_offsets *at, uintptr_t frame, ui
 static inline __attribute__((always_inline)) bool step(struct walk *walk, struct python_frame *ret)
 {
 	const struct python *python = walk->python;
-	const struct python_offsets *at = &python->at;
+	const struct python_offsets *at = walk->at;
 
 	while (python_plausible(walk->frame) && walk->steps++ < STEPS_MAX) {
 		uintptr_t frame = walk->frame, code;
@@ -323,7 +325,8 @@ static inline __attribute__((always_inline)) bool step(struct walk *walk, struct
 
 void python_read(const struct python *python, unsigned int depth, struct python_chain *ret)
 {
-	struct walk walk = { .python = python, .frame = first_frame(python) };
+	struct walk walk = { .python = python, .at = &python->at,
+			     .frame = first_frame(python, &python->at) };
 	struct python_frame more;
 
 	ret->frames = 0;
@@ -340,7 +343,7 @@ void python_read(const struct python *python, unsigned int depth, struct python_
  * tell. What remains before 3.12 is a code object that is freed and followed, at the same
  * address, by one with the same name, first line and file (of the same length, if CPython never
  * needed its hash, and equal in its first 8 and last 16 bytes) whose line table is of the same
- * length and equal in its first 32 and last 8 bytes: it would be told as the first one.
+ * length and equal in its first 24 and last 8 bytes: it would be told as the first one.
  */
 
 #define MIX 0x9e3779b97f4a7c15u
@@ -356,20 +359,24 @@ static inline uint64_t unaligned(uintptr_t at)
 /* The ends of some BYTES: names of generated files differ there. */
 static inline uint64_t ends(uintptr_t at, uint64_t bytes)
 {
-	uint64_t word = 0;
+	const uint8_t *byte = (const uint8_t *)at;
+	uint32_t first, last;
 
-	if (bytes < sizeof(word)) {
-		memcpy(&word, (const void *)at, bytes);
-		return word * MIX;
-	}
-	word = unaligned(at + bytes - 8);
 	if (bytes >= 16)
-		word ^= unaligned(at + bytes - 16) * MIX;
-	return (word ^ unaligned(at) << 7) * MIX;
+		return (unaligned(at + bytes - 8) ^ unaligned(at + bytes - 16) * MIX) * MIX ^
+		       unaligned(at) << 7;
+	if (bytes >= 8)
+		return unaligned(at + bytes - 8) * MIX ^ unaligned(at) << 7;
+	if (bytes >= 4) {
+		memcpy(&first, byte, sizeof(first));
+		memcpy(&last, byte + bytes - sizeof(last), sizeof(last));
+		return ((uint64_t)first << 32 | last) * MIX;
+	}
+	return bytes ? (byte[0] << 16 | byte[bytes / 2] << 8 | byte[bytes - 1]) * MIX : 0;
 }
 
 /* A string's own hash is of its content, where it was asked for. */
-static inline uint64_t text_identity(const struct python_offsets *at, uintptr_t text)
+static inline __attribute__((always_inline)) uint64_t text_identity(const struct python_offsets *at, uintptr_t text)
 {
 	uint64_t hash, length;
 	uint32_t state;
@@ -387,27 +394,33 @@ static inline uint64_t text_identity(const struct python_offsets *at, uintptr_t 
 	return ends(text, length * (state >> 2 & 7)) + length;
 }
 
+/* Its end and, as far as there are whole words, its start. */
 static inline uint64_t lines_identity(uintptr_t lines)
 {
-	uint64_t length, hash;
+	uint64_t length;
+	uintptr_t at = lines + PYTHON_BYTES;
 
 	if (!python_plausible(lines))
 		return 0;
 	length = python_word(lines + PYTHON_SIZE);
-	hash = length;
-	lines += PYTHON_BYTES;
-	if (length >= 8 && length < UINT32_MAX)
-		hash += unaligned(lines + length - 8) * MIX;
-	for (unsigned int i = 0; i < 4 && length >= 8; i++, lines += 8, length -= 8)
-		hash = (hash ^ python_word(lines)) * MIX;
-	return hash ^ hash >> 31;
+	if (length >= 24 && length < UINT32_MAX)
+		return (unaligned(at + length - 8) + length) * MIX ^
+		       python_word(at) * (MIX + 2) ^ python_word(at + 8) * (MIX + 4) ^
+		       python_word(at + 16) * (MIX + 6);
+	return ends(at, length < 24 ? length : 0) + length;
 }
 
-static inline __attribute__((always_inline)) uint64_t identity(const struct python *python,
-							       uintptr_t code)
+/* A file whose name was looked at last: frames side by side are mostly of one. */
+struct file {
+	uintptr_t name;
+	uint64_t identity;
+};
+
+static inline __attribute__((always_inline)) uint64_t identity(const struct python_offsets *at,
+							       uintptr_t code, struct file *file)
 {
-	const struct python_offsets *at = &python->at;
 	uint64_t line = *(const uint32_t *)(code + (unsigned int)at->first_line);
+	uintptr_t name;
 	uint64_t hash;
 
 	if (at->version != PYTHON_NONE) {
@@ -415,29 +428,37 @@ static inline __attribute__((always_inline)) uint64_t identity(const struct pyth
 		if (hash)
 			return hash << 32 | line;
 	}
+	name = python_word(code + (unsigned int)at->filename);
+	if (name != file->name)
+		*file = (struct file){ name, text_identity(at, name) };
 	hash = text_identity(at, python_word(code + (unsigned int)at->name)) + line;
-	hash = hash * MIX + text_identity(at, python_word(code + (unsigned int)at->filename));
-	return hash * MIX + lines_identity(python_word(code + (unsigned int)at->lines));
+	hash = (hash ^ file->identity << 1) * MIX;
+	return hash + lines_identity(python_word(code + (unsigned int)at->lines));
 }
 
 uint64_t python_identity(const struct python *python, uintptr_t code)
 {
-	return identity(python, code);
+	struct file file = { 0 };
+
+	return identity(&python->at, code, &file);
 }
 
-uint64_t python_key_of(const struct python *python, unsigned int depth)
+static inline __attribute__((always_inline)) uint64_t key_of(const struct python *python,
+							     const struct python_offsets *at,
+							     unsigned int depth)
 {
-	struct walk walk = { .python = python, .frame = first_frame(python) };
+	struct walk walk = { .python = python, .at = at, .frame = first_frame(python, at) };
+	struct file file = { 0 };
 	struct python_frame frame;
 	uint64_t hash = MIX;
 	unsigned int frames = 0;
 
 	for (; frames < depth && step(&walk, &frame); frames++) {
 		uint64_t word = (frame.code * MIX ^ frame.at) * MIX +
-				identity(python, frame.code & ~(uintptr_t)1) * (MIX | 1 << 20);
+				identity(at, frame.code & ~(uintptr_t)1, &file) * (MIX | 1 << 20);
 
-		hash = (hash ^ word ^ word >> 32) * MIX;
-		hash ^= hash >> 29;
+		/* Short on purpose: each step waits for the one before. */
+		hash = ((hash << 23 | hash >> 41) + (word ^ word >> 32)) * MIX;
 	}
 	if (frames == 0) {
 		if (__builtin_expect(walk.odd, 0))
@@ -447,4 +468,20 @@ uint64_t python_key_of(const struct python *python, unsigned int depth)
 	if (frames == depth && step(&walk, &frame))
 		hash = ~hash;
 	return hash ? hash : 1;
+}
+
+/* A function for each version whose offsets are fixed: it is a third faster for it. */
+uint64_t python_key_of(const struct python *python, unsigned int depth)
+{
+	switch (python->at.minor) {
+	case 9:
+		return key_of(python, &known[0], depth);
+	case 10:
+		return key_of(python, &known[1], depth);
+	case 11:
+		return key_of(python, &known[2], depth);
+	case 12:
+		return key_of(python, &known[3], depth);
+	}
+	return key_of(python, &python->at, depth);
 }

@@ -170,6 +170,22 @@ static int note_coverage(struct builder *b, struct notes *notes)
 	return r;
 }
 
+/* Interpreters whose frames are not in the stacks, and why. */
+static int note_python(struct builder *b, struct notes *notes)
+{
+	const struct report_fact *fact;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && (fact = coverage_fact(&b->process->coverage, "python-left", i));
+	     i++)
+		r = print_note(b, notes, "no Python lines, or not in all stacks: Python %s%s%s%s: %s",
+			       fact->subject, fact->module_count ? " (" : "",
+			       fact->module_count ? fact->modules[0] : "",
+			       fact->module_count ? ")" : "",
+			       fact->detail ? fact->detail : "it is not known");
+	return r;
+}
+
 int build_notes(struct builder *b, const struct loaded_ledger *ledger)
 {
 	struct notes notes = { 0 };
@@ -180,6 +196,8 @@ int build_notes(struct builder *b, const struct loaded_ledger *ledger)
 		r = note_troubles(b, &notes);
 	if (r == 0)
 		r = note_coverage(b, &notes);
+	if (r == 0)
+		r = note_python(b, &notes);
 	if (r == 0)
 		r = note_modules(b, &notes);
 	if (r == 0 && notes.count) {

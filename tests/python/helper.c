@@ -77,6 +77,33 @@ int helper_on_thread(size_t bytes)
 	return (int)(intptr_t)result;
 }
 
+struct repeat {
+	size_t bytes;
+	int times, result;
+};
+
+static void *repeat_on_thread(void *data)
+{
+	struct repeat *repeat = data;
+
+	repeat->result = cuCtxSetCurrent(context);
+	if (repeat->result == 0)
+		repeat->result = helper_repeat(repeat->bytes, repeat->times);
+	return NULL;
+}
+
+int helper_repeat_on_thread(size_t bytes, int times)
+{
+	struct repeat repeat = { bytes, times, -1 };
+	pthread_t thread;
+
+	cuCtxGetCurrent(&context);
+	if (pthread_create(&thread, NULL, repeat_on_thread, &repeat) != 0)
+		return -1;
+	pthread_join(thread, NULL);
+	return repeat.result;
+}
+
 static volatile sig_atomic_t handled;
 
 static void handle(int number)
