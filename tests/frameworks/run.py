@@ -90,6 +90,9 @@ CASES = {
              prints="MemoryObject.free failed: INVALID_VALUE - trying to double-unref mem object\n"),
         Case(example("frames_pyopencl.py"), (10, 40 * MIB), [FRAMES_CL],
              prints="".join("%d.0\n" % i for i in range(10))),
+        Case(program("pyopencl_specialised.py"), (10, 10000), [
+            Leak("clCreateBuffer", "cl-buffer", 10, 10000,
+                 "lose@made", "<genexpr>@sum", "<module>@sum")], prints="45\n"),
         # Some drivers die of it, others answer: both are a double free.
         Case(program("pyopencl_stolen.py"), (1, 5000), errors=[
             Error("double-free", "clReleaseMemObject", 5000,
