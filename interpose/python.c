@@ -335,6 +335,39 @@ void python_read(const struct python *python, unsigned int depth, struct python_
 	ret->cut = ret->frames == depth && step(&walk, &more);
 }
 
+/* Since 3.12 the mark behind the frames of a call is a variable of that call. In 3.11 each call has
+ * a record there (_PyCFrame), linked at 16; the outermost record is in the thread state. */
+static unsigned int records(const struct python *python, uintptr_t *ret)
+{
+	const uintptr_t thread = (uintptr_t)python->this_thread();
+	uintptr_t record = thread ? python_word(thread + (unsigned int)python->at.frame) : 0;
+	unsigned int count = 0;
+
+	for (; python_plausible(record) && record - thread >= OFFSET_MAX &&
+	       count < LEDGER_FRAMES_MAX; record = python_word(record + 16))
+		ret[count++] = record;
+	return count;
+}
+
+unsigned int python_calls(unsigned int depth, uintptr_t *ret)
+{
+	const struct python *python = atomic_load_explicit(&python_now, memory_order_acquire);
+	struct python_frame frame;
+	struct walk walk;
+	unsigned int count = 0;
+
+	if (!python || python->at.owner == PYTHON_NONE)
+		return 0;
+	walk = (struct walk){ .python = python, .at = &python->at,
+			      .frame = first_frame(python, &python->at) };
+	if (python->at.minor == 11)
+		return walk.frame ? records(python, ret) : 0;
+	for (unsigned int i = 0; i < depth && step(&walk, &frame); i++)
+		if ((frame.code & 1) && python_plausible(walk.frame))
+			ret[count++] = walk.frame;
+	return count;
+}
+
 /* ---- telling chains apart ----
  *
  * A chain is known by the code objects and instructions of its frames. Objects come and go,

@@ -95,6 +95,11 @@ struct python_chain {
 /* The DEPTH innermost frames of the calling thread. */
 void python_read(const struct python *python, unsigned int depth, struct python_chain *ret);
 
+/* Where on the thread's own stack the calls of the evaluation loop that ran those frames keep
+ * something, innermost first: it tells which native frames they are. RET has room for
+ * LEDGER_FRAMES_MAX; returns how many, 0 where that is not known (before 3.11). */
+unsigned int python_calls(unsigned int depth, uintptr_t *ret);
+
 /* A number for them, which other frames don't have; 0: there are none. What is hashed is in
  * python.c. */
 uint64_t python_key_of(const struct python *python, unsigned int depth);

@@ -231,7 +231,7 @@ static uint32_t intern_chain(struct recorder *recorder, const struct ledger_pyth
 	return ref;
 }
 
-uint32_t python_intern(struct recorder *recorder, unsigned int depth)
+__attribute__((noinline)) uint32_t python_intern(struct recorder *recorder, unsigned int depth)
 {
 	const struct python *python = atomic_load_explicit(&python_now, memory_order_acquire);
 	struct ledger_python_frame frames[LEDGER_FRAMES_MAX];

@@ -141,6 +141,70 @@ static bool same_python(struct recorder *recorder, uint32_t ref, uint32_t python
 	return ((const struct ledger_stack *)ledger_at(&recorder->writer, ref))->python == python;
 }
 
+/* Where the frames of CAPTURE begin on the stack, and where the last one ends, in RET. */
+static bool find_places(const struct capture *capture, uint64_t *ret)
+{
+	const struct unwinder *unwind = unwinder_get();
+	unw_tdep_context_t context;
+	unw_cursor_t cursor;
+	unw_word_t pc, sp;
+	unsigned int frame = 0;
+
+	if (!unwind || !unwind->can_walk || unwind->getcontext(&context) < 0 ||
+	    unwind->init_local(&cursor, &context) < 0)
+		return false;
+	do {
+		if (unwind->get_reg(&cursor, UNW_REG_IP, &pc) < 0 ||
+		    unwind->get_reg(&cursor, UNW_REG_SP, &sp) < 0)
+			return false;
+		if (frame == 0 && resolve_is_ours((void *)pc))
+			continue;
+		ret[frame] = sp;
+		if (frame == capture->frames)
+			return true;
+		if (pc != (unw_word_t)(uintptr_t)capture->first[frame])
+			return false;
+		frame++;
+	} while (unwind->step(&cursor) > 0);
+	ret[frame] = UINT64_MAX;
+	return frame == capture->frames;
+}
+
+/* Sets a bit in RET for each frame that is a call of Python's evaluation loop, as the walk says
+ * that costs some ten microseconds: names would not do, as interpreters are stripped. */
+static bool mark_loops(const struct capture *capture, unsigned int depth, uint64_t *ret)
+{
+	uintptr_t calls[LEDGER_FRAMES_MAX];
+	uint64_t places[LEDGER_FRAMES_MAX + 1];
+	unsigned int count = python_calls(depth, calls), frame = 0, marked = 0;
+
+	memset(ret, 0, LEDGER_STACK_LOOP_WORDS(capture->frames) * sizeof(*ret));
+	if (count == 0 || !find_places(capture, places))
+		return false;
+	for (unsigned int i = 0; i < count; i++) {
+		while (frame < capture->frames && calls[i] >= places[frame + 1])
+			frame++;
+		if (frame == capture->frames || calls[i] < places[frame])
+			break; /* further out than what was captured, or on another stack */
+		ret[frame / 64] |= 1ull << frame % 64;
+		marked++;
+	}
+	return marked > 0;
+}
+
+/* Not inlined: stacks are small in some threads, and most have no use for this. */
+static __attribute__((noinline)) uint32_t write_marked(struct recorder *recorder,
+							struct ledger_stack *stack,
+							const struct capture *capture)
+{
+	uint64_t words[LEDGER_FRAMES_MAX + LEDGER_STACK_LOOP_WORDS(LEDGER_FRAMES_MAX)];
+
+	memcpy(words, capture->first, capture->frames * sizeof(*words));
+	if (mark_loops(capture, recorder->stack_depth, words + capture->frames))
+		stack->flags |= LEDGER_STACK_LOOPS;
+	return ledger_add_stack(&recorder->writer, stack, words);
+}
+
 static uint32_t write_stack(struct recorder *recorder, uint64_t hash, const struct capture *capture,
 			    uint32_t python)
 {
@@ -152,6 +216,8 @@ static uint32_t write_stack(struct recorder *recorder, uint64_t hash, const stru
 		.python = python,
 	};
 
+	if (python)
+		return write_marked(recorder, &stack, capture);
 	return ledger_add_stack(&recorder->writer, &stack, (const uint64_t *)capture->first);
 }
 

@@ -229,6 +229,10 @@ struct ledger_row {
 
 /* A call stack, innermost return address first; 8-byte aligned, one after the other. */
 #define LEDGER_STACK_CUT 1u /* deeper than stack_depth: outer frames are missing */
+/* Behind the pcs there is a bit for each of them, in whole words: it is a call of Python's
+ * evaluation loop that ran some of the frames in `python`. */
+#define LEDGER_STACK_LOOPS 2u
+#define LEDGER_STACK_LOOP_WORDS(frames) (((frames) + 63u) / 64u)
 struct ledger_stack {
 	uint32_t hash;
 	uint16_t frames;

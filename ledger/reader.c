@@ -195,6 +195,19 @@ const struct ledger_stack *ledger_stack(const struct ledger_view *view, uint32_t
 	return stack;
 }
 
+const uint64_t *ledger_stack_loops(const struct ledger_view *view, uint32_t ref)
+{
+	const struct ledger_stack *stack = ledger_stack(view, ref);
+	size_t words, left;
+
+	if (!stack || !(stack->flags & LEDGER_STACK_LOOPS))
+		return NULL;
+	words = stack->frames + LEDGER_STACK_LOOP_WORDS(stack->frames);
+	if (!resolve(view, ref, LEDGER_CHUNK_STACKS, sizeof(*stack) + words * 8, &left))
+		return NULL;
+	return stack->pc + stack->frames;
+}
+
 const struct ledger_python *ledger_python(const struct ledger_view *view, uint32_t ref)
 {
 	size_t left;

@@ -54,6 +54,8 @@ const void *ledger_next(const struct ledger_view *view, struct ledger_walk *walk
 const struct ledger_row *ledger_row(const struct ledger_view *view, uint32_t ref);
 const struct ledger_block *ledger_block(const struct ledger_view *view, uint32_t ref);
 const struct ledger_stack *ledger_stack(const struct ledger_view *view, uint32_t ref);
+/* The bits of LEDGER_STACK_LOOPS of the stack at REF; NULL: it has none. */
+const uint64_t *ledger_stack_loops(const struct ledger_view *view, uint32_t ref);
 const struct ledger_python *ledger_python(const struct ledger_view *view, uint32_t ref);
 const struct ledger_code *ledger_code(const struct ledger_view *view, uint32_t ref);
 /* Never believe its `block`: compare it with the block that led there. */

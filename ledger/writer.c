@@ -291,10 +291,14 @@ static uint32_t add_two(struct ledger_writer *writer, enum ledger_chunk_type typ
 }
 
 uint32_t ledger_add_stack(struct ledger_writer *writer, const struct ledger_stack *stack,
-			  const uint64_t *pcs)
+			  const uint64_t *words)
 {
-	return add_two(writer, LEDGER_CHUNK_STACKS, stack, sizeof(*stack), pcs,
-		       stack->frames * sizeof(*pcs));
+	size_t count = stack->frames;
+
+	if (stack->flags & LEDGER_STACK_LOOPS)
+		count += LEDGER_STACK_LOOP_WORDS(count);
+	return add_two(writer, LEDGER_CHUNK_STACKS, stack, sizeof(*stack), words,
+		       count * sizeof(*words));
 }
 
 uint32_t ledger_add_python(struct ledger_writer *writer, const struct ledger_python *python,

@@ -51,9 +51,10 @@ int ledger_writer_create(struct ledger_writer *writer, const char *path,
 
 /* Each adds a record and returns its ref, 0 if there is no room (the caller counts that). */
 uint32_t ledger_add_string(struct ledger_writer *writer, const char *bytes, size_t length);
-/* *STACK without its pcs; FRAMES of it says how many PCS there are. The same for Python. */
+/* *STACK, and what its `frames` and `flags` say that follows it. */
 uint32_t ledger_add_stack(struct ledger_writer *writer, const struct ledger_stack *stack,
-			  const uint64_t *pcs);
+			  const uint64_t *words);
+/* *PYTHON and the frames that it says follow. */
 uint32_t ledger_add_python(struct ledger_writer *writer, const struct ledger_python *python,
 			   const struct ledger_python_frame *frames);
 uint32_t ledger_add_code(struct ledger_writer *writer, const struct ledger_code *code);

@@ -76,11 +76,18 @@ struct python_frames {
 /* The Python frames that REF names; none if it names none. 0 or -ENOMEM. */
 int build_python(struct builder *b, uint32_t ref, struct python_frames *ret);
 
-/* Replaces, among the COUNT locations of native code at NATIVE, the evaluation loop by the Python
- * frames that it ran, and writes the result to RET, which has room for all of both. Returns
- * how many those are. */
-size_t build_weave(const struct symbol_location *const *native, size_t count, int cut,
-		   const struct python_frames *python, const struct symbol_location **ret);
+struct native_frames {
+	const struct symbol_location *const *frames; /* innermost first */
+	const uint64_t *loops; /* a bit for each that is a call of the evaluation loop; NULL: go by
+				* their names */
+	size_t count;
+	int cut;
+};
+
+/* Replaces in NATIVE the evaluation loop by the frames of PYTHON that it ran, and writes the
+ * result to RET, which has room for all of both. Returns how many those are. */
+size_t build_weave(const struct native_frames *native, const struct python_frames *python,
+		   const struct symbol_location **ret);
 
 /* Says of the COUNT frames which ones are the interpreter's own: of a stack that ran Python. */
 void build_python_roles(struct report_frame *frames, size_t count);

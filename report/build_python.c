@@ -183,6 +183,7 @@ void build_python_roles(struct report_frame *frames, size_t count)
 
 struct weave {
 	const struct symbol_location *const *native;
+	const uint64_t *loops;
 	size_t count;
 	const struct python_frames *python;
 	size_t used; /* of the Python frames */
@@ -220,6 +221,8 @@ static size_t loop_at(const struct weave *w, size_t i)
 {
 	size_t end = i;
 
+	if (w->loops)
+		return w->loops[i / 64] >> i % 64 & 1;
 	if (is_instruction(whole(w->native[i]))) {
 		while (end < w->count && is_instruction(whole(w->native[end])))
 			end++;
@@ -271,23 +274,24 @@ static void weave_roughly(struct weave *w)
 
 /* Innermost first, as both are read: what is missing is further out. A loop that has no Python
  * frames is one of another interpreter's and stays. */
-size_t build_weave(const struct symbol_location *const *native, size_t count, int cut,
-		   const struct python_frames *python, const struct symbol_location **ret)
+size_t build_weave(const struct native_frames *native, const struct python_frames *python,
+		   const struct symbol_location **ret)
 {
-	struct weave w = { .native = native, .count = count, .python = python, .ret = ret };
+	struct weave w = { .native = native->frames, .loops = native->loops,
+			   .count = native->count, .python = python, .ret = ret };
 	size_t length;
 
-	if (python->count && !cut && count_loops(&w) < count_calls(python)) {
+	if (python->count && !native->cut && count_loops(&w) < count_calls(python)) {
 		weave_roughly(&w);
 		return w.written;
 	}
-	for (size_t i = 0; i < count; i += length ? length : 1) {
+	for (size_t i = 0; i < w.count; i += length ? length : 1) {
 		length = loop_at(&w, i);
 		if (length && w.used < python->count)
 			put_call(&w);
 		else
 			for (size_t part = 0; part < (length ? length : 1); part++)
-				put(&w, native[i + part]);
+				put(&w, w.native[i + part]);
 	}
 	put_rest(&w);
 	return w.written;

@@ -246,7 +246,7 @@ static int intern_stack(struct builder *b, struct stack_node *node, const struct
 	return 0;
 }
 
-static int read_stack(struct builder *b, const struct ledger_stack *stack,
+static int read_stack(struct builder *b, const struct ledger_stack *stack, const uint64_t *loops,
 		      const struct report_stack **ret)
 {
 	const struct symbol_location *native[LEDGER_FRAMES_MAX];
@@ -265,8 +265,9 @@ static int read_stack(struct builder *b, const struct ledger_stack *stack,
 	for (size_t i = 0; i < stack->frames; i++)
 		if (locate(b, stack->pc[i], stack->epoch, &native[i]) < 0)
 			return -ENOMEM;
-	node->location_count = build_weave(native, stack->frames, node->public.cut, &python,
-					   node->locations);
+	node->location_count = build_weave(
+		&(struct native_frames){ native, loops, stack->frames, node->public.cut }, &python,
+		node->locations);
 	return intern_stack(b, node, ret);
 }
 
@@ -284,7 +285,7 @@ int build_stack(struct builder *b, uint32_t ref, const struct report_stack **ret
 		b->bad_refs++;
 	} else if (stack->frames || stack->python) {
 		b->frames_left -= stack->frames;
-		r = read_stack(b, stack, ret);
+		r = read_stack(b, stack, ledger_stack_loops(b->view, ref), ret);
 	}
 	return r < 0 ? r : build_add_ref(b, &b->stack_refs, ref, *ret);
 }

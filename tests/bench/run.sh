@@ -48,6 +48,9 @@ if [ -x "$bench/bench-cl-pair" ] && "$bench/bench-cl-pair" pair 10 >"$work/cl" 2
 	done
 	echo
 fi
+echo "Python frames: $(python3 "$(dirname "$0")/python.py" "$build" 20 2>&1)"
+echo "               $(with python3 "$(dirname "$0")/python.py" "$build" 20 pair 2>&1)"
+echo
 echo "a cuLaunchKernel, ns per call and thread (median of 5)"
 echo "threads  caller        bare  pool off  pool fast"
 for t in 1 4; do

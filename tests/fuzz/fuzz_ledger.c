@@ -175,7 +175,7 @@ static void build_seed(struct ledger_builder *builder)
 	struct ledger_device device = { .uuid = { 1 }, .bus_id = "0000:01:00.0" };
 	struct ledger_mark mark = { .began_ns = 900, .ended_ns = 2000 };
 	struct ledger_error error = { .address = 0x10, .block_address = 0x10, .block_bytes = 100 };
-	uint32_t stack, row;
+	uint32_t stack, row, codes[2], lines[2] = { 7, 9 | LEDGER_PYTHON_ENTRY };
 
 	builder_init(builder);
 	builder_header(builder)->trouble[0] = 3;
@@ -188,8 +188,11 @@ static void build_seed(struct ledger_builder *builder)
 	error.api = builder_string(builder, "cuMemFree_v2");
 	add_handles(builder, error.api);
 	add_pools(builder);
+	codes[0] = builder_code(builder, "inner", "/a.py");
+	codes[1] = builder_code(builder, "outer", "/b.py");
 	for (uint32_t i = 0; i < 4; i++) {
-		stack = builder_stack(builder, pcs, i + 1, i);
+		stack = i % 3 == 2 ? builder_python_stack(builder, pcs, i + 1, codes, lines, 2)
+				   : builder_stack(builder, pcs, i + 1, i);
 		row = builder_row(builder, i % 2 ? "cuMemAlloc_v2" : "clCreateBuffer", "device",
 				  (int)i - 1, stack, i + 2, 1000);
 		builder_block(builder, row, 0x10, 100);

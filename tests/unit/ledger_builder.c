@@ -110,6 +110,30 @@ uint32_t builder_stack(struct ledger_builder *builder, const uint64_t *pcs, unsi
 	return add(builder, LEDGER_CHUNK_STACKS, &stack, sizeof(stack), pcs, frames * sizeof(*pcs));
 }
 
+uint32_t builder_code(struct ledger_builder *builder, const char *function, const char *file)
+{
+	struct ledger_code code = { 0 };
+
+	code.function = builder_string(builder, function);
+	code.file = builder_string(builder, file);
+	return add(builder, LEDGER_CHUNK_CODES, &code, sizeof(code), NULL, 0);
+}
+
+uint32_t builder_python_stack(struct ledger_builder *builder, const uint64_t *pcs,
+			      unsigned int frames, const uint32_t *codes, const uint32_t *lines,
+			      unsigned int count)
+{
+	struct ledger_python python = { .frames = (uint16_t)count };
+	struct ledger_python_frame frame[LEDGER_FRAMES_MAX];
+	struct ledger_stack stack = { .frames = (uint16_t)frames };
+
+	for (unsigned int i = 0; i < count && i < LEDGER_FRAMES_MAX; i++)
+		frame[i] = (struct ledger_python_frame){ codes[i], lines[i] };
+	stack.python = add(builder, LEDGER_CHUNK_PYTHON, &python, sizeof(python), frame,
+			   count * sizeof(frame[0]));
+	return add(builder, LEDGER_CHUNK_STACKS, &stack, sizeof(stack), pcs, frames * sizeof(*pcs));
+}
+
 uint32_t builder_row(struct ledger_builder *builder, const char *api, const char *kind, int device,
 		     uint32_t stack, uint64_t allocs, uint64_t bytes)
 {

@@ -31,6 +31,11 @@ uint32_t builder_bytes(struct ledger_builder *builder, const void *bytes, size_t
 uint32_t builder_stack(struct ledger_builder *builder, const uint64_t *pcs, unsigned int frames,
 		       uint32_t epoch);
 /* A row of ALLOCS blocks of BYTES in all. */
+/* The same that ran COUNT frames of Python: CODES and LINES as a ledger has them. */
+uint32_t builder_code(struct ledger_builder *builder, const char *function, const char *file);
+uint32_t builder_python_stack(struct ledger_builder *builder, const uint64_t *pcs,
+			      unsigned int frames, const uint32_t *codes, const uint32_t *lines,
+			      unsigned int count);
 uint32_t builder_row(struct ledger_builder *builder, const char *api, const char *kind, int device,
 		     uint32_t stack, uint64_t allocs, uint64_t bytes);
 /* A live block of ROW. */
