@@ -48,6 +48,7 @@ enum option_id {
 #define OPTIONS_OF_REPORT                                                     \
 	(OPTION_BIT(OPTION_REPORT) | OPTION_BIT(OPTION_FORMAT) |              \
 	 OPTION_BIT(OPTION_SUPPRESSIONS) | OPTION_BIT(OPTION_MAX_LEAKED_BYTES) | \
+	 OPTION_BIT(OPTION_RULES) | OPTION_BIT(OPTION_GATE_CACHES) |          \
 	 OPTION_BIT(OPTION_VERBOSE))
 
 enum option_type {

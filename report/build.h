@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the files that build a report_process from a ledger share, and nobody else may see:
- * model.c (blocks, errors, sums), build_stack.c (strings, modules, stacks), build_notes.c.
+ * model.c (blocks, errors, sums), build_stack.c (strings, modules, stacks), build_roles.c
+ * (whose code a frame is), build_notes.c.
  */
 #ifndef GPULEAK_REPORT_BUILD_H
 #define GPULEAK_REPORT_BUILD_H
@@ -26,6 +27,7 @@ struct builder {
 	struct table texts, stacks, groups;           /* by content */
 	struct table text_refs, stack_refs, row_refs; /* ref_node by ref */
 	struct table code_refs, python_locations;     /* by ref, by content */
+	struct table known_frames; /* what the rules say, by the frame's names */
 	struct module *modules;
 	size_t module_count;
 	struct group *first_group;
@@ -91,6 +93,10 @@ size_t build_weave(const struct native_frames *native, const struct python_frame
 
 /* Says of the COUNT frames which ones are the interpreter's own: of a stack that ran Python. */
 void build_python_roles(struct report_frame *frames, size_t count);
+/* Sets the roles of the COUNT FRAMES of a stack, whose strings are interned, and *RET_CACHE to
+ * the name of the cache whose memory it took, NULL if nobody's. 0 or -ENOMEM. */
+int build_roles(struct builder *b, struct report_frame *frames, size_t count,
+		const char **ret_cache);
 
 /* Reads the module map; before the first stack. 0 or -ENOMEM. */
 int build_modules(struct builder *b);

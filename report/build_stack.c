@@ -185,6 +185,7 @@ static int flatten(struct builder *b, struct stack_node *node)
 {
 	struct report_frame *frames;
 	size_t count = 0;
+	int r;
 
 	for (size_t i = 0; i < node->location_count; i++)
 		count += node->locations[i]->count;
@@ -198,9 +199,10 @@ static int flatten(struct builder *b, struct stack_node *node)
 		       node->locations[i]->count * sizeof(*frames));
 		frames += node->locations[i]->count;
 	}
-	if (node->ran_python)
+	r = build_roles(b, frames - count, count, &node->public.cache);
+	if (r == 0 && node->ran_python)
 		build_python_roles(frames - count, count);
-	return 0;
+	return r;
 }
 
 /* The interpreter specialises its code as it runs: of one and the same call the first has other

@@ -61,6 +61,13 @@ json_t *json_address(uint64_t value)
 	return json_string(hex);
 }
 
+/* Not told of the application's frames: most readers look for those, and find no key. */
+static const char *const roles[] = {
+	[FRAME_RUNTIME] = "runtime",
+	[FRAME_FRAMEWORK] = "framework",
+	[FRAME_INTERPRETER] = "interpreter",
+};
+
 static json_t *frame_json(const struct report_frame *frame)
 {
 	json_t *ret = json_object();
@@ -72,6 +79,8 @@ static json_t *frame_json(const struct report_frame *frame)
 	json_set(&ret, "offset", json_address(frame->offset));
 	if (frame->language == FRAME_PYTHON)
 		json_set(&ret, "language", json_string("python"));
+	if (frame->role != FRAME_APPLICATION)
+		json_set(&ret, "role", json_string(roles[frame->role]));
 	return ret;
 }
 

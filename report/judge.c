@@ -58,16 +58,40 @@ static const char *size_text(uint64_t bytes, char ret[2 * NUMBER_MAX + 16])
 	return ret;
 }
 
-static void leaked(struct bench *bench, const struct report_summary *sum, uint64_t budget)
-{
-	char bytes[2 * NUMBER_MAX + 16], allowed[2 * NUMBER_MAX + 16];
+/* What counts against the budget. */
+struct loss {
+	uint64_t blocks, bytes;
+	const char *what; /* "leaked" */
+};
 
-	if (sum->leaked_blocks == 0)
-		reason(bench, "nothing leaked");
+static struct loss count_loss(const struct judge_input *input)
+{
+	const struct report_summary *sum = &input->report->summary;
+
+	if (!input->count_caches || !sum->cached_blocks)
+		return (struct loss){ sum->leaked_blocks, sum->leaked_bytes, "leaked" };
+	return (struct loss){ add_bounded(sum->leaked_blocks, sum->cached_blocks),
+			      add_bounded(sum->leaked_bytes, sum->cached_bytes),
+			      sum->leaked_blocks ? "leaked or held by caches" : "held by caches" };
+}
+
+static void leaked(struct bench *bench, const struct judge_input *input)
+{
+	const struct report_summary *sum = &input->report->summary;
+	char bytes[2 * NUMBER_MAX + 16], allowed[2 * NUMBER_MAX + 16];
+	const struct loss loss = count_loss(input);
+
+	if (loss.blocks)
+		reason(bench, "%" PRIu64 " block%s, %s %s, %s allowed", loss.blocks,
+		       loss.blocks == 1 ? "" : "s", size_text(loss.bytes, bytes), loss.what,
+		       input->max_leaked_bytes ? size_text(input->max_leaked_bytes, allowed) : "0");
+	else if (sum->cached_blocks)
+		reason(bench, "nothing leaked; caches hold %s in %" PRIu64
+		       " block%s, which do not count (--gate-caches 1 counts them)",
+		       size_text(sum->cached_bytes, bytes), sum->cached_blocks,
+		       sum->cached_blocks == 1 ? "" : "s");
 	else
-		reason(bench, "%" PRIu64 " block%s, %s leaked, %s allowed", sum->leaked_blocks,
-		       sum->leaked_blocks == 1 ? "" : "s", size_text(sum->leaked_bytes, bytes),
-		       budget ? size_text(budget, allowed) : "0");
+		reason(bench, "nothing leaked");
 }
 
 static void judge_errors(struct bench *bench, const struct report_summary *sum)
@@ -76,11 +100,13 @@ static void judge_errors(struct bench *bench, const struct report_summary *sum)
 		reason(bench, "%" PRIu64 " wrong free%s", sum->errors, sum->errors == 1 ? "" : "s");
 }
 
-static void judge_leaks(struct bench *bench, const struct report_summary *sum, uint64_t budget)
+static void judge_leaks(struct bench *bench, const struct judge_input *input)
 {
-	if (budget == 0 ? sum->leaked_blocks > 0 || sum->leaked_bytes > 0
-			: sum->leaked_bytes > budget)
-		leaked(bench, sum, budget);
+	const struct loss loss = count_loss(input);
+
+	if (input->max_leaked_bytes == 0 ? loss.blocks > 0 || loss.bytes > 0
+					 : loss.bytes > input->max_leaked_bytes)
+		leaked(bench, input);
 }
 
 static void judge_process(struct bench *bench, const struct report_process *p)
@@ -116,11 +142,10 @@ static void judge_whole(struct bench *bench, const struct judge_input *input)
 int judge(const struct judge_input *input, struct judgement *ret)
 {
 	struct bench bench = { ret, 0 };
-	const struct report_summary *sum = &input->report->summary;
 
 	*ret = (struct judgement){ .verdict = JUDGE_FAILED };
-	judge_errors(&bench, sum);
-	judge_leaks(&bench, sum, input->max_leaked_bytes);
+	judge_errors(&bench, &input->report->summary);
+	judge_leaks(&bench, input);
 	judge_whole(&bench, input);
 	if (ret->reason_count > 0 || bench.result < 0)
 		return bench.result;
@@ -129,7 +154,7 @@ int judge(const struct judge_input *input, struct judgement *ret)
 		reason(&bench, "no ledger was found: no GPU call was seen");
 	} else {
 		ret->verdict = JUDGE_CLEAN;
-		leaked(&bench, sum, input->max_leaked_bytes);
+		leaked(&bench, input);
 	}
 	if (bench.result < 0 && ret->verdict == JUDGE_CLEAN)
 		ret->verdict = JUDGE_FAILED;

@@ -21,6 +21,7 @@ enum judge_verdict {
 struct judge_input {
 	const struct report *report;
 	uint64_t max_leaked_bytes; /* 0: not even one block of no bytes */
+	int count_caches;          /* what caches hold is as good as leaked */
 	/* Sentences about the run for which no gate may pass: a ledger that could not be
 	 * read, a suppression file that was missing. */
 	const char *const *troubles;

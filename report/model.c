@@ -204,16 +204,37 @@ static void sort_leaks(struct report_leak *leaks, size_t count)
 		qsort(leaks, count, sizeof(*leaks), compare_leaks);
 }
 
-/* Sorts every group into leaks or, if a pattern matches its stack, suppressed ones. */
+/* Adds LEAK to a list that has room for it and to that list's sums. */
+static void put(const struct report_leak *leak, struct report_leak *list, size_t *count,
+		uint64_t *blocks, uint64_t *bytes)
+{
+	*blocks = add_bounded(*blocks, leak->blocks);
+	*bytes = add_bounded(*bytes, leak->bytes);
+	list[(*count)++] = *leak;
+}
+
+static int make_lists(struct builder *b)
+{
+	size_t bytes = b->group_count * sizeof(struct report_leak);
+	struct report_process *process = b->process;
+
+	process->leaks = pool_alloc(b->pool, bytes);
+	process->suppressed = pool_alloc(b->pool, bytes);
+	process->cached = pool_alloc(b->pool, bytes);
+	process->objects = pool_alloc(b->pool, bytes);
+	return process->leaks && process->suppressed && process->cached && process->objects
+		       ? 0
+		       : -ENOMEM;
+}
+
+/* Sorts every group into suppressed ones, if a pattern matches its stack, those of a cache,
+ * if a rule says so, and leaks. */
 static int judge_groups(struct builder *b, struct suppressions *suppressions)
 {
 	struct report_process *process = b->process;
 	struct report_summary *sum = &process->summary;
 
-	process->leaks = pool_alloc(b->pool, b->group_count * sizeof(*process->leaks));
-	process->suppressed = pool_alloc(b->pool, b->group_count * sizeof(*process->suppressed));
-	process->objects = pool_alloc(b->pool, b->group_count * sizeof(*process->objects));
-	if (!process->leaks || !process->suppressed || !process->objects)
+	if (make_lists(b) < 0)
 		return -ENOMEM;
 	for (struct group *group = b->first_group; group; group = group->next) {
 		struct report_leak *leak = &group->leak;
@@ -225,11 +246,14 @@ static int judge_groups(struct builder *b, struct suppressions *suppressions)
 		}
 		index = suppressions_match(suppressions, leak->stack->frames,
 					       leak->stack->count);
-
 		if (index < 0) {
-			sum->leaked_blocks = add_bounded(sum->leaked_blocks, leak->blocks);
-			sum->leaked_bytes = add_bounded(sum->leaked_bytes, leak->bytes);
-			process->leaks[process->leak_count++] = *leak;
+			leak->cache = leak->stack->cache;
+			if (leak->cache)
+				put(leak, process->cached, &process->cached_count,
+				    &sum->cached_blocks, &sum->cached_bytes);
+			else
+				put(leak, process->leaks, &process->leak_count,
+				    &sum->leaked_blocks, &sum->leaked_bytes);
 			continue;
 		}
 		suppressions_count(suppressions, index, leak->blocks, leak->bytes);
@@ -237,12 +261,12 @@ static int judge_groups(struct builder *b, struct suppressions *suppressions)
 					    suppressions_use(suppressions, (size_t)index).pattern);
 		if (!leak->pattern)
 			return -ENOMEM;
-		sum->suppressed_blocks = add_bounded(sum->suppressed_blocks, leak->blocks);
-		sum->suppressed_bytes = add_bounded(sum->suppressed_bytes, leak->bytes);
-		process->suppressed[process->suppressed_count++] = *leak;
+		put(leak, process->suppressed, &process->suppressed_count,
+		    &sum->suppressed_blocks, &sum->suppressed_bytes);
 	}
 	sort_leaks(process->leaks, process->leak_count);
 	sort_leaks(process->suppressed, process->suppressed_count);
+	sort_leaks(process->cached, process->cached_count);
 	sort_leaks(process->objects, process->object_count);
 	return 0;
 }
@@ -443,6 +467,7 @@ void build_finish(struct builder *b)
 	table_finish(&b->row_refs);
 	table_finish(&b->code_refs);
 	table_finish(&b->python_locations);
+	table_finish(&b->known_frames);
 }
 
 int report_process_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,

@@ -26,6 +26,9 @@ struct report_stack {
 	const struct report_frame *frames;
 	size_t count;
 	int cut; /* outer frames are missing: deeper than GPULEAK_STACK_DEPTH */
+	/* Whose cache takes memory at this stack, "PyTorch caching allocator"; NULL: nobody's.
+	 * The symbolizer's, like the frames. */
+	const char *cache;
 };
 
 enum report_op {
@@ -228,8 +231,8 @@ void report_process_set_ended(struct report_process *process, enum report_ended 
 /* The word of DESIGN's JSON: "exit", "_exit", "signal", "exec", "running", "unknown". */
 const char *report_ended_word(enum report_ended ended);
 
-/* The innermost frame that is neither the GPU's runtime nor the C library: whom to ask
- * about this allocation. The innermost of all if every frame is; NULL for an empty stack. */
+/* The innermost frame of the application: whom to ask about this allocation. If there is none,
+ * the innermost of a framework, or of all; NULL for an empty stack. */
 const struct report_frame *report_stack_culprit(const struct report_stack *stack);
 
 struct report {

@@ -36,6 +36,8 @@ static json_t *leak_json(const struct report_leak *leak)
 		json_set(&ret, "history", json_history(leak->history));
 	if (leak->pattern)
 		json_set(&ret, "pattern", json_text(leak->pattern));
+	if (leak->cache)
+		json_set(&ret, "cache", json_text(leak->cache));
 	return ret;
 }
 
@@ -125,6 +127,8 @@ static json_t *summary_json(const struct report_summary *sum)
 	json_set(&ret, "leaked_blocks", json_number(sum->leaked_blocks));
 	json_set(&ret, "suppressed_bytes", json_number(sum->suppressed_bytes));
 	json_set(&ret, "suppressed_blocks", json_number(sum->suppressed_blocks));
+	json_set(&ret, "cached_bytes", json_number(sum->cached_bytes));
+	json_set(&ret, "cached_blocks", json_number(sum->cached_blocks));
 	json_set(&ret, "errors", json_number(sum->errors));
 	json_set(&ret, "allocated_bytes", json_number(sum->allocated_bytes));
 	json_set(&ret, "allocated_blocks", json_number(sum->allocated_blocks));
@@ -159,6 +163,7 @@ static void set_process(json_t **object, const struct report_process *process)
 	json_set(object, "leaks", leaks_json(process->leaks, process->leak_count));
 	json_set(object, "errors", errors_json(process));
 	json_set(object, "suppressed", leaks_json(process->suppressed, process->suppressed_count));
+	json_set(object, "cached", leaks_json(process->cached, process->cached_count));
 	json_set(object, "objects", json_objects(process));
 	json_set(object, "released", json_released(&process->released));
 	if (json_held_known(process))

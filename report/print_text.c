@@ -14,6 +14,7 @@
 #include "model.h"
 #include "number.h"
 #include "suppress.h"
+#include "text_caches.h"
 #include "text_coverage.h"
 #include "text_error.h"
 #include "text_held.h"
@@ -32,6 +33,7 @@ struct headline {
 	size_t leaks;
 	size_t processes, leaking;
 	const struct report_process *only; /* the one process, or NULL */
+	struct report_process *const *all;
 	int running, incomplete;
 };
 
@@ -57,13 +59,14 @@ static void print_who(FILE *out, const struct headline *line)
 		fprintf(out, "%zu processes", line->processes);
 }
 
-/* What became of the blocks that are no leaks. */
-static void print_fates(FILE *out, const struct report_summary *sum)
+/* What became of the blocks that are no leaks, of COUNT PROCESSES together. */
+static void print_fates(FILE *out, const struct report_summary *sum,
+			struct report_process *const *processes, size_t count)
 {
-	uint64_t known = add_bounded(add_bounded(sum->freed_blocks, sum->leaked_blocks),
-				     add_bounded(sum->suppressed_blocks,
-						 add_bounded(sum->with_context_blocks,
-							     sum->held_blocks)));
+	uint64_t live = add_bounded(sum->leaked_blocks,
+				    add_bounded(sum->suppressed_blocks, sum->cached_blocks));
+	uint64_t known = add_bounded(add_bounded(sum->freed_blocks, live),
+				     add_bounded(sum->with_context_blocks, sum->held_blocks));
 	char number[NUMBER_MAX];
 
 	if (sum->freed_blocks == sum->allocated_blocks)
@@ -81,6 +84,7 @@ static void print_fates(FILE *out, const struct report_summary *sum)
 			format_number(sum->held_blocks, number));
 	if (sum->suppressed_blocks)
 		fprintf(out, ", %s suppressed", format_number(sum->suppressed_blocks, number));
+	text_caches_brief(out, processes, count);
 	if (known < sum->allocated_blocks)
 		fprintf(out, ", %s ended unseen",
 			format_number(sum->allocated_blocks - known, number));
@@ -102,7 +106,7 @@ static void print_clean(FILE *out, const struct headline *line)
 	fprintf(out, " (%s) allocated by ", format_size(sum->allocated_bytes, size));
 	print_who(out, line);
 	fputs(", ", out);
-	print_fates(out, sum);
+	print_fates(out, sum, line->all, line->processes);
 	fprintf(out, ", peak%s %s", line->only ? "" : "s together",
 		format_size(sum->peak_bytes, size));
 }
@@ -212,7 +216,7 @@ static void print_notes(FILE *out, const char *const *notes, size_t count)
 	}
 }
 
-static void print_last_line(FILE *out, const struct report_process *process)
+static void print_last_line(FILE *out, struct report_process *process)
 {
 	const struct report_summary *sum = &process->summary;
 	char number[NUMBER_MAX], size[NUMBER_MAX];
@@ -222,7 +226,7 @@ static void print_last_line(FILE *out, const struct report_process *process)
 	fputs(": ", out);
 	print_counted(out, sum->allocated_blocks, "block");
 	fprintf(out, " (%s) allocated, ", format_size(sum->allocated_bytes, size));
-	print_fates(out, sum);
+	print_fates(out, sum, &process, 1);
 	if (sum->leaked_blocks)
 		fprintf(out, ", %s %s (%s)", format_number(sum->leaked_blocks, number),
 			process->ended == REPORT_RUNNING ? "not freed so far" : "leaked",
@@ -232,9 +236,10 @@ static void print_last_line(FILE *out, const struct report_process *process)
 	fputc('\n', out);
 }
 
-static int print_process(FILE *out, const struct report_process *process, int verbose)
+static int print_process(FILE *out, struct report_process *process, int verbose)
 {
-	struct headline line = { .summary = &process->summary, .only = process };
+	struct headline line = { .summary = &process->summary, .only = process,
+				 .all = &process };
 	int r, wrong;
 
 	add_to_headline(&line, process);
@@ -247,6 +252,8 @@ static int print_process(FILE *out, const struct report_process *process, int ve
 	if (verbose)
 		text_objects(out, process);
 	wrong = process->leak_count || process->summary.errors || process->released.held_count;
+	if (wrong || verbose)
+		text_caches(out, process, verbose);
 	text_pool(out, process, wrong || verbose);
 	if (wrong) {
 		print_last_line(out, process);
@@ -288,7 +295,8 @@ static void print_suppressions(FILE *out, const struct suppressions *suppression
 
 static int print_processes(FILE *out, const struct report *report)
 {
-	struct headline line = { .summary = &report->summary, .incomplete = report->incomplete };
+	struct headline line = { .summary = &report->summary, .incomplete = report->incomplete,
+				 .all = report->processes };
 	int r = 0;
 
 	if (report->count == 0) {
@@ -309,9 +317,11 @@ static int print_processes(FILE *out, const struct report *report)
 
 int print_text(const struct report *report, const struct judgement *judgement, FILE *out)
 {
-	int r = print_processes(out, report);
+	int r;
 
 	(void)judgement;
+	text_stack_whole(report->verbose);
+	r = print_processes(out, report);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < report->count && report->verbose; i++)

@@ -37,49 +37,23 @@ const char *report_ended_word(enum report_ended ended)
 	return "unknown";
 }
 
-/* Libraries between the application and the driver, by the start of their file's name. */
-static const char *const runtime_modules[] = {
-	"libcuda.so", "libcudart.so", "libcudart-", "libOpenCL.so", "libpocl", "libgpuleak",
-	"libffi.so", "libc.so", "libc-", "libpthread", "libdl.so", "ld-linux", "ld-musl", "linux-vdso", "[vdso]",
-};
-
-/* The CUDA runtime when it is linked in statically lies in the application's own file. Only
- * believed where no line is known: a name alone could be the application's. */
-static const char *const runtime_functions[] = {
-	"cudart::", "libcudart_static_", "__cudart", "cudaMalloc", "cudaFree", "cudaHost",
-};
-
-static int starts_with_any(const char *text, const char *const *starts, size_t count)
+static const struct report_frame *innermost(const struct report_stack *stack, enum frame_role role)
 {
-	for (size_t i = 0; i < count; i++)
-		if (strncmp(text, starts[i], strlen(starts[i])) == 0)
-			return 1;
-	return 0;
-}
-
-static int is_runtime(const struct report_frame *frame)
-{
-	const char *slash = frame->module ? strrchr(frame->module, '/') : NULL;
-	const char *name = slash ? slash + 1 : frame->module;
-
-	if (frame->role == FRAME_RUNTIME || frame->role == FRAME_INTERPRETER)
-		return 1;
-	if (!name)
-		return 0;
-	if (starts_with_any(name, runtime_modules,
-			    sizeof(runtime_modules) / sizeof(runtime_modules[0])))
-		return 1;
-	return frame->function && !frame->file &&
-	       starts_with_any(frame->function, runtime_functions,
-			       sizeof(runtime_functions) / sizeof(runtime_functions[0]));
+	for (size_t i = 0; i < stack->count; i++)
+		if (stack->frames[i].role == role)
+			return &stack->frames[i];
+	return NULL;
 }
 
 const struct report_frame *report_stack_culprit(const struct report_stack *stack)
 {
-	for (size_t i = 0; i < stack->count; i++)
-		if (!is_runtime(&stack->frames[i]))
-			return &stack->frames[i];
-	return stack->count ? &stack->frames[0] : NULL;
+	const struct report_frame *frame = innermost(stack, FRAME_APPLICATION);
+
+	if (!frame)
+		frame = innermost(stack, FRAME_FRAMEWORK);
+	if (!frame && stack->count)
+		frame = &stack->frames[0];
+	return frame;
 }
 
 static void add_summary(struct report_summary *to, const struct report_summary *from)

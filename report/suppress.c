@@ -1,28 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * Suppression files and their matching. A pattern is cut at its stars once; matching then
- * looks for the pieces from left to right and never goes back, which is linear and finds
- * a match where there is one. Must not print.
+ * Suppression files: what a line means, and which line a stack matches. Must not print.
  */
 #include "suppress.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "frame.h"
+#include "lines.h"
+#include "wildcard.h"
 
 struct suppression {
-	char *pattern;       /* as written */
-	char *pieces;        /* what stands between the stars, each ended by NUL */
-	unsigned int count;  /* of pieces, at least 1 */
+	char *pattern; /* as written */
+	struct wildcard wildcard;
 	unsigned int line;
-	int anchored_start;
-	int anchored_end;
 	int matched;
 	uint64_t blocks;
 	uint64_t bytes;
@@ -34,187 +27,96 @@ struct suppressions {
 	size_t room;
 };
 
-struct parse { /* where an error is */
-	const char *name;
-	unsigned int line;
-	char *error;
-	size_t error_size;
-};
-
-__attribute__((format(printf, 3, 4)))
-static int fail(const struct parse *parse, int r, const char *format, ...)
-{
-	va_list args;
-	int n;
-
-	n = parse->line ? snprintf(parse->error, parse->error_size, "%s:%u: ", parse->name,
-				   parse->line)
-			: snprintf(parse->error, parse->error_size, "%s: ", parse->name);
-	if (n < 0 || (size_t)n >= parse->error_size)
-		return r;
-	va_start(args, format);
-	vsnprintf(parse->error + n, parse->error_size - (size_t)n, format, args);
-	va_end(args);
-	return r;
-}
-
-/* Cuts *ROW's pieces out of its pattern. 0, or -EINVAL if there is nothing to look for:
- * such a line would hide every leak by accident (`leak:*` does it on purpose). */
+/* Makes *ROW match what its pattern says. 0, -ENOMEM, or -EINVAL if there is nothing to look
+ * for: such a line would hide every leak by accident (`leak:*` does it on purpose). */
 static int compile(struct suppression *row)
 {
-	char *at = row->pieces;
-	size_t length;
+	const char *start = row->pattern + (row->pattern[0] == '^');
+	size_t length = strlen(start);
+	int at_end = length > 0 && start[length - 1] == '$';
 
-	strcpy(at, row->pattern);
-	if (*at == '^') {
-		row->anchored_start = 1;
-		memmove(at, at + 1, strlen(at));
-	}
-	length = strlen(at);
-	if (length > 0 && at[length - 1] == '$') {
-		row->anchored_end = 1;
-		at[--length] = '\0';
-	}
-	if (length == 0)
-		return -EINVAL;
-	row->count = 1;
-	for (; *at; at++) {
-		if (*at != '*')
-			continue;
-		*at = '\0';
-		row->count++;
-	}
-	return 0;
+	length -= (size_t)at_end;
+	return length == 0 ? -EINVAL
+			   : wildcard_compile(start, length, start != row->pattern, at_end,
+					      &row->wildcard);
 }
 
 static void row_finish(struct suppression *row)
 {
 	free(row->pattern);
-	free(row->pieces);
+	wildcard_finish(&row->wildcard);
 }
 
 static int row_add(struct suppressions *s, const char *pattern, size_t length,
-		   const struct parse *parse)
+		   const struct lines *lines)
 {
-	struct suppression row = { .line = parse->line };
+	struct suppression row = { .line = lines->line };
+	int r;
 
 	if (s->count == SUPPRESSIONS_MAX)
-		return fail(parse, -E2BIG, "more than %d suppressions", SUPPRESSIONS_MAX);
+		return lines_fail(lines, -E2BIG, "more than %d suppressions", SUPPRESSIONS_MAX);
 	if (s->count == s->room) {
 		size_t room = s->room ? s->room * 2 : 16;
 		struct suppression *rows = reallocarray(s->rows, room, sizeof(*rows));
 
 		if (!rows)
-			return fail(parse, -ENOMEM, "out of memory");
+			return lines_fail(lines, -ENOMEM, "out of memory");
 		s->rows = rows;
 		s->room = room;
 	}
 	row.pattern = strndup(pattern, length);
-	row.pieces = malloc(length + 1);
-	if (!row.pattern || !row.pieces) {
+	r = row.pattern ? compile(&row) : -ENOMEM;
+	if (r < 0) {
 		row_finish(&row);
-		return fail(parse, -ENOMEM, "out of memory");
-	}
-	if (compile(&row) < 0) {
-		row_finish(&row);
-		return fail(parse, -EINVAL,
-			    "the pattern is empty; write leak:PATTERN (leak:* is everything)");
+		return r == -ENOMEM ? lines_fail(lines, r, "out of memory")
+				    : lines_fail(lines, r,
+						 "the pattern is empty; write leak:PATTERN "
+						 "(leak:* is everything)");
 	}
 	s->rows[s->count++] = row;
 	return 0;
 }
 
-static int is_blank(char c)
-{
-	return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
-}
-
-static void trim(const char **text, size_t *length)
-{
-	while (*length > 0 && is_blank((*text)[0])) {
-		(*text)++;
-		(*length)--;
-	}
-	while (*length > 0 && is_blank((*text)[*length - 1]))
-		(*length)--;
-}
-
-/* The start of a bad line, fit to be printed. */
-static const char *quote(const char *text, size_t length, char ret[33])
-{
-	size_t n = length < 32 ? length : 32;
-
-	for (size_t i = 0; i < n; i++)
-		ret[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '.';
-	ret[n] = '\0';
-	return ret;
-}
-
-static int parse_line(struct suppressions *s, const char *text, size_t length,
-		      const struct parse *parse)
+static int parse_line(void *data, const struct lines *lines, const char *text, size_t length)
 {
 	static const char type[] = "leak:";
 	const size_t type_length = sizeof(type) - 1;
 	const char *colon;
-	char shown[33];
+	char shown[LINES_QUOTE];
 
-	trim(&text, &length);
-	if (length == 0 || text[0] == '#')
-		return 0;
-	if (memchr(text, '\0', length))
-		return fail(parse, -EINVAL, "a NUL byte: this is not a suppression file");
 	if (length < type_length || memcmp(text, type, type_length) != 0) {
 		colon = memchr(text, ':', length);
 		if (colon)
-			return fail(parse, -EINVAL, "unknown type '%s'; accepted is leak:PATTERN",
-				    quote(text, (size_t)(colon - text), shown));
-		return fail(parse, -EINVAL, "cannot read '%s'; accepted is leak:PATTERN",
-			    quote(text, length, shown));
+			return lines_fail(lines, -EINVAL,
+					  "unknown type '%s'; accepted is leak:PATTERN",
+					  lines_quote(text, (size_t)(colon - text), shown));
+		return lines_fail(lines, -EINVAL, "cannot read '%s'; accepted is leak:PATTERN",
+				  lines_quote(text, length, shown));
 	}
 	text += type_length;
 	length -= type_length;
-	trim(&text, &length);
+	lines_trim(&text, &length);
 	if (length > SUPPRESSION_PATTERN_MAX)
-		return fail(parse, -EINVAL, "the pattern is longer than %d bytes",
-			    SUPPRESSION_PATTERN_MAX);
-	return row_add(s, text, length, parse);
+		return lines_fail(lines, -EINVAL, "the pattern is longer than %d bytes",
+				  SUPPRESSION_PATTERN_MAX);
+	return row_add(data, text, length, lines);
 }
 
-static int parse_lines(struct suppressions *s, const char *text, size_t length,
-		       struct parse *parse)
+static struct lines lines_of(const char *name, char *error, size_t error_size)
 {
-	const char *end = text + length;
-	int r;
-
-	if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
-		text += 3; /* some editors begin UTF-8 files with a byte order mark */
-	while (text < end) {
-		const char *newline = memchr(text, '\n', (size_t)(end - text));
-		const char *stop = newline ? newline : end;
-
-		parse->line++;
-		r = parse_line(s, text, (size_t)(stop - text), parse);
-		if (r < 0)
-			return r;
-		text = newline ? newline + 1 : end;
-	}
-	return 0;
+	return (struct lines){ "suppression", name, SUPPRESSIONS_BYTES_MAX, 0, error, error_size };
 }
 
 int suppressions_parse(const char *text, size_t length, const char *name,
 		       struct suppressions **ret, char *error, size_t error_size)
 {
-	struct parse parse = { name, 0, error, error_size };
-	struct suppressions *s;
+	struct lines lines = lines_of(name, error, error_size);
+	struct suppressions *s = calloc(1, sizeof(*s));
 	int r;
 
-	if (length > SUPPRESSIONS_BYTES_MAX)
-		return fail(&parse, -EFBIG, "larger than %u MiB: this is not a suppression file",
-			    SUPPRESSIONS_BYTES_MAX >> 20);
-	s = calloc(1, sizeof(*s));
 	if (!s)
-		return fail(&parse, -ENOMEM, "out of memory");
-	r = parse_lines(s, text, length, &parse);
+		return lines_fail(&lines, -ENOMEM, "out of memory");
+	r = lines_each(&lines, text, length, parse_line, s);
 	if (r < 0) {
 		suppressions_destroy(s);
 		return r;
@@ -223,91 +125,23 @@ int suppressions_parse(const char *text, size_t length, const char *name,
 	return 0;
 }
 
-/* Reads until the end or one byte more than is allowed; not by size, so that a pipe works. */
-static int read_all(int fd, char **ret_text, size_t *ret_length)
-{
-	size_t length = 0, room = 4096;
-	char *text = malloc(room);
-
-	while (text && length <= SUPPRESSIONS_BYTES_MAX) {
-		ssize_t n = read(fd, text + length, room - length);
-		char *more;
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0) {
-			int r = -errno;
-
-			free(text);
-			return r;
-		}
-		if (n == 0)
-			break;
-		length += (size_t)n;
-		if (length < room)
-			continue;
-		room *= 2;
-		more = realloc(text, room);
-		if (!more)
-			free(text);
-		text = more;
-	}
-	if (!text)
-		return -ENOMEM;
-	*ret_text = text;
-	*ret_length = length;
-	return 0;
-}
-
 int suppressions_load(const char *path, struct suppressions **ret, char *error, size_t error_size)
 {
-	const struct parse parse = { path, 0, error, error_size };
+	const struct lines lines = lines_of(path, error, error_size);
 	char *text = NULL;
 	size_t length = 0;
-	int fd, r;
+	int r = lines_read(&lines, &text, &length);
 
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return fail(&parse, -errno, "cannot read suppressions: %s", strerror(errno));
-	r = read_all(fd, &text, &length);
-	close(fd);
 	if (r < 0)
-		return fail(&parse, r, "cannot read suppressions: %s", strerror(-r));
+		return r;
 	r = suppressions_parse(text, length, path, ret, error, error_size);
 	free(text);
 	return r;
 }
 
-/* Each piece is taken as early as possible: what is left for the next ones is then as
- * long as it can be, so going back could not find more. Only the last piece of a pattern
- * that ends in $ has its place given. */
 static int row_matches(const struct suppression *row, const char *text)
 {
-	const char *piece = row->pieces;
-	size_t length, left;
-
-	if (!text || !*text)
-		return 0;
-	for (unsigned int i = 0; i < row->count; i++, piece += length + 1) {
-		length = strlen(piece);
-		if (i == 0 && row->anchored_start) {
-			if (strncmp(text, piece, length) != 0)
-				return 0;
-			text += length;
-			if (row->count == 1 && row->anchored_end)
-				return *text == '\0';
-			continue;
-		}
-		if (i == row->count - 1 && row->anchored_end) {
-			left = strlen(text);
-			return left >= length && strcmp(text + left - length, piece) == 0;
-		}
-		text = strstr(text, piece);
-		if (!text)
-			return 0;
-		text += length;
-	}
-	return 1;
+	return text && *text && wildcard_matches(&row->wildcard, text);
 }
 
 int suppressions_match(const struct suppressions *suppressions, const struct report_frame *frames,

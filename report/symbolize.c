@@ -20,6 +20,7 @@
 #include "debuginfo.h"
 #include "elfsymbols.h"
 #include "pool.h"
+#include "rules.h"
 
 #define BUILD_ID_MAX 64
 #define DEBUG_FOLDER "/usr/lib/debug/.build-id"
@@ -51,6 +52,7 @@ struct symbolizer {
 	struct table texts;
 	char *(*demangle)(const char *name, char *buffer, size_t *length, int *status);
 	int demangle_sought;
+	struct rules *rules;
 };
 
 /* dwfl_standard_find_debuginfo asks the network if DEBUGINFOD_URLS is set. */
@@ -82,12 +84,25 @@ int symbolizer_create(unsigned int flags, struct symbolizer **ret)
 {
 	struct symbolizer *symbolizer = calloc(1, sizeof(*symbolizer));
 
-	if (!symbolizer)
+	if (!symbolizer || rules_shipped(&symbolizer->rules) < 0) {
+		free(symbolizer);
 		return -ENOMEM;
+	}
 	symbolizer->flags = flags;
 	elf_version(EV_CURRENT);
 	*ret = symbolizer;
 	return 0;
+}
+
+const struct rules *symbolizer_rules(const struct symbolizer *symbolizer)
+{
+	return symbolizer->rules;
+}
+
+void symbolizer_set_rules(struct symbolizer *symbolizer, struct rules *rules)
+{
+	rules_destroy(symbolizer->rules);
+	symbolizer->rules = rules;
 }
 
 static void close_module(struct symbol_module *module)
@@ -108,6 +123,7 @@ void symbolizer_destroy(struct symbolizer *symbolizer)
 	table_finish(&symbolizer->modules);
 	table_finish(&symbolizer->locations);
 	table_finish(&symbolizer->texts);
+	rules_destroy(symbolizer->rules);
 	pool_finish(&symbolizer->pool);
 	free(symbolizer);
 }

@@ -13,6 +13,7 @@
 
 #include "frame.h"
 
+struct rules;
 struct symbolizer;
 struct symbol_module;
 
@@ -28,6 +29,11 @@ struct symbol_location {
 /* 0 and *RET, to be destroyed after everything that holds its frames; or -ENOMEM. */
 int symbolizer_create(unsigned int flags, struct symbolizer **ret);
 void symbolizer_destroy(struct symbolizer *symbolizer); /* NULL is fine */
+
+/* The rules by which frames are judged (see rules.h): the shipped ones, or those that it was
+ * given, which it owns from then on. */
+const struct rules *symbolizer_rules(const struct symbolizer *symbolizer);
+void symbolizer_set_rules(struct symbolizer *symbolizer, struct rules *rules);
 
 /* The module that had PATH and BUILD_ID (BUILD_ID_BYTES may be 0: not known) when it was
  * mapped. Nothing is opened before its first location is asked for. 0 or -ENOMEM. */

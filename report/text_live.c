@@ -192,6 +192,10 @@ static void print_sites(FILE *out, const struct live *now, const struct live *ea
 		print_growth(out, earlier, site->sum.bytes, live_site_in(earlier, site).bytes);
 		fputs("  ", out);
 		text_place_and_caller(out, site->stack);
+		if (site->stack->cache) {
+			fputs(", held by the ", out);
+			print_escaped(out, site->stack->cache);
+		}
 		fputs(", ", out);
 		print_escaped(out, site->api);
 		fputc('\n', out);

@@ -12,6 +12,10 @@
 #include "model.h"
 #include "number.h"
 
+#define FOLDED_NAMES_MAX 4
+#define FOLDED_NAME_MAX 80
+#define PACKAGES "-packages/" /* site-packages, dist-packages */
+
 /* "/abs/app.c:12", or "/abs/app+0x1234" where no line is known: addr2line takes that. */
 static void print_source(FILE *out, const struct report_frame *frame)
 {
@@ -64,6 +68,114 @@ static size_t telling(const struct report_stack *stack)
 	return count ? count : stack->count;
 }
 
+static int whole_stacks;
+
+void text_stack_whole(int whole)
+{
+	whole_stacks = whole;
+}
+
+static void print_frame(FILE *out, const struct report_stack *stack, size_t i)
+{
+	const struct report_frame *frame = &stack->frames[i];
+
+	fprintf(out, "    #%zu ", i);
+	print_function(out, frame);
+	fputs(frame->file ? " " : " (", out);
+	print_source(out, frame);
+	fputs(frame->file ? "\n" : ")\n", out);
+}
+
+/* The first frame at or behind FROM that is the application's, or COUNT. */
+static size_t next_own(const struct report_stack *stack, size_t from, size_t count)
+{
+	while (from < count && stack->frames[from].role != FRAME_APPLICATION)
+		from++;
+	return from;
+}
+
+/* What of the frames before OWN, the first of the application's, the application called: the
+ * outermost, but for an interpreter between the two. */
+static size_t called(const struct report_stack *stack, size_t own)
+{
+	size_t i = own;
+
+	while (i > 0 && stack->frames[i - 1].role == FRAME_INTERPRETER)
+		i--;
+	return i ? i - 1 : own - 1;
+}
+
+/* What stands for a frame where it is folded: the last part of its module, or for Python the
+ * package, else the file. */
+static void folded_name(const struct report_frame *frame, char ret[FOLDED_NAME_MAX])
+{
+	const char *path = frame->module ? frame->module : frame->file ? frame->file : "???";
+	const char *package = frame->module ? NULL : strstr(path, PACKAGES);
+	const char *slash = strrchr(path, '/');
+
+	if (package)
+		path = package + strlen(PACKAGES);
+	else if (slash)
+		path = slash + 1;
+	snprintf(ret, FOLDED_NAME_MAX, "%.*s", (int)strcspn(path, "/"), path);
+}
+
+/* "    #4-#15 12 frames of libtorch_cuda.so, libc10_cuda.so" */
+static void print_folded(FILE *out, const struct report_stack *stack, size_t from, size_t to)
+{
+	char names[FOLDED_NAMES_MAX + 1][FOLDED_NAME_MAX];
+	size_t count = 0;
+
+	fprintf(out, "    #%zu-#%zu %zu frames of ", from, to - 1, to - from);
+	for (size_t i = from; i < to && count <= FOLDED_NAMES_MAX; i++) {
+		size_t known = 0;
+
+		folded_name(&stack->frames[i], names[count]);
+		while (strcmp(names[known], names[count]) != 0)
+			known++;
+		count += known == count;
+	}
+	for (size_t i = 0; i < count && i < FOLDED_NAMES_MAX; i++) {
+		fputs(i ? ", " : "", out);
+		print_escaped(out, names[i]);
+	}
+	fputs(count > FOLDED_NAMES_MAX ? " and others\n" : "\n", out);
+}
+
+/* The frames from FROM to TO, none of which is the application's. */
+static void print_foldable(FILE *out, const struct report_stack *stack, size_t from, size_t to)
+{
+	if (to - from > 1)
+		print_folded(out, stack, from, to);
+	else if (to > from)
+		print_frame(out, stack, from);
+}
+
+static void print_frames(FILE *out, const struct report_stack *stack, size_t from, size_t to)
+{
+	for (size_t i = from; i < to; i++)
+		print_frame(out, stack, i);
+}
+
+/* The application's frames, and of what it called the frame that it called. */
+static void print_with_folds(FILE *out, const struct report_stack *stack, size_t count)
+{
+	size_t own = next_own(stack, 0, count), next, shown;
+
+	if (own > 0) {
+		shown = called(stack, own);
+		print_foldable(out, stack, 0, shown);
+		print_frame(out, stack, shown);
+		print_foldable(out, stack, shown + 1, own);
+	}
+	while (own < count) {
+		print_frame(out, stack, own);
+		next = next_own(stack, own + 1, count);
+		print_foldable(out, stack, own + 1, next);
+		own = next;
+	}
+}
+
 void text_stack(FILE *out, const struct report_stack *stack)
 {
 	size_t count = telling(stack);
@@ -72,15 +184,11 @@ void text_stack(FILE *out, const struct report_stack *stack)
 		fputs("    (no stack was recorded)\n", out);
 		return;
 	}
-	for (size_t i = 0; i < count; i++) {
-		const struct report_frame *frame = &stack->frames[i];
-
-		fprintf(out, "    #%zu ", i);
-		print_function(out, frame);
-		fputs(frame->file ? " " : " (", out);
-		print_source(out, frame);
-		fputs(frame->file ? "\n" : ")\n", out);
-	}
+	/* Without a frame of the application nobody knows which one matters. */
+	if (whole_stacks || next_own(stack, 0, count) == count)
+		print_frames(out, stack, 0, count);
+	else
+		print_with_folds(out, stack, count);
 	if (stack->cut)
 		fputs("    (outer frames were cut off: see GPULEAK_STACK_DEPTH)\n", out);
 }
@@ -103,12 +211,12 @@ void text_place_and_caller(FILE *out, const struct report_stack *stack)
 {
 	const struct report_frame *frame = report_stack_culprit(stack);
 	size_t next = frame ? (size_t)(frame - stack->frames) + 1 : stack->count;
+	size_t count = telling(stack);
 
 	text_place(out, stack);
-	while (next < stack->count && (stack->frames[next].role == FRAME_INTERPRETER ||
-				       stack->frames[next].role == FRAME_RUNTIME))
-		next++;
-	if (next >= telling(stack))
+	if (frame && frame->role == FRAME_APPLICATION)
+		next = next_own(stack, next, count);
+	if (next >= count)
 		return;
 	fputs(", called from ", out);
 	print_function(out, &stack->frames[next]);

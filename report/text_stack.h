@@ -11,8 +11,12 @@
 struct report_process;
 struct report_stack;
 
-/* One numbered line a frame down to main or a thread's own function (JSON has what is
- * below, too), or one line that says there is none. */
+/* Whether stacks are shown whole from now on. If not, as at the start, frames that are not the
+ * application's are folded where several follow each other. */
+void text_stack_whole(int whole);
+
+/* One numbered line a frame, or several frames that are folded, down to main or a thread's own
+ * function (JSON has what is below, too), or one line that says there is none. */
 void text_stack(FILE *out, const struct report_stack *stack);
 
 /* "make_buffer (/abs/app.c:12)": the application's own frame of the stack. */

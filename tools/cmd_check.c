@@ -28,7 +28,8 @@ static int check(struct session *session, const struct operands *operands)
 	int on_stdout;
 	enum judge_verdict verdict;
 
-	if (session_suppress(session, opt_values.suppressions) < 0)
+	if (session_suppress(session, opt_values.suppressions) < 0 ||
+	    session_rules(session, opt_values.rules) < 0)
 		return STATUS_USAGE;
 	for (size_t i = 0; i < operands->list.count; i++)
 		session_add(session, operands->list.files[i].path, NULL);

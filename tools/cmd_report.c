@@ -67,6 +67,11 @@ static int report_at_exit(struct session *session, const char *ledger)
 		report_add_note(&session->report,
 				"the suppressions could not be read: nothing is suppressed");
 	}
+	if (session_rules(session, opt_values.rules) < 0) {
+		session_trouble(session, "the rules could not be read");
+		report_add_note(&session->report,
+				"the rules could not be read: those that come with gpuleak hold");
+	}
 	if (session_add(session, ledger, NULL) < 0)
 		return STATUS_NOTHING_READ;
 	verdict = session_judge(session);
@@ -105,7 +110,8 @@ static int report(struct session *session, struct operands *operands)
 {
 	int failed = operands->missing > 0;
 
-	if (session_suppress(session, opt_values.suppressions) < 0)
+	if (session_suppress(session, opt_values.suppressions) < 0 ||
+	    session_rules(session, opt_values.rules) < 0)
 		return STATUS_USAGE;
 	for (size_t i = 0; i < operands->list.count; i++)
 		failed |= session_add(session, operands->list.files[i].path, NULL) < 0;

@@ -119,7 +119,8 @@ static int make_ready(struct run *run)
 	if (check_pattern(run, OPTION_REPORT, opt_values.report) < 0 ||
 	    check_pattern(run, OPTION_LEDGER, opt_values.ledger) < 0 ||
 	    session_start(&run->session) < 0 ||
-	    session_suppress(&run->session, opt_values.suppressions) < 0)
+	    session_suppress(&run->session, opt_values.suppressions) < 0 ||
+	    session_rules(&run->session, opt_values.rules) < 0)
 		return STATUS_RUN_FAILED;
 	status = check_program(run);
 	if (status)

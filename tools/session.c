@@ -20,6 +20,7 @@
 #include "load.h"
 #include "output.h"
 #include "pattern.h"
+#include "rules.h"
 #include "suppress.h"
 #include "symbolize.h"
 
@@ -51,6 +52,22 @@ int session_suppress(struct session *session, const char *path)
 	}
 	session->report.suppressions = session->suppressions;
 	return 0;
+}
+
+int session_rules(struct session *session, const char *path)
+{
+	char error[ERROR_SIZE];
+	struct rules *rules;
+	int r;
+
+	if (!*path)
+		return 0;
+	r = rules_load(path, &rules, error, sizeof(error));
+	if (r < 0)
+		fprintf(stderr, "gpuleak: %s\n", error);
+	else
+		symbolizer_set_rules(session->symbolizer, rules);
+	return r;
 }
 
 void session_trouble(struct session *session, const char *format, ...)
@@ -109,6 +126,7 @@ enum judge_verdict session_judge(struct session *session)
 	const struct judge_input input = {
 		.report = &session->report,
 		.max_leaked_bytes = (uint64_t)opt_values.max_leaked_bytes,
+		.count_caches = (int)opt_values.gate_caches,
 		.troubles = (const char *const *)session->troubles,
 		.trouble_count = session->trouble_count,
 	};

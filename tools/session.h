@@ -28,6 +28,10 @@ int session_start(struct session *session);
 /* Loads suppressions from PATH ("" = none). 0, or -errno said on stderr. */
 int session_suppress(struct session *session, const char *path);
 
+/* Loads rules from PATH ("" = the shipped ones alone). 0, or -errno said on stderr: then the
+ * shipped ones hold. */
+int session_rules(struct session *session, const char *path);
+
 /* Adds the process whose ledger is at PATH; *RET_PROCESS (may be NULL) is the session's.
  * 0, or -errno: said on stderr and a trouble. */
 int session_add(struct session *session, const char *path, struct report_process **ret_process);

@@ -4,14 +4,12 @@
  * against a few stacks. With -DFUZZ_REPLAY a main that runs files given as arguments.
  */
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "frame.h"
+#include "replay.h"
 #include "suppress.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const struct report_frame frames[] = {
 	{ .function = "cuMemAlloc_v2", .module = "/usr/lib/x86_64-linux-gnu/libcuda.so.1" },
@@ -46,25 +44,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	suppressions_destroy(s);
 	return 0;
 }
-
-#ifdef FUZZ_REPLAY
-int main(int argc, char **argv)
-{
-	static uint8_t data[1 << 20];
-
-	for (int i = 1; i < argc; i++) {
-		FILE *f = fopen(argv[i], "rb");
-		size_t size;
-
-		if (!f) {
-			perror(argv[i]);
-			return 1;
-		}
-		size = fread(data, 1, sizeof(data), f);
-		fclose(f);
-		LLVMFuzzerTestOneInput(data, size);
-	}
-	printf("%d inputs\n", argc - 1);
-	return 0;
-}
-#endif

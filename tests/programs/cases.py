@@ -11,6 +11,7 @@ import cases_graph
 import cases_held
 import cases_limits
 import cases_pool
+import cases_rules
 import cases_top
 import cases_truth
 import cases_vmm
@@ -319,6 +320,7 @@ FAMILIES = {
     "held": cases_held.HELD,
     "limits": cases_limits.LIMITS,
     "pool": cases_pool.POOL,
+    "rules": cases_rules.RULES,
     "top": cases_top.TOP,
     "vmm": cases_vmm.VMM,
     "truth": cases_truth.TRUTH,

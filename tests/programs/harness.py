@@ -80,12 +80,14 @@ class Case:
     late: int = 0
     leaks: list = dataclasses.field(default_factory=list)
     suppressed: list = dataclasses.field(default_factory=list)
+    cached: list = dataclasses.field(default_factory=list)
     errors: list = dataclasses.field(default_factory=list)
     notes: list = dataclasses.field(default_factory=list)
     suppressions: str = None
     incomplete: bool = False
     in_run_ended: str = None  # where only a parent can tell
     source: str = None
+    culprits: tuple = ()  # functions of the application, where others may be further in
 
     @property
     def clean(self):
@@ -97,6 +99,8 @@ class Case:
             "leaked_blocks": sum(leak.blocks for leak in self.leaks),
             "suppressed_bytes": sum(leak.bytes for leak in self.suppressed),
             "suppressed_blocks": sum(leak.blocks for leak in self.suppressed),
+            "cached_bytes": sum(leak.bytes for leak in self.cached),
+            "cached_blocks": sum(leak.blocks for leak in self.cached),
             "errors": len(self.errors),
             "allocated_bytes": self.allocated[1],
             "allocated_blocks": self.allocated[0],
@@ -145,7 +149,7 @@ def line_of(source, marker):
 
 def frame_text(frame, source):
     """FUNCTION@MARKER in the program's own source, FUNCTION@FILE:MARKER in another of ours."""
-    if set(frame) != {"function", "file", "line", "module", "offset"}:
+    if set(frame) - {"role"} != {"function", "file", "line", "module", "offset"}:
         raise Failed("frame with keys %s" % sorted(frame))
     function = re.sub(r"\(.*\)$", "", frame["function"] or "?")
     module = os.path.basename(frame["module"] or "?")
@@ -206,7 +210,8 @@ def got_lines(process, source, ignore=()):
     sizes = [leak["bytes"] for leak in process["leaks"]]
     if sizes != sorted(sizes, reverse=True):
         ret.append("leaks are not ordered by size: %s" % sizes)
-    for what, leaks in (("leak", process["leaks"]), ("suppressed", process["suppressed"])):
+    for what, leaks in (("leak", process["leaks"]), ("suppressed", process["suppressed"]),
+                        ("cached", process["cached"])):
         for lines in sorted(
                 (leak_lines(what, leak["api"], leak["kind"], leak["device"], leak["bytes"],
                             leak["blocks"], leak["stack"], source) for leak in leaks)):
@@ -222,7 +227,8 @@ def call_dict(call):
 
 def wanted_lines(case, source):
     ret = summary_lines(case.summary(), ())
-    for what, leaks in (("leak", case.leaks), ("suppressed", case.suppressed)):
+    for what, leaks in (("leak", case.leaks), ("suppressed", case.suppressed),
+                        ("cached", case.cached)):
         for lines in sorted(leak_lines(what, leak.api, leak.kind, leak.device, leak.bytes,
                                        leak.blocks, leak.stack, source) for leak in leaks):
             ret += lines
@@ -477,7 +483,9 @@ class Routes:
             if not leak.stack:
                 wanted = "no stack was recorded"
             else:
-                function, _, place = leak.stack[0].partition("@")
+                culprit = next(frame for frame in leak.stack if not self.case.culprits
+                               or frame.partition("@")[0] in self.case.culprits)
+                function, _, place = culprit.partition("@")
                 source, _, marker = place.rpartition(":")
                 source = source or self.source
                 wanted = (function, "/%s:%d)" % (source, line_of(source, marker)))

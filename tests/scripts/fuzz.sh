@@ -10,7 +10,7 @@ set -eu
 seconds=$1
 build=$2
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-targets='ledger suppress'
+targets='ledger rules suppress'
 
 if [ ! -e "$build/build.ninja" ]; then
 	CC=clang CXX=clang++ meson setup "$build" "$root" -Dfuzz=true \
