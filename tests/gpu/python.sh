@@ -23,14 +23,14 @@ pack_python() { # FOLDER LIBCUDA_DIR PYTHON
 	"$venv/bin/python" -m pip -q --disable-pip-version-check install pyopencl || return 1
 	tag=$("$venv/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 	site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
-	mkdir -p "$1/python/$tag"
-	# numpy comes with every framework there; pip and the headers are not needed.
+	mkdir -p "$1/python/$tag/site-packages"
+	# As installed, for the rules that know frameworks by their folder; numpy comes with every framework there; pip and the headers are not needed.
 	(cd "$site" && tar cf - --exclude='numpy*' --exclude='pip*' --exclude='nvidia*' \
 		--exclude='setuptools*' --exclude='wheel*' --exclude='__pycache__' .) |
-		tar xf - -C "$1/python/$tag"
-	find "$1/python/$tag" -name '*.so*' -type f -exec strip --strip-debug {} \;
+		tar xf - -C "$1/python/$tag/site-packages"
+	find "$1/python/$tag/site-packages" -name '*.so*' -type f -exec strip --strip-debug {} \;
 	rm -rf "$venv"
-	echo "for Python $tag: $(find "$1/python/$tag" -maxdepth 1 -name '*.dist-info' -printf '%f ')"
+	echo "for Python $tag: $(find "$1/python/$tag/site-packages" -maxdepth 1 -name '*.dist-info' -printf '%f ')"
 }
 
 pack() { # the layout of a build; libraries that the other machine may lack in lib
@@ -81,7 +81,7 @@ for lib in "$build"/lib/*; do # carried along, and not here
 	ldconfig -p | grep -q "$(basename "$lib") " || ln -s "$lib" "$work/driver/"
 done
 if [ -d "$build/python/$version" ]; then
-	export PYTHONPATH=$build/python/$version${PYTHONPATH:+:$PYTHONPATH}
+	export PYTHONPATH=$build/python/$version/site-packages${PYTHONPATH:+:$PYTHONPATH}
 fi
 # NVIDIA's OpenCL, where no file of the system names it.
 if [ -n "$real" ] && ldconfig -p | grep -q libnvidia-opencl; then
