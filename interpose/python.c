@@ -22,6 +22,9 @@
 #define OFFSET_MAX 4096u  /* of anything in _Py_DebugOffsets that we believe */
 #define TAG_BITS 3u       /* of a _PyStackRef */
 
+/* So that offsets are constants, see python_key_of(). */
+#define INLINE static inline __attribute__((always_inline))
+
 _Atomic(const struct python *) python_now;
 _Atomic uint32_t python_wanted = 1, python_looked;
 
@@ -241,7 +244,8 @@ static __attribute__((noinline)) void differs(const struct python *python)
 {
 	if (atomic_exchange(&python_now, NULL))
 		leave_alone(python, "of unknown build",
-			    "it was built in an unusual way: its frames are not where they should be");
+			    "it was built in an unusual way: "
+			    "its frames are not where they should be");
 }
 
 static __attribute__((noinline)) void has_others(const struct python *python)
@@ -251,8 +255,7 @@ static __attribute__((noinline)) void has_others(const struct python *python)
 }
 
 /* The innermost frame of the calling thread; 0: none that may be read. */
-static inline __attribute__((always_inline)) uintptr_t first_frame(const struct python *python,
-								   const struct python_offsets *at)
+INLINE uintptr_t first_frame(const struct python *python, const struct python_offsets *at)
 {
 	uintptr_t thread = (uintptr_t)python->this_thread(), frame;
 
@@ -282,7 +285,7 @@ struct walk {
 	bool odd; /* what should be code was not */
 };
 
-static inline __attribute__((always_inline)) bool is_shim(const struct python_offsets *at, uintptr_t frame)
+INLINE bool is_shim(const struct python_offsets *at, uintptr_t frame)
 {
 	return at->owner != PYTHON_NONE &&
 	       *(const uint8_t *)(frame + (unsigned int)at->owner) >= PYTHON_OWNER_SHIM;
@@ -290,14 +293,14 @@ static inline __attribute__((always_inline)) bool is_shim(const struct python_of
 
 /* The evaluation loop was called for FRAME: before 3.11 for each, in 3.11 it is written there,
  * since then a mark follows. */
-static inline __attribute__((always_inline)) bool is_entry(const struct python_offsets *at, uintptr_t frame, uintptr_t previous)
+INLINE bool is_entry(const struct python_offsets *at, uintptr_t frame, uintptr_t previous)
 {
 	if (at->entry != PYTHON_NONE)
 		return *(const uint8_t *)(frame + (unsigned int)at->entry) != 0;
 	return at->owner == PYTHON_NONE || !python_plausible(previous) || is_shim(at, previous);
 }
 
-static inline __attribute__((always_inline)) bool step(struct walk *walk, struct python_frame *ret)
+INLINE bool step(struct walk *walk, struct python_frame *ret)
 {
 	const struct python *python = walk->python;
 	const struct python_offsets *at = walk->at;
@@ -409,7 +412,7 @@ static inline uint64_t ends(uintptr_t at, uint64_t bytes)
 }
 
 /* A string's own hash is of its content, where it was asked for. */
-static inline __attribute__((always_inline)) uint64_t text_identity(const struct python_offsets *at, uintptr_t text)
+INLINE uint64_t text_identity(const struct python_offsets *at, uintptr_t text)
 {
 	uint64_t hash, length;
 	uint32_t state;
@@ -449,8 +452,7 @@ struct file {
 	uint64_t identity;
 };
 
-static inline __attribute__((always_inline)) uint64_t identity(const struct python_offsets *at,
-							       uintptr_t code, struct file *file)
+INLINE uint64_t identity(const struct python_offsets *at, uintptr_t code, struct file *file)
 {
 	uint64_t line = *(const uint32_t *)(code + (unsigned int)at->first_line);
 	uintptr_t name;
@@ -476,9 +478,8 @@ uint64_t python_identity(const struct python *python, uintptr_t code)
 	return identity(&python->at, code, &file);
 }
 
-static inline __attribute__((always_inline)) uint64_t key_of(const struct python *python,
-							     const struct python_offsets *at,
-							     unsigned int depth)
+INLINE uint64_t key_of(const struct python *python, const struct python_offsets *at,
+		       unsigned int depth)
 {
 	struct walk walk = { .python = python, .at = at, .frame = first_frame(python, at) };
 	struct file file = { 0 };

@@ -40,8 +40,8 @@ static int line_of_lines(const uint8_t *table, size_t size, int first, int64_t w
 	return 0;
 }
 
-/* 3.11 on: entries that begin with a byte of which the highest bit is set: form in four bits, number
- * of code units less one in three. */
+/* 3.11 on: entries that begin with a byte of which the highest bit is set: form in four bits,
+ * number of code units less one in three. */
 enum form {
 	FORM_ONE_LINE = 10, /* 10, 11, 12: so many lines on, less 10 */
 	FORM_NO_COLUMNS = 13,

@@ -176,13 +176,17 @@ static int note_python(struct builder *b, struct notes *notes)
 	const struct report_fact *fact;
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && (fact = coverage_fact(&b->process->coverage, "python-left", i));
-	     i++)
-		r = print_note(b, notes, "no Python lines, or not in all stacks: Python %s%s%s%s: %s",
+	for (size_t i = 0; r == 0; i++) {
+		fact = coverage_fact(&b->process->coverage, "python-left", i);
+		if (!fact)
+			break;
+		r = print_note(b, notes,
+			       "no Python lines, or not in all stacks: Python %s%s%s%s: %s",
 			       fact->subject, fact->module_count ? " (" : "",
 			       fact->module_count ? fact->modules[0] : "",
 			       fact->module_count ? ")" : "",
 			       fact->detail ? fact->detail : "it is not known");
+	}
 	return r;
 }
 

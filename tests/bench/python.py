@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What Python frames cost: python.py BUILD [FRAMES]. Prints, for the interpreter that runs it, ns for
-the key of that many frames (the price of every recorded call) and for their names (the price of a stack
-that is new), least of 99 runs. With the library preloaded (python.py BUILD FRAMES pair) ns of a
-cuMemAlloc/cuMemFree pair, called from below FRAMES frames and, for the difference, from a thread that
-Python does not know."""
+"""What Python frames cost: python.py BUILD [FRAMES]. Prints, for the interpreter that runs it, ns
+for the key of that many frames (the price of every recorded call) and for their names (the price
+of a stack that is new), least of 99 runs. With the library preloaded (python.py BUILD FRAMES
+pair) ns of a cuMemAlloc/cuMemFree pair, called from below FRAMES frames and, for the difference,
+from a thread that Python does not know."""
 
 import ctypes
 import os
@@ -61,7 +61,7 @@ def pair():
 
     known = below(FRAMES, lambda: least(lambda: timed(helper.helper_repeat)))
     foreign = least(lambda: timed(helper.helper_repeat_on_thread))
-    print("%-8s a pair below %d frames of Python: %6.1f ns, on a thread without Python: %6.1f ns" % (
+    print("%-8s a pair below %d frames: %6.1f ns, on a thread without Python: %6.1f ns" % (
         platform.python_version(), FRAMES, known, foreign))
 
 

@@ -27,8 +27,8 @@ static const struct row rows[] = {
 #define NONE PYTHON_NONE
 #define PYTHON(minor, frame, inner, previous, code, at, owner, entry, table, first_line, filename, \
 	       name, lines, bytecode, version, ascii, compact, interpreters)                       \
-	{ minor, frame, inner, previous, code, at, owner, entry, first_line, filename, name, lines, \
-	  bytecode, version, ascii },
+	{ minor, frame, inner, previous, code, at, owner, entry, first_line, filename, name,       \
+	  lines, bytecode, version, ascii },
 #include "python_offsets.def"
 };
 
@@ -160,7 +160,8 @@ static void make(const struct row *row, const char *shape)
 	else if (strcmp(shape, "no-lines") == 0)
 		put(code, row->lines, PyCode_Type);
 	else if (strcmp(shape, "huge-lines") == 0)
-		other = object(PyBytes_Type), memcpy(other + 16, &huge, 8), put(code, row->lines, other);
+		other = object(PyBytes_Type), memcpy(other + 16, &huge, 8),
+			put(code, row->lines, other);
 	else if (strcmp(shape, "ending") == 0)
 		ending = 1;
 }

@@ -75,7 +75,8 @@ static void test_any_table(void **state)
 #define NATIVE_MAX 16
 
 /* Letters for frames: native E evaluation loop, C its cold part, T an instruction of its own,
- * i the interpreter's other functions, n others, * after one that is marked as a loop; Python 0-9, | ends a call of the loop. */
+ * i the interpreter's other functions, n others, * after one that is marked as a loop; Python
+ * 0-9, | ends a call of the loop. */
 static struct report_frame frame_for(char letter)
 {
 	static const char *const names[] = { "0", "1", "2", "3", "4", "5", "6", "7", "8", "9" };
@@ -129,8 +130,8 @@ static void woven(const char *native, const char *python, const char *expected)
 		locations[used] = (struct symbol_location){ &frames[used], 1 };
 		pythons[chain.count++] = &locations[used++];
 	}
-	written = build_weave(&(struct native_frames){ natives, marked ? &loops : NULL, count, cut },
-			      &chain, ret);
+	written = build_weave(&(struct native_frames){ natives, marked ? &loops : NULL, count,
+						       cut }, &chain, ret);
 	assert_int_equal(written, strlen(expected));
 	for (size_t i = 0; i < written; i++) {
 		struct report_frame wanted = frame_for(expected[i]);
