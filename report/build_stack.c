@@ -22,6 +22,9 @@ struct stack_node {
 	struct report_stack public; /* first: a stack is its node */
 	int ran_python;
 	size_t location_count;
+	/* What tells two stacks apart: see tell_apart(). */
+	const struct symbol_location *const *telling;
+	size_t telling_count;
 	const struct symbol_location *locations[];
 };
 
@@ -174,9 +177,8 @@ static int same_stack(const void *value, const void *key)
 {
 	const struct stack_node *a = value, *b = key;
 
-	return a->location_count == b->location_count && a->public.cut == b->public.cut &&
-	       memcmp(a->locations, b->locations,
-		      a->location_count * sizeof(a->locations[0])) == 0;
+	return a->telling_count == b->telling_count && a->public.cut == b->public.cut &&
+	       memcmp(a->telling, b->telling, a->telling_count * sizeof(a->telling[0])) == 0;
 }
 
 static int flatten(struct builder *b, struct stack_node *node)
@@ -203,15 +205,42 @@ static int flatten(struct builder *b, struct stack_node *node)
 	return r;
 }
 
-/* The one stack of NODE's locations; NODE becomes it if it is new. */
+/* The interpreter specialises its code as it runs: of one and the same call the first has other
+ * frames of its own than the second. They are shown, and tell no two stacks apart. */
+static int tell_apart(struct builder *b, struct stack_node *node)
+{
+	const struct report_frame *frame = node->public.frames;
+	const struct symbol_location **telling;
+	size_t count = 0;
+
+	telling = pool_alloc(b->pool, (node->location_count + 1) * sizeof(*telling));
+	if (!telling)
+		return -ENOMEM;
+	for (size_t i = 0; i < node->location_count; i++) {
+		if (node->locations[i]->count && frame->role != FRAME_INTERPRETER)
+			telling[count++] = node->locations[i];
+		frame += node->locations[i]->count;
+	}
+	node->telling = telling;
+	node->telling_count = count;
+	return 0;
+}
+
+/* The one stack like NODE; NODE becomes it if it is new. */
 static int intern_stack(struct builder *b, struct stack_node *node, const struct report_stack **ret)
 {
-	uint64_t hash = hash_bytes(node->locations,
-				   node->location_count * sizeof(node->locations[0]), 0);
-	const struct stack_node *known = table_find(&b->stacks, hash, same_stack, node);
+	const struct stack_node *known;
+	uint64_t hash;
 
+	node->telling = node->locations;
+	node->telling_count = node->location_count;
+	if (node->ran_python && (flatten(b, node) < 0 || tell_apart(b, node) < 0))
+		return -ENOMEM;
+	hash = hash_bytes(node->telling, node->telling_count * sizeof(node->telling[0]), 0);
+	known = table_find(&b->stacks, hash, same_stack, node);
 	if (!known) {
-		if (flatten(b, node) < 0 || table_add(&b->stacks, hash, node) < 0)
+		if ((!node->ran_python && flatten(b, node) < 0) ||
+		    table_add(&b->stacks, hash, node) < 0)
 			return -ENOMEM;
 		known = node;
 	}

@@ -1,13 +1,24 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Installs what is missing, builds gpuleak, and lets it find the leaks of two real programs:
-# one uses CUDA (on a stand-in driver, so that no GPU is needed), one OpenCL (on the CPU, by
-# PoCL). Ends with 0 if gpuleak found what it should.
+# Installs what is missing, builds gpuleak, and lets it find the leaks of real programs: one uses
+# CUDA (on a stand-in driver, so that no GPU is needed), one OpenCL (on the CPU, by PoCL), one is
+# a PyOpenCL script. Ends with 0 if gpuleak found what it should.
 #
-#   tools/quickstart.sh
+#   tools/quickstart.sh [cuda] [opencl] [pyopencl]     all unless named
 set -eu
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+stories=${*:-cuda opencl pyopencl}
+targets="interpose/libgpuleak.so tools/gpuleak"
+for story in $stories; do
+	case $story in
+	cuda) targets="$targets tests/standin/libcuda.so.1 tests/programs/p_cuda_wrong_frees" ;;
+	opencl) targets="$targets tests/programs/p_cl_leak" ;;
+	pyopencl) ;;
+	*) sed -n '4,8s/^# \{0,1\}//p' "$0"; exit 2 ;;
+	esac
+done
 
 tools/setup.sh --demo
 
@@ -37,7 +48,8 @@ if [ ! -e "$build/build.ninja" ]; then
 	quietly "Setting up $build ..." meson setup "$build"
 	touch "$build/.quickstart"
 fi
-quietly "Building in $build ..." ninja -C "$build"
+# shellcheck disable=SC2086 # a list of words
+quietly "Building in $build ..." ninja -C "$build" $targets
 
 failed=0
 
@@ -60,17 +72,30 @@ show() { # FILE COMMAND...
 	rm -f "$log"
 }
 
-printf '\n== 1. A CUDA program that forgets a block and frees others wrongly ==\n'
-show cuda_wrong_frees.c env "LD_LIBRARY_PATH=$build/tests/standin" \
-	"$build/tools/gpuleak" run --gate -- "$build/tests/programs/p_cuda_wrong_frees"
-
-printf '\n== 2. An OpenCL program that loses 3 of 5 buffers, one retained too often ==\n'
-show cl_leak.c "$build/tools/gpuleak" run --gate -- "$build/tests/programs/p_cl_leak" five
+for story in $stories; do
+	case $story in
+	cuda)
+		printf '\n== A CUDA program that forgets a block and frees others wrongly ==\n'
+		show cuda_wrong_frees.c env "LD_LIBRARY_PATH=$build/tests/standin" \
+			"$build/tools/gpuleak" run --gate -- "$build/tests/programs/p_cuda_wrong_frees"
+		;;
+	opencl)
+		printf '\n== An OpenCL program that loses 3 of 5 buffers, one retained too often ==\n'
+		show cl_leak.c "$build/tools/gpuleak" run --gate -- \
+			"$build/tests/programs/p_cl_leak" five
+		;;
+	pyopencl)
+		printf '\n== A PyOpenCL script whose ten pictures all stay on the device ==\n'
+		show frames_pyopencl.py "$build/tools/gpuleak" run --gate -- \
+			/usr/bin/python3 docs/examples/frames_pyopencl.py
+		;;
+	esac
+done
 
 if [ "$failed" = 0 ]; then
 	cat <<-END
 
-	Both did what they should. For a program of your own:
+	All did what they should. For a program of your own:
 	  $PWD/$build/tools/gpuleak run -- PROGRAM
 	  LD_PRELOAD=$PWD/$build/interpose/libgpuleak.so PROGRAM
 	END

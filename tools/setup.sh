@@ -30,12 +30,12 @@ build header:protobuf-c/protobuf-c.h          libprotobuf-c-dev
 build header:zlib.h                           zlib1g-dev
 demo  file:/etc/OpenCL/vendors/pocl.icd       pocl-opencl-icd
 demo  library:OpenCL                          ocl-icd-opencl-dev
+demo  module:pyopencl                         python3-pyopencl
 tests shared:libOpenCL.so.1                   ocl-icd-libopencl1
 tests header:cmocka.h                         libcmocka-dev
 tests program:c++                             g++
 tests program:clang                           clang
 tests fuzzer:clang                            libclang-rt-dev
-tests module:pyopencl                         python3-pyopencl
 tests module:pytest                           python3-pytest
 tests shared:libjemalloc.so.2                 libjemalloc2
 tests shared:libtcmalloc_minimal.so.4         libtcmalloc-minimal4
@@ -48,6 +48,12 @@ tests program:promtool                        prometheus
 tests program:go                              golang-go
 tests file:/usr/share/perl5/Devel/NYTProf/flamegraph.pl libdevel-nytprof-perl
 tests program:chromium                        chromium
+tests module:ensurepip                        python3-venv
+tests module:setuptools                       python3-setuptools
+tests module:yaml                             python3-yaml
+tests module:wheel                            python3-wheel
+tests pkgconfig:python3                       python3-dev
+tests program:mandoc                          mandoc
 '
 
 groups=build
@@ -128,6 +134,7 @@ present() { # KIND:WHAT
 	shared:*) PATH=$PATH:/sbin:/usr/sbin ldconfig -p | grep -q "^[[:space:]]$what " ;;
 	file:*) [ -e "$what" ] ;;
 	module:*) /usr/bin/python3 -c "import $what" >/dev/null 2>&1 ;;
+	pkgconfig:*) program pkg-config && pkg-config --exists "$what" ;;
 	fuzzer:*) fuzzer_present "$what" ;;
 	esac
 }

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Manual pages of the subcommands, from what `gpuleak COMMAND --help` says and a few words more
+(docs/man/COMMAND.in, roff). Whatever has a flag has it in the manual.
+
+    man.py page GPULEAK COMMAND WORDS VERSION     the page
+    man.py check GPULEAK PAGE...                  TAP: every command has a page, every flag is in it
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+FLAG = re.compile(r"^  ((?:-\w, )?--?[\w-]+)((?: \S+)*?)(?:  +(.*))?$")
+
+
+def ask(gpuleak, *words):
+    return subprocess.run([gpuleak, *words], check=True, capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL).stdout.split("\n")
+
+
+def commands(gpuleak):
+    """{name: what it does in a line}"""
+    found = (re.match(r"  gpuleak (\w+) +(\w.*)$", line) for line in ask(gpuleak, "--help"))
+    return {match[1]: match[2] for match in found if match}
+
+
+class Help:
+    """The parts of a command's --help: usage, prose, [(flags, value, lines)], tail."""
+
+    def __init__(self, lines):
+        self.usage = lines[0].partition(": ")[2]
+        self.prose, self.flags, self.tail, remark = [], [], [], []
+        for line in lines[1:]:
+            match = FLAG.match(line)
+            if match and not self.tail:
+                self.flags.append((match[1], match[2].strip(), [match[3]] if match[3] else []))
+            elif self.flags and not self.tail and line.startswith("    "):
+                self.flags[-1][2].append(line.strip())
+            elif self.flags and (line.strip() or self.tail):
+                self.tail.append(line)
+            elif re.match(r"options[;,]? .*variables", line):
+                remark.append(line)
+            elif not self.flags:
+                self.prose.append(line)
+        self.remark = "".join(remark)
+
+    def names(self):
+        return {name for flags, _, _ in self.flags for name in re.findall(r"--?[\w-]+", flags)}
+
+
+def roff(text):
+    text = text.replace("\\", "\\e").replace("--", "\\-\\-")
+    return "\\&" + text if text.startswith((".", "'")) else text
+
+
+def paragraphs(lines):
+    out = []
+    for line in "\n".join(lines).strip("\n").split("\n"):
+        out.append(roff(line.strip()) if line.strip() else ".PP")
+    return out
+
+
+def page(gpuleak, command, words, version):
+    told = Help(ask(gpuleak, command, "--help"))
+    with open(words, encoding="utf-8") as file:
+        more = file.read().split("\n.SH ", 1)
+    usage = told.usage.split(" ", 2)
+    out = ['.\\" SPDX-License-Identifier: MIT',
+           '.TH GPULEAK\\-%s 1 "" "gpuleak %s" "User commands"' % (command.upper(), version),
+           ".SH NAME", "gpuleak\\-%s \\- %s" % (command, roff(commands(gpuleak)[command])),
+           ".SH SYNOPSIS", ".B %s %s" % (usage[0], usage[1]), roff(" ".join(usage[2:])),
+           ".SH DESCRIPTION"] + paragraphs(told.prose)
+    beginning = [line for line in more[0].rstrip("\n").split("\n") if not line.startswith('.\\"')]
+    out += beginning if any(beginning) else []
+    out += [".SH OPTIONS"]
+    if told.remark:
+        alone = re.search(r"all but (.*) are", told.remark)
+        out += ["Options are also variables of the environment: \\fB\\-\\-suppressions\\fR is",
+                "\\fBGPULEAK_SUPPRESSIONS\\fR%s." % (
+                    "; not so " + roff(alone[1]) if alone else "")]
+    for flags, value, what in told.flags:
+        bold = ", ".join("\\fB%s\\fR" % flag.replace("-", "\\-") for flag in flags.split(", "))
+        out += [".TP", bold + (" \\fI%s\\fR" % value if value else "")]
+        out += [roff(line) for line in what]
+    tail = "\n".join(told.tail).strip("\n")
+    if tail.startswith("exit status:"):
+        status, _, tail = tail.partition("\n\n")
+        told_status = status[len("exit status:"):].strip()
+        out += [".SH EXIT STATUS"] + paragraphs(told_status.split("\n"))
+    if tail.strip():
+        out += [".SH NOTES"] + paragraphs(tail.split("\n"))
+    if len(more) > 1:
+        out += [(".SH " + more[1]).rstrip("\n")]
+    return "\n".join(out) + "\n"
+
+
+# ---- the test ----
+
+def complaints(path):
+    """What the formatters that are installed say of a page."""
+    if shutil.which("mandoc"):
+        told = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", path], check=False,
+                              capture_output=True, text=True)
+        yield from (line for line in (told.stdout + told.stderr).split("\n")
+                    if "missing date" not in line)  # the version tells more
+    elif os.environ.get("GPULEAK_MUST_RUN"):
+        yield "no mandoc"
+    if shutil.which("groff"):
+        told = subprocess.run(["groff", "-man", "-ww", "-z", path], check=False,
+                              capture_output=True, text=True)
+        yield from told.stderr.split("\n")
+
+
+def problems_of(gpuleak, command, pages):
+    name = "gpuleak-%s.1" % command
+    path = next((path for path in pages if os.path.basename(path) == name), None)
+    if not path:
+        return ["there is no %s: docs/meson.build lists them" % name]
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    plain = text.replace("\\-", "-")
+    flags = set(re.findall(r"^\\fB(--?[\w-]+)\\fR|, \\fB(--?[\w-]+)\\fR", plain, flags=re.M))
+    flags = {flag for pair in flags for flag in pair if flag}
+    help_flags = set()
+    for line in ask(gpuleak, command, "--help"):
+        match = re.match(r"  (-[^ ,]+)(?:, (-[^ ]+))?", line)
+        help_flags |= set(match.groups()) - {None} if match else set()
+    ret = ["no flags in --help"] if not help_flags else []
+    ret += ["--help has %s, the page does not" % flag for flag in sorted(help_flags - flags)]
+    ret += ["the page has %s, --help does not" % flag for flag in sorted(flags - help_flags)]
+    for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "EXAMPLES",
+                    "SEE ALSO"):
+        if "\n.SH %s\n" % section not in text:
+            ret.append("no section " + section)
+    return ret + [line for line in complaints(path) if line]
+
+
+def check(gpuleak, pages):
+    number = failed = 0
+    main = next(path for path in pages if os.path.basename(path) == "gpuleak.1")
+    with open(main, encoding="utf-8") as file:
+        overview = file.read().replace("\\-", "-")
+    known = commands(gpuleak)
+    checks = [("gpuleak.1", [line for line in complaints(main) if line] + [
+        "it does not name gpuleak-%s(1)" % command for command in known
+        if ".BR gpuleak-%s (1)" % command not in overview])]
+    checks += [("gpuleak-%s.1" % command, problems_of(gpuleak, command, pages))
+               for command in known]
+    if len(known) < 4:
+        checks.append(("commands", ["gpuleak --help lists only %s" % sorted(known)]))
+    for name, problems in checks:
+        number, failed = number + 1, failed + bool(problems)
+        print("%sok %d - %s" % ("not " if problems else "", number, name))
+        for problem in problems:
+            print("# " + problem)
+    print("1..%d" % number)
+    return 1 if failed else 0
+
+
+def main():
+    if sys.argv[1] == "check":
+        sys.exit(check(os.path.abspath(sys.argv[2]), sys.argv[3:]))
+    sys.stdout.write(page(os.path.abspath(sys.argv[2]), *sys.argv[3:]))
+
+
+main()
