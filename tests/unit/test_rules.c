@@ -297,7 +297,8 @@ static const struct stack_case cache_cases[] = {
 	    TORCH, OWN } },
 	{ "PyTorch caching allocator",
 	  { F("/usr/lib/libcuda.so.1", "cuMemCreate"),
-	    C10_(C10 "(anonymous namespace)::ExpandableSegment::map(unsigned long)"), TORCH, OWN } },
+	    C10_(C10 "(anonymous namespace)::ExpandableSegment::map(unsigned long)"), TORCH,
+	    OWN } },
 	{ NULL, { CUDART, C10_(C10 "uncached_allocate(unsigned long)"),
 		  C10_(C10 "NativeCachingAllocator::allocate(unsigned long)"), TORCH, OWN } },
 	{ NULL, { CUDART, C10_(C10 "NativeCachingAllocator::allocate(unsigned long)"), TORCH } },
@@ -502,7 +503,8 @@ static void test_report(void **state)
 		"gpuleak: 1 leak, 2 blocks, 2,000 bytes (1.9 KiB) never freed by app (pid 4242), "
 		"worst: 1.9 KiB at ??? (/bin/app+0x10), called from ??? (/bin/app+0x20)\n"
 		"\n"
-		"Leak of 2,000 bytes (1.9 KiB) in 2 blocks (device memory, cuMemAlloc_v2, device 0), "
+		"Leak of 2,000 bytes (1.9 KiB) in 2 blocks (device memory, cuMemAlloc_v2, device 0)"
+		", "
 		"allocated at:\n"
 		"    #0 ??? (/n/libcuda.so.1+0x0)\n"
 		"    #1 ??? (/bin/app+0x10)\n"
@@ -515,8 +517,9 @@ static void test_report(void **state)
 		"  cuBLAS workspaces: 4,096 bytes (4.0 KiB) in 1 block, at ??? "
 		"(/c/libcublas.so.12+0x10), called from ??? (/t/libtorch_cuda.so+0x10)\n"
 		"\n"
-		"gpuleak: app (pid 4242): 6 blocks (2.0 MiB) allocated, 1 freed, 2 held by the ONNX "
-		"Runtime arena (2.0 MiB), 1 by the cuBLAS workspaces (4.0 KiB), 2 leaked (1.9 KiB), "
+		"gpuleak: app (pid 4242): 6 blocks (2.0 MiB) allocated, 1 freed, 2 held by the ONNX"
+		" Runtime arena (2.0 MiB), 1 by the cuBLAS workspaces (4.0 KiB), 2 leaked (1.9 KiB)"
+		", "
 		"peak 0 bytes; exited with status 0\n");
 	json = printed(&f, print_json);
 	assert_non_null(strstr(json, "\"cached_bytes\": 2101248,\n    \"cached_blocks\": 3,\n"));
