@@ -483,7 +483,8 @@ void pool_make_room(struct pool *pool, struct pool_space *space, uint64_t bytes)
 	uint64_t over;
 
 	look_at_device(space, bytes);
-	if (!recorder_enter())
+	/* That nothing runs may not be so any more when the driver is asked. */
+	if (waits(space) || !recorder_enter())
 		return;
 	over = excess(space, bytes);
 	if (!over && is_short(space, bytes))
