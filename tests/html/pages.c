@@ -59,7 +59,7 @@ static const char *const hostile[] = {
 	"' onmouseover='document.title=\"owned\"'",
 	"&lt;b&gt;&amp;",
 	"{{data}}{{text}}$&$1",
-	"\xe2\x80\xae" "txt.elbisrever\xe2\x80\xac",  /* turned round */
+	"\xe2\x80\xaetxt.elbisrever\xe2\x80\xac",  /* turned round */
 	"\xe2\x81\xa7isolated\xe2\x81\xa9",
 	"line\xe2\x80\xa8separator\xe2\x80\xa9paragraph",
 	"\xff\xfe broken \xc3( \xf0\x28\x8c\xbc",
