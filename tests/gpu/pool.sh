@@ -26,7 +26,7 @@ pack() { # the layout of a build; libraries that the other machine may lack in l
 	done
 	mkdir -p "$to/lib"
 	for file in $({ ldd "$build/tools/gpuleak"; ldconfig -p | grep 'libunwind\.so\.8 .*x86-64'; } |
-		grep -oE '/[^ ]*/lib(dw|elf|jansson|lzma|bz2|unwind)\.so[^ ]*' | sort -u); do
+		grep -oE '/[^ ]*/lib(dw|elf|jansson|lzma|bz2|unwind|protobuf-c)\.so[^ ]*' | sort -u); do
 		cp -L "$file" "$to/lib/"
 	done
 	if [ -n "${RMM:-}" ]; then
