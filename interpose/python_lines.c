@@ -7,10 +7,10 @@
 #include "python_lines.h"
 
 /* 3.9: pairs of how many bytes of code, and how many lines (signed) to go on. */
-static int line_of_lnotab(const uint8_t *table, size_t size, int first, int64_t wanted)
+static int64_t line_of_lnotab(const uint8_t *table, size_t size, int first, int64_t wanted)
 {
 	int64_t address = 0;
-	int line = first;
+	int64_t line = first; /* what a table adds up to is nobody's promise */
 
 	for (size_t i = 0; i + 1 < size; i += 2) {
 		address += table[i];
@@ -23,10 +23,10 @@ static int line_of_lnotab(const uint8_t *table, size_t size, int first, int64_t 
 
 /* 3.10: pairs of how many bytes of code this line has, and how far it is from the last one;
  * -128 is code of no line. */
-static int line_of_lines(const uint8_t *table, size_t size, int first, int64_t wanted)
+static int64_t line_of_lines(const uint8_t *table, size_t size, int first, int64_t wanted)
 {
 	int64_t end = 0;
-	int line = first;
+	int64_t line = first;
 
 	for (size_t i = 0; i + 1 < size; i += 2) {
 		int8_t delta = (int8_t)table[i + 1];
@@ -63,10 +63,10 @@ static int signed_number(const uint8_t *table, size_t size, size_t at)
 	return value & 1 ? -(int)(value >> 1) : (int)(value >> 1);
 }
 
-static int line_of_locations(const uint8_t *table, size_t size, int first, int64_t wanted)
+static int64_t line_of_locations(const uint8_t *table, size_t size, int first, int64_t wanted)
 {
 	int64_t end = 0;
-	int line = first;
+	int64_t line = first;
 
 	for (size_t i = 0; i < size; i++) {
 		int form = table[i] >> 3 & 15;
@@ -87,7 +87,7 @@ static int line_of_locations(const uint8_t *table, size_t size, int first, int64
 uint32_t python_line(enum python_table kind, const uint8_t *table, size_t size, int first,
 		     int64_t offset)
 {
-	int line = first; /* before the first instruction */
+	int64_t line = first; /* before the first instruction */
 
 	if (offset >= 0 && kind == PYTHON_LNOTAB)
 		line = line_of_lnotab(table, size, first, offset);
@@ -95,5 +95,5 @@ uint32_t python_line(enum python_table kind, const uint8_t *table, size_t size, 
 		line = line_of_lines(table, size, first, offset);
 	else if (offset >= 0)
 		line = line_of_locations(table, size, first, offset);
-	return line > 0 ? (uint32_t)line : 0;
+	return line > 0 && line <= INT32_MAX ? (uint32_t)line : 0;
 }
