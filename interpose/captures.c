@@ -51,7 +51,9 @@ struct captures {
 	struct stripe_of_readers readers[READER_STRIPES];
 };
 
-int64_t captures_patience_ns = 10000000;
+/* Long enough for a thread that lost its processor inside, or whose one call waits for a lock
+ * that the driver holds while somebody else's free waits for a kernel. */
+int64_t captures_patience_ns = 1000000000;
 
 static struct captures *_Atomic pages;
 static struct captures fallback; /* if pages can't be had: then atfork wipes */
@@ -140,8 +142,8 @@ static int64_t now_ns(void)
 	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Not without an end: a thread may have been stopped inside, and the application's capture
- * is more likely to go well than to meet that thread's one call. */
+/* Not without an end: a thread may have been stopped inside, for good, and an application that
+ * hangs is worse off than one whose capture fails. */
 static void wait_until_left(struct captures *set)
 {
 	const struct timespec nap = { .tv_nsec = 20000 };

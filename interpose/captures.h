@@ -13,7 +13,7 @@
 #include "types.h"
 
 /* No stream is captured, and none will begin to be until captures_leave(): a capture that
- * begins meanwhile waits for that, at most some milliseconds. Between the two no call may
+ * begins meanwhile waits for that, at most a second. Between the two no call may
  * wait for the device; both are called by the same thread. False: one is, and nothing was
  * entered. Takes no lock that threads share. */
 bool captures_enter(void);
@@ -35,7 +35,7 @@ void captures_ended(uint64_t capture);
 uint64_t captures_last(void);
 void captures_context_gone(uint64_t context, uint64_t until);
 
-/* How long a capture that begins waits for those inside. A test has more. */
+/* How long a capture that begins waits for those inside. Tests have their own. */
 extern int64_t captures_patience_ns;
 
 #endif
