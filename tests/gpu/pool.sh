@@ -15,20 +15,14 @@
 # folder of pool_patterns_rmm and RMM's libraries (its source says how to build it).
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/pack.sh"
 
 pack() { # the layout of a build; libraries that the other machine may lack in lib, RMM's in rmm
-	local to=$1 build=$2 file
-	for file in interpose/libgpuleak.so tools/gpuleak tests/bench/pool-pair tests/bench/pool-patterns \
-		tests/bench/bench-cl-pair tests/torture/torture tests/opencl/cl-memory tests/programs/p_cl_leak; do
-		[ -e "$build/$file" ] || { echo "not in $build: $file"; continue; }
-		mkdir -p "$to/$(dirname "$file")"
-		strip --strip-debug -o "$to/$file" "$build/$file"
-	done
-	mkdir -p "$to/lib"
-	for file in $({ ldd "$build/tools/gpuleak"; ldconfig -p | grep 'libunwind\.so\.8 .*x86-64'; } |
-		grep -oE '/[^ ]*/lib(dw|elf|jansson|lzma|bz2|unwind|protobuf-c)\.so[^ ]*' | sort -u); do
-		cp -L "$file" "$to/lib/"
-	done
+	local to=$1 build=$2
+
+	pack_files "$to" "$build" interpose/libgpuleak.so tools/gpuleak tests/bench/pool-pair \
+		tests/bench/pool-patterns tests/bench/bench-cl-pair tests/torture/torture \
+		tests/opencl/cl-memory tests/programs/p_cl_leak
 	if [ -n "${RMM:-}" ]; then
 		mkdir -p "$to/rmm" && cp "$RMM"/* "$to/rmm/" && strip --strip-unneeded "$to"/rmm/*
 	fi

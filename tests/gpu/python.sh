@@ -13,6 +13,7 @@
 # PYTHON (python3): the interpreter that has the frameworks. PAIRS (2000) of each measurement.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/pack.sh"
 root=$(cd "$here/../.." && pwd)
 
 pack_python() { # FOLDER LIBCUDA_DIR PYTHON
@@ -36,15 +37,7 @@ pack_python() { # FOLDER LIBCUDA_DIR PYTHON
 pack() { # the layout of a build; libraries that the other machine may lack in lib
 	local to=$1 build=$2 file
 
-	for file in interpose/libgpuleak.so tools/gpuleak; do
-		mkdir -p "$to/$(dirname "$file")"
-		strip --strip-debug -o "$to/$file" "$build/$file"
-	done
-	mkdir -p "$to/lib"
-	for file in $({ ldd "$build/tools/gpuleak"; ldconfig -p | grep 'libunwind\.so\.8 .*x86-64'; } |
-		grep -oE '/[^ ]*/lib(dw|elf|jansson|lzma|bz2|unwind|protobuf-c)\.so[^ ]*' | sort -u); do
-		cp -L "$file" "$to/lib/"
-	done
+	pack_files "$to" "$build" interpose/libgpuleak.so tools/gpuleak
 	shift 2
 	for file in "$@"; do
 		pack_python "$to" "$build/tests/standin" "$file" || echo "WRONG: nothing for $file"

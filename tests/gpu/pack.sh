@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: MIT
+#
+# For the scripts beside it, which source it: what of a build goes to a machine that may lack its
+# libraries. Knows nothing of what runs there.
+
+pack_files() { # FOLDER BUILD FILE...: without debug information; libraries that may be lacking in lib
+	local to=$1 build=$2 file
+
+	shift 2
+	for file in "$@"; do
+		[ -e "$build/$file" ] || { echo "not in $build: $file"; continue; }
+		mkdir -p "$to/$(dirname "$file")"
+		strip --strip-debug -o "$to/$file" "$build/$file"
+	done
+	mkdir -p "$to/lib"
+	for file in $({ ldd "$build/tools/gpuleak"; ldconfig -p | grep 'libunwind\.so\.8 .*x86-64'; } |
+		grep -oE '/[^ ]*/lib(dw|elf|jansson|lzma|bz2|unwind|protobuf-c)\.so[^ ]*' | sort -u); do
+		cp -L "$file" "$to/lib/"
+	done
+}
