@@ -77,11 +77,12 @@ void entry_link_dead(struct arena *arena, struct shard *shard, struct entry *ent
 }
 
 /* KEY's entry with no live block in it; NULL if there is no memory. *RET_STALE gets a block
- * that was still there. */
+ * that was still there. HINT was KEY's entry once, or is NULL: an entry stays with its shard,
+ * and one that left the table has no key. */
 static struct entry *entry_for(struct arena *arena, struct shard *shard, uint64_t key,
-			       struct ledger_block **ret_stale)
+			       struct entry *hint, struct ledger_block **ret_stale)
 {
-	struct entry *entry = entry_find(shard, key);
+	struct entry *entry = hint && hint->key == key ? hint : entry_find(shard, key);
 
 	*ret_stale = NULL;
 	if (entry && (entry->block || entry->held)) {
@@ -99,6 +100,7 @@ static struct entry *entry_for(struct arena *arena, struct shard *shard, uint64_
 	entry->key = key;
 	TABLE_ADD(shard->entries, key, entry);
 	if (!entry->hh.tbl) { /* uthash found no memory */
+		entry->key = 0;
 		entry->older = shard->spare;
 		shard->spare = entry;
 		return NULL;
@@ -276,6 +278,7 @@ struct number {
 	bool shared;
 	uint64_t watched;
 	const uint32_t *stack; /* where it was made; NULL = by the call under way */
+	struct standing *standing; /* of a pooled block */
 };
 
 /* What is live under that number gets one more reference if it is shared, and gives way if
@@ -284,6 +287,7 @@ static enum placed put_in_table(struct recorder *recorder, const struct number *
 				struct ledger_block *block)
 {
 	struct shard *shard = shard_of(recorder, number->key);
+	struct standing *standing = number->standing;
 	struct ledger_block *stale = NULL;
 	struct entry *entry;
 
@@ -294,11 +298,17 @@ static enum placed put_in_table(struct recorder *recorder, const struct number *
 		lock_give_soon(&shard->lock);
 		return PLACED_REFERENCE;
 	}
-	entry = entry_for(&recorder->arena, shard, number->key, &stale);
+	entry = entry_for(&recorder->arena, shard, number->key, standing ? standing->entry : NULL,
+			  &stale);
 	if (entry) {
 		entry->block = block;
 		entry->span = number->span;
 		entry->watched = number->watched;
+		entry->standing = standing;
+	}
+	if (entry && standing) {
+		standing->entry = entry;
+		atomic_store_explicit(&standing->recorded, true, memory_order_relaxed);
 	}
 	lock_give_soon(&shard->lock);
 	if (stale)
@@ -348,7 +358,7 @@ static struct ledger_block *made(struct recorder *recorder, const struct site *s
 static struct ledger_block *record(const struct site *site, const struct number *number,
 				   struct ledger_block *facts, int device)
 {
-	struct recorder *recorder = recorder_enter();
+	struct recorder *recorder = recorder_resume(facts->address);
 	struct ledger_block *block;
 
 	if (!recorder)
@@ -370,7 +380,7 @@ struct ledger_block *record_block(const struct site *site, uint64_t number, uint
 				  const struct ledger_block *facts, int device, bool shared)
 {
 	const struct number what = {
-		key_of(site, number), span, shared, site->watched, NULL
+		key_of(site, number), span, shared, site->watched, NULL, NULL
 	};
 	struct ledger_block dated = *facts;
 
@@ -380,7 +390,10 @@ struct ledger_block *record_block(const struct site *site, uint64_t number, uint
 void record_made(const struct site *site, uint64_t address, uint64_t bytes, uint64_t context,
 		 int device, uint64_t parent)
 {
-	const struct number what = { key_of(site, address), bytes, false, site->watched, NULL };
+	const struct number what = {
+		key_of(site, address), bytes, false, site->watched, NULL,
+		recorder_stayed(address) ? thread_self.standing : NULL,
+	};
 	struct ledger_block facts = {
 		.address = address, .bytes = bytes, .context = context, .parent = parent,
 	};
@@ -405,7 +418,7 @@ void record_made_from(const struct site *site, uint32_t stack, uint64_t address,
 		      int device)
 {
 	struct ledger_block facts = { .address = address, .bytes = bytes };
-	const struct number what = { key_of(site, address), bytes, false, 0, &stack };
+	const struct number what = { key_of(site, address), bytes, false, 0, &stack, NULL };
 
 	if (address)
 		record(site, &what, &facts, device);
@@ -445,6 +458,7 @@ static void take_last(struct recorder *recorder, struct shard *shard, struct ent
 	ret->block = entry->block;
 	ret->bytes = __atomic_load_n(&entry->block->bytes, __ATOMIC_RELAXED);
 	ret->span = entry->span;
+	ret->standing = entry->standing;
 	ledger_block_set(entry->block, LEDGER_BLOCK_FREEING);
 	if (entry->watched) {
 		ret->watched = true;
@@ -488,6 +502,18 @@ void record_freeing(const struct site *site, uint64_t address, struct freeing *r
 		recorder_leave();
 }
 
+void record_freeing_pooled(const struct site *site, uint64_t address, struct freeing *ret)
+{
+	thread_self.standing = NULL;
+	if (!block_take(site, address, ret))
+		return;
+	thread_self.standing = ret->standing;
+	if (ret->standing)
+		recorder_stay(address);
+	else
+		recorder_leave();
+}
+
 void block_put_back(struct recorder *recorder, const struct freeing *freeing)
 {
 	struct shard *shard = shard_of(recorder, freeing->key);
@@ -504,7 +530,7 @@ void block_put_back(struct recorder *recorder, const struct freeing *freeing)
 		revived = !entry->block && (!freeing->watched || waiting_is_held(entry, freeing));
 		if (revived)
 			entry_revive(shard, entry, freeing->block);
-	} else if ((entry = entry_for(&recorder->arena, shard, freeing->key, &stale))) {
+	} else if ((entry = entry_for(&recorder->arena, shard, freeing->key, NULL, &stale))) {
 		/* So many others died meanwhile that this one was forgotten. */
 		entry->block = freeing->block;
 		entry->span = freeing->span;
@@ -557,7 +583,7 @@ void record_freed(struct hook *hook, struct freeing *freeing, enum outcome outco
 
 	if (!freeing->recorder)
 		return;
-	recorder = recorder_enter();
+	recorder = recorder_resume(freeing->address);
 	if (recorder && recorder == freeing->recorder) {
 		if (freeing->block)
 			end_block(recorder, hook, freeing, outcome, result);

@@ -56,6 +56,7 @@ struct freeing {
 	uint64_t key; /* of the table */
 	uint64_t bytes;
 	uint64_t span; /* of the addresses that the block takes */
+	struct standing *standing; /* that the block was made with */
 	uint32_t stack;
 	uint32_t error; /* ref of an error already written, whose result is still open */
 	bool counted_down; /* a handle lost one of several references */
@@ -78,6 +79,13 @@ enum space {
 	SPACE_MULTICAST_BINDING, /* numbers of our own */
 	SPACE_CL_USM, /* addresses of OpenCL's shared memory: SVM and USM */
 	SPACE_COUNT
+};
+
+/* What the table knows of memory that comes and goes at one address: the pool's. Kept by who
+ * owns that memory, in a place that is never anything else. */
+struct standing {
+	struct entry *entry;    /* the table's for that address, if it still is: see entry_for() */
+	_Atomic bool recorded;  /* the live block is in the table: who takes it out frees it */
 };
 
 /* A call under way: which, and from where. */
@@ -113,6 +121,9 @@ void record_made_from(const struct site *site, uint32_t stack, uint64_t address,
 /* Before and after the driver's free: the block leaves the table first, since the driver
  * hands the address to another thread at once, and comes back if the free failed. */
 void record_freeing(const struct site *site, uint64_t address, struct freeing *ret);
+/* The same of a block that the pool may take: thread_self.standing is what the block that left
+ * the table was made with. If that is not NULL, the recorder stays entered for the pool. */
+void record_freeing_pooled(const struct site *site, uint64_t address, struct freeing *ret);
 void record_freed(struct hook *hook, struct freeing *freeing, enum outcome outcome, int result);
 
 /* In place of record_freed(), of a block that was taken out. The driver left it where it was:

@@ -19,6 +19,7 @@ struct entry {
 	struct ledger_block *block; /* live, or NULL */
 	struct ledger_block *held;  /* released, but its memory is not freed; in no death list */
 	uint64_t watched;           /* the driver will say with this when the block is gone */
+	struct standing *standing;  /* of a block that is the pool's, or was; or NULL */
 	struct past *past;          /* two generations, newest first; NULL until the first free */
 	uint64_t span; /* of the addresses that it takes; its bytes may be another's (VMM) */
 	struct entry *older, *newer; /* among the dead */

@@ -95,8 +95,7 @@ void cuda_record_made(const struct site *site, uint64_t address, uint64_t bytes)
 	uint64_t context;
 	int device;
 
-	if (thread_self.context_known) {
-		thread_self.context_known = false;
+	if (recorder_stayed(address)) { /* by a pooled allocation, which has just asked */
 		context = thread_self.owner;
 		device = thread_self.device;
 	} else {

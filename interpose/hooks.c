@@ -274,7 +274,10 @@
 #define VERB_FREE(returns, parameters, arguments, made, key, size)                          \
 	struct freeing freeing;                                                             \
 	returns r;                                                                          \
-	record_freeing(&site, (uint64_t)(key), &freeing);                                    \
+	if (pooled)                                                                         \
+		record_freeing_pooled(&site, (uint64_t)(key), &freeing);                     \
+	else                                                                                \
+		record_freeing(&site, (uint64_t)(key), &freeing);                            \
 	record_call();                                                                      \
 	r = CALL(returns, parameters, arguments);                                           \
 	record_call_done();                                                                 \
@@ -460,8 +463,8 @@
 		INSIDE(hook, route);                                                        \
 		if (__builtin_expect(!route.record, 0))                                     \
 			PASS_##returns(CALL(returns, parameters, arguments));               \
-		(void)site;                                                                 \
-		pool_reroute(HOOK_##symbol, &route);                                        \
+		bool pooled = pool_reroute(HOOK_##symbol, &route);                          \
+		(void)site, (void)pooled;                                                   \
 		VERB_##verb(returns, parameters, arguments, made, key, size)                \
 	}
 

@@ -178,6 +178,7 @@ static inline bool is_due(struct pool_space *space, struct pool_cache *cache, bo
 static void hand_out(struct pool_cache *cache, struct pool_block *block, uint64_t bytes)
 {
 	block->bytes = bytes;
+	atomic_store_explicit(&block->standing.recorded, false, memory_order_relaxed);
 	cache->kept -= (int64_t)block->capacity;
 	cache->waste += (int64_t)(block->capacity - bytes);
 	cache->hits++;
@@ -285,14 +286,16 @@ static bool allocate(enum pool_kind kind, void *real, uint64_t bytes, uint64_t *
 		return false;
 	bin = pool_bin_of(bytes);
 	block = serve(pool, space, bytes, bin);
-	recorder_leave();
-	*ret = CUDA_SUCCESS;
-	thread_self.context_known = block != NULL;
-	if (__builtin_expect(block != NULL, 1))
+	if (__builtin_expect(block != NULL, 1)) {
 		*ret_address = block->address;
-	else
-		*ret = from_driver(pool, space, real, bytes, bin, ret_address);
-	return block || *ret == CUDA_SUCCESS;
+		*ret = CUDA_SUCCESS;
+		thread_self.standing = &block->standing;
+		recorder_stay(block->address); /* for record_made() */
+		return true;
+	}
+	recorder_leave();
+	*ret = from_driver(pool, space, real, bytes, bin, ret_address);
+	return *ret == CUDA_SUCCESS;
 }
 
 CUresult pool_alloc_device(CUdeviceptr *address, size_t bytes)
@@ -335,7 +338,7 @@ CUresult pool_alloc_pinned_plain(void **pointer, size_t bytes)
 
 /* The current context is one that was destroyed, or there is no driver any more: then the
  * driver's own answer is wanted. */
-static bool driver_must_answer(void)
+static bool driver_must_answer(uint64_t address)
 {
 	CUresult (*get)(CUcontext *);
 	CUcontext context = NULL;
@@ -345,6 +348,10 @@ static bool driver_must_answer(void)
 	if (__builtin_expect(!atomic_load_explicit(&cuda_context_doubtful, memory_order_relaxed),
 			     1))
 		return false;
+	if (recorder_stayed(address)) { /* what follows may enter */
+		recorder_resume(address);
+		recorder_leave();
+	}
 	cuda_current_context(&handle, &device);
 	if (__builtin_expect(handle && device >= 0, 1))
 		return false;
@@ -416,20 +423,42 @@ static bool keep(struct pool *pool, struct pool_block *block,
 
 enum taken { TAKEN, TAKEN_BEFORE, NOT_OURS };
 
-/* Only one of two frees of a block takes it. A call for another kind of memory takes none: the
+/* Only one of two frees of a block takes it: of a recorded one who took it out of the recorder's
+ * table (MINE), so that this needs no exchange. A call for another kind of memory takes none: the
  * driver says no to it, and we where the driver does not know that the block is freed. */
-static enum taken take_from_application(struct pool_block *block, bool pinned)
+static enum taken take_from_application(struct pool_block *block, bool pinned, bool mine)
 {
-	uint32_t state = POOL_LIVE;
+	uint32_t state = atomic_load_explicit(&block->state, memory_order_acquire);
 	bool other_kind = pinned != (block->space->kind != POOL_DEVICE);
 
 	if (other_kind)
-		state = atomic_load(&block->state);
-	else if (atomic_compare_exchange_strong_explicit(&block->state, &state, POOL_KEPT,
-							 memory_order_acq_rel,
-							 memory_order_acquire))
+		return state == POOL_SPARE || state == POOL_LIVE ? NOT_OURS : TAKEN_BEFORE;
+	if (mine && state == POOL_LIVE) {
+		atomic_store_explicit(&block->state, POOL_KEPT, memory_order_release);
 		return TAKEN;
-	return state == POOL_SPARE || state == POOL_LIVE ? NOT_OURS : TAKEN_BEFORE;
+	}
+	if (atomic_load_explicit(&block->standing.recorded, memory_order_relaxed))
+		return state == POOL_SPARE ? NOT_OURS : TAKEN_BEFORE;
+	if (state == POOL_LIVE &&
+	    atomic_compare_exchange_strong_explicit(&block->state, &state, POOL_KEPT,
+						    memory_order_acq_rel, memory_order_acquire))
+		return TAKEN;
+	return state == POOL_SPARE ? NOT_OURS : TAKEN_BEFORE;
+}
+
+/* The block that the recorder took out of its table for this call, with the recorder still
+ * entered; NULL if that was none of the pool's. */
+static struct pool_block *taken_out(uint64_t address)
+{
+	struct standing *standing = thread_self.standing;
+	struct pool_block *block;
+
+	thread_self.standing = NULL;
+	if (!standing)
+		return NULL;
+	block = (struct pool_block *)(void *)((char *)standing -
+					      offsetof(struct pool_block, standing));
+	return block->address == address ? block : NULL;
 }
 
 /* What may not be kept. On failure it stays the application's. */
@@ -473,23 +502,29 @@ static void release_part(struct pool *pool, struct pool_block *block)
 static bool release(const struct pool_native_free *native, bool pinned, uint64_t address,
 		    CUresult *ret)
 {
-	struct recorder *recorder = recorder_enter();
+	struct recorder *recorder = recorder_resume(address);
+	struct pool_block *mine = taken_out(address), *block = mine;
 	enum taken taken = NOT_OURS;
-	struct pool_block *block;
 	struct pool *pool;
 	bool kept = false;
 
 	if (!recorder)
 		return false;
 	pool = pool_of(recorder);
-	block = pool ? pool_map_find(pool, address) : NULL;
+	if (__builtin_expect(!block, 0))
+		block = pool ? pool_map_find(pool, address) : NULL;
 	if (block)
-		taken = take_from_application(block, pinned);
+		taken = take_from_application(block, pinned, mine != NULL);
 	if (taken == TAKEN)
 		kept = keep(pool, block, native);
 	if (taken == TAKEN && !kept && block->slab) {
 		release_part(pool, block);
 		kept = true;
+	}
+	if (__builtin_expect(kept && mine, 1)) {
+		recorder_stay(address); /* for record_freed() */
+		*ret = CUDA_SUCCESS;
+		return true;
 	}
 	recorder_leave();
 	*ret = taken == TAKEN_BEFORE ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
@@ -503,7 +538,7 @@ CUresult pool_free_device(CUdeviceptr address)
 	const struct pool_native_free native = { .real = thread_self.pooled };
 	CUresult r;
 
-	if (!address || driver_must_answer() || !release(&native, false, address, &r))
+	if (!address || driver_must_answer(address) || !release(&native, false, address, &r))
 		return ((CUresult(*)(CUdeviceptr))native.real)(address);
 	return r;
 }
@@ -513,7 +548,7 @@ CUresult pool_free_pinned(void *pointer)
 	const struct pool_native_free native = { .real = thread_self.pooled };
 	CUresult r;
 
-	if (!pointer || driver_must_answer() ||
+	if (!pointer || driver_must_answer((uint64_t)(uintptr_t)pointer) ||
 	    !release(&native, true, (uint64_t)(uintptr_t)pointer, &r))
 		return ((CUresult(*)(void *))native.real)(pointer);
 	return r;
@@ -546,7 +581,8 @@ static CUresult free_async_on(struct hook *hook, CUdeviceptr address, CUstream s
 	if (cuda_is_captured(hook, stream))
 		return ((CUresult(*)(CUdeviceptr, CUstream))native.real)(address, stream);
 	native.elsewhere = !is_stream_of_owner(address, stream);
-	if (!address || driver_must_answer() || !release(&native, false, address, &r))
+	if (!address || driver_must_answer(address) ||
+	    !release(&native, false, address, &r))
 		return ((CUresult(*)(CUdeviceptr, CUstream))native.real)(address, stream);
 	return r;
 }

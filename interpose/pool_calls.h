@@ -46,17 +46,18 @@ static inline void *pool_call_of(enum hook_id id)
 void pool_trim_now(bool may_wait);
 
 /* In a wrapper of ID, whose number is a constant there: for all other rows this is nothing.
- * Inside a driver's call it is the driver's affair. */
-static inline void pool_reroute(enum hook_id id, struct route *route)
+ * Inside a driver's call it is the driver's affair. Whether the pool is asked. */
+static inline bool pool_reroute(enum hook_id id, struct route *route)
 {
 	if (!pool_call_of(id) ||
 	    !__builtin_expect(atomic_load_explicit(&pool_on, memory_order_relaxed), 0) ||
 	    thread_self.depth)
-		return;
+		return false;
 	if (__builtin_expect(atomic_load_explicit(&pool_wants_trim, memory_order_relaxed), 0))
 		pool_trim_now(id == HOOK_cuMemFree_v2 || id == HOOK_cuMemFreeHost);
 	thread_self.pooled = route->real;
 	route->real = pool_call_of(id);
+	return true;
 }
 
 #endif

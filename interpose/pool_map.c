@@ -175,6 +175,8 @@ void pool_block_spare(struct pool *pool, struct pool_block *block)
 	atomic_store(&block->state, POOL_SPARE);
 	block->slab = NULL;
 	block->never = 0;
+	block->standing.entry = NULL;
+	atomic_store_explicit(&block->standing.recorded, false, memory_order_relaxed);
 	lock_take(&pool->spare_lock);
 	block->next = pool->spare;
 	pool->spare = block;

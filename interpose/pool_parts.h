@@ -113,6 +113,7 @@ struct pool_block {
 	uint8_t never;     /* 1 + enum ledger_pool_reason: it goes back to the driver when freed */
 	uint32_t kept_s;   /* when it was freed, in seconds of the recorder */
 	struct pool_block *next, *previous; /* in a bin of its space, oldest first */
+	struct standing standing; /* the recorder's, while the block has this address */
 };
 
 struct pool_ring {

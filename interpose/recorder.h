@@ -76,7 +76,8 @@ struct thread {
 	uint64_t owner;
 	uint32_t context_epoch;
 	int device;
-	bool context_known; /* by a pooled allocation, for the record that follows it */
+	uint64_t staying; /* see recorder_stay() */
+	struct standing *standing; /* of the pooled block that the call under way is about */
 	uint64_t now_ns; /* when the free under way began */
 	struct pool *pool; /* its context that was met last, and the cache of a space of it */
 	struct pool_context *pool_context;
@@ -134,6 +135,27 @@ static inline void recorder_leave(void)
 
 	*self->errno_at = self->saved_errno;
 	self->busy = false;
+}
+
+/* In place of recorder_leave(), by a step of a call on the block at ADDRESS whose next step goes
+ * on by recorder_resume(). Nothing in between enters, but for a signal handler: it finds the
+ * thread busy, and its own blocks at other addresses. */
+static inline void recorder_stay(uint64_t address)
+{
+	thread_self.staying = address;
+}
+
+static inline bool recorder_stayed(uint64_t address)
+{
+	return thread_self.staying == address && address;
+}
+
+static inline struct recorder *recorder_resume(uint64_t address)
+{
+	if (__builtin_expect(!recorder_stayed(address), 0))
+		return recorder_enter();
+	thread_self.staying = 0;
+	return recorder_now();
 }
 
 /* Called once a recorder stands, by the thread that made it; NULL: nobody wants to know. */
