@@ -8,6 +8,7 @@
 
 #include "captures.h"
 #include "cuda_calls.h"
+#include "cuda_current.h"
 #include "limit.h"
 #include "marks.h"
 #include "pool.h"
@@ -17,8 +18,7 @@
 
 #define CALL(type, arguments) ((type)route.real)arguments
 
-/* Raised when a context goes: a later one may get the same handle on another device. */
-static _Atomic uint32_t context_epoch = 1;
+_Atomic uint32_t cuda_context_epoch = 1;
 _Atomic bool cuda_context_doubtful;
 
 #define DEVICES_MAX 64
@@ -121,7 +121,7 @@ static void name_green(CUgreenCtx handle, CUcontext context)
 		green->context = context;
 	lock_give(&recorder->contexts.lock);
 	recorder_leave();
-	atomic_fetch_add(&context_epoch, 1); /* the handle may have been another's before */
+	atomic_fetch_add(&cuda_context_epoch, 1); /* the handle may have been another's before */
 }
 
 /* Its device, -1 if nothing is known of it. */
@@ -154,30 +154,26 @@ static CUdevice take_green(CUgreenCtx handle, CUcontext *ret_context)
 
 /* ---- the current context ---- */
 
-void cuda_current_context(uint64_t *ret_context, int *ret_device)
+void cuda_meet_context(CUcontext context, uint32_t epoch)
 {
-	CUresult (*get)(CUcontext *) =
-		(CUresult(*)(CUcontext *))resolve_used(USED_cuCtxGetCurrent);
-	CUresult (*device_of)(CUdevice *);
+	CUresult (*device_of)(CUdevice *) =
+		(CUresult(*)(CUdevice *))resolve_used(USED_cuCtxGetDevice);
 	struct thread *self = &thread_self;
-	uint32_t epoch = atomic_load_explicit(&context_epoch, memory_order_acquire);
-	CUcontext context = NULL;
 	CUdevice device;
 
-	*ret_context = 0;
-	*ret_device = -1;
-	if (!get || get(&context) != CUDA_SUCCESS || !context)
-		return;
-	if (self->context != (uint64_t)(uintptr_t)context || self->context_epoch != epoch) {
-		device_of = (CUresult (*)(CUdevice *))resolve_used(USED_cuCtxGetDevice);
-		self->device = device_of && device_of(&device) == CUDA_SUCCESS ? device : -1;
-		self->owner = (uint64_t)(uintptr_t)owner_of(context, self->device);
-		self->context = (uint64_t)(uintptr_t)context;
-		self->context_epoch = epoch;
-		cuda_meet_device(self->device);
-	}
-	*ret_context = self->owner;
-	*ret_device = self->device;
+	self->device = device_of && device_of(&device) == CUDA_SUCCESS ? device : -1;
+	self->owner = (uint64_t)(uintptr_t)owner_of(context, self->device);
+	self->context = (uint64_t)(uintptr_t)context;
+	self->context_epoch = epoch;
+	cuda_meet_device(self->device);
+}
+
+void cuda_current_context(uint64_t *ret_context, int *ret_device)
+{
+	bool any = cuda_look_at_context();
+
+	*ret_context = any ? thread_self.owner : 0;
+	*ret_device = any ? thread_self.device : -1;
 }
 
 /* ---- made ---- */
@@ -233,7 +229,7 @@ BOTH(cuCtxFromGreenCtx, CUresult, (CUcontext *pContext, CUgreenCtx hCtx), (route
 /* UNTIL: captures_last() from before the driver's call. */
 static void context_gone(enum hook_id id, CUcontext context, uint64_t until)
 {
-	atomic_fetch_add(&context_epoch, 1);
+	atomic_fetch_add(&cuda_context_epoch, 1);
 	atomic_store(&cuda_context_doubtful, true);
 	captures_context_gone((uint64_t)(uintptr_t)context, until);
 	record_context_gone(&hooks[id], (uint64_t)(uintptr_t)context);
@@ -434,7 +430,7 @@ static CUresult body_green(struct route route, enum hook_id id, CUgreenCtx green
 		name_green(green, context);
 		return r;
 	}
-	atomic_fetch_add(&context_epoch, 1);
+	atomic_fetch_add(&cuda_context_epoch, 1);
 	atomic_store(&cuda_context_doubtful, true);
 	if (gone && !inside_exit())
 		primary_gone(id, device, until);

@@ -12,6 +12,7 @@
 
 #include "config.h"
 #include "cuda_calls.h"
+#include "cuda_current.h"
 #include "opencl_pool.h"
 #include "pool_signal.h"
 #include "pool_calls.h"
@@ -107,16 +108,10 @@ static struct pool_context *find_context(struct pool *pool, uint64_t handle)
 	return NULL;
 }
 
-static struct pool_context *context_for(struct pool *pool, uint64_t handle, int device)
+static COLD struct pool_context *context_met(struct pool *pool, uint64_t handle, int device)
 {
-	struct pool_context *context = thread_self.pool_context;
+	struct pool_context *context = find_context(pool, handle);
 
-	if (__builtin_expect(context && thread_self.pool == pool &&
-				     atomic_load_explicit(&context->handle,
-							  memory_order_relaxed) == handle,
-			     1))
-		return context;
-	context = find_context(pool, handle);
 	if (!context) {
 		lock_take(&pool->making);
 		context = find_context(pool, handle);
@@ -127,6 +122,18 @@ static struct pool_context *context_for(struct pool *pool, uint64_t handle, int 
 	thread_self.pool = pool;
 	thread_self.pool_context = context;
 	return context;
+}
+
+static HOT struct pool_context *context_for(struct pool *pool, uint64_t handle, int device)
+{
+	struct pool_context *context = thread_self.pool_context;
+
+	if (__builtin_expect(context && thread_self.pool == pool &&
+				     atomic_load_explicit(&context->handle,
+							  memory_order_relaxed) == handle,
+			     1))
+		return context;
+	return context_met(pool, handle, device);
 }
 
 /* The pool, if there is one, with the recorder entered. */
@@ -147,7 +154,7 @@ static uint32_t seconds_of(struct pool *pool)
 	return (uint32_t)(stripes_now(pool->recorder) / NS_PER_S);
 }
 
-static void settle(struct pool *pool, struct pool_space *space, bool may_wait)
+static COLD void settle(struct pool *pool, struct pool_space *space, bool may_wait)
 {
 	uint32_t now_s = seconds_of(pool);
 
@@ -161,7 +168,7 @@ static void settle(struct pool *pool, struct pool_space *space, bool may_wait)
 
 /* Whether it is time to look at the sums, which then have this cache's. A thread that takes and
  * gives in turn has nothing to tell. With the cache's lock. */
-static inline bool is_due(struct pool_space *space, struct pool_cache *cache, bool gave)
+static HOT bool is_due(struct pool_space *space, struct pool_cache *cache, bool gave)
 {
 	int64_t flush = (int64_t)space->context->flush;
 	bool due = gave ? cache->frees >= COUNT_EVERY || cache->kept >= flush
@@ -175,7 +182,7 @@ static inline bool is_due(struct pool_space *space, struct pool_cache *cache, bo
 
 /* ---- allocation ---- */
 
-static void hand_out(struct pool_cache *cache, struct pool_block *block, uint64_t bytes)
+static HOT void hand_out(struct pool_cache *cache, struct pool_block *block, uint64_t bytes)
 {
 	block->bytes = bytes;
 	atomic_store_explicit(&block->standing.recorded, false, memory_order_relaxed);
@@ -186,7 +193,7 @@ static void hand_out(struct pool_cache *cache, struct pool_block *block, uint64_
 }
 
 /* PENDING: the ticket of what this thread keeps of the bin; 0 if that is nothing. */
-static struct pool_block *look_further(struct pool *pool, struct pool_space *space,
+static COLD struct pool_block *look_further(struct pool *pool, struct pool_space *space,
 				       struct pool_cache *cache, unsigned int bin,
 				       uint64_t pending, uint64_t bytes)
 {
@@ -212,7 +219,7 @@ static struct pool_block *look_further(struct pool *pool, struct pool_space *spa
 	return block;
 }
 
-static struct pool_block *serve(struct pool *pool, struct pool_space *space, uint64_t bytes,
+static HOT struct pool_block *serve(struct pool *pool, struct pool_space *space, uint64_t bytes,
 				unsigned int bin)
 {
 	struct pool_cache *cache = pool_cache_here(pool, space);
@@ -232,7 +239,7 @@ static struct pool_block *serve(struct pool *pool, struct pool_space *space, uin
 }
 
 /* The driver's own allocation, REAL; as a block of the pool's if that can be. */
-static CUresult from_driver(struct pool *pool, struct pool_space *space, void *real,
+static COLD CUresult from_driver(struct pool *pool, struct pool_space *space, void *real,
 			    uint64_t bytes, unsigned int bin, uint64_t *ret_address)
 {
 	bool relieved = false;
@@ -250,20 +257,18 @@ static CUresult from_driver(struct pool *pool, struct pool_space *space, void *r
 }
 
 /* Where pooled memory of KIND is made now: NULL, and it is the driver's affair. */
-static struct pool_space *space_here(enum pool_kind kind, struct pool **ret_pool)
+static HOT struct pool_space *space_here(enum pool_kind kind, struct pool **ret_pool)
 {
 	struct pool_context *context;
 	struct recorder *recorder;
-	uint64_t handle;
-	int device;
 
 	if (thread_self.depth != 1) /* inside the driver */
 		return NULL;
-	cuda_current_context(&handle, &device);
-	if (!handle || device < 0 || !(recorder = recorder_enter()))
+	if (!cuda_look_at_context() || !thread_self.owner || thread_self.device < 0 ||
+	    !(recorder = recorder_enter()))
 		return NULL;
 	*ret_pool = pool_of(recorder);
-	context = *ret_pool ? context_for(*ret_pool, handle, device) : NULL;
+	context = *ret_pool ? context_for(*ret_pool, thread_self.owner, thread_self.device) : NULL;
 	if (context && atomic_load_explicit(&context->open, memory_order_relaxed))
 		return &context->space[kind];
 	recorder_leave();
@@ -271,7 +276,7 @@ static struct pool_space *space_here(enum pool_kind kind, struct pool **ret_pool
 }
 
 /* False: nothing was done. */
-static bool allocate(enum pool_kind kind, void *real, uint64_t bytes, uint64_t *ret_address,
+static HOT bool allocate(enum pool_kind kind, void *real, uint64_t bytes, uint64_t *ret_address,
 		     CUresult *ret)
 {
 	struct pool *pool;
@@ -310,13 +315,20 @@ CUresult pool_alloc_device(CUdeviceptr *address, size_t bytes)
 	return r;
 }
 
+static __attribute__((noinline)) bool allocate_pinned(enum pool_kind kind, void *real,
+						      uint64_t bytes, uint64_t *ret_address,
+						      CUresult *ret)
+{
+	return allocate(kind, real, bytes, ret_address, ret);
+}
+
 CUresult pool_alloc_pinned(void **pointer, size_t bytes, unsigned int flags)
 {
 	void *real = thread_self.pooled;
 	uint64_t made;
 	CUresult r;
 
-	if (!pointer || flags > 7 || !allocate(POOL_PINNED + flags, real, bytes, &made, &r))
+	if (!pointer || flags > 7 || !allocate_pinned(POOL_PINNED + flags, real, bytes, &made, &r))
 		return ((CUresult(*)(void **, size_t, unsigned int))real)(pointer, bytes, flags);
 	*pointer = (void *)(uintptr_t)made;
 	return r;
@@ -328,7 +340,7 @@ CUresult pool_alloc_pinned_plain(void **pointer, size_t bytes)
 	uint64_t made;
 	CUresult r;
 
-	if (!pointer || !allocate(POOL_PINNED_PLAIN, real, bytes, &made, &r))
+	if (!pointer || !allocate_pinned(POOL_PINNED_PLAIN, real, bytes, &made, &r))
 		return ((CUresult(*)(void **, size_t))real)(pointer, bytes);
 	*pointer = (void *)(uintptr_t)made;
 	return r;
@@ -338,16 +350,13 @@ CUresult pool_alloc_pinned_plain(void **pointer, size_t bytes)
 
 /* The current context is one that was destroyed, or there is no driver any more: then the
  * driver's own answer is wanted. */
-static bool driver_must_answer(uint64_t address)
+static COLD bool driver_answers(uint64_t address)
 {
 	CUresult (*get)(CUcontext *);
 	CUcontext context = NULL;
 	uint64_t handle;
 	int device;
 
-	if (__builtin_expect(!atomic_load_explicit(&cuda_context_doubtful, memory_order_relaxed),
-			     1))
-		return false;
 	if (recorder_stayed(address)) { /* what follows may enter */
 		recorder_resume(address);
 		recorder_leave();
@@ -359,6 +368,13 @@ static bool driver_must_answer(uint64_t address)
 	return !get || get(&context) != CUDA_SUCCESS || context;
 }
 
+static HOT bool driver_must_answer(uint64_t address)
+{
+	return __builtin_expect(atomic_load_explicit(&cuda_context_doubtful, memory_order_relaxed),
+				0) &&
+	       driver_answers(address);
+}
+
 /* Of a block that left the application's hands: whether it may be kept. */
 static bool may_keep(const struct pool_block *block)
 {
@@ -368,7 +384,7 @@ static bool may_keep(const struct pool_block *block)
 }
 
 /* False: its context is ending, or there is no memory for a cache. */
-static bool put(struct pool *pool, struct pool_block *block, bool shared, bool may_wait)
+static HOT bool put(struct pool *pool, struct pool_block *block, bool shared, bool may_wait)
 {
 	struct pool_space *space = block->space;
 	struct pool_cache *cache = pool_cache_here(pool, space);
@@ -397,7 +413,7 @@ static bool put(struct pool *pool, struct pool_block *block, bool shared, bool m
 
 /* Keeps BLOCK, which NATIVE's call has just taken from the application. False: the driver must
  * have it back. */
-static bool keep(struct pool *pool, struct pool_block *block,
+static HOT bool keep(struct pool *pool, struct pool_block *block,
 		 const struct pool_native_free *native)
 {
 	struct pool_context *context = block->space->context;
@@ -426,7 +442,7 @@ enum taken { TAKEN, TAKEN_BEFORE, NOT_OURS };
 /* Only one of two frees of a block takes it: of a recorded one who took it out of the recorder's
  * table (MINE), so that this needs no exchange. A call for another kind of memory takes none: the
  * driver says no to it, and we where the driver does not know that the block is freed. */
-static enum taken take_from_application(struct pool_block *block, bool pinned, bool mine)
+static HOT enum taken take_from_application(struct pool_block *block, bool pinned, bool mine)
 {
 	uint32_t state = atomic_load_explicit(&block->state, memory_order_acquire);
 	bool other_kind = pinned != (block->space->kind != POOL_DEVICE);
@@ -448,7 +464,7 @@ static enum taken take_from_application(struct pool_block *block, bool pinned, b
 
 /* The block that the recorder took out of its table for this call, with the recorder still
  * entered; NULL if that was none of the pool's. */
-static struct pool_block *taken_out(uint64_t address)
+static HOT struct pool_block *taken_out(uint64_t address)
 {
 	struct standing *standing = thread_self.standing;
 	struct pool_block *block;
@@ -462,7 +478,7 @@ static struct pool_block *taken_out(uint64_t address)
 }
 
 /* What may not be kept. On failure it stays the application's. */
-static CUresult release_native(struct pool *pool, struct pool_block *block,
+static COLD CUresult release_native(struct pool *pool, struct pool_block *block,
 			       const struct pool_native_free *native)
 {
 	struct pool_space *space = block->space;
@@ -482,7 +498,7 @@ static CUresult release_native(struct pool *pool, struct pool_block *block,
 /* The driver can't have a part back, and work may be pending on it: waited for as the driver
  * would. Where that can't be, or others may use it for good, the part is nobody's from here on;
  * once an event has failed it may go, since then no part is handed out any more. */
-static void release_part(struct pool *pool, struct pool_block *block)
+static COLD void release_part(struct pool *pool, struct pool_block *block)
 {
 	struct pool_context *context = block->space->context;
 	bool shared;
@@ -499,8 +515,8 @@ static void release_part(struct pool *pool, struct pool_block *block)
 }
 
 /* The free of ADDRESS by NATIVE's call. False: the driver is to be asked. */
-static bool release(const struct pool_native_free *native, bool pinned, uint64_t address,
-		    CUresult *ret)
+static HOT bool release(const struct pool_native_free *native, bool pinned, uint64_t address,
+			CUresult *ret)
 {
 	struct recorder *recorder = recorder_resume(address);
 	struct pool_block *mine = taken_out(address), *block = mine;
@@ -543,13 +559,19 @@ CUresult pool_free_device(CUdeviceptr address)
 	return r;
 }
 
+static __attribute__((noinline)) bool release_seldom(const struct pool_native_free *native,
+						     bool pinned, uint64_t address, CUresult *ret)
+{
+	return release(native, pinned, address, ret);
+}
+
 CUresult pool_free_pinned(void *pointer)
 {
 	const struct pool_native_free native = { .real = thread_self.pooled };
 	CUresult r;
 
 	if (!pointer || driver_must_answer((uint64_t)(uintptr_t)pointer) ||
-	    !release(&native, true, (uint64_t)(uintptr_t)pointer, &r))
+	    !release_seldom(&native, true, (uint64_t)(uintptr_t)pointer, &r))
 		return ((CUresult(*)(void *))native.real)(pointer);
 	return r;
 }
@@ -582,7 +604,7 @@ static CUresult free_async_on(struct hook *hook, CUdeviceptr address, CUstream s
 		return ((CUresult(*)(CUdeviceptr, CUstream))native.real)(address, stream);
 	native.elsewhere = !is_stream_of_owner(address, stream);
 	if (!address || driver_must_answer(address) ||
-	    !release(&native, false, address, &r))
+	    !release_seldom(&native, false, address, &r))
 		return ((CUresult(*)(CUdeviceptr, CUstream))native.real)(address, stream);
 	return r;
 }

@@ -10,29 +10,6 @@
 
 #define BATCH 4 /* blocks that move between a ring and a bin at a time */
 
-/* ---- rings; with the cache's lock ---- */
-
-/* No division: a pair passes here twice. */
-static inline unsigned int ring_at(unsigned int at)
-{
-	return at < POOL_RING ? at : at - POOL_RING;
-}
-
-static inline void ring_push(struct pool_ring *ring, struct pool_block *block)
-{
-	ring->block[ring_at(ring->first + ring->count)] = block;
-	__atomic_store_n(&ring->count, (uint8_t)(ring->count + 1), __ATOMIC_RELAXED);
-}
-
-static inline struct pool_block *ring_pop(struct pool_ring *ring)
-{
-	struct pool_block *block = ring->block[ring->first];
-
-	ring->first = (uint8_t)ring_at(ring->first + 1u);
-	__atomic_store_n(&ring->count, (uint8_t)(ring->count - 1), __ATOMIC_RELAXED);
-	return block;
-}
-
 /* ---- bins; with the space's lock ---- */
 
 static void bin_add(struct pool_space *space, struct pool_block *block)
@@ -118,17 +95,6 @@ static unsigned int caches_end(struct pool *pool)
 	return highest ? highest : 1;
 }
 
-struct pool_block *pool_take_own(const struct pool_context *context, struct pool_cache *cache,
-				 unsigned int bin, uint64_t *ret_pending)
-{
-	struct pool_ring *ring = &cache->ring[bin];
-
-	*ret_pending = ring->count ? ring->block[ring->first]->ticket : 0;
-	if (!ring->count || !pool_is_clean_in(context, ring->block[ring->first]))
-		return NULL;
-	return ring_pop(ring);
-}
-
 /* The next bin at or after BIN in which something lies, up to LAST; POOL_BINS if none does. */
 static unsigned int next_filled(const struct pool_space *space, unsigned int bin,
 				unsigned int last)
@@ -158,7 +124,7 @@ static struct pool_block *take_from_bins(struct pool_space *space, struct pool_c
 		return block;
 	pool_cache_enter(cache);
 	for (unsigned int i = 0; i < count && cache->ring[bin].count < POOL_RING; i++) {
-		ring_push(&cache->ring[bin], more[i]);
+		pool_ring_push(&cache->ring[bin], more[i]);
 		more[i] = NULL;
 	}
 	pool_cache_leave(cache);
@@ -207,18 +173,12 @@ struct pool_block *pool_take_any(struct pool *pool, struct pool_space *space,
 	return block ? block : take_from_others(pool, space, bin, last);
 }
 
-void pool_keep(struct pool_cache *cache, struct pool_block *block)
+void pool_keep_overflow(struct pool_space *space, struct pool_ring *ring)
 {
-	struct pool_ring *ring = &cache->ring[block->bin];
-	struct pool_space *space = block->space;
-
-	if (__builtin_expect(ring->count == POOL_RING, 0)) {
-		lock_take(&space->lock);
-		for (unsigned int i = 0; i < BATCH; i++)
-			bin_add(space, ring_pop(ring));
-		lock_give(&space->lock);
-	}
-	ring_push(ring, block);
+	lock_take(&space->lock);
+	for (unsigned int i = 0; i < BATCH; i++)
+		bin_add(space, pool_ring_pop(ring));
+	lock_give(&space->lock);
 }
 
 void pool_collect(struct pool *pool, struct pool_space *space)
@@ -232,7 +192,7 @@ void pool_collect(struct pool *pool, struct pool_space *space)
 		lock_take(&space->lock);
 		for (unsigned int bin = 0; bin < POOL_BINS; bin++)
 			while (cache->ring[bin].count)
-				bin_add(space, ring_pop(&cache->ring[bin]));
+				bin_add(space, pool_ring_pop(&cache->ring[bin]));
 		lock_give(&space->lock);
 		pool_count(space, cache);
 		pool_cache_release(cache);

@@ -18,6 +18,7 @@
 #include "owner_lock.h"
 #include "pool.h"
 #include "recorder.h"
+#include "submits.h"
 
 #define POOL_CONTEXTS 16 /* open at one time; blocks of further ones are not pooled */
 #define POOL_RING 7
@@ -254,8 +255,25 @@ static inline bool pool_is_clean(const struct pool_block *block)
 	return pool_is_clean_in(block->space->context, block);
 }
 
+/* Not shared even if nothing seems to have been submitted. */
+static inline bool pool_ticket_covers(struct pool_tickets *tickets, uint64_t epoch)
+{
+	return submits_certain() &&
+	       atomic_load_explicit(&tickets->epoch, memory_order_acquire) == epoch + 1 &&
+	       !atomic_load_explicit(&tickets->owed, memory_order_acquire);
+}
+
 /* The ticket of a block that is freed now. *RET_SHARED: no new one was needed. */
-uint64_t pool_ticket(struct pool_context *context, bool *ret_shared);
+uint64_t pool_ticket_made(struct pool_context *context, bool *ret_shared);
+static HOT uint64_t pool_ticket(struct pool_context *context, bool *ret_shared)
+{
+	struct pool_tickets *tickets = &context->tickets;
+
+	*ret_shared = pool_ticket_covers(tickets, submits_epoch());
+	return __builtin_expect(*ret_shared, 1)
+		       ? atomic_load_explicit(&tickets->issued, memory_order_acquire)
+		       : pool_ticket_made(context, ret_shared);
+}
 /* Looks which tickets are done; never waits. */
 void pool_tickets_poll(struct pool_context *context);
 /* The same, of ticket NUMBER and those before it, by one question. */
@@ -311,14 +329,52 @@ static inline struct pool_cache *pool_cache_here(struct pool *pool, struct pool_
 		return thread_self.pool_cache;
 	return pool_cache_found(pool, space);
 }
+/* No division: a pair passes here twice. */
+static inline unsigned int pool_ring_at(unsigned int at)
+{
+	return at < POOL_RING ? at : at - POOL_RING;
+}
+
+static inline void pool_ring_push(struct pool_ring *ring, struct pool_block *block)
+{
+	ring->block[pool_ring_at(ring->first + ring->count)] = block;
+	__atomic_store_n(&ring->count, (uint8_t)(ring->count + 1), __ATOMIC_RELAXED);
+}
+
+static inline struct pool_block *pool_ring_pop(struct pool_ring *ring)
+{
+	struct pool_block *block = ring->block[ring->first];
+
+	ring->first = (uint8_t)pool_ring_at(ring->first + 1u);
+	__atomic_store_n(&ring->count, (uint8_t)(ring->count - 1), __ATOMIC_RELAXED);
+	return block;
+}
+
 /* The oldest clean block of BIN that this thread keeps; NULL, and *RET_PENDING is the ticket of
  * the oldest that is not clean, 0 if there is none. */
-struct pool_block *pool_take_own(const struct pool_context *context, struct pool_cache *cache,
-				 unsigned int bin, uint64_t *ret_pending);
+static HOT struct pool_block *pool_take_own(const struct pool_context *context,
+					    struct pool_cache *cache, unsigned int bin,
+					    uint64_t *ret_pending)
+{
+	struct pool_ring *ring = &cache->ring[bin];
+	struct pool_block *block = ring->count ? ring->block[ring->first] : NULL;
+
+	*ret_pending = block ? block->ticket : 0;
+	return block && pool_is_clean_in(context, block) ? pool_ring_pop(ring) : NULL;
+}
 /* From what nobody and what others keep, of BIN or a little larger. */
 struct pool_block *pool_take_any(struct pool *pool, struct pool_space *space,
 				 struct pool_cache *cache, unsigned int bin);
-void pool_keep(struct pool_cache *cache, struct pool_block *block);
+/* With the cache's lock. */
+COLD void pool_keep_overflow(struct pool_space *space, struct pool_ring *ring);
+static HOT void pool_keep(struct pool_cache *cache, struct pool_block *block)
+{
+	struct pool_ring *ring = &cache->ring[block->bin];
+
+	if (__builtin_expect(ring->count == POOL_RING, 0))
+		pool_keep_overflow(block->space, ring);
+	pool_ring_push(ring, block);
+}
 /* All that threads keep of SPACE is in its bins. */
 void pool_collect(struct pool *pool, struct pool_space *space);
 /* Takes out the block that was kept longest, only a clean one or any; freed before BEFORE_S. */

@@ -226,26 +226,16 @@ static CUresult try_record(struct pool_context *context, uint64_t epoch)
 
 /* ---- asked ---- */
 
-/* Not shared even if nothing seems to have been submitted. */
-static bool is_covered(struct pool_tickets *tickets, uint64_t epoch)
-{
-	return submits_certain() &&
-	       atomic_load_explicit(&tickets->epoch, memory_order_acquire) == epoch + 1 &&
-	       !atomic_load_explicit(&tickets->owed, memory_order_acquire);
-}
-
-uint64_t pool_ticket(struct pool_context *context, bool *ret_shared)
+uint64_t pool_ticket_made(struct pool_context *context, bool *ret_shared)
 {
 	struct pool_tickets *tickets = &context->tickets;
-	uint64_t epoch = submits_epoch(), number;
+	uint64_t epoch, number;
 	CUresult r = NOT_READY;
 
-	*ret_shared = is_covered(tickets, epoch);
-	if (*ret_shared)
-		return atomic_load_explicit(&tickets->issued, memory_order_acquire);
 	lock_take(&tickets->lock);
 	epoch = submits_epoch();
-	if (is_covered(tickets, epoch)) {
+	*ret_shared = pool_ticket_covers(tickets, epoch);
+	if (*ret_shared) {
 		number = atomic_load(&tickets->issued);
 	} else {
 		if (!context->by_sync && !atomic_load(&context->failed))

@@ -17,6 +17,7 @@
 #include "facts.h"
 #include "history.h"
 #include "holds.h"
+#include "hot.h"
 #include "limit.h"
 #include "modules.h"
 #include "physical.h"
@@ -112,11 +113,11 @@ static inline struct recorder *recorder_now(void)
 	return recorder_page ? __atomic_load_n(&recorder_page->recorder, __ATOMIC_ACQUIRE) : NULL;
 }
 
-struct recorder *recorder_enter_slowly(void);
+COLD struct recorder *recorder_enter_slowly(void);
 
 /* The present recorder, made if need be, with this thread joined and marked busy; NULL if
  * the call can't be recorded. Every non-NULL result is given back to recorder_leave(). */
-static inline struct recorder *recorder_enter(void)
+static HOT struct recorder *recorder_enter(void)
 {
 	struct thread *self = &thread_self;
 	struct recorder *recorder = recorder_now();
@@ -129,7 +130,7 @@ static inline struct recorder *recorder_enter(void)
 	return recorder;
 }
 
-static inline void recorder_leave(void)
+static HOT void recorder_leave(void)
 {
 	struct thread *self = &thread_self;
 
@@ -150,7 +151,7 @@ static inline bool recorder_stayed(uint64_t address)
 	return thread_self.staying == address && address;
 }
 
-static inline struct recorder *recorder_resume(uint64_t address)
+static HOT struct recorder *recorder_resume(uint64_t address)
 {
 	if (__builtin_expect(!recorder_stayed(address), 0))
 		return recorder_enter();

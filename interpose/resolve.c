@@ -154,15 +154,12 @@ struct route resolve_direct_slowly(struct hook *hook)
 	return (struct route){ next, !atomic_load(&hook->look_alike) };
 }
 
-void *resolve_used(enum used_id id)
+void *resolve_used_slowly(enum used_id id)
 {
-	void *known = atomic_load_explicit(&used[id].driver, memory_order_acquire);
+	void *known = in_driver(used[id].api, used[id].name);
 
-	if (!known) {
-		known = in_driver(used[id].api, used[id].name);
-		if (known)
-			remember(&used[id].driver, known);
-	}
+	if (known)
+		remember(&used[id].driver, known);
 	return known;
 }
 

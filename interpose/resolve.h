@@ -10,6 +10,7 @@
 
 #include "callers.h"
 #include "hooks.h"
+#include "hot.h"
 #include "slots.h"
 
 struct route {
@@ -68,7 +69,13 @@ static inline struct route resolve_driver_from(struct hook *hook, const void *ca
 #define resolve_driver(hook) resolve_driver_from(hook, __builtin_return_address(0))
 
 /* The driver's function for one of our own questions, or NULL. */
-void *resolve_used(enum used_id id);
+COLD void *resolve_used_slowly(enum used_id id);
+static HOT void *resolve_used(enum used_id id)
+{
+	void *known = atomic_load_explicit(&used[id].driver, memory_order_acquire);
+
+	return __builtin_expect(known != NULL, 1) ? known : resolve_used_slowly(id);
+}
 
 /* Finds the driver function of every hook of API, so that a pointer can be recognized. */
 void resolve_all(enum api api);

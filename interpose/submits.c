@@ -6,14 +6,9 @@
 
 /* Alone on its line: every thread reads it at every submission. */
 _Alignas(64) _Atomic uint64_t submits_word;
-static _Alignas(64) _Atomic bool uncertain;
-
-bool submits_certain(void)
-{
-	return !atomic_load_explicit(&uncertain, memory_order_relaxed);
-}
+_Alignas(64) _Atomic bool submits_uncertain;
 
 void submits_unknown(void)
 {
-	atomic_store(&uncertain, true);
+	atomic_store(&submits_uncertain, true);
 }

@@ -53,7 +53,11 @@ static inline uint64_t submits_epoch(void)
 /* Every way to submit work that this process has is one that we see. False for good once an
  * unknown function of the driver was handed out (a lookup, an export table), or a library
  * reached the driver past us: then each submits_epoch() must be taken for a new one. */
-bool submits_certain(void);
 void submits_unknown(void);
+extern _Atomic bool submits_uncertain __attribute__((visibility("hidden")));
+static inline bool submits_certain(void)
+{
+	return !atomic_load_explicit(&submits_uncertain, memory_order_relaxed);
+}
 
 #endif
