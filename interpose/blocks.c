@@ -10,12 +10,13 @@
 
 #include "ask.h"
 #include "errors.h"
+#include "stripes_hot.h"
 
 #define ENTRY_SLAB 4096u
 
 /* ---- entries and their death list; all with the shard's lock ---- */
 
-static struct entry *take_entry(struct arena *arena, struct shard *shard)
+static COLD struct entry *take_entry(struct arena *arena, struct shard *shard)
 {
 	struct entry *entry = shard->spare;
 
@@ -35,7 +36,7 @@ static struct entry *take_entry(struct arena *arena, struct shard *shard)
 	return entry;
 }
 
-static void unlink_dead(struct shard *shard, struct entry *entry)
+static HOT void unlink_dead(struct shard *shard, struct entry *entry)
 {
 	if (entry->older)
 		entry->older->newer = entry->newer;
@@ -49,7 +50,7 @@ static void unlink_dead(struct shard *shard, struct entry *entry)
 	shard->dead--;
 }
 
-static void forget(struct arena *arena, struct shard *shard, struct entry *entry)
+static COLD void forget(struct arena *arena, struct shard *shard, struct entry *entry)
 {
 	HASH_DEL(shard->entries, entry);
 	if (entry->past)
@@ -59,7 +60,7 @@ static void forget(struct arena *arena, struct shard *shard, struct entry *entry
 	shard->spare = entry;
 }
 
-void entry_link_dead(struct arena *arena, struct shard *shard, struct entry *entry)
+static HOT void link_dead(struct arena *arena, struct shard *shard, struct entry *entry)
 {
 	entry->older = shard->newest;
 	entry->newer = NULL;
@@ -76,11 +77,32 @@ void entry_link_dead(struct arena *arena, struct shard *shard, struct entry *ent
 	}
 }
 
+void entry_link_dead(struct arena *arena, struct shard *shard, struct entry *entry)
+{
+	link_dead(arena, shard, entry);
+}
+
+static COLD struct entry *entry_new(struct arena *arena, struct shard *shard, uint64_t key)
+{
+	struct entry *entry = take_entry(arena, shard);
+
+	if (!entry)
+		return NULL;
+	entry->key = key;
+	TABLE_ADD(shard->entries, key, entry);
+	if (entry->hh.tbl)
+		return entry;
+	entry->key = 0; /* uthash found no memory */
+	entry->older = shard->spare;
+	shard->spare = entry;
+	return NULL;
+}
+
 /* KEY's entry with no live block in it; NULL if there is no memory. *RET_STALE gets a block
  * that was still there. HINT was KEY's entry once, or is NULL: an entry stays with its shard,
  * and one that left the table has no key. */
-static struct entry *entry_for(struct arena *arena, struct shard *shard, uint64_t key,
-			       struct entry *hint, struct ledger_block **ret_stale)
+static HOT struct entry *entry_for(struct arena *arena, struct shard *shard, uint64_t key,
+				   struct entry *hint, struct ledger_block **ret_stale)
 {
 	struct entry *entry = hint && hint->key == key ? hint : entry_find(shard, key);
 
@@ -90,27 +112,15 @@ static struct entry *entry_for(struct arena *arena, struct shard *shard, uint64_
 		entry->block = entry->held = NULL;
 		return entry;
 	}
-	if (entry) {
-		unlink_dead(shard, entry);
-		return entry;
-	}
-	entry = take_entry(arena, shard);
 	if (!entry)
-		return NULL;
-	entry->key = key;
-	TABLE_ADD(shard->entries, key, entry);
-	if (!entry->hh.tbl) { /* uthash found no memory */
-		entry->key = 0;
-		entry->older = shard->spare;
-		shard->spare = entry;
-		return NULL;
-	}
+		return entry_new(arena, shard, key);
+	unlink_dead(shard, entry);
 	return entry;
 }
 
 /* The live block leaves ENTRY and becomes its newest past. */
-static struct ledger_block *entry_end(struct arena *arena, struct entry *entry,
-				      const struct past *ending)
+static HOT struct ledger_block *entry_end(struct arena *arena, struct entry *entry,
+					  const struct past *ending)
 {
 	struct ledger_block *block = entry->block;
 
@@ -127,13 +137,19 @@ static struct ledger_block *entry_end(struct arena *arena, struct entry *entry,
 	return block;
 }
 
-struct ledger_block *entry_die(struct arena *arena, struct shard *shard, struct entry *entry,
-			       const struct past *ending)
+static HOT struct ledger_block *die(struct arena *arena, struct shard *shard, struct entry *entry,
+				    const struct past *ending)
 {
 	struct ledger_block *block = entry_end(arena, entry, ending);
 
-	entry_link_dead(arena, shard, entry);
+	link_dead(arena, shard, entry);
 	return block;
+}
+
+struct ledger_block *entry_die(struct arena *arena, struct shard *shard, struct entry *entry,
+			       const struct past *ending)
+{
+	return die(arena, shard, entry, ending);
 }
 
 void entry_revive(struct shard *shard, struct entry *entry, struct ledger_block *block)
@@ -152,7 +168,7 @@ void entry_revive(struct shard *shard, struct entry *entry, struct ledger_block 
 
 /* ---- slots ---- */
 
-void block_drop(struct recorder *recorder, struct ledger_block *block, int64_t bytes)
+static HOT void drop(struct recorder *recorder, struct ledger_block *block, int64_t bytes)
 {
 	struct stripe *stripe = thread_self.stripe;
 	uint32_t history = block->history;
@@ -165,6 +181,11 @@ void block_drop(struct recorder *recorder, struct ledger_block *block, int64_t b
 	stripe_unlock(stripe);
 	if (history) /* only now: a reader must not find it with a live block */
 		history_give(recorder, ledger_at(&recorder->writer, history));
+}
+
+void block_drop(struct recorder *recorder, struct ledger_block *block, int64_t bytes)
+{
+	drop(recorder, block, bytes);
 }
 
 /* ---- what is there ---- */
@@ -232,13 +253,13 @@ uint64_t record_name_of(struct recorder *recorder, enum api api, uint64_t handle
 
 /* ---- allocation ---- */
 
-static void not_recorded(struct recorder *recorder, uint64_t bytes)
+static COLD void not_recorded(struct recorder *recorder, uint64_t bytes)
 {
 	ledger_trouble(recorder->header, LEDGER_TROUBLE_UNRECORDED_BLOCKS, 1);
 	ledger_trouble(recorder->header, LEDGER_TROUBLE_UNRECORDED_BYTES, bytes);
 }
 
-static void fill(struct recorder *recorder, struct ledger_block *block,
+static HOT void fill(struct recorder *recorder, struct ledger_block *block,
 		 const struct ledger_row *row, const struct ledger_block *facts)
 {
 	uint32_t state = block->state;
@@ -255,7 +276,7 @@ static void fill(struct recorder *recorder, struct ledger_block *block,
 /* A block that should have been gone: either the driver called its own exported name
  * inside the present call (then that record is replaced by this one), or it ended by a
  * call that we did not see. */
-static void settle_stale(struct recorder *recorder, struct ledger_block *stale)
+static COLD void settle_stale(struct recorder *recorder, struct ledger_block *stale)
 {
 	struct ledger_row *row = ledger_at(&recorder->writer, stale->row);
 
@@ -283,8 +304,8 @@ struct number {
 
 /* What is live under that number gets one more reference if it is shared, and gives way if
  * not. */
-static enum placed put_in_table(struct recorder *recorder, const struct number *number,
-				struct ledger_block *block)
+static HOT enum placed put_in_table(struct recorder *recorder, const struct number *number,
+				    struct ledger_block *block)
 {
 	struct shard *shard = shard_of(recorder, number->key);
 	struct standing *standing = number->standing;
@@ -316,9 +337,18 @@ static enum placed put_in_table(struct recorder *recorder, const struct number *
 	return entry ? PLACED : PLACED_NOWHERE;
 }
 
-static struct ledger_block *made(struct recorder *recorder, const struct site *site,
-				 const struct number *number, const struct ledger_block *facts,
-				 int device)
+/* BLOCK found no place in the table. */
+static COLD void unmade(struct recorder *recorder, struct ledger_block *block,
+			struct ledger_row *row, uint64_t bytes)
+{
+	__atomic_fetch_sub(&row->allocs, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_sub(&row->bytes, bytes, __ATOMIC_RELAXED);
+	block_drop(recorder, block, (int64_t)bytes);
+}
+
+static HOT struct ledger_block *made(struct recorder *recorder, const struct site *site,
+				     const struct number *number,
+				     const struct ledger_block *facts, int device)
 {
 	enum placed placed = PLACED_NOWHERE;
 	struct stripe *stripe = thread_self.stripe;
@@ -328,7 +358,7 @@ static struct ledger_block *made(struct recorder *recorder, const struct site *s
 	stripe_lock(stripe);
 	row = stripe_row(recorder, stripe,
 			 number->stack ? *number->stack
-				       : stack_here(recorder, stripe, site->caller),
+				       : stack_of(recorder, stripe, site->caller),
 			 site->hook, device);
 	if (row)
 		block = stripe_take_slot(recorder, stripe);
@@ -345,9 +375,7 @@ static struct ledger_block *made(struct recorder *recorder, const struct site *s
 		placed = put_in_table(recorder, number, block);
 		if (placed == PLACED)
 			return block;
-		__atomic_fetch_sub(&row->allocs, 1, __ATOMIC_RELAXED);
-		__atomic_fetch_sub(&row->bytes, facts->bytes, __ATOMIC_RELAXED);
-		block_drop(recorder, block, (int64_t)facts->bytes);
+		unmade(recorder, block, row, facts->bytes);
 	}
 	if (placed == PLACED_NOWHERE)
 		not_recorded(recorder, facts->bytes);
@@ -355,8 +383,8 @@ static struct ledger_block *made(struct recorder *recorder, const struct site *s
 }
 
 /* Dates FACTS, too. */
-static struct ledger_block *record(const struct site *site, const struct number *number,
-				   struct ledger_block *facts, int device)
+static HOT struct ledger_block *record_now(const struct site *site, const struct number *number,
+					   struct ledger_block *facts, int device)
 {
 	struct recorder *recorder = recorder_resume(facts->address);
 	struct ledger_block *block;
@@ -376,6 +404,12 @@ static struct ledger_block *record(const struct site *site, const struct number 
 	return block;
 }
 
+static struct ledger_block *record(const struct site *site, const struct number *number,
+				   struct ledger_block *facts, int device)
+{
+	return record_now(site, number, facts, device);
+}
+
 struct ledger_block *record_block(const struct site *site, uint64_t number, uint64_t span,
 				  const struct ledger_block *facts, int device, bool shared)
 {
@@ -391,8 +425,7 @@ void record_made(const struct site *site, uint64_t address, uint64_t bytes, uint
 		 int device, uint64_t parent)
 {
 	const struct number what = {
-		key_of(site, address), bytes, false, site->watched, NULL,
-		recorder_stayed(address) ? thread_self.standing : NULL,
+		key_of(site, address), bytes, false, site->watched, NULL, NULL,
 	};
 	struct ledger_block facts = {
 		.address = address, .bytes = bytes, .context = context, .parent = parent,
@@ -400,6 +433,18 @@ void record_made(const struct site *site, uint64_t address, uint64_t bytes, uint
 
 	if (address)
 		record(site, &what, &facts, device);
+}
+
+void record_made_pooled(const struct site *site, uint64_t address, uint64_t bytes)
+{
+	const struct number what = {
+		key_in(SPACE_MEMORY, address), bytes, false, 0, NULL, thread_self.standing,
+	};
+	struct ledger_block facts = {
+		.address = address, .bytes = bytes, .context = thread_self.owner,
+	};
+
+	record_now(site, &what, &facts, thread_self.device);
 }
 
 uint32_t record_origin(const struct site *site)
@@ -436,8 +481,8 @@ void record_call_done(void)
 
 /* ---- free ---- */
 
-static void begin(struct recorder *recorder, const struct site *site, uint64_t address,
-		  struct freeing *ret, struct past *ret_ending)
+static HOT void begin(struct recorder *recorder, const struct site *site, uint64_t address,
+		      struct freeing *ret, struct past *ret_ending)
 {
 	ret->address = address;
 	ret->key = key_of(site, address);
@@ -452,8 +497,8 @@ static void begin(struct recorder *recorder, const struct site *site, uint64_t a
 
 /* A watched block waits in the table for its end, which may come inside the driver's call
  * or long after it; any other is out of it before the call. */
-static void take_last(struct recorder *recorder, struct shard *shard, struct entry *entry,
-		      struct past *ending, struct freeing *ret)
+static HOT void take_last(struct recorder *recorder, struct shard *shard, struct entry *entry,
+			  struct past *ending, struct freeing *ret)
 {
 	ret->block = entry->block;
 	ret->bytes = __atomic_load_n(&entry->block->bytes, __ATOMIC_RELAXED);
@@ -466,11 +511,11 @@ static void take_last(struct recorder *recorder, struct shard *shard, struct ent
 		ending->freed_ns = ret->since_ns = released_now(recorder);
 		entry->held = entry_end(&recorder->arena, entry, ending);
 	} else {
-		entry_die(&recorder->arena, shard, entry, ending);
+		die(&recorder->arena, shard, entry, ending);
 	}
 }
 
-struct recorder *block_take(const struct site *site, uint64_t address, struct freeing *ret)
+static HOT struct recorder *take(const struct site *site, uint64_t address, struct freeing *ret)
 {
 	struct ledger_history *spare;
 	struct recorder *recorder;
@@ -478,7 +523,7 @@ struct recorder *block_take(const struct site *site, uint64_t address, struct fr
 	struct entry *entry;
 	struct past ending;
 
-	memset(ret, 0, sizeof(*ret));
+	*ret = (struct freeing){ 0 };
 	if (!address || !(recorder = recorder_enter()))
 		return NULL;
 	ret->recorder = recorder;
@@ -496,6 +541,11 @@ struct recorder *block_take(const struct site *site, uint64_t address, struct fr
 	return recorder;
 }
 
+struct recorder *block_take(const struct site *site, uint64_t address, struct freeing *ret)
+{
+	return take(site, address, ret);
+}
+
 void record_freeing(const struct site *site, uint64_t address, struct freeing *ret)
 {
 	if (block_take(site, address, ret))
@@ -505,11 +555,11 @@ void record_freeing(const struct site *site, uint64_t address, struct freeing *r
 void record_freeing_pooled(const struct site *site, uint64_t address, struct freeing *ret)
 {
 	thread_self.standing = NULL;
-	if (!block_take(site, address, ret))
+	if (!take(site, address, ret))
 		return;
 	thread_self.standing = ret->standing;
 	if (ret->standing)
-		recorder_stay(address);
+		recorder_stay(ret->recorder, address);
 	else
 		recorder_leave();
 }
@@ -564,7 +614,7 @@ static void end_block(struct recorder *recorder, struct hook *hook, struct freei
 		if (freeing->watched)
 			waiting_settle(recorder, hook, freeing);
 		else
-			block_drop(recorder, freeing->block, (int64_t)freeing->bytes);
+			drop(recorder, freeing->block, (int64_t)freeing->bytes);
 		break;
 	case OUTCOME_INVALID:
 	case OUTCOME_REFUSED:

@@ -102,6 +102,9 @@ struct site {
 /* The driver made a block: BYTES at ADDRESS. CONTEXT 0 and DEVICE -1 if unknown. */
 void record_made(const struct site *site, uint64_t address, uint64_t bytes, uint64_t context,
 		 int device, uint64_t parent);
+/* The same of a block that the pool gave out, which has just looked at the current context:
+ * recorder_stayed() for it. */
+void record_made_pooled(const struct site *site, uint64_t address, uint64_t bytes);
 
 /* The same for what is more than an address with bytes: the block NUMBER, of FACTS, whose
  * addresses take SPAN bytes. Returns its record, which stays where it is until the block

@@ -59,7 +59,7 @@ _Static_assert(BLOCK_SHARDS == 128, "shard_of takes seven bits");
 
 /* ---- entries; with the shard's lock ---- */
 
-static inline struct entry *entry_find(struct shard *shard, uint64_t key)
+static HOT struct entry *entry_find(struct shard *shard, uint64_t key)
 {
 	struct entry *entry;
 
@@ -88,7 +88,7 @@ void entry_revive(struct shard *shard, struct entry *entry, struct ledger_block 
 /* KEY's entry, or NULL, with its shard's lock taken. If its block has ABOVE references or
  * more and no history yet, *RET_SPARE is one for it: taken without the lock, as the ledger
  * may have to grow. */
-static inline struct entry *entry_lock(struct recorder *recorder, struct shard *shard,
+static HOT struct entry *entry_lock(struct recorder *recorder, struct shard *shard,
 				       uint64_t key, uint32_t above,
 				       struct ledger_history **ret_spare)
 {
@@ -117,6 +117,13 @@ static inline void entry_unlock(struct recorder *recorder, struct shard *shard,
 
 /* ---- blocks ---- */
 
+/* As stack_here(). */
+static HOT uint32_t stack_of(struct recorder *recorder, struct stripe *stripe,
+			     const struct caller *caller)
+{
+	return recorder->stack_depth ? stack_here(recorder, stripe, caller) : 0;
+}
+
 /* Where a call comes from: a ref. */
 static inline uint32_t origin_of(struct recorder *recorder, const struct caller *caller)
 {
@@ -124,7 +131,7 @@ static inline uint32_t origin_of(struct recorder *recorder, const struct caller 
 	uint32_t stack;
 
 	stripe_lock(stripe);
-	stack = stack_here(recorder, stripe, caller);
+	stack = stack_of(recorder, stripe, caller);
 	stripe_unlock(stripe);
 	return stack;
 }

@@ -95,12 +95,7 @@ void cuda_record_made(const struct site *site, uint64_t address, uint64_t bytes)
 	uint64_t context;
 	int device;
 
-	if (recorder_stayed(address)) { /* by a pooled allocation, which has just asked */
-		context = thread_self.owner;
-		device = thread_self.device;
-	} else {
-		cuda_current_context(&context, &device);
-	}
+	cuda_current_context(&context, &device);
 	if (outlives_context(site->hook))
 		context = 0;
 	record_made(site, address, bytes, context, device, 0);

@@ -123,7 +123,9 @@
 		return r;                                                                   \
 	}                                                                                   \
 	CALL_TWICE(returns, parameters, arguments, LIMITS_CURRENT)                          \
-	if (made)                                                                           \
+	if ((made) && pooled && recorder_stayed((uint64_t)(key)))                           \
+		record_made_pooled(&site, (uint64_t)(key), (uint64_t)(size));                \
+	else if (made)                                                                      \
 		cuda_record_made(&site, (uint64_t)(key), (uint64_t)(size));                  \
 	limits_done();                                                                      \
 	return r;

@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <time.h>
 
+#include "hot.h"
 #include "lock.h"
 
 struct owner_lock {
@@ -32,8 +33,14 @@ static inline bool owner_lock_possible(void)
 	return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
 
+static COLD void owner_lock_wait(struct owner_lock *own)
+{
+	lock_take(&own->lock);
+	own->locked = true;
+}
+
 /* For the owner; ALONE: there is only one, and owner_lock_possible(). */
-static inline void owner_lock_take(struct owner_lock *own, bool alone)
+static HOT void owner_lock_take(struct owner_lock *own, bool alone)
 {
 	if (__builtin_expect(alone, 1)) {
 		atomic_store_explicit(&own->inside, true, memory_order_relaxed);
@@ -42,11 +49,10 @@ static inline void owner_lock_take(struct owner_lock *own, bool alone)
 			return;
 		atomic_store_explicit(&own->inside, false, memory_order_release);
 	}
-	lock_take(&own->lock);
-	own->locked = true;
+	owner_lock_wait(own);
 }
 
-static inline void owner_lock_give(struct owner_lock *own)
+static HOT void owner_lock_give(struct owner_lock *own)
 {
 	if (__builtin_expect(own->locked, 0)) {
 		own->locked = false;

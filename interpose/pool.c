@@ -295,7 +295,7 @@ static HOT bool allocate(enum pool_kind kind, void *real, uint64_t bytes, uint64
 		*ret_address = block->address;
 		*ret = CUDA_SUCCESS;
 		thread_self.standing = &block->standing;
-		recorder_stay(block->address); /* for record_made() */
+		recorder_stay(pool->recorder, block->address); /* for record_made() */
 		return true;
 	}
 	recorder_leave();
@@ -538,7 +538,7 @@ static HOT bool release(const struct pool_native_free *native, bool pinned, uint
 		kept = true;
 	}
 	if (__builtin_expect(kept && mine, 1)) {
-		recorder_stay(address); /* for record_freed() */
+		recorder_stay(recorder, address); /* for record_freed() */
 		*ret = CUDA_SUCCESS;
 		return true;
 	}

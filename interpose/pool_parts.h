@@ -302,12 +302,12 @@ void pool_pop_context(bool pushed);
 /* ---- pool_keep.c ---- */
 
 /* A cache, by the thread that it is of, and by any. */
-static inline void pool_cache_enter(struct pool_cache *cache)
+static HOT void pool_cache_enter(struct pool_cache *cache)
 {
 	owner_lock_take(&cache->lock, cache->alone);
 }
 
-static inline void pool_cache_leave(struct pool_cache *cache)
+static HOT void pool_cache_leave(struct pool_cache *cache)
 {
 	owner_lock_give(&cache->lock);
 }
@@ -335,13 +335,13 @@ static inline unsigned int pool_ring_at(unsigned int at)
 	return at < POOL_RING ? at : at - POOL_RING;
 }
 
-static inline void pool_ring_push(struct pool_ring *ring, struct pool_block *block)
+static HOT void pool_ring_push(struct pool_ring *ring, struct pool_block *block)
 {
 	ring->block[pool_ring_at(ring->first + ring->count)] = block;
 	__atomic_store_n(&ring->count, (uint8_t)(ring->count + 1), __ATOMIC_RELAXED);
 }
 
-static inline struct pool_block *pool_ring_pop(struct pool_ring *ring)
+static HOT struct pool_block *pool_ring_pop(struct pool_ring *ring)
 {
 	struct pool_block *block = ring->block[ring->first];
 

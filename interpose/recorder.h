@@ -78,6 +78,7 @@ struct thread {
 	uint32_t context_epoch;
 	int device;
 	uint64_t staying; /* see recorder_stay() */
+	struct recorder *stayed_in;
 	struct standing *standing; /* of the pooled block that the call under way is about */
 	uint64_t now_ns; /* when the free under way began */
 	struct pool *pool; /* its context that was met last, and the cache of a space of it */
@@ -141,12 +142,13 @@ static HOT void recorder_leave(void)
 /* In place of recorder_leave(), by a step of a call on the block at ADDRESS whose next step goes
  * on by recorder_resume(). Nothing in between enters, but for a signal handler: it finds the
  * thread busy, and its own blocks at other addresses. */
-static inline void recorder_stay(uint64_t address)
+static HOT void recorder_stay(struct recorder *recorder, uint64_t address)
 {
+	thread_self.stayed_in = recorder;
 	thread_self.staying = address;
 }
 
-static inline bool recorder_stayed(uint64_t address)
+static HOT bool recorder_stayed(uint64_t address)
 {
 	return thread_self.staying == address && address;
 }
@@ -156,7 +158,7 @@ static HOT struct recorder *recorder_resume(uint64_t address)
 	if (__builtin_expect(!recorder_stayed(address), 0))
 		return recorder_enter();
 	thread_self.staying = 0;
-	return recorder_now();
+	return thread_self.stayed_in;
 }
 
 /* Called once a recorder stands, by the thread that made it; NULL: nobody wants to know. */

@@ -3,13 +3,10 @@
  * Per-thread rows, slots and live bytes, and the peak over all of them. Owns who has which
  * stripe; must not take a lock that threads share on the path of an ordinary pair.
  */
-#include "stripes.h"
+#include "stripes_hot.h"
 
 #include <pthread.h>
 #include <time.h>
-
-#include "recorder.h"
-#include "table.h"
 
 struct row_entry {
 	uint64_t key;
@@ -126,17 +123,12 @@ static struct ledger_row *find_row(struct recorder *recorder, struct stripe *str
 	return entry->row;
 }
 
-struct ledger_row *stripe_row(struct recorder *recorder, struct stripe *stripe, uint32_t stack,
-			      struct hook *hook, int device)
+struct ledger_row *stripe_row_seldom(struct recorder *recorder, struct stripe *stripe,
+				     uint64_t key, uint32_t stack, struct hook *hook, int device)
 {
-	uint64_t key = (uint64_t)stack << 32 | (uint64_t)(hook - hooks) << 16 |
-		       (uint16_t)(device + 1);
-	unsigned int slot = (unsigned int)(table_mix(key) >> 48) % STRIPE_ROWS;
-	struct ledger_row *row;
+	unsigned int slot = stripe_row_slot(key);
+	struct ledger_row *row = find_row(recorder, stripe, key, stack, hook, device);
 
-	if (stripe->row_cache[slot].key == key && stripe->row_cache[slot].row)
-		return stripe->row_cache[slot].row;
-	row = find_row(recorder, stripe, key, stack, hook, device);
 	if (row) {
 		stripe->row_cache[slot].key = key;
 		stripe->row_cache[slot].row = row;
@@ -144,19 +136,7 @@ struct ledger_row *stripe_row(struct recorder *recorder, struct stripe *stripe, 
 	return row;
 }
 
-static struct ledger_block *next_spare(struct recorder *recorder, struct ledger_block *block)
-{
-	return block->next_spare ? ledger_at(&recorder->writer, block->next_spare) : NULL;
-}
-
-static void link_spare(struct recorder *recorder, struct ledger_block **head,
-		       struct ledger_block *block)
-{
-	block->next_spare = *head ? ledger_ref(&recorder->writer, *head) : 0;
-	*head = block;
-}
-
-static void refill(struct recorder *recorder, struct stripe *stripe)
+void stripe_refill(struct recorder *recorder, struct stripe *stripe)
 {
 	struct stripes *stripes = &recorder->stripes;
 	struct ledger_block *first;
@@ -165,8 +145,8 @@ static void refill(struct recorder *recorder, struct stripe *stripe)
 	lock_take(&stripes->spare_lock);
 	for (count = 0; count < SLOTS_AT_ONCE && stripes->spare; count++) {
 		first = stripes->spare;
-		stripes->spare = next_spare(recorder, first);
-		link_spare(recorder, &stripe->spare, first);
+		stripes->spare = stripe_next_spare(recorder, first);
+		stripe_link_spare(recorder, &stripe->spare, first);
 	}
 	lock_give(&stripes->spare_lock);
 	stripe->spares += count;
@@ -175,25 +155,11 @@ static void refill(struct recorder *recorder, struct stripe *stripe)
 	count = ledger_add_blocks(&recorder->writer, SLOTS_AT_ONCE, &first);
 	stripe->spares += count;
 	while (count--)
-		link_spare(recorder, &stripe->spare, &first[count]);
-}
-
-struct ledger_block *stripe_take_slot(struct recorder *recorder, struct stripe *stripe)
-{
-	struct ledger_block *block;
-
-	if (!stripe->spare)
-		refill(recorder, stripe);
-	block = stripe->spare;
-	if (!block)
-		return NULL;
-	stripe->spare = next_spare(recorder, block);
-	stripe->spares--;
-	return block;
+		stripe_link_spare(recorder, &stripe->spare, &first[count]);
 }
 
 /* A thread that only frees must not hoard: what it has too much goes to those that allocate. */
-static void shed(struct recorder *recorder, struct stripe *stripe)
+void stripe_shed(struct recorder *recorder, struct stripe *stripe)
 {
 	struct stripes *stripes = &recorder->stripes;
 	struct ledger_block *block;
@@ -201,21 +167,11 @@ static void shed(struct recorder *recorder, struct stripe *stripe)
 	lock_take(&stripes->spare_lock);
 	while (stripe->spares > STRIPE_SPARES_MAX / 2) {
 		block = stripe->spare;
-		stripe->spare = next_spare(recorder, block);
+		stripe->spare = stripe_next_spare(recorder, block);
 		stripe->spares--;
-		link_spare(recorder, &stripes->spare, block);
+		stripe_link_spare(recorder, &stripes->spare, block);
 	}
 	lock_give(&stripes->spare_lock);
-}
-
-void stripe_give_slot(struct recorder *recorder, struct stripe *stripe, struct ledger_block *block)
-{
-	ledger_block_set(block, LEDGER_BLOCK_UNUSED);
-	/* Who reads a live block must not see what is written into it from here on. */
-	atomic_thread_fence(memory_order_release);
-	link_spare(recorder, &stripe->spare, block);
-	if (++stripe->spares > STRIPE_SPARES_MAX)
-		shed(recorder, stripe);
 }
 
 int64_t stripes_live(struct recorder *recorder)
@@ -258,14 +214,9 @@ static void look_at_peak(struct recorder *recorder)
 	}
 }
 
-void stripe_live_add(struct recorder *recorder, struct stripe *stripe, int64_t bytes,
-		     uint64_t now_ns)
+void stripe_may_be_peak(struct recorder *recorder, struct stripe *stripe, uint64_t now_ns)
 {
-	int64_t live = atomic_load_explicit(&stripe->live, memory_order_relaxed) + bytes;
-
-	atomic_store_explicit(&stripe->live, live, memory_order_relaxed);
-	if (bytes < 0 || live <= atomic_load_explicit(&stripe->ceiling, memory_order_relaxed) ||
-	    now_ns + 1 == stripe->contended_tick)
+	if (now_ns + 1 == stripe->contended_tick)
 		return;
 	/* Somebody else is looking right now: then moments overlap, exactness has no
 	 * meaning, and a crowd of threads must not queue up here. Not again in this tick. */

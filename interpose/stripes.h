@@ -66,18 +66,7 @@ static inline void stripe_unlock(struct stripe *stripe)
 		lock_give(&stripe->lock);
 }
 
-/* All with the stripe locked. */
-
-/* The row of (stack, hook, device), made if need be; NULL if there is no room. */
-struct ledger_row *stripe_row(struct recorder *recorder, struct stripe *stripe, uint32_t stack,
-			      struct hook *hook, int device);
-struct ledger_block *stripe_take_slot(struct recorder *recorder, struct stripe *stripe);
-void stripe_give_slot(struct recorder *recorder, struct stripe *stripe, struct ledger_block *block);
-
-/* Live bytes went up or down at NOW_NS. Keeps the peak: exact, except among threads that
- * allocate within the same tick of the coarse clock (1-4 ms), where it may come out lower. */
-void stripe_live_add(struct recorder *recorder, struct stripe *stripe, int64_t bytes,
-		     uint64_t now_ns);
+/* Rows, slots and live bytes, with the stripe locked: stripes_hot.h. */
 
 int64_t stripes_live(struct recorder *recorder);
 /* Most bytes live at one moment since this was last asked to RESTART; with it, begins anew. */
