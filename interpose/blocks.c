@@ -548,8 +548,11 @@ struct recorder *block_take(const struct site *site, uint64_t address, struct fr
 
 void record_freeing(const struct site *site, uint64_t address, struct freeing *ret)
 {
-	if (block_take(site, address, ret))
-		recorder_leave();
+	thread_self.standing = NULL;
+	if (!block_take(site, address, ret))
+		return;
+	thread_self.standing = ret->standing;
+	recorder_leave();
 }
 
 void record_freeing_pooled(const struct site *site, uint64_t address, struct freeing *ret)

@@ -124,8 +124,8 @@ void record_made_from(const struct site *site, uint32_t stack, uint64_t address,
 /* Before and after the driver's free: the block leaves the table first, since the driver
  * hands the address to another thread at once, and comes back if the free failed. */
 void record_freeing(const struct site *site, uint64_t address, struct freeing *ret);
-/* The same of a block that the pool may take: thread_self.standing is what the block that left
- * the table was made with. If that is not NULL, the recorder stays entered for the pool. */
+/* The same of a block that the pool may take: if thread_self.standing, which is what the block
+ * that left the table was made with, is not NULL, then the recorder stays entered for the pool. */
 void record_freeing_pooled(const struct site *site, uint64_t address, struct freeing *ret);
 void record_freed(struct hook *hook, struct freeing *freeing, enum outcome outcome, int result);
 
