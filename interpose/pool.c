@@ -28,7 +28,7 @@ _Atomic bool pool_on;
 
 static uint64_t give_back(bool may_wait);
 
-static void reason(struct pool_space *space, enum ledger_pool_reason why)
+void pool_reason(struct pool_space *space, enum ledger_pool_reason why)
 {
 	__atomic_fetch_add(&space->record->reasons[why], 1, __ATOMIC_RELAXED);
 }
@@ -206,11 +206,13 @@ static COLD struct pool_block *look_further(struct pool *pool, struct pool_space
 		pool_cache_leave(cache);
 	}
 	if (!block && atomic_load_explicit(&space->kept, memory_order_relaxed) > 0)
-		pool_tickets_poll(space->context);
+		pool_tickets_poll(space->context, false);
 	if (!block)
 		block = pool_take_any(pool, space, cache, bin);
 	if (!block)
 		block = pool_slab_take(pool, space, bytes);
+	if (!block)
+		pool_tickets_missed(space->context);
 	if (block) {
 		pool_cache_enter(cache);
 		hand_out(cache, block, bytes);
@@ -391,7 +393,7 @@ static HOT bool put(struct pool *pool, struct pool_block *block, bool shared, bo
 	bool open, due = false;
 
 	if (!cache) {
-		reason(space, LEDGER_POOL_NO_MEMORY);
+		pool_reason(space, LEDGER_POOL_NO_MEMORY);
 		return false;
 	}
 	pool_cache_enter(cache);
@@ -423,16 +425,13 @@ static HOT bool keep(struct pool *pool, struct pool_block *block,
 		return false;
 	if (native->elsewhere) /* a part can't be freed by the driver on that stream */
 		pool_wait_for_stream(native->stream);
-	block->ticket = pool_ticket(context, &shared);
+	block->ticket = pool_ticket(context, block, context->strict, &shared);
 	if (context->strict && !native->async)
 		pool_tickets_wait(context, block->ticket);
 	if (__builtin_expect(atomic_load_explicit(&context->failed, memory_order_relaxed), 0)) {
 		pool_fail(pool, context);
 		return false;
 	}
-	if (atomic_load_explicit(&context->tickets.owed, memory_order_relaxed) &&
-	    !context->by_sync)
-		reason(block->space, LEDGER_POOL_CAPTURE);
 	block->kept_s = (uint32_t)(thread_self.now_ns / NS_PER_S); /* the wrapper has just looked */
 	return put(pool, block, shared, !native->async);
 }
@@ -486,7 +485,7 @@ static COLD CUresult release_native(struct pool *pool, struct pool_block *block,
 	CUresult r;
 
 	if (block->never)
-		reason(space, (enum ledger_pool_reason)(block->never - 1));
+		pool_reason(space, (enum ledger_pool_reason)(block->never - 1));
 	r = pool_native_give(pool, block, native);
 	if (r == CUDA_SUCCESS)
 		atomic_fetch_sub(&space->waste, unasked);
@@ -504,12 +503,12 @@ static COLD void release_part(struct pool *pool, struct pool_block *block)
 	bool shared;
 
 	if (block->never) {
-		reason(block->space, (enum ledger_pool_reason)(block->never - 1));
+		pool_reason(block->space, (enum ledger_pool_reason)(block->never - 1));
 		return;
 	}
 	atomic_fetch_add(&block->space->kept, (int64_t)block->capacity);
 	atomic_fetch_sub(&block->space->waste, (int64_t)(block->capacity - block->bytes));
-	if (pool_tickets_wait(context, pool_ticket(context, &shared)) ||
+	if (pool_tickets_wait(context, pool_ticket(context, block, true, &shared)) ||
 	    atomic_load(&context->failed))
 		pool_slab_give(pool, block);
 }
@@ -793,7 +792,7 @@ bool pool_relieve(int device)
 			continue;
 		given += trim_context(pool, context, false);
 		while (!given && (number = pool_tickets_oldest(context, &freed)) != 0 &&
-		       pool_tickets_wait(context, number))
+		       pool_tickets_wait_for_memory(context, number))
 			given += trim_context(pool, context, false);
 	}
 	recorder_leave();
@@ -825,6 +824,7 @@ static uint64_t give_back(bool may_wait)
 
 		if (!atomic_load(&context->open))
 			continue;
+		pool_tickets_poll(context, true);
 		while (may_wait && (number = pool_tickets_oldest(context, &freed)) != 0 &&
 		       pool_tickets_wait(context, number))
 			;

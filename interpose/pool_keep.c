@@ -284,6 +284,8 @@ void pool_tell(struct pool_space *space)
 
 	if (pool_tickets_oldest(space->context, &freed))
 		pending = pool_or_zero(atomic_load(&space->freed) - (int64_t)freed);
+	else
+		pending = pool_or_zero(atomic_load(&space->context->tickets.owed_bytes));
 	if (pending > kept)
 		pending = kept;
 	tell(&record->cached, &space->told[0], kept - pending);

@@ -369,7 +369,7 @@ uint64_t pool_trim(struct pool *pool, struct pool_space *space, uint64_t bytes, 
 	if (!bytes || !atomic_load(&space->reserved))
 		return 0;
 	pool_collect(pool, space);
-	pool_tickets_poll(space->context);
+	pool_tickets_poll(space->context, true);
 	given = give_clean(pool, space, bytes, UINT32_MAX, idle_only);
 	given += pool_slabs_trim(pool, space, bytes == UINT64_MAX);
 	if (given)
@@ -412,7 +412,7 @@ static void bound_pending(struct pool_space *space)
 		most = FLOOR_BYTES;
 	if (atomic_load(&space->kept) <= most)
 		return;
-	pool_tickets_poll(context);
+	pool_tickets_poll(context, true);
 	while ((number = pool_tickets_oldest(context, &freed)) != 0) {
 		pending = atomic_load(&space->freed) - (int64_t)freed;
 		if (pending <= most || !pool_tickets_wait(context, number))
@@ -505,7 +505,7 @@ void pool_decay(struct pool *pool, uint32_t now_s)
 
 		if (!atomic_load(&context->open))
 			continue;
-		pool_tickets_poll(context);
+		pool_tickets_poll(context, true);
 		for (int kind = 0; kind < POOL_KINDS; kind++) {
 			struct pool_space *space = &context->space[kind];
 

@@ -136,6 +136,7 @@ struct pool_ticket {
 	uint64_t number;
 	void *event;
 	uint64_t freed;       /* bytes that had been freed when it was made */
+	bool late; /* made after more was submitted than its first free could know of */
 	unsigned int waiters; /* in cuEventSynchronize */
 };
 
@@ -145,7 +146,13 @@ struct pool_tickets {
 	_Atomic uint64_t done;   /* all up to this one are */
 	_Atomic uint64_t epoch;  /* of submits.h that `issued` covers, plus 1; 0 = none */
 	_Atomic uint64_t idle_epoch; /* in which the context was seen to be idle, plus 1 */
-	_Atomic bool owed;       /* a ticket that nobody could make yet: number issued + 1 */
+	/* A ticket that was not made yet, number issued + 1: a capture is under way, or a few more
+	 * frees are to share it. */
+	_Atomic bool owed;
+	uint64_t owed_first, owed_last; /* epochs of the frees that it is for */
+	unsigned int owed_epochs;       /* how many different ones */
+	_Atomic int64_t owed_bytes;
+	unsigned int patience, unhurried; /* see put_off() */
 	unsigned int first, count, spares;
 	struct pool_ticket ring[POOL_TICKETS];
 	void *spare[POOL_TICKETS];
@@ -215,6 +222,9 @@ static inline struct pool *pool_of(struct recorder *recorder)
 	return __builtin_expect(pool != NULL, 1) ? pool : pool_make(recorder);
 }
 
+/* Counts a block that was left to the driver, or waits longer than usual. */
+void pool_reason(struct pool_space *space, enum ledger_pool_reason why);
+
 /* A free of the application's: the driver's own call. */
 struct pool_native_free {
 	void *real;
@@ -263,24 +273,31 @@ static inline bool pool_ticket_covers(struct pool_tickets *tickets, uint64_t epo
 	       !atomic_load_explicit(&tickets->owed, memory_order_acquire);
 }
 
-/* The ticket of a block that is freed now. *RET_SHARED: no new one was needed. */
-uint64_t pool_ticket_made(struct pool_context *context, bool *ret_shared);
-static HOT uint64_t pool_ticket(struct pool_context *context, bool *ret_shared)
+/* The ticket of BLOCK, which is freed now. It may be made later if nobody waits for it at once.
+ * *RET_SHARED: no new one was needed. */
+uint64_t pool_ticket_made(const struct pool_block *block, bool at_once, bool *ret_shared);
+static HOT uint64_t pool_ticket(struct pool_context *context, const struct pool_block *block,
+				bool at_once, bool *ret_shared)
 {
 	struct pool_tickets *tickets = &context->tickets;
 
 	*ret_shared = pool_ticket_covers(tickets, submits_epoch());
 	return __builtin_expect(*ret_shared, 1)
 		       ? atomic_load_explicit(&tickets->issued, memory_order_acquire)
-		       : pool_ticket_made(context, ret_shared);
+		       : pool_ticket_made(block, at_once, ret_shared);
 }
-/* Looks which tickets are done; never waits. */
-void pool_tickets_poll(struct pool_context *context);
-/* The same, of ticket NUMBER and those before it, by one question. */
+/* Looks which tickets are done; never waits. If FOR_GOOD the one that is put off is made. */
+void pool_tickets_poll(struct pool_context *context, bool for_good);
+/* An allocation found nothing clean: the ticket that is put off is made. */
+void pool_tickets_missed(struct pool_context *context);
+/* As polling, of ticket NUMBER and those before it, by one question. */
 void pool_tickets_ask(struct pool_context *context, uint64_t number);
 /* Waits until NUMBER is done, as the driver's free would; false if that can't be now (a
  * capture, an error). */
 bool pool_tickets_wait(struct pool_context *context, uint64_t number);
+/* The same for an allocation that found no memory. It waits for what a free of the driver's would
+ * have waited for; tickets that cover more than that are looked at for a while only. */
+bool pool_tickets_wait_for_memory(struct pool_context *context, uint64_t number);
 /* See pool_context_idle(). */
 void pool_tickets_synced(struct pool_context *context, uint64_t epoch);
 /* Everything that was submitted is done, as far as is known without asking. */
