@@ -21,9 +21,15 @@
 #define CTX_SCHED_BLOCKING_SYNC 4u
 #define CAPTURE_MODE_RELAXED 2
 #define FIRST_DRIVER 12050 /* that has cuCtxRecordEvent */
-#define PATIENCE_MAX 8 /* epochs whose frees share a ticket */
+#define PATIENCE_MAX 16 /* epochs whose frees share a ticket */
 #define UNHURRIED 256  /* frees that nobody missed */
 #define LATE_NS 1000000000u
+
+#ifdef GPULEAK_TEST_PATIENT /* tests/torture: every ticket is put off that may be */
+#define PATIENCE(tickets) PATIENCE_MAX
+#else
+#define PATIENCE(tickets) (tickets)->patience
+#endif
 
 #define ASK(id, type, arguments) ((type)resolve_used(USED_##id))arguments
 
@@ -263,9 +269,9 @@ static bool put_off(struct pool_context *context, const struct pool_block *block
 		tickets->unhurried = 0;
 		tickets->patience += tickets->patience < PATIENCE_MAX;
 	}
-	return tickets->owed_epochs + !joins <= tickets->patience &&
+	return tickets->owed_epochs + !joins <= PATIENCE(tickets) &&
 	       atomic_load(&tickets->owed_bytes) + (int64_t)block->capacity <=
-		       (int64_t)context->flush;
+		       4 * (int64_t)context->flush;
 }
 
 uint64_t pool_ticket_made(const struct pool_block *block, bool at_once, bool *ret_shared)

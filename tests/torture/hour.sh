@@ -14,7 +14,7 @@ each=${EACH:-15}
 ways=${WAYS:-fast strict fast-slab fast-one-arena fast-many-threads strict-slab fast-prealloc fast-small-cache
 	fast-decay fast-limit strict-limit fast-fail-at fast-fail-from bare}
 [ -n "${REAL:-}" ] || ways="$ways fast-tight fast-two-devices fast-record-fails fast-query-fails slab-query-fails old-driver
-	waits mutation"
+	late late-slab late-tight waits mutation"
 driver=(--standin "${REAL:-$build/tests/standin}")
 [ -z "${REAL:-}" ] || driver+=(--real-driver)
 failures=0 runs=0 end=$((SECONDS + seconds))
@@ -24,7 +24,8 @@ while [ $SECONDS -lt $end ]; do
 		[ $SECONDS -lt $end ] || break
 		seed=$((seed + 1)) runs=$((runs + 1))
 		if ! "$here/run.py" "$way" --library "$build/interpose/libgpuleak.so" \
-			--mutated "$build/interpose/libgpuleak-no-tickets.so" --programs "$build/tests/torture" \
+			--mutated "$build/interpose/libgpuleak-no-tickets.so" \
+			--patient "$build/interpose/libgpuleak-patient.so" --programs "$build/tests/torture" \
 			"${driver[@]}" --seeds "$seed" --seconds "$each" >"${TMPDIR:-/tmp}/torture.$$" 2>&1; then
 			failures=$((failures + 1))
 			echo "== $way, seed $seed"

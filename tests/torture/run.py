@@ -51,6 +51,11 @@ WAYS = {
                           "STANDIN_FAIL": "cuEventQuery:40=700"}, []),
     # Drivers without cuCtxRecordEvent: fast is strict.
     "old-driver": ({"GPULEAK_POOL": "fast", "STANDIN_VERSION": "12040"}, ["--mode", "strict"]),
+    # With a library that puts off every ticket that may be, as it otherwise does in long loops.
+    "late": ({"GPULEAK_POOL": "fast"}, ["--mode", "fast"]),
+    "late-slab": ({"GPULEAK_POOL": "fast", "GPULEAK_POOL_SLAB": "1"}, ["--mode", "fast"]),
+    "late-tight": ({"GPULEAK_POOL": "fast", "STANDIN_MEMORY": str(320 * MIB)},
+                   ["--mode", "fast", "--max-bytes", str(MIB), "--may-wait"]),
 }
 
 
@@ -59,6 +64,7 @@ def parse():
     parser.add_argument("way", choices=sorted(WAYS) + ["waits", "mutation"])
     parser.add_argument("--library", required=True)
     parser.add_argument("--mutated", help="the library without the ticket check")
+    parser.add_argument("--patient", help="the library that puts tickets off")
     parser.add_argument("--programs", required=True, help="directory of torture and waits")
     parser.add_argument("--standin", required=True, help="directory of the stand-in driver")
     parser.add_argument("--real-driver", action="store_true", help="STANDIN leads to a real one")
@@ -136,6 +142,8 @@ def check_way(tap, options, seed, report):
         tap.line(True, "%s # SKIP needs the stand-in" % options.way)
         return
     library = options.library if extra is not None else None
+    if options.way.startswith("late"):
+        library = options.patient
     done = torture(options, extra, arguments, library, seed, report)
     counts = counts_of(done.stdout)
     good = done.returncode == 0 and counts is not None
