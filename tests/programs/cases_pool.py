@@ -197,6 +197,19 @@ def by_signal_when_idle(place):
     compare("given back", True, " cached 0 pending 0 reserved 0 " in lines[0])
 
 
+def shared_tickets(place):
+    """pool: frees of a long loop share tickets in fast, and what is owed ends with a wait"""
+    soon, later, end = (numbers(line) for line in story(place, "loop", GPULEAK_POOL="fast")[0])
+    compare("all served", (20000, 20000), (later["hits"] + later["native"], later["frees"]))
+    compare("of few blocks", True, later["native"] <= 8 and later["reserved"] == later["native"])
+    compare("fewer tickets than frees soon", True, soon["tickets"] < soon["frees"] == 1000)
+    compare("one for two frees later", True, 0 < later["tickets"] * 2 < 20000)
+    compare("something is owed", True, later["pending"] > 0)
+    compare("synchronized", (0, later["tickets"]), (end["pending"], end["tickets"]))
+    for line, frees in zip(story(place, "loop", GPULEAK_POOL="strict")[0], (1000, 20000, 20001)):
+        has(line, pending=0, native=1, hits=frees - 1, frees=frees, tickets=frees)
+
+
 POOL = [absent, no_pool, limit_alone, wrong, signal_taken, signal_unusable, give_back,
         several_contexts, by_signal, by_signal_when_idle,
-        in_python, reported, watched, short_form]
+        in_python, reported, watched, short_form, shared_tickets]

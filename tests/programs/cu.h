@@ -37,6 +37,8 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t width, s
 CUresult cuMemAllocManaged(CUdeviceptr *address, size_t bytes, unsigned int flags);
 CUresult cuMemFree(CUdeviceptr_v1 address);
 CUresult cuMemFree_v2(CUdeviceptr address);
+CUresult cuMemsetD8Async(CUdeviceptr address, unsigned char value, size_t bytes, void *stream);
+CUresult cuCtxSynchronize(void);
 CUresult cuMemAllocAsync(CUdeviceptr *address, size_t bytes, void *stream);
 CUresult cuMemAllocAsync_ptsz(CUdeviceptr *address, size_t bytes, void *stream);
 CUresult cuMemFreeAsync(CUdeviceptr address, void *stream);

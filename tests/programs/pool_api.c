@@ -74,6 +74,36 @@ static int main_give_back(void)
 	return 0;
 }
 
+static void print_tickets(const char *when)
+{
+	struct gpuleak_pool_stats stats = { .size = sizeof(stats) };
+
+	if (gpuleak_pool_stats(&stats) < 0)
+		return;
+	printf("%s: pending %" PRIu64 " reserved %" PRIu64 " hits %" PRIu64 " native %" PRIu64
+	       " frees %" PRIu64 " tickets %" PRIu64 "\n", when, stats.pending_bytes / 4096,
+	       stats.reserved_bytes / 4096, stats.hits, stats.native_allocations, stats.frees,
+	       stats.tickets);
+}
+
+/* Work is submitted before each free, as in a program's main loop. */
+static int main_loop(void)
+{
+	CUdeviceptr address;
+
+	start();
+	for (int i = 0; i <= 20000; i++) {
+		if (i == 1000 || i == 20000)
+			print_tickets(i == 1000 ? "soon" : "later");
+		must(cuMemAlloc_v2(&address, 4096), "cuMemAlloc_v2");
+		must(cuMemsetD8Async(address, 0, 4096, NULL), "cuMemsetD8Async");
+		must(cuMemFree_v2(address), "cuMemFree_v2");
+	}
+	must(cuCtxSynchronize(), "cuCtxSynchronize");
+	print_tickets("synchronized");
+	return 0;
+}
+
 static void print_answer(const char *what, struct gpuleak_pool_stats *stats)
 {
 	int answer;
@@ -196,6 +226,7 @@ int main(int argc, char **argv)
 		int (*main)(void);
 	} stories[] = {
 		{ "absent", main_absent }, { "give-back", main_give_back }, { "wrong", main_wrong },
+		{ "loop", main_loop },
 		{ "contexts", main_contexts }, { "signal", main_signal },
 		{ "signal-idle", main_signal_idle }, { "handled", main_handled },
 		{ "handled-later", main_handled_later },
