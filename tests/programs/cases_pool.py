@@ -210,6 +210,21 @@ def shared_tickets(place):
         has(line, pending=0, native=1, hits=frees - 1, frees=frees, tickets=frees)
 
 
+def raced(place):
+    """pool: of two threads that free a block at one moment one does, and the other is reported"""
+    for mode in ("strict", "fast"):
+        run = place.command("run", "--pool", mode, "--format", "json", "--report",
+                            place.file("report.json"), "--", place.program(PROGRAM), "raced")
+        compare("freed", (0, "freed 4000 of 4000, then two blocks\n"), (run.status, run.stdout))
+        report = place.json("report.json")
+        compare("leaks", [], report["leaks"])
+        compare("freed", (4002, 4002), (report["summary"]["allocated_blocks"],
+                                        report["summary"]["freed_blocks"]))
+        compare("errors", {"double-free"}, {error["type"] for error in report["errors"]})
+        compare("how many", 4000, report["summary"]["errors"])
+
+
 POOL = [absent, no_pool, limit_alone, wrong, signal_taken, signal_unusable, give_back,
         several_contexts, by_signal, by_signal_when_idle,
-        in_python, reported, watched, short_form, shared_tickets]
+        in_python, reported, watched, short_form, shared_tickets,
+        raced]

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -101,6 +102,46 @@ static int main_loop(void)
 	}
 	must(cuCtxSynchronize(), "cuCtxSynchronize");
 	print_tickets("synchronized");
+	return 0;
+}
+
+enum { RACES = 4000 };
+static CUdeviceptr raced;
+static pthread_barrier_t line;
+static int won[2];
+
+static void *race(void *argument)
+{
+	int me = *(int *)argument;
+
+	for (int i = 0; i < RACES; i++) {
+		if (me == 0)
+			must(cuMemAlloc_v2(&raced, 4096), "cuMemAlloc_v2");
+		pthread_barrier_wait(&line);
+		won[me] += cuMemFree_v2(raced) == 0;
+		pthread_barrier_wait(&line);
+	}
+	return NULL;
+}
+
+/* Two threads free each block at one moment: one of them may. */
+static int main_raced(void)
+{
+	int number[2] = { 0, 1 };
+	CUdeviceptr first, second;
+	pthread_t thread;
+
+	start();
+	must(pthread_barrier_init(&line, NULL, 2), "pthread_barrier_init");
+	must(pthread_create(&thread, NULL, race, &number[1]), "pthread_create");
+	race(&number[0]);
+	pthread_join(thread, NULL);
+	must(cuMemAlloc_v2(&first, 4096), "cuMemAlloc_v2");
+	must(cuMemAlloc_v2(&second, 4096), "cuMemAlloc_v2");
+	printf("freed %d of %d, then %s\n", won[0] + won[1], RACES,
+	       first == second ? "one block twice" : "two blocks");
+	must(cuMemFree_v2(first), "cuMemFree_v2");
+	must(cuMemFree_v2(second), "cuMemFree_v2");
 	return 0;
 }
 
@@ -226,7 +267,7 @@ int main(int argc, char **argv)
 		int (*main)(void);
 	} stories[] = {
 		{ "absent", main_absent }, { "give-back", main_give_back }, { "wrong", main_wrong },
-		{ "loop", main_loop },
+		{ "loop", main_loop }, { "raced", main_raced },
 		{ "contexts", main_contexts }, { "signal", main_signal },
 		{ "signal-idle", main_signal_idle }, { "handled", main_handled },
 		{ "handled-later", main_handled_later },
