@@ -548,7 +548,6 @@ struct recorder *block_take(const struct site *site, uint64_t address, struct fr
 
 void record_freeing(const struct site *site, uint64_t address, struct freeing *ret)
 {
-	thread_self.standing = NULL;
 	if (!block_take(site, address, ret))
 		return;
 	thread_self.standing = ret->standing;
@@ -557,8 +556,7 @@ void record_freeing(const struct site *site, uint64_t address, struct freeing *r
 
 void record_freeing_pooled(const struct site *site, uint64_t address, struct freeing *ret)
 {
-	thread_self.standing = NULL;
-	if (!take(site, address, ret))
+	if (!take(site, address, ret)) /* then the pool can't enter either */
 		return;
 	thread_self.standing = ret->standing;
 	if (ret->standing)

@@ -468,12 +468,14 @@ static HOT struct pool_block *taken_out(uint64_t address)
 	struct standing *standing = thread_self.standing;
 	struct pool_block *block;
 
-	thread_self.standing = NULL;
 	if (!standing)
 		return NULL;
 	block = (struct pool_block *)(void *)((char *)standing -
 					      offsetof(struct pool_block, standing));
-	return block->address == address ? block : NULL;
+	if (block->address != address) /* a signal handler's call; this is the one below it */
+		return NULL;
+	thread_self.standing = NULL;
+	return block;
 }
 
 /* What may not be kept. On failure it stays the application's. */
