@@ -730,7 +730,7 @@ static bool keep(struct opencl_kept *pool, struct kept *object)
 {
 	struct kept_context *context = object->context;
 	struct kept *victims = NULL;
-	bool busy, kept = false;
+	bool busy, kept = false, over = false;
 	unsigned int reason = look_at(pool, object, &busy);
 	int64_t size = (int64_t)object->size;
 
@@ -747,15 +747,20 @@ static bool keep(struct opencl_kept *pool, struct kept *object)
 		tell(object);
 	if (!reason) {
 		kept_lock(context);
-		kept = atomic_load(&context->handle) != NULL;
+		kept = atomic_load(&context->handle) && object->ticket > context->failed;
 		if (kept) {
 			account(context->device, -size, 0);
 			link_in(context, object);
+			over = !object->told && object->ticket <= context->done;
 			victims = trim(context, bound_of(context->device));
+		} else if (atomic_load(&context->handle)) {
+			reason = LEDGER_POOL_QUEUES + 1; /* its marker has failed by now */
 		}
 		kept_unlock(context);
 	}
 	kept_let_go(context, victims);
+	if (over) /* the driver said so before OBJECT was in a list, and says it once */
+		kept_tickets_done(context);
 	if (!kept)
 		leave_to_driver(pool, object, reason);
 	else

@@ -222,6 +222,7 @@ static void CL_CALLBACK on_marker(cl_event event, cl_int status, void *note)
 	}
 	kept_unlock(context);
 	settle(context);
+	ticket_poll(context); /* one before it, of which the driver says nothing, may hold it up */
 }
 
 static void ask_to_tell(struct opencl_kept *pool, struct kept_context *context, uint64_t number,
@@ -238,13 +239,17 @@ static void ask_to_tell(struct opencl_kept *pool, struct kept_context *context, 
 
 /* ---- issuing ---- */
 
+static bool is_full(const struct kept_context *context)
+{
+	return context->issued - context->done == KEPT_TICKETS;
+}
+
 static struct kept_ticket *reserve(struct kept_context *context, struct queues *ret_queues,
 				   uint64_t epoch)
 {
 	struct kept_ticket *ticket;
 
-	if (context->unpoolable || !atomic_load(&context->handle) ||
-	    context->issued - context->done == KEPT_TICKETS)
+	if (context->unpoolable || !atomic_load(&context->handle) || is_full(context))
 		return NULL;
 	context->issued++;
 	ticket = ticket_of(context, context->issued);
@@ -311,15 +316,19 @@ static uint64_t issue(struct kept_context *context, uint64_t epoch, bool tell)
 uint64_t ticket_get(struct kept_context *context, bool tell)
 {
 	uint64_t epoch = work_epoch(), number = 0;
+	bool full;
 
 	kept_lock(context);
 	if (epoch == context->epoch && context->issued > context->failed &&
 	    (!tell || context->issued <= context->done ||
 	     ticket_of(context, context->issued)->tells))
 		number = context->issued;
+	full = is_full(context);
 	kept_unlock(context);
 	if (number)
 		pools_count(&context->device->row->shared_tickets, 1);
+	else if (full) /* where all sizes differ, no creation has asked */
+		ticket_poll(context);
 	return number ? number : issue(context, epoch, tell);
 }
 
@@ -674,9 +683,6 @@ static void last_marker(struct kept_context *context)
 {
 	struct kept *victims;
 
-	if (ticket_get(context, false))
-		return;
-	ticket_poll(context);
 	if (ticket_get(context, false))
 		return;
 	kept_lock(context);

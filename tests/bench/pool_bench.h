@@ -182,4 +182,11 @@ static inline long bench_number(int argc, char **argv, const char *name, long ot
 	return value ? atol(value) : otherwise;
 }
 
+static inline double bench_real(int argc, char **argv, const char *name, double otherwise)
+{
+	const char *value = bench_option(argc, argv, name);
+
+	return value ? atof(value) : otherwise;
+}
+
 #endif

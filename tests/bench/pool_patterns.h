@@ -5,13 +5,21 @@
  * common (random allocations, several streams), and one with a fixed number of live blocks.
  *
  *   random   2 N steps, at most N allocations: at 73 % of them allocate 1..MAX bytes, as long
- *            as no more than LIVE bytes would be in use, else free one at random
+ *            as no more than LIVE bytes would be in use, else free one at random; none is left
  *   steady   N live blocks of 1..MAX bytes; then N times free one at random and allocate one
  *   streams  KERNELS kernels of a million clocks, each with a buffer of 8 bytes that is made for
  *            it and freed after its launch, over STREAMS streams
  *
- * --allocator NAME --n N --max BYTES --live BYTES --seed N --seconds N (0: no end) --watch 1
- * --streams N --kernels N --prewarm 1 --rounds N. Blocks are freed by who made them.
+ * --allocator NAME --n N --max BYTES --live BYTES --seed N --watch 1 --seconds S (0: no end)
+ * --pass-seconds S (0) --streams N --kernels N --prewarm 1 --rounds N. Blocks are freed by who
+ * made them.
+ *
+ * What stands above is one pass of random or steady. With --pass-seconds passes follow one another
+ * in the same process until that time is over, one at least: "ns" is the mean of a step in all of
+ * them, "first_ns" in the first alone, which finds an allocator that has nothing yet. RMM's
+ * benchmarks repeat likewise, but start their generator anew each time: from the second pass on,
+ * each request is one that was just served. Here it goes on and no pass is like another, which is
+ * harder. --seconds ends all passes together.
  */
 #ifndef GPULEAK_POOL_PATTERNS_H
 #define GPULEAK_POOL_PATTERNS_H
@@ -37,11 +45,13 @@ struct block {
 struct pattern {
 	const struct allocator *with;
 	uint64_t seed, n, max, live_max;
-	double seconds;
-	/* what came of it */
-	uint64_t steps, failed, live, peak_live, allocations;
+	double seconds, pass_seconds;
+	double start;
+	uint64_t pass_steps, pass_allocations;
+	/* what came of it, over all passes */
+	uint64_t passes, steps, first_steps, failed, live, left, peak_live, allocations;
 	uint64_t requested, peak_requested, footprint, peak_footprint;
-	double ns, end_ns;
+	double ns, first_ns, end_ns;
 	bool stopped;
 	struct block *block;
 	CUstream stream;
@@ -76,6 +86,7 @@ static inline bool pattern_allocate(struct pattern *pattern, size_t bytes)
 	pattern->block[pattern->live].p = p;
 	pattern->block[pattern->live++].bytes = bytes;
 	pattern->allocations++;
+	pattern->pass_allocations++;
 	pattern->requested += bytes;
 	pattern->footprint += pattern_footprint(bytes);
 	if (pattern->requested > pattern->peak_requested)
@@ -102,31 +113,37 @@ static inline size_t pattern_size(struct pattern *pattern)
 	return (size_t)(pattern_random(pattern) % pattern->max) + 1;
 }
 
-static inline bool pattern_over(struct pattern *pattern, double start)
+static inline void pattern_release_all(struct pattern *pattern)
 {
-	pattern->stopped = pattern->seconds > 0 && pattern->steps % 16 == 0 &&
-			   bench_now_ns() - start > pattern->seconds * 1e9;
+	while (pattern->live > 0)
+		pattern_release(pattern, pattern->live - 1);
+}
+
+static inline bool pattern_over(struct pattern *pattern)
+{
+	pattern->stopped = pattern->seconds > 0 && pattern->pass_steps % 16 == 0 &&
+			   bench_now_ns() - pattern->start > pattern->seconds * 1e9;
 	return pattern->stopped;
 }
 
-static inline void pattern_random_steps(struct pattern *pattern)
+/* N allocations and as many frees make 2 N steps: blocks are left by a pass only if it was stopped
+ * or found no memory with nothing to free. */
+static inline void pattern_random_pass(struct pattern *pattern)
 {
-	double start = bench_now_ns();
-
-	for (; pattern->steps < 2 * pattern->n && !pattern_over(pattern, start); pattern->steps++) {
+	for (; pattern->pass_steps < 2 * pattern->n && !pattern_over(pattern);
+	     pattern->pass_steps++) {
 		size_t bytes = pattern_size(pattern);
 		bool make = pattern->live == 0 || (pattern_random(pattern) % 100 < 73 &&
-						   pattern->allocations < pattern->n &&
+						   pattern->pass_allocations < pattern->n &&
 						   pattern->requested + bytes < pattern->live_max);
 
 		if (!(make && pattern_allocate(pattern, bytes)) && pattern->live > 0)
 			pattern_release(pattern, pattern_random(pattern) % pattern->live);
 	}
-	pattern->ns = bench_now_ns() - start;
 }
 
 /* Sizes are cut to a mean that lets all blocks live at once. */
-static inline void pattern_steady(struct pattern *pattern)
+static inline void pattern_fill(struct pattern *pattern)
 {
 	double start = bench_now_ns();
 
@@ -135,13 +152,45 @@ static inline void pattern_steady(struct pattern *pattern)
 	while (pattern->live < pattern->n && pattern->failed == 0)
 		pattern_allocate(pattern, pattern_size(pattern));
 	pattern->end_ns = bench_now_ns() - start; /* of the filling, here */
-	start = bench_now_ns();
-	for (; pattern->steps < 2 * pattern->n && pattern->live && !pattern_over(pattern, start);
-	     pattern->steps += 2) {
+}
+
+static inline void pattern_steady_pass(struct pattern *pattern)
+{
+	for (; pattern->pass_steps < 2 * pattern->n && pattern->live && !pattern_over(pattern);
+	     pattern->pass_steps += 2) {
 		pattern_release(pattern, pattern_random(pattern) % pattern->live);
 		pattern_allocate(pattern, pattern_size(pattern));
 	}
-	pattern->ns = bench_now_ns() - start;
+}
+
+/* Every pass but those of steady begins with no block; what it takes to free them is no step. */
+static inline void pattern_passes(struct pattern *pattern, bool steady)
+{
+	if (steady)
+		pattern_fill(pattern);
+	pattern->start = bench_now_ns();
+	do {
+		double start = bench_now_ns();
+
+		pattern->pass_steps = pattern->pass_allocations = 0;
+		if (steady)
+			pattern_steady_pass(pattern);
+		else
+			pattern_random_pass(pattern);
+		pattern->ns += bench_now_ns() - start;
+		pattern->steps += pattern->pass_steps;
+		if (pattern->passes++ == 0) {
+			pattern->first_ns = pattern->ns;
+			pattern->first_steps = pattern->steps;
+		}
+		if (!steady) {
+			start = bench_now_ns();
+			pattern->left += pattern->live;
+			pattern_release_all(pattern);
+			pattern->end_ns += bench_now_ns() - start;
+		}
+	} while (pattern->pass_steps > 0 && !pattern->stopped &&
+		 bench_now_ns() - pattern->start < pattern->pass_seconds * 1e9);
 }
 
 /* What the whole device has in use, of NVML, whatever a pool may answer in this process. */
@@ -205,18 +254,26 @@ static inline void tell_number(const char *name, bool known, uint64_t value)
 		printf(", \"%s\": null", name);
 }
 
+static inline double per_step(double ns, uint64_t steps)
+{
+	return ns / (double)(steps ? steps : 1);
+}
+
 static inline void tell_pattern(const struct pattern *pattern, const char *what, bool watched,
 				const struct watch *watch)
 {
 	const struct allocator *with = pattern->with;
 
-	printf("{\"what\": \"%s\", \"allocator\": \"%s\", \"n\": %llu, \"max\": %llu, \"steps\": "
-	       "%llu, "
-	       "\"ms\": %.3f, \"ns\": %.1f, \"end_ms\": %.3f, \"stopped\": %s",
-	       what, with->name, (unsigned long long)pattern->n, (unsigned long long)pattern->max,
-	       (unsigned long long)pattern->steps, pattern->ns / 1e6,
-	       pattern->ns / (double)(pattern->steps ? pattern->steps : 1), pattern->end_ns / 1e6,
+	printf("{\"what\": \"%s\", \"allocator\": \"%s\", \"n\": %llu, \"max\": %llu, ", what,
+	       with->name, (unsigned long long)pattern->n, (unsigned long long)pattern->max);
+	printf("\"ms\": %.3f, \"ns\": %.1f, \"first_ns\": %.1f, \"end_ms\": %.3f, \"stopped\": %s",
+	       pattern->ns / 1e6, per_step(pattern->ns, pattern->steps),
+	       per_step(pattern->first_ns, pattern->first_steps), pattern->end_ns / 1e6,
 	       pattern->stopped ? "true" : "false");
+	tell_number("passes", true, pattern->passes);
+	tell_number("steps", true, pattern->steps);
+	tell_number("allocations", true, pattern->allocations);
+	tell_number("left", true, pattern->left);
 	tell_number("failed", true, pattern->failed);
 	tell_number("peak_live", true, pattern->peak_live);
 	tell_number("peak_requested", true, pattern->peak_requested);
@@ -231,8 +288,7 @@ static inline int pattern_run(int argc, char **argv, const char *what, const str
 {
 	struct pattern pattern;
 	struct watch watch;
-	bool watched = false;
-	double start;
+	bool watched = false, steady = strcmp(what, "steady") == 0;
 
 	memset(&pattern, 0, sizeof(pattern));
 	memset(&watch, 0, sizeof(watch));
@@ -241,28 +297,21 @@ static inline int pattern_run(int argc, char **argv, const char *what, const str
 	pattern.n = (uint64_t)bench_number(argc, argv, "n", 1000);
 	pattern.max = (uint64_t)bench_number(argc, argv, "max", 1 << 20);
 	pattern.live_max = (uint64_t)bench_number(argc, argv, "live", 16000l << 20);
-	pattern.seconds = (double)bench_number(argc, argv, "seconds", 0);
+	pattern.seconds = bench_real(argc, argv, "seconds", 0);
+	pattern.pass_seconds = bench_real(argc, argv, "pass-seconds", 0);
 	pattern.block = (struct block *)calloc(pattern.n + 1, sizeof(struct block));
 	if (!pattern.block || pattern.n == 0 || pattern.max == 0)
 		return 2;
 	pattern.stream = bench_stream();
 	if (bench_number(argc, argv, "watch", 0))
 		watched = watch_begin(&watch);
-	if (strcmp(what, "steady") == 0)
-		pattern_steady(&pattern);
-	else
-		pattern_random_steps(&pattern);
-	start = bench_now_ns();
-	while (pattern.live > 0)
-		pattern_release(&pattern, pattern.live - 1);
-	if (strcmp(what, "steady"))
-		pattern.end_ns = bench_now_ns() - start;
+	pattern_passes(&pattern, steady);
+	pattern_release_all(&pattern); /* steady's */
 	bench_must(cuCtxSynchronize(), "cuCtxSynchronize");
 	if (watched)
 		watch_end(&watch);
 	tell_pattern(&pattern, what, watched, &watch);
-	if (pattern.allocations == 0 ||
-	    (strcmp(what, "steady") == 0 && pattern.peak_live < pattern.n)) {
+	if (pattern.allocations == 0 || (steady && pattern.peak_live < pattern.n)) {
 		fprintf(stderr, "%s: the blocks could not be had\n", with->name);
 		return 1;
 	}

@@ -49,6 +49,11 @@ def as_bare(place, report):
             bare.stdout.splitlines())
 
 
+def one_at_a_time(_place, report):
+    compare("peak", (4 * MIB, 7 * MIB),
+            (report["summary"]["peak_bytes"], report["summary"]["allocated_bytes"]))
+
+
 def served(_place, report):
     (pool,) = report["pool"]["pools"]
     compare("some were served", True, pool["hits"] > 100)
@@ -83,6 +88,10 @@ CL_POOL = [
     *story("a percentage of the device", "idle", [], env={"GPULEAK_POOL_CACHE": "10%"}, hits=196),
     *story("nothing may be kept", "idle", [], env={"GPULEAK_POOL_CACHE": "0"}, hits=0, frees=0,
            not_pooled={"too_large": 200}),
+    *story("a release behind one that nobody asks for", "behind", [], then=one_at_a_time, hits=0,
+           frees=3, not_pooled={}),
+    *story("a hundred markers, each for a size of its own", "sizes", [], hits=0, frees=100,
+           not_pooled={}),
     *story("four threads, four queues, every value right", "storm", ["wrong 0"], then=served),
 ]
 

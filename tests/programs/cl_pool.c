@@ -187,6 +187,52 @@ static void pending(void)
 	clReleaseCommandQueue(second);
 }
 
+static void fill_and_wait(cl_command_queue queue, cl_mem object, size_t bytes)
+{
+	static const cl_uint value = 7;
+	cl_event done;
+
+	must(clEnqueueFillBuffer(queue, object, &value, sizeof(value), 0, bytes, 0, NULL, &done),
+	     "fill");
+	must(clWaitForEvents(1, &done), "clWaitForEvents");
+	clReleaseEvent(done);
+}
+
+/* A buffer that commands held when it was released ends with them, though nobody asks for the
+ * marker of the one before it: the third is made when neither is there. */
+static void behind(void)
+{
+	cl_command_queue queue = queue_of(0);
+	cl_mem first = create(MIB), second;
+	cl_event gate = gate_new();
+
+	fill_and_wait(queue, first, MIB);
+	usleep(100000); /* the driver lets go of it on a thread of its own */
+	release(first);
+	second = create(2 * MIB);
+	fill(queue, second, 2 * MIB, gate);
+	release(second);
+	gate_open(gate);
+	usleep(500000);
+	release(create(4 * MIB));
+	clReleaseCommandQueue(queue);
+}
+
+/* More markers than there is room for, and no creation that finds one of its size. */
+static void sizes(void)
+{
+	cl_command_queue queue = queue_of(0);
+
+	for (size_t i = 1; i <= 100; i++) {
+		cl_mem object = create(i * 4096);
+
+		fill_and_wait(queue, object, i * 4096);
+		usleep(1000);
+		release(object);
+	}
+	clReleaseCommandQueue(queue);
+}
+
 /* Its end is the application's affair: what the pool keeps must not hold it. */
 static void CL_CALLBACK context_ended(cl_context gone, void *data)
 {
@@ -330,7 +376,7 @@ int main(int argc, char **argv)
 	static const struct story stories[] = {
 		{ "loop", loop }, { "idle", idle }, { "reasons", reasons }, { "again", again },
 		{ "pending", pending }, { "contexts", contexts }, { "bound", bound },
-		{ "storm", storm },
+		{ "behind", behind }, { "sizes", sizes }, { "storm", storm },
 	};
 
 	begin();

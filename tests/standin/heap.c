@@ -219,8 +219,9 @@ static void reclaim(int device)
 	}
 }
 
-/* Returns how much the device gave: nothing, or at least `missing`. */
-static size_t grant(int device, size_t missing)
+/* Returns how much the device gave: nothing, or at least `missing`. What the arena itself was
+ * granted counts no more once it was reclaimed: from there on all of `cost` is missing. */
+static size_t grant(int device, size_t missing, size_t cost)
 {
 	size_t generous = standin_memory / 256, now = atomic_load(&granted_total[device]);
 
@@ -239,6 +240,7 @@ static size_t grant(int device, size_t missing)
 		if (reclaimed)
 			return 0;
 		reclaim(device);
+		missing = cost;
 		now = atomic_load(&granted_total[device]);
 	}
 }
@@ -251,7 +253,7 @@ static bool lock_with_room(struct arena *a, int device, size_t cost)
 		size_t missing = a->used[device] + cost - a->granted[device];
 
 		unlock(a);
-		missing = grant(device, missing);
+		missing = grant(device, missing, cost);
 		if (!missing)
 			return false;
 		lock(a);

@@ -105,6 +105,21 @@ static void case_device_is_full(void)
 	IS(cuMemAlloc_v2(&x, 1), 2);
 }
 
+/* STANDIN_MEMORY=64 MiB: neither what the arena holds unused nor what is left is enough. */
+static void case_device_is_nearly_full(void)
+{
+	CUdeviceptr x;
+
+	begin();
+	block(512);
+	block(62 << 20);
+	block(512);
+	IS(cuMemAlloc_v2(&x, 2 << 20), 2);
+	for (int i = 0; i < 4096 - 2; i++)
+		block(512);
+	IS(cuMemAlloc_v2(&x, 1), 2);
+}
+
 static void *fill_and_leave(void *ctx)
 {
 	IS(cuCtxSetCurrent(ctx), 0);
@@ -593,6 +608,7 @@ static const struct {
 	{ "error codes", case_errors, NULL, NULL },
 	{ "sizes, spacing, immediate reuse", case_addresses, NULL, NULL },
 	{ "a full device", case_device_is_full, "STANDIN_MEMORY", "67108864" },
+	{ "a device all but full", case_device_is_nearly_full, "STANDIN_MEMORY", "67108864" },
 	{ "a device shared by threads", case_device_is_shared, "STANDIN_MEMORY", "67108864" },
 	{ "contexts", case_contexts, NULL, NULL },
 	{ "capture", case_capture, NULL, NULL },

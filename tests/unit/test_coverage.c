@@ -2,7 +2,7 @@
  *
  * From the facts of a ledger to what a report says of coverage: the line, the page of -v,
  * JSON, the notes; and a ledger whose facts lie.
- * Links: test_coverage.c ledger_builder.c, report_dep, cmocka.
+ * Links: test_coverage.c ledger_builder.c ledger_reported.c, report_dep, cmocka.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,35 +15,23 @@
 #include <cmocka.h>
 
 #include "json_coverage.h"
-#include "ledger_builder.h"
-#include "load.h"
+#include "ledger_reported.h"
 #include "model.h"
-#include "symbolize.h"
 #include "text_coverage.h"
 
 struct fixture {
-	struct loaded_ledger ledger;
-	struct symbolizer *symbolizer;
+	struct reported reported;
 	struct report_process *process;
 };
 
 static void begin(struct fixture *fixture, struct ledger_builder *builder)
 {
-	char error[256];
-
-	memset(fixture, 0, sizeof(*fixture));
-	assert_int_equal(loaded_ledger_copy(builder->bytes, builder->size, "test",
-					    &fixture->ledger, error, sizeof(error)), 0);
-	assert_int_equal(symbolizer_create(SYMBOLIZER_NO_FILES, &fixture->symbolizer), 0);
-	assert_int_equal(report_process_build(&fixture->ledger, fixture->symbolizer, NULL,
-					      &fixture->process), 0);
+	fixture->process = reported_begin(&fixture->reported, builder);
 }
 
 static void end(struct fixture *fixture, struct ledger_builder *builder)
 {
-	report_process_destroy(fixture->process);
-	symbolizer_destroy(fixture->symbolizer);
-	loaded_ledger_finish(&fixture->ledger);
+	reported_finish(&fixture->reported);
 	builder_finish(builder);
 }
 

@@ -2,7 +2,7 @@
  *
  * What keeps growing: the rule on series of every sort, and the same from a ledger, also from
  * one that lies or is read in the middle of a step.
- * Links: test_growth.c ledger_builder.c, report_dep, cmocka.
+ * Links: test_growth.c ledger_builder.c ledger_reported.c, report_dep, cmocka.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 
 #include "growth.h"
 #include "judge.h"
-#include "ledger_builder.h"
+#include "ledger_reported.h"
 #include "load.h"
 #include "model.h"
 #include "print_json.h"
@@ -93,18 +93,14 @@ static void test_by_clock(void **state)
 
 /* ---- from a ledger ---- */
 
-static struct symbolizer *symbolizer;
-
 static struct report_process *process_of(struct ledger_builder *builder,
 					 struct suppressions *suppressions)
 {
 	struct report_process *ret = NULL;
 	struct loaded_ledger ledger;
-	char error[256];
 
-	assert_int_equal(loaded_ledger_copy(builder->bytes, builder->size, "test", &ledger, error,
-					    sizeof(error)), 0);
-	assert_int_equal(report_process_build(&ledger, symbolizer, suppressions, &ret), 0);
+	reported_load(&ledger, builder);
+	assert_int_equal(report_process_build(&ledger, reported_symbolizer, suppressions, &ret), 0);
 	loaded_ledger_finish(&ledger);
 	return ret;
 }
@@ -376,19 +372,6 @@ static void test_gate(void **state)
 	builder_finish(&builder);
 }
 
-static int start(void **state)
-{
-	(void)state;
-	return symbolizer_create(SYMBOLIZER_NO_FILES, &symbolizer);
-}
-
-static int stop(void **state)
-{
-	(void)state;
-	symbolizer_destroy(symbolizer);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -400,5 +383,5 @@ int main(void)
 		cmocka_unit_test(test_gate),
 	};
 
-	return cmocka_run_group_tests(tests, start, stop);
+	return cmocka_run_group_tests(tests, reported_group_setup, reported_group_teardown);
 }

@@ -2,7 +2,7 @@
  *
  * What the driver holds for itself: what counts as tracked, what is kept of samples, which
  * call explains a growth, and the words for it. Also from ledgers that lie.
- * Links: test_held.c ledger_builder.c, report_dep, cmocka.
+ * Links: test_held.c ledger_builder.c ledger_reported.c, report_dep, cmocka.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,42 +15,28 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "ledger_builder.h"
-#include "load.h"
+#include "ledger_reported.h"
 #include "model.h"
 #include "model_held.h"
 #include "print_json.h"
-#include "symbolize.h"
 #include "text_held.h"
 
 #define S 1000000000ull
 #define MIB ((uint64_t)1 << 20)
 
 struct fixture {
-	struct loaded_ledger ledger;
-	struct symbolizer *symbolizer;
-	struct report report;
+	struct reported reported;
 	struct report_process *process;
 };
 
 static void begin(struct fixture *fixture, struct ledger_builder *builder)
 {
-	char error[256];
-
-	memset(fixture, 0, sizeof(*fixture));
-	assert_int_equal(loaded_ledger_copy(builder->bytes, builder->size, "test",
-					    &fixture->ledger, error, sizeof(error)), 0);
-	assert_int_equal(symbolizer_create(0, &fixture->symbolizer), 0);
-	assert_int_equal(report_process_build(&fixture->ledger, fixture->symbolizer, NULL,
-					      &fixture->process), 0);
-	assert_int_equal(report_add_process(&fixture->report, fixture->process), 0);
+	fixture->process = reported_begin(&fixture->reported, builder);
 }
 
 static void end(struct fixture *fixture, struct ledger_builder *builder)
 {
-	report_finish(&fixture->report);
-	symbolizer_destroy(fixture->symbolizer);
-	loaded_ledger_finish(&fixture->ledger);
+	reported_finish(&fixture->reported);
 	builder_finish(builder);
 }
 
@@ -333,12 +319,12 @@ static void as_json(void **state)
 	add_device(&builder, 1, "\xff");
 	add_device(&builder, 0, "GPU");
 	begin(&fixture, &builder);
-	root = json_of(&fixture.report);
+	root = json_of(&fixture.reported.report);
 	assert_null(json_object_get(root, "devices"));
 	json_decref(root);
 	add(&series, 2 * S, 5, 10);
 	assert_int_equal(report_process_set_held(fixture.process, 1, &series), 0);
-	root = json_of(&fixture.report);
+	root = json_of(&fixture.reported.report);
 	assert_int_equal(json_array_size(json_object_get(root, "devices")), 1);
 	device = json_array_get(json_object_get(root, "devices"), 0);
 	assert_int_equal(json_integer_value(json_object_get(device, "device")), 1);

@@ -3,7 +3,7 @@
  * What a report makes of handles: histories and who belongs to whom in them, what was
  * released and not freed, what holds it, and objects that are no memory. Then the same
  * ledger with lies in it.
- * Links: test_history.c ledger_builder.c, report_dep, cmocka.
+ * Links: test_history.c ledger_builder.c ledger_reported.c, report_dep, cmocka.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,18 +15,14 @@
 
 #include <cmocka.h>
 
-#include "ledger_builder.h"
-#include "load.h"
+#include "ledger_reported.h"
 #include "model.h"
 #include "print_json.h"
 #include "print_text.h"
-#include "symbolize.h"
 
 struct fixture {
 	struct ledger_builder builder;
-	struct loaded_ledger ledger;
-	struct symbolizer *symbolizer;
-	struct report report;
+	struct reported reported;
 	uint32_t retain, release; /* names of calls */
 };
 
@@ -41,24 +37,12 @@ static void begin(struct fixture *fixture)
 
 static const struct report_process *build(struct fixture *fixture)
 {
-	struct report_process *process = NULL;
-	char error[256];
-
-	assert_int_equal(loaded_ledger_copy(fixture->builder.bytes, fixture->builder.size, "test",
-					    &fixture->ledger, error, sizeof(error)), 0);
-	assert_int_equal(symbolizer_create(SYMBOLIZER_NO_FILES, &fixture->symbolizer), 0);
-	assert_int_equal(report_process_build(&fixture->ledger, fixture->symbolizer, NULL,
-					      &process), 0);
-	assert_int_equal(report_add_process(&fixture->report, process), 0);
-	return process;
+	return reported_begin(&fixture->reported, &fixture->builder);
 }
 
 static void forget(struct fixture *fixture)
 {
-	report_finish(&fixture->report);
-	memset(&fixture->report, 0, sizeof(fixture->report));
-	symbolizer_destroy(fixture->symbolizer);
-	loaded_ledger_finish(&fixture->ledger);
+	reported_finish(&fixture->reported);
 }
 
 static void end(struct fixture *fixture)
@@ -258,7 +242,7 @@ static void test_released(void **state)
 	assert_string_equal(held->holders->next->what, "sub-buffer");
 	assert_null(held->holders->next->next);
 	assert_int_equal(report_held_by_part(held), 1);
-	print(&fixture.report, &text);
+	print(&fixture.reported.report, &text);
 	assert_non_null(strstr(text, "Released but not freed: 100 bytes of OpenCL buffer\n"));
 	assert_non_null(strstr(text, "  Held by OpenCL sub-buffer of 50 bytes, made by"));
 	assert_non_null(strstr(text, "longest wait 5.0 ms, of 77 bytes released at"));
@@ -341,7 +325,7 @@ static void test_hostile(void **state)
 			for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
 				*word = values[i];
 				build(&fixture);
-				print(&fixture.report, &text);
+				print(&fixture.reported.report, &text);
 				free(text);
 				forget(&fixture);
 			}

@@ -2,7 +2,7 @@
  *
  * What `gpuleak top` shows of a ledger: sums, orders, growth, pools, and names that must not
  * reach a terminal as they are. Needs no debug information.
- * Links: test_live.c ledger_builder.c, report_dep, cmocka.
+ * Links: test_live.c ledger_builder.c ledger_reported.c, report_dep, cmocka.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "escape.h"
-#include "ledger_builder.h"
+#include "ledger_reported.h"
 #include "live.h"
 #include "load.h"
 #include "options.h"
@@ -25,7 +25,6 @@
 
 #define MIB ((uint64_t)1 << 20)
 
-static struct symbolizer *symbolizer;
 static enum live_order order;
 
 static struct trend trend; /* of the test under way */
@@ -35,11 +34,9 @@ static struct live *look(struct ledger_builder *builder, size_t sites)
 	const struct live_look how = { .sites = sites, .order = order, .trend = &trend, .step = 1 };
 	struct loaded_ledger ledger;
 	struct live *ret = NULL;
-	char error[256];
 
-	assert_int_equal(loaded_ledger_copy(builder->bytes, builder->size, "test", &ledger, error,
-					    sizeof(error)), 0);
-	assert_int_equal(live_build(&ledger, symbolizer, &how, &ret), 0);
+	reported_load(&ledger, builder);
+	assert_int_equal(live_build(&ledger, reported_symbolizer, &how, &ret), 0);
 	loaded_ledger_finish(&ledger);
 	return ret;
 }
@@ -294,19 +291,6 @@ static void prefixes(void **state)
 	assert_int_equal(utf8_prefix("\xe2\x82", 1), 0); /* cut */
 }
 
-static int start(void **state)
-{
-	(void)state;
-	return symbolizer_create(SYMBOLIZER_NO_FILES, &symbolizer);
-}
-
-static int stop(void **state)
-{
-	(void)state;
-	symbolizer_destroy(symbolizer);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -318,5 +302,5 @@ int main(void)
 		cmocka_unit_test(prefixes),
 	};
 
-	return cmocka_run_group_tests(tests, start, stop);
+	return cmocka_run_group_tests(tests, reported_group_setup, reported_group_teardown);
 }

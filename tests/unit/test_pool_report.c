@@ -2,7 +2,7 @@
  *
  * What a report says of the pool: exact words and keys, what a clean report must not hide,
  * and ledgers that lie.
- * Links: test_pool_report.c ledger_builder.c, report_dep, cmocka.
+ * Links: test_pool_report.c ledger_builder.c ledger_reported.c, report_dep, cmocka.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,15 +15,13 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "ledger_builder.h"
-#include "load.h"
+#include "ledger_reported.h"
 #include "model.h"
 #include "model_pool.h"
 #include "number.h"
 #include "options.h"
 #include "print_json.h"
 #include "print_text.h"
-#include "symbolize.h"
 #include "text_pool.h"
 
 #define MIB ((uint64_t)1 << 20)
@@ -31,9 +29,7 @@
 struct fixture {
 	struct ledger_builder builder;
 	uint32_t pools; /* ref of the record, 0 = none */
-	struct loaded_ledger ledger;
-	struct symbolizer *symbolizer;
-	struct report report;
+	struct reported reported;
 	const struct report_process *process;
 };
 
@@ -90,23 +86,12 @@ static void fill(struct ledger_pool *pool)
 
 static void build(struct fixture *fixture)
 {
-	struct report_process *process;
-	char error[256];
-
-	assert_int_equal(loaded_ledger_copy(fixture->builder.bytes, fixture->builder.size, "test",
-					    &fixture->ledger, error, sizeof(error)), 0);
-	assert_int_equal(symbolizer_create(0, &fixture->symbolizer), 0);
-	assert_int_equal(report_process_build(&fixture->ledger, fixture->symbolizer, NULL,
-					      &process), 0);
-	assert_int_equal(report_add_process(&fixture->report, process), 0);
-	fixture->process = process;
+	fixture->process = reported_begin(&fixture->reported, &fixture->builder);
 }
 
 static void end(struct fixture *fixture)
 {
-	report_finish(&fixture->report);
-	symbolizer_destroy(fixture->symbolizer);
-	loaded_ledger_finish(&fixture->ledger);
+	reported_finish(&fixture->reported);
 	builder_finish(&fixture->builder);
 }
 
@@ -137,7 +122,7 @@ static json_t *json_of(const struct fixture *fixture)
 	FILE *out = open_memstream(&text, &size);
 	json_t *root;
 
-	assert_int_equal(print_json(&fixture->report, NULL, out), 0);
+	assert_int_equal(print_json(&fixture->reported.report, NULL, out), 0);
 	fclose(out);
 	root = json_loads(text, 0, NULL);
 	assert_non_null(root);
@@ -183,7 +168,7 @@ static void clean(void **state)
 	builder_row(&f.builder, "cuMemAlloc_v2", "device", 0, 0, 5, 500);
 	build(&f);
 	out = open_memstream(&text, &size);
-	assert_int_equal(print_text(&f.report, NULL, out), 0);
+	assert_int_equal(print_text(&f.reported.report, NULL, out), 0);
 	fclose(out);
 	assert_string_equal(
 		text,

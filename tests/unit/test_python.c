@@ -2,7 +2,8 @@
  *
  * Line tables of CPython, honest and not; the place of Python frames among native ones; and a
  * ledger that tells of Python, then with lies in it.
- * Links: test_python.c ledger_builder.c interpose/python_lines.c, report_dep, cmocka.
+ * Links: test_python.c ledger_builder.c ledger_reported.c interpose/python_lines.c, report_dep,
+ * cmocka.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,8 +15,7 @@
 #include <cmocka.h>
 
 #include "build.h"
-#include "ledger_builder.h"
-#include "load.h"
+#include "ledger_reported.h"
 #include "model.h"
 #include "python_lines.h"
 #include "symbolize.h"
@@ -189,30 +189,17 @@ static void test_roles(void **state)
 
 struct fixture {
 	struct ledger_builder builder;
-	struct loaded_ledger ledger;
-	struct symbolizer *symbolizer;
-	struct report report;
+	struct reported reported;
 };
 
 static const struct report_process *build(struct fixture *fixture)
 {
-	struct report_process *process = NULL;
-	char error[256];
-
-	assert_int_equal(loaded_ledger_copy(fixture->builder.bytes, fixture->builder.size, "test",
-					    &fixture->ledger, error, sizeof(error)), 0);
-	assert_int_equal(symbolizer_create(SYMBOLIZER_NO_FILES, &fixture->symbolizer), 0);
-	assert_int_equal(report_process_build(&fixture->ledger, fixture->symbolizer, NULL,
-					      &process), 0);
-	assert_int_equal(report_add_process(&fixture->report, process), 0);
-	return process;
+	return reported_begin(&fixture->reported, &fixture->builder);
 }
 
 static void end(struct fixture *fixture)
 {
-	report_finish(&fixture->report);
-	symbolizer_destroy(fixture->symbolizer);
-	loaded_ledger_finish(&fixture->ledger);
+	reported_finish(&fixture->reported);
 	builder_finish(&fixture->builder);
 }
 
