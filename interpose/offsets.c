@@ -2,15 +2,16 @@
  *
  * Parts of a range, kept outside of it. A part, taken or free, is a node; nodes are numbered, so
  * that they take little room and the arrays that hold them can grow without moving. Free
- * neighbours do not exist: who frees a part merges it. Must not walk nodes.
+ * neighbours do not exist: who frees a part merges it. Must not walk
+ * nodes further than through a grain.
  */
 #include "offsets.h"
 
 #include <string.h>
 #include <sys/mman.h>
 
+#define GRAIN 256u                 /* units; the fewer, the more memory is touched */
 #define CHUNK_NODES 64u            /* of the first chunk */
-#define PAGE_UNITS 4096u           /* 16 KiB of node numbers */
 #define MAPPED ((size_t)256 << 10) /* from here on memory is mapped, which costs what is touched */
 
 struct offsets_node {
@@ -50,14 +51,19 @@ static void give_memory(struct offsets *offsets, void *memory, size_t bytes)
 		munmap(memory, bytes);
 }
 
-static size_t level_bytes(const struct offsets *offsets, uint32_t level)
+static uint32_t grains_of(const struct offsets *offsets)
 {
-	return (size_t)(((offsets->units - 1) >> (6 * level) >> 6) + 1) * sizeof(uint64_t);
+	return (offsets->units - 1) / GRAIN + 1;
 }
 
-static size_t pages_of(const struct offsets *offsets)
+static size_t level_bytes(const struct offsets *offsets, uint32_t level)
 {
-	return (size_t)((offsets->units - 1) / PAGE_UNITS) + 1;
+	return (size_t)(((grains_of(offsets) - 1) >> (6 * level) >> 6) + 1) * sizeof(uint64_t);
+}
+
+static size_t begins_bytes(const struct offsets *offsets)
+{
+	return (size_t)grains_of(offsets) * sizeof(uint32_t);
 }
 
 static size_t chunk_bytes(uint32_t chunk)
@@ -214,54 +220,78 @@ static uint32_t find_room(const struct offsets *offsets, uint32_t units, uint32_
 
 /* ---- taken parts, by place ---- */
 
-static bool have_page(struct offsets *offsets, uint32_t unit)
+static void mark(struct offsets *offsets, uint32_t grain, uint32_t node)
 {
-	uint32_t **page = &offsets->pages[unit / PAGE_UNITS];
+	offsets->begins[grain] = node;
+	for (uint32_t i = 0; i < offsets->levels; i++, grain /= 64) {
+		uint64_t *word = &offsets->level[i][grain / 64], old = *word;
 
-	if (!*page)
-		*page = take_memory(offsets, PAGE_UNITS * sizeof(uint32_t));
-	return *page;
-}
-
-static void mark(struct offsets *offsets, uint32_t unit, uint32_t node)
-{
-	offsets->pages[unit / PAGE_UNITS][unit % PAGE_UNITS] = node;
-	for (uint32_t i = 0; i < offsets->levels; i++, unit /= 64) {
-		uint64_t *word = &offsets->level[i][unit / 64], old = *word;
-
-		*word |= (uint64_t)1 << unit % 64;
+		*word |= (uint64_t)1 << grain % 64;
 		if (old)
 			return;
 	}
 }
 
-static void unmark(struct offsets *offsets, uint32_t unit)
+static void unmark(struct offsets *offsets, uint32_t grain)
 {
-	for (uint32_t i = 0; i < offsets->levels; i++, unit /= 64) {
-		uint64_t *word = &offsets->level[i][unit / 64];
+	for (uint32_t i = 0; i < offsets->levels; i++, grain /= 64) {
+		uint64_t *word = &offsets->level[i][grain / 64];
 
-		*word &= ~((uint64_t)1 << unit % 64);
+		*word &= ~((uint64_t)1 << grain % 64);
 		if (*word)
 			return;
 	}
 }
 
-/* The last unit up to UNIT at which a taken part begins. */
-static uint32_t begin_up_to(const struct offsets *offsets, uint32_t unit)
+/* The next taken part behind or before NODE; 0: there is none. */
+static uint32_t beside(const struct offsets *offsets, uint32_t node, bool behind)
+{
+	const struct offsets_node *it = node_of(offsets, node);
+
+	node = behind ? it->after : it->before;
+	if (!node)
+		return 0;
+	it = node_of(offsets, node);
+	return it->taken ? node : behind ? it->after : it->before;
+}
+
+static bool begins_in(const struct offsets *offsets, uint32_t node, uint32_t grain)
+{
+	return node && node_of(offsets, node)->first / GRAIN == grain;
+}
+
+/* NODE is about to be given. */
+static void forget(struct offsets *offsets, uint32_t node)
+{
+	uint32_t grain = node_of(offsets, node)->first / GRAIN, other;
+
+	if (offsets->begins[grain] != node)
+		return;
+	other = beside(offsets, node, true);
+	if (!begins_in(offsets, other, grain))
+		other = beside(offsets, node, false);
+	if (begins_in(offsets, other, grain))
+		offsets->begins[grain] = other;
+	else
+		unmark(offsets, grain);
+}
+
+/* The last grain up to GRAIN in which a taken part begins. */
+static uint32_t grain_up_to(const struct offsets *offsets, uint32_t grain)
 {
 	for (uint32_t i = 0; i < offsets->levels; i++) {
-		uint64_t word = offsets->level[i][unit / 64] & ~(uint64_t)0 >> (63 - unit % 64);
+		uint64_t word = offsets->level[i][grain / 64] & ~(uint64_t)0 >> (63 - grain % 64);
 
 		if (word) {
-			unit = unit / 64 * 64 + (63 - (uint32_t)__builtin_clzll(word));
+			grain = grain / 64 * 64 + (63 - (uint32_t)__builtin_clzll(word));
 			while (i-- > 0)
-				unit = unit * 64 +
-				       (63 - (uint32_t)__builtin_clzll(offsets->level[i][unit]));
-			return unit;
+				grain = grain * 64 +
+					(63 - (uint32_t)__builtin_clzll(offsets->level[i][grain]));
+			return grain;
 		}
-		if (unit < 64)
+		if (grain < 64)
 			return OFFSETS_NONE;
-		unit = unit / 64 - 1;
+		grain = grain / 64 - 1;
 	}
 	return OFFSETS_NONE;
 }
@@ -270,16 +300,21 @@ bool offsets_find(const struct offsets *offsets, uint32_t unit, uint32_t *ret_fi
 		  uint32_t *ret_units, uint32_t *ret_node)
 {
 	const struct offsets_node *it;
-	uint32_t begin, node;
+	uint32_t grain, node, next;
 
 	if (unit >= offsets->units)
 		return false;
-	begin = begin_up_to(offsets, unit);
-	if (begin == OFFSETS_NONE)
+	grain = grain_up_to(offsets, unit / GRAIN);
+	if (grain == OFFSETS_NONE)
 		return false;
-	node = offsets->pages[begin / PAGE_UNITS][begin % PAGE_UNITS];
-	it = node_of(offsets, node);
-	if (unit - it->first >= it->units)
+	node = offsets->begins[grain];
+	while (node && node_of(offsets, node)->first > unit)
+		node = beside(offsets, node, false);
+	while (node && (next = beside(offsets, node, true)) != 0 &&
+	       node_of(offsets, next)->first <= unit)
+		node = next;
+	it = node ? node_of(offsets, node) : NULL;
+	if (!it || unit - it->first >= it->units)
 		return false;
 	*ret_first = it->first;
 	*ret_units = it->units;
@@ -328,7 +363,7 @@ uint32_t offsets_take(struct offsets *offsets, uint32_t units, uint32_t align_un
 	it = node_of(offsets, node);
 	lead = lead_of(it, align);
 	rest = it->units - units - lead;
-	if (!have_nodes(offsets, 2) || !have_page(offsets, it->first + lead))
+	if (!have_nodes(offsets, 2))
 		return OFFSETS_NONE;
 	unlist(offsets, it);
 	it->first += lead;
@@ -339,7 +374,7 @@ uint32_t offsets_take(struct offsets *offsets, uint32_t units, uint32_t align_un
 		add_free(offsets, it->first - lead, lead, it->before, node);
 	if (rest)
 		add_free(offsets, it->first + units, rest, node, it->after);
-	mark(offsets, it->first, node);
+	mark(offsets, it->first / GRAIN, node);
 	offsets->free_units -= units;
 	*ret_node = node;
 	return it->first;
@@ -365,9 +400,9 @@ void offsets_give(struct offsets *offsets, uint32_t node)
 
 	if (!it->taken)
 		return;
+	forget(offsets, node);
 	it->taken = false;
 	offsets->free_units += it->units;
-	unmark(offsets, it->first);
 	if (after && !node_of(offsets, after)->taken) {
 		unlist(offsets, node_of(offsets, after));
 		merge_after(offsets, it, node, after);
@@ -378,6 +413,27 @@ void offsets_give(struct offsets *offsets, uint32_t node)
 		node = before;
 	}
 	list(offsets, node);
+}
+
+bool offsets_cut(struct offsets *offsets, uint32_t node, uint32_t units)
+{
+	struct offsets_node *it = node_of(offsets, node), *after;
+	uint32_t rest = it->units - units;
+
+	after = it->after ? node_of(offsets, it->after) : NULL;
+	if (after && !after->taken) {
+		unlist(offsets, after);
+		after->first -= rest;
+		after->units += rest;
+		list(offsets, it->after);
+	} else if (have_nodes(offsets, 1)) {
+		add_free(offsets, it->first + units, rest, node, it->after);
+	} else {
+		return false;
+	}
+	it->units = units;
+	offsets->free_units += rest;
+	return true;
 }
 
 uint64_t *offsets_note(struct offsets *offsets, uint32_t node)
@@ -404,7 +460,7 @@ bool offsets_init(struct offsets *offsets, struct arena *arena, uint32_t units)
 	bool done = units > 0;
 
 	*offsets = (struct offsets){ .arena = arena, .units = units, .free_units = units };
-	for (uint32_t left = units; done; left = (left - 1) / 64 + 1) {
+	for (uint32_t left = grains_of(offsets); done; left = (left - 1) / 64 + 1) {
 		uint64_t *level = take_memory(offsets, level_bytes(offsets, offsets->levels));
 
 		done = level;
@@ -414,8 +470,8 @@ bool offsets_init(struct offsets *offsets, struct arena *arena, uint32_t units)
 			break;
 	}
 	if (done)
-		offsets->pages = take_memory(offsets, pages_of(offsets) * sizeof(uint32_t *));
-	if (!done || !offsets->pages || !have_nodes(offsets, 1)) {
+		offsets->begins = take_memory(offsets, begins_bytes(offsets));
+	if (!done || !offsets->begins || !have_nodes(offsets, 1)) {
 		offsets_finish(offsets);
 		return false;
 	}
@@ -427,10 +483,7 @@ void offsets_finish(struct offsets *offsets)
 {
 	for (uint32_t i = 0; i < offsets->levels; i++)
 		give_memory(offsets, offsets->level[i], level_bytes(offsets, i));
-	for (size_t i = 0; offsets->pages && i < pages_of(offsets); i++)
-		give_memory(offsets, offsets->pages[i], PAGE_UNITS * sizeof(uint32_t));
-	if (offsets->pages)
-		give_memory(offsets, offsets->pages, pages_of(offsets) * sizeof(uint32_t *));
+	give_memory(offsets, offsets->begins, begins_bytes(offsets));
 	for (uint32_t i = 0; i < offsets->chunks; i++)
 		give_memory(offsets, offsets->chunk[i], chunk_bytes(i));
 	memset(offsets, 0, sizeof(*offsets));

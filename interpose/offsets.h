@@ -31,8 +31,8 @@ struct offsets {
 	struct offsets_node *chunk[OFFSETS_CHUNKS];
 	uint32_t chunks, used_nodes;    /* of the chunks, and nodes ever in use */
 	uint32_t spare, spares;         /* nodes in use no more */
-	uint32_t **pages;               /* the node that begins at a unit */
-	uint64_t *level[OFFSETS_LEVELS]; /* bits: taken parts begin here; above: in this word */
+	uint32_t *begins;                /* a taken part that begins in this grain of units */
+	uint64_t *level[OFFSETS_LEVELS]; /* bits: there is one; above: in this word */
 	uint32_t levels;
 };
 
@@ -48,6 +48,8 @@ void offsets_finish(struct offsets *offsets);
 uint32_t offsets_take(struct offsets *offsets, uint32_t units, uint32_t align_units,
 		      uint32_t *ret_node);
 void offsets_give(struct offsets *offsets, uint32_t node);
+/* A taken NODE keeps its first UNITS, fewer than it has. False: there is no memory for that. */
+bool offsets_cut(struct offsets *offsets, uint32_t node, uint32_t units);
 
 /* A word of the caller's on a taken NODE, 0 at first; the pointer is good until it is given. */
 uint64_t *offsets_note(struct offsets *offsets, uint32_t node);

@@ -44,6 +44,7 @@ struct pool *pool_make(struct recorder *recorder)
 	mine->arena = &recorder->arena;
 	mine->recorder = recorder;
 	mine->alone = owner_lock_possible();
+	pool_slabs_begin();
 	if (atomic_compare_exchange_strong(&recorder->pool, &pool, mine))
 		return mine;
 	arena_give(&recorder->arena, mine, sizeof(*mine));
@@ -208,9 +209,9 @@ static COLD struct pool_block *look_further(struct pool *pool, struct pool_space
 	if (!block && atomic_load_explicit(&space->kept, memory_order_relaxed) > 0)
 		pool_tickets_poll(space->context, false);
 	if (!block)
-		block = pool_take_any(pool, space, cache, bin);
+		block = pool_take_any(pool, space, cache, bin, bytes);
 	if (!block)
-		block = pool_slab_take(pool, space, bytes);
+		block = pool_slab_take(pool, space, cache, bin, bytes);
 	if (!block)
 		pool_tickets_missed(space->context);
 	if (block) {
@@ -655,6 +656,8 @@ static void drop_context(struct pool *pool, struct pool_context *context)
 		atomic_store(&space->freed, 0);
 		atomic_store(&space->waste, 0);
 		atomic_store(&space->early, 0);
+		atomic_store(&space->stuck, 0);
+		atomic_store(&space->stuck_freed, 0);
 		atomic_store(&space->peak_used, 0);
 		pool_tell(space);
 	}

@@ -9,6 +9,27 @@
 #include "submits.h"
 
 #define BATCH 4 /* blocks that move between a ring and a bin at a time */
+#define DOUBLINGS (3 * 32) /* bins; smaller neighbours add little to a large part */
+
+static void unuse(struct pool_cache *cache, unsigned int bin)
+{
+	__atomic_store_n(&cache->used[bin / 64], cache->used[bin / 64] & ~(1ull << bin % 64),
+			 __ATOMIC_RELAXED);
+}
+
+/* The first bit that is set at or after BIN; POOL_BINS if none is. */
+static unsigned int next_bit(const uint64_t *words, unsigned int bin)
+{
+	unsigned int at = bin / 64;
+	uint64_t word;
+
+	if (bin >= POOL_BINS)
+		return POOL_BINS;
+	word = __atomic_load_n(&words[at], __ATOMIC_RELAXED) & ~0ull << bin % 64;
+	while (!word && ++at < POOL_BIN_WORDS)
+		word = __atomic_load_n(&words[at], __ATOMIC_RELAXED);
+	return word ? at * 64 + (unsigned int)__builtin_ctzll(word) : POOL_BINS;
+}
 
 /* ---- bins; with the space's lock ---- */
 
@@ -95,14 +116,31 @@ static unsigned int caches_end(struct pool *pool)
 	return highest ? highest : 1;
 }
 
-/* The next bin at or after BIN in which something lies, up to LAST; POOL_BINS if none does. */
-static unsigned int next_filled(const struct pool_space *space, unsigned int bin,
-				unsigned int last)
+/* What lies in a larger bin than it is to serve: of a part the rest is free again. */
+static struct pool_block *fit(struct pool_space *space, struct pool_block *block, unsigned int bin)
 {
-	for (; bin <= last; bin++)
-		if (space->filled[bin / 64] >> bin % 64 & 1)
-			return bin;
-	return POOL_BINS;
+	if (!block || block->bin == bin || !block->slab)
+		return block;
+	lock_take(&space->lock);
+	pool_slab_cut(block, bin);
+	lock_give(&space->lock);
+	return block;
+}
+
+/* By who has the cache's lock. */
+static struct pool_block *take_from_rings(struct pool_space *space, struct pool_cache *cache,
+					  unsigned int bin, unsigned int last)
+{
+	struct pool_block *block = NULL;
+	uint64_t pending;
+
+	for (bin = next_bit(cache->used, bin); bin <= last && !block && bin < POOL_BINS;
+	     bin = next_bit(cache->used, bin + 1)) {
+		block = pool_take_own(space->context, cache, bin, &pending);
+		if (!cache->ring[bin].count)
+			unuse(cache, bin);
+	}
+	return block;
 }
 
 /* More than one, if it is of the bin that this thread uses: the rest goes to its ring. */
@@ -113,8 +151,8 @@ static struct pool_block *take_from_bins(struct pool_space *space, struct pool_c
 	unsigned int count = 0;
 
 	lock_take(&space->lock);
-	for (unsigned int at = next_filled(space, bin, last); at < POOL_BINS && !block;
-	     at = next_filled(space, at + 1, last))
+	for (unsigned int at = next_bit(space->filled, bin); at <= last && !block;
+	     at = next_bit(space->filled, at + 1))
 		block = bin_take(space, at);
 	while (block && block->bin == bin && count < BATCH &&
 	       (more[count] = bin_take(space, bin)) != NULL)
@@ -125,6 +163,7 @@ static struct pool_block *take_from_bins(struct pool_space *space, struct pool_c
 	pool_cache_enter(cache);
 	for (unsigned int i = 0; i < count && cache->ring[bin].count < POOL_RING; i++) {
 		pool_ring_push(&cache->ring[bin], more[i]);
+		pool_cache_use(cache, bin);
 		more[i] = NULL;
 	}
 	pool_cache_leave(cache);
@@ -136,41 +175,46 @@ static struct pool_block *take_from_bins(struct pool_space *space, struct pool_c
 	return block;
 }
 
-/* Looked at without the lock, to leave those alone who have nothing. */
-static bool may_have(const struct pool_cache *cache, unsigned int bin, unsigned int last)
-{
-	for (; bin <= last; bin++)
-		if (__atomic_load_n(&cache->ring[bin].count, __ATOMIC_RELAXED))
-			return true;
-	return false;
-}
-
+/* Without their locks, to leave those alone who have nothing. */
 static struct pool_block *take_from_others(struct pool *pool, struct pool_space *space,
-					   unsigned int bin, unsigned int last)
+					   const struct pool_cache *own, unsigned int bin,
+					   unsigned int last)
 {
 	struct pool_block *block = NULL;
-	uint64_t pending;
 
 	for (unsigned int i = 0; i < caches_end(pool) && !block; i++) {
 		struct pool_cache *cache = atomic_load(cache_slot(pool, space, i));
 
-		if (!cache || !may_have(cache, bin, last))
+		if (!cache || cache == own || next_bit(cache->used, bin) > last)
 			continue;
 		pool_cache_seize(cache);
-		for (unsigned int at = bin; at <= last && !block; at++)
-			block = pool_take_own(space->context, cache, at, &pending);
+		block = take_from_rings(space, cache, bin, last);
 		pool_cache_release(cache);
 	}
 	return block;
 }
 
 struct pool_block *pool_take_any(struct pool *pool, struct pool_space *space,
-				 struct pool_cache *cache, unsigned int bin)
+				 struct pool_cache *cache, unsigned int bin, uint64_t bytes)
 {
 	unsigned int last = pool_last_bin_for(bin);
-	struct pool_block *block = take_from_bins(space, cache, bin, last);
+	struct pool_block *block;
 
-	return block ? block : take_from_others(pool, space, bin, last);
+	if (pool_slab_is_large(space, bytes)) {
+		block = take_from_bins(space, cache, bin, bin);
+		if (block)
+			return block;
+		pool_give_parts(pool, space, cache, bin > DOUBLINGS ? bin - DOUBLINGS : 0);
+	}
+	pool_cache_enter(cache);
+	block = take_from_rings(space, cache, bin, last);
+	pool_cache_leave(cache);
+	if (!block)
+		block = take_from_bins(space, cache, bin, last);
+	block = fit(space, block, bin);
+	if (!block)
+		block = pool_slab_carve(pool, space, bin, bytes);
+	return block ? block : fit(space, take_from_others(pool, space, cache, bin, last), bin);
 }
 
 void pool_keep_overflow(struct pool_space *space, struct pool_ring *ring)
@@ -179,6 +223,17 @@ void pool_keep_overflow(struct pool_space *space, struct pool_ring *ring)
 	for (unsigned int i = 0; i < BATCH; i++)
 		bin_add(space, pool_ring_pop(ring));
 	lock_give(&space->lock);
+}
+
+/* With both locks. */
+static void empty_rings(struct pool_space *space, struct pool_cache *cache, unsigned int from)
+{
+	for (unsigned int bin = next_bit(cache->used, from); bin < POOL_BINS;
+	     bin = next_bit(cache->used, bin + 1)) {
+		while (cache->ring[bin].count)
+			bin_add(space, pool_ring_pop(&cache->ring[bin]));
+		unuse(cache, bin);
+	}
 }
 
 void pool_collect(struct pool *pool, struct pool_space *space)
@@ -190,9 +245,7 @@ void pool_collect(struct pool *pool, struct pool_space *space)
 			continue;
 		pool_cache_seize(cache);
 		lock_take(&space->lock);
-		for (unsigned int bin = 0; bin < POOL_BINS; bin++)
-			while (cache->ring[bin].count)
-				bin_add(space, pool_ring_pop(&cache->ring[bin]));
+		empty_rings(space, cache, 0);
 		lock_give(&space->lock);
 		pool_count(space, cache);
 		pool_cache_release(cache);
@@ -204,8 +257,8 @@ struct pool_block *pool_take_oldest(struct pool_space *space, bool clean, uint32
 	struct pool_block *found = NULL, *block;
 
 	lock_take(&space->lock);
-	for (unsigned int bin = next_filled(space, 0, POOL_BINS - 1); bin < POOL_BINS;
-	     bin = next_filled(space, bin + 1, POOL_BINS - 1)) {
+	for (unsigned int bin = next_bit(space->filled, 0); bin < POOL_BINS;
+	     bin = next_bit(space->filled, bin + 1)) {
 		block = space->bin[bin].oldest;
 		if ((clean && !pool_is_clean(block)) || block->kept_s >= before_s)
 			continue;
@@ -217,6 +270,109 @@ struct pool_block *pool_take_oldest(struct pool_space *space, bool clean, uint32
 		bin_remove(space, found);
 	lock_give(&space->lock);
 	return found;
+}
+
+/* ---- parts ---- */
+
+/* The first bin after LAST whose oldest block is a clean part that BYTES may be of. */
+static unsigned int larger_in_bins(struct pool_space *space, unsigned int last, uint64_t bytes)
+{
+	unsigned int bin = next_bit(space->filled, last + 1);
+
+	for (; bin < POOL_BINS; bin = next_bit(space->filled, bin + 1)) {
+		const struct pool_block *block = space->bin[bin].oldest;
+
+		if (pool_slab_serves(block, bytes) && pool_is_clean(block))
+			break;
+	}
+	return bin;
+}
+
+static unsigned int larger_in_rings(struct pool_cache *cache, unsigned int last, uint64_t bytes)
+{
+	unsigned int bin = next_bit(cache->used, last + 1);
+
+	for (; bin < POOL_BINS; bin = next_bit(cache->used, bin + 1)) {
+		const struct pool_ring *ring = &cache->ring[bin];
+
+		if (!ring->count)
+			unuse(cache, bin);
+		else if (pool_slab_serves(ring->block[ring->first], bytes) &&
+			 pool_is_clean(ring->block[ring->first]))
+			break;
+	}
+	return bin;
+}
+
+struct pool_block *pool_take_larger(struct pool_space *space, struct pool_cache *cache,
+				    unsigned int bin, uint64_t bytes)
+{
+	unsigned int last = pool_last_bin_for(bin), own, any;
+	struct pool_block *block = NULL;
+
+	pool_cache_enter(cache);
+	lock_take(&space->lock);
+	own = larger_in_rings(cache, last, bytes);
+	any = larger_in_bins(space, last, bytes);
+	if (own < POOL_BINS && own <= any)
+		block = pool_ring_pop(&cache->ring[own]);
+	else if (any < POOL_BINS)
+		block = bin_take(space, any);
+	if (block)
+		pool_slab_cut(block, bin);
+	lock_give(&space->lock);
+	pool_cache_leave(cache);
+	return block;
+}
+
+/* With the space's lock. */
+static uint64_t give_parts_of(struct pool *pool, struct pool_space *space, unsigned int bin)
+{
+	struct pool_block *block = space->bin[bin].oldest, *next;
+	uint64_t given = 0;
+
+	for (; block && pool_is_clean(block); block = next) {
+		next = block->next;
+		if (!block->slab)
+			continue;
+		bin_remove(space, block);
+		given += block->capacity;
+		pool_slab_return(pool, block);
+	}
+	return given;
+}
+
+uint64_t pool_give_parts(struct pool *pool, struct pool_space *space, struct pool_cache *cache,
+			 unsigned int from)
+{
+	uint64_t given = 0;
+
+	if (cache) {
+		pool_cache_enter(cache);
+		lock_take(&space->lock);
+		empty_rings(space, cache, from);
+		lock_give(&space->lock);
+		pool_cache_leave(cache);
+	}
+	for (unsigned int bin = from; bin < POOL_BINS; bin++) {
+		lock_take(&space->lock);
+		bin = next_bit(space->filled, bin);
+		if (bin < POOL_BINS)
+			given += give_parts_of(pool, space, bin);
+		lock_give(&space->lock);
+	}
+	return given;
+}
+
+bool pool_others_keep(struct pool *pool, struct pool_space *space, const struct pool_cache *own)
+{
+	for (unsigned int i = 0; i < caches_end(pool); i++) {
+		const struct pool_cache *cache = atomic_load(cache_slot(pool, space, i));
+
+		if (cache && cache != own && next_bit(cache->used, 0) < POOL_BINS)
+			return true;
+	}
+	return false;
 }
 
 /* ---- sums ---- */

@@ -125,9 +125,9 @@ static void look_at_peaks(struct pool_space *space)
 	pool_tell(space);
 }
 
-/* What the driver gave is a block of the application's. */
+/* What the driver gave is a block of the application's, as large as BIN or CAPACITY says. */
 static struct pool_block *adopt(struct pool *pool, struct pool_space *space, uint64_t address,
-				unsigned int bin, uint64_t bytes)
+				unsigned int bin, uint64_t capacity, uint64_t bytes)
 {
 	struct pool_block *block = pool_block_new(pool), *stale;
 
@@ -135,7 +135,7 @@ static struct pool_block *adopt(struct pool *pool, struct pool_space *space, uin
 		return NULL;
 	block->address = address;
 	block->bytes = bytes;
-	block->capacity = pool_bytes_of_bin(bin);
+	block->capacity = capacity;
 	block->space = space;
 	block->bin = (uint16_t)bin;
 	block->ticket = 0;
@@ -159,16 +159,18 @@ static struct pool_block *adopt(struct pool *pool, struct pool_space *space, uin
  * last byte. */
 static uint64_t native_bytes(unsigned int bin)
 {
-	return pool_bytes_of_bin(bin) - (bin == POOL_SMALL_BINS - 1);
+	return pool_bytes_of_bin(bin) - (bin == POOL_BELOW_LARGE);
 }
 
 CUresult pool_native_take(struct pool *pool, struct pool_space *space, void *real,
 			  unsigned int bin, uint64_t bytes, uint64_t *ret_address)
 {
-	CUresult r = take(space, real, ret_address, native_bytes(bin));
+	CUresult r;
 
+	bin = pool_native_bin(bin);
+	r = take(space, real, ret_address, native_bytes(bin));
 	if (r == CUDA_SUCCESS && recorder_enter()) {
-		if (!adopt(pool, space, *ret_address, bin, bytes))
+		if (!adopt(pool, space, *ret_address, bin, pool_bytes_of_bin(bin), bytes))
 			__atomic_fetch_add(&space->record->reasons[LEDGER_POOL_NO_MEMORY], 1,
 					   __ATOMIC_RELAXED);
 		recorder_leave();
@@ -177,15 +179,15 @@ CUresult pool_native_take(struct pool *pool, struct pool_space *space, void *rea
 }
 
 struct pool_block *pool_native_make(struct pool *pool, struct pool_space *space, void *real,
-				    unsigned int bin, uint64_t bytes)
+				    uint64_t bytes)
 {
 	CUresult (*give)(CUdeviceptr) = (CUresult(*)(CUdeviceptr))pool_real(HOOK_cuMemFree_v2);
 	struct pool_block *block = NULL;
 	uint64_t address;
 
-	if (take(space, real, &address, native_bytes(bin)) != CUDA_SUCCESS)
+	if (take(space, real, &address, bytes) != CUDA_SUCCESS)
 		return NULL;
-	block = adopt(pool, space, address, bin, bytes);
+	block = adopt(pool, space, address, 0, bytes, bytes);
 	if (!block && give)
 		give(address);
 	return block;
@@ -279,6 +281,11 @@ static bool waits(const struct pool_space *space)
 	       config.pool_backend == OPTION_BACKEND_MANAGED;
 }
 
+static bool must_not_wait(const struct pool_space *space, bool idle_only)
+{
+	return idle_only && waits(space) && !pool_is_idle(space->context);
+}
+
 /* A kept block, taken out of its bin. False: that can't be now, and it is kept again. */
 static bool give_back(struct pool *pool, struct pool_block *block, CUstream *ret_stream)
 {
@@ -349,9 +356,9 @@ static uint64_t give_clean(struct pool *pool, struct pool_space *space, uint64_t
 	uint64_t given = 0, capacity;
 	int mode = pool_relax();
 
-	while (given < bytes && !(idle_only && waits(space) && !pool_is_idle(space->context)) &&
+	while (given < bytes && !must_not_wait(space, idle_only) &&
 	       (block = pool_take_oldest(space, true, before_s)) != NULL) {
-		capacity = block->capacity;
+		capacity = block->slab ? 0 : block->capacity;
 		if (!give_back(pool, block, &stream))
 			break;
 		given += capacity;
@@ -359,6 +366,17 @@ static uint64_t give_clean(struct pool *pool, struct pool_space *space, uint64_t
 	if (stream)
 		pool_wait_for_stream(stream);
 	pool_unrelax(mode);
+	return given;
+}
+
+/* What gives memory back, and takes no block that others could have. */
+static uint64_t trim_slabs(struct pool *pool, struct pool_space *space, uint64_t bytes)
+{
+	bool all = bytes == UINT64_MAX;
+	uint64_t given = pool_slabs_trim(pool, space, bytes, UINT32_MAX, all);
+
+	if (given < bytes && pool_give_parts(pool, space, NULL, 0))
+		given += pool_slabs_trim(pool, space, bytes - given, UINT32_MAX, all);
 	return given;
 }
 
@@ -370,8 +388,10 @@ uint64_t pool_trim(struct pool *pool, struct pool_space *space, uint64_t bytes, 
 		return 0;
 	pool_collect(pool, space);
 	pool_tickets_poll(space->context, true);
-	given = give_clean(pool, space, bytes, UINT32_MAX, idle_only);
-	given += pool_slabs_trim(pool, space, bytes == UINT64_MAX);
+	if (atomic_load(&space->slabs) && !must_not_wait(space, idle_only))
+		given = trim_slabs(pool, space, bytes);
+	if (given < bytes)
+		given += give_clean(pool, space, bytes - given, UINT32_MAX, idle_only);
 	if (given)
 		__atomic_fetch_add(&space->record->trims, 1, __ATOMIC_RELAXED);
 	return given;
@@ -445,9 +465,9 @@ static void look_at_device(struct pool_space *space, uint64_t bytes)
 		atomic_store(&space->free_bytes, (int64_t)free_bytes);
 }
 
-/* What is kept beyond what may be if BYTES more were in use; a step further where it is much,
- * so that not every free has to give back. */
-static uint64_t excess(struct pool_space *space, uint64_t bytes)
+/* What is kept beyond what may be if BYTES more were in use, and MORE kept; a step further where
+ * it is much, so that not every free has to give back. */
+static uint64_t excess(struct pool_space *space, uint64_t bytes, uint64_t more)
 {
 	int64_t kept = atomic_load(&space->kept);
 	int64_t in_use = atomic_load(&space->reserved) - kept + (int64_t)bytes;
@@ -457,7 +477,28 @@ static uint64_t excess(struct pool_space *space, uint64_t bytes)
 
 	if (limit != UINT64_MAX && in_use + may > (int64_t)limit)
 		may = in_use < (int64_t)limit ? (int64_t)limit - in_use : 0;
+	kept += (int64_t)more;
 	return kept > may ? (uint64_t)(kept - may + may / 8) : 0;
+}
+
+/* What lies beside parts that are in use can't be given back: where it is too much, only what
+ * goes beyond it is worth a try. */
+static void trim_excess(struct pool *pool, struct pool_space *space, uint64_t over, bool idle_only)
+{
+	uint64_t stuck = atomic_load(&space->stuck), given;
+	int64_t freed = atomic_load(&space->freed);
+
+	if (over < stuck)
+		atomic_store(&space->stuck, over);
+	if (!over || (stuck && over <= stuck + (uint64_t)FLOOR_BYTES &&
+		      freed - atomic_load(&space->stuck_freed) <
+			      atomic_load(&space->reserved) / 8))
+		return;
+	given = pool_trim(pool, space, over, idle_only);
+	if (!atomic_load(&space->slabs))
+		return;
+	atomic_store(&space->stuck, given < over ? over - given : 0);
+	atomic_store(&space->stuck_freed, freed);
 }
 
 void pool_bound(struct pool *pool, struct pool_space *space, bool may_wait)
@@ -472,26 +513,44 @@ void pool_bound(struct pool *pool, struct pool_space *space, bool may_wait)
 	}
 	if (may_wait)
 		bound_pending(space);
-	over = excess(space, 0);
+	over = excess(space, 0, 0);
 	if (!over && is_short(space, 0))
 		over = pool_or_zero(atomic_load(&space->kept));
-	pool_trim(pool, space, over, !context->strict || !may_wait);
+	trim_excess(pool, space, over, !context->strict || !may_wait);
+}
+
+static void make_room(struct pool *pool, struct pool_space *space, uint64_t bytes)
+{
+	uint64_t over = excess(space, bytes, 0);
+
+	if (!over && is_short(space, bytes))
+		over = pool_or_zero(atomic_load(&space->kept));
+	trim_excess(pool, space, over, true);
 }
 
 void pool_make_room(struct pool *pool, struct pool_space *space, uint64_t bytes)
 {
-	uint64_t over;
-
 	look_at_device(space, bytes);
 	/* That nothing runs may not be so any more when the driver is asked. */
 	if (waits(space) || !recorder_enter())
 		return;
-	over = excess(space, bytes);
-	if (!over && is_short(space, bytes))
-		over = pool_or_zero(atomic_load(&space->kept));
-	if (over)
-		pool_trim(pool, space, over, true);
+	make_room(pool, space, bytes);
 	recorder_leave();
+}
+
+bool pool_may_take(struct pool *pool, struct pool_space *space, uint64_t bytes, uint64_t more)
+{
+	uint64_t over;
+
+	look_at_device(space, bytes + more);
+	if (is_short(space, bytes + more))
+		return false;
+	over = excess(space, bytes, more);
+	if (over && !waits(space)) {
+		trim_excess(pool, space, over, true);
+		over = excess(space, bytes, more);
+	}
+	return !over;
 }
 
 void pool_decay(struct pool *pool, uint32_t now_s)
@@ -513,6 +572,8 @@ void pool_decay(struct pool *pool, uint32_t now_s)
 				continue;
 			pool_collect(pool, space);
 			give_clean(pool, space, UINT64_MAX, now_s - age, true);
+			if (!must_not_wait(space, true))
+				pool_slabs_trim(pool, space, UINT64_MAX, now_s - age, false);
 		}
 	}
 }

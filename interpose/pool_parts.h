@@ -28,12 +28,22 @@
 
 /* Sizes that one bin serves: all multiples of the granule up to 32 of them, then 32 steps a
  * doubling, so that a block of a bin is at most 1/32 larger than what is asked of the bin. */
-#define POOL_SMALL_GRANULE 512u
-#define POOL_LARGE_GRANULE (2u << 20)
+#define POOL_GRANULE 512u
+#define POOL_LARGE_GRANULE (2u << 20) /* of the driver's own, from POOL_LARGE_FROM on */
 #define POOL_LARGE_FROM (1u << 20)
-#define POOL_SMALL_BINS (32u + 6u * 32u)
-#define POOL_BINS (POOL_SMALL_BINS + 32u + 15u * 32u)
+#define POOL_BINS (32u + 26u * 32u)
+#define POOL_BIN_WORDS ((POOL_BINS + 63) / 64)
 #define POOL_BYTES_MAX (1ull << 40)
+#define POOL_BELOW_LARGE 223u /* the bin of 1 MiB */
+
+/* Requests from 1 MiB on are parts as well, and need no whole large granules. Once for the
+ * process, before the first request. */
+extern _Atomic bool pool_fine;
+
+static inline uint64_t pool_whole(uint64_t bytes)
+{
+	return (bytes + POOL_LARGE_GRANULE - 1) & ~(uint64_t)(POOL_LARGE_GRANULE - 1);
+}
 
 static inline unsigned int pool_bin_of_units(uint64_t units)
 {
@@ -48,10 +58,10 @@ static inline unsigned int pool_bin_of_units(uint64_t units)
 
 static inline unsigned int pool_bin_of(uint64_t bytes)
 {
-	if (bytes < POOL_LARGE_FROM)
-		return pool_bin_of_units((bytes + POOL_SMALL_GRANULE - 1) / POOL_SMALL_GRANULE);
-	return POOL_SMALL_BINS +
-	       pool_bin_of_units((bytes + POOL_LARGE_GRANULE - 1) / POOL_LARGE_GRANULE);
+	if (bytes >= POOL_LARGE_FROM &&
+	    !atomic_load_explicit(&pool_fine, memory_order_relaxed))
+		bytes = pool_whole(bytes);
+	return pool_bin_of_units((bytes + POOL_GRANULE - 1) / POOL_GRANULE);
 }
 
 static inline uint64_t pool_units_of_bin(unsigned int bin)
@@ -61,23 +71,32 @@ static inline uint64_t pool_units_of_bin(unsigned int bin)
 	return ((uint64_t)(bin % 32) + 33) << (bin / 32 - 1);
 }
 
-/* Bytes of a block that is made for BIN. */
+/* Bytes of a part that is made for BIN. */
 static inline uint64_t pool_bytes_of_bin(unsigned int bin)
 {
-	return bin < POOL_SMALL_BINS
-		       ? pool_units_of_bin(bin) * POOL_SMALL_GRANULE
-		       : pool_units_of_bin(bin - POOL_SMALL_BINS) * POOL_LARGE_GRANULE;
+	return pool_units_of_bin(bin) * POOL_GRANULE;
 }
 
-/* The last bin whose blocks may serve what belongs to BIN: an eighth of it larger. */
+/* The bin of a native block that is made for BIN: from 1 MiB on the driver gives whole large
+ * granules. Where all bins are in use, a request for that MiB may be for all of it. */
+static inline unsigned int pool_native_bin(unsigned int bin)
+{
+	if (bin < POOL_BELOW_LARGE + !atomic_load_explicit(&pool_fine, memory_order_relaxed))
+		return bin;
+	return pool_bin_of_units(pool_whole(pool_bytes_of_bin(bin)) / POOL_GRANULE);
+}
+
+/* The last bin whose blocks may serve what belongs to BIN: an eighth of it larger, or what the
+ * driver would give for it. */
 static inline unsigned int pool_last_bin_for(unsigned int bin)
 {
-	uint64_t most = pool_bytes_of_bin(bin) + pool_bytes_of_bin(bin) / 8;
-	unsigned int end = bin < POOL_SMALL_BINS ? POOL_SMALL_BINS : POOL_BINS;
+	uint64_t units = pool_units_of_bin(bin);
+	unsigned int native = pool_native_bin(bin);
 
-	while (bin + 1 < end && pool_bytes_of_bin(bin + 1) <= most)
-		bin++;
-	return bin;
+	bin = pool_bin_of_units(units + units / 8 + 1) - 1;
+	if (bin >= POOL_BINS)
+		bin = POOL_BINS - 1;
+	return native > bin ? native : bin;
 }
 
 /* ---- what is pooled ---- */
@@ -99,6 +118,7 @@ enum pool_state {
 };
 
 struct pool_slab;
+struct pool_slab_row;
 struct pool_space;
 
 struct pool_block {
@@ -129,6 +149,7 @@ struct pool_cache {
 	bool took; /* the last call was an allocation */
 	int64_t kept, freed, waste; /* bytes since the last pool_count() */
 	uint64_t hits, frees, shared;
+	uint64_t used[POOL_BIN_WORDS]; /* rings that may have something; none else has */
 	struct pool_ring ring[POOL_BINS];
 } __attribute__((aligned(64)));
 
@@ -163,13 +184,20 @@ struct pool_context;
 struct pool_space {
 	struct pool_context *context;
 	enum pool_kind kind;
+	struct lock growing; /* a slab is being made: no other lock is held when it is taken */
 	struct lock lock; /* of what follows, up to the sums */
-	uint64_t filled[(POOL_BINS + 63) / 64];
+	uint64_t filled[POOL_BIN_WORDS];
 	struct { struct pool_block *oldest, *newest; } bin[POOL_BINS];
-	struct pool_slab *slabs;
+	struct pool_slab_row *slab; /* oldest first */
+	unsigned int slabs_room;
+	_Atomic unsigned int slabs;
+	_Atomic uint64_t slab_bytes; /* of those that are not early */
 	/* Bytes; `kept` and `freed` without what caches have not told yet. */
 	_Atomic int64_t reserved, kept, freed, waste;
 	_Atomic int64_t early; /* of those reserved: GPULEAK_POOL_PREALLOC */
+	_Atomic uint64_t stuck; /* too much, but in slabs of which some part is in use */
+	_Atomic int64_t stuck_freed; /* bytes, when that was found */
+	_Atomic uint32_t vain, skip; /* looks into others' caches: the last ones, the next */
 	_Atomic uint64_t peak_used;
 	_Atomic uint32_t natives; /* allocations since the device's free memory was looked at */
 	_Atomic int64_t free_bytes; /* of the device, when it was */
@@ -379,10 +407,29 @@ static HOT struct pool_block *pool_take_own(const struct pool_context *context,
 	*ret_pending = block ? block->ticket : 0;
 	return block && pool_is_clean_in(context, block) ? pool_ring_pop(ring) : NULL;
 }
-/* From what nobody and what others keep, of BIN or a little larger. */
+/* From what this thread, nobody and others keep, of BIN or a little larger, or a part for BYTES
+ * of what lies unused in slabs. */
 struct pool_block *pool_take_any(struct pool *pool, struct pool_space *space,
-				 struct pool_cache *cache, unsigned int bin);
-/* With the cache's lock. */
+				 struct pool_cache *cache, unsigned int bin, uint64_t bytes);
+/* A part for BIN, of BYTES, that is cut from the smallest larger one that this thread or nobody
+ * keeps. */
+struct pool_block *pool_take_larger(struct pool_space *space, struct pool_cache *cache,
+				    unsigned int bin, uint64_t bytes);
+/* Clean parts that nobody keeps, or CACHE if it is not NULL, of bins from FROM on, are parts no
+ * more. Returns the bytes. */
+uint64_t pool_give_parts(struct pool *pool, struct pool_space *space, struct pool_cache *cache,
+			 unsigned int from);
+/* Others than OWN keep something, as far as can be seen without disturbing them. */
+bool pool_others_keep(struct pool *pool, struct pool_space *space, const struct pool_cache *own);
+/* With the cache's lock, all of these: BIN has something. */
+static HOT void pool_cache_use(struct pool_cache *cache, unsigned int bin)
+{
+	uint64_t word = cache->used[bin / 64], bit = 1ull << bin % 64;
+
+	if (__builtin_expect(!(word & bit), 0))
+		__atomic_store_n(&cache->used[bin / 64], word | bit, __ATOMIC_RELAXED);
+}
+
 COLD void pool_keep_overflow(struct pool_space *space, struct pool_ring *ring);
 static HOT void pool_keep(struct pool_cache *cache, struct pool_block *block)
 {
@@ -391,6 +438,7 @@ static HOT void pool_keep(struct pool_cache *cache, struct pool_block *block)
 	if (__builtin_expect(ring->count == POOL_RING, 0))
 		pool_keep_overflow(block->space, ring);
 	pool_ring_push(ring, block);
+	pool_cache_use(cache, block->bin);
 }
 /* All that threads keep of SPACE is in its bins. */
 void pool_collect(struct pool *pool, struct pool_space *space);
@@ -417,9 +465,10 @@ void pool_wait_for_stream(CUstream stream);
  * entered. */
 CUresult pool_native_take(struct pool *pool, struct pool_space *space, void *real,
 			  unsigned int bin, uint64_t bytes, uint64_t *ret_address);
-/* The same for ourselves, entered: the block or NULL; and back, without waiting. */
+/* The same for ourselves, entered, of exactly BYTES: the block or NULL; and back, without
+ * waiting. */
 struct pool_block *pool_native_make(struct pool *pool, struct pool_space *space, void *real,
-				    unsigned int bin, uint64_t bytes);
+				    uint64_t bytes);
 bool pool_native_return(struct pool *pool, struct pool_block *block);
 /* What CONTEXT needs for that, made now: it takes some of the device's memory. */
 void pool_native_begin(struct pool_context *context);
@@ -436,6 +485,9 @@ uint64_t pool_trim(struct pool *pool, struct pool_space *space, uint64_t bytes, 
 /* Before BYTES are asked of the driver: makes room without waiting, if it is known that
  * nothing runs. */
 void pool_make_room(struct pool *pool, struct pool_space *space, uint64_t bytes);
+/* The same before a slab of which BYTES will be in use and MORE not, entered. False: that would
+ * be more than may be kept, or than there is to spare. */
+bool pool_may_take(struct pool *pool, struct pool_space *space, uint64_t bytes, uint64_t more);
 void pool_decay(struct pool *pool, uint32_t now_s);
 /* After an event failed: CONTEXT goes over to passing through, and the report says so. */
 void pool_fail(struct pool *pool, struct pool_context *context);
@@ -444,15 +496,32 @@ void *pool_real(enum hook_id id);
 
 /* ---- pool_slabs.c ---- */
 
-/* A part of a slab for BYTES, live; NULL if slabs are not for it or have no room. */
-struct pool_block *pool_slab_take(struct pool *pool, struct pool_space *space, uint64_t bytes);
-/* BLOCK, a part, is part of nothing any more; its slab may go back with it. */
+/* Before the first request: see pool_fine. */
+void pool_slabs_begin(void);
+/* A part for BYTES, which are of BIN, of what lies unused in slabs; live. NULL: there is none. */
+struct pool_block *pool_slab_carve(struct pool *pool, struct pool_space *space, unsigned int bin,
+				   uint64_t bytes);
+/* The same where that and pool_take_any() found none: of larger kept parts, of kept parts that
+ * lie side by side, of a new slab. NULL if slabs are not for it or there is no memory. */
+struct pool_block *pool_slab_take(struct pool *pool, struct pool_space *space,
+				  struct pool_cache *cache, unsigned int bin, uint64_t bytes);
+/* Few parts of BYTES fit into all slabs, and there are more of these than may be kept unused
+ * in any case: room for such parts is made as early as can be, by which fewer slabs will do. */
+bool pool_slab_is_large(struct pool_space *space, uint64_t bytes);
+/* BLOCK is a part, of a slab from which requests for BYTES are served. */
+bool pool_slab_serves(const struct pool_block *block, uint64_t bytes);
+/* With the space's lock. BLOCK, a clean part in no bin, keeps what a part of BIN needs. */
+void pool_slab_cut(struct pool_block *block, unsigned int bin);
+/* BLOCK, a part in no bin, is part of nothing any more; the second: with the space's lock. */
 void pool_slab_give(struct pool *pool, struct pool_block *block);
+void pool_slab_return(struct pool *pool, struct pool_block *block);
 /* The part around ADDRESS of the slab that begins at BASE. */
 bool pool_slab_find(struct pool *pool, const struct pool_block *base, uint64_t address,
 		    struct pool_place *ret);
-/* Slabs that are empty go back to the driver; also what was taken beforehand if ALL. */
-uint64_t pool_slabs_trim(struct pool *pool, struct pool_space *space, bool all);
+/* Slabs that are empty go back to the driver, up to BYTES, if nothing of them was used from
+ * BEFORE_S on; also what was taken beforehand if ALL. */
+uint64_t pool_slabs_trim(struct pool *pool, struct pool_space *space, uint64_t bytes,
+			 uint32_t before_s, bool all);
 /* SPACE's context is gone, and its slabs with it. */
 void pool_slabs_drop(struct pool *pool, struct pool_space *space);
 

@@ -71,9 +71,12 @@ static int parse_size(const char *text, long long *ret)
 
 static int set_size(const struct option_row *row, const char *text, long long *ret)
 {
-	if (text[0] || row->default_text[0])
-		return parse_size(text, ret);
-	*ret = OPTION_UNSET;
+	long long value = OPTION_UNSET;
+
+	if ((text[0] || row->default_text[0]) &&
+	    (parse_size(text, &value) < 0 || (value > 1 && value < row->minimum)))
+		return -EINVAL;
+	*ret = value;
 	return 0;
 }
 
@@ -268,6 +271,8 @@ const char *option_expects(enum option_id id)
 		       : option_rows[id].maximum == 256 ? "a whole number from 0 to 256"
 							: "a whole number from 0 to 86400";
 	case OPTION_SIZE:
+		if (option_rows[id].minimum)
+			return "0, 1 or a size from 512 on such as 64KiB or 1GiB";
 		return "a size such as 4096, 64KiB or 1GiB";
 	case OPTION_DURATION:
 		if (option_rows[id].minimum == 10)

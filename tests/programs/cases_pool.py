@@ -13,9 +13,9 @@ from harness import HERE, compare
 PROGRAM = "pool_api"
 
 
-def story(place, name, status=0, **env):
+def story(place, name, status=0, program=PROGRAM, **env):
     """stdout in lines, and what stderr says besides reports."""
-    run = place.run([place.program(PROGRAM), name], {
+    run = place.run([place.program(program), name], {
         "LD_PRELOAD": place.options.library, "GPULEAK_REPORT": "none", **env})
     compare("status", status, run.status)
     return run.stdout.split("\n")[:-1], run.stderr
@@ -224,7 +224,56 @@ def raced(place):
         compare("how many", 4000, report["summary"]["errors"])
 
 
+def parts(place, name, **env):
+    return story(place, name, program="pool_parts", GPULEAK_POOL="fast", **env)
+
+
+def parts_gathered(place):
+    """pool: parts that were freed side by side serve a request that is larger than each"""
+    compare("by one thread", (["many: native 1 reserved 64 used 54 waste 0",
+                               "large: native 1 reserved 64 used 62 waste 0",
+                               "between: native 1 reserved 64 used 54 waste 0"], ""),
+            parts(place, "gather", GPULEAK_POOL_PREALLOC="64MiB"))
+    compare("by another thread", (["large: native 1 reserved 64 used 62 waste 0"], ""),
+            parts(place, "others", GPULEAK_POOL_PREALLOC="64MiB"))
+
+
+def parts_sized(place):
+    """pool: GPULEAK_POOL_SLAB=64MiB serves requests up to that, and no larger ones, as parts"""
+    compare("sizes", (["3 MiB: native 2 reserved 64 used 60 waste 0",
+                       "40 MiB: native 3 reserved 106 used 100 waste 0",
+                       "its parts: native 3 reserved 106 used 100 waste 0",
+                       "65 MiB: native 4 reserved 172 used 165 waste 1"], ""),
+            parts(place, "sizes", GPULEAK_POOL_SLAB="64MiB"))
+    compare("of 1", ("3 MiB: native 20 reserved 80 used 60 waste 20"),
+            parts(place, "sizes", GPULEAK_POOL_SLAB="1")[0][0])
+
+
+def parts_again(place):
+    """pool: slabs that are empty stay for what comes next, and go back when asked for"""
+    compare("again", (["rounds: native 5 reserved 160 used 0 waste 0", "trimmed 160",
+                       "trimmed: native 5 reserved 0 used 0 waste 0"], ""),
+            parts(place, "again", GPULEAK_POOL_SLAB="64MiB"))
+
+
+def parts_decay(place):
+    """pool: slabs of which nothing was used for GPULEAK_POOL_DECAY seconds go back"""
+    compare("with decay", (["freed: native 2 reserved 64 used 0 waste 0",
+                            "later: native 2 reserved 32 used 0 waste 0"], ""),
+            parts(place, "decay", GPULEAK_POOL_SLAB="64MiB", GPULEAK_POOL_DECAY="1"))
+    compare("without", "later: native 2 reserved 64 used 0 waste 0",
+            parts(place, "decay", GPULEAK_POOL_SLAB="64MiB", GPULEAK_POOL_DECAY="0")[0][1])
+
+
+def parts_wrong(place):
+    """pool: GPULEAK_POOL_SLAB with a size that is none"""
+    for value in ("2", "511", "-1", "10%", "many"):
+        compare(value, "gpuleak: GPULEAK_POOL_SLAB: bad value, expected 0, 1 or a size from 512 "
+                "on such as 64KiB or 1GiB; the default is used: 0\n",
+                parts(place, "again", GPULEAK_POOL_SLAB=value)[1])
+
+
 POOL = [absent, no_pool, limit_alone, wrong, signal_taken, signal_unusable, give_back,
         several_contexts, by_signal, by_signal_when_idle,
-        in_python, reported, watched, short_form, shared_tickets,
-        raced]
+        in_python, reported, watched, short_form, shared_tickets, raced,
+        parts_gathered, parts_sized, parts_again, parts_decay, parts_wrong]

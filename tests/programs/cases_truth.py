@@ -16,6 +16,7 @@ POOLS = {
 IN_PARTS = {
     "slabs": {"GPULEAK_POOL": "fast", "GPULEAK_POOL_SLAB": "1"},
     "slabs, strict": {"GPULEAK_POOL": "strict", "GPULEAK_POOL_SLAB": "1"},
+    "slabs for large blocks": {"GPULEAK_POOL": "fast", "GPULEAK_POOL_SLAB": "64MiB"},
     "memory taken ahead": {"GPULEAK_POOL": "fast", "GPULEAK_POOL_PREALLOC": "64MiB"},
 }
 

@@ -53,7 +53,7 @@ struct options {
 	uint64_t seed;
 	unsigned int seconds, threads, streams, ops, devices, features;
 	size_t max_bytes;
-	bool may_fail, must_fail, may_wait;
+	bool may_fail, must_fail, may_wait, pinned_goes_back;
 };
 extern struct options options;
 

@@ -144,6 +144,26 @@ static void give(struct offsets *offsets, uint32_t index)
 	own(&live[index], lives + 1, index + 1);
 }
 
+/* What is cut off is free again, and one with what lies behind it. */
+static void cut(struct offsets *offsets, uint32_t index)
+{
+	struct part *part = &live[index], rest;
+	uint32_t units;
+
+	if (part->units == 1)
+		return;
+	units = 1 + next_random() % (part->units - 1);
+	if (!offsets_cut(offsets, part->node, units)) {
+		assert_true(fail_one_in);
+		return;
+	}
+	rest = (struct part){ .first = part->first + units, .units = part->units - units };
+	own(&rest, index + 1, 0);
+	free_units += rest.units;
+	part->units = units;
+	assert_int_equal(*offsets_note(offsets, part->node), part->note);
+}
+
 static void look_up(const struct offsets *offsets, uint32_t unit)
 {
 	uint32_t first, units, node;
@@ -215,6 +235,8 @@ static void run(uint32_t seed, uint32_t units)
 			take(&offsets, some_units(), 1u << next_random() % 8);
 		else if (lives)
 			give(&offsets, next_random() % lives);
+		if (lives && next_random() % 8 == 0)
+			cut(&offsets, next_random() % lives);
 		if (step % 64 == 0)
 			check(&offsets);
 		if (step % 7000 == 6999)
@@ -255,6 +277,8 @@ static void test_no_memory(void **state)
 				refused += !take(&offsets, 1 + next_random() % 64, 1);
 			else
 				give(&offsets, next_random() % lives);
+			if (lives && step % 3 == 0)
+				cut(&offsets, next_random() % lives);
 			if (step % 50 == 0)
 				check(&offsets);
 		}
