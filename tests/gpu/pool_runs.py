@@ -287,7 +287,7 @@ def pattern_columns():
     ret = [("bare", BARE, [native, "native"]), ("async", BARE, [native, "async"])]
     ret += [(way.name, way, [native, "native"]) for way in PLAIN]
     ret += [("fast", FAST, [native, "native"])]
-    ret += [("fast, slab", Way("fast, slab", "fast", {"GPULEAK_STACK_DEPTH": "0", "GPULEAK_POOL_SLAB": "1GiB"}), [native, "native"])]
+    ret += [("fast, slab", Way("fast, slab", "fast", {"GPULEAK_STACK_DEPTH": "0", "GPULEAK_POOL_SLAB": "16MiB"}), [native, "native"])]
     # What RMM's pools do as well: half of the device is taken beforehand, and requests are parts of it.
     ret += [("fast, prealloc", Way("fast, prealloc", "fast", {
         "GPULEAK_STACK_DEPTH": "0", "GPULEAK_POOL_PREALLOC": "50%", "GPULEAK_POOL_SLAB": "1"}), [native, "native"])]
@@ -296,7 +296,8 @@ def pattern_columns():
         ret += [(name, BARE, [rmm, name]) for name in ("rmm-pool", "rmm-growing", "rmm-arena", "rmm-binning")]
     else:
         say("RMM is not here: set RMM to the folder of pool_patterns_rmm and its libraries")
-    return ret
+    only = [name.strip() for name in os.environ.get("PATTERN_COLUMNS", "").split(";") if name.strip()]
+    return [column for column in ret if not only or column[0] in only]
 
 
 def device_bytes():
@@ -416,7 +417,8 @@ def patterns():
     runs = pattern_runs(rows, columns)
     pattern_table("Four kernels of a million clocks with 8 bytes each, us", rows, columns, runs, "us")
     ahead(rows, runs, "us")
-    watched(columns, maxima)
+    if os.environ.get("PATTERN_WATCH", "1") != "0":
+        watched(columns, maxima)
 
 
 # -- frameworks -------------------------------------------------------------------------------
