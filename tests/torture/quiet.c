@@ -88,7 +88,7 @@ static void double_pinned_free(struct worker *w)
 static void exact_info(struct worker *w, int context)
 {
 	size_t bytes = (size_t)(1 + below(w, 64)) * 2 * MEBIBYTE, before, after, total, gone;
-	const size_t slack = on_standin ? 0 : 8 * MEBIBYTE; /* a real driver's page tables and the like */
+	const size_t slack = on_standin ? 0 : 8 * MEBIBYTE; /* page tables and the like */
 	struct block b = { .bytes = bytes, .context = context };
 	CUresult r;
 
