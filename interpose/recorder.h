@@ -117,26 +117,25 @@ static inline struct recorder *recorder_now(void)
 COLD struct recorder *recorder_enter_slowly(void);
 
 /* The present recorder, made if need be, with this thread joined and marked busy; NULL if
- * the call can't be recorded. Every non-NULL result is given back to recorder_leave(). */
+ * the call can't be recorded. Every non-NULL result is given back to recorder_leave(). (By
+ * name, not by a pointer: gcc 12's -fsanitize=undefined takes that one, inlined, for NULL.) */
 static HOT struct recorder *recorder_enter(void)
 {
-	struct thread *self = &thread_self;
 	struct recorder *recorder = recorder_now();
 
-	if (__builtin_expect(self->busy || !recorder || self->generation != recorder->generation,
+	if (__builtin_expect(thread_self.busy || !recorder ||
+				     thread_self.generation != recorder->generation,
 			     0))
 		return recorder_enter_slowly();
-	self->busy = true;
-	self->saved_errno = *self->errno_at;
+	thread_self.busy = true;
+	thread_self.saved_errno = *thread_self.errno_at;
 	return recorder;
 }
 
 static HOT void recorder_leave(void)
 {
-	struct thread *self = &thread_self;
-
-	*self->errno_at = self->saved_errno;
-	self->busy = false;
+	*thread_self.errno_at = thread_self.saved_errno;
+	thread_self.busy = false;
 }
 
 /* In place of recorder_leave(), by a step of a call on the block at ADDRESS whose next step goes
