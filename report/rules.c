@@ -337,7 +337,7 @@ struct rules_frame rules_frame(const struct rules *rules, const struct report_fr
 		const struct rule *rule = &rules->rows[i];
 		int keeps = rule->verb == CACHE || rule->verb == LIBRARY;
 
-		if (keeps ? ret.keeper && (rule->verb == CACHE || ret.library) : has_role)
+		if (keeps ? ret.keeper && (rule->verb == CACHE || ret.in_library) : has_role)
 			continue; /* it could not say more */
 		if (!rule_matches(rule, &names))
 			continue;
@@ -346,7 +346,7 @@ struct rules_frame rules_frame(const struct rules *rules, const struct report_fr
 			has_role = 1;
 			continue;
 		}
-		ret.library |= rule->verb == LIBRARY;
+		ret.in_library |= rule->verb == LIBRARY;
 		if (!ret.keeper)
 			ret.keeper = (unsigned int)i + 1;
 	}
@@ -370,7 +370,7 @@ void rules_see(const struct rules *rules, struct rules_stack *stack,
 	if (rule)
 		take_first(rule->verb == LIBRARY ? &stack->library : &stack->keeper,
 			   frame->keeper);
-	if (frame->library || frame->role == FRAME_RUNTIME || frame->role == FRAME_INTERPRETER)
+	if (frame->in_library || frame->role == FRAME_RUNTIME || frame->role == FRAME_INTERPRETER)
 		return;
 	if (frame->role != FRAME_APPLICATION)
 		take_first(&stack->keeper, stack->library);

@@ -39,7 +39,7 @@ void rules_destroy(struct rules *rules); /* NULL is fine */
 struct rules_frame {
 	enum frame_role role;
 	unsigned int keeper; /* 1 + the first rule of a cache or a library that matches; 0 none */
-	int library;         /* a rule of a library matches */
+	int in_library;      /* a rule of a library matches */
 };
 struct rules_frame rules_frame(const struct rules *rules, const struct report_frame *frame);
 

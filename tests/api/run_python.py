@@ -73,7 +73,7 @@ def run(tap, name, argv, env, home):
 def test_module(tap, options, home, version, python):
     script = [python, os.path.join(HERE, "module_tests.py")]
     run(tap, "module: Python %s, preloaded" % version, script,
-        environment(options, home, ACTIVE="1", LD_PRELOAD=options.library, GPULEAK_REPORT="none"),
+        environment(options, home, ACTIVE="1", LD_PRELOAD=options.preload, GPULEAK_REPORT="none"),
         home)
     run(tap, "module: Python %s, without gpuleak" % version, script,
         environment(options, home, ACTIVE="0"), home)
@@ -87,7 +87,7 @@ def test_pytest(tap, options, home, version, python):
         return 0
     run(tap, name, [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "pytester",
                     "--rootdir", home, os.path.join(HERE, "plugin_tests.py")],
-        environment(options, home, LIBRARY=options.library), home)
+        environment(options, home, LIBRARY=options.preload), home)
     return 1
 
 
@@ -97,7 +97,7 @@ def test_opencl(tap, options, home, version, python):
         tap.line(name, skip="no pyopencl, or no platform")
         return 0
     run(tap, name, [python, os.path.join(HERE, "opencl_tests.py")],
-        environment(options, home, LD_PRELOAD=options.library, GPULEAK_REPORT="none"), home)
+        environment(options, home, LD_PRELOAD=options.preload, GPULEAK_REPORT="none"), home)
     return 1
 
 
@@ -110,10 +110,10 @@ GROUPS = {  # what it tests by, and what one Python must have
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("group", choices=sorted(GROUPS))
-    for name in ("library", "command", "standin", "helper"):
+    for name in ("preload", "command", "standin", "helper"):
         parser.add_argument("--" + name, required=True)
     options = parser.parse_args()
-    for name in ("library", "command", "standin", "helper"):
+    for name in ("preload", "command", "standin", "helper"):
         setattr(options, name, os.path.realpath(getattr(options, name)))
     tap, ran = Tap(), 0
     for version, python in sorted(find_pythons().items(), key=lambda pair: int(pair[0][2:])):

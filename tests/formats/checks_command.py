@@ -74,7 +74,7 @@ def at_exit(place):
     for form in FORMATS[3:]:
         at = place.path(form)
         done = place.run(place.program("leaks"), "2", env={
-            "LD_PRELOAD": place.given.library, "GPULEAK_LIBRARY": place.given.library,
+            "LD_PRELOAD": place.given.preload, "GPULEAK_LIBRARY": place.given.preload,
             "GPULEAK_FORMAT": form, "GPULEAK_REPORT": at,
             "PATH": os.path.dirname(place.given.command) + ":" + os.environ["PATH"]})
         same((done.stdout, done.stderr), (b"", b""), form)

@@ -35,7 +35,7 @@ FAMILIES = {
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("family", choices=FAMILIES)
-    for name in ("library", "command", "standin", "programs", "others"):
+    for name in ("preload", "command", "standin", "programs", "others"):
         parser.add_argument("--" + name, required=True, type=os.path.abspath)
     given = parser.parse_args()
     must = os.environ.get("CI") or os.environ.get("GPULEAK_MUST_RUN")

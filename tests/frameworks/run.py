@@ -3,7 +3,7 @@
 """Python programs on real frameworks: PyCUDA, built from its source package, on the stand-in
 driver; PyOpenCL on PoCL. Every block, byte and line that must be reported stands in CASES. TAP.
 
-    run.py pycuda|pyopencl --library ... --command ... --standin ... --venv DIR
+    run.py pycuda|pyopencl --preload ... --command ... --standin ... --venv DIR
 
 A line that a report must name carries a marker, `# @leak`; expectations say function@marker."""
 
@@ -230,11 +230,11 @@ def unavailable(family, options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("family", choices=sorted(CASES))
-    for name in ("library", "command", "standin", "venv"):
+    for name in ("preload", "command", "standin", "venv"):
         parser.add_argument("--" + name, required=True)
     parser.add_argument("--only", default="", help="only cases with this in their name")
     options = parser.parse_args()
-    for name in ("library", "command", "standin", "venv"):
+    for name in ("preload", "command", "standin", "venv"):
         setattr(options, name, os.path.realpath(getattr(options, name)))
     options.programs = HERE
 

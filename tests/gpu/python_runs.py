@@ -27,7 +27,7 @@ failures = []
 
 
 class Options:
-    library = os.path.realpath(os.path.join(BUILD, "interpose", "libgpuleak.so"))
+    preload = os.path.realpath(os.path.join(BUILD, "interpose", "libgpuleak.so"))
     command = os.path.realpath(os.path.join(BUILD, "tools", "gpuleak"))
     standin = os.path.join(WORK, "driver")
     programs = None
@@ -191,8 +191,8 @@ def costs(framework):
     env = dict(os.environ, PYTORCH_NO_CUDA_MEMORY_CACHING="1")
     for frames in ("1", "20"):
         told = []
-        for preload in ({}, {"LD_PRELOAD": Options.library, "GPULEAK_REPORT": "none"},
-                        {"LD_PRELOAD": Options.library, "GPULEAK_REPORT": "none",
+        for preload in ({}, {"LD_PRELOAD": Options.preload, "GPULEAK_REPORT": "none"},
+                        {"LD_PRELOAD": Options.preload, "GPULEAK_REPORT": "none",
                          "GPULEAK_STACK_DEPTH": "0"}):
             done = subprocess.run([sys.executable, os.path.join(HERE, "programs", "python_pairs.py"),
                                    framework, PAIRS, frames], env={**env, **preload},

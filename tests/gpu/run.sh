@@ -106,7 +106,7 @@ if wants programs; then
 	mkdir -p "$work/real" # before the programs' own way to the stand-in
 	ln -sf "$(ldconfig -p | awk '/libcuda.so.1 /{ print $NF; exit }')" "$work/real/libcuda.so.1"
 	for family in vmm graph contexts cuda; do
-		timeout 250 python3 "$here/../programs/run.py" $family --library "$lib" --command "$gpuleak" --standin "$work/real" --real-driver \
+		timeout 250 python3 "$here/../programs/run.py" $family --preload "$lib" --command "$gpuleak" --standin "$work/real" --real-driver \
 			--programs "$build/tests/programs" >"$results/programs-$family.tap" 2>&1
 		say "programs $family: $(grep '^ok' "$results/programs-$family.tap" | grep -vc '# SKIP') passed, $(grep -c '^not ok' "$results/programs-$family.tap") failed, $(grep -c '# SKIP' "$results/programs-$family.tap") cases left out"
 	done

@@ -82,7 +82,7 @@ def make_reports():
         ledger = os.path.join(place, name + ".ledger")
         subprocess.run([os.path.join(options.programs, "p_" + name)], check=False,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60,
-                       env={**environment, "LD_PRELOAD": options.library, "GPULEAK_REPORT": "none",
+                       env={**environment, "LD_PRELOAD": options.preload, "GPULEAK_REPORT": "none",
                             "GPULEAK_LEDGER": ledger})
         for kind in ("html", "json", "text"):
             run = subprocess.run([options.command, "report", "--format", kind, ledger], check=True,
@@ -509,7 +509,7 @@ def only_a_snap():
 def main():
     global options, page, place
     parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("command", "library", "standin", "programs", "pages"):
+    for name in ("command", "preload", "standin", "programs", "pages"):
         parser.add_argument("--" + name, required=True, type=os.path.realpath)
     parser.add_argument("--only", default="", help="only cases with this in their name")
     options = parser.parse_args()

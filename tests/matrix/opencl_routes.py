@@ -31,7 +31,7 @@ class Routes:
         self.programs = options.programs
         self.left_out = []
         self.routes = dict(ROUTES)
-        with open(options.library, "rb") as file:
+        with open(options.preload, "rb") as file:
             if b"clInitLayer\0" in file.read():
                 self.routes.update(LAYERS)
 

@@ -7,7 +7,7 @@ leaks and errors in whose stacks they stand. What belongs to the whole report (s
 output) is judged for the process; when that is wrong, each family is run again alone, so that
 the cell that did it is named. What is expected comes from the tables alone.
 
-run.py cuda|opencl --library LIB --command EXE --standin DIR --programs DIR [--only TEXT]
+run.py cuda|opencl --preload LIB --command EXE --standin DIR --programs DIR [--only TEXT]
 """
 
 import argparse
@@ -346,7 +346,7 @@ def run(batch, preload):
         path = os.path.join(root, "report.json")
         if preload:
             env.update(GPULEAK_FORMAT="json", GPULEAK_REPORT=path,
-                       **batch.api.traced(batch.route, options.library))
+                       **batch.api.traced(batch.route, options.preload))
         by_ledger = preload == "run" and "LD_PRELOAD" not in env
         if by_ledger:
             env.update(GPULEAK_LEDGER=root + "/ledger", GPULEAK_REPORT="none")
@@ -447,7 +447,7 @@ def main():
     global options
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("api", choices=["cuda", "opencl"])
-    for name in ("library", "command", "standin", "programs"):
+    for name in ("preload", "command", "standin", "programs"):
         parser.add_argument("--" + name, required=True, type=os.path.abspath)
     parser.add_argument("--only", default="", help="only processes with this in their name")
     options = parser.parse_args()

@@ -4,7 +4,7 @@
 addresses; several loaders. What a program prints stays as it was, what it did is in the
 report exactly, and the three ways tell the same.
 
-run_opencl.py GROUP --library LIB --command EXE --standin DIR --programs DIR [--only TEXT]
+run_opencl.py GROUP --preload LIB --command EXE --standin DIR --programs DIR [--only TEXT]
 """
 
 import json

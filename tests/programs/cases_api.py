@@ -169,7 +169,7 @@ def paths(place):
 def from_outside(place):
     """api: gpuleak report --since, --thread, --address of a living process"""
     process = place.start([place.program(PROGRAM), "wait"],
-                          {"LD_PRELOAD": place.options.library, "GPULEAK_REPORT": "none"},
+                          {"LD_PRELOAD": place.options.preload, "GPULEAK_REPORT": "none"},
                           stdin=-1)
     try:
         mark, older, inside, thread = process.stdout.readline().decode().split()
@@ -221,7 +221,7 @@ def killed(place):
     """api: what is ignored stays so in the ledger of a killed process, and in the short report"""
     ledger = place.file("ledger")
     process = place.start([place.program(PROGRAM), "wait"],
-                          {"LD_PRELOAD": place.options.library, "GPULEAK_LEDGER": ledger},
+                          {"LD_PRELOAD": place.options.preload, "GPULEAK_LEDGER": ledger},
                           stdin=-1)
     mark = process.stdout.readline().decode().split()[0]
     process.send_signal(signal.SIGKILL)
@@ -232,7 +232,7 @@ def killed(place):
     # No command beside the library: the library itself tells, and leaves out what is ignored.
     os.mkdir(place.file("alone"))
     library = os.path.join(place.file("alone"), "libgpuleak.so")
-    with open(place.options.library, "rb") as source, open(library, "wb") as copy:
+    with open(place.options.preload, "rb") as source, open(library, "wb") as copy:
         copy.write(source.read())
     run = place.run([place.program(PROGRAM), "ignore"], {"LD_PRELOAD": library})
     compare("short form", "gpuleak: 3 blocks, 4192 bytes never freed, 0 wrong frees",

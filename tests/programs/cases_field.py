@@ -92,7 +92,7 @@ def library_path(name):
 def beside(name, order):
     def story(place):
         other = library_path(name)
-        preload = [place.options.library, other]
+        preload = [place.options.preload, other]
         if order == "second":
             preload.reverse()
         # heaptrack writes its own file where it is told to.

@@ -204,7 +204,7 @@ def managed(place):
 def by_pid(place):
     """held: `gpuleak report PID` asks about a running process"""
     place.write("nvml", "")
-    env = figures(place, LD_PRELOAD=place.options.library, GPULEAK_REPORT="none")
+    env = figures(place, LD_PRELOAD=place.options.preload, GPULEAK_REPORT="none")
     process = place.start([place.program("held"), "hold", "600", "wait"], env, stdin=-1)
     try:
         compare("first line", b"ready\n", process.stdout.readline())
@@ -222,7 +222,7 @@ def why_none(place):
     place.write("nvml", "")
     env = {"STANDIN_NVML": place.file("nvml")}
     process = place.start([place.program("held"), "hold", "", "wait"], dict(
-        env, LD_PRELOAD=place.options.library, GPULEAK_REPORT="none"), stdin=-1)
+        env, LD_PRELOAD=place.options.preload, GPULEAK_REPORT="none"), stdin=-1)
     try:
         compare("first line", b"ready\n", process.stdout.readline())
         for verbose, count in (("0", 0), ("1", 1)):

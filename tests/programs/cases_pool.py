@@ -16,7 +16,7 @@ PROGRAM = "pool_api"
 def story(place, name, status=0, program=PROGRAM, **env):
     """stdout in lines, and what stderr says besides reports."""
     run = place.run([place.program(program), name], {
-        "LD_PRELOAD": place.options.library, "GPULEAK_REPORT": "none", **env})
+        "LD_PRELOAD": place.options.preload, "GPULEAK_REPORT": "none", **env})
     compare("status", status, run.status)
     return run.stdout.split("\n")[:-1], run.stderr
 
@@ -183,7 +183,7 @@ def watched(place):
 
 def short_form(place):
     """pool: a library without its command tells of the pool, too"""
-    alone = shutil.copy(place.options.library, place.file("libgpuleak.so"))
+    alone = shutil.copy(place.options.preload, place.file("libgpuleak.so"))
     run = place.run([place.program(PROGRAM), "give-back"],
                     {"LD_PRELOAD": alone, "GPULEAK_POOL": "strict"})
     compare("line", "gpuleak: pool (strict): 1 of 4 allocations served without the driver, "

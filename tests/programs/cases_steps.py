@@ -274,7 +274,7 @@ def by_clock(place):
 def read_while_marked(place):
     """steps: a ledger that is read while steps are marked as fast as can be"""
     process = place.start([place.program(PROGRAM), "call", "100000"], {
-        "LD_PRELOAD": place.options.library, "GPULEAK_REPORT": "none",
+        "LD_PRELOAD": place.options.preload, "GPULEAK_REPORT": "none",
         "GPULEAK_LEDGER": place.file("ledger")}, stdout=-3)
     try:
         until("ledger", lambda: os.path.exists(place.file("ledger")))

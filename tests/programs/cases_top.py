@@ -22,7 +22,7 @@ class Holder:
 
     def __init__(self, place, program=("top",), **env):
         self.place = place
-        env = {"LD_PRELOAD": place.options.library, "GPULEAK_REPORT": "none", **env}
+        env = {"LD_PRELOAD": place.options.preload, "GPULEAK_REPORT": "none", **env}
         self.process = place.start([place.program(program[0]), *program[1:]], env, stdin=-1)
         self.expect("ready")
 

@@ -331,7 +331,7 @@ class Place:
                    (err or b"").decode(errors="replace"), process.pid)
 
     def preloaded(self, argv, env=None, **how):
-        return self.run(argv, {"LD_PRELOAD": self.options.library, **(env or {})}, **how)
+        return self.run(argv, {"LD_PRELOAD": self.options.preload, **(env or {})}, **how)
 
     def command(self, *argv, env=None, **how):
         return self.run((self.options.command,) + argv, env, **how)

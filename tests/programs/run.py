@@ -18,7 +18,7 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("family", nargs="?", choices=["all"] + sorted(cases.FAMILIES),
                         default="all")
-    parser.add_argument("--library", required=True)
+    parser.add_argument("--preload", required=True)
     parser.add_argument("--command", required=True)
     parser.add_argument("--standin", required=True, help="directory of the stand-in driver")
     parser.add_argument("--programs", required=True, help="directory of the built programs")
@@ -26,7 +26,7 @@ def parse():
                         help="STANDIN leads to a real driver: leave out what only ours can run")
     parser.add_argument("--only", help="only cases with this in their name")
     options = parser.parse_args()
-    for name in ("library", "command", "standin", "programs"):
+    for name in ("preload", "command", "standin", "programs"):
         setattr(options, name, os.path.realpath(getattr(options, name)))
     return options
 

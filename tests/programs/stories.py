@@ -264,7 +264,7 @@ def killed(how):
 def still_running(place):
     """a process that still runs is reported as such, and runs on"""
     argv = [place.program("ends"), "wait"]
-    process = place.start(argv, {"LD_PRELOAD": place.options.library})
+    process = place.start(argv, {"LD_PRELOAD": place.options.preload})
     try:
         process.stdout.readline()
         told = place.command("report", "--format", "json", str(process.pid))
@@ -978,7 +978,7 @@ def closed_streams(place):
 def alone(place):
     """a library without its command reports by itself, says how to get more, and gates"""
     library = place.file("libgpuleak.so")
-    shutil.copy(place.options.library, library)
+    shutil.copy(place.options.preload, library)
     for story, status, verdict in (
             ("p_ends", 9, "gpuleak: 3 blocks, 2097929 bytes never freed, 0 wrong frees"),
             ("p_clean", 0, "gpuleak: no leaks: "),

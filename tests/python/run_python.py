@@ -4,7 +4,7 @@
 A program notes what the interpreter itself says of each allocation's frames; the report must
 have the same functions, files and lines, one allocation more or less is a failure.
 
-run_python.py --library LIB --command EXE --standin DIR --helper LIB [--only TEXT] [--python EXE]
+run_python.py --preload LIB --command EXE --standin DIR --helper LIB [--only TEXT] [--python EXE]
               [--group core|rough|stress]
 
 GPULEAK_PYTHONS: paths of more interpreters, separated by colons."""
@@ -37,14 +37,14 @@ INEXACT = {"daemon_threads", "native_signal"}  # what leaks is not the question
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("library", "command", "standin", "helper"):
+    for name in ("preload", "command", "standin", "helper"):
         parser.add_argument("--" + name, required=True)
     parser.add_argument("--fake", help="the program that only pretends to be Python")
     parser.add_argument("--only", default="")
     parser.add_argument("--python")
     parser.add_argument("--group", choices=["core"] + sorted(GROUPS))
     options = parser.parse_args()
-    for name in ("library", "command", "standin", "helper", "fake"):
+    for name in ("preload", "command", "standin", "helper", "fake"):
         if getattr(options, name) is None:
             continue
         setattr(options, name, os.path.realpath(getattr(options, name)))

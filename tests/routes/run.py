@@ -3,7 +3,7 @@
 """Runs real programs with and without the preload and compares what they do; what they
 did with the GPU must be in the report exactly.
 
-run.py GROUP --library LIB --command EXE --standin DIR --programs DIR [--only TEXT]
+run.py GROUP --preload LIB --command EXE --standin DIR --programs DIR [--only TEXT]
 
 TAP on stdout. Exit status 0, 1 when a test failed, 77 when something that is needed is
 absent and GPULEAK_MUST_RUN is not set. GPULEAK_MUST_RUN also turns single skips into
@@ -119,7 +119,7 @@ def program(name):
 
 
 def ours():
-    return str(options.library)
+    return str(options.preload)
 
 
 def find_library(name):
@@ -1016,7 +1016,7 @@ def main():
     global options
     parser = argparse.ArgumentParser()
     parser.add_argument("group")
-    for name in ("library", "command", "standin", "programs"):
+    for name in ("preload", "command", "standin", "programs"):
         parser.add_argument(f"--{name}", required=True, type=os.path.abspath)
     parser.add_argument("--only", default="")
     options = parser.parse_args()

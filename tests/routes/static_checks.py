@@ -3,7 +3,7 @@
 """What can be told of the library without running it: its exports are the rows, it needs
 libc alone, and its source keeps to the rules of a guest in somebody else's process.
 
-static_checks.py --library LIB --source ROOT [--cc CC]      TAP on stdout
+static_checks.py --preload LIB --source ROOT [--cc CC]      TAP on stdout
 """
 
 import argparse
@@ -30,7 +30,7 @@ def output(*command):
 def dynamic_symbols():
     """(name, version or None, defined) of each dynamic symbol but local ones."""
     found = []
-    for line in output("readelf", "-W", "--dyn-syms", options.library).splitlines():
+    for line in output("readelf", "-W", "--dyn-syms", options.preload).splitlines():
         fields = line.split()
         if len(fields) < 8 or not fields[0].rstrip(":").isdigit() or fields[4] == "LOCAL":
             continue
@@ -71,7 +71,7 @@ def check_unversioned():
 
 
 def check_needed():
-    needed = re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-d", options.library))
+    needed = re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-d", options.preload))
     return [] if needed == ["libc.so.6"] else [f"DT_NEEDED {needed}"]
 
 
@@ -89,12 +89,12 @@ def check_tls():
     """Initial-exec: no call to find a variable, and the loader is told of it."""
     problems = [f"calls {name}" for name, _, _ in dynamic_symbols()
                 if name in ("__tls_get_addr", "__tls_get_offset")]
-    relocations = output("readelf", "-W", "-r", options.library)
+    relocations = output("readelf", "-W", "-r", options.preload)
     problems += sorted(set(re.findall(r"R_\w+_(?:DTPMOD64|DTPOFF64|TLSDESC|TLS_DTPMOD)\b",
                                       relocations)))
     if not re.search(r"R_\w+_(TPOFF64|TLS_TPREL)\b", relocations):
         problems.append("no initial-exec relocation: is there any thread-local variable?")
-    if "STATIC_TLS" not in output("readelf", "-d", options.library):
+    if "STATIC_TLS" not in output("readelf", "-d", options.preload):
         problems.append("DF_STATIC_TLS is not set")
     return problems
 
@@ -219,7 +219,7 @@ CHECKS = (
 def main():
     global options
     parser = argparse.ArgumentParser()
-    parser.add_argument("--library", required=True, type=os.path.abspath)
+    parser.add_argument("--preload", required=True, type=os.path.abspath)
     parser.add_argument("--source", required=True, type=pathlib.Path)
     parser.add_argument("--cc", default="cc")
     options = parser.parse_args()

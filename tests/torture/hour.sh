@@ -23,7 +23,7 @@ while [ $SECONDS -lt $end ]; do
 	for way in $ways; do
 		[ $SECONDS -lt $end ] || break
 		seed=$((seed + 1)) runs=$((runs + 1))
-		if ! "$here/run.py" "$way" --library "$build/interpose/libgpuleak.so" \
+		if ! "$here/run.py" "$way" --preload "$build/interpose/libgpuleak.so" \
 			--mutated "$build/interpose/libgpuleak-no-tickets.so" \
 			--patient "$build/interpose/libgpuleak-patient.so" --programs "$build/tests/torture" \
 			"${driver[@]}" --seeds "$seed" --seconds "$each" >"${TMPDIR:-/tmp}/torture.$$" 2>&1; then

@@ -72,7 +72,7 @@ WAYS = {
 def parse():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("way", choices=sorted(WAYS) + ["waits", "mutation"])
-    parser.add_argument("--library", required=True)
+    parser.add_argument("--preload", required=True)
     parser.add_argument("--mutated", help="the library without the ticket check")
     parser.add_argument("--patient", help="the library that puts tickets off")
     parser.add_argument("--programs", required=True, help="directory of torture and waits")
@@ -151,7 +151,7 @@ def check_way(tap, options, seed, report):
     if options.real_driver and any(name.startswith("STANDIN_") for name in extra or ()):
         tap.line(True, "%s # SKIP needs the stand-in" % options.way)
         return
-    library = options.library if extra is not None else None
+    library = options.preload if extra is not None else None
     if options.way.startswith("late"):
         library = options.patient
     done = torture(options, extra, arguments, library, seed, report)
@@ -172,7 +172,7 @@ def check_waits(tap, options, seed, report):
                        ("strict", {"GPULEAK_POOL_SLAB": "1"}), ("fast", {"GPULEAK_POOL_SLAB": "1"}),
                        ("fast", {"GPULEAK_POOL_PREALLOC": "1GiB"})):
         extra = {"GPULEAK_POOL": mode, **more}
-        done = run([program, mode], environment(options, extra, options.library, seed, report))
+        done = run([program, mode], environment(options, extra, options.preload, seed, report))
         good = done.returncode == 0 and re.search(r"^1\.\.\d+$", done.stdout, re.M)
         tap.line(bool(good), "waits, %s" % " ".join([mode] + list(more)), done.stdout)
     done = run([program, "off"], environment(options, None, None, seed, report))
