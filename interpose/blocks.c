@@ -260,7 +260,7 @@ static COLD void not_recorded(struct recorder *recorder, uint64_t bytes)
 }
 
 static HOT void fill(struct recorder *recorder, struct ledger_block *block,
-		 const struct ledger_row *row, const struct ledger_block *facts)
+		     const struct ledger_row *row, const struct ledger_block *facts)
 {
 	uint32_t state = block->state;
 

@@ -195,8 +195,8 @@ static HOT void hand_out(struct pool_cache *cache, struct pool_block *block, uin
 
 /* PENDING: the ticket of what this thread keeps of the bin; 0 if that is nothing. */
 static COLD struct pool_block *look_further(struct pool *pool, struct pool_space *space,
-				       struct pool_cache *cache, unsigned int bin,
-				       uint64_t pending, uint64_t bytes)
+					    struct pool_cache *cache, unsigned int bin,
+					    uint64_t pending, uint64_t bytes)
 {
 	struct pool_block *block = NULL;
 
@@ -223,7 +223,7 @@ static COLD struct pool_block *look_further(struct pool *pool, struct pool_space
 }
 
 static HOT struct pool_block *serve(struct pool *pool, struct pool_space *space, uint64_t bytes,
-				unsigned int bin)
+				    unsigned int bin)
 {
 	struct pool_cache *cache = pool_cache_here(pool, space);
 	struct pool_block *block;
@@ -280,7 +280,7 @@ static HOT struct pool_space *space_here(enum pool_kind kind, struct pool **ret_
 
 /* False: nothing was done. */
 static HOT bool allocate(enum pool_kind kind, void *real, uint64_t bytes, uint64_t *ret_address,
-		     CUresult *ret)
+			 CUresult *ret)
 {
 	struct pool *pool;
 	struct pool_space *space;
@@ -417,7 +417,7 @@ static HOT bool put(struct pool *pool, struct pool_block *block, bool shared, bo
 /* Keeps BLOCK, which NATIVE's call has just taken from the application. False: the driver must
  * have it back. */
 static HOT bool keep(struct pool *pool, struct pool_block *block,
-		 const struct pool_native_free *native)
+		     const struct pool_native_free *native)
 {
 	struct pool_context *context = block->space->context;
 	bool shared;
@@ -426,7 +426,7 @@ static HOT bool keep(struct pool *pool, struct pool_block *block,
 		return false;
 	if (native->elsewhere) /* a part can't be freed by the driver on that stream */
 		pool_wait_for_stream(native->stream);
-	block->ticket = pool_ticket(context, block, context->strict, &shared);
+	block->ticket = pool_ticket(block, context->strict, &shared);
 	if (context->strict && !native->async)
 		pool_tickets_wait(context, block->ticket);
 	if (__builtin_expect(atomic_load_explicit(&context->failed, memory_order_relaxed), 0)) {
@@ -481,7 +481,7 @@ static HOT struct pool_block *taken_out(uint64_t address)
 
 /* What may not be kept. On failure it stays the application's. */
 static COLD CUresult release_native(struct pool *pool, struct pool_block *block,
-			       const struct pool_native_free *native)
+				    const struct pool_native_free *native)
 {
 	struct pool_space *space = block->space;
 	int64_t unasked = (int64_t)(block->capacity - block->bytes);
@@ -511,7 +511,7 @@ static COLD void release_part(struct pool *pool, struct pool_block *block)
 	}
 	atomic_fetch_add(&block->space->kept, (int64_t)block->capacity);
 	atomic_fetch_sub(&block->space->waste, (int64_t)(block->capacity - block->bytes));
-	if (pool_tickets_wait(context, pool_ticket(context, block, true, &shared)) ||
+	if (pool_tickets_wait(context, pool_ticket(block, true, &shared)) ||
 	    atomic_load(&context->failed))
 		pool_slab_give(pool, block);
 }

@@ -501,10 +501,17 @@ static void trim_excess(struct pool *pool, struct pool_space *space, uint64_t ov
 	atomic_store(&space->stuck_freed, freed);
 }
 
+/* What is to be given back if BYTES more were in use: all that is kept where memory is short. */
+static uint64_t too_much(struct pool_space *space, uint64_t bytes)
+{
+	uint64_t over = excess(space, bytes, 0);
+
+	return over || !is_short(space, bytes) ? over : pool_or_zero(atomic_load(&space->kept));
+}
+
 void pool_bound(struct pool *pool, struct pool_space *space, bool may_wait)
 {
 	struct pool_context *context = space->context;
-	uint64_t over;
 
 	look_at_peaks(space);
 	if (atomic_load(&context->failed)) {
@@ -513,19 +520,7 @@ void pool_bound(struct pool *pool, struct pool_space *space, bool may_wait)
 	}
 	if (may_wait)
 		bound_pending(space);
-	over = excess(space, 0, 0);
-	if (!over && is_short(space, 0))
-		over = pool_or_zero(atomic_load(&space->kept));
-	trim_excess(pool, space, over, !context->strict || !may_wait);
-}
-
-static void make_room(struct pool *pool, struct pool_space *space, uint64_t bytes)
-{
-	uint64_t over = excess(space, bytes, 0);
-
-	if (!over && is_short(space, bytes))
-		over = pool_or_zero(atomic_load(&space->kept));
-	trim_excess(pool, space, over, true);
+	trim_excess(pool, space, too_much(space, 0), !context->strict || !may_wait);
 }
 
 void pool_make_room(struct pool *pool, struct pool_space *space, uint64_t bytes)
@@ -534,7 +529,7 @@ void pool_make_room(struct pool *pool, struct pool_space *space, uint64_t bytes)
 	/* That nothing runs may not be so any more when the driver is asked. */
 	if (waits(space) || !recorder_enter())
 		return;
-	make_room(pool, space, bytes);
+	trim_excess(pool, space, too_much(space, bytes), true);
 	recorder_leave();
 }
 

@@ -304,10 +304,9 @@ static inline bool pool_ticket_covers(struct pool_tickets *tickets, uint64_t epo
 /* The ticket of BLOCK, which is freed now. It may be made later if nobody waits for it at once.
  * *RET_SHARED: no new one was needed. */
 uint64_t pool_ticket_made(const struct pool_block *block, bool at_once, bool *ret_shared);
-static HOT uint64_t pool_ticket(struct pool_context *context, const struct pool_block *block,
-				bool at_once, bool *ret_shared)
+static HOT uint64_t pool_ticket(const struct pool_block *block, bool at_once, bool *ret_shared)
 {
-	struct pool_tickets *tickets = &context->tickets;
+	struct pool_tickets *tickets = &block->space->context->tickets;
 
 	*ret_shared = pool_ticket_covers(tickets, submits_epoch());
 	return __builtin_expect(*ret_shared, 1)
