@@ -162,7 +162,7 @@ static void count_reason(const struct kept_context *context, enum ledger_pool_re
 
 static uint64_t bound_of(const struct kept_device *device)
 {
-	uint64_t bound = __atomic_load_n(&device->row->peak_used, __ATOMIC_RELAXED) / 8;
+	uint64_t bound = __atomic_load_n(&device->row->peak_used, __ATOMIC_RELAXED) / 10;
 
 	if (config.pool_cache != OPTION_UNSET)
 		return option_amount(config.pool_cache, device->total);

@@ -119,7 +119,7 @@ static unsigned int caches_end(struct pool *pool)
 /* What lies in a larger bin than it is to serve: of a part the rest is free again. */
 static struct pool_block *fit(struct pool_space *space, struct pool_block *block, unsigned int bin)
 {
-	if (!block || block->bin == bin || !block->slab)
+	if (!block || pool_slab_fits(block, bin))
 		return block;
 	lock_take(&space->lock);
 	pool_slab_cut(block, bin);
@@ -199,8 +199,12 @@ struct pool_block *pool_take_any(struct pool *pool, struct pool_space *space,
 {
 	unsigned int last = pool_last_bin_for(bin);
 	struct pool_block *block;
+	bool tight;
 
-	if (pool_slab_is_large(space, bytes)) {
+	pool_cache_enter(cache);
+	tight = pool_slab_is_tight(space, cache, bytes);
+	pool_cache_leave(cache);
+	if (tight) {
 		block = take_from_bins(space, cache, bin, bin);
 		if (block)
 			return block;

@@ -399,7 +399,7 @@ uint64_t pool_trim(struct pool *pool, struct pool_space *space, uint64_t bytes, 
 
 /* ---- how much may be kept ---- */
 
-/* With what is in use no more than an eighth above the most that was asked for at one time; a
+/* With what is in use no more than a tenth above the most that was asked for at one time; a
  * little in any case. */
 static int64_t allowed(struct pool_space *space, int64_t in_use)
 {
@@ -412,7 +412,7 @@ static int64_t allowed(struct pool_space *space, int64_t in_use)
 		return (int64_t)option_amount(config.pool_cache, total);
 	if (peak < asked)
 		peak = asked;
-	extra = peak / 8;
+	extra = peak / 10;
 	if (extra < FLOOR_BYTES)
 		extra = FLOOR_BYTES;
 	if (extra < (int64_t)(total / 128))

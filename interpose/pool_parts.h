@@ -504,9 +504,14 @@ struct pool_block *pool_slab_carve(struct pool *pool, struct pool_space *space, 
  * lie side by side, of a new slab. NULL if slabs are not for it or there is no memory. */
 struct pool_block *pool_slab_take(struct pool *pool, struct pool_space *space,
 				  struct pool_cache *cache, unsigned int bin, uint64_t bytes);
-/* Few parts of BYTES fit into all slabs, and there are more of these than may be kept unused
- * in any case: room for such parts is made as early as can be, by which fewer slabs will do. */
-bool pool_slab_is_large(struct pool_space *space, uint64_t bytes);
+/* With the cache's lock. Unused is more than a little and less than what is in use: kept parts are
+ * to be made one again before one for BYTES is taken, by which fewer slabs will do. With less that
+ * is in vain, and with more parts are handed out as they lie, which is faster. */
+bool pool_slab_is_tight(const struct pool_space *space, const struct pool_cache *cache,
+			uint64_t bytes);
+/* BLOCK, which may serve BIN, is not to be cut for it: it is no part, or of that bin, or there is
+ * plenty of what was taken beforehand. */
+bool pool_slab_fits(const struct pool_block *block, unsigned int bin);
 /* BLOCK is a part, of a slab from which requests for BYTES are served. */
 bool pool_slab_serves(const struct pool_block *block, uint64_t bytes);
 /* With the space's lock. BLOCK, a clean part in no bin, keeps what a part of BIN needs. */

@@ -15,10 +15,10 @@
 #include "say.h"
 
 #define UNIT POOL_GRANULE
-#define SLAB_BYTES ((uint64_t)32 << 20) /* at least */
+#define SLAB_BYTES ((uint64_t)16 << 20) /* at least */
 #define SLAB_SHARE 32 /* of all slabs is a new one at least: a program that grows asks seldom */
 #define PART_BYTES ((uint64_t)1 << 20) /* the largest, with GPULEAK_POOL_SLAB=1 */
-#define LARGE 2048 /* fewer of them in all slabs: see pool_slab_is_large() */
+#define WORTH_A_MERGE 16 /* see pool_slab_is_tight() */
 #define VAIN_MAX 8 /* doublings */
 #define MANY 256
 #define ROWS 32 /* of slabs, at first */
@@ -160,12 +160,29 @@ struct pool_block *pool_slab_carve(struct pool *pool, struct pool_space *space, 
 	return block;
 }
 
-bool pool_slab_is_large(struct pool_space *space, uint64_t bytes)
+/* Less than three quarters of what was taken beforehand is in use. */
+static bool is_plenty(const struct pool_space *space)
 {
-	uint64_t all = atomic_load_explicit(&space->slab_bytes, memory_order_relaxed);
+	return atomic_load_explicit(&space->kept, memory_order_relaxed) >
+	       atomic_load_explicit(&space->early, memory_order_relaxed) / 4;
+}
 
-	return all > space->context->total / 128 && bytes >= PART_BYTES && bytes <= part_max() &&
-	       bytes >= all / LARGE;
+bool pool_slab_is_tight(const struct pool_space *space, const struct pool_cache *cache,
+			uint64_t bytes)
+{
+	int64_t kept = atomic_load_explicit(&space->kept, memory_order_relaxed) + cache->kept;
+	int64_t in_use = atomic_load_explicit(&space->reserved, memory_order_relaxed) - kept;
+
+	if (bytes > part_max() || !atomic_load_explicit(&space->slabs, memory_order_relaxed) ||
+	    (atomic_load_explicit(&space->early, memory_order_relaxed) && is_plenty(space)))
+		return false;
+	return kept > in_use / WORTH_A_MERGE && kept < in_use;
+}
+
+bool pool_slab_fits(const struct pool_block *block, unsigned int bin)
+{
+	return !block->slab || block->bin == bin ||
+	       (block->slab->early && is_plenty(block->space));
 }
 
 bool pool_slab_serves(const struct pool_block *block, uint64_t bytes)

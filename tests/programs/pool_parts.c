@@ -150,6 +150,58 @@ static int main_decay(void)
 	return 0;
 }
 
+static uint64_t waste_of(CUdeviceptr *at, size_t bytes)
+{
+	struct gpuleak_pool_stats stats = { .size = sizeof(stats) };
+
+	*at = make(bytes);
+	must(gpuleak_pool_stats(&stats), "gpuleak_pool_stats");
+	return stats.waste_bytes / KIB;
+}
+
+/* A part serves a smaller request: whole where there is plenty, else what is asked for. */
+static int main_plenty(void)
+{
+	CUdeviceptr first = make(1000 * KIB), plenty, little;
+	uint64_t whole, cut;
+
+	must(cuMemFree_v2(first), "cuMemFree_v2");
+	whole = waste_of(&plenty, 900 * KIB);
+	must(cuMemFree_v2(plenty), "cuMemFree_v2");
+	make_all(55, MIB);
+	tell("filled");
+	cut = waste_of(&little, 900 * KIB);
+	printf("the same %d %d, waste %" PRIu64 " %" PRIu64 " KiB\n", plenty == first,
+	       little == first, whole, cut);
+	return 0;
+}
+
+/* 1,000 live blocks of up to 1 MiB, each freed and made again some 50 times, at random. */
+static int main_mixed(void)
+{
+	static CUdeviceptr at[1000];
+	static size_t size[1000];
+	struct gpuleak_pool_stats stats = { .size = sizeof(stats) };
+	uint64_t random = 1, live = 0, peak = 0;
+
+	for (int i = 0; i < 50000; i++) {
+		int which = i < 1000 ? i : (int)((random >> 33) % 1000);
+
+		random = random * 6364136223846793005u + 1442695040888963407u;
+		if (at[which])
+			must(cuMemFree_v2(at[which]), "cuMemFree_v2");
+		live -= size[which];
+		size[which] = (size_t)(random >> 33) % MIB + 1;
+		live += size[which];
+		at[which] = make(size[which]);
+		peak = live > peak ? live : peak;
+	}
+	must(gpuleak_pool_stats(&stats), "gpuleak_pool_stats");
+	printf("reserved %" PRIu64 " %% of the most that was asked for\n",
+	       stats.reserved_bytes * 100 / peak);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "";
@@ -164,5 +216,9 @@ int main(int argc, char **argv)
 		return main_sizes();
 	if (strcmp(name, "decay") == 0)
 		return main_decay();
+	if (strcmp(name, "plenty") == 0)
+		return main_plenty();
+	if (strcmp(name, "mixed") == 0)
+		return main_mixed();
 	return main_again();
 }
