@@ -27,6 +27,7 @@
 struct reader {
 	const uint8_t *at, *end;
 	bool bad;
+	bool by_pointer; /* the frame pointer was named as the base of the frame's address */
 };
 
 static uint8_t read_u8(struct reader *r)
@@ -64,6 +65,12 @@ static void skip(struct reader *r, uint64_t bytes)
 static bool is_plain_register(uint64_t reg)
 {
 	return reg == REG_FRAME_POINTER || reg == REG_STACK_POINTER;
+}
+
+static bool is_plain_base(struct reader *r, uint64_t reg)
+{
+	r->by_pointer |= reg == REG_FRAME_POINTER;
+	return is_plain_register(reg);
 }
 
 /* The instructions whose upper two bits are zero. False for one that is not plain, or
@@ -108,9 +115,9 @@ static bool instruction_is_plain(struct reader *r, uint8_t op)
 	case 0x12: /* def_cfa_sf */
 		reg = read_uleb(r);
 		read_uleb(r);
-		return is_plain_register(reg);
+		return is_plain_base(r, reg);
 	case 0x0d: /* def_cfa_register */
-		return is_plain_register(read_uleb(r));
+		return is_plain_base(r, read_uleb(r));
 	case 0x10: /* expression */
 	case 0x16: /* val_expression */
 		reg = read_uleb(r);
@@ -121,24 +128,24 @@ static bool instruction_is_plain(struct reader *r, uint8_t op)
 	}
 }
 
-static bool instructions_are_plain(struct reader r)
+static bool instructions_are_plain(struct reader *r)
 {
-	while (r.at < r.end && !r.bad) {
-		uint8_t op = read_u8(&r);
+	while (r->at < r->end && !r->bad) {
+		uint8_t op = read_u8(r);
 
 		switch (op >> 6) {
 		case 1: /* advance_loc */
 		case 3: /* restore */
 			break;
 		case 2: /* offset */
-			read_uleb(&r);
+			read_uleb(r);
 			break;
 		default:
-			if (!instruction_is_plain(&r, op))
+			if (!instruction_is_plain(r, op))
 				return false;
 		}
 	}
-	return !r.bad;
+	return !r->bad;
 }
 
 /* A CIE or FDE at AT; *RET covers what follows its length. */
@@ -149,7 +156,7 @@ static bool open_entry(const uint8_t *at, struct reader *ret)
 	memcpy(&length, at, sizeof(length));
 	if (length == 0 || length == 0xffffffffu) /* the end, or a 64-bit one: not ours */
 		return false;
-	*ret = (struct reader){ at + 4, at + 4 + length, false };
+	*ret = (struct reader){ .at = at + 4, .end = at + 4 + length };
 	return length > 4;
 }
 
@@ -208,7 +215,7 @@ static bool read_cie(const uint8_t *at, struct reader *ret_code, uint8_t *ret_en
 	return !r.bad;
 }
 
-static bool fde_is_plain(const uint8_t *fde, const void *pc)
+static enum frame_sort sort_of(const uint8_t *fde, const void *pc)
 {
 	struct reader r, code;
 	const uint8_t *field;
@@ -218,19 +225,21 @@ static bool fde_is_plain(const uint8_t *fde, const void *pc)
 	uint8_t encoding;
 
 	if (!open_entry(fde, &r))
-		return false;
+		return FRAME_OTHER;
 	field = r.at;
 	memcpy(&to_cie, field, sizeof(to_cie));
 	if (to_cie == 0 || !read_cie(field - to_cie, &code, &encoding) || encoding != 0x1b)
-		return false; /* pcrel sdata4 is what compilers write */
+		return FRAME_OTHER; /* pcrel sdata4 is what compilers write */
 	skip(&r, 4);
 	memcpy(&start, r.at, sizeof(start));
 	memcpy(&range, r.at + 4, sizeof(range));
 	if ((uintptr_t)pc - ((uintptr_t)r.at + (uintptr_t)(intptr_t)start) >= range)
-		return false;
+		return FRAME_OTHER;
 	skip(&r, 8);
 	skip(&r, read_uleb(&r)); /* augmentation data */
-	return !r.bad && instructions_are_plain(code) && instructions_are_plain(r);
+	if (r.bad || !instructions_are_plain(&code) || !instructions_are_plain(&r))
+		return FRAME_OTHER;
+	return code.by_pointer || r.by_pointer ? FRAME_BY_POINTER : FRAME_BY_STACK;
 }
 
 /* The FDE that the search table of .eh_frame_hdr names for PC. */
@@ -255,13 +264,13 @@ static const uint8_t *find_fde(const uint8_t *header, const void *pc)
 	return low ? header + table[low - 1].fde : NULL;
 }
 
-bool frame_is_plain(const void *pc)
+enum frame_sort frame_sort_of(const void *pc)
 {
 	struct dl_find_object object;
 	const uint8_t *fde;
 
 	if (_dl_find_object((void *)(uintptr_t)pc, &object) < 0 || !object.dlfo_eh_frame)
-		return false;
+		return FRAME_OTHER;
 	fde = find_fde(object.dlfo_eh_frame, pc);
-	return fde && fde_is_plain(fde, pc);
+	return fde ? sort_of(fde, pc) : FRAME_OTHER;
 }

@@ -8,9 +8,14 @@
 
 #include <stdbool.h>
 
-/* The function around PC (a return address minus 1) computes its frame address, at every
- * point, as stack or frame pointer plus a constant, by its unwind information. False also
- * when there is none, or it can't be read. Takes no lock. */
-bool frame_is_plain(const void *pc);
+enum frame_sort {
+	FRAME_OTHER,      /* or there is no unwind information, or it can't be read */
+	FRAME_BY_STACK,   /* its address is the stack pointer plus a constant, at every point */
+	FRAME_BY_POINTER, /* at some points the frame pointer plus a constant */
+};
+
+/* How the function around PC (a return address minus 1) computes its frame address, by its
+ * unwind information. Takes no lock. */
+enum frame_sort frame_sort_of(const void *pc);
 
 #endif

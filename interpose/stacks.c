@@ -285,36 +285,52 @@ static uint32_t intern(struct recorder *recorder, struct stripe *stripe,
 
 /* ---- remembered stacks ----
  *
- * Programs allocate in loops: the same wrapper is called from the same frame again and
+ * Programs allocate in loops: the same wrapper is called from the same frames again and
  * again. Where every frame is plain (frames.h), unwinding is a function of stack and frame
- * pointer and of the words it reads from the stack: return addresses and saved frame
- * pointers. If all of those are what they were, so is its result. Checking them innermost
- * first also makes it safe: as long as all words so far agree, the next one lies where
- * unwinding itself would read. Other frames spoil this: what looks like their return
- * address may be left over from an earlier call.
+ * pointer and of words on the stack: the return addresses, and the saved frame pointers of
+ * frames whose address depends on theirs. If all of those are what they were, so is its
+ * result. Checking them innermost first also makes it safe: as long as all words so far agree,
+ * the next one lies where unwinding itself would read. Other frames spoil this: what looks like
+ * their return address may be left over from an earlier call.
  *
  * Of Python the native stack knows little: since 3.11 one frame of the evaluation loop runs
  * many of Python's. So the key of those (python.h) is a part of what is remembered.
  */
 
-static struct memory *memory_of(struct stripe *stripe, const struct caller *caller, uint64_t python)
+static struct memory_set *set_of(struct stripe *stripe, const struct caller *caller,
+				 uint64_t python)
 {
 	uint64_t mix = table_mix(caller->pc ^ (uint64_t)(uintptr_t)caller << 20 ^ python);
 
-	return &stripe->memories[(mix >> 58) % STRIPE_MEMORIES];
+	return &stripe->memories[(mix >> 58) % STRIPE_MEMORY_SETS];
 }
 
-static uint32_t recall(const struct recorder *recorder, const struct memory *memory,
-		       const struct caller *caller, uint64_t python)
+static bool is_of(const struct memory *memory, const struct caller *caller, uint64_t python)
 {
-	if (memory->at != caller || memory->pc != caller->pc || memory->words == 0 ||
-	    memory->frame_pointer != caller->frame_pointer || memory->python != python ||
-	    memory->epoch != recorder->modules.epoch)
-		return 0;
+	return memory->at == caller && memory->pc == caller->pc && memory->python == python;
+}
+
+static bool is_again(const struct recorder *recorder, const struct memory *memory,
+		     const struct caller *caller)
+{
+	if (memory->words == 0 || memory->epoch != recorder->modules.epoch ||
+	    (memory->by_pointer && memory->frame_pointer != caller->frame_pointer))
+		return false;
 	for (unsigned int i = 0; i < memory->words; i++)
 		if (*memory->word[i].at != memory->word[i].value)
-			return 0;
-	return memory->ref;
+			return false;
+	return true;
+}
+
+static uint32_t recall(const struct recorder *recorder, struct memory_set *set,
+		       const struct caller *caller, uint64_t python)
+{
+	for (struct memory *memory = set->way; memory < set->way + MEMORY_WAYS; memory++)
+		if (is_of(memory, caller, python) && is_again(recorder, memory, caller)) {
+			memory->recent = true;
+			return memory->ref;
+		}
+	return 0;
 }
 
 #if defined(__x86_64__)
@@ -329,9 +345,10 @@ static bool note_word(struct memory *memory, const void *at, uint64_t value)
 }
 
 /* The word that register REG of the cursor's frame came from, if it came from the stack
- * above the caller and is not the one noted last (a register may pass through frames). */
-static bool note_register(struct memory *memory, unw_cursor_t *cursor, int reg,
-			  const void **last)
+ * above the caller and is not the one noted last (a register may pass through frames).
+ * *RET_OWN: it is still the caller's own. */
+static bool note_register(struct memory *memory, unw_cursor_t *cursor, int reg, const void **last,
+			  bool *ret_own)
 {
 	const struct unwinder *unwind = unwinder_get();
 	unw_save_loc_t loc;
@@ -340,20 +357,38 @@ static bool note_register(struct memory *memory, unw_cursor_t *cursor, int reg,
 
 	if (unwind->get_save_loc(cursor, reg, &loc) < 0 || unwind->get_reg(cursor, reg, &value) < 0)
 		return false;
-	if (loc.type != UNW_SLT_MEMORY)
-		return reg != UNW_REG_IP; /* still in a register: part of the caller's state */
 	at = (const void *)(uintptr_t)loc.u.addr;
-	if (at == *last || (const char *)at <= (const char *)memory->at)
+	*ret_own = loc.type != UNW_SLT_MEMORY || (const char *)at <= (const char *)memory->at;
+	if (*ret_own)
+		return loc.type == UNW_SLT_MEMORY || reg != UNW_REG_IP;
+	if (at == *last)
 		return true;
 	*last = at;
 	return *(const uint64_t *)at == value && note_word(memory, at, value);
+}
+
+/* What the cursor's frame adds: its return address, and where its own address may depend on it
+ * its frame pointer. */
+static bool note_frame(struct memory *memory, unw_cursor_t *cursor, enum frame_sort sort,
+		       const void *last[2])
+{
+	bool own;
+
+	if (sort == FRAME_OTHER || !note_register(memory, cursor, UNW_REG_IP, &last[0], &own))
+		return false;
+	if (sort != FRAME_BY_POINTER)
+		return true;
+	if (!note_register(memory, cursor, UNW_X86_64_RBP, &last[1], &own))
+		return false;
+	memory->by_pointer |= own;
+	return true;
 }
 
 /* Walks the frames that CAPTURE has, slowly and exactly. */
 static bool learn_words(struct memory *memory, const struct capture *capture)
 {
 	const struct unwinder *unwind = unwinder_get();
-	const void *last_ip = NULL, *last_fp = NULL;
+	const void *last[2] = { NULL, NULL };
 	unw_tdep_context_t context;
 	unw_cursor_t cursor;
 	unsigned int frame = 0;
@@ -368,10 +403,8 @@ static bool learn_words(struct memory *memory, const struct capture *capture)
 			continue;
 		if (pc != (unw_word_t)(uintptr_t)capture->first[frame] ||
 		    unwind->is_signal_frame(&cursor) > 0 ||
-		    !frame_is_plain((const char *)capture->first[frame] - 1))
-			return false;
-		if (!note_register(memory, &cursor, UNW_REG_IP, &last_ip) ||
-		    !note_register(memory, &cursor, UNW_X86_64_RBP, &last_fp))
+		    !note_frame(memory, &cursor, frame_sort_of((const char *)(uintptr_t)pc - 1),
+				last))
 			return false;
 		if (++frame == capture->frames)
 			return true;
@@ -388,46 +421,74 @@ static bool worth_learning(struct memory *memory)
 	return met == 2 || met == 16 || met == 256 || (met & 0xfff) == 0;
 }
 
-static void learn(struct recorder *recorder, struct memory *memory, const struct caller *caller,
+/* One to be used anew, if it is not new and was not known again since the hand was here last. So a
+ * loop that goes through more stacks than there are ways for keeps as many. */
+static struct memory *forget_one(struct memory_set *set)
+{
+	struct memory *memory = &set->way[set->hand++ % MEMORY_WAYS];
+	bool recent = memory->recent;
+
+	memory->recent = false;
+	return recent ? NULL : memory;
+}
+
+/* The way for REF, or NULL. */
+static struct memory *way_for(struct memory_set *set, const struct caller *caller, uint64_t python,
+			      uint32_t ref)
+{
+	struct memory *memory;
+
+	for (memory = set->way; memory < set->way + MEMORY_WAYS; memory++)
+		if (is_of(memory, caller, python) && memory->ref == ref)
+			return memory;
+	memory = forget_one(set);
+	if (memory)
+		*memory = (struct memory){ .pc = caller->pc, .at = caller, .python = python,
+					   .ref = ref, .recent = true,
+					   .word = memory->word, .room = memory->room };
+	return memory;
+}
+
+static void learn(struct recorder *recorder, struct stripe *stripe, const struct caller *caller,
 		  uint64_t python, const struct capture *capture, uint32_t ref)
 {
+	struct memory_set *set = set_of(stripe, caller, python);
+	struct memory *memory = way_for(set, caller, python, ref);
 	unsigned int room = 2 * recorder->stack_depth;
 
-	if (memory->at != caller || memory->pc != caller->pc || memory->python != python) {
-		memory->at = caller;
-		memory->pc = caller->pc;
-		memory->python = python;
-		memory->words = 0;
-		memory->met = 0;
-	}
-	if (!unwinder_get()->can_walk || capture->cut || !worth_learning(memory))
+	stripe->remembering |= 1ull << (set - stripe->memories);
+	if (!memory || !unwinder_get()->can_walk || !worth_learning(memory))
 		return;
 	if (!memory->word) {
 		memory->word = arena_take(&recorder->arena, room * sizeof(*memory->word));
 		memory->room = memory->word ? (uint16_t)room : 0;
 	}
 	memory->words = 0;
+	memory->by_pointer = false;
 	memory->frame_pointer = caller->frame_pointer;
 	memory->epoch = recorder->modules.epoch;
-	memory->ref = ref;
 	if (!learn_words(memory, capture))
 		memory->words = 0;
 }
 
 #else
 
-static void learn(struct recorder *recorder, struct memory *memory, const struct caller *caller,
+static void learn(struct recorder *recorder, struct stripe *stripe, const struct caller *caller,
 		  uint64_t python, const struct capture *capture, uint32_t ref)
 {
-	(void)recorder, (void)memory, (void)caller, (void)python, (void)capture, (void)ref;
+	(void)recorder, (void)stripe, (void)caller, (void)python, (void)capture, (void)ref;
 }
 
 #endif
 
 void stack_forget(struct stripe *stripe)
 {
-	for (unsigned int i = 0; i < STRIPE_MEMORIES; i++)
-		stripe->memories[i].at = NULL;
+	for (; stripe->remembering; stripe->remembering &= stripe->remembering - 1) {
+		struct memory_set *set = &stripe->memories[__builtin_ctzll(stripe->remembering)];
+
+		for (struct memory *memory = set->way; memory < set->way + MEMORY_WAYS; memory++)
+			memory->at = NULL, memory->recent = false;
+	}
 }
 
 static __attribute__((noinline)) uint32_t unwind_here(struct recorder *recorder,
@@ -442,7 +503,7 @@ static __attribute__((noinline)) uint32_t unwind_here(struct recorder *recorder,
 		return 0;
 	ref = intern(recorder, stripe, &capture, python);
 	if (ref && caller && capture.frames && !stripe->shared)
-		learn(recorder, memory_of(stripe, caller, python), caller, python, &capture, ref);
+		learn(recorder, stripe, caller, python, &capture, ref);
 	return ref;
 }
 
@@ -459,7 +520,7 @@ uint32_t stack_here(struct recorder *recorder, struct stripe *stripe, const stru
 		python_look(recorder);
 	python = python_key(recorder->stack_depth);
 	if (caller && !stripe->shared) {
-		ref = recall(recorder, memory_of(stripe, caller, python), caller, python);
+		ref = recall(recorder, set_of(stripe, caller, python), caller, python);
 		if (ref)
 			return ref;
 	}

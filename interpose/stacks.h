@@ -32,20 +32,29 @@ struct caller {
 #endif
 
 /* A stack that was met before, and how to know it again: it is the same if these words
- * of the thread's stack, every one that unwinding read, still hold the same values. */
+ * of the thread's stack, every one that its unwinding depends on, still hold the same values. */
 struct memory {
 	uint64_t pc;
 	const struct caller *at;
-	uint64_t frame_pointer;
+	uint64_t frame_pointer; /* if by_pointer */
 	uint64_t python; /* key of the frames of Python that ran, see python.h */
 	uint32_t ref;
 	uint32_t epoch;
-	uint16_t words;
+	uint16_t words; /* 0: not learnt */
 	uint16_t room;
-	uint32_t met; /* times met in vain since it was last learnt */
+	bool by_pointer;
+	bool recent; /* new, or known again since the hand was here */
+	uint32_t met; /* times met in vain */
 	struct word { const uint64_t *at; uint64_t value; } *word;
 };
-#define STRIPE_MEMORIES 64
+
+/* One wrapper's caller can lie at one place of the stack below many different callers. */
+#define STRIPE_MEMORY_SETS 64 /* a bit each in a word */
+#define MEMORY_WAYS 16
+struct memory_set {
+	struct memory way[MEMORY_WAYS];
+	unsigned int hand; /* where the next one to be forgotten is looked for */
+};
 
 struct stacks {
 	struct {

@@ -38,7 +38,8 @@ struct stripe {
 	_Atomic int64_t ceiling; /* above it the peak must be looked at, see stripe_live_add */
 	struct { uint64_t hash; uint32_t ref; } stacks[STRIPE_STACKS];
 	struct { uint64_t key; struct ledger_row *row; } row_cache[STRIPE_ROWS];
-	struct memory memories[STRIPE_MEMORIES];
+	uint64_t remembering; /* a bit for each set that has something */
+	struct memory_set memories[STRIPE_MEMORY_SETS];
 } __attribute__((aligned(64)));
 
 struct stripes {

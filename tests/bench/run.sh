@@ -28,6 +28,13 @@ for t in 1 2 4 8 16; do
 		"$(times 5 with "$bench/bench-pair" $t 20 300000 0 1)"
 done
 echo
+echo "the same below 40 frames without frame pointers, at several places in turn, ns per pair (median of 5)"
+echo "places     bare  no stacks  40 frames"
+for n in 1 8 40; do
+	printf '%7d %7s %10s %10s\n' $n "$(times 5 "$bench/bench-sites" $n)" \
+		"$(GPULEAK_STACK_DEPTH=0 times 5 with "$bench/bench-sites" $n)" "$(times 5 with "$bench/bench-sites" $n)"
+done
+echo
 if [ -x "$bench/bench-cl-pair" ] && "$bench/bench-cl-pair" pair 10 >"$work/cl" 2>&1; then
 	echo "OpenCL on $(clinfo -l 2>/dev/null | sed -n 's/^Platform #0: //p'), ns (median of 5)    bare  preloaded"
 	for what in pair shared argument enqueue event; do
