@@ -186,6 +186,7 @@ static HOT bool is_due(struct pool_space *space, struct pool_cache *cache, bool 
 static HOT void hand_out(struct pool_cache *cache, struct pool_block *block, uint64_t bytes)
 {
 	block->bytes = bytes;
+	block->taker = cache;
 	atomic_store_explicit(&block->standing.recorded, false, memory_order_relaxed);
 	cache->kept -= (int64_t)block->capacity;
 	cache->waste += (int64_t)(block->capacity - bytes);
@@ -200,7 +201,9 @@ static COLD struct pool_block *look_further(struct pool *pool, struct pool_space
 {
 	struct pool_block *block = NULL;
 
-	if (pending) {
+	if (pending)
+		block = pool_take_older(space, cache, bin);
+	if (pending && !block) {
 		pool_tickets_ask(space->context, pending);
 		pool_cache_enter(cache);
 		block = pool_take_own(space->context, cache, bin, &pending);

@@ -33,6 +33,19 @@ static unsigned int next_bit(const uint64_t *words, unsigned int bin)
 
 /* ---- bins; with the space's lock ---- */
 
+/* Without the lock. */
+static bool is_filled(struct pool_space *space, unsigned int bin)
+{
+	return __atomic_load_n(&space->filled[bin / 64], __ATOMIC_RELAXED) >> bin % 64 & 1;
+}
+
+static void fill(struct pool_space *space, unsigned int bin, bool filled)
+{
+	uint64_t *word = &space->filled[bin / 64], bit = 1ull << bin % 64;
+
+	__atomic_store_n(word, filled ? *word | bit : *word & ~bit, __ATOMIC_RELAXED);
+}
+
 static void bin_add(struct pool_space *space, struct pool_block *block)
 {
 	unsigned int bin = block->bin;
@@ -44,7 +57,7 @@ static void bin_add(struct pool_space *space, struct pool_block *block)
 	else
 		space->bin[bin].oldest = block;
 	space->bin[bin].newest = block;
-	space->filled[bin / 64] |= 1ull << bin % 64;
+	fill(space, bin, true);
 }
 
 static void bin_remove(struct pool_space *space, struct pool_block *block)
@@ -61,7 +74,7 @@ static void bin_remove(struct pool_space *space, struct pool_block *block)
 		space->bin[bin].newest = block->previous;
 	block->next = block->previous = NULL;
 	if (!space->bin[bin].oldest)
-		space->filled[bin / 64] &= ~(1ull << bin % 64);
+		fill(space, bin, false);
 }
 
 static struct pool_block *bin_take(struct pool_space *space, unsigned int bin)
@@ -143,36 +156,48 @@ static struct pool_block *take_from_rings(struct pool_space *space, struct pool_
 	return block;
 }
 
-/* More than one, if it is of the bin that this thread uses: the rest goes to its ring. */
+/* More than one, if it is of the bin that this thread uses and has room for: the rest goes to its
+ * ring. */
 static struct pool_block *take_from_bins(struct pool_space *space, struct pool_cache *cache,
 					 unsigned int bin, unsigned int last)
 {
+	unsigned int room = POOL_RING - __atomic_load_n(&cache->ring[bin].count, __ATOMIC_RELAXED);
 	struct pool_block *more[BATCH], *block = NULL;
-	unsigned int count = 0;
+	unsigned int count = 0, taken = 0;
 
 	lock_take(&space->lock);
 	for (unsigned int at = next_bit(space->filled, bin); at <= last && !block;
 	     at = next_bit(space->filled, at + 1))
 		block = bin_take(space, at);
-	while (block && block->bin == bin && count < BATCH &&
+	while (block && block->bin == bin && count < BATCH && count < room &&
 	       (more[count] = bin_take(space, bin)) != NULL)
 		count++;
 	lock_give(&space->lock);
 	if (!count)
 		return block;
 	pool_cache_enter(cache);
-	for (unsigned int i = 0; i < count && cache->ring[bin].count < POOL_RING; i++) {
-		pool_ring_push(&cache->ring[bin], more[i]);
+	while (count && cache->ring[bin].count < POOL_RING) {
+		pool_ring_push(&cache->ring[bin], more[taken++]);
 		pool_cache_use(cache, bin);
-		more[i] = NULL;
+		count--;
 	}
 	pool_cache_leave(cache);
-	lock_take(&space->lock);
-	for (unsigned int i = 0; i < count; i++)
-		if (more[i])
-			bin_add(space, more[i]);
+	if (!count)
+		return block;
+	lock_take(&space->lock); /* a cache that is several threads' was filled meanwhile */
+	while (count--)
+		bin_add(space, more[taken++]);
 	lock_give(&space->lock);
 	return block;
+}
+
+struct pool_block *pool_take_older(struct pool_space *space, struct pool_cache *cache,
+				   unsigned int bin)
+{
+	if (__atomic_load_n(&cache->ring[bin].count, __ATOMIC_RELAXED) <= POOL_RING - BATCH ||
+	    !is_filled(space, bin))
+		return NULL;
+	return take_from_bins(space, cache, bin, bin);
 }
 
 /* Without their locks, to leave those alone who have nothing. */
@@ -227,6 +252,18 @@ void pool_keep_overflow(struct pool_space *space, struct pool_ring *ring)
 	for (unsigned int i = 0; i < BATCH; i++)
 		bin_add(space, pool_ring_pop(ring));
 	lock_give(&space->lock);
+}
+
+bool pool_keep_for_others(struct pool_block *block)
+{
+	struct pool_space *space = block->space;
+
+	if (is_filled(space, block->bin))
+		return false;
+	lock_take(&space->lock);
+	bin_add(space, block);
+	lock_give(&space->lock);
+	return true;
 }
 
 /* With both locks. */

@@ -165,8 +165,10 @@ struct pool_block *pool_block_new(struct pool *pool)
 	if (block)
 		pool->spare = block->next;
 	lock_give(&pool->spare_lock);
-	if (block)
+	if (block) {
 		block->next = block->previous = NULL;
+		block->taker = NULL;
+	}
 	return block;
 }
 

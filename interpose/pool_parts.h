@@ -128,6 +128,7 @@ struct pool_block {
 	uint64_t ticket;   /* clean once the context's tickets are done up to this one */
 	struct pool_space *space;
 	struct pool_slab *slab; /* that it is a part of, or NULL */
+	const struct pool_cache *taker; /* whose thread it was handed out to; NULL: it is new */
 	uint32_t node;          /* in that */
 	_Atomic uint32_t state; /* enum pool_state */
 	uint16_t bin;
@@ -406,6 +407,10 @@ static HOT struct pool_block *pool_take_own(const struct pool_context *context,
 	*ret_pending = block ? block->ticket : 0;
 	return block && pool_is_clean_in(context, block) ? pool_ring_pop(ring) : NULL;
 }
+/* Where CACHE has so many of BIN that older ones lie in the bin itself: the oldest of these, if it
+ * is clean. (Where it has few, what lies there may be another thread's soon.) */
+struct pool_block *pool_take_older(struct pool_space *space, struct pool_cache *cache,
+				   unsigned int bin);
 /* From what this thread, nobody and others keep, of BIN or a little larger, or a part for BYTES
  * of what lies unused in slabs. */
 struct pool_block *pool_take_any(struct pool *pool, struct pool_space *space,
@@ -430,10 +435,16 @@ static HOT void pool_cache_use(struct pool_cache *cache, unsigned int bin)
 }
 
 COLD void pool_keep_overflow(struct pool_space *space, struct pool_ring *ring);
+/* BLOCK, which another thread had asked for and will ask for again, lies where that one finds it
+ * without holding up this one. False: there is one for it already. */
+COLD bool pool_keep_for_others(struct pool_block *block);
 static HOT void pool_keep(struct pool_cache *cache, struct pool_block *block)
 {
 	struct pool_ring *ring = &cache->ring[block->bin];
 
+	if (__builtin_expect(block->taker != cache, 0) && block->taker &&
+	    pool_keep_for_others(block))
+		return;
 	if (__builtin_expect(ring->count == POOL_RING, 0))
 		pool_keep_overflow(block->space, ring);
 	pool_ring_push(ring, block);

@@ -289,6 +289,7 @@ uint64_t pool_ticket_made(const struct pool_block *block, bool at_once, bool *re
 	} else {
 		bool later = !at_once && !context->by_sync && put_off(context, block, epoch);
 
+		*ret_shared = !context->by_sync && atomic_load(&tickets->owed);
 		if (!later && !context->by_sync && !atomic_load(&context->failed))
 			r = try_record(context, epoch);
 		number = atomic_load(&tickets->issued) + (r != CUDA_SUCCESS);
@@ -333,11 +334,6 @@ void pool_tickets_ask(struct pool_context *context, uint64_t number)
 
 	if (context->by_sync || atomic_load(&context->failed) || !lock_try(&tickets->lock))
 		return;
-	if (number > atomic_load(&tickets->issued)) { /* owed; it won't be done at once */
-		missed(context);
-		lock_give(&tickets->lock);
-		return;
-	}
 	ticket = ticket_of(tickets, number);
 	if (ticket) {
 		mode = pool_relax();

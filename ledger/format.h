@@ -477,7 +477,7 @@ struct ledger_pool {
 	uint64_t native_frees;  /* all, those of trimmed blocks included */
 	uint64_t frees;         /* frees kept from the driver */
 	uint64_t tickets;       /* events recorded to know when a block is clean */
-	uint64_t shared_tickets; /* frees that needed none: nothing was submitted since the last */
+	uint64_t shared_tickets; /* frees that needed none of their own */
 	uint64_t waits;         /* frees that waited for the device, as the driver would have */
 	uint64_t wait_ns;
 	uint64_t trims;         /* times that blocks were given back */
