@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Compares a gpuleak JSON report with the figures that the program itself printed as the last
 line of its output: {"figures": [{"name", "bytes" or "blocks", "kinds", "module", "device"}]}. A
-figure is the sum over the leaks of those kinds that have a frame in a module whose file's name
-begins so; given for each device where "device" is set. Says EQUAL or DIFFERENT, to the byte.
+figure is the sum over what was not freed, leaked or held by a cache, of those kinds that has a
+frame in a module whose file's name begins so; given for each device where "device" is set. Says EQUAL or DIFFERENT, to the byte.
 
   figures.py REPORT OUTPUT"""
 import json
@@ -37,7 +37,7 @@ def main():
     if not expected:
         print("the program printed no figures")
         return 1
-    leaks = [leak for process in processes(report) for leak in process["leaks"]]
+    leaks = [leak for process in processes(report) for leak in process["leaks"] + process["cached"]]
     failed = False
     if not any(one["figures"] for one in expected):
         print("no figures to compare")
