@@ -449,20 +449,28 @@ static struct memory *way_for(struct memory_set *set, const struct caller *calle
 	return memory;
 }
 
+static void make_room(struct recorder *recorder, struct memory *memory, unsigned int words)
+{
+	struct arena *arena = &recorder->arena;
+
+	if (memory->room >= words)
+		return;
+	if (memory->word)
+		arena_give(arena, memory->word, memory->room * sizeof(*memory->word));
+	memory->word = arena_take(arena, words * sizeof(*memory->word));
+	memory->room = memory->word ? (uint16_t)words : 0;
+}
+
 static void learn(struct recorder *recorder, struct stripe *stripe, const struct caller *caller,
 		  uint64_t python, const struct capture *capture, uint32_t ref)
 {
 	struct memory_set *set = set_of(stripe, caller, python);
 	struct memory *memory = way_for(set, caller, python, ref);
-	unsigned int room = 2 * recorder->stack_depth;
 
 	stripe->remembering |= 1ull << (set - stripe->memories);
 	if (!memory || !unwinder_get()->can_walk || !worth_learning(memory))
 		return;
-	if (!memory->word) {
-		memory->word = arena_take(&recorder->arena, room * sizeof(*memory->word));
-		memory->room = memory->word ? (uint16_t)room : 0;
-	}
+	make_room(recorder, memory, 2 * capture->frames);
 	memory->words = 0;
 	memory->by_pointer = false;
 	memory->frame_pointer = caller->frame_pointer;
