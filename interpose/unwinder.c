@@ -152,6 +152,17 @@ static void tame(void *library)
 	}
 }
 
+/* libunwind sets itself up in its first walk, and guards that by a flag that other threads read
+ * without the lock. */
+static void set_up(const struct unwinder *unwind)
+{
+	unw_tdep_context_t context;
+	unw_cursor_t cursor;
+
+	if (unwind->can_walk && unwind->getcontext(&context) == 0)
+		unwind->init_local(&cursor, &context);
+}
+
 static int find(struct unwinder *ret)
 {
 	void *library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
@@ -172,6 +183,7 @@ static int find(struct unwinder *ret)
 	FIND(local_addr_space, NAME("_UL", "_local_addr_space"));
 	FIND(backtrace, "unw_backtrace");
 #undef FIND
+	set_up(ret);
 	return ret->backtrace ? 0 : -ENOENT;
 }
 
