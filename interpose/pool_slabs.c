@@ -163,8 +163,9 @@ struct pool_block *pool_slab_carve(struct pool *pool, struct pool_space *space, 
 /* Less than three quarters of what was taken beforehand is in use. */
 static bool is_plenty(const struct pool_space *space)
 {
-	return atomic_load_explicit(&space->kept, memory_order_relaxed) >
-	       atomic_load_explicit(&space->early, memory_order_relaxed) / 4;
+	int64_t early = atomic_load_explicit(&space->early, memory_order_relaxed);
+
+	return early && atomic_load_explicit(&space->kept, memory_order_relaxed) > early / 4;
 }
 
 bool pool_slab_is_tight(const struct pool_space *space, const struct pool_cache *cache,
@@ -174,7 +175,7 @@ bool pool_slab_is_tight(const struct pool_space *space, const struct pool_cache 
 	int64_t in_use = atomic_load_explicit(&space->reserved, memory_order_relaxed) - kept;
 
 	if (bytes > part_max() || !atomic_load_explicit(&space->slabs, memory_order_relaxed) ||
-	    (atomic_load_explicit(&space->early, memory_order_relaxed) && is_plenty(space)))
+	    is_plenty(space))
 		return false;
 	return kept > in_use / WORTH_A_MERGE && kept < in_use;
 }

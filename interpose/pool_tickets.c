@@ -304,25 +304,18 @@ uint64_t pool_ticket_made(const struct pool_block *block, bool at_once, bool *re
 	return number;
 }
 
-/* An allocation could have used what the owed ticket is for; with the lock. */
-static void missed(struct pool_context *context)
+void pool_tickets_missed(struct pool_context *context)
 {
 	struct pool_tickets *tickets = &context->tickets;
 
-	if (!atomic_load(&tickets->owed))
+	if (context->by_sync || !atomic_load(&tickets->owed) || !lock_try(&tickets->lock))
 		return;
-	tickets->patience /= 2;
-	tickets->unhurried = 0;
-	try_record(context, submits_epoch());
-}
-
-void pool_tickets_missed(struct pool_context *context)
-{
-	if (context->by_sync || !atomic_load(&context->tickets.owed) ||
-	    !lock_try(&context->tickets.lock))
-		return;
-	missed(context);
-	lock_give(&context->tickets.lock);
+	if (atomic_load(&tickets->owed)) {
+		tickets->patience /= 2;
+		tickets->unhurried = 0;
+		try_record(context, submits_epoch());
+	}
+	lock_give(&tickets->lock);
 }
 
 void pool_tickets_ask(struct pool_context *context, uint64_t number)

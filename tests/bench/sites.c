@@ -7,24 +7,7 @@
  *
  *   bench-sites [SITES] [DEPTH] [PAIRS]
  */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-
-typedef unsigned long long CUdeviceptr;
-int cuInit(unsigned int flags);
-int cuCtxCreate_v2(void **context, unsigned int flags, int device);
-int cuMemAlloc_v2(CUdeviceptr *p, size_t bytes);
-int cuMemFree_v2(CUdeviceptr p);
-
-static double now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
+#include "pool_bench.h"
 
 static long down(int frames, uint64_t path, uint64_t value);
 
@@ -77,14 +60,14 @@ int main(int argc, char **argv)
 {
 	int sites = argc > 1 ? atoi(argv[1]) : 20, depth = argc > 2 ? atoi(argv[2]) : 40;
 	long pairs = argc > 3 ? atol(argv[3]) : 200000;
-	void *context;
 	double start;
 
-	if (sites < 1 || cuInit(0) || cuCtxCreate_v2(&context, 0, 0))
+	if (sites < 1)
 		return 1;
+	bench_begin();
 	go(20L * sites, sites, depth);
-	start = now_ns();
+	start = bench_now_ns();
 	go(pairs, sites, depth);
-	printf("%.1f\n", (now_ns() - start) / (double)pairs);
+	printf("%.1f\n", (bench_now_ns() - start) / (double)pairs);
 	return 0;
 }
