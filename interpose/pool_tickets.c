@@ -22,6 +22,7 @@
 #define CAPTURE_MODE_RELAXED 2
 #define FIRST_DRIVER 12050 /* that has cuCtxRecordEvent */
 #define PATIENCE_MAX 16 /* epochs whose frees share a ticket */
+#define PATIENCE_FIRST 4 /* not 0: by a thread that slept a first event takes 10 us (H200) */
 #define UNHURRIED 256  /* frees that nobody missed */
 #define LATE_NS 1000000000u
 
@@ -110,6 +111,10 @@ bool pool_tickets_begin(struct pool_context *context)
 	if (!resolve_used(USED_cuDriverGetVersion) ||
 	    ASK(cuDriverGetVersion, CUresult(*)(int *), (&version)) != CUDA_SUCCESS)
 		version = 0;
+	context->tickets.patience = PATIENCE_FIRST;
+	context->tickets.unhurried = 0;
+	atomic_store(&context->tickets.epoch, 1); /* in epoch 0 nothing was submitted by anybody */
+	atomic_store(&context->tickets.idle_epoch, 1);
 	context->by_sync = version < FIRST_DRIVER || !resolve_used(USED_cuCtxRecordEvent);
 	if (resolve_used(USED_cuCtxGetFlags) &&
 	    ASK(cuCtxGetFlags, CUresult(*)(unsigned int *), (&flags)) == CUDA_SUCCESS &&
@@ -135,12 +140,17 @@ void pool_tickets_forget(struct pool_context *context)
 	atomic_store(&tickets->done, atomic_load(&tickets->issued));
 	atomic_store(&tickets->epoch, 0);
 	atomic_store(&tickets->idle_epoch, 0);
-	tickets->patience = tickets->unhurried = 0;
 	settled(tickets);
 	lock_give(&tickets->lock);
 }
 
 /* ---- made; with the lock ---- */
+
+/* Nothing was submitted between them. */
+static bool same_epoch(uint64_t earlier, uint64_t now)
+{
+	return earlier == now && submits_certain();
+}
 
 static struct pool_ticket *oldest_of(struct pool_tickets *tickets)
 {
@@ -219,7 +229,7 @@ static CUresult record(struct pool_context *context, uint64_t epoch)
 	ticket->number = atomic_load(&tickets->issued) + 1;
 	ticket->event = event;
 	ticket->waiters = 0;
-	ticket->late = atomic_load(&tickets->owed) && tickets->owed_first != epoch;
+	ticket->late = atomic_load(&tickets->owed) && !same_epoch(tickets->owed_first, epoch);
 	ticket->freed = (uint64_t)atomic_load(&context->space[POOL_DEVICE].freed);
 	settled(tickets);
 	atomic_store_explicit(&tickets->issued, ticket->number, memory_order_release);
@@ -249,7 +259,7 @@ static void owe(struct pool_tickets *tickets, const struct pool_block *block, ui
 {
 	if (!tickets->owed_epochs)
 		tickets->owed_first = epoch;
-	if (!tickets->owed_epochs || tickets->owed_last != epoch)
+	if (!tickets->owed_epochs || !same_epoch(tickets->owed_last, epoch))
 		tickets->owed_epochs++;
 	tickets->owed_last = epoch;
 	atomic_fetch_add(&tickets->owed_bytes, (int64_t)block->capacity);
@@ -263,7 +273,7 @@ static void owe(struct pool_tickets *tickets, const struct pool_block *block, ui
 static bool put_off(struct pool_context *context, const struct pool_block *block, uint64_t epoch)
 {
 	struct pool_tickets *tickets = &context->tickets;
-	bool joins = tickets->owed_epochs && tickets->owed_last == epoch;
+	bool joins = tickets->owed_epochs && same_epoch(tickets->owed_last, epoch);
 
 	if (++tickets->unhurried >= UNHURRIED) {
 		tickets->unhurried = 0;
@@ -307,13 +317,17 @@ uint64_t pool_ticket_made(const struct pool_block *block, bool at_once, bool *re
 void pool_tickets_missed(struct pool_context *context)
 {
 	struct pool_tickets *tickets = &context->tickets;
+	uint64_t epoch;
 
 	if (context->by_sync || !atomic_load(&tickets->owed) || !lock_try(&tickets->lock))
 		return;
 	if (atomic_load(&tickets->owed)) {
-		tickets->patience /= 2;
-		tickets->unhurried = 0;
-		try_record(context, submits_epoch());
+		epoch = submits_epoch();
+		if (!same_epoch(tickets->owed_first, epoch)) { /* else it is as good as one made then */
+			tickets->patience /= 2;
+			tickets->unhurried = 0;
+		}
+		try_record(context, epoch);
 	}
 	lock_give(&tickets->lock);
 }

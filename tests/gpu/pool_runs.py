@@ -218,15 +218,15 @@ def pair():
 
 def behind():
     say("Frees, and then allocations, while a 100 ms kernel runs on another stream, us (median of %d runs)" % ROUNDS)
-    rows = [(64 * KIB, 16), (4 * MIB, 16), (256 * MIB, 4)]
+    rows = [(64 * KIB, 16, 0), (4 * MIB, 16, 0), (4 * MIB, 16, 1), (256 * MIB, 4, 0)]
     columns = [("bare", BARE, []), ("async", BARE, ["--async", "1"]), ("off", OFF, []), ("strict", STRICT, []),
                ("fast", FAST, [])]
 
     def run(cell):
-        (count_bytes, count), column = cell
+        (count_bytes, count, awake), column = cell
         _, way, more = columns[column]
         done = Run("behind %s" % size(count_bytes), way, [os.path.join(BENCH, "pool-pair"), "behind", "--bytes",
-                   str(count_bytes), "--count", str(count)] + more)
+                   str(count_bytes), "--count", str(count), "--awake", str(awake)] + more)
         if not done.good():
             return None
         if done.result["kernel_ran"] != done.result["rounds"]:
@@ -239,7 +239,7 @@ def behind():
     for row in rows:
         for column, (name, _, _) in enumerate(columns):
             values = [median(runs[row, column], key) for key in keys]
-            lines.append(["%s, %s" % (size(row[0]), name)] +
+            lines.append(["%s, %s%s" % (size(row[0]), name, ", awake" if row[2] else "")] +
                          ["-" if value is None else "%.2f" % value for value in values] +
                          [median(runs[row, column], "ran_after_frees")])
             if name == "fast":
@@ -487,7 +487,10 @@ def frameworks():
                    "platform": ([], {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"})}),
     ]
     only = os.environ.get("FRAMEWORKS", "")
+    allocators = os.environ.get("ALLOCATORS", "")
     for framework in all_of:
+        framework = framework._replace(allocators={name: how for name, how in framework.allocators.items()
+                                                   if not allocators or name in allocators.split("; ")})
         if not only or framework.name.split()[0].strip(",").lower() in only.lower():
             one_framework(framework)
 
@@ -524,7 +527,7 @@ def one_framework(framework):
         times = ["-" if median(done, "ms") is None else "%.2f" % median(done, "ms") for done in mine]
         lines.append([allocator] + times + ["the same" if bare and not answers - bare else "DIFFERENT", same, hits or "-"])
     table(["allocator", "bare", "off", "strict", "fast", "results", "reports", "hits of fast"], lines)
-    if framework.timed:
+    if framework.timed and {framework.own, framework.none} <= set(framework.allocators):
         own, none = median(runs[framework.own, "bare"], "ms"), median(runs[framework.none, "fast"], "ms")
         judge("%s: without its pool, with fast (%s ms), at least as fast as with its own (%s ms)" % (
             framework.name, none, own), own is not None and none is not None and none <= own)

@@ -205,9 +205,23 @@ def shared_tickets(place):
     compare("fewer tickets than frees soon", True, soon["tickets"] < soon["frees"] == 1000)
     compare("one for four frees later", True, 0 < later["tickets"] * 4 < 20000)
     compare("something is owed", True, later["pending"] > 0)
-    compare("synchronized", (0, later["tickets"]), (end["pending"], end["tickets"]))
+    compare("synchronized", (0, True), # after one free more
+            (end["pending"], end["tickets"] - later["tickets"] <= 1))
     for line, frees in zip(story(place, "loop", GPULEAK_POOL="strict")[0], (1000, 20000, 20001)):
         has(line, pending=0, native=1, hits=frees - 1, frees=frees, tickets=frees)
+
+
+def first_frees(place):
+    """pool: frees behind work record nothing before somebody wants memory, and all is used again"""
+    for name, tickets, pending in (("rounds", range(0, 100), 20),
+                                   ("rounds-unseen", range(200, 800), 8)):
+        lines = [numbers(line) for line in story(place, name, GPULEAK_POOL="fast")[0]]
+        compare("the first rounds", [0, 0, 1], [line["tickets"] for line in lines[:3]])
+        compare("all served", (800, 800), (lines[-1]["hits"] + lines[-2]["native"] - 1,
+                                           lines[-1]["frees"]))
+        compare("of few blocks", True, lines[-1]["reserved"] == lines[-1]["native"] <= 16)
+        compare("tickets of 200 rounds", True, lines[-1]["tickets"] in tickets)
+        compare("few wait at once", True, max(line["pending"] for line in lines) <= pending)
 
 
 def raced(place):
@@ -288,5 +302,5 @@ def parts_wrong(place):
 
 POOL = [absent, no_pool, limit_alone, wrong, signal_taken, signal_unusable, give_back,
         several_contexts, by_signal, by_signal_when_idle,
-        in_python, reported, watched, short_form, shared_tickets, raced,
+        in_python, reported, watched, short_form, shared_tickets, first_frees, raced,
         parts_gathered, parts_sized, parts_again, parts_decay, parts_whole, parts_packed, parts_wrong]

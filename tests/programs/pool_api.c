@@ -3,6 +3,7 @@
  * What gpuleak.h promises: stories of a program that asks the pool, and of one that is not
  * preloaded. Linked to nothing of gpuleak's.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -103,6 +104,34 @@ static int main_loop(void)
 	must(cuCtxSynchronize(), "cuCtxSynchronize");
 	print_tickets("synchronized");
 	return 0;
+}
+
+/* Blocks freed behind work, all in one go, and wanted again before anything else is submitted. */
+static int main_rounds(void)
+{
+	enum { ROUNDS = 200, BLOCKS = 4 };
+	CUdeviceptr at[BLOCKS], other;
+
+	start();
+	must(cuMemAlloc_v2(&other, 4096), "cuMemAlloc_v2");
+	for (int round = 0; round < ROUNDS; round++) {
+		for (int i = 0; i < BLOCKS; i++)
+			must(cuMemAlloc_v2(&at[i], 4096), "cuMemAlloc_v2");
+		print_tickets("wanted");
+		must(cuMemsetD8Async(other, 0, 4096, NULL), "cuMemsetD8Async");
+		for (int i = 0; i < BLOCKS; i++)
+			must(cuMemFree_v2(at[i]), "cuMemFree_v2");
+		print_tickets("freed");
+	}
+	return 0;
+}
+
+/* The same once somebody may submit work that the pool does not see. */
+static int main_rounds_unseen(void)
+{
+	if (!dlsym(RTLD_DEFAULT, "cuMemMapArrayAsync"))
+		return 1;
+	return main_rounds();
 }
 
 enum { RACES = 4000 };
@@ -268,6 +297,7 @@ int main(int argc, char **argv)
 	} stories[] = {
 		{ "absent", main_absent }, { "give-back", main_give_back }, { "wrong", main_wrong },
 		{ "loop", main_loop }, { "raced", main_raced },
+		{ "rounds", main_rounds }, { "rounds-unseen", main_rounds_unseen },
 		{ "contexts", main_contexts }, { "signal", main_signal },
 		{ "signal-idle", main_signal_idle }, { "handled", main_handled },
 		{ "handled-later", main_handled_later },
