@@ -5,8 +5,9 @@
  * pool_pair pair   [--bytes N] [--threads T] [--frames F] [--kept N] [--async 1] [--ms N]
  *     ns per pair and thread, of the median of seven chunks of --ms each; --kept: small blocks
  *     that stay live
- * pool_pair behind [--bytes N] [--count N] [--kernel-ms N] [--rounds N] [--awake 1] [--async 1]
- *     COUNT frees, and then as many allocations, while a kernel runs on another stream
+ * pool_pair behind [--bytes N] [--count N] [--kernel-ms N] [--rounds N] [--pause-ms N] [--async 1]
+ *     COUNT frees, and then as many allocations, while a kernel runs on another stream that was
+ *     launched --pause-ms (5) before
  * pool_pair churn  [--bytes N] [--count N] [--async 1]
  *     allocate, kernel, free, and one wait at the end; ms
  */
@@ -144,9 +145,10 @@ struct behind {
 	CUfunction spin;
 	uint64_t clocks;
 	int count;
+	long pause_ns; /* of the thread, between the launch and the first free */
 	CUdeviceptr freed[COUNT_MAX], made[COUNT_MAX];
 	double free_us[COUNT_MAX], alloc_us[COUNT_MAX], kernel_ms;
-	bool awake, ran_at_start, ran_after_frees, ran_after_allocations;
+	bool ran_at_start, ran_after_frees, ran_after_allocations;
 };
 
 static bool still_runs(const struct behind *with)
@@ -163,15 +165,6 @@ static double most(const double *values, int count)
 	return ret;
 }
 
-/* A thread that slept finds everything cold, whatever it calls. */
-static void stay_awake_ns(double ns)
-{
-	double until = bench_now_ns() + ns;
-
-	while (bench_now_ns() < until)
-		;
-}
-
 static void behind_round(struct behind *with)
 {
 	double launched;
@@ -181,7 +174,8 @@ static void behind_round(struct behind *with)
 	bench_must(cuCtxSynchronize(), "cuCtxSynchronize");
 	launched = bench_now_ns();
 	bench_spin(with->spin, with->busy, with->clocks);
-	with->awake ? stay_awake_ns(5e6) : bench_sleep_ns(5000000);
+	if (with->pause_ns)
+		bench_sleep_ns(with->pause_ns);
 	with->ran_at_start = still_runs(with);
 	for (int i = 0; i < with->count; i++) {
 		double start = bench_now_ns();
@@ -224,7 +218,7 @@ static int behind(int argc, char **argv)
 	with.count = (int)bench_number(argc, argv, "count", 16);
 	if (with.count < 1 || with.count > COUNT_MAX || rounds < 1 || rounds > 100)
 		return 2;
-	with.awake = bench_number(argc, argv, "awake", 0) != 0;
+	with.pause_ns = bench_number(argc, argv, "pause-ms", 5) * 1000000;
 	with.busy = bench_stream();
 	with.own = bench_stream();
 	with.spin = bench_kernel("gl_spin");
