@@ -78,11 +78,14 @@ static void add_wait(struct waits *waits, const char *name, uint64_t ns)
 static void count_wait(enum why why, const char *name, uint64_t ns)
 {
 	if (!own_waits) {
-		own_waits = calloc(WHYS * MAX_WAITERS, sizeof(*own_waits));
+		own_waits = calloc(WHYS * MAX_WAITERS + 1, sizeof(*own_waits));
 		pthread_setspecific(waits_end, own_waits);
 	}
-	if (own_waits)
+	if (own_waits) {
 		add_wait(own_waits + why * MAX_WAITERS, name, ns);
+		if (why == FOR_WORK)
+			own_waits[WHYS * MAX_WAITERS].name = name;
+	}
 	add_wait(all_waits + why * MAX_WAITERS, name, ns);
 }
 
@@ -116,6 +119,12 @@ static uint64_t sum_of_all(enum why why, const char *name, uint64_t *ns)
 EXPORTED uint64_t standin_waits(const char *name, uint64_t *nanoseconds)
 {
 	return sum_waits(own_waits, FOR_WORK, name, nanoseconds);
+}
+
+/* The call in which the calling thread waited for work last; NULL: in none. */
+EXPORTED const char *standin_last_wait(void)
+{
+	return own_waits ? own_waits[WHYS * MAX_WAITERS].name : NULL;
 }
 
 /* How often it was held up, because another thread sat in a free. */

@@ -60,7 +60,8 @@ WAYS = {
     "slab-query-fails": ({"GPULEAK_POOL": "fast", "GPULEAK_POOL_SLAB": "1",
                           "STANDIN_FAIL": "cuEventQuery:40=700"}, []),
     # Drivers without cuCtxRecordEvent: fast is strict.
-    "old-driver": ({"GPULEAK_POOL": "fast", "STANDIN_VERSION": "12040"}, ["--mode", "strict"]),
+    "old-driver": ({"GPULEAK_POOL": "fast", "STANDIN_VERSION": "12040"},
+                   ["--mode", "strict", "--all-goes-back"]),
     # With a library that puts off every ticket that may be, as it otherwise does in long loops.
     "late": ({"GPULEAK_POOL": "fast"}, ["--mode", "fast"]),
     "late-slab": ({"GPULEAK_POOL": "fast", "GPULEAK_POOL_SLAB": "1"}, ["--mode", "fast"]),

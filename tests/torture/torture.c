@@ -27,6 +27,7 @@ static unsigned int rounds;
  * touched memory which was not there any more. */
 bool on_standin;
 static uint64_t (*standin_waits)(const char *call, uint64_t *nanoseconds);
+static const char *(*standin_last_wait)(void);
 static uint64_t (*standin_violations)(void);
 
 /* Without those for one stream: what a pool gives back is waited for in a stream of its own. For
@@ -40,6 +41,13 @@ uint64_t waits_so_far(void)
 		return 0;
 	waits = standin_waits(NULL, NULL) - standin_waits("cuStreamSynchronize", NULL);
 	return options.pinned_goes_back ? waits - standin_waits("cuMemFreeHost", NULL) : waits;
+}
+
+const char *last_wait(void)
+{
+	const char *call = standin_last_wait ? standin_last_wait() : NULL;
+
+	return call ? call : "a call that is not known";
 }
 
 static double seconds_since(const struct timespec *then)
@@ -282,6 +290,8 @@ static bool parse(int argc, char **argv)
 			options.may_wait = true;
 		else if (!strcmp(argv[i], "--pinned-goes-back"))
 			options.pinned_goes_back = true;
+		else if (!strcmp(argv[i], "--all-goes-back"))
+			options.all_goes_back = true;
 		else if (!strcmp(argv[i], "--must-fail"))
 			options.may_fail = options.must_fail = true;
 		else if (i + 1 >= argc)
@@ -320,6 +330,7 @@ int main(int argc, char **argv)
 			"       [--devices N] [--max-bytes N] [--features LIST]\n"
 			"       [--may-fail] [--must-fail]   allocations, for want of memory\n"
 			"       [--may-wait]                 allocations, since memory is short\n"
+			"       [--pinned-goes-back] [--all-goes-back]   frees, which race at times\n"
 			"       [--mode off|strict|fast]     what may wait; checked on the "
 			"stand-in only\n"
 			"LIST: names, all, or -name to leave out, of");
@@ -333,6 +344,7 @@ int main(int argc, char **argv)
 	keeper->index = options.threads;
 	clock_gettime(CLOCK_MONOTONIC, &began);
 	on_standin = dlsym(RTLD_DEFAULT, "standin_waits") != NULL;
+	standin_last_wait = (const char *(*)(void))dlsym(RTLD_DEFAULT, "standin_last_wait");
 	standin_waits = (uint64_t(*)(const char *, uint64_t *))dlsym(RTLD_DEFAULT, "standin_waits");
 	standin_violations = (uint64_t(*)(void))dlsym(RTLD_DEFAULT, "standin_violations");
 	captures_init();

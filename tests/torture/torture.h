@@ -43,7 +43,7 @@ enum count {
 };
 
 enum { MAX_CONTEXTS = 4, MAX_STREAMS = 16, MAX_LIVE = 48, MAX_PARTINGS = 32, MAX_SPARE = 64,
-       MAX_THREADS = 64, RING = 512, RING_ROOM = 80, GONE = 32, PALETTE = 16 };
+       MAX_THREADS = 64, MAX_RACED = 3, RING = 512, RING_ROOM = 80, GONE = 32, PALETTE = 16 };
 
 /* Of the pool, if there is one: where native waits, strict does, too; a free of fast does not. */
 enum mode { MODE_OFF, MODE_STRICT, MODE_FAST };
@@ -53,7 +53,7 @@ struct options {
 	uint64_t seed;
 	unsigned int seconds, threads, streams, ops, devices, features;
 	size_t max_bytes;
-	bool may_fail, must_fail, may_wait, pinned_goes_back;
+	bool may_fail, must_fail, may_wait, pinned_goes_back, all_goes_back;
 };
 extern struct options options;
 
@@ -123,6 +123,7 @@ _Noreturn void fail(const struct worker *w, const char *format, ...)
 void expect(const struct worker *w, CUresult r, CUresult wanted, const char *call);
 #define MUST(w, call) expect(w, call, SUCCESS, #call)
 bool over(void);
+const char *last_wait(void); /* the call of the driver in which this thread waited last */
 uint64_t waits_so_far(void); /* of the calling thread, for work */
 bool alive(void); /* something moved: not hanging */
 
