@@ -23,6 +23,7 @@
 #define FIRST_DRIVER 12050 /* that has cuCtxRecordEvent */
 #define PATIENCE_MAX 16 /* epochs whose frees share a ticket */
 #define PATIENCE_FIRST 4 /* not 0: by a thread that slept a first event takes 10 us (H200) */
+#define OWED_LEAST ((uint64_t)4 << 20)
 #define UNHURRIED 256  /* frees that nobody missed */
 #define LATE_NS 1000000000u
 
@@ -274,14 +275,15 @@ static bool put_off(struct pool_context *context, const struct pool_block *block
 {
 	struct pool_tickets *tickets = &context->tickets;
 	bool joins = tickets->owed_epochs && same_epoch(tickets->owed_last, epoch);
+	uint64_t part = context->total / 256;
 
 	if (++tickets->unhurried >= UNHURRIED) {
 		tickets->unhurried = 0;
 		tickets->patience += tickets->patience < PATIENCE_MAX;
 	}
 	return tickets->owed_epochs + !joins <= PATIENCE(tickets) &&
-	       atomic_load(&tickets->owed_bytes) + (int64_t)block->capacity <=
-		       4 * (int64_t)context->flush;
+	       (uint64_t)atomic_load(&tickets->owed_bytes) + block->capacity <=
+		       (part > OWED_LEAST ? part : OWED_LEAST);
 }
 
 uint64_t pool_ticket_made(const struct pool_block *block, bool at_once, bool *ret_shared)
@@ -323,7 +325,7 @@ void pool_tickets_missed(struct pool_context *context)
 		return;
 	if (atomic_load(&tickets->owed)) {
 		epoch = submits_epoch();
-		if (!same_epoch(tickets->owed_first, epoch)) { /* else it is as good as one made then */
+		if (!same_epoch(tickets->owed_first, epoch)) { /* else no event is late */
 			tickets->patience /= 2;
 			tickets->unhurried = 0;
 		}

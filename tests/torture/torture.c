@@ -330,7 +330,7 @@ int main(int argc, char **argv)
 			"       [--devices N] [--max-bytes N] [--features LIST]\n"
 			"       [--may-fail] [--must-fail]   allocations, for want of memory\n"
 			"       [--may-wait]                 allocations, since memory is short\n"
-			"       [--pinned-goes-back] [--all-goes-back]   frees, which race at times\n"
+			"       [--pinned-goes-back] [--all-goes-back]   frees, by a race\n"
 			"       [--mode off|strict|fast]     what may wait; checked on the "
 			"stand-in only\n"
 			"LIST: names, all, or -name to leave out, of");

@@ -133,7 +133,8 @@ static bool may_have_raced(void)
 {
 	static _Atomic unsigned int raced;
 
-	return options.all_goes_back && !strcmp(last_wait(), "cuMemFree_v2") && ++raced <= MAX_RACED;
+	return options.all_goes_back && !strcmp(last_wait(), "cuMemFree_v2") &&
+	       ++raced <= MAX_RACED;
 }
 
 /* The driver's own calls wait for each other: who frees holds up who allocates. Where memory runs
