@@ -254,6 +254,15 @@ static CUresult try_record(struct pool_context *context, uint64_t epoch)
 	return r;
 }
 
+/* What is owed, if that can be now. An event that fails ends the pool, whoever recorded it. */
+static void record_owed(struct pool_context *context, uint64_t epoch)
+{
+	CUresult r = try_record(context, epoch);
+
+	if (r != CUDA_SUCCESS && r != NOT_READY)
+		atomic_store(&context->failed, true);
+}
+
 /* ---- asked ---- */
 
 static void owe(struct pool_tickets *tickets, const struct pool_block *block, uint64_t epoch)
@@ -321,7 +330,8 @@ void pool_tickets_missed(struct pool_context *context)
 	struct pool_tickets *tickets = &context->tickets;
 	uint64_t epoch;
 
-	if (context->by_sync || !atomic_load(&tickets->owed) || !lock_try(&tickets->lock))
+	if (context->by_sync || atomic_load(&context->failed) || !atomic_load(&tickets->owed) ||
+	    !lock_try(&tickets->lock))
 		return;
 	if (atomic_load(&tickets->owed)) {
 		epoch = submits_epoch();
@@ -329,7 +339,7 @@ void pool_tickets_missed(struct pool_context *context)
 			tickets->patience /= 2;
 			tickets->unhurried = 0;
 		}
-		try_record(context, epoch);
+		record_owed(context, epoch);
 	}
 	lock_give(&tickets->lock);
 }
@@ -367,7 +377,7 @@ void pool_tickets_poll(struct pool_context *context, bool for_good)
 	if (!lock_try(&tickets->lock)) /* somebody else is looking */
 		return;
 	if (for_good && atomic_load(&tickets->owed))
-		try_record(context, submits_epoch());
+		record_owed(context, submits_epoch());
 	if (!look(tickets))
 		atomic_store(&context->failed, true);
 	lock_give(&tickets->lock);

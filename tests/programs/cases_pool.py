@@ -224,6 +224,19 @@ def first_frees(place):
         compare("few wait at once", True, max(line["pending"] for line in lines) <= pending)
 
 
+def first_event_fails(place):
+    """pool: an event that fails ends the pool also where an allocation recorded it, and is reported"""
+    run = place.command("run", "--pool", "fast", "--format", "json", "--report",
+                        place.file("report.json"), "--", place.program(PROGRAM), "rounds",
+                        env={"STANDIN_FAIL": "cuCtxRecordEvent:1=2"})
+    compare("status", 0, run.status)
+    report = place.json("report.json")
+    pool = report["pool"]["pools"][0]
+    compare("turned off", "an event of the driver's failed", pool["turned_off"])
+    compare("no more of it", (0, True), (pool["tickets"], pool["hits"] < 20))
+    compare("leaks", [1], [leak["blocks"] for leak in report["leaks"]])
+
+
 def raced(place):
     """pool: of two threads that free a block at one moment one does, and the other is reported"""
     for mode in ("strict", "fast"):
@@ -302,5 +315,6 @@ def parts_wrong(place):
 
 POOL = [absent, no_pool, limit_alone, wrong, signal_taken, signal_unusable, give_back,
         several_contexts, by_signal, by_signal_when_idle,
-        in_python, reported, watched, short_form, shared_tickets, first_frees, raced,
+        in_python, reported, watched, short_form, shared_tickets, first_frees,
+        first_event_fails, raced,
         parts_gathered, parts_sized, parts_again, parts_decay, parts_whole, parts_packed, parts_wrong]
