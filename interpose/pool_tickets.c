@@ -23,7 +23,7 @@
 #define FIRST_DRIVER 12050 /* that has cuCtxRecordEvent */
 #define PATIENCE_MAX 16 /* epochs whose frees share a ticket */
 #define PATIENCE_FIRST 4 /* not 0: by a thread that slept a first event takes 10 us (H200) */
-#define OWED_LEAST ((uint64_t)4 << 20)
+#define OWED_LEAST ((uint64_t)4 << 20) /* bytes whose ticket may be put off on any device */
 #define UNHURRIED 256  /* frees that nobody missed */
 #define LATE_NS 1000000000u
 
@@ -335,7 +335,8 @@ void pool_tickets_missed(struct pool_context *context)
 		return;
 	if (atomic_load(&tickets->owed)) {
 		epoch = submits_epoch();
-		if (!same_epoch(tickets->owed_first, epoch)) { /* else no event is late */
+		/* Else an event that was made at the free would cover the same work. */
+		if (!same_epoch(tickets->owed_first, epoch)) {
 			tickets->patience /= 2;
 			tickets->unhurried = 0;
 		}
