@@ -239,6 +239,7 @@ static CUresult record(struct pool_context *context, uint64_t epoch)
 	return CUDA_SUCCESS;
 }
 
+/* If that can be now. An event that fails ends the pool, whoever recorded it. */
 static CUresult try_record(struct pool_context *context, uint64_t epoch)
 {
 	struct pool_tickets *tickets = &context->tickets;
@@ -251,26 +252,24 @@ static CUresult try_record(struct pool_context *context, uint64_t epoch)
 	else if (tickets->count < POOL_TICKETS)
 		r = record(context, epoch);
 	captures_leave();
+	if (r != CUDA_SUCCESS && r != NOT_READY)
+		atomic_store(&context->failed, true);
 	return r;
 }
 
-/* What is owed, if that can be now. An event that fails ends the pool, whoever recorded it. */
-static void record_owed(struct pool_context *context, uint64_t epoch)
-{
-	CUresult r = try_record(context, epoch);
-
-	if (r != CUDA_SUCCESS && r != NOT_READY)
-		atomic_store(&context->failed, true);
-}
-
 /* ---- asked ---- */
+
+/* Whether a free in EPOCH needs no other event than the last that is owed one. */
+static bool joins(const struct pool_tickets *tickets, uint64_t epoch)
+{
+	return tickets->owed_epochs && same_epoch(tickets->owed_last, epoch);
+}
 
 static void owe(struct pool_tickets *tickets, const struct pool_block *block, uint64_t epoch)
 {
 	if (!tickets->owed_epochs)
 		tickets->owed_first = epoch;
-	if (!tickets->owed_epochs || !same_epoch(tickets->owed_last, epoch))
-		tickets->owed_epochs++;
+	tickets->owed_epochs += !joins(tickets, epoch);
 	tickets->owed_last = epoch;
 	atomic_fetch_add(&tickets->owed_bytes, (int64_t)block->capacity);
 	atomic_store(&tickets->owed, true);
@@ -283,14 +282,13 @@ static void owe(struct pool_tickets *tickets, const struct pool_block *block, ui
 static bool put_off(struct pool_context *context, const struct pool_block *block, uint64_t epoch)
 {
 	struct pool_tickets *tickets = &context->tickets;
-	bool joins = tickets->owed_epochs && same_epoch(tickets->owed_last, epoch);
 	uint64_t part = context->total / 256;
 
 	if (++tickets->unhurried >= UNHURRIED) {
 		tickets->unhurried = 0;
 		tickets->patience += tickets->patience < PATIENCE_MAX;
 	}
-	return tickets->owed_epochs + !joins <= PATIENCE(tickets) &&
+	return tickets->owed_epochs + !joins(tickets, epoch) <= PATIENCE(tickets) &&
 	       (uint64_t)atomic_load(&tickets->owed_bytes) + block->capacity <=
 		       (part > OWED_LEAST ? part : OWED_LEAST);
 }
@@ -318,8 +316,6 @@ uint64_t pool_ticket_made(const struct pool_block *block, bool at_once, bool *re
 			owe(tickets, block, epoch);
 		if (r == NOT_READY && !later && !context->by_sync)
 			pool_reason(block->space, LEDGER_POOL_CAPTURE);
-		if (r != CUDA_SUCCESS && r != NOT_READY)
-			atomic_store(&context->failed, true);
 	}
 	lock_give(&tickets->lock);
 	return number;
@@ -340,7 +336,7 @@ void pool_tickets_missed(struct pool_context *context)
 			tickets->patience /= 2;
 			tickets->unhurried = 0;
 		}
-		record_owed(context, epoch);
+		try_record(context, epoch);
 	}
 	lock_give(&tickets->lock);
 }
@@ -378,7 +374,7 @@ void pool_tickets_poll(struct pool_context *context, bool for_good)
 	if (!lock_try(&tickets->lock)) /* somebody else is looking */
 		return;
 	if (for_good && atomic_load(&tickets->owed))
-		record_owed(context, submits_epoch());
+		try_record(context, submits_epoch());
 	if (!look(tickets))
 		atomic_store(&context->failed, true);
 	lock_give(&tickets->lock);
