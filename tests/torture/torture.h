@@ -43,7 +43,7 @@ enum count {
 };
 
 enum { MAX_CONTEXTS = 4, MAX_STREAMS = 16, MAX_LIVE = 48, MAX_PARTINGS = 32, MAX_SPARE = 64,
-       MAX_THREADS = 64, MAX_RACED = 3, RING = 512, RING_ROOM = 80, GONE = 32, PALETTE = 16 };
+       MAX_THREADS = 64, MAX_RACED = 1, RING = 512, RING_ROOM = 80, GONE = 32, PALETTE = 16 };
 
 /* Of the pool, if there is one: where native waits, strict does, too; a free of fast does not. */
 enum mode { MODE_OFF, MODE_STRICT, MODE_FAST };
