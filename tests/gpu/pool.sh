@@ -11,9 +11,9 @@
 #   tests/gpu/pool.sh pack FOLDER BUILD          what of a build this needs, without debug information
 #
 # ROUNDS (3): runs of each, the median counts; SECONDS_EACH (40) of torture; LOOPS (9), FRAMEWORKS and
-# ALLOCATORS ("own pool; none; ...", else all) of frameworks; PATTERN_COLUMNS ("bare; async; ...", else all), PATTERN_WATCH (1), PATTERN_N (1000 10000 100000),
-# PATTERN_MAX (1 4 64 256 1024 4096, MiB: the largest request), PATTERN_ROUNDS (1); RMM: the folder of
-# pool_patterns_rmm and RMM's libraries (its source says how to build it).
+# ALLOCATORS ("own pool; none; ...", else all) of frameworks; PATTERN_COLUMNS ("bare; async; ...", else all),
+# PATTERN_WATCH (1), PATTERN_N (1000 10000 100000), PATTERN_MAX (1 4 64 256 1024 4096, MiB: the largest request),
+# PATTERN_ROUNDS (1); RMM: the folder of pool_patterns_rmm and RMM's libraries (its source says how to build it).
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/pack.sh"

@@ -52,6 +52,12 @@ def wrong(text, output=""):
         write("pool.log", "== %s: %s\n%s" % (PART, text, output))
 
 
+def chosen(variable, name):
+    """Whether VARIABLE, "one; other; ...", names it, or nothing."""
+    only = [one.strip() for one in os.environ.get(variable, "").split(";") if one.strip()]
+    return not only or name in only
+
+
 def judge(text, good):
     say("%s: %s" % ("MET" if good else "NOT MET", text))
     if not good:
@@ -257,6 +263,7 @@ def behind():
                 waited += sum(run.result["rounds"] - run.result["ran_after_frees"] for run in runs[row, column])
     table(["", "first free", "frees", "longest", "allocations", "longest", "kernel still ran"], lines)
     judge("fast: a free behind a 100 ms kernel takes at most 2 us, the first after its launch, too", at_most(at_once, 2))
+    judge("fast: the first of a thread that slept 5 ms takes at most 2 us", at_most(slept[1::2], 2))
     judge("fast: the first of a thread that slept 5 ms takes no longer than cuMemFreeAsync",
           None not in slept and all(fast <= native for native, fast in zip(slept[::2], slept[1::2])))
     judge("fast: no free waited for the kernel (%d of the rounds did)" % waited, not waited)
@@ -308,8 +315,7 @@ def pattern_columns():
         ret += [(name, BARE, [rmm, name]) for name in ("rmm-pool", "rmm-growing", "rmm-arena", "rmm-binning")]
     else:
         say("RMM is not here: set RMM to the folder of pool_patterns_rmm and its libraries")
-    only = [name.strip() for name in os.environ.get("PATTERN_COLUMNS", "").split(";") if name.strip()]
-    return [column for column in ret if not only or column[0] in only]
+    return [column for column in ret if chosen("PATTERN_COLUMNS", column[0])]
 
 
 def device_bytes():
@@ -354,18 +360,17 @@ def pattern_table(title, rows, columns, runs, figure):
     table([""] + [column[0] for column in columns], lines)
 
 
-def ahead(rows, columns, runs, figure, but=0):
-    """Of the driver, of its stream-ordered pool, and of RMM's pool, which has as much beforehand; BUT: by how much of
-    a figure that is nearly all kernels they may differ."""
+def ahead(rows, columns, runs, figure):
+    """Of the driver, of its stream-ordered pool, and of RMM's pool, which has as much beforehand."""
     rivals = [column[0] for column in columns if column[0] in ("bare", "async", "rmm-pool")]
     behind_in = []
     for name, _ in rows:
         mine = median(runs.get((name, "fast, prealloc"), []), figure)
         values = {column: median(runs[name, column], figure) for column in rivals}
-        others = [column for column, value in values.items() if value is None or mine is None or value * (1 + but) < mine]
+        others = [column for column, value in values.items() if value is None or mine is None or value < mine]
         behind_in += ["%s: %s" % (name, " ".join(others))] if others else []
-    judge("fast, prealloc is ahead of %s in each%s%s" % (
-        ", ".join(rivals), ", or equal to %g %%" % (100 * but) if but else "", "".join("; not of " + one for one in behind_in)), rivals and not behind_in)
+    judge("fast, prealloc is ahead of %s in each%s" % (
+        ", ".join(rivals), "".join("; not of " + one for one in behind_in)), rivals and not behind_in)
 
 
 def reserved(run):
@@ -432,7 +437,7 @@ def patterns():
              ["streams", "--streams", str(n), "--prewarm", str(warm)]) for n in (1, 2, 4) for warm in (0, 1)]
     runs = pattern_runs(rows, columns)
     pattern_table("Four kernels of a million clocks with 8 bytes each, us", rows, columns, runs, "us")
-    ahead(rows, columns, runs, "us", 0.01)
+    ahead(rows, columns, runs, "us")
     if os.environ.get("PATTERN_WATCH", "1") != "0":
         watched(columns, maxima)
 
@@ -503,10 +508,9 @@ def frameworks():
                    "platform": ([], {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"})}),
     ]
     only = os.environ.get("FRAMEWORKS", "")
-    allocators = os.environ.get("ALLOCATORS", "")
     for framework in all_of:
         framework = framework._replace(allocators={name: how for name, how in framework.allocators.items()
-                                                   if not allocators or name in allocators.split("; ")})
+                                                   if chosen("ALLOCATORS", name)})
         if not only or framework.name.split()[0].strip(",").lower() in only.lower():
             one_framework(framework)
 
