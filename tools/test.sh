@@ -23,8 +23,10 @@ esac
 export LC_ALL=C
 
 mkdir -p "$base"
-results=$base/results # "PASSED FAILED SKIPPED STAGE" a line
+results=$base/results   # "PASSED FAILED SKIPPED STAGE" a line
+failures=$base/failures # what failed, and what it said
 : >"$results"
+: >"$failures"
 
 stage() { printf '\n== %s (at %d s) ==\n' "$*" "$SECONDS"; }
 
@@ -38,7 +40,7 @@ check() { # NAME COMMAND...
 		echo "1 0 0 $name" >>"$results"
 	else
 		echo "0 1 0 $name" >>"$results"
-		echo "FAILED: $name"
+		echo "FAILED: $name" | tee -a "$failures"
 	fi
 }
 
@@ -70,7 +72,9 @@ tests() { # STAGE BUILD MESON-TEST-OPTIONS...
 	rm -f "$dir/meson-logs/$stage".*
 	GPULEAK_MUST_RUN=1 "${fixed[@]}" meson test -C "$dir" --logbase "$stage" --print-errorlogs "$@" \
 		</dev/null || status=$?
-	"$scripts/tally.py" "$status" "$dir/meson-logs/$stage" >"$base/tally" || true
+	"$scripts/tally.py" "$status" "$dir/meson-logs/$stage" >"$base/tally" \
+		2>"$base/failed" || true
+	tee -a "$failures" <"$base/failed"
 	sed "s/\$/ $stage/" "$base/tally" >>"$results"
 }
 
@@ -162,6 +166,10 @@ fi
 
 # ---- the sum ----
 
+if [ -s "$failures" ]; then
+	stage 'what failed'
+	cat "$failures"
+fi
 stage 'results: passed, failed, skipped'
 passed=0 failed=0 skipped=0
 while read -r p f s name; do

@@ -3,7 +3,8 @@
 """Counts the tests of one `meson test` run, the single ones inside TAP programs too.
 
 tally.py STATUS LOGBASE    STATUS is meson's own, LOGBASE.json and LOGBASE.junit.xml its logs
-Prints "PASSED FAILED SKIPPED", then the names of what failed on stderr.
+Prints "PASSED FAILED SKIPPED"; what failed, and what it said of that, on stderr: a CI log whose
+beginning is lost must still say it at its end.
 """
 
 import json
@@ -11,6 +12,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 GOOD = {"OK", "EXPECTEDFAIL"}
+MAX_LINES = 40  # of one test's output
 
 
 def subtests(path):
@@ -28,9 +30,21 @@ def subtests(path):
     return found
 
 
+def said(output):
+    """Each "not ok" of a TAP test with the comments below it, else the end of all it printed."""
+    lines, kept, bad = output.splitlines(), [], False
+    for line in lines:
+        bad = line.startswith("not ok") or (bad and line.startswith("#"))
+        if bad:
+            kept.append(line)
+    kept = kept[:MAX_LINES] or lines[-MAX_LINES:]
+    return "".join("    %s\n" % line for line in kept)
+
+
 def count(logbase):
+    """How each single test ended, and what to say of the failed ones."""
     inside = subtests(logbase + ".junit.xml")
-    ends = []
+    ends, failures = [], ""
     with open(logbase + ".json", encoding="utf-8") as log:
         for line in log:
             test = json.loads(line)
@@ -40,25 +54,27 @@ def count(logbase):
             # A program that crashed after its last "ok" failed all the same.
             if not single or (end == "failed" and all(e != "failed" for _, e in single)):
                 single.append((f"{test['name']} ({test['result']})", end))
-            ends += single
-    return ends
+            failed = [name for name, e in single if e == "failed"]
+            failures += "".join("FAILED: %s\n" % name for name in failed)
+            if failed:
+                failures += said(test.get("stdout", "") + test.get("stderr", ""))
+            ends += [e for _, e in single]
+    return ends, failures
 
 
 def main():
     status, logbase = int(sys.argv[1]), sys.argv[2]
     try:
-        ends = count(logbase)
+        ends, failures = count(logbase)
     except (OSError, ValueError, KeyError, ElementTree.ParseError) as error:
-        print(f"tally: {logbase}: {error}", file=sys.stderr)
-        ends = []
-    failed = [name for name, end in ends if end == "failed"]
+        ends, failures = [], f"tally: {logbase}: {error}\n"
+    failed = ends.count("failed")
     # Meson said no, or there was nothing to say yes to.
     if not failed and (status or not ends):
-        failed = [f"{logbase}: meson test ended with {status}, {len(ends)} tests"]
-    for name in failed:
-        print(f"FAILED: {name}", file=sys.stderr)
-    print(sum(end == "passed" for _, end in ends), len(failed),
-          sum(end == "skipped" for _, end in ends))
+        failed = 1
+        failures += f"FAILED: {logbase}: meson test ended with {status}, {len(ends)} tests\n"
+    sys.stderr.write(failures)
+    print(ends.count("passed"), failed, ends.count("skipped"))
 
 
 if __name__ == "__main__":
