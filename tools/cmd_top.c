@@ -279,7 +279,7 @@ static int find_by_pid(const char *word, int pid, struct ledger_file *ret)
 	int r = 0;
 
 	if (pid == INT_MAX || ledgers_add_pid(&list, pid) < 0) {
-		r = nothing(word, ledgers_why_none(pid));
+		r = nothing(word, ledgers_why_none(&list, pid));
 	} else {
 		size_t latest = 0;
 

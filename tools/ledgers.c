@@ -18,6 +18,7 @@
 
 #include "format.h"
 #include "place.h"
+#include "process.h"
 
 const char *ledger_variable(const char *name)
 {
@@ -173,21 +174,34 @@ static int add_from_place(struct ledger_list *list, const char *place, int pid)
 	return r;
 }
 
-/* Keeps of LIST, from number FROM on, what the process that started last has left. */
-static void keep_latest(struct ledger_list *list, size_t from)
+/* Of LIST, from number FROM on, the one whose process started last. */
+static const struct ledger_file *latest_of(const struct ledger_list *list, size_t from)
 {
 	const struct ledger_file *latest = NULL;
-	unsigned long long ticks;
-	size_t kept = from;
 
 	for (size_t i = from; i < list->count; i++)
 		if (!latest || list->files[i].start_real_ns > latest->start_real_ns)
 			latest = &list->files[i];
+	return latest;
+}
+
+/* Keeps of LIST, from number FROM on, what the process that started last has left; nothing, if PID
+ * is another one's by now, which has no ledger here. */
+static void keep_latest(struct ledger_list *list, size_t from, int pid)
+{
+	const struct ledger_file *latest = latest_of(list, from);
+	unsigned long long ticks;
+	size_t kept = from;
+	int another;
+
 	if (!latest)
 		return;
 	ticks = latest->start_ticks;
+	another = process_runs(pid, 0) && !process_runs(pid, ticks);
+	if (another && !list->earlier)
+		list->earlier = strdup(latest->path);
 	for (size_t i = from; i < list->count; i++) {
-		if (list->files[i].start_ticks == ticks)
+		if (!another && list->files[i].start_ticks == ticks)
 			list->files[kept++] = list->files[i];
 		else
 			free(list->files[i].path);
@@ -201,17 +215,19 @@ int ledgers_add_pid(struct ledger_list *list, int pid)
 	char place[PATH_MAX];
 	int r = 0;
 
+	free(list->earlier);
+	list->earlier = NULL;
 	for (int i = 0; i < PLACE_CANDIDATES && r != -ENOMEM; i++)
 		if (place_candidate(i, ledger_variable, place, sizeof(place)) == 0 &&
 		    place_check(place) == 0)
 			r = add_from_place(list, place, pid);
-	keep_latest(list, from);
+	keep_latest(list, from, pid);
 	if (r == -ENOMEM)
 		return r;
 	return list->count > from ? 0 : -ENOENT;
 }
 
-const char *ledgers_why_none(int pid)
+static const char *why_none(int pid)
 {
 	char path[64];
 	struct stat st;
@@ -226,10 +242,22 @@ const char *ledgers_why_none(int pid)
 	       "file)";
 }
 
+const char *ledgers_why_none(const struct ledger_list *list, int pid)
+{
+	static char text[PATH_MAX + 300];
+
+	if (!list->earlier)
+		return why_none(pid);
+	snprintf(text, sizeof(text), "%s; an earlier process of this number left %s", why_none(pid),
+		 list->earlier);
+	return text;
+}
+
 void ledgers_finish(struct ledger_list *list)
 {
 	for (size_t i = 0; i < list->count; i++)
 		free(list->files[i].path);
 	free(list->files);
+	free(list->earlier);
 	*list = (struct ledger_list){ 0 };
 }

@@ -20,6 +20,7 @@ struct ledger_list { /* starts as { 0 } */
 	struct ledger_file *files;
 	size_t count;
 	size_t room;
+	char *earlier; /* what ledgers_add_pid() left out for whom it belongs to, or NULL */
 };
 
 /* Whether NAME is one that libgpuleak.so gives: it ends in .gpuleak, or .gpuleak.N when the
@@ -39,11 +40,11 @@ const char *ledger_variable(const char *name);
 int ledgers_add(struct ledger_list *list, const char *path);
 int ledgers_add_directory(struct ledger_list *list, const char *directory);
 /* Of process PID in the places where the library puts them, run directories included. If a
- * pid was used again, only what the latest process left. */
+ * pid was used again, only those of the process that runs, or if none does of the latest. */
 int ledgers_add_pid(struct ledger_list *list, int pid);
 
-/* Why ledgers_add_pid() found none of PID, in words. */
-const char *ledgers_why_none(int pid);
+/* Why ledgers_add_pid() found none of PID, in words. Static storage: for one thread. */
+const char *ledgers_why_none(const struct ledger_list *list, int pid);
 
 void ledgers_finish(struct ledger_list *list);
 

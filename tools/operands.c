@@ -32,7 +32,7 @@ static int as_pid(const char *word)
 static void find_pid(struct operands *operands, const char *word, int pid)
 {
 	if (ledgers_add_pid(&operands->list, pid) < 0)
-		missing(operands, word, ledgers_why_none(pid));
+		missing(operands, word, ledgers_why_none(&operands->list, pid));
 	else
 		operands->by_pid = 1;
 }
