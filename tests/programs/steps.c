@@ -4,6 +4,7 @@
  * around steps and reports on demand. Linked to nothing of gpuleak's.
  */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -105,20 +106,22 @@ static int main_signal(int count)
 	return 0;
 }
 
-/* Works until it is told to end; marks nothing itself. */
+/* Works until a line comes and rests until "end" does; marks nothing itself. */
 static int main_serve(int every_ms)
 {
+	struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
 	char line[16];
 
 	begin();
 	say("ready");
-	for (unsigned int i = 0; every_ms; i++) {
+	for (unsigned int i = 0; !in.revents; i++) {
 		work(i);
-		nap(every_ms);
-		if (i == 40)
-			break;
+		poll(&in, 1, every_ms);
 	}
-	return fgets(line, sizeof(line), stdin) ? 0 : 1;
+	while (fgets(line, sizeof(line), stdin))
+		if (strcmp(line, "end\n") == 0)
+			return 0;
+	return 1;
 }
 
 /* Makes no GPU call any more. "step" and "report" come by signal or by call. */

@@ -8,10 +8,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "captures.h"
 #include "hooks.h"
+#include "recorder.h"
 #include "types.h"
 
 #define STREAM ((CUstream)0x1000)
@@ -208,6 +210,12 @@ static void test_context(void **state)
 	assert_true(may_enter());
 }
 
+static int remove_ledger(void **state)
+{
+	(void)state;
+	return recorder_now() ? unlink(recorder_now()->writer.path) : 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -217,5 +225,5 @@ int main(void)
 		cmocka_unit_test(test_context),
 	};
 
-	return cmocka_run_group_tests(tests, start, NULL);
+	return cmocka_run_group_tests(tests, start, remove_ledger);
 }
