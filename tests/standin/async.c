@@ -58,44 +58,57 @@ enum why { FOR_WORK, FOR_A_FREE, WHYS };
 struct waits {
 	const char *name;
 	uint64_t count, ns;
+	uint64_t overdue; /* for work from before standin_mark() */
 };
 
-static __thread struct waits *own_waits; /* made by the first wait: TLS is dear here */
-static struct waits all_waits[WHYS * MAX_WAITERS]; /* under async_lock */
+struct own {
+	struct waits waits[WHYS * MAX_WAITERS];
+	const char *last; /* call that waited for work */
+	uint64_t mark;
+};
 
-static void add_wait(struct waits *waits, const char *name, uint64_t ns)
+static __thread struct own *own; /* made by the first that needs it: TLS is dear here */
+static struct waits all_waits[WHYS * MAX_WAITERS]; /* under async_lock */
+static uint64_t submissions;			   /* likewise */
+
+static struct own *ensure_own(void)
+{
+	if (!own) {
+		own = calloc(1, sizeof(*own));
+		pthread_setspecific(waits_end, own);
+	}
+	return own;
+}
+
+static void add_wait(struct waits *waits, const char *name, uint64_t ns, bool overdue)
 {
 	for (int i = 0; i < MAX_WAITERS; i++)
 		if (!waits[i].name || !strcmp(waits[i].name, name)) {
 			waits[i].name = name;
 			waits[i].count++;
 			waits[i].ns += ns;
+			waits[i].overdue += overdue;
 			return;
 		}
 }
 
-/* With the lock held. */
-static void count_wait(enum why why, const char *name, uint64_t ns)
+/* With the lock held. FIRST: the oldest piece of work that was waited for. */
+static void count_wait(enum why why, const char *name, uint64_t ns, uint64_t first)
 {
-	if (!own_waits) {
-		own_waits = calloc(WHYS * MAX_WAITERS + 1, sizeof(*own_waits));
-		pthread_setspecific(waits_end, own_waits);
-	}
-	if (own_waits) {
-		add_wait(own_waits + why * MAX_WAITERS, name, ns);
+	if (ensure_own()) {
+		add_wait(own->waits + why * MAX_WAITERS, name, ns, first <= own->mark);
 		if (why == FOR_WORK)
-			own_waits[WHYS * MAX_WAITERS].name = name;
+			own->last = name;
 	}
-	add_wait(all_waits + why * MAX_WAITERS, name, ns);
+	add_wait(all_waits + why * MAX_WAITERS, name, ns, false);
 }
 
 static uint64_t sum_waits(const struct waits *waits, enum why why, const char *name, uint64_t *ns)
 {
 	uint64_t count = 0, time = 0;
 
-	if (waits)
-		waits += why * MAX_WAITERS;
-	for (int i = 0; waits && i < MAX_WAITERS && waits[i].name; i++)
+	waits += why * MAX_WAITERS;
+	for (int i = 0; i < MAX_WAITERS && waits[i].name; i++)
 		if (!name || !strcmp(waits[i].name, name)) {
 			count += waits[i].count;
 			time += waits[i].ns;
@@ -118,19 +131,38 @@ static uint64_t sum_of_all(enum why why, const char *name, uint64_t *ns)
 /* How often the calling thread waited for work in the call NAME (NULL: in any), how long. */
 EXPORTED uint64_t standin_waits(const char *name, uint64_t *nanoseconds)
 {
-	return sum_waits(own_waits, FOR_WORK, name, nanoseconds);
+	return ensure_own() ? sum_waits(own->waits, FOR_WORK, name, nanoseconds) : 0;
 }
 
 /* The call in which the calling thread waited for work last; NULL: in none. */
 EXPORTED const char *standin_last_wait(void)
 {
-	return own_waits ? own_waits[WHYS * MAX_WAITERS].name : NULL;
+	return own ? own->last : NULL;
+}
+
+/* What is submitted by now, by anyone, is old from now on, for the calling thread. */
+EXPORTED void standin_mark(void)
+{
+	pthread_mutex_lock(&async_lock);
+	if (ensure_own())
+		own->mark = submissions;
+	pthread_mutex_unlock(&async_lock);
+}
+
+/* How often the calling thread waited in the call NAME for work that was old then. The rest of its
+ * waits met only what others submitted meanwhile. */
+EXPORTED uint64_t standin_overdue(const char *name)
+{
+	for (int i = 0; own && i < MAX_WAITERS && own->waits[i].name; i++)
+		if (!strcmp(own->waits[i].name, name))
+			return own->waits[i].overdue;
+	return 0;
 }
 
 /* How often it was held up, because another thread sat in a free. */
 EXPORTED uint64_t standin_held_up(const char *name, uint64_t *nanoseconds)
 {
-	return sum_waits(own_waits, FOR_A_FREE, name, nanoseconds);
+	return ensure_own() ? sum_waits(own->waits, FOR_A_FREE, name, nanoseconds) : 0;
 }
 
 /* The same of all threads together. */
@@ -319,7 +351,7 @@ static void thread_ends(void *number)
 
 static void free_waits(void *waits)
 {
-	own_waits = NULL;
+	own = NULL;
 	free(waits);
 }
 
@@ -480,6 +512,7 @@ static CUresult submit(struct queue *q, const struct work *work, const struct af
 		q->first = w;
 	q->last = w;
 	q->submitted++;
+	w->submission = ++submissions;
 	if (submitted)
 		*submitted = (struct after){ q, q->submitted };
 	pthread_cond_signal(&submitted_some);
@@ -551,17 +584,29 @@ bool async_idle(struct queue *queue)
 	return idle;
 }
 
+/* Of all that the context still has to do: more than is waited for, if that is one stream's. */
+static uint64_t oldest_work(CUcontext context)
+{
+	uint64_t oldest = UINT64_MAX;
+
+	for (const struct queue *q = queues; q; q = q->next)
+		if (q->context == context && q->first && q->first->submission < oldest)
+			oldest = q->first->submission;
+	return oldest;
+}
+
 /* At exit nothing is waited for any more. */
 static void wait_for(const char *name, struct after what)
 {
-	uint64_t from;
+	uint64_t from, oldest;
 
 	if (is_done(what))
 		return;
 	from = now_ns();
+	oldest = oldest_work(what.queue->context);
 	while (!is_done(what) && !atomic_load(&abandoned))
 		wait_until(&done_some, now_ns() + 100000000);
-	count_wait(FOR_WORK, name, now_ns() - from);
+	count_wait(FOR_WORK, name, now_ns() - from, oldest);
 }
 
 void async_wait(const char *name, struct after what)
@@ -634,7 +679,7 @@ void async_pass_frees(const char *name, CUcontext context)
 		from = now_ns();
 		while (q->frees && !atomic_load(&abandoned))
 			wait_until(&done_some, now_ns() + 100000000);
-		count_wait(FOR_A_FREE, name, now_ns() - from);
+		count_wait(FOR_A_FREE, name, now_ns() - from, UINT64_MAX);
 	}
 	pthread_mutex_unlock(&async_lock);
 }

@@ -42,7 +42,7 @@ struct work {
 	void *staging; /* goes with the work */
 	/* the queue's, from here */
 	bool started, at_once;
-	uint64_t ends;
+	uint64_t ends, submission;
 	unsigned int afters;
 	struct after after[];
 };

@@ -664,6 +664,7 @@ static const struct {
 	{ "asynchronous: events", case_async_events, "STANDIN_ASYNC", "3" },
 	{ "asynchronous: events of a context", case_async_context_event, "STANDIN_ASYNC", "4" },
 	{ "asynchronous: frees wait", case_async_free_waits, "STANDIN_ASYNC", "5" },
+	{ "asynchronous: waits for old work", case_async_overdue, "STANDIN_ASYNC", "5" },
 	{ "asynchronous: a free disturbs", case_async_free_disturbs, "STANDIN_ASYNC", "14" },
 	{ "asynchronous: frees in a stream", case_async_free_in_stream, "STANDIN_ASYNC", "6" },
 	{ "asynchronous: graphs", case_async_graph, "STANDIN_ASYNC", "7" },

@@ -65,6 +65,7 @@ void case_async_order(void);
 void case_async_events(void);
 void case_async_context_event(void);
 void case_async_free_waits(void);
+void case_async_overdue(void);
 void case_async_free_disturbs(void);
 void case_async_free_in_stream(void);
 void case_async_graph(void);

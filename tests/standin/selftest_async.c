@@ -47,6 +47,9 @@ CUresult cuThreadExchangeStreamCaptureMode(int *mode);
 CUresult cuDriverGetVersion(int *version);
 uint64_t standin_waits(const char *name, uint64_t *nanoseconds);
 uint64_t standin_waits_all(const char *name, uint64_t *nanoseconds);
+const char *standin_last_wait(void);
+void standin_mark(void);
+uint64_t standin_overdue(const char *name);
 uint64_t standin_held_up(const char *name, uint64_t *nanoseconds);
 uint64_t standin_held_up_all(const char *name, uint64_t *nanoseconds);
 uint64_t standin_violations(void);
@@ -399,6 +402,33 @@ void case_async_free_waits(void)
 	IS(cuEventRecord(e, NULL), 0);
 	IS(cuMemFree_v2(busy), 0);
 	IS(cuMemFree_v2(d), 0);
+}
+
+/* A wait is overdue if any of the context's work is from before the mark. */
+void case_async_overdue(void)
+{
+	pthread_t thread;
+	uint32_t *old, *young;
+
+	begin_async();
+	IS(standin_last_wait() == NULL, 1);
+	standin_mark();
+	thread = let_go_later(hold_up(new_stream(NON_BLOCKING)));
+	IS(cuMemFree_v2(block(100)), 0);
+	IS(standin_waits("cuMemFree_v2", NULL), 1);
+	IS(standin_overdue("cuMemFree_v2"), 0);
+	IS(strcmp(standin_last_wait(), "cuMemFree_v2"), 0);
+	IS(pthread_join(thread, NULL), 0);
+	old = hold_up(new_stream(NON_BLOCKING));
+	standin_mark();
+	young = hold_up(new_stream(NON_BLOCKING));
+	let_go(young);
+	thread = let_go_later(old);
+	IS(cuMemFree_v2(block(100)), 0);
+	IS(standin_waits("cuMemFree_v2", NULL), 2);
+	IS(standin_overdue("cuMemFree_v2"), 1);
+	IS(standin_overdue("cuMemFreeHost"), 0);
+	IS(pthread_join(thread, NULL), 0);
 }
 
 struct freed {

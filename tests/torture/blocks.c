@@ -80,7 +80,7 @@ bool block_make(struct worker *w, struct block *ret, int context, size_t bytes)
 {
 	struct block b = { .bytes = bytes, .context = context, .value = (uint32_t)draw(w) | 1 };
 	const struct stream *s = pick_stream(w, context);
-	uint64_t waits = waits_so_far();
+	uint64_t waits = call_begins();
 	CUresult r;
 
 	b.ordered = has(FEATURE_ordered) && chance(w, 4);
@@ -168,7 +168,7 @@ static void free_in_stream(struct worker *w, struct block *b)
 	uint64_t waits;
 
 	block_use(w, b, s);
-	waits = waits_so_far();
+	waits = call_begins();
 	MUST(w, cuMemFreeAsync(b->address, s->handle));
 	no_wait_since(w, waits, "cuMemFreeAsync");
 	w->counts[COUNT_freed_async]++;
@@ -189,7 +189,7 @@ void block_free_plainly(struct worker *w, struct block *b)
 		enter(w, b->context);
 		MUST(w, cuEventSynchronize(b->used));
 	}
-	waits = waits_so_far();
+	waits = call_begins();
 	MUST(w, cuMemFree_v2(b->address));
 	if (options.mode == MODE_FAST)
 		no_wait_since(w, waits, "cuMemFree_v2");

@@ -28,11 +28,19 @@ static unsigned int rounds;
 bool on_standin;
 static uint64_t (*standin_waits)(const char *call, uint64_t *nanoseconds);
 static const char *(*standin_last_wait)(void);
+static void (*standin_mark)(void);
+static uint64_t (*standin_overdue)(const char *call);
 static uint64_t (*standin_violations)(void);
 
-/* Without those for one stream: what a pool gives back is waited for in a stream of its own. For
- * pinned memory there is no such way: it goes back where nothing runs, unless another thread
- * submits something at that moment. */
+/* For nothing but what others submitted since this thread's call began. */
+static uint64_t raced(const char *call)
+{
+	return standin_waits(call, NULL) - standin_overdue(call);
+}
+
+/* Without those for one stream: what a pool gives back is waited for in a stream of its own. Where
+ * there is no such way it goes back while nothing runs, and another thread may submit something at
+ * that moment: pinned memory, and all memory where the driver is old. */
 uint64_t waits_so_far(void)
 {
 	uint64_t waits;
@@ -40,7 +48,18 @@ uint64_t waits_so_far(void)
 	if (!standin_waits)
 		return 0;
 	waits = standin_waits(NULL, NULL) - standin_waits("cuStreamSynchronize", NULL);
-	return options.pinned_goes_back ? waits - standin_waits("cuMemFreeHost", NULL) : waits;
+	if (options.pinned_goes_back || options.all_goes_back)
+		waits -= raced("cuMemFreeHost");
+	if (options.all_goes_back)
+		waits -= raced("cuMemFree_v2");
+	return waits;
+}
+
+uint64_t call_begins(void)
+{
+	if (standin_mark)
+		standin_mark();
+	return waits_so_far();
 }
 
 const char *last_wait(void)
@@ -345,6 +364,8 @@ int main(int argc, char **argv)
 	clock_gettime(CLOCK_MONOTONIC, &began);
 	on_standin = dlsym(RTLD_DEFAULT, "standin_waits") != NULL;
 	standin_last_wait = (const char *(*)(void))dlsym(RTLD_DEFAULT, "standin_last_wait");
+	standin_mark = (void (*)(void))dlsym(RTLD_DEFAULT, "standin_mark");
+	standin_overdue = (uint64_t(*)(const char *))dlsym(RTLD_DEFAULT, "standin_overdue");
 	standin_waits = (uint64_t(*)(const char *, uint64_t *))dlsym(RTLD_DEFAULT, "standin_waits");
 	standin_violations = (uint64_t(*)(void))dlsym(RTLD_DEFAULT, "standin_violations");
 	captures_init();

@@ -43,7 +43,7 @@ enum count {
 };
 
 enum { MAX_CONTEXTS = 4, MAX_STREAMS = 16, MAX_LIVE = 48, MAX_PARTINGS = 32, MAX_SPARE = 64,
-       MAX_THREADS = 64, MAX_RACED = 1, RING = 512, RING_ROOM = 80, GONE = 32, PALETTE = 16 };
+       MAX_THREADS = 64, RING = 512, RING_ROOM = 80, GONE = 32, PALETTE = 16 };
 
 /* Of the pool, if there is one: where native waits, strict does, too; a free of fast does not. */
 enum mode { MODE_OFF, MODE_STRICT, MODE_FAST };
@@ -125,6 +125,7 @@ void expect(const struct worker *w, CUresult r, CUresult wanted, const char *cal
 bool over(void);
 const char *last_wait(void); /* the call of the driver in which this thread waited last */
 uint64_t waits_so_far(void); /* of the calling thread, for work */
+uint64_t call_begins(void);  /* the same, before a call that must not wait */
 bool alive(void); /* something moved: not hanging */
 
 uint64_t draw(struct worker *w);

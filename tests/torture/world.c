@@ -127,28 +127,18 @@ void event_give(struct worker *w, int context, CUevent event)
 		MUST(w, cuEventDestroy_v2(event));
 }
 
-/* Without a stream to give it back in, device memory goes back where nothing runs, too: a few times
- * an hour another thread submits something at that moment. */
-static bool may_have_raced(void)
-{
-	static _Atomic unsigned int raced;
-
-	return options.all_goes_back && !strcmp(last_wait(), "cuMemFree_v2") &&
-	       ++raced <= MAX_RACED;
-}
-
 /* The driver's own calls wait for each other: who frees holds up who allocates. Where memory runs
  * out it may be waited for. */
 void no_wait_since(const struct worker *w, uint64_t waits, const char *call)
 {
 	if (waits_so_far() != waits && options.mode != MODE_OFF && !options.may_fail &&
-	    !options.may_wait && !may_have_raced())
+	    !options.may_wait)
 		fail(w, "%s waited for the device in %s", call, last_wait());
 }
 
 bool pinned_alloc(struct worker *w, void **ret, size_t bytes)
 {
-	uint64_t waits = waits_so_far();
+	uint64_t waits = call_begins();
 	CUresult r = chance(w, 50) ? cuMemHostAlloc(ret, bytes, 0) : cuMemAllocHost_v2(ret, bytes);
 
 	if (r == OUT_OF_MEMORY && options.may_fail) {
@@ -163,7 +153,7 @@ bool pinned_alloc(struct worker *w, void **ret, size_t bytes)
 
 void pinned_free(struct worker *w, void *p)
 {
-	uint64_t waits = waits_so_far();
+	uint64_t waits = call_begins();
 
 	MUST(w, cuMemFreeHost(p));
 	if (options.mode == MODE_FAST)
