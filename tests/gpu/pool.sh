@@ -7,11 +7,11 @@
 # its mark. Without a GPU it runs on the stand-in driver, which shows that the scripts work.
 #
 #   tests/gpu/pool.sh RESULTS BUILD [part ...]   parts: torture pair behind churn patterns frameworks ipc opencl,
-#                                                nccl (two GPUs)
+#                                                nccl (two GPUs), turns (own pool or none, many times)
 #   tests/gpu/pool.sh pack FOLDER BUILD          what of a build this needs, without debug information
 #
 # ROUNDS (3): runs of each, the median counts; SECONDS_EACH (40) of torture; LOOPS (9), FRAMEWORKS and
-# ALLOCATORS ("own pool; none; ...", else all) of frameworks; PATTERN_COLUMNS ("bare; async; ...", else all),
+# ALLOCATORS ("own pool; none; ...", else all) of frameworks; TURNS (10); PATTERN_COLUMNS ("bare; async; ...", else all),
 # PATTERN_WATCH (1), PATTERN_N (1000 10000 100000), PATTERN_MAX (1 4 64 256 1024 4096, MiB: the largest request),
 # PATTERN_ROUNDS (1); RMM: the folder of pool_patterns_rmm and RMM's libraries (its source says how to build it).
 set -u

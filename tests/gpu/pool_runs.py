@@ -14,6 +14,10 @@ import statistics
 import subprocess
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs"))
+sys.dont_write_bytecode = True
+import timed
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 RESULTS, BUILD, WORK, PART = sys.argv[1:5]
 LIBRARY = os.path.join(BUILD, "interpose", "libgpuleak.so")
@@ -493,7 +497,7 @@ def same_reports(title, off, runs):
 Framework = collections.namedtuple("Framework", "name command timed own none allocators")
 
 
-def frameworks():
+def all_frameworks():
     python = sys.executable
     loops = os.environ.get("LOOPS", "9")
     all_of = [
@@ -508,11 +512,48 @@ def frameworks():
                    "platform": ([], {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"})}),
     ]
     only = os.environ.get("FRAMEWORKS", "")
-    for framework in all_of:
-        framework = framework._replace(allocators={name: how for name, how in framework.allocators.items()
-                                                   if chosen("ALLOCATORS", name)})
-        if not only or framework.name.split()[0].strip(",").lower() in only.lower():
-            one_framework(framework)
+    return [framework for framework in all_of
+            if not only or framework.name.split()[0].strip(",").lower() in only.lower()]
+
+
+def frameworks():
+    for framework in all_frameworks():
+        one_framework(framework._replace(allocators={name: how for name, how in framework.allocators.items()
+                                                     if chosen("ALLOCATORS", name)}))
+
+
+def turns():
+    for framework in all_frameworks():
+        if framework.timed:
+            own_against_none(framework, int(os.environ.get("TURNS", "10")))
+
+
+def own_against_none(framework, count):
+    """What is the faster of the two changes with the host from second to second: many short turns, one
+    right after the other, and what the core did meanwhile beside each."""
+    titles = ["%s, bare" % framework.own, "%s, fast" % framework.none]
+    ms, spins = ([], []), ([], [])
+    for turn in range(count):
+        for side in (0, 1) if turn % 2 else (1, 0):
+            more, env = framework.allocators[(framework.own, framework.none)[side]]
+            done = Run("%s, turn %d" % (framework.name, turn + 1), (BARE, FAST)[side], framework.command + more, env)
+            if not done.good(pooled=DEVICE if side else None):
+                return
+            ms[side].append(float(done.out.split()[-1]))
+            spins[side].append(timed.spin_said(done.err))
+    say("%s, ms (each the median of %s loops), and of a loop of Python between them" % (
+        framework.name, os.environ.get("LOOPS", "9")))
+    columns = [ms[0], spins[0], ms[1], spins[1]]
+    lines = [[turn + 1] + ["%.2f" % column[turn] for column in columns] for turn in range(count)]
+    lines += [[what] + ["%.2f" % of(column) for column in columns]
+              for what, of in (("median", statistics.median), ("least", min))]
+    table(["turn", titles[0], "Python", titles[1], "Python"], lines)
+    ratios = sorted(none / own for own, none in zip(*ms))
+    say("without its pool / with it, by turns: median %.3f, %.3f to %.3f, ahead in %d of %d" % (
+        statistics.median(ratios), ratios[0], ratios[-1], sum(ratio <= 1 for ratio in ratios), count))
+    own, none = (statistics.median(side) for side in ms)
+    judge("%s: without its pool, with fast (%.2f ms), at least as fast as with its own (%.2f ms)" % (
+        framework.name, none, own), none <= own)
 
 
 def one_framework(framework):
@@ -684,7 +725,7 @@ def torture():
     table(["", "exit", "hits", "tickets", "waits", "it says"], lines)
 
 
-PARTS = {"pair": pair, "behind": behind, "churn": churn, "patterns": patterns, "frameworks": frameworks, "ipc": ipc,
+PARTS = {"pair": pair, "behind": behind, "churn": churn, "patterns": patterns, "frameworks": frameworks, "turns": turns, "ipc": ipc,
          "nccl": nccl, "opencl": opencl, "torture": torture}
 
 

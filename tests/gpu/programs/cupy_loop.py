@@ -2,10 +2,9 @@
 # 1,000 x (b = a * 2; c = b + a) over 8 MiB arrays, after 10 to warm up, with the allocator that
 # the argument names: pool (CuPy's own), none, async (stream-ordered, that keeps what it has).
 # Prints a sum over the results, and last the loop's ms, of as many loops as asked the median.
-import statistics
 import sys
-import time
 import cupy
+import timed
 
 which = sys.argv[1]
 if which == "none":
@@ -28,14 +27,15 @@ def loop(count):
     return c
 
 
-loop(10)
-cupy.cuda.Device().synchronize()
-times = []
-for _ in range(int(sys.argv[2]) if len(sys.argv) > 2 else 1):
-    start = time.perf_counter()
+def measured():
+    global c
     c = loop(1000)
     cupy.cuda.Device().synchronize()
-    times.append((time.perf_counter() - start) * 1e3)
+
+
+loop(10)
+cupy.cuda.Device().synchronize()
+ms = timed.median_ms(measured, int(sys.argv[2]) if len(sys.argv) > 2 else 1)
 assert bool((c == 3 * a).all())
 print("sum %.6f" % float(c.sum()))
-print("%.2f" % statistics.median(times))
+print("%.2f" % ms)

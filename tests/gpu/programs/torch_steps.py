@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
 # 100 training steps of a small MLP after 10 for warming up; prints the loss and a sum over all
 # weights, and last the loop's ms, of as many loops as the argument says the median.
-import statistics
 import sys
-import time
+import timed
 import torch
 
 torch.manual_seed(0)
@@ -21,16 +20,17 @@ def step():
     return loss
 
 
-for _ in range(10):
-    step()
-torch.cuda.synchronize()
-times = []
-for _ in range(int(sys.argv[1]) if len(sys.argv) > 1 else 1):
-    start = time.perf_counter()
+def measured():
+    global loss
     for _ in range(100):
         loss = step()
     torch.cuda.synchronize()
-    times.append((time.perf_counter() - start) * 1e3)
+
+
+for _ in range(10):
+    step()
+torch.cuda.synchronize()
+ms = timed.median_ms(measured, int(sys.argv[1]) if len(sys.argv) > 1 else 1)
 print("loss %.9g, weights %.9g" % (loss.item(), sum(p.double().sum().item() for p in net.parameters())))
-print("%.2f" % statistics.median(times))
+print("%.2f" % ms)
 assert loss.item() < 2
