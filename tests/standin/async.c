@@ -59,6 +59,7 @@ struct waits {
 	const char *name;
 	uint64_t count, ns;
 	uint64_t overdue; /* for work from before standin_mark() */
+	uint64_t now;	  /* of all_waits: who waits at this moment */
 };
 
 struct own {
@@ -80,16 +81,35 @@ static struct own *ensure_own(void)
 	return own;
 }
 
+/* Of MAX_WAITERS, the one for the call; NULL: too many calls. */
+static struct waits *entry_of(struct waits *waits, const char *name)
+{
+	for (struct waits *w = waits; w < waits + MAX_WAITERS; w++)
+		if (!w->name || !strcmp(w->name, name)) {
+			w->name = name;
+			return w;
+		}
+	return NULL;
+}
+
 static void add_wait(struct waits *waits, const char *name, uint64_t ns, bool overdue)
 {
-	for (int i = 0; i < MAX_WAITERS; i++)
-		if (!waits[i].name || !strcmp(waits[i].name, name)) {
-			waits[i].name = name;
-			waits[i].count++;
-			waits[i].ns += ns;
-			waits[i].overdue += overdue;
-			return;
-		}
+	struct waits *w = entry_of(waits, name);
+
+	if (w) {
+		w->count++;
+		w->ns += ns;
+		w->overdue += overdue;
+	}
+}
+
+/* With the lock held, which the wait gives back meanwhile. */
+static void sits(enum why why, const char *name, int change)
+{
+	struct waits *w = entry_of(all_waits + why * MAX_WAITERS, name);
+
+	if (w)
+		w->now += (uint64_t)(int64_t)change;
 }
 
 /* With the lock held. FIRST: the oldest piece of work that was waited for. */
@@ -174,6 +194,18 @@ EXPORTED uint64_t standin_waits_all(const char *name, uint64_t *nanoseconds)
 EXPORTED uint64_t standin_held_up_all(const char *name, uint64_t *nanoseconds)
 {
 	return sum_of_all(FOR_A_FREE, name, nanoseconds);
+}
+
+/* How many threads wait at this moment, for work or because another one sits in a free. */
+EXPORTED uint64_t standin_sitting(void)
+{
+	uint64_t count = 0;
+
+	pthread_mutex_lock(&async_lock);
+	for (int i = 0; i < WHYS * MAX_WAITERS; i++)
+		count += all_waits[i].now;
+	pthread_mutex_unlock(&async_lock);
+	return count;
 }
 
 /* ---- order ---- */
@@ -604,8 +636,10 @@ static void wait_for(const char *name, struct after what)
 		return;
 	from = now_ns();
 	oldest = oldest_work(what.queue->context);
+	sits(FOR_WORK, name, 1);
 	while (!is_done(what) && !atomic_load(&abandoned))
 		wait_until(&done_some, now_ns() + 100000000);
+	sits(FOR_WORK, name, -1);
 	count_wait(FOR_WORK, name, now_ns() - from, oldest);
 }
 
@@ -677,8 +711,10 @@ void async_pass_frees(const char *name, CUcontext context)
 		q = q->next;
 	if (q && q->frees) {
 		from = now_ns();
+		sits(FOR_A_FREE, name, 1);
 		while (q->frees && !atomic_load(&abandoned))
 			wait_until(&done_some, now_ns() + 100000000);
+		sits(FOR_A_FREE, name, -1);
 		count_wait(FOR_A_FREE, name, now_ns() - from, UINT64_MAX);
 	}
 	pthread_mutex_unlock(&async_lock);

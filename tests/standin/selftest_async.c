@@ -47,6 +47,7 @@ CUresult cuThreadExchangeStreamCaptureMode(int *mode);
 CUresult cuDriverGetVersion(int *version);
 uint64_t standin_waits(const char *name, uint64_t *nanoseconds);
 uint64_t standin_waits_all(const char *name, uint64_t *nanoseconds);
+uint64_t standin_sitting(void);
 const char *standin_last_wait(void);
 void standin_mark(void);
 uint64_t standin_overdue(const char *name);
@@ -126,23 +127,37 @@ static void sleep_ms(int ms)
 	nanosleep(&t, NULL);
 }
 
+/* Until one thread more than SITTING waits in a call, or that takes too long. */
+static void await_sitting(uint64_t sitting)
+{
+	for (int i = 0; i < 10000 && standin_sitting() <= sitting; i++)
+		sleep_ms(1);
+}
+
 struct later {
 	uint32_t *flag;
-	pthread_t thread;
+	uint64_t sitting;
 };
 
 static void *set_later(void *arg)
 {
-	sleep_ms(30);
-	let_go(arg);
+	struct later later = *(struct later *)arg;
+
+	free(arg);
+	await_sitting(later.sitting);
+	sleep_ms(20);
+	let_go(later.flag);
 	return NULL;
 }
 
+/* 20 ms after somebody, who does not yet, waits. */
 static pthread_t let_go_later(uint32_t *flag)
 {
+	struct later *later = malloc(sizeof(*later));
 	pthread_t thread;
 
-	IS(pthread_create(&thread, NULL, set_later, flag), 0);
+	*later = (struct later){ flag, standin_sitting() };
+	IS(pthread_create(&thread, NULL, set_later, later), 0);
 	return thread;
 }
 
@@ -462,7 +477,7 @@ void case_async_free_disturbs(void)
 	apart = hold_up(new_stream(0));
 	IS(cuCtxRecordEvent(f.ctx, e), 0);
 	IS(pthread_create(&freeing, NULL, free_it, &f), 0);
-	sleep_ms(10);
+	await_sitting(0);
 	IS(cuEventQuery(e), NOT_READY);
 	IS(cuCtxCreate_v2(&other, 0, 0), 0);
 	IS(cuMemAlloc_v2(&d, 100), 0);
