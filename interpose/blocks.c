@@ -534,6 +534,10 @@ static HOT struct recorder *take(const struct site *site, uint64_t address, stru
 		references_count_down(recorder, entry->block, &spare, &ending, ret);
 	} else if (entry && entry->block) {
 		take_last(recorder, shard, entry, &ending, ret);
+	} else if (entry && !entry->held && site->space == SPACE_MEMORY) {
+		entry_unlock(recorder, shard, spare);
+		rivals_begin(recorder, ret, &ending);
+		return recorder;
 	}
 	entry_unlock(recorder, shard, spare);
 	if (ret->watched)
@@ -594,14 +598,19 @@ void block_put_back(struct recorder *recorder, const struct freeing *freeing)
 		released_add(recorder, -(int64_t)freeing->bytes);
 }
 
-/* The block stays; what it was refused for is said. */
+/* The block stays, if nobody else ended it; what the call was refused for is said. */
 static void refused(struct recorder *recorder, struct hook *hook, const struct freeing *freeing,
 		    enum outcome outcome, int result)
 {
 	const struct ledger_block block = *freeing->block;
+	bool unexplained;
 
+	if (outcome == OUTCOME_INVALID && rivals_overtook(recorder, hook, freeing, result))
+		return;
 	block_put_back(recorder, freeing);
-	wrong_free_refused(recorder, hook, freeing, &block, outcome, result);
+	unexplained = wrong_free_refused(recorder, hook, freeing, &block, outcome, result);
+	if (outcome == OUTCOME_INVALID)
+		rivals_refused(recorder, unexplained ? hook : NULL, freeing, result);
 }
 
 static void end_block(struct recorder *recorder, struct hook *hook, struct freeing *freeing,
@@ -628,6 +637,23 @@ static void end_block(struct recorder *recorder, struct hook *hook, struct freei
 	}
 }
 
+/* Of a number that was no live block when the call began. */
+static void end_unknown(struct recorder *recorder, struct hook *hook, struct freeing *freeing,
+			enum outcome outcome, int result)
+{
+	bool counts = outcome == OUTCOME_DONE && thread_self.depth == 0 &&
+		      strncmp(hook->kind, LEDGER_KIND_OBJECT, sizeof(LEDGER_KIND_OBJECT) - 1) != 0;
+
+	if (freeing->rival && rivals_end(recorder, freeing, outcome == OUTCOME_DONE, counts))
+		return;
+	if (outcome == OUTCOME_INVALID)
+		wrong_free_judge(recorder, hook, freeing, result);
+	else if (outcome == OUTCOME_NO_CONTEXT)
+		wrong_free_judge_late(recorder, hook, freeing, result);
+	else if (counts)
+		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNKNOWN_FREES, 1);
+}
+
 void record_freed(struct hook *hook, struct freeing *freeing, enum outcome outcome, int result)
 {
 	struct recorder *recorder;
@@ -638,14 +664,8 @@ void record_freed(struct hook *hook, struct freeing *freeing, enum outcome outco
 	if (recorder && recorder == freeing->recorder) {
 		if (freeing->block)
 			end_block(recorder, hook, freeing, outcome, result);
-		else if (outcome == OUTCOME_INVALID)
-			wrong_free_judge(recorder, hook, freeing, result);
-		else if (outcome == OUTCOME_NO_CONTEXT)
-			wrong_free_judge_late(recorder, hook, freeing, result);
-		else if (outcome == OUTCOME_DONE && thread_self.depth == 0 &&
-			 strncmp(hook->kind, LEDGER_KIND_OBJECT,
-				 sizeof(LEDGER_KIND_OBJECT) - 1) != 0)
-			ledger_trouble(recorder->header, LEDGER_TROUBLE_UNKNOWN_FREES, 1);
+		else
+			end_unknown(recorder, hook, freeing, outcome, result);
 	}
 	if (recorder)
 		recorder_leave();
@@ -653,10 +673,12 @@ void record_freed(struct hook *hook, struct freeing *freeing, enum outcome outco
 
 void record_kept(struct freeing *freeing)
 {
-	struct recorder *recorder = freeing->block ? recorder_enter() : NULL;
+	struct recorder *recorder = freeing->block || freeing->rival ? recorder_enter() : NULL;
 
-	if (recorder && recorder == freeing->recorder)
+	if (recorder && recorder == freeing->recorder && freeing->block)
 		block_put_back(recorder, freeing);
+	else if (recorder && recorder == freeing->recorder)
+		rivals_end(recorder, freeing, false, false);
 	if (recorder)
 		recorder_leave();
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The table of blocks from inside, for the files that work on its entries: blocks.c, which
- * owns them, wrong_frees.c, references.c and waiting.c. What a pair of calls on linear memory
- * passes through is inline here or static in blocks.c. A shard's lock is held only for table
+ * owns them, wrong_frees.c, rivals.c, references.c and waiting.c. What a pair of calls on linear
+ * memory passes through is inline here or static in blocks.c. A shard's lock is held only for table
  * work, never while unwinding, writing stacks or calling out.
  */
 #ifndef GPULEAK_BLOCKS_TABLE_H
@@ -162,8 +162,9 @@ void wrong_free_judge(struct recorder *recorder, struct hook *hook, const struct
 /* No answer as to the block, but it may be known to have ended with its context. */
 void wrong_free_judge_late(struct recorder *recorder, struct hook *hook,
 			   const struct freeing *freeing, int result);
-/* The driver refused HOOK's call for BLOCK, a copy of one that is put back. */
-void wrong_free_refused(struct recorder *recorder, struct hook *hook,
+/* The driver refused HOOK's call for BLOCK, a copy of one that is put back. True: for a reason
+ * that is not known. */
+bool wrong_free_refused(struct recorder *recorder, struct hook *hook,
 			const struct freeing *freeing, const struct ledger_block *block,
 			enum outcome outcome, int result);
 /* Around the driver's call that releases a handle. What is wrong whatever it answers is
@@ -172,6 +173,24 @@ void wrong_free_releasing(struct recorder *recorder, const struct site *site,
 			  struct freeing *freeing);
 void wrong_free_answered(const struct hook *hook, struct freeing *freeing, enum outcome outcome,
 			 int result);
+
+/* ---- rivals.c: frees of one block at one moment ---- */
+
+/* FREEING, which ENDING tells of, found its block taken out: by a call that ended, or by one that
+ * is under way. */
+COLD void rivals_begin(struct recorder *recorder, struct freeing *freeing,
+		       const struct past *ending);
+/* Its answer. True: it ended a block that was put back meanwhile. COUNTS: if not, a success will be
+ * counted as one of a block that is not known. */
+bool rivals_end(struct recorder *recorder, const struct freeing *freeing, bool done, bool counts);
+/* The driver does not know FREEING's block. True: another's call ended it meanwhile, and that is
+ * settled and told. */
+bool rivals_overtook(struct recorder *recorder, struct hook *hook, const struct freeing *freeing,
+		     int result);
+/* Otherwise the block was put back, and one that is under way may still turn out to have ended it.
+ * HOOK NULL: what was wrong is told already. */
+void rivals_refused(struct recorder *recorder, struct hook *hook, const struct freeing *freeing,
+		    int result);
 
 /* ---- references.c; with the shard's lock ---- */
 

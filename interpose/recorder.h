@@ -44,6 +44,7 @@ struct recorder {
 	struct python_names python;
 	struct stripes stripes;
 	struct blocks blocks;
+	struct rivals rivals;
 	struct facts_written facts;
 	struct modules_looked_at looked_at;
 	_Atomic uint64_t devices_met; /* a bit each, see marks.c */

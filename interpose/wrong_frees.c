@@ -152,16 +152,18 @@ void wrong_free_judge_late(struct recorder *recorder, struct hook *hook,
 		error_double_free(recorder, &wrong, past);
 }
 
-void wrong_free_refused(struct recorder *recorder, struct hook *hook,
+bool wrong_free_refused(struct recorder *recorder, struct hook *hook,
 			const struct freeing *freeing, const struct ledger_block *block,
 			enum outcome outcome, int result)
 {
 	struct wrong_free wrong = { hook, freeing->address, freeing->stack, result };
 
-	if (outcome == OUTCOME_INVALID && is_mismatch(recorder, hook, block))
+	if (outcome == OUTCOME_INVALID && is_mismatch(recorder, hook, block)) {
 		error_mismatched_free(recorder, &wrong, block);
-	else
-		ledger_trouble(recorder->header, LEDGER_TROUBLE_REFUSED_FREES, 1);
+		return false;
+	}
+	ledger_trouble(recorder->header, LEDGER_TROUBLE_REFUSED_FREES, 1);
+	return true;
 }
 
 void record_misused(struct hook *hook, struct freeing *freeing, const struct misuse *misuse,

@@ -238,7 +238,7 @@ def first_event_fails(place):
 
 def raced(place):
     """pool: of two threads that free a block at one moment one does, and the other is reported"""
-    for mode in ("strict", "fast"):
+    for mode in ("off", "strict", "fast"):
         run = place.command("run", "--pool", mode, "--format", "json", "--report",
                             place.file("report.json"), "--", place.program(PROGRAM), "raced")
         compare("freed", (0, "freed 4000 of 4000, then two blocks\n"), (run.status, run.stdout))

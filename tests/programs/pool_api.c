@@ -144,6 +144,8 @@ static void *race(void *argument)
 	int me = *(int *)argument;
 
 	for (int i = 0; i < RACES; i++) {
+		if (me == 0 && i % 2 && gpuleak_pool_trim)
+			gpuleak_pool_trim(); /* the next is the driver's */
 		if (me == 0)
 			must(cuMemAlloc_v2(&raced, 4096), "cuMemAlloc_v2");
 		pthread_barrier_wait(&line);
