@@ -15,10 +15,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "classes.h"
 #include "facts.h"
+#include "own_ledger.h"
 #include "reader.h"
 #include "recorder.h"
 
@@ -189,12 +189,6 @@ static int make_recorder(void **state)
 }
 
 /* The ends of a process are not linked in: nobody else takes the file away. */
-static int remove_ledger(void **state)
-{
-	(void)state;
-	return recorder_now() ? unlink(recorder_now()->writer.path) : 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "blocks.h"
+#include "own_ledger.h"
 #include "reader.h"
 #include "recorder.h"
 #include "unwinder.h"
@@ -271,12 +272,6 @@ static void test_other_sorts(void **state)
 	record_releasing(&release, 0x88000, &freeing);
 	record_released(release.hook, &freeing, OUTCOME_INVALID, -38);
 	assert_int_equal(recorder->header->errors, errors + 2);
-}
-
-static int remove_ledger(void **state)
-{
-	(void)state;
-	return recorder_now() ? unlink(recorder_now()->writer.path) : 0;
 }
 
 int main(void)

@@ -19,6 +19,7 @@
 #include "blocks.h"
 #include "config.h"
 #include "limit.h"
+#include "own_ledger.h"
 #include "recorder.h"
 #include "unwinder.h"
 
@@ -321,12 +322,6 @@ static void test_nth(void **state)
 	run_threads(count);
 	assert_int_equal(atomic_load(&failed), THREADS * ROUNDS - 99);
 	count_from(0);
-}
-
-static int remove_ledger(void **state)
-{
-	(void)state;
-	return recorder_now() ? unlink(recorder_now()->writer.path) : 0;
 }
 
 int main(void)

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "blocks.h"
+#include "own_ledger.h"
 #include "reader.h"
 #include "recorder.h"
 #include "stripes.h"
@@ -268,12 +269,6 @@ static void test_threads(void **state)
 	while (atomic_load(&ended) < 2)
 		usleep(1000);
 	changed_by(&before, (struct figures){ .errors = RACES });
-}
-
-static int remove_ledger(void **state)
-{
-	(void)state;
-	return recorder_now() ? unlink(recorder_now()->writer.path) : 0;
 }
 
 int main(void)

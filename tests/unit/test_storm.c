@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "blocks.h"
+#include "own_ledger.h"
 #include "reader.h"
 #include "recorder.h"
 #include "unwinder.h"
@@ -252,12 +253,6 @@ static void test_peak_in_turn(void **state)
 }
 
 /* The ends of a process are not linked in: nobody else takes the file away. */
-static int remove_ledger(void **state)
-{
-	(void)state;
-	return recorder_now() ? unlink(recorder_now()->writer.path) : 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {

@@ -8,12 +8,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <unistd.h>
 #include <cmocka.h>
 
 #include "captures.h"
 #include "hooks.h"
-#include "recorder.h"
+#include "own_ledger.h"
 #include "types.h"
 
 #define STREAM ((CUstream)0x1000)
@@ -208,12 +207,6 @@ static void test_context(void **state)
 	assert_false(may_enter());
 	assert_int_equal(cuCtxDestroy_v2(CONTEXT), 0);
 	assert_true(may_enter());
-}
-
-static int remove_ledger(void **state)
-{
-	(void)state;
-	return recorder_now() ? unlink(recorder_now()->writer.path) : 0;
 }
 
 int main(void)

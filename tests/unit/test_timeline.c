@@ -11,8 +11,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "own_ledger.h"
 #include "reader.h"
 #include "recorder.h"
 #include "unwinder.h"
@@ -217,12 +217,6 @@ static void test_too_many_blocks(void **state)
 	look_at(UINT64_C(6000000000000));
 	last(&after);
 	assert_int_equal(after, before);
-}
-
-static int remove_ledger(void **state)
-{
-	(void)state;
-	return recorder_now() ? unlink(recorder_now()->writer.path) : 0;
 }
 
 int main(void)

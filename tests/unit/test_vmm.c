@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "cuda_vmm.h"
+#include "own_ledger.h"
 #include "physical.h"
 #include "reader.h"
 #include "recorder.h"
@@ -450,12 +451,6 @@ static void test_storm(void **state)
 	while (atomic_load(&done) < THREADS)
 		usleep(1000);
 	expect_nothing();
-}
-
-static int remove_ledger(void **state)
-{
-	(void)state;
-	return recorder_now() ? unlink(recorder_now()->writer.path) : 0;
 }
 
 int main(void)
