@@ -675,10 +675,12 @@ void record_kept(struct freeing *freeing)
 {
 	struct recorder *recorder = freeing->block || freeing->rival ? recorder_enter() : NULL;
 
-	if (recorder && recorder == freeing->recorder && freeing->block)
-		block_put_back(recorder, freeing);
-	else if (recorder && recorder == freeing->recorder)
-		rivals_end(recorder, freeing, false, false);
+	if (recorder && recorder == freeing->recorder) {
+		if (freeing->block)
+			block_put_back(recorder, freeing);
+		else
+			rivals_end(recorder, freeing, false, false);
+	}
 	if (recorder)
 		recorder_leave();
 }

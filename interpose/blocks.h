@@ -39,28 +39,6 @@ struct blocks {
 	struct shard shard[BLOCK_SHARDS];
 };
 
-/* A free of a block that another call had just taken out of the table, see rivals.c. */
-struct rival {
-	enum { RIVAL_NONE, RIVAL_RUNS, RIVAL_WON, RIVAL_MAY_WIN } state;
-	bool counted; /* its success, among those of unknown blocks */
-	uint64_t key;
-	uint64_t seen_ns;    /* when its block was gone: the other call had begun by then */
-	uint64_t since_ns;   /* when it began itself, perhaps before that one */
-	uint32_t api, stack; /* refs */
-	/* Where it may still win: the call that was refused, whose block is in the table again. */
-	struct hook *loser; /* NULL: what was wrong with that is told */
-	uint32_t loser_stack;
-	int result;
-	uint64_t address;
-	struct ledger_block *block;
-};
-
-#define RIVALS 32 /* more at one moment are not told apart */
-struct rivals {
-	struct lock lock;
-	struct rival rival[RIVALS];
-};
-
 /* What a driver's answer to a free means. */
 enum outcome {
 	OUTCOME_DONE,

@@ -174,24 +174,6 @@ void wrong_free_releasing(struct recorder *recorder, const struct site *site,
 void wrong_free_answered(const struct hook *hook, struct freeing *freeing, enum outcome outcome,
 			 int result);
 
-/* ---- rivals.c: frees of one block at one moment ---- */
-
-/* FREEING, which ENDING tells of, found its block taken out: by a call that ended, or by one that
- * is under way. */
-COLD void rivals_begin(struct recorder *recorder, struct freeing *freeing,
-		       const struct past *ending);
-/* Its answer. True: it ended a block that was put back meanwhile. COUNTS: if not, a success will be
- * counted as one of a block that is not known. */
-bool rivals_end(struct recorder *recorder, const struct freeing *freeing, bool done, bool counts);
-/* The driver does not know FREEING's block. True: another's call ended it meanwhile, and that is
- * settled and told. */
-bool rivals_overtook(struct recorder *recorder, struct hook *hook, const struct freeing *freeing,
-		     int result);
-/* Otherwise the block was put back, and one that is under way may still turn out to have ended it.
- * HOOK NULL: what was wrong is told already. */
-void rivals_refused(struct recorder *recorder, struct hook *hook, const struct freeing *freeing,
-		    int result);
-
 /* ---- references.c; with the shard's lock ---- */
 
 /* EVENT goes into BLOCK's history; if it has none, *SPARE (see entry_lock()) becomes it.

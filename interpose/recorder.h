@@ -24,6 +24,7 @@
 #include "pools_record.h"
 #include "python.h"
 #include "released.h"
+#include "rivals.h"
 #include "stacks.h"
 #include "steps.h"
 #include "stripes.h"

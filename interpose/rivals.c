@@ -4,11 +4,11 @@
  * driver says yes to. Owns the frees under way that found their block taken out, and ends it by
  * the one that succeeded. Only after wrong frees; must not call the driver.
  */
-#include "blocks_table.h"
+#include "rivals.h"
 
 #include <string.h>
 
-#include "errors.h"
+#include "blocks_table.h"
 
 static struct rival *free_slot(struct rivals *rivals)
 {
@@ -43,8 +43,7 @@ void rivals_begin(struct recorder *recorder, struct freeing *freeing, const stru
 	if (rival) {
 		*rival = (struct rival){
 			.state = RIVAL_RUNS, .key = freeing->key,
-			.seen_ns = stripes_now(recorder), .since_ns = ending->freed_ns,
-			.api = ending->freed_api, .stack = ending->freed_stack,
+			.seen_ns = stripes_now(recorder), .ending = *ending,
 		};
 		freeing->rival = (unsigned char)(rival - rivals->rival + 1);
 	}
@@ -58,19 +57,12 @@ static void explain(struct recorder *recorder, const struct rival *rival)
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNKNOWN_FREES, (uint64_t)-1);
 }
 
-static struct past ending_of(const struct rival *rival)
-{
-	return (struct past){
-		.freed_api = rival->api, .freed_stack = rival->stack, .freed_ns = rival->since_ns
-	};
-}
-
 /* FREEING's block ended by WINNER's call: the newest past, which says by FREEING's, is mended. */
 static void mend_past(struct recorder *recorder, const struct freeing *freeing,
 		      const struct rival *winner, struct past ret[2])
 {
 	struct shard *shard = shard_of(recorder, freeing->key);
-	struct past ended = ending_of(winner);
+	struct past ended = winner->ending;
 	struct entry *entry;
 
 	ended.row = freeing->block->row;
@@ -112,13 +104,12 @@ bool rivals_overtook(struct recorder *recorder, struct hook *hook, const struct 
 	return true;
 }
 
-/* WINNER's call ended the block after its loser had put it back. */
-static void end_after_all(struct recorder *recorder, const struct rival *winner)
+/* WINNER's call ended the block after its loser had put it back. False: its address is another
+ * one's by now. */
+static bool end_after_all(struct recorder *recorder, const struct rival *winner)
 {
-	struct wrong_free wrong = { winner->loser, winner->address, winner->loser_stack,
-				    winner->result };
 	struct shard *shard = shard_of(recorder, winner->key);
-	struct past ending = ending_of(winner), past[2] = { 0 };
+	struct past past[2] = { 0 };
 	struct entry *entry;
 	bool there;
 
@@ -126,20 +117,21 @@ static void end_after_all(struct recorder *recorder, const struct rival *winner)
 	entry = entry_find(shard, winner->key);
 	there = entry && entry->block && entry->block == winner->block;
 	if (there) {
-		entry_die(&recorder->arena, shard, entry, &ending);
+		entry_die(&recorder->arena, shard, entry, &winner->ending);
 		if (entry->past)
 			memcpy(past, entry->past, sizeof(past));
 	}
 	lock_give(&shard->lock);
 	if (!there)
-		return; /* its address is another's by now */
+		return false;
 	block_drop(recorder, winner->block, (int64_t)winner->block->bytes);
 	explain(recorder, winner);
-	if (!winner->loser)
-		return;
+	if (!winner->lost.hook)
+		return true;
 	ledger_trouble(recorder->header, LEDGER_TROUBLE_REFUSED_FREES, (uint64_t)-1);
 	if (past[0].freed_api)
-		error_double_free(recorder, &wrong, past);
+		error_double_free(recorder, &winner->lost, past);
+	return true;
 }
 
 void rivals_refused(struct recorder *recorder, struct hook *hook, const struct freeing *freeing,
@@ -151,10 +143,7 @@ void rivals_refused(struct recorder *recorder, struct hook *hook, const struct f
 	lock_take(&rivals->lock);
 	rival = rival_against(rivals, freeing);
 	if (rival) {
-		rival->loser = hook;
-		rival->loser_stack = freeing->stack;
-		rival->result = result;
-		rival->address = freeing->address;
+		rival->lost = (struct wrong_free){ hook, freeing->address, freeing->stack, result };
 		rival->block = freeing->block;
 		winner = *rival;
 		rival->state = rival->state == RIVAL_WON ? RIVAL_NONE : RIVAL_MAY_WIN;
@@ -174,8 +163,5 @@ bool rivals_end(struct recorder *recorder, const struct freeing *freeing, bool d
 	rival->counted = done && counts;
 	rival->state = done && was.state == RIVAL_RUNS ? RIVAL_WON : RIVAL_NONE;
 	lock_give(&rivals->lock);
-	if (!done || was.state != RIVAL_MAY_WIN)
-		return false;
-	end_after_all(recorder, &was);
-	return true;
+	return done && was.state == RIVAL_MAY_WIN && end_after_all(recorder, &was);
 }
