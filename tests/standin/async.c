@@ -59,7 +59,6 @@ struct waits {
 	const char *name;
 	uint64_t count, ns;
 	uint64_t overdue; /* for work from before standin_mark() */
-	uint64_t now;	  /* of all_waits: who waits at this moment */
 };
 
 struct own {
@@ -70,7 +69,7 @@ struct own {
 
 static __thread struct own *own; /* made by the first that needs it: TLS is dear here */
 static struct waits all_waits[WHYS * MAX_WAITERS]; /* under async_lock */
-static uint64_t submissions;			   /* likewise */
+static uint64_t submissions, sitting;		   /* likewise; the latter wait at this moment */
 
 static struct own *ensure_own(void)
 {
@@ -101,15 +100,6 @@ static void add_wait(struct waits *waits, const char *name, uint64_t ns, bool ov
 		w->ns += ns;
 		w->overdue += overdue;
 	}
-}
-
-/* With the lock held, which the wait gives back meanwhile. */
-static void sits(enum why why, const char *name, int change)
-{
-	struct waits *w = entry_of(all_waits + why * MAX_WAITERS, name);
-
-	if (w)
-		w->now += (uint64_t)(int64_t)change;
 }
 
 /* With the lock held. FIRST: the oldest piece of work that was waited for. */
@@ -199,11 +189,10 @@ EXPORTED uint64_t standin_held_up_all(const char *name, uint64_t *nanoseconds)
 /* How many threads wait at this moment, for work or because another one sits in a free. */
 EXPORTED uint64_t standin_sitting(void)
 {
-	uint64_t count = 0;
+	uint64_t count;
 
 	pthread_mutex_lock(&async_lock);
-	for (int i = 0; i < WHYS * MAX_WAITERS; i++)
-		count += all_waits[i].now;
+	count = sitting;
 	pthread_mutex_unlock(&async_lock);
 	return count;
 }
@@ -636,10 +625,10 @@ static void wait_for(const char *name, struct after what)
 		return;
 	from = now_ns();
 	oldest = oldest_work(what.queue->context);
-	sits(FOR_WORK, name, 1);
+	sitting++;
 	while (!is_done(what) && !atomic_load(&abandoned))
 		wait_until(&done_some, now_ns() + 100000000);
-	sits(FOR_WORK, name, -1);
+	sitting--;
 	count_wait(FOR_WORK, name, now_ns() - from, oldest);
 }
 
@@ -711,10 +700,10 @@ void async_pass_frees(const char *name, CUcontext context)
 		q = q->next;
 	if (q && q->frees) {
 		from = now_ns();
-		sits(FOR_A_FREE, name, 1);
+		sitting++;
 		while (q->frees && !atomic_load(&abandoned))
 			wait_until(&done_some, now_ns() + 100000000);
-		sits(FOR_A_FREE, name, -1);
+		sitting--;
 		count_wait(FOR_A_FREE, name, now_ns() - from, UINT64_MAX);
 	}
 	pthread_mutex_unlock(&async_lock);
