@@ -12,7 +12,7 @@ import struct
 import termios
 import time
 
-from harness import Failed, TIMEOUT, compare, line_of
+from harness import Failed, TIMEOUT, compare, line_of, without_earlier
 
 NOBODY = 65534
 
@@ -438,7 +438,7 @@ def other_user(place):
     process = place.start(["sleep", "60"], {}, user=NOBODY)
     try:
         compare("said", "gpuleak: %d: is another user's process: only that user finds its ledger"
-                % process.pid, refused(place, process.pid).split(";")[0])  # an earlier one's may be here
+                % process.pid, without_earlier(refused(place, process.pid)))
     finally:
         process.kill()
         process.communicate()

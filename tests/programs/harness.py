@@ -244,6 +244,11 @@ def wanted_lines(case, source):
     return ret + ["note: " + note for note in case.notes]
 
 
+def without_earlier(said):
+    """Why a process has no ledger, where an earlier one of its number happens to have left one."""
+    return re.sub(r"; an earlier process of this number left \S+$", "", said, flags=re.MULTILINE)
+
+
 def compare(what, wanted, got):
     if wanted == got:
         return
