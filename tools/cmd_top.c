@@ -281,13 +281,10 @@ static int find_by_pid(const char *word, int pid, struct ledger_file *ret)
 	if (pid == INT_MAX || ledgers_add_pid(&list, pid) < 0) {
 		r = nothing(word, ledgers_why_none(&list, pid));
 	} else {
-		size_t latest = 0;
+		struct ledger_file *latest = ledgers_latest(&list, 0);
 
-		for (size_t i = 1; i < list.count; i++)
-			if (list.files[i].start_real_ns >= list.files[latest].start_real_ns)
-				latest = i;
-		*ret = list.files[latest];
-		list.files[latest].path = NULL;
+		*ret = *latest;
+		latest->path = NULL;
 	}
 	ledgers_finish(&list);
 	return r;

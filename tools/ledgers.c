@@ -174,13 +174,12 @@ static int add_from_place(struct ledger_list *list, const char *place, int pid)
 	return r;
 }
 
-/* Of LIST, from number FROM on, the one whose process started last. */
-static const struct ledger_file *latest_of(const struct ledger_list *list, size_t from)
+struct ledger_file *ledgers_latest(const struct ledger_list *list, size_t from)
 {
-	const struct ledger_file *latest = NULL;
+	struct ledger_file *latest = NULL;
 
 	for (size_t i = from; i < list->count; i++)
-		if (!latest || list->files[i].start_real_ns > latest->start_real_ns)
+		if (!latest || list->files[i].start_real_ns >= latest->start_real_ns)
 			latest = &list->files[i];
 	return latest;
 }
@@ -189,7 +188,7 @@ static const struct ledger_file *latest_of(const struct ledger_list *list, size_
  * is another one's by now, which has no ledger here. */
 static void keep_latest(struct ledger_list *list, size_t from, int pid)
 {
-	const struct ledger_file *latest = latest_of(list, from);
+	const struct ledger_file *latest = ledgers_latest(list, from);
 	unsigned long long ticks;
 	size_t kept = from;
 	int another;
@@ -198,7 +197,7 @@ static void keep_latest(struct ledger_list *list, size_t from, int pid)
 		return;
 	ticks = latest->start_ticks;
 	another = process_runs(pid, 0) && !process_runs(pid, ticks);
-	if (another && !list->earlier)
+	if (another)
 		list->earlier = strdup(latest->path);
 	for (size_t i = from; i < list->count; i++) {
 		if (!another && list->files[i].start_ticks == ticks)

@@ -43,6 +43,9 @@ int ledgers_add_directory(struct ledger_list *list, const char *directory);
  * pid was used again, only those of the process that runs, or if none does of the latest. */
 int ledgers_add_pid(struct ledger_list *list, int pid);
 
+/* Of LIST, from number FROM on, the one that was begun last; NULL if there is none. */
+struct ledger_file *ledgers_latest(const struct ledger_list *list, size_t from);
+
 /* Why ledgers_add_pid() found none of PID, in words. Static storage: for one thread. */
 const char *ledgers_why_none(const struct ledger_list *list, int pid);
 
