@@ -14,18 +14,18 @@ import statistics
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs"))
-sys.dont_write_bytecode = True
-import timed
-
 HERE = os.path.dirname(os.path.abspath(__file__))
 RESULTS, BUILD, WORK, PART = sys.argv[1:5]
 LIBRARY = os.path.join(BUILD, "interpose", "libgpuleak.so")
 COMMAND = os.path.join(BUILD, "tools", "gpuleak")
 BENCH = os.path.join(BUILD, "tests", "bench")
 PROGRAMS = os.path.join(HERE, "programs")
+sys.path.insert(0, PROGRAMS)
+sys.dont_write_bytecode = True
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+
+import timed # of PROGRAMS
 
 Way = collections.namedtuple("Way", "name pool env")
 BARE = Way("bare", None, {})
@@ -528,6 +528,11 @@ def turns():
             own_against_none(framework, int(os.environ.get("TURNS", "10")))
 
 
+def judge_none(framework, own, none):
+    judge("%s: without its pool, with fast (%s ms), at least as fast as with its own (%s ms)" % (
+        framework.name, none, own), own is not None and none is not None and none <= own)
+
+
 def own_against_none(framework, count):
     """What is the faster of the two changes with the host from second to second: many short turns, one
     right after the other, and what the core did meanwhile beside each."""
@@ -551,9 +556,7 @@ def own_against_none(framework, count):
     ratios = sorted(none / own for own, none in zip(*ms))
     say("without its pool / with it, by turns: median %.3f, %.3f to %.3f, ahead in %d of %d" % (
         statistics.median(ratios), ratios[0], ratios[-1], sum(ratio <= 1 for ratio in ratios), count))
-    own, none = (statistics.median(side) for side in ms)
-    judge("%s: without its pool, with fast (%.2f ms), at least as fast as with its own (%.2f ms)" % (
-        framework.name, none, own), none <= own)
+    judge_none(framework, *(round(statistics.median(side), 3) for side in ms))
 
 
 def one_framework(framework):
@@ -590,8 +593,7 @@ def one_framework(framework):
     table(["allocator", "bare", "off", "strict", "fast", "results", "reports", "hits of fast"], lines)
     if framework.timed and {framework.own, framework.none} <= set(framework.allocators):
         own, none = median(runs[framework.own, "bare"], "ms"), median(runs[framework.none, "fast"], "ms")
-        judge("%s: without its pool, with fast (%s ms), at least as fast as with its own (%s ms)" % (
-            framework.name, none, own), own is not None and none is not None and none <= own)
+        judge_none(framework, own, none)
 
 
 # -- two processes, two GPUs, OpenCL, torture -------------------------------------------------

@@ -21,8 +21,8 @@ def spin():
 
 
 def spin_said(err):
-    """The spin's ms in what such a program wrote to stderr, or None."""
-    return next((float(line.split()[1]) for line in err.splitlines() if line.startswith("spin: ")), None)
+    """The spin's ms in what such a program wrote to stderr; NaN if it did not."""
+    return next((float(line.split()[1]) for line in err.splitlines() if line.startswith("spin: ")), float("nan"))
 
 
 def median_ms(work, count):
