@@ -181,6 +181,12 @@ static void test_both_refused(void **state)
 	changed_by(&before, (struct figures){ .live = -BYTES, .errors = 1 });
 }
 
+/* The coarse clock's tick, several times. */
+static void ticks(void)
+{
+	usleep(20000);
+}
+
 /* Memory whose making nobody saw was at an address that we knew: no free of what comes there later
  * is blamed on that. */
 static void test_unknown(void **state)
@@ -193,9 +199,11 @@ static void test_unknown(void **state)
 		record_freeing(&freed, ADDRESS, &freeing);
 		assert_null(freeing.block);
 		record_freed(freed.hook, &freeing, OUTCOME_DONE, 0);
+		if (i == RIVALS + RIVALS / 2)
+			ticks();
 	}
 	changed_by(&before, (struct figures){ .unknown = 2 * RIVALS });
-	usleep(20000); /* the coarse clock's tick, several times */
+	ticks();
 	record_made(&made, ADDRESS, BYTES, 1, 0, 0);
 	record_freeing(&freed, ADDRESS, &freeing);
 	record_freed(freed.hook, &freeing, OUTCOME_INVALID, INVALID);
@@ -205,18 +213,26 @@ static void test_unknown(void **state)
 	changed_by(&before, (struct figures){ .unknown = 2 * RIVALS, .refused = 1 });
 }
 
-/* More at one moment than are told apart: nothing is lost but that. */
+/* More at one moment than are told apart: nothing is lost but that. Each of the first has a place
+ * of its own; which one goes by the age of what the test before left there. */
 static void test_many(void **state)
 {
 	struct figures before = figures();
 	struct freeing first, others[RIVALS + 8];
+	bool taken[RIVALS + 1] = { false };
 
 	(void)state;
 	record_made(&made, ADDRESS, BYTES, 1, 0, 0);
 	record_freeing(&freed, ADDRESS, &first);
 	for (int i = 0; i < RIVALS + 8; i++) {
 		record_freeing(&freed, ADDRESS, &others[i]);
-		assert_int_equal(others[i].rival, i < RIVALS ? i + 1 : 0);
+		if (i >= RIVALS) {
+			assert_int_equal(others[i].rival, 0);
+			continue;
+		}
+		assert_in_range(others[i].rival, 1, RIVALS);
+		assert_false(taken[others[i].rival]);
+		taken[others[i].rival] = true;
 	}
 	record_freed(freed.hook, &first, OUTCOME_DONE, 0);
 	for (int i = 0; i < RIVALS + 8; i++)
