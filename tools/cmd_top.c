@@ -259,18 +259,6 @@ static int nothing(const char *who, const char *what)
 	return -1;
 }
 
-/* 0: WORD is no number; else one, INT_MAX for what is no pid. */
-static int as_pid(const char *word)
-{
-	long pid;
-
-	if (!*word || word[strspn(word, "0123456789")])
-		return 0;
-	errno = 0;
-	pid = strtol(word, NULL, 10);
-	return errno || pid > INT_MAX || pid == 0 ? INT_MAX : (int)pid;
-}
-
 /* The one of its ledgers that it is writing now: a process that went on as another program
  * has several. */
 static int find_by_pid(const char *word, int pid, struct ledger_file *ret)
@@ -278,7 +266,7 @@ static int find_by_pid(const char *word, int pid, struct ledger_file *ret)
 	struct ledger_list list = { 0 };
 	int r = 0;
 
-	if (pid == INT_MAX || ledgers_add_pid(&list, pid) < 0) {
+	if (ledgers_add_pid(&list, pid) < 0) {
 		r = nothing(word, ledgers_why_none(&list, pid));
 	} else {
 		struct ledger_file *latest = ledgers_latest(&list, 0);
@@ -292,7 +280,7 @@ static int find_by_pid(const char *word, int pid, struct ledger_file *ret)
 
 static int find(const char *word, struct ledger_file *ret)
 {
-	int pid = as_pid(word);
+	int pid = ledgers_pid(word);
 
 	if (pid)
 		return find_by_pid(word, pid, ret);

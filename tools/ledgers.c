@@ -68,6 +68,17 @@ int ledger_parse_name(const char *name, int *ret_pid, unsigned long long *ret_ti
 	return 1;
 }
 
+int ledgers_pid(const char *word)
+{
+	long pid;
+
+	if (!*word || word[strspn(word, "0123456789")])
+		return 0;
+	errno = 0;
+	pid = strtol(word, NULL, 10);
+	return errno || pid > INT_MAX || pid == 0 ? INT_MAX : (int)pid;
+}
+
 void ledger_peek(int directory, const char *name, struct ledger_file *file)
 {
 	struct ledger_header header;

@@ -30,6 +30,9 @@ int ledger_is_name(const char *name);
 /* Reads PID-TICKS.gpuleak[.N] or PID.gpuleak[.N] (ticks 0). 1 if NAME is of that form. */
 int ledger_parse_name(const char *name, int *ret_pid, unsigned long long *ret_ticks);
 
+/* The process that WORD, a user's, names: 0 if it is no number, INT_MAX if no process has it. */
+int ledgers_pid(const char *word);
+
 /* Fills in what the header of the file NAME in directory DIRECTORY says, if it can be read. */
 void ledger_peek(int directory, const char *name, struct ledger_file *file);
 

@@ -5,7 +5,6 @@
 #include "operands.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,18 +14,6 @@ static void missing(struct operands *operands, const char *word, const char *wha
 {
 	fprintf(stderr, "gpuleak: %s: %s\n", word, what);
 	operands->missing++;
-}
-
-/* 0 if WORD is no number. */
-static int as_pid(const char *word)
-{
-	long pid;
-
-	if (!*word || word[strspn(word, "0123456789")])
-		return 0;
-	errno = 0;
-	pid = strtol(word, NULL, 10);
-	return errno || pid > INT_MAX ? INT_MAX : (int)pid;
 }
 
 static void find_pid(struct operands *operands, const char *word, int pid)
@@ -50,7 +37,7 @@ static void find_in_directory(struct operands *operands, const char *word)
 
 static void find_one(struct operands *operands, const char *word)
 {
-	int pid = as_pid(word);
+	int pid = ledgers_pid(word);
 	struct stat st;
 
 	if (pid > 0)

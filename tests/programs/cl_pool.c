@@ -222,7 +222,7 @@ static void behind(void)
 	cl_event gate = gate_new();
 
 	fill_and_wait(queue, first, MIB);
-	usleep(100000); /* the driver lets go of it on a thread of its own */
+	wait_for_last_reference(first);
 	release(first);
 	second = create(2 * MIB);
 	fill(queue, second, 2 * MIB, gate);
@@ -242,7 +242,7 @@ static void sizes(void)
 		cl_mem object = create(i * 4096);
 
 		fill_and_wait(queue, object, i * 4096);
-		usleep(1000);
+		wait_for_last_reference(object);
 		release(object);
 	}
 	clReleaseCommandQueue(queue);
