@@ -199,9 +199,9 @@ static COLD struct pool_block *look_further(struct pool *pool, struct pool_space
 					    struct pool_cache *cache, unsigned int bin,
 					    uint64_t pending, uint64_t bytes)
 {
-	struct pool_block *block = NULL;
+	struct pool_block *block = pool_take_returned(space, cache, bin, &pending);
 
-	if (pending)
+	if (!block)
 		block = pool_take_older(space, cache, bin);
 	if (pending && !block) {
 		pool_tickets_ask(space->context, pending);

@@ -2,6 +2,7 @@
  *
  * Where kept blocks lie: a ring for each bin in each thread's own cache, first in first out,
  * so that the longest freed is handed out first; what overflows lies in the bins of the space.
+ * What one thread frees of another's lies in a list of that one's, until it or anybody takes that.
  * Must not call the driver.
  */
 #include "pool_parts.h"
@@ -9,6 +10,7 @@
 #include "submits.h"
 
 #define BATCH 4 /* blocks that move between a ring and a bin at a time */
+#define RETURNED_MAX 16 /* blocks that a thread which asks for nothing may have in `returned` */
 #define DOUBLINGS (3 * 32) /* bins; smaller neighbours add little to a large part */
 
 static void unuse(struct pool_cache *cache, unsigned int bin)
@@ -194,15 +196,123 @@ static struct pool_block *take_from_bins(struct pool_space *space, struct pool_c
 struct pool_block *pool_take_older(struct pool_space *space, struct pool_cache *cache,
 				   unsigned int bin)
 {
-	if (__atomic_load_n(&cache->ring[bin].count, __ATOMIC_RELAXED) <= POOL_RING - BATCH ||
-	    !is_filled(space, bin))
+	unsigned int count = __atomic_load_n(&cache->ring[bin].count, __ATOMIC_RELAXED);
+
+	if ((count && count <= POOL_RING - BATCH) || !is_filled(space, bin))
 		return NULL;
 	return take_from_bins(space, cache, bin, bin);
 }
 
-/* Without their locks, to leave those alone who have nothing. */
+/* ---- what threads free of others' ---- */
+
+static bool has_returned(const struct pool_cache *cache)
+{
+	return atomic_load_explicit(&cache->returned, memory_order_relaxed) != NULL;
+}
+
+/* Oldest first, linked by `next`. */
+static struct pool_block *take_returned(struct pool_cache *cache)
+{
+	struct pool_block *ret = NULL, *newest = NULL, *next;
+
+	if (has_returned(cache))
+		newest = atomic_exchange_explicit(&cache->returned, NULL, memory_order_acquire);
+
+	for (; newest; newest = next) {
+		next = newest->next;
+		newest->next = ret;
+		ret = newest;
+	}
+	return ret;
+}
+
+/* With the space's lock. */
+static void bins_add(struct pool_space *space, struct pool_block *oldest)
+{
+	struct pool_block *next;
+
+	for (; oldest; oldest = next) {
+		next = oldest->next;
+		bin_add(space, oldest);
+	}
+}
+
+/* Its thread has not asked for a while: then all may find them. */
+static void share_returned(struct pool_space *space, struct pool_cache *cache)
+{
+	if (!has_returned(cache))
+		return;
+	lock_take(&space->lock); /* before they are taken: who ends the context finds them */
+	bins_add(space, take_returned(cache));
+	lock_give(&space->lock);
+}
+
+bool pool_hand_back(struct pool_ring *ring, struct pool_block *block)
+{
+	struct pool_cache *cache = block->taker;
+	struct pool_block *last = atomic_load_explicit(&cache->returned, memory_order_relaxed);
+	unsigned int behind;
+
+	if (ring->wants) {
+		ring->wants--;
+		return false;
+	}
+	do { /* `last` may be somebody's by now, and its number of another time: still a number */
+		behind = last ? atomic_load_explicit(&last->behind, memory_order_relaxed) + 1u : 0;
+		atomic_store_explicit(&block->behind, (uint8_t)behind, memory_order_relaxed);
+		block->next = last;
+	} while (!atomic_compare_exchange_weak_explicit(&cache->returned, &last, block,
+							memory_order_release,
+							memory_order_relaxed));
+	if (behind >= RETURNED_MAX)
+		share_returned(block->space, cache);
+	return true;
+}
+
+struct pool_block *pool_take_returned(struct pool_space *space, struct pool_cache *cache,
+				      unsigned int bin, uint64_t *ret_pending)
+{
+	struct pool_block *block, *next, *rest = NULL, **end = &rest;
+
+	pool_cache_enter(cache);
+	cache->ring[bin].wants = POOL_RING;
+	for (block = take_returned(cache); block; block = next) {
+		struct pool_ring *ring = &cache->ring[block->bin];
+
+		next = block->next;
+		if (ring->count < POOL_RING) {
+			pool_ring_push(ring, block);
+			pool_cache_use(cache, block->bin);
+		} else {
+			*end = block;
+			end = &block->next;
+		}
+	}
+	*end = NULL;
+	block = pool_take_own(space->context, cache, bin, ret_pending);
+	pool_cache_leave(cache);
+	if (rest) {
+		lock_take(&space->lock);
+		bins_add(space, rest);
+		lock_give(&space->lock);
+	}
+	return block;
+}
+
+/* By who has the cache's lock, and no other. */
+static void share_ring(struct pool_space *space, struct pool_ring *ring)
+{
+	lock_take(&space->lock);
+	while (ring->count)
+		bin_add(space, pool_ring_pop(ring));
+	lock_give(&space->lock);
+}
+
+/* Without their locks, to leave those alone who have nothing. What was returned to them needs
+ * none. Who has to be held up has the rest of the ring looked for elsewhere, so that this is not
+ * to be done again for each. */
 static struct pool_block *take_from_others(struct pool *pool, struct pool_space *space,
-					   const struct pool_cache *own, unsigned int bin,
+					   struct pool_cache *own, unsigned int bin,
 					   unsigned int last)
 {
 	struct pool_block *block = NULL;
@@ -210,10 +320,16 @@ static struct pool_block *take_from_others(struct pool *pool, struct pool_space 
 	for (unsigned int i = 0; i < caches_end(pool) && !block; i++) {
 		struct pool_cache *cache = atomic_load(cache_slot(pool, space, i));
 
-		if (!cache || cache == own || next_bit(cache->used, bin) > last)
+		if (cache && has_returned(cache)) {
+			share_returned(space, cache);
+			block = take_from_bins(space, own, bin, last);
+		}
+		if (block || !cache || cache == own || next_bit(cache->used, bin) > last)
 			continue;
 		pool_cache_seize(cache);
 		block = take_from_rings(space, cache, bin, last);
+		if (block)
+			share_ring(space, &cache->ring[block->bin]);
 		pool_cache_release(cache);
 	}
 	return block;
@@ -254,18 +370,6 @@ void pool_keep_overflow(struct pool_space *space, struct pool_ring *ring)
 	lock_give(&space->lock);
 }
 
-bool pool_keep_for_others(struct pool_block *block)
-{
-	struct pool_space *space = block->space;
-
-	if (is_filled(space, block->bin))
-		return false;
-	lock_take(&space->lock);
-	bin_add(space, block);
-	lock_give(&space->lock);
-	return true;
-}
-
 /* With both locks. */
 static void empty_rings(struct pool_space *space, struct pool_cache *cache, unsigned int from)
 {
@@ -290,6 +394,13 @@ void pool_collect(struct pool *pool, struct pool_space *space)
 		lock_give(&space->lock);
 		pool_count(space, cache);
 		pool_cache_release(cache);
+	}
+	/* Who was handing something back to another has done so by now: with its own lock. */
+	for (unsigned int i = 0; i < caches_end(pool); i++) {
+		struct pool_cache *cache = atomic_load(cache_slot(pool, space, i));
+
+		if (cache)
+			share_returned(space, cache);
 	}
 }
 
@@ -410,7 +521,8 @@ bool pool_others_keep(struct pool *pool, struct pool_space *space, const struct 
 	for (unsigned int i = 0; i < caches_end(pool); i++) {
 		const struct pool_cache *cache = atomic_load(cache_slot(pool, space, i));
 
-		if (cache && cache != own && next_bit(cache->used, 0) < POOL_BINS)
+		if (cache && cache != own &&
+		    (next_bit(cache->used, 0) < POOL_BINS || has_returned(cache)))
 			return true;
 	}
 	return false;

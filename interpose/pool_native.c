@@ -139,6 +139,8 @@ static struct pool_block *adopt(struct pool *pool, struct pool_space *space, uin
 	block->space = space;
 	block->bin = (uint16_t)bin;
 	block->ticket = 0;
+	if (thread_self.pool_space == space) /* that had nothing for it */
+		block->taker = thread_self.pool_cache;
 	atomic_store(&block->state, POOL_LIVE);
 	stale = pool_map_find(pool, address);
 	if (!pool_map_add(pool, block)) {

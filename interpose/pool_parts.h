@@ -128,22 +128,26 @@ struct pool_block {
 	uint64_t ticket;   /* clean once the context's tickets are done up to this one */
 	struct pool_space *space;
 	struct pool_slab *slab; /* that it is a part of, or NULL */
-	const struct pool_cache *taker; /* whose thread it was handed out to; NULL: it is new */
+	struct pool_cache *taker; /* whose thread asked for it, or NULL */
 	uint32_t node;          /* in that */
 	_Atomic uint32_t state; /* enum pool_state */
 	uint16_t bin;
+	_Atomic uint8_t behind; /* how many were in `returned` before it */
 	uint8_t never;     /* 1 + enum ledger_pool_reason: it goes back to the driver when freed */
 	uint32_t kept_s;   /* when it was freed, in seconds of the recorder */
-	struct pool_block *next, *previous; /* in a bin of its space, oldest first */
+	/* In a bin of its space, oldest first; `next` in a cache's `returned`, newest first, too. */
+	struct pool_block *next, *previous;
 	struct standing standing; /* the recorder's, while the block has this address */
 };
 
 struct pool_ring {
 	uint8_t first, count;
+	uint8_t wants; /* blocks of other threads' to keep when they are freed here */
 	struct pool_block *block[POOL_RING]; /* oldest at `first` */
 };
 
-/* What a stripe's thread keeps of one space. Others take the lock to trim and to steal. */
+/* What a stripe's thread keeps of one space. Others take the lock to trim and to steal; what they
+ * free of this thread's they put into `returned`, which anybody may take as a whole. */
 struct pool_cache {
 	struct owner_lock lock; /* the thread's; see owner_lock.h */
 	bool alone; /* it is one thread's only */
@@ -152,6 +156,7 @@ struct pool_cache {
 	uint64_t hits, frees, shared;
 	uint64_t used[POOL_BIN_WORDS]; /* rings that may have something; none else has */
 	struct pool_ring ring[POOL_BINS];
+	_Alignas(64) _Atomic(struct pool_block *) returned;
 } __attribute__((aligned(64)));
 
 struct pool_ticket {
@@ -407,8 +412,12 @@ static HOT struct pool_block *pool_take_own(const struct pool_context *context,
 	*ret_pending = block ? block->ticket : 0;
 	return block && pool_is_clean_in(context, block) ? pool_ring_pop(ring) : NULL;
 }
-/* Where CACHE has so many of BIN that older ones lie in the bin itself: the oldest of these, if it
- * is clean. (Where it has few, what lies there may be another thread's soon.) */
+/* As pool_take_own(), which found nothing, with what other threads have freed of this thread's
+ * since the last time. */
+struct pool_block *pool_take_returned(struct pool_space *space, struct pool_cache *cache,
+				      unsigned int bin, uint64_t *ret_pending);
+/* Where CACHE has none of BIN, or so many that older ones lie in the bin itself: the oldest of
+ * these, if it is clean. (Where it has few, what lies there may be another thread's soon.) */
 struct pool_block *pool_take_older(struct pool_space *space, struct pool_cache *cache,
 				   unsigned int bin);
 /* From what this thread, nobody and others keep, of BIN or a little larger, or a part for BYTES
@@ -435,15 +444,15 @@ static HOT void pool_cache_use(struct pool_cache *cache, unsigned int bin)
 }
 
 COLD void pool_keep_overflow(struct pool_space *space, struct pool_ring *ring);
-/* BLOCK, which another thread had asked for and will ask for again, lies where that one finds it
- * without holding up this one. False: there is one for it already. */
-COLD bool pool_keep_for_others(struct pool_block *block);
+/* BLOCK, which another thread had asked for. What this one has lacked itself it keeps; what not
+ * goes back to that one, which will ask again. Nobody is held up. False: it is to be kept. */
+bool pool_hand_back(struct pool_ring *ring, struct pool_block *block);
 static HOT void pool_keep(struct pool_cache *cache, struct pool_block *block)
 {
 	struct pool_ring *ring = &cache->ring[block->bin];
 
 	if (__builtin_expect(block->taker != cache, 0) && block->taker &&
-	    pool_keep_for_others(block))
+	    pool_hand_back(ring, block))
 		return;
 	if (__builtin_expect(ring->count == POOL_RING, 0))
 		pool_keep_overflow(block->space, ring);

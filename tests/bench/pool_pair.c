@@ -5,6 +5,9 @@
  * pool_pair pair   [--bytes N] [--threads T] [--frames F] [--kept N] [--async 1] [--ms N]
  *     ns per pair and thread, of the median of seven chunks of --ms each; --kept: small blocks
  *     that stay live
+ * pool_pair handed [--bytes N] [--threads T] [--depth N] [--kernel 1] [--async 1] [--ms N]
+ *     T threads allocate, T others free, up to --depth (16) blocks on their way between two;
+ *     --kernel: one writes to each block before it is handed over. ns per block and thread
  * pool_pair behind [--bytes N] [--count N] [--kernel-ms N] [--rounds N] [--pause-ms N] [--async 1]
  *     COUNT frees, and then as many allocations, while a kernel runs on another stream that was
  *     launched --pause-ms (5) before
@@ -12,6 +15,8 @@
  *     allocate, kernel, free, and one wait at the end; ms
  */
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 
 #include "pool_bench.h"
 
@@ -138,6 +143,115 @@ static int pair(int argc, char **argv)
 	       allocator(), bytes, threads, frames, kept, pairs, sum / threads, lowest);
 	return 0;
 }
+
+/* ---- from one thread to another, as a loader hands to who computes ---- */
+
+enum { DEPTH_MAX = 1024, SPINS = 1000 };
+
+/* Numbers of blocks, from the first on: MADE by one thread, then FREED by the other. */
+struct lane {
+	struct worker maker;
+	pthread_t other;
+	CUdeviceptr at[DEPTH_MAX];
+	_Alignas(128) _Atomic long made;
+	_Alignas(128) _Atomic long freed;
+};
+
+static long depth;
+static CUfunction filler;
+
+static void wait_beyond(_Atomic long *number, long reached)
+{
+	for (int spins = 0; atomic_load_explicit(number, memory_order_acquire) <= reached;)
+		if (++spins > SPINS)
+			sched_yield();
+}
+
+static void hand_over(struct lane *lane, long count)
+{
+	long from = atomic_load_explicit(&lane->made, memory_order_relaxed);
+
+	for (long i = from; i < from + count; i++) {
+		CUdeviceptr p;
+
+		wait_beyond(&lane->freed, i - depth);
+		bench_must(allocate(&p, lane->maker.stream), "the allocation");
+		if (filler)
+			bench_fill(filler, lane->maker.stream, p, 32, 1, 0);
+		lane->at[i % depth] = p;
+		atomic_store_explicit(&lane->made, i + 1, memory_order_release);
+	}
+	wait_beyond(&lane->freed, from + count - 1);
+}
+
+static void *make_for_other(void *argument)
+{
+	struct lane *lane = (struct lane *)argument;
+	struct worker *maker = &lane->maker;
+	double start;
+
+	bench_must(cuCtxSetCurrent(context), "cuCtxSetCurrent");
+	pthread_barrier_wait(&line);
+	for (start = bench_now_ns(); bench_now_ns() - start < (double)chunk_ns; maker->pairs += 64)
+		hand_over(lane, 64);
+	pthread_barrier_wait(&line);
+	for (int i = 0; i < CHUNKS; i++) {
+		start = bench_now_ns();
+		hand_over(lane, maker->pairs);
+		maker->ns[i] = (bench_now_ns() - start) / (double)maker->pairs;
+	}
+	atomic_store(&lane->made, -1);
+	return NULL;
+}
+
+static void *free_for_other(void *argument)
+{
+	struct lane *lane = (struct lane *)argument;
+
+	bench_must(cuCtxSetCurrent(context), "cuCtxSetCurrent");
+	for (long i = 0;; i++) {
+		for (int spins = 0; atomic_load_explicit(&lane->made, memory_order_acquire) == i;)
+			if (++spins > SPINS)
+				sched_yield();
+		if (atomic_load_explicit(&lane->made, memory_order_relaxed) < 0)
+			return NULL;
+		bench_must(release(lane->at[i % depth], lane->maker.stream), "the free");
+		atomic_store_explicit(&lane->freed, i + 1, memory_order_release);
+	}
+}
+
+static int handed(int argc, char **argv)
+{
+	static struct lane lanes[THREADS_MAX];
+	double sum = 0;
+	long blocks = 0;
+
+	threads = (int)bench_number(argc, argv, "threads", 1);
+	depth = bench_number(argc, argv, "depth", 16);
+	chunk_ns = bench_number(argc, argv, "ms", 40) * 1000000;
+	if (threads < 1 || threads > THREADS_MAX || depth < 1 || depth > DEPTH_MAX)
+		return 2;
+	if (bench_number(argc, argv, "kernel", 0))
+		filler = bench_kernel("gl_fill");
+	pthread_barrier_init(&line, NULL, (unsigned int)threads);
+	for (int i = 0; i < threads; i++) {
+		lanes[i].maker.stream = bench_stream();
+		pthread_create(&lanes[i].maker.thread, NULL, make_for_other, &lanes[i]);
+		pthread_create(&lanes[i].other, NULL, free_for_other, &lanes[i]);
+	}
+	for (int i = 0; i < threads; i++) {
+		pthread_join(lanes[i].maker.thread, NULL);
+		pthread_join(lanes[i].other, NULL);
+		sum += bench_median(lanes[i].maker.ns, CHUNKS);
+		blocks += lanes[i].maker.pairs * CHUNKS;
+	}
+	printf("{\"what\": \"handed\", \"allocator\": \"%s\", \"bytes\": %zu, \"threads\": %d, "
+	       "\"depth\": %ld, \"kernel\": %d, \"blocks\": %ld, \"ns\": %.1f}\n",
+	       allocator(), bytes, threads, depth, filler != NULL, blocks, sum / threads);
+	return 0;
+}
+
+/* ---- behind a kernel ---- */
 
 /* One round: blocks made before the kernel are freed behind it, others made behind it. */
 struct behind {
@@ -296,10 +410,12 @@ int main(int argc, char **argv)
 		bench_keeping_pool();
 	if (strcmp(what, "pair") == 0)
 		return pair(argc, argv);
+	if (strcmp(what, "handed") == 0)
+		return handed(argc, argv);
 	if (strcmp(what, "behind") == 0)
 		return behind(argc, argv);
 	if (strcmp(what, "churn") == 0)
 		return churn(argc, argv);
-	fprintf(stderr, "pair, behind or churn, not %s\n", what);
+	fprintf(stderr, "pair, handed, behind or churn, not %s\n", what);
 	return 2;
 }

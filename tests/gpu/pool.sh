@@ -6,7 +6,7 @@
 # pool.jsonl, the output of what went wrong to pool.log. Status 1 if anything was wrong or missed
 # its mark. Without a GPU it runs on the stand-in driver, which shows that the scripts work.
 #
-#   tests/gpu/pool.sh RESULTS BUILD [part ...]   parts: torture pair behind churn patterns frameworks ipc opencl,
+#   tests/gpu/pool.sh RESULTS BUILD [part ...]   parts: torture pair handed behind churn patterns frameworks ipc opencl,
 #                                                nccl (two GPUs), turns (own pool or none, many times)
 #   tests/gpu/pool.sh pack FOLDER BUILD          what of a build this needs, without debug information
 #
@@ -37,7 +37,7 @@ fi
 results=$(mkdir -p "$1" && cd "$1" && pwd)
 build=$(cd "$2" && pwd)
 shift 2
-parts=${*:-torture pair behind churn patterns frameworks ipc opencl}
+parts=${*:-torture pair handed behind churn patterns frameworks ipc opencl}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 say() { printf '%s\n' "$*" | tee -a "$results/pool.txt"; }

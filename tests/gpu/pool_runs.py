@@ -232,6 +232,31 @@ def pair():
     judge("16 threads, fast, 20 frames: at most 0.5 us", at_most([values[16, "fast, 20 frames"]], 500))
 
 
+# -- from one thread to another ----------------------------------------------------------------
+
+def handed():
+    rows = [(threads, kernel) for kernel in (0, 1) for threads in (1, 4)]
+    columns = [("bare", BARE, []), ("async", BARE, ["--async", "1"])] + [(way.name, way, []) for way in PLAIN + FRAMES]
+    say("64 KiB allocated by one thread and freed by another, up to 16 on their way, us per block (median of %d runs)" % ROUNDS)
+
+    def run(cell):
+        (threads, kernel), column = cell
+        name, way, more = columns[column]
+        done = Run("handed %d %d, %s" % (threads, kernel, name), way, [os.path.join(BENCH, "pool-pair"), "handed", "--threads",
+                   str(threads), "--kernel", str(kernel)] + more)
+        return done if done.good() else None
+
+    runs = in_turn([(row, column) for row in rows for column in range(len(columns))], ROUNDS, run)
+    values = {(row, columns[column][0]): median(done, "ns") for (row, column), done in runs.items()}
+    table([""] + [name for name, _, _ in columns],
+          [["%d times two threads%s" % (row[0], ", a kernel in each" if row[1] else "")] +
+           [us(values[row, name]) for name, _, _ in columns] for row in rows])
+    for row in rows:
+        native, fast = values[row, "async"], values[row, "fast, no stacks"]
+        judge("handed over, %d times two threads%s: fast no slower than cuMemAllocAsync" % (row[0], ", a kernel in each" if row[1] else ""),
+              native is not None and fast is not None and fast <= native)
+
+
 # -- behind a kernel --------------------------------------------------------------------------
 
 def behind():
@@ -727,7 +752,7 @@ def torture():
     table(["", "exit", "hits", "tickets", "waits", "it says"], lines)
 
 
-PARTS = {"pair": pair, "behind": behind, "churn": churn, "patterns": patterns, "frameworks": frameworks, "turns": turns, "ipc": ipc,
+PARTS = {"pair": pair, "handed": handed, "behind": behind, "churn": churn, "patterns": patterns, "frameworks": frameworks, "turns": turns, "ipc": ipc,
          "nccl": nccl, "opencl": opencl, "torture": torture}
 
 

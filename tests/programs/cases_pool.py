@@ -312,8 +312,45 @@ def parts_wrong(place):
                 parts(place, "again", GPULEAK_POOL_SLAB=value)[1])
 
 
+def handed(place, name, *lines):
+    """NAME's LINES of native, hits, frees, reserved MiB, and barriers where the kernel has them."""
+    for mode in ("strict", "fast"):
+        (possible, *said), err = story(place, name, program="pool_handed", GPULEAK_POOL=mode)
+        compare("stderr", "", err)
+        barriers = numbers("membarrier: " + possible)["possible"]
+        compare(mode, [line if isinstance(line, str) else
+                       "%s: native %d hits %d frees %d reserved %d barriers %d" % (
+                           *line[:-1], line[-1] * barriers) for line in lines], said)
+
+
+def handed_on(place):
+    """pool: what one thread allocates and another frees goes round without holding up either"""
+    handed(place, "on", ("rounds", 40, 1960, 2000, 80, 0), ("a third", 40, 2000, 2000, 80, 0),
+           "trimmed 80", ("trimmed", 40, 2000, 2040, 0, 2))
+
+
+def handed_to_who_lacks(place):
+    """pool: a thread keeps others' blocks as far as it lacked them, and is visited once for these"""
+    handed(place, "lack", ("lacked", 8, 7, 7, 16, 0), ("visited", 8, 14, 15, 16, 1))
+
+
+def handed_in_training(place):
+    """pool: two threads that need what the other frees rarely visit each other"""
+    line = numbers(story(place, "train", program="pool_handed", GPULEAK_POOL="fast")[0][1])
+    compare("all served", (40000, 40000), (line["native"] + line["hits"], line["frees"]))
+    compare("of few blocks", True, 41 <= line["native"] <= 80)
+    compare("visits in 500 steps", True, line["barriers"] <= 100)
+
+
+def handed_back_ends(place):
+    """pool: what was handed back to a thread ends with its context"""
+    handed(place, "ends", ("ended", 10, 0, 10, 0, 2), ("the next", 20, 0, 10, 20, 0),
+           ("again", 20, 10, 20, 20, 0))
+
+
 POOL = [absent, no_pool, limit_alone, wrong, signal_taken, signal_unusable, give_back,
         several_contexts, by_signal, by_signal_when_idle,
         in_python, reported, watched, short_form, shared_tickets, first_frees,
-        first_event_fails, raced,
+        first_event_fails, raced, handed_on, handed_to_who_lacks,
+        handed_in_training, handed_back_ends,
         parts_gathered, parts_sized, parts_again, parts_decay, parts_whole, parts_packed, parts_wrong]
