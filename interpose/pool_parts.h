@@ -135,7 +135,7 @@ struct pool_block {
 	_Atomic uint8_t behind; /* how many were in `returned` before it */
 	uint8_t never;     /* 1 + enum ledger_pool_reason: it goes back to the driver when freed */
 	uint32_t kept_s;   /* when it was freed, in seconds of the recorder */
-	/* In a bin of its space, oldest first; `next` in a cache's `returned`, newest first, too. */
+	/* In a bin of its space, oldest first; in `returned` of a cache by `next`, newest first. */
 	struct pool_block *next, *previous;
 	struct standing standing; /* the recorder's, while the block has this address */
 };
