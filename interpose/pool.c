@@ -662,6 +662,7 @@ static void drop_context(struct pool *pool, struct pool_context *context)
 		atomic_store(&space->stuck, 0);
 		atomic_store(&space->stuck_freed, 0);
 		atomic_store(&space->peak_used, 0);
+		atomic_store(&space->lag, 0);
 		pool_tell(space);
 	}
 	pool_map_drop(pool, context);
@@ -789,7 +790,7 @@ static uint64_t trim_context(struct pool *pool, struct pool_context *context, bo
 bool pool_relieve(int device)
 {
 	struct pool *pool = pool_entered();
-	uint64_t given = 0, number, freed;
+	uint64_t given = 0, number;
 
 	if (!pool)
 		return false;
@@ -799,7 +800,7 @@ bool pool_relieve(int device)
 		if (!atomic_load(&context->open) || (device >= 0 && context->device != device))
 			continue;
 		given += trim_context(pool, context, false);
-		while (!given && (number = pool_tickets_oldest(context, &freed)) != 0 &&
+		while (!given && (number = pool_tickets_oldest(context)) != 0 &&
 		       pool_tickets_wait_for_memory(context, number))
 			given += trim_context(pool, context, false);
 	}
@@ -823,7 +824,7 @@ static uint64_t trim_from_anywhere(struct pool *pool, struct pool_context *conte
 static uint64_t give_back(bool may_wait)
 {
 	struct pool *pool = pool_entered();
-	uint64_t given = 0, number, freed;
+	uint64_t given = 0, number;
 
 	if (!pool)
 		return 0;
@@ -833,7 +834,7 @@ static uint64_t give_back(bool may_wait)
 		if (!atomic_load(&context->open))
 			continue;
 		pool_tickets_poll(context, true);
-		while (may_wait && (number = pool_tickets_oldest(context, &freed)) != 0 &&
+		while (may_wait && (number = pool_tickets_oldest(context)) != 0 &&
 		       pool_tickets_wait(context, number))
 			;
 		given += trim_from_anywhere(pool, context);

@@ -11,6 +11,7 @@
 
 #define BATCH 4 /* blocks that move between a ring and a bin at a time */
 #define RETURNED_MAX 16 /* blocks that a thread which asks for nothing may have in `returned` */
+#define UNCLEAN_LOOKS 4096 /* some 0.1 ms */
 #define DOUBLINGS (3 * 32) /* bins; smaller neighbours add little to a large part */
 
 static void unuse(struct pool_cache *cache, unsigned int bin)
@@ -112,6 +113,7 @@ struct pool_cache *pool_cache_found(struct pool *pool, struct pool_space *space)
 
 	if (!cache && (mine = arena_take(pool->arena, sizeof(*mine))) != NULL) {
 		mine->alone = pool->alone && !thread_self.stripe->shared;
+		atomic_fetch_or(&space->context->tickets.kinds, 1u << space->kind);
 		if (atomic_compare_exchange_strong(slot, &cache, mine))
 			cache = mine;
 		else /* stripe 0 is several threads' */
@@ -424,6 +426,23 @@ struct pool_block *pool_take_oldest(struct pool_space *space, bool clean, uint32
 	return found;
 }
 
+uint64_t pool_unclean(struct pool_space *space)
+{
+	int looks = UNCLEAN_LOOKS;
+	uint64_t bytes = 0;
+
+	lock_take(&space->lock);
+	for (unsigned int bin = next_bit(space->filled, 0); bin < POOL_BINS;
+	     bin = next_bit(space->filled, bin + 1)) {
+		const struct pool_block *block = space->bin[bin].newest;
+
+		for (; block && looks > 0; block = block->previous, looks--)
+			bytes += pool_is_clean(block) ? 0 : block->capacity;
+	}
+	lock_give(&space->lock);
+	return bytes;
+}
+
 /* ---- parts ---- */
 
 /* The first bin after LAST whose oldest block is a clean part that BYTES may be of. */
@@ -586,15 +605,11 @@ static void raise_peak(uint64_t *peak, uint64_t value)
 void pool_tell(struct pool_space *space)
 {
 	struct ledger_pool *record = space->record;
-	uint64_t kept = pool_or_zero(atomic_load(&space->kept)), pending = 0, freed;
+	uint64_t kept = pool_or_zero(atomic_load(&space->kept)), pending = pool_pending(space);
 	uint64_t reserved = pool_or_zero(atomic_load(&space->reserved));
 	uint64_t waste = pool_or_zero(atomic_load(&space->waste));
 	uint64_t in_use = pool_or_zero((int64_t)(reserved - kept - waste));
 
-	if (pool_tickets_oldest(space->context, &freed))
-		pending = pool_or_zero(atomic_load(&space->freed) - (int64_t)freed);
-	else
-		pending = pool_or_zero(atomic_load(&space->context->tickets.owed_bytes));
 	if (pending > kept)
 		pending = kept;
 	tell(&record->cached, &space->told[0], kept - pending);

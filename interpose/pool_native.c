@@ -382,14 +382,17 @@ static uint64_t trim_slabs(struct pool *pool, struct pool_space *space, uint64_t
 	return given;
 }
 
-uint64_t pool_trim(struct pool *pool, struct pool_space *space, uint64_t bytes, bool idle_only)
+static void collect(struct pool *pool, struct pool_space *space)
+{
+	pool_collect(pool, space);
+	pool_tickets_poll(space->context, true);
+}
+
+/* Of what was collected. */
+static uint64_t trim(struct pool *pool, struct pool_space *space, uint64_t bytes, bool idle_only)
 {
 	uint64_t given = 0;
 
-	if (!bytes || !atomic_load(&space->reserved))
-		return 0;
-	pool_collect(pool, space);
-	pool_tickets_poll(space->context, true);
 	if (atomic_load(&space->slabs) && !must_not_wait(space, idle_only))
 		given = trim_slabs(pool, space, bytes);
 	if (given < bytes)
@@ -399,15 +402,40 @@ uint64_t pool_trim(struct pool *pool, struct pool_space *space, uint64_t bytes, 
 	return given;
 }
 
+uint64_t pool_trim(struct pool *pool, struct pool_space *space, uint64_t bytes, bool idle_only)
+{
+	if (!bytes || !atomic_load(&space->reserved))
+		return 0;
+	collect(pool, space);
+	return trim(pool, space, bytes, idle_only);
+}
+
 /* ---- how much may be kept ---- */
 
-/* With what is in use no more than a tenth above the most that was asked for at one time; a
- * little in any case. */
+/* A program that runs ahead of the device needs what it is ahead by. Of what was collected; true
+ * if that is more than was known. */
+static bool look_at_lag(struct pool *pool, struct pool_space *space)
+{
+	uint64_t known = atomic_load(&space->lag), now_ns = stripes_now(pool->recorder), lag;
+
+	if (pool_pending(space) <= known || now_ns == atomic_load(&space->lag_vain_ns))
+		return false;
+	lag = pool_unclean(space);
+	if (lag > known)
+		atomic_store(&space->lag, lag);
+	else
+		atomic_store(&space->lag_vain_ns, now_ns);
+	return lag > known;
+}
+
+/* With what is in use no more than a tenth above the most that was asked for at one time, or than
+ * the device was behind by if that is more; a little in any case. */
 static int64_t allowed(struct pool_space *space, int64_t in_use)
 {
 	uint64_t total = space->context->total;
 	int64_t peak = (int64_t)atomic_load(&space->peak_used);
 	int64_t asked = in_use - atomic_load(&space->waste);
+	int64_t lag = (int64_t)atomic_load(&space->lag);
 	int64_t extra, may;
 
 	if (config.pool_cache != OPTION_UNSET)
@@ -419,6 +447,8 @@ static int64_t allowed(struct pool_space *space, int64_t in_use)
 		extra = FLOOR_BYTES;
 	if (extra < (int64_t)(total / 128))
 		extra = (int64_t)(total / 128);
+	if (extra < lag + lag / 8)
+		extra = lag + lag / 8;
 	may = peak + extra - in_use;
 	return (may > 0 ? may : 0) + atomic_load(&space->early);
 }
@@ -427,19 +457,17 @@ static int64_t allowed(struct pool_space *space, int64_t in_use)
 static void bound_pending(struct pool_space *space)
 {
 	struct pool_context *context = space->context;
-	int64_t most = (int64_t)(context->total / 20), pending;
-	uint64_t number, freed;
+	int64_t most = (int64_t)(context->total / 20);
+	uint64_t number;
 
 	if (most < FLOOR_BYTES)
 		most = FLOOR_BYTES;
 	if (atomic_load(&space->kept) <= most)
 		return;
 	pool_tickets_poll(context, true);
-	while ((number = pool_tickets_oldest(context, &freed)) != 0) {
-		pending = atomic_load(&space->freed) - (int64_t)freed;
-		if (pending <= most || !pool_tickets_wait(context, number))
-			break;
-	}
+	while ((number = pool_tickets_oldest(context)) != 0 &&
+	       (int64_t)pool_pending(space) > most && pool_tickets_wait(context, number))
+		;
 }
 
 static bool is_short(struct pool_space *space, uint64_t bytes)
@@ -483,11 +511,22 @@ static uint64_t excess(struct pool_space *space, uint64_t bytes, uint64_t more)
 	return kept > may ? (uint64_t)(kept - may + may / 8) : 0;
 }
 
-/* What lies beside parts that are in use can't be given back: where it is too much, only what
- * goes beyond it is worth a try. */
-static void trim_excess(struct pool *pool, struct pool_space *space, uint64_t over, bool idle_only)
+/* What is to be given back if BYTES more were in use, and MORE kept: all that is kept where memory
+ * is short. */
+static uint64_t too_much(struct pool_space *space, uint64_t bytes, uint64_t more)
 {
-	uint64_t stuck = atomic_load(&space->stuck), given;
+	uint64_t over = excess(space, bytes, more);
+
+	return over || !is_short(space, bytes) ? over : pool_or_zero(atomic_load(&space->kept));
+}
+
+/* Gives back what is too much then, unless it turns out that the device was behind by as much. What
+ * lies beside parts that are in use can't be given back: where it is too much, only what
+ * goes beyond it is worth a try. */
+static void trim_excess(struct pool *pool, struct pool_space *space, uint64_t bytes, uint64_t more,
+			bool idle_only)
+{
+	uint64_t over = too_much(space, bytes, more), stuck = atomic_load(&space->stuck), given;
 	int64_t freed = atomic_load(&space->freed);
 
 	if (over < stuck)
@@ -496,19 +535,14 @@ static void trim_excess(struct pool *pool, struct pool_space *space, uint64_t ov
 		      freed - atomic_load(&space->stuck_freed) <
 			      atomic_load(&space->reserved) / 8))
 		return;
-	given = pool_trim(pool, space, over, idle_only);
+	collect(pool, space);
+	if (look_at_lag(pool, space))
+		over = too_much(space, bytes, more);
+	given = over ? trim(pool, space, over, idle_only) : 0;
 	if (!atomic_load(&space->slabs))
 		return;
 	atomic_store(&space->stuck, given < over ? over - given : 0);
 	atomic_store(&space->stuck_freed, freed);
-}
-
-/* What is to be given back if BYTES more were in use: all that is kept where memory is short. */
-static uint64_t too_much(struct pool_space *space, uint64_t bytes)
-{
-	uint64_t over = excess(space, bytes, 0);
-
-	return over || !is_short(space, bytes) ? over : pool_or_zero(atomic_load(&space->kept));
 }
 
 void pool_bound(struct pool *pool, struct pool_space *space, bool may_wait)
@@ -522,7 +556,7 @@ void pool_bound(struct pool *pool, struct pool_space *space, bool may_wait)
 	}
 	if (may_wait)
 		bound_pending(space);
-	trim_excess(pool, space, too_much(space, 0), !context->strict || !may_wait);
+	trim_excess(pool, space, 0, 0, !context->strict || !may_wait);
 }
 
 void pool_make_room(struct pool *pool, struct pool_space *space, uint64_t bytes)
@@ -531,7 +565,7 @@ void pool_make_room(struct pool *pool, struct pool_space *space, uint64_t bytes)
 	/* That nothing runs may not be so any more when the driver is asked. */
 	if (waits(space) || !recorder_enter())
 		return;
-	trim_excess(pool, space, too_much(space, bytes), true);
+	trim_excess(pool, space, bytes, 0, true);
 	recorder_leave();
 }
 
@@ -544,16 +578,30 @@ bool pool_may_take(struct pool *pool, struct pool_space *space, uint64_t bytes, 
 		return false;
 	over = excess(space, bytes, more);
 	if (over && !waits(space)) {
-		trim_excess(pool, space, over, true);
+		trim_excess(pool, space, bytes, more, true);
 		over = excess(space, bytes, more);
 	}
 	return !over;
+}
+
+/* Each second an eighth of what may not be so any more. */
+static void forget_lags(struct pool *pool)
+{
+	for (unsigned int i = 0; i < POOL_CONTEXTS; i++)
+		for (int kind = 0; kind < POOL_KINDS; kind++) {
+			struct pool_space *space = &pool->context[i].space[kind];
+			uint64_t lag = atomic_load(&space->lag);
+
+			if (lag)
+				atomic_store(&space->lag, lag - lag / 8);
+		}
 }
 
 void pool_decay(struct pool *pool, uint32_t now_s)
 {
 	uint32_t age = (uint32_t)config.pool_decay;
 
+	forget_lags(pool);
 	if (!age || now_s < age)
 		return;
 	for (unsigned int i = 0; i < POOL_CONTEXTS; i++) {

@@ -162,7 +162,7 @@ struct pool_cache {
 struct pool_ticket {
 	uint64_t number;
 	void *event;
-	uint64_t freed;       /* bytes that had been freed when it was made */
+	int64_t freed[POOL_KINDS]; /* bytes that had been freed before the first of its blocks */
 	bool late; /* made after more was submitted than its first free could know of */
 	unsigned int waiters; /* in cuEventSynchronize */
 };
@@ -179,6 +179,8 @@ struct pool_tickets {
 	uint64_t owed_first, owed_last; /* epochs of the frees that it is for */
 	unsigned int owed_epochs;       /* how many different ones */
 	_Atomic int64_t owed_bytes;
+	_Atomic uint32_t kinds; /* a bit for each of which a thread ever kept something */
+	int64_t owed_freed[POOL_KINDS]; /* as in the ticket that it will be */
 	unsigned int patience, unhurried; /* see put_off() */
 	unsigned int first, count, spares;
 	struct pool_ticket ring[POOL_TICKETS];
@@ -205,6 +207,8 @@ struct pool_space {
 	_Atomic int64_t stuck_freed; /* bytes, when that was found */
 	_Atomic uint32_t vain, skip; /* looks into others' caches: the last ones, the next */
 	_Atomic uint64_t peak_used;
+	_Atomic uint64_t lag; /* most bytes that the device was behind by, of late */
+	_Atomic uint64_t lag_vain_ns; /* when a look at that found no more */
 	_Atomic uint32_t natives; /* allocations since the device's free memory was looked at */
 	_Atomic int64_t free_bytes; /* of the device, when it was */
 	struct ledger_pool *record; /* never NULL; several spaces may share one */
@@ -335,8 +339,11 @@ bool pool_tickets_wait_for_memory(struct pool_context *context, uint64_t number)
 void pool_tickets_synced(struct pool_context *context, uint64_t epoch);
 /* Everything that was submitted is done, as far as is known without asking. */
 bool pool_is_idle(struct pool_context *context);
-/* The number of the oldest ticket that is not done, and what had been freed then. */
-uint64_t pool_tickets_oldest(struct pool_context *context, uint64_t *ret_freed);
+/* The number of the oldest ticket that is not done; 0 if there is none. */
+uint64_t pool_tickets_oldest(struct pool_context *context);
+/* Bytes of SPACE that were freed and not seen to be done; less exact than what pool_trim() finds,
+ * since threads tell late what they free. */
+uint64_t pool_pending(struct pool_space *space);
 bool pool_tickets_begin(struct pool_context *context); /* finds out what the driver can do */
 /* Events go with their context: forgets them all. */
 void pool_tickets_forget(struct pool_context *context);
@@ -463,6 +470,8 @@ static HOT void pool_keep(struct pool_cache *cache, struct pool_block *block)
 void pool_collect(struct pool *pool, struct pool_space *space);
 /* Takes out the block that was kept longest, only a clean one or any; freed before BEFORE_S. */
 struct pool_block *pool_take_oldest(struct pool_space *space, bool clean, uint32_t before_s);
+/* Bytes in the bins that are not clean; of a great many blocks, not of all. */
+uint64_t pool_unclean(struct pool_space *space);
 /* Sums of the calling thread's cache become everybody's. With its lock. */
 void pool_count(struct pool_space *space, struct pool_cache *cache);
 void pool_count_all(struct pool *pool, struct pool_space *space);

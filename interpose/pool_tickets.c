@@ -210,6 +210,19 @@ static bool look(struct pool_tickets *tickets)
 	return r == CUDA_SUCCESS || r == NOT_READY;
 }
 
+/* Of the kinds that there are: a thread that has slept finds each of these cold. */
+static void note_freed(const struct pool_context *context, const int64_t *owed,
+		       int64_t ret[POOL_KINDS])
+{
+	uint32_t kinds = atomic_load(&context->tickets.kinds);
+
+	for (; kinds; kinds &= kinds - 1) {
+		int kind = __builtin_ctz(kinds);
+
+		ret[kind] = owed ? owed[kind] : atomic_load(&context->space[kind].freed);
+	}
+}
+
 /* EPOCH was read before. */
 static CUresult record(struct pool_context *context, uint64_t epoch)
 {
@@ -231,7 +244,8 @@ static CUresult record(struct pool_context *context, uint64_t epoch)
 	ticket->event = event;
 	ticket->waiters = 0;
 	ticket->late = atomic_load(&tickets->owed) && !same_epoch(tickets->owed_first, epoch);
-	ticket->freed = (uint64_t)atomic_load(&context->space[POOL_DEVICE].freed);
+	note_freed(context, atomic_load(&tickets->owed) ? tickets->owed_freed : NULL,
+		   ticket->freed);
 	settled(tickets);
 	atomic_store_explicit(&tickets->issued, ticket->number, memory_order_release);
 	atomic_store_explicit(&tickets->epoch, epoch + 1, memory_order_release);
@@ -265,8 +279,12 @@ static bool joins(const struct pool_tickets *tickets, uint64_t epoch)
 	return tickets->owed_epochs && same_epoch(tickets->owed_last, epoch);
 }
 
-static void owe(struct pool_tickets *tickets, const struct pool_block *block, uint64_t epoch)
+static void owe(struct pool_context *context, const struct pool_block *block, uint64_t epoch)
 {
+	struct pool_tickets *tickets = &context->tickets;
+
+	if (!atomic_load(&tickets->owed))
+		note_freed(context, NULL, tickets->owed_freed);
 	if (!tickets->owed_epochs)
 		tickets->owed_first = epoch;
 	tickets->owed_epochs += !joins(tickets, epoch);
@@ -313,7 +331,7 @@ uint64_t pool_ticket_made(const struct pool_block *block, bool at_once, bool *re
 			r = try_record(context, epoch);
 		number = atomic_load(&tickets->issued) + (r != CUDA_SUCCESS);
 		if (r != CUDA_SUCCESS)
-			owe(tickets, block, epoch);
+			owe(context, block, epoch);
 		if (r == NOT_READY && !later && !context->by_sync)
 			pool_reason(block->space, LEDGER_POOL_CAPTURE);
 	}
@@ -505,23 +523,50 @@ bool pool_is_idle(struct pool_context *context)
 		       submits_epoch() + 1;
 }
 
-uint64_t pool_tickets_oldest(struct pool_context *context, uint64_t *ret_freed)
+/* With the lock. */
+static const struct pool_ticket *oldest_pending(const struct pool_tickets *tickets)
+{
+	uint64_t done = atomic_load(&tickets->done);
+
+	for (unsigned int i = 0; i < tickets->count; i++) {
+		const struct pool_ticket *ticket =
+			&tickets->ring[(tickets->first + i) % POOL_TICKETS];
+
+		if (ticket->number > done)
+			return ticket;
+	}
+	return NULL;
+}
+
+uint64_t pool_tickets_oldest(struct pool_context *context)
 {
 	struct pool_tickets *tickets = &context->tickets;
-	uint64_t number = 0, done;
+	const struct pool_ticket *oldest;
+	uint64_t number;
 
 	lock_take(&tickets->lock);
-	done = atomic_load(&tickets->done);
-	for (unsigned int i = 0; i < tickets->count && !number; i++) {
-		struct pool_ticket *ticket = &tickets->ring[(tickets->first + i) % POOL_TICKETS];
-
-		if (ticket->number > done) {
-			number = ticket->number;
-			*ret_freed = ticket->freed;
-		}
-	}
+	oldest = oldest_pending(tickets);
+	number = oldest ? oldest->number : 0;
 	lock_give(&tickets->lock);
 	return number;
+}
+
+uint64_t pool_pending(struct pool_space *space)
+{
+	struct pool_tickets *tickets = &space->context->tickets;
+	uint64_t most = pool_or_zero(atomic_load(&space->kept)), pending = 0, owed;
+	const struct pool_ticket *oldest;
+
+	lock_take(&tickets->lock);
+	oldest = oldest_pending(tickets);
+	owed = pool_or_zero(atomic_load(&tickets->owed_bytes));
+	if (oldest || atomic_load(&tickets->owed))
+		pending = pool_or_zero(atomic_load(&space->freed) -
+				       (oldest ? oldest->freed : tickets->owed_freed)[space->kind]);
+	lock_give(&tickets->lock);
+	if (!oldest && owed < most)
+		most = owed;
+	return pending < most ? pending : most;
 }
 
 /* Work that was submitted meanwhile is in later epochs, or was not yet when the blocks of a

@@ -342,6 +342,15 @@ def handed_in_training(place):
     compare("visits in 500 steps", True, line["barriers"] <= 100)
 
 
+def runs_ahead(place):
+    """pool: a program that runs ahead of the device keeps the blocks that it needs for that"""
+    line = numbers(story(place, "train", program="pool_handed", GPULEAK_POOL="fast",
+                         STANDIN_ASYNC="1")[0][1])
+    compare("all served", (40000, 40000), (line["native"] + line["hits"], line["frees"]))
+    compare("one in five by the driver, at most", True, line["native"] <= 8000)
+    compare("a twentieth of 16 GiB behind, and some more", True, line["reserved"] <= 3072)
+
+
 def handed_back_ends(place):
     """pool: what was handed back to a thread ends with its context"""
     handed(place, "ends", ("ended", 10, 0, 10, 0, 2), ("the next", 20, 0, 10, 20, 0),
@@ -352,5 +361,5 @@ POOL = [absent, no_pool, limit_alone, wrong, signal_taken, signal_unusable, give
         several_contexts, by_signal, by_signal_when_idle,
         in_python, reported, watched, short_form, shared_tickets, first_frees,
         first_event_fails, raced, handed_on, handed_to_who_lacks,
-        handed_in_training, handed_back_ends,
+        handed_in_training, runs_ahead, handed_back_ends,
         parts_gathered, parts_sized, parts_again, parts_decay, parts_whole, parts_packed, parts_wrong]
