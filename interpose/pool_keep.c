@@ -219,7 +219,6 @@ static struct pool_block *take_returned(struct pool_cache *cache)
 
 	if (has_returned(cache))
 		newest = atomic_exchange_explicit(&cache->returned, NULL, memory_order_acquire);
-
 	for (; newest; newest = next) {
 		next = newest->next;
 		newest->next = ret;
@@ -251,6 +250,7 @@ static void share_returned(struct pool_space *space, struct pool_cache *cache)
 
 bool pool_hand_back(struct pool_ring *ring, struct pool_block *block)
 {
+	struct pool_space *space = block->space; /* it is anybody's once it is in there */
 	struct pool_cache *cache = block->taker;
 	struct pool_block *last = atomic_load_explicit(&cache->returned, memory_order_relaxed);
 	unsigned int behind;
@@ -267,7 +267,7 @@ bool pool_hand_back(struct pool_ring *ring, struct pool_block *block)
 							memory_order_release,
 							memory_order_relaxed));
 	if (behind >= RETURNED_MAX)
-		share_returned(block->space, cache);
+		share_returned(space, cache);
 	return true;
 }
 
@@ -311,8 +311,8 @@ static void share_ring(struct pool_space *space, struct pool_ring *ring)
 }
 
 /* Without their locks, to leave those alone who have nothing. What was returned to them needs
- * none. Who has to be held up has the rest of the ring looked for elsewhere, so that this is not
- * to be done again for each. */
+ * none. Where one has to be held up, the rest of its ring goes to the bins, so that it need not be
+ * again for each block. */
 static struct pool_block *take_from_others(struct pool *pool, struct pool_space *space,
 					   struct pool_cache *own, unsigned int bin,
 					   unsigned int last)

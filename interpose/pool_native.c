@@ -587,14 +587,16 @@ bool pool_may_take(struct pool *pool, struct pool_space *space, uint64_t bytes, 
 /* Each second an eighth of what may not be so any more. */
 static void forget_lags(struct pool *pool)
 {
-	for (unsigned int i = 0; i < POOL_CONTEXTS; i++)
-		for (int kind = 0; kind < POOL_KINDS; kind++) {
-			struct pool_space *space = &pool->context[i].space[kind];
-			uint64_t lag = atomic_load(&space->lag);
+	for (unsigned int i = 0; i < POOL_CONTEXTS; i++) {
+		struct pool_context *context = &pool->context[i];
+
+		for (int kind = 0; kind < POOL_KINDS && atomic_load(&context->open); kind++) {
+			uint64_t lag = atomic_load(&context->space[kind].lag);
 
 			if (lag)
-				atomic_store(&space->lag, lag - lag / 8);
+				atomic_store(&context->space[kind].lag, lag - lag / 8);
 		}
+	}
 }
 
 void pool_decay(struct pool *pool, uint32_t now_s)
