@@ -260,7 +260,7 @@ void pool_native_begin(struct pool_context *context)
 	context->stream = stream;
 }
 
-/* Without waiting, where the kind of memory allows; *RET_STREAM is to be waited for then. */
+/* Without waiting, where the kind of memory allows; see end_giving() for *RET_STREAM. */
 static CUresult give_quietly(const struct pool_block *block, CUstream *ret_stream)
 {
 	struct pool_context *context = block->space->context;
@@ -273,8 +273,19 @@ static CUresult give_quietly(const struct pool_block *block, CUstream *ret_strea
 		stream = context->stream;
 	if (!stream)
 		return give(block, NULL);
+	if (!*ret_stream)
+		atomic_fetch_add(&context->giving, 1);
 	*ret_stream = stream;
 	return free_async(block->address, stream);
+}
+
+/* After all calls of give_quietly(), which set STREAM or did not. */
+static void end_giving(struct pool_context *context, CUstream stream)
+{
+	if (!stream)
+		return;
+	pool_wait_for_stream(stream);
+	atomic_fetch_sub(&context->giving, 1);
 }
 
 static bool waits(const struct pool_space *space)
@@ -285,7 +296,8 @@ static bool waits(const struct pool_space *space)
 
 static bool must_not_wait(const struct pool_space *space, bool idle_only)
 {
-	return idle_only && waits(space) && !pool_is_idle(space->context);
+	return idle_only && waits(space) &&
+	       (!pool_is_idle(space->context) || atomic_load(&space->context->giving));
 }
 
 /* A kept block, taken out of its bin. False: that can't be now, and it is kept again. */
@@ -338,9 +350,8 @@ bool pool_native_return(struct pool *pool, struct pool_block *block)
 
 	pool_map_remove(pool, block);
 	r = give_quietly(block, &stream);
+	end_giving(block->space->context, stream);
 	if (r == CUDA_SUCCESS) {
-		if (stream)
-			pool_wait_for_stream(stream);
 		forget(pool, block);
 	} else {
 		pool_map_add(pool, block);
@@ -365,8 +376,7 @@ static uint64_t give_clean(struct pool *pool, struct pool_space *space, uint64_t
 			break;
 		given += capacity;
 	}
-	if (stream)
-		pool_wait_for_stream(stream);
+	end_giving(space->context, stream);
 	pool_unrelax(mode);
 	return given;
 }

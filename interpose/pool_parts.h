@@ -228,6 +228,7 @@ struct pool_context {
 	unsigned int event_flags;
 	_Atomic bool prealloc_tried;
 	CUstream stream; /* that clean blocks go back on */
+	_Atomic unsigned int giving; /* threads that have something under way on it */
 	struct pool_tickets tickets;
 	struct pool_space space[POOL_KINDS];
 };

@@ -357,9 +357,17 @@ def handed_back_ends(place):
            ("again", 20, 10, 20, 20, 0))
 
 
+def beside_a_trim(place):
+    """pool: pinned memory does not wait for device memory that another thread gives back"""
+    compare("waits", "waits for what was under way before: 0",
+            story(place, "trim", program="pool_handed", GPULEAK_POOL="fast",
+                  GPULEAK_POOL_CACHE="512KiB", STANDIN_ASYNC="1")[0][1])
+
+
 POOL = [absent, no_pool, limit_alone, wrong, signal_taken, signal_unusable, give_back,
         several_contexts, by_signal, by_signal_when_idle,
         in_python, reported, watched, short_form, shared_tickets, first_frees,
         first_event_fails, raced, handed_on, handed_to_who_lacks,
         handed_in_training, runs_ahead, handed_back_ends,
+        beside_a_trim,
         parts_gathered, parts_sized, parts_again, parts_decay, parts_whole, parts_packed, parts_wrong]

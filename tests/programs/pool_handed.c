@@ -4,11 +4,13 @@
  * held up for another one, counted by the barriers on all processors (syscall() below). The two
  * threads take turns, so each figure is exact.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/syscall.h>
 
@@ -200,6 +202,39 @@ static void train(void)
 	tell("trained");
 }
 
+static _Atomic bool over;
+
+static void *trim(void *unused)
+{
+	must(cuCtxSetCurrent(context), "cuCtxSetCurrent");
+	while (!over) {
+		take(1);
+		give(1);
+	}
+	return unused;
+}
+
+/* Nothing may be kept: while one thread's free gives device memory back, which is work on a stream
+ * of the pool's, another one's must not give back pinned memory, which would wait for that. */
+static void beside_a_trim(void)
+{
+	void (*mark)(void) = (void (*)(void))dlsym(RTLD_DEFAULT, "standin_mark");
+	uint64_t (*overdue)(const char *) =
+		(uint64_t(*)(const char *))dlsym(RTLD_DEFAULT, "standin_overdue");
+	pthread_t thread;
+	void *pinned;
+
+	must(pthread_create(&thread, NULL, trim, NULL), "pthread_create");
+	for (int i = 0; i < 200000; i++) {
+		must(cuMemAllocHost_v2(&pinned, MIB), "cuMemAllocHost_v2");
+		mark();
+		must(cuMemFreeHost(pinned), "cuMemFreeHost");
+	}
+	over = true;
+	pthread_join(thread, NULL);
+	printf("waits for what was under way before: %" PRIu64 "\n", overdue("cuMemFreeHost"));
+}
+
 /* What was handed back to a thread ends with its context. */
 static void context_ends(void)
 {
@@ -227,7 +262,7 @@ int main(int argc, char **argv)
 		void (*tell)(void);
 	} stories[] = {
 		{ "on", handed_on }, { "lack", kept_by_who_lacks }, { "train", train },
-		{ "ends", context_ends },
+		{ "ends", context_ends }, { "trim", beside_a_trim },
 	};
 
 	must(cuInit(0), "cuInit");
