@@ -21,6 +21,7 @@
 #include "submits.h"
 
 #define COUNT_EVERY 1024 /* calls of a thread between two looks at the sums */
+#define FLUSHES_BEHIND 8 /* context->flush that it may free behind work between these */
 #define NS_PER_S 1000000000u
 #define RANGE_START_ADDR 11 /* CUpointer_attribute */
 
@@ -177,6 +178,17 @@ static HOT bool is_due(struct pool_space *space, struct pool_cache *cache, bool 
 
 	cache->took = !gave;
 	if (__builtin_expect(due, 0))
+		pool_count(space, cache);
+	return due;
+}
+
+/* The same of a free behind work: what a thread takes and gives in turn may pile up nevertheless,
+ * since it is always other blocks. */
+static COLD bool may_be_behind(struct pool_space *space, struct pool_cache *cache)
+{
+	bool due = cache->freed >= FLUSHES_BEHIND * (int64_t)space->context->flush;
+
+	if (due)
 		pool_count(space, cache);
 	return due;
 }
@@ -390,7 +402,8 @@ static bool may_keep(const struct pool_block *block)
 }
 
 /* False: its context is ending, or there is no memory for a cache. */
-static HOT bool put(struct pool *pool, struct pool_block *block, bool shared, bool may_wait)
+static HOT bool put(struct pool *pool, struct pool_block *block, enum pool_ticket_how how,
+		    bool may_wait)
 {
 	struct pool_space *space = block->space;
 	struct pool_cache *cache = pool_cache_here(pool, space);
@@ -407,9 +420,10 @@ static HOT bool put(struct pool *pool, struct pool_block *block, bool shared, bo
 		cache->freed += (int64_t)block->capacity;
 		cache->waste -= (int64_t)(block->capacity - block->bytes);
 		cache->frees++;
-		cache->shared += shared;
+		cache->shared += how != POOL_TICKET_NEW;
 		pool_keep(cache, block);
-		due = is_due(space, cache, true);
+		due = is_due(space, cache, true) ||
+		      (how != POOL_TICKET_COVERED && may_be_behind(space, cache));
 	}
 	pool_cache_leave(cache);
 	if (__builtin_expect(due, 0))
@@ -423,13 +437,13 @@ static HOT bool keep(struct pool *pool, struct pool_block *block,
 		     const struct pool_native_free *native)
 {
 	struct pool_context *context = block->space->context;
-	bool shared;
+	enum pool_ticket_how how;
 
 	if (!may_keep(block) || (native->elsewhere && !block->slab))
 		return false;
 	if (native->elsewhere) /* a part can't be freed by the driver on that stream */
 		pool_wait_for_stream(native->stream);
-	block->ticket = pool_ticket(block, context->strict, &shared);
+	block->ticket = pool_ticket(block, context->strict, &how);
 	if (context->strict && !native->async)
 		pool_tickets_wait(context, block->ticket);
 	if (__builtin_expect(atomic_load_explicit(&context->failed, memory_order_relaxed), 0)) {
@@ -437,7 +451,7 @@ static HOT bool keep(struct pool *pool, struct pool_block *block,
 		return false;
 	}
 	block->kept_s = (uint32_t)(thread_self.now_ns / NS_PER_S); /* the wrapper has just looked */
-	return put(pool, block, shared, !native->async);
+	return put(pool, block, how, !native->async);
 }
 
 enum taken { TAKEN, TAKEN_BEFORE, NOT_OURS };
@@ -506,7 +520,7 @@ static COLD CUresult release_native(struct pool *pool, struct pool_block *block,
 static COLD void release_part(struct pool *pool, struct pool_block *block)
 {
 	struct pool_context *context = block->space->context;
-	bool shared;
+	enum pool_ticket_how how;
 
 	if (block->never) {
 		pool_reason(block->space, (enum ledger_pool_reason)(block->never - 1));
@@ -514,7 +528,7 @@ static COLD void release_part(struct pool *pool, struct pool_block *block)
 	}
 	atomic_fetch_add(&block->space->kept, (int64_t)block->capacity);
 	atomic_fetch_sub(&block->space->waste, (int64_t)(block->capacity - block->bytes));
-	if (pool_tickets_wait(context, pool_ticket(block, true, &shared)) ||
+	if (pool_tickets_wait(context, pool_ticket(block, true, &how)) ||
 	    atomic_load(&context->failed))
 		pool_slab_give(pool, block);
 }

@@ -312,17 +312,23 @@ static inline bool pool_ticket_covers(struct pool_tickets *tickets, uint64_t epo
 	       !atomic_load_explicit(&tickets->owed, memory_order_acquire);
 }
 
-/* The ticket of BLOCK, which is freed now. It may be made later if nobody waits for it at once.
- * *RET_SHARED: no new one was needed. */
-uint64_t pool_ticket_made(const struct pool_block *block, bool at_once, bool *ret_shared);
-static HOT uint64_t pool_ticket(const struct pool_block *block, bool at_once, bool *ret_shared)
+enum pool_ticket_how {
+	POOL_TICKET_COVERED, /* nothing was submitted since the last one */
+	POOL_TICKET_SHARED,  /* with frees before it */
+	POOL_TICKET_NEW,
+};
+/* The ticket of BLOCK, which is freed now. It may be made later if nobody waits for it at once. */
+uint64_t pool_ticket_made(const struct pool_block *block, bool at_once,
+			  enum pool_ticket_how *ret_how);
+static HOT uint64_t pool_ticket(const struct pool_block *block, bool at_once,
+				enum pool_ticket_how *ret_how)
 {
 	struct pool_tickets *tickets = &block->space->context->tickets;
 
-	*ret_shared = pool_ticket_covers(tickets, submits_epoch());
-	return __builtin_expect(*ret_shared, 1)
-		       ? atomic_load_explicit(&tickets->issued, memory_order_acquire)
-		       : pool_ticket_made(block, at_once, ret_shared);
+	if (__builtin_expect(!pool_ticket_covers(tickets, submits_epoch()), 0))
+		return pool_ticket_made(block, at_once, ret_how);
+	*ret_how = POOL_TICKET_COVERED;
+	return atomic_load_explicit(&tickets->issued, memory_order_acquire);
 }
 /* Looks which tickets are done; never waits. If FOR_GOOD the one that is put off is made. */
 void pool_tickets_poll(struct pool_context *context, bool for_good);

@@ -311,7 +311,8 @@ static bool put_off(struct pool_context *context, const struct pool_block *block
 		       (part > OWED_LEAST ? part : OWED_LEAST);
 }
 
-uint64_t pool_ticket_made(const struct pool_block *block, bool at_once, bool *ret_shared)
+uint64_t pool_ticket_made(const struct pool_block *block, bool at_once,
+			  enum pool_ticket_how *ret_how)
 {
 	struct pool_context *context = block->space->context;
 	struct pool_tickets *tickets = &context->tickets;
@@ -320,13 +321,14 @@ uint64_t pool_ticket_made(const struct pool_block *block, bool at_once, bool *re
 
 	lock_take(&tickets->lock);
 	epoch = submits_epoch();
-	*ret_shared = pool_ticket_covers(tickets, epoch);
-	if (*ret_shared) {
+	*ret_how = POOL_TICKET_COVERED;
+	if (pool_ticket_covers(tickets, epoch)) {
 		number = atomic_load(&tickets->issued);
 	} else {
 		bool later = !at_once && !context->by_sync && put_off(context, block, epoch);
 
-		*ret_shared = !context->by_sync && atomic_load(&tickets->owed);
+		*ret_how = !context->by_sync && atomic_load(&tickets->owed) ? POOL_TICKET_SHARED
+									    : POOL_TICKET_NEW;
 		if (!later && !context->by_sync && !atomic_load(&context->failed))
 			r = try_record(context, epoch);
 		number = atomic_load(&tickets->issued) + (r != CUDA_SUCCESS);

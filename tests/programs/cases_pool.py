@@ -347,8 +347,8 @@ def runs_ahead(place):
     line = numbers(story(place, "train", program="pool_handed", GPULEAK_POOL="fast",
                          STANDIN_ASYNC="1")[0][1])
     compare("all served", (40000, 40000), (line["native"] + line["hits"], line["frees"]))
-    compare("one in five by the driver, at most", True, line["native"] <= 8000)
-    compare("a twentieth of 16 GiB behind, and some more", True, line["reserved"] <= 3072)
+    compare("one in ten by the driver, at most", True, line["native"] <= 4000)
+    compare("a twentieth of 16 GiB behind, and an eighth more", True, line["reserved"] <= 1280)
 
 
 def handed_back_ends(place):
