@@ -21,7 +21,7 @@
 #include "submits.h"
 
 #define COUNT_EVERY 1024 /* calls of a thread between two looks at the sums */
-#define FLUSHES_BEHIND 8 /* context->flush that it may free behind work between these */
+#define FLUSHES_BEHIND 32 /* context->flush that it may free behind work between these */
 #define NS_PER_S 1000000000u
 #define RANGE_START_ADDR 11 /* CUpointer_attribute */
 
