@@ -205,6 +205,13 @@ struct pool_block *pool_take_older(struct pool_space *space, struct pool_cache *
 	return take_from_bins(space, cache, bin, bin);
 }
 
+/* With both locks. */
+static void empty_ring(struct pool_space *space, struct pool_ring *ring)
+{
+	while (ring->count)
+		bin_add(space, pool_ring_pop(ring));
+}
+
 /* ---- what threads free of others' ---- */
 
 static bool has_returned(const struct pool_cache *cache)
@@ -301,15 +308,6 @@ struct pool_block *pool_take_returned(struct pool_space *space, struct pool_cach
 	return block;
 }
 
-/* By who has the cache's lock, and no other. */
-static void share_ring(struct pool_space *space, struct pool_ring *ring)
-{
-	lock_take(&space->lock);
-	while (ring->count)
-		bin_add(space, pool_ring_pop(ring));
-	lock_give(&space->lock);
-}
-
 /* Without their locks, to leave those alone who have nothing. What was returned to them needs
  * none. Where one has to be held up, the rest of its ring goes to the bins, so that it need not be
  * again for each block. */
@@ -330,8 +328,11 @@ static struct pool_block *take_from_others(struct pool *pool, struct pool_space 
 			continue;
 		pool_cache_seize(cache);
 		block = take_from_rings(space, cache, bin, last);
-		if (block)
-			share_ring(space, &cache->ring[block->bin]);
+		if (block) {
+			lock_take(&space->lock);
+			empty_ring(space, &cache->ring[block->bin]);
+			lock_give(&space->lock);
+		}
 		pool_cache_release(cache);
 	}
 	return block;
@@ -377,8 +378,7 @@ static void empty_rings(struct pool_space *space, struct pool_cache *cache, unsi
 {
 	for (unsigned int bin = next_bit(cache->used, from); bin < POOL_BINS;
 	     bin = next_bit(cache->used, bin + 1)) {
-		while (cache->ring[bin].count)
-			bin_add(space, pool_ring_pop(&cache->ring[bin]));
+		empty_ring(space, &cache->ring[bin]);
 		unuse(cache, bin);
 	}
 }

@@ -14,6 +14,7 @@
  * pool_pair churn  [--bytes N] [--count N] [--async 1]
  *     allocate, kernel, free, and one wait at the end; ms
  */
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -148,7 +149,8 @@ static int pair(int argc, char **argv)
 
 enum { DEPTH_MAX = 1024, SPINS = 1000 };
 
-/* Numbers of blocks, from the first on: MADE by one thread, then FREED by the other. */
+/* Numbers of blocks, from the first on: MADE by one thread (LONG_MAX: it has ended), then FREED by
+ * the other. */
 struct lane {
 	struct worker maker;
 	pthread_t other;
@@ -200,7 +202,7 @@ static void *make_for_other(void *argument)
 		hand_over(lane, maker->pairs);
 		maker->ns[i] = (bench_now_ns() - start) / (double)maker->pairs;
 	}
-	atomic_store(&lane->made, -1);
+	atomic_store(&lane->made, LONG_MAX);
 	return NULL;
 }
 
@@ -210,10 +212,8 @@ static void *free_for_other(void *argument)
 
 	bench_must(cuCtxSetCurrent(context), "cuCtxSetCurrent");
 	for (long i = 0;; i++) {
-		for (int spins = 0; atomic_load_explicit(&lane->made, memory_order_acquire) == i;)
-			if (++spins > SPINS)
-				sched_yield();
-		if (atomic_load_explicit(&lane->made, memory_order_relaxed) < 0)
+		wait_beyond(&lane->made, i);
+		if (atomic_load_explicit(&lane->made, memory_order_relaxed) == LONG_MAX)
 			return NULL;
 		bench_must(release(lane->at[i % depth], lane->maker.stream), "the free");
 		atomic_store_explicit(&lane->freed, i + 1, memory_order_release);

@@ -25,7 +25,6 @@ enum { THREADS = 6, BLOCKS = 256, SIZES = 3, SLOTS = 32, ROUNDS = 200000 };
 
 static struct pool *pool;
 static struct pool_space *space;
-static struct pool_block *blocks[BLOCKS];
 static _Atomic int taken[BLOCKS]; /* 1 while a thread has it */
 static _Atomic(struct pool_block *) on_its_way[SLOTS];
 static _Atomic long lacked, twice;
@@ -64,7 +63,6 @@ static void make_pool(void)
 		block->capacity = pool_bytes_of_bin(block->bin);
 		block->space = space;
 		atomic_store(&block->state, POOL_KEPT);
-		blocks[i] = block;
 		pool_cache_enter(pool_cache_here(pool, space));
 		pool_keep(pool_cache_here(pool, space), block);
 		pool_cache_leave(pool_cache_here(pool, space));
