@@ -72,6 +72,9 @@ build_cuda() { # NAME: programs/NAME.cu with a static cudart
 }
 wants churn && build_cuda churn
 wants nccl && build_cuda peer
+if wants turns; then
+	gcc -O2 -Wall -shared -fPIC -o "$work/floor.so" "$here/programs/floor.c" || say "WRONG: floor.c was not built"
+fi
 if wants ipc; then
 	build_cuda ipc
 	gcc -O2 -g -I"$cuda/include" -o "$work/pool_ipc" "$here/programs/pool_ipc.c" -L"$work/driver" -l:libcuda.so.1 ||

@@ -519,19 +519,20 @@ def same_reports(title, off, runs):
     return ("DIFFERENT" if differ else "the same") + (" (varies anyway: %s)" % ", ".join(varies) if varies else "")
 
 
-Framework = collections.namedtuple("Framework", "name command timed own none allocators")
+# one_thread: it allocates in one thread, for one stream
+Framework = collections.namedtuple("Framework", "name command timed one_thread own none allocators")
 
 
 def all_frameworks():
     python = sys.executable
     loops = os.environ.get("LOOPS", "9")
     all_of = [
-        Framework("CuPy, 1,000 x (b = a*2; c = b+a)", [python, os.path.join(PROGRAMS, "cupy_loop.py")], True, "own pool", "none",
+        Framework("CuPy, 1,000 x (b = a*2; c = b+a)", [python, os.path.join(PROGRAMS, "cupy_loop.py")], True, True, "own pool", "none",
                   {"own pool": (["pool", loops], {}), "none": (["none", loops], {}), "stream-ordered": (["async", loops], {})}),
-        Framework("PyTorch, 100 training steps", [python, os.path.join(PROGRAMS, "torch_steps.py")], True, "caching", "none",
+        Framework("PyTorch, 100 training steps", [python, os.path.join(PROGRAMS, "torch_steps.py")], True, False, "caching", "none",
                   {"caching": ([loops], {}), "none": ([loops], {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}),
                    "cudaMallocAsync": ([loops], {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"})}),
-        Framework("JAX", [python, os.path.join(PROGRAMS, "jax_run.py")], False, "preallocation", "none",
+        Framework("JAX", [python, os.path.join(PROGRAMS, "jax_run.py")], False, False, "preallocation", "none",
                   {"preallocation": ([], {"XLA_PYTHON_CLIENT_PREALLOCATE": "true", "XLA_PYTHON_CLIENT_MEM_FRACTION": ".10"}),
                    "none": ([], {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}),
                    "platform": ([], {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"})}),
@@ -558,30 +559,55 @@ def judge_none(framework, own, none):
         framework.name, none, own), own is not None and none is not None and none <= own)
 
 
+Side = collections.namedtuple("Side", "title way allocator env")
+
+
+def sides_of(framework):
+    ret = [Side("%s, bare" % framework.own, BARE, framework.own, {}),
+           Side("%s, fast" % framework.none, FAST, framework.none, {})]
+    floor = os.path.join(WORK, "floor.so")
+    if framework.one_thread and os.path.exists(floor):
+        ret.append(Side("%s, floor" % framework.none, BARE, framework.none, {"LD_PRELOAD": floor}))
+    return ret
+
+
+def against(side, mine, spun, other, theirs, their_spun):
+    """By turns; all of them, and those in which nothing else slowed the core down."""
+    calm = 1.15 * min(spun + their_spun)
+    ratios = sorted(one / another for one, another in zip(mine, theirs))
+    undisturbed = [one / another for one, another, spin, their in zip(mine, theirs, spun, their_spun)
+                   if max(spin, their) <= calm]
+    say("%s / %s, by turns: median %.3f, %.3f to %.3f, at most 1 in %d of %d; undisturbed: %s" % (
+        side.title, other.title, statistics.median(ratios), ratios[0], ratios[-1],
+        sum(ratio <= 1 for ratio in ratios), len(ratios),
+        "median %.3f of %d" % (statistics.median(undisturbed), len(undisturbed)) if undisturbed else "none"))
+
+
 def own_against_none(framework, count):
-    """What is the faster of the two changes with the host from second to second: many short turns, one
-    right after the other, and what the core did meanwhile beside each."""
-    titles = ["%s, bare" % framework.own, "%s, fast" % framework.none]
-    ms, spins = ([], []), ([], [])
+    """What is the faster changes with the host from second to second: many short turns, one right
+    after the other, and what the core did meanwhile beside each. floor: see programs/floor.c."""
+    sides = sides_of(framework)
+    ms, spins = [[] for _ in sides], [[] for _ in sides]
     for turn in range(count):
-        for side in (0, 1) if turn % 2 else (1, 0):
-            more, env = framework.allocators[(framework.own, framework.none)[side]]
-            done = Run("%s, turn %d" % (framework.name, turn + 1), (BARE, FAST)[side], framework.command + more, env)
-            if not done.good(pooled=DEVICE if side else None):
+        for number in range(len(sides)):
+            number = (number + turn) % len(sides)
+            side = sides[number]
+            more, env = framework.allocators[side.allocator]
+            done = Run("%s, turn %d" % (framework.name, turn + 1), side.way, framework.command + more, {**env, **side.env})
+            if not done.good(pooled=DEVICE if side.way is FAST else None):
                 return
-            ms[side].append(float(done.out.split()[-1]))
-            spins[side].append(timed.spin_said(done.err))
+            ms[number].append(float(done.out.split()[-1]))
+            spins[number].append(timed.spin_said(done.err))
     say("%s, ms (each the median of %s loops), and of a loop of Python between them" % (
         framework.name, os.environ.get("LOOPS", "9")))
-    columns = [ms[0], spins[0], ms[1], spins[1]]
+    columns = [column for pair in zip(ms, spins) for column in pair]
     lines = [[turn + 1] + ["%.2f" % column[turn] for column in columns] for turn in range(count)]
     lines += [[what] + ["%.2f" % of(column) for column in columns]
               for what, of in (("median", statistics.median), ("least", min))]
-    table(["turn", titles[0], "Python", titles[1], "Python"], lines)
-    ratios = sorted(none / own for own, none in zip(*ms))
-    say("without its pool / with it, by turns: median %.3f, %.3f to %.3f, ahead in %d of %d" % (
-        statistics.median(ratios), ratios[0], ratios[-1], sum(ratio <= 1 for ratio in ratios), count))
-    judge_none(framework, *(round(statistics.median(side), 3) for side in ms))
+    table(["turn"] + [title for side in sides for title in (side.title, "Python")], lines)
+    for side, mine, spun in list(zip(sides, ms, spins))[1:]:
+        against(side, mine, spun, sides[0], ms[0], spins[0])
+    judge_none(framework, *(round(statistics.median(side), 3) for side in ms[:2]))
 
 
 def one_framework(framework):
