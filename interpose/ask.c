@@ -9,9 +9,10 @@
 #include <string.h>
 
 #include "blocks_table.h"
+#include "hot.h"
 #include "reader.h"
 
-_Atomic uint32_t ask_marks __attribute__((aligned(64))) = 1; /* read by all, written seldom */
+_Atomic uint32_t ask_marks READ_BY_ALL = 1;
 
 uint32_t ask_mark(void)
 {

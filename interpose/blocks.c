@@ -435,7 +435,7 @@ void record_made(const struct site *site, uint64_t address, uint64_t bytes, uint
 		record(site, &what, &facts, device);
 }
 
-void record_made_pooled(const struct site *site, uint64_t address, uint64_t bytes)
+HOT_CALL void record_made_pooled(const struct site *site, uint64_t address, uint64_t bytes)
 {
 	const struct number what = {
 		key_in(SPACE_MEMORY, address), bytes, false, 0, NULL, thread_self.standing,
@@ -558,7 +558,7 @@ void record_freeing(const struct site *site, uint64_t address, struct freeing *r
 	recorder_leave();
 }
 
-void record_freeing_pooled(const struct site *site, uint64_t address, struct freeing *ret)
+HOT_CALL void record_freeing_pooled(const struct site *site, uint64_t address, struct freeing *ret)
 {
 	if (!take(site, address, ret)) /* then the pool can't enter either */
 		return;
@@ -654,7 +654,8 @@ static void end_unknown(struct recorder *recorder, struct hook *hook, struct fre
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNKNOWN_FREES, 1);
 }
 
-void record_freed(struct hook *hook, struct freeing *freeing, enum outcome outcome, int result)
+HOT_CALL void record_freed(struct hook *hook, struct freeing *freeing, enum outcome outcome,
+			   int result)
 {
 	struct recorder *recorder;
 

@@ -18,8 +18,8 @@
 
 #define CALL(type, arguments) ((type)route.real)arguments
 
-_Atomic uint32_t cuda_context_epoch = 1;
-_Atomic bool cuda_context_doubtful;
+_Atomic uint32_t cuda_context_epoch READ_BY_ALL = 1;
+_Atomic bool cuda_context_doubtful READ_BY_ALL;
 
 #define DEVICES_MAX 64
 static _Atomic(CUcontext) primary[DEVICES_MAX];

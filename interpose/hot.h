@@ -10,4 +10,11 @@
 #define HOT inline __attribute__((always_inline))
 #define COLD __attribute__((noinline, cold))
 
+/* What such a pair calls nevertheless: the linker puts these side by side. */
+#define HOT_CALL __attribute__((hot))
+
+/* A variable that nearly every call reads and hardly any writes: all of them in one or two cache
+ * lines of their own. Strewn about they are a dozen, in as many pages. */
+#define READ_BY_ALL __attribute__((section("gpuleak_read_by_all")))
+
 #endif

@@ -17,7 +17,7 @@
 #include "resolve.h"
 #include "say.h"
 
-_Atomic bool limits_on;
+_Atomic bool limits_on READ_BY_ALL;
 
 void limits_start(void)
 {

@@ -15,7 +15,7 @@
 #include "pools_record.h"
 #include "recorder.h"
 
-_Atomic bool opencl_pool_on;
+_Atomic bool opencl_pool_on READ_BY_ALL;
 _Atomic bool opencl_pool_work;
 
 /* ---- the driver ---- */

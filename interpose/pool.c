@@ -25,7 +25,7 @@
 #define NS_PER_S 1000000000u
 #define RANGE_START_ADDR 11 /* CUpointer_attribute */
 
-_Atomic bool pool_on;
+_Atomic bool pool_on READ_BY_ALL;
 
 static uint64_t give_back(bool may_wait);
 
@@ -321,7 +321,7 @@ static HOT bool allocate(enum pool_kind kind, void *real, uint64_t bytes, uint64
 	return *ret == CUDA_SUCCESS;
 }
 
-CUresult pool_alloc_device(CUdeviceptr *address, size_t bytes)
+HOT_CALL CUresult pool_alloc_device(CUdeviceptr *address, size_t bytes)
 {
 	void *real = thread_self.pooled;
 	uint64_t made;
@@ -568,7 +568,7 @@ static HOT bool release(const struct pool_native_free *native, bool pinned, uint
 	return taken != NOT_OURS;
 }
 
-CUresult pool_free_device(CUdeviceptr address)
+HOT_CALL CUresult pool_free_device(CUdeviceptr address)
 {
 	const struct pool_native_free native = { .real = thread_self.pooled };
 	CUresult r;

@@ -121,30 +121,31 @@ struct pool_slab;
 struct pool_slab_row;
 struct pool_space;
 
-struct pool_block {
+struct pool_block { /* what each call looks at first: in the first cache line */
 	uint64_t address;
 	uint64_t bytes;    /* what the application asked for */
 	uint64_t capacity; /* what there is */
 	uint64_t ticket;   /* clean once the context's tickets are done up to this one */
 	struct pool_space *space;
-	struct pool_slab *slab; /* that it is a part of, or NULL */
 	struct pool_cache *taker; /* whose thread asked for it, or NULL */
-	uint32_t node;          /* in that */
-	_Atomic uint32_t state; /* enum pool_state */
+	_Atomic uint32_t state;   /* enum pool_state */
+	uint32_t kept_s;   /* when it was freed, in seconds of the recorder */
 	uint16_t bin;
 	_Atomic uint8_t behind; /* how many were in `returned` before it */
 	uint8_t never;     /* 1 + enum ledger_pool_reason: it goes back to the driver when freed */
-	uint32_t kept_s;   /* when it was freed, in seconds of the recorder */
+	uint32_t node;     /* in its slab */
+	struct pool_slab *slab;    /* that it is a part of, or NULL */
+	struct standing standing; /* the recorder's, while the block has this address */
 	/* In a bin of its space, oldest first; in `returned` of a cache by `next`, newest first. */
 	struct pool_block *next, *previous;
-	struct standing standing; /* the recorder's, while the block has this address */
-};
+} __attribute__((aligned(64)));
 
 struct pool_ring {
 	uint8_t first, count;
 	uint8_t wants; /* blocks of other threads' to keep when they are freed here */
 	struct pool_block *block[POOL_RING]; /* oldest at `first` */
-};
+} __attribute__((aligned(64)));
+_Static_assert(sizeof(struct pool_ring) == 64, "a cache line");
 
 /* What a stripe's thread keeps of one space. Others take the lock to trim and to steal; what they
  * free of this thread's they put into `returned`, which anybody may take as a whole. */
@@ -231,7 +232,7 @@ struct pool_context {
 	_Atomic unsigned int giving; /* threads that have something under way on it */
 	struct pool_tickets tickets;
 	struct pool_space space[POOL_KINDS];
-};
+} __attribute__((aligned(64)));
 
 struct pool_map_table;
 

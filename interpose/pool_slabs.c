@@ -39,7 +39,7 @@ struct pool_slab_row {
 	bool early;
 };
 
-_Atomic bool pool_fine;
+_Atomic bool pool_fine READ_BY_ALL;
 static _Atomic bool no_slabs;
 
 void pool_no_slabs(void)

@@ -311,8 +311,8 @@ static bool put_off(struct pool_context *context, const struct pool_block *block
 		       (part > OWED_LEAST ? part : OWED_LEAST);
 }
 
-uint64_t pool_ticket_made(const struct pool_block *block, bool at_once,
-			  enum pool_ticket_how *ret_how)
+HOT_CALL uint64_t pool_ticket_made(const struct pool_block *block, bool at_once,
+				   enum pool_ticket_how *ret_how)
 {
 	struct pool_context *context = block->space->context;
 	struct pool_tickets *tickets = &context->tickets;

@@ -25,8 +25,8 @@
 /* So that offsets are constants, see python_key_of(). */
 #define INLINE static inline __attribute__((always_inline))
 
-_Atomic(const struct python *) python_now;
-_Atomic uint32_t python_wanted = 1, python_looked;
+_Atomic(const struct python *) python_now READ_BY_ALL;
+_Atomic uint32_t python_wanted READ_BY_ALL = 1, python_looked READ_BY_ALL;
 
 static const struct python_offsets known[] = {
 #define NONE PYTHON_NONE

@@ -29,7 +29,7 @@
 
 __thread struct thread thread_self;
 
-struct recorder_page *recorder_page;
+struct recorder_page *recorder_page READ_BY_ALL;
 static struct recorder_page fallback_page; /* if a page can't be had: then atfork wipes */
 static uint32_t generations;
 void (*recorder_made)(struct recorder *recorder);

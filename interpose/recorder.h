@@ -38,9 +38,10 @@ struct recorder {
 	int pid;
 	unsigned int stack_depth;
 	struct ledger_header *header;
+	_Atomic(struct pool *) pool; /* NULL: none yet */
+	struct modules modules; /* its first words are looked at in each call, as those above are */
 	struct ledger_writer writer;
 	struct arena arena;
-	struct modules modules;
 	struct stacks stacks;
 	struct python_names python;
 	struct stripes stripes;
@@ -53,7 +54,6 @@ struct recorder {
 	struct contexts contexts;
 	struct histories histories;
 	struct vmm vmm;
-	_Atomic(struct pool *) pool; /* NULL: none yet */
 	struct released released;
 	struct ledger_timeline parts; /* see timeline.h */
 	struct holds holds;

@@ -14,10 +14,11 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "hot.h"
 #include "pool_signal.h"
 #include "say.h"
 
-_Atomic bool pool_wants_trim;
+_Atomic bool pool_wants_trim READ_BY_ALL;
 _Atomic uint32_t signals_wishes, signals_steps;
 
 /* One number may stand for several wishes. */

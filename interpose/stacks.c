@@ -313,11 +313,14 @@ static bool is_of(const struct memory *memory, const struct caller *caller, uint
 static bool is_again(const struct recorder *recorder, const struct memory *memory,
 		     const struct caller *caller)
 {
+	const uint64_t *above = (const uint64_t *)caller;
+	const struct word *word = memory->word, *end = word + memory->words;
+
 	if (memory->words == 0 || memory->epoch != recorder->modules.epoch ||
 	    (memory->by_pointer && memory->frame_pointer != caller->frame_pointer))
 		return false;
-	for (unsigned int i = 0; i < memory->words; i++)
-		if (*memory->word[i].at != memory->word[i].value)
+	for (; word < end; word++)
+		if ((uint32_t)above[word->above] != word->value)
 			return false;
 	return true;
 }
@@ -337,10 +340,13 @@ static uint32_t recall(const struct recorder *recorder, struct memory_set *set,
 
 static bool note_word(struct memory *memory, const void *at, uint64_t value)
 {
-	if (memory->words == memory->room)
+	uint64_t above = (uint64_t)((const char *)at - (const char *)memory->at);
+
+	if (memory->words == memory->room || above % sizeof(value) ||
+	    above / sizeof(value) > UINT32_MAX)
 		return false;
-	memory->word[memory->words].at = at;
-	memory->word[memory->words++].value = value;
+	memory->word[memory->words++] =
+		(struct word){ (uint32_t)(above / sizeof(value)), (uint32_t)value };
 	return true;
 }
 
@@ -515,7 +521,8 @@ static __attribute__((noinline)) uint32_t unwind_here(struct recorder *recorder,
 	return ref;
 }
 
-uint32_t stack_here(struct recorder *recorder, struct stripe *stripe, const struct caller *caller)
+HOT_CALL uint32_t stack_here(struct recorder *recorder, struct stripe *stripe,
+			     const struct caller *caller)
 {
 	uint64_t python;
 	uint32_t ref;

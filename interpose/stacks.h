@@ -31,8 +31,16 @@ struct caller {
 #define CALLER ((const struct caller *)NULL)
 #endif
 
+/* A word above the caller. Of its value the lower half: two addresses less than 4 GiB apart have
+ * different ones, others the same once in 2^32. */
+struct word {
+	uint32_t above; /* the caller, in words */
+	uint32_t value;
+};
+
 /* A stack that was met before, and how to know it again: it is the same if these words
- * of the thread's stack, every one that its unwinding depends on, still hold the same values. */
+ * of the thread's stack, every one that its unwinding depends on, still hold the same values.
+ * Small, and in a line of its own: whatever a call looks at, the application has to fetch again. */
 struct memory {
 	uint64_t pc;
 	const struct caller *at;
@@ -45,8 +53,9 @@ struct memory {
 	bool by_pointer;
 	bool recent; /* new, or known again since the hand was here */
 	uint32_t met; /* times met in vain */
-	struct word { const uint64_t *at; uint64_t value; } *word;
-};
+	struct word *word;
+} __attribute__((aligned(64)));
+_Static_assert(sizeof(struct memory) == 64, "a cache line");
 
 /* One wrapper's caller can lie at one place of the stack below many different callers. */
 #define STRIPE_MEMORY_SETS 64 /* a bit each in a word */

@@ -4,9 +4,11 @@
  */
 #include "submits.h"
 
+#include "hot.h"
+
 /* Alone on its line: every thread reads it at every submission. */
 _Alignas(64) _Atomic uint64_t submits_word;
-_Alignas(64) _Atomic bool submits_uncertain;
+_Atomic bool submits_uncertain READ_BY_ALL;
 
 void submits_unknown(void)
 {
