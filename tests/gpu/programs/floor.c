@@ -18,7 +18,11 @@ typedef unsigned long long address_t;
 typedef int (*resolver)(const char *, void **, int, uint64_t, int *);
 
 static struct { address_t address; size_t bytes; } slots[SLOTS]; /* by address: its size */
-static struct { address_t block[KEPT]; unsigned int count; size_t bytes; } kept[SLOTS]; /* by size */
+static struct { /* by size */
+	address_t block[KEPT];
+	unsigned int count;
+	size_t bytes;
+} kept[SLOTS];
 static int (*real_alloc)(address_t *, size_t), (*real_free)(address_t);
 static resolver real_resolver;
 
@@ -85,14 +89,14 @@ static int floor_resolver(const char *name, void **ret, int version, uint64_t fl
 /* cudart's way to the driver: dlsym of its resolver, and that one asked for all else. */
 void *dlsym(void *handle, const char *name)
 {
-	static void *(*real_dlsym)(void *, const char *);
+	static void *(*real)(void *, const char *);
 	void *found;
 
-	if (!real_dlsym)
-		real_dlsym = (void *(*)(void *, const char *))dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
-	if (!real_dlsym)
-		real_dlsym = (void *(*)(void *, const char *))dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
-	found = real_dlsym(handle, name);
+	if (!real)
+		real = (void *(*)(void *, const char *))dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
+	if (!real)
+		real = (void *(*)(void *, const char *))dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
+	found = real(handle, name);
 	if (found && !strcmp(name, "cuGetProcAddress_v2")) {
 		real_resolver = (resolver)found;
 		return (void *)floor_resolver;
