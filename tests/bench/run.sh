@@ -37,7 +37,7 @@ done
 echo
 if [ -x "$bench/bench-cl-pair" ] && "$bench/bench-cl-pair" pair 10 >"$work/cl" 2>&1; then
 	echo "OpenCL on $(clinfo -l 2>/dev/null | sed -n 's/^Platform #0: //p'), ns (median of 5)    bare  preloaded"
-	for what in pair shared argument enqueue event; do
+	for what in pair handed shared argument enqueue event; do
 		printf '%-10s %7s %10s\n' $what "$(times 5 "$bench/bench-cl-pair" $what)" "$(times 5 with "$bench/bench-cl-pair" $what)"
 	done
 	echo

@@ -744,8 +744,8 @@ def opencl():
         table(["exit", "bare", "off", "off", "strict", "fast", "reports"], lines)
         say("ns (median of %d runs)" % ROUNDS)
         lines = []
-        for what in ("pair", "shared", "argument", "enqueue", "event"):
-            line, pooled = [what], BUFFER if what in ("pair", "shared") else None
+        for what in ("pair", "handed", "shared", "argument", "enqueue", "event"):
+            line, pooled = [what], BUFFER if what in ("pair", "handed", "shared") else None
             for way in (BARE, OFF, STRICT, FAST):
                 runs = [Run("%s, bench-cl-pair %s" % (platform, what), way, [os.path.join(BENCH, "bench-cl-pair"), what, "20000"],
                             env, 120) for _ in range(ROUNDS)]
