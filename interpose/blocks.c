@@ -16,6 +16,12 @@
 
 /* ---- entries and their death list; all with the shard's lock ---- */
 
+/* See entry_is(). */
+static void set_key(struct entry *entry, uint64_t key)
+{
+	__atomic_store_n(&entry->key, key, __ATOMIC_RELAXED);
+}
+
 static COLD struct entry *take_entry(struct arena *arena, struct shard *shard)
 {
 	struct entry *entry = shard->spare;
@@ -31,7 +37,7 @@ static COLD struct entry *take_entry(struct arena *arena, struct shard *shard)
 	}
 	if (entry) {
 		shard->spare = entry->older;
-		memset(entry, 0, sizeof(*entry));
+		memset(&entry->block, 0, sizeof(*entry) - offsetof(struct entry, block));
 	}
 	return entry;
 }
@@ -55,7 +61,8 @@ static COLD void forget(struct arena *arena, struct shard *shard, struct entry *
 	HASH_DEL(shard->entries, entry);
 	if (entry->past)
 		arena_give(arena, entry->past, 2 * sizeof(*entry->past));
-	memset(entry, 0, sizeof(*entry));
+	set_key(entry, 0);
+	memset(&entry->block, 0, sizeof(*entry) - offsetof(struct entry, block));
 	entry->older = shard->spare;
 	shard->spare = entry;
 }
@@ -88,23 +95,22 @@ static COLD struct entry *entry_new(struct arena *arena, struct shard *shard, ui
 
 	if (!entry)
 		return NULL;
-	entry->key = key;
+	set_key(entry, key);
 	TABLE_ADD(shard->entries, key, entry);
 	if (entry->hh.tbl)
 		return entry;
-	entry->key = 0; /* uthash found no memory */
+	set_key(entry, 0); /* uthash found no memory */
 	entry->older = shard->spare;
 	shard->spare = entry;
 	return NULL;
 }
 
 /* KEY's entry with no live block in it; NULL if there is no memory. *RET_STALE gets a block
- * that was still there. HINT was KEY's entry once, or is NULL: an entry stays with its shard,
- * and one that left the table has no key. */
+ * that was still there. HINT: see entry_is(). */
 static HOT struct entry *entry_for(struct arena *arena, struct shard *shard, uint64_t key,
 				   struct entry *hint, struct ledger_block **ret_stale)
 {
-	struct entry *entry = hint && hint->key == key ? hint : entry_find(shard, key);
+	struct entry *entry = entry_is(hint, key) ? hint : entry_find(shard, key);
 
 	*ret_stale = NULL;
 	if (entry && (entry->block || entry->held)) {
@@ -319,7 +325,7 @@ static HOT enum placed put_in_table(struct recorder *recorder, const struct numb
 		lock_give_soon(&shard->lock);
 		return PLACED_REFERENCE;
 	}
-	entry = entry_for(&recorder->arena, shard, number->key, standing ? standing->entry : NULL,
+	entry = entry_for(&recorder->arena, shard, number->key, standing_entry(standing),
 			  &stale);
 	if (entry) {
 		entry->block = block;
@@ -328,7 +334,7 @@ static HOT enum placed put_in_table(struct recorder *recorder, const struct numb
 		entry->standing = standing;
 	}
 	if (entry && standing) {
-		standing->entry = entry;
+		__atomic_store_n(&standing->entry, entry, __ATOMIC_RELAXED);
 		atomic_store_explicit(&standing->recorded, true, memory_order_relaxed);
 	}
 	lock_give_soon(&shard->lock);
@@ -355,6 +361,7 @@ static HOT struct ledger_block *made(struct recorder *recorder, const struct sit
 	struct ledger_block *block = NULL;
 	struct ledger_row *row;
 
+	entry_soon(shard_of(recorder, number->key), standing_entry(number->standing));
 	stripe_lock(stripe);
 	row = stripe_row(recorder, stripe,
 			 number->stack ? *number->stack
@@ -515,8 +522,11 @@ static HOT void take_last(struct recorder *recorder, struct shard *shard, struct
 	}
 }
 
-static HOT struct recorder *take(const struct site *site, uint64_t address, struct freeing *ret)
+/* KNOWN: see record_freeing_pooled(); or NULL. */
+static HOT struct recorder *take(const struct site *site, uint64_t address,
+				 const struct standing *known, struct freeing *ret)
 {
+	struct entry *hint = standing_entry(known);
 	struct ledger_history *spare;
 	struct recorder *recorder;
 	struct shard *shard;
@@ -527,9 +537,10 @@ static HOT struct recorder *take(const struct site *site, uint64_t address, stru
 	if (!address || !(recorder = recorder_enter()))
 		return NULL;
 	ret->recorder = recorder;
+	entry_soon(shard_of(recorder, key_of(site, address)), hint);
 	begin(recorder, site, address, ret, &ending);
 	shard = shard_of(recorder, ret->key);
-	entry = entry_lock(recorder, shard, ret->key, 2, &spare);
+	entry = entry_lock(recorder, shard, ret->key, hint, 2, &spare);
 	if (entry && entry->block && entry->block->references > 1) {
 		references_count_down(recorder, entry->block, &spare, &ending, ret);
 	} else if (entry && entry->block) {
@@ -547,7 +558,7 @@ static HOT struct recorder *take(const struct site *site, uint64_t address, stru
 
 struct recorder *block_take(const struct site *site, uint64_t address, struct freeing *ret)
 {
-	return take(site, address, ret);
+	return take(site, address, NULL, ret);
 }
 
 void record_freeing(const struct site *site, uint64_t address, struct freeing *ret)
@@ -558,9 +569,10 @@ void record_freeing(const struct site *site, uint64_t address, struct freeing *r
 	recorder_leave();
 }
 
-HOT_CALL void record_freeing_pooled(const struct site *site, uint64_t address, struct freeing *ret)
+HOT_CALL void record_freeing_pooled(const struct site *site, uint64_t address,
+				    const struct standing *known, struct freeing *ret)
 {
-	if (!take(site, address, ret)) /* then the pool can't enter either */
+	if (!take(site, address, known, ret)) /* then the pool can't enter either */
 		return;
 	thread_self.standing = ret->standing;
 	if (ret->standing)

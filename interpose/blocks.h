@@ -126,8 +126,10 @@ void record_made_from(const struct site *site, uint32_t stack, uint64_t address,
  * hands the address to another thread at once, and comes back if the free failed. */
 void record_freeing(const struct site *site, uint64_t address, struct freeing *ret);
 /* The same of a block that the pool may take: if thread_self.standing, which is what the block
- * that left the table was made with, is not NULL, then the recorder stays entered for the pool. */
-void record_freeing_pooled(const struct site *site, uint64_t address, struct freeing *ret);
+ * that left the table was made with, is not NULL, then the recorder stays entered for the pool.
+ * KNOWN: of the pool's block at ADDRESS, or NULL; it saves looking for the table's entry. */
+void record_freeing_pooled(const struct site *site, uint64_t address,
+			   const struct standing *known, struct freeing *ret);
 void record_freed(struct hook *hook, struct freeing *freeing, enum outcome outcome, int result);
 
 /* In place of record_freed(), of a block that was taken out. The driver left it where it was:

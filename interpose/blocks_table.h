@@ -67,6 +67,30 @@ static HOT struct entry *entry_find(struct shard *shard, uint64_t key)
 	return entry;
 }
 
+/* Whether ENTRY, which was KEY's once or is NULL, still is. An entry stays with its shard, and one
+ * that left the table has no key: so any may be asked, with the lock of KEY's shard. */
+static HOT bool entry_is(const struct entry *entry, uint64_t key)
+{
+	return entry && __atomic_load_n(&entry->key, __ATOMIC_RELAXED) == key;
+}
+
+/* What may be the entry for the address that STANDING or NULL is of: see entry_is(). */
+static HOT struct entry *standing_entry(const struct standing *standing)
+{
+	return standing ? __atomic_load_n(&standing->entry, __ATOMIC_RELAXED) : NULL;
+}
+
+/* SHARD, and ENTRY in it or NULL, will be needed once the call's stack is known, which takes as
+ * long as to fetch them: where much else is done between two calls they are in no cache. */
+static HOT void entry_soon(struct shard *shard, struct entry *entry)
+{
+	SOON_WRITTEN(shard);
+	if (entry) {
+		SOON_WRITTEN(entry);
+		SOON_WRITTEN(&entry->newer); /* its second line */
+	}
+}
+
 /* BLOCK as an error tells of it: as large as the addresses that it takes. */
 static inline void entry_tell(const struct entry *entry, struct ledger_block *ret)
 {
@@ -89,7 +113,7 @@ void entry_revive(struct shard *shard, struct entry *entry, struct ledger_block 
  * more and no history yet, *RET_SPARE is one for it: taken without the lock, as the ledger
  * may have to grow. */
 static HOT struct entry *entry_lock(struct recorder *recorder, struct shard *shard,
-				       uint64_t key, uint32_t above,
+				       uint64_t key, struct entry *hint, uint32_t above,
 				       struct ledger_history **ret_spare)
 {
 	struct entry *entry;
@@ -98,7 +122,7 @@ static HOT struct entry *entry_lock(struct recorder *recorder, struct shard *sha
 	*ret_spare = NULL;
 	for (;; tried = true) {
 		lock_take(&shard->lock);
-		entry = entry_find(shard, key);
+		entry = entry_is(hint, key) ? hint : entry_find(shard, key);
 		if (tried || !entry || !entry->block || entry->block->history ||
 		    entry->block->references < above)
 			return entry;

@@ -277,7 +277,8 @@
 	struct freeing freeing;                                                             \
 	returns r;                                                                          \
 	if (pooled)                                                                         \
-		record_freeing_pooled(&site, (uint64_t)(key), &freeing);                     \
+		record_freeing_pooled(&site, (uint64_t)(key), pool_standing((uint64_t)(key)), \
+				      &freeing);                                           \
 	else                                                                                \
 		record_freeing(&site, (uint64_t)(key), &freeing);                            \
 	record_call();                                                                      \

@@ -20,6 +20,9 @@ CUresult pool_free_pinned(void *pointer);
 CUresult pool_free_async(CUdeviceptr address, CUstream stream);
 CUresult pool_free_async_ptsz(CUdeviceptr address, CUstream stream);
 
+/* Of the pool's block that begins at ADDRESS, live or not; NULL if there is none. No lock. */
+struct standing *pool_standing(uint64_t address);
+
 static inline void *pool_call_of(enum hook_id id)
 {
 	switch (id) {

@@ -6,6 +6,7 @@
  */
 #include "pool_parts.h"
 
+#include "pool_calls.h"
 #include "table.h"
 
 #define FIRST_SLOTS 1024u
@@ -26,7 +27,7 @@ static uint64_t at_of(const struct pool_map_table *table, uint64_t key)
 	return table_mix(key) >> 24 & table->mask;
 }
 
-struct pool_block *pool_map_find(struct pool *pool, uint64_t address)
+static HOT struct pool_block *find(struct pool *pool, uint64_t address)
 {
 	struct pool_map_table *table = atomic_load_explicit(&pool->map.table,
 							    memory_order_acquire);
@@ -45,6 +46,25 @@ struct pool_block *pool_map_find(struct pool *pool, uint64_t address)
 		if (!key)
 			return NULL;
 	}
+}
+
+struct pool_block *pool_map_find(struct pool *pool, uint64_t address)
+{
+	return find(pool, address);
+}
+
+HOT_CALL struct standing *pool_standing(uint64_t address)
+{
+	struct recorder *recorder = recorder_now();
+	struct pool *pool = NULL;
+	struct pool_block *block = NULL;
+
+	if (recorder)
+		pool = atomic_load_explicit(&recorder->pool, memory_order_acquire);
+	if (pool)
+		block = find(pool, address);
+
+	return block ? &block->standing : NULL;
 }
 
 /* With the map's lock. A key has one slot at most. */
@@ -177,7 +197,7 @@ void pool_block_spare(struct pool *pool, struct pool_block *block)
 	atomic_store(&block->state, POOL_SPARE);
 	block->slab = NULL;
 	block->never = 0;
-	block->standing.entry = NULL;
+	__atomic_store_n(&block->standing.entry, NULL, __ATOMIC_RELAXED);
 	atomic_store_explicit(&block->standing.recorded, false, memory_order_relaxed);
 	lock_take(&pool->spare_lock);
 	block->next = pool->spare;

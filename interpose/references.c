@@ -41,7 +41,7 @@ static bool retain(struct recorder *recorder, uint64_t key, const struct ledger_
 {
 	struct shard *shard = shard_of(recorder, key);
 	struct ledger_history *spare;
-	struct entry *entry = entry_lock(recorder, shard, key, 1, &spare);
+	struct entry *entry = entry_lock(recorder, shard, key, NULL, 1, &spare);
 	bool known = entry && (entry->block || entry->held);
 	int64_t again = 0;
 
