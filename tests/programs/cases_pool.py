@@ -250,6 +250,23 @@ def raced(place):
         compare("how many", 4000, report["summary"]["errors"])
 
 
+def forgotten(place):
+    """pool: a block is told from others at its address after the table has forgotten them"""
+    for mode in ("strict", "fast"):
+        run = place.command("run", "--pool", mode, "--format", "json", "--report",
+                            place.file("report.json"), "--", place.program(PROGRAM), "forgotten")
+        some, every, again = run.stdout.split("\n")[:-1]
+        compare("some", (120000, 100000), tuple(numbers(some)[of] for of in ("native", "hits")))
+        compare("all", (140000, 200000), tuple(numbers(every)[of] for of in ("native", "hits")))
+        compare("a wrong free", "again: 1", again)
+        report = place.json("report.json")
+        compare("blocks", (340000, 339998, 2, 512 + 2048),
+                tuple(report["summary"][of] for of in (
+                    "allocated_blocks", "freed_blocks", "leaked_blocks", "leaked_bytes")))
+        compare("errors", [("double-free", 2048)],
+                [(error["type"], error["allocated"]["bytes"]) for error in report["errors"]])
+
+
 def parts(place, name, **env):
     return story(place, name, program="pool_parts", GPULEAK_POOL="fast", **env)
 
@@ -367,7 +384,7 @@ def beside_a_trim(place):
 POOL = [absent, no_pool, limit_alone, wrong, signal_taken, signal_unusable, give_back,
         several_contexts, by_signal, by_signal_when_idle,
         in_python, reported, watched, short_form, shared_tickets, first_frees,
-        first_event_fails, raced, handed_on, handed_to_who_lacks,
+        first_event_fails, raced, forgotten, handed_on, handed_to_who_lacks,
         handed_in_training, runs_ahead, handed_back_ends,
         beside_a_trim,
         parts_gathered, parts_sized, parts_again, parts_decay, parts_whole, parts_packed, parts_wrong]

@@ -134,6 +134,41 @@ static int main_rounds_unseen(void)
 	return main_rounds();
 }
 
+static CUdeviceptr many[140000];
+
+static void take_many(int from, int to, size_t bytes)
+{
+	for (int i = from; i < to; i++)
+		must(cuMemAlloc_v2(&many[i], bytes), "cuMemAlloc_v2");
+}
+
+static void give_many(int from, int to)
+{
+	for (int i = from; i < to; i++)
+		must(cuMemFree_v2(many[i]), "cuMemFree_v2");
+}
+
+/* More freed blocks than the table of blocks remembers, and all of them handed out again: what the
+ * pool knows of an address may be of before the table forgot it, and had another there. */
+static int main_forgotten(void)
+{
+	enum { BLOCKS = 100000, SOME = 120000, ALL = 140000 };
+
+	start();
+	for (int round = 0; round < 2; round++) { /* by the driver, and by the pool */
+		take_many(0, BLOCKS, 512);
+		give_many(0, BLOCKS);
+	}
+	take_many(BLOCKS, SOME, 1024); /* new to the table, before and after the others come back */
+	print_tickets("some");
+	take_many(0, BLOCKS, 512);
+	take_many(SOME, ALL, 2048);
+	print_tickets("all");
+	give_many(1, ALL - 1);
+	printf("again: %d\n", cuMemFree_v2(many[ALL - 2]));
+	return 0;
+}
+
 enum { RACES = 4000 };
 static CUdeviceptr raced;
 static pthread_barrier_t line;
@@ -298,7 +333,7 @@ int main(int argc, char **argv)
 		int (*main)(void);
 	} stories[] = {
 		{ "absent", main_absent }, { "give-back", main_give_back }, { "wrong", main_wrong },
-		{ "loop", main_loop }, { "raced", main_raced },
+		{ "loop", main_loop }, { "raced", main_raced }, { "forgotten", main_forgotten },
 		{ "rounds", main_rounds }, { "rounds-unseen", main_rounds_unseen },
 		{ "contexts", main_contexts }, { "signal", main_signal },
 		{ "signal-idle", main_signal_idle }, { "handled", main_handled },
