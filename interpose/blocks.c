@@ -110,7 +110,7 @@ static COLD struct entry *entry_new(struct arena *arena, struct shard *shard, ui
 static HOT struct entry *entry_for(struct arena *arena, struct shard *shard, uint64_t key,
 				   struct entry *hint, struct ledger_block **ret_stale)
 {
-	struct entry *entry = entry_is(hint, key) ? hint : entry_find(shard, key);
+	struct entry *entry = entry_known(shard, key, hint);
 
 	*ret_stale = NULL;
 	if (entry && (entry->block || entry->held)) {
@@ -537,9 +537,9 @@ static HOT struct recorder *take(const struct site *site, uint64_t address,
 	if (!address || !(recorder = recorder_enter()))
 		return NULL;
 	ret->recorder = recorder;
-	entry_soon(shard_of(recorder, key_of(site, address)), hint);
+	shard = shard_of(recorder, key_of(site, address));
+	entry_soon(shard, hint);
 	begin(recorder, site, address, ret, &ending);
-	shard = shard_of(recorder, ret->key);
 	entry = entry_lock(recorder, shard, ret->key, hint, 2, &spare);
 	if (entry && entry->block && entry->block->references > 1) {
 		references_count_down(recorder, entry->block, &spare, &ending, ret);

@@ -85,7 +85,7 @@ enum space {
 /* What the table knows of memory that comes and goes at one address: the pool's. Kept by who
  * owns that memory, in a place that is never anything else. */
 struct standing {
-	struct entry *entry;    /* the table's for that address, if it still is: see entry_for() */
+	struct entry *entry;    /* the table's for that address, if it still is: see entry_is() */
 	_Atomic bool recorded;  /* the live block is in the table: who takes it out frees it */
 };
 

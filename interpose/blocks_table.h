@@ -74,6 +74,12 @@ static HOT bool entry_is(const struct entry *entry, uint64_t key)
 	return entry && __atomic_load_n(&entry->key, __ATOMIC_RELAXED) == key;
 }
 
+/* As entry_find(). HINT was KEY's once, or is NULL: see entry_is(). */
+static HOT struct entry *entry_known(struct shard *shard, uint64_t key, struct entry *hint)
+{
+	return entry_is(hint, key) ? hint : entry_find(shard, key);
+}
+
 /* What may be the entry for the address that STANDING or NULL is of: see entry_is(). */
 static HOT struct entry *standing_entry(const struct standing *standing)
 {
@@ -122,7 +128,7 @@ static HOT struct entry *entry_lock(struct recorder *recorder, struct shard *sha
 	*ret_spare = NULL;
 	for (;; tried = true) {
 		lock_take(&shard->lock);
-		entry = entry_is(hint, key) ? hint : entry_find(shard, key);
+		entry = entry_known(shard, key, hint);
 		if (tried || !entry || !entry->block || entry->block->history ||
 		    entry->block->references < above)
 			return entry;

@@ -17,8 +17,7 @@
  * lines of their own. Strewn about they are a dozen, in as many pages. */
 #define READ_BY_ALL __attribute__((section("gpuleak_read_by_all")))
 
-/* The line at AT will be read, or written, soon: it is fetched meanwhile. Any address will do. */
-#define SOON_READ(at) __builtin_prefetch((at), 0)
+/* The line at AT will be written soon: it is fetched meanwhile. Any address will do. */
 #define SOON_WRITTEN(at) __builtin_prefetch((at), 1)
 
 #endif
