@@ -5,6 +5,7 @@
  */
 #include "fingerprint.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,7 +60,8 @@ static size_t module_length(const char *name)
 	return version ? (size_t)(version - name) + 3 : strlen(name);
 }
 
-static uint64_t frame_hash(const struct report_frame *frame)
+/* OF_BUILD: a frame without a function is told apart by its module's build id, if it has one. */
+static uint64_t frame_hash(const struct report_frame *frame, int of_build)
 {
 	uint64_t hash = FNV_START;
 	char offset[24];
@@ -75,34 +77,37 @@ static uint64_t frame_hash(const struct report_frame *frame)
 	 * every run. */
 	if (!frame->function && frame->module) {
 		name = last_part(frame->module);
-		hash = add_text(hash, name, module_length(name));
+		if (of_build && frame->build_id)
+			hash = add_text(hash, frame->build_id, strlen(frame->build_id));
+		else
+			hash = add_text(hash, name, module_length(name));
 		snprintf(offset, sizeof(offset), "+0x%" PRIx64, frame->offset);
 		hash = add_text(hash, offset, strlen(offset));
 	}
 	return hash;
 }
 
-static int has_application(const struct report_stack *stack)
+static int has_application(const struct report_frame *frames, size_t count)
 {
-	for (size_t i = 0; i < stack->count; i++)
-		if (stack->frames[i].role == FRAME_APPLICATION)
+	for (size_t i = 0; i < count; i++)
+		if (frames[i].role == FRAME_APPLICATION)
 			return 1;
 	return 0;
 }
 
-uint64_t report_fingerprint(const char *api, const char *kind, const struct report_stack *stack)
+/* Adds the application's frames to HASH; all FRAMES if none is the application's. */
+static uint64_t add_frames(uint64_t hash, const struct report_frame *frames, size_t count,
+			   int of_build)
 {
-	uint64_t hash = add_text(FNV_START, api, strlen(api)), last = 0;
-	int all = !has_application(stack);
+	int all = !has_application(frames, count);
+	uint64_t last = 0;
 
-	hash = add_text(hash, kind, strlen(kind));
-	for (size_t i = 0; i < stack->count; i++) {
-		const struct report_frame *frame = &stack->frames[i];
+	for (size_t i = 0; i < count; i++) {
 		uint64_t one;
 
-		if (!all && frame->role != FRAME_APPLICATION)
+		if (!all && frames[i].role != FRAME_APPLICATION)
 			continue;
-		one = frame_hash(frame);
+		one = frame_hash(&frames[i], of_build);
 		if (one == last)
 			continue;
 		for (int byte = 0; byte < 8; byte++)
@@ -110,6 +115,29 @@ uint64_t report_fingerprint(const char *api, const char *kind, const struct repo
 		last = one;
 	}
 	return hash;
+}
+
+uint64_t report_fingerprint(const char *api, const char *kind, const struct report_stack *stack)
+{
+	uint64_t hash = add_text(FNV_START, api, strlen(api));
+
+	hash = add_text(hash, kind, strlen(kind));
+	return add_frames(hash, stack->frames, stack->count, 0);
+}
+
+int report_stack_fingerprint(const struct report_frame *frames, size_t count, uint64_t *ret)
+{
+	enum frame_role role = has_application(frames, count) ? FRAME_APPLICATION
+							      : FRAME_FRAMEWORK;
+
+	for (size_t i = 0; i < count; i++) {
+		if (frames[i].role != role ||
+		    (!frames[i].function && !frames[i].file && !frames[i].module))
+			continue;
+		*ret = add_frames(FNV_START, frames, count, 1);
+		return 0;
+	}
+	return -ENOENT;
 }
 
 char *report_fingerprint_text(uint64_t value, char ret[FINGERPRINT_TEXT])

@@ -28,6 +28,7 @@ struct report_frame {
 	const char *function; /* demangled where that is possible */
 	const char *file;     /* absolute and without dots where the debug information allows */
 	const char *module;   /* path as the traced process saw it */
+	const char *build_id; /* of the module, in hexadecimal digits; NULL: it has none */
 	unsigned int line;    /* of the call, not of what comes after it */
 	enum frame_language language;
 	enum frame_role role;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What ^ and $ mean; the rest is wildcard.c's.
+ * What ^, $ and a fingerprint mean; the rest is wildcard.c's.
  */
 #include "frame_pattern.h"
 
@@ -8,7 +8,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fingerprint.h"
 #include "frame.h"
+
+/* Returns true if TEXT is a fingerprint of a stack, with it in *RET. */
+static int parse_fingerprint(const char *text, uint64_t *ret)
+{
+	static const char start[] = FRAME_PATTERN_STACK, digits[] = "0123456789abcdef";
+
+	if (strncmp(text, start, sizeof(start) - 1) != 0)
+		return 0;
+	text += sizeof(start) - 1;
+	if (strlen(text) != FINGERPRINT_TEXT - 1 || strspn(text, digits) != FINGERPRINT_TEXT - 1)
+		return 0;
+	*ret = strtoull(text, NULL, 16);
+	return 1;
+}
 
 static int compile(struct frame_pattern *pattern)
 {
@@ -17,6 +32,7 @@ static int compile(struct frame_pattern *pattern)
 	int at_end = length > 0 && start[length - 1] == '$';
 
 	length -= (size_t)at_end;
+	pattern->of_stack = parse_fingerprint(pattern->text, &pattern->fingerprint);
 	return length == 0 ? -EINVAL
 			   : wildcard_compile(start, length, start != pattern->text, at_end,
 					      &pattern->wildcard);
@@ -46,6 +62,11 @@ int frame_pattern_match(const struct frame_pattern *pattern, const char *text)
 int frame_pattern_match_any(const struct frame_pattern *pattern,
 			    const struct report_frame *frames, size_t count)
 {
+	uint64_t fingerprint;
+
+	if (pattern->of_stack)
+		return report_stack_fingerprint(frames, count, &fingerprint) == 0 &&
+		       fingerprint == pattern->fingerprint;
 	for (size_t i = 0; i < count; i++)
 		if (frame_pattern_match(pattern, frames[i].function) ||
 		    frame_pattern_match(pattern, frames[i].file) ||

@@ -2,19 +2,26 @@
  *
  * Patterns in LeakSanitizer's manner: a text that is looked for anywhere in the function, file
  * or module of a frame, * for anything, ^ and $ for the beginning and the end. What
- * suppressions, budgets and policies match stacks with.
+ * suppressions, budgets and policies match stacks with. LeakSanitizer reads a fingerprint as a
+ * name that no frame has, so one file can serve both.
  */
 #ifndef GPULEAK_REPORT_FRAME_PATTERN_H
 #define GPULEAK_REPORT_FRAME_PATTERN_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "wildcard.h"
 
 struct report_frame;
 
+/* A pattern of these words and 16 hexadecimal digits is a fingerprint of the whole stack. */
+#define FRAME_PATTERN_STACK "stack:"
+
 struct frame_pattern { /* starts as { 0 } */
 	char *text; /* as written */
+	int of_stack; /* it is a fingerprint: */
+	uint64_t fingerprint;
 	struct wildcard wildcard;
 };
 
@@ -26,7 +33,7 @@ int frame_pattern_compile(struct frame_pattern *ret, const char *text, size_t le
 /* Whether TEXT matches. NULL and "" never do. */
 int frame_pattern_match(const struct frame_pattern *pattern, const char *text);
 
-/* Whether one of FRAMES does. */
+/* Returns true if one of FRAMES matches, or if their fingerprint is the pattern's. */
 int frame_pattern_match_any(const struct frame_pattern *pattern,
 			    const struct report_frame *frames, size_t count);
 

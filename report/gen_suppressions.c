@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tries names from the inside out, by the very matching that suppresses. Leaks of one
- * fingerprint (two lines of one function, eight processes) are one: no pattern tells them
- * apart.
+ * Tries names from the inside out, by the very matching that suppresses, then the stack's
+ * fingerprint. Leaks of one fingerprint (two lines of one function, eight processes) are one:
+ * no pattern tells them apart.
  */
 #include "gen_suppressions.h"
 
@@ -80,23 +80,50 @@ static int try_name(const struct tally *tally, const struct tally_entry *own, co
 	return 0;
 }
 
+/* Returns the function of FRAME if it tells stacks apart. All stacks of a program go through
+ * main, and all stacks of a script through its "<module>". */
+static const char *telling_function(const struct report_frame *frame)
+{
+	const char *name = frame->function;
+
+	return name && strcmp(name, "main") != 0 && name[0] != '<' ? name : NULL;
+}
+
+/* Takes the stack's fingerprint for *BEST if no name was found. 0 or -ENOMEM. */
+static int try_stack(const struct tally *tally, const struct tally_entry *own,
+		     struct choice *best)
+{
+	const struct report_stack *stack = own->largest->stack;
+	uint64_t fingerprint;
+	char text[FINGERPRINT_TEXT];
+
+	if (best->pattern[0] ||
+	    report_stack_fingerprint(stack->frames, stack->count, &fingerprint) < 0)
+		return 0;
+	snprintf(best->pattern, sizeof(best->pattern), FRAME_PATTERN_STACK "%s",
+		 report_fingerprint_text(fingerprint, text));
+	return tally->count > COMPARED_MAX
+		       ? 0
+		       : count_others(tally, own, best->pattern, strlen(best->pattern),
+				      &best->others);
+}
+
+/* Only names of the application's own frames: a frame of a runtime or a framework is on the
+ * stacks of many leaks. */
 static int choose(const struct tally *tally, const struct tally_entry *own, struct choice *best)
 {
 	const struct report_stack *stack = own->largest->stack;
-	const struct report_frame *first = report_stack_culprit(stack), *end;
+	const struct report_frame *frame, *end = stack->frames + stack->count;
 	int r = 0;
 
 	*best = (struct choice){ 0 };
-	if (!first)
-		return 0;
-	end = stack->frames + stack->count;
-	for (const struct report_frame *frame = first; frame < end && r == 0; frame++)
-		r = try_name(tally, own, frame->function, best);
-	for (const struct report_frame *frame = first; frame < end && r == 0; frame++)
-		r = try_name(tally, own, frame->file, best);
-	for (const struct report_frame *frame = first; frame < end && r == 0; frame++)
-		r = try_name(tally, own, frame->module, best);
-	return r;
+	for (frame = stack->frames; frame < end && r == 0; frame++)
+		if (frame->role == FRAME_APPLICATION)
+			r = try_name(tally, own, telling_function(frame), best);
+	for (frame = stack->frames; frame < end && r == 0; frame++)
+		if (frame->role == FRAME_APPLICATION && !frame->function)
+			r = try_name(tally, own, frame->file, best);
+	return r < 0 ? r : try_stack(tally, own, best);
 }
 
 static void print_choice(FILE *out, const struct tally_entry *entry, const struct choice *choice)
@@ -110,7 +137,8 @@ static void print_choice(FILE *out, const struct tally_entry *entry, const struc
 	fputs(") at ", out);
 	text_place(out, entry->largest->stack);
 	if (!choice->pattern[0]) {
-		fputs(": has no name that a pattern could match\n", out);
+		fputs(": no frame of the application is known, so no pattern names this leak\n",
+		      out);
 		return;
 	}
 	if (choice->others)

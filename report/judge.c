@@ -18,6 +18,7 @@
 #include "number.h"
 #include "tally.h"
 
+#define JUDGE_SUPPRESSED_MAX (2 * NUMBER_MAX + 32)
 #define SENTENCES_MAX 100 /* of a thousand broken processes a hundred tell enough */
 
 __attribute__((format(printf, 4, 0)))
@@ -121,23 +122,55 @@ struct rest {
 	const char *what; /* behind that: " beyond what is known" */
 };
 
-static void leaked(struct bench *bench, const struct judge_input *input, const struct rest *rest)
+static void too_much(struct bench *bench, const struct judge_input *input,
+		     const struct rest *rest)
 {
-	const struct report_summary *sum = &input->report->summary;
 	char bytes[JUDGE_SIZE_MAX], allowed[JUDGE_SIZE_MAX];
 
-	if (rest->blocks || rest->bytes)
-		judge_reason(bench, "%" PRIu64 " block%s, %s %s%s, %s allowed", rest->blocks,
-			     rest->blocks == 1 ? "" : "s", judge_size(rest->bytes, bytes),
-			     rest->verb, rest->what, input->max_leaked_bytes
-			     ? judge_size(input->max_leaked_bytes, allowed) : "0");
-	else if (sum->cached_blocks && !input->count_caches)
-		judge_reason(bench, "nothing leaked%s; caches hold %s in %" PRIu64
+	judge_reason(bench, "%" PRIu64 " block%s, %s %s%s, %s allowed", rest->blocks,
+		     rest->blocks == 1 ? "" : "s", judge_size(rest->bytes, bytes), rest->verb,
+		     rest->what, input->max_leaked_bytes
+		     ? judge_size(input->max_leaked_bytes, allowed) : "0");
+}
+
+/* " (2 blocks, 2,000 bytes suppressed)", "" if nothing is. */
+static const char *suppressed(const struct report_summary *sum, char ret[JUDGE_SUPPRESSED_MAX])
+{
+	char blocks[NUMBER_MAX], bytes[NUMBER_MAX];
+
+	ret[0] = '\0';
+	if (sum->suppressed_blocks)
+		snprintf(ret, JUDGE_SUPPRESSED_MAX, " (%s block%s, %s byte%s suppressed)",
+			 format_number(sum->suppressed_blocks, blocks),
+			 sum->suppressed_blocks == 1 ? "" : "s",
+			 format_number(sum->suppressed_bytes, bytes),
+			 sum->suppressed_bytes == 1 ? "" : "s");
+	return ret;
+}
+
+static void nothing_leaked(struct bench *bench, const struct judge_input *input,
+			   const struct rest *rest)
+{
+	const struct report_summary *sum = &input->report->summary;
+	char bytes[JUDGE_SIZE_MAX], hidden[JUDGE_SUPPRESSED_MAX];
+
+	if (sum->cached_blocks && !input->count_caches)
+		judge_reason(bench, "nothing leaked%s%s; caches hold %s in %" PRIu64
 			     " block%s, which do not count (--gate-caches 1 counts them)",
-			     rest->what, judge_size(sum->cached_bytes, bytes), sum->cached_blocks,
+			     rest->what, suppressed(sum, hidden),
+			     judge_size(sum->cached_bytes, bytes), sum->cached_blocks,
 			     sum->cached_blocks == 1 ? "" : "s");
 	else
-		judge_reason(bench, "nothing leaked%s", rest->what);
+		judge_reason(bench, "nothing leaked%s%s", rest->what, suppressed(sum, hidden));
+}
+
+/* What is left after baseline and budgets, against the general budget. */
+static void leaked(struct bench *bench, const struct judge_input *input, const struct rest *rest)
+{
+	if (rest->blocks || rest->bytes)
+		too_much(bench, input, rest);
+	else
+		nothing_leaked(bench, input, rest);
 }
 
 static void judge_errors(struct bench *bench, const struct report_summary *sum)

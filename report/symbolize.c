@@ -29,6 +29,7 @@ struct symbol_module {
 	const char *path;
 	uint8_t build_id[BUILD_ID_MAX];
 	size_t build_id_bytes;
+	const char *build_id_text; /* hexadecimal digits; NULL: no build id */
 	const char *problem;
 	int opened; /* tried, at least */
 	Dwfl *dwfl; /* NULL: no file that can be trusted */
@@ -128,6 +129,17 @@ void symbolizer_destroy(struct symbolizer *symbolizer)
 	free(symbolizer);
 }
 
+static void write_build_id(const struct symbol_module *module, char ret[2 * BUILD_ID_MAX + 1])
+{
+	static const char digits[] = "0123456789abcdef";
+
+	for (size_t i = 0; i < module->build_id_bytes; i++) {
+		ret[2 * i] = digits[module->build_id[i] >> 4];
+		ret[2 * i + 1] = digits[module->build_id[i] & 15];
+	}
+	ret[2 * module->build_id_bytes] = '\0';
+}
+
 static int same_module(const void *value, const void *key)
 {
 	const struct symbol_module *a = value, *b = key;
@@ -141,6 +153,7 @@ int symbolizer_module(struct symbolizer *symbolizer, const char *path, const uin
 		      size_t build_id_bytes, struct symbol_module **ret)
 {
 	struct symbol_module key = { .path = path }, *module;
+	char hex[2 * BUILD_ID_MAX + 1];
 	uint64_t hash;
 
 	if (build_id_bytes > BUILD_ID_MAX)
@@ -152,6 +165,12 @@ int symbolizer_module(struct symbolizer *symbolizer, const char *path, const uin
 	if (!module) {
 		module = pool_alloc(&symbolizer->pool, sizeof(*module));
 		key.path = pool_intern(&symbolizer->pool, &symbolizer->texts, path, strlen(path));
+		write_build_id(&key, hex);
+		if (build_id_bytes) {
+			key.build_id_text = pool_text(&symbolizer->pool, hex, strlen(hex));
+			if (!key.build_id_text)
+				return -ENOMEM;
+		}
 		if (!module || !key.path || table_add(&symbolizer->modules, hash, module) < 0)
 			return -ENOMEM;
 		*module = key;
@@ -219,17 +238,12 @@ static void use_file(struct symbol_module *module, const char *path, int fd)
 /* A separate debug file has all symbols too, and is found by build id alone. */
 static int open_debug_file(const struct symbol_module *module, char *path, size_t path_size)
 {
-	static const char digits[] = "0123456789abcdef";
 	char hex[2 * BUILD_ID_MAX + 1];
 	int fd;
 
 	if (module->build_id_bytes < 3)
 		return -ENOENT;
-	for (size_t i = 0; i < module->build_id_bytes; i++) {
-		hex[2 * i] = digits[module->build_id[i] >> 4];
-		hex[2 * i + 1] = digits[module->build_id[i] & 15];
-	}
-	hex[2 * module->build_id_bytes] = '\0';
+	write_build_id(module, hex);
 	snprintf(path, path_size, DEBUG_FOLDER "/%.2s/%s.debug", hex, hex + 2);
 	fd = open_regular(path);
 	if (fd >= 0 && has_build_id(module, fd) != 1) {
@@ -456,6 +470,7 @@ int symbolizer_location(struct symbolizer *symbolizer, struct symbol_module *mod
 	memcpy(kept, frames, count * sizeof(*kept));
 	for (size_t i = 0; i < count; i++) {
 		kept[i].module = module ? module->path : NULL;
+		kept[i].build_id = module ? module->build_id_text : NULL;
 		kept[i].offset = offset;
 	}
 	*location = key;

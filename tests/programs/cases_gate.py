@@ -308,6 +308,68 @@ def generated_shared(place):
             suppress_with(place, "leak:^lose_cache$\n", place.program("ends")))
 
 
+def generate(place, *argv):
+    """The lines that --gen-suppressions writes for ARGV, without comments."""
+    place.command("run", "--gen-suppressions", place.file("lines"), "--", *argv)
+    return re.findall("^leak:.*$", place.read("lines"), re.M)
+
+
+def gate_with(place, lines, *argv):
+    """Status and first sentence of a gate that suppresses LINES."""
+    run = place.command("run", "--gate", "--suppressions",
+                        place.write("suppressions", "\n".join(lines) + "\n"), "--", *argv)
+    return run.status, sentences(run)[0]
+
+
+def generated_stripped(name):
+    """A function that tests a program without symbols."""
+    def test(place):
+        first = [place.program(name)]
+        lines = generate(place, *first)
+        compare("lines", 1, len(lines))
+        if not re.fullmatch("leak:stack:[0-9a-f]{16}", lines[0]):
+            raise Failed("no fingerprint: " + lines[0])
+        compare("the known leak", (0, "nothing leaked (2 blocks, 2,000 bytes suppressed)"),
+                gate_with(place, lines, *first))
+        compare("a second leak", (23, "1 block, 600 bytes leaked, 0 allowed"),
+                gate_with(place, lines, *first, "more"))
+        both = generate(place, *first, "more")
+        compare("lines of two leaks", (2, True), (len(set(both)), lines[0] in both))
+        compare("a third leak, in a thread", (23, "1 block, 700 bytes leaked, 0 allowed"),
+                gate_with(place, both, *first, "more", "thread"))
+        three = generate(place, *first, "more", "thread")
+        compare("all", (0, "nothing leaked (4 blocks, 3,300 bytes suppressed)"),
+                gate_with(place, three, *first, "more", "thread"))
+    test.__doc__ = "--gen-suppressions: %s: a line hides one leak of a program without symbols" \
+        % name
+    test.needs = name
+    return test
+
+
+def generated_main(place):
+    """--gen-suppressions: a leak of main itself does not hide what main calls"""
+    argv = [place.program("only_main")]
+    lines = generate(place, *argv)
+    compare("lines", [True], [bool(re.fullmatch("leak:stack:[0-9a-f]{16}", line))
+                              for line in lines])
+    compare("the known leak", (0, "nothing leaked (1 block, 2,000 bytes suppressed)"),
+            gate_with(place, lines, *argv))
+    compare("another one", (23, "1 block, 600 bytes leaked, 0 allowed"),
+            gate_with(place, lines, *argv, "more"))
+    compare("its own name", ["leak:^lose$"], generate(place, *argv, "more")[1:])
+
+
+def generated_verdicts(place):
+    """the gate says in every format with a verdict how much was suppressed"""
+    ledgers, _ = kept(place, "ledgers", place.program("only_main"))
+    said = "nothing leaked (1 block, 2,000 bytes suppressed)"
+    rules = place.write("suppressions", "leak:^main$\n")
+    for words in ("text", "json", "junit", "github", "sarif", "html"):
+        run = place.command("check", "--format", words, "--suppressions", rules, ledgers)
+        compare("status of " + words, 0, run.status)
+        compare("the sentence in " + words, True, said in run.stdout + run.stderr)
+
+
 def lsan(place):
     """__lsan_default_suppressions: asked once, used, by run and at exit, and after a kill"""
     def numbers(report):
@@ -356,7 +418,8 @@ def lsan_bad(place):
 
 FILES = [baseline_passes, baseline_new, baseline_growth, baseline_ratchet, baseline_by_ledger,
          baseline_preloaded, bad_files, baseline_unwritable, budgets, policy, generated,
-         generated_shared, lsan, lsan_off, lsan_bad]
+         generated_shared, generated_stripped("stripped"),
+         generated_stripped("stripped_no_id"), generated_main, generated_verdicts, lsan, lsan_off, lsan_bad]
 
 
 # ---- diff ----

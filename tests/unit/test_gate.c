@@ -388,6 +388,74 @@ static void test_generated(void **state)
 	free(text);
 }
 
+/* What gen_suppressions() writes for one leak with COUNT FRAMES, without its comment. */
+static void generated_for(const struct report_frame *frames, size_t count, char ret[64])
+{
+	const struct report_stack stack = { .frames = frames, .count = count };
+	struct scene s;
+	char *text = NULL, *line;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+
+	scene(&s, 1);
+	s.leaks[0].stack = &stack;
+	assert_int_equal(gen_suppressions(&s.report, out), 0);
+	fclose(out);
+	line = strstr(text, "\nleak:");
+	ret[0] = '\0';
+	if (line)
+		sscanf(line, " %63s", ret);
+	free(text);
+}
+
+#define RUNTIME(name) { .function = name, .module = "/lib/libc.so.6", .role = FRAME_RUNTIME }
+
+/* No line names a frame that is not the application's, and none goes by a module alone. */
+static void test_generated_without_names(void **state)
+{
+	struct report_frame frames[] = {
+		{ .module = "/opt/app", .build_id = "aa01", .offset = 0x10 },
+		{ .function = "main", .module = "/opt/app", .build_id = "aa01" },
+		RUNTIME("__libc_start_call_main"),
+		{ .function = "_start", .module = "/opt/app", .role = FRAME_RUNTIME },
+	};
+	const struct report_frame runtime[] = { RUNTIME("start_thread"), RUNTIME("clone3") };
+	const struct report_frame jitted[] = { { .offset = 0x7f00 }, RUNTIME("start_thread") };
+	const struct report_frame python[] = {
+		{ .function = "PyObject_Call", .role = FRAME_INTERPRETER },
+		{ .function = "<module>", .file = "/src/run.py", .language = FRAME_PYTHON },
+	};
+	const struct report_frame framework[] = {
+		{ .function = "c10::alloc", .module = "libc10.so", .role = FRAME_FRAMEWORK },
+		RUNTIME("start_thread"),
+	};
+	char first[64], second[64];
+
+	(void)state;
+	generated_for(frames, 4, first);
+	assert_memory_equal(first, "leak:stack:", 11);
+	/* Another C library, and another directory, are the same stack. */
+	frames[2].function = "__libc_start_main";
+	frames[0].module = "/usr/bin/app";
+	generated_for(frames, 4, second);
+	assert_string_equal(first, second);
+	frames[0].offset++;
+	generated_for(frames, 4, second);
+	assert_string_not_equal(first, second);
+	frames[0].offset--;
+	frames[0].build_id = "aa02";
+	generated_for(frames, 4, second);
+	assert_string_not_equal(first, second);
+	generated_for(runtime, 2, first);
+	assert_string_equal(first, "");
+	generated_for(jitted, 2, first);
+	assert_string_equal(first, "");
+	generated_for(python, 2, first);
+	assert_memory_equal(first, "leak:stack:", 11);
+	generated_for(framework, 2, first);
+	assert_memory_equal(first, "leak:stack:", 11);
+}
+
 static void test_read_json(void **state)
 {
 	static const char text[] =
@@ -486,6 +554,7 @@ int main(void)
 		cmocka_unit_test(test_policy),
 		cmocka_unit_test(test_ranks),
 		cmocka_unit_test(test_generated),
+		cmocka_unit_test(test_generated_without_names),
 		cmocka_unit_test(test_read_json),
 		cmocka_unit_test(test_facts_of_the_program),
 	};
