@@ -5,12 +5,18 @@
 # once, each for some seconds, from the corpora in tests/fuzz. What makes one fail is kept
 # in BUILD/findings-TARGET.
 #
-#   tests/scripts/fuzz.sh SECONDS BUILD
+# Each tests/fuzz/fuzz_TARGET.c is one target. --list prints their names.
+#
+#   tests/scripts/fuzz.sh SECONDS BUILD | --list
 set -eu
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+targets=$(cd "$root/tests/fuzz" && printf '%s\n' fuzz_*.c | sed 's/^fuzz_\(.*\)\.c$/\1/')
+if [ "$*" = --list ]; then
+	printf '%s\n' "$targets"
+	exit 0
+fi
 seconds=$1
 build=$2
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-targets='ledger rules suppress'
 
 if [ ! -e "$build/build.ninja" ]; then
 	CC=clang CXX=clang++ meson setup "$build" "$root" -Dfuzz=true \
