@@ -37,8 +37,8 @@ static bool block_around(struct recorder *recorder, const struct freeing *freein
 	uint64_t address = freeing->address;
 	bool found = false;
 
-	if (own != SPACE_MEMORY && own != SPACE_VMM_MAPPING && own != SPACE_VMM_RESERVATION &&
-	    own != SPACE_CL_USM)
+	if (own != SPACE_MEMORY && own != SPACE_REGISTERED && own != SPACE_VMM_MAPPING &&
+	    own != SPACE_VMM_RESERVATION && own != SPACE_CL_USM)
 		return false;
 	for (unsigned int i = 0; i < BLOCK_SHARDS && !found; i++) {
 		struct shard *shard = &recorder->blocks.shard[i];
@@ -221,15 +221,45 @@ static void releasing_dead(struct recorder *recorder, struct hook *hook, struct 
 	}
 }
 
-/* SVM freed as USM or the other way round: some drivers take it, some answer nothing, some
- * crash. It is wrong on any, so it is told before the call. */
-static void releasing_other_kind(struct recorder *recorder, struct hook *hook,
+/* Returns true if HOOK destroys objects of one type, and another call than one of its makers made
+ * BLOCK: a mipmapped array and an array are both of the kind "array". */
+static bool is_other_object(struct recorder *recorder, const struct hook *hook,
+			    const struct ledger_block *block)
+{
+	static const struct {
+		enum hook_id maker, destroyer;
+	} ends[] = {
+#define ENDED_BY(maker, destroyer) { HOOK_##maker, HOOK_##destroyer },
+#include "hooks.def"
+	};
+	const struct ledger_row *row = ledger_at(&recorder->writer, block->row);
+	bool destroys = false;
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		if (hook != &hooks[ends[i].destroyer])
+			continue;
+		destroys = true;
+		if (row->api == recorder_name_ref(recorder, &hooks[ends[i].maker]))
+			return false;
+	}
+	return destroys;
+}
+
+/* A live block of another type than HOOK's call is for. Some drivers accept it, some refuse it,
+ * some crash. It is wrong in each case, so the error is recorded before the call. */
+static void releasing_other_kind(struct recorder *recorder, const struct site *site,
 				 struct freeing *freeing)
 {
+	struct hook *hook = site->hook;
 	struct wrong_free wrong = { hook, freeing->address, freeing->stack, LEDGER_NO_ANSWER };
 	struct ledger_block block = *freeing->block;
+	bool other;
 
-	if (hook->kind[0] && is_mismatch(recorder, hook, &block)) /* "": a call for several */
+	if (site->space == SPACE_CL_USM)
+		other = hook->kind[0] && is_mismatch(recorder, hook, &block); /* "": for several */
+	else
+		other = is_other_object(recorder, hook, &block);
+	if (other)
 		freeing->error = error_mismatched_free(recorder, &wrong, &block);
 }
 
@@ -238,8 +268,8 @@ void wrong_free_releasing(struct recorder *recorder, const struct site *site,
 {
 	if (!freeing->block && !freeing->counted_down)
 		releasing_dead(recorder, site->hook, freeing);
-	else if (freeing->block && site->space == SPACE_CL_USM)
-		releasing_other_kind(recorder, site->hook, freeing);
+	else if (freeing->block)
+		releasing_other_kind(recorder, site, freeing);
 }
 
 /* The driver's answer to the release of a handle that we do not: it does. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Memory that is not linear device memory: each family leaked once and freed once, freed
- * twice, and freed by another family's call.
+ * twice, freed by another family's call, and freed by an address inside it.
  */
 #include <stdint.h>
 #include <string.h>
@@ -100,6 +100,40 @@ static void array_twice(void)
 	printf("again: %d\n", cuArrayDestroy(array)); /* @destroy_again */
 }
 
+/* Each object is destroyed by the call for another type, which no driver has to survive. */
+static void other_destroy(void)
+{
+	const struct array_descriptor flat = { 100, 10, CU_AD_FORMAT_FLOAT, 4 };
+	const struct array3d_descriptor wide = { 16, 8, 0, CU_AD_FORMAT_FLOAT, 1, 0 };
+	int properties[22] = { 1, 0, 1, 0 }; /* pinned, no handle; on a device, number 0 */
+	void *array, *mipmaps, *pool;
+
+	must(cuArrayCreate_v2(&array, &flat), "array"); /* @other_array */
+	must(cuMipmappedArrayCreate(&mipmaps, &wide, 2), "mipmaps"); /* @other_mipmaps */
+	must(cuMemPoolCreate(&pool, properties), "pool"); /* @other_pool */
+	printf("mipmaps as array: %d\n", cuArrayDestroy(mipmaps)); /* @as_array */
+	printf("array as mipmaps: %d\n", cuMipmappedArrayDestroy(array)); /* @as_mipmaps */
+	printf("pool as array: %d\n", cuArrayDestroy(pool)); /* @pool_as_array */
+	must(cuArrayDestroy(array), "destroy");
+	must(cuMipmappedArrayDestroy(mipmaps), "destroy"); /* @by_its_own */
+	must(cuMemPoolDestroy(pool), "destroy");
+	printf("destroyed as array: %d\n", cuArrayDestroy(mipmaps)); /* @dead_as_array */
+}
+
+/* Inside a registered range, inside pinned memory, and outside any. */
+static void inside(void)
+{
+	char *pinned;
+
+	must(cuMemHostRegister_v2(lent[0], 4096, 0), "register"); /* @lent_whole */
+	printf("inside: %d\n", cuMemHostUnregister(lent[0] + 256)); /* @inside_lent */
+	must(cuMemHostUnregister(lent[0]), "unregister");
+	must(cuMemHostAlloc((void **)&pinned, 20007, 0), "host alloc"); /* @pinned_whole */
+	printf("inside pinned: %d\n", cuMemHostUnregister(pinned + 256)); /* @inside_pinned */
+	must(cuMemFreeHost(pinned), "free host");
+	printf("outside: %d\n", cuMemHostUnregister(lent[2])); /* @outside */
+}
+
 static void pools(void)
 {
 	int properties[22] = { 1, 0, 1, 0 }; /* pinned, no handle; on a device, number 0 */
@@ -171,6 +205,10 @@ int main(int argc, char **argv)
 		arrays(); /* @arrays */
 	else if (strcmp(story, "array-twice") == 0)
 		array_twice(); /* @array_twice */
+	else if (strcmp(story, "other-destroy") == 0)
+		other_destroy(); /* @other_destroy */
+	else if (strcmp(story, "inside") == 0)
+		inside(); /* @inside */
 	else if (strcmp(story, "imported") == 0)
 		imported(); /* @imported */
 	else if (strcmp(story, "pools") == 0)

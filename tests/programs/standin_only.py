@@ -20,6 +20,7 @@ STANDIN_ONLY = {
     "multicast: bindings end with their object": TEAM,
     "multicast: unbind refused": TEAM,
     "multicast: unbound twice": TEAM,
+    "objects destroyed by another type's call": CRASHES,
     "out of memory in any call: the pool gives back what it keeps, and the call is made again":
         SETS,
     "pool of another process": "imports in the process that exported",
