@@ -20,25 +20,28 @@ bool config_is_read;
 
 #define PREFIX "GPULEAK_"
 #define WARNINGS_MAX 8
+#define SHOWN_MAX 256 /* bytes of a bad value: the warning must fit in a line of say() */
 
 static char store[32768];
 static size_t stored;
 static struct {
 	char name[64];
 	int id; /* -1: no such option */
+	const char *value; /* NULL: it is too long to be shown */
 } warnings[WARNINGS_MAX];
 static unsigned int warning_count;
 
 /* Variables that belong to the command or to tests, not to the user's options. */
 static const char *const internal[] = { "LIBRARY" };
 
-static void warn_later(const char *name, size_t length, int id)
+static void warn_later(const char *name, size_t length, int id, const char *value)
 {
 	if (warning_count == WARNINGS_MAX)
 		return;
 	if (length >= sizeof(warnings[0].name))
 		length = sizeof(warnings[0].name) - 1;
 	memcpy(warnings[warning_count].name, name, length);
+	warnings[warning_count].value = value && strlen(value) <= SHOWN_MAX ? value : NULL;
 	warnings[warning_count++].id = id;
 }
 
@@ -70,12 +73,12 @@ static void read_one(const char *name, const char *equals)
 
 	if (id < 0) {
 		if (!is_internal(name, length))
-			warn_later(name, length, -1);
+			warn_later(name, length, -1, NULL);
 		return;
 	}
 	value = keep(equals + 1);
 	if (!value || option_set(&config, id, value) < 0)
-		warn_later(name, length, id);
+		warn_later(name, length, id, value);
 	else
 		config_texts[id] = value;
 }
@@ -136,15 +139,16 @@ static const char *default_of(int id)
 void config_warn(void)
 {
 	for (unsigned int i = 0; i < warning_count; i++) {
+		const char *value = warnings[i].value;
 		int id = warnings[i].id;
 
 		if (id < 0)
 			say("gpuleak: " PREFIX, warnings[i].name,
 			    ": no such option, ignored; `gpuleak run --help` lists them\n", NULL);
 		else
-			say("gpuleak: " PREFIX, warnings[i].name, ": bad value, expected ",
-			    option_expects(id), "; the default is used: ", default_of(id), "\n",
-			    NULL);
+			say("gpuleak: bad value '", value ? value : "(too long)", "' of " PREFIX,
+			    warnings[i].name, ": expected is ", option_expects(id),
+			    "; the default is used: ", default_of(id), "\n", NULL);
 	}
 	warning_count = 0;
 }

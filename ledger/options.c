@@ -86,17 +86,31 @@ int option_duration(const char *text, long long *ret)
 		{ "", 1000 },   { "s", 1000 },     { "ms", 1 },
 		{ "m", 60000 }, { "h", 3600000 }, { "d", 86400000 },
 	};
-	const char *suffix;
-	long long value;
+	const char *suffix, *digits = "";
+	long long value, part = 0;
 	size_t i;
 
 	if (parse_whole(text, &suffix, &value) < 0)
 		return -EINVAL;
+	if (*suffix == '.') {
+		digits = suffix + 1;
+		suffix = digits + strspn(digits, "0123456789");
+		if (suffix == digits)
+			return -EINVAL;
+	}
 	for (i = 0; i < sizeof(units) / sizeof(units[0]); i++)
 		if (strcmp(suffix, units[i].suffix) == 0)
 			break;
 	if (i == sizeof(units) / sizeof(units[0]) ||
 	    __builtin_mul_overflow(value, units[i].ms, &value))
+		return -EINVAL;
+	/* What is smaller than a millisecond is cut off, but must not read as 0, "none". */
+	for (long long unit = units[i].ms; *digits >= '0' && *digits <= '9'; digits++) {
+		part += unit * (*digits - '0') / 10;
+		unit /= 10;
+	}
+	if (__builtin_add_overflow(value, part, &value) ||
+	    (value == 0 && text + strspn(text, "0.") != suffix))
 		return -EINVAL;
 	*ret = value;
 	return 0;
@@ -246,6 +260,11 @@ void options_defaults(struct options *ret)
 		option_set(ret, id, option_rows[id].default_text);
 }
 
+bool option_is_switch(enum option_id id)
+{
+	return option_rows[id].type == OPTION_NUMBER && option_rows[id].maximum == 1;
+}
+
 const char *option_expects(enum option_id id)
 {
 	switch (option_rows[id].type) {
@@ -265,7 +284,7 @@ const char *option_expects(enum option_id id)
 	case OPTION_NTH:
 		return "N or N+, counted from 1";
 	case OPTION_NUMBER:
-		return option_rows[id].maximum == 1	? "0 or 1"
+		return option_is_switch(id)		? "0 or 1"
 		       : option_rows[id].maximum == 64	? "a whole number from 0 to 64"
 		       : option_rows[id].maximum == 255 ? "a whole number from 0 to 255"
 		       : option_rows[id].maximum == 256 ? "a whole number from 0 to 256"

@@ -7,6 +7,7 @@
 #ifndef GPULEAK_LEDGER_OPTIONS_H
 #define GPULEAK_LEDGER_OPTIONS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -107,6 +108,9 @@ unsigned long long option_amount(long long value, unsigned long long total);
 
 /* The word of VALUE for an option that takes one of several words; "unknown" if it has none. */
 const char *option_word(enum option_id id, int value);
+
+/* Returns true if option ID only takes 0 or 1. */
+bool option_is_switch(enum option_id id);
 
 /* What a good value looks like, for the one line that says a value was bad. */
 const char *option_expects(enum option_id id);

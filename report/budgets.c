@@ -11,6 +11,7 @@
 
 #include "model.h"
 #include "options.h"
+#include "kinds.h"
 #include "lines.h"
 
 #define SUBJECTS "kind:, api:, device:, site:, cache: and peak"
@@ -119,6 +120,9 @@ static int parse_subject(const struct lines *file, const char *text, size_t leng
 		lines_trim(&text, &length);
 		if (rule->subject == BUDGET_DEVICE)
 			return parse_device(file, text, length, rule);
+		if (rule->subject == BUDGET_KIND && length > 0 &&
+		    kind_check(file, text, length) < 0)
+			return -EINVAL;
 		r = frame_pattern_compile(&rule->pattern, text, length);
 		return r == 0 ? 0
 		       : lines_fail(file, r, "%s", r == -ENOMEM ? "out of memory"

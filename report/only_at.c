@@ -10,6 +10,7 @@
 
 #include "model.h"
 #include "model_sites.h"
+#include "kinds.h"
 #include "lines.h"
 #include "frame_pattern.h"
 
@@ -43,6 +44,8 @@ static int parse_rule(const struct lines *file, const char *text, size_t length,
 		length -= n;
 		lines_trim(&text, &length);
 		ret->type = (enum type)i;
+		if (ret->type == KIND && length > 0 && kind_check(file, text, length) < 0)
+			return -EINVAL;
 		r = frame_pattern_compile(&ret->pattern, text, length);
 		if (r == -EINVAL)
 			return lines_fail(file, r, "nothing stands behind the colon "

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "escape.h"
+#include "kinds.h"
 #include "model.h"
 #include "number.h"
 
@@ -260,40 +261,7 @@ void text_time(FILE *out, uint64_t ns)
 
 void text_kind(FILE *out, const char *kind)
 {
-	static const struct {
-		const char *kind, *words;
-	} table[] = {
-		{ "device", "device memory" },
-		{ "managed", "managed memory" },
-		{ "pinned", "pinned host memory" },
-		{ "registered", "registered host memory" },
-		{ "stream-ordered", "stream-ordered memory" },
-		{ "mempool", "memory pool" },
-		{ "graph", "graph memory" },
-		{ "array", "array" },
-		{ "ipc", "memory of another process" },
-		{ "external", "external memory" },
-		{ "cl-buffer", "OpenCL buffer" },
-		{ "cl-sub-buffer", "OpenCL sub-buffer" },
-		{ "cl-image", "OpenCL image" },
-		{ "cl-pipe", "OpenCL pipe" },
-		{ "cl-svm", "OpenCL shared virtual memory" },
-		{ "cl-usm", "OpenCL unified shared memory" },
-		{ "object/cl-context", "OpenCL context" },
-		{ "object/cl-event", "OpenCL event" },
-		{ "object/cl-kernel", "OpenCL kernel" },
-		{ "object/cl-program", "OpenCL program" },
-		{ "object/cl-queue", "OpenCL command queue" },
-		{ "object/cl-sampler", "OpenCL sampler" },
-	};
-
-	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-		if (strcmp(kind, table[i].kind) == 0) {
-			fputs(table[i].words, out);
-			return;
-		}
-	}
-	print_escaped(out, kind);
+	print_escaped(out, kind_words(kind));
 }
 
 void text_process(FILE *out, const struct report_process *process)

@@ -22,6 +22,8 @@
 
 #define ERROR_SIZE 8192
 
+static const char *const formats[] = { "text", "json", NULL };
+
 static const struct flags_command command = {
 	.name = "diff",
 	.synopsis = "[options] BEFORE AFTER",
@@ -30,6 +32,7 @@ static const struct flags_command command = {
 	.options = OPTION_BIT(OPTION_FORMAT) | OPTION_BIT(OPTION_SUPPRESSIONS) |
 		   OPTION_BIT(OPTION_LSAN_SUPPRESSIONS) | OPTION_BIT(OPTION_RULES),
 	.extras = FLAGS_GATE,
+	.formats = formats,
 	.report_to = "standard output",
 	.tail = "exit status: 0 compared, 23 with --gate if a leak is new or grew, or there are\n"
 		"more wrong frees; 1 a side could not be read, 2 usage.\n",
@@ -133,10 +136,6 @@ int cmd_diff(int argc, char **argv)
 	if (n != 2) {
 		fprintf(stderr, "gpuleak: diff: name two: ledgers, directories of ledgers, or "
 			"reports in JSON\n");
-		return STATUS_USAGE;
-	}
-	if (opt_values.format != OPTION_FORMAT_TEXT && opt_values.format != OPTION_FORMAT_JSON) {
-		fprintf(stderr, "gpuleak: diff: its formats are text and json\n");
 		return STATUS_USAGE;
 	}
 	flags_environment(command.options & ~OPTION_BIT(OPTION_FORMAT));

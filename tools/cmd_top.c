@@ -21,6 +21,7 @@
 #include "load.h"
 #include "options.h"
 #include "process.h"
+#include "suggest.h"
 #include "symbolize.h"
 #include "terminal.h"
 #include "text_live.h"
@@ -104,6 +105,21 @@ static void help(void)
 static int wrong(const char *before, const char *word, const char *after)
 {
 	fprintf(stderr, "gpuleak: top: %s%s%s\n", before, word, after);
+	return -1;
+}
+
+static int unknown(const char *word)
+{
+	static const char *const flags[] = { "interval", "once", "sites", "sort", "older",
+					     "step-every" };
+	struct suggestion suggestion = { .word = word + strspn(word, "-") };
+
+	suggestion.length = strcspn(suggestion.word, "=");
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+		suggest_consider(&suggestion, flags[i]);
+	fprintf(stderr, "gpuleak: top: unknown flag '%s'", word);
+	suggest_print(&suggestion, "--");
+	fputs("; `gpuleak top --help` lists them\n", stderr);
 	return -1;
 }
 
@@ -232,7 +248,7 @@ static int parse_word(struct arguments *ret, char **argv, int *at)
 	if (r <= 0)
 		return r;
 	if (word[0] == '-' && word[1])
-		return wrong("unknown flag ", word, "; `gpuleak top --help` lists them");
+		return unknown(word);
 	if (ret->operand)
 		return wrong("one process at a time: ", word, " is one more");
 	ret->operand = word;

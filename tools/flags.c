@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "suggest.h"
+
 struct options opt_values;
 const char *opt_text[OPTION_COUNT];
 int opt_gate;
@@ -102,13 +104,37 @@ static int find_option(const struct flags_command *command, const char *name, si
 	return -1;
 }
 
+static int has_format(const struct flags_command *command, int format)
+{
+	const char *word = option_word(OPTION_FORMAT, format);
+
+	for (int i = 0; command->formats && command->formats[i]; i++)
+		if (strcmp(command->formats[i], word) == 0)
+			return 1;
+	return !command->formats;
+}
+
+/* What a good value of option ID looks like. */
+static const char *expects(const struct flags_command *command, int id)
+{
+	static char formats[128];
+	size_t used = 0;
+
+	if (id != OPTION_FORMAT || !command->formats)
+		return option_expects((enum option_id)id);
+	for (int i = 0; command->formats[i] && used < sizeof(formats); i++)
+		used += (size_t)snprintf(formats + used, sizeof(formats) - used, "%s%s",
+					 i ? " or " : "", command->formats[i]);
+	return formats;
+}
+
 static int set_option(const struct flags_command *command, int id, const char *value)
 {
 	if (option_set(&opt_values, (enum option_id)id, value) < 0 ||
-	    (id == OPTION_REPORT && !*value)) {
+	    (id == OPTION_REPORT && !*value) ||
+	    (id == OPTION_FORMAT && !has_format(command, opt_values.format))) {
 		fprintf(stderr, "gpuleak: %s: bad value '%s' of --%s: expected is %s\n",
-			command->name, value, option_rows[id].flag,
-			option_expects((enum option_id)id));
+			command->name, value, option_rows[id].flag, expects(command, id));
 		return -1;
 	}
 	opt_text[id] = value;
@@ -127,9 +153,35 @@ static int set_extra(const struct flags_command *command, const struct extra *ex
 
 static int unknown(const struct flags_command *command, const char *word)
 {
-	fprintf(stderr, "gpuleak: %s: unknown flag %s; `gpuleak %s --help` lists them\n",
-		command->name, word, command->name);
+	struct suggestion suggestion = { .word = word + strspn(word, "-") };
+
+	suggestion.length = strcspn(suggestion.word, "=");
+	for (size_t i = 0; i < EXTRAS; i++)
+		if ((command->extras & extras[i].bit) && extras[i].what)
+			suggest_consider(&suggestion, extras[i].flag);
+	for (int id = 0; id < OPTION_COUNT; id++)
+		if (command->options & OPTION_BIT(id))
+			suggest_consider(&suggestion, option_rows[id].flag);
+	fprintf(stderr, "gpuleak: %s: unknown flag '%s'", command->name, word);
+	suggest_print(&suggestion, "--");
+	fprintf(stderr, "; `gpuleak %s --help` lists them\n", command->name);
 	return -1;
+}
+
+/* The value of option ID at ARGV[*AT], behind its EQUALS or in the next word; NULL: there is no
+ * value. A switch takes 0 or 1 and needs neither: it must not take the program for its value. */
+static const char *value_of(int id, const char *equals, int argc, char **argv, int *at)
+{
+	const char *next = *at + 1 < argc ? argv[*at + 1] : NULL;
+
+	if (equals)
+		return equals + 1;
+	if (id >= 0 && option_is_switch((enum option_id)id) &&
+	    (!next || (strcmp(next, "0") != 0 && strcmp(next, "1") != 0)))
+		return "1";
+	if (next)
+		++*at;
+	return next;
 }
 
 /* One flag at ARGV[*AT]; moves *AT on if its value is the next word. 0, -1, -2 as
@@ -161,10 +213,10 @@ static int parse_flag(const struct flags_command *command, int argc, char **argv
 	id = find_option(command, name, length);
 	if (id < 0 && !(extra && extra->set))
 		return unknown(command, word);
-	value = equals ? equals + 1 : *at + 1 < argc ? argv[++*at] : NULL;
+	value = value_of(id, equals, argc, argv, at);
 	if (!value) {
 		fprintf(stderr, "gpuleak: %s: %s wants a value: %s\n", command->name, word,
-			extra ? extra->expects : option_expects((enum option_id)id));
+			extra ? extra->expects : expects(command, id));
 		return -1;
 	}
 	return extra ? set_extra(command, extra, value) : set_option(command, id, value);
@@ -304,9 +356,10 @@ void flags_help(const struct flags_command *command)
 		if (!(command->options & OPTION_BIT(id)))
 			continue;
 		snprintf(flag, sizeof(flag), "%s--%s %s", id == OPTION_VERBOSE ? "-v, " : "",
-			 row->flag, metavar(row->type));
+			 row->flag, option_is_switch((enum option_id)id) ? "[0|1]" : metavar(row->type));
 		printf("  %-*s", INDENT - 2, flag);
-		print_wrapped(row->what, INDENT);
+		print_wrapped(id == OPTION_FORMAT && command->formats ? expects(command, id)
+								      : row->what, INDENT);
 		default_text = id == OPTION_REPORT ? command->report_to : row->default_text;
 		if (*default_text)
 			printf("%*s(default: %s)\n", INDENT, "", default_text);

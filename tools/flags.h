@@ -22,6 +22,7 @@ struct flags_command {
 	const char *prose;     /* what it does, whole lines */
 	uint64_t options;      /* OPTION_BIT() of those it takes */
 	unsigned int extras;   /* enum flags_extra of those it takes */
+	const char *const *formats; /* of --format, ended by NULL; NULL itself: all of them */
 	const char *report_to; /* where the report goes if not said otherwise */
 	int stop_at_operand;   /* flags end at the first word that is none */
 	const char *tail;      /* ends its help: exit status, examples */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "commands.h"
+#include "suggest.h"
 
 static const struct subcommand {
 	const char *name;
@@ -46,7 +47,13 @@ static const struct subcommand *find(const char *name)
 
 static int unknown(const char *name)
 {
-	fprintf(stderr, "gpuleak: unknown command %s; `gpuleak --help` lists them\n", name);
+	struct suggestion suggestion = { .word = name, .length = strlen(name) };
+
+	for (size_t i = 0; i < SUBCOMMANDS; i++)
+		suggest_consider(&suggestion, subcommands[i].name);
+	fprintf(stderr, "gpuleak: unknown command '%s'", name);
+	suggest_print(&suggestion, "");
+	fputs("; `gpuleak --help` lists them\n", stderr);
 	return STATUS_USAGE;
 }
 

@@ -7,6 +7,7 @@ import cases_cl_history
 import cases_cl_objects
 import cases_cl_pool
 import cases_cl_released
+import cases_command
 import cases_field
 import cases_gate
 import cases_graph
@@ -343,6 +344,7 @@ FAMILIES = {
     **cases_cl_pool.FAMILIES,
     **cases_cl_released.FAMILIES,
     "api": cases_api.CASES,
+    "command": cases_command.WORDS,
     "field": cases_field.CASES,
     "cuda": CUDA,
     "grouping": GROUPING,

@@ -123,7 +123,7 @@ def bad_values(place):
         for value in values:
             out, err = told(place, "alloc:1", **{"GPULEAK_" + name: value})
             compare("answers", ["alloc:1 0"], out)
-            one_line(err, "gpuleak: GPULEAK_%s: bad value, expected" % name,
+            one_line(err, "gpuleak: bad value '%s' of GPULEAK_%s: expected is" % (value, name),
                      "the default is used: unset")
             compare("lines", 2, len(err.splitlines()))  # and the report
     run = place.command("run", "--limit", "0", "--", place.program("limits"))

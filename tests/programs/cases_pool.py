@@ -324,8 +324,8 @@ def parts_packed(place):
 def parts_wrong(place):
     """pool: GPULEAK_POOL_SLAB with a size that is none"""
     for value in ("2", "511", "-1", "10%", "many"):
-        compare(value, "gpuleak: GPULEAK_POOL_SLAB: bad value, expected 0, 1 or a size from 512 "
-                "on such as 64KiB or 1GiB; the default is used: 0\n",
+        compare(value, "gpuleak: bad value '%s' of GPULEAK_POOL_SLAB: expected is 0, 1 or a size "
+                "from 512 on such as 64KiB or 1GiB; the default is used: 0\n" % value,
                 parts(place, "again", GPULEAK_POOL_SLAB=value)[1])
 
 

@@ -427,7 +427,7 @@ def no_such(place):
              "as 10s, 5m or 1h"),
             (["--sites", "1001", "1"], "bad value '1001' of --sites: expected is a whole number "
              "from 1 to 1000"),
-            (["--sit", "1"], "unknown flag --sit; `gpuleak top --help` lists them")):
+            (["--sit", "1"], "unknown flag '--sit'; `gpuleak top --help` lists them")):
         compare("usage: %s" % args, "gpuleak: top: " + what, refused(place, *args, status=2))
     run = place.command("top", "--help")
     compare("help", (0, "", True), (run.status, run.stderr, "--interval SECONDS" in run.stdout))
