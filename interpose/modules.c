@@ -267,6 +267,7 @@ EXPORT int dlclose(void *handle)
 	look_before_it_goes(recorder);
 	python_forget();
 	r = real ? real(handle) : -1;
+	resolve_forget_unloaded();
 	opencl_pool_library_gone();
 
 	if (recorder) {

@@ -112,6 +112,25 @@ struct route resolve_driver_slowly(struct hook *hook)
 	return (struct route){ found, found != NULL };
 }
 
+/* Returns true if SLOT pointed into a module that is not loaded any more. */
+static bool forget_unloaded(_Atomic(void *) *slot)
+{
+	void *known = atomic_load(slot);
+
+	return known && !lookup_module(known) && atomic_compare_exchange_strong(slot, &known, NULL);
+}
+
+void resolve_forget_unloaded(void)
+{
+	for (int id = 0; id < HOOK_COUNT; id++) {
+		forget_unloaded(&hooks[id].driver);
+		if (forget_unloaded(&hooks[id].direct))
+			atomic_store(&hooks[id].look_alike, false);
+	}
+	for (int id = 0; id < USED_COUNT; id++)
+		forget_unloaded(&used[id].driver);
+}
+
 /* A vendor's OpenCL shows by what loaders ask it for. */
 static void look_for_vendor(enum api api, const void *address)
 {

@@ -80,6 +80,10 @@ static HOT void *resolve_used(enum used_id id)
 /* Finds the driver function of every hook of API, so that a pointer can be recognized. */
 void resolve_all(enum api api);
 
+/* Forgets the functions of libraries that were unloaded: a driver that is loaded again may lie
+ * at other addresses. */
+void resolve_forget_unloaded(void);
+
 /* NAME in the loaded library at PATH or what that links. */
 void *resolve_in(const char *path, const char *name);
 
