@@ -277,6 +277,7 @@ EXPORT int execle(const char *path, const char *arg, ...)
 __attribute__((constructor)) static void ends_begin(void)
 {
 	lookup_start();
+	verdict_start();
 	recorder_start();
 #define FIND(name) *(void **)&real_##name = resolve_next(#name)
 	FIND(_exit);

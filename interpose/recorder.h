@@ -64,6 +64,7 @@ struct recorder {
 	struct lock asking; /* one report on demand at a time */
 	unsigned int asked; /* reports on demand so far */
 	uint32_t errors_retracted;
+	char destination[PATH_MAX]; /* of the report at the end; "" until it is chosen */
 	int create_errno; /* why there is no ledger file; 0 = there is */
 	char place[PATH_MAX]; /* where it was to be */
 };

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "destination.h"
 #include "plain.h"
 #include "pool.h"
 #include "say.h"
@@ -51,18 +52,40 @@ static int own_path(struct dl_phdr_info *info, size_t size, void *ret)
 	return 0;
 }
 
+/* Absolute path of the directory that this library was loaded from, with a '/' at its end;
+ * "" if it is not known. */
+static char library_directory[2 * PATH_MAX];
+
+void verdict_start(void)
+{
+	char *at = library_directory;
+
+	if (*at)
+		return;
+	dl_iterate_phdr(own_path, at);
+	if (*at != '/') {
+		size_t length;
+
+		if (!getcwd(at, PATH_MAX) || *at != '/') {
+			*at = '\0';
+			return;
+		}
+		length = strlen(at);
+		at[length++] = '/';
+		dl_iterate_phdr(own_path, at + length);
+	}
+	at = strrchr(at, '/');
+	at[1] = '\0';
+}
+
 bool verdict_find_command(char *ret, size_t size)
 {
-	char library[PATH_MAX] = "";
-	char *slash;
+	const char *library = library_directory;
 	size_t at;
 
-	dl_iterate_phdr(own_path, library);
-	slash = strrchr(library, '/');
-	if (!slash)
-		return false;
-	at = (size_t)(slash + 1 - library);
-	for (size_t i = 0; i < sizeof(command_places) / sizeof(command_places[0]); i++) {
+	verdict_start();
+	at = strlen(library);
+	for (size_t i = 0; at && i < sizeof(command_places) / sizeof(command_places[0]); i++) {
 		if (at + strlen(command_places[i]) >= size)
 			continue;
 		memcpy(ret, library, at);
@@ -157,26 +180,6 @@ static void make_environment(char **ret, size_t size)
 		    !starts(*variable, "DEBUGINFOD_URLS="))
 			ret[count++] = *variable;
 	ret[count] = NULL;
-}
-
-/* A string of our own ledger, which SIZE bytes must hold; "" where it has none. */
-static void own_text(struct recorder *recorder, uint32_t ref, char *ret, size_t size)
-{
-	const struct ledger_string *string = ledger_at(&recorder->writer, ref);
-	size_t length = ref && string->length < size ? string->length : 0;
-
-	memcpy(ret, string->bytes, length);
-	ret[length] = '\0';
-}
-
-static int report_path(struct recorder *recorder, const char *pattern, char *ret, size_t size)
-{
-	char host[256], exe[PATH_MAX], cwd[PATH_MAX];
-
-	own_text(recorder, recorder->header->host, host, sizeof(host));
-	own_text(recorder, recorder->header->exe, exe, sizeof(exe));
-	own_text(recorder, recorder->header->cwd, cwd, sizeof(cwd));
-	return recorder_expand(pattern, host, exe, cwd, ret, size);
 }
 
 static int ledger_as_input(struct recorder *recorder)
@@ -298,7 +301,6 @@ static void say_why_not_on_file(struct recorder *recorder)
 bool verdict_report(struct recorder *recorder)
 {
 	const char *destination = config.report;
-	char path[PATH_MAX];
 	bool failed = false;
 	int saved = errno;
 
@@ -307,14 +309,12 @@ bool verdict_report(struct recorder *recorder)
 	if (recorder->create_errno)
 		say_why_not_on_file(recorder);
 	if (strcmp(destination, "none") != 0) {
-		if (strcmp(destination, "stderr") != 0) {
-			if (report_path(recorder, config.report, path, sizeof(path)) == 0) {
-				destination = path;
-			} else {
-				say("gpuleak: GPULEAK_REPORT=", config.report,
-				    ": not a usable path, reporting here\n", NULL);
-				destination = "stderr";
-			}
+		if (destination_at_end(recorder) == 0) {
+			destination = recorder->destination;
+		} else {
+			say("gpuleak: GPULEAK_REPORT=", config.report,
+			    ": not a usable path, reporting here\n", NULL);
+			destination = "stderr";
 		}
 		failed = report_somehow(recorder, destination);
 	} else if (config.exitcode) {
@@ -326,27 +326,6 @@ bool verdict_report(struct recorder *recorder)
 	return failed;
 }
 
-/* PATTERN, expanded, with .NUMBER behind it, so that no report takes another's place. */
-static int place_now(struct recorder *recorder, const char *pattern, unsigned int number,
-		     char *ret, size_t size)
-{
-	struct text text;
-	int r;
-
-	if (strcmp(pattern, "stderr") == 0) {
-		strcpy(ret, pattern);
-		return 0;
-	}
-	r = report_path(recorder, pattern, ret, size - 16);
-	if (r < 0)
-		return r;
-	text = (struct text){ ret + strlen(ret), 15 };
-	text_add(&text, ".");
-	text_add_number(&text, number);
-	*text.at = '\0';
-	return 0;
-}
-
 int verdict_report_now(struct recorder *recorder)
 {
 	const char *pattern = config.report_now[0] ? config.report_now : config.report;
@@ -356,7 +335,7 @@ int verdict_report_now(struct recorder *recorder)
 	if (strcmp(pattern, "none") == 0)
 		return -ENOTSUP;
 	lock_take(&recorder->asking);
-	r = place_now(recorder, pattern, ++recorder->asked, place, sizeof(place));
+	r = destination_now(recorder, pattern, place);
 	if (r < 0) {
 		say("gpuleak: ", pattern, ": not a usable path, reporting here\n", NULL);
 		strcpy(place, "stderr");

@@ -14,7 +14,11 @@
  * called from a signal handler (by way of _exit). */
 bool verdict_report(struct recorder *recorder);
 
-/* Where the gpuleak command is that belongs to this library. */
+/* Called by the constructor: the path that the library was loaded by may be relative to the
+ * working directory of that moment. Safe to be called again. */
+void verdict_start(void);
+
+/* Where the gpuleak command is that belongs to this library: an absolute path. */
 bool verdict_find_command(char *ret, size_t size);
 
 /* Reports what lives now to GPULEAK_REPORT_NOW's place, or GPULEAK_REPORT's, and waits until

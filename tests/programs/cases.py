@@ -12,6 +12,7 @@ import cases_field
 import cases_gate
 import cases_graph
 import cases_held
+import cases_leaving
 import cases_limits
 import cases_pool
 import cases_rules
@@ -360,6 +361,7 @@ FAMILIES = {
     "input": stories.INPUT,
     "unseen": stories.UNSEEN,
     "held": cases_held.HELD,
+    "leaving": cases_leaving.LEAVING,
     "limits": cases_limits.LIMITS,
     "pool": cases_pool.POOL,
     "rules": cases_rules.RULES,

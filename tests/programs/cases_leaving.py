@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: MIT
+"""How a process or a thread leaves: for another directory, another program, out of a call, on a
+small stack; and drivers that are unloaded."""
+
+import os
+import shutil
+
+from harness import Case, Failed, Leak, check_process, compare
+
+ALLOC = "cuMemAlloc_v2"
+
+
+def reloaded():
+    return Case("a driver that was unloaded and lies elsewhere when it is loaded again",
+                "reloaded", stdout="used twice\n", allocated=(2, 300), freed=1, peak=200,
+                leaks=[Leak(ALLOC, 200, ["allocate@alloc", "main@second"])])
+
+
+# ---- another directory ----
+
+def trap(place):
+    """A directory beside which lies what a relative look-up of the command would find."""
+    for name in ("trap/here", "trap/tools", "trap/bin", "bin"):
+        os.makedirs(place.file(name), exist_ok=True)
+    for name in ("trap/tools/gpuleak", "trap/bin/gpuleak", "bin/gpuleak"):
+        path = place.write(name, "#!/bin/sh\ntouch %s\n" % place.file("sprung"))
+        os.chmod(path, 0o700)
+    return place.file("trap/here")
+
+
+def relative_library(place):
+    """a library with a relative path finds its command where it was loaded, never elsewhere"""
+    here = trap(place)
+    os.makedirs(place.file("deep/home/interpose"))
+    os.makedirs(place.file("deep/home/tools"))
+    shutil.copy(place.options.preload, place.file("deep/home/interpose/libgpuleak.so"))
+    os.symlink(place.options.command, place.file("deep/home/tools/gpuleak"))
+    for directory, library in (("home/interpose", "./libgpuleak.so"),
+                               ("home", "interpose/libgpuleak.so")):
+        run = place.run([place.program("leaving"), "directory", here],
+                        {"LD_PRELOAD": library, "GPULEAK_FORMAT": "json",
+                         "GPULEAK_REPORT": place.file("report.json")},
+                        cwd=place.file("deep/" + directory))
+        compare("status and stderr", (0, ""), (run.status, run.stderr))
+        compare("leaked", 100, place.json("report.json")["summary"]["leaked_bytes"])
+        os.unlink(place.file("report.json"))
+    if os.path.exists(place.file("sprung")):
+        raise Failed("a program beside the working directory was executed")
+    place.nothing_left()
+
+
+# ---- another program ----
+
+BEFORE = Case("", "leaving", allocated=(1, 1234), peak=1234,
+              leaks=[Leak(ALLOC, 1234, ["leak@leak", "become@before_exec", "main@exec"])])
+AFTER = Case("", "clean", allocated=(3, 7096), freed=3, peak=5096)
+
+
+def exec_twice(place, report):
+    """The names of the reports that a program and its successor wrote."""
+    run = place.preloaded([place.program("leaving"), "exec", place.program("clean")], {
+        "GPULEAK_FORMAT": "json", "GPULEAK_REPORT": place.file(report)})
+    compare("status, stdout, stderr", (0, "clean\n", ""), (run.status, run.stdout, run.stderr))
+    place.nothing_left()
+    return place.file(report.replace("%p", str(run.pid)))
+
+
+def check_two(place, path):
+    check_process(BEFORE, place.json(path), "leaving.c")
+    check_process(AFTER, place.json(path + ".1"), "clean.c")
+    return sorted(name for name in os.listdir(place.path) if "report" in name)
+
+
+def exec_report_by_pid(place):
+    """exec: a report with a process id in its name stays, and the next one is numbered"""
+    path = exec_twice(place, "report-%p.json")
+    name = os.path.basename(path)
+    compare("reports", [name, name + ".1"], check_two(place, path))
+
+
+def exec_report_by_name(place):
+    """exec: a report without a process id in its name stays; the next run replaces both"""
+    for _ in range(2):
+        path = exec_twice(place, "report.json")
+        compare("reports", ["report.json", "report.json.1"], check_two(place, path))
+
+
+def exec_report_to_device(place):
+    """exec: two reports go to one device, and nothing is numbered"""
+    os.symlink("/dev/null", place.file("report"))
+    exec_twice(place, "report")
+    compare("reports", ["report"], [name for name in os.listdir(place.path) if "report" in name])
+
+
+LEAVING = [
+    reloaded(), relative_library, exec_report_by_pid, exec_report_by_name, exec_report_to_device,
+]
