@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 #
 # The proof that both commands of README.md work where nothing is installed: makes a minimal
-# Debian 12 in DIR with debootstrap, puts a clone of this repository there, and runs
-# tools/quickstart.sh and then tools/test.sh in it. On demand, no test depends on it.
+# Debian 12 in DIR with debootstrap, puts a clone of this repository into root's home there, and
+# runs tools/quickstart.sh, the README's other commands with its installation, and then
+# tools/test.sh in it. On demand, no test depends on it.
 #
 #   tests/scripts/fresh-debian.sh DIR [ARGUMENTS-OF-TEST.SH]
 #
@@ -30,7 +31,7 @@ fi
 cp /etc/resolv.conf /etc/hosts "$dir/etc/"
 apt-config dump | grep -i '^Acquire::.*proxy' >"$dir/etc/apt/apt.conf.d/99-proxy" || true
 
-git clone -q --no-hardlinks "$root" "$dir/gpuleak"
+git clone -q --no-hardlinks "$root" "$dir/root/gpuleak"
 
 # In a mount namespace: the mounts go with it, whatever happens. pivot_root, since a chroot
 # can make no namespaces of its own, as some tests do.
@@ -48,7 +49,8 @@ inside() { # COMMAND...
 		pivot_root . .
 		umount -l .
 		cd /
-		exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root CI=true \
+		exec env -i \
+			PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root CI=true \
 			${http_proxy:+"http_proxy=$http_proxy"} ${https_proxy:+"https_proxy=$https_proxy"} "$@"
 	' inside "$dir" "$@" </dev/null
 }
@@ -62,6 +64,8 @@ run() { # COMMAND...
 }
 
 failed=0
-run /gpuleak/tools/quickstart.sh || failed=1
-run /gpuleak/tools/test.sh "$@" || failed=1
+run /root/gpuleak/tools/quickstart.sh || failed=1
+run /root/gpuleak/tests/scripts/readme_commands.sh --as-root || failed=1
+run /root/gpuleak/tests/scripts/installed.sh || failed=1
+run /root/gpuleak/tools/test.sh "$@" || failed=1
 exit "$failed"

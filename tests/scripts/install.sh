@@ -3,12 +3,14 @@
 #
 # Installs a build into a directory of its own and holds it to what the manual says: these
 # files and no others, an installed tree that may be moved, a library that the plain name
-# preloads.
+# preloads. On Debian and Ubuntu, a build without options installs where the dynamic linker and
+# Python search.
 #
 #   tests/scripts/install.sh BUILD
 set -eu
 build=$(cd "$1" && pwd)
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -65,4 +67,32 @@ status=0
 env "LD_LIBRARY_PATH=$work/moved/$libdir:$LD_LIBRARY_PATH" LD_PRELOAD=libgpuleak.so \
 	"$program" >"$work/out" 2>"$work/err" || status=$?
 judge "$status" 0 'LD_PRELOAD=libgpuleak.so'
+
+# The folder that a build without options installs FILE into. A stock Debian lacks
+# dpkg-architecture, and meson then chooses other folders.
+mkdir "$work/lacking"
+printf '#!/bin/sh\nexit 1\n' >"$work/lacking/dpkg-architecture"
+chmod +x "$work/lacking/dpkg-architecture"
+configure_plainly() {
+	PATH=$work/lacking:$PATH meson setup "$work/plain" "$root" >"$work/log" || {
+		cat "$work/log"
+		fail 'meson setup failed'
+	}
+}
+
+installed_into() { # FILE
+	meson introspect --installed "$work/plain" | python3 -c 'import json, os, sys
+print(*(os.path.dirname(path) for path in json.load(sys.stdin).values()
+        if path.endswith("/" + sys.argv[1])))' "$1"
+}
+
+if [ -e /etc/debian_version ]; then
+	configure_plainly
+	place=$(installed_into libgpuleak.so)
+	PATH=$PATH:/sbin:/usr/sbin ldconfig -N -X -v 2>/dev/null | grep -q "^$place:" ||
+		fail "the dynamic linker does not search $place"
+	place=$(dirname "$(installed_into gpuleak/__init__.py)")
+	/usr/bin/python3 -c 'import site, sys; sys.exit(sys.argv[1] not in site.getsitepackages())' \
+		"$place" || fail "/usr/bin/python3 does not search $place"
+fi
 echo 'install: as listed, movable, preloads by its plain name'

@@ -3,12 +3,18 @@
 #
 # Runs the commands of README.md as a reader would, in a copy of this tree: each block whose
 # info string is exactly "sh", from the top of the copy, in the order of the page. Blocks
-# marked "sh no-test" are not run. tools/test.sh is left out, since it is what runs this.
+# marked "sh no-test" are not run, those marked "sh as-root" only with --as-root: they change
+# this system. tools/test.sh is left out, since it is what runs this.
 # Each block stops at the first command that fails. The command is in PATH once it is built.
 #
-#   tests/scripts/readme_commands.sh [FILE]
+#   tests/scripts/readme_commands.sh [--as-root] [FILE]
 set -eu
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+as_root=
+if [ "${1-}" = --as-root ]; then
+	as_root=' as-root'
+	shift
+fi
 page=$(realpath "${1:-$root/README.md}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -27,8 +33,8 @@ else
 fi
 
 # A file for each block, its name the number of its first line.
-awk -v dir="$work/blocks" '
-	/^```/ && !inside { inside = 1; run = ($0 == "```sh"); file = sprintf("%s/%05d", dir, NR + 1); next }
+awk -v dir="$work/blocks" -v as_root="$as_root" '
+	/^```/ && !inside { inside = 1; run = ($0 == "```sh" || $0 == "```sh" as_root); file = sprintf("%s/%05d", dir, NR + 1); next }
 	/^```/ { inside = 0; if (run) close(file); next }
 	inside && run && !/^#/ && !/^(\.\/)?tools\/test\.sh/ { print > file }
 ' "$page"
