@@ -3,8 +3,8 @@
 #
 # The proof that both commands of README.md work where nothing is installed: makes a minimal
 # Debian 12 in DIR with debootstrap, puts a clone of this repository into root's home there, and
-# runs tools/quickstart.sh, the README's other commands with its installation, and then
-# tools/test.sh in it. On demand, no test depends on it.
+# runs tools/quickstart.sh, tools/test.sh, and the README's commands with its installation. On
+# demand, no test depends on it.
 #
 #   tests/scripts/fresh-debian.sh DIR [ARGUMENTS-OF-TEST.SH]
 #
@@ -65,7 +65,8 @@ run() { # COMMAND...
 
 failed=0
 run /root/gpuleak/tools/quickstart.sh || failed=1
+run /root/gpuleak/tools/test.sh "$@" || failed=1
+# Last, since some tests need a system without an installed gpuleak.
 run /root/gpuleak/tests/scripts/readme_commands.sh --as-root || failed=1
 run /root/gpuleak/tests/scripts/installed.sh || failed=1
-run /root/gpuleak/tools/test.sh "$@" || failed=1
 exit "$failed"
