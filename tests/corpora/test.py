@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Tests run.py on a collection of three small programs that it writes itself: one leaks, one is
+clean, one prints something else when gpuleak is there. Also checks the list. TAP.
+
+    test.py GPULEAK STANDIN     the command, and the folder of the stand-in CUDA driver"""
+
+import os
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path.insert(0, HERE)
+import run as corpora  # noqa: E402
+
+PROGRAM = r"""
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+int main(void)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+	int (*init)(unsigned) = dlsym(driver, "cuInit");
+	int (*create)(void **, unsigned, int) = dlsym(driver, "cuCtxCreate_v2");
+	int (*alloc)(unsigned long long *, size_t) = dlsym(driver, "cuMemAlloc_v2");
+	int (*release)(unsigned long long) = dlsym(driver, "cuMemFree_v2");
+	unsigned long long block = 0;
+	void *context;
+	struct timespec now;
+
+	init(0);
+	create(&context, 0, 0);
+	alloc(&block, 4096); /* LINE */
+#ifndef LEAKS
+	release(block);
+#endif
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	printf("took %ld ns, result 42\n", now.tv_nsec);
+#ifdef DIFFERS
+	printf("preloaded: %s\n", getenv("LD_PRELOAD") ? "yes" : "no");
+#endif
+	return 3;
+}
+"""
+LINE = next(number for number, text in enumerate(PROGRAM.splitlines(), 1) if "LINE" in text)
+FAILED = []
+
+
+def check(right, name, seen=""):
+    check.count += 1
+    print("%sok %d - %s%s" % ("" if right else "not ", check.count, name, "" if right else "\n# saw %s" % (seen,)))
+    if not right:
+        FAILED.append(name)
+
+
+check.count = 0
+
+
+def stage(*arguments, **kwargs):
+    command = [sys.executable, os.path.join(HERE, "run.py")] + list(arguments)
+    return subprocess.run(command, capture_output=True, text=True, **kwargs)
+
+
+def write_corpus(folder):
+    os.makedirs(os.path.join(folder, "source", "small"))
+    with open(os.path.join(folder, "source", "small", "program.c"), "w") as f:
+        f.write(PROGRAM)
+    rows = [corpora.COLUMNS]
+    for name, flags in ("leaks", "-DLEAKS"), ("clean", ""), ("differs", "-DDIFFERS"):
+        rows.append(("small", name, "cuda", ".", "$CC -g %s -o %s program.c -ldl" % (flags, name), "./" + name))
+    rows.append(("small", "broken", "cuda", ".", "$CC -o broken absent.c", "./broken"))
+    with open(os.path.join(folder, "programs.tsv"), "w") as f:
+        f.write("".join("\t".join(row) + "\n" for row in rows))
+
+
+def runs(gpuleak, standin, folder):
+    write_corpus(folder)
+    listed = ["--programs", os.path.join(folder, "programs.tsv"), "--build", os.path.join(folder, "build"), "-j", "2"]
+    results = os.path.join(folder, "results.jsonl")
+    paths = os.pathsep.join(filter(None, [standin, os.environ.get("LD_LIBRARY_PATH")]))
+    env = dict(os.environ, LD_LIBRARY_PATH=paths)
+    stage("build", "--source", os.path.join(folder, "source"), *listed, check=True)
+    stage("run", "--gpuleak", gpuleak, "--results", results, "--limit", "300", *listed, env=env, check=True)
+    records = corpora.load_results(results)
+    return results, {key.split("/")[-1]: record for key, record in records.items()}
+
+
+def verdicts(gpuleak, standin, folder):
+    results, records = runs(gpuleak, standin, folder)
+    check({name: corpora.judge_one(record) for name, record in records.items()} ==
+          {"leaks": "leak", "clean": "clean", "differs": "clean", "broken": "dropped"}, "each program has its verdict", records)
+    check(records["leaks"]["gpuleak"]["report"]["leaks"] ==
+          [{"place": "program.c:%d" % LINE, "kind": "device", "bytes": 4096, "blocks": 1}], "a leak has its line", records["leaks"])
+    check({name for name, record in records.items() if record.get("difference")} == {"differs"},
+          "a time that varies is no difference, another word is", records)
+    check("absent.c" in records["broken"]["dropped"], "a program that does not build gives the reason", records["broken"])
+    check({bare["status"] for bare in records["clean"]["bare"]} == {3} == {records["clean"]["gpuleak"]["status"]},
+          "the status is the program's", records["clean"])
+    expected = os.path.join(folder, "expected.tsv")
+    with open(expected, "w") as f:
+        f.write(stage("judge", "--results", results).stdout)
+    again = stage("judge", "--results", results, "--expected", expected)
+    check(again.returncode == 1 and "preloaded: no | preloaded: yes" in again.stdout and "1 differ" in again.stdout,
+          "judge finds the different output, and no other difference", again.stdout + again.stderr)
+    with open(expected) as f:
+        text = f.read()
+    with open(expected, "w") as f:
+        f.write(text.replace("program.c:%d" % LINE, "program.c:1"))
+    again = stage("judge", "--results", results, "--expected", expected)
+    check("2 differ" in again.stdout, "judge finds a leak at another line", again.stdout)
+    check("| all | 4 | 3 | 3 | 1 | 2 |" in stage("table", "--results", results).stdout, "the table counts them",
+          stage("table", "--results", results).stdout)
+
+
+def comparisons():
+    same = corpora.same_output
+    check(same(["a 1.5 s 7", "a 1.6 s 7"], "a 9.9 s 7") is None, "a number that varies bare is not compared")
+    check(same(["a 1.5 s 7", "a 1.6 s 7"], "a 1.5 s 8") is not None, "a number that is the same bare is compared")
+    check(same(["x\ny\n", "y\nx\n"], "y\nx\n") is None, "lines in any order are the same output")
+    check(same(["x\ny\n", "y\nx\n"], "y\nz\n") is not None, "another line is a difference")
+
+
+def sanitizer_logs(folder):
+    log = os.path.join(folder, "log")
+    with open(log, "w") as f:
+        f.write("========= COMPUTE-SANITIZER\n========= Leaked 512 bytes at 0x7f\n"
+                "========= LEAK SUMMARY: 1536 bytes leaked in 2 allocations\n========= ERROR SUMMARY: 2 errors\n")
+    check(corpora.read_sanitizer(log)[0] == {"bytes": 1536, "blocks": 2, "errors": 0}, "compute-sanitizer's sum is read")
+    with open(log, "w") as f:
+        f.write("========= COMPUTE-SANITIZER\n")
+    check(corpora.read_sanitizer(log)[0] is None, "a log without a sum is unknown")
+
+
+def lists():
+    rows = corpora.load_programs(os.path.join(HERE, "programs.tsv"))
+    check(len(rows) >= 300, "the list has at least 300 programs", len(rows))
+    path = os.path.join(HERE, "expected.tsv")
+    if os.path.exists(path):
+        with open(path) as f:
+            cells = [line.rstrip("\n").split("\t") for line in f]
+        check({row["key"] for row in rows} == {row[0] for row in cells[1:]} and {len(row) for row in cells} == {3},
+              "every program of the list has an expected result", len(cells))
+
+
+def main():
+    gpuleak, standin = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+    lists()
+    comparisons()
+    with tempfile.TemporaryDirectory() as folder:
+        sanitizer_logs(folder)
+        verdicts(gpuleak, standin, folder)
+    print("1..%d" % check.count)
+    return 1 if FAILED else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
