@@ -309,13 +309,52 @@ static int is_mangled(const char *name)
 	return name[0] == '_' && name[1] == 'Z';
 }
 
+/* Returns how long NAME is without what optimization put behind it: f.cold is a part of f,
+ * f.isra.0 a copy. */
+static size_t length_as_written(const char *name)
+{
+	static const char *const ends[] = { "constprop", "isra", "part", "cold", "lto_priv",
+					    "llvm" };
+	size_t length = strlen(name), found = 1;
+
+	while (found) {
+		size_t end = length, start;
+
+		while (end > 0 && strchr("0123456789", name[end - 1]))
+			end--;
+		end -= end > 0 && end < length && name[end - 1] == '.';
+		for (start = end; start > 0 && name[start - 1] != '.'; start--)
+			;
+		found = 0;
+		for (size_t i = 0; start > 1 && i < sizeof(ends) / sizeof(ends[0]); i++)
+			found |= strlen(ends[i]) == end - start &&
+				 memcmp(name + start, ends[i], end - start) == 0;
+		if (found)
+			length = start - 1;
+	}
+	return length;
+}
+
+static char *call_demangler(struct symbolizer *symbolizer, const char *name, size_t length)
+{
+	char *mangled = strndup(name, length), *ret = NULL;
+	int status = -1;
+
+	if (mangled)
+		ret = symbolizer->demangle(mangled, NULL, NULL, &status);
+	free(mangled);
+	if (ret && status == 0)
+		return ret;
+	free(ret);
+	return NULL;
+}
+
 /* NAME as people wrote it, where a demangler is to be had; it is not worth a C++ runtime
  * of our own. NULL only without memory. */
 static const char *demangle(struct symbolizer *symbolizer, const char *name)
 {
 	const char *ret;
-	char *plain = NULL, *whole;
-	int status = -1;
+	char *plain = NULL;
 
 	if (is_mangled(name) && !symbolizer->demangle_sought) {
 		void *library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
@@ -324,14 +363,13 @@ static const char *demangle(struct symbolizer *symbolizer, const char *name)
 		if (library)
 			*(void **)&symbolizer->demangle = dlsym(library, "__cxa_demangle");
 	}
-	/* What follows a dot is the compiler's: f.cold is a part of f, f.isra.0 a copy. */
-	whole = is_mangled(name) ? strndup(name, strcspn(name, ".")) : NULL;
-	if (whole && symbolizer->demangle)
-		plain = symbolizer->demangle(whole, NULL, NULL, &status);
-	free(whole);
-	if (plain && status == 0)
-		name = plain;
-	ret = pool_intern(&symbolizer->pool, &symbolizer->texts, name, strlen(name));
+	/* A dot may also be a part of the name: a coroutine of gcc's is "..f.Frame.actor". */
+	if (is_mangled(name) && symbolizer->demangle)
+		plain = call_demangler(symbolizer, name, length_as_written(name));
+	if (is_mangled(name) && symbolizer->demangle && !plain)
+		plain = call_demangler(symbolizer, name, strcspn(name, "."));
+	ret = pool_intern(&symbolizer->pool, &symbolizer->texts, plain ? plain : name,
+			  strlen(plain ? plain : name));
 	free(plain);
 	return ret;
 }

@@ -15,6 +15,7 @@ import cases_held
 import cases_leaving
 import cases_limits
 import cases_pool
+import cases_report
 import cases_rules
 import cases_steps
 import cases_top
@@ -364,6 +365,7 @@ FAMILIES = {
     "leaving": cases_leaving.LEAVING,
     "limits": cases_limits.LIMITS,
     "pool": cases_pool.POOL,
+    "report": cases_report.REPORT,
     "rules": cases_rules.RULES,
     "steps": cases_steps.STEPS,
     "top": cases_top.TOP,
