@@ -88,7 +88,7 @@ static void say_limit(enum api api, int device, const char *what, uint64_t bytes
 		text_add_number(&text, bytes);
 		text_add(&text, " bytes");
 	}
-	text_add(&text, "\n");
+	text_end_line(&text);
 	write_all(2, line, (size_t)(text.at - line));
 }
 

@@ -24,12 +24,12 @@ struct page_text {
 static void flush(struct page_text *out)
 {
 	write_all(out->fd, out->bytes, (size_t)(out->text.at - out->bytes));
-	out->text = (struct text){ out->bytes, sizeof(out->bytes) };
+	out->text = (struct text){ out->bytes, sizeof(out->bytes) - 1 };
 }
 
 static void line_done(struct page_text *out)
 {
-	text_add(&out->text, "\n");
+	text_end_line(&out->text);
 	if (out->text.left < sizeof(out->bytes) / 2)
 		flush(out);
 }
@@ -262,7 +262,7 @@ bool plain_report(struct recorder *recorder, int fd, const char *why)
 	struct total total;
 	bool lost;
 
-	out.text = (struct text){ out.bytes, sizeof(out.bytes) };
+	out.text = (struct text){ out.bytes, sizeof(out.bytes) - 1 };
 	if (ledger_view(recorder->writer.base, recorder->writer.mapped_bytes, &view) != LEDGER_OK ||
 	    tallies_count(&view, &tallies) < 0)
 		return true;

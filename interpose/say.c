@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "utf8.h"
+
 void write_all(int fd, const char *bytes, size_t length)
 {
 	while (length) {
@@ -23,14 +25,36 @@ void write_all(int fd, const char *bytes, size_t length)
 	}
 }
 
-/* Bytes that a terminal would obey are shown as '?': names come from the application. */
+static void add_raw(struct text *text, const char *bytes, size_t length)
+{
+	if (length > text->left) /* half a character would be harmful again */
+		length = text->left = 0;
+	memcpy(text->at, bytes, length);
+	text->at += length;
+	text->left -= length;
+}
+
+/* Names come from the application: what a terminal or a CI log would obey is spelled out. */
 void text_add_bytes(struct text *text, const char *bytes, size_t length)
 {
-	for (size_t i = 0; i < length && text->left; i++, text->left--) {
-		unsigned char c = (unsigned char)bytes[i];
+	static const char digits[] = "0123456789ABCDEF";
 
-		*text->at++ = (c < 0x20 && c != '\n') || c == 0x7f ? '?' : (char)c;
+	while (length) {
+		size_t shown = utf8_shown_within(bytes, length);
+		unsigned char c = (unsigned char)*bytes;
+
+		if (shown)
+			add_raw(text, bytes, shown);
+		else
+			add_raw(text, (char[]){ '\\', 'x', digits[c >> 4], digits[c & 15] }, 4);
+		bytes += shown ? shown : 1;
+		length -= shown ? shown : 1;
 	}
+}
+
+void text_end_line(struct text *text)
+{
+	*text->at++ = '\n';
 }
 
 void text_add(struct text *text, const char *part)
@@ -64,12 +88,19 @@ void text_add_hex(struct text *text, uint64_t number)
 void say(const char *part, ...)
 {
 	char line[1024];
-	struct text text = { line, sizeof(line) };
+	struct text text = { line, sizeof(line) - 1 };
+	const char *next;
 	va_list parts;
 
 	va_start(parts, part);
-	for (; part; part = va_arg(parts, const char *))
-		text_add(&text, part);
+	for (; part; part = next) {
+		size_t length = strlen(part);
+
+		next = va_arg(parts, const char *);
+		length -= !next && length && part[length - 1] == '\n';
+		text_add_bytes(&text, part, length);
+	}
 	va_end(parts);
+	text_end_line(&text);
 	write_all(2, line, (size_t)(text.at - line));
 }

@@ -17,7 +17,8 @@ size_t utf8_length(const char *text);
  * byte. */
 size_t utf8_prefix(const char *text, size_t count);
 
-/* Writes TEXT for a terminal: control characters (C0, DEL, C1) and invalid bytes as \xNN. */
+/* Writes TEXT in one line for a terminal, a browser or a log: what utf8_shown_within() refuses
+ * as \xNN. All formats for people write foreign text through it. */
 void print_escaped(FILE *out, const char *text);
 
 /* A copy of TEXT, to be freed, with U+FFFD for every invalid byte; NULL without memory. */

@@ -12,6 +12,7 @@
 
 #include "escape.h"
 #include "model.h"
+#include "utf8.h"
 
 void json_set(json_t **object, const char *key, json_t *value)
 {
@@ -33,13 +34,53 @@ void json_append(json_t **array, json_t *value)
 	*array = NULL;
 }
 
+/* Returns how many bytes at TEXT can be copied. Newlines come from the indentation: jansson
+ * spells out those of texts. */
+static size_t copied(const char *text, size_t length)
+{
+	size_t at = 0, step = 1;
+
+	while (at < length && step) {
+		step = text[at] == '\n' || (text[at] >= ' ' && text[at] < 0x7f)
+			       ? 1
+			       : utf8_shown_within(text + at, length - at);
+		at += step;
+	}
+	return at;
+}
+
+static int write_shown(const char *text, size_t length, void *out)
+{
+	size_t done = copied(text, length);
+
+	fwrite(text, 1, done, out);
+	while (done < length) {
+		size_t whole = utf8_length_within(text + done, length - done), rest;
+
+		fprintf(out, "\\u%04x",
+			whole ? utf8_code_point(text + done, whole) : 0xfffd);
+		done += whole ? whole : 1;
+		rest = copied(text + done, length - done);
+		fwrite(text + done, 1, rest, out);
+		done += rest;
+	}
+	return ferror((FILE *)out) ? -1 : 0;
+}
+
+int json_dump_shown(const json_t *root, FILE *out, int indent)
+{
+	return json_dump_callback(root, write_shown, out, JSON_INDENT((size_t)indent)) == 0
+		       ? 0
+		       : -EIO;
+}
+
 int json_write(json_t *root, FILE *out)
 {
 	int r;
 
 	if (!root)
 		return -ENOMEM;
-	r = json_dumpf(root, out, JSON_INDENT(2)) == 0 ? 0 : -EIO;
+	r = json_dump_shown(root, out, 2);
 	if (fputc('\n', out) == EOF)
 		r = -EIO;
 	json_decref(root);

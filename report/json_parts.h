@@ -17,6 +17,10 @@ struct report_stack;
 void json_set(json_t **object, const char *key, json_t *value);
 void json_append(json_t **array, json_t *value);
 
+/* Writes ROOT with INDENT blanks a level. Characters that may not be shown are spelled out as
+ * \u202e, so that a terminal does not obey them and readers get them back. 0 or -EIO. */
+int json_dump_shown(const json_t *root, FILE *out, int indent);
+
 /* Writes ROOT, which it takes over and which may be NULL, and a newline. 0, -ENOMEM or -EIO. */
 int json_write(json_t *root, FILE *out);
 

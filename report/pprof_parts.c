@@ -10,6 +10,7 @@
 #include <zlib.h>
 
 #include "escape.h"
+#include "words.h"
 
 /* What is in a table: the content, and its number. */
 struct node {
@@ -97,16 +98,20 @@ void pprof_finish(struct pprof *pprof)
 
 int64_t pprof_string(struct pprof *pprof, const char *text)
 {
-	char *valid = utf8_repair(text); /* proto3: another string is no string */
-	struct node *node;
-	uint64_t number;
+	struct words valid; /* proto3: another string is no string */
+	struct node *node = NULL;
+	uint64_t number = 0;
 
-	if (!valid) {
+	if (words_begin(&valid) < 0) {
 		pprof->failed = 1;
 		return 0;
 	}
-	number = look(pprof, &pprof->strings, valid, strlen(valid), &node);
-	free(valid);
+	print_escaped(valid.out, text);
+	if (words_end(&valid) == 0)
+		number = look(pprof, &pprof->strings, valid.text, valid.length, &node);
+	else
+		pprof->failed = 1;
+	words_finish(&valid);
 	if (!node)
 		return (int64_t)number;
 	node->number = append(pprof, &pprof->string_list, node->content);

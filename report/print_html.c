@@ -17,41 +17,20 @@
 
 #define TEXT_MAX ((size_t)256 << 10) /* of the text report: more than anybody reads there */
 
-/* Characters that turn the direction of what stands beside them. */
-static int turns_text(const char *at)
-{
-	const unsigned char *c = (const unsigned char *)at;
-
-	if (c[0] == 0xd8)
-		return c[1] == 0x9c; /* U+061C */
-	if (c[0] != 0xe2 || (c[1] != 0x80 && c[1] != 0x81))
-		return 0;
-	return c[1] == 0x80 ? (c[2] >= 0xaa && c[2] <= 0xae) || c[2] == 0x8e || c[2] == 0x8f
-			    : c[2] >= 0xa6 && c[2] <= 0xa9;
-}
-
-/* LENGTH bytes of TEXT, which is the text report's and so valid UTF-8 without control
- * characters, as text of an HTML element. */
+/* LENGTH bytes of TEXT, which is the text report's and so harmless, as text of an HTML element. */
 static void write_text(FILE *out, const char *text, size_t length)
 {
 	const char *end = text + length;
 
-	while (text < end) {
-		size_t step = utf8_length(text);
-
-		if (step == 0)
-			step = 1;
+	for (; text < end; text++) {
 		if (*text == '<')
 			fputs("&lt;", out);
 		else if (*text == '>')
 			fputs("&gt;", out);
 		else if (*text == '&')
 			fputs("&amp;", out);
-		else if (turns_text(text))
-			fputs("\xef\xbf\xbd", out);
 		else
-			fwrite(text, 1, step, out);
-		text += step;
+			fputc(*text, out);
 	}
 }
 

@@ -347,12 +347,19 @@ static json_t *run(const struct sarif *sarif)
 static char *dump(const struct sarif *sarif)
 {
 	json_t *root = json_object();
-	char *ret;
+	struct words words;
+	char *ret = NULL;
 
 	json_set(&root, "$schema", json_string(SCHEMA));
 	json_set(&root, "version", json_string("2.1.0"));
 	json_set(&root, "runs", one(run(sarif)));
-	ret = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
+	if (root && words_begin(&words) == 0) {
+		if (json_dump_shown(root, words.out, 1) == 0 && words_end(&words) == 0) {
+			ret = words.text;
+			words.text = NULL;
+		}
+		words_finish(&words);
+	}
 	json_decref(root);
 	return ret;
 }

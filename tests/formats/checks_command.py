@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Where reports go: terminals, files, standard output; bad words and places."""
 
+import gzip
+import json
 import os
 import pty
+import re
 import shutil
 
 from tools import TIMEOUT, same, true
@@ -16,6 +19,29 @@ def unknown(place):
     done = place.command("report", "--format", "xml", "x", status=2)
     same(done.stderr.decode(), "gpuleak: report: bad value 'xml' of --format: expected is %s\n"
          % " or ".join(FORMATS))
+
+
+TURNING = "\u202e\u2066\u200f\u2028\u0085\ufeff"
+
+
+def names(place):
+    """Names of any bytes: no format lets a control or invisible character through."""
+    for words, more in [(words, {}) for words in FORMATS] + [("github", {"MADE_SUMMARY": "1"})]:
+        content = place.made(words, "hostile", "23", env=more)
+        if words == "pprof":
+            content = gzip.decompress(content)
+            found = [c for c in TURNING if c.encode() in content]
+        else: # must be UTF-8
+            text = content.decode("utf-8")
+            found = re.findall("[\0-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e"
+                               "\u2066-\u2069\ufeff]", text)
+        same((words, more, found), (words, more, []), "what passed")
+        if words not in ("pprof", "html"): # there the page's code may begin so
+            same([line for line in text.split("\n") if line.startswith("::") and
+                  not re.match("::(error|warning|notice) (file|title)=", line)], [], words)
+    json.loads(place.made("sarif", "hostile", "23"))
+    found = json.loads(place.made("json", "hostile", "23"))["leaks"][0]["stack"][0]["function"]
+    true(found.endswith("\u00e4##[error]" + TURNING), "JSON keeps names as they are")
 
 
 def on_terminal(place, words, env=None):
@@ -106,4 +132,4 @@ def odd_name(place):
         true(b"\x1b" not in place.report(form, ledger) or form == "pprof", form)
 
 
-CHECKS = [unknown, terminals, defaults, at_exit, unwritable, odd_name]
+CHECKS = [unknown, names, terminals, defaults, at_exit, unwritable, odd_name]
