@@ -22,7 +22,7 @@ struct report_format {
 	int (*summary)(const struct report *report, const struct judgement *judgement, FILE *out);
 	const char *summary_variable;
 	size_t summary_bytes_max; /* of the whole file */
-	int binary;    /* nothing for a terminal */
+	int for_files; /* not for people: not written to a terminal */
 	int all_sites; /* wants ledgers with all_sites */
 	int only_memory; /* has no place for wrong frees and notes */
 	int complete; /* has a place for what the devices hold, also where nothing is wrong */

@@ -111,17 +111,24 @@ static mode_t usual_mode(void)
 	return 0666 & ~mask;
 }
 
+/* Makes a file beside PATH; its descriptor or -errno. */
+static int open_beside(const char *path, char ret_name[PATH_MAX])
+{
+	int fd, n = snprintf(ret_name, PATH_MAX, "%s.XXXXXX", path);
+
+	if (n < 0 || n >= PATH_MAX)
+		return -ENAMETOOLONG;
+	fd = mkostemp(ret_name, O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
 static int write_file(const char *path, mode_t mode, const char *text, size_t length)
 {
 	char temporary[PATH_MAX];
-	int fd, r;
+	int fd = open_beside(path, temporary), r;
 
-	r = snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path);
-	if (r < 0 || (size_t)r >= sizeof(temporary))
-		return -ENAMETOOLONG;
-	fd = mkostemp(temporary, O_CLOEXEC);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	r = write_quietly(fd, text, length);
 	if (r == 0 && fchmod(fd, mode) < 0)
 		r = -errno;
@@ -171,6 +178,47 @@ int output_write(const char *where, const char *text, size_t length, char *error
 	if (strcmp(where, "stderr") == 0)
 		return output_write_fd(STDERR_FILENO, "stderr", text, length, error, error_size);
 	return output_write_file(where, "report", text, length, error, error_size);
+}
+
+static int check_file(const char *path)
+{
+	char temporary[PATH_MAX];
+	int fd = open_beside(path, temporary);
+
+	if (fd < 0)
+		return fd;
+	unlink(temporary);
+	close(fd);
+	return 0;
+}
+
+static int check_path(const char *path)
+{
+	int fd = named_descriptor(path), r;
+	struct stat st;
+	char *real;
+
+	if (fd >= 0)
+		return fcntl(fd, F_GETFD) < 0 ? -errno : 0;
+	if (stat(path, &st) < 0)
+		return errno == ENOENT ? check_file(path) : -errno;
+	if (S_ISDIR(st.st_mode))
+		return -EISDIR;
+	if (!S_ISREG(st.st_mode)) /* opening it may have an effect, or wait for a reader */
+		return access(path, W_OK) < 0 ? -errno : 0;
+	real = realpath(path, NULL);
+	if (!real)
+		return -errno;
+	r = check_file(real);
+	free(real);
+	return r;
+}
+
+int output_check(const char *where, char *error, size_t error_size)
+{
+	if (strcmp(where, "none") == 0 || strcmp(where, "stderr") == 0)
+		return 0;
+	return fail(check_path(where), "report", where, error, error_size);
 }
 
 int output_is_terminal(const char *where)

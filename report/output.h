@@ -16,6 +16,10 @@
 int output_write(const char *where, const char *text, size_t length, char *error,
 		 size_t error_size);
 
+/* Checks that output_write() could write to WHERE now. What is there stays as it is, and
+ * nothing is left behind. 0, or -errno with one line in ERROR. */
+int output_check(const char *where, char *error, size_t error_size);
+
 /* The same for a file that is no report; WHAT is what errors call it. No words but a path. */
 int output_write_file(const char *path, const char *what, const char *text, size_t length,
 		      char *error, size_t error_size);

@@ -184,6 +184,15 @@ static void add_to_headline(struct headline *line, const struct report_process *
 		line->error_in = process;
 }
 
+static void print_headline_of_one(FILE *out, struct report_process *process)
+{
+	struct headline line = { .summary = &process->summary, .only = process,
+				 .all = &process };
+
+	add_to_headline(&line, process);
+	print_headline(out, &line);
+}
+
 static void print_leak(FILE *out, const struct report_process *process,
 		       const struct report_leak *leak)
 {
@@ -280,16 +289,13 @@ static int is_as_others(const struct report_process *process, const struct ranks
 static int print_process(FILE *out, struct report_process *process, int verbose,
 			 const struct ranks *ranks)
 {
-	struct headline line = { .summary = &process->summary, .only = process,
-				 .all = &process };
 	int r, wrong;
 
 	if (is_as_others(process, ranks) && !verbose) {
 		print_last_line(out, process);
 		return 0;
 	}
-	add_to_headline(&line, process);
-	print_headline(out, &line);
+	print_headline_of_one(out, process);
 	text_growth(out, process);
 	print_leaks(out, process, ranks);
 	r = text_errors(out, process);
@@ -375,28 +381,36 @@ static void print_suppressions(FILE *out, const struct report *report)
 			   " (__lsan_default_suppressions of the program)");
 }
 
-static int print_several(FILE *out, const struct report *report)
+/* JOB is NULL where the processes are not ranks of one. */
+static void print_headline_of_several(FILE *out, const struct report *report,
+				      const struct ranks *job)
 {
 	struct headline line = { .summary = &report->summary, .incomplete = report->incomplete,
-				 .all = report->processes };
+				 .all = report->processes, .ranks = job };
+
+	for (size_t i = 0; i < report->count; i++)
+		add_to_headline(&line, report->processes[i]);
+	print_headline(out, &line);
+}
+
+static int print_several(FILE *out, const struct report *report)
+{
+	const struct ranks *job;
 	struct ranks ranks;
 	int r = ranks_find(report, &ranks);
 
 	if (r < 0)
 		return r;
-	if (ranks.count > 1)
-		line.ranks = &ranks;
-	for (size_t i = 0; i < report->count; i++)
-		add_to_headline(&line, report->processes[i]);
-	print_headline(out, &line);
-	if (line.ranks) {
-		text_ranks_more(out, &ranks);
-		text_ranks_shared(out, &ranks);
+	job = ranks.count > 1 ? &ranks : NULL;
+	print_headline_of_several(out, report, job);
+	if (job) {
+		text_ranks_more(out, job);
+		text_ranks_shared(out, job);
 	}
 	for (size_t i = 0; i < report->count && r == 0; i++) {
-		if (report->verbose || !is_as_others(report->processes[i], line.ranks))
+		if (report->verbose || !is_as_others(report->processes[i], job))
 			fputc('\n', out);
-		r = print_process(out, report->processes[i], report->verbose, line.ranks);
+		r = print_process(out, report->processes[i], report->verbose, job);
 	}
 	ranks_finish(&ranks);
 	return r;
@@ -433,4 +447,19 @@ int print_text(const struct report *report, const struct judgement *judgement, F
 			return r;
 	}
 	return ferror(out) ? -EIO : 0;
+}
+
+int print_text_headline(const struct report *report, FILE *out)
+{
+	struct ranks ranks;
+	int r = ranks_find(report, &ranks);
+
+	if (r < 0)
+		return r;
+	if (report->count == 1)
+		print_headline_of_one(out, report->processes[0]);
+	else
+		print_headline_of_several(out, report, ranks.count > 1 ? &ranks : NULL);
+	ranks_finish(&ranks);
+	return 0;
 }

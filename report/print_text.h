@@ -15,4 +15,7 @@ struct report;
  * for it. See formats.h. */
 int print_text(const struct report *report, const struct judgement *judgement, FILE *out);
 
+/* Writes the first line of that report alone. 0 or -ENOMEM. */
+int print_text_headline(const struct report *report, FILE *out);
+
 #endif

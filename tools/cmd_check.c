@@ -21,12 +21,13 @@ static const struct flags_command command = {
 	.options = OPTIONS_OF_REPORT,
 	.extras = FLAGS_UPDATE_BASELINE,
 	.report_to = "nowhere",
-	.tail = "exit status: 0 clean, 23 the gate failed, 24 there was no ledger, 2 usage.\n",
+	.tail = "exit status: 0 clean, 23 the gate failed, 24 there was no ledger, 1 the\n"
+		"report could not be written, 2 usage.\n",
 };
 
 static int check(struct session *session, const struct operands *operands)
 {
-	int on_stdout;
+	int on_stdout, r;
 	enum judge_verdict verdict;
 
 	if (session_suppress(session, opt_values.suppressions) < 0 ||
@@ -42,15 +43,15 @@ static int check(struct session *session, const struct operands *operands)
 	verdict = session_judge(session);
 	on_stdout = opt_values.format != OPTION_FORMAT_TEXT && !opt_text[OPTION_REPORT];
 	if (on_stdout)
-		session_write_stdout(session);
+		r = session_write_stdout(session);
 	else if (opt_text[OPTION_REPORT])
-		session_write_pattern(session, opt_values.report);
+		r = session_write_pattern(session, opt_values.report);
 	else
-		session_write(session, "none"); /* what else was asked for */
+		r = session_write(session, "none"); /* what else was asked for */
 	session_print_verdict(session, on_stdout ? stderr : stdout, "");
 	for (size_t i = 0; i < session->report.count && opt_values.verbose && !on_stdout; i++)
 		text_coverage_all(stdout, session->report.processes[i]);
-	return verdict;
+	return verdict == JUDGE_CLEAN && r < 0 ? STATUS_NOTHING_READ : verdict;
 }
 
 int cmd_check(int argc, char **argv)

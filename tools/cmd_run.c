@@ -20,6 +20,7 @@
 #include "keep.h"
 #include "ledgers.h"
 #include "library.h"
+#include "output.h"
 #include "pattern.h"
 #include "process.h"
 #include "program.h"
@@ -51,7 +52,8 @@ static const struct flags_command command = {
 	.tail = "exit status: PROGRAM's own if it is not 0 (128+N if signal N killed it);\n"
 		"otherwise, with --gate, --exitcode, a budget, a baseline or --max-growth: 0\n"
 		"clean, 23 (or --exitcode) the gate failed, 24 no GPU call was seen. 125\n"
-		"gpuleak failed, 126 PROGRAM can't be run, 127 it was not found.\n",
+		"gpuleak failed or the report could not be written, 126 PROGRAM can't be\n"
+		"run, 127 it was not found.\n",
 };
 
 struct run {
@@ -63,6 +65,7 @@ struct run {
 	char report[PATH_MAX];    /* where to, once the pid is known */
 	uint64_t bad_variables;
 	int keep_directory;
+	int not_written; /* what an option names could not be written */
 	struct sigaction pipe_before;
 	struct child child;
 	struct session session;
@@ -95,6 +98,27 @@ static int check_pattern(const struct run *run, enum option_id id, const char *p
 	return r;
 }
 
+/* An hour of the program's work must not end with a report that can't be written. */
+static int check_report(const struct run *run)
+{
+	char path[PATH_MAX], of_another[PATH_MAX], error[PATH_MAX * 2];
+	const char *slash;
+
+	if (check_pattern(run, OPTION_REPORT, opt_values.report) < 0 ||
+	    session_refuses(opt_values.report))
+		return -EINVAL;
+	if (expand(opt_values.report, INT_MAX, run->host, program_name(run), path) < 0 ||
+	    expand(opt_values.report, 1, run->host, program_name(run), of_another) < 0)
+		return 0;
+	slash = strrchr(path, '/');
+	/* The pid is not known yet: a directory that is named by it can't be looked at. */
+	if ((slash && strncmp(path, of_another, (size_t)(slash - path) + 1) != 0) ||
+	    output_check(path, error, sizeof(error)) == 0)
+		return 0;
+	fprintf(stderr, "gpuleak: %s; %s was not started\n", error, run->argv[0]);
+	return -EINVAL;
+}
+
 static int check_program(struct run *run)
 {
 	int r = program_find(run->argv[0], &run->program);
@@ -119,9 +143,8 @@ static int make_ready(struct run *run)
 	if (gethostname(run->host, sizeof(run->host) - 1) < 0)
 		strcpy(run->host, "localhost");
 	run->bad_variables = flags_environment(ALL_OPTIONS);
-	if (check_pattern(run, OPTION_REPORT, opt_values.report) < 0 ||
+	if (check_report(run) < 0 ||
 	    check_pattern(run, OPTION_LEDGER, opt_values.ledger) < 0 ||
-	    session_refuses(opt_values.report) ||
 	    session_start(&run->session) < 0 ||
 	    check_pattern(run, OPTION_GEN_SUPPRESSIONS, opt_values.gen_suppressions) < 0 ||
 	    session_suppress(&run->session, opt_values.suppressions) < 0 ||
@@ -353,11 +376,22 @@ static int final_status(const struct run *run, enum judge_verdict verdict)
 {
 	int own = child_exit_status(&run->child);
 
-	if (own != 0 || !gate_wanted())
+	if (own != 0)
 		return own;
+	if (run->not_written && verdict == JUDGE_CLEAN)
+		return STATUS_RUN_FAILED;
+	if (!gate_wanted())
+		return 0;
 	if (verdict == JUDGE_FAILED && opt_values.exitcode)
 		return (int)opt_values.exitcode;
 	return verdict;
+}
+
+/* Returns true if nothing was recorded and the reason was not printed yet. */
+static bool saw_nothing(const struct run *run)
+{
+	return run->session.report.count == 0 && run->session.trouble_count == 0 &&
+	       !run->program.deaf[0] && strcmp(opt_values.report, "none") != 0;
 }
 
 static int report(struct run *run)
@@ -368,13 +402,19 @@ static int report(struct run *run)
 		verdict = session_judge(&run->session);
 	if (run->session.report.count > 0 &&
 	    expand(opt_values.report, run->child.pid, run->host, program_name(run),
-		   run->report) == 0)
-		session_write(&run->session, run->report);
+		   run->report) == 0) {
+		if (session_write(&run->session, run->report) == 0)
+			session_print_written(&run->session, run->report);
+		else /* a stderr that is closed is no failure: the program may have closed it */
+			run->not_written = strcmp(run->report, "stderr") != 0;
+	}
 	if (verdict == JUDGE_NOTHING)
 		fprintf(stderr, "gpuleak: nothing to judge: no GPU call was seen in %s\n",
 			run->argv[0]);
 	else if (gate_wanted())
 		session_print_verdict(&run->session, stderr, "gpuleak: ");
+	else if (saw_nothing(run))
+		fprintf(stderr, "gpuleak: no GPU call was seen in %s\n", run->argv[0]);
 	return final_status(run, verdict);
 }
 

@@ -12,10 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "commands.h"
+#include "escape.h"
 #include "ledgers.h"
 #include "live.h"
 #include "load.h"
@@ -31,6 +33,7 @@
 #define MS_PER_S 1000
 #define LOOK_MS 100      /* how often to see whether the process is still there */
 #define EXEC_MS 1000     /* an exec that fails is taken back within that */
+#define STARTING_MS 2000 /* from fork to the first GPU call, or to `gpuleak run` */
 #define SITES_PLAIN 10
 #define SITES_MAX 1000
 #define FAILURES_MAX 5   /* readings in a row */
@@ -84,9 +87,10 @@ static void help(void)
 	fputs("usage: gpuleak top [options] PID|LEDGER\n\n"
 	      "Shows what process PID holds, as its ledger says, until it ends: by device and\n"
 	      "kind, by call site, what grew, and what the pool does. It reads the ledger only:\n"
-	      "the process runs on undisturbed. On a terminal q or ^C ends it; elsewhere frames\n"
-	      "are printed one after the other. Keys on a terminal sort the call sites: b by\n"
-	      "bytes that live, n by blocks, g by growth since the last frame, r by bytes\n"
+	      "the process runs on undisturbed. If PID is `gpuleak run`, the program that it runs\n"
+	      "is shown, once that makes a GPU call. On a terminal q or ^C ends it; elsewhere\n"
+	      "frames are printed one after the other. Keys on a terminal sort the call sites: b\n"
+	      "by bytes that live, n by blocks, g by growth since the last frame, r by bytes\n"
 	      "allocated since then.\n\n"
 	      "  --interval SECONDS        between two frames, 0.1 to 3600 (default: 1)\n"
 	      "  --once                    one frame, printed; the same as -n 1\n"
@@ -269,29 +273,117 @@ static int parse(int argc, char **argv, struct arguments *ret)
 
 /* ---- which ledger ---- */
 
+/* Returns true if process PID started a moment ago: it may be about to become `gpuleak run`. */
+static bool is_starting(int pid)
+{
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	if (stat(path, &st) < 0 || st.st_uid != geteuid() || !process_runs(pid, 0))
+		return false;
+	return process_age_ms(pid) < STARTING_MS;
+}
+
 static int nothing(const char *who, const char *what)
 {
 	fprintf(stderr, "gpuleak: %s: %s\n", who, what);
 	return -1;
 }
 
-/* The one of its ledgers that it is writing now: a process that went on as another program
- * has several. */
-static int find_by_pid(const char *word, int pid, struct ledger_file *ret)
+static void take_file(struct ledger_file *file, struct ledger_file *ret)
+{
+	*ret = *file;
+	file->path = NULL;
+}
+
+/* Several processes of a run have ledgers. */
+static void print_choice(const char *word, const struct ledger_list *list)
+{
+	char path[64], name[64] = "";
+
+	fprintf(stderr, "gpuleak: %s: is `gpuleak run` of several processes with GPU calls; "
+		"name one of them:\n", word);
+	for (size_t i = 0; i < list->count; i++) {
+		const struct ledger_file *file = &list->files[i];
+		FILE *comm;
+
+		snprintf(path, sizeof(path), "/proc/%d/comm", file->pid);
+		comm = fopen(path, "re");
+		if (!process_runs(file->pid, file->start_ticks) || !comm ||
+		    !fgets(name, sizeof(name), comm))
+			name[0] = '\0';
+		if (comm)
+			fclose(comm);
+		name[strcspn(name, "\n")] = '\0';
+		if (!*name)
+			continue;
+		fprintf(stderr, "gpuleak:   %d ", file->pid);
+		print_escaped(stderr, name);
+		fputc('\n', stderr);
+	}
+}
+
+/* Of the run's processes the one that runs: 1 with its latest ledger in *RET, 0 if none of them
+ * runs, -1 if there are several. */
+static int choose_of_run(const char *word, struct ledger_list *list, struct ledger_file *ret)
+{
+	struct ledger_file *found = NULL;
+
+	for (size_t i = 0; i < list->count; i++) {
+		struct ledger_file *file = &list->files[i];
+
+		if (!process_runs(file->pid, file->start_ticks))
+			continue;
+		if (found && found->pid != file->pid) {
+			print_choice(word, list);
+			return -1;
+		}
+		if (!found || file->start_real_ns >= found->start_real_ns)
+			found = file;
+	}
+	if (found)
+		take_file(found, ret);
+	return found != NULL;
+}
+
+/* Of its ledgers the one that it is writing now: a process that went on as another program
+ * has several. 1, 0 if there may be one later, -1 after one line. */
+static int find_now(const char *word, int pid, struct ledger_file *ret)
 {
 	struct ledger_list list = { 0 };
-	int r = 0;
+	int r;
 
-	if (ledgers_add_pid(&list, pid) < 0) {
-		r = nothing(word, ledgers_why_none(&list, pid));
+	if (ledgers_add_pid(&list, pid) == 0) {
+		r = 1;
+		if (list.is_run)
+			r = choose_of_run(word, &list, ret);
+		else
+			take_file(ledgers_latest(&list, 0), ret);
+	} else if (list.is_run || process_is_our_command(pid, "run") || is_starting(pid)) {
+		r = 0;
 	} else {
-		struct ledger_file *latest = ledgers_latest(&list, 0);
-
-		*ret = *latest;
-		latest->path = NULL;
+		r = nothing(word, ledgers_why_none(&list, pid));
 	}
 	ledgers_finish(&list);
 	return r;
+}
+
+/* Waits for the first GPU call of a `gpuleak run`, which may not even have been started yet:
+ * `gpuleak run ./app & gpuleak top $!`. */
+static int find_by_pid(const char *word, int pid, struct ledger_file *ret)
+{
+	const struct timespec pause = { .tv_nsec = LOOK_MS * 1000000L };
+	int r, said = 0;
+
+	while ((r = find_now(word, pid, ret)) == 0) {
+		if (!said && process_is_our_command(pid, "run")) {
+			fprintf(stderr, "gpuleak: %s: waiting for a GPU call of its program\n", word);
+			said = 1;
+		}
+		nanosleep(&pause, NULL);
+	}
+	return r < 0 ? -1 : 0;
 }
 
 static int find(const char *word, struct ledger_file *ret)

@@ -19,6 +19,7 @@
 #include "format.h"
 #include "place.h"
 #include "process.h"
+#include "rundir.h"
 
 const char *ledger_variable(const char *name)
 {
@@ -232,6 +233,9 @@ int ledgers_add_pid(struct ledger_list *list, int pid)
 		    place_check(place) == 0)
 			r = add_from_place(list, place, pid);
 	keep_latest(list, from, pid);
+	list->is_run = list->count == from && rundir_of(pid, place, sizeof(place)) == 0;
+	if (list->is_run && add_from(list, place, 0) == -ENOMEM)
+		r = -ENOMEM;
 	if (r == -ENOMEM)
 		return r;
 	return list->count > from ? 0 : -ENOENT;
@@ -256,6 +260,8 @@ const char *ledgers_why_none(const struct ledger_list *list, int pid)
 {
 	static char text[PATH_MAX + 300];
 
+	if (list->is_run)
+		return "is `gpuleak run`, and no process of it made a GPU call so far";
 	if (!list->earlier)
 		return why_none(pid);
 	snprintf(text, sizeof(text), "%s; an earlier process of this number left %s", why_none(pid),

@@ -20,6 +20,7 @@ struct ledger_list { /* starts as { 0 } */
 	struct ledger_file *files;
 	size_t count;
 	size_t room;
+	int is_run;    /* the last ledgers_add_pid() was of a `gpuleak run` */
 	char *earlier; /* what ledgers_add_pid() left out for whom it belongs to, or NULL */
 };
 
@@ -43,7 +44,8 @@ const char *ledger_variable(const char *name);
 int ledgers_add(struct ledger_list *list, const char *path);
 int ledgers_add_directory(struct ledger_list *list, const char *directory);
 /* Of process PID in the places where the library puts them, run directories included. If a
- * pid was used again, only those of the process that runs, or if none does of the latest. */
+ * pid was used again, only those of the process that runs, or if none does of the latest. If
+ * PID is a `gpuleak run`, those of the processes that it started. */
 int ledgers_add_pid(struct ledger_list *list, int pid);
 
 /* Of LIST, from number FROM on, the one that was begun last; NULL if there is none. */

@@ -20,8 +20,8 @@ static void find_pid(struct operands *operands, const char *word, int pid)
 {
 	if (ledgers_add_pid(&operands->list, pid) < 0)
 		missing(operands, word, ledgers_why_none(&operands->list, pid));
-	else
-		operands->by_pid = 1;
+	else /* what a run has will be reported and removed by it */
+		operands->by_pid |= !operands->list.is_run;
 }
 
 static void find_in_directory(struct operands *operands, const char *word)

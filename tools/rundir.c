@@ -39,6 +39,37 @@ int rundir_probe(const char *path)
 	return r;
 }
 
+static int find_below(const char *place, const char *prefix, char *ret, size_t size)
+{
+	struct dirent *entry;
+	DIR *dir = opendir(place);
+	int r = -ENOENT;
+
+	while (dir && r < 0 && (entry = readdir(dir)) != NULL) {
+		int n = snprintf(ret, size, "%s/%s", place, entry->d_name);
+
+		if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0 && n > 0 &&
+		    (size_t)n < size && place_check(ret) == 0)
+			r = 0;
+	}
+	if (dir)
+		closedir(dir);
+	return r;
+}
+
+int rundir_of(int pid, char *ret, size_t size)
+{
+	char place[PATH_MAX], prefix[64];
+	int r = -ENOENT;
+
+	snprintf(prefix, sizeof(prefix), "run-%d-%llu-", pid, process_start_ticks(pid));
+	for (int i = 0; i < PLACE_CANDIDATES && r < 0; i++)
+		if (place_candidate(i, ledger_variable, place, sizeof(place)) == 0 &&
+		    place_check(place) == 0)
+			r = find_below(place, prefix, ret, size);
+	return r;
+}
+
 static int create_below(const char *place, char *ret, size_t size)
 {
 	int r = place_make(place), n;

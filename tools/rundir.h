@@ -12,6 +12,10 @@
  * its path goes to RET. 0, or -errno with one line in ERROR. */
 int rundir_create(char *ret, size_t size, char *error, size_t error_size);
 
+/* Finds the directory of the `gpuleak run` that is process PID. 0, or -ENOENT if PID is no such
+ * process, or has no directory yet. */
+int rundir_of(int pid, char *ret, size_t size);
+
 /* Whether a ledger can still grow in PATH: 0 or -errno. */
 int rundir_probe(const char *path);
 

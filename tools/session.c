@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "escape.h"
@@ -22,6 +23,7 @@
 #include "load.h"
 #include "output.h"
 #include "pattern.h"
+#include "print_text.h"
 #include "rules.h"
 #include "suppress.h"
 #include "symbolize.h"
@@ -201,7 +203,7 @@ static int render(struct session *session, print_fn *print, char **ret_text, siz
 
 int session_refuses(const char *where)
 {
-	if (!report_format(opt_values.format)->binary || !output_is_terminal(where))
+	if (!report_format(opt_values.format)->for_files || !output_is_terminal(where))
 		return 0;
 	fprintf(stderr, "gpuleak: the format %s is nothing for a terminal: name a file with "
 		"--report\n", option_word(OPTION_FORMAT, opt_values.format));
@@ -295,35 +297,65 @@ static int write_suppressions(struct session *session)
 	return r;
 }
 
-/* Renders and writes to WHERE, or to stdout if that is NULL. */
-static int write_report(struct session *session, const char *where)
+/* Renders by PRINT and writes to WHERE, or to stdout if that is NULL. */
+static int write_as(struct session *session, print_fn *print, const char *where)
 {
-	char error[ERROR_SIZE], ignored[ERROR_SIZE];
+	char error[ERROR_SIZE];
 	char *text = NULL;
 	size_t length = 0;
 	int r;
 
-	if (where && strcmp(where, "none") == 0)
-		return 0;
-	if (session_refuses(where))
-		return -EINVAL;
-	if (render(session, report_format(opt_values.format)->print, &text, &length) < 0)
+	if (render(session, print, &text, &length) < 0)
 		return no_memory();
-	say_what_is_missing(session);
-	write_summary(session);
 	if (where)
 		r = output_write(where, text, length, error, sizeof(error));
 	else
 		r = output_write_fd(STDOUT_FILENO, "stdout", text, length, error, sizeof(error));
-	if (r < 0) {
-		fprintf(stderr, "gpuleak: %s\n", error);
-		/* What was found must not be lost with the place it was to go to. */
-		if (where && strcmp(where, "stderr") != 0 &&
-		    !report_format(opt_values.format)->binary)
-			output_write("stderr", text, length, ignored, sizeof(ignored));
-	}
 	free(text);
+	if (r < 0)
+		fprintf(stderr, "gpuleak: %s\n", error);
 	return r;
+}
+
+static int write_report(struct session *session, const char *where)
+{
+	int r;
+
+	if (where && strcmp(where, "none") == 0)
+		return 0;
+	if (session_refuses(where)) {
+		r = -EINVAL;
+	} else {
+		say_what_is_missing(session);
+		write_summary(session);
+		r = write_as(session, report_format(opt_values.format)->print, where);
+	}
+	/* What was found must not be lost with the place it was to go to. The place is stderr by
+	 * itself only if that is a terminal and the format was refused. */
+	if (where && (r == -EINVAL || (r < 0 && strcmp(where, "stderr") != 0)))
+		write_as(session, print_text, "stderr");
+	return r;
+}
+
+static int print_headline(const struct report *report, const struct judgement *judgement, FILE *out)
+{
+	(void)judgement;
+	return print_text_headline(report, out);
+}
+
+void session_print_written(struct session *session, const char *where)
+{
+	char path[PATH_MAX], *text = NULL;
+	struct stat st;
+	size_t length;
+
+	if (strcmp(where, "none") == 0 || strcmp(where, "stderr") == 0 || !realpath(where, path) ||
+	    stat(path, &st) < 0 || !S_ISREG(st.st_mode) ||
+	    render(session, print_headline, &text, &length) < 0)
+		return;
+	fprintf(stderr, "%.*s; report: ", (int)strcspn(text, "\n"), text);
+	print_sentence(stderr, "", "", path);
+	free(text);
 }
 
 int session_write(struct session *session, const char *where)
@@ -343,7 +375,11 @@ int session_write_pattern(struct session *session, const char *pattern)
 	char path[PATH_MAX];
 	int r = expand(session, OPTION_REPORT, pattern, path);
 
-	return r < 0 ? r : session_write(session, path);
+	if (r == 0)
+		r = session_write(session, path);
+	if (r == 0)
+		session_print_written(session, path);
+	return r;
 }
 
 void session_finish(struct session *session)

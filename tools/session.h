@@ -57,11 +57,15 @@ void session_print_verdict(const struct session *session, FILE *to, const char *
 int session_refuses(const char *where);
 
 /* Writes the report in opt_values.format to WHERE (see output_write), with the gate in it
- * if it was judged. If that fails it says so and the report goes to stderr. 0 or
+ * if it was judged. If that fails it says so and the report goes to stderr as text. 0 or
  * -errno. */
 int session_write(struct session *session, const char *where);
 
-/* The same for a path with % sequences, which the first process fills in. */
+/* Prints one line on stderr about the report that was written to WHERE: its first line as text,
+ * and where it is. Prints nothing if WHERE is not a file. */
+void session_print_written(struct session *session, const char *where);
+
+/* Both for a path with % sequences, which the first process fills in. */
 int session_write_pattern(struct session *session, const char *pattern);
 
 /* The same to stdout. */

@@ -346,7 +346,7 @@ FAMILIES = {
     **cases_cl_pool.FAMILIES,
     **cases_cl_released.FAMILIES,
     "api": cases_api.CASES,
-    "command": cases_command.WORDS,
+    "command": cases_command.WORDS + cases_command.REPORTS + cases_command.RUNS,
     "field": cases_field.CASES,
     "cuda": CUDA,
     "grouping": GROUPING,

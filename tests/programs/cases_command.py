@@ -3,9 +3,12 @@
 what is said of it, and programs that can't be recorded."""
 
 import os
+import pty
 import re
+import signal
+import subprocess
 
-from harness import Failed, HERE, compare
+from harness import Failed, HERE, TIMEOUT, compare
 from stories import gate, one_line
 
 # Public names: docs/gate.md.
@@ -137,3 +140,230 @@ def budgets_in_docs(place):
 
 
 WORDS = [switches, durations, suggestions, quoted, formats_of_diff, kinds, kinds_of_rows, budgets_in_docs]
+
+
+# ---- where a report goes ----
+
+def on_terminal(place, argv, env=None):
+    """Status of ARGV, and what it writes to a terminal that is its stdout and stderr."""
+    leader, follower = pty.openpty()
+    process = place.start(argv, env or {}, stdout=follower, stderr=follower)
+    os.close(follower)
+    text = b""
+    while True:
+        try:
+            piece = os.read(leader, 65536)
+        except OSError:  # nobody has the other end
+            break
+        text += piece
+    os.close(leader)
+    return process.wait(TIMEOUT), text.decode().replace("\r\n", "\n")
+
+
+def html_on_terminal(place):
+    """HTML is not written to a terminal: run starts nothing, a plain preload reports as text"""
+    said = "gpuleak: the format html is nothing for a terminal: name a file with --report\n"
+    compare("run", (125, said), on_terminal(place, [
+        place.options.command, "run", "--format", "html", "--", place.program("ends")]))
+    place.command("run", "--ledger", place.file("ledger"), "--", place.program("ends"))
+    compare("report", (2, said), on_terminal(place, [
+        place.options.command, "report", "--format", "html", place.file("ledger")]))
+    status, text = on_terminal(place, [place.program("ends")], {
+        "LD_PRELOAD": place.options.preload, "GPULEAK_FORMAT": "html"})
+    compare("status and stdout of a plain preload", (0, True), (status, text.startswith("worked\n" + said)))
+    one_line(text, "gpuleak: 3 leaks")
+    compare("HTML on the terminal", False, "<html" in text)
+    run = place.command("run", "--format", "html", "--", place.program("ends"))
+    compare("to a pipe", (0, True), (run.status, "<html" in run.stderr))
+
+
+def report_is_checked(place):
+    """a report that can't be written: run starts nothing and ends with 125"""
+    place.write("file", "no directory\n")
+    os.mkdir(place.file("directory"))
+    os.symlink(place.file("missing/target"), place.file("link"))
+    for where, why in (("missing/x.html", "No such file or directory"), ("file/x.html", "Not a directory"),
+                       ("directory", "Is a directory"), ("missing/%p.html", "No such file or directory"),
+                       ("x" * 254, "File name too long"), ("/proc/self/fd/99", "Bad file descriptor")):
+        for form in ("html", "text", "json"):
+            run = place.command("run", "--format", form, "--report", where, "--", place.program("ends"))
+            compare("%s as %s" % (where, form), (125, ""), (run.status, run.stdout))
+            said = "gpuleak: cannot write the report to %s: %s; %s was not started\n" % (
+                where.replace("%p", "2147483647"), why, place.program("ends"))
+            compare("what is said of " + where, said, run.stderr)
+    compare("files", ["directory", "file", "link", "runtime"], sorted(os.listdir(place.path)))
+    place.nothing_left()
+
+
+def report_stays(place):
+    """the check before the run leaves an earlier report as it is, and makes no file"""
+    path = place.write("report", "of yesterday\n")
+    before = os.stat(path)
+    for where in (path, place.file("new")):
+        run = place.command("run", "--report", where, "--", place.program("no_gpu"))
+        compare("status and stdout", (0, "no GPU\n"), (run.status, run.stdout))
+    compare("text", "of yesterday\n", place.read("report"))
+    after = os.stat(path)
+    compare("file", (before.st_ino, before.st_mtime_ns), (after.st_ino, after.st_mtime_ns))
+    compare("files", ["report", "runtime"], sorted(os.listdir(place.path)))
+
+
+def report_lost(place):
+    """a report that can't be written at the end: as text on stderr, and the status is not 0"""
+    for form in ("html", "json", "pprof"):
+        for where in ("/dev/full", "%p/report"):
+            to = ("--format", form, "--report", where)
+            for program, options, args, status in (
+                    ("clean", (), (), 125), ("clean", ("--gate",), (), 125), ("ends", (), (), 125),
+                    ("ends", ("--gate",), (), 23), ("ends", ("--gate",), ("exit3",), 3)):
+                run = gate(place, program, *to, *options, args=args)
+                compare("%s %s %s" % (to, program, options), status, run.status)
+                one_line(run.stderr, "gpuleak: cannot write the report to ")
+                one_line(run.stderr, "gpuleak: no leaks: " if program == "clean" else "gpuleak: 3 leaks, ")
+                compare("markup on stderr", None, re.search(r"<html|{", run.stderr))
+    place.command("run", "--ledger", place.file("ledger"), "--", place.program("clean"))
+    for command, status in (("check", 1), ("report", 1)):
+        run = place.command(command, "--report", "/dev/full", place.file("ledger"))
+        compare(command, status, run.status)
+    run = place.preloaded([place.program("ends")], {"GPULEAK_FORMAT": "html",
+                                                    "GPULEAK_REPORT": place.file("missing/x")})
+    compare("a plain preload", (0, "worked\n", False), (run.status, run.stdout, "<html" in run.stderr))
+    one_line(run.stderr, "gpuleak: cannot write the report to ")
+    one_line(run.stderr, "gpuleak: 3 leaks, ")
+    place.nothing_left()
+
+
+def report_is_named(place):
+    """a report that was written: one line with its verdict and its absolute path"""
+    leaked = ("gpuleak: 3 leaks, 3 blocks, 2,097,929 bytes (2.0 MiB) never freed by p_ends (pid ", ", worst: "
+              "1.0 MiB at leak (", "; report: ")
+    place.command("run", "--ledger", place.file("ledger"), "--", place.program("ends"))
+    for form in ("html", "json", "text"):
+        to = ("--format", form, "--report", "x.%e")
+        path = os.path.realpath(place.file("x.p_ends"))
+        run = gate(place, "ends", *to)
+        compare("run", (0, 1), (run.status, run.stderr.count("\n")))
+        one_line(run.stderr, *leaked[:-1], leaked[-1] + path)
+        run = gate(place, "ends", *to, "--gate")
+        compare("run with a gate", (23, 2), (run.status, run.stderr.count("\n")))
+        one_line(run.stderr, *leaked[:-1], leaked[-1] + path)
+        for command in ("report", "check"):
+            run = place.command(command, *to, place.file("ledger"))
+            compare(command, 1, run.stderr.count("\n"))
+            one_line(run.stderr, *leaked[:-1], leaked[-1] + path)
+    run = gate(place, "clean", "--report", "x")
+    compare("clean", True, run.stderr.startswith("gpuleak: no leaks: 3 blocks "))
+    one_line(run.stderr, "; report: " + os.path.realpath(place.file("x")))
+    for where in ("/dev/null", "none", "/dev/stdout"):
+        compare(where, "", gate(place, "clean", "--report", where).stderr)
+    run = place.preloaded([place.program("ends")], {"GPULEAK_REPORT": place.file("x")})
+    compare("a plain preload", (0, ""), (run.status, run.stderr))
+
+
+REPORTS = [html_on_terminal, report_is_checked, report_stays, report_lost, report_is_named]
+
+
+# ---- a run that is watched, and one without a GPU call ----
+
+def waiting(place, argv, **how):
+    return place.start([place.options.command, "run", "--", *argv], {}, stdin=subprocess.PIPE,
+                       start_new_session=True, **how)
+
+
+def end(run):
+    os.killpg(run.pid, signal.SIGKILL)
+    run.communicate()
+
+
+def answer(run, wanted="ready"):
+    compare("answer", wanted, run.stdout.readline().decode().strip())
+
+
+def first_line(run):
+    compare("status and stderr", (0, ""), (run.status, run.stderr))
+    return run.stdout.split("\n")[0]
+
+
+def run_is_followed(place):
+    """top and report with the pid of `gpuleak run`: they show its program"""
+    run = waiting(place, [place.program("top")])
+    try:
+        answer(run)
+        line = first_line(place.command("top", "--once", run.pid))
+        pid = int(re.fullmatch(r"gpuleak top: p_top \(pid (\d+)\)", line)[1])
+        compare("the program's own pid", True, pid != run.pid)
+        compare("by its own pid", line, first_line(place.command("top", "--once", pid)))
+        line = first_line(place.command("report", run.pid))
+        compare("report", True, "by p_top (pid %d, still running)" % pid in line)
+    finally:
+        end(run)
+
+
+def run_is_waited_for(place):
+    """top with the pid of `gpuleak run` whose program made no GPU call yet: top waits for one"""
+    run = waiting(place, ["/bin/sh", "-c", "echo begun; read line; exec " + place.program("top")])
+    try:
+        answer(run, "begun")
+        told = place.command("report", run.pid)
+        compare("report", (1, "gpuleak: %d: is `gpuleak run`, and no process of it made a GPU call so far\n"
+                           % run.pid), (told.status, told.stderr))
+        top = place.start([place.options.command, "top", "--once", run.pid], {})
+        compare("top", "gpuleak: %d: waiting for a GPU call of its program\n" % run.pid,
+                top.stderr.readline().decode())
+        compare("top has not ended", None, top.poll())
+        run.stdin.write(b"go on\n")
+        run.stdin.flush()
+        out, _ = top.communicate(timeout=TIMEOUT)
+        compare("status and first words", (0, "gpuleak top: p_top"), (top.returncode, out.decode()[:18]))
+    finally:
+        end(run)
+
+
+def run_from_a_shell(place):
+    """`gpuleak run CMD & gpuleak top $!` in one line of a shell"""
+    process = place.start(["/bin/sh", "-c", "exec 3<&0; '%s' run -- '%s' <&3 >&2 & '%s' top --once $!" % (
+        place.options.command, place.program("top"), place.options.command)], {},
+        stdin=subprocess.PIPE, start_new_session=True)
+    try:
+        compare("first words", "gpuleak top: p_top (pid ", process.stdout.readline().decode()[:24])
+    finally:
+        end(process)
+
+
+def run_of_several(place):
+    """top with the pid of `gpuleak run` of two processes with GPU calls: it lists them"""
+    program = place.program("top")
+    run = waiting(place, ["/bin/sh", "-c", "exec 3<&0; '%s' <&3 & '%s' <&3 & wait" % (program, program)])
+    try:
+        answer(run)
+        answer(run)
+        told = place.command("top", "--once", run.pid)
+        lines = told.stderr.splitlines()
+        compare("status and stdout", (1, ""), (told.status, told.stdout))
+        compare("first line", "gpuleak: %d: is `gpuleak run` of several processes with GPU calls; name one of "
+                "them:" % run.pid, lines[0])
+        compare("lines", 3, len(lines))
+        for line in lines[1:]:
+            pid = re.fullmatch(r"gpuleak:   (\d+) p_top", line)[1]
+            compare("one of them", "gpuleak top: p_top (pid %s)" % pid,
+                    first_line(place.command("top", "--once", pid)))
+    finally:
+        end(run)
+
+
+def no_gpu_call(place):
+    """run of a program without a GPU call: one line says so, unless no report is wanted"""
+    program = place.program("no_gpu")
+    line = "gpuleak: no GPU call was seen in %s\n" % program
+    run = place.command("run", "--", program)
+    compare("status, stdout, stderr", (0, "no GPU\n", line), (run.status, run.stdout, run.stderr))
+    run = place.command("run", "--", program, "9")
+    compare("its own status", (9, line), (run.status, run.stderr))
+    run = place.command("run", "--report", "none", "--", program)
+    compare("no report is wanted", (0, ""), (run.status, run.stderr))
+    run = place.command("run", "--", place.program("clean"))
+    compare("with GPU calls", False, "no GPU call" in run.stderr)
+    place.nothing_left()
+
+
+RUNS = [run_is_followed, run_is_waited_for, run_from_a_shell, run_of_several, no_gpu_call]

@@ -72,7 +72,7 @@ def signal_unusable(place):
         _, err = story(place, "wrong", GPULEAK_POOL=pool, GPULEAK_POOL_SIGNAL=str(number))
         compare("signal %d" % number, "gpuleak: GPULEAK_POOL_SIGNAL: signal %d %s: the pool gives "
                 "nothing back at it\n" % (number, why), err)
-    compare("bad value", True, "GPULEAK_POOL_SIGNAL: bad value" in story(
+    compare("bad value", True, "bad value '65' of GPULEAK_POOL_SIGNAL" in story(
         place, "wrong", GPULEAK_POOL="fast", GPULEAK_POOL_SIGNAL="65")[1])
 
 
