@@ -30,6 +30,7 @@ struct report_frame {
 	const char *module;   /* path as the traced process saw it */
 	const char *build_id; /* of the module, in hexadecimal digits; NULL: it has none */
 	unsigned int line;    /* of the call, not of what comes after it */
+	int no_debuginfo;     /* the module's file was read and has no debug information */
 	enum frame_language language;
 	enum frame_role role;
 	/* The address of the last byte of the call instruction as the module's own symbol

@@ -22,6 +22,7 @@
 #include "json_released.h"
 #include "json_timeline.h"
 #include "model.h"
+#include "result_names.h"
 #include "suppress.h"
 
 #define SCHEMA "gpuleak-report/1"
@@ -103,6 +104,7 @@ static json_t *error_json(const struct report_error *error)
 	}
 	json_set(&ret, "result",
 	    error->result == REPORT_NO_ANSWER ? json_null() : json_integer(error->result));
+	json_set(&ret, "result_name", json_text(result_name(error->api, error->result)));
 	if (error->block_address)
 		json_set(&ret, "block_address", json_address(error->block_address));
 	if (error->other_range)

@@ -18,6 +18,7 @@
 #include "suppress.h"
 #include "text_caches.h"
 #include "text_coverage.h"
+#include "text_debuginfo.h"
 #include "text_error.h"
 #include "text_growth.h"
 #include "text_held.h"
@@ -167,6 +168,14 @@ static void print_headline(FILE *out, const struct headline *line)
 		print_leak_total(out, line);
 	else
 		print_clean(out, line);
+	if (line->leaks && line->error_in) {
+		fputs("; first error: ", out);
+		text_error_brief(out, &line->error_in->errors[0]);
+		if (!line->only) {
+			fputs(" in ", out);
+			text_process(out, line->error_in);
+		}
+	}
 	fputc('\n', out);
 }
 
@@ -439,6 +448,7 @@ int print_text(const struct report *report, const struct judgement *judgement, F
 	for (size_t i = 0; i < report->count && report->verbose; i++)
 		text_coverage_all(out, report->processes[i]);
 	print_notes(out, (const char *const *)report->notes, report->note_count);
+	text_debuginfo(out, report);
 	print_suppressions(out, report);
 	if (report->verbose && report->summary.leaked_blocks) {
 		fputs("To suppress (a file for --suppressions):\n", out);

@@ -509,6 +509,7 @@ int symbolizer_location(struct symbolizer *symbolizer, struct symbol_module *mod
 	for (size_t i = 0; i < count; i++) {
 		kept[i].module = module ? module->path : NULL;
 		kept[i].build_id = module ? module->build_id_text : NULL;
+		kept[i].no_debuginfo = module && module->file && !module->debuginfo;
 		kept[i].offset = offset;
 	}
 	*location = key;

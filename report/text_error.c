@@ -14,6 +14,7 @@
 #include "model.h"
 #include "number.h"
 #include "pool.h"
+#include "result_names.h"
 #include "text_stack.h"
 
 #define ERRORS_MAX 1000 /* different ones; JSON has all of them */
@@ -75,6 +76,16 @@ static int is_object(const struct report_error *error)
 	return error->kind && strncmp(error->kind, "object/", strlen("object/")) == 0;
 }
 
+static void print_result(FILE *out, const struct report_error *error)
+{
+	const char *name = result_name(error->api, error->result);
+
+	if (name)
+		fprintf(out, " (the driver answered %s (%d))", name, error->result);
+	else
+		fprintf(out, " (the driver answered %d)", error->result);
+}
+
 /* The first sentence: what this free did. */
 void text_error_deed(FILE *out, const struct report_error *error)
 {
@@ -109,7 +120,7 @@ void text_error_deed(FILE *out, const struct report_error *error)
 	if (error->result == REPORT_NO_ANSWER)
 		fputs(" (the driver gave no answer)", out);
 	else if (error->result)
-		fprintf(out, " (the driver answered %d)", error->result);
+		print_result(out, error);
 	else
 		fputs(" (the driver called it a success)", out);
 }

@@ -36,7 +36,8 @@ int text_errors(FILE *out, const struct report_process *process);
 /* "double free of 0x... at cleanup (/abs/app.c:40)", for a first line. */
 void text_error_brief(FILE *out, const struct report_error *error);
 
-/* "cuMemFree_v2 was given a block that had been freed already (the driver answered 1)" */
+/* "cuMemFree_v2 was given a block that had been freed already (the driver answered
+ * CUDA_ERROR_INVALID_VALUE (1))" */
 void text_error_deed(FILE *out, const struct report_error *error);
 
 #endif

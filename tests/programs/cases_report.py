@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What reports say in words: names of functions, results and places."""
 
+import os
 import re
 import shutil
 
@@ -65,4 +66,63 @@ def hostile_text(place):
     compare("first line", True, "never freed by ends\\x0A" in run.stderr.split("\n")[0])
 
 
-REPORT = [coroutines, hostile_short_form, hostile_text]
+# ---- results of drivers, and places ----
+
+def cuda_results(place):
+    """results: an error has the name that cuGetErrorName gives what the driver answered"""
+    argv = [place.program("only_main"), "more", "twice"]
+    compare("text", 1, place.preloaded(argv).stderr.count(
+        "freed already (the driver answered CUDA_ERROR_INVALID_VALUE (1))"))
+    place.preloaded(argv, reporting(place))
+    compare("json", [(1, "CUDA_ERROR_INVALID_VALUE")],
+            [(error["result"], error["result_name"])
+             for error in place.json("report.json")["errors"]])
+
+
+@needs("cl_leak")
+def opencl_results(place):
+    """results: an error has OpenCL's name of what the driver answered"""
+    argv = [place.program("cl_leak"), "twice"]
+    pool = {"GPULEAK_POOL": "strict"} # it answers itself, where drivers crash
+    compare("text", 1, place.preloaded(argv, pool).stderr.count(
+        "(the driver answered CL_INVALID_MEM_OBJECT (-38))"))
+    place.preloaded(argv, reporting(place, **pool))
+    compare("json", [(-38, "CL_INVALID_MEM_OBJECT")],
+            [(error["result"], error["result_name"])
+             for error in place.json("report.json")["errors"]])
+
+
+def first_line(place):
+    """places: the first line names those of the worst leak and of the first error"""
+    source = "only_main.c:%d)"
+    line = place.preloaded([place.program("only_main"), "more", "twice"]).stderr.split("\n")[0]
+    found = re.fullmatch(r"gpuleak: 1 error, 2 leaks, 2 blocks, .*, worst: 1\.9 KiB at main \((\S+); "
+                         r"first error: double free of 0x[0-9a-f]+ at give_back \((\S+)", line)
+    if not found:
+        found = re.match("(.*)()", line)
+    compare("places in " + line, [True, True],
+            [found.group(1).endswith(source % line_of("only_main.c", "main")),
+             found.group(2).endswith(source % line_of("only_main.c", "give_back"))])
+
+
+def without_debuginfo(place):
+    """places: of a program without debug information the report says once what helps"""
+    said = ("note: no debug information, so lines or functions are missing above: %s; compile "
+            "with -g and do not strip" % place.program("stripped"))
+    text = place.command("run", "--", "sh", "-c", "%s; %s more thread" %
+                         (2 * (place.program("stripped"),))).stderr
+    compare("processes", 2, text.count("exited with status"))
+    compare("lines", [said], [line for line in text.split("\n") if "-g" in line.split()])
+    text = place.preloaded([place.program("only_main"), "more"]).stderr
+    compare("a program with -g", 0, text.count("compile with"))
+    ledger, program = place.file("ledger"), place.file("gone")
+    shutil.copy(place.program("stripped"), program)
+    place.preloaded([program], {"GPULEAK_LEDGER": ledger, "GPULEAK_REPORT": "none"})
+    os.unlink(program)
+    text = place.command("report", ledger).stdout
+    compare("a program that is gone", (0, 1), (text.count("compile with"),
+                                               text.count("gone cannot be read")))
+
+
+REPORT = [coroutines, hostile_short_form, hostile_text, cuda_results, opencl_results, first_line,
+          without_debuginfo]

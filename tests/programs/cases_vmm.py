@@ -305,7 +305,8 @@ def range_in_text(place):
     for call, size in (("cuMemUnmap", "2,097,152"), ("cuMemUnmap", "67,108,864"),
                        ("cuMemAddressFree", "4,194,304")):
         compare("lines of %s with %s" % (call, size), 1, run.stderr.count(
-            "%s was given a range of %s bytes, which is not this block's (the driver answered 1)"
+            "%s was given a range of %s bytes, which is not this block's "
+            "(the driver answered CUDA_ERROR_INVALID_VALUE (1))"
             % (call, size)))
 
 

@@ -274,6 +274,37 @@ def check_opencl_headers():
     return problems if seen > 200 else problems + [f"only {seen} names in CL/*.h"]
 
 
+def result_rows(api):
+    text = (options.source / "report/result_names.def").read_text(encoding="utf-8")
+    return {name: int(number) for name, number in
+            re.findall(r"^RESULT\(%s, (\w+), (-?\d+)\)$" % api, text, re.M)}
+
+
+def compare_results(api, found, least):
+    """Each name of the headers stands in the table with its number."""
+    table = result_rows(api)
+    problems = [f"{name} is {number}, result_names.def has {table.get(name)}"
+                for name, number in found.items() if table.get(name) != number]
+    if len(set(table.values())) != len(table):
+        problems.append(f"{api}: two names have one number")
+    return problems if len(found) >= least else problems + [f"only {len(found)} names"]
+
+
+def check_cuda_results():
+    text = without_comments(cuda_include() / "cuda.h")
+    return compare_results("CUDA", {name: int(number) for name, number in re.findall(
+        r"\b(CUDA_ERROR_\w+)\s*=\s*(\d+)", text)}, 90)
+
+
+def check_opencl_results():
+    header = next((path for path in opencl_headers() if path.name == "cl.h"), None)
+    if not header:
+        raise Skip("no CL/cl.h")
+    found = re.findall(r"^#define (CL_(?!BUILD_(?:NONE|ERROR|IN_PROGRESS)\b)\w+)\s+(-\d+)\s*$",
+                       without_comments(header), re.M)
+    return compare_results("OPENCL", {name: int(number) for name, number in found}, 60)
+
+
 CHECKS = (
     ("each name stands in one table", check_once),
     ("the names without memory are in order", check_order),
@@ -286,6 +317,8 @@ CHECKS = (
     ("names of the installed CL/*.h", check_opencl_headers),
     ("each function of CUDA submits work or does not", check_submits),
     ("what cuda.h gives a stream submits work", check_submits_rule),
+    ("names of the results of the installed cuda.h", check_cuda_results),
+    ("names of the results of the installed CL/cl.h", check_opencl_results),
 )
 
 
