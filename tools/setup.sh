@@ -3,7 +3,7 @@
 #
 # Installs what gpuleak needs and this machine lacks; if nothing is lacking, it does
 # nothing. Debian 12 and Ubuntu 24.04; elsewhere it says what is lacking, and goes on if the
-# build can do without.
+# build can do without. For the tests it also fetches packages from PyPI, everywhere.
 #
 #   tools/setup.sh [--demo | --tests]    for the build; with tools/quickstart.sh; with all tests
 #   --list              print the packages for all of it, lacking or not, and install nothing
@@ -186,10 +186,22 @@ if [ "$list" ]; then
 	exit
 fi
 
+if [ ! -e /proc/self/exe ]; then
+	say '/proc is not mounted, and gpuleak needs it; as root: mount -t proc proc /proc'
+	exit 1
+fi
+case " $groups " in *' tests '*)
+	if [ ! -d /sys/devices/system ]; then
+		say '/sys is not mounted, and PoCL aborts without it; as root: mount -t sysfs sysfs /sys'
+		exit 1
+	fi ;;
+esac
+
 # shellcheck disable=SC2086 # a list of words
 look $groups
-[ ${#lacking[@]} -gt 0 ] || exit 0
+[ ${#lacking[@]} -gt 0 ] || distribution=complete
 case $distribution in
+complete) ;;
 debian-12 | ubuntu-24.04)
 	install_packages "${lacking[@]##* }" >&2 || exit 1
 	# shellcheck disable=SC2086
@@ -197,7 +209,7 @@ debian-12 | ubuntu-24.04)
 	for lack in "${lacking[@]}"; do
 		say "${lack% *} is still not found though ${lack##* } was installed"
 	done
-	[ ${#lacking[@]} = 0 ]
+	[ ${#lacking[@]} = 0 ] || exit 1
 	;;
 *)
 	for lack in "${lacking[@]}"; do
@@ -210,4 +222,11 @@ debian-12 | ubuntu-24.04)
 	fi
 	say 'going on without: all that the build itself needs is there'
 	;;
+esac
+
+case " $groups " in *' tests '*)
+	if ! "$(dirname "${BASH_SOURCE[0]}")/../tests/scripts/pypi.sh" >&2; then
+		say 'what the tests need from PyPI could not be fetched: is the network there?'
+		exit 1
+	fi ;;
 esac

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # Installs what is missing, builds gpuleak in each way that finds faults, and runs all tests.
-# What is absent on this machine counts as a failure. Last line: "N passed, M failed".
+# What is absent on this machine counts as a failure; if the set-up fails, that is the failure.
+# Last line: "N passed, M failed".
 #
 #   tools/test.sh [--quick]    --quick leaves out the sanitizers and the fuzzing
 set -eu
@@ -17,7 +18,7 @@ quick=
 case ${1-} in
 '') ;;
 --quick) quick=1 ;;
-*) sed -n '4,7s/^# \{0,1\}//p' "$0"; exit 2 ;;
+*) sed -n '4,8s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 
 export LC_ALL=C
@@ -70,7 +71,7 @@ tests() { # STAGE BUILD MESON-TEST-OPTIONS...
 
 	shift 2
 	rm -f "$dir/meson-logs/$stage".*
-	GPULEAK_MUST_RUN=1 "${fixed[@]}" meson test -C "$dir" --logbase "$stage" --print-errorlogs "$@" \
+	GPULEAK_MUST_RUN=$must_run "${fixed[@]}" meson test -C "$dir" --logbase "$stage" --print-errorlogs "$@" \
 		</dev/null || status=$?
 	"$scripts/tally.py" "$status" "$dir/meson-logs/$stage" >"$base/tally" \
 		2>"$base/failed" || true
@@ -151,7 +152,13 @@ sanitizer_tests() {
 	fi
 }
 
-tools/setup.sh --tests || echo '0 1 0 setup' >>"$results"
+# Where the set-up fails, the set-up is what failed: what is absent then is skipped.
+must_run=1
+if ! tools/setup.sh --tests; then
+	must_run=
+	echo '0 1 0 setup' >>"$results"
+	echo 'FAILED: tools/setup.sh --tests' >>"$failures"
+fi
 # A run that was killed may have left the sanitized command where the plain one belongs.
 rm -f "$base/gcc/tools/gpuleak" "$base/gcc/tools/gpuleak.plain"
 

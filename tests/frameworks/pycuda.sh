@@ -1,16 +1,21 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Builds PyCUDA from its source package, against CUDA's headers from PyPI and the libcuda.so in
-# LIBCUDA_DIR, into the virtual environment DIR; one that is there and complete is left alone.
-# Needs neither a CUDA toolkit nor a GPU; the network the first time. numpy, mako and pytools are
-# the distribution's (python3-pyopencl brings them).
+# Builds PyCUDA from its source package, against CUDA's headers and the libcuda.so in LIBCUDA_DIR,
+# into the virtual environment DIR; one that is there and complete is left alone. Needs neither a
+# CUDA toolkit nor a GPU nor the network: tests/scripts/pypi.sh fetched both packages. numpy, mako
+# and pytools are the distribution's (python3-pyopencl brings them); for a PYTHON that is not the
+# distribution's they come from PyPI.
 #
 #   tests/frameworks/pycuda.sh DIR LIBCUDA_DIR [PYTHON]
 set -eu
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+pypi=$("$here/../scripts/pypi.sh" --folder)
 mkdir -p "$1"
 venv=$(cd "$1" && pwd)
+# Tests may run at the same time, and one of them builds.
+exec 9>"$venv.lock"
+flock 9
 libcuda=$(cd "$2" && pwd)
 python=${3:-/usr/bin/python3}
 
@@ -28,7 +33,7 @@ install_hashed() { # REQUIREMENTS-OPTIONS...
 	env -u LIBRARY_PATH -u CPATH HOME="$venv/home" \
 		XDG_CONFIG_HOME="${XDG_CONFIG_HOME:-$HOME/.config}" \
 		PATH="$venv/bin:/usr/bin:/bin" "$venv/bin/python" -m pip --disable-pip-version-check -q install --no-deps \
-		--require-hashes --no-build-isolation --no-cache-dir "$@"
+		--require-hashes --no-build-isolation --no-cache-dir --no-index --find-links "$pypi" "$@"
 }
 
 # An interpreter that is not the distribution's lacks these.

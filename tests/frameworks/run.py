@@ -223,7 +223,7 @@ def unavailable(family, options):
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if told.returncode:
         print("\n".join("# " + line for line in (told.stdout + told.stderr).split("\n")[-30:]))
-        return "PyCUDA was not built (is PyPI out of reach?)"
+        return "PyCUDA was not built: " + told.stderr.strip().split("\n")[-1]
     return None
 
 

@@ -20,6 +20,7 @@ pack_python() { # FOLDER LIBCUDA_DIR PYTHON
 	local venv tag site
 
 	venv=$(mktemp -d)
+	"$root/tests/scripts/pypi.sh" || return 1
 	"$root/tests/frameworks/pycuda.sh" "$venv" "$2" "$3" || return 1
 	"$venv/bin/python" -m pip -q --disable-pip-version-check install pyopencl || return 1
 	tag=$("$venv/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
@@ -30,7 +31,7 @@ pack_python() { # FOLDER LIBCUDA_DIR PYTHON
 		--exclude='setuptools*' --exclude='wheel*' --exclude='__pycache__' .) |
 		tar xf - -C "$1/python/$tag/site-packages"
 	find "$1/python/$tag/site-packages" -name '*.so*' -type f -exec strip --strip-debug {} \;
-	rm -rf "$venv"
+	rm -rf "$venv" "$venv.lock"
 	echo "for Python $tag: $(find "$1/python/$tag/site-packages" -maxdepth 1 -name '*.dist-info' -printf '%f ')"
 }
 
