@@ -14,9 +14,9 @@
 
 #include "format.h"
 #include "lock.h"
+#include "ref_table.h"
 
 struct recorder;
-struct python_entry;
 
 enum python_table {
 	PYTHON_LNOTAB,    /* 3.9 */
@@ -134,7 +134,7 @@ static inline uintptr_t python_word(uintptr_t at)
 /* What the present ledger has of Python; in the recorder. */
 struct python_names {
 	struct lock lock;
-	struct python_entry *texts, *codes, *chains; /* by content: each once in the ledger */
+	struct ref_table texts, codes, chains; /* by content: each once in the ledger */
 	unsigned int code_count;
 	struct { uint64_t key; uint32_t ref; } recent[PYTHON_RECENT]; /* code objects met before */
 	char text[LEDGER_STRING_MAX];

@@ -9,16 +9,9 @@
 #include "python.h"
 #include "python_lines.h"
 #include "recorder.h"
-#include "table.h"
 
 #define TABLE_BYTES_MAX (16u << 20) /* of a line table that is believed */
 #define MIX 0x9e3779b97f4a7c15u
-
-struct python_entry {
-	uint64_t hash;
-	uint32_t ref;
-	UT_hash_handle hh;
-};
 
 static uint64_t hash_of(const void *bytes, size_t size, uint64_t hash)
 {
@@ -37,23 +30,11 @@ static uint64_t hash_of(const void *bytes, size_t size, uint64_t hash)
 	return hash ^ hash >> 32;
 }
 
-static uint32_t find(struct python_entry *table, uint64_t hash)
+/* Without memory it will be written a second time, which readers merge. */
+static void remember(struct arena *arena, struct ref_table *table, uint64_t hash, uint32_t ref)
 {
-	struct python_entry *entry;
-
-	TABLE_FIND(table, &hash, entry);
-	return entry ? entry->ref : 0;
-}
-
-static void remember(struct arena *arena, struct python_entry **table, uint64_t hash, uint32_t ref)
-{
-	struct python_entry *entry = ref ? arena_take(arena, sizeof(*entry)) : NULL;
-
-	if (!entry)
-		return; /* it will be written a second time, which readers merge */
-	entry->hash = hash;
-	entry->ref = ref;
-	TABLE_ADD(*table, hash, entry);
+	if (ref)
+		ref_table_set(arena, table, hash, ref);
 }
 
 /* ---- strings ---- */
@@ -135,7 +116,7 @@ static uint32_t intern_text(struct recorder *recorder, const struct python *pyth
 	if (length == 0)
 		return 0;
 	hash = hash_of(names->text, length, 0);
-	ref = find(names->texts, hash);
+	ref = ref_table_find(&names->texts, hash);
 	if (ref && same_text(recorder, ref, names->text, length))
 		return ref;
 	ref = ledger_add_string(&recorder->writer, names->text, length);
@@ -159,7 +140,7 @@ static uint32_t intern_code(struct recorder *recorder, const struct python *pyth
 	record.file = intern_text(recorder, python,
 				  python_word(code + (unsigned int)at->filename), true);
 	hash = hash_of(&record, sizeof(record), 1);
-	ref = find(names->codes, hash);
+	ref = ref_table_find(&names->codes, hash);
 	if (ref && memcmp(ledger_at(&recorder->writer, ref), &record, sizeof(record)) == 0)
 		return ref;
 	if (names->code_count == PYTHON_CODES_MAX)
@@ -215,7 +196,7 @@ static uint32_t intern_chain(struct recorder *recorder, const struct ledger_pyth
 	struct python_names *names = &recorder->python;
 	size_t size = chain->frames * sizeof(*frames);
 	uint64_t hash = hash_of(frames, size, 2 + chain->flags);
-	uint32_t ref = find(names->chains, hash);
+	uint32_t ref = ref_table_find(&names->chains, hash);
 	struct ledger_python record = *chain;
 	const struct ledger_python *there;
 

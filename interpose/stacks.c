@@ -16,12 +16,6 @@
 #include "table.h"
 #include "unwinder.h"
 
-struct stack_entry {
-	uint64_t hash;
-	uint32_t ref;
-	UT_hash_handle hh;
-};
-
 void stacks_flush_unwinder(void)
 {
 	const struct unwinder *unwind = unwinder_get();
@@ -228,17 +222,15 @@ static uint32_t intern_shared(struct recorder *recorder, uint64_t native,
 {
 	uint64_t hash = native ^ python * 0x9e3779b97f4a7c15u;
 	unsigned int number = (unsigned int)(hash >> 58) % STACK_SHARDS;
-	struct arena *arena = &recorder->arena;
-	struct stack_entry *entry;
-	uint32_t ref;
+	struct ref_table *refs = &recorder->stacks.shard[number].refs;
+	struct lock *lock = &recorder->stacks.shard[number].lock;
+	uint32_t known, ref;
 
-	lock_take(&recorder->stacks.shard[number].lock);
-	TABLE_FIND(recorder->stacks.shard[number].entries, &hash, entry);
-	ref = entry && same(recorder, entry->ref, capture) &&
-			      same_python(recorder, entry->ref, python) ? entry->ref : 0;
-	lock_give(&recorder->stacks.shard[number].lock);
-	if (ref)
-		return ref;
+	lock_take(lock);
+	known = ref_table_find(refs, hash);
+	lock_give(lock);
+	if (known && same(recorder, known, capture) && same_python(recorder, known, python))
+		return known;
 	/* Outside the lock: the module map may have to ask the loader. Two threads that meet
 	 * here write the stack twice, which readers merge. */
 	modules_cover(recorder, capture);
@@ -248,16 +240,11 @@ static uint32_t intern_shared(struct recorder *recorder, uint64_t native,
 		return intern_shared(recorder, native, capture, python);
 	}
 	ref = write_stack(recorder, hash, capture, python);
-	if (!ref || entry)
+	if (!ref || known)
 		return ref;
-	entry = arena_take(arena, sizeof(*entry));
-	if (!entry)
-		return ref;
-	entry->hash = hash;
-	entry->ref = ref;
-	lock_take(&recorder->stacks.shard[number].lock);
-	TABLE_ADD(recorder->stacks.shard[number].entries, hash, entry);
-	lock_give(&recorder->stacks.shard[number].lock);
+	lock_take(lock);
+	ref_table_set(&recorder->arena, refs, hash, ref);
+	lock_give(lock);
 	return ref;
 }
 

@@ -11,10 +11,10 @@
 
 #include "format.h"
 #include "lock.h"
+#include "ref_table.h"
 
 struct recorder;
 struct stripe;
-struct stack_entry;
 
 #define STACK_SHARDS 64
 #define STACK_OWN_FRAMES 12 /* ours on top, left out */
@@ -68,7 +68,7 @@ struct memory_set {
 struct stacks {
 	struct {
 		struct lock lock;
-		struct stack_entry *entries;
+		struct ref_table refs; /* by hash */
 	} __attribute__((aligned(64))) shard[STACK_SHARDS];
 };
 

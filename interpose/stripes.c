@@ -8,12 +8,6 @@
 #include <pthread.h>
 #include <time.h>
 
-struct row_entry {
-	uint64_t key;
-	struct ledger_row *row;
-	UT_hash_handle hh;
-};
-
 #define SLOTS_AT_ONCE 16u
 
 static pthread_key_t leave_key;
@@ -88,8 +82,7 @@ uint64_t stripes_now(const struct recorder *recorder)
 	return ns > recorder->header->start_mono_ns ? ns - recorder->header->start_mono_ns : 0;
 }
 
-static struct ledger_row *make_row(struct recorder *recorder, uint32_t stack, struct hook *hook,
-				   int device)
+static uint32_t make_row(struct recorder *recorder, uint32_t stack, struct hook *hook, int device)
 {
 	struct ledger_row row = {
 		.stack = stack,
@@ -97,30 +90,21 @@ static struct ledger_row *make_row(struct recorder *recorder, uint32_t stack, st
 		.kind = recorder_kind_ref(recorder, hook),
 		.device = device,
 	};
-	uint32_t ref = row.api ? ledger_add_row(&recorder->writer, &row) : 0;
 
-	return ref ? ledger_at(&recorder->writer, ref) : NULL;
+	return row.api ? ledger_add_row(&recorder->writer, &row) : 0;
 }
 
 static struct ledger_row *find_row(struct recorder *recorder, struct stripe *stripe, uint64_t key,
 				   uint32_t stack, struct hook *hook, int device)
 {
-	struct arena *arena = &recorder->arena;
-	struct row_entry *entry;
+	uint32_t ref = ref_table_find(&stripe->rows, key);
 
-	TABLE_FIND(stripe->rows, &key, entry);
-	if (entry)
-		return entry->row;
-	entry = arena_take(arena, sizeof(*entry));
-	if (!entry)
-		return NULL;
-	entry->key = key;
-	entry->row = make_row(recorder, stack, hook, device);
-	if (entry->row)
-		TABLE_ADD(stripe->rows, key, entry);
-	else
-		arena_give(arena, entry, sizeof(*entry));
-	return entry->row;
+	if (!ref) {
+		ref = make_row(recorder, stack, hook, device);
+		if (ref)
+			ref_table_set(&recorder->arena, &stripe->rows, key, ref);
+	}
+	return ref ? ledger_at(&recorder->writer, ref) : NULL;
 }
 
 struct ledger_row *stripe_row_seldom(struct recorder *recorder, struct stripe *stripe,

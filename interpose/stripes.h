@@ -14,6 +14,7 @@
 #include "format.h"
 #include "hooks.h"
 #include "lock.h"
+#include "ref_table.h"
 #include "stacks.h"
 
 struct recorder;
@@ -23,14 +24,11 @@ struct recorder;
 #define STRIPE_ROWS 512
 #define STRIPE_SPARES_MAX 64
 
-struct row_entry;
-
 struct stripe {
 	struct lock lock; /* only stripe 0's is ever taken */
 	bool shared;
 	unsigned int spares;
 	struct ledger_block *spare;  /* linked by `next_spare` */
-	struct row_entry *rows;
 	uint64_t contended_tick; /* time, plus 1, when another thread was looking at the peak */
 	/* Live bytes of this stripe's doings; negative when it frees what others allocate. */
 	_Atomic int64_t live;
@@ -38,6 +36,7 @@ struct stripe {
 	_Atomic int64_t ceiling; /* above it the peak must be looked at, see stripe_live_add */
 	struct { uint64_t hash; uint32_t ref; } stacks[STRIPE_STACKS];
 	struct { uint64_t key; struct ledger_row *row; } row_cache[STRIPE_ROWS];
+	struct ref_table rows; /* all, by the key of row_cache */
 	uint64_t remembering; /* a bit for each set that has something */
 	struct memory_set memories[STRIPE_MEMORY_SETS];
 } __attribute__((aligned(64)));

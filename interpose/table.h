@@ -16,15 +16,25 @@
 #define uthash_free(memory, bytes) arena_give(arena, memory, bytes)
 #define uthash_bzero(memory, bytes) __builtin_memset(memory, 0, bytes)
 #define HASH_FUNCTION(key, length, hash) \
-	((hash) = (unsigned int)(table_mix(*(const uint64_t *)(key)) >> 32))
+	((hash) = table_hash(*(const uint64_t *)(key)))
 #define HASH_KEYCMP(a, b, length) (*(const uint64_t *)(a) != *(const uint64_t *)(b))
 #include <uthash.h>
 
-/* Device addresses differ in bits 9 to 40, handles in bits 4 to 30: spread them. The
- * table takes bits 32 and up, shard numbers come from the top. */
+/* Spreads keys by one multiplication: enough for shard numbers, which come from the top, and for
+ * caches. Its middle bits follow the lower bits of a key: not enough for a table. */
 static inline uint64_t table_mix(uint64_t key)
 {
 	return key * 0x9e3779b97f4a7c15u;
+}
+
+/* The hash of a table. Keys are addresses and refs at regular distances, handles, and refs in
+ * the upper half of a word (of counters): a second multiplication makes each bit depend on all
+ * bits of the key. Otherwise chains grow, and uthash stops to expand a table for good. */
+static inline uint32_t table_hash(uint64_t key)
+{
+	uint64_t mix = table_mix(key);
+
+	return (uint32_t)(((mix ^ mix >> 32) * 0x9e3779b97f4a7c15u) >> 32);
 }
 
 #define TABLE_FIND(head, key, ret) HASH_FIND(hh, head, key, sizeof(uint64_t), ret)

@@ -35,6 +35,15 @@ for n in 1 8 40; do
 		"$(GPULEAK_STACK_DEPTH=0 times 5 with "$bench/bench-sites" $n)" "$(times 5 with "$bench/bench-sites" $n)"
 done
 echo
+echo "blocks allocated at distinct stacks of 20 calls, ns of the processor for one stack (median of 3)"
+for n in 25000 100000 1000000; do
+	printf '%7d %7s\n' $n "$(times 3 with "$bench/bench-stacks" $n)"
+done
+echo "a pair at these stacks in turn, once each stack is known, ns of the processor (median of 5)"
+for n in 100 20000; do
+	printf '%7d %7s\n' $n "$(times 5 with "$bench/bench-stacks" $n $((2000000 / n)))"
+done
+echo
 if [ -x "$bench/bench-cl-pair" ] && "$bench/bench-cl-pair" pair 10 >"$work/cl" 2>&1; then
 	echo "OpenCL on $(clinfo -l 2>/dev/null | sed -n 's/^Platform #0: //p'), ns (median of 5)    bare  preloaded"
 	for what in pair handed shared argument enqueue event; do
