@@ -364,7 +364,7 @@ static bool still_active(CUdevice device)
 /* The CUDA runtime lets go of the primary context when the process exits. If that ended
  * its blocks nobody would ever leak: at exit a release is only what the process's end
  * does anyway. A destroy or a reset is somebody's decision and counts at any time. */
-static bool inside_exit(void)
+bool cuda_inside_exit(void)
 {
 	struct recorder *recorder = recorder_enter();
 	struct capture capture;
@@ -390,7 +390,7 @@ enum outcome cuda_free_outcome_slowly(CUresult r, const struct freeing *freeing)
 	if (freeing->block && get && get(&context) == CUDA_SUCCESS &&
 	    freeing->block->context == (uint64_t)(uintptr_t)context)
 		return OUTCOME_LATE;
-	return inside_exit() ? OUTCOME_LATE : OUTCOME_NO_CONTEXT;
+	return cuda_inside_exit() ? OUTCOME_LATE : OUTCOME_NO_CONTEXT;
 }
 
 static CUresult body_release(struct route route, enum hook_id id, CUdevice device)
@@ -403,7 +403,7 @@ static CUresult body_release(struct route route, enum hook_id id, CUdevice devic
 	r = CALL(CUresult(*)(CUdevice), (device));
 	gone = r == CUDA_SUCCESS && route.record && !still_active(device);
 	pool_context_ended(owner, gone);
-	if (gone && !inside_exit())
+	if (gone && !cuda_inside_exit())
 		primary_gone(id, device, until);
 	return r;
 }
@@ -432,7 +432,7 @@ static CUresult body_green(struct route route, enum hook_id id, CUgreenCtx green
 	}
 	atomic_fetch_add(&cuda_context_epoch, 1);
 	atomic_store(&cuda_context_doubtful, true);
-	if (gone && !inside_exit())
+	if (gone && !cuda_inside_exit())
 		primary_gone(id, device, until);
 	return r;
 }

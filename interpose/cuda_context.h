@@ -23,4 +23,7 @@ struct contexts {
  * process is at its exit. */
 extern _Atomic bool cuda_context_doubtful __attribute__((visibility("hidden")));
 
+/* The calling thread is inside libc's exit(). */
+bool cuda_inside_exit(void);
+
 #endif

@@ -147,11 +147,9 @@ void pool_map_remove(struct pool *pool, struct pool_block *block)
 void pool_map_drop(struct pool *pool, struct pool_context *context)
 {
 	struct pool_map_table *table;
-	struct pool_block *block, *dead, *next;
+	struct pool_block *block, *dead, *next, *gone = NULL;
 
 	lock_take(&pool->map.lock);
-	dead = pool->dead;
-	pool->dead = NULL;
 	table = atomic_load_explicit(&pool->map.table, memory_order_relaxed);
 	for (uint64_t i = 0; table && i <= table->mask; i++) {
 		block = atomic_load_explicit(&table->slot[i].block, memory_order_relaxed);
@@ -159,9 +157,14 @@ void pool_map_drop(struct pool *pool, struct pool_context *context)
 			continue;
 		atomic_store_explicit(&table->slot[i].block, NULL, memory_order_release);
 		atomic_store(&block->state, POOL_SPARE);
-		block->next = pool->dead;
-		pool->dead = block;
+		block->next = gone;
+		gone = block;
 	}
+	lock_give(&pool->map.lock);
+	pool_native_outlived(gone);
+	lock_take(&pool->map.lock);
+	dead = pool->dead;
+	pool->dead = gone;
 	lock_give(&pool->map.lock);
 	for (; dead; dead = next) {
 		next = dead->next;

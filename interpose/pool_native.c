@@ -11,6 +11,7 @@
 
 #include "config.h"
 #include "cuda_calls.h"
+#include "cuda_context.h"
 #include "limit.h"
 #include "resolve.h"
 #include "submits.h"
@@ -258,6 +259,48 @@ void pool_native_begin(struct pool_context *context)
 	}
 	pool_unrelax(mode);
 	context->stream = stream;
+}
+
+/* Frees native blocks of the device's memory pool until one can't be freed; returns that, or NULL. */
+static const struct pool_block *free_outlived(const struct pool_block *block)
+{
+	CUresult (*end)(CUdeviceptr) = (CUresult(*)(CUdeviceptr))pool_real(HOOK_cuMemFree_v2);
+
+	for (; block; block = block->next)
+		if (block->space->kind == POOL_DEVICE && !block->slab &&
+		    (!end || end(block->address) != CUDA_SUCCESS))
+			break;
+	return block;
+}
+
+/* Memory of the device's memory pool belongs to no context. The calling thread's context may be the
+ * one that has ended: the driver refuses a free then, so the primary context is current meanwhile,
+ * and ends again if nobody else retains it. At the process's exit the driver ends all anyway. */
+void pool_native_outlived(const struct pool_block *blocks)
+{
+	CUresult (*retain)(CUcontext *, CUdevice) = (CUresult(*)(CUcontext *, CUdevice))pool_real(
+		HOOK_cuDevicePrimaryCtxRetain);
+	CUresult (*release)(CUdevice) =
+		(CUresult(*)(CUdevice))pool_real(HOOK_cuDevicePrimaryCtxRelease_v2);
+	CUresult (*push)(CUcontext) =
+		(CUresult(*)(CUcontext))resolve_used(USED_cuCtxPushCurrent_v2);
+	CUcontext primary;
+	int device, mode;
+
+	if (config.pool_backend != OPTION_BACKEND_STREAM_ORDERED)
+		return;
+	mode = pool_relax();
+	blocks = free_outlived(blocks);
+	device = blocks ? blocks->space->context->device : -1;
+	if (blocks && retain && release && push && !cuda_inside_exit() &&
+	    retain(&primary, device) == CUDA_SUCCESS) {
+		if (push(primary) == CUDA_SUCCESS) {
+			free_outlived(blocks);
+			pool_pop_context(true);
+		}
+		release(device);
+	}
+	pool_unrelax(mode);
 }
 
 /* Without waiting, where the kind of memory allows; see end_giving() for *RET_STREAM. */

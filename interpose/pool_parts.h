@@ -508,6 +508,8 @@ struct pool_block *pool_native_make(struct pool *pool, struct pool_space *space,
 bool pool_native_return(struct pool *pool, struct pool_block *block);
 /* What CONTEXT needs for that, made now: it takes some of the device's memory. */
 void pool_native_begin(struct pool_context *context);
+/* The context of BLOCKS, linked by `next`, has ended: what outlives it goes back to the driver. */
+void pool_native_outlived(const struct pool_block *blocks);
 /* BLOCK, which is in no bin, goes back. The driver's answer; on failure the block is as it
  * was. NATIVE: by which of the driver's calls, or NULL for its own kind's. */
 CUresult pool_native_give(struct pool *pool, struct pool_block *block,

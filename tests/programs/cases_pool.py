@@ -171,6 +171,23 @@ def reported(place):
         "calls saved; peak 6.0 MiB in use, 6.0 MiB reserved (1.00 times); at the end: "))
 
 
+def contexts_end(place):
+    """pool: what is in a context ends with it, whatever the pool's memory is made of"""
+    program = place.program("context_pool")
+    for story in ("destroyed", "released", "reset"):
+        for backend in ("device", "stream-ordered", "managed"):
+            for mode in ("strict", "fast"):
+                run = place.command("run", "--pool", mode, "--pool-backend", backend, "--format",
+                                    "json", "--report", place.file("report.json"), "--", program,
+                                    story, env={"STANDIN_MEMORY": str(16 << 30)})
+                compare("%s, %s, %s" % (story, backend, mode), (0, "late: 1\n"),
+                        (run.status, run.stdout))
+                report = place.json("report.json")
+                compare("errors", ["free-after-context"],
+                        [error["type"] for error in report["errors"]])
+                compare("leaks", [], report["leaks"])
+
+
 def watched(place):
     """pool: `gpuleak top` shows it"""
     with Holder(place, GPULEAK_POOL="strict") as holder:
@@ -383,7 +400,7 @@ def beside_a_trim(place):
 
 POOL = [absent, no_pool, limit_alone, wrong, signal_taken, signal_unusable, give_back,
         several_contexts, by_signal, by_signal_when_idle,
-        in_python, reported, watched, short_form, shared_tickets, first_frees,
+        in_python, reported, contexts_end, watched, short_form, shared_tickets, first_frees,
         first_event_fails, raced, forgotten, handed_on, handed_to_who_lacks,
         handed_in_training, runs_ahead, handed_back_ends,
         beside_a_trim,
