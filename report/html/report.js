@@ -292,8 +292,9 @@ function figures() {
 		["Freed", number(total("freed_blocks")), total("late_blocks")
 			? number(total("late_blocks")) + " after the driver had shut down"
 				: "blocks"],
-		[shown().length > 1 ? "Peaks together" : "Peak", size(total("peak_bytes")),
-			"live at one moment"],
+		shown().length > 1
+			? ["Peak", size(highest(series().totals)), "live at one moment, in all processes"]
+			: ["Peak", size(total("peak_bytes")), "live at one moment"],
 	];
 	const more = [["suppressed", "Suppressed"], ["cached", "Framework caches"],
 		["with_context", "Ended with context"]];
@@ -373,16 +374,21 @@ function leftOf(process, wanted) {
 // Series of [seconds since the first of all, bytes], by kind and device where they are known.
 function series() {
 	const timed = shown().filter((process) => process.timeline);
-	const start = Math.min(...timed.map((process) => process.timeline.start_real_ns));
-	const byKey = new Map(), totals = [];
+	const start = least(timed.map((process) => process.timeline.start_real_ns));
+	const lastEnd = most(timed.map(({ timeline }) => timeline.start_real_ns + timeline.end_ns));
+	const byKey = new Map(), totals = [], untold = [];
 	for (const process of timed) {
 		const timeline = process.timeline, end = timeline.end_ns;
 		const shift = timeline.start_real_ns - start;
-		const moved = (...samples) => samples.map(([ns, bytes]) =>
+		// What a process left is gone with it, while others go on.
+		const gone = end && timeline.start_real_ns + end < lastEnd ? [[end + 1, 0]] : [];
+		const moved = (...samples) => [...samples, ...gone].map(([ns, bytes]) =>
 			[(ns + shift) / 1e9, bytes])
 			.sort((a, b) => a[0] - b[0]);
 		totals.push(moved(...timeline.live, [timeline.peak_ns, process.summary.peak_bytes],
 			...(end ? [[end, leftOf(process, () => true)]] : [])));
+		if (!timeline.parts.length)
+			untold.push(totals[totals.length - 1]);
 		for (const part of timeline.parts) {
 			const key = part.kind + " " + part.device;
 			if (!byKey.has(key))
@@ -392,9 +398,31 @@ function series() {
 				leak.kind === part.kind && leak.device === part.device)]] : [])));
 		}
 	}
-	return { parts: [...byKey.values()], totals, count: timed.length,
+	return { parts: [...byKey.values()], totals, untold, timed,
 		peak: timed.length === 1 ? [timed[0].timeline.peak_ns / 1e9,
 			timed[0].summary.peak_bytes] : null };
+}
+
+// Of any number of values; Math.max(...values) has a limit.
+function most(values) {
+	return values.reduce((a, b) => Math.max(a, b), 0);
+}
+
+function least(values) {
+	return values.reduce((a, b) => Math.min(a, b), Infinity);
+}
+
+// The most that the RUNS have together at one moment.
+function highest(runs) {
+	const steps = runs.flatMap((run) => run.map(([t, bytes], i) =>
+		[t, bytes - (i ? run[i - 1][1] : 0)])).sort((a, b) => a[0] - b[0]);
+	let now = 0, ret = 0;
+	steps.forEach(([t, bytes], i) => {
+		now += bytes;
+		if (i === steps.length - 1 || steps[i + 1][0] > t)
+			ret = Math.max(ret, now);
+	});
+	return ret;
 }
 
 // The value of a run at T: that of the last sample before.
@@ -437,8 +465,8 @@ function timelineSection() {
 	const at = moments([...known.totals, ...known.parts.flatMap((part) => part.runs)], 600);
 	if (at.length < 2)
 		return null;
-	let layers = known.parts.map((part) => ({ ...part,
-		most: Math.max(...at.map((t) => sumAt(part.runs, t))) }))
+	const whole = { kind: null, device: null, runs: known.totals };
+	let layers = known.parts.map((part) => ({ ...part, most: highest(part.runs) }))
 		.filter((part) => part.most > 0).sort((a, b) => b.most - a.most);
 	if (layers.length > 8) {
 		const rest = layers.splice(7);
@@ -446,9 +474,11 @@ function timelineSection() {
 			runs: rest.flatMap((part) => part.runs) });
 	}
 	if (!layers.length)
-		layers = [{ kind: null, device: null, runs: known.totals }];
+		layers = [whole];
+	else if (highest(known.untold))
+		layers.push({ kind: "processes without kinds", device: null, runs: known.untold });
 	return section("timeline", "Live memory over time", layers[0].kind === null
-		? "All kinds together" + (known.count > 1 ? ", of all processes" : "") +
+		? "All kinds together" + (known.timed.length > 1 ? ", of all processes" : "") +
 			". Sampled at allocations."
 		: "By kind of memory and device. Sampled at allocations; the line is the sum.",
 		chart(layers, known, at));
@@ -498,8 +528,8 @@ function chart(layers, known, at) {
 	const cursor = svg("line", { class: "cursor", y1: 0, y2: H,
 		"vector-effect": "non-scaling-stroke" });
 	picture.append(cursor);
-	return withReadout(picture, cursor, { layers, known, at, sums, x, y, H, W, step, top, high,
-		from, span });
+	return withReadout(picture, cursor, { layers, known, at, sums, x, y, H, step, top, from,
+		span });
 }
 
 // Labels are HTML over the picture, which stretches; a slider moves the cursor by keyboard.
@@ -507,33 +537,37 @@ function withReadout(picture, cursor, c) {
 	const labels = el("div", { class: "labels", "aria-hidden": "true" });
 	const cells = c.layers.map(() => el("td", { class: "num" }));
 	const all = el("td", { class: "num" }), moment = el("th", { scope: "col", class: "num" });
-	const slider = el("input", { type: "range", class: "moment", min: 0, max: c.at.length - 1,
-		step: 1,
-		"aria-label": "Moment of the timeline" });
+	const last = c.at.length - 1;
+	// As wide as the picture and as long as its time: its knob stands below the cursor.
+	const slider = el("input", { type: "range", class: "moment", min: 0, max: last,
+		step: "any", "aria-label": "Moment of the timeline" });
 	for (let bytes = c.step; bytes <= c.top; bytes += c.step) {
 		const label = el("span", {}, size(bytes));
 		label.style.bottom = 100 * (1 - c.y(bytes) / c.H) + "%";
 		labels.append(label);
 	}
-	const show = (i) => {
-		const t = c.at[i];
+	const each = c.known.timed.length > 1 ? processRows(c.known) : [];
+	const show = (t) => {
+		const bytes = sumAt(c.known.totals, t);
 		cursor.setAttribute("x1", c.x(t));
 		cursor.setAttribute("x2", c.x(t));
 		moment.textContent = "at " + time(t * 1e9);
 		c.layers.forEach((layer, k) => { cells[k].textContent = size(sumAt(layer.runs,
 			t)); });
-		all.textContent = size(c.sums[i]);
-		slider.value = i;
-		slider.setAttribute("aria-valuetext", time(t * 1e9) + ": " + size(c.sums[i]));
+		all.textContent = size(bytes);
+		each.forEach((one) => { one.cell.textContent = size(valueAt(one.run, t)); });
+		slider.value = (t - c.from) / c.span * last;
+		slider.setAttribute("aria-valuetext", time(t * 1e9) + ": " + size(bytes));
 	};
-	const peak = c.sums.indexOf(Math.max(...c.sums));
-	slider.addEventListener("input", () => show(Number(slider.value)));
+	const peak = c.sums.indexOf(most(c.sums));
+	slider.addEventListener("input", () =>
+		show(c.from + Number(slider.value) / last * c.span));
 	picture.addEventListener("pointermove", (event) => {
 		const box = picture.getBoundingClientRect();
-		const t = c.from + (event.clientX - box.left) / box.width * c.span;
-		show(Math.max(0, c.at.findLastIndex((moment) => moment <= t)));
+		const part = (event.clientX - box.left) / box.width;
+		show(c.from + Math.min(1, Math.max(0, part)) * c.span);
 	});
-	show(peak < 0 ? c.at.length - 1 : peak);
+	show(c.at[peak < 0 ? last : peak]);
 	const rows = c.layers.map((layer, i) => el("tr", {},
 		el("td", {}, el("span", { class: "key s" + i % 8 }),
 		layerName(layer)), cells[i]));
@@ -545,7 +579,21 @@ function withReadout(picture, cursor, c) {
 			slider),
 		el("table", { class: "legend" }, el("thead", {},
 			el("tr", {}, el("th", { scope: "col" },
-			"Live"), moment)), el("tbody", {}, rows)));
+			"Live"), moment)), el("tbody", {}, rows), each.length
+				? el("tbody", { class: "processes" }, each.map((one) => one.row)) : null));
+}
+
+// A row of the legend for each process, those with the largest peaks first.
+function processRows(known) {
+	return known.timed.map((process, i) => ({ process, run: known.totals[i] }))
+		.sort((a, b) => b.process.summary.peak_bytes - a.process.summary.peak_bytes)
+		.slice(0, ROWS).map(({ process, run }) => {
+			const cell = el("td", { class: "num" });
+			const peak = "peak " + size(process.summary.peak_bytes) +
+				(process.timeline.parts.length ? "" : ", kinds not recorded");
+			return { run, cell, row: el("tr", {}, el("td", {}, clean(process.name), " ",
+				el("span", { class: "soft" }, peak)), cell) };
+		});
 }
 
 // What is left at the end, by device and kind: exact, from the blocks themselves.

@@ -328,6 +328,43 @@ static int write_as(const char *dir, const char *name, const char *ending,
 	return r;
 }
 
+#define SECOND 1000000000u
+#define MIB (UINT64_C(1) << 20)
+
+/* Takes MIB_COUNT at each of its first three seconds of 10, of which MIB_LEFT are left. PARTS:
+ * its kind of memory is known over time. */
+static struct report_process *short_process(int pid, unsigned int start_seconds, uint64_t mib_count,
+					    uint64_t mib_left, int parts)
+{
+	static const char *const command[] = { "/srv/infer/bin/loader", NULL };
+	struct report_process *process = process_of(pid, command, 1);
+	struct report_timeline *timeline = &process->timeline;
+	struct report_leak leak = { .api = "cuMemAlloc_v2", .kind = "device", .device = 0,
+				    .blocks = 1, .bytes = mib_left * MIB,
+				    .stack = stack_of(NULL, 0) };
+
+	process->start_real_ns += (uint64_t)start_seconds * SECOND;
+	process->leaks = room(1, sizeof(*process->leaks));
+	add_leak(process, &leak);
+	timeline->total.samples = room(4, sizeof(struct report_sample));
+	timeline->total.count = 4;
+	for (uint64_t i = 0; i < 3; i++)
+		timeline->total.samples[i] =
+			(struct report_sample){ (i + 1) * SECOND, (i + 1) * mib_count * MIB };
+	timeline->total.samples[3] = (struct report_sample){ 4ull * SECOND, mib_left * MIB };
+	timeline->end_ns = 10ull * SECOND;
+	timeline->peak_ns = 3ull * SECOND;
+	process->summary.peak_bytes = 3 * mib_count * MIB;
+	if (parts) {
+		timeline->parts = room(1, sizeof(*timeline->parts));
+		timeline->parts[0] = timeline->total;
+		timeline->parts[0].kind = "device";
+		timeline->parts[0].device = 0;
+		timeline->part_count = 1;
+	}
+	return process;
+}
+
 static int write_page(const char *dir, const char *name, struct report_process **processes,
 		      size_t count)
 {
@@ -375,6 +412,10 @@ int main(int argc, char **argv)
 		list[i]->start_real_ns += (uint64_t)i * 1000000000;
 	}
 	bad |= write_page(argv[1], "ranks", list, 8) < 0;
+	list[0] = short_process(21, 0, 10, 2, 1);
+	list[1] = short_process(22, 100, 20, 4, 1);
+	list[2] = short_process(23, 101, 1, 1, 0); /* at its most, the one before is at 4 MiB */
+	bad |= write_page(argv[1], "sequence", list, 3) < 0;
 	list[0] = busy_process(7, 0);
 	bad |= write_page(argv[1], "clean", list, 1) < 0;
 	bad |= write_page(argv[1], "nothing", list, 0) < 0;

@@ -343,7 +343,7 @@ def stories():
          heads)
     same("three of the first", 3, len(heads[0]))
     same("in words", "cuMemFree_v2 was given a block that had been freed already (the driver "
-         "answered 1).", page.texts(".story p")[0])
+         "answered CUDA_ERROR_INVALID_VALUE (1)).", page.texts(".story p")[0])
     page.open(path("p-cuda_stolen"))
     same("five stacks", 5, page.js("document.querySelectorAll('.story .acts h4').length"))
     same("the candidate", 1, len([title for title in page.texts(".acts h4")
@@ -434,6 +434,53 @@ def timeline_by_kind():
                           for part in parts), sorted(page.texts(".legend tbody tr")[:-1]))
 
 
+def legend_at(part):
+    """The legend's rows when the slider stands at PART of its way."""
+    page.js("(() => { const s = document.querySelector('.moment'); s.value = s.max * %r; "
+            "s.dispatchEvent(new Event('input')); })()" % part)
+    return page.texts(".legend tbody tr")
+
+
+def processes_in_turn():
+    """several processes: the peak is that of one moment, the legend has each of them"""
+    page.open(path("sequence"))
+    report = load("sequence")
+    same("separate peaks together", 93 << 20, report["summary"]["peak_bytes"])
+    # 60 MiB of the second and 2 MiB of the third at 103 s; the first one is gone.
+    same("peak", "62.0 MiB, live at one moment, in all processes", figure("Peak"))
+    rows = ["device memory, device 0\t60.0 MiB", "processes without kinds\t2.0 MiB",
+            "together\t62.0 MiB", "loader (pid 22) peak 60.0 MiB\t60.0 MiB",
+            "loader (pid 21) peak 30.0 MiB\t0 bytes",
+            "loader (pid 23) peak 3.0 MiB, kinds not recorded\t2.0 MiB"]
+    same("at first", rows, page.texts(".legend tbody tr"))
+    # From the first sample, at 1 s, to the last end, at 111 s.
+    same("at 103.5 s", rows, legend_at(102.5 / 110))
+    same("at 5 s", ["2.0 MiB", "0 bytes", "2.0 MiB", "0 bytes", "2.0 MiB", "0 bytes"],
+         [row.split("\t")[1] for row in legend_at(4 / 110)])
+    same("between them", ["0 bytes"] * 6, [row.split("\t")[1] for row in legend_at(0.5)])
+    same("at the end", ["0 bytes", "1.0 MiB", "1.0 MiB", "0 bytes", "0 bytes", "1.0 MiB"],
+         [row.split("\t")[1] for row in legend_at(1)])
+
+
+def slider_and_cursor():
+    """the slider's knob stands where the cursor is, moved by either"""
+    page.open(path("sequence"))
+    for move in ("", "const s = document.querySelector('.moment'); s.value = s.max / 4; "
+                     "s.dispatchEvent(new Event('input'));",
+                 "const p = document.querySelector('.plot svg'), b = p.getBoundingClientRect(); "
+                 "p.dispatchEvent(new PointerEvent('pointermove', "
+                 "{ clientX: b.left + b.width * 0.75 }));"):
+        knob, cursor, said = page.js("""(() => { { %s }
+            const s = document.querySelector('.moment'), b = s.getBoundingClientRect();
+            const c = document.querySelector('.cursor').getBoundingClientRect();
+            return [b.left + 8 + (b.width - 16) * s.value / s.max, c.left + c.width / 2,
+                document.querySelector('.legend thead th:last-child').innerText]; })()""" % move)
+        if abs(knob - cursor) > 1.5:
+            raise Failed("%s: knob at %r, cursor at %r (%s)" % (move, knob, cursor, said))
+        if move:
+            same("said", "at 28.50 s" if "max / 4" in move else "at 1 min 23 s", said)
+
+
 def timeline_of_a_program():
     """the timeline of a real program: both kinds at each moment, and what was left at its end"""
     report = load("p-timeline")
@@ -482,7 +529,8 @@ def without_script():
 
 CASES = (pages_are_quiet, whole_and_embedded, verdict_is_the_text_reports, figures_are_the_jsons,
          sorts, filters, unfolds, flame_zooms, keyboard_alone, stories, hostile_names, policy_holds,
-         ten_thousand, eight_processes, timeline_by_kind, timeline_of_a_program, on_paper,
+         ten_thousand, eight_processes, timeline_by_kind, processes_in_turn,
+         slider_and_cursor, timeline_of_a_program, on_paper,
              without_script)
 
 
