@@ -130,8 +130,9 @@ static int check_program(struct run *run)
 		return program_status(r);
 	}
 	if (run->program.deaf[0])
-		fprintf(stderr, "gpuleak: %s; its own GPU calls will not be seen\n",
-			run->program.deaf);
+		fprintf(stderr, "gpuleak: %s; %s\n", run->program.deaf,
+			run->program.refuses_library ? "it runs without gpuleak"
+						     : "its own GPU calls will not be seen");
 	return 0;
 }
 
@@ -201,6 +202,21 @@ static void set_preload(const char *library)
 	}
 }
 
+/* The shared runtime of AddressSanitizer ends every program in which another library comes before
+ * it. Our library calls nothing that the runtime has to see first. What the user sets comes
+ * behind and holds. */
+static void set_asan_options(void)
+{
+	const char *before = getenv("ASAN_OPTIONS");
+	char *both;
+
+	if (asprintf(&both, "verify_asan_link_order=0%s%s", before && *before ? ":" : "",
+		     before ? before : "") < 0)
+		return;
+	setenv("ASAN_OPTIONS", both, 1);
+	free(both);
+}
+
 /* In the child, before exec. */
 static void prepare(void *data)
 {
@@ -224,7 +240,10 @@ static void prepare(void *data)
 		setenv("GPULEAK_REPORT_NOW", opt_values.report, 1);
 	setenv("GPULEAK_REPORT", "none", 1);
 	setenv("GPULEAK_EXITCODE", "0", 1);
+	if (run->program.refuses_library)
+		return;
 	set_preload(run->library);
+	set_asan_options();
 }
 
 /* Until the command has ended, with a look at its processes every so often. */

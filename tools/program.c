@@ -90,19 +90,33 @@ static unsigned int our_machine(void)
 #endif
 }
 
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
 /* The loader itself, started as a program, has no interpreter but preloads all the same. */
 static int is_loader(const char *path)
 {
-	const char *base = strrchr(path, '/');
+	const char *base = base_name(path);
 
-	base = base ? base + 1 : path;
 	return strncmp(base, "ld-", 3) == 0 || strncmp(base, "ld.", 3) == 0;
 }
 
-/* 1 if the program headers have an interpreter, 0 if not, -1 if they can't be read. */
-static int has_interpreter(int fd, const ElfW(Ehdr) *header)
+/* Its loader takes no library that was linked with glibc: it prints errors and ends with 127. */
+static int is_musl_loader(const char *path)
+{
+	return strncmp(base_name(path), "ld-musl-", strlen("ld-musl-")) == 0;
+}
+
+/* 1 with the interpreter's path in RET if the program headers have one, 0 if not, -1 if they
+ * can't be read. */
+static int read_interpreter(int fd, const ElfW(Ehdr) *header, char ret[PATH_MAX])
 {
 	ElfW(Phdr) program;
+	ssize_t n;
 
 	if (header->e_phentsize != sizeof(program))
 		return -1;
@@ -111,19 +125,34 @@ static int has_interpreter(int fd, const ElfW(Ehdr) *header)
 
 		if (pread(fd, &program, sizeof(program), at) != (ssize_t)sizeof(program))
 			return -1;
-		if (program.p_type == PT_INTERP)
-			return 1;
+		if (program.p_type != PT_INTERP)
+			continue;
+		n = pread(fd, ret, PATH_MAX - 1, (off_t)program.p_offset);
+		ret[n > 0 ? n : 0] = '\0';
+		return 1;
 	}
 	return 0;
 }
 
-static const char *elf_trouble(int fd, const char *path, const ElfW(Ehdr) *header)
+static const char *elf_trouble(int fd, const char *path, const ElfW(Ehdr) *header,
+			       struct program *program)
 {
+	static char musl[PATH_MAX + 100];
+	char interpreter[PATH_MAX] = "";
+	int has_one;
+
 	if (header->e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32))
 		return "and libgpuleak.so are not both 64-bit (or both 32-bit)";
 	if (our_machine() != EM_NONE && header->e_machine != our_machine())
 		return "is a program for another processor than libgpuleak.so";
-	if (has_interpreter(fd, header) == 0 && !is_loader(path))
+	has_one = read_interpreter(fd, header, interpreter);
+	if (is_musl_loader(path) || is_musl_loader(interpreter)) {
+		program->refuses_library = 1;
+		snprintf(musl, sizeof(musl), "uses the musl C library (%s), which libgpuleak.so "
+			 "does not support", has_one == 1 ? interpreter : path);
+		return musl;
+	}
+	if (has_one == 0 && !is_loader(path))
 		return "is statically linked: no library can be preloaded into it";
 	return NULL;
 }
@@ -147,7 +176,7 @@ static const char *privilege_trouble(const char *path, const struct stat *st)
 
 /* Looks at PATH. 1 with the interpreter's path in PATH if it is a script, otherwise 0 with
  * *RET_TROUBLE set if there is any. */
-static int look(char *path, size_t size, const char **ret_trouble)
+static int look(char *path, size_t size, struct program *program, const char **ret_trouble)
 {
 	union {
 		char text[512];
@@ -164,7 +193,7 @@ static int look(char *path, size_t size, const char **ret_trouble)
 	if (n > 2 && head.text[0] == '#' && head.text[1] == '!') {
 		r = script_interpreter(head.text, path, size) == 0;
 	} else if (n >= (ssize_t)sizeof(head.elf) && memcmp(head.text, ELFMAG, SELFMAG) == 0) {
-		*ret_trouble = elf_trouble(fd, path, &head.elf);
+		*ret_trouble = elf_trouble(fd, path, &head.elf, program);
 		if (!*ret_trouble && fstat(fd, &st) == 0)
 			*ret_trouble = privilege_trouble(path, &st);
 	}
@@ -179,6 +208,7 @@ int program_find(const char *name, struct program *ret)
 	int r;
 
 	ret->deaf[0] = '\0';
+	ret->refuses_library = 0;
 	if (!*name)
 		return -ENOENT;
 	if (strlen(name) >= sizeof(ret->path))
@@ -192,7 +222,7 @@ int program_find(const char *name, struct program *ret)
 	if (r < 0)
 		return r;
 	strcpy(path, ret->path);
-	for (int i = 0; i < SCRIPTS_MAX && look(path, sizeof(path), &trouble) == 1; i++)
+	for (int i = 0; i < SCRIPTS_MAX && look(path, sizeof(path), ret, &trouble) == 1; i++)
 		;
 	if (trouble)
 		snprintf(ret->deaf, sizeof(ret->deaf), "%s %s", path, trouble);

@@ -10,7 +10,8 @@
 
 struct program {
 	char path[PATH_MAX];   /* what execvp would start */
-	char deaf[PATH_MAX + 160]; /* why the library will not be in it; "" if it will be */
+	char deaf[PATH_MAX * 2 + 160]; /* why the library will not be in it; "" if it will be */
+	int refuses_library; /* it would not even start with the library preloaded */
 };
 
 /* Finds NAME as execvp does and looks at it, and for a script at its interpreter.

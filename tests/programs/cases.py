@@ -17,6 +17,7 @@ import cases_limits
 import cases_pool
 import cases_report
 import cases_rules
+import cases_sanitized
 import cases_steps
 import cases_top
 import cases_truth
@@ -346,7 +347,8 @@ FAMILIES = {
     **cases_cl_pool.FAMILIES,
     **cases_cl_released.FAMILIES,
     "api": cases_api.CASES,
-    "command": cases_command.WORDS + cases_command.REPORTS + cases_command.RUNS,
+    "command": cases_command.WORDS + cases_command.REPORTS + cases_command.RUNS
+    + cases_command.FOREIGN,
     "field": cases_field.CASES,
     "cuda": CUDA,
     "grouping": GROUPING,
@@ -367,6 +369,7 @@ FAMILIES = {
     "pool": cases_pool.POOL,
     "report": cases_report.REPORT,
     "rules": cases_rules.RULES,
+    "sanitized": cases_sanitized.SANITIZED,
     "steps": cases_steps.STEPS,
     "top": cases_top.TOP,
     "vmm": cases_vmm.VMM,

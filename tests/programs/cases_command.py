@@ -9,7 +9,7 @@ import signal
 import subprocess
 
 from harness import Failed, HERE, TIMEOUT, compare
-from stories import gate, one_line
+from stories import gate, needs, one_line
 
 # Public names: docs/gate.md.
 KINDS = ("device", "managed", "pinned", "registered", "stream-ordered", "mempool", "array", "vmm-handle",
@@ -367,3 +367,33 @@ def no_gpu_call(place):
 
 
 RUNS = [run_is_followed, run_is_waited_for, run_from_a_shell, run_of_several, no_gpu_call]
+
+
+# ---- programs that the library can't be loaded into ----
+
+@needs("musl")
+def musl(place):
+    """run of a program of the musl C library: one line says so, it runs without gpuleak, no gate passes"""
+    program = place.program("musl")
+    with open(program, "rb") as file:
+        loader = re.search(rb"/\S*ld-musl-\S*\.so\.1", file.read()).group().decode()
+    line = "gpuleak: %s uses the musl C library (%s), which libgpuleak.so does not support; it runs without " \
+        "gpuleak\n" % (program, loader)
+    for status in (0, 5):
+        bare = place.run([program, str(status)])
+        compare("bare", (status, "musl\n", ""), (bare.status, bare.stdout, bare.stderr))
+        run = place.command("run", "--", program, str(status))
+        compare("run", (status, "musl\n", line), (run.status, run.stdout, run.stderr))
+    run = place.command("run", "--gate", "--", program)
+    compare("with a gate", (24, "musl\n", line), (run.status, run.stdout, run.stderr[:len(line)]))
+    script = place.write("script", "#!%s\n" % program)
+    os.chmod(script, 0o700)
+    run = place.command("run", "--", script)
+    compare("as the interpreter of a script", ("musl\n", line), (run.stdout, run.stderr))
+    run = place.command("run", "--", loader, program)
+    compare("by its loader", (0, "musl\n", 1, True), (run.status, run.stdout, run.stderr.count("\n"),
+                                                    "uses the musl C library (%s)" % loader in run.stderr))
+    place.nothing_left()
+
+
+FOREIGN = [musl]
