@@ -46,6 +46,17 @@ int main(void)
 	return 3;
 }
 """
+# Stands for compute-sanitizer: writes its log, and none for the program named differs.
+SANITIZER = """#!/usr/bin/env python3
+import subprocess, sys
+log, command = sys.argv[sys.argv.index("--log-file") + 1], sys.argv[sys.argv.index("--log-file") + 2:]
+status = subprocess.call(command)
+if "differs" not in command[0]:
+    leaks = (4096, 1) if "leaks" in command[0] else (0, 0)
+    with open(log, "w") as f:
+        f.write("========= LEAK SUMMARY: %d bytes leaked in %d allocations\\n" % leaks)
+sys.exit(status)
+"""
 LINE = next(number for number, text in enumerate(PROGRAM.splitlines(), 1) if "LINE" in text)
 FAILED = []
 
@@ -81,10 +92,15 @@ def runs(gpuleak, standin, folder):
     write_corpus(folder)
     listed = ["--programs", os.path.join(folder, "programs.tsv"), "--build", os.path.join(folder, "build"), "-j", "2"]
     results = os.path.join(folder, "results.jsonl")
+    sanitizer = os.path.join(folder, "sanitizer")
+    with open(sanitizer, "w") as f:
+        f.write(SANITIZER)
+    os.chmod(sanitizer, 0o755)
     paths = os.pathsep.join(filter(None, [standin, os.environ.get("LD_LIBRARY_PATH")]))
     env = dict(os.environ, LD_LIBRARY_PATH=paths)
     stage("build", "--source", os.path.join(folder, "source"), *listed, check=True)
-    stage("run", "--gpuleak", gpuleak, "--results", results, "--limit", "300", *listed, env=env, check=True)
+    stage("run", "--gpuleak", gpuleak, "--sanitizer", sanitizer, "--results", results, "--limit", "300", *listed,
+          env=env, check=True)
     records = corpora.load_results(results)
     return results, {key.split("/")[-1]: record for key, record in records.items()}
 
@@ -92,7 +108,7 @@ def runs(gpuleak, standin, folder):
 def verdicts(gpuleak, standin, folder):
     results, records = runs(gpuleak, standin, folder)
     check({name: corpora.judge_one(record) for name, record in records.items()} ==
-          {"leaks": "leak", "clean": "clean", "differs": "clean", "broken": "dropped"}, "each program has its verdict", records)
+          {"leaks": "both: leak", "clean": "both: clean", "differs": "unknown, clean", "broken": "dropped"}, "each program has its verdict", records)
     check(records["leaks"]["gpuleak"]["report"]["leaks"] ==
           [{"place": "program.c:%d" % LINE, "kind": "device", "bytes": 4096, "blocks": 1}], "a leak has its line", records["leaks"])
     check({name for name, record in records.items() if record.get("difference")} == {"differs"},
@@ -112,8 +128,20 @@ def verdicts(gpuleak, standin, folder):
         f.write(text.replace("program.c:%d" % LINE, "program.c:1"))
     again = stage("judge", "--results", results, "--expected", expected)
     check("2 differ" in again.stdout, "judge finds a leak at another line", again.stdout)
-    check("| all | 4 | 3 | 3 | 1 | 0 | 0 | 0 | 2 |" in stage("table", "--results", results).stdout, "the table counts them",
+    check("| all | 4 | 3 | 3 | 1 | 0 | 0 | 1 | 2 |" in stage("table", "--results", results).stdout, "the table counts them",
           stage("table", "--results", results).stdout)
+
+
+def disagreements():
+    def verdict(mine, others):
+        summary = {"leaked_bytes": 512 * mine, "leaked_blocks": mine}
+        return corpora.judge_one({"gpuleak": {"status": 0, "report": {"summary": summary}},
+                                  "second": {"status": 0, "leaks": {"bytes": 512 * others, "blocks": others}}})
+
+    check([verdict(1, 0), verdict(0, 1), verdict(1, 2)] == ["only gpuleak", "only the second tool", "both: leak, other bytes"],
+          "each disagreement has its verdict", [verdict(1, 0), verdict(0, 1), verdict(1, 2)])
+    check(corpora.judge_one({"gpuleak": {"status": 0}, "second": {"leaks": {"bytes": 1, "blocks": 1}}}) == "only the second tool",
+          "a leak in a program without a report is missed")
 
 
 def comparisons():
@@ -158,6 +186,7 @@ def main():
     gpuleak, standin = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     lists()
     comparisons()
+    disagreements()
     with tempfile.TemporaryDirectory() as folder:
         sanitizer_logs(folder)
         verdicts(gpuleak, standin, folder)
