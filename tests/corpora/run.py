@@ -377,6 +377,8 @@ def run(args):
             return Ways(stage, row).compare()
         except TimeoutError:
             return None
+        except Exception as error:  # one program must not end the stage; the row gives the reason
+            return {"dropped": "run.py failed: %r" % error}
 
     stage.all([row for row in select(args) if row["key"] in built], one)
 
@@ -456,7 +458,8 @@ def judge(args):
 
 def ratio(records, way):
     """Returns the median of a way's time over the second bare run's: the first one fills caches."""
-    values = [record[way]["seconds"] / record["bare"][1]["seconds"] for record in records if way in record and record[way]["status"] is not None]
+    values = [record[way]["seconds"] / max(record["bare"][1]["seconds"], 0.001)
+              for record in records if way in record and record[way]["status"] is not None]
     return "%.2f" % statistics.median(values) if values else ""
 
 
