@@ -31,6 +31,7 @@ struct report_frame {
 	const char *build_id; /* of the module, in hexadecimal digits; NULL: it has none */
 	unsigned int line;    /* of the call, not of what comes after it */
 	int no_debuginfo;     /* the module's file was read and has no debug information */
+	int no_unwind_table;  /* its module's file was read and has none for this address */
 	enum frame_language language;
 	enum frame_role role;
 	/* The address of the last byte of the call instruction as the module's own symbol

@@ -36,6 +36,7 @@ struct symbol_module {
 	Dwfl_Module *file;
 	struct debuginfo *debuginfo; /* NULL: none */
 	Dwarf_Addr debuginfo_bias;
+	int separate; /* FILE has debug information only, no code and no unwind tables */
 	struct elfsymbols *symbols; /* NULL: not asked yet */
 };
 
@@ -299,6 +300,7 @@ static void open_module(struct symbolizer *symbolizer, struct symbol_module *mod
 		if (fd < 0)
 			return;
 		module->problem = NULL;
+		module->separate = 1;
 		path = debug_path;
 	}
 	use_file(module, path, fd);
@@ -433,6 +435,19 @@ static const char *source_path(struct symbolizer *symbolizer, const struct debug
 	return ret;
 }
 
+/* Returns 1 if a call at ADDRESS can't be unwound by a table that is loaded with the module. What
+ * only .debug_frame has does not help: the library that unwinds does not read it. */
+static int lacks_unwind_table(struct symbol_module *module, GElf_Addr address)
+{
+	Dwarf_Addr bias;
+	Dwarf_CFI *tables = dwfl_module_eh_cfi(module->file, &bias);
+	Dwarf_Frame *frame = NULL;
+	int found = tables && dwarf_cfi_addrframe(tables, address - bias, &frame) == 0;
+
+	free(frame);
+	return !module->separate && !found;
+}
+
 static const char *symbol_name(struct symbol_module *module, GElf_Addr address)
 {
 	if (!module->symbols && elfsymbols_create(module->file, &module->symbols) < 0)
@@ -448,6 +463,7 @@ static size_t look_up(struct symbolizer *symbolizer, struct symbol_module *modul
 	const char *symbol;
 	GElf_Addr bias;
 	size_t count = 0;
+	int lacks;
 
 	if (!module->file || !dwfl_module_getelf(module->file, &bias))
 		return 0;
@@ -460,11 +476,13 @@ static size_t look_up(struct symbolizer *symbolizer, struct symbol_module *modul
 	}
 	/* gcc gives C++ functions of internal linkage their short name only. */
 	symbol = symbol_name(module, offset + bias);
+	lacks = lacks_unwind_table(module, offset + bias);
 	if (symbol && (!found[count - 1].function ||
 		       (is_mangled(symbol) && !is_mangled(found[count - 1].function))))
 		found[count - 1].function = symbol;
 	for (size_t i = 0; i < count; i++) {
 		frames[i] = (struct report_frame){ 0 };
+		frames[i].no_unwind_table = lacks;
 		if (found[i].function && found[i].function[0])
 			frames[i].function = demangle(symbolizer, found[i].function);
 		if (found[i].file)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Looks at the frame that each leak and each error names as its place. A module whose file could
+ * Looks at the frame that each leak and each error names as its place, and at the outermost one. A module whose file could
  * not be read has a note of its own and is left out here.
  */
 #include "text_debuginfo.h"
@@ -18,22 +18,36 @@ struct modules {
 	int more;
 };
 
-static void look_at(struct modules *modules, const struct report_stack *stack)
+static void add(struct modules *modules, const char *name)
 {
-	const struct report_frame *frame = report_stack_culprit(stack);
-
-	if (!frame || frame->role != FRAME_APPLICATION || !frame->no_debuginfo || frame->line)
-		return;
 	for (size_t i = 0; i < modules->count; i++)
-		if (strcmp(modules->names[i], frame->module) == 0)
+		if (strcmp(modules->names[i], name) == 0)
 			return;
 	if (modules->count == MODULES_MAX)
 		modules->more = 1;
 	else
-		modules->names[modules->count++] = frame->module;
+		modules->names[modules->count++] = name;
 }
 
-void text_debuginfo(FILE *out, const struct report *report)
+static void look_for_lines(struct modules *modules, const struct report_stack *stack)
+{
+	const struct report_frame *frame = report_stack_culprit(stack);
+
+	if (frame && frame->role == FRAME_APPLICATION && frame->no_debuginfo && !frame->line)
+		add(modules, frame->module);
+}
+
+/* A thread begins in the C library, which has no table for that function on purpose. */
+static void look_at_end(struct modules *modules, const struct report_stack *stack)
+{
+	const struct report_frame *frame = stack->count ? &stack->frames[stack->count - 1] : NULL;
+
+	if (frame && !stack->cut && frame->role == FRAME_APPLICATION && frame->no_unwind_table)
+		add(modules, frame->module);
+}
+
+static struct modules look_at_all(const struct report *report,
+				  void (*look)(struct modules *, const struct report_stack *))
 {
 	struct modules modules = { .count = 0 };
 
@@ -41,16 +55,33 @@ void text_debuginfo(FILE *out, const struct report *report)
 		const struct report_process *process = report->processes[i];
 
 		for (size_t j = 0; j < process->leak_count; j++)
-			look_at(&modules, process->leaks[j].stack);
+			look(&modules, process->leaks[j].stack);
 		for (size_t j = 0; j < process->error_count; j++)
-			look_at(&modules, process->errors[j].stack);
+			look(&modules, process->errors[j].stack);
 	}
-	if (modules.count == 0)
+	return modules;
+}
+
+static void print_note(FILE *out, const struct modules *modules, const char *what,
+		       const char *remedy)
+{
+	if (modules->count == 0)
 		return;
-	fputs("note: no debug information, so lines or functions are missing above: ", out);
-	for (size_t i = 0; i < modules.count; i++) {
+	fprintf(out, "note: %s: ", what);
+	for (size_t i = 0; i < modules->count; i++) {
 		fputs(i ? ", " : "", out);
-		print_escaped(out, modules.names[i]);
+		print_escaped(out, modules->names[i]);
 	}
-	fprintf(out, "%s; compile with -g and do not strip\n", modules.more ? " and others" : "");
+	fprintf(out, "%s; %s\n", modules->more ? " and others" : "", remedy);
+}
+
+void text_debuginfo(FILE *out, const struct report *report)
+{
+	struct modules lines = look_at_all(report, look_for_lines);
+	struct modules ends = look_at_all(report, look_at_end);
+
+	print_note(out, &lines, "no debug information, so lines or functions are missing above",
+		   "compile with -g and do not strip");
+	print_note(out, &ends, "no unwind tables, so callers are missing above",
+		   "compile with -fasynchronous-unwind-tables or -fno-omit-frame-pointer");
 }

@@ -124,5 +124,18 @@ def without_debuginfo(place):
                                                text.count("gone cannot be read")))
 
 
+def without_unwind_tables(place):
+    """places: where unwind tables lack the report says once why callers are missing"""
+    said = ("note: no unwind tables, so callers are missing above: %s; compile with "
+            "-fasynchronous-unwind-tables or -fno-omit-frame-pointer" % place.program("no_tables"))
+    text = place.command("run", "--", "sh", "-c", "%s; %s more" %
+                         (2 * (place.program("no_tables"),))).stderr
+    compare("processes", 2, text.count("exited with status"))
+    compare("lines", [said], [line for line in text.split("\n") if "unwind" in line])
+    for program in ("frame_pointers", "only_main"):
+        text = place.preloaded([place.program(program)]).stderr
+        compare(program, 0, text.count("unwind"))
+
+
 REPORT = [coroutines, hostile_short_form, hostile_text, cuda_results, opencl_results, first_line,
-          without_debuginfo]
+          without_debuginfo, without_unwind_tables]
