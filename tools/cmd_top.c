@@ -378,7 +378,8 @@ static int find_by_pid(const char *word, int pid, struct ledger_file *ret)
 
 	while ((r = find_now(word, pid, ret)) == 0) {
 		if (!said && process_is_our_command(pid, "run")) {
-			fprintf(stderr, "gpuleak: %s: waiting for a GPU call of its program\n", word);
+			fprintf(stderr, "gpuleak: %s: waiting for a GPU call of its program\n",
+				word);
 			said = 1;
 		}
 		nanosleep(&pause, NULL);

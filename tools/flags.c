@@ -356,7 +356,8 @@ void flags_help(const struct flags_command *command)
 		if (!(command->options & OPTION_BIT(id)))
 			continue;
 		snprintf(flag, sizeof(flag), "%s--%s %s", id == OPTION_VERBOSE ? "-v, " : "",
-			 row->flag, option_is_switch((enum option_id)id) ? "[0|1]" : metavar(row->type));
+			 row->flag,
+			 option_is_switch((enum option_id)id) ? "[0|1]" : metavar(row->type));
 		printf("  %-*s", INDENT - 2, flag);
 		print_wrapped(id == OPTION_FORMAT && command->formats ? expects(command, id)
 								      : row->what, INDENT);

@@ -21,7 +21,8 @@ static size_t count_edits(const char *a, size_t a_length, const char *b, size_t 
 	for (size_t j = 0; j <= b_length; j++)
 		rows[0][j] = j;
 	for (size_t i = 1; i <= a_length; i++) {
-		size_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *two_above = rows[(i + 1) % 3];
+		size_t *row = rows[i % 3];
+		const size_t *above = rows[(i + 2) % 3], *two_above = rows[(i + 1) % 3];
 
 		row[0] = i;
 		for (size_t j = 1; j <= b_length; j++) {
