@@ -17,6 +17,7 @@
 struct options config;
 const char *config_texts[OPTION_COUNT];
 bool config_is_read;
+const char *config_roster;
 
 #define PREFIX "GPULEAK_"
 #define WARNINGS_MAX 8
@@ -32,7 +33,7 @@ static struct {
 static unsigned int warning_count;
 
 /* Variables that belong to the command or to tests, not to the user's options. */
-static const char *const internal[] = { "LIBRARY" };
+static const char *const internal[] = { "LIBRARY", "ROSTER" };
 
 static void warn_later(const char *name, size_t length, int id, const char *value)
 {
@@ -74,6 +75,8 @@ static void read_one(const char *name, const char *equals)
 	if (id < 0) {
 		if (!is_internal(name, length))
 			warn_later(name, length, -1, NULL);
+		else if (strncmp(name, "ROSTER=", sizeof("ROSTER=") - 1) == 0)
+			config_roster = keep(equals + 1);
 		return;
 	}
 	value = keep(equals + 1);

@@ -16,6 +16,8 @@ extern struct options config __attribute__((visibility("hidden")));
 extern const char *config_texts[OPTION_COUNT] __attribute__((visibility("hidden")));
 
 /* Lookups come before main, and before this is so. */
+/* What `gpuleak run` gave its processes to find the roster by (roster.h), or NULL. */
+extern const char *config_roster __attribute__((visibility("hidden")));
 extern bool config_is_read __attribute__((visibility("hidden")));
 
 void config_read(void);

@@ -55,11 +55,14 @@ static void note_end(struct recorder *recorder, enum ledger_ended how, int statu
 static int end(enum ledger_ended how, int status)
 {
 	struct recorder *recorder = own_recorder();
+	bool failed;
 
-	if (!recorder || atomic_exchange(&reported, true))
+	if ((!recorder && !recorder_failure()) || atomic_exchange(&reported, true))
 		return status;
-	note_end(recorder, how, status);
-	if (verdict_report(recorder) && config.exitcode && (status & 0xff) == 0)
+	if (recorder)
+		note_end(recorder, how, status);
+	failed = recorder ? verdict_report(recorder) : verdict_unrecorded();
+	if (failed && config.exitcode && (status & 0xff) == 0)
 		return (int)config.exitcode;
 	return status;
 }
@@ -106,7 +109,7 @@ __attribute__((destructor)) static void ends_finish(void)
 {
 	int status = atomic_load(&quick_status);
 
-	if (own_recorder() && at_exit_of_process() != 0)
+	if ((own_recorder() || recorder_failure()) && at_exit_of_process() != 0)
 		at_very_end(status < 0 ? 0 : status, NULL);
 }
 
@@ -146,8 +149,13 @@ static bool before_exec(bool likely)
 {
 	struct recorder *recorder = own_recorder();
 
-	if (!recorder || !likely || atomic_load(&reported))
+	if (!likely || atomic_load(&reported))
 		return false;
+	if (!recorder) {
+		if (recorder_failure())
+			verdict_unrecorded();
+		return false;
+	}
 	note_end(recorder, LEDGER_EXEC, 0);
 	return true;
 }

@@ -24,6 +24,7 @@
 #include "place.h"
 #include "pool.h"
 #include "rank.h"
+#include "roster.h"
 #include "signals.h"
 #include "unwinder.h"
 
@@ -32,6 +33,7 @@ __thread struct thread thread_self;
 struct recorder_page *recorder_page READ_BY_ALL;
 static struct recorder_page fallback_page; /* if a page can't be had: then atfork wipes */
 static uint32_t generations;
+static struct roster *roster; /* NULL: this is no process of `gpuleak run` */
 void (*recorder_made)(struct recorder *recorder);
 
 static void wipe_after_fork(void)
@@ -49,6 +51,7 @@ void recorder_start(void)
 	rank_read();
 	atomic_store(&pool_on, config.pool != OPTION_POOL_OFF);
 	limits_start();
+	roster = roster_join(config_roster);
 	memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED || madvise(memory, 4096, MADV_WIPEONFORK) < 0) {
 		memory = &fallback_page;
@@ -268,14 +271,35 @@ static int fill_recorder(struct recorder *recorder, const char *suppressions)
 	return 0;
 }
 
-/* Called with recorder_page->making held. */
-static struct recorder *make(int no_unwinder, const char *suppressions)
+/* 0, or -errno: nothing is mapped then. */
+static int map_recorder(struct recorder **ret, const char *suppressions)
 {
 	struct recorder *recorder = mmap(NULL, sizeof(*recorder), PROT_READ | PROT_WRITE,
 					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int r;
 
-	if (recorder == MAP_FAILED || fill_recorder(recorder, suppressions) < 0) {
-		recorder_page->impossible = 1;
+	if (recorder == MAP_FAILED)
+		return -errno;
+	r = fill_recorder(recorder, suppressions);
+	if (r < 0)
+		munmap(recorder, sizeof(*recorder));
+	else
+		*ret = recorder;
+	return r;
+}
+
+/* Called with recorder_page->making held. */
+static struct recorder *make(int no_unwinder, const char *suppressions)
+{
+	struct roster_slot *slot = roster_enter(roster, getpid(), start_ticks(),
+						program_invocation_short_name);
+	struct recorder *recorder;
+	int r = map_recorder(&recorder, suppressions);
+
+	roster_note(slot, r < 0 ? -r : recorder->create_errno);
+	if (r < 0) {
+		recorder_page->failed_pid = getpid();
+		__atomic_store_n(&recorder_page->impossible, -r, __ATOMIC_RELAXED);
 		return NULL;
 	}
 	if (no_unwinder && recorder->stack_depth)
@@ -313,6 +337,18 @@ static struct recorder *get_or_make(void)
 	if (made && recorder_made)
 		recorder_made(recorder);
 	return recorder;
+}
+
+int recorder_failure(void)
+{
+	/* A vfork child runs in its parent's memory. */
+	return recorder_page && recorder_page->failed_pid == getpid() ? recorder_page->impossible
+								      : 0;
+}
+
+bool recorder_is_on_roster(void)
+{
+	return roster != NULL;
 }
 
 struct recorder *recorder_enter_slowly(void)

@@ -107,7 +107,8 @@ void recorder_start(void);
 struct recorder_page {
 	struct recorder *recorder;
 	struct lock making;
-	int impossible;
+	int impossible; /* why nothing can be recorded: an errno; 0 otherwise */
+	int failed_pid; /* the process that found that out */
 };
 extern struct recorder_page *recorder_page __attribute__((visibility("hidden")));
 
@@ -165,6 +166,11 @@ static HOT struct recorder *recorder_resume(uint64_t address)
 
 /* Called once a recorder stands, by the thread that made it; NULL: nobody wants to know. */
 extern void (*recorder_made)(struct recorder *recorder);
+
+/* Why this process, which made GPU calls, records nothing: an errno; 0 in any other process. */
+int recorder_failure(void);
+/* Returns true if `gpuleak run` learns from the roster what this process could not record. */
+bool recorder_is_on_roster(void);
 
 /* The process made a GPU call: from now on there is something to report. */
 void recorder_touch(void);

@@ -23,6 +23,7 @@
 #include "destination.h"
 #include "plain.h"
 #include "pool.h"
+#include "roster.h"
 #include "say.h"
 
 #define GATE_FAILED 23
@@ -298,6 +299,23 @@ static void say_why_not_on_file(struct recorder *recorder)
 	    ": recorded in memory only; set GPULEAK_LEDGER to a path that can be written\n", NULL);
 }
 
+bool verdict_unrecorded(void)
+{
+	const char *error = strerrordesc_np(recorder_failure());
+	struct text text;
+	char pid[24];
+
+	if (strcmp(config.report, "none") == 0)
+		return true;
+	text = (struct text){ pid, sizeof(pid) - 1 };
+	text_add_number(&text, (uint64_t)getpid());
+	*text.at = '\0';
+	say("gpuleak: not recorded completely: ", program_invocation_short_name, " (pid ", pid,
+	    "): no ledger could be made in memory: ", error ? error : "unknown error",
+	    roster_advice(recorder_failure()), "\n", NULL);
+	return true;
+}
+
 bool verdict_report(struct recorder *recorder)
 {
 	const char *destination = config.report;
@@ -306,7 +324,7 @@ bool verdict_report(struct recorder *recorder)
 
 	stripes_settle(recorder);
 	released_settle(recorder);
-	if (recorder->create_errno)
+	if (recorder->create_errno && !recorder_is_on_roster())
 		say_why_not_on_file(recorder);
 	if (strcmp(destination, "none") != 0) {
 		if (destination_at_end(recorder) == 0) {

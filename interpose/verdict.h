@@ -14,6 +14,10 @@
  * called from a signal handler (by way of _exit). */
 bool verdict_report(struct recorder *recorder);
 
+/* Reports, unless no report is wanted, that this process's GPU calls were not recorded, and
+ * why (recorder_failure()). Returns true: the gate failed. */
+bool verdict_unrecorded(void);
+
 /* Called by the constructor: the path that the library was loaded by may be relative to the
  * working directory of that moment. Safe to be called again. */
 void verdict_start(void);

@@ -20,6 +20,7 @@
 #include "keep.h"
 #include "ledgers.h"
 #include "library.h"
+#include "lost.h"
 #include "output.h"
 #include "pattern.h"
 #include "process.h"
@@ -61,6 +62,8 @@ struct run {
 	struct program program;
 	char library[PATH_MAX];
 	char directory[PATH_MAX]; /* "": there is none, nothing is recorded */
+	struct roster *roster;    /* NULL: there is none */
+	char roster_text[ROSTER_TEXT_MAX];
 	char host[256];
 	char report[PATH_MAX];    /* where to, once the pid is known */
 	uint64_t bad_variables;
@@ -136,6 +139,18 @@ static int check_program(struct run *run)
 	return 0;
 }
 
+/* Without a roster no gate passes: a process that can't record would go unnoticed. */
+static void start_roster(struct run *run)
+{
+	int r = lost_create_roster(&run->roster, run->roster_text);
+
+	if (r == 0)
+		return;
+	fprintf(stderr, "gpuleak: no shared memory for the list of processes: %s\n", strerror(-r));
+	session_trouble(&run->session, "not recorded completely: no shared memory for the list of "
+			"processes (shmget): %s", strerror(-r));
+}
+
 static int make_ready(struct run *run)
 {
 	char error[PATH_MAX * 2];
@@ -165,8 +180,10 @@ static int make_ready(struct run *run)
 		run->directory[0] = '\0';
 		fprintf(stderr, "gpuleak: nothing will be recorded: %s\n", error);
 		session_trouble(&run->session, "nothing was recorded: %s", error);
-	} else if (strcmp(opt_values.report, "none") != 0) {
-		sampler_start(&run->sampler, run->directory);
+	} else {
+		start_roster(run);
+		if (strcmp(opt_values.report, "none") != 0)
+			sampler_start(&run->sampler, run->directory);
 	}
 	return 0;
 }
@@ -235,6 +252,10 @@ static void prepare(void *data)
 	if (!run->directory[0])
 		return;
 	set_ledger(run->directory);
+	if (run->roster)
+		setenv("GPULEAK_ROSTER", run->roster_text, 1);
+	else
+		unsetenv("GPULEAK_ROSTER");
 	/* Reports on demand are the library's own, and go where ours goes. */
 	if (!opt_text[OPTION_REPORT_NOW])
 		setenv("GPULEAK_REPORT_NOW", opt_values.report, 1);
@@ -368,6 +389,17 @@ static void gather_one(struct run *run, const struct ledger_file *file)
 		unlink(file->path); /* here, as the directory may have to stay */
 }
 
+/* A process made GPU calls and left no ledger. */
+static void process_lost(void *data, const char *sentence)
+{
+	struct run *run = data;
+
+	session_trouble(&run->session, "%s", sentence);
+	report_add_note(&run->session.report, sentence);
+	if (!gate_wanted())
+		session_print_sentence(stderr, "gpuleak: ", "", sentence);
+}
+
 static void gather(struct run *run)
 {
 	struct ledger_list list = { 0 };
@@ -380,13 +412,9 @@ static void gather(struct run *run)
 		session_trouble(&run->session, "%s: %s", run->directory, strerror(-r));
 	for (size_t i = 0; i < list.count; i++)
 		gather_one(run, &list.files[i]);
-	/* A library that found no room for a ledger leaves no trace of that but this. */
-	if (r == 0 && list.count == 0 && (r = rundir_probe(run->directory)) < 0) {
-		fprintf(stderr, "gpuleak: no ledger could be written in %s: %s\n", run->directory,
-			strerror(-r));
-		session_trouble(&run->session, "no ledger could be written in %s: %s",
-				run->directory, strerror(-r));
-	}
+	if (run->roster &&
+	    lost_find(run->roster, &list, run->directory, process_lost, run) < 0)
+		session_trouble(&run->session, "out of memory");
 	ledgers_finish(&list);
 	report_sort(&run->session.report);
 }

@@ -23,7 +23,8 @@
 #define STALE_SECONDS (7 * 24 * 3600)
 #define PROBE_BYTES (1 << 20) /* a small ledger */
 
-int rundir_probe(const char *path)
+/* Whether a ledger has room in PATH: 0 or -errno. */
+static int probe(const char *path)
 {
 	char name[PATH_MAX];
 	int fd, r, n = snprintf(name, sizeof(name), "%s/probe.XXXXXX", path);
@@ -82,7 +83,7 @@ static int create_below(const char *place, char *ret, size_t size)
 		return -ENAMETOOLONG;
 	if (!mkdtemp(ret))
 		return -errno;
-	r = rundir_probe(ret);
+	r = probe(ret);
 	if (r < 0)
 		rmdir(ret);
 	return r;

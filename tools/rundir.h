@@ -16,9 +16,6 @@ int rundir_create(char *ret, size_t size, char *error, size_t error_size);
  * process, or has no directory yet. */
 int rundir_of(int pid, char *ret, size_t size);
 
-/* Whether a ledger can still grow in PATH: 0 or -errno. */
-int rundir_probe(const char *path);
-
 /* Removes the ledgers in PATH and PATH itself. */
 void rundir_remove(const char *path);
 

@@ -165,7 +165,8 @@ enum judge_verdict session_judge(struct session *session)
 	return session->judgement.verdict;
 }
 
-static void print_sentence(FILE *to, const char *before, const char *prefix, const char *sentence)
+void session_print_sentence(FILE *to, const char *before, const char *prefix,
+			    const char *sentence)
 {
 	fprintf(to, "%s%s", before, prefix);
 	print_escaped(to, sentence);
@@ -177,9 +178,9 @@ void session_print_verdict(const struct session *session, FILE *to, const char *
 	const struct judgement *j = &session->judgement;
 
 	for (size_t i = 0; i < j->reason_count; i++)
-		print_sentence(to, before, judge_prefix(j->verdict), j->reasons[i]);
+		session_print_sentence(to, before, judge_prefix(j->verdict), j->reasons[i]);
 	for (size_t i = 0; i < j->note_count; i++)
-		print_sentence(to, before, "gate: ", j->notes[i]);
+		session_print_sentence(to, before, "gate: ", j->notes[i]);
 }
 
 typedef int print_fn(const struct report *report, const struct judgement *judgement, FILE *out);

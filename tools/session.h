@@ -71,6 +71,10 @@ int session_write_pattern(struct session *session, const char *pattern);
 /* The same to stdout. */
 int session_write_stdout(struct session *session);
 
+/* Prints BEFORE, PREFIX and SENTENCE as one line. SENTENCE may have names of the application. */
+void session_print_sentence(FILE *to, const char *before, const char *prefix,
+			    const char *sentence);
+
 void session_finish(struct session *session);
 
 #endif

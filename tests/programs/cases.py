@@ -14,6 +14,7 @@ import cases_graph
 import cases_held
 import cases_leaving
 import cases_limits
+import cases_lost
 import cases_pool
 import cases_report
 import cases_rules
@@ -366,6 +367,7 @@ FAMILIES = {
     "held": cases_held.HELD,
     "leaving": cases_leaving.LEAVING,
     "limits": cases_limits.LIMITS,
+    "lost": cases_lost.LOST,
     "pool": cases_pool.POOL,
     "report": cases_report.REPORT,
     "rules": cases_rules.RULES,
