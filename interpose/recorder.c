@@ -11,9 +11,11 @@
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,6 +29,11 @@
 #include "roster.h"
 #include "signals.h"
 #include "unwinder.h"
+
+/* A limit on address space that leaves less than this is left to the application: nothing is
+ * recorded. Where it leaves more, the first call takes at most about a quarter of that. */
+#define ADDRESS_SPACE_MIN ((uint64_t)16 << 20)
+#define STRIPES_SHARE 32u /* the part of it for stripes, of which two are the least */
 
 __thread struct thread thread_self;
 
@@ -160,12 +167,25 @@ static bool may_replace(const char *path)
 	       kill(header.pid, 0) < 0 && errno == ESRCH;
 }
 
+/* -ENXIO if a FIFO, a device or the like lies at PATH, or -EISDIR. */
+static int check_type(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0 || S_ISREG(st.st_mode))
+		return 0;
+	return S_ISDIR(st.st_mode) ? -EISDIR : -ENXIO;
+}
+
 /* PATH, or PATH.1, PATH.2 ... */
 static int create_at(struct recorder *recorder, char *path, const struct ledger_header *header)
 {
 	size_t length = strlen(path);
-	int r = ledger_writer_create(&recorder->writer, path, header);
+	int r = check_type(path);
 
+	if (r < 0)
+		return r;
+	r = ledger_writer_create(&recorder->writer, path, header);
 	if (r == -EEXIST && may_replace(path) && unlink(path) == 0)
 		r = ledger_writer_create(&recorder->writer, path, header);
 	for (int n = 1; r == -EEXIST && n < 1000 && length + 5 < PATH_MAX; n++) {
@@ -271,18 +291,33 @@ static int fill_recorder(struct recorder *recorder, const char *suppressions)
 	return 0;
 }
 
+/* How many stripes there may be where LEFT bytes of address space are left. */
+static unsigned int stripes_for(uint64_t left)
+{
+	const uint64_t count = left / STRIPES_SHARE / sizeof(struct stripe);
+
+	return count < STRIPES ? (unsigned int)count : STRIPES;
+}
+
 /* 0, or -errno: nothing is mapped then. */
 static int map_recorder(struct recorder **ret, const char *suppressions)
 {
-	struct recorder *recorder = mmap(NULL, sizeof(*recorder), PROT_READ | PROT_WRITE,
-					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const uint64_t left = ledger_address_space_left();
+	const unsigned int count = stripes_for(left);
+	const size_t size = offsetof(struct recorder, stripes.stripe) +
+			    count * sizeof(struct stripe);
+	struct recorder *recorder;
 	int r;
 
+	if (left < ADDRESS_SPACE_MIN)
+		return -ENOMEM;
+	recorder = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (recorder == MAP_FAILED)
 		return -errno;
+	recorder->stripes.count = count;
 	r = fill_recorder(recorder, suppressions);
 	if (r < 0)
-		munmap(recorder, sizeof(*recorder));
+		munmap(recorder, size);
 	else
 		*ret = recorder;
 	return r;
@@ -293,7 +328,7 @@ static struct recorder *make(int no_unwinder, const char *suppressions)
 {
 	struct roster_slot *slot = roster_enter(roster, getpid(), start_ticks(),
 						program_invocation_short_name);
-	struct recorder *recorder;
+	struct recorder *recorder = NULL;
 	int r = map_recorder(&recorder, suppressions);
 
 	roster_note(slot, r < 0 ? -r : recorder->create_errno);
@@ -325,7 +360,7 @@ static struct recorder *get_or_make(void)
 		return recorder;
 	/* Before the lock: this asks the loader, whose lock a constructor that makes its
 	 * first GPU call in another thread would hold while it waits for ours. */
-	no_unwinder = unwinder_load() < 0;
+	no_unwinder = ledger_address_space_left() < ADDRESS_SPACE_MIN || unwinder_load() < 0;
 	suppressions = lsan_ask();
 	lock_take(&recorder_page->making);
 	recorder = recorder_now();

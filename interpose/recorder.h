@@ -44,7 +44,6 @@ struct recorder {
 	struct arena arena;
 	struct stacks stacks;
 	struct python_names python;
-	struct stripes stripes;
 	struct blocks blocks;
 	struct rivals rivals;
 	struct facts_written facts;
@@ -67,6 +66,7 @@ struct recorder {
 	char destination[PATH_MAX]; /* of the report at the end; "" until it is chosen */
 	int create_errno; /* why there is no ledger file; 0 = there is */
 	char place[PATH_MAX]; /* where it was to be */
+	struct stripes stripes; /* last: of its array only `count` are mapped */
 };
 
 /* What a thread keeps; all zero until its first GPU call in this recorder. */

@@ -5,13 +5,19 @@
 #include "say.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "utf8.h"
 
-void write_all(int fd, const char *bytes, size_t length)
+#define KERNEL_SET_BYTES 8 /* of a signal set */
+
+static bool write_bytes(int fd, const char *bytes, size_t length)
 {
 	while (length) {
 		ssize_t n = write(fd, bytes, length);
@@ -19,10 +25,37 @@ void write_all(int fd, const char *bytes, size_t length)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			return;
+			return false;
 		bytes += n;
 		length -= (size_t)n;
 	}
+	return true;
+}
+
+/* A write beyond the limit on file sizes, or to a pipe without a reader, raises a signal that
+ * ends the application. It is blocked meanwhile, and taken away unless it was pending before:
+ * only a signal that the application itself blocks can have been. */
+void write_all(int fd, const char *bytes, size_t length)
+{
+	const struct timespec now = { 0 };
+	sigset_t raised, before, pending;
+
+	sigemptyset(&raised);
+	sigaddset(&raised, SIGXFSZ);
+	sigaddset(&raised, SIGPIPE);
+	sigemptyset(&pending);
+	sigprocmask(SIG_BLOCK, &raised, &before);
+	if (sigismember(&before, SIGXFSZ) || sigismember(&before, SIGPIPE))
+		sigpending(&pending);
+	if (!write_bytes(fd, bytes, length)) {
+		if (sigismember(&pending, SIGXFSZ))
+			sigdelset(&raised, SIGXFSZ);
+		if (sigismember(&pending, SIGPIPE))
+			sigdelset(&raised, SIGPIPE);
+		while (syscall(SYS_rt_sigtimedwait, &raised, NULL, &now, KERNEL_SET_BYTES) > 0)
+			;
+	}
+	sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
 static void add_raw(struct text *text, const char *bytes, size_t length)

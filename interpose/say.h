@@ -27,7 +27,8 @@ void text_add_hex(struct text *text, uint64_t number);
 /* Wants room for one byte behind what may be LEFT. */
 void text_end_line(struct text *text);
 
-/* The whole of it, through short writes and interruptions; errors are ignored. */
+/* The whole of it, through short writes and interruptions; errors are ignored, and raise no
+ * signal. */
 void write_all(int fd, const char *bytes, size_t length);
 
 #endif

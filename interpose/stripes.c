@@ -23,7 +23,7 @@ static void leave(void *value)
 
 	thread_self.generation = 0; /* later destructors may still allocate: they join anew */
 	if (!recorder || stripe < recorder->stripes.stripe ||
-	    stripe >= recorder->stripes.stripe + STRIPES)
+	    stripe >= recorder->stripes.stripe + recorder->stripes.count)
 		return; /* of the parent's recorder */
 	number = stripe - recorder->stripes.stripe;
 	if (number > 0)
@@ -37,7 +37,7 @@ static void make_leave_key(void)
 
 static struct stripe *take_free(struct stripes *stripes)
 {
-	for (unsigned int number = 1; number < STRIPES; number++) {
+	for (unsigned int number = 1; number < stripes->count; number++) {
 		_Atomic uint64_t *word = &stripes->taken[number / 64];
 		uint64_t bit = 1ull << (number % 64);
 		unsigned int highest;

@@ -19,7 +19,7 @@
 
 struct recorder;
 
-#define STRIPES 128 /* stripe 0 is the shared one */
+#define STRIPES 128 /* at most; stripe 0 is the shared one */
 #define STRIPE_STACKS 1024
 #define STRIPE_ROWS 512
 #define STRIPE_SPARES_MAX 64
@@ -48,6 +48,7 @@ struct stripes {
 	int64_t peak; /* since stripes_peak() began anew; the ledger's is that of the process */
 	struct lock spare_lock;
 	struct ledger_block *spare; /* slots that stripes had too many of */
+	unsigned int count; /* of those below that are mapped: fewer under a limit */
 	struct stripe stripe[STRIPES];
 };
 

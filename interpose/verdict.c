@@ -104,7 +104,8 @@ struct job {
 	const char *command;
 	char **arguments;
 	char **environment;
-	int input; /* descriptor of the ledger's bytes, -1 = the ledger is a file */
+	const struct recorder *input; /* whose ledger the command reads from its input, or NULL */
+	int input_fds[2];             /* a pipe for that */
 	sigset_t signals;
 	int status;
 };
@@ -113,11 +114,22 @@ static int start_command(void *data)
 {
 	struct job *job = data;
 
-	if (job->input >= 0)
-		dup2(job->input, 0);
+	if (job->input && job->input_fds[0] == 0)
+		fcntl(0, F_SETFD, 0);
+	else if (job->input)
+		dup2(job->input_fds[0], 0);
 	sigprocmask(SIG_SETMASK, &job->signals, NULL);
 	execve(job->command, job->arguments, job->environment);
 	_exit(127);
+}
+
+/* Not by a memfd: the limit on file sizes holds for that, too. */
+static void feed(struct job *job)
+{
+	close(job->input_fds[0]);
+	write_all(job->input_fds[1], (const char *)job->input->writer.base,
+		  (size_t)job->input->header->chunks * LEDGER_CHUNK);
+	close(job->input_fds[1]);
 }
 
 /* Between us and the command stands a process that has no exit signal: exec gives one
@@ -133,8 +145,13 @@ static int stand_between(void *data)
 
 	if (stack == MAP_FAILED)
 		return 0;
-	child = clone(start_command, stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, job);
+	child = job->input && pipe2(job->input_fds, O_CLOEXEC) < 0
+			? -1
+			: clone(start_command, stack + STACK_BYTES,
+				CLONE_VM | CLONE_VFORK | SIGCHLD, job);
 	if (child > 0) {
+		if (job->input)
+			feed(job);
 		while (waitpid(child, &status, 0) < 0 && errno == EINTR)
 			;
 		if (WIFEXITED(status))
@@ -183,18 +200,6 @@ static void make_environment(char **ret, size_t size)
 	ret[count] = NULL;
 }
 
-static int ledger_as_input(struct recorder *recorder)
-{
-	int fd = memfd_create("gpuleak", MFD_CLOEXEC);
-
-	if (fd < 0)
-		return -1;
-	write_all(fd, (const char *)recorder->writer.base,
-		  (size_t)recorder->header->chunks * LEDGER_CHUNK);
-	lseek(fd, 0, SEEK_SET);
-	return fd;
-}
-
 /* As flags, what a report depends on and the user has set. How many words. */
 static int add_options(char **arguments, char flags[OPTION_COUNT][FLAG_MAX])
 {
@@ -227,9 +232,9 @@ static int ask_with(struct recorder *recorder, const char *destination, struct q
 {
 	char *arguments[2 * OPTION_COUNT + 8];
 	struct job job = { .command = question->command, .arguments = arguments,
-			   .environment = question->environment, .input = -1 };
+			   .environment = question->environment };
 	bool as_input;
-	int n = 0, status;
+	int n = 0;
 
 	if (!verdict_find_command(question->command, sizeof(question->command)))
 		return 127;
@@ -245,12 +250,8 @@ static int ask_with(struct recorder *recorder, const char *destination, struct q
 	arguments[n++] = as_input ? (char *)"-" : recorder->writer.path;
 	arguments[n] = NULL;
 	make_environment(question->environment, ENVIRONMENT_MAX);
-	if (as_input && (job.input = ledger_as_input(recorder)) < 0)
-		return 127;
-	status = run(&job);
-	if (job.input >= 0)
-		close(job.input);
-	return status;
+	job.input = as_input ? recorder : NULL;
+	return run(&job);
 }
 
 /* Asks the command; its exit status, or 127. Threads may ask at the same time. */
@@ -273,7 +274,8 @@ static bool report_by_ourselves(struct recorder *recorder, const char *destinati
 	bool failed;
 
 	if (strcmp(destination, "stderr") != 0)
-		fd = open(destination, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+		fd = open(destination, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_NOCTTY |
+					O_CLOEXEC, 0666);
 	failed = plain_report(recorder, fd < 0 ? 2 : fd,
 			      "the gpuleak command could not be run; install it beside "
 			      "libgpuleak.so for file and line");
@@ -294,9 +296,12 @@ static bool report_somehow(struct recorder *recorder, const char *destination)
 
 static void say_why_not_on_file(struct recorder *recorder)
 {
+	const char *error = recorder->create_errno == ENXIO
+				    ? "not a regular file"
+				    : strerrordesc_np(recorder->create_errno);
+
 	say("gpuleak: ", recorder->place[0] ? recorder->place : "no ledger directory", ": ",
-	    strerrordesc_np(recorder->create_errno) ? strerrordesc_np(recorder->create_errno) : "?",
-	    ": recorded in memory only; set GPULEAK_LEDGER to a path that can be written\n", NULL);
+	    error ? error : "unknown error", ": recorded in memory only; set GPULEAK_LEDGER to a path that can be written\n", NULL);
 }
 
 bool verdict_unrecorded(void)

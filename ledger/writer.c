@@ -20,18 +20,45 @@
 #define GROW_CHUNKS_MIN 8u   /* 128 KiB: what a small program needs in all */
 #define GROW_CHUNKS_MAX 256u /* 4 MiB: keeps one growth near a millisecond */
 
+#define RESERVE_MAX ((size_t)4 << 30)
+#define RESERVE_MIN ((size_t)1 << 20)
+#define SHARE_OF_LEFT 8u /* of what a limit on address space leaves to the application */
+
+uint64_t ledger_address_space_left(void)
+{
+	struct rlimit limit;
+	uint64_t used = 0;
+	char text[32];
+	ssize_t n;
+	int fd;
+
+	if (getrlimit(RLIMIT_AS, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+		return UINT64_MAX;
+	fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	for (ssize_t i = 0; i < n && text[i] >= '0' && text[i] <= '9'; i++)
+		used = used * 10 + (uint64_t)(text[i] - '0');
+	used *= (uint64_t)sysconf(_SC_PAGESIZE);
+	return limit.rlim_cur > used ? limit.rlim_cur - used : 0;
+}
+
 static int reserve(struct ledger_writer *writer)
 {
-	static const size_t sizes[] = { (size_t)4 << 30, (size_t)256 << 20, (size_t)16 << 20 };
+	const uint64_t left = ledger_address_space_left();
 
-	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		void *base = mmap(NULL, sizes[i], PROT_NONE,
-				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	for (size_t size = RESERVE_MAX; size >= RESERVE_MIN; size /= 2) {
+		void *base;
 
+		if (size > left / SHARE_OF_LEFT)
+			continue;
+		base = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+			    0);
 		if (base == MAP_FAILED)
-			continue; /* a limit on address space: take less */
+			continue; /* not in one piece, or a limit that was not seen */
 		writer->base = base;
-		writer->reserved_bytes = sizes[i];
+		writer->reserved_bytes = size;
 		return 0;
 	}
 	return -ENOMEM;

@@ -45,6 +45,9 @@ struct ledger_writer {
 	char path[PATH_MAX];
 };
 
+/* Bytes of address space that this process may still map; UINT64_MAX if RLIMIT_AS sets no limit. */
+uint64_t ledger_address_space_left(void);
+
 /* Creates the ledger at PATH (must not exist: -EEXIST) with *HEADER's identity fields
  * (the writer fills in magic, versions and sizes), or without a file if PATH is NULL.
  * 0 or -errno; on error *WRITER is unusable and no file is left behind. */

@@ -241,6 +241,7 @@ static void prepare(void *data)
 	char name[64];
 
 	sigaction(SIGPIPE, &run->pipe_before, NULL);
+	sigaction(SIGXFSZ, &file_limit_before, NULL);
 	unsetenv("GPULEAK_LIBRARY");
 	for (int id = 0; id < OPTION_COUNT; id++) {
 		snprintf(name, sizeof(name), "GPULEAK_%s", option_rows[id].name);
@@ -396,7 +397,9 @@ static void process_lost(void *data, const char *sentence)
 
 	session_trouble(&run->session, "%s", sentence);
 	report_add_note(&run->session.report, sentence);
-	if (!gate_wanted())
+	if (!gate_wanted() &&
+	    (run->session.report.count == 0 || opt_values.format != OPTION_FORMAT_TEXT ||
+	     strcmp(opt_values.report, "stderr") != 0)) /* otherwise the report says it there */
 		session_print_sentence(stderr, "gpuleak: ", "", sentence);
 }
 

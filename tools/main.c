@@ -73,6 +73,8 @@ static int help(const char *about)
 volatile int status_if_file_shrinks = STATUS_NOTHING_READ;
 void (*volatile before_file_shrinks_end)(void);
 
+struct sigaction file_limit_before;
+
 static void file_shrank(int number)
 {
 	static const char line[] = "gpuleak: a program or library file was cut short while its "
@@ -90,9 +92,11 @@ static void file_shrank(int number)
 int main(int argc, char **argv)
 {
 	const struct sigaction on_bus = { .sa_handler = file_shrank };
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
 	const struct subcommand *subcommand;
 
 	sigaction(SIGBUS, &on_bus, NULL);
+	sigaction(SIGXFSZ, &ignore, &file_limit_before);
 
 	if (argc < 2) {
 		print_help(stderr);

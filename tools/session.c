@@ -355,7 +355,7 @@ void session_print_written(struct session *session, const char *where)
 	    render(session, print_headline, &text, &length) < 0)
 		return;
 	fprintf(stderr, "%.*s; report: ", (int)strcspn(text, "\n"), text);
-	print_sentence(stderr, "", "", path);
+	session_print_sentence(stderr, "", "", path);
 	free(text);
 }
 

@@ -4,16 +4,12 @@ gate passes. A process without a GPU call fails no gate. What a process gave up:
 
 import os
 import re
+import shutil
 
 from harness import Failed, compare
-from stories import can_drop, needs, one_line
+from stories import can_drop, can_mount, limited, needs, one_line
 
 PERMISSION, MISSING = "Permission denied", "No such file or directory"
-
-
-def can_mount(options):
-    del options
-    return None if os.geteuid() == 0 else "only root can mount and change its root directory"
 
 
 def lost_line(run, reason, before="gate failed: "):
@@ -40,9 +36,10 @@ def is_lost(place, words, reason):
                         *both)
     compare("without a gate", (0, "clean\nlost\n"), (run.status, run.stdout))
     lost_line(run, reason, "")
-    compare("lines of ours", 1, len(run.stderr.splitlines()))
     one_line("\n".join(place.json("report.json")["notes"]), "not recorded completely: p_lost",
              reason)
+    run = place.command("run", "--", *both)
+    one_line(run.stderr, "not recorded completely: p_lost", reason)
     place.nothing_left()
 
 
@@ -127,6 +124,124 @@ def plain(place):
     compare("no GPU call", (0, "idle\n", ""), (run.status, run.stdout, run.stderr))
 
 
+KIB = 1024
+
+
+@needs("ends")
+def file_limits(place):
+    """a limit on file sizes: every end as without gpuleak, plain and under run"""
+    os.truncate(place.write("stderr", ""), 300 * KIB)
+    for kib in (0, 1, 64, 100, 128, 200):
+        for program, args, status in (("clean", [], 0), ("ends", ["return"], 0),
+                                      ("ends", ["exit3"], 3), ("ends", ["_exit"], 0)):
+            argv = [place.program(program), *args]
+            how = {"preexec_fn": limited(kib * KIB)}
+            bare = place.run(argv, **how)
+            compare("bare", status, bare.status)
+            for way, run in ways(place, argv, how):
+                compare("%d KiB, %s %s, %s" % (kib, program, args, way),
+                        (status, bare.stdout), (run.status, run.stdout))
+                if "file" not in way:
+                    check_told(kib, program, way, run.stderr)
+    place.nothing_left()
+
+
+def ways(place, argv, how):
+    """(name, Run) of ARGV under plain preload and run, with stderr to a pipe and to a file that is
+    larger than the limit."""
+    ret = [("plain", place.preloaded(argv, **how)),
+           ("run", place.command("run", "--", *argv, **how))]
+    with open(place.file("stderr"), "a", encoding="utf-8") as file:
+        ret += [("plain, to a file", place.preloaded(argv, stderr=file, **how)),
+                ("run, to a file", place.command("run", "--", *argv, stderr=file, **how))]
+    return ret
+
+
+def check_told(kib, program, way, text):
+    """Plain, the report is whole, from memory; under run the process is named."""
+    if kib < 128 and way == "plain":
+        one_line(text, "gpuleak: ", "3 blocks" if program == "ends" else "no leaks found")
+        one_line(text, "File too large: recorded in memory only")
+    elif kib < 128:
+        one_line(text, "gpuleak: not recorded completely: p_%s (pid " % program,
+                 "File too large; raise its limit on file sizes (ulimit -f)")
+
+
+@needs("ends")
+def file_limits_gate(place):
+    """a limit on file sizes: the gate fails, also for a clean program"""
+    for program in ("ends", "clean"):
+        for kib in (1, 64, 100):
+            how = {"preexec_fn": limited(kib * KIB)}
+            run = place.command("run", "--gate", "--", place.program(program), **how)
+            compare("run, %d KiB" % kib, 23, run.status)
+            run = place.preloaded([place.program(program)], {"GPULEAK_EXITCODE": "57"}, **how)
+            compare("plain, %d KiB" % kib, 57, run.status)
+    run = place.command("run", "--gate", "--", place.program("no_gpu"),
+                        preexec_fn=limited(KIB))
+    compare("no GPU call", 24, run.status)
+
+
+@needs("clean")
+def fifo_for_ledger(place):
+    """GPULEAK_LEDGER naming a FIFO or a device: refused in one line, recorded in memory"""
+    os.mkfifo(place.file("fifo"))
+    os.symlink(place.file("fifo"), place.file("link"))
+    argv = [place.program("clean")]
+    for path, why in ((place.file("fifo"), "not a regular file"),
+                      (place.file("link"), "not a regular file"),
+                      ("/dev/null", "not a regular file"), (place.path, "Is a directory")):
+        before = sorted(os.listdir(place.path))
+        run = place.preloaded(argv, {"GPULEAK_LEDGER": path})
+        compare("status and stdout", (0, "clean\n"), (run.status, run.stdout))
+        one_line(run.stderr, "gpuleak: %s: %s: recorded in memory only; set GPULEAK_LEDGER to a "
+                 "path that can be written" % (path, why))
+        one_line(run.stderr, "gpuleak: no leaks found")
+        compare("files", before, sorted(os.listdir(place.path)))
+    compare("files in /dev", [], [name for name in os.listdir("/dev") if name.startswith("null.")])
+
+
+@needs("clean")
+def fifo_for_report(place):
+    """GPULEAK_REPORT naming a FIFO: a reader gets the report, without one it is on stderr"""
+    path = place.file("fifo")
+    os.mkfifo(path)
+    argv = [place.program("clean")]
+    run = place.preloaded(argv, {"GPULEAK_REPORT": path})
+    compare("status and stdout", (0, "clean\n"), (run.status, run.stdout))
+    one_line(run.stderr, "cannot write the report to %s: nobody reads from it" % path)
+    one_line(run.stderr, "gpuleak: no leaks: ")
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    run = place.preloaded(argv, {"GPULEAK_REPORT": path})
+    compare("status and stderr", (0, ""), (run.status, run.stderr))
+    one_line(os.read(reader, 65536).decode(), "gpuleak: no leaks: ")
+    library = place.file("libgpuleak.so")  # without its command: the library reports
+    shutil.copy(place.options.preload, library)
+    os.close(reader)
+    run = place.run(argv, {"LD_PRELOAD": library, "GPULEAK_REPORT": path})
+    compare("status and stdout", (0, "clean\n"), (run.status, run.stdout))
+    one_line(run.stderr, "gpuleak: no leaks: ")
+
+
+# The stand-in maps 5 MiB of its own at the first block.
+DRIVER_KIB = 5500
+
+
+@needs("lost")
+def address_space(place):
+    """a limit on address space: what the application can map, it can map with gpuleak, too"""
+    for space in (6000, 8000, 10000, 12000, 14000, 16000, 20000, 30000, 40000, 60000, 100000,
+                  300000, 1000000):
+        take = (space - DRIVER_KIB) if space < 16000 else (space - DRIVER_KIB) * 6 // 10
+        argv = [place.program("lost"), "space", str(space), "begin", "take", str(take - 400)]
+        for way, run in (("bare", place.run(argv)), ("plain", place.preloaded(argv)),
+                         ("run", place.command("run", "--", *argv))):
+            compare("%d KiB, %s" % (space, way), (0, "lost\n"), (run.status, run.stdout))
+            if way != "bare":
+                one_line(run.stderr, "gpuleak: ", "1 leak, 1 block, 100 bytes" if space > 16384
+                         else "not recorded completely: p_lost")
+
+
 LOST = [
     story("a process that dropped its privileges is named, and the gate fails", ["nobody"],
           PERMISSION, can_drop),
@@ -143,5 +258,6 @@ LOST = [
           "Cannot allocate memory"),
     story("a process without descriptors is named, and the gate fails", ["open", "3"],
           "Too many open files"),
-    without_gpu, ledger_removed, scribbled, plain,
+    without_gpu, ledger_removed, scribbled, plain, file_limits, file_limits_gate,
+    fifo_for_ledger, fifo_for_report, address_space,
 ]

@@ -3,7 +3,7 @@
  * Gives up what its ledger needs, as the words say, and then loses one block: `nobody`,
  * `chroot DIR`, `tmpfs DIR` (mounts an empty one there, for itself alone), `fill FILE` (until
  * the file system is full), `space KIB` (so much address space is left), `files BYTES`
- * (RLIMIT_FSIZE), `open N` (RLIMIT_NOFILE), `close` (every descriptor but stdout and stderr),
+ * (RLIMIT_FSIZE), `open N` (RLIMIT_NOFILE), `take KIB` (maps and keeps so much memory), `close` (every descriptor but stdout and stderr),
  * `scribble SEED` (over all shared memory of this process), `exec` (starts itself anew with
  * the words that follow), `begin` (the first GPU call, now), `idle` (ends without one).
  */
@@ -12,6 +12,7 @@
 #include <grp.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -93,6 +94,9 @@ static void give_up(const char *word, const char *value)
 		fill(value);
 	} else if (strcmp(word, "space") == 0) {
 		leave_space(atol(value));
+	} else if (strcmp(word, "take") == 0) {
+		check(mmap(NULL, (size_t)atol(value) * 1024, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED, "take");
 	} else if (strcmp(word, "files") == 0) {
 		limit(RLIMIT_FSIZE, (rlim_t)atol(value));
 	} else if (strcmp(word, "open") == 0) {

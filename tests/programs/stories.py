@@ -742,7 +742,6 @@ def read_only_folder(place):
 
 def limited(size):
     def limit():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
     return limit
 
