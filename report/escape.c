@@ -4,10 +4,12 @@
  */
 #include "escape.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "utf8.h"
+#include "words.h"
 
 size_t utf8_length(const char *text)
 {
@@ -34,6 +36,32 @@ void print_escaped(FILE *out, const char *text)
 			fprintf(out, "\\x%02X", (unsigned int)(unsigned char)*text);
 		text += length ? length : 1;
 	}
+}
+
+void eprintf(FILE *out, const char *format, ...)
+{
+	size_t end = strlen(format), length;
+	struct words shown;
+	char *text;
+	va_list args;
+	int r;
+
+	va_start(args, format);
+	r = vasprintf(&text, format, args);
+	va_end(args);
+	if (r < 0)
+		return;
+	length = (size_t)r;
+	end = end && format[end - 1] == '\n' && length;
+	text[length - end] = '\0';
+	if (words_begin(&shown) == 0) {
+		print_escaped(shown.out, text);
+		fputs(end ? "\n" : "", shown.out);
+		if (words_end(&shown) == 0)
+			fputs(shown.text, out);
+		words_finish(&shown);
+	}
+	free(text);
 }
 
 char *utf8_repair(const char *text)

@@ -21,6 +21,11 @@ size_t utf8_prefix(const char *text, size_t count);
  * as \xNN. All formats for people write foreign text through it. */
 void print_escaped(FILE *out, const char *text);
 
+/* As fprintf(), in one write and one line: what may not be shown of the arguments is spelled out.
+ * A newline at the end of FORMAT ends the line. For messages of commands, which name what the
+ * caller or a ledger gave them. */
+void eprintf(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* A copy of TEXT, to be freed, with U+FFFD for every invalid byte; NULL without memory. */
 char *utf8_repair(const char *text);
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "commands.h"
+#include "escape.h"
 #include "flags.h"
 #include "operands.h"
 #include "session.h"
@@ -64,7 +65,7 @@ int cmd_check(int argc, char **argv)
 		return n == -2 ? 0 : STATUS_USAGE;
 	signal(SIGPIPE, SIG_IGN); /* the exit status is the answer, read or not */
 	if (n == 0) {
-		fprintf(stderr, "gpuleak: check: name a ledger or a directory of ledgers\n");
+		eprintf(stderr, "gpuleak: check: name a ledger or a directory of ledgers\n");
 		return STATUS_USAGE;
 	}
 	flags_environment(OPTIONS_OF_REPORT & ~OPTION_BIT(OPTION_REPORT));

@@ -14,6 +14,7 @@
 
 #include "commands.h"
 #include "diff.h"
+#include "escape.h"
 #include "flags.h"
 #include "operands.h"
 #include "output.h"
@@ -66,7 +67,7 @@ static int read_side(struct session *session, char *word)
 	if (is_json(word)) {
 		r = report_read_json(word, &session->report, error, sizeof(error));
 		if (r < 0)
-			fprintf(stderr, "gpuleak: %s\n", error);
+			eprintf(stderr, "gpuleak: %s\n", error);
 		return r;
 	}
 	operands_find(&operands, &word, 1);
@@ -95,7 +96,7 @@ static int print(const struct diff *diff)
 	else
 		snprintf(error, sizeof(error), "out of memory");
 	if (r < 0)
-		fprintf(stderr, "gpuleak: %s\n", error);
+		eprintf(stderr, "gpuleak: %s\n", error);
 	free(text);
 	return r;
 }
@@ -134,7 +135,7 @@ int cmd_diff(int argc, char **argv)
 		return n == -2 ? 0 : STATUS_USAGE;
 	signal(SIGPIPE, SIG_IGN); /* the exit status is the answer, read or not */
 	if (n != 2) {
-		fprintf(stderr, "gpuleak: diff: name two: ledgers, directories of ledgers, or "
+		eprintf(stderr, "gpuleak: diff: name two: ledgers, directories of ledgers, or "
 			"reports in JSON\n");
 		return STATUS_USAGE;
 	}

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "commands.h"
+#include "escape.h"
 #include "flags.h"
 #include "formats.h"
 #include "ledgers.h"
@@ -95,7 +96,7 @@ static void say_what_stays(const struct operands *operands)
 		const struct ledger_file *file = &operands->list.files[i];
 
 		if (operands->by_pid && !process_runs(file->pid, file->start_ticks))
-			fprintf(stderr, "gpuleak: process %d has ended; its ledger stays at %s\n",
+			eprintf(stderr, "gpuleak: process %d has ended; its ledger stays at %s\n",
 				file->pid, file->path);
 	}
 }
@@ -151,7 +152,7 @@ int cmd_report(int argc, char **argv)
 		return n == -2 ? 0 : STATUS_USAGE;
 	signal(SIGPIPE, SIG_IGN); /* the exit status is the answer, read or not */
 	if (n == 0 || (opt_at_exit && n != 1)) {
-		fprintf(stderr, "gpuleak: report: name a ledger, a directory of ledgers, or the "
+		eprintf(stderr, "gpuleak: report: name a ledger, a directory of ledgers, or the "
 			"pid of a process\n");
 		return STATUS_USAGE;
 	}

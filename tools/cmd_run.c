@@ -16,6 +16,7 @@
 
 #include "child.h"
 #include "commands.h"
+#include "escape.h"
 #include "flags.h"
 #include "keep.h"
 #include "ledgers.h"
@@ -95,7 +96,7 @@ static int check_pattern(const struct run *run, enum option_id id, const char *p
 	int r = expand(pattern, INT_MAX, run->host, program_name(run), path);
 
 	if (r < 0)
-		fprintf(stderr, "gpuleak: run: bad value '%s' of --%s: %s\n", pattern,
+		eprintf(stderr, "gpuleak: run: bad value '%s' of --%s: %s\n", pattern,
 			option_rows[id].flag, r == -EINVAL ? "known are %p, %h, %e, %q{VAR} and %%"
 							   : "the path is too long");
 	return r;
@@ -118,7 +119,7 @@ static int check_report(const struct run *run)
 	if ((slash && strncmp(path, of_another, (size_t)(slash - path) + 1) != 0) ||
 	    output_check(path, error, sizeof(error)) == 0)
 		return 0;
-	fprintf(stderr, "gpuleak: %s; %s was not started\n", error, run->argv[0]);
+	eprintf(stderr, "gpuleak: %s; %s was not started\n", error, run->argv[0]);
 	return -EINVAL;
 }
 
@@ -127,13 +128,13 @@ static int check_program(struct run *run)
 	int r = program_find(run->argv[0], &run->program);
 
 	if (r < 0) {
-		fprintf(stderr, "gpuleak: cannot run %s: %s\n", run->argv[0],
+		eprintf(stderr, "gpuleak: cannot run %s: %s\n", run->argv[0],
 			r == -ENOENT && !strchr(run->argv[0], '/') ? "not found in PATH"
 								   : strerror(-r));
 		return program_status(r);
 	}
 	if (run->program.deaf[0])
-		fprintf(stderr, "gpuleak: %s; %s\n", run->program.deaf,
+		eprintf(stderr, "gpuleak: %s; %s\n", run->program.deaf,
 			run->program.refuses_library ? "it runs without gpuleak"
 						     : "its own GPU calls will not be seen");
 	return 0;
@@ -146,7 +147,7 @@ static void start_roster(struct run *run)
 
 	if (r == 0)
 		return;
-	fprintf(stderr, "gpuleak: no shared memory for the list of processes: %s\n", strerror(-r));
+	eprintf(stderr, "gpuleak: no shared memory for the list of processes: %s\n", strerror(-r));
 	session_trouble(&run->session, "not recorded completely: no shared memory for the list of "
 			"processes (shmget): %s", strerror(-r));
 }
@@ -171,14 +172,14 @@ static int make_ready(struct run *run)
 	if (status)
 		return status;
 	if (library_find(run->library, sizeof(run->library), error, sizeof(error)) < 0) {
-		fprintf(stderr, "gpuleak: cannot find the library: %s\n", error);
+		eprintf(stderr, "gpuleak: cannot find the library: %s\n", error);
 		return STATUS_RUN_FAILED;
 	}
 	rundir_clear_stale();
 	if (rundir_create(run->directory, sizeof(run->directory), error, sizeof(error)) < 0) {
 		/* The program is what matters: it runs, and no gate passes for it. */
 		run->directory[0] = '\0';
-		fprintf(stderr, "gpuleak: nothing will be recorded: %s\n", error);
+		eprintf(stderr, "gpuleak: nothing will be recorded: %s\n", error);
 		session_trouble(&run->session, "nothing was recorded: %s", error);
 	} else {
 		start_roster(run);
@@ -324,7 +325,7 @@ static void wait_for_orphans(struct run *run)
 	/* One that has made no GPU call yet may still do so and wants its directory. */
 	run->keep_directory |= left;
 	if (left && gate_wanted())
-		fprintf(stderr,
+		eprintf(stderr,
 			"gpuleak: processes that %s left behind still run: what they do "
 			"from now on is in no report\n",
 			program_name(run));
@@ -362,11 +363,11 @@ static void keep(struct run *run, const struct ledger_file *file, struct report_
 	if (r == 0)
 		r = keep_ledger(file->path, wanted, running, got, sizeof(got));
 	if (r < 0) {
-		fprintf(stderr, "gpuleak: cannot keep the ledger at %s: %s; it stays at %s\n",
+		eprintf(stderr, "gpuleak: cannot keep the ledger at %s: %s; it stays at %s\n",
 			opt_values.ledger, strerror(-r), file->path);
 		run->keep_directory = 1;
 	} else if (strcmp(got, wanted) != 0 && !is_later_image(file)) {
-		fprintf(stderr, "gpuleak: %s is there already; the ledger is kept at %s\n", wanted,
+		eprintf(stderr, "gpuleak: %s is there already; the ledger is kept at %s\n", wanted,
 			got);
 	}
 }
@@ -380,7 +381,7 @@ static void gather_one(struct run *run, const struct ledger_file *file)
 		sampler_attach(&run->sampler, process);
 	}
 	if (process && process->ended == REPORT_RUNNING) {
-		fprintf(stderr, "gpuleak: process %d still runs; `gpuleak report %d` tells more\n",
+		eprintf(stderr, "gpuleak: process %d still runs; `gpuleak report %d` tells more\n",
 			file->pid, file->pid);
 		run->keep_directory = 1;
 	}
@@ -459,12 +460,12 @@ static int report(struct run *run)
 			run->not_written = strcmp(run->report, "stderr") != 0;
 	}
 	if (verdict == JUDGE_NOTHING)
-		fprintf(stderr, "gpuleak: nothing to judge: no GPU call was seen in %s\n",
+		eprintf(stderr, "gpuleak: nothing to judge: no GPU call was seen in %s\n",
 			run->argv[0]);
 	else if (gate_wanted())
 		session_print_verdict(&run->session, stderr, "gpuleak: ");
 	else if (saw_nothing(run))
-		fprintf(stderr, "gpuleak: no GPU call was seen in %s\n", run->argv[0]);
+		eprintf(stderr, "gpuleak: no GPU call was seen in %s\n", run->argv[0]);
 	return final_status(run, verdict);
 }
 
@@ -475,7 +476,7 @@ static int record(struct run *run)
 	int status;
 
 	if (r < 0) {
-		fprintf(stderr, "gpuleak: cannot run %s: %s%s\n", run->argv[0], strerror(-r),
+		eprintf(stderr, "gpuleak: cannot run %s: %s%s\n", run->argv[0], strerror(-r),
 			r == -ENOENT ? " (is its interpreter or loader missing?)" : "");
 		status = program_status(r);
 	} else {
@@ -505,7 +506,7 @@ int cmd_run(int argc, char **argv)
 		return n == -2 ? 0 : STATUS_RUN_FAILED;
 	sigaction(SIGPIPE, &ignore, &run.pipe_before);
 	if (n == 0) {
-		fprintf(stderr, "gpuleak: run: no program given; try `gpuleak run -- ./app`\n");
+		eprintf(stderr, "gpuleak: run: no program given; try `gpuleak run -- ./app`\n");
 		return STATUS_RUN_FAILED;
 	}
 	run.argv = argv + first;

@@ -108,7 +108,7 @@ static void help(void)
 
 static int wrong(const char *before, const char *word, const char *after)
 {
-	fprintf(stderr, "gpuleak: top: %s%s%s\n", before, word, after);
+	eprintf(stderr, "gpuleak: top: %s%s%s\n", before, word, after);
 	return -1;
 }
 
@@ -121,7 +121,7 @@ static int unknown(const char *word)
 	suggestion.length = strcspn(suggestion.word, "=");
 	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
 		suggest_consider(&suggestion, flags[i]);
-	fprintf(stderr, "gpuleak: top: unknown flag '%s'", word);
+	eprintf(stderr, "gpuleak: top: unknown flag '%s'", word);
 	suggest_print(&suggestion, "--");
 	fputs("; `gpuleak top --help` lists them\n", stderr);
 	return -1;
@@ -129,7 +129,7 @@ static int unknown(const char *word)
 
 static int bad_value(const char *flag, const char *value, const char *expected)
 {
-	fprintf(stderr, "gpuleak: top: bad value '%s' of %s: expected is %s\n", value, flag,
+	eprintf(stderr, "gpuleak: top: bad value '%s' of %s: expected is %s\n", value, flag,
 		expected);
 	return -1;
 }
@@ -287,7 +287,7 @@ static bool is_starting(int pid)
 
 static int nothing(const char *who, const char *what)
 {
-	fprintf(stderr, "gpuleak: %s: %s\n", who, what);
+	eprintf(stderr, "gpuleak: %s: %s\n", who, what);
 	return -1;
 }
 
@@ -302,7 +302,7 @@ static void print_choice(const char *word, const struct ledger_list *list)
 {
 	char path[64], name[64] = "";
 
-	fprintf(stderr, "gpuleak: %s: is `gpuleak run` of several processes with GPU calls; "
+	eprintf(stderr, "gpuleak: %s: is `gpuleak run` of several processes with GPU calls; "
 		"name one of them:\n", word);
 	for (size_t i = 0; i < list->count; i++) {
 		const struct ledger_file *file = &list->files[i];
@@ -318,7 +318,7 @@ static void print_choice(const char *word, const struct ledger_list *list)
 		name[strcspn(name, "\n")] = '\0';
 		if (!*name)
 			continue;
-		fprintf(stderr, "gpuleak:   %d ", file->pid);
+		eprintf(stderr, "gpuleak:   %d ", file->pid);
 		print_escaped(stderr, name);
 		fputc('\n', stderr);
 	}
@@ -378,7 +378,7 @@ static int find_by_pid(const char *word, int pid, struct ledger_file *ret)
 
 	while ((r = find_now(word, pid, ret)) == 0) {
 		if (!said && process_is_our_command(pid, "run")) {
-			fprintf(stderr, "gpuleak: %s: waiting for a GPU call of its program\n",
+			eprintf(stderr, "gpuleak: %s: waiting for a GPU call of its program\n",
 				word);
 			said = 1;
 		}
@@ -677,7 +677,7 @@ static int check_running(const struct watch *watch)
 		return nothing(watch->file.path, "is not a gpuleak ledger");
 	if (process_runs(watch->file.pid, watch->file.start_ticks))
 		return 0;
-	fprintf(stderr, "gpuleak: process %d has ended; `gpuleak report %s` tells what it left\n",
+	eprintf(stderr, "gpuleak: process %d has ended; `gpuleak report %s` tells what it left\n",
 		watch->file.pid, watch->file.path);
 	return -1;
 }

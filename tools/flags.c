@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "escape.h"
 #include "suggest.h"
 
 struct options opt_values;
@@ -133,7 +134,7 @@ static int set_option(const struct flags_command *command, int id, const char *v
 	if (option_set(&opt_values, (enum option_id)id, value) < 0 ||
 	    (id == OPTION_REPORT && !*value) ||
 	    (id == OPTION_FORMAT && !has_format(command, opt_values.format))) {
-		fprintf(stderr, "gpuleak: %s: bad value '%s' of --%s: expected is %s\n",
+		eprintf(stderr, "gpuleak: %s: bad value '%s' of --%s: expected is %s\n",
 			command->name, value, option_rows[id].flag, expects(command, id));
 		return -1;
 	}
@@ -146,7 +147,7 @@ static int set_extra(const struct flags_command *command, const struct extra *ex
 {
 	if (extra->set(value) == 0)
 		return 0;
-	fprintf(stderr, "gpuleak: %s: bad value '%s' of --%s: expected is %s\n", command->name,
+	eprintf(stderr, "gpuleak: %s: bad value '%s' of --%s: expected is %s\n", command->name,
 		value, extra->flag, extra->expects);
 	return -1;
 }
@@ -162,9 +163,9 @@ static int unknown(const struct flags_command *command, const char *word)
 	for (int id = 0; id < OPTION_COUNT; id++)
 		if (command->options & OPTION_BIT(id))
 			suggest_consider(&suggestion, option_rows[id].flag);
-	fprintf(stderr, "gpuleak: %s: unknown flag '%s'", command->name, word);
+	eprintf(stderr, "gpuleak: %s: unknown flag '%s'", command->name, word);
 	suggest_print(&suggestion, "--");
-	fprintf(stderr, "; `gpuleak %s --help` lists them\n", command->name);
+	eprintf(stderr, "; `gpuleak %s --help` lists them\n", command->name);
 	return -1;
 }
 
@@ -215,7 +216,7 @@ static int parse_flag(const struct flags_command *command, int argc, char **argv
 		return unknown(command, word);
 	value = value_of(id, equals, argc, argv, at);
 	if (!value) {
-		fprintf(stderr, "gpuleak: %s: %s wants a value: %s\n", command->name, word,
+		eprintf(stderr, "gpuleak: %s: %s wants a value: %s\n", command->name, word,
 			extra ? extra->expects : expects(command, id));
 		return -1;
 	}
@@ -265,7 +266,7 @@ uint64_t flags_environment(uint64_t mask)
 			continue;
 		}
 		bad |= OPTION_BIT(id);
-		fprintf(stderr,
+		eprintf(stderr,
 			"gpuleak: bad value '%s' of %s: expected is %s; the default is used: %s\n",
 			value, name, option_expects((enum option_id)id),
 			*option_rows[id].default_text ? option_rows[id].default_text : "unset");

@@ -13,6 +13,7 @@
 
 #include "baseline.h"
 #include "budgets.h"
+#include "escape.h"
 #include "flags.h"
 #include "judge.h"
 #include "model.h"
@@ -95,7 +96,7 @@ static void tell_difference(const struct baseline *before, const struct tally *n
 			shrank++;
 		kept += known != NULL;
 	}
-	fprintf(stderr, "gpuleak: %s: %zu known leak%s now (%zu new, %zu grew, %zu shrank, "
+	eprintf(stderr, "gpuleak: %s: %zu known leak%s now (%zu new, %zu grew, %zu shrank, "
 		"%zu gone)\n", before->name, now->count, now->count == 1 ? "" : "s", new, grew,
 		shrank, before->count - kept);
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "commands.h"
+#include "escape.h"
 #include "suggest.h"
 
 static const struct subcommand {
@@ -51,7 +52,7 @@ static int unknown(const char *name)
 
 	for (size_t i = 0; i < SUBCOMMANDS; i++)
 		suggest_consider(&suggestion, subcommands[i].name);
-	fprintf(stderr, "gpuleak: unknown command '%s'", name);
+	eprintf(stderr, "gpuleak: unknown command '%s'", name);
 	suggest_print(&suggestion, "");
 	fputs("; `gpuleak --help` lists them\n", stderr);
 	return STATUS_USAGE;

@@ -3,6 +3,7 @@
  * Turns operands into a list of ledger files. Prints what is missing; reads no ledger.
  */
 #include "operands.h"
+#include "escape.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 
 static void missing(struct operands *operands, const char *word, const char *what)
 {
-	fprintf(stderr, "gpuleak: %s: %s\n", word, what);
+	eprintf(stderr, "gpuleak: %s: %s\n", word, what);
 	operands->missing++;
 }
 

@@ -51,7 +51,7 @@ int session_suppress(struct session *session, const char *path)
 		return 0;
 	r = suppressions_load(path, &session->suppressions, error, sizeof(error));
 	if (r < 0) {
-		fprintf(stderr, "gpuleak: %s\n", error);
+		eprintf(stderr, "gpuleak: %s\n", error);
 		return r;
 	}
 	session->report.suppressions = session->suppressions;
@@ -68,7 +68,7 @@ int session_rules(struct session *session, const char *path)
 		return 0;
 	r = rules_load(path, &rules, error, sizeof(error));
 	if (r < 0)
-		fprintf(stderr, "gpuleak: %s\n", error);
+		eprintf(stderr, "gpuleak: %s\n", error);
 	else
 		symbolizer_set_rules(session->symbolizer, rules);
 	return r;
@@ -78,7 +78,7 @@ static void file_failed(void *data, const char *error)
 {
 	struct session *session = data;
 
-	fprintf(stderr, "gpuleak: %s\n", error);
+	eprintf(stderr, "gpuleak: %s\n", error);
 	session_trouble(session, "%s", error);
 }
 
@@ -136,7 +136,7 @@ int session_add(struct session *session, const char *path, struct report_process
 	int r = add(session, path, ret_process, error, sizeof(error));
 
 	if (r < 0) {
-		fprintf(stderr, "gpuleak: %s\n", error);
+		eprintf(stderr, "gpuleak: %s\n", error);
 		session_trouble(session, "%s", error);
 		report_add_note(&session->report, error);
 	}
@@ -206,7 +206,7 @@ int session_refuses(const char *where)
 {
 	if (!report_format(opt_values.format)->for_files || !output_is_terminal(where))
 		return 0;
-	fprintf(stderr, "gpuleak: the format %s is nothing for a terminal: name a file with "
+	eprintf(stderr, "gpuleak: the format %s is nothing for a terminal: name a file with "
 		"--report\n", option_word(OPTION_FORMAT, opt_values.format));
 	return 1;
 }
@@ -222,7 +222,7 @@ static void say_what_is_missing(const struct session *session)
 	for (size_t i = 0; i < report->count; i++)
 		notes += report->processes[i]->note_count;
 	if (report->summary.errors || notes)
-		fprintf(stderr, "gpuleak: the format %s has no place for %" PRIu64 " wrong free%s "
+		eprintf(stderr, "gpuleak: the format %s has no place for %" PRIu64 " wrong free%s "
 			"and %zu note%s: see --format text\n",
 			option_word(OPTION_FORMAT, opt_values.format), report->summary.errors,
 			report->summary.errors == 1 ? "" : "s", notes, notes == 1 ? "" : "s");
@@ -245,7 +245,7 @@ static void write_summary(struct session *session)
 	}
 	if (output_append(path, format->summary_bytes_max, text, length, error,
 			  sizeof(error)) < 0)
-		fprintf(stderr, "gpuleak: %s: %s\n", format->summary_variable, error);
+		eprintf(stderr, "gpuleak: %s: %s\n", format->summary_variable, error);
 	free(text);
 }
 
@@ -264,7 +264,7 @@ static int expand(const struct session *session, enum option_id id, const char *
 	int r = pattern_expand(pattern, &values, ret, PATH_MAX);
 
 	if (r < 0)
-		fprintf(stderr, "gpuleak: bad value '%s' of --%s: known are %%p, %%h, %%e, "
+		eprintf(stderr, "gpuleak: bad value '%s' of --%s: known are %%p, %%h, %%e, "
 			"%%q{VAR} and %%%%\n", pattern, option_rows[id].flag);
 	return r;
 }
@@ -293,7 +293,7 @@ static int write_suppressions(struct session *session)
 	}
 	r = output_write_file(path, "suppressions", text, length, error, sizeof(error));
 	if (r < 0)
-		fprintf(stderr, "gpuleak: %s\n", error);
+		eprintf(stderr, "gpuleak: %s\n", error);
 	free(text);
 	return r;
 }
@@ -314,7 +314,7 @@ static int write_as(struct session *session, print_fn *print, const char *where)
 		r = output_write_fd(STDOUT_FILENO, "stdout", text, length, error, sizeof(error));
 	free(text);
 	if (r < 0)
-		fprintf(stderr, "gpuleak: %s\n", error);
+		eprintf(stderr, "gpuleak: %s\n", error);
 	return r;
 }
 
@@ -354,7 +354,7 @@ void session_print_written(struct session *session, const char *where)
 	    stat(path, &st) < 0 || !S_ISREG(st.st_mode) ||
 	    render(session, print_headline, &text, &length) < 0)
 		return;
-	fprintf(stderr, "%.*s; report: ", (int)strcspn(text, "\n"), text);
+	eprintf(stderr, "%.*s; report: ", (int)strcspn(text, "\n"), text);
 	session_print_sentence(stderr, "", "", path);
 	free(text);
 }

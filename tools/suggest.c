@@ -3,6 +3,7 @@
  * The distance of two words, row by row ("optimal string alignment").
  */
 #include "suggest.h"
+#include "escape.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -52,5 +53,5 @@ void suggest_consider(struct suggestion *suggestion, const char *name)
 void suggest_print(const struct suggestion *suggestion, const char *dashes)
 {
 	if (suggestion->closest)
-		fprintf(stderr, " (did you mean %s%s?)", dashes, suggestion->closest);
+		eprintf(stderr, " (did you mean %s%s?)", dashes, suggestion->closest);
 }

@@ -66,6 +66,19 @@ def hostile_text(place):
     compare("first line", True, "never freed by ends\\x0A" in run.stderr.split("\n")[0])
 
 
+def hostile_messages(place):
+    """names: a command's messages spell out newlines and characters that turn text"""
+    ledger = place.file(HOSTILE)
+    for argv in (["report", ledger], ["check", ledger], ["diff", ledger, ledger], [HOSTILE],
+                 ["report", "--" + HOSTILE], ["run", "--", ledger], ["top", HOSTILE],
+                 ["run", "--format", HOSTILE, "--", "true"],
+                 ["run", "--baseline", ledger, "--", "true"]):
+        run = place.command(*argv)
+        compare("%s: status" % argv, True, run.status != 0)
+        harmless("%s" % argv, run.stderr + run.stdout, run.stderr.count("ends\\x0A"))
+        compare("%s: named" % argv, True, "ends\\x0A" in run.stderr)
+
+
 # ---- results of drivers, and places ----
 
 def cuda_results(place):
@@ -137,5 +150,5 @@ def without_unwind_tables(place):
         compare(program, 0, text.count("unwind"))
 
 
-REPORT = [coroutines, hostile_short_form, hostile_text, cuda_results, opencl_results, first_line,
-          without_debuginfo, without_unwind_tables]
+REPORT = [coroutines, hostile_short_form, hostile_text, hostile_messages, cuda_results,
+          opencl_results, first_line, without_debuginfo, without_unwind_tables]
