@@ -149,6 +149,7 @@ def comparisons():
     check(same(["a 1.5 s 7", "a 1.6 s 7"], "a 9.9 s 7") is None, "a number that varies bare is not compared")
     check(same(["a 1.5 s 7", "a 1.6 s 7"], "a 1.5 s 8") is not None, "a number that is the same bare is compared")
     check(same(["x\ny\n", "y\nx\n"], "y\nx\n") is None, "lines in any order are the same output")
+    check(same(["1 x\n2 y\n", "4 y\n5 x\n"], "9 y\n7 x\n") is None, "lines that are sorted by a time are the same output")
     check(same(["x\ny\n", "y\nx\n"], "y\nz\n") is not None, "another line is a difference")
 
 
