@@ -36,7 +36,7 @@ OUTPUT_LIMIT = 4 << 20
 
 # What has to be done once in the copy of a checkout before its programs can be compiled.
 PREPARE = {
-    "gpu-rodinia": shlex.quote(os.path.join(HERE, "inputs.py")) + " data",
+    "gpu-rodinia": shlex.join([sys.executable, os.path.join(HERE, "inputs.py"), "data"]),
     # SHOC's own make file turns each kernel's source into a string in the same way.
     "shoc": r"""printf '#define HAVE_CLOCK_GETTIME 1\n#define HAVE_CLOCK_PROCESS_CPUTIME_ID 1\n#define restrict __restrict\n' >config/config.h
         find src/opencl -name '*.cl' | while read -r f; do
