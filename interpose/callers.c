@@ -8,6 +8,7 @@
 
 #include <link.h>
 
+#include "aside.h"
 #include "coverage.h"
 #include "lock.h"
 #include "lookup.h"
@@ -112,17 +113,33 @@ static struct route look(struct hook *hook, const struct link_map *module)
 	return resolve_driver_slowly(hook);
 }
 
+struct question {
+	struct hook *hook;
+	const struct link_map *module;
+	struct route route;
+};
+
+static void ask(void *data)
+{
+	struct question *question = data;
+
+	question->route = look(question->hook, question->module);
+	if (question->route.record && is_vendor(question->module))
+		question->route.record = false;
+}
+
 struct route callers_route(struct hook *hook, const void *caller)
 {
 	const struct link_map *module = lookup_module(caller);
 	uint64_t key = key_of(module, OF_HOOK(hook));
 	struct route route = { 0 };
+	struct question question;
 
 	if (known(key, &route))
 		return route;
-	route = look(hook, module);
-	if (route.record && is_vendor(module))
-		route.record = false;
+	question = (struct question){ hook, module, { 0 } };
+	aside(ask, &question);
+	route = question.route;
 	if (route.record)
 		coverage_called(hook->api);
 	if (route.real && module)

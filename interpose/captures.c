@@ -25,6 +25,7 @@
 #include <time.h>
 
 #include "lock.h"
+#include "nocancel.h"
 #include "recorder.h"
 
 #define STREAMS_MAX 1024u
@@ -155,7 +156,7 @@ static void wait_until_left(struct captures *set)
 		if (tries < 32)
 			sched_yield();
 		else
-			nanosleep(&nap, NULL);
+			nocancel_nanosleep(&nap);
 	errno = saved;
 }
 

@@ -12,6 +12,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "nocancel.h"
 #include "say.h"
 
 struct options config;
@@ -98,16 +99,16 @@ static void read_variable(const char *variable)
 static void read_before_libc(void)
 {
 	static char text[65536];
-	int fd = open("/proc/self/environ", O_RDONLY | O_CLOEXEC);
+	int fd = nocancel_open("/proc/self/environ", O_RDONLY | O_CLOEXEC, 0);
 	size_t length = 0;
 	ssize_t n;
 
 	if (fd < 0)
 		return;
 	while (length < sizeof(text) - 1 &&
-	       (n = read(fd, text + length, sizeof(text) - 1 - length)) > 0)
+	       (n = nocancel_read(fd, text + length, sizeof(text) - 1 - length)) > 0)
 		length += (size_t)n;
-	close(fd);
+	nocancel_close(fd);
 	text[length] = '\0';
 	for (char *at = text; at < text + length; at += strlen(at) + 1)
 		read_variable(at);

@@ -15,6 +15,7 @@
 
 #include "classes.h"
 #include "lookup.h"
+#include "nocancel.h"
 #include "opencl_pool.h"
 #include "recorder.h"
 #include "resolve.h"
@@ -461,14 +462,14 @@ static void look_at_line(const char *line)
 
 static void look_at_maps(void)
 {
-	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	int fd = nocancel_open("/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
 	char text[8192], *line, *end;
 	size_t kept = 0;
 	ssize_t n;
 
 	if (fd < 0)
 		return;
-	while ((n = read(fd, text + kept, sizeof(text) - 1 - kept)) > 0) {
+	while ((n = nocancel_read(fd, text + kept, sizeof(text) - 1 - kept)) > 0) {
 		text[kept + (size_t)n] = '\0';
 		for (line = text; (end = strchr(line, '\n')); line = end + 1) {
 			*end = '\0';
@@ -479,7 +480,7 @@ static void look_at_maps(void)
 			kept = 0; /* no such line exists */
 		memmove(text, line, kept);
 	}
-	close(fd);
+	nocancel_close(fd);
 }
 
 /* Calls linked to a name whose module shows no slot: one that does not say it needs the

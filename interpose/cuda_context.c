@@ -367,13 +367,11 @@ static bool still_active(CUdevice device)
 bool cuda_inside_exit(void)
 {
 	struct recorder *recorder = recorder_enter();
-	struct capture capture;
 	bool inside;
 
 	if (!recorder)
 		return false;
-	stack_capture_deep(&capture);
-	inside = stack_inside_exit(&capture);
+	inside = stack_inside_exit();
 	recorder_leave();
 	return inside;
 }

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "aside.h"
 #include "config.h"
 #include "coverage.h"
 #include "helper.h"
@@ -51,18 +52,31 @@ static void note_end(struct recorder *recorder, enum ledger_ended how, int statu
 	__atomic_store_n(&recorder->header->ended, how, __ATOMIC_RELEASE);
 }
 
+struct ending {
+	struct recorder *recorder;
+	enum ledger_ended how;
+	int status;
+	bool failed;
+};
+
+static void note_and_report(void *data)
+{
+	struct ending *ending = data;
+
+	if (ending->recorder)
+		note_end(ending->recorder, ending->how, ending->status);
+	ending->failed = ending->recorder ? verdict_report(ending->recorder) : verdict_unrecorded();
+}
+
 /* The last moment of the process. Returns the status to end with. */
 static int end(enum ledger_ended how, int status)
 {
-	struct recorder *recorder = own_recorder();
-	bool failed;
+	struct ending ending = { own_recorder(), how, status, false };
 
-	if ((!recorder && !recorder_failure()) || atomic_exchange(&reported, true))
+	if ((!ending.recorder && !recorder_failure()) || atomic_exchange(&reported, true))
 		return status;
-	if (recorder)
-		note_end(recorder, how, status);
-	failed = recorder ? verdict_report(recorder) : verdict_unrecorded();
-	if (failed && config.exitcode && (status & 0xff) == 0)
+	aside(note_and_report, &ending);
+	if (ending.failed && config.exitcode && (status & 0xff) == 0)
 		return (int)config.exitcode;
 	return status;
 }
@@ -142,42 +156,6 @@ EXPORT void _Exit(int status)
 	leave(end(LEDGER__EXIT, status));
 }
 
-/* exec replaces the process: what is live then is gone for good, so it is an end. The
- * file is looked at first, so that a try that can't work is not taken for one. If exec
- * fails all the same, the process goes on and reports again when it really ends. */
-static bool before_exec(bool likely)
-{
-	struct recorder *recorder = own_recorder();
-
-	if (!likely || atomic_load(&reported))
-		return false;
-	if (!recorder) {
-		if (recorder_failure())
-			verdict_unrecorded();
-		return false;
-	}
-	note_end(recorder, LEDGER_EXEC, 0);
-	return true;
-}
-
-static void report_before_exec(bool noted)
-{
-	if (noted && strcmp(config.report, "none") != 0)
-		verdict_report(recorder_now());
-}
-
-static void exec_failed(bool noted)
-{
-	struct recorder *recorder = recorder_now();
-
-	if (!noted || !recorder)
-		return;
-	__atomic_store_n(&recorder->header->ended, LEDGER_RUNNING, __ATOMIC_RELEASE);
-	/* The report took the file away: what follows is kept in memory. */
-	if (strcmp(config.report, "none") != 0 && !config.ledger[0])
-		recorder->writer.memory_only = 1;
-}
-
 static bool runs(const char *path)
 {
 	int saved = errno;
@@ -213,7 +191,59 @@ static bool runs_in_path(const char *file)
 	}
 }
 
-#define EXEC(name, parameters, arguments, likely)                                   \
+static bool runs_always(const char *file)
+{
+	(void)file;
+	return true;
+}
+
+struct replacing {
+	bool (*may_run)(const char *file);
+	const char *file;
+	bool noted;
+};
+
+static void note_exec(void *data)
+{
+	struct replacing *replacing = data;
+
+	if (!replacing->may_run(replacing->file))
+		return;
+	if (!own_recorder()) {
+		verdict_unrecorded();
+		return;
+	}
+	replacing->noted = true;
+	note_end(recorder_now(), LEDGER_EXEC, 0);
+	if (strcmp(config.report, "none") != 0)
+		verdict_report(recorder_now());
+}
+
+/* exec replaces the process: what is live then is gone for good, so it is an end. The
+ * file is looked at first, so that a try that can't work is not taken for one. If exec
+ * fails all the same, the process goes on and reports again when it really ends. */
+static bool before_exec(bool (*may_run)(const char *file), const char *file)
+{
+	struct replacing replacing = { may_run, file, false };
+
+	if ((own_recorder() || recorder_failure()) && !atomic_load(&reported))
+		aside(note_exec, &replacing);
+	return replacing.noted;
+}
+
+static void exec_failed(bool noted)
+{
+	struct recorder *recorder = recorder_now();
+
+	if (!noted || !recorder)
+		return;
+	__atomic_store_n(&recorder->header->ended, LEDGER_RUNNING, __ATOMIC_RELEASE);
+	/* The report took the file away: what follows is kept in memory. */
+	if (strcmp(config.report, "none") != 0 && !config.ledger[0])
+		recorder->writer.memory_only = 1;
+}
+
+#define EXEC(name, parameters, arguments, ...)                                      \
 	static int(*real_##name) parameters;                                        \
 	EXPORT int name parameters                                                  \
 	{                                                                           \
@@ -223,22 +253,21 @@ static bool runs_in_path(const char *file)
 			errno = ENOSYS;                                             \
 			return -1;                                                  \
 		}                                                                   \
-		noted = before_exec(likely);                                        \
-		report_before_exec(noted);                                          \
+		noted = before_exec(__VA_ARGS__);                                   \
 		r = real_##name arguments;                                          \
 		exec_failed(noted);                                                 \
 		return r;                                                           \
 	}
 
 EXEC(execve, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp),
-     runs(path))
-EXEC(execv, (const char *path, char *const argv[]), (path, argv), runs(path))
-EXEC(execvp, (const char *file, char *const argv[]), (file, argv), runs_in_path(file))
+     runs, path)
+EXEC(execv, (const char *path, char *const argv[]), (path, argv), runs, path)
+EXEC(execvp, (const char *file, char *const argv[]), (file, argv), runs_in_path, file)
 EXEC(execvpe, (const char *file, char *const argv[], char *const envp[]), (file, argv, envp),
-     runs_in_path(file))
-EXEC(fexecve, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp), true)
+     runs_in_path, file)
+EXEC(fexecve, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp), runs_always, NULL)
 EXEC(execveat, (int directory, const char *path, char *const argv[], char *const envp[], int flags),
-     (directory, path, argv, envp, flags), true)
+     (directory, path, argv, envp, flags), runs_always, NULL)
 
 /* The variadic ones: the same arguments as an array. */
 #define GATHER(argv, first, after)                                                  \

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "nocancel.h"
 #include "pool.h"
 #include "pool_signal.h"
 #include "say.h"
@@ -50,13 +51,13 @@ static uint64_t now_ns(void)
 static bool is_alone(void)
 {
 	char text[1024], *at;
-	int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+	int fd = nocancel_open("/proc/self/stat", O_RDONLY | O_CLOEXEC, 0);
 	ssize_t length;
 
 	if (fd < 0)
 		return false;
-	length = read(fd, text, sizeof(text) - 1);
-	close(fd);
+	length = nocancel_read(fd, text, sizeof(text) - 1);
+	nocancel_close(fd);
 	if (length <= 0)
 		return false;
 	text[length] = '\0';

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "aside.h"
 #include "coverage.h"
 #include "opencl_pool.h"
 #include "recorder.h"
@@ -244,6 +245,11 @@ void modules_cover(struct recorder *recorder, const struct capture *capture)
 	lock_give(&modules->lock);
 }
 
+static void look_everywhere(void *recorder)
+{
+	coverage_look_everywhere(recorder, false);
+}
+
 /* What a module that goes away now has called past us is not to be seen any more then. */
 static void look_before_it_goes(const struct recorder *recorder)
 {
@@ -251,7 +257,7 @@ static void look_before_it_goes(const struct recorder *recorder)
 
 	if (!entered)
 		return;
-	coverage_look_everywhere(entered, false);
+	aside(look_everywhere, entered);
 	recorder_leave();
 }
 

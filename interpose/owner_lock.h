@@ -19,6 +19,7 @@
 
 #include "hot.h"
 #include "lock.h"
+#include "nocancel.h"
 
 struct owner_lock {
 	_Atomic bool inside; /* the owner's */
@@ -78,7 +79,7 @@ static inline void owner_lock_take_from(struct owner_lock *own, bool alone)
 		if (++spins < 100)
 			sched_yield();
 		else
-			nanosleep(&nap, NULL);
+			nocancel_nanosleep(&nap);
 	}
 }
 

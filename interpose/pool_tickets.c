@@ -5,6 +5,7 @@
  * They are done in the order in which they were made. Must make no call that spoils a
  * capture, and must not wait but where a free may.
  */
+#include "nocancel.h"
 #include "pool_parts.h"
 
 #include "captures.h"
@@ -512,7 +513,7 @@ bool pool_tickets_wait_for_memory(struct pool_context *context, uint64_t number)
 		return pool_tickets_wait(context, number);
 	while (atomic_load(&tickets->done) < number && clock_ns() < until &&
 	       !atomic_load(&context->failed)) {
-		nanosleep(&nap, NULL);
+		nocancel_nanosleep(&nap);
 		pool_tickets_ask(context, number);
 	}
 	return atomic_load(&tickets->done) >= number;

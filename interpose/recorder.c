@@ -20,8 +20,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "aside.h"
 #include "config.h"
 #include "lsan.h"
+#include "nocancel.h"
 #include "pattern.h"
 #include "place.h"
 #include "pool.h"
@@ -69,15 +71,15 @@ void recorder_start(void)
 
 static size_t read_file(const char *path, char *ret, size_t size)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = nocancel_open(path, O_RDONLY | O_CLOEXEC, 0);
 	size_t length = 0;
 	ssize_t n;
 
 	if (fd < 0)
 		return 0;
-	while (length < size && (n = read(fd, ret + length, size - length)) > 0)
+	while (length < size && (n = nocancel_read(fd, ret + length, size - length)) > 0)
 		length += (size_t)n;
-	close(fd);
+	nocancel_close(fd);
 	return length;
 }
 
@@ -346,18 +348,15 @@ static struct recorder *make(int no_unwinder, const char *suppressions)
 	return recorder;
 }
 
-static struct recorder *get_or_make(void)
+static void get_or_make(void *data)
 {
+	struct recorder **ret = data, *recorder;
 	const char *suppressions;
-	struct recorder *recorder;
 	bool made = false;
 	int no_unwinder;
 
 	if (!recorder_page)
 		recorder_start(); /* a GPU call from a constructor that ran before ours */
-	recorder = recorder_now();
-	if (recorder || recorder_page->impossible)
-		return recorder;
 	/* Before the lock: this asks the loader, whose lock a constructor that makes its
 	 * first GPU call in another thread would hold while it waits for ours. */
 	no_unwinder = ledger_address_space_left() < ADDRESS_SPACE_MIN || unwinder_load() < 0;
@@ -371,7 +370,7 @@ static struct recorder *get_or_make(void)
 	lock_give(&recorder_page->making);
 	if (made && recorder_made)
 		recorder_made(recorder);
-	return recorder;
+	*ret = recorder;
 }
 
 int recorder_failure(void)
@@ -401,8 +400,8 @@ struct recorder *recorder_enter_slowly(void)
 	self->errno_at = &errno;
 	self->saved_errno = errno;
 	recorder = recorder_now();
-	if (!recorder)
-		recorder = get_or_make();
+	if (!recorder && !(recorder_page && recorder_page->impossible))
+		aside(get_or_make, &recorder);
 	if (!recorder) {
 		recorder_leave();
 	} else if (self->generation != recorder->generation) {

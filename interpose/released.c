@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "errors.h"
+#include "nocancel.h"
 #include "recorder.h"
 
 uint64_t released_now(const struct recorder *recorder)
@@ -68,7 +69,7 @@ void released_wait(struct recorder *recorder)
 	const struct timespec step = { .tv_nsec = WAIT_STEP_NS };
 
 	for (int i = 0; i < WAIT_STEPS && total(recorder) > 0; i++)
-		nanosleep(&step, NULL);
+		nocancel_nanosleep(&step);
 }
 
 void released_settle(struct recorder *recorder)

@@ -11,6 +11,7 @@
 #include <link.h>
 #include <string.h>
 
+#include "aside.h"
 #include "coverage.h"
 #include "dlerror_state.h"
 #include "lookup.h"
@@ -101,9 +102,31 @@ static void remember(_Atomic(void *) *slot, void *pointer)
 	atomic_compare_exchange_strong(slot, &none, pointer);
 }
 
+/* A question to the loader, whose path and whose own frames are too much for a small stack. */
+struct question {
+	enum api api;
+	const char *name;
+	void *answer;
+};
+
+static void ask_driver(void *data)
+{
+	struct question *question = data;
+
+	question->answer = in_driver(question->api, question->name);
+}
+
+static void *find_in_driver(enum api api, const char *name)
+{
+	struct question question = { api, name, NULL };
+
+	aside(ask_driver, &question);
+	return question.answer;
+}
+
 struct route resolve_driver_slowly(struct hook *hook)
 {
-	void *found = in_driver(hook->api, hook->name);
+	void *found = find_in_driver(hook->api, hook->name);
 
 	if (found)
 		remember(&hook->driver, found);
@@ -153,7 +176,7 @@ static void look_for_vendor(enum api api, const void *address)
 /* What comes next may be the driver, another interposer in front of it, or a library
  * that happens to have a function of this name. The last is left alone; it can be told
  * from an interposer because then there is no driver for that one to stand before. */
-struct route resolve_direct_slowly(struct hook *hook)
+static struct route find_direct(struct hook *hook)
 {
 	void *next = resolve_next(hook->name);
 	struct route route;
@@ -173,9 +196,29 @@ struct route resolve_direct_slowly(struct hook *hook)
 	return (struct route){ next, !atomic_load(&hook->look_alike) };
 }
 
+struct direct {
+	struct hook *hook;
+	struct route route;
+};
+
+static void ask_direct(void *data)
+{
+	struct direct *direct = data;
+
+	direct->route = find_direct(direct->hook);
+}
+
+struct route resolve_direct_slowly(struct hook *hook)
+{
+	struct direct direct = { hook, { 0 } };
+
+	aside(ask_direct, &direct);
+	return direct.route;
+}
+
 void *resolve_used_slowly(enum used_id id)
 {
-	void *known = in_driver(used[id].api, used[id].name);
+	void *known = find_in_driver(used[id].api, used[id].name);
 
 	if (known)
 		remember(&used[id].driver, known);

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "nocancel.h"
 #include "utf8.h"
 
 #define KERNEL_SET_BYTES 8 /* of a signal set */
@@ -20,7 +21,7 @@
 static bool write_bytes(int fd, const char *bytes, size_t length)
 {
 	while (length) {
-		ssize_t n = write(fd, bytes, length);
+		ssize_t n = nocancel_write(fd, bytes, length);
 
 		if (n < 0 && errno == EINTR)
 			continue;

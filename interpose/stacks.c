@@ -9,6 +9,7 @@
 #include <link.h>
 #include <string.h>
 
+#include "aside.h"
 #include "frames.h"
 #include "python.h"
 #include "recorder.h"
@@ -73,12 +74,7 @@ static void capture_frames(unsigned int wanted, bool by_walking, struct capture 
 	}
 }
 
-void stack_capture_deep(struct capture *ret)
-{
-	capture_frames(LEDGER_FRAMES_MAX, true, ret);
-}
-
-bool stack_inside_exit(const struct capture *capture)
+static bool is_inside_exit(const struct capture *capture)
 {
 	void *start = resolve_next("exit");
 	const ElfW(Sym) *symbol = NULL;
@@ -94,6 +90,23 @@ bool stack_inside_exit(const struct capture *capture)
 			return true;
 	}
 	return false;
+}
+
+static void look_for_exit(void *data)
+{
+	bool *ret = data;
+	struct capture capture;
+
+	capture_frames(LEDGER_FRAMES_MAX, true, &capture);
+	*ret = is_inside_exit(&capture);
+}
+
+bool stack_inside_exit(void)
+{
+	bool inside = false;
+
+	aside(look_for_exit, &inside);
+	return inside;
 }
 
 /* Four independent lanes: a chain of 20 dependent multiplications would cost more than
@@ -492,20 +505,38 @@ void stack_forget(struct stripe *stripe)
 	}
 }
 
-static __attribute__((noinline)) uint32_t unwind_here(struct recorder *recorder,
-						      struct stripe *stripe,
-						      const struct caller *caller, uint64_t python)
-{
-	struct capture capture;
+/* ---- on a stack of our own: what is not remembered ---- */
+
+struct look {
+	struct recorder *recorder;
+	struct stripe *stripe;
+	const struct caller *caller;
+	uint64_t python;
 	uint32_t ref;
+};
+
+static void look_at_modules(void *recorder)
+{
+	modules_refresh(recorder);
+}
+
+static void look_for_python(void *recorder)
+{
+	python_look(recorder);
+}
+
+static void unwind_here(void *data)
+{
+	struct look *look = data;
+	struct recorder *recorder = look->recorder;
+	struct capture capture;
 
 	capture_frames(recorder->stack_depth, recorder->modules.taken_over, &capture);
-	if (capture.frames == 0 && !python)
-		return 0;
-	ref = intern(recorder, stripe, &capture, python);
-	if (ref && caller && capture.frames && !stripe->shared)
-		learn(recorder, stripe, caller, python, &capture, ref);
-	return ref;
+	if (capture.frames == 0 && !look->python)
+		return;
+	look->ref = intern(recorder, look->stripe, &capture, look->python);
+	if (look->ref && look->caller && capture.frames && !look->stripe->shared)
+		learn(recorder, look->stripe, look->caller, look->python, &capture, look->ref);
 }
 
 HOT_CALL uint32_t stack_here(struct recorder *recorder, struct stripe *stripe,
@@ -513,18 +544,21 @@ HOT_CALL uint32_t stack_here(struct recorder *recorder, struct stripe *stripe,
 {
 	uint64_t python;
 	uint32_t ref;
+	struct look look;
 
 	if (recorder->stack_depth == 0)
 		return 0;
 	if (__builtin_expect(__atomic_load_n(&recorder->modules.stale, __ATOMIC_RELAXED), 0))
-		modules_refresh(recorder);
+		aside(look_at_modules, recorder);
 	if (__builtin_expect(python_is_due(), 0))
-		python_look(recorder);
+		aside(look_for_python, recorder);
 	python = python_key(recorder->stack_depth);
 	if (caller && !stripe->shared) {
 		ref = recall(recorder, set_of(stripe, caller, python), caller, python);
 		if (ref)
 			return ref;
 	}
-	return unwind_here(recorder, stripe, caller, python);
+	look = (struct look){ recorder, stripe, caller, python, 0 };
+	aside(unwind_here, &look);
+	return look.ref;
 }

@@ -80,9 +80,6 @@ struct capture {
 	bool cut;
 };
 
-/* As deep as can be, whatever GPULEAK_STACK_DEPTH says. */
-void stack_capture_deep(struct capture *ret);
-
 /* The ref of the calling thread's stack in the ledger; 0 if there is no room or none is
  * recorded. STRIPE is the calling thread's, locked; CALLER of the wrapper, or NULL. */
 uint32_t stack_here(struct recorder *recorder, struct stripe *stripe, const struct caller *caller);
@@ -90,8 +87,9 @@ uint32_t stack_here(struct recorder *recorder, struct stripe *stripe, const stru
 /* Memories speak of one thread's stack: a stripe's next thread starts without. */
 void stack_forget(struct stripe *stripe);
 
-/* Some frame of the capture lies inside libc's exit(): the process is on its way out. */
-bool stack_inside_exit(const struct capture *capture);
+/* Returns true if some frame of the calling thread, whatever GPULEAK_STACK_DEPTH says, lies inside
+ * libc's exit(): the process is on its way out. */
+bool stack_inside_exit(void);
 
 /* Forgets what the unwinder remembers of code that was unmapped. */
 void stacks_flush_unwinder(void);

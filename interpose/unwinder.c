@@ -3,7 +3,7 @@
  * Finds libunwind and tames it. libunwind tests whether memory can be read by writing it
  * into a pipe whose descriptors it keeps. An application that closes all descriptors and
  * opens its own files would get those bytes in its files. So libunwind's own references to
- * write, pipe2 and syscall are led to functions here that test without a descriptor.
+ * write, read, pipe2 and syscall are led to functions here that test without a descriptor.
  * Owns the handle; must not change anybody else's references.
  */
 #include "unwinder.h"
@@ -22,6 +22,7 @@
 #include "dlerror_state.h"
 #include "lock.h"
 #include "lookup.h"
+#include "nocancel.h"
 
 #if defined(__x86_64__)
 #define NAME(prefix, name) prefix "x86_64" name
@@ -56,12 +57,24 @@ static ssize_t instead_of_write(int fd, const void *bytes, size_t count)
 }
 
 /* Numbers that no descriptor ever has: what else is done with them fails and harms nobody. */
+#define READ_END INT_MAX
+#define WRITE_END (INT_MAX - 1)
+
+/* It empties its pipe before each test, and opens another one if that fails: two calls more. */
+static ssize_t instead_of_read(int fd, void *bytes, size_t size)
+{
+	if (fd != READ_END)
+		return nocancel_read(fd, bytes, size);
+	errno = EAGAIN;
+	return -1;
+}
+
 static int instead_of_pipe2(int fds[2], int flags)
 {
 	(void)flags;
 	/* Threads may come here at once, for libunwind keeps one pair for all of them. */
-	__atomic_store_n(&fds[0], INT_MAX, __ATOMIC_RELAXED);
-	__atomic_store_n(&fds[1], INT_MAX - 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&fds[0], READ_END, __ATOMIC_RELAXED);
+	__atomic_store_n(&fds[1], WRITE_END, __ATOMIC_RELAXED);
 	return 0;
 }
 
@@ -118,6 +131,8 @@ static void *instead_of(const char *name)
 {
 	if (strcmp(name, "write") == 0)
 		return (void *)instead_of_write;
+	if (strcmp(name, "read") == 0)
+		return (void *)instead_of_read;
 	if (strcmp(name, "pipe2") == 0)
 		return (void *)instead_of_pipe2;
 	if (strcmp(name, "syscall") == 0)

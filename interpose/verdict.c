@@ -16,11 +16,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "config.h"
 #include "destination.h"
+#include "nocancel.h"
 #include "plain.h"
 #include "pool.h"
 #include "roster.h"
@@ -115,7 +117,7 @@ static int start_command(void *data)
 	struct job *job = data;
 
 	if (job->input && job->input_fds[0] == 0)
-		fcntl(0, F_SETFD, 0);
+		syscall(SYS_fcntl, 0, F_SETFD, 0);
 	else if (job->input)
 		dup2(job->input_fds[0], 0);
 	sigprocmask(SIG_SETMASK, &job->signals, NULL);
@@ -126,10 +128,10 @@ static int start_command(void *data)
 /* Not by a memfd: the limit on file sizes holds for that, too. */
 static void feed(struct job *job)
 {
-	close(job->input_fds[0]);
+	nocancel_close(job->input_fds[0]);
 	write_all(job->input_fds[1], (const char *)job->input->writer.base,
 		  (size_t)job->input->header->chunks * LEDGER_CHUNK);
-	close(job->input_fds[1]);
+	nocancel_close(job->input_fds[1]);
 }
 
 /* Between us and the command stands a process that has no exit signal: exec gives one
@@ -152,7 +154,7 @@ static int stand_between(void *data)
 	if (child > 0) {
 		if (job->input)
 			feed(job);
-		while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+		while (nocancel_waitpid(child, &status, 0) < 0 && errno == EINTR)
 			;
 		if (WIFEXITED(status))
 			job->status = WEXITSTATUS(status);
@@ -176,7 +178,7 @@ static int run(struct job *job)
 	sigemptyset(&job->signals);
 	between = clone(stand_between, stack + STACK_BYTES, CLONE_VM, job);
 	if (between > 0)
-		while (waitpid(between, NULL, __WCLONE) < 0 && errno == EINTR)
+		while (nocancel_waitpid(between, NULL, __WCLONE) < 0 && errno == EINTR)
 			;
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	munmap(stack, STACK_BYTES);
@@ -274,13 +276,13 @@ static bool report_by_ourselves(struct recorder *recorder, const char *destinati
 	bool failed;
 
 	if (strcmp(destination, "stderr") != 0)
-		fd = open(destination, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_NOCTTY |
+		fd = nocancel_open(destination, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_NOCTTY |
 					O_CLOEXEC, 0666);
 	failed = plain_report(recorder, fd < 0 ? 2 : fd,
 			      "the gpuleak command could not be run; install it beside "
 			      "libgpuleak.so for file and line");
 	if (fd > 2)
-		close(fd);
+		nocancel_close(fd);
 	return failed;
 }
 

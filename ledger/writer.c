@@ -17,6 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "nocancel.h"
+
 #define GROW_CHUNKS_MIN 8u   /* 128 KiB: what a small program needs in all */
 #define GROW_CHUNKS_MAX 256u /* 4 MiB: keeps one growth near a millisecond */
 
@@ -34,10 +36,10 @@ uint64_t ledger_address_space_left(void)
 
 	if (getrlimit(RLIMIT_AS, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
 		return UINT64_MAX;
-	fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	fd = nocancel_open("/proc/self/statm", O_RDONLY | O_CLOEXEC, 0);
+	n = fd < 0 ? -1 : nocancel_read(fd, text, sizeof(text) - 1);
 	if (fd >= 0)
-		close(fd);
+		nocancel_close(fd);
 	for (ssize_t i = 0; i < n && text[i] >= '0' && text[i] <= '9'; i++)
 		used = used * 10 + (uint64_t)(text[i] - '0');
 	used *= (uint64_t)sysconf(_SC_PAGESIZE);
@@ -77,12 +79,12 @@ static int allocate(int fd, off_t from, off_t bytes)
 {
 	static const char zeros[4096];
 
-	if (fallocate(fd, 0, from, bytes) == 0)
+	if (nocancel_fallocate(fd, 0, from, bytes) == 0)
 		return 0;
 	if (errno != EOPNOTSUPP && errno != ENOSYS)
 		return -errno;
 	for (off_t at = from; at < from + bytes; at += (off_t)sizeof(zeros))
-		if (pwrite(fd, zeros, sizeof(zeros), at) != (ssize_t)sizeof(zeros))
+		if (nocancel_pwrite(fd, zeros, sizeof(zeros), at) != (ssize_t)sizeof(zeros))
 			return errno ? -errno : -ENOSPC;
 	return 0;
 }
@@ -115,7 +117,7 @@ static int grow_from(struct ledger_writer *writer, int fd, size_t bytes)
 /* The file is opened anew each time, and believed only if it is still the one we made. */
 static int grow_file(struct ledger_writer *writer, size_t bytes)
 {
-	int fd = open(writer->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	int fd = nocancel_open(writer->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
 	struct stat st;
 	int r = -ESTALE;
 
@@ -123,7 +125,7 @@ static int grow_file(struct ledger_writer *writer, size_t bytes)
 		return -errno;
 	if (fstat(fd, &st) == 0 && st.st_dev == writer->device && st.st_ino == writer->inode)
 		r = grow_from(writer, fd, bytes);
-	close(fd);
+	nocancel_close(fd);
 	return r;
 }
 
@@ -496,11 +498,11 @@ static int create_file(struct ledger_writer *writer, const char *path,
 	memcpy(unnamed, path, length);
 	memcpy(unnamed + length, suffix, sizeof(suffix));
 	unlink(unnamed); /* left by a process of the same id that was killed right here */
-	fd = open(unnamed, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	fd = nocancel_open(unnamed, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return -errno;
 	r = fstat(fd, &st) < 0 ? -errno : grow_from(writer, fd, GROW_CHUNKS_MIN * LEDGER_CHUNK);
-	close(fd);
+	nocancel_close(fd);
 	if (r < 0) {
 		unlink(unnamed);
 		return r;

@@ -2,10 +2,12 @@
 """How a process or a thread leaves: for another directory, another program, out of a call, on a
 small stack; and drivers that are unloaded."""
 
+import ctypes
 import os
+import resource
 import shutil
 
-from harness import Case, Failed, Leak, check_process, compare
+from harness import Case, Error, Failed, Leak, check_process, compare
 
 ALLOC = "cuMemAlloc_v2"
 
@@ -92,6 +94,65 @@ def exec_report_to_device(place):
     compare("reports", ["report"], [name for name in os.listdir(place.path) if "report" in name])
 
 
+# ---- small stacks ----
+
+SMALL_ENDS = ("_exit", "exit", "quick_exit", "exec", "execlp", "return")
+
+
+def small(place, what, leaked, *args):
+    """Bare and preloaded, the program ends in one way; the report has LEAKED bytes."""
+    argv = [place.program("leaving"), *args]
+    bare = place.run(argv)
+    run = place.preloaded(argv, {"GPULEAK_FORMAT": "json",
+                                 "GPULEAK_REPORT": place.file("report.json")})
+    compare("%s, %s: status" % (what, args), (bare.status, ""), (run.status, run.stderr))
+    compare("%s, %s: bare" % (what, args), True, bare.status in (0, 6, 7))
+    summary = place.json("report.json")["summary"]
+    compare("%s, %s: leaked" % (what, args), leaked, summary["leaked_bytes"])
+    os.unlink(place.file("report.json"))
+    place.nothing_left()
+
+
+def signal_stack(place):
+    """a signal stack of 8 KiB: every end, and an allocation, as without gpuleak"""
+    for end in SMALL_ENDS:
+        small(place, "signal stack", 3000 if end == "return" else 1000, "signal-stack", end)
+
+
+def thread_stack(place):
+    """a thread of 16 KiB: every end, and an allocation, also as the first GPU call of all"""
+    for end in SMALL_ENDS:
+        small(place, "thread", 2000 if end == "return" else 0, "thread-stack", end, "later")
+
+
+def small_limit():
+    resource.setrlimit(resource.RLIMIT_STACK, (16384, 16384))
+    # The kernel takes up to 8 KiB of the stack away at random.
+    ctypes.CDLL(None).personality(0x0040000)
+
+
+def stack_limit(place):
+    """ulimit -s 16: the program ends as without gpuleak, and is reported"""
+    argv = [place.program("clean")]
+    bare = place.run(argv, preexec_fn=small_limit)
+    run = place.preloaded(argv, preexec_fn=small_limit)
+    compare("status and stdout", (0, bare.stdout), (run.status, run.stdout))
+    compare("report", "gpuleak: no leaks", run.stderr[:17])
+
+
+# ---- cancelled ----
+
+def cancelled():
+    stack = ["be_cancelled@cancelled"]
+    return Case("a thread that is cancelled stays in gpuleak, and ends where it would without",
+                "leaving", ("cancelled",), stdout="4 passed\n",
+                allocated=(4 * 2002, 4 * 2030), freed=4, peak=4 * 2010,
+                leaks=[Leak(ALLOC, 40, ["leak@leak", *stack], blocks=4),
+                       Leak(ALLOC, 8000, ["be_cancelled@cancelled_often"], blocks=8000)],
+                errors=[Error("invalid-free", "cuMemFree_v2", ["be_cancelled@nothing"], 1)] * 4)
+
+
 LEAVING = [
+    signal_stack, thread_stack, stack_limit, cancelled(),
     reloaded(), relative_library, exec_report_by_pid, exec_report_by_name, exec_report_to_device,
 ]

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Owns the stacks that gpuleak's slow work runs on: a few that are free, for all threads. A
+ * stack whose work never returned is not used again.
+ */
+#include "aside.h"
+
+#include <pthread.h>
+#include <stddef.h>
+#include <sys/mman.h>
+
+#define STACK_BYTES ((size_t)256 << 10)
+#define GUARD_BYTES ((size_t)64 << 10) /* a page may be that large */
+#define STACKS 16u /* a power of two */
+
+/* Calls WORK(DATA) on the stack that ends at TOP: aside_ARCH.S. */
+void aside_switch(void (*work)(void *data), void *data, void *top)
+	__attribute__((visibility("hidden")));
+
+static struct {
+	_Alignas(64) _Atomic(char *) memory;
+} spare[STACKS];
+
+static __thread struct {
+	uintptr_t low; /* of the stack that the thread is on, if it still is */
+	uintptr_t origin;
+} self;
+
+static uintptr_t stack_pointer(void)
+{
+	return (uintptr_t)__builtin_frame_address(0);
+}
+
+static bool is_on_it(uintptr_t at)
+{
+	return at - self.low < STACK_BYTES;
+}
+
+uintptr_t aside_origin(uintptr_t now)
+{
+	return is_on_it(now) ? self.origin : now;
+}
+
+/* Threads begin at different places, so that they seldom want the same stack. */
+static unsigned int first_place(void)
+{
+	return (unsigned int)(((uintptr_t)&self >> 12) * 0x9e3779b1u >> 16);
+}
+
+static char *take(void)
+{
+	unsigned int first = first_place();
+	char *memory;
+
+	for (unsigned int i = 0; i < STACKS; i++) {
+		_Atomic(char *) *place = &spare[(first + i) % STACKS].memory;
+
+		if (__atomic_load_n(place, __ATOMIC_RELAXED) &&
+		    (memory = __atomic_exchange_n(place, NULL, __ATOMIC_ACQUIRE)))
+			return memory;
+	}
+	memory = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+	if (memory == MAP_FAILED)
+		return NULL;
+	mprotect(memory, GUARD_BYTES, PROT_NONE);
+	return memory;
+}
+
+static void give(char *memory)
+{
+	unsigned int first = first_place();
+
+	for (unsigned int i = 0; i < STACKS; i++) {
+		char *none = NULL;
+
+		if (__atomic_compare_exchange_n(&spare[(first + i) % STACKS].memory, &none, memory,
+						false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+			return;
+	}
+	munmap(memory, STACK_BYTES);
+}
+
+void aside(void (*work)(void *data), void *data)
+{
+	uintptr_t now = stack_pointer();
+	char *memory;
+	int state;
+
+	if (is_on_it(now)) {
+		work(data);
+		return;
+	}
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	memory = take();
+	if (memory) {
+		self.origin = now;
+		self.low = (uintptr_t)memory;
+		aside_switch(work, data, memory + STACK_BYTES);
+		self.low = 0;
+		give(memory);
+	} else {
+		work(data);
+	}
+	pthread_setcancelstate(state, NULL);
+}

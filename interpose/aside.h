@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Work that needs more stack than a thread may have left. An application may call on a signal
+ * stack of 8 KiB, or in a thread of 16 KiB.
+ */
+#ifndef GPULEAK_ASIDE_H
+#define GPULEAK_ASIDE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Calls WORK(DATA) on a stack of gpuleak's own, on which the unwinder finds the thread's own
+ * frames behind those of WORK. The thread can't be cancelled meanwhile. Where there is no memory
+ * for a stack, or the thread is on one already, WORK runs where the caller does. Safe in a signal
+ * handler; keeps errno's meaning to WORK. */
+void aside(void (*work)(void *data), void *data);
+
+/* Where the thread that is on a stack of gpuleak's own came from; otherwise NOW. */
+uintptr_t aside_origin(uintptr_t now);
+
+#endif

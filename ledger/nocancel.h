@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * System calls that libc makes cancellation points, without that. A thread that is cancelled
+ * inside gpuleak would leave it halfway. tests/scripts/nocancel.sh checks that libgpuleak.so
+ * calls none of libc's own.
+ */
+#ifndef GPULEAK_LEDGER_NOCANCEL_H
+#define GPULEAK_LEDGER_NOCANCEL_H
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <time.h>
+#include <unistd.h>
+
+/* MODE counts only with O_CREAT. */
+static inline int nocancel_open(const char *path, int flags, mode_t mode)
+{
+	return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_LARGEFILE, mode);
+}
+
+static inline int nocancel_close(int fd)
+{
+	return (int)syscall(SYS_close, fd);
+}
+
+static inline ssize_t nocancel_read(int fd, void *bytes, size_t size)
+{
+	return syscall(SYS_read, fd, bytes, size);
+}
+
+static inline ssize_t nocancel_write(int fd, const void *bytes, size_t size)
+{
+	return syscall(SYS_write, fd, bytes, size);
+}
+
+static inline ssize_t nocancel_pwrite(int fd, const void *bytes, size_t size, off_t at)
+{
+	return syscall(SYS_pwrite64, fd, bytes, size, at);
+}
+
+static inline int nocancel_fallocate(int fd, int mode, off_t at, off_t bytes)
+{
+	return (int)syscall(SYS_fallocate, fd, mode, at, bytes);
+}
+
+static inline pid_t nocancel_waitpid(pid_t pid, int *status, int options)
+{
+	return (pid_t)syscall(SYS_wait4, pid, status, options, NULL);
+}
+
+static inline int nocancel_nanosleep(const struct timespec *time)
+{
+	return (int)syscall(SYS_nanosleep, time, NULL);
+}
+
+#endif
