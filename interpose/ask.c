@@ -69,28 +69,21 @@ static bool counts(const struct ledger_view *view, const struct ledger_block *bl
 	return last->counts;
 }
 
-/* A free that is under way has not happened. */
-static bool is_live(uint32_t state)
-{
-	return LEDGER_BLOCK_STATE(state) == LEDGER_BLOCK_LIVE ||
-	       LEDGER_BLOCK_STATE(state) == LEDGER_BLOCK_FREEING;
-}
-
 /* A copy of the live block in SLOT that is of one moment. */
 static bool copy_live(const struct ledger_block *slot, struct ledger_block *ret)
 {
 	uint32_t state = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE), again;
 
 	for (;; state = again) {
-		if (!is_live(state))
+		ret->marked = __atomic_load_n(&slot->marked, __ATOMIC_RELAXED);
+		if (!ledger_block_is_live(state, ret->marked))
 			return false;
 		ret->row = __atomic_load_n(&slot->row, __ATOMIC_RELAXED);
 		ret->bytes = __atomic_load_n(&slot->bytes, __ATOMIC_RELAXED);
 		ret->thread = __atomic_load_n(&slot->thread, __ATOMIC_RELAXED);
-		ret->marked = __atomic_load_n(&slot->marked, __ATOMIC_RELAXED);
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		again = __atomic_load_n(&slot->state, __ATOMIC_RELAXED);
-		if (again >> 8 == state >> 8 && is_live(again))
+		if (again >> 8 == state >> 8 && ledger_block_is_live(again, ret->marked))
 			return true;
 	}
 }

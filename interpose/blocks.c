@@ -243,6 +243,7 @@ uint64_t record_name_of(struct recorder *recorder, enum api api, uint64_t handle
 {
 	uint64_t key = key_of_object(api, handle);
 	struct shard *shard = shard_of(recorder, key);
+	const struct ledger_block *block;
 	struct entry *entry;
 	uint64_t name = 0;
 
@@ -250,9 +251,9 @@ uint64_t record_name_of(struct recorder *recorder, enum api api, uint64_t handle
 		return 0;
 	lock_take(&shard->lock);
 	entry = entry_find(shard, key);
-	if (entry && entry->block)
-		name = (uint64_t)(entry->block->state >> 8) << 32 |
-		       ledger_ref(&recorder->writer, entry->block);
+	block = !entry ? NULL : entry->block ? entry->block : entry->held;
+	if (block)
+		name = ledger_block_name(block->state, ledger_ref(&recorder->writer, block));
 	lock_give(&shard->lock);
 	return name;
 }
@@ -517,6 +518,9 @@ static HOT void take_last(struct recorder *recorder, struct shard *shard, struct
 		ret->use = entry->block->state >> 8;
 		ending->freed_ns = ret->since_ns = released_now(recorder);
 		entry->held = entry_end(&recorder->arena, entry, ending);
+		thread_self.releasing = (struct releasing){
+			entry, ret->block, entry->watched, false,
+		};
 	} else {
 		die(&recorder->arena, shard, entry, ending);
 	}

@@ -25,6 +25,8 @@ struct recorder;
 #define BLOCK_PAST_MAX 512
 
 struct entry;
+struct mapped;
+struct mapping;
 
 struct shard {
 	struct lock lock;
@@ -33,6 +35,9 @@ struct shard {
 	struct entry *oldest;   /* of the dead ones, in order of death */
 	struct entry *newest;
 	struct entry *spare;
+	struct mapped *mapped; /* these three: see mappings.c */
+	struct mapped *spare_mapped;
+	struct mapping *spare_mappings;
 } __attribute__((aligned(64)));
 
 struct blocks {
@@ -165,7 +170,8 @@ void record_destroyed(enum api api, uint64_t handle, uint64_t watched);
 bool record_is_live(const struct site *site, uint64_t address);
 /* The device of the live linear block at ADDRESS, -1 if that is not known. */
 int record_device_of(uint64_t address);
-/* Use count << 32 | ref of the live block behind HANDLE, 0 if there is none. */
+/* The ledger's name of the block behind HANDLE, also one that was released and is still there;
+ * 0 if there is none. */
 uint64_t record_name_of(struct recorder *recorder, enum api api, uint64_t handle);
 
 /* ---- a call under way ---- */

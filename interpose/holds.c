@@ -115,3 +115,17 @@ void holds_set(enum api api, uint64_t holder_handle, uint32_t index, uint64_t ha
 	}
 	recorder_leave();
 }
+
+bool holds_names(struct recorder *recorder, uint64_t handle, uint64_t ret[LEDGER_HOLDS_ARGUMENTS])
+{
+	struct holds_entry *entry;
+	bool found;
+
+	lock_take(&recorder->holds.lock);
+	TABLE_FIND(recorder->holds.entries, &handle, entry);
+	found = entry && !is_over(recorder, entry->record->holder);
+	for (unsigned int i = 0; found && i < LEDGER_HOLDS_ARGUMENTS; i++)
+		ret[i] = entry->record->held[i];
+	lock_give(&recorder->holds.lock);
+	return found;
+}

@@ -5,6 +5,7 @@
 #ifndef GPULEAK_HOLDS_H
 #define GPULEAK_HOLDS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "format.h"
@@ -25,5 +26,9 @@ struct holds {
 
 /* Argument INDEX of the object HOLDER is now HANDLE (0 or unknown: no block of ours). */
 void holds_set(enum api api, uint64_t holder, uint32_t index, uint64_t handle);
+
+/* Copies the names of the arguments of the kernel HANDLE; 0: no block of ours. False: nothing is
+ * known of the kernel. */
+bool holds_names(struct recorder *recorder, uint64_t handle, uint64_t ret[LEDGER_HOLDS_ARGUMENTS]);
 
 #endif

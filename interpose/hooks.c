@@ -14,6 +14,7 @@
 #include "cuda_graph.h"
 #include "cuda_vmm.h"
 #include "limit.h"
+#include "mappings.h"
 #include "marks.h"
 #include "opencl_calls.h"
 #include "opencl_pool.h"
@@ -22,6 +23,7 @@
 #include "resolve.h"
 #include "submits.h"
 #include "types.h"
+#include "user_events.h"
 
 /* What a call answers when there is no function behind it (weak references only). */
 #define MISSING_CUresult CUDA_ERROR_NOT_FOUND
@@ -75,6 +77,11 @@
 #define SPACE_OF_KERNELS SPACE_OBJECTS
 #define SPACE_OF_ARGUMENT SPACE_OBJECTS
 #define SPACE_OF_EVENT SPACE_OBJECTS
+#define SPACE_OF_COMMAND SPACE_OBJECTS
+#define SPACE_OF_MAP SPACE_OBJECTS
+#define SPACE_OF_UNMAP SPACE_OBJECTS
+#define SPACE_OF_USER_EVENT SPACE_OBJECTS
+#define SPACE_OF_SET SPACE_OBJECTS
 #define SPACE_OF_RETAIN SPACE_OBJECTS
 #define SPACE_OF_RELEASE SPACE_OBJECTS
 #define SPACE_OF_RETAIN_MEM SPACE_OBJECTS
@@ -252,13 +259,22 @@
 #define CODE_OF_cl_int(r) (r)
 #define CODE_OF_cl_svm_pointer(r) ((r) || !errcode_ret ? CL_SUCCESS : *errcode_ret)
 
-/* Nothing but a jump where no event is asked for and no pool is on. Drivers give a buffer its
- * memory at the first command: that may fail for want of it, too. */
-#define VERB_EVENT(returns, parameters, arguments, made, key, size)                         \
+/* What a command uses, in the rows: memory objects, an array of them, the arguments of a kernel. */
+#define USES(...)                                                                           \
+	((struct uses){ sizeof((cl_mem[]){ __VA_ARGS__ }) / sizeof(cl_mem),                 \
+			(const cl_mem[]){ __VA_ARGS__ }, NULL })
+#define USES_ALL(count, objects) ((struct uses){ count, objects, NULL })
+#define USES_OF(kernel) ((struct uses){ 0, NULL, kernel })
+struct uses {
+	cl_uint count;
+	const cl_mem *objects;
+	cl_kernel kernel;
+};
+
+/* Drivers give a buffer its memory at the first command: that may fail for want of it. */
+#define COMMAND(returns, parameters, arguments, made, key)                                  \
 	struct ledger_pool *relieved;                                                       \
 	returns r;                                                                          \
-	if (__builtin_expect(!(key), 1) && !opencl_pool_is_on())                            \
-		return CALL(returns, parameters, arguments);                                \
 	record_call();                                                                      \
 	r = CALL(returns, parameters, arguments);                                           \
 	if (__builtin_expect(!(made), 0) && opencl_pool_is_on() &&                          \
@@ -270,7 +286,66 @@
 	record_call_done();                                                                 \
 	opencl_pool_submitted();                                                            \
 	if ((key) && (made))                                                                \
-		opencl_record_object(&site, *(key), NULL);                                   \
+		opencl_record_object(&site, *(key), NULL);
+
+/* USED: what it uses. */
+#define RECORD_BEHIND(made, key, used)                                                      \
+	if (user_events_are_open() && (made)) {                                             \
+		const struct uses uses = (used);                                            \
+		const struct command command = {                                            \
+			command_queue, num_events_in_wait_list, event_wait_list,            \
+			(key) ? *(key) : NULL, uses.count, uses.objects, uses.kernel,       \
+		};                                                                          \
+		user_events_enqueued(&site, &command);                                      \
+	}
+
+/* Nothing but a jump where no event is asked for and nothing else is to be recorded. */
+#define VERB_EVENT(returns, parameters, arguments, made, key, size)                         \
+	if (__builtin_expect(!(key), 1) && !opencl_pool_is_on())                            \
+		return CALL(returns, parameters, arguments);                                \
+	COMMAND(returns, parameters, arguments, made, key)                                  \
+	return r;
+
+#define VERB_COMMAND(returns, parameters, arguments, made, key, used)                       \
+	if (__builtin_expect(!(key), 1) && !opencl_pool_is_on() && !user_events_are_open()) \
+		return CALL(returns, parameters, arguments);                                \
+	COMMAND(returns, parameters, arguments, made, key)                                  \
+	RECORD_BEHIND(made, key, used)                                                      \
+	return r;
+
+#define VERB_MAP(returns, parameters, arguments, made, key, used)                           \
+	COMMAND(returns, parameters, arguments, made, key)                                  \
+	RECORD_BEHIND(made, key, used)                                                      \
+	if (made)                                                                           \
+		record_mapped(&site, (uint64_t)(uintptr_t)(used).objects[0],                \
+			      (uint64_t)(uintptr_t)r);                                      \
+	return r;
+
+#define VERB_UNMAP(returns, parameters, arguments, made, key, used)                         \
+	struct unmapping unmapping;                                                         \
+	record_unmapping(&site, (uint64_t)(uintptr_t)(used).objects[0],                     \
+			 (uint64_t)(uintptr_t)mapped_ptr, &unmapping);                      \
+	COMMAND(returns, parameters, arguments, made, key)                                  \
+	if (!(made))                                                                        \
+		record_unmapping_failed(&unmapping);                                        \
+	RECORD_BEHIND(made, key, used)                                                      \
+	return r;
+
+#define VERB_USER_EVENT(returns, parameters, arguments, made, key, size)                    \
+	returns r;                                                                          \
+	record_call();                                                                      \
+	r = CALL(returns, parameters, arguments);                                           \
+	record_call_done();                                                                 \
+	if (made) {                                                                         \
+		opencl_record_object(&site, r, (key));                                       \
+		user_event_made(&site, r);                                                  \
+	}                                                                                   \
+	return r;
+
+#define VERB_SET(returns, parameters, arguments, made, key, size)                           \
+	returns r = CALL(returns, parameters, arguments);                                   \
+	if (made)                                                                           \
+		user_event_set(key);                                                        \
 	return r;
 
 #define VERB_FREE(returns, parameters, arguments, made, key, size)                          \

@@ -257,6 +257,13 @@ static uint64_t watch(cl_mem object)
 	return opencl_watch(object, on_destroyed, (void *)number) ? number : 0;
 }
 
+/* What HOOK makes may be part of another object's memory. */
+static bool may_have_parent(const struct hook *hook)
+{
+	return hook == &hooks[HOOK_clCreateSubBuffer] || hook == &hooks[HOOK_clCreateImage] ||
+	       hook == &hooks[HOOK_clCreateImageWithProperties];
+}
+
 void opencl_record_made(const struct site *called, cl_mem made, cl_context context, uint64_t bytes)
 {
 	struct site watched = *called, *site = &watched;
@@ -265,12 +272,10 @@ void opencl_record_made(const struct site *called, cl_mem made, cl_context conte
 
 	if (site->hook != &hooks[HOOK_clSVMAlloc]) /* no object, but an address */
 		site->watched = watch(made);
-	if (site->hook == &hooks[HOOK_clCreateSubBuffer] || pool)
+	if (may_have_parent(site->hook) || pool)
 		ask_object(made, CL_MEM_ASSOCIATED_MEMOBJECT, &parent, sizeof(parent));
 	if (pool && site->hook != &hooks[HOOK_clCreateBuffer])
 		opencl_pool_other(site, made, context, parent);
-	if (site->hook != &hooks[HOOK_clCreateSubBuffer])
-		parent = NULL; /* an image is no part of a buffer to the report */
 	record_made(site, (uint64_t)(uintptr_t)made, bytes, (uint64_t)(uintptr_t)context,
 		    opencl_device_of(context), (uint64_t)(uintptr_t)parent);
 }

@@ -12,6 +12,7 @@
 #include <utlist.h>
 
 #include "config.h"
+#include "mappings.h"
 #include "opencl_kept.h"
 #include "pools_record.h"
 #include "recorder.h"
@@ -716,7 +717,7 @@ static unsigned int look_at(const struct opencl_kept *pool, const struct kept *o
 	*ret_used = references > 1;
 	if (maps == ~0u || references == ~0u || references == 0)
 		return LEDGER_POOL_OTHER_KIND + 1;
-	if (maps)
+	if (maps || record_is_mapped(API_OPENCL, object->handle))
 		return LEDGER_POOL_MAPPED + 1;
 	if (object->size > bound_of(context->device))
 		return LEDGER_POOL_TOO_LARGE + 1;

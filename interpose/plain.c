@@ -158,6 +158,54 @@ static void add_leaks(struct page_text *out, const struct ledger_view *view,
 	}
 }
 
+/* What RECORD, of one of the two types of reasons, says of a block. */
+struct reason {
+	uint64_t block;
+	uint32_t stack;
+};
+
+static struct reason reason_of(enum ledger_chunk_type type, const void *record)
+{
+	const struct ledger_mapped *mapped = record;
+	const struct ledger_event_wait *wait = record;
+
+	return type == LEDGER_CHUNK_MAPPED ? (struct reason){ mapped->block, mapped->stack }
+					   : (struct reason){ wait->block, wait->event_stack };
+}
+_Static_assert(sizeof(struct ledger_mapped) == sizeof(struct ledger_event_wait), "one walk");
+
+/* Released blocks that have a reason of TYPE to be there still, in one sentence with the stack of
+ * the first. Returns how many there are. */
+static uint64_t add_reason(struct page_text *out, const struct ledger_view *view,
+			   enum ledger_chunk_type type, const char *words)
+{
+	struct ledger_walk walk = { 0, 0 };
+	struct total total = { 0 };
+	uint32_t first = 0;
+	const void *record;
+
+	while ((record = ledger_next(view, &walk, type, sizeof(struct ledger_mapped)))) {
+		const struct reason reason = reason_of(type, record);
+		const struct ledger_block *block = ledger_block(view, (uint32_t)reason.block);
+
+		if (!block || LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_RELEASED ||
+		    ledger_block_name(block->state, (uint32_t)reason.block) != reason.block)
+			continue;
+		first = total.blocks ? first : reason.stack;
+		total.blocks++;
+		total.bytes += block->bytes;
+	}
+	if (!total.blocks)
+		return 0;
+	text_add_number(&out->text, total.blocks);
+	text_add(&out->text, " blocks, ");
+	text_add_number(&out->text, total.bytes);
+	text_add(&out->text, words);
+	line_done(out);
+	add_stack(out, view, first);
+	return total.blocks;
+}
+
 static void add_errors(struct page_text *out, const struct ledger_view *view)
 {
 	struct ledger_walk walk = { 0, 0 };
@@ -260,6 +308,7 @@ bool plain_report(struct recorder *recorder, int fd, const char *why)
 	struct ledger_view view;
 	struct tallies tallies;
 	struct total total;
+	uint64_t stuck;
 	bool lost;
 
 	out.text = (struct text){ out.bytes, sizeof(out.bytes) - 1 };
@@ -269,6 +318,11 @@ bool plain_report(struct recorder *recorder, int fd, const char *why)
 	sum(&view, &tallies, &total);
 	add_verdict(&out, &total);
 	add_leaks(&out, &view, &tallies);
+	add_reason(&out, &view, LEDGER_CHUNK_MAPPED,
+		   " bytes of these were released, but never unmapped; first mapped at:");
+	stuck = add_reason(&out, &view, LEDGER_CHUNK_EVENT_WAITS,
+			   " bytes were released, but are held behind a user event that was "
+			   "never set, made at:");
 	add_errors(&out, &view);
 	add_pools(&out, &view);
 	lost = add_troubles(&out, recorder->header);
@@ -277,5 +331,5 @@ bool plain_report(struct recorder *recorder, int fd, const char *why)
 	line_done(&out);
 	flush(&out);
 	tallies_finish(&tallies);
-	return total.blocks > 0 || total.errors > 0 || lost;
+	return total.blocks > 0 || stuck > 0 || total.errors > 0 || lost;
 }

@@ -29,6 +29,7 @@
 #include "steps.h"
 #include "stripes.h"
 #include "timeline.h"
+#include "user_events.h"
 #include "writer.h"
 
 struct opencl_kept;
@@ -56,6 +57,7 @@ struct recorder {
 	struct released released;
 	struct ledger_timeline parts; /* see timeline.h */
 	struct holds holds;
+	struct user_events user_events;
 	struct pools_record pools_record;
 	struct limits limits;
 	struct opencl_kept *opencl_kept; /* NULL: no context was made, or no pool is wanted */
@@ -67,6 +69,15 @@ struct recorder {
 	int create_errno; /* why there is no ledger file; 0 = there is */
 	char place[PATH_MAX]; /* where it was to be */
 	struct stripes stripes; /* last: of its array only `count` are mapped */
+};
+
+/* The last release of a watched block (see site.watched) that a thread has under way. A driver
+ * mostly calls back inside it: then the table's entry is known, and so is the outcome. */
+struct releasing {
+	struct entry *entry; /* see entry_is() */
+	const struct ledger_block *block;
+	uint64_t watched;
+	bool gone; /* the driver has called back */
 };
 
 /* What a thread keeps; all zero until its first GPU call in this recorder. */
@@ -95,6 +106,7 @@ struct thread {
 	uint32_t thread;  /* the kernel's number */
 	uint32_t ignored; /* LEDGER_BLOCK_IGNORED between gpuleak_ignore_begin() and _end() */
 	unsigned int ignoring; /* how many of them are open */
+	struct releasing releasing;
 };
 extern __thread struct thread thread_self
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));

@@ -6,6 +6,7 @@
 #include "blocks_table.h"
 
 #include "errors.h"
+#include "mappings.h"
 
 /* ---- counts and histories; with the shard's lock ---- */
 
@@ -118,6 +119,25 @@ static void released_other_kind(struct freeing *freeing, enum outcome outcome)
 		recorder_leave();
 }
 
+/* The block that FREEING took out ends with the call: the driver calls nothing back. */
+static void drop_mappings(const struct freeing *freeing)
+{
+	struct recorder *recorder = recorder_enter();
+	struct shard *shard = shard_of(freeing->recorder, freeing->key);
+	struct mapped *mapped;
+
+	if (recorder && recorder == freeing->recorder) {
+		lock_take(&shard->lock);
+		mapped = mappings_take(recorder, shard, freeing->key, freeing->block);
+		lock_give(&shard->lock);
+		if (mapped)
+			mappings_pass_on(recorder, mapped,
+					 key_in(space_of(freeing->key), freeing->block->parent));
+	}
+	if (recorder)
+		recorder_leave();
+}
+
 void record_released(struct hook *hook, struct freeing *freeing, enum outcome outcome, int result)
 {
 	if (!freeing->recorder)
@@ -127,6 +147,9 @@ void record_released(struct hook *hook, struct freeing *freeing, enum outcome ou
 		if (freeing->block) /* of another kind */
 			released_other_kind(freeing, outcome);
 	} else if (!freeing->counted_down) {
+		if (outcome == OUTCOME_DONE && freeing->block && !freeing->watched &&
+		    (freeing->block->marked & LEDGER_BLOCK_MAPPED))
+			drop_mappings(freeing);
 		record_freed(hook, freeing, outcome, result);
 	} else if (outcome == OUTCOME_INVALID || outcome == OUTCOME_REFUSED) {
 		count_up_again(freeing->recorder, freeing);

@@ -9,27 +9,18 @@
 
 #define TRIES 4 /* a slot that changes that often is of a block that was just made or freed */
 
-static int is_live(uint32_t word)
-{
-	uint32_t state = LEDGER_BLOCK_STATE(word);
-
-	return state == LEDGER_BLOCK_LIVE || state == LEDGER_BLOCK_FREEING;
-}
-
 /* 1 with the row and size of the block that lives in the slot, 0 if none does, or one that the
  * program ignores. */
 static int read_block(const struct ledger_block *block, uint32_t *ret_row, uint64_t *ret_bytes)
 {
-	uint32_t marked;
-
 	for (int i = 0; i < TRIES; i++) {
 		uint32_t word = __atomic_load_n(&block->state, __ATOMIC_ACQUIRE);
+		uint32_t marked = __atomic_load_n(&block->marked, __ATOMIC_RELAXED);
 
-		if (!is_live(word))
+		if (!ledger_block_is_live(word, marked))
 			return 0;
 		*ret_row = __atomic_load_n(&block->row, __ATOMIC_RELAXED);
 		*ret_bytes = __atomic_load_n(&block->bytes, __ATOMIC_RELAXED);
-		marked = __atomic_load_n(&block->marked, __ATOMIC_RELAXED);
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		if (__atomic_load_n(&block->state, __ATOMIC_RELAXED) >> 8 == word >> 8)
 			return !(marked & LEDGER_BLOCK_IGNORED);

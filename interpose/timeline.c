@@ -86,8 +86,7 @@ __attribute__((no_sanitize("thread"))) static bool look_at_blocks(struct look *l
 
 		if (++slots > LOOK_SLOTS_MAX)
 			return false;
-		if (LEDGER_BLOCK_STATE(state) != LEDGER_BLOCK_LIVE &&
-		    LEDGER_BLOCK_STATE(state) != LEDGER_BLOCK_FREEING)
+		if (!ledger_block_is_live(state, block->marked))
 			continue;
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		if (bytes && __atomic_load_n(&block->state, __ATOMIC_RELAXED) == state)

@@ -7,6 +7,7 @@
 #include "blocks_table.h"
 
 #include "errors.h"
+#include "mappings.h"
 
 bool waiting_is_held(const struct entry *entry, const struct freeing *freeing)
 {
@@ -39,6 +40,16 @@ static void end_released(struct recorder *recorder, struct ledger_block *block,
 		released_look(recorder);
 		released_waited(recorder, ending, wait_ns);
 	}
+}
+
+/* The driver called back inside the call, on this very thread. */
+static bool has_called_back(const struct freeing *freeing)
+{
+	struct releasing *releasing = &thread_self.releasing;
+	bool gone = releasing->gone && releasing->block == freeing->block;
+
+	*releasing = (struct releasing){ 0 };
+	return gone;
 }
 
 /* The driver said inside the call that the memory goes, and returned: now it is gone.
@@ -80,7 +91,8 @@ static struct entry *lock_released(struct recorder *recorder, struct shard *shar
 	}
 }
 
-void waiting_settle(struct recorder *recorder, struct hook *hook, const struct freeing *freeing)
+/* The driver did not call back on this thread: the table has the outcome. */
+static void settle(struct recorder *recorder, struct hook *hook, const struct freeing *freeing)
 {
 	struct ledger_reference event = {
 		.op = LEDGER_RELEASE, .api = recorder_name_ref(recorder, hook),
@@ -102,35 +114,63 @@ void waiting_settle(struct recorder *recorder, struct hook *hook, const struct f
 		end_gone(recorder, hook, freeing);
 }
 
+void waiting_settle(struct recorder *recorder, struct hook *hook, const struct freeing *freeing)
+{
+	if (has_called_back(freeing))
+		end_gone(recorder, hook, freeing);
+	else
+		settle(recorder, hook, freeing);
+}
+
 /* ---- told by the driver ---- */
 
-/* The block behind KEY is out of the table; *RET_ENDING tells of its release, if it had
- * one that we saw. NULL if that is still under way: then it ends when the call returns. */
-static struct ledger_block *take_destroyed(struct recorder *recorder, uint64_t key,
-					   uint64_t watched, struct past *ret_ending)
+/* A block whose memory is gone. */
+struct destroyed {
+	struct ledger_block *block; /* NULL: its release is under way, and ends it */
+	struct past ending;         /* its release, if that was seen */
+	struct mapped *mapped;      /* its mappings, and the block whose part it was */
+	uint64_t parent;
+};
+
+static void take_mapped(struct recorder *recorder, struct shard *shard, const struct entry *entry,
+			struct destroyed *ret)
 {
+	struct ledger_block *block = entry->held ? entry->held : entry->block;
+
+	ret->mapped = mappings_take(recorder, shard, entry->key, block);
+	ret->parent = block->parent;
+}
+
+/* Takes the block that was made with WATCHED, and whose handle has KEY, out of the table. */
+static void take_destroyed(struct recorder *recorder, uint64_t key, uint64_t watched,
+			   struct destroyed *ret)
+{
+	struct releasing *releasing = &thread_self.releasing;
+	struct entry *hint = releasing->watched == watched ? releasing->entry : NULL;
 	struct shard *shard = shard_of(recorder, key);
-	struct ledger_block *block = NULL;
 	struct entry *entry;
 
 	lock_take(&shard->lock);
-	entry = entry_find(shard, key);
+	entry = entry_known(shard, key, hint);
 	if (entry && entry->watched != watched)
 		entry = NULL; /* told late: the handle is another block's by now */
+	if (entry && (entry->held || entry->block))
+		take_mapped(recorder, shard, entry, ret);
 	if (entry && entry->held) {
-		if (LEDGER_BLOCK_STATE(entry->held->state) == LEDGER_BLOCK_RELEASED)
-			block = entry->held;
-		else
+		if (LEDGER_BLOCK_STATE(entry->held->state) == LEDGER_BLOCK_RELEASED) {
+			ret->block = entry->held;
+		} else {
 			ledger_block_set(entry->held, LEDGER_BLOCK_RELEASED);
+			releasing->gone = hint && entry->held == releasing->block;
+		}
 		entry->held = NULL;
 		if (entry->past)
-			*ret_ending = entry->past[0];
+			ret->ending = entry->past[0];
 		entry_link_dead(&recorder->arena, shard, entry);
 	} else if (entry && entry->block) {
-		block = entry_die(&recorder->arena, shard, entry, ret_ending);
+		ret->block = entry_die(&recorder->arena, shard, entry, &ret->ending);
 	}
 	lock_give(&shard->lock);
-	return block;
 }
 
 static void end_destroyed(struct recorder *recorder, struct ledger_block *block,
@@ -150,13 +190,15 @@ static void end_destroyed(struct recorder *recorder, struct ledger_block *block,
 void record_destroyed(enum api api, uint64_t handle, uint64_t watched)
 {
 	struct recorder *recorder = recorder_now(); /* a child does not begin with this */
-	struct past ending = { 0 };
-	struct ledger_block *block;
+	struct destroyed destroyed = { 0 };
 
 	if (!recorder || !(recorder = recorder_enter()))
 		return;
-	block = take_destroyed(recorder, key_of_object(api, handle), watched, &ending);
-	if (block)
-		end_destroyed(recorder, block, &ending);
+	take_destroyed(recorder, key_of_object(api, handle), watched, &destroyed);
+	if (destroyed.mapped)
+		mappings_pass_on(recorder, destroyed.mapped,
+				 key_of_object(api, destroyed.parent));
+	if (destroyed.block)
+		end_destroyed(recorder, destroyed.block, &destroyed.ending);
 	recorder_leave();
 }

@@ -59,7 +59,9 @@ enum ledger_ended {
 	X(REFUSED_FREES, "frees of live blocks failed in the driver for reasons of its own") \
 	X(UNKNOWN_VARIANTS, "driver functions of a version that gpuleak does not know "     \
 			    "were handed out: calls of them are not seen")                  \
-	X(MEMORY_ONLY, "the ledger file could not be created or kept: recorded in memory only")
+	X(MEMORY_ONLY, "the ledger file could not be created or kept: recorded in memory only") \
+	X(UNRECORDED_MAPPINGS, "mappings of OpenCL memory were not recorded: the ledger could "  \
+			       "not grow")
 
 enum ledger_trouble {
 #define X(name, text) LEDGER_TROUBLE_##name,
@@ -140,6 +142,8 @@ enum ledger_chunk_type {
 	LEDGER_CHUNK_PARTS = 24, /* struct ledger_parts, then struct ledger_moment, one chunk */
 	LEDGER_CHUNK_STEPS = 20,
 	LEDGER_CHUNK_GROWTH = 21,
+	LEDGER_CHUNK_MAPPED = 22,
+	LEDGER_CHUNK_EVENT_WAITS = 23,
 };
 
 /* Start of every chunk but the first. Records follow it at offset 64. `used` is the
@@ -181,9 +185,28 @@ struct ledger_block {
 };
 /* The program said that this block is meant to live to the end. Set at any time. */
 #define LEDGER_BLOCK_IGNORED 0x80000000u
+/* The application has mapped the block's memory and not unmapped it: a struct ledger_mapped
+ * has its name. Set and cleared at any time. */
+#define LEDGER_BLOCK_MAPPED 0x40000000u
 /* How often the process had called gpuleak_mark() when it made the block, plus 1: the exact
  * order of blocks and marks, for which the clock is too coarse. 0: an older writer's. */
-#define LEDGER_BLOCK_MARK(word) ((word) & 0x7fffffffu)
+#define LEDGER_BLOCK_MARK(word) ((word) & 0x3fffffffu)
+
+/* A block with these two words counts as not freed. Memory that was released while it is
+ * mapped does: only the application can end the mapping. */
+static inline int ledger_block_is_live(uint32_t state, uint32_t marked)
+{
+	state = LEDGER_BLOCK_STATE(state);
+	return state == LEDGER_BLOCK_LIVE || state == LEDGER_BLOCK_FREEING ||
+	       (state == LEDGER_BLOCK_RELEASED && (marked & LEDGER_BLOCK_MAPPED));
+}
+
+/* A block is named by the use count of its slot << 32 | ref. A name whose use count is not the
+ * slot's is of a block that is gone. */
+static inline uint64_t ledger_block_name(uint32_t state, uint32_t ref)
+{
+	return (uint64_t)(state >> 8) << 32 | ref;
+}
 
 /* Who retained and released a handle, as long as it lives; who made it is the block's row.
  * An event counts if its bit in `kept` is set, so that two of them that pair can go at one
@@ -217,6 +240,27 @@ struct ledger_history {
 struct ledger_holds {
 	uint64_t holder;
 	uint64_t held[LEDGER_HOLDS_ARGUMENTS]; /* by number of the argument */
+};
+
+/* The mappings of one block that the application has not ended. */
+struct ledger_mapped {
+	uint64_t block; /* its name; 0: the record is not in use; release/acquire */
+	uint64_t time_ns; /* of the oldest mapping, as are the next two */
+	uint32_t api;     /* refs to a string and a struct ledger_stack */
+	uint32_t stack;
+	uint32_t count;   /* mappings */
+	uint32_t reserved;
+};
+
+/* A command that uses a block's memory cannot run before the application sets a user event,
+ * which it has not done. */
+struct ledger_event_wait {
+	uint64_t block; /* its name; 0: the record is not in use; release/acquire */
+	uint64_t time_ns; /* of the command, as are the next two */
+	uint32_t api;     /* refs to a string and a struct ledger_stack */
+	uint32_t stack;
+	uint32_t event_api; /* where the user event was made */
+	uint32_t event_stack;
 };
 
 /* Rows of kinds that begin so are no memory: no leaks, not counted, but explained. */
@@ -520,6 +564,8 @@ _Static_assert(sizeof(struct ledger_growth) == 288, "layout is fixed");
 _Static_assert(sizeof(struct ledger_chunk) == 64, "records start at 64");
 _Static_assert(sizeof(struct ledger_block) == 64, "one cache line");
 _Static_assert(sizeof(struct ledger_row) == 64, "one cache line");
+_Static_assert(sizeof(struct ledger_mapped) == 32, "layout is fixed");
+_Static_assert(sizeof(struct ledger_event_wait) == 32, "layout is fixed");
 _Static_assert(sizeof(struct ledger_holds) == 256, "layout is fixed");
 _Static_assert(sizeof(struct ledger_history) == 768, "layout is fixed");
 _Static_assert(sizeof(struct ledger_module) == 88, "layout is fixed");

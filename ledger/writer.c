@@ -279,6 +279,20 @@ uint32_t ledger_add_holds(struct ledger_writer *writer)
 	return add_record(writer, LEDGER_CHUNK_HOLDS, &empty, sizeof(empty));
 }
 
+uint32_t ledger_add_mapped(struct ledger_writer *writer)
+{
+	static const struct ledger_mapped empty;
+
+	return add_record(writer, LEDGER_CHUNK_MAPPED, &empty, sizeof(empty));
+}
+
+uint32_t ledger_add_event_wait(struct ledger_writer *writer)
+{
+	static const struct ledger_event_wait empty;
+
+	return add_record(writer, LEDGER_CHUNK_EVENT_WAITS, &empty, sizeof(empty));
+}
+
 uint32_t ledger_add_step(struct ledger_writer *writer, const struct ledger_step *step)
 {
 	return add_record(writer, LEDGER_CHUNK_STEPS, step, sizeof(*step));

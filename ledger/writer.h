@@ -72,6 +72,8 @@ uint32_t ledger_add_device(struct ledger_writer *writer, const struct ledger_dev
 uint32_t ledger_add_pools(struct ledger_writer *writer); /* an empty one */
 uint32_t ledger_add_history(struct ledger_writer *writer); /* an empty one */
 uint32_t ledger_add_holds(struct ledger_writer *writer); /* the same */
+uint32_t ledger_add_mapped(struct ledger_writer *writer); /* the same */
+uint32_t ledger_add_event_wait(struct ledger_writer *writer); /* the same */
 uint32_t ledger_add_step(struct ledger_writer *writer, const struct ledger_step *step);
 uint32_t ledger_add_growth(struct ledger_writer *writer, const struct ledger_growth *growth);
 
