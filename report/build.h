@@ -28,6 +28,8 @@ struct builder {
 	struct table text_refs, stack_refs, row_refs; /* ref_node by ref */
 	struct table known_frames; /* what the rules say, by the frame's names */
 	struct table code_refs, python_locations;     /* by ref, by content */
+	struct table mapped_refs, wait_refs; /* records of a block, by its ref */
+	struct table mappings;               /* by content */
 	struct table ignored_row_refs; /* the same for blocks that the program ignores */
 	struct module *modules;
 	size_t module_count;
@@ -120,6 +122,15 @@ const char *build_module_problem(const struct builder *b, size_t i);
 /* The history of BLOCK, a record of the view; *RET stays if it has none. 0 or -ENOMEM. */
 int build_history(struct builder *b, const struct ledger_block *block,
 		  const struct report_history **ret);
+
+/* Where BLOCK was released for the last time, and *RET_NS when. 0 or -ENOMEM. */
+int build_release(struct builder *b, const struct ledger_block *block, struct report_event *ret,
+		  uint64_t *ret_ns);
+/* The mapping of BLOCK, which was released while it was mapped; interned. 0 or -ENOMEM. */
+int build_mapping(struct builder *b, const struct ledger_block *block,
+		  const struct report_mapping **ret);
+/* Reads the chunks that say why released memory is still there. 0 or -ENOMEM. */
+int build_reasons(struct builder *b);
 
 /* What was released and not freed. 0 or -ENOMEM. */
 int build_released(struct builder *b);

@@ -16,6 +16,7 @@
 #include "number.h"
 #include "text_error.h"
 #include "text_history.h"
+#include "text_released.h"
 #include "text_stack.h"
 
 static size_t most(const struct report *report)
@@ -205,6 +206,12 @@ static void print_leak(FILE *out, const struct finding *finding)
 	finding_amount(out, leak->blocks, leak->bytes);
 	fputc(' ', out);
 	text_source(out, leak);
+	if (leak->mapping) {
+		fputs(" ", out);
+		text_mapped(out, leak);
+		fputs("; allocated at", out);
+		return;
+	}
 	fprintf(out, " %s, allocated at",
 		finding->process->ended == REPORT_RUNNING ? "not freed so far" : "never freed");
 }
@@ -254,6 +261,8 @@ void finding_story(FILE *out, const struct finding *finding)
 	print_leak(out, finding);
 	fputs(":\n", out);
 	text_stack(out, finding->stack);
+	if (finding->leak->mapping)
+		text_mapping(out, finding->leak);
 	text_history(out, finding->leak->history, finding->leak->blocks);
 }
 

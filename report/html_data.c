@@ -97,6 +97,9 @@ static int add_to_leaks(json_t *list, const struct report_leak *leaks, size_t co
 		const char *kind = json_string_value(json_object_get(leak, "kind"));
 
 		r = set_in(leak, "site", json_integer(site_of(leaks[i].stack)));
+		if (r == 0 && leaks[i].mapping && json_is_object(json_object_get(leak, "mapped")))
+			r = set_in(json_object_get(leak, "mapped"), "site",
+				   json_integer(site_of(leaks[i].mapping->mapped.stack)));
 		if (r == 0 && kind && !json_object_get(kinds, kind))
 			r = add_words(kinds, kind, print_kind, kind);
 	}

@@ -21,6 +21,11 @@ static json_t *event_json(const struct report_event *event, int with_bytes)
 	return ret;
 }
 
+json_t *json_event(const struct report_event *event)
+{
+	return event_json(event, 0);
+}
+
 static json_t *block_json(const struct report_held *held)
 {
 	json_t *ret = json_object();
@@ -45,19 +50,33 @@ static json_t *holder_json(const struct report_holder *holder)
 	return ret;
 }
 
-/* Without a part of it that lives it is commands that had not finished: a kernel alone
- * keeps no driver's buffer, but tells which commands. */
+static json_t *reason_json(enum report_held_reason reason)
+{
+	switch (reason) {
+	case REPORT_HELD_PART:
+		return json_string("part");
+	case REPORT_HELD_USER_EVENT:
+		return json_string("user-event");
+	case REPORT_HELD_UNKNOWN:
+		break;
+	}
+	return json_string("unknown");
+}
+
 static json_t *held_json(const struct report_held *held)
 {
-	json_t *ret = block_json(held), *holders = json_array(), *commands;
+	json_t *ret = block_json(held), *holders = json_array();
 
+	json_set(&ret, "blocks", json_number(held->blocks));
+	json_set(&ret, "reason", reason_json(held->reason));
+	if (held->reason == REPORT_HELD_USER_EVENT) {
+		json_set(&ret, "command", json_event(&held->command));
+		json_set(&ret, "user_event", json_event(&held->event));
+	}
+	if (held->pattern)
+		json_set(&ret, "pattern", json_text(held->pattern));
 	for (const struct report_holder *holder = held->holders; holder; holder = holder->next)
 		json_append(&holders, holder_json(holder));
-	if (!report_held_by_part(held)) {
-		commands = json_object();
-		json_set(&commands, "what", json_string("commands"));
-		json_append(&holders, commands);
-	}
 	json_set(&ret, "held_by", holders);
 	return ret;
 }
@@ -75,7 +94,7 @@ json_t *json_released(const struct report_released *released)
 		 released->longest.kind ? block_json(&released->longest) : json_null());
 	json_set(&ret, "timeline",
 		 json_samples(released->samples, released->sample_count));
-	json_set(&ret, "held_blocks", json_number(released->held_count));
+	json_set(&ret, "held_blocks", json_number(released->held_blocks));
 	json_set(&ret, "held_bytes", json_number(released->held_bytes));
 	json_set(&ret, "held", held);
 	return ret;

@@ -7,7 +7,11 @@
 
 #include <jansson.h>
 
+struct report_event;
 struct report_released;
+
+/* {"api": ..., "stack": [...]}, or null where nothing is known of EVENT. */
+json_t *json_event(const struct report_event *event);
 
 json_t *json_released(const struct report_released *released);
 

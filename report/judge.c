@@ -262,6 +262,8 @@ static void judge_process(struct bench *bench, const struct judge_input *input,
 
 	judge_who(p, who);
 	judge_growth(bench, input, p);
+	if (!input->leaks_unwanted)
+		judge_held(bench, input, p);
 	if (p->ended == REPORT_RUNNING && !input->leaks_unwanted)
 		judge_reason(bench, "%s still runs: what it holds may yet be freed or leak", who);
 	if (!p->incomplete)

@@ -54,7 +54,7 @@ void judge_sites(struct bench *bench, const struct judge_input *input)
 		const struct report_process *p = report->processes[i];
 
 		for (size_t j = 0; j < p->site_count; j++) {
-			if (only_at_allows(input->only_at, &p->sites[j]))
+			if (p->sites[j].again || only_at_allows(input->only_at, &p->sites[j]))
 				continue;
 			if (is_told(&told, &p->sites[j]))
 				told.again++;

@@ -106,10 +106,9 @@ static int walk_blocks(struct gathering *g, struct site_node **first)
 
 	while (r == 0 &&
 	       (block = ledger_next(g->b.view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
-		uint32_t state = LEDGER_BLOCK_STATE(block->state);
 		struct site_node *node;
 
-		if ((state != LEDGER_BLOCK_LIVE && state != LEDGER_BLOCK_FREEING) ||
+		if (!ledger_block_is_live(block->state, block->marked) ||
 		    build_is_young(&g->b, block))
 			continue;
 		r = site_at(g, block->row, first, &node);

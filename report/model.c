@@ -33,7 +33,7 @@ static int same_group(const void *value, const void *key)
 
 	/* Strings and stacks are interned. */
 	return a->api == b->api && a->kind == b->kind && a->device == b->device &&
-	       a->stack == b->stack && a->ignored == b->ignored;
+	       a->stack == b->stack && a->ignored == b->ignored && a->mapping == b->mapping;
 }
 
 static int find_group(struct builder *b, const struct report_leak *key, struct group **ret)
@@ -43,6 +43,7 @@ static int find_group(struct builder *b, const struct report_leak *key, struct g
 
 	hash = hash_number((uint64_t)key->device, hash_number((uintptr_t)key->kind, hash));
 	hash = hash_number((uint64_t)key->ignored, hash);
+	hash = hash_number((uintptr_t)key->mapping, hash);
 	group = table_find(&b->groups, hash, same_group, key);
 	if (!group) {
 		group = pool_alloc(b->pool, sizeof(*group));
@@ -57,36 +58,49 @@ static int find_group(struct builder *b, const struct report_leak *key, struct g
 	return 0;
 }
 
-/* The group of the blocks whose row is REF, and which the program does or doesn't ignore. */
-static int group_at(struct builder *b, uint32_t ref, int ignored, struct group **ret)
+/* The group of KEY, of the blocks whose row is REF. */
+static int find_group_of_row(struct builder *b, uint32_t ref, struct report_leak *key,
+			     struct group **ret)
 {
-	struct report_leak key = { .device = -1, .stack = &build_no_stack, .ignored = ignored };
-	struct table *refs = ignored ? &b->ignored_row_refs : &b->row_refs;
-	const struct ref_node *known = build_find_ref(refs, ref);
-	const struct ledger_row *row;
+	const struct ledger_row *row = ledger_row(b->view, ref);
 	int r = 0;
 
+	if (row) {
+		key->device = row->device;
+		key->is_object = ledger_row_is_object(b->view, row);
+		r = build_text(b, row->api, &key->api);
+		if (r == 0)
+			r = build_text(b, row->kind, &key->kind);
+		if (r == 0)
+			r = build_stack(b, row->stack, &key->stack);
+	}
+	if (!key->api)
+		key->api = build_unknown;
+	if (!key->kind)
+		key->kind = build_unknown;
+	return r < 0 ? r : find_group(b, key, ret);
+}
+
+/* The group of BLOCK. Those of one row, and that the program all ignores or not, are one. */
+static int group_of(struct builder *b, const struct ledger_block *block, struct group **ret)
+{
+	struct report_leak key = { .device = -1, .stack = &build_no_stack,
+				   .ignored = (block->marked & LEDGER_BLOCK_IGNORED) != 0 };
+	struct table *refs = key.ignored ? &b->ignored_row_refs : &b->row_refs;
+	const struct ref_node *known;
+	int r;
+
+	if (LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED) {
+		r = build_mapping(b, block, &key.mapping);
+		return r < 0 ? r : find_group_of_row(b, block->row, &key, ret);
+	}
+	known = build_find_ref(refs, block->row);
 	if (known) {
 		*ret = (struct group *)known->value;
 		return 0;
 	}
-	row = ledger_row(b->view, ref);
-	if (row) {
-		key.device = row->device;
-		key.is_object = ledger_row_is_object(b->view, row);
-		r = build_text(b, row->api, &key.api);
-		if (r == 0)
-			r = build_text(b, row->kind, &key.kind);
-		if (r == 0)
-			r = build_stack(b, row->stack, &key.stack);
-	}
-	if (!key.api)
-		key.api = build_unknown;
-	if (!key.kind)
-		key.kind = build_unknown;
-	if (r == 0)
-		r = find_group(b, &key, ret);
-	return r < 0 ? r : build_add_ref(b, refs, ref, *ret);
+	r = find_group_of_row(b, block->row, &key, ret);
+	return r < 0 ? r : build_add_ref(b, refs, block->row, *ret);
 }
 
 static int has_more_references(const struct ledger_block *a, const struct ledger_block *b)
@@ -134,18 +148,17 @@ static int read_blocks(struct builder *b, const struct load_choice *choice)
 	const struct ledger_block *block;
 
 	while ((block = ledger_next(b->view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
-		uint32_t state = LEDGER_BLOCK_STATE(block->state);
 		struct group *group = NULL;
 		int r;
 
 		/* A free that was under way when the process ended did not happen. */
-		if (state != LEDGER_BLOCK_LIVE && state != LEDGER_BLOCK_FREEING)
+		if (!ledger_block_is_live(block->state, block->marked))
 			continue;
 		if (!is_chosen(choice, block)) {
 			leave_out(b, block);
 			continue;
 		}
-		r = group_at(b, block->row, (block->marked & LEDGER_BLOCK_IGNORED) != 0, &group);
+		r = group_of(b, block, &group);
 		if (r < 0)
 			return r;
 		if (build_is_young(b, block)) {
@@ -184,7 +197,7 @@ static void read_rows(struct builder *b)
 	}
 	for (const struct group *group = b->first_group; group; group = group->next)
 		live = add_bounded(live, group->leak.is_object ? 0 : group->leak.blocks);
-	sum->held_blocks = b->process->released.held_count;
+	sum->held_blocks = b->process->released.held_blocks;
 	live = add_bounded(live, add_bounded(sum->left_out_blocks, sum->younger_blocks));
 	ended = add_bounded(ended, add_bounded(live, sum->held_blocks));
 	sum->freed_blocks = sum->allocated_blocks > ended ? sum->allocated_blocks - ended : 0;
@@ -216,6 +229,17 @@ static int compare_stacks(const struct report_stack *a, const struct report_stac
 	return r ? r : compare_numbers((uint64_t)a->cut, (uint64_t)b->cut);
 }
 
+/* Those that were not released come first. */
+static int compare_mappings(const struct report_mapping *a, const struct report_mapping *b)
+{
+	int r = (a != NULL) - (b != NULL);
+
+	if (r || !a)
+		return r;
+	r = compare_stacks(a->mapped.stack, b->mapped.stack);
+	return r ? r : compare_stacks(a->released.stack, b->released.stack);
+}
+
 /* Largest first. Nothing that differs from run to run decides: not the place in the
  * ledger, and not an address as long as it has a module. */
 static int compare_leaks(const void *left, const void *right)
@@ -231,7 +255,9 @@ static int compare_leaks(const void *left, const void *right)
 		r = strcmp(a->kind, b->kind);
 	if (r == 0)
 		r = a->device < b->device ? -1 : a->device > b->device;
-	return r ? r : compare_stacks(a->stack, b->stack);
+	if (r == 0)
+		r = compare_stacks(a->stack, b->stack);
+	return r ? r : compare_mappings(a->mapping, b->mapping);
 }
 
 static int read_histories(struct builder *b)
@@ -239,7 +265,7 @@ static int read_histories(struct builder *b)
 	int r = 0;
 
 	for (struct group *group = b->first_group; group && r == 0; group = group->next)
-		if (group->most && group->most->history)
+		if (group->most && group->most->history && !group->leak.mapping)
 			r = build_history(b, group->most, &group->leak.history);
 	return r;
 }
@@ -273,6 +299,46 @@ static int make_lists(struct builder *b)
 		       : -ENOMEM;
 }
 
+/* The pattern that suppresses what was allocated at STACK in *RET, whose it is in *RET_BY with its
+ * number; *RET is NULL if none does. 0 or -ENOMEM. */
+static int match(struct builder *b, struct suppressions *suppressions,
+		 const struct report_stack *stack, struct suppressions **ret_by, int *ret_index,
+		 const char **ret)
+{
+	*ret = NULL;
+	*ret_by = suppressions;
+	*ret_index = suppressions_match(suppressions, stack->frames, stack->count);
+	if (*ret_index < 0) {
+		*ret_by = b->process->program_suppressions;
+		*ret_index = suppressions_match(*ret_by, stack->frames, stack->count);
+	}
+	if (*ret_index < 0)
+		return 0;
+	*ret = pool_printf(b->pool, "%s", suppressions_use(*ret_by, (size_t)*ret_index).pattern);
+	return *ret ? 0 : -ENOMEM;
+}
+
+/* The same for what was released and is still held. */
+static int judge_held(struct builder *b, struct suppressions *suppressions)
+{
+	struct report_released *released = &b->process->released;
+	struct suppressions *by;
+	int index, r = 0;
+
+	for (size_t i = 0; i < released->held_count && r == 0; i++) {
+		struct report_held *held = &released->held[i];
+
+		if (held->ignored)
+			held->pattern = REPORT_IGNORED;
+		else
+			r = match(b, suppressions, held->allocated.stack, &by, &index,
+				  &held->pattern);
+		if (held->pattern && !held->ignored)
+			suppressions_count(by, index, 0, 0);
+	}
+	return r;
+}
+
 /* Sorts every group into suppressed ones, if a pattern matches its stack, those of a cache,
  * if a rule says so, and leaks. */
 static int judge_groups(struct builder *b, struct suppressions *suppressions)
@@ -284,8 +350,8 @@ static int judge_groups(struct builder *b, struct suppressions *suppressions)
 		return -ENOMEM;
 	for (struct group *group = b->first_group; group; group = group->next) {
 		struct report_leak *leak = &group->leak;
-		struct suppressions *by = suppressions;
-		int index;
+		struct suppressions *by;
+		int index, r;
 
 		if (!group->most) /* all of them are too young */
 			continue;
@@ -299,12 +365,10 @@ static int judge_groups(struct builder *b, struct suppressions *suppressions)
 			    &sum->suppressed_blocks, &sum->suppressed_bytes);
 			continue;
 		}
-		index = suppressions_match(by, leak->stack->frames, leak->stack->count);
-		if (index < 0) {
-			by = process->program_suppressions;
-			index = suppressions_match(by, leak->stack->frames, leak->stack->count);
-		}
-		if (index < 0) {
+		r = match(b, suppressions, leak->stack, &by, &index, &leak->pattern);
+		if (r < 0)
+			return r;
+		if (!leak->pattern) {
 			leak->cache = leak->stack->cache;
 			if (leak->cache)
 				put(leak, process->cached, &process->cached_count,
@@ -315,10 +379,6 @@ static int judge_groups(struct builder *b, struct suppressions *suppressions)
 			continue;
 		}
 		suppressions_count(by, index, leak->blocks, leak->bytes);
-		leak->pattern = pool_printf(b->pool, "%s",
-					    suppressions_use(by, (size_t)index).pattern);
-		if (!leak->pattern)
-			return -ENOMEM;
 		put(leak, process->suppressed, &process->suppressed_count,
 		    &sum->suppressed_blocks, &sum->suppressed_bytes);
 	}
@@ -480,6 +540,8 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 		r = build_modules(b);
 	build_age(b, ledger->older_ns);
 	if (r == 0)
+		r = build_reasons(b);
+	if (r == 0)
 		r = read_blocks(b, &ledger->choice);
 	if (r == 0)
 		r = read_histories(b);
@@ -498,6 +560,8 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 	build_ended(b);
 	read_rows(b);
 	r = judge_groups(b, suppressions);
+	if (r == 0)
+		r = judge_held(b, suppressions);
 	if (r == 0)
 		r = build_growth(b, suppressions);
 	if (r == 0)
@@ -538,6 +602,9 @@ void build_finish(struct builder *b)
 	table_finish(&b->code_refs);
 	table_finish(&b->python_locations);
 	table_finish(&b->ignored_row_refs);
+	table_finish(&b->mapped_refs);
+	table_finish(&b->wait_refs);
+	table_finish(&b->mappings);
 }
 
 int report_process_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,

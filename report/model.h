@@ -60,9 +60,23 @@ struct report_history {
 	int complete;      /* 0: events are missing besides those */
 };
 
+/* One past call that a report tells of. */
+struct report_event {
+	const char *api;                  /* NULL: nothing is known of this call */
+	uint64_t bytes;                   /* of the block it allocated; 0 for any other call */
+	const struct report_stack *stack; /* never NULL */
+};
+
+/* Why released memory that is mapped stays with the driver. */
+struct report_mapping {
+	struct report_event mapped; /* the oldest mapping that was not unmapped */
+	struct report_event released;
+};
+
 #define REPORT_IGNORED "gpuleak_ignore()"
 
-/* Live blocks of one (api, kind, device, stack). */
+/* Live blocks of one (api, kind, device, stack) and, if they were released while they were
+ * mapped, of one place where they were mapped and one where they were released. */
 struct report_leak {
 	const char *api;
 	const char *kind;
@@ -78,13 +92,7 @@ struct report_leak {
 	const char *pattern; /* that suppressed it, or REPORT_IGNORED; NULL = nothing did */
 	uint64_t fingerprint; /* read from a report; 0: none, see report_leak_fingerprint() */
 	const char *cache; /* whose cache holds it, "PyTorch caching allocator"; NULL: nobody's */
-};
-
-/* One past call that an error tells of. */
-struct report_event {
-	const char *api;                  /* NULL: nothing is known of this call */
-	uint64_t bytes;                   /* of the block it allocated; 0 for a free */
-	const struct report_stack *stack; /* never NULL */
+	const struct report_mapping *mapping; /* NULL: the blocks were not released */
 };
 
 #define REPORT_NO_ANSWER INT_MIN /* the process ended inside the call, or it answers nothing */
@@ -109,24 +117,38 @@ struct report_error {
 	struct report_event earlier_freed;
 };
 
-/* What keeps the memory of a released block. */
+/* Why the memory of a released block is still there, as far as that is proven. */
+enum report_held_reason {
+	REPORT_HELD_UNKNOWN,
+	REPORT_HELD_PART,       /* a sub-buffer or an image of it is still there: see the holders */
+	REPORT_HELD_USER_EVENT, /* a command behind a user event that was never set uses it */
+};
+
+/* What has to do with the memory of a released block. */
 struct report_holder {
-	const char *what; /* "sub-buffer", "kernel" */
+	const char *what; /* "sub-buffer", "image", "kernel" */
 	const char *kind;
 	uint64_t address;
 	struct report_event allocated;
 	const struct report_holder *next;
 };
 
-/* A block whose last reference is gone, and whose memory was not when the ledger ends. */
+/* Blocks whose last reference is gone, and whose memory was not when the ledger ends: those of
+ * one kind with the same calls, reason and holders. */
 struct report_held {
 	const char *kind; /* NULL: there is no such block */
+	uint64_t blocks;
 	uint64_t bytes;
-	uint64_t address;
+	uint64_t address; /* of one of them, as is the time */
 	uint64_t released_ns;
 	struct report_event released;
 	struct report_event allocated;
+	enum report_held_reason reason;
+	struct report_event event;   /* of a user event: where it was made ... */
+	struct report_event command; /* ... and the command behind it */
 	const struct report_holder *holders; /* NULL: none that we know of */
+	int ignored;         /* by the program, with gpuleak_ignore() */
+	const char *pattern; /* that suppressed it, or REPORT_IGNORED; NULL = nothing did */
 };
 
 struct report_sample {
@@ -142,8 +164,9 @@ struct report_released {
 	struct report_held longest; /* without holders */
 	struct report_sample *samples;
 	size_t sample_count;
-	struct report_held *held; /* largest first */
+	struct report_held *held; /* largest first; mapped ones are leaks, and not among them */
 	size_t held_count;
+	uint64_t held_blocks;
 	uint64_t held_bytes;
 };
 
@@ -267,8 +290,9 @@ int report_process_build(const struct loaded_ledger *ledger, struct symbolizer *
 
 void report_process_destroy(struct report_process *process); /* NULL is fine */
 
-/* A part of the block lives: then that holds it, and nothing else need. */
-int report_held_by_part(const struct report_held *held);
+/* Returns true if the gate fails for HELD: nothing but the application could end the reason,
+ * and it is no leak of its own. */
+int report_held_fails(const struct report_held *held);
 
 /* For who waited for the process and knows better than its ledger how it ended. */
 void report_process_set_ended(struct report_process *process, enum report_ended ended, int status);

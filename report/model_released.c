@@ -34,6 +34,17 @@ static int read_made(struct builder *b, uint32_t row_ref, uint64_t bytes,
 	return r;
 }
 
+/* The block that NAME names, if it still is that one. */
+static const struct ledger_block *named_block(struct builder *b, uint64_t name)
+{
+	const struct ledger_block *block = ledger_block(b->view, (uint32_t)name);
+
+	if (!block || block->state >> 8 != name >> 32 ||
+	    LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_UNUSED)
+		return NULL;
+	return block;
+}
+
 static int read_longest(struct builder *b, struct report_released *released)
 {
 	const struct ledger_header *header = ledger_header(b->view);
@@ -52,34 +63,129 @@ static int read_longest(struct builder *b, struct report_released *released)
 	return r < 0 ? r : build_stack(b, wait->stack, &released->longest.released.stack);
 }
 
-/* The last release in the history of BLOCK. */
-static int read_release(struct builder *b, const struct ledger_block *block,
-			struct report_held *held)
+/* The last release in its history. */
+int build_release(struct builder *b, const struct ledger_block *block, struct report_event *ret,
+		  uint64_t *ret_ns)
 {
 	const struct report_history *history = NULL;
 	int r = build_history(b, block, &history);
 
-	held->released.stack = &build_no_stack;
+	*ret = (struct report_event){ .stack = &build_no_stack };
+	*ret_ns = 0;
 	for (size_t i = history ? history->count : 0; i > 0; i--) {
 		const struct report_reference *event = &history->events[i - 1];
 
 		if (event->op != REPORT_RELEASE)
 			continue;
-		held->released.api = event->api;
-		held->released.stack = event->stack;
-		held->released_ns = event->time_ns;
+		ret->api = event->api;
+		ret->stack = event->stack;
+		*ret_ns = event->time_ns;
 		break;
 	}
 	return r;
 }
 
+/* ---- reasons, as the ledger has them ---- */
+
+/* Adds RECORD, of the block that has NAME, to TABLE. The first one counts. */
+static int add_reason(struct builder *b, struct table *table, uint64_t name, const void *record)
+{
+	if (!named_block(b, name) || build_find_ref(table, (uint32_t)name))
+		return 0;
+	return build_add_ref(b, table, (uint32_t)name, record);
+}
+
+int build_reasons(struct builder *b)
+{
+	struct ledger_walk mappings = { 0 }, waits = { 0 };
+	const struct ledger_mapped *mapped;
+	const struct ledger_event_wait *wait;
+	int r = 0;
+
+	while (r == 0 && (mapped = ledger_next(b->view, &mappings, LEDGER_CHUNK_MAPPED,
+					       sizeof(*mapped))))
+		r = add_reason(b, &b->mapped_refs, mapped->block, mapped);
+	while (r == 0 && (wait = ledger_next(b->view, &waits, LEDGER_CHUNK_EVENT_WAITS,
+					     sizeof(*wait))))
+		r = add_reason(b, &b->wait_refs, wait->block, wait);
+	return r;
+}
+
+/* The record of BLOCK in TABLE, or NULL. */
+static const void *find_reason(struct builder *b, const struct table *table,
+			       const struct ledger_block *block)
+{
+	size_t at = (size_t)((const uint8_t *)block - b->view->base);
+	const struct ref_node *node = build_find_ref(table, (uint32_t)(at / LEDGER_REF_UNIT));
+
+	return node ? node->value : NULL;
+}
+
+static int read_event(struct builder *b, uint32_t api, uint32_t stack, struct report_event *ret)
+{
+	int r = build_text(b, api, &ret->api);
+
+	return r < 0 ? r : build_stack(b, stack, &ret->stack);
+}
+
+static int same_mapping(const void *value, const void *key)
+{
+	const struct report_mapping *a = value, *b = key;
+
+	/* Strings and stacks are interned. */
+	return a->mapped.api == b->mapped.api && a->mapped.stack == b->mapped.stack &&
+	       a->released.api == b->released.api && a->released.stack == b->released.stack;
+}
+
+static int intern_mapping(struct builder *b, const struct report_mapping *key,
+			  const struct report_mapping **ret)
+{
+	uint64_t hash = hash_number((uintptr_t)key->mapped.stack,
+				    hash_number((uintptr_t)key->released.stack, 0));
+	struct report_mapping *made = table_find(&b->mappings, hash, same_mapping, key);
+
+	*ret = made;
+	if (made)
+		return 0;
+	*ret = made = pool_alloc(b->pool, sizeof(*made));
+	if (!made)
+		return -ENOMEM;
+	*made = *key;
+	return table_add(&b->mappings, hash, made);
+}
+
+int build_mapping(struct builder *b, const struct ledger_block *block,
+		  const struct report_mapping **ret)
+{
+	const struct ledger_mapped *record = find_reason(b, &b->mapped_refs, block);
+	struct report_mapping key = { .mapped = { .stack = &build_no_stack } };
+	uint64_t released_ns;
+	int r = build_release(b, block, &key.released, &released_ns);
+
+	if (r == 0 && record)
+		r = read_event(b, record->api, record->stack, &key.mapped);
+	return r < 0 ? r : intern_mapping(b, &key, ret);
+}
+
+/* ---- what is held ---- */
+
 static int read_held(struct builder *b, const struct ledger_block *block, struct report_held *held)
 {
+	const struct ledger_event_wait *wait = find_reason(b, &b->wait_refs, block);
 	int r = read_made(b, block->row, block->bytes, &held->allocated, &held->kind);
 
+	held->blocks = 1;
+	held->ignored = (block->marked & LEDGER_BLOCK_IGNORED) != 0;
 	held->bytes = block->bytes;
 	held->address = block->address;
-	return r < 0 ? r : read_release(b, block, held);
+	held->event.stack = held->command.stack = &build_no_stack;
+	if (r == 0 && wait) {
+		held->reason = REPORT_HELD_USER_EVENT;
+		r = read_event(b, wait->event_api, wait->event_stack, &held->event);
+		if (r == 0)
+			r = read_event(b, wait->api, wait->stack, &held->command);
+	}
+	return r < 0 ? r : build_release(b, block, &held->released, &held->released_ns);
 }
 
 static int compare_addresses(const void *left, const void *right)
@@ -122,7 +228,18 @@ static int add_holder(struct builder *b, struct report_held *held, const char *w
 	return r;
 }
 
-/* A part of a buffer keeps all of it. */
+static const char *part_word(struct builder *b, const struct ledger_block *block)
+{
+	const struct ledger_row *row = ledger_row(b->view, block->row);
+	static const char image[] = "cl-image";
+	uint32_t length = 0;
+	const char *kind = row ? ledger_string(b->view, row->kind, &length) : NULL;
+
+	return kind && length == sizeof(image) - 1 && memcmp(kind, image, length) == 0
+		       ? "image" : "sub-buffer";
+}
+
+/* A sub-buffer or an image of a buffer keeps all of it, for as long as it is there itself. */
 static int read_parts(struct builder *b, const struct report_released *released)
 {
 	struct ledger_walk walk = { 0 };
@@ -136,21 +253,13 @@ static int read_parts(struct builder *b, const struct report_released *released)
 		if (LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_UNUSED || !block->parent)
 			continue;
 		held = find_held(released, block->parent);
-		if (held)
-			r = add_holder(b, held, "sub-buffer", block);
+		if (!held)
+			continue;
+		r = add_holder(b, held, part_word(b, block), block);
+		if (held->reason == REPORT_HELD_UNKNOWN)
+			held->reason = REPORT_HELD_PART;
 	}
 	return r;
-}
-
-/* The block that NAME names, if it still is that one. */
-static const struct ledger_block *named_block(struct builder *b, uint64_t name)
-{
-	const struct ledger_block *block = ledger_block(b->view, (uint32_t)name);
-
-	if (!block || block->state >> 8 != name >> 32 ||
-	    LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_UNUSED)
-		return NULL;
-	return block;
 }
 
 static int read_arguments(struct builder *b, const struct report_released *released,
@@ -205,6 +314,7 @@ static void wait_to_the_end(struct builder *b, struct report_released *released)
 	for (size_t i = 0; i < released->held_count; i++) {
 		struct report_held *held = &released->held[i];
 
+		released->held_blocks++;
 		released->held_bytes = add_bounded(released->held_bytes, held->bytes);
 		if (!held->released_ns || end <= held->released_ns ||
 		    end - held->released_ns <= released->longest_wait_ns)
@@ -212,6 +322,13 @@ static void wait_to_the_end(struct builder *b, struct report_released *released)
 		released->longest_wait_ns = end - held->released_ns;
 		released->longest = *held;
 	}
+}
+
+/* Released, and not mapped: what is mapped is a leak. */
+static int is_held(const struct ledger_block *block)
+{
+	return LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED &&
+	       !(block->marked & LEDGER_BLOCK_MAPPED);
 }
 
 static int read_all_held(struct builder *b, struct report_released *released)
@@ -222,14 +339,14 @@ static int read_all_held(struct builder *b, struct report_released *released)
 	int r = 0;
 
 	while ((block = ledger_next(b->view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block))))
-		count += LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED;
+		count += is_held(block);
 	released->held = pool_alloc(b->pool, count * sizeof(*released->held));
 	if (!released->held)
 		return -ENOMEM;
 	walk = (struct ledger_walk){ 0 };
 	while (r == 0 && released->held_count < count &&
 	       (block = ledger_next(b->view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block))))
-		if (LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED)
+		if (is_held(block))
 			r = read_held(b, block, &released->held[released->held_count++]);
 	return r;
 }
@@ -239,6 +356,58 @@ static void sort_held(struct report_released *released,
 {
 	if (released->held_count)
 		qsort(released->held, released->held_count, sizeof(*released->held), compare);
+}
+
+/* ---- equal ones ---- */
+
+static int same_event(const struct report_event *a, const struct report_event *b)
+{
+	return a->api == b->api && a->stack == b->stack; /* interned */
+}
+
+static int same_holders(const struct report_holder *a, const struct report_holder *b)
+{
+	for (; a && b; a = a->next, b = b->next)
+		if (a->what != b->what || a->kind != b->kind ||
+		    !same_event(&a->allocated, &b->allocated))
+			return 0;
+	return a == b;
+}
+
+static int same_held(const void *value, const void *key)
+{
+	const struct report_held *a = value, *b = key;
+
+	return a->kind == b->kind && a->reason == b->reason && a->ignored == b->ignored &&
+	       same_event(&a->released, &b->released) &&
+	       same_event(&a->allocated, &b->allocated) && same_event(&a->event, &b->event) &&
+	       same_event(&a->command, &b->command) && same_holders(a->holders, b->holders);
+}
+
+/* Puts those that say the same together. */
+static int group_held(struct report_released *released)
+{
+	struct table table = { 0 };
+	size_t count = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < released->held_count && r == 0; i++) {
+		const struct report_held *held = &released->held[i];
+		uint64_t hash = hash_number((uintptr_t)held->released.stack,
+					    hash_number((uintptr_t)held->allocated.stack, 0));
+		struct report_held *first = table_find(&table, hash, same_held, held);
+
+		if (first) {
+			first->blocks++;
+			first->bytes = add_bounded(first->bytes, held->bytes);
+			continue;
+		}
+		released->held[count] = *held;
+		r = table_add(&table, hash, &released->held[count++]);
+	}
+	released->held_count = count;
+	table_finish(&table);
+	return r;
 }
 
 int build_released(struct builder *b)
@@ -262,15 +431,14 @@ int build_released(struct builder *b)
 	r = read_parts(b, released);
 	if (r == 0)
 		r = read_holds(b, released);
-	sort_held(released, compare_held);
 	wait_to_the_end(b, released);
+	if (r == 0)
+		r = group_held(released);
+	sort_held(released, compare_held);
 	return r;
 }
 
-int report_held_by_part(const struct report_held *held)
+int report_held_fails(const struct report_held *held)
 {
-	for (const struct report_holder *holder = held->holders; holder; holder = holder->next)
-		if (strcmp(holder->what, "sub-buffer") == 0)
-			return 1;
-	return 0;
+	return held->reason == REPORT_HELD_USER_EVENT && !held->pattern;
 }

@@ -151,6 +151,7 @@ static int add_held_to_kinds(struct gathering *g)
 		struct kind_node *node;
 
 		if (LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_RELEASED || !row ||
+		    (block->marked & LEDGER_BLOCK_MAPPED) || /* a leak */
 		    ledger_row_is_object(g->b->view, row))
 			continue;
 		r = kind_of_row(g, row, &node);
@@ -215,6 +216,19 @@ static int same_site(const void *value, const void *key)
 	       a->device == b->device;
 }
 
+static struct site_node *new_site(struct gathering *g, const struct report_site *key)
+{
+	struct site_node *node = pool_alloc(g->b->pool, sizeof(*node));
+
+	if (!node)
+		return NULL;
+	node->public = *key;
+	node->next = g->sites;
+	g->sites = node;
+	g->count++;
+	return node;
+}
+
 static int site_at(struct gathering *g, const struct report_site *key, struct site_node **ret)
 {
 	uint64_t hash = hash_number((uintptr_t)key->stack, hash_number((uintptr_t)key->api, 0));
@@ -223,15 +237,8 @@ static int site_at(struct gathering *g, const struct report_site *key, struct si
 	*ret = node;
 	if (node)
 		return 0;
-	node = pool_alloc(g->b->pool, sizeof(*node));
-	if (!node || table_add(&g->table, hash, node) < 0)
-		return -ENOMEM;
-	node->public = *key;
-	node->next = g->sites;
-	g->sites = node;
-	g->count++;
-	*ret = node;
-	return 0;
+	*ret = node = new_site(g, key);
+	return node ? table_add(&g->table, hash, node) : -ENOMEM;
 }
 
 static int add_leak_to_site(struct gathering *g, const struct report_leak *leak)
@@ -241,9 +248,16 @@ static int add_leak_to_site(struct gathering *g, const struct report_leak *leak)
 	struct site_node *node;
 	int r = site_at(g, &key, &node);
 
-	if (r == 0)
-		node->public.live = leak;
-	return r;
+	if (r < 0)
+		return r;
+	if (node->public.live) { /* say, what the program ignores of one site, and the rest */
+		node = new_site(g, &key);
+		if (!node)
+			return -ENOMEM;
+		node->public.again = 1;
+	}
+	node->public.live = leak;
+	return 0;
 }
 
 static int add_row_to_site(struct gathering *g, const struct ledger_row *row)

@@ -28,6 +28,7 @@ struct report_site {
 	const struct report_stack *stack; /* never NULL */
 	const struct report_leak *live; /* in one of the process's lists; NULL: nothing is left */
 	uint64_t allocated_blocks, allocated_bytes;
+	int again; /* the same site as another one, for another leak: nothing allocated */
 };
 
 /* A file that frames name as their module. */

@@ -69,6 +69,8 @@ static void print_root(FILE *out, const struct finding *finding, int name_proces
 	print_words(out, leak->kind);
 	if (leak->device >= 0)
 		fprintf(out, " on device %d", leak->device);
+	if (leak->mapping)
+		fputs(", released but never unmapped", out);
 	if (name_process) {
 		fputc(';', out);
 		print_words(out, finding->process->program);

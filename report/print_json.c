@@ -42,6 +42,10 @@ static json_t *leak_json(const struct report_leak *leak)
 	json_set(&ret, "stack", json_stack(leak->stack));
 	if (leak->history)
 		json_set(&ret, "history", json_history(leak->history));
+	if (leak->mapping) {
+		json_set(&ret, "mapped", json_event(&leak->mapping->mapped));
+		json_set(&ret, "released", json_event(&leak->mapping->released));
+	}
 	if (leak->pattern)
 		json_set(&ret, "pattern", json_text(leak->pattern));
 	if (leak->cache)

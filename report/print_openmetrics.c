@@ -259,6 +259,8 @@ static void print_site(FILE *out, const struct report *report, const char *name,
 	label(out, "function", frame && frame->function ? frame->function : "", ",");
 	label(out, "file", slash && slash[1] ? slash + 1 : place ? place : "", ",");
 	label(out, "site", finding_name(finding, site), ",");
+	if (finding->leak->mapping)
+		label(out, "reason", "released but never unmapped", ",");
 	end(out, value);
 }
 

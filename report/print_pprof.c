@@ -123,6 +123,8 @@ static void add_site(struct site *site, const struct report_site *from, const ch
 		labels[count++] = (struct pprof_label){ "process", process };
 	if (live && live->pattern)
 		labels[count++] = (struct pprof_label){ "suppressed", live->pattern };
+	if (live && live->mapping)
+		labels[count++] = (struct pprof_label){ "reason", "released, but never unmapped" };
 	if (live && live->cache)
 		labels[count++] = (struct pprof_label){ "cache", live->cache };
 	add_frames(site, from->stack);

@@ -35,6 +35,7 @@
 struct headline {
 	const struct report_summary *summary;
 	const struct report_process *worst_in, *error_in; /* NULL: no leak, no error */
+	const struct report_process *stuck_in; /* the first with a text_stuck(), or NULL */
 	size_t leaks;
 	size_t processes, leaking;
 	const struct report_process *only; /* the one process, or NULL */
@@ -125,6 +126,10 @@ static void print_clean(FILE *out, const struct headline *line)
 	print_fates(out, sum, line->all, line->processes);
 	fprintf(out, ", peak%s %s", line->only ? "" : "s together",
 		format_size(sum->peak_bytes, size));
+	if (line->stuck_in) {
+		fputs("; ", out);
+		text_stuck(out, line->stuck_in);
+	}
 }
 
 static void print_leak_total(FILE *out, const struct headline *line)
@@ -139,8 +144,14 @@ static void print_leak_total(FILE *out, const struct headline *line)
 	text_bytes(out, line->summary->leaked_bytes);
 	fprintf(out, " %s by ", line->running ? "not freed so far" : "never freed");
 	print_who(out, line);
-	fprintf(out, ", worst: %s at ", format_size(worst->bytes, size));
-	text_place_and_caller(out, worst->stack);
+	fprintf(out, ", worst: %s", format_size(worst->bytes, size));
+	if (worst->mapping) {
+		fputs(", ", out);
+		text_mapped(out, worst);
+	} else {
+		fputs(" at ", out);
+		text_place_and_caller(out, worst->stack);
+	}
 	if (!line->only) {
 		fputs(" in ", out);
 		text_process(out, line->worst_in);
@@ -191,6 +202,9 @@ static void add_to_headline(struct headline *line, const struct report_process *
 		line->worst_in = process;
 	if (process->error_count && !line->error_in)
 		line->error_in = process;
+	for (size_t i = 0; i < process->released.held_count && !line->stuck_in; i++)
+		if (report_held_fails(&process->released.held[i]))
+			line->stuck_in = process;
 }
 
 static void print_headline_of_one(FILE *out, struct report_process *process)
@@ -211,7 +225,13 @@ static void print_leak(FILE *out, const struct report_process *process,
 	print_counted(out, leak->blocks, "block");
 	fputc(' ', out);
 	text_source(out, leak);
-	fputs(", allocated at:\n", out);
+	if (leak->mapping) {
+		fputs(", released, but never unmapped\n", out);
+		text_mapping(out, leak);
+		fputs("  Allocated at:\n", out);
+	} else {
+		fputs(", allocated at:\n", out);
+	}
 	text_stack(out, leak->stack);
 	text_history(out, leak->history, leak->blocks);
 }

@@ -25,11 +25,46 @@ static void print_event(FILE *out, const char *what, const struct report_event *
 	text_stack(out, event->stack);
 }
 
+void text_mapped(FILE *out, const struct report_leak *leak)
+{
+	fputs("released, but never unmapped: mapped at ", out);
+	text_place_and_caller(out, leak->mapping->mapped.stack);
+}
+
+void text_mapping(FILE *out, const struct report_leak *leak)
+{
+	print_event(out, "Mapped", &leak->mapping->mapped);
+	print_event(out, "Released", &leak->mapping->released);
+}
+
+int text_stuck(FILE *out, const struct report_process *process)
+{
+	const struct report_held *most = NULL;
+	uint64_t blocks = 0, bytes = 0;
+	char number[NUMBER_MAX];
+
+	for (size_t i = 0; i < process->released.held_count; i++) {
+		const struct report_held *held = &process->released.held[i];
+
+		if (!report_held_fails(held))
+			continue;
+		most = most ? most : held;
+		blocks = add_bounded(blocks, held->blocks);
+		bytes = add_bounded(bytes, held->bytes);
+	}
+	if (!most)
+		return 0;
+	fprintf(out, "%s released block%s, ", format_number(blocks, number),
+		blocks == 1 ? "" : "s");
+	text_bytes(out, bytes);
+	fputs(", behind a user event that was never set, made at ", out);
+	text_place_and_caller(out, most->event.stack);
+	return 1;
+}
+
 static void print_holder(FILE *out, const struct report_holder *holder)
 {
-	int is_part = strcmp(holder->what, "sub-buffer") == 0;
-
-	fputs(is_part ? "  Held by " : "  It is an argument of ", out);
+	fputs(strcmp(holder->what, "kernel") == 0 ? "  It is an argument of " : "  Held by ", out);
 	text_kind(out, holder->kind);
 	if (holder->allocated.bytes) {
 		fputs(" of ", out);
@@ -42,17 +77,38 @@ static void print_holder(FILE *out, const struct report_holder *holder)
 	fputc('\n', out);
 }
 
+/* Only what is proven; the holders are named apart. */
+static void print_reason(FILE *out, const struct report_held *held)
+{
+	switch (held->reason) {
+	case REPORT_HELD_USER_EVENT:
+		fputs("  Held by a command that waits for a user event, which was never set\n", out);
+		print_event(out, "Command", &held->command);
+		print_event(out, "User event made", &held->event);
+		break;
+	case REPORT_HELD_UNKNOWN:
+		fputs("  Why it is still held is not known: nothing that was recorded keeps it\n",
+		      out);
+		break;
+	case REPORT_HELD_PART:
+		break;
+	}
+}
+
 static void print_held(FILE *out, const struct report_held *held)
 {
+	char number[NUMBER_MAX];
+
 	fputs("\nReleased but not freed: ", out);
 	text_bytes(out, held->bytes);
 	fputs(" of ", out);
 	text_kind(out, held->kind);
+	if (held->blocks > 1)
+		fprintf(out, " in %s blocks", format_number(held->blocks, number));
 	fputc('\n', out);
 	print_event(out, "Released", &held->released);
 	print_event(out, "Allocated", &held->allocated);
-	if (!report_held_by_part(held))
-		fputs("  Held by commands that had not finished, as far as is known\n", out);
+	print_reason(out, held);
 	for (const struct report_holder *holder = held->holders; holder; holder = holder->next)
 		print_holder(out, holder);
 }
@@ -81,7 +137,8 @@ void text_released(FILE *out, const struct report_process *process, int verbose)
 	for (size_t i = 0; i < released->held_count && i < HELD_MAX; i++)
 		print_held(out, &released->held[i]);
 	if (released->held_count > HELD_MAX)
-		fprintf(out, "\nAnd %s more released but not freed; --format json lists all\n",
+		fprintf(out, "\nAnd %s more places that released what is not freed; --format json "
+			"lists all\n",
 			format_number(released->held_count - HELD_MAX, number));
 	if ((released->peak_bytes || released->longest.kind) &&
 	    (verbose || (more && released->longest_wait_ns >= WAIT_NS)))

@@ -153,6 +153,7 @@ enum judge_verdict session_judge(struct session *session)
 		file_failed(session, error);
 	gate_input(&session->gate, &input);
 	input.count_caches = (int)opt_values.gate_caches;
+	input.count_held = (int)opt_values.gate_held;
 	input.growth_wanted = opt_text[OPTION_MAX_GROWTH] != NULL;
 	if (input.growth_wanted)
 		input.max_growth = (uint64_t)opt_values.max_growth;

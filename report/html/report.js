@@ -849,10 +849,17 @@ const COLUMNS = [
 	{ key: "device", label: "Device", isNumber: true },
 	{ key: "api", label: "Call" },
 	{ key: "cache", label: "Cache", only: (leaks) => leaks.some((leak) => leak.cache) },
+	{ key: "mappedAt", label: "Mapped, never unmapped, at", only: (leaks) =>
+		leaks.some((leak) => leak.mapped) },
 	{ key: "pattern", label: "Suppressed by", only: (leaks) =>
 		leaks.some((leak) => leak.pattern) },
 	{ key: "who", label: "Process", only: () => shown().length > 1 },
 ];
+
+function whereOf(event) {
+	const frame = event.site < 0 ? null : framesOf(event.stack)[event.site];
+	return functionOf(frame) + " " + (frame ? placeOf(frame) : "");
+}
 
 // What is sorted by, and shown, of a leak.
 function prepare(leaks) {
@@ -861,6 +868,7 @@ function prepare(leaks) {
 			frame = at < 0 ? null : framesOf(leak.stack)[at];
 		return { ...leak, frame, where: functionOf(frame) + " " +
 			(frame ? placeOf(frame) : ""),
+			mappedAt: leak.mapped ? whereOf(leak.mapped) : "",
 			who: clean(leak.process.name, 60) };
 	});
 }
@@ -989,6 +997,7 @@ function leakRow(table, leak) {
 			kind: ["", kindWords(leak.kind)],
 		device: ["num", deviceWords(leak.device)], api: ["mono", clean(leak.api)],
 			cache: ["", clean(leak.cache)],
+		mappedAt: ["where", leak.mappedAt],
 		pattern: ["mono", clean(leak.pattern)], who: ["", leak.who],
 	};
 	const row = el("tr", { class: "leak" }, table.columns.map(({ key, label }) =>
@@ -1002,6 +1011,11 @@ function leakRow(table, leak) {
 	return row;
 }
 
+function pastCall(words, event) {
+	return event ? [el("p", { class: "soft" }, words + clean(event.api || "a call unknown") +
+		" at:"), stackList(event.stack)] : null;
+}
+
 function unfold(table, leak, row, button, id) {
 	const open = button.getAttribute("aria-expanded") === "true";
 	button.setAttribute("aria-expanded", String(!open));
@@ -1012,8 +1026,10 @@ function unfold(table, leak, row, button, id) {
 	}
 	row.after(el("tr", { class: "more", id }, el("td", { colspan: table.columns.length },
 		el("p", { class: "soft" }, exactSize(leak.bytes) + " in " +
-			counted(leak.blocks, "block") + ", allocated by " +
+			counted(leak.blocks, "block") + (leak.mapped
+			? ", released, but never unmapped; allocated by " : ", allocated by ") +
 			clean(leak.api) + " at:"), stackList(leak.stack, leak.site),
+		pastCall("Mapped by ", leak.mapped), pastCall("Released by ", leak.released),
 		leak.history ? historyTable(leak.history) : null)));
 }
 

@@ -151,7 +151,7 @@ static void add_handles(struct ledger_builder *builder, uint32_t api)
 
 	row = builder_row(builder, "clCreateKernel", "object/cl-kernel", -1, stack, 1, 0);
 	kernel = builder_block(builder, row, 0x30, 0);
-	row = builder_row(builder, "clCreateBuffer", "cl-buffer", -1, stack, 3, 300);
+	row = builder_row(builder, "clCreateBuffer", "cl-buffer", -1, stack, 4, 400);
 	for (int i = 0; i < 2; i++) {
 		block = builder_block(builder, row, 0x40 + (uint64_t)i, 100);
 		history = builder_history(builder, block);
@@ -161,6 +161,12 @@ static void add_handles(struct ledger_builder *builder, uint32_t api)
 	((struct ledger_block *)builder_at(builder, block))->state =
 		1u << 8 | LEDGER_BLOCK_RELEASED;
 	builder_holds(builder, kernel, block);
+	builder_event_wait(builder, block, api, stack);
+	block = builder_block(builder, row, 0x60, 100);
+	((struct ledger_block *)builder_at(builder, block))->state =
+		1u << 8 | LEDGER_BLOCK_RELEASED;
+	((struct ledger_block *)builder_at(builder, block))->marked = LEDGER_BLOCK_MAPPED;
+	builder_mapped(builder, block, api, stack);
 	block = builder_block(builder, row, 0x50, 100);
 	((struct ledger_block *)builder_at(builder, block))->parent = 0x41;
 	builder_header(builder)->longest_wait = 2;

@@ -103,4 +103,5 @@ EXCEPTIONS = {
 }
 
 # Files of rows that are about something else than blocks of memory, and where they are tested.
-OTHER_TABLES = {"opencl_objects.def": "objects that are no memory: programs, cl-objects"}
+OTHER_TABLES = {"opencl_objects.def": "objects that are no memory: programs, cl-objects; maps and user "
+                "events: programs, cl-mapped"}

@@ -4,6 +4,7 @@ line of the program's source by the marker that stands on it."""
 
 import cases_api
 import cases_cl_history
+import cases_cl_mapped
 import cases_cl_objects
 import cases_cl_pool
 import cases_cl_released
@@ -344,6 +345,7 @@ OPENCL = [
 FAMILIES = {
     **cases_gate.FAMILIES,
     **cases_cl_history.FAMILIES,
+    **cases_cl_mapped.FAMILIES,
     **cases_cl_objects.FAMILIES,
     **cases_cl_pool.FAMILIES,
     **cases_cl_released.FAMILIES,

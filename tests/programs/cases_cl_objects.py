@@ -77,24 +77,24 @@ def held_by_kernel(place):
     compare("block", (5000, ["release@cl.h:release", "argument@arg_release",
                              "with_kernel@with", "main@main"]),
             (held["bytes"], stack_of(held["released"])))
-    holder, commands = held["held_by"]
-    compare("and", {"what": "commands"}, commands)
+    (holder,) = held["held_by"]
+    compare("the reason is another", "user-event", held["reason"])
     compare("holder", ("kernel", "object/cl-kernel", "clCreateKernel",
                        ["make_kernel@kernel", "argument@arg_kernel", "with_kernel@with",
                         "main@main"]),
             (holder["what"], holder["kind"], holder["allocated"]["api"],
              stack_of(holder["allocated"])))
     text = place.preloaded([place.program(PROGRAM), "with-kernel"]).stderr
-    compare("words", True, "  Held by commands that had not finished, as far as is known\n"
-            "  It is an argument of OpenCL kernel, made by clCreateKernel at make_kernel (" in
-            text)
+    compare("words", True, "  Held by a command that waits for a user event, which was never set\n"
+            in text and
+            "  It is an argument of OpenCL kernel, made by clCreateKernel at make_kernel (" in text)
 
 
 @needs
 def held_by_commands(place):
     """OpenCL objects: a kernel that was released explains nothing any more"""
     (held,) = run_story(place, "without-kernel")["released"]["held"]
-    compare("held by", [{"what": "commands"}], held["held_by"])
+    compare("held by", ("user-event", []), (held["reason"], held["held_by"]))
 
 
 @needs

@@ -10,13 +10,15 @@ MIB = 1 << 20
 
 
 def pool_of(place, story, lines, counts, mode="fast", env=None):
-    """STORY prints LINES, leaks nothing, and its pool says COUNTS."""
+    """STORY prints LINES, leaks nothing but what it never unmaps, and its pool says COUNTS."""
     run = place.preloaded([place.program(PROGRAM), story],
                           reporting(place, GPULEAK_POOL=mode, **(env or {})))
     compare("status", 0, run.status)
     compare("output", lines, run.stdout.splitlines())
     report = place.json("report.json")
-    compare("leaks", [], report["leaks"])
+    # What is mapped when it is released was released by the driver, which keeps it.
+    mapped = counts.get("not_pooled", {}).get("mapped", 0)
+    compare("leaks", [True] * mapped, ["mapped" in leak for leak in report["leaks"]])
     (pool,) = report["pool"]["pools"]
     compare("pool", counts, {key: pool[key] for key in counts})
     compare("whose", ("OpenCL", "cl-buffer", 0, mode),

@@ -71,15 +71,15 @@ def never_freed(place):
             (held["kind"], held["bytes"], held["allocated"]["api"], held["released"]["api"]))
     compare("allocated", created("never", "never"), stack_of(held["allocated"]))
     compare("released", let_go("never", "never_release"), stack_of(held["released"]))
-    compare("held by", [{"what": "commands"}], held["held_by"])
+    compare("held by", ("user-event", []), (held["reason"], held["held_by"]))
     run = place.command("run", "--gate", "--", place.program(PROGRAM), "never")
-    compare("the gate", 0, run.status)
+    compare("the gate", 23, run.status)
     lines = run.stderr.split("\n")
     compare("first line", True, "1 freed, 1 released but still held" in lines[0])
     compare("words", 1, lines.count("Released but not freed: 30,000 bytes (29.2 KiB) of "
                                     "OpenCL buffer"))
-    compare("held by", 1, lines.count("  Held by commands that had not finished, as far as is "
-                                      "known"))
+    compare("held by", 1, lines.count("  Held by a command that waits for a user event, which "
+                                      "was never set"))
 
 
 @needs

@@ -263,3 +263,24 @@ uint32_t builder_holds(struct ledger_builder *builder, uint32_t kernel, uint32_t
 
 	return add(builder, LEDGER_CHUNK_HOLDS, &holds, sizeof(holds), NULL, 0);
 }
+
+uint32_t builder_mapped(struct ledger_builder *builder, uint32_t block, uint32_t api,
+			uint32_t stack)
+{
+	const struct ledger_mapped mapped = {
+		.block = 1ull << 32 | block, .api = api, .stack = stack, .count = 1,
+	};
+
+	return add(builder, LEDGER_CHUNK_MAPPED, &mapped, sizeof(mapped), NULL, 0);
+}
+
+uint32_t builder_event_wait(struct ledger_builder *builder, uint32_t block, uint32_t api,
+			    uint32_t stack)
+{
+	const struct ledger_event_wait wait = {
+		.block = 1ull << 32 | block, .api = api, .stack = stack, .event_api = api,
+		.event_stack = stack,
+	};
+
+	return add(builder, LEDGER_CHUNK_EVENT_WAITS, &wait, sizeof(wait), NULL, 0);
+}

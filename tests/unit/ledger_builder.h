@@ -55,6 +55,11 @@ void builder_event(struct ledger_builder *builder, uint32_t history,
 		   enum ledger_reference_op op, uint32_t api, uint32_t stack);
 /* KERNEL has BLOCK as argument 1. */
 uint32_t builder_holds(struct ledger_builder *builder, uint32_t kernel, uint32_t block);
+/* BLOCK is mapped, by a call API at STACK; or waits for a user event that was made there. */
+uint32_t builder_mapped(struct ledger_builder *builder, uint32_t block, uint32_t api,
+			uint32_t stack);
+uint32_t builder_event_wait(struct ledger_builder *builder, uint32_t block, uint32_t api,
+			    uint32_t stack);
 /* An empty one, to be filled in place. */
 uint32_t builder_pools(struct ledger_builder *builder);
 /* Columns of the timeline by kind and device, to be filled in place, and a moment of it. */

@@ -68,11 +68,15 @@ static void sums(void **state)
 	builder_block(&builder, object, 0x40, 1000);
 	released = builder_block(&builder, a, 0x50, 2000);
 	((struct ledger_block *)builder_at(&builder, released))->state = LEDGER_BLOCK_RELEASED;
+	/* Released while it is mapped: not freed. */
+	released = builder_block(&builder, b, 0x60, 7);
+	((struct ledger_block *)builder_at(&builder, released))->state = LEDGER_BLOCK_RELEASED;
+	((struct ledger_block *)builder_at(&builder, released))->marked = LEDGER_BLOCK_MAPPED;
 	live = look(&builder, 1);
-	assert_int_equal(live->sum.bytes, 111);
-	assert_int_equal(live->sum.blocks, 3);
+	assert_int_equal(live->sum.bytes, 118);
+	assert_int_equal(live->sum.blocks, 4);
 	assert_int_equal(live->site_count, 2);
-	assert_int_equal(live->sites[0].sum.bytes, 100);
+	assert_int_equal(live->sites[0].sum.bytes, 107);
 	assert_int_equal(live->sites[0].device, 1);
 	assert_int_equal(live->sites[1].sum.bytes, 11);
 	assert_int_equal(live->sites[1].sum.blocks, 2);
