@@ -21,30 +21,17 @@ static struct {
 	_Alignas(64) _Atomic(char *) memory;
 } spare[STACKS];
 
-static __thread struct {
-	uintptr_t low; /* of the stack that the thread is on, if it still is */
-	uintptr_t origin;
-} self;
+static __thread uintptr_t low; /* of the stack that the thread is on, if it still is; or 0 */
 
-static uintptr_t stack_pointer(void)
+bool aside_is_on(uintptr_t at)
 {
-	return (uintptr_t)__builtin_frame_address(0);
-}
-
-static bool is_on_it(uintptr_t at)
-{
-	return at - self.low < STACK_BYTES;
-}
-
-uintptr_t aside_origin(uintptr_t now)
-{
-	return is_on_it(now) ? self.origin : now;
+	return low && at - low < STACK_BYTES;
 }
 
 /* Threads begin at different places, so that they seldom want the same stack. */
 static unsigned int first_place(void)
 {
-	return (unsigned int)(((uintptr_t)&self >> 12) * 0x9e3779b1u >> 16);
+	return (unsigned int)(((uintptr_t)&low >> 12) * 0x9e3779b1u >> 16);
 }
 
 static char *take(void)
@@ -83,21 +70,19 @@ static void give(char *memory)
 
 void aside(void (*work)(void *data), void *data)
 {
-	uintptr_t now = stack_pointer();
 	char *memory;
 	int state;
 
-	if (is_on_it(now)) {
+	if (aside_is_on((uintptr_t)__builtin_frame_address(0))) {
 		work(data);
 		return;
 	}
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	memory = take();
 	if (memory) {
-		self.origin = now;
-		self.low = (uintptr_t)memory;
+		low = (uintptr_t)memory;
 		aside_switch(work, data, memory + STACK_BYTES);
-		self.low = 0;
+		low = 0;
 		give(memory);
 	} else {
 		work(data);

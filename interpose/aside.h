@@ -15,7 +15,8 @@
  * handler; keeps errno's meaning to WORK. */
 void aside(void (*work)(void *data), void *data);
 
-/* Where the thread that is on a stack of gpuleak's own came from; otherwise NOW. */
-uintptr_t aside_origin(uintptr_t now);
+/* Returns true if AT lies on the stack of gpuleak's own that the thread was on last, unless that
+ * work returned. */
+bool aside_is_on(uintptr_t at);
 
 #endif

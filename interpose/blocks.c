@@ -10,7 +10,9 @@
 
 #include "ask.h"
 #include "errors.h"
+#include "slots.h"
 #include "stripes_hot.h"
+#include "unwinder.h"
 
 #define ENTRY_SLAB 4096u
 
@@ -397,8 +399,10 @@ static HOT struct ledger_block *record_now(const struct site *site, const struct
 	struct recorder *recorder = recorder_resume(facts->address);
 	struct ledger_block *block;
 
-	if (!recorder)
+	if (!recorder) {
+		recorder_missed();
 		return NULL;
+	}
 	facts->time_ns = stripes_now(recorder);
 	block = made(recorder, site, number, facts, device);
 	if (facts->time_ns >= atomic_load_explicit(&recorder->writer.timeline.due_ns,
@@ -477,14 +481,83 @@ void record_made_from(const struct site *site, uint32_t stack, uint64_t address,
 		record(site, &what, &facts, device);
 }
 
-void record_call(void)
+/* The word behind a frame's address is where the call returns to. */
+#define RETURN_WORD 1
+
+void record_call_from(const uintptr_t *frame, const struct freeing *freeing)
 {
-	thread_self.depth++;
+	if (__builtin_expect(thread_self.depth++ != 0, 0))
+		return;
+	thread_self.call_frame = (uintptr_t)frame;
+	thread_self.call_return = frame[RETURN_WORD];
+	thread_self.call_block = NULL;
+	if (freeing && !freeing->watched) {
+		thread_self.call_key = freeing->key;
+		thread_self.call_block = freeing->block;
+	}
 }
 
-void record_call_done(void)
+/* Calls inside the outermost one may have been left, as by a callback of the driver's. */
+void record_call_done_from(const uintptr_t *frame)
 {
-	thread_self.depth--;
+	if (__builtin_expect((uintptr_t)frame == thread_self.call_frame, 1))
+		thread_self.depth = 0;
+	else
+		thread_self.depth--;
+}
+
+/* The driver's call that was to free BLOCK never returned. If its number is another block's by
+ * now the driver did free it; otherwise it is still there. */
+static void settle_left(struct recorder *recorder, uint64_t key, struct ledger_block *block)
+{
+	struct shard *shard = shard_of(recorder, key);
+	struct ledger_block *stale = NULL;
+	struct entry *entry;
+	bool gone;
+
+	lock_take(&shard->lock);
+	entry = entry_find(shard, key);
+	gone = entry && (entry->block || entry->held);
+	if (!gone && entry) {
+		entry_revive(shard, entry, block);
+	} else if (!gone && (entry = entry_for(&recorder->arena, shard, key, NULL, &stale))) {
+		entry->block = block;
+		entry->span = block->bytes;
+		ledger_block_set(block, LEDGER_BLOCK_LIVE);
+	}
+	lock_give(&shard->lock);
+	if (gone)
+		drop(recorder, block, (int64_t)block->bytes);
+}
+
+void record_calls_end(void)
+{
+	struct ledger_block *block = thread_self.call_block;
+	struct recorder *recorder;
+
+	thread_self.depth = 0;
+	thread_self.call_frame = 0;
+	thread_self.call_block = NULL;
+	thread_self.nested = 0;
+	slots_inside = (struct inside){ 0 };
+	limits_done();
+	recorder = recorder_now();
+	if (!block || !recorder || thread_self.generation != recorder->generation ||
+	    !(recorder = recorder_enter()))
+		return;
+	settle_left(recorder, thread_self.call_key, block);
+	recorder_leave();
+}
+
+void record_call_left(const uintptr_t *frame)
+{
+	const uintptr_t *at = (const uintptr_t *)thread_self.call_frame + RETURN_WORD;
+	int saved = errno;
+
+	if (recorder_was_left(thread_self.call_frame, (uintptr_t)frame) ||
+	    !unwinder_can_read(at) || *at != thread_self.call_return)
+		record_calls_end();
+	errno = saved;
 }
 
 /* ---- free ---- */
@@ -538,8 +611,13 @@ static HOT struct recorder *take(const struct site *site, uint64_t address,
 	struct past ending;
 
 	*ret = (struct freeing){ 0 };
-	if (!address || !(recorder = recorder_enter()))
+	if (!address)
 		return NULL;
+	recorder = recorder_enter();
+	if (!recorder) {
+		recorder_missed();
+		return NULL;
+	}
 	ret->recorder = recorder;
 	shard = shard_of(recorder, key_of(site, address));
 	entry_soon(shard, hint);

@@ -33,7 +33,7 @@ static _Atomic bool reported;
  * _exit or exec is not our end. */
 static struct recorder *own_recorder(void)
 {
-	struct recorder *recorder = recorder_now();
+	struct recorder *recorder = recorder_last();
 
 	return recorder && recorder->pid == getpid() ? recorder : NULL;
 }
@@ -42,9 +42,11 @@ static void note_end(struct recorder *recorder, enum ledger_ended how, int statu
 {
 	struct timespec now;
 
-	released_wait(recorder);
-	pool_settle();
-	coverage_look_everywhere(recorder, true);
+	if (recorder_now()) { /* what a thread left may be half done */
+		released_wait(recorder);
+		pool_settle();
+		coverage_look_everywhere(recorder, true);
+	}
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	recorder->header->end_mono_ns =
 		(uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
@@ -214,9 +216,9 @@ static void note_exec(void *data)
 		return;
 	}
 	replacing->noted = true;
-	note_end(recorder_now(), LEDGER_EXEC, 0);
+	note_end(recorder_last(), LEDGER_EXEC, 0);
 	if (strcmp(config.report, "none") != 0)
-		verdict_report(recorder_now());
+		verdict_report(recorder_last());
 }
 
 /* exec replaces the process: what is live then is gone for good, so it is an end. The
@@ -233,7 +235,7 @@ static bool before_exec(bool (*may_run)(const char *file), const char *file)
 
 static void exec_failed(bool noted)
 {
-	struct recorder *recorder = recorder_now();
+	struct recorder *recorder = recorder_last();
 
 	if (!noted || !recorder)
 		return;

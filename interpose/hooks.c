@@ -356,7 +356,7 @@ struct uses {
 				      &freeing);                                           \
 	else                                                                                \
 		record_freeing(&site, (uint64_t)(key), &freeing);                            \
-	record_call();                                                                      \
+	record_call_freeing(&freeing);                                                      \
 	r = CALL(returns, parameters, arguments);                                           \
 	record_call_done();                                                                 \
 	record_freed(hook, &freeing, OUTCOME_OF_##returns(r), (int)r);                      \
@@ -400,7 +400,7 @@ struct uses {
 	struct freeing freeing;                                                             \
 	returns r;                                                                          \
 	record_freeing(&site, (uint64_t)(key), &freeing);                                    \
-	record_call();                                                                      \
+	record_call_freeing(&freeing);                                                      \
 	r = CALL(returns, parameters, arguments);                                           \
 	submits_note();                                                                     \
 	record_call_done();                                                                 \
@@ -417,7 +417,7 @@ struct uses {
 	struct freeing freeing;                                                             \
 	returns r;                                                                          \
 	record_releasing(&site, (uint64_t)(uintptr_t)(key), &freeing);                       \
-	record_call();                                                                      \
+	record_call_freeing(&freeing);                                                      \
 	r = CALL(returns, parameters, arguments);                                           \
 	record_call_done();                                                                 \
 	record_released(hook, &freeing, OUTCOME_OF_##returns(r), (int)r);                   \
@@ -439,7 +439,7 @@ struct uses {
 	struct freeing freeing;                                                             \
 	returns r = CL_SUCCESS;                                                             \
 	record_releasing(&site, (uint64_t)(uintptr_t)(key), &freeing);                       \
-	record_call();                                                                      \
+	record_call_freeing(&freeing);                                                      \
 	if (!opencl_pool_is_on() || !(dealt))                                               \
 		r = CALL(returns, parameters, arguments);                                   \
 	record_call_done();                                                                 \
@@ -491,7 +491,7 @@ struct uses {
 #define VERB_DISPOSE(returns, parameters, arguments, made, key, size)                       \
 	struct freeing freeing;                                                             \
 	record_releasing(&site, (uint64_t)(uintptr_t)(key), &freeing);                      \
-	record_call();                                                                      \
+	record_call_freeing(&freeing);                                                      \
 	CALL(returns, parameters, arguments);                                               \
 	record_call_done();                                                                 \
 	record_released(hook, &freeing, OUTCOME_DONE, LEDGER_NO_ANSWER);
@@ -534,6 +534,8 @@ struct uses {
 #define WRAPPER(symbol, returns, parameters, arguments, verb, made, key, size, find)        \
 	{                                                                                   \
 		struct hook *hook = &hooks[HOOK_##symbol];                                  \
+		if (__builtin_expect(thread_self.depth != 0, 0))                            \
+			record_call_left(RECORD_FRAME);                                     \
 		struct route route = find(hook);                                            \
 		struct site site = { hook, CALLER, SPACE_OF_##verb };                       \
 		if (__builtin_expect(!route.real, 0))                                       \

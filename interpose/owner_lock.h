@@ -21,6 +21,8 @@
 #include "lock.h"
 #include "nocancel.h"
 
+#define OWNER_LOCK_NAPS 8000u /* short ones for each of lock_patience_naps */
+
 struct owner_lock {
 	_Atomic bool inside; /* the owner's */
 	_Atomic bool wanted; /* by who holds `lock` */
@@ -68,7 +70,7 @@ static HOT void owner_lock_give(struct owner_lock *own)
 static inline void owner_lock_take_from(struct owner_lock *own, bool alone)
 {
 	static const struct timespec nap = { 0, 50000 };
-	int spins = 0;
+	unsigned int spins = 0;
 
 	lock_take(&own->lock);
 	if (!alone)
@@ -76,10 +78,15 @@ static inline void owner_lock_take_from(struct owner_lock *own, bool alone)
 	atomic_store_explicit(&own->wanted, true, memory_order_relaxed);
 	syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 	while (atomic_load_explicit(&own->inside, memory_order_acquire)) {
-		if (++spins < 100)
+		if (++spins < 100) {
 			sched_yield();
-		else
+		} else if (spins / OWNER_LOCK_NAPS < __atomic_load_n(&lock_patience_naps,
+								     __ATOMIC_RELAXED)) {
 			nocancel_nanosleep(&nap);
+		} else { /* the owner left gpuleak in the middle */
+			lock_lost();
+			return;
+		}
 	}
 }
 

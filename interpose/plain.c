@@ -271,7 +271,8 @@ static bool add_troubles(struct page_text *out, const struct ledger_header *head
 		text_add(&out->text, " ");
 		text_add(&out->text, texts[i]);
 		line_done(out);
-		lost = lost || i == LEDGER_TROUBLE_UNRECORDED_BLOCKS;
+		lost = lost || i == LEDGER_TROUBLE_UNRECORDED_BLOCKS ||
+		       i == LEDGER_TROUBLE_ABANDONED;
 	}
 	return lost;
 }

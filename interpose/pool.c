@@ -533,6 +533,20 @@ static COLD void release_part(struct pool *pool, struct pool_block *block)
 		pool_slab_give(pool, block);
 }
 
+/* The recorder can't be entered. The driver frees its own blocks, of which it knows nothing of
+ * their parts: a part at ADDRESS is nobody's from here on. */
+static COLD bool is_lost_part(uint64_t address, CUresult *ret)
+{
+	struct standing *standing = pool_standing(address);
+	const struct pool_block *block =
+		standing ? (void *)((char *)standing - offsetof(struct pool_block, standing)) : NULL;
+
+	if (!block || block->address != address || !block->slab)
+		return false;
+	*ret = CUDA_SUCCESS;
+	return true;
+}
+
 /* The free of ADDRESS by NATIVE's call. False: the driver is to be asked. */
 static HOT bool release(const struct pool_native_free *native, bool pinned, uint64_t address,
 			CUresult *ret)
@@ -544,7 +558,7 @@ static HOT bool release(const struct pool_native_free *native, bool pinned, uint
 	bool kept = false;
 
 	if (!recorder)
-		return false;
+		return is_lost_part(address, ret);
 	pool = pool_of(recorder);
 	if (__builtin_expect(!block, 0))
 		block = pool ? pool_map_find(pool, address) : NULL;

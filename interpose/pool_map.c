@@ -55,7 +55,7 @@ struct pool_block *pool_map_find(struct pool *pool, uint64_t address)
 
 HOT_CALL struct standing *pool_standing(uint64_t address)
 {
-	struct recorder *recorder = recorder_now();
+	struct recorder *recorder = recorder_last();
 	struct pool *pool = NULL;
 	struct pool_block *block = NULL;
 

@@ -40,6 +40,7 @@
 __thread struct thread thread_self;
 
 struct recorder_page *recorder_page READ_BY_ALL;
+#define STOPPED_NAPS 7u
 static struct recorder_page fallback_page; /* if a page can't be had: then atfork wipes */
 static uint32_t generations;
 static struct roster *roster; /* NULL: this is no process of `gpuleak run` */
@@ -385,18 +386,75 @@ bool recorder_is_on_roster(void)
 	return roster != NULL;
 }
 
+bool recorder_was_left(uintptr_t then, uintptr_t now)
+{
+	bool then_on_it = aside_is_on(then), now_on_it = aside_is_on(now);
+	stack_t other;
+
+	if (then_on_it && !now_on_it)
+		return true;
+	if (now_on_it && !then_on_it)
+		return false;
+	if (sigaltstack(NULL, &other) < 0)
+		return false;
+	/* A signal handler on a stack of its own interrupts what runs on the other one. */
+	then_on_it = !(other.ss_flags & SS_DISABLE) && then - (uintptr_t)other.ss_sp < other.ss_size;
+	now_on_it = other.ss_flags & SS_ONSTACK;
+	return then_on_it == now_on_it ? now >= then : then_on_it;
+}
+
+void recorder_stop(void)
+{
+	struct recorder *recorder;
+
+	__atomic_store_n(&recorder_page->impossible, 1, __ATOMIC_RELEASE);
+	recorder = __atomic_exchange_n(&recorder_page->recorder, NULL, __ATOMIC_ACQ_REL);
+	if (!recorder)
+		return;
+	__atomic_store_n(&recorder_page->stopped, recorder, __ATOMIC_RELEASE);
+	ledger_trouble(recorder->header, LEDGER_TROUBLE_ABANDONED, 1);
+	/* Who waits for a lock of the thread that left waits a tenth of a second from here on. */
+	__atomic_store_n(&lock_patience_naps, STOPPED_NAPS, __ATOMIC_RELAXED);
+}
+
+void lock_lost(void)
+{
+	if (recorder_page)
+		recorder_stop();
+}
+
+void recorder_missed(void)
+{
+	struct recorder *recorder = recorder_now() ? NULL : recorder_last();
+
+	if (recorder)
+		ledger_trouble(recorder->header, LEDGER_TROUBLE_ABANDONED, 1);
+}
+
+/* This thread was inside gpuleak, and is not any more. */
+static void recorder_left(void)
+{
+	recorder_stop();
+	thread_self.busy = 0;
+	thread_self.staying = 0;
+	thread_self.standing = NULL;
+}
+
 struct recorder *recorder_enter_slowly(void)
 {
 	struct thread *self = &thread_self;
 	struct recorder *recorder;
 
+	if (self->busy && (recorder_was_left(self->busy, recorder_stack_pointer()) ||
+			   !stack_is_nested()))
+		recorder_left();
 	if (self->busy) {
 		recorder = recorder_now();
 		if (recorder)
 			ledger_trouble(recorder->header, LEDGER_TROUBLE_REENTERED, 1);
 		return NULL;
 	}
-	self->busy = true;
+	self->busy = recorder_stack_pointer();
 	self->errno_at = &errno;
 	self->saved_errno = errno;
 	recorder = recorder_now();

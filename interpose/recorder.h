@@ -83,7 +83,9 @@ struct releasing {
 /* What a thread keeps; all zero until its first GPU call in this recorder. */
 struct thread {
 	uint32_t generation;
-	bool busy; /* inside gpuleak: a signal handler that comes back in is passed on unrecorded */
+	/* Not 0: inside gpuleak, entered with this stack pointer. A signal handler's call is passed
+	 * on unrecorded meanwhile. */
+	uintptr_t busy;
 	int saved_errno; /* of the application, while busy */
 	int *errno_at;
 	struct stripe *stripe;
@@ -102,6 +104,10 @@ struct thread {
 	void *pooled; /* the driver's function behind the pooled call under way */
 	uint64_t nested; /* address just recorded by a call inside the present one */
 	unsigned int depth; /* calls of ours on this thread's stack */
+	uintptr_t call_frame; /* of the outermost of them: its wrapper's frame */
+	uintptr_t call_return; /* and return address */
+	struct ledger_block *call_block; /* that it frees, out of the table; or NULL */
+	uint64_t call_key;
 	struct limits_due due;
 	uint32_t thread;  /* the kernel's number */
 	uint32_t ignored; /* LEDGER_BLOCK_IGNORED between gpuleak_ignore_begin() and _end() */
@@ -118,6 +124,7 @@ void recorder_start(void);
  * afresh, with locks that nobody holds. */
 struct recorder_page {
 	struct recorder *recorder;
+	struct recorder *stopped; /* see recorder_stop() */
 	struct lock making;
 	int impossible; /* why nothing can be recorded: an errno; 0 otherwise */
 	int failed_pid; /* the process that found that out */
@@ -128,6 +135,39 @@ extern struct recorder_page *recorder_page __attribute__((visibility("hidden")))
 static inline struct recorder *recorder_now(void)
 {
 	return recorder_page ? __atomic_load_n(&recorder_page->recorder, __ATOMIC_ACQUIRE) : NULL;
+}
+
+/* The same, or the one that stopped: for what is reported at the end. */
+static inline struct recorder *recorder_last(void)
+{
+	struct recorder *recorder = recorder_now();
+
+	return recorder || !recorder_page
+		       ? recorder
+		       : __atomic_load_n(&recorder_page->stopped, __ATOMIC_ACQUIRE);
+}
+
+/* A thread left gpuleak in the middle of its work: by a signal handler's longjmp, an exception or
+ * cancellation. What it was at may be half done, and it may hold a lock. So nothing is recorded
+ * any more in this process; calls pass, and are counted. */
+void recorder_stop(void);
+/* An allocation or a free is not recorded for that reason, if it is. */
+COLD void recorder_missed(void);
+
+/* Returns true if a function that ran at stack pointer THEN has been left, as the caller runs at
+ * NOW. If not, that is not known: NOW lies deeper on the same stack, or on another one. */
+COLD bool recorder_was_left(uintptr_t then, uintptr_t now);
+
+static HOT uintptr_t recorder_stack_pointer(void)
+{
+	uintptr_t ret;
+
+#if defined(__x86_64__)
+	__asm__("movq %%rsp, %0" : "=r"(ret));
+#else
+	__asm__("mov %0, sp" : "=r"(ret));
+#endif
+	return ret;
 }
 
 COLD struct recorder *recorder_enter_slowly(void);
@@ -143,7 +183,7 @@ static HOT struct recorder *recorder_enter(void)
 				     thread_self.generation != recorder->generation,
 			     0))
 		return recorder_enter_slowly();
-	thread_self.busy = true;
+	thread_self.busy = recorder_stack_pointer();
 	thread_self.saved_errno = *thread_self.errno_at;
 	return recorder;
 }
@@ -151,7 +191,7 @@ static HOT struct recorder *recorder_enter(void)
 static HOT void recorder_leave(void)
 {
 	*thread_self.errno_at = thread_self.saved_errno;
-	thread_self.busy = false;
+	thread_self.busy = 0;
 }
 
 /* In place of recorder_leave(), by a step of a call on the block at ADDRESS whose next step goes

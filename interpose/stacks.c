@@ -92,6 +92,25 @@ static bool is_inside_exit(const struct capture *capture)
 	return false;
 }
 
+static void look_for_us(void *data)
+{
+	bool *ret = data;
+	struct capture capture;
+
+	capture_frames(LEDGER_FRAMES_MAX, true, &capture);
+	*ret = capture.frames == 0;
+	for (unsigned int i = 0; i < capture.frames; i++)
+		*ret = *ret || resolve_is_ours(capture.first[i]);
+}
+
+bool stack_is_nested(void)
+{
+	bool nested = true;
+
+	aside(look_for_us, &nested);
+	return nested;
+}
+
 static void look_for_exit(void *data)
 {
 	bool *ret = data;

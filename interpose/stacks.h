@@ -87,6 +87,10 @@ uint32_t stack_here(struct recorder *recorder, struct stripe *stripe, const stru
 /* Memories speak of one thread's stack: a stripe's next thread starts without. */
 void stack_forget(struct stripe *stripe);
 
+/* Returns true if gpuleak has frames on the calling thread's stack further out than those of the
+ * call under way, or if that is not known. */
+bool stack_is_nested(void);
+
 /* Returns true if some frame of the calling thread, whatever GPULEAK_STACK_DEPTH says, lies inside
  * libc's exit(): the process is on its way out. */
 bool stack_inside_exit(void);

@@ -21,6 +21,13 @@ static void leave(void *value)
 	struct recorder *recorder = recorder_now();
 	ptrdiff_t number;
 
+	if (thread_self.depth)
+		record_calls_end();
+	if (recorder && thread_self.busy && thread_self.generation == recorder->generation) {
+		recorder_stop(); /* cancelled, for one */
+		thread_self.busy = 0;
+		return;
+	}
 	thread_self.generation = 0; /* later destructors may still allocate: they join anew */
 	if (!recorder || stripe < recorder->stripes.stripe ||
 	    stripe >= recorder->stripes.stripe + recorder->stripes.count)

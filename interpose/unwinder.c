@@ -43,11 +43,14 @@ static struct lock write_lock; /* of these three; never held over the loader */
 
 /* The kernel copies the set before it looks at the first argument, which is nonsense: so
  * this answers EFAULT or EINVAL and changes nothing, under any seccomp filter. */
+bool unwinder_can_read(const void *address)
+{
+	return syscall(SYS_rt_sigprocmask, -1, address, NULL, 8) == 0 || errno != EFAULT;
+}
+
 static ssize_t test_memory(const void *address)
 {
-	if (syscall(SYS_rt_sigprocmask, -1, address, NULL, 8) < 0 && errno == EFAULT)
-		return -1;
-	return 1;
+	return unwinder_can_read(address) ? 1 : -1;
 }
 
 static ssize_t instead_of_write(int fd, const void *bytes, size_t count)

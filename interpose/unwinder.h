@@ -30,4 +30,7 @@ int unwinder_load(void);
 /* The loaded one, or NULL. */
 const struct unwinder *unwinder_get(void);
 
+/* Returns true if the 8 bytes at ADDRESS can be read. May change errno. */
+bool unwinder_can_read(const void *address);
+
 #endif

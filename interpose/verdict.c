@@ -329,8 +329,10 @@ bool verdict_report(struct recorder *recorder)
 	bool failed = false;
 	int saved = errno;
 
-	stripes_settle(recorder);
-	released_settle(recorder);
+	if (recorder_now()) {
+		stripes_settle(recorder);
+		released_settle(recorder);
+	}
 	if (recorder->create_errno && !recorder_is_on_roster())
 		say_why_not_on_file(recorder);
 	if (strcmp(destination, "none") != 0) {
@@ -354,12 +356,14 @@ bool verdict_report(struct recorder *recorder)
 int verdict_report_now(struct recorder *recorder)
 {
 	const char *pattern = config.report_now[0] ? config.report_now : config.report;
+	const struct timespec nap = { .tv_nsec = 10000000 };
 	char place[PATH_MAX];
 	int r, saved = errno;
 
 	if (strcmp(pattern, "none") == 0)
 		return -ENOTSUP;
-	lock_take(&recorder->asking);
+	while (!lock_try(&recorder->asking)) /* a report may take long */
+		nocancel_nanosleep(&nap);
 	r = destination_now(recorder, pattern, place);
 	if (r < 0) {
 		say("gpuleak: ", pattern, ": not a usable path, reporting here\n", NULL);

@@ -61,7 +61,9 @@ enum ledger_ended {
 			    "were handed out: calls of them are not seen")                  \
 	X(MEMORY_ONLY, "the ledger file could not be created or kept: recorded in memory only") \
 	X(UNRECORDED_MAPPINGS, "mappings of OpenCL memory were not recorded: the ledger could "  \
-			       "not grow")
+			       "not grow")  \
+	X(ABANDONED, "calls were not recorded: a thread left gpuleak by longjmp, an exception or " \
+		     "cancellation in the middle of its work, and recording stopped")
 
 enum ledger_trouble {
 #define X(name, text) LEDGER_TROUBLE_##name,

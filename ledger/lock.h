@@ -19,6 +19,15 @@ struct lock {
 	_Atomic uint32_t word; /* 0 free, 1 held, 2 held and waited for */
 };
 
+/* How often a thread that waits for a lock naps before it takes the lock from a thread that will
+ * never give it: that one left gpuleak by longjmp, an exception or cancellation. Naps, not time,
+ * since a process may be stopped meanwhile. The default is 20 seconds and more. */
+extern unsigned int lock_patience_naps;
+
+/* The lock that the calling thread waits for is lost: what it guards may be half done, so
+ * nothing new may begin with it. */
+void lock_lost(void);
+
 static inline int lock_try(struct lock *lock)
 {
 	uint32_t expected = 0;
@@ -41,7 +50,12 @@ static inline void lock_take(struct lock *lock)
 		if (atomic_load_explicit(&lock->word, memory_order_relaxed) == 0 && lock_try(lock))
 			return;
 	}
-	while (atomic_exchange_explicit(&lock->word, 2, memory_order_acquire) != 0) {
+	for (unsigned int naps = 0;
+	     atomic_exchange_explicit(&lock->word, 2, memory_order_acquire) != 0; naps++) {
+		if (naps >= __atomic_load_n(&lock_patience_naps, __ATOMIC_RELAXED)) {
+			lock_lost();
+			return;
+		}
 		syscall(SYS_futex, &lock->word, FUTEX_WAIT_PRIVATE, 2, &nap, NULL, 0);
 		if (nap.tv_nsec < 500000000)
 			nap.tv_nsec *= 2;

@@ -19,6 +19,8 @@
 
 #include "nocancel.h"
 
+unsigned int lock_patience_naps = 50;
+
 #define GROW_CHUNKS_MIN 8u   /* 128 KiB: what a small program needs in all */
 #define GROW_CHUNKS_MAX 256u /* 4 MiB: keeps one growth near a millisecond */
 

@@ -63,6 +63,7 @@ static int trouble_is_incomplete(unsigned int which)
 	case LEDGER_TROUBLE_REENTERED:
 	case LEDGER_TROUBLE_UNKNOWN_VARIANTS:
 	case LEDGER_TROUBLE_UNRECORDED_MAPPINGS:
+	case LEDGER_TROUBLE_ABANDONED:
 	case LEDGER_TROUBLE_MEMORY_ONLY: /* what was asked for, a file, is not there */
 		return 1;
 	}

@@ -152,7 +152,46 @@ def cancelled():
                 errors=[Error("invalid-free", "cuMemFree_v2", ["be_cancelled@nothing"], 1)] * 4)
 
 
+# ---- calls that do not return ----
+
+def left_driver():
+    return Case("jumps out of the driver's calls: what was recorded stays exact", "left",
+                ("driver",), stdout="went on\n", allocated=(1004, 1 + 240 + 5000), freed=3,
+                peak=80 + 5000,
+                leaks=[Leak("cuArrayCreate_v2", 80, ["make_array@array", "out_of_driver@lost",
+                                                     "main@main_driver"], kind="array"),
+                       Leak(ALLOC, 5000, ["allocate@alloc", "many@many",
+                                          "out_of_driver@main_many", "main@main_driver"],
+                            blocks=1000)])
+
+
+def left_driver_thread():
+    return Case("threads that end in the driver's call: the block that it was to free is live",
+                "left", ("driver-thread",), stdout="went on\n", allocated=(5, 641), freed=1,
+                peak=640,
+                leaks=[Leak("cuArrayCreate_v2", 640, ["make_array@array", "end_in_driver@thread"],
+                            kind="array", blocks=4)])
+
+
+def left_gpuleak(place):
+    """a jump out of gpuleak, and a thread that ends there: no gate passes, no thread waits"""
+    for how, missed in (("clock", 1001), ("lock", 1005), ("gpuleak-thread", 7)):
+        for pool in ("off", "fast"):
+            run = place.command("run", "--gate", "--format", "json", "--report",
+                                place.file("report.json"), "--", place.program("left"), how,
+                                env={"GPULEAK_POOL": pool})
+            compare("%s, pool %s: status, stdout" % (how, pool), (23, "went on\n"),
+                    (run.status, run.stdout))
+            notes = place.json("report.json")["notes"]
+            compare("%s, pool %s: notes" % (how, pool), [
+                "%s calls were not recorded: a thread left gpuleak by longjmp, an exception or "
+                "cancellation in the middle of its work, and recording stopped"
+                % format(missed, ",")], notes)
+            place.nothing_left()
+
+
 LEAVING = [
+    left_driver(), left_driver_thread(), left_gpuleak,
     signal_stack, thread_stack, stack_limit, cancelled(),
     reloaded(), relative_library, exec_report_by_pid, exec_report_by_name, exec_report_to_device,
 ]
