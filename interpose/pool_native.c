@@ -261,7 +261,8 @@ void pool_native_begin(struct pool_context *context)
 	context->stream = stream;
 }
 
-/* Frees native blocks of the device's memory pool until one can't be freed; returns that, or NULL. */
+/* Frees native blocks of the device's memory pool until one can't be freed. Returns that block, or
+ * NULL. */
 static const struct pool_block *free_outlived(const struct pool_block *block)
 {
 	CUresult (*end)(CUdeviceptr) = (CUresult(*)(CUdeviceptr))pool_real(HOOK_cuMemFree_v2);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A table from 64-bit keys to refs of the ledger: one array, no pointers, so that a look-up in a
- * large table touches one or two cache lines and growing it reads memory in order. Entries are never
- * removed. Owns its array; takes no lock.
+ * large table touches one or two cache lines and growing it reads memory in order. Entries are
+ * never removed. Owns its array; takes no lock.
  */
 #ifndef GPULEAK_REF_TABLE_H
 #define GPULEAK_REF_TABLE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Looks at the frame that each leak and each error names as its place, and at the outermost one. A module whose file could
- * not be read has a note of its own and is left out here.
+ * Looks at the frame that each leak and each error names as its place, and at the outermost one.
+ * A module whose file could not be read has a note of its own and is left out here.
  */
 #include "text_debuginfo.h"
 

@@ -14,7 +14,8 @@
 #include "model_sites.h"
 
 /* U+202E, U+2066, U+200F, U+2028, U+0085 and U+FEFF. */
-#define TURNING "\xe2\x80\xae" "\xe2\x81\xa6" "\xe2\x80\x8f" "\xe2\x80\xa8" "\xc2\x85" "\xef\xbb\xbf"
+#define TURNING "\xe2\x80\xae" "\xe2\x81\xa6" "\xe2\x80\x8f" "\xe2\x80\xa8" "\xc2\x85" \
+		"\xef\xbb\xbf"
 #define HOSTILE "e;v i<l>&\"'%0A\n::error file=x,line=1::hi\r\x1b[31m\xff\xfe\xef\xbf\xbf]]>|`\\ " \
 		"\xc3\xa4##[error]" TURNING
 #define MANY 30000
