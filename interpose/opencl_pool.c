@@ -140,10 +140,8 @@ static void publish(struct kept_device *device)
 	__atomic_store_n(&row->reserved, reserved, __ATOMIC_RELAXED);
 	__atomic_store_n(&row->pending, (uint64_t)pending, __ATOMIC_RELAXED);
 	__atomic_store_n(&row->cached, (uint64_t)(kept - pending), __ATOMIC_RELAXED);
-	if (reserved > __atomic_load_n(&row->peak_reserved, __ATOMIC_RELAXED))
-		__atomic_store_n(&row->peak_reserved, reserved, __ATOMIC_RELAXED);
-	if ((uint64_t)in_use > __atomic_load_n(&row->peak_used, __ATOMIC_RELAXED))
-		__atomic_store_n(&row->peak_used, (uint64_t)in_use, __ATOMIC_RELAXED);
+	pools_raise(&row->peak_reserved, reserved);
+	pools_raise(&row->peak_used, (uint64_t)in_use);
 }
 
 /* BYTES pass from one to the other, or come from the driver, or go to it. */

@@ -6,6 +6,7 @@
  * Must not call the driver.
  */
 #include "pool_parts.h"
+#include "pools_record.h"
 
 #include "submits.h"
 
@@ -591,16 +592,6 @@ static uint64_t tell(uint64_t *sum, _Atomic int64_t *told, uint64_t now)
 		     : __atomic_load_n(sum, __ATOMIC_RELAXED);
 }
 
-static void raise_peak(uint64_t *peak, uint64_t value)
-{
-	uint64_t seen = __atomic_load_n(peak, __ATOMIC_RELAXED);
-
-	while (value > seen &&
-	       !__atomic_compare_exchange_n(peak, &seen, value, true, __ATOMIC_RELAXED,
-					    __ATOMIC_RELAXED))
-		;
-}
-
 /* The record's numbers are sums over contexts, and over the sorts of pinned memory. */
 void pool_tell(struct pool_space *space)
 {
@@ -615,6 +606,6 @@ void pool_tell(struct pool_space *space)
 	tell(&record->cached, &space->told[0], kept - pending);
 	tell(&record->pending, &space->told[1], pending);
 	tell(&record->waste, &space->told[2], waste);
-	raise_peak(&record->peak_reserved, tell(&record->reserved, &space->told[3], reserved));
-	raise_peak(&record->peak_used, tell(&record->in_use, &space->told[4], in_use));
+	pools_raise(&record->peak_reserved, tell(&record->reserved, &space->told[3], reserved));
+	pools_raise(&record->peak_used, tell(&record->in_use, &space->told[4], in_use));
 }

@@ -7,6 +7,7 @@
 #ifndef GPULEAK_POOLS_RECORD_H
 #define GPULEAK_POOLS_RECORD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "format.h"
@@ -30,6 +31,23 @@ struct ledger_pools *pools_record(void);
 /* The row of API ("CUDA", "OpenCL"), KIND and DEVICE in it, made if need be; NULL without a
  * record, a free row or room for the texts. Takes a lock: keep what it answers. */
 struct ledger_pool *pools_record_row(const char *api, const char *kind, int device);
+
+/* For a test that comes in between. */
+#ifndef PEAK_SEEN
+#define PEAK_SEEN(peak)
+#endif
+
+/* Several threads may raise PEAK at one moment: the largest VALUE stays. */
+static inline void pools_raise(uint64_t *peak, uint64_t value)
+{
+	uint64_t seen = __atomic_load_n(peak, __ATOMIC_RELAXED);
+
+	PEAK_SEEN(peak);
+	while (value > seen &&
+	       !__atomic_compare_exchange_n(peak, &seen, value, true, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED))
+		;
+}
 
 #define pools_count(counter, by) __atomic_fetch_add((counter), (uint64_t)(by), __ATOMIC_RELAXED)
 
