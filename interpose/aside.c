@@ -6,6 +6,7 @@
 #include "aside.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <sys/mman.h>
 
@@ -42,8 +43,8 @@ static char *take(void)
 	for (unsigned int i = 0; i < STACKS; i++) {
 		_Atomic(char *) *place = &spare[(first + i) % STACKS].memory;
 
-		if (__atomic_load_n(place, __ATOMIC_RELAXED) &&
-		    (memory = __atomic_exchange_n(place, NULL, __ATOMIC_ACQUIRE)))
+		if (atomic_load_explicit(place, memory_order_relaxed) &&
+		    (memory = atomic_exchange_explicit(place, NULL, memory_order_acquire)))
 			return memory;
 	}
 	memory = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
@@ -61,8 +62,9 @@ static void give(char *memory)
 	for (unsigned int i = 0; i < STACKS; i++) {
 		char *none = NULL;
 
-		if (__atomic_compare_exchange_n(&spare[(first + i) % STACKS].memory, &none, memory,
-						false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		if (atomic_compare_exchange_strong_explicit(&spare[(first + i) % STACKS].memory,
+							    &none, memory, memory_order_release,
+							    memory_order_relaxed))
 			return;
 	}
 	munmap(memory, STACK_BYTES);

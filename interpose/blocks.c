@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ask.h"
+#include "calls.h"
 #include "errors.h"
 #include "slots.h"
 #include "stripes_hot.h"
@@ -411,7 +412,7 @@ static HOT struct ledger_block *record_now(const struct site *site, const struct
 				  (uint64_t)stripes_live(recorder));
 		timeline_look(recorder, facts->time_ns);
 	}
-	thread_self.nested = thread_self.depth ? facts->address : 0;
+	thread_self.nested = thread_self.call_frame ? facts->address : 0;
 	recorder_leave();
 	return block;
 }
@@ -481,31 +482,6 @@ void record_made_from(const struct site *site, uint32_t stack, uint64_t address,
 		record(site, &what, &facts, device);
 }
 
-/* The word behind a frame's address is where the call returns to. */
-#define RETURN_WORD 1
-
-void record_call_from(const uintptr_t *frame, const struct freeing *freeing)
-{
-	if (__builtin_expect(thread_self.depth++ != 0, 0))
-		return;
-	thread_self.call_frame = (uintptr_t)frame;
-	thread_self.call_return = frame[RETURN_WORD];
-	thread_self.call_block = NULL;
-	if (freeing && !freeing->watched) {
-		thread_self.call_key = freeing->key;
-		thread_self.call_block = freeing->block;
-	}
-}
-
-/* Calls inside the outermost one may have been left, as by a callback of the driver's. */
-void record_call_done_from(const uintptr_t *frame)
-{
-	if (__builtin_expect((uintptr_t)frame == thread_self.call_frame, 1))
-		thread_self.depth = 0;
-	else
-		thread_self.depth--;
-}
-
 /* The driver's call that was to free BLOCK never returned. If its number is another block's by
  * now the driver did free it; otherwise it is still there. */
 static void settle_left(struct recorder *recorder, uint64_t key, struct ledger_block *block)
@@ -535,7 +511,6 @@ void record_calls_end(void)
 	struct ledger_block *block = thread_self.call_block;
 	struct recorder *recorder;
 
-	thread_self.depth = 0;
 	thread_self.call_frame = 0;
 	thread_self.call_block = NULL;
 	thread_self.nested = 0;
@@ -551,7 +526,7 @@ void record_calls_end(void)
 
 void record_call_left(const uintptr_t *frame)
 {
-	const uintptr_t *at = (const uintptr_t *)thread_self.call_frame + RETURN_WORD;
+	const uintptr_t *at = (const uintptr_t *)thread_self.call_frame + CALL_RETURN_WORD;
 	int saved = errno;
 
 	if (recorder_was_left(thread_self.call_frame, (uintptr_t)frame) ||
@@ -735,7 +710,7 @@ static void end_block(struct recorder *recorder, struct hook *hook, struct freei
 static void end_unknown(struct recorder *recorder, struct hook *hook, struct freeing *freeing,
 			enum outcome outcome, int result)
 {
-	bool counts = outcome == OUTCOME_DONE && thread_self.depth == 0 &&
+	bool counts = outcome == OUTCOME_DONE && thread_self.call_frame == 0 &&
 		      strncmp(hook->kind, LEDGER_KIND_OBJECT, sizeof(LEDGER_KIND_OBJECT) - 1) != 0;
 
 	if (freeing->rival && rivals_end(recorder, freeing, outcome == OUTCOME_DONE, counts))

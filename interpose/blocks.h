@@ -174,17 +174,7 @@ int record_device_of(uint64_t address);
  * 0 if there is none. */
 uint64_t record_name_of(struct recorder *recorder, enum api api, uint64_t handle);
 
-/* ---- a call under way ---- */
-
-/* Around the driver's call: a wrapper that runs inside another one's call (a driver that
- * calls its own exported names) makes no block of its own. FRAME is the wrapper's, FREEING what
- * the call frees, or NULL. */
-void record_call_from(const uintptr_t *frame, const struct freeing *freeing);
-void record_call_done_from(const uintptr_t *frame);
-#define RECORD_FRAME ((const uintptr_t *)__builtin_frame_address(0))
-#define record_call() record_call_from(RECORD_FRAME, NULL)
-#define record_call_freeing(freeing) record_call_from(RECORD_FRAME, (freeing))
-#define record_call_done() record_call_done_from(RECORD_FRAME)
+/* ---- a call under way: see calls.h ---- */
 
 /* A wrapper whose frame is FRAME begins while the thread is marked as inside a call. Settles
  * what is left of that call if it was left by longjmp, an exception or cancellation. */

@@ -6,6 +6,7 @@
  */
 #include "cuda_graph.h"
 
+#include "calls.h"
 #include "cuda_calls.h"
 #include "limit.h"
 #include "recorder.h"

@@ -6,6 +6,7 @@
  */
 #include "cuda_vmm.h"
 
+#include "calls.h"
 #include "cuda_calls.h"
 #include "physical.h"
 

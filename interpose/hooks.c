@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "blocks.h"
+#include "calls.h"
 #include "config.h"
 #include "cuda_calls.h"
 #include "cuda_graph.h"
@@ -534,7 +535,7 @@ struct uses {
 #define WRAPPER(symbol, returns, parameters, arguments, verb, made, key, size, find)        \
 	{                                                                                   \
 		struct hook *hook = &hooks[HOOK_##symbol];                                  \
-		if (__builtin_expect(thread_self.depth != 0, 0))                            \
+		if (__builtin_expect(thread_self.call_frame != 0, 0))                            \
 			record_call_left(RECORD_FRAME);                                     \
 		struct route route = find(hook);                                            \
 		struct site site = { hook, CALLER, SPACE_OF_##verb };                       \

@@ -224,7 +224,7 @@ static void count_refused(struct recorder *recorder, const struct site *site, bo
 /* Inside the driver, or inside gpuleak, where a signal came: not the application's call. */
 static struct recorder *enter(void)
 {
-	if (thread_self.depth || thread_self.busy)
+	if (thread_self.call_frame || thread_self.busy)
 		return NULL;
 	recorder_touch();
 	return recorder_now();
@@ -280,9 +280,9 @@ void limits_done_slowly(void)
 	struct limits_due *due = &thread_self.due;
 	struct recorder *recorder = recorder_now();
 
-	if (due->bytes && recorder && !thread_self.depth)
+	if (due->bytes && recorder && !thread_self.call_frame)
 		add(recorder, due->api, due->device, -(int64_t)due->bytes);
-	if (!thread_self.depth)
+	if (!thread_self.call_frame)
 		due->bytes = 0;
 }
 
@@ -316,5 +316,5 @@ void limits_block_ended(struct recorder *recorder, uint32_t row_ref, uint64_t by
 
 bool limits_relieved(int device)
 {
-	return !thread_self.depth && !thread_self.busy && pool_relieve(device_meant(device));
+	return !thread_self.call_frame && !thread_self.busy && pool_relieve(device_meant(device));
 }

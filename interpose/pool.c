@@ -280,8 +280,6 @@ static HOT struct pool_space *space_here(enum pool_kind kind, struct pool **ret_
 	struct pool_context *context;
 	struct recorder *recorder;
 
-	if (thread_self.depth != 1) /* inside the driver */
-		return NULL;
 	if (!cuda_look_at_context() || !thread_self.owner || thread_self.device < 0 ||
 	    !(recorder = recorder_enter()))
 		return NULL;
@@ -537,9 +535,9 @@ static COLD void release_part(struct pool *pool, struct pool_block *block)
  * their parts: a part at ADDRESS is nobody's from here on. */
 static COLD bool is_lost_part(uint64_t address, CUresult *ret)
 {
-	struct standing *standing = pool_standing(address);
+	char *standing = (char *)pool_standing(address);
 	const struct pool_block *block =
-		standing ? (void *)((char *)standing - offsetof(struct pool_block, standing)) : NULL;
+		standing ? (void *)(standing - offsetof(struct pool_block, standing)) : NULL;
 
 	if (!block || block->address != address || !block->slab)
 		return false;

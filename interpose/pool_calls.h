@@ -54,7 +54,7 @@ static inline bool pool_reroute(enum hook_id id, struct route *route)
 {
 	if (!pool_call_of(id) ||
 	    !__builtin_expect(atomic_load_explicit(&pool_on, memory_order_relaxed), 0) ||
-	    thread_self.depth)
+	    thread_self.call_frame)
 		return false;
 	if (__builtin_expect(atomic_load_explicit(&pool_wants_trim, memory_order_relaxed), 0))
 		pool_trim_now(id == HOOK_cuMemFree_v2 || id == HOOK_cuMemFreeHost);

@@ -293,7 +293,7 @@ void pool_native_outlived(const struct pool_block *blocks)
 	mode = pool_relax();
 	blocks = free_outlived(blocks);
 	device = blocks ? blocks->space->context->device : -1;
-	if (blocks && retain && release && push && !cuda_inside_exit() &&
+	if (blocks && retain && release && push && !stack_inside_exit() &&
 	    retain(&primary, device) == CUDA_SUCCESS) {
 		if (push(primary) == CUDA_SUCCESS) {
 			free_outlived(blocks);

@@ -398,7 +398,8 @@ bool recorder_was_left(uintptr_t then, uintptr_t now)
 	if (sigaltstack(NULL, &other) < 0)
 		return false;
 	/* A signal handler on a stack of its own interrupts what runs on the other one. */
-	then_on_it = !(other.ss_flags & SS_DISABLE) && then - (uintptr_t)other.ss_sp < other.ss_size;
+	then_on_it = !(other.ss_flags & SS_DISABLE) &&
+		     then - (uintptr_t)other.ss_sp < other.ss_size;
 	now_on_it = other.ss_flags & SS_ONSTACK;
 	return then_on_it == now_on_it ? now >= then : then_on_it;
 }

@@ -103,8 +103,7 @@ struct thread {
 	struct pool_cache *pool_cache;
 	void *pooled; /* the driver's function behind the pooled call under way */
 	uint64_t nested; /* address just recorded by a call inside the present one */
-	unsigned int depth; /* calls of ours on this thread's stack */
-	uintptr_t call_frame; /* of the outermost of them: its wrapper's frame */
+	uintptr_t call_frame; /* of the outermost driver's call under way: its wrapper's; or 0 */
 	uintptr_t call_return; /* and return address */
 	struct ledger_block *call_block; /* that it frees, out of the table; or NULL */
 	uint64_t call_key;

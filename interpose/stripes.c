@@ -21,7 +21,7 @@ static void leave(void *value)
 	struct recorder *recorder = recorder_now();
 	ptrdiff_t number;
 
-	if (thread_self.depth)
+	if (thread_self.call_frame)
 		record_calls_end();
 	if (recorder && thread_self.busy && thread_self.generation == recorder->generation) {
 		recorder_stop(); /* cancelled, for one */

@@ -236,7 +236,8 @@ void user_event_set(cl_event handle)
 /* Commands of QUEUE run in their order. Calls the driver. */
 static bool is_in_order(cl_command_queue queue)
 {
-	typedef cl_int queue_info(cl_command_queue, cl_command_queue_info, size_t, void *, size_t *);
+	typedef cl_int queue_info(cl_command_queue, cl_command_queue_info, size_t, void *,
+				  size_t *);
 	queue_info *ask = (queue_info *)opencl_used(USED_clGetCommandQueueInfo);
 	cl_command_queue_properties properties = 0;
 

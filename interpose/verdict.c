@@ -276,8 +276,9 @@ static bool report_by_ourselves(struct recorder *recorder, const char *destinati
 	bool failed;
 
 	if (strcmp(destination, "stderr") != 0)
-		fd = nocancel_open(destination, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_NOCTTY |
-					O_CLOEXEC, 0666);
+		fd = nocancel_open(destination,
+				   O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
+				   0666);
 	failed = plain_report(recorder, fd < 0 ? 2 : fd,
 			      "the gpuleak command could not be run; install it beside "
 			      "libgpuleak.so for file and line");
@@ -303,7 +304,8 @@ static void say_why_not_on_file(struct recorder *recorder)
 				    : strerrordesc_np(recorder->create_errno);
 
 	say("gpuleak: ", recorder->place[0] ? recorder->place : "no ledger directory", ": ",
-	    error ? error : "unknown error", ": recorded in memory only; set GPULEAK_LEDGER to a path that can be written\n", NULL);
+	    error ? error : "unknown error",
+	    ": recorded in memory only; set GPULEAK_LEDGER to a path that can be written\n", NULL);
 }
 
 bool verdict_unrecorded(void)

@@ -82,7 +82,8 @@ static void print_reason(FILE *out, const struct report_held *held)
 {
 	switch (held->reason) {
 	case REPORT_HELD_USER_EVENT:
-		fputs("  Held by a command that waits for a user event, which was never set\n", out);
+		fputs("  Held by a command that waits for a user event, which was never set\n",
+		      out);
 		print_event(out, "Command", &held->command);
 		print_event(out, "User event made", &held->event);
 		break;

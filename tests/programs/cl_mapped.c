@@ -71,8 +71,8 @@ static void image(void)
 
 	make_queue(0);
 	object = create_image(CL_MEM_OBJECT_IMAGE2D, 16, NULL); /* @image */
-	clEnqueueMapImage(queue, object, CL_TRUE, CL_MAP_READ, origin, region, &pitch, /* @image_map */
-			  NULL, 0, NULL, NULL, &r);
+	clEnqueueMapImage(queue, object, CL_TRUE, CL_MAP_READ, origin, region, /* @image_map */
+			  &pitch, NULL, 0, NULL, NULL, &r);
 	must(r, "clEnqueueMapImage");
 	release(object); /* @image_release */
 }
@@ -272,8 +272,10 @@ static cl_event make_event(void)
 static void fill(cl_mem object, cl_uint count, const cl_event *waits, cl_event *made)
 {
 	static const char zero;
+	cl_int r = clEnqueueFillBuffer(queue, object, &zero, 1, 0, 64, count, waits, /* @fill */
+				       made);
 
-	must(clEnqueueFillBuffer(queue, object, &zero, 1, 0, 64, count, waits, made), "fill"); /* @fill */
+	must(r, "fill");
 }
 
 /* What waits for the event itself, for a command behind it, and what is in a queue behind that. */

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "blocks.h"
+#include "calls.h"
 #include "config.h"
 #include "limit.h"
 #include "own_ledger.h"
