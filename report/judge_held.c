@@ -43,6 +43,6 @@ void judge_held(struct bench *bench, const struct judge_input *input,
 			     stuck - JUDGE_PLACES_MAX);
 	if (blocks && input->count_held)
 		judge_reason(bench, "%" PRIu64 " block%s, %s of %s released, but still held; why "
-			     "is not known", blocks, blocks == 1 ? "" : "s", judge_size(bytes, size),
-			     judge_who(p, who));
+			     "is not known", blocks, blocks == 1 ? "" : "s",
+			     judge_size(bytes, size), judge_who(p, who));
 }

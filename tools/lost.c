@@ -108,13 +108,14 @@ static void tell_others(struct search *search, size_t without_slot)
 	others += without_slot > unclaimed ? without_slot - unclaimed : 0;
 	if (others) {
 		snprintf(sentence, sizeof(sentence), "not recorded completely: %zu %sprocess%s "
-			 "made GPU calls and left no ledger in %s", others, search->lost ? "more " : "",
-			 others == 1 ? "" : "es", search->directory);
+			 "made GPU calls and left no ledger in %s", others,
+			 search->lost ? "more " : "", others == 1 ? "" : "es", search->directory);
 		search->found(search->data, sentence);
 	}
 	if (search->damaged) {
 		snprintf(sentence, sizeof(sentence), "not recorded completely: a process has "
-			 "written over %zu of the entries of the list of processes", search->damaged);
+			 "written over %zu of the entries of the list of processes",
+			 search->damaged);
 		search->found(search->data, sentence);
 	}
 }

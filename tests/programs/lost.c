@@ -4,8 +4,9 @@
  * `chroot DIR`, `tmpfs DIR` (mounts an empty one there, for itself alone), `fill FILE` (until
  * the file system is full), `space KIB` (so much address space is left), `files BYTES`
  * (RLIMIT_FSIZE), `open N` (RLIMIT_NOFILE), `take KIB` (maps and keeps so much memory),
- * `close` (every descriptor but stdout and stderr), `scribble SEED` (over all shared memory of this process), `exec` (starts itself anew with
- * the words that follow), `begin` (the first GPU call, now), `idle` (ends without one).
+ * `close` (every descriptor but stdout and stderr), `scribble SEED` (over all shared memory of
+ * this process), `exec` (starts itself anew with the words that follow), `begin` (the first GPU
+ * call, now), `idle` (ends without one).
  */
 #include <errno.h>
 #include <fcntl.h>

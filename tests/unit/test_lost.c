@@ -73,8 +73,8 @@ static void test_reasons(void **state)
 	assert_string_equal(said[1], "not recorded completely: app (pid 3): it ended before its "
 				     "ledger in /run was complete");
 	assert_string_equal(said[2], "not recorded completely: app (pid 4): no ledger could be "
-				     "made in /run: No space left on device; set XDG_RUNTIME_DIR to a "
-				     "directory of your own with free space");
+				     "made in /run: No space left on device; set XDG_RUNTIME_DIR "
+				     "to a directory of your own with free space");
 }
 
 static void test_more_than_slots(void **state)
