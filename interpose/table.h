@@ -29,7 +29,7 @@ static inline uint64_t table_mix(uint64_t key)
 
 /* The hash of a table. Keys are addresses and refs at regular distances, handles, and refs in
  * the upper half of a word (of counters): a second multiplication makes each bit depend on all
- * bits of the key. Otherwise chains grow, and uthash stops to expand a table for good. */
+ * bits of the key. Otherwise chains grow, and uthash permanently stops expanding the table. */
 static inline uint32_t table_hash(uint64_t key)
 {
 	uint64_t mix = table_mix(key);

@@ -149,7 +149,7 @@ static bool has_wait(const struct user_event *event, uint64_t name)
 	return false;
 }
 
-/* COMMAND, a copy of what is written of it, uses the memory that has NAME. */
+/* Records that COMMAND, a copy of its ledger fields, uses the memory with the block name NAME. */
 static void add_wait(struct recorder *recorder, struct user_event *event, uint64_t name,
 		     const struct ledger_event_wait *command)
 {

@@ -117,7 +117,7 @@ struct report_error {
 	struct report_event earlier_freed;
 };
 
-/* Why the memory of a released block is still there, as far as that is proven. */
+/* Why the memory of a released block is still there, if the recorded calls prove a reason. */
 enum report_held_reason {
 	REPORT_HELD_UNKNOWN,
 	REPORT_HELD_PART,       /* a sub-buffer or an image of it is still there: see the holders */
@@ -290,8 +290,8 @@ int report_process_build(const struct loaded_ledger *ledger, struct symbolizer *
 
 void report_process_destroy(struct report_process *process); /* NULL is fine */
 
-/* Returns true if the gate fails for HELD: nothing but the application could end the reason,
- * and it is no leak of its own. */
+/* Returns true if the gate fails for HELD: only the application could end the reason, and HELD is
+ * no leak of its own. */
 int report_held_fails(const struct report_held *held);
 
 /* For who waited for the process and knows better than its ledger how it ended. */

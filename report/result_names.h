@@ -5,8 +5,9 @@
 #ifndef GPULEAK_REPORT_RESULT_NAMES_H
 #define GPULEAK_REPORT_RESULT_NAMES_H
 
-/* Returns the name of RESULT as cuGetErrorName() or CL/cl.h has it, "CUDA_ERROR_INVALID_VALUE":
- * which of them, the prefix of API (the call that answered) decides. NULL if there is none. */
+/* Returns the name of RESULT as cuGetErrorName() or CL/cl.h has it, such as
+ * "CUDA_ERROR_INVALID_VALUE". The prefix of API, the call that answered, decides between CUDA and
+ * OpenCL. Returns NULL if the number has no name. */
 const char *result_name(const char *api, int result);
 
 #endif

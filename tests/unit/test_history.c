@@ -287,8 +287,9 @@ static uint32_t released_buffer(struct fixture *fixture, uint32_t stack, uint64_
 	return ref;
 }
 
-/* Two mapped ones are one leak, also where the record of one is another block's; a third, mapped
- * elsewhere, is another leak; what is behind a user event is none. Equal ones are together. */
+/* Two blocks that were mapped at one place are one leak. A third, mapped elsewhere, is a second
+ * leak. A block behind a user event is no leak. A record of a mapping that names the former block
+ * of a slot does not count. Equal entries are grouped. */
 static void test_reasons(void **state)
 {
 	struct fixture fixture;
