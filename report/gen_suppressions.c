@@ -113,16 +113,15 @@ static int try_stack(const struct tally *tally, const struct tally_entry *own,
 static int choose(const struct tally *tally, const struct tally_entry *own, struct choice *best)
 {
 	const struct report_stack *stack = own->largest->stack;
-	const struct report_frame *frame, *end = stack->frames + stack->count;
 	int r = 0;
 
 	*best = (struct choice){ 0 };
-	for (frame = stack->frames; frame < end && r == 0; frame++)
-		if (frame->role == FRAME_APPLICATION)
-			r = try_name(tally, own, telling_function(frame), best);
-	for (frame = stack->frames; frame < end && r == 0; frame++)
-		if (frame->role == FRAME_APPLICATION && !frame->function)
-			r = try_name(tally, own, frame->file, best);
+	for (size_t i = 0; i < stack->count && r == 0; i++)
+		if (stack->frames[i].role == FRAME_APPLICATION)
+			r = try_name(tally, own, telling_function(&stack->frames[i]), best);
+	for (size_t i = 0; i < stack->count && r == 0; i++)
+		if (stack->frames[i].role == FRAME_APPLICATION && !stack->frames[i].function)
+			r = try_name(tally, own, stack->frames[i].file, best);
 	return r < 0 ? r : try_stack(tally, own, best);
 }
 

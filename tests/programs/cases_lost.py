@@ -230,14 +230,16 @@ DRIVER_KIB = 5500
 @needs("lost")
 def address_space(place):
     """a limit on address space: what the application can map, it can map with gpuleak, too"""
+    reported = place.reports_under_limits()
+    report = {} if reported else {"GPULEAK_REPORT": "none"}
     for space in (6000, 8000, 10000, 12000, 14000, 16000, 20000, 30000, 40000, 60000, 100000,
                   300000, 1000000):
         take = (space - DRIVER_KIB) if space < 16000 else (space - DRIVER_KIB) * 6 // 10
         argv = [place.program("lost"), "space", str(space), "begin", "take", str(take - 400)]
-        for way, run in (("bare", place.run(argv)), ("plain", place.preloaded(argv)),
+        for way, run in (("bare", place.run(argv)), ("plain", place.preloaded(argv, report)),
                          ("run", place.command("run", "--", *argv))):
             compare("%d KiB, %s" % (space, way), (0, "lost\n"), (run.status, run.stdout))
-            if way != "bare":
+            if way == "run" or way == "plain" and reported:
                 one_line(run.stderr, "gpuleak: ", "1 leak, 1 block, 100 bytes" if space > 16384
                          else "not recorded completely: p_lost")
 

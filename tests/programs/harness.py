@@ -341,6 +341,12 @@ class Place:
     def command(self, *argv, env=None, **how):
         return self.run((self.options.command,) + argv, env, **how)
 
+    def reports_under_limits(self):
+        """False where the command is built with AddressSanitizer: that takes more address space and
+        stack than such a limit leaves. A program that limits itself then wants GPULEAK_REPORT=none."""
+        with open(self.options.command, "rb") as file:
+            return b"__asan_init" not in file.read()
+
     def left_behind(self):
         ret = []
         for directory, _, files in os.walk(self.runtime):
