@@ -15,9 +15,10 @@ extern struct options config __attribute__((visibility("hidden")));
 /* As given; NULL where the default is in force. */
 extern const char *config_texts[OPTION_COUNT] __attribute__((visibility("hidden")));
 
-/* Lookups come before main, and before this is so. */
-/* What `gpuleak run` gave its processes to find the roster by (roster.h), or NULL. */
+/* The value of GPULEAK_ROSTER, by which a process finds the roster (roster.h); NULL if not set. */
 extern const char *config_roster __attribute__((visibility("hidden")));
+
+/* Lookups come before main, and before this is so. */
 extern bool config_is_read __attribute__((visibility("hidden")));
 
 void config_read(void);

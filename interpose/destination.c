@@ -93,7 +93,7 @@ int destination_at_end(struct recorder *recorder)
 	char *ret = recorder->destination;
 	int r;
 
-	if (*ret) /* an exec failed after its report */
+	if (*ret) /* chosen before an exec that failed */
 		return 0;
 	if (strcmp(config.report, "stderr") == 0) {
 		strcpy(ret, config.report);

@@ -300,7 +300,7 @@ struct uses {
 		user_events_enqueued(&site, &command);                                      \
 	}
 
-/* Nothing but a jump where no event is asked for and nothing else is to be recorded. */
+/* Only a jump if the caller wants no event and nothing else has to be recorded. */
 #define VERB_EVENT(returns, parameters, arguments, made, key, size)                         \
 	if (__builtin_expect(!(key), 1) && !opencl_pool_is_on())                            \
 		return CALL(returns, parameters, arguments);                                \

@@ -24,7 +24,7 @@ enum roster_state {
 	ROSTER_UNUSED = 0,
 	ROSTER_STARTING = 1,  /* about to make its ledger */
 	ROSTER_RECORDING = 2, /* has its ledger */
-	ROSTER_FAILED = 3,    /* has none: see `error` */
+	ROSTER_FAILED = 3,    /* could not make its ledger: see `error` */
 };
 
 /* One image of a process. */
@@ -37,7 +37,7 @@ struct roster_slot {
 };
 
 struct roster {
-	uint64_t key; /* from the variable: another segment may have got this one's number */
+	uint64_t key; /* as in GPULEAK_ROSTER; the kernel may reuse the number of a segment */
 	uint32_t begun; /* how many entered; those beyond ROSTER_SLOTS have no slot */
 	uint32_t reserved[13];
 	struct roster_slot slots[ROSTER_SLOTS];
