@@ -885,9 +885,13 @@ def no_file(place):
     env = environment(place, {}, [ours()])
     del env["XDG_RUNTIME_DIR"]
     with subprocess.Popen(["/bin/true"], env=env) as child:
+        # Until wait() the process is there, if only as a zombie. A file's name has its start
+        # time: another test's killed process may have had the same number before.
+        stat = pathlib.Path(f"/proc/{child.pid}/stat").read_text(encoding="ascii")
+        started = stat.rsplit(")", 1)[1].split()[19]
         child.wait()
     left = [str(p) for root in ("/dev/shm", "/tmp") for p in pathlib.Path(root).glob(
-        f"gpuleak-*/{child.pid}-*")]
+        f"gpuleak-*/{child.pid}-{started}*")]
     return [f"left {left}"] if left else []
 
 
