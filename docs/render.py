@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Renders what the rows say into documentation.
 
-    render.py hooks SOURCE_ROOT             docs/hooks.md
-    render.py options SOURCE_ROOT           docs/options.md
+    render.py hooks SOURCE_ROOT             docs/reference/hooks.md
+    render.py options SOURCE_ROOT           docs/reference/options.md
     render.py man SOURCE_ROOT TEMPLATE VERSION   the manual page, @OPTIONS@ and @VERSION@ filled in
     render.py check SOURCE_ROOT             exit 1 if a checked-in page is not what the rows say
 """
@@ -105,7 +105,7 @@ def hooks(root):
     out += ["## libc", "", "The lookup, and the ways in which a process ends or a module goes away: "
             + ", ".join("`%s`" % row[0] for row in rows(text, "LIBC")) + ".", ""]
     text = (root / "interpose/api/layer.def").read_text()
-    out += ["## As an OpenCL layer", "", "What a loader asks for (see [opencl.md](opencl.md)): "
+    out += ["## As an OpenCL layer", "", "What a loader asks for (see [opencl.md](../guides/opencl.md)): "
             + ", ".join("`%s`" % row[0] for row in rows(text, "LAYER")) + ".", ""]
     return "\n".join(out)
 
@@ -135,9 +135,10 @@ def man(root, template, version):
 
 def check(root):
     stale = [name for name, made in (("hooks.md", hooks(root)), ("options.md", options(root)))
-             if (root / "docs" / name).read_text() != made]
+             if (root / "docs/reference" / name).read_text() != made]
     for name in stale:
-        print("docs/%s is not what the rows say: run docs/render.py %s . >docs/%s" % (name, name[:-3], name))
+        print("docs/reference/%s is not what the rows say: run docs/render.py %s . >docs/reference/%s"
+              % (name, name[:-3], name))
     return 1 if stale else 0
 
 

@@ -14,7 +14,8 @@
  *
  * Any thread may call them at any time, with or without a current context. In a signal handler
  * only those may be called that say so. None makes a call into a driver but gpuleak_pool_trim;
- * none makes a ledger for a process that made no GPU call. See docs/api.md and docs/pool.md.
+ * none makes a ledger for a process that made no GPU call. See
+ * docs/reference/api.md and docs/guides/pool.md.
  *
  * Structs begin with `size`, which the caller sets to sizeof(the struct): a later library fills
  * in what the caller's header has. The rest is set to zero before a call, but for what a comment
@@ -170,7 +171,7 @@ struct gpuleak_pool_stats {
  * or the process has made no GPU memory call yet. */
 GPULEAK_FUNCTION int gpuleak_pool_stats(struct gpuleak_pool_stats *ret);
 
-/* ---- while it runs: docs/services.md ---- */
+/* ---- while it runs: docs/guides/services.md ---- */
 
 /* Marks a step: the end of a piece of work that comes again and again, a request or an epoch. What
  * has more memory after each step is reported as growing, from the fourth step on. LABEL, of which

@@ -19,7 +19,7 @@ enum { LIMITS_CURRENT = -2, LIMITS_NO_DEVICE = -1 }; /* instead of a device's nu
 
 /* In the recorder. Devices are numbered by each API for itself. */
 struct limits {
-	_Atomic uint64_t calls; /* that allocate: see docs/faults.md */
+	_Atomic uint64_t calls; /* that allocate: see docs/guides/faults.md */
 	_Atomic int64_t held[API_COUNT][LIMITS_DEVICES];
 	_Atomic uint64_t limit[API_COUNT][LIMITS_DEVICES]; /* 0: not asked for yet */
 };

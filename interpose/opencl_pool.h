@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The pool of OpenCL buffers: what the wrappers ask of it. A whole cl_mem whose last reference
- * goes is kept and handed out again by (context, flags, size); docs/opencl.md says by which
+ * goes is kept and handed out again by (context, flags, size); docs/guides/opencl.md says by which
  * rules. `strict` and `fast` are the same here: a release never waits for commands in OpenCL,
  * so neither does ours, and a creation never waits either. Recording is none of its business.
  * While the pool is off, or in a forked child, everything answers that there is nothing.

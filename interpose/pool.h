@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The pool of CUDA memory: what the wrappers may ask of it. Whole native blocks are kept and
- * handed out again; docs/pool.md says by which rules. Everything here may be called by any
+ * handed out again; docs/guides/pool.md says by which rules. Everything here may be called by any
  * thread at any time; while the pool is off each answers at once that there is nothing.
  */
 #ifndef GPULEAK_POOL_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The bytes of a ledger file: what the traced process writes into a shared mapping and
- * what every reader may rely on. docs/ledger-format.md is the same in prose. Owns layout
+ * what every reader may rely on. docs/developers/ledger-format.md is the same in prose. Owns layout
  * and meaning, nothing else; must not include anything of interpose/ or report/.
  *
  * Bump LEDGER_VERSION for any change that an older reader would misread, and
@@ -379,7 +379,7 @@ struct ledger_error {
 
 #define LEDGER_FACTS_MAX 4096u /* no writer writes more, no reader reads more */
 /* How the process reached the drivers, and what gpuleak could not see there: see
- * docs/ledger-format.md for the words. Refs are 0 where there is nothing to say. */
+ * docs/developers/ledger-format.md for the words. Refs are 0 where there is nothing to say. */
 struct ledger_fact {
 	uint32_t kind;    /* ref to a string: "linked", "untracked", "deepbind" ... */
 	uint32_t subject; /* ref to a string: an API, a function, a file */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Every number that the ledger has of the pools, under the names of docs/pool.md.
+ * Every number that the ledger has of the pools, under the names of docs/guides/pool.md.
  */
 #include "json_pool.h"
 

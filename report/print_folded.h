@@ -10,7 +10,7 @@
 struct judgement;
 struct report;
 
-/* A line a leak: frames from the root to the call, and bytes; see docs/formats.md and
+/* A line a leak: frames from the root to the call, and bytes; see docs/reference/formats.md and
  * formats.h. There is no place in it for errors and notes. */
 int print_folded(const struct report *report, const struct judgement *judgement, FILE *out);
 

@@ -11,7 +11,7 @@
 struct judgement;
 struct report;
 
-/* At most 10 lines of each kind, as many as GitHub shows; see docs/formats.md and formats.h. */
+/* At most 10 lines of each kind, as many as GitHub shows; see docs/reference/formats.md. */
 int print_github(const struct report *report, const struct judgement *judgement, FILE *out);
 
 /* The Markdown, of any length. */

@@ -11,7 +11,7 @@ struct judgement;
 struct report;
 
 /* A suite a process, a case a leak and a wrong free, and three cases that are always there;
- * see docs/formats.md and formats.h. */
+ * see docs/reference/formats.md and formats.h. */
 int print_junit(const struct report *report, const struct judgement *judgement, FILE *out);
 
 #endif

@@ -11,7 +11,7 @@ struct judgement;
 struct report;
 
 /* Also valid in the older text format that node_exporter's textfile collector reads. However
- * many leaks there are, the number of series is bounded; see docs/formats.md and formats.h. */
+ * many leaks there are, the number of series is bounded; see docs/reference/formats.md. */
 int print_openmetrics(const struct report *report, const struct judgement *judgement, FILE *out);
 
 #endif

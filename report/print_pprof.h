@@ -11,7 +11,7 @@ struct judgement;
 struct report;
 
 /* A sample a call site, also of those that freed all: wants ledgers with all_sites. See
- * docs/formats.md and formats.h. */
+ * docs/reference/formats.md and formats.h. */
 int print_pprof(const struct report *report, const struct judgement *judgement, FILE *out);
 
 #endif

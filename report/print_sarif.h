@@ -10,8 +10,8 @@
 struct judgement;
 struct report;
 
-/* One run, an invocation a process; see docs/formats.md and formats.h. What does not fit into
- * GitHub's limits is one result that sums it up. */
+/* One run, an invocation a process; see docs/reference/formats.md and formats.h. What does not
+ * fit into GitHub's limits is one result that sums it up. */
 int print_sarif(const struct report *report, const struct judgement *judgement, FILE *out);
 
 #endif

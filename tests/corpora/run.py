@@ -6,7 +6,7 @@ compute-sanitizer for CUDA, and for OpenCL the log that PoCL keeps of its own me
     run.py build --source DIR --build DIR                  copies the checkouts and compiles
     run.py run   --build DIR --gpuleak CMD --results FILE  runs each program in every way
     run.py judge --results FILE [--expected FILE]          gives each program its verdict
-    run.py table --results FILE                            prints the tables of docs/corpora.md
+    run.py table --results FILE                            prints the tables of docs/developers/corpora.md
 
 programs.tsv lists the programs, README.md says where the checkouts come from. Each stage writes
 a line of JSON for each program as soon as it is done, and a second run goes on where the first

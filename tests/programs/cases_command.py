@@ -11,7 +11,7 @@ import subprocess
 from harness import Failed, HERE, TIMEOUT, compare
 from stories import gate, needs, one_line
 
-# Public names: docs/gate.md.
+# Public names: docs/guides/gate.md.
 KINDS = ("device", "managed", "pinned", "registered", "stream-ordered", "mempool", "array", "vmm-handle",
          "vmm-reservation", "vmm-mapping", "ipc", "external", "graph", "cl-buffer", "cl-sub-buffer",
          "cl-image", "cl-pipe", "cl-svm", "cl-usm")
@@ -127,9 +127,9 @@ def kinds_of_rows(place):
 
 
 def budgets_in_docs(place):
-    """docs/gate.md has every kind, subject and option of a budget in one section"""
+    """docs/guides/gate.md has every kind, subject and option of a budget in one section"""
     del place
-    with open(os.path.join(SOURCES, "docs", "gate.md"), encoding="utf-8") as file:
+    with open(os.path.join(SOURCES, "docs", "guides", "gate.md"), encoding="utf-8") as file:
         sections = re.split(r"^## ", file.read(), flags=re.M)
     section = next(text for text in sections if text.startswith("Budgets"))
     missing = [word for word in [*KINDS, "--max-leaked-bytes", "--budgets", "--max-growth", "--gate-caches"]

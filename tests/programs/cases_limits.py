@@ -202,9 +202,9 @@ def script_of(page):
 
 @needs("limits")
 def documented_loop(place):
-    """the script of docs/faults.md finds each call, and stops after the last"""
+    """the script of docs/guides/faults.md finds each call, and stops after the last"""
     command = "%s alloc:1 async:1 pinned:1" % place.program("limits")
-    script = script_of("faults.md").replace("./app", command)
+    script = script_of("guides/faults.md").replace("./app", command)
     os.symlink(place.options.command, place.file("gpuleak"))
     run = place.run(["sh", "-c", script], {
         "PATH": "%s:%s" % (place.path, os.environ.get("PATH", "/usr/bin:/bin"))})

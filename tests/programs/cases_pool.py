@@ -127,7 +127,7 @@ def by_signal(place):
 
 
 def in_python(place):
-    """pool: the example of docs/pool.md"""
+    """pool: the example of docs/guides/pool.md"""
     argv = [sys.executable, os.path.join(HERE, "pool_api.py")]
     run = place.run(argv)
     compare("without gpuleak", (0, "trim: 0\nstats: {}\n", ""),

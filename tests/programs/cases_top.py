@@ -252,7 +252,7 @@ def changed_program(place):
 
 
 def header_offset(member):
-    """Of struct ledger_header, as docs/ledger-format.md has it."""
+    """Of struct ledger_header, as docs/developers/ledger-format.md has it."""
     layout = [("magic", 8)] + [(name, 4) for name in (
         "version", "reader_min", "byte_order", "chunk_bytes", "header_bytes", "stack_depth", "pid",
         "ppid")] + [(name, 8) for name in ("start_ticks", "start_real_ns", "start_mono_ns")] + [

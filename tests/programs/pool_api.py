@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a Python program does: the example of docs/pool.md, between a block that is freed and
+"""What a Python program does: the example of docs/guides/pool.md, between a block that is freed and
 one that is allocated."""
 
 import ctypes
@@ -11,8 +11,8 @@ MIB = 1 << 20
 
 
 def example():
-    """The code of docs/pool.md, as it stands there."""
-    page = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../docs/pool.md")
+    """The code of docs/guides/pool.md, as it stands there."""
+    page = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../docs/guides/pool.md")
     with open(page, encoding="utf-8") as file:
         return re.search(r"```python\n(.*?)```", file.read(), re.S).group(1)
 
