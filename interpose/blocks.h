@@ -65,12 +65,12 @@ struct freeing {
 	uint32_t stack;
 	uint32_t error; /* ref of an error already written, whose result is still open */
 	bool counted_down; /* a handle lost one of several references */
-	bool watched;      /* the block waits in the table until it is gone, see site.watched */
-	uint32_t use;      /* of a watched block's slot */
-	uint64_t since_ns; /* when its last reference went, see released_now() */
-	uint32_t order;    /* of that release in the handle's history, 0 = not noted */
 	bool provisional;  /* the error is none if the driver knows the handle */
 	unsigned char rival; /* of recorder->rivals, plus 1; 0 = it is none */
+	bool watched;      /* the block waits in the table until it is gone, see site.watched */
+	uint32_t use;      /* of a watched block's slot */
+	uint32_t order;    /* of the release in the history of the handle, 0 = not noted */
+	uint64_t since_ns; /* of a watched block: when its last reference went, see released_now() */
 };
 
 /* Numbers of different sorts that may be equal and are never taken for one another; four bits

@@ -129,18 +129,18 @@ static HOT struct entry *entry_lock(struct recorder *recorder, struct shard *sha
 				       struct ledger_history **ret_spare)
 {
 	struct entry *entry;
-	bool tried = false;
 
 	*ret_spare = NULL;
-	for (;; tried = true) {
-		lock_take(&shard->lock);
-		entry = entry_known(shard, key, hint);
-		if (tried || !entry || !entry->block || entry->block->history ||
-		    entry->block->references < above)
-			return entry;
-		lock_give(&shard->lock);
-		*ret_spare = history_take(recorder);
-	}
+	lock_take(&shard->lock);
+	entry = entry_known(shard, key, hint);
+	if (__builtin_expect(!entry || !entry->block || entry->block->history ||
+				     entry->block->references < above,
+			     1))
+		return entry;
+	lock_give(&shard->lock);
+	*ret_spare = history_take(recorder);
+	lock_take(&shard->lock);
+	return entry_find(shard, key);
 }
 
 static inline void entry_unlock(struct recorder *recorder, struct shard *shard,

@@ -479,23 +479,10 @@ void recorder_touch(void)
 		recorder_leave();
 }
 
-static uint32_t text_ref(struct recorder *recorder, _Atomic uint32_t *slot, const char *text)
+uint32_t recorder_write_text(struct recorder *recorder, _Atomic uint32_t *slot, const char *text)
 {
-	uint32_t ref = atomic_load_explicit(slot, memory_order_relaxed);
+	uint32_t ref = add_text(recorder, text);
 
-	if (__builtin_expect(ref == 0, 0)) {
-		ref = add_text(recorder, text);
-		atomic_store_explicit(slot, ref, memory_order_relaxed);
-	}
+	atomic_store_explicit(slot, ref, memory_order_relaxed);
 	return ref;
-}
-
-uint32_t recorder_name_ref(struct recorder *recorder, struct hook *hook)
-{
-	return text_ref(recorder, &hook->name_ref, hook->name);
-}
-
-uint32_t recorder_kind_ref(struct recorder *recorder, struct hook *hook)
-{
-	return text_ref(recorder, &hook->kind_ref, hook->kind);
 }

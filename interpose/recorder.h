@@ -231,8 +231,27 @@ void recorder_touch(void);
 int recorder_expand(const char *pattern, const char *host, const char *exe, const char *cwd,
 		    char *ret, size_t size);
 
+/* Writes TEXT into the ledger and stores its ref in SLOT. Returns the ref. */
+COLD uint32_t recorder_write_text(struct recorder *recorder, _Atomic uint32_t *slot,
+				  const char *text);
+
+static HOT uint32_t recorder_text_ref(struct recorder *recorder, _Atomic uint32_t *slot,
+				      const char *text)
+{
+	uint32_t ref = atomic_load_explicit(slot, memory_order_relaxed);
+
+	return __builtin_expect(ref != 0, 1) ? ref : recorder_write_text(recorder, slot, text);
+}
+
 /* The ref of a hook's name, kind in the present ledger. */
-uint32_t recorder_name_ref(struct recorder *recorder, struct hook *hook);
-uint32_t recorder_kind_ref(struct recorder *recorder, struct hook *hook);
+static HOT uint32_t recorder_name_ref(struct recorder *recorder, struct hook *hook)
+{
+	return recorder_text_ref(recorder, &hook->name_ref, hook->name);
+}
+
+static HOT uint32_t recorder_kind_ref(struct recorder *recorder, struct hook *hook)
+{
+	return recorder_text_ref(recorder, &hook->kind_ref, hook->kind);
+}
 
 #endif

@@ -41,31 +41,14 @@ static inline int lock_try(struct lock *lock)
 #define LOCK_TAKEN(lock)
 #endif
 
-/* Who waits looks again by himself after a while, longer each time: see lock_give_soon(). */
+/* Takes LOCK, which another thread holds. */
+__attribute__((cold)) void lock_wait(struct lock *lock);
+
 static inline void lock_take(struct lock *lock)
 {
-	struct timespec nap = { 0, 1000000 };
-
 	LOCK_TAKEN(lock);
-	if (lock_try(lock))
-		return;
-	for (int spin = 0; spin < 100; spin++) {
-#if defined(__x86_64__)
-		__builtin_ia32_pause();
-#endif
-		if (atomic_load_explicit(&lock->word, memory_order_relaxed) == 0 && lock_try(lock))
-			return;
-	}
-	for (unsigned int naps = 0;
-	     atomic_exchange_explicit(&lock->word, 2, memory_order_acquire) != 0; naps++) {
-		if (naps >= __atomic_load_n(&lock_patience_naps, __ATOMIC_RELAXED)) {
-			lock_lost();
-			return;
-		}
-		syscall(SYS_futex, &lock->word, FUTEX_WAIT_PRIVATE, 2, &nap, NULL, 0);
-		if (nap.tv_nsec < 500000000)
-			nap.tv_nsec *= 2;
-	}
+	if (__builtin_expect(!lock_try(lock), 0))
+		lock_wait(lock);
 }
 
 static inline void lock_give(struct lock *lock)

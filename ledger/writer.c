@@ -21,6 +21,30 @@
 
 unsigned int lock_patience_naps = 50;
 
+/* The thread looks again after a while, longer each time: lock_give_soon() may not wake it. */
+void lock_wait(struct lock *lock)
+{
+	struct timespec nap = { 0, 1000000 };
+
+	for (int spin = 0; spin < 100; spin++) {
+#if defined(__x86_64__)
+		__builtin_ia32_pause();
+#endif
+		if (atomic_load_explicit(&lock->word, memory_order_relaxed) == 0 && lock_try(lock))
+			return;
+	}
+	for (unsigned int naps = 0;
+	     atomic_exchange_explicit(&lock->word, 2, memory_order_acquire) != 0; naps++) {
+		if (naps >= __atomic_load_n(&lock_patience_naps, __ATOMIC_RELAXED)) {
+			lock_lost();
+			return;
+		}
+		syscall(SYS_futex, &lock->word, FUTEX_WAIT_PRIVATE, 2, &nap, NULL, 0);
+		if (nap.tv_nsec < 500000000)
+			nap.tv_nsec *= 2;
+	}
+}
+
 #define GROW_CHUNKS_MIN 8u   /* 128 KiB: what a small program needs in all */
 #define GROW_CHUNKS_MAX 256u /* 4 MiB: keeps one growth near a millisecond */
 
