@@ -13,7 +13,7 @@ struct builder;
 
 /* One word of the ledger with one subject: who did it, by path, in order. */
 struct report_fact {
-	const char *kind;    /* "linked", "untracked", "deepbind" ... (docs/developers/ledger-format.md) */
+	const char *kind;    /* "linked", "deepbind" ... (docs/developers/ledger-format.md) */
 	const char *subject; /* "" if there is none */
 	const char *detail;  /* the reason in words, NULL none */
 	const char *const *modules;
