@@ -187,6 +187,8 @@ static void print_headline(FILE *out, const struct headline *line)
 			text_process(out, line->error_in);
 		}
 	}
+	if (line->leaks && line->incomplete)
+		fputs("; not everything was recorded", out);
 	fputc('\n', out);
 }
 

@@ -816,6 +816,35 @@ static void test_errors_taken_back(void **state)
 	builder_finish(&builder);
 }
 
+/* The first line of a report with leaks, of one process and of several, says that the record is
+ * incomplete. */
+static void test_incomplete(void **state)
+{
+	struct ledger_builder builder;
+	struct fixture fixture, clean;
+	char *text;
+
+	(void)state;
+	fill(&builder);
+	builder_header(&builder)->trouble[LEDGER_TROUBLE_ABANDONED] = 2;
+	begin(&fixture, &builder, SYMBOLIZER_NO_FILES, NULL);
+	builder_finish(&builder);
+	text = printed(print_text, &fixture.report);
+	contains(text, "(/bin/app+0x1021); not everything was recorded\n\nLeak of ");
+	free(text);
+	builder_init(&builder);
+	builder_row(&builder, "cuMemAlloc_v2", "device", 0, 0, 1, 8);
+	begin(&clean, &builder, SYMBOLIZER_NO_FILES, NULL);
+	assert_int_equal(report_add_process(&fixture.report, clean.report.processes[0]), 0);
+	clean.report.count = 0;
+	text = printed(print_text, &fixture.report);
+	contains(text, " in app (pid 4242); not everything was recorded\n\ngpuleak: 2 leaks, ");
+	free(text);
+	end(&fixture);
+	end(&clean);
+	builder_finish(&builder);
+}
+
 static void test_processes(void **state)
 {
 	struct ledger_builder builder;
@@ -1065,6 +1094,7 @@ int main(void)
 		cmocka_unit_test(test_missing_file),
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_errors_taken_back),
+		cmocka_unit_test(test_incomplete),
 		cmocka_unit_test(test_processes),
 		cmocka_unit_test(test_names_are_harmless),
 		cmocka_unit_test(test_ended),
