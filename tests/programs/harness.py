@@ -19,6 +19,9 @@ import traceback
 HERE = os.path.dirname(os.path.realpath(__file__))
 ANY = "any"
 TIMEOUT = 60
+# PoCL needs a second of CPU time to compile a program, so that the processes of one test share
+# what it compiled. A case that needs a compilation inside its process sets POCL_CACHE_DIR.
+POCL_CACHE = tempfile.TemporaryDirectory(prefix="gpuleak-pocl-", ignore_cleanup_errors=True)
 
 # What lies outside main, or is made by the compiler: the same for every program.
 RUNTIME_MODULES = re.compile(
@@ -308,7 +311,7 @@ class Place:
             "LC_ALL": "C",
             "LD_LIBRARY_PATH": self.options.standin,
             "XDG_RUNTIME_DIR": self.runtime,
-            "POCL_CACHE_DIR": self.file("pocl"),
+            "POCL_CACHE_DIR": POCL_CACHE.name,
         }
         for name in ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "POCL_DEVICES", "GPULEAK_POOL"):
             if name in os.environ:
