@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Renders what the rows say into documentation.
+"""Renders documentation from tables.
 
-    render.py hooks SOURCE_ROOT             docs/reference/hooks.md
-    render.py options SOURCE_ROOT           docs/reference/options.md
-    render.py man SOURCE_ROOT TEMPLATE VERSION   the manual page, @OPTIONS@ and @VERSION@ filled in
-    render.py check SOURCE_ROOT             exit 1 if a checked-in page is not what the rows say
+    render.py hooks SOURCE_ROOT             docs/reference/hooks.md, from interpose/api/*.def
+    render.py options SOURCE_ROOT           docs/reference/options.md, from ledger/options.def
+    render.py benchmarks SOURCE_ROOT        docs/developers/benchmarks.md, from results/*.json
+    render.py man SOURCE_ROOT TEMPLATE VERSION   the manual page; fills in @OPTIONS@ and @VERSION@
+    render.py check SOURCE_ROOT             exits with 1 if a checked-in page differs from its table
 """
+import json
 import pathlib
 import re
 import sys
@@ -133,12 +135,36 @@ def man(root, template, version):
     return text.replace("@OPTIONS@", "\n".join(out)).replace("@VERSION@", version)
 
 
+BENCHMARKS = """# Measurements
+
+What gpuleak costs, and what it was checked against. Rendered from results/*.json by docs/render.py;
+do not edit. "Without" is the same program without gpuleak in the same run. Ratios carry over to
+other machines; absolute times do so only roughly. [corpora.md](corpora.md) has the results on programs
+that others wrote."""
+
+
+def benchmarks(root):
+    out = [BENCHMARKS]
+    for path in sorted((root / "results").glob("*.json")):
+        result = json.loads(path.read_text())
+        out += ["", "## " + result["title"], "", result["about"], "", "| | |", "|---|---|"]
+        out += ["| %s | %s |" % (key, "`%s`" % result[key] if key == "command" and "`" not in result[key]
+                                else result[key]) for key in ("machine", "date", "commit", "command")]
+        out += [""] + ["| %s |" % " | ".join(cells) for cells in
+                       [result["columns"], ["---"] * len(result["columns"])] + result["rows"]]
+        out += [""] * ("notes" in result) + ["- " + note for note in result.get("notes", [])]
+    return "\n".join(out) + "\n"
+
+
+PAGES = {"hooks": ("docs/reference/hooks.md", hooks), "options": ("docs/reference/options.md", options),
+         "benchmarks": ("docs/developers/benchmarks.md", benchmarks)}
+
+
 def check(root):
-    stale = [name for name, made in (("hooks.md", hooks(root)), ("options.md", options(root)))
-             if (root / "docs/reference" / name).read_text() != made]
+    stale = [name for name, (path, make) in PAGES.items() if (root / path).read_text() != make(root)]
     for name in stale:
-        print("docs/reference/%s is not what the rows say: run docs/render.py %s . >docs/reference/%s"
-              % (name, name[:-3], name))
+        path = PAGES[name][0]
+        print("%s differs from its table: run docs/render.py %s . >%s" % (path, name, path))
     return 1 if stale else 0
 
 
@@ -146,8 +172,7 @@ def main():
     what, root = sys.argv[1], pathlib.Path(sys.argv[2])
     if what == "check":
         sys.exit(check(root))
-    page = man(root, *sys.argv[3:]) if what == "man" else {"hooks": hooks, "options": options}[what](root)
-    sys.stdout.write(page)
+    sys.stdout.write(man(root, *sys.argv[3:]) if what == "man" else PAGES[what][1](root))
 
 
 main()
