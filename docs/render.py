@@ -15,7 +15,7 @@ import sys
 
 
 def rows(text, macro):
-    """The argument lists of MACRO(...), split at top-level commas."""
+    """Yields the argument lists of MACRO(...), split at top-level commas."""
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     for match in re.finditer(r"^%s\(" % macro, text, flags=re.M):
         depth, start, arguments, quoted = 1, match.end(), [], False
@@ -35,38 +35,38 @@ def rows(text, macro):
 
 
 VERBS = {
-    "ALLOC": "makes a block", "ALLOC_ASYNC": "makes a block in stream order",
-    "FREE_ASYNC": "ends a block in stream order", "MAKE": "makes an object", "DROP": "ends an object",
-    "OBJECT": "makes an object that is no memory", "EVENT": "may make an event",
-    "COMMAND": "may make an event, and uses memory", "MAP": "maps an object's memory",
-    "UNMAP": "ends a mapping", "USER_EVENT": "makes an object that is no memory",
-    "SET": "sets a user event: commands behind it may run",
-    "CONTEXT": "makes an object that is no memory", "KERNELS": "makes objects that are no memory",
-    "ARGUMENT": "may hold a buffer", "MARK": "makes the driver hold more: noted",
-    "DISPOSE": "ends a block", "REGISTER": "lends a block", "UNREGISTER": "takes it back", "CREATE": "makes an object", "FREE": "ends a block",
-    "SHARE": "makes a block", "UNSHARE": "ends a block",
-    "MAKE_BY": "makes a block", "MAKE_PHYSICAL": "makes a block", "LEND": "makes a block",
-    "BUFFER": "makes an object, or the pool does", "QUEUE": "makes an object that is no memory",
-    "FINISH": "waits for a queue: its buffers are free to use again",
-    "RETAIN_MEM": "takes a reference", "RETAIN_QUEUE": "takes a reference",
-    "RETAIN_CONTEXT": "takes a reference",
-    "RELEASE_MEM": "gives a reference back, the last one ends the object",
-    "RELEASE_QUEUE": "gives a reference back, the last one ends the object",
-    "RELEASE_CONTEXT": "gives a reference back, the last one ends the object",
-    "TRY": "tried again when the pool had the memory", "DROP_BY": "ends a block",
-    "RETAIN": "takes a reference", "RELEASE": "gives a reference back, the last one ends the object",
+    "ALLOC": "creates a block", "ALLOC_ASYNC": "creates a block in stream order",
+    "FREE_ASYNC": "ends a block in stream order", "MAKE": "creates an object", "DROP": "ends an object",
+    "OBJECT": "creates an object without memory", "EVENT": "may create an event",
+    "COMMAND": "may create an event, and uses memory", "MAP": "maps an object's memory",
+    "UNMAP": "ends a mapping", "USER_EVENT": "creates an object without memory",
+    "SET": "sets a user event: commands that wait for it may run",
+    "CONTEXT": "creates an object without memory", "KERNELS": "creates objects without memory",
+    "ARGUMENT": "may set a buffer as a kernel argument", "MARK": "makes the driver use more memory of its own",
+    "DISPOSE": "ends a block", "REGISTER": "registers a block of the application", "UNREGISTER": "ends the registration", "CREATE": "creates an object", "FREE": "ends a block",
+    "SHARE": "creates a block", "UNSHARE": "ends a block",
+    "MAKE_BY": "creates a block", "MAKE_PHYSICAL": "creates a block", "LEND": "creates a block",
+    "BUFFER": "creates an object, or takes one from the pool", "QUEUE": "creates an object without memory",
+    "FINISH": "waits for a queue: the pool may reuse its buffers",
+    "RETAIN_MEM": "adds a reference", "RETAIN_QUEUE": "adds a reference",
+    "RETAIN_CONTEXT": "adds a reference",
+    "RELEASE_MEM": "removes a reference; the last one ends the object",
+    "RELEASE_QUEUE": "removes a reference; the last one ends the object",
+    "RELEASE_CONTEXT": "removes a reference; the last one ends the object",
+    "TRY": "called again after the pool returned memory to the driver", "DROP_BY": "ends a block",
+    "RETAIN": "adds a reference", "RELEASE": "removes a reference; the last one ends the object",
 }
 
 
 CLASSES = {
-    "GAP": "not followed, told to a program that looks it up",
-    "DRIVER": "the driver's own memory", "ALIAS": "memory that is a block already, or another API's",
+    "GAP": "not tracked; the report names a program that looks it up",
+    "DRIVER": "driver memory", "ALIAS": "memory that is already a block, or another API's",
     "OBJECT": "no memory itself",
 }
 
 
 def ignored(text):
-    """Functions that take or give memory and have no row, by reason."""
+    """Functions that allocate or free memory and have no row, by reason."""
     reasons = {}
     for symbol, kind, reason in rows(text, "IGNORED"):
         reasons.setdefault((kind, reason.strip('"')), []).append(symbol)
@@ -75,12 +75,12 @@ def ignored(text):
 
 
 def hooks(root):
-    out = ["# What is intercepted", "",
+    out = ["# Intercepted calls", "",
            "Rendered from interpose/api/*.def by docs/render.py; do not edit.", ""]
     for name, title in (("cuda", "CUDA driver API"), ("opencl", "OpenCL")):
         text = "".join(path.read_text() for path in
                        sorted((root / "interpose/api").glob(name + "*.def")))
-        out += ["## " + title, "", "| call | what it does | kind |", "|---|---|---|"]
+        out += ["## " + title, "", "| call | effect | kind |", "|---|---|---|"]
         for row in rows(text, "HOOK"):
             if row[4] == "SUBMIT":
                 continue
@@ -88,26 +88,26 @@ def hooks(root):
             out.append("| `%s` | %s | %s |" % (row[0], VERBS[row[4]], "`%s`" % kind if kind else ""))
         made = ["`%s` (`%s`)" % (row[0], row[1]) for row in rows(text, "MAKES")]
         if made:
-            out += ["", "Into a graph, which makes it live when it is launched: "
+            out += ["", "Calls that add memory to a graph; it is live after a launch: "
                     + ", ".join(made) + "."]
         submits = ["`%s`" % row[0] for row in rows(text, "HOOK") if row[4] == "SUBMIT"]
         if submits:
-            out += ["", "Passed on, and noted for the pool as work that may use memory: "
+            out += ["", "Passed on, and counted by the pool as submitted work: "
                     + ", ".join(submits) + "."]
-        out += ["", "By hand (first use, lookups, contexts, streams, graphs, what a pool keeps true): "
+        out += ["", "Hand-written wrappers (first use, lookups, contexts, streams, graphs, queries about pooled blocks): "
                 + ", ".join("`%s`" % row[0] for row in rows(text, "HAND")) + ".", "",
-                "Asked by our wrappers, not intercepted: "
+                "Called by the wrappers, not intercepted: "
                 + ", ".join("`%s`" % row[0] for row in rows(text, "USED")) + ".", "",
-                "Ignored, though they take or give memory:", "", "| call | reason | class |", "|---|---|---|"]
+                "Ignored, although they allocate or free memory:", "", "| call | reason | class |", "|---|---|---|"]
         out += list(ignored((root / "interpose/api" / (name + "_ignored.def")).read_text()))
         other = list(rows((root / "interpose/api" / (name + "_other.def")).read_text(), "NO_MEMORY"))
-        out += ["", "The other %d functions of the API take and give no memory: interpose/api/%s_other.def "
-                "names them." % (len(other), name), ""]
+        out += ["", "The other %d functions of the API allocate and free no memory; interpose/api/%s_other.def "
+                "lists them." % (len(other), name), ""]
     text = (root / "interpose/api/libc.def").read_text()
-    out += ["## libc", "", "The lookup, and the ways in which a process ends or a module goes away: "
+    out += ["## libc", "", "Lookups, and calls that load or unload a module or end the process: "
             + ", ".join("`%s`" % row[0] for row in rows(text, "LIBC")) + ".", ""]
     text = (root / "interpose/api/layer.def").read_text()
-    out += ["## As an OpenCL layer", "", "What a loader asks for (see [opencl.md](../guides/opencl.md)): "
+    out += ["## As an OpenCL layer", "", "Functions that a loader calls (see [opencl.md](../guides/opencl.md)): "
             + ", ".join("`%s`" % row[0] for row in rows(text, "LAYER")) + ".", ""]
     return "\n".join(out)
 
