@@ -70,7 +70,7 @@ struct freeing {
 	bool watched;      /* the block waits in the table until it is gone, see site.watched */
 	uint32_t use;      /* of a watched block's slot */
 	uint32_t order;    /* of the release in the history of the handle, 0 = not noted */
-	uint64_t since_ns; /* of a watched block: when its last reference went, see released_now() */
+	uint64_t since_ns; /* of a watched block: when its last reference went */
 };
 
 /* Numbers of different sorts that may be equal and are never taken for one another; four bits
