@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Manual pages of the subcommands, from what `gpuleak COMMAND --help` says and a few words more
-(docs/man/COMMAND.in, roff). Whatever has a flag has it in the manual.
+"""Makes the manual pages of the subcommands from the output of `gpuleak COMMAND --help`, and from
+docs/man/COMMAND.in (roff). So every flag is in the manual.
 
-    man.py page GPULEAK COMMAND WORDS VERSION     the page
-    man.py check GPULEAK PAGE...                  TAP: every command has a page, every flag is in it
+    man.py page GPULEAK COMMAND WORDS VERSION     prints the page
+    man.py check GPULEAK PAGE...                  TAP: every command has a page with all its flags
 """
 import os
 import re
@@ -15,14 +15,15 @@ import sys
 FLAG = re.compile(r"^  ((?:-\w, )?--?[\w-]+)((?: \S+)*?)(?:  +(.*))?$")
 
 
-def ask(gpuleak, *words):
+def output_of(gpuleak, *words):
+    """Returns the lines that the command prints."""
     return subprocess.run([gpuleak, *words], check=True, capture_output=True, text=True,
                           stdin=subprocess.DEVNULL).stdout.split("\n")
 
 
 def commands(gpuleak):
-    """{name: what it does in a line}"""
-    found = (re.match(r"  gpuleak (\w+) +(\w.*)$", line) for line in ask(gpuleak, "--help"))
+    """Returns {name: its line in --help}."""
+    found = (re.match(r"  gpuleak (\w+) +(\w.*)$", line) for line in output_of(gpuleak, "--help"))
     return {match[1]: match[2] for match in found if match}
 
 
@@ -63,32 +64,32 @@ def paragraphs(lines):
 
 
 def page(gpuleak, command, words, version):
-    told = Help(ask(gpuleak, command, "--help"))
+    manual = Help(output_of(gpuleak, command, "--help"))
     with open(words, encoding="utf-8") as file:
         more = file.read().split("\n.SH ", 1)
-    usage = told.usage.split(" ", 2)
+    usage = manual.usage.split(" ", 2)
     out = ['.\\" SPDX-License-Identifier: MIT',
            '.TH GPULEAK\\-%s 1 "" "gpuleak %s" "User commands"' % (command.upper(), version),
            ".SH NAME", "gpuleak\\-%s \\- %s" % (command, roff(commands(gpuleak)[command])),
            ".SH SYNOPSIS", ".B %s %s" % (usage[0], usage[1]), roff(" ".join(usage[2:])),
-           ".SH DESCRIPTION"] + paragraphs(told.prose)
+           ".SH DESCRIPTION"] + paragraphs(manual.prose)
     beginning = [line for line in more[0].rstrip("\n").split("\n") if not line.startswith('.\\"')]
     out += beginning if any(beginning) else []
     out += [".SH OPTIONS"]
-    if told.remark:
-        alone = re.search(r"all but (.*) are", told.remark)
-        out += ["Options are also variables of the environment: \\fB\\-\\-suppressions\\fR is",
-                "\\fBGPULEAK_SUPPRESSIONS\\fR%s." % (
-                    "; not so " + roff(alone[1]) if alone else "")]
-    for flags, value, what in told.flags:
+    if manual.remark:
+        alone = re.search(r"all but (.*) are", manual.remark)
+        out += ["Every option%s is also a variable of the environment:" % (
+                    " except " + roff(alone[1]) if alone else ""),
+                "\\fB\\-\\-suppressions\\fR is \\fBGPULEAK_SUPPRESSIONS\\fR."]
+    for flags, value, what in manual.flags:
         bold = ", ".join("\\fB%s\\fR" % flag.replace("-", "\\-") for flag in flags.split(", "))
         out += [".TP", bold + (" \\fI%s\\fR" % value if value else "")]
         out += [roff(line) for line in what]
-    tail = "\n".join(told.tail).strip("\n")
+    tail = "\n".join(manual.tail).strip("\n")
     if tail.startswith("exit status:"):
         status, _, tail = tail.partition("\n\n")
-        told_status = status[len("exit status:"):].strip()
-        out += [".SH EXIT STATUS"] + paragraphs(told_status.split("\n"))
+        lines = status[len("exit status:"):].strip()
+        out += [".SH EXIT STATUS"] + paragraphs(lines.split("\n"))
     if tail.strip():
         out += [".SH NOTES"] + paragraphs(tail.split("\n"))
     if len(more) > 1:
@@ -99,18 +100,18 @@ def page(gpuleak, command, words, version):
 # ---- the test ----
 
 def complaints(path):
-    """What the formatters that are installed say of a page."""
+    """Yields the warnings of the installed formatters."""
     if shutil.which("mandoc"):
-        told = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", path], check=False,
+        done = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", path], check=False,
                               capture_output=True, text=True)
-        yield from (line for line in (told.stdout + told.stderr).split("\n")
-                    if "missing date" not in line)  # the version tells more
+        yield from (line for line in (done.stdout + done.stderr).split("\n")
+                    if "missing date" not in line)  # the page has the version instead
     elif os.environ.get("GPULEAK_MUST_RUN"):
         yield "no mandoc"
     if shutil.which("groff"):
-        told = subprocess.run(["groff", "-man", "-ww", "-z", path], check=False,
+        done = subprocess.run(["groff", "-man", "-ww", "-z", path], check=False,
                               capture_output=True, text=True)
-        yield from told.stderr.split("\n")
+        yield from done.stderr.split("\n")
 
 
 def problems_of(gpuleak, command, pages):
@@ -124,7 +125,7 @@ def problems_of(gpuleak, command, pages):
     flags = set(re.findall(r"^\\fB(--?[\w-]+)\\fR|, \\fB(--?[\w-]+)\\fR", plain, flags=re.M))
     flags = {flag for pair in flags for flag in pair if flag}
     help_flags = set()
-    for line in ask(gpuleak, command, "--help"):
+    for line in output_of(gpuleak, command, "--help"):
         match = re.match(r"  (-[^ ,]+)(?:, (-[^ ]+))?", line)
         help_flags |= set(match.groups()) - {None} if match else set()
     ret = ["no flags in --help"] if not help_flags else []

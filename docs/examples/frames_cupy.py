@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Ten pictures of 4 MiB go to the device and are kept in a dictionary that nobody empties; the
-# process ends as a worker does, without a word to Python. With the argument "none" each is a
-# block of its own; otherwise CuPy's pool takes the memory. Prints what CuPy says it holds.
+# Sends ten pictures of 4 MiB to the device, and keeps them in a dictionary that is never emptied.
+# The process ends by os._exit, as workers do. With the argument "none" each picture is a block
+# of its own; otherwise CuPy's pool allocates the memory. Prints the number of bytes in that pool.
 import os
 import sys
 import numpy as np

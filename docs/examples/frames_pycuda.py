@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Ten pictures of 4 MiB go through the device one after the other, and all stay there: the
-# allocation knows its frame, the frame its allocation, and Python's garbage collector does not
-# see that this is a circle, since PyCUDA's objects hide what they refer to.
+# Sends ten pictures of 4 MiB through the device, one after the other. None is freed: the
+# allocation references its frame, and the frame its allocation. Python's garbage collector does
+# not find this cycle, because PyCUDA's objects hide their references.
 import numpy as np
 import pycuda.autoinit
 import pycuda.driver as cuda

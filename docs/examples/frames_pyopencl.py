@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Ten pictures of 4 MiB go through the device one after the other, and all stay there: a buffer
-# made with USE_HOST_PTR keeps its array alive, the array keeps its buffer, and Python's garbage
-# collector does not see that this is a circle.
+# Sends ten pictures of 4 MiB through the device, one after the other. None is freed: a buffer
+# made with USE_HOST_PTR keeps its array alive, and the array keeps its buffer. Python's garbage
+# collector does not find this cycle.
 import numpy as np
 import pyopencl as cl
 
