@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Renders documentation from tables.
 
-    render.py hooks SOURCE_ROOT             docs/reference/hooks.md, from interpose/api/*.def
+    render.py hooks SOURCE_ROOT             docs/reference/hooks.md, from interpose/*/*.def
     render.py options SOURCE_ROOT           docs/reference/options.md, from ledger/options.def
     render.py benchmarks SOURCE_ROOT        docs/developers/benchmarks.md, from results/*.json
     render.py man SOURCE_ROOT TEMPLATE VERSION   the manual page; fills in @OPTIONS@ and @VERSION@
@@ -76,10 +76,10 @@ def ignored(text):
 
 def hooks(root):
     out = ["# Intercepted calls", "",
-           "Rendered from interpose/api/*.def by docs/render.py; do not edit.", ""]
+           "Rendered from interpose/*/*.def by docs/render.py; do not edit.", ""]
     for name, title in (("cuda", "CUDA driver API"), ("opencl", "OpenCL")):
         text = "".join(path.read_text() for path in
-                       sorted((root / "interpose/api").glob(name + "*.def")))
+                       sorted((root / "interpose" / name).glob("*.def")))
         out += ["## " + title, "", "| call | effect | kind |", "|---|---|---|"]
         for row in rows(text, "HOOK"):
             if row[4] == "SUBMIT":
@@ -99,14 +99,14 @@ def hooks(root):
                 "Called by the wrappers, not intercepted: "
                 + ", ".join("`%s`" % row[0] for row in rows(text, "USED")) + ".", "",
                 "Ignored, although they allocate or free memory:", "", "| call | reason | class |", "|---|---|---|"]
-        out += list(ignored((root / "interpose/api" / (name + "_ignored.def")).read_text()))
-        other = list(rows((root / "interpose/api" / (name + "_other.def")).read_text(), "NO_MEMORY"))
-        out += ["", "The other %d functions of the API allocate and free no memory; interpose/api/%s_other.def "
-                "lists them." % (len(other), name), ""]
-    text = (root / "interpose/api/libc.def").read_text()
+        out += list(ignored((root / "interpose" / name / (name + "_ignored.def")).read_text()))
+        other = list(rows((root / "interpose" / name / (name + "_other.def")).read_text(), "NO_MEMORY"))
+        out += ["", "The other %d functions of the API allocate and free no memory; interpose/%s/%s_other.def "
+                "lists them." % (len(other), name, name), ""]
+    text = (root / "interpose/dispatch/libc.def").read_text()
     out += ["## libc", "", "Lookups, and calls that load or unload a module or end the process: "
             + ", ".join("`%s`" % row[0] for row in rows(text, "LIBC")) + ".", ""]
-    text = (root / "interpose/api/layer.def").read_text()
+    text = (root / "interpose/opencl/opencl_layer.def").read_text()
     out += ["## As an OpenCL layer", "", "Functions that a loader calls (see [opencl.md](../guides/opencl.md)): "
             + ", ".join("`%s`" % row[0] for row in rows(text, "LAYER")) + ".", ""]
     return "\n".join(out)

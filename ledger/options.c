@@ -3,7 +3,7 @@
  * Parses option values. Owns what a good value is; must not print, allocate or read the
  * environment: both halves call it, one of them inside somebody else's process.
  */
-#include "options.h"
+#include "ledger/options.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -24,7 +24,7 @@
 const struct option_row option_rows[OPTION_COUNT] = {
 #define OPTION(name, flag, member, type, default_, minimum, maximum, what) \
 	{ #name, flag, OPTION_TYPE_##type, default_, minimum, maximum, what },
-#include "options.def"
+#include "ledger/options.def"
 #undef OPTION
 };
 
@@ -245,7 +245,7 @@ int option_set(struct options *options, enum option_id id, const char *text)
 #define OPTION(name, flag, member, type, default_, minimum, maximum, what) \
 	case OPTION_##name:                                                \
 		return SET_##type(id, text, &options->member);
-#include "options.def"
+#include "ledger/options.def"
 #undef OPTION
 	case OPTION_COUNT:
 		break;

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The formats of a report: X(NAME, word). report/formats.c has who renders each. */
+/* The formats of a report: X(NAME, word). report/format/formats.c has who renders each. */
 #define OPTION_FORMATS(X)                                                             \
 	X(TEXT, "text") X(JSON, "json") X(HTML, "html") X(JUNIT, "junit") X(SARIF, "sarif") \
 	X(GITHUB, "github") X(FOLDED, "folded") X(PPROF, "pprof")                     \
@@ -41,13 +41,13 @@ enum option_deepbind { OPTION_DEEPBIND_OFF, OPTION_DEEPBIND_COVER };
 
 struct options {
 #define OPTION(name, flag, member, type, default_, minimum, maximum, what) OPTION_C_##type member;
-#include "options.def"
+#include "ledger/options.def"
 #undef OPTION
 };
 
 enum option_id {
 #define OPTION(name, flag, member, type, default_, minimum, maximum, what) OPTION_##name,
-#include "options.def"
+#include "ledger/options.def"
 #undef OPTION
 	OPTION_COUNT
 };

@@ -3,7 +3,7 @@
  * Expands the % sequences of a path. Owns their meaning; must not allocate or touch the
  * file system.
  */
-#include "pattern.h"
+#include "ledger/pattern.h"
 
 #include <errno.h>
 #include <string.h>

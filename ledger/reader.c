@@ -5,7 +5,7 @@
  * are pointers to whole records. Must not allocate, print, lock, or call anything that
  * does: it also runs inside the traced process.
  */
-#include "reader.h"
+#include "ledger/reader.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * Reads a ledger that lies in memory: bounds-checked views, nothing else. Believes
  * nothing in the bytes. No allocation, no stdio, no locks: the plain report inside a
  * traced process uses it too, and the fuzzer lives on it. Getting the bytes of a file
- * into memory is report/load.c's.
+ * into memory is report/load/load.c's.
  */
 #ifndef GPULEAK_LEDGER_READER_H
 #define GPULEAK_LEDGER_READER_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "format.h"
+#include "ledger/format.h"
 
 struct ledger_view {
 	const uint8_t *base; /* borrowed, 8-byte aligned */

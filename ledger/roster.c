@@ -2,7 +2,7 @@
  *
  * The process's side of the roster. Allocates nothing and takes no lock.
  */
-#include "roster.h"
+#include "ledger/roster.h"
 
 #include <errno.h>
 #include <stdlib.h>

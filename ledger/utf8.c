@@ -2,7 +2,7 @@
  *
  * UTF-8 by the letter of Unicode's table 3-7, and the characters that are never shown.
  */
-#include "utf8.h"
+#include "ledger/utf8.h"
 
 static int continues(const unsigned char *at, size_t left, size_t index)
 {

@@ -5,7 +5,7 @@
  * application: the file limit is asked before the file grows, and only allocated pages
  * are mapped.
  */
-#include "writer.h"
+#include "ledger/writer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "nocancel.h"
+#include "ledger/nocancel.h"
 
 unsigned int lock_patience_naps = 50;
 

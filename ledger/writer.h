@@ -15,8 +15,8 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-#include "format.h"
-#include "lock.h"
+#include "ledger/format.h"
+#include "ledger/lock.h"
 
 /* One more than the highest number of a chunk type, of other writers too. */
 #define LEDGER_CHUNK_TYPES 25

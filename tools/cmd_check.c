@@ -7,12 +7,12 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "commands.h"
-#include "escape.h"
-#include "flags.h"
-#include "operands.h"
-#include "session.h"
-#include "text_coverage.h"
+#include "tools/commands.h"
+#include "report/util/escape.h"
+#include "tools/flags.h"
+#include "tools/ledgers/operands.h"
+#include "tools/session.h"
+#include "report/format/text/text_coverage.h"
 
 static const struct flags_command command = {
 	.name = "check",

@@ -12,14 +12,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "commands.h"
-#include "diff.h"
-#include "escape.h"
-#include "flags.h"
-#include "operands.h"
-#include "output.h"
-#include "read_json.h"
-#include "session.h"
+#include "tools/commands.h"
+#include "report/analyze/diff.h"
+#include "report/util/escape.h"
+#include "tools/flags.h"
+#include "tools/ledgers/operands.h"
+#include "report/util/output.h"
+#include "report/gate/read_json.h"
+#include "tools/session.h"
 
 #define ERROR_SIZE 8192
 

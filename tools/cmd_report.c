@@ -9,16 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands.h"
-#include "escape.h"
-#include "flags.h"
-#include "formats.h"
-#include "ledgers.h"
-#include "operands.h"
-#include "process.h"
-#include "rundir.h"
-#include "sampler.h"
-#include "session.h"
+#include "tools/commands.h"
+#include "report/util/escape.h"
+#include "tools/flags.h"
+#include "report/format/formats.h"
+#include "tools/ledgers/ledgers.h"
+#include "tools/ledgers/operands.h"
+#include "tools/launch/process.h"
+#include "tools/ledgers/rundir.h"
+#include "tools/nvml/sampler.h"
+#include "tools/session.h"
 
 #define SAMPLER_WAIT_MS 1000 /* the application may be waiting for us */
 

@@ -14,22 +14,22 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "child.h"
-#include "commands.h"
-#include "escape.h"
-#include "flags.h"
-#include "keep.h"
-#include "ledgers.h"
-#include "library.h"
-#include "lost.h"
-#include "output.h"
-#include "pattern.h"
-#include "process.h"
-#include "program.h"
-#include "rundir.h"
-#include "sampler.h"
-#include "session.h"
-#include "watch.h"
+#include "tools/launch/child.h"
+#include "tools/commands.h"
+#include "report/util/escape.h"
+#include "tools/flags.h"
+#include "tools/ledgers/archive.h"
+#include "tools/ledgers/ledgers.h"
+#include "tools/launch/library.h"
+#include "tools/ledgers/lost.h"
+#include "report/util/output.h"
+#include "ledger/pattern.h"
+#include "tools/launch/process.h"
+#include "tools/launch/program.h"
+#include "tools/ledgers/rundir.h"
+#include "tools/nvml/sampler.h"
+#include "tools/session.h"
+#include "tools/periodic.h"
 
 #define ORPHANS_WAIT_S 5
 #define ORPHANS_POLL_MS 20

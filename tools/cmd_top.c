@@ -16,19 +16,19 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "commands.h"
-#include "escape.h"
-#include "ledgers.h"
-#include "live.h"
-#include "load.h"
-#include "options.h"
-#include "process.h"
-#include "suggest.h"
-#include "symbolize.h"
-#include "terminal.h"
-#include "text_live.h"
-#include "text_stack.h"
-#include "trend.h"
+#include "tools/commands.h"
+#include "report/util/escape.h"
+#include "tools/ledgers/ledgers.h"
+#include "report/analyze/live.h"
+#include "report/load/load.h"
+#include "ledger/options.h"
+#include "tools/launch/process.h"
+#include "tools/suggest.h"
+#include "report/symbols/symbolize.h"
+#include "tools/terminal.h"
+#include "report/format/text/text_live.h"
+#include "report/describe/describe_stack.h"
+#include "report/analyze/trend.h"
 
 #define MS_PER_S 1000
 #define LOOK_MS 100      /* how often to see whether the process is still there */

@@ -3,7 +3,7 @@
  * Parses flags from the rows of options.def, so that a new option is a flag without a
  * line here. Owns the opt_* globals; must not act on them.
  */
-#include "flags.h"
+#include "tools/flags.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "escape.h"
-#include "suggest.h"
+#include "report/util/escape.h"
+#include "tools/suggest.h"
 
 struct options opt_values;
 const char *opt_text[OPTION_COUNT];

@@ -6,8 +6,8 @@
 #ifndef GPULEAK_TOOLS_FLAGS_H
 #define GPULEAK_TOOLS_FLAGS_H
 
-#include "load.h"
-#include "options.h"
+#include "report/load/load.h"
+#include "ledger/options.h"
 
 enum flags_extra { /* flags that are not options of the library */
 	FLAGS_GATE = 1,

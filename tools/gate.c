@@ -3,7 +3,7 @@
  * Options to files to what judges. A baseline is only written from a report that has
  * everything: what was not recorded would look like a leak that is gone.
  */
-#include "gate.h"
+#include "tools/gate.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,15 +11,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "baseline.h"
-#include "budgets.h"
-#include "escape.h"
-#include "flags.h"
-#include "judge.h"
-#include "model.h"
-#include "only_at.h"
-#include "output.h"
-#include "tally.h"
+#include "report/gate/baseline.h"
+#include "report/gate/budgets.h"
+#include "report/util/escape.h"
+#include "tools/flags.h"
+#include "report/gate/judge.h"
+#include "report/model/model.h"
+#include "report/gate/only_at.h"
+#include "report/util/output.h"
+#include "report/analyze/leak_totals.h"
 
 #define ERROR_SIZE 8192 /* a path and a sentence */
 

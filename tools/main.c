@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "commands.h"
-#include "escape.h"
-#include "suggest.h"
+#include "tools/commands.h"
+#include "report/util/escape.h"
+#include "tools/suggest.h"
 
 static const struct subcommand {
 	const char *name;

@@ -3,7 +3,7 @@
  * Puts the parts of report/ together. Owns their lifetimes; must not know how ledgers were
  * found.
  */
-#include "session.h"
+#include "tools/session.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,18 +15,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "escape.h"
-#include "flags.h"
-#include "formats.h"
-#include "gen_suppressions.h"
-#include "ledgers.h"
-#include "load.h"
-#include "output.h"
-#include "pattern.h"
-#include "print_text.h"
-#include "rules.h"
-#include "suppress.h"
-#include "symbolize.h"
+#include "report/util/escape.h"
+#include "tools/flags.h"
+#include "report/format/formats.h"
+#include "report/suppress/gen_suppressions.h"
+#include "tools/ledgers/ledgers.h"
+#include "report/load/load.h"
+#include "report/util/output.h"
+#include "ledger/pattern.h"
+#include "report/format/text/print_text.h"
+#include "report/symbols/rules.h"
+#include "report/suppress/suppress.h"
+#include "report/symbols/symbolize.h"
 
 #define ERROR_SIZE 8192 /* a path and a sentence */
 

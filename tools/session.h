@@ -9,9 +9,9 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "gate.h"
-#include "judge.h"
-#include "model.h"
+#include "tools/gate.h"
+#include "report/gate/judge.h"
+#include "report/model/model.h"
 
 struct session {
 	struct suppressions *suppressions;

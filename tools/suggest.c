@@ -2,8 +2,8 @@
  *
  * The distance of two words, row by row ("optimal string alignment").
  */
-#include "suggest.h"
-#include "escape.h"
+#include "tools/suggest.h"
+#include "report/util/escape.h"
 
 #include <stdio.h>
 #include <string.h>

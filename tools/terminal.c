@@ -3,7 +3,7 @@
  * Plain ANSI: the alternate screen, no cursor, no wrapping of long lines. Keys are read
  * without Enter; signals from the keyboard stay as they are.
  */
-#include "terminal.h"
+#include "tools/terminal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "escape.h"
+#include "report/util/escape.h"
 
 static const char take[] = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J";
 static const char give[] = "\x1b[?7h\x1b[?25h\x1b[?1049l";

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "recorder.h"
+#include "interpose/recorder/recorder.h"
 
 #define EXPORT_HERE __attribute__((visibility("default")))
 

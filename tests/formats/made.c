@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats.h"
-#include "judge.h"
-#include "model.h"
-#include "model_sites.h"
+#include "report/format/formats.h"
+#include "report/gate/judge.h"
+#include "report/model/model.h"
+#include "report/model/model_sites.h"
 
 /* U+202E, U+2066, U+200F, U+2028, U+0085 and U+FEFF. */
 #define TURNING "\xe2\x80\xae" "\xe2\x81\xa6" "\xe2\x80\x8f" "\xe2\x80\xa8" "\xc2\x85" \

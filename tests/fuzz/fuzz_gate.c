@@ -9,17 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "baseline.h"
-#include "budgets.h"
-#include "diff.h"
-#include "judge.h"
-#include "model.h"
-#include "model_sites.h"
-#include "only_at.h"
-#include "ranks.h"
-#include "read_json.h"
+#include "report/gate/baseline.h"
+#include "report/gate/budgets.h"
+#include "report/analyze/diff.h"
+#include "report/gate/judge.h"
+#include "report/model/model.h"
+#include "report/model/model_sites.h"
+#include "report/gate/only_at.h"
+#include "report/analyze/ranks.h"
+#include "report/gate/read_json.h"
 #include "replay.h"
-#include "tally.h"
+#include "report/analyze/leak_totals.h"
 
 static const struct report_frame frames[] = {
 	{ .function = "std::vector<int, std::allocator<int> >::push_back(int&&)",

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frame.h"
+#include "report/symbols/frame.h"
 #include "replay.h"
-#include "suppress.h"
+#include "report/suppress/suppress.h"
 
 static const struct report_frame frames[] = {
 	{ .function = "cuMemAlloc_v2", .module = "/usr/lib/x86_64-linux-gnu/libcuda.so.1" },

@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "judge.h"
-#include "model.h"
-#include "model_pool.h"
-#include "print_html.h"
-#include "print_json.h"
+#include "report/gate/judge.h"
+#include "report/model/model.h"
+#include "report/model/model_pool.h"
+#include "report/format/html/print_html.h"
+#include "report/format/json/print_json.h"
 
 #define MANY 10000
 #define DEPTH 12

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../interpose/types.h"
+#include "interpose/dispatch/types.h"
 
 #pragma GCC diagnostic ignored "-Wshadow"
 
@@ -61,7 +61,7 @@ static int gives_nothing(void)
 	}
 #define HAND(...)
 #define USED(...)
-#include "../../interpose/api/opencl.def"
+#include "interpose/opencl/opencl.def"
 
 cl_int clEnqueueSVMFree(cl_command_queue queue, cl_uint count, void *pointers[],
 			void(CL_CALLBACK *callback)(cl_command_queue, cl_uint, void *[], void *),

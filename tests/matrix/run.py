@@ -41,7 +41,7 @@ options = None
 def tracked(api, but=()):
     """The symbols of an API with a row, whatever its verb, in any file that hooks.def takes."""
     ret = []
-    for name in re.findall(r'#include "(api/\w+\.def)"', (INTERPOSE / "hooks.def").read_text()):
+    for name in re.findall(r'#include "interpose/(\w+/\w+\.def)"', (INTERPOSE / "dispatch/hooks.def").read_text()):
         if os.path.basename(name) in but:
             continue
         text = re.sub(r"/\*.*?\*/", " ", (INTERPOSE / name).read_text(), flags=re.S)

@@ -2,6 +2,7 @@
 """The command line itself: what it answers to mistyped words and values, where a report goes and
 what is said of it, and programs that can't be recorded."""
 
+import glob
 import os
 import pty
 import re
@@ -115,12 +116,10 @@ def kinds(place):
 def kinds_of_rows(place):
     """every kind that a row of the library gives to a block is known to budgets"""
     del place
-    api = os.path.join(SOURCES, "interpose", "api")
     found = set()
-    for name in sorted(os.listdir(api)):
-        if name.endswith(".def"):
-            with open(os.path.join(api, name), encoding="utf-8") as file:
-                found |= set(re.findall(r', "([a-z][a-z-]*)", ', file.read()))
+    for path in glob.glob(os.path.join(SOURCES, "interpose", "*", "*.def")):
+        with open(path, encoding="utf-8") as file:
+            found |= set(re.findall(r', "([a-z][a-z-]*)", ', file.read()))
     compare("kinds of rows that no budget knows", set(), found - set(KINDS))
     if len(found) < 15:
         raise Failed("the rows were not understood: %s" % found)

@@ -24,7 +24,7 @@ def read(*path):
 
 def tracked(*but):
     """All symbols of CUDA that have a row, in BUT these files."""
-    names = re.findall(r'#include "(api/\w+\.def)"', read("interpose", "hooks.def"))
+    names = re.findall(r'#include "interpose/(\w+/\w+\.def)"', read("interpose", "dispatch/hooks.def"))
     names = [name for name in names if os.path.basename(name) not in but]
     return {symbol for name in names
             for symbol in re.findall(r"^(?:HOOK|HAND)\(\s*(cu[A-Z]\w+)",
@@ -52,7 +52,7 @@ def owners_of(place, rows, **variables):
 @needs("owners")
 def owners(place):
     """every function that a resolver hands out: ours if it has a row, the driver's own if not"""
-    wanted = owners_of(place, tracked("cuda_submits.def", "cuda_truth.def"))
+    wanted = owners_of(place, tracked("cuda_submits.def", "cuda_queries.def"))
     compare("a launch is the driver's own", True, LAUNCH + "libcuda.so.1" in wanted)
 
 

@@ -29,7 +29,7 @@ static const struct row rows[] = {
 	       name, lines, bytecode, version, ascii, compact, interpreters)                       \
 	{ minor, frame, inner, previous, code, at, owner, entry, first_line, filename, name,       \
 	  lines, bytecode, version, ascii },
-#include "python_offsets.def"
+#include "interpose/stack/python_offsets.def"
 };
 
 static const char *version;

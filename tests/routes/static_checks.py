@@ -41,13 +41,12 @@ def dynamic_symbols():
 
 def rows():
     """The names that hooks.def and libc.def promise, as the preprocessor sees them."""
-    interpose = options.source / "interpose"
     text = ('#define HOOK(symbol, ...) GPULEAK_ROW symbol\n'
-            '#define HAND(symbol, ...) GPULEAK_ROW symbol\n#include "hooks.def"\n'
-            '#define LIBC(symbol) GPULEAK_ROW symbol\n#include "api/libc.def"\n'
-            '#define LAYER(symbol) GPULEAK_ROW symbol\n#include "api/layer.def"\n'
-            '#define PUBLIC(symbol) GPULEAK_ROW symbol\n#include "api/public.def"\n')
-    made = subprocess.run([options.cc, "-E", "-P", "-x", "c", f"-I{interpose}", "-"],
+            '#define HAND(symbol, ...) GPULEAK_ROW symbol\n#include "interpose/dispatch/hooks.def"\n'
+            '#define LIBC(symbol) GPULEAK_ROW symbol\n#include "interpose/dispatch/libc.def"\n'
+            '#define LAYER(symbol) GPULEAK_ROW symbol\n#include "interpose/opencl/opencl_layer.def"\n'
+            '#define PUBLIC(symbol) GPULEAK_ROW symbol\n#include "interpose/dispatch/public.def"\n')
+    made = subprocess.run([options.cc, "-E", "-P", "-x", "c", f"-I{options.source}", "-"],
                           input=text.encode(), stdout=subprocess.PIPE, check=True)
     return re.findall(r"GPULEAK_ROW\s+(\w+)", made.stdout.decode())
 
@@ -136,7 +135,8 @@ def check_calls():
                 problems.append(f"{path.name}:{number}: {line.strip()}")
     # These three may; they mean the real one, and never the public dlsym, which is ours.
     for name in sorted(MAY_CALL_LOADER):
-        text = without_comments((options.source / "interpose" / name).read_text())
+        path, = (options.source / "interpose").rglob(name)
+        text = without_comments(path.read_text())
         for number, line in enumerate(text.splitlines(), 1):
             if re.search(r"(?<!\w)dlsym\s*\(", line):
                 problems.append(f"{name}:{number}: {line.strip()}")

@@ -20,14 +20,14 @@ libraries=$work:$sysroot/usr/lib/aarch64-linux-gnu:$sysroot/lib/aarch64-linux-gn
 mkdir "$work/include"
 cp -r /usr/include/CL /usr/include/uthash.h "$work/include"
 flags="-std=gnu11 -D_GNU_SOURCE -O2 -g -fPIC -fvisibility=hidden -isystem $work/include
-	-isystem $sysroot/usr/include/aarch64-linux-gnu -Iinterpose -Iledger"
+	-isystem $sysroot/usr/include/aarch64-linux-gnu -I. -Iinclude"
 
 # shellcheck disable=SC2086
 {
-	$cc -E -P -x c $flags interpose/libgpuleak.map.in -o "$work/map"
+	$cc -E -P -x c $flags interpose/dispatch/libgpuleak.map.in -o "$work/map"
 	$cc $flags -shared -ftls-model=initial-exec -DGPULEAK_BINDIR_FROM_LIBDIR='"."' \
-		-DGPULEAK_COMMAND='"/nowhere"' interpose/*.c interpose/*_aarch64.S \
-		ledger/writer.c ledger/options.c ledger/pattern.c ledger/place.c ledger/reader.c \
+		-DGPULEAK_COMMAND='"/nowhere"' interpose/*/*.c interpose/*/*/*.c interpose/*/*_aarch64.S \
+		ledger/writer.c ledger/options.c ledger/pattern.c ledger/directory.c ledger/reader.c \
 		-Wl,-Bsymbolic-functions -Wl,--no-undefined -Wl,--version-script="$work/map" \
 		-o "$work/libgpuleak.so"
 	standin=$(sed -n "/^standin_sources/,/^)/s/^ *'\(.*\.c\)',$/tests\/standin\/\1/p" tests/standin/meson.build)

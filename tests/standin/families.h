@@ -6,7 +6,7 @@
 #ifndef GPULEAK_TESTS_STANDIN_FAMILIES_H
 #define GPULEAK_TESTS_STANDIN_FAMILIES_H
 
-#include "../../interpose/api/cuda_types.h"
+#include "../../interpose/cuda/cuda_types.h"
 
 enum { LOCATION_DEVICE = 1, LOCATION_HOST = 2, LOCATION_HOST_NUMA = 3 };
 enum { ALLOCATION_PINNED = 1, ALLOCATION_MANAGED = 2 };

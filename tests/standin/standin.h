@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../interpose/api/cuda_types.h"
+#include "../../interpose/cuda/cuda_types.h"
 #include "families.h"
 
 typedef struct CUevent_st *CUevent;
@@ -23,8 +23,8 @@ typedef struct CUlaunchConfig_st CUlaunchConfig;
 #define HAND(name, result, params) result name params;
 #define MAKES(name, kind)
 #define USED(name, result, params) result name params;
-#include "../../interpose/api/cuda.def"
-#include "../../interpose/api/cuda_truth.def"
+#include "../../interpose/cuda/cuda.def"
+#include "../../interpose/cuda/cuda_queries.def"
 #undef HOOK
 #undef HAND
 #undef MAKES

@@ -146,7 +146,7 @@
 #define CUDA_ERROR_NOT_FOUND our_CUDA_ERROR_NOT_FOUND
 #define CUDA_ERROR_CONTEXT_IS_DESTROYED our_CUDA_ERROR_CONTEXT_IS_DESTROYED
 #define CUDA_ERROR_NOT_SUPPORTED our_CUDA_ERROR_NOT_SUPPORTED
-#include "api/cuda_types.h"
+#include "interpose/cuda/cuda_types.h"
 #undef CUexternalSemaphore
 #undef CUhostFn
 #undef CUgraphRecaptureCallback
@@ -361,6 +361,6 @@ SAME_VALUE(CUDA_ERROR_NOT_SUPPORTED);
 #define HAND(symbol, returns, parameters) returns symbol parameters;
 #define USED(symbol, returns, parameters) returns symbol parameters;
 #define MAKES(symbol, kind)
-#include "api/cuda.def"
-#include "api/cuda_submits.def"
-#include "api/cuda_truth.def"
+#include "interpose/cuda/cuda.def"
+#include "interpose/cuda/cuda_submits.def"
+#include "interpose/cuda/cuda_queries.def"

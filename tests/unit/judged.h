@@ -5,7 +5,7 @@
 #ifndef GPULEAK_TESTS_JUDGED_H
 #define GPULEAK_TESTS_JUDGED_H
 
-#include "judge.h"
+#include "report/gate/judge.h"
 
 static inline void judged_as(const struct judge_input *input, enum judge_verdict verdict,
 			     const char *first_reason)

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "format.h"
+#include "ledger/format.h"
 
 struct ledger_builder {
 	uint8_t *bytes; /* moves when the ledger grows: keep refs, not pointers */

@@ -7,9 +7,9 @@
 #define GPULEAK_TESTS_LEDGER_REPORTED_H
 
 #include "ledger_builder.h"
-#include "load.h"
-#include "model.h"
-#include "symbolize.h"
+#include "report/load/load.h"
+#include "report/model/model.h"
+#include "report/symbols/symbolize.h"
 
 struct reported {
 	struct loaded_ledger ledger;

@@ -34,7 +34,7 @@ enum {
 #define NVML_ERROR_NOT_FOUND our_NVML_ERROR_NOT_FOUND
 #define NVML_ERROR_INSUFFICIENT_SIZE our_NVML_ERROR_INSUFFICIENT_SIZE
 #define NVML_ERROR_DRIVER_NOT_LOADED our_NVML_ERROR_DRIVER_NOT_LOADED
-#include "../../tools/nvml_types.h"
+#include "../../tools/nvml/nvml_types.h"
 #undef nvmlReturn_t
 #undef nvmlDevice_t
 #undef nvmlProcessInfo_v1_t

@@ -8,7 +8,7 @@
 
 #include <unistd.h>
 
-#include "recorder.h"
+#include "interpose/recorder/recorder.h"
 
 static inline int remove_ledger(void **state)
 {

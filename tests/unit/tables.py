@@ -58,8 +58,13 @@ def without_comments(path):
     return re.sub(r"/\*.*?\*/", " ", path.read_text(encoding="utf-8"), flags=re.S)
 
 
+def table(name):
+    """The file of a table: cuda_other.def is in interpose/cuda/."""
+    return options.source / "interpose" / name.partition(".")[0].partition("_")[0] / name
+
+
 def rows(name, macros, arguments=r"(\w+)"):
-    path = options.source / "interpose/api" / name
+    path = table(name)
     return re.findall(r"^(?:%s)\(\s*%s" % (macros, arguments), without_comments(path), re.M)
 
 
@@ -70,8 +75,8 @@ def ignored(api):
 def tracked(api):
     """Names with a row in any of the tables of what is intercepted; what our wrappers call
     themselves may be intercepted as well."""
-    paths = [path.name for path in sorted((options.source / "interpose/api").glob("*.def"))
-             if not path.stem.endswith(("_ignored", "_other"))]
+    paths = [path.name for path in sorted((options.source / "interpose").glob("*/*.def"))
+             if path.parent.name in APIS and not path.stem.endswith(("_ignored", "_other"))]
     hooked = [name for path in paths for name in rows(path, "HOOK|HAND")]
     called = [name for path in paths for name in rows(path, "USED") if name not in hooked]
     return [name for name in hooked + called if re.fullmatch(APIS[api], name)]
@@ -116,7 +121,7 @@ def tidy():
     for api in APIS:
         names = set(tracked(api))
         for suffix in ("_ignored.def", "_other.def"):
-            path = options.source / "interpose/api" / (api + suffix)
+            path = table(api + suffix)
             lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
             kept = [line for line in lines
                     if not (row := re.match(r"(?:IGNORED|NO_MEMORY)\(\s*(\w+)", line))
@@ -138,7 +143,7 @@ def check_order():
 def check_reasons():
     problems = []
     for api in APIS:
-        text = without_comments(options.source / "interpose/api" / (api + "_ignored.def"))
+        text = without_comments(table(api + "_ignored.def"))
         if len(ignored(api)) != text.count("IGNORED("):
             problems.append(f"{api}_ignored.def: a row that can't be read")
         for name, kind, reason in ignored(api):
@@ -223,7 +228,7 @@ def check_cuda_rule():
 
 
 def submitting():
-    text = without_comments(options.source / "interpose/api/cuda.def")
+    text = without_comments(options.source / "interpose/cuda/cuda.def")
     verbs = re.findall(r"^HOOK\(\s*(\w+),.*?\),\s*\([^()]*\),\s*(\w+)", text, re.M | re.S)
     return (rows("cuda_submits.def", "HOOK") + sorted(set(rows("cuda_unseen.def", "UNSEEN"))) +
             sorted(NOTED) + [name for name, verb in verbs if verb in NOTED_VERBS])
@@ -275,7 +280,7 @@ def check_opencl_headers():
 
 
 def result_rows(api):
-    text = (options.source / "report/result_names.def").read_text(encoding="utf-8")
+    text = (options.source / "report/describe/result_names.def").read_text(encoding="utf-8")
     return {name: int(number) for name, number in
             re.findall(r"^RESULT\(%s, (\w+), (-?\d+)\)$" % api, text, re.M)}
 

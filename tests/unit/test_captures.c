@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "captures.h"
+#include "interpose/cuda/captures.h"
 
 #define INSIDERS 4
 #define CAPTURERS 2

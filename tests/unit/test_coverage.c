@@ -14,10 +14,10 @@
 
 #include <cmocka.h>
 
-#include "json_coverage.h"
+#include "report/format/json/json_coverage.h"
 #include "ledger_reported.h"
-#include "model.h"
-#include "text_coverage.h"
+#include "report/model/model.h"
+#include "report/format/text/text_coverage.h"
 
 struct fixture {
 	struct reported reported;

@@ -16,11 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "classes.h"
-#include "facts.h"
+#include "interpose/dispatch/classify.h"
+#include "interpose/dispatch/observations.h"
 #include "own_ledger.h"
-#include "reader.h"
-#include "recorder.h"
+#include "ledger/reader.h"
+#include "interpose/recorder/recorder.h"
 
 #define THREADS 8
 #define SUBJECTS 200

@@ -13,11 +13,11 @@
 
 #include <cmocka.h>
 
-#include "fingerprint.h"
-#include "model.h"
-#include "source.h"
-#include "words.h"
-#include "xml.h"
+#include "report/model/fingerprint.h"
+#include "report/model/model.h"
+#include "report/symbols/source.h"
+#include "report/util/text_buffer.h"
+#include "report/util/xml.h"
 
 static uint64_t of(const struct report_frame *frames, size_t count)
 {

@@ -13,20 +13,20 @@
 
 #include <cmocka.h>
 
-#include "baseline.h"
-#include "budgets.h"
-#include "gen_suppressions.h"
+#include "report/gate/baseline.h"
+#include "report/gate/budgets.h"
+#include "report/suppress/gen_suppressions.h"
 #include "judged.h"
 #include "ledger_builder.h"
-#include "load.h"
-#include "model.h"
-#include "model_sites.h"
-#include "only_at.h"
-#include "ranks.h"
-#include "read_json.h"
-#include "suppress.h"
-#include "symbolize.h"
-#include "tally.h"
+#include "report/load/load.h"
+#include "report/model/model.h"
+#include "report/model/model_sites.h"
+#include "report/gate/only_at.h"
+#include "report/analyze/ranks.h"
+#include "report/gate/read_json.h"
+#include "report/suppress/suppress.h"
+#include "report/symbols/symbolize.h"
+#include "report/analyze/leak_totals.h"
 
 enum { LEAKS = 4, PROCESSES = 5 };
 

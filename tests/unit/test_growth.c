@@ -14,15 +14,15 @@
 
 #include <cmocka.h>
 
-#include "growth.h"
-#include "judge.h"
+#include "report/model/growth_rule.h"
+#include "report/gate/judge.h"
 #include "ledger_reported.h"
-#include "load.h"
-#include "model.h"
-#include "print_json.h"
-#include "print_text.h"
-#include "suppress.h"
-#include "symbolize.h"
+#include "report/load/load.h"
+#include "report/model/model.h"
+#include "report/format/json/print_json.h"
+#include "report/format/text/print_text.h"
+#include "report/suppress/suppress.h"
+#include "report/symbols/symbolize.h"
 
 #define MIB ((uint64_t)1 << 20)
 

@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "own_ledger.h"
-#include "pool_parts.h"
-#include "unwinder.h"
+#include "interpose/cuda/pool/pool_internal.h"
+#include "interpose/stack/unwinder.h"
 
 enum { THREADS = 6, BLOCKS = 256, SIZES = 3, SLOTS = 32, ROUNDS = 200000 };
 #define MIB (1ull << 20)

@@ -15,11 +15,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "blocks.h"
+#include "interpose/block/blocks.h"
 #include "own_ledger.h"
-#include "reader.h"
-#include "recorder.h"
-#include "unwinder.h"
+#include "ledger/reader.h"
+#include "interpose/recorder/recorder.h"
+#include "interpose/stack/unwinder.h"
 
 #define THREADS 8
 #define HANDLES 32

@@ -16,10 +16,10 @@
 #include <jansson.h>
 
 #include "ledger_reported.h"
-#include "model.h"
-#include "model_held.h"
-#include "print_json.h"
-#include "text_held.h"
+#include "report/model/model.h"
+#include "report/model/model_driver_memory.h"
+#include "report/format/json/print_json.h"
+#include "report/format/text/text_driver_memory.h"
 
 #define S 1000000000ull
 #define MIB ((uint64_t)1 << 20)

@@ -16,9 +16,9 @@
 #include <cmocka.h>
 
 #include "ledger_reported.h"
-#include "model.h"
-#include "print_json.h"
-#include "print_text.h"
+#include "report/model/model.h"
+#include "report/format/json/print_json.h"
+#include "report/format/text/print_text.h"
 
 struct fixture {
 	struct ledger_builder builder;

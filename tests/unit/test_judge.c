@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "judged.h"
-#include "model.h"
+#include "report/model/model.h"
 
 struct scene {
 	struct report_process process;

@@ -16,13 +16,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "blocks.h"
-#include "calls.h"
-#include "config.h"
-#include "limit.h"
+#include "interpose/block/blocks.h"
+#include "interpose/recorder/driver_call.h"
+#include "interpose/base/config.h"
+#include "interpose/block/limit.h"
 #include "own_ledger.h"
-#include "recorder.h"
-#include "unwinder.h"
+#include "interpose/recorder/recorder.h"
+#include "interpose/stack/unwinder.h"
 
 #define THREADS 8
 #define ROUNDS 20000

@@ -14,14 +14,14 @@
 
 #include <cmocka.h>
 
-#include "escape.h"
+#include "report/util/escape.h"
 #include "ledger_reported.h"
-#include "live.h"
-#include "load.h"
-#include "options.h"
-#include "symbolize.h"
-#include "text_live.h"
-#include "trend.h"
+#include "report/analyze/live.h"
+#include "report/load/load.h"
+#include "ledger/options.h"
+#include "report/symbols/symbolize.h"
+#include "report/format/text/text_live.h"
+#include "report/analyze/trend.h"
 
 #define MIB ((uint64_t)1 << 20)
 

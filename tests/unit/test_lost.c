@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "../../tools/lost.h"
+#include "../../tools/ledgers/lost.h"
 
 #define LEDGERS_MAX 4000
 

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "offsets.h"
+#include "interpose/base/range_allocator.h"
 
 #define UNITS_MAX 20000u
 #define LIVE_MAX 4096u

@@ -19,7 +19,7 @@ static void raise_by_other(uint64_t *peak)
 }
 
 #define PEAK_SEEN(peak) raise_by_other(peak)
-#include "pools_record.h"
+#include "interpose/block/pool_counters.h"
 
 static void test_raise(void **state)
 {

@@ -16,13 +16,13 @@
 #include <jansson.h>
 
 #include "ledger_reported.h"
-#include "model.h"
-#include "model_pool.h"
-#include "number.h"
-#include "options.h"
-#include "print_json.h"
-#include "print_text.h"
-#include "text_pool.h"
+#include "report/model/model.h"
+#include "report/model/model_pool.h"
+#include "report/util/number.h"
+#include "ledger/options.h"
+#include "report/format/json/print_json.h"
+#include "report/format/text/print_text.h"
+#include "report/format/text/text_pool.h"
 
 #define MIB ((uint64_t)1 << 20)
 

@@ -2,7 +2,7 @@
  *
  * Line tables of CPython, honest and not; the place of Python frames among native ones; and a
  * ledger that tells of Python, then with lies in it.
- * Links: test_python.c ledger_builder.c ledger_reported.c interpose/python_lines.c, report_dep,
+ * Links: test_python.c ledger_builder.c ledger_reported.c python_lines.c, report_dep,
  * cmocka.
  */
 #include <setjmp.h>
@@ -14,11 +14,11 @@
 
 #include <cmocka.h>
 
-#include "build.h"
+#include "report/model/build.h"
 #include "ledger_reported.h"
-#include "model.h"
-#include "python_lines.h"
-#include "symbolize.h"
+#include "report/model/model.h"
+#include "interpose/stack/python_lines.h"
+#include "report/symbols/symbolize.h"
 
 /* ---- lines ---- */
 

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "ledger_builder.h"
-#include "reader.h"
+#include "ledger/reader.h"
 
 static const enum ledger_chunk_type types[] = {
 	LEDGER_CHUNK_BLOCKS, LEDGER_CHUNK_ROWS, LEDGER_CHUNK_MODULES, LEDGER_CHUNK_ERRORS,

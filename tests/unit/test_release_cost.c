@@ -14,10 +14,10 @@
 
 #include "counted.h"
 
-#include "blocks.h"
+#include "interpose/block/blocks.h"
 #include "own_ledger.h"
-#include "recorder.h"
-#include "unwinder.h"
+#include "interpose/recorder/recorder.h"
+#include "interpose/stack/unwinder.h"
 
 #define HANDLE 0x10000u
 

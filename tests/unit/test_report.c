@@ -19,16 +19,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "alive.h"
-#include "escape.h"
+#include "report/load/process_alive.h"
+#include "report/util/escape.h"
 #include "ledger_builder.h"
-#include "load.h"
-#include "model.h"
-#include "number.h"
-#include "print_json.h"
-#include "print_text.h"
-#include "suppress.h"
-#include "symbolize.h"
+#include "report/load/load.h"
+#include "report/model/model.h"
+#include "report/util/number.h"
+#include "report/format/json/print_json.h"
+#include "report/format/text/print_text.h"
+#include "report/suppress/suppress.h"
+#include "report/symbols/symbolize.h"
 
 /* One report and all that it stands on. */
 struct fixture {

@@ -17,12 +17,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "blocks.h"
+#include "interpose/block/blocks.h"
 #include "own_ledger.h"
-#include "reader.h"
-#include "recorder.h"
-#include "stripes.h"
-#include "unwinder.h"
+#include "ledger/reader.h"
+#include "interpose/recorder/recorder.h"
+#include "interpose/recorder/thread_state.h"
+#include "interpose/stack/unwinder.h"
 
 enum { ADDRESS = 0x7000, BYTES = 640, INVALID = 1, RACES = 2000 };
 

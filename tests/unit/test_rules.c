@@ -17,15 +17,15 @@
 
 #include <cmocka.h>
 
-#include "judge.h"
+#include "report/gate/judge.h"
 #include "ledger_builder.h"
-#include "load.h"
-#include "model.h"
-#include "print_json.h"
-#include "print_text.h"
-#include "rules.h"
-#include "symbolize.h"
-#include "text_stack.h"
+#include "report/load/load.h"
+#include "report/model/model.h"
+#include "report/format/json/print_json.h"
+#include "report/format/text/print_text.h"
+#include "report/symbols/rules.h"
+#include "report/symbols/symbolize.h"
+#include "report/describe/describe_stack.h"
 
 #define SITE "/usr/lib/python3.11/site-packages/"
 #define C10 "c10::cuda::CUDACachingAllocator::Native::"

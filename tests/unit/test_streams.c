@@ -10,10 +10,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "captures.h"
-#include "hooks.h"
+#include "interpose/cuda/captures.h"
+#include "interpose/dispatch/hooks.h"
 #include "own_ledger.h"
-#include "types.h"
+#include "interpose/dispatch/types.h"
 
 #define STREAM ((CUstream)0x1000)
 #define CONTEXT ((CUcontext)0x2000)

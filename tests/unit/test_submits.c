@@ -15,11 +15,11 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "api/cuda_types.h"
-#include "captures.h"
-#include "classes.h"
-#include "hooks.h"
-#include "submits.h"
+#include "interpose/cuda/cuda_types.h"
+#include "interpose/cuda/captures.h"
+#include "interpose/dispatch/classify.h"
+#include "interpose/dispatch/hooks.h"
+#include "interpose/base/submit_epoch.h"
 
 #define THREADS 6
 #define ROUNDS 400000

@@ -14,10 +14,10 @@
 
 #include <cmocka.h>
 
-#include "frame.h"
-#include "lines.h"
-#include "suppress.h"
-#include "wildcard.h"
+#include "report/symbols/frame.h"
+#include "report/util/lines.h"
+#include "report/suppress/suppress.h"
+#include "report/util/wildcard.h"
 
 static struct suppressions *parse(const char *text)
 {

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "ref_table.h"
-#include "table.h"
+#include "interpose/base/ref_table.h"
+#include "interpose/base/hash.h"
 
 #define KEYS 100000u
 

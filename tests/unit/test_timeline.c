@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "own_ledger.h"
-#include "reader.h"
-#include "recorder.h"
-#include "unwinder.h"
+#include "ledger/reader.h"
+#include "interpose/recorder/recorder.h"
+#include "interpose/stack/unwinder.h"
 
 #define MOMENTS_MAX \
 	((LEDGER_CHUNK - 64 - sizeof(struct ledger_parts)) / sizeof(struct ledger_moment))

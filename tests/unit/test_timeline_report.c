@@ -14,11 +14,11 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "json_timeline.h"
+#include "report/format/json/json_timeline.h"
 #include "ledger_builder.h"
-#include "load.h"
-#include "model.h"
-#include "symbolize.h"
+#include "report/load/load.h"
+#include "report/model/model.h"
+#include "report/symbols/symbolize.h"
 
 /* The JSON of BUILDER's ledger, to be freed. */
 static char *told(struct ledger_builder *builder)

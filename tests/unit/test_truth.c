@@ -13,10 +13,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "cuda_calls.h"
-#include "limit.h"
-#include "pool.h"
-#include "resolve.h"
+#include "interpose/cuda/cuda_calls.h"
+#include "interpose/block/limit.h"
+#include "interpose/cuda/pool/pool.h"
+#include "interpose/dispatch/resolve.h"
 
 /* No limit is set here. */
 _Atomic bool limits_on;

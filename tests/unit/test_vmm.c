@@ -16,12 +16,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cuda_vmm.h"
+#include "interpose/cuda/cuda_vmm.h"
 #include "own_ledger.h"
-#include "physical.h"
-#include "reader.h"
-#include "recorder.h"
-#include "unwinder.h"
+#include "interpose/cuda/physical.h"
+#include "ledger/reader.h"
+#include "interpose/recorder/recorder.h"
+#include "interpose/stack/unwinder.h"
 
 #define GRAIN ((size_t)2 << 20)
 #define HANDLE 0x5500000010u

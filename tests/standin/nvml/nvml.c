@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../../tools/nvml_types.h"
+#include "../../../tools/nvml/nvml_types.h"
 
 #define API __attribute__((visibility("default")))
 #define DEVICES 2

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The options of this process, read once from GPULEAK_* before main. Values are copies:
+ * programs overwrite their environment.
+ */
+#ifndef GPULEAK_CONFIG_H
+#define GPULEAK_CONFIG_H
+
+#include <stdbool.h>
+
+#include "ledger/options.h"
+
+extern struct options config __attribute__((visibility("hidden")));
+
+/* As given; NULL where the default is in force. */
+extern const char *config_texts[OPTION_COUNT] __attribute__((visibility("hidden")));
+
+/* The value of GPULEAK_ROSTER, by which a process finds the roster (roster.h); NULL if not set. */
+extern const char *config_roster __attribute__((visibility("hidden")));
+
+/* Lookups come before main, and before this is so. */
+extern bool config_is_read __attribute__((visibility("hidden")));
+
+void config_read(void);
+
+/* Says what was wrong with the options, one line each; once per process, and only where
+ * there is something to report, so that a process without a GPU call prints nothing. */
+void config_warn(void);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * uthash, set up for use inside a foreign process: keys are one 64-bit word, memory comes
+ * from our arena (a `struct arena *arena` must be in scope), running out of it is no
+ * reason to exit. Include this instead of uthash.h.
+ */
+#ifndef GPULEAK_TABLE_H
+#define GPULEAK_TABLE_H
+
+#include <stdint.h>
+
+#include "interpose/base/arena.h"
+
+#define HASH_NONFATAL_OOM 1
+#define uthash_malloc(bytes) arena_take(arena, bytes)
+#define uthash_free(memory, bytes) arena_give(arena, memory, bytes)
+#define uthash_bzero(memory, bytes) __builtin_memset(memory, 0, bytes)
+#define HASH_FUNCTION(key, length, hash) \
+	((hash) = table_hash(*(const uint64_t *)(key)))
+#define HASH_KEYCMP(a, b, length) (*(const uint64_t *)(a) != *(const uint64_t *)(b))
+#include <uthash.h>
+
+/* Spreads keys by one multiplication: enough for shard numbers, which come from the top, and for
+ * caches. Its middle bits follow the lower bits of a key: not enough for a table. */
+static inline uint64_t table_mix(uint64_t key)
+{
+	return key * 0x9e3779b97f4a7c15u;
+}
+
+/* The hash of a table. Keys are addresses and refs at regular distances, handles, and refs in
+ * the upper half of a word (of counters): a second multiplication makes each bit depend on all
+ * bits of the key. Otherwise chains grow, and uthash permanently stops expanding the table. */
+static inline uint32_t table_hash(uint64_t key)
+{
+	uint64_t mix = table_mix(key);
+
+	return (uint32_t)(((mix ^ mix >> 32) * 0x9e3779b97f4a7c15u) >> 32);
+}
+
+#define TABLE_FIND(head, key, ret) HASH_FIND(hh, head, key, sizeof(uint64_t), ret)
+#define TABLE_ADD(head, field, item) HASH_ADD(hh, head, field, sizeof(uint64_t), item)
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Builds and writes the few lines the library prints by itself. Owns no state.
+ */
+#include "interpose/base/message.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ledger/nocancel.h"
+#include "ledger/utf8.h"
+
+#define KERNEL_SET_BYTES 8 /* of a signal set */
+
+static bool write_bytes(int fd, const char *bytes, size_t length)
+{
+	while (length) {
+		ssize_t n = nocancel_write(fd, bytes, length);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		bytes += n;
+		length -= (size_t)n;
+	}
+	return true;
+}
+
+/* A write beyond the limit on file sizes, or to a pipe without a reader, raises a signal that
+ * ends the application. It is blocked meanwhile, and taken away unless it was pending before:
+ * only a signal that the application itself blocks can have been. */
+void write_all(int fd, const char *bytes, size_t length)
+{
+	const struct timespec now = { 0 };
+	sigset_t raised, before, pending;
+
+	sigemptyset(&raised);
+	sigaddset(&raised, SIGXFSZ);
+	sigaddset(&raised, SIGPIPE);
+	sigemptyset(&pending);
+	sigprocmask(SIG_BLOCK, &raised, &before);
+	if (sigismember(&before, SIGXFSZ) || sigismember(&before, SIGPIPE))
+		sigpending(&pending);
+	if (!write_bytes(fd, bytes, length)) {
+		if (sigismember(&pending, SIGXFSZ))
+			sigdelset(&raised, SIGXFSZ);
+		if (sigismember(&pending, SIGPIPE))
+			sigdelset(&raised, SIGPIPE);
+		while (syscall(SYS_rt_sigtimedwait, &raised, NULL, &now, KERNEL_SET_BYTES) > 0)
+			;
+	}
+	sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+static void add_raw(struct text *text, const char *bytes, size_t length)
+{
+	if (length > text->left) /* half a character would be harmful again */
+		length = text->left = 0;
+	memcpy(text->at, bytes, length);
+	text->at += length;
+	text->left -= length;
+}
+
+/* Names come from the application: what a terminal or a CI log would obey is spelled out. */
+void text_add_bytes(struct text *text, const char *bytes, size_t length)
+{
+	static const char digits[] = "0123456789ABCDEF";
+
+	while (length) {
+		size_t shown = utf8_shown_within(bytes, length);
+		unsigned char c = (unsigned char)*bytes;
+
+		if (shown)
+			add_raw(text, bytes, shown);
+		else
+			add_raw(text, (char[]){ '\\', 'x', digits[c >> 4], digits[c & 15] }, 4);
+		bytes += shown ? shown : 1;
+		length -= shown ? shown : 1;
+	}
+}
+
+void text_end_line(struct text *text)
+{
+	*text->at++ = '\n';
+}
+
+void text_add(struct text *text, const char *part)
+{
+	text_add_bytes(text, part, strlen(part));
+}
+
+static void add_digits(struct text *text, uint64_t number, unsigned int base)
+{
+	char digits[24];
+	size_t at = sizeof(digits);
+
+	do {
+		digits[--at] = "0123456789abcdef"[number % base];
+		number /= base;
+	} while (number);
+	text_add_bytes(text, digits + at, sizeof(digits) - at);
+}
+
+void text_add_number(struct text *text, uint64_t number)
+{
+	add_digits(text, number, 10);
+}
+
+void text_add_hex(struct text *text, uint64_t number)
+{
+	text_add(text, "0x");
+	add_digits(text, number, 16);
+}
+
+void say(const char *part, ...)
+{
+	char line[1024];
+	struct text text = { line, sizeof(line) - 1 };
+	const char *next;
+	va_list parts;
+
+	va_start(parts, part);
+	for (; part; part = next) {
+		size_t length = strlen(part);
+
+		next = va_arg(parts, const char *);
+		length -= !next && length && part[length - 1] == '\n';
+		text_add_bytes(&text, part, length);
+	}
+	va_end(parts);
+	text_end_line(&text);
+	write_all(2, line, (size_t)(text.at - line));
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Owns the stacks that gpuleak's slow work runs on: a few that are free, for all threads. A
+ * stack whose work never returned is not used again.
+ */
+#include "interpose/base/own_stack.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <sys/mman.h>
+
+#define STACK_BYTES ((size_t)256 << 10)
+#define GUARD_BYTES ((size_t)64 << 10) /* a page may be that large */
+#define STACKS 16u /* a power of two */
+
+/* Calls WORK(DATA) on the stack that ends at TOP: aside_ARCH.S. */
+void aside_switch(void (*work)(void *data), void *data, void *top)
+	__attribute__((visibility("hidden")));
+
+static struct {
+	_Alignas(64) _Atomic(char *) memory;
+} spare[STACKS];
+
+static __thread uintptr_t low; /* of the stack that the thread is on, if it still is; or 0 */
+
+bool aside_is_on(uintptr_t at)
+{
+	return low && at - low < STACK_BYTES;
+}
+
+/* Threads begin at different places, so that they seldom want the same stack. */
+static unsigned int first_place(void)
+{
+	return (unsigned int)(((uintptr_t)&low >> 12) * 0x9e3779b1u >> 16);
+}
+
+static char *take(void)
+{
+	unsigned int first = first_place();
+	char *memory;
+
+	for (unsigned int i = 0; i < STACKS; i++) {
+		_Atomic(char *) *place = &spare[(first + i) % STACKS].memory;
+
+		if (atomic_load_explicit(place, memory_order_relaxed) &&
+		    (memory = atomic_exchange_explicit(place, NULL, memory_order_acquire)))
+			return memory;
+	}
+	memory = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+	if (memory == MAP_FAILED)
+		return NULL;
+	mprotect(memory, GUARD_BYTES, PROT_NONE);
+	return memory;
+}
+
+static void give(char *memory)
+{
+	unsigned int first = first_place();
+
+	for (unsigned int i = 0; i < STACKS; i++) {
+		char *none = NULL;
+
+		if (atomic_compare_exchange_strong_explicit(&spare[(first + i) % STACKS].memory,
+							    &none, memory, memory_order_release,
+							    memory_order_relaxed))
+			return;
+	}
+	munmap(memory, STACK_BYTES);
+}
+
+void aside(void (*work)(void *data), void *data)
+{
+	char *memory;
+	int state;
+
+	if (aside_is_on((uintptr_t)__builtin_frame_address(0))) {
+		work(data);
+		return;
+	}
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	memory = take();
+	if (memory) {
+		low = (uintptr_t)memory;
+		aside_switch(work, data, memory + STACK_BYTES);
+		low = 0;
+		give(memory);
+	} else {
+		work(data);
+	}
+	pthread_setcancelstate(state, NULL);
+}

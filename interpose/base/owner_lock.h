@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A lock that its owner, one thread, takes and gives without an atomic operation: two stores
+ * and a load. Others pay for it: they raise a flag, have the kernel run a barrier on every
+ * processor of the process (membarrier(2)), and wait until the owner is out. Where the kernel has
+ * no such call, or a cache has several owners, everybody takes the plain lock.
+ *
+ * After the barrier the owner either has been seen inside, or will see the flag: its store of
+ * `inside` and its load of `wanted` can't both have happened before it out of order. All it then
+ * takes is the plain lock, which who wants it holds.
+ */
+#ifndef GPULEAK_OWNER_LOCK_H
+#define GPULEAK_OWNER_LOCK_H
+
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <time.h>
+
+#include "interpose/base/hot.h"
+#include "ledger/lock.h"
+#include "ledger/nocancel.h"
+
+#define OWNER_LOCK_NAPS 8000u /* short ones for each of lock_patience_naps */
+
+struct owner_lock {
+	_Atomic bool inside; /* the owner's */
+	_Atomic bool wanted; /* by who holds `lock` */
+	bool locked;         /* the owner came in by `lock` */
+	struct lock lock;
+};
+
+/* Whether owners may do without the lock in this process; asked once, before there are any. */
+static inline bool owner_lock_possible(void)
+{
+	return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+static COLD void owner_lock_wait(struct owner_lock *own)
+{
+	lock_take(&own->lock);
+	own->locked = true;
+}
+
+/* For the owner; ALONE: there is only one, and owner_lock_possible(). */
+static HOT void owner_lock_take(struct owner_lock *own, bool alone)
+{
+	if (__builtin_expect(alone, 1)) {
+		atomic_store_explicit(&own->inside, true, memory_order_relaxed);
+		atomic_signal_fence(memory_order_seq_cst);
+		if (__builtin_expect(!atomic_load_explicit(&own->wanted, memory_order_acquire), 1))
+			return;
+		atomic_store_explicit(&own->inside, false, memory_order_release);
+	}
+	owner_lock_wait(own);
+}
+
+static HOT void owner_lock_give(struct owner_lock *own)
+{
+	if (__builtin_expect(own->locked, 0)) {
+		own->locked = false;
+		lock_give(&own->lock);
+	} else {
+		atomic_store_explicit(&own->inside, false, memory_order_release);
+	}
+}
+
+/* For everybody else. The owner is inside for some instructions only, but may be off its
+ * processor meanwhile, with less priority than ours. */
+static inline void owner_lock_take_from(struct owner_lock *own, bool alone)
+{
+	static const struct timespec nap = { 0, 50000 };
+	unsigned int spins = 0;
+
+	lock_take(&own->lock);
+	if (!alone)
+		return;
+	atomic_store_explicit(&own->wanted, true, memory_order_relaxed);
+	syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+	while (atomic_load_explicit(&own->inside, memory_order_acquire)) {
+		if (++spins < 100) {
+			sched_yield();
+		} else if (spins / OWNER_LOCK_NAPS < __atomic_load_n(&lock_patience_naps,
+								     __ATOMIC_RELAXED)) {
+			nocancel_nanosleep(&nap);
+		} else { /* the owner left gpuleak in the middle */
+			lock_lost();
+			return;
+		}
+	}
+}
+
+static inline void owner_lock_give_back(struct owner_lock *own)
+{
+	atomic_store_explicit(&own->wanted, false, memory_order_release);
+	lock_give(&own->lock);
+}
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A table from 64-bit keys to refs of the ledger: open addressing, at most three quarters full.
+ */
+#include "interpose/base/ref_table.h"
+
+#include "interpose/base/hash.h"
+
+#define REF_TABLE_SMALLEST 64u
+
+/* Returns the slot that has KEY, or the free one where it belongs. */
+static struct ref_slot *slot_of(const struct ref_table *table, uint64_t key)
+{
+	uint32_t at = table_hash(key);
+
+	for (;; at++) {
+		struct ref_slot *slot = &table->slots[at & (table->size - 1)];
+
+		if (!slot->ref || slot->key == key)
+			return slot;
+	}
+}
+
+/* An entry moves to one of two places in the larger array, so both arrays are passed in order. */
+static void grow(struct arena *arena, struct ref_table *table)
+{
+	struct ref_table larger = {
+		.size = table->size ? 2 * table->size : REF_TABLE_SMALLEST,
+		.used = table->used,
+	};
+
+	larger.slots = arena_take(arena, larger.size * sizeof(*larger.slots));
+	if (!larger.slots)
+		return;
+	for (uint32_t i = 0; i < table->size; i++)
+		if (table->slots[i].ref)
+			*slot_of(&larger, table->slots[i].key) = table->slots[i];
+	if (table->slots)
+		arena_give(arena, table->slots, table->size * sizeof(*table->slots));
+	*table = larger;
+}
+
+uint32_t ref_table_find(const struct ref_table *table, uint64_t key)
+{
+	return table->size ? slot_of(table, key)->ref : 0;
+}
+
+void ref_table_set(struct arena *arena, struct ref_table *table, uint64_t key, uint32_t ref)
+{
+	struct ref_slot *slot;
+
+	if (table->used >= table->size / 4 * 3)
+		grow(arena, table);
+	if (table->used + 1 >= table->size) /* one slot stays free: it ends each search */
+		return;
+	slot = slot_of(table, key);
+	table->used += slot->ref == 0;
+	*slot = (struct ref_slot){ key, ref };
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sums up what was released and is not freed. Each thread counts in its own stripe, so a
+ * release that frees at once costs no shared word; totals are made only where something
+ * did wait. Must not know why it waits.
+ */
+#include "interpose/block/deferred_totals.h"
+
+#include <time.h>
+
+#include "interpose/block/error_record.h"
+#include "ledger/nocancel.h"
+#include "interpose/recorder/recorder.h"
+
+uint64_t released_now(const struct recorder *recorder)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec -
+	       recorder->header->start_mono_ns;
+}
+
+void released_add(struct recorder *recorder, int64_t bytes)
+{
+	struct stripe *stripe = thread_self.stripe;
+
+	(void)recorder;
+	stripe_lock(stripe);
+	atomic_store_explicit(&stripe->released,
+			      atomic_load_explicit(&stripe->released, memory_order_relaxed) +
+				      bytes,
+			      memory_order_relaxed);
+	stripe_unlock(stripe);
+}
+
+static int64_t total(struct recorder *recorder)
+{
+	struct stripes *stripes = &recorder->stripes;
+	unsigned int highest = atomic_load_explicit(&stripes->highest, memory_order_relaxed);
+	int64_t sum = 0;
+
+	for (unsigned int i = 0; i < highest || i == 0; i++)
+		sum += atomic_load_explicit(&stripes->stripe[i].released, memory_order_relaxed);
+	return sum > 0 ? sum : 0;
+}
+
+void released_look(struct recorder *recorder)
+{
+	struct ledger_header *header = recorder->header;
+	uint64_t now = released_now(recorder), bytes;
+
+	lock_take(&recorder->released.lock);
+	bytes = (uint64_t)total(recorder);
+	if (bytes > header->released_peak_bytes) {
+		header->released_peak_ns = now;
+		__atomic_store_n(&header->released_peak_bytes, bytes, __ATOMIC_RELEASE);
+	}
+	lock_give(&recorder->released.lock);
+	ledger_add_sample(&recorder->writer, &recorder->released.timeline, now, bytes);
+}
+
+/* NVIDIA's driver tells of a buffer from a thread of its own, after the release returned. */
+#define WAIT_STEP_NS 500000
+#define WAIT_STEPS 40
+
+void released_wait(struct recorder *recorder)
+{
+	const struct timespec step = { .tv_nsec = WAIT_STEP_NS };
+
+	for (int i = 0; i < WAIT_STEPS && total(recorder) > 0; i++)
+		nocancel_nanosleep(&step);
+}
+
+void released_settle(struct recorder *recorder)
+{
+	if (!recorder->header->released_peak_bytes)
+		return;
+	atomic_store(&recorder->released.timeline.due_ns, 0);
+	released_look(recorder);
+}
+
+void released_waited(struct recorder *recorder, const struct past *ending, uint64_t wait_ns)
+{
+	struct ledger_header *header = recorder->header;
+	uint32_t next;
+
+	lock_take(&recorder->released.lock);
+	next = header->longest_wait == 1 ? 2 : 1; /* never the one that readers see */
+	if (!header->longest_wait || wait_ns > header->waits[header->longest_wait - 1].ns) {
+		header->waits[next - 1] = (struct ledger_wait){
+			.ns = wait_ns,
+			.bytes = ending->bytes,
+			.row = ending->row,
+			.api = ending->freed_api,
+			.stack = ending->freed_stack,
+		};
+		__atomic_store_n(&header->longest_wait, next, __ATOMIC_RELEASE);
+	}
+	lock_give(&recorder->released.lock);
+}

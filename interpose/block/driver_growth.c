@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Writes devices and marks into the ledger, both bounded. Must not call the driver: cuda.c
+ * asks it, outside of all this.
+ */
+#include "interpose/block/driver_growth.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "interpose/recorder/recorder.h"
+
+bool device_is_new(int device)
+{
+	struct recorder *recorder;
+	uint64_t bit;
+
+	if (device < 0 || device >= MARK_DEVICES)
+		return false;
+	recorder_touch();
+	recorder = recorder_now();
+	bit = 1ull << device;
+	return recorder &&
+	       !(atomic_load_explicit(&recorder->devices_met, memory_order_relaxed) & bit) &&
+	       !(atomic_fetch_or(&recorder->devices_met, bit) & bit);
+}
+
+void device_record(const struct device_identity *identity)
+{
+	struct ledger_device device = { .ordinal = identity->ordinal };
+	struct recorder *recorder = recorder_enter();
+
+	if (!recorder)
+		return;
+	memcpy(device.uuid, identity->uuid, sizeof(device.uuid));
+	memcpy(device.instance_uuid, identity->instance, sizeof(device.instance_uuid));
+	memcpy(device.bus_id, identity->bus_id, sizeof(device.bus_id) - 1);
+	device.name = ledger_add_string(&recorder->writer, identity->name,
+					strnlen(identity->name, sizeof(identity->name)));
+	ledger_add_device(&recorder->writer, &device);
+	recorder_leave();
+}
+
+/* By the fine clock: samples from outside must not lie between a call and its mark. */
+static uint64_t now_of(const struct recorder *recorder)
+{
+	struct timespec now;
+	uint64_t ns;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	return ns > recorder->header->start_mono_ns ? ns - recorder->header->start_mono_ns : 0;
+}
+
+uint64_t mark_now(void)
+{
+	struct recorder *recorder = recorder_now();
+
+	return recorder ? now_of(recorder) : 0;
+}
+
+static void write_mark(struct recorder *recorder, const struct site *site, int device,
+		       uint64_t began_ns)
+{
+	struct ledger_mark mark = {
+		.began_ns = began_ns,
+		.ended_ns = now_of(recorder),
+		.api = recorder_name_ref(recorder, site->hook),
+		.device = device,
+	};
+	struct stripe *stripe = thread_self.stripe;
+
+	stripe_lock(stripe);
+	mark.stack = stack_here(recorder, stripe, site->caller);
+	stripe_unlock(stripe);
+	ledger_add_mark(&recorder->writer, &mark);
+}
+
+void mark_record(const struct site *site, int device, uint64_t began_ns)
+{
+	struct recorder *recorder = recorder_enter();
+
+	if (!recorder)
+		return;
+	if (__atomic_fetch_add(&recorder->header->marks, 1, __ATOMIC_RELAXED) < LEDGER_MARKS_MAX)
+		write_mark(recorder, site, device, began_ns);
+	recorder_leave();
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Writes error records. Owns DESIGN's error type names on this side; must not decide
+ * whether a free was wrong (free_errors.c does) and takes no lock but the writer's.
+ */
+#include "interpose/block/error_record.h"
+
+#include <string.h>
+
+#include "interpose/recorder/recorder.h"
+
+static uint32_t write_error(struct recorder *recorder, const char *type,
+			    const struct wrong_free *wrong, struct ledger_error *error)
+{
+	uint64_t number = __atomic_fetch_add(&recorder->header->errors, 1, __ATOMIC_RELAXED);
+	uint32_t ref = 0;
+
+	error->type = ledger_add_string(&recorder->writer, type, strlen(type));
+	error->api = recorder_name_ref(recorder, wrong->hook);
+	error->stack = wrong->stack;
+	error->result = wrong->result;
+	error->address = wrong->address;
+	error->flags = wrong->flags;
+	error->asked_bytes = wrong->asked_bytes;
+	error->time_ns = stripes_now(recorder);
+	if (number < ERRORS_MAX && error->type)
+		ref = ledger_add_error(&recorder->writer, error);
+	if (!ref)
+		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNRECORDED_ERRORS, 1);
+	return ref;
+}
+
+static void tell_made(struct recorder *recorder, uint32_t row_ref, uint64_t made_ns,
+		      struct ledger_event *ret)
+{
+	const struct ledger_row *row = ledger_at(&recorder->writer, row_ref);
+
+	*ret = (struct ledger_event){ row->api, row->stack, made_ns };
+}
+
+/* A graph's memory has one address for good: the block before is the same node's. */
+static bool is_of_graph(struct recorder *recorder, const struct ledger_row *row)
+{
+	const struct ledger_string *kind = ledger_at(&recorder->writer, row->kind);
+
+	return row->kind && kind->length == 5 && memcmp(kind->bytes, "graph", 5) == 0;
+}
+
+uint32_t error_double_free(struct recorder *recorder, const struct wrong_free *wrong,
+			   const struct past past[2])
+{
+	const struct ledger_row *row = ledger_at(&recorder->writer, past[0].row);
+	struct ledger_error error = {
+		.block_address = wrong->address,
+		.block_bytes = past[0].bytes,
+		.freed = { past[0].freed_api, past[0].freed_stack, past[0].freed_ns },
+		.kind = row->kind,
+		.device = row->device,
+	};
+
+	tell_made(recorder, past[0].row, past[0].made_ns, &error.allocated);
+	if (past[1].freed_api && !past[1].by_context && !past[0].by_context &&
+	    !is_of_graph(recorder, row)) {
+		tell_made(recorder, past[1].row, past[1].made_ns, &error.earlier_allocated);
+		error.earlier_freed = (struct ledger_event){
+			past[1].freed_api, past[1].freed_stack, past[1].freed_ns
+		};
+		error.earlier_bytes = past[1].bytes;
+	}
+	return write_error(recorder, past[0].by_context ? "free-after-context" : "double-free",
+			   wrong, &error);
+}
+
+/* A wrong free of a block that is still there. */
+static uint32_t error_of_live(struct recorder *recorder, const char *type,
+			      const struct wrong_free *wrong, const struct ledger_block *live)
+{
+	const struct ledger_row *row = ledger_at(&recorder->writer, live->row);
+	struct ledger_error error = {
+		.block_address = live->address,
+		.block_bytes = live->bytes,
+		.kind = row->kind,
+		.device = row->device,
+	};
+
+	tell_made(recorder, live->row, live->time_ns, &error.allocated);
+	return write_error(recorder, type, wrong, &error);
+}
+
+uint32_t error_interior_free(struct recorder *recorder, const struct wrong_free *wrong,
+			     const struct ledger_block *live)
+{
+	return error_of_live(recorder, "interior-free", wrong, live);
+}
+
+uint32_t error_mismatched_free(struct recorder *recorder, const struct wrong_free *wrong,
+			       const struct ledger_block *live)
+{
+	return error_of_live(recorder, "mismatched-free", wrong, live);
+}
+
+uint32_t error_invalid_free(struct recorder *recorder, const struct wrong_free *wrong)
+{
+	struct ledger_error error = { .device = -1 };
+
+	return write_error(recorder, "invalid-free", wrong, &error);
+}
+
+#define RETRACTED_MAX 64
+
+bool error_may_retract(struct recorder *recorder)
+{
+	return __atomic_load_n(&recorder->errors_retracted, __ATOMIC_RELAXED) < RETRACTED_MAX;
+}
+
+void error_retract(struct recorder *recorder, uint32_t ref)
+{
+	struct ledger_error *error = ledger_at(&recorder->writer, ref);
+
+	__atomic_store_n(&error->type, 0, __ATOMIC_RELEASE);
+	__atomic_fetch_sub(&recorder->header->errors, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&recorder->errors_retracted, 1, __ATOMIC_RELAXED);
+}

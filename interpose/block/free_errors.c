@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Was a free wrong, and how: asked when the driver refused one, and for handles before it is
+ * called, since it may crash over them. Looks into the table and changes no entry of it;
+ * what is found is written by error_record.c.
+ */
+#include "interpose/block/block_table.h"
+
+#include <string.h>
+
+#include "interpose/block/error_record.h"
+
+/* ---- what else the number is, or was ---- */
+
+static bool past_of(struct recorder *recorder, uint64_t key, struct past ret[2])
+{
+	struct shard *shard = shard_of(recorder, key);
+	struct entry *entry;
+	bool known;
+
+	lock_take(&shard->lock);
+	entry = entry_find(shard, key);
+	known = entry && !entry->block && entry->past && entry->past[0].freed_api;
+	if (known)
+		memcpy(ret, entry->past, 2 * sizeof(*ret));
+	lock_give(&shard->lock);
+	return known;
+}
+
+/* The live block that ADDRESS points into: linear memory, a mapping, or what FREEING's own
+ * call ends. Looks at every block: this happens only after a wrong free, and for no more of
+ * them than are itemized. */
+static bool block_around(struct recorder *recorder, const struct freeing *freeing,
+			 struct ledger_block *ret)
+{
+	unsigned int own = space_of(freeing->key);
+	uint64_t address = freeing->address;
+	bool found = false;
+
+	if (own != SPACE_MEMORY && own != SPACE_REGISTERED && own != SPACE_VMM_MAPPING &&
+	    own != SPACE_VMM_RESERVATION && own != SPACE_CL_USM)
+		return false;
+	for (unsigned int i = 0; i < BLOCK_SHARDS && !found; i++) {
+		struct shard *shard = &recorder->blocks.shard[i];
+
+		lock_take(&shard->lock);
+		for (struct entry *e = shard->entries; e && !found; e = e->hh.next) {
+			uint64_t start = e->block ? e->block->address : 0;
+
+			if (!e->block || address <= start || address - start >= e->span ||
+			    (e->key != key_in(SPACE_MEMORY, start) &&
+			     e->key != key_in(SPACE_VMM_MAPPING, start) &&
+			     e->key != key_in(own, start)))
+				continue;
+			entry_tell(e, ret);
+			found = true;
+		}
+		lock_give(&shard->lock);
+	}
+	return found;
+}
+
+/* The number that FREEING's call did not know is a live block of another sort. A mapping
+ * before the reservation that it begins with. (An unbind names the object on purpose.) */
+static bool live_elsewhere(struct recorder *recorder, const struct freeing *freeing,
+			   struct ledger_block *ret)
+{
+	if (space_of(freeing->key) == SPACE_MULTICAST_BINDING)
+		return false;
+	for (unsigned int space = 0; space < SPACE_COUNT; space++) {
+		uint64_t key = key_in(space, freeing->address);
+
+		if (space != SPACE_MULTICAST_BINDING && key != freeing->key &&
+		    block_live(recorder, key, ret))
+			return true;
+	}
+	return false;
+}
+
+static bool is_kind(const struct ledger_string *kind, const char *name)
+{
+	return strlen(name) == kind->length && memcmp(name, kind->bytes, kind->length) == 0;
+}
+
+/* The kind that HOOK is for is not the block's: the driver was right to refuse it. */
+static bool is_mismatch(struct recorder *recorder, struct hook *hook,
+			const struct ledger_block *block)
+{
+	/* Ended by their own alone. */
+	static const char *const own_calls[] = { "pinned", "ipc", "cl-svm" };
+	const struct ledger_row *row = ledger_at(&recorder->writer, block->row);
+	const struct ledger_string *kind = ledger_at(&recorder->writer, row->kind);
+
+	if (!row->kind)
+		return false;
+	if (hook->kind[0])
+		return !is_kind(kind, hook->kind);
+	for (size_t i = 0; i < sizeof(own_calls) / sizeof(own_calls[0]); i++)
+		if (is_kind(kind, own_calls[i]))
+			return true;
+	return false;
+}
+
+static bool is_object_kind(const struct ledger_string *kind)
+{
+	static const size_t length = sizeof(LEDGER_KIND_OBJECT) - 1;
+
+	return kind->length >= length && memcmp(kind->bytes, LEDGER_KIND_OBJECT, length) == 0;
+}
+
+/* Whether HOOK could be meant for what had the handle: a driver gives the address of a dead
+ * object to one of another sort, and not all calls that make objects are known to us. */
+static bool may_end(struct recorder *recorder, const struct hook *hook, const struct past *past)
+{
+	const struct ledger_row *row = ledger_at(&recorder->writer, past->row);
+	const struct ledger_string *kind = ledger_at(&recorder->writer, row->kind);
+
+	if (hook->api != API_OPENCL || !row->kind)
+		return true;
+	if (!hook->kind[0])
+		return !is_object_kind(kind);
+	return is_kind(kind, hook->kind);
+}
+
+/* ---- after the driver's call ---- */
+
+void wrong_free_judge(struct recorder *recorder, struct hook *hook, const struct freeing *freeing,
+		      int result)
+{
+	struct wrong_free wrong = { hook, freeing->address, freeing->stack, result };
+	bool itemized = __atomic_load_n(&recorder->header->errors, __ATOMIC_RELAXED) < ERRORS_MAX;
+	struct ledger_block block;
+	struct past past[2];
+
+	if (past_of(recorder, freeing->key, past))
+		error_double_free(recorder, &wrong, past);
+	else if (live_elsewhere(recorder, freeing, &block))
+		error_mismatched_free(recorder, &wrong, &block);
+	else if (itemized && block_around(recorder, freeing, &block))
+		error_interior_free(recorder, &wrong, &block);
+	else
+		error_invalid_free(recorder, &wrong);
+}
+
+void wrong_free_judge_late(struct recorder *recorder, struct hook *hook,
+			   const struct freeing *freeing, int result)
+{
+	struct wrong_free wrong = { hook, freeing->address, freeing->stack, result };
+	struct past past[2];
+
+	if (past_of(recorder, freeing->key, past) && past[0].by_context)
+		error_double_free(recorder, &wrong, past);
+}
+
+bool wrong_free_refused(struct recorder *recorder, struct hook *hook,
+			const struct freeing *freeing, const struct ledger_block *block,
+			enum outcome outcome, int result)
+{
+	struct wrong_free wrong = { hook, freeing->address, freeing->stack, result };
+
+	if (outcome == OUTCOME_INVALID && is_mismatch(recorder, hook, block)) {
+		error_mismatched_free(recorder, &wrong, block);
+		return false;
+	}
+	ledger_trouble(recorder->header, LEDGER_TROUBLE_REFUSED_FREES, 1);
+	return true;
+}
+
+void record_misused(struct hook *hook, struct freeing *freeing, const struct misuse *misuse,
+		    int result)
+{
+	struct wrong_free wrong = {
+		.hook = hook, .address = freeing->address, .stack = freeing->stack,
+		.result = result,
+		.flags = misuse->other_range ? LEDGER_ERROR_OTHER_RANGE : 0,
+		.asked_bytes = misuse->other_range ? misuse->asked_bytes : 0,
+	};
+	struct recorder *recorder;
+	struct ledger_block block;
+
+	record_kept(freeing);
+	recorder = freeing->recorder ? recorder_enter() : NULL;
+	if (recorder && recorder == freeing->recorder) {
+		if (block_live(recorder, key_in(misuse->space, misuse->number), &block))
+			error_mismatched_free(recorder, &wrong, &block);
+		else
+			ledger_trouble(recorder->header, LEDGER_TROUBLE_REFUSED_FREES, 1);
+	}
+	if (recorder)
+		recorder_leave();
+}
+
+/* ---- before the call: records that the answer completes, or takes back ---- */
+
+static bool is_event_call(const struct hook *hook)
+{
+	return strcmp(hook->kind, LEDGER_KIND_OBJECT "cl-event") == 0;
+}
+
+/* A handle that is dead by count, or a number that is a block of another sort: the driver
+ * would look into memory that is no object. What it answers is its affair, the error is ours
+ * to tell, and before the call: a driver may crash over it (CUDA's does over an array that is
+ * destroyed twice and over an address in place of a handle, seen on an H200). */
+static void releasing_dead(struct recorder *recorder, struct hook *hook, struct freeing *freeing)
+{
+	struct wrong_free wrong = { hook, freeing->address, freeing->stack, LEDGER_NO_ANSWER };
+	struct ledger_block block;
+	struct past past[2];
+
+	if (past_of(recorder, freeing->key, past) && may_end(recorder, hook, past)) {
+		/* Extensions make events that we do not see, where one has been that we saw. */
+		freeing->provisional = is_event_call(hook);
+		if (!freeing->provisional || error_may_retract(recorder))
+			freeing->error = error_double_free(recorder, &wrong, past);
+	} else if (live_elsewhere(recorder, freeing, &block)) {
+		freeing->error = error_mismatched_free(recorder, &wrong, &block);
+	} else if (space_of(freeing->key) == SPACE_VMM_HANDLE && error_may_retract(recorder)) {
+		/* Nobody gave it out, as far as we know; the driver looks into it all the same. */
+		freeing->error = error_invalid_free(recorder, &wrong);
+		freeing->provisional = true;
+	}
+}
+
+/* Returns true if HOOK destroys objects of one type, and another call than one of its makers made
+ * BLOCK: a mipmapped array and an array are both of the kind "array". */
+static bool is_other_object(struct recorder *recorder, const struct hook *hook,
+			    const struct ledger_block *block)
+{
+	static const struct {
+		enum hook_id maker, destroyer;
+	} ends[] = {
+#define ENDED_BY(maker, destroyer) { HOOK_##maker, HOOK_##destroyer },
+#include "interpose/dispatch/hooks.def"
+	};
+	const struct ledger_row *row = ledger_at(&recorder->writer, block->row);
+	bool destroys = false;
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		if (hook != &hooks[ends[i].destroyer])
+			continue;
+		destroys = true;
+		if (row->api == recorder_name_ref(recorder, &hooks[ends[i].maker]))
+			return false;
+	}
+	return destroys;
+}
+
+/* A live block of another type than HOOK's call is for. Some drivers accept it, some refuse it,
+ * some crash. It is wrong in each case, so the error is recorded before the call. */
+static void releasing_other_kind(struct recorder *recorder, const struct site *site,
+				 struct freeing *freeing)
+{
+	struct hook *hook = site->hook;
+	struct wrong_free wrong = { hook, freeing->address, freeing->stack, LEDGER_NO_ANSWER };
+	struct ledger_block block = *freeing->block;
+	bool other;
+
+	if (site->space == SPACE_CL_USM)
+		other = hook->kind[0] && is_mismatch(recorder, hook, &block); /* "": for several */
+	else
+		other = is_other_object(recorder, hook, &block);
+	if (other)
+		freeing->error = error_mismatched_free(recorder, &wrong, &block);
+}
+
+void wrong_free_releasing(struct recorder *recorder, const struct site *site,
+			  struct freeing *freeing)
+{
+	if (!freeing->block && !freeing->counted_down)
+		releasing_dead(recorder, site->hook, freeing);
+	else if (freeing->block)
+		releasing_other_kind(recorder, site, freeing);
+}
+
+/* The driver's answer to the release of a handle that we do not: it does. */
+static bool knows_handle(const struct hook *hook, enum outcome outcome)
+{
+	return is_event_call(hook) ? outcome == OUTCOME_DONE : outcome != OUTCOME_INVALID;
+}
+
+void wrong_free_answered(const struct hook *hook, struct freeing *freeing, enum outcome outcome,
+			 int result)
+{
+	struct ledger_error *error;
+
+	if (freeing->error && freeing->provisional && knows_handle(hook, outcome)) {
+		error_retract(freeing->recorder, freeing->error);
+		freeing->error = 0;
+	}
+	if (freeing->error) {
+		error = ledger_at(&freeing->recorder->writer, freeing->error);
+		__atomic_store_n(&error->result, result, __ATOMIC_RELAXED);
+	}
+}

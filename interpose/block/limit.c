@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Refuses allocations: the Nth call, and what exceeds the limit of its device. Owns how many
+ * bytes count against each limit: those of blocks in device memory, and of calls under way
+ * that will make one. Must not hold a lock: room is taken by one exchange, so that two
+ * threads never pass where one may, and none is refused for what another is about to lose.
+ */
+#include "interpose/block/limit.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "interpose/base/config.h"
+#include "interpose/cuda/cuda_calls.h"
+#include "interpose/opencl/opencl_calls.h"
+#include "interpose/recorder/recorder.h"
+#include "interpose/dispatch/resolve.h"
+#include "interpose/base/message.h"
+
+_Atomic bool limits_on READ_BY_ALL;
+
+void limits_start(void)
+{
+	atomic_store(&limits_on, config.limit != OPTION_UNSET || config.fail_at);
+}
+
+/* ---- which calls, which blocks ---- */
+
+/* Others' memory, or one more reference: nothing is taken that could run out. */
+static bool opens(const struct hook *hook)
+{
+	switch ((enum hook_id)(hook - hooks)) {
+	case HOOK_cuMemRetainAllocationHandle:
+	case HOOK_cuMemImportFromShareableHandle:
+	case HOOK_cuMemPoolImportFromShareableHandle:
+	case HOOK_clCreateFromGLBuffer:
+	case HOOK_clCreateFromGLTexture:
+	case HOOK_clCreateFromGLTexture2D:
+	case HOOK_clCreateFromGLTexture3D:
+	case HOOK_clCreateFromGLRenderbuffer:
+	case HOOK_clCreateFromEGLImageKHR:
+	case HOOK_clImportMemoryARM:
+	case HOOK_clCreateFromVA_APIMediaSurfaceINTEL:
+		return true;
+	default:
+		return strcmp(hook->kind, "ipc") == 0 || strcmp(hook->kind, "external") == 0;
+	}
+}
+
+/* Of blocks that have bytes of their own: a sub-buffer's are its parent's. */
+static bool in_device_memory(const char *kind, size_t length)
+{
+	static const char *const elsewhere[] = { "pinned", "registered", "cl-sub-buffer" };
+
+	for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++)
+		if (strlen(elsewhere[i]) == length && memcmp(elsewhere[i], kind, length) == 0)
+			return false;
+	return true;
+}
+
+static bool is_counted(int device, uint64_t bytes)
+{
+	return config.limit != OPTION_UNSET && bytes && device >= 0 && device < LIMITS_DEVICES;
+}
+
+/* ---- a device's limit ---- */
+
+static uint64_t total_of_cuda(int device)
+{
+	CUresult (*ask)(size_t *, CUdevice) =
+		(CUresult(*)(size_t *, CUdevice))resolve_used(USED_cuDeviceTotalMem_v2);
+	size_t total = 0;
+
+	return ask && ask(&total, device) == CUDA_SUCCESS ? total : 0;
+}
+
+static void say_limit(enum api api, int device, const char *what, uint64_t bytes)
+{
+	char line[256];
+	struct text text = { line, sizeof(line) - 1 };
+
+	text_add(&text, "gpuleak: GPULEAK_LIMIT: ");
+	text_add(&text, api == API_CUDA ? "CUDA" : "OpenCL");
+	text_add(&text, " device ");
+	text_add_number(&text, (uint64_t)device);
+	text_add(&text, what);
+	if (bytes) {
+		text_add_number(&text, bytes);
+		text_add(&text, " bytes");
+	}
+	text_end_line(&text);
+	write_all(2, line, (size_t)(text.at - line));
+}
+
+/* The record has one limit, or 0 where devices differ. */
+static void note_limit(struct recorder *recorder, uint64_t limit)
+{
+	struct ledger_pools *pools = recorder->pools_record.pools;
+	bool same = true;
+
+	for (int api = 0; api < API_COUNT; api++)
+		for (int i = 0; i < LIMITS_DEVICES; i++) {
+			uint64_t other = atomic_load(&recorder->limits.limit[api][i]);
+
+			same = same && (!other || other == limit);
+		}
+	if (pools)
+		__atomic_store_n(&pools->limit, same && limit != UINT64_MAX ? limit : 0,
+				 __ATOMIC_RELAXED);
+}
+
+static uint64_t find_limit(struct recorder *recorder, enum api api, int device)
+{
+	uint64_t total = api == API_CUDA ? total_of_cuda(device) : opencl_total_of(device);
+	uint64_t limit = option_amount(config.limit, total), unknown = 0;
+	const char *instead = NULL;
+	int saved = errno;
+
+	if (config.limit < 0 && !total) {
+		instead = " does not tell its size, of which a percentage was asked for; "
+			  "it is not limited";
+		limit = UINT64_MAX;
+	} else if (total && limit > total) {
+		instead = " has less than that; what is used: all of its ";
+		limit = total;
+	} else if (!limit) {
+		limit = 1; /* a percentage of next to nothing */
+	}
+	if (atomic_compare_exchange_strong(&recorder->limits.limit[api][device], &unknown, limit)) {
+		if (instead)
+			say_limit(api, device, instead, limit == UINT64_MAX ? 0 : limit);
+		note_limit(recorder, limit);
+	} else {
+		limit = unknown;
+	}
+	errno = saved;
+	return limit;
+}
+
+static uint64_t limit_of(struct recorder *recorder, enum api api, int device)
+{
+	uint64_t limit = atomic_load_explicit(&recorder->limits.limit[api][device],
+					      memory_order_relaxed);
+
+	return limit ? limit : find_limit(recorder, api, device);
+}
+
+uint64_t limits_of(int device)
+{
+	struct recorder *recorder = recorder_now();
+
+	if (config.limit == OPTION_UNSET || !recorder || device < 0 || device >= LIMITS_DEVICES)
+		return UINT64_MAX;
+	return limit_of(recorder, API_CUDA, device);
+}
+
+uint64_t limits_left(int device)
+{
+	uint64_t limit = limits_of(device);
+	int64_t held;
+
+	if (limit == UINT64_MAX)
+		return limit;
+	held = atomic_load(&recorder_now()->limits.held[API_CUDA][device]);
+	if (held < 0)
+		held = 0;
+	return (uint64_t)held < limit ? limit - (uint64_t)held : 0;
+}
+
+/* ---- refusing ---- */
+
+static int device_meant(int device)
+{
+	uint64_t context;
+
+	if (device == LIMITS_CURRENT)
+		cuda_current_context(&context, &device);
+	return device;
+}
+
+static bool is_nth(struct recorder *recorder)
+{
+	uint64_t call = atomic_fetch_add_explicit(&recorder->limits.calls, 1,
+						  memory_order_relaxed) + 1;
+
+	return config.fail_at < 0 ? call >= (uint64_t)-config.fail_at
+				  : call == (uint64_t)config.fail_at;
+}
+
+static bool take(struct recorder *recorder, const struct limits_due *due)
+{
+	_Atomic int64_t *held = &recorder->limits.held[due->api][due->device];
+	uint64_t limit = limit_of(recorder, due->api, due->device);
+	int64_t seen = atomic_load(held);
+
+	do {
+		uint64_t now = seen > 0 ? (uint64_t)seen : 0;
+
+		if (limit != UINT64_MAX && (now > limit || due->bytes > limit - now))
+			return false;
+		/* More than there are addresses: for the driver to refuse. */
+		if (due->bytes > INT64_MAX - now)
+			return true;
+	} while (!atomic_compare_exchange_weak(held, &seen, seen + (int64_t)due->bytes));
+	thread_self.due = *due;
+	return true;
+}
+
+/* The first one's place is kept: with one failure, or from one on, it tells all. */
+static void count_refused(struct recorder *recorder, const struct site *site, bool injected)
+{
+	struct ledger_pools *pools = recorder->pools_record.pools;
+	struct ledger_refusal *first;
+
+	if (!pools)
+		return;
+	first = injected ? &pools->first_injected : &pools->first_refused;
+	if (pools_count(injected ? &pools->injected : &pools->refused, 1))
+		return;
+	first->stack = record_origin(site);
+	__atomic_store_n(&first->api, recorder_name_ref(recorder, site->hook), __ATOMIC_RELEASE);
+}
+
+/* Inside the driver, or inside gpuleak, where a signal came: not the application's call. */
+static struct recorder *enter(void)
+{
+	if (thread_self.call_frame || thread_self.busy)
+		return NULL;
+	recorder_touch();
+	return recorder_now();
+}
+
+static bool exceeds(struct recorder *recorder, const struct site *site, int device,
+		    uint64_t bytes)
+{
+	struct limits_due due = { bytes, site->hook->api, device };
+
+	/* A signal handler's call inside another one: its block counts once it is made. */
+	if (thread_self.due.bytes)
+		return false;
+	if (config.limit == OPTION_UNSET || !bytes || device == LIMITS_NO_DEVICE ||
+	    !in_device_memory(site->hook->kind, strlen(site->hook->kind)))
+		return false;
+	due.device = device_meant(device);
+	if (!is_counted(due.device, bytes) || take(recorder, &due))
+		return false;
+	count_refused(recorder, site, false);
+	return true;
+}
+
+bool limits_exceed(const struct site *site, int device, uint64_t bytes)
+{
+	struct recorder *recorder = enter();
+
+	return recorder && exceeds(recorder, site, device, bytes);
+}
+
+bool limits_refuse(const struct site *site, int device, uint64_t bytes)
+{
+	struct recorder *recorder = opens(site->hook) ? NULL : enter();
+
+	if (!recorder)
+		return false;
+	if (config.fail_at && is_nth(recorder)) {
+		count_refused(recorder, site, true);
+		return true;
+	}
+	return exceeds(recorder, site, device, bytes);
+}
+
+/* ---- what counts ---- */
+
+static void add(struct recorder *recorder, enum api api, int device, int64_t bytes)
+{
+	atomic_fetch_add(&recorder->limits.held[api][device], bytes);
+}
+
+void limits_done_slowly(void)
+{
+	struct limits_due *due = &thread_self.due;
+	struct recorder *recorder = recorder_now();
+
+	if (due->bytes && recorder && !thread_self.call_frame)
+		add(recorder, due->api, due->device, -(int64_t)due->bytes);
+	if (!thread_self.call_frame)
+		due->bytes = 0;
+}
+
+void limits_block_made(struct recorder *recorder, const struct hook *hook, int device,
+		       uint64_t bytes)
+{
+	struct limits_due *due = &thread_self.due;
+	uint64_t counted = 0;
+
+	if (!is_counted(device, bytes) || !in_device_memory(hook->kind, strlen(hook->kind)))
+		return;
+	if (due->api == hook->api && due->device == device)
+		counted = due->bytes < bytes ? due->bytes : bytes;
+	due->bytes -= counted;
+	if (bytes != counted)
+		add(recorder, hook->api, device, (int64_t)(bytes - counted));
+}
+
+void limits_block_ended(struct recorder *recorder, uint32_t row_ref, uint64_t bytes)
+{
+	const struct ledger_row *row = ledger_at(&recorder->writer, row_ref);
+	const struct ledger_string *kind = ledger_at(&recorder->writer, row->kind);
+
+	if (row->kind && is_counted(row->device, bytes) &&
+	    in_device_memory(kind->bytes, kind->length))
+		add(recorder, memcmp(kind->bytes, "cl-", 3) == 0 ? API_OPENCL : API_CUDA,
+		    row->device, -(int64_t)bytes);
+}
+
+/* ---- a second try ---- */
+
+bool limits_relieved(int device)
+{
+	return !thread_self.call_frame && !thread_self.busy && pool_relieve(device_meant(device));
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Asked at the first GPU call and not at the end: a process that is killed has them in its
+ * ledger as well, and the thread that makes a GPU call is one that may run the program's code,
+ * which nobody can say of whoever ends a process. By LeakSanitizer's contract the function
+ * returns a constant and does nothing else.
+ */
+#include "interpose/block/lsan_suppressions.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#include "interpose/base/config.h"
+#include "interpose/dispatch/dlerror_state.h"
+#include "interpose/dispatch/lookup.h"
+#include "interpose/recorder/recorder.h"
+#include "ledger/writer.h"
+
+const char *lsan_ask(void)
+{
+	const char *(*function)(void);
+	struct dlerror_state state;
+
+	if (!config.lsan_suppressions)
+		return NULL;
+	dlerror_take(&state);
+	*(void **)&function = lookup_real(RTLD_DEFAULT, "__lsan_default_suppressions");
+	dlerror_give_back(&state);
+	return function ? function() : NULL;
+}
+
+/* How many bytes of the LENGTH at TEXT are one part: whole lines, if one ends in it. */
+static size_t part_of(const char *text, size_t length)
+{
+	const char *newline;
+
+	if (length <= LEDGER_STRING_MAX)
+		return length;
+	newline = memrchr(text, '\n', LEDGER_STRING_MAX);
+	return newline ? (size_t)(newline + 1 - text) : LEDGER_STRING_MAX;
+}
+
+void lsan_write(struct recorder *recorder, const char *text)
+{
+	static const char cut[] = "cut";
+	size_t length = text ? strnlen(text, LEDGER_LSAN_PARTS_MAX * LEDGER_STRING_MAX) : 0;
+	struct ledger_fact fact = { 0 };
+
+	if (length == 0)
+		return;
+	fact.kind = ledger_add_string(&recorder->writer, LEDGER_FACT_LSAN,
+				      sizeof(LEDGER_FACT_LSAN) - 1);
+	while (length > 0 && fact.count < LEDGER_LSAN_PARTS_MAX) {
+		size_t part = part_of(text, length);
+
+		fact.count++;
+		fact.subject = ledger_add_string(&recorder->writer, text, part);
+		text += part;
+		length -= part;
+		if (*text && fact.count == LEDGER_LSAN_PARTS_MAX)
+			fact.detail = ledger_add_string(&recorder->writer, cut, sizeof(cut) - 1);
+		ledger_add_fact(&recorder->writer, &fact);
+	}
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Keeps the mappings of each mapped memory object in the shard of its handle, and one record
+ * of the ledger for each such object. Unused records stay with the shard, so that a map and an
+ * unmap allocate nothing. Must not call the driver.
+ */
+#include "interpose/block/mappings.h"
+
+#include <utlist.h>
+
+#include "interpose/block/block_table.h"
+
+#define SLAB 4096u
+
+/* A memory object that is mapped, or an unused one of these. */
+struct mapped {
+	uint64_t key;
+	struct ledger_mapped *record; /* always there */
+	struct mapping *mappings;     /* in the order of the calls */
+	unsigned int listed;          /* of them */
+	unsigned int unlisted;        /* further mappings, of which only the number is known */
+	struct mapped *next;          /* the next unused one */
+	UT_hash_handle hh;
+};
+
+/* ---- with the shard's lock ---- */
+
+static struct mapped *find(struct shard *shard, uint64_t key)
+{
+	struct mapped *mapped;
+
+	TABLE_FIND(shard->mapped, &key, mapped);
+	return mapped;
+}
+
+static struct mapping *take_mapping(struct arena *arena, struct shard *shard)
+{
+	struct mapping *mapping;
+
+	if (!shard->spare_mappings) {
+		struct mapping *slab = arena_take(arena, SLAB);
+
+		for (size_t i = 0; slab && i < SLAB / sizeof(*slab); i++)
+			LL_PREPEND(shard->spare_mappings, &slab[i]);
+	}
+	mapping = shard->spare_mappings;
+	if (mapping)
+		LL_DELETE(shard->spare_mappings, mapping);
+	return mapping;
+}
+
+/* MAPPED is in no table any more. */
+static void drop(struct shard *shard, struct mapped *mapped)
+{
+	struct mapping *mapping, *next;
+
+	LL_FOREACH_SAFE(mapped->mappings, mapping, next)
+		LL_PREPEND(shard->spare_mappings, mapping);
+	mapped->mappings = NULL;
+	mapped->listed = mapped->unlisted = 0;
+	LL_PREPEND(shard->spare_mapped, mapped);
+}
+
+/* Takes MAPPED out of the table; its block is unmapped, or gone. */
+static void take_out(struct recorder *recorder, struct shard *shard, struct mapped *mapped)
+{
+	struct arena *arena = &recorder->arena;
+
+	HASH_DEL(shard->mapped, mapped);
+	__atomic_store_n(&mapped->record->block, 0, __ATOMIC_RELEASE);
+	(void)arena;
+}
+
+static uint64_t name_of(struct recorder *recorder, const struct ledger_block *block)
+{
+	return ledger_block_name(block->state, ledger_ref(&recorder->writer, block));
+}
+
+/* BLOCK's, which has KEY. What is there of an earlier block of that key is dropped. */
+static struct mapped *find_of(struct recorder *recorder, struct shard *shard, uint64_t key,
+			      const struct ledger_block *block)
+{
+	struct mapped *mapped = find(shard, key);
+
+	if (!mapped || mapped->record->block == name_of(recorder, block))
+		return mapped;
+	take_out(recorder, shard, mapped);
+	drop(shard, mapped);
+	return NULL;
+}
+
+/* Writes what the report needs: how many mappings, and the oldest one. */
+static void write_record(struct mapped *mapped, uint64_t name)
+{
+	struct ledger_mapped *record = mapped->record;
+	const struct mapping *first = mapped->mappings;
+
+	__atomic_store_n(&record->block, 0, __ATOMIC_RELEASE);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* nobody sees new fields under the name */
+	record->count = mapped->listed + mapped->unlisted;
+	record->time_ns = first ? first->time_ns : 0;
+	record->api = first ? first->api : 0;
+	record->stack = first ? first->stack : 0;
+	__atomic_store_n(&record->block, name, __ATOMIC_RELEASE);
+}
+
+static void add_mapping(struct arena *arena, struct shard *shard, struct mapped *mapped,
+			const struct mapping *facts)
+{
+	struct mapping *mapping = mapped->listed < MAPPINGS_LISTED_MAX
+					  ? take_mapping(arena, shard) : NULL;
+
+	if (!mapping) {
+		mapped->unlisted++;
+		return;
+	}
+	*mapping = *facts;
+	LL_APPEND(mapped->mappings, mapping);
+	mapped->listed++;
+}
+
+/* The block behind KEY, also one that was released and is still there; or NULL. */
+static struct ledger_block *block_of(struct shard *shard, uint64_t key)
+{
+	struct entry *entry = entry_find(shard, key);
+
+	return !entry ? NULL : entry->block ? entry->block : entry->held;
+}
+
+/* BLOCK gets one more mapping. False: the shard has no unused struct mapped for it. */
+static bool add(struct recorder *recorder, struct shard *shard, uint64_t key,
+		struct ledger_block *block, const struct mapping *facts)
+{
+	struct arena *arena = &recorder->arena;
+	struct mapped *mapped = find_of(recorder, shard, key, block);
+
+	if (!mapped) {
+		mapped = shard->spare_mapped;
+		if (!mapped)
+			return false;
+		LL_DELETE(shard->spare_mapped, mapped);
+		mapped->key = key;
+		TABLE_ADD(shard->mapped, key, mapped);
+		if (!mapped->hh.tbl) {
+			LL_PREPEND(shard->spare_mapped, mapped);
+			return false;
+		}
+	}
+	add_mapping(arena, shard, mapped, facts);
+	write_record(mapped, name_of(recorder, block));
+	__atomic_fetch_or(&block->marked, LEDGER_BLOCK_MAPPED, __ATOMIC_RELAXED);
+	return true;
+}
+
+struct mapped *mappings_take(struct recorder *recorder, struct shard *shard, uint64_t key,
+			     struct ledger_block *block)
+{
+	struct mapped *mapped;
+
+	if (!(__atomic_load_n(&block->marked, __ATOMIC_RELAXED) & LEDGER_BLOCK_MAPPED))
+		return NULL;
+	mapped = find_of(recorder, shard, key, block);
+	if (mapped)
+		take_out(recorder, shard, mapped);
+	__atomic_fetch_and(&block->marked, ~LEDGER_BLOCK_MAPPED, __ATOMIC_RELAXED);
+	return mapped;
+}
+
+/* ---- without it ---- */
+
+/* Gives SHARD one more struct mapped. The ledger may have to grow: not with the lock. */
+static void stock(struct recorder *recorder, struct shard *shard)
+{
+	uint32_t ref = ledger_add_mapped(&recorder->writer);
+	struct mapped *mapped = ref ? arena_take(&recorder->arena, sizeof(*mapped)) : NULL;
+
+	if (!mapped)
+		return; /* the record, if any, is lost: a few bytes when memory is out */
+	*mapped = (struct mapped){ .record = ledger_at(&recorder->writer, ref) };
+	lock_take(&shard->lock);
+	LL_PREPEND(shard->spare_mapped, mapped);
+	lock_give(&shard->lock);
+}
+
+/* The block behind KEY, if there is one, gets one more mapping. */
+static void attach(struct recorder *recorder, uint64_t key, const struct mapping *facts)
+{
+	struct shard *shard = shard_of(recorder, key);
+	struct ledger_block *block;
+	bool added;
+
+	for (bool tried = false;; tried = true) {
+		lock_take(&shard->lock);
+		block = block_of(shard, key);
+		added = !block || add(recorder, shard, key, block, facts);
+		lock_give(&shard->lock);
+		if (added)
+			return;
+		if (tried)
+			break;
+		stock(recorder, shard);
+	}
+	ledger_trouble(recorder->header, LEDGER_TROUBLE_UNRECORDED_MAPPINGS, 1);
+}
+
+void record_mapped(const struct site *site, uint64_t handle, uint64_t address)
+{
+	struct mapping facts = { .address = address };
+	struct recorder *recorder = recorder_enter();
+
+	if (!recorder)
+		return;
+	facts.api = recorder_name_ref(recorder, site->hook);
+	facts.stack = origin_of(recorder, site->caller);
+	facts.time_ns = stripes_now(recorder);
+	attach(recorder, key_of(site, handle), &facts);
+	recorder_leave();
+}
+
+/* Of several at one address the latest goes: maps of the same memory mostly nest. */
+static bool take_mapping_at(struct shard *shard, struct mapped *mapped, uint64_t address,
+			    struct mapping *ret)
+{
+	struct mapping *found = NULL, *mapping;
+
+	LL_FOREACH(mapped->mappings, mapping)
+		if (mapping->address == address)
+			found = mapping;
+	if (found) {
+		*ret = *found;
+		LL_DELETE(mapped->mappings, found);
+		LL_PREPEND(shard->spare_mappings, found);
+		mapped->listed--;
+	} else if (mapped->unlisted) {
+		*ret = (struct mapping){ .address = address };
+		mapped->unlisted--;
+		return true;
+	}
+	return found != NULL;
+}
+
+void record_unmapping(const struct site *site, uint64_t handle, uint64_t address,
+		      struct unmapping *ret)
+{
+	uint64_t key = key_of(site, handle);
+	struct ledger_block *block;
+	struct recorder *recorder;
+	struct mapped *mapped;
+	struct shard *shard;
+
+	ret->recorder = NULL;
+	if (!handle || !(recorder = recorder_enter()))
+		return;
+	ret->key = key;
+	shard = shard_of(recorder, key);
+	lock_take(&shard->lock);
+	block = block_of(shard, key);
+	mapped = block ? find_of(recorder, shard, key, block) : NULL;
+	if (mapped && take_mapping_at(shard, mapped, address, &ret->mapping)) {
+		ret->recorder = recorder;
+		if (mapped->listed + mapped->unlisted)
+			write_record(mapped, name_of(recorder, block));
+		else
+			drop(shard, mappings_take(recorder, shard, key, block));
+	}
+	lock_give(&shard->lock);
+	recorder_leave();
+}
+
+void record_unmapping_failed(const struct unmapping *unmapping)
+{
+	struct recorder *recorder = unmapping->recorder ? recorder_enter() : NULL;
+
+	if (recorder && recorder == unmapping->recorder)
+		attach(recorder, unmapping->key, &unmapping->mapping);
+	if (recorder)
+		recorder_leave();
+}
+
+bool record_is_mapped(enum api api, uint64_t handle)
+{
+	uint64_t key = key_of_object(api, handle);
+	struct recorder *recorder = recorder_enter();
+	struct ledger_block *block;
+	struct shard *shard;
+	bool ret;
+
+	if (!recorder)
+		return false;
+	shard = shard_of(recorder, key);
+	lock_take(&shard->lock);
+	block = block_of(shard, key);
+	ret = block && (__atomic_load_n(&block->marked, __ATOMIC_RELAXED) & LEDGER_BLOCK_MAPPED);
+	lock_give(&shard->lock);
+	recorder_leave();
+	return ret;
+}
+
+void mappings_pass_on(struct recorder *recorder, struct mapped *mapped, uint64_t parent)
+{
+	struct shard *shard = shard_of(recorder, parent);
+	struct mapping *mapping;
+
+	LL_FOREACH(mapped->mappings, mapping)
+		attach(recorder, parent, mapping);
+	for (unsigned int i = 0; i < mapped->unlisted; i++)
+		attach(recorder, parent, &(struct mapping){ 0 });
+	lock_take(&shard->lock);
+	drop(shard, mapped);
+	lock_give(&shard->lock);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Makes the ledger's record of pools and limits, and hands out its rows. Owns nothing that
+ * is counted there.
+ */
+#include "interpose/block/pool_counters.h"
+
+#include <string.h>
+
+#include "interpose/base/config.h"
+#include "interpose/recorder/recorder.h"
+
+void pools_record_make(struct recorder *recorder)
+{
+	uint32_t ref = 0;
+
+	if (config.pool != OPTION_POOL_OFF || config.limit != OPTION_UNSET || config.fail_at)
+		ref = ledger_add_pools(&recorder->writer);
+	recorder->pools_record.pools = ref ? ledger_at(&recorder->writer, ref) : NULL;
+	if (!ref)
+		return;
+	recorder->pools_record.pools->mode = (uint32_t)config.pool;
+	recorder->pools_record.pools->backend = (uint32_t)config.pool_backend;
+}
+
+struct ledger_pools *pools_record(void)
+{
+	struct recorder *recorder = recorder_now();
+
+	return recorder ? recorder->pools_record.pools : NULL;
+}
+
+static bool is_text(const struct recorder *recorder, uint32_t ref, const char *text)
+{
+	const struct ledger_string *string = ledger_at(&recorder->writer, ref);
+	size_t length = strlen(text);
+
+	return string->length == length && memcmp(string->bytes, text, length) == 0;
+}
+
+static uint32_t add_text(struct recorder *recorder, const char *text)
+{
+	return ledger_add_string(&recorder->writer, text, strlen(text));
+}
+
+/* With the lock. A reader takes a row that has an api. */
+static struct ledger_pool *find_or_take(struct recorder *recorder, const char *api,
+					const char *kind, int device)
+{
+	struct ledger_pool *row = recorder->pools_record.pools->pool;
+	struct ledger_pool *end = row + LEDGER_POOLS_MAX;
+	uint32_t ref;
+
+	for (; row < end && row->api; row++)
+		if (row->device == device && is_text(recorder, row->api, api) &&
+		    is_text(recorder, row->kind, kind))
+			return row;
+	if (row == end || !(row->kind = add_text(recorder, kind)) ||
+	    !(ref = add_text(recorder, api)))
+		return NULL;
+	row->device = device;
+	row->mode = (uint32_t)config.pool;
+	row->backend = (uint32_t)config.pool_backend;
+	__atomic_store_n(&row->api, ref, __ATOMIC_RELEASE);
+	return row;
+}
+
+struct ledger_pool *pools_record_row(const char *api, const char *kind, int device)
+{
+	struct recorder *recorder = recorder_now();
+	struct ledger_pool *row;
+
+	if (!recorder || !recorder->pools_record.pools)
+		return NULL;
+	lock_take(&recorder->pools_record.lock);
+	row = find_or_take(recorder, api, kind, device);
+	lock_give(&recorder->pools_record.lock);
+	return row;
+}

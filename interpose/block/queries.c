@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Marks, and questions about live blocks. The order of marks and blocks is exact: a mark is a
+ * number, and each block carries the one that was current when it was made. Sums are taken from
+ * the ledger as any reader would, addresses from the table of blocks under its locks.
+ */
+#include "interpose/block/queries.h"
+
+#include <string.h>
+
+#include "interpose/block/block_table.h"
+#include "interpose/base/hot.h"
+#include "ledger/reader.h"
+
+_Atomic uint32_t ask_marks READ_BY_ALL = 1;
+
+uint32_t ask_mark(void)
+{
+	uint32_t last = atomic_load(&ask_marks);
+
+	/* At its end it stays: then later marks can't be told apart, and none is missed. */
+	while (LEDGER_BLOCK_MARK(last + 1) &&
+	       !atomic_compare_exchange_weak(&ask_marks, &last, last + 1))
+		;
+	return LEDGER_BLOCK_MARK(last + 1) ? last + 1 : last;
+}
+
+void ask_ignoring(bool on)
+{
+	struct thread *self = &thread_self;
+
+	if (on)
+		self->ignoring++;
+	else if (self->ignoring)
+		self->ignoring--;
+	self->ignored = self->ignoring ? LEDGER_BLOCK_IGNORED : 0;
+}
+
+/* ---- sums ---- */
+
+static bool is_kind(const struct ledger_view *view, const struct ledger_row *row, const char *kind)
+{
+	uint32_t length;
+	const char *bytes = ledger_string(view, row->kind, &length);
+
+	return bytes && strlen(kind) == length && memcmp(bytes, kind, length) == 0;
+}
+
+/* What was said last: neighbours are often of one row. */
+struct row_answer {
+	uint32_t row;
+	bool counts;
+};
+
+static bool counts(const struct ledger_view *view, const struct ledger_block *block,
+		   const struct ask_filter *filter, struct row_answer *last)
+{
+	const struct ledger_row *row;
+
+	if (LEDGER_BLOCK_MARK(block->marked) < filter->mark ||
+	    (filter->thread && block->thread != filter->thread))
+		return false;
+	if (block->row != last->row) {
+		row = ledger_row(view, block->row);
+		last->row = block->row;
+		last->counts = row && !ledger_row_is_object(view, row) &&
+			       (!filter->kind || is_kind(view, row, filter->kind));
+	}
+	return last->counts;
+}
+
+/* A copy of the live block in SLOT that is of one moment. */
+static bool copy_live(const struct ledger_block *slot, struct ledger_block *ret)
+{
+	uint32_t state = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE), again;
+
+	for (;; state = again) {
+		ret->marked = __atomic_load_n(&slot->marked, __ATOMIC_RELAXED);
+		if (!ledger_block_is_live(state, ret->marked))
+			return false;
+		ret->row = __atomic_load_n(&slot->row, __ATOMIC_RELAXED);
+		ret->bytes = __atomic_load_n(&slot->bytes, __ATOMIC_RELAXED);
+		ret->thread = __atomic_load_n(&slot->thread, __ATOMIC_RELAXED);
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		again = __atomic_load_n(&slot->state, __ATOMIC_RELAXED);
+		if (again >> 8 == state >> 8 && ledger_block_is_live(again, ret->marked))
+			return true;
+	}
+}
+
+void ask_sum(struct recorder *recorder, const struct ask_filter *filter, struct ask_sum *ret)
+{
+	const struct ledger_header *header = recorder->header;
+	struct ledger_walk walk = { 0 };
+	const struct ledger_block *slot;
+	struct ledger_block block = { 0 };
+	struct row_answer last = { 0 };
+	/* The writer publishes `chunks` when they are mapped. */
+	const struct ledger_view view = {
+		.base = recorder->writer.base,
+		.chunks = __atomic_load_n(&header->chunks, __ATOMIC_ACQUIRE),
+	};
+
+	*ret = (struct ask_sum){ 0 };
+	while ((slot = ledger_next(&view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*slot)))) {
+		if (!copy_live(slot, &block) || !counts(&view, &block, filter, &last))
+			continue;
+		if (block.marked & LEDGER_BLOCK_IGNORED) {
+			ret->ignored_blocks++;
+			ret->ignored_bytes += block.bytes;
+		} else {
+			ret->blocks++;
+			ret->bytes += block.bytes;
+		}
+	}
+}
+
+/* ---- whose address ---- */
+
+/* In this order a number is looked for; a mapping before the reservation that it lies in. */
+static const struct place {
+	unsigned int space;
+	bool has_inside; /* its numbers are addresses, and so is what follows them */
+} places[] = {
+	{ SPACE_MEMORY, true },      { SPACE_REGISTERED, true },
+	{ SPACE_CL_USM, true },      { SPACE_VMM_MAPPING, true },
+	{ SPACE_OBJECTS + API_CUDA, false }, { SPACE_OBJECTS + API_OPENCL, false },
+	{ SPACE_VMM_HANDLE, false }, { SPACE_VMM_RESERVATION, true },
+};
+#define PLACES (sizeof(places) / sizeof(places[0]))
+
+static bool look_at(struct recorder *recorder, uint64_t key, bool ignore, struct ledger_block *ret,
+		    uint64_t *ret_span)
+{
+	struct shard *shard = shard_of(recorder, key);
+	struct entry *entry;
+	bool found;
+
+	lock_take(&shard->lock);
+	entry = entry_find(shard, key);
+	found = entry && entry->block;
+	if (found && ignore)
+		__atomic_fetch_or(&entry->block->marked, LEDGER_BLOCK_IGNORED, __ATOMIC_RELAXED);
+	if (found) {
+		*ret = *entry->block;
+		*ret_span = entry->span;
+	}
+	lock_give(&shard->lock);
+	return found;
+}
+
+/* The rank of ENTRY's space if its block has ADDRESS in it, PLACES if not. */
+static size_t rank_inside(const struct entry *entry, uint64_t address)
+{
+	unsigned int space = space_of(entry->key);
+	size_t rank = 0;
+
+	/* Addresses have no bits there; in numbers of other sorts the space is mixed in. */
+	while (rank < PLACES && places[rank].space != space)
+		rank++;
+	if (rank == PLACES || !places[rank].has_inside || !entry->block)
+		return PLACES;
+	return address - entry->block->address < entry->span ? rank : PLACES;
+}
+
+/* The key of the block that ADDRESS points into, 0 if there is none. Looks at every block. */
+static uint64_t key_around(struct recorder *recorder, uint64_t address)
+{
+	size_t best = PLACES;
+	uint64_t key = 0;
+
+	for (unsigned int i = 0; i < BLOCK_SHARDS; i++) {
+		struct shard *shard = &recorder->blocks.shard[i];
+
+		lock_take(&shard->lock);
+		for (struct entry *e = shard->entries; e && best > 0; e = e->hh.next) {
+			size_t rank = rank_inside(e, address);
+
+			if (rank < best) {
+				best = rank;
+				key = e->key;
+			}
+		}
+		lock_give(&shard->lock);
+	}
+	return key;
+}
+
+bool ask_block(struct recorder *recorder, uint64_t address, bool ignore, struct ledger_block *ret,
+	       uint64_t *ret_span)
+{
+	uint64_t key;
+
+	for (size_t i = 0; address && i < PLACES; i++)
+		if (look_at(recorder, key_in(places[i].space, address), ignore, ret, ret_span))
+			return true;
+	key = address ? key_around(recorder, address) : 0;
+	return key && look_at(recorder, key, ignore, ret, ret_span);
+}

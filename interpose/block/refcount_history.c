@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Keeps histories in the ledger, whole at every moment: an event is written before its bit
+ * in `kept` is set, and a pair that goes is two bits and a count in one store. Owns which
+ * pair goes; who belongs to whom in a report is the report's to say.
+ */
+#include "interpose/block/refcount_history.h"
+
+#include <stdbool.h>
+
+#include "interpose/recorder/recorder.h"
+
+#define ALL_KEPT ((1ull << LEDGER_HISTORY_EVENTS) - 1)
+#define ONE_LEFT_OUT (1ull << 32)
+_Static_assert(LEDGER_HISTORY_EVENTS < 32, "bits of `kept` below the count");
+
+struct ledger_history *history_take(struct recorder *recorder)
+{
+	struct histories *histories = &recorder->histories;
+	struct ledger_history *history;
+	uint32_t ref;
+
+	lock_take(&histories->lock);
+	history = histories->spare;
+	if (history)
+		histories->spare = history->next_spare
+					   ? ledger_at(&recorder->writer, history->next_spare)
+					   : NULL;
+	lock_give(&histories->lock);
+	if (history)
+		return history;
+	ref = ledger_add_history(&recorder->writer);
+	return ref ? ledger_at(&recorder->writer, ref) : NULL;
+}
+
+void history_give(struct recorder *recorder, struct ledger_history *history)
+{
+	struct histories *histories = &recorder->histories;
+
+	__atomic_store_n(&history->block, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&history->kept, 0, __ATOMIC_RELEASE);
+	lock_take(&histories->lock);
+	history->next_spare = histories->spare ? ledger_ref(&recorder->writer, histories->spare)
+					       : 0;
+	histories->spare = history;
+	lock_give(&histories->lock);
+}
+
+void history_attach(struct recorder *recorder, struct ledger_block *block,
+		    struct ledger_history *empty)
+{
+	empty->lost = 0;
+	empty->block = ledger_ref(&recorder->writer, block);
+	__atomic_store_n(&block->history, ledger_ref(&recorder->writer, empty), __ATOMIC_RELEASE);
+}
+
+static bool is_kept(const struct ledger_history *history, unsigned int slot)
+{
+	return history->kept >> slot & 1;
+}
+
+/* How many outermost frames the two stacks share: those of one scope share most. */
+static unsigned int alike(struct recorder *recorder, uint32_t a_ref, uint32_t b_ref)
+{
+	const struct ledger_stack *a = ledger_at(&recorder->writer, a_ref);
+	const struct ledger_stack *b = ledger_at(&recorder->writer, b_ref);
+	unsigned int same = 0;
+
+	if (!a_ref || !b_ref)
+		return 0;
+	while (same < a->frames && same < b->frames &&
+	       a->pc[a->frames - 1 - same] == b->pc[b->frames - 1 - same])
+		same++;
+	return same;
+}
+
+/* The retain before RELEASE that its partner may be: most alike, of those the latest.
+ * LEDGER_HISTORY_EVENTS if there is none. */
+static unsigned int partner_of(struct recorder *recorder, const struct ledger_history *history,
+			       const struct ledger_reference *release)
+{
+	unsigned int best = LEDGER_HISTORY_EVENTS, best_alike = 0;
+
+	for (unsigned int i = 0; i < LEDGER_HISTORY_EVENTS; i++) {
+		const struct ledger_reference *event = &history->events[i];
+		unsigned int now;
+
+		if (!is_kept(history, i) || event->op != LEDGER_RETAIN ||
+		    (release->order && event->order > release->order))
+			continue;
+		now = alike(recorder, event->stack, release->stack);
+		if (best == LEDGER_HISTORY_EVENTS || now > best_alike ||
+		    (now == best_alike && event->order > history->events[best].order)) {
+			best = i;
+			best_alike = now;
+		}
+	}
+	return best;
+}
+
+static void leave_out(struct ledger_history *history, uint64_t gone)
+{
+	__atomic_store_n(&history->kept, (history->kept & ~gone) + ONE_LEFT_OUT, __ATOMIC_RELEASE);
+}
+
+/* Of the releases that have a partner the first one goes, with it. */
+static bool leave_out_oldest(struct recorder *recorder, struct ledger_history *history)
+{
+	unsigned int oldest = LEDGER_HISTORY_EVENTS, oldest_partner = 0;
+
+	for (unsigned int i = 0; i < LEDGER_HISTORY_EVENTS; i++) {
+		const struct ledger_reference *event = &history->events[i];
+		unsigned int partner;
+
+		if (!is_kept(history, i) || event->op != LEDGER_RELEASE ||
+		    (oldest < LEDGER_HISTORY_EVENTS &&
+		     event->order > history->events[oldest].order))
+			continue;
+		partner = partner_of(recorder, history, event);
+		if (partner == LEDGER_HISTORY_EVENTS)
+			continue; /* it gave the creator's reference back */
+		oldest = i;
+		oldest_partner = partner;
+	}
+	if (oldest == LEDGER_HISTORY_EVENTS)
+		return false;
+	leave_out(history, 1ull << oldest | 1ull << oldest_partner);
+	return true;
+}
+
+/* Nothing but retains is there. EVENT, if it is a release, goes with the latest that found
+ * no room itself, or with its own partner. */
+static void add_to_full(struct recorder *recorder, struct ledger_history *history,
+			const struct ledger_reference *event)
+{
+	unsigned int partner;
+
+	if (event->op == LEDGER_RETAIN) {
+		__atomic_store_n(&history->lost, history->lost + 1, __ATOMIC_RELAXED);
+	} else if (history->lost) {
+		__atomic_store_n(&history->lost, history->lost - 1, __ATOMIC_RELAXED);
+		leave_out(history, 0);
+	} else {
+		partner = partner_of(recorder, history, event);
+		leave_out(history, partner < LEDGER_HISTORY_EVENTS ? 1ull << partner : 0);
+	}
+}
+
+uint32_t history_add(struct recorder *recorder, struct ledger_history *history,
+		     const struct ledger_reference *event)
+{
+	struct ledger_reference *slot;
+	unsigned int number;
+
+	if ((history->kept & ALL_KEPT) == ALL_KEPT && !leave_out_oldest(recorder, history)) {
+		add_to_full(recorder, history, event);
+		return 0;
+	}
+	number = (unsigned int)__builtin_ctzll(~history->kept);
+	slot = &history->events[number];
+	__atomic_store_n(&slot->order, 0, __ATOMIC_RELEASE);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* nobody sees new fields under the old order */
+	slot->op = event->op;
+	slot->api = event->api;
+	slot->stack = event->stack;
+	slot->time_ns = event->time_ns;
+	if (++history->order == 0)
+		history->order = 1;
+	__atomic_store_n(&slot->order, history->order, __ATOMIC_RELEASE);
+	__atomic_store_n(&history->kept, history->kept | 1ull << number, __ATOMIC_RELEASE);
+	return slot->order;
+}
+
+void history_remove(struct ledger_history *history, uint32_t order)
+{
+	for (unsigned int i = 0; i < LEDGER_HISTORY_EVENTS && order; i++)
+		if (is_kept(history, i) && history->events[i].order == order)
+			__atomic_store_n(&history->kept, history->kept & ~(1ull << i),
+					 __ATOMIC_RELEASE);
+}

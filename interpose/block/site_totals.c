@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One walk over the slots of blocks. A slot that is used again while it is read is read again.
+ */
+#include "interpose/block/site_totals.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#define TRIES 4 /* a slot that changes that often is of a block that was just made or freed */
+
+/* 1 with the row and size of the block that lives in the slot, 0 if none does, or one that the
+ * program ignores. */
+static int read_block(const struct ledger_block *block, uint32_t *ret_row, uint64_t *ret_bytes)
+{
+	for (int i = 0; i < TRIES; i++) {
+		uint32_t word = __atomic_load_n(&block->state, __ATOMIC_ACQUIRE);
+		uint32_t marked = __atomic_load_n(&block->marked, __ATOMIC_RELAXED);
+
+		if (!ledger_block_is_live(word, marked))
+			return 0;
+		*ret_row = __atomic_load_n(&block->row, __ATOMIC_RELAXED);
+		*ret_bytes = __atomic_load_n(&block->bytes, __ATOMIC_RELAXED);
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		if (__atomic_load_n(&block->state, __ATOMIC_RELAXED) >> 8 == word >> 8)
+			return !(marked & LEDGER_BLOCK_IGNORED);
+	}
+	return 0;
+}
+
+static void count_blocks(const struct ledger_view *view, const struct tallies *tallies)
+{
+	struct ledger_walk walk = { 0, 0 };
+	const struct ledger_block *block;
+
+	while ((block = ledger_next(view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
+		const struct ledger_row *row;
+		uint64_t bytes;
+		uint32_t ref;
+
+		if (!read_block(block, &ref, &bytes) || !(row = ledger_row(view, ref)))
+			continue;
+		tally_of(tallies, view, row)->blocks++;
+		tally_of(tallies, view, row)->bytes += bytes;
+	}
+}
+
+int tallies_count(const struct ledger_view *view, struct tallies *ret)
+{
+	struct ledger_walk walk = { 0, 0 };
+	const struct ledger_row *row;
+	void *memory;
+
+	ret->size = (view->bytes / sizeof(*row) + 1) * sizeof(*ret->of);
+	memory = mmap(NULL, ret->size, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (memory == MAP_FAILED)
+		return -ENOMEM;
+	ret->of = memory;
+	count_blocks(view, ret);
+	while ((row = ledger_next(view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row))))
+		if (tally_of(ret, view, row)->blocks && ledger_row_is_object(view, row))
+			*tally_of(ret, view, row) = (struct tally){ 0, 0 };
+	return 0;
+}
+
+void tallies_finish(struct tallies *tallies)
+{
+	munmap(tallies->of, tallies->size);
+}

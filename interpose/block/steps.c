@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Counts what lives, by site, and notes it in the ledger: bounded, since a record is used again
+ * for a later step. Must not be entered by a signal handler, nor hold up threads that allocate.
+ */
+#include "interpose/block/steps.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "interpose/recorder/recorder.h"
+#include "interpose/base/hash.h"
+#include "interpose/block/site_totals.h"
+
+struct step_row {
+	uint64_t key; /* the row's ref */
+	struct step_site *site; /* NULL: no memory, or no room */
+	UT_hash_handle hh;
+};
+
+struct step_site {
+	uint64_t key; /* a hash of what it is; of several with the same, one more each */
+	struct ledger_growth *record; /* NULL: not written yet */
+	struct ledger_growth what;
+	struct tally now;
+	struct step_site *next;
+	UT_hash_handle hh;
+};
+
+static uint64_t key_of_row(const struct ledger_row *row)
+{
+	uint64_t key = table_mix((uint64_t)row->api << 32 | row->kind);
+
+	return table_mix(key ^ (uint32_t)row->device) ^ row->stack;
+}
+
+static bool is_site_of(const struct step_site *site, const struct ledger_row *row)
+{
+	return site->what.stack == row->stack && site->what.api == row->api &&
+	       site->what.kind == row->kind && site->what.device == row->device;
+}
+
+/* NULL if there is no room for one more. */
+static struct step_site *find_site(struct recorder *recorder, const struct ledger_row *row)
+{
+	struct steps *steps = &recorder->steps;
+	struct arena *arena = &recorder->arena;
+	uint64_t key = key_of_row(row);
+	struct step_site *site;
+
+	for (;; key++) {
+		TABLE_FIND(steps->sites, &key, site);
+		if (!site)
+			break;
+		if (is_site_of(site, row))
+			return site;
+	}
+	if (steps->site_count == LEDGER_GROWTH_MAX ||
+	    !(site = arena_take(arena, sizeof(*site)))) {
+		steps->lost++;
+		return NULL;
+	}
+	site->key = key;
+	site->what = (struct ledger_growth){
+		.stack = row->stack, .api = row->api, .kind = row->kind, .device = row->device,
+		.first_step = steps->number,
+	};
+	TABLE_ADD(steps->sites, key, site);
+	site->next = steps->first;
+	steps->first = site;
+	steps->site_count++;
+	return site;
+}
+
+/* Which site ROW counts for, from its first live block on. */
+static struct step_site *site_of(struct recorder *recorder, const struct ledger_row *row,
+				 const struct tally *tally)
+{
+	struct steps *steps = &recorder->steps;
+	struct arena *arena = &recorder->arena;
+	uint64_t ref = ledger_ref(&recorder->writer, row);
+	struct step_row *known;
+
+	TABLE_FIND(steps->rows, &ref, known);
+	if (known)
+		return known->site;
+	if (!tally->blocks)
+		return NULL;
+	known = arena_take(arena, sizeof(*known));
+	if (!known) {
+		steps->lost++;
+		return NULL;
+	}
+	known->key = ref;
+	known->site = find_site(recorder, row);
+	TABLE_ADD(steps->rows, key, known);
+	return known->site;
+}
+
+static void sum_up(struct recorder *recorder, const struct ledger_view *view,
+		   const struct tallies *tallies, struct tally *ret)
+{
+	struct ledger_walk walk = { 0, 0 };
+	const struct ledger_row *row;
+
+	for (struct step_site *site = recorder->steps.first; site; site = site->next)
+		site->now = (struct tally){ 0, 0 };
+	*ret = (struct tally){ 0, 0 };
+	while ((row = ledger_next(view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row)))) {
+		const struct tally *tally = tally_of(tallies, view, row);
+		struct step_site *site = site_of(recorder, row, tally);
+
+		ret->blocks += tally->blocks;
+		ret->bytes += tally->bytes;
+		if (!site)
+			continue;
+		site->now.blocks += tally->blocks;
+		site->now.bytes += tally->bytes;
+	}
+}
+
+static void fill_in(struct ledger_growth_at *at, const struct tally *now, uint32_t number)
+{
+	__atomic_store_n(&at->step, 0, __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	at->blocks = now->blocks < UINT32_MAX ? (uint32_t)now->blocks : UINT32_MAX;
+	at->bytes = now->bytes;
+	__atomic_store_n(&at->step, number, __ATOMIC_RELEASE);
+}
+
+static void note_sites(struct recorder *recorder)
+{
+	struct steps *steps = &recorder->steps;
+	unsigned int slot = steps->number % LEDGER_GROWTH_STEPS;
+
+	for (struct step_site *site = steps->first; site; site = site->next) {
+		uint32_t ref;
+
+		if (site->record) {
+			fill_in(&site->record->at[slot], &site->now, steps->number);
+			continue;
+		}
+		/* Or again, if there was no room at an earlier step: then it begins here. */
+		site->what.first_step = steps->number;
+		memset(site->what.at, 0, sizeof(site->what.at));
+		fill_in(&site->what.at[slot], &site->now, steps->number);
+		ref = ledger_add_growth(&recorder->writer, &site->what);
+		if (ref)
+			site->record = ledger_at(&recorder->writer, ref);
+		else
+			steps->lost++;
+	}
+}
+
+/* The record for the step; added first time round, used again from then on. */
+static struct ledger_step *step_record(struct recorder *recorder, uint32_t number)
+{
+	struct steps *steps = &recorder->steps;
+	static const struct ledger_step empty;
+	uint32_t ref;
+
+	if (number > LEDGER_STEPS_MAX)
+		return steps->records + (number - 1) % LEDGER_STEPS_MAX;
+	ref = ledger_add_step(&recorder->writer, &empty);
+	if (ref && number == 1)
+		steps->records = ledger_at(&recorder->writer, ref);
+	return ref ? ledger_at(&recorder->writer, ref) : NULL;
+}
+
+static void note_step(struct recorder *recorder, struct ledger_step *record,
+		      const struct tally *total, uint64_t time_ns, const char *label)
+{
+	__atomic_store_n(&record->number, 0, __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	record->time_ns = time_ns;
+	record->live_bytes = total->bytes;
+	record->live_blocks = total->blocks;
+	record->lost = recorder->steps.lost;
+	memset(record->label, 0, sizeof(record->label));
+	if (label)
+		memcpy(record->label, label, strnlen(label, sizeof(record->label)));
+	__atomic_store_n(&record->number, recorder->steps.number, __ATOMIC_RELEASE);
+}
+
+static uint32_t mark(struct recorder *recorder, const char *label)
+{
+	uint64_t time_ns = released_now(recorder);
+	struct steps *steps = &recorder->steps;
+	struct tallies tallies;
+	struct ledger_view view;
+	struct ledger_step *record;
+	struct tally total;
+
+	if (ledger_view(recorder->writer.base, recorder->writer.mapped_bytes, &view) != LEDGER_OK ||
+	    tallies_count(&view, &tallies) < 0)
+		return 0;
+	record = step_record(recorder, steps->number + 1);
+	if (record) {
+		steps->number++;
+		sum_up(recorder, &view, &tallies, &total);
+		note_sites(recorder);
+		note_step(recorder, record, &total, time_ns, label);
+	}
+	tallies_finish(&tallies);
+	return record ? steps->number : 0;
+}
+
+uint32_t steps_mark(struct recorder *recorder, const char *label)
+{
+	uint32_t number;
+
+	/* Whoever reports on the end reads the ledger once: nothing may move in it any more. */
+	if (__atomic_load_n(&recorder->header->ended, __ATOMIC_ACQUIRE) != LEDGER_RUNNING)
+		return 0;
+	lock_take(&recorder->steps.lock);
+	number = mark(recorder, label);
+	lock_give(&recorder->steps.lock);
+	return number;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reads our own ledger as any reader would, while others write it. Owns how much time that may
+ * take: a look rests for a multiple of what it cost, and too many blocks are not looked at.
+ */
+#include "interpose/block/timeline.h"
+
+#include <string.h>
+
+#include "ledger/reader.h"
+#include "interpose/recorder/recorder.h"
+
+#define LOOK_REST 512          /* so many times as long as a look took: 0.2 percent of one thread */
+#define LOOK_SLOTS_MAX 262144u /* 16 MiB of slots, about a millisecond */
+#define ROWS_KNOWN 64u
+
+/* One look. Blocks of a row mostly lie near each other: each row is searched for once. */
+struct look {
+	struct ledger_view view;
+	struct ledger_parts *parts;
+	struct ledger_moment moment;
+	struct { uint32_t row, column; } known[ROWS_KNOWN];
+};
+
+/* Several calls make one kind of memory, and each has a ref of its own for it. */
+static bool same_text(const struct ledger_view *view, uint32_t a, uint32_t b)
+{
+	uint32_t length_a, length_b;
+	const char *text_a, *text_b;
+
+	if (a == b)
+		return true;
+	text_a = ledger_string(view, a, &length_a);
+	text_b = ledger_string(view, b, &length_b);
+	return text_a && text_b && length_a == length_b && memcmp(text_a, text_b, length_a) == 0;
+}
+
+static uint32_t find_column(struct look *look, const struct ledger_row *row)
+{
+	struct ledger_parts *parts = look->parts;
+	uint32_t count = parts->columns;
+
+	for (uint32_t i = 0; i < count && i < LEDGER_COLUMNS - 1; i++)
+		if (parts->column[i].device == row->device &&
+		    same_text(&look->view, parts->column[i].kind, row->kind))
+			return i;
+	if (count >= LEDGER_COLUMNS - 1) {
+		parts->column[LEDGER_COLUMNS - 1].device = -1;
+		__atomic_store_n(&parts->columns, LEDGER_COLUMNS, __ATOMIC_RELEASE);
+		return LEDGER_COLUMNS - 1;
+	}
+	parts->column[count] = (struct ledger_column){ row->kind, row->device };
+	__atomic_store_n(&parts->columns, count + 1, __ATOMIC_RELEASE);
+	return count;
+}
+
+static void add_block(struct look *look, uint32_t row_ref, uint64_t bytes)
+{
+	unsigned int slot = row_ref / (sizeof(struct ledger_row) / LEDGER_REF_UNIT) % ROWS_KNOWN;
+	const struct ledger_row *row;
+
+	if (row_ref == 0)
+		return;
+	if (look->known[slot].row != row_ref) {
+		row = ledger_row(&look->view, row_ref);
+		if (!row)
+			return;
+		look->known[slot].row = row_ref;
+		look->known[slot].column = find_column(look, row);
+	}
+	look->moment.live_bytes[look->known[slot].column] += bytes;
+}
+
+/* The slots change under our eyes, and what is torn is left out: `state` tells, as it tells a
+ * reader in another process, whom no sanitizer sees either. */
+__attribute__((no_sanitize("thread"))) static bool look_at_blocks(struct look *look)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_block *block;
+	uint32_t slots = 0;
+
+	while ((block = ledger_next(&look->view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
+		uint32_t state = __atomic_load_n(&block->state, __ATOMIC_ACQUIRE);
+		uint32_t row = block->row;
+		uint64_t bytes = block->bytes;
+
+		if (++slots > LOOK_SLOTS_MAX)
+			return false;
+		if (!ledger_block_is_live(state, block->marked))
+			continue;
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		if (bytes && __atomic_load_n(&block->state, __ATOMIC_RELAXED) == state)
+			add_block(look, row, bytes);
+	}
+	return true;
+}
+
+static void look(struct recorder *recorder, uint64_t now_ns)
+{
+	struct ledger_header *header = recorder->header;
+	struct look this = { .moment = { .time_ns = now_ns } };
+	size_t bytes = (size_t)__atomic_load_n(&header->chunks, __ATOMIC_ACQUIRE) * LEDGER_CHUNK;
+
+	this.parts = ledger_columns(&recorder->writer, &recorder->parts);
+	if (this.parts && ledger_view(header, bytes, &this.view) == LEDGER_OK &&
+	    look_at_blocks(&this))
+		ledger_add_moment(&recorder->writer, &recorder->parts, &this.moment);
+}
+
+void timeline_look(struct recorder *recorder, uint64_t now_ns)
+{
+	struct ledger_timeline *parts = &recorder->parts;
+	uint64_t began, rest;
+
+	if (now_ns < atomic_load_explicit(&parts->due_ns, memory_order_relaxed) ||
+	    !lock_try(&parts->lock))
+		return;
+	if (!parts->every_ns) { /* most processes end before a second kind is met */
+		parts->every_ns = LEDGER_SAMPLE_EVERY_NS_MIN;
+		rest = 0;
+	} else {
+		began = released_now(recorder);
+		look(recorder, now_ns);
+		rest = (released_now(recorder) - began) * LOOK_REST;
+	}
+	if (rest < parts->every_ns)
+		rest = parts->every_ns;
+	atomic_store_explicit(&parts->due_ns, now_ns + rest, memory_order_relaxed);
+	lock_give(&parts->lock);
+}

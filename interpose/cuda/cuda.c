@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The CUDA calls that a row can't say, first use and the resolver, and what rows ask for.
+ * Owns what a CUDA result means for a block. Calls the driver only with what capture allows.
+ */
+#include "interpose/cuda/cuda_calls.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "interpose/dispatch/classify.h"
+#include "interpose/dispatch/coverage.h"
+#include "interpose/block/driver_growth.h"
+#include "interpose/recorder/recorder.h"
+#include "interpose/dispatch/resolve.h"
+#include "interpose/base/submit_epoch.h"
+
+#define CALL(type, arguments) ((type)route.real)arguments
+
+enum outcome cuda_outcome(CUresult r)
+{
+	switch (r) {
+	case CUDA_SUCCESS:
+		return OUTCOME_DONE;
+	case CUDA_ERROR_INVALID_VALUE:
+	case 400: /* INVALID_HANDLE: arrays, pools */
+	case 713: /* HOST_MEMORY_NOT_REGISTERED */
+		return OUTCOME_INVALID;
+	case CUDA_ERROR_DEINITIALIZED:
+	case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+	/* Errors that stick: the context is dead, its memory is lost to it, and every
+	 * free from here on answers the same. The application did its part. */
+	case 214: /* ECC_UNCORRECTABLE */
+	case 700: /* ILLEGAL_ADDRESS */
+	case 702: /* LAUNCH_TIMEOUT */
+	case 710: /* ASSERT */
+	case 714: /* HARDWARE_STACK_ERROR */
+	case 715: /* ILLEGAL_INSTRUCTION */
+	case 716: /* MISALIGNED_ADDRESS */
+	case 717: /* INVALID_ADDRESS_SPACE */
+	case 718: /* INVALID_PC */
+	case 719: /* LAUNCH_FAILED */
+		return OUTCOME_LATE;
+	default:
+		return OUTCOME_REFUSED;
+	}
+}
+
+/* Who DEVICE is, once a process: a report can ask others about it only by these names. */
+void cuda_meet_device(int device)
+{
+	CUresult (*get_uuid)(CUuuid *, CUdevice), (*get_instance)(CUuuid *, CUdevice);
+	CUresult (*get_text[2])(char *, int, CUdevice);
+	struct device_identity identity = { .ordinal = device };
+	int saved = errno;
+
+	if (!device_is_new(device))
+		return;
+	get_uuid = (CUresult(*)(CUuuid *, CUdevice))resolve_used(USED_cuDeviceGetUuid);
+	get_instance = (CUresult(*)(CUuuid *, CUdevice))resolve_used(USED_cuDeviceGetUuid_v2);
+	get_text[0] = (CUresult(*)(char *, int, CUdevice))resolve_used(USED_cuDeviceGetName);
+	get_text[1] = (CUresult(*)(char *, int, CUdevice))resolve_used(USED_cuDeviceGetPCIBusId);
+	if (!get_uuid || get_uuid((CUuuid *)identity.uuid, device) != CUDA_SUCCESS)
+		memset(identity.uuid, 0, sizeof(identity.uuid));
+	if (!get_instance || get_instance((CUuuid *)identity.instance, device) != CUDA_SUCCESS)
+		memcpy(identity.instance, identity.uuid, sizeof(identity.instance));
+	if (!get_text[0] ||
+	    get_text[0](identity.name, (int)sizeof(identity.name), device) != CUDA_SUCCESS)
+		identity.name[0] = '\0';
+	if (!get_text[1] ||
+	    get_text[1](identity.bus_id, (int)sizeof(identity.bus_id), device) != CUDA_SUCCESS)
+		identity.bus_id[0] = '\0';
+	device_record(&identity);
+	errno = saved;
+}
+
+/* Pools and what is in them belong to the device (seen on an H200: a destroyed context
+ * leaves stream-ordered memory alone). */
+static bool outlives_context(struct hook *hook)
+{
+	signed char lasting = atomic_load_explicit(&hook->lasting, memory_order_relaxed);
+
+	if (!lasting) {
+		lasting = strcmp(hook->kind, "stream-ordered") == 0 ||
+				  strcmp(hook->kind, "mempool") == 0 ? 1 : -1;
+		atomic_store_explicit(&hook->lasting, lasting, memory_order_relaxed);
+	}
+	return lasting > 0;
+}
+
+void cuda_record_made(const struct site *site, uint64_t address, uint64_t bytes)
+{
+	uint64_t context;
+	int device;
+
+	cuda_current_context(&context, &device);
+	if (outlives_context(site->hook))
+		context = 0;
+	record_made(site, address, bytes, context, device, 0);
+}
+
+void cuda_record_shared(const struct site *call, uint64_t address)
+{
+	const struct site site = { call->hook, call->caller, SPACE_MEMORY };
+
+	if (!record_is_live(&site, address))
+		cuda_record_made(&site, address, 0);
+}
+
+void cuda_record_mark(const struct site *site, int device, uint64_t began_ns)
+{
+	uint64_t context;
+
+	if (device < 0)
+		cuda_current_context(&context, &device);
+	else
+		cuda_meet_device(device);
+	mark_record(site, device, began_ns);
+}
+
+bool cuda_is_per_thread(const struct hook *hook)
+{
+	size_t length = strlen(hook->name);
+
+	return length > 5 && strcmp(hook->name + length - 5, "_ptsz") == 0;
+}
+
+bool cuda_is_captured(const struct hook *hook, CUstream stream)
+{
+	CUresult (*ask)(CUstream, CUstreamCaptureStatus *) =
+		(CUresult(*)(CUstream, CUstreamCaptureStatus *))resolve_used(
+			cuda_is_per_thread(hook) ? USED_cuStreamIsCapturing_ptsz
+						 : USED_cuStreamIsCapturing);
+	CUstreamCaptureStatus status = 0;
+
+	return ask && ask(stream, &status) == CUDA_SUCCESS && status != 0;
+}
+
+/* CUarray_format: numbers of cuda.h. Formats of blocks or planes count as one byte. */
+static unsigned int format_bytes(int format)
+{
+	switch (format) {
+	case 0x02: /* UNSIGNED_INT16 */
+	case 0x09: /* SIGNED_INT16 */
+	case 0x10: /* HALF */
+		return 2;
+	case 0x03: /* UNSIGNED_INT32 */
+	case 0x0a: /* SIGNED_INT32 */
+	case 0x20: /* FLOAT */
+		return 4;
+	default:
+		return 1;
+	}
+}
+
+#define ARRAY3D_LAYERED 0x01u
+#define ARRAY3D_CUBEMAP 0x04u
+
+uint64_t cuda_array_bytes(uint64_t width, uint64_t height, uint64_t depth, int format,
+			  unsigned int channels, unsigned int flags, unsigned int levels)
+{
+	uint64_t element = (uint64_t)format_bytes(format) * channels, bytes = 0;
+	bool layers = flags & (ARRAY3D_LAYERED | ARRAY3D_CUBEMAP); /* each level has all of them */
+
+	/* The driver makes no more levels than there are sizes. */
+	for (unsigned int level = 0; level < levels; level++) {
+		bytes += element * width * (height ? height : 1) * (depth ? depth : 1);
+		if (width <= 1 && height <= 1 && (layers || depth <= 1))
+			break;
+		width = width > 1 ? width / 2 : 1;
+		height = height > 1 ? height / 2 : height;
+		if (!layers)
+			depth = depth > 1 ? depth / 2 : depth;
+	}
+	return bytes;
+}
+
+/* ---- first use ---- */
+
+/* Runs before the driver's own handler, which that registered inside its cuInit. */
+static void driver_may_end(void)
+{
+	atomic_store(&cuda_context_doubtful, true);
+}
+
+static void watch_the_end(void)
+{
+	static _Atomic bool watched;
+
+	if (!atomic_exchange(&watched, true) && atexit(driver_may_end) != 0)
+		driver_may_end();
+}
+
+static CUresult body_cuInit(struct route route, unsigned int flags)
+{
+	CUresult r = CALL(CUresult(*)(unsigned int), (flags));
+
+	if (r == CUDA_SUCCESS && route.record) {
+		recorder_touch();
+		watch_the_end();
+	}
+	return r;
+}
+BOTH(cuInit, CUresult, (unsigned int Flags), (route, Flags), CUDA_ERROR_NOT_FOUND)
+
+/* ---- the resolver ---- */
+
+/* NAME was given out as a function of the driver's that no row has. A name of ours at an
+ * address that is not is a newer driver's newer version: what that is called it knows. */
+static void note_unhooked(const char *name, const void *function, const void *caller)
+{
+	struct recorder *recorder = recorder_now();
+	const struct hook *hook = hook_find(name);
+	const char *reason;
+	Dl_info info;
+
+	if (!hook) {
+		coverage_saw(name, caller);
+		return;
+	}
+	if (hook_is_off(hook))
+		return;
+	if (hook_submits(hook)) { /* no memory is made or ended by any version of it */
+		submits_unknown();
+		return;
+	}
+	if (dladdr(function, &info) && info.dli_sname && info.dli_saddr == function)
+		name = info.dli_sname;
+	coverage_saw(name, caller);
+	if (recorder && class_of(name, &reason) == CLASS_UNKNOWN)
+		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNKNOWN_VARIANTS, 1);
+}
+
+/* NAME's wrapper goes by what the driver returned, never by the name asked for: the
+ * version and the per-thread flag decide which of several functions that is. */
+static void reroute(const char *name, void **pfn, const void *caller)
+{
+	static _Atomic bool known;
+	struct hook *hook;
+
+	if (!atomic_load(&known)) {
+		resolve_all(API_CUDA);
+		atomic_store(&known, true);
+	}
+	hook = hook_of_driver(API_CUDA, *pfn);
+	coverage_route(FACT_PROC_ADDRESS, API_CUDA, caller);
+	if (hook)
+		*pfn = hook_is_off(hook) ? *pfn : hook->wrapper;
+	else if (!resolve_is_ours(*pfn))
+		note_unhooked(name, *pfn, caller);
+}
+
+static CUresult body_cuGetProcAddress(struct route route, const void *caller, const char *symbol,
+				      void **pfn, int version, cuuint64_t flags)
+{
+	CUresult r = CALL(CUresult(*)(const char *, void **, int, cuuint64_t),
+			  (symbol, pfn, version, flags));
+
+	if (r == CUDA_SUCCESS && route.record && symbol && pfn && *pfn)
+		reroute(symbol, pfn, caller);
+	return r;
+}
+BOTH(cuGetProcAddress, CUresult,
+     (const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags),
+     (route, __builtin_return_address(0), symbol, pfn, cudaVersion, flags),
+     CUDA_ERROR_NOT_FOUND)
+
+static CUresult body_cuGetProcAddress_v2(struct route route, const void *caller,
+					 const char *symbol, void **pfn, int version,
+					 cuuint64_t flags, CUdriverProcAddressQueryResult *status)
+{
+	CUresult r = CALL(CUresult(*)(const char *, void **, int, cuuint64_t,
+				      CUdriverProcAddressQueryResult *),
+			  (symbol, pfn, version, flags, status));
+
+	if (r == CUDA_SUCCESS && route.record && symbol && pfn && *pfn && (!status || *status == 0))
+		reroute(symbol, pfn, caller);
+	return r;
+}
+BOTH(cuGetProcAddress_v2, CUresult,
+     (const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
+      CUdriverProcAddressQueryResult *symbolStatus),
+     (route, __builtin_return_address(0), symbol, pfn, cudaVersion, flags, symbolStatus),
+     CUDA_ERROR_NOT_FOUND)
+
+/* What is in such a table is reached past us. */
+static CUresult body_cuGetExportTable(struct route route, const void *caller, const void **table,
+				      const CUuuid *id)
+{
+	CUresult r = CALL(CUresult(*)(const void **, const CUuuid *), (table, id));
+
+	if (r == CUDA_SUCCESS && route.record && id)
+		coverage_export_table((const unsigned char *)id->bytes, caller);
+	return r;
+}
+BOTH(cuGetExportTable, CUresult, (const void **ppExportTable, const CUuuid *pExportTableId),
+     (route, __builtin_return_address(0), ppExportTable, pExportTableId), CUDA_ERROR_NOT_FOUND)

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * CUDA contexts: whose memory a call makes, and every way in which a context ends with all
+ * that is in it. Owns the counts of attached contexts and the list of green ones; must not
+ * look into a context, and asks the driver only what capture allows.
+ */
+#include "interpose/cuda/cuda_context.h"
+
+#include "interpose/cuda/captures.h"
+#include "interpose/cuda/cuda_calls.h"
+#include "interpose/cuda/cuda_current.h"
+#include "interpose/block/limit.h"
+#include "interpose/block/driver_growth.h"
+#include "interpose/cuda/pool/pool.h"
+#include "interpose/recorder/recorder.h"
+#include "interpose/dispatch/resolve.h"
+#include "interpose/base/hash.h"
+
+#define CALL(type, arguments) ((type)route.real)arguments
+
+_Atomic uint32_t cuda_context_epoch READ_BY_ALL = 1;
+_Atomic bool cuda_context_doubtful READ_BY_ALL;
+
+#define DEVICES_MAX 64
+static _Atomic(CUcontext) primary[DEVICES_MAX];
+static _Atomic bool retained[DEVICES_MAX]; /* a retain made it, and nothing has ended it */
+
+/* Kept by cuCtxAttach() beyond its creation. */
+struct attached {
+	uint64_t context;
+	unsigned int times;
+	UT_hash_handle hh;
+};
+
+struct green {
+	uint64_t handle;
+	CUdevice device;
+	CUcontext context; /* what it is as a CUcontext, NULL until that was asked */
+	UT_hash_handle hh;
+};
+
+static CUcontext primary_of(CUdevice device)
+{
+	return device >= 0 && device < DEVICES_MAX ? atomic_load(&primary[device]) : NULL;
+}
+
+static uint64_t number_of(CUcontext context)
+{
+	return (uint64_t)(uintptr_t)context;
+}
+
+/* ---- green contexts ---- */
+
+static _Atomic unsigned int greens; /* in this process image: none, and nobody need ask */
+
+/* With the lock held. */
+static bool is_green(struct recorder *recorder, CUcontext context)
+{
+	struct green *green;
+
+	for (green = recorder->contexts.green; green; green = green->hh.next)
+		if (green->context == context)
+			return true;
+	return false;
+}
+
+bool cuda_is_green(CUcontext context)
+{
+	struct recorder *recorder;
+	bool green;
+
+	if (!atomic_load_explicit(&greens, memory_order_relaxed) || !recorder_now() ||
+	    !(recorder = recorder_enter()))
+		return false;
+	lock_take(&recorder->contexts.lock);
+	green = is_green(recorder, context);
+	lock_give(&recorder->contexts.lock);
+	recorder_leave();
+	return green;
+}
+
+/* The context with which memory ends that is made in CONTEXT, of DEVICE: NULL, unknown, if
+ * that is a green one's and nobody retained it. */
+static CUcontext owner_of(CUcontext context, CUdevice device)
+{
+	return cuda_is_green(context) ? primary_of(device) : context;
+}
+
+static void add_green(CUgreenCtx handle, CUdevice device)
+{
+	struct recorder *recorder = recorder_enter();
+	struct green *green;
+	struct arena *arena;
+
+	if (!recorder)
+		return;
+	arena = &recorder->arena;
+	green = arena_take(arena, sizeof(*green));
+	if (green) {
+		green->handle = (uint64_t)(uintptr_t)handle;
+		green->device = device;
+		lock_take(&recorder->contexts.lock);
+		TABLE_ADD(recorder->contexts.green, handle, green);
+		lock_give(&recorder->contexts.lock);
+		atomic_fetch_add(&greens, 1);
+	}
+	recorder_leave();
+}
+
+static void name_green(CUgreenCtx handle, CUcontext context)
+{
+	uint64_t key = (uint64_t)(uintptr_t)handle;
+	struct recorder *recorder = recorder_enter();
+	struct green *green;
+
+	if (!recorder)
+		return;
+	lock_take(&recorder->contexts.lock);
+	TABLE_FIND(recorder->contexts.green, &key, green);
+	if (green)
+		green->context = context;
+	lock_give(&recorder->contexts.lock);
+	recorder_leave();
+	atomic_fetch_add(&cuda_context_epoch, 1); /* the handle may have been another's before */
+}
+
+/* Its device, -1 if nothing is known of it. */
+static CUdevice take_green(CUgreenCtx handle, CUcontext *ret_context)
+{
+	uint64_t key = (uint64_t)(uintptr_t)handle;
+	struct recorder *recorder = recorder_now() ? recorder_enter() : NULL;
+	struct green *green;
+	struct arena *arena;
+	CUdevice device = -1;
+
+	*ret_context = NULL;
+	if (!recorder)
+		return -1;
+	arena = &recorder->arena;
+	lock_take(&recorder->contexts.lock);
+	TABLE_FIND(recorder->contexts.green, &key, green);
+	if (green)
+		HASH_DEL(recorder->contexts.green, green);
+	lock_give(&recorder->contexts.lock);
+	if (green) {
+		device = green->device;
+		*ret_context = green->context;
+		arena_give(arena, green, sizeof(*green));
+		atomic_fetch_sub(&greens, 1);
+	}
+	recorder_leave();
+	return device;
+}
+
+/* ---- the current context ---- */
+
+void cuda_meet_context(CUcontext context, uint32_t epoch)
+{
+	CUresult (*device_of)(CUdevice *) =
+		(CUresult(*)(CUdevice *))resolve_used(USED_cuCtxGetDevice);
+	struct thread *self = &thread_self;
+	CUdevice device;
+
+	self->device = device_of && device_of(&device) == CUDA_SUCCESS ? device : -1;
+	self->owner = (uint64_t)(uintptr_t)owner_of(context, self->device);
+	self->context = (uint64_t)(uintptr_t)context;
+	self->context_epoch = epoch;
+	cuda_meet_device(self->device);
+}
+
+void cuda_current_context(uint64_t *ret_context, int *ret_device)
+{
+	bool any = cuda_look_at_context();
+
+	*ret_context = any ? thread_self.owner : 0;
+	*ret_device = any ? thread_self.device : -1;
+}
+
+/* ---- made ---- */
+
+static CUresult body_cuDevicePrimaryCtxRetain(struct route route, CUcontext *context,
+					      CUdevice device)
+{
+	struct site site = { &hooks[HOOK_cuDevicePrimaryCtxRetain], NULL, SPACE_MEMORY };
+	uint64_t began = mark_now();
+	CUresult r = LIMITS_TRY(CALL(CUresult(*)(CUcontext *, CUdevice), (context, device)),
+				device);
+
+	if (r == CUDA_SUCCESS && route.record && context && device >= 0 && device < DEVICES_MAX) {
+		atomic_store(&primary[device], *context);
+		if (!atomic_exchange(&retained[device], true))
+			cuda_record_mark(&site, device, began);
+	}
+	return r;
+}
+BOTH(cuDevicePrimaryCtxRetain, CUresult, (CUcontext *pctx, CUdevice dev), (route, pctx, dev),
+     CUDA_ERROR_NOT_FOUND)
+
+static CUresult body_cuGreenCtxCreate(struct route route, CUgreenCtx *green,
+				      CUdevResourceDesc resources, CUdevice device,
+				      unsigned int flags)
+{
+	CUresult r = LIMITS_TRY(CALL(CUresult(*)(CUgreenCtx *, CUdevResourceDesc, CUdevice,
+						 unsigned int),
+				     (green, resources, device, flags)),
+				device);
+
+	if (r == CUDA_SUCCESS && route.record && green && *green)
+		add_green(*green, device);
+	return r;
+}
+BOTH(cuGreenCtxCreate, CUresult,
+     (CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags),
+     (route, phCtx, desc, dev, flags), CUDA_ERROR_NOT_FOUND)
+
+static CUresult body_cuCtxFromGreenCtx(struct route route, CUcontext *context, CUgreenCtx green)
+{
+	CUresult r = CALL(CUresult(*)(CUcontext *, CUgreenCtx), (context, green));
+
+	if (r == CUDA_SUCCESS && route.record && context && *context)
+		name_green(green, *context);
+	return r;
+}
+BOTH(cuCtxFromGreenCtx, CUresult, (CUcontext *pContext, CUgreenCtx hCtx), (route, pContext, hCtx),
+     CUDA_ERROR_NOT_FOUND)
+
+/* ---- gone ---- */
+
+/* UNTIL: captures_last() from before the driver's call. */
+static void context_gone(enum hook_id id, CUcontext context, uint64_t until)
+{
+	atomic_fetch_add(&cuda_context_epoch, 1);
+	atomic_store(&cuda_context_doubtful, true);
+	captures_context_gone((uint64_t)(uintptr_t)context, until);
+	record_context_gone(&hooks[id], (uint64_t)(uintptr_t)context);
+}
+
+static void primary_gone(enum hook_id id, CUdevice device, uint64_t until)
+{
+	if (device < 0 || device >= DEVICES_MAX)
+		return;
+	atomic_store(&retained[device], false);
+	context_gone(id, primary_of(device), until);
+}
+
+static struct attached *find_attached(struct recorder *recorder, CUcontext context)
+{
+	uint64_t key = (uint64_t)(uintptr_t)context;
+	struct attached *attached;
+
+	TABLE_FIND(recorder->contexts.attached, &key, attached);
+	return attached;
+}
+
+static void count_attached(CUcontext context)
+{
+	struct recorder *recorder = recorder_enter();
+	struct attached *attached;
+	struct arena *arena;
+
+	if (!recorder)
+		return;
+	arena = &recorder->arena;
+	lock_take(&recorder->contexts.lock);
+	attached = find_attached(recorder, context);
+	if (!attached && (attached = arena_take(arena, sizeof(*attached)))) {
+		attached->context = (uint64_t)(uintptr_t)context;
+		TABLE_ADD(recorder->contexts.attached, context, attached);
+	}
+	if (attached)
+		attached->times++;
+	lock_give(&recorder->contexts.lock);
+	recorder_leave();
+}
+
+/* Whether that was its last use: no attachment was left. ALL of them end with it. */
+static bool count_detached(CUcontext context, bool all)
+{
+	struct recorder *recorder = recorder_enter();
+	struct attached *attached;
+	struct arena *arena;
+
+	if (!recorder)
+		return false;
+	arena = &recorder->arena;
+	lock_take(&recorder->contexts.lock);
+	attached = find_attached(recorder, context);
+	if (attached && (all || attached->times == 1)) {
+		HASH_DEL(recorder->contexts.attached, attached);
+		arena_give(arena, attached, sizeof(*attached));
+	} else if (attached) {
+		attached->times--;
+	}
+	lock_give(&recorder->contexts.lock);
+	recorder_leave();
+	return all || !attached;
+}
+
+static CUresult body_cuCtxAttach(struct route route, CUcontext *context, unsigned int flags)
+{
+	CUresult r = CALL(CUresult(*)(CUcontext *, unsigned int), (context, flags));
+
+	if (r == CUDA_SUCCESS && route.record && context && *context)
+		count_attached(*context);
+	return r;
+}
+BOTH(cuCtxAttach, CUresult, (CUcontext *pctx, unsigned int flags), (route, pctx, flags),
+     CUDA_ERROR_NOT_FOUND)
+
+static CUresult body_detach(struct route route, enum hook_id id, CUcontext context)
+{
+	uint64_t until = captures_last();
+	CUresult r;
+	bool gone;
+
+	pool_context_ending(number_of(context));
+	r = CALL(CUresult(*)(CUcontext), (context));
+	gone = r == CUDA_SUCCESS && route.record && count_detached(context, false);
+	pool_context_ended(number_of(context), gone);
+	if (gone)
+		context_gone(id, context, until);
+	return r;
+}
+
+static CUresult body_destroy(struct route route, enum hook_id id, CUcontext context)
+{
+	uint64_t until = captures_last();
+	CUresult r;
+
+	pool_context_ending(number_of(context));
+	r = CALL(CUresult(*)(CUcontext), (context));
+	pool_context_ended(number_of(context), r == CUDA_SUCCESS);
+	if (r == CUDA_SUCCESS && route.record) {
+		count_detached(context, true);
+		context_gone(id, context, until);
+	}
+	return r;
+}
+
+static CUresult body_reset(struct route route, enum hook_id id, CUdevice device)
+{
+	uint64_t until = captures_last(), owner = number_of(primary_of(device));
+	CUresult r;
+
+	pool_context_ending(owner);
+	r = CALL(CUresult(*)(CUdevice), (device));
+	pool_context_ended(owner, r == CUDA_SUCCESS);
+	if (r == CUDA_SUCCESS && route.record)
+		primary_gone(id, device, until);
+	return r;
+}
+
+static bool still_active(CUdevice device)
+{
+	CUresult (*state)(CUdevice, unsigned int *, int *) =
+		(CUresult(*)(CUdevice, unsigned int *, int *))resolve_used(
+			USED_cuDevicePrimaryCtxGetState);
+	unsigned int flags;
+	int active = 1;
+
+	return !state || state(device, &flags, &active) != CUDA_SUCCESS || active;
+}
+
+/* The CUDA runtime lets go of the primary context when the process exits. If that ended
+ * its blocks nobody would ever leak: at exit a release is only what the process's end
+ * does anyway. A destroy or a reset is somebody's decision and counts at any time. */
+bool cuda_inside_exit(void)
+{
+	struct recorder *recorder = recorder_enter();
+	bool inside;
+
+	if (!recorder)
+		return false;
+	inside = stack_inside_exit();
+	recorder_leave();
+	return inside;
+}
+
+/* Memory of no context or of another is still there. At exit that is nobody's concern. */
+enum outcome cuda_free_outcome_slowly(CUresult r, const struct freeing *freeing)
+{
+	CUresult (*get)(CUcontext *);
+	CUcontext context = NULL;
+
+	if (r != CUDA_ERROR_CONTEXT_IS_DESTROYED)
+		return cuda_outcome(r);
+	get = (CUresult(*)(CUcontext *))resolve_used(USED_cuCtxGetCurrent);
+	if (freeing->block && get && get(&context) == CUDA_SUCCESS &&
+	    freeing->block->context == (uint64_t)(uintptr_t)context)
+		return OUTCOME_LATE;
+	return cuda_inside_exit() ? OUTCOME_LATE : OUTCOME_NO_CONTEXT;
+}
+
+static CUresult body_release(struct route route, enum hook_id id, CUdevice device)
+{
+	uint64_t until = captures_last(), owner = number_of(primary_of(device));
+	CUresult r;
+	bool gone;
+
+	pool_context_ending(owner);
+	r = CALL(CUresult(*)(CUdevice), (device));
+	gone = r == CUDA_SUCCESS && route.record && !still_active(device);
+	pool_context_ended(owner, gone);
+	if (gone && !cuda_inside_exit())
+		primary_gone(id, device, until);
+	return r;
+}
+
+/* Its memory is the primary context's, which it held: that may have been the last hold. The
+ * list forgets it before the call, since the driver hands the handle out again at once. */
+static CUresult body_green(struct route route, enum hook_id id, CUgreenCtx green)
+{
+	uint64_t until = captures_last();
+	CUcontext context;
+	CUdevice device = route.record ? take_green(green, &context) : -1;
+	uint64_t owner = number_of(primary_of(device));
+	CUresult r;
+	bool gone;
+
+	pool_context_ending(owner);
+	r = CALL(CUresult(*)(CUgreenCtx), (green));
+	gone = device >= 0 && r == CUDA_SUCCESS && !still_active(device);
+	pool_context_ended(owner, gone);
+	if (device < 0)
+		return r;
+	if (r != CUDA_SUCCESS) {
+		add_green(green, device);
+		name_green(green, context);
+		return r;
+	}
+	atomic_fetch_add(&cuda_context_epoch, 1);
+	atomic_store(&cuda_context_doubtful, true);
+	if (gone && !cuda_inside_exit())
+		primary_gone(id, device, until);
+	return r;
+}
+
+#define CONTEXT(symbol, body, type)                                             \
+	EXPORT CUresult symbol(type argument)                                   \
+	{                                                                       \
+		struct route route = resolve_direct(&hooks[HOOK_##symbol]);     \
+		return route.real ? body(route, HOOK_##symbol, argument)        \
+				  : CUDA_ERROR_NOT_FOUND;                       \
+	}                                                                       \
+	CUresult looked_up_##symbol(type argument)                              \
+	{                                                                       \
+		struct route route = resolve_driver(&hooks[HOOK_##symbol]);     \
+		return route.real ? body(route, HOOK_##symbol, argument)        \
+				  : CUDA_ERROR_NOT_FOUND;                       \
+	}
+CONTEXT(cuCtxDetach, body_detach, CUcontext)
+CONTEXT(cuCtxDestroy, body_destroy, CUcontext)
+CONTEXT(cuCtxDestroy_v2, body_destroy, CUcontext)
+CONTEXT(cuDevicePrimaryCtxRelease, body_release, CUdevice)
+CONTEXT(cuDevicePrimaryCtxRelease_v2, body_release, CUdevice)
+CONTEXT(cuDevicePrimaryCtxReset, body_reset, CUdevice)
+CONTEXT(cuDevicePrimaryCtxReset_v2, body_reset, CUdevice)
+CONTEXT(cuGreenCtxDestroy, body_green, CUgreenCtx)

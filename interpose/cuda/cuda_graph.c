@@ -1,0 +1,817 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Memory of CUDA graphs. A node that allocates has an address at once, and memory behind it
+ * only from a launch on. Owns the list of such nodes, by graph and by executable graph; what
+ * is live is blocks.c's. Holds its lock for table work alone, never across a call.
+ */
+#include "interpose/cuda/cuda_graph.h"
+
+#include "interpose/recorder/driver_call.h"
+#include "interpose/cuda/cuda_calls.h"
+#include "interpose/block/limit.h"
+#include "interpose/recorder/recorder.h"
+#include "interpose/dispatch/resolve.h"
+#include "interpose/base/submit_epoch.h"
+#include "interpose/base/hash.h"
+
+#define CALL(type, arguments) ((type)route.real)arguments
+/* The same where the driver needs memory: the pool may have some. */
+#define CALL_TWICE(type, arguments) LIMITS_TRY(CALL(type, arguments), LIMITS_CURRENT)
+
+enum { NODE_GRAPH = 4, NODE_MEM_ALLOC = 10, NODE_MEM_FREE = 11 }; /* CUgraphNodeType */
+enum { AUTO_FREE_ON_LAUNCH = 1, UPLOAD = 2, DEVICE_LAUNCH = 4 };   /* CUgraphInstantiate_flags */
+enum { OWNERSHIP_MOVE = 1 };
+
+/* What a launch does to an address. */
+struct act {
+	uint64_t address;
+	uint64_t bytes;
+	struct hook *maker; /* the call that made the node; NULL: it frees */
+	uint32_t stack;     /* where that was called */
+	int device;
+};
+
+struct node {
+	uint64_t address;
+	struct act act;
+	UT_hash_handle hh;
+};
+
+/* Both are listed only while there is something to do: most graphs never are. */
+struct graph {
+	uint64_t handle;
+	struct node *nodes;
+	UT_hash_handle hh;
+};
+struct graph_exec {
+	uint64_t handle;
+	bool frees_at_launch; /* what is left of the launch before */
+	unsigned int count;
+	struct act *acts;
+	UT_hash_handle hh;
+};
+
+/* How many are listed, in this process image; where it is 0 nobody need look. */
+static _Atomic unsigned int listed;
+
+/* A forked child counts what its parent listed, but has no recorder. */
+static bool any_listed(void)
+{
+	return __builtin_expect(atomic_load_explicit(&listed, memory_order_relaxed) != 0, 0) &&
+	       recorder_now();
+}
+
+/* ---- the lists, with the lock held ---- */
+
+static struct graph *find_graph(struct recorder *recorder, CUgraph handle)
+{
+	uint64_t key = (uint64_t)(uintptr_t)handle;
+	struct graph *graph;
+
+	TABLE_FIND(recorder->graphs.graphs, &key, graph);
+	return graph;
+}
+
+static struct graph_exec *find_exec(struct recorder *recorder, CUgraphExec handle)
+{
+	uint64_t key = (uint64_t)(uintptr_t)handle;
+	struct graph_exec *exec;
+
+	TABLE_FIND(recorder->graphs.execs, &key, exec);
+	return exec;
+}
+
+static bool list_graph(struct recorder *recorder, struct graph *graph)
+{
+	struct arena *arena = &recorder->arena;
+
+	TABLE_ADD(recorder->graphs.graphs, handle, graph);
+	if (!graph->hh.tbl)
+		return false;
+	atomic_fetch_add(&listed, 1);
+	return true;
+}
+
+static void unlist_graph(struct recorder *recorder, struct graph *graph)
+{
+	struct arena *arena = &recorder->arena;
+
+	HASH_DEL(recorder->graphs.graphs, graph);
+	atomic_fetch_sub(&listed, 1);
+}
+
+static bool list_exec(struct recorder *recorder, struct graph_exec *exec)
+{
+	struct arena *arena = &recorder->arena;
+
+	TABLE_ADD(recorder->graphs.execs, handle, exec);
+	if (!exec->hh.tbl)
+		return false;
+	atomic_fetch_add(&listed, 1);
+	return true;
+}
+
+static void unlist_exec(struct recorder *recorder, struct graph_exec *exec)
+{
+	struct arena *arena = &recorder->arena;
+
+	HASH_DEL(recorder->graphs.execs, exec);
+	atomic_fetch_sub(&listed, 1);
+}
+
+/* ---- graphs and their nodes ---- */
+
+static void free_graph(struct recorder *recorder, struct graph *graph)
+{
+	struct arena *arena = &recorder->arena;
+	struct node *node;
+
+	while ((node = graph->nodes)) {
+		HASH_DEL(graph->nodes, node);
+		arena_give(arena, node, sizeof(*node));
+	}
+	arena_give(arena, graph, sizeof(*graph));
+}
+
+static void free_exec(struct recorder *recorder, struct graph_exec *exec)
+{
+	arena_give(&recorder->arena, exec->acts, exec->count * sizeof(*exec->acts));
+	arena_give(&recorder->arena, exec, sizeof(*exec));
+}
+
+/* What a graph allocates and frees itself is never anybody's: such a pair leaves the list.
+ * Called again for an address, by a driver that calls its own exported names, the later
+ * caller is the one further out. */
+static bool add_node(struct recorder *recorder, struct graph *graph, const struct act *act)
+{
+	struct arena *arena = &recorder->arena;
+	struct node *node;
+
+	TABLE_FIND(graph->nodes, &act->address, node);
+	if (node && !node->act.maker == !act->maker) {
+		node->act = *act;
+		return true;
+	}
+	if (node) {
+		HASH_DEL(graph->nodes, node);
+		arena_give(arena, node, sizeof(*node));
+		return true;
+	}
+	node = arena_take(arena, sizeof(*node));
+	if (!node)
+		return false;
+	node->address = act->address;
+	node->act = *act;
+	TABLE_ADD(graph->nodes, address, node);
+	if (node->hh.tbl)
+		return true;
+	arena_give(arena, node, sizeof(*node));
+	return false;
+}
+
+static struct graph *find_or_make_graph(struct recorder *recorder, CUgraph handle)
+{
+	struct graph *graph = find_graph(recorder, handle);
+
+	if (graph)
+		return graph;
+	graph = arena_take(&recorder->arena, sizeof(*graph));
+	if (!graph)
+		return NULL;
+	graph->handle = (uint64_t)(uintptr_t)handle;
+	if (list_graph(recorder, graph))
+		return graph;
+	arena_give(&recorder->arena, graph, sizeof(*graph));
+	return NULL;
+}
+
+static void drop_if_empty(struct recorder *recorder, struct graph *graph)
+{
+	if (!graph || graph->nodes)
+		return;
+	unlist_graph(recorder, graph);
+	free_graph(recorder, graph);
+}
+
+static void add(CUgraph handle, const struct act *act)
+{
+	struct recorder *recorder;
+	struct graph *graph;
+	bool added;
+
+	if (!handle || !act->address || !(recorder = recorder_enter()))
+		return;
+	lock_take(&recorder->graphs.lock);
+	graph = find_or_make_graph(recorder, handle);
+	added = graph && add_node(recorder, graph, act);
+	drop_if_empty(recorder, graph);
+	lock_give(&recorder->graphs.lock);
+	if (!added && act->maker) {
+		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNRECORDED_BLOCKS, 1);
+		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNRECORDED_BYTES, act->bytes);
+	}
+	recorder_leave();
+}
+
+/* DEVICE -1: the current one. */
+static void add_alloc(const struct site *site, CUgraph graph, uint64_t address, uint64_t bytes,
+		      int device)
+{
+	struct act act = {
+		.address = address,
+		.bytes = bytes,
+		.maker = hook_making(site->hook, "graph"),
+		.device = device,
+	};
+	uint64_t context;
+
+	if (!act.maker)
+		return;
+	if (device < 0)
+		cuda_current_context(&context, &act.device);
+	act.stack = record_origin(site);
+	add(graph, &act);
+}
+
+static void add_free(CUgraph graph, uint64_t address)
+{
+	struct act act = { .address = address, .device = -1 };
+
+	add(graph, &act);
+}
+
+/* A graph's end, and its handle's next life: the entry leaves before the driver is asked and
+ * comes back if it refuses, as another thread may get the handle at once. */
+static struct graph *take_graph(CUgraph handle)
+{
+	struct recorder *recorder;
+	struct graph *graph;
+
+	if (!any_listed() || !(recorder = recorder_enter()))
+		return NULL;
+	lock_take(&recorder->graphs.lock);
+	graph = find_graph(recorder, handle);
+	if (graph)
+		unlist_graph(recorder, graph);
+	lock_give(&recorder->graphs.lock);
+	recorder_leave();
+	return graph;
+}
+
+static void settle_graph(struct graph *graph, bool gone)
+{
+	struct recorder *recorder;
+
+	if (!graph || !(recorder = recorder_enter()))
+		return;
+	lock_take(&recorder->graphs.lock);
+	if (gone || find_graph(recorder, (CUgraph)(uintptr_t)graph->handle) ||
+	    !list_graph(recorder, graph))
+		free_graph(recorder, graph);
+	lock_give(&recorder->graphs.lock);
+	recorder_leave();
+}
+
+/* Whatever is listed under HANDLE was another graph, whose end was not seen: a capture that
+ * failed takes its graph away without saying which. */
+static void begun(CUgraph handle)
+{
+	settle_graph(take_graph(handle), true);
+}
+
+/* A child that moved: what it does, its parent does. */
+static void move_nodes(CUgraph parent, CUgraph child)
+{
+	struct graph *from = take_graph(child);
+
+	for (struct node *node = from ? from->nodes : NULL; node; node = node->hh.next)
+		add(parent, &node->act);
+	settle_graph(from, true);
+}
+
+/* ---- capture ---- */
+
+typedef CUresult ask_v2(CUstream, CUstreamCaptureStatus *, cuuint64_t *, CUgraph *,
+			const CUgraphNode **, size_t *);
+typedef CUresult ask_v3(CUstream, CUstreamCaptureStatus *, cuuint64_t *, CUgraph *,
+			const CUgraphNode **, const CUgraphEdgeData **, size_t *);
+
+/* The graph that STREAM is captured into, or NULL. Capture allows the question, from any
+ * thread and in each mode (seen on an H200). */
+static CUgraph captured_graph(const struct hook *hook, CUstream stream)
+{
+	bool own = cuda_is_per_thread(hook);
+	ask_v2 *v2 = (ask_v2 *)resolve_used(own ? USED_cuStreamGetCaptureInfo_v2_ptsz
+						: USED_cuStreamGetCaptureInfo_v2);
+	ask_v3 *v3 = v2 ? NULL : (ask_v3 *)resolve_used(own ? USED_cuStreamGetCaptureInfo_v3_ptsz
+							    : USED_cuStreamGetCaptureInfo_v3);
+	CUstreamCaptureStatus status = 0;
+	CUgraph graph = NULL;
+	CUresult r = CUDA_ERROR_NOT_FOUND;
+
+	if (v2)
+		r = v2(stream, &status, NULL, &graph, NULL, NULL);
+	else if (v3)
+		r = v3(stream, &status, NULL, &graph, NULL, NULL, NULL);
+	return r == CUDA_SUCCESS && status == 1 ? graph : NULL; /* 1: active */
+}
+
+void cuda_graph_captured(const struct site *site, CUstream stream, uint64_t address,
+			 uint64_t bytes)
+{
+	add_alloc(site, captured_graph(site->hook, stream), address, bytes, -1);
+}
+
+void cuda_graph_captured_free(const struct site *site, CUstream stream, uint64_t address)
+{
+	add_free(captured_graph(site->hook, stream), address);
+}
+
+void cuda_graph_begun(const struct site *site, CUstream stream)
+{
+	if (any_listed())
+		begun(captured_graph(site->hook, stream));
+}
+
+/* ---- nodes by hand ---- */
+
+static int device_of(const CUDA_MEM_ALLOC_NODE_PARAMS *params)
+{
+	return params->poolProps.locationType == LOCATION_DEVICE ? params->poolProps.locationId
+								 : -1;
+}
+
+static CUresult body_cuGraphCreate(struct route route, CUgraph *graph, unsigned int flags)
+{
+	CUresult r = CALL(CUresult(*)(CUgraph *, unsigned int), (graph, flags));
+
+	if (r == CUDA_SUCCESS && route.record && any_listed() && graph)
+		begun(*graph);
+	return r;
+}
+BOTH(cuGraphCreate, CUresult, (CUgraph *phGraph, unsigned int flags), (route, phGraph, flags),
+     CUDA_ERROR_NOT_FOUND)
+
+static CUresult body_cuGraphClone(struct route route, CUgraph *clone, CUgraph original)
+{
+	CUresult r = CALL(CUresult(*)(CUgraph *, CUgraph), (clone, original));
+
+	if (r == CUDA_SUCCESS && route.record && any_listed() && clone)
+		begun(*clone);
+	return r;
+}
+BOTH(cuGraphClone, CUresult, (CUgraph *phGraphClone, CUgraph originalGraph),
+     (route, phGraphClone, originalGraph), CUDA_ERROR_NOT_FOUND)
+
+static CUresult body_cuGraphDestroy(struct route route, CUgraph handle)
+{
+	struct graph *graph = route.record ? take_graph(handle) : NULL;
+	CUresult r = CALL(CUresult(*)(CUgraph), (handle));
+
+	settle_graph(graph, r == CUDA_SUCCESS);
+	return r;
+}
+BOTH(cuGraphDestroy, CUresult, (CUgraph hGraph), (route, hGraph), CUDA_ERROR_NOT_FOUND)
+
+/* A node takes no memory yet, but it is one call that allocates. */
+static bool refused(const struct site *site, struct route route,
+		    CUDA_MEM_ALLOC_NODE_PARAMS *params)
+{
+	if (!route.record || !params || !LIMITS_REFUSE(site, LIMITS_NO_DEVICE, 0))
+		return false;
+	params->dptr = 0;
+	return true;
+}
+
+static CUresult body_cuGraphAddMemAllocNode(const struct site *site, struct route route,
+					    CUgraphNode *node, CUgraph graph,
+					    const CUgraphNode *dependencies, size_t count,
+					    CUDA_MEM_ALLOC_NODE_PARAMS *params)
+{
+	CUresult r;
+
+	if (refused(site, route, params))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r = CALL(CUresult(*)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
+				      CUDA_MEM_ALLOC_NODE_PARAMS *),
+			 (node, graph, dependencies, count, params));
+	if (r == CUDA_SUCCESS && route.record && params)
+		add_alloc(site, graph, params->dptr, params->bytesize, device_of(params));
+	return r;
+}
+BOTH(cuGraphAddMemAllocNode, CUresult,
+     (CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+      size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams),
+     (&site, route, phGraphNode, hGraph, dependencies, numDependencies, nodeParams),
+     CUDA_ERROR_NOT_FOUND)
+
+static CUresult body_cuGraphAddMemFreeNode(struct route route, CUgraphNode *node, CUgraph graph,
+					   const CUgraphNode *dependencies, size_t count,
+					   CUdeviceptr address)
+{
+	CUresult r = CALL(CUresult(*)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
+				      CUdeviceptr),
+			  (node, graph, dependencies, count, address));
+
+	if (r == CUDA_SUCCESS && route.record)
+		add_free(graph, address);
+	return r;
+}
+BOTH(cuGraphAddMemFreeNode, CUresult,
+     (CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+      size_t numDependencies, CUdeviceptr dptr),
+     (route, phGraphNode, hGraph, dependencies, numDependencies, dptr), CUDA_ERROR_NOT_FOUND)
+
+static CUresult added(const struct site *site, struct route route, CUgraph graph,
+		      const CUgraphNodeParams *params, CUresult r)
+{
+	if (r != CUDA_SUCCESS || !route.record || !params)
+		return r;
+	if (params->type == NODE_MEM_ALLOC)
+		add_alloc(site, graph, params->alloc.dptr, params->alloc.bytesize,
+			  device_of(&params->alloc));
+	else if (params->type == NODE_MEM_FREE)
+		add_free(graph, params->free.dptr);
+	else if (params->type == NODE_GRAPH && params->graph.ownership == OWNERSHIP_MOVE)
+		move_nodes(graph, params->graph.graph);
+	return r;
+}
+
+#define REFUSED(params)                                                                     \
+	((params) && (params)->type == NODE_MEM_ALLOC && refused(&site, route, &(params)->alloc))
+#define body_cuGraphAddNode(node, graph, dependencies, count, params)                        \
+	REFUSED(params) ? CUDA_ERROR_OUT_OF_MEMORY :                                        \
+	added(&site, route, graph, params,                                                  \
+	      CALL(CUresult(*)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,         \
+			       CUgraphNodeParams *),                                        \
+		   (node, graph, dependencies, count, params)))
+#define body_cuGraphAddNode_v2(node, graph, dependencies, edges, count, params)              \
+	REFUSED(params) ? CUDA_ERROR_OUT_OF_MEMORY :                                        \
+	added(&site, route, graph, params,                                                  \
+	      CALL(CUresult(*)(CUgraphNode *, CUgraph, const CUgraphNode *,                 \
+			       const CUgraphEdgeData *, size_t, CUgraphNodeParams *),       \
+		   (node, graph, dependencies, edges, count, params)))
+BOTH(cuGraphAddNode, CUresult,
+     (CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+      size_t numDependencies, CUgraphNodeParams *nodeParams),
+     (phGraphNode, hGraph, dependencies, numDependencies, nodeParams), CUDA_ERROR_NOT_FOUND)
+BOTH(cuGraphAddNode_v2, CUresult,
+     (CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+      const CUgraphEdgeData *dependencyData, size_t numDependencies,
+      CUgraphNodeParams *nodeParams),
+     (phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams),
+     CUDA_ERROR_NOT_FOUND)
+
+/* ---- executable graphs ---- */
+
+/* With the lock held: what the graph will do, as it stands now. */
+static struct graph_exec *make_exec(struct recorder *recorder, const struct graph *graph)
+{
+	struct graph_exec *exec = arena_take(&recorder->arena, sizeof(*exec));
+	unsigned int nodes = graph->nodes ? HASH_COUNT(graph->nodes) : 0;
+
+	if (!exec || !nodes)
+		return exec;
+	exec->acts = arena_take(&recorder->arena, nodes * sizeof(*exec->acts));
+	if (!exec->acts) {
+		arena_give(&recorder->arena, exec, sizeof(*exec));
+		return NULL;
+	}
+	for (const struct node *node = graph->nodes; node; node = node->hh.next)
+		exec->acts[exec->count++] = node->act;
+	return exec;
+}
+
+static void drop_exec(struct recorder *recorder, struct graph_exec *exec)
+{
+	if (!exec)
+		return;
+	unlist_exec(recorder, exec);
+	free_exec(recorder, exec);
+}
+
+/* From now on HANDLE does what the graph OF does. FLAGS NULL: as it was instantiated. */
+static void instantiated(CUgraphExec handle, CUgraph of, const unsigned long long *flags)
+{
+	struct recorder *recorder;
+	struct graph_exec *exec;
+	struct graph *graph;
+	bool frees_at_launch;
+
+	if (!any_listed() || !handle || !(recorder = recorder_enter()))
+		return;
+	lock_take(&recorder->graphs.lock);
+	exec = find_exec(recorder, handle);
+	frees_at_launch = flags ? *flags & AUTO_FREE_ON_LAUNCH : exec && exec->frees_at_launch;
+	drop_exec(recorder, exec);
+	graph = find_graph(recorder, of);
+	exec = graph ? make_exec(recorder, graph) : NULL;
+	if (exec) {
+		exec->handle = (uint64_t)(uintptr_t)handle;
+		exec->frees_at_launch = frees_at_launch;
+		if (!list_exec(recorder, exec))
+			free_exec(recorder, exec);
+	}
+	lock_give(&recorder->graphs.lock);
+	recorder_leave();
+}
+
+/* One that the device may launch is submitted without us. */
+static CUresult instantiated_if(struct route route, CUgraphExec *exec, CUgraph graph,
+				unsigned long long flags, CUresult r)
+{
+	if (flags & UPLOAD)
+		submits_note();
+	if (flags & DEVICE_LAUNCH)
+		submits_unknown();
+	if (r == CUDA_SUCCESS && route.record && exec)
+		instantiated(*exec, graph, &flags);
+	return r;
+}
+
+static CUresult updated_if(struct route route, CUgraphExec exec, CUgraph graph, CUresult r)
+{
+	if (r == CUDA_SUCCESS && route.record)
+		instantiated(exec, graph, NULL);
+	return r;
+}
+
+#define body_cuGraphExecUpdate(exec, graph, error, result)                                   \
+	updated_if(route, exec, graph,                                                      \
+		   CALL(CUresult(*)(CUgraphExec, CUgraph, CUgraphNode *,                    \
+				    CUgraphExecUpdateResult *), (exec, graph, error, result)))
+#define body_cuGraphExecUpdate_v2(exec, graph, info)                                         \
+	updated_if(route, exec, graph,                                                      \
+		   CALL(CUresult(*)(CUgraphExec, CUgraph, CUgraphExecUpdateResultInfo *),   \
+			(exec, graph, info)))
+BOTH(cuGraphExecUpdate, CUresult,
+     (CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out,
+      CUgraphExecUpdateResult *updateResult_out),
+     (hGraphExec, hGraph, hErrorNode_out, updateResult_out), CUDA_ERROR_NOT_FOUND)
+BOTH(cuGraphExecUpdate_v2, CUresult,
+     (CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo),
+     (hGraphExec, hGraph, resultInfo), CUDA_ERROR_NOT_FOUND)
+
+#define body_cuGraphInstantiate(exec, graph, error, log, size)                               \
+	instantiated_if(route, exec, graph, 0,                                              \
+			CALL_TWICE(CUresult(*)(CUgraphExec *, CUgraph, CUgraphNode *, char *,     \
+					 size_t), (exec, graph, error, log, size)))
+#define body_cuGraphInstantiate_v2 body_cuGraphInstantiate
+BOTH(cuGraphInstantiate, CUresult,
+     (CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer,
+      size_t bufferSize),
+     (phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize), CUDA_ERROR_NOT_FOUND)
+BOTH(cuGraphInstantiate_v2, CUresult,
+     (CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer,
+      size_t bufferSize),
+     (phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize), CUDA_ERROR_NOT_FOUND)
+
+#define body_cuGraphInstantiateWithFlags(exec, graph, flags)                                 \
+	instantiated_if(route, exec, graph, flags,                                          \
+			CALL_TWICE(CUresult(*)(CUgraphExec *, CUgraph, unsigned long long),       \
+			     (exec, graph, flags)))
+BOTH(cuGraphInstantiateWithFlags, CUresult,
+     (CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags),
+     (phGraphExec, hGraph, flags), CUDA_ERROR_NOT_FOUND)
+
+#define body_cuGraphInstantiateWithParams(exec, graph, params)                               \
+	instantiated_if(route, exec, graph, params ? params->flags : 0,                     \
+			CALL_TWICE(CUresult(*)(CUgraphExec *, CUgraph,                            \
+					 CUDA_GRAPH_INSTANTIATE_PARAMS *),                  \
+			     (exec, graph, params)))
+#define body_cuGraphInstantiateWithParams_ptsz body_cuGraphInstantiateWithParams
+BOTH(cuGraphInstantiateWithParams, CUresult,
+     (CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams),
+     (phGraphExec, hGraph, instantiateParams), CUDA_ERROR_NOT_FOUND)
+BOTH(cuGraphInstantiateWithParams_ptsz, CUresult,
+     (CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams),
+     (phGraphExec, hGraph, instantiateParams), CUDA_ERROR_NOT_FOUND)
+
+static struct graph_exec *take_exec(CUgraphExec handle)
+{
+	struct recorder *recorder;
+	struct graph_exec *exec;
+
+	if (!any_listed() || !(recorder = recorder_enter()))
+		return NULL;
+	lock_take(&recorder->graphs.lock);
+	exec = find_exec(recorder, handle);
+	if (exec)
+		unlist_exec(recorder, exec);
+	lock_give(&recorder->graphs.lock);
+	recorder_leave();
+	return exec;
+}
+
+static void settle_exec(struct graph_exec *exec, bool gone)
+{
+	struct recorder *recorder;
+
+	if (!exec || !(recorder = recorder_enter()))
+		return;
+	lock_take(&recorder->graphs.lock);
+	if (gone || find_exec(recorder, (CUgraphExec)(uintptr_t)exec->handle) ||
+	    !list_exec(recorder, exec))
+		free_exec(recorder, exec);
+	lock_give(&recorder->graphs.lock);
+	recorder_leave();
+}
+
+/* What it allocated stays, as it does when the graph goes (seen on an H200). */
+static CUresult body_cuGraphExecDestroy(struct route route, CUgraphExec handle)
+{
+	struct graph_exec *exec = route.record ? take_exec(handle) : NULL;
+	CUresult r = CALL(CUresult(*)(CUgraphExec), (handle));
+
+	settle_exec(exec, r == CUDA_SUCCESS);
+	return r;
+}
+BOTH(cuGraphExecDestroy, CUresult, (CUgraphExec hGraphExec), (route, hGraphExec),
+     CUDA_ERROR_NOT_FOUND)
+
+/* ---- launch ---- */
+
+/* A launch under way, with a copy of what it does: another thread may destroy the graph. */
+struct launch {
+	struct recorder *recorder; /* NULL: it concerns no memory */
+	bool frees_at_launch;
+	unsigned int count;
+	struct step {
+		struct act act;
+		struct freeing freeing;
+	} *steps;
+};
+
+static bool copy_exec(struct recorder *recorder, const struct graph_exec *exec,
+		      struct launch *ret)
+{
+	struct step *steps = NULL;
+
+	if (exec && exec->count)
+		steps = arena_take(&recorder->arena, exec->count * sizeof(*steps));
+	if (!steps)
+		return false;
+	for (unsigned int i = 0; i < exec->count; i++)
+		steps[i].act = exec->acts[i];
+	*ret = (struct launch){ recorder, exec->frees_at_launch, exec->count, steps };
+	return true;
+}
+
+static bool find_launch(CUgraphExec handle, struct launch *ret)
+{
+	struct recorder *recorder = recorder_enter();
+	bool found;
+
+	if (!recorder)
+		return false;
+	lock_take(&recorder->graphs.lock);
+	found = copy_exec(recorder, find_exec(recorder, handle), ret);
+	lock_give(&recorder->graphs.lock);
+	recorder_leave();
+	return found;
+}
+
+static void end_launch(struct launch *launch)
+{
+	struct recorder *recorder = recorder_enter();
+
+	if (!recorder)
+		return;
+	if (recorder == launch->recorder)
+		arena_give(&recorder->arena, launch->steps, launch->count * sizeof(*launch->steps));
+	recorder_leave();
+}
+
+/* What it frees leaves the table first, as with any free. */
+static void launching(const struct site *site, struct launch *launch)
+{
+	for (unsigned int i = 0; i < launch->count; i++) {
+		struct step *step = &launch->steps[i];
+
+		if (!step->act.maker || launch->frees_at_launch)
+			record_freeing(site, step->act.address, &step->freeing);
+	}
+}
+
+static void launched(const struct site *site, struct launch *launch)
+{
+	for (unsigned int i = 0; i < launch->count; i++) {
+		struct step *step = &launch->steps[i];
+
+		if (!step->act.maker || step->freeing.block)
+			record_freed(site->hook, &step->freeing, OUTCOME_DONE, CUDA_SUCCESS);
+	}
+	for (unsigned int i = 0; i < launch->count; i++) {
+		const struct act *act = &launch->steps[i].act;
+		struct site from = { act->maker, NULL, SPACE_MEMORY };
+
+		if (act->maker)
+			record_made_from(&from, act->stack, act->address, act->bytes,
+					 act->device);
+	}
+}
+
+/* It is refused too while something that it allocated is still there. */
+static bool is_in_its_own_way(const struct site *site, const struct launch *launch)
+{
+	for (unsigned int i = 0; i < launch->count; i++)
+		if (launch->steps[i].act.maker && !launch->frees_at_launch &&
+		    record_is_live(site, launch->steps[i].act.address))
+			return true;
+	return false;
+}
+
+/* Nothing happened. If it was for a node that frees what is not there, that is as wrong as
+ * any such free. */
+static void not_launched(const struct site *site, struct launch *launch, CUresult r)
+{
+	bool judged = cuda_outcome(r) == OUTCOME_INVALID && !is_in_its_own_way(site, launch);
+
+	for (unsigned int i = 0; i < launch->count; i++) {
+		struct step *step = &launch->steps[i];
+
+		if (step->freeing.block)
+			record_kept(&step->freeing);
+		else if (judged && !step->act.maker)
+			record_freed(site->hook, &step->freeing, OUTCOME_INVALID, r);
+	}
+}
+
+/* What it leaves behind is the application's. Graphs over several devices are held to the
+ * limit of the first. */
+static bool launch_limited(const struct site *site, const struct launch *launch)
+{
+	struct site from = { NULL, site->caller, SPACE_MEMORY };
+	uint64_t bytes = 0;
+	int device = LIMITS_NO_DEVICE;
+
+	if (!atomic_load_explicit(&limits_on, memory_order_relaxed))
+		return false;
+	for (unsigned int i = 0; i < launch->count; i++) {
+		const struct step *step = &launch->steps[i];
+
+		if (!step->act.maker || step->freeing.block)
+			continue;
+		if (!from.hook)
+			device = step->act.device;
+		from.hook = step->act.maker;
+		if (step->act.device == device)
+			bytes += step->act.bytes;
+	}
+	return from.hook && limits_exceed(&from, device, bytes);
+}
+
+static CUresult call_launch(struct route route, CUgraphExec exec, CUstream stream)
+{
+	CUresult r;
+
+	record_call();
+	r = CALL(CUresult(*)(CUgraphExec, CUstream), (exec, stream));
+	record_call_done();
+	if (!LIMITS_AGAIN(r, LIMITS_CURRENT))
+		return r;
+	record_call();
+	r = CALL(CUresult(*)(CUgraphExec, CUstream), (exec, stream));
+	record_call_done();
+	return r;
+}
+
+static CUresult launch(const struct site *site, struct route route, CUgraphExec exec,
+		       CUstream stream)
+{
+	struct launch launch;
+	CUresult r;
+
+	if (!any_listed() || !route.record || !find_launch(exec, &launch))
+		return CALL(CUresult(*)(CUgraphExec, CUstream), (exec, stream));
+	/* Into a graph that is being captured: not now. */
+	if (cuda_is_captured(site->hook, stream)) {
+		end_launch(&launch);
+		return CALL(CUresult(*)(CUgraphExec, CUstream), (exec, stream));
+	}
+	launching(site, &launch);
+	r = launch_limited(site, &launch) ? CUDA_ERROR_OUT_OF_MEMORY
+					  : call_launch(route, exec, stream);
+	if (r == CUDA_SUCCESS)
+		launched(site, &launch);
+	else
+		not_launched(site, &launch, r);
+	limits_done();
+	end_launch(&launch);
+	return r;
+}
+
+static CUresult body_launch(const struct site *site, struct route route, CUgraphExec exec,
+			    CUstream stream)
+{
+	CUresult r = launch(site, route, exec, stream);
+
+	submits_note();
+	return r;
+}
+#define body_cuGraphLaunch body_launch
+#define body_cuGraphLaunch_ptsz body_launch
+BOTH(cuGraphLaunch, CUresult, (CUgraphExec hGraphExec, CUstream hStream),
+     (&site, route, hGraphExec, hStream), CUDA_ERROR_NOT_FOUND)
+BOTH(cuGraphLaunch_ptsz, CUresult, (CUgraphExec hGraphExec, CUstream hStream),
+     (&site, route, hGraphExec, hStream), CUDA_ERROR_NOT_FOUND)

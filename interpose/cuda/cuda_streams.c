@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The wrappers that follow streams for the pool: where captures begin and end, and waits for
+ * all that a context has to do. Owns no list: the captures are captures.c's, their graphs
+ * cuda_graph.c's.
+ */
+#include "interpose/cuda/captures.h"
+#include "interpose/cuda/cuda_calls.h"
+#include "interpose/cuda/cuda_graph.h"
+#include "interpose/cuda/pool/pool.h"
+#include "interpose/dispatch/resolve.h"
+#include "interpose/base/submit_epoch.h"
+
+#define CALL(type, arguments) ((type)route.real)arguments
+
+enum { STREAM_CAPTURE_UNMATCHED = 905, STREAM_CAPTURE_WRONG_THREAD = 908 };
+
+/* ---- captures ---- */
+
+/* OWN: into a graph that the capture makes. One that was there before is not forgotten. */
+static CUresult begun_capture(const struct site *site, struct route route, CUstream stream,
+			      bool own, CUresult r)
+{
+	uint64_t context = 0;
+	int device;
+
+	if (!route.record)
+		return r;
+	if (r == CUDA_SUCCESS)
+		cuda_current_context(&context, &device);
+	captures_begun(stream, cuda_is_per_thread(site->hook), context, r == CUDA_SUCCESS);
+	if (r == CUDA_SUCCESS && own)
+		cuda_graph_begun(site, stream);
+	return r;
+}
+
+static struct route beginning(struct route route)
+{
+	if (route.record)
+		captures_beginning();
+	return route;
+}
+
+static CUresult body_begin(const struct site *site, struct route route, CUstream stream)
+{
+	route = beginning(route);
+	return begun_capture(site, route, stream, true, CALL(CUresult(*)(CUstream), (stream)));
+}
+#define body_cuStreamBeginCapture body_begin
+#define body_cuStreamBeginCapture_ptsz body_begin
+BOTH(cuStreamBeginCapture, CUresult, (CUstream hStream), (&site, route, hStream),
+     CUDA_ERROR_NOT_FOUND)
+BOTH(cuStreamBeginCapture_ptsz, CUresult, (CUstream hStream), (&site, route, hStream),
+     CUDA_ERROR_NOT_FOUND)
+
+static CUresult body_begin_v2(const struct site *site, struct route route, CUstream stream,
+			      CUstreamCaptureMode mode)
+{
+	route = beginning(route);
+	return begun_capture(site, route, stream, true,
+			     CALL(CUresult(*)(CUstream, CUstreamCaptureMode), (stream, mode)));
+}
+#define body_cuStreamBeginCapture_v2 body_begin_v2
+#define body_cuStreamBeginCapture_v2_ptsz body_begin_v2
+BOTH(cuStreamBeginCapture_v2, CUresult, (CUstream hStream, CUstreamCaptureMode mode),
+     (&site, route, hStream, mode), CUDA_ERROR_NOT_FOUND)
+BOTH(cuStreamBeginCapture_v2_ptsz, CUresult, (CUstream hStream, CUstreamCaptureMode mode),
+     (&site, route, hStream, mode), CUDA_ERROR_NOT_FOUND)
+
+static CUresult body_begin_into(const struct site *site, struct route route, CUstream stream,
+				CUgraph graph, const CUgraphNode *dependencies,
+				const CUgraphEdgeData *edges, size_t count,
+				CUstreamCaptureMode mode)
+{
+	route = beginning(route);
+	return begun_capture(site, route, stream, false,
+			     CALL(CUresult(*)(CUstream, CUgraph, const CUgraphNode *,
+					      const CUgraphEdgeData *, size_t,
+					      CUstreamCaptureMode),
+				  (stream, graph, dependencies, edges, count, mode)));
+}
+#define body_cuStreamBeginCaptureToGraph body_begin_into
+#define body_cuStreamBeginCaptureToGraph_ptsz body_begin_into
+BOTH(cuStreamBeginCaptureToGraph, CUresult,
+     (CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,
+      const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode),
+     (&site, route, hStream, hGraph, dependencies, dependencyData, numDependencies, mode),
+     CUDA_ERROR_NOT_FOUND)
+BOTH(cuStreamBeginCaptureToGraph_ptsz, CUresult,
+     (CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,
+      const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode),
+     (&site, route, hStream, hGraph, dependencies, dependencyData, numDependencies, mode),
+     CUDA_ERROR_NOT_FOUND)
+
+static CUresult body_begin_again(const struct site *site, struct route route, CUstream stream,
+				 CUstreamCaptureMode mode, CUgraph graph,
+				 CUgraphRecaptureCallback callback, void *user_data)
+{
+	route = beginning(route);
+	return begun_capture(site, route, stream, false,
+			     CALL(CUresult(*)(CUstream, CUstreamCaptureMode, CUgraph,
+					      CUgraphRecaptureCallback, void *),
+				  (stream, mode, graph, callback, user_data)));
+}
+#define body_cuStreamBeginRecaptureToGraph body_begin_again
+#define body_cuStreamBeginRecaptureToGraph_ptsz body_begin_again
+BOTH(cuStreamBeginRecaptureToGraph, CUresult,
+     (CUstream hStream, CUstreamCaptureMode mode, CUgraph hGraph,
+      CUgraphRecaptureCallback callbackFunc, void *userData),
+     (&site, route, hStream, mode, hGraph, callbackFunc, userData), CUDA_ERROR_NOT_FOUND)
+BOTH(cuStreamBeginRecaptureToGraph_ptsz, CUresult,
+     (CUstream hStream, CUstreamCaptureMode mode, CUgraph hGraph,
+      CUgraphRecaptureCallback callbackFunc, void *userData),
+     (&site, route, hStream, mode, hGraph, callbackFunc, userData), CUDA_ERROR_NOT_FOUND)
+
+/* A capture that was spoiled is over with this call, too. By other failures it may go on: the
+ * driver is asked, which capture allows. */
+static bool is_over(const struct hook *hook, CUstream stream, CUresult r)
+{
+	if (r == CUDA_SUCCESS)
+		return true;
+	return r != STREAM_CAPTURE_WRONG_THREAD && r != STREAM_CAPTURE_UNMATCHED &&
+	       !cuda_is_captured(hook, stream);
+}
+
+static CUresult body_end(const struct site *site, struct route route, CUstream stream,
+			 CUgraph *graph)
+{
+	bool per_thread = cuda_is_per_thread(site->hook);
+	uint64_t capture = route.record ? captures_of(stream, per_thread) : 0;
+	CUresult r = CALL(CUresult(*)(CUstream, CUgraph *), (stream, graph));
+
+	if (capture && is_over(site->hook, stream, r))
+		captures_ended(capture);
+	return r;
+}
+#define body_cuStreamEndCapture body_end
+#define body_cuStreamEndCapture_ptsz body_end
+BOTH(cuStreamEndCapture, CUresult, (CUstream hStream, CUgraph *phGraph),
+     (&site, route, hStream, phGraph), CUDA_ERROR_NOT_FOUND)
+BOTH(cuStreamEndCapture_ptsz, CUresult, (CUstream hStream, CUgraph *phGraph),
+     (&site, route, hStream, phGraph), CUDA_ERROR_NOT_FOUND)
+
+static CUresult body_destroy(struct route route, CUstream stream)
+{
+	uint64_t capture = route.record ? captures_of(stream, false) : 0;
+	CUresult r = CALL(CUresult(*)(CUstream), (stream));
+
+	if (r == CUDA_SUCCESS)
+		captures_ended(capture);
+	return r;
+}
+#define body_cuStreamDestroy body_destroy
+#define body_cuStreamDestroy_v2 body_destroy
+BOTH(cuStreamDestroy, CUresult, (CUstream hStream), (route, hStream), CUDA_ERROR_NOT_FOUND)
+BOTH(cuStreamDestroy_v2, CUresult, (CUstream hStream), (route, hStream), CUDA_ERROR_NOT_FOUND)
+
+/* ---- waits ---- */
+
+/* A green context is a part of one: nothing is known of the rest. */
+static uint64_t waited_for(CUcontext context)
+{
+	CUresult (*get)(CUcontext *) =
+		(CUresult(*)(CUcontext *))resolve_used(USED_cuCtxGetCurrent);
+
+	if (!context && (!get || get(&context) != CUDA_SUCCESS))
+		return 0;
+	return cuda_is_green(context) ? 0 : (uint64_t)(uintptr_t)context;
+}
+
+static CUresult waited(struct route route, CUcontext context, uint64_t epoch, CUresult r)
+{
+	uint64_t idle;
+
+	if (r == CUDA_SUCCESS && route.record &&
+	    atomic_load_explicit(&pool_on, memory_order_relaxed) && (idle = waited_for(context)))
+		pool_context_idle(idle, epoch);
+	return r;
+}
+
+static CUresult body_cuCtxSynchronize(struct route route)
+{
+	uint64_t epoch = submits_epoch();
+
+	return waited(route, NULL, epoch, CALL(CUresult(*)(void), ()));
+}
+BOTH(cuCtxSynchronize, CUresult, (void), (route), CUDA_ERROR_NOT_FOUND)
+
+static CUresult body_cuCtxSynchronize_v2(struct route route, CUcontext context)
+{
+	uint64_t epoch = submits_epoch();
+
+	return waited(route, context, epoch, CALL(CUresult(*)(CUcontext), (context)));
+}
+BOTH(cuCtxSynchronize_v2, CUresult, (CUcontext ctx), (route, ctx), CUDA_ERROR_NOT_FOUND)

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * CUDA's virtual memory management: what its rows call. What was made is recorded after the
+ * driver's call; what ends blocks makes that call, REAL, itself.
+ */
+#ifndef GPULEAK_CUDA_VMM_H
+#define GPULEAK_CUDA_VMM_H
+
+#include "interpose/block/blocks.h"
+#include "interpose/dispatch/types.h"
+
+/* The device whose memory PROP asks for, -1: of none. */
+int vmm_device_of(const CUmemAllocationProp *prop);
+
+void vmm_created(const struct site *call, uint64_t handle, uint64_t bytes,
+		 const CUmemAllocationProp *prop);
+void vmm_created_multicast(const struct site *call, uint64_t handle);
+void vmm_imported(const struct site *call, uint64_t handle);
+void vmm_retained(const struct site *call, uint64_t handle, const void *address);
+CUresult vmm_release(const struct site *call, void *real, CUmemGenericAllocationHandle handle);
+
+void vmm_reserved(const struct site *call, uint64_t address, uint64_t size);
+CUresult vmm_unreserve(const struct site *call, void *real, CUdeviceptr address, size_t size);
+void vmm_mapped(const struct site *call, uint64_t address, uint64_t size, uint64_t handle);
+CUresult vmm_unmap(const struct site *call, void *real, CUdeviceptr address, size_t size);
+
+/* Where memory is bound. */
+struct vmm_place {
+	uint64_t object, offset, bytes;
+	int device; /* -1: the memory's own */
+};
+void vmm_bound_mem(const struct site *call, struct vmm_place place, uint64_t memory);
+void vmm_bound_address(const struct site *call, struct vmm_place place, uint64_t address);
+CUresult vmm_unbind(const struct site *call, void *real, CUmemGenericAllocationHandle object,
+		    CUdevice device, size_t offset, size_t size);
+
+#endif

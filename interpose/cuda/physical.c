@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Physical memory lives while its handle is referenced, it is mapped, or it is bound. Its
+ * bytes are counted once, in the block of the handle, and pass to the oldest use when that is
+ * released; this file owns who has them. Its lock is never held over a driver's call, nor
+ * over unwinding or the table of blocks.
+ */
+#include "interpose/cuda/physical.h"
+
+#include <string.h>
+
+#include "interpose/recorder/recorder.h"
+
+struct physical {
+	uint64_t handle;
+	uint64_t bytes; /* 0: others' memory, and multicast objects */
+	int device;
+	bool indexed; /* it is the one that has this handle now */
+	unsigned int held;
+	struct ledger_block *block;  /* of its handle; NULL: released, or just being so */
+	struct ledger_block *keeper; /* the block that has the bytes; NULL: none has */
+	struct use *uses, *newest;   /* of it */
+	struct use *bound;           /* to it, a multicast object */
+	UT_hash_handle hh;
+};
+
+static struct recorder *enter(void)
+{
+	struct recorder *recorder = recorder_enter();
+
+	if (recorder)
+		lock_take(&recorder->vmm.lock);
+	return recorder;
+}
+
+static void leave(struct recorder *recorder)
+{
+	lock_give(&recorder->vmm.lock);
+	recorder_leave();
+}
+
+/* ---- with the lock ---- */
+
+static struct physical *find(struct recorder *recorder, uint64_t handle)
+{
+	struct physical *p;
+
+	TABLE_FIND(recorder->vmm.by_handle, &handle, p);
+	return p;
+}
+
+static void unindex(struct recorder *recorder, struct physical *p)
+{
+	struct arena *arena = &recorder->arena;
+
+	if (p && p->indexed)
+		HASH_DEL(recorder->vmm.by_handle, p);
+	if (p)
+		p->indexed = false;
+}
+
+static void make_index(struct recorder *recorder, struct physical *p)
+{
+	struct arena *arena = &recorder->arena;
+
+	if (p->indexed)
+		return;
+	unindex(recorder, find(recorder, p->handle));
+	TABLE_ADD(recorder->vmm.by_handle, handle, p);
+	p->indexed = p->hh.tbl != NULL;
+}
+
+/* Readers look at any moment: the bytes may be seen twice, and are never seen nowhere. */
+static void pass_bytes(struct physical *p, struct ledger_block *to)
+{
+	struct ledger_block *from = p->keeper;
+
+	if (from && from != to) {
+		__atomic_store_n(&to->bytes, from->bytes, __ATOMIC_RELEASE);
+		__atomic_store_n(&from->bytes, 0, __ATOMIC_RELEASE);
+	}
+	p->keeper = to;
+}
+
+/* BLOCK ends: what bytes it has stay with the memory, if that stays. */
+static void end_block(struct physical *p, const struct ledger_block *block)
+{
+	struct use *heir = p->uses;
+
+	if (!block || p->keeper != block)
+		return;
+	while (heir && (!heir->block || heir->block == block))
+		heir = heir->next;
+	if (p->block && p->block != block)
+		pass_bytes(p, p->block);
+	else if (heir)
+		pass_bytes(p, heir->block);
+	else
+		p->keeper = NULL;
+}
+
+static void link_use(struct physical *p, struct use *use)
+{
+	use->next = NULL;
+	use->before = p->newest;
+	if (p->newest)
+		p->newest->next = use;
+	else
+		p->uses = use;
+	p->newest = use;
+}
+
+static void unlink_use(struct physical *p, struct use *use)
+{
+	if (use->before)
+		use->before->next = use->next;
+	else
+		p->uses = use->next;
+	if (use->next)
+		use->next->before = use->before;
+	else
+		p->newest = use->before;
+}
+
+static void unlink_bound(struct use *use)
+{
+	struct use **link = &use->object->bound;
+
+	while (*link && *link != use)
+		link = &(*link)->bound;
+	if (*link)
+		*link = use->bound;
+}
+
+/* Memory that nothing keeps is forgotten. A multicast object takes what is bound to it with
+ * it: returns those bindings. */
+static struct use *collect(struct recorder *recorder, struct physical *p)
+{
+	struct use *bound, *taken = NULL;
+
+	if (!p || p->block || p->uses || p->held)
+		return NULL;
+	while ((bound = p->bound)) {
+		p->bound = bound->bound;
+		bound->bound = NULL;
+		bound->object = NULL;
+		bound->taken = taken;
+		taken = bound;
+	}
+	unindex(recorder, p);
+	arena_give(&recorder->arena, p, sizeof(*p));
+	return taken;
+}
+
+static void give_use(struct recorder *recorder, struct use *use)
+{
+	if (use->object)
+		unlink_bound(use);
+	if (use->of) {
+		unlink_use(use->of, use);
+		end_block(use->of, use->block);
+	}
+	arena_give(&recorder->arena, use, sizeof(*use));
+}
+
+/* ---- handles ---- */
+
+void physical_forget(uint64_t handle)
+{
+	struct recorder *recorder = enter();
+	struct physical *p;
+
+	if (!recorder)
+		return;
+	p = find(recorder, handle);
+	if (p) {
+		struct ledger_block *block = p->block;
+
+		unindex(recorder, p);
+		p->block = NULL;
+		end_block(p, block);
+		collect(recorder, p);
+	}
+	leave(recorder);
+}
+
+void physical_made(uint64_t handle, struct ledger_block *block, uint64_t bytes, int device)
+{
+	struct recorder *recorder = enter();
+	struct physical *p;
+
+	if (!recorder)
+		return;
+	p = arena_take(&recorder->arena, sizeof(*p));
+	if (p) {
+		*p = (struct physical){
+			.handle = handle, .bytes = bytes, .device = device, .block = block,
+			.keeper = block,
+		};
+		make_index(recorder, p);
+		if (!p->indexed)
+			arena_give(&recorder->arena, p, sizeof(*p));
+	}
+	leave(recorder);
+}
+
+struct physical *physical_hold(uint64_t handle)
+{
+	struct recorder *recorder = enter();
+	struct physical *p;
+
+	if (!recorder)
+		return NULL;
+	p = find(recorder, handle);
+	if (p)
+		p->held++;
+	leave(recorder);
+	return p;
+}
+
+static struct use *mapping_around(struct recorder *recorder, uint64_t address)
+{
+	struct use *use;
+
+	TABLE_FIND(recorder->vmm.mappings, &address, use);
+	if (use)
+		return use;
+	for (use = recorder->vmm.mappings; use; use = use->hh.next)
+		if (address > use->number && address - use->number < use->bytes)
+			return use;
+	return NULL;
+}
+
+struct physical *physical_hold_mapped(uint64_t address)
+{
+	struct recorder *recorder = enter();
+	struct physical *p = NULL;
+	struct use *use;
+
+	if (!recorder)
+		return NULL;
+	use = mapping_around(recorder, address);
+	if (use && use->of) {
+		p = use->of;
+		p->held++;
+	}
+	leave(recorder);
+	return p;
+}
+
+void physical_let_go(struct physical *p)
+{
+	struct recorder *recorder = p ? enter() : NULL;
+
+	if (!recorder)
+		return;
+	p->held--;
+	collect(recorder, p);
+	leave(recorder);
+}
+
+uint64_t physical_bytes(const struct physical *p)
+{
+	return p ? p->bytes : 0;
+}
+
+int physical_device(const struct physical *p)
+{
+	return p ? p->device : -1;
+}
+
+bool physical_is(const struct physical *p, uint64_t handle)
+{
+	return p && p->handle == handle;
+}
+
+bool physical_is_mapped(const struct physical *p)
+{
+	struct recorder *recorder = p ? enter() : NULL;
+	bool mapped = false;
+
+	if (!recorder)
+		return false;
+	for (const struct use *use = p->uses; use && !mapped; use = use->next)
+		mapped = !use->object;
+	leave(recorder);
+	return mapped;
+}
+
+void physical_back(struct physical *p, struct ledger_block *block)
+{
+	struct recorder *recorder = enter();
+
+	if (!recorder)
+		return;
+	p->block = block;
+	pass_bytes(p, block);
+	make_index(recorder, p);
+	leave(recorder);
+}
+
+struct physical *physical_releasing(uint64_t handle, const struct freeing *freeing)
+{
+	struct recorder *recorder = freeing->block ? enter() : NULL;
+	struct physical *p;
+
+	if (!recorder)
+		return NULL;
+	p = find(recorder, handle);
+	if (p && p->block == freeing->block) {
+		p->block = NULL;
+		p->held++;
+	} else {
+		p = NULL; /* it came back to another reference already */
+	}
+	leave(recorder);
+	return p;
+}
+
+struct use *physical_released(struct physical *p, struct freeing *freeing, bool done)
+{
+	struct recorder *recorder = freeing->block ? enter() : NULL;
+	struct use *orphans = NULL;
+
+	if (!recorder)
+		return NULL;
+	if (p) {
+		if (!done && !p->block)
+			p->block = freeing->block;
+		else
+			end_block(p, freeing->block);
+		p->held--;
+		orphans = collect(recorder, p);
+	}
+	freeing->bytes = freeing->block->bytes;
+	leave(recorder);
+	return orphans;
+}
+
+/* ---- uses ---- */
+
+static bool index_mapping(struct recorder *recorder, struct use *use)
+{
+	struct arena *arena = &recorder->arena;
+
+	TABLE_ADD(recorder->vmm.mappings, number, use);
+	return use->hh.tbl != NULL;
+}
+
+static void unindex_mapping(struct recorder *recorder, struct use *use)
+{
+	struct arena *arena = &recorder->arena;
+
+	HASH_DEL(recorder->vmm.mappings, use);
+	memset(&use->hh, 0, sizeof(use->hh));
+}
+
+void use_add(const struct use *facts)
+{
+	struct recorder *recorder = enter();
+	struct use *use;
+
+	if (!recorder)
+		return;
+	use = arena_take(&recorder->arena, sizeof(*use));
+	if (use)
+		*use = *facts;
+	if (use && !use->object && !index_mapping(recorder, use)) {
+		arena_give(&recorder->arena, use, sizeof(*use));
+		use = NULL;
+	}
+	if (use && use->of)
+		link_use(use->of, use);
+	if (use && use->object) {
+		use->bound = use->object->bound;
+		use->object->bound = use;
+	}
+	leave(recorder);
+}
+
+void use_forget_mapping(uint64_t address)
+{
+	struct recorder *recorder = enter();
+	struct use *use;
+
+	if (!recorder)
+		return;
+	TABLE_FIND(recorder->vmm.mappings, &address, use);
+	if (use) {
+		unindex_mapping(recorder, use);
+		give_use(recorder, use);
+	}
+	leave(recorder);
+}
+
+void use_forget_binding(const struct use *facts)
+{
+	struct recorder *recorder = facts->object ? enter() : NULL;
+	struct use *use;
+
+	if (!recorder)
+		return;
+	for (use = facts->object->bound; use && use->number != facts->number;)
+		use = use->bound;
+	if (use)
+		give_use(recorder, use);
+	leave(recorder);
+}
+
+/* Takes USE for a call and puts it behind *END. */
+static struct use **take_mapping(struct recorder *recorder, struct use *use, struct use **end)
+{
+	unindex_mapping(recorder, use);
+	use->taken = NULL;
+	*end = use;
+	return &use->taken;
+}
+
+struct use *uses_take_mappings(uint64_t address, uint64_t bytes, bool *ret_exact)
+{
+	struct recorder *recorder = enter();
+	struct use *taken = NULL, **end = &taken, *use, *after;
+	uint64_t at = address;
+
+	*ret_exact = false;
+	if (!recorder)
+		return NULL;
+	TABLE_FIND(recorder->vmm.mappings, &at, use);
+	while (use && (at == address || use->bytes <= bytes - (at - address))) {
+		end = take_mapping(recorder, use, end);
+		at += use->bytes;
+		if (at - address >= bytes)
+			break;
+		TABLE_FIND(recorder->vmm.mappings, &at, use);
+	}
+	*ret_exact = taken && at - address == bytes;
+	/* A hole, or nothing at the start: rare, and worth a look at all of them. */
+	for (use = at - address < bytes ? recorder->vmm.mappings : NULL; use; use = after) {
+		after = use->hh.next;
+		if (use->number >= address && use->number - address < bytes &&
+		    use->bytes <= bytes - (use->number - address))
+			end = take_mapping(recorder, use, end);
+	}
+	leave(recorder);
+	return taken;
+}
+
+struct use *uses_take_bindings(uint64_t object, int device, uint64_t offset, uint64_t bytes)
+{
+	struct recorder *recorder = enter();
+	struct use *taken = NULL, **link;
+	struct physical *p;
+
+	if (!recorder)
+		return NULL;
+	p = find(recorder, object);
+	for (link = p ? &p->bound : NULL; link && *link;) {
+		struct use *use = *link;
+
+		if ((use->device >= 0 && use->device != device) || use->offset < offset ||
+		    (use->offset > offset && (use->offset - offset >= bytes ||
+					      use->bytes > bytes - (use->offset - offset)))) {
+			link = &use->bound;
+			continue;
+		}
+		*link = use->bound;
+		use->taken = taken;
+		taken = use;
+		p->held++;
+	}
+	leave(recorder);
+	return taken;
+}
+
+/* A place that was taken again meanwhile stays with its new owner. */
+void uses_put_back(struct use *taken)
+{
+	struct recorder *recorder = taken ? enter() : NULL;
+	struct use *there, *after;
+
+	if (!recorder)
+		return;
+	for (struct use *use = taken; use; use = after) {
+		after = use->taken;
+		if (use->object) {
+			use->bound = use->object->bound;
+			use->object->bound = use;
+			use->object->held--;
+			continue;
+		}
+		TABLE_FIND(recorder->vmm.mappings, &use->number, there);
+		if (there || !index_mapping(recorder, use))
+			give_use(recorder, use);
+	}
+	leave(recorder);
+}
+
+struct use *use_end(struct use *use, struct freeing *freeing)
+{
+	struct recorder *recorder = enter();
+	struct physical *of = use->of, *object = use->object;
+	struct use *orphans;
+
+	if (!recorder)
+		return NULL;
+	give_use(recorder, use);
+	if (freeing->block)
+		freeing->bytes = freeing->block->bytes;
+	orphans = collect(recorder, of);
+	if (object && --object->held == 0)
+		collect(recorder, object);
+	leave(recorder);
+	return orphans;
+}
+
+uint64_t use_in(uint64_t address, uint64_t bytes)
+{
+	struct recorder *recorder = enter();
+	uint64_t ret = 0;
+
+	if (!recorder)
+		return 0;
+	for (struct use *use = recorder->vmm.mappings; use && !ret; use = use->hh.next)
+		if (use->number < address + bytes && address < use->number + use->bytes)
+			ret = use->number;
+	leave(recorder);
+	return ret;
+}

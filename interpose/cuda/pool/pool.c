@@ -1,0 +1,894 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The order of things in a pooled allocation and free, and the pool's contexts. In the hot
+ * path a thread takes only its own cache's lock and asks the driver only which context is
+ * current. Must not decide when a block is clean (pool_fence.c) or how much may be kept
+ * (pool_native.c).
+ */
+#include "interpose/cuda/pool/pool_internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "interpose/base/config.h"
+#include "interpose/cuda/cuda_calls.h"
+#include "interpose/cuda/cuda_current.h"
+#include "interpose/opencl/pool/opencl_pool.h"
+#include "interpose/cuda/pool/pool_signal.h"
+#include "interpose/cuda/pool/pool_calls.h"
+#include "interpose/block/pool_counters.h"
+#include "interpose/dispatch/resolve.h"
+#include "interpose/base/submit_epoch.h"
+
+#define COUNT_EVERY 1024 /* calls of a thread between two looks at the sums */
+#define FLUSHES_BEHIND 32 /* context->flush that it may free behind work between these */
+#define NS_PER_S 1000000000u
+#define RANGE_START_ADDR 11 /* CUpointer_attribute */
+
+_Atomic bool pool_on READ_BY_ALL;
+
+static uint64_t give_back(bool may_wait);
+
+void pool_reason(struct pool_space *space, enum ledger_pool_reason why)
+{
+	__atomic_fetch_add(&space->record->reasons[why], 1, __ATOMIC_RELAXED);
+}
+
+/* ---- the pool and its contexts ---- */
+
+struct pool *pool_make(struct recorder *recorder)
+{
+	struct pool *pool = NULL, *mine = arena_take(&recorder->arena, sizeof(*mine));
+
+	if (!mine)
+		return NULL;
+	mine->arena = &recorder->arena;
+	mine->recorder = recorder;
+	mine->alone = owner_lock_possible();
+	pool_slabs_begin();
+	if (atomic_compare_exchange_strong(&recorder->pool, &pool, mine))
+		return mine;
+	arena_give(&recorder->arena, mine, sizeof(*mine));
+	return pool;
+}
+
+static const char *kind_name(enum pool_kind kind)
+{
+	return kind == POOL_DEVICE ? "device" : "pinned";
+}
+
+static void begin_space(struct pool_context *context, enum pool_kind kind)
+{
+	struct pool_space *space = &context->space[kind];
+	struct ledger_pool *record =
+		pools_record_row("CUDA", kind_name(kind),
+				 kind == POOL_DEVICE ? context->device : -1);
+
+	space->context = context;
+	space->kind = kind;
+	space->record = record ? record : &space->nowhere;
+	__atomic_store_n(&space->record->mode,
+			 context->strict ? OPTION_POOL_STRICT : OPTION_POOL_FAST,
+			 __ATOMIC_RELAXED);
+}
+
+/* With `making`. */
+static struct pool_context *make_context(struct pool *pool, uint64_t handle, int device)
+{
+	struct pool_context *context = NULL;
+
+	for (unsigned int i = 0; i < POOL_CONTEXTS && !context; i++)
+		if (!atomic_load(&pool->context[i].handle))
+			context = &pool->context[i];
+	if (!context)
+		return NULL;
+	context->device = device;
+	context->total = pool_device_bytes(device);
+	context->flush = context->total / 4096 > 1u << 20 ? context->total / 4096 : 1u << 20;
+	context->event_flags = 0;
+	context->stream = NULL;
+	atomic_store(&context->prealloc_tried, false);
+	atomic_store(&context->failed, false);
+	atomic_store(&context->handle, handle);
+	if (!pool_tickets_begin(context)) {
+		atomic_store(&context->handle, 0);
+		return NULL;
+	}
+	context->strict = context->by_sync || config.pool == OPTION_POOL_STRICT;
+	pool_native_begin(context);
+	for (int kind = 0; kind < POOL_KINDS; kind++)
+		begin_space(context, kind);
+	atomic_store(&context->open, true);
+	return context;
+}
+
+static struct pool_context *find_context(struct pool *pool, uint64_t handle)
+{
+	for (unsigned int i = 0; i < POOL_CONTEXTS; i++)
+		if (atomic_load(&pool->context[i].handle) == handle)
+			return &pool->context[i];
+	return NULL;
+}
+
+static COLD struct pool_context *context_met(struct pool *pool, uint64_t handle, int device)
+{
+	struct pool_context *context = find_context(pool, handle);
+
+	if (!context) {
+		lock_take(&pool->making);
+		context = find_context(pool, handle);
+		if (!context)
+			context = make_context(pool, handle, device);
+		lock_give(&pool->making);
+	}
+	thread_self.pool = pool;
+	thread_self.pool_context = context;
+	return context;
+}
+
+static HOT struct pool_context *context_for(struct pool *pool, uint64_t handle, int device)
+{
+	struct pool_context *context = thread_self.pool_context;
+
+	if (__builtin_expect(context && thread_self.pool == pool &&
+				     atomic_load_explicit(&context->handle,
+							  memory_order_relaxed) == handle,
+			     1))
+		return context;
+	return context_met(pool, handle, device);
+}
+
+/* The pool, if there is one, with the recorder entered. */
+static struct pool *pool_entered(void)
+{
+	struct recorder *recorder = pool_on && recorder_now() ? recorder_enter() : NULL;
+	struct pool *pool = recorder ? atomic_load(&recorder->pool) : NULL;
+
+	if (recorder && !pool)
+		recorder_leave();
+	return pool;
+}
+
+/* ---- sums, now and then ---- */
+
+static uint32_t seconds_of(struct pool *pool)
+{
+	return (uint32_t)(stripes_now(pool->recorder) / NS_PER_S);
+}
+
+static COLD void settle(struct pool *pool, struct pool_space *space, bool may_wait)
+{
+	uint32_t now_s = seconds_of(pool);
+
+	pool_bound(pool, space, may_wait);
+	pool_tell(space);
+	if (now_s >= atomic_load_explicit(&pool->next_decay_s, memory_order_relaxed)) {
+		atomic_store(&pool->next_decay_s, now_s + 1);
+		pool_decay(pool, now_s);
+	}
+}
+
+/* Whether it is time to look at the sums, which then have this cache's. A thread that takes and
+ * gives in turn has nothing to tell. With the cache's lock. */
+static HOT bool is_due(struct pool_space *space, struct pool_cache *cache, bool gave)
+{
+	int64_t flush = (int64_t)space->context->flush;
+	bool due = gave ? cache->frees >= COUNT_EVERY || cache->kept >= flush
+			: cache->hits >= COUNT_EVERY || (cache->took && cache->kept <= -flush);
+
+	cache->took = !gave;
+	if (__builtin_expect(due, 0))
+		pool_count(space, cache);
+	return due;
+}
+
+/* The same of a free behind work: what a thread takes and gives in turn may pile up nevertheless,
+ * since it is always other blocks. */
+static COLD bool may_be_behind(struct pool_space *space, struct pool_cache *cache)
+{
+	bool due = cache->freed >= FLUSHES_BEHIND * (int64_t)space->context->flush;
+
+	if (due)
+		pool_count(space, cache);
+	return due;
+}
+
+/* ---- allocation ---- */
+
+static HOT void hand_out(struct pool_cache *cache, struct pool_block *block, uint64_t bytes)
+{
+	block->bytes = bytes;
+	block->taker = cache;
+	atomic_store_explicit(&block->standing.recorded, false, memory_order_relaxed);
+	cache->kept -= (int64_t)block->capacity;
+	cache->waste += (int64_t)(block->capacity - bytes);
+	cache->hits++;
+	atomic_store_explicit(&block->state, POOL_LIVE, memory_order_release);
+}
+
+/* PENDING: the ticket of what this thread keeps of the bin; 0 if that is nothing. */
+static COLD struct pool_block *look_further(struct pool *pool, struct pool_space *space,
+					    struct pool_cache *cache, unsigned int bin,
+					    uint64_t pending, uint64_t bytes)
+{
+	struct pool_block *block = pool_take_returned(space, cache, bin, &pending);
+
+	if (!block)
+		block = pool_take_older(space, cache, bin);
+	if (pending && !block) {
+		pool_tickets_ask(space->context, pending);
+		pool_cache_enter(cache);
+		block = pool_take_own(space->context, cache, bin, &pending);
+		pool_cache_leave(cache);
+	}
+	if (!block && atomic_load_explicit(&space->kept, memory_order_relaxed) > 0)
+		pool_tickets_poll(space->context, false);
+	if (!block)
+		block = pool_take_any(pool, space, cache, bin, bytes);
+	if (!block)
+		block = pool_slab_take(pool, space, cache, bin, bytes);
+	if (!block)
+		pool_tickets_missed(space->context);
+	if (block) {
+		pool_cache_enter(cache);
+		hand_out(cache, block, bytes);
+		pool_cache_leave(cache);
+	}
+	return block;
+}
+
+static HOT struct pool_block *serve(struct pool *pool, struct pool_space *space, uint64_t bytes,
+				    unsigned int bin)
+{
+	struct pool_cache *cache = pool_cache_here(pool, space);
+	struct pool_block *block;
+	uint64_t pending;
+
+	if (!cache)
+		return NULL;
+	pool_cache_enter(cache);
+	block = pool_take_own(space->context, cache, bin, &pending);
+	if (block) {
+		hand_out(cache, block, bytes);
+		is_due(space, cache, false); /* what is too much gives way at a free */
+	}
+	pool_cache_leave(cache);
+	return block ? block : look_further(pool, space, cache, bin, pending, bytes);
+}
+
+/* The driver's own allocation, REAL; as a block of the pool's if that can be. */
+static COLD CUresult from_driver(struct pool *pool, struct pool_space *space, void *real,
+			    uint64_t bytes, unsigned int bin, uint64_t *ret_address)
+{
+	bool relieved = false;
+	CUresult r;
+
+	pool_make_room(pool, space, pool_bytes_of_bin(bin));
+	for (;; relieved = true) {
+		r = pool_native_take(pool, space, real, bin, bytes, ret_address);
+		if (r != CUDA_ERROR_OUT_OF_MEMORY || !pool_relieve(space->context->device))
+			break;
+	}
+	if (relieved && r == CUDA_SUCCESS)
+		__atomic_fetch_add(&space->record->rescued, 1, __ATOMIC_RELAXED);
+	return r;
+}
+
+/* Where pooled memory of KIND is made now: NULL, and it is the driver's affair. */
+static HOT struct pool_space *space_here(enum pool_kind kind, struct pool **ret_pool)
+{
+	struct pool_context *context;
+	struct recorder *recorder;
+
+	if (!cuda_look_at_context() || !thread_self.owner || thread_self.device < 0 ||
+	    !(recorder = recorder_enter()))
+		return NULL;
+	*ret_pool = pool_of(recorder);
+	context = *ret_pool ? context_for(*ret_pool, thread_self.owner, thread_self.device) : NULL;
+	if (context && atomic_load_explicit(&context->open, memory_order_relaxed))
+		return &context->space[kind];
+	recorder_leave();
+	return NULL;
+}
+
+/* False: nothing was done. */
+static HOT bool allocate(enum pool_kind kind, void *real, uint64_t bytes, uint64_t *ret_address,
+			 CUresult *ret)
+{
+	struct pool *pool;
+	struct pool_space *space;
+	struct pool_block *block;
+	unsigned int bin;
+
+	if (!bytes || bytes > POOL_BYTES_MAX)
+		return false;
+	space = space_here(kind, &pool);
+	if (!space)
+		return false;
+	bin = pool_bin_of(bytes);
+	block = serve(pool, space, bytes, bin);
+	if (__builtin_expect(block != NULL, 1)) {
+		*ret_address = block->address;
+		*ret = CUDA_SUCCESS;
+		thread_self.standing = &block->standing;
+		recorder_stay(pool->recorder, block->address); /* for record_made() */
+		return true;
+	}
+	recorder_leave();
+	*ret = from_driver(pool, space, real, bytes, bin, ret_address);
+	return *ret == CUDA_SUCCESS;
+}
+
+HOT_CALL CUresult pool_alloc_device(CUdeviceptr *address, size_t bytes)
+{
+	void *real = thread_self.pooled;
+	uint64_t made;
+	CUresult r;
+
+	if (!address || !allocate(POOL_DEVICE, real, bytes, &made, &r))
+		return ((CUresult(*)(CUdeviceptr *, size_t))real)(address, bytes);
+	*address = made;
+	return r;
+}
+
+static __attribute__((noinline)) bool allocate_pinned(enum pool_kind kind, void *real,
+						      uint64_t bytes, uint64_t *ret_address,
+						      CUresult *ret)
+{
+	return allocate(kind, real, bytes, ret_address, ret);
+}
+
+CUresult pool_alloc_pinned(void **pointer, size_t bytes, unsigned int flags)
+{
+	void *real = thread_self.pooled;
+	uint64_t made;
+	CUresult r;
+
+	if (!pointer || flags > 7 || !allocate_pinned(POOL_PINNED + flags, real, bytes, &made, &r))
+		return ((CUresult(*)(void **, size_t, unsigned int))real)(pointer, bytes, flags);
+	*pointer = (void *)(uintptr_t)made;
+	return r;
+}
+
+CUresult pool_alloc_pinned_plain(void **pointer, size_t bytes)
+{
+	void *real = thread_self.pooled;
+	uint64_t made;
+	CUresult r;
+
+	if (!pointer || !allocate_pinned(POOL_PINNED_PLAIN, real, bytes, &made, &r))
+		return ((CUresult(*)(void **, size_t))real)(pointer, bytes);
+	*pointer = (void *)(uintptr_t)made;
+	return r;
+}
+
+/* ---- free ---- */
+
+/* The current context is one that was destroyed, or there is no driver any more: then the
+ * driver's own answer is wanted. */
+static COLD bool driver_answers(uint64_t address)
+{
+	CUresult (*get)(CUcontext *);
+	CUcontext context = NULL;
+	uint64_t handle;
+	int device;
+
+	if (recorder_stayed(address)) { /* what follows may enter */
+		recorder_resume(address);
+		recorder_leave();
+	}
+	cuda_current_context(&handle, &device);
+	if (__builtin_expect(handle && device >= 0, 1))
+		return false;
+	get = (CUresult(*)(CUcontext *))resolve_used(USED_cuCtxGetCurrent);
+	return !get || get(&context) != CUDA_SUCCESS || context;
+}
+
+static HOT bool driver_must_answer(uint64_t address)
+{
+	return __builtin_expect(atomic_load_explicit(&cuda_context_doubtful, memory_order_relaxed),
+				0) &&
+	       driver_answers(address);
+}
+
+/* Of a block that left the application's hands: whether it may be kept. */
+static bool may_keep(const struct pool_block *block)
+{
+	const struct pool_context *context = block->space->context;
+
+	return !block->never && atomic_load_explicit(&context->open, memory_order_relaxed);
+}
+
+/* False: its context is ending, or there is no memory for a cache. */
+static HOT bool put(struct pool *pool, struct pool_block *block, enum pool_ticket_how how,
+		    bool may_wait)
+{
+	struct pool_space *space = block->space;
+	struct pool_cache *cache = pool_cache_here(pool, space);
+	bool open, due = false;
+
+	if (!cache) {
+		pool_reason(space, LEDGER_POOL_NO_MEMORY);
+		return false;
+	}
+	pool_cache_enter(cache);
+	open = atomic_load_explicit(&space->context->open, memory_order_relaxed);
+	if (open) {
+		cache->kept += (int64_t)block->capacity;
+		cache->freed += (int64_t)block->capacity;
+		cache->waste -= (int64_t)(block->capacity - block->bytes);
+		cache->frees++;
+		cache->shared += how != POOL_TICKET_NEW;
+		pool_keep(cache, block);
+		due = is_due(space, cache, true) ||
+		      (how != POOL_TICKET_COVERED && may_be_behind(space, cache));
+	}
+	pool_cache_leave(cache);
+	if (__builtin_expect(due, 0))
+		settle(pool, space, may_wait);
+	return open;
+}
+
+/* Keeps BLOCK, which NATIVE's call has just taken from the application. False: the driver must
+ * have it back. */
+static HOT bool keep(struct pool *pool, struct pool_block *block,
+		     const struct pool_native_free *native)
+{
+	struct pool_context *context = block->space->context;
+	enum pool_ticket_how how;
+
+	if (!may_keep(block) || (native->elsewhere && !block->slab))
+		return false;
+	if (native->elsewhere) /* a part can't be freed by the driver on that stream */
+		pool_wait_for_stream(native->stream);
+	block->ticket = pool_ticket(block, context->strict, &how);
+	if (context->strict && !native->async)
+		pool_tickets_wait(context, block->ticket);
+	if (__builtin_expect(atomic_load_explicit(&context->failed, memory_order_relaxed), 0)) {
+		pool_fail(pool, context);
+		return false;
+	}
+	block->kept_s = (uint32_t)(thread_self.now_ns / NS_PER_S); /* the wrapper has just looked */
+	return put(pool, block, how, !native->async);
+}
+
+enum taken { TAKEN, TAKEN_BEFORE, NOT_OURS };
+
+/* Only one of two frees of a block takes it: of a recorded one who took it out of the recorder's
+ * table (MINE), so that this needs no exchange. A call for another kind of memory takes none: the
+ * driver says no to it, and we where the driver does not know that the block is freed. */
+static HOT enum taken take_from_application(struct pool_block *block, bool pinned, bool mine)
+{
+	uint32_t state = atomic_load_explicit(&block->state, memory_order_acquire);
+	bool other_kind = pinned != (block->space->kind != POOL_DEVICE);
+
+	if (other_kind)
+		return state == POOL_SPARE || state == POOL_LIVE ? NOT_OURS : TAKEN_BEFORE;
+	if (mine && state == POOL_LIVE) {
+		atomic_store_explicit(&block->state, POOL_KEPT, memory_order_release);
+		return TAKEN;
+	}
+	if (atomic_load_explicit(&block->standing.recorded, memory_order_relaxed))
+		return state == POOL_SPARE ? NOT_OURS : TAKEN_BEFORE;
+	if (state == POOL_LIVE &&
+	    atomic_compare_exchange_strong_explicit(&block->state, &state, POOL_KEPT,
+						    memory_order_acq_rel, memory_order_acquire))
+		return TAKEN;
+	return state == POOL_SPARE ? NOT_OURS : TAKEN_BEFORE;
+}
+
+/* The block that the recorder took out of its table for this call, with the recorder still
+ * entered; NULL if that was none of the pool's. */
+static HOT struct pool_block *taken_out(uint64_t address)
+{
+	struct standing *standing = thread_self.standing;
+	struct pool_block *block;
+
+	if (!standing)
+		return NULL;
+	block = (struct pool_block *)(void *)((char *)standing -
+					      offsetof(struct pool_block, standing));
+	if (block->address != address) /* a signal handler's call; this is the one below it */
+		return NULL;
+	thread_self.standing = NULL;
+	return block;
+}
+
+/* What may not be kept. On failure it stays the application's. */
+static COLD CUresult release_native(struct pool *pool, struct pool_block *block,
+				    const struct pool_native_free *native)
+{
+	struct pool_space *space = block->space;
+	int64_t unasked = (int64_t)(block->capacity - block->bytes);
+	CUresult r;
+
+	if (block->never)
+		pool_reason(space, (enum ledger_pool_reason)(block->never - 1));
+	r = pool_native_give(pool, block, native);
+	if (r == CUDA_SUCCESS)
+		atomic_fetch_sub(&space->waste, unasked);
+	else
+		atomic_store(&block->state, POOL_LIVE);
+	return r;
+}
+
+/* The driver can't have a part back, and work may be pending on it: waited for as the driver
+ * would. Where that can't be, or others may use it for good, the part is nobody's from here on;
+ * once an event has failed it may go, since then no part is handed out any more. */
+static COLD void release_part(struct pool *pool, struct pool_block *block)
+{
+	struct pool_context *context = block->space->context;
+	enum pool_ticket_how how;
+
+	if (block->never) {
+		pool_reason(block->space, (enum ledger_pool_reason)(block->never - 1));
+		return;
+	}
+	atomic_fetch_add(&block->space->kept, (int64_t)block->capacity);
+	atomic_fetch_sub(&block->space->waste, (int64_t)(block->capacity - block->bytes));
+	if (pool_tickets_wait(context, pool_ticket(block, true, &how)) ||
+	    atomic_load(&context->failed))
+		pool_slab_give(pool, block);
+}
+
+/* The recorder can't be entered. The driver frees its own blocks, of which it knows nothing of
+ * their parts: a part at ADDRESS is nobody's from here on. */
+static COLD bool is_lost_part(uint64_t address, CUresult *ret)
+{
+	char *standing = (char *)pool_standing(address);
+	const struct pool_block *block =
+		standing ? (void *)(standing - offsetof(struct pool_block, standing)) : NULL;
+
+	if (!block || block->address != address || !block->slab)
+		return false;
+	*ret = CUDA_SUCCESS;
+	return true;
+}
+
+/* The free of ADDRESS by NATIVE's call. False: the driver is to be asked. */
+static HOT bool release(const struct pool_native_free *native, bool pinned, uint64_t address,
+			CUresult *ret)
+{
+	struct recorder *recorder = recorder_resume(address);
+	struct pool_block *mine = taken_out(address), *block = mine;
+	enum taken taken = NOT_OURS;
+	struct pool *pool;
+	bool kept = false;
+
+	if (!recorder)
+		return is_lost_part(address, ret);
+	pool = pool_of(recorder);
+	if (__builtin_expect(!block, 0))
+		block = pool ? pool_map_find(pool, address) : NULL;
+	if (block)
+		taken = take_from_application(block, pinned, mine != NULL);
+	if (taken == TAKEN)
+		kept = keep(pool, block, native);
+	if (taken == TAKEN && !kept && block->slab) {
+		release_part(pool, block);
+		kept = true;
+	}
+	if (__builtin_expect(kept && mine, 1)) {
+		recorder_stay(recorder, address); /* for record_freed() */
+		*ret = CUDA_SUCCESS;
+		return true;
+	}
+	recorder_leave();
+	*ret = taken == TAKEN_BEFORE ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+	if (taken == TAKEN && !kept)
+		*ret = release_native(pool, block, native);
+	return taken != NOT_OURS;
+}
+
+HOT_CALL CUresult pool_free_device(CUdeviceptr address)
+{
+	const struct pool_native_free native = { .real = thread_self.pooled };
+	CUresult r;
+
+	if (!address || driver_must_answer(address) || !release(&native, false, address, &r))
+		return ((CUresult(*)(CUdeviceptr))native.real)(address);
+	return r;
+}
+
+static __attribute__((noinline)) bool release_seldom(const struct pool_native_free *native,
+						     bool pinned, uint64_t address, CUresult *ret)
+{
+	return release(native, pinned, address, ret);
+}
+
+CUresult pool_free_pinned(void *pointer)
+{
+	const struct pool_native_free native = { .real = thread_self.pooled };
+	CUresult r;
+
+	if (!pointer || driver_must_answer((uint64_t)(uintptr_t)pointer) ||
+	    !release_seldom(&native, true, (uint64_t)(uintptr_t)pointer, &r))
+		return ((CUresult(*)(void *))native.real)(pointer);
+	return r;
+}
+
+/* Of the block that begins at ADDRESS. Work on a stream of another context is in no ticket of
+ * the block's own, so that is the driver's affair, as is a stream that is none. */
+static bool is_stream_of_owner(uint64_t address, CUstream stream)
+{
+	CUresult (*ask)(CUstream, CUcontext *) =
+		(CUresult(*)(CUstream, CUcontext *))resolve_used(USED_cuStreamGetCtx);
+	CUcontext context = NULL;
+	struct pool *pool = pool_entered();
+	struct pool_block *block = pool ? pool_map_find(pool, address) : NULL;
+	uint64_t owner = block ? atomic_load(&block->space->context->handle) : 0;
+
+	if (pool)
+		recorder_leave();
+	return ask && ask(stream, &context) == CUDA_SUCCESS &&
+	       (uint64_t)(uintptr_t)context == owner;
+}
+
+/* Never waits, whatever the mode: the driver's would not. Into a graph that is being captured
+ * it is the driver's affair. */
+static CUresult free_async_on(struct hook *hook, CUdeviceptr address, CUstream stream)
+{
+	struct pool_native_free native = { thread_self.pooled, true, stream, false };
+	CUresult r;
+
+	if (cuda_is_captured(hook, stream))
+		return ((CUresult(*)(CUdeviceptr, CUstream))native.real)(address, stream);
+	native.elsewhere = !is_stream_of_owner(address, stream);
+	if (!address || driver_must_answer(address) ||
+	    !release_seldom(&native, false, address, &r))
+		return ((CUresult(*)(CUdeviceptr, CUstream))native.real)(address, stream);
+	return r;
+}
+
+CUresult pool_free_async(CUdeviceptr address, CUstream stream)
+{
+	return free_async_on(&hooks[HOOK_cuMemFreeAsync], address, stream);
+}
+
+CUresult pool_free_async_ptsz(CUdeviceptr address, CUstream stream)
+{
+	return free_async_on(&hooks[HOOK_cuMemFreeAsync_ptsz], address, stream);
+}
+
+void pool_trim_now(bool may_wait)
+{
+	if (pool_trim_due())
+		give_back(may_wait);
+}
+
+/* ---- contexts end ---- */
+
+void pool_context_ending(uint64_t handle)
+{
+	struct pool *pool = handle ? pool_entered() : NULL;
+	struct pool_context *context = pool ? find_context(pool, handle) : NULL;
+
+	if (context)
+		atomic_store(&context->open, false);
+	if (pool)
+		recorder_leave();
+}
+
+static void drop_context(struct pool *pool, struct pool_context *context)
+{
+	for (int kind = 0; kind < POOL_KINDS; kind++) {
+		struct pool_space *space = &context->space[kind];
+
+		pool_collect(pool, space);
+		lock_take(&space->lock);
+		memset(space->filled, 0, sizeof(space->filled));
+		memset(space->bin, 0, sizeof(space->bin));
+		lock_give(&space->lock);
+		pool_slabs_drop(pool, space);
+		atomic_store(&space->reserved, 0);
+		atomic_store(&space->kept, 0);
+		atomic_store(&space->freed, 0);
+		atomic_store(&space->waste, 0);
+		atomic_store(&space->early, 0);
+		atomic_store(&space->stuck, 0);
+		atomic_store(&space->stuck_freed, 0);
+		atomic_store(&space->peak_used, 0);
+		atomic_store(&space->lag, 0);
+		pool_tell(space);
+	}
+	pool_map_drop(pool, context);
+	pool_tickets_forget(context);
+	atomic_store(&context->handle, 0);
+}
+
+void pool_context_ended(uint64_t handle, bool gone)
+{
+	struct pool *pool = handle ? pool_entered() : NULL;
+	struct pool_context *context = pool ? find_context(pool, handle) : NULL;
+
+	if (context && gone)
+		drop_context(pool, context);
+	else if (context && !atomic_load(&context->failed))
+		atomic_store(&context->open, true);
+	if (pool)
+		recorder_leave();
+}
+
+void pool_context_idle(uint64_t handle, uint64_t epoch)
+{
+	struct pool *pool = handle ? pool_entered() : NULL;
+	struct pool_context *context = pool ? find_context(pool, handle) : NULL;
+
+	if (context)
+		pool_tickets_synced(context, epoch);
+	if (pool)
+		recorder_leave();
+}
+
+/* ---- what others ask ---- */
+
+static uint64_t native_base(uint64_t address)
+{
+	CUresult (*ask)(CUdeviceptr *, size_t *, CUdeviceptr) =
+		(CUresult(*)(CUdeviceptr *, size_t *, CUdeviceptr))pool_real(
+			HOOK_cuMemGetAddressRange_v2);
+	CUresult (*ask_attribute)(void *, CUpointer_attribute, CUdeviceptr) =
+		(CUresult(*)(void *, CUpointer_attribute, CUdeviceptr))pool_real(
+			HOOK_cuPointerGetAttribute);
+	CUdeviceptr base = 0;
+	size_t size;
+
+	if (ask && ask(&base, &size, address) == CUDA_SUCCESS)
+		return base;
+	/* That wants a current context; this does not. */
+	if (ask_attribute && ask_attribute(&base, RANGE_START_ADDR, address) == CUDA_SUCCESS)
+		return base;
+	return 0;
+}
+
+bool pool_find(uint64_t address, struct pool_place *ret)
+{
+	struct pool *pool = pool_entered();
+	struct pool_block *block;
+	uint32_t state;
+	bool found = false;
+
+	if (!pool)
+		return false;
+	block = pool_map_find(pool, address);
+	if (!block)
+		block = pool_map_find(pool, native_base(address));
+	state = block ? atomic_load(&block->state) : POOL_SPARE;
+	if (state == POOL_CARVED) {
+		found = pool_slab_find(pool, block, address, ret);
+	} else if (state == POOL_LIVE || state == POOL_KEPT) {
+		*ret = (struct pool_place){
+			.address = block->address, .bytes = block->bytes,
+			.context = atomic_load(&block->space->context->handle),
+			.device = block->space->context->device,
+			.live = state == POOL_LIVE, .whole = !block->slab,
+		};
+		found = true;
+	}
+	recorder_leave();
+	return found;
+}
+
+void pool_never_reuse(uint64_t address, enum ledger_pool_reason why)
+{
+	struct pool *pool = pool_entered();
+	struct pool_block *block;
+
+	if (!pool)
+		return;
+	block = pool_map_find(pool, address);
+	if (block && atomic_load(&block->state) == POOL_LIVE)
+		block->never = (uint8_t)(why + 1);
+	recorder_leave();
+}
+
+uint64_t pool_unused_bytes(int device)
+{
+	struct pool *pool = pool_entered();
+	int64_t sum = 0;
+
+	if (!pool)
+		return 0;
+	for (unsigned int i = 0; i < POOL_CONTEXTS; i++) {
+		struct pool_context *context = &pool->context[i];
+		struct pool_space *space = &context->space[POOL_DEVICE];
+
+		if (!atomic_load(&context->handle) || context->device != device)
+			continue;
+		pool_count_all(pool, space);
+		sum += atomic_load(&space->kept);
+	}
+	recorder_leave();
+	return sum > 0 ? (uint64_t)sum : 0;
+}
+
+static uint64_t trim_context(struct pool *pool, struct pool_context *context, bool idle_only)
+{
+	uint64_t given = 0;
+
+	for (int kind = 0; kind < POOL_KINDS; kind++)
+		given += pool_trim(pool, &context->space[kind], UINT64_MAX, idle_only);
+	return given;
+}
+
+/* Only a wait for a ticket that was made at a free may be made here: the driver would have
+ * made it at that free. */
+bool pool_relieve(int device)
+{
+	struct pool *pool = pool_entered();
+	uint64_t given = 0, number;
+
+	if (!pool)
+		return false;
+	for (unsigned int i = 0; i < POOL_CONTEXTS; i++) {
+		struct pool_context *context = &pool->context[i];
+
+		if (!atomic_load(&context->open) || (device >= 0 && context->device != device))
+			continue;
+		given += trim_context(pool, context, false);
+		while (!given && (number = pool_tickets_oldest(context)) != 0 &&
+		       pool_tickets_wait_for_memory(context, number))
+			given += trim_context(pool, context, false);
+	}
+	recorder_leave();
+	return given > 0;
+}
+
+/* Who asks may have no context current, as our helper, and the driver wants one. */
+static uint64_t trim_from_anywhere(struct pool *pool, struct pool_context *context)
+{
+	uint64_t given = 0;
+	bool pushed;
+
+	if (!pool_push_context(context, &pushed))
+		return 0;
+	given = trim_context(pool, context, false);
+	pool_pop_context(pushed);
+	return given;
+}
+
+static uint64_t give_back(bool may_wait)
+{
+	struct pool *pool = pool_entered();
+	uint64_t given = 0, number;
+
+	if (!pool)
+		return 0;
+	for (unsigned int i = 0; i < POOL_CONTEXTS; i++) {
+		struct pool_context *context = &pool->context[i];
+
+		if (!atomic_load(&context->open))
+			continue;
+		pool_tickets_poll(context, true);
+		while (may_wait && (number = pool_tickets_oldest(context)) != 0 &&
+		       pool_tickets_wait(context, number))
+			;
+		given += trim_from_anywhere(pool, context);
+	}
+	recorder_leave();
+	return given;
+}
+
+uint64_t pool_give_back(void)
+{
+	return give_back(true) + opencl_pool_give_back();
+}
+
+static void tell_all(struct pool *pool, struct pool_space *space)
+{
+	pool_count_all(pool, space);
+	pool_tell(space);
+}
+
+void pool_settle(void)
+{
+	struct pool *pool = pool_entered();
+
+	if (!pool)
+		return;
+	for (unsigned int i = 0; i < POOL_CONTEXTS; i++)
+		for (int kind = 0; kind < POOL_KINDS; kind++)
+			if (atomic_load(&pool->context[i].handle))
+				tell_all(pool, &pool->context[i].space[kind]);
+	recorder_leave();
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which block an address is: a hash table that is read without a lock, and the records of
+ * blocks, whose memory is never anything else. Changed only when blocks come from the driver
+ * or go back to it. Must not look at what a block is for.
+ */
+#include "interpose/cuda/pool/pool_internal.h"
+
+#include "interpose/cuda/pool/pool_calls.h"
+#include "interpose/base/hash.h"
+
+#define FIRST_SLOTS 1024u
+#define BLOCK_SLAB 4096u
+
+/* Open addressing. A slot whose block went keeps its key until another key needs the place. */
+struct pool_map_table {
+	uint64_t mask;
+	uint64_t taken;
+	struct {
+		_Atomic uint64_t key;
+		_Atomic(struct pool_block *) block;
+	} slot[];
+};
+
+static uint64_t at_of(const struct pool_map_table *table, uint64_t key)
+{
+	return table_mix(key) >> 24 & table->mask;
+}
+
+static HOT struct pool_block *find(struct pool *pool, uint64_t address)
+{
+	struct pool_map_table *table = atomic_load_explicit(&pool->map.table,
+							    memory_order_acquire);
+	struct pool_block *block;
+	uint64_t key;
+
+	if (!table || !address)
+		return NULL;
+	for (uint64_t at = at_of(table, address);; at = (at + 1) & table->mask) {
+		key = atomic_load_explicit(&table->slot[at].key, memory_order_acquire);
+		if (key == address) {
+			block = atomic_load_explicit(&table->slot[at].block, memory_order_acquire);
+			/* Else the slot has just become another's: there was nothing. */
+			return block && block->address == address ? block : NULL;
+		}
+		if (!key)
+			return NULL;
+	}
+}
+
+struct pool_block *pool_map_find(struct pool *pool, uint64_t address)
+{
+	return find(pool, address);
+}
+
+HOT_CALL struct standing *pool_standing(uint64_t address)
+{
+	struct recorder *recorder = recorder_last();
+	struct pool *pool = NULL;
+	struct pool_block *block = NULL;
+
+	if (recorder)
+		pool = atomic_load_explicit(&recorder->pool, memory_order_acquire);
+	if (pool)
+		block = find(pool, address);
+
+	return block ? &block->standing : NULL;
+}
+
+/* With the map's lock. A key has one slot at most. */
+static void put(struct pool_map_table *table, uint64_t key, struct pool_block *block)
+{
+	uint64_t at = at_of(table, key), dead = UINT64_MAX, found;
+
+	while ((found = atomic_load_explicit(&table->slot[at].key, memory_order_relaxed)) != 0 &&
+	       found != key) {
+		if (dead == UINT64_MAX &&
+		    !atomic_load_explicit(&table->slot[at].block, memory_order_relaxed))
+			dead = at;
+		at = (at + 1) & table->mask;
+	}
+	if (!found && !block)
+		return;
+	if (!found && dead == UINT64_MAX)
+		table->taken++;
+	else if (!found)
+		at = dead;
+	if (!found)
+		atomic_store_explicit(&table->slot[at].key, key, memory_order_release);
+	atomic_store_explicit(&table->slot[at].block, block, memory_order_release);
+}
+
+/* Readers may still be in the old table, so it stays; all old ones together are smaller than
+ * the new one, unless dead keys alone made it grow. */
+static struct pool_map_table *grown(struct pool *pool, struct pool_map_table *old)
+{
+	struct pool_map_table *table;
+	struct pool_block *block;
+	uint64_t live = 0, slots = FIRST_SLOTS;
+
+	for (uint64_t i = 0; old && i <= old->mask; i++)
+		live += atomic_load_explicit(&old->slot[i].block, memory_order_relaxed) != NULL;
+	while (slots < live * 4)
+		slots *= 2;
+	if (old && slots <= old->mask)
+		slots = old->mask + 1;
+	table = arena_take(pool->arena, sizeof(*table) + slots * sizeof(table->slot[0]));
+	if (!table)
+		return NULL;
+	table->mask = slots - 1;
+	for (uint64_t i = 0; old && i <= old->mask; i++) {
+		block = atomic_load_explicit(&old->slot[i].block, memory_order_relaxed);
+		if (block)
+			put(table, block->address, block);
+	}
+	atomic_store_explicit(&pool->map.table, table, memory_order_release);
+	return table;
+}
+
+bool pool_map_add(struct pool *pool, struct pool_block *block)
+{
+	struct pool_map_table *table;
+
+	lock_take(&pool->map.lock);
+	table = atomic_load_explicit(&pool->map.table, memory_order_relaxed);
+	if (!table || table->taken * 2 > table->mask)
+		table = grown(pool, table);
+	if (table)
+		put(table, block->address, block);
+	lock_give(&pool->map.lock);
+	return table != NULL;
+}
+
+void pool_map_remove(struct pool *pool, struct pool_block *block)
+{
+	struct pool_map_table *table;
+
+	lock_take(&pool->map.lock);
+	table = atomic_load_explicit(&pool->map.table, memory_order_relaxed);
+	if (table && pool_map_find(pool, block->address) == block)
+		put(table, block->address, NULL);
+	lock_give(&pool->map.lock);
+}
+
+/* A thread that frees beside the end of the context may still hold one of these records: they
+ * are used again only after the next context has ended. */
+void pool_map_drop(struct pool *pool, struct pool_context *context)
+{
+	struct pool_map_table *table;
+	struct pool_block *block, *dead, *next, *gone = NULL;
+
+	lock_take(&pool->map.lock);
+	table = atomic_load_explicit(&pool->map.table, memory_order_relaxed);
+	for (uint64_t i = 0; table && i <= table->mask; i++) {
+		block = atomic_load_explicit(&table->slot[i].block, memory_order_relaxed);
+		if (!block || block->space->context != context)
+			continue;
+		atomic_store_explicit(&table->slot[i].block, NULL, memory_order_release);
+		atomic_store(&block->state, POOL_SPARE);
+		block->next = gone;
+		gone = block;
+	}
+	lock_give(&pool->map.lock);
+	pool_native_outlived(gone);
+	lock_take(&pool->map.lock);
+	dead = pool->dead;
+	pool->dead = gone;
+	lock_give(&pool->map.lock);
+	for (; dead; dead = next) {
+		next = dead->next;
+		pool_block_spare(pool, dead);
+	}
+}
+
+struct pool_block *pool_block_new(struct pool *pool)
+{
+	struct pool_block *block, *more;
+
+	lock_take(&pool->spare_lock);
+	block = pool->spare;
+	if (!block && (more = arena_take(pool->arena, BLOCK_SLAB))) {
+		for (size_t i = 0; i < BLOCK_SLAB / sizeof(*more); i++) {
+			more[i].next = pool->spare;
+			pool->spare = &more[i];
+		}
+		block = pool->spare;
+	}
+	if (block)
+		pool->spare = block->next;
+	lock_give(&pool->spare_lock);
+	if (block) {
+		block->next = block->previous = NULL;
+		block->taker = NULL;
+	}
+	return block;
+}
+
+void pool_block_spare(struct pool *pool, struct pool_block *block)
+{
+	atomic_store(&block->state, POOL_SPARE);
+	block->slab = NULL;
+	block->never = 0;
+	__atomic_store_n(&block->standing.entry, NULL, __ATOMIC_RELAXED);
+	atomic_store_explicit(&block->standing.recorded, false, memory_order_relaxed);
+	lock_take(&pool->spare_lock);
+	block->next = pool->spare;
+	pool->spare = block;
+	lock_give(&pool->spare_lock);
+}

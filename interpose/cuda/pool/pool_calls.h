@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How wrappers come to the pool: which of the driver's calls it takes over. For hooks.c.
+ */
+#ifndef GPULEAK_POOL_CALLS_H
+#define GPULEAK_POOL_CALLS_H
+
+#include "interpose/cuda/pool/pool.h"
+#include "interpose/cuda/pool/pool_signal.h"
+#include "interpose/recorder/recorder.h"
+#include "interpose/dispatch/resolve.h"
+
+/* In place of the driver's calls of these names; what the pool has not they ask of
+ * thread_self.pooled, the driver's own function. */
+CUresult pool_alloc_device(CUdeviceptr *address, size_t bytes);
+CUresult pool_alloc_pinned(void **pointer, size_t bytes, unsigned int flags);
+CUresult pool_alloc_pinned_plain(void **pointer, size_t bytes);
+CUresult pool_free_device(CUdeviceptr address);
+CUresult pool_free_pinned(void *pointer);
+CUresult pool_free_async(CUdeviceptr address, CUstream stream);
+CUresult pool_free_async_ptsz(CUdeviceptr address, CUstream stream);
+
+/* Of the pool's block that begins at ADDRESS, live or not; NULL if there is none. No lock. */
+struct standing *pool_standing(uint64_t address);
+
+static inline void *pool_call_of(enum hook_id id)
+{
+	switch (id) {
+	case HOOK_cuMemAlloc_v2:
+		return (void *)pool_alloc_device;
+	case HOOK_cuMemHostAlloc:
+		return (void *)pool_alloc_pinned;
+	case HOOK_cuMemAllocHost_v2:
+		return (void *)pool_alloc_pinned_plain;
+	case HOOK_cuMemFree_v2:
+		return (void *)pool_free_device;
+	case HOOK_cuMemFreeHost:
+		return (void *)pool_free_pinned;
+	case HOOK_cuMemFreeAsync:
+		return (void *)pool_free_async;
+	case HOOK_cuMemFreeAsync_ptsz:
+		return (void *)pool_free_async_ptsz;
+	default:
+		return NULL;
+	}
+}
+
+/* Gives back if a signal asks for it; waits as the driver's free does if it MAY_WAIT. */
+void pool_trim_now(bool may_wait);
+
+/* In a wrapper of ID, whose number is a constant there: for all other rows this is nothing.
+ * Inside a driver's call it is the driver's affair. Whether the pool is asked. */
+static inline bool pool_reroute(enum hook_id id, struct route *route)
+{
+	if (!pool_call_of(id) ||
+	    !__builtin_expect(atomic_load_explicit(&pool_on, memory_order_relaxed), 0) ||
+	    thread_self.call_frame)
+		return false;
+	if (__builtin_expect(atomic_load_explicit(&pool_wants_trim, memory_order_relaxed), 0))
+		pool_trim_now(id == HOOK_cuMemFree_v2 || id == HOOK_cuMemFreeHost);
+	thread_self.pooled = route->real;
+	route->real = pool_call_of(id);
+	return true;
+}
+
+#endif

@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Slabs: native blocks whose parts are blocks of their own, for requests up to
+ * GPULEAK_POOL_SLAB and for any that fit into what was taken beforehand
+ * (GPULEAK_POOL_PREALLOC). Owns which part is whose; the bookkeeping lies outside of the device.
+ * Parts have no IPC handle of their own, so nothing is carved once memory is shared.
+ */
+#include "interpose/cuda/pool/pool_internal.h"
+
+#include <string.h>
+
+#include "interpose/base/config.h"
+#include "interpose/base/range_allocator.h"
+#include "interpose/dispatch/resolve.h"
+#include "interpose/base/message.h"
+
+#define UNIT POOL_GRANULE
+#define SLAB_BYTES ((uint64_t)16 << 20) /* at least */
+#define SLAB_SHARE 32 /* of all slabs is a new one at least: a program that grows asks seldom */
+#define PART_BYTES ((uint64_t)1 << 20) /* the largest, with GPULEAK_POOL_SLAB=1 */
+#define WORTH_A_MERGE 16 /* see pool_slab_is_tight() */
+#define VAIN_MAX 8 /* doublings */
+#define MANY 256
+#define ROWS 32 /* of slabs, at first */
+
+struct pool_slab {
+	struct pool_block *whole; /* CARVED */
+	struct pool_slab *next_dead;
+	struct offsets offsets;
+	unsigned int row; /* of its space's */
+	uint32_t used_s;  /* when the last part that it has back was freed */
+	bool early; /* taken beforehand: for any size, and not given back while it is wanted */
+};
+
+/* What is looked at to find room, side by side. */
+struct pool_slab_row {
+	struct pool_slab *slab;
+	uint32_t largest; /* units: see offsets_largest() */
+	bool early;
+};
+
+_Atomic bool pool_fine READ_BY_ALL;
+static _Atomic bool no_slabs;
+
+void pool_no_slabs(void)
+{
+	atomic_store(&no_slabs, true);
+}
+
+/* Libraries whose business is to hand memory to other processes or to the network. */
+static bool shares_memory(void)
+{
+	static const char *const names[] = {
+		"libmpi", "libucp", "libnccl", "libnvshmem", "libfabric", "libnixl",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (resolve_is_loaded(names[i]))
+			return true;
+	return false;
+}
+
+static bool wanted(const struct pool_space *space)
+{
+	return space->kind == POOL_DEVICE && !atomic_load(&space->context->failed) &&
+	       (config.pool_slab || config.pool_prealloc != OPTION_UNSET) &&
+	       !atomic_load_explicit(&no_slabs, memory_order_relaxed);
+}
+
+/* The largest request that slabs are made for. */
+static uint64_t part_max(void)
+{
+	return config.pool_slab == 1 ? PART_BYTES : (uint64_t)config.pool_slab;
+}
+
+void pool_slabs_begin(void)
+{
+	atomic_store(&pool_fine,
+		     config.pool_prealloc != OPTION_UNSET || part_max() > PART_BYTES);
+}
+
+/* ---- slabs; with the space's lock ---- */
+
+static void look_at(struct pool_space *space, const struct pool_slab *slab)
+{
+	space->slab[slab->row].largest = offsets_largest(&slab->offsets);
+}
+
+/* As large as a block of its bin must be: once kept it may serve any request of that bin. */
+static struct pool_block *carve(struct pool *pool, struct pool_slab *slab, unsigned int bin,
+				uint64_t bytes)
+{
+	uint32_t units = (uint32_t)pool_units_of_bin(bin), node, first;
+	struct pool_block *block;
+
+	first = offsets_take(&slab->offsets, units, 1, &node);
+	if (first == OFFSETS_NONE)
+		return NULL;
+	block = pool_block_new(pool);
+	if (!block) {
+		offsets_give(&slab->offsets, node);
+		return NULL;
+	}
+	block->address = slab->whole->address + (uint64_t)first * UNIT;
+	block->capacity = (uint64_t)units * UNIT;
+	block->bytes = bytes;
+	block->bin = (uint16_t)bin;
+	block->space = slab->whole->space;
+	block->slab = slab;
+	block->node = node;
+	block->ticket = 0;
+	atomic_store(&block->state, POOL_LIVE);
+	if (!pool_map_add(pool, block)) {
+		offsets_give(&slab->offsets, node);
+		pool_block_spare(pool, block);
+		return NULL;
+	}
+	*offsets_note(&slab->offsets, node) = (uint64_t)(uintptr_t)block;
+	look_at(block->space, slab);
+	return block;
+}
+
+static bool has_room(struct pool_space *space)
+{
+	return atomic_load_explicit(&space->slabs, memory_order_relaxed) &&
+	       !atomic_load(&space->context->failed) && /* then not all of it may be clean */
+	       !atomic_load_explicit(&no_slabs, memory_order_relaxed);
+}
+
+/* The slab with the least room that is enough: the others stay what they are, for larger parts
+ * or to become empty. Of a great many the last one does. */
+static const struct pool_slab_row *find_room(struct pool_space *space, uint32_t units, bool of_any)
+{
+	unsigned int slabs = atomic_load_explicit(&space->slabs, memory_order_relaxed);
+	const struct pool_slab_row *row = space->slab, *end = row + slabs, *best = NULL;
+
+	if (slabs > MANY && of_any && end[-1].largest >= units)
+		return &end[-1];
+	for (; row < end; row++)
+		if (row->largest >= units && (of_any || row->early) &&
+		    (!best || row->largest < best->largest))
+			best = row;
+	return best;
+}
+
+struct pool_block *pool_slab_carve(struct pool *pool, struct pool_space *space, unsigned int bin,
+				   uint64_t bytes)
+{
+	uint64_t units = pool_units_of_bin(bin);
+	const struct pool_slab_row *best;
+	struct pool_block *block = NULL;
+
+	if (!has_room(space) || units >= OFFSETS_NONE)
+		return NULL;
+	lock_take(&space->lock);
+	best = find_room(space, (uint32_t)units, bytes <= part_max());
+	if (best)
+		block = carve(pool, best->slab, bin, bytes);
+	lock_give(&space->lock);
+	return block;
+}
+
+/* Less than three quarters of what was taken beforehand is in use. */
+static bool is_plenty(const struct pool_space *space)
+{
+	int64_t early = atomic_load_explicit(&space->early, memory_order_relaxed);
+
+	return early && atomic_load_explicit(&space->kept, memory_order_relaxed) > early / 4;
+}
+
+bool pool_slab_is_tight(const struct pool_space *space, const struct pool_cache *cache,
+			uint64_t bytes)
+{
+	int64_t kept = atomic_load_explicit(&space->kept, memory_order_relaxed) + cache->kept;
+	int64_t in_use = atomic_load_explicit(&space->reserved, memory_order_relaxed) - kept;
+
+	if (bytes > part_max() || !atomic_load_explicit(&space->slabs, memory_order_relaxed) ||
+	    is_plenty(space))
+		return false;
+	return kept > in_use / WORTH_A_MERGE && kept < in_use;
+}
+
+bool pool_slab_fits(const struct pool_block *block, unsigned int bin)
+{
+	return !block->slab || block->bin == bin ||
+	       (block->slab->early && is_plenty(block->space));
+}
+
+bool pool_slab_serves(const struct pool_block *block, uint64_t bytes)
+{
+	return block->slab && (bytes <= part_max() || block->slab->early);
+}
+
+void pool_slab_cut(struct pool_block *block, unsigned int bin)
+{
+	uint32_t units = (uint32_t)pool_units_of_bin(bin);
+
+	if (block->capacity <= (uint64_t)units * UNIT ||
+	    !offsets_cut(&block->slab->offsets, block->node, units))
+		return;
+	block->capacity = (uint64_t)units * UNIT;
+	block->bin = (uint16_t)bin;
+	look_at(block->space, block->slab);
+}
+
+static bool add_row(struct pool *pool, struct pool_space *space, struct pool_slab *slab)
+{
+	unsigned int slabs = atomic_load(&space->slabs), room = space->slabs_room;
+	struct pool_slab_row *rows = space->slab;
+
+	if (slabs == room) {
+		rows = arena_take(pool->arena, (room ? 2 * room : ROWS) * sizeof(*rows));
+		if (!rows)
+			return false;
+		if (room) {
+			memcpy(rows, space->slab, slabs * sizeof(*rows));
+			arena_give(pool->arena, space->slab, room * sizeof(*rows));
+		}
+		space->slab = rows;
+		space->slabs_room = room ? 2 * room : ROWS;
+	}
+	slab->row = slabs;
+	rows[slabs] = (struct pool_slab_row){ .slab = slab, .early = slab->early };
+	look_at(space, slab);
+	atomic_store(&space->slabs, slabs + 1);
+	if (!slab->early)
+		space->slab_bytes += slab->whole->capacity;
+	return true;
+}
+
+static void remove_row(struct pool_space *space, const struct pool_slab *slab)
+{
+	unsigned int slabs = atomic_load(&space->slabs) - 1;
+
+	for (unsigned int i = slab->row; i < slabs; i++) {
+		space->slab[i] = space->slab[i + 1];
+		space->slab[i].slab->row = i;
+	}
+	atomic_store(&space->slabs, slabs);
+	if (!slab->early)
+		space->slab_bytes -= slab->whole->capacity;
+}
+
+/* ---- from the driver; without the lock ---- */
+
+static void forget(struct pool *pool, struct pool_slab *slab)
+{
+	offsets_finish(&slab->offsets);
+	arena_give(pool->arena, slab, sizeof(*slab));
+}
+
+/* Bookkeeping for CAPACITY bytes; NULL where that can't be, or there are to be no slabs. */
+static struct pool_slab *slab_of(struct pool *pool, uint64_t capacity)
+{
+	struct pool_slab *slab;
+
+	if (shares_memory())
+		pool_no_slabs();
+	if (atomic_load(&no_slabs) || capacity / UNIT >= OFFSETS_NONE)
+		return NULL;
+	slab = arena_take(pool->arena, sizeof(*slab));
+	if (slab && !offsets_init(&slab->offsets, pool->arena, (uint32_t)(capacity / UNIT))) {
+		arena_give(pool->arena, slab, sizeof(*slab));
+		slab = NULL;
+	}
+	return slab;
+}
+
+/* SLAB, empty and in no row, to the driver. False: that can't be now. */
+static bool give_slab(struct pool *pool, struct pool_slab *slab)
+{
+	struct pool_space *space = slab->whole->space;
+	int64_t capacity = (int64_t)slab->whole->capacity;
+
+	if (!pool_native_return(pool, slab->whole))
+		return false;
+	atomic_fetch_sub(&space->kept, capacity);
+	if (slab->early)
+		atomic_fetch_sub(&space->early, capacity);
+	forget(pool, slab);
+	return true;
+}
+
+/* A native block for parts. What of it is no part's counts as kept. */
+static bool new_slab(struct pool *pool, struct pool_space *space, uint64_t capacity, bool early)
+{
+	void *real = pool_real(HOOK_cuMemAlloc_v2);
+	struct pool_slab *slab = real ? slab_of(pool, capacity) : NULL;
+	uint32_t guard;
+	bool done;
+
+	if (!slab)
+		return false;
+	atomic_fetch_add(&space->kept, (int64_t)capacity); /* first: it is never in use */
+	slab->whole = pool_native_make(pool, space, real, capacity);
+	if (!slab->whole) {
+		atomic_fetch_sub(&space->kept, (int64_t)capacity);
+		forget(pool, slab);
+		return false;
+	}
+	slab->early = early;
+	/* No part begins where the slab does: a stale free of it must not end all of it. */
+	offsets_take(&slab->offsets, 1, 1, &guard);
+	atomic_store(&slab->whole->state, POOL_CARVED);
+	if (early)
+		atomic_fetch_add(&space->early, (int64_t)capacity);
+	lock_take(&space->lock);
+	done = add_row(pool, space, slab);
+	lock_give(&space->lock);
+	if (!done)
+		give_slab(pool, slab);
+	return done;
+}
+
+/* Once a context: what GPULEAK_POOL_PREALLOC asks for. */
+static bool prealloc(struct pool *pool, struct pool_space *space)
+{
+	uint64_t bytes = option_amount(config.pool_prealloc, space->context->total);
+
+	if (!bytes || atomic_exchange(&space->context->prealloc_tried, true))
+		return false;
+	if (bytes <= POOL_BYTES_MAX && new_slab(pool, space, pool_whole(bytes), true))
+		return true;
+	say("gpuleak: GPULEAK_POOL_PREALLOC: the device has not that much free memory, or "
+	    "memory is shared with others: nothing is taken beforehand\n",
+	    NULL);
+	return false;
+}
+
+/* Room for parts of BIN; if there is little memory left no more than that. */
+static bool grow(struct pool *pool, struct pool_space *space, unsigned int bin)
+{
+	uint64_t bytes = pool_bytes_of_bin(bin), least = pool_whole(bytes + UNIT);
+	uint64_t share = pool_whole(atomic_load(&space->slab_bytes) / SLAB_SHARE);
+
+	if (share < SLAB_BYTES)
+		share = SLAB_BYTES;
+	if (share > least && pool_may_take(pool, space, bytes, share - bytes) &&
+	    new_slab(pool, space, share, false))
+		return true;
+	return pool_may_take(pool, space, bytes, least - bytes) &&
+	       new_slab(pool, space, least, false);
+}
+
+/* Of several threads that find no room one makes it for all. */
+static struct pool_block *from_new_slab(struct pool *pool, struct pool_space *space,
+					unsigned int bin, uint64_t bytes)
+{
+	unsigned int slabs = atomic_load(&space->slabs);
+	struct pool_block *block = NULL;
+
+	lock_take(&space->growing);
+	if (atomic_load(&space->slabs) != slabs)
+		block = pool_slab_carve(pool, space, bin, bytes);
+	if (!block && grow(pool, space, bin))
+		block = pool_slab_carve(pool, space, bin, bytes);
+	lock_give(&space->growing);
+	return block;
+}
+
+/* Whether to look into others' caches, which holds them up: the more often that was in vain, the
+ * fewer tries. */
+static bool may_collect(struct pool *pool, struct pool_space *space,
+			const struct pool_cache *cache, uint64_t bytes)
+{
+	uint32_t skip = atomic_load(&space->skip);
+
+	if (pool_or_zero(atomic_load(&space->kept)) < bytes ||
+	    !pool_others_keep(pool, space, cache))
+		return false;
+	if (skip)
+		atomic_store(&space->skip, skip - 1);
+	return !skip;
+}
+
+static void collected(struct pool_space *space, bool in_vain)
+{
+	uint32_t vain = in_vain ? atomic_load(&space->vain) + 1 : 0;
+
+	atomic_store(&space->vain, vain < VAIN_MAX ? vain : VAIN_MAX);
+	atomic_store(&space->skip, ((uint32_t)1 << atomic_load(&space->vain)) - 1);
+}
+
+/* Kept parts become one again where they lie side by side. */
+static struct pool_block *gather(struct pool *pool, struct pool_space *space,
+				 struct pool_cache *cache, unsigned int bin, uint64_t bytes)
+{
+	struct pool_block *block = NULL;
+
+	if (pool_give_parts(pool, space, cache, 0))
+		block = pool_slab_carve(pool, space, bin, bytes);
+	if (block || !may_collect(pool, space, cache, bytes))
+		return block;
+	pool_collect(pool, space);
+	if (pool_give_parts(pool, space, NULL, 0))
+		block = pool_slab_carve(pool, space, bin, bytes);
+	collected(space, !block);
+	return block;
+}
+
+struct pool_block *pool_slab_take(struct pool *pool, struct pool_space *space,
+				  struct pool_cache *cache, unsigned int bin, uint64_t bytes)
+{
+	struct pool_block *block = NULL;
+
+	if (!wanted(space))
+		return NULL;
+	if (has_room(space) && (bytes <= part_max() || atomic_load(&space->early))) {
+		block = pool_take_larger(space, cache, bin, bytes);
+		if (!block)
+			block = gather(pool, space, cache, bin, bytes);
+	}
+	if (!block && prealloc(pool, space))
+		block = pool_slab_carve(pool, space, bin, bytes);
+	return block || bytes > part_max() ? block : from_new_slab(pool, space, bin, bytes);
+}
+
+/* ---- given back ---- */
+
+void pool_slab_return(struct pool *pool, struct pool_block *block)
+{
+	struct pool_slab *slab = block->slab;
+	struct pool_space *space = block->space;
+
+	pool_map_remove(pool, block);
+	offsets_give(&slab->offsets, block->node);
+	look_at(space, slab);
+	if (block->kept_s > slab->used_s)
+		slab->used_s = block->kept_s;
+	pool_block_spare(pool, block);
+}
+
+void pool_slab_give(struct pool *pool, struct pool_block *block)
+{
+	struct pool_space *space = block->space;
+
+	lock_take(&space->lock);
+	pool_slab_return(pool, block);
+	lock_give(&space->lock);
+}
+
+bool pool_slab_find(struct pool *pool, const struct pool_block *base, uint64_t address,
+		    struct pool_place *ret)
+{
+	struct pool_space *space = base->space;
+	uint32_t first, units, node;
+	struct pool_slab *slab = NULL;
+	struct pool_block *block = NULL;
+
+	(void)pool;
+	*ret = (struct pool_place){ .address = address, .device = space->context->device,
+				    .context = atomic_load(&space->context->handle) };
+	lock_take(&space->lock);
+	for (unsigned int i = 0; i < atomic_load(&space->slabs) && !slab; i++)
+		if (space->slab[i].slab->whole == base)
+			slab = space->slab[i].slab;
+	if (slab && offsets_find(&slab->offsets, (uint32_t)((address - base->address) / UNIT),
+				 &first, &units, &node))
+		block = (struct pool_block *)(uintptr_t)*offsets_note(&slab->offsets, node);
+	if (block) {
+		ret->address = block->address;
+		ret->bytes = block->bytes;
+		ret->live = atomic_load(&block->state) == POOL_LIVE;
+	}
+	lock_give(&space->lock);
+	return true;
+}
+
+/* An empty slab, out of the list. */
+static struct pool_slab *take_empty(struct pool_space *space, uint32_t before_s, bool all)
+{
+	struct pool_slab *slab = NULL;
+
+	lock_take(&space->lock);
+	for (unsigned int i = atomic_load(&space->slabs); i-- > 0 && !slab;) {
+		slab = space->slab[i].slab;
+		if ((slab->early && !all) || slab->used_s >= before_s ||
+		    space->slab[i].largest + 1 != slab->offsets.units)
+			slab = NULL;
+	}
+	if (slab)
+		remove_row(space, slab);
+	lock_give(&space->lock);
+	return slab;
+}
+
+uint64_t pool_slabs_trim(struct pool *pool, struct pool_space *space, uint64_t bytes,
+			 uint32_t before_s, bool all)
+{
+	struct pool_slab *slab;
+	uint64_t given = 0;
+
+	while (given < bytes && atomic_load(&space->slabs) &&
+	       !atomic_load(&space->context->failed) &&
+	       (slab = take_empty(space, before_s, all)) != NULL) {
+		uint64_t capacity = slab->whole->capacity;
+
+		if (!give_slab(pool, slab)) {
+			lock_take(&space->lock);
+			add_row(pool, space, slab); /* there is room: it had a row */
+			lock_give(&space->lock);
+			break;
+		}
+		given += capacity;
+		__atomic_fetch_add(&space->record->trimmed, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&space->record->trimmed_bytes, capacity, __ATOMIC_RELAXED);
+	}
+	return given;
+}
+
+/* A thread that frees beside the end of the context may still hold one: see pool_map_drop(). */
+void pool_slabs_drop(struct pool *pool, struct pool_space *space)
+{
+	struct pool_slab *slab, *next;
+
+	if (space->kind != POOL_DEVICE)
+		return;
+	lock_take(&pool->making);
+	for (slab = pool->dead_slabs; slab; slab = next) {
+		next = slab->next_dead;
+		forget(pool, slab);
+	}
+	pool->dead_slabs = NULL;
+	lock_take(&space->lock);
+	for (unsigned int i = 0; i < atomic_load(&space->slabs); i++) {
+		space->slab[i].slab->next_dead = pool->dead_slabs;
+		pool->dead_slabs = space->slab[i].slab;
+	}
+	atomic_store(&space->slabs, 0);
+	space->slab_bytes = 0;
+	lock_give(&space->lock);
+	lock_give(&pool->making);
+}

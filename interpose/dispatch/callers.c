@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Keeps, for each pair of a module and a call, what the dynamic linker would have bound it
+ * to without us: first the global scope after us, then the module's own. Read without a
+ * lock; a pair that was pushed out is found again. Calls the loader: not for lookups.
+ */
+#include "interpose/dispatch/callers.h"
+
+#include <link.h>
+
+#include "interpose/base/own_stack.h"
+#include "interpose/dispatch/coverage.h"
+#include "ledger/lock.h"
+#include "interpose/dispatch/lookup.h"
+#include "interpose/dispatch/resolve.h"
+
+struct cell {
+	_Atomic uint64_t key; /* 0: empty, or being written */
+	_Atomic(void *) real;
+	_Atomic bool record;
+};
+#define CELLS 2048u
+#define TRIES 4u
+static struct cell cells[CELLS];
+static struct lock writing;
+
+/* Numbers of calls, below 512. */
+#define OF_HOOK(hook) ((unsigned int)((hook) - hooks))
+#define OF_USED(id) ((unsigned int)HOOK_COUNT + (unsigned int)(id))
+#define OF_VENDOR 511u
+_Static_assert((int)HOOK_COUNT + (int)USED_COUNT < 511, "a key has nine bits for the call");
+
+static uint64_t key_of(const struct link_map *map, unsigned int call)
+{
+	return (uint64_t)(uintptr_t)map << 9 | call;
+}
+
+static struct cell *cell_at(uint64_t key, unsigned int i)
+{
+	return &cells[((unsigned int)(key * 0x9e3779b97f4a7c15u >> 40) + i) % CELLS];
+}
+
+static bool known(uint64_t key, struct route *ret)
+{
+	for (unsigned int i = 0; i < TRIES; i++) {
+		struct cell *cell = cell_at(key, i);
+
+		if (atomic_load_explicit(&cell->key, memory_order_acquire) != key)
+			continue;
+		ret->real = atomic_load_explicit(&cell->real, memory_order_acquire);
+		ret->record = atomic_load_explicit(&cell->record, memory_order_acquire);
+		if (atomic_load_explicit(&cell->key, memory_order_relaxed) == key)
+			return true;
+	}
+	return false;
+}
+
+/* Never waits: a forked child may find the lock held by nobody. */
+static void remember(uint64_t key, const struct route *route)
+{
+	struct cell *cell = cell_at(key, 0);
+
+	if (!lock_try(&writing))
+		return;
+	for (unsigned int i = 0; i < TRIES; i++) {
+		if (atomic_load(&cell_at(key, i)->key) == 0) {
+			cell = cell_at(key, i);
+			break;
+		}
+	}
+	atomic_store(&cell->key, 0);
+	atomic_store(&cell->real, route->real);
+	atomic_store(&cell->record, route->record);
+	atomic_store(&cell->key, key);
+	lock_give(&writing);
+}
+
+void callers_forget(void)
+{
+	for (unsigned int i = 0; i < CELLS; i++)
+		if (atomic_load_explicit(&cells[i].key, memory_order_relaxed))
+			atomic_store(&cells[i].key, 0);
+}
+
+/* The function of that name in MODULE or what it links. */
+static void *in_scope_of(const struct link_map *module, const char *name)
+{
+	return module && module->l_name && module->l_name[0] ? resolve_in(module->l_name, name)
+							      : NULL;
+}
+
+/* An implementation of OpenCL: loaders know one by this name. What it does by its own
+ * exported names it does for itself or inside a call that we have seen. */
+static bool is_vendor(const struct link_map *module)
+{
+	void *found = in_scope_of(module, "clIcdGetPlatformIDsKHR");
+
+	return found && lookup_module(found) == module;
+}
+
+/* What comes next may be the driver, another interposer in front of it, or a library that
+ * happens to have a function of this name: see resolve_direct_slowly(). */
+static struct route look(struct hook *hook, const struct link_map *module)
+{
+	void *next = resolve_next(hook->name);
+
+	if (next)
+		return (struct route){ next, lookup_in_driver(hook->api, next) ||
+						     resolve_driver_is_loaded(hook->api) };
+	next = in_scope_of(module, hook->name);
+	if (next)
+		return (struct route){ next, lookup_in_driver(hook->api, next) };
+	return resolve_driver_slowly(hook);
+}
+
+struct question {
+	struct hook *hook;
+	const struct link_map *module;
+	struct route route;
+};
+
+static void ask(void *data)
+{
+	struct question *question = data;
+
+	question->route = look(question->hook, question->module);
+	if (question->route.record && is_vendor(question->module))
+		question->route.record = false;
+}
+
+struct route callers_route(struct hook *hook, const void *caller)
+{
+	const struct link_map *module = lookup_module(caller);
+	uint64_t key = key_of(module, OF_HOOK(hook));
+	struct route route = { 0 };
+	struct question question;
+
+	if (known(key, &route))
+		return route;
+	question = (struct question){ hook, module, { 0 } };
+	aside(ask, &question);
+	route = question.route;
+	if (route.record)
+		coverage_called(hook->api);
+	if (route.real && module)
+		remember(key, &route);
+	return route;
+}
+
+bool callers_is_vendor(const void *caller)
+{
+	const struct link_map *module = lookup_module(caller);
+	uint64_t key = key_of(module, OF_VENDOR);
+	struct route route = { 0 };
+
+	if (!module || known(key, &route))
+		return route.record;
+	route.record = is_vendor(module);
+	remember(key, &route);
+	return route.record;
+}
+
+void *callers_used(enum used_id id, const void *address)
+{
+	const struct link_map *module = lookup_module(address);
+	uint64_t key = key_of(module, OF_USED(id));
+	struct route route = { 0 };
+
+	if (!module)
+		return resolve_used(id);
+	if (known(key, &route))
+		return route.real;
+	route.real = in_scope_of(module, used[id].name);
+	if (!route.real || lookup_module(route.real) != module)
+		route.real = resolve_used(id);
+	if (route.real)
+		remember(key, &route);
+	return route.real;
+}

@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Finds who reaches a driver, and who does so past us: by the slots through which loaded
+ * modules call it, by the maps of the process. Reads what the loader has in memory and
+ * changes nothing; owns the words of no report.
+ */
+#include "interpose/dispatch/coverage.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "interpose/dispatch/classify.h"
+#include "interpose/dispatch/lookup.h"
+#include "ledger/nocancel.h"
+#include "interpose/opencl/pool/opencl_pool.h"
+#include "interpose/recorder/recorder.h"
+#include "interpose/dispatch/resolve.h"
+#include "interpose/base/submit_epoch.h"
+
+#define SEARCH_BYTES_MAX ((size_t)64 << 20)
+
+#if defined(__x86_64__)
+#define IS_SLOT(type) ((type) == R_X86_64_JUMP_SLOT || (type) == R_X86_64_GLOB_DAT || \
+		       (type) == R_X86_64_64)
+#else
+#define IS_SLOT(type) ((type) == R_AARCH64_JUMP_SLOT || (type) == R_AARCH64_GLOB_DAT || \
+		       (type) == R_AARCH64_ABS64)
+#endif
+
+static const char *const titles[API_COUNT] = { [API_CUDA] = "CUDA", [API_OPENCL] = "OpenCL" };
+
+static _Atomic bool called[API_COUNT];       /* by linked calls */
+static _Atomic bool asked_global[API_COUNT]; /* a dlsym got our export */
+static _Atomic bool deepbind_opened, namespace_opened;
+
+void coverage_route(enum fact_kind route, enum api api, const void *caller)
+{
+	if (route == FACT_DLSYM)
+		atomic_store_explicit(&asked_global[api], true, memory_order_relaxed);
+	fact_note(route, titles[api], lookup_module_name(caller), NULL);
+}
+
+/* ASKED: by name or by a call; otherwise MODULE is linked to it, called or not. */
+static void saw(const char *name, const char *module, bool asked)
+{
+	const char *reason;
+
+	if (class_submits(name))
+		submits_unknown();
+	switch (class_of(name, &reason)) {
+	case CLASS_NO_MEMORY:
+		return;
+	case CLASS_UNKNOWN:
+		fact_note(asked ? FACT_UNCLASSED : FACT_REFERRED_UNCLASSED, name, module, NULL);
+		return;
+	case CLASS_GAP:
+		fact_note(asked ? FACT_UNTRACKED : FACT_REFERRED_UNTRACKED, name, module, reason);
+		return;
+	case CLASS_DRIVER:
+	case CLASS_ALIAS:
+	case CLASS_OBJECT:
+		fact_note(FACT_IGNORED, name, NULL, reason);
+		return;
+	}
+}
+
+void coverage_saw(const char *name, const void *caller)
+{
+	opencl_pool_unseen(name);
+	saw(name, lookup_module_name(caller), true);
+}
+
+void coverage_called(enum api api)
+{
+	atomic_store_explicit(&called[api], true, memory_order_relaxed);
+}
+
+/* What a module with a scope of its own calls there is seen at the end, if at all. */
+void coverage_deepbind(const char *file, const void *caller, bool cleared)
+{
+	if (!cleared) {
+		atomic_store(&deepbind_opened, true);
+		submits_unknown();
+	}
+	fact_note(cleared ? FACT_DEEPBIND_COVERED : FACT_DEEPBIND_OPEN, file ? file : "",
+		  lookup_module_name(caller), NULL);
+}
+
+void coverage_namespace(const char *file, const void *caller)
+{
+	atomic_store(&namespace_opened, true);
+	submits_unknown();
+	fact_note(FACT_NAMESPACE_OPEN, file ? file : "", lookup_module_name(caller), NULL);
+}
+
+/* ---- the driver's internal tables ---- */
+
+/* Those that every CUDA runtime from 12.1 to 13.5 asks for (the first five: found in its
+ * files; the rest: asked for by 13.0 on an H200), wherever it is linked into. What they hold
+ * for it are no allocations. */
+static const unsigned char known_tables[][16] = {
+	{ 0xa0, 0x94, 0x79, 0x8c, 0x2e, 0x74, 0x2e, 0x74,
+	  0x93, 0xf2, 0x08, 0x00, 0x20, 0x0c, 0x0a, 0x66 },
+	{ 0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a,
+	  0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9 },
+	{ 0xc6, 0x93, 0x33, 0x6e, 0x11, 0x21, 0xdf, 0x11,
+	  0xa8, 0xc3, 0x68, 0xf3, 0x55, 0xd8, 0x95, 0x93 },
+	{ 0xd4, 0x08, 0x20, 0x55, 0xbd, 0xe6, 0x70, 0x4b,
+	  0x8d, 0x34, 0xba, 0x12, 0x3c, 0x66, 0xe1, 0xf2 },
+	{ 0x26, 0x3e, 0x88, 0x60, 0x7c, 0xd2, 0x61, 0x43,
+	  0x92, 0xf6, 0xbb, 0xd5, 0x00, 0x6d, 0xfa, 0x7e },
+	{ 0x42, 0xd8, 0x5a, 0x81, 0x23, 0xf6, 0xcb, 0x47,
+	  0x82, 0x98, 0xf6, 0xe7, 0x8a, 0x3a, 0xec, 0xdc },
+	{ 0xf8, 0xcf, 0xf9, 0x51, 0x21, 0x46, 0x8b, 0x4e,
+	  0xb9, 0xe2, 0xfb, 0x46, 0x9e, 0x7c, 0x0d, 0xd9 },
+};
+
+/* NVIDIA's own libraries know what they do: an embedded runtime, a profiler. They allocate
+ * nothing past us; whether they submit work past us nobody has seen. */
+static bool is_vendors(const char *module)
+{
+	const char *base = module ? strrchr(module, '/') : NULL;
+
+	base = base ? base + 1 : module;
+	return base && (strncmp(base, "libcu", 5) == 0 || strncmp(base, "libnv", 5) == 0 ||
+			strncmp(base, "libnccl", 7) == 0 || strncmp(base, "libnpp", 6) == 0);
+}
+
+void coverage_export_table(const unsigned char *uuid, const void *caller)
+{
+	static const char digits[] = "0123456789abcdef";
+	const char *module = lookup_module_name(caller);
+	bool known = false;
+	char text[2 * 16 + 4 + 1], *at = text;
+
+	for (unsigned int i = 0; i < 16; i++) {
+		if (i == 4 || i == 6 || i == 8 || i == 10)
+			*at++ = '-';
+		*at++ = digits[uuid[i] >> 4];
+		*at++ = digits[uuid[i] & 15];
+	}
+	*at = '\0';
+	for (size_t i = 0; i < sizeof(known_tables) / sizeof(known_tables[0]); i++)
+		known = known || memcmp(uuid, known_tables[i], 16) == 0;
+	if (!known)
+		submits_unknown();
+	known = known || is_vendors(module);
+	fact_note(known ? FACT_KNOWN_EXPORT_TABLE : FACT_EXPORT_TABLE, text, module, NULL);
+}
+
+/* ---- the slots of loaded modules ---- */
+
+struct module_image {
+	const struct dl_phdr_info *info;
+	const char *strings;
+	const ElfW(Sym) *symbols;
+	const ElfW(Rela) *table[2]; /* of data, of calls */
+	size_t rows[2];
+	bool needs_driver;
+	bool lazy;      /* what is bound of its calls was called */
+	bool behind_us; /* its calls find us first, unless it has a scope of its own */
+	bool finds_past_us; /* its dlsym is libc's */
+};
+
+/* What the loader has made absolute, or left as it is in the file. */
+static const void *pointer_of(const struct dl_phdr_info *info, const ElfW(Dyn) *entry)
+{
+	uintptr_t at = (uintptr_t)entry->d_un.d_ptr;
+
+	return (const void *)(at < info->dlpi_addr ? at + info->dlpi_addr : at);
+}
+
+static const ElfW(Dyn) *dynamic_of(const struct dl_phdr_info *info)
+{
+	for (unsigned int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+			return (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+	return NULL;
+}
+
+static bool is_driver(const char *path)
+{
+	return lookup_is_driver_name(API_CUDA, path) || lookup_is_driver_name(API_OPENCL, path);
+}
+
+static bool read_image(const struct dl_phdr_info *info, struct module_image *ret)
+{
+	const ElfW(Dyn) *dynamic = dynamic_of(info);
+	size_t relative = 0, sizes[2] = { 0 };
+
+	memset(ret, 0, sizeof(*ret));
+	ret->info = info;
+	for (const ElfW(Dyn) *at = dynamic; at && at->d_tag != DT_NULL; at++) {
+		if (at->d_tag == DT_STRTAB)
+			ret->strings = pointer_of(info, at);
+		else if (at->d_tag == DT_SYMTAB)
+			ret->symbols = pointer_of(info, at);
+		else if (at->d_tag == DT_RELA)
+			ret->table[0] = pointer_of(info, at);
+		else if (at->d_tag == DT_RELASZ)
+			sizes[0] = at->d_un.d_val;
+		else if (at->d_tag == DT_RELACOUNT)
+			relative = at->d_un.d_val; /* come first, and have no name */
+		else if (at->d_tag == DT_JMPREL)
+			ret->table[1] = pointer_of(info, at);
+		else if (at->d_tag == DT_PLTRELSZ)
+			sizes[1] = at->d_un.d_val;
+	}
+	if (!ret->strings || !ret->symbols)
+		return false;
+	for (int i = 0; i < 2; i++)
+		ret->rows[i] = ret->table[i] ? sizes[i] / sizeof(ElfW(Rela)) : 0;
+	if (relative <= ret->rows[0]) {
+		ret->table[0] += relative;
+		ret->rows[0] -= relative;
+	}
+	for (const ElfW(Dyn) *at = dynamic; at->d_tag != DT_NULL; at++)
+		if (at->d_tag == DT_NEEDED && is_driver(ret->strings + at->d_un.d_val))
+			ret->needs_driver = true;
+	return true;
+}
+
+static bool is_libc(const void *address)
+{
+	const char *module = lookup_module_name(address);
+
+	return module && module == lookup_module_name((const void *)dlerror);
+}
+
+/* NAME in a module's table of slots, and where its calls go. */
+static void look_at_slot(struct module_image *image, const char *name, const void *value)
+{
+	bool could = name[0] == 'c' && (name[1] == 'u' || name[1] == 'l') && name[2] >= 'A' &&
+		     name[2] <= 'Z';
+	enum api api = name[1] == 'u' ? API_CUDA : API_OPENCL;
+	const char *module = image->info->dlpi_name;
+
+	if (!could) {
+		if (strcmp(name, "dlsym") == 0 && is_libc(value))
+			image->finds_past_us = true;
+		return;
+	}
+	if (!hook_find(name)) {
+		if (lookup_in_driver(api, value))
+			saw(name, module, image->lazy);
+		return;
+	}
+	if (lookup_in_driver(api, value)) {
+		if (image->behind_us) {
+			fact_note(FACT_DEEPBIND, titles[api], module, NULL);
+			submits_unknown();
+		}
+	} else if (resolve_is_ours(value) && atomic_load(&called[api])) {
+		fact_note(FACT_LINKED, titles[api], module, NULL);
+	}
+}
+
+static const ElfW(Sym) *symbol_of(const struct module_image *image, const ElfW(Rela) *row)
+{
+	const ElfW(Sym) *symbol = &image->symbols[ELF64_R_SYM(row->r_info)];
+
+	return IS_SLOT(ELF64_R_TYPE(row->r_info)) && symbol->st_shndx == SHN_UNDEF ? symbol : NULL;
+}
+
+static const void *value_of(const struct module_image *image, const ElfW(Rela) *row)
+{
+	return *(void *const *)(image->info->dlpi_addr + row->r_offset);
+}
+
+/* A call that is still bound to the module's own stub shows that not all are bound at once. */
+static bool binds_late(const struct module_image *image)
+{
+	for (size_t i = 0; i < image->rows[1]; i++) {
+		const ElfW(Rela) *row = &image->table[1][i];
+
+		if (symbol_of(image, row) &&
+		    lookup_module_name(value_of(image, row)) == image->info->dlpi_name)
+			return true;
+	}
+	return false;
+}
+
+static void look_at_slots(struct module_image *image)
+{
+	bool late = binds_late(image);
+
+	for (int table = 0; table < 2; table++)
+		for (size_t i = 0; i < image->rows[table]; i++) {
+			const ElfW(Rela) *row = &image->table[table][i];
+			const ElfW(Sym) *symbol = symbol_of(image, row);
+
+			image->lazy = late && table == 1;
+			if (symbol)
+				look_at_slot(image, image->strings + symbol->st_name,
+					     value_of(image, row));
+		}
+}
+
+static bool mentions(const struct dl_phdr_info *info, const char *text)
+{
+	for (unsigned int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *phdr = &info->dlpi_phdr[i];
+		size_t bytes = phdr->p_filesz < SEARCH_BYTES_MAX ? phdr->p_filesz
+								 : SEARCH_BYTES_MAX;
+
+		if (phdr->p_type == PT_LOAD && phdr->p_flags & PF_R &&
+		    memmem((const void *)(info->dlpi_addr + phdr->p_vaddr), bytes, text,
+			   strlen(text)))
+			return true;
+	}
+	return false;
+}
+
+/* Its lookups are not ours to answer; whether it looks drivers up, its own text tells. */
+static void look_for_names(const struct dl_phdr_info *info)
+{
+	if (mentions(info, "libcuda.so"))
+		fact_note(FACT_DEEPBIND, titles[API_CUDA], info->dlpi_name, NULL);
+	if (mentions(info, "libOpenCL.so"))
+		fact_note(FACT_DEEPBIND, titles[API_OPENCL], info->dlpi_name, NULL);
+}
+
+struct look {
+	struct modules_looked_at *known; /* NULL: another thread is at it */
+	bool libc_seen, ours_seen, begun, all;
+	bool names; /* look into files for names, too */
+};
+
+/* Whether the module of BASE is worth a look. */
+static bool is_worth(struct look *look, const struct dl_phdr_info *info)
+{
+	struct modules_looked_at *known = look->known;
+
+	if (!look->begun) {
+		look->begun = true;
+		look->all = !known || known->loads != info->dlpi_adds ||
+			    known->count > LOOKED_MAX || atomic_load(&deepbind_opened);
+		look->names = look->names || !known || known->loads != info->dlpi_adds;
+		if (known && look->all)
+			known->count = 0;
+		if (known)
+			known->loads = info->dlpi_adds;
+	}
+	for (unsigned int i = 0; !look->all && i < known->count; i++)
+		if (known->base[i] == info->dlpi_addr)
+			return true;
+	return look->all;
+}
+
+static void remember(struct look *look, const struct dl_phdr_info *info)
+{
+	struct modules_looked_at *known = look->known;
+
+	if (!known || !look->all)
+		return;
+	if (known->count < LOOKED_MAX)
+		known->base[known->count] = info->dlpi_addr;
+	known->count++;
+}
+
+static int look_at_module(struct dl_phdr_info *info, size_t size, void *data)
+{
+	bool deepbind = atomic_load_explicit(&deepbind_opened, memory_order_relaxed);
+	struct module_image image;
+	struct look *look = data;
+	const ElfW(Dyn) *dynamic;
+
+	(void)size;
+	if (!is_worth(look, info) && look->ours_seen)
+		return 0;
+	dynamic = dynamic_of(info);
+	/* Opened, say as a layer of OpenCL's loader, we are in nobody's way. */
+	if (resolve_is_ours(dynamic)) {
+		look->ours_seen = true;
+		return look->libc_seen;
+	}
+	look->libc_seen = look->libc_seen || is_libc(dynamic);
+	if (is_driver(info->dlpi_name) || is_libc(dynamic) || !read_image(info, &image) ||
+	    (!image.needs_driver && !deepbind))
+		return 0;
+	image.behind_us = look->ours_seen;
+	remember(look, info);
+	look_at_slots(&image);
+	if (deepbind && look->names && image.behind_us && image.finds_past_us)
+		look_for_names(info);
+	return 0;
+}
+
+static void look_at_modules(struct recorder *recorder, bool names)
+{
+	struct look look = { .names = names };
+
+	if (lock_try(&recorder->looked_at.lock))
+		look.known = &recorder->looked_at;
+	dl_iterate_phdr(look_at_module, &look);
+	if (look.known)
+		lock_give(&recorder->looked_at.lock);
+	facts_write(recorder);
+}
+
+void coverage_look(struct recorder *recorder)
+{
+	look_at_modules(recorder, false);
+}
+
+/* ---- other namespaces ---- */
+
+struct place {
+	uintptr_t address;
+	bool found;
+};
+
+static int holds(struct dl_phdr_info *info, size_t size, void *data)
+{
+	struct place *place = data;
+
+	(void)size;
+	for (unsigned int i = 0; i < info->dlpi_phnum && !place->found; i++) {
+		const ElfW(Phdr) *phdr = &info->dlpi_phdr[i];
+		uintptr_t start = info->dlpi_addr + phdr->p_vaddr;
+
+		place->found = phdr->p_type == PT_LOAD && place->address + 4096 > start &&
+			       place->address < start + phdr->p_memsz;
+	}
+	return place->found;
+}
+
+static uintptr_t hexadecimal(const char *text)
+{
+	uintptr_t value = 0;
+
+	for (;; text++) {
+		if (*text >= '0' && *text <= '9')
+			value = value << 4 | (uintptr_t)(*text - '0');
+		else if (*text >= 'a' && *text <= 'f')
+			value = value << 4 | (uintptr_t)(*text - 'a' + 10);
+		else
+			return value;
+	}
+}
+
+/* A line of the process's maps: code of a driver that is no module of ours here belongs to
+ * another namespace. dl_iterate_phdr tells of one's own only. */
+static void look_at_line(const char *line)
+{
+	const char *rights = strchr(line, ' '), *path = strchr(line, '/');
+	struct place place = { hexadecimal(line), false };
+
+	if (!rights || !path || strnlen(rights, 4) < 4 || rights[3] != 'x' || !is_driver(path))
+		return;
+	dl_iterate_phdr(holds, &place);
+	if (place.found)
+		return;
+	fact_note(FACT_NAMESPACE,
+		  titles[lookup_is_driver_name(API_CUDA, path) ? API_CUDA : API_OPENCL], path,
+		  NULL);
+}
+
+static void look_at_maps(void)
+{
+	int fd = nocancel_open("/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+	char text[8192], *line, *end;
+	size_t kept = 0;
+	ssize_t n;
+
+	if (fd < 0)
+		return;
+	while ((n = nocancel_read(fd, text + kept, sizeof(text) - 1 - kept)) > 0) {
+		text[kept + (size_t)n] = '\0';
+		for (line = text; (end = strchr(line, '\n')); line = end + 1) {
+			*end = '\0';
+			look_at_line(line);
+		}
+		kept = strlen(line);
+		if (kept == sizeof(text) - 1)
+			kept = 0; /* no such line exists */
+		memmove(text, line, kept);
+	}
+	nocancel_close(fd);
+}
+
+/* Calls linked to a name whose module shows no slot: one that does not say it needs the
+ * driver, and takes it from the program. */
+static void note_linked(enum api api)
+{
+	if (atomic_load(&called[api]) && !atomic_load(&asked_global[api]))
+		fact_note(FACT_LINKED, titles[api], NULL, NULL);
+}
+
+void coverage_look_everywhere(struct recorder *recorder, bool at_end)
+{
+	if (at_end || atomic_load(&namespace_opened))
+		look_at_maps();
+	for (int api = 0; at_end && api < API_COUNT; api++)
+		note_linked((enum api)api);
+	look_at_modules(recorder, true);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which roads lead to the drivers in this process, and which of them lead past us. Lookups
+ * and wrappers tell what they see; the rest is looked for among the loaded modules.
+ */
+#ifndef GPULEAK_COVERAGE_H
+#define GPULEAK_COVERAGE_H
+
+#include "interpose/dispatch/observations.h"
+#include "interpose/dispatch/hooks.h"
+
+/* CALLER asked for a function of API by ROUTE and got it. For lookups too. */
+void coverage_route(enum fact_kind route, enum api api, const void *caller);
+/* CALLER was given the driver's function NAME, which is no hook's. For lookups too. */
+void coverage_saw(const char *name, const void *caller);
+/* A call linked to a name of API, or to our export of it, arrived. */
+void coverage_called(enum api api);
+/* FILE is about to be opened by CALLER with RTLD_DEEPBIND (CLEARED: without it after all),
+ * or in another namespace. From the exported dlopen: as a lookup. */
+void coverage_deepbind(const char *file, const void *caller, bool cleared);
+void coverage_namespace(const char *file, const void *caller);
+/* CALLER asked for the driver's internal table UUID (16 bytes). */
+void coverage_export_table(const unsigned char *uuid, const void *caller);
+
+/* Looks at the loaded modules and writes what is known. Asks the loader. */
+void coverage_look(struct recorder *recorder);
+/* The same and, where there may be some, at other namespaces: before modules go away. */
+void coverage_look_everywhere(struct recorder *recorder, bool at_end);
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the exported dlopen and dlmopen (dlopen_ARCH.S) do before they jump to the real ones:
+ * note who opens what past us and, where GPULEAK_DEEPBIND asks for it, take RTLD_DEEPBIND
+ * out of the flags. The rules of lookup.c hold here: no malloc, no lock, no log.
+ */
+#include <dlfcn.h>
+#include <stddef.h>
+
+#include "interpose/base/config.h"
+#include "interpose/dispatch/coverage.h"
+#include "interpose/dispatch/lookup.h"
+#include "interpose/dispatch/resolve.h"
+
+typedef void *open_file(const char *file, int flags);
+typedef void *open_file_in(Lmid_t where, const char *file, int flags);
+
+extern open_file *opens_real_dlopen __attribute__((visibility("hidden")));
+extern open_file_in *opens_real_dlmopen __attribute__((visibility("hidden")));
+open_file *opens_real_dlopen;
+open_file_in *opens_real_dlmopen;
+
+int opens_before(const char *file, int flags, const void *caller)
+	__attribute__((visibility("hidden")));
+void opens_before_in(Lmid_t where, const char *file, int flags, const void *caller)
+	__attribute__((visibility("hidden")));
+
+static void *cannot_open(const char *file, int flags)
+{
+	(void)file, (void)flags;
+	return NULL;
+}
+
+static void *cannot_open_in(Lmid_t where, const char *file, int flags)
+{
+	(void)where, (void)file, (void)flags;
+	return NULL;
+}
+
+/* As the first open may come before constructors. Found in libc at the latest. */
+__attribute__((constructor(102))) static void find(void)
+{
+	open_file *found = (open_file *)lookup_real(RTLD_NEXT, "dlopen");
+	open_file_in *found_in = (open_file_in *)lookup_real(RTLD_NEXT, "dlmopen");
+
+	__atomic_store_n(&opens_real_dlmopen, found_in ? found_in : cannot_open_in,
+			 __ATOMIC_RELEASE);
+	__atomic_store_n(&opens_real_dlopen, found ? found : cannot_open, __ATOMIC_RELEASE);
+}
+
+int opens_before(const char *file, int flags, const void *caller)
+{
+	bool clear = config.deepbind == OPTION_DEEPBIND_COVER;
+
+	if (!__atomic_load_n(&opens_real_dlopen, __ATOMIC_ACQUIRE))
+		find();
+	if (!(flags & RTLD_DEEPBIND) || resolve_is_ours(caller))
+		return flags;
+	coverage_deepbind(file, caller, clear);
+	return clear ? flags & ~RTLD_DEEPBIND : flags;
+}
+
+void opens_before_in(Lmid_t where, const char *file, int flags, const void *caller)
+{
+	if (!__atomic_load_n(&opens_real_dlmopen, __ATOMIC_ACQUIRE))
+		find();
+	if (where != LM_ID_BASE)
+		coverage_namespace(file, caller);
+	else if (flags & RTLD_DEEPBIND)
+		coverage_deepbind(file, caller, false);
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Finds real functions: next in the global scope, or in the loaded driver by name. Never
+ * loads a driver that the application did not load. Calls the loader, so wrappers may
+ * come here but lookups only for the two yes-or-no questions.
+ */
+#include "interpose/dispatch/resolve.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+#include <string.h>
+
+#include "interpose/base/own_stack.h"
+#include "interpose/dispatch/coverage.h"
+#include "interpose/dispatch/dlerror_state.h"
+#include "interpose/dispatch/lookup.h"
+
+struct search {
+	enum api api;
+	bool found;
+	char path[PATH_MAX];
+};
+
+static int search_driver(struct dl_phdr_info *info, size_t size, void *data)
+{
+	struct search *search = data;
+	size_t length = info->dlpi_name ? strlen(info->dlpi_name) : 0;
+
+	(void)size;
+	if (length == 0 || length >= sizeof(search->path) ||
+	    !lookup_is_driver_name(search->api, info->dlpi_name))
+		return 0;
+	memcpy(search->path, info->dlpi_name, length + 1);
+	search->found = true;
+	return 1;
+}
+
+bool resolve_driver_is_loaded(enum api api)
+{
+	struct search search;
+
+	search.api = api;
+	search.found = false;
+	dl_iterate_phdr(search_driver, &search);
+	return search.found;
+}
+
+static int has_prefix(struct dl_phdr_info *info, size_t size, void *data)
+{
+	const char *name = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
+
+	(void)size;
+	return name && strncmp(name + 1, data, strlen(data)) == 0;
+}
+
+bool resolve_is_loaded(const char *prefix)
+{
+	return dl_iterate_phdr(has_prefix, (void *)(uintptr_t)prefix) != 0;
+}
+
+/* Not through our own dlclose, which would take it for a module going away. */
+static void close_handle(void *handle)
+{
+	int (*real)(void *) = (int (*)(void *))lookup_real(RTLD_NEXT, "dlclose");
+
+	if (real)
+		real(handle);
+}
+
+void *resolve_in(const char *path, const char *name)
+{
+	struct dlerror_state state;
+	void *handle, *found = NULL;
+
+	dlerror_take(&state);
+	handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+	if (handle) {
+		found = lookup_real(handle, name);
+		close_handle(handle);
+	}
+	dlerror_give_back(&state);
+	return found && !resolve_is_ours(found) ? found : NULL;
+}
+
+/* The function in the driver's own library, wherever the loader put that: it may be
+ * outside the global scope, where RTLD_NEXT finds nothing. */
+static void *in_driver(enum api api, const char *name)
+{
+	struct search search;
+
+	search.api = api;
+	search.found = false;
+	dl_iterate_phdr(search_driver, &search);
+	return search.found ? resolve_in(search.path, name) : NULL;
+}
+
+static void remember(_Atomic(void *) *slot, void *pointer)
+{
+	void *none = NULL;
+
+	atomic_compare_exchange_strong(slot, &none, pointer);
+}
+
+/* A question to the loader, whose path and whose own frames are too much for a small stack. */
+struct question {
+	enum api api;
+	const char *name;
+	void *answer;
+};
+
+static void ask_driver(void *data)
+{
+	struct question *question = data;
+
+	question->answer = in_driver(question->api, question->name);
+}
+
+static void *find_in_driver(enum api api, const char *name)
+{
+	struct question question = { api, name, NULL };
+
+	aside(ask_driver, &question);
+	return question.answer;
+}
+
+struct route resolve_driver_slowly(struct hook *hook)
+{
+	void *found = find_in_driver(hook->api, hook->name);
+
+	if (found)
+		remember(&hook->driver, found);
+	if (!found || !slots_has(hook)) /* OpenCL: the first loader may be gone */
+		found = atomic_load(&hook->driver);
+	return (struct route){ found, found != NULL };
+}
+
+/* Returns true if SLOT pointed into a module that is not loaded any more. */
+static bool forget_unloaded(_Atomic(void *) *slot)
+{
+	void *known = atomic_load(slot);
+
+	return known && !lookup_module(known) && atomic_compare_exchange_strong(slot, &known, NULL);
+}
+
+void resolve_forget_unloaded(void)
+{
+	for (int id = 0; id < HOOK_COUNT; id++) {
+		forget_unloaded(&hooks[id].driver);
+		if (forget_unloaded(&hooks[id].direct))
+			atomic_store(&hooks[id].look_alike, false);
+	}
+	for (int id = 0; id < USED_COUNT; id++)
+		forget_unloaded(&used[id].driver);
+}
+
+/* A vendor's OpenCL shows by what loaders ask it for. */
+static void look_for_vendor(enum api api, const void *address)
+{
+	const char *module = lookup_module_name(address);
+	struct dlerror_state state;
+	void *handle;
+
+	if (api != API_OPENCL || !module || !module[0])
+		return;
+	dlerror_take(&state);
+	handle = dlopen(module, RTLD_LAZY | RTLD_NOLOAD);
+	if (handle) {
+		if (lookup_real(handle, "clIcdGetPlatformIDsKHR"))
+			fact_note(FACT_NO_LOADER, "OpenCL", module, NULL);
+		close_handle(handle);
+	}
+	dlerror_give_back(&state);
+}
+
+/* What comes next may be the driver, another interposer in front of it, or a library
+ * that happens to have a function of this name. The last is left alone; it can be told
+ * from an interposer because then there is no driver for that one to stand before. */
+static struct route find_direct(struct hook *hook)
+{
+	void *next = resolve_next(hook->name);
+	struct route route;
+
+	coverage_called(hook->api);
+	if (!next) {
+		route = resolve_driver_slowly(hook);
+		if (route.real)
+			remember(&hook->direct, route.real);
+		return route;
+	}
+	if (!lookup_in_driver(hook->api, next) && !resolve_driver_is_loaded(hook->api)) {
+		atomic_store(&hook->look_alike, true);
+		look_for_vendor(hook->api, next);
+	}
+	remember(&hook->direct, next);
+	return (struct route){ next, !atomic_load(&hook->look_alike) };
+}
+
+struct direct {
+	struct hook *hook;
+	struct route route;
+};
+
+static void ask_direct(void *data)
+{
+	struct direct *direct = data;
+
+	direct->route = find_direct(direct->hook);
+}
+
+struct route resolve_direct_slowly(struct hook *hook)
+{
+	struct direct direct = { hook, { 0 } };
+
+	aside(ask_direct, &direct);
+	return direct.route;
+}
+
+void *resolve_used_slowly(enum used_id id)
+{
+	void *known = find_in_driver(used[id].api, used[id].name);
+
+	if (known)
+		remember(&used[id].driver, known);
+	return known;
+}
+
+void resolve_all(enum api api)
+{
+	for (int id = 0; id < HOOK_COUNT; id++)
+		if (hooks[id].api == api && !hook_is_off(&hooks[id]) &&
+		    !atomic_load(&hooks[id].driver))
+			resolve_driver_slowly(&hooks[id]);
+}
+
+void *resolve_next(const char *name)
+{
+	struct dlerror_state state;
+	void *found;
+
+	dlerror_take(&state);
+	found = lookup_real(RTLD_NEXT, name);
+	dlerror_give_back(&state);
+	return found;
+}
+
+void *resolve_of_program(const char *name)
+{
+	struct dl_find_object us;
+	void *libc, *found = NULL;
+	Lmid_t space;
+
+	if (_dl_find_object((void *)(uintptr_t)resolve_of_program, &us) < 0 ||
+	    dlinfo(us.dlfo_link_map, RTLD_DI_LMID, &space) < 0 || space == LM_ID_BASE)
+		return NULL;
+	libc = dlmopen(LM_ID_BASE, "libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+	if (libc) {
+		found = lookup_real(libc, name);
+		close_handle(libc);
+	}
+	return found;
+}
+
+/* Set by the linker: the start of our ELF header and the end of our data. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
+bool resolve_is_ours(const void *address)
+{
+	return (uintptr_t)address >= (uintptr_t)__ehdr_start &&
+	       (uintptr_t)address < (uintptr_t)_end;
+}

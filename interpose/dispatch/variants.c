@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Gives slots out. A slot is taken for good by the first pointer that needs it, and again
+ * only when the library of that pointer is gone.
+ */
+#include "interpose/dispatch/variants.h"
+
+#include <dlfcn.h>
+
+#include "interpose/recorder/recorder.h"
+
+__thread struct slot *slots_taken;
+__thread struct inside slots_inside;
+
+struct slot slots[SLOT_HOOKS][SLOTS] __attribute__((visibility("hidden")));
+
+/* slots_ARCH.S: one entry for each slot, in their order. */
+extern const char slots_entries[] __attribute__((visibility("hidden")));
+#define ENTRY_BYTES 16
+
+static void *entry_of(const struct slot *slot)
+{
+	return (void *)(uintptr_t)(slots_entries + ENTRY_BYTES * (slot - slots[0]));
+}
+
+static bool take(struct slot *slot, struct hook *hook, void *now, void *real, const void *below)
+{
+	slot->wrapper = hook->wrapper; /* the same from whomever */
+	if (!atomic_compare_exchange_strong(&slot->real, &now, real))
+		return now == real;
+	slot->below = below; /* before anybody is given the entry: one layer asks for it once */
+	return true;
+}
+
+static bool is_unloaded(void *address)
+{
+	struct dl_find_object object;
+
+	return _dl_find_object(address, &object) < 0;
+}
+
+void *slots_wrapper(struct hook *hook, void *real, const void *below)
+{
+	struct slot *row = slots[hook - &hooks[HOOK_FIRST_OPENCL]];
+
+	if (!below && atomic_load(&hook->driver) == real)
+		return hook->wrapper;
+	for (int i = 0; i < SLOTS; i++) {
+		void *now = atomic_load(&row[i].real);
+
+		if (now == real || (!now && take(&row[i], hook, NULL, real, below)))
+			return entry_of(&row[i]);
+	}
+	for (int i = 0; i < SLOTS; i++) {
+		void *now = atomic_load(&row[i].real);
+
+		if (is_unloaded(now) && take(&row[i], hook, now, real, below))
+			return entry_of(&row[i]);
+	}
+	return NULL;
+}
+
+void *slots_give(struct hook *hook, void *real)
+{
+	void *wrapper = slots_wrapper(hook, real, NULL);
+	struct recorder *recorder = wrapper ? NULL : recorder_now();
+
+	if (recorder)
+		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNKNOWN_VARIANTS, 1);
+	return wrapper ? wrapper : real;
+}

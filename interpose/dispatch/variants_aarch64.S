@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The entries of variants.c on aarch64: see variants_x86_64.S.
+ */
+#define API_BEGIN(api, title) .set rows, 0
+#define API_END(api) .set rows_of_##api, rows
+#define HOOK(...) .set rows, rows + 1
+#define HAND(...) .set rows, rows + 1
+#include "interpose/dispatch/hooks.def"
+
+	.text
+	.globl	slots_entries
+	.hidden	slots_entries
+	.hidden	slots
+	.hidden	slots_taken
+	.type	slots_entries, %function
+	.p2align 4
+slots_entries:
+	.cfi_startproc
+	.set	at, 0
+	.rept	rows_of_OPENCL * 8		/* SLOTS */
+	hint	#34			/* bti c */
+	adrp	x16, slots + at * 32
+	add	x16, x16, :lo12:slots + at * 32
+	b	1f
+	.set	at, at + 1
+	.endr
+1:	mrs	x17, tpidr_el0
+	adrp	x9, :gottprel:slots_taken
+	ldr	x9, [x9, #:gottprel_lo12:slots_taken]
+	str	x16, [x17, x9]
+	ldr	x17, [x16]
+	br	x17
+	.cfi_endproc
+	.size	slots_entries, .-slots_entries
+	.section .note.GNU-stack, "", %progbits

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The entries of variants.c on x86-64: each notes its slot for this thread and jumps on, so
+ * that the wrapper finds its caller's frame and arguments as they were.
+ */
+#define API_BEGIN(api, title) .set rows, 0
+#define API_END(api) .set rows_of_##api, rows
+#define HOOK(...) .set rows, rows + 1
+#define HAND(...) .set rows, rows + 1
+#include "interpose/dispatch/hooks.def"
+
+	.text
+	.globl	slots_entries
+	.hidden	slots_entries
+	.hidden	slots
+	.hidden	slots_taken
+	.type	slots_entries, @function
+	.p2align 4
+slots_entries:
+	.cfi_startproc
+	.set	at, 0
+	.rept	rows_of_OPENCL * 8		/* SLOTS */
+	.p2align 4
+	endbr64
+	leaq	slots + at * 32(%rip), %rax
+	jmp	1f
+	.set	at, at + 1
+	.endr
+1:	movq	slots_taken@gottpoff(%rip), %r11
+	movq	%rax, %fs:(%r11)
+	jmp	*(%rax)
+	.cfi_endproc
+	.size	slots_entries, .-slots_entries
+	.section .note.GNU-stack, "", @progbits

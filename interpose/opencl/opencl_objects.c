@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * OpenCL objects that are no memory: what their rows' verbs do. They are blocks of 0 bytes
+ * in the one table of OpenCL handles; which of them hold memory is kernel_args.c's.
+ */
+#include <string.h>
+
+#include "interpose/opencl/kernel_args.h"
+#include "interpose/opencl/opencl_calls.h"
+
+void opencl_record_object(const struct site *site, const void *made, cl_context context)
+{
+	record_made(site, (uint64_t)(uintptr_t)made, 0, (uint64_t)(uintptr_t)context, -1, 0);
+}
+
+/* How many it made is known from its answer, or from the program itself: KERNELS may have
+ * more room than that. */
+static cl_uint kernels_of(cl_program program)
+{
+	cl_int (*ask)(cl_program, cl_program_info, size_t, void *, size_t *) =
+		(cl_int(*)(cl_program, cl_program_info, size_t, void *, size_t *))opencl_used(
+			USED_clGetProgramInfo);
+	size_t count = 0;
+
+	if (!ask || ask(program, CL_PROGRAM_NUM_KERNELS, sizeof(count), &count, NULL) != CL_SUCCESS)
+		return 0;
+	return (cl_uint)count;
+}
+
+void opencl_record_kernels(const struct site *site, cl_program program, cl_uint room,
+			   const cl_kernel *kernels, const cl_uint *ret_count)
+{
+	cl_uint count;
+
+	if (!kernels)
+		return; /* it only asked how many there are */
+	count = ret_count ? *ret_count : kernels_of(program);
+	for (cl_uint i = 0; i < count && i < room; i++)
+		opencl_record_object(site, kernels[i], NULL);
+}
+
+/* A buffer is given as a handle: 8 bytes. Any other 8 bytes are no handle that we know. */
+void opencl_record_argument(cl_kernel kernel, cl_uint index, size_t size, const void *value)
+{
+	cl_mem object = NULL;
+
+	if (size != sizeof(object))
+		return;
+	if (value)
+		memcpy(&object, value, sizeof(object));
+	holds_set(API_OPENCL, (uint64_t)(uintptr_t)kernel, index, (uint64_t)(uintptr_t)object);
+}

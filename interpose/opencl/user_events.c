@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Keeps the user events that are open, what waits for each (commands' events, queues in order),
+ * and a record of the ledger for each memory object that a command behind one uses. Handles are
+ * believed only with the name of the block that they had: a driver gives them out again.
+ * Memory is named by slot and use of the slot, so nothing need be undone when it ends.
+ */
+#include "interpose/opencl/user_events.h"
+
+#include <utlist.h>
+
+#include "interpose/block/block_table.h"
+#include "interpose/opencl/opencl_calls.h"
+#include "interpose/dispatch/resolve.h"
+
+_Atomic unsigned int user_events_open READ_BY_ALL;
+
+/* A record of memory that a command behind a user event uses. */
+struct event_wait {
+	struct ledger_event_wait *record;
+	struct event_wait *next;
+};
+
+struct user_event {
+	uint64_t handle;
+	uint32_t api, stack; /* where it was made */
+	struct behind *behind;
+	struct event_wait *waits;
+};
+
+/* What can't end before EVENT is set: the event itself, the event of a command that waits for
+ * it, a queue in order that such a command is in. */
+struct behind {
+	uint64_t handle;
+	uint64_t name;
+	struct user_event *event;
+	struct behind *next; /* of the same event */
+	UT_hash_handle hh;
+};
+
+/* ---- with the lock ---- */
+
+static struct behind *find(struct recorder *recorder, uint64_t handle)
+{
+	struct behind *behind;
+
+	TABLE_FIND(recorder->user_events.behind, &handle, behind);
+	return behind;
+}
+
+/* The user event that HANDLE, an event or a queue, is behind; or NULL. */
+static struct user_event *event_before(struct recorder *recorder, const void *handle)
+{
+	struct behind *behind = handle ? find(recorder, (uint64_t)(uintptr_t)handle) : NULL;
+
+	return behind && behind->name == record_name_of(recorder, API_OPENCL, behind->handle)
+		       ? behind->event : NULL;
+}
+
+static struct user_event *event_before_command(struct recorder *recorder,
+					       const struct command *command)
+{
+	struct user_event *event = NULL;
+
+	for (cl_uint i = 0; command->waits && i < command->wait_count && !event; i++)
+		event = event_before(recorder, command->waits[i]);
+	return event ? event : event_before(recorder, command->queue);
+}
+
+static void forget(struct recorder *recorder, struct behind *behind)
+{
+	struct arena *arena = &recorder->arena;
+
+	HASH_DEL(recorder->user_events.behind, behind);
+	LL_DELETE(behind->event->behind, behind);
+	arena_give(arena, behind, sizeof(*behind));
+}
+
+/* EVENT is set, or gone: nothing waits for it any more. */
+static void end_event(struct recorder *recorder, struct user_event *event)
+{
+	struct user_events *events = &recorder->user_events;
+	struct event_wait *wait, *next;
+
+	LL_FOREACH_SAFE(event->waits, wait, next) {
+		__atomic_store_n(&wait->record->block, 0, __ATOMIC_RELEASE);
+		LL_PREPEND(events->spare_waits, wait);
+	}
+	while (event->behind)
+		forget(recorder, event->behind);
+	arena_give(&recorder->arena, event, sizeof(*event));
+	events->events--;
+	atomic_fetch_sub(&user_events_open, 1);
+}
+
+/* HANDLE is behind EVENT from now on. What was known of that handle is over if its block is. */
+static void add_behind(struct recorder *recorder, struct user_event *event, const void *handle,
+		       uint64_t name)
+{
+	struct arena *arena = &recorder->arena;
+	struct behind *behind = find(recorder, (uint64_t)(uintptr_t)handle);
+
+	if (!name || (behind && behind->name == name))
+		return;
+	if (behind && behind->event->handle == behind->handle)
+		end_event(recorder, behind->event);
+	else if (behind)
+		forget(recorder, behind);
+	behind = arena_take(arena, sizeof(*behind));
+	if (!behind)
+		return;
+	behind->handle = (uint64_t)(uintptr_t)handle;
+	behind->name = name;
+	behind->event = event;
+	TABLE_ADD(recorder->user_events.behind, handle, behind);
+	if (behind->hh.tbl)
+		LL_PREPEND(event->behind, behind);
+	else
+		arena_give(arena, behind, sizeof(*behind));
+}
+
+static struct event_wait *take_wait(struct recorder *recorder)
+{
+	struct user_events *events = &recorder->user_events;
+	struct event_wait *wait = events->spare_waits;
+	uint32_t ref;
+
+	if (wait) {
+		LL_DELETE(events->spare_waits, wait);
+		return wait;
+	}
+	if (events->waits == EVENT_WAITS_MAX || !(ref = ledger_add_event_wait(&recorder->writer)))
+		return NULL;
+	wait = arena_take(&recorder->arena, sizeof(*wait));
+	if (wait) {
+		wait->record = ledger_at(&recorder->writer, ref);
+		events->waits++;
+	}
+	return wait;
+}
+
+static bool has_wait(const struct user_event *event, uint64_t name)
+{
+	const struct event_wait *wait;
+
+	LL_FOREACH(event->waits, wait)
+		if (wait->record->block == name)
+			return true;
+	return false;
+}
+
+/* Records that COMMAND, a copy of its ledger fields, uses the memory with the block name NAME. */
+static void add_wait(struct recorder *recorder, struct user_event *event, uint64_t name,
+		     const struct ledger_event_wait *command)
+{
+	struct event_wait *wait = name && !has_wait(event, name) ? take_wait(recorder) : NULL;
+
+	if (!wait)
+		return;
+	*wait->record = *command;
+	wait->record->event_api = event->api;
+	wait->record->event_stack = event->stack;
+	__atomic_store_n(&wait->record->block, name, __ATOMIC_RELEASE);
+	LL_PREPEND(event->waits, wait);
+}
+
+/* COMMAND uses HANDLE, and so the memory whose part that is. */
+static void add_waits_of(struct recorder *recorder, struct user_event *event, uint64_t handle,
+			 const struct ledger_event_wait *command)
+{
+	struct ledger_block block;
+
+	add_wait(recorder, event, record_name_of(recorder, API_OPENCL, handle), command);
+	if (handle && block_live(recorder, key_of_object(API_OPENCL, handle), &block))
+		add_wait(recorder, event, record_name_of(recorder, API_OPENCL, block.parent),
+			 command);
+}
+
+static void add_waits(struct recorder *recorder, struct user_event *event,
+		      const struct command *command, const struct ledger_event_wait *facts)
+{
+	uint64_t names[LEDGER_HOLDS_ARGUMENTS];
+
+	for (cl_uint i = 0; command->memory && i < command->memory_count; i++)
+		add_waits_of(recorder, event, (uint64_t)(uintptr_t)command->memory[i], facts);
+	if (!command->kernel ||
+	    !holds_names(recorder, (uint64_t)(uintptr_t)command->kernel, names))
+		return;
+	for (unsigned int i = 0; i < LEDGER_HOLDS_ARGUMENTS; i++)
+		add_wait(recorder, event, names[i], facts);
+}
+
+/* ---- without it ---- */
+
+void user_event_made(const struct site *site, cl_event handle)
+{
+	struct recorder *recorder = recorder_enter();
+	struct user_event *event = NULL;
+	uint64_t name;
+
+	if (!recorder)
+		return;
+	name = record_name_of(recorder, API_OPENCL, (uint64_t)(uintptr_t)handle);
+	if (name)
+		event = arena_take(&recorder->arena, sizeof(*event));
+	if (event) {
+		event->handle = (uint64_t)(uintptr_t)handle;
+		event->api = recorder_name_ref(recorder, site->hook);
+		event->stack = origin_of(recorder, site->caller);
+		lock_take(&recorder->user_events.lock);
+		recorder->user_events.events++;
+		atomic_fetch_add(&user_events_open, 1);
+		add_behind(recorder, event, handle, name);
+		if (!event->behind || recorder->user_events.events > USER_EVENTS_MAX)
+			end_event(recorder, event);
+		lock_give(&recorder->user_events.lock);
+	}
+	recorder_leave();
+}
+
+void user_event_set(cl_event handle)
+{
+	struct recorder *recorder = user_events_are_open() ? recorder_enter() : NULL;
+	struct behind *behind;
+
+	if (!recorder)
+		return;
+	lock_take(&recorder->user_events.lock);
+	behind = find(recorder, (uint64_t)(uintptr_t)handle);
+	if (behind && behind->event->handle == behind->handle)
+		end_event(recorder, behind->event);
+	lock_give(&recorder->user_events.lock);
+	recorder_leave();
+}
+
+/* Commands of QUEUE run in their order. Calls the driver. */
+static bool is_in_order(cl_command_queue queue)
+{
+	typedef cl_int queue_info(cl_command_queue, cl_command_queue_info, size_t, void *,
+				  size_t *);
+	queue_info *ask = (queue_info *)opencl_used(USED_clGetCommandQueueInfo);
+	cl_command_queue_properties properties = 0;
+
+	return ask && ask(queue, CL_QUEUE_PROPERTIES, sizeof(properties), &properties, NULL) ==
+			      CL_SUCCESS &&
+	       !(properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+}
+
+static bool is_behind(struct recorder *recorder, const struct command *command)
+{
+	bool ret;
+
+	lock_take(&recorder->user_events.lock);
+	ret = event_before_command(recorder, command) != NULL;
+	lock_give(&recorder->user_events.lock);
+	return ret;
+}
+
+static void record_behind(struct recorder *recorder, const struct site *site,
+			  const struct command *command, bool in_order)
+{
+	const struct ledger_event_wait facts = {
+		.time_ns = stripes_now(recorder),
+		.api = recorder_name_ref(recorder, site->hook),
+		.stack = origin_of(recorder, site->caller),
+	};
+	struct user_event *event;
+
+	lock_take(&recorder->user_events.lock);
+	event = event_before_command(recorder, command); /* it may have been set meanwhile */
+	if (event) {
+		add_waits(recorder, event, command, &facts);
+		if (command->made)
+			add_behind(recorder, event, command->made,
+				   record_name_of(recorder, API_OPENCL,
+						  (uint64_t)(uintptr_t)command->made));
+		if (in_order)
+			add_behind(recorder, event, command->queue,
+				   record_name_of(recorder, API_OPENCL,
+						  (uint64_t)(uintptr_t)command->queue));
+	}
+	lock_give(&recorder->user_events.lock);
+}
+
+void user_events_enqueued(const struct site *site, const struct command *command)
+{
+	struct recorder *recorder = recorder_enter();
+	bool behind, in_order;
+
+	if (!recorder)
+		return;
+	behind = is_behind(recorder, command);
+	recorder_leave();
+	if (!behind)
+		return;
+	in_order = is_in_order(command->queue);
+	recorder = recorder_enter();
+	if (!recorder)
+		return;
+	record_behind(recorder, site, command, in_order);
+	recorder_leave();
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Starts the library, and catches every end that code can survive: exit, _exit,
+ * quick_exit, exec. Owns the moment of the verdict and what the ledger says of the end;
+ * must not change how the process ends unless GPULEAK_EXITCODE asks for it.
+ */
+#include <alloca.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "interpose/base/own_stack.h"
+#include "interpose/base/config.h"
+#include "interpose/dispatch/coverage.h"
+#include "interpose/process/service_thread.h"
+#include "interpose/dispatch/lookup.h"
+#include "interpose/cuda/pool/pool.h"
+#include "interpose/recorder/recorder.h"
+#include "interpose/dispatch/resolve.h"
+#include "interpose/dispatch/types.h"
+#include "interpose/process/reporter.h"
+
+static _Atomic int quick_status = -1;
+static _Atomic bool reported;
+
+/* The recorder, if it is this very process's: a vfork child runs in our memory, and its
+ * _exit or exec is not our end. */
+static struct recorder *own_recorder(void)
+{
+	struct recorder *recorder = recorder_last();
+
+	return recorder && recorder->pid == getpid() ? recorder : NULL;
+}
+
+static void note_end(struct recorder *recorder, enum ledger_ended how, int status)
+{
+	struct timespec now;
+
+	if (recorder_now()) { /* what a thread left may be half done */
+		released_wait(recorder);
+		pool_settle();
+		coverage_look_everywhere(recorder, true);
+	}
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	recorder->header->end_mono_ns =
+		(uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	recorder->header->status = status & 0xff;
+	__atomic_store_n(&recorder->header->ended, how, __ATOMIC_RELEASE);
+}
+
+struct ending {
+	struct recorder *recorder;
+	enum ledger_ended how;
+	int status;
+	bool failed;
+};
+
+static void note_and_report(void *data)
+{
+	struct ending *ending = data;
+
+	if (ending->recorder)
+		note_end(ending->recorder, ending->how, ending->status);
+	ending->failed = ending->recorder ? verdict_report(ending->recorder) : verdict_unrecorded();
+}
+
+/* The last moment of the process. Returns the status to end with. */
+static int end(enum ledger_ended how, int status)
+{
+	struct ending ending = { own_recorder(), how, status, false };
+
+	if ((!ending.recorder && !recorder_failure()) || atomic_exchange(&reported, true))
+		return status;
+	aside(note_and_report, &ending);
+	if (ending.failed && config.exitcode && (status & 0xff) == 0)
+		return (int)config.exitcode;
+	return status;
+}
+
+/* Found by the constructor: a forked child that only wants to _exit or exec must not ask
+ * the loader, whose lock another thread of its parent may have held. */
+static void (*real__exit)(int);
+static void (*real_quick_exit)(int);
+
+static void __attribute__((noreturn)) leave(int status)
+{
+	if (real__exit)
+		real__exit(status);
+	for (;;)
+		syscall(SYS_exit_group, status);
+}
+
+/* Runs after every destructor of every library, see ends_finish(). */
+static void at_very_end(int status, void *unused)
+{
+	int wanted = end(LEDGER_EXIT, status);
+
+	(void)unused;
+	if (wanted == status)
+		return;
+	fflush(NULL); /* what libc would still have done */
+	leave(wanted);
+}
+
+/* Of the libc whose exit() this is: in a namespace of our own (dlmopen, OPENCL_LAYERS) we
+ * have another one, whose handlers nobody calls. */
+static int at_exit_of_process(void)
+{
+	int (*real)(void (*)(int, void *), void *) =
+		(int (*)(void (*)(int, void *), void *))resolve_of_program("on_exit");
+
+	return (real ? real : on_exit)(at_very_end, NULL);
+}
+
+/* Other libraries' destructors run after ours and may free what they hold. exit() goes
+ * through its list of handlers again when one of them, as the loader's destructor run is,
+ * registers another: so this one is called when all of them are done, with the status. */
+__attribute__((destructor)) static void ends_finish(void)
+{
+	int status = atomic_load(&quick_status);
+
+	if ((own_recorder() || recorder_failure()) && at_exit_of_process() != 0)
+		at_very_end(status < 0 ? 0 : status, NULL);
+}
+
+static void at_quick_exit_end(void)
+{
+	int status = atomic_load(&quick_status);
+	int wanted = end(LEDGER_EXIT, status < 0 ? 0 : status);
+
+	if (status >= 0 && wanted != status)
+		leave(wanted);
+}
+
+/* ---- the exported ends ---- */
+
+EXPORT void quick_exit(int status)
+{
+	atomic_store(&quick_status, status & 0xff);
+	if (real_quick_exit)
+		real_quick_exit(status);
+	leave(status);
+}
+
+EXPORT void _exit(int status)
+{
+	leave(end(LEDGER__EXIT, status));
+}
+
+EXPORT void _Exit(int status)
+{
+	leave(end(LEDGER__EXIT, status));
+}
+
+static bool runs(const char *path)
+{
+	int saved = errno;
+	bool yes = path && access(path, X_OK) == 0;
+
+	errno = saved;
+	return yes;
+}
+
+/* As execvp searches. */
+static bool runs_in_path(const char *file)
+{
+	const char *path = getenv("PATH"), *end;
+	char candidate[PATH_MAX];
+	size_t length;
+
+	if (!file || strchr(file, '/'))
+		return runs(file);
+	if (!path)
+		path = "/bin:/usr/bin";
+	for (;; path = end + 1) {
+		end = strchrnul(path, ':');
+		length = (size_t)(end - path);
+		if (length + strlen(file) + 2 < sizeof(candidate)) {
+			memcpy(candidate, path, length);
+			candidate[length] = '/';
+			strcpy(candidate + length + (length > 0), file);
+			if (runs(length ? candidate : file))
+				return true;
+		}
+		if (!*end)
+			return false;
+	}
+}
+
+static bool runs_always(const char *file)
+{
+	(void)file;
+	return true;
+}
+
+struct replacing {
+	bool (*may_run)(const char *file);
+	const char *file;
+	bool noted;
+};
+
+static void note_exec(void *data)
+{
+	struct replacing *replacing = data;
+
+	if (!replacing->may_run(replacing->file))
+		return;
+	if (!own_recorder()) {
+		verdict_unrecorded();
+		return;
+	}
+	replacing->noted = true;
+	note_end(recorder_last(), LEDGER_EXEC, 0);
+	if (strcmp(config.report, "none") != 0)
+		verdict_report(recorder_last());
+}
+
+/* exec replaces the process: what is live then is gone for good, so it is an end. The
+ * file is looked at first, so that a try that can't work is not taken for one. If exec
+ * fails all the same, the process goes on and reports again when it really ends. */
+static bool before_exec(bool (*may_run)(const char *file), const char *file)
+{
+	struct replacing replacing = { may_run, file, false };
+
+	if ((own_recorder() || recorder_failure()) && !atomic_load(&reported))
+		aside(note_exec, &replacing);
+	return replacing.noted;
+}
+
+static void exec_failed(bool noted)
+{
+	struct recorder *recorder = recorder_last();
+
+	if (!noted || !recorder)
+		return;
+	__atomic_store_n(&recorder->header->ended, LEDGER_RUNNING, __ATOMIC_RELEASE);
+	/* The report took the file away: what follows is kept in memory. */
+	if (strcmp(config.report, "none") != 0 && !config.ledger[0])
+		recorder->writer.memory_only = 1;
+}
+
+#define EXEC(name, parameters, arguments, ...)                                      \
+	static int(*real_##name) parameters;                                        \
+	EXPORT int name parameters                                                  \
+	{                                                                           \
+		bool noted;                                                         \
+		int r;                                                              \
+		if (!real_##name) {                                                 \
+			errno = ENOSYS;                                             \
+			return -1;                                                  \
+		}                                                                   \
+		noted = before_exec(__VA_ARGS__);                                   \
+		r = real_##name arguments;                                          \
+		exec_failed(noted);                                                 \
+		return r;                                                           \
+	}
+
+EXEC(execve, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp),
+     runs, path)
+EXEC(execv, (const char *path, char *const argv[]), (path, argv), runs, path)
+EXEC(execvp, (const char *file, char *const argv[]), (file, argv), runs_in_path, file)
+EXEC(execvpe, (const char *file, char *const argv[], char *const envp[]), (file, argv, envp),
+     runs_in_path, file)
+EXEC(fexecve, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp), runs_always, NULL)
+EXEC(execveat, (int directory, const char *path, char *const argv[], char *const envp[], int flags),
+     (directory, path, argv, envp, flags), runs_always, NULL)
+
+/* The variadic ones: the same arguments as an array. */
+#define GATHER(argv, first, after)                                                  \
+	va_list list, again;                                                        \
+	size_t count = 1;                                                           \
+	va_start(list, first);                                                      \
+	va_copy(again, list);                                                       \
+	while (va_arg(list, char *))                                                \
+		count++;                                                            \
+	argv = alloca((count + 1) * sizeof(*argv));                                 \
+	argv[0] = (char *)(uintptr_t)first;                                         \
+	for (size_t i = 1; i <= count; i++)                                         \
+		argv[i] = va_arg(again, char *);                                    \
+	after;                                                                      \
+	va_end(again);                                                              \
+	va_end(list)
+
+EXPORT int execl(const char *path, const char *arg, ...)
+{
+	char **argv;
+
+	GATHER(argv, arg, (void)0);
+	return execv(path, argv);
+}
+
+EXPORT int execlp(const char *file, const char *arg, ...)
+{
+	char **argv;
+
+	GATHER(argv, arg, (void)0);
+	return execvp(file, argv);
+}
+
+EXPORT int execle(const char *path, const char *arg, ...)
+{
+	char **argv, **envp;
+
+	GATHER(argv, arg, envp = va_arg(again, char **));
+	return execve(path, argv, envp);
+}
+
+/* ---- start ---- */
+
+__attribute__((constructor)) static void ends_begin(void)
+{
+	lookup_start();
+	verdict_start();
+	recorder_start();
+#define FIND(name) *(void **)&real_##name = resolve_next(#name)
+	FIND(_exit);
+	FIND(quick_exit);
+	FIND(execve);
+	FIND(execv);
+	FIND(execvp);
+	FIND(execvpe);
+	FIND(fexecve);
+	FIND(execveat);
+#undef FIND
+	at_quick_exit(at_quick_exit_end); /* first in: called last */
+	recorder_made = helper_start;
+	if (recorder_now()) /* by a constructor that ran before this one */
+		helper_start(recorder_now());
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Renders rows and errors of our own ledger without help. Owns that text; allocates
+ * nothing, reads no file, and looks symbols up only in what the loader has in memory.
+ */
+#include "interpose/process/fallback_report.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#include "ledger/options.h"
+#include "ledger/reader.h"
+#include "interpose/base/message.h"
+#include "interpose/block/site_totals.h"
+
+#define GROUPS_MAX 100 /* groups that are listed */
+
+struct page_text {
+	int fd;
+	struct text text;
+	char bytes[4096];
+};
+
+static void flush(struct page_text *out)
+{
+	write_all(out->fd, out->bytes, (size_t)(out->text.at - out->bytes));
+	out->text = (struct text){ out->bytes, sizeof(out->bytes) - 1 };
+}
+
+static void line_done(struct page_text *out)
+{
+	text_end_line(&out->text);
+	if (out->text.left < sizeof(out->bytes) / 2)
+		flush(out);
+}
+
+static void add_string(struct page_text *out, const struct ledger_view *view, uint32_t ref)
+{
+	uint32_t length;
+	const char *bytes = ledger_string(view, ref, &length);
+
+	if (bytes)
+		text_add_bytes(&out->text, bytes, length < 256 ? length : 256);
+	else
+		text_add(&out->text, "?");
+}
+
+static void add_frame(struct page_text *out, unsigned int number, uint64_t pc)
+{
+	const char *base;
+	Dl_info info;
+
+	text_add(&out->text, "    #");
+	text_add_number(&out->text, number);
+	text_add(&out->text, " ");
+	if (!dladdr((void *)(uintptr_t)(pc - 1), &info) || !info.dli_fname) {
+		text_add_hex(&out->text, pc - 1);
+		line_done(out);
+		return;
+	}
+	if (info.dli_sname) {
+		text_add(&out->text, info.dli_sname);
+		text_add(&out->text, " ");
+	}
+	base = strrchr(info.dli_fname, '/');
+	text_add(&out->text, "(");
+	text_add(&out->text, base ? base + 1 : info.dli_fname);
+	text_add(&out->text, "+");
+	text_add_hex(&out->text, pc - 1 - (uint64_t)(uintptr_t)info.dli_fbase);
+	text_add(&out->text, ")");
+	line_done(out);
+}
+
+static void add_stack(struct page_text *out, const struct ledger_view *view, uint32_t ref)
+{
+	const struct ledger_stack *stack = ledger_stack(view, ref);
+
+	if (!stack) {
+		text_add(&out->text, "    (no stack recorded)");
+		line_done(out);
+		return;
+	}
+	for (unsigned int i = 0; i < stack->frames; i++)
+		add_frame(out, i, stack->pc[i]);
+}
+
+struct total {
+	uint64_t blocks, bytes, allocs, errors;
+};
+
+static void sum(const struct ledger_view *view, const struct tallies *tallies,
+		struct total *ret)
+{
+	struct ledger_walk walk = { 0, 0 };
+	const struct ledger_row *row;
+
+	memset(ret, 0, sizeof(*ret));
+	while ((row = ledger_next(view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row)))) {
+		ret->allocs += ledger_row_is_object(view, row) ? 0 : row->allocs;
+		ret->blocks += tally_of(tallies, view, row)->blocks;
+		ret->bytes += tally_of(tallies, view, row)->bytes;
+	}
+	ret->errors = ledger_header(view)->errors;
+}
+
+static bool same_group(const struct ledger_row *a, const struct ledger_row *b)
+{
+	return a->stack == b->stack && a->api == b->api && a->kind == b->kind &&
+	       a->device == b->device;
+}
+
+/* All that is live of ROW's group, from ROW on; what is told of once is taken away. */
+static struct tally take_group(const struct tallies *tallies, const struct ledger_view *view,
+			       struct ledger_walk walk, const struct ledger_row *row)
+{
+	struct tally total = *tally_of(tallies, view, row), *other_tally;
+	const struct ledger_row *other;
+
+	while ((other = ledger_next(view, &walk, LEDGER_CHUNK_ROWS, sizeof(*other)))) {
+		if (!same_group(row, other))
+			continue;
+		other_tally = tally_of(tallies, view, other);
+		total.blocks += other_tally->blocks;
+		total.bytes += other_tally->bytes;
+		*other_tally = (struct tally){ 0, 0 };
+	}
+	return total;
+}
+
+static void add_leaks(struct page_text *out, const struct ledger_view *view,
+		      const struct tallies *tallies)
+{
+	struct ledger_walk walk = { 0, 0 };
+	const struct ledger_row *row;
+	unsigned int groups = 0;
+
+	while (groups < GROUPS_MAX &&
+	       (row = ledger_next(view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row)))) {
+		struct tally total;
+
+		if (tally_of(tallies, view, row)->blocks == 0)
+			continue;
+		total = take_group(tallies, view, walk, row);
+		text_add(&out->text, "Leak of ");
+		text_add_number(&out->text, total.bytes);
+		text_add(&out->text, " bytes in ");
+		text_add_number(&out->text, total.blocks);
+		text_add(&out->text, " blocks (");
+		add_string(out, view, row->api);
+		text_add(&out->text, "), allocated at:");
+		line_done(out);
+		add_stack(out, view, row->stack);
+		groups++;
+	}
+	if (groups == GROUPS_MAX) {
+		text_add(&out->text, "(further leaks are not listed here)");
+		line_done(out);
+	}
+}
+
+/* What RECORD, of one of the two types of reasons, says of a block. */
+struct reason {
+	uint64_t block;
+	uint32_t stack;
+};
+
+static struct reason reason_of(enum ledger_chunk_type type, const void *record)
+{
+	const struct ledger_mapped *mapped = record;
+	const struct ledger_event_wait *wait = record;
+
+	return type == LEDGER_CHUNK_MAPPED ? (struct reason){ mapped->block, mapped->stack }
+					   : (struct reason){ wait->block, wait->event_stack };
+}
+_Static_assert(sizeof(struct ledger_mapped) == sizeof(struct ledger_event_wait), "one walk");
+
+/* Released blocks that have a reason of TYPE to be there still, in one sentence with the stack of
+ * the first. Returns how many there are. */
+static uint64_t add_reason(struct page_text *out, const struct ledger_view *view,
+			   enum ledger_chunk_type type, const char *words)
+{
+	struct ledger_walk walk = { 0, 0 };
+	struct total total = { 0 };
+	uint32_t first = 0;
+	const void *record;
+
+	while ((record = ledger_next(view, &walk, type, sizeof(struct ledger_mapped)))) {
+		const struct reason reason = reason_of(type, record);
+		const struct ledger_block *block = ledger_block(view, (uint32_t)reason.block);
+
+		if (!block || LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_RELEASED ||
+		    ledger_block_name(block->state, (uint32_t)reason.block) != reason.block)
+			continue;
+		first = total.blocks ? first : reason.stack;
+		total.blocks++;
+		total.bytes += block->bytes;
+	}
+	if (!total.blocks)
+		return 0;
+	text_add_number(&out->text, total.blocks);
+	text_add(&out->text, " blocks, ");
+	text_add_number(&out->text, total.bytes);
+	text_add(&out->text, words);
+	line_done(out);
+	add_stack(out, view, first);
+	return total.blocks;
+}
+
+static void add_errors(struct page_text *out, const struct ledger_view *view)
+{
+	struct ledger_walk walk = { 0, 0 };
+	const struct ledger_error *error;
+
+	while ((error = ledger_next(view, &walk, LEDGER_CHUNK_ERRORS, sizeof(*error)))) {
+		if (!error->type) /* taken back */
+			continue;
+		text_add(&out->text, "Error: ");
+		add_string(out, view, error->type);
+		text_add(&out->text, " of ");
+		text_add_hex(&out->text, error->address);
+		text_add(&out->text, " by ");
+		add_string(out, view, error->api);
+		text_add(&out->text, " at:");
+		line_done(out);
+		add_stack(out, view, error->stack);
+		if (error->allocated.api) {
+			text_add(&out->text, "  allocated at:");
+			line_done(out);
+			add_stack(out, view, error->allocated.stack);
+		}
+		if (error->freed.api) {
+			text_add(&out->text, "  first freed at:");
+			line_done(out);
+			add_stack(out, view, error->freed.stack);
+		}
+	}
+}
+
+static void add_verdict(struct page_text *out, const struct total *total)
+{
+	text_add(&out->text, "gpuleak: ");
+	if (total->blocks == 0 && total->errors == 0) {
+		text_add(&out->text, "no leaks: ");
+		text_add_number(&out->text, total->allocs);
+		text_add(&out->text, " blocks allocated");
+	} else {
+		text_add_number(&out->text, total->blocks);
+		text_add(&out->text, " blocks, ");
+		text_add_number(&out->text, total->bytes);
+		text_add(&out->text, " bytes never freed, ");
+		text_add_number(&out->text, total->errors);
+		text_add(&out->text, " wrong frees");
+	}
+	line_done(out);
+}
+
+static bool add_troubles(struct page_text *out, const struct ledger_header *header)
+{
+	static const char *const texts[] = {
+#define X(name, text) text,
+		LEDGER_TROUBLES(X)
+#undef X
+	};
+	bool lost = false;
+
+	for (unsigned int i = 0; i < LEDGER_TROUBLE_COUNT; i++) {
+		if (!header->trouble[i])
+			continue;
+		text_add(&out->text, "note: ");
+		text_add_number(&out->text, header->trouble[i]);
+		text_add(&out->text, " ");
+		text_add(&out->text, texts[i]);
+		line_done(out);
+		lost = lost || i == LEDGER_TROUBLE_UNRECORDED_BLOCKS ||
+		       i == LEDGER_TROUBLE_ABANDONED;
+	}
+	return lost;
+}
+
+static void add_pools(struct page_text *out, const struct ledger_view *view)
+{
+	struct ledger_walk walk = { 0, 0 };
+	const struct ledger_pools *pools =
+		ledger_next(view, &walk, LEDGER_CHUNK_POOLS, sizeof(*pools));
+	uint64_t hits = 0, allocs = 0, kept = 0;
+
+	if (!pools || pools->mode == OPTION_POOL_OFF)
+		return;
+	for (unsigned int i = 0; i < LEDGER_POOLS_MAX; i++) {
+		hits += pools->pool[i].hits;
+		allocs += pools->pool[i].hits + pools->pool[i].native_allocs;
+		kept += pools->pool[i].cached + pools->pool[i].pending;
+	}
+	text_add(&out->text, "gpuleak: pool (");
+	text_add(&out->text, option_word(OPTION_POOL, (int)pools->mode));
+	text_add(&out->text, "): ");
+	text_add_number(&out->text, hits);
+	text_add(&out->text, " of ");
+	text_add_number(&out->text, allocs);
+	text_add(&out->text, " allocations served without the driver, ");
+	text_add_number(&out->text, kept);
+	text_add(&out->text, " bytes kept by the pool, no leak");
+	line_done(out);
+}
+
+bool plain_report(struct recorder *recorder, int fd, const char *why)
+{
+	struct page_text out = { .fd = fd };
+	struct ledger_view view;
+	struct tallies tallies;
+	struct total total;
+	uint64_t stuck;
+	bool lost;
+
+	out.text = (struct text){ out.bytes, sizeof(out.bytes) - 1 };
+	if (ledger_view(recorder->writer.base, recorder->writer.mapped_bytes, &view) != LEDGER_OK ||
+	    tallies_count(&view, &tallies) < 0)
+		return true;
+	sum(&view, &tallies, &total);
+	add_verdict(&out, &total);
+	add_leaks(&out, &view, &tallies);
+	add_reason(&out, &view, LEDGER_CHUNK_MAPPED,
+		   " bytes of these were released, but never unmapped; first mapped at:");
+	stuck = add_reason(&out, &view, LEDGER_CHUNK_EVENT_WAITS,
+			   " bytes were released, but are held behind a user event that was "
+			   "never set, made at:");
+	add_errors(&out, &view);
+	add_pools(&out, &view);
+	lost = add_troubles(&out, recorder->header);
+	text_add(&out.text, "gpuleak: this is the short form: ");
+	text_add(&out.text, why);
+	line_done(&out);
+	flush(&out);
+	tallies_finish(&tallies);
+	return total.blocks > 0 || stuck > 0 || total.errors > 0 || lost;
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The functions that programs may call, see gpuleak.h. They change nothing that the program
+ * could see but what they are asked for.
+ */
+#include "interpose/dispatch/types.h"
+
+#define GPULEAK_FUNCTION EXPORT
+#include "gpuleak.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#include "interpose/block/queries.h"
+#include "interpose/cuda/pool/pool.h"
+#include "interpose/block/pool_counters.h"
+#include "interpose/recorder/recorder.h"
+#include "interpose/block/steps.h"
+#include "interpose/process/reporter.h"
+
+EXPORT size_t gpuleak_pool_trim(void)
+{
+	int saved = errno;
+	uint64_t bytes = 0;
+
+	if (atomic_load_explicit(&pool_on, memory_order_relaxed))
+		bytes = pool_give_back();
+	errno = saved;
+	return bytes;
+}
+
+#define SIZE_MAX_BELIEVED 4096 /* of a later header's struct; beyond, it was not set */
+
+static uint64_t less(uint64_t from, uint64_t what)
+{
+	return from > what ? from - what : 0;
+}
+
+static void add_pool(struct gpuleak_pool_stats *to, const struct ledger_pool *from)
+{
+	/* Other threads go on: each number is of its own moment. */
+	uint64_t kept = from->cached + from->pending + from->waste;
+
+	to->turned_off += from->off != 0;
+	to->used_bytes += less(from->reserved, kept);
+	to->cached_bytes += from->cached;
+	to->pending_bytes += from->pending;
+	to->reserved_bytes += from->reserved;
+	to->waste_bytes += from->waste;
+	to->peak_used_bytes += from->peak_used;
+	to->peak_reserved_bytes += from->peak_reserved;
+	to->hits += from->hits;
+	to->native_allocations += from->native_allocs;
+	to->native_frees += from->native_frees;
+	to->frees += from->frees;
+	to->native_calls_saved += less(from->hits + from->frees, from->trimmed);
+	to->tickets += from->tickets;
+	to->shared_tickets += from->shared_tickets;
+	to->waits += from->waits;
+	to->wait_ns += from->wait_ns;
+	to->trims += from->trims;
+	to->trimmed_blocks += from->trimmed;
+	to->trimmed_bytes += from->trimmed_bytes;
+	to->rescued += from->rescued;
+}
+
+static void sum_up(const struct ledger_pools *pools, struct gpuleak_pool_stats *ret)
+{
+	for (unsigned int i = 0; i < LEDGER_POOLS_MAX; i++)
+		if (__atomic_load_n(&pools->pool[i].api, __ATOMIC_ACQUIRE))
+			add_pool(ret, &pools->pool[i]);
+	ret->mode = pools->mode;
+	ret->refused = pools->refused;
+	ret->injected_failures = pools->injected;
+}
+
+EXPORT int gpuleak_pool_stats(struct gpuleak_pool_stats *ret)
+{
+	struct gpuleak_pool_stats stats = { .size = sizeof(stats) };
+	int saved = errno;
+	const struct ledger_pools *pools;
+
+	if (!ret || ret->size < sizeof(stats) || ret->size > SIZE_MAX_BELIEVED) {
+		errno = EINVAL;
+		return -1;
+	}
+	pools = pools_record();
+	if (!pools) {
+		errno = ENODATA;
+		return -1;
+	}
+	if (atomic_load_explicit(&pool_on, memory_order_relaxed))
+		pool_settle();
+	sum_up(pools, &stats);
+	memset(ret, 0, ret->size);
+	memcpy(ret, &stats, sizeof(stats));
+	errno = saved;
+	return 0;
+}
+
+/* ---- leaks between two points ---- */
+
+static int fail(int code)
+{
+	errno = code;
+	return -1;
+}
+
+/* SIZE is one that a caller of a header from FIRST on may have set. */
+static bool is_size(uint64_t size, size_t first)
+{
+	return size >= first && size <= SIZE_MAX_BELIEVED;
+}
+
+/* Fills the caller's struct at RET, of SIZE bytes, from OURS of OUR_SIZE. */
+static void give(void *ret, uint64_t size, const void *ours, size_t our_size)
+{
+	memset(ret, 0, size);
+	memcpy(ret, ours, size < our_size ? size : our_size);
+}
+
+static bool is_impossible(void)
+{
+	return recorder_page && __atomic_load_n(&recorder_page->impossible, __ATOMIC_RELAXED);
+}
+
+EXPORT uint64_t gpuleak_mark(void)
+{
+	return ask_mark();
+}
+
+EXPORT int gpuleak_leaked_since(uint64_t mark, struct gpuleak_sum *ret)
+{
+	struct recorder *recorder = recorder_now();
+	struct ask_filter filter = { .mark = mark };
+	struct ask_sum sum;
+	struct gpuleak_sum ours;
+	int64_t live;
+
+	if (!ret || !is_size(ret->size, sizeof(ours)))
+		return fail(EINVAL);
+	if (!recorder && is_impossible())
+		return fail(ENODATA);
+	filter.kind = ret->kind;
+	filter.thread = ret->thread;
+	ours = (struct gpuleak_sum){ .size = sizeof(ours), .kind = ret->kind,
+				     .thread = ret->thread };
+	if (recorder) {
+		ask_sum(recorder, &filter, &sum);
+		ours.blocks = sum.blocks;
+		ours.bytes = sum.bytes;
+		ours.ignored_blocks = sum.ignored_blocks;
+		ours.ignored_bytes = sum.ignored_bytes;
+		live = stripes_live(recorder);
+		ours.live_bytes = live > 0 ? (uint64_t)live : 0;
+		ours.unrecorded_blocks =
+			recorder->header->trouble[LEDGER_TROUBLE_UNRECORDED_BLOCKS];
+	}
+	give(ret, ret->size, &ours, sizeof(ours));
+	return 0;
+}
+
+EXPORT int gpuleak_peak(int restart, uint64_t *ret_bytes)
+{
+	struct recorder *recorder = recorder_now();
+
+	if (!ret_bytes)
+		return fail(EINVAL);
+	if (!recorder && is_impossible())
+		return fail(ENODATA);
+	*ret_bytes = recorder ? stripes_peak(recorder, restart != 0) : 0;
+	return 0;
+}
+
+/* ---- blocks ---- */
+
+/* 0 or the errno. */
+static int find_block(uint64_t address, bool ignore, struct ledger_block *ret, uint64_t *ret_span)
+{
+	struct recorder *recorder = recorder_now();
+	bool found;
+
+	if (!recorder)
+		return ENOENT;
+	if (thread_self.busy)
+		return EBUSY;
+	recorder = recorder_enter();
+	found = recorder && ask_block(recorder, address, ignore, ret, ret_span);
+	if (recorder)
+		recorder_leave();
+	return found ? 0 : ENOENT;
+}
+
+static void copy_text(char *ret, size_t size, const struct ledger_string *text)
+{
+	size_t length = text->length < size ? text->length : size - 1;
+
+	memcpy(ret, text->bytes, length);
+	ret[length] = '\0';
+}
+
+static void tell_row(const struct recorder *recorder, uint32_t ref, struct gpuleak_block *to)
+{
+	const struct ledger_writer *writer = &recorder->writer;
+	const struct ledger_row *row = ledger_at(writer, ref);
+	const struct ledger_stack *stack = row->stack ? ledger_at(writer, row->stack) : NULL;
+
+	to->device = row->device;
+	copy_text(to->api, sizeof(to->api), ledger_at(writer, row->api));
+	if (row->kind)
+		copy_text(to->kind, sizeof(to->kind), ledger_at(writer, row->kind));
+	if (strncmp(to->kind, LEDGER_KIND_OBJECT, sizeof(LEDGER_KIND_OBJECT) - 1) == 0)
+		to->flags |= GPULEAK_BLOCK_OBJECT;
+	to->pcs_count = stack ? stack->frames : 0;
+	for (uint32_t i = 0; to->pcs && i < to->pcs_count && i < to->pcs_room; i++)
+		to->pcs[i] = stack->pc[i];
+}
+
+EXPORT int gpuleak_who(uint64_t address, struct gpuleak_block *ret)
+{
+	struct gpuleak_block ours = { .size = sizeof(ours) };
+	struct ledger_block block;
+	struct recorder *recorder;
+	uint64_t span = 0;
+	int r;
+
+	if (!ret || !is_size(ret->size, sizeof(ours)))
+		return fail(EINVAL);
+	r = find_block(address, false, &block, &span);
+	if (r)
+		return fail(r);
+	recorder = recorder_now();
+	ours.pcs = ret->pcs;
+	ours.pcs_room = ret->pcs_room;
+	ours.address = block.address;
+	ours.bytes = block.bytes;
+	ours.span = span;
+	ours.context = block.context;
+	ours.parent = block.parent;
+	ours.time_ns = recorder->header->start_mono_ns + block.time_ns;
+	ours.mark = LEDGER_BLOCK_MARK(block.marked);
+	ours.thread = block.thread;
+	ours.references = block.references;
+	ours.flags = (block.marked & LEDGER_BLOCK_IGNORED ? GPULEAK_BLOCK_IGNORED : 0) |
+		     (block.address != address ? GPULEAK_BLOCK_INTERIOR : 0);
+	tell_row(recorder, block.row, &ours);
+	give(ret, ret->size, &ours, sizeof(ours));
+	return 0;
+}
+
+EXPORT int gpuleak_ignore(uint64_t address)
+{
+	struct ledger_block block;
+	uint64_t span;
+	int r = find_block(address, true, &block, &span);
+
+	return r ? fail(r) : 0;
+}
+
+EXPORT void gpuleak_ignore_begin(void)
+{
+	ask_ignoring(true);
+}
+
+EXPORT void gpuleak_ignore_end(void)
+{
+	ask_ignoring(false);
+}
+
+/* ---- the whole report ---- */
+
+static int give_path(const char *path, char *ret, size_t size)
+{
+	size_t length = strlen(path);
+
+	if (!ret || length >= size)
+		return fail(ERANGE);
+	memcpy(ret, path, length + 1);
+	return (int)length;
+}
+
+EXPORT int gpuleak_ledger(char *ret, size_t size)
+{
+	struct recorder *recorder = recorder_now();
+
+	if (!recorder || recorder->writer.memory_only)
+		return fail(ENODATA);
+	return give_path(recorder->writer.path, ret, size);
+}
+
+EXPORT int gpuleak_command(char *ret, size_t size)
+{
+	char path[PATH_MAX];
+
+	return verdict_find_command(path, sizeof(path)) ? give_path(path, ret, size) : fail(ENOENT);
+}
+EXPORT unsigned int gpuleak_step(const char *label)
+{
+	unsigned int number = 0;
+
+	/* Busy: a handler of the application's that makes GPU calls meanwhile goes unrecorded. */
+	if (!recorder_now() || !recorder_enter())
+		return 0;
+	number = steps_mark(recorder_now(), label);
+	recorder_leave();
+	return number;
+}
+
+EXPORT int gpuleak_report(void)
+{
+	struct recorder *recorder = recorder_now();
+	int r = recorder ? verdict_report_now(recorder) : -ENODATA;
+
+	if (r == 0)
+		return 0;
+	errno = -r;
+	return -1;
+}

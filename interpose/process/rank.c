@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The variables of the launchers. What is no plain number is no rank; who says nothing has
+ * none. A fact of the ledger, so that a killed process has a name, too.
+ */
+#include "interpose/process/rank.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "interpose/recorder/recorder.h"
+#include "ledger/writer.h"
+
+/* The nearest launcher first: torchrun under srun sets both. */
+static const struct launcher {
+	const char *rank, *size;
+} launchers[] = {
+	{ "RANK", "WORLD_SIZE" }, /* torchrun, torch.distributed, DeepSpeed, Horovod's users */
+	{ "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE" },
+	{ "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE" },
+	{ "PMIX_RANK", NULL },
+	{ "PMI_RANK", "PMI_SIZE" }, /* MPICH, Intel MPI */
+	{ "FLUX_TASK_RANK", "FLUX_JOB_SIZE" },
+	{ "PALS_RANKID", "PALS_SIZE" },
+	{ "SLURM_PROCID", "SLURM_NTASKS" },
+};
+
+struct rank {
+	const struct launcher *launcher; /* NULL: no rank is known */
+	int number;
+	int size; /* 0: not known */
+};
+
+static struct rank at_start;
+
+/* The number in variable NAME, or -1. */
+static int number_of(const char *name)
+{
+	const char *text = name ? secure_getenv(name) : NULL;
+	int value = 0;
+
+	if (!text || !*text)
+		return -1;
+	for (; *text; text++)
+		if (*text < '0' || *text > '9' || __builtin_mul_overflow(value, 10, &value) ||
+		    __builtin_add_overflow(value, *text - '0', &value))
+			return -1;
+	return value;
+}
+
+static struct rank look(void)
+{
+	for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
+		int number = number_of(launchers[i].rank), size;
+
+		if (number < 0)
+			continue;
+		size = number_of(launchers[i].size);
+		return (struct rank){ &launchers[i], number, size > number ? size : 0 };
+	}
+	return (struct rank){ 0 };
+}
+
+void rank_read(void)
+{
+	at_start = look();
+}
+
+static uint32_t add_text(struct recorder *recorder, const char *text)
+{
+	return ledger_add_string(&recorder->writer, text, strlen(text));
+}
+
+void rank_write(struct recorder *recorder)
+{
+	struct rank rank = look();
+	struct ledger_fact fact = { 0 };
+	char digits[12], *at = digits + sizeof(digits) - 1;
+	int rest;
+
+	if (!rank.launcher)
+		rank = at_start;
+	if (!rank.launcher)
+		return;
+	*at = '\0';
+	rest = rank.number;
+	do
+		*--at = (char)('0' + rest % 10);
+	while ((rest /= 10) > 0);
+	fact.kind = add_text(recorder, LEDGER_FACT_RANK);
+	fact.subject = add_text(recorder, at);
+	fact.module = add_text(recorder, rank.launcher->rank);
+	fact.count = (uint32_t)rank.size;
+	ledger_add_fact(&recorder->writer, &fact);
+}

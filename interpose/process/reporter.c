@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Has the gpuleak command report on our ledger, in a process of its own that the
+ * application never notices: no SIGCHLD, nothing for its wait() to find, none of its
+ * preloads or library paths. If that fails the library reports by itself.
+ */
+#include "interpose/process/reporter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "interpose/base/config.h"
+#include "interpose/process/report_path.h"
+#include "ledger/nocancel.h"
+#include "interpose/process/fallback_report.h"
+#include "interpose/cuda/pool/pool.h"
+#include "ledger/roster.h"
+#include "interpose/base/message.h"
+
+#define GATE_FAILED 23
+#define STACK_BYTES 65536u
+#define ENVIRONMENT_MAX 4096
+#define FLAG_MAX 48
+
+/* Where the command is, seen from the library's directory: installed, and in the build. */
+static const char *const command_places[] = { GPULEAK_BINDIR_FROM_LIBDIR "/gpuleak",
+					      "../tools/gpuleak" };
+
+static int own_path(struct dl_phdr_info *info, size_t size, void *ret)
+{
+	(void)size;
+	for (unsigned int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *phdr = &info->dlpi_phdr[i];
+		uintptr_t start = info->dlpi_addr + phdr->p_vaddr;
+
+		if (phdr->p_type != PT_LOAD || (uintptr_t)&command_places < start ||
+		    (uintptr_t)&command_places >= start + phdr->p_memsz)
+			continue;
+		if (strlen(info->dlpi_name) >= PATH_MAX)
+			return 1;
+		strcpy(ret, info->dlpi_name);
+		return 1;
+	}
+	return 0;
+}
+
+/* Absolute path of the directory that this library was loaded from, with a '/' at its end;
+ * "" if it is not known. */
+static char library_directory[2 * PATH_MAX];
+
+void verdict_start(void)
+{
+	char *at = library_directory;
+
+	if (*at)
+		return;
+	dl_iterate_phdr(own_path, at);
+	if (*at != '/') {
+		size_t length;
+
+		if (!getcwd(at, PATH_MAX) || *at != '/') {
+			*at = '\0';
+			return;
+		}
+		length = strlen(at);
+		at[length++] = '/';
+		dl_iterate_phdr(own_path, at + length);
+	}
+	at = strrchr(at, '/');
+	at[1] = '\0';
+}
+
+bool verdict_find_command(char *ret, size_t size)
+{
+	const char *library = library_directory;
+	size_t at;
+
+	verdict_start();
+	at = strlen(library);
+	for (size_t i = 0; at && i < sizeof(command_places) / sizeof(command_places[0]); i++) {
+		if (at + strlen(command_places[i]) >= size)
+			continue;
+		memcpy(ret, library, at);
+		strcpy(ret + at, command_places[i]);
+		if (access(ret, X_OK) == 0)
+			return true;
+	}
+	if (strlen(GPULEAK_COMMAND) >= size)
+		return false;
+	strcpy(ret, GPULEAK_COMMAND);
+	return access(ret, X_OK) == 0;
+}
+
+struct job {
+	const char *command;
+	char **arguments;
+	char **environment;
+	const struct recorder *input; /* whose ledger the command reads from its input, or NULL */
+	int input_fds[2];             /* a pipe for that */
+	sigset_t signals;
+	int status;
+};
+
+static int start_command(void *data)
+{
+	struct job *job = data;
+
+	if (job->input && job->input_fds[0] == 0)
+		syscall(SYS_fcntl, 0, F_SETFD, 0);
+	else if (job->input)
+		dup2(job->input_fds[0], 0);
+	sigprocmask(SIG_SETMASK, &job->signals, NULL);
+	execve(job->command, job->arguments, job->environment);
+	_exit(127);
+}
+
+/* Not by a memfd: the limit on file sizes holds for that, too. */
+static void feed(struct job *job)
+{
+	nocancel_close(job->input_fds[0]);
+	write_all(job->input_fds[1], (const char *)job->input->writer.base,
+		  (size_t)job->input->header->chunks * LEDGER_CHUNK);
+	nocancel_close(job->input_fds[1]);
+}
+
+/* Between us and the command stands a process that has no exit signal: exec gives one
+ * (SIGCHLD) to whoever calls it, and the application must see neither that signal nor a
+ * child it did not make. It shares our memory and waits for the command in our place. */
+static int stand_between(void *data)
+{
+	char *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct job *job = data;
+	pid_t child;
+	int status;
+
+	if (stack == MAP_FAILED)
+		return 0;
+	child = job->input && pipe2(job->input_fds, O_CLOEXEC) < 0
+			? -1
+			: clone(start_command, stack + STACK_BYTES,
+				CLONE_VM | CLONE_VFORK | SIGCHLD, job);
+	if (child > 0) {
+		if (job->input)
+			feed(job);
+		while (nocancel_waitpid(child, &status, 0) < 0 && errno == EINTR)
+			;
+		if (WIFEXITED(status))
+			job->status = WEXITSTATUS(status);
+	}
+	munmap(stack, STACK_BYTES);
+	return 0;
+}
+
+static int run(struct job *job)
+{
+	char *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	sigset_t all, before;
+	pid_t between;
+
+	job->status = 127;
+	if (stack == MAP_FAILED)
+		return 127;
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &before);
+	sigemptyset(&job->signals);
+	between = clone(stand_between, stack + STACK_BYTES, CLONE_VM, job);
+	if (between > 0)
+		while (nocancel_waitpid(between, NULL, __WCLONE) < 0 && errno == EINTR)
+			;
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	munmap(stack, STACK_BYTES);
+	return job->status;
+}
+
+static bool starts(const char *text, const char *prefix)
+{
+	return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* The application's, without what is meant for the application's loader and for us. */
+static void make_environment(char **ret, size_t size)
+{
+	size_t count = 0;
+
+	for (char **variable = environ; variable && *variable && count + 1 < size; variable++)
+		if (!starts(*variable, "LD_") && !starts(*variable, "GPULEAK_") &&
+		    !starts(*variable, "DEBUGINFOD_URLS="))
+			ret[count++] = *variable;
+	ret[count] = NULL;
+}
+
+/* As flags, what a report depends on and the user has set. How many words. */
+static int add_options(char **arguments, char flags[OPTION_COUNT][FLAG_MAX])
+{
+	int n = 0;
+
+	for (int id = 0; id < OPTION_COUNT; id++) {
+		struct text text = { flags[id], FLAG_MAX - 1 };
+
+		if (!(OPTIONS_OF_REPORT & OPTION_BIT(id)) || id == OPTION_REPORT ||
+		    !config_texts[id])
+			continue;
+		text_add(&text, "--");
+		text_add(&text, option_rows[id].flag);
+		*text.at = '\0';
+		arguments[n++] = flags[id];
+		arguments[n++] = (char *)config_texts[id];
+	}
+	return n;
+}
+
+/* What is too large for a signal handler's small stack. */
+struct question {
+	char *environment[ENVIRONMENT_MAX];
+	char flags[OPTION_COUNT][FLAG_MAX];
+	char command[PATH_MAX];
+};
+
+/* The command's exit status, or 127. */
+static int ask_with(struct recorder *recorder, const char *destination, struct question *question)
+{
+	char *arguments[2 * OPTION_COUNT + 8];
+	struct job job = { .command = question->command, .arguments = arguments,
+			   .environment = question->environment };
+	bool as_input;
+	int n = 0;
+
+	if (!verdict_find_command(question->command, sizeof(question->command)))
+		return 127;
+	arguments[n++] = (char *)"gpuleak";
+	arguments[n++] = (char *)"report";
+	arguments[n++] = (char *)"--at-exit";
+	arguments[n++] = (char *)"--report";
+	arguments[n++] = (char *)destination;
+	n += add_options(arguments + n, question->flags);
+	/* Without a file, or without the right to read it any more: as input. */
+	as_input = recorder->writer.memory_only ||
+		   faccessat(AT_FDCWD, recorder->writer.path, R_OK, AT_EACCESS) < 0;
+	arguments[n++] = as_input ? (char *)"-" : recorder->writer.path;
+	arguments[n] = NULL;
+	make_environment(question->environment, ENVIRONMENT_MAX);
+	job.input = as_input ? recorder : NULL;
+	return run(&job);
+}
+
+/* Asks the command; its exit status, or 127. Threads may ask at the same time. */
+static int ask_command(struct recorder *recorder, const char *destination)
+{
+	struct question *question = mmap(NULL, sizeof(*question), PROT_READ | PROT_WRITE,
+					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int status;
+
+	if (question == MAP_FAILED)
+		return 127;
+	status = ask_with(recorder, destination, question);
+	munmap(question, sizeof(*question));
+	return status;
+}
+
+static bool report_by_ourselves(struct recorder *recorder, const char *destination)
+{
+	int fd = 2;
+	bool failed;
+
+	if (strcmp(destination, "stderr") != 0)
+		fd = nocancel_open(destination,
+				   O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
+				   0666);
+	failed = plain_report(recorder, fd < 0 ? 2 : fd,
+			      "the gpuleak command could not be run; install it beside "
+			      "libgpuleak.so for file and line");
+	if (fd > 2)
+		nocancel_close(fd);
+	return failed;
+}
+
+/* Has the command report, or does so itself if it can't. Whether the gate failed. */
+static bool report_somehow(struct recorder *recorder, const char *destination)
+{
+	int status = ask_command(recorder, destination);
+
+	if (status == 0 || status == GATE_FAILED || status == 24)
+		return status == GATE_FAILED;
+	return report_by_ourselves(recorder, destination);
+}
+
+static void say_why_not_on_file(struct recorder *recorder)
+{
+	const char *error = recorder->create_errno == ENXIO
+				    ? "not a regular file"
+				    : strerrordesc_np(recorder->create_errno);
+
+	say("gpuleak: ", recorder->place[0] ? recorder->place : "no ledger directory", ": ",
+	    error ? error : "unknown error",
+	    ": recorded in memory only; set GPULEAK_LEDGER to a path that can be written\n", NULL);
+}
+
+bool verdict_unrecorded(void)
+{
+	const char *error = strerrordesc_np(recorder_failure());
+	struct text text;
+	char pid[24];
+
+	if (strcmp(config.report, "none") == 0)
+		return true;
+	text = (struct text){ pid, sizeof(pid) - 1 };
+	text_add_number(&text, (uint64_t)getpid());
+	*text.at = '\0';
+	say("gpuleak: not recorded completely: ", program_invocation_short_name, " (pid ", pid,
+	    "): no ledger could be made in memory: ", error ? error : "unknown error",
+	    roster_advice(recorder_failure()), "\n", NULL);
+	return true;
+}
+
+bool verdict_report(struct recorder *recorder)
+{
+	const char *destination = config.report;
+	bool failed = false;
+	int saved = errno;
+
+	if (recorder_now()) {
+		stripes_settle(recorder);
+		released_settle(recorder);
+	}
+	if (recorder->create_errno && !recorder_is_on_roster())
+		say_why_not_on_file(recorder);
+	if (strcmp(destination, "none") != 0) {
+		if (destination_at_end(recorder) == 0) {
+			destination = recorder->destination;
+		} else {
+			say("gpuleak: GPULEAK_REPORT=", config.report,
+			    ": not a usable path, reporting here\n", NULL);
+			destination = "stderr";
+		}
+		failed = report_somehow(recorder, destination);
+	} else if (config.exitcode) {
+		failed = ask_command(recorder, "none") != 0;
+	}
+	if (!config.ledger[0] && recorder->writer.path[0])
+		unlink(recorder->writer.path);
+	errno = saved;
+	return failed;
+}
+
+int verdict_report_now(struct recorder *recorder)
+{
+	const char *pattern = config.report_now[0] ? config.report_now : config.report;
+	const struct timespec nap = { .tv_nsec = 10000000 };
+	char place[PATH_MAX];
+	int r, saved = errno;
+
+	if (strcmp(pattern, "none") == 0)
+		return -ENOTSUP;
+	while (!lock_try(&recorder->asking)) /* a report may take long */
+		nocancel_nanosleep(&nap);
+	r = destination_now(recorder, pattern, place);
+	if (r < 0) {
+		say("gpuleak: ", pattern, ": not a usable path, reporting here\n", NULL);
+		strcpy(place, "stderr");
+	}
+	if (atomic_load_explicit(&pool_on, memory_order_relaxed))
+		pool_settle();
+	stripes_settle(recorder);
+	released_settle(recorder);
+	report_somehow(recorder, place);
+	lock_give(&recorder->asking);
+	errno = saved;
+	return 0;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The handler notes a wish and wakes who waits for one, nothing else. A signal that the
+ * application handles or ignores stays the application's, and one that it takes later becomes
+ * its own as without us.
+ */
+#include "interpose/process/signals.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "interpose/base/config.h"
+#include "interpose/base/hot.h"
+#include "interpose/cuda/pool/pool_signal.h"
+#include "interpose/base/message.h"
+
+_Atomic bool pool_wants_trim READ_BY_ALL;
+_Atomic uint32_t signals_wishes, signals_steps;
+
+/* One number may stand for several wishes. */
+static struct {
+	enum option_id option;
+	enum wish wish;
+	const char *without; /* what does not happen if the signal can't be used */
+	int number;          /* that is caught; 0: none */
+} wished[] = {
+	{ OPTION_POOL_SIGNAL, WISH_TRIM, ": the pool gives nothing back at it\n", 0 },
+	{ OPTION_REPORT_SIGNAL, WISH_REPORT, ": nothing is reported at it\n", 0 },
+	{ OPTION_STEP_SIGNAL, WISH_STEP, ": no step is marked at it\n", 0 },
+};
+#define WISHES (sizeof(wished) / sizeof(wished[0]))
+
+static void note_wish(int number)
+{
+	int saved = errno;
+	uint32_t wishes = 0;
+
+	for (size_t i = 0; i < WISHES; i++)
+		if (wished[i].number == number)
+			wishes |= wished[i].wish;
+	if (wishes & WISH_TRIM)
+		atomic_store_explicit(&pool_wants_trim, true, memory_order_relaxed);
+	if (wishes & WISH_STEP)
+		atomic_fetch_add(&signals_steps, 1);
+	atomic_fetch_or(&signals_wishes, wishes);
+	syscall(SYS_futex, &signals_wishes, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	errno = saved;
+}
+
+/* Raised by the process's own mistakes: to return from them is to make them again. */
+static bool is_fault(int number)
+{
+	return number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL ||
+	       number == SIGTRAP || number == SIGSYS || number == SIGABRT;
+}
+
+static void say_not(size_t i, int number, const char *why)
+{
+	char digits[24] = "";
+	struct text text = { digits, sizeof(digits) - 1 };
+
+	text_add_number(&text, (uint64_t)number);
+	say("gpuleak: GPULEAK_", option_rows[wished[i].option].name, ": signal ", digits, " ", why,
+	    wished[i].without, NULL);
+}
+
+static int number_of(enum option_id option)
+{
+	return option == OPTION_POOL_SIGNAL     ? (int)config.pool_signal
+	       : option == OPTION_REPORT_SIGNAL ? (int)config.report_signal
+						: (int)config.step_signal;
+}
+
+static void catch(size_t i, int number)
+{
+	/* SA_ONSTACK: threads of Go programs have small stacks. */
+	struct sigaction ours = { .sa_handler = note_wish, .sa_flags = SA_RESTART | SA_ONSTACK };
+	struct sigaction before;
+
+	if (wished[i].wish == WISH_TRIM && config.pool == OPTION_POOL_OFF) {
+		say_not(i, number, "keeps its effect, since no pool is on");
+		return;
+	}
+	if (is_fault(number) || sigaction(number, NULL, &before) < 0) {
+		say_not(i, number, "can't be used");
+		return;
+	}
+	/* Ours already: of another option, or of the process that this one was forked from. */
+	if (before.sa_handler != note_wish && before.sa_handler != SIG_DFL) {
+		say_not(i, number, "is handled or ignored by the application, and stays so");
+		return;
+	}
+	wished[i].number = number;
+	if (before.sa_handler != note_wish && sigaction(number, &ours, NULL) < 0) {
+		wished[i].number = 0;
+		say_not(i, number, "can't be used");
+	}
+}
+
+void signals_start(void)
+{
+	for (size_t i = 0; i < WISHES; i++)
+		if (number_of(wished[i].option))
+			catch(i, number_of(wished[i].option));
+}
+
+uint32_t signals_caught(void)
+{
+	uint32_t ret = 0;
+
+	for (size_t i = 0; i < WISHES; i++)
+		ret |= wished[i].number ? wished[i].wish : 0;
+	return ret;
+}

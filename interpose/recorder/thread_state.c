@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Per-thread rows, slots and live bytes, and the peak over all of them. Owns who has which
+ * stripe; must not take a lock that threads share on the path of an ordinary pair.
+ */
+#include "interpose/recorder/thread_state_hot.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#define SLOTS_AT_ONCE 16u
+
+static pthread_key_t leave_key;
+static pthread_once_t leave_once = PTHREAD_ONCE_INIT;
+static bool leave_works;
+
+/* A thread ends: its stripe, with all it holds, waits for the next thread. */
+static void leave(void *value)
+{
+	struct stripe *stripe = value;
+	struct recorder *recorder = recorder_now();
+	ptrdiff_t number;
+
+	if (thread_self.call_frame)
+		record_calls_end();
+	if (recorder && thread_self.busy && thread_self.generation == recorder->generation) {
+		recorder_stop(); /* cancelled, for one */
+		thread_self.busy = 0;
+		return;
+	}
+	thread_self.generation = 0; /* later destructors may still allocate: they join anew */
+	if (!recorder || stripe < recorder->stripes.stripe ||
+	    stripe >= recorder->stripes.stripe + recorder->stripes.count)
+		return; /* of the parent's recorder */
+	number = stripe - recorder->stripes.stripe;
+	if (number > 0)
+		atomic_fetch_and(&recorder->stripes.taken[number / 64], ~(1ull << (number % 64)));
+}
+
+static void make_leave_key(void)
+{
+	leave_works = pthread_key_create(&leave_key, leave) == 0;
+}
+
+static struct stripe *take_free(struct stripes *stripes)
+{
+	for (unsigned int number = 1; number < stripes->count; number++) {
+		_Atomic uint64_t *word = &stripes->taken[number / 64];
+		uint64_t bit = 1ull << (number % 64);
+		unsigned int highest;
+
+		if (atomic_load_explicit(word, memory_order_relaxed) & bit ||
+		    atomic_fetch_or(word, bit) & bit)
+			continue;
+		highest = atomic_load(&stripes->highest);
+		while (highest <= number &&
+		       !atomic_compare_exchange_weak(&stripes->highest, &highest, number + 1))
+			;
+		return &stripes->stripe[number];
+	}
+	return NULL;
+}
+
+struct stripe *stripe_join(struct recorder *recorder)
+{
+	struct stripe *stripe = NULL;
+
+	pthread_once(&leave_once, make_leave_key);
+	if (leave_works)
+		stripe = take_free(&recorder->stripes);
+	if (!stripe) {
+		stripe = &recorder->stripes.stripe[0];
+		stripe->shared = true;
+		return stripe;
+	}
+	stack_forget(stripe);
+	pthread_setspecific(leave_key, stripe);
+	return stripe;
+}
+
+uint64_t stripes_now(const struct recorder *recorder)
+{
+	struct timespec now;
+	uint64_t ns;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	/* The coarse clock may lie a tick before the fine one that marked the start. */
+	return ns > recorder->header->start_mono_ns ? ns - recorder->header->start_mono_ns : 0;
+}
+
+static uint32_t make_row(struct recorder *recorder, uint32_t stack, struct hook *hook, int device)
+{
+	struct ledger_row row = {
+		.stack = stack,
+		.api = recorder_name_ref(recorder, hook),
+		.kind = recorder_kind_ref(recorder, hook),
+		.device = device,
+	};
+
+	return row.api ? ledger_add_row(&recorder->writer, &row) : 0;
+}
+
+static struct ledger_row *find_row(struct recorder *recorder, struct stripe *stripe, uint64_t key,
+				   uint32_t stack, struct hook *hook, int device)
+{
+	uint32_t ref = ref_table_find(&stripe->rows, key);
+
+	if (!ref) {
+		ref = make_row(recorder, stack, hook, device);
+		if (ref)
+			ref_table_set(&recorder->arena, &stripe->rows, key, ref);
+	}
+	return ref ? ledger_at(&recorder->writer, ref) : NULL;
+}
+
+struct ledger_row *stripe_row_seldom(struct recorder *recorder, struct stripe *stripe,
+				     uint64_t key, uint32_t stack, struct hook *hook, int device)
+{
+	unsigned int slot = stripe_row_slot(key);
+	struct ledger_row *row = find_row(recorder, stripe, key, stack, hook, device);
+
+	if (row) {
+		stripe->row_cache[slot].key = key;
+		stripe->row_cache[slot].row = row;
+	}
+	return row;
+}
+
+void stripe_refill(struct recorder *recorder, struct stripe *stripe)
+{
+	struct stripes *stripes = &recorder->stripes;
+	struct ledger_block *first;
+	unsigned int count;
+
+	lock_take(&stripes->spare_lock);
+	for (count = 0; count < SLOTS_AT_ONCE && stripes->spare; count++) {
+		first = stripes->spare;
+		stripes->spare = stripe_next_spare(recorder, first);
+		stripe_link_spare(recorder, &stripe->spare, first);
+	}
+	lock_give(&stripes->spare_lock);
+	stripe->spares += count;
+	if (count)
+		return;
+	count = ledger_add_blocks(&recorder->writer, SLOTS_AT_ONCE, &first);
+	stripe->spares += count;
+	while (count--)
+		stripe_link_spare(recorder, &stripe->spare, &first[count]);
+}
+
+/* A thread that only frees must not hoard: what it has too much goes to those that allocate. */
+void stripe_shed(struct recorder *recorder, struct stripe *stripe)
+{
+	struct stripes *stripes = &recorder->stripes;
+	struct ledger_block *block;
+
+	lock_take(&stripes->spare_lock);
+	while (stripe->spares > STRIPE_SPARES_MAX / 2) {
+		block = stripe->spare;
+		stripe->spare = stripe_next_spare(recorder, block);
+		stripe->spares--;
+		stripe_link_spare(recorder, &stripes->spare, block);
+	}
+	lock_give(&stripes->spare_lock);
+}
+
+int64_t stripes_live(struct recorder *recorder)
+{
+	struct stripes *stripes = &recorder->stripes;
+	unsigned int highest = atomic_load_explicit(&stripes->highest, memory_order_relaxed);
+	int64_t live = atomic_load_explicit(&stripes->stripe[0].live, memory_order_relaxed);
+
+	for (unsigned int i = 1; i < highest; i++)
+		live += atomic_load_explicit(&stripes->stripe[i].live, memory_order_relaxed);
+	return live;
+}
+
+/* With peak_lock: notes the total if it is a new peak, then deals the room left below the
+ * peak out to all stripes. Up to its part a stripe can't make a new peak, whatever the
+ * others do, so it need not ask. */
+static void look_at_peak(struct recorder *recorder)
+{
+	struct stripes *stripes = &recorder->stripes;
+	unsigned int highest = atomic_load_explicit(&stripes->highest, memory_order_relaxed);
+	int64_t live = stripes_live(recorder);
+	int64_t part;
+
+	if (live > (int64_t)recorder->header->peak_bytes) {
+		recorder->header->peak_mono_ns = stripes_now(recorder);
+		__atomic_store_n(&recorder->header->peak_bytes, (uint64_t)live, __ATOMIC_RELEASE);
+	}
+	if (live > stripes->peak)
+		stripes->peak = live;
+	part = stripes->peak - live;
+	part = part > 0 && highest > 1 ? part / (int64_t)(highest - 1 + stripes->stripe[0].shared)
+				       : (part > 0 ? part : 0);
+	for (unsigned int i = 0; i < highest || i == 0; i++) {
+		struct stripe *stripe = &stripes->stripe[i];
+
+		atomic_store_explicit(&stripe->ceiling,
+				      atomic_load_explicit(&stripe->live, memory_order_relaxed) +
+					      (i || stripe->shared ? part : 0),
+				      memory_order_relaxed);
+	}
+}
+
+void stripe_may_be_peak(struct recorder *recorder, struct stripe *stripe, uint64_t now_ns)
+{
+	if (now_ns + 1 == stripe->contended_tick)
+		return;
+	/* Somebody else is looking right now: then moments overlap, exactness has no
+	 * meaning, and a crowd of threads must not queue up here. Not again in this tick. */
+	if (!lock_try(&recorder->stripes.peak_lock)) {
+		stripe->contended_tick = now_ns + 1;
+		return;
+	}
+	look_at_peak(recorder);
+	lock_give(&recorder->stripes.peak_lock);
+}
+
+uint64_t stripes_peak(struct recorder *recorder, bool restart)
+{
+	struct stripes *stripes = &recorder->stripes;
+	int64_t peak;
+
+	lock_take(&stripes->peak_lock);
+	look_at_peak(recorder);
+	peak = stripes->peak;
+	if (restart) {
+		stripes->peak = 0;
+		look_at_peak(recorder); /* what is live now is the first, and nobody has room */
+	}
+	lock_give(&stripes->peak_lock);
+	return peak > 0 ? (uint64_t)peak : 0;
+}
+
+void stripes_settle(struct recorder *recorder)
+{
+	if (!lock_try(&recorder->stripes.peak_lock))
+		return;
+	look_at_peak(recorder);
+	lock_give(&recorder->stripes.peak_lock);
+}

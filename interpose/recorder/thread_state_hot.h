@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What each recorded pair of calls does with its thread's stripe, inline: for blocks.c, and for
+ * thread_state.c, which owns it all and does what is rare.
+ */
+#ifndef GPULEAK_STRIPES_HOT_H
+#define GPULEAK_STRIPES_HOT_H
+
+#include "interpose/base/hot.h"
+#include "interpose/recorder/recorder.h"
+#include "interpose/base/hash.h"
+
+COLD struct ledger_row *stripe_row_seldom(struct recorder *recorder, struct stripe *stripe,
+					  uint64_t key, uint32_t stack, struct hook *hook,
+					  int device);
+COLD void stripe_refill(struct recorder *recorder, struct stripe *stripe);
+COLD void stripe_shed(struct recorder *recorder, struct stripe *stripe);
+COLD void stripe_may_be_peak(struct recorder *recorder, struct stripe *stripe, uint64_t now_ns);
+
+static inline unsigned int stripe_row_slot(uint64_t key)
+{
+	return (unsigned int)(table_mix(key) >> 48) % STRIPE_ROWS;
+}
+
+/* The row of (stack, hook, device), made if need be; NULL if there is no room. */
+static HOT struct ledger_row *stripe_row(struct recorder *recorder, struct stripe *stripe,
+					 uint32_t stack, struct hook *hook, int device)
+{
+	uint64_t key = (uint64_t)stack << 32 | (uint64_t)(hook - hooks) << 16 |
+		       (uint16_t)(device + 1);
+	unsigned int slot = stripe_row_slot(key);
+
+	if (__builtin_expect(stripe->row_cache[slot].key == key && stripe->row_cache[slot].row, 1))
+		return stripe->row_cache[slot].row;
+	return stripe_row_seldom(recorder, stripe, key, stack, hook, device);
+}
+
+static HOT struct ledger_block *stripe_next_spare(struct recorder *recorder,
+						  struct ledger_block *block)
+{
+	return block->next_spare ? ledger_at(&recorder->writer, block->next_spare) : NULL;
+}
+
+static HOT void stripe_link_spare(struct recorder *recorder, struct ledger_block **head,
+				  struct ledger_block *block)
+{
+	block->next_spare = *head ? ledger_ref(&recorder->writer, *head) : 0;
+	*head = block;
+}
+
+static HOT struct ledger_block *stripe_take_slot(struct recorder *recorder, struct stripe *stripe)
+{
+	struct ledger_block *block;
+
+	if (__builtin_expect(!stripe->spare, 0))
+		stripe_refill(recorder, stripe);
+	block = stripe->spare;
+	if (__builtin_expect(!block, 0))
+		return NULL;
+	stripe->spare = stripe_next_spare(recorder, block);
+	stripe->spares--;
+	return block;
+}
+
+static HOT void stripe_give_slot(struct recorder *recorder, struct stripe *stripe,
+				 struct ledger_block *block)
+{
+	ledger_block_set(block, LEDGER_BLOCK_UNUSED);
+	/* Who reads a live block must not see what is written into it from here on. */
+	atomic_thread_fence(memory_order_release);
+	stripe_link_spare(recorder, &stripe->spare, block);
+	if (__builtin_expect(++stripe->spares > STRIPE_SPARES_MAX, 0))
+		stripe_shed(recorder, stripe);
+}
+
+/* Live bytes went up or down at NOW_NS. Keeps the peak: exact, except among threads that
+ * allocate within the same tick of the coarse clock (1-4 ms), where it may come out lower. */
+static HOT void stripe_live_add(struct recorder *recorder, struct stripe *stripe, int64_t bytes,
+				uint64_t now_ns)
+{
+	int64_t live = atomic_load_explicit(&stripe->live, memory_order_relaxed) + bytes;
+
+	atomic_store_explicit(&stripe->live, live, memory_order_relaxed);
+	if (__builtin_expect(bytes > 0 && live > atomic_load_explicit(&stripe->ceiling,
+								      memory_order_relaxed),
+			     0))
+		stripe_may_be_peak(recorder, stripe, now_ns);
+}
+
+#endif

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Keeps the module table, and exports dlclose to know when it may have changed. Owns the
+ * epoch. Asks the loader, so it runs only when a new stack is met or after a dlclose.
+ */
+#include "interpose/stack/modules.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "interpose/base/own_stack.h"
+#include "interpose/dispatch/coverage.h"
+#include "interpose/opencl/pool/opencl_pool.h"
+#include "interpose/recorder/recorder.h"
+#include "interpose/dispatch/resolve.h"
+#include "interpose/dispatch/types.h"
+
+static void read_build_id(const struct dl_phdr_info *info, const ElfW(Phdr) *phdr,
+			  struct ledger_module *module)
+{
+	const char *at = (const char *)(info->dlpi_addr + phdr->p_vaddr);
+	const char *end = at + phdr->p_memsz;
+
+	while (at + sizeof(ElfW(Nhdr)) <= end) {
+		const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)(const void *)at;
+		const char *name = at + sizeof(*note);
+		const char *id = name + ((note->n_namesz + 3) & ~3u);
+
+		if (id + note->n_descsz > end || id < name)
+			return;
+		if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 &&
+		    memcmp(name, "GNU", 4) == 0 && note->n_descsz <= LEDGER_BUILD_ID_MAX) {
+			module->build_id_bytes = note->n_descsz;
+			memcpy(module->build_id, id, note->n_descsz);
+			return;
+		}
+		at = id + ((note->n_descsz + 3) & ~3u);
+	}
+}
+
+static void describe(const struct dl_phdr_info *info, struct ledger_module *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	ret->start = UINT64_MAX;
+	ret->bias = info->dlpi_addr;
+	for (unsigned int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *phdr = &info->dlpi_phdr[i];
+		uint64_t start = info->dlpi_addr + phdr->p_vaddr;
+
+		if (phdr->p_type == PT_NOTE && ret->build_id_bytes == 0)
+			read_build_id(info, phdr, ret);
+		if (phdr->p_type != PT_LOAD)
+			continue;
+		if (start < ret->start)
+			ret->start = start;
+		if (start + phdr->p_memsz > ret->end)
+			ret->end = start + phdr->p_memsz;
+	}
+}
+
+/* Absolute, as far as that can be known: what the loader has may be relative to the
+ * directory of the time. */
+static size_t module_path(const struct dl_phdr_info *info, char *ret, size_t size)
+{
+	size_t length = info->dlpi_name ? strlen(info->dlpi_name) : 0;
+	ssize_t got;
+	size_t at = 0;
+
+	if (length == 0) {
+		got = readlink("/proc/self/exe", ret, size - 1);
+		return got > 0 ? (size_t)got : 0;
+	}
+	if (info->dlpi_name[0] != '/' && strchr(info->dlpi_name, '/') && getcwd(ret, size)) {
+		at = strlen(ret);
+		if (at + 1 < size)
+			ret[at++] = '/';
+	}
+	if (length > size - at)
+		length = size - at;
+	memcpy(ret + at, info->dlpi_name, length);
+	return at + length;
+}
+
+static bool same_file(struct recorder *recorder, const struct module *known,
+		      const struct ledger_module *seen, const char *path, size_t path_length)
+{
+	const struct ledger_module *row = ledger_at(&recorder->writer, known->ref);
+	const struct ledger_string *string = ledger_at(&recorder->writer, row->path);
+
+	return row->start == seen->start && row->end == seen->end && row->bias == seen->bias &&
+	       row->build_id_bytes == seen->build_id_bytes &&
+	       memcmp(row->build_id, seen->build_id, seen->build_id_bytes) == 0 &&
+	       (row->path == 0 || (string->length == path_length &&
+				   memcmp(string->bytes, path, path_length) == 0));
+}
+
+static void add(struct recorder *recorder, struct ledger_module *seen, const char *path,
+		size_t path_length)
+{
+	struct modules *modules = &recorder->modules;
+	struct module *module;
+
+	if (modules->count == MODULES_MAX)
+		return;
+	seen->path = ledger_add_string(&recorder->writer, path, path_length);
+	seen->epoch = modules->epoch;
+	module = &modules->module[modules->count];
+	module->ref = ledger_add_module(&recorder->writer, seen);
+	if (!module->ref)
+		return;
+	module->start = seen->start;
+	module->end = seen->end;
+	module->loaded = true;
+	modules->count++;
+}
+
+static void new_epoch(struct modules *modules)
+{
+	__atomic_store_n(&modules->epoch, modules->epoch + 1, __ATOMIC_RELEASE);
+}
+
+/* One module of the present look. A file that takes the addresses of another one that is
+ * gone begins a new epoch: the same pc means something else from here on. */
+static void meet(struct recorder *recorder, const struct dl_phdr_info *info)
+{
+	struct modules *modules = &recorder->modules;
+	struct ledger_module seen;
+	char path[PATH_MAX];
+	size_t path_length;
+	bool taken_over = false;
+
+	describe(info, &seen);
+	if (seen.start >= seen.end)
+		return;
+	path_length = module_path(info, path, sizeof(path));
+	for (unsigned int i = modules->count; i-- > 0;) {
+		struct module *known = &modules->module[i];
+
+		if (known->end <= seen.start || known->start >= seen.end)
+			continue;
+		if (!taken_over && same_file(recorder, known, &seen, path, path_length)) {
+			known->loaded = true;
+			return;
+		}
+		taken_over = true;
+	}
+	if (taken_over) {
+		modules->taken_over = true;
+		new_epoch(modules);
+	}
+	add(recorder, &seen, path, path_length);
+}
+
+static int each(struct dl_phdr_info *info, size_t size, void *data)
+{
+	struct recorder *recorder = data;
+	uint64_t loads = info->dlpi_adds + info->dlpi_subs;
+
+	(void)size;
+	if (recorder->modules.loads != loads)
+		python_want();
+	recorder->modules.loads = loads;
+	meet(recorder, info);
+	return 0;
+}
+
+static void mark_unloaded(struct recorder *recorder)
+{
+	struct modules *modules = &recorder->modules;
+	bool gone = false;
+
+	for (unsigned int i = 0; i < modules->count; i++) {
+		struct module *module = &modules->module[i];
+		struct ledger_module *row = ledger_at(&recorder->writer, module->ref);
+		uint32_t flags = module->loaded ? 0 : LEDGER_MODULE_UNLOADED;
+
+		gone = gone || (module->used && flags && !row->flags);
+		__atomic_store_n(&row->flags, flags, __ATOMIC_RELEASE);
+	}
+	/* Whatever is loaded there next must not inherit the stacks of what is gone. */
+	if (gone)
+		new_epoch(modules);
+}
+
+static void refresh_locked(struct recorder *recorder)
+{
+	struct modules *modules = &recorder->modules;
+
+	__atomic_store_n(&modules->stale, 0, __ATOMIC_RELAXED);
+	for (unsigned int i = 0; i < modules->count; i++)
+		modules->module[i].loaded = false;
+	dl_iterate_phdr(each, recorder);
+	mark_unloaded(recorder);
+	coverage_look(recorder);
+}
+
+void modules_refresh(struct recorder *recorder)
+{
+	lock_take(&recorder->modules.lock);
+	refresh_locked(recorder);
+	lock_give(&recorder->modules.lock);
+}
+
+static bool covered(struct modules *modules, uint64_t pc)
+{
+	for (unsigned int i = modules->count; i-- > 0;) {
+		struct module *module = &modules->module[i];
+
+		if (!module->loaded || pc < module->start || pc >= module->end)
+			continue;
+		module->used = true;
+		return true;
+	}
+	return false;
+}
+
+static int count_loads(struct dl_phdr_info *info, size_t size, void *data)
+{
+	(void)size;
+	*(uint64_t *)data = info->dlpi_adds + info->dlpi_subs;
+	return 1;
+}
+
+void modules_cover(struct recorder *recorder, const struct capture *capture)
+{
+	struct modules *modules = &recorder->modules;
+	uint64_t loads = 0;
+
+	lock_take(&modules->lock);
+	for (unsigned int i = 0; i < capture->frames; i++) {
+		uint64_t pc = (uint64_t)(uintptr_t)capture->first[i] - 1;
+
+		if (covered(modules, pc))
+			continue;
+		/* Code that no module has (a JIT's) must not make us look again and again. */
+		dl_iterate_phdr(count_loads, &loads);
+		if (loads == modules->loads)
+			continue;
+		refresh_locked(recorder);
+		covered(modules, pc);
+	}
+	facts_write(recorder);
+	lock_give(&modules->lock);
+}
+
+static void look_everywhere(void *recorder)
+{
+	coverage_look_everywhere(recorder, false);
+}
+
+/* What a module that goes away now has called past us is not to be seen any more then. */
+static void look_before_it_goes(const struct recorder *recorder)
+{
+	struct recorder *entered = recorder && !thread_self.busy ? recorder_enter() : NULL;
+
+	if (!entered)
+		return;
+	aside(look_everywhere, entered);
+	recorder_leave();
+}
+
+EXPORT int dlclose(void *handle)
+{
+	static int (*real)(void *);
+	struct recorder *recorder = recorder_now();
+	int r;
+
+	if (!real)
+		real = (int (*)(void *))resolve_next("dlclose");
+	callers_forget();
+	look_before_it_goes(recorder);
+	python_forget();
+	r = real ? real(handle) : -1;
+	resolve_forget_unloaded();
+	opencl_pool_library_gone();
+
+	if (recorder) {
+		__atomic_store_n(&recorder->modules.stale, 1, __ATOMIC_RELAXED);
+		stacks_flush_unwinder();
+	}
+	return r;
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Finds libunwind and tames it. libunwind tests whether memory can be read by writing it
+ * into a pipe whose descriptors it keeps. An application that closes all descriptors and
+ * opens its own files would get those bytes in its files. So libunwind's own references to
+ * write, read, pipe2 and syscall are led to functions here that test without a descriptor.
+ * Owns the handle; must not change anybody else's references.
+ */
+#include "interpose/stack/unwinder.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <limits.h>
+#include <link.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "interpose/dispatch/dlerror_state.h"
+#include "ledger/lock.h"
+#include "interpose/dispatch/lookup.h"
+#include "ledger/nocancel.h"
+
+#if defined(__x86_64__)
+#define NAME(prefix, name) prefix "x86_64" name
+#define RELOC_JUMP_SLOT R_X86_64_JUMP_SLOT
+#define RELOC_GLOB_DAT R_X86_64_GLOB_DAT
+#else
+#define NAME(prefix, name) prefix "aarch64" name
+#define RELOC_JUMP_SLOT R_AARCH64_JUMP_SLOT
+#define RELOC_GLOB_DAT R_AARCH64_GLOB_DAT
+#endif
+
+static struct unwinder unwinder; /* written once, before `ready` */
+static int ready;
+static bool tamed;
+static struct lock write_lock; /* of these three; never held over the loader */
+
+/* ---- what libunwind calls instead ---- */
+
+/* The kernel copies the set before it looks at the first argument, which is nonsense: so
+ * this answers EFAULT or EINVAL and changes nothing, under any seccomp filter. */
+bool unwinder_can_read(const void *address)
+{
+	return syscall(SYS_rt_sigprocmask, -1, address, NULL, 8) == 0 || errno != EFAULT;
+}
+
+static ssize_t test_memory(const void *address)
+{
+	return unwinder_can_read(address) ? 1 : -1;
+}
+
+static ssize_t instead_of_write(int fd, const void *bytes, size_t count)
+{
+	(void)fd, (void)count; /* it writes for no other purpose */
+	return test_memory(bytes);
+}
+
+/* Numbers that no descriptor ever has: what else is done with them fails and harms nobody. */
+#define READ_END INT_MAX
+#define WRITE_END (INT_MAX - 1)
+
+/* It empties its pipe before each test, and opens another one if that fails: two calls more. */
+static ssize_t instead_of_read(int fd, void *bytes, size_t size)
+{
+	if (fd != READ_END)
+		return nocancel_read(fd, bytes, size);
+	errno = EAGAIN;
+	return -1;
+}
+
+static int instead_of_pipe2(int fds[2], int flags)
+{
+	(void)flags;
+	/* Threads may come here at once, for libunwind keeps one pair for all of them. */
+	__atomic_store_n(&fds[0], READ_END, __ATOMIC_RELAXED);
+	__atomic_store_n(&fds[1], WRITE_END, __ATOMIC_RELAXED);
+	return 0;
+}
+
+/* Newer versions write by way of it. */
+static long instead_of_syscall(long number, ...)
+{
+	long a[6];
+	va_list list;
+
+	va_start(list, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(list, long);
+	va_end(list);
+	if (number == SYS_write)
+		return test_memory((const void *)a[1]);
+	return syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+/* ---- leading its references there ---- */
+
+struct tables {
+	const char *strings;
+	const ElfW(Sym) *symbols;
+	const ElfW(Rela) *rela[2]; /* DT_JMPREL, DT_RELA */
+	size_t rela_bytes[2];
+};
+
+static void read_dynamic(const struct link_map *map, struct tables *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	for (const ElfW(Dyn) *d = map->l_ld; d->d_tag != DT_NULL; d++) {
+		switch (d->d_tag) { /* the loader has made these addresses already */
+		case DT_STRTAB: ret->strings = (const char *)d->d_un.d_ptr; break;
+		case DT_SYMTAB: ret->symbols = (const ElfW(Sym) *)d->d_un.d_ptr; break;
+		case DT_JMPREL: ret->rela[0] = (const ElfW(Rela) *)d->d_un.d_ptr; break;
+		case DT_PLTRELSZ: ret->rela_bytes[0] = d->d_un.d_val; break;
+		case DT_RELA: ret->rela[1] = (const ElfW(Rela) *)d->d_un.d_ptr; break;
+		case DT_RELASZ: ret->rela_bytes[1] = d->d_un.d_val; break;
+		}
+	}
+}
+
+static void set_slot(void **slot, void *function)
+{
+	uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
+	void *page = (void *)((uintptr_t)slot & ~(page_bytes - 1));
+	bool writable = mprotect(page, page_bytes, PROT_READ | PROT_WRITE) == 0;
+
+	if (writable) /* it stays so: whether it was before is not known */
+		__atomic_store_n(slot, function, __ATOMIC_RELEASE);
+}
+
+static void *instead_of(const char *name)
+{
+	if (strcmp(name, "write") == 0)
+		return (void *)instead_of_write;
+	if (strcmp(name, "read") == 0)
+		return (void *)instead_of_read;
+	if (strcmp(name, "pipe2") == 0)
+		return (void *)instead_of_pipe2;
+	if (strcmp(name, "syscall") == 0)
+		return (void *)instead_of_syscall;
+	return NULL;
+}
+
+/* With the lock: one thread does it for all. */
+static void tame(void *library)
+{
+	const struct link_map *map = library; /* what a handle is in glibc */
+	struct tables tables;
+
+	if (tamed)
+		return;
+	tamed = true;
+	read_dynamic(map, &tables);
+	for (int t = 0; t < 2; t++) {
+		const ElfW(Rela) *rela = tables.rela[t];
+
+		for (size_t i = 0; rela && i < tables.rela_bytes[t] / sizeof(*rela); i++) {
+			unsigned int type = (unsigned int)ELF64_R_TYPE(rela[i].r_info);
+			const ElfW(Sym) *symbol = &tables.symbols[ELF64_R_SYM(rela[i].r_info)];
+			void *function;
+
+			if (type != RELOC_JUMP_SLOT && type != RELOC_GLOB_DAT)
+				continue;
+			function = instead_of(tables.strings + symbol->st_name);
+			if (function)
+				set_slot((void **)(map->l_addr + rela[i].r_offset), function);
+		}
+	}
+}
+
+/* libunwind sets itself up in its first walk, and guards that by a flag that other threads read
+ * without the lock. */
+static void set_up(const struct unwinder *unwind)
+{
+	unw_tdep_context_t context;
+	unw_cursor_t cursor;
+
+	if (unwind->can_walk && unwind->getcontext(&context) == 0)
+		unwind->init_local(&cursor, &context);
+}
+
+static int find(struct unwinder *ret)
+{
+	void *library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
+
+	if (!library)
+		return -ENOENT;
+	lock_take(&write_lock);
+	tame(library);
+	lock_give(&write_lock);
+#define FIND(member, name) (*(void **)&ret->member = lookup_real(library, name))
+	ret->can_walk = FIND(getcontext, NAME("_U", "_getcontext")) &&
+			FIND(init_local, NAME("_UL", "_init_local")) &&
+			FIND(step, NAME("_UL", "_step")) &&
+			FIND(get_reg, NAME("_UL", "_get_reg")) &&
+			FIND(get_save_loc, NAME("_UL", "_get_save_loc")) &&
+			FIND(is_signal_frame, NAME("_UL", "_is_signal_frame"));
+	FIND(flush_cache, NAME("_U", "_flush_cache"));
+	FIND(local_addr_space, NAME("_UL", "_local_addr_space"));
+	FIND(backtrace, "unw_backtrace");
+#undef FIND
+	set_up(ret);
+	return ret->backtrace ? 0 : -ENOENT;
+}
+
+/* Two threads may both look for it. */
+int unwinder_load(void)
+{
+	struct unwinder found = { 0 };
+	struct dlerror_state state;
+	int r;
+
+	if (unwinder_get())
+		return 0;
+	dlerror_take(&state);
+	r = find(&found);
+	dlerror_give_back(&state);
+	if (r < 0)
+		return r;
+	lock_take(&write_lock);
+	if (!ready) {
+		unwinder = found;
+		__atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
+	}
+	lock_give(&write_lock);
+	return 0;
+}
+
+const struct unwinder *unwinder_get(void)
+{
+	return __atomic_load_n(&ready, __ATOMIC_ACQUIRE) ? &unwinder : NULL;
+}

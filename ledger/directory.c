@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The default home of ledgers. Owns the choice of directory and the check that it is
+ * safe; must not create or name anything else.
+ */
+#include "ledger/directory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct text {
+	char *at;
+	size_t left;
+	int short_of;
+};
+
+static void put(struct text *text, const char *s)
+{
+	for (; *s; s++) {
+		if (text->left <= 1) {
+			text->short_of = 1;
+			return;
+		}
+		*text->at++ = *s;
+		*text->at = '\0';
+		text->left--;
+	}
+}
+
+static void put_number(struct text *text, unsigned long long n)
+{
+	char digits[24];
+	size_t at = sizeof(digits) - 1;
+
+	digits[at] = '\0';
+	do {
+		digits[--at] = (char)('0' + n % 10);
+		n /= 10;
+	} while (n);
+	put(text, digits + at);
+}
+
+static int finish(const struct text *text)
+{
+	return text->short_of ? -ENAMETOOLONG : 0;
+}
+
+/* tmpfs first: pages of a ledger on a disk are written back and write-protected every
+ * few seconds, and each next touch of one is a page fault in the application. */
+int place_candidate(int i, const char *(*variable)(const char *name), char *ret, size_t size)
+{
+	struct text text = { ret, size, 0 };
+	const char *runtime;
+
+	switch (i) {
+	case 0:
+		runtime = variable("XDG_RUNTIME_DIR");
+		if (!runtime || runtime[0] != '/')
+			return -ENOENT;
+		put(&text, runtime);
+		put(&text, "/gpuleak");
+		return finish(&text);
+	case 1:
+		put(&text, "/dev/shm/gpuleak-");
+		break;
+	case 2:
+		put(&text, "/tmp/gpuleak-");
+		break;
+	default:
+		return -ENOENT;
+	}
+	put_number(&text, geteuid());
+	return finish(&text);
+}
+
+int place_check(const char *path)
+{
+	struct stat st;
+
+	if (lstat(path, &st) < 0)
+		return -errno;
+	if (!S_ISDIR(st.st_mode))
+		return -ENOTDIR;
+	if (st.st_uid != geteuid() || (st.st_mode & 077) != 0)
+		return -EPERM;
+	return 0;
+}
+
+int place_make(const char *path)
+{
+	if (mkdir(path, 0700) < 0 && errno != EEXIST)
+		return -errno;
+	return place_check(path);
+}
+
+int place_name(int pid, unsigned long long start_ticks, char *ret, size_t size)
+{
+	struct text text = { ret, size, 0 };
+
+	put_number(&text, (unsigned long long)pid);
+	put(&text, "-");
+	put_number(&text, start_ticks);
+	put(&text, ".gpuleak");
+	return finish(&text);
+}

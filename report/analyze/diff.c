@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Two sorted lists, merged.
+ */
+#include "report/analyze/diff.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "report/model/model.h"
+
+static enum diff_change change_of(const struct tally_entry *before, const struct tally_entry *after)
+{
+	if (!before->largest)
+		return DIFF_NEW;
+	if (!after->largest)
+		return DIFF_GONE;
+	if (after->bytes > before->bytes || after->blocks > before->blocks)
+		return DIFF_GREW;
+	return after->bytes < before->bytes || after->blocks < before->blocks ? DIFF_SHRANK
+									       : DIFF_SAME;
+}
+
+static uint64_t distance(const struct diff_row *row)
+{
+	return row->after.bytes > row->before.bytes ? row->after.bytes - row->before.bytes
+						    : row->before.bytes - row->after.bytes;
+}
+
+static uint64_t fingerprint_of(const struct diff_row *row)
+{
+	return row->after.largest ? row->after.fingerprint : row->before.fingerprint;
+}
+
+static int compare_rows(const void *left, const void *right)
+{
+	const struct diff_row *a = left, *b = right;
+
+	if (a->change != b->change)
+		return a->change < b->change ? -1 : 1;
+	if (distance(a) != distance(b))
+		return distance(a) > distance(b) ? -1 : 1;
+	return fingerprint_of(a) < fingerprint_of(b) ? -1 : fingerprint_of(a) > fingerprint_of(b);
+}
+
+static void merge(struct diff *diff)
+{
+	const struct tally *before = &diff->tallies[0], *after = &diff->tallies[1];
+	size_t b = 0, a = 0;
+
+	while (b < before->count || a < after->count) {
+		struct diff_row row = { .change = DIFF_SAME };
+		int has_before = b < before->count &&
+				 (a == after->count ||
+				  before->entries[b].fingerprint <= after->entries[a].fingerprint);
+		int has_after = a < after->count &&
+				(b == before->count ||
+				 after->entries[a].fingerprint <= before->entries[b].fingerprint);
+
+		if (has_before)
+			row.before = before->entries[b++];
+		if (has_after)
+			row.after = after->entries[a++];
+		row.change = change_of(&row.before, &row.after);
+		diff->counts[row.change]++;
+		diff->rows[diff->count++] = row;
+	}
+	if (diff->count)
+		qsort(diff->rows, diff->count, sizeof(*diff->rows), compare_rows);
+	diff->worse = diff->counts[DIFF_NEW] || diff->counts[DIFF_GREW] ||
+		      diff->after->summary.errors > diff->before->summary.errors;
+}
+
+int diff_make(const struct report *before, const struct report *after, struct diff *ret)
+{
+	struct diff diff = { .before = before, .after = after };
+	int r = tally_leaks(before, &diff.tallies[0]);
+
+	if (r == 0)
+		r = tally_leaks(after, &diff.tallies[1]);
+	if (r == 0) {
+		diff.rows = calloc(diff.tallies[0].count + diff.tallies[1].count + 1,
+				   sizeof(*diff.rows));
+		r = diff.rows ? 0 : -ENOMEM;
+	}
+	if (r < 0) {
+		diff_finish(&diff);
+		return r;
+	}
+	merge(&diff);
+	*ret = diff;
+	return 0;
+}
+
+void diff_finish(struct diff *diff)
+{
+	tally_finish(&diff->tallies[0]);
+	tally_finish(&diff->tallies[1]);
+	free(diff->rows);
+	*diff = (struct diff){ 0 };
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Two reports compared by fingerprint. Finds, counts and renders; judges nothing.
+ */
+#ifndef GPULEAK_REPORT_DIFF_H
+#define GPULEAK_REPORT_DIFF_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "report/analyze/leak_totals.h"
+
+struct report;
+
+enum diff_change {
+	DIFF_NEW,
+	DIFF_GREW,   /* more bytes, or more blocks */
+	DIFF_SHRANK,
+	DIFF_GONE,
+	DIFF_SAME,
+	DIFF_CHANGES,
+};
+
+struct diff_row {
+	enum diff_change change;
+	struct tally_entry before, after; /* all 0 where there is none */
+};
+
+struct diff {
+	const struct report *before, *after;
+	struct tally tallies[2];
+	struct diff_row *rows; /* by change, then by how much, the largest first */
+	size_t count;
+	size_t counts[DIFF_CHANGES];
+	int worse; /* something is new or grew, or there are more wrong frees */
+};
+
+/* 0 with *RET to be finished; it refers to the reports. Or -ENOMEM. */
+int diff_make(const struct report *before, const struct report *after, struct diff *ret);
+
+/* Both: 0, -ENOMEM or -EIO. */
+int diff_print_text(const struct diff *diff, FILE *out);
+int diff_print_json(const struct diff *diff, FILE *out);
+
+void diff_finish(struct diff *diff);
+
+#endif

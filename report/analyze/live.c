@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One walk over the blocks, sums by row, rows put together by what they say. Costs what the
+ * ledger is long, and symbols of as many stacks as somebody will read.
+ */
+#include "report/analyze/live.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/model/build.h"
+#include "report/load/load.h"
+#include "report/model/model_pool.h"
+#include "report/util/number.h"
+#include "report/analyze/trend.h"
+
+struct gathering {
+	struct builder b;
+	struct live *live;
+};
+
+struct site_node {
+	struct live_site site;
+	struct site_node *next;
+};
+
+static int same_site(const void *value, const void *key)
+{
+	const struct live_site *a = &((const struct site_node *)value)->site, *b = key;
+
+	/* Strings are interned. */
+	return a->stack_ref == b->stack_ref && a->api == b->api && a->kind == b->kind &&
+	       a->device == b->device;
+}
+
+/* The same in every look at the same bytes, no longer. */
+static uint64_t hash_site(const struct live_site *key)
+{
+	uint64_t hash = hash_number((uintptr_t)key->api, hash_number(key->stack_ref, 0));
+
+	return hash_number((uint64_t)key->device, hash_number((uintptr_t)key->kind, hash));
+}
+
+static int find_site(struct gathering *g, const struct live_site *key, struct site_node **first,
+		     struct site_node **ret)
+{
+	uint64_t hash = hash_site(key);
+	struct site_node *node;
+
+	node = table_find(&g->b.groups, hash, same_site, key);
+	if (!node) {
+		node = pool_alloc(g->b.pool, sizeof(*node));
+		if (!node || table_add(&g->b.groups, hash, node) < 0)
+			return -ENOMEM;
+		node->site = *key;
+		node->next = *first;
+		*first = node;
+		g->live->site_count++;
+	}
+	*ret = node;
+	return 0;
+}
+
+/* The site of the blocks whose row is REF; *RET is NULL if they are no memory. */
+static int site_at(struct gathering *g, uint32_t ref, struct site_node **first,
+		   struct site_node **ret)
+{
+	const struct ref_node *known = build_find_ref(&g->b.row_refs, ref);
+	const struct ledger_row *row = known ? NULL : ledger_row(g->b.view, ref);
+	struct live_site key = { .device = -1 };
+	int r = 0;
+
+	*ret = known ? (struct site_node *)known->value : NULL;
+	if (known)
+		return 0;
+	if (row && ledger_row_is_object(g->b.view, row))
+		return build_add_ref(&g->b, &g->b.row_refs, ref, NULL);
+	if (row) {
+		key.device = row->device;
+		key.stack_ref = row->stack;
+		r = build_text(&g->b, row->api, &key.api);
+		if (r == 0)
+			r = build_text(&g->b, row->kind, &key.kind);
+	}
+	if (!key.api)
+		key.api = "unknown";
+	if (!key.kind)
+		key.kind = "unknown";
+	if (r == 0)
+		r = find_site(g, &key, first, ret);
+	return r < 0 ? r : build_add_ref(&g->b, &g->b.row_refs, ref, *ret);
+}
+
+static void add(struct live_sum *to, uint64_t bytes, uint64_t blocks)
+{
+	to->bytes = add_bounded(to->bytes, bytes);
+	to->blocks = add_bounded(to->blocks, blocks);
+}
+
+static int walk_blocks(struct gathering *g, struct site_node **first)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_block *block;
+	int r = 0;
+
+	while (r == 0 &&
+	       (block = ledger_next(g->b.view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
+		struct site_node *node;
+
+		if (!ledger_block_is_live(block->state, block->marked) ||
+		    build_is_young(&g->b, block))
+			continue;
+		r = site_at(g, block->row, first, &node);
+		if (r < 0 || !node)
+			continue;
+		add(&node->site.sum, block->bytes, 1);
+		add(&g->live->sum, block->bytes, 1);
+	}
+	return r;
+}
+
+/* Counts what ROW's site has allocated so far, if that is known, or asked for. */
+static int walk_rows(struct gathering *g, const struct live_look *look, struct site_node **first)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_row *row;
+	int r = 0;
+
+	while (r == 0 && (row = ledger_next(g->b.view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row)))) {
+		struct live_site key = { .device = row->device, .stack_ref = row->stack };
+		struct site_node *node;
+
+		if (ledger_row_is_object(g->b.view, row))
+			continue;
+		r = build_text(&g->b, row->api, &key.api);
+		if (r == 0)
+			r = build_text(&g->b, row->kind, &key.kind);
+		if (r < 0 || !key.api || !key.kind)
+			continue;
+		node = table_find(&g->b.groups, hash_site(&key), same_site, &key);
+		if (!node && look->order == LIVE_BY_RATE)
+			r = find_site(g, &key, first, &node);
+		if (r == 0 && node)
+			node->site.allocated = add_bounded(node->site.allocated, row->bytes);
+	}
+	return r;
+}
+
+static int64_t grown(const struct live_site *site)
+{
+	return (int64_t)(site->sum.bytes - site->before.bytes);
+}
+
+static uint64_t rate(const struct live_site *site)
+{
+	return site->allocated > site->allocated_before ? site->allocated - site->allocated_before
+							: 0;
+}
+
+static int descending(uint64_t a, uint64_t b)
+{
+	return a < b ? 1 : a > b ? -1 : 0;
+}
+
+static int compare_sites(const void *left, const void *right)
+{
+	const struct live_site *a = left, *b = right;
+	int r = descending(a->sum.bytes, b->sum.bytes);
+
+	if (r == 0)
+		r = descending(a->sum.blocks, b->sum.blocks);
+	if (r == 0)
+		r = descending(b->stack_ref, a->stack_ref);
+	if (r == 0)
+		r = strcmp(a->api, b->api);
+	return r ? r : (a->device > b->device) - (a->device < b->device);
+}
+
+static int compare_by_blocks(const void *left, const void *right)
+{
+	const struct live_site *a = left, *b = right;
+	int r = descending(a->sum.blocks, b->sum.blocks);
+
+	return r ? r : compare_sites(a, b);
+}
+
+static int compare_by_growth(const void *left, const void *right)
+{
+	const struct live_site *a = left, *b = right;
+
+	if (grown(a) != grown(b))
+		return grown(a) < grown(b) ? 1 : -1;
+	return compare_sites(a, b);
+}
+
+static int compare_by_rate(const void *left, const void *right)
+{
+	const struct live_site *a = left, *b = right;
+	int r = descending(rate(a), rate(b));
+
+	return r ? r : compare_sites(a, b);
+}
+
+static int (*const orders[])(const void *, const void *) = {
+	[LIVE_BY_BYTES] = compare_sites,
+	[LIVE_BY_BLOCKS] = compare_by_blocks,
+	[LIVE_BY_GROWTH] = compare_by_growth,
+	[LIVE_BY_RATE] = compare_by_rate,
+};
+
+static int list_sites(struct gathering *g, const struct site_node *first,
+		      const struct live_look *look)
+{
+	struct live *live = g->live;
+	size_t count = 0;
+	int r = 0;
+
+	live->sites = pool_alloc(g->b.pool, live->site_count * sizeof(*live->sites));
+	if (!live->sites)
+		return -ENOMEM;
+	for (; first && count < live->site_count; first = first->next)
+		live->sites[count++] = first->site;
+	if (look->trend)
+		r = trend_look(look->trend, live->sites, count, look->step);
+	if (count)
+		qsort(live->sites, count, sizeof(*live->sites), orders[look->order]);
+	for (size_t i = 0; i < count && r == 0; i++)
+		if (i < look->sites || live->sites[i].growing.intervals)
+			r = build_stack(&g->b, live->sites[i].stack_ref, &live->sites[i].stack);
+	return r;
+}
+
+static int compare_kinds(const void *left, const void *right)
+{
+	const struct live_kind *a = left, *b = right;
+
+	if (a->device != b->device)
+		return a->device < b->device ? -1 : 1;
+	return strcmp(a->kind, b->kind);
+}
+
+/* From the sites: there are at most as many kinds. */
+static int list_kinds(struct gathering *g)
+{
+	struct live *live = g->live;
+	size_t count = 0;
+
+	live->kinds = pool_alloc(g->b.pool, live->site_count * sizeof(*live->kinds));
+	if (!live->kinds)
+		return -ENOMEM;
+	for (size_t i = 0; i < live->site_count; i++)
+		live->kinds[i] = (struct live_kind){ live->sites[i].kind, live->sites[i].device,
+						     live->sites[i].sum };
+	if (live->site_count)
+		qsort(live->kinds, live->site_count, sizeof(*live->kinds), compare_kinds);
+	for (size_t i = 0; i < live->site_count; i++) {
+		struct live_kind *last = count ? &live->kinds[count - 1] : NULL;
+
+		if (last && compare_kinds(last, &live->kinds[i]) == 0)
+			add(&last->sum, live->kinds[i].sum.bytes, live->kinds[i].sum.blocks);
+		else
+			live->kinds[count++] = live->kinds[i];
+	}
+	live->kind_count = count;
+	return 0;
+}
+
+static void sum_up(struct gathering *g)
+{
+	struct report_summary *sum = &g->b.process->summary;
+	struct ledger_walk walk = { 0 };
+	const struct ledger_row *row;
+
+	while ((row = ledger_next(g->b.view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row)))) {
+		if (ledger_row_is_object(g->b.view, row))
+			continue;
+		sum->allocated_blocks = add_bounded(sum->allocated_blocks, row->allocs);
+		sum->allocated_bytes = add_bounded(sum->allocated_bytes, row->bytes);
+	}
+	sum->peak_bytes = ledger_header(g->b.view)->peak_bytes;
+	sum->errors = ledger_header(g->b.view)->errors;
+}
+
+static int gather(struct gathering *g, const struct loaded_ledger *ledger,
+		  const struct live_look *look)
+{
+	struct site_node *first = NULL;
+	int r = build_identity(&g->b, ledger->name);
+
+	if (r == 0)
+		r = build_modules(&g->b);
+	build_age(&g->b, ledger->older_ns);
+	if (r == 0)
+		r = walk_blocks(g, &first);
+	if (r == 0)
+		r = walk_rows(g, look, &first);
+	if (r == 0)
+		r = list_sites(g, first, look);
+	if (r == 0)
+		r = list_kinds(g);
+	if (r == 0)
+		r = build_pools(&g->b);
+	if (r == 0)
+		r = build_growth(&g->b, NULL);
+	build_ended(&g->b);
+	sum_up(g);
+	return r;
+}
+
+int live_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,
+	       const struct live_look *look, struct live **ret)
+{
+	struct gathering g = { 0 };
+	int r = build_start(&g.b, ledger, symbolizer);
+
+	if (r < 0)
+		return r;
+	g.live = pool_alloc(g.b.pool, sizeof(*g.live));
+	r = g.live ? gather(&g, ledger, look) : -ENOMEM;
+	build_finish(&g.b);
+	if (r < 0) {
+		report_process_destroy(g.b.process);
+		return r;
+	}
+	g.live->process = g.b.process;
+	*ret = g.live;
+	return 0;
+}
+
+void live_destroy(struct live *live)
+{
+	if (live)
+		report_process_destroy(live->process); /* and LIVE, which lies in its memory */
+}
+
+struct live_sum live_kind_in(const struct live *earlier, const struct live_kind *kind)
+{
+	for (size_t i = 0; earlier && i < earlier->kind_count; i++)
+		if (compare_kinds(&earlier->kinds[i], kind) == 0)
+			return earlier->kinds[i].sum;
+	return (struct live_sum){ 0 };
+}

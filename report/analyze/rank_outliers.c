@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What more than half of the ranks do is what they do; who does otherwise is named. Where no
+ * more than half agree nobody is odd. Ends come first: they explain the rest.
+ */
+#include "report/analyze/rank_outliers.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/gate/judge_internal.h"
+#include "report/util/number.h"
+#include "report/util/report_arena.h"
+#include "report/analyze/ranks.h"
+
+#define ODD_MAX 20   /* sentences */
+#define NAMED_MAX 8  /* ranks in one of them */
+#define NAMES_BYTES 128
+#define ENDED_BYTES 64
+
+static int add(struct ranks *ranks, const char *sentence)
+{
+	if (!sentence)
+		return -ENOMEM;
+	if (ranks->odd_count < ODD_MAX)
+		ranks->odd[ranks->odd_count++] = sentence;
+	return 0;
+}
+
+/* "rank 3", "ranks 1, 3 and 5", "12 ranks" of those marked in CHOSEN. */
+static const char *name_ranks(const struct ranks *ranks, const char *chosen,
+			      char ret[NAMES_BYTES])
+{
+	size_t count = 0, told = 0, at;
+
+	for (size_t i = 0; i < ranks->count; i++)
+		count += chosen[i] != 0;
+	if (count > NAMED_MAX) {
+		snprintf(ret, NAMES_BYTES, "%zu ranks", count);
+		return ret;
+	}
+	at = (size_t)snprintf(ret, NAMES_BYTES, "rank%s", count == 1 ? "" : "s");
+	for (size_t i = 0; i < ranks->count; i++) {
+		if (!chosen[i])
+			continue;
+		at += (size_t)snprintf(ret + at, NAMES_BYTES - at, "%s%d",
+				       told == 0 ? " " : told == count - 1 ? " and " : ", ",
+				       ranks->numbers[i]);
+		told++;
+	}
+	return ret;
+}
+
+/* How PROCESS ended if that was not well, else "". */
+static void bad_end(const struct report_process *process, char ret[ENDED_BYTES])
+{
+	const char *name;
+
+	ret[0] = '\0';
+	if (process->ended == REPORT_SIGNAL) {
+		name = sigabbrev_np(process->status);
+		snprintf(ret, ENDED_BYTES, "killed by signal %d%s%s%s", process->status,
+			 name ? " (SIG" : "", name ? name : "", name ? ")" : "");
+	} else if (process->ended == REPORT_UNKNOWN) {
+		snprintf(ret, ENDED_BYTES, "killed, by what is not known");
+	} else if ((process->ended == REPORT_EXIT || process->ended == REPORT__EXIT) &&
+		   process->status) {
+		snprintf(ret, ENDED_BYTES, "ended with status %d", process->status);
+	}
+}
+
+/* One sentence for each way to end badly that there is. */
+static int find_ends(const struct report *report, struct ranks *ranks, char *chosen)
+{
+	char (*ends)[ENDED_BYTES] = calloc(ranks->count, sizeof(*ends)), names[NAMES_BYTES];
+	size_t bad = 0, at;
+	int r = ends ? 0 : -ENOMEM;
+
+	ranks->ended_badly = pool_alloc(ranks->pool, ranks->count);
+	if (!ranks->ended_badly)
+		r = -ENOMEM;
+
+	for (size_t i = 0; i < report->count && r == 0; i++) {
+		const struct report_process *process = report->processes[i];
+
+		if (!process->ranked)
+			continue;
+		at = ranks_index(ranks, process->rank);
+		if (!ends[at][0]) {
+			bad_end(process, ends[at]);
+			bad += ends[at][0] != '\0';
+			ranks->ended_badly[at] = ends[at][0] != '\0';
+		}
+	}
+	for (size_t i = 0; i < ranks->count && r == 0 && bad < ranks->count; i++) {
+		char end[ENDED_BYTES];
+		int several = 0;
+
+		if (!ends[i][0])
+			continue;
+		strcpy(end, ends[i]);
+		for (size_t j = 0; j < ranks->count; j++) {
+			chosen[j] = strcmp(ends[j], end) == 0;
+			several += chosen[j];
+			if (chosen[j])
+				ends[j][0] = '\0';
+		}
+		r = add(ranks, pool_printf(ranks->pool, "%s %s%s",
+					   name_ranks(ranks, chosen, names),
+					   strncmp(end, "killed", 6) != 0 ? ""
+					   : several == 1		  ? "was "
+									  : "were ", end));
+	}
+	free(ends);
+	return r;
+}
+
+static int compare_numbers(const void *left, const void *right)
+{
+	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+
+	return a < b ? -1 : a > b;
+}
+
+/* What more than half of the ranks leak of LEAK. 1, or 0 if there is no such number. */
+static int find_usual(const struct ranks *ranks, const struct rank_leak *leak, uint64_t *sorted,
+		      uint64_t *ret)
+{
+	size_t absent = ranks->count - leak->count, run = 1;
+
+	*ret = 0;
+	if (2 * absent > ranks->count)
+		return 1;
+	for (size_t i = 0; i < leak->count; i++)
+		sorted[i] = leak->parts[i].bytes;
+	qsort(sorted, leak->count, sizeof(*sorted), compare_numbers);
+	for (size_t i = 0; i < leak->count; i++) {
+		run = i > 0 && sorted[i] == sorted[i - 1] ? run + 1 : 1;
+		*ret = sorted[i];
+		if (2 * run > ranks->count)
+			return 1;
+	}
+	return 0;
+}
+
+static const char *tell_only(struct ranks *ranks, const struct rank_leak *leak, char *chosen)
+{
+	char names[NAMES_BYTES], size[NUMBER_MAX], place[JUDGE_PLACE_MAX];
+
+	memset(chosen, 0, ranks->count);
+	for (size_t i = 0; i < leak->count; i++)
+		chosen[leak->parts[i].rank] = 1;
+	return pool_printf(ranks->pool, "only %s leak%s %s at %s",
+			   name_ranks(ranks, chosen, names), leak->count == 1 ? "s" : "",
+			   format_size(leak->bytes, size), judge_place(leak->leak->stack, place));
+}
+
+static const char *tell_more(struct ranks *ranks, const struct rank_leak *leak,
+			     const struct rank_part *part, uint64_t usual)
+{
+	char more[NUMBER_MAX], size[NUMBER_MAX], place[JUDGE_PLACE_MAX];
+	int above = part->bytes > usual;
+
+	return pool_printf(ranks->pool, "rank %d leaks %s %s than the %s of the others at %s",
+			   ranks->numbers[part->rank],
+			   format_size(above ? part->bytes - usual : usual - part->bytes, more),
+			   above ? "more" : "less", format_size(usual, size),
+			   judge_place(leak->leak->stack, place));
+}
+
+static int tell_absent(struct ranks *ranks, const struct rank_leak *leak, uint64_t usual,
+		       char *chosen)
+{
+	char names[NAMES_BYTES], size[NUMBER_MAX], place[JUDGE_PLACE_MAX];
+
+	size_t absent = 0;
+
+	memset(chosen, 1, ranks->count);
+	for (size_t i = 0; i < leak->count; i++)
+		chosen[leak->parts[i].rank] = 0;
+	for (size_t i = 0; i < ranks->count; i++) {
+		if (ranks->ended_badly[i]) /* it did not get so far: no wonder */
+			chosen[i] = 0;
+		absent += chosen[i] != 0;
+	}
+	if (absent == 0)
+		return 0;
+	return add(ranks, pool_printf(ranks->pool, "%s %s not leak the %s that %zu of %zu ranks "
+				      "leak at %s", name_ranks(ranks, chosen, names),
+				      absent == 1 ? "does" : "do",
+				      format_size(usual, size), leak->count, ranks->count,
+				      judge_place(leak->leak->stack, place)));
+}
+
+static int find_leaks(struct ranks *ranks, const struct rank_leak *leak, char *chosen,
+		      uint64_t *sorted)
+{
+	uint64_t usual;
+	int r = 0;
+
+	if (!find_usual(ranks, leak, sorted, &usual))
+		return 0;
+	if (2 * (ranks->count - leak->count) > ranks->count)
+		return add(ranks, tell_only(ranks, leak, chosen));
+	for (size_t i = 0; i < leak->count && r == 0; i++)
+		if (leak->parts[i].bytes != usual && ranks->odd_count < ODD_MAX)
+			r = add(ranks, tell_more(ranks, leak, &leak->parts[i], usual));
+	return r < 0 ? r : tell_absent(ranks, leak, usual, chosen);
+}
+
+int ranks_find_odd(const struct report *report, struct ranks *ranks)
+{
+	char *chosen = calloc(ranks->count, 1);
+	uint64_t *sorted = calloc(ranks->count, sizeof(*sorted));
+	int r = -ENOMEM;
+
+	ranks->odd = pool_alloc(ranks->pool, ODD_MAX * sizeof(*ranks->odd));
+	if (ranks->odd && chosen && sorted)
+		r = find_ends(report, ranks, chosen);
+	for (size_t i = 0; i < ranks->leak_count && r == 0 && ranks->odd_count < ODD_MAX; i++)
+		r = find_leaks(ranks, &ranks->leaks[i], chosen, sorted);
+	free(chosen);
+	free(sorted);
+	return r;
+}

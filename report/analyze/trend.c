@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sites by what they are: refs of a ledger stay, strings are copied, since each look has its own.
+ */
+#include "report/analyze/trend.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "report/analyze/live.h"
+
+struct trend_site {
+	const char *api, *kind;
+	int device;
+	uint32_t stack_ref;
+	unsigned int seen; /* number of the look */
+	struct live_sum sum;
+	uint64_t allocated;
+	struct growth_series series;
+	struct growth_verdict verdict;
+	struct trend_site *next;
+};
+
+static int same(const void *value, const void *key)
+{
+	const struct trend_site *a = value;
+	const struct live_site *b = key;
+
+	return a->stack_ref == b->stack_ref && a->device == b->device &&
+	       strcmp(a->api, b->api) == 0 && strcmp(a->kind, b->kind) == 0;
+}
+
+static void push(struct growth_series *series, uint64_t value)
+{
+	if (series->count == GROWTH_STEPS_MAX)
+		memmove(series->values, series->values + 1,
+			--series->count * sizeof(series->values[0]));
+	series->values[series->count++] = value;
+}
+
+static struct trend_site *find(struct trend *trend, const struct live_site *site)
+{
+	uint64_t hash = hash_number((uint64_t)site->device, hash_number(site->stack_ref, 0));
+	struct trend_site *ret;
+
+	hash = hash_bytes(site->api, strlen(site->api), hash);
+	ret = table_find(&trend->sites, hash, same, site);
+	if (ret)
+		return ret;
+	ret = pool_alloc(&trend->pool, sizeof(*ret));
+	if (!ret || table_add(&trend->sites, hash, ret) < 0)
+		return NULL;
+	ret->api = pool_text(&trend->pool, site->api, strlen(site->api));
+	ret->kind = pool_text(&trend->pool, site->kind, strlen(site->kind));
+	if (!ret->api || !ret->kind)
+		return NULL;
+	ret->device = site->device;
+	ret->stack_ref = site->stack_ref;
+	for (unsigned int i = 0; i < trend->steps && i < GROWTH_STEPS_MAX; i++)
+		push(&ret->series, 0); /* it had nothing at the steps before */
+	ret->next = trend->first;
+	trend->first = ret;
+	return ret;
+}
+
+static void note(const struct trend *trend, struct trend_site *known, struct live_site *site,
+		 int step)
+{
+	if (trend->looks > 1) {
+		site->before = known->sum;
+		site->allocated_before = known->allocated;
+	} else {
+		site->allocated_before = site->allocated;
+	}
+	known->sum = site->sum;
+	known->allocated = site->allocated;
+	known->seen = trend->looks;
+	if (step) {
+		push(&known->series, site->sum.bytes);
+		known->verdict = growth_judge(&known->series);
+	}
+	site->growing = known->verdict;
+}
+
+int trend_look(struct trend *trend, struct live_site *sites, size_t count, int step)
+{
+	trend->looks++;
+	for (size_t i = 0; i < count; i++) {
+		struct trend_site *known = find(trend, &sites[i]);
+
+		if (!known)
+			return -ENOMEM;
+		note(trend, known, &sites[i], step);
+	}
+	for (struct trend_site *site = trend->first; site; site = site->next) {
+		if (site->seen == trend->looks)
+			continue;
+		site->sum = (struct live_sum){ 0 };
+		if (step) {
+			push(&site->series, 0);
+			site->verdict = growth_judge(&site->series);
+		}
+	}
+	trend->steps += step != 0;
+	return 0;
+}
+
+void trend_finish(struct trend *trend)
+{
+	pool_finish(&trend->pool);
+	table_finish(&trend->sites);
+	*trend = (struct trend){ 0 };
+}

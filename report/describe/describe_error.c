@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What went wrong, in the order in which somebody who has to fix it asks: which call,
+ * which block, who freed it before. Claims no more than the ledger proves: that a free
+ * took the wrong owner's block away stays a candidate.
+ */
+#include "report/describe/describe_error.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "report/util/escape.h"
+#include "report/model/model.h"
+#include "report/util/number.h"
+#include "report/util/report_arena.h"
+#include "report/describe/result_names.h"
+#include "report/describe/describe_stack.h"
+
+#define ERRORS_MAX 1000 /* different ones; JSON has all of them */
+
+const char *text_error_words(const char *type)
+{
+	static const struct {
+		const char *type, *words;
+	} table[] = {
+		{ "double-free", "double free" },
+		{ "invalid-free", "invalid free" },
+		{ "interior-free", "interior free" },
+		{ "mismatched-free", "mismatched free" },
+		{ "free-after-context", "free after its context" },
+	};
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+		if (strcmp(type, table[i].type) == 0)
+			return table[i].words;
+	return type;
+}
+
+void text_error_brief(FILE *out, const struct report_error *error)
+{
+	print_escaped(out, text_error_words(error->type));
+	fprintf(out, " of 0x%" PRIx64 " at ", error->address);
+	text_place(out, error->stack);
+	/* Its caller may be innocent: who took the block away first is the one to look at. */
+	if (error->earlier_freed.api && error->freed.stack) {
+		fputs(", already freed by ", out);
+		text_place(out, error->freed.stack);
+	}
+}
+
+static void print_block(FILE *out, const struct report_error *error)
+{
+	fputs("a block of ", out);
+	text_bytes(out, error->block_bytes);
+	if (error->kind) {
+		fputs(" of ", out);
+		text_kind(out, error->kind);
+	}
+}
+
+static void print_call(FILE *out, const struct report_error *error, const char *what)
+{
+	print_escaped(out, error->api);
+	fprintf(out, " %s", what);
+}
+
+/* Whether the first sentence says which block it was. */
+static int tells_of_block(const struct report_error *error)
+{
+	return strcmp(error->type, "interior-free") == 0 && error->block_bytes;
+}
+
+static int is_object(const struct report_error *error)
+{
+	return error->kind && strncmp(error->kind, "object/", strlen("object/")) == 0;
+}
+
+static void print_result(FILE *out, const struct report_error *error)
+{
+	const char *name = result_name(error->api, error->result);
+
+	if (name)
+		fprintf(out, " (the driver answered %s (%d))", name, error->result);
+	else
+		fprintf(out, " (the driver answered %d)", error->result);
+}
+
+/* The first sentence: what this free did. */
+void text_error_deed(FILE *out, const struct report_error *error)
+{
+	if (strcmp(error->type, "double-free") == 0) {
+		print_call(out, error,
+			   is_object(error)
+				   ? "was given an object that had been released for the last time"
+				   : "was given a block that had been freed already");
+	} else if (strcmp(error->type, "invalid-free") == 0) {
+		print_call(out, error, "was given an address that no allocation returned");
+	} else if (tells_of_block(error)) {
+		char number[NUMBER_MAX];
+
+		print_call(out, error, "was given an address ");
+		fprintf(out, "%s bytes into ",
+			format_number(error->address - error->block_address, number));
+		print_block(out, error);
+		fprintf(out, " at 0x%" PRIx64, error->block_address);
+	} else if (strcmp(error->type, "mismatched-free") == 0 && error->other_range) {
+		char number[NUMBER_MAX];
+
+		print_call(out, error, "was given a range of ");
+		fprintf(out, "%s bytes, which is not this block's",
+			format_number(error->asked_bytes, number));
+	} else if (strcmp(error->type, "mismatched-free") == 0) {
+		print_call(out, error, "is not the call that frees this block");
+	} else if (strcmp(error->type, "free-after-context") == 0) {
+		print_call(out, error, "was given a block that had ended with its context");
+	} else {
+		print_call(out, error, "was wrong here");
+	}
+	if (error->result == REPORT_NO_ANSWER)
+		fputs(" (the driver gave no answer)", out);
+	else if (error->result)
+		print_result(out, error);
+	else
+		fputs(" (the driver called it a success)", out);
+}
+
+static void print_event(FILE *out, const char *before, const struct report_event *event,
+			const char *after)
+{
+	if (!event->api && event->stack->count == 0)
+		return;
+	fprintf(out, "  %s ", before);
+	if (event->api)
+		print_escaped(out, event->api);
+	else
+		fputs("a call unknown", out);
+	fprintf(out, "%s:\n", after);
+	text_stack(out, event->stack);
+}
+
+/* The address had two owners in turn. Either the free of the first one came twice and hit
+ * the second one's block, or all is as it looks; which of them nobody recorded. */
+static void print_earlier(FILE *out, const struct report_error *error)
+{
+	print_event(out, "It was taken away by", &error->freed,
+		    " at (the candidate for the culprit)");
+	fputs("  Before that block the same address belonged to an earlier one", out);
+	if (error->earlier_allocated.bytes) {
+		fputs(", of ", out);
+		text_bytes(out, error->earlier_allocated.bytes);
+	}
+	fputs(".\n  If the candidate meant to free that one, it freed it a second time, hit this "
+	      "block\n  instead, and the call above is innocent; if not, the call above is the "
+	      "second free.\n", out);
+	print_event(out, "The earlier block was allocated by", &error->earlier_allocated, " at");
+	print_event(out, "and freed by", &error->earlier_freed, " at");
+}
+
+void text_error(FILE *out, const struct error_group *group)
+{
+	const struct report_error *error = group->error;
+	const char *words = text_error_words(error->type);
+	char number[NUMBER_MAX], first[2] = { words[0], '\0' };
+
+	if (first[0] >= 'a' && first[0] <= 'z')
+		first[0] = (char)(first[0] - 'a' + 'A');
+	print_escaped(out, first);
+	print_escaped(out, words[0] ? words + 1 : "");
+	fprintf(out, " of 0x%" PRIx64, error->address);
+	if (group->count > 1)
+		fprintf(out, " and, with the same stacks, %s times in all",
+			format_number(group->count, number));
+	fputs(": ", out);
+	text_error_deed(out, error);
+	fputs(", at:\n", out);
+	text_stack(out, error->stack);
+	if (is_object(error)) {
+		fputs("  It was an ", out);
+		text_kind(out, error->kind);
+		fputs(".\n", out);
+	} else if (error->block_bytes && !tells_of_block(error)) {
+		fputs("  It was ", out);
+		print_block(out, error);
+		fputs(".\n", out);
+	}
+	print_event(out, "It was allocated by", &error->allocated, " at");
+	if (error->earlier_freed.api || error->earlier_freed.stack->count)
+		print_earlier(out, error);
+	else
+		print_event(out, "It was first freed by", &error->freed, " at");
+}
+
+static int same_error(const void *value, const void *key)
+{
+	const struct report_error *a = ((const struct error_group *)value)->error, *b = key;
+
+	return strcmp(a->type, b->type) == 0 && strcmp(a->api, b->api) == 0 &&
+	       a->result == b->result && a->stack == b->stack &&
+	       a->other_range == b->other_range && a->asked_bytes == b->asked_bytes &&
+	       a->allocated.stack == b->allocated.stack && a->freed.stack == b->freed.stack &&
+	       a->earlier_allocated.stack == b->earlier_allocated.stack &&
+	       a->earlier_freed.stack == b->earlier_freed.stack;
+}
+
+static uint64_t hash_error(const struct report_error *error)
+{
+	uint64_t hash = hash_number((uintptr_t)error->stack, 0);
+
+	hash = hash_number((uintptr_t)error->allocated.stack, hash);
+	return hash_number((uintptr_t)error->freed.stack, hash);
+}
+
+static int group_errors(const struct report_process *process, struct pool *pool,
+			struct table *table, struct error_group **ret)
+{
+	struct error_group **end = ret;
+
+	for (size_t i = 0; i < process->error_count; i++) {
+		const struct report_error *error = &process->errors[i];
+		uint64_t hash = hash_error(error);
+		struct error_group *group = table_find(table, hash, same_error, error);
+
+		if (!group) {
+			group = pool_alloc(pool, sizeof(*group));
+			if (!group || table_add(table, hash, group) < 0)
+				return -ENOMEM;
+			group->error = error;
+			*end = group;
+			end = &group->next;
+		}
+		group->count++;
+	}
+	return 0;
+}
+
+int text_error_groups(const struct report_process *process, struct pool *pool,
+		      struct error_group **ret)
+{
+	struct table table = { 0 };
+	int r;
+
+	*ret = NULL;
+	r = group_errors(process, pool, &table, ret);
+	table_finish(&table);
+	return r;
+}
+
+int text_errors(FILE *out, const struct report_process *process)
+{
+	struct error_group *groups;
+	struct pool pool = { 0 };
+	size_t shown = 0;
+	int r = text_error_groups(process, &pool, &groups);
+
+	for (; r == 0 && groups && shown < ERRORS_MAX; groups = groups->next, shown++) {
+		fputc('\n', out);
+		text_error(out, groups);
+	}
+	if (r == 0 && groups)
+		fputs("\nAnd more errors; --format json lists all\n", out);
+	pool_finish(&pool);
+	return r;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Tells of the references of a leaked handle: first how many are left, then each event in
+ * its order, with the whole stack where nobody gave the reference back. Says what is a guess.
+ */
+#include "report/describe/describe_history.h"
+
+#include "report/util/escape.h"
+#include "report/model/model.h"
+#include "report/util/number.h"
+#include "report/describe/describe_stack.h"
+
+#define EVENTS_MAX 12 /* JSON has all of them */
+
+static const char *op_words(enum report_op op)
+{
+	switch (op) {
+	case REPORT_CREATE:
+		return "created";
+	case REPORT_RETAIN:
+		return "retained";
+	case REPORT_RELEASE:
+		break;
+	}
+	return "released";
+}
+
+static void print_partner(FILE *out, const struct report_history *history,
+			  const struct report_reference *event)
+{
+	const struct report_reference *partner;
+
+	if (event->partner < 0)
+		return;
+	partner = &history->events[event->partner];
+	if (partner->op == REPORT_CREATE)
+		fputs(": gives the creator's reference back", out);
+	else
+		fprintf(out, ": gives reference %d back", event->partner);
+	if (event->guess)
+		fputs(" (a best guess)", out);
+}
+
+static void print_event(FILE *out, const struct report_history *history, size_t number)
+{
+	const struct report_reference *event = &history->events[number];
+	const char *alone = !history->complete ? "no partner known" : "NO PARTNER";
+
+	fprintf(out, "    %zu %s", number, op_words(event->op));
+	if (event->op == REPORT_CREATE) { /* its stack was printed just before */
+		fprintf(out, " as above%s%s\n", event->partner < 0 ? ": " : "",
+			event->partner < 0 ? alone : "");
+		return;
+	}
+	fputs(" by ", out);
+	print_escaped(out, event->api ? event->api : "a call unknown");
+	if (event->partner < 0) {
+		fprintf(out, ": %s, at:\n", alone);
+		text_stack(out, event->stack);
+		return;
+	}
+	fputs(" at ", out);
+	text_place_and_caller(out, event->stack);
+	if (event->op == REPORT_RELEASE)
+		print_partner(out, history, event);
+	fputc('\n', out);
+}
+
+/* All events, but of many pairs only those that ended last. */
+static void print_events(FILE *out, const struct report_history *history)
+{
+	size_t from = history->count > EVENTS_MAX ? history->count - EVENTS_MAX : 0;
+	size_t hidden = 0;
+
+	for (size_t i = 0; i < history->count; i++) {
+		int partner = history->events[i].partner;
+
+		if (partner >= 0 && i > 0 && i < from && (size_t)partner < from)
+			hidden++;
+		else
+			print_event(out, history, i);
+	}
+	if (hidden)
+		fprintf(out, "    (%zu events with a partner are not shown; --format json lists "
+			"them)\n", hidden);
+}
+
+void text_history(FILE *out, const struct report_history *history, uint64_t blocks)
+{
+	char number[NUMBER_MAX];
+
+	if (!history)
+		return;
+	fputs("  References", out);
+	if (blocks > 1)
+		fprintf(out, " of one of the %s blocks, one with the most left",
+			format_number(blocks, number));
+	fprintf(out, ": %s left\n", format_number(history->references, number));
+	print_events(out, history);
+	if (history->left_out)
+		fprintf(out, "    %s earlier retain/release pair%s left out\n",
+			format_number(history->left_out, number),
+			history->left_out == 1 ? "" : "s");
+	if (!history->complete)
+		fputs("    (this is not all: some calls found no room, or were not seen)\n", out);
+}

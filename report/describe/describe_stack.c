@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How the text report spells a frame, a stack, a number of bytes and a kind of memory.
+ */
+#include "report/describe/describe_stack.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+
+#include "report/util/escape.h"
+#include "report/describe/kinds.h"
+#include "report/model/model.h"
+#include "report/util/number.h"
+
+#define FOLDED_NAMES_MAX 4
+#define FOLDED_NAME_MAX 80
+#define PACKAGES "-packages/" /* site-packages, dist-packages */
+
+/* "/abs/app.c:12", or "/abs/app+0x1234" where no line is known: addr2line takes that. */
+static void print_source(FILE *out, const struct report_frame *frame)
+{
+	if (frame->file) {
+		print_escaped(out, frame->file);
+		if (frame->line)
+			fprintf(out, ":%u", frame->line);
+		return;
+	}
+	if (frame->module) {
+		print_escaped(out, frame->module);
+		fputc('+', out);
+	}
+	fprintf(out, "0x%" PRIx64, frame->offset);
+}
+
+static void print_function(FILE *out, const struct report_frame *frame)
+{
+	if (frame->function)
+		print_escaped(out, frame->function);
+	else
+		fputs("???", out);
+}
+
+/* How a program and a thread begin: below these frames there is nothing to read. */
+static int begins(const struct report_frame *frame)
+{
+	static const char *const names[] = {
+		"_start", "__libc_start_main", "__libc_start_main_impl", "__libc_start_call_main",
+		"start_thread", "clone", "clone3", "__clone3",
+	};
+
+	if (frame->language != FRAME_NATIVE)
+		return 0;
+	if (!frame->function) /* libc without symbols: only between two that are known */
+		return frame->module && strstr(frame->module, "/libc.so.6") != NULL;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(frame->function, names[i]) == 0)
+			return 1;
+	return 0;
+}
+
+/* The frames that say something: all but the outermost ones that only begin. */
+static size_t telling(const struct report_stack *stack)
+{
+	size_t count = stack->count;
+
+	while (count > 0 && begins(&stack->frames[count - 1]))
+		count--;
+	return count ? count : stack->count;
+}
+
+static int whole_stacks;
+
+void text_stack_whole(int whole)
+{
+	whole_stacks = whole;
+}
+
+static void print_frame(FILE *out, const struct report_stack *stack, size_t i)
+{
+	const struct report_frame *frame = &stack->frames[i];
+
+	fprintf(out, "    #%zu ", i);
+	print_function(out, frame);
+	fputs(frame->file ? " " : " (", out);
+	print_source(out, frame);
+	fputs(frame->file ? "\n" : ")\n", out);
+}
+
+/* The first frame at or behind FROM that is the application's, or COUNT. */
+static size_t next_own(const struct report_stack *stack, size_t from, size_t count)
+{
+	while (from < count && stack->frames[from].role != FRAME_APPLICATION)
+		from++;
+	return from;
+}
+
+/* What of the frames before OWN, the first of the application's, the application called: the
+ * outermost, but for an interpreter between the two. */
+static size_t called(const struct report_stack *stack, size_t own)
+{
+	size_t i = own;
+
+	while (i > 0 && stack->frames[i - 1].role == FRAME_INTERPRETER)
+		i--;
+	return i ? i - 1 : own - 1;
+}
+
+/* What stands for a frame where it is folded: the last part of its module, or for Python the
+ * package, else the file. */
+static void folded_name(const struct report_frame *frame, char ret[FOLDED_NAME_MAX])
+{
+	const char *path = frame->module ? frame->module : frame->file ? frame->file : "???";
+	const char *package = frame->module ? NULL : strstr(path, PACKAGES);
+	const char *slash = strrchr(path, '/');
+
+	if (package)
+		path = package + strlen(PACKAGES);
+	else if (slash)
+		path = slash + 1;
+	snprintf(ret, FOLDED_NAME_MAX, "%.*s", (int)strcspn(path, "/"), path);
+}
+
+/* "    #4-#15 12 frames of libtorch_cuda.so, libc10_cuda.so" */
+static void print_folded(FILE *out, const struct report_stack *stack, size_t from, size_t to)
+{
+	char names[FOLDED_NAMES_MAX + 1][FOLDED_NAME_MAX];
+	size_t count = 0;
+
+	fprintf(out, "    #%zu-#%zu %zu frames of ", from, to - 1, to - from);
+	for (size_t i = from; i < to && count <= FOLDED_NAMES_MAX; i++) {
+		size_t known = 0;
+
+		folded_name(&stack->frames[i], names[count]);
+		while (strcmp(names[known], names[count]) != 0)
+			known++;
+		count += known == count;
+	}
+	for (size_t i = 0; i < count && i < FOLDED_NAMES_MAX; i++) {
+		fputs(i ? ", " : "", out);
+		print_escaped(out, names[i]);
+	}
+	fputs(count > FOLDED_NAMES_MAX ? " and others\n" : "\n", out);
+}
+
+/* The frames from FROM to TO, none of which is the application's. */
+static void print_foldable(FILE *out, const struct report_stack *stack, size_t from, size_t to)
+{
+	if (to - from > 1)
+		print_folded(out, stack, from, to);
+	else if (to > from)
+		print_frame(out, stack, from);
+}
+
+static void print_frames(FILE *out, const struct report_stack *stack, size_t from, size_t to)
+{
+	for (size_t i = from; i < to; i++)
+		print_frame(out, stack, i);
+}
+
+/* The application's frames, and of what it called the frame that it called. */
+static void print_with_folds(FILE *out, const struct report_stack *stack, size_t count)
+{
+	size_t own = next_own(stack, 0, count), next, shown;
+
+	if (own > 0) {
+		shown = called(stack, own);
+		print_foldable(out, stack, 0, shown);
+		print_frame(out, stack, shown);
+		print_foldable(out, stack, shown + 1, own);
+	}
+	while (own < count) {
+		print_frame(out, stack, own);
+		next = next_own(stack, own + 1, count);
+		print_foldable(out, stack, own + 1, next);
+		own = next;
+	}
+}
+
+void text_stack(FILE *out, const struct report_stack *stack)
+{
+	size_t count = telling(stack);
+
+	if (stack->count == 0) {
+		fputs("    (no stack was recorded)\n", out);
+		return;
+	}
+	/* Without a frame of the application nobody knows which one matters. */
+	if (whole_stacks || next_own(stack, 0, count) == count)
+		print_frames(out, stack, 0, count);
+	else
+		print_with_folds(out, stack, count);
+	if (stack->cut)
+		fputs("    (outer frames were cut off: see GPULEAK_STACK_DEPTH)\n", out);
+}
+
+void text_place(FILE *out, const struct report_stack *stack)
+{
+	const struct report_frame *frame = report_stack_culprit(stack);
+
+	if (!frame) {
+		fputs("an unknown place (no stack was recorded)", out);
+		return;
+	}
+	print_function(out, frame);
+	fputs(" (", out);
+	print_source(out, frame);
+	fputc(')', out);
+}
+
+void text_place_and_caller(FILE *out, const struct report_stack *stack)
+{
+	const struct report_frame *frame = report_stack_culprit(stack);
+	size_t next = frame ? (size_t)(frame - stack->frames) + 1 : stack->count;
+	size_t count = telling(stack);
+
+	text_place(out, stack);
+	if (frame && frame->role == FRAME_APPLICATION)
+		next = next_own(stack, next, count);
+	if (next >= count)
+		return;
+	fputs(", called from ", out);
+	print_function(out, &stack->frames[next]);
+	fputs(" (", out);
+	print_source(out, &stack->frames[next]);
+	fputc(')', out);
+}
+
+void text_bytes(FILE *out, uint64_t bytes)
+{
+	char number[NUMBER_MAX], size[NUMBER_MAX];
+
+	if (bytes < 1024)
+		fputs(format_size(bytes, size), out);
+	else
+		fprintf(out, "%s bytes (%s)", format_number(bytes, number),
+			format_size(bytes, size));
+}
+
+void text_source(FILE *out, const struct report_leak *leak)
+{
+	fputc('(', out);
+	text_kind(out, leak->kind);
+	fputs(", ", out);
+	print_escaped(out, leak->api);
+	if (leak->device >= 0)
+		fprintf(out, ", device %d", leak->device);
+	fputc(')', out);
+}
+
+void text_time(FILE *out, uint64_t ns)
+{
+	if (ns >= 1000000000u)
+		fprintf(out, "%" PRIu64 ".%02" PRIu64 " s", ns / 1000000000u,
+			ns / 10000000u % 100);
+	else if (ns >= 1000000u)
+		fprintf(out, "%" PRIu64 ".%" PRIu64 " ms", ns / 1000000u, ns / 100000u % 10);
+	else
+		fprintf(out, "%" PRIu64 " us", ns / 1000u);
+}
+
+void text_kind(FILE *out, const char *kind)
+{
+	print_escaped(out, kind_words(kind));
+}
+
+void text_process(FILE *out, const struct report_process *process)
+{
+	print_escaped(out, process->program);
+	if (process->ranked)
+		fprintf(out, " rank %d", process->rank);
+	fprintf(out, " (pid %d", process->pid);
+	if (process->ranked && process->host) { /* the pid alone is not unique in a job */
+		fputs(", ", out);
+		print_escaped(out, process->host);
+	}
+	fputs(process->ended == REPORT_RUNNING ? ", still running)" : ")", out);
+}
+
+void text_ended(FILE *out, const struct report_process *process)
+{
+	const char *name;
+
+	switch (process->ended) {
+	case REPORT_EXIT:
+		fprintf(out, "exited with status %d", process->status);
+		return;
+	case REPORT__EXIT:
+		fprintf(out, "exited by _exit with status %d", process->status);
+		return;
+	case REPORT_SIGNAL:
+		name = sigabbrev_np(process->status);
+		fprintf(out, "killed by signal %d%s%s", process->status, name ? " SIG" : "",
+			name ? name : "");
+		return;
+	case REPORT_EXEC:
+		fputs("replaced itself by exec", out);
+		return;
+	case REPORT_RUNNING:
+		fputs("still running", out);
+		return;
+	case REPORT_UNKNOWN:
+		break;
+	}
+	fputs("killed, by what is not known", out);
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One list for all the formats that name single results, so that they agree on order, words
+ * and names.
+ */
+#include "report/format/findings.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/util/escape.h"
+#include "report/gate/judge.h"
+#include "report/model/model.h"
+#include "report/util/number.h"
+#include "report/describe/describe_error.h"
+#include "report/describe/describe_history.h"
+#include "report/format/text/text_deferred.h"
+#include "report/describe/describe_stack.h"
+
+static size_t most(const struct report *report)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < report->count; i++)
+		count += report->processes[i]->leak_count + report->processes[i]->cached_count +
+			 report->processes[i]->suppressed_count +
+			 report->processes[i]->error_count;
+	return count;
+}
+
+static void add_leaks(struct findings *findings, const struct report *report, size_t index,
+		      enum finding_class class)
+{
+	const struct report_process *p = report->processes[index];
+	const struct report_leak *leaks = class == FINDING_LEAK	    ? p->leaks
+					  : class == FINDING_CACHED ? p->cached
+								    : p->suppressed;
+	size_t count = class == FINDING_LEAK	 ? p->leak_count
+		       : class == FINDING_CACHED ? p->cached_count
+						 : p->suppressed_count;
+
+	for (size_t i = 0; i < count; i++)
+		findings->all[findings->count++] = (struct finding){
+			.class = class, .process = p, .process_index = index, .leak = &leaks[i],
+			.blocks = leaks[i].blocks, .bytes = leaks[i].bytes,
+			.stack = leaks[i].stack,
+			.fingerprint = report_fingerprint(leaks[i].api, leaks[i].kind,
+							  leaks[i].stack),
+		};
+	findings->counts[class] += count;
+}
+
+static int add_errors(struct findings *findings, const struct report *report, size_t index)
+{
+	const struct report_process *p = report->processes[index];
+	struct error_group *groups;
+	int r = text_error_groups(p, &findings->pool, &groups);
+
+	for (; r == 0 && groups; groups = groups->next) {
+		const struct report_error *error = groups->error;
+
+		findings->all[findings->count++] = (struct finding){
+			.class = FINDING_ERROR, .process = p, .process_index = index,
+			.errors = groups, .blocks = groups->count, .stack = error->stack,
+			.fingerprint = report_fingerprint(error->api, error->type, error->stack),
+		};
+		findings->counts[FINDING_ERROR]++;
+	}
+	return r;
+}
+
+/* Stable, as qsort need not be: what has the same size stays in its process's order. */
+static int compare(const void *left, const void *right)
+{
+	const struct finding *a = left, *b = right;
+
+	if (a->bytes != b->bytes)
+		return a->bytes > b->bytes ? -1 : 1;
+	if (a->blocks != b->blocks)
+		return a->blocks > b->blocks ? -1 : 1;
+	if (a->process_index != b->process_index)
+		return a->process_index < b->process_index ? -1 : 1;
+	return a->leak < b->leak ? -1 : a->leak > b->leak;
+}
+
+static int same_fingerprint(const void *value, const void *key)
+{
+	return ((const struct finding *)value)->fingerprint == *(const uint64_t *)key;
+}
+
+static int number(struct findings *findings)
+{
+	struct table table = { 0 };
+	int r = 0;
+
+	for (size_t i = 0; i < findings->count && r == 0; i++) {
+		struct finding *finding = &findings->all[i];
+		uint64_t hash = hash_number(finding->fingerprint, 0);
+		struct finding *first = table_find(&table, hash, same_fingerprint,
+						   &finding->fingerprint);
+
+		/* The first one counts, and gets its own number back at the end. */
+		if (first)
+			finding->ordinal = ++first->ordinal;
+		else if (table_add(&table, hash, finding) < 0)
+			r = -ENOMEM;
+		else
+			finding->ordinal = 1;
+	}
+	for (size_t i = 0; i < table.size; i++)
+		if (table.slots[i].value)
+			((struct finding *)table.slots[i].value)->ordinal = 1;
+	table_finish(&table);
+	return r;
+}
+
+int findings_build(const struct report *report, struct findings *ret)
+{
+	*ret = (struct findings){ 0 };
+	ret->all = calloc(most(report) + 1, sizeof(*ret->all));
+	if (!ret->all)
+		return -ENOMEM;
+	for (size_t i = 0; i < report->count; i++)
+		if (add_errors(ret, report, i) < 0)
+			return -ENOMEM;
+	for (enum finding_class class = FINDING_LEAK; class < FINDING_CLASSES; class++) {
+		size_t first = ret->count;
+
+		for (size_t i = 0; i < report->count; i++)
+			add_leaks(ret, report, i, class);
+		if (ret->count > first)
+			qsort(&ret->all[first], ret->count - first, sizeof(*ret->all), compare);
+	}
+	return number(ret);
+}
+
+void findings_finish(struct findings *findings)
+{
+	free(findings->all);
+	pool_finish(&findings->pool);
+	*findings = (struct findings){ 0 };
+}
+
+char *finding_name(const struct finding *finding, char ret[FINDING_NAME_MAX])
+{
+	report_fingerprint_text(finding->fingerprint, ret);
+	if (finding->ordinal > 1)
+		snprintf(ret + strlen(ret), FINDING_NAME_MAX - strlen(ret), "-%u",
+			 finding->ordinal);
+	return ret;
+}
+
+const char *finding_rule(const struct finding *finding)
+{
+	switch (finding->class) {
+	case FINDING_ERROR:
+		return finding->errors->error->type;
+	case FINDING_CACHED:
+		return "cache";
+	default:
+		return "leak";
+	}
+}
+
+const struct report_frame *finding_frame(const struct finding *finding)
+{
+	const struct report_stack *stack = finding->stack;
+	const struct report_frame *frame = report_stack_culprit(stack);
+
+	for (; frame && frame < stack->frames + stack->count; frame++)
+		if (frame->file)
+			return frame;
+	return NULL;
+}
+
+void finding_amount(FILE *out, uint64_t blocks, uint64_t bytes)
+{
+	char count[NUMBER_MAX];
+
+	fprintf(out, "%s block%s, ", format_number(blocks, count), blocks == 1 ? "" : "s");
+	text_bytes(out, bytes);
+}
+
+void finding_title(FILE *out, const struct finding *finding)
+{
+	char size[NUMBER_MAX];
+
+	if (finding->class == FINDING_ERROR) {
+		fputs("GPU memory: ", out);
+		print_escaped(out, text_error_words(finding->errors->error->type));
+		return;
+	}
+	fprintf(out, "GPU memory %s: %s",
+		finding->class == FINDING_LEAK	   ? "leak"
+		: finding->class == FINDING_CACHED ? "held by a cache"
+						   : "leak, suppressed",
+		format_size(finding->bytes, size));
+}
+
+static void print_leak(FILE *out, const struct finding *finding)
+{
+	const struct report_leak *leak = finding->leak;
+
+	finding_amount(out, leak->blocks, leak->bytes);
+	fputc(' ', out);
+	text_source(out, leak);
+	if (leak->mapping) {
+		fputs(" ", out);
+		text_mapped(out, leak);
+		fputs("; allocated at", out);
+		return;
+	}
+	fprintf(out, " %s, allocated at",
+		finding->process->ended == REPORT_RUNNING ? "not freed so far" : "never freed");
+}
+
+void finding_excuse(FILE *out, const struct finding *finding)
+{
+	if (finding->class == FINDING_CACHED) {
+		fputs("held by ", out);
+		print_escaped(out, finding->leak->cache ? finding->leak->cache : "a cache");
+	} else if (finding->class == FINDING_SUPPRESSED) {
+		fputs("suppressed by leak:", out);
+		print_escaped(out, finding->leak->pattern ? finding->leak->pattern : "?");
+	}
+}
+
+void finding_message(FILE *out, const struct finding *finding, int name_process)
+{
+	char count[NUMBER_MAX];
+
+	if (finding->leak) {
+		print_leak(out, finding);
+		fputc(' ', out);
+		text_place_and_caller(out, finding->stack);
+	} else {
+		text_error_brief(out, finding->errors->error);
+		if (finding->errors->count > 1)
+			fprintf(out, " (%s times)", format_number(finding->errors->count, count));
+		fputs(": ", out);
+		text_error_deed(out, finding->errors->error);
+	}
+	if (name_process) {
+		fputs(", in ", out);
+		text_process(out, finding->process);
+	}
+	if (finding->class == FINDING_CACHED || finding->class == FINDING_SUPPRESSED) {
+		fputs("; ", out);
+		finding_excuse(out, finding);
+	}
+}
+
+void finding_story(FILE *out, const struct finding *finding)
+{
+	if (!finding->leak) {
+		text_error(out, finding->errors);
+		return;
+	}
+	print_leak(out, finding);
+	fputs(":\n", out);
+	text_stack(out, finding->stack);
+	if (finding->leak->mapping)
+		text_mapping(out, finding->leak);
+	text_history(out, finding->leak->history, finding->leak->blocks);
+}
+
+uint64_t finding_lost_errors(const struct report_process *process)
+{
+	return process->summary.errors > process->error_count
+		       ? process->summary.errors - process->error_count
+		       : 0;
+}
+
+static size_t process_gaps(const struct report_process *process, finding_gap_fn *print, void *data)
+{
+	char text[128], count[NUMBER_MAX];
+	uint64_t lost = finding_lost_errors(process);
+	size_t gaps = 0;
+
+	if (process->ended == REPORT_RUNNING && ++gaps)
+		print(data, process, "it still runs: what it holds may yet be freed or leak");
+	if (lost && ++gaps) {
+		snprintf(text, sizeof(text), "%s more wrong frees have no record of their own",
+			 format_number(lost, count));
+		print(data, process, text);
+	}
+	if (!process->incomplete)
+		return gaps;
+	for (size_t i = 0; i < process->note_count; i++, gaps++)
+		print(data, process, process->notes[i]);
+	if (process->note_count == 0 && ++gaps)
+		print(data, process, "it was not recorded completely");
+	return gaps;
+}
+
+size_t findings_gaps(const struct report *report, finding_gap_fn *print, void *data)
+{
+	int told = 0;
+	size_t gaps = 0;
+
+	for (size_t i = 0; i < report->count; i++) {
+		gaps += process_gaps(report->processes[i], print, data);
+		told |= report->processes[i]->incomplete;
+	}
+	if (report->count == 0 && ++gaps)
+		print(data, NULL, "nothing was recorded: no GPU memory call was seen");
+	if (!report->incomplete || (told && report->note_count == 0))
+		return gaps;
+	for (size_t i = 0; i < report->note_count; i++, gaps++)
+		print(data, NULL, report->notes[i]);
+	if (report->note_count == 0 && ++gaps)
+		print(data, NULL, "not everything could be read");
+	return gaps;
+}
+
+int findings_fail(const struct judgement *judgement)
+{
+	return !judgement || judgement->verdict != JUDGE_CLEAN;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The list of formats. A new one is a word in ledger/options.h, a row here and a file of its
+ * own, print_*.c.
+ */
+#include "report/format/formats.h"
+
+#include "report/format/print_folded.h"
+#include "report/format/print_github.h"
+#include "report/format/html/print_html.h"
+#include "report/format/json/print_json.h"
+#include "report/format/print_junit.h"
+#include "report/format/print_openmetrics.h"
+#include "report/format/pprof/print_pprof.h"
+#include "report/format/sarif/print_sarif.h"
+#include "report/format/text/print_text.h"
+
+static const struct report_format formats[] = {
+	[OPTION_FORMAT_TEXT] = { .print = print_text },
+	[OPTION_FORMAT_JSON] = { .print = print_json, .complete = 1 },
+	[OPTION_FORMAT_HTML] = { .print = print_html, .for_files = 1, .complete = 1 },
+	[OPTION_FORMAT_JUNIT] = { .print = print_junit },
+	[OPTION_FORMAT_SARIF] = { .print = print_sarif },
+	[OPTION_FORMAT_GITHUB] = { .print = print_github, .summary = print_github_summary,
+				   .summary_variable = "GITHUB_STEP_SUMMARY",
+				   .summary_bytes_max = 1u << 20 },
+	[OPTION_FORMAT_FOLDED] = { .print = print_folded, .only_memory = 1 },
+	[OPTION_FORMAT_PPROF] = { .print = print_pprof, .for_files = 1, .all_sites = 1 },
+	[OPTION_FORMAT_OPENMETRICS] = { .print = print_openmetrics },
+};
+
+const struct report_format *report_format(enum option_format format)
+{
+	return &formats[format];
+}

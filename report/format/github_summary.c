@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The summary of a step in Markdown: the verdict, a table of what leaked, and the stacks folded
+ * away. Names are cells of a table and must not become markup.
+ */
+#include "report/format/print_github.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "report/util/escape.h"
+#include "report/format/findings.h"
+#include "report/gate/judge.h"
+#include "report/model/model.h"
+#include "report/util/number.h"
+#include "report/symbols/source.h"
+#include "report/describe/describe_error.h"
+#include "report/util/text_buffer.h"
+#include "report/util/xml.h"
+
+#define ROWS_MAX 100
+#define STORIES_MAX 20
+
+/* Inside <code>: what is not a letter or digit of ASCII is a character reference, which no
+ * Markdown is made of. Other alphabets stay as they are. */
+static void markdown(FILE *out, const char *text)
+{
+	struct words words;
+
+	if (words_begin(&words) < 0)
+		return;
+	print_escaped(words.out, text);
+	if (words_end(&words) == 0)
+		for (const char *at = words.text; *at; at++) {
+			unsigned char c = (unsigned char)*at;
+			int letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+				     (c >= '0' && c <= '9');
+
+			if (letter || c == ' ' || c >= 0x80)
+				fputc(c, out);
+			else
+				fprintf(out, "&#%u;", (unsigned int)c);
+		}
+	words_finish(&words);
+}
+
+static void code(FILE *out, const char *text)
+{
+	fputs("<code>", out);
+	markdown(out, text);
+	fputs("</code>", out);
+}
+
+static void print_place(FILE *out, const struct source_root *root, const struct finding *finding)
+{
+	const struct report_frame *frame = report_stack_culprit(finding->stack);
+	const char *where = frame ? frame->file ? frame->file : frame->module : NULL;
+
+	code(out, frame && frame->function ? frame->function : "???");
+	fputs(" | ", out);
+	if (where)
+		code(out, source_path(root, where));
+	if (frame && frame->file && frame->line)
+		fprintf(out, ":%u", frame->line);
+}
+
+static void print_row(FILE *out, const struct source_root *root, const struct finding *finding)
+{
+	static const char *const classes[] = { "", "leak", "cache", "suppressed" };
+	char blocks[NUMBER_MAX], size[NUMBER_MAX];
+
+	fputs("| ", out);
+	markdown(out, finding->leak ? classes[finding->class]
+				    : text_error_words(finding->errors->error->type));
+	fprintf(out, " | %s | %s | ", finding->leak ? format_size(finding->bytes, size) : "",
+		format_number(finding->blocks, blocks));
+	code(out, finding->leak ? finding->leak->api : finding->errors->error->api);
+	fputs(" | ", out);
+	print_place(out, root, finding);
+	fputs(" | ", out);
+	code(out, finding->process->program);
+	fprintf(out, " %d |\n", finding->process->pid);
+}
+
+static void print_table(FILE *out, const struct findings *findings)
+{
+	struct source_root root;
+	size_t i;
+
+	if (findings->count == 0)
+		return;
+	source_root_find(&root);
+	fputs("\n| what | bytes | blocks | call | function | place | process |\n"
+	      "|---|---:|---:|---|---|---|---|\n", out);
+	for (i = 0; i < findings->count && i < ROWS_MAX; i++)
+		print_row(out, &root, &findings->all[i]);
+	if (i < findings->count)
+		fprintf(out, "\nand %zu more; `--format json` has all of them\n",
+			findings->count - i);
+}
+
+static int print_story(FILE *out, const struct finding *finding)
+{
+	struct words words;
+	int r = words_begin(&words);
+
+	if (r < 0)
+		return r;
+	finding_story(words.out, finding);
+	r = words_end(&words);
+	if (r == 0) {
+		fputs("<pre>", out);
+		for (char *at = words.text, *end; *at; at = end + 1) { /* each line ends in one */
+			end = strchrnul(at, '\n');
+			if (*end == '\0')
+				break;
+			*end = '\0';
+			if (*at) /* an empty line would end the block */
+				markdown(out, at);
+			fputs("<br>", out);
+		}
+		fputs("</pre>\n", out);
+	}
+	words_finish(&words);
+	return r;
+}
+
+static int print_stories(FILE *out, const struct findings *findings)
+{
+	size_t wrong = findings->counts[FINDING_ERROR] + findings->counts[FINDING_LEAK];
+	int r = 0;
+
+	if (wrong == 0)
+		return 0;
+	fputs("\n<details><summary>Stacks</summary>\n\n", out);
+	for (size_t i = 0; i < wrong && i < STORIES_MAX && r == 0; i++)
+		r = print_story(out, &findings->all[i]);
+	fputs("\n</details>\n", out);
+	return r;
+}
+
+static void print_gap(void *data, const struct report_process *process, const char *text)
+{
+	FILE *out = data;
+
+	fputs("- not everything was recorded: ", out);
+	if (process) {
+		code(out, process->program);
+		fprintf(out, " (pid %d): ", process->pid);
+	}
+	markdown(out, text);
+	fputc('\n', out);
+}
+
+static void print_head(FILE *out, const struct report *report, const struct judgement *judgement)
+{
+	const struct report_summary *sum = &report->summary;
+	char size[NUMBER_MAX], number[NUMBER_MAX];
+
+	fprintf(out, "### GPU memory: %s\n\n",
+		judgement && judgement->verdict == JUDGE_CLEAN ? "gate passed"
+		: judgement && judgement->verdict == JUDGE_FAILED ? "gate failed"
+		: judgement					  ? "nothing to judge"
+		: sum->leaked_blocks || sum->errors		  ? "leaks or wrong frees"
+								  : "no leaks found");
+	fprintf(out, "%s wrong frees, ", format_number(sum->errors, number));
+	finding_amount(out, sum->leaked_blocks, sum->leaked_bytes);
+	fprintf(out, " leaked, %s suppressed, ", format_size(sum->suppressed_bytes, size));
+	fprintf(out, "%s held by caches; peak ", format_size(sum->cached_bytes, size));
+	fprintf(out, "%s; ", format_size(sum->peak_bytes, size));
+	fprintf(out, "%zu process%s\n\n", report->count, report->count == 1 ? "" : "es");
+	for (size_t i = 0; judgement && i < judgement->reason_count; i++) {
+		fputs("- ", out);
+		markdown(out, judgement->reasons[i]);
+		fputc('\n', out);
+	}
+}
+
+int print_github_summary(const struct report *report, const struct judgement *judgement, FILE *out)
+{
+	struct findings findings;
+	int r = findings_build(report, &findings);
+
+	if (r == 0) {
+		print_head(out, report, judgement);
+		findings_gaps(report, print_gap, out);
+		print_table(out, &findings);
+		r = print_stories(out, &findings);
+		fputc('\n', out);
+	}
+	findings_finish(&findings);
+	return r < 0 ? r : ferror(out) ? -EIO : 0;
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Takes the tree of the JSON report, adds what only the text report's functions can say, and
+ * moves stacks into tables: the stacks of ten thousand leaks have few frames that differ.
+ * Must not lay anything out.
+ */
+#include "report/format/html/html_data.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/format/json/json_helpers.h"
+#include "report/model/model.h"
+#include "report/format/json/print_json.h"
+#include "report/format/text/text_coverage.h"
+#include "report/describe/describe_error.h"
+#include "report/describe/describe_stack.h"
+
+/* Sets KEY to what PRINT writes of WHAT. Without memory *OBJECT becomes NULL. */
+typedef void print_what(FILE *out, const void *what);
+
+static void set_words(json_t **object, const char *key, print_what *print, const void *what)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *to = open_memstream(&text, &size);
+
+	if (!to) {
+		json_set(object, key, NULL);
+		return;
+	}
+	print(to, what);
+	if (fclose(to) == 0)
+		json_set(object, key, json_text(text));
+	else
+		json_set(object, key, NULL);
+	free(text);
+}
+
+static void print_name(FILE *out, const void *what)
+{
+	text_process(out, what);
+}
+
+static void print_how(FILE *out, const void *what)
+{
+	text_ended(out, what);
+}
+
+static void print_coverage(FILE *out, const void *what)
+{
+	text_coverage(out, what);
+}
+
+static void print_kind(FILE *out, const void *what)
+{
+	text_kind(out, what);
+}
+
+static void print_told(FILE *out, const void *what)
+{
+	text_error_deed(out, what);
+}
+
+/* Items of a tree are borrowed: a set that fails must not take them away. */
+static int set_in(json_t *object, const char *key, json_t *value)
+{
+	return value && object ? json_object_set_new_nocheck(object, key, value) : -1;
+}
+
+static int add_words(json_t *object, const char *key, print_what *print, const void *what)
+{
+	json_t *holder = json_object();
+	int r;
+
+	set_words(&holder, "words", print, what);
+	r = holder ? json_object_set_nocheck(object, key, json_object_get(holder, "words")) : -1;
+	json_decref(holder);
+	return r;
+}
+
+static int site_of(const struct report_stack *stack)
+{
+	const struct report_frame *frame = report_stack_culprit(stack);
+
+	return frame ? (int)(frame - stack->frames) : -1;
+}
+
+static int add_to_leaks(json_t *list, const struct report_leak *leaks, size_t count, json_t *kinds)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < count && i < json_array_size(list) && r == 0; i++) {
+		json_t *leak = json_array_get(list, i);
+		/* Not the model's own, which may hold bytes that are no key. */
+		const char *kind = json_string_value(json_object_get(leak, "kind"));
+
+		r = set_in(leak, "site", json_integer(site_of(leaks[i].stack)));
+		if (r == 0 && leaks[i].mapping && json_is_object(json_object_get(leak, "mapped")))
+			r = set_in(json_object_get(leak, "mapped"), "site",
+				   json_integer(site_of(leaks[i].mapping->mapped.stack)));
+		if (r == 0 && kind && !json_object_get(kinds, kind))
+			r = add_words(kinds, kind, print_kind, kind);
+	}
+	return r;
+}
+
+static int add_to_process(json_t *object, const struct report_process *process, json_t *kinds)
+{
+	json_t *errors = json_object_get(object, "errors");
+	int r = add_words(object, "name", print_name, process);
+
+	if (r == 0)
+		r = add_words(object, "how", print_how, process);
+	if (r == 0)
+		r = add_words(object, "coverage_text", print_coverage, process);
+	if (r == 0)
+		r = add_to_leaks(json_object_get(object, "leaks"), process->leaks,
+				 process->leak_count, kinds);
+	if (r == 0)
+		r = add_to_leaks(json_object_get(object, "suppressed"), process->suppressed,
+				 process->suppressed_count, kinds);
+	if (r == 0)
+		r = add_to_leaks(json_object_get(object, "cached"), process->cached,
+				 process->cached_count, kinds);
+	for (size_t i = 0; r == 0 && i < process->error_count; i++)
+		r = add_words(json_array_get(errors, i), "told", print_told, &process->errors[i]);
+	return r;
+}
+
+static int add_to_report(json_t *root, const struct report *report)
+{
+	json_t *list = json_object_get(root, "processes"), *kinds = json_object();
+	int r = kinds ? 0 : -1;
+
+	for (size_t i = 0; i < report->count && r == 0; i++)
+		r = add_to_process(list ? json_array_get(list, i) : root, report->processes[i],
+				   kinds);
+	if (r < 0) {
+		json_decref(kinds);
+		return r;
+	}
+	r = set_in(root, "kinds", kinds);
+	return r < 0 ? r : set_in(root, "incomplete", json_boolean(report->incomplete));
+}
+
+/* Each value once, by its text. */
+struct values {
+	json_t *list;
+	json_t *numbers; /* text -> index */
+};
+
+/* The index of VALUE, which is borrowed; -1 without memory. */
+static json_int_t number_of(struct values *values, json_t *value)
+{
+	char *text = json_dumps(value, JSON_COMPACT);
+	json_t *known = text ? json_object_get(values->numbers, text) : NULL;
+	json_int_t number = known ? json_integer_value(known)
+				  : (json_int_t)json_array_size(values->list);
+
+	if (!text)
+		return -1;
+	if (!known && (set_in(values->numbers, text, json_integer(number)) < 0 ||
+		       json_array_append(values->list, value) < 0))
+		number = -1;
+	free(text);
+	return number;
+}
+
+struct tables {
+	struct values stacks, frames;
+};
+
+static json_t *stack_number(struct tables *tables, json_t *stack)
+{
+	json_t *numbers = json_array(), *frame;
+	json_int_t number;
+	size_t i;
+
+	json_array_foreach(stack, i, frame)
+		json_append(&numbers, json_integer(number_of(&tables->frames, frame)));
+	number = numbers ? number_of(&tables->stacks, numbers) : -1;
+	json_decref(numbers);
+	return number < 0 ? NULL : json_integer(number);
+}
+
+/* Replaces every stack below VALUE. Not deeper than the JSON report is. */
+static int move_stacks(struct tables *tables, json_t *value)
+{
+	const char *key;
+	json_t *item;
+	size_t i;
+
+	if (json_is_array(value)) {
+		json_array_foreach(value, i, item)
+			if (move_stacks(tables, item) < 0)
+				return -1;
+	} else if (json_is_object(value)) {
+		json_object_foreach(value, key, item)
+			if (strcmp(key, "stack") != 0 && move_stacks(tables, item) < 0)
+				return -1;
+		item = json_object_get(value, "stack");
+		if (json_is_array(item))
+			return set_in(value, "stack", stack_number(tables, item));
+	}
+	return 0;
+}
+
+static int move_all_stacks(json_t *root)
+{
+	struct tables tables = {
+		.stacks = { json_array(), json_object() },
+		.frames = { json_array(), json_object() },
+	};
+	int r = move_stacks(&tables, root);
+
+	if (r == 0)
+		r = json_object_set_nocheck(root, "frames", tables.frames.list);
+	if (r == 0)
+		r = json_object_set_nocheck(root, "stacks", tables.stacks.list);
+	json_decref(tables.frames.list);
+	json_decref(tables.frames.numbers);
+	json_decref(tables.stacks.list);
+	json_decref(tables.stacks.numbers);
+	return r;
+}
+
+json_t *html_data(const struct report *report, const struct judgement *judgement)
+{
+	json_t *root = json_report(report, judgement);
+
+	if (root && add_to_report(root, report) == 0 && move_all_stacks(root) == 0)
+		return root;
+	json_decref(root);
+	return NULL;
+}
+
+/* All is ASCII here, and none of the three stands outside a string. */
+static int write_escaped(const char *text, size_t size, void *data)
+{
+	FILE *out = data;
+
+	for (const char *end = text + size; text < end; text++) {
+		size_t plain = 0;
+
+		while (text + plain < end && !strchr("<>&", text[plain]))
+			plain++;
+		fwrite(text, 1, plain, out);
+		text += plain;
+		if (text == end)
+			break;
+		fprintf(out, "\\u%04x", (unsigned int)(unsigned char)*text);
+	}
+	return ferror(out) ? -1 : 0;
+}
+
+int html_data_write(const json_t *data, FILE *out)
+{
+	return json_dump_callback(data, write_escaped, out, JSON_COMPACT | JSON_ENSURE_ASCII) < 0
+		       ? -EIO
+		       : 0;
+}

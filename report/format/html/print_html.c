@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Fills the page that html/ makes: the JSON report as data, and the text report for the first
+ * line and for who has no script. Owns how both are made harmless inside HTML; must not say
+ * anything about leaks itself, nor lay anything out.
+ */
+#include "report/format/html/print_html.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/util/escape.h"
+#include "report/format/html/html_data.h"
+#include "report/format/html/html_page.h"
+#include "report/format/text/print_text.h"
+
+#define TEXT_MAX ((size_t)256 << 10) /* of the text report: more than anybody reads there */
+
+/* LENGTH bytes of TEXT, which is the text report's and so harmless, as text of an HTML element. */
+static void write_text(FILE *out, const char *text, size_t length)
+{
+	const char *end = text + length;
+
+	for (; text < end; text++) {
+		if (*text == '<')
+			fputs("&lt;", out);
+		else if (*text == '>')
+			fputs("&gt;", out);
+		else if (*text == '&')
+			fputs("&amp;", out);
+		else
+			fputc(*text, out);
+	}
+}
+
+/* Without "gpuleak: ". */
+static void write_headline(FILE *out, const char *text)
+{
+	static const char name[] = "gpuleak: ";
+
+	if (strncmp(text, name, sizeof(name) - 1) == 0)
+		text += sizeof(name) - 1;
+	write_text(out, text, strcspn(text, "\n"));
+}
+
+static void write_whole_text(FILE *out, const char *text)
+{
+	size_t length = strlen(text);
+
+	if (length <= TEXT_MAX) {
+		write_text(out, text, length);
+		return;
+	}
+	for (length = TEXT_MAX; length > 0 && text[length - 1] != '\n'; length--)
+		;
+	write_text(out, text, length);
+	fputs("(and more: --format text has all of it)\n", out);
+}
+
+static int write_page(FILE *out, const char *text, const json_t *data)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < html_page_size && r == 0; i++) {
+		const struct html_part *part = &html_page[i];
+
+		fwrite(part->text, 1, part->size, out);
+		if (strcmp(part->then, "headline") == 0)
+			write_headline(out, text);
+		else if (strcmp(part->then, "text") == 0)
+			write_whole_text(out, text);
+		else if (strcmp(part->then, "data") == 0)
+			r = html_data_write(data, out);
+	}
+	return r == 0 && ferror(out) ? -EIO : r;
+}
+
+static int render_text(const struct report *report, const struct judgement *judgement, char **ret)
+{
+	size_t size;
+	FILE *to = open_memstream(ret, &size);
+	int r;
+
+	if (!to)
+		return -ENOMEM;
+	r = print_text(report, judgement, to);
+	if (fclose(to) != 0 && r == 0)
+		r = -ENOMEM;
+	if (r < 0)
+		free(*ret);
+	return r;
+}
+
+int print_html(const struct report *report, const struct judgement *judgement, FILE *out)
+{
+	json_t *data = html_data(report, judgement);
+	char *text = NULL;
+	int r = data ? render_text(report, judgement, &text) : -ENOMEM;
+
+	if (r == 0) {
+		r = write_page(out, text, data);
+		free(text);
+	}
+	json_decref(data);
+	return r;
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Call sites as samples. Unlike the other formats it has the sites that freed everything, too:
+ * alloc_space is what was ever allocated. Errors and notes have no stack of their own in a
+ * profile and are comments.
+ */
+#include "report/format/pprof/print_pprof.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/format/findings.h"
+#include "report/gate/judge.h"
+#include "report/model/model.h"
+#include "report/model/model_sites.h"
+#include "report/format/pprof/pprof_encoder.h"
+#include "report/util/text_buffer.h"
+
+#define FRAMES_MAX 4096 /* more than any stack has, inlined ones included */
+#define COMMENTS_MAX 100
+
+/* Whose frames are being added. */
+struct site {
+	struct pprof *pprof;
+	const struct report_process *process;
+	uint64_t locations[FRAMES_MAX];
+	size_t count;
+};
+
+static const char *build_id(const struct report_process *process, const char *path)
+{
+	for (size_t i = 0; i < process->module_count; i++)
+		if (strcmp(process->modules[i].path, path) == 0)
+			return process->modules[i].build_id;
+	return "";
+}
+
+static uint64_t mapping(struct site *site, const struct report_frame *frame)
+{
+	if (!frame->module)
+		return 0;
+	return pprof_mapping(site->pprof, pprof_string(site->pprof, frame->module),
+			     pprof_string(site->pprof, build_id(site->process, frame->module)),
+			     frame->function != NULL);
+}
+
+static int same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* Whether B is the code that A was inlined into. A function that calls itself comes back at
+ * the same address, too, but then begins anew with the frame that was FIRST. */
+static int inlined_into(const struct report_frame *first, const struct report_frame *a,
+			const struct report_frame *b)
+{
+	if (a->language != FRAME_NATIVE || b->language != FRAME_NATIVE || !a->module ||
+	    a->offset != b->offset || !same_text(a->module, b->module))
+		return 0;
+	return !(same_text(first->function, b->function) && first->line == b->line &&
+		 same_text(first->file, b->file));
+}
+
+#define INLINED_MAX 64
+
+/* One location of the frames from AT on; how many they are. */
+static size_t add_location(struct site *site, const struct report_stack *stack, size_t at)
+{
+	const struct report_frame *first = &stack->frames[at];
+	struct pprof_line lines[INLINED_MAX];
+	size_t count = 0;
+
+	do {
+		const struct report_frame *frame = &stack->frames[at + count];
+
+		lines[count++] = (struct pprof_line){
+			pprof_function(site->pprof,
+				       pprof_string(site->pprof,
+						    frame->function ? frame->function : ""),
+				       pprof_string(site->pprof, frame->file ? frame->file : "")),
+			frame->line,
+		};
+	} while (count < INLINED_MAX && at + count < stack->count &&
+		 inlined_into(first, &stack->frames[at + count - 1], &stack->frames[at + count]));
+	/* Without any name pprof shows the address, which is more than an empty name. */
+	site->locations[site->count++] =
+		pprof_location(site->pprof, mapping(site, first), first->offset, lines,
+			       count == 1 && !first->function && !first->file ? 0 : count);
+	return count;
+}
+
+static void add_frames(struct site *site, const struct report_stack *stack)
+{
+	site->count = 0;
+	for (size_t at = 0; at < stack->count && site->count < FRAMES_MAX;)
+		at += add_location(site, stack, at);
+	if (stack->count == 0) {
+		struct pprof_line line = {
+			pprof_function(site->pprof,
+				       pprof_string(site->pprof, "(no stack was recorded)"), 0),
+			0,
+		};
+
+		site->locations[site->count++] = pprof_location(site->pprof, 0, 0, &line, 1);
+	}
+}
+
+static void add_site(struct site *site, const struct report_site *from, const char *process)
+{
+	const struct report_leak *live = from->live;
+	const uint64_t values[PPROF_VALUES] = { live ? live->blocks : 0, live ? live->bytes : 0,
+						from->allocated_blocks, from->allocated_bytes };
+	struct pprof_label labels[PPROF_LABELS_MAX] = { { "kind", from->kind },
+							{ "api", from->api } };
+	size_t count = 2;
+	char device[16] = "unknown";
+
+	if (from->device >= 0)
+		snprintf(device, sizeof(device), "%d", from->device);
+	labels[count++] = (struct pprof_label){ "device", device };
+	if (process)
+		labels[count++] = (struct pprof_label){ "process", process };
+	if (live && live->pattern)
+		labels[count++] = (struct pprof_label){ "suppressed", live->pattern };
+	if (live && live->mapping)
+		labels[count++] = (struct pprof_label){ "reason", "released, but never unmapped" };
+	if (live && live->cache)
+		labels[count++] = (struct pprof_label){ "cache", live->cache };
+	add_frames(site, from->stack);
+	pprof_sample(site->pprof, site->locations, site->count, values, labels, count);
+}
+
+static int add_process(struct pprof *pprof, const struct report_process *process, int name)
+{
+	struct site *site = calloc(1, sizeof(*site));
+	char *words = NULL;
+
+	if (!site ||
+	    (name && asprintf(&words, "%s (pid %d)", process->program, process->pid) < 0)) {
+		free(site);
+		return -ENOMEM;
+	}
+	*site = (struct site){ .pprof = pprof, .process = process };
+	for (size_t i = 0; i < process->site_count && !pprof->failed; i++)
+		add_site(site, &process->sites[i], words);
+	free(words);
+	free(site);
+	return 0;
+}
+
+static void set_types(struct pprof *pprof, Pprof__ValueType types[PPROF_VALUES + 1],
+		      Pprof__ValueType *list[PPROF_VALUES])
+{
+	static const struct { const char *type, *unit; } names[PPROF_VALUES + 1] = {
+		{ "inuse_objects", "count" }, { "inuse_space", "bytes" },
+		{ "alloc_objects", "count" }, { "alloc_space", "bytes" }, { "space", "bytes" },
+	};
+
+	for (size_t i = 0; i < PPROF_VALUES + 1; i++) {
+		pprof__value_type__init(&types[i]);
+		types[i].type = pprof_string(pprof, names[i].type);
+		types[i].unit = pprof_string(pprof, names[i].unit);
+		if (i < PPROF_VALUES)
+			list[i] = &types[i];
+	}
+	pprof->profile.sample_type = list;
+	pprof->profile.n_sample_type = PPROF_VALUES;
+	pprof->profile.default_sample_type = pprof_string(pprof, "inuse_space");
+	pprof->profile.period_type = &types[PPROF_VALUES];
+	pprof->profile.period = 1;
+}
+
+static void add_gap(void *data, const struct report_process *process, const char *text)
+{
+	struct words words;
+
+	if (words_begin(&words) < 0)
+		return;
+	fputs("gpuleak: not everything was recorded: ", words.out);
+	if (process)
+		fprintf(words.out, "%s (pid %d): ", process->program, process->pid);
+	fputs(text, words.out);
+	if (words_end(&words) == 0)
+		pprof_comment(data, words.text);
+	words_finish(&words);
+}
+
+static int add_comments(struct pprof *pprof, const struct report *report,
+			const struct judgement *judgement)
+{
+	struct findings findings;
+	int r = findings_build(report, &findings);
+
+	for (size_t i = 0; judgement && i < judgement->reason_count; i++) {
+		struct words words;
+
+		if (words_begin(&words) < 0)
+			break;
+		fprintf(words.out, "gpuleak: %s%s", judge_prefix(judgement->verdict),
+			judgement->reasons[i]);
+		if (words_end(&words) == 0)
+			pprof_comment(pprof, words.text);
+		words_finish(&words);
+	}
+	findings_gaps(report, add_gap, pprof);
+	for (size_t i = 0; r == 0 && i < findings.counts[FINDING_ERROR] && i < COMMENTS_MAX; i++) {
+		struct words words;
+
+		r = words_begin(&words);
+		if (r < 0)
+			break;
+		fputs("gpuleak: ", words.out);
+		finding_message(words.out, &findings.all[i], report->count > 1);
+		r = words_end(&words);
+		if (r == 0)
+			pprof_comment(pprof, words.text);
+		words_finish(&words);
+	}
+	findings_finish(&findings);
+	return r;
+}
+
+int print_pprof(const struct report *report, const struct judgement *judgement, FILE *out)
+{
+	Pprof__ValueType types[PPROF_VALUES + 1], *list[PPROF_VALUES];
+	struct pprof pprof;
+	unsigned char *packed;
+	size_t length;
+	int r;
+
+	pprof_start(&pprof);
+	set_types(&pprof, types, list);
+	if (report->count)
+		pprof.profile.time_nanos = (int64_t)report->processes[0]->start_real_ns;
+	r = add_comments(&pprof, report, judgement);
+	for (size_t i = 0; i < report->count && r == 0; i++)
+		r = add_process(&pprof, report->processes[i], report->count > 1);
+	if (r == 0)
+		r = pprof_pack(&pprof, &packed, &length);
+	pprof_finish(&pprof);
+	if (r < 0)
+		return r;
+	fwrite(packed, 1, length, out);
+	free(packed);
+	return ferror(out) ? -EIO : 0;
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One line a command: ::error file=...,line=...,title=...::message. GitHub shows ten of each kind
+ * a step and drops the rest without a word, so the tenth sums up what is left. Everything that
+ * a name could use to end a line or a value is encoded as the runner decodes it.
+ */
+#include "report/format/print_github.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "report/util/escape.h"
+#include "report/format/findings.h"
+#include "report/gate/judge.h"
+#include "report/model/model.h"
+#include "report/symbols/source.h"
+#include "report/describe/describe_stack.h"
+#include "report/util/text_buffer.h"
+
+#define ANNOTATIONS_MAX 10
+#define MESSAGE_MAX 4000 /* the runner cuts at 4,096 characters */
+
+struct github {
+	FILE *out;
+	const struct report *report;
+	const struct judgement *judgement;
+	struct findings findings;
+	struct source_root root;
+	unsigned int errors; /* lines so far */
+	int r;
+};
+
+/* As @actions/core's escapeData() and, in a property, escapeProperty(). */
+static void encode(FILE *out, const char *text, size_t length, int property)
+{
+	for (size_t i = 0; i < length; i++) {
+		char c = text[i];
+
+		if (c == '%' || c == '\r' || c == '\n' || (property && (c == ':' || c == ',')))
+			fprintf(out, "%%%02X", (unsigned int)c);
+		else
+			fputc(c, out);
+	}
+}
+
+/* TEXT must be harmless already but for newlines. */
+static void command(struct github *github, const char *name, const struct report_frame *frame,
+		    const char *title, const char *text)
+{
+	FILE *out = github->out;
+	struct words file;
+	size_t length = strlen(text);
+
+	fprintf(out, "::%s ", name);
+	if (frame && words_begin(&file) == 0) {
+		print_escaped(file.out, source_path(&github->root, frame->file));
+		if (words_end(&file) == 0) {
+			fputs("file=", out);
+			encode(out, file.text, file.length, 1);
+			fputc(',', out);
+		}
+		words_finish(&file);
+		if (frame->line)
+			fprintf(out, "line=%u,", frame->line);
+	}
+	fputs("title=", out);
+	encode(out, title, strlen(title), 1);
+	fputs("::", out);
+	/* Cut between two characters. */
+	if (length > MESSAGE_MAX)
+		for (length = MESSAGE_MAX; length && (text[length] & 0xc0) == 0x80;)
+			length--;
+	encode(out, text, length, 0);
+	fputc('\n', out);
+}
+
+static void finding_command(struct github *github, const char *name, const struct finding *finding)
+{
+	struct words title = { 0 }, text = { 0 };
+	int r = words_begin(&title) | words_begin(&text);
+
+	if (r == 0) {
+		finding_title(title.out, finding);
+		if (github->report->count > 1) {
+			fputs("in ", text.out);
+			text_process(text.out, finding->process);
+			fputs(": ", text.out);
+		}
+		finding_story(text.out, finding);
+		r = words_end(&title) | words_end(&text);
+	}
+	if (r == 0)
+		command(github, name, finding_frame(finding), title.text, text.text);
+	else
+		github->r = -ENOMEM;
+	words_finish(&title);
+	words_finish(&text);
+}
+
+/* The COUNT findings from FIRST on in one line, at the place of the first. */
+static void rest_command(struct github *github, const char *name, size_t first, size_t count)
+{
+	const struct finding *finding = &github->findings.all[first];
+	uint64_t blocks = 0, bytes = 0;
+	char title[64];
+	struct words text;
+
+	for (size_t i = first; i < first + count; i++) {
+		blocks += github->findings.all[i].leak ? github->findings.all[i].blocks : 0;
+		bytes += github->findings.all[i].bytes;
+	}
+	github->r = words_begin(&text);
+	if (github->r < 0)
+		return;
+	finding_amount(text.out, blocks, bytes);
+	fputs(" in ", text.out);
+	fprintf(text.out, "%zu more, the first of them:\n", count);
+	finding_message(text.out, finding, github->report->count > 1);
+	github->r = words_end(&text);
+	snprintf(title, sizeof(title), "GPU memory: %zu more", count);
+	if (github->r == 0)
+		command(github, name, finding_frame(finding), title, text.text);
+	words_finish(&text);
+}
+
+/* The COUNT findings from FIRST on, in at most ROOM lines. */
+static void findings_commands(struct github *github, const char *name, size_t first, size_t count,
+			      size_t room)
+{
+	size_t alone = count <= room ? count : room - 1;
+
+	for (size_t i = 0; i < alone && github->r == 0; i++)
+		finding_command(github, name, &github->findings.all[first + i]);
+	if (alone < count && github->r == 0)
+		rest_command(github, name, first + alone, count - alone);
+}
+
+struct gaps {
+	FILE *out;
+	size_t count;
+};
+
+static void print_gap(void *data, const struct report_process *process, const char *text)
+{
+	struct gaps *gaps = data;
+
+	gaps->count++;
+	if (process) {
+		print_escaped(gaps->out, process->program);
+		fprintf(gaps->out, " (pid %d): ", process->pid);
+	}
+	print_escaped(gaps->out, text);
+	fputc('\n', gaps->out);
+}
+
+/* A report that proves nothing must not look like a clean one. */
+static void gaps_command(struct github *github)
+{
+	struct words words;
+	struct gaps gaps = { 0 };
+
+	github->r = words_begin(&words);
+	if (github->r < 0)
+		return;
+	gaps.out = words.out;
+	findings_gaps(github->report, print_gap, &gaps);
+	github->r = words_end(&words);
+	if (github->r == 0 && gaps.count) {
+		command(github, "error", NULL, "gpuleak: not everything was recorded", words.text);
+		github->errors++;
+	}
+	words_finish(&words);
+}
+
+static void verdict_command(struct github *github)
+{
+	const struct judgement *judgement = github->judgement;
+	int clean = judgement->verdict == JUDGE_CLEAN;
+	struct words words;
+
+	github->r = words_begin(&words);
+	if (github->r < 0)
+		return;
+	for (size_t i = 0; i < judgement->reason_count; i++) {
+		print_escaped(words.out, judgement->reasons[i]);
+		fputc('\n', words.out);
+	}
+	github->r = words_end(&words);
+	if (github->r == 0)
+		command(github, clean ? "notice" : "error", NULL,
+			clean ? "gpuleak: gate passed" : "gpuleak: gate failed", words.text);
+	github->errors += !clean;
+	words_finish(&words);
+}
+
+/* Silence must not pass for success. */
+static void clean_command(struct github *github)
+{
+	const struct report_summary *sum = &github->report->summary;
+	struct words words;
+
+	github->r = words_begin(&words);
+	if (github->r < 0)
+		return;
+	finding_amount(words.out, sum->allocated_blocks, sum->allocated_bytes);
+	fprintf(words.out, " allocated by %zu process%s", github->report->count,
+		github->report->count == 1 ? "" : "es");
+	github->r = words_end(&words);
+	if (github->r == 0)
+		command(github, "notice", NULL, "gpuleak: no leaks", words.text);
+	words_finish(&words);
+}
+
+int print_github(const struct report *report, const struct judgement *judgement, FILE *out)
+{
+	struct github github = { .out = out, .report = report, .judgement = judgement };
+	const size_t *counts = github.findings.counts;
+	size_t wrong;
+
+	source_root_find(&github.root);
+	github.r = findings_build(report, &github.findings);
+	if (github.r == 0 && judgement)
+		verdict_command(&github);
+	if (github.r == 0)
+		gaps_command(&github);
+	if (github.r == 0 && !judgement && !github.errors && !counts[FINDING_ERROR] &&
+	    !counts[FINDING_LEAK])
+		clean_command(&github);
+	/* What the gate lets pass is a warning. Wrong frees never pass. */
+	wrong = counts[FINDING_ERROR] + (findings_fail(judgement) ? counts[FINDING_LEAK] : 0);
+	if (github.r == 0)
+		findings_commands(&github, "error", 0, wrong, ANNOTATIONS_MAX - github.errors);
+	if (github.r == 0 && !findings_fail(judgement))
+		findings_commands(&github, "warning", wrong, counts[FINDING_LEAK], ANNOTATIONS_MAX);
+	if (github.r == 0)
+		findings_commands(&github, "notice", counts[FINDING_ERROR] + counts[FINDING_LEAK],
+				  counts[FINDING_CACHED], ANNOTATIONS_MAX - 1);
+	findings_finish(&github.findings);
+	return github.r < 0 ? github.r : ferror(out) ? -EIO : 0;
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * JUnit's XML within what both schemas in use allow, Ant's (every attribute, one outcome a case)
+ * and Jenkins'. A clean process has cases that pass, so that "no leaks" differs from "no
+ * results", and what was not recorded is an error, so that it differs from "no leaks".
+ */
+#include "report/format/print_junit.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include "report/util/escape.h"
+#include "report/format/findings.h"
+#include "report/gate/judge.h"
+#include "report/model/model.h"
+#include "report/describe/describe_stack.h"
+#include "report/util/text_buffer.h"
+#include "report/util/xml.h"
+
+#define CLASS "gpuleak"
+#define FINDINGS_MAX 10000 /* of each process: no CI system shows more */
+
+struct counts {
+	unsigned int tests, failures, errors, skipped;
+};
+
+/* What the cases of one suite are written to. */
+struct suite {
+	FILE *out;
+	struct counts counts;
+	int failed;
+	int judged_clean;
+};
+
+static void begin_case(struct suite *suite, const char *class, const char *name)
+{
+	suite->counts.tests++;
+	fputs("    <testcase", suite->out);
+	xml_attribute(suite->out, "classname", class);
+	xml_attribute(suite->out, "name", name);
+	fputs(" time=\"0\"", suite->out);
+}
+
+/* OUTCOME NULL: passed. */
+static void end_case(struct suite *suite, const char *outcome, const char *type,
+		     const char *message, const char *text)
+{
+	if (!outcome) {
+		fputs("/>\n", suite->out);
+		return;
+	}
+	suite->counts.failures += strcmp(outcome, "failure") == 0;
+	suite->counts.errors += strcmp(outcome, "error") == 0;
+	suite->counts.skipped += strcmp(outcome, "skipped") == 0;
+	fprintf(suite->out, ">\n      <%s", outcome);
+	if (type)
+		xml_attribute(suite->out, "type", type);
+	xml_attribute(suite->out, "message", message);
+	fputc('>', suite->out);
+	xml_text(suite->out, text);
+	fprintf(suite->out, "</%s>\n    </testcase>\n", outcome);
+}
+
+/* "create (cl_leak.c) 93a1c0de": without the line, which moves with every edit. */
+static void print_name(FILE *out, const struct finding *finding)
+{
+	const struct report_frame *frame = report_stack_culprit(finding->stack);
+	const char *place = frame ? frame->file ? frame->file : frame->module : NULL;
+	const char *slash = place ? strrchr(place, '/') : NULL;
+	char name[FINDING_NAME_MAX];
+
+	print_escaped(out, frame && frame->function ? frame->function : "???");
+	if (place) {
+		fputs(" (", out);
+		print_escaped(out, slash && slash[1] ? slash + 1 : place);
+		fputc(')', out);
+	}
+	finding_name(finding, name);
+	fprintf(out, " %.8s%s", name, name + FINGERPRINT_TEXT - 1);
+}
+
+static int print_finding(struct suite *suite, const struct finding *finding)
+{
+	struct words name = { 0 }, class = { 0 }, message = { 0 }, story = { 0 };
+	int fails = finding->class == FINDING_ERROR ||
+		    (finding->class == FINDING_LEAK && !suite->judged_clean);
+	int r = words_begin(&name) | words_begin(&class) | words_begin(&message) |
+		words_begin(&story);
+
+	if (r == 0) {
+		print_name(name.out, finding);
+		fputs(CLASS ".", class.out);
+		print_escaped(class.out, finding_rule(finding));
+		finding_message(message.out, finding, 0);
+		if (!fails && finding->class == FINDING_LEAK)
+			fputs("; the gate lets it pass", message.out);
+		finding_story(story.out, finding);
+		r = words_end(&name) | words_end(&class) | words_end(&message) |
+		    words_end(&story);
+	}
+	if (r == 0) {
+		begin_case(suite, class.text, name.text);
+		end_case(suite, fails ? "failure" : "skipped", fails ? finding_rule(finding) : NULL,
+			 message.text, story.text);
+	}
+	words_finish(&name);
+	words_finish(&class);
+	words_finish(&message);
+	words_finish(&story);
+	return r == 0 ? 0 : -ENOMEM;
+}
+
+/* The gaps of one process, NULL: of the report as a whole. */
+struct gaps {
+	const struct report_process *process;
+	FILE *out;
+	size_t count;
+};
+
+static void print_gap(void *data, const struct report_process *process, const char *text)
+{
+	struct gaps *gaps = data;
+
+	if (process != gaps->process)
+		return;
+	gaps->count++;
+	fprintf(gaps->out, "%s\n", text);
+}
+
+/* Passes, or is an error with everything that is missing. */
+static int print_recorded(struct suite *suite, const struct report *report,
+			  const struct report_process *process)
+{
+	struct words words;
+	struct gaps gaps = { process, NULL, 0 };
+	int r = words_begin(&words);
+
+	if (r < 0)
+		return r;
+	gaps.out = words.out;
+	findings_gaps(report, print_gap, &gaps);
+	r = words_end(&words);
+	if (r == 0) {
+		begin_case(suite, CLASS, "everything was recorded");
+		end_case(suite, gaps.count ? "error" : NULL, "incomplete",
+			 "not everything was recorded, so that nothing proves that there are no "
+			 "other leaks", words.text);
+	}
+	words_finish(&words);
+	return r;
+}
+
+static void print_passed(struct suite *suite, const char *name)
+{
+	begin_case(suite, CLASS, name);
+	end_case(suite, NULL, NULL, NULL, NULL);
+}
+
+/* "1,234 smaller leaks": one case for all that there is no room for. */
+static void print_rest(struct suite *suite, const struct finding *first, size_t count,
+		       uint64_t blocks, uint64_t bytes)
+{
+	int fails = first->class <= FINDING_LEAK && !suite->judged_clean;
+	char message[160];
+
+	snprintf(message, sizeof(message), "and %zu more: %" PRIu64 " blocks, %" PRIu64 " bytes; "
+		 "--format json has all of them", count, blocks, bytes);
+	begin_case(suite, CLASS, "all the others");
+	end_case(suite, fails ? "failure" : "skipped", fails ? finding_rule(first) : NULL,
+		 message, "");
+}
+
+static int print_findings(struct suite *suite, const struct findings *findings, size_t process)
+{
+	const struct finding *rest = NULL;
+	size_t shown = 0, left = 0;
+	uint64_t blocks = 0, bytes = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < findings->count && r == 0; i++) {
+		const struct finding *finding = &findings->all[i];
+
+		if (finding->process_index != process)
+			continue;
+		if (shown < FINDINGS_MAX) {
+			shown++;
+			r = print_finding(suite, finding);
+			continue;
+		}
+		rest = rest ? rest : finding;
+		left++;
+		blocks += finding->blocks;
+		bytes += finding->bytes;
+	}
+	if (r == 0 && rest)
+		print_rest(suite, rest, left, blocks, bytes);
+	return r;
+}
+
+static void print_time(FILE *out, uint64_t ns)
+{
+	time_t seconds = (time_t)(ns / 1000000000u);
+	struct tm tm;
+	char text[64];
+
+	/* A hostile ledger's year has more than four digits, which the schema has no place for. */
+	if (!gmtime_r(&seconds, &tm) || tm.tm_year > 9999 - 1900 || tm.tm_year < 70)
+		gmtime_r(&(time_t){ 0 }, &tm);
+	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
+	xml_attribute(out, "timestamp", text);
+}
+
+static void print_property(FILE *out, const char *name, const char *value)
+{
+	fputs("      <property", out);
+	xml_attribute(out, "name", name);
+	xml_attribute(out, "value", value);
+	fputs("/>\n", out);
+}
+
+static void print_number(FILE *out, const char *name, uint64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, value);
+	print_property(out, name, text);
+}
+
+static void print_properties(FILE *out, const struct report_process *process)
+{
+	const struct report_summary *sum = &process->summary;
+
+	print_number(out, "pid", (uint64_t)process->pid);
+	print_property(out, "ended", report_ended_word(process->ended));
+	print_number(out, "status", (uint64_t)process->status);
+	print_number(out, "leaked_bytes", sum->leaked_bytes);
+	print_number(out, "leaked_blocks", sum->leaked_blocks);
+	print_number(out, "suppressed_bytes", sum->suppressed_bytes);
+	print_number(out, "cached_bytes", sum->cached_bytes);
+	print_number(out, "errors", sum->errors);
+	print_number(out, "allocated_bytes", sum->allocated_bytes);
+	print_number(out, "allocated_blocks", sum->allocated_blocks);
+	print_number(out, "peak_bytes", sum->peak_bytes);
+}
+
+/* Its cases are known by now, so its numbers are, too. PROCESS may be NULL. */
+static void print_suite(FILE *out, unsigned int id, const char *name,
+			const struct report_process *process, const struct suite *suite,
+			const char *cases)
+{
+	fputs("  <testsuite", out);
+	xml_attribute(out, "name", name);
+	fprintf(out, " package=\"" CLASS "\" id=\"%u\"", id);
+	print_time(out, process ? process->start_real_ns : 0);
+	xml_attribute(out, "hostname",
+		      process && process->host && *process->host ? process->host : "localhost");
+	fprintf(out, " tests=\"%u\" failures=\"%u\" errors=\"%u\" skipped=\"%u\" time=\"0\">\n",
+		suite->counts.tests, suite->counts.failures, suite->counts.errors,
+		suite->counts.skipped);
+	fputs("    <properties>\n", out);
+	if (process)
+		print_properties(out, process);
+	fputs("    </properties>\n", out);
+	fputs(cases, out);
+	fputs("    <system-out></system-out>\n    <system-err>", out);
+	for (size_t i = 0; process && i < process->note_count; i++) {
+		xml_text(out, process->notes[i]);
+		fputc('\n', out);
+	}
+	fputs("</system-err>\n  </testsuite>\n", out);
+}
+
+/* The program's name; from the second process of that name on with its number. */
+static void print_suite_name(FILE *out, const struct report *report, size_t index)
+{
+	const char *program = report->processes[index]->program;
+	unsigned int before = 0;
+
+	for (size_t i = 0; i < index; i++)
+		before += strcmp(report->processes[i]->program, program) == 0;
+	print_escaped(out, program);
+	if (before)
+		fprintf(out, " #%u", before + 1);
+}
+
+static int print_process(FILE *out, const struct report *report, const struct findings *findings,
+			 size_t index, int judged_clean)
+{
+	const struct report_process *process = report->processes[index];
+	struct suite suite = { .judged_clean = judged_clean };
+	struct words cases = { 0 }, name = { 0 };
+	int r = words_begin(&cases) | words_begin(&name);
+
+	if (r == 0) {
+		suite.out = cases.out;
+		print_suite_name(name.out, report, index);
+		r = print_recorded(&suite, report, process);
+	}
+	if (r == 0 && process->leak_count == 0)
+		print_passed(&suite, "no leaks");
+	if (r == 0 && process->summary.errors == 0)
+		print_passed(&suite, "no wrong frees");
+	if (r == 0)
+		r = print_findings(&suite, findings, index);
+	if (r == 0)
+		r = words_end(&cases) | words_end(&name);
+	if (r == 0)
+		print_suite(out, (unsigned int)index, name.text, process, &suite, cases.text);
+	words_finish(&cases);
+	words_finish(&name);
+	return r == 0 ? 0 : -ENOMEM;
+}
+
+static void print_verdict(struct suite *suite, const struct judgement *judgement,
+			  const char *reasons)
+{
+	begin_case(suite, CLASS, "gate");
+	if (judgement->verdict == JUDGE_CLEAN)
+		end_case(suite, NULL, NULL, NULL, NULL);
+	else
+		end_case(suite, judgement->verdict == JUDGE_FAILED ? "failure" : "error", "gate",
+			 judgement->reason_count ? judgement->reasons[0] : "the gate failed",
+			 reasons);
+}
+
+/* What is true of no single process: the verdict, and ledgers that could not be read. */
+static int print_whole(FILE *out, const struct report *report, const struct judgement *judgement)
+{
+	struct suite suite = { 0 };
+	struct words cases = { 0 }, reasons = { 0 };
+	int r = words_begin(&cases) | words_begin(&reasons);
+
+	if (r == 0) {
+		suite.out = cases.out;
+		for (size_t i = 0; judgement && i < judgement->reason_count; i++)
+			fprintf(reasons.out, "%s\n", judgement->reasons[i]);
+		r = print_recorded(&suite, report, NULL) | words_end(&reasons);
+	}
+	if (r == 0 && judgement)
+		print_verdict(&suite, judgement, reasons.text);
+	if (r == 0)
+		r = words_end(&cases);
+	if (r == 0)
+		print_suite(out, (unsigned int)report->count, "gpuleak", NULL, &suite, cases.text);
+	words_finish(&cases);
+	words_finish(&reasons);
+	return r == 0 ? 0 : -ENOMEM;
+}
+
+int print_junit(const struct report *report, const struct judgement *judgement, FILE *out)
+{
+	struct findings findings;
+	int r = findings_build(report, &findings);
+
+	fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n", out);
+	for (size_t i = 0; i < report->count && r == 0; i++)
+		r = print_process(out, report, &findings, i, !findings_fail(judgement));
+	if (r == 0)
+		r = print_whole(out, report, judgement);
+	fputs("</testsuites>\n", out);
+	findings_finish(&findings);
+	return r < 0 ? r : ferror(out) ? -EIO : 0;
+}

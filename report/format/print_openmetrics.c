@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One family after the other, each with all of its series, as the format wants it. Totals have
+ * no TYPE line: OpenMetrics names a counter without its _total there, the older format with it,
+ * and a line of either kind is an error to the other's reader. No timestamps: the collector of
+ * text files refuses them.
+ */
+#include "report/format/print_openmetrics.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "report/util/escape.h"
+#include "report/format/findings.h"
+#include "report/gate/judge.h"
+#include "report/model/model.h"
+#include "report/model/model_pool.h"
+#include "report/model/model_sites.h"
+#include "report/describe/describe_error.h"
+#include "report/util/text_buffer.h"
+
+#define SITES_MAX 50
+#define KINDS_MAX 100 /* of each process; an honest ledger has a handful */
+#define TYPES_MAX 20
+#define PROCESSES_MAX 1000
+
+static void family(FILE *out, const char *name, const char *type, const char *help)
+{
+	fprintf(out, "# HELP %s %s\n", name, help);
+	if (type)
+		fprintf(out, "# TYPE %s %s\n", name, type);
+}
+
+static void label(FILE *out, const char *name, const char *value, const char *before)
+{
+	struct words words;
+
+	if (words_begin(&words) < 0)
+		return;
+	print_escaped(words.out, value);
+	if (words_end(&words) == 0) {
+		fprintf(out, "%s%s=\"", before, name);
+		for (const char *at = words.text; *at; at++) {
+			if (*at == '\\' || *at == '"') /* newlines are spelled out by now */
+				fputc('\\', out);
+			fputc(*at, out);
+		}
+		fputc('"', out);
+	}
+	words_finish(&words);
+}
+
+/* The I-th process. One that went on as another program (exec) is two of the same pid. */
+static void begin(FILE *out, const char *name, const struct report *report, size_t i)
+{
+	const struct report_process *process = report->processes[i];
+	unsigned int image = 1;
+
+	for (size_t before = 0; before < i; before++)
+		image += report->processes[before]->pid == process->pid;
+	fprintf(out, "%s{pid=\"%d\"", name, process->pid);
+	label(out, "program", process->program, ",");
+	if (image > 1)
+		fprintf(out, ",image=\"%u\"", image);
+}
+
+static void device_label(FILE *out, int device)
+{
+	if (device >= 0)
+		fprintf(out, ",device=\"%d\"", device);
+	else
+		fputs(",device=\"unknown\"", out);
+}
+
+static void end(FILE *out, uint64_t value)
+{
+	fprintf(out, "} %" PRIu64 "\n", value);
+}
+
+static size_t processes(const struct report *report)
+{
+	return report->count < PROCESSES_MAX ? report->count : PROCESSES_MAX;
+}
+
+/* A figure of a process's summary, or of one of its kinds or pools: a member by its offset. */
+struct figure {
+	const char *name, *type, *help;
+	size_t member;
+};
+
+static uint64_t member(const void *whole, size_t offset)
+{
+	uint64_t ret;
+
+	memcpy(&ret, (const char *)whole + offset, sizeof(ret));
+	return ret;
+}
+
+static void print_summaries(FILE *out, const struct report *report)
+{
+#define FIGURE(name, type, member, help) \
+	{ "gpuleak_" name, type, help, offsetof(struct report_summary, member) }
+	static const struct figure figures[] = {
+		FIGURE("leaked_bytes", "gauge", leaked_bytes,
+		       "Bytes that are not freed, without suppressed ones and caches."),
+		FIGURE("leaked_blocks", "gauge", leaked_blocks,
+		       "Blocks that are not freed, without suppressed ones and caches."),
+		FIGURE("suppressed_bytes", "gauge", suppressed_bytes,
+		       "Bytes that are not freed and suppressed."),
+		FIGURE("cached_bytes", "gauge", cached_bytes,
+		       "Bytes that a framework's cache holds."),
+		FIGURE("peak_bytes", "gauge", peak_bytes, "Most bytes that were live at one time."),
+	};
+#undef FIGURE
+
+	for (size_t f = 0; f < sizeof(figures) / sizeof(figures[0]); f++) {
+		family(out, figures[f].name, figures[f].type, figures[f].help);
+		for (size_t i = 0; i < processes(report); i++) {
+			begin(out, figures[f].name, report, i);
+			end(out, member(&report->processes[i]->summary, figures[f].member));
+		}
+	}
+}
+
+static void print_kinds(FILE *out, const struct report *report)
+{
+#define FIGURE(name, type, member, help) \
+	{ "gpuleak_" name, type, help, offsetof(struct report_kind, member) }
+	static const struct figure figures[] = {
+		FIGURE("live_bytes", "gauge", live_bytes, "Bytes that are allocated now."),
+		FIGURE("live_blocks", "gauge", live_blocks, "Blocks that are allocated now."),
+		FIGURE("allocated_bytes_total", NULL, allocated_bytes,
+		       "Bytes that were ever allocated."),
+		FIGURE("allocated_blocks_total", NULL, allocated_blocks,
+		       "Blocks that were ever allocated."),
+		FIGURE("freed_blocks_total", NULL, freed_blocks, "Blocks that were freed."),
+	};
+#undef FIGURE
+
+	for (size_t f = 0; f < sizeof(figures) / sizeof(figures[0]); f++) {
+		family(out, figures[f].name, figures[f].type, figures[f].help);
+		for (size_t i = 0; i < processes(report); i++) {
+			const struct report_process *process = report->processes[i];
+
+			for (size_t k = 0; k < process->kind_count && k < KINDS_MAX; k++) {
+				begin(out, figures[f].name, report, i);
+				device_label(out, process->kinds[k].device);
+				label(out, "kind", process->kinds[k].kind, ",");
+				end(out, member(&process->kinds[k], figures[f].member));
+			}
+		}
+	}
+}
+
+static void print_pools(FILE *out, const struct report *report)
+{
+#define FIGURE(name, type, member, help) \
+	{ "gpuleak_pool_" name, type, help, offsetof(struct ledger_pool, member) }
+	static const struct figure figures[] = {
+		FIGURE("reserved_bytes", "gauge", reserved,
+		       "Bytes that the pool has from the driver."),
+		FIGURE("cached_bytes", "gauge", cached, "Bytes that are ready to be handed out."),
+		FIGURE("pending_bytes", "gauge", pending,
+		       "Bytes that were freed and the device may still be using."),
+		FIGURE("peak_reserved_bytes", "gauge", peak_reserved,
+		       "Most bytes that the pool had from the driver."),
+		FIGURE("hits_total", NULL, hits, "Allocations served without the driver."),
+		FIGURE("driver_allocations_total", NULL, native_allocs,
+		       "Allocations that went to the driver."),
+		FIGURE("waits_total", NULL, waits, "Frees that waited for the device."),
+		FIGURE("trims_total", NULL, trims, "Times that blocks were given back."),
+	};
+#undef FIGURE
+	size_t pools = 0;
+
+	for (size_t i = 0; i < processes(report); i++)
+		pools += report->processes[i]->pools ? report->processes[i]->pools->count : 0;
+	for (size_t f = 0; pools && f < sizeof(figures) / sizeof(figures[0]); f++) {
+		family(out, figures[f].name, figures[f].type, figures[f].help);
+		for (size_t i = 0; i < processes(report); i++) {
+			const struct report_pools *all = report->processes[i]->pools;
+
+			for (size_t p = 0; all && p < all->count; p++) {
+				begin(out, figures[f].name, report, i);
+				device_label(out, all->pools[p].device);
+				fprintf(out, ",pool=\"%zu\"", p);
+				label(out, "api", all->pools[p].api, ",");
+				label(out, "kind", all->pools[p].kind, ",");
+				end(out, member(&all->pools[p].count, figures[f].member));
+			}
+		}
+	}
+}
+
+/* The errors of one type, as long as it is a type that is known: a ledger may have any. */
+struct counted {
+	const char *type;
+	uint64_t count;
+};
+
+static size_t count_types(const struct report_process *process, struct counted counted[TYPES_MAX])
+{
+	size_t types = 0;
+
+	for (size_t i = 0; i < process->error_count; i++) {
+		const char *type = process->errors[i].type;
+		size_t at = 0;
+
+		if (text_error_words(type) == type)
+			continue;
+		while (at < types && strcmp(counted[at].type, type) != 0)
+			at++;
+		if (at == TYPES_MAX)
+			continue;
+		if (at == types)
+			counted[types++] = (struct counted){ type, 0 };
+		counted[at].count++;
+	}
+	return types;
+}
+
+static void print_errors(FILE *out, const struct report *report)
+{
+	static const char name[] = "gpuleak_errors_total";
+
+	family(out, name, NULL, "Wrong frees, by type.");
+	for (size_t i = 0; i < processes(report); i++) {
+		const struct report_process *process = report->processes[i];
+		struct counted counted[TYPES_MAX];
+		size_t types = count_types(process, counted);
+		uint64_t told = 0;
+
+		for (size_t at = 0; at < types; at++) {
+			begin(out, name, report, i);
+			label(out, "type", counted[at].type, ",");
+			end(out, counted[at].count);
+			told += counted[at].count;
+		}
+		/* Those without a record; and a series that is there when nothing is wrong. */
+		begin(out, name, report, i);
+		label(out, "type", "other", ",");
+		end(out, process->summary.errors > told ? process->summary.errors - told : 0);
+	}
+}
+
+static void print_site(FILE *out, const struct report *report, const char *name,
+		       const struct finding *finding, uint64_t value)
+{
+	const struct report_frame *frame = report_stack_culprit(finding->stack);
+	const char *place = frame ? frame->file ? frame->file : frame->module : NULL;
+	const char *slash = place ? strrchr(place, '/') : NULL;
+	char site[FINDING_NAME_MAX];
+
+	begin(out, name, report, finding->process_index);
+	device_label(out, finding->leak->device);
+	label(out, "kind", finding->leak->kind, ",");
+	label(out, "api", finding->leak->api, ",");
+	label(out, "function", frame && frame->function ? frame->function : "", ",");
+	label(out, "file", slash && slash[1] ? slash + 1 : place ? place : "", ",");
+	label(out, "site", finding_name(finding, site), ",");
+	if (finding->leak->mapping)
+		label(out, "reason", "released but never unmapped", ",");
+	end(out, value);
+}
+
+/* The largest of all processes, so that a leaking fleet costs no more series than a clean one. */
+static void print_sites(FILE *out, const struct report *report, const struct findings *findings)
+{
+	const struct finding *leaks = findings->all + findings->counts[FINDING_ERROR];
+	size_t count = findings->counts[FINDING_LEAK];
+
+	count = count < SITES_MAX ? count : SITES_MAX;
+	family(out, "gpuleak_site_leaked_bytes", "gauge",
+	       "Bytes that are not freed, by call site; the largest sites.");
+	for (size_t i = 0; i < count; i++)
+		print_site(out, report, "gpuleak_site_leaked_bytes", &leaks[i], leaks[i].bytes);
+	family(out, "gpuleak_site_leaked_blocks", "gauge",
+	       "Blocks that are not freed, by call site; the largest sites.");
+	for (size_t i = 0; i < count; i++)
+		print_site(out, report, "gpuleak_site_leaked_blocks", &leaks[i],
+			   leaks[i].blocks);
+}
+
+static void ignore_gap(void *data, const struct report_process *process, const char *text)
+{
+	(void)data;
+	(void)process;
+	(void)text;
+}
+
+static void print_state(FILE *out, const struct report *report, const struct judgement *judgement)
+{
+	family(out, "gpuleak_processes", "gauge", "Processes that the report is about.");
+	fprintf(out, "gpuleak_processes %zu\n", report->count);
+	family(out, "gpuleak_running", "gauge", "1 for a process that still runs.");
+	for (size_t i = 0; i < processes(report); i++) {
+		begin(out, "gpuleak_running", report, i);
+		end(out, report->processes[i]->ended == REPORT_RUNNING);
+	}
+	family(out, "gpuleak_gaps", "gauge",
+	       "Why these figures prove nothing: processes that still run, what was not recorded.");
+	fprintf(out, "gpuleak_gaps %zu\n", findings_gaps(report, ignore_gap, NULL));
+	if (!judgement)
+		return;
+	family(out, "gpuleak_gate", "gauge",
+	       "The gate's verdict: 0 passed, 23 failed, 24 nothing to judge.");
+	fprintf(out, "gpuleak_gate %d\n", (int)judgement->verdict);
+}
+
+int print_openmetrics(const struct report *report, const struct judgement *judgement, FILE *out)
+{
+	struct findings findings;
+	int r = findings_build(report, &findings);
+
+	if (r == 0) {
+		print_state(out, report, judgement);
+		print_summaries(out, report);
+		print_kinds(out, report);
+		print_errors(out, report);
+		print_sites(out, report, &findings);
+		print_pools(out, report);
+		fputs("# EOF\n", out);
+	}
+	findings_finish(&findings);
+	return r < 0 ? r : ferror(out) ? -EIO : 0;
+}

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * SARIF 2.1.0 as code scanning reads it: a result points at the application's own line, keeps
+ * a fingerprint over line shifts, and is suppressed rather than missing. GitHub refuses a file
+ * beyond its limits as a whole, so what is too much is summed up in one last result.
+ */
+#include "report/format/sarif/print_sarif.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <zlib.h>
+
+#include "report/util/escape.h"
+#include "report/format/findings.h"
+#include "report/format/json/json_gate.h"
+#include "report/format/json/json_helpers.h"
+#include "report/gate/judge.h"
+#include "report/model/model.h"
+#include "report/format/sarif/sarif_helpers.h"
+#include "report/symbols/source.h"
+#include "report/describe/describe_error.h"
+#include "report/util/text_buffer.h"
+
+#define SCHEMA "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/" \
+	       "sarif-schema-2.1.0.json"
+#define RESULTS_MAX 25000u
+#define GZIP_MAX 10000000u /* 10 MB */
+
+struct sarif {
+	const struct report *report;
+	const struct judgement *judgement;
+	struct findings findings;
+	struct source_root root;
+	size_t results_max;
+};
+
+
+static json_t *words_message(const struct finding *finding, int name_process)
+{
+	struct words words;
+	json_t *ret = NULL;
+
+	if (words_begin(&words) < 0)
+		return NULL;
+	finding_message(words.out, finding, name_process);
+	if (words_end(&words) == 0)
+		ret = sarif_message(words.text);
+	words_finish(&words);
+	return ret;
+}
+
+static const char *level(const struct sarif *sarif, const struct finding *finding)
+{
+	if (finding->class == FINDING_CACHED)
+		return "note";
+	return finding->class == FINDING_LEAK && !findings_fail(sarif->judgement) ? "warning"
+										  : "error";
+}
+
+static json_t *one(json_t *item)
+{
+	json_t *ret = json_array();
+
+	json_append(&ret, item);
+	return ret;
+}
+
+static json_t *suppressions(const struct finding *finding)
+{
+	struct words words;
+	json_t *ret = NULL;
+
+	if (words_begin(&words) < 0)
+		return NULL;
+	finding_excuse(words.out, finding);
+	if (words_end(&words) == 0) {
+		ret = json_object();
+		json_set(&ret, "kind", json_string("external"));
+		json_set(&ret, "justification", json_text(words.text));
+		ret = one(ret);
+	}
+	words_finish(&words);
+	return ret;
+}
+
+static int is_known(const struct report_event *event)
+{
+	return event->api && event->stack;
+}
+
+static void append_event(const struct sarif *sarif, json_t **stacks, json_t **related,
+			 const struct report_event *event, const char *what)
+{
+	const struct report_frame *frame;
+	json_t *location;
+
+	if (!is_known(event) || event->stack->count == 0)
+		return;
+	json_append(stacks, sarif_stack(&sarif->root, event->stack, what));
+	frame = report_stack_culprit(event->stack);
+	location = sarif_location(&sarif->root, frame);
+	json_set(&location, "message", sarif_message(what));
+	json_append(related, location);
+}
+
+static void set_stacks(const struct sarif *sarif, json_t **result, const struct finding *finding)
+{
+	json_t *stacks = json_array(), *related = json_array();
+	const struct report_error *error = finding->errors ? finding->errors->error : NULL;
+
+	if (finding->stack->count)
+		json_append(&stacks, sarif_stack(&sarif->root, finding->stack,
+						 error ? "freed wrongly at" : "allocated at"));
+	if (error) {
+		append_event(sarif, &stacks, &related, &error->allocated, "allocated at");
+		append_event(sarif, &stacks, &related, &error->freed, "first freed at");
+		append_event(sarif, &stacks, &related, &error->earlier_allocated,
+			     "the earlier block of this address was allocated at");
+		append_event(sarif, &stacks, &related, &error->earlier_freed,
+			     "the earlier block of this address was freed at");
+	}
+	json_set(result, "stacks", stacks);
+	json_set(result, "relatedLocations", related);
+}
+
+static json_t *properties(const struct finding *finding)
+{
+	const struct report_error *error = finding->errors ? finding->errors->error : NULL;
+	const char *kind = error ? error->kind : finding->leak->kind;
+	json_t *ret = json_object();
+
+	json_set(&ret, "api", json_text(error ? error->api : finding->leak->api));
+	if (kind)
+		json_set(&ret, "kind", json_text(kind));
+	json_set(&ret, "device", json_integer(error ? error->device : finding->leak->device));
+	json_set(&ret, "bytes", json_number(error ? error->block_bytes : finding->bytes));
+	json_set(&ret, error ? "times" : "blocks", json_number(finding->blocks));
+	return ret;
+}
+
+static json_t *fingerprints(const struct finding *finding)
+{
+	char text[FINGERPRINT_TEXT];
+	json_t *ret = json_object();
+
+	json_set(&ret, FINGERPRINT_NAME,
+		 json_string(report_fingerprint_text(finding->fingerprint, text)));
+	return ret;
+}
+
+static json_t *provenance(size_t invocation)
+{
+	json_t *ret = json_object();
+
+	json_set(&ret, "invocationIndex", json_number(invocation));
+	return ret;
+}
+
+static json_t *result(const struct sarif *sarif, const struct finding *finding)
+{
+	const struct report_frame *frame = finding_frame(finding);
+	json_t *ret = json_object();
+
+	json_set(&ret, "ruleId", json_text(finding_rule(finding)));
+	json_set(&ret, "level", json_string(level(sarif, finding)));
+	json_set(&ret, "message", words_message(finding, sarif->report->count > 1));
+	json_set(&ret, "locations",
+		 one(sarif_location(&sarif->root,
+				    frame ? frame : report_stack_culprit(finding->stack))));
+	json_set(&ret, "partialFingerprints", fingerprints(finding));
+	json_set(&ret, "occurrenceCount", json_number(finding->blocks ? finding->blocks : 1));
+	set_stacks(sarif, &ret, finding);
+	json_set(&ret, "suppressions",
+		 finding->class == FINDING_SUPPRESSED ? suppressions(finding) : json_array());
+	json_set(&ret, "provenance", provenance(finding->process_index));
+	json_set(&ret, "properties", properties(finding));
+	return ret;
+}
+
+/* Everything from FIRST on in one result, at the place of the first one. */
+static json_t *rest(const struct sarif *sarif, size_t first)
+{
+	const struct finding *worst = &sarif->findings.all[first];
+	const struct report_frame *frame = finding_frame(worst);
+	uint64_t blocks = 0, bytes = 0;
+	json_t *ret = json_object();
+	char text[200];
+
+	for (size_t i = first; i < sarif->findings.count; i++) {
+		blocks += sarif->findings.all[i].blocks;
+		bytes += sarif->findings.all[i].bytes;
+	}
+	snprintf(text, sizeof(text), "and %zu more, the first of them here: %" PRIu64 " blocks, %"
+		 PRIu64 " bytes; --format json has all of them", sarif->findings.count - first,
+		 blocks, bytes);
+	json_set(&ret, "ruleId", json_text(finding_rule(worst)));
+	json_set(&ret, "level",
+		 json_string(worst->class == FINDING_SUPPRESSED ? "note" : level(sarif, worst)));
+	json_set(&ret, "message", sarif_message(text));
+	json_set(&ret, "locations",
+		 one(sarif_location(&sarif->root,
+				    frame ? frame : report_stack_culprit(worst->stack))));
+	return ret;
+}
+
+static json_t *results(const struct sarif *sarif)
+{
+	size_t count = sarif->findings.count, shown = count;
+	json_t *ret = json_array();
+
+	if (count > sarif->results_max)
+		shown = sarif->results_max - 1;
+	for (size_t i = 0; i < shown && ret; i++)
+		json_append(&ret, result(sarif, &sarif->findings.all[i]));
+	if (shown < count && ret)
+		json_append(&ret, rest(sarif, shown));
+	return ret;
+}
+
+static json_t *notification(const char *text, const char *level_word)
+{
+	json_t *ret = json_object();
+
+	json_set(&ret, "level", json_string(level_word));
+	json_set(&ret, "message", sarif_message(text));
+	return ret;
+}
+
+/* What is missing from one process, NULL: from the report as a whole. */
+struct gaps {
+	const struct report_process *process;
+	json_t *list;
+	size_t count;
+};
+
+static void add_gap(void *data, const struct report_process *process, const char *text)
+{
+	struct gaps *gaps = data;
+
+	if (process != gaps->process)
+		return;
+	gaps->count++;
+	json_append(&gaps->list, notification(text, "error"));
+}
+
+/* Sets what says that the recording was whole, or what is missing of it. Whether it was. */
+static int set_success(const struct report *report, const struct report_process *process,
+			json_t **invocation)
+{
+	struct gaps gaps = { process, json_array(), 0 };
+
+	findings_gaps(report, add_gap, &gaps);
+	if (process && !process->incomplete)
+		for (size_t i = 0; i < process->note_count; i++)
+			json_append(&gaps.list, notification(process->notes[i], "note"));
+	json_set(invocation, "executionSuccessful", json_boolean(gaps.count == 0));
+	json_set(invocation, "toolExecutionNotifications", gaps.list);
+	return gaps.count == 0;
+}
+
+static json_t *arguments(const struct report_process *process)
+{
+	json_t *ret = json_array();
+
+	for (size_t i = 1; i < process->command_count && ret; i++)
+		json_append(&ret, json_text(process->command[i]));
+	return ret;
+}
+
+static void set_start(json_t **invocation, uint64_t ns)
+{
+	time_t seconds = (time_t)(ns / 1000000000u);
+	struct tm tm;
+	char text[64];
+
+	if (!gmtime_r(&seconds, &tm) || tm.tm_year < 70 || tm.tm_year > 9999 - 1900)
+		return;
+	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	json_set(invocation, "startTimeUtc", json_string(text));
+}
+
+static json_t *invocation(const struct report *report, const struct report_process *process)
+{
+	json_t *ret = json_object(), *exe = json_object();
+
+	json_set(&ret, "processId", json_integer(process->pid));
+	json_set(&exe, "name", json_text(process->program));
+	json_set(&ret, "properties", exe);
+	json_set(&ret, "arguments", arguments(process));
+	if (process->host)
+		json_set(&ret, "machine", json_text(process->host));
+	set_start(&ret, process->start_real_ns);
+	if (process->ended == REPORT_EXIT || process->ended == REPORT__EXIT)
+		json_set(&ret, "exitCode", json_integer(process->status));
+	if (process->ended == REPORT_SIGNAL)
+		json_set(&ret, "exitSignalNumber", json_integer(process->status));
+	set_success(report, process, &ret);
+	return ret;
+}
+
+static json_t *invocations(const struct sarif *sarif)
+{
+	const struct report *report = sarif->report;
+	json_t *ret = json_array(), *whole = json_object();
+
+	for (size_t i = 0; i < report->count && ret; i++)
+		json_append(&ret, invocation(report, report->processes[i]));
+	/* What is missing of the report as a whole is no process's. */
+	if (set_success(report, NULL, &whole))
+		json_decref(whole);
+	else
+		json_append(&ret, whole);
+	return ret;
+}
+
+static json_t *tool(void)
+{
+	json_t *ret = json_object(), *driver = json_object();
+
+	json_set(&driver, "name", json_string("gpuleak"));
+	json_set(&driver, "semanticVersion", json_string(GPULEAK_VERSION));
+	json_set(&driver, "rules", sarif_rules());
+	json_set(&ret, "driver", driver);
+	return ret;
+}
+
+static json_t *run(const struct sarif *sarif)
+{
+	json_t *ret = json_object(), *bag = json_object();
+
+	json_set(&ret, "tool", tool());
+	json_set(&ret, "columnKind", json_string("unicodeCodePoints"));
+	if (sarif->root.path[0])
+		json_set(&ret, "originalUriBaseIds", sarif_base(&sarif->root));
+	json_set(&ret, "invocations", invocations(sarif));
+	json_set(&ret, "results", results(sarif));
+	if (sarif->judgement)
+		json_set(&bag, "gate", json_gate(sarif->judgement));
+	json_set(&ret, "properties", bag);
+	return ret;
+}
+
+static char *dump(const struct sarif *sarif)
+{
+	json_t *root = json_object();
+	struct words words;
+	char *ret = NULL;
+
+	json_set(&root, "$schema", json_string(SCHEMA));
+	json_set(&root, "version", json_string("2.1.0"));
+	json_set(&root, "runs", one(run(sarif)));
+	if (root && words_begin(&words) == 0) {
+		if (json_dump_shown(root, words.out, 1) == 0 && words_end(&words) == 0) {
+			ret = words.text;
+			words.text = NULL;
+		}
+		words_finish(&words);
+	}
+	json_decref(root);
+	return ret;
+}
+
+/* Whether TEXT is small enough once an uploader has packed it, as all of them do. */
+static int fits(const char *text)
+{
+	uLong length = strlen(text);
+	uLongf packed = compressBound(length);
+	unsigned char *to;
+	int ret;
+
+	if (length <= GZIP_MAX)
+		return 1;
+	to = malloc(packed);
+	ret = to && compress2(to, &packed, (const Bytef *)text, length, 6) == Z_OK &&
+	      packed <= GZIP_MAX - 1024;
+	free(to);
+	return ret;
+}
+
+int print_sarif(const struct report *report, const struct judgement *judgement, FILE *out)
+{
+	struct sarif sarif = { .report = report, .judgement = judgement,
+			       .results_max = RESULTS_MAX };
+	int r = findings_build(report, &sarif.findings);
+	char *text = NULL;
+
+	source_root_find(&sarif.root);
+	if (r == 0)
+		text = dump(&sarif);
+	while (text && !fits(text) && sarif.results_max > 1) {
+		free(text);
+		sarif.results_max /= 2;
+		text = dump(&sarif);
+	}
+	findings_finish(&sarif.findings);
+	if (!text)
+		return -ENOMEM;
+	if (fputs(text, out) == EOF || fputc('\n', out) == EOF)
+		r = -EIO;
+	free(text);
+	return r;
+}

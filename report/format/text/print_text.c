@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The verdict, then what to fix, then what to know. Whoever is woken by a job that died
+ * reads the first line only: it names the largest leak and the application's own line.
+ */
+#include "report/format/text/print_text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/util/escape.h"
+#include "report/suppress/gen_suppressions.h"
+#include "report/model/model.h"
+#include "report/util/number.h"
+#include "report/analyze/ranks.h"
+#include "report/suppress/suppress.h"
+#include "report/format/text/text_caches.h"
+#include "report/format/text/text_coverage.h"
+#include "report/format/text/text_debuginfo.h"
+#include "report/describe/describe_error.h"
+#include "report/format/text/text_growth.h"
+#include "report/format/text/text_driver_memory.h"
+#include "report/describe/describe_history.h"
+#include "report/format/text/text_objects.h"
+#include "report/format/text/text_pool.h"
+#include "report/format/text/text_ranks.h"
+#include "report/format/text/text_deferred.h"
+#include "report/describe/describe_stack.h"
+
+#define LEAKS_MAX 1000 /* more than anybody reads; JSON has all of them */
+
+/* What a first line is about: one process, or all of them. */
+struct headline {
+	const struct report_summary *summary;
+	const struct report_process *worst_in, *error_in; /* NULL: no leak, no error */
+	const struct report_process *stuck_in; /* the first with a text_stuck(), or NULL */
+	size_t leaks;
+	size_t processes, leaking;
+	const struct report_process *only; /* the one process, or NULL */
+	const struct ranks *ranks; /* the job that they are, or NULL */
+	struct report_process *const *all;
+	int running, incomplete;
+};
+
+static const char *plural(uint64_t count)
+{
+	return count == 1 ? "" : "s";
+}
+
+static void print_counted(FILE *out, uint64_t count, const char *what)
+{
+	char number[NUMBER_MAX];
+
+	fprintf(out, "%s %s%s", format_number(count, number), what, plural(count));
+}
+
+static void print_who(FILE *out, const struct headline *line)
+{
+	if (line->only)
+		text_process(out, line->only);
+	else if (line->ranks && line->ranks->all && line->leaks)
+		fprintf(out, "%zu of %zu ranks", line->ranks->leaking, line->ranks->count);
+	else if (line->ranks && line->ranks->all)
+		fprintf(out, "%zu ranks", line->ranks->count);
+	else if (line->leaks && line->leaking != line->processes)
+		fprintf(out, "%zu of %zu processes", line->leaking, line->processes);
+	else
+		fprintf(out, "%zu processes", line->processes);
+}
+
+/* What became of the blocks that are no leaks, of COUNT PROCESSES together. */
+static void print_fates(FILE *out, const struct report_summary *sum,
+			struct report_process *const *processes, size_t count)
+{
+	uint64_t live = add_bounded(sum->leaked_blocks,
+				    add_bounded(sum->suppressed_blocks, sum->cached_blocks));
+	uint64_t known = add_bounded(add_bounded(sum->freed_blocks, live),
+				     add_bounded(sum->with_context_blocks, sum->held_blocks));
+	char number[NUMBER_MAX];
+
+	known = add_bounded(known, add_bounded(sum->left_out_blocks, sum->younger_blocks));
+	if (sum->freed_blocks == sum->allocated_blocks)
+		fputs("all freed", out);
+	else
+		fprintf(out, "%s freed", format_number(sum->freed_blocks, number));
+	if (sum->late_blocks)
+		fprintf(out, " (%s of them after the driver had shut down)",
+			format_number(sum->late_blocks, number));
+	if (sum->with_context_blocks)
+		fprintf(out, ", %s released with their context",
+			format_number(sum->with_context_blocks, number));
+	if (sum->held_blocks)
+		fprintf(out, ", %s released but still held",
+			format_number(sum->held_blocks, number));
+	if (sum->younger_blocks)
+		fprintf(out, ", %s younger than asked for",
+			format_number(sum->younger_blocks, number));
+	if (sum->suppressed_blocks)
+		fprintf(out, ", %s suppressed", format_number(sum->suppressed_blocks, number));
+	text_caches_brief(out, processes, count);
+	if (sum->left_out_blocks)
+		fprintf(out, ", %s not asked for", format_number(sum->left_out_blocks, number));
+	if (known < sum->allocated_blocks)
+		fprintf(out, ", %s ended unseen",
+			format_number(sum->allocated_blocks - known, number));
+}
+
+static void print_clean(FILE *out, const struct headline *line)
+{
+	const struct report_summary *sum = line->summary;
+	char size[NUMBER_MAX];
+
+	fprintf(out, "no leaks%s: ",
+		line->incomplete ? " found, but not everything was recorded" : "");
+	if (sum->allocated_blocks == 0) {
+		fputs("nothing allocated by ", out);
+		print_who(out, line);
+		return;
+	}
+	print_counted(out, sum->allocated_blocks, "block");
+	fprintf(out, " (%s) allocated by ", format_size(sum->allocated_bytes, size));
+	print_who(out, line);
+	fputs(", ", out);
+	print_fates(out, sum, line->all, line->processes);
+	fprintf(out, ", peak%s %s", line->only ? "" : "s together",
+		format_size(sum->peak_bytes, size));
+	if (line->stuck_in) {
+		fputs("; ", out);
+		text_stuck(out, line->stuck_in);
+	}
+}
+
+static void print_leak_total(FILE *out, const struct headline *line)
+{
+	const struct report_leak *worst = &line->worst_in->leaks[0];
+	char size[NUMBER_MAX];
+
+	print_counted(out, line->leaks, "leak");
+	fputs(", ", out);
+	print_counted(out, line->summary->leaked_blocks, "block");
+	fputs(", ", out);
+	text_bytes(out, line->summary->leaked_bytes);
+	fprintf(out, " %s by ", line->running ? "not freed so far" : "never freed");
+	print_who(out, line);
+	fprintf(out, ", worst: %s", format_size(worst->bytes, size));
+	if (worst->mapping) {
+		fputs(", ", out);
+		text_mapped(out, worst);
+	} else {
+		fputs(" at ", out);
+		text_place_and_caller(out, worst->stack);
+	}
+	if (!line->only) {
+		fputs(" in ", out);
+		text_process(out, line->worst_in);
+	}
+}
+
+static void print_headline(FILE *out, const struct headline *line)
+{
+	fputs("gpuleak: ", out);
+	if (line->ranks)
+		text_ranks_first(out, line->ranks);
+	if (line->summary->errors) {
+		print_counted(out, line->summary->errors, "error");
+		fputs(line->leaks ? ", " : " by ", out);
+		if (!line->leaks)
+			print_who(out, line);
+		if (!line->leaks && line->error_in) {
+			fputs(", first: ", out);
+			text_error_brief(out, &line->error_in->errors[0]);
+		}
+		if (!line->leaks)
+			fputs("; ", out);
+	}
+	if (line->leaks)
+		print_leak_total(out, line);
+	else
+		print_clean(out, line);
+	if (line->leaks && line->error_in) {
+		fputs("; first error: ", out);
+		text_error_brief(out, &line->error_in->errors[0]);
+		if (!line->only) {
+			fputs(" in ", out);
+			text_process(out, line->error_in);
+		}
+	}
+	if (line->leaks && line->incomplete)
+		fputs("; not everything was recorded", out);
+	fputc('\n', out);
+}
+
+static void add_to_headline(struct headline *line, const struct report_process *process)
+{
+	line->processes++;
+	line->leaks += process->leak_count;
+	line->leaking += process->leak_count != 0;
+	line->running |= process->ended == REPORT_RUNNING;
+	line->incomplete |= process->incomplete;
+	if (process->leak_count &&
+	    (!line->worst_in || process->leaks[0].bytes > line->worst_in->leaks[0].bytes))
+		line->worst_in = process;
+	if (process->error_count && !line->error_in)
+		line->error_in = process;
+	for (size_t i = 0; i < process->released.held_count && !line->stuck_in; i++)
+		if (report_held_fails(&process->released.held[i]))
+			line->stuck_in = process;
+}
+
+static void print_headline_of_one(FILE *out, struct report_process *process)
+{
+	struct headline line = { .summary = &process->summary, .only = process,
+				 .all = &process };
+
+	add_to_headline(&line, process);
+	print_headline(out, &line);
+}
+
+static void print_leak(FILE *out, const struct report_process *process,
+		       const struct report_leak *leak)
+{
+	fputs(process->ended == REPORT_RUNNING ? "\nNot freed so far: " : "\nLeak of ", out);
+	text_bytes(out, leak->bytes);
+	fputs(" in ", out);
+	print_counted(out, leak->blocks, "block");
+	fputc(' ', out);
+	text_source(out, leak);
+	if (leak->mapping) {
+		fputs(", released, but never unmapped\n", out);
+		text_mapping(out, leak);
+		fputs("  Allocated at:\n", out);
+	} else {
+		fputs(", allocated at:\n", out);
+	}
+	text_stack(out, leak->stack);
+	text_history(out, leak->history, leak->blocks);
+}
+
+static int is_shared(const struct ranks *ranks, const struct report_leak *leak)
+{
+	return ranks && ranks_shares(ranks, leak);
+}
+
+/* All but what is told of its RANKS (or NULL) together. */
+static void print_leaks(FILE *out, const struct report_process *process,
+			const struct ranks *ranks)
+{
+	uint64_t bytes = 0, blocks = 0;
+	size_t i, shared = 0;
+
+	for (i = 0; i < process->leak_count && i < LEAKS_MAX; i++) {
+		if (is_shared(ranks, &process->leaks[i]))
+			shared++;
+		else
+			print_leak(out, process, &process->leaks[i]);
+	}
+	if (shared) {
+		fputs("\nAnd ", out);
+		print_counted(out, shared, "leak");
+		fputs(" that other ranks have, too: above\n", out);
+	}
+	if (i == process->leak_count)
+		return;
+	for (; i < process->leak_count; i++) {
+		bytes = add_bounded(bytes, process->leaks[i].bytes);
+		blocks = add_bounded(blocks, process->leaks[i].blocks);
+	}
+	fputs("\nAnd ", out);
+	print_counted(out, process->leak_count - LEAKS_MAX, "smaller leak");
+	fputs(": ", out);
+	text_bytes(out, bytes);
+	fputs(" in ", out);
+	print_counted(out, blocks, "block");
+	fputs("; --format json lists all\n", out);
+}
+
+static void print_notes(FILE *out, const char *const *notes, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		fputs("note: ", out);
+		print_escaped(out, notes[i]);
+		fputc('\n', out);
+	}
+}
+
+static void print_last_line(FILE *out, struct report_process *process)
+{
+	const struct report_summary *sum = &process->summary;
+	char number[NUMBER_MAX], size[NUMBER_MAX];
+
+	fputs("\ngpuleak: ", out);
+	text_process(out, process);
+	fputs(": ", out);
+	print_counted(out, sum->allocated_blocks, "block");
+	fprintf(out, " (%s) allocated, ", format_size(sum->allocated_bytes, size));
+	print_fates(out, sum, &process, 1);
+	if (sum->leaked_blocks)
+		fprintf(out, ", %s %s (%s)", format_number(sum->leaked_blocks, number),
+			process->ended == REPORT_RUNNING ? "not freed so far" : "leaked",
+			format_size(sum->leaked_bytes, size));
+	fprintf(out, ", peak %s; ", format_size(sum->peak_bytes, size));
+	text_ended(out, process);
+	fputc('\n', out);
+}
+
+/* A rank that has what others have, and nothing else: one line is enough. */
+static int is_as_others(const struct report_process *process, const struct ranks *ranks)
+{
+	if (!ranks || !process->leak_count || process->summary.errors ||
+	    process->released.held_count || process->note_count)
+		return 0;
+	for (size_t i = 0; i < process->leak_count; i++)
+		if (!ranks_shares(ranks, &process->leaks[i]))
+			return 0;
+	return 1;
+}
+
+static int print_process(FILE *out, struct report_process *process, int verbose,
+			 const struct ranks *ranks)
+{
+	int r, wrong;
+
+	if (is_as_others(process, ranks) && !verbose) {
+		print_last_line(out, process);
+		return 0;
+	}
+	print_headline_of_one(out, process);
+	text_growth(out, process);
+	print_leaks(out, process, ranks);
+	r = text_errors(out, process);
+	if (r < 0)
+		return r;
+	text_released(out, process, verbose);
+	if (verbose)
+		text_objects(out, process);
+	wrong = process->leak_count || process->summary.errors || process->released.held_count;
+	if (wrong || verbose)
+		text_caches(out, process, verbose);
+	text_pool(out, process, wrong || verbose);
+	if (wrong) {
+		print_last_line(out, process);
+		text_coverage(out, process);
+	}
+	if (wrong || verbose)
+		text_held(out, process, verbose);
+	print_notes(out, process->notes, process->note_count);
+	return 0;
+}
+
+/* WHOSE is put behind the heading, which the first line of several gets. */
+static void print_use(FILE *out, size_t number, uint64_t blocks, uint64_t bytes,
+		      const char *pattern, const char *whose)
+{
+	char left[NUMBER_MAX], right[NUMBER_MAX];
+
+	if (number == 0)
+		fprintf(out, "Suppressions used%s:\n%10s %20s  pattern\n", whose, "blocks",
+			"bytes");
+	fprintf(out, "%10s %20s  ", format_number(blocks, left), format_number(bytes, right));
+	print_escaped(out, pattern);
+	fputc('\n', out);
+}
+
+/* What the programs themselves ignored; returns how many lines that took. */
+static size_t print_ignored(FILE *out, const struct report *report)
+{
+	uint64_t blocks = 0, bytes = 0;
+
+	for (size_t i = 0; i < report->count; i++)
+		for (size_t j = 0; j < report->processes[i]->suppressed_count; j++) {
+			const struct report_leak *leak = &report->processes[i]->suppressed[j];
+
+			blocks = add_bounded(blocks, leak->ignored ? leak->blocks : 0);
+			bytes = add_bounded(bytes, leak->ignored ? leak->bytes : 0);
+		}
+	if (blocks)
+		print_use(out, 0, blocks, bytes, REPORT_IGNORED, "");
+	return blocks != 0;
+}
+
+/* USED: lines that stand below the heading already. */
+static void print_used(FILE *out, const struct suppressions *suppressions, size_t used,
+		       const char *whose)
+{
+	for (size_t i = 0; i < suppressions_size(suppressions); i++) {
+		struct suppression_use use = suppressions_use(suppressions, i);
+
+		if (use.matched)
+			print_use(out, used++, use.blocks, use.bytes, use.pattern, whose);
+	}
+}
+
+/* Of the program's own only those that were used: the rest are meant for the host's memory. */
+static void print_suppressions(FILE *out, const struct report *report)
+{
+	const struct suppressions *suppressions = report->suppressions;
+
+	print_used(out, suppressions, print_ignored(out, report), "");
+	for (size_t i = 0; i < suppressions_size(suppressions); i++) {
+		struct suppression_use use = suppressions_use(suppressions, i);
+
+		if (use.matched)
+			continue;
+		fprintf(out, "Suppression in line %u matched nothing: leak:", use.line);
+		print_escaped(out, use.pattern);
+		fputc('\n', out);
+	}
+	for (size_t i = 0; i < report->count; i++)
+		print_used(out, report->processes[i]->program_suppressions, 0,
+			   " (__lsan_default_suppressions of the program)");
+}
+
+/* JOB is NULL where the processes are not ranks of one. */
+static void print_headline_of_several(FILE *out, const struct report *report,
+				      const struct ranks *job)
+{
+	struct headline line = { .summary = &report->summary, .incomplete = report->incomplete,
+				 .all = report->processes, .ranks = job };
+
+	for (size_t i = 0; i < report->count; i++)
+		add_to_headline(&line, report->processes[i]);
+	print_headline(out, &line);
+}
+
+static int print_several(FILE *out, const struct report *report)
+{
+	const struct ranks *job;
+	struct ranks ranks;
+	int r = ranks_find(report, &ranks);
+
+	if (r < 0)
+		return r;
+	job = ranks.count > 1 ? &ranks : NULL;
+	print_headline_of_several(out, report, job);
+	if (job) {
+		text_ranks_more(out, job);
+		text_ranks_shared(out, job);
+	}
+	for (size_t i = 0; i < report->count && r == 0; i++) {
+		if (report->verbose || !is_as_others(report->processes[i], job))
+			fputc('\n', out);
+		r = print_process(out, report->processes[i], report->verbose, job);
+	}
+	ranks_finish(&ranks);
+	return r;
+}
+
+static int print_processes(FILE *out, const struct report *report)
+{
+	if (report->count == 0) {
+		fputs("gpuleak: nothing was recorded: no GPU memory call was seen\n", out);
+		return 0;
+	}
+	if (report->count == 1)
+		return print_process(out, report->processes[0], report->verbose, NULL);
+	return print_several(out, report);
+}
+
+int print_text(const struct report *report, const struct judgement *judgement, FILE *out)
+{
+	int r;
+
+	(void)judgement;
+	text_stack_whole(report->verbose);
+	r = print_processes(out, report);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < report->count && report->verbose; i++)
+		text_coverage_all(out, report->processes[i]);
+	print_notes(out, (const char *const *)report->notes, report->note_count);
+	text_debuginfo(out, report);
+	print_suppressions(out, report);
+	if (report->verbose && report->summary.leaked_blocks) {
+		fputs("To suppress (a file for --suppressions):\n", out);
+		r = gen_suppressions(report, out);
+		if (r < 0)
+			return r;
+	}
+	return ferror(out) ? -EIO : 0;
+}
+
+int print_text_headline(const struct report *report, FILE *out)
+{
+	struct ranks ranks;
+	int r = ranks_find(report, &ranks);
+
+	if (r < 0)
+		return r;
+	if (report->count == 1)
+		print_headline_of_one(out, report->processes[0]);
+	else
+		print_headline_of_several(out, report, ranks.count > 1 ? &ranks : NULL);
+	ranks_finish(&ranks);
+	return 0;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sums what caches hold by the caches' names. There are as many names as rules at most, and
+ * only so many are told one by one.
+ */
+#include "report/format/text/text_caches.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/util/escape.h"
+#include "report/model/model.h"
+#include "report/util/number.h"
+#include "report/describe/describe_stack.h"
+
+#define CACHES_MAX 16 /* told by name; a process has two or three */
+#define BRIEF_MAX 3
+
+/* What one cache holds. */
+struct held {
+	const char *name;
+	uint64_t blocks, bytes;
+	const struct report_leak *most;
+};
+
+struct caches {
+	struct held list[CACHES_MAX];
+	size_t count;
+	struct held others;
+};
+
+static void add(struct caches *caches, const struct report_leak *leak)
+{
+	struct held *held = caches->list;
+
+	while (held < caches->list + caches->count && strcmp(held->name, leak->cache) != 0)
+		held++;
+	if (held == caches->list + CACHES_MAX) {
+		held = &caches->others;
+	} else if (held == caches->list + caches->count) {
+		*held = (struct held){ .name = leak->cache, .most = leak };
+		caches->count++;
+	}
+	held->blocks = add_bounded(held->blocks, leak->blocks);
+	held->bytes = add_bounded(held->bytes, leak->bytes);
+}
+
+static int compare(const void *left, const void *right)
+{
+	const struct held *a = left, *b = right;
+
+	if (a->bytes != b->bytes)
+		return a->bytes < b->bytes ? 1 : -1;
+	return strcmp(a->name, b->name);
+}
+
+static void count(struct caches *caches, struct report_process *const *processes, size_t n)
+{
+	*caches = (struct caches){ .count = 0 };
+	for (size_t i = 0; i < n; i++)
+		for (size_t leak = 0; leak < processes[i]->cached_count; leak++)
+			add(caches, &processes[i]->cached[leak]);
+	if (caches->count)
+		qsort(caches->list, caches->count, sizeof(caches->list[0]), compare);
+}
+
+void text_caches_brief(FILE *out, struct report_process *const *processes, size_t process_count)
+{
+	char number[NUMBER_MAX], size[NUMBER_MAX];
+	struct caches caches;
+
+	count(&caches, processes, process_count);
+	for (size_t i = 0; i < caches.count; i++) {
+		const struct held *held = &caches.list[i];
+
+		if (i >= BRIEF_MAX) {
+			caches.others.blocks = add_bounded(caches.others.blocks, held->blocks);
+			caches.others.bytes = add_bounded(caches.others.bytes, held->bytes);
+			continue;
+		}
+		fprintf(out, ", %s %sby the ", format_number(held->blocks, number),
+			i ? "" : "held ");
+		print_escaped(out, held->name);
+		fprintf(out, " (%s)", format_size(held->bytes, size));
+	}
+	if (caches.others.blocks)
+		fprintf(out, ", %s by other caches (%s)",
+			format_number(caches.others.blocks, number),
+			format_size(caches.others.bytes, size));
+}
+
+static void print_held(FILE *out, const char *name, uint64_t blocks, uint64_t bytes)
+{
+	char number[NUMBER_MAX];
+
+	fputs("  ", out);
+	print_escaped(out, name);
+	fputs(": ", out);
+	text_bytes(out, bytes);
+	fprintf(out, " in %s block%s", format_number(blocks, number), blocks == 1 ? "" : "s");
+}
+
+static void print_sums(FILE *out, const struct caches *caches)
+{
+	for (size_t i = 0; i < caches->count; i++) {
+		const struct held *held = &caches->list[i];
+
+		print_held(out, held->name, held->blocks, held->bytes);
+		fprintf(out, ", %sat ", held->most->blocks == held->blocks ? "" : "most ");
+		text_place_and_caller(out, held->most->stack);
+		fputc('\n', out);
+	}
+	if (caches->others.blocks) {
+		print_held(out, "other caches", caches->others.blocks, caches->others.bytes);
+		fputc('\n', out);
+	}
+}
+
+static void print_stacks(FILE *out, const struct report_process *process)
+{
+	for (size_t i = 0; i < process->cached_count; i++) {
+		const struct report_leak *leak = &process->cached[i];
+
+		print_held(out, leak->cache, leak->blocks, leak->bytes);
+		fputs(" (", out);
+		text_kind(out, leak->kind);
+		fputs(", ", out);
+		print_escaped(out, leak->api);
+		fputs("), allocated at:\n", out);
+		text_stack(out, leak->stack);
+	}
+}
+
+void text_caches(FILE *out, const struct report_process *process, int verbose)
+{
+	struct report_process *one = (struct report_process *)process;
+	struct caches caches;
+
+	if (!process->cached_count)
+		return;
+	fputs("\nHeld by caches: no leaks, and not counted by the gate unless --gate-caches 1 "
+	      "asks for it\n", out);
+	count(&caches, &one, 1);
+	if (verbose)
+		print_stacks(out, process);
+	else
+		print_sums(out, &caches);
+}

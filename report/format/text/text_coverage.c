@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Writes coverage for people. The one line names files by their last part; with -v they
+ * have their paths.
+ */
+#include "report/format/text/text_coverage.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "report/util/escape.h"
+#include "report/model/model.h"
+#include "report/util/number.h"
+
+#define MODULES_MAX 2 /* of a route, in the one line */
+#define NAMES_MAX 6   /* of ignored functions of one reason */
+
+static const char *const apis[] = { "CUDA", "OpenCL" };
+#define APIS (sizeof(apis) / sizeof(apis[0]))
+
+static const char *base_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+static const struct report_fact *route_of(const struct report_coverage *coverage,
+					  const char *route, const char *api)
+{
+	const struct report_fact *fact;
+
+	for (size_t i = 0; (fact = coverage_fact(coverage, route, i)); i++)
+		if (strcmp(fact->subject, api) == 0)
+			return fact;
+	return NULL;
+}
+
+/* Who it was, unless that is the program itself. */
+static void print_modules(FILE *out, const struct report_process *process,
+			  const struct report_fact *fact)
+{
+	size_t count = fact->module_count;
+
+	if (count == 0 ||
+	    (count == 1 && process->exe && strcmp(fact->modules[0], process->exe) == 0))
+		return;
+	for (size_t i = 0; i < count && i < MODULES_MAX; i++) {
+		fputs(i ? ", " : " (", out);
+		print_escaped(out, base_of(fact->modules[i]));
+	}
+	if (count > MODULES_MAX)
+		fprintf(out, " and %zu more", count - MODULES_MAX);
+	fputc(')', out);
+}
+
+static size_t print_routes(FILE *out, const struct report_process *process, const char *api,
+			   size_t before)
+{
+	size_t routes = 0, last = 0;
+
+	for (size_t i = 0; i < coverage_route_count; i++)
+		if (route_of(&process->coverage, coverage_routes[i].kind, api))
+			last = i;
+	for (size_t i = 0; i < coverage_route_count; i++) {
+		const struct report_fact *fact =
+			route_of(&process->coverage, coverage_routes[i].kind, api);
+
+		if (!fact)
+			continue;
+		if (routes++ == 0)
+			fprintf(out, "%s%s by ", before ? "; " : "", api);
+		else
+			fputs(i == last ? " and " : ", ", out);
+		fputs(coverage_routes[i].name, out);
+		print_modules(out, process, fact);
+	}
+	return routes;
+}
+
+void text_coverage(FILE *out, const struct report_process *process)
+{
+	const struct report_coverage *coverage = &process->coverage;
+	size_t said = 0, gaps = 0;
+
+	if (coverage->count == 0)
+		return;
+	fputs("coverage: ", out);
+	for (size_t api = 0; api < APIS; api++)
+		said += print_routes(out, process, apis[api], said);
+	if (said == 0)
+		fputs("no route to a driver was seen", out);
+	for (size_t i = 0; i < coverage->count; i++) {
+		const struct report_fact *fact = &coverage->facts[i];
+		const struct coverage_reach *reach = coverage_reach(fact->kind);
+
+		for (size_t j = 0; reach && j < fact->module_count; j++) {
+			fputs(gaps++ ? ", " : "; not seen: ", out);
+			print_escaped(out, base_of(fact->modules[j]));
+			fprintf(out, " (%s)", reach->name);
+		}
+	}
+	fputc('\n', out);
+}
+
+static void print_list(FILE *out, const struct report_fact *fact)
+{
+	for (size_t i = 0; i < fact->module_count; i++) {
+		fputs(i ? ", " : "", out);
+		print_escaped(out, fact->modules[i]);
+	}
+}
+
+/* "  WHAT SUBJECT (modules): reason" for each fact of KIND. */
+static void print_kind(FILE *out, const struct report_coverage *coverage, const char *kind,
+		       const char *what, int asked_for)
+{
+	const struct report_fact *fact;
+
+	for (size_t i = 0; (fact = coverage_fact(coverage, kind, i)); i++) {
+		if (asked_for >= 0 && fact->asked_for != asked_for)
+			continue;
+		fprintf(out, "  %s ", what);
+		print_escaped(out, fact->subject);
+		if (fact->module_count) {
+			fputs(" by ", out);
+			print_list(out, fact);
+		}
+		if (fact->detail) {
+			fputs(": ", out);
+			print_escaped(out, fact->detail);
+		}
+		fputc('\n', out);
+	}
+}
+
+static void print_all_routes(FILE *out, const struct report_coverage *coverage)
+{
+	char number[NUMBER_MAX];
+
+	for (size_t api = 0; api < APIS; api++)
+		for (size_t i = 0; i < coverage_route_count; i++) {
+			const struct report_fact *fact =
+				route_of(coverage, coverage_routes[i].kind, apis[api]);
+
+			if (!fact)
+				continue;
+			fprintf(out, "  %s by %s", apis[api], coverage_routes[i].name);
+			if (strcmp(fact->kind, "linked") != 0)
+				fprintf(out, ", %s times", format_number(fact->count, number));
+			if (fact->module_count) {
+				fputs(": ", out);
+				print_list(out, fact);
+			}
+			fputc('\n', out);
+		}
+}
+
+/* Names that are ignored for one reason, where the first of them stands. */
+static void print_ignored(FILE *out, const struct report_coverage *coverage, size_t first)
+{
+	const struct report_fact *one, *own = coverage_fact(coverage, "ignored", first);
+	size_t count = 0;
+
+	for (size_t i = 0; (one = coverage_fact(coverage, "ignored", i)); i++) {
+		if (!one->detail || strcmp(one->detail, own->detail) != 0)
+			continue;
+		if (i < first)
+			return;
+		if (count < NAMES_MAX) {
+			fputs(count ? ", " : "  looked up, ignored: ", out);
+			print_escaped(out, one->subject);
+		}
+		count++;
+	}
+	if (count > NAMES_MAX)
+		fprintf(out, " and %zu more", count - NAMES_MAX);
+	fputs(": ", out);
+	print_escaped(out, own->detail);
+	fputc('\n', out);
+}
+
+static void print_reaches(FILE *out, const struct report_coverage *coverage)
+{
+	for (size_t i = 0; i < coverage->count; i++) {
+		const struct report_fact *fact = &coverage->facts[i];
+		const struct coverage_reach *reach = coverage_reach(fact->kind);
+
+		if (!reach)
+			continue;
+		fprintf(out, "  out of reach, %s: ", reach->name);
+		print_list(out, fact);
+		fprintf(out, " (%s): ", fact->subject);
+		fprintf(out, "%s\n", reach->reason);
+	}
+}
+
+void text_coverage_all(FILE *out, const struct report_process *process)
+{
+	const struct report_coverage *coverage = &process->coverage;
+	const struct report_fact *fact;
+
+	fputs("Coverage of ", out);
+	print_escaped(out, process->program);
+	fprintf(out, " (pid %d):\n", process->pid);
+	if (coverage->count == 0)
+		fputs("  the ledger says nothing of it\n", out);
+	print_all_routes(out, coverage);
+	print_reaches(out, coverage);
+	print_kind(out, coverage, "unclassed", "unknown to this gpuleak:", -1);
+	print_kind(out, coverage, "untracked", "looked up, not tracked:", 1);
+	print_kind(out, coverage, "untracked",
+		   "looked up with all others or linked to, not tracked:", 0);
+	for (size_t i = 0; (fact = coverage_fact(coverage, "ignored", i)); i++)
+		if (fact->detail)
+			print_ignored(out, coverage, i);
+	print_kind(out, coverage, "known-export-table", "table of the CUDA runtime's own:", -1);
+	print_kind(out, coverage, "deepbind-covered",
+		   "asked for with RTLD_DEEPBIND, opened without:", -1);
+	print_kind(out, coverage, "deepbind-open", "asked for with RTLD_DEEPBIND:", -1);
+	print_kind(out, coverage, "namespace-open", "asked for in another namespace:", -1);
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Looks at the frame that each leak and each error names as its place, and at the outermost one.
+ * A module whose file could not be read has a note of its own and is left out here.
+ */
+#include "report/format/text/text_debuginfo.h"
+
+#include <string.h>
+
+#include "report/util/escape.h"
+#include "report/model/model.h"
+
+#define MODULES_MAX 8 /* that are named */
+
+struct modules {
+	const char *names[MODULES_MAX];
+	size_t count;
+	int more;
+};
+
+static void add(struct modules *modules, const char *name)
+{
+	for (size_t i = 0; i < modules->count; i++)
+		if (strcmp(modules->names[i], name) == 0)
+			return;
+	if (modules->count == MODULES_MAX)
+		modules->more = 1;
+	else
+		modules->names[modules->count++] = name;
+}
+
+static void look_for_lines(struct modules *modules, const struct report_stack *stack)
+{
+	const struct report_frame *frame = report_stack_culprit(stack);
+
+	if (frame && frame->role == FRAME_APPLICATION && frame->no_debuginfo && !frame->line)
+		add(modules, frame->module);
+}
+
+/* A thread begins in the C library, which has no table for that function on purpose. */
+static void look_at_end(struct modules *modules, const struct report_stack *stack)
+{
+	const struct report_frame *frame = stack->count ? &stack->frames[stack->count - 1] : NULL;
+
+	if (frame && !stack->cut && frame->role == FRAME_APPLICATION && frame->no_unwind_table)
+		add(modules, frame->module);
+}
+
+static struct modules look_at_all(const struct report *report,
+				  void (*look)(struct modules *, const struct report_stack *))
+{
+	struct modules modules = { .count = 0 };
+
+	for (size_t i = 0; i < report->count; i++) {
+		const struct report_process *process = report->processes[i];
+
+		for (size_t j = 0; j < process->leak_count; j++)
+			look(&modules, process->leaks[j].stack);
+		for (size_t j = 0; j < process->error_count; j++)
+			look(&modules, process->errors[j].stack);
+	}
+	return modules;
+}
+
+static void print_note(FILE *out, const struct modules *modules, const char *what,
+		       const char *remedy)
+{
+	if (modules->count == 0)
+		return;
+	fprintf(out, "note: %s: ", what);
+	for (size_t i = 0; i < modules->count; i++) {
+		fputs(i ? ", " : "", out);
+		print_escaped(out, modules->names[i]);
+	}
+	fprintf(out, "%s; %s\n", modules->more ? " and others" : "", remedy);
+}
+
+void text_debuginfo(FILE *out, const struct report *report)
+{
+	struct modules lines = look_at_all(report, look_for_lines);
+	struct modules ends = look_at_all(report, look_at_end);
+
+	print_note(out, &lines, "no debug information, so lines or functions are missing above",
+		   "compile with -g and do not strip");
+	print_note(out, &ends, "no unwind tables, so callers are missing above",
+		   "compile with -fasynchronous-unwind-tables or -fno-omit-frame-pointer");
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Answers "nvidia-smi says more than my program allocated: who has the rest?" Says no more
+ * than was measured: which figure is the whole device's, and where managed memory blurs it.
+ */
+#include "report/format/text/text_driver_memory.h"
+
+#include <inttypes.h>
+
+#include "report/util/escape.h"
+#include "report/model/model.h"
+#include "report/model/model_driver_memory.h"
+#include "report/util/number.h"
+#include "report/describe/describe_stack.h"
+
+static void print_seconds(FILE *out, uint64_t ns)
+{
+	fprintf(out, "%" PRIu64 ".%02" PRIu64 " s", ns / 1000000000, ns / 10000000 % 100);
+}
+
+static void print_driver_part(FILE *out, const struct held_sample *sample)
+{
+	uint64_t least = held_by_driver(sample), most = held_by_driver_at_most(sample);
+	char size[NUMBER_MAX];
+
+	if (!most) { /* more is tracked than held: nothing can be said of the driver */
+		fprintf(out, "%s held in all", format_size(sample->held, size));
+	} else if (least == most) {
+		fprintf(out, "%s held by the driver itself", format_size(least, size));
+	} else {
+		fprintf(out, "%s", format_size(least, size));
+		fprintf(out, " to %s held by the driver itself", format_size(most, size));
+	}
+	if (most)
+		fputs(" (contexts, modules, local memory, unused pool memory)", out);
+}
+
+static void print_growth(FILE *out, const struct report_device *device)
+{
+	const struct held_growth *growth = &device->series->growth;
+	char size[NUMBER_MAX];
+
+	/* A lone sample tells of the whole, not of a growth. */
+	if (!growth->bytes || device->series->taken < 2)
+		return;
+	fprintf(out, "; that grew most (+%s) between ", format_size(growth->bytes, size));
+	print_seconds(out, growth->from_ns);
+	fputs(" and ", out);
+	print_seconds(out, growth->to_ns);
+	if (device->growth_unmarked)
+		fputs(", when there was no room any more to note calls", out);
+	if (!device->growth_mark)
+		return;
+	fputs(", where ", out);
+	print_escaped(out, device->growth_mark->api);
+	fputs(" was called at ", out);
+	text_place(out, device->growth_mark->stack);
+	if (device->growth_marks > 1)
+		fprintf(out, ", the first of %s such calls",
+			format_number(device->growth_marks, size));
+}
+
+static void print_device(FILE *out, const struct report_device *device)
+{
+	const struct held_sample *sample = &device->series->highest;
+	char size[NUMBER_MAX];
+
+	fprintf(out, "gpuleak: device %d", device->ordinal);
+	if (device->name) {
+		fputs(" (", out);
+		print_escaped(out, device->name);
+		fputc(')', out);
+	}
+	fprintf(out, ": %s tracked", format_size(sample->tracked, size));
+	fputs(", ", out);
+	print_driver_part(out, sample);
+	fputs(device->series->taken > 1 ? " when most was held, at " : " at ", out);
+	print_seconds(out, sample->at_ns);
+	print_growth(out, device);
+	if (sample->managed)
+		fprintf(out,
+			"; %s of what is tracked is managed memory, which the driver counts only "
+			"where it lies on the device", format_size(sample->managed, size));
+	if (device->series->source == HELD_NVML_DEVICE)
+		fputs("; the driver did not say what this process holds: what is in use on the "
+		      "whole device more than at the start, by other processes too, stands for it",
+		      out);
+	fputc('\n', out);
+}
+
+static void print_why(FILE *out, const struct report_process *process)
+{
+	fputs("gpuleak: ", out);
+	print_escaped(out, process->program);
+	fprintf(out, " (pid %d): what the driver holds for itself is not known: %s\n",
+		process->pid, process->held_why);
+}
+
+void text_held(FILE *out, const struct report_process *process, int verbose)
+{
+	int known = 0;
+
+	for (size_t i = 0; i < process->device_count; i++) {
+		if (!process->devices[i].series)
+			continue;
+		print_device(out, &process->devices[i]);
+		known = 1;
+	}
+	if (!known && verbose && process->held_why)
+		print_why(out, process);
+}

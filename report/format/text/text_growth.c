@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Suspects, largest growth first. Who marks steps wants an answer also where all is well.
+ */
+#include "report/format/text/text_growth.h"
+
+#include <inttypes.h>
+
+#include "report/util/escape.h"
+#include "report/model/growth_rule.h"
+#include "report/model/model.h"
+#include "report/util/number.h"
+#include "report/describe/describe_stack.h"
+
+#define SUSPECTS_MAX 20
+
+void text_suspect_rate(FILE *out, const struct report_suspect *suspect)
+{
+	char size[NUMBER_MAX];
+
+	if (suspect->bytes_per_step)
+		fprintf(out, "%s per step", format_size(suspect->bytes_per_step, size));
+	else
+		fprintf(out, "%s block%s of no bytes per step",
+			format_number(suspect->blocks_per_step, size),
+			suspect->blocks_per_step == 1 ? "" : "s");
+	if (suspect->bytes_per_hour)
+		fprintf(out, " (%s per hour)", format_size(suspect->bytes_per_hour, size));
+}
+
+static void print_suspect(FILE *out, const struct report_suspect *suspect)
+{
+	char size[NUMBER_MAX], number[NUMBER_MAX];
+
+	fputs("gpuleak: suspect: ", out);
+	text_suspect_rate(out, suspect);
+	fputs(" at ", out);
+	text_place_and_caller(out, suspect->stack);
+	fputs(", ", out);
+	print_escaped(out, suspect->api);
+	fputs(" (", out);
+	text_kind(out, suspect->kind);
+	if (suspect->device >= 0)
+		fprintf(out, ", device %d", suspect->device);
+	fprintf(out, "): grew over the last %u steps, to %s in %s block%s\n",
+		suspect->intervals, format_size(suspect->bytes, size),
+		format_number(suspect->blocks, number), suspect->blocks == 1 ? "" : "s");
+}
+
+static void print_steps(FILE *out, const struct report_growth *growth)
+{
+	const struct report_step *last = &growth->steps[growth->kept_count - 1];
+
+	fprintf(out, "gpuleak: %" PRIu64 " step%s marked", growth->step_count,
+		growth->step_count == 1 ? "" : "s");
+	if (growth->kept_count && last->label) {
+		fputs(", the last one \"", out);
+		print_escaped(out, last->label);
+		fputc('"', out);
+	}
+}
+
+void text_growth(FILE *out, const struct report_process *process)
+{
+	const struct report_growth *growth = process->growth;
+
+	if (!growth)
+		return;
+	for (size_t i = 0; i < growth->suspect_count && i < SUSPECTS_MAX; i++)
+		print_suspect(out, &growth->suspects[i]);
+	if (growth->suspect_count > SUSPECTS_MAX)
+		fprintf(out, "gpuleak: and %zu suspects that grow less\n",
+			growth->suspect_count - SUSPECTS_MAX);
+	print_steps(out, growth);
+	if (growth->step_count < GROWTH_STEPS_MIN)
+		fprintf(out, ": growth is told from %u on\n", GROWTH_STEPS_MIN);
+	else if (growth->suspect_count == 0 && !growth->suppressed)
+		fputs(", nothing keeps growing\n", out);
+	else
+		fputc('\n', out);
+	if (growth->suppressed)
+		fprintf(out, "gpuleak: %" PRIu64 " more suspect%s suppressed\n", growth->suppressed,
+			growth->suppressed == 1 ? " is" : "s are");
+	if (growth->lost)
+		fputs("note: not every place found room in the ledger for its growth\n", out);
+}

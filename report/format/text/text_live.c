@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Lays a frame out in lines: who, sums, kinds, pools, sites. Lines are as long as they are;
+ * what fits on a screen is for others to say.
+ */
+#include "report/format/text/text_live.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "report/util/escape.h"
+#include "report/analyze/live.h"
+#include "report/model/model_pool.h"
+#include "report/model/growth_rule.h"
+#include "report/util/number.h"
+#include "report/format/text/text_growth.h"
+#include "report/describe/describe_stack.h"
+
+#define KIND_COLUMNS 24
+#define SIZE_COLUMNS 11
+
+/* The words for KIND in a column. */
+static void print_kind(FILE *out, const char *kind)
+{
+	char words[256] = "";
+	FILE *to = fmemopen(words, sizeof(words), "w");
+	const char *at = words;
+
+	if (to) {
+		text_kind(to, kind);
+		fclose(to); /* ends them with NUL if there is room, else the next line does */
+	}
+	words[sizeof(words) - 1] = '\0';
+	for (int column = 0; column < KIND_COLUMNS; column++) {
+		size_t length = utf8_length(at);
+
+		fprintf(out, "%.*s", length ? (int)length : 1, length ? at : " ");
+		at += length;
+	}
+}
+
+static void print_device(FILE *out, int device)
+{
+	if (device >= 0)
+		fprintf(out, "%6d  ", device);
+	else
+		fputs("     -  ", out);
+}
+
+static void print_size(FILE *out, uint64_t bytes)
+{
+	char size[NUMBER_MAX];
+
+	fprintf(out, " %*s", SIZE_COLUMNS, format_size(bytes, size));
+}
+
+/* "+4.0 MiB", "-512 bytes", "=" */
+static void format_growth(uint64_t now, uint64_t before, char ret[NUMBER_MAX + 1])
+{
+	ret[0] = now > before ? '+' : '-';
+	if (now == before)
+		memcpy(ret, "=", 2);
+	else
+		format_size(now > before ? now - before : before - now, ret + 1);
+}
+
+/* No column in the first frame: it has nothing to compare with. */
+static void print_growth_title(FILE *out, const struct live *earlier)
+{
+	if (earlier)
+		fprintf(out, " %*s", SIZE_COLUMNS + 1, "growth");
+}
+
+static void print_growth(FILE *out, const struct live *earlier, uint64_t now, uint64_t before)
+{
+	char growth[NUMBER_MAX + 1];
+
+	if (!earlier)
+		return;
+	format_growth(now, before, growth);
+	fprintf(out, " %*s", SIZE_COLUMNS + 1, growth);
+}
+
+static void print_sums(FILE *out, const struct live *now, const struct live *earlier)
+{
+	const struct report_summary *sum = &now->process->summary;
+	char number[NUMBER_MAX], size[NUMBER_MAX], growth[NUMBER_MAX + 1];
+
+	fprintf(out, "live %s", format_size(now->sum.bytes, size));
+	if (earlier) {
+		format_growth(now->sum.bytes, earlier->sum.bytes, growth);
+		fprintf(out, " (%s)", growth);
+	}
+	fprintf(out, " in %s block%s", format_number(now->sum.blocks, number),
+		now->sum.blocks == 1 ? "" : "s");
+	fprintf(out, ", peak %s", format_size(sum->peak_bytes, size));
+	fprintf(out, "; %s allocated so far", format_number(sum->allocated_blocks, number));
+	fprintf(out, " (%s)", format_size(sum->allocated_bytes, size));
+	if (sum->errors)
+		fprintf(out, ", %s wrong free%s", format_number(sum->errors, number),
+			sum->errors == 1 ? "" : "s");
+	fputc('\n', out);
+}
+
+static void print_kinds(FILE *out, const struct live *now, const struct live *earlier)
+{
+	char number[NUMBER_MAX];
+
+	fprintf(out, "\ndevice  %-*s %*s %10s", KIND_COLUMNS, "kind", SIZE_COLUMNS, "live",
+		"blocks");
+	print_growth_title(out, earlier);
+	fputc('\n', out);
+	for (size_t i = 0; i < now->kind_count; i++) {
+		const struct live_kind *kind = &now->kinds[i];
+
+		print_device(out, kind->device);
+		print_kind(out, kind->kind);
+		print_size(out, kind->sum.bytes);
+		fprintf(out, " %10s", format_number(kind->sum.blocks, number));
+		print_growth(out, earlier, kind->sum.bytes, live_kind_in(earlier, kind).bytes);
+		fputc('\n', out);
+	}
+}
+
+/* What the pool of the same name had served before; pools are only ever added. */
+static uint64_t hits_before(const struct live *earlier, const struct report_pool *pool)
+{
+	const struct report_pools *pools = earlier ? earlier->process->pools : NULL;
+
+	for (size_t i = 0; pools && i < pools->count; i++)
+		if (pools->pools[i].device == pool->device &&
+		    strcmp(pools->pools[i].kind, pool->kind) == 0)
+			return pools->pools[i].count.hits;
+	return 0;
+}
+
+static void print_pool(FILE *out, const struct report_pool *pool, const struct live *earlier,
+		       double seconds)
+{
+	const struct ledger_pool *count = &pool->count;
+	uint64_t before = hits_before(earlier, pool);
+	char number[NUMBER_MAX];
+
+	print_device(out, pool->device);
+	print_kind(out, pool->kind);
+	print_size(out, report_pool_used(count));
+	print_size(out, count->cached);
+	print_size(out, count->pending);
+	print_size(out, count->reserved);
+	if (earlier && seconds > 0)
+		fprintf(out, " %10.0f",
+			(double)(count->hits > before ? count->hits - before : 0) / seconds);
+	fprintf(out, " %7s",
+		format_percent(count->hits, report_pool_allocations(count), number));
+	fprintf(out, " %14s", format_number(report_pool_calls_saved(count), number));
+	fprintf(out, " %10s", format_number(count->waits, number));
+	if (pool->off)
+		fputs("  turned itself off", out);
+	fputc('\n', out);
+}
+
+static void print_pools(FILE *out, const struct live *now, const struct live *earlier,
+			double seconds)
+{
+	const struct report_pools *pools = now->process->pools;
+	char title[64];
+
+	if (!pools || (!pools->count && strcmp(pools->mode, "off") == 0))
+		return;
+	snprintf(title, sizeof(title), "pool (%s%s)", pools->mode,
+		 pools->downgraded ? ", in fact strict" : "");
+	fprintf(out, "\n%-*s %*s %*s %*s %*s", KIND_COLUMNS + 8, title, SIZE_COLUMNS, "used",
+		SIZE_COLUMNS, "cached", SIZE_COLUMNS, "pending", SIZE_COLUMNS, "reserved");
+	if (earlier && seconds > 0)
+		fprintf(out, " %10s", "hits/s");
+	fprintf(out, " %7s %14s %10s\n", "hits", "calls saved", "waits");
+	for (size_t i = 0; i < pools->count; i++)
+		print_pool(out, &pools->pools[i], earlier, seconds);
+}
+
+static void print_rate(FILE *out, const struct live_site *site, double seconds)
+{
+	double rate = site->allocated > site->allocated_before
+			      ? (double)(site->allocated - site->allocated_before) / seconds
+			      : 0;
+
+	print_size(out, rate < 1.8e19 ? (uint64_t)rate : UINT64_MAX);
+}
+
+static void print_sites(FILE *out, const struct live *now, const struct live *earlier,
+			double seconds, size_t count)
+{
+	char number[NUMBER_MAX];
+
+	fprintf(out, "\n%*s %10s", SIZE_COLUMNS + 1, "live", "blocks");
+	print_growth_title(out, earlier);
+	if (earlier && seconds > 0)
+		fprintf(out, " %*s", SIZE_COLUMNS, "allocated/s");
+	fputs("  where\n", out);
+	for (size_t i = 0; i < now->site_count && i < count; i++) {
+		const struct live_site *site = &now->sites[i];
+
+		print_size(out, site->sum.bytes);
+		fprintf(out, " %10s", format_number(site->sum.blocks, number));
+		print_growth(out, earlier, site->sum.bytes, site->before.bytes);
+		if (earlier && seconds > 0)
+			print_rate(out, site, seconds);
+		fputs("  ", out);
+		text_place_and_caller(out, site->stack);
+		if (site->stack->cache) {
+			fputs(", held by the ", out);
+			print_escaped(out, site->stack->cache);
+		}
+		fputs(", ", out);
+		print_escaped(out, site->api);
+		fputc('\n', out);
+	}
+	if (now->site_count > count)
+		fprintf(out, "and %s more\n", format_number(now->site_count - count, number));
+}
+
+size_t text_live_growing(FILE *out, const struct live *live, const char *before)
+{
+	const struct report_growth *growth = live->process->growth;
+	size_t count = growth ? growth->suspect_count : 0;
+	char size[NUMBER_MAX];
+
+	for (size_t i = 0; i < count; i++) {
+		fputs(before, out);
+		text_suspect_rate(out, &growth->suspects[i]);
+		fputs(" at ", out);
+		text_place_and_caller(out, growth->suspects[i].stack);
+	}
+	for (size_t i = 0; !growth && i < live->site_count; i++) {
+		const struct live_site *site = &live->sites[i];
+
+		if (!site->growing.intervals)
+			continue;
+		fprintf(out, "%s%s per step at ", before,
+			format_size(site->growing.per_step, size));
+		text_place_and_caller(out, site->stack);
+		count++;
+	}
+	return count;
+}
+
+void text_live(FILE *out, const struct live *now, const struct live *earlier, double seconds,
+	       size_t sites)
+{
+	fputs("gpuleak top: ", out);
+	print_escaped(out, now->process->program);
+	fprintf(out, " (pid %d)\n", now->process->pid);
+	print_sums(out, now, earlier);
+	print_kinds(out, now, earlier);
+	print_pools(out, now, earlier, seconds);
+	if (text_live_growing(out, now, "\nsuspect: "))
+		fputc('\n', out);
+	print_sites(out, now, earlier, seconds, sites);
+}

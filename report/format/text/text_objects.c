@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Objects that are no memory, most references first: they are no leaks, but somebody who
+ * looks for what keeps memory alive wants to see them.
+ */
+#include "report/format/text/text_objects.h"
+
+#include "report/util/escape.h"
+#include "report/model/model.h"
+#include "report/util/number.h"
+#include "report/describe/describe_history.h"
+#include "report/describe/describe_stack.h"
+
+#define OBJECTS_MAX 100 /* JSON has all of them */
+
+void text_objects(FILE *out, const struct report_process *process)
+{
+	char number[NUMBER_MAX];
+
+	for (size_t i = 0; i < process->object_count && i < OBJECTS_MAX; i++) {
+		const struct report_leak *object = &process->objects[i];
+
+		fprintf(out, "\nNot released: %s ", format_number(object->blocks, number));
+		text_kind(out, object->kind);
+		fputs(object->blocks == 1 ? ", made by " : "s, made by ", out);
+		print_escaped(out, object->api);
+		fputs(" at:\n", out);
+		text_stack(out, object->stack);
+		text_history(out, object->history, object->blocks);
+	}
+	if (process->object_count > OBJECTS_MAX)
+		fprintf(out, "\nAnd %s more; --format json lists all\n",
+			format_number(process->object_count - OBJECTS_MAX, number));
+}

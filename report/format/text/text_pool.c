@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Says what the pool did and what it kept: that a pool was on is never left out, and what
+ * it kept is never called a leak.
+ */
+#include "report/format/text/text_pool.h"
+
+#include <string.h>
+
+#include "report/util/escape.h"
+#include "report/model/model.h"
+#include "report/model/model_pool.h"
+#include "report/util/number.h"
+#include "report/describe/describe_stack.h"
+
+void text_pool_name(FILE *out, const struct report_pool *pool)
+{
+	if (pool->device >= 0)
+		fprintf(out, "device %d, ", pool->device);
+	text_kind(out, pool->kind);
+}
+
+/* "1,974 of 2,000 allocations (98.7%) served without the driver, 3,948 native calls saved" */
+static void print_hits(FILE *out, const struct ledger_pool *count)
+{
+	char part[NUMBER_MAX], all[NUMBER_MAX], percent[NUMBER_MAX];
+
+	if (!report_pool_allocations(count)) {
+		fputs("no allocations", out);
+		return;
+	}
+	fprintf(out, "%s of %s allocations (%s) served without the driver",
+		format_number(count->hits, part),
+		format_number(report_pool_allocations(count), all),
+		format_percent(count->hits, report_pool_allocations(count), percent));
+	fprintf(out, ", %s native calls saved",
+		format_number(report_pool_calls_saved(count), part));
+}
+
+static void print_peaks(FILE *out, const struct ledger_pool *count)
+{
+	char size[NUMBER_MAX];
+
+	fprintf(out, "peak %s in use", format_size(count->peak_used, size));
+	fprintf(out, ", %s reserved", format_size(count->peak_reserved, size));
+	if (count->peak_used)
+		fprintf(out, " (%.2f times)",
+			(double)count->peak_reserved / (double)count->peak_used);
+}
+
+/* What the pool has of the driver and the application does not use. */
+static void print_kept(FILE *out, const struct ledger_pool *count, int running)
+{
+	char size[NUMBER_MAX];
+
+	if (!count->cached && !count->pending) {
+		fprintf(out, "nothing kept %s", running ? "now" : "at the end");
+		return;
+	}
+	fprintf(out, "%s: %s cached", running ? "now" : "at the end",
+		format_size(count->cached, size));
+	if (count->pending)
+		fprintf(out, ", %s pending", format_size(count->pending, size));
+	fputs(" (kept by the pool, no leak)", out);
+}
+
+static void print_number(FILE *out, uint64_t number, const char *one, const char *many)
+{
+	char text[NUMBER_MAX];
+
+	fprintf(out, "%s %s", format_number(number, text), number == 1 ? one : many);
+}
+
+static void print_waits(FILE *out, const struct ledger_pool *count)
+{
+	fputs("    ", out);
+	print_number(out, count->waits, "free waited", "frees waited");
+	if (count->waits) {
+		fputs(" for the device, ", out);
+		text_time(out, count->wait_ns);
+		fputs(" in all", out);
+	}
+	fputs("; ", out);
+	print_number(out, count->tickets, "ticket", "tickets");
+	fputs(", ", out);
+	print_number(out, count->shared_tickets, "free shared one", "frees shared one");
+	fputc('\n', out);
+}
+
+static void print_trims(FILE *out, const struct ledger_pool *count)
+{
+	char size[NUMBER_MAX];
+
+	if (!count->trims && !count->rescued)
+		return;
+	fputs("    ", out);
+	print_number(out, count->trims, "trim", "trims");
+	fputs(" gave back ", out);
+	print_number(out, count->trimmed, "block", "blocks");
+	fprintf(out, " (%s)", format_size(count->trimmed_bytes, size));
+	if (count->rescued) {
+		fputs("; ", out);
+		print_number(out, count->rescued, "allocation", "allocations");
+		fputs(" succeeded only after one", out);
+	}
+	fputc('\n', out);
+}
+
+static void print_one(FILE *out, const struct report_pool *pool, int running)
+{
+	const struct ledger_pool *count = &pool->count;
+	char number[NUMBER_MAX];
+
+	fputs("  ", out);
+	text_pool_name(out, pool);
+	fputs(": ", out);
+	print_hits(out, count);
+	fputs("\n    ", out);
+	print_peaks(out, count);
+	fputs("; ", out);
+	print_kept(out, count, running);
+	fputc('\n', out);
+	print_waits(out, count);
+	print_trims(out, count);
+	for (unsigned int i = 0; i < LEDGER_POOL_REASON_COUNT; i++)
+		if (count->reasons[i])
+			fprintf(out, "    not pooled (%s): %s\n",
+				format_number(count->reasons[i], number),
+				report_pool_reason_text(i));
+}
+
+static int is_on(const struct report_pools *pools)
+{
+	return pools->count || strcmp(pools->mode, "off") != 0;
+}
+
+static void print_section(FILE *out, const struct report_pools *pools, int running)
+{
+	fprintf(out, "\nPool (%s", pools->mode);
+	if (strcmp(pools->backend, "device") != 0)
+		fprintf(out, ", of %s memory", pools->backend);
+	fputs("):\n", out);
+	for (size_t i = 0; i < pools->count; i++)
+		print_one(out, &pools->pools[i], running);
+	if (!pools->count)
+		fputs("  nothing that it pools was allocated\n", out);
+}
+
+static void print_line(FILE *out, const struct report_pools *pools, int running)
+{
+	fprintf(out, "gpuleak: pool (%s): ", pools->mode);
+	print_hits(out, &pools->sum);
+	if (report_pool_allocations(&pools->sum)) {
+		fputs("; ", out);
+		print_peaks(out, &pools->sum);
+		fputs("; ", out);
+		print_kept(out, &pools->sum, running);
+	}
+	fputc('\n', out);
+}
+
+/* What changes what the options promise. */
+static void print_first(FILE *out, const struct report_refusal *first)
+{
+	if (first->api) {
+		fputs(", the first a ", out);
+		print_escaped(out, first->api);
+		fputs(" at ", out);
+		text_place_and_caller(out, first->stack);
+	}
+	fputc('\n', out);
+}
+
+static void print_surprises(FILE *out, const struct report_pools *pools)
+{
+	char number[NUMBER_MAX], size[NUMBER_MAX];
+
+	if (pools->downgraded)
+		fputs("gpuleak: pool: fast is not possible with this driver: strict was used\n",
+		      out);
+	for (size_t i = 0; i < pools->count; i++) {
+		if (!pools->pools[i].off)
+			continue;
+		fputs("gpuleak: pool: ", out);
+		text_pool_name(out, &pools->pools[i]);
+		fputs(": turned itself off: ", out);
+		print_escaped(out, pools->pools[i].off);
+		fputc('\n', out);
+	}
+	if (pools->refused) {
+		fprintf(out, "gpuleak: GPULEAK_LIMIT: %s refused",
+			format_number(pools->refused, number));
+		if (pools->limit)
+			fprintf(out, " beyond %s", format_size(pools->limit, size));
+		print_first(out, &pools->first_refused);
+	}
+	if (pools->injected) {
+		fprintf(out, "gpuleak: GPULEAK_FAIL_AT: %s made to fail",
+			format_number(pools->injected, number));
+		print_first(out, &pools->first_injected);
+	}
+}
+
+void text_pool(FILE *out, const struct report_process *process, int all)
+{
+	const struct report_pools *pools = process->pools;
+	int running = process->ended == REPORT_RUNNING;
+
+	if (!pools)
+		return;
+	if (is_on(pools) && all)
+		print_section(out, pools, running);
+	else if (is_on(pools))
+		print_line(out, pools, running);
+	print_surprises(out, pools);
+}

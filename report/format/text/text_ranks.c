@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sentences are rank_outliers.c's; here is only where they go.
+ */
+#include "report/format/text/text_ranks.h"
+
+#include <inttypes.h>
+
+#include "report/util/escape.h"
+#include "report/util/number.h"
+#include "report/analyze/ranks.h"
+#include "report/describe/describe_stack.h"
+
+#define FIRST_MAX 2
+#define SHARED_MAX 1000 /* as many leaks as of a process */
+
+void text_ranks_first(FILE *out, const struct ranks *ranks)
+{
+	for (size_t i = 0; i < ranks->odd_count && i < FIRST_MAX; i++) {
+		print_escaped(out, ranks->odd[i]);
+		fputs("; ", out);
+	}
+}
+
+void text_ranks_more(FILE *out, const struct ranks *ranks)
+{
+	for (size_t i = FIRST_MAX; i < ranks->odd_count; i++) {
+		fputs("odd: ", out);
+		print_escaped(out, ranks->odd[i]);
+		fputc('\n', out);
+	}
+}
+
+/* ", 4.0 MiB each", or who has most of it. */
+static void print_spread(FILE *out, const struct ranks *ranks, const struct rank_leak *leak)
+{
+	const struct rank_part *most = &leak->parts[0];
+	char size[NUMBER_MAX];
+	int even = 1;
+
+	for (size_t i = 1; i < leak->count; i++) {
+		even &= leak->parts[i].bytes == most->bytes;
+		if (leak->parts[i].bytes > most->bytes)
+			most = &leak->parts[i];
+	}
+	format_size(most->bytes, size);
+	if (even)
+		fprintf(out, ", %s each", size);
+	else
+		fprintf(out, ", most in rank %d: %s", ranks->numbers[most->rank], size);
+}
+
+static void print_shared(FILE *out, const struct ranks *ranks, const struct rank_leak *leak)
+{
+	char number[NUMBER_MAX];
+
+	fputs("\nLeak of ", out);
+	text_bytes(out, leak->bytes);
+	fprintf(out, " in %s block%s in %zu of %zu ranks", format_number(leak->blocks, number),
+		leak->blocks == 1 ? "" : "s", leak->count, ranks->count);
+	print_spread(out, ranks, leak);
+	fputs(" (", out);
+	text_kind(out, leak->leak->kind);
+	fputs(", ", out);
+	print_escaped(out, leak->leak->api);
+	if (leak->same_device && leak->leak->device >= 0)
+		fprintf(out, ", device %d", leak->leak->device);
+	fputs("), allocated at:\n", out);
+	text_stack(out, leak->leak->stack);
+}
+
+void text_ranks_shared(FILE *out, const struct ranks *ranks)
+{
+	size_t told = 0;
+
+	for (size_t i = 0; i < ranks->leak_count && told < SHARED_MAX; i++) {
+		if (ranks->leaks[i].count < 2)
+			continue;
+		print_shared(out, ranks, &ranks->leaks[i]);
+		told++;
+	}
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Judges a report against budgets. Every rule is one function that adds a reason; no reason
+ * to fail and at least one process to judge is the only way to pass. The rules that have files
+ * of their own (baseline, budgets, policy) are judge_*.c.
+ */
+#include "report/gate/judge.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/gate/judge_internal.h"
+#include "report/model/model.h"
+#include "report/util/number.h"
+#include "report/analyze/leak_totals.h"
+
+#define JUDGE_SUPPRESSED_MAX (2 * NUMBER_MAX + 32)
+#define SENTENCES_MAX 100 /* of a thousand broken processes a hundred tell enough */
+
+__attribute__((format(printf, 4, 0)))
+static void add_sentence(struct bench *bench, char ***list, size_t *count, const char *format,
+			 va_list args)
+{
+	char **grown;
+
+	if (*count >= SENTENCES_MAX)
+		return;
+	grown = reallocarray(*list, *count + 1, sizeof(*grown));
+	if (!grown) {
+		bench->result = -ENOMEM;
+		return;
+	}
+	*list = grown;
+	if (vasprintf(&grown[*count], format, args) < 0)
+		bench->result = -ENOMEM;
+	else
+		++*count;
+}
+
+void judge_reason(struct bench *bench, const char *format, ...)
+{
+	struct judgement *j = bench->judgement;
+	va_list args;
+
+	va_start(args, format);
+	add_sentence(bench, &j->reasons, &j->reason_count, format, args);
+	va_end(args);
+}
+
+void judge_note(struct bench *bench, const char *format, ...)
+{
+	struct judgement *j = bench->judgement;
+	va_list args;
+
+	va_start(args, format);
+	add_sentence(bench, &j->notes, &j->note_count, format, args);
+	va_end(args);
+}
+
+const char *judge_size(uint64_t bytes, char ret[JUDGE_SIZE_MAX])
+{
+	char exact[NUMBER_MAX], short_form[NUMBER_MAX];
+
+	if (bytes < 1024)
+		return format_size(bytes, ret);
+	snprintf(ret, JUDGE_SIZE_MAX, "%s bytes (%s)", format_number(bytes, exact),
+		 format_size(bytes, short_form));
+	return ret;
+}
+
+/* The frame is often a helper that all allocations share: its caller tells them apart. */
+static const char *caller_of(const struct report_stack *stack, const struct report_frame *frame)
+{
+	const struct report_frame *caller = frame + 1;
+
+	if (caller >= stack->frames + stack->count || caller->role == FRAME_RUNTIME ||
+	    !caller->function || (frame->function && strcmp(frame->function, "main") == 0))
+		return NULL;
+	return caller->function;
+}
+
+const char *judge_place(const struct report_stack *stack, char ret[JUDGE_PLACE_MAX])
+{
+	const struct report_frame *frame = stack ? report_stack_culprit(stack) : NULL;
+	const char *caller = frame ? caller_of(stack, frame) : NULL;
+	char source[JUDGE_PLACE_MAX - 128];
+
+	if (!frame) {
+		snprintf(ret, JUDGE_PLACE_MAX, "an unknown place");
+		return ret;
+	}
+	if (frame->file && frame->line)
+		snprintf(source, sizeof(source), "%s:%u", frame->file, frame->line);
+	else if (frame->file)
+		snprintf(source, sizeof(source), "%s", frame->file);
+	else
+		snprintf(source, sizeof(source), "%s+0x%" PRIx64,
+			 frame->module ? frame->module : "", frame->offset);
+	snprintf(ret, JUDGE_PLACE_MAX, "%s (%s)%s%s", frame->function ? frame->function : "???",
+		 source, caller ? ", called from " : "", caller ? caller : "");
+	return ret;
+}
+
+const char *judge_who(const struct report_process *process, char ret[JUDGE_PLACE_MAX])
+{
+	if (process->ranked)
+		snprintf(ret, JUDGE_PLACE_MAX, "rank %d (process %d of %s on %s)", process->rank,
+			 process->pid, process->program, process->host ? process->host : "?");
+	else
+		snprintf(ret, JUDGE_PLACE_MAX, "process %d (%s)", process->pid, process->program);
+	return ret;
+}
+
+/* What the general budget is for: all that leaked but what is known or has a budget. */
+struct rest {
+	uint64_t bytes, blocks;
+	const char *verb; /* "leaked" */
+	const char *what; /* behind that: " beyond what is known" */
+};
+
+static void too_much(struct bench *bench, const struct judge_input *input,
+		     const struct rest *rest)
+{
+	char bytes[JUDGE_SIZE_MAX], allowed[JUDGE_SIZE_MAX];
+
+	judge_reason(bench, "%" PRIu64 " block%s, %s %s%s, %s allowed", rest->blocks,
+		     rest->blocks == 1 ? "" : "s", judge_size(rest->bytes, bytes), rest->verb,
+		     rest->what, input->max_leaked_bytes
+		     ? judge_size(input->max_leaked_bytes, allowed) : "0");
+}
+
+/* " (2 blocks, 2,000 bytes suppressed)", "" if nothing is. */
+static const char *suppressed(const struct report_summary *sum, char ret[JUDGE_SUPPRESSED_MAX])
+{
+	char blocks[NUMBER_MAX], bytes[NUMBER_MAX];
+
+	ret[0] = '\0';
+	if (sum->suppressed_blocks)
+		snprintf(ret, JUDGE_SUPPRESSED_MAX, " (%s block%s, %s byte%s suppressed)",
+			 format_number(sum->suppressed_blocks, blocks),
+			 sum->suppressed_blocks == 1 ? "" : "s",
+			 format_number(sum->suppressed_bytes, bytes),
+			 sum->suppressed_bytes == 1 ? "" : "s");
+	return ret;
+}
+
+static void nothing_leaked(struct bench *bench, const struct judge_input *input,
+			   const struct rest *rest)
+{
+	const struct report_summary *sum = &input->report->summary;
+	char bytes[JUDGE_SIZE_MAX], hidden[JUDGE_SUPPRESSED_MAX];
+
+	if (sum->cached_blocks && !input->count_caches)
+		judge_reason(bench, "nothing leaked%s%s; caches hold %s in %" PRIu64
+			     " block%s, which do not count (--gate-caches 1 counts them)",
+			     rest->what, suppressed(sum, hidden),
+			     judge_size(sum->cached_bytes, bytes), sum->cached_blocks,
+			     sum->cached_blocks == 1 ? "" : "s");
+	else
+		judge_reason(bench, "nothing leaked%s%s", rest->what, suppressed(sum, hidden));
+}
+
+/* What is left after baseline and budgets, against the general budget. */
+static void leaked(struct bench *bench, const struct judge_input *input, const struct rest *rest)
+{
+	if (rest->blocks || rest->bytes)
+		too_much(bench, input, rest);
+	else
+		nothing_leaked(bench, input, rest);
+}
+
+static void judge_errors(struct bench *bench, const struct report_summary *sum)
+{
+	if (sum->errors > 0)
+		judge_reason(bench, "%" PRIu64 " wrong free%s", sum->errors,
+			     sum->errors == 1 ? "" : "s");
+}
+
+static void charge_list(struct bench *bench, const struct report_leak *leaks, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		bench->charges[bench->charge_count++] = (struct charge){
+			&leaks[i], report_leak_fingerprint(&leaks[i]), leaks[i].bytes,
+			leaks[i].blocks, 0 };
+}
+
+static int charge_leaks(struct bench *bench, const struct report *report)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < report->count; i++)
+		count += report->processes[i]->leak_count + report->processes[i]->cached_count;
+	bench->charges = calloc(count + 1, sizeof(*bench->charges));
+	if (!bench->charges)
+		return -ENOMEM;
+	for (size_t i = 0; i < report->count; i++) {
+		const struct report_process *p = report->processes[i];
+
+		charge_list(bench, p->leaks, p->leak_count);
+		charge_list(bench, p->cached, p->cached_count);
+	}
+	return 0;
+}
+
+/* From the sums, not from the lists: what is in the sums alone is excused by nobody. */
+static struct rest find_rest(const struct bench *bench, const struct judge_input *input)
+{
+	const struct report_summary *sum = &input->report->summary;
+	struct rest rest = { sum->leaked_bytes, sum->leaked_blocks, "leaked", "" };
+
+	if (input->count_caches && sum->cached_blocks) {
+		rest.bytes = add_bounded(rest.bytes, sum->cached_bytes);
+		rest.blocks = add_bounded(rest.blocks, sum->cached_blocks);
+		rest.verb = sum->leaked_blocks ? "leaked or held by caches" : "held by caches";
+	}
+	for (size_t i = 0; i < bench->charge_count; i++) {
+		const struct charge *charge = &bench->charges[i];
+		uint64_t bytes = charge->leak->bytes - (charge->covered ? 0 : charge->bytes);
+		uint64_t blocks = charge->leak->blocks - (charge->covered ? 0 : charge->blocks);
+
+		if (charge->leak->cache && !input->count_caches)
+			continue;
+		rest.bytes -= bytes < rest.bytes ? bytes : rest.bytes;
+		rest.blocks -= blocks < rest.blocks ? blocks : rest.blocks;
+	}
+	rest.what = input->baseline && input->budgets ? " beyond what is known or has a budget"
+		    : input->baseline		      ? " beyond what is known"
+		    : input->budgets		      ? " beyond what has a budget"
+						      : "";
+	return rest;
+}
+
+static struct rest judge_leaks(struct bench *bench, const struct judge_input *input)
+{
+	size_t before = bench->judgement->reason_count;
+	struct rest rest = { UINT64_MAX, UINT64_MAX, "leaked", "" };
+
+	if (charge_leaks(bench, input->report) < 0) {
+		bench->result = -ENOMEM;
+		return rest;
+	}
+	judge_baseline(bench, input);
+	judge_budgets(bench, input);
+	rest = find_rest(bench, input);
+	if (input->max_leaked_bytes == 0 ? rest.blocks > 0 || rest.bytes > 0
+					 : rest.bytes > input->max_leaked_bytes)
+		leaked(bench, input, &rest);
+	if (bench->judgement->reason_count > before)
+		judge_beyond_baseline(bench, input);
+	free(bench->charges);
+	return rest;
+}
+
+static void judge_process(struct bench *bench, const struct judge_input *input,
+			  const struct report_process *p)
+{
+	char who[JUDGE_PLACE_MAX];
+
+	judge_who(p, who);
+	judge_growth(bench, input, p);
+	if (!input->leaks_unwanted)
+		judge_held(bench, input, p);
+	if (p->ended == REPORT_RUNNING && !input->leaks_unwanted)
+		judge_reason(bench, "%s still runs: what it holds may yet be freed or leak", who);
+	if (!p->incomplete)
+		return;
+	if (p->note_count == 0)
+		judge_reason(bench, "%s was not recorded completely", who);
+	for (size_t i = 0; i < p->note_count; i++)
+		judge_reason(bench, "%s was not recorded completely: %s", who, p->notes[i]);
+}
+
+/* Troubles that the caller named in words are not named again as the report's. */
+static void judge_whole(struct bench *bench, const struct judge_input *input)
+{
+	const struct report *report = input->report;
+	int told = input->trouble_count > 0;
+
+	for (size_t i = 0; i < input->trouble_count; i++)
+		judge_reason(bench, "%s", input->troubles[i]);
+	for (size_t i = 0; i < report->count; i++) {
+		judge_process(bench, input, report->processes[i]);
+		told |= report->processes[i]->incomplete;
+	}
+	if (report->incomplete && !told)
+		judge_reason(bench, "not everything could be read: the report says what is "
+			     "missing");
+}
+
+int judge(const struct judge_input *input, struct judgement *ret)
+{
+	struct bench bench = { .judgement = ret };
+	struct rest rest;
+
+	*ret = (struct judgement){ .verdict = JUDGE_FAILED };
+	judge_errors(&bench, &input->report->summary);
+	if (!input->leaks_unwanted)
+		rest = judge_leaks(&bench, input);
+	judge_sites(&bench, input);
+	judge_whole(&bench, input);
+	if (ret->reason_count > 0 || bench.result < 0)
+		return bench.result;
+	if (input->report->count == 0) {
+		ret->verdict = JUDGE_NOTHING;
+		judge_reason(&bench, "no ledger was found: no GPU call was seen");
+	} else {
+		ret->verdict = JUDGE_CLEAN;
+		if (!input->leaks_unwanted)
+			leaked(&bench, input, &rest);
+		if (input->growth_wanted)
+			judge_reason(&bench, "nothing keeps growing beyond what is allowed");
+	}
+	if (bench.result < 0 && ret->verdict == JUDGE_CLEAN)
+		ret->verdict = JUDGE_FAILED;
+	return bench.result;
+}
+
+const char *judge_prefix(enum judge_verdict verdict)
+{
+	switch (verdict) {
+	case JUDGE_CLEAN:
+		return "gate passed: ";
+	case JUDGE_FAILED:
+		return "gate failed: ";
+	case JUDGE_NOTHING:
+		return "gate has nothing to judge: ";
+	}
+	return "";
+}
+
+void judgement_finish(struct judgement *judgement)
+{
+	for (size_t i = 0; i < judgement->reason_count; i++)
+		free(judgement->reasons[i]);
+	for (size_t i = 0; i < judgement->note_count; i++)
+		free(judgement->notes[i]);
+	free(judgement->reasons);
+	free(judgement->notes);
+	*judgement = (struct judgement){ .verdict = JUDGE_FAILED };
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Known leaks: up to what the baseline has of a fingerprint nothing is charged. Bytes and
+ * blocks count apart: fewer and larger blocks are growth as well.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "report/gate/baseline.h"
+#include "report/model/fingerprint.h"
+#include "report/gate/judge_internal.h"
+#include "report/model/model.h"
+#include "report/analyze/leak_totals.h"
+
+static uint64_t beyond(uint64_t now, uint64_t known)
+{
+	return now > known ? now - known : 0;
+}
+
+static const char *plural(uint64_t count)
+{
+	return count == 1 ? "" : "s";
+}
+
+struct allowance { /* what is left of a baseline's entry */
+	uint64_t bytes, blocks;
+};
+
+static void take(uint64_t *from, uint64_t *allowance)
+{
+	uint64_t taken = *from < *allowance ? *from : *allowance;
+
+	*from -= taken;
+	*allowance -= taken;
+}
+
+/* Entries leave their allowances to the charges of their fingerprint, the first ones first. */
+static int excuse(struct bench *bench, const struct baseline *baseline)
+{
+	struct allowance *left = calloc(baseline->count + 1, sizeof(*left));
+
+	if (!left)
+		return -ENOMEM;
+	for (size_t i = 0; i < baseline->count; i++)
+		left[i] = (struct allowance){ baseline->entries[i].bytes,
+					      baseline->entries[i].blocks };
+	for (size_t i = 0; i < bench->charge_count; i++) {
+		struct charge *charge = &bench->charges[i];
+		const struct baseline_entry *known =
+			charge->leak->cache ? NULL : baseline_find(baseline, charge->fingerprint);
+
+		if (!known)
+			continue;
+		take(&charge->bytes, &left[known - baseline->entries].bytes);
+		take(&charge->blocks, &left[known - baseline->entries].blocks);
+	}
+	free(left);
+	return 0;
+}
+
+static void note_gone(struct bench *bench, const struct baseline *baseline,
+		      const struct tally *tally)
+{
+	char size[JUDGE_SIZE_MAX], hash[FINGERPRINT_TEXT];
+	size_t gone = 0, smaller = 0;
+
+	for (size_t i = 0; i < baseline->count; i++) {
+		const struct baseline_entry *entry = &baseline->entries[i];
+		const struct tally_entry *now = tally_find(tally, entry->fingerprint);
+
+		smaller += now && (now->bytes < entry->bytes || now->blocks < entry->blocks);
+		if (now || gone++ >= JUDGE_PLACES_MAX)
+			continue;
+		judge_note(bench, "%s:%u: gone: %s %s, %" PRIu64 " block%s, %s", baseline->name,
+			   entry->line, report_fingerprint_text(entry->fingerprint, hash),
+			   judge_size(entry->bytes, size), entry->blocks, plural(entry->blocks),
+			   *entry->place ? entry->place : "of an unknown place");
+	}
+	if (gone || smaller)
+		judge_note(bench, "%s: of %zu known leaks %zu are gone and %zu have become "
+			   "smaller: --update-baseline shortens it", baseline->name,
+			   baseline->count, gone, smaller);
+}
+
+void judge_baseline(struct bench *bench, const struct judge_input *input)
+{
+	struct tally tally;
+
+	if (!input->baseline || bench->result < 0)
+		return;
+	if (excuse(bench, input->baseline) < 0) {
+		bench->result = -ENOMEM;
+		return;
+	}
+	/* What was not recorded may be there all the same. */
+	if (input->report->count == 0 || input->report->incomplete)
+		return;
+	if (tally_leaks(input->report, &tally) < 0) {
+		bench->result = -ENOMEM;
+		return;
+	}
+	note_gone(bench, input->baseline, &tally);
+	tally_finish(&tally);
+}
+
+static void tell_growth(struct bench *bench, const struct tally_entry *now,
+			const struct baseline_entry *known)
+{
+	char before[JUDGE_SIZE_MAX], after[JUDGE_SIZE_MAX], more[JUDGE_SIZE_MAX];
+	char place[JUDGE_PLACE_MAX], hash[FINGERPRINT_TEXT];
+	const struct report_leak *leak = now->largest;
+
+	judge_place(leak->stack, place);
+	report_fingerprint_text(now->fingerprint, hash);
+	if (!known)
+		judge_reason(bench, "new leak: %s in %" PRIu64 " block%s (%s, %s) at %s; "
+			     "fingerprint %s", judge_size(now->bytes, after), now->blocks,
+			     plural(now->blocks), leak->kind, leak->api, place, hash);
+	else
+		judge_reason(bench, "known leak grew by %s and %" PRIu64 " block%s: "
+			     "%s in %" PRIu64 " block%s now, %s in %" PRIu64 " known "
+			     "(%s, %s) at %s; fingerprint %s",
+			     judge_size(beyond(now->bytes, known->bytes), more),
+			     beyond(now->blocks, known->blocks),
+			     plural(beyond(now->blocks, known->blocks)),
+			     judge_size(now->bytes, after), now->blocks, plural(now->blocks),
+			     judge_size(known->bytes, before), known->blocks, leak->kind, leak->api,
+			     place, hash);
+}
+
+void judge_beyond_baseline(struct bench *bench, const struct judge_input *input)
+{
+	struct tally tally;
+	size_t told = 0;
+
+	if (!input->baseline)
+		return;
+	if (tally_leaks(input->report, &tally) < 0) {
+		bench->result = -ENOMEM;
+		return;
+	}
+	tally_sort_by_size(&tally);
+	for (size_t i = 0; i < tally.count; i++) {
+		const struct tally_entry *now = &tally.entries[i];
+		const struct baseline_entry *known = baseline_find(input->baseline,
+								   now->fingerprint);
+
+		if (known && now->bytes <= known->bytes && now->blocks <= known->blocks)
+			continue;
+		if (told++ < JUDGE_PLACES_MAX)
+			tell_growth(bench, now, known);
+	}
+	if (told > JUDGE_PLACES_MAX)
+		judge_reason(bench, "%zu more leaks are new or grew: the report has all",
+			     told - JUDGE_PLACES_MAX);
+	tally_finish(&tally);
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Budgets of kinds, calls, devices and places. A leak that a budget speaks of counts in each
+ * of those and not in the general one: otherwise that would have to be as large as all
+ * together, and would hold nothing back.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "report/gate/budgets.h"
+#include "report/gate/judge_internal.h"
+#include "report/model/model.h"
+
+struct spent {
+	uint64_t bytes, blocks;
+	const struct report_stack *largest; /* NULL: nothing was spent */
+	uint64_t largest_bytes;
+};
+
+static void spend(struct spent *spent, uint64_t bytes, uint64_t blocks,
+		  const struct report_stack *stack)
+{
+	if (bytes == 0 && blocks == 0)
+		return;
+	spent->bytes = add_bounded(spent->bytes, bytes);
+	spent->blocks = add_bounded(spent->blocks, blocks);
+	if (!spent->largest || bytes > spent->largest_bytes) {
+		spent->largest = stack;
+		spent->largest_bytes = bytes;
+	}
+}
+
+/* What caches hold is for rules of caches, and for the others only if it counts at all. */
+static void spend_all(struct bench *bench, const struct judge_input *input,
+		      const struct budget *rule, struct spent *spent)
+{
+	for (size_t i = 0; i < bench->charge_count; i++) {
+		struct charge *charge = &bench->charges[i];
+
+		if (charge->leak->cache && rule->subject != BUDGET_CACHE && !input->count_caches)
+			continue;
+		if (!budget_covers(rule, charge->leak))
+			continue;
+		charge->covered = 1;
+		spend(spent, charge->bytes, charge->blocks, charge->leak->stack);
+	}
+}
+
+static void tell(struct bench *bench, const struct budgets *budgets, const struct budget *rule,
+		 const struct spent *spent)
+{
+	const char *verb = rule->subject == BUDGET_CACHE ? "held" : "leaked";
+	char used[JUDGE_SIZE_MAX], allowed[JUDGE_SIZE_MAX], over[JUDGE_SIZE_MAX];
+	char place[JUDGE_PLACE_MAX];
+
+	judge_place(spent->largest, place);
+	if (rule->in_blocks)
+		judge_reason(bench, "%s (%s:%u): %" PRIu64 " blocks %s, %" PRIu64 " allowed, "
+			     "%" PRIu64 " over; most at %s", rule->text, budgets->name, rule->line,
+			     spent->blocks, verb, rule->limit, spent->blocks - rule->limit, place);
+	else
+		judge_reason(bench, "%s (%s:%u): %s in %" PRIu64 " block%s %s, %s allowed, "
+			     "%s over; most at %s", rule->text, budgets->name, rule->line,
+			     judge_size(spent->bytes, used), spent->blocks,
+			     spent->blocks == 1 ? "" : "s", verb, judge_size(rule->limit, allowed),
+			     judge_size(spent->bytes - rule->limit, over), place);
+}
+
+static void judge_peak(struct bench *bench, const struct judge_input *input,
+		       const struct budget *rule)
+{
+	char peak[JUDGE_SIZE_MAX], allowed[JUDGE_SIZE_MAX], over[JUDGE_SIZE_MAX];
+	char who[JUDGE_PLACE_MAX];
+
+	for (size_t i = 0; i < input->report->count; i++) {
+		const struct report_process *p = input->report->processes[i];
+
+		if (p->summary.peak_bytes <= rule->limit)
+			continue;
+		judge_reason(bench, "peak (%s:%u): %s held %s at one time, %s allowed, "
+			     "%s over", input->budgets->name, rule->line, judge_who(p, who),
+			     judge_size(p->summary.peak_bytes, peak),
+			     judge_size(rule->limit, allowed),
+			     judge_size(p->summary.peak_bytes - rule->limit, over));
+	}
+}
+
+/* A budget of 0 bytes allows no block, not even one of 0 bytes. */
+static int exceeded(const struct budget *rule, const struct spent *spent)
+{
+	if (rule->in_blocks)
+		return spent->blocks > rule->limit;
+	return spent->bytes > rule->limit || (rule->limit == 0 && spent->blocks > 0);
+}
+
+void judge_budgets(struct bench *bench, const struct judge_input *input)
+{
+	for (size_t i = 0; input->budgets && i < input->budgets->count; i++) {
+		const struct budget *rule = &input->budgets->rules[i];
+		struct spent spent = { 0 };
+
+		if (rule->subject == BUDGET_PEAK) {
+			judge_peak(bench, input, rule);
+			continue;
+		}
+		spend_all(bench, input, rule, &spent);
+		if (exceeded(rule, &spent))
+			tell(bench, input->budgets, rule, &spent);
+	}
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Memory that was released and is still there when the process ends. What a user event holds
+ * that was never set fails the gate. What nothing known holds fails it only on demand: a driver
+ * may be about to free it. What a sub-buffer holds is judged as that sub-buffer is.
+ */
+#include <inttypes.h>
+
+#include "report/gate/judge_internal.h"
+#include "report/model/model.h"
+
+static void add_stuck(struct bench *bench, const struct report_process *p,
+		      const struct report_held *held)
+{
+	char size[JUDGE_SIZE_MAX], event[JUDGE_PLACE_MAX], who[JUDGE_PLACE_MAX];
+
+	judge_reason(bench, "%" PRIu64 " block%s, %s of %s released, but held by a command behind "
+		     "a user event that was never set, made at %s", held->blocks,
+		     held->blocks == 1 ? "" : "s", judge_size(held->bytes, size),
+		     judge_who(p, who), judge_place(held->event.stack, event));
+}
+
+void judge_held(struct bench *bench, const struct judge_input *input,
+		const struct report_process *p)
+{
+	char size[JUDGE_SIZE_MAX], who[JUDGE_PLACE_MAX];
+	uint64_t blocks = 0, bytes = 0;
+	size_t stuck = 0;
+
+	for (size_t i = 0; i < p->released.held_count; i++) {
+		const struct report_held *held = &p->released.held[i];
+
+		if (report_held_fails(held)) {
+			if (stuck++ < JUDGE_PLACES_MAX)
+				add_stuck(bench, p, held);
+		} else if (held->reason == REPORT_HELD_UNKNOWN && !held->pattern) {
+			blocks = add_bounded(blocks, held->blocks);
+			bytes = add_bounded(bytes, held->bytes);
+		}
+	}
+	if (stuck > JUDGE_PLACES_MAX)
+		judge_reason(bench, "%zu more places released what a user event holds",
+			     stuck - JUDGE_PLACES_MAX);
+	if (blocks && input->count_held)
+		judge_reason(bench, "%" PRIu64 " block%s, %s of %s released, but still held; why "
+			     "is not known", blocks, blocks == 1 ? "" : "s",
+			     judge_size(bytes, size), judge_who(p, who));
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What keeps growing from step to step. Fails closed: a process that marked too few steps to be
+ * judged does not pass. One that has allocated nothing can't grow.
+ */
+#include <inttypes.h>
+
+#include "report/model/growth_rule.h"
+#include "report/gate/judge_internal.h"
+#include "report/model/model.h"
+
+static void tell(struct bench *bench, const char *who, const struct report_suspect *suspect,
+		 uint64_t allowed)
+{
+	char grown[JUDGE_SIZE_MAX], budget[JUDGE_SIZE_MAX];
+	const struct report_frame *frame = report_stack_culprit(suspect->stack);
+
+	judge_reason(bench, "%s in %s grows by %s per step, %s allowed",
+		     frame && frame->function ? frame->function : suspect->api, who,
+		     judge_size(suspect->bytes_per_step, grown),
+		     allowed ? judge_size(allowed, budget) : "0");
+}
+
+void judge_growth(struct bench *bench, const struct judge_input *input,
+		  const struct report_process *p)
+{
+	const struct report_growth *growth = p->growth;
+	uint64_t steps = growth ? growth->step_count : 0;
+	char who[JUDGE_PLACE_MAX];
+
+	if (!input->growth_wanted || (!growth && p->summary.allocated_blocks == 0))
+		return;
+	judge_who(p, who);
+	if (steps < GROWTH_STEPS_MIN)
+		judge_reason(bench, "%s marked %" PRIu64 " step%s: growth is judged from %u on",
+			     who, steps, steps == 1 ? "" : "s", GROWTH_STEPS_MIN);
+	if (growth && growth->lost)
+		judge_reason(bench, "%s: not every place found room in the ledger for its growth",
+			     who);
+	for (size_t i = 0; growth && i < growth->suspect_count; i++)
+		if (!input->max_growth || growth->suspects[i].bytes_per_step > input->max_growth)
+			tell(bench, who, &growth->suspects[i], input->max_growth);
+}

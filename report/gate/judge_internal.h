@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the files that judge share, and nobody else may see: the bench on which reasons are
+ * collected, and what each leak still has to answer for.
+ */
+#ifndef GPULEAK_REPORT_JUDGE_PARTS_H
+#define GPULEAK_REPORT_JUDGE_PARTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "report/gate/judge.h"
+#include "report/util/number.h"
+
+struct report_leak;
+struct report_process;
+struct report_stack;
+struct report_summary;
+
+#define JUDGE_PLACES_MAX 20 /* named by one rule; the rest is a number */
+#define JUDGE_SIZE_MAX (2 * NUMBER_MAX + 16)
+#define JUDGE_PLACE_MAX 512
+
+/* One leak, or what a cache holds, and how much of it is not known already. */
+struct charge {
+	const struct report_leak *leak;
+	uint64_t fingerprint;
+	uint64_t bytes;
+	uint64_t blocks;
+	int covered; /* a budget speaks of it: the general one does not */
+};
+
+struct bench {
+	struct judgement *judgement;
+	int result; /* 0 or -ENOMEM */
+	struct charge *charges; /* of all leaks and caches of all processes */
+	size_t charge_count;
+};
+
+/* Adds a reason; or a note, which is none. */
+void judge_reason(struct bench *bench, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+void judge_note(struct bench *bench, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* "12,582,912 bytes (12.0 MiB)": the exact number is what a budget is set to. */
+const char *judge_size(uint64_t bytes, char ret[JUDGE_SIZE_MAX]);
+/* "make_buffer (/abs/app.c:12), called from main" */
+const char *judge_place(const struct report_stack *stack, char ret[JUDGE_PLACE_MAX]);
+/* "process 12 (app)", "rank 3 (process 12 of app on node7)" */
+const char *judge_who(const struct report_process *process, char ret[JUDGE_PLACE_MAX]);
+
+/* Takes from the charges what the baseline knows; says what is gone. */
+void judge_baseline(struct bench *bench, const struct judge_input *input);
+/* Reasons that name what the baseline does not know. */
+void judge_beyond_baseline(struct bench *bench, const struct judge_input *input);
+
+/* A reason for each budget that is exceeded; marks the charges that budgets speak of. */
+void judge_budgets(struct bench *bench, const struct judge_input *input);
+
+/* A reason for each suspect of P that grows more than it may, and where too little is known. */
+void judge_growth(struct bench *bench, const struct judge_input *input,
+		  const struct report_process *p);
+
+/* A reason for released memory of P that stays for a reason that never ends, and, if it counts,
+ * for what is still there for a reason that is not known. */
+void judge_held(struct bench *bench, const struct judge_input *input,
+		const struct report_process *p);
+
+/* A reason for each place that no rule of the policy allows. */
+void judge_sites(struct bench *bench, const struct judge_input *input);
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * "No allocation but here": every place that allocated at all is asked for, also if it freed
+ * everything. A place without a stack is allowed by its kind or call, or not at all.
+ */
+#include <inttypes.h>
+
+#include "report/model/fingerprint.h"
+#include "report/gate/judge_internal.h"
+#include "report/model/model.h"
+#include "report/model/model_sites.h"
+#include "report/gate/only_at.h"
+
+static void tell(struct bench *bench, const struct report_process *p,
+		 const struct report_site *site, const char *policy)
+{
+	char size[JUDGE_SIZE_MAX], place[JUDGE_PLACE_MAX], who[JUDGE_PLACE_MAX];
+
+	judge_reason(bench, "%s allocated %s in %" PRIu64 " block%s (%s, %s) at %s, "
+		     "which no rule in %s allows", judge_who(p, who),
+		     judge_size(site->allocated_bytes, size), site->allocated_blocks,
+		     site->allocated_blocks == 1 ? "" : "s", site->kind, site->api,
+		     judge_place(site->stack, place), policy);
+}
+
+/* Places that were told of: another process's same place, say another rank's, is no news. */
+struct told {
+	uint64_t fingerprints[JUDGE_PLACES_MAX];
+	size_t count;  /* of different places, also those beyond the table */
+	size_t again;
+};
+
+static int is_told(struct told *told, const struct report_site *site)
+{
+	uint64_t fingerprint = report_fingerprint(site->api, site->kind, site->stack);
+	size_t known = told->count < JUDGE_PLACES_MAX ? told->count : JUDGE_PLACES_MAX;
+
+	for (size_t i = 0; i < known; i++)
+		if (told->fingerprints[i] == fingerprint)
+			return 1;
+	if (told->count < JUDGE_PLACES_MAX)
+		told->fingerprints[told->count] = fingerprint;
+	return 0;
+}
+
+void judge_sites(struct bench *bench, const struct judge_input *input)
+{
+	const struct report *report = input->report;
+	struct told told = { .count = 0 };
+
+	if (!input->only_at)
+		return;
+	for (size_t i = 0; i < report->count; i++) {
+		const struct report_process *p = report->processes[i];
+
+		for (size_t j = 0; j < p->site_count; j++) {
+			if (p->sites[j].again || only_at_allows(input->only_at, &p->sites[j]))
+				continue;
+			if (is_told(&told, &p->sites[j]))
+				told.again++;
+			else if (told.count++ < JUDGE_PLACES_MAX)
+				tell(bench, p, &p->sites[j], only_at_name(input->only_at));
+		}
+	}
+	if (told.again)
+		judge_reason(bench, "the same places allocated %zu more time%s: on other devices, "
+			     "lines or processes", told.again, told.again == 1 ? "" : "s");
+	if (told.count > JUDGE_PLACES_MAX)
+		judge_reason(bench, "%zu more places allocated that no rule in %s allows",
+			     told.count - JUDGE_PLACES_MAX, only_at_name(input->only_at));
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * jansson reads, here is looked whether it is a report. What a leak lacks makes the file bad;
+ * what a frame lacks is unknown.
+ */
+#include "report/gate/read_json.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/model/model.h"
+#include "report/util/number.h"
+#include "report/util/report_arena.h"
+
+#define SCHEMA "gpuleak-report/1"
+
+struct input {
+	const char *name;
+	char *error;
+	size_t error_size;
+	struct pool *pool;
+};
+
+static int bad(const struct input *in, const char *what)
+{
+	snprintf(in->error, in->error_size, "%s: is no gpuleak report in JSON: %s", in->name, what);
+	return -EBADMSG;
+}
+
+static int no_memory(const struct input *in)
+{
+	snprintf(in->error, in->error_size, "%s: out of memory", in->name);
+	return -ENOMEM;
+}
+
+/* A copy of the string KEY of OBJECT; *RET stays NULL if it has none. */
+static int read_text(const struct input *in, const json_t *object, const char *key,
+		     const char **ret)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	if (!text)
+		return 0;
+	*ret = pool_text(in->pool, text, strlen(text));
+	return *ret ? 0 : no_memory(in);
+}
+
+static int read_number(const struct input *in, const json_t *object, const char *key, uint64_t *ret)
+{
+	const json_t *value = json_object_get(object, key);
+
+	if (!json_is_integer(value) || json_integer_value(value) < 0)
+		return bad(in, key);
+	*ret = (uint64_t)json_integer_value(value);
+	return 0;
+}
+
+static int small_integer(const json_t *object, const char *key, int fallback)
+{
+	const json_t *value = json_object_get(object, key);
+	json_int_t number = json_integer_value(value);
+
+	return json_is_integer(value) && number >= INT_MIN && number <= INT_MAX ? (int)number
+										 : fallback;
+}
+
+/* A number in base 16, with or without 0x; 0 if there is none. */
+static uint64_t hex_of(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	return text ? strtoull(text, NULL, 16) : 0;
+}
+
+static enum frame_role role_of(const json_t *object)
+{
+	const char *word = json_string_value(json_object_get(object, "role"));
+
+	return !word			       ? FRAME_APPLICATION
+	       : strcmp(word, "runtime") == 0   ? FRAME_RUNTIME
+	       : strcmp(word, "framework") == 0 ? FRAME_FRAMEWORK
+	       : strcmp(word, "interpreter") == 0 ? FRAME_INTERPRETER
+						  : FRAME_APPLICATION;
+}
+
+static int read_frame(const struct input *in, const json_t *object, struct report_frame *ret)
+{
+	int r = read_text(in, object, "function", &ret->function), line;
+
+	if (r == 0)
+		r = read_text(in, object, "file", &ret->file);
+	if (r == 0)
+		r = read_text(in, object, "module", &ret->module);
+	line = small_integer(object, "line", 0);
+	ret->line = line > 0 ? (unsigned int)line : 0;
+	ret->offset = hex_of(object, "offset");
+	ret->role = role_of(object);
+	return r;
+}
+
+static int read_stack(const struct input *in, const json_t *array, const struct report_stack **ret)
+{
+	size_t count = json_array_size(array);
+	struct report_stack *stack = pool_alloc(in->pool, sizeof(*stack));
+	struct report_frame *frames = pool_alloc(in->pool, count * sizeof(*frames));
+	int r = 0;
+
+	if (!stack || !frames)
+		return no_memory(in);
+	for (size_t i = 0; i < count && r == 0; i++)
+		r = read_frame(in, json_array_get(array, i), &frames[i]);
+	stack->frames = frames;
+	stack->count = count;
+	*ret = stack;
+	return r;
+}
+
+static int read_leak(const struct input *in, const json_t *object, struct report_leak *ret)
+{
+	int r = read_text(in, object, "api", &ret->api);
+
+	if (r == 0)
+		r = read_text(in, object, "kind", &ret->kind);
+	if (r == 0 && (!ret->api || !ret->kind))
+		r = bad(in, "a leak without api or kind");
+	if (r == 0)
+		r = read_number(in, object, "bytes", &ret->bytes);
+	if (r == 0)
+		r = read_number(in, object, "blocks", &ret->blocks);
+	if (r == 0)
+		r = read_stack(in, json_object_get(object, "stack"), &ret->stack);
+	ret->device = small_integer(object, "device", -1);
+	ret->fingerprint = hex_of(object, "fingerprint");
+	return r;
+}
+
+static int read_leaks(const struct input *in, const json_t *array, struct report_process *process)
+{
+	struct report_summary *sum = &process->summary;
+	size_t count = json_array_size(array);
+	int r = 0;
+
+	if (!json_is_array(array))
+		return bad(in, "leaks");
+	process->leaks = pool_alloc(in->pool, count * sizeof(*process->leaks));
+	if (!process->leaks)
+		return no_memory(in);
+	while (r == 0 && process->leak_count < count) {
+		struct report_leak *leak = &process->leaks[process->leak_count];
+
+		r = read_leak(in, json_array_get(array, process->leak_count), leak);
+		if (r < 0)
+			break;
+		process->leak_count++;
+		sum->leaked_bytes = add_bounded(sum->leaked_bytes, leak->bytes);
+		sum->leaked_blocks = add_bounded(sum->leaked_blocks, leak->blocks);
+	}
+	return r;
+}
+
+static int read_process(struct input *in, const json_t *object, struct report_process *process)
+{
+	const json_t *who = json_object_get(object, "process");
+	const char *slash;
+	int r = read_text(in, who, "exe", &process->exe);
+
+	if (r == 0)
+		r = read_text(in, who, "host", &process->host);
+	if (r == 0)
+		r = read_number(in, json_object_get(object, "summary"), "errors",
+				&process->summary.errors);
+	process->pid = small_integer(who, "pid", 0);
+	process->rank = small_integer(who, "rank", -1);
+	process->ranked = process->rank >= 0;
+	slash = process->exe ? strrchr(process->exe, '/') : NULL;
+	process->program = slash && slash[1] ? slash + 1 : process->exe ? process->exe : "?";
+	process->ledger = in->name;
+	return r < 0 ? r : read_leaks(in, json_object_get(object, "leaks"), process);
+}
+
+static int add_process(struct input *in, const json_t *object, struct report *report)
+{
+	struct report_process *process = calloc(1, sizeof(*process));
+	int r;
+
+	if (!process || !(process->pool = calloc(1, sizeof(*process->pool)))) {
+		free(process);
+		return no_memory(in);
+	}
+	in->pool = process->pool;
+	r = read_process(in, object, process);
+	if (r == 0 && report_add_process(report, process) == 0)
+		return 0;
+	if (r == 0)
+		return no_memory(in);
+	report_process_destroy(process);
+	return r;
+}
+
+static int add_all(struct input *in, const json_t *root, struct report *report)
+{
+	const char *schema = json_string_value(json_object_get(root, "schema"));
+	const json_t *list = json_object_get(root, "processes");
+	int r = 0;
+
+	if (!schema || strcmp(schema, SCHEMA) != 0)
+		return bad(in, "its schema is not " SCHEMA);
+	if (!list)
+		return add_process(in, root, report);
+	if (!json_is_array(list))
+		return bad(in, "processes");
+	for (size_t i = 0; i < json_array_size(list) && r == 0; i++)
+		r = add_process(in, json_array_get(list, i), report);
+	return r;
+}
+
+static int add_root(struct input *in, json_t *root, const json_error_t *why, struct report *report)
+{
+	int r;
+
+	if (!root) {
+		snprintf(in->error, in->error_size, "%s:%d: %s", in->name,
+			 why->line > 0 ? why->line : 1, why->text);
+		return -EBADMSG;
+	}
+	r = add_all(in, root, report);
+	json_decref(root);
+	return r;
+}
+
+int report_parse_json(const char *text, size_t length, const char *name, struct report *report,
+		      char *error, size_t error_size)
+{
+	struct input in = { name, error, error_size, NULL };
+	json_error_t why;
+
+	return add_root(&in, json_loadb(text, length, 0, &why), &why, report);
+}
+
+int report_read_json(const char *path, struct report *report, char *error, size_t error_size)
+{
+	struct input in = { path, error, error_size, NULL };
+	json_error_t why;
+
+	return add_root(&in, json_load_file(path, 0, &why), &why, report);
+}

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reads ledgers into private memory with pread: a mapping would die of SIGBUS when the
+ * file is cut short under it. A ledger whose writer may be alive is read twice, so that
+ * every block that is kept was whole. Must not print and must not judge what it read.
+ */
+#include "report/load/load.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Fills up to SIZE bytes from FROM on; returns how many there were, or -errno. */
+static ssize_t read_at(int fd, uint8_t *bytes, size_t size, off_t from)
+{
+	size_t done = 0;
+
+	while (done < size) {
+		ssize_t r = pread(fd, bytes + done, size - done, from + (off_t)done);
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return -errno;
+		if (r == 0)
+			break;
+		done += (size_t)r;
+	}
+	return (ssize_t)done;
+}
+
+static int has_magic(const struct ledger_header *header)
+{
+	return memcmp(header->magic, LEDGER_MAGIC, sizeof(header->magic)) == 0;
+}
+
+/* How much of a file of FILE_BYTES holds published data, by its own header. */
+static uint64_t published(const struct ledger_header *header, uint64_t file_bytes)
+{
+	uint64_t bytes = (uint64_t)header->chunks * LEDGER_CHUNK;
+
+	return bytes < file_bytes ? bytes : file_bytes;
+}
+
+static int fail(int code, char *error, size_t error_size, const char *name, const char *what)
+{
+	snprintf(error, error_size, "%s: %s", name, what);
+	return code;
+}
+
+static int fail_errno(int code, char *error, size_t error_size, const char *name, const char *doing)
+{
+	snprintf(error, error_size, "%s: cannot %s: %s", name, doing, strerror(-code));
+	return code;
+}
+
+static int check_size(uint64_t bytes, const char *name, char *error, size_t error_size)
+{
+	if (bytes <= LOAD_BYTES_MAX)
+		return 0;
+	return fail(-EFBIG, error, error_size, name,
+		    "is larger than any ledger (4 GiB): give the ledger itself");
+}
+
+/* Turns what lies in RET->bytes into a view, or says why it is none. */
+static int view_bytes(struct loaded_ledger *ret, size_t size, char *error, size_t error_size)
+{
+	enum ledger_why why = ledger_view(ret->bytes, size, &ret->view);
+
+	if (why == LEDGER_OK)
+		return 0;
+	snprintf(error, error_size, "%s: %s%s", ret->name, ledger_why(why),
+		 why == LEDGER_FOREIGN ? "; give a file that GPULEAK_LEDGER or `gpuleak run` made"
+		 : why == LEDGER_NEWER ? "; install the gpuleak that wrote it"
+		 : why == LEDGER_ORDER ? "; report on a machine like the one that wrote it"
+				       : "; record it again");
+	return -EBADMSG;
+}
+
+static struct ledger_chunk *chunk_at(struct loaded_ledger *ledger, uint32_t number)
+{
+	return (struct ledger_chunk *)(ledger->bytes + (size_t)number * LEDGER_CHUNK);
+}
+
+static int is_used(uint32_t state)
+{
+	return state == LEDGER_BLOCK_LIVE || state == LEDGER_BLOCK_FREEING ||
+	       state == LEDGER_BLOCK_RELEASED;
+}
+
+static int settled(uint32_t first, uint32_t second)
+{
+	uint32_t state = LEDGER_BLOCK_STATE(second);
+
+	/* The same use of the slot, live both times: nobody wrote its fields in between. */
+	return first >> 8 == second >> 8 && is_used(state);
+}
+
+/* Leaves out the blocks of the chunk that are not the same in AGAIN, its second copy. */
+static void settle_blocks(struct loaded_ledger *ledger, struct ledger_chunk *chunk,
+			  const struct ledger_chunk *again)
+{
+	struct ledger_block *block = (struct ledger_block *)(chunk + 1);
+	const struct ledger_block *second = (const struct ledger_block *)(again + 1);
+	struct ledger_block *end = (struct ledger_block *)((uint8_t *)chunk + LEDGER_CHUNK);
+
+	for (; block < end; block++, second++) {
+		uint32_t state = LEDGER_BLOCK_STATE(block->state);
+
+		if (!is_used(state))
+			continue;
+		if (!settled(block->state, second->state)) {
+			block->state = LEDGER_BLOCK_UNUSED;
+			ledger->unsettled++;
+		}
+	}
+}
+
+/* The same for events of histories: one that was written in between does not count. */
+static void settle_histories(struct loaded_ledger *ledger, struct ledger_chunk *chunk,
+			     const struct ledger_chunk *again)
+{
+	struct ledger_history *history = (struct ledger_history *)(chunk + 1);
+	const struct ledger_history *second = (const struct ledger_history *)(again + 1);
+	size_t count = (LEDGER_CHUNK - sizeof(*chunk)) / sizeof(*history);
+
+	(void)ledger;
+	for (; count > 0; count--, history++, second++)
+		for (unsigned int i = 0; i < LEDGER_HISTORY_EVENTS; i++)
+			if (history->events[i].order != second->events[i].order)
+				history->events[i].order = 0;
+}
+
+/* The same for what bears the number of a step: not whole if that is another meanwhile. */
+static void settle_number(uint32_t *number, const uint32_t *second)
+{
+	if (*number != *second)
+		*number = 0;
+}
+
+static void settle_steps(struct loaded_ledger *ledger, struct ledger_chunk *chunk,
+			 const struct ledger_chunk *again)
+{
+	struct ledger_step *step = (struct ledger_step *)(chunk + 1);
+	const struct ledger_step *second = (const struct ledger_step *)(again + 1);
+
+	(void)ledger;
+	for (size_t i = 0; i < LEDGER_STEPS_MAX; i++)
+		settle_number(&step[i].number, &second[i].number);
+}
+
+static void settle_growth(struct loaded_ledger *ledger, struct ledger_chunk *chunk,
+			  const struct ledger_chunk *again)
+{
+	struct ledger_growth *growth = (struct ledger_growth *)(chunk + 1);
+	const struct ledger_growth *second = (const struct ledger_growth *)(again + 1);
+	size_t count = (LEDGER_CHUNK - sizeof(*chunk)) / sizeof(*growth);
+
+	(void)ledger;
+	for (size_t i = 0; i < count; i++)
+		for (unsigned int n = 0; n < LEDGER_GROWTH_STEPS; n++)
+			settle_number(&growth[i].at[n].step, &second[i].at[n].step);
+}
+
+typedef void settle_chunk(struct loaded_ledger *ledger, struct ledger_chunk *chunk,
+			  const struct ledger_chunk *again);
+
+/* How the first look at a chunk of TYPE is kept as far as the second proves it whole; NULL:
+ * the second look is taken. */
+static settle_chunk *settler(uint32_t type)
+{
+	switch (type) {
+	case LEDGER_CHUNK_BLOCKS:
+		return settle_blocks;
+	case LEDGER_CHUNK_HISTORIES:
+		return settle_histories;
+	case LEDGER_CHUNK_STEPS:
+		return settle_steps;
+	case LEDGER_CHUNK_GROWTH:
+		return settle_growth;
+	}
+	return NULL;
+}
+
+/* Reads CHUNKS chunks a second time. Blocks stay as they were first read, if the second
+ * look proves them whole; all else is taken from the second reading, which is newer than
+ * every block and therefore holds whatever a block refers to. */
+static int read_again(struct loaded_ledger *ledger, int fd, uint32_t first_chunks, uint32_t chunks)
+{
+	uint8_t *again = malloc(LEDGER_CHUNK);
+	int r = 0;
+
+	if (!again)
+		return -ENOMEM;
+	for (uint32_t i = 1; i < chunks && r == 0; i++) {
+		struct ledger_chunk *chunk = chunk_at(ledger, i);
+		ssize_t got = read_at(fd, again, LEDGER_CHUNK, (off_t)i * LEDGER_CHUNK);
+
+		if (got < (ssize_t)LEDGER_CHUNK) {
+			r = got < 0 ? (int)got : -ENODATA;
+		} else if (!settler(((struct ledger_chunk *)again)->type)) {
+			memcpy(chunk, again, LEDGER_CHUNK);
+		} else if (i < first_chunks && settler(chunk->type)) {
+			settler(chunk->type)(ledger, chunk, (struct ledger_chunk *)again);
+		} else { /* seen only once, so not provably whole */
+			memset(chunk, 0, LEDGER_CHUNK);
+			*chunk = (struct ledger_chunk){
+				.type = ((struct ledger_chunk *)again)->type,
+				.used = sizeof(*chunk),
+			};
+		}
+	}
+	free(again);
+	return r;
+}
+
+/* The second look at a ledger whose process had not ended at the first. */
+static int settle(struct loaded_ledger *ledger, int fd, size_t *size)
+{
+	struct ledger_header header;
+	uint32_t first_chunks = (uint32_t)(*size / LEDGER_CHUNK), chunks;
+	uint8_t *grown;
+	struct stat st;
+	ssize_t r = read_at(fd, (uint8_t *)&header, sizeof(header), 0);
+
+	if (r < 0 || fstat(fd, &st) < 0)
+		return r < 0 ? (int)r : -errno;
+	if (r < (ssize_t)sizeof(header) || !has_magic(&header))
+		return -ENODATA;
+	if (st.st_size < 0 || (uint64_t)st.st_size > LOAD_BYTES_MAX)
+		return -EFBIG;
+	chunks = (uint32_t)(published(&header, (uint64_t)st.st_size) / LEDGER_CHUNK);
+	if (chunks < first_chunks)
+		return -ENODATA;
+	if (chunks > first_chunks) {
+		grown = realloc(ledger->bytes, (size_t)chunks * LEDGER_CHUNK);
+		if (!grown)
+			return -ENOMEM;
+		ledger->bytes = grown;
+		memset(grown + *size, 0, (size_t)chunks * LEDGER_CHUNK - *size);
+		*size = (size_t)chunks * LEDGER_CHUNK;
+	}
+	if (*size >= sizeof(header))
+		memcpy(ledger->bytes, &header, sizeof(header));
+	return read_again(ledger, fd, first_chunks, chunks);
+}
+
+static int read_file(int fd, uint64_t file_bytes, struct loaded_ledger *ret, size_t *ret_size)
+{
+	struct ledger_header header = { 0 };
+	ssize_t r = read_at(fd, (uint8_t *)&header, sizeof(header), 0);
+	size_t size;
+
+	if (r < 0)
+		return (int)r;
+	/* A file that is no ledger is not read whole only to be told so. */
+	size = (size_t)r;
+	if (r == (ssize_t)sizeof(header) && has_magic(&header))
+		size = (size_t)published(&header, file_bytes);
+	if (size < sizeof(header))
+		size = (size_t)r;
+	ret->bytes = malloc(size ? size : 1);
+	if (!ret->bytes)
+		return -ENOMEM;
+	r = read_at(fd, ret->bytes, size, 0);
+	if (r < 0)
+		return (int)r;
+	*ret_size = (size_t)r;
+	return 0;
+}
+
+/* Reads the ledger open at FD into RET, whose name is set. */
+static int load_file(int fd, struct loaded_ledger *ret, char *error, size_t error_size)
+{
+	const struct ledger_header *header;
+	struct stat st;
+	size_t size = 0;
+	int r;
+
+	if (fstat(fd, &st) < 0)
+		return fail_errno(-errno, error, error_size, ret->name, "read it");
+	if (S_ISDIR(st.st_mode))
+		return fail(-EISDIR, error, error_size, ret->name,
+			    "is a directory: name a ledger in it");
+	if (!S_ISREG(st.st_mode))
+		return fail(-EINVAL, error, error_size, ret->name,
+			    "is not a regular file: give a ledger, or - for standard input");
+	r = check_size((uint64_t)st.st_size, ret->name, error, error_size);
+	if (r < 0)
+		return r;
+	r = read_file(fd, (uint64_t)st.st_size, ret, &size);
+	if (r < 0)
+		return fail_errno(r, error, error_size, ret->name, "read it");
+	r = view_bytes(ret, size, error, error_size);
+	if (r < 0)
+		return r;
+	header = ledger_header(&ret->view);
+	if (header->ended != LEDGER_RUNNING || ret->view.cut)
+		return 0;
+	r = settle(ret, fd, &size);
+	if (r < 0)
+		return fail_errno(r, error, error_size, ret->name,
+				  "read it twice (was it cut short just now?); try again");
+	return view_bytes(ret, size, error, error_size);
+}
+
+static int load_stream(int fd, struct loaded_ledger *ret, char *error, size_t error_size)
+{
+	size_t size = 0, room = 0;
+
+	for (;;) {
+		ssize_t r;
+
+		if (size == room) {
+			uint8_t *grown;
+
+			room = room ? room * 2 : 16 * LEDGER_CHUNK;
+			grown = realloc(ret->bytes, room);
+			if (!grown)
+				return fail_errno(-ENOMEM, error, error_size, ret->name, "read it");
+			ret->bytes = grown;
+		}
+		r = read(fd, ret->bytes + size, room - size);
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return fail_errno(-errno, error, error_size, ret->name, "read it");
+		if (r == 0)
+			break;
+		size += (size_t)r;
+		r = check_size(size, ret->name, error, error_size);
+		if (r < 0)
+			return (int)r;
+	}
+	return view_bytes(ret, size, error, error_size);
+}
+
+/* Ends a load: R as it went, and *RET only for a good one. */
+static int finish_load(struct loaded_ledger *ledger, int r, struct loaded_ledger *ret)
+{
+	if (r < 0)
+		loaded_ledger_finish(ledger);
+	else
+		*ret = *ledger;
+	return r;
+}
+
+static int name_ledger(struct loaded_ledger *ledger, const char *directory, const char *name,
+		       char *error, size_t error_size)
+{
+	int r = directory ? asprintf(&ledger->name, "%s/%s", directory, name)
+			  : asprintf(&ledger->name, "%s", name);
+
+	if (r >= 0)
+		return 0;
+	ledger->name = NULL;
+	return fail_errno(-ENOMEM, error, error_size, name, "read it");
+}
+
+static int load_at(int directory, const char *directory_name, const char *name,
+		   struct loaded_ledger *ret, char *error, size_t error_size)
+{
+	struct loaded_ledger ledger = { 0 };
+	int r = name_ledger(&ledger, directory_name, name, error, error_size);
+	int fd;
+
+	if (r < 0)
+		return r;
+	/* Not to wait for the other end of a FIFO that lies in the way. */
+	fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return finish_load(&ledger,
+				   fail_errno(-errno, error, error_size, ledger.name, "open it"),
+				   ret);
+	r = load_file(fd, &ledger, error, error_size);
+	close(fd);
+	return finish_load(&ledger, r, ret);
+}
+
+int loaded_ledger_open(const char *path, struct loaded_ledger *ret, char *error, size_t error_size)
+{
+	struct loaded_ledger ledger = { 0 };
+	int r;
+
+	if (strcmp(path, "-") != 0)
+		return load_at(AT_FDCWD, NULL, path, ret, error, error_size);
+	r = name_ledger(&ledger, NULL, "standard input", error, error_size);
+	if (r == 0)
+		r = load_stream(STDIN_FILENO, &ledger, error, error_size);
+	return finish_load(&ledger, r, ret);
+}
+
+int loaded_ledger_open_at(int directory, const char *directory_name, const char *name,
+			  struct loaded_ledger *ret, char *error, size_t error_size)
+{
+	return load_at(directory, directory_name, name, ret, error, error_size);
+}
+
+int loaded_ledger_read(int fd, const char *name, struct loaded_ledger *ret, char *error,
+		       size_t error_size)
+{
+	struct loaded_ledger ledger = { 0 };
+	int r = name_ledger(&ledger, NULL, name, error, error_size);
+
+	if (r == 0)
+		r = load_file(fd, &ledger, error, error_size);
+	return finish_load(&ledger, r, ret);
+}
+
+int loaded_ledger_copy(const void *bytes, size_t size, const char *name, struct loaded_ledger *ret,
+		       char *error, size_t error_size)
+{
+	struct loaded_ledger ledger = { 0 };
+	int r = name_ledger(&ledger, NULL, name, error, error_size);
+
+	if (r < 0)
+		return r;
+	ledger.bytes = malloc(size ? size : 1);
+	if (!ledger.bytes) {
+		r = fail_errno(-ENOMEM, error, error_size, name, "read it");
+	} else {
+		if (size)
+			memcpy(ledger.bytes, bytes, size);
+		r = view_bytes(&ledger, size, error, error_size);
+	}
+	return finish_load(&ledger, r, ret);
+}
+
+void loaded_ledger_finish(struct loaded_ledger *ledger)
+{
+	free(ledger->bytes);
+	free(ledger->name);
+	memset(ledger, 0, sizeof(*ledger));
+}

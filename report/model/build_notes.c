@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The sentences about what a report does not know, and whether that is enough to make "no
+ * leaks" unproven.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/model/build.h"
+#include "report/load/load.h"
+#include "report/util/number.h"
+
+struct notes {
+	const char **items;
+	size_t count, room;
+};
+
+static int add_note(struct notes *notes, const char *text)
+{
+	if (!text)
+		return -ENOMEM;
+	if (notes->count == notes->room) {
+		size_t room = notes->room ? notes->room * 2 : 16;
+		const char **grown = reallocarray(notes->items, room, sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		notes->items = grown;
+		notes->room = room;
+	}
+	notes->items[notes->count++] = text;
+	return 0;
+}
+
+static int print_note(struct builder *b, struct notes *notes, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+static int print_note(struct builder *b, struct notes *notes, const char *format, ...)
+{
+	va_list arguments;
+	const char *text;
+
+	va_start(arguments, format);
+	text = pool_vprintf(b->pool, format, arguments);
+	va_end(arguments);
+	return add_note(notes, text);
+}
+
+static const char *const trouble_texts[LEDGER_TROUBLE_COUNT] = {
+#define X(name, text) [LEDGER_TROUBLE_##name] = text,
+	LEDGER_TROUBLES(X)
+#undef X
+};
+
+/* Whether leaks or errors may be missing because of it. */
+static int trouble_is_incomplete(unsigned int which)
+{
+	switch (which) {
+	case LEDGER_TROUBLE_UNRECORDED_BLOCKS:
+	case LEDGER_TROUBLE_UNRECORDED_BYTES:
+	case LEDGER_TROUBLE_UNRECORDED_ERRORS:
+	case LEDGER_TROUBLE_REENTERED:
+	case LEDGER_TROUBLE_UNKNOWN_VARIANTS:
+	case LEDGER_TROUBLE_UNRECORDED_MAPPINGS:
+	case LEDGER_TROUBLE_ABANDONED:
+	case LEDGER_TROUBLE_MEMORY_ONLY: /* what was asked for, a file, is not there */
+		return 1;
+	}
+	return which >= LEDGER_TROUBLE_COUNT; /* a newer writer's: nobody knows */
+}
+
+/* Whether its number says something; otherwise the text says it all. */
+static int trouble_is_counted(unsigned int which)
+{
+	return which != LEDGER_TROUBLE_NO_UNWINDER && which != LEDGER_TROUBLE_MEMORY_ONLY;
+}
+
+static int note_troubles(struct builder *b, struct notes *notes)
+{
+	const struct ledger_header *header = ledger_header(b->view);
+	int r = 0;
+
+	for (unsigned int i = 0; i < LEDGER_TROUBLE_SLOTS && r == 0; i++) {
+		char number[NUMBER_MAX];
+
+		if (header->trouble[i] == 0)
+			continue;
+		if (trouble_is_incomplete(i))
+			b->process->incomplete = 1;
+		format_number(header->trouble[i], number);
+		if (i >= LEDGER_TROUBLE_COUNT)
+			r = print_note(b, notes,
+				       "%s times trouble number %u, which a newer gpuleak explains",
+				       number, i);
+		else if (trouble_is_counted(i))
+			r = print_note(b, notes, "%s %s", number, trouble_texts[i]);
+		else
+			r = add_note(notes, trouble_texts[i]);
+	}
+	return r;
+}
+
+static int note_damage(struct builder *b, const struct loaded_ledger *ledger, struct notes *notes)
+{
+	unsigned int bad_chunks = 0;
+	int r = 0;
+
+	for (uint32_t i = 1; i < b->view->chunks; i++)
+		bad_chunks += !ledger_chunk(b->view, i);
+	if (b->view->cut)
+		r = print_note(b, notes,
+			       "the ledger is cut short: only %u of its %u chunks are there",
+			       b->view->chunks, ledger_header(b->view)->chunks);
+	if (r == 0 && bad_chunks)
+		r = print_note(b, notes, "the ledger is damaged: %u chunks are unreadable",
+			       bad_chunks);
+	if (r == 0 && b->bad_refs)
+		r = print_note(b, notes,
+			       "the ledger is damaged: %llu names or stacks are unreadable",
+			       (unsigned long long)b->bad_refs);
+	if (r == 0 && b->lost_blocks)
+		r = print_note(b, notes,
+			       "the ledger is damaged: what allocated %llu blocks is unreadable",
+			       (unsigned long long)b->lost_blocks);
+	if (b->view->cut || bad_chunks || b->bad_refs || b->lost_blocks)
+		b->process->incomplete = 1;
+	if (r == 0 && ledger->unsettled)
+		r = print_note(b, notes,
+			       "%llu blocks changed while the ledger was read and are left out",
+			       (unsigned long long)ledger->unsettled);
+	return r;
+}
+
+static int compare_note_texts(const void *left, const void *right)
+{
+	return strcmp(*(const char *const *)left, *(const char *const *)right);
+}
+
+static int note_modules(struct builder *b, struct notes *notes)
+{
+	size_t first = notes->count, kept;
+	const char **items;
+	int r = 0;
+
+	for (size_t i = 0; i < b->module_count && r == 0; i++) {
+		const char *problem = build_module_problem(b, i);
+
+		if (problem)
+			r = add_note(notes, problem);
+	}
+	if (r < 0 || notes->count == first)
+		return r;
+	items = notes->items;
+	qsort(items + first, notes->count - first, sizeof(*items), compare_note_texts);
+	kept = first + 1;
+	for (size_t i = first + 1; i < notes->count; i++)
+		if (strcmp(items[i], items[kept - 1]) != 0)
+			items[kept++] = items[i];
+	notes->count = kept;
+	return 0;
+}
+
+/* What was out of reach, or looked up and not tracked. It fails no gate by itself. */
+static int note_coverage(struct builder *b, struct notes *notes)
+{
+	const struct report_coverage *coverage = &b->process->coverage;
+	int r = 0;
+
+	for (size_t i = 0; i < coverage->gap_count && r == 0; i++)
+		r = add_note(notes, coverage->gaps[i]);
+	return r;
+}
+
+/* Interpreters whose frames are not in the stacks, and why. */
+static int note_python(struct builder *b, struct notes *notes)
+{
+	const struct report_fact *fact;
+	int r = 0;
+
+	for (size_t i = 0; r == 0; i++) {
+		fact = coverage_fact(&b->process->coverage, "python-left", i);
+		if (!fact)
+			break;
+		r = print_note(b, notes,
+			       "no Python lines, or not in all stacks: Python %s%s%s%s: %s",
+			       fact->subject, fact->module_count ? " (" : "",
+			       fact->module_count ? fact->modules[0] : "",
+			       fact->module_count ? ")" : "",
+			       fact->detail ? fact->detail : "it is not known");
+	}
+	return r;
+}
+
+int build_notes(struct builder *b, const struct loaded_ledger *ledger)
+{
+	struct notes notes = { 0 };
+	const char **copy;
+	int r = note_damage(b, ledger, &notes);
+
+	if (r == 0)
+		r = note_troubles(b, &notes);
+	if (r == 0)
+		r = note_coverage(b, &notes);
+	if (r == 0 && b->program_note)
+		r = add_note(&notes, b->program_note);
+	if (r == 0)
+		r = note_python(b, &notes);
+	if (r == 0)
+		r = note_modules(b, &notes);
+	if (r == 0 && notes.count) {
+		copy = pool_alloc(b->pool, notes.count * sizeof(*copy));
+		if (copy)
+			memcpy(copy, notes.items, notes.count * sizeof(*copy));
+		b->process->notes = copy;
+		b->process->note_count = copy ? notes.count : 0;
+		r = copy ? 0 : -ENOMEM;
+	}
+	free(notes.items);
+	return r;
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Python frames of a ledger, and their place among the native ones: each call of the evaluation
+ * loop gives way to the frames that it ran. Owns how the loop and the interpreter are known, by
+ * names of functions and files; must not open any.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "report/model/build.h"
+#include "report/symbols/symbolize.h"
+
+struct location {
+	struct symbol_location public; /* first */
+	struct report_frame frame;
+};
+
+/* ---- reading ---- */
+
+static int same_location(const void *value, const void *key)
+{
+	const struct report_frame *a = &((const struct location *)value)->frame, *b = key;
+
+	/* Strings are interned. */
+	return a->function == b->function && a->file == b->file && a->line == b->line;
+}
+
+/* One struct for each (function, file, line), so pointers compare. */
+static int intern_location(struct builder *b, const struct report_frame *frame,
+			   const struct symbol_location **ret)
+{
+	uint64_t hash = hash_number((uintptr_t)frame->function,
+				    hash_number((uintptr_t)frame->file, frame->line));
+	struct location *location = table_find(&b->python_locations, hash, same_location, frame);
+
+	if (!location) {
+		location = pool_alloc(b->pool, sizeof(*location));
+		if (!location || table_add(&b->python_locations, hash, location) < 0)
+			return -ENOMEM;
+		location->frame = *frame;
+		location->public = (struct symbol_location){ &location->frame, 1 };
+	}
+	*ret = &location->public;
+	return 0;
+}
+
+/* The function that REF names, without a line. */
+static int read_code(struct builder *b, uint32_t ref, const struct report_frame **ret)
+{
+	static const struct report_frame unknown = { .language = FRAME_PYTHON };
+	const struct ref_node *known = build_find_ref(&b->code_refs, ref);
+	const struct ledger_code *code = known ? NULL : ledger_code(b->view, ref);
+	struct report_frame *frame;
+	int r;
+
+	*ret = known ? known->value : &unknown;
+	if (known || ref == 0)
+		return 0;
+	if (!code) {
+		b->bad_refs++;
+		return build_add_ref(b, &b->code_refs, ref, *ret);
+	}
+	frame = pool_alloc(b->pool, sizeof(*frame));
+	if (!frame)
+		return -ENOMEM;
+	*frame = unknown;
+	r = build_text(b, code->function, &frame->function);
+	if (r == 0)
+		r = build_text(b, code->file, &frame->file);
+	*ret = frame;
+	return r < 0 ? r : build_add_ref(b, &b->code_refs, ref, frame);
+}
+
+static int read_frame(struct builder *b, const struct ledger_python_frame *record,
+		      const struct symbol_location **ret)
+{
+	const struct report_frame *code;
+	struct report_frame frame;
+	int r = read_code(b, record->code, &code);
+
+	if (r < 0)
+		return r;
+	frame = *code;
+	frame.line = frame.file ? LEDGER_PYTHON_LINE(record->line) : 0;
+	return intern_location(b, &frame, ret);
+}
+
+int build_python(struct builder *b, uint32_t ref, struct python_frames *ret)
+{
+	const struct ledger_python *python = ref ? ledger_python(b->view, ref) : NULL;
+	size_t count = python ? python->frames : 0;
+
+	*ret = (struct python_frames){ NULL, NULL, 0, 0 };
+	if (ref && (!python || count > b->frames_left)) {
+		b->bad_refs++;
+		return 0;
+	}
+	if (count == 0)
+		return 0;
+	b->frames_left -= count;
+	ret->frames = pool_alloc(b->pool, count * sizeof(ret->frames[0]));
+	ret->entry = pool_alloc(b->pool, count);
+	if (!ret->frames || !ret->entry)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++) {
+		ret->entry[i] = (python->frame[i].line & LEDGER_PYTHON_ENTRY) != 0;
+		if (read_frame(b, &python->frame[i], &ret->frames[i]) < 0)
+			return -ENOMEM;
+	}
+	ret->count = count;
+	ret->cut = (python->flags & LEDGER_PYTHON_CUT) != 0;
+	return 0;
+}
+
+/* ---- knowing the interpreter ---- */
+
+static int starts_with(const char *text, const char *start)
+{
+	return strncmp(text, start, strlen(start)) == 0;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* What the code of LOCATION was made from: its outermost frame, the only one not inlined. */
+static const struct report_frame *whole(const struct symbol_location *location)
+{
+	return &location->frames[location->count - 1];
+}
+
+/* Compilers cut it in parts and add to its name: ".cold", ".lto_priv.0". */
+static int is_loop(const struct report_frame *frame)
+{
+	static const char name[] = "_PyEval_EvalFrameDefault";
+
+	return frame->function && starts_with(frame->function, name) &&
+	       (frame->function[sizeof(name) - 1] == '\0' ||
+		frame->function[sizeof(name) - 1] == '.');
+}
+
+/* Where each instruction is a function that jumps to the next (3.14 by clang), one of those
+ * stands for the loop, or above it. */
+static int is_instruction(const struct report_frame *frame)
+{
+	return frame->function && starts_with(frame->function, "_TAIL_CALL_");
+}
+
+/* The interpreter's own file, or one of the modules that come with it and are no more than a
+ * way to call: ctypes and the like. */
+static int is_interpreter_file(const char *module)
+{
+	const char *name = base_name(module);
+
+	return starts_with(name, "libpython") ||
+	       (starts_with(name, "python") && !strstr(name, ".so")) ||
+	       strstr(module, "/lib-dynload/") != NULL || starts_with(name, "libffi.so");
+}
+
+/* Programs that have an interpreter linked in call its functions by these names. */
+static int is_interpreter_function(const char *function)
+{
+	return starts_with(function, "_Py") ||
+	       (starts_with(function, "Py") && function[2] >= 'A' && function[2] <= 'Z');
+}
+
+void build_python_roles(struct report_frame *frames, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct report_frame *frame = &frames[i];
+
+		if (frame->language == FRAME_NATIVE && frame->role == FRAME_APPLICATION &&
+		    ((frame->module && is_interpreter_file(frame->module)) ||
+		     (frame->function && is_interpreter_function(frame->function))))
+			frame->role = FRAME_INTERPRETER;
+	}
+}
+
+/* ---- weaving ---- */
+
+struct weave {
+	const struct symbol_location *const *native;
+	const uint64_t *loops;
+	size_t count;
+	const struct python_frames *python;
+	size_t used; /* of the Python frames */
+	const struct symbol_location **ret;
+	size_t written;
+};
+
+static void put(struct weave *w, const struct symbol_location *location)
+{
+	w->ret[w->written++] = location;
+}
+
+/* The frames that one call of the loop ran. */
+static void put_call(struct weave *w)
+{
+	const struct python_frames *python = w->python;
+
+	while (w->used < python->count) {
+		size_t i = w->used++;
+
+		put(w, python->frames[i]);
+		if (python->entry[i])
+			return;
+	}
+}
+
+static void put_rest(struct weave *w)
+{
+	while (w->used < w->python->count)
+		put_call(w);
+}
+
+/* How many native frames at I are one call of the loop; 0: none. */
+static size_t loop_at(const struct weave *w, size_t i)
+{
+	size_t end = i;
+
+	if (w->loops)
+		return w->loops[i / 64] >> i % 64 & 1;
+	if (is_instruction(whole(w->native[i]))) {
+		while (end < w->count && is_instruction(whole(w->native[end])))
+			end++;
+		if (end == w->count || !is_loop(whole(w->native[end])))
+			return end - i;
+	}
+	return is_loop(whole(w->native[end])) ? end + 1 - i : 0;
+}
+
+static size_t count_loops(const struct weave *w)
+{
+	size_t loops = 0, length;
+
+	for (size_t i = 0; i < w->count; i += length ? length : 1) {
+		length = loop_at(w, i);
+		loops += length != 0;
+	}
+	return loops;
+}
+
+static size_t count_calls(const struct python_frames *python)
+{
+	size_t calls = 0;
+
+	for (size_t i = 0; i < python->count; i++)
+		calls += python->entry[i] || i + 1 == python->count;
+	return calls;
+}
+
+static int is_interpreter(const struct report_frame *frame)
+{
+	return (frame->module && is_interpreter_file(frame->module) &&
+		!strstr(frame->module, "/lib-dynload/") &&
+		!starts_with(base_name(frame->module), "libffi")) ||
+	       (frame->function && is_interpreter_function(frame->function));
+}
+
+/* The loop can't be told from the rest (a stripped interpreter): all that Python ran stands
+ * where the interpreter begins. */
+static void weave_roughly(struct weave *w)
+{
+	for (size_t i = 0; i < w->count; i++) {
+		if (w->used == 0 && is_interpreter(whole(w->native[i])))
+			put_rest(w);
+		put(w, w->native[i]);
+	}
+	put_rest(w);
+}
+
+/* Innermost first, as both are read: what is missing is further out. A loop that has no Python
+ * frames is one of another interpreter's and stays. */
+size_t build_weave(const struct native_frames *native, const struct python_frames *python,
+		   const struct symbol_location **ret)
+{
+	struct weave w = { .native = native->frames, .loops = native->loops,
+			   .count = native->count, .python = python, .ret = ret };
+	size_t length;
+
+	if (python->count && !native->cut && count_loops(&w) < count_calls(python)) {
+		weave_roughly(&w);
+		return w.written;
+	}
+	for (size_t i = 0; i < w.count; i += length ? length : 1) {
+		length = loop_at(&w, i);
+		if (length && w.used < python->count)
+			put_call(&w);
+		else
+			for (size_t part = 0; part < (length ? length : 1); part++)
+				put(&w, w.native[i + part]);
+	}
+	put_rest(&w);
+	return w.written;
+}

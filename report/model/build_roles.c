@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Whose code the frames of a stack are. A hundred thousand stacks have few frames that
+ * differ, so the rules are asked once for each function, file and module.
+ */
+#include <errno.h>
+#include <stdint.h>
+
+#include "report/model/build.h"
+#include "report/symbols/rules.h"
+#include "report/symbols/symbolize.h"
+
+struct known_frame {
+	const char *function, *file, *module;
+	struct rules_frame said;
+};
+
+/* Strings of one process are interned: the same text is the same pointer, or at worst two. */
+static int same_frame(const void *value, const void *key)
+{
+	const struct known_frame *known = value;
+	const struct report_frame *frame = key;
+
+	return known->function == frame->function && known->file == frame->file &&
+	       known->module == frame->module;
+}
+
+static const struct rules_frame *ask(struct builder *b, const struct rules *rules,
+				     const struct report_frame *frame)
+{
+	uint64_t hash = hash_number((uintptr_t)frame->function,
+				    hash_number((uintptr_t)frame->file, 0));
+	struct known_frame *known;
+
+	hash = hash_number((uintptr_t)frame->module, hash);
+	known = table_find(&b->known_frames, hash, same_frame, frame);
+	if (known)
+		return &known->said;
+	known = pool_alloc(b->pool, sizeof(*known));
+	if (!known || table_add(&b->known_frames, hash, known) < 0)
+		return NULL;
+	*known = (struct known_frame){ frame->function, frame->file, frame->module,
+				       rules_frame(rules, frame) };
+	return &known->said;
+}
+
+int build_roles(struct builder *b, struct report_frame *frames, size_t count,
+		const char **ret_cache)
+{
+	const struct rules *rules = symbolizer_rules(b->symbolizer);
+	struct rules_stack stack = { 0 };
+
+	for (size_t i = 0; i < count; i++) {
+		const struct rules_frame *said = ask(b, rules, &frames[i]);
+
+		if (!said)
+			return -ENOMEM;
+		frames[i].role = said->role;
+		rules_see(rules, &stack, said);
+	}
+	*ret_cache = rules_cache(rules, &stack);
+	return 0;
+}

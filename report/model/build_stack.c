@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Strings, modules and stacks of a ledger, each ref followed once. Overlapping refs of a
+ * hostile ledger can not make it larger than it is.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/model/build.h"
+#include "report/symbols/symbolize.h"
+
+#define OVERLAPS_MAX 4096 /* modules looked at for one address; a real map has a handful */
+
+struct module {
+	const struct ledger_module *record;
+	uint64_t reach; /* the largest end up to here, in order of start */
+	struct symbol_module *symbols; /* NULL until used */
+};
+
+struct stack_node {
+	struct report_stack public; /* first: a stack is its node */
+	int ran_python;
+	size_t location_count;
+	/* What tells two stacks apart: see tell_apart(). */
+	const struct symbol_location *const *telling;
+	size_t telling_count;
+	const struct symbol_location *locations[];
+};
+
+const struct report_stack build_no_stack;
+
+static int same_ref(const void *value, const void *key)
+{
+	return ((const struct ref_node *)value)->ref == *(const uint32_t *)key;
+}
+
+int build_add_ref(struct builder *b, struct table *table, uint32_t ref, const void *value)
+{
+	struct ref_node *node = pool_alloc(b->pool, sizeof(*node));
+
+	if (!node)
+		return -ENOMEM;
+	*node = (struct ref_node){ ref, value };
+	return table_add(table, hash_number(ref, 0), node);
+}
+
+struct ref_node *build_find_ref(const struct table *table, uint32_t ref)
+{
+	return table_find(table, hash_number(ref, 0), same_ref, &ref);
+}
+
+int build_text(struct builder *b, uint32_t ref, const char **ret)
+{
+	const struct ref_node *known = build_find_ref(&b->text_refs, ref);
+	uint32_t length = 0;
+	const char *bytes;
+
+	*ret = known ? known->value : NULL;
+	if (known || ref == 0)
+		return 0;
+	bytes = ledger_string(b->view, ref, &length);
+	if (!bytes || length > b->letters_left) {
+		b->bad_refs++;
+	} else {
+		b->letters_left -= length;
+		*ret = pool_intern(b->pool, &b->texts, bytes, length);
+		if (!*ret)
+			return -ENOMEM;
+	}
+	return build_add_ref(b, &b->text_refs, ref, *ret);
+}
+
+/* By start; of equal ones the older first. */
+static int compare_modules(const void *left, const void *right)
+{
+	const struct ledger_module *a = ((const struct module *)left)->record;
+	const struct ledger_module *b = ((const struct module *)right)->record;
+
+	if (a->start != b->start)
+		return a->start < b->start ? -1 : 1;
+	if (a->epoch != b->epoch)
+		return a->epoch < b->epoch ? -1 : 1;
+	return a < b ? -1 : a > b;
+}
+
+int build_modules(struct builder *b)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_module *record;
+	uint64_t reach = 0;
+	size_t count = 0;
+
+	while (ledger_next(b->view, &walk, LEDGER_CHUNK_MODULES, sizeof(*record)))
+		count++;
+	if (count == 0)
+		return 0;
+	b->modules = pool_alloc(b->pool, count * sizeof(*b->modules));
+	if (!b->modules)
+		return -ENOMEM;
+	walk = (struct ledger_walk){ 0 };
+	while (b->module_count < count &&
+	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_MODULES, sizeof(*record))))
+		b->modules[b->module_count++].record = record;
+	qsort(b->modules, b->module_count, sizeof(*b->modules), compare_modules);
+	for (size_t i = 0; i < b->module_count; i++) {
+		if (b->modules[i].record->end > reach)
+			reach = b->modules[i].record->end;
+		b->modules[i].reach = reach;
+	}
+	return 0;
+}
+
+/* The module that held ADDRESS at EPOCH, or NULL. LEDGER_MODULE_UNLOADED is not asked:
+ * who called from a module had it loaded. */
+static struct module *find_module(struct builder *b, uint64_t address, uint32_t epoch)
+{
+	size_t low = 0, high = b->module_count;
+	struct module *best = NULL;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (b->modules[middle].record->start <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (size_t looked = 0; low-- > 0 && b->modules[low].reach > address; looked++) {
+		const struct ledger_module *record = b->modules[low].record;
+
+		if (looked == OVERLAPS_MAX)
+			break;
+		if (record->end <= address || record->epoch > epoch)
+			continue;
+		if (!best || record->epoch > best->record->epoch)
+			best = &b->modules[low];
+	}
+	return best;
+}
+
+static int open_symbols(struct builder *b, struct module *module)
+{
+	const struct ledger_module *record = module->record;
+	uint32_t bytes = record->build_id_bytes;
+	const char *path;
+	int r = build_text(b, record->path, &path);
+
+	if (r < 0)
+		return r;
+	if (bytes > LEDGER_BUILD_ID_MAX)
+		bytes = LEDGER_BUILD_ID_MAX;
+	return symbolizer_module(b->symbolizer, path ? path : "", record->build_id, bytes,
+				 &module->symbols);
+}
+
+static int locate(struct builder *b, uint64_t pc, uint32_t epoch,
+		  const struct symbol_location **ret)
+{
+	/* A return address may be the first of the next line, function or even module. */
+	uint64_t call = pc ? pc - 1 : 0;
+	struct module *module = find_module(b, call, epoch);
+	int r;
+
+	if (!module)
+		return symbolizer_location(b->symbolizer, NULL, call, ret);
+	if (!module->symbols) {
+		r = open_symbols(b, module);
+		if (r < 0)
+			return r;
+	}
+	return symbolizer_location(b->symbolizer, module->symbols, call - module->record->bias,
+				   ret);
+}
+
+static int same_stack(const void *value, const void *key)
+{
+	const struct stack_node *a = value, *b = key;
+
+	return a->telling_count == b->telling_count && a->public.cut == b->public.cut &&
+	       memcmp(a->telling, b->telling, a->telling_count * sizeof(a->telling[0])) == 0;
+}
+
+static int flatten(struct builder *b, struct stack_node *node)
+{
+	struct report_frame *frames;
+	size_t count = 0;
+	int r;
+
+	for (size_t i = 0; i < node->location_count; i++)
+		count += node->locations[i]->count;
+	frames = pool_alloc(b->pool, count * sizeof(*frames));
+	if (!frames)
+		return -ENOMEM;
+	node->public.frames = frames;
+	node->public.count = count;
+	for (size_t i = 0; i < node->location_count; i++) {
+		memcpy(frames, node->locations[i]->frames,
+		       node->locations[i]->count * sizeof(*frames));
+		frames += node->locations[i]->count;
+	}
+	r = build_roles(b, frames - count, count, &node->public.cache);
+	if (r == 0 && node->ran_python)
+		build_python_roles(frames - count, count);
+	return r;
+}
+
+/* The interpreter specialises its code as it runs: of one and the same call the first has other
+ * frames of its own than the second. They are shown, and tell no two stacks apart. */
+static int tell_apart(struct builder *b, struct stack_node *node)
+{
+	const struct report_frame *frame = node->public.frames;
+	const struct symbol_location **telling;
+	size_t count = 0;
+
+	telling = pool_alloc(b->pool, (node->location_count + 1) * sizeof(*telling));
+	if (!telling)
+		return -ENOMEM;
+	for (size_t i = 0; i < node->location_count; i++) {
+		if (node->locations[i]->count && frame->role != FRAME_INTERPRETER)
+			telling[count++] = node->locations[i];
+		frame += node->locations[i]->count;
+	}
+	node->telling = telling;
+	node->telling_count = count;
+	return 0;
+}
+
+/* The one stack like NODE; NODE becomes it if it is new. */
+static int intern_stack(struct builder *b, struct stack_node *node, const struct report_stack **ret)
+{
+	const struct stack_node *known;
+	uint64_t hash;
+
+	node->telling = node->locations;
+	node->telling_count = node->location_count;
+	if (node->ran_python && (flatten(b, node) < 0 || tell_apart(b, node) < 0))
+		return -ENOMEM;
+	hash = hash_bytes(node->telling, node->telling_count * sizeof(node->telling[0]), 0);
+	known = table_find(&b->stacks, hash, same_stack, node);
+	if (!known) {
+		if ((!node->ran_python && flatten(b, node) < 0) ||
+		    table_add(&b->stacks, hash, node) < 0)
+			return -ENOMEM;
+		known = node;
+	}
+	*ret = &known->public;
+	return 0;
+}
+
+static int read_stack(struct builder *b, const struct ledger_stack *stack, const uint64_t *loops,
+		      const struct report_stack **ret)
+{
+	const struct symbol_location *native[LEDGER_FRAMES_MAX];
+	struct python_frames python;
+	struct stack_node *node;
+	size_t room;
+
+	if (build_python(b, stack->python, &python) < 0)
+		return -ENOMEM;
+	room = stack->frames + python.count;
+	node = pool_alloc(b->pool, sizeof(*node) + room * sizeof(node->locations[0]));
+	if (!node)
+		return -ENOMEM;
+	node->public.cut = (stack->flags & LEDGER_STACK_CUT) || python.cut;
+	node->ran_python = python.count != 0;
+	for (size_t i = 0; i < stack->frames; i++)
+		if (locate(b, stack->pc[i], stack->epoch, &native[i]) < 0)
+			return -ENOMEM;
+	node->location_count = build_weave(
+		&(struct native_frames){ native, loops, stack->frames, node->public.cut }, &python,
+		node->locations);
+	return intern_stack(b, node, ret);
+}
+
+int build_stack(struct builder *b, uint32_t ref, const struct report_stack **ret)
+{
+	const struct ref_node *known = build_find_ref(&b->stack_refs, ref);
+	const struct ledger_stack *stack;
+	int r = 0;
+
+	*ret = known ? known->value : &build_no_stack;
+	if (known || ref == 0)
+		return 0;
+	stack = ledger_stack(b->view, ref);
+	if (!stack || stack->frames > b->frames_left) {
+		b->bad_refs++;
+	} else if (stack->frames || stack->python) {
+		b->frames_left -= stack->frames;
+		r = read_stack(b, stack, ledger_stack_loops(b->view, ref), ret);
+	}
+	return r < 0 ? r : build_add_ref(b, &b->stack_refs, ref, *ret);
+}
+
+const char *build_module_problem(const struct builder *b, size_t i)
+{
+	return b->modules[i].symbols ? symbol_module_problem(b->modules[i].symbols) : NULL;
+}

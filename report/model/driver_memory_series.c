@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sums what is live on each device, and keeps what is worth keeping of samples. Believes
+ * nothing in a ledger; allocates nothing.
+ */
+#include "report/model/driver_memory_series.h"
+
+#include <string.h>
+
+#include "report/util/number.h"
+
+/* Kinds that take memory of a device. Others are of the host or of another process. Physical
+ * memory has its bytes in one block, its handle's or a mapping's. */
+static const char *const device_kinds[] = { "device", "stream-ordered", "array", "graph",
+					    "vmm-handle", "vmm-mapping" };
+
+enum class { CLASS_NONE, CLASS_DEVICE, CLASS_MANAGED };
+
+struct known_row { /* blocks of one row come in crowds */
+	uint32_t ref;
+	int device;
+	enum class class;
+};
+#define KNOWN_ROWS 256u
+
+static int is_text(const char *bytes, uint32_t length, const char *text)
+{
+	return strlen(text) == length && memcmp(bytes, text, length) == 0;
+}
+
+static enum class class_of(const struct ledger_view *view, uint32_t kind)
+{
+	uint32_t length;
+	const char *bytes = ledger_string(view, kind, &length);
+
+	if (!bytes)
+		return CLASS_NONE;
+	for (size_t i = 0; i < sizeof(device_kinds) / sizeof(device_kinds[0]); i++)
+		if (is_text(bytes, length, device_kinds[i]))
+			return CLASS_DEVICE;
+	return is_text(bytes, length, "managed") ? CLASS_MANAGED : CLASS_NONE;
+}
+
+static const struct known_row *look_up(const struct ledger_view *view, struct known_row *rows,
+				       uint32_t ref)
+{
+	struct known_row *known = &rows[ref / 8 % KNOWN_ROWS]; /* a row is eight refs long */
+	const struct ledger_row *row;
+
+	if (known->ref == ref)
+		return known;
+	row = ledger_row(view, ref);
+	known->ref = ref;
+	known->class = CLASS_NONE;
+	if (row && row->device >= 0 && row->device < HELD_DEVICES) {
+		known->device = row->device;
+		known->class = class_of(view, row->kind);
+	}
+	return known;
+}
+
+static int is_live(uint32_t state)
+{
+	return LEDGER_BLOCK_STATE(state) == LEDGER_BLOCK_LIVE ||
+	       LEDGER_BLOCK_STATE(state) == LEDGER_BLOCK_FREEING;
+}
+
+void held_track(const struct ledger_view *view, struct held_tracked *ret)
+{
+	struct known_row rows[KNOWN_ROWS];
+	struct ledger_walk walk = { 0 };
+	const struct ledger_block *block;
+
+	memset(rows, 0, sizeof(rows));
+	memset(ret, 0, sizeof(*ret));
+	while ((block = ledger_next(view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
+		uint32_t state = __atomic_load_n(&block->state, __ATOMIC_ACQUIRE);
+		const struct known_row *row;
+		uint64_t bytes = block->bytes;
+		uint32_t ref = block->row;
+
+		if (!is_live(state))
+			continue;
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		if (__atomic_load_n(&block->state, __ATOMIC_RELAXED) >> 8 != state >> 8)
+			continue; /* used again meanwhile */
+		row = look_up(view, rows, ref);
+		if (row->class == CLASS_NONE)
+			continue;
+		ret->bytes[row->device] = add_bounded(ret->bytes[row->device], bytes);
+		if (row->class == CLASS_MANAGED)
+			ret->managed[row->device] = add_bounded(ret->managed[row->device], bytes);
+	}
+}
+
+static void look_for_growth(struct held_series *series, const struct held_sample *sample)
+{
+	uint64_t before = held_by_driver(&series->steady), now = held_by_driver(sample);
+
+	if (now > before && now - before > series->growth.bytes)
+		series->growth = (struct held_growth){ series->steady.at_ns, sample->at_ns,
+						       now - before };
+	series->steady = *sample;
+}
+
+static void keep(struct held_series *series, const struct held_sample *sample)
+{
+	uint32_t kept = 0;
+
+	if (series->every == 0)
+		series->every = 1;
+	if (series->taken % series->every)
+		return;
+	if (series->count == HELD_SAMPLES) {
+		for (uint32_t i = 0; i < HELD_SAMPLES; i += 2)
+			series->samples[kept++] = series->samples[i];
+		series->count = kept;
+		series->every *= 2;
+	}
+	series->samples[series->count++] = *sample;
+}
+
+void held_series_add(struct held_series *series, const struct held_sample *sample, int steady)
+{
+	if (sample->held > series->peak_held)
+		series->peak_held = sample->held;
+	if (steady && series->steady_taken++ == 0)
+		series->highest = *sample; /* whatever was there only had to do */
+	else if ((steady || !series->steady_taken) && sample->held >= series->highest.held)
+		series->highest = *sample;
+	if (steady)
+		look_for_growth(series, sample);
+	keep(series, sample);
+	series->last = *sample;
+	series->taken++;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * FNV-1a over texts that end in a NUL each: a hash that anybody can compute again from a JSON
+ * report. Keeps out of it whatever a rebuild on another machine may change.
+ */
+#include "report/model/fingerprint.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "report/model/model.h"
+
+#define FNV_START UINT64_C(0xcbf29ce484222325)
+#define FNV_PRIME UINT64_C(0x100000001b3)
+
+static uint64_t add_byte(uint64_t hash, unsigned char byte)
+{
+	return (hash ^ byte) * FNV_PRIME;
+}
+
+/* The first LENGTH bytes of TEXT and a NUL. */
+static uint64_t add_text(uint64_t hash, const char *text, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		hash = add_byte(hash, (unsigned char)text[i]);
+	return add_byte(hash, 0);
+}
+
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+/* What compilers put behind the name of a function that they cloned or split: it comes and
+ * goes with optimization. */
+static size_t function_length(const char *name)
+{
+	static const char *const ends[] = { ".constprop.", ".isra.", ".part.", ".cold",
+					    ".lto_priv.", ".llvm.", " [clone " };
+	size_t length = strlen(name);
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		const char *at = strstr(name, ends[i]);
+
+		if (at && at != name && (size_t)(at - name) < length)
+			length = (size_t)(at - name);
+	}
+	return length;
+}
+
+/* "libfoo.so.1.2" is libfoo.so. */
+static size_t module_length(const char *name)
+{
+	const char *version = strstr(name, ".so.");
+
+	return version ? (size_t)(version - name) + 3 : strlen(name);
+}
+
+/* OF_BUILD: a frame without a function is told apart by its module's build id, if it has one. */
+static uint64_t frame_hash(const struct report_frame *frame, int of_build)
+{
+	uint64_t hash = FNV_START;
+	char offset[24];
+	const char *name;
+
+	if (frame->function)
+		hash = add_text(hash, frame->function, function_length(frame->function));
+	if (frame->file) {
+		name = last_part(frame->file);
+		return add_text(hash, name, strlen(name));
+	}
+	/* A program may be renamed. Without a module the offset is an address, another one in
+	 * every run. */
+	if (!frame->function && frame->module) {
+		name = last_part(frame->module);
+		if (of_build && frame->build_id)
+			hash = add_text(hash, frame->build_id, strlen(frame->build_id));
+		else
+			hash = add_text(hash, name, module_length(name));
+		snprintf(offset, sizeof(offset), "+0x%" PRIx64, frame->offset);
+		hash = add_text(hash, offset, strlen(offset));
+	}
+	return hash;
+}
+
+static int has_application(const struct report_frame *frames, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (frames[i].role == FRAME_APPLICATION)
+			return 1;
+	return 0;
+}
+
+/* Adds the application's frames to HASH; all FRAMES if none is the application's. */
+static uint64_t add_frames(uint64_t hash, const struct report_frame *frames, size_t count,
+			   int of_build)
+{
+	int all = !has_application(frames, count);
+	uint64_t last = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t one;
+
+		if (!all && frames[i].role != FRAME_APPLICATION)
+			continue;
+		one = frame_hash(&frames[i], of_build);
+		if (one == last)
+			continue;
+		for (int byte = 0; byte < 8; byte++)
+			hash = add_byte(hash, (unsigned char)(one >> (8 * byte)));
+		last = one;
+	}
+	return hash;
+}
+
+uint64_t report_fingerprint(const char *api, const char *kind, const struct report_stack *stack)
+{
+	uint64_t hash = add_text(FNV_START, api, strlen(api));
+
+	hash = add_text(hash, kind, strlen(kind));
+	return add_frames(hash, stack->frames, stack->count, 0);
+}
+
+int report_stack_fingerprint(const struct report_frame *frames, size_t count, uint64_t *ret)
+{
+	enum frame_role role = has_application(frames, count) ? FRAME_APPLICATION
+							      : FRAME_FRAMEWORK;
+
+	for (size_t i = 0; i < count; i++) {
+		if (frames[i].role != role ||
+		    (!frames[i].function && !frames[i].file && !frames[i].module))
+			continue;
+		*ret = add_frames(FNV_START, frames, count, 1);
+		return 0;
+	}
+	return -ENOENT;
+}
+
+char *report_fingerprint_text(uint64_t value, char ret[FINGERPRINT_TEXT])
+{
+	snprintf(ret, FINGERPRINT_TEXT, "%016" PRIx64, value);
+	return ret;
+}

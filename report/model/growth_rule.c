@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The rule for what keeps growing. Knows numbers, no ledgers.
+ */
+#include "report/model/growth_rule.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int compare(const void *left, const void *right)
+{
+	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+
+	return a < b ? -1 : a > b;
+}
+
+/* The lower one of two in the middle: one leap is not a habit. */
+static uint64_t median(const uint64_t *values, size_t count)
+{
+	uint64_t sorted[GROWTH_STEPS_MAX];
+
+	memcpy(sorted, values, count * sizeof(*values));
+	qsort(sorted, count, sizeof(*sorted), compare);
+	return sorted[(count - 1) / 2];
+}
+
+static int shrinks(const uint64_t *values, size_t intervals)
+{
+	for (size_t i = 0; i < intervals; i++)
+		if (values[i + 1] < values[i])
+			return 1;
+	return 0;
+}
+
+/* Over every STRIDEth step from the last one on, and no step in between may have less. */
+static struct growth_verdict judge_every(const struct growth_series *series, size_t stride)
+{
+	struct growth_verdict none = { 0 }, ret = { 0 };
+	uint64_t grown[GROWTH_STEPS_MAX]; /* the last interval first */
+	uint64_t later, earlier;
+	size_t at = series->count;
+
+	for (at--; at >= stride; at -= stride) {
+		if (series->values[at] <= series->values[at - stride] ||
+		    shrinks(series->values + at - stride, stride))
+			break;
+		grown[ret.intervals++] = series->values[at] - series->values[at - stride];
+	}
+	if (ret.intervals + 1 < GROWTH_STEPS_MIN)
+		return none;
+	later = median(grown, ret.intervals / 2);
+	earlier = median(grown + ret.intervals - ret.intervals / 2, ret.intervals / 2);
+	if (later < earlier - earlier / 2)
+		return none; /* on its way to a bound */
+	ret.per_step = median(grown, ret.intervals) / stride;
+	ret.intervals *= (unsigned int)stride;
+	return ret;
+}
+
+struct growth_verdict growth_judge(const struct growth_series *series)
+{
+	struct growth_verdict ret = { 0 };
+
+	if (series->count == 0 || series->count > GROWTH_STEPS_MAX)
+		return ret;
+	ret = judge_every(series, 1);
+	/* Where a clock marks the steps, what belongs to one of them may lie in the next. */
+	return ret.intervals ? ret : judge_every(series, 2);
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Puts the facts of a ledger together: one entry for each kind and subject, and the
+ * sentences about what was not seen. Must not print, and judges nothing.
+ */
+#include "report/model/model_coverage.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/model/build.h"
+#include "report/util/number.h"
+
+/* From so many lookups on, a module looks up all there is, as the CUDA runtime does with
+ * some 440 at its first call: that it has a function says nothing of its use. */
+#define WHOLESALE 150
+#define REFERRED "referred-"
+#define NAMES_MAX 8 /* in one sentence */
+
+const struct coverage_route coverage_routes[] = {
+	{ "cuGetProcAddress", "cuGetProcAddress" },
+	{ "dlsym", "dlsym" },
+	{ "extension", "extension lookups" },
+	{ "layer", "a layer of the loader" },
+	{ "linked", "linked calls" },
+};
+const size_t coverage_route_count = sizeof(coverage_routes) / sizeof(coverage_routes[0]);
+
+static const struct coverage_reach reaches[] = {
+	{ "deepbind", "RTLD_DEEPBIND",
+	  "it was opened with RTLD_DEEPBIND and calls the driver directly; "
+	  "GPULEAK_DEEPBIND=cover has it opened without" },
+	{ "namespace", "dlmopen",
+	  "it is loaded in a namespace of its own (dlmopen), where nothing is preloaded" },
+	{ "export-table", "export table",
+	  "it has an internal table of the driver's (cuGetExportTable) and may call through that" },
+	{ "no-loader", "no OpenCL loader",
+	  "it is an OpenCL driver that is called without an OpenCL loader" },
+};
+
+const struct coverage_reach *coverage_reach(const char *kind)
+{
+	for (size_t i = 0; i < sizeof(reaches) / sizeof(reaches[0]); i++)
+		if (strcmp(reaches[i].kind, kind) == 0)
+			return &reaches[i];
+	return NULL;
+}
+
+const struct report_fact *coverage_fact(const struct report_coverage *coverage, const char *kind,
+					size_t i)
+{
+	for (size_t at = 0; at < coverage->count; at++)
+		if (strcmp(coverage->facts[at].kind, kind) == 0 && i-- == 0)
+			return &coverage->facts[at];
+	return NULL;
+}
+
+/* ---- reading ---- */
+
+struct raw {
+	const char *kind, *subject, *module, *detail; /* module, detail: NULL none */
+	uint64_t count;
+	int referred; /* the module is linked to it: that is no use of it */
+};
+
+static int compare_raw(const void *left, const void *right)
+{
+	const struct raw *a = left, *b = right;
+	int r = strcmp(a->kind, b->kind);
+
+	if (r == 0)
+		r = strcmp(a->subject, b->subject);
+	return r ? r : strcmp(a->module ? a->module : "", b->module ? b->module : "");
+}
+
+static int read_raw(struct builder *b, const struct ledger_fact *record, struct raw *ret)
+{
+	int r = build_text(b, record->kind, &ret->kind);
+
+	if (r == 0)
+		r = build_text(b, record->subject, &ret->subject);
+	if (r == 0)
+		r = build_text(b, record->module, &ret->module);
+	if (r == 0)
+		r = build_text(b, record->detail, &ret->detail);
+	ret->count = record->count;
+	if (!ret->kind)
+		ret->kind = "";
+	if (!ret->subject)
+		ret->subject = "";
+	if (strncmp(ret->kind, REFERRED, sizeof(REFERRED) - 1) == 0) {
+		ret->kind += sizeof(REFERRED) - 1;
+		ret->referred = 1;
+	}
+	return r;
+}
+
+/* MODULE looked up so much that single functions mean nothing. */
+static int is_wholesale(const struct raw *raw, size_t count, const char *module)
+{
+	for (size_t i = 0; i < count; i++)
+		if (module && raw[i].module && raw[i].count >= WHOLESALE &&
+		    strcmp(raw[i].kind, "cuGetProcAddress") == 0 &&
+		    strcmp(raw[i].module, module) == 0)
+			return 1;
+	return 0;
+}
+
+/* A CUDA runtime asks for internal tables, of its version: known ones, whatever their names. */
+static void know_runtimes(struct raw *raw, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(raw[i].kind, "export-table") == 0 &&
+		    is_wholesale(raw, count, raw[i].module))
+			raw[i].kind = "known-export-table";
+}
+
+static int read_all(struct builder *b, struct raw **ret, size_t *ret_count)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_fact *record;
+	size_t count = 0, room = 0;
+	int r = 0;
+
+	while (room < LEDGER_FACTS_MAX &&
+	       ledger_next(b->view, &walk, LEDGER_CHUNK_FACTS, sizeof(*record)))
+		room++;
+	*ret = calloc(room + 1, sizeof(**ret));
+	if (!*ret)
+		return -ENOMEM;
+	walk = (struct ledger_walk){ 0 };
+	while (r == 0 && count < room &&
+	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_FACTS, sizeof(*record)))) {
+		r = read_raw(b, record, &(*ret)[count]);
+		count += r == 0 && !build_is_of_program((*ret)[count].kind);
+	}
+	if (r == 0)
+		know_runtimes(*ret, count);
+	if (r == 0 && count)
+		qsort(*ret, count, sizeof(**ret), compare_raw);
+	*ret_count = count;
+	return r;
+}
+
+static int same_subject(const struct raw *a, const struct raw *b)
+{
+	return strcmp(a->kind, b->kind) == 0 && strcmp(a->subject, b->subject) == 0;
+}
+
+/* The fact of RAW[*AT] and those behind it of the same kind and subject; moves *AT on. */
+static void put_together(const struct raw *raw, size_t count, size_t wholesale_count,
+			 const struct raw *wholesale, size_t *at, const char **modules,
+			 struct report_fact *ret)
+{
+	const struct raw *first = &raw[*at];
+
+	*ret = (struct report_fact){ first->kind, first->subject, first->detail, modules, 0, 0, 0 };
+	for (; *at < count && same_subject(first, &raw[*at]); ++*at) {
+		const struct raw *one = &raw[*at];
+
+		ret->count = add_bounded(ret->count, one->count);
+		if (!ret->asked_for && !one->referred &&
+		    !is_wholesale(wholesale, wholesale_count, one->module))
+			ret->asked_for = 1;
+		if (one->module && (ret->module_count == 0 ||
+				    strcmp(modules[ret->module_count - 1], one->module) != 0))
+			modules[ret->module_count++] = one->module;
+	}
+}
+
+static int read_facts(struct builder *b, struct report_coverage *ret)
+{
+	struct report_fact *facts = NULL;
+	const char **modules = NULL;
+	size_t count = 0, used = 0, routes = 0, from = 0;
+	struct raw *raw;
+	int r = read_all(b, &raw, &count);
+
+	/* Those that the question of wholesale is about stand together. */
+	while (from < count && strcmp(raw[from].kind, "cuGetProcAddress") != 0)
+		from++;
+	while (from + routes < count && strcmp(raw[from + routes].kind, "cuGetProcAddress") == 0)
+		routes++;
+	if (r == 0) {
+		facts = pool_alloc(b->pool, (count + 1) * sizeof(*facts));
+		modules = pool_alloc(b->pool, (count + 1) * sizeof(*modules));
+	}
+	for (size_t at = 0; r == 0 && facts && modules && at < count; used++) {
+		put_together(raw, count, routes, raw + from, &at, modules, &facts[used]);
+		modules += facts[used].module_count;
+	}
+	free(raw);
+	ret->facts = facts;
+	ret->count = used;
+	return r < 0 ? r : facts && modules ? 0 : -ENOMEM;
+}
+
+/* ---- sentences ---- */
+
+struct sentences {
+	const char **items;
+	size_t count;
+};
+
+static int add_sentence(struct sentences *sentences, const char *text)
+{
+	if (text)
+		sentences->items[sentences->count++] = text;
+	return text ? 0 : -ENOMEM;
+}
+
+static const char *join(struct builder *b, const char *before, const char *name, size_t number)
+{
+	if (number > NAMES_MAX)
+		return before;
+	if (number == NAMES_MAX)
+		return pool_printf(b->pool, "%s ...", before);
+	return pool_printf(b->pool, "%s%s%s", before, number ? ", " : "", name);
+}
+
+static int say_reach(struct builder *b, const struct report_fact *fact,
+		     struct sentences *sentences)
+{
+	const struct coverage_reach *reach = coverage_reach(fact->kind);
+	int r = 0;
+
+	for (size_t i = 0; reach && i < fact->module_count && r == 0; i++)
+		r = add_sentence(sentences,
+				 pool_printf(b->pool, "%s calls of %s are not seen: %s",
+					     strcmp(fact->kind, "export-table") == 0
+						     ? "some" : fact->subject,
+					     fact->modules[i], reach->reason));
+	return r;
+}
+
+static int is_untracked(const struct report_fact *fact)
+{
+	return fact->asked_for && fact->detail && strcmp(fact->kind, "untracked") == 0;
+}
+
+/* Functions that are not tracked for one and the same reason: the FIRST tells of all. */
+static int say_untracked(struct builder *b, const struct report_coverage *coverage, size_t first,
+			 struct sentences *sentences)
+{
+	const char *reason = coverage->facts[first].detail, *names = "";
+	size_t number = 0;
+
+	for (size_t i = 0; i < coverage->count && names; i++) {
+		const struct report_fact *fact = &coverage->facts[i];
+
+		if (!is_untracked(fact) || strcmp(fact->detail, reason) != 0)
+			continue;
+		if (i < first)
+			return 0;
+		names = join(b, names, fact->subject, number++);
+	}
+	if (!names)
+		return -ENOMEM;
+	return add_sentence(sentences,
+			    pool_printf(b->pool, "looked up, but not tracked: %s: %s", names,
+					reason));
+}
+
+static int say_unclassed(struct builder *b, const struct report_coverage *coverage,
+			 struct sentences *sentences)
+{
+	const struct report_fact *fact;
+	const char *names = "";
+	size_t number = 0;
+
+	while ((fact = coverage_fact(coverage, "unclassed", number)) && names)
+		names = join(b, names, fact->subject, number++);
+	if (number == 0)
+		return 0;
+	if (!names)
+		return -ENOMEM;
+	return add_sentence(sentences, pool_printf(b->pool,
+						   "not known to this gpuleak, perhaps of a newer "
+						   "driver: %s: memory that %s makes or frees is "
+						   "in no report",
+						   names, number == 1 ? "it" : "one of them"));
+}
+
+static int say_gaps(struct builder *b, struct report_coverage *coverage)
+{
+	struct sentences sentences = { NULL, 0 };
+	size_t room = coverage->count + 2;
+	int r = 0;
+
+	for (size_t i = 0; i < coverage->count; i++)
+		room += coverage->facts[i].module_count;
+	sentences.items = pool_alloc(b->pool, room * sizeof(*sentences.items));
+	if (!sentences.items)
+		return -ENOMEM;
+	for (size_t i = 0; i < coverage->count && r == 0; i++)
+		r = say_reach(b, &coverage->facts[i], &sentences);
+	for (size_t i = 0; i < coverage->count && r == 0; i++)
+		if (is_untracked(&coverage->facts[i]))
+			r = say_untracked(b, coverage, i, &sentences);
+	if (r == 0)
+		r = say_unclassed(b, coverage, &sentences);
+	if (r == 0 && coverage_fact(coverage, "lost", 0))
+		r = add_sentence(&sentences, "not all facts about coverage found room");
+	coverage->gaps = sentences.items;
+	coverage->gap_count = sentences.count;
+	return r;
+}
+
+int build_coverage(struct builder *b, struct report_coverage *ret)
+{
+	int r = read_facts(b, ret);
+
+	return r < 0 ? r : say_gaps(b, ret);
+}

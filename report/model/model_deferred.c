@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What was released and not freed: the figures of the header, the timeline, and for each
+ * block that was still in that state who made it, who released it, and what held it as far
+ * as the ledger knows.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/model/build.h"
+#include "report/util/number.h"
+
+static int read_made(struct builder *b, uint32_t row_ref, uint64_t bytes,
+		     struct report_event *ret, const char **ret_kind)
+{
+	const struct ledger_row *row = ledger_row(b->view, row_ref);
+	int r;
+
+	*ret = (struct report_event){ .stack = &build_no_stack };
+	*ret_kind = NULL;
+	if (!row) {
+		*ret_kind = "unknown";
+		return 0;
+	}
+	r = build_text(b, row->api, &ret->api);
+	if (r == 0)
+		r = build_text(b, row->kind, ret_kind);
+	if (r == 0)
+		r = build_stack(b, row->stack, &ret->stack);
+	ret->bytes = ret->api ? bytes : 0;
+	if (!*ret_kind)
+		*ret_kind = "unknown";
+	return r;
+}
+
+/* The block that NAME names, if it still is that one. */
+static const struct ledger_block *named_block(struct builder *b, uint64_t name)
+{
+	const struct ledger_block *block = ledger_block(b->view, (uint32_t)name);
+
+	if (!block || block->state >> 8 != name >> 32 ||
+	    LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_UNUSED)
+		return NULL;
+	return block;
+}
+
+static int read_longest(struct builder *b, struct report_released *released)
+{
+	const struct ledger_header *header = ledger_header(b->view);
+	const struct ledger_wait *wait;
+	int r;
+
+	if (header->longest_wait != 1 && header->longest_wait != 2)
+		return 0;
+	wait = &header->waits[header->longest_wait - 1];
+	released->longest_wait_ns = wait->ns;
+	released->longest.bytes = wait->bytes;
+	r = read_made(b, wait->row, wait->bytes, &released->longest.allocated,
+		      &released->longest.kind);
+	if (r == 0)
+		r = build_text(b, wait->api, &released->longest.released.api);
+	return r < 0 ? r : build_stack(b, wait->stack, &released->longest.released.stack);
+}
+
+/* The last release in its history. */
+int build_release(struct builder *b, const struct ledger_block *block, struct report_event *ret,
+		  uint64_t *ret_ns)
+{
+	const struct report_history *history = NULL;
+	int r = build_history(b, block, &history);
+
+	*ret = (struct report_event){ .stack = &build_no_stack };
+	*ret_ns = 0;
+	for (size_t i = history ? history->count : 0; i > 0; i--) {
+		const struct report_reference *event = &history->events[i - 1];
+
+		if (event->op != REPORT_RELEASE)
+			continue;
+		ret->api = event->api;
+		ret->stack = event->stack;
+		*ret_ns = event->time_ns;
+		break;
+	}
+	return r;
+}
+
+/* ---- reasons, as the ledger has them ---- */
+
+/* Adds RECORD, of the block that has NAME, to TABLE. The first one counts. */
+static int add_reason(struct builder *b, struct table *table, uint64_t name, const void *record)
+{
+	if (!named_block(b, name) || build_find_ref(table, (uint32_t)name))
+		return 0;
+	return build_add_ref(b, table, (uint32_t)name, record);
+}
+
+int build_reasons(struct builder *b)
+{
+	struct ledger_walk mappings = { 0 }, waits = { 0 };
+	const struct ledger_mapped *mapped;
+	const struct ledger_event_wait *wait;
+	int r = 0;
+
+	while (r == 0 && (mapped = ledger_next(b->view, &mappings, LEDGER_CHUNK_MAPPED,
+					       sizeof(*mapped))))
+		r = add_reason(b, &b->mapped_refs, mapped->block, mapped);
+	while (r == 0 && (wait = ledger_next(b->view, &waits, LEDGER_CHUNK_EVENT_WAITS,
+					     sizeof(*wait))))
+		r = add_reason(b, &b->wait_refs, wait->block, wait);
+	return r;
+}
+
+/* The record of BLOCK in TABLE, or NULL. */
+static const void *find_reason(struct builder *b, const struct table *table,
+			       const struct ledger_block *block)
+{
+	size_t at = (size_t)((const uint8_t *)block - b->view->base);
+	const struct ref_node *node = build_find_ref(table, (uint32_t)(at / LEDGER_REF_UNIT));
+
+	return node ? node->value : NULL;
+}
+
+static int read_event(struct builder *b, uint32_t api, uint32_t stack, struct report_event *ret)
+{
+	int r = build_text(b, api, &ret->api);
+
+	return r < 0 ? r : build_stack(b, stack, &ret->stack);
+}
+
+static int same_mapping(const void *value, const void *key)
+{
+	const struct report_mapping *a = value, *b = key;
+
+	/* Strings and stacks are interned. */
+	return a->mapped.api == b->mapped.api && a->mapped.stack == b->mapped.stack &&
+	       a->released.api == b->released.api && a->released.stack == b->released.stack;
+}
+
+static int intern_mapping(struct builder *b, const struct report_mapping *key,
+			  const struct report_mapping **ret)
+{
+	uint64_t hash = hash_number((uintptr_t)key->mapped.stack,
+				    hash_number((uintptr_t)key->released.stack, 0));
+	struct report_mapping *made = table_find(&b->mappings, hash, same_mapping, key);
+
+	*ret = made;
+	if (made)
+		return 0;
+	*ret = made = pool_alloc(b->pool, sizeof(*made));
+	if (!made)
+		return -ENOMEM;
+	*made = *key;
+	return table_add(&b->mappings, hash, made);
+}
+
+int build_mapping(struct builder *b, const struct ledger_block *block,
+		  const struct report_mapping **ret)
+{
+	const struct ledger_mapped *record = find_reason(b, &b->mapped_refs, block);
+	struct report_mapping key = { .mapped = { .stack = &build_no_stack } };
+	uint64_t released_ns;
+	int r = build_release(b, block, &key.released, &released_ns);
+
+	if (r == 0 && record)
+		r = read_event(b, record->api, record->stack, &key.mapped);
+	return r < 0 ? r : intern_mapping(b, &key, ret);
+}
+
+/* ---- what is held ---- */
+
+static int read_held(struct builder *b, const struct ledger_block *block, struct report_held *held)
+{
+	const struct ledger_event_wait *wait = find_reason(b, &b->wait_refs, block);
+	int r = read_made(b, block->row, block->bytes, &held->allocated, &held->kind);
+
+	held->blocks = 1;
+	held->ignored = (block->marked & LEDGER_BLOCK_IGNORED) != 0;
+	held->bytes = block->bytes;
+	held->address = block->address;
+	held->event.stack = held->command.stack = &build_no_stack;
+	if (r == 0 && wait) {
+		held->reason = REPORT_HELD_USER_EVENT;
+		r = read_event(b, wait->event_api, wait->event_stack, &held->event);
+		if (r == 0)
+			r = read_event(b, wait->api, wait->stack, &held->command);
+	}
+	return r < 0 ? r : build_release(b, block, &held->released, &held->released_ns);
+}
+
+static int compare_addresses(const void *left, const void *right)
+{
+	const struct report_held *a = left, *b = right;
+
+	return a->address < b->address ? -1 : a->address > b->address;
+}
+
+static struct report_held *find_held(const struct report_released *released, uint64_t address)
+{
+	struct report_held key = { .address = address };
+
+	return released->held_count
+		       ? bsearch(&key, released->held, released->held_count,
+				 sizeof(*released->held), compare_addresses)
+		       : NULL;
+}
+
+#define HOLDERS_MAX 8 /* of one block; more explain no better */
+
+static int add_holder(struct builder *b, struct report_held *held, const char *what,
+		      const struct ledger_block *by)
+{
+	struct report_holder *holder;
+	unsigned int count = 0;
+	int r;
+
+	for (const struct report_holder *other = held->holders; other; other = other->next)
+		if (other->address == by->address || ++count == HOLDERS_MAX)
+			return 0;
+	holder = pool_alloc(b->pool, sizeof(*holder));
+	if (!holder)
+		return -ENOMEM;
+	holder->what = what;
+	holder->address = by->address;
+	r = read_made(b, by->row, by->bytes, &holder->allocated, &holder->kind);
+	holder->next = held->holders;
+	held->holders = holder;
+	return r;
+}
+
+static const char *part_word(struct builder *b, const struct ledger_block *block)
+{
+	const struct ledger_row *row = ledger_row(b->view, block->row);
+	static const char image[] = "cl-image";
+	uint32_t length = 0;
+	const char *kind = row ? ledger_string(b->view, row->kind, &length) : NULL;
+
+	return kind && length == sizeof(image) - 1 && memcmp(kind, image, length) == 0
+		       ? "image" : "sub-buffer";
+}
+
+/* A sub-buffer or an image of a buffer keeps all of it, for as long as it is there itself. */
+static int read_parts(struct builder *b, const struct report_released *released)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_block *block;
+	int r = 0;
+
+	while (r == 0 && released->held_count &&
+	       (block = ledger_next(b->view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
+		struct report_held *held;
+
+		if (LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_UNUSED || !block->parent)
+			continue;
+		held = find_held(released, block->parent);
+		if (!held)
+			continue;
+		r = add_holder(b, held, part_word(b, block), block);
+		if (held->reason == REPORT_HELD_UNKNOWN)
+			held->reason = REPORT_HELD_PART;
+	}
+	return r;
+}
+
+static int read_arguments(struct builder *b, const struct report_released *released,
+			  const struct ledger_holds *record, const struct ledger_block *kernel)
+{
+	int r = 0;
+
+	for (unsigned int i = 0; i < LEDGER_HOLDS_ARGUMENTS && r == 0; i++) {
+		const struct ledger_block *block = named_block(b, record->held[i]);
+		struct report_held *held = NULL;
+
+		if (block && LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED)
+			held = find_held(released, block->address);
+		if (held)
+			r = add_holder(b, held, "kernel", kernel);
+	}
+	return r;
+}
+
+static int read_holds(struct builder *b, const struct report_released *released)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_holds *record;
+	int r = 0;
+
+	while (r == 0 && released->held_count &&
+	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_HOLDS, sizeof(*record)))) {
+		const struct ledger_block *kernel = named_block(b, record->holder);
+
+		if (kernel)
+			r = read_arguments(b, released, record, kernel);
+	}
+	return r;
+}
+
+static int compare_held(const void *left, const void *right)
+{
+	const struct report_held *a = left, *b = right;
+
+	if (a->bytes != b->bytes)
+		return a->bytes > b->bytes ? -1 : 1;
+	return a->released_ns < b->released_ns ? -1 : a->released_ns > b->released_ns;
+}
+
+/* What is held at the end waits until then. */
+static void wait_to_the_end(struct builder *b, struct report_released *released)
+{
+	const struct ledger_header *header = ledger_header(b->view);
+	uint64_t end = header->end_mono_ns > header->start_mono_ns
+			       ? header->end_mono_ns - header->start_mono_ns : 0;
+
+	for (size_t i = 0; i < released->held_count; i++) {
+		struct report_held *held = &released->held[i];
+
+		released->held_blocks++;
+		released->held_bytes = add_bounded(released->held_bytes, held->bytes);
+		if (!held->released_ns || end <= held->released_ns ||
+		    end - held->released_ns <= released->longest_wait_ns)
+			continue;
+		released->longest_wait_ns = end - held->released_ns;
+		released->longest = *held;
+	}
+}
+
+/* Released, and not mapped: what is mapped is a leak. */
+static int is_held(const struct ledger_block *block)
+{
+	return LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED &&
+	       !(block->marked & LEDGER_BLOCK_MAPPED);
+}
+
+static int read_all_held(struct builder *b, struct report_released *released)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_block *block;
+	size_t count = 0;
+	int r = 0;
+
+	while ((block = ledger_next(b->view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block))))
+		count += is_held(block);
+	released->held = pool_alloc(b->pool, count * sizeof(*released->held));
+	if (!released->held)
+		return -ENOMEM;
+	walk = (struct ledger_walk){ 0 };
+	while (r == 0 && released->held_count < count &&
+	       (block = ledger_next(b->view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block))))
+		if (is_held(block))
+			r = read_held(b, block, &released->held[released->held_count++]);
+	return r;
+}
+
+static void sort_held(struct report_released *released,
+		      int (*compare)(const void *, const void *))
+{
+	if (released->held_count)
+		qsort(released->held, released->held_count, sizeof(*released->held), compare);
+}
+
+/* ---- equal ones ---- */
+
+static int same_event(const struct report_event *a, const struct report_event *b)
+{
+	return a->api == b->api && a->stack == b->stack; /* interned */
+}
+
+static int same_holders(const struct report_holder *a, const struct report_holder *b)
+{
+	for (; a && b; a = a->next, b = b->next)
+		if (a->what != b->what || a->kind != b->kind ||
+		    !same_event(&a->allocated, &b->allocated))
+			return 0;
+	return a == b;
+}
+
+static int same_held(const void *value, const void *key)
+{
+	const struct report_held *a = value, *b = key;
+
+	return a->kind == b->kind && a->reason == b->reason && a->ignored == b->ignored &&
+	       same_event(&a->released, &b->released) &&
+	       same_event(&a->allocated, &b->allocated) && same_event(&a->event, &b->event) &&
+	       same_event(&a->command, &b->command) && same_holders(a->holders, b->holders);
+}
+
+/* Puts those that say the same together. */
+static int group_held(struct report_released *released)
+{
+	struct table table = { 0 };
+	size_t count = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < released->held_count && r == 0; i++) {
+		const struct report_held *held = &released->held[i];
+		uint64_t hash = hash_number((uintptr_t)held->released.stack,
+					    hash_number((uintptr_t)held->allocated.stack, 0));
+		struct report_held *first = table_find(&table, hash, same_held, held);
+
+		if (first) {
+			first->blocks++;
+			first->bytes = add_bounded(first->bytes, held->bytes);
+			continue;
+		}
+		released->held[count] = *held;
+		r = table_add(&table, hash, &released->held[count++]);
+	}
+	released->held_count = count;
+	table_finish(&table);
+	return r;
+}
+
+int build_released(struct builder *b)
+{
+	struct report_released *released = &b->process->released;
+	int r;
+
+	released->peak_bytes = ledger_header(b->view)->released_peak_bytes;
+	released->peak_ns = ledger_header(b->view)->released_peak_ns;
+	released->longest.allocated.stack = &build_no_stack;
+	released->longest.released.stack = &build_no_stack;
+	r = read_longest(b, released);
+	if (r == 0)
+		r = build_samples(b, LEDGER_CHUNK_RELEASED, &released->samples,
+				  &released->sample_count);
+	if (r == 0)
+		r = read_all_held(b, released);
+	if (r < 0)
+		return r;
+	sort_held(released, compare_addresses);
+	r = read_parts(b, released);
+	if (r == 0)
+		r = read_holds(b, released);
+	wait_to_the_end(b, released);
+	if (r == 0)
+		r = group_held(released);
+	sort_held(released, compare_held);
+	return r;
+}
+
+int report_held_fails(const struct report_held *held)
+{
+	return held->reason == REPORT_HELD_USER_EVENT && !held->pattern;
+}

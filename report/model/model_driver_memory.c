@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reads devices and marks, and puts growth and marks together: a mark explains a growth if
+ * its call overlaps the time between the two samples, on that device.
+ */
+#include "report/model/model_driver_memory.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "report/model/build.h"
+
+static const char no_bytes[16];
+
+static const char *uuid_text(struct pool *pool, const uint8_t u[16])
+{
+	return pool_printf(pool,
+			   "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-"
+			   "%02x%02x%02x%02x%02x%02x",
+			   u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11],
+			   u[12], u[13], u[14], u[15]);
+}
+
+static int read_device(struct builder *b, const struct ledger_device *record,
+		       struct report_device *ret)
+{
+	int r = build_text(b, record->name, &ret->name);
+
+	if (r < 0)
+		return r;
+	ret->ordinal = record->ordinal;
+	if (ret->name && !*ret->name)
+		ret->name = NULL;
+	if (memcmp(record->uuid, no_bytes, sizeof(record->uuid)) != 0) {
+		ret->uuid = uuid_text(b->pool, record->uuid);
+		if (!ret->uuid)
+			return -ENOMEM;
+	}
+	if (record->bus_id[0]) {
+		ret->bus_id = pool_text(b->pool, record->bus_id,
+					strnlen(record->bus_id, sizeof(record->bus_id)));
+		if (!ret->bus_id)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static struct report_device *find_device(const struct report_process *process, int ordinal)
+{
+	for (size_t i = 0; i < process->device_count; i++)
+		if (process->devices[i].ordinal == ordinal)
+			return &process->devices[i];
+	return NULL;
+}
+
+/* In the order of their ordinals. */
+static void sort_in(struct report_process *process, const struct report_device *device)
+{
+	size_t at = process->device_count++;
+
+	for (; at > 0 && process->devices[at - 1].ordinal > device->ordinal; at--)
+		process->devices[at] = process->devices[at - 1];
+	process->devices[at] = *device;
+}
+
+static int read_devices(struct builder *b)
+{
+	struct report_process *process = b->process;
+	struct ledger_walk walk = { 0 };
+	const struct ledger_device *record;
+	int r = 0;
+
+	process->devices = pool_alloc(b->pool, HELD_DEVICES * sizeof(*process->devices));
+	if (!process->devices)
+		return -ENOMEM;
+	while (r == 0 && process->device_count < HELD_DEVICES &&
+	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_HELD, sizeof(*record)))) {
+		struct report_device device = { 0 };
+
+		if (record->ordinal < 0 || record->ordinal >= HELD_DEVICES ||
+		    find_device(process, record->ordinal))
+			continue;
+		r = read_device(b, record, &device);
+		if (r == 0)
+			sort_in(process, &device);
+	}
+	return r;
+}
+
+static int read_mark(struct builder *b, const struct ledger_mark *record, struct report_mark *ret)
+{
+	int r = build_text(b, record->api, &ret->api);
+
+	if (r == 0)
+		r = build_stack(b, record->stack, &ret->stack);
+	if (!ret->api)
+		ret->api = "unknown";
+	ret->device = record->device;
+	ret->began_ns = record->began_ns;
+	ret->ended_ns = record->ended_ns;
+	return r;
+}
+
+static int read_marks(struct builder *b)
+{
+	struct report_process *process = b->process;
+	struct ledger_walk walk = { 0 };
+	const struct ledger_mark *record;
+	int r = 0;
+
+	process->marks = pool_alloc(b->pool, LEDGER_MARKS_MAX * sizeof(*process->marks));
+	if (!process->marks)
+		return -ENOMEM;
+	while (r == 0 && process->mark_count < LEDGER_MARKS_MAX &&
+	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_MARKS, sizeof(*record))))
+		r = read_mark(b, record, &process->marks[process->mark_count++]);
+	return r;
+}
+
+int build_held(struct builder *b)
+{
+	int r = read_devices(b);
+
+	b->process->marks_made = ledger_header(b->view)->marks;
+	return r < 0 || !b->process->device_count ? r : read_marks(b);
+}
+
+static void explain(const struct report_process *process, struct report_device *device)
+{
+	const struct held_growth *growth = &device->series->growth;
+
+	uint64_t last_ns = 0;
+
+	device->growth_mark = NULL;
+	device->growth_marks = 0;
+	for (size_t i = 0; growth->bytes && i < process->mark_count; i++) {
+		const struct report_mark *mark = &process->marks[i];
+
+		last_ns = mark->began_ns > last_ns ? mark->began_ns : last_ns;
+		if (mark->began_ns > growth->to_ns || mark->ended_ns < growth->from_ns ||
+		    (mark->device >= 0 && mark->device != device->ordinal))
+			continue;
+		device->growth_marks++;
+		if (!device->growth_mark || mark->began_ns < device->growth_mark->began_ns)
+			device->growth_mark = mark;
+	}
+	device->growth_unmarked = growth->bytes && !device->growth_mark &&
+				  process->marks_made > process->mark_count &&
+				  growth->to_ns > last_ns;
+}
+
+int report_process_set_held(struct report_process *process, int ordinal,
+			    const struct held_series *series)
+{
+	struct report_device *device = find_device(process, ordinal);
+	struct held_series *copy;
+
+	if (!device || !series->taken || series->count > HELD_SAMPLES)
+		return 0;
+	copy = pool_alloc(process->pool, sizeof(*copy));
+	if (!copy)
+		return -ENOMEM;
+	*copy = *series;
+	device->series = copy;
+	explain(process, device);
+	return 0;
+}

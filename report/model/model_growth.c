@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * From the steps of a ledger to the sites that keep growing. A site is what allocates by one
+ * call from one stack: records whose stacks differ in the module map alone are one site.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/model/build.h"
+#include "report/model/growth_rule.h"
+#include "report/util/number.h"
+#include "report/suppress/suppress.h"
+
+#define PER_HOUR_NS_MIN 10000000000u /* seconds say nothing of hours */
+
+/* One site's numbers at the steps FIRST, FIRST + 1 ... of the window. */
+struct site {
+	const char *api, *kind;
+	int device;
+	uint32_t stack_ref;
+	const struct ledger_stack *stack; /* NULL: none recorded */
+	uint64_t bytes[GROWTH_STEPS_MAX], blocks[GROWTH_STEPS_MAX];
+	uint32_t unknown; /* a bit for each step of the window */
+	struct site *next;
+};
+
+struct window {
+	struct table sites;
+	struct site *first_site;
+	uint32_t first, count; /* steps */
+};
+
+static int same_pcs(const struct ledger_stack *a, const struct ledger_stack *b)
+{
+	return a == b || (a && b && a->frames == b->frames &&
+			  memcmp(a->pc, b->pc, a->frames * sizeof(a->pc[0])) == 0);
+}
+
+static int same_site(const void *value, const void *key)
+{
+	const struct site *a = value, *b = key;
+
+	/* Strings are interned. */
+	return a->api == b->api && a->kind == b->kind && a->device == b->device &&
+	       same_pcs(a->stack, b->stack);
+}
+
+static int find_site(struct builder *b, struct window *window, const struct site *key,
+		     struct site **ret)
+{
+	uint64_t hash = hash_number((uintptr_t)key->api, (uint64_t)key->device);
+
+	hash = hash_number((uintptr_t)key->kind, hash);
+	if (key->stack)
+		hash = hash_bytes(key->stack->pc, key->stack->frames * sizeof(key->stack->pc[0]),
+				  hash);
+	*ret = table_find(&window->sites, hash, same_site, key);
+	if (*ret)
+		return 0;
+	*ret = pool_alloc(b->pool, sizeof(**ret));
+	if (!*ret)
+		return -ENOMEM;
+	**ret = *key;
+	(*ret)->next = window->first_site;
+	window->first_site = *ret;
+	return table_add(&window->sites, hash, *ret);
+}
+
+static void add_numbers(struct site *site, const struct window *window,
+			const struct ledger_growth *record)
+{
+	for (uint32_t i = 0; i < window->count; i++) {
+		uint32_t step = window->first + i;
+		const struct ledger_growth_at *at = &record->at[step % LEDGER_GROWTH_STEPS];
+
+		if (at->step == step) {
+			site->bytes[i] = add_bounded(site->bytes[i], at->bytes);
+			site->blocks[i] = add_bounded(site->blocks[i], at->blocks);
+		} else if (step >= record->first_step) {
+			site->unknown |= 1u << i;
+		}
+	}
+}
+
+static int read_sites(struct builder *b, struct window *window)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_growth *record;
+	int r = 0;
+
+	while (r == 0 &&
+	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_GROWTH, sizeof(*record)))) {
+		struct site key = { .device = record->device, .stack_ref = record->stack,
+				    .stack = ledger_stack(b->view, record->stack) };
+		struct site *site;
+
+		r = build_text(b, record->api, &key.api);
+		if (r == 0)
+			r = build_text(b, record->kind, &key.kind);
+		if (!key.api)
+			key.api = "unknown";
+		if (!key.kind)
+			key.kind = "unknown";
+		if (r == 0)
+			r = find_site(b, window, &key, &site);
+		if (r == 0)
+			add_numbers(site, window, record);
+	}
+	return r;
+}
+
+/* ---- verdicts ---- */
+
+/* The steps of SITE that are known without a gap, up to one that was just being written. */
+static size_t known_steps(const struct site *site, const struct window *window, size_t *ret_first)
+{
+	size_t end = window->count, first;
+
+	while (end && end + 2 > window->count && (site->unknown & 1u << (end - 1)))
+		end--;
+	for (first = end; first && !(site->unknown & 1u << (first - 1)); first--)
+		;
+	*ret_first = first;
+	return end - first;
+}
+
+static int is_constant(const struct growth_series *series, unsigned int intervals)
+{
+	const uint64_t *last = &series->values[series->count - 1];
+
+	return last[0] == last[-(ptrdiff_t)intervals];
+}
+
+/* The time of step NUMBER in *RET_NS; 0 if it is not known. */
+static int time_of(const struct report_growth *growth, uint32_t number, uint64_t *ret_ns)
+{
+	for (size_t i = growth->kept_count; i-- > 0;) {
+		if (growth->steps[i].number != number)
+			continue;
+		*ret_ns = growth->steps[i].time_ns;
+		return 1;
+	}
+	return 0;
+}
+
+static uint64_t per_hour(const struct report_growth *growth, uint32_t last, unsigned int intervals,
+			 uint64_t per_step)
+{
+	uint64_t from, to;
+	double ret;
+
+	if (!time_of(growth, last, &to) || !time_of(growth, last - intervals, &from) ||
+	    to < from + PER_HOUR_NS_MIN)
+		return 0;
+	ret = (double)per_step * intervals * 3600e9 / (double)(to - from);
+	return ret < 1.8e19 ? (uint64_t)ret : UINT64_MAX;
+}
+
+/* 1 if SITE is a suspect, which *RET then tells of but for its stack. */
+static int judge_site(const struct report_growth *growth, const struct window *window,
+		      const struct site *site, struct report_suspect *ret)
+{
+	struct growth_verdict bytes, blocks;
+	struct growth_series counts;
+	size_t first, last;
+
+	*ret = (struct report_suspect){ .api = site->api, .kind = site->kind,
+					.device = site->device, .stack_ref = site->stack_ref };
+	ret->series.count = counts.count = known_steps(site, window, &first);
+	if (!ret->series.count)
+		return 0;
+	memcpy(ret->series.values, site->bytes + first, ret->series.count * sizeof(uint64_t));
+	memcpy(counts.values, site->blocks + first, counts.count * sizeof(uint64_t));
+	bytes = growth_judge(&ret->series);
+	blocks = growth_judge(&counts);
+	ret->intervals = bytes.intervals ? bytes.intervals : blocks.intervals;
+	if (!bytes.intervals && (!blocks.intervals || !is_constant(&ret->series, blocks.intervals)))
+		return 0;
+	last = first + ret->series.count - 1;
+	ret->bytes = site->bytes[last];
+	ret->blocks = site->blocks[last];
+	ret->bytes_per_step = bytes.per_step;
+	ret->blocks_per_step = blocks.per_step;
+	ret->bytes_per_hour = per_hour(growth, window->first + (uint32_t)last, ret->intervals,
+				       bytes.per_step);
+	return 1;
+}
+
+static int compare_suspects(const void *left, const void *right)
+{
+	const struct report_suspect *a = left, *b = right;
+
+	if (a->bytes_per_step != b->bytes_per_step)
+		return a->bytes_per_step < b->bytes_per_step ? 1 : -1;
+	if (a->blocks_per_step != b->blocks_per_step)
+		return a->blocks_per_step < b->blocks_per_step ? 1 : -1;
+	return a->stack_ref < b->stack_ref ? -1 : a->stack_ref > b->stack_ref;
+}
+
+static int judge_sites(struct builder *b, const struct window *window,
+		       struct suppressions *suppressions, struct report_growth *growth)
+{
+	struct report_suspect *list, one;
+	int r = 0;
+
+	list = pool_alloc(b->pool, window->sites.count * sizeof(*list));
+	if (!list)
+		return -ENOMEM;
+	for (const struct site *site = window->first_site; site && r == 0; site = site->next) {
+		int index;
+
+		if (!judge_site(growth, window, site, &one))
+			continue;
+		r = build_stack(b, one.stack_ref, &one.stack);
+		index = r < 0 ? -1 : suppressions_match(suppressions, one.stack->frames,
+							one.stack->count);
+		if (index >= 0) {
+			suppressions_count(suppressions, index, 0, 0);
+			growth->suppressed++;
+		} else if (r == 0) {
+			list[growth->suspect_count++] = one;
+		}
+	}
+	if (growth->suspect_count)
+		qsort(list, growth->suspect_count, sizeof(*list), compare_suspects);
+	growth->suspects = list;
+	return r;
+}
+
+/* ---- steps ---- */
+
+static int compare_steps(const void *left, const void *right)
+{
+	const struct report_step *a = left, *b = right;
+
+	return a->number < b->number ? -1 : a->number > b->number;
+}
+
+static int read_steps(struct builder *b, struct report_growth *growth)
+{
+	struct report_step *steps = pool_alloc(b->pool, LEDGER_STEPS_MAX * sizeof(*steps));
+	struct ledger_walk walk = { 0 };
+	const struct ledger_step *record;
+	size_t count = 0;
+
+	if (!steps)
+		return -ENOMEM;
+	while (count < LEDGER_STEPS_MAX &&
+	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_STEPS, sizeof(*record)))) {
+		size_t length = strnlen(record->label, sizeof(record->label));
+
+		if (!record->number)
+			continue;
+		steps[count] = (struct report_step){
+			record->number, record->time_ns, record->live_bytes, record->live_blocks,
+			NULL,
+		};
+		if (length) {
+			steps[count].label = pool_text(b->pool, record->label, length);
+			if (!steps[count].label)
+				return -ENOMEM;
+		}
+		count++;
+		if (record->number >= growth->step_count) {
+			growth->step_count = record->number;
+			growth->lost = record->lost;
+		}
+	}
+	if (count)
+		qsort(steps, count, sizeof(*steps), compare_steps);
+	growth->steps = steps;
+	growth->kept_count = count;
+	return 0;
+}
+
+int build_growth(struct builder *b, struct suppressions *suppressions)
+{
+	struct report_growth *growth = pool_alloc(b->pool, sizeof(*growth));
+	struct window window = { 0 };
+	int r = growth ? read_steps(b, growth) : -ENOMEM;
+
+	if (r < 0 || !growth->step_count)
+		return r;
+	b->process->growth = growth;
+	window.count = growth->step_count < GROWTH_STEPS_MAX ? (uint32_t)growth->step_count
+							     : GROWTH_STEPS_MAX;
+	window.first = (uint32_t)growth->step_count - window.count + 1;
+	r = read_sites(b, &window);
+	if (r == 0)
+		r = judge_sites(b, &window, suppressions, growth);
+	table_finish(&window.sites);
+	return r;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Who retained and who released a handle: reads a ledger's history and guesses which
+ * release belongs to which reference. The ledger does not know that: a release gives back
+ * one reference, whichever. Only where a single one is open is it no guess.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/model/build.h"
+
+static int compare_orders(const void *left, const void *right)
+{
+	const struct ledger_reference *a = *(const struct ledger_reference *const *)left;
+	const struct ledger_reference *b = *(const struct ledger_reference *const *)right;
+
+	return a->order < b->order ? -1 : a->order > b->order;
+}
+
+static int same_place(const struct report_frame *a, const struct report_frame *b)
+{
+	return a->offset == b->offset && a->line == b->line &&
+	       (a->module == b->module ||
+		(a->module && b->module && strcmp(a->module, b->module) == 0));
+}
+
+/* How much two stacks have in common, to be compared with how much others have. Callers
+ * count, from main on: two for each frame, one for a function that they leave at different
+ * lines. Of the same callers, those calls belong together that lie at like depth. */
+static uint64_t alike(const struct report_stack *a, const struct report_stack *b)
+{
+	size_t same = 0, count = a->count < b->count ? a->count : b->count;
+	const struct report_frame *next_a, *next_b;
+	size_t depth;
+	int left_together;
+
+	while (same < count &&
+	       same_place(&a->frames[a->count - 1 - same], &b->frames[b->count - 1 - same]))
+		same++;
+	depth = a->count > b->count ? a->count - b->count : b->count - a->count;
+	if (same == count)
+		return ((uint64_t)same * 2) << 32 | (UINT32_MAX - depth);
+	next_a = &a->frames[a->count - 1 - same];
+	next_b = &b->frames[b->count - 1 - same];
+	left_together = next_a->function && next_b->function &&
+			strcmp(next_a->function, next_b->function) == 0;
+	return ((uint64_t)same * 2 + left_together) << 32 | (UINT32_MAX - depth);
+}
+
+/* The reference that event RELEASE gave back: of those still open the one most alike. */
+static void pair(struct report_history *history, size_t release)
+{
+	struct report_reference *events = history->events;
+	size_t best = SIZE_MAX, open = 0;
+	uint64_t best_alike = 0;
+
+	for (size_t i = 0; i < release; i++) {
+		uint64_t now;
+
+		if (events[i].op == REPORT_RELEASE || events[i].partner >= 0)
+			continue;
+		now = alike(events[i].stack, events[release].stack);
+		open++;
+		if (best == SIZE_MAX || now >= best_alike) { /* ties: the latest */
+			best = i;
+			best_alike = now;
+		}
+	}
+	if (best == SIZE_MAX)
+		return;
+	events[release].partner = (int)best;
+	events[best].partner = (int)release;
+	events[release].guess = events[best].guess = open > 1;
+}
+
+static int read_reference(struct builder *b, const struct ledger_reference *record,
+			  struct report_reference *ret)
+{
+	int r = build_text(b, record->api, &ret->api);
+
+	ret->op = record->op == LEDGER_RETAIN ? REPORT_RETAIN : REPORT_RELEASE;
+	ret->time_ns = record->time_ns;
+	ret->partner = -1;
+	return r < 0 ? r : build_stack(b, record->stack, &ret->stack);
+}
+
+/* The kept events of RECORD in their order; how many. */
+static size_t in_order(const struct ledger_history *record,
+		       const struct ledger_reference *ret[LEDGER_HISTORY_EVENTS])
+{
+	size_t count = 0;
+
+	for (unsigned int i = 0; i < LEDGER_HISTORY_EVENTS; i++) {
+		const struct ledger_reference *event = &record->events[i];
+
+		if (record->kept >> i & 1 && event->order &&
+		    (event->op == LEDGER_RETAIN || event->op == LEDGER_RELEASE))
+			ret[count++] = event;
+	}
+	qsort(ret, count, sizeof(ret[0]), compare_orders);
+	return count;
+}
+
+static int read_created(struct builder *b, const struct ledger_block *block,
+			struct report_reference *ret)
+{
+	const struct ledger_row *row = ledger_row(b->view, block->row);
+	struct ledger_reference made = {
+		.api = row ? row->api : 0, .stack = row ? row->stack : 0,
+		.time_ns = block->time_ns,
+	};
+	int r = read_reference(b, &made, ret);
+
+	ret->op = REPORT_CREATE;
+	return r;
+}
+
+static int read_events(struct builder *b, const struct ledger_block *block,
+		       const struct ledger_history *record, struct report_history *ret)
+{
+	const struct ledger_reference *sorted[LEDGER_HISTORY_EVENTS];
+	size_t count = in_order(record, sorted);
+	int64_t open = 1;
+	int r;
+
+	ret->events = pool_alloc(b->pool, (count + 1) * sizeof(*ret->events));
+	if (!ret->events)
+		return -ENOMEM;
+	r = read_created(b, block, &ret->events[ret->count++]);
+	for (size_t i = 0; i < count && r == 0; i++) {
+		r = read_reference(b, sorted[i], &ret->events[ret->count]);
+		if (ret->events[ret->count].op == REPORT_RELEASE) {
+			pair(ret, ret->count);
+			open--;
+		} else {
+			open++;
+		}
+		ret->count++;
+	}
+	ret->references = block->references;
+	ret->left_out = record->kept >> 32;
+	ret->complete = record->lost == 0 && open == (int64_t)block->references;
+	return r;
+}
+
+int build_history(struct builder *b, const struct ledger_block *block,
+		  const struct report_history **ret)
+{
+	const struct ledger_history *record = ledger_history(b->view, block->history);
+	struct report_history *history;
+	int r;
+
+	/* A block that claims another's history has none. */
+	if (!record || (uint64_t)record->block * LEDGER_REF_UNIT !=
+			       (uint64_t)((const uint8_t *)block - b->view->base))
+		return 0;
+	history = pool_alloc(b->pool, sizeof(*history));
+	if (!history)
+		return -ENOMEM;
+	r = read_events(b, block, record, history);
+	if (r == 0)
+		*ret = history;
+	return r;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reads the record of pools, the first if a ledger claims several, without idle pools. Its
+ * numbers are taken as they are, so every sum of them is bounded.
+ */
+#include "report/model/model_pool.h"
+
+#include <errno.h>
+
+#include "report/model/build.h"
+#include "report/util/number.h"
+#include "ledger/options.h"
+
+static const struct {
+	const char *word, *text;
+} reasons[LEDGER_POOL_REASON_COUNT] = {
+#define X(name, what) { #name, what },
+	LEDGER_POOL_REASONS(X)
+#undef X
+};
+
+const char *report_pool_reason_word(unsigned int reason)
+{
+	return reasons[reason].word;
+}
+
+const char *report_pool_reason_text(unsigned int reason)
+{
+	return reasons[reason].text;
+}
+
+static uint64_t less(uint64_t from, uint64_t what)
+{
+	return from > what ? from - what : 0;
+}
+
+uint64_t report_pool_used(const struct ledger_pool *pool)
+{
+	return less(pool->reserved,
+		    add_bounded(pool->waste, add_bounded(pool->cached, pool->pending)));
+}
+
+uint64_t report_pool_calls_saved(const struct ledger_pool *pool)
+{
+	/* A trimmed block's free was only put off. */
+	return less(add_bounded(pool->hits, pool->frees), pool->trimmed);
+}
+
+uint64_t report_pool_allocations(const struct ledger_pool *pool)
+{
+	return add_bounded(pool->hits, pool->native_allocs);
+}
+
+static void add_up(struct ledger_pool *to, const struct ledger_pool *from)
+{
+#define ADD(member) (to->member = add_bounded(to->member, from->member))
+	ADD(cached), ADD(pending), ADD(reserved), ADD(peak_reserved), ADD(peak_used);
+	ADD(hits), ADD(native_allocs), ADD(native_frees), ADD(frees);
+	ADD(tickets), ADD(shared_tickets), ADD(waits), ADD(wait_ns);
+	ADD(trims), ADD(trimmed), ADD(trimmed_bytes), ADD(rescued), ADD(waste);
+	for (unsigned int i = 0; i < LEDGER_POOL_REASON_COUNT; i++)
+		ADD(reasons[i]);
+#undef ADD
+}
+
+/* It was there, and nobody wanted anything of it. */
+static int is_idle(const struct ledger_pool *pool)
+{
+	uint64_t any = pool->hits | pool->native_allocs | pool->frees | pool->peak_reserved;
+
+	for (unsigned int i = 0; i < LEDGER_POOL_REASON_COUNT; i++)
+		any |= pool->reasons[i];
+	return !any && !pool->off;
+}
+
+static int read_pool(struct builder *b, const struct ledger_pool *record, struct report_pool *ret)
+{
+	int r = build_text(b, record->api, &ret->api);
+
+	if (r == 0)
+		r = build_text(b, record->kind, &ret->kind);
+	if (r == 0)
+		r = build_text(b, record->off, &ret->off);
+	if (!ret->api)
+		ret->api = "unknown";
+	if (!ret->kind)
+		ret->kind = "unknown";
+	if (!ret->off && record->off)
+		ret->off = "the reason can't be read";
+	ret->device = record->device;
+	ret->mode = option_word(OPTION_POOL, (int)record->mode);
+	ret->backend = option_word(OPTION_POOL_BACKEND, (int)record->backend);
+	ret->count = *record;
+	return r;
+}
+
+static int read_refusal(struct builder *b, const struct ledger_refusal *record,
+			struct report_refusal *ret)
+{
+	int r = build_text(b, record->api, &ret->api);
+
+	return r < 0 ? r : build_stack(b, record->stack, &ret->stack);
+}
+
+static int read_pools(struct builder *b, const struct ledger_pools *record)
+{
+	struct report_pools *pools = pool_alloc(b->pool, sizeof(*pools));
+	int r = 0;
+
+	if (!pools)
+		return -ENOMEM;
+	pools->mode = option_word(OPTION_POOL, (int)record->mode);
+	pools->backend = option_word(OPTION_POOL_BACKEND, (int)record->backend);
+	pools->limit = record->limit;
+	pools->refused = record->refused;
+	pools->injected = record->injected;
+	r = read_refusal(b, &record->first_refused, &pools->first_refused);
+	if (r == 0)
+		r = read_refusal(b, &record->first_injected, &pools->first_injected);
+	pools->pools = pool_alloc(b->pool, LEDGER_POOLS_MAX * sizeof(*pools->pools));
+	if (!pools->pools)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < LEDGER_POOLS_MAX && r == 0; i++) {
+		if (!record->pool[i].api)
+			continue;
+		pools->downgraded |= record->mode == OPTION_POOL_FAST &&
+				     record->pool[i].mode == OPTION_POOL_STRICT;
+		if (is_idle(&record->pool[i]))
+			continue;
+		r = read_pool(b, &record->pool[i], &pools->pools[pools->count++]);
+		add_up(&pools->sum, &record->pool[i]);
+	}
+	b->process->pools = pools;
+	return r;
+}
+
+int build_pools(struct builder *b)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_pools *record =
+		ledger_next(b->view, &walk, LEDGER_CHUNK_POOLS, sizeof(*record));
+
+	return record ? read_pools(b, record) : 0;
+}

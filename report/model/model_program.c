@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the ledger's facts say of the program itself: its rank in a parallel job, and the
+ * suppressions that it brings along. Text of the program's that can't be used is a note.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/model/build.h"
+#include "report/suppress/suppress.h"
+
+#define LSAN_NAME "__lsan_default_suppressions"
+
+static void read_rank(struct builder *b, const char *subject, const char *variable, uint32_t size)
+{
+	struct report_process *process = b->process;
+	unsigned long number;
+	char *end;
+
+	if (!subject || !*subject || subject[strspn(subject, "0123456789")])
+		return;
+	errno = 0;
+	number = strtoul(subject, &end, 10);
+	if (errno || number > INT_MAX)
+		return;
+	process->ranked = 1;
+	process->rank = (int)number;
+	process->rank_variable = variable;
+	process->ranks = size > number && size <= INT_MAX ? (int)size : 0;
+}
+
+struct parts {
+	const char *part[LEDGER_LSAN_PARTS_MAX];
+	int cut;
+};
+
+static int join(struct builder *b, const struct parts *parts, const char **ret)
+{
+	size_t length = 0, at = 0;
+	char *text;
+
+	for (size_t i = 0; i < LEDGER_LSAN_PARTS_MAX; i++)
+		length += parts->part[i] ? strlen(parts->part[i]) : 0;
+	*ret = text = pool_alloc(b->pool, length + 1);
+	if (!text)
+		return -ENOMEM;
+	for (size_t i = 0; i < LEDGER_LSAN_PARTS_MAX; i++) {
+		if (!parts->part[i])
+			continue;
+		strcpy(text + at, parts->part[i]);
+		at += strlen(parts->part[i]);
+	}
+	return 0;
+}
+
+static int read_suppressions(struct builder *b, const struct parts *parts)
+{
+	const char *text;
+	char error[256] = "";
+	int r = join(b, parts, &text);
+
+	if (r < 0 || !*text)
+		return r;
+	r = suppressions_parse_good(text, strlen(text), LSAN_NAME,
+				    &b->process->program_suppressions, error, sizeof(error));
+	if (r < 0)
+		return r;
+	if (*error)
+		b->program_note = pool_printf(b->pool, "the program's own suppressions: %s: that "
+					      "line is not used", error);
+	else if (parts->cut)
+		b->program_note = pool_printf(b->pool, "the program's own suppressions ("
+					      LSAN_NAME ") are longer than 64 KiB: the rest is not "
+					      "used");
+	return (*error || parts->cut) && !b->program_note ? -ENOMEM : 0;
+}
+
+int build_program(struct builder *b, int with_suppressions)
+{
+	struct ledger_walk walk = { 0 };
+	struct parts parts = { 0 };
+	const struct ledger_fact *record;
+	int r = 0;
+
+	for (unsigned int i = 0; r == 0 && i < LEDGER_FACTS_MAX; i++) {
+		const char *kind = NULL, *subject = NULL, *variable = NULL;
+
+		record = ledger_next(b->view, &walk, LEDGER_CHUNK_FACTS, sizeof(*record));
+		if (!record)
+			break;
+		r = build_text(b, record->kind, &kind);
+		if (r < 0 || !kind || !build_is_of_program(kind))
+			continue;
+		r = build_text(b, record->subject, &subject);
+		if (r == 0)
+			r = build_text(b, record->module, &variable);
+		if (r == 0 && strcmp(kind, LEDGER_FACT_RANK) == 0)
+			read_rank(b, subject, variable, record->count);
+		else if (record->count >= 1 && record->count <= LEDGER_LSAN_PARTS_MAX)
+			parts.part[record->count - 1] = subject;
+		parts.cut |= strcmp(kind, LEDGER_FACT_LSAN) == 0 && record->detail != 0;
+	}
+	return r < 0 || !with_suppressions ? r : read_suppressions(b, &parts);
+}
+
+int build_is_of_program(const char *kind)
+{
+	return strcmp(kind, LEDGER_FACT_RANK) == 0 || strcmp(kind, LEDGER_FACT_LSAN) == 0;
+}

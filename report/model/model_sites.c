@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Adds up the ledger's rows. What is left of each is in the process's lists already; strings
+ * and stacks are interned, so that pointers tell equal ones.
+ */
+#include "report/model/model_sites.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/model/build.h"
+#include "report/util/number.h"
+
+struct kind_node {
+	struct report_kind public;
+	uint64_t ended; /* not by a free */
+	struct kind_node *next;
+};
+
+struct site_node {
+	struct report_site public;
+	struct site_node *next;
+};
+
+struct gathering {
+	struct builder *b;
+	struct table table;
+	struct kind_node *kinds;
+	struct site_node *sites;
+	size_t count;
+};
+
+/* Calls ADD for every block that is left: leaked, suppressed, held by a cache. */
+typedef int add_leak_fn(struct gathering *g, const struct report_leak *leak);
+
+static int each_leak(struct gathering *g, add_leak_fn *add)
+{
+	const struct report_process *p = g->b->process;
+	const struct { const struct report_leak *leaks; size_t count; } lists[] = {
+		{ p->leaks, p->leak_count },
+		{ p->suppressed, p->suppressed_count },
+		{ p->cached, p->cached_count },
+	};
+	int r = 0;
+
+	for (size_t list = 0; list < sizeof(lists) / sizeof(lists[0]); list++)
+		for (size_t i = 0; i < lists[list].count && r == 0; i++)
+			r = add(g, &lists[list].leaks[i]);
+	return r;
+}
+
+/* Calls ADD for every row of memory. */
+typedef int add_row_fn(struct gathering *g, const struct ledger_row *row);
+
+static int each_row(struct gathering *g, add_row_fn *add)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_row *row;
+	int r = 0;
+
+	while (r == 0 &&
+	       (row = ledger_next(g->b->view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row))))
+		if (!ledger_row_is_object(g->b->view, row))
+			r = add(g, row);
+	return r;
+}
+
+static int row_text(struct gathering *g, uint32_t ref, const char **ret)
+{
+	int r = build_text(g->b, ref, ret);
+
+	if (r == 0 && !*ret)
+		*ret = build_unknown;
+	return r;
+}
+
+/* ---- kinds ---- */
+
+static int same_kind(const void *value, const void *key)
+{
+	const struct report_kind *a = &((const struct kind_node *)value)->public, *b = key;
+
+	return a->kind == b->kind && a->device == b->device;
+}
+
+static int kind_at(struct gathering *g, const char *kind, int device, struct kind_node **ret)
+{
+	const struct report_kind key = { .kind = kind, .device = device };
+	uint64_t hash = hash_number((uint64_t)device, hash_number((uintptr_t)kind, 0));
+	struct kind_node *node = table_find(&g->table, hash, same_kind, &key);
+
+	*ret = node;
+	if (node)
+		return 0;
+	node = pool_alloc(g->b->pool, sizeof(*node));
+	if (!node || table_add(&g->table, hash, node) < 0)
+		return -ENOMEM;
+	node->public = key;
+	node->next = g->kinds;
+	g->kinds = node;
+	g->count++;
+	*ret = node;
+	return 0;
+}
+
+static int kind_of_row(struct gathering *g, const struct ledger_row *row, struct kind_node **ret)
+{
+	const char *kind;
+	int r = row_text(g, row->kind, &kind);
+
+	return r < 0 ? r : kind_at(g, kind, row->device, ret);
+}
+
+static int add_row_to_kind(struct gathering *g, const struct ledger_row *row)
+{
+	struct kind_node *node;
+	int r = kind_of_row(g, row, &node);
+
+	if (r < 0)
+		return r;
+	node->public.allocated_blocks = add_bounded(node->public.allocated_blocks, row->allocs);
+	node->public.allocated_bytes = add_bounded(node->public.allocated_bytes, row->bytes);
+	node->ended = add_bounded(node->ended, add_bounded(row->with_context, row->unseen));
+	return 0;
+}
+
+static int add_leak_to_kind(struct gathering *g, const struct report_leak *leak)
+{
+	struct kind_node *node;
+	int r = kind_at(g, leak->kind, leak->device, &node);
+
+	if (r < 0)
+		return r;
+	node->public.live_blocks = add_bounded(node->public.live_blocks, leak->blocks);
+	node->public.live_bytes = add_bounded(node->public.live_bytes, leak->bytes);
+	return 0;
+}
+
+/* Released and not yet freed. */
+static int add_held_to_kinds(struct gathering *g)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_block *block;
+	int r = 0;
+
+	while (r == 0 && (block = ledger_next(g->b->view, &walk, LEDGER_CHUNK_BLOCKS,
+					      sizeof(*block)))) {
+		const struct ledger_row *row = ledger_row(g->b->view, block->row);
+		struct kind_node *node;
+
+		if (LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_RELEASED || !row ||
+		    (block->marked & LEDGER_BLOCK_MAPPED) || /* a leak */
+		    ledger_row_is_object(g->b->view, row))
+			continue;
+		r = kind_of_row(g, row, &node);
+		if (r == 0)
+			node->ended = add_bounded(node->ended, 1);
+	}
+	return r;
+}
+
+static int compare_kinds(const void *left, const void *right)
+{
+	const struct report_kind *a = left, *b = right;
+	int r = strcmp(a->kind, b->kind);
+
+	return r ? r : (a->device > b->device) - (a->device < b->device);
+}
+
+static int list_kinds(struct gathering *g)
+{
+	struct report_process *process = g->b->process;
+
+	process->kinds = pool_alloc(g->b->pool, g->count * sizeof(*process->kinds));
+	if (!process->kinds)
+		return -ENOMEM;
+	for (const struct kind_node *node = g->kinds; node; node = node->next) {
+		struct report_kind *kind = &process->kinds[process->kind_count++];
+		uint64_t ended = add_bounded(node->ended, node->public.live_blocks);
+
+		*kind = node->public;
+		kind->freed_blocks = kind->allocated_blocks > ended
+					     ? kind->allocated_blocks - ended
+					     : 0;
+	}
+	if (process->kind_count)
+		qsort(process->kinds, process->kind_count, sizeof(*process->kinds),
+		      compare_kinds);
+	return 0;
+}
+
+int build_kinds(struct builder *b)
+{
+	struct gathering g = { .b = b };
+	int r = each_row(&g, add_row_to_kind);
+
+	if (r == 0)
+		r = each_leak(&g, add_leak_to_kind);
+	if (r == 0)
+		r = add_held_to_kinds(&g);
+	if (r == 0)
+		r = list_kinds(&g);
+	table_finish(&g.table);
+	return r;
+}
+
+/* ---- sites ---- */
+
+static int same_site(const void *value, const void *key)
+{
+	const struct report_site *a = &((const struct site_node *)value)->public, *b = key;
+
+	return a->stack == b->stack && a->api == b->api && a->kind == b->kind &&
+	       a->device == b->device;
+}
+
+static struct site_node *new_site(struct gathering *g, const struct report_site *key)
+{
+	struct site_node *node = pool_alloc(g->b->pool, sizeof(*node));
+
+	if (!node)
+		return NULL;
+	node->public = *key;
+	node->next = g->sites;
+	g->sites = node;
+	g->count++;
+	return node;
+}
+
+static int site_at(struct gathering *g, const struct report_site *key, struct site_node **ret)
+{
+	uint64_t hash = hash_number((uintptr_t)key->stack, hash_number((uintptr_t)key->api, 0));
+	struct site_node *node = table_find(&g->table, hash, same_site, key);
+
+	*ret = node;
+	if (node)
+		return 0;
+	*ret = node = new_site(g, key);
+	return node ? table_add(&g->table, hash, node) : -ENOMEM;
+}
+
+static int add_leak_to_site(struct gathering *g, const struct report_leak *leak)
+{
+	const struct report_site key = { .api = leak->api, .kind = leak->kind,
+					 .device = leak->device, .stack = leak->stack };
+	struct site_node *node;
+	int r = site_at(g, &key, &node);
+
+	if (r < 0)
+		return r;
+	if (node->public.live) { /* say, what the program ignores of one site, and the rest */
+		node = new_site(g, &key);
+		if (!node)
+			return -ENOMEM;
+		node->public.again = 1;
+	}
+	node->public.live = leak;
+	return 0;
+}
+
+static int add_row_to_site(struct gathering *g, const struct ledger_row *row)
+{
+	struct report_site key = { .device = row->device };
+	struct site_node *node;
+	int r = row_text(g, row->api, &key.api);
+
+	if (r == 0)
+		r = row_text(g, row->kind, &key.kind);
+	if (r == 0)
+		r = build_stack(g->b, row->stack, &key.stack);
+	if (r == 0)
+		r = site_at(g, &key, &node);
+	if (r < 0)
+		return r;
+	node->public.allocated_blocks = add_bounded(node->public.allocated_blocks, row->allocs);
+	node->public.allocated_bytes = add_bounded(node->public.allocated_bytes, row->bytes);
+	return 0;
+}
+
+/* What a module is called and what was built: not only of those that are in a stack. */
+static int list_modules(struct builder *b)
+{
+	struct report_process *process = b->process;
+	struct ledger_walk walk = { 0 };
+	const struct ledger_module *record;
+	size_t count = 0;
+	int r = 0;
+
+	while (ledger_next(b->view, &walk, LEDGER_CHUNK_MODULES, sizeof(*record)))
+		count++;
+	process->modules = pool_alloc(b->pool, count * sizeof(*process->modules));
+	if (!process->modules)
+		return -ENOMEM;
+	walk = (struct ledger_walk){ 0 };
+	while (r == 0 && process->module_count < count &&
+	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_MODULES, sizeof(*record)))) {
+		struct report_module *module = &process->modules[process->module_count];
+		char hex[2 * LEDGER_BUILD_ID_MAX + 1] = "";
+
+		r = build_text(b, record->path, &module->path);
+		for (uint32_t i = 0; i < record->build_id_bytes && i < LEDGER_BUILD_ID_MAX; i++)
+			sprintf(hex + 2 * (size_t)i, "%02x", record->build_id[i]);
+		module->build_id = pool_printf(b->pool, "%s", hex);
+		if (!module->build_id)
+			r = -ENOMEM;
+		process->module_count += module->path != NULL;
+	}
+	return r;
+}
+
+static int compare_numbers(uint64_t a, uint64_t b)
+{
+	return (a < b) - (a > b);
+}
+
+static int compare_sites(const void *left, const void *right)
+{
+	const struct report_site *a = left, *b = right;
+	int r = compare_numbers(a->live ? a->live->bytes : 0, b->live ? b->live->bytes : 0);
+
+	if (r == 0)
+		r = compare_numbers(a->allocated_bytes, b->allocated_bytes);
+	if (r == 0)
+		r = compare_numbers(a->allocated_blocks, b->allocated_blocks);
+	return r ? r : strcmp(a->api, b->api);
+}
+
+int build_sites(struct builder *b)
+{
+	struct gathering g = { .b = b };
+	struct report_process *process = b->process;
+	int r = each_leak(&g, add_leak_to_site);
+
+	if (r == 0)
+		r = each_row(&g, add_row_to_site);
+	table_finish(&g.table);
+	if (r == 0)
+		r = list_modules(b);
+	if (r < 0)
+		return r;
+	process->sites = pool_alloc(b->pool, g.count * sizeof(*process->sites));
+	if (!process->sites)
+		return -ENOMEM;
+	for (const struct site_node *node = g.sites; node; node = node->next)
+		process->sites[process->site_count++] = node->public;
+	if (process->site_count)
+		qsort(process->sites, process->site_count, sizeof(*process->sites),
+		      compare_sites);
+	return 0;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Live bytes over time, as the ledger sampled them: in sum, and by kind of memory and device.
+ * Fills in no gaps; who draws them decides what lies between two samples.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "report/model/build.h"
+
+int build_samples(struct builder *b, enum ledger_chunk_type type, struct report_sample **ret,
+		  size_t *ret_count)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_sample *sample;
+	size_t count = 0, at = 0;
+
+	while (ledger_next(b->view, &walk, type, sizeof(*sample)))
+		count++;
+	*ret = pool_alloc(b->pool, count * sizeof(**ret));
+	if (!*ret)
+		return -ENOMEM;
+	walk = (struct ledger_walk){ 0 };
+	while (at < count && (sample = ledger_next(b->view, &walk, type, sizeof(*sample))))
+		(*ret)[at++] = (struct report_sample){ sample->time_ns, sample->live_bytes };
+	*ret_count = at;
+	return 0;
+}
+
+/* The values of one column at all moments. */
+static int build_part(struct builder *b, const struct ledger_parts *parts, uint32_t column,
+		      size_t count)
+{
+	struct report_timeline *timeline = &b->process->timeline;
+	struct report_series *part = &timeline->parts[timeline->part_count];
+	struct ledger_walk walk = { 0 };
+	const struct ledger_moment *moment;
+	int r = build_text(b, parts->column[column].kind, &part->kind);
+
+	part->samples = pool_alloc(b->pool, count * sizeof(*part->samples));
+	if (r < 0 || !part->samples)
+		return -ENOMEM;
+	if (!part->kind)
+		part->kind = "other";
+	part->device = parts->column[column].device;
+	ledger_next(b->view, &walk, LEDGER_CHUNK_PARTS, sizeof(*moment)); /* the columns */
+	while (part->count < count &&
+	       (moment = ledger_next(b->view, &walk, LEDGER_CHUNK_PARTS, sizeof(*moment))))
+		part->samples[part->count++] = (struct report_sample){
+			moment->time_ns, moment->live_bytes[column] };
+	timeline->part_count++;
+	return 0;
+}
+
+static int build_parts(struct builder *b)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_parts *parts =
+		ledger_next(b->view, &walk, LEDGER_CHUNK_PARTS, sizeof(*parts));
+	uint32_t columns = parts ? __atomic_load_n(&parts->columns, __ATOMIC_ACQUIRE) : 0;
+	size_t count = 0;
+	int r = 0;
+
+	if (columns > LEDGER_COLUMNS)
+		columns = 0;
+	while (ledger_next(b->view, &walk, LEDGER_CHUNK_PARTS, sizeof(struct ledger_moment)))
+		count++;
+	b->process->timeline.parts =
+		pool_alloc(b->pool, (columns + 1) * sizeof(*b->process->timeline.parts));
+	if (!b->process->timeline.parts)
+		return -ENOMEM;
+	for (uint32_t i = 0; count && i < columns && r == 0; i++)
+		r = build_part(b, parts, i, count);
+	return r;
+}
+
+int build_timeline(struct builder *b)
+{
+	const struct ledger_header *header = ledger_header(b->view);
+	struct report_timeline *timeline = &b->process->timeline;
+	int r;
+
+	if (header->ended != LEDGER_RUNNING && header->end_mono_ns > header->start_mono_ns)
+		timeline->end_ns = header->end_mono_ns - header->start_mono_ns;
+	timeline->peak_ns = header->peak_mono_ns;
+	timeline->total.device = -1;
+	r = build_samples(b, LEDGER_CHUNK_TIMELINE, &timeline->total.samples,
+			  &timeline->total.count);
+	return r < 0 ? r : build_parts(b);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The report as a sum of processes, and what of a process is asked by more than one
+ * format. Builds nothing from ledgers and prints nothing.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/model/model.h"
+#include "report/util/number.h"
+
+void report_process_set_ended(struct report_process *process, enum report_ended ended, int status)
+{
+	process->ended = ended;
+	process->status = ended == REPORT_EXIT || ended == REPORT__EXIT || ended == REPORT_SIGNAL
+				  ? status
+				  : 0;
+}
+
+const char *report_ended_word(enum report_ended ended)
+{
+	switch (ended) {
+	case REPORT_UNKNOWN:
+		break;
+	case REPORT_RUNNING:
+		return "running";
+	case REPORT_EXIT:
+		return "exit";
+	case REPORT__EXIT:
+		return "_exit";
+	case REPORT_SIGNAL:
+		return "signal";
+	case REPORT_EXEC:
+		return "exec";
+	}
+	return "unknown";
+}
+
+static const struct report_frame *innermost(const struct report_stack *stack, enum frame_role role)
+{
+	for (size_t i = 0; i < stack->count; i++)
+		if (stack->frames[i].role == role)
+			return &stack->frames[i];
+	return NULL;
+}
+
+const struct report_frame *report_stack_culprit(const struct report_stack *stack)
+{
+	const struct report_frame *frame = innermost(stack, FRAME_APPLICATION);
+
+	if (!frame)
+		frame = innermost(stack, FRAME_FRAMEWORK);
+	if (!frame && stack->count)
+		frame = &stack->frames[0];
+	return frame;
+}
+
+static void add_summary(struct report_summary *to, const struct report_summary *from)
+{
+	to->leaked_bytes = add_bounded(to->leaked_bytes, from->leaked_bytes);
+	to->leaked_blocks = add_bounded(to->leaked_blocks, from->leaked_blocks);
+	to->suppressed_bytes = add_bounded(to->suppressed_bytes, from->suppressed_bytes);
+	to->suppressed_blocks = add_bounded(to->suppressed_blocks, from->suppressed_blocks);
+	to->cached_bytes = add_bounded(to->cached_bytes, from->cached_bytes);
+	to->cached_blocks = add_bounded(to->cached_blocks, from->cached_blocks);
+	to->errors = add_bounded(to->errors, from->errors);
+	to->allocated_bytes = add_bounded(to->allocated_bytes, from->allocated_bytes);
+	to->allocated_blocks = add_bounded(to->allocated_blocks, from->allocated_blocks);
+	to->freed_blocks = add_bounded(to->freed_blocks, from->freed_blocks);
+	to->peak_bytes = add_bounded(to->peak_bytes, from->peak_bytes);
+	to->with_context_blocks = add_bounded(to->with_context_blocks, from->with_context_blocks);
+	to->held_blocks = add_bounded(to->held_blocks, from->held_blocks);
+	to->with_context_bytes = add_bounded(to->with_context_bytes, from->with_context_bytes);
+	to->late_blocks = add_bounded(to->late_blocks, from->late_blocks);
+	to->left_out_blocks = add_bounded(to->left_out_blocks, from->left_out_blocks);
+	to->left_out_bytes = add_bounded(to->left_out_bytes, from->left_out_bytes);
+	to->younger_blocks = add_bounded(to->younger_blocks, from->younger_blocks);
+	to->younger_bytes = add_bounded(to->younger_bytes, from->younger_bytes);
+}
+
+int report_add_process(struct report *report, struct report_process *process)
+{
+	struct report_process **grown = reallocarray(report->processes, report->count + 1,
+						     sizeof(struct report_process *));
+
+	if (!grown) {
+		report_process_destroy(process);
+		return -ENOMEM;
+	}
+	report->processes = grown;
+	grown[report->count++] = process;
+	add_summary(&report->summary, &process->summary);
+	report->incomplete |= process->incomplete;
+	return 0;
+}
+
+int report_add_note(struct report *report, const char *text)
+{
+	char **grown = reallocarray(report->notes, report->note_count + 1, sizeof(char *));
+
+	if (!grown)
+		return -ENOMEM;
+	report->notes = grown;
+	grown[report->note_count] = strdup(text);
+	if (!grown[report->note_count])
+		return -ENOMEM;
+	report->note_count++;
+	return 0;
+}
+
+static int compare_processes(const void *left, const void *right)
+{
+	const struct report_process *a = *(struct report_process *const *)left;
+	const struct report_process *b = *(struct report_process *const *)right;
+
+	int r;
+
+	if (a->ranked != b->ranked)
+		return a->ranked ? -1 : 1;
+	if (a->ranked && a->rank != b->rank)
+		return a->rank < b->rank ? -1 : 1;
+	r = strcmp(a->host ? a->host : "", b->host ? b->host : "");
+	if (r)
+		return r;
+	if (a->pid != b->pid)
+		return a->pid < b->pid ? -1 : 1;
+	if (a->start_real_ns != b->start_real_ns)
+		return a->start_real_ns < b->start_real_ns ? -1 : 1;
+	return strcmp(a->ledger, b->ledger);
+}
+
+void report_sort(struct report *report)
+{
+	if (report->count)
+		qsort(report->processes, report->count, sizeof(struct report_process *),
+		      compare_processes);
+}
+
+void report_finish(struct report *report)
+{
+	for (size_t i = 0; i < report->count; i++)
+		report_process_destroy(report->processes[i]);
+	for (size_t i = 0; i < report->note_count; i++)
+		free(report->notes[i]);
+	free(report->processes);
+	free(report->notes);
+	*report = (struct report){ 0 };
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Patterns in LeakSanitizer's manner: a text that is looked for anywhere in the function, file
+ * or module of a frame, * for anything, ^ and $ for the beginning and the end. What
+ * suppressions, budgets and policies match stacks with. LeakSanitizer reads a fingerprint as a
+ * name that no frame has, so one file can serve both.
+ */
+#ifndef GPULEAK_REPORT_FRAME_PATTERN_H
+#define GPULEAK_REPORT_FRAME_PATTERN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "report/util/wildcard.h"
+
+struct report_frame;
+
+/* A pattern of these words and 16 hexadecimal digits is a fingerprint of the whole stack. */
+#define FRAME_PATTERN_STACK "stack:"
+
+struct frame_pattern { /* starts as { 0 } */
+	char *text; /* as written */
+	int of_stack; /* it is a fingerprint: */
+	uint64_t fingerprint;
+	struct wildcard wildcard;
+};
+
+/* Compiles the LENGTH bytes at TEXT. 0, -ENOMEM, -E2BIG if it is longer than
+ * WILDCARD_BYTES_MAX, or -EINVAL if there is nothing to look for: such a line would match
+ * everything by accident (`*` does it on purpose). On error nothing is left to finish. */
+int frame_pattern_compile(struct frame_pattern *ret, const char *text, size_t length);
+
+/* Whether TEXT matches. NULL and "" never do. */
+int frame_pattern_match(const struct frame_pattern *pattern, const char *text);
+
+/* Returns true if one of FRAMES matches, or if their fingerprint is the pattern's. */
+int frame_pattern_match_any(const struct frame_pattern *pattern,
+			    const struct report_frame *frames, size_t count);
+
+void frame_pattern_finish(struct frame_pattern *pattern);
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Tries names from the inside out, by the very matching that suppresses, then the stack's
+ * fingerprint. Leaks of one fingerprint (two lines of one function, eight processes) are one:
+ * no pattern tells them apart.
+ */
+#include "report/suppress/gen_suppressions.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/util/escape.h"
+#include "report/model/fingerprint.h"
+#include "report/model/model.h"
+#include "report/analyze/leak_totals.h"
+#include "report/describe/describe_stack.h"
+#include "report/suppress/frame_pattern.h"
+
+#define COMPARED_MAX 1000 /* leaks; among more of them the innermost name is taken unseen */
+#define NAME_MAX_BYTES (WILDCARD_BYTES_MAX - 2)
+
+struct choice {
+	char pattern[WILDCARD_BYTES_MAX + 1];
+	size_t others; /* leaks that it suppresses as well */
+};
+
+/* "^NAME$", with a star for what can't stand in a line. */
+static size_t make_pattern(const char *name, char ret[WILDCARD_BYTES_MAX + 1])
+{
+	size_t length = strlen(name), n = length < NAME_MAX_BYTES ? length : NAME_MAX_BYTES, at = 0;
+
+	ret[at++] = '^';
+	for (size_t i = 0; i < n; i++)
+		ret[at++] = (unsigned char)name[i] < ' ' || name[i] == 0x7f ? '*' : name[i];
+	if (n == length)
+		ret[at++] = '$';
+	ret[at] = '\0';
+	return at;
+}
+
+/* How many of the other leaks PATTERN matches. 0 or -ENOMEM. */
+static int count_others(const struct tally *tally, const struct tally_entry *own,
+			const char *pattern, size_t length, size_t *ret)
+{
+	struct frame_pattern compiled = { 0 };
+
+	*ret = 0;
+	if (frame_pattern_compile(&compiled, pattern, length) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < tally->count; i++) {
+		const struct report_stack *stack = tally->entries[i].largest->stack;
+
+		*ret += &tally->entries[i] != own &&
+			frame_pattern_match_any(&compiled, stack->frames, stack->count);
+	}
+	frame_pattern_finish(&compiled);
+	return 0;
+}
+
+/* Takes NAME for *BEST if it hides less. 0 or -ENOMEM. */
+static int try_name(const struct tally *tally, const struct tally_entry *own, const char *name,
+		    struct choice *best)
+{
+	char pattern[WILDCARD_BYTES_MAX + 1];
+	size_t length, others = 0;
+
+	if (!name || !*name || (best->pattern[0] && best->others == 0))
+		return 0;
+	length = make_pattern(name, pattern);
+	if (tally->count <= COMPARED_MAX &&
+	    count_others(tally, own, pattern, length, &others) < 0)
+		return -ENOMEM;
+	/* Only a name that tells this leak from all others is better than the innermost. */
+	if (best->pattern[0] && others > 0)
+		return 0;
+	strcpy(best->pattern, pattern);
+	best->others = others;
+	return 0;
+}
+
+/* Returns the function of FRAME if it tells stacks apart. All stacks of a program go through
+ * main, and all stacks of a script through its "<module>". */
+static const char *telling_function(const struct report_frame *frame)
+{
+	const char *name = frame->function;
+
+	return name && strcmp(name, "main") != 0 && name[0] != '<' ? name : NULL;
+}
+
+/* Takes the stack's fingerprint for *BEST if no name was found. 0 or -ENOMEM. */
+static int try_stack(const struct tally *tally, const struct tally_entry *own,
+		     struct choice *best)
+{
+	const struct report_stack *stack = own->largest->stack;
+	uint64_t fingerprint;
+	char text[FINGERPRINT_TEXT];
+
+	if (best->pattern[0] ||
+	    report_stack_fingerprint(stack->frames, stack->count, &fingerprint) < 0)
+		return 0;
+	snprintf(best->pattern, sizeof(best->pattern), FRAME_PATTERN_STACK "%s",
+		 report_fingerprint_text(fingerprint, text));
+	return tally->count > COMPARED_MAX
+		       ? 0
+		       : count_others(tally, own, best->pattern, strlen(best->pattern),
+				      &best->others);
+}
+
+/* Only names of the application's own frames: a frame of a runtime or a framework is on the
+ * stacks of many leaks. */
+static int choose(const struct tally *tally, const struct tally_entry *own, struct choice *best)
+{
+	const struct report_stack *stack = own->largest->stack;
+	int r = 0;
+
+	*best = (struct choice){ 0 };
+	for (size_t i = 0; i < stack->count && r == 0; i++)
+		if (stack->frames[i].role == FRAME_APPLICATION)
+			r = try_name(tally, own, telling_function(&stack->frames[i]), best);
+	for (size_t i = 0; i < stack->count && r == 0; i++)
+		if (stack->frames[i].role == FRAME_APPLICATION && !stack->frames[i].function)
+			r = try_name(tally, own, stack->frames[i].file, best);
+	return r < 0 ? r : try_stack(tally, own, best);
+}
+
+static void print_choice(FILE *out, const struct tally_entry *entry, const struct choice *choice)
+{
+	fputs("# ", out);
+	text_bytes(out, entry->bytes);
+	fprintf(out, " in %" PRIu64 " block%s (", entry->blocks, entry->blocks == 1 ? "" : "s");
+	print_escaped(out, entry->largest->kind);
+	fputs(", ", out);
+	print_escaped(out, entry->largest->api);
+	fputs(") at ", out);
+	text_place(out, entry->largest->stack);
+	if (!choice->pattern[0]) {
+		fputs(": no frame of the application is known, so no pattern names this leak\n",
+		      out);
+		return;
+	}
+	if (choice->others)
+		fprintf(out, "; hides %zu other leak%s, too", choice->others,
+			choice->others == 1 ? "" : "s");
+	fprintf(out, "\nleak:%s\n", choice->pattern);
+}
+
+int gen_suppressions(const struct report *report, FILE *out)
+{
+	struct choice *choice = malloc(sizeof(*choice));
+	struct tally tally = { 0 };
+	int r = choice ? tally_leaks(report, &tally) : -ENOMEM;
+
+	if (r == 0)
+		tally_sort_by_size(&tally);
+	for (size_t i = 0; i < tally.count && r == 0; i++) {
+		r = choose(&tally, &tally.entries[i], choice);
+		if (r == 0)
+			print_choice(out, &tally.entries[i], choice);
+	}
+	tally_finish(&tally);
+	free(choice);
+	if (r < 0)
+		return r;
+	return ferror(out) ? -EIO : 0;
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * An index over DWARF that is made piece by piece: units by address, and the functions of
+ * each unit that is asked for. libdw can answer the same questions, but walks a whole unit
+ * for every address, and its 0.188 finds no unit at all where .debug_aranges is missing,
+ * as in everything that clang compiles.
+ */
+#include "report/symbols/debuginfo.h"
+
+#include <dwarf.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "report/util/report_arena.h"
+
+#define DEPTH_MAX 64            /* of nested scopes; files may lie */
+#define DIES_MAX (1u << 24)     /* in one unit: more is a loop in a damaged file */
+
+struct range {
+	Dwarf_Addr low, high;
+	Dwarf_Addr reach; /* the largest high up to here, in order of low */
+	Dwarf_Die die;
+};
+
+struct ranges {
+	struct range *items;
+	size_t count, room;
+	int failed; /* no memory */
+};
+
+struct unit {
+	Dwarf_Off offset;
+	Dwarf_Die die;   /* with the line table */
+	Dwarf_Die split; /* with the functions: another one if they are in a .dwo file */
+	const char *directory;
+	struct ranges functions;
+};
+
+struct debuginfo {
+	Dwarf *dwarf;
+	struct pool pool;
+	struct table units;      /* struct unit by offset */
+	struct ranges unit_ranges;
+	int units_listed;
+};
+
+static void add_range(struct ranges *ranges, Dwarf_Addr low, Dwarf_Addr high, const Dwarf_Die *die)
+{
+	if (low >= high || ranges->failed)
+		return;
+	if (ranges->count == ranges->room) {
+		size_t room = ranges->room ? ranges->room * 2 : 64;
+		struct range *grown = reallocarray(ranges->items, room, sizeof(*grown));
+
+		if (!grown) {
+			ranges->failed = 1;
+			return;
+		}
+		ranges->items = grown;
+		ranges->room = room;
+	}
+	ranges->items[ranges->count++] = (struct range){ .low = low, .high = high, .die = *die };
+}
+
+static void add_die_ranges(struct ranges *ranges, Dwarf_Die *die)
+{
+	Dwarf_Addr base, low, high;
+	ptrdiff_t at = 0;
+
+	while ((at = dwarf_ranges(die, at, &base, &low, &high)) > 0)
+		add_range(ranges, low, high, die);
+}
+
+/* By start; of those that start together the larger first, so that what lies deeper
+ * comes later. */
+static int compare_ranges(const void *left, const void *right)
+{
+	const struct range *a = left, *b = right;
+
+	if (a->low != b->low)
+		return a->low < b->low ? -1 : 1;
+	return a->high > b->high ? -1 : a->high < b->high;
+}
+
+static void sort_ranges(struct ranges *ranges)
+{
+	Dwarf_Addr reach = 0;
+
+	if (ranges->count == 0)
+		return;
+	qsort(ranges->items, ranges->count, sizeof(*ranges->items), compare_ranges);
+	for (size_t i = 0; i < ranges->count; i++) {
+		if (ranges->items[i].high > reach)
+			reach = ranges->items[i].high;
+		ranges->items[i].reach = reach;
+	}
+}
+
+/* The innermost range around PC, or NULL. */
+static struct range *find_range(const struct ranges *ranges, Dwarf_Addr pc)
+{
+	size_t low = 0, high = ranges->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (ranges->items[middle].low <= pc)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	while (low-- > 0 && ranges->items[low].reach > pc)
+		if (ranges->items[low].high > pc)
+			return &ranges->items[low];
+	return NULL;
+}
+
+/* Whether functions with code can lie below a DIE of that tag. */
+static int holds_functions(int tag)
+{
+	switch (tag) {
+	case DW_TAG_compile_unit:
+	case DW_TAG_partial_unit:
+	case DW_TAG_namespace:
+	case DW_TAG_module:
+	case DW_TAG_class_type:
+	case DW_TAG_structure_type:
+	case DW_TAG_union_type:
+	case DW_TAG_subprogram:
+	case DW_TAG_lexical_block:
+		return 1;
+	}
+	return 0;
+}
+
+static void list_functions(struct ranges *ranges, Dwarf_Die *parent, unsigned int depth,
+			   unsigned int *dies_left)
+{
+	Dwarf_Die die;
+
+	if (depth > DEPTH_MAX || dwarf_child(parent, &die) != 0)
+		return;
+	do {
+		int tag = dwarf_tag(&die);
+
+		if (*dies_left == 0 || ranges->failed)
+			return;
+		--*dies_left;
+		if (tag == DW_TAG_subprogram)
+			add_die_ranges(ranges, &die);
+		if (holds_functions(tag))
+			list_functions(ranges, &die, depth + 1, dies_left);
+	} while (dwarf_siblingof(&die, &die) == 0);
+}
+
+static int same_unit(const void *value, const void *key)
+{
+	return ((const struct unit *)value)->offset == *(const Dwarf_Off *)key;
+}
+
+static const char *text_of(Dwarf_Die *die, unsigned int attribute)
+{
+	Dwarf_Attribute buffer;
+
+	return dwarf_formstring(dwarf_attr_integrate(die, attribute, &buffer));
+}
+
+/* The unit of DIE, its functions listed at the first time. */
+static struct unit *open_unit(struct debuginfo *index, const Dwarf_Die *die)
+{
+	Dwarf_Off offset = dwarf_dieoffset((Dwarf_Die *)die);
+	struct unit *unit = table_find(&index->units, hash_number(offset, 0), same_unit, &offset);
+	unsigned int dies_left = DIES_MAX;
+	uint8_t type;
+
+	if (unit)
+		return unit;
+	unit = pool_alloc(&index->pool, sizeof(*unit));
+	if (!unit || table_add(&index->units, hash_number(offset, 0), unit) < 0)
+		return NULL;
+	unit->offset = offset;
+	unit->die = *die;
+	unit->split = *die;
+	unit->directory = text_of(&unit->die, DW_AT_comp_dir);
+	if (dwarf_cu_info(unit->die.cu, NULL, &type, NULL, &unit->split, NULL, NULL, NULL) != 0 ||
+	    type != DW_UT_skeleton || !unit->split.cu)
+		unit->split = *die;
+	list_functions(&unit->functions, &unit->split, 0, &dies_left);
+	sort_ranges(&unit->functions);
+	return unit;
+}
+
+static void list_units(struct debuginfo *index)
+{
+	Dwarf_CU *cu = NULL;
+	Dwarf_Die die;
+	uint8_t type;
+
+	index->units_listed = 1;
+	while (dwarf_get_units(index->dwarf, cu, &cu, NULL, &type, &die, NULL) == 0)
+		if (type != DW_UT_type && type != DW_UT_partial)
+			add_die_ranges(&index->unit_ranges, &die);
+	sort_ranges(&index->unit_ranges);
+}
+
+static struct unit *find_unit(struct debuginfo *index, Dwarf_Addr pc)
+{
+	struct range *range;
+	Dwarf_Die die;
+
+	if (dwarf_addrdie(index->dwarf, pc, &die))
+		return open_unit(index, &die);
+	if (!index->units_listed)
+		list_units(index);
+	range = find_range(&index->unit_ranges, pc);
+	return range ? open_unit(index, &range->die) : NULL;
+}
+
+/* The child of *DIE's subtree, not below another function, that is the outermost inlined
+ * call around PC. */
+static int find_inlined(Dwarf_Die *die, Dwarf_Addr pc, unsigned int depth, Dwarf_Die *ret)
+{
+	Dwarf_Die child;
+
+	if (depth > DEPTH_MAX || dwarf_child(die, &child) != 0)
+		return 0;
+	do {
+		int tag = dwarf_tag(&child);
+
+		if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_lexical_block &&
+		    tag != DW_TAG_try_block && tag != DW_TAG_catch_block)
+			continue;
+		if (dwarf_haspc(&child, pc) <= 0)
+			continue;
+		if (tag == DW_TAG_inlined_subroutine) {
+			*ret = child;
+			return 1;
+		}
+		if (find_inlined(&child, pc, depth + 1, ret))
+			return 1;
+	} while (dwarf_siblingof(&child, &child) == 0);
+	return 0;
+}
+
+static const char *function_name(Dwarf_Die *die)
+{
+	const char *name = text_of(die, DW_AT_linkage_name);
+
+	if (!name)
+		name = text_of(die, DW_AT_MIPS_linkage_name);
+	return name ? name : dwarf_diename(die);
+}
+
+/* Where the inlined call DIE stands in its caller. */
+static void call_site(struct unit *unit, Dwarf_Die *die, struct debuginfo_frame *ret)
+{
+	Dwarf_Attribute buffer;
+	Dwarf_Word file, line;
+	Dwarf_Files *files;
+	size_t count;
+
+	if (dwarf_formudata(dwarf_attr(die, DW_AT_call_line, &buffer), &line) == 0)
+		ret->line = (int)line;
+	if (dwarf_formudata(dwarf_attr(die, DW_AT_call_file, &buffer), &file) == 0 &&
+	    dwarf_getsrcfiles(&unit->split, &files, &count) == 0 && file < count)
+		ret->file = dwarf_filesrc(files, file, NULL, NULL);
+}
+
+static void line_of(struct unit *unit, Dwarf_Addr pc, struct debuginfo_frame *ret)
+{
+	Dwarf_Line *line = dwarf_getsrc_die(&unit->die, pc);
+
+	if (!line)
+		return;
+	ret->file = dwarf_linesrc(line, NULL, NULL);
+	dwarf_lineno(line, &ret->line);
+}
+
+size_t debuginfo_frames(struct debuginfo *index, Dwarf_Addr pc,
+			  struct debuginfo_frame ret[DEBUGINFO_FRAMES_MAX])
+{
+	struct unit *unit = find_unit(index, pc);
+	Dwarf_Die chain[DEBUGINFO_FRAMES_MAX]; /* outermost first */
+	struct debuginfo_frame at = { 0 };
+	struct range *function;
+	size_t depth = 0;
+
+	if (!unit)
+		return 0;
+	at.directory = unit->directory;
+	line_of(unit, pc, &at);
+	function = find_range(&unit->functions, pc);
+	if (!function) {
+		ret[0] = at;
+		return at.file ? 1 : 0;
+	}
+	chain[depth++] = function->die;
+	while (depth < DEBUGINFO_FRAMES_MAX &&
+	       find_inlined(&chain[depth - 1], pc, 0, &chain[depth]))
+		depth++;
+	for (size_t i = 0; i < depth; i++) {
+		Dwarf_Die *die = &chain[depth - 1 - i];
+
+		ret[i] = at;
+		ret[i].function = function_name(die);
+		at.file = NULL;
+		at.line = 0;
+		if (i + 1 < depth)
+			call_site(unit, die, &at);
+	}
+	return depth;
+}
+
+int debuginfo_create(Dwarf *dwarf, struct debuginfo **ret)
+{
+	struct debuginfo *index = calloc(1, sizeof(*index));
+
+	if (!index)
+		return -ENOMEM;
+	index->dwarf = dwarf;
+	*ret = index;
+	return 0;
+}
+
+void debuginfo_destroy(struct debuginfo *index)
+{
+	if (!index)
+		return;
+	for (size_t i = 0; i < index->units.size; i++)
+		if (index->units.slots[i].value)
+			free(((struct unit *)index->units.slots[i].value)->functions.items);
+	free(index->unit_ranges.items);
+	table_finish(&index->units);
+	pool_finish(&index->pool);
+	free(index);
+}

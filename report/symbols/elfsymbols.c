@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reads the symbols once and sorts them: libdwfl can answer too, but walks the whole table
+ * for every address, and large libraries have hundreds of thousands of symbols.
+ */
+#include "report/symbols/elfsymbols.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct symbol {
+	GElf_Addr start, end;
+	GElf_Addr reach; /* the largest end up to here, in order of start */
+	const char *name;
+	int rank; /* of names for the same range the highest is taken */
+};
+
+struct elfsymbols {
+	size_t count;
+	struct symbol items[];
+};
+
+/* Global names are the documented ones, and of two the one without underscores is. */
+static int rank_of(const GElf_Sym *symbol, const char *name)
+{
+	static const int ranks[] = { [STB_LOCAL] = 1, [STB_GLOBAL] = 3, [STB_WEAK] = 2 };
+	unsigned int binding = GELF_ST_BIND(symbol->st_info);
+
+	return (binding < sizeof(ranks) / sizeof(ranks[0]) ? ranks[binding] * 2 : 0) +
+	       (name[0] != '_');
+}
+
+static int is_function(const GElf_Sym *symbol)
+{
+	unsigned int type = GELF_ST_TYPE(symbol->st_info);
+
+	return symbol->st_size && symbol->st_shndx != SHN_UNDEF &&
+	       (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE);
+}
+
+/* By start; at one start the larger first, then the better name last, because a search
+ * comes from behind. */
+static int compare_symbols(const void *left, const void *right)
+{
+	const struct symbol *a = left, *b = right;
+
+	if (a->start != b->start)
+		return a->start < b->start ? -1 : 1;
+	if (a->end != b->end)
+		return a->end > b->end ? -1 : 1;
+	return a->rank != b->rank ? a->rank - b->rank : strcmp(b->name, a->name);
+}
+
+int elfsymbols_create(Dwfl_Module *module, struct elfsymbols **ret)
+{
+	int total = dwfl_module_getsymtab(module);
+	struct elfsymbols *symbols;
+	GElf_Addr reach = 0;
+
+	if (total < 0)
+		total = 0;
+	symbols = calloc(1, sizeof(*symbols) + (size_t)total * sizeof(symbols->items[0]));
+	if (!symbols)
+		return -ENOMEM;
+	for (int i = 0; i < total; i++) {
+		GElf_Addr start;
+		GElf_Sym symbol;
+		const char *name = dwfl_module_getsym_info(module, i, &symbol, &start, NULL, NULL,
+							   NULL);
+
+		if (name && name[0] && is_function(&symbol) && start + symbol.st_size > start)
+			symbols->items[symbols->count++] = (struct symbol){
+				.start = start, .end = start + symbol.st_size, .name = name,
+				.rank = rank_of(&symbol, name),
+			};
+	}
+	qsort(symbols->items, symbols->count, sizeof(symbols->items[0]), compare_symbols);
+	for (size_t i = 0; i < symbols->count; i++) {
+		if (symbols->items[i].end > reach)
+			reach = symbols->items[i].end;
+		symbols->items[i].reach = reach;
+	}
+	*ret = symbols;
+	return 0;
+}
+
+void elfsymbols_destroy(struct elfsymbols *symbols)
+{
+	free(symbols);
+}
+
+const char *elfsymbols_find(const struct elfsymbols *symbols, GElf_Addr address)
+{
+	size_t low = 0, high = symbols->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (symbols->items[middle].start <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	while (low-- > 0 && symbols->items[low].reach > address)
+		if (symbols->items[low].end > address)
+			return symbols->items[low].name;
+	return NULL;
+}

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Parses rules and asks them, the first that matches being the one that holds. What a
+ * frame costs is bounded by the rules' and its names' length, whatever both say.
+ */
+#include "report/symbols/rules.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/util/lines.h"
+#include "report/util/report_arena.h"
+#include "report/symbols/rules_text.h"
+#include "report/util/wildcard.h"
+
+enum verb { APPLICATION, RUNTIME, FRAMEWORK, INTERPRETER, CACHE, LIBRARY, VERBS };
+
+static const struct {
+	const char *word;
+	enum frame_role role;
+} verbs[VERBS] = {
+	[APPLICATION] = { "application", FRAME_APPLICATION },
+	[RUNTIME] = { "runtime", FRAME_RUNTIME },
+	[FRAMEWORK] = { "framework", FRAME_FRAMEWORK },
+	[INTERPRETER] = { "interpreter", FRAME_INTERPRETER },
+	[CACHE] = { "cache", FRAME_APPLICATION },
+	[LIBRARY] = { "library", FRAME_APPLICATION },
+};
+
+enum field { MODULE, FUNCTION, FILE_, PATH, FIELDS };
+
+static const char *const fields[FIELDS] = { "module", "function", "file", "path" };
+#define FIELDS_IN_WORDS "module:PATTERN, function:PATTERN, file:PATTERN and path:PATTERN"
+
+/* Matches if all its wildcards do. */
+struct rule {
+	enum verb verb;
+	const char *name; /* of a cache or a library; NULL: of none */
+	unsigned int given; /* bit of each field that has a wildcard */
+	int whole_path;     /* the module's pattern is for its path, not for its last part */
+	struct wildcard wildcards[FIELDS];
+};
+
+struct rules {
+	struct rule *rows;
+	size_t count;
+	size_t room;
+	struct pool pool; /* of names */
+};
+
+/* What is left of a line. */
+struct rest {
+	const struct lines *lines;
+	const char *at;
+	size_t length;
+};
+
+static int no_memory(const struct lines *lines)
+{
+	return lines_fail(lines, -ENOMEM, "out of memory");
+}
+
+static void skip(struct rest *rest, size_t length)
+{
+	rest->at += length;
+	rest->length -= length;
+}
+
+static size_t word_length(const struct rest *rest)
+{
+	size_t n = 0;
+
+	while (n < rest->length && rest->at[n] != ' ' && rest->at[n] != '\t')
+		n++;
+	return n;
+}
+
+/* The next word, or what stands in quotes, and the blanks behind it. */
+static int take_text(struct rest *rest, const char **ret, size_t *ret_length)
+{
+	const char *end;
+
+	if (rest->length == 0 || rest->at[0] != '"') {
+		*ret = rest->at;
+		*ret_length = word_length(rest);
+		skip(rest, *ret_length);
+	} else {
+		end = memchr(rest->at + 1, '"', rest->length - 1);
+		if (!end)
+			return lines_fail(rest->lines, -EINVAL, "a quote is opened and not closed");
+		*ret = rest->at + 1;
+		*ret_length = (size_t)(end - *ret);
+		skip(rest, *ret_length + 2);
+		if (word_length(rest) != 0)
+			return lines_fail(rest->lines, -EINVAL,
+					  "there is no blank behind the closing quote");
+	}
+	lines_trim(&rest->at, &rest->length);
+	return 0;
+}
+
+static int take_verb(struct rest *rest, enum verb *ret)
+{
+	char shown[LINES_QUOTE];
+	const char *word;
+	size_t length;
+	int r = take_text(rest, &word, &length);
+
+	if (r < 0)
+		return r;
+	for (int verb = 0; verb < VERBS; verb++) {
+		if (strlen(verbs[verb].word) == length &&
+		    memcmp(verbs[verb].word, word, length) == 0) {
+			*ret = (enum verb)verb;
+			return 0;
+		}
+	}
+	return lines_fail(rest->lines, -EINVAL,
+			  "cannot read '%s'; a rule begins with application, runtime, framework, "
+			  "interpreter, cache or library",
+			  lines_quote(word, length, shown));
+}
+
+static int take_name(struct rest *rest, struct rules *rules, const char **ret)
+{
+	int quoted = rest->length > 0 && rest->at[0] == '"';
+	const char *text;
+	size_t length;
+	int r = take_text(rest, &text, &length);
+
+	if (r < 0)
+		return r;
+	if (!quoted) {
+		if (length == 4 && memcmp(text, "none", length) == 0)
+			return 0;
+		return lines_fail(rest->lines, -EINVAL,
+				  "here goes the cache's name in quotes, or none");
+	}
+	if (length == 0 || length > RULES_NAME_MAX)
+		return lines_fail(rest->lines, -EINVAL, "a name has 1 to %d bytes", RULES_NAME_MAX);
+	*ret = pool_text(&rules->pool, text, length);
+	return *ret ? 0 : no_memory(rest->lines);
+}
+
+/* "module:PATTERN" and its like. */
+static int take_field(struct rest *rest, struct rule *rule)
+{
+	const char *pattern, *start = rest->at;
+	char shown[LINES_QUOTE];
+	size_t length, word = word_length(rest);
+	int field = 0;
+	int r;
+
+	while (field < FIELDS && (word <= strlen(fields[field]) ||
+				  memcmp(start, fields[field], strlen(fields[field])) != 0 ||
+				  start[strlen(fields[field])] != ':'))
+		field++;
+	if (field == FIELDS)
+		return lines_fail(rest->lines, -EINVAL,
+				  "cannot read '%s'; accepted are " FIELDS_IN_WORDS,
+				  lines_quote(start, word, shown));
+	if (rule->given & 1u << field)
+		return lines_fail(rest->lines, -EINVAL, "%s: stands there twice", fields[field]);
+	skip(rest, strlen(fields[field]) + 1);
+	r = take_text(rest, &pattern, &length);
+	if (r < 0)
+		return r;
+	if (length > WILDCARD_BYTES_MAX)
+		return lines_fail(rest->lines, -EINVAL, "the pattern is longer than %d bytes",
+				  WILDCARD_BYTES_MAX);
+	if (length == 0 && pattern[-1] != '"')
+		return lines_fail(rest->lines, -EINVAL,
+				  "%s: has no pattern; \"\" matches where the %s is not known",
+				  fields[field], fields[field]);
+	if (field == MODULE)
+		rule->whole_path = memchr(pattern, '/', length) != NULL;
+	rule->given |= 1u << field;
+	return wildcard_compile(pattern, length, 1, 1, &rule->wildcards[field]) < 0
+		       ? no_memory(rest->lines)
+		       : 0;
+}
+
+static void rule_finish(struct rule *rule)
+{
+	for (int field = 0; field < FIELDS; field++)
+		wildcard_finish(&rule->wildcards[field]);
+}
+
+static int parse_rule(struct rest *rest, struct rules *rules, struct rule *rule)
+{
+	int r = take_verb(rest, &rule->verb);
+
+	if (r == 0 && (rule->verb == CACHE || rule->verb == LIBRARY))
+		r = take_name(rest, rules, &rule->name);
+	if (r == 0 && rest->length == 0)
+		return lines_fail(rest->lines, -EINVAL,
+				  "the rule matches nothing; accepted are " FIELDS_IN_WORDS);
+	while (r == 0 && rest->length > 0)
+		r = take_field(rest, rule);
+	return r;
+}
+
+static int parse_line(void *data, const struct lines *lines, const char *text, size_t length)
+{
+	struct rest rest = { lines, text, length };
+	struct rules *rules = data;
+	struct rule rule = { 0 };
+	int r;
+
+	if (rules->count == RULES_MAX)
+		return lines_fail(lines, -E2BIG, "more than %d rules", RULES_MAX);
+	if (rules->count == rules->room) {
+		size_t room = rules->room ? rules->room * 2 : 256;
+		struct rule *rows = reallocarray(rules->rows, room, sizeof(*rows));
+
+		if (!rows)
+			return no_memory(lines);
+		rules->rows = rows;
+		rules->room = room;
+	}
+	r = parse_rule(&rest, rules, &rule);
+	if (r < 0)
+		rule_finish(&rule);
+	else
+		rules->rows[rules->count++] = rule;
+	return r;
+}
+
+static struct lines lines_of(const char *name, char *error, size_t error_size)
+{
+	return (struct lines){ "rule", name, RULES_BYTES_MAX, 0, error, error_size };
+}
+
+int rules_parse(const char *text, size_t length, const char *name, struct rules **ret,
+		char *error, size_t error_size)
+{
+	struct lines theirs = lines_of(name, error, error_size);
+	struct lines shipped = lines_of("gpuleak.rules", error, error_size);
+	struct rules *rules = calloc(1, sizeof(*rules));
+	int r;
+
+	if (!rules)
+		return no_memory(&theirs);
+	r = lines_each(&theirs, text, length, parse_line, rules);
+	if (r == 0)
+		r = lines_each(&shipped, rules_text, rules_text_length, parse_line, rules);
+	if (r < 0)
+		rules_destroy(rules);
+	else
+		*ret = rules;
+	return r;
+}
+
+int rules_shipped(struct rules **ret)
+{
+	char ignored[64];
+
+	return rules_parse("", 0, "", ret, ignored, sizeof(ignored));
+}
+
+int rules_load(const char *path, struct rules **ret, char *error, size_t error_size)
+{
+	const struct lines lines = lines_of(path, error, error_size);
+	char *text = NULL;
+	size_t length = 0;
+	int r = lines_read(&lines, &text, &length);
+
+	if (r == 0)
+		r = rules_parse(text, length, path, ret, error, error_size);
+	free(text);
+	return r;
+}
+
+size_t rules_size(const struct rules *rules)
+{
+	return rules->count;
+}
+
+void rules_destroy(struct rules *rules)
+{
+	if (!rules)
+		return;
+	for (size_t i = 0; i < rules->count; i++)
+		rule_finish(&rules->rows[i]);
+	free(rules->rows);
+	pool_finish(&rules->pool);
+	free(rules);
+}
+
+/* A frame's names as patterns see them: what is not known is "". */
+struct names {
+	const char *module, *path, *function, *file;
+};
+
+static struct names names_of(const struct report_frame *frame)
+{
+	const char *path = frame->module ? frame->module : "";
+	const char *slash = strrchr(path, '/');
+
+	return (struct names){ slash ? slash + 1 : path, path,
+			       frame->function ? frame->function : "",
+			       frame->file ? frame->file : "" };
+}
+
+/* A pattern of stars only is no match for what is not known: "" is for that. */
+static int field_matches(const struct wildcard *wildcard, const char *name)
+{
+	int for_unknown = wildcard->count == 1 && wildcard->pieces[0] == '\0';
+
+	return *name ? !for_unknown && wildcard_matches(wildcard, name) : for_unknown;
+}
+
+static int rule_matches(const struct rule *rule, const struct names *names)
+{
+	const char *const texts[FIELDS] = { rule->whole_path ? names->path : names->module,
+					    names->function, names->file, names->file };
+
+	for (int field = 0; field < FIELDS; field++) {
+		if (!(rule->given & 1u << field) ||
+		    field_matches(&rule->wildcards[field], texts[field]))
+			continue;
+		if (field != PATH || !field_matches(&rule->wildcards[field], names->path))
+			return 0;
+	}
+	return 1;
+}
+
+struct rules_frame rules_frame(const struct rules *rules, const struct report_frame *frame)
+{
+	const struct names names = names_of(frame);
+	struct rules_frame ret = { .role = FRAME_APPLICATION };
+	int has_role = 0;
+
+	for (size_t i = 0; i < rules->count; i++) {
+		const struct rule *rule = &rules->rows[i];
+		int keeps = rule->verb == CACHE || rule->verb == LIBRARY;
+
+		if (keeps ? ret.keeper && (rule->verb == CACHE || ret.in_library) : has_role)
+			continue; /* it could not say more */
+		if (!rule_matches(rule, &names))
+			continue;
+		if (!keeps) {
+			ret.role = verbs[rule->verb].role;
+			has_role = 1;
+			continue;
+		}
+		ret.in_library |= rule->verb == LIBRARY;
+		if (!ret.keeper)
+			ret.keeper = (unsigned int)i + 1;
+	}
+	return ret;
+}
+
+static void take_first(unsigned int *keeper, unsigned int other)
+{
+	if (other && (!*keeper || other < *keeper))
+		*keeper = other;
+}
+
+/* What a library takes for itself is a cache if a framework made it do so: nobody told the
+ * application. Where the application itself called the library, it is the application that
+ * did not destroy its handle. Between the two there may be other libraries and runtimes. */
+void rules_see(const struct rules *rules, struct rules_stack *stack,
+	       const struct rules_frame *frame)
+{
+	const struct rule *rule = frame->keeper ? &rules->rows[frame->keeper - 1] : NULL;
+
+	if (rule)
+		take_first(rule->verb == LIBRARY ? &stack->library : &stack->keeper,
+			   frame->keeper);
+	if (frame->in_library || frame->role == FRAME_RUNTIME || frame->role == FRAME_INTERPRETER)
+		return;
+	if (frame->role != FRAME_APPLICATION)
+		take_first(&stack->keeper, stack->library);
+	stack->library = 0;
+}
+
+const char *rules_cache(const struct rules *rules, const struct rules_stack *stack)
+{
+	unsigned int keeper = stack->keeper;
+
+	take_first(&keeper, stack->library);
+	return keeper ? rules->rows[keeper - 1].name : NULL;
+}

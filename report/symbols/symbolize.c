@@ -1,0 +1,537 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The caches of modules and locations, and the opening of module files: only a file whose
+ * build id is that of the ledger speaks for its addresses. Where there is no debug
+ * information the ELF symbols answer, but only for addresses inside a symbol's size.
+ */
+#include "report/symbols/symbolize.h"
+
+#include <dlfcn.h>
+#include <elfutils/libdwelf.h>
+#include <elfutils/libdwfl.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "report/symbols/debuginfo.h"
+#include "report/symbols/elfsymbols.h"
+#include "report/util/report_arena.h"
+#include "report/symbols/rules.h"
+
+#define BUILD_ID_MAX 64
+#define DEBUG_FOLDER "/usr/lib/debug/.build-id"
+
+struct symbol_module {
+	const char *path;
+	uint8_t build_id[BUILD_ID_MAX];
+	size_t build_id_bytes;
+	const char *build_id_text; /* hexadecimal digits; NULL: no build id */
+	const char *problem;
+	int opened; /* tried, at least */
+	Dwfl *dwfl; /* NULL: no file that can be trusted */
+	Dwfl_Module *file;
+	struct debuginfo *debuginfo; /* NULL: none */
+	Dwarf_Addr debuginfo_bias;
+	int separate; /* FILE has debug information only, no code and no unwind tables */
+	struct elfsymbols *symbols; /* NULL: not asked yet */
+};
+
+struct location {
+	struct symbol_location public;
+	const struct symbol_module *module;
+	uint64_t offset;
+};
+
+struct symbolizer {
+	unsigned int flags;
+	struct pool pool;
+	struct table modules;
+	struct table locations;
+	struct table texts;
+	char *(*demangle)(const char *name, char *buffer, size_t *length, int *status);
+	int demangle_sought;
+	struct rules *rules;
+};
+
+/* dwfl_standard_find_debuginfo asks the network if DEBUGINFOD_URLS is set. */
+static int find_debuginfo(Dwfl_Module *file, void **userdata, const char *name, Dwarf_Addr base,
+			  const char *file_name, const char *debuglink, GElf_Word crc,
+			  char **debuginfo_name)
+{
+	static const char variable[] = "DEBUGINFOD_URLS";
+	const char *set = getenv(variable);
+	char *saved = set ? strdup(set) : NULL;
+	int fd;
+
+	unsetenv(variable);
+	fd = dwfl_standard_find_debuginfo(file, userdata, name, base, file_name, debuglink, crc,
+					  debuginfo_name);
+	if (saved)
+		setenv(variable, saved, 1);
+	free(saved);
+	return fd;
+}
+
+static const Dwfl_Callbacks callbacks = {
+	.find_elf = dwfl_build_id_find_elf,
+	.find_debuginfo = find_debuginfo,
+	.section_address = dwfl_offline_section_address,
+};
+
+int symbolizer_create(unsigned int flags, struct symbolizer **ret)
+{
+	struct symbolizer *symbolizer = calloc(1, sizeof(*symbolizer));
+
+	if (!symbolizer || rules_shipped(&symbolizer->rules) < 0) {
+		free(symbolizer);
+		return -ENOMEM;
+	}
+	symbolizer->flags = flags;
+	elf_version(EV_CURRENT);
+	*ret = symbolizer;
+	return 0;
+}
+
+const struct rules *symbolizer_rules(const struct symbolizer *symbolizer)
+{
+	return symbolizer->rules;
+}
+
+void symbolizer_set_rules(struct symbolizer *symbolizer, struct rules *rules)
+{
+	rules_destroy(symbolizer->rules);
+	symbolizer->rules = rules;
+}
+
+static void close_module(struct symbol_module *module)
+{
+	debuginfo_destroy(module->debuginfo);
+	elfsymbols_destroy(module->symbols);
+	if (module->dwfl)
+		dwfl_end(module->dwfl);
+}
+
+void symbolizer_destroy(struct symbolizer *symbolizer)
+{
+	if (!symbolizer)
+		return;
+	for (size_t i = 0; i < symbolizer->modules.size; i++)
+		if (symbolizer->modules.slots[i].value)
+			close_module(symbolizer->modules.slots[i].value);
+	table_finish(&symbolizer->modules);
+	table_finish(&symbolizer->locations);
+	table_finish(&symbolizer->texts);
+	rules_destroy(symbolizer->rules);
+	pool_finish(&symbolizer->pool);
+	free(symbolizer);
+}
+
+static void write_build_id(const struct symbol_module *module, char ret[2 * BUILD_ID_MAX + 1])
+{
+	static const char digits[] = "0123456789abcdef";
+
+	for (size_t i = 0; i < module->build_id_bytes; i++) {
+		ret[2 * i] = digits[module->build_id[i] >> 4];
+		ret[2 * i + 1] = digits[module->build_id[i] & 15];
+	}
+	ret[2 * module->build_id_bytes] = '\0';
+}
+
+static int same_module(const void *value, const void *key)
+{
+	const struct symbol_module *a = value, *b = key;
+
+	return a->build_id_bytes == b->build_id_bytes &&
+	       memcmp(a->build_id, b->build_id, a->build_id_bytes) == 0 &&
+	       strcmp(a->path, b->path) == 0;
+}
+
+int symbolizer_module(struct symbolizer *symbolizer, const char *path, const uint8_t *build_id,
+		      size_t build_id_bytes, struct symbol_module **ret)
+{
+	struct symbol_module key = { .path = path }, *module;
+	char hex[2 * BUILD_ID_MAX + 1];
+	uint64_t hash;
+
+	if (build_id_bytes > BUILD_ID_MAX)
+		build_id_bytes = BUILD_ID_MAX;
+	memcpy(key.build_id, build_id, build_id_bytes);
+	key.build_id_bytes = build_id_bytes;
+	hash = hash_bytes(build_id, build_id_bytes, hash_bytes(path, strlen(path), 0));
+	module = table_find(&symbolizer->modules, hash, same_module, &key);
+	if (!module) {
+		module = pool_alloc(&symbolizer->pool, sizeof(*module));
+		key.path = pool_intern(&symbolizer->pool, &symbolizer->texts, path, strlen(path));
+		write_build_id(&key, hex);
+		if (build_id_bytes) {
+			key.build_id_text = pool_text(&symbolizer->pool, hex, strlen(hex));
+			if (!key.build_id_text)
+				return -ENOMEM;
+		}
+		if (!module || !key.path || table_add(&symbolizer->modules, hash, module) < 0)
+			return -ENOMEM;
+		*module = key;
+	}
+	*ret = module;
+	return 0;
+}
+
+const char *symbol_module_problem(const struct symbol_module *module)
+{
+	return module->problem;
+}
+
+/* Regular files only, and without waiting for anything: the path comes from a ledger. */
+static int open_regular(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+		return fd;
+	close(fd);
+	return -EINVAL;
+}
+
+/* 1 if the file open at FD has the module's build id, 0 if not (or the module has none),
+ * -1 if it is no ELF. */
+static int has_build_id(const struct symbol_module *module, int fd)
+{
+	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	const void *id;
+	ssize_t bytes;
+	int ret = -1;
+
+	if (elf && elf_kind(elf) == ELF_K_ELF) {
+		bytes = dwelf_elf_gnu_build_id(elf, &id);
+		ret = bytes > 0 && bytes == (ssize_t)module->build_id_bytes &&
+		      memcmp(id, module->build_id, (size_t)bytes) == 0;
+	}
+	elf_end(elf);
+	return ret;
+}
+
+static void use_file(struct symbol_module *module, const char *path, int fd)
+{
+	Dwarf *dwarf;
+
+	module->dwfl = dwfl_begin(&callbacks);
+	if (module->dwfl) {
+		dwfl_report_begin(module->dwfl);
+		module->file = dwfl_report_elf(module->dwfl, path, path, fd, 0, true);
+		dwfl_report_end(module->dwfl, NULL, NULL);
+	}
+	if (!module->file) {
+		close(fd);
+		return;
+	}
+	dwarf = dwfl_module_getdwarf(module->file, &module->debuginfo_bias);
+	if (dwarf && debuginfo_create(dwarf, &module->debuginfo) < 0)
+		module->debuginfo = NULL;
+}
+
+/* A separate debug file has all symbols too, and is found by build id alone. */
+static int open_debug_file(const struct symbol_module *module, char *path, size_t path_size)
+{
+	char hex[2 * BUILD_ID_MAX + 1];
+	int fd;
+
+	if (module->build_id_bytes < 3)
+		return -ENOENT;
+	write_build_id(module, hex);
+	snprintf(path, path_size, DEBUG_FOLDER "/%.2s/%s.debug", hex, hex + 2);
+	fd = open_regular(path);
+	if (fd >= 0 && has_build_id(module, fd) != 1) {
+		close(fd);
+		return -ENOENT;
+	}
+	return fd;
+}
+
+/* The file at PATH if it can be trusted to be the module, or -1 with the reason noted. */
+static int open_module_file(struct symbolizer *symbolizer, struct symbol_module *module,
+			    const char *path, int deleted)
+{
+	int fd = open_regular(path);
+	int same;
+
+	if (fd < 0) {
+		module->problem = pool_printf(&symbolizer->pool,
+					      "%s cannot be read (%s): no symbols of it", path,
+					      strerror(fd == -EINVAL ? ENOEXEC : -fd));
+		return -1;
+	}
+	same = has_build_id(module, fd);
+	if (same == 1 || (same == 0 && module->build_id_bytes == 0 && !deleted))
+		return fd;
+	close(fd);
+	module->problem = pool_printf(&symbolizer->pool,
+				      same < 0 ? "%s is no ELF file any more: no symbols of it"
+					       : "%s was rebuilt since: no symbols of it", path);
+	return -1;
+}
+
+static void open_module(struct symbolizer *symbolizer, struct symbol_module *module)
+{
+	static const char deleted[] = " (deleted)";
+	size_t length = strlen(module->path);
+	char debug_path[sizeof(DEBUG_FOLDER) + 2 * BUILD_ID_MAX + 16];
+	int was_deleted = 0, fd;
+	const char *path = module->path;
+
+	module->opened = 1;
+	if ((symbolizer->flags & SYMBOLIZER_NO_FILES) || path[0] != '/')
+		return; /* [vdso] and the like have no file */
+	if (length > sizeof(deleted) && !strcmp(path + length - sizeof(deleted) + 1, deleted)) {
+		was_deleted = 1;
+		path = pool_text(&symbolizer->pool, path, length - sizeof(deleted) + 1);
+		if (!path)
+			return;
+	}
+	fd = open_module_file(symbolizer, module, path, was_deleted);
+	if (fd < 0) {
+		fd = open_debug_file(module, debug_path, sizeof(debug_path));
+		if (fd < 0)
+			return;
+		module->problem = NULL;
+		module->separate = 1;
+		path = debug_path;
+	}
+	use_file(module, path, fd);
+}
+
+static int is_mangled(const char *name)
+{
+	return name[0] == '_' && name[1] == 'Z';
+}
+
+/* Returns how long NAME is without what optimization put behind it: f.cold is a part of f,
+ * f.isra.0 a copy. */
+static size_t length_as_written(const char *name)
+{
+	static const char *const ends[] = { "constprop", "isra", "part", "cold", "lto_priv",
+					    "llvm" };
+	size_t length = strlen(name), found = 1;
+
+	while (found) {
+		size_t end = length, start;
+
+		while (end > 0 && strchr("0123456789", name[end - 1]))
+			end--;
+		end -= end > 0 && end < length && name[end - 1] == '.';
+		for (start = end; start > 0 && name[start - 1] != '.'; start--)
+			;
+		found = 0;
+		for (size_t i = 0; start > 1 && i < sizeof(ends) / sizeof(ends[0]); i++)
+			found |= strlen(ends[i]) == end - start &&
+				 memcmp(name + start, ends[i], end - start) == 0;
+		if (found)
+			length = start - 1;
+	}
+	return length;
+}
+
+static char *call_demangler(struct symbolizer *symbolizer, const char *name, size_t length)
+{
+	char *mangled = strndup(name, length), *ret = NULL;
+	int status = -1;
+
+	if (mangled)
+		ret = symbolizer->demangle(mangled, NULL, NULL, &status);
+	free(mangled);
+	if (ret && status == 0)
+		return ret;
+	free(ret);
+	return NULL;
+}
+
+/* NAME as people wrote it, where a demangler is to be had; it is not worth a C++ runtime
+ * of our own. NULL only without memory. */
+static const char *demangle(struct symbolizer *symbolizer, const char *name)
+{
+	const char *ret;
+	char *plain = NULL;
+
+	if (is_mangled(name) && !symbolizer->demangle_sought) {
+		void *library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
+
+		symbolizer->demangle_sought = 1;
+		if (library)
+			*(void **)&symbolizer->demangle = dlsym(library, "__cxa_demangle");
+	}
+	/* A dot may also be a part of the name: a coroutine of gcc's is "..f.Frame.actor". */
+	if (is_mangled(name) && symbolizer->demangle)
+		plain = call_demangler(symbolizer, name, length_as_written(name));
+	if (is_mangled(name) && symbolizer->demangle && !plain)
+		plain = call_demangler(symbolizer, name, strcspn(name, "."));
+	ret = pool_intern(&symbolizer->pool, &symbolizer->texts, plain ? plain : name,
+			  strlen(plain ? plain : name));
+	free(plain);
+	return ret;
+}
+
+static int is_part(const char *part, size_t length, const char *name)
+{
+	return strlen(name) == length && memcmp(part, name, length) == 0;
+}
+
+/* Writes PATH without "." and ".." to RET, which has room for a byte more than PATH. Goes
+ * by the text alone: what links stood in the compiler's way is nowhere written down. */
+static void normalize(const char *path, char *ret)
+{
+	char *start = ret, *to;
+	size_t depth = 0;
+
+	if (*path == '/')
+		*start++ = '/';
+	to = start;
+	while (*path) {
+		size_t length = strcspn(path, "/");
+		int up = is_part(path, length, "..");
+
+		if (up && depth) {
+			for (to--; to > start && to[-1] != '/'; to--)
+				;
+			depth--;
+		} else if (length && !is_part(path, length, ".") && !(up && start != ret)) {
+			depth += !up;
+			memcpy(to, path, length);
+			to += length;
+			*to++ = '/';
+		}
+		path += length + (path[length] == '/');
+	}
+	if (to > start)
+		to--;
+	*to = '\0';
+}
+
+static const char *source_path(struct symbolizer *symbolizer, const struct debuginfo_frame *frame)
+{
+	const char *directory = frame->directory;
+	const char *ret = NULL;
+	char *path, *normal;
+	int r;
+
+	if (frame->file[0] == '/' || !directory || directory[0] != '/')
+		r = asprintf(&path, "%s", frame->file);
+	else
+		r = asprintf(&path, "%s/%s", directory, frame->file);
+	if (r < 0)
+		return NULL;
+	normal = malloc(strlen(path) + 2);
+	if (normal) {
+		normalize(path, normal);
+		ret = pool_intern(&symbolizer->pool, &symbolizer->texts, normal, strlen(normal));
+	}
+	free(normal);
+	free(path);
+	return ret;
+}
+
+/* Returns 1 if a call at ADDRESS can't be unwound by a table that is loaded with the module. What
+ * only .debug_frame has does not help: the library that unwinds does not read it. */
+static int lacks_unwind_table(struct symbol_module *module, GElf_Addr address)
+{
+	Dwarf_Addr bias;
+	Dwarf_CFI *tables = dwfl_module_eh_cfi(module->file, &bias);
+	Dwarf_Frame *frame = NULL;
+	int found = tables && dwarf_cfi_addrframe(tables, address - bias, &frame) == 0;
+
+	free(frame);
+	return !module->separate && !found;
+}
+
+static const char *symbol_name(struct symbol_module *module, GElf_Addr address)
+{
+	if (!module->symbols && elfsymbols_create(module->file, &module->symbols) < 0)
+		return NULL;
+	return elfsymbols_find(module->symbols, address);
+}
+
+/* Writes what debug information and symbols say of the location; returns the count. */
+static size_t look_up(struct symbolizer *symbolizer, struct symbol_module *module, uint64_t offset,
+		      struct report_frame frames[DEBUGINFO_FRAMES_MAX])
+{
+	struct debuginfo_frame found[DEBUGINFO_FRAMES_MAX];
+	const char *symbol;
+	GElf_Addr bias;
+	size_t count = 0;
+	int lacks;
+
+	if (!module->file || !dwfl_module_getelf(module->file, &bias))
+		return 0;
+	if (module->debuginfo)
+		count = debuginfo_frames(module->debuginfo,
+					 offset + bias - module->debuginfo_bias, found);
+	if (count == 0) {
+		found[0] = (struct debuginfo_frame){ 0 };
+		count = 1;
+	}
+	/* gcc gives C++ functions of internal linkage their short name only. */
+	symbol = symbol_name(module, offset + bias);
+	lacks = lacks_unwind_table(module, offset + bias);
+	if (symbol && (!found[count - 1].function ||
+		       (is_mangled(symbol) && !is_mangled(found[count - 1].function))))
+		found[count - 1].function = symbol;
+	for (size_t i = 0; i < count; i++) {
+		frames[i] = (struct report_frame){ 0 };
+		frames[i].no_unwind_table = lacks;
+		if (found[i].function && found[i].function[0])
+			frames[i].function = demangle(symbolizer, found[i].function);
+		if (found[i].file)
+			frames[i].file = source_path(symbolizer, &found[i]);
+		if (frames[i].file && found[i].line > 0)
+			frames[i].line = (unsigned int)found[i].line;
+	}
+	return count;
+}
+
+static int same_location(const void *value, const void *key)
+{
+	const struct location *a = value, *b = key;
+
+	return a->module == b->module && a->offset == b->offset;
+}
+
+int symbolizer_location(struct symbolizer *symbolizer, struct symbol_module *module,
+			uint64_t offset, const struct symbol_location **ret)
+{
+	struct report_frame frames[DEBUGINFO_FRAMES_MAX] = { { 0 } }, *kept;
+	struct location key = { .module = module, .offset = offset }, *location;
+	uint64_t hash = hash_number(offset, (uint64_t)(uintptr_t)module);
+	size_t count = 0;
+
+	location = table_find(&symbolizer->locations, hash, same_location, &key);
+	if (location) {
+		*ret = &location->public;
+		return 0;
+	}
+	if (module && !module->opened)
+		open_module(symbolizer, module);
+	if (module)
+		count = look_up(symbolizer, module, offset, frames);
+	if (count == 0)
+		count = 1;
+	kept = pool_alloc(&symbolizer->pool, count * sizeof(*kept));
+	location = pool_alloc(&symbolizer->pool, sizeof(*location));
+	if (!kept || !location || table_add(&symbolizer->locations, hash, location) < 0)
+		return -ENOMEM;
+	memcpy(kept, frames, count * sizeof(*kept));
+	for (size_t i = 0; i < count; i++) {
+		kept[i].module = module ? module->path : NULL;
+		kept[i].build_id = module ? module->build_id_text : NULL;
+		kept[i].no_debuginfo = module && module->file && !module->debuginfo;
+		kept[i].offset = offset;
+	}
+	*location = key;
+	location->public = (struct symbol_location){ kept, count };
+	*ret = &location->public;
+	return 0;
+}

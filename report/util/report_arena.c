@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A bump allocator and an open-addressing hash table, each as plain as can be.
+ */
+#include "report/util/report_arena.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PIECE_BYTES ((size_t)64 << 10)
+#define ALIGNMENT 16u
+
+struct pool_piece {
+	struct pool_piece *previous;
+	size_t size;
+	_Alignas(ALIGNMENT) unsigned char bytes[];
+};
+
+void *pool_alloc(struct pool *pool, size_t size)
+{
+	struct pool_piece *piece = pool->last;
+	void *ret;
+
+	if (size > SIZE_MAX / 2)
+		return NULL;
+	size = (size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+	if (!piece || size > piece->size - pool->used) {
+		size_t room = size > PIECE_BYTES ? size : PIECE_BYTES;
+
+		piece = calloc(1, sizeof(*piece) + room);
+		if (!piece)
+			return NULL;
+		piece->size = room;
+		piece->previous = pool->last;
+		pool->last = piece;
+		pool->used = 0;
+	}
+	ret = piece->bytes + pool->used;
+	pool->used += size;
+	return ret;
+}
+
+char *pool_text(struct pool *pool, const char *text, size_t length)
+{
+	size_t end = strnlen(text, length);
+	char *ret = pool_alloc(pool, end + 1);
+
+	if (ret)
+		memcpy(ret, text, end);
+	return ret;
+}
+
+char *pool_vprintf(struct pool *pool, const char *format, va_list arguments)
+{
+	char *text, *ret;
+	int length = vasprintf(&text, format, arguments);
+
+	if (length < 0)
+		return NULL;
+	ret = pool_text(pool, text, (size_t)length);
+	free(text);
+	return ret;
+}
+
+char *pool_printf(struct pool *pool, const char *format, ...)
+{
+	va_list arguments;
+	char *ret;
+
+	va_start(arguments, format);
+	ret = pool_vprintf(pool, format, arguments);
+	va_end(arguments);
+	return ret;
+}
+
+void pool_finish(struct pool *pool)
+{
+	while (pool->last) {
+		struct pool_piece *previous = pool->last->previous;
+
+		free(pool->last);
+		pool->last = previous;
+	}
+	pool->used = 0;
+}
+
+void *table_find(const struct table *table, uint64_t hash,
+		 int (*same)(const void *value, const void *key), const void *key)
+{
+	if (table->size == 0)
+		return NULL;
+	for (size_t i = hash & (table->size - 1); table->slots[i].value;
+	     i = (i + 1) & (table->size - 1))
+		if (table->slots[i].hash == hash && same(table->slots[i].value, key))
+			return table->slots[i].value;
+	return NULL;
+}
+
+static void place(struct table *table, uint64_t hash, void *value)
+{
+	size_t i = hash & (table->size - 1);
+
+	while (table->slots[i].value)
+		i = (i + 1) & (table->size - 1);
+	table->slots[i] = (struct table_slot){ hash, value };
+}
+
+int table_add(struct table *table, uint64_t hash, void *value)
+{
+	if (table->count >= table->size / 2) {
+		struct table grown = { .size = table->size ? table->size * 2 : 64,
+				       .count = table->count };
+
+		grown.slots = calloc(grown.size, sizeof(*grown.slots));
+		if (!grown.slots)
+			return -ENOMEM;
+		for (size_t i = 0; i < table->size; i++)
+			if (table->slots[i].value)
+				place(&grown, table->slots[i].hash, table->slots[i].value);
+		free(table->slots);
+		*table = grown;
+	}
+	place(table, hash, value);
+	table->count++;
+	return 0;
+}
+
+void table_finish(struct table *table)
+{
+	free(table->slots);
+	*table = (struct table){ 0 };
+}
+
+/* The finalizer of MurmurHash3: every bit of the input reaches every bit of the result. */
+uint64_t hash_number(uint64_t number, uint64_t seed)
+{
+	number += seed + 0x9e3779b97f4a7c15u;
+	number = (number ^ (number >> 33)) * 0xff51afd7ed558ccdu;
+	number = (number ^ (number >> 33)) * 0xc4ceb9fe1a85ec53u;
+	return number ^ (number >> 33);
+}
+
+uint64_t hash_bytes(const void *bytes, size_t size, uint64_t seed)
+{
+	const unsigned char *at = bytes;
+	uint64_t word;
+
+	seed = hash_number(size, seed);
+	for (; size >= sizeof(word); size -= sizeof(word), at += sizeof(word)) {
+		memcpy(&word, at, sizeof(word));
+		seed = hash_number(word, seed);
+	}
+	word = 0;
+	if (size) {
+		memcpy(&word, at, size);
+		seed = hash_number(word, seed);
+	}
+	return seed;
+}
+
+struct text_key {
+	const char *text;
+	size_t length;
+};
+
+static int same_text(const void *value, const void *key)
+{
+	const struct text_key *wanted = key;
+
+	return strlen(value) == wanted->length && memcmp(value, wanted->text, wanted->length) == 0;
+}
+
+const char *pool_intern(struct pool *pool, struct table *table, const char *text, size_t length)
+{
+	struct text_key key = { text, strnlen(text, length) };
+	uint64_t hash = hash_bytes(text, key.length, 0);
+	char *found = table_find(table, hash, same_text, &key);
+
+	if (found)
+		return found;
+	found = pool_text(pool, text, key.length);
+	if (!found || table_add(table, hash, found) < 0)
+		return NULL;
+	return found;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A pattern is cut at its stars once; matching then looks for the pieces from left to right
+ * and never goes back, which is linear and finds a match where there is one.
+ */
+#include "report/util/wildcard.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int wildcard_compile(const char *pattern, size_t length, int at_start, int at_end,
+		     struct wildcard *ret)
+{
+	char *pieces = strndup(pattern, length);
+
+	if (!pieces)
+		return -ENOMEM;
+	*ret = (struct wildcard){ pieces, 1, at_start, at_end };
+	for (char *at = pieces; *at; at++) {
+		if (*at != '*')
+			continue;
+		*at = '\0';
+		ret->count++;
+	}
+	return 0;
+}
+
+void wildcard_finish(struct wildcard *wildcard)
+{
+	free(wildcard->pieces);
+	*wildcard = (struct wildcard){ 0 };
+}
+
+/* Each piece is taken as early as possible: what is left for the next ones is then as
+ * long as it can be, so going back could not find more. Only the last piece of a pattern
+ * that is held at the end has its place given. */
+int wildcard_matches(const struct wildcard *wildcard, const char *text)
+{
+	const char *piece = wildcard->pieces;
+	size_t length, left;
+
+	for (unsigned int i = 0; i < wildcard->count; i++, piece += length + 1) {
+		length = strlen(piece);
+		if (i == 0 && wildcard->at_start) {
+			if (strncmp(text, piece, length) != 0)
+				return 0;
+			text += length;
+			if (wildcard->count == 1 && wildcard->at_end)
+				return *text == '\0';
+			continue;
+		}
+		if (i == wildcard->count - 1 && wildcard->at_end) {
+			left = strlen(text);
+			return left >= length && strcmp(text + left - length, piece) == 0;
+		}
+		text = strstr(text, piece);
+		if (!text)
+			return 0;
+		text += length;
+	}
+	return 1;
+}

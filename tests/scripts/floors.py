@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Checks the floors of the house by the #include lines: floors.py SOURCE. Prints TAP.
+
+A file includes its own folder's files and those of folders below it. A table of rows (.def)
+is plain data and may be included from every floor. Also checks that no circle of modules has
+more than LARGEST_CIRCLE files, that no folder has more than LARGEST_FOLDER, and that no two
+headers have one name."""
+import collections
+import pathlib
+import re
+import sys
+
+# From the ground up. Folders of one floor do not include each other.
+FLOORS = [
+    ["include", "ledger"],
+    ["interpose/base", "report/util"],
+    ["interpose/dispatch", "report/load"],
+    ["interpose/recorder", "report/symbols"],
+    ["interpose/stack", "report/suppress"],
+    ["interpose/block", "report/model"],
+    ["interpose/cuda/pool", "interpose/opencl/pool", "report/analyze"],
+    ["interpose/cuda", "interpose/opencl", "report/describe"],
+    ["interpose/process", "report/gate"],
+    ["report/format/sarif", "report/format/pprof"],
+    ["report/format/text", "report/format/json", "report/format/html"],
+    ["report/format"],
+    ["tools/launch", "tools/nvml"],
+    ["tools/ledgers"],
+    ["tools"],
+]
+# Halves that never include each other, whatever their floors.
+APART = [("interpose", "report"), ("interpose", "tools")]
+LARGEST_CIRCLE = 4
+LARGEST_FOLDER = 40
+GENERATED = {"pprof.pb-c.h"}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+
+
+def floor_of(path):
+    """The number of a file's floor, or None."""
+    folder = str(path.parent)
+    return next((n for n, floor in enumerate(FLOORS) if folder in floor), None)
+
+
+def read(source):
+    """{file: [files that it includes]}, and what is wrong with single includes."""
+    problems, graph = [], {}
+    for half in ("include", "ledger", "interpose", "report", "tools"):
+        for path in sorted((source / half).rglob("*")):
+            if path.suffix not in (".c", ".h", ".def", ".S", ".in"):
+                continue
+            name = path.relative_to(source)
+            graph[name] = []
+            if floor_of(name) is None:
+                problems.append(f"{name}: its folder has no floor: give it one in floors.py")
+            for include in INCLUDE.findall(path.read_text(encoding="utf-8")):
+                target = next((pathlib.Path(root, include) for root in ("", "include")
+                               if (source / root / include).is_file()), None)
+                if target:
+                    graph[name].append(target)
+                elif include not in GENERATED:
+                    problems.append(f'{name} includes "{include}": write the path from the '
+                                    "top of the source tree")
+    return graph, problems
+
+
+def check_floors(graph):
+    problems = []
+    for name, targets in graph.items():
+        for target in targets:
+            if target.suffix == ".def" or target.parent == name.parent:
+                continue
+            here, there = floor_of(name), floor_of(target)
+            if here is None or there is None:
+                continue
+            if there >= here:
+                problems.append(f"{name} includes {target}, which is not below it")
+            if any({name.parts[0], target.parts[0]} == set(pair) for pair in APART):
+                problems.append(f"{name} includes {target} of the other half")
+    return problems
+
+
+def circles(graph):
+    """Strongly connected modules. A module is a .c file with the header of the same name."""
+    edges = collections.defaultdict(set)
+    for name, targets in graph.items():
+        for target in targets:
+            if target.suffix != ".def":
+                edges[name.with_suffix("")].add(target.with_suffix(""))
+    index, low, stack, found = {}, {}, [], []
+
+    def visit(node):
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in sorted(edges[node]):
+            if other not in index:
+                visit(other)
+            if other in stack:
+                low[node] = min(low[node], low[other])
+        if low[node] == index[node]:
+            circle = stack[stack.index(node):]
+            del stack[stack.index(node):]
+            found.append(circle)
+
+    sys.setrecursionlimit(10000)
+    for name in graph:
+        if name.with_suffix("") not in index:
+            visit(name.with_suffix(""))
+    return found
+
+
+def check_circles(graph):
+    return [f"a circle of {len(circle)} modules: " + ", ".join(sorted(map(str, circle)))
+            for circle in circles(graph) if len(circle) > LARGEST_CIRCLE]
+
+
+def check_folders(source):
+    problems = []
+    for folder in sorted({folder for floor in FLOORS for folder in floor}):
+        count = sum(path.is_file() for path in (source / folder).iterdir())
+        if count > LARGEST_FOLDER:
+            problems.append(f"{folder} has {count} files; at most {LARGEST_FOLDER}")
+    return problems
+
+
+def check_names(graph):
+    headers = collections.Counter(path.name for path in graph if path.suffix == ".h")
+    return [f"{count} headers are named {name}" for name, count in headers.items() if count > 1]
+
+
+def main():
+    source = pathlib.Path(sys.argv[1])
+    graph, single = read(source)
+    checks = [
+        ("every include names a file from the top, every folder has a floor", single),
+        ("no include goes up", check_floors(graph)),
+        (f"no circle of more than {LARGEST_CIRCLE} modules", check_circles(graph)),
+        (f"no folder with more than {LARGEST_FOLDER} files", check_folders(source)),
+        ("no two headers with one name", check_names(graph)),
+    ]
+    print(f"1..{len(checks)}")
+    for number, (name, problems) in enumerate(checks, 1):
+        for problem in problems:
+            print(f"# {problem}")
+        print(f"{'not ' if problems else ''}ok {number} - {name}")
+    return any(problems for _, problems in checks)
+
+
+sys.exit(main())

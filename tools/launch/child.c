@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Process and signal handling of `gpuleak run`. All signals it deals with are blocked
+ * before the fork and taken with sigtimedwait, so none is lost between fork and wait and
+ * there is no handler. Must not touch stdin, stdout or stderr.
+ */
+#include "tools/launch/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tools/launch/process.h"
+
+static const int handed_on[] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
+#define HANDED_ON (sizeof(handed_on) / sizeof(handed_on[0]))
+
+static void signals_of_interest(sigset_t *ret)
+{
+	sigemptyset(ret);
+	sigaddset(ret, SIGCHLD);
+	for (size_t i = 0; i < HANDED_ON; i++)
+		sigaddset(ret, handed_on[i]);
+}
+
+/* In the child: as if we had never been there, then exec; its errno goes up the pipe. */
+__attribute__((noreturn))
+static void become(const struct child *child, char **argv, int pipe_fd,
+		   void (*prepare)(void *data), void *data)
+{
+	int e;
+
+	prepare(data);
+	sigaction(SIGCHLD, &child->chld_before, NULL);
+	sigprocmask(SIG_SETMASK, &child->mask_before, NULL);
+	execvp(argv[0], argv);
+	e = errno;
+	while (write(pipe_fd, &e, sizeof(e)) < 0 && errno == EINTR)
+		;
+	_exit(127);
+}
+
+/* 0 once exec has worked: the pipe is closed by it. */
+static int exec_result(int pipe_fd)
+{
+	int e = 0;
+	ssize_t n;
+
+	do
+		n = read(pipe_fd, &e, sizeof(e));
+	while (n < 0 && errno == EINTR);
+	close(pipe_fd);
+	return n == (ssize_t)sizeof(e) ? -e : 0;
+}
+
+static int start_failed(struct child *child, int r)
+{
+	child_release_signals(child);
+	child_finish(child);
+	return r;
+}
+
+int child_start(struct child *child, char **argv, void (*prepare)(void *data), void *data)
+{
+	const struct sigaction usual = { .sa_handler = SIG_DFL };
+	int pipe_fds[2], r;
+	sigset_t set;
+
+	memset(child, 0, sizeof(*child));
+	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
+		return -errno;
+	/* Who ignores SIGCHLD gets no exit status. */
+	sigaction(SIGCHLD, &usual, &child->chld_before);
+	signals_of_interest(&set);
+	sigprocmask(SIG_BLOCK, &set, &child->mask_before);
+	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+	child->pid = fork();
+	if (child->pid < 0) {
+		r = -errno;
+		close(pipe_fds[0]);
+		close(pipe_fds[1]);
+		return start_failed(child, r);
+	}
+	if (child->pid == 0)
+		become(child, argv, pipe_fds[1], prepare, data);
+	close(pipe_fds[1]);
+	r = exec_result(pipe_fds[0]);
+	if (r == 0)
+		return 0;
+	waitpid(child->pid, NULL, 0);
+	return start_failed(child, r);
+}
+
+static void note_end(struct child *child, const struct child_end *end)
+{
+	if (end->pid == child->pid && !child->ended) {
+		child->ended = 1;
+		child->status = end->status;
+	}
+	if (child->end_count == child->end_room) {
+		size_t room = child->end_room ? child->end_room * 2 : 16;
+		struct child_end *ends = reallocarray(child->ends, room, sizeof(*ends));
+
+		if (!ends)
+			return; /* then the ledger's own word stands */
+		child->ends = ends;
+		child->end_room = room;
+	}
+	child->ends[child->end_count++] = *end;
+}
+
+/* Reaps all that is dead now. Each is looked at before it is reaped: afterwards its pid
+ * may be another's. 0 when there is no child left at all. */
+static int reap_dead(struct child *child)
+{
+	for (;;) {
+		struct child_end end = { 0 };
+		siginfo_t info = { .si_pid = 0 };
+
+		if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0)
+			return errno != ECHILD;
+		if (info.si_pid == 0)
+			return 1;
+		end.pid = info.si_pid;
+		end.start_ticks = process_start_ticks(end.pid);
+		if (waitpid(end.pid, &end.status, WNOHANG) == end.pid)
+			note_end(child, &end);
+	}
+}
+
+/* A signal of the terminal went to the whole group already; only a command that has left
+ * the group needs it from us. */
+static void hand_on(struct child *child, const siginfo_t *info)
+{
+	if (child->ended) {
+		child->stopped = 1;
+		return;
+	}
+	if (info->si_code == SI_KERNEL && getpgid(child->pid) == getpgrp())
+		return;
+	kill(child->pid, info->si_signo);
+}
+
+/* Takes signals until one says a child has ended, or until TIMEOUT. */
+static void take_signal(struct child *child, const struct timespec *timeout)
+{
+	siginfo_t info;
+	sigset_t set;
+	int number;
+
+	signals_of_interest(&set);
+	number = sigtimedwait(&set, &info, timeout);
+	if (number > 0 && number != SIGCHLD)
+		hand_on(child, &info);
+}
+
+void child_wait(struct child *child)
+{
+	/* The timeout only bounds the harm if SIGCHLD is stolen (a debugger, a sandbox). */
+	const struct timespec second = { .tv_sec = 1 };
+
+	while (reap_dead(child) && !child->ended)
+		take_signal(child, &second);
+}
+
+static long long ms_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int child_wait_for(struct child *child, long long ms)
+{
+	long long due = ms_now() + ms, left;
+
+	while (reap_dead(child) && !child->ended && (left = due - ms_now()) > 0) {
+		const long long part = left < 1000 ? left : 1000; /* as in child_wait() */
+		const struct timespec timeout = { .tv_sec = (time_t)(part / 1000),
+						  .tv_nsec = (long)(part % 1000) * 1000000L };
+
+		take_signal(child, &timeout);
+	}
+	return child->ended;
+}
+
+int child_reap(struct child *child, int timeout_ms)
+{
+	const struct timespec timeout = { .tv_sec = timeout_ms / 1000,
+					  .tv_nsec = timeout_ms % 1000 * 1000000L };
+
+	reap_dead(child);
+	if (timeout_ms > 0)
+		take_signal(child, &timeout);
+	return reap_dead(child);
+}
+
+int child_end_of(const struct child *child, pid_t pid, unsigned long long start_ticks,
+		 int *ret_status)
+{
+	for (size_t i = child->end_count; i-- > 0;) {
+		const struct child_end *end = &child->ends[i];
+
+		if (end->pid != pid || (end->start_ticks && end->start_ticks != start_ticks))
+			continue;
+		*ret_status = end->status;
+		return 1;
+	}
+	return 0;
+}
+
+int child_exit_status(const struct child *child)
+{
+	if (WIFSIGNALED(child->status))
+		return 128 + WTERMSIG(child->status);
+	return WEXITSTATUS(child->status);
+}
+
+void child_release_signals(struct child *child)
+{
+	const struct timespec now = { 0 };
+	sigset_t set;
+
+	signals_of_interest(&set);
+	while (child->ended && sigtimedwait(&set, NULL, &now) > 0)
+		;
+	sigaction(SIGCHLD, &child->chld_before, NULL);
+	sigprocmask(SIG_SETMASK, &child->mask_before, NULL);
+}
+
+void child_finish(struct child *child)
+{
+	free(child->ends);
+	child->ends = NULL;
+	child->end_count = child->end_room = 0;
+}

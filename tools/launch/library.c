@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Finds the library that belongs to this command: beside it in the build tree, where it
+ * was installed relative to the command (so an installation may be moved), or where it was
+ * configured to be.
+ */
+#include "tools/launch/library.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NAME "libgpuleak.so"
+
+static int try_path(const char *path, char *ret, size_t size)
+{
+	char real[PATH_MAX];
+
+	if (!realpath(path, real))
+		return -errno;
+	if (access(real, R_OK) < 0)
+		return -errno;
+	if (strlen(real) >= size)
+		return -ENAMETOOLONG;
+	strcpy(ret, real);
+	return 0;
+}
+
+static int try_beside(const char *directory, const char *way, char *ret, size_t size)
+{
+	char path[PATH_MAX];
+	int n = snprintf(path, sizeof(path), "%s/%s/" NAME, directory, way);
+
+	if (n < 0 || (size_t)n >= sizeof(path))
+		return -ENAMETOOLONG;
+	return try_path(path, ret, size);
+}
+
+static int own_directory(char *ret, size_t size)
+{
+	ssize_t n = readlink("/proc/self/exe", ret, size - 1);
+	char *slash;
+
+	if (n <= 0)
+		return -ENOENT;
+	ret[n] = '\0';
+	slash = strrchr(ret, '/');
+	if (!slash)
+		return -ENOENT;
+	*slash = '\0';
+	return 0;
+}
+
+static int find(char *ret, size_t size)
+{
+	const char *said = getenv("GPULEAK_LIBRARY");
+	char directory[PATH_MAX];
+
+	if (said && *said)
+		return try_path(said, ret, size);
+	if (own_directory(directory, sizeof(directory)) == 0) {
+		if (try_beside(directory, "../interpose", ret, size) == 0)
+			return 0;
+		if (*GPULEAK_LIBDIR_FROM_BINDIR &&
+		    try_beside(directory, GPULEAK_LIBDIR_FROM_BINDIR, ret, size) == 0)
+			return 0;
+	}
+	return try_path(GPULEAK_LIBDIR "/" NAME, ret, size);
+}
+
+int library_find(char *ret, size_t size, char *error, size_t error_size)
+{
+	const char *said = getenv("GPULEAK_LIBRARY");
+	int r = find(ret, size);
+
+	if (r < 0) {
+		if (said && *said)
+			snprintf(error, error_size, "%s (from GPULEAK_LIBRARY): %s", said,
+				 strerror(-r));
+		else
+			snprintf(error, error_size, NAME " is neither beside this command nor in "
+				 GPULEAK_LIBDIR ": %s; install it there", strerror(-r));
+		return r;
+	}
+	if (strpbrk(ret, " :")) {
+		snprintf(error, error_size, "%s: a path with a blank or a colon in it cannot be "
+			 "preloaded; move it elsewhere", ret);
+		return -EINVAL;
+	}
+	return 0;
+}

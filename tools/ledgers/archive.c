@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Moves files, also from one file system to another. Never replaces a file and never
+ * leaves half of one.
+ */
+#include "tools/ledgers/archive.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TRIES_MAX 1000
+
+static int copy_bytes(int from, int to)
+{
+	char bytes[65536];
+	ssize_t n;
+
+	while ((n = read(from, bytes, sizeof(bytes))) != 0) {
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		for (ssize_t done = 0, w; done < n; done += w) {
+			w = write(to, bytes + done, (size_t)(n - done));
+			if (w < 0 && errno == EINTR)
+				w = 0;
+			if (w < 0)
+				return -errno;
+		}
+	}
+	return 0;
+}
+
+static int copy_file(const char *from, const char *to)
+{
+	int in = open(from, O_RDONLY | O_CLOEXEC), out, r;
+
+	if (in < 0)
+		return -errno;
+	out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (out < 0) {
+		r = -errno;
+		close(in);
+		return r;
+	}
+	r = copy_bytes(in, out);
+	if (close(out) < 0 && r == 0)
+		r = -errno;
+	close(in);
+	if (r < 0)
+		unlink(to);
+	return r;
+}
+
+static int move_or_copy(const char *from, const char *to, int copy)
+{
+	int r;
+
+	if (!copy && renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+		return 0;
+	if (!copy && errno == EEXIST)
+		return -EEXIST;
+	r = copy_file(from, to); /* another file system, or one that can't do the above */
+	if (r == 0 && !copy)
+		unlink(from);
+	return r;
+}
+
+int keep_ledger(const char *from, const char *wanted, int copy, char *ret, size_t size)
+{
+	int r = -EEXIST;
+
+	for (int i = 0; i < TRIES_MAX && r == -EEXIST; i++) {
+		int n = i == 0 ? snprintf(ret, size, "%s", wanted)
+			       : snprintf(ret, size, "%s.%d", wanted, i);
+
+		if (n < 0 || (size_t)n >= size)
+			return -ENAMETOOLONG;
+		r = move_or_copy(from, ret, copy);
+	}
+	return r;
+}

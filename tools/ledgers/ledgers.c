@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Looks for ledger files. Believes no name: directories must be the user's own, and what a
+ * file says of its process is taken from its header.
+ */
+#include "tools/ledgers/ledgers.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ledger/format.h"
+#include "ledger/directory.h"
+#include "tools/launch/process.h"
+#include "tools/ledgers/rundir.h"
+
+const char *ledger_variable(const char *name)
+{
+	return getenv(name);
+}
+
+/* What follows the last ".gpuleak": "" or ".N". */
+static int is_suffix(const char *at)
+{
+	if (*at == '\0')
+		return 1;
+	if (*at++ != '.' || !*at)
+		return 0;
+	return at[strspn(at, "0123456789")] == '\0';
+}
+
+int ledger_is_name(const char *name)
+{
+	static const char mark[] = ".gpuleak";
+	const char *at = name;
+
+	while ((at = strstr(at, mark)) != NULL) {
+		at += sizeof(mark) - 1;
+		if (is_suffix(at))
+			return 1;
+	}
+	return 0;
+}
+
+int ledger_parse_name(const char *name, int *ret_pid, unsigned long long *ret_ticks)
+{
+	unsigned long long ticks = 0;
+	long pid;
+	char *end;
+
+	if (!isdigit((unsigned char)*name) || !ledger_is_name(name))
+		return 0;
+	errno = 0;
+	pid = strtol(name, &end, 10);
+	if (*end == '-' && isdigit((unsigned char)end[1]))
+		ticks = strtoull(end + 1, &end, 10);
+	if (errno || pid <= 0 || pid > INT_MAX || strncmp(end, ".gpuleak", 8) != 0 ||
+	    !is_suffix(end + 8))
+		return 0;
+	*ret_pid = (int)pid;
+	*ret_ticks = ticks;
+	return 1;
+}
+
+int ledgers_pid(const char *word)
+{
+	long pid;
+
+	if (!*word || word[strspn(word, "0123456789")])
+		return 0;
+	errno = 0;
+	pid = strtol(word, NULL, 10);
+	return errno || pid > INT_MAX || pid == 0 ? INT_MAX : (int)pid;
+}
+
+void ledger_peek(int directory, const char *name, struct ledger_file *file)
+{
+	struct ledger_header header;
+	int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+	if (fd < 0)
+		return;
+	if (pread(fd, &header, sizeof(header), 0) == (ssize_t)sizeof(header) &&
+	    memcmp(header.magic, LEDGER_MAGIC, sizeof(header.magic)) == 0 &&
+	    header.byte_order == LEDGER_BYTE_ORDER) {
+		file->pid = header.pid;
+		file->start_ticks = header.start_ticks;
+		file->start_real_ns = header.start_real_ns;
+	}
+	close(fd);
+}
+
+static int add_owned(struct ledger_list *list, char *path)
+{
+	if (!path)
+		return -ENOMEM;
+	if (list->count == list->room) {
+		size_t room = list->room ? list->room * 2 : 16;
+		struct ledger_file *files = reallocarray(list->files, room, sizeof(*files));
+
+		if (!files) {
+			free(path);
+			return -ENOMEM;
+		}
+		list->files = files;
+		list->room = room;
+	}
+	list->files[list->count] = (struct ledger_file){ .path = path };
+	if (strcmp(path, "-") != 0)
+		ledger_peek(AT_FDCWD, path, &list->files[list->count]);
+	list->count++;
+	return 0;
+}
+
+int ledgers_add(struct ledger_list *list, const char *path)
+{
+	return add_owned(list, strdup(path));
+}
+
+static int wanted(const char *name, int pid)
+{
+	unsigned long long ticks;
+	int its;
+
+	if (pid == 0)
+		return ledger_is_name(name);
+	return ledger_parse_name(name, &its, &ticks) && its == pid;
+}
+
+/* The ledgers in DIRECTORY, of process PID unless that is 0. */
+static int add_from(struct ledger_list *list, const char *directory, int pid)
+{
+	struct dirent **names;
+	int r = 0, n = scandir(directory, &names, NULL, versionsort);
+
+	if (n < 0)
+		return -errno;
+	for (int i = 0; i < n; i++) {
+		char *path = NULL;
+
+		if (r == 0 && wanted(names[i]->d_name, pid) &&
+		    asprintf(&path, "%s/%s", directory, names[i]->d_name) < 0)
+			r = -ENOMEM;
+		else if (path)
+			r = add_owned(list, path);
+		free(names[i]);
+	}
+	free(names);
+	return r;
+}
+
+int ledgers_add_directory(struct ledger_list *list, const char *directory)
+{
+	return add_from(list, directory, 0);
+}
+
+/* In PLACE itself, and in the directories of runs below it. */
+static int add_from_place(struct ledger_list *list, const char *place, int pid)
+{
+	int r = add_from(list, place, pid);
+	struct dirent *entry;
+	DIR *dir;
+
+	if (r < 0)
+		return r;
+	dir = opendir(place);
+	if (!dir)
+		return -errno;
+	while (r == 0 && (entry = readdir(dir)) != NULL) {
+		char path[PATH_MAX];
+		int n = snprintf(path, sizeof(path), "%s/%s", place, entry->d_name);
+
+		if (strncmp(entry->d_name, "run-", 4) != 0 || n < 0 || (size_t)n >= sizeof(path))
+			continue;
+		if (place_check(path) == 0 && add_from(list, path, pid) == -ENOMEM)
+			r = -ENOMEM; /* all else: it went away while we looked */
+	}
+	closedir(dir);
+	return r;
+}
+
+struct ledger_file *ledgers_latest(const struct ledger_list *list, size_t from)
+{
+	struct ledger_file *latest = NULL;
+
+	for (size_t i = from; i < list->count; i++)
+		if (!latest || list->files[i].start_real_ns >= latest->start_real_ns)
+			latest = &list->files[i];
+	return latest;
+}
+
+/* Keeps of LIST, from number FROM on, what the process that started last has left; nothing, if PID
+ * is another one's by now, which has no ledger here. */
+static void keep_latest(struct ledger_list *list, size_t from, int pid)
+{
+	const struct ledger_file *latest = ledgers_latest(list, from);
+	unsigned long long ticks;
+	size_t kept = from;
+	int another;
+
+	if (!latest)
+		return;
+	ticks = latest->start_ticks;
+	another = process_runs(pid, 0) && !process_runs(pid, ticks);
+	if (another)
+		list->earlier = strdup(latest->path);
+	for (size_t i = from; i < list->count; i++) {
+		if (!another && list->files[i].start_ticks == ticks)
+			list->files[kept++] = list->files[i];
+		else
+			free(list->files[i].path);
+	}
+	list->count = kept;
+}
+
+int ledgers_add_pid(struct ledger_list *list, int pid)
+{
+	size_t from = list->count;
+	char place[PATH_MAX];
+	int r = 0;
+
+	free(list->earlier);
+	list->earlier = NULL;
+	for (int i = 0; i < PLACE_CANDIDATES && r != -ENOMEM; i++)
+		if (place_candidate(i, ledger_variable, place, sizeof(place)) == 0 &&
+		    place_check(place) == 0)
+			r = add_from_place(list, place, pid);
+	keep_latest(list, from, pid);
+	list->is_run = list->count == from && rundir_of(pid, place, sizeof(place)) == 0;
+	if (list->is_run && add_from(list, place, 0) == -ENOMEM)
+		r = -ENOMEM;
+	if (r == -ENOMEM)
+		return r;
+	return list->count > from ? 0 : -ENOENT;
+}
+
+static const char *why_none(int pid)
+{
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	if (stat(path, &st) < 0)
+		return "there is no such process, and none has left a ledger";
+	if (st.st_uid != geteuid())
+		return "is another user's process: only that user finds its ledger";
+	return "no ledger of this process is where gpuleak puts them; it made no GPU call yet, "
+	       "does not run under gpuleak, or has a GPULEAK_LEDGER of its own (then name that "
+	       "file)";
+}
+
+const char *ledgers_why_none(const struct ledger_list *list, int pid)
+{
+	static char text[PATH_MAX + 300];
+
+	if (list->is_run)
+		return "is `gpuleak run`, and no process of it made a GPU call so far";
+	if (!list->earlier)
+		return why_none(pid);
+	snprintf(text, sizeof(text), "%s; an earlier process of this number left %s", why_none(pid),
+		 list->earlier);
+	return text;
+}
+
+void ledgers_finish(struct ledger_list *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		free(list->files[i].path);
+	free(list->files);
+	free(list->earlier);
+	*list = (struct ledger_list){ 0 };
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Compares the roster with the ledgers that were found. Each slot is copied before it is
+ * looked at, since a process that was left behind may still write to it.
+ */
+#include "tools/ledgers/lost.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/shm.h>
+#include <unistd.h>
+
+#define SENTENCE_MAX (PATH_MAX + 512)
+#define NAMED_MAX 20u /* processes that have a sentence each; the rest has one */
+
+int lost_create_roster(struct roster **ret, char ret_text[ROSTER_TEXT_MAX])
+{
+	/* Only root's processes can become another user. */
+	const int mode = geteuid() == 0 ? 0666 : 0600;
+	int r = 0, id = shmget(IPC_PRIVATE, sizeof(struct roster), IPC_CREAT | mode);
+	struct roster *roster;
+	uint64_t key;
+
+	if (id < 0)
+		return -errno;
+	roster = shmat(id, NULL, 0);
+	if (roster == (void *)-1 || getrandom(&key, sizeof(key), 0) != (ssize_t)sizeof(key))
+		r = -errno;
+	/* Linux lets processes attach it for as long as one has it, and then removes it. */
+	shmctl(id, IPC_RMID, NULL);
+	if (r < 0) {
+		if (roster != (void *)-1)
+			shmdt(roster);
+		return r;
+	}
+	roster->key = key;
+	snprintf(ret_text, ROSTER_TEXT_MAX, ROSTER_TEXT, id, (unsigned long long)key);
+	*ret = roster;
+	return 0;
+}
+
+struct search {
+	const struct ledger_list *list;
+	const char *directory;
+	char *claimed; /* a flag for each ledger of the list */
+	void (*found)(void *data, const char *sentence);
+	void *data;
+	size_t lost, damaged;
+};
+
+/* Returns false if the library can't have written SLOT. */
+static bool is_sound(const struct roster_slot *slot)
+{
+	return slot->state <= ROSTER_FAILED && slot->pid > 0 &&
+	       memchr(slot->name, '\0', sizeof(slot->name)) != NULL;
+}
+
+/* Claims a ledger of SLOT's process, each image of which has one. 0 if none is left. */
+static int claim(struct search *search, const struct roster_slot *slot)
+{
+	for (size_t i = 0; i < search->list->count; i++) {
+		const struct ledger_file *file = &search->list->files[i];
+
+		if (search->claimed[i] || file->pid != slot->pid ||
+		    file->start_ticks != slot->start_ticks)
+			continue;
+		search->claimed[i] = 1;
+		return 1;
+	}
+	return 0;
+}
+
+static void tell(struct search *search, const struct roster_slot *slot)
+{
+	char sentence[SENTENCE_MAX], what[SENTENCE_MAX - ROSTER_NAME_MAX - 64];
+	const char *error = strerrordesc_np(slot->error);
+
+	if (search->lost++ >= NAMED_MAX)
+		return;
+	if (slot->state == ROSTER_FAILED)
+		snprintf(what, sizeof(what), "no ledger could be made in %s: %s%s",
+			 search->directory, error ? error : "unknown error",
+			 roster_advice(slot->error));
+	else if (slot->state == ROSTER_STARTING)
+		snprintf(what, sizeof(what), "it ended before its ledger in %s was complete",
+			 search->directory);
+	else
+		snprintf(what, sizeof(what), "its ledger is no longer in %s", search->directory);
+	snprintf(sentence, sizeof(sentence), "not recorded completely: %s (pid %d): %s",
+		 slot->name, slot->pid, what);
+	search->found(search->data, sentence);
+}
+
+/* Those that have no sentence of their own: of WITHOUT_SLOT processes, which entered and have no
+ * slot, as many have a ledger as nobody has claimed. */
+static void tell_others(struct search *search, size_t without_slot)
+{
+	size_t others = search->lost > NAMED_MAX ? search->lost - NAMED_MAX : 0, unclaimed = 0;
+	char sentence[SENTENCE_MAX];
+
+	for (size_t i = 0; i < search->list->count; i++)
+		unclaimed += !search->claimed[i];
+	others += without_slot > unclaimed ? without_slot - unclaimed : 0;
+	if (others) {
+		snprintf(sentence, sizeof(sentence), "not recorded completely: %zu %sprocess%s "
+			 "made GPU calls and left no ledger in %s", others,
+			 search->lost ? "more " : "", others == 1 ? "" : "es", search->directory);
+		search->found(search->data, sentence);
+	}
+	if (search->damaged) {
+		snprintf(sentence, sizeof(sentence), "not recorded completely: a process has "
+			 "written over %zu of the entries of the list of processes",
+			 search->damaged);
+		search->found(search->data, sentence);
+	}
+}
+
+int lost_find(const struct roster *roster, const struct ledger_list *list, const char *directory,
+	      void (*found)(void *data, const char *sentence), void *data)
+{
+	struct search search = { .list = list, .directory = directory, .found = found,
+				 .data = data, .claimed = calloc(list->count + 1, 1) };
+	uint32_t begun = __atomic_load_n(&roster->begun, __ATOMIC_ACQUIRE), used = 0;
+
+	if (!search.claimed)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < ROSTER_SLOTS; i++) {
+		struct roster_slot slot;
+
+		if (__atomic_load_n(&roster->slots[i].state, __ATOMIC_ACQUIRE) == ROSTER_UNUSED)
+			continue;
+		memcpy(&slot, &roster->slots[i], sizeof(slot));
+		used++;
+		if (!is_sound(&slot))
+			search.damaged++;
+		else if (slot.state == ROSTER_FAILED || !claim(&search, &slot))
+			tell(&search, &slot);
+	}
+	tell_others(&search, begun > used ? begun - used : 0);
+	free(search.claimed);
+	return 0;
+}

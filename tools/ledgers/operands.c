@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Turns operands into a list of ledger files. Prints what is missing; reads no ledger.
+ */
+#include "tools/ledgers/operands.h"
+#include "report/util/escape.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static void missing(struct operands *operands, const char *word, const char *what)
+{
+	eprintf(stderr, "gpuleak: %s: %s\n", word, what);
+	operands->missing++;
+}
+
+static void find_pid(struct operands *operands, const char *word, int pid)
+{
+	if (ledgers_add_pid(&operands->list, pid) < 0)
+		missing(operands, word, ledgers_why_none(&operands->list, pid));
+	else /* what a run has will be reported and removed by it */
+		operands->by_pid |= !operands->list.is_run;
+}
+
+static void find_in_directory(struct operands *operands, const char *word)
+{
+	size_t before = operands->list.count;
+	int r = ledgers_add_directory(&operands->list, word);
+
+	if (r < 0)
+		missing(operands, word, strerror(-r));
+	else if (operands->list.count == before)
+		missing(operands, word, "no ledgers in this directory (looked for *.gpuleak)");
+}
+
+static void find_one(struct operands *operands, const char *word)
+{
+	int pid = ledgers_pid(word);
+	struct stat st;
+
+	if (pid > 0)
+		find_pid(operands, word, pid);
+	else if (strcmp(word, "-") == 0)
+		ledgers_add(&operands->list, word);
+	else if (stat(word, &st) < 0)
+		missing(operands, word, errno == ENOENT ? "no such ledger or directory"
+							: strerror(errno));
+	else if (S_ISDIR(st.st_mode))
+		find_in_directory(operands, word);
+	else
+		ledgers_add(&operands->list, word);
+}
+
+void operands_find(struct operands *operands, char **words, int count)
+{
+	for (int i = 0; i < count; i++)
+		find_one(operands, words[i]);
+}

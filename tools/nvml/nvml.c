@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * NVML by dlopen, with what older drivers have instead of newer functions. Nothing is
+ * linked: the command must run where there is no driver.
+ */
+#include "tools/nvml/nvml.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/nvml/nvml_types.h"
+
+#define LIBRARY "libnvidia-ml.so.1"
+#define DEVICES_MAX NVML_DEVICES_MAX
+#define PROCESSES_MAX 65536u
+
+/* Lists of processes: one may be in more than one of them, with the same figure. */
+static const char *const list_names[] = {
+	"nvmlDeviceGetComputeRunningProcesses",
+	"nvmlDeviceGetGraphicsRunningProcesses",
+	"nvmlDeviceGetMPSComputeRunningProcesses",
+};
+#define LISTS (sizeof(list_names) / sizeof(list_names[0]))
+
+typedef nvmlReturn_t (*list_function)(nvmlDevice_t device, unsigned int *count, void *infos);
+
+struct list {
+	list_function get;
+	size_t size; /* of one entry */
+};
+
+struct device {
+	nvmlDevice_t handle;
+	uint8_t uuid[16];
+	bool has_uuid;
+	nvmlPciInfo_t pci;
+	bool has_pci;
+};
+
+struct nvml {
+	void *library;
+	struct list lists[LISTS];
+	nvmlReturn_t (*get_by_index)(unsigned int index, nvmlDevice_t *device);
+	nvmlReturn_t (*get_by_bus)(const char *bus_id, nvmlDevice_t *device);
+	nvmlReturn_t (*get_memory)(nvmlDevice_t device, nvmlMemory_t *memory);
+	unsigned int count, asked; /* devices there are, and asked for by index */
+	struct device devices[DEVICES_MAX];
+	int met;
+	void *buffer; /* of a list */
+	unsigned int room;
+};
+
+static void find_list(struct nvml *nvml, size_t i)
+{
+	static const char *const versions[] = { "_v3", "_v2", "" };
+	char name[64];
+
+	for (size_t v = 0; v < 3 && !nvml->lists[i].get; v++) {
+		snprintf(name, sizeof(name), "%s%s", list_names[i], versions[v]);
+		nvml->lists[i].get = (list_function)dlsym(nvml->library, name);
+		nvml->lists[i].size = *versions[v] ? sizeof(nvmlProcessInfo_v2_t)
+						   : sizeof(nvmlProcessInfo_v1_t);
+	}
+}
+
+/* "GPU-01234567-89ab-..." */
+static bool parse_uuid(const char *text, uint8_t ret[16])
+{
+	int n = 0;
+
+	if (strncmp(text, "GPU-", 4) != 0)
+		return false;
+	for (text += 4; n < 16; n++, text += 2) {
+		unsigned int byte;
+
+		text += *text == '-';
+		if (sscanf(text, "%2x", &byte) != 1)
+			return false;
+		ret[n] = (uint8_t)byte;
+	}
+	return true;
+}
+
+/* CUDA writes the domain with four digits, NVML with eight. */
+static bool same_bus(const nvmlPciInfo_t *pci, const char *bus_id)
+{
+	unsigned int domain, bus, device;
+
+	return sscanf(bus_id, "%x:%x:%x", &domain, &bus, &device) == 3 && pci->domain == domain &&
+	       pci->bus == bus && pci->device == device;
+}
+
+/* By UUID if it has one, else by bus id. */
+static bool is_device(const struct device *device, const uint8_t uuid[16], const char *bus_id)
+{
+	static const uint8_t unknown[16];
+
+	if (device->has_uuid && memcmp(uuid, unknown, 16) != 0)
+		return memcmp(device->uuid, uuid, 16) == 0;
+	return device->has_pci && same_bus(&device->pci, bus_id);
+}
+
+static void learn_device(const struct nvml *nvml, struct device *device)
+{
+	nvmlReturn_t (*get_uuid)(nvmlDevice_t, char *, unsigned int) =
+		(nvmlReturn_t(*)(nvmlDevice_t, char *, unsigned int))dlsym(nvml->library,
+									   "nvmlDeviceGetUUID");
+	nvmlReturn_t (*get_pci)(nvmlDevice_t, nvmlPciInfo_t *) =
+		(nvmlReturn_t(*)(nvmlDevice_t, nvmlPciInfo_t *))dlsym(nvml->library,
+								      "nvmlDeviceGetPciInfo_v3");
+	char text[NVML_UUID_SIZE] = "";
+
+	if (get_uuid && get_uuid(device->handle, text, sizeof(text)) == NVML_SUCCESS) {
+		text[sizeof(text) - 1] = '\0';
+		device->has_uuid = parse_uuid(text, device->uuid);
+	}
+	device->has_pci = get_pci && get_pci(device->handle, &device->pci) == NVML_SUCCESS;
+}
+
+/* The number of the device with that handle, which may have been met before; or -1. */
+static int meet(struct nvml *nvml, nvmlDevice_t handle)
+{
+	struct device device = { .handle = handle };
+
+	learn_device(nvml, &device);
+	for (int i = 0; i < nvml->met; i++)
+		if (nvml->devices[i].handle == handle ||
+		    (device.has_uuid && nvml->devices[i].has_uuid &&
+		     memcmp(nvml->devices[i].uuid, device.uuid, 16) == 0))
+			return i;
+	if (nvml->met == DEVICES_MAX)
+		return -1;
+	nvml->devices[nvml->met] = device;
+	return nvml->met++;
+}
+
+static int begin(struct nvml *nvml)
+{
+	nvmlReturn_t (*init)(void) = (nvmlReturn_t(*)(void))dlsym(nvml->library, "nvmlInit_v2");
+	nvmlReturn_t (*get_count)(unsigned int *) =
+		(nvmlReturn_t(*)(unsigned int *))dlsym(nvml->library, "nvmlDeviceGetCount_v2");
+
+	nvml->get_by_index = (nvmlReturn_t(*)(unsigned int, nvmlDevice_t *))dlsym(
+		nvml->library, "nvmlDeviceGetHandleByIndex_v2");
+	nvml->get_by_bus = (nvmlReturn_t(*)(const char *, nvmlDevice_t *))dlsym(
+		nvml->library, "nvmlDeviceGetHandleByPciBusId_v2");
+	nvml->get_memory = (nvmlReturn_t(*)(nvmlDevice_t, nvmlMemory_t *))dlsym(
+		nvml->library, "nvmlDeviceGetMemoryInfo");
+	for (size_t i = 0; i < LISTS; i++)
+		find_list(nvml, i);
+	if (!init || !get_count || !nvml->get_by_index || init() != NVML_SUCCESS ||
+	    get_count(&nvml->count) != NVML_SUCCESS)
+		return -EIO;
+	return 0;
+}
+
+int nvml_open(const char *directory, struct nvml **ret)
+{
+	char path[PATH_MAX];
+	struct nvml *nvml;
+	int r;
+
+	if (snprintf(path, sizeof(path), "%s%s" LIBRARY, directory ? directory : "",
+		     directory ? "/" : "") >= (int)sizeof(path))
+		return -ENOENT;
+	nvml = calloc(1, sizeof(*nvml));
+	if (!nvml)
+		return -ENOMEM;
+	nvml->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	r = nvml->library ? begin(nvml) : -ENOENT;
+	if (r < 0)
+		free(nvml); /* the library stays: what it has begun can't be undone */
+	else
+		*ret = nvml;
+	return r;
+}
+
+int nvml_next(struct nvml *nvml)
+{
+	nvmlDevice_t handle;
+	int number = -1;
+
+	/* One that fails (no permission, fallen off the bus) hides only itself. */
+	while (number < 0 && nvml->asked < nvml->count)
+		if (nvml->get_by_index(nvml->asked++, &handle) == NVML_SUCCESS)
+			number = meet(nvml, handle);
+	return number;
+}
+
+int nvml_find(struct nvml *nvml, const uint8_t uuid[16], const char *bus_id)
+{
+	nvmlDevice_t handle;
+	int number;
+
+	for (int i = 0; i < nvml->met; i++)
+		if (is_device(&nvml->devices[i], uuid, bus_id))
+			return i;
+	if (nvml->get_by_bus && *bus_id && nvml->get_by_bus(bus_id, &handle) == NVML_SUCCESS) {
+		number = meet(nvml, handle);
+		if (number >= 0 && is_device(&nvml->devices[number], uuid, bus_id))
+			return number;
+	}
+	while ((number = nvml_next(nvml)) >= 0)
+		if (is_device(&nvml->devices[number], uuid, bus_id))
+			return number;
+	return -1;
+}
+
+int nvml_device_used(struct nvml *nvml, int number, uint64_t *ret_bytes)
+{
+	nvmlMemory_t memory;
+
+	if (!nvml->get_memory ||
+	    nvml->get_memory(nvml->devices[number].handle, &memory) != NVML_SUCCESS)
+		return -EIO;
+	*ret_bytes = memory.used;
+	return 0;
+}
+
+static int more_room(struct nvml *nvml, unsigned int wanted)
+{
+	void *grown;
+
+	if (wanted <= nvml->room)
+		wanted = nvml->room * 2;
+	if (wanted > PROCESSES_MAX)
+		return -EIO;
+	grown = realloc(nvml->buffer, wanted * sizeof(nvmlProcessInfo_v2_t));
+	if (!grown)
+		return -ENOMEM;
+	nvml->buffer = grown;
+	nvml->room = wanted;
+	return 0;
+}
+
+/* Fills the buffer; how many entries there are, or -errno. */
+static int read_list(struct nvml *nvml, const struct list *list, nvmlDevice_t device)
+{
+	unsigned int count;
+	nvmlReturn_t r;
+
+	if (!list->get)
+		return -EIO;
+	if (!nvml->room && more_room(nvml, 64) < 0)
+		return -EIO;
+	for (;;) {
+		count = nvml->room;
+		r = list->get(device, &count, nvml->buffer);
+		if (r != NVML_ERROR_INSUFFICIENT_SIZE)
+			break;
+		if (more_room(nvml, count) < 0)
+			return -EIO;
+	}
+	if (r != NVML_SUCCESS)
+		return -EIO;
+	return count < nvml->room ? (int)count : (int)nvml->room;
+}
+
+/* PID's bytes in the buffer of COUNT entries: the sum over the instances of a MIG device. */
+static int search_list(const struct nvml *nvml, const struct list *list, int count,
+		       unsigned int pid, uint64_t *ret_bytes)
+{
+	int r = -ENOENT;
+
+	*ret_bytes = 0;
+	for (int i = 0; i < count; i++) {
+		/* What the two versions have in common. */
+		const nvmlProcessInfo_v1_t *info =
+			(const void *)((const char *)nvml->buffer + (size_t)i * list->size);
+
+		if (info->pid != pid)
+			continue;
+		if (info->usedGpuMemory == NVML_NO_VALUE)
+			return -ENODATA;
+		*ret_bytes += info->usedGpuMemory;
+		r = 0;
+	}
+	return r;
+}
+
+int nvml_process_used(struct nvml *nvml, int number, unsigned int pid, uint64_t *ret_bytes)
+{
+	uint64_t bytes, most = 0;
+	int ret = -EIO;
+
+	for (size_t i = 0; i < LISTS; i++) {
+		int count = read_list(nvml, &nvml->lists[i], nvml->devices[number].handle);
+		int r = count < 0 ? count
+				  : search_list(nvml, &nvml->lists[i], count, pid, &bytes);
+
+		/* Found beats listed, listed beats absent, absent beats no answer. */
+		if (r == 0 && bytes > most)
+			most = bytes;
+		if (r == 0 || ret == -EIO || (r == -ENODATA && ret == -ENOENT))
+			ret = ret == 0 ? 0 : r;
+	}
+	if (ret == 0)
+		*ret_bytes = most;
+	return ret;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Starts and ends the sampler's process, and reads what it left in shared memory. Believes
+ * nothing half-written: who was killed in the middle of a change has no figures.
+ */
+#include "tools/nvml/sampler.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "report/model/model.h"
+#include "tools/nvml/sampling.h"
+
+#define REAP_MS 50
+
+/* A process without an exit signal: no SIGCHLD and nothing for wait() to find, so that who
+ * waits for the program need not know of it. */
+static pid_t fork_unseen(void)
+{
+	return (pid_t)syscall(SYS_clone, 0, 0, 0, 0, 0);
+}
+
+static int start(struct sampler *sampler, struct sampling *sampling)
+{
+	pid_t parent = getpid();
+	int links[2];
+	void *shared;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, links) < 0)
+		return -errno;
+	shared = mmap(NULL, sizeof(*sampler->shared), PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	sampling->shared = shared;
+	sampling->link = links[1];
+	sampling->parent = parent;
+	sampler->pid = shared == MAP_FAILED ? -1 : fork_unseen();
+	if (sampler->pid == 0)
+		sampling_main(sampling);
+	close(links[1]);
+	if (sampler->pid < 0) {
+		close(links[0]);
+		if (shared != MAP_FAILED)
+			munmap(shared, sizeof(*sampler->shared));
+		*sampler = (struct sampler){ 0 };
+		return -ENOMEM;
+	}
+	sampler->link = links[0];
+	sampler->forever = sampling->directory != NULL;
+	sampler->shared = shared;
+	return 0;
+}
+
+int sampler_start(struct sampler *sampler, const char *directory)
+{
+	struct sampling sampling = { .directory = directory };
+
+	return start(sampler, &sampling);
+}
+
+int sampler_start_once(struct sampler *sampler, const char *const *paths, size_t count)
+{
+	struct sampling sampling = { .paths = paths, .path_count = count };
+
+	return start(sampler, &sampling);
+}
+
+/* 1 once the sampler's process is gone. */
+static int is_gone(const struct sampler *sampler, int wait_ms)
+{
+	const struct timespec moment = { .tv_nsec = 1000000 };
+
+	for (; wait_ms >= 0; wait_ms--) {
+		if (waitpid(sampler->pid, NULL, __WCLONE | WNOHANG) != 0)
+			return 1;
+		nanosleep(&moment, NULL);
+	}
+	return 0;
+}
+
+void sampler_finish(struct sampler *sampler, int wait_ms)
+{
+	struct pollfd end = { .fd = sampler->link };
+
+	if (sampler->pid <= 0)
+		return;
+	if (sampler->forever) {
+		shutdown(sampler->link, SHUT_WR);
+		if (__atomic_load_n(&sampler->shared->count, __ATOMIC_ACQUIRE) == 0)
+			wait_ms = 0; /* nothing to wait for */
+	}
+	if (poll(&end, 1, wait_ms) <= 0 || !is_gone(sampler, REAP_MS)) {
+		kill(sampler->pid, SIGKILL);
+		is_gone(sampler, REAP_MS); /* one that hangs in the driver is not, as yet */
+	}
+	close(sampler->link);
+	sampler->pid = 0;
+}
+
+static const char *why_none(const struct sampler_shared *shared)
+{
+	switch (__atomic_load_n(&shared->nvml, __ATOMIC_RELAXED)) {
+	case SAMPLER_BEGAN:
+		return "NVML had not answered yet";
+	case SAMPLER_ABSENT:
+		return "libnvidia-ml.so.1 was not found";
+	case SAMPLER_DUMB:
+		return "NVML could not be initialised";
+	default:
+		return "NVML had no figure for it while it lived, or it was too short";
+	}
+}
+
+int sampler_attach(const struct sampler *sampler, struct report_process *process)
+{
+	const struct sampler_shared *shared = sampler->shared;
+	uint32_t count = shared ? __atomic_load_n(&shared->count, __ATOMIC_ACQUIRE) : 0;
+	int r = 0;
+
+	if (shared)
+		process->held_why = why_none(shared);
+	if (!shared || __atomic_load_n(&shared->changes, __ATOMIC_ACQUIRE) % 2)
+		return 0;
+	for (uint32_t i = 0; r == 0 && i < count && i < SAMPLER_ENTRIES; i++) {
+		const struct sampler_entry *entry = &shared->entries[i];
+
+		if (entry->pid == process->pid && entry->start_real_ns == process->start_real_ns)
+			r = report_process_set_held(process, entry->ordinal, &entry->series);
+	}
+	return r;
+}

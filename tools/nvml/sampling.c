@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The sampler's process: walks ledgers that are being written, asks NVML, notes both. Takes
+ * no part in anything else: no terminal, no signals, none of its parent's files, and it dies
+ * with its parent. Takes at most a twentieth of one processor's time.
+ */
+#include "tools/nvml/sampling.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tools/ledgers/ledgers.h"
+#include "tools/nvml/nvml.h"
+#include "tools/launch/process.h"
+#include "ledger/reader.h"
+
+#define LEDGERS_MAX 64 /* that are looked at in one round */
+#define TRIES 3
+#define FDS_MAX 4096
+#define IDLE_SHARE 20u /* rounds take at most one part of so many */
+
+#define MS 1000000ull
+#define SECOND (1000 * MS)
+
+struct used_device {
+	int ordinal; /* of the process */
+	int number;  /* of NVML */
+	uint64_t held, device_used;
+	int held_result, used_result;
+};
+
+/* A living process with its ledger mapped: a truncated one kills this process, no other. */
+struct watched {
+	void *bytes;
+	size_t size;
+	struct ledger_view view;
+	struct used_device devices[HELD_DEVICES];
+	int device_count;
+};
+
+struct work {
+	const struct sampling *sampling;
+	struct nvml *nvml;
+	int hinted_by; /* pid whose maps were looked at for NVML's place */
+	/* In use on each device before any process of ours used one. */
+	uint64_t baseline[NVML_DEVICES_MAX];
+	int has_baseline[NVML_DEVICES_MAX];
+	int users[NVML_DEVICES_MAX]; /* watched processes on each device, in this round */
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
+}
+
+/* ---- NVML, and where it is ---- */
+
+static int open_beside_driver(int pid, struct nvml **ret)
+{
+	char path[64], line[PATH_MAX + 128], *slash, *start;
+	struct stat st;
+	int r = -ENOENT;
+	FILE *maps;
+
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	/* What is loaded from there runs with our rights. */
+	if (stat(path, &st) < 0 || st.st_uid != geteuid())
+		return -ENOENT;
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	maps = fopen(path, "re");
+	while (maps && r == -ENOENT && fgets(line, sizeof(line), maps)) {
+		slash = strstr(line, "/libcuda.so");
+		start = strchr(line, '/');
+		if (!slash || !start || strchr(slash + 1, '/'))
+			continue;
+		*slash = '\0';
+		r = nvml_open(start, ret);
+		break;
+	}
+	if (maps)
+		fclose(maps);
+	return r;
+}
+
+static void note_nvml(const struct work *work, int r)
+{
+	uint32_t state = r == 0 ? SAMPLER_ANSWERS : r == -ENOENT ? SAMPLER_ABSENT : SAMPLER_DUMB;
+
+	__atomic_store_n(&work->sampling->shared->nvml, state, __ATOMIC_RELAXED);
+}
+
+static int have_nvml(struct work *work, int pid)
+{
+	if (!work->nvml && work->hinted_by != pid) {
+		work->hinted_by = pid;
+		note_nvml(work, open_beside_driver(pid, &work->nvml));
+	}
+	return work->nvml != NULL;
+}
+
+/* A ledger is there from the first GPU call on: none yet, so none used a device. */
+static int nobody_began(const struct work *work)
+{
+	struct ledger_list list = { 0 };
+	int none = ledgers_add_directory(&list, work->sampling->directory) == 0 && list.count == 0;
+
+	ledgers_finish(&list);
+	return none;
+}
+
+static void take_baseline(struct work *work)
+{
+	int number;
+
+	if (!work->nvml || !work->sampling->directory)
+		return;
+	while (nobody_began(work) && (number = nvml_next(work->nvml)) >= 0)
+		work->has_baseline[number] =
+			nvml_device_used(work->nvml, number, &work->baseline[number]) == 0 &&
+			nobody_began(work);
+}
+
+/* ---- ledgers ---- */
+
+static int map_ledger(const char *path, struct watched *ret)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+
+	if (fd < 0)
+		return -errno;
+	ret->bytes = MAP_FAILED;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0) {
+		ret->size = (size_t)st.st_size;
+		ret->bytes = mmap(NULL, ret->size, PROT_READ, MAP_SHARED, fd, 0);
+	}
+	close(fd);
+	if (ret->bytes == MAP_FAILED)
+		return -EINVAL;
+	if (ledger_view(ret->bytes, ret->size, &ret->view) == LEDGER_OK)
+		return 0;
+	munmap(ret->bytes, ret->size);
+	return -EBADMSG;
+}
+
+static void find_devices(struct work *work, struct watched *watched)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_device *record;
+
+	watched->device_count = 0;
+	while ((record = ledger_next(&watched->view, &walk, LEDGER_CHUNK_HELD, sizeof(*record))) &&
+	       watched->device_count < HELD_DEVICES) {
+		struct used_device *device = &watched->devices[watched->device_count];
+		struct ledger_device copy = *record;
+
+		copy.bus_id[sizeof(copy.bus_id) - 1] = '\0';
+		if (copy.ordinal < 0 || copy.ordinal >= HELD_DEVICES)
+			continue;
+		device->ordinal = copy.ordinal;
+		device->number = nvml_find(work->nvml, copy.uuid, copy.bus_id);
+		if (device->number < 0)
+			continue;
+		work->users[device->number]++;
+		watched->device_count++;
+	}
+}
+
+/* Whether there is a living process with devices behind the ledger at PATH. */
+static int watch(struct work *work, const char *path, struct watched *ret)
+{
+	const struct ledger_header *header;
+
+	if (map_ledger(path, ret) < 0)
+		return 0;
+	header = ledger_header(&ret->view);
+	/* One that has ended is on its way out: what it still holds says nothing. Only its own
+	 * report at its exit asks even then. */
+	if ((header->ended == LEDGER_RUNNING || !work->sampling->directory) &&
+	    process_runs(header->pid, header->start_ticks) && have_nvml(work, header->pid)) {
+		find_devices(work, ret);
+		if (ret->device_count)
+			return 1;
+	}
+	munmap(ret->bytes, ret->size);
+	return 0;
+}
+
+/* ---- samples ---- */
+
+static struct sampler_entry *find_entry(struct sampler_shared *shared,
+					const struct ledger_header *header, int ordinal)
+{
+	struct sampler_entry *entry;
+
+	for (uint32_t i = 0; i < shared->count; i++) {
+		entry = &shared->entries[i];
+		if (entry->pid == header->pid && entry->ordinal == ordinal &&
+		    entry->start_real_ns == header->start_real_ns)
+			return entry;
+	}
+	if (shared->count == SAMPLER_ENTRIES)
+		return NULL;
+	entry = &shared->entries[shared->count];
+	entry->pid = header->pid;
+	entry->ordinal = ordinal;
+	entry->start_real_ns = header->start_real_ns;
+	__atomic_store_n(&shared->count, shared->count + 1, __ATOMIC_RELEASE);
+	return entry;
+}
+
+/* What DEVICE is said to hold: the process's own figure, or failing that, the device's if
+ * only one of our processes is on it. */
+static int figure(const struct work *work, const struct used_device *device,
+		  enum held_source *ret_source, uint64_t *ret_held)
+{
+	uint64_t before = work->baseline[device->number];
+
+	if (device->held_result == 0) {
+		*ret_source = HELD_NVML_PROCESS;
+		*ret_held = device->held;
+		return 0;
+	}
+	if (device->used_result < 0 || !work->has_baseline[device->number] ||
+	    work->users[device->number] != 1)
+		return -ENODATA;
+	*ret_source = HELD_NVML_DEVICE;
+	*ret_held = device->device_used > before ? device->device_used - before : 0;
+	return 0;
+}
+
+static void note(struct work *work, const struct ledger_header *header,
+		 const struct used_device *device, struct held_sample *sample, int steady)
+{
+	struct sampler_shared *shared = work->sampling->shared;
+	struct sampler_entry *entry;
+	enum held_source source;
+
+	if (figure(work, device, &source, &sample->held) < 0)
+		return;
+	entry = find_entry(shared, header, device->ordinal);
+	if (!entry)
+		return;
+	/* Once the process has a figure of its own, only that counts. */
+	if (entry->series.taken && entry->series.source == HELD_NVML_PROCESS &&
+	    source == HELD_NVML_DEVICE)
+		return;
+	__atomic_fetch_add(&shared->changes, 1, __ATOMIC_ACQ_REL);
+	if (entry->series.source != source)
+		memset(&entry->series, 0, sizeof(entry->series));
+	entry->series.source = source;
+	held_series_add(&entry->series, sample, steady);
+	__atomic_fetch_add(&shared->changes, 1, __ATOMIC_ACQ_REL);
+}
+
+static void ask(struct work *work, struct watched *watched, unsigned int pid)
+{
+	for (int i = 0; i < watched->device_count; i++) {
+		struct used_device *device = &watched->devices[i];
+
+		device->held_result = nvml_process_used(work->nvml, device->number, pid,
+							&device->held);
+		device->used_result = device->held_result == 0
+					      ? -ENODATA
+					      : nvml_device_used(work->nvml, device->number,
+								 &device->device_used);
+	}
+}
+
+/* 0, or -EAGAIN: the ledger has outgrown the mapping. */
+static int track(struct watched *watched, struct held_tracked *ret)
+{
+	if (ledger_view(watched->bytes, watched->size, &watched->view) != LEDGER_OK ||
+	    watched->view.cut)
+		return -EAGAIN;
+	held_track(&watched->view, ret);
+	return 0;
+}
+
+static void sample(struct work *work, struct watched *watched)
+{
+	const struct ledger_header *header = ledger_header(&watched->view);
+	struct held_tracked before, after;
+	uint64_t now;
+
+	for (int i = 0; i < TRIES; i++) {
+		if (track(watched, &before) < 0)
+			return;
+		ask(work, watched, (unsigned int)header->pid);
+		if (track(watched, &after) < 0)
+			return; /* the next round maps it anew */
+		if (memcmp(&before, &after, sizeof(before)) == 0)
+			break;
+	}
+	if (header->ended != LEDGER_RUNNING && work->sampling->directory)
+		return; /* it ended meanwhile */
+	now = now_ns();
+	for (int i = 0; i < watched->device_count; i++) {
+		const struct used_device *device = &watched->devices[i];
+		struct held_sample taken = {
+			.at_ns = now > header->start_mono_ns ? now - header->start_mono_ns : 0,
+			.tracked = after.bytes[device->ordinal],
+			.managed = after.managed[device->ordinal],
+		};
+
+		note(work, header, device, &taken,
+		     before.bytes[device->ordinal] == taken.tracked &&
+			     before.managed[device->ordinal] == taken.managed);
+	}
+}
+
+/* Samples everybody once. Returns how old the youngest of them is, UINT64_MAX for nobody. */
+static uint64_t round_of(struct work *work, const char *const *paths, size_t count)
+{
+	static struct watched watched[LEDGERS_MAX];
+	uint64_t youngest = UINT64_MAX, age, now = now_ns();
+	size_t living = 0;
+
+	memset(work->users, 0, sizeof(work->users));
+	for (size_t i = 0; i < count && living < LEDGERS_MAX; i++)
+		living += (size_t)watch(work, paths[i], &watched[living]);
+	for (size_t i = 0; i < living; i++) {
+		sample(work, &watched[i]);
+		age = now - ledger_header(&watched[i].view)->start_mono_ns;
+		youngest = age < youngest ? age : youngest;
+		munmap(watched[i].bytes, watched[i].size);
+	}
+	return youngest;
+}
+
+static uint64_t round_in_directory(struct work *work)
+{
+	const char *paths[LEDGERS_MAX];
+	struct ledger_list list = { 0 };
+	uint64_t youngest;
+	size_t count = 0;
+
+	ledgers_add_directory(&list, work->sampling->directory);
+	for (size_t i = 0; i < list.count && count < LEDGERS_MAX; i++)
+		if (process_runs(list.files[i].pid, list.files[i].start_ticks))
+			paths[count++] = list.files[i].path;
+	youngest = round_of(work, paths, count);
+	ledgers_finish(&list);
+	return youngest;
+}
+
+/* ---- the process ---- */
+
+/* Quick where much happens: in the first seconds of a process, and until there is one. */
+static uint64_t pause_after(uint64_t youngest, uint64_t running, uint64_t cost)
+{
+	uint64_t pause;
+
+	if (youngest == UINT64_MAX)
+		pause = running < 10 * SECOND ? 20 * MS : 100 * MS;
+	else
+		pause = youngest < SECOND ? 20 * MS : youngest < 10 * SECOND ? 100 * MS : 500 * MS;
+	return pause > cost * IDLE_SHARE ? pause : cost * IDLE_SHARE;
+}
+
+static void sample_until_told(struct work *work)
+{
+	struct pollfd link = { .fd = work->sampling->link, .events = POLLIN };
+	uint64_t start = now_ns(), youngest, began, pause;
+
+	do {
+		began = now_ns();
+		youngest = round_in_directory(work);
+		pause = pause_after(youngest, began - start, now_ns() - began);
+	} while (poll(&link, 1, (int)(pause / MS)) == 0);
+}
+
+static void close_all_but(int link)
+{
+	if (close_range(3, (unsigned int)link - 1, 0) == 0 &&
+	    close_range((unsigned int)link + 1, ~0u, 0) == 0)
+		return;
+	for (int fd = 3; fd < FDS_MAX; fd++) /* kernels before 5.9 */
+		if (fd != link)
+			close(fd);
+}
+
+static int leave_everything(int link, pid_t parent)
+{
+	const struct sigaction usual = { .sa_handler = SIG_DFL };
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	sigset_t all;
+
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	sigaction(SIGBUS, &usual, NULL); /* blocked: then it kills */
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	setsid();
+	prctl(PR_SET_NAME, "gpuleak-sampler", 0, 0, 0);
+	if (getppid() != parent || null < 0)
+		_exit(0);
+	link = fcntl(link, F_DUPFD_CLOEXEC, 10);
+	for (int fd = 0; fd < 3; fd++)
+		dup2(null, fd); /* who reads our output must not wait for us */
+	close_all_but(link);
+	return link;
+}
+
+void sampling_main(const struct sampling *sampling)
+{
+	struct sampling own = *sampling;
+	struct work work = { .sampling = &own };
+
+	own.link = leave_everything(sampling->link, sampling->parent);
+	if (own.link < 0)
+		_exit(0);
+	note_nvml(&work, nvml_open(NULL, &work.nvml));
+	take_baseline(&work);
+	if (own.directory)
+		sample_until_told(&work);
+	else
+		round_of(&work, own.paths, own.path_count);
+	_exit(0);
+}

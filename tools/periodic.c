@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A line on stderr for each look: what lives in all processes together, what came since the
+ * last look, who keeps growing. Owns what is remembered of each process between looks.
+ */
+#include "tools/periodic.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/flags.h"
+#include "tools/ledgers/ledgers.h"
+#include "report/analyze/live.h"
+#include "report/load/load.h"
+#include "report/util/number.h"
+#include "tools/launch/process.h"
+#include "tools/session.h"
+#include "report/symbols/symbolize.h"
+#include "report/format/text/text_live.h"
+#include "report/describe/describe_stack.h"
+#include "report/analyze/trend.h"
+
+#define ERROR_SIZE 8192
+
+struct watched { /* one process */
+	char *path; /* of its ledger */
+	uint64_t start_real_ns;
+	struct trend trend;
+	struct watched *next;
+};
+
+/* What one look adds up to. */
+struct sums {
+	uint64_t bytes, blocks;
+	size_t processes;
+	FILE *growing;
+};
+
+static struct watched *find(struct watch *watch, const struct ledger_file *file)
+{
+	struct watched *known = watch->first;
+
+	for (; known; known = known->next)
+		if (known->start_real_ns == file->start_real_ns &&
+		    strcmp(known->path, file->path) == 0)
+			return known;
+	known = calloc(1, sizeof(*known));
+	if (!known || !(known->path = strdup(file->path))) {
+		free(known);
+		return NULL;
+	}
+	known->start_real_ns = file->start_real_ns;
+	known->next = watch->first;
+	watch->first = known;
+	return known;
+}
+
+static void add(struct sums *sums, const struct live *live)
+{
+	char before[64];
+
+	snprintf(before, sizeof(before), "; suspect in pid %d: ", live->process->pid);
+	sums->processes++;
+	sums->bytes = add_bounded(sums->bytes, live->sum.bytes);
+	sums->blocks = add_bounded(sums->blocks, live->sum.blocks);
+	text_live_growing(sums->growing, live, before);
+}
+
+static void look_at(struct watch *watch, const struct ledger_file *file, struct sums *sums)
+{
+	struct watched *known = find(watch, file);
+	struct live_look look = { .trend = known ? &known->trend : NULL, .step = 1 };
+	struct loaded_ledger ledger;
+	struct live *live;
+	char error[ERROR_SIZE];
+
+	if (!known || loaded_ledger_open(file->path, &ledger, error, sizeof(error)) < 0)
+		return;
+	ledger.older_ns = (uint64_t)opt_values.older * 1000000u;
+	if (live_build(&ledger, watch->symbolizer, &look, &live) == 0) {
+		add(sums, live);
+		live_destroy(live);
+	}
+	loaded_ledger_finish(&ledger);
+}
+
+/* "10s", "1h 05m" */
+static void print_elapsed(FILE *out, uint64_t ms)
+{
+	uint64_t s = ms / 1000;
+
+	if (ms < 10000)
+		fprintf(out, "%" PRIu64 ".%" PRIu64 "s", s, ms % 1000 / 100);
+	else if (s < 60)
+		fprintf(out, "%" PRIu64 "s", s);
+	else if (s < 3600)
+		fprintf(out, "%" PRIu64 "m %02" PRIu64 "s", s / 60, s % 60);
+	else
+		fprintf(out, "%" PRIu64 "h %02" PRIu64 "m", s / 3600, s / 60 % 60);
+}
+
+static void print_line(const struct watch *watch, const struct sums *sums, const char *growing)
+{
+	uint64_t before = watch->bytes_before;
+	char size[NUMBER_MAX], change[NUMBER_MAX], blocks[NUMBER_MAX];
+	char *line = NULL;
+	size_t length;
+	FILE *out = open_memstream(&line, &length);
+
+	if (!out)
+		return;
+	fputs("gpuleak: after ", out);
+	print_elapsed(out, watch->looks * (uint64_t)watch->every_ms);
+	if (sums->processes == 0)
+		fputs(": no GPU call seen yet", out);
+	else
+		fprintf(out, ": live %s (%s%s) in %s block%s", format_size(sums->bytes, size),
+			sums->bytes < before ? "-" : sums->bytes > before ? "+" : "=",
+			sums->bytes == before ? ""
+			: format_size(sums->bytes < before ? before - sums->bytes
+							   : sums->bytes - before, change),
+			format_number(sums->blocks, blocks), sums->blocks == 1 ? "" : "s");
+	fputs(growing, out);
+	fputc('\n', out);
+	if (fclose(out) == 0)
+		fwrite(line, 1, length, stderr); /* in one piece: the program writes there, too */
+	free(line);
+}
+
+/* The report of all that has been recorded so far, whole under its name at every moment. */
+static void write_report(struct watch *watch, const struct ledger_list *list)
+{
+	struct session session;
+
+	if (session_start(&session) < 0)
+		return;
+	if (session_suppress(&session, watch->suppressions) == 0) {
+		for (size_t i = 0; i < list->count; i++)
+			session_add(&session, list->files[i].path, NULL);
+		report_sort(&session.report);
+		if (session.report.count && session_write(&session, watch->report) < 0)
+			watch->failed = 1;
+	}
+	session_finish(&session);
+}
+
+void watch_look(struct watch *watch)
+{
+	struct ledger_list list = { 0 };
+	struct sums sums = { 0 };
+	char *growing = NULL;
+	size_t length;
+
+	watch->looks++;
+	if ((!watch->symbolizer && symbolizer_create(0, &watch->symbolizer) < 0) ||
+	    ledgers_add_directory(&list, watch->directory) < 0)
+		return;
+	sums.growing = open_memstream(&growing, &length);
+	for (size_t i = 0; sums.growing && i < list.count; i++)
+		if (process_runs(list.files[i].pid, list.files[i].start_ticks))
+			look_at(watch, &list.files[i], &sums);
+	if (sums.growing && fclose(sums.growing) == 0)
+		print_line(watch, &sums, growing);
+	free(growing);
+	watch->bytes_before = sums.bytes;
+	if (watch->report && !watch->failed && list.count)
+		write_report(watch, &list);
+	ledgers_finish(&list);
+}
+
+void watch_finish(struct watch *watch)
+{
+	while (watch->first) {
+		struct watched *next = watch->first->next;
+
+		trend_finish(&watch->first->trend);
+		free(watch->first->path);
+		free(watch->first);
+		watch->first = next;
+	}
+	symbolizer_destroy(watch->symbolizer);
+	*watch = (struct watch){ 0 };
+}
