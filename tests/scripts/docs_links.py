@@ -1,21 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Every relative link of the documentation leads to a file of this tree, and to a heading of it
-where it names one: docs_links.py ROOT. TAP, one line a page."""
+"""Checks that every relative link of the documentation leads to a file of this tree, and to a
+heading of that file if the link has one. A path in backticks (`ledger/format.h`) must exist too.
+docs_links.py ROOT prints TAP, one line per page."""
 import pathlib
 import re
 import sys
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+NAMED = re.compile(r"`((?:docs|include|interpose|ledger|python|report|results|tests|tools)/[\w./*-]+)(?: [^`]*)?`")
 
 
 def anchors(path):
-    """As GitHub makes them."""
+    """Yields the anchors that GitHub makes."""
     for heading in re.findall(r"^#+ +(.*)$", path.read_text(encoding="utf-8"), flags=re.M):
         yield re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-def broken(page):
+def broken(root, page):
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
     for target in LINK.findall(text):
         if re.match(r"[a-z]+:", target):
@@ -26,6 +28,9 @@ def broken(page):
             yield "%s: not there" % target
         elif anchor and path.suffix == ".md" and anchor not in anchors(path):
             yield "%s: no such heading" % target
+    for name in NAMED.findall(text):
+        if not any(root.glob(name.rstrip("/"))):
+            yield "%s: not in this tree" % name
 
 
 def main():
@@ -33,7 +38,7 @@ def main():
     pages = [root / "README.md", root / "CONTRIBUTING.md"] + sorted((root / "docs").rglob("*.md"))
     failed = 0
     for number, page in enumerate(pages, 1):
-        problems = list(broken(page))
+        problems = list(broken(root, page))
         failed += bool(problems)
         print("%sok %d - %s" % ("not " if problems else "", number, page.relative_to(root)))
         for problem in problems:
