@@ -8,7 +8,8 @@ import re
 import sys
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-NAMED = re.compile(r"`((?:docs|include|interpose|ledger|python|report|results|tests|tools)/[\w./*-]+)(?: [^`]*)?`")
+FOLDERS = "docs|include|interpose|ledger|python|report|results|tests|tools"
+NAMED = re.compile(r"`((?:%s)/[\w./*-]+)(?: [^`]*)?`" % FOLDERS)
 
 
 def anchors(path):
