@@ -36,7 +36,7 @@ def broken(root, page):
 
 def main():
     root = pathlib.Path(sys.argv[1])
-    pages = [root / "README.md", root / "CONTRIBUTING.md"] + sorted((root / "docs").rglob("*.md"))
+    pages = sorted(root.glob("*.md")) + sorted((root / "docs").rglob("*.md"))
     failed = 0
     for number, page in enumerate(pages, 1):
         problems = list(broken(root, page))
