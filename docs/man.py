@@ -41,7 +41,7 @@ class Help:
                 self.flags[-1][2].append(line.strip())
             elif self.flags and (line.strip() or self.tail):
                 self.tail.append(line)
-            elif re.match(r"options[;,]? .*variables", line):
+            elif re.match(r"Every option.* is also a variable", line):
                 remark.append(line)
             elif not self.flags:
                 self.prose.append(line)
@@ -77,7 +77,7 @@ def page(gpuleak, command, words, version):
     out += beginning if any(beginning) else []
     out += [".SH OPTIONS"]
     if manual.remark:
-        alone = re.search(r"all but (.*) are", manual.remark)
+        alone = re.search(r"except (.*) is also", manual.remark)
         out += ["Every option%s is also a variable of the environment:" % (
                     " except " + roff(alone[1]) if alone else ""),
                 "\\fB\\-\\-suppressions\\fR is \\fBGPULEAK_SUPPRESSIONS\\fR."]

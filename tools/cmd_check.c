@@ -18,12 +18,12 @@ static const struct flags_command command = {
 	.name = "check",
 	.synopsis = "[options] LEDGER|DIRECTORY|PID...",
 	.prose = "Prints the gate's verdict on the ledgers and exits with it. With a --format\n"
-		 "other than text, or with --report, the report is written as well.\n",
+		 "other than text, or with --report, it also writes the report.\n",
 	.options = OPTIONS_OF_REPORT,
 	.extras = FLAGS_UPDATE_BASELINE,
 	.report_to = "nowhere",
 	.tail = "exit status: 0 clean, 23 the gate failed, 24 there was no ledger, 1 the\n"
-		"report could not be written, 2 usage.\n",
+		"report could not be written, 2 wrong usage.\n",
 };
 
 static int check(struct session *session, const struct operands *operands)

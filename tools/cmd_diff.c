@@ -28,15 +28,16 @@ static const char *const formats[] = { "text", "json", NULL };
 static const struct flags_command command = {
 	.name = "diff",
 	.synopsis = "[options] BEFORE AFTER",
-	.prose = "Compares what leaked: ledgers, directories of ledgers, processes or reports in\n"
-		 "JSON. Leaks are the same by their fingerprints, which survive line shifts.\n",
+	.prose = "Compares the leaks of two ledgers, directories of ledgers, processes or reports\n"
+		 "in JSON. Leaks with the same fingerprint are the same leak. A fingerprint does\n"
+		 "not change if lines move.\n",
 	.options = OPTION_BIT(OPTION_FORMAT) | OPTION_BIT(OPTION_SUPPRESSIONS) |
 		   OPTION_BIT(OPTION_LSAN_SUPPRESSIONS) | OPTION_BIT(OPTION_RULES),
 	.extras = FLAGS_GATE,
 	.formats = formats,
 	.report_to = "standard output",
 	.tail = "exit status: 0 compared, 23 with --gate if a leak is new or grew, or there are\n"
-		"more wrong frees; 1 a side could not be read, 2 usage.\n",
+		"more invalid frees; 1 a side could not be read, 2 wrong usage.\n",
 };
 
 /* Whether PATH is a file whose first letter is a brace: no ledger begins so. */

@@ -25,13 +25,12 @@
 static const struct flags_command command = {
 	.name = "report",
 	.synopsis = "[options] LEDGER|DIRECTORY|PID...",
-	.prose = "Reports on what the ledgers say: files, all ledgers of a directory, what "
-		 "process\n"
-		 "PID has recorded so far or has left behind, or - for standard input.\n",
+	.prose = "Reports on ledgers: on files, on all ledgers of a directory, on the ledger that\n"
+		 "process PID writes or left behind, or on standard input (-).\n",
 	.options = OPTIONS_OF_REPORT,
 	.extras = FLAGS_AT_EXIT | FLAGS_UPDATE_BASELINE | FLAGS_CHOICE,
 	.report_to = "standard output",
-	.tail = "exit status: 0 all was reported, 1 a ledger could not be read, 2 usage.\n",
+	.tail = "exit status: 0 all was reported, 1 a ledger could not be read, 2 wrong usage.\n",
 };
 
 /* Asks what the living processes behind the COUNT ledgers at PATHS hold. */

@@ -45,8 +45,8 @@
 static const struct flags_command command = {
 	.name = "run",
 	.synopsis = "[options] [--] PROGRAM [ARGUMENT...]",
-	.prose = "Runs PROGRAM with GPU memory recorded in it and in every process that it\n"
-		 "starts, and reports at its end, however it ended.\n",
+	.prose = "Runs PROGRAM and records its GPU memory, and that of every process that it\n"
+		 "starts. Reports when PROGRAM ends, also if a signal kills it.\n",
 	.options = ALL_OPTIONS,
 	.extras = FLAGS_GATE | FLAGS_UPDATE_BASELINE,
 	.stop_at_operand = 1,
@@ -54,8 +54,8 @@ static const struct flags_command command = {
 	.tail = "exit status: PROGRAM's own if it is not 0 (128+N if signal N killed it);\n"
 		"otherwise, with --gate, --exitcode, a budget, a baseline or --max-growth: 0\n"
 		"clean, 23 (or --exitcode) the gate failed, 24 no GPU call was seen. 125\n"
-		"gpuleak failed or the report could not be written, 126 PROGRAM can't be\n"
-		"run, 127 it was not found.\n",
+		"gpuleak failed or the report could not be written, 126 PROGRAM cannot be\n"
+		"run, 127 PROGRAM was not found.\n",
 };
 
 struct run {

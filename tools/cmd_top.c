@@ -85,25 +85,24 @@ static const struct {
 static void help(void)
 {
 	fputs("usage: gpuleak top [options] PID|LEDGER\n\n"
-	      "Shows what process PID holds, as its ledger says, until it ends: by device and\n"
-	      "kind, by call site, what grew, and what the pool does. It reads the ledger only:\n"
-	      "the process runs on undisturbed. If PID is `gpuleak run`, the program that it runs\n"
-	      "is shown, once that makes a GPU call. On a terminal q or ^C ends it; elsewhere\n"
-	      "frames are printed one after the other. Keys on a terminal sort the call sites: b\n"
-	      "by bytes that live, n by blocks, g by growth since the last frame, r by bytes\n"
-	      "allocated since then.\n\n"
-	      "  --interval SECONDS        between two frames, 0.1 to 3600 (default: 1)\n"
-	      "  --once                    one frame, printed; the same as -n 1\n"
-	      "  -n N                      N frames, printed\n"
-	      "  --sites N                 call sites shown, 1 to 1000 (default: what fits, 10\n"
-	      "                            where frames are printed)\n"
+	      "Shows the live memory of process PID until it ends: by device and kind, by call\n"
+	      "site, with growth, and the pool. It only reads the ledger and does not disturb\n"
+	      "the process. If PID is `gpuleak run`, the program that it runs is shown after its\n"
+	      "first GPU call. On a terminal q or ^C ends top; otherwise the frames are printed\n"
+	      "one after the other. Keys on a terminal sort the call sites: b by live bytes, n by\n"
+	      "blocks, g by growth since the last frame, r by bytes allocated since then.\n\n"
+	      "  --interval SECONDS        time between two frames, 0.1 to 3600 (default: 1)\n"
+	      "  --once                    print one frame; the same as -n 1\n"
+	      "  -n N                      print N frames\n"
+	      "  --sites N                 number of call sites, 1 to 1000 (default: as many as\n"
+	      "                            fit; 10 if frames are printed)\n"
 	      "  --sort KEY                bytes, blocks, growth or rate (default: bytes)\n"
-	      "  --older TIME              count only blocks that old: 10s, 5m, 1h\n"
-	      "  --step-every TIME         where the process marks no steps: how far apart are\n"
-	      "                            those over which a site must grow to be a suspect\n"
+	      "  --older TIME              count only blocks of at least this age: 10s, 5m, 1h\n"
+	      "  --step-every TIME         interval between steps, if the process marks none; a\n"
+	      "                            call site that grows from step to step is a suspect\n"
 	      "                            (default: 60s)\n\n"
 	      "exit status: 0 the process ended, the frames are printed, or q; 1 there is\n"
-	      "nothing to show, 2 usage.\n", stdout);
+	      "nothing to show, 2 wrong usage.\n", stdout);
 }
 
 static int wrong(const char *before, const char *word, const char *after)

@@ -36,15 +36,15 @@ static const struct extra {
 	{ FLAGS_GATE, "gate", &opt_gate,
 	  "end with 23 if the gate fails, with 24 if there was nothing to judge" },
 	{ FLAGS_UPDATE_BASELINE, "update-baseline", &opt_update_baseline,
-	  "write the leaks that are there now to the file of --baseline" },
+	  "write the current leaks to the file of --baseline" },
 	{ FLAGS_AT_EXIT, "at-exit", &opt_at_exit, NULL },
 	{ FLAGS_CHOICE, "since", NULL,
-	  "only blocks that were allocated since that gpuleak_mark() of the program",
+	  "only blocks that were allocated after the gpuleak_mark() that returned MARK",
 	  set_since, "MARK", "a number that gpuleak_mark() returned" },
 	{ FLAGS_CHOICE, "thread", NULL, "only blocks that this thread allocated",
 	  set_thread, "TID", "the number of a thread, as gettid() says" },
 	{ FLAGS_CHOICE, "address", NULL,
-	  "only the blocks that this address is in, or that have this handle",
+	  "only blocks that contain this address, or that have this handle",
 	  set_address, "ADDRESS", "an address or a handle: 0x7f1200000000" },
 };
 #define EXTRAS (sizeof(extras) / sizeof(extras[0]))
@@ -321,16 +321,14 @@ static const char *metavar(enum option_type type)
 	return "";
 }
 
-/* "; all but --gate, --since": flags that have no variable. */
+/* Prints " except --gate, --since": the flags that have no variable. */
 static void print_but(const struct flags_command *command)
 {
 	int count = 0;
 
 	for (size_t i = 0; i < EXTRAS; i++)
 		if ((command->extras & extras[i].bit) && extras[i].what)
-			printf("%s--%s", count++ ? ", " : "; all but ", extras[i].flag);
-	if (!count)
-		fputs(", which", stdout);
+			printf("%s--%s", count++ ? ", " : " except ", extras[i].flag);
 }
 
 void flags_help(const struct flags_command *command)
@@ -339,9 +337,9 @@ void flags_help(const struct flags_command *command)
 	char flag[64];
 
 	printf("usage: gpuleak %s %s\n\n%s\n", command->name, command->synopsis, command->prose);
-	fputs("options", stdout);
+	fputs("Every option", stdout);
 	print_but(command);
-	puts(" are also variables: --suppressions is GPULEAK_SUPPRESSIONS");
+	puts(" is also a variable: --suppressions is GPULEAK_SUPPRESSIONS");
 	for (size_t i = 0; i < EXTRAS; i++) {
 		if (!(command->extras & extras[i].bit) || !extras[i].what)
 			continue;

@@ -20,21 +20,21 @@ static const struct subcommand {
 } subcommands[] = {
 	{ "run", cmd_run, "run a program and report the GPU memory that it leaks" },
 	{ "report", cmd_report, "report on a ledger, a directory of ledgers, or a process" },
-	{ "top", cmd_top, "watch what a living process holds" },
-	{ "check", cmd_check, "the verdict on ledgers alone, as an exit status" },
-	{ "diff", cmd_diff, "what leaks more, less, anew or no longer, between two reports" },
+	{ "top", cmd_top, "show the live memory of a running process" },
+	{ "check", cmd_check, "print the verdict on ledgers, and exit with it" },
+	{ "diff", cmd_diff, "compare the leaks of two reports" },
 };
 #define SUBCOMMANDS (sizeof(subcommands) / sizeof(subcommands[0]))
 
 static void print_help(FILE *to)
 {
 	fputs("usage: gpuleak COMMAND [options] ...\n\n"
-	      "Finds GPU memory that a program allocates and never frees, and wrong frees.\n\n",
+	      "Finds GPU memory that a program allocates and never frees, and invalid frees.\n\n",
 	      to);
 	for (size_t i = 0; i < SUBCOMMANDS; i++)
 		fprintf(to, "  gpuleak %-8s %s\n", subcommands[i].name, subcommands[i].what);
 	fputs("  gpuleak --version\n\n"
-	      "`gpuleak COMMAND --help` lists a command's options. To begin with:\n"
+	      "`gpuleak COMMAND --help` lists the options of a command. Begin with:\n"
 	      "  gpuleak run -- ./app\n", to);
 }
 
