@@ -24,7 +24,7 @@ int lost_create_roster(struct roster **ret, char ret_text[ROSTER_TEXT_MAX])
 	const int mode = geteuid() == 0 ? 0666 : 0600;
 	int r = 0, id = shmget(IPC_PRIVATE, sizeof(struct roster), IPC_CREAT | mode);
 	struct roster *roster;
-	uint64_t key;
+	uint64_t key = 0;
 
 	if (id < 0)
 		return -errno;
