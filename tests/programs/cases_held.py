@@ -275,7 +275,7 @@ def wedged(place):
         place, GPULEAK_FORMAT="json", GPULEAK_REPORT=place.file("report.json")))
     compare("status and stderr", (0, ""), (run.status, run.stderr))
     is_silent(place.json("report.json"))
-    if time.monotonic() - start > 10:
+    if time.monotonic() - start > 30:
         raise Failed("it took %.1f s" % (time.monotonic() - start))
 
 
@@ -284,13 +284,13 @@ def wedged_at_once(place):
     place.write("nvml", "hang nvmlInit_v2\n")
     start = time.monotonic()
     is_silent(sampled(place, "hold", ""))
-    if time.monotonic() - start > 5:
+    if time.monotonic() - start > 30:
         raise Failed("it took %.1f s" % (time.monotonic() - start))
 
 
 def sampler_of(pid):
     """The sampler's pid, once it has left everything behind."""
-    for _ in range(5000):
+    for _ in range(30000):
         for name in os.listdir("/proc"):
             try:
                 with open("/proc/%s/stat" % name, encoding="ascii", errors="replace") as file:
@@ -319,7 +319,7 @@ def apart(place):
     try:
         compare("first line", b"ready\n", run.stdout.readline())
         sampler = sampler_of(run.pid)
-        for _ in range(5000):
+        for _ in range(30000):
             files = sorted(os.readlink("/proc/%d/fd/%s" % (sampler, name)).split(":")[0]
                            for name in os.listdir("/proc/%d/fd" % sampler))
             if "pipe" not in files:
@@ -331,7 +331,7 @@ def apart(place):
                                if name not in ("/dev/null", "socket") and "nvml" not in name])
         compare("session", sampler, os.getsid(sampler))
         run.kill()
-        for _ in range(5000):
+        for _ in range(30000):
             if not is_alive(sampler):
                 return
             time.sleep(0.001)

@@ -246,12 +246,11 @@ def signals_taken(place):
 
 def last_thread(place):
     """helper: a process whose threads all end by themselves ends, helper or not"""
-    started = time.monotonic()
+    # A helper that stayed would stay for an hour: the harness ends that as a failure.
     run = place.preloaded([place.program(PROGRAM), "threads", "0"], {
         "GPULEAK_STEP_EVERY": "1h", "GPULEAK_REPORT": place.file("report.json"),
         "GPULEAK_FORMAT": "json"})
     compare("status, output", (0, "worker ends\n", ""), (run.status, run.stdout, run.stderr))
-    compare("soon", True, time.monotonic() - started < 20)
     compare("end", "exit", place.json("report.json")["process"]["ended"])
 
 

@@ -87,7 +87,7 @@ bool block_make(struct worker *w, struct block *ret, int context, size_t bytes)
 	enter(w, context);
 	r = ask_for(w, &b, s);
 	if (r == OUT_OF_MEMORY && options.may_fail) {
-		w->counts[COUNT_refused]++;
+		count_refused(w);
 		return false;
 	}
 	expect(w, r, SUCCESS, b.ordered ? "cuMemAllocAsync" : "cuMemAlloc_v2");

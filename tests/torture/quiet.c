@@ -101,7 +101,7 @@ static void exact_info(struct worker *w, int context)
 	MUST(w, cuMemGetInfo_v2(&before, &total));
 	r = cuMemAlloc_v2(&b.address, bytes);
 	if (r == OUT_OF_MEMORY && options.may_fail) {
-		w->counts[COUNT_refused]++;
+		count_refused(w);
 		return;
 	}
 	expect(w, r, SUCCESS, "cuMemAlloc_v2");

@@ -18,6 +18,7 @@ struct options options = { .seed = 1, .seconds = 5, .threads = 4, .streams = 6, 
 			   .devices = 1, .features = ~0u, .max_bytes = 4 << 20 };
 struct worker workers[MAX_THREADS + 1];
 _Atomic bool starved;
+static _Atomic bool refused; /* an allocation was, to any thread */
 
 static struct timespec began;
 static _Atomic uint64_t progress;
@@ -77,8 +78,18 @@ static double seconds_since(const struct timespec *then)
 	return (double)(now.tv_sec - then->tv_sec) + (double)(now.tv_nsec - then->tv_nsec) / 1e9;
 }
 
+void count_refused(struct worker *w)
+{
+	w->counts[COUNT_refused]++;
+	atomic_store_explicit(&refused, true, memory_order_relaxed);
+}
+
+/* On a busy machine the time may be over before the allocation that must be refused. */
 bool over(void)
 {
+	if (options.must_fail && !atomic_load_explicit(&refused, memory_order_relaxed) &&
+	    seconds_since(&began) < 100)
+		return false;
 	return atomic_load_explicit(&starved, memory_order_relaxed) ||
 	       seconds_since(&began) >= options.seconds;
 }

@@ -115,6 +115,7 @@ struct worker {
 };
 
 extern struct worker workers[MAX_THREADS + 1]; /* the last is the main thread's */
+void count_refused(struct worker *w); /* an allocation failed for want of memory */
 extern _Atomic bool starved; /* nothing can be allocated any more, and that was foreseen */
 
 /* torture.c */

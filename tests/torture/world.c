@@ -142,7 +142,7 @@ bool pinned_alloc(struct worker *w, void **ret, size_t bytes)
 	CUresult r = chance(w, 50) ? cuMemHostAlloc(ret, bytes, 0) : cuMemAllocHost_v2(ret, bytes);
 
 	if (r == OUT_OF_MEMORY && options.may_fail) {
-		w->counts[COUNT_refused]++;
+		count_refused(w);
 		return false;
 	}
 	expect(w, r, SUCCESS, "cuMemHostAlloc or cuMemAllocHost_v2");
