@@ -3,7 +3,8 @@
 #
 # Builds PyCUDA from its source package, against CUDA's headers and the libcuda.so in LIBCUDA_DIR,
 # into the virtual environment DIR; one that is there and complete is left alone. Needs neither a
-# CUDA toolkit nor a GPU nor the network: tests/scripts/pypi.sh fetched both packages. numpy, mako
+# CUDA toolkit nor a GPU nor the network: tests/scripts/pypi.sh fetched both packages. What was built
+# stays beside these, for the next DIR: two minutes of a processor. numpy, mako
 # and pytools are the distribution's (python3-pyopencl brings them); for a PYTHON that is not the
 # distribution's they come from PyPI.
 #
@@ -29,11 +30,11 @@ rm -rf "$venv"
 "$python" -m venv --system-site-packages "$venv"
 
 # Another CUDA must not come in by nvcc in PATH, nor by the compiler's own variables.
-install_hashed() { # REQUIREMENTS-OPTIONS...
-	env -u LIBRARY_PATH -u CPATH HOME="$venv/home" \
+run_pip() { # COMMAND OPTIONS...
+	env -u LIBRARY_PATH -u CPATH HOME="$venv/home" CFLAGS='-O0 -g0' \
 		XDG_CONFIG_HOME="${XDG_CONFIG_HOME:-$HOME/.config}" \
-		PATH="$venv/bin:/usr/bin:/bin" "$venv/bin/python" -m pip --disable-pip-version-check -q install --no-deps \
-		--require-hashes --no-build-isolation --no-cache-dir --no-index --find-links "$pypi" "$@"
+		PATH="$venv/bin:/usr/bin:/bin" "$venv/bin/python" -m pip --disable-pip-version-check -q "$1" --no-deps \
+		--require-hashes --no-build-isolation --no-cache-dir --no-index --find-links "$pypi" "${@:2}"
 }
 
 # An interpreter that is not the distribution's lacks these.
@@ -49,7 +50,7 @@ if [ "$missing" ]; then
 fi
 
 mkdir "$venv/home"
-install_hashed --ignore-installed -r "$here/cuda-headers.requirements"
+run_pip install --ignore-installed -r "$here/cuda-headers.requirements"
 headers=$(dirname "$("$venv/bin/python" - <<-'END'
 	import pathlib, sysconfig
 	print(*pathlib.Path(sysconfig.get_paths()["purelib"]).glob("nvidia/*/include/cuda.h"))
@@ -63,5 +64,14 @@ CUDA_INC_DIR = ["$headers"]
 CUDADRV_LIB_DIR = ["$libcuda"]
 CUDA_ENABLE_CURAND = False
 END
-install_hashed --no-binary :all: -r "$here/pycuda.requirements"
+# A build holds nothing of LIBCUDA_DIR: it links -lcuda, and the dynamic linker searches then.
+built=$pypi/pycuda-$(printf '%s' "$made_of" | sha256sum | cut -c 1-16)
+if [ ! -d "$built" ]; then
+	work=$(mktemp -d "$built.XXXXXX")
+	# Unoptimized: only its calls into the driver are of interest, and it builds faster.
+	run_pip wheel -w "$work" --no-binary :all: -r "$here/pycuda.requirements"
+	# Another run may have put the same package there meanwhile.
+	mv -T "$work" "$built" 2>/dev/null || rm -rf "$work"
+fi
+"$venv/bin/python" -m pip --disable-pip-version-check -q install --no-deps --no-index "$built"/*.whl
 printf '%s\n' "$made_of" >"$venv/.made-of"
