@@ -5,20 +5,28 @@
 # What is absent on this machine counts as a failure; if the set-up fails, that is the failure.
 # Last line: "N passed, M failed".
 #
-#   tools/test.sh [--quick]    --quick leaves out the sanitizers and the fuzzing
+#   tools/test.sh [--quick | --long]
+#     --quick leaves out the sanitizers and the fuzzing
+#     --long also runs what repeats the same code: every program and route with clang and with the
+#     sanitized command, OpenCL's pool in its other mode, the README in a fresh build, more fuzzing
+#     and an hour of torture (two hours in all)
 set -eu
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
 scripts=$root/tests/scripts
 base=$root/build-test
 
-FUZZ_SECONDS=60
+# All targets run at once, for so long.
+FUZZ_SECONDS=30
+FUZZ_SECONDS_LONG=1200
+TORTURE_SECONDS_LONG=3600
 
-quick=
+quick='' long=''
 case ${1-} in
 '') ;;
 --quick) quick=1 ;;
-*) sed -n '4,8s/^# \{0,1\}//p' "$0"; exit 2 ;;
+--long) long=1 ;;
+*) sed -n '4,13s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 
 export LC_ALL=C
@@ -45,8 +53,8 @@ check() { # NAME COMMAND...
 	fi
 }
 
-# The build directory $base/NAME, built anew if its options changed.
-build() { # NAME MESON-OPTIONS...
+# The build directory $base/NAME, set up anew if its options changed.
+setup() { # NAME MESON-OPTIONS...
 	local dir=$base/$1
 
 	shift
@@ -59,20 +67,26 @@ build() { # NAME MESON-OPTIONS...
 	fi
 }
 
+# What the tests of some suites run. Prints nothing for a build that is not set up.
+targets() { # NAME SUITE...
+	"$scripts/targets.py" "$base/$1" "${@:2}"
+}
+
 # Address space layouts of newer kernels are more than some sanitizers' runtimes can take.
 fixed=()
 if setarch "$(uname -m)" -R true 2>/dev/null; then
 	fixed=(setarch "$(uname -m)" -R)
 fi
 
-# The meson tests of a build, counted one by one.
+# The meson tests of a build, counted one by one. One more at a time than there are processors:
+# a quarter of their time is spent waiting.
 tests() { # STAGE BUILD MESON-TEST-OPTIONS...
 	local stage=$1 dir=$base/$2 status=0
 
 	shift 2
 	rm -f "$dir/meson-logs/$stage".*
-	GPULEAK_MUST_RUN=$must_run "${fixed[@]}" meson test -C "$dir" --logbase "$stage" --print-errorlogs "$@" \
-		</dev/null || status=$?
+	GPULEAK_MUST_RUN=$must_run "${fixed[@]}" meson test -C "$dir" --logbase "$stage" --print-errorlogs \
+		--timeout-multiplier 3 --no-rebuild --num-processes $(($(nproc) + 1)) "$@" </dev/null || status=$?
 	"$scripts/tally.py" "$status" "$dir/meson-logs/$stage" >"$base/tally" \
 		2>"$base/failed" || true
 	tee -a "$failures" <"$base/failed"
@@ -81,19 +95,37 @@ tests() { # STAGE BUILD MESON-TEST-OPTIONS...
 
 # ---- the stages ----
 
-gcc_tests() {
-	stage 'gcc: all tests'
-	if CC=gcc CXX=g++ build gcc -Dwerror=true && ninja -k0 -C "$base/gcc"; then
-		tests gcc gcc --no-rebuild
-	else
-		echo '0 1 0 gcc: the build' >>"$results"
+# The README's commands build the whole of the gcc stage, the quickstart's part of it first.
+readme_builds_gcc() {
+	if [ "$long" ]; then
+		check 'commands in README.md, in a build of their own' "$scripts/readme_commands.sh"
+	fi
+	if CC=gcc CXX=g++ setup gcc -Dwerror=true; then
+		check 'commands in README.md' "$scripts/readme_commands.sh" --build "$base/gcc"
 	fi
 }
 
+gcc_tests() {
+	stage 'gcc: all tests'
+	if ninja -k0 -C "$base/gcc"; then
+		tests gcc gcc --no-suite smoke
+	else
+		echo '0 1 0 gcc: the build' >>"$results"
+	fi
+	check 'meson install' "$scripts/install.sh" "$base/gcc"
+}
+
+# Compiled by clang, the library's code is another, and the stacks through it are; what the command
+# says of a ledger is the same.
 clang_tests() {
-	stage 'clang: unit, programs, routes'
-	if CC=clang CXX=clang++ build clang -Dwerror=true && ninja -k0 -C "$base/clang"; then
-		tests clang clang --no-rebuild --suite unit --suite fuzz --suite programs --suite routes
+	local suites=(unit fuzz smoke codegen)
+
+	[ ! "$long" ] || suites+=(programs routes)
+	stage "clang: ${suites[*]}"
+	# shellcheck disable=SC2046 # a list of words
+	if CC=clang CXX=clang++ setup clang -Dwerror=true &&
+		ninja -k0 -C "$base/clang" $(targets clang "${suites[@]}"); then
+		tests clang clang "${suites[@]/#/--suite=}"
 	else
 		echo '0 1 0 clang: the build' >>"$results"
 	fi
@@ -101,19 +133,19 @@ clang_tests() {
 
 asan_targets() {
 	# shellcheck disable=SC2046 # a list of words
-	CC=gcc CXX=g++ build asan -Db_sanitize=address,undefined -Db_lundef=false \
+	CC=gcc CXX=g++ setup asan -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 \
 		-Dc_args=-fno-sanitize-recover=all "-Dc_link_args=$base/asan_defaults.o" &&
-		ninja -C "$base/asan" tools/gpuleak $("$scripts/targets.py" "$base/asan" unit fuzz)
+		ninja -C "$base/asan" tools/gpuleak $(targets asan unit fuzz)
 }
 
-# The command that the programs' tests run is the sanitized one; the programs and the library
-# inside them stay as they are, as in a user's process.
-programs_with_sanitized_command() {
+# The command that the tests run is the sanitized one; the programs and the library inside them
+# stay as they are, as in a user's process.
+tests_with_sanitized_command() { # SUITE...
 	local command=$base/gcc/tools/gpuleak
 
 	mv "$command" "$command.plain"
 	cp "$base/asan/tools/gpuleak" "$command"
-	tests asan-command gcc --no-rebuild --suite programs --suite routes
+	tests asan-command gcc "${@/#/--suite=}"
 	mv "$command.plain" "$command"
 	check 'ASan and UBSan found nothing in the command' no_findings
 }
@@ -130,26 +162,43 @@ no_findings() {
 }
 
 sanitizer_tests() {
+	local suites=(smoke command)
+
+	[ ! "$long" ] || suites=(programs routes formats html)
 	stage 'ASan and UBSan: unit tests; the command in the programs'\'' tests'
 	rm -rf "$base/findings"
 	mkdir "$base/findings"
 	# The defaults are compiled in: tests clear the environment.
 	if gcc -c "-DLOG_PATH=\"$base/findings/asan\"" "$scripts/asan_defaults.c" \
 		-o "$base/asan_defaults.o" && asan_targets; then
-		tests asan asan --no-rebuild --suite unit --suite fuzz
-		programs_with_sanitized_command
+		tests asan asan --suite unit --suite fuzz
+		tests_with_sanitized_command "${suites[@]}"
 	else
 		echo '0 1 0 asan: the build' >>"$results"
 	fi
 
 	stage 'TSan: unit tests with threads'
 	# shellcheck disable=SC2046 # a list of words
-	if CC=gcc CXX=g++ build tsan -Db_sanitize=thread -Db_lundef=false &&
-		ninja -C "$base/tsan" $("$scripts/targets.py" "$base/tsan" threaded); then
-		tests tsan tsan --no-rebuild --suite threaded
+	if CC=gcc CXX=g++ setup tsan -Db_sanitize=thread -Db_lundef=false &&
+		ninja -C "$base/tsan" $(targets tsan threaded); then
+		tests tsan tsan --suite threaded
 	else
 		echo '0 1 0 tsan: the build' >>"$results"
 	fi
+}
+
+fuzzing() {
+	local seconds=$FUZZ_SECONDS
+
+	[ ! "$long" ] || seconds=$FUZZ_SECONDS_LONG
+	check "fuzzing, $seconds s" "${fixed[@]}" "$scripts/fuzz.sh" "$seconds" "$base/fuzz"
+}
+
+# Strict and fast are one code in OpenCL's pool; whoever separates them must see it here.
+opencl_strict_tests() {
+	stage "OpenCL's pool in strict mode"
+	GPULEAK_POOL=strict tests opencl-strict gcc programs-opencl programs-cl-history programs-cl-mapped \
+		programs-cl-objects programs-cl-released
 }
 
 # Where the set-up fails, the set-up is what failed: what is absent then is skipped.
@@ -162,13 +211,16 @@ fi
 # A run that was killed may have left the sanitized command where the plain one belongs.
 rm -f "$base/gcc/tools/gpuleak" "$base/gcc/tools/gpuleak.plain"
 
+readme_builds_gcc
 gcc_tests
 clang_tests
-check 'meson install' "$scripts/install.sh" "$base/gcc"
-check 'commands in README.md' "$scripts/readme_commands.sh"
 if [ ! "$quick" ]; then
 	sanitizer_tests
-	check "fuzzing, $FUZZ_SECONDS s each" "${fixed[@]}" "$scripts/fuzz.sh" "$FUZZ_SECONDS" "$base/fuzz"
+	fuzzing
+fi
+if [ "$long" ]; then
+	opencl_strict_tests
+	check "torture, $TORTURE_SECONDS_LONG s" tests/torture/hour.sh "$base/gcc" "$TORTURE_SECONDS_LONG"
 fi
 
 # ---- the sum ----

@@ -6,15 +6,21 @@
 # marked "sh no-test" are not run, those marked "sh as-root" only with --as-root: they change
 # this system. tools/test.sh is left out, since it is what runs this.
 # Each block stops at the first command that fails. The command is in PATH once it is built.
+# --build takes DIR, a build directory that is set up, for the copy's folder build: what the page
+# builds is built there, and is there afterwards.
 #
-#   tests/scripts/readme_commands.sh [--as-root] [FILE]
+#   tests/scripts/readme_commands.sh [--as-root] [--build DIR] [FILE]
 set -eu
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-as_root=
-if [ "${1-}" = --as-root ]; then
-	as_root=' as-root'
+as_root='' build=''
+while [ $# -gt 0 ]; do
+	case $1 in
+	--as-root) as_root=' as-root' ;;
+	--build) build=$(realpath "$2"); shift ;;
+	*) break ;;
+	esac
 	shift
-fi
+done
 page=$(realpath "${1:-$root/README.md}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -30,6 +36,11 @@ if git -C "$root" rev-parse --git-dir >/dev/null 2>&1; then
 		done) | tar -C "$root" --null -T - -cf - | tar -C "$work/tree" -xf -
 else
 	tar -C "$root" --exclude='./build*' -cf - . | tar -C "$work/tree" -xf -
+fi
+
+if [ "$build" ]; then
+	ln -s "$build" "$work/tree/build"
+	touch "$build/.quickstart" # else quickstart.sh takes it for somebody else's
 fi
 
 # A file for each block, its name the number of its first line.

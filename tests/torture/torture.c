@@ -84,14 +84,16 @@ void count_refused(struct worker *w)
 	atomic_store_explicit(&refused, true, memory_order_relaxed);
 }
 
-/* On a busy machine the time may be over before the allocation that must be refused. */
 bool over(void)
 {
-	if (options.must_fail && !atomic_load_explicit(&refused, memory_order_relaxed) &&
-	    seconds_since(&began) < 100)
-		return false;
-	return atomic_load_explicit(&starved, memory_order_relaxed) ||
-	       seconds_since(&began) >= options.seconds;
+	double seconds = seconds_since(&began);
+
+	if (atomic_load_explicit(&starved, memory_order_relaxed))
+		return true;
+	/* On a busy machine the time may be over before the allocation that must be refused. */
+	if (options.must_fail && !atomic_load_explicit(&refused, memory_order_relaxed))
+		return seconds >= options.seconds + 60;
+	return seconds >= options.seconds;
 }
 
 static void print_again(void)
