@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "report/util/escape.h"
-#include "report/format/findings.h"
+#include "report/describe/findings.h"
 #include "report/model/model.h"
 #include "report/util/text_buffer.h"
 

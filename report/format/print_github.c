@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "report/util/escape.h"
-#include "report/format/findings.h"
+#include "report/describe/findings.h"
 #include "report/gate/judge.h"
 #include "report/model/model.h"
 #include "report/symbols/source.h"

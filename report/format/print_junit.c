@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "report/util/escape.h"
-#include "report/format/findings.h"
+#include "report/describe/findings.h"
 #include "report/gate/judge.h"
 #include "report/model/model.h"
 #include "report/describe/describe_stack.h"

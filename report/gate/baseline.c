@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "report/util/escape.h"
-#include "report/model/fingerprint.h"
+#include "report/symbols/fingerprint.h"
 #include "report/model/model.h"
 #include "report/util/lines.h"
 #include "report/analyze/leak_totals.h"

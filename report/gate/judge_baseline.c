@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "report/gate/baseline.h"
-#include "report/model/fingerprint.h"
+#include "report/symbols/fingerprint.h"
 #include "report/gate/judge_internal.h"
 #include "report/model/model.h"
 #include "report/analyze/leak_totals.h"

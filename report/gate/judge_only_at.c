@@ -5,7 +5,7 @@
  */
 #include <inttypes.h>
 
-#include "report/model/fingerprint.h"
+#include "report/symbols/fingerprint.h"
 #include "report/gate/judge_internal.h"
 #include "report/model/model.h"
 #include "report/model/model_sites.h"

@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "report/load/process_alive.h"
-#include "report/model/build.h"
+#include "report/model/builder.h"
 #include "report/load/load.h"
 
 /* The last moment that the ledger tells of, where it does not say when its process ended. */

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "report/model/build.h"
+#include "report/model/builder.h"
 #include "report/symbols/symbolize.h"
 
 struct location {

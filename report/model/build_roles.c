@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdint.h>
 
-#include "report/model/build.h"
+#include "report/model/builder.h"
 #include "report/symbols/rules.h"
 #include "report/symbols/symbolize.h"
 

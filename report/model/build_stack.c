@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/model/build.h"
+#include "report/model/builder.h"
 #include "report/symbols/symbolize.h"
 
 #define OVERLAPS_MAX 4096 /* modules looked at for one address; a real map has a handful */

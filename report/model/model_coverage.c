@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/model/build.h"
+#include "report/model/builder.h"
 #include "report/util/number.h"
 
 /* From so many lookups on, a module looks up all there is, as the CUDA runtime does with

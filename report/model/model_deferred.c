@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/model/build.h"
+#include "report/model/builder.h"
 #include "report/util/number.h"
 
 static int read_made(struct builder *b, uint32_t row_ref, uint64_t bytes,

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "report/model/build.h"
+#include "report/model/builder.h"
 
 static const char no_bytes[16];
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/model/build.h"
+#include "report/model/builder.h"
 #include "report/model/growth_rule.h"
 #include "report/util/number.h"
 #include "report/suppress/suppress.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/model/build.h"
+#include "report/model/builder.h"
 
 static int compare_orders(const void *left, const void *right)
 {

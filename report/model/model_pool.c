@@ -7,7 +7,7 @@
 
 #include <errno.h>
 
-#include "report/model/build.h"
+#include "report/model/builder.h"
 #include "report/util/number.h"
 #include "ledger/options.h"
 

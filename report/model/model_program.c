@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/model/build.h"
+#include "report/model/builder.h"
 #include "report/suppress/suppress.h"
 
 #define LSAN_NAME "__lsan_default_suppressions"

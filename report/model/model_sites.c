@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/model/build.h"
+#include "report/model/builder.h"
 #include "report/util/number.h"
 
 struct kind_node {

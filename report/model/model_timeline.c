@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "report/model/build.h"
+#include "report/model/builder.h"
 
 int build_samples(struct builder *b, enum ledger_chunk_type type, struct report_sample **ret,
 		  size_t *ret_count)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/model/fingerprint.h"
+#include "report/symbols/fingerprint.h"
 #include "report/symbols/frame.h"
 
 /* Returns true if TEXT is a fingerprint of a stack, with it in *RET. */

@@ -17,7 +17,7 @@
 #include "report/format/json/json_coverage.h"
 #include "ledger_reported.h"
 #include "report/model/model.h"
-#include "report/format/text/text_coverage.h"
+#include "report/describe/describe_coverage.h"
 
 struct fixture {
 	struct reported reported;

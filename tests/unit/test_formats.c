@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "report/model/fingerprint.h"
+#include "report/symbols/fingerprint.h"
 #include "report/model/model.h"
 #include "report/symbols/source.h"
 #include "report/util/text_buffer.h"

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "report/model/build.h"
+#include "report/model/builder.h"
 #include "ledger_reported.h"
 #include "report/model/model.h"
 #include "interpose/stack/python_lines.h"

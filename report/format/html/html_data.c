@@ -13,7 +13,7 @@
 #include "report/format/json/json_helpers.h"
 #include "report/model/model.h"
 #include "report/format/json/print_json.h"
-#include "report/format/text/text_coverage.h"
+#include "report/describe/describe_coverage.h"
 #include "report/describe/describe_error.h"
 #include "report/describe/describe_stack.h"
 

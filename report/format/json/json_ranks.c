@@ -4,7 +4,7 @@
  */
 #include "report/format/json/json_ranks.h"
 
-#include "report/model/fingerprint.h"
+#include "report/symbols/fingerprint.h"
 #include "report/format/json/json_helpers.h"
 #include "report/analyze/ranks.h"
 #include "report/analyze/leak_totals.h"

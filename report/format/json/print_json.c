@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <jansson.h>
 
-#include "report/model/fingerprint.h"
+#include "report/symbols/fingerprint.h"
 #include "report/format/json/json_coverage.h"
 #include "report/format/json/json_gate.h"
 #include "report/format/json/json_growth.h"

@@ -15,7 +15,7 @@
 #include <zlib.h>
 
 #include "report/util/escape.h"
-#include "report/format/findings.h"
+#include "report/describe/findings.h"
 #include "report/format/json/json_gate.h"
 #include "report/format/json/json_helpers.h"
 #include "report/gate/judge.h"

@@ -11,13 +11,13 @@
 #include <string.h>
 
 #include "report/util/escape.h"
-#include "report/suppress/gen_suppressions.h"
+#include "report/format/gen_suppressions.h"
 #include "report/model/model.h"
 #include "report/util/number.h"
 #include "report/analyze/ranks.h"
 #include "report/suppress/suppress.h"
 #include "report/format/text/text_caches.h"
-#include "report/format/text/text_coverage.h"
+#include "report/describe/describe_coverage.h"
 #include "report/format/text/text_debuginfo.h"
 #include "report/describe/describe_error.h"
 #include "report/format/text/text_growth.h"

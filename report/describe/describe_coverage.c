@@ -3,7 +3,7 @@
  * Writes coverage for people. The one line names files by their last part; with -v they
  * have their paths.
  */
-#include "report/format/text/text_coverage.h"
+#include "report/describe/describe_coverage.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * FNV-1a over texts that end in a NUL each: a hash that anybody can compute again from a JSON
  * report. Keeps out of it whatever a rebuild on another machine may change.
  */
-#include "report/model/fingerprint.h"
+#include "report/symbols/fingerprint.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "report/model/fingerprint.h"
+#include "report/symbols/fingerprint.h"
 #include "report/util/report_arena.h"
 
 struct error_group;

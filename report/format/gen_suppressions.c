@@ -4,7 +4,7 @@
  * fingerprint. Leaks of one fingerprint (two lines of one function, eight processes) are one:
  * no pattern tells them apart.
  */
-#include "report/suppress/gen_suppressions.h"
+#include "report/format/gen_suppressions.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "report/util/escape.h"
-#include "report/model/fingerprint.h"
+#include "report/symbols/fingerprint.h"
 #include "report/model/model.h"
 #include "report/analyze/leak_totals.h"
 #include "report/describe/describe_stack.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "report/load/process_alive.h"
-#include "report/model/build.h"
+#include "report/model/builder.h"
 #include "report/load/load.h"
 #include "report/model/model_driver_memory.h"
 #include "report/model/model_pool.h"

@@ -8,7 +8,7 @@
 
 #include "report/analyze/diff.h"
 #include "report/util/escape.h"
-#include "report/model/fingerprint.h"
+#include "report/symbols/fingerprint.h"
 #include "report/format/json/json_helpers.h"
 #include "report/model/model.h"
 #include "report/util/number.h"

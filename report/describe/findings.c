@@ -3,7 +3,7 @@
  * One list for all the formats that name single results, so that they agree on order, words
  * and names.
  */
-#include "report/format/findings.h"
+#include "report/describe/findings.h"
 
 #include <errno.h>
 #include <inttypes.h>
