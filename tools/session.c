@@ -18,7 +18,7 @@
 #include "report/util/escape.h"
 #include "tools/flags.h"
 #include "report/format/formats.h"
-#include "report/format/gen_suppressions.h"
+#include "report/format/text/gen_suppressions.h"
 #include "tools/ledgers/ledgers.h"
 #include "report/load/load.h"
 #include "report/util/output.h"

@@ -9,6 +9,16 @@
 
 #include "report/model/model.h"
 
+const char *diff_word(enum diff_change change)
+{
+	static const char *const words[DIFF_CHANGES] = {
+		[DIFF_NEW] = "new", [DIFF_GREW] = "grew", [DIFF_SHRANK] = "shrank", [DIFF_GONE] = "gone",
+		[DIFF_SAME] = "unchanged",
+	};
+
+	return words[change];
+}
+
 static enum diff_change change_of(const struct tally_entry *before, const struct tally_entry *after)
 {
 	if (!before->largest)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two reports compared by fingerprint. Finds, counts and renders; judges nothing.
+ * Two reports compared by fingerprint. Finds and counts. Must not print or judge.
  */
 #ifndef GPULEAK_REPORT_DIFF_H
 #define GPULEAK_REPORT_DIFF_H
 
 #include <stdint.h>
-#include <stdio.h>
 
 #include "report/analyze/leak_totals.h"
 
@@ -38,9 +37,8 @@ struct diff {
 /* 0 with *RET to be finished; it refers to the reports. Or -ENOMEM. */
 int diff_make(const struct report *before, const struct report *after, struct diff *ret);
 
-/* Both: 0, -ENOMEM or -EIO. */
-int diff_print_text(const struct diff *diff, FILE *out);
-int diff_print_json(const struct diff *diff, FILE *out);
+/* "new", "grew", "shrank", "gone", "unchanged" */
+const char *diff_word(enum diff_change change);
 
 void diff_finish(struct diff *diff);
 

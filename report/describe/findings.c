@@ -11,12 +11,11 @@
 #include <string.h>
 
 #include "report/util/escape.h"
-#include "report/gate/judge.h"
 #include "report/model/model.h"
 #include "report/util/number.h"
 #include "report/describe/describe_error.h"
 #include "report/describe/describe_history.h"
-#include "report/format/text/text_deferred.h"
+#include "report/describe/describe_deferred.h"
 #include "report/describe/describe_stack.h"
 
 static size_t most(const struct report *report)
@@ -313,9 +312,4 @@ size_t findings_gaps(const struct report *report, finding_gap_fn *print, void *d
 	if (report->note_count == 0 && ++gaps)
 		print(data, NULL, "not everything could be read");
 	return gaps;
-}
-
-int findings_fail(const struct judgement *judgement)
-{
-	return !judgement || judgement->verdict != JUDGE_CLEAN;
 }

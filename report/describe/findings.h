@@ -15,7 +15,6 @@
 #include "report/util/report_arena.h"
 
 struct error_group;
-struct judgement;
 struct report;
 struct report_frame;
 struct report_leak;
@@ -87,8 +86,5 @@ uint64_t finding_lost_errors(const struct report_process *process);
  * PRINT; process by process, then the report's own. How many there are. */
 typedef void finding_gap_fn(void *data, const struct report_process *process, const char *text);
 size_t findings_gaps(const struct report *report, finding_gap_fn *print, void *data);
-
-/* Leaks fail unless a judgement let them pass; wrong frees always fail. */
-int findings_fail(const struct judgement *judgement);
 
 #endif

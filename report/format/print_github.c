@@ -228,10 +228,10 @@ int print_github(const struct report *report, const struct judgement *judgement,
 	    !counts[FINDING_LEAK])
 		clean_command(&github);
 	/* What the gate lets pass is a warning. Wrong frees never pass. */
-	wrong = counts[FINDING_ERROR] + (findings_fail(judgement) ? counts[FINDING_LEAK] : 0);
+	wrong = counts[FINDING_ERROR] + (judgement_fails(judgement) ? counts[FINDING_LEAK] : 0);
 	if (github.r == 0)
 		findings_commands(&github, "error", 0, wrong, ANNOTATIONS_MAX - github.errors);
-	if (github.r == 0 && !findings_fail(judgement))
+	if (github.r == 0 && !judgement_fails(judgement))
 		findings_commands(&github, "warning", wrong, counts[FINDING_LEAK], ANNOTATIONS_MAX);
 	if (github.r == 0)
 		findings_commands(&github, "notice", counts[FINDING_ERROR] + counts[FINDING_LEAK],

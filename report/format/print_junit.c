@@ -356,7 +356,7 @@ int print_junit(const struct report *report, const struct judgement *judgement, 
 
 	fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n", out);
 	for (size_t i = 0; i < report->count && r == 0; i++)
-		r = print_process(out, report, &findings, i, !findings_fail(judgement));
+		r = print_process(out, report, &findings, i, !judgement_fails(judgement));
 	if (r == 0)
 		r = print_whole(out, report, judgement);
 	fputs("</testsuites>\n", out);

@@ -61,57 +61,13 @@ void judge_note(struct bench *bench, const char *format, ...)
 	va_end(args);
 }
 
-const char *judge_size(uint64_t bytes, char ret[JUDGE_SIZE_MAX])
-{
-	char exact[NUMBER_MAX], short_form[NUMBER_MAX];
-
-	if (bytes < 1024)
-		return format_size(bytes, ret);
-	snprintf(ret, JUDGE_SIZE_MAX, "%s bytes (%s)", format_number(bytes, exact),
-		 format_size(bytes, short_form));
-	return ret;
-}
-
-/* The frame is often a helper that all allocations share: its caller tells them apart. */
-static const char *caller_of(const struct report_stack *stack, const struct report_frame *frame)
-{
-	const struct report_frame *caller = frame + 1;
-
-	if (caller >= stack->frames + stack->count || caller->role == FRAME_RUNTIME ||
-	    !caller->function || (frame->function && strcmp(frame->function, "main") == 0))
-		return NULL;
-	return caller->function;
-}
-
-const char *judge_place(const struct report_stack *stack, char ret[JUDGE_PLACE_MAX])
-{
-	const struct report_frame *frame = stack ? report_stack_culprit(stack) : NULL;
-	const char *caller = frame ? caller_of(stack, frame) : NULL;
-	char source[JUDGE_PLACE_MAX - 128];
-
-	if (!frame) {
-		snprintf(ret, JUDGE_PLACE_MAX, "an unknown place");
-		return ret;
-	}
-	if (frame->file && frame->line)
-		snprintf(source, sizeof(source), "%s:%u", frame->file, frame->line);
-	else if (frame->file)
-		snprintf(source, sizeof(source), "%s", frame->file);
-	else
-		snprintf(source, sizeof(source), "%s+0x%" PRIx64,
-			 frame->module ? frame->module : "", frame->offset);
-	snprintf(ret, JUDGE_PLACE_MAX, "%s (%s)%s%s", frame->function ? frame->function : "???",
-		 source, caller ? ", called from " : "", caller ? caller : "");
-	return ret;
-}
-
-const char *judge_who(const struct report_process *process, char ret[JUDGE_PLACE_MAX])
+const char *judge_who(const struct report_process *process, char ret[DESCRIBE_PLACE_MAX])
 {
 	if (process->ranked)
-		snprintf(ret, JUDGE_PLACE_MAX, "rank %d (process %d of %s on %s)", process->rank,
+		snprintf(ret, DESCRIBE_PLACE_MAX, "rank %d (process %d of %s on %s)", process->rank,
 			 process->pid, process->program, process->host ? process->host : "?");
 	else
-		snprintf(ret, JUDGE_PLACE_MAX, "process %d (%s)", process->pid, process->program);
+		snprintf(ret, DESCRIBE_PLACE_MAX, "process %d (%s)", process->pid, process->program);
 	return ret;
 }
 
@@ -125,12 +81,12 @@ struct rest {
 static void too_much(struct bench *bench, const struct judge_input *input,
 		     const struct rest *rest)
 {
-	char bytes[JUDGE_SIZE_MAX], allowed[JUDGE_SIZE_MAX];
+	char bytes[DESCRIBE_SIZE_MAX], allowed[DESCRIBE_SIZE_MAX];
 
 	judge_reason(bench, "%" PRIu64 " block%s, %s %s%s, %s allowed", rest->blocks,
-		     rest->blocks == 1 ? "" : "s", judge_size(rest->bytes, bytes), rest->verb,
+		     rest->blocks == 1 ? "" : "s", describe_size(rest->bytes, bytes), rest->verb,
 		     rest->what, input->max_leaked_bytes
-		     ? judge_size(input->max_leaked_bytes, allowed) : "0");
+		     ? describe_size(input->max_leaked_bytes, allowed) : "0");
 }
 
 /* " (2 blocks, 2,000 bytes suppressed)", "" if nothing is. */
@@ -152,13 +108,13 @@ static void nothing_leaked(struct bench *bench, const struct judge_input *input,
 			   const struct rest *rest)
 {
 	const struct report_summary *sum = &input->report->summary;
-	char bytes[JUDGE_SIZE_MAX], hidden[JUDGE_SUPPRESSED_MAX];
+	char bytes[DESCRIBE_SIZE_MAX], hidden[JUDGE_SUPPRESSED_MAX];
 
 	if (sum->cached_blocks && !input->count_caches)
 		judge_reason(bench, "nothing leaked%s%s; caches hold %s in %" PRIu64
 			     " block%s, which do not count (--gate-caches 1 counts them)",
 			     rest->what, suppressed(sum, hidden),
-			     judge_size(sum->cached_bytes, bytes), sum->cached_blocks,
+			     describe_size(sum->cached_bytes, bytes), sum->cached_blocks,
 			     sum->cached_blocks == 1 ? "" : "s");
 	else
 		judge_reason(bench, "nothing leaked%s%s", rest->what, suppressed(sum, hidden));
@@ -258,7 +214,7 @@ static struct rest judge_leaks(struct bench *bench, const struct judge_input *in
 static void judge_process(struct bench *bench, const struct judge_input *input,
 			  const struct report_process *p)
 {
-	char who[JUDGE_PLACE_MAX];
+	char who[DESCRIBE_PLACE_MAX];
 
 	judge_who(p, who);
 	judge_growth(bench, input, p);
@@ -317,6 +273,11 @@ int judge(const struct judge_input *input, struct judgement *ret)
 	if (bench.result < 0 && ret->verdict == JUDGE_CLEAN)
 		ret->verdict = JUDGE_FAILED;
 	return bench.result;
+}
+
+int judgement_fails(const struct judgement *judgement)
+{
+	return !judgement || judgement->verdict != JUDGE_CLEAN;
 }
 
 const char *judge_prefix(enum judge_verdict verdict)

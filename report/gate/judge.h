@@ -55,6 +55,10 @@ struct judgement {
  * verdict is FAILED. */
 int judge(const struct judge_input *input, struct judgement *ret);
 
+/* Returns true if leaks fail the run: without a JUDGEMENT or with one that is not clean. Invalid
+ * frees always fail it. */
+int judgement_fails(const struct judgement *judgement);
+
 /* "gate failed: ", "gate passed: ", "gate has nothing to judge: " */
 const char *judge_prefix(enum judge_verdict verdict);
 

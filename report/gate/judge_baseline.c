@@ -62,7 +62,7 @@ static int excuse(struct bench *bench, const struct baseline *baseline)
 static void note_gone(struct bench *bench, const struct baseline *baseline,
 		      const struct tally *tally)
 {
-	char size[JUDGE_SIZE_MAX], hash[FINGERPRINT_TEXT];
+	char size[DESCRIBE_SIZE_MAX], hash[FINGERPRINT_TEXT];
 	size_t gone = 0, smaller = 0;
 
 	for (size_t i = 0; i < baseline->count; i++) {
@@ -74,7 +74,7 @@ static void note_gone(struct bench *bench, const struct baseline *baseline,
 			continue;
 		judge_note(bench, "%s:%u: gone: %s %s, %" PRIu64 " block%s, %s", baseline->name,
 			   entry->line, report_fingerprint_text(entry->fingerprint, hash),
-			   judge_size(entry->bytes, size), entry->blocks, plural(entry->blocks),
+			   describe_size(entry->bytes, size), entry->blocks, plural(entry->blocks),
 			   *entry->place ? entry->place : "of an unknown place");
 	}
 	if (gone || smaller)
@@ -107,25 +107,25 @@ void judge_baseline(struct bench *bench, const struct judge_input *input)
 static void tell_growth(struct bench *bench, const struct tally_entry *now,
 			const struct baseline_entry *known)
 {
-	char before[JUDGE_SIZE_MAX], after[JUDGE_SIZE_MAX], more[JUDGE_SIZE_MAX];
-	char place[JUDGE_PLACE_MAX], hash[FINGERPRINT_TEXT];
+	char before[DESCRIBE_SIZE_MAX], after[DESCRIBE_SIZE_MAX], more[DESCRIBE_SIZE_MAX];
+	char place[DESCRIBE_PLACE_MAX], hash[FINGERPRINT_TEXT];
 	const struct report_leak *leak = now->largest;
 
-	judge_place(leak->stack, place);
+	describe_place(leak->stack, place);
 	report_fingerprint_text(now->fingerprint, hash);
 	if (!known)
 		judge_reason(bench, "new leak: %s in %" PRIu64 " block%s (%s, %s) at %s; "
-			     "fingerprint %s", judge_size(now->bytes, after), now->blocks,
+			     "fingerprint %s", describe_size(now->bytes, after), now->blocks,
 			     plural(now->blocks), leak->kind, leak->api, place, hash);
 	else
 		judge_reason(bench, "known leak grew by %s and %" PRIu64 " block%s: "
 			     "%s in %" PRIu64 " block%s now, %s in %" PRIu64 " known "
 			     "(%s, %s) at %s; fingerprint %s",
-			     judge_size(beyond(now->bytes, known->bytes), more),
+			     describe_size(beyond(now->bytes, known->bytes), more),
 			     beyond(now->blocks, known->blocks),
 			     plural(beyond(now->blocks, known->blocks)),
-			     judge_size(now->bytes, after), now->blocks, plural(now->blocks),
-			     judge_size(known->bytes, before), known->blocks, leak->kind, leak->api,
+			     describe_size(now->bytes, after), now->blocks, plural(now->blocks),
+			     describe_size(known->bytes, before), known->blocks, leak->kind, leak->api,
 			     place, hash);
 }
 

@@ -50,10 +50,10 @@ static void tell(struct bench *bench, const struct budgets *budgets, const struc
 		 const struct spent *spent)
 {
 	const char *verb = rule->subject == BUDGET_CACHE ? "held" : "leaked";
-	char used[JUDGE_SIZE_MAX], allowed[JUDGE_SIZE_MAX], over[JUDGE_SIZE_MAX];
-	char place[JUDGE_PLACE_MAX];
+	char used[DESCRIBE_SIZE_MAX], allowed[DESCRIBE_SIZE_MAX], over[DESCRIBE_SIZE_MAX];
+	char place[DESCRIBE_PLACE_MAX];
 
-	judge_place(spent->largest, place);
+	describe_place(spent->largest, place);
 	if (rule->in_blocks)
 		judge_reason(bench, "%s (%s:%u): %" PRIu64 " blocks %s, %" PRIu64 " allowed, "
 			     "%" PRIu64 " over; most at %s", rule->text, budgets->name, rule->line,
@@ -61,16 +61,16 @@ static void tell(struct bench *bench, const struct budgets *budgets, const struc
 	else
 		judge_reason(bench, "%s (%s:%u): %s in %" PRIu64 " block%s %s, %s allowed, "
 			     "%s over; most at %s", rule->text, budgets->name, rule->line,
-			     judge_size(spent->bytes, used), spent->blocks,
-			     spent->blocks == 1 ? "" : "s", verb, judge_size(rule->limit, allowed),
-			     judge_size(spent->bytes - rule->limit, over), place);
+			     describe_size(spent->bytes, used), spent->blocks,
+			     spent->blocks == 1 ? "" : "s", verb, describe_size(rule->limit, allowed),
+			     describe_size(spent->bytes - rule->limit, over), place);
 }
 
 static void judge_peak(struct bench *bench, const struct judge_input *input,
 		       const struct budget *rule)
 {
-	char peak[JUDGE_SIZE_MAX], allowed[JUDGE_SIZE_MAX], over[JUDGE_SIZE_MAX];
-	char who[JUDGE_PLACE_MAX];
+	char peak[DESCRIBE_SIZE_MAX], allowed[DESCRIBE_SIZE_MAX], over[DESCRIBE_SIZE_MAX];
+	char who[DESCRIBE_PLACE_MAX];
 
 	for (size_t i = 0; i < input->report->count; i++) {
 		const struct report_process *p = input->report->processes[i];
@@ -79,9 +79,9 @@ static void judge_peak(struct bench *bench, const struct judge_input *input,
 			continue;
 		judge_reason(bench, "peak (%s:%u): %s held %s at one time, %s allowed, "
 			     "%s over", input->budgets->name, rule->line, judge_who(p, who),
-			     judge_size(p->summary.peak_bytes, peak),
-			     judge_size(rule->limit, allowed),
-			     judge_size(p->summary.peak_bytes - rule->limit, over));
+			     describe_size(p->summary.peak_bytes, peak),
+			     describe_size(rule->limit, allowed),
+			     describe_size(p->summary.peak_bytes - rule->limit, over));
 	}
 }
 

@@ -12,18 +12,18 @@
 static void add_stuck(struct bench *bench, const struct report_process *p,
 		      const struct report_held *held)
 {
-	char size[JUDGE_SIZE_MAX], event[JUDGE_PLACE_MAX], who[JUDGE_PLACE_MAX];
+	char size[DESCRIBE_SIZE_MAX], event[DESCRIBE_PLACE_MAX], who[DESCRIBE_PLACE_MAX];
 
 	judge_reason(bench, "%" PRIu64 " block%s, %s of %s released, but held by a command behind "
 		     "a user event that was never set, made at %s", held->blocks,
-		     held->blocks == 1 ? "" : "s", judge_size(held->bytes, size),
-		     judge_who(p, who), judge_place(held->event.stack, event));
+		     held->blocks == 1 ? "" : "s", describe_size(held->bytes, size),
+		     judge_who(p, who), describe_place(held->event.stack, event));
 }
 
 void judge_held(struct bench *bench, const struct judge_input *input,
 		const struct report_process *p)
 {
-	char size[JUDGE_SIZE_MAX], who[JUDGE_PLACE_MAX];
+	char size[DESCRIBE_SIZE_MAX], who[DESCRIBE_PLACE_MAX];
 	uint64_t blocks = 0, bytes = 0;
 	size_t stuck = 0;
 
@@ -44,5 +44,5 @@ void judge_held(struct bench *bench, const struct judge_input *input,
 	if (blocks && input->count_held)
 		judge_reason(bench, "%" PRIu64 " block%s, %s of %s released, but still held; why "
 			     "is not known", blocks, blocks == 1 ? "" : "s",
-			     judge_size(bytes, size), judge_who(p, who));
+			     describe_size(bytes, size), judge_who(p, who));
 }

@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "report/describe/describe_place.h"
 #include "report/gate/judge.h"
-#include "report/util/number.h"
 
 struct report_leak;
 struct report_process;
@@ -18,8 +18,6 @@ struct report_stack;
 struct report_summary;
 
 #define JUDGE_PLACES_MAX 20 /* named by one rule; the rest is a number */
-#define JUDGE_SIZE_MAX (2 * NUMBER_MAX + 16)
-#define JUDGE_PLACE_MAX 512
 
 /* One leak, or what a cache holds, and how much of it is not known already. */
 struct charge {
@@ -43,12 +41,8 @@ void judge_reason(struct bench *bench, const char *format, ...)
 void judge_note(struct bench *bench, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* "12,582,912 bytes (12.0 MiB)": the exact number is what a budget is set to. */
-const char *judge_size(uint64_t bytes, char ret[JUDGE_SIZE_MAX]);
-/* "make_buffer (/abs/app.c:12), called from main" */
-const char *judge_place(const struct report_stack *stack, char ret[JUDGE_PLACE_MAX]);
 /* "process 12 (app)", "rank 3 (process 12 of app on node7)" */
-const char *judge_who(const struct report_process *process, char ret[JUDGE_PLACE_MAX]);
+const char *judge_who(const struct report_process *process, char ret[DESCRIBE_PLACE_MAX]);
 
 /* Takes from the charges what the baseline knows; says what is gone. */
 void judge_baseline(struct bench *bench, const struct judge_input *input);

@@ -14,13 +14,13 @@
 static void tell(struct bench *bench, const struct report_process *p,
 		 const struct report_site *site, const char *policy)
 {
-	char size[JUDGE_SIZE_MAX], place[JUDGE_PLACE_MAX], who[JUDGE_PLACE_MAX];
+	char size[DESCRIBE_SIZE_MAX], place[DESCRIBE_PLACE_MAX], who[DESCRIBE_PLACE_MAX];
 
 	judge_reason(bench, "%s allocated %s in %" PRIu64 " block%s (%s, %s) at %s, "
 		     "which no rule in %s allows", judge_who(p, who),
-		     judge_size(site->allocated_bytes, size), site->allocated_blocks,
+		     describe_size(site->allocated_bytes, size), site->allocated_blocks,
 		     site->allocated_blocks == 1 ? "" : "s", site->kind, site->api,
-		     judge_place(site->stack, place), policy);
+		     describe_place(site->stack, place), policy);
 }
 
 /* Places that were told of: another process's same place, say another rank's, is no news. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the files that build a report_process from a ledger share, and nobody else may see:
- * model.c (blocks, errors, sums), build_stack.c (strings, modules, stacks), build_roles.c
- * (whose code a frame is), build_notes.c.
+ * The state and the steps of building a report_process from a ledger. Only the files of model/
+ * include it. build.c calls the steps in their order.
  */
 #ifndef GPULEAK_REPORT_BUILD_H
 #define GPULEAK_REPORT_BUILD_H
@@ -15,6 +14,7 @@
 #include "ledger/reader.h"
 
 struct group;
+struct load_choice;
 struct loaded_ledger;
 struct module;
 struct symbol_location;
@@ -56,6 +56,34 @@ int build_identity(struct builder *b, const char *name);
 /* Which blocks are too young to be told of: see loaded_ledger.older_ns. After build_identity(). */
 void build_age(struct builder *b, uint64_t older_ns);
 int build_is_young(const struct builder *b, const struct ledger_block *block);
+
+/* Groups the blocks that CHOICE selects; adds the others to the sums of blocks left out.
+ * 0 or -ENOMEM. */
+int build_groups(struct builder *b, const struct load_choice *choice);
+/* Builds the reference history of each group. After build_groups(). 0 or -ENOMEM. */
+int build_group_histories(struct builder *b);
+/* Adds up the counters of all call sites. After build_groups() and build_deferred(). */
+void build_sums(struct builder *b);
+/* Moves each group into the process's list of leaks, suppressed ones, cached memory or objects,
+ * and sorts the lists. Counts in SUPPRESSIONS what each pattern matched. 0 or -ENOMEM. */
+int classify_groups(struct builder *b, struct suppressions *suppressions);
+/* Finds the pattern that suppresses each deferred free. 0 or -ENOMEM. */
+int classify_deferred(struct builder *b, struct suppressions *suppressions);
+
+/* Fills in the process's devices and the calls that made the driver's memory grow.
+ * 0 or -ENOMEM. */
+int build_driver_memory(struct builder *b);
+/* Reads the record of pools. Without a record the process has no pools. 0 or -ENOMEM. */
+int build_pools(struct builder *b);
+/* Fills in the process's kinds of memory, ordered by kind and device. After
+ * classify_groups(). 0 or -ENOMEM. */
+int build_kinds(struct builder *b);
+/* Fills in the process's modules and its call sites, ordered by live bytes and then by allocated
+ * bytes, largest first. Looks up the symbols of every call site. After classify_groups().
+ * 0 or -ENOMEM. */
+int build_sites(struct builder *b);
+/* Reads the observations about coverage. 0 or -ENOMEM. */
+int build_coverage(struct builder *b);
 
 /* What keeps growing from step to step. 0 or -ENOMEM. */
 int build_growth(struct builder *b, struct suppressions *suppressions);
@@ -133,7 +161,7 @@ int build_mapping(struct builder *b, const struct ledger_block *block,
 int build_reasons(struct builder *b);
 
 /* What was released and not freed. 0 or -ENOMEM. */
-int build_released(struct builder *b);
+int build_deferred(struct builder *b);
 
 /* The program's rank, and its own suppressions if they are wanted. 0 or -ENOMEM. */
 int build_program(struct builder *b, int with_suppressions);

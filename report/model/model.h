@@ -25,16 +25,6 @@ struct report_site;
 struct suppressions;
 struct symbolizer;
 
-/* A call stack, innermost frame first. Equal stacks of one process are one struct. */
-struct report_stack {
-	const struct report_frame *frames;
-	size_t count;
-	int cut; /* outer frames are missing: deeper than GPULEAK_STACK_DEPTH */
-	/* Whose cache takes memory at this stack, "PyTorch caching allocator"; NULL: nobody's.
-	 * The symbolizer's, like the frames. */
-	const char *cache;
-};
-
 enum report_op {
 	REPORT_CREATE,
 	REPORT_RETAIN,

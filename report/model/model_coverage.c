@@ -307,8 +307,9 @@ static int say_gaps(struct builder *b, struct report_coverage *coverage)
 	return r;
 }
 
-int build_coverage(struct builder *b, struct report_coverage *ret)
+int build_coverage(struct builder *b)
 {
+	struct report_coverage *ret = &b->process->coverage;
 	int r = read_facts(b, ret);
 
 	return r < 0 ? r : say_gaps(b, ret);

@@ -9,8 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct builder;
-
 /* One word of the ledger with one subject: who did it, by path, in order. */
 struct report_fact {
 	const char *kind;    /* "linked", "deepbind" ... (docs/developers/ledger-format.md) */
@@ -28,9 +26,6 @@ struct report_coverage {
 	const char *const *gaps;         /* sentences: what is not seen */
 	size_t gap_count;
 };
-
-/* Reads the facts of B's ledger. 0 or -ENOMEM. */
-int build_coverage(struct builder *b, struct report_coverage *ret);
 
 /* The I-th fact of that kind, or NULL. */
 const struct report_fact *coverage_fact(const struct report_coverage *coverage, const char *kind,

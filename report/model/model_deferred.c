@@ -410,7 +410,7 @@ static int group_held(struct report_released *released)
 	return r;
 }
 
-int build_released(struct builder *b)
+int build_deferred(struct builder *b)
 {
 	struct report_released *released = &b->process->released;
 	int r;

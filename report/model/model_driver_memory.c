@@ -117,7 +117,7 @@ static int read_marks(struct builder *b)
 	return r;
 }
 
-int build_held(struct builder *b)
+int build_driver_memory(struct builder *b)
 {
 	int r = read_devices(b);
 

@@ -11,7 +11,6 @@
 
 #include "report/model/driver_memory_series.h"
 
-struct builder;
 struct report_process;
 struct report_stack;
 
@@ -34,9 +33,6 @@ struct report_device {
 	size_t growth_marks;
 	int growth_unmarked; /* by then there was no room for calls any more */
 };
-
-/* For build(): fills in the devices and marks of the process. 0 or -ENOMEM. */
-int build_held(struct builder *b);
 
 /* Hands the process a copy of what was sampled on device ORDINAL, and finds the calls that
  * explain its growth. Nothing if the ledger knows no such device or there is no sample.

@@ -11,7 +11,6 @@
 
 #include "ledger/format.h"
 
-struct builder;
 struct report_stack;
 
 struct report_refusal {
@@ -41,9 +40,6 @@ struct report_pools {
 	size_t count;
 	struct ledger_pool sum;    /* numbers of all; of peaks the sum */
 };
-
-/* Reads the record of pools; the process has none if there is none. 0 or -ENOMEM. */
-int build_pools(struct builder *b);
 
 /* As the application asked for them. */
 uint64_t report_pool_used(const struct ledger_pool *pool);

@@ -8,7 +8,6 @@
 
 #include <stdint.h>
 
-struct builder;
 struct report_leak;
 struct report_stack;
 
@@ -36,13 +35,5 @@ struct report_module {
 	const char *path;
 	const char *build_id; /* in hexadecimal; "" unknown */
 };
-
-/* For build(), behind all lists of blocks: fills in the process's kinds, ordered by kind and
- * device. 0 or -ENOMEM. */
-int build_kinds(struct builder *b);
-
-/* The same for sites, ordered by what is live and then by what was allocated, largest first,
- * and modules. Looks up the symbols of every site that there was. */
-int build_sites(struct builder *b);
 
 #endif

@@ -6,6 +6,7 @@
 #ifndef GPULEAK_REPORT_FRAME_H
 #define GPULEAK_REPORT_FRAME_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum frame_language {
@@ -38,6 +39,16 @@ struct report_frame {
 	 * table counts (return address - 1 - bias): what `addr2line -e module` wants. Without
 	 * a module: that address in the memory of the process. */
 	uint64_t offset;
+};
+
+/* A call stack, innermost frame first. Equal stacks of one process are one struct. */
+struct report_stack {
+	const struct report_frame *frames;
+	size_t count;
+	int cut; /* outer frames are missing: deeper than GPULEAK_STACK_DEPTH */
+	/* Whose cache takes memory at this stack, "PyTorch caching allocator"; NULL: nobody's.
+	 * The symbolizer's, like the frames. */
+	const char *cache;
 };
 
 #endif

@@ -15,7 +15,7 @@
 
 #include "report/gate/baseline.h"
 #include "report/gate/budgets.h"
-#include "report/format/gen_suppressions.h"
+#include "report/format/text/gen_suppressions.h"
 #include "judged.h"
 #include "ledger_builder.h"
 #include "report/load/load.h"

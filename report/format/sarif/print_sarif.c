@@ -57,7 +57,7 @@ static const char *level(const struct sarif *sarif, const struct finding *findin
 {
 	if (finding->class == FINDING_CACHED)
 		return "note";
-	return finding->class == FINDING_LEAK && !findings_fail(sarif->judgement) ? "warning"
+	return finding->class == FINDING_LEAK && !judgement_fails(sarif->judgement) ? "warning"
 										  : "error";
 }
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "report/util/escape.h"
-#include "report/format/gen_suppressions.h"
+#include "report/format/text/gen_suppressions.h"
 #include "report/model/model.h"
 #include "report/util/number.h"
 #include "report/analyze/ranks.h"
@@ -26,7 +26,7 @@
 #include "report/format/text/text_objects.h"
 #include "report/format/text/text_pool.h"
 #include "report/format/text/text_ranks.h"
-#include "report/format/text/text_deferred.h"
+#include "report/describe/describe_deferred.h"
 #include "report/describe/describe_stack.h"
 
 #define LEAKS_MAX 1000 /* more than anybody reads; JSON has all of them */

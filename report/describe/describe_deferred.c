@@ -3,7 +3,7 @@
  * Tells a buffer whose last reference is gone from one that is gone: what was still held
  * at the end and by what, and how long the longest wait was.
  */
-#include "report/format/text/text_deferred.h"
+#include "report/describe/describe_deferred.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * fingerprint. Leaks of one fingerprint (two lines of one function, eight processes) are one:
  * no pattern tells them apart.
  */
-#include "report/format/gen_suppressions.h"
+#include "report/format/text/gen_suppressions.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Formats places and sizes into buffers. Must not print, and must not escape: the caller does.
+ */
+#include "report/describe/describe_place.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "report/model/model.h"
+
+const char *describe_size(uint64_t bytes, char ret[DESCRIBE_SIZE_MAX])
+{
+	char exact[NUMBER_MAX], short_form[NUMBER_MAX];
+
+	if (bytes < 1024)
+		return format_size(bytes, ret);
+	snprintf(ret, DESCRIBE_SIZE_MAX, "%s bytes (%s)", format_number(bytes, exact),
+		 format_size(bytes, short_form));
+	return ret;
+}
+
+/* The frame is often a helper that all allocations share: its caller tells them apart. */
+static const char *caller_of(const struct report_stack *stack, const struct report_frame *frame)
+{
+	const struct report_frame *caller = frame + 1;
+
+	if (caller >= stack->frames + stack->count || caller->role == FRAME_RUNTIME ||
+	    !caller->function || (frame->function && strcmp(frame->function, "main") == 0))
+		return NULL;
+	return caller->function;
+}
+
+const char *describe_place(const struct report_stack *stack, char ret[DESCRIBE_PLACE_MAX])
+{
+	const struct report_frame *frame = stack ? report_stack_culprit(stack) : NULL;
+	const char *caller = frame ? caller_of(stack, frame) : NULL;
+	char source[DESCRIBE_PLACE_MAX - 128];
+
+	if (!frame) {
+		snprintf(ret, DESCRIBE_PLACE_MAX, "an unknown place");
+		return ret;
+	}
+	if (frame->file && frame->line)
+		snprintf(source, sizeof(source), "%s:%u", frame->file, frame->line);
+	else if (frame->file)
+		snprintf(source, sizeof(source), "%s", frame->file);
+	else
+		snprintf(source, sizeof(source), "%s+0x%" PRIx64,
+			 frame->module ? frame->module : "", frame->offset);
+	snprintf(ret, DESCRIBE_PLACE_MAX, "%s (%s)%s%s", frame->function ? frame->function : "???",
+		 source, caller ? ", called from " : "", caller ? caller : "");
+	return ret;
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Groups live blocks by call site and other keys, sums them up, and sorts the groups into leaks,
+ * suppressed ones, memory of caches, and objects.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/load/load.h"
+#include "report/model/builder.h"
+#include "report/suppress/suppress.h"
+#include "report/util/number.h"
+
+struct group {
+	struct report_leak leak;
+	const struct ledger_block *most; /* the one with the most references */
+	struct group *next;
+};
+
+static int same_group(const void *value, const void *key)
+{
+	const struct report_leak *a = &((const struct group *)value)->leak, *b = key;
+
+	/* Strings and stacks are interned. */
+	return a->api == b->api && a->kind == b->kind && a->device == b->device &&
+	       a->stack == b->stack && a->ignored == b->ignored && a->mapping == b->mapping;
+}
+
+static int find_group(struct builder *b, const struct report_leak *key, struct group **ret)
+{
+	uint64_t hash = hash_number((uintptr_t)key->stack, hash_number((uintptr_t)key->api, 0));
+	struct group *group;
+
+	hash = hash_number((uint64_t)key->device, hash_number((uintptr_t)key->kind, hash));
+	hash = hash_number((uint64_t)key->ignored, hash);
+	hash = hash_number((uintptr_t)key->mapping, hash);
+	group = table_find(&b->groups, hash, same_group, key);
+	if (!group) {
+		group = pool_alloc(b->pool, sizeof(*group));
+		if (!group || table_add(&b->groups, hash, group) < 0)
+			return -ENOMEM;
+		group->leak = *key;
+		group->next = b->first_group;
+		b->first_group = group;
+		b->group_count++;
+	}
+	*ret = group;
+	return 0;
+}
+
+/* The group of KEY, of the blocks whose row is REF. */
+static int find_group_of_site(struct builder *b, uint32_t ref, struct report_leak *key,
+			     struct group **ret)
+{
+	const struct ledger_row *row = ledger_row(b->view, ref);
+	int r = 0;
+
+	if (row) {
+		key->device = row->device;
+		key->is_object = ledger_row_is_object(b->view, row);
+		r = build_text(b, row->api, &key->api);
+		if (r == 0)
+			r = build_text(b, row->kind, &key->kind);
+		if (r == 0)
+			r = build_stack(b, row->stack, &key->stack);
+	}
+	if (!key->api)
+		key->api = build_unknown;
+	if (!key->kind)
+		key->kind = build_unknown;
+	return r < 0 ? r : find_group(b, key, ret);
+}
+
+/* The group of BLOCK. Those of one row, and that the program all ignores or not, are one. */
+static int group_of(struct builder *b, const struct ledger_block *block, struct group **ret)
+{
+	struct report_leak key = { .device = -1, .stack = &build_no_stack,
+				   .ignored = (block->marked & LEDGER_BLOCK_IGNORED) != 0 };
+	struct table *refs = key.ignored ? &b->ignored_row_refs : &b->row_refs;
+	const struct ref_node *known;
+	int r;
+
+	if (LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED) {
+		r = build_mapping(b, block, &key.mapping);
+		return r < 0 ? r : find_group_of_site(b, block->row, &key, ret);
+	}
+	known = build_find_ref(refs, block->row);
+	if (known) {
+		*ret = (struct group *)known->value;
+		return 0;
+	}
+	r = find_group_of_site(b, block->row, &key, ret);
+	return r < 0 ? r : build_add_ref(b, refs, block->row, *ret);
+}
+
+static int has_more_references(const struct ledger_block *a, const struct ledger_block *b)
+{
+	return a->references > b->references ||
+	       (a->references == b->references && a->history && !b->history);
+}
+
+static int is_chosen(const struct load_choice *choice, const struct ledger_block *block)
+{
+	return LEDGER_BLOCK_MARK(block->marked) >= choice->since &&
+	       (!choice->thread || block->thread == choice->thread) &&
+	       (!choice->address || block->address == choice->address ||
+		(choice->address > block->address &&
+		 choice->address - block->address < block->bytes));
+}
+
+/* A block that nobody asked for. */
+static void leave_out(struct builder *b, const struct ledger_block *block)
+{
+	const struct ledger_row *row = ledger_row(b->view, block->row);
+	struct report_summary *sum = &b->process->summary;
+
+	if (row && ledger_row_is_object(b->view, row))
+		return;
+	sum->left_out_blocks = add_bounded(sum->left_out_blocks, 1);
+	sum->left_out_bytes = add_bounded(sum->left_out_bytes, block->bytes);
+}
+
+/* It is there, but younger than who asks wants to know. */
+static void leave_out_young(struct builder *b, const struct group *group,
+			    const struct ledger_block *block)
+{
+	struct report_summary *sum = &b->process->summary;
+
+	if (group->leak.is_object)
+		return;
+	sum->younger_blocks++;
+	sum->younger_bytes = add_bounded(sum->younger_bytes, block->bytes);
+}
+
+int build_groups(struct builder *b, const struct load_choice *choice)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_block *block;
+
+	while ((block = ledger_next(b->view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
+		struct group *group = NULL;
+		int r;
+
+		/* A free that was under way when the process ended did not happen. */
+		if (!ledger_block_is_live(block->state, block->marked))
+			continue;
+		if (!is_chosen(choice, block)) {
+			leave_out(b, block);
+			continue;
+		}
+		r = group_of(b, block, &group);
+		if (r < 0)
+			return r;
+		if (build_is_young(b, block)) {
+			leave_out_young(b, group, block);
+			continue;
+		}
+		if (!ledger_row(b->view, block->row))
+			b->lost_blocks++;
+		group->leak.blocks++;
+		group->leak.bytes = add_bounded(group->leak.bytes, block->bytes);
+		if (!group->most || has_more_references(block, group->most))
+			group->most = block;
+		group->leak.references = group->most->references;
+	}
+	return 0;
+}
+
+void build_sums(struct builder *b)
+{
+	struct report_summary *sum = &b->process->summary;
+	uint64_t ended = 0, live = 0;
+	struct ledger_walk walk = { 0 };
+	const struct ledger_row *row;
+
+	while ((row = ledger_next(b->view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row)))) {
+		if (ledger_row_is_object(b->view, row))
+			continue;
+		sum->allocated_blocks = add_bounded(sum->allocated_blocks, row->allocs);
+		sum->allocated_bytes = add_bounded(sum->allocated_bytes, row->bytes);
+		sum->with_context_blocks = add_bounded(sum->with_context_blocks,
+						       row->with_context);
+		sum->with_context_bytes = add_bounded(sum->with_context_bytes,
+						      row->with_context_bytes);
+		sum->late_blocks = add_bounded(sum->late_blocks, row->late);
+		ended = add_bounded(ended, add_bounded(row->with_context, row->unseen));
+	}
+	for (const struct group *group = b->first_group; group; group = group->next)
+		live = add_bounded(live, group->leak.is_object ? 0 : group->leak.blocks);
+	sum->held_blocks = b->process->released.held_blocks;
+	live = add_bounded(live, add_bounded(sum->left_out_blocks, sum->younger_blocks));
+	ended = add_bounded(ended, add_bounded(live, sum->held_blocks));
+	sum->freed_blocks = sum->allocated_blocks > ended ? sum->allocated_blocks - ended : 0;
+	sum->peak_bytes = ledger_header(b->view)->peak_bytes;
+}
+
+static int compare_numbers(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+static int compare_texts(const char *a, const char *b)
+{
+	return strcmp(a ? a : "", b ? b : "");
+}
+
+static int compare_stacks(const struct report_stack *a, const struct report_stack *b)
+{
+	size_t count = a->count < b->count ? a->count : b->count;
+	int r = 0;
+
+	for (size_t i = 0; i < count && r == 0; i++) {
+		r = compare_texts(a->frames[i].module, b->frames[i].module);
+		if (r == 0)
+			r = compare_numbers(a->frames[i].offset, b->frames[i].offset);
+	}
+	if (r == 0)
+		r = compare_numbers(a->count, b->count);
+	return r ? r : compare_numbers((uint64_t)a->cut, (uint64_t)b->cut);
+}
+
+/* Those that were not released come first. */
+static int compare_mappings(const struct report_mapping *a, const struct report_mapping *b)
+{
+	int r = (a != NULL) - (b != NULL);
+
+	if (r || !a)
+		return r;
+	r = compare_stacks(a->mapped.stack, b->mapped.stack);
+	return r ? r : compare_stacks(a->released.stack, b->released.stack);
+}
+
+/* Largest first. Nothing that differs from run to run decides: not the place in the
+ * ledger, and not an address as long as it has a module. */
+static int compare_leaks(const void *left, const void *right)
+{
+	const struct report_leak *a = left, *b = right;
+	int r = compare_numbers(b->bytes, a->bytes);
+
+	if (r == 0)
+		r = compare_numbers(b->blocks, a->blocks);
+	if (r == 0)
+		r = strcmp(a->api, b->api);
+	if (r == 0)
+		r = strcmp(a->kind, b->kind);
+	if (r == 0)
+		r = a->device < b->device ? -1 : a->device > b->device;
+	if (r == 0)
+		r = compare_stacks(a->stack, b->stack);
+	return r ? r : compare_mappings(a->mapping, b->mapping);
+}
+
+int build_group_histories(struct builder *b)
+{
+	int r = 0;
+
+	for (struct group *group = b->first_group; group && r == 0; group = group->next)
+		if (group->most && group->most->history && !group->leak.mapping)
+			r = build_history(b, group->most, &group->leak.history);
+	return r;
+}
+
+static void sort_leaks(struct report_leak *leaks, size_t count)
+{
+	if (count)
+		qsort(leaks, count, sizeof(*leaks), compare_leaks);
+}
+
+/* Adds LEAK to a list that has room for it and to that list's sums. */
+static void add_to_list(const struct report_leak *leak, struct report_leak *list, size_t *count,
+		uint64_t *blocks, uint64_t *bytes)
+{
+	*blocks = add_bounded(*blocks, leak->blocks);
+	*bytes = add_bounded(*bytes, leak->bytes);
+	list[(*count)++] = *leak;
+}
+
+static int make_lists(struct builder *b)
+{
+	size_t bytes = b->group_count * sizeof(struct report_leak);
+	struct report_process *process = b->process;
+
+	process->leaks = pool_alloc(b->pool, bytes);
+	process->suppressed = pool_alloc(b->pool, bytes);
+	process->cached = pool_alloc(b->pool, bytes);
+	process->objects = pool_alloc(b->pool, bytes);
+	return process->leaks && process->suppressed && process->cached && process->objects
+		       ? 0
+		       : -ENOMEM;
+}
+
+/* The pattern that suppresses what was allocated at STACK in *RET, whose it is in *RET_BY with its
+ * number; *RET is NULL if none does. 0 or -ENOMEM. */
+static int find_pattern(struct builder *b, struct suppressions *suppressions,
+		 const struct report_stack *stack, struct suppressions **ret_by, int *ret_index,
+		 const char **ret)
+{
+	*ret = NULL;
+	*ret_by = suppressions;
+	*ret_index = suppressions_match(suppressions, stack->frames, stack->count);
+	if (*ret_index < 0) {
+		*ret_by = b->process->program_suppressions;
+		*ret_index = suppressions_match(*ret_by, stack->frames, stack->count);
+	}
+	if (*ret_index < 0)
+		return 0;
+	*ret = pool_printf(b->pool, "%s", suppressions_use(*ret_by, (size_t)*ret_index).pattern);
+	return *ret ? 0 : -ENOMEM;
+}
+
+int classify_deferred(struct builder *b, struct suppressions *suppressions)
+{
+	struct report_released *released = &b->process->released;
+	struct suppressions *by;
+	int index, r = 0;
+
+	for (size_t i = 0; i < released->held_count && r == 0; i++) {
+		struct report_held *held = &released->held[i];
+
+		if (held->ignored)
+			held->pattern = REPORT_IGNORED;
+		else
+			r = find_pattern(b, suppressions, held->allocated.stack, &by, &index,
+				  &held->pattern);
+		if (held->pattern && !held->ignored)
+			suppressions_count(by, index, 0, 0);
+	}
+	return r;
+}
+
+int classify_groups(struct builder *b, struct suppressions *suppressions)
+{
+	struct report_process *process = b->process;
+	struct report_summary *sum = &process->summary;
+
+	if (make_lists(b) < 0)
+		return -ENOMEM;
+	for (struct group *group = b->first_group; group; group = group->next) {
+		struct report_leak *leak = &group->leak;
+		struct suppressions *by;
+		int index, r;
+
+		if (!group->most) /* all of them are too young */
+			continue;
+		if (leak->is_object) {
+			process->objects[process->object_count++] = *leak;
+			continue;
+		}
+		if (leak->ignored) {
+			leak->pattern = REPORT_IGNORED;
+			add_to_list(leak, process->suppressed, &process->suppressed_count,
+			    &sum->suppressed_blocks, &sum->suppressed_bytes);
+			continue;
+		}
+		r = find_pattern(b, suppressions, leak->stack, &by, &index, &leak->pattern);
+		if (r < 0)
+			return r;
+		if (!leak->pattern) {
+			leak->cache = leak->stack->cache;
+			if (leak->cache)
+				add_to_list(leak, process->cached, &process->cached_count,
+				    &sum->cached_blocks, &sum->cached_bytes);
+			else
+				add_to_list(leak, process->leaks, &process->leak_count,
+				    &sum->leaked_blocks, &sum->leaked_bytes);
+			continue;
+		}
+		suppressions_count(by, index, leak->blocks, leak->bytes);
+		add_to_list(leak, process->suppressed, &process->suppressed_count,
+		    &sum->suppressed_blocks, &sum->suppressed_bytes);
+	}
+	sort_leaks(process->leaks, process->leak_count);
+	sort_leaks(process->suppressed, process->suppressed_count);
+	sort_leaks(process->cached, process->cached_count);
+	sort_leaks(process->objects, process->object_count);
+	return 0;
+}
