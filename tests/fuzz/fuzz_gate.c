@@ -12,6 +12,8 @@
 #include "report/gate/baseline.h"
 #include "report/gate/budgets.h"
 #include "report/analyze/diff.h"
+#include "report/format/json/json_diff.h"
+#include "report/format/text/text_diff.h"
 #include "report/gate/judge.h"
 #include "report/model/model.h"
 #include "report/model/model_sites.h"
