@@ -54,7 +54,7 @@ static int is_memory(size_t i)
 	return strchr(kinds[i].name, '/') == NULL;
 }
 
-int kind_check(const struct lines *file, const char *name, size_t length)
+int kind_check(const struct lines *file, struct word name)
 {
 	char known[512], shown[LINES_QUOTE];
 	size_t used = 0;
@@ -62,12 +62,12 @@ int kind_check(const struct lines *file, const char *name, size_t length)
 	for (size_t i = 0; i < KINDS; i++) {
 		if (!is_memory(i))
 			continue;
-		if (strlen(kinds[i].name) == length && memcmp(kinds[i].name, name, length) == 0)
+		if (word_is(name, kinds[i].name))
 			return 0;
 		if (used < sizeof(known))
 			used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s",
 						 used ? ", " : "", kinds[i].name);
 	}
-	return lines_fail(file, -EINVAL, "'%s' is no kind of memory; known are %s",
-			  lines_quote(name, length, shown), known);
+	return lines_fail(file, -EINVAL, "'%s' is not a kind of memory; known are %s",
+			  lines_quote(name, shown), known);
 }

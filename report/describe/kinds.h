@@ -6,15 +6,13 @@
 #ifndef GPULEAK_REPORT_KINDS_H
 #define GPULEAK_REPORT_KINDS_H
 
-#include <stddef.h>
-
-struct lines;
+#include "report/util/lines.h"
 
 /* Returns the words for KIND: "pinned host memory" for "pinned". KIND itself if it is unknown. */
 const char *kind_words(const char *kind);
 
 /* Checks that NAME is a kind of memory: no block of another name is ever there, so a rule about
  * it would allow or forbid nothing. 0, or -EINVAL with an error that lists the kinds. */
-int kind_check(const struct lines *file, const char *name, size_t length);
+int kind_check(const struct lines *file, struct word name);
 
 #endif

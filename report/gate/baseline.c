@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,126 +18,78 @@
 
 #define HEAD "gpuleak-baseline"
 #define VERSION "1"
+#define WORD_ENDS " \t#" /* the comment may follow a word without a blank */
 #define ENTRY "FINGERPRINT BYTES BLOCKS # PLACE"
 
-struct parse {
+struct baseline_reading {
 	struct baseline *baseline;
-	size_t room;
-	int headed;
+	bool headed; /* the first line was read */
 };
 
-/* The word at *TEXT, of *LENGTH bytes left; moves both behind it. */
-static size_t next_word(const char **text, size_t *length, const char **ret)
+static int parse_head(struct line *line)
 {
-	size_t n = 0;
-
-	lines_trim(text, length);
-	while (n < *length && !strchr(" \t#", (*text)[n]))
-		n++;
-	*ret = *text;
-	*text += n;
-	*length -= n;
-	return n;
-}
-
-static int parse_digits(const char *word, size_t length, unsigned int base, uint64_t *ret)
-{
-	uint64_t value = 0;
-
-	for (size_t i = 0; i < length; i++) {
-		char c = word[i];
-		unsigned int digit = c >= '0' && c <= '9'   ? (unsigned int)(c - '0')
-				     : c >= 'a' && c <= 'f' ? (unsigned int)(c - 'a') + 10
-							    : 99;
-
-		if (digit >= base || __builtin_mul_overflow(value, base, &value) ||
-		    __builtin_add_overflow(value, digit, &value))
-			return -EINVAL;
-	}
-	*ret = value;
-	return length ? 0 : -EINVAL;
-}
-
-static int is_word(const char *word, size_t length, const char *wanted)
-{
-	return length == strlen(wanted) && memcmp(word, wanted, length) == 0;
-}
-
-static int parse_head(const struct lines *file, const char *text, size_t length)
-{
-	const char *word, *version;
+	struct word word = line_word(line, WORD_ENDS), version = line_word(line, WORD_ENDS);
 	char shown[LINES_QUOTE];
-	size_t n = next_word(&text, &length, &word), v = next_word(&text, &length, &version);
 
-	lines_trim(&text, &length);
-	if (!is_word(word, n, HEAD) || length > 0)
-		return lines_fail(file, -EINVAL, "cannot read '%s'; a baseline begins with '"
-				     HEAD " " VERSION "'", lines_quote(word, n, shown));
-	if (!is_word(version, v, VERSION))
-		return lines_fail(file, -EINVAL, "a baseline of version '%s'; this gpuleak "
-				     "reads version " VERSION, lines_quote(version, v, shown));
+	if (!word_is(word, HEAD) || line->length > 0)
+		return lines_fail(line->file, -EINVAL, "cannot read '%s'; a baseline begins with '"
+				  HEAD " " VERSION "'", lines_quote(word, shown));
+	if (!word_is(version, VERSION))
+		return lines_fail(line->file, -EINVAL, "a baseline of version '%s'; this gpuleak "
+				  "reads version " VERSION, lines_quote(version, shown));
 	return 0;
 }
 
-static int add(struct parse *parse, const struct lines *file, struct baseline_entry entry,
-	       const char *place, size_t length)
+static int add_entry(struct baseline *baseline, const struct line *line,
+		     struct baseline_entry entry)
 {
-	struct baseline *baseline = parse->baseline;
+	struct baseline_entry *entries;
+	int r;
 
-	if (baseline->count == BASELINE_ENTRIES_MAX)
-		return lines_fail(file, -E2BIG, "more than %d leaks", BASELINE_ENTRIES_MAX);
-	if (baseline->count == parse->room) {
-		size_t room = parse->room ? parse->room * 2 : 16;
-		struct baseline_entry *entries = reallocarray(baseline->entries, room,
-							      sizeof(*entries));
-
-		if (!entries)
-			return lines_fail(file, -ENOMEM, "out of memory");
-		baseline->entries = entries;
-		parse->room = room;
-	}
-	entry.line = file->line;
-	entry.place = strndup(place, length);
+	entries = lines_grow(line->file, baseline->entries, baseline->count, sizeof(*entries),
+			     BASELINE_ENTRIES_MAX, &r);
+	if (!entries)
+		return r;
+	baseline->entries = entries;
+	entry.line = line->file->line;
+	entry.place = strndup(line->at, line->length);
 	if (!entry.place)
-		return lines_fail(file, -ENOMEM, "out of memory");
+		return lines_fail(line->file, -ENOMEM, "out of memory");
 	baseline->entries[baseline->count++] = entry;
 	return 0;
 }
 
-static int parse_line(void *data, const struct lines *file, const char *text, size_t length)
+static int parse_entry(void *data, struct line *line)
 {
 	struct baseline_entry entry = { 0 };
-	struct parse *parse = data;
-	const char *word;
+	struct baseline_reading *reading = data;
 	char shown[LINES_QUOTE];
-	size_t n;
+	struct word word;
 
-	if (!parse->headed) {
-		parse->headed = 1;
-		return parse_head(file, text, length);
+	if (!reading->headed) {
+		reading->headed = true;
+		return parse_head(line);
 	}
-	n = next_word(&text, &length, &word);
-	if (n != FINGERPRINT_TEXT - 1 || parse_digits(word, n, 16, &entry.fingerprint) < 0)
-		return lines_fail(file, -EINVAL, "'%s' is no fingerprint; a line is " ENTRY,
-				     lines_quote(word, n, shown));
-	n = next_word(&text, &length, &word);
-	if (parse_digits(word, n, 10, &entry.bytes) < 0)
-		return lines_fail(file, -EINVAL, "'%s' is no number of bytes; a line is " ENTRY,
-				     lines_quote(word, n, shown));
-	n = next_word(&text, &length, &word);
-	if (parse_digits(word, n, 10, &entry.blocks) < 0)
-		return lines_fail(file, -EINVAL, "'%s' is no number of blocks; a line is " ENTRY,
-				     lines_quote(word, n, shown));
-	lines_trim(&text, &length);
-	if (length > 0 && text[0] != '#')
-		return lines_fail(file, -EINVAL, "'%s' is too much; a line is " ENTRY,
-				     lines_quote(text, length, shown));
-	if (length > 0) {
-		text++;
-		length--;
-		lines_trim(&text, &length);
+	word = line_word(line, WORD_ENDS);
+	if (word.length != FINGERPRINT_TEXT - 1 || word_number(word, 16, &entry.fingerprint) < 0)
+		return lines_fail(line->file, -EINVAL, "'%s' is not a fingerprint; a line is "
+				  ENTRY, lines_quote(word, shown));
+	word = line_word(line, WORD_ENDS);
+	if (word_number(word, 10, &entry.bytes) < 0)
+		return lines_fail(line->file, -EINVAL, "'%s' is not a number of bytes; a line is "
+				  ENTRY, lines_quote(word, shown));
+	word = line_word(line, WORD_ENDS);
+	if (word_number(word, 10, &entry.blocks) < 0)
+		return lines_fail(line->file, -EINVAL, "'%s' is not a number of blocks; a line is "
+				  ENTRY, lines_quote(word, shown));
+	if (line->length > 0 && line->at[0] != '#') {
+		word = (struct word){ line->at, line->length };
+		return lines_fail(line->file, -EINVAL, "'%s' is too much; a line is " ENTRY,
+				  lines_quote(word, shown));
 	}
-	return add(parse, file, entry, text, length);
+	if (line->length > 0)
+		line_skip(line, 1);
+	return add_entry(reading->baseline, line, entry);
 }
 
 static int compare_entries(const void *left, const void *right)
@@ -163,24 +116,22 @@ static int check_twice(struct lines *file, const struct baseline *baseline)
 	return 0;
 }
 
-/* Reads TEXT, or the file itself if that is NULL. */
-static int read_baseline(struct lines *file, const char *text, size_t length,
-			 struct baseline **ret)
+int baseline_parse(const char *text, size_t length, const char *name, struct baseline **ret,
+		   char *error, size_t error_size)
 {
-	struct parse parse = { .baseline = calloc(1, sizeof(*parse.baseline)) };
-	struct baseline *baseline = parse.baseline;
+	struct lines file = { "baseline", name, LINES_BYTES_MAX, 0, error, error_size };
+	struct baseline *baseline = calloc(1, sizeof(*baseline));
+	struct baseline_reading reading = { .baseline = baseline };
 	int r;
 
-	if (!baseline || !(baseline->name = strdup(file->name))) {
-		baseline_destroy(baseline);
-		return lines_fail(file, -ENOMEM, "out of memory");
-	}
-	r = text ? lines_each(file, text, length, parse_line, &parse)
-		 : lines_load(file, parse_line, &parse);
+	if (!baseline || !(baseline->name = strdup(name)))
+		r = lines_fail(&file, -ENOMEM, "out of memory");
+	else
+		r = lines_each(&file, text, length, parse_entry, &reading);
 	if (r == 0 && baseline->count) {
 		qsort(baseline->entries, baseline->count, sizeof(*baseline->entries),
 		      compare_entries);
-		r = check_twice(file, baseline);
+		r = check_twice(&file, baseline);
 	}
 	if (r < 0)
 		baseline_destroy(baseline);
@@ -189,19 +140,9 @@ static int read_baseline(struct lines *file, const char *text, size_t length,
 	return r;
 }
 
-int baseline_parse(const char *text, size_t length, const char *name, struct baseline **ret,
-		   char *error, size_t error_size)
-{
-	struct lines file = { "baseline", name, LINES_BYTES_MAX, 0, error, error_size };
-
-	return read_baseline(&file, text, length, ret);
-}
-
 int baseline_load(const char *path, struct baseline **ret, char *error, size_t error_size)
 {
-	struct lines file = { "baseline", path, LINES_BYTES_MAX, 0, error, error_size };
-
-	return read_baseline(&file, NULL, 0, ret);
+	return baseline_parse(NULL, 0, path, ret, error, error_size);
 }
 
 static int compare_to_key(const void *key, const void *value)

@@ -14,123 +14,81 @@
 #include "report/describe/kinds.h"
 #include "report/util/lines.h"
 
-#define SUBJECTS "kind:, api:, device:, site:, cache: and peak"
-
-struct parse {
-	struct budgets *budgets;
-	size_t room;
+static const char *const subjects[] = {
+	[BUDGET_KIND] = "kind", [BUDGET_API] = "api", [BUDGET_DEVICE] = "device",
+	[BUDGET_SITE] = "site", [BUDGET_CACHE] = "cache",
 };
+#define SUBJECTS (sizeof(subjects) / sizeof(subjects[0]))
 
-/* Cuts the last word off the LENGTH bytes at TEXT. */
-static size_t cut_word(const char *text, size_t *length, const char **ret)
-{
-	size_t end = *length, at = end;
-
-	while (at > 0 && text[at - 1] != ' ' && text[at - 1] != '\t')
-		at--;
-	*ret = text + at;
-	*length = at;
-	lines_trim(&text, length);
-	return end - at;
-}
-
-static int copy_word(const char *word, size_t length, char *ret, size_t size)
-{
-	if (length >= size)
-		return -EINVAL;
-	memcpy(ret, word, length);
-	ret[length] = '\0';
-	return 0;
-}
-
-/* A whole number of any base-ten length that fits. */
-static int parse_count(const char *word, uint64_t *ret)
-{
-	char *end;
-
-	if (!*word || word[strspn(word, "0123456789")])
-		return -EINVAL;
-	errno = 0;
-	*ret = strtoull(word, &end, 10);
-	return errno ? -EINVAL : 0;
-}
-
-static int parse_limit(const struct lines *file, const char *text, size_t *length,
-		       struct budget *rule)
+static int parse_bytes(struct word word, uint64_t *ret)
 {
 	struct options parser;
-	char limit[32], shown[LINES_QUOTE];
-	const char *word;
-	size_t n = cut_word(text, length, &word);
+	char limit[32];
 	int r;
 
-	if ((n == 6 && memcmp(word, "blocks", 6) == 0) ||
-	    (n == 5 && memcmp(word, "block", 5) == 0)) {
-		rule->in_blocks = 1;
-		n = cut_word(text, length, &word);
-	}
-	r = copy_word(word, n, limit, sizeof(limit));
-	if (r == 0 && rule->in_blocks)
-		r = parse_count(limit, &rule->limit);
-	else if (r == 0 && (r = option_set(&parser, OPTION_MAX_LEAKED_BYTES, limit)) == 0)
-		rule->limit = (uint64_t)parser.max_leaked_bytes;
+	if (word.length >= sizeof(limit))
+		return -EINVAL;
+	memcpy(limit, word.text, word.length);
+	limit[word.length] = '\0';
+	r = option_set(&parser, OPTION_MAX_LEAKED_BYTES, limit);
 	if (r == 0)
-		return 0;
-	return lines_fail(file, -EINVAL, "'%s' is no limit; a line ends with a size such as "
-			     "64MiB, or with a number and the word blocks",
-			     lines_quote(word, n, shown));
+		*ret = (uint64_t)parser.max_leaked_bytes;
+	return r;
 }
 
-static int parse_device(const struct lines *file, const char *what, size_t length,
-			struct budget *rule)
+/* Reads the end of LINE: a size, or a number and the word blocks. */
+static int parse_limit(struct line *line, struct budget *rule)
 {
-	char word[16], shown[LINES_QUOTE];
+	struct word word = line_last_word(line);
+	char shown[LINES_QUOTE];
+
+	rule->in_blocks = word_is(word, "blocks") || word_is(word, "block");
+	if (rule->in_blocks)
+		word = line_last_word(line);
+	if ((rule->in_blocks ? word_number(word, 10, &rule->limit)
+			     : parse_bytes(word, &rule->limit)) == 0)
+		return 0;
+	return lines_fail(line->file, -EINVAL, "'%s' is not a limit; a line ends with a size such "
+			  "as 64MiB, or with a number and the word blocks",
+			  lines_quote(word, shown));
+}
+
+static int parse_device(const struct line *line, struct budget *rule)
+{
+	struct word word = { line->at, line->length };
+	char shown[LINES_QUOTE];
 	uint64_t device;
 
-	if (copy_word(what, length, word, sizeof(word)) < 0 || parse_count(word, &device) < 0 ||
-	    device > INT_MAX)
-		return lines_fail(file, -EINVAL, "'%s' is no device; expected is its number",
-				     lines_quote(what, length, shown));
+	if (word_number(word, 10, &device) < 0 || device > INT_MAX)
+		return lines_fail(line->file, -EINVAL,
+				  "'%s' is not a device; expected is its number",
+				  lines_quote(word, shown));
 	rule->device = (int)device;
 	return 0;
 }
 
-static int parse_subject(const struct lines *file, const char *text, size_t length,
-			 struct budget *rule)
+static int parse_subject(struct line *line, struct budget *rule)
 {
-	static const char *const words[] = {
-		[BUDGET_KIND] = "kind:", [BUDGET_API] = "api:", [BUDGET_DEVICE] = "device:",
-		[BUDGET_SITE] = "site:", [BUDGET_CACHE] = "cache:",
-	};
+	struct word whole = { line->at, line->length };
 	char shown[LINES_QUOTE];
-	size_t n;
-	int r;
+	int subject;
 
-	if (length == 4 && memcmp(text, "peak", 4) == 0 && !rule->in_blocks) {
+	if (word_is(whole, "peak") && !rule->in_blocks) {
 		rule->subject = BUDGET_PEAK;
 		return 0;
 	}
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		n = strlen(words[i]);
-		if (length < n || memcmp(text, words[i], n) != 0)
-			continue;
-		rule->subject = (enum budget_subject)i;
-		text += n;
-		length -= n;
-		lines_trim(&text, &length);
-		if (rule->subject == BUDGET_DEVICE)
-			return parse_device(file, text, length, rule);
-		if (rule->subject == BUDGET_KIND && length > 0 &&
-		    kind_check(file, text, length) < 0)
-			return -EINVAL;
-		r = frame_pattern_compile(&rule->pattern, text, length);
-		return r == 0 ? 0
-		       : lines_fail(file, r, "%s", r == -ENOMEM ? "out of memory"
-				       : r == -E2BIG ? "the pattern is too long"
-						     : "nothing stands behind the colon");
-	}
-	return lines_fail(file, -EINVAL, "'%s' has no budget; known are " SUBJECTS,
-			     lines_quote(text, length, shown));
+	subject = line_type(line, subjects, SUBJECTS);
+	if (subject < 0)
+		return lines_fail(line->file, -EINVAL, "'%s' has no budget; known are kind:, api:, "
+				  "device:, site:, cache: and peak", lines_quote(whole, shown));
+	line_skip(line, 0);
+	rule->subject = (enum budget_subject)subject;
+	if (rule->subject == BUDGET_DEVICE)
+		return parse_device(line, rule);
+	if (rule->subject == BUDGET_KIND && line->length > 0 &&
+	    kind_check(line->file, (struct word){ line->at, line->length }) < 0)
+		return -EINVAL;
+	return frame_pattern_parse(&rule->pattern, line, "");
 }
 
 static void rule_finish(struct budget *rule)
@@ -139,29 +97,25 @@ static void rule_finish(struct budget *rule)
 	frame_pattern_finish(&rule->pattern);
 }
 
-static int parse_line(void *data, const struct lines *file, const char *text, size_t length)
+static int parse_budget(void *data, struct line *line)
 {
-	struct budget rule = { .line = file->line };
-	struct parse *parse = data;
-	struct budgets *budgets = parse->budgets;
+	struct budgets *budgets = data;
+	struct budget rule = { .line = line->file->line };
+	struct budget *rules;
+	struct word subject;
 	int r;
 
-	if (budgets->count == BUDGETS_MAX)
-		return lines_fail(file, -E2BIG, "more than %d budgets", BUDGETS_MAX);
-	if (budgets->count == parse->room) {
-		size_t room = parse->room ? parse->room * 2 : 16;
-		struct budget *rules = reallocarray(budgets->rules, room, sizeof(*rules));
-
-		if (!rules)
-			return lines_fail(file, -ENOMEM, "out of memory");
-		budgets->rules = rules;
-		parse->room = room;
-	}
-	r = parse_limit(file, text, &length, &rule);
+	rules = lines_grow(line->file, budgets->rules, budgets->count, sizeof(*rules), BUDGETS_MAX,
+			   &r);
+	if (!rules)
+		return r;
+	budgets->rules = rules;
+	r = parse_limit(line, &rule);
+	subject = (struct word){ line->at, line->length };
 	if (r == 0)
-		r = parse_subject(file, text, length, &rule);
-	if (r == 0 && !(rule.text = strndup(text, length)))
-		r = lines_fail(file, -ENOMEM, "out of memory");
+		r = parse_subject(line, &rule);
+	if (r == 0 && !(rule.text = strndup(subject.text, subject.length)))
+		r = lines_fail(line->file, -ENOMEM, "out of memory");
 	if (r < 0)
 		rule_finish(&rule);
 	else
@@ -169,39 +123,27 @@ static int parse_line(void *data, const struct lines *file, const char *text, si
 	return r;
 }
 
-/* Reads TEXT, or the file itself if that is NULL. */
-static int read_budgets(struct lines *file, const char *text, size_t length,
-			struct budgets **ret)
-{
-	struct parse parse = { .budgets = calloc(1, sizeof(*parse.budgets)) };
-	int r;
-
-	if (!parse.budgets || !(parse.budgets->name = strdup(file->name))) {
-		budgets_destroy(parse.budgets);
-		return lines_fail(file, -ENOMEM, "out of memory");
-	}
-	r = text ? lines_each(file, text, length, parse_line, &parse)
-		 : lines_load(file, parse_line, &parse);
-	if (r < 0)
-		budgets_destroy(parse.budgets);
-	else
-		*ret = parse.budgets;
-	return r;
-}
-
 int budgets_parse(const char *text, size_t length, const char *name, struct budgets **ret,
 		  char *error, size_t error_size)
 {
 	struct lines file = { "budget", name, LINES_BYTES_MAX, 0, error, error_size };
+	struct budgets *budgets = calloc(1, sizeof(*budgets));
+	int r;
 
-	return read_budgets(&file, text, length, ret);
+	if (!budgets || !(budgets->name = strdup(name)))
+		r = lines_fail(&file, -ENOMEM, "out of memory");
+	else
+		r = lines_each(&file, text, length, parse_budget, budgets);
+	if (r < 0)
+		budgets_destroy(budgets);
+	else
+		*ret = budgets;
+	return r;
 }
 
 int budgets_load(const char *path, struct budgets **ret, char *error, size_t error_size)
 {
-	struct lines file = { "budget", path, LINES_BYTES_MAX, 0, error, error_size };
-
-	return read_budgets(&file, NULL, 0, ret);
+	return budgets_parse(NULL, 0, path, ret, error, error_size);
 }
 
 int budget_covers(const struct budget *rule, const struct report_leak *leak)

@@ -14,90 +14,53 @@
 #include "report/util/lines.h"
 #include "report/suppress/frame_pattern.h"
 
-enum type { SITE, KIND, API, TYPES };
+enum only_at_type { SITE, KIND, API, TYPES };
 
-static const char *const types[TYPES] = { "site:", "kind:", "api:" };
+static const char *const types[TYPES] = { "site", "kind", "api" };
 
-struct rule {
-	enum type type;
+struct only_at_rule {
+	enum only_at_type type;
 	struct frame_pattern pattern;
 };
 
 struct only_at {
 	char *name;
-	struct rule *rules;
-	size_t count, room;
+	struct only_at_rule *rules;
+	size_t count;
 };
 
-static int parse_rule(const struct lines *file, const char *text, size_t length,
-		      struct rule *ret)
+static int parse_rule(struct line *line, struct only_at_rule *ret)
 {
+	struct word whole = { line->at, line->length };
 	char shown[LINES_QUOTE];
-	int r;
+	int type = line_type(line, types, TYPES);
 
-	for (int i = 0; i < TYPES; i++) {
-		size_t n = strlen(types[i]);
-
-		if (length < n || memcmp(text, types[i], n) != 0)
-			continue;
-		text += n;
-		length -= n;
-		lines_trim(&text, &length);
-		ret->type = (enum type)i;
-		if (ret->type == KIND && length > 0 && kind_check(file, text, length) < 0)
-			return -EINVAL;
-		r = frame_pattern_compile(&ret->pattern, text, length);
-		if (r == -EINVAL)
-			return lines_fail(file, r, "nothing stands behind the colon "
-					     "(site:* is everything)");
-		return r == 0 ? 0 : lines_fail(file, r, "the pattern is too long");
-	}
-	return lines_fail(file, -EINVAL, "cannot read '%s'; accepted are site:PATTERN, "
-			     "kind:KIND and api:CALL", lines_quote(text, length, shown));
+	if (type < 0)
+		return lines_fail(line->file, -EINVAL, "cannot read '%s'; accepted are "
+				  "site:PATTERN, kind:KIND and api:CALL",
+				  lines_quote(whole, shown));
+	line_skip(line, 0);
+	ret->type = (enum only_at_type)type;
+	if (ret->type == KIND && line->length > 0 &&
+	    kind_check(line->file, (struct word){ line->at, line->length }) < 0)
+		return -EINVAL;
+	return frame_pattern_parse(&ret->pattern, line, " (site:* is everything)");
 }
 
-static int parse_line(void *data, const struct lines *file, const char *text, size_t length)
+static int parse_policy_line(void *data, struct line *line)
 {
 	struct only_at *policy = data;
-	struct rule rule = { 0 };
-	int r = parse_rule(file, text, length, &rule);
+	struct only_at_rule *rules, rule = { 0 };
+	int r;
 
-	if (r < 0)
+	rules = lines_grow(line->file, policy->rules, policy->count, sizeof(*rules), ONLY_AT_MAX,
+			   &r);
+	if (!rules)
 		return r;
-	if (policy->count == policy->room && policy->count < ONLY_AT_MAX) {
-		size_t room = policy->room ? policy->room * 2 : 16;
-		struct rule *rules = reallocarray(policy->rules, room, sizeof(*rules));
-
-		if (rules) {
-			policy->rules = rules;
-			policy->room = room;
-		}
-	}
-	if (policy->count == policy->room) {
-		frame_pattern_finish(&rule.pattern);
-		return lines_fail(file, -E2BIG, policy->count < ONLY_AT_MAX
-						   ? "out of memory" : "more than 65536 rules");
-	}
-	policy->rules[policy->count++] = rule;
-	return 0;
-}
-
-/* Reads TEXT, or the file itself if that is NULL. */
-static int read_policy(struct lines *file, const char *text, size_t length,
-		       struct only_at **ret)
-{
-	struct only_at *policy = calloc(1, sizeof(*policy));
-	int r = -ENOMEM;
-
-	if (policy && (policy->name = strdup(file->name)))
-		r = text ? lines_each(file, text, length, parse_line, policy)
-			 : lines_load(file, parse_line, policy);
-	else
-		lines_fail(file, r, "out of memory");
-	if (r < 0)
-		only_at_destroy(policy);
-	else
-		*ret = policy;
+	policy->rules = rules;
+	r = parse_rule(line, &rule);
+	if (r == 0)
+		policy->rules[policy->count++] = rule;
 	return r;
 }
 
@@ -105,18 +68,26 @@ int only_at_parse(const char *text, size_t length, const char *name, struct only
 		  char *error, size_t error_size)
 {
 	struct lines file = { "policy", name, LINES_BYTES_MAX, 0, error, error_size };
+	struct only_at *policy = calloc(1, sizeof(*policy));
+	int r;
 
-	return read_policy(&file, text, length, ret);
+	if (!policy || !(policy->name = strdup(name)))
+		r = lines_fail(&file, -ENOMEM, "out of memory");
+	else
+		r = lines_each(&file, text, length, parse_policy_line, policy);
+	if (r < 0)
+		only_at_destroy(policy);
+	else
+		*ret = policy;
+	return r;
 }
 
 int only_at_load(const char *path, struct only_at **ret, char *error, size_t error_size)
 {
-	struct lines file = { "policy", path, LINES_BYTES_MAX, 0, error, error_size };
-
-	return read_policy(&file, NULL, 0, ret);
+	return only_at_parse(NULL, 0, path, ret, error, error_size);
 }
 
-static int allows(const struct rule *rule, const struct report_site *site)
+static int allows(const struct only_at_rule *rule, const struct report_site *site)
 {
 	if (rule->type == SITE)
 		return frame_pattern_match_any(&rule->pattern, site->stack->frames,

@@ -54,6 +54,20 @@ int frame_pattern_compile(struct frame_pattern *ret, const char *text, size_t le
 	return r;
 }
 
+int frame_pattern_parse(struct frame_pattern *ret, const struct line *line, const char *hint)
+{
+	switch (frame_pattern_compile(ret, line->at, line->length)) {
+	case 0:
+		return 0;
+	case -E2BIG:
+		return lines_fail(line->file, -EINVAL, "the pattern is longer than %d bytes",
+				  WILDCARD_BYTES_MAX);
+	case -EINVAL:
+		return lines_fail(line->file, -EINVAL, "the pattern is empty%s", hint);
+	}
+	return lines_fail(line->file, -ENOMEM, "out of memory");
+}
+
 int frame_pattern_match(const struct frame_pattern *pattern, const char *text)
 {
 	return text && *text && wildcard_matches(&pattern->wildcard, text);

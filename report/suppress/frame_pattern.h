@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "report/util/lines.h"
 #include "report/util/wildcard.h"
 
 struct report_frame;
@@ -29,6 +30,10 @@ struct frame_pattern { /* starts as { 0 } */
  * WILDCARD_BYTES_MAX, or -EINVAL if there is nothing to look for: such a line would match
  * everything by accident (`*` does it on purpose). On error nothing is left to finish. */
 int frame_pattern_compile(struct frame_pattern *ret, const char *text, size_t length);
+
+/* Compiles the rest of LINE. HINT follows "the pattern is empty". 0, or -EINVAL or -ENOMEM with an
+ * error. */
+int frame_pattern_parse(struct frame_pattern *ret, const struct line *line, const char *hint);
 
 /* Whether TEXT matches. NULL and "" never do. */
 int frame_pattern_match(const struct frame_pattern *pattern, const char *text);

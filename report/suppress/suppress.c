@@ -23,59 +23,43 @@ struct suppression {
 struct suppressions {
 	struct suppression *rows;
 	size_t count;
-	size_t room;
 };
 
-static int row_add(struct suppressions *s, const char *pattern, size_t length,
-		   const struct lines *lines)
+static int parse_pattern(struct suppressions *s, const struct line *line)
 {
-	struct suppression row = { .line = lines->line };
+	struct suppression row = { .line = line->file->line };
+	struct suppression *rows;
+	int r;
 
-	if (s->count == SUPPRESSIONS_MAX)
-		return lines_fail(lines, -E2BIG, "more than %d suppressions", SUPPRESSIONS_MAX);
-	if (s->count == s->room) {
-		size_t room = s->room ? s->room * 2 : 16;
-		struct suppression *rows = reallocarray(s->rows, room, sizeof(*rows));
-
-		if (!rows)
-			return lines_fail(lines, -ENOMEM, "out of memory");
-		s->rows = rows;
-		s->room = room;
-	}
-	switch (frame_pattern_compile(&row.pattern, pattern, length)) {
-	case 0:
+	rows = lines_grow(line->file, s->rows, s->count, sizeof(*rows), SUPPRESSIONS_MAX, &r);
+	if (!rows)
+		return r;
+	s->rows = rows;
+	r = frame_pattern_parse(&row.pattern, line,
+				"; write leak:PATTERN (leak:* is everything)");
+	if (r == 0)
 		s->rows[s->count++] = row;
-		return 0;
-	case -E2BIG:
-		return lines_fail(lines, -EINVAL, "the pattern is longer than %d bytes",
-				  WILDCARD_BYTES_MAX);
-	case -EINVAL:
-		return lines_fail(lines, -EINVAL, "the pattern is empty; write leak:PATTERN "
-				  "(leak:* is everything)");
-	}
-	return lines_fail(lines, -ENOMEM, "out of memory");
+	return r;
 }
 
-static int parse_line(void *data, const struct lines *lines, const char *text, size_t length)
+static int parse_suppression(void *data, struct line *line)
 {
-	static const char type[] = "leak:";
-	const size_t type_length = sizeof(type) - 1;
-	const char *colon;
+	static const char *const type = "leak";
 	char shown[LINES_QUOTE];
+	struct word word = { line->at, line->length };
+	const char *colon;
 
-	if (length < type_length || memcmp(text, type, type_length) != 0) {
-		colon = memchr(text, ':', length);
-		if (colon)
-			return lines_fail(lines, -EINVAL,
-					  "unknown type '%s'; accepted is leak:PATTERN",
-					  lines_quote(text, (size_t)(colon - text), shown));
-		return lines_fail(lines, -EINVAL, "cannot read '%s'; accepted is leak:PATTERN",
-				  lines_quote(text, length, shown));
+	if (line_type(line, &type, 1) == 0) {
+		line_skip(line, 0);
+		return parse_pattern(data, line);
 	}
-	text += type_length;
-	length -= type_length;
-	lines_trim(&text, &length);
-	return row_add(data, text, length, lines);
+	colon = memchr(word.text, ':', word.length);
+	if (!colon)
+		return lines_fail(line->file, -EINVAL, "cannot read '%s'; accepted is leak:PATTERN",
+				  lines_quote(word, shown));
+	word.length = (size_t)(colon - word.text);
+	return lines_fail(line->file, -EINVAL, "unknown type '%s'; accepted is leak:PATTERN",
+			  lines_quote(word, shown));
 }
 
 static struct lines lines_of(const char *name, char *error, size_t error_size)
@@ -100,7 +84,7 @@ int suppressions_parse(const char *text, size_t length, const char *name,
 
 	if (!s)
 		return lines_fail(&lines, -ENOMEM, "out of memory");
-	return finish_parse(s, lines_each(&lines, text, length, parse_line, s), ret);
+	return finish_parse(s, lines_each(&lines, text, length, parse_suppression, s), ret);
 }
 
 struct forgiving {
@@ -108,13 +92,13 @@ struct forgiving {
 	char first[256]; /* what was wrong first; "" nothing */
 };
 
-static int parse_good_line(void *data, const struct lines *lines, const char *text, size_t length)
+static int parse_good_line(void *data, struct line *line)
 {
 	struct forgiving *forgiving = data;
-	int r = parse_line(forgiving->suppressions, lines, text, length);
+	int r = parse_suppression(forgiving->suppressions, line);
 
 	if (r < 0 && r != -ENOMEM && !forgiving->first[0])
-		snprintf(forgiving->first, sizeof(forgiving->first), "%s", lines->error);
+		snprintf(forgiving->first, sizeof(forgiving->first), "%s", line->file->error);
 	return r == -ENOMEM ? r : 0;
 }
 
@@ -143,7 +127,7 @@ int suppressions_load(const char *path, struct suppressions **ret, char *error, 
 
 	if (!s)
 		return lines_fail(&lines, -ENOMEM, "out of memory");
-	return finish_parse(s, lines_load(&lines, parse_line, s), ret);
+	return finish_parse(s, lines_each(&lines, NULL, 0, parse_suppression, s), ret);
 }
 
 int suppressions_match(const struct suppressions *suppressions, const struct report_frame *frames,

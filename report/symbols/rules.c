@@ -6,6 +6,7 @@
 #include "report/symbols/rules.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,15 +47,7 @@ struct rule {
 struct rules {
 	struct rule *rows;
 	size_t count;
-	size_t room;
 	struct pool pool; /* of names */
-};
-
-/* What is left of a line. */
-struct rest {
-	const struct lines *lines;
-	const char *at;
-	size_t length;
 };
 
 static int no_memory(const struct lines *lines)
@@ -62,123 +55,75 @@ static int no_memory(const struct lines *lines)
 	return lines_fail(lines, -ENOMEM, "out of memory");
 }
 
-static void skip(struct rest *rest, size_t length)
-{
-	rest->at += length;
-	rest->length -= length;
-}
-
-static size_t word_length(const struct rest *rest)
-{
-	size_t n = 0;
-
-	while (n < rest->length && rest->at[n] != ' ' && rest->at[n] != '\t')
-		n++;
-	return n;
-}
-
-/* The next word, or what stands in quotes, and the blanks behind it. */
-static int take_text(struct rest *rest, const char **ret, size_t *ret_length)
-{
-	const char *end;
-
-	if (rest->length == 0 || rest->at[0] != '"') {
-		*ret = rest->at;
-		*ret_length = word_length(rest);
-		skip(rest, *ret_length);
-	} else {
-		end = memchr(rest->at + 1, '"', rest->length - 1);
-		if (!end)
-			return lines_fail(rest->lines, -EINVAL, "a quote is opened and not closed");
-		*ret = rest->at + 1;
-		*ret_length = (size_t)(end - *ret);
-		skip(rest, *ret_length + 2);
-		if (word_length(rest) != 0)
-			return lines_fail(rest->lines, -EINVAL,
-					  "there is no blank behind the closing quote");
-	}
-	lines_trim(&rest->at, &rest->length);
-	return 0;
-}
-
-static int take_verb(struct rest *rest, enum verb *ret)
+static int parse_verb(struct line *line, enum verb *ret)
 {
 	char shown[LINES_QUOTE];
-	const char *word;
-	size_t length;
-	int r = take_text(rest, &word, &length);
+	struct word word;
+	int r = line_text(line, &word);
 
 	if (r < 0)
 		return r;
 	for (int verb = 0; verb < VERBS; verb++) {
-		if (strlen(verbs[verb].word) == length &&
-		    memcmp(verbs[verb].word, word, length) == 0) {
+		if (word_is(word, verbs[verb].word)) {
 			*ret = (enum verb)verb;
 			return 0;
 		}
 	}
-	return lines_fail(rest->lines, -EINVAL,
+	return lines_fail(line->file, -EINVAL,
 			  "cannot read '%s'; a rule begins with application, runtime, framework, "
 			  "interpreter, cache or library",
-			  lines_quote(word, length, shown));
+			  lines_quote(word, shown));
 }
 
-static int take_name(struct rest *rest, struct rules *rules, const char **ret)
+static int parse_name(struct line *line, struct rules *rules, const char **ret)
 {
-	int quoted = rest->length > 0 && rest->at[0] == '"';
-	const char *text;
-	size_t length;
-	int r = take_text(rest, &text, &length);
+	bool quoted = line->length > 0 && line->at[0] == '"';
+	struct word word;
+	int r = line_text(line, &word);
 
 	if (r < 0)
 		return r;
 	if (!quoted) {
-		if (length == 4 && memcmp(text, "none", length) == 0)
+		if (word_is(word, "none"))
 			return 0;
-		return lines_fail(rest->lines, -EINVAL,
-				  "here goes the cache's name in quotes, or none");
+		return lines_fail(line->file, -EINVAL,
+				  "expected is the cache's name in quotes, or none");
 	}
-	if (length == 0 || length > RULES_NAME_MAX)
-		return lines_fail(rest->lines, -EINVAL, "a name has 1 to %d bytes", RULES_NAME_MAX);
-	*ret = pool_text(&rules->pool, text, length);
-	return *ret ? 0 : no_memory(rest->lines);
+	if (word.length == 0 || word.length > RULES_NAME_MAX)
+		return lines_fail(line->file, -EINVAL, "a name has 1 to %d bytes", RULES_NAME_MAX);
+	*ret = pool_text(&rules->pool, word.text, word.length);
+	return *ret ? 0 : no_memory(line->file);
 }
 
-/* "module:PATTERN" and its like. */
-static int take_field(struct rest *rest, struct rule *rule)
+/* Reads "module:PATTERN" and the like. */
+static int parse_field(struct line *line, struct rule *rule)
 {
-	const char *pattern, *start = rest->at;
+	struct line start = *line;
 	char shown[LINES_QUOTE];
-	size_t length, word = word_length(rest);
-	int field = 0;
-	int r;
+	struct word pattern;
+	int field = line_type(line, fields, FIELDS), r;
 
-	while (field < FIELDS && (word <= strlen(fields[field]) ||
-				  memcmp(start, fields[field], strlen(fields[field])) != 0 ||
-				  start[strlen(fields[field])] != ':'))
-		field++;
-	if (field == FIELDS)
-		return lines_fail(rest->lines, -EINVAL,
+	if (field < 0)
+		return lines_fail(line->file, -EINVAL,
 				  "cannot read '%s'; accepted are " FIELDS_IN_WORDS,
-				  lines_quote(start, word, shown));
+				  lines_quote(line_word(&start, " \t"), shown));
 	if (rule->given & 1u << field)
-		return lines_fail(rest->lines, -EINVAL, "%s: stands there twice", fields[field]);
-	skip(rest, strlen(fields[field]) + 1);
-	r = take_text(rest, &pattern, &length);
+		return lines_fail(line->file, -EINVAL, "%s: is given twice", fields[field]);
+	r = line_text(line, &pattern);
 	if (r < 0)
 		return r;
-	if (length > WILDCARD_BYTES_MAX)
-		return lines_fail(rest->lines, -EINVAL, "the pattern is longer than %d bytes",
+	if (pattern.length > WILDCARD_BYTES_MAX)
+		return lines_fail(line->file, -EINVAL, "the pattern is longer than %d bytes",
 				  WILDCARD_BYTES_MAX);
-	if (length == 0 && pattern[-1] != '"')
-		return lines_fail(rest->lines, -EINVAL,
+	if (pattern.length == 0 && pattern.text[-1] != '"')
+		return lines_fail(line->file, -EINVAL,
 				  "%s: has no pattern; \"\" matches where the %s is not known",
 				  fields[field], fields[field]);
 	if (field == MODULE)
-		rule->whole_path = memchr(pattern, '/', length) != NULL;
+		rule->whole_path = memchr(pattern.text, '/', pattern.length) != NULL;
 	rule->given |= 1u << field;
-	return wildcard_compile(pattern, length, 1, 1, &rule->wildcards[field]) < 0
-		       ? no_memory(rest->lines)
+	return wildcard_compile(pattern.text, pattern.length, 1, 1, &rule->wildcards[field]) < 0
+		       ? no_memory(line->file)
 		       : 0;
 }
 
@@ -188,39 +133,31 @@ static void rule_finish(struct rule *rule)
 		wildcard_finish(&rule->wildcards[field]);
 }
 
-static int parse_rule(struct rest *rest, struct rules *rules, struct rule *rule)
+static int parse_parts(struct line *line, struct rules *rules, struct rule *rule)
 {
-	int r = take_verb(rest, &rule->verb);
+	int r = parse_verb(line, &rule->verb);
 
 	if (r == 0 && (rule->verb == CACHE || rule->verb == LIBRARY))
-		r = take_name(rest, rules, &rule->name);
-	if (r == 0 && rest->length == 0)
-		return lines_fail(rest->lines, -EINVAL,
+		r = parse_name(line, rules, &rule->name);
+	if (r == 0 && line->length == 0)
+		return lines_fail(line->file, -EINVAL,
 				  "the rule matches nothing; accepted are " FIELDS_IN_WORDS);
-	while (r == 0 && rest->length > 0)
-		r = take_field(rest, rule);
+	while (r == 0 && line->length > 0)
+		r = parse_field(line, rule);
 	return r;
 }
 
-static int parse_line(void *data, const struct lines *lines, const char *text, size_t length)
+static int parse_rule(void *data, struct line *line)
 {
-	struct rest rest = { lines, text, length };
 	struct rules *rules = data;
-	struct rule rule = { 0 };
+	struct rule *rows, rule = { 0 };
 	int r;
 
-	if (rules->count == RULES_MAX)
-		return lines_fail(lines, -E2BIG, "more than %d rules", RULES_MAX);
-	if (rules->count == rules->room) {
-		size_t room = rules->room ? rules->room * 2 : 256;
-		struct rule *rows = reallocarray(rules->rows, room, sizeof(*rows));
-
-		if (!rows)
-			return no_memory(lines);
-		rules->rows = rows;
-		rules->room = room;
-	}
-	r = parse_rule(&rest, rules, &rule);
+	rows = lines_grow(line->file, rules->rows, rules->count, sizeof(*rows), RULES_MAX, &r);
+	if (!rows)
+		return r;
+	rules->rows = rows;
+	r = parse_parts(line, rules, &rule);
 	if (r < 0)
 		rule_finish(&rule);
 	else
@@ -243,9 +180,9 @@ int rules_parse(const char *text, size_t length, const char *name, struct rules 
 
 	if (!rules)
 		return no_memory(&theirs);
-	r = lines_each(&theirs, text, length, parse_line, rules);
+	r = lines_each(&theirs, text, length, parse_rule, rules);
 	if (r == 0)
-		r = lines_each(&shipped, rules_text, rules_text_length, parse_line, rules);
+		r = lines_each(&shipped, rules_text, rules_text_length, parse_rule, rules);
 	if (r < 0)
 		rules_destroy(rules);
 	else
@@ -262,15 +199,7 @@ int rules_shipped(struct rules **ret)
 
 int rules_load(const char *path, struct rules **ret, char *error, size_t error_size)
 {
-	const struct lines lines = lines_of(path, error, error_size);
-	char *text = NULL;
-	size_t length = 0;
-	int r = lines_read(&lines, &text, &length);
-
-	if (r == 0)
-		r = rules_parse(text, length, path, ret, error, error_size);
-	free(text);
-	return r;
+	return rules_parse(NULL, 0, path, ret, error, error_size);
 }
 
 size_t rules_size(const struct rules *rules)

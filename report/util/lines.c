@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads small text files and walks their lines. Owns limits and the form of errors.
+ * Reads small text files, walks their lines and splits these into words.
  */
 #include "report/util/lines.h"
 
@@ -28,35 +28,30 @@ int lines_fail(const struct lines *lines, int r, const char *format, ...)
 	return r;
 }
 
-const char *lines_quote(const char *text, size_t length, char ret[LINES_QUOTE])
+const char *lines_quote(struct word word, char ret[LINES_QUOTE])
 {
-	size_t n = length < LINES_QUOTE - 1 ? length : LINES_QUOTE - 1;
+	size_t n = word.length < LINES_QUOTE - 1 ? word.length : LINES_QUOTE - 1;
 
 	for (size_t i = 0; i < n; i++)
-		ret[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '.';
+		ret[i] = word.text[i] >= ' ' && word.text[i] <= '~' ? word.text[i] : '.';
 	ret[n] = '\0';
 	return ret;
 }
 
-static int is_blank(char c)
+static bool is_blank(char c)
 {
 	return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
 }
 
-void lines_trim(const char **text, size_t *length)
+/* Removes the blanks at the end of the line. */
+static void trim_end(struct line *line)
 {
-	while (*length > 0 && is_blank((*text)[0])) {
-		(*text)++;
-		(*length)--;
-	}
-	while (*length > 0 && is_blank((*text)[*length - 1]))
-		(*length)--;
+	while (line->length > 0 && is_blank(line->at[line->length - 1]))
+		line->length--;
 }
 
-int lines_each(struct lines *lines, const char *text, size_t length,
-	       int (*each)(void *data, const struct lines *lines, const char *text,
-			   size_t length),
-	       void *data)
+static int each_line(struct lines *lines, const char *text, size_t length, lines_each_fn *each,
+		     void *data)
 {
 	const char *end = text + length;
 	int r = 0;
@@ -68,16 +63,16 @@ int lines_each(struct lines *lines, const char *text, size_t length,
 		text += 3; /* some editors begin UTF-8 files with a byte order mark */
 	while (text < end && r == 0) {
 		const char *newline = memchr(text, '\n', (size_t)(end - text));
-		size_t left = (size_t)((newline ? newline : end) - text);
-		const char *line = text;
+		struct line line = { lines, text, (size_t)((newline ? newline : end) - text) };
 
 		lines->line++;
-		lines_trim(&line, &left);
-		if (left && line[0] != '#')
-			r = memchr(line, '\0', left)
+		line_skip(&line, 0);
+		trim_end(&line);
+		if (line.length && line.at[0] != '#')
+			r = memchr(line.at, '\0', line.length)
 				    ? lines_fail(lines, -EINVAL,
 						 "a NUL byte: this is not a %s file", lines->what)
-				    : each(data, lines, line, left);
+				    : each(data, &line);
 		text = newline ? newline + 1 : end;
 	}
 	return r;
@@ -119,28 +114,125 @@ static int read_all(int fd, size_t bytes_max, char **ret_text, size_t *ret_lengt
 	return 0;
 }
 
-int lines_read(const struct lines *lines, char **ret_text, size_t *ret_length)
-{
-	int fd = open(lines->name, O_RDONLY | O_CLOEXEC);
-	int r = fd < 0 ? -errno : read_all(fd, lines->bytes_max, ret_text, ret_length);
-
-	if (fd >= 0)
-		close(fd);
-	return r < 0 ? lines_fail(lines, r, "cannot read %ss: %s", lines->what, strerror(-r)) : 0;
-}
-
-int lines_load(struct lines *lines,
-	       int (*each)(void *data, const struct lines *lines, const char *text,
-			   size_t length),
+int lines_each(struct lines *lines, const char *text, size_t length, lines_each_fn *each,
 	       void *data)
 {
-	char *text = NULL;
-	size_t length = 0;
-	int r = lines_read(lines, &text, &length);
+	char *read = NULL;
+	int fd, r;
 
+	if (text)
+		return each_line(lines, text, length, each, data);
+	fd = open(lines->name, O_RDONLY | O_CLOEXEC);
+	r = fd < 0 ? -errno : read_all(fd, lines->bytes_max, &read, &length);
+	if (fd >= 0)
+		close(fd);
 	if (r < 0)
-		return r;
-	r = lines_each(lines, text, length, each, data);
-	free(text);
+		return lines_fail(lines, r, "cannot read %ss: %s", lines->what, strerror(-r));
+	r = each_line(lines, read, length, each, data);
+	free(read);
 	return r;
+}
+
+void *lines_grow(const struct lines *lines, void *items, size_t count, size_t size, size_t max,
+		 int *ret)
+{
+	*ret = 0;
+	if (count == max) {
+		*ret = lines_fail(lines, -E2BIG, "more than %zu %ss", max, lines->what);
+		return NULL;
+	}
+	/* There is room up to the next power of two, and for 16 at least. */
+	if (count != 0 && (count < 16 || (count & (count - 1)) != 0))
+		return items;
+	items = reallocarray(items, count ? 2 * count : 16, size);
+	if (!items)
+		*ret = lines_fail(lines, -ENOMEM, "out of memory");
+	return items;
+}
+
+void line_skip(struct line *line, size_t length)
+{
+	while (length < line->length && is_blank(line->at[length]))
+		length++;
+	line->at += length;
+	line->length -= length;
+}
+
+struct word line_word(struct line *line, const char *ends)
+{
+	struct word word = { line->at, 0 };
+
+	while (word.length < line->length && !strchr(ends, word.text[word.length]))
+		word.length++;
+	line_skip(line, word.length);
+	return word;
+}
+
+int line_text(struct line *line, struct word *ret)
+{
+	const char *end;
+
+	if (line->length == 0 || line->at[0] != '"') {
+		*ret = line_word(line, " \t");
+		return 0;
+	}
+	end = memchr(line->at + 1, '"', line->length - 1);
+	if (!end)
+		return lines_fail(line->file, -EINVAL, "the closing quote is missing");
+	*ret = (struct word){ line->at + 1, (size_t)(end - line->at) - 1 };
+	if (line->length > ret->length + 2 && end[1] != ' ' && end[1] != '\t')
+		return lines_fail(line->file, -EINVAL,
+				  "there is no blank behind the closing quote");
+	line_skip(line, ret->length + 2);
+	return 0;
+}
+
+struct word line_last_word(struct line *line)
+{
+	struct word word = { line->at + line->length, 0 };
+
+	while (word.text > line->at && word.text[-1] != ' ' && word.text[-1] != '\t') {
+		word.text--;
+		word.length++;
+	}
+	line->length -= word.length;
+	trim_end(line);
+	return word;
+}
+
+int line_type(struct line *line, const char *const *types, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		size_t n = strlen(types[i]);
+
+		if (line->length <= n || memcmp(line->at, types[i], n) != 0 || line->at[n] != ':')
+			continue;
+		line->at += n + 1;
+		line->length -= n + 1;
+		return (int)i;
+	}
+	return -1;
+}
+
+bool word_is(struct word word, const char *text)
+{
+	return word.length == strlen(text) && memcmp(word.text, text, word.length) == 0;
+}
+
+int word_number(struct word word, unsigned int base, uint64_t *ret)
+{
+	uint64_t value = 0;
+
+	for (size_t i = 0; i < word.length; i++) {
+		char c = word.text[i];
+		unsigned int digit = c >= '0' && c <= '9'   ? (unsigned int)(c - '0')
+				     : c >= 'a' && c <= 'f' ? (unsigned int)(c - 'a') + 10
+							    : 99;
+
+		if (digit >= base || __builtin_mul_overflow(value, base, &value) ||
+		    __builtin_add_overflow(value, digit, &value))
+			return -EINVAL;
+	}
+	*ret = value;
+	return word.length ? 0 : -EINVAL;
 }

@@ -1,51 +1,83 @@
 /* SPDX-License-Identifier: MIT
  *
- * Small text files that users write, one statement a line: reads them within a limit, goes
- * from line to line, and says where something is wrong. Knows no statement; prints nothing.
+ * The grammar of the text files that users write (rules, suppressions, budgets, policies,
+ * baselines): one statement per line, comments, words, quotes, numbers, and errors that name
+ * file and line. Owns the limit of a file's size. Must not know any statement, and must not print.
  */
 #ifndef GPULEAK_REPORT_LINES_H
 #define GPULEAK_REPORT_LINES_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-#define LINES_BYTES_MAX ((size_t)8 << 20) /* of any file that a person writes */
+#define LINES_BYTES_MAX ((size_t)8 << 20)
 
-/* Where an error is, and where its text goes. */
+/* A file that is being read, and the buffer for its error message. */
 struct lines {
 	const char *what; /* "suppression": the file is "a suppression file" */
-	const char *name; /* what errors call the file */
-	size_t bytes_max; /* so that a wrong file (a core dump, /dev/zero) ends in one line */
-	unsigned int line; /* 0: none yet */
+	const char *name; /* the file's name in errors */
+	size_t bytes_max; /* a larger file (a core dump, /dev/zero) is refused */
+	unsigned int line; /* 0: no line was read yet */
 	char *error;
 	size_t error_size;
+};
+
+/* One line, without the blanks around it. Functions that read a part of it move AT. */
+struct line {
+	const struct lines *file;
+	const char *at;
+	size_t length;
+};
+
+/* A part of a line. */
+struct word {
+	const char *text; /* not NUL-terminated */
+	size_t length;
 };
 
 /* Writes "NAME:LINE: ..." as the error; returns R. */
 int lines_fail(const struct lines *lines, int r, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* The start of a bad line, fit to be printed; returns RET. */
+/* Copies the start of WORD to RET, with a dot for each byte that is not printable ASCII.
+ * Returns RET. */
 #define LINES_QUOTE 33
-const char *lines_quote(const char *text, size_t length, char ret[LINES_QUOTE]);
+const char *lines_quote(struct word word, char ret[LINES_QUOTE]);
 
-/* Takes the blanks off both ends. */
-void lines_trim(const char **text, size_t *length);
-
-/* Hands each line of TEXT to EACH, without the blanks around it; empty lines and those that
- * begin with # are left out. 0, or the first -errno, with an error. */
-int lines_each(struct lines *lines, const char *text, size_t length,
-	       int (*each)(void *data, const struct lines *lines, const char *text,
-			   size_t length),
+/* Calls EACH for each line of TEXT, or of the file LINES->name if TEXT is NULL. Leaves out empty
+ * lines and comments, which begin with #. Returns 0, or the first -errno with an error. */
+typedef int lines_each_fn(void *data, struct line *line);
+int lines_each(struct lines *lines, const char *text, size_t length, lines_each_fn *each,
 	       void *data);
 
-/* All of the file LINES->name, in *RET_TEXT to be freed, at most one byte more than allowed.
- * 0, or -errno with an error. */
-int lines_read(const struct lines *lines, char **ret_text, size_t *ret_length);
+/* Returns ITEMS, which may have moved, with room for one more than COUNT items of SIZE bytes. All
+ * items must have been added this way. Returns NULL with an error, and -E2BIG or -ENOMEM in *RET,
+ * if COUNT is MAX already or if memory runs out. */
+void *lines_grow(const struct lines *lines, void *items, size_t count, size_t size, size_t max,
+		 int *ret);
 
-/* Both in one: each line of the file LINES->name. 0, or -errno with an error. */
-int lines_load(struct lines *lines,
-	       int (*each)(void *data, const struct lines *lines, const char *text,
-			   size_t length),
-	       void *data);
+/* Moves AT behind LENGTH bytes and the blanks after them. */
+void line_skip(struct line *line, size_t length);
+
+/* Reads the bytes up to the first one of ENDS, and the blanks behind them. */
+struct word line_word(struct line *line, const char *ends);
+
+/* Reads a word, or the text between two quotes, and the blanks behind it. 0, or -EINVAL with an
+ * error. */
+int line_text(struct line *line, struct word *ret);
+
+/* Cuts the last word off the line. The word is empty if the line is. */
+struct word line_last_word(struct line *line);
+
+/* Reads "TYPE:" and returns its index in the COUNT TYPES, or -1 if the line begins with none of
+ * them. Does not skip blanks behind the colon. */
+int line_type(struct line *line, const char *const *types, size_t count);
+
+/* Returns true if WORD is TEXT. */
+bool word_is(struct word word, const char *text);
+
+/* Reads WORD, which consists of lower-case digits of BASE only. 0 or -EINVAL. */
+int word_number(struct word word, unsigned int base, uint64_t *ret);
 
 #endif

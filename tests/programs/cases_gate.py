@@ -156,17 +156,17 @@ def bad_files(place):
     for flag, text, line, what in (
             ("baseline", "hello\n", 1, "a baseline begins with"),
             ("baseline", "gpuleak-baseline 2\n", 1, "a baseline of version '2'"),
-            ("baseline", good + "# c\nabc 1 1\n", 3, "'abc' is no fingerprint"),
-            ("baseline", good + "0123456789abcdef x 1\n", 2, "'x' is no number of bytes"),
-            ("baseline", good + "0123456789abcdef 1\n", 2, "'' is no number of blocks"),
+            ("baseline", good + "# c\nabc 1 1\n", 3, "'abc' is not a fingerprint"),
+            ("baseline", good + "0123456789abcdef x 1\n", 2, "'x' is not a number of bytes"),
+            ("baseline", good + "0123456789abcdef 1\n", 2, "'' is not a number of blocks"),
             ("baseline", good + "0123456789abcdef 1 1 y\n", 2, "'y' is too much"),
             ("baseline", good + 2 * "0123456789abcdef 1 1\n", 3, "the leak of line 2 a second"),
-            ("budgets", "\nkind:pinned lots\n", 2, "'lots' is no limit"),
+            ("budgets", "\nkind:pinned lots\n", 2, "'lots' is not a limit"),
             ("budgets", "colour:red 4MiB\n", 1, "'colour:red' has no budget"),
-            ("budgets", "device:x 4MiB\n", 1, "'x' is no device"),
-            ("budgets", "site: 4MiB\n", 1, "nothing stands behind the colon"),
+            ("budgets", "device:x 4MiB\n", 1, "'x' is not a device"),
+            ("budgets", "site: 4MiB\n", 1, "the pattern is empty"),
             ("only-at", "site:a\nplace:b\n", 2, "cannot read 'place:b'"),
-            ("only-at", "site:\n", 1, "nothing stands behind the colon")):
+            ("only-at", "site:\n", 1, "the pattern is empty")):
         path = place.write("file", text)
         for argv, status in ((("run", "--" + flag, path, "--", place.program("ends")), 125),
                              (("check", "--" + flag, path, ledgers), 2),

@@ -73,13 +73,13 @@ static void test_refused(void **state)
 	refused("runtime x:\033[2J\n", "my.rules:1: cannot read 'x:.[2J'; accepted are " FIELDS);
 	refused("runtime module:\n",
 		"my.rules:1: module: has no pattern; \"\" matches where the module is not known");
-	refused("runtime module:a module:b\n", "my.rules:1: module: stands there twice");
-	refused("runtime function:\"a b\n", "my.rules:1: a quote is opened and not closed");
+	refused("runtime module:a module:b\n", "my.rules:1: module: is given twice");
+	refused("runtime function:\"a b\n", "my.rules:1: the closing quote is missing");
 	refused("runtime function:\"a\"b\n",
 		"my.rules:1: there is no blank behind the closing quote");
-	refused("cache module:x\n", "my.rules:1: here goes the cache's name in quotes, or none");
+	refused("cache module:x\n", "my.rules:1: expected is the cache's name in quotes, or none");
 	refused("library Mine module:x\n",
-		"my.rules:1: here goes the cache's name in quotes, or none");
+		"my.rules:1: expected is the cache's name in quotes, or none");
 	refused("cache \"\" module:x\n", "my.rules:1: a name has 1 to 64 bytes");
 	refused_bytes("runtime module:a\0b\n", 18,
 		      "my.rules:1: a NUL byte: this is not a rule file");
