@@ -62,8 +62,10 @@ void walk_end(const char *path)
 		Dl_info where = { 0 };
 
 		dladdr(events[i].function, &where);
-		fprintf(out, "%u %s %#lx\n", events[i].depth, where.dli_fname ? where.dli_fname : "?",
-			(unsigned long)((uintptr_t)events[i].function - (uintptr_t)where.dli_fbase));
+		fprintf(out, "%u %s %#lx\n", events[i].depth,
+			where.dli_fname ? where.dli_fname : "?",
+			(unsigned long)((uintptr_t)events[i].function -
+					(uintptr_t)where.dli_fbase));
 	}
 	fclose(out);
 }
