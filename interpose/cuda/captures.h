@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "interpose/dispatch/types.h"
+#include "interpose/cuda/cuda_types.h"
 
 /* No stream is captured, and none will begin to be until captures_leave(): a capture that
  * begins meanwhile waits for that, at most a second. Between the two no call may

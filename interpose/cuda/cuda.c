@@ -17,8 +17,6 @@
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/submit_epoch.h"
 
-#define CALL(type, arguments) ((type)route.real)arguments
-
 enum outcome cuda_outcome(CUresult r)
 {
 	switch (r) {
@@ -195,7 +193,7 @@ static void watch_the_end(void)
 
 static CUresult body_cuInit(struct route route, unsigned int flags)
 {
-	CUresult r = CALL(CUresult(*)(unsigned int), (flags));
+	CUresult r = DRIVER_CALL(route.real, CUresult(*)(unsigned int), (flags));
 
 	if (r == CUDA_SUCCESS && route.record) {
 		recorder_touch();
@@ -203,7 +201,7 @@ static CUresult body_cuInit(struct route route, unsigned int flags)
 	}
 	return r;
 }
-BOTH(cuInit, CUresult, (unsigned int Flags), (route, Flags), CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuInit, (unsigned int Flags), (route, Flags))
 
 /* ---- the resolver ---- */
 
@@ -255,45 +253,44 @@ static void reroute(const char *name, void **pfn, const void *caller)
 static CUresult body_cuGetProcAddress(struct route route, const void *caller, const char *symbol,
 				      void **pfn, int version, cuuint64_t flags)
 {
-	CUresult r = CALL(CUresult(*)(const char *, void **, int, cuuint64_t),
-			  (symbol, pfn, version, flags));
+	CUresult r = DRIVER_CALL(route.real, CUresult(*)(const char *, void **, int, cuuint64_t),
+				 (symbol, pfn, version, flags));
 
 	if (r == CUDA_SUCCESS && route.record && symbol && pfn && *pfn)
 		reroute(symbol, pfn, caller);
 	return r;
 }
-BOTH(cuGetProcAddress, CUresult,
-     (const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags),
-     (route, __builtin_return_address(0), symbol, pfn, cudaVersion, flags),
-     CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuGetProcAddress, (const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags),
+	  (route, __builtin_return_address(0), symbol, pfn, cudaVersion, flags))
 
 static CUresult body_cuGetProcAddress_v2(struct route route, const void *caller,
 					 const char *symbol, void **pfn, int version,
 					 cuuint64_t flags, CUdriverProcAddressQueryResult *status)
 {
-	CUresult r = CALL(CUresult(*)(const char *, void **, int, cuuint64_t,
-				      CUdriverProcAddressQueryResult *),
-			  (symbol, pfn, version, flags, status));
+	CUresult r = DRIVER_CALL(route.real,
+				 CUresult(*)(const char *, void **, int, cuuint64_t,
+					     CUdriverProcAddressQueryResult *),
+				 (symbol, pfn, version, flags, status));
 
 	if (r == CUDA_SUCCESS && route.record && symbol && pfn && *pfn && (!status || *status == 0))
 		reroute(symbol, pfn, caller);
 	return r;
 }
-BOTH(cuGetProcAddress_v2, CUresult,
-     (const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
-      CUdriverProcAddressQueryResult *symbolStatus),
-     (route, __builtin_return_address(0), symbol, pfn, cudaVersion, flags, symbolStatus),
-     CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuGetProcAddress_v2,
+	  (const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
+	   CUdriverProcAddressQueryResult *symbolStatus),
+	  (route, __builtin_return_address(0), symbol, pfn, cudaVersion, flags, symbolStatus))
 
 /* What is in such a table is reached past us. */
 static CUresult body_cuGetExportTable(struct route route, const void *caller, const void **table,
 				      const CUuuid *id)
 {
-	CUresult r = CALL(CUresult(*)(const void **, const CUuuid *), (table, id));
+	CUresult r =
+		DRIVER_CALL(route.real, CUresult(*)(const void **, const CUuuid *), (table, id));
 
 	if (r == CUDA_SUCCESS && route.record && id)
 		coverage_export_table((const unsigned char *)id->bytes, caller);
 	return r;
 }
-BOTH(cuGetExportTable, CUresult, (const void **ppExportTable, const CUuuid *pExportTableId),
-     (route, __builtin_return_address(0), ppExportTable, pExportTableId), CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuGetExportTable, (const void **ppExportTable, const CUuuid *pExportTableId),
+	  (route, __builtin_return_address(0), ppExportTable, pExportTableId))

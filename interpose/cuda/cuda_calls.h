@@ -6,7 +6,7 @@
 #define GPULEAK_CUDA_CALLS_H
 
 #include "interpose/block/blocks.h"
-#include "interpose/dispatch/types.h"
+#include "interpose/cuda/cuda_rows.h"
 
 enum { LOCATION_DEVICE = 1 }; /* CUmemLocationType */
 
@@ -48,29 +48,19 @@ bool cuda_is_per_thread(const struct hook *hook);
 uint64_t cuda_array_bytes(uint64_t width, uint64_t height, uint64_t depth, int format,
 			  unsigned int channels, unsigned int flags, unsigned int levels);
 
-/* A HAND wrapper, exported and looked up, from one body: its arguments may name `route` and
- * `site`. */
-#define BOTH(symbol, returns, parameters, arguments, missing)                   \
-	EXPORT returns symbol parameters                                        \
-	{                                                                       \
-		struct hook *hook = &hooks[HOOK_##symbol];                      \
-		struct route route = resolve_direct(hook);                      \
-		struct site site = { hook, CALLER, SPACE_MEMORY };              \
-		(void)site;                                                     \
-		return route.real ? body_##symbol arguments : missing;          \
-	}                                                                       \
-	returns looked_up_##symbol parameters                                   \
-	{                                                                       \
-		struct hook *hook = &hooks[HOOK_##symbol];                      \
-		struct route route = resolve_driver(hook);                      \
-		struct site site = { hook, CALLER, SPACE_MEMORY };              \
-		(void)site;                                                     \
-		return route.real ? body_##symbol arguments : missing;          \
+/* The two functions of a HAND row: its exported one and what lookups give out. Both return
+ * `body_SYMBOL ARGUMENTS`; the arguments may name `route` and `site`. */
+#define CUDA_HAND(symbol, parameters, arguments)                                            \
+	EXPORT CUDA_HAND_BY(symbol, symbol, resolve_direct, parameters, arguments)          \
+	CUDA_HAND_BY(looked_up_##symbol, symbol, resolve_driver, parameters, arguments)
+#define CUDA_HAND_BY(name, symbol, find, parameters, arguments)                             \
+	CUresult name parameters                                                            \
+	{                                                                                   \
+		struct hook *hook = &hooks[HOOK_##symbol];                                  \
+		struct route route = find(hook);                                            \
+		struct site site = { hook, CALLER, SPACE_MEMORY };                          \
+		(void)site;                                                                 \
+		return route.real ? body_##symbol arguments : CUDA_ERROR_NOT_FOUND;         \
 	}
-
-/* What lookups give out for the HAND rows. */
-#define HAND(symbol, returns, parameters) \
-	returns looked_up_##symbol parameters __attribute__((visibility("hidden")));
-#include "interpose/dispatch/hooks.def"
 
 #endif

@@ -16,8 +16,6 @@
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/hash.h"
 
-#define CALL(type, arguments) ((type)route.real)arguments
-
 _Atomic uint32_t cuda_context_epoch READ_BY_ALL = 1;
 _Atomic bool cuda_context_doubtful READ_BY_ALL;
 
@@ -183,7 +181,8 @@ static CUresult body_cuDevicePrimaryCtxRetain(struct route route, CUcontext *con
 {
 	struct site site = { &hooks[HOOK_cuDevicePrimaryCtxRetain], NULL, SPACE_MEMORY };
 	uint64_t began = mark_now();
-	CUresult r = LIMITS_TRY(CALL(CUresult(*)(CUcontext *, CUdevice), (context, device)),
+	CUresult r = LIMITS_TRY(DRIVER_CALL(route.real, CUresult(*)(CUcontext *, CUdevice),
+					    (context, device)),
 				device);
 
 	if (r == CUDA_SUCCESS && route.record && context && device >= 0 && device < DEVICES_MAX) {
@@ -193,36 +192,36 @@ static CUresult body_cuDevicePrimaryCtxRetain(struct route route, CUcontext *con
 	}
 	return r;
 }
-BOTH(cuDevicePrimaryCtxRetain, CUresult, (CUcontext *pctx, CUdevice dev), (route, pctx, dev),
-     CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuDevicePrimaryCtxRetain, (CUcontext *pctx, CUdevice dev), (route, pctx, dev))
 
 static CUresult body_cuGreenCtxCreate(struct route route, CUgreenCtx *green,
 				      CUdevResourceDesc resources, CUdevice device,
 				      unsigned int flags)
 {
-	CUresult r = LIMITS_TRY(CALL(CUresult(*)(CUgreenCtx *, CUdevResourceDesc, CUdevice,
-						 unsigned int),
-				     (green, resources, device, flags)),
+	CUresult r = LIMITS_TRY(DRIVER_CALL(route.real,
+					    CUresult(*)(CUgreenCtx *, CUdevResourceDesc, CUdevice,
+							unsigned int),
+					    (green, resources, device, flags)),
 				device);
 
 	if (r == CUDA_SUCCESS && route.record && green && *green)
 		add_green(*green, device);
 	return r;
 }
-BOTH(cuGreenCtxCreate, CUresult,
-     (CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags),
-     (route, phCtx, desc, dev, flags), CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuGreenCtxCreate,
+	  (CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags),
+	  (route, phCtx, desc, dev, flags))
 
 static CUresult body_cuCtxFromGreenCtx(struct route route, CUcontext *context, CUgreenCtx green)
 {
-	CUresult r = CALL(CUresult(*)(CUcontext *, CUgreenCtx), (context, green));
+	CUresult r =
+		DRIVER_CALL(route.real, CUresult(*)(CUcontext *, CUgreenCtx), (context, green));
 
 	if (r == CUDA_SUCCESS && route.record && context && *context)
 		name_green(green, *context);
 	return r;
 }
-BOTH(cuCtxFromGreenCtx, CUresult, (CUcontext *pContext, CUgreenCtx hCtx), (route, pContext, hCtx),
-     CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuCtxFromGreenCtx, (CUcontext *pContext, CUgreenCtx hCtx), (route, pContext, hCtx))
 
 /* ---- gone ---- */
 
@@ -298,14 +297,14 @@ static bool count_detached(CUcontext context, bool all)
 
 static CUresult body_cuCtxAttach(struct route route, CUcontext *context, unsigned int flags)
 {
-	CUresult r = CALL(CUresult(*)(CUcontext *, unsigned int), (context, flags));
+	CUresult r =
+		DRIVER_CALL(route.real, CUresult(*)(CUcontext *, unsigned int), (context, flags));
 
 	if (r == CUDA_SUCCESS && route.record && context && *context)
 		count_attached(*context);
 	return r;
 }
-BOTH(cuCtxAttach, CUresult, (CUcontext *pctx, unsigned int flags), (route, pctx, flags),
-     CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuCtxAttach, (CUcontext *pctx, unsigned int flags), (route, pctx, flags))
 
 static CUresult body_detach(struct route route, enum hook_id id, CUcontext context)
 {
@@ -314,7 +313,7 @@ static CUresult body_detach(struct route route, enum hook_id id, CUcontext conte
 	bool gone;
 
 	pool_context_ending(number_of(context));
-	r = CALL(CUresult(*)(CUcontext), (context));
+	r = DRIVER_CALL(route.real, CUresult(*)(CUcontext), (context));
 	gone = r == CUDA_SUCCESS && route.record && count_detached(context, false);
 	pool_context_ended(number_of(context), gone);
 	if (gone)
@@ -328,7 +327,7 @@ static CUresult body_destroy(struct route route, enum hook_id id, CUcontext cont
 	CUresult r;
 
 	pool_context_ending(number_of(context));
-	r = CALL(CUresult(*)(CUcontext), (context));
+	r = DRIVER_CALL(route.real, CUresult(*)(CUcontext), (context));
 	pool_context_ended(number_of(context), r == CUDA_SUCCESS);
 	if (r == CUDA_SUCCESS && route.record) {
 		count_detached(context, true);
@@ -343,7 +342,7 @@ static CUresult body_reset(struct route route, enum hook_id id, CUdevice device)
 	CUresult r;
 
 	pool_context_ending(owner);
-	r = CALL(CUresult(*)(CUdevice), (device));
+	r = DRIVER_CALL(route.real, CUresult(*)(CUdevice), (device));
 	pool_context_ended(owner, r == CUDA_SUCCESS);
 	if (r == CUDA_SUCCESS && route.record)
 		primary_gone(id, device, until);
@@ -398,7 +397,7 @@ static CUresult body_release(struct route route, enum hook_id id, CUdevice devic
 	bool gone;
 
 	pool_context_ending(owner);
-	r = CALL(CUresult(*)(CUdevice), (device));
+	r = DRIVER_CALL(route.real, CUresult(*)(CUdevice), (device));
 	gone = r == CUDA_SUCCESS && route.record && !still_active(device);
 	pool_context_ended(owner, gone);
 	if (gone && !cuda_inside_exit())
@@ -418,7 +417,7 @@ static CUresult body_green(struct route route, enum hook_id id, CUgreenCtx green
 	bool gone;
 
 	pool_context_ending(owner);
-	r = CALL(CUresult(*)(CUgreenCtx), (green));
+	r = DRIVER_CALL(route.real, CUresult(*)(CUgreenCtx), (green));
 	gone = device >= 0 && r == CUDA_SUCCESS && !still_active(device);
 	pool_context_ended(owner, gone);
 	if (device < 0)
@@ -435,24 +434,23 @@ static CUresult body_green(struct route route, enum hook_id id, CUgreenCtx green
 	return r;
 }
 
-#define CONTEXT(symbol, body, type)                                             \
-	EXPORT CUresult symbol(type argument)                                   \
-	{                                                                       \
-		struct route route = resolve_direct(&hooks[HOOK_##symbol]);     \
-		return route.real ? body(route, HOOK_##symbol, argument)        \
-				  : CUDA_ERROR_NOT_FOUND;                       \
-	}                                                                       \
-	CUresult looked_up_##symbol(type argument)                              \
-	{                                                                       \
-		struct route route = resolve_driver(&hooks[HOOK_##symbol]);     \
-		return route.real ? body(route, HOOK_##symbol, argument)        \
-				  : CUDA_ERROR_NOT_FOUND;                       \
-	}
-CONTEXT(cuCtxDetach, body_detach, CUcontext)
-CONTEXT(cuCtxDestroy, body_destroy, CUcontext)
-CONTEXT(cuCtxDestroy_v2, body_destroy, CUcontext)
-CONTEXT(cuDevicePrimaryCtxRelease, body_release, CUdevice)
-CONTEXT(cuDevicePrimaryCtxRelease_v2, body_release, CUdevice)
-CONTEXT(cuDevicePrimaryCtxReset, body_reset, CUdevice)
-CONTEXT(cuDevicePrimaryCtxReset_v2, body_reset, CUdevice)
-CONTEXT(cuGreenCtxDestroy, body_green, CUgreenCtx)
+#define body_cuCtxDetach body_detach
+CUDA_HAND(cuCtxDetach, (CUcontext argument), (route, HOOK_cuCtxDetach, argument))
+#define body_cuCtxDestroy body_destroy
+CUDA_HAND(cuCtxDestroy, (CUcontext argument), (route, HOOK_cuCtxDestroy, argument))
+#define body_cuCtxDestroy_v2 body_destroy
+CUDA_HAND(cuCtxDestroy_v2, (CUcontext argument), (route, HOOK_cuCtxDestroy_v2, argument))
+#define body_cuDevicePrimaryCtxRelease body_release
+CUDA_HAND(cuDevicePrimaryCtxRelease, (CUdevice argument),
+	  (route, HOOK_cuDevicePrimaryCtxRelease, argument))
+#define body_cuDevicePrimaryCtxRelease_v2 body_release
+CUDA_HAND(cuDevicePrimaryCtxRelease_v2, (CUdevice argument),
+	  (route, HOOK_cuDevicePrimaryCtxRelease_v2, argument))
+#define body_cuDevicePrimaryCtxReset body_reset
+CUDA_HAND(cuDevicePrimaryCtxReset, (CUdevice argument),
+	  (route, HOOK_cuDevicePrimaryCtxReset, argument))
+#define body_cuDevicePrimaryCtxReset_v2 body_reset
+CUDA_HAND(cuDevicePrimaryCtxReset_v2, (CUdevice argument),
+	  (route, HOOK_cuDevicePrimaryCtxReset_v2, argument))
+#define body_cuGreenCtxDestroy body_green
+CUDA_HAND(cuGreenCtxDestroy, (CUgreenCtx argument), (route, HOOK_cuGreenCtxDestroy, argument))

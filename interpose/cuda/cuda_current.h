@@ -9,7 +9,7 @@
 #include "interpose/base/hot.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/dispatch/resolve.h"
-#include "interpose/dispatch/types.h"
+#include "interpose/cuda/cuda_types.h"
 
 /* Raised when a context goes: a later one may get the same handle on another device. */
 extern _Atomic uint32_t cuda_context_epoch __attribute__((visibility("hidden")));

@@ -14,9 +14,9 @@
 #include "interpose/base/submit_epoch.h"
 #include "interpose/base/hash.h"
 
-#define CALL(type, arguments) ((type)route.real)arguments
 /* The same where the driver needs memory: the pool may have some. */
-#define CALL_TWICE(type, arguments) LIMITS_TRY(CALL(type, arguments), LIMITS_CURRENT)
+#define INSTANTIATE(type, arguments) \
+	LIMITS_TRY(DRIVER_CALL(route.real, type, arguments), LIMITS_CURRENT)
 
 enum { NODE_GRAPH = 4, NODE_MEM_ALLOC = 10, NODE_MEM_FREE = 11 }; /* CUgraphNodeType */
 enum { AUTO_FREE_ON_LAUNCH = 1, UPLOAD = 2, DEVICE_LAUNCH = 4 };   /* CUgraphInstantiate_flags */
@@ -343,35 +343,34 @@ static int device_of(const CUDA_MEM_ALLOC_NODE_PARAMS *params)
 
 static CUresult body_cuGraphCreate(struct route route, CUgraph *graph, unsigned int flags)
 {
-	CUresult r = CALL(CUresult(*)(CUgraph *, unsigned int), (graph, flags));
+	CUresult r = DRIVER_CALL(route.real, CUresult(*)(CUgraph *, unsigned int), (graph, flags));
 
 	if (r == CUDA_SUCCESS && route.record && any_listed() && graph)
 		begun(*graph);
 	return r;
 }
-BOTH(cuGraphCreate, CUresult, (CUgraph *phGraph, unsigned int flags), (route, phGraph, flags),
-     CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuGraphCreate, (CUgraph *phGraph, unsigned int flags), (route, phGraph, flags))
 
 static CUresult body_cuGraphClone(struct route route, CUgraph *clone, CUgraph original)
 {
-	CUresult r = CALL(CUresult(*)(CUgraph *, CUgraph), (clone, original));
+	CUresult r = DRIVER_CALL(route.real, CUresult(*)(CUgraph *, CUgraph), (clone, original));
 
 	if (r == CUDA_SUCCESS && route.record && any_listed() && clone)
 		begun(*clone);
 	return r;
 }
-BOTH(cuGraphClone, CUresult, (CUgraph *phGraphClone, CUgraph originalGraph),
-     (route, phGraphClone, originalGraph), CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuGraphClone, (CUgraph *phGraphClone, CUgraph originalGraph),
+	  (route, phGraphClone, originalGraph))
 
 static CUresult body_cuGraphDestroy(struct route route, CUgraph handle)
 {
 	struct graph *graph = route.record ? take_graph(handle) : NULL;
-	CUresult r = CALL(CUresult(*)(CUgraph), (handle));
+	CUresult r = DRIVER_CALL(route.real, CUresult(*)(CUgraph), (handle));
 
 	settle_graph(graph, r == CUDA_SUCCESS);
 	return r;
 }
-BOTH(cuGraphDestroy, CUresult, (CUgraph hGraph), (route, hGraph), CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuGraphDestroy, (CUgraph hGraph), (route, hGraph))
 
 /* A node takes no memory yet, but it is one call that allocates. */
 static bool refused(const struct site *site, struct route route,
@@ -392,35 +391,36 @@ static CUresult body_cuGraphAddMemAllocNode(const struct site *site, struct rout
 
 	if (refused(site, route, params))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = CALL(CUresult(*)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
-				      CUDA_MEM_ALLOC_NODE_PARAMS *),
-			 (node, graph, dependencies, count, params));
+	r = DRIVER_CALL(route.real,
+			CUresult(*)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
+				    CUDA_MEM_ALLOC_NODE_PARAMS *),
+			(node, graph, dependencies, count, params));
 	if (r == CUDA_SUCCESS && route.record && params)
 		add_alloc(site, graph, params->dptr, params->bytesize, device_of(params));
 	return r;
 }
-BOTH(cuGraphAddMemAllocNode, CUresult,
-     (CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-      size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams),
-     (&site, route, phGraphNode, hGraph, dependencies, numDependencies, nodeParams),
-     CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuGraphAddMemAllocNode,
+	  (CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+	   size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams),
+	  (&site, route, phGraphNode, hGraph, dependencies, numDependencies, nodeParams))
 
 static CUresult body_cuGraphAddMemFreeNode(struct route route, CUgraphNode *node, CUgraph graph,
 					   const CUgraphNode *dependencies, size_t count,
 					   CUdeviceptr address)
 {
-	CUresult r = CALL(CUresult(*)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
-				      CUdeviceptr),
-			  (node, graph, dependencies, count, address));
+	CUresult r = DRIVER_CALL(route.real,
+				 CUresult(*)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
+					     CUdeviceptr),
+				 (node, graph, dependencies, count, address));
 
 	if (r == CUDA_SUCCESS && route.record)
 		add_free(graph, address);
 	return r;
 }
-BOTH(cuGraphAddMemFreeNode, CUresult,
-     (CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-      size_t numDependencies, CUdeviceptr dptr),
-     (route, phGraphNode, hGraph, dependencies, numDependencies, dptr), CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuGraphAddMemFreeNode,
+	  (CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+	   size_t numDependencies, CUdeviceptr dptr),
+	  (route, phGraphNode, hGraph, dependencies, numDependencies, dptr))
 
 static CUresult added(const struct site *site, struct route route, CUgraph graph,
 		      const CUgraphNodeParams *params, CUresult r)
@@ -439,28 +439,32 @@ static CUresult added(const struct site *site, struct route route, CUgraph graph
 
 #define REFUSED(params)                                                                     \
 	((params) && (params)->type == NODE_MEM_ALLOC && refused(&site, route, &(params)->alloc))
-#define body_cuGraphAddNode(node, graph, dependencies, count, params)                        \
-	REFUSED(params) ? CUDA_ERROR_OUT_OF_MEMORY :                                        \
-	added(&site, route, graph, params,                                                  \
-	      CALL(CUresult(*)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,         \
-			       CUgraphNodeParams *),                                        \
-		   (node, graph, dependencies, count, params)))
-#define body_cuGraphAddNode_v2(node, graph, dependencies, edges, count, params)              \
-	REFUSED(params) ? CUDA_ERROR_OUT_OF_MEMORY :                                        \
-	added(&site, route, graph, params,                                                  \
-	      CALL(CUresult(*)(CUgraphNode *, CUgraph, const CUgraphNode *,                 \
-			       const CUgraphEdgeData *, size_t, CUgraphNodeParams *),       \
-		   (node, graph, dependencies, edges, count, params)))
-BOTH(cuGraphAddNode, CUresult,
-     (CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-      size_t numDependencies, CUgraphNodeParams *nodeParams),
-     (phGraphNode, hGraph, dependencies, numDependencies, nodeParams), CUDA_ERROR_NOT_FOUND)
-BOTH(cuGraphAddNode_v2, CUresult,
-     (CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-      const CUgraphEdgeData *dependencyData, size_t numDependencies,
-      CUgraphNodeParams *nodeParams),
-     (phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams),
-     CUDA_ERROR_NOT_FOUND)
+#define body_cuGraphAddNode(node, graph, dependencies, count, params)                         \
+	REFUSED(params)                                                                       \
+		? CUDA_ERROR_OUT_OF_MEMORY                                                    \
+		: added(&site, route, graph, params,                                          \
+			DRIVER_CALL(route.real,                                               \
+				    CUresult (*)(CUgraphNode *, CUgraph, const CUgraphNode *, \
+						 size_t, CUgraphNodeParams *),                \
+				    (node, graph, dependencies, count, params)))
+#define body_cuGraphAddNode_v2(node, graph, dependencies, edges, count, params)               \
+	REFUSED(params)                                                                       \
+		? CUDA_ERROR_OUT_OF_MEMORY                                                    \
+		: added(&site, route, graph, params,                                          \
+			DRIVER_CALL(route.real,                                               \
+				    CUresult (*)(CUgraphNode *, CUgraph, const CUgraphNode *, \
+						 const CUgraphEdgeData *, size_t,             \
+						 CUgraphNodeParams *),                        \
+				    (node, graph, dependencies, edges, count, params)))
+CUDA_HAND(cuGraphAddNode,
+	  (CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+	   size_t numDependencies, CUgraphNodeParams *nodeParams),
+	  (phGraphNode, hGraph, dependencies, numDependencies, nodeParams))
+CUDA_HAND(cuGraphAddNode_v2,
+	  (CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+	   const CUgraphEdgeData *dependencyData, size_t numDependencies,
+	   CUgraphNodeParams *nodeParams),
+	  (phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams))
 
 /* ---- executable graphs ---- */
 
@@ -536,56 +540,62 @@ static CUresult updated_if(struct route route, CUgraphExec exec, CUgraph graph, 
 	return r;
 }
 
-#define body_cuGraphExecUpdate(exec, graph, error, result)                                   \
-	updated_if(route, exec, graph,                                                      \
-		   CALL(CUresult(*)(CUgraphExec, CUgraph, CUgraphNode *,                    \
-				    CUgraphExecUpdateResult *), (exec, graph, error, result)))
-#define body_cuGraphExecUpdate_v2(exec, graph, info)                                         \
-	updated_if(route, exec, graph,                                                      \
-		   CALL(CUresult(*)(CUgraphExec, CUgraph, CUgraphExecUpdateResultInfo *),   \
-			(exec, graph, info)))
-BOTH(cuGraphExecUpdate, CUresult,
-     (CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out,
-      CUgraphExecUpdateResult *updateResult_out),
-     (hGraphExec, hGraph, hErrorNode_out, updateResult_out), CUDA_ERROR_NOT_FOUND)
-BOTH(cuGraphExecUpdate_v2, CUresult,
-     (CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo),
-     (hGraphExec, hGraph, resultInfo), CUDA_ERROR_NOT_FOUND)
+#define body_cuGraphExecUpdate(exec, graph, error, result)                       \
+	updated_if(route, exec, graph,                                           \
+		   DRIVER_CALL(route.real,                                       \
+			       CUresult (*)(CUgraphExec, CUgraph, CUgraphNode *, \
+					    CUgraphExecUpdateResult *),          \
+			       (exec, graph, error, result)))
+#define body_cuGraphExecUpdate_v2(exec, graph, info)                                              \
+	updated_if(route, exec, graph,                                                            \
+		   DRIVER_CALL(route.real,                                                        \
+			       CUresult (*)(CUgraphExec, CUgraph, CUgraphExecUpdateResultInfo *), \
+			       (exec, graph, info)))
+CUDA_HAND(cuGraphExecUpdate,
+	  (CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out,
+	   CUgraphExecUpdateResult *updateResult_out),
+	  (hGraphExec, hGraph, hErrorNode_out, updateResult_out))
+CUDA_HAND(cuGraphExecUpdate_v2,
+	  (CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo),
+	  (hGraphExec, hGraph, resultInfo))
 
-#define body_cuGraphInstantiate(exec, graph, error, log, size)                               \
-	instantiated_if(route, exec, graph, 0,                                              \
-			CALL_TWICE(CUresult(*)(CUgraphExec *, CUgraph, CUgraphNode *, char *,     \
-					 size_t), (exec, graph, error, log, size)))
+#define body_cuGraphInstantiate(exec, graph, error, log, size)                                  \
+	instantiated_if(route, exec, graph, 0,                                                  \
+			INSTANTIATE(CUresult (*)(CUgraphExec *, CUgraph, CUgraphNode *, char *, \
+						 size_t),                                       \
+				    (exec, graph, error, log, size)))
 #define body_cuGraphInstantiate_v2 body_cuGraphInstantiate
-BOTH(cuGraphInstantiate, CUresult,
-     (CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer,
-      size_t bufferSize),
-     (phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize), CUDA_ERROR_NOT_FOUND)
-BOTH(cuGraphInstantiate_v2, CUresult,
-     (CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer,
-      size_t bufferSize),
-     (phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize), CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuGraphInstantiate,
+	  (CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer,
+	   size_t bufferSize),
+	  (phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize))
+CUDA_HAND(cuGraphInstantiate_v2,
+	  (CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer,
+	   size_t bufferSize),
+	  (phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize))
 
-#define body_cuGraphInstantiateWithFlags(exec, graph, flags)                                 \
-	instantiated_if(route, exec, graph, flags,                                          \
-			CALL_TWICE(CUresult(*)(CUgraphExec *, CUgraph, unsigned long long),       \
-			     (exec, graph, flags)))
-BOTH(cuGraphInstantiateWithFlags, CUresult,
-     (CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags),
-     (phGraphExec, hGraph, flags), CUDA_ERROR_NOT_FOUND)
+#define body_cuGraphInstantiateWithFlags(exec, graph, flags)                                  \
+	instantiated_if(route, exec, graph, flags,                                            \
+			INSTANTIATE(CUresult (*)(CUgraphExec *, CUgraph, unsigned long long), \
+				    (exec, graph, flags)))
+CUDA_HAND(cuGraphInstantiateWithFlags,
+	  (CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags),
+	  (phGraphExec, hGraph, flags))
 
-#define body_cuGraphInstantiateWithParams(exec, graph, params)                               \
-	instantiated_if(route, exec, graph, params ? params->flags : 0,                     \
-			CALL_TWICE(CUresult(*)(CUgraphExec *, CUgraph,                            \
-					 CUDA_GRAPH_INSTANTIATE_PARAMS *),                  \
-			     (exec, graph, params)))
+#define body_cuGraphInstantiateWithParams(exec, graph, params)                     \
+	instantiated_if(route, exec, graph, params ? params->flags : 0,            \
+			INSTANTIATE(CUresult (*)(CUgraphExec *, CUgraph,           \
+						 CUDA_GRAPH_INSTANTIATE_PARAMS *), \
+				    (exec, graph, params)))
 #define body_cuGraphInstantiateWithParams_ptsz body_cuGraphInstantiateWithParams
-BOTH(cuGraphInstantiateWithParams, CUresult,
-     (CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams),
-     (phGraphExec, hGraph, instantiateParams), CUDA_ERROR_NOT_FOUND)
-BOTH(cuGraphInstantiateWithParams_ptsz, CUresult,
-     (CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams),
-     (phGraphExec, hGraph, instantiateParams), CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuGraphInstantiateWithParams,
+	  (CUgraphExec *phGraphExec, CUgraph hGraph,
+	   CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams),
+	  (phGraphExec, hGraph, instantiateParams))
+CUDA_HAND(cuGraphInstantiateWithParams_ptsz,
+	  (CUgraphExec *phGraphExec, CUgraph hGraph,
+	   CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams),
+	  (phGraphExec, hGraph, instantiateParams))
 
 static struct graph_exec *take_exec(CUgraphExec handle)
 {
@@ -621,13 +631,12 @@ static void settle_exec(struct graph_exec *exec, bool gone)
 static CUresult body_cuGraphExecDestroy(struct route route, CUgraphExec handle)
 {
 	struct graph_exec *exec = route.record ? take_exec(handle) : NULL;
-	CUresult r = CALL(CUresult(*)(CUgraphExec), (handle));
+	CUresult r = DRIVER_CALL(route.real, CUresult(*)(CUgraphExec), (handle));
 
 	settle_exec(exec, r == CUDA_SUCCESS);
 	return r;
 }
-BOTH(cuGraphExecDestroy, CUresult, (CUgraphExec hGraphExec), (route, hGraphExec),
-     CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuGraphExecDestroy, (CUgraphExec hGraphExec), (route, hGraphExec))
 
 /* ---- launch ---- */
 
@@ -766,12 +775,12 @@ static CUresult call_launch(struct route route, CUgraphExec exec, CUstream strea
 	CUresult r;
 
 	record_call();
-	r = CALL(CUresult(*)(CUgraphExec, CUstream), (exec, stream));
+	r = DRIVER_CALL(route.real, CUresult(*)(CUgraphExec, CUstream), (exec, stream));
 	record_call_done();
 	if (!LIMITS_AGAIN(r, LIMITS_CURRENT))
 		return r;
 	record_call();
-	r = CALL(CUresult(*)(CUgraphExec, CUstream), (exec, stream));
+	r = DRIVER_CALL(route.real, CUresult(*)(CUgraphExec, CUstream), (exec, stream));
 	record_call_done();
 	return r;
 }
@@ -783,11 +792,11 @@ static CUresult launch(const struct site *site, struct route route, CUgraphExec 
 	CUresult r;
 
 	if (!any_listed() || !route.record || !find_launch(exec, &launch))
-		return CALL(CUresult(*)(CUgraphExec, CUstream), (exec, stream));
+		return DRIVER_CALL(route.real, CUresult(*)(CUgraphExec, CUstream), (exec, stream));
 	/* Into a graph that is being captured: not now. */
 	if (cuda_is_captured(site->hook, stream)) {
 		end_launch(&launch);
-		return CALL(CUresult(*)(CUgraphExec, CUstream), (exec, stream));
+		return DRIVER_CALL(route.real, CUresult(*)(CUgraphExec, CUstream), (exec, stream));
 	}
 	launching(site, &launch);
 	r = launch_limited(site, &launch) ? CUDA_ERROR_OUT_OF_MEMORY
@@ -811,7 +820,7 @@ static CUresult body_launch(const struct site *site, struct route route, CUgraph
 }
 #define body_cuGraphLaunch body_launch
 #define body_cuGraphLaunch_ptsz body_launch
-BOTH(cuGraphLaunch, CUresult, (CUgraphExec hGraphExec, CUstream hStream),
-     (&site, route, hGraphExec, hStream), CUDA_ERROR_NOT_FOUND)
-BOTH(cuGraphLaunch_ptsz, CUresult, (CUgraphExec hGraphExec, CUstream hStream),
-     (&site, route, hGraphExec, hStream), CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuGraphLaunch, (CUgraphExec hGraphExec, CUstream hStream),
+	  (&site, route, hGraphExec, hStream))
+CUDA_HAND(cuGraphLaunch_ptsz, (CUgraphExec hGraphExec, CUstream hStream),
+	  (&site, route, hGraphExec, hStream))

@@ -11,8 +11,6 @@
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/submit_epoch.h"
 
-#define CALL(type, arguments) ((type)route.real)arguments
-
 enum { STREAM_CAPTURE_UNMATCHED = 905, STREAM_CAPTURE_WRONG_THREAD = 908 };
 
 /* ---- captures ---- */
@@ -44,28 +42,28 @@ static struct route beginning(struct route route)
 static CUresult body_begin(const struct site *site, struct route route, CUstream stream)
 {
 	route = beginning(route);
-	return begun_capture(site, route, stream, true, CALL(CUresult(*)(CUstream), (stream)));
+	return begun_capture(site, route, stream, true,
+			     DRIVER_CALL(route.real, CUresult(*)(CUstream), (stream)));
 }
 #define body_cuStreamBeginCapture body_begin
 #define body_cuStreamBeginCapture_ptsz body_begin
-BOTH(cuStreamBeginCapture, CUresult, (CUstream hStream), (&site, route, hStream),
-     CUDA_ERROR_NOT_FOUND)
-BOTH(cuStreamBeginCapture_ptsz, CUresult, (CUstream hStream), (&site, route, hStream),
-     CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuStreamBeginCapture, (CUstream hStream), (&site, route, hStream))
+CUDA_HAND(cuStreamBeginCapture_ptsz, (CUstream hStream), (&site, route, hStream))
 
 static CUresult body_begin_v2(const struct site *site, struct route route, CUstream stream,
 			      CUstreamCaptureMode mode)
 {
 	route = beginning(route);
 	return begun_capture(site, route, stream, true,
-			     CALL(CUresult(*)(CUstream, CUstreamCaptureMode), (stream, mode)));
+			     DRIVER_CALL(route.real, CUresult(*)(CUstream, CUstreamCaptureMode),
+					 (stream, mode)));
 }
 #define body_cuStreamBeginCapture_v2 body_begin_v2
 #define body_cuStreamBeginCapture_v2_ptsz body_begin_v2
-BOTH(cuStreamBeginCapture_v2, CUresult, (CUstream hStream, CUstreamCaptureMode mode),
-     (&site, route, hStream, mode), CUDA_ERROR_NOT_FOUND)
-BOTH(cuStreamBeginCapture_v2_ptsz, CUresult, (CUstream hStream, CUstreamCaptureMode mode),
-     (&site, route, hStream, mode), CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuStreamBeginCapture_v2, (CUstream hStream, CUstreamCaptureMode mode),
+	  (&site, route, hStream, mode))
+CUDA_HAND(cuStreamBeginCapture_v2_ptsz, (CUstream hStream, CUstreamCaptureMode mode),
+	  (&site, route, hStream, mode))
 
 static CUresult body_begin_into(const struct site *site, struct route route, CUstream stream,
 				CUgraph graph, const CUgraphNode *dependencies,
@@ -74,23 +72,22 @@ static CUresult body_begin_into(const struct site *site, struct route route, CUs
 {
 	route = beginning(route);
 	return begun_capture(site, route, stream, false,
-			     CALL(CUresult(*)(CUstream, CUgraph, const CUgraphNode *,
-					      const CUgraphEdgeData *, size_t,
-					      CUstreamCaptureMode),
-				  (stream, graph, dependencies, edges, count, mode)));
+			     DRIVER_CALL(route.real,
+					 CUresult(*)(CUstream, CUgraph, const CUgraphNode *,
+						     const CUgraphEdgeData *, size_t,
+						     CUstreamCaptureMode),
+					 (stream, graph, dependencies, edges, count, mode)));
 }
 #define body_cuStreamBeginCaptureToGraph body_begin_into
 #define body_cuStreamBeginCaptureToGraph_ptsz body_begin_into
-BOTH(cuStreamBeginCaptureToGraph, CUresult,
-     (CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,
-      const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode),
-     (&site, route, hStream, hGraph, dependencies, dependencyData, numDependencies, mode),
-     CUDA_ERROR_NOT_FOUND)
-BOTH(cuStreamBeginCaptureToGraph_ptsz, CUresult,
-     (CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,
-      const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode),
-     (&site, route, hStream, hGraph, dependencies, dependencyData, numDependencies, mode),
-     CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuStreamBeginCaptureToGraph,
+	  (CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,
+	   const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode),
+	  (&site, route, hStream, hGraph, dependencies, dependencyData, numDependencies, mode))
+CUDA_HAND(cuStreamBeginCaptureToGraph_ptsz,
+	  (CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,
+	   const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode),
+	  (&site, route, hStream, hGraph, dependencies, dependencyData, numDependencies, mode))
 
 static CUresult body_begin_again(const struct site *site, struct route route, CUstream stream,
 				 CUstreamCaptureMode mode, CUgraph graph,
@@ -98,20 +95,21 @@ static CUresult body_begin_again(const struct site *site, struct route route, CU
 {
 	route = beginning(route);
 	return begun_capture(site, route, stream, false,
-			     CALL(CUresult(*)(CUstream, CUstreamCaptureMode, CUgraph,
-					      CUgraphRecaptureCallback, void *),
-				  (stream, mode, graph, callback, user_data)));
+			     DRIVER_CALL(route.real,
+					 CUresult(*)(CUstream, CUstreamCaptureMode, CUgraph,
+						     CUgraphRecaptureCallback, void *),
+					 (stream, mode, graph, callback, user_data)));
 }
 #define body_cuStreamBeginRecaptureToGraph body_begin_again
 #define body_cuStreamBeginRecaptureToGraph_ptsz body_begin_again
-BOTH(cuStreamBeginRecaptureToGraph, CUresult,
-     (CUstream hStream, CUstreamCaptureMode mode, CUgraph hGraph,
-      CUgraphRecaptureCallback callbackFunc, void *userData),
-     (&site, route, hStream, mode, hGraph, callbackFunc, userData), CUDA_ERROR_NOT_FOUND)
-BOTH(cuStreamBeginRecaptureToGraph_ptsz, CUresult,
-     (CUstream hStream, CUstreamCaptureMode mode, CUgraph hGraph,
-      CUgraphRecaptureCallback callbackFunc, void *userData),
-     (&site, route, hStream, mode, hGraph, callbackFunc, userData), CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuStreamBeginRecaptureToGraph,
+	  (CUstream hStream, CUstreamCaptureMode mode, CUgraph hGraph,
+	   CUgraphRecaptureCallback callbackFunc, void *userData),
+	  (&site, route, hStream, mode, hGraph, callbackFunc, userData))
+CUDA_HAND(cuStreamBeginRecaptureToGraph_ptsz,
+	  (CUstream hStream, CUstreamCaptureMode mode, CUgraph hGraph,
+	   CUgraphRecaptureCallback callbackFunc, void *userData),
+	  (&site, route, hStream, mode, hGraph, callbackFunc, userData))
 
 /* A capture that was spoiled is over with this call, too. By other failures it may go on: the
  * driver is asked, which capture allows. */
@@ -128,7 +126,7 @@ static CUresult body_end(const struct site *site, struct route route, CUstream s
 {
 	bool per_thread = cuda_is_per_thread(site->hook);
 	uint64_t capture = route.record ? captures_of(stream, per_thread) : 0;
-	CUresult r = CALL(CUresult(*)(CUstream, CUgraph *), (stream, graph));
+	CUresult r = DRIVER_CALL(route.real, CUresult(*)(CUstream, CUgraph *), (stream, graph));
 
 	if (capture && is_over(site->hook, stream, r))
 		captures_ended(capture);
@@ -136,15 +134,15 @@ static CUresult body_end(const struct site *site, struct route route, CUstream s
 }
 #define body_cuStreamEndCapture body_end
 #define body_cuStreamEndCapture_ptsz body_end
-BOTH(cuStreamEndCapture, CUresult, (CUstream hStream, CUgraph *phGraph),
-     (&site, route, hStream, phGraph), CUDA_ERROR_NOT_FOUND)
-BOTH(cuStreamEndCapture_ptsz, CUresult, (CUstream hStream, CUgraph *phGraph),
-     (&site, route, hStream, phGraph), CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuStreamEndCapture, (CUstream hStream, CUgraph *phGraph),
+	  (&site, route, hStream, phGraph))
+CUDA_HAND(cuStreamEndCapture_ptsz, (CUstream hStream, CUgraph *phGraph),
+	  (&site, route, hStream, phGraph))
 
 static CUresult body_destroy(struct route route, CUstream stream)
 {
 	uint64_t capture = route.record ? captures_of(stream, false) : 0;
-	CUresult r = CALL(CUresult(*)(CUstream), (stream));
+	CUresult r = DRIVER_CALL(route.real, CUresult(*)(CUstream), (stream));
 
 	if (r == CUDA_SUCCESS)
 		captures_ended(capture);
@@ -152,8 +150,8 @@ static CUresult body_destroy(struct route route, CUstream stream)
 }
 #define body_cuStreamDestroy body_destroy
 #define body_cuStreamDestroy_v2 body_destroy
-BOTH(cuStreamDestroy, CUresult, (CUstream hStream), (route, hStream), CUDA_ERROR_NOT_FOUND)
-BOTH(cuStreamDestroy_v2, CUresult, (CUstream hStream), (route, hStream), CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuStreamDestroy, (CUstream hStream), (route, hStream))
+CUDA_HAND(cuStreamDestroy_v2, (CUstream hStream), (route, hStream))
 
 /* ---- waits ---- */
 
@@ -182,14 +180,15 @@ static CUresult body_cuCtxSynchronize(struct route route)
 {
 	uint64_t epoch = submits_epoch();
 
-	return waited(route, NULL, epoch, CALL(CUresult(*)(void), ()));
+	return waited(route, NULL, epoch, DRIVER_CALL(route.real, CUresult(*)(void), ()));
 }
-BOTH(cuCtxSynchronize, CUresult, (void), (route), CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuCtxSynchronize, (void), (route))
 
 static CUresult body_cuCtxSynchronize_v2(struct route route, CUcontext context)
 {
 	uint64_t epoch = submits_epoch();
 
-	return waited(route, context, epoch, CALL(CUresult(*)(CUcontext), (context)));
+	return waited(route, context, epoch,
+		      DRIVER_CALL(route.real, CUresult(*)(CUcontext), (context)));
 }
-BOTH(cuCtxSynchronize_v2, CUresult, (CUcontext ctx), (route, ctx), CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuCtxSynchronize_v2, (CUcontext ctx), (route, ctx))

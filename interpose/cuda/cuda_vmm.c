@@ -9,8 +9,7 @@
 #include "interpose/recorder/driver_call.h"
 #include "interpose/cuda/cuda_calls.h"
 #include "interpose/cuda/physical.h"
-
-#define CALL(type, arguments) ((type)real)arguments
+#include "interpose/dispatch/resolve.h"
 
 static struct site in(const struct site *call, enum space space)
 {
@@ -180,7 +179,7 @@ CUresult vmm_release(const struct site *call, void *real, CUmemGenericAllocation
 	record_releasing(&site, handle, &freeing);
 	physical = physical_releasing(handle, &freeing);
 	record_call();
-	r = CALL(CUresult(*)(CUmemGenericAllocationHandle), (handle));
+	r = DRIVER_CALL(real, CUresult(*)(CUmemGenericAllocationHandle), (handle));
 	record_call_done();
 	outcome = cuda_outcome(r);
 	orphans = physical_released(physical, &freeing, is_over(outcome));
@@ -210,7 +209,7 @@ CUresult vmm_unreserve(const struct site *call, void *real, CUdeviceptr address,
 
 	record_freeing(&site, address, &freeing);
 	record_call();
-	r = CALL(CUresult(*)(CUdeviceptr, size_t), (address, size));
+	r = DRIVER_CALL(real, CUresult(*)(CUdeviceptr, size_t), (address, size));
 	record_call_done();
 	outcome = cuda_outcome(r);
 	if (outcome == OUTCOME_INVALID && freeing.block && size != freeing.span)
@@ -256,7 +255,7 @@ CUresult vmm_unmap(const struct site *call, void *real, CUdeviceptr address, siz
 	if (!begins)
 		record_freeing(&site, address, &freeing);
 	record_call();
-	r = CALL(CUresult(*)(CUdeviceptr, size_t), (address, size));
+	r = DRIVER_CALL(real, CUresult(*)(CUdeviceptr, size_t), (address, size));
 	record_call_done();
 	outcome = cuda_outcome(r);
 	kept.silent = !begins && outcome == OUTCOME_INVALID;
@@ -333,8 +332,8 @@ CUresult vmm_unbind(const struct site *call, void *real, CUmemGenericAllocationH
 		freeing.address = object;
 	}
 	record_call();
-	r = CALL(CUresult(*)(CUmemGenericAllocationHandle, CUdevice, size_t, size_t),
-		 (object, device, offset, size));
+	r = DRIVER_CALL(real, CUresult(*)(CUmemGenericAllocationHandle, CUdevice, size_t, size_t),
+			(object, device, offset, size));
 	record_call_done();
 	outcome = cuda_outcome(r);
 	kept.exact = taken && taken->offset == offset && taken->bytes == size;

@@ -7,7 +7,7 @@
 #define GPULEAK_CUDA_VMM_H
 
 #include "interpose/block/blocks.h"
-#include "interpose/dispatch/types.h"
+#include "interpose/cuda/cuda_types.h"
 
 /* The device whose memory PROP asks for, -1: of none. */
 int vmm_device_of(const CUmemAllocationProp *prop);

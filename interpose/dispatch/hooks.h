@@ -10,13 +10,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum api { API_CUDA, API_OPENCL, API_COUNT };
+enum api {
+#define API_BEGIN(api) API_##api,
+#include "interpose/dispatch/hooks.def"
+	API_COUNT
+};
 
 /* HOOK_FIRST_ and HOOK_END_ of an API or a group take no number of their own. */
 enum hook_id {
-#define API_BEGIN(api, title) HOOK_FIRST_##api, HOOK_BEFORE_##api = HOOK_FIRST_##api - 1,
+#define API_BEGIN(api) HOOK_FIRST_##api, HOOK_BEFORE_##api = HOOK_FIRST_##api - 1,
 #define API_END(api) HOOK_END_##api, HOOK_LAST_##api = HOOK_END_##api - 1,
-#define GROUP_BEGIN(group) API_BEGIN(group, )
+#define GROUP_BEGIN(group) API_BEGIN(group)
 #define GROUP_END(group) API_END(group)
 #define HOOK(symbol, ...) HOOK_##symbol,
 #define HAND(symbol, ...) HOOK_##symbol,
@@ -30,6 +34,8 @@ enum hook_id {
 };
 
 enum used_id {
+#define API_BEGIN(api) USED_FIRST_##api, USED_BEFORE_##api = USED_FIRST_##api - 1,
+#define API_END(api) USED_END_##api, USED_LAST_##api = USED_END_##api - 1,
 #define USED(symbol, ...) USED_##symbol,
 #include "interpose/dispatch/hooks.def"
 	USED_COUNT

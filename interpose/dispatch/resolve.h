@@ -19,6 +19,9 @@ struct route {
 	const void *below; /* we are an OpenCL layer: the table that `real` is an entry of */
 };
 
+/* The function at REAL, of TYPE, called with ARGUMENTS. */
+#define DRIVER_CALL(real, type, arguments) ((type)(real))arguments
+
 struct route resolve_direct_slowly(struct hook *hook);
 struct route resolve_driver_slowly(struct hook *hook);
 

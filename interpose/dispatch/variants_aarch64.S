@@ -2,7 +2,7 @@
  *
  * The entries of variants.c on aarch64: see variants_x86_64.S.
  */
-#define API_BEGIN(api, title) .set rows, 0
+#define API_BEGIN(api) .set rows, 0
 #define API_END(api) .set rows_of_##api, rows
 #define HOOK(...) .set rows, rows + 1
 #define HAND(...) .set rows, rows + 1

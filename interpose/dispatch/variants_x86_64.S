@@ -3,7 +3,7 @@
  * The entries of variants.c on x86-64: each notes its slot for this thread and jumps on, so
  * that the wrapper finds its caller's frame and arguments as they were.
  */
-#define API_BEGIN(api, title) .set rows, 0
+#define API_BEGIN(api) .set rows, 0
 #define API_END(api) .set rows_of_##api, rows
 #define HOOK(...) .set rows, rows + 1
 #define HAND(...) .set rows, rows + 1

@@ -6,8 +6,8 @@
 #include "interpose/opencl/opencl_calls.h"
 
 #include "interpose/dispatch/coverage.h"
+#include "interpose/opencl/opencl_rows.h"
 #include "interpose/opencl/pool/opencl_pool.h"
-#include "interpose/cuda/cuda_calls.h" /* looked_up_ names of all HAND rows */
 #include "interpose/dispatch/resolve.h"
 
 enum outcome opencl_outcome(cl_int r)
@@ -364,15 +364,12 @@ static cl_int enqueue_free(struct route route, const struct caller *caller, enum
 }
 
 #define ENQUEUE_FREE(name, symbol, resolve)                                                    \
-	cl_int name(cl_command_queue command_queue, cl_uint num_svm_pointers,                  \
-		    void *svm_pointers[], svm_free *pfn_free_func, void *user_data,            \
-		    cl_uint num_events_in_wait_list, const cl_event *event_wait_list,          \
-		    cl_event *event)                                                           \
+	cl_int name(cl_command_queue queue, cl_uint count, void *pointers[], svm_free *call,   \
+		    void *data, cl_uint wait_count, const cl_event *waits, cl_event *event)    \
 	{                                                                                      \
 		return enqueue_free(resolve(&hooks[HOOK_##symbol]), CALLER, HOOK_##symbol,     \
-				    command_queue, num_svm_pointers, svm_pointers,             \
-				    pfn_free_func, user_data, num_events_in_wait_list,         \
-				    event_wait_list, event);                                   \
+				    queue, count, pointers, call, data, wait_count, waits,     \
+				    event);                                                    \
 	}
 EXPORT ENQUEUE_FREE(clEnqueueSVMFree, clEnqueueSVMFree, resolve_direct)
 ENQUEUE_FREE(looked_up_clEnqueueSVMFree, clEnqueueSVMFree, resolve_driver)

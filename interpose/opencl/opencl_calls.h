@@ -6,7 +6,7 @@
 #define GPULEAK_OPENCL_CALLS_H
 
 #include "interpose/block/blocks.h"
-#include "interpose/dispatch/types.h"
+#include "interpose/opencl/opencl_types.h"
 
 /* A success of a CREATE row: adds the device and, for a sub-buffer, the parent. */
 void opencl_record_made(const struct site *site, cl_mem made, cl_context context, uint64_t bytes);

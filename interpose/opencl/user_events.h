@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "interpose/block/blocks.h"
-#include "interpose/dispatch/types.h"
+#include "interpose/opencl/opencl_types.h"
 
 struct behind;
 struct event_wait;

@@ -23,7 +23,7 @@
 #include "interpose/cuda/pool/pool.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/dispatch/resolve.h"
-#include "interpose/dispatch/types.h"
+#include "interpose/base/export.h"
 #include "interpose/process/reporter.h"
 
 static _Atomic int quick_status = -1;
@@ -245,20 +245,27 @@ static void exec_failed(bool noted)
 		recorder->writer.memory_only = 1;
 }
 
+static int exec_is_missing(void)
+{
+	errno = ENOSYS;
+	return -1;
+}
+
+static int exec_returned(bool noted, int r)
+{
+	exec_failed(noted);
+	return r;
+}
+
 #define EXEC(name, parameters, arguments, ...)                                      \
 	static int(*real_##name) parameters;                                        \
 	EXPORT int name parameters                                                  \
 	{                                                                           \
 		bool noted;                                                         \
-		int r;                                                              \
-		if (!real_##name) {                                                 \
-			errno = ENOSYS;                                             \
-			return -1;                                                  \
-		}                                                                   \
+		if (!real_##name)                                                   \
+			return exec_is_missing();                                   \
 		noted = before_exec(__VA_ARGS__);                                   \
-		r = real_##name arguments;                                          \
-		exec_failed(noted);                                                 \
-		return r;                                                           \
+		return exec_returned(noted, real_##name arguments);                 \
 	}
 
 EXEC(execve, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp),
@@ -272,26 +279,39 @@ EXEC(execveat, (int directory, const char *path, char *const argv[], char *const
      (directory, path, argv, envp, flags), runs_always, NULL)
 
 /* The variadic ones: the same arguments as an array. */
-#define GATHER(argv, first, after)                                                  \
+static size_t count_arguments(va_list *list)
+{
+	size_t count = 1;
+
+	while (va_arg(*list, char *))
+		count++;
+	return count;
+}
+
+static void fill_arguments(char **argv, const char *first, size_t count, va_list *list)
+{
+	argv[0] = (char *)(uintptr_t)first;
+	for (size_t i = 1; i <= count; i++)
+		argv[i] = va_arg(*list, char *);
+}
+
+/* The NULL is the last that is read of `list`. A macro, since alloca() takes the caller's frame. */
+#define GATHER(argv, first)                                                         \
 	va_list list, again;                                                        \
-	size_t count = 1;                                                           \
+	size_t count;                                                               \
 	va_start(list, first);                                                      \
-	va_copy(again, list);                                                       \
-	while (va_arg(list, char *))                                                \
-		count++;                                                            \
+	va_start(again, first);                                                     \
+	count = count_arguments(&list);                                             \
 	argv = alloca((count + 1) * sizeof(*argv));                                 \
-	argv[0] = (char *)(uintptr_t)first;                                         \
-	for (size_t i = 1; i <= count; i++)                                         \
-		argv[i] = va_arg(again, char *);                                    \
-	after;                                                                      \
-	va_end(again);                                                              \
-	va_end(list)
+	fill_arguments(argv, first, count, &again);                                 \
+	va_end(again)
 
 EXPORT int execl(const char *path, const char *arg, ...)
 {
 	char **argv;
 
-	GATHER(argv, arg, (void)0);
+	GATHER(argv, arg);
+	va_end(list);
 	return execv(path, argv);
 }
 
@@ -299,7 +319,8 @@ EXPORT int execlp(const char *file, const char *arg, ...)
 {
 	char **argv;
 
-	GATHER(argv, arg, (void)0);
+	GATHER(argv, arg);
+	va_end(list);
 	return execvp(file, argv);
 }
 
@@ -307,7 +328,9 @@ EXPORT int execle(const char *path, const char *arg, ...)
 {
 	char **argv, **envp;
 
-	GATHER(argv, arg, envp = va_arg(again, char **));
+	GATHER(argv, arg);
+	envp = va_arg(list, char **);
+	va_end(list);
 	return execve(path, argv, envp);
 }
 

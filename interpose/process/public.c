@@ -3,7 +3,7 @@
  * The functions that programs may call, see gpuleak.h. They change nothing that the program
  * could see but what they are asked for.
  */
-#include "interpose/dispatch/types.h"
+#include "interpose/base/export.h"
 
 #define GPULEAK_FUNCTION EXPORT
 #include "gpuleak.h"

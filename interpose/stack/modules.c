@@ -15,7 +15,7 @@
 #include "interpose/opencl/pool/opencl_pool.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/dispatch/resolve.h"
-#include "interpose/dispatch/types.h"
+#include "interpose/base/export.h"
 
 static void read_build_id(const struct dl_phdr_info *info, const ElfW(Phdr) *phdr,
 			  struct ledger_module *module)

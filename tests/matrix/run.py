@@ -39,9 +39,10 @@ options = None
 # ---- which rows there are ----
 
 def tracked(api, but=()):
-    """The symbols of an API with a row, whatever its verb, in any file that hooks.def takes."""
+    """The symbols of an API with a row, whatever its verb, in any file that its rows take."""
     ret = []
-    for name in re.findall(r'#include "interpose/(\w+/\w+\.def)"', (INTERPOSE / "dispatch/hooks.def").read_text()):
+    table = (INTERPOSE / api / f"{api}_rows.def").read_text()
+    for name in re.findall(r'#include "interpose/(\w+/\w+\.def)"', table):
         if os.path.basename(name) in but:
             continue
         text = re.sub(r"/\*.*?\*/", " ", (INTERPOSE / name).read_text(), flags=re.S)

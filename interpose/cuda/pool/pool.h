@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "interpose/block/blocks.h"
-#include "interpose/dispatch/types.h"
+#include "interpose/cuda/cuda_types.h"
 
 /* GPULEAK_POOL is strict or fast and nothing has turned it off; the first thing that a wrapper
  * looks at. */

@@ -34,8 +34,6 @@
 #define PATIENCE(tickets) (tickets)->patience
 #endif
 
-#define ASK(id, type, arguments) ((type)resolve_used(USED_##id))arguments
-
 static uint64_t clock_ns(void)
 {
 	struct timespec now;
@@ -51,7 +49,8 @@ int pool_relax(void)
 	int mode = CAPTURE_MODE_RELAXED;
 
 	if (!resolve_used(USED_cuThreadExchangeStreamCaptureMode) ||
-	    ASK(cuThreadExchangeStreamCaptureMode, CUresult(*)(int *), (&mode)) != CUDA_SUCCESS)
+	    DRIVER_CALL(resolve_used(USED_cuThreadExchangeStreamCaptureMode), CUresult(*)(int *),
+			(&mode)) != CUDA_SUCCESS)
 		return CAPTURE_MODE_RELAXED;
 	return mode;
 }
@@ -59,7 +58,8 @@ int pool_relax(void)
 void pool_unrelax(int mode)
 {
 	if (mode != CAPTURE_MODE_RELAXED)
-		ASK(cuThreadExchangeStreamCaptureMode, CUresult(*)(int *), (&mode));
+		DRIVER_CALL(resolve_used(USED_cuThreadExchangeStreamCaptureMode),
+			    CUresult(*)(int *), (&mode));
 }
 
 bool pool_push_context(struct pool_context *context, bool *ret_pushed)
@@ -67,11 +67,13 @@ bool pool_push_context(struct pool_context *context, bool *ret_pushed)
 	CUcontext current = NULL, owner = (CUcontext)(uintptr_t)atomic_load(&context->handle);
 
 	*ret_pushed = false;
-	if (ASK(cuCtxGetCurrent, CUresult(*)(CUcontext *), (&current)) != CUDA_SUCCESS)
+	if (DRIVER_CALL(resolve_used(USED_cuCtxGetCurrent), CUresult(*)(CUcontext *), (&current)) !=
+	    CUDA_SUCCESS)
 		return false;
 	if (current == owner)
 		return true;
-	*ret_pushed = ASK(cuCtxPushCurrent_v2, CUresult(*)(CUcontext), (owner)) == CUDA_SUCCESS;
+	*ret_pushed = DRIVER_CALL(resolve_used(USED_cuCtxPushCurrent_v2), CUresult(*)(CUcontext),
+				  (owner)) == CUDA_SUCCESS;
 	return *ret_pushed;
 }
 
@@ -80,7 +82,8 @@ void pool_pop_context(bool pushed)
 	CUcontext current;
 
 	if (pushed)
-		ASK(cuCtxPopCurrent_v2, CUresult(*)(CUcontext *), (&current));
+		DRIVER_CALL(resolve_used(USED_cuCtxPopCurrent_v2), CUresult(*)(CUcontext *),
+			    (&current));
 }
 
 static void *event_new(struct pool_context *context)
@@ -111,7 +114,8 @@ bool pool_tickets_begin(struct pool_context *context)
 		if (!resolve_used(needed[i]))
 			return false;
 	if (!resolve_used(USED_cuDriverGetVersion) ||
-	    ASK(cuDriverGetVersion, CUresult(*)(int *), (&version)) != CUDA_SUCCESS)
+	    DRIVER_CALL(resolve_used(USED_cuDriverGetVersion), CUresult(*)(int *), (&version)) !=
+		    CUDA_SUCCESS)
 		version = 0;
 	context->tickets.patience = PATIENCE_FIRST;
 	context->tickets.unhurried = 0;
@@ -119,7 +123,8 @@ bool pool_tickets_begin(struct pool_context *context)
 	atomic_store(&context->tickets.idle_epoch, 1);
 	context->by_sync = version < FIRST_DRIVER || !resolve_used(USED_cuCtxRecordEvent);
 	if (resolve_used(USED_cuCtxGetFlags) &&
-	    ASK(cuCtxGetFlags, CUresult(*)(unsigned int *), (&flags)) == CUDA_SUCCESS &&
+	    DRIVER_CALL(resolve_used(USED_cuCtxGetFlags), CUresult(*)(unsigned int *), (&flags)) ==
+		    CUDA_SUCCESS &&
 	    (flags & CTX_SCHED_MASK) == CTX_SCHED_BLOCKING_SYNC)
 		context->event_flags = EVENT_BLOCKING_SYNC;
 	return true;
@@ -201,7 +206,8 @@ static bool look(struct pool_tickets *tickets)
 
 		r = ticket->number <= atomic_load_explicit(&tickets->done, memory_order_relaxed)
 			    ? CUDA_SUCCESS
-			    : ASK(cuEventQuery, CUresult(*)(void *), (ticket->event));
+			    : DRIVER_CALL(resolve_used(USED_cuEventQuery), CUresult(*)(void *),
+					  (ticket->event));
 		if (r == CUDA_SUCCESS)
 			done_up_to(tickets, ticket->number);
 		if (tickets->count == before)
@@ -234,8 +240,8 @@ static CUresult record(struct pool_context *context, uint64_t epoch)
 
 	if (!event)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = ASK(cuCtxRecordEvent, CUresult(*)(CUcontext, void *),
-		((CUcontext)(uintptr_t)atomic_load(&context->handle), event));
+	r = DRIVER_CALL(resolve_used(USED_cuCtxRecordEvent), CUresult(*)(CUcontext, void *),
+			((CUcontext)(uintptr_t)atomic_load(&context->handle), event));
 	if (r != CUDA_SUCCESS) {
 		tickets->spare[tickets->spares++] = event;
 		return r;
@@ -374,7 +380,8 @@ void pool_tickets_ask(struct pool_context *context, uint64_t number)
 	ticket = ticket_of(tickets, number);
 	if (ticket) {
 		mode = pool_relax();
-		r = ASK(cuEventQuery, CUresult(*)(void *), (ticket->event));
+		r = DRIVER_CALL(resolve_used(USED_cuEventQuery), CUresult(*)(void *),
+				(ticket->event));
 		pool_unrelax(mode);
 		if (r == CUDA_SUCCESS)
 			done_up_to(tickets, number);
@@ -405,7 +412,8 @@ void pool_tickets_poll(struct pool_context *context, bool for_good)
 static CUresult wait_for(void *event)
 {
 	int mode = pool_relax();
-	CUresult r = ASK(cuEventSynchronize, CUresult(*)(void *), (event));
+	CUresult r =
+		DRIVER_CALL(resolve_used(USED_cuEventSynchronize), CUresult(*)(void *), (event));
 
 	pool_unrelax(mode);
 	return r;

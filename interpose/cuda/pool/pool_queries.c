@@ -13,8 +13,6 @@
 #include "interpose/cuda/pool/pool.h"
 #include "interpose/dispatch/resolve.h"
 
-#define CALL(type, arguments) ((type)route.real)arguments
-
 /* Below what a process may map. */
 #define NOWHERE 0x1000u
 
@@ -97,7 +95,7 @@ static uint64_t within_limit(struct route route, uint64_t bytes)
 
 static CUresult body_cuMemGetInfo_v2(struct route route, size_t *free, size_t *total)
 {
-	CUresult r = CALL(CUresult(*)(size_t *, size_t *), (free, total));
+	CUresult r = DRIVER_CALL(route.real, CUresult(*)(size_t *, size_t *), (free, total));
 	size_t unused, all;
 
 	if (r != CUDA_SUCCESS || !free)
@@ -105,19 +103,20 @@ static CUresult body_cuMemGetInfo_v2(struct route route, size_t *free, size_t *t
 	if (pooling(route)) {
 		if (total)
 			all = *total;
-		else if (CALL(CUresult(*)(size_t *, size_t *), (&unused, &all)) != CUDA_SUCCESS)
+		else if (DRIVER_CALL(route.real, CUresult(*)(size_t *, size_t *),
+				     (&unused, &all)) != CUDA_SUCCESS)
 			return r;
 		*free = with_unused(*free, all);
 	}
 	*free = within_limit(route, *free);
 	return r;
 }
-BOTH(cuMemGetInfo_v2, CUresult, (size_t *free, size_t *total), (route, free, total),
-     CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuMemGetInfo_v2, (size_t *free, size_t *total), (route, free, total))
 
 static CUresult body_cuMemGetInfo(struct route route, unsigned int *free, unsigned int *total)
 {
-	CUresult r = CALL(CUresult(*)(unsigned int *, unsigned int *), (free, total));
+	CUresult r =
+		DRIVER_CALL(route.real, CUresult(*)(unsigned int *, unsigned int *), (free, total));
 	unsigned int unused, all;
 
 	if (r != CUDA_SUCCESS || !free)
@@ -125,16 +124,15 @@ static CUresult body_cuMemGetInfo(struct route route, unsigned int *free, unsign
 	if (pooling(route)) {
 		if (total)
 			all = *total;
-		else if (CALL(CUresult(*)(unsigned int *, unsigned int *), (&unused, &all)) !=
-			 CUDA_SUCCESS)
+		else if (DRIVER_CALL(route.real, CUresult(*)(unsigned int *, unsigned int *),
+				     (&unused, &all)) != CUDA_SUCCESS)
 			return r;
 		*free = (unsigned int)with_unused(*free, all);
 	}
 	*free = (unsigned int)within_limit(route, *free);
 	return r;
 }
-BOTH(cuMemGetInfo, CUresult, (unsigned int *free, unsigned int *total), (route, free, total),
-     CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuMemGetInfo, (unsigned int *free, unsigned int *total), (route, free, total))
 
 /* ---- where a block begins and ends ---- */
 
@@ -143,8 +141,8 @@ static CUresult body_cuMemGetAddressRange_v2(struct route route, CUdeviceptr *ba
 {
 	struct pool_place place;
 	enum whose whom = whose(route, address, &place);
-	CUresult r = CALL(CUresult(*)(CUdeviceptr *, size_t *, CUdeviceptr),
-			  (base, size, whom == GONE ? NOWHERE : address));
+	CUresult r = DRIVER_CALL(route.real, CUresult(*)(CUdeviceptr *, size_t *, CUdeviceptr),
+				 (base, size, whom == GONE ? NOWHERE : address));
 
 	if (r == CUDA_SUCCESS && whom == LIVE) {
 		if (base)
@@ -154,16 +152,17 @@ static CUresult body_cuMemGetAddressRange_v2(struct route route, CUdeviceptr *ba
 	}
 	return r;
 }
-BOTH(cuMemGetAddressRange_v2, CUresult, (CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr),
-     (route, pbase, psize, dptr), CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuMemGetAddressRange_v2, (CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr),
+	  (route, pbase, psize, dptr))
 
 static CUresult body_cuMemGetAddressRange(struct route route, CUdeviceptr_v1 *base,
 					  unsigned int *size, CUdeviceptr_v1 address)
 {
 	struct pool_place place;
 	enum whose whom = whose(route, address, &place);
-	CUresult r = CALL(CUresult(*)(CUdeviceptr_v1 *, unsigned int *, CUdeviceptr_v1),
-			  (base, size, whom == GONE ? NOWHERE : address));
+	CUresult r = DRIVER_CALL(route.real,
+				 CUresult(*)(CUdeviceptr_v1 *, unsigned int *, CUdeviceptr_v1),
+				 (base, size, whom == GONE ? NOWHERE : address));
 
 	if (r == CUDA_SUCCESS && whom == LIVE) {
 		if (base)
@@ -173,9 +172,8 @@ static CUresult body_cuMemGetAddressRange(struct route route, CUdeviceptr_v1 *ba
 	}
 	return r;
 }
-BOTH(cuMemGetAddressRange, CUresult,
-     (CUdeviceptr_v1 *pbase, unsigned int *psize, CUdeviceptr_v1 dptr),
-     (route, pbase, psize, dptr), CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuMemGetAddressRange, (CUdeviceptr_v1 *pbase, unsigned int *psize, CUdeviceptr_v1 dptr),
+	  (route, pbase, psize, dptr))
 
 /* ---- attributes ---- */
 
@@ -223,17 +221,16 @@ static CUresult body_cuPointerGetAttribute(struct route route, void *data,
 
 	if (whom == LIVE && !place.whole && attribute == ATTRIBUTE_P2P_TOKENS)
 		return no_share_of_slab();
-	r = CALL(CUresult(*)(void *, CUpointer_attribute, CUdeviceptr),
-		 (data, attribute, whom == GONE ? NOWHERE : address));
+	r = DRIVER_CALL(route.real, CUresult(*)(void *, CUpointer_attribute, CUdeviceptr),
+			(data, attribute, whom == GONE ? NOWHERE : address));
 	if (r == CUDA_SUCCESS && whom == LIVE)
 		correct(&place, attribute, data);
 	if (r == CUDA_SUCCESS && whom == GONE)
 		give_back(attribute, data, address);
 	return r;
 }
-BOTH(cuPointerGetAttribute, CUresult,
-     (void *data, CUpointer_attribute attribute, CUdeviceptr ptr),
-     (route, data, attribute, ptr), CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdeviceptr ptr),
+	  (route, data, attribute, ptr))
 
 static CUresult body_cuPointerGetAttributes(struct route route, unsigned int count,
 					    CUpointer_attribute *attributes, void **data,
@@ -241,8 +238,10 @@ static CUresult body_cuPointerGetAttributes(struct route route, unsigned int cou
 {
 	struct pool_place place;
 	enum whose whom = whose(route, address, &place);
-	CUresult r = CALL(CUresult(*)(unsigned int, CUpointer_attribute *, void **, CUdeviceptr),
-			  (count, attributes, data, whom == GONE ? NOWHERE : address));
+	CUresult r =
+		DRIVER_CALL(route.real,
+			    CUresult(*)(unsigned int, CUpointer_attribute *, void **, CUdeviceptr),
+			    (count, attributes, data, whom == GONE ? NOWHERE : address));
 
 	for (unsigned int i = 0; r == CUDA_SUCCESS && whom != NOT_OURS && i < count; i++) {
 		if (whom == LIVE)
@@ -252,25 +251,27 @@ static CUresult body_cuPointerGetAttributes(struct route route, unsigned int cou
 	}
 	return r;
 }
-BOTH(cuPointerGetAttributes, CUresult,
-     (unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr),
-     (route, numAttributes, attributes, data, ptr), CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuPointerGetAttributes,
+	  (unsigned int numAttributes, CUpointer_attribute *attributes, void **data,
+	   CUdeviceptr ptr),
+	  (route, numAttributes, attributes, data, ptr))
 
 static CUresult body_cuPointerSetAttribute(struct route route, const void *value,
 					   CUpointer_attribute attribute, CUdeviceptr address)
 {
 	struct pool_place place;
 	enum whose whom = whose(route, address, &place);
-	CUresult r = CALL(CUresult(*)(const void *, CUpointer_attribute, CUdeviceptr),
-			  (value, attribute, whom == GONE ? NOWHERE : address));
+	CUresult r =
+		DRIVER_CALL(route.real, CUresult(*)(const void *, CUpointer_attribute, CUdeviceptr),
+			    (value, attribute, whom == GONE ? NOWHERE : address));
 
 	if (r == CUDA_SUCCESS && whom == LIVE)
 		never_reuse(&place, LEDGER_POOL_SYNC_MEMOPS);
 	return r;
 }
-BOTH(cuPointerSetAttribute, CUresult,
-     (const void *value, CUpointer_attribute attribute, CUdeviceptr ptr),
-     (route, value, attribute, ptr), CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuPointerSetAttribute,
+	  (const void *value, CUpointer_attribute attribute, CUdeviceptr ptr),
+	  (route, value, attribute, ptr))
 
 /* ---- pinned memory ---- */
 
@@ -284,21 +285,21 @@ static void *host_address(struct route route, void *p)
 static CUresult body_cuMemHostGetDevicePointer(struct route route, void *address, void *p,
 					       unsigned int flags)
 {
-	return CALL(CUresult(*)(void *, void *, unsigned int),
-		    (address, host_address(route, p), flags));
+	return DRIVER_CALL(route.real, CUresult(*)(void *, void *, unsigned int),
+			   (address, host_address(route, p), flags));
 }
-BOTH(cuMemHostGetDevicePointer, CUresult, (CUdeviceptr_v1 *pdptr, void *p, unsigned int Flags),
-     (route, pdptr, p, Flags), CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuMemHostGetDevicePointer, (CUdeviceptr_v1 *pdptr, void *p, unsigned int Flags),
+	  (route, pdptr, p, Flags))
 #define body_cuMemHostGetDevicePointer_v2 body_cuMemHostGetDevicePointer
-BOTH(cuMemHostGetDevicePointer_v2, CUresult, (CUdeviceptr *pdptr, void *p, unsigned int Flags),
-     (route, pdptr, p, Flags), CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuMemHostGetDevicePointer_v2, (CUdeviceptr *pdptr, void *p, unsigned int Flags),
+	  (route, pdptr, p, Flags))
 
 static CUresult body_cuMemHostGetFlags(struct route route, unsigned int *flags, void *p)
 {
-	return CALL(CUresult(*)(unsigned int *, void *), (flags, host_address(route, p)));
+	return DRIVER_CALL(route.real, CUresult(*)(unsigned int *, void *),
+			   (flags, host_address(route, p)));
 }
-BOTH(cuMemHostGetFlags, CUresult, (unsigned int *pFlags, void *p), (route, pFlags, p),
-     CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuMemHostGetFlags, (unsigned int *pFlags, void *p), (route, pFlags, p))
 
 /* ---- what others get ---- */
 
@@ -311,16 +312,15 @@ static CUresult body_cuIpcGetMemHandle(struct route route, CUipcMemHandle *handl
 
 	if (whom == LIVE && !place.whole)
 		return no_share_of_slab();
-	r = CALL(CUresult(*)(CUipcMemHandle *, CUdeviceptr),
-		 (handle, whom == GONE ? NOWHERE : address));
+	r = DRIVER_CALL(route.real, CUresult(*)(CUipcMemHandle *, CUdeviceptr),
+			(handle, whom == GONE ? NOWHERE : address));
 	if (r == CUDA_SUCCESS && whom == LIVE) {
 		never_reuse(&place, LEDGER_POOL_EXPORTED);
 		no_share_of_slab();
 	}
 	return r;
 }
-BOTH(cuIpcGetMemHandle, CUresult, (CUipcMemHandle *pHandle, CUdeviceptr dptr),
-     (route, pHandle, dptr), CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuIpcGetMemHandle, (CUipcMemHandle *pHandle, CUdeviceptr dptr), (route, pHandle, dptr))
 
 static CUresult body_cuMemGetHandleForAddressRange(struct route route, void *handle,
 						   CUdeviceptr address, size_t size,
@@ -329,18 +329,19 @@ static CUresult body_cuMemGetHandleForAddressRange(struct route route, void *han
 {
 	struct pool_place place;
 	enum whose whom = whose(route, address, &place);
-	CUresult r = CALL(CUresult(*)(void *, CUdeviceptr, size_t, CUmemRangeHandleType,
-				      unsigned long long),
-			  (handle, whom == GONE ? NOWHERE : address, size, type, flags));
+	CUresult r = DRIVER_CALL(route.real,
+				 CUresult(*)(void *, CUdeviceptr, size_t, CUmemRangeHandleType,
+					     unsigned long long),
+				 (handle, whom == GONE ? NOWHERE : address, size, type, flags));
 
 	if (r == CUDA_SUCCESS && whom == LIVE)
 		never_reuse(&place, LEDGER_POOL_EXPORTED);
 	return r;
 }
-BOTH(cuMemGetHandleForAddressRange, CUresult,
-     (void *handle, CUdeviceptr dptr, size_t size, CUmemRangeHandleType handleType,
-      unsigned long long flags),
-     (route, handle, dptr, size, handleType, flags), CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuMemGetHandleForAddressRange,
+	  (void *handle, CUdeviceptr dptr, size_t size, CUmemRangeHandleType handleType,
+	   unsigned long long flags),
+	  (route, handle, dptr, size, handleType, flags))
 
 /* ---- advice, which managed memory alone takes, and keeps ---- */
 
@@ -349,29 +350,30 @@ static CUresult body_cuMemAdvise(struct route route, CUdeviceptr address, size_t
 {
 	struct pool_place place;
 	enum whose whom = whose(route, address, &place);
-	CUresult r = CALL(CUresult(*)(CUdeviceptr, size_t, CUmem_advise, CUdevice),
-			  (whom == GONE ? NOWHERE : address, count, advice, device));
+	CUresult r =
+		DRIVER_CALL(route.real, CUresult(*)(CUdeviceptr, size_t, CUmem_advise, CUdevice),
+			    (whom == GONE ? NOWHERE : address, count, advice, device));
 
 	if (r == CUDA_SUCCESS && whom == LIVE)
 		never_reuse(&place, LEDGER_POOL_SYNC_MEMOPS);
 	return r;
 }
-BOTH(cuMemAdvise, CUresult,
-     (CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device),
-     (route, devPtr, count, advice, device), CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuMemAdvise, (CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device),
+	  (route, devPtr, count, advice, device))
 
 static CUresult body_cuMemAdvise_v2(struct route route, CUdeviceptr address, size_t count,
 				    CUmem_advise advice, CUmemLocation location)
 {
 	struct pool_place place;
 	enum whose whom = whose(route, address, &place);
-	CUresult r = CALL(CUresult(*)(CUdeviceptr, size_t, CUmem_advise, CUmemLocation),
-			  (whom == GONE ? NOWHERE : address, count, advice, location));
+	CUresult r = DRIVER_CALL(route.real,
+				 CUresult(*)(CUdeviceptr, size_t, CUmem_advise, CUmemLocation),
+				 (whom == GONE ? NOWHERE : address, count, advice, location));
 
 	if (r == CUDA_SUCCESS && whom == LIVE)
 		never_reuse(&place, LEDGER_POOL_SYNC_MEMOPS);
 	return r;
 }
-BOTH(cuMemAdvise_v2, CUresult,
-     (CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location),
-     (route, devPtr, count, advice, location), CUDA_ERROR_NOT_FOUND)
+CUDA_HAND(cuMemAdvise_v2,
+	  (CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location),
+	  (route, devPtr, count, advice, location))

@@ -20,12 +20,15 @@ _Atomic bool opencl_pool_work;
 
 /* ---- the driver ---- */
 
-#define ROUTE(call) const struct route route = { context->calls.call, true, context->calls.below }
+static struct route route_to(const struct kept_context *context, void *real)
+{
+	return (struct route){ real, true, context->calls.below };
+}
 
 static cl_int put_marker(const struct kept_context *context, cl_command_queue queue,
 			 cl_event *ret)
 {
-	ROUTE(mark);
+	const struct route route = route_to(context, context->calls.mark);
 	INSIDE(&hooks[HOOK_clEnqueueMarkerWithWaitList], route);
 
 	return ((cl_int(*)(cl_command_queue, cl_uint, const cl_event *, cl_event *))route.real)(
@@ -34,7 +37,7 @@ static cl_int put_marker(const struct kept_context *context, cl_command_queue qu
 
 static void release_event(const struct kept_context *context, cl_event event)
 {
-	ROUTE(release_event);
+	const struct route route = route_to(context, context->calls.release_event);
 	INSIDE(&hooks[HOOK_clReleaseEvent], route);
 
 	((cl_int(*)(cl_event))route.real)(event);
@@ -42,7 +45,7 @@ static void release_event(const struct kept_context *context, cl_event event)
 
 static void release_queue(const struct kept_context *context, cl_command_queue queue)
 {
-	ROUTE(release_queue);
+	const struct route route = route_to(context, context->calls.release_queue);
 	INSIDE(&hooks[HOOK_clReleaseCommandQueue], route);
 
 	((cl_int(*)(cl_command_queue))route.real)(queue);

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "interpose/block/blocks.h"
-#include "interpose/dispatch/types.h"
+#include "interpose/opencl/opencl_types.h"
 
 struct ledger_pool;
 

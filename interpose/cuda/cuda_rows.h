@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The prototypes of CUDA's wrappers, from its rows: those that are exported, and what lookups
+ * give out for the rows that are written by hand. tests/unit/cuda_abi.c holds the types against
+ * cuda.h.
+ */
+#ifndef GPULEAK_CUDA_ROWS_H
+#define GPULEAK_CUDA_ROWS_H
+
+#include "interpose/base/export.h"
+#include "interpose/cuda/cuda_types.h"
+
+#define HOOK(symbol, returns, parameters, ...) EXPORT returns symbol parameters;
+#define HAND(symbol, returns, parameters)                                                   \
+	EXPORT returns symbol parameters;                                                   \
+	returns looked_up_##symbol parameters __attribute__((visibility("hidden")));
+#define ROWS_OF "interpose/cuda/cuda_rows.def"
+#include "interpose/dispatch/hooks.def"
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * CUDA's wrappers, two for each row: one that is exported, for callers linked to the name, and
+ * one that lookups give out. hooks.def says what each verb does; a verb is a short macro here,
+ * which calls the driver and the functions that record.
+ */
+#include "interpose/base/submit_epoch.h"
+#include "interpose/block/driver_growth.h"
+#include "interpose/block/limit.h"
+#include "interpose/block/wrap.h"
+#include "interpose/cuda/cuda_calls.h"
+#include "interpose/cuda/cuda_graph.h"
+#include "interpose/cuda/cuda_vmm.h"
+#include "interpose/cuda/pool/pool_calls.h"
+#include "interpose/dispatch/api.h"
+
+/* In the rows: the call succeeded. */
+#define CU_OK (r == CUDA_SUCCESS)
+
+/* R = CALL; once more if memory ran out on DEVICE and the pool gave some back. */
+#define CALL_TWICE(r, call, device)                                                         \
+	do {                                                                                \
+		WRAP_CALL(r, call);                                                         \
+		if (LIMITS_AGAIN(r, device))                                                \
+			WRAP_CALL(r, call);                                                 \
+	} while (0)
+
+/* ---- calls that make a block ---- */
+
+/* POOLED: the pool was asked, and may have looked at the current context for the recorder. */
+static HOT void record_granted(const struct site *site, bool pooled, uint64_t address,
+			       uint64_t bytes)
+{
+	if (pooled && recorder_stayed(address))
+		record_made_pooled(site, address, bytes);
+	else
+		cuda_record_made(site, address, bytes);
+}
+
+/* A driver that is out of memory leaves address 0 (seen on an H200). */
+#define NO_ADDRESS(at, ...)                                                                 \
+	if (at)                                                                             \
+		*(at) = 0
+
+/* Fails before the call as out of memory, after ON_REFUSAL, if a limit says so. */
+#define REFUSE(device, size, on_refusal)                                                    \
+	if (LIMITS_REFUSE(&site, device, size)) {                                           \
+		on_refusal;                                                                 \
+		return CUDA_ERROR_OUT_OF_MEMORY;                                            \
+	}
+
+/* AFTER stands right behind the driver's call, whatever that answered. */
+#define GRANT(call, made, key, size, on_refusal, after)                                     \
+	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;                                              \
+	REFUSE(LIMITS_CURRENT, size, on_refusal)                                            \
+	CALL_TWICE(r, call, LIMITS_CURRENT);                                                \
+	after;                                                                              \
+	if (made)                                                                           \
+		record_granted(&site, pooled, (uint64_t)(key), (uint64_t)(size));           \
+	limits_done();                                                                      \
+	return r;
+
+#define VERB_ALLOC(call, arguments, made, key, size)                                        \
+	GRANT(call, made, key, size, NO_ADDRESS arguments, (void)0)
+
+#define VERB_MAKE(call, arguments, made, key, size)                                         \
+	site.space = SPACE_OBJECTS;                                                         \
+	GRANT(call, made, key, size, (void)0, (void)0)
+
+#define VERB_REGISTER(call, arguments, made, key, size)                                     \
+	site.space = SPACE_REGISTERED;                                                      \
+	GRANT(call, made, key, size, (void)0, (void)0)
+
+/* The question comes before the call: afterwards a capture may be over. */
+#define VERB_ALLOC_ASYNC(call, arguments, made, key, size)                                  \
+	if (cuda_is_captured(hook, hStream)) {                                              \
+		CUresult r;                                                                 \
+		REFUSE(LIMITS_NO_DEVICE, 0, NO_ADDRESS arguments)                           \
+		r = (call);                                                                 \
+		if (made)                                                                   \
+			cuda_graph_captured(&site, hStream, (uint64_t)(key), (uint64_t)(size)); \
+		return r;                                                                   \
+	}                                                                                   \
+	GRANT(call, made, key, size, NO_ADDRESS arguments, submits_note())
+
+/* RECORD is a call that records what was made. */
+#define MAKE_ON(device, call, made, record, size)                                           \
+	CUresult r;                                                                         \
+	site.space = SPACE_OBJECTS; /* the function knows better */                         \
+	REFUSE(device, size, (void)0)                                                       \
+	CALL_TWICE(r, call, device);                                                        \
+	if (made)                                                                           \
+		record;                                                                     \
+	limits_done();                                                                      \
+	return r;
+
+#define VERB_MAKE_BY(call, arguments, made, record, size)                                   \
+	MAKE_ON(LIMITS_NO_DEVICE, call, made, record, size)
+#define VERB_MAKE_PHYSICAL(call, arguments, made, record, size)                             \
+	MAKE_ON(vmm_device_of(prop), call, made, record, size)
+
+/* ---- calls that end one ---- */
+
+static HOT void freeing_begins(const struct site *site, bool pooled, uint64_t address,
+			       struct freeing *ret)
+{
+	if (pooled)
+		record_freeing_pooled(site, address, pool_standing(address), ret);
+	else
+		record_freeing(site, address, ret);
+}
+
+/* BEGIN takes the block out of the table into `freeing`; ENDED records the driver's answer. */
+#define END(begin, call, ended)                                                             \
+	struct freeing freeing;                                                             \
+	CUresult r;                                                                         \
+	begin;                                                                              \
+	WRAP_CALL_FREEING(r, call, &freeing);                                               \
+	ended(hook, &freeing, cuda_free_outcome(r, &freeing), (int)r);                      \
+	return r;
+
+#define VERB_FREE(call, arguments, made, key, size)                                         \
+	END(freeing_begins(&site, pooled, (uint64_t)(key), &freeing), call, record_freed)
+
+#define VERB_UNREGISTER(call, arguments, made, key, size)                                   \
+	site.space = SPACE_REGISTERED;                                                      \
+	END(record_freeing(&site, (uint64_t)(key), &freeing), call, record_freed)
+
+/* Judged before the call: see releasing_dead(). */
+#define VERB_DROP(call, arguments, made, key, size)                                         \
+	site.space = SPACE_OBJECTS;                                                         \
+	END(record_releasing(&site, (uint64_t)(uintptr_t)(key), &freeing), call, record_released)
+
+#define VERB_FREE_ASYNC(call, arguments, made, key, size)                                   \
+	if (cuda_is_captured(hook, hStream)) {                                              \
+		CUresult r = (call);                                                        \
+		if (made)                                                                   \
+			cuda_graph_captured_free(&site, hStream, (uint64_t)(key));          \
+		return r;                                                                   \
+	}                                                                                   \
+	END(record_freeing(&site, (uint64_t)(key), &freeing), SUBMITTED(call), record_freed)
+
+#define VERB_DROP_BY(call, arguments, made, end, size)                                      \
+	site.space = SPACE_OBJECTS;                                                         \
+	return end;
+
+/* ---- calls that make no block ---- */
+
+/* The answer of CALL, after which the submission is noted. */
+#define SUBMITTED(call)                                                                     \
+	({                                                                                  \
+		CUresult answer = (call);                                                   \
+		submits_note();                                                             \
+		answer;                                                                     \
+	})
+
+#define VERB_SUBMIT(call, arguments, made, key, size) return SUBMITTED(call);
+
+#define VERB_TRY(call, arguments, made, key, size)                                          \
+	CUresult r;                                                                         \
+	CALL_TWICE(r, call, LIMITS_CURRENT);                                                \
+	return r;
+
+#define VERB_MARK(call, arguments, made, device, size)                                      \
+	uint64_t began = mark_now();                                                        \
+	CUresult r;                                                                         \
+	CALL_TWICE(r, call, LIMITS_CURRENT);                                                \
+	if (made)                                                                           \
+		cuda_record_mark(&site, (int)(device), began);                              \
+	return r;
+
+/* ---- the wrappers ---- */
+
+#define UNUSED __attribute__((unused))
+
+#define WRAPPER(symbol, find, call, arguments, verb, made, key, size)                       \
+	{                                                                                   \
+		WRAP_BEGIN(symbol, find, SPACE_MEMORY);                                     \
+		if (__builtin_expect(!route.real, 0))                                       \
+			return CUDA_ERROR_NOT_FOUND; /* weak references only */             \
+		if (__builtin_expect(!route.record, 0))                                     \
+			return call;                                                        \
+		const bool pooled UNUSED = pool_reroute(HOOK_##symbol, &route);             \
+		VERB_##verb(call, arguments, made, key, size)                               \
+	}
+
+#define HOOK(symbol, returns, parameters, arguments, verb, made, kind, key, size)           \
+	EXPORT returns symbol parameters                                                    \
+	WRAPPER(symbol, resolve_direct, DRIVER_CALL(route.real, returns(*) parameters, arguments), \
+		arguments, verb, made, key, size)                                           \
+	static returns looked_up_##symbol parameters                                        \
+	WRAPPER(symbol, resolve_driver, DRIVER_CALL(route.real, returns(*) parameters, arguments), \
+		arguments, verb, made, key, size)
+#define ROWS_OF "interpose/cuda/cuda_rows.def"
+#include "interpose/dispatch/hooks.def"
+
+static void *const wrappers[] = {
+#define HOOK(symbol, ...) [HOOK_##symbol - HOOK_FIRST_CUDA] = (void *)looked_up_##symbol,
+#define HAND(symbol, ...) [HOOK_##symbol - HOOK_FIRST_CUDA] = (void *)looked_up_##symbol,
+#define ROWS_OF "interpose/cuda/cuda_rows.def"
+#include "interpose/dispatch/hooks.def"
+};
+
+const struct api_ops api_ops_CUDA = {
+	.wrappers = wrappers,
+};

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The prototypes of OpenCL's wrappers, from its rows: those that are exported, and what lookups
+ * give out for the rows that are written by hand. A row that disagrees with OpenCL's headers
+ * does not compile.
+ */
+#ifndef GPULEAK_OPENCL_ROWS_H
+#define GPULEAK_OPENCL_ROWS_H
+
+#include "interpose/base/export.h"
+#include "interpose/opencl/opencl_types.h"
+
+#define HOOK(symbol, returns, parameters, ...) EXPORT returns symbol parameters;
+#define HAND(symbol, returns, parameters)                                                   \
+	EXPORT returns symbol parameters;                                                   \
+	returns looked_up_##symbol parameters __attribute__((visibility("hidden")));
+#define ROWS_OF "interpose/opencl/opencl_rows.def"
+#include "interpose/dispatch/hooks.def"
+
+#endif
