@@ -11,13 +11,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct text {
+struct directory_text {
 	char *at;
 	size_t left;
 	int short_of;
 };
 
-static void put(struct text *text, const char *s)
+static void text_append(struct directory_text *text, const char *s)
 {
 	for (; *s; s++) {
 		if (text->left <= 1) {
@@ -30,7 +30,7 @@ static void put(struct text *text, const char *s)
 	}
 }
 
-static void put_number(struct text *text, unsigned long long n)
+static void put_number(struct directory_text *text, unsigned long long n)
 {
 	char digits[24];
 	size_t at = sizeof(digits) - 1;
@@ -40,10 +40,10 @@ static void put_number(struct text *text, unsigned long long n)
 		digits[--at] = (char)('0' + n % 10);
 		n /= 10;
 	} while (n);
-	put(text, digits + at);
+	text_append(text, digits + at);
 }
 
-static int finish(const struct text *text)
+static int finish(const struct directory_text *text)
 {
 	return text->short_of ? -ENAMETOOLONG : 0;
 }
@@ -52,7 +52,7 @@ static int finish(const struct text *text)
  * few seconds, and each next touch of one is a page fault in the application. */
 int place_candidate(int i, const char *(*variable)(const char *name), char *ret, size_t size)
 {
-	struct text text = { ret, size, 0 };
+	struct directory_text text = { ret, size, 0 };
 	const char *runtime;
 
 	switch (i) {
@@ -60,14 +60,14 @@ int place_candidate(int i, const char *(*variable)(const char *name), char *ret,
 		runtime = variable("XDG_RUNTIME_DIR");
 		if (!runtime || runtime[0] != '/')
 			return -ENOENT;
-		put(&text, runtime);
-		put(&text, "/gpuleak");
+		text_append(&text, runtime);
+		text_append(&text, "/gpuleak");
 		return finish(&text);
 	case 1:
-		put(&text, "/dev/shm/gpuleak-");
+		text_append(&text, "/dev/shm/gpuleak-");
 		break;
 	case 2:
-		put(&text, "/tmp/gpuleak-");
+		text_append(&text, "/tmp/gpuleak-");
 		break;
 	default:
 		return -ENOENT;
@@ -98,11 +98,11 @@ int place_make(const char *path)
 
 int place_name(int pid, unsigned long long start_ticks, char *ret, size_t size)
 {
-	struct text text = { ret, size, 0 };
+	struct directory_text text = { ret, size, 0 };
 
 	put_number(&text, (unsigned long long)pid);
-	put(&text, "-");
+	text_append(&text, "-");
 	put_number(&text, start_ticks);
-	put(&text, ".gpuleak");
+	text_append(&text, ".gpuleak");
 	return finish(&text);
 }

@@ -163,7 +163,7 @@ static bool lost_file(int error)
 	       error == -EROFS;
 }
 
-static int grow_anyhow(struct ledger_writer *writer, size_t bytes)
+static int grow_file_or_memory(struct ledger_writer *writer, size_t bytes)
 {
 	int r = writer->memory_only ? 0 : grow_file(writer, bytes);
 
@@ -189,7 +189,7 @@ static int grow(struct ledger_writer *writer)
 			r = -ENOMEM;
 			continue;
 		}
-		r = grow_anyhow(writer, more * LEDGER_CHUNK);
+		r = grow_file_or_memory(writer, more * LEDGER_CHUNK);
 		if (r == 0)
 			return 0;
 	}

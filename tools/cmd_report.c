@@ -46,13 +46,13 @@ static void sample(struct session *session, const char *const *paths, size_t cou
 }
 
 /* Whether the report has a place for what is held; a clean one is one line. */
-static int tells_held(const struct session *session)
+static int shows_driver_memory(const struct session *session)
 {
 	const struct report *report = &session->report;
 	int wrong = report->summary.leaked_blocks || report->summary.errors;
 
 	for (size_t i = 0; i < report->count; i++)
-		wrong |= report->processes[i]->released.held_count != 0;
+		wrong |= report->processes[i]->deferred.group_count != 0;
 	return strcmp(opt_values.report, "none") != 0 &&
 	       (report_format(opt_values.format)->complete || wrong);
 }
@@ -78,7 +78,7 @@ static int report_at_exit(struct session *session, const char *ledger)
 		return STATUS_NOTHING_READ;
 	/* One that still runs asked for a report on demand: there is no verdict yet. */
 	verdict = process->ended == REPORT_RUNNING ? JUDGE_CLEAN : session_judge(session);
-	if (tells_held(session))
+	if (shows_driver_memory(session))
 		sample(session, &ledger, 1);
 	session_write(session, opt_values.report);
 	/* Every other format has the verdict in it. */
@@ -89,7 +89,7 @@ static int report_at_exit(struct session *session, const char *ledger)
 }
 
 /* What a killed process left is not cleared away by being read. */
-static void say_what_stays(const struct operands *operands)
+static void print_remaining(const struct operands *operands)
 {
 	for (size_t i = 0; i < operands->list.count; i++) {
 		const struct ledger_file *file = &operands->list.files[i];
@@ -108,7 +108,7 @@ static void sample_running(struct session *session, const struct operands *opera
 	for (size_t i = 0; paths && i < session->report.count; i++)
 		if (session->report.processes[i]->ended == REPORT_RUNNING)
 			paths[count++] = session->report.processes[i]->ledger;
-	if (tells_held(session))
+	if (shows_driver_memory(session))
 		sample(session, paths, count);
 	free(paths);
 }
@@ -137,7 +137,7 @@ static int report(struct session *session, struct operands *operands)
 	}
 	failed |= (opt_text[OPTION_REPORT] ? session_write_pattern(session, opt_values.report)
 					   : session_write_stdout(session)) < 0;
-	say_what_stays(operands);
+	print_remaining(operands);
 	return failed ? STATUS_NOTHING_READ : 0;
 }
 

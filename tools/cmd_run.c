@@ -353,7 +353,8 @@ static int is_later_image(const struct ledger_file *file)
 }
 
 /* Where --ledger wants FILE. PROCESS is NULL if the ledger could not be read. */
-static void keep(struct run *run, const struct ledger_file *file, struct report_process *process)
+static void keep_process(struct run *run, const struct ledger_file *file,
+			 struct report_process *process)
 {
 	char wanted[PATH_MAX], got[PATH_MAX + 16];
 	int running = process && process->ended == REPORT_RUNNING;
@@ -386,7 +387,7 @@ static void gather_one(struct run *run, const struct ledger_file *file)
 		run->keep_directory = 1;
 	}
 	if (opt_values.ledger[0])
-		keep(run, file, process);
+		keep_process(run, file, process);
 	else if (!process || process->ended != REPORT_RUNNING)
 		unlink(file->path); /* here, as the directory may have to stay */
 }

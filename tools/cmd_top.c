@@ -51,7 +51,7 @@ struct arguments {
 	long long older_ms; /* only blocks of that age; 0: all */
 };
 
-struct watch {
+struct top_view {
 	struct ledger_file file;
 	int fd; /* kept open: the ledger goes away when the process ends */
 	struct symbolizer *symbolizer;
@@ -386,7 +386,7 @@ static int find_by_pid(const char *word, int pid, struct ledger_file *ret)
 	return r < 0 ? -1 : 0;
 }
 
-static int find(const char *word, struct ledger_file *ret)
+static int find_ledger(const char *word, struct ledger_file *ret)
 {
 	int pid = ledgers_pid(word);
 
@@ -399,9 +399,9 @@ static int find(const char *word, struct ledger_file *ret)
 	return 0;
 }
 
-static int open_ledger(struct watch *watch, const char *word)
+static int open_ledger(struct top_view *watch, const char *word)
 {
-	if (find(word, &watch->file) < 0)
+	if (find_ledger(word, &watch->file) < 0)
 		return -1;
 	watch->fd = open(watch->file.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (watch->fd < 0)
@@ -422,7 +422,7 @@ static double seconds_now(void)
 }
 
 /* Reads the ledger: 0, or -1 with the reason in watch->error. */
-static int look(struct watch *watch, const struct arguments *arguments, size_t sites)
+static int read_ledger(struct top_view *watch, const struct arguments *arguments, size_t sites)
 {
 	double now = seconds_now();
 	struct live_look how = { .sites = sites, .order = watch->order, .trend = &watch->trend,
@@ -453,19 +453,19 @@ static int look(struct watch *watch, const struct arguments *arguments, size_t s
 	return 0;
 }
 
-static size_t sites_wanted(const struct watch *watch, const struct arguments *arguments)
+static size_t sites_wanted(const struct top_view *watch, const struct arguments *arguments)
 {
 	if (arguments->sites)
 		return (size_t)arguments->sites;
 	return watch->on_screen ? terminal_size().rows : SITES_PLAIN;
 }
 
-static void print_frame(const struct watch *watch, FILE *out)
+static void print_frame(const struct top_view *watch, FILE *out)
 {
 	text_live(out, watch->now, watch->earlier, watch->now_s - watch->earlier_s, watch->sites);
 }
 
-static void draw(const struct watch *watch)
+static void draw(const struct top_view *watch)
 {
 	char *text = NULL;
 	size_t size;
@@ -480,9 +480,9 @@ static void draw(const struct watch *watch)
 }
 
 /* 0, or -1 once readings failed again and again. */
-static int show(struct watch *watch, const struct arguments *arguments, long number)
+static int show(struct top_view *watch, const struct arguments *arguments, long number)
 {
-	if (look(watch, arguments, sites_wanted(watch, arguments)) < 0)
+	if (read_ledger(watch, arguments, sites_wanted(watch, arguments)) < 0)
 		return !watch->now || ++watch->failures == FAILURES_MAX ? -1 : 0;
 	watch->failures = 0;
 	if (watch->on_screen) {
@@ -499,7 +499,7 @@ static int show(struct watch *watch, const struct arguments *arguments, long num
 /* ---- the process ---- */
 
 /* What the ledger says of its end so far: enum ledger_ended. */
-static uint32_t said_end(const struct watch *watch)
+static uint32_t said_end(const struct top_view *watch)
 {
 	struct ledger_header header;
 
@@ -508,7 +508,7 @@ static uint32_t said_end(const struct watch *watch)
 	return header.ended;
 }
 
-static int has_ended(struct watch *watch)
+static int has_ended(struct top_view *watch)
 {
 	if (!process_runs(watch->file.pid, watch->file.start_ticks))
 		return 1;
@@ -562,7 +562,7 @@ static void catch_signals(int on_screen)
 }
 
 /* A key that sorts: the next look, at once, is in that order. */
-static void take_key(struct watch *watch, char key)
+static void take_key(struct top_view *watch, char key)
 {
 	for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
 		if (orders[i].key != key || watch->order == orders[i].order)
@@ -573,7 +573,7 @@ static void take_key(struct watch *watch, char key)
 }
 
 /* Up to MS, or until a key or signal comes. 1: somebody wants the end. */
-static int wait_for(struct watch *watch, long ms)
+static int wait_for(struct top_view *watch, long ms)
 {
 	struct pollfd input = { .fd = watch->has_keys ? STDIN_FILENO : -1, .events = POLLIN };
 	char key;
@@ -597,7 +597,7 @@ enum next {
 };
 
 /* Until the next frame is due. */
-static enum next wait_for_frame(struct watch *watch, const struct arguments *arguments)
+static enum next wait_for_frame(struct top_view *watch, const struct arguments *arguments)
 {
 	double due = watch->now_s + (double)arguments->interval_ms / MS_PER_S;
 
@@ -621,7 +621,7 @@ static enum next wait_for_frame(struct watch *watch, const struct arguments *arg
 
 /* ---- the whole ---- */
 
-static enum next show_frames(struct watch *watch, const struct arguments *arguments)
+static enum next show_frames(struct top_view *watch, const struct arguments *arguments)
 {
 	for (long shown = 0; !arguments->frames || shown < arguments->frames; shown++) {
 		enum next next = shown ? wait_for_frame(watch, arguments) : GO_ON;
@@ -635,9 +635,9 @@ static enum next show_frames(struct watch *watch, const struct arguments *argume
 }
 
 /* The last frame, which holds what happened since the one before, and how the process ended. */
-static int print_end(struct watch *watch, const struct arguments *arguments)
+static int print_end(struct top_view *watch, const struct arguments *arguments)
 {
-	if (look(watch, arguments, sites_wanted(watch, arguments)) < 0)
+	if (read_ledger(watch, arguments, sites_wanted(watch, arguments)) < 0)
 		return nothing("top", watch->error);
 	if (!watch->was_on_screen)
 		fputc('\n', stdout);
@@ -650,7 +650,7 @@ static int print_end(struct watch *watch, const struct arguments *arguments)
 	return fflush(stdout);
 }
 
-static int run(struct watch *watch, const struct arguments *arguments)
+static int run(struct top_view *watch, const struct arguments *arguments)
 {
 	enum next next;
 
@@ -670,7 +670,7 @@ static int run(struct watch *watch, const struct arguments *arguments)
 }
 
 /* A ledger that a dead process left is for `gpuleak report`. */
-static int check_running(const struct watch *watch)
+static int check_running(const struct top_view *watch)
 {
 	if (!watch->file.pid)
 		return nothing(watch->file.path, "is not a gpuleak ledger");
@@ -692,7 +692,7 @@ static void be_cheap(void)
 
 int cmd_top(int argc, char **argv)
 {
-	struct watch watch = { .fd = -1 };
+	struct top_view watch = { .fd = -1 };
 	struct arguments arguments;
 	int r = parse(argc, argv, &arguments);
 

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "report/util/number.h"
 #include "report/gate/baseline.h"
 #include "report/gate/budgets.h"
 #include "report/util/escape.h"
@@ -80,12 +81,12 @@ void gate_input(const struct gate *gate, struct judge_input *input)
 	input->only_at = gate->only_at;
 }
 
-static void tell_difference(const struct baseline *before, const struct tally *now)
+static void tell_difference(const struct baseline *before, const struct leak_totals *now)
 {
 	size_t new = 0, grew = 0, shrank = 0, kept = 0;
 
 	for (size_t i = 0; i < now->count; i++) {
-		const struct tally_entry *entry = &now->entries[i];
+		const struct leak_total *entry = &now->entries[i];
 		const struct baseline_entry *known = baseline_find(before, entry->fingerprint);
 
 		if (!known)
@@ -96,20 +97,22 @@ static void tell_difference(const struct baseline *before, const struct tally *n
 			shrank++;
 		kept += known != NULL;
 	}
-	eprintf(stderr, "gpuleak: %s: %zu known leak%s now (%zu new, %zu grew, %zu shrank, "
-		"%zu gone)\n", before->name, now->count, now->count == 1 ? "" : "s", new, grew,
-		shrank, before->count - kept);
+	eprintf(stderr,
+		"gpuleak: %s: %zu known leak%s now (%zu new, %zu grew, %zu shrank, "
+		"%zu gone)\n",
+		before->name, now->count, plural(now->count), new, grew, shrank,
+		before->count - kept);
 }
 
 /* The file's text in *RET, to be freed. */
-static int baseline_text(const struct tally *tally, char **ret, size_t *ret_length)
+static int baseline_text(const struct leak_totals *totals, char **ret, size_t *ret_length)
 {
 	FILE *out = open_memstream(ret, ret_length);
 	int r = 0;
 
 	if (!out)
 		return -ENOMEM;
-	baseline_write(tally, out);
+	baseline_write(totals, out);
 	if (ferror(out))
 		r = -ENOMEM;
 	if (fclose(out) != 0)
@@ -119,12 +122,13 @@ static int baseline_text(const struct tally *tally, char **ret, size_t *ret_leng
 	return r;
 }
 
-static int replace(struct gate *gate, const struct tally *tally, char *error, size_t error_size)
+static int replace(struct gate *gate, const struct leak_totals *totals, char *error,
+		   size_t error_size)
 {
 	struct baseline *made = NULL;
 	char *text;
 	size_t length;
-	int r = baseline_text(tally, &text, &length);
+	int r = baseline_text(totals, &text, &length);
 
 	if (r < 0) {
 		snprintf(error, error_size, "%s: out of memory", gate->baseline->name);
@@ -139,7 +143,7 @@ static int replace(struct gate *gate, const struct tally *tally, char *error, si
 		baseline_destroy(made);
 		return r;
 	}
-	tell_difference(gate->baseline, tally);
+	tell_difference(gate->baseline, totals);
 	baseline_destroy(gate->baseline);
 	gate->baseline = made;
 	return 0;
@@ -151,7 +155,7 @@ int gate_update_baseline(struct gate *gate, const struct report *report, char *e
 	const char *why = report->count == 0  ? "nothing was recorded"
 			  : report->incomplete ? "not everything was recorded"
 					       : NULL;
-	struct tally tally;
+	struct leak_totals totals;
 	int r;
 
 	for (size_t i = 0; i < report->count && !why; i++)
@@ -164,13 +168,13 @@ int gate_update_baseline(struct gate *gate, const struct report *report, char *e
 			 opt_values.baseline, why);
 		return -EINVAL;
 	}
-	r = tally_leaks(report, &tally);
+	r = leak_totals_make(report, &totals);
 	if (r < 0) {
 		snprintf(error, error_size, "%s: out of memory", opt_values.baseline);
 		return r;
 	}
-	r = replace(gate, &tally, error, error_size);
-	tally_finish(&tally);
+	r = replace(gate, &totals, error, error_size);
+	leak_totals_finish(&totals);
 	return r;
 }
 

@@ -38,7 +38,7 @@ static void print_help(FILE *to)
 	      "  gpuleak run -- ./app\n", to);
 }
 
-static const struct subcommand *find(const char *name)
+static const struct subcommand *find_subcommand(const char *name)
 {
 	for (size_t i = 0; i < SUBCOMMANDS; i++)
 		if (strcmp(subcommands[i].name, name) == 0)
@@ -67,7 +67,7 @@ static int help(const char *about)
 		print_help(stdout);
 		return 0;
 	}
-	subcommand = find(about);
+	subcommand = find_subcommand(about);
 	return subcommand ? subcommand->main(2, argv) : unknown(about);
 }
 
@@ -111,6 +111,6 @@ int main(int argc, char **argv)
 		return help(NULL);
 	if (strcmp(argv[1], "help") == 0)
 		return help(argv[2]);
-	subcommand = find(argv[1]);
+	subcommand = find_subcommand(argv[1]);
 	return subcommand ? subcommand->main(argc - 1, argv + 1) : unknown(argv[1]);
 }

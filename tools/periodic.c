@@ -38,7 +38,7 @@ struct sums {
 	FILE *growing;
 };
 
-static struct watched *find(struct watch *watch, const struct ledger_file *file)
+static struct watched *find_watched(struct watch *watch, const struct ledger_file *file)
 {
 	struct watched *known = watch->first;
 
@@ -57,7 +57,7 @@ static struct watched *find(struct watch *watch, const struct ledger_file *file)
 	return known;
 }
 
-static void add(struct sums *sums, const struct live *live)
+static void add_to_sums(struct sums *sums, const struct live *live)
 {
 	char before[64];
 
@@ -70,7 +70,7 @@ static void add(struct sums *sums, const struct live *live)
 
 static void look_at(struct watch *watch, const struct ledger_file *file, struct sums *sums)
 {
-	struct watched *known = find(watch, file);
+	struct watched *known = find_watched(watch, file);
 	struct live_look look = { .trend = known ? &known->trend : NULL, .step = 1 };
 	struct loaded_ledger ledger;
 	struct live *live;
@@ -80,7 +80,7 @@ static void look_at(struct watch *watch, const struct ledger_file *file, struct 
 		return;
 	ledger.older_ns = (uint64_t)opt_values.older * 1000000u;
 	if (live_build(&ledger, watch->symbolizer, &look, &live) == 0) {
-		add(sums, live);
+		add_to_sums(sums, live);
 		live_destroy(live);
 	}
 	loaded_ledger_finish(&ledger);
@@ -117,11 +117,15 @@ static void print_line(const struct watch *watch, const struct sums *sums, const
 		fputs(": no GPU call seen yet", out);
 	else
 		fprintf(out, ": live %s (%s%s) in %s block%s", format_size(sums->bytes, size),
-			sums->bytes < before ? "-" : sums->bytes > before ? "+" : "=",
-			sums->bytes == before ? ""
-			: format_size(sums->bytes < before ? before - sums->bytes
-							   : sums->bytes - before, change),
-			format_number(sums->blocks, blocks), sums->blocks == 1 ? "" : "s");
+			sums->bytes < before   ? "-"
+			: sums->bytes > before ? "+"
+					       : "=",
+			sums->bytes == before
+				? ""
+				: format_size(sums->bytes < before ? before - sums->bytes
+								   : sums->bytes - before,
+					      change),
+			format_number(sums->blocks, blocks), plural(sums->blocks));
 	fputs(growing, out);
 	fputc('\n', out);
 	if (fclose(out) == 0)

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "report/util/number.h"
 #include "report/util/escape.h"
 #include "tools/flags.h"
 #include "report/format/formats.h"
@@ -105,8 +106,8 @@ void session_trouble(struct session *session, const char *format, ...)
 	session->report.incomplete = 1; /* so that the gate fails without its words, too */
 }
 
-static int add(struct session *session, const char *path, struct report_process **ret_process,
-	       char *error, size_t error_size)
+static int add_ledger(struct session *session, const char *path,
+		      struct report_process **ret_process, char *error, size_t error_size)
 {
 	struct report_process *process;
 	struct loaded_ledger ledger;
@@ -133,7 +134,7 @@ static int add(struct session *session, const char *path, struct report_process 
 int session_add(struct session *session, const char *path, struct report_process **ret_process)
 {
 	char error[ERROR_SIZE];
-	int r = add(session, path, ret_process, error, sizeof(error));
+	int r = add_ledger(session, path, ret_process, error, sizeof(error));
 
 	if (r < 0) {
 		eprintf(stderr, "gpuleak: %s\n", error);
@@ -153,7 +154,7 @@ enum judge_verdict session_judge(struct session *session)
 		file_failed(session, error);
 	gate_input(&session->gate, &input);
 	input.count_caches = (int)opt_values.gate_caches;
-	input.count_held = (int)opt_values.gate_held;
+	input.count_deferred = (int)opt_values.gate_held;
 	input.growth_wanted = opt_text[OPTION_MAX_GROWTH] != NULL;
 	if (input.growth_wanted)
 		input.max_growth = (uint64_t)opt_values.max_growth;
@@ -213,7 +214,7 @@ int session_refuses(const char *where)
 }
 
 /* What the format has no place for must not be lost without a word. */
-static void say_what_is_missing(const struct session *session)
+static void print_missing(const struct session *session)
 {
 	const struct report *report = &session->report;
 	size_t notes = report->note_count;
@@ -223,10 +224,11 @@ static void say_what_is_missing(const struct session *session)
 	for (size_t i = 0; i < report->count; i++)
 		notes += report->processes[i]->note_count;
 	if (report->summary.errors || notes)
-		eprintf(stderr, "gpuleak: the format %s has no place for %" PRIu64 " wrong free%s "
+		eprintf(stderr,
+			"gpuleak: the format %s has no place for %" PRIu64 " wrong free%s "
 			"and %zu note%s: see --format text\n",
 			option_word(OPTION_FORMAT, opt_values.format), report->summary.errors,
-			report->summary.errors == 1 ? "" : "s", notes, notes == 1 ? "" : "s");
+			plural(report->summary.errors), notes, plural(notes));
 }
 
 /* For those who read the report where the format says that they look. */
@@ -328,7 +330,7 @@ static int write_report(struct session *session, const char *where)
 	if (session_refuses(where)) {
 		r = -EINVAL;
 	} else {
-		say_what_is_missing(session);
+		print_missing(session);
 		write_summary(session);
 		r = write_as(session, report_format(opt_values.format)->print, where);
 	}

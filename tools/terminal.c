@@ -36,7 +36,7 @@ struct terminal_size terminal_size(void)
 	return (struct terminal_size){ size.ws_row, size.ws_col };
 }
 
-static void write_all(const char *bytes, size_t length)
+static void terminal_write_all(const char *bytes, size_t length)
 {
 	while (length) {
 		ssize_t n = write(STDOUT_FILENO, bytes, length);
@@ -63,7 +63,7 @@ void terminal_take(void)
 		tcsetattr(STDIN_FILENO, TCSANOW, &keys);
 	}
 	taken = 1;
-	write_all(take, sizeof(take) - 1);
+	terminal_write_all(take, sizeof(take) - 1);
 }
 
 void terminal_give_back(void)
@@ -71,7 +71,7 @@ void terminal_give_back(void)
 	if (!taken)
 		return;
 	taken = 0;
-	write_all(give, sizeof(give) - 1);
+	terminal_write_all(give, sizeof(give) - 1);
 	if (has_keys)
 		tcsetattr(STDIN_FILENO, TCSANOW, &before);
 }
@@ -97,6 +97,6 @@ void terminal_draw(const char *text)
 	}
 	fputs("\x1b[J", out);
 	if (fclose(out) == 0)
-		write_all(bytes, length);
+		terminal_write_all(bytes, length);
 	free(bytes);
 }

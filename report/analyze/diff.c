@@ -12,14 +12,14 @@
 const char *diff_word(enum diff_change change)
 {
 	static const char *const words[DIFF_CHANGES] = {
-		[DIFF_NEW] = "new", [DIFF_GREW] = "grew", [DIFF_SHRANK] = "shrank", [DIFF_GONE] = "gone",
-		[DIFF_SAME] = "unchanged",
+		[DIFF_NEW] = "new",   [DIFF_GREW] = "grew",      [DIFF_SHRANK] = "shrank",
+		[DIFF_GONE] = "gone", [DIFF_SAME] = "unchanged",
 	};
 
 	return words[change];
 }
 
-static enum diff_change change_of(const struct tally_entry *before, const struct tally_entry *after)
+static enum diff_change change_of(const struct leak_total *before, const struct leak_total *after)
 {
 	if (!before->largest)
 		return DIFF_NEW;
@@ -55,7 +55,7 @@ static int compare_rows(const void *left, const void *right)
 
 static void merge(struct diff *diff)
 {
-	const struct tally *before = &diff->tallies[0], *after = &diff->tallies[1];
+	const struct leak_totals *before = &diff->totals[0], *after = &diff->totals[1];
 	size_t b = 0, a = 0;
 
 	while (b < before->count || a < after->count) {
@@ -84,13 +84,13 @@ static void merge(struct diff *diff)
 int diff_make(const struct report *before, const struct report *after, struct diff *ret)
 {
 	struct diff diff = { .before = before, .after = after };
-	int r = tally_leaks(before, &diff.tallies[0]);
+	int r = leak_totals_make(before, &diff.totals[0]);
 
 	if (r == 0)
-		r = tally_leaks(after, &diff.tallies[1]);
+		r = leak_totals_make(after, &diff.totals[1]);
 	if (r == 0) {
-		diff.rows = calloc(diff.tallies[0].count + diff.tallies[1].count + 1,
-				   sizeof(*diff.rows));
+		diff.rows =
+			calloc(diff.totals[0].count + diff.totals[1].count + 1, sizeof(*diff.rows));
 		r = diff.rows ? 0 : -ENOMEM;
 	}
 	if (r < 0) {
@@ -104,8 +104,8 @@ int diff_make(const struct report *before, const struct report *after, struct di
 
 void diff_finish(struct diff *diff)
 {
-	tally_finish(&diff->tallies[0]);
-	tally_finish(&diff->tallies[1]);
+	leak_totals_finish(&diff->totals[0]);
+	leak_totals_finish(&diff->totals[1]);
 	free(diff->rows);
 	*diff = (struct diff){ 0 };
 }

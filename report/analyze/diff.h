@@ -22,12 +22,12 @@ enum diff_change {
 
 struct diff_row {
 	enum diff_change change;
-	struct tally_entry before, after; /* all 0 where there is none */
+	struct leak_total before, after; /* all 0 where there is none */
 };
 
 struct diff {
 	const struct report *before, *after;
-	struct tally tallies[2];
+	struct leak_totals totals[2];
 	struct diff_row *rows; /* by change, then by how much, the largest first */
 	size_t count;
 	size_t counts[DIFF_CHANGES];

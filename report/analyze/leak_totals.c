@@ -19,7 +19,7 @@ uint64_t report_leak_fingerprint(const struct report_leak *leak)
 
 static int compare_entries(const void *left, const void *right)
 {
-	const struct tally_entry *a = left, *b = right;
+	const struct leak_total *a = left, *b = right;
 
 	if (a->fingerprint != b->fingerprint)
 		return a->fingerprint < b->fingerprint ? -1 : 1;
@@ -35,13 +35,13 @@ static size_t count_leaks(const struct report *report)
 	return count;
 }
 
-int tally_leaks(const struct report *report, struct tally *ret)
+int leak_totals_make(const struct report *report, struct leak_totals *ret)
 {
-	struct tally tally = { 0 };
+	struct leak_totals totals = { 0 };
 	size_t kept = 0;
 
-	tally.entries = calloc(count_leaks(report) + 1, sizeof(*tally.entries));
-	if (!tally.entries)
+	totals.entries = calloc(count_leaks(report) + 1, sizeof(*totals.entries));
+	if (!totals.entries)
 		return -ENOMEM;
 	for (size_t i = 0; i < report->count; i++) {
 		const struct report_process *process = report->processes[i];
@@ -49,44 +49,45 @@ int tally_leaks(const struct report *report, struct tally *ret)
 		for (size_t j = 0; j < process->leak_count; j++) {
 			const struct report_leak *leak = &process->leaks[j];
 
-			tally.entries[tally.count++] = (struct tally_entry){
-				report_leak_fingerprint(leak), leak->bytes, leak->blocks, leak };
+			totals.entries[totals.count++] =
+				(struct leak_total){ report_leak_fingerprint(leak), leak->bytes,
+						     leak->blocks, leak };
 		}
 	}
-	if (tally.count)
-		qsort(tally.entries, tally.count, sizeof(*tally.entries), compare_entries);
-	for (size_t i = 0; i < tally.count; i++) {
-		struct tally_entry *last = kept ? &tally.entries[kept - 1] : NULL;
+	if (totals.count)
+		qsort(totals.entries, totals.count, sizeof(*totals.entries), compare_entries);
+	for (size_t i = 0; i < totals.count; i++) {
+		struct leak_total *last = kept ? &totals.entries[kept - 1] : NULL;
 
-		if (last && last->fingerprint == tally.entries[i].fingerprint) {
-			last->bytes = add_bounded(last->bytes, tally.entries[i].bytes);
-			last->blocks = add_bounded(last->blocks, tally.entries[i].blocks);
+		if (last && last->fingerprint == totals.entries[i].fingerprint) {
+			last->bytes = add_bounded(last->bytes, totals.entries[i].bytes);
+			last->blocks = add_bounded(last->blocks, totals.entries[i].blocks);
 		} else {
-			tally.entries[kept++] = tally.entries[i];
+			totals.entries[kept++] = totals.entries[i];
 		}
 	}
-	tally.count = kept;
-	*ret = tally;
+	totals.count = kept;
+	*ret = totals;
 	return 0;
 }
 
 static int compare_fingerprint(const void *key, const void *value)
 {
-	const struct tally_entry *entry = value;
+	const struct leak_total *entry = value;
 	uint64_t wanted = *(const uint64_t *)key;
 
 	return wanted < entry->fingerprint ? -1 : wanted > entry->fingerprint;
 }
 
-const struct tally_entry *tally_find(const struct tally *tally, uint64_t fingerprint)
+const struct leak_total *leak_totals_find(const struct leak_totals *totals, uint64_t fingerprint)
 {
-	return bsearch(&fingerprint, tally->entries, tally->count, sizeof(*tally->entries),
+	return bsearch(&fingerprint, totals->entries, totals->count, sizeof(*totals->entries),
 		       compare_fingerprint);
 }
 
 static int compare_by_size(const void *left, const void *right)
 {
-	const struct tally_entry *a = left, *b = right;
+	const struct leak_total *a = left, *b = right;
 
 	if (a->bytes != b->bytes)
 		return a->bytes > b->bytes ? -1 : 1;
@@ -95,14 +96,14 @@ static int compare_by_size(const void *left, const void *right)
 	return a->fingerprint < b->fingerprint ? -1 : a->fingerprint > b->fingerprint;
 }
 
-void tally_sort_by_size(struct tally *tally)
+void leak_totals_sort_by_size(struct leak_totals *totals)
 {
-	if (tally->count)
-		qsort(tally->entries, tally->count, sizeof(*tally->entries), compare_by_size);
+	if (totals->count)
+		qsort(totals->entries, totals->count, sizeof(*totals->entries), compare_by_size);
 }
 
-void tally_finish(struct tally *tally)
+void leak_totals_finish(struct leak_totals *totals)
 {
-	free(tally->entries);
-	*tally = (struct tally){ 0 };
+	free(totals->entries);
+	*totals = (struct leak_totals){ 0 };
 }

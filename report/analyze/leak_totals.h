@@ -3,8 +3,8 @@
  * The leaks of a report by fingerprint, summed over devices, lines and processes: what a
  * baseline keeps and what two reports are compared by.
  */
-#ifndef GPULEAK_REPORT_TALLY_H
-#define GPULEAK_REPORT_TALLY_H
+#ifndef GPULEAK_REPORT_LEAK_TOTALS_H
+#define GPULEAK_REPORT_LEAK_TOTALS_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -12,15 +12,15 @@
 struct report;
 struct report_leak;
 
-struct tally_entry {
+struct leak_total {
 	uint64_t fingerprint;
 	uint64_t bytes;
 	uint64_t blocks;
 	const struct report_leak *largest; /* one of them, to name the place */
 };
 
-struct tally {
-	struct tally_entry *entries; /* in the order of their fingerprints */
+struct leak_totals {
+	struct leak_total *entries; /* in the order of their fingerprints */
 	size_t count;
 };
 
@@ -28,14 +28,14 @@ struct tally {
 uint64_t report_leak_fingerprint(const struct report_leak *leak);
 
 /* Fills *RET, to be finished by the caller; its leaks are REPORT's. 0 or -ENOMEM. */
-int tally_leaks(const struct report *report, struct tally *ret);
+int leak_totals_make(const struct report *report, struct leak_totals *ret);
 
-/* Puts the largest first; tally_find() is then no longer possible. */
-void tally_sort_by_size(struct tally *tally);
+/* Puts the largest first; leak_totals_find() is then no longer possible. */
+void leak_totals_sort_by_size(struct leak_totals *totals);
 
 /* The entry of FINGERPRINT, or NULL. */
-const struct tally_entry *tally_find(const struct tally *tally, uint64_t fingerprint);
+const struct leak_total *leak_totals_find(const struct leak_totals *totals, uint64_t fingerprint);
 
-void tally_finish(struct tally *tally);
+void leak_totals_finish(struct leak_totals *totals);
 
 #endif

@@ -15,19 +15,19 @@
 #include "report/util/number.h"
 #include "report/analyze/trend.h"
 
-struct gathering {
+struct live_gathering {
 	struct builder b;
 	struct live *live;
 };
 
-struct site_node {
+struct live_site_node {
 	struct live_site site;
-	struct site_node *next;
+	struct live_site_node *next;
 };
 
 static int same_site(const void *value, const void *key)
 {
-	const struct live_site *a = &((const struct site_node *)value)->site, *b = key;
+	const struct live_site *a = &((const struct live_site_node *)value)->site, *b = key;
 
 	/* Strings are interned. */
 	return a->stack_ref == b->stack_ref && a->api == b->api && a->kind == b->kind &&
@@ -42,15 +42,15 @@ static uint64_t hash_site(const struct live_site *key)
 	return hash_number((uint64_t)key->device, hash_number((uintptr_t)key->kind, hash));
 }
 
-static int find_site(struct gathering *g, const struct live_site *key, struct site_node **first,
-		     struct site_node **ret)
+static int find_site(struct live_gathering *g, const struct live_site *key,
+		     struct live_site_node **first, struct live_site_node **ret)
 {
 	uint64_t hash = hash_site(key);
-	struct site_node *node;
+	struct live_site_node *node;
 
 	node = table_find(&g->b.groups, hash, same_site, key);
 	if (!node) {
-		node = pool_alloc(g->b.pool, sizeof(*node));
+		node = arena_alloc(g->b.arena, sizeof(*node));
 		if (!node || table_add(&g->b.groups, hash, node) < 0)
 			return -ENOMEM;
 		node->site = *key;
@@ -63,15 +63,15 @@ static int find_site(struct gathering *g, const struct live_site *key, struct si
 }
 
 /* The site of the blocks whose row is REF; *RET is NULL if they are no memory. */
-static int site_at(struct gathering *g, uint32_t ref, struct site_node **first,
-		   struct site_node **ret)
+static int site_at(struct live_gathering *g, uint32_t ref, struct live_site_node **first,
+		   struct live_site_node **ret)
 {
 	const struct ref_node *known = build_find_ref(&g->b.row_refs, ref);
 	const struct ledger_row *row = known ? NULL : ledger_row(g->b.view, ref);
 	struct live_site key = { .device = -1 };
 	int r = 0;
 
-	*ret = known ? (struct site_node *)known->value : NULL;
+	*ret = known ? (struct live_site_node *)known->value : NULL;
 	if (known)
 		return 0;
 	if (row && ledger_row_is_object(g->b.view, row))
@@ -92,13 +92,13 @@ static int site_at(struct gathering *g, uint32_t ref, struct site_node **first,
 	return r < 0 ? r : build_add_ref(&g->b, &g->b.row_refs, ref, *ret);
 }
 
-static void add(struct live_sum *to, uint64_t bytes, uint64_t blocks)
+static void add_to_sum(struct live_sum *to, uint64_t bytes, uint64_t blocks)
 {
 	to->bytes = add_bounded(to->bytes, bytes);
 	to->blocks = add_bounded(to->blocks, blocks);
 }
 
-static int walk_blocks(struct gathering *g, struct site_node **first)
+static int walk_blocks(struct live_gathering *g, struct live_site_node **first)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *block;
@@ -106,7 +106,7 @@ static int walk_blocks(struct gathering *g, struct site_node **first)
 
 	while (r == 0 &&
 	       (block = ledger_next(g->b.view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
-		struct site_node *node;
+		struct live_site_node *node;
 
 		if (!ledger_block_is_live(block->state, block->marked) ||
 		    build_is_young(&g->b, block))
@@ -114,14 +114,15 @@ static int walk_blocks(struct gathering *g, struct site_node **first)
 		r = site_at(g, block->row, first, &node);
 		if (r < 0 || !node)
 			continue;
-		add(&node->site.sum, block->bytes, 1);
-		add(&g->live->sum, block->bytes, 1);
+		add_to_sum(&node->site.sum, block->bytes, 1);
+		add_to_sum(&g->live->sum, block->bytes, 1);
 	}
 	return r;
 }
 
 /* Counts what ROW's site has allocated so far, if that is known, or asked for. */
-static int walk_rows(struct gathering *g, const struct live_look *look, struct site_node **first)
+static int walk_rows(struct live_gathering *g, const struct live_look *look,
+		     struct live_site_node **first)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_row *row;
@@ -129,7 +130,7 @@ static int walk_rows(struct gathering *g, const struct live_look *look, struct s
 
 	while (r == 0 && (row = ledger_next(g->b.view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row)))) {
 		struct live_site key = { .device = row->device, .stack_ref = row->stack };
-		struct site_node *node;
+		struct live_site_node *node;
 
 		if (ledger_row_is_object(g->b.view, row))
 			continue;
@@ -209,14 +210,14 @@ static int (*const orders[])(const void *, const void *) = {
 	[LIVE_BY_RATE] = compare_by_rate,
 };
 
-static int list_sites(struct gathering *g, const struct site_node *first,
+static int list_sites(struct live_gathering *g, const struct live_site_node *first,
 		      const struct live_look *look)
 {
 	struct live *live = g->live;
 	size_t count = 0;
 	int r = 0;
 
-	live->sites = pool_alloc(g->b.pool, live->site_count * sizeof(*live->sites));
+	live->sites = arena_alloc(g->b.arena, live->site_count * sizeof(*live->sites));
 	if (!live->sites)
 		return -ENOMEM;
 	for (; first && count < live->site_count; first = first->next)
@@ -241,12 +242,12 @@ static int compare_kinds(const void *left, const void *right)
 }
 
 /* From the sites: there are at most as many kinds. */
-static int list_kinds(struct gathering *g)
+static int list_kinds(struct live_gathering *g)
 {
 	struct live *live = g->live;
 	size_t count = 0;
 
-	live->kinds = pool_alloc(g->b.pool, live->site_count * sizeof(*live->kinds));
+	live->kinds = arena_alloc(g->b.arena, live->site_count * sizeof(*live->kinds));
 	if (!live->kinds)
 		return -ENOMEM;
 	for (size_t i = 0; i < live->site_count; i++)
@@ -258,7 +259,7 @@ static int list_kinds(struct gathering *g)
 		struct live_kind *last = count ? &live->kinds[count - 1] : NULL;
 
 		if (last && compare_kinds(last, &live->kinds[i]) == 0)
-			add(&last->sum, live->kinds[i].sum.bytes, live->kinds[i].sum.blocks);
+			add_to_sum(&last->sum, live->kinds[i].sum.bytes, live->kinds[i].sum.blocks);
 		else
 			live->kinds[count++] = live->kinds[i];
 	}
@@ -266,7 +267,7 @@ static int list_kinds(struct gathering *g)
 	return 0;
 }
 
-static void sum_up(struct gathering *g)
+static void sum_up(struct live_gathering *g)
 {
 	struct report_summary *sum = &g->b.process->summary;
 	struct ledger_walk walk = { 0 };
@@ -282,10 +283,10 @@ static void sum_up(struct gathering *g)
 	sum->errors = ledger_header(g->b.view)->errors;
 }
 
-static int gather(struct gathering *g, const struct loaded_ledger *ledger,
+static int gather(struct live_gathering *g, const struct loaded_ledger *ledger,
 		  const struct live_look *look)
 {
-	struct site_node *first = NULL;
+	struct live_site_node *first = NULL;
 	int r = build_identity(&g->b, ledger->name);
 
 	if (r == 0)
@@ -311,12 +312,12 @@ static int gather(struct gathering *g, const struct loaded_ledger *ledger,
 int live_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,
 	       const struct live_look *look, struct live **ret)
 {
-	struct gathering g = { 0 };
+	struct live_gathering g = { 0 };
 	int r = build_start(&g.b, ledger, symbolizer);
 
 	if (r < 0)
 		return r;
-	g.live = pool_alloc(g.b.pool, sizeof(*g.live));
+	g.live = arena_alloc(g.b.arena, sizeof(*g.live));
 	r = g.live ? gather(&g, ledger, look) : -ENOMEM;
 	build_finish(&g.b);
 	if (r < 0) {

@@ -21,7 +21,7 @@
 #define NAMES_BYTES 128
 #define ENDED_BYTES 64
 
-static int add(struct ranks *ranks, const char *sentence)
+static int add_outlier(struct ranks *ranks, const char *sentence)
 {
 	if (!sentence)
 		return -ENOMEM;
@@ -42,7 +42,7 @@ static const char *name_ranks(const struct ranks *ranks, const char *chosen,
 		snprintf(ret, NAMES_BYTES, "%zu ranks", count);
 		return ret;
 	}
-	at = (size_t)snprintf(ret, NAMES_BYTES, "rank%s", count == 1 ? "" : "s");
+	at = (size_t)snprintf(ret, NAMES_BYTES, "rank%s", plural(count));
 	for (size_t i = 0; i < ranks->count; i++) {
 		if (!chosen[i])
 			continue;
@@ -79,7 +79,7 @@ static int find_ends(const struct report *report, struct ranks *ranks, char *cho
 	size_t bad = 0, at;
 	int r = ends ? 0 : -ENOMEM;
 
-	ranks->ended_badly = pool_alloc(ranks->pool, ranks->count);
+	ranks->ended_badly = arena_alloc(ranks->arena, ranks->count);
 	if (!ranks->ended_badly)
 		r = -ENOMEM;
 
@@ -108,21 +108,20 @@ static int find_ends(const struct report *report, struct ranks *ranks, char *cho
 			if (chosen[j])
 				ends[j][0] = '\0';
 		}
-		r = add(ranks, pool_printf(ranks->pool, "%s %s%s",
-					   name_ranks(ranks, chosen, names),
-					   strncmp(end, "killed", 6) != 0 ? ""
-					   : several == 1		  ? "was "
-									  : "were ", end));
+		r = add_outlier(ranks, arena_printf(ranks->arena, "%s %s%s",
+						    name_ranks(ranks, chosen, names),
+						    strncmp(end, "killed", 6) != 0 ? ""
+						    : several == 1		   ? "was "
+										   : "were ",
+						    end));
 	}
 	free(ends);
 	return r;
 }
 
-static int compare_numbers(const void *left, const void *right)
+static int compare_bytes(const void *left, const void *right)
 {
-	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-
-	return a < b ? -1 : a > b;
+	return compare_numbers(*(const uint64_t *)left, *(const uint64_t *)right);
 }
 
 /* What more than half of the ranks leak of LEAK. 1, or 0 if there is no such number. */
@@ -136,7 +135,7 @@ static int find_usual(const struct ranks *ranks, const struct rank_leak *leak, u
 		return 1;
 	for (size_t i = 0; i < leak->count; i++)
 		sorted[i] = leak->parts[i].bytes;
-	qsort(sorted, leak->count, sizeof(*sorted), compare_numbers);
+	qsort(sorted, leak->count, sizeof(*sorted), compare_bytes);
 	for (size_t i = 0; i < leak->count; i++) {
 		run = i > 0 && sorted[i] == sorted[i - 1] ? run + 1 : 1;
 		*ret = sorted[i];
@@ -153,9 +152,10 @@ static const char *tell_only(struct ranks *ranks, const struct rank_leak *leak, 
 	memset(chosen, 0, ranks->count);
 	for (size_t i = 0; i < leak->count; i++)
 		chosen[leak->parts[i].rank] = 1;
-	return pool_printf(ranks->pool, "only %s leak%s %s at %s",
-			   name_ranks(ranks, chosen, names), leak->count == 1 ? "s" : "",
-			   format_size(leak->bytes, size), describe_place(leak->leak->stack, place));
+	return arena_printf(ranks->arena, "only %s leak%s %s at %s",
+			    name_ranks(ranks, chosen, names), leak->count == 1 ? "s" : "",
+			    format_size(leak->bytes, size),
+			    describe_place(leak->leak->stack, place));
 }
 
 static const char *tell_more(struct ranks *ranks, const struct rank_leak *leak,
@@ -164,11 +164,11 @@ static const char *tell_more(struct ranks *ranks, const struct rank_leak *leak,
 	char more[NUMBER_MAX], size[NUMBER_MAX], place[DESCRIBE_PLACE_MAX];
 	int above = part->bytes > usual;
 
-	return pool_printf(ranks->pool, "rank %d leaks %s %s than the %s of the others at %s",
-			   ranks->numbers[part->rank],
-			   format_size(above ? part->bytes - usual : usual - part->bytes, more),
-			   above ? "more" : "less", format_size(usual, size),
-			   describe_place(leak->leak->stack, place));
+	return arena_printf(ranks->arena, "rank %d leaks %s %s than the %s of the others at %s",
+			    ranks->numbers[part->rank],
+			    format_size(above ? part->bytes - usual : usual - part->bytes, more),
+			    above ? "more" : "less", format_size(usual, size),
+			    describe_place(leak->leak->stack, place));
 }
 
 static int tell_absent(struct ranks *ranks, const struct rank_leak *leak, uint64_t usual,
@@ -188,11 +188,13 @@ static int tell_absent(struct ranks *ranks, const struct rank_leak *leak, uint64
 	}
 	if (absent == 0)
 		return 0;
-	return add(ranks, pool_printf(ranks->pool, "%s %s not leak the %s that %zu of %zu ranks "
-				      "leak at %s", name_ranks(ranks, chosen, names),
-				      absent == 1 ? "does" : "do",
-				      format_size(usual, size), leak->count, ranks->count,
-				      describe_place(leak->leak->stack, place)));
+	return add_outlier(ranks, arena_printf(ranks->arena,
+					       "%s %s not leak the %s that %zu of %zu ranks "
+					       "leak at %s",
+					       name_ranks(ranks, chosen, names),
+					       absent == 1 ? "does" : "do",
+					       format_size(usual, size), leak->count, ranks->count,
+					       describe_place(leak->leak->stack, place)));
 }
 
 static int find_leaks(struct ranks *ranks, const struct rank_leak *leak, char *chosen,
@@ -204,10 +206,10 @@ static int find_leaks(struct ranks *ranks, const struct rank_leak *leak, char *c
 	if (!find_usual(ranks, leak, sorted, &usual))
 		return 0;
 	if (2 * (ranks->count - leak->count) > ranks->count)
-		return add(ranks, tell_only(ranks, leak, chosen));
+		return add_outlier(ranks, tell_only(ranks, leak, chosen));
 	for (size_t i = 0; i < leak->count && r == 0; i++)
 		if (leak->parts[i].bytes != usual && ranks->odd_count < ODD_MAX)
-			r = add(ranks, tell_more(ranks, leak, &leak->parts[i], usual));
+			r = add_outlier(ranks, tell_more(ranks, leak, &leak->parts[i], usual));
 	return r < 0 ? r : tell_absent(ranks, leak, usual, chosen);
 }
 
@@ -217,7 +219,7 @@ int ranks_find_odd(const struct report *report, struct ranks *ranks)
 	uint64_t *sorted = calloc(ranks->count, sizeof(*sorted));
 	int r = -ENOMEM;
 
-	ranks->odd = pool_alloc(ranks->pool, ODD_MAX * sizeof(*ranks->odd));
+	ranks->odd = arena_alloc(ranks->arena, ODD_MAX * sizeof(*ranks->odd));
 	if (ranks->odd && chosen && sorted)
 		r = find_ends(report, ranks, chosen);
 	for (size_t i = 0; i < ranks->leak_count && r == 0 && ranks->odd_count < ODD_MAX; i++)

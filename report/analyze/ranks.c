@@ -54,7 +54,7 @@ static int compare_ints(const void *left, const void *right)
 
 static int read_numbers(const struct report *report, struct ranks *ranks)
 {
-	int *numbers = pool_alloc(ranks->pool, (report->count + 1) * sizeof(*numbers));
+	int *numbers = arena_alloc(ranks->arena, (report->count + 1) * sizeof(*numbers));
 	size_t count = 0;
 
 	if (!numbers)
@@ -117,7 +117,7 @@ static int make_leak(struct ranks *ranks, const struct found *found, size_t coun
 	struct rank_part *part = NULL;
 
 	*ret = (struct rank_leak){ .leak = found->leak, .same_device = 1 };
-	ret->parts = pool_alloc(ranks->pool, count * sizeof(*ret->parts));
+	ret->parts = arena_alloc(ranks->arena, count * sizeof(*ret->parts));
 	if (!ret->parts)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
@@ -157,7 +157,7 @@ static int compare_pointers(const void *left, const void *right)
 
 static int count_leaking(struct ranks *ranks)
 {
-	char *leaks = pool_alloc(ranks->pool, ranks->count);
+	char *leaks = arena_alloc(ranks->arena, ranks->count);
 
 	if (!leaks)
 		return -ENOMEM;
@@ -173,8 +173,8 @@ static int put_together(struct ranks *ranks, const struct found *found, size_t c
 {
 	int r = 0;
 
-	ranks->leaks = pool_alloc(ranks->pool, count * sizeof(*ranks->leaks));
-	ranks->shared = pool_alloc(ranks->pool, count * sizeof(*ranks->shared));
+	ranks->leaks = arena_alloc(ranks->arena, count * sizeof(*ranks->leaks));
+	ranks->shared = arena_alloc(ranks->arena, count * sizeof(*ranks->shared));
 	if (!ranks->leaks || !ranks->shared)
 		return -ENOMEM;
 	for (size_t at = 0, next; at < count && r == 0; at = next) {
@@ -195,10 +195,10 @@ static int put_together(struct ranks *ranks, const struct found *found, size_t c
 
 int ranks_find(const struct report *report, struct ranks *ret)
 {
-	struct ranks ranks = { .pool = calloc(1, sizeof(*ranks.pool)) };
+	struct ranks ranks = { .arena = calloc(1, sizeof(*ranks.arena)) };
 	struct found *found = NULL;
 	size_t count = 0;
-	int r = ranks.pool ? read_numbers(report, &ranks) : -ENOMEM;
+	int r = ranks.arena ? read_numbers(report, &ranks) : -ENOMEM;
 
 	if (r == 0 && ranks.count > 1)
 		r = find_leaks(report, &ranks, &found, &count);
@@ -222,8 +222,8 @@ int ranks_shares(const struct ranks *ranks, const struct report_leak *leak)
 
 void ranks_finish(struct ranks *ranks)
 {
-	if (ranks->pool)
-		pool_finish(ranks->pool);
-	free(ranks->pool);
+	if (ranks->arena)
+		arena_finish(ranks->arena);
+	free(ranks->arena);
 	*ranks = (struct ranks){ 0 };
 }

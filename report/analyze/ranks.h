@@ -11,7 +11,7 @@
 
 #include "report/model/model.h"
 
-struct pool;
+struct report_arena;
 
 /* What one rank leaks of a shared leak. */
 struct rank_part {
@@ -44,7 +44,7 @@ struct ranks {
 	char *ended_badly; /* by rank: killed, or with a status that is not 0 */
 	const struct report_leak **shared; /* leaks of processes that other ranks have, too */
 	size_t shared_count;
-	struct pool *pool;
+	struct report_arena *arena;
 };
 
 /* Looks at REPORT, which must live longer. 0 with *RET to be finished, or -ENOMEM. */

@@ -38,7 +38,7 @@ static void push(struct growth_series *series, uint64_t value)
 	series->values[series->count++] = value;
 }
 
-static struct trend_site *find(struct trend *trend, const struct live_site *site)
+static struct trend_site *find_trend_site(struct trend *trend, const struct live_site *site)
 {
 	uint64_t hash = hash_number((uint64_t)site->device, hash_number(site->stack_ref, 0));
 	struct trend_site *ret;
@@ -47,11 +47,11 @@ static struct trend_site *find(struct trend *trend, const struct live_site *site
 	ret = table_find(&trend->sites, hash, same, site);
 	if (ret)
 		return ret;
-	ret = pool_alloc(&trend->pool, sizeof(*ret));
+	ret = arena_alloc(&trend->arena, sizeof(*ret));
 	if (!ret || table_add(&trend->sites, hash, ret) < 0)
 		return NULL;
-	ret->api = pool_text(&trend->pool, site->api, strlen(site->api));
-	ret->kind = pool_text(&trend->pool, site->kind, strlen(site->kind));
+	ret->api = arena_text(&trend->arena, site->api, strlen(site->api));
+	ret->kind = arena_text(&trend->arena, site->kind, strlen(site->kind));
 	if (!ret->api || !ret->kind)
 		return NULL;
 	ret->device = site->device;
@@ -86,7 +86,7 @@ int trend_look(struct trend *trend, struct live_site *sites, size_t count, int s
 {
 	trend->looks++;
 	for (size_t i = 0; i < count; i++) {
-		struct trend_site *known = find(trend, &sites[i]);
+		struct trend_site *known = find_trend_site(trend, &sites[i]);
 
 		if (!known)
 			return -ENOMEM;
@@ -107,7 +107,7 @@ int trend_look(struct trend *trend, struct live_site *sites, size_t count, int s
 
 void trend_finish(struct trend *trend)
 {
-	pool_finish(&trend->pool);
+	arena_finish(&trend->arena);
 	table_finish(&trend->sites);
 	*trend = (struct trend){ 0 };
 }

@@ -14,7 +14,7 @@
 struct live_site;
 
 struct trend { /* all zero: nothing was seen */
-	struct pool pool;
+	struct report_arena arena;
 	struct table sites;
 	struct trend_site *first;
 	unsigned int looks, steps;

@@ -12,7 +12,7 @@
 #include "report/util/number.h"
 #include "report/describe/describe_stack.h"
 
-#define HELD_MAX 100 /* JSON has all of them */
+#define DEFERRED_MAX 100 /* JSON has all of them */
 #define WAIT_NS 1000000u /* a shorter wait is what the call itself takes */
 
 static void print_event(FILE *out, const char *what, const struct report_event *event)
@@ -39,23 +39,22 @@ void text_mapping(FILE *out, const struct report_leak *leak)
 
 int text_stuck(FILE *out, const struct report_process *process)
 {
-	const struct report_held *most = NULL;
+	const struct report_deferred *most = NULL;
 	uint64_t blocks = 0, bytes = 0;
 	char number[NUMBER_MAX];
 
-	for (size_t i = 0; i < process->released.held_count; i++) {
-		const struct report_held *held = &process->released.held[i];
+	for (size_t i = 0; i < process->deferred.group_count; i++) {
+		const struct report_deferred *deferred = &process->deferred.groups[i];
 
-		if (!report_held_fails(held))
+		if (!report_deferred_fails(deferred))
 			continue;
-		most = most ? most : held;
-		blocks = add_bounded(blocks, held->blocks);
-		bytes = add_bounded(bytes, held->bytes);
+		most = most ? most : deferred;
+		blocks = add_bounded(blocks, deferred->blocks);
+		bytes = add_bounded(bytes, deferred->bytes);
 	}
 	if (!most)
 		return 0;
-	fprintf(out, "%s released block%s, ", format_number(blocks, number),
-		blocks == 1 ? "" : "s");
+	fprintf(out, "%s released block%s, ", format_number(blocks, number), plural(blocks));
 	text_bytes(out, bytes);
 	fputs(", behind a user event that was never set, made at ", out);
 	text_place_and_caller(out, most->event.stack);
@@ -78,70 +77,71 @@ static void print_holder(FILE *out, const struct report_holder *holder)
 }
 
 /* Only what is proven; the holders are named apart. */
-static void print_reason(FILE *out, const struct report_held *held)
+static void print_reason(FILE *out, const struct report_deferred *deferred)
 {
-	switch (held->reason) {
-	case REPORT_HELD_USER_EVENT:
+	switch (deferred->reason) {
+	case REPORT_DEFERRED_USER_EVENT:
 		fputs("  Held by a command that waits for a user event, which was never set\n",
 		      out);
-		print_event(out, "Command", &held->command);
-		print_event(out, "User event made", &held->event);
+		print_event(out, "Command", &deferred->command);
+		print_event(out, "User event made", &deferred->event);
 		break;
-	case REPORT_HELD_UNKNOWN:
+	case REPORT_DEFERRED_UNKNOWN:
 		fputs("  Why it is still held is not known: nothing that was recorded keeps it\n",
 		      out);
 		break;
-	case REPORT_HELD_PART:
+	case REPORT_DEFERRED_PART:
 		break;
 	}
 }
 
-static void print_held(FILE *out, const struct report_held *held)
+static void print_deferred(FILE *out, const struct report_deferred *deferred)
 {
 	char number[NUMBER_MAX];
 
 	fputs("\nReleased but not freed: ", out);
-	text_bytes(out, held->bytes);
+	text_bytes(out, deferred->bytes);
 	fputs(" of ", out);
-	text_kind(out, held->kind);
-	if (held->blocks > 1)
-		fprintf(out, " in %s blocks", format_number(held->blocks, number));
+	text_kind(out, deferred->kind);
+	if (deferred->blocks > 1)
+		fprintf(out, " in %s blocks", format_number(deferred->blocks, number));
 	fputc('\n', out);
-	print_event(out, "Released", &held->released);
-	print_event(out, "Allocated", &held->allocated);
-	print_reason(out, held);
-	for (const struct report_holder *holder = held->holders; holder; holder = holder->next)
+	print_event(out, "Released", &deferred->released);
+	print_event(out, "Allocated", &deferred->allocated);
+	print_reason(out, deferred);
+	for (const struct report_holder *holder = deferred->holders; holder; holder = holder->next)
 		print_holder(out, holder);
 }
 
-static void print_waits(FILE *out, const struct report_released *released)
+static void print_waits(FILE *out, const struct report_deferred_frees *frees)
 {
 	fputs("\nReleased but not yet freed: at most ", out);
-	text_bytes(out, released->peak_bytes);
-	if (released->longest.kind) {
+	text_bytes(out, frees->peak_bytes);
+	if (frees->longest.kind) {
 		fputs(" at a time; longest wait ", out);
-		text_time(out, released->longest_wait_ns);
+		text_time(out, frees->longest_wait_ns);
 		fputs(", of ", out);
-		text_bytes(out, released->longest.bytes);
+		text_bytes(out, frees->longest.bytes);
 		fputs(" released at ", out);
-		text_place_and_caller(out, released->longest.released.stack);
+		text_place_and_caller(out, frees->longest.released.stack);
 	}
 	fputc('\n', out);
 }
 
-void text_released(FILE *out, const struct report_process *process, int verbose)
+void text_deferred(FILE *out, const struct report_process *process, int verbose)
 {
-	const struct report_released *released = &process->released;
-	int more = released->held_count || process->leak_count || process->summary.errors;
+	const struct report_deferred_frees *frees = &process->deferred;
+	int more = frees->group_count || process->leak_count || process->summary.errors;
 	char number[NUMBER_MAX];
 
-	for (size_t i = 0; i < released->held_count && i < HELD_MAX; i++)
-		print_held(out, &released->held[i]);
-	if (released->held_count > HELD_MAX)
-		fprintf(out, "\nAnd %s more places that released what is not freed; --format json "
+	for (size_t i = 0; i < frees->group_count && i < DEFERRED_MAX; i++)
+		print_deferred(out, &frees->groups[i]);
+	if (frees->group_count > DEFERRED_MAX)
+		fprintf(out,
+			"\nAnd %s more places that released what is not freed; --format json "
 			"lists all\n",
-			format_number(released->held_count - HELD_MAX, number));
-	if ((released->peak_bytes || released->longest.kind) &&
-	    (verbose || (more && released->longest_wait_ns >= WAIT_NS)))
-		print_waits(out, released);
+			format_number(frees->group_count - DEFERRED_MAX, number));
+	if ((frees->peak_bytes || frees->longest.kind) &&
+	    (verbose || (more && frees->longest_wait_ns >= WAIT_NS)))
+		print_waits(out, frees);
 }

@@ -2,8 +2,8 @@
  *
  * What was released and not freed, in the text report.
  */
-#ifndef GPULEAK_REPORT_TEXT_RELEASED_H
-#define GPULEAK_REPORT_TEXT_RELEASED_H
+#ifndef GPULEAK_REPORT_TEXT_DEFERRED_H
+#define GPULEAK_REPORT_TEXT_DEFERRED_H
 
 #include <stdio.h>
 
@@ -12,7 +12,7 @@ struct report_process;
 
 /* Nothing where nothing is held any more, unless waits are worth a line: VERBOSE, or there
  * is a report of more than one line anyhow. */
-void text_released(FILE *out, const struct report_process *process, int verbose);
+void text_deferred(FILE *out, const struct report_process *process, int verbose);
 
 /* "released, but never unmapped: mapped at make_buffer (/abs/app.c:12)", of a LEAK with a
  * mapping. */

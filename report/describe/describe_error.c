@@ -87,7 +87,7 @@ static void print_result(FILE *out, const struct report_error *error)
 }
 
 /* The first sentence: what this free did. */
-void text_error_deed(FILE *out, const struct report_error *error)
+void text_error_sentence(FILE *out, const struct report_error *error)
 {
 	if (strcmp(error->type, "double-free") == 0) {
 		print_call(out, error,
@@ -172,7 +172,7 @@ void text_error(FILE *out, const struct error_group *group)
 		fprintf(out, " and, with the same stacks, %s times in all",
 			format_number(group->count, number));
 	fputs(": ", out);
-	text_error_deed(out, error);
+	text_error_sentence(out, error);
 	fputs(", at:\n", out);
 	text_stack(out, error->stack);
 	if (is_object(error)) {
@@ -211,7 +211,7 @@ static uint64_t hash_error(const struct report_error *error)
 	return hash_number((uintptr_t)error->freed.stack, hash);
 }
 
-static int group_errors(const struct report_process *process, struct pool *pool,
+static int group_errors(const struct report_process *process, struct report_arena *arena,
 			struct table *table, struct error_group **ret)
 {
 	struct error_group **end = ret;
@@ -222,7 +222,7 @@ static int group_errors(const struct report_process *process, struct pool *pool,
 		struct error_group *group = table_find(table, hash, same_error, error);
 
 		if (!group) {
-			group = pool_alloc(pool, sizeof(*group));
+			group = arena_alloc(arena, sizeof(*group));
 			if (!group || table_add(table, hash, group) < 0)
 				return -ENOMEM;
 			group->error = error;
@@ -234,14 +234,14 @@ static int group_errors(const struct report_process *process, struct pool *pool,
 	return 0;
 }
 
-int text_error_groups(const struct report_process *process, struct pool *pool,
+int text_error_groups(const struct report_process *process, struct report_arena *arena,
 		      struct error_group **ret)
 {
 	struct table table = { 0 };
 	int r;
 
 	*ret = NULL;
-	r = group_errors(process, pool, &table, ret);
+	r = group_errors(process, arena, &table, ret);
 	table_finish(&table);
 	return r;
 }
@@ -249,9 +249,9 @@ int text_error_groups(const struct report_process *process, struct pool *pool,
 int text_errors(FILE *out, const struct report_process *process)
 {
 	struct error_group *groups;
-	struct pool pool = { 0 };
+	struct report_arena arena = { 0 };
 	size_t shown = 0;
-	int r = text_error_groups(process, &pool, &groups);
+	int r = text_error_groups(process, &arena, &groups);
 
 	for (; r == 0 && groups && shown < ERRORS_MAX; groups = groups->next, shown++) {
 		fputc('\n', out);
@@ -259,6 +259,6 @@ int text_errors(FILE *out, const struct report_process *process)
 	}
 	if (r == 0 && groups)
 		fputs("\nAnd more errors; --format json lists all\n", out);
-	pool_finish(&pool);
+	arena_finish(&arena);
 	return r;
 }

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-struct pool;
+struct report_arena;
 struct report_error;
 struct report_process;
 
@@ -21,7 +21,7 @@ struct error_group {
 
 /* The errors of PROCESS in groups, in POOL, in the order of their first ones; *RET is NULL if
  * there are none. 0 or -ENOMEM. */
-int text_error_groups(const struct report_process *process, struct pool *pool,
+int text_error_groups(const struct report_process *process, struct report_arena *arena,
 		      struct error_group **ret);
 
 /* The story of a group with its stacks, in several lines. */
@@ -38,6 +38,6 @@ void text_error_brief(FILE *out, const struct report_error *error);
 
 /* "cuMemFree_v2 was given a block that had been freed already (the driver answered
  * CUDA_ERROR_INVALID_VALUE (1))" */
-void text_error_deed(FILE *out, const struct report_error *error);
+void text_error_sentence(FILE *out, const struct report_error *error);
 
 #endif

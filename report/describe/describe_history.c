@@ -99,8 +99,7 @@ void text_history(FILE *out, const struct report_history *history, uint64_t bloc
 	print_events(out, history);
 	if (history->left_out)
 		fprintf(out, "    %s earlier retain/release pair%s left out\n",
-			format_number(history->left_out, number),
-			history->left_out == 1 ? "" : "s");
+			format_number(history->left_out, number), plural(history->left_out));
 	if (!history->complete)
 		fputs("    (this is not all: some calls found no room, or were not seen)\n", out);
 }

@@ -122,7 +122,7 @@ static void folded_name(const struct report_frame *frame, char ret[FOLDED_NAME_M
 }
 
 /* "    #4-#15 12 frames of libtorch_cuda.so, libc10_cuda.so" */
-static void print_folded(FILE *out, const struct report_stack *stack, size_t from, size_t to)
+static void print_fold(FILE *out, const struct report_stack *stack, size_t from, size_t to)
 {
 	char names[FOLDED_NAMES_MAX + 1][FOLDED_NAME_MAX];
 	size_t count = 0;
@@ -144,10 +144,10 @@ static void print_folded(FILE *out, const struct report_stack *stack, size_t fro
 }
 
 /* The frames from FROM to TO, none of which is the application's. */
-static void print_foldable(FILE *out, const struct report_stack *stack, size_t from, size_t to)
+static void print_or_fold(FILE *out, const struct report_stack *stack, size_t from, size_t to)
 {
 	if (to - from > 1)
-		print_folded(out, stack, from, to);
+		print_fold(out, stack, from, to);
 	else if (to > from)
 		print_frame(out, stack, from);
 }
@@ -165,14 +165,14 @@ static void print_with_folds(FILE *out, const struct report_stack *stack, size_t
 
 	if (own > 0) {
 		shown = called(stack, own);
-		print_foldable(out, stack, 0, shown);
+		print_or_fold(out, stack, 0, shown);
 		print_frame(out, stack, shown);
-		print_foldable(out, stack, shown + 1, own);
+		print_or_fold(out, stack, shown + 1, own);
 	}
 	while (own < count) {
 		print_frame(out, stack, own);
 		next = next_own(stack, own + 1, count);
-		print_foldable(out, stack, own + 1, next);
+		print_or_fold(out, stack, own + 1, next);
 		own = next;
 	}
 }

@@ -55,7 +55,7 @@ static int add_errors(struct findings *findings, const struct report *report, si
 {
 	const struct report_process *p = report->processes[index];
 	struct error_group *groups;
-	int r = text_error_groups(p, &findings->pool, &groups);
+	int r = text_error_groups(p, &findings->arena, &groups);
 
 	for (; r == 0 && groups; groups = groups->next) {
 		const struct report_error *error = groups->error;
@@ -138,7 +138,7 @@ int findings_build(const struct report *report, struct findings *ret)
 void findings_finish(struct findings *findings)
 {
 	free(findings->all);
-	pool_finish(&findings->pool);
+	arena_finish(&findings->arena);
 	*findings = (struct findings){ 0 };
 }
 
@@ -178,7 +178,7 @@ void finding_amount(FILE *out, uint64_t blocks, uint64_t bytes)
 {
 	char count[NUMBER_MAX];
 
-	fprintf(out, "%s block%s, ", format_number(blocks, count), blocks == 1 ? "" : "s");
+	fprintf(out, "%s block%s, ", format_number(blocks, count), plural(blocks));
 	text_bytes(out, bytes);
 }
 
@@ -215,7 +215,7 @@ static void print_leak(FILE *out, const struct finding *finding)
 		finding->process->ended == REPORT_RUNNING ? "not freed so far" : "never freed");
 }
 
-void finding_excuse(FILE *out, const struct finding *finding)
+void finding_exemption(FILE *out, const struct finding *finding)
 {
 	if (finding->class == FINDING_CACHED) {
 		fputs("held by ", out);
@@ -239,7 +239,7 @@ void finding_message(FILE *out, const struct finding *finding, int name_process)
 		if (finding->errors->count > 1)
 			fprintf(out, " (%s times)", format_number(finding->errors->count, count));
 		fputs(": ", out);
-		text_error_deed(out, finding->errors->error);
+		text_error_sentence(out, finding->errors->error);
 	}
 	if (name_process) {
 		fputs(", in ", out);
@@ -247,11 +247,11 @@ void finding_message(FILE *out, const struct finding *finding, int name_process)
 	}
 	if (finding->class == FINDING_CACHED || finding->class == FINDING_SUPPRESSED) {
 		fputs("; ", out);
-		finding_excuse(out, finding);
+		finding_exemption(out, finding);
 	}
 }
 
-void finding_story(FILE *out, const struct finding *finding)
+void finding_details(FILE *out, const struct finding *finding)
 {
 	if (!finding->leak) {
 		text_error(out, finding->errors);

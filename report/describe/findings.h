@@ -47,7 +47,7 @@ struct findings {
 	struct finding *all;
 	size_t count;
 	size_t counts[FINDING_CLASSES];
-	struct pool pool;
+	struct report_arena arena;
 };
 
 /* To be finished also on error. 0 or -ENOMEM. */
@@ -72,9 +72,9 @@ void finding_title(FILE *out, const struct finding *finding);
 /* What and where, in one line. NAME_PROCESS: and by whom. */
 void finding_message(FILE *out, const struct finding *finding, int name_process);
 /* All stacks and histories, in several lines. */
-void finding_story(FILE *out, const struct finding *finding);
+void finding_details(FILE *out, const struct finding *finding);
 /* Why a cached or suppressed finding is no leak. */
-void finding_excuse(FILE *out, const struct finding *finding);
+void finding_exemption(FILE *out, const struct finding *finding);
 
 /* "3 blocks, 1,024 bytes (1.0 KiB)" */
 void finding_amount(FILE *out, uint64_t blocks, uint64_t bytes);

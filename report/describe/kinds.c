@@ -54,7 +54,7 @@ static int is_memory(size_t i)
 	return strchr(kinds[i].name, '/') == NULL;
 }
 
-int kind_check(const struct lines *file, struct word name)
+int kind_check(const struct lines *file, struct line_part name)
 {
 	char known[512], shown[LINES_QUOTE];
 	size_t used = 0;

@@ -13,6 +13,6 @@ const char *kind_words(const char *kind);
 
 /* Checks that NAME is a kind of memory: no block of another name is ever there, so a rule about
  * it would allow or forbid nothing. 0, or -EINVAL with an error that lists the kinds. */
-int kind_check(const struct lines *file, struct word name);
+int kind_check(const struct lines *file, struct line_part name);
 
 #endif

@@ -26,12 +26,12 @@
  * Markdown is made of. Other alphabets stay as they are. */
 static void markdown(FILE *out, const char *text)
 {
-	struct words words;
+	struct text_buffer words;
 
-	if (words_begin(&words) < 0)
+	if (text_buffer_begin(&words) < 0)
 		return;
 	print_escaped(words.out, text);
-	if (words_end(&words) == 0)
+	if (text_buffer_end(&words) == 0)
 		for (const char *at = words.text; *at; at++) {
 			unsigned char c = (unsigned char)*at;
 			int letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
@@ -42,7 +42,7 @@ static void markdown(FILE *out, const char *text)
 			else
 				fprintf(out, "&#%u;", (unsigned int)c);
 		}
-	words_finish(&words);
+	text_buffer_finish(&words);
 }
 
 static void code(FILE *out, const char *text)
@@ -102,13 +102,13 @@ static void print_table(FILE *out, const struct findings *findings)
 
 static int print_story(FILE *out, const struct finding *finding)
 {
-	struct words words;
-	int r = words_begin(&words);
+	struct text_buffer words;
+	int r = text_buffer_begin(&words);
 
 	if (r < 0)
 		return r;
-	finding_story(words.out, finding);
-	r = words_end(&words);
+	finding_details(words.out, finding);
+	r = text_buffer_end(&words);
 	if (r == 0) {
 		fputs("<pre>", out);
 		for (char *at = words.text, *end; *at; at = end + 1) { /* each line ends in one */
@@ -122,7 +122,7 @@ static int print_story(FILE *out, const struct finding *finding)
 		}
 		fputs("</pre>\n", out);
 	}
-	words_finish(&words);
+	text_buffer_finish(&words);
 	return r;
 }
 

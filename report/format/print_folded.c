@@ -23,14 +23,14 @@ static void print_frame(FILE *out, const char *text)
 
 static void print_words(FILE *out, const char *text)
 {
-	struct words words;
+	struct text_buffer words;
 
-	if (words_begin(&words) < 0)
+	if (text_buffer_begin(&words) < 0)
 		return;
 	print_escaped(words.out, text);
-	if (words_end(&words) == 0)
+	if (text_buffer_end(&words) == 0)
 		print_frame(out, words.text);
-	words_finish(&words);
+	text_buffer_finish(&words);
 }
 
 static const char *last_part(const char *path)

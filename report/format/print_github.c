@@ -49,18 +49,18 @@ static void command(struct github *github, const char *name, const struct report
 		    const char *title, const char *text)
 {
 	FILE *out = github->out;
-	struct words file;
+	struct text_buffer file;
 	size_t length = strlen(text);
 
 	fprintf(out, "::%s ", name);
-	if (frame && words_begin(&file) == 0) {
+	if (frame && text_buffer_begin(&file) == 0) {
 		print_escaped(file.out, source_path(&github->root, frame->file));
-		if (words_end(&file) == 0) {
+		if (text_buffer_end(&file) == 0) {
 			fputs("file=", out);
 			encode(out, file.text, file.length, 1);
 			fputc(',', out);
 		}
-		words_finish(&file);
+		text_buffer_finish(&file);
 		if (frame->line)
 			fprintf(out, "line=%u,", frame->line);
 	}
@@ -77,8 +77,8 @@ static void command(struct github *github, const char *name, const struct report
 
 static void finding_command(struct github *github, const char *name, const struct finding *finding)
 {
-	struct words title = { 0 }, text = { 0 };
-	int r = words_begin(&title) | words_begin(&text);
+	struct text_buffer title = { 0 }, text = { 0 };
+	int r = text_buffer_begin(&title) | text_buffer_begin(&text);
 
 	if (r == 0) {
 		finding_title(title.out, finding);
@@ -87,15 +87,15 @@ static void finding_command(struct github *github, const char *name, const struc
 			text_process(text.out, finding->process);
 			fputs(": ", text.out);
 		}
-		finding_story(text.out, finding);
-		r = words_end(&title) | words_end(&text);
+		finding_details(text.out, finding);
+		r = text_buffer_end(&title) | text_buffer_end(&text);
 	}
 	if (r == 0)
 		command(github, name, finding_frame(finding), title.text, text.text);
 	else
 		github->r = -ENOMEM;
-	words_finish(&title);
-	words_finish(&text);
+	text_buffer_finish(&title);
+	text_buffer_finish(&text);
 }
 
 /* The COUNT findings from FIRST on in one line, at the place of the first. */
@@ -104,24 +104,24 @@ static void rest_command(struct github *github, const char *name, size_t first, 
 	const struct finding *finding = &github->findings.all[first];
 	uint64_t blocks = 0, bytes = 0;
 	char title[64];
-	struct words text;
+	struct text_buffer text;
 
 	for (size_t i = first; i < first + count; i++) {
 		blocks += github->findings.all[i].leak ? github->findings.all[i].blocks : 0;
 		bytes += github->findings.all[i].bytes;
 	}
-	github->r = words_begin(&text);
+	github->r = text_buffer_begin(&text);
 	if (github->r < 0)
 		return;
 	finding_amount(text.out, blocks, bytes);
 	fputs(" in ", text.out);
 	fprintf(text.out, "%zu more, the first of them:\n", count);
 	finding_message(text.out, finding, github->report->count > 1);
-	github->r = words_end(&text);
+	github->r = text_buffer_end(&text);
 	snprintf(title, sizeof(title), "GPU memory: %zu more", count);
 	if (github->r == 0)
 		command(github, name, finding_frame(finding), title, text.text);
-	words_finish(&text);
+	text_buffer_finish(&text);
 }
 
 /* The COUNT findings from FIRST on, in at most ROOM lines. */
@@ -136,14 +136,14 @@ static void findings_commands(struct github *github, const char *name, size_t fi
 		rest_command(github, name, first + alone, count - alone);
 }
 
-struct gaps {
+struct github_gaps {
 	FILE *out;
 	size_t count;
 };
 
 static void print_gap(void *data, const struct report_process *process, const char *text)
 {
-	struct gaps *gaps = data;
+	struct github_gaps *gaps = data;
 
 	gaps->count++;
 	if (process) {
@@ -157,59 +157,59 @@ static void print_gap(void *data, const struct report_process *process, const ch
 /* A report that proves nothing must not look like a clean one. */
 static void gaps_command(struct github *github)
 {
-	struct words words;
-	struct gaps gaps = { 0 };
+	struct text_buffer words;
+	struct github_gaps gaps = { 0 };
 
-	github->r = words_begin(&words);
+	github->r = text_buffer_begin(&words);
 	if (github->r < 0)
 		return;
 	gaps.out = words.out;
 	findings_gaps(github->report, print_gap, &gaps);
-	github->r = words_end(&words);
+	github->r = text_buffer_end(&words);
 	if (github->r == 0 && gaps.count) {
 		command(github, "error", NULL, "gpuleak: not everything was recorded", words.text);
 		github->errors++;
 	}
-	words_finish(&words);
+	text_buffer_finish(&words);
 }
 
 static void verdict_command(struct github *github)
 {
 	const struct judgement *judgement = github->judgement;
 	int clean = judgement->verdict == JUDGE_CLEAN;
-	struct words words;
+	struct text_buffer words;
 
-	github->r = words_begin(&words);
+	github->r = text_buffer_begin(&words);
 	if (github->r < 0)
 		return;
 	for (size_t i = 0; i < judgement->reason_count; i++) {
 		print_escaped(words.out, judgement->reasons[i]);
 		fputc('\n', words.out);
 	}
-	github->r = words_end(&words);
+	github->r = text_buffer_end(&words);
 	if (github->r == 0)
 		command(github, clean ? "notice" : "error", NULL,
 			clean ? "gpuleak: gate passed" : "gpuleak: gate failed", words.text);
 	github->errors += !clean;
-	words_finish(&words);
+	text_buffer_finish(&words);
 }
 
 /* Silence must not pass for success. */
 static void clean_command(struct github *github)
 {
 	const struct report_summary *sum = &github->report->summary;
-	struct words words;
+	struct text_buffer words;
 
-	github->r = words_begin(&words);
+	github->r = text_buffer_begin(&words);
 	if (github->r < 0)
 		return;
 	finding_amount(words.out, sum->allocated_blocks, sum->allocated_bytes);
 	fprintf(words.out, " allocated by %zu process%s", github->report->count,
 		github->report->count == 1 ? "" : "es");
-	github->r = words_end(&words);
+	github->r = text_buffer_end(&words);
 	if (github->r == 0)
 		command(github, "notice", NULL, "gpuleak: no leaks", words.text);
-	words_finish(&words);
+	text_buffer_finish(&words);
 }
 
 int print_github(const struct report *report, const struct judgement *judgement, FILE *out)

@@ -83,11 +83,11 @@ static void print_name(FILE *out, const struct finding *finding)
 
 static int print_finding(struct suite *suite, const struct finding *finding)
 {
-	struct words name = { 0 }, class = { 0 }, message = { 0 }, story = { 0 };
+	struct text_buffer name = { 0 }, class = { 0 }, message = { 0 }, story = { 0 };
 	int fails = finding->class == FINDING_ERROR ||
 		    (finding->class == FINDING_LEAK && !suite->judged_clean);
-	int r = words_begin(&name) | words_begin(&class) | words_begin(&message) |
-		words_begin(&story);
+	int r = text_buffer_begin(&name) | text_buffer_begin(&class) | text_buffer_begin(&message) |
+		text_buffer_begin(&story);
 
 	if (r == 0) {
 		print_name(name.out, finding);
@@ -96,24 +96,24 @@ static int print_finding(struct suite *suite, const struct finding *finding)
 		finding_message(message.out, finding, 0);
 		if (!fails && finding->class == FINDING_LEAK)
 			fputs("; the gate lets it pass", message.out);
-		finding_story(story.out, finding);
-		r = words_end(&name) | words_end(&class) | words_end(&message) |
-		    words_end(&story);
+		finding_details(story.out, finding);
+		r = text_buffer_end(&name) | text_buffer_end(&class) | text_buffer_end(&message) |
+		    text_buffer_end(&story);
 	}
 	if (r == 0) {
 		begin_case(suite, class.text, name.text);
 		end_case(suite, fails ? "failure" : "skipped", fails ? finding_rule(finding) : NULL,
 			 message.text, story.text);
 	}
-	words_finish(&name);
-	words_finish(&class);
-	words_finish(&message);
-	words_finish(&story);
+	text_buffer_finish(&name);
+	text_buffer_finish(&class);
+	text_buffer_finish(&message);
+	text_buffer_finish(&story);
 	return r == 0 ? 0 : -ENOMEM;
 }
 
 /* The gaps of one process, NULL: of the report as a whole. */
-struct gaps {
+struct junit_gaps {
 	const struct report_process *process;
 	FILE *out;
 	size_t count;
@@ -121,7 +121,7 @@ struct gaps {
 
 static void print_gap(void *data, const struct report_process *process, const char *text)
 {
-	struct gaps *gaps = data;
+	struct junit_gaps *gaps = data;
 
 	if (process != gaps->process)
 		return;
@@ -133,22 +133,22 @@ static void print_gap(void *data, const struct report_process *process, const ch
 static int print_recorded(struct suite *suite, const struct report *report,
 			  const struct report_process *process)
 {
-	struct words words;
-	struct gaps gaps = { process, NULL, 0 };
-	int r = words_begin(&words);
+	struct text_buffer words;
+	struct junit_gaps gaps = { process, NULL, 0 };
+	int r = text_buffer_begin(&words);
 
 	if (r < 0)
 		return r;
 	gaps.out = words.out;
 	findings_gaps(report, print_gap, &gaps);
-	r = words_end(&words);
+	r = text_buffer_end(&words);
 	if (r == 0) {
 		begin_case(suite, CLASS, "everything was recorded");
 		end_case(suite, gaps.count ? "error" : NULL, "incomplete",
 			 "not everything was recorded, so that nothing proves that there are no "
 			 "other leaks", words.text);
 	}
-	words_finish(&words);
+	text_buffer_finish(&words);
 	return r;
 }
 
@@ -290,8 +290,8 @@ static int print_process(FILE *out, const struct report *report, const struct fi
 {
 	const struct report_process *process = report->processes[index];
 	struct suite suite = { .judged_clean = judged_clean };
-	struct words cases = { 0 }, name = { 0 };
-	int r = words_begin(&cases) | words_begin(&name);
+	struct text_buffer cases = { 0 }, name = { 0 };
+	int r = text_buffer_begin(&cases) | text_buffer_begin(&name);
 
 	if (r == 0) {
 		suite.out = cases.out;
@@ -305,11 +305,11 @@ static int print_process(FILE *out, const struct report *report, const struct fi
 	if (r == 0)
 		r = print_findings(&suite, findings, index);
 	if (r == 0)
-		r = words_end(&cases) | words_end(&name);
+		r = text_buffer_end(&cases) | text_buffer_end(&name);
 	if (r == 0)
 		print_suite(out, (unsigned int)index, name.text, process, &suite, cases.text);
-	words_finish(&cases);
-	words_finish(&name);
+	text_buffer_finish(&cases);
+	text_buffer_finish(&name);
 	return r == 0 ? 0 : -ENOMEM;
 }
 
@@ -329,23 +329,23 @@ static void print_verdict(struct suite *suite, const struct judgement *judgement
 static int print_whole(FILE *out, const struct report *report, const struct judgement *judgement)
 {
 	struct suite suite = { 0 };
-	struct words cases = { 0 }, reasons = { 0 };
-	int r = words_begin(&cases) | words_begin(&reasons);
+	struct text_buffer cases = { 0 }, reasons = { 0 };
+	int r = text_buffer_begin(&cases) | text_buffer_begin(&reasons);
 
 	if (r == 0) {
 		suite.out = cases.out;
 		for (size_t i = 0; judgement && i < judgement->reason_count; i++)
 			fprintf(reasons.out, "%s\n", judgement->reasons[i]);
-		r = print_recorded(&suite, report, NULL) | words_end(&reasons);
+		r = print_recorded(&suite, report, NULL) | text_buffer_end(&reasons);
 	}
 	if (r == 0 && judgement)
 		print_verdict(&suite, judgement, reasons.text);
 	if (r == 0)
-		r = words_end(&cases);
+		r = text_buffer_end(&cases);
 	if (r == 0)
 		print_suite(out, (unsigned int)report->count, "gpuleak", NULL, &suite, cases.text);
-	words_finish(&cases);
-	words_finish(&reasons);
+	text_buffer_finish(&cases);
+	text_buffer_finish(&reasons);
 	return r == 0 ? 0 : -ENOMEM;
 }
 

@@ -34,12 +34,12 @@ static void family(FILE *out, const char *name, const char *type, const char *he
 
 static void label(FILE *out, const char *name, const char *value, const char *before)
 {
-	struct words words;
+	struct text_buffer words;
 
-	if (words_begin(&words) < 0)
+	if (text_buffer_begin(&words) < 0)
 		return;
 	print_escaped(words.out, value);
-	if (words_end(&words) == 0) {
+	if (text_buffer_end(&words) == 0) {
 		fprintf(out, "%s%s=\"", before, name);
 		for (const char *at = words.text; *at; at++) {
 			if (*at == '\\' || *at == '"') /* newlines are spelled out by now */
@@ -48,7 +48,7 @@ static void label(FILE *out, const char *name, const char *value, const char *be
 		}
 		fputc('"', out);
 	}
-	words_finish(&words);
+	text_buffer_finish(&words);
 }
 
 /* The I-th process. One that went on as another program (exec) is two of the same pid. */

@@ -28,7 +28,7 @@ struct baseline_reading {
 
 static int parse_head(struct line *line)
 {
-	struct word word = line_word(line, WORD_ENDS), version = line_word(line, WORD_ENDS);
+	struct line_part word = line_word(line, WORD_ENDS), version = line_word(line, WORD_ENDS);
 	char shown[LINES_QUOTE];
 
 	if (!word_is(word, HEAD) || line->length > 0)
@@ -64,7 +64,7 @@ static int parse_entry(void *data, struct line *line)
 	struct baseline_entry entry = { 0 };
 	struct baseline_reading *reading = data;
 	char shown[LINES_QUOTE];
-	struct word word;
+	struct line_part word;
 
 	if (!reading->headed) {
 		reading->headed = true;
@@ -83,7 +83,7 @@ static int parse_entry(void *data, struct line *line)
 		return lines_fail(line->file, -EINVAL, "'%s' is not a number of blocks; a line is "
 				  ENTRY, lines_quote(word, shown));
 	if (line->length > 0 && line->at[0] != '#') {
-		word = (struct word){ line->at, line->length };
+		word = (struct line_part){ line->at, line->length };
 		return lines_fail(line->file, -EINVAL, "'%s' is too much; a line is " ENTRY,
 				  lines_quote(word, shown));
 	}
@@ -186,14 +186,14 @@ static void write_place(FILE *out, const struct report_leak *leak)
 	fputc(')', out);
 }
 
-void baseline_write(const struct tally *tally, FILE *out)
+void baseline_write(const struct leak_totals *totals, FILE *out)
 {
 	char text[FINGERPRINT_TEXT];
 
 	fputs("# Known leaks: gpuleak run --baseline FILE fails for what goes beyond them.\n"
 	      "# Written by --update-baseline. " ENTRY "\n" HEAD " " VERSION "\n", out);
-	for (size_t i = 0; i < tally->count; i++) {
-		const struct tally_entry *entry = &tally->entries[i];
+	for (size_t i = 0; i < totals->count; i++) {
+		const struct leak_total *entry = &totals->entries[i];
 
 		fprintf(out, "%s %" PRIu64 " %" PRIu64 " # ",
 			report_fingerprint_text(entry->fingerprint, text), entry->bytes,

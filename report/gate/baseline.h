@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-struct tally;
+struct leak_totals;
 
 #define BASELINE_ENTRIES_MAX 65536
 
@@ -43,8 +43,8 @@ int baseline_load(const char *path, struct baseline **ret, char *error, size_t e
 /* The entry of FINGERPRINT, or NULL. BASELINE may be NULL. */
 const struct baseline_entry *baseline_find(const struct baseline *baseline, uint64_t fingerprint);
 
-/* Writes the file that knows all of TALLY. */
-void baseline_write(const struct tally *tally, FILE *out);
+/* Writes the file that knows all of TOTALS. */
+void baseline_write(const struct leak_totals *totals, FILE *out);
 
 void baseline_destroy(struct baseline *baseline); /* NULL is fine */
 

@@ -20,7 +20,7 @@ static const char *const subjects[] = {
 };
 #define SUBJECTS (sizeof(subjects) / sizeof(subjects[0]))
 
-static int parse_bytes(struct word word, uint64_t *ret)
+static int parse_bytes(struct line_part word, uint64_t *ret)
 {
 	struct options parser;
 	char limit[32];
@@ -39,7 +39,7 @@ static int parse_bytes(struct word word, uint64_t *ret)
 /* Reads the end of LINE: a size, or a number and the word blocks. */
 static int parse_limit(struct line *line, struct budget *rule)
 {
-	struct word word = line_last_word(line);
+	struct line_part word = line_last_word(line);
 	char shown[LINES_QUOTE];
 
 	rule->in_blocks = word_is(word, "blocks") || word_is(word, "block");
@@ -55,7 +55,7 @@ static int parse_limit(struct line *line, struct budget *rule)
 
 static int parse_device(const struct line *line, struct budget *rule)
 {
-	struct word word = { line->at, line->length };
+	struct line_part word = { line->at, line->length };
 	char shown[LINES_QUOTE];
 	uint64_t device;
 
@@ -69,7 +69,7 @@ static int parse_device(const struct line *line, struct budget *rule)
 
 static int parse_subject(struct line *line, struct budget *rule)
 {
-	struct word whole = { line->at, line->length };
+	struct line_part whole = { line->at, line->length };
 	char shown[LINES_QUOTE];
 	int subject;
 
@@ -86,7 +86,7 @@ static int parse_subject(struct line *line, struct budget *rule)
 	if (rule->subject == BUDGET_DEVICE)
 		return parse_device(line, rule);
 	if (rule->subject == BUDGET_KIND && line->length > 0 &&
-	    kind_check(line->file, (struct word){ line->at, line->length }) < 0)
+	    kind_check(line->file, (struct line_part){ line->at, line->length }) < 0)
 		return -EINVAL;
 	return frame_pattern_parse(&rule->pattern, line, "");
 }
@@ -102,7 +102,7 @@ static int parse_budget(void *data, struct line *line)
 	struct budgets *budgets = data;
 	struct budget rule = { .line = line->file->line };
 	struct budget *rules;
-	struct word subject;
+	struct line_part subject;
 	int r;
 
 	rules = lines_grow(line->file, budgets->rules, budgets->count, sizeof(*rules), BUDGETS_MAX,
@@ -111,7 +111,7 @@ static int parse_budget(void *data, struct line *line)
 		return r;
 	budgets->rules = rules;
 	r = parse_limit(line, &rule);
-	subject = (struct word){ line->at, line->length };
+	subject = (struct line_part){ line->at, line->length };
 	if (r == 0)
 		r = parse_subject(line, &rule);
 	if (r == 0 && !(rule.text = strndup(subject.text, subject.length)))

@@ -67,7 +67,8 @@ const char *judge_who(const struct report_process *process, char ret[DESCRIBE_PL
 		snprintf(ret, DESCRIBE_PLACE_MAX, "rank %d (process %d of %s on %s)", process->rank,
 			 process->pid, process->program, process->host ? process->host : "?");
 	else
-		snprintf(ret, DESCRIBE_PLACE_MAX, "process %d (%s)", process->pid, process->program);
+		snprintf(ret, DESCRIBE_PLACE_MAX, "process %d (%s)", process->pid,
+			 process->program);
 	return ret;
 }
 
@@ -84,9 +85,10 @@ static void too_much(struct bench *bench, const struct judge_input *input,
 	char bytes[DESCRIBE_SIZE_MAX], allowed[DESCRIBE_SIZE_MAX];
 
 	judge_reason(bench, "%" PRIu64 " block%s, %s %s%s, %s allowed", rest->blocks,
-		     rest->blocks == 1 ? "" : "s", describe_size(rest->bytes, bytes), rest->verb,
-		     rest->what, input->max_leaked_bytes
-		     ? describe_size(input->max_leaked_bytes, allowed) : "0");
+		     plural(rest->blocks), describe_size(rest->bytes, bytes), rest->verb,
+		     rest->what,
+		     input->max_leaked_bytes ? describe_size(input->max_leaked_bytes, allowed)
+					     : "0");
 }
 
 /* " (2 blocks, 2,000 bytes suppressed)", "" if nothing is. */
@@ -98,9 +100,9 @@ static const char *suppressed(const struct report_summary *sum, char ret[JUDGE_S
 	if (sum->suppressed_blocks)
 		snprintf(ret, JUDGE_SUPPRESSED_MAX, " (%s block%s, %s byte%s suppressed)",
 			 format_number(sum->suppressed_blocks, blocks),
-			 sum->suppressed_blocks == 1 ? "" : "s",
+			 plural(sum->suppressed_blocks),
 			 format_number(sum->suppressed_bytes, bytes),
-			 sum->suppressed_bytes == 1 ? "" : "s");
+			 plural(sum->suppressed_bytes));
 	return ret;
 }
 
@@ -111,11 +113,12 @@ static void nothing_leaked(struct bench *bench, const struct judge_input *input,
 	char bytes[DESCRIBE_SIZE_MAX], hidden[JUDGE_SUPPRESSED_MAX];
 
 	if (sum->cached_blocks && !input->count_caches)
-		judge_reason(bench, "nothing leaked%s%s; caches hold %s in %" PRIu64
+		judge_reason(bench,
+			     "nothing leaked%s%s; caches hold %s in %" PRIu64
 			     " block%s, which do not count (--gate-caches 1 counts them)",
 			     rest->what, suppressed(sum, hidden),
 			     describe_size(sum->cached_bytes, bytes), sum->cached_blocks,
-			     sum->cached_blocks == 1 ? "" : "s");
+			     plural(sum->cached_blocks));
 	else
 		judge_reason(bench, "nothing leaked%s%s", rest->what, suppressed(sum, hidden));
 }
@@ -132,8 +135,7 @@ static void leaked(struct bench *bench, const struct judge_input *input, const s
 static void judge_errors(struct bench *bench, const struct report_summary *sum)
 {
 	if (sum->errors > 0)
-		judge_reason(bench, "%" PRIu64 " wrong free%s", sum->errors,
-			     sum->errors == 1 ? "" : "s");
+		judge_reason(bench, "%" PRIu64 " wrong free%s", sum->errors, plural(sum->errors));
 }
 
 static void charge_list(struct bench *bench, const struct report_leak *leaks, size_t count)
@@ -219,7 +221,7 @@ static void judge_process(struct bench *bench, const struct judge_input *input,
 	judge_who(p, who);
 	judge_growth(bench, input, p);
 	if (!input->leaks_unwanted)
-		judge_held(bench, input, p);
+		judge_deferred(bench, input, p);
 	if (p->ended == REPORT_RUNNING && !input->leaks_unwanted)
 		judge_reason(bench, "%s still runs: what it holds may yet be freed or leak", who);
 	if (!p->incomplete)

@@ -29,7 +29,7 @@ struct judge_input {
 	const struct budgets *budgets;   /* NULL: none */
 	const struct only_at *only_at;   /* who may allocate; NULL: everybody. Wants all sites */
 	int count_caches;          /* what caches hold is as good as leaked */
-	int count_held; /* so is released memory that is still there for no proven reason */
+	int count_deferred; /* so is released memory that is still there for no proven reason */
 	int growth_wanted; /* judge what keeps growing from step to step, too */
 	uint64_t max_growth; /* bytes per step that each suspect may grow */
 	int leaks_unwanted; /* growth and errors alone: the process may go on, or end with leaks */

@@ -18,16 +18,11 @@ static uint64_t beyond(uint64_t now, uint64_t known)
 	return now > known ? now - known : 0;
 }
 
-static const char *plural(uint64_t count)
-{
-	return count == 1 ? "" : "s";
-}
-
 struct allowance { /* what is left of a baseline's entry */
 	uint64_t bytes, blocks;
 };
 
-static void take(uint64_t *from, uint64_t *allowance)
+static void subtract_allowance(uint64_t *from, uint64_t *allowance)
 {
 	uint64_t taken = *from < *allowance ? *from : *allowance;
 
@@ -52,22 +47,22 @@ static int excuse(struct bench *bench, const struct baseline *baseline)
 
 		if (!known)
 			continue;
-		take(&charge->bytes, &left[known - baseline->entries].bytes);
-		take(&charge->blocks, &left[known - baseline->entries].blocks);
+		subtract_allowance(&charge->bytes, &left[known - baseline->entries].bytes);
+		subtract_allowance(&charge->blocks, &left[known - baseline->entries].blocks);
 	}
 	free(left);
 	return 0;
 }
 
 static void note_gone(struct bench *bench, const struct baseline *baseline,
-		      const struct tally *tally)
+		      const struct leak_totals *totals)
 {
 	char size[DESCRIBE_SIZE_MAX], hash[FINGERPRINT_TEXT];
 	size_t gone = 0, smaller = 0;
 
 	for (size_t i = 0; i < baseline->count; i++) {
 		const struct baseline_entry *entry = &baseline->entries[i];
-		const struct tally_entry *now = tally_find(tally, entry->fingerprint);
+		const struct leak_total *now = leak_totals_find(totals, entry->fingerprint);
 
 		smaller += now && (now->bytes < entry->bytes || now->blocks < entry->blocks);
 		if (now || gone++ >= JUDGE_PLACES_MAX)
@@ -85,7 +80,7 @@ static void note_gone(struct bench *bench, const struct baseline *baseline,
 
 void judge_baseline(struct bench *bench, const struct judge_input *input)
 {
-	struct tally tally;
+	struct leak_totals totals;
 
 	if (!input->baseline || bench->result < 0)
 		return;
@@ -96,15 +91,15 @@ void judge_baseline(struct bench *bench, const struct judge_input *input)
 	/* What was not recorded may be there all the same. */
 	if (input->report->count == 0 || input->report->incomplete)
 		return;
-	if (tally_leaks(input->report, &tally) < 0) {
+	if (leak_totals_make(input->report, &totals) < 0) {
 		bench->result = -ENOMEM;
 		return;
 	}
-	note_gone(bench, input->baseline, &tally);
-	tally_finish(&tally);
+	note_gone(bench, input->baseline, &totals);
+	leak_totals_finish(&totals);
 }
 
-static void tell_growth(struct bench *bench, const struct tally_entry *now,
+static void tell_growth(struct bench *bench, const struct leak_total *now,
 			const struct baseline_entry *known)
 {
 	char before[DESCRIBE_SIZE_MAX], after[DESCRIBE_SIZE_MAX], more[DESCRIBE_SIZE_MAX];
@@ -125,24 +120,25 @@ static void tell_growth(struct bench *bench, const struct tally_entry *now,
 			     beyond(now->blocks, known->blocks),
 			     plural(beyond(now->blocks, known->blocks)),
 			     describe_size(now->bytes, after), now->blocks, plural(now->blocks),
-			     describe_size(known->bytes, before), known->blocks, leak->kind, leak->api,
+			     describe_size(known->bytes, before), known->blocks, leak->kind,
+			     leak->api,
 			     place, hash);
 }
 
 void judge_beyond_baseline(struct bench *bench, const struct judge_input *input)
 {
-	struct tally tally;
+	struct leak_totals totals;
 	size_t told = 0;
 
 	if (!input->baseline)
 		return;
-	if (tally_leaks(input->report, &tally) < 0) {
+	if (leak_totals_make(input->report, &totals) < 0) {
 		bench->result = -ENOMEM;
 		return;
 	}
-	tally_sort_by_size(&tally);
-	for (size_t i = 0; i < tally.count; i++) {
-		const struct tally_entry *now = &tally.entries[i];
+	leak_totals_sort_by_size(&totals);
+	for (size_t i = 0; i < totals.count; i++) {
+		const struct leak_total *now = &totals.entries[i];
 		const struct baseline_entry *known = baseline_find(input->baseline,
 								   now->fingerprint);
 
@@ -154,5 +150,5 @@ void judge_beyond_baseline(struct bench *bench, const struct judge_input *input)
 	if (told > JUDGE_PLACES_MAX)
 		judge_reason(bench, "%zu more leaks are new or grew: the report has all",
 			     told - JUDGE_PLACES_MAX);
-	tally_finish(&tally);
+	leak_totals_finish(&totals);
 }

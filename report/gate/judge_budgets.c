@@ -46,8 +46,8 @@ static void spend_all(struct bench *bench, const struct judge_input *input,
 	}
 }
 
-static void tell(struct bench *bench, const struct budgets *budgets, const struct budget *rule,
-		 const struct spent *spent)
+static void budget_reason(struct bench *bench, const struct budgets *budgets,
+			  const struct budget *rule, const struct spent *spent)
 {
 	const char *verb = rule->subject == BUDGET_CACHE ? "held" : "leaked";
 	char used[DESCRIBE_SIZE_MAX], allowed[DESCRIBE_SIZE_MAX], over[DESCRIBE_SIZE_MAX];
@@ -59,10 +59,12 @@ static void tell(struct bench *bench, const struct budgets *budgets, const struc
 			     "%" PRIu64 " over; most at %s", rule->text, budgets->name, rule->line,
 			     spent->blocks, verb, rule->limit, spent->blocks - rule->limit, place);
 	else
-		judge_reason(bench, "%s (%s:%u): %s in %" PRIu64 " block%s %s, %s allowed, "
-			     "%s over; most at %s", rule->text, budgets->name, rule->line,
+		judge_reason(bench,
+			     "%s (%s:%u): %s in %" PRIu64 " block%s %s, %s allowed, "
+			     "%s over; most at %s",
+			     rule->text, budgets->name, rule->line,
 			     describe_size(spent->bytes, used), spent->blocks,
-			     spent->blocks == 1 ? "" : "s", verb, describe_size(rule->limit, allowed),
+			     plural(spent->blocks), verb, describe_size(rule->limit, allowed),
 			     describe_size(spent->bytes - rule->limit, over), place);
 }
 
@@ -105,6 +107,6 @@ void judge_budgets(struct bench *bench, const struct judge_input *input)
 		}
 		spend_all(bench, input, rule, &spent);
 		if (exceeded(rule, &spent))
-			tell(bench, input->budgets, rule, &spent);
+			budget_reason(bench, input->budgets, rule, &spent);
 	}
 }

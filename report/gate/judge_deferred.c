@@ -10,39 +10,42 @@
 #include "report/model/model.h"
 
 static void add_stuck(struct bench *bench, const struct report_process *p,
-		      const struct report_held *held)
+		      const struct report_deferred *deferred)
 {
 	char size[DESCRIBE_SIZE_MAX], event[DESCRIBE_PLACE_MAX], who[DESCRIBE_PLACE_MAX];
 
-	judge_reason(bench, "%" PRIu64 " block%s, %s of %s released, but held by a command behind "
-		     "a user event that was never set, made at %s", held->blocks,
-		     held->blocks == 1 ? "" : "s", describe_size(held->bytes, size),
-		     judge_who(p, who), describe_place(held->event.stack, event));
+	judge_reason(bench,
+		     "%" PRIu64 " block%s, %s of %s released, but held by a command behind "
+		     "a user event that was never set, made at %s",
+		     deferred->blocks, plural(deferred->blocks),
+		     describe_size(deferred->bytes, size), judge_who(p, who),
+		     describe_place(deferred->event.stack, event));
 }
 
-void judge_held(struct bench *bench, const struct judge_input *input,
-		const struct report_process *p)
+void judge_deferred(struct bench *bench, const struct judge_input *input,
+		    const struct report_process *p)
 {
 	char size[DESCRIBE_SIZE_MAX], who[DESCRIBE_PLACE_MAX];
 	uint64_t blocks = 0, bytes = 0;
 	size_t stuck = 0;
 
-	for (size_t i = 0; i < p->released.held_count; i++) {
-		const struct report_held *held = &p->released.held[i];
+	for (size_t i = 0; i < p->deferred.group_count; i++) {
+		const struct report_deferred *deferred = &p->deferred.groups[i];
 
-		if (report_held_fails(held)) {
+		if (report_deferred_fails(deferred)) {
 			if (stuck++ < JUDGE_PLACES_MAX)
-				add_stuck(bench, p, held);
-		} else if (held->reason == REPORT_HELD_UNKNOWN && !held->pattern) {
-			blocks = add_bounded(blocks, held->blocks);
-			bytes = add_bounded(bytes, held->bytes);
+				add_stuck(bench, p, deferred);
+		} else if (deferred->reason == REPORT_DEFERRED_UNKNOWN && !deferred->pattern) {
+			blocks = add_bounded(blocks, deferred->blocks);
+			bytes = add_bounded(bytes, deferred->bytes);
 		}
 	}
 	if (stuck > JUDGE_PLACES_MAX)
 		judge_reason(bench, "%zu more places released what a user event holds",
 			     stuck - JUDGE_PLACES_MAX);
-	if (blocks && input->count_held)
-		judge_reason(bench, "%" PRIu64 " block%s, %s of %s released, but still held; why "
-			     "is not known", blocks, blocks == 1 ? "" : "s",
-			     describe_size(bytes, size), judge_who(p, who));
+	if (blocks && input->count_deferred)
+		judge_reason(bench,
+			     "%" PRIu64 " block%s, %s of %s released, but still held; why "
+			     "is not known",
+			     blocks, plural(blocks), describe_size(bytes, size), judge_who(p, who));
 }

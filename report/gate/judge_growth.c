@@ -9,8 +9,8 @@
 #include "report/gate/judge_internal.h"
 #include "report/model/model.h"
 
-static void tell(struct bench *bench, const char *who, const struct report_suspect *suspect,
-		 uint64_t allowed)
+static void growth_reason(struct bench *bench, const char *who,
+			  const struct report_suspect *suspect, uint64_t allowed)
 {
 	char grown[DESCRIBE_SIZE_MAX], budget[DESCRIBE_SIZE_MAX];
 	const struct report_frame *frame = report_stack_culprit(suspect->stack);
@@ -33,11 +33,11 @@ void judge_growth(struct bench *bench, const struct judge_input *input,
 	judge_who(p, who);
 	if (steps < GROWTH_STEPS_MIN)
 		judge_reason(bench, "%s marked %" PRIu64 " step%s: growth is judged from %u on",
-			     who, steps, steps == 1 ? "" : "s", GROWTH_STEPS_MIN);
+			     who, steps, plural(steps), GROWTH_STEPS_MIN);
 	if (growth && growth->lost)
 		judge_reason(bench, "%s: not every place found room in the ledger for its growth",
 			     who);
 	for (size_t i = 0; growth && i < growth->suspect_count; i++)
 		if (!input->max_growth || growth->suspects[i].bytes_per_step > input->max_growth)
-			tell(bench, who, &growth->suspects[i], input->max_growth);
+			growth_reason(bench, who, &growth->suspects[i], input->max_growth);
 }

@@ -58,8 +58,8 @@ void judge_growth(struct bench *bench, const struct judge_input *input,
 
 /* A reason for released memory of P that stays for a reason that never ends, and, if it counts,
  * for what is still there for a reason that is not known. */
-void judge_held(struct bench *bench, const struct judge_input *input,
-		const struct report_process *p);
+void judge_deferred(struct bench *bench, const struct judge_input *input,
+		    const struct report_process *p);
 
 /* A reason for each place that no rule of the policy allows. */
 void judge_sites(struct bench *bench, const struct judge_input *input);

@@ -11,15 +11,16 @@
 #include "report/model/model_sites.h"
 #include "report/gate/only_at.h"
 
-static void tell(struct bench *bench, const struct report_process *p,
-		 const struct report_site *site, const char *policy)
+static void only_at_reason(struct bench *bench, const struct report_process *p,
+			   const struct report_site *site, const char *policy)
 {
 	char size[DESCRIBE_SIZE_MAX], place[DESCRIBE_PLACE_MAX], who[DESCRIBE_PLACE_MAX];
 
-	judge_reason(bench, "%s allocated %s in %" PRIu64 " block%s (%s, %s) at %s, "
-		     "which no rule in %s allows", judge_who(p, who),
-		     describe_size(site->allocated_bytes, size), site->allocated_blocks,
-		     site->allocated_blocks == 1 ? "" : "s", site->kind, site->api,
+	judge_reason(bench,
+		     "%s allocated %s in %" PRIu64 " block%s (%s, %s) at %s, "
+		     "which no rule in %s allows",
+		     judge_who(p, who), describe_size(site->allocated_bytes, size),
+		     site->allocated_blocks, plural(site->allocated_blocks), site->kind, site->api,
 		     describe_place(site->stack, place), policy);
 }
 
@@ -59,12 +60,15 @@ void judge_sites(struct bench *bench, const struct judge_input *input)
 			if (is_told(&told, &p->sites[j]))
 				told.again++;
 			else if (told.count++ < JUDGE_PLACES_MAX)
-				tell(bench, p, &p->sites[j], only_at_name(input->only_at));
+				only_at_reason(bench, p, &p->sites[j],
+					       only_at_name(input->only_at));
 		}
 	}
 	if (told.again)
-		judge_reason(bench, "the same places allocated %zu more time%s: on other devices, "
-			     "lines or processes", told.again, told.again == 1 ? "" : "s");
+		judge_reason(bench,
+			     "the same places allocated %zu more time%s: on other devices, "
+			     "lines or processes",
+			     told.again, plural(told.again));
 	if (told.count > JUDGE_PLACES_MAX)
 		judge_reason(bench, "%zu more places allocated that no rule in %s allows",
 			     told.count - JUDGE_PLACES_MAX, only_at_name(input->only_at));

@@ -31,7 +31,7 @@ struct only_at {
 
 static int parse_rule(struct line *line, struct only_at_rule *ret)
 {
-	struct word whole = { line->at, line->length };
+	struct line_part whole = { line->at, line->length };
 	char shown[LINES_QUOTE];
 	int type = line_type(line, types, TYPES);
 
@@ -42,7 +42,7 @@ static int parse_rule(struct line *line, struct only_at_rule *ret)
 	line_skip(line, 0);
 	ret->type = (enum only_at_type)type;
 	if (ret->type == KIND && line->length > 0 &&
-	    kind_check(line->file, (struct word){ line->at, line->length }) < 0)
+	    kind_check(line->file, (struct line_part){ line->at, line->length }) < 0)
 		return -EINVAL;
 	return frame_pattern_parse(&ret->pattern, line, " (site:* is everything)");
 }

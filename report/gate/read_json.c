@@ -22,7 +22,7 @@ struct input {
 	const char *name;
 	char *error;
 	size_t error_size;
-	struct pool *pool;
+	struct report_arena *arena;
 };
 
 static int bad(const struct input *in, const char *what)
@@ -45,7 +45,7 @@ static int read_text(const struct input *in, const json_t *object, const char *k
 
 	if (!text)
 		return 0;
-	*ret = pool_text(in->pool, text, strlen(text));
+	*ret = arena_text(in->arena, text, strlen(text));
 	return *ret ? 0 : no_memory(in);
 }
 
@@ -105,8 +105,8 @@ static int read_frame(const struct input *in, const json_t *object, struct repor
 static int read_stack(const struct input *in, const json_t *array, const struct report_stack **ret)
 {
 	size_t count = json_array_size(array);
-	struct report_stack *stack = pool_alloc(in->pool, sizeof(*stack));
-	struct report_frame *frames = pool_alloc(in->pool, count * sizeof(*frames));
+	struct report_stack *stack = arena_alloc(in->arena, sizeof(*stack));
+	struct report_frame *frames = arena_alloc(in->arena, count * sizeof(*frames));
 	int r = 0;
 
 	if (!stack || !frames)
@@ -146,7 +146,7 @@ static int read_leaks(const struct input *in, const json_t *array, struct report
 
 	if (!json_is_array(array))
 		return bad(in, "leaks");
-	process->leaks = pool_alloc(in->pool, count * sizeof(*process->leaks));
+	process->leaks = arena_alloc(in->arena, count * sizeof(*process->leaks));
 	if (!process->leaks)
 		return no_memory(in);
 	while (r == 0 && process->leak_count < count) {
@@ -187,11 +187,11 @@ static int add_process(struct input *in, const json_t *object, struct report *re
 	struct report_process *process = calloc(1, sizeof(*process));
 	int r;
 
-	if (!process || !(process->pool = calloc(1, sizeof(*process->pool)))) {
+	if (!process || !(process->arena = calloc(1, sizeof(*process->arena)))) {
 		free(process);
 		return no_memory(in);
 	}
-	in->pool = process->pool;
+	in->arena = process->arena;
 	r = read_process(in, object, process);
 	if (r == 0 && report_add_process(report, process) == 0)
 		return 0;

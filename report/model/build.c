@@ -70,7 +70,7 @@ static int read_errors(struct builder *b)
 
 	while (ledger_next(b->view, &walk, LEDGER_CHUNK_ERRORS, sizeof(*record)))
 		count++;
-	process->errors = pool_alloc(b->pool, count * sizeof(*process->errors));
+	process->errors = arena_alloc(b->arena, count * sizeof(*process->errors));
 	if (!process->errors)
 		return -ENOMEM;
 	walk = (struct ledger_walk){ 0 };
@@ -92,13 +92,13 @@ static int read_command(struct builder *b)
 	size_t count = 0;
 	const char **words;
 
-	words = pool_alloc(b->pool, (length + 1) * sizeof(*words));
+	words = arena_alloc(b->arena, (length + 1) * sizeof(*words));
 	if (!words)
 		return -ENOMEM;
 	while (bytes && bytes < end) {
 		size_t word = strnlen(bytes, (size_t)(end - bytes));
 
-		words[count] = pool_text(b->pool, bytes, word);
+		words[count] = arena_text(b->arena, bytes, word);
 		if (!words[count++])
 			return -ENOMEM;
 		bytes += word + 1;
@@ -126,7 +126,7 @@ int build_identity(struct builder *b, const char *name)
 	path = process->exe ? process->exe : process->command_count ? process->command[0] : "?";
 	slash = strrchr(path, '/');
 	process->program = slash && slash[1] ? slash + 1 : path;
-	process->ledger = pool_printf(b->pool, "%s", name);
+	process->ledger = arena_printf(b->arena, "%s", name);
 	return process->ledger ? 0 : -ENOMEM;
 }
 
@@ -208,13 +208,13 @@ int build_start(struct builder *b, const struct loaded_ledger *ledger,
 			       .frames_left = ledger->view.bytes / sizeof(uint64_t),
 			       .letters_left = ledger->view.bytes };
 	b->process = calloc(1, sizeof(*b->process));
-	b->pool = calloc(1, sizeof(*b->pool));
-	if (!b->process || !b->pool) {
+	b->arena = calloc(1, sizeof(*b->arena));
+	if (!b->process || !b->arena) {
 		free(b->process);
-		free(b->pool);
+		free(b->arena);
 		return -ENOMEM;
 	}
-	b->process->pool = b->pool;
+	b->process->arena = b->arena;
 	return 0;
 }
 
@@ -257,7 +257,7 @@ void report_process_destroy(struct report_process *process)
 	if (!process)
 		return;
 	suppressions_destroy(process->program_suppressions);
-	pool_finish(process->pool);
-	free(process->pool);
+	arena_finish(process->arena);
+	free(process->arena);
 	free(process);
 }

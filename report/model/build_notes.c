@@ -42,7 +42,7 @@ static int print_note(struct builder *b, struct notes *notes, const char *format
 	const char *text;
 
 	va_start(arguments, format);
-	text = pool_vprintf(b->pool, format, arguments);
+	text = arena_vprintf(b->arena, format, arguments);
 	va_end(arguments);
 	return add_note(notes, text);
 }
@@ -209,7 +209,7 @@ int build_notes(struct builder *b, const struct loaded_ledger *ledger)
 	if (r == 0)
 		r = note_modules(b, &notes);
 	if (r == 0 && notes.count) {
-		copy = pool_alloc(b->pool, notes.count * sizeof(*copy));
+		copy = arena_alloc(b->arena, notes.count * sizeof(*copy));
 		if (copy)
 			memcpy(copy, notes.items, notes.count * sizeof(*copy));
 		b->process->notes = copy;

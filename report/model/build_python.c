@@ -10,7 +10,7 @@
 #include "report/model/builder.h"
 #include "report/symbols/symbolize.h"
 
-struct location {
+struct python_location {
 	struct symbol_location public; /* first */
 	struct report_frame frame;
 };
@@ -19,7 +19,7 @@ struct location {
 
 static int same_location(const void *value, const void *key)
 {
-	const struct report_frame *a = &((const struct location *)value)->frame, *b = key;
+	const struct report_frame *a = &((const struct python_location *)value)->frame, *b = key;
 
 	/* Strings are interned. */
 	return a->function == b->function && a->file == b->file && a->line == b->line;
@@ -31,10 +31,11 @@ static int intern_location(struct builder *b, const struct report_frame *frame,
 {
 	uint64_t hash = hash_number((uintptr_t)frame->function,
 				    hash_number((uintptr_t)frame->file, frame->line));
-	struct location *location = table_find(&b->python_locations, hash, same_location, frame);
+	struct python_location *location =
+		table_find(&b->python_locations, hash, same_location, frame);
 
 	if (!location) {
-		location = pool_alloc(b->pool, sizeof(*location));
+		location = arena_alloc(b->arena, sizeof(*location));
 		if (!location || table_add(&b->python_locations, hash, location) < 0)
 			return -ENOMEM;
 		location->frame = *frame;
@@ -60,7 +61,7 @@ static int read_code(struct builder *b, uint32_t ref, const struct report_frame 
 		b->bad_refs++;
 		return build_add_ref(b, &b->code_refs, ref, *ret);
 	}
-	frame = pool_alloc(b->pool, sizeof(*frame));
+	frame = arena_alloc(b->arena, sizeof(*frame));
 	if (!frame)
 		return -ENOMEM;
 	*frame = unknown;
@@ -98,8 +99,8 @@ int build_python(struct builder *b, uint32_t ref, struct python_frames *ret)
 	if (count == 0)
 		return 0;
 	b->frames_left -= count;
-	ret->frames = pool_alloc(b->pool, count * sizeof(ret->frames[0]));
-	ret->entry = pool_alloc(b->pool, count);
+	ret->frames = arena_alloc(b->arena, count * sizeof(ret->frames[0]));
+	ret->entry = arena_alloc(b->arena, count);
 	if (!ret->frames || !ret->entry)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
@@ -191,7 +192,7 @@ struct weave {
 	size_t written;
 };
 
-static void put(struct weave *w, const struct symbol_location *location)
+static void weave_put(struct weave *w, const struct symbol_location *location)
 {
 	w->ret[w->written++] = location;
 }
@@ -204,7 +205,7 @@ static void put_call(struct weave *w)
 	while (w->used < python->count) {
 		size_t i = w->used++;
 
-		put(w, python->frames[i]);
+		weave_put(w, python->frames[i]);
 		if (python->entry[i])
 			return;
 	}
@@ -267,7 +268,7 @@ static void weave_roughly(struct weave *w)
 	for (size_t i = 0; i < w->count; i++) {
 		if (w->used == 0 && is_interpreter(whole(w->native[i])))
 			put_rest(w);
-		put(w, w->native[i]);
+		weave_put(w, w->native[i]);
 	}
 	put_rest(w);
 }
@@ -291,7 +292,7 @@ size_t build_weave(const struct native_frames *native, const struct python_frame
 			put_call(&w);
 		else
 			for (size_t part = 0; part < (length ? length : 1); part++)
-				put(&w, w.native[i + part]);
+				weave_put(&w, w.native[i + part]);
 	}
 	put_rest(&w);
 	return w.written;

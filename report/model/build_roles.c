@@ -36,7 +36,7 @@ static const struct rules_frame *ask(struct builder *b, const struct rules *rule
 	known = table_find(&b->known_frames, hash, same_frame, frame);
 	if (known)
 		return &known->said;
-	known = pool_alloc(b->pool, sizeof(*known));
+	known = arena_alloc(b->arena, sizeof(*known));
 	if (!known || table_add(&b->known_frames, hash, known) < 0)
 		return NULL;
 	*known = (struct known_frame){ frame->function, frame->file, frame->module,

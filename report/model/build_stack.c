@@ -12,7 +12,7 @@
 
 #define OVERLAPS_MAX 4096 /* modules looked at for one address; a real map has a handful */
 
-struct module {
+struct stack_module {
 	const struct ledger_module *record;
 	uint64_t reach; /* the largest end up to here, in order of start */
 	struct symbol_module *symbols; /* NULL until used */
@@ -37,7 +37,7 @@ static int same_ref(const void *value, const void *key)
 
 int build_add_ref(struct builder *b, struct table *table, uint32_t ref, const void *value)
 {
-	struct ref_node *node = pool_alloc(b->pool, sizeof(*node));
+	struct ref_node *node = arena_alloc(b->arena, sizeof(*node));
 
 	if (!node)
 		return -ENOMEM;
@@ -64,7 +64,7 @@ int build_text(struct builder *b, uint32_t ref, const char **ret)
 		b->bad_refs++;
 	} else {
 		b->letters_left -= length;
-		*ret = pool_intern(b->pool, &b->texts, bytes, length);
+		*ret = arena_intern(b->arena, &b->texts, bytes, length);
 		if (!*ret)
 			return -ENOMEM;
 	}
@@ -74,8 +74,8 @@ int build_text(struct builder *b, uint32_t ref, const char **ret)
 /* By start; of equal ones the older first. */
 static int compare_modules(const void *left, const void *right)
 {
-	const struct ledger_module *a = ((const struct module *)left)->record;
-	const struct ledger_module *b = ((const struct module *)right)->record;
+	const struct ledger_module *a = ((const struct stack_module *)left)->record;
+	const struct ledger_module *b = ((const struct stack_module *)right)->record;
 
 	if (a->start != b->start)
 		return a->start < b->start ? -1 : 1;
@@ -95,7 +95,7 @@ int build_modules(struct builder *b)
 		count++;
 	if (count == 0)
 		return 0;
-	b->modules = pool_alloc(b->pool, count * sizeof(*b->modules));
+	b->modules = arena_alloc(b->arena, count * sizeof(*b->modules));
 	if (!b->modules)
 		return -ENOMEM;
 	walk = (struct ledger_walk){ 0 };
@@ -113,10 +113,10 @@ int build_modules(struct builder *b)
 
 /* The module that held ADDRESS at EPOCH, or NULL. LEDGER_MODULE_UNLOADED is not asked:
  * who called from a module had it loaded. */
-static struct module *find_module(struct builder *b, uint64_t address, uint32_t epoch)
+static struct stack_module *find_module(struct builder *b, uint64_t address, uint32_t epoch)
 {
 	size_t low = 0, high = b->module_count;
-	struct module *best = NULL;
+	struct stack_module *best = NULL;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
@@ -139,7 +139,7 @@ static struct module *find_module(struct builder *b, uint64_t address, uint32_t 
 	return best;
 }
 
-static int open_symbols(struct builder *b, struct module *module)
+static int open_symbols(struct builder *b, struct stack_module *module)
 {
 	const struct ledger_module *record = module->record;
 	uint32_t bytes = record->build_id_bytes;
@@ -159,7 +159,7 @@ static int locate(struct builder *b, uint64_t pc, uint32_t epoch,
 {
 	/* A return address may be the first of the next line, function or even module. */
 	uint64_t call = pc ? pc - 1 : 0;
-	struct module *module = find_module(b, call, epoch);
+	struct stack_module *module = find_module(b, call, epoch);
 	int r;
 
 	if (!module)
@@ -189,7 +189,7 @@ static int flatten(struct builder *b, struct stack_node *node)
 
 	for (size_t i = 0; i < node->location_count; i++)
 		count += node->locations[i]->count;
-	frames = pool_alloc(b->pool, count * sizeof(*frames));
+	frames = arena_alloc(b->arena, count * sizeof(*frames));
 	if (!frames)
 		return -ENOMEM;
 	node->public.frames = frames;
@@ -213,7 +213,7 @@ static int tell_apart(struct builder *b, struct stack_node *node)
 	const struct symbol_location **telling;
 	size_t count = 0;
 
-	telling = pool_alloc(b->pool, (node->location_count + 1) * sizeof(*telling));
+	telling = arena_alloc(b->arena, (node->location_count + 1) * sizeof(*telling));
 	if (!telling)
 		return -ENOMEM;
 	for (size_t i = 0; i < node->location_count; i++) {
@@ -259,7 +259,7 @@ static int read_stack(struct builder *b, const struct ledger_stack *stack, const
 	if (build_python(b, stack->python, &python) < 0)
 		return -ENOMEM;
 	room = stack->frames + python.count;
-	node = pool_alloc(b->pool, sizeof(*node) + room * sizeof(node->locations[0]));
+	node = arena_alloc(b->arena, sizeof(*node) + room * sizeof(node->locations[0]));
 	if (!node)
 		return -ENOMEM;
 	node->public.cut = (stack->flags & LEDGER_STACK_CUT) || python.cut;

@@ -16,14 +16,14 @@
 struct group;
 struct load_choice;
 struct loaded_ledger;
-struct module;
+struct stack_module;
 struct symbol_location;
 
 struct builder {
 	const struct ledger_view *view;
 	struct symbolizer *symbolizer;
 	struct report_process *process;
-	struct pool *pool;
+	struct report_arena *arena;
 	struct table texts, stacks, groups;           /* by content */
 	struct table text_refs, stack_refs, row_refs; /* ref_node by ref */
 	struct table known_frames; /* what the rules say, by the frame's names */
@@ -31,7 +31,7 @@ struct builder {
 	struct table mapped_refs, wait_refs; /* records of a block, by its ref */
 	struct table mappings;               /* by content */
 	struct table ignored_row_refs; /* the same for blocks that the program ignores */
-	struct module *modules;
+	struct stack_module *modules;
 	size_t module_count;
 	struct group *first_group;
 	size_t group_count;
@@ -45,7 +45,7 @@ struct builder {
 	int none_old;            /* all are: the process itself is younger */
 };
 
-/* An empty process with a pool of its own, to be destroyed as any; and the end of the tables.
+/* An empty process with an arena of its own, to be destroyed as any; and the end of the tables.
  * 0 or -ENOMEM. */
 int build_start(struct builder *b, const struct loaded_ledger *ledger,
 		struct symbolizer *symbolizer);

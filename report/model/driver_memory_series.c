@@ -14,12 +14,12 @@
 static const char *const device_kinds[] = { "device", "stream-ordered", "array", "graph",
 					    "vmm-handle", "vmm-mapping" };
 
-enum class { CLASS_NONE, CLASS_DEVICE, CLASS_MANAGED };
+enum memory_class { CLASS_NONE, CLASS_DEVICE, CLASS_MANAGED };
 
 struct known_row { /* blocks of one row come in crowds */
 	uint32_t ref;
 	int device;
-	enum class class;
+	enum memory_class class;
 };
 #define KNOWN_ROWS 256u
 
@@ -28,7 +28,7 @@ static int is_text(const char *bytes, uint32_t length, const char *text)
 	return strlen(text) == length && memcmp(bytes, text, length) == 0;
 }
 
-static enum class class_of(const struct ledger_view *view, uint32_t kind)
+static enum memory_class memory_class_of(const struct ledger_view *view, uint32_t kind)
 {
 	uint32_t length;
 	const char *bytes = ledger_string(view, kind, &length);
@@ -52,20 +52,14 @@ static const struct known_row *look_up(const struct ledger_view *view, struct kn
 	row = ledger_row(view, ref);
 	known->ref = ref;
 	known->class = CLASS_NONE;
-	if (row && row->device >= 0 && row->device < HELD_DEVICES) {
+	if (row && row->device >= 0 && row->device < DRIVER_MEMORY_DEVICES) {
 		known->device = row->device;
-		known->class = class_of(view, row->kind);
+		known->class = memory_class_of(view, row->kind);
 	}
 	return known;
 }
 
-static int is_live(uint32_t state)
-{
-	return LEDGER_BLOCK_STATE(state) == LEDGER_BLOCK_LIVE ||
-	       LEDGER_BLOCK_STATE(state) == LEDGER_BLOCK_FREEING;
-}
-
-void held_track(const struct ledger_view *view, struct held_tracked *ret)
+void track_memory(const struct ledger_view *view, struct tracked_memory *ret)
 {
 	struct known_row rows[KNOWN_ROWS];
 	struct ledger_walk walk = { 0 };
@@ -79,7 +73,7 @@ void held_track(const struct ledger_view *view, struct held_tracked *ret)
 		uint64_t bytes = block->bytes;
 		uint32_t ref = block->row;
 
-		if (!is_live(state))
+		if (!ledger_block_is_live(state, 0)) /* a mapped one was released */
 			continue;
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		if (__atomic_load_n(&block->state, __ATOMIC_RELAXED) >> 8 != state >> 8)
@@ -93,17 +87,19 @@ void held_track(const struct ledger_view *view, struct held_tracked *ret)
 	}
 }
 
-static void look_for_growth(struct held_series *series, const struct held_sample *sample)
+static void look_for_growth(struct driver_memory_series *series,
+			    const struct driver_memory_sample *sample)
 {
-	uint64_t before = held_by_driver(&series->steady), now = held_by_driver(sample);
+	uint64_t before = driver_part(&series->steady), now = driver_part(sample);
 
 	if (now > before && now - before > series->growth.bytes)
-		series->growth = (struct held_growth){ series->steady.at_ns, sample->at_ns,
-						       now - before };
+		series->growth = (struct driver_memory_growth){ series->steady.at_ns, sample->at_ns,
+								now - before };
 	series->steady = *sample;
 }
 
-static void keep(struct held_series *series, const struct held_sample *sample)
+static void series_keep(struct driver_memory_series *series,
+			const struct driver_memory_sample *sample)
 {
 	uint32_t kept = 0;
 
@@ -111,8 +107,8 @@ static void keep(struct held_series *series, const struct held_sample *sample)
 		series->every = 1;
 	if (series->taken % series->every)
 		return;
-	if (series->count == HELD_SAMPLES) {
-		for (uint32_t i = 0; i < HELD_SAMPLES; i += 2)
+	if (series->count == DRIVER_MEMORY_SAMPLES) {
+		for (uint32_t i = 0; i < DRIVER_MEMORY_SAMPLES; i += 2)
 			series->samples[kept++] = series->samples[i];
 		series->count = kept;
 		series->every *= 2;
@@ -120,7 +116,8 @@ static void keep(struct held_series *series, const struct held_sample *sample)
 	series->samples[series->count++] = *sample;
 }
 
-void held_series_add(struct held_series *series, const struct held_sample *sample, int steady)
+void driver_memory_series_add(struct driver_memory_series *series,
+			      const struct driver_memory_sample *sample, int steady)
 {
 	if (sample->held > series->peak_held)
 		series->peak_held = sample->held;
@@ -130,7 +127,7 @@ void held_series_add(struct held_series *series, const struct held_sample *sampl
 		series->highest = *sample;
 	if (steady)
 		look_for_growth(series, sample);
-	keep(series, sample);
+	series_keep(series, sample);
 	series->last = *sample;
 	series->taken++;
 }

@@ -37,7 +37,7 @@ static int find_group(struct builder *b, const struct report_leak *key, struct g
 	hash = hash_number((uintptr_t)key->mapping, hash);
 	group = table_find(&b->groups, hash, same_group, key);
 	if (!group) {
-		group = pool_alloc(b->pool, sizeof(*group));
+		group = arena_alloc(b->arena, sizeof(*group));
 		if (!group || table_add(&b->groups, hash, group) < 0)
 			return -ENOMEM;
 		group->leak = *key;
@@ -188,16 +188,11 @@ void build_sums(struct builder *b)
 	}
 	for (const struct group *group = b->first_group; group; group = group->next)
 		live = add_bounded(live, group->leak.is_object ? 0 : group->leak.blocks);
-	sum->held_blocks = b->process->released.held_blocks;
+	sum->deferred_blocks = b->process->deferred.deferred_blocks;
 	live = add_bounded(live, add_bounded(sum->left_out_blocks, sum->younger_blocks));
-	ended = add_bounded(ended, add_bounded(live, sum->held_blocks));
+	ended = add_bounded(ended, add_bounded(live, sum->deferred_blocks));
 	sum->freed_blocks = sum->allocated_blocks > ended ? sum->allocated_blocks - ended : 0;
 	sum->peak_bytes = ledger_header(b->view)->peak_bytes;
-}
-
-static int compare_numbers(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
 }
 
 static int compare_texts(const char *a, const char *b)
@@ -281,10 +276,10 @@ static int make_lists(struct builder *b)
 	size_t bytes = b->group_count * sizeof(struct report_leak);
 	struct report_process *process = b->process;
 
-	process->leaks = pool_alloc(b->pool, bytes);
-	process->suppressed = pool_alloc(b->pool, bytes);
-	process->cached = pool_alloc(b->pool, bytes);
-	process->objects = pool_alloc(b->pool, bytes);
+	process->leaks = arena_alloc(b->arena, bytes);
+	process->suppressed = arena_alloc(b->arena, bytes);
+	process->cached = arena_alloc(b->arena, bytes);
+	process->objects = arena_alloc(b->arena, bytes);
 	return process->leaks && process->suppressed && process->cached && process->objects
 		       ? 0
 		       : -ENOMEM;
@@ -305,25 +300,25 @@ static int find_pattern(struct builder *b, struct suppressions *suppressions,
 	}
 	if (*ret_index < 0)
 		return 0;
-	*ret = pool_printf(b->pool, "%s", suppressions_use(*ret_by, (size_t)*ret_index).pattern);
+	*ret = arena_printf(b->arena, "%s", suppressions_use(*ret_by, (size_t)*ret_index).pattern);
 	return *ret ? 0 : -ENOMEM;
 }
 
 int classify_deferred(struct builder *b, struct suppressions *suppressions)
 {
-	struct report_released *released = &b->process->released;
+	struct report_deferred_frees *frees = &b->process->deferred;
 	struct suppressions *by;
 	int index, r = 0;
 
-	for (size_t i = 0; i < released->held_count && r == 0; i++) {
-		struct report_held *held = &released->held[i];
+	for (size_t i = 0; i < frees->group_count && r == 0; i++) {
+		struct report_deferred *deferred = &frees->groups[i];
 
-		if (held->ignored)
-			held->pattern = REPORT_IGNORED;
+		if (deferred->ignored)
+			deferred->pattern = REPORT_IGNORED;
 		else
-			r = find_pattern(b, suppressions, held->allocated.stack, &by, &index,
-				  &held->pattern);
-		if (held->pattern && !held->ignored)
+			r = find_pattern(b, suppressions, deferred->allocated.stack, &by, &index,
+					 &deferred->pattern);
+		if (deferred->pattern && !deferred->ignored)
 			suppressions_count(by, index, 0, 0);
 	}
 	return r;

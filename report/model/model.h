@@ -108,10 +108,10 @@ struct report_error {
 };
 
 /* Why the memory of a released block is still there, if the recorded calls prove a reason. */
-enum report_held_reason {
-	REPORT_HELD_UNKNOWN,
-	REPORT_HELD_PART,       /* a sub-buffer or an image of it is still there: see the holders */
-	REPORT_HELD_USER_EVENT, /* a command behind a user event that was never set uses it */
+enum report_deferred_reason {
+	REPORT_DEFERRED_UNKNOWN,
+	REPORT_DEFERRED_PART, /* a sub-buffer or an image of it is still there: see the holders */
+	REPORT_DEFERRED_USER_EVENT, /* a command behind a user event that was never set uses it */
 };
 
 /* What has to do with the memory of a released block. */
@@ -125,7 +125,7 @@ struct report_holder {
 
 /* Blocks whose last reference is gone, and whose memory was not when the ledger ends: those of
  * one kind with the same calls, reason and holders. */
-struct report_held {
+struct report_deferred {
 	const char *kind; /* NULL: there is no such block */
 	uint64_t blocks;
 	uint64_t bytes;
@@ -133,7 +133,7 @@ struct report_held {
 	uint64_t released_ns;
 	struct report_event released;
 	struct report_event allocated;
-	enum report_held_reason reason;
+	enum report_deferred_reason reason;
 	struct report_event event;   /* of a user event: where it was made ... */
 	struct report_event command; /* ... and the command behind it */
 	const struct report_holder *holders; /* NULL: none that we know of */
@@ -147,17 +147,18 @@ struct report_sample {
 };
 
 /* Released is not yet freed. */
-struct report_released {
+struct report_deferred_frees {
 	uint64_t peak_bytes;
 	uint64_t peak_ns;
 	uint64_t longest_wait_ns;
-	struct report_held longest; /* without holders */
+	struct report_deferred longest; /* without holders */
 	struct report_sample *samples;
 	size_t sample_count;
-	struct report_held *held; /* largest first; mapped ones are leaks, and not among them */
-	size_t held_count;
-	uint64_t held_blocks;
-	uint64_t held_bytes;
+	struct report_deferred
+		*groups; /* largest first; mapped ones are leaks, and not among them */
+	size_t group_count;
+	uint64_t deferred_blocks;
+	uint64_t deferred_bytes;
 };
 
 /* Live bytes over time: of one kind of memory on one device, or of all of it (kind NULL). */
@@ -200,7 +201,7 @@ struct report_summary {
 	uint64_t peak_bytes;   /* of several processes: the sum of their peaks */
 	uint64_t with_context_blocks;
 	uint64_t with_context_bytes;
-	uint64_t held_blocks; /* released, memory still held: neither freed nor leaked */
+	uint64_t deferred_blocks; /* released, memory still held: neither freed nor leaked */
 	uint64_t late_blocks; /* of the freed ones: after the driver had shut down */
 	uint64_t left_out_blocks; /* live, but not asked for: see struct load_choice */
 	uint64_t left_out_bytes;
@@ -237,7 +238,7 @@ struct report_process {
 	size_t cached_count;
 	struct report_error *errors;
 	size_t error_count;
-	struct report_released released;
+	struct report_deferred_frees deferred;
 	struct report_timeline timeline;
 	/* What is no memory and was left: kinds that begin with "object/", of 0 bytes. */
 	struct report_leak *objects;
@@ -255,7 +256,7 @@ struct report_process {
 	size_t module_count;
 	const struct report_growth *growth; /* see growth_rule.h; NULL: no step was marked */
 	const struct report_pools *pools; /* see model_pool.h; NULL: no pool, and no limit met */
-	const char *held_why; /* no device has figures; static, NULL: nobody was asked */
+	const char *driver_memory_why; /* no device has figures; static, NULL: nobody was asked */
 
 	struct report_coverage coverage;
 
@@ -269,7 +270,7 @@ struct report_process {
 	 * A gate must not pass. The notes say what is missing. */
 	int incomplete;
 
-	struct pool *pool;
+	struct report_arena *arena;
 };
 
 /* Builds the model of LEDGER. SUPPRESSIONS may be NULL; what it suppresses is counted in
@@ -282,7 +283,7 @@ void report_process_destroy(struct report_process *process); /* NULL is fine */
 
 /* Returns true if the gate fails for HELD: only the application could end the reason, and HELD is
  * no leak of its own. */
-int report_held_fails(const struct report_held *held);
+int report_deferred_fails(const struct report_deferred *deferred);
 
 /* For who waited for the process and knows better than its ledger how it ended. */
 void report_process_set_ended(struct report_process *process, enum report_ended ended, int status);

@@ -183,8 +183,8 @@ static int read_facts(struct builder *b, struct report_coverage *ret)
 	while (from + routes < count && strcmp(raw[from + routes].kind, "cuGetProcAddress") == 0)
 		routes++;
 	if (r == 0) {
-		facts = pool_alloc(b->pool, (count + 1) * sizeof(*facts));
-		modules = pool_alloc(b->pool, (count + 1) * sizeof(*modules));
+		facts = arena_alloc(b->arena, (count + 1) * sizeof(*facts));
+		modules = arena_alloc(b->arena, (count + 1) * sizeof(*modules));
 	}
 	for (size_t at = 0; r == 0 && facts && modules && at < count; used++) {
 		put_together(raw, count, routes, raw + from, &at, modules, &facts[used]);
@@ -215,8 +215,8 @@ static const char *join(struct builder *b, const char *before, const char *name,
 	if (number > NAMES_MAX)
 		return before;
 	if (number == NAMES_MAX)
-		return pool_printf(b->pool, "%s ...", before);
-	return pool_printf(b->pool, "%s%s%s", before, number ? ", " : "", name);
+		return arena_printf(b->arena, "%s ...", before);
+	return arena_printf(b->arena, "%s%s%s", before, number ? ", " : "", name);
 }
 
 static int say_reach(struct builder *b, const struct report_fact *fact,
@@ -227,10 +227,11 @@ static int say_reach(struct builder *b, const struct report_fact *fact,
 
 	for (size_t i = 0; reach && i < fact->module_count && r == 0; i++)
 		r = add_sentence(sentences,
-				 pool_printf(b->pool, "%s calls of %s are not seen: %s",
-					     strcmp(fact->kind, "export-table") == 0
-						     ? "some" : fact->subject,
-					     fact->modules[i], reach->reason));
+				 arena_printf(b->arena, "%s calls of %s are not seen: %s",
+					      strcmp(fact->kind, "export-table") == 0
+						      ? "some"
+						      : fact->subject,
+					      fact->modules[i], reach->reason));
 	return r;
 }
 
@@ -257,9 +258,8 @@ static int say_untracked(struct builder *b, const struct report_coverage *covera
 	}
 	if (!names)
 		return -ENOMEM;
-	return add_sentence(sentences,
-			    pool_printf(b->pool, "looked up, but not tracked: %s: %s", names,
-					reason));
+	return add_sentence(sentences, arena_printf(b->arena, "looked up, but not tracked: %s: %s",
+						    names, reason));
 }
 
 static int say_unclassed(struct builder *b, const struct report_coverage *coverage,
@@ -275,14 +275,14 @@ static int say_unclassed(struct builder *b, const struct report_coverage *covera
 		return 0;
 	if (!names)
 		return -ENOMEM;
-	return add_sentence(sentences, pool_printf(b->pool,
-						   "not known to this gpuleak, perhaps of a newer "
-						   "driver: %s: memory that %s makes or frees is "
-						   "in no report",
-						   names, number == 1 ? "it" : "one of them"));
+	return add_sentence(sentences, arena_printf(b->arena,
+						    "not known to this gpuleak, perhaps of a newer "
+						    "driver: %s: memory that %s makes or frees is "
+						    "in no report",
+						    names, number == 1 ? "it" : "one of them"));
 }
 
-static int say_gaps(struct builder *b, struct report_coverage *coverage)
+static int list_gaps(struct builder *b, struct report_coverage *coverage)
 {
 	struct sentences sentences = { NULL, 0 };
 	size_t room = coverage->count + 2;
@@ -290,7 +290,7 @@ static int say_gaps(struct builder *b, struct report_coverage *coverage)
 
 	for (size_t i = 0; i < coverage->count; i++)
 		room += coverage->facts[i].module_count;
-	sentences.items = pool_alloc(b->pool, room * sizeof(*sentences.items));
+	sentences.items = arena_alloc(b->arena, room * sizeof(*sentences.items));
 	if (!sentences.items)
 		return -ENOMEM;
 	for (size_t i = 0; i < coverage->count && r == 0; i++)
@@ -312,5 +312,5 @@ int build_coverage(struct builder *b)
 	struct report_coverage *ret = &b->process->coverage;
 	int r = read_facts(b, ret);
 
-	return r < 0 ? r : say_gaps(b, ret);
+	return r < 0 ? r : list_gaps(b, ret);
 }

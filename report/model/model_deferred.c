@@ -45,7 +45,7 @@ static const struct ledger_block *named_block(struct builder *b, uint64_t name)
 	return block;
 }
 
-static int read_longest(struct builder *b, struct report_released *released)
+static int read_longest(struct builder *b, struct report_deferred_frees *frees)
 {
 	const struct ledger_header *header = ledger_header(b->view);
 	const struct ledger_wait *wait;
@@ -54,13 +54,12 @@ static int read_longest(struct builder *b, struct report_released *released)
 	if (header->longest_wait != 1 && header->longest_wait != 2)
 		return 0;
 	wait = &header->waits[header->longest_wait - 1];
-	released->longest_wait_ns = wait->ns;
-	released->longest.bytes = wait->bytes;
-	r = read_made(b, wait->row, wait->bytes, &released->longest.allocated,
-		      &released->longest.kind);
+	frees->longest_wait_ns = wait->ns;
+	frees->longest.bytes = wait->bytes;
+	r = read_made(b, wait->row, wait->bytes, &frees->longest.allocated, &frees->longest.kind);
 	if (r == 0)
-		r = build_text(b, wait->api, &released->longest.released.api);
-	return r < 0 ? r : build_stack(b, wait->stack, &released->longest.released.stack);
+		r = build_text(b, wait->api, &frees->longest.released.api);
+	return r < 0 ? r : build_stack(b, wait->stack, &frees->longest.released.stack);
 }
 
 /* The last release in its history. */
@@ -147,7 +146,7 @@ static int intern_mapping(struct builder *b, const struct report_mapping *key,
 	*ret = made;
 	if (made)
 		return 0;
-	*ret = made = pool_alloc(b->pool, sizeof(*made));
+	*ret = made = arena_alloc(b->arena, sizeof(*made));
 	if (!made)
 		return -ENOMEM;
 	*made = *key;
@@ -169,62 +168,63 @@ int build_mapping(struct builder *b, const struct ledger_block *block,
 
 /* ---- what is held ---- */
 
-static int read_held(struct builder *b, const struct ledger_block *block, struct report_held *held)
+static int read_deferred(struct builder *b, const struct ledger_block *block,
+			 struct report_deferred *deferred)
 {
 	const struct ledger_event_wait *wait = find_reason(b, &b->wait_refs, block);
-	int r = read_made(b, block->row, block->bytes, &held->allocated, &held->kind);
+	int r = read_made(b, block->row, block->bytes, &deferred->allocated, &deferred->kind);
 
-	held->blocks = 1;
-	held->ignored = (block->marked & LEDGER_BLOCK_IGNORED) != 0;
-	held->bytes = block->bytes;
-	held->address = block->address;
-	held->event.stack = held->command.stack = &build_no_stack;
+	deferred->blocks = 1;
+	deferred->ignored = (block->marked & LEDGER_BLOCK_IGNORED) != 0;
+	deferred->bytes = block->bytes;
+	deferred->address = block->address;
+	deferred->event.stack = deferred->command.stack = &build_no_stack;
 	if (r == 0 && wait) {
-		held->reason = REPORT_HELD_USER_EVENT;
-		r = read_event(b, wait->event_api, wait->event_stack, &held->event);
+		deferred->reason = REPORT_DEFERRED_USER_EVENT;
+		r = read_event(b, wait->event_api, wait->event_stack, &deferred->event);
 		if (r == 0)
-			r = read_event(b, wait->api, wait->stack, &held->command);
+			r = read_event(b, wait->api, wait->stack, &deferred->command);
 	}
-	return r < 0 ? r : build_release(b, block, &held->released, &held->released_ns);
+	return r < 0 ? r : build_release(b, block, &deferred->released, &deferred->released_ns);
 }
 
 static int compare_addresses(const void *left, const void *right)
 {
-	const struct report_held *a = left, *b = right;
+	const struct report_deferred *a = left, *b = right;
 
 	return a->address < b->address ? -1 : a->address > b->address;
 }
 
-static struct report_held *find_held(const struct report_released *released, uint64_t address)
+static struct report_deferred *find_deferred(const struct report_deferred_frees *frees,
+					     uint64_t address)
 {
-	struct report_held key = { .address = address };
+	struct report_deferred key = { .address = address };
 
-	return released->held_count
-		       ? bsearch(&key, released->held, released->held_count,
-				 sizeof(*released->held), compare_addresses)
-		       : NULL;
+	return frees->group_count ? bsearch(&key, frees->groups, frees->group_count,
+					    sizeof(*frees->groups), compare_addresses)
+				  : NULL;
 }
 
 #define HOLDERS_MAX 8 /* of one block; more explain no better */
 
-static int add_holder(struct builder *b, struct report_held *held, const char *what,
+static int add_holder(struct builder *b, struct report_deferred *deferred, const char *what,
 		      const struct ledger_block *by)
 {
 	struct report_holder *holder;
 	unsigned int count = 0;
 	int r;
 
-	for (const struct report_holder *other = held->holders; other; other = other->next)
+	for (const struct report_holder *other = deferred->holders; other; other = other->next)
 		if (other->address == by->address || ++count == HOLDERS_MAX)
 			return 0;
-	holder = pool_alloc(b->pool, sizeof(*holder));
+	holder = arena_alloc(b->arena, sizeof(*holder));
 	if (!holder)
 		return -ENOMEM;
 	holder->what = what;
 	holder->address = by->address;
 	r = read_made(b, by->row, by->bytes, &holder->allocated, &holder->kind);
-	holder->next = held->holders;
-	held->holders = holder;
+	holder->next = deferred->holders;
+	deferred->holders = holder;
 	return r;
 }
 
@@ -240,64 +240,64 @@ static const char *part_word(struct builder *b, const struct ledger_block *block
 }
 
 /* A sub-buffer or an image of a buffer keeps all of it, for as long as it is there itself. */
-static int read_parts(struct builder *b, const struct report_released *released)
+static int read_parts(struct builder *b, const struct report_deferred_frees *frees)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *block;
 	int r = 0;
 
-	while (r == 0 && released->held_count &&
+	while (r == 0 && frees->group_count &&
 	       (block = ledger_next(b->view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
-		struct report_held *held;
+		struct report_deferred *deferred;
 
 		if (LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_UNUSED || !block->parent)
 			continue;
-		held = find_held(released, block->parent);
-		if (!held)
+		deferred = find_deferred(frees, block->parent);
+		if (!deferred)
 			continue;
-		r = add_holder(b, held, part_word(b, block), block);
-		if (held->reason == REPORT_HELD_UNKNOWN)
-			held->reason = REPORT_HELD_PART;
+		r = add_holder(b, deferred, part_word(b, block), block);
+		if (deferred->reason == REPORT_DEFERRED_UNKNOWN)
+			deferred->reason = REPORT_DEFERRED_PART;
 	}
 	return r;
 }
 
-static int read_arguments(struct builder *b, const struct report_released *released,
+static int read_arguments(struct builder *b, const struct report_deferred_frees *frees,
 			  const struct ledger_holds *record, const struct ledger_block *kernel)
 {
 	int r = 0;
 
 	for (unsigned int i = 0; i < LEDGER_HOLDS_ARGUMENTS && r == 0; i++) {
 		const struct ledger_block *block = named_block(b, record->held[i]);
-		struct report_held *held = NULL;
+		struct report_deferred *deferred = NULL;
 
 		if (block && LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED)
-			held = find_held(released, block->address);
-		if (held)
-			r = add_holder(b, held, "kernel", kernel);
+			deferred = find_deferred(frees, block->address);
+		if (deferred)
+			r = add_holder(b, deferred, "kernel", kernel);
 	}
 	return r;
 }
 
-static int read_holds(struct builder *b, const struct report_released *released)
+static int read_holds(struct builder *b, const struct report_deferred_frees *frees)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_holds *record;
 	int r = 0;
 
-	while (r == 0 && released->held_count &&
+	while (r == 0 && frees->group_count &&
 	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_HOLDS, sizeof(*record)))) {
 		const struct ledger_block *kernel = named_block(b, record->holder);
 
 		if (kernel)
-			r = read_arguments(b, released, record, kernel);
+			r = read_arguments(b, frees, record, kernel);
 	}
 	return r;
 }
 
-static int compare_held(const void *left, const void *right)
+static int compare_deferred(const void *left, const void *right)
 {
-	const struct report_held *a = left, *b = right;
+	const struct report_deferred *a = left, *b = right;
 
 	if (a->bytes != b->bytes)
 		return a->bytes > b->bytes ? -1 : 1;
@@ -305,33 +305,33 @@ static int compare_held(const void *left, const void *right)
 }
 
 /* What is held at the end waits until then. */
-static void wait_to_the_end(struct builder *b, struct report_released *released)
+static void wait_to_the_end(struct builder *b, struct report_deferred_frees *frees)
 {
 	const struct ledger_header *header = ledger_header(b->view);
 	uint64_t end = header->end_mono_ns > header->start_mono_ns
 			       ? header->end_mono_ns - header->start_mono_ns : 0;
 
-	for (size_t i = 0; i < released->held_count; i++) {
-		struct report_held *held = &released->held[i];
+	for (size_t i = 0; i < frees->group_count; i++) {
+		struct report_deferred *deferred = &frees->groups[i];
 
-		released->held_blocks++;
-		released->held_bytes = add_bounded(released->held_bytes, held->bytes);
-		if (!held->released_ns || end <= held->released_ns ||
-		    end - held->released_ns <= released->longest_wait_ns)
+		frees->deferred_blocks++;
+		frees->deferred_bytes = add_bounded(frees->deferred_bytes, deferred->bytes);
+		if (!deferred->released_ns || end <= deferred->released_ns ||
+		    end - deferred->released_ns <= frees->longest_wait_ns)
 			continue;
-		released->longest_wait_ns = end - held->released_ns;
-		released->longest = *held;
+		frees->longest_wait_ns = end - deferred->released_ns;
+		frees->longest = *deferred;
 	}
 }
 
 /* Released, and not mapped: what is mapped is a leak. */
-static int is_held(const struct ledger_block *block)
+static int is_deferred(const struct ledger_block *block)
 {
 	return LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED &&
 	       !(block->marked & LEDGER_BLOCK_MAPPED);
 }
 
-static int read_all_held(struct builder *b, struct report_released *released)
+static int read_all_deferred(struct builder *b, struct report_deferred_frees *frees)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *block;
@@ -339,23 +339,23 @@ static int read_all_held(struct builder *b, struct report_released *released)
 	int r = 0;
 
 	while ((block = ledger_next(b->view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block))))
-		count += is_held(block);
-	released->held = pool_alloc(b->pool, count * sizeof(*released->held));
-	if (!released->held)
+		count += is_deferred(block);
+	frees->groups = arena_alloc(b->arena, count * sizeof(*frees->groups));
+	if (!frees->groups)
 		return -ENOMEM;
 	walk = (struct ledger_walk){ 0 };
-	while (r == 0 && released->held_count < count &&
+	while (r == 0 && frees->group_count < count &&
 	       (block = ledger_next(b->view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block))))
-		if (is_held(block))
-			r = read_held(b, block, &released->held[released->held_count++]);
+		if (is_deferred(block))
+			r = read_deferred(b, block, &frees->groups[frees->group_count++]);
 	return r;
 }
 
-static void sort_held(struct report_released *released,
-		      int (*compare)(const void *, const void *))
+static void sort_deferred(struct report_deferred_frees *frees,
+			  int (*compare)(const void *, const void *))
 {
-	if (released->held_count)
-		qsort(released->held, released->held_count, sizeof(*released->held), compare);
+	if (frees->group_count)
+		qsort(frees->groups, frees->group_count, sizeof(*frees->groups), compare);
 }
 
 /* ---- equal ones ---- */
@@ -374,9 +374,9 @@ static int same_holders(const struct report_holder *a, const struct report_holde
 	return a == b;
 }
 
-static int same_held(const void *value, const void *key)
+static int same_deferred(const void *value, const void *key)
 {
-	const struct report_held *a = value, *b = key;
+	const struct report_deferred *a = value, *b = key;
 
 	return a->kind == b->kind && a->reason == b->reason && a->ignored == b->ignored &&
 	       same_event(&a->released, &b->released) &&
@@ -385,60 +385,59 @@ static int same_held(const void *value, const void *key)
 }
 
 /* Puts those that say the same together. */
-static int group_held(struct report_released *released)
+static int group_deferred(struct report_deferred_frees *frees)
 {
 	struct table table = { 0 };
 	size_t count = 0;
 	int r = 0;
 
-	for (size_t i = 0; i < released->held_count && r == 0; i++) {
-		const struct report_held *held = &released->held[i];
-		uint64_t hash = hash_number((uintptr_t)held->released.stack,
-					    hash_number((uintptr_t)held->allocated.stack, 0));
-		struct report_held *first = table_find(&table, hash, same_held, held);
+	for (size_t i = 0; i < frees->group_count && r == 0; i++) {
+		const struct report_deferred *deferred = &frees->groups[i];
+		uint64_t hash = hash_number((uintptr_t)deferred->released.stack,
+					    hash_number((uintptr_t)deferred->allocated.stack, 0));
+		struct report_deferred *first = table_find(&table, hash, same_deferred, deferred);
 
 		if (first) {
 			first->blocks++;
-			first->bytes = add_bounded(first->bytes, held->bytes);
+			first->bytes = add_bounded(first->bytes, deferred->bytes);
 			continue;
 		}
-		released->held[count] = *held;
-		r = table_add(&table, hash, &released->held[count++]);
+		frees->groups[count] = *deferred;
+		r = table_add(&table, hash, &frees->groups[count++]);
 	}
-	released->held_count = count;
+	frees->group_count = count;
 	table_finish(&table);
 	return r;
 }
 
 int build_deferred(struct builder *b)
 {
-	struct report_released *released = &b->process->released;
+	struct report_deferred_frees *frees = &b->process->deferred;
 	int r;
 
-	released->peak_bytes = ledger_header(b->view)->released_peak_bytes;
-	released->peak_ns = ledger_header(b->view)->released_peak_ns;
-	released->longest.allocated.stack = &build_no_stack;
-	released->longest.released.stack = &build_no_stack;
-	r = read_longest(b, released);
+	frees->peak_bytes = ledger_header(b->view)->released_peak_bytes;
+	frees->peak_ns = ledger_header(b->view)->released_peak_ns;
+	frees->longest.allocated.stack = &build_no_stack;
+	frees->longest.released.stack = &build_no_stack;
+	r = read_longest(b, frees);
 	if (r == 0)
-		r = build_samples(b, LEDGER_CHUNK_RELEASED, &released->samples,
-				  &released->sample_count);
+		r = build_samples(b, LEDGER_CHUNK_RELEASED, &frees->samples, &frees->sample_count);
 	if (r == 0)
-		r = read_all_held(b, released);
+		r = read_all_deferred(b, frees);
 	if (r < 0)
 		return r;
-	sort_held(released, compare_addresses);
-	r = read_parts(b, released);
+	sort_deferred(frees, compare_addresses);
+	r = read_parts(b, frees);
 	if (r == 0)
-		r = read_holds(b, released);
-	wait_to_the_end(b, released);
+		r = read_holds(b, frees);
+	wait_to_the_end(b, frees);
 	if (r == 0)
-		r = group_held(released);
-	sort_held(released, compare_held);
+		r = group_deferred(frees);
+	sort_deferred(frees, compare_deferred);
 	return r;
 }
 
-int report_held_fails(const struct report_held *held)
+int report_deferred_fails(const struct report_deferred *deferred)
 {
-	return held->reason == REPORT_HELD_USER_EVENT && !held->pattern;
+	return deferred->reason == REPORT_DEFERRED_USER_EVENT && !deferred->pattern;
 }

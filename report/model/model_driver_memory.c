@@ -12,13 +12,13 @@
 
 static const char no_bytes[16];
 
-static const char *uuid_text(struct pool *pool, const uint8_t u[16])
+static const char *uuid_text(struct report_arena *arena, const uint8_t u[16])
 {
-	return pool_printf(pool,
-			   "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-"
-			   "%02x%02x%02x%02x%02x%02x",
-			   u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11],
-			   u[12], u[13], u[14], u[15]);
+	return arena_printf(arena,
+			    "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-"
+			    "%02x%02x%02x%02x%02x%02x",
+			    u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10],
+			    u[11], u[12], u[13], u[14], u[15]);
 }
 
 static int read_device(struct builder *b, const struct ledger_device *record,
@@ -32,13 +32,13 @@ static int read_device(struct builder *b, const struct ledger_device *record,
 	if (ret->name && !*ret->name)
 		ret->name = NULL;
 	if (memcmp(record->uuid, no_bytes, sizeof(record->uuid)) != 0) {
-		ret->uuid = uuid_text(b->pool, record->uuid);
+		ret->uuid = uuid_text(b->arena, record->uuid);
 		if (!ret->uuid)
 			return -ENOMEM;
 	}
 	if (record->bus_id[0]) {
-		ret->bus_id = pool_text(b->pool, record->bus_id,
-					strnlen(record->bus_id, sizeof(record->bus_id)));
+		ret->bus_id = arena_text(b->arena, record->bus_id,
+					 strnlen(record->bus_id, sizeof(record->bus_id)));
 		if (!ret->bus_id)
 			return -ENOMEM;
 	}
@@ -70,14 +70,14 @@ static int read_devices(struct builder *b)
 	const struct ledger_device *record;
 	int r = 0;
 
-	process->devices = pool_alloc(b->pool, HELD_DEVICES * sizeof(*process->devices));
+	process->devices = arena_alloc(b->arena, DRIVER_MEMORY_DEVICES * sizeof(*process->devices));
 	if (!process->devices)
 		return -ENOMEM;
-	while (r == 0 && process->device_count < HELD_DEVICES &&
+	while (r == 0 && process->device_count < DRIVER_MEMORY_DEVICES &&
 	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_HELD, sizeof(*record)))) {
 		struct report_device device = { 0 };
 
-		if (record->ordinal < 0 || record->ordinal >= HELD_DEVICES ||
+		if (record->ordinal < 0 || record->ordinal >= DRIVER_MEMORY_DEVICES ||
 		    find_device(process, record->ordinal))
 			continue;
 		r = read_device(b, record, &device);
@@ -108,7 +108,7 @@ static int read_marks(struct builder *b)
 	const struct ledger_mark *record;
 	int r = 0;
 
-	process->marks = pool_alloc(b->pool, LEDGER_MARKS_MAX * sizeof(*process->marks));
+	process->marks = arena_alloc(b->arena, LEDGER_MARKS_MAX * sizeof(*process->marks));
 	if (!process->marks)
 		return -ENOMEM;
 	while (r == 0 && process->mark_count < LEDGER_MARKS_MAX &&
@@ -125,9 +125,9 @@ int build_driver_memory(struct builder *b)
 	return r < 0 || !b->process->device_count ? r : read_marks(b);
 }
 
-static void explain(const struct report_process *process, struct report_device *device)
+static void attribute_growth(const struct report_process *process, struct report_device *device)
 {
-	const struct held_growth *growth = &device->series->growth;
+	const struct driver_memory_growth *growth = &device->series->growth;
 
 	uint64_t last_ns = 0;
 
@@ -149,19 +149,19 @@ static void explain(const struct report_process *process, struct report_device *
 				  growth->to_ns > last_ns;
 }
 
-int report_process_set_held(struct report_process *process, int ordinal,
-			    const struct held_series *series)
+int report_process_set_driver_memory(struct report_process *process, int ordinal,
+				     const struct driver_memory_series *series)
 {
 	struct report_device *device = find_device(process, ordinal);
-	struct held_series *copy;
+	struct driver_memory_series *copy;
 
-	if (!device || !series->taken || series->count > HELD_SAMPLES)
+	if (!device || !series->taken || series->count > DRIVER_MEMORY_SAMPLES)
 		return 0;
-	copy = pool_alloc(process->pool, sizeof(*copy));
+	copy = arena_alloc(process->arena, sizeof(*copy));
 	if (!copy)
 		return -ENOMEM;
 	*copy = *series;
 	device->series = copy;
-	explain(process, device);
+	attribute_growth(process, device);
 	return 0;
 }

@@ -3,8 +3,8 @@
  * A process's devices, what was held on them, and the calls that may be why. Built from the
  * ledger; the samples come from whoever asked while the process lived.
  */
-#ifndef GPULEAK_REPORT_MODEL_HELD_H
-#define GPULEAK_REPORT_MODEL_HELD_H
+#ifndef GPULEAK_REPORT_MODEL_DRIVER_MEMORY_H
+#define GPULEAK_REPORT_MODEL_DRIVER_MEMORY_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -27,7 +27,7 @@ struct report_device {
 	const char *name;   /* NULL unknown, like the next two */
 	const char *uuid;   /* "GPU-01234567-89ab-cdef-0123-456789abcdef" */
 	const char *bus_id; /* "0000:01:00.0" */
-	const struct held_series *series; /* NULL: nobody asked, or there was no answer */
+	const struct driver_memory_series *series; /* NULL: nobody asked, or there was no answer */
 	/* The calls during the growth: the first of them, and how many there were. */
 	const struct report_mark *growth_mark;
 	size_t growth_marks;
@@ -37,7 +37,7 @@ struct report_device {
 /* Hands the process a copy of what was sampled on device ORDINAL, and finds the calls that
  * explain its growth. Nothing if the ledger knows no such device or there is no sample.
  * 0 or -ENOMEM. */
-int report_process_set_held(struct report_process *process, int ordinal,
-			    const struct held_series *series);
+int report_process_set_driver_memory(struct report_process *process, int ordinal,
+				     const struct driver_memory_series *series);
 
 #endif

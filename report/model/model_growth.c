@@ -15,19 +15,19 @@
 #define PER_HOUR_NS_MIN 10000000000u /* seconds say nothing of hours */
 
 /* One site's numbers at the steps FIRST, FIRST + 1 ... of the window. */
-struct site {
+struct growth_site {
 	const char *api, *kind;
 	int device;
 	uint32_t stack_ref;
 	const struct ledger_stack *stack; /* NULL: none recorded */
 	uint64_t bytes[GROWTH_STEPS_MAX], blocks[GROWTH_STEPS_MAX];
 	uint32_t unknown; /* a bit for each step of the window */
-	struct site *next;
+	struct growth_site *next;
 };
 
 struct window {
 	struct table sites;
-	struct site *first_site;
+	struct growth_site *first_site;
 	uint32_t first, count; /* steps */
 };
 
@@ -39,15 +39,15 @@ static int same_pcs(const struct ledger_stack *a, const struct ledger_stack *b)
 
 static int same_site(const void *value, const void *key)
 {
-	const struct site *a = value, *b = key;
+	const struct growth_site *a = value, *b = key;
 
 	/* Strings are interned. */
 	return a->api == b->api && a->kind == b->kind && a->device == b->device &&
 	       same_pcs(a->stack, b->stack);
 }
 
-static int find_site(struct builder *b, struct window *window, const struct site *key,
-		     struct site **ret)
+static int find_site(struct builder *b, struct window *window, const struct growth_site *key,
+		     struct growth_site **ret)
 {
 	uint64_t hash = hash_number((uintptr_t)key->api, (uint64_t)key->device);
 
@@ -58,7 +58,7 @@ static int find_site(struct builder *b, struct window *window, const struct site
 	*ret = table_find(&window->sites, hash, same_site, key);
 	if (*ret)
 		return 0;
-	*ret = pool_alloc(b->pool, sizeof(**ret));
+	*ret = arena_alloc(b->arena, sizeof(**ret));
 	if (!*ret)
 		return -ENOMEM;
 	**ret = *key;
@@ -67,7 +67,7 @@ static int find_site(struct builder *b, struct window *window, const struct site
 	return table_add(&window->sites, hash, *ret);
 }
 
-static void add_numbers(struct site *site, const struct window *window,
+static void add_numbers(struct growth_site *site, const struct window *window,
 			const struct ledger_growth *record)
 {
 	for (uint32_t i = 0; i < window->count; i++) {
@@ -91,9 +91,10 @@ static int read_sites(struct builder *b, struct window *window)
 
 	while (r == 0 &&
 	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_GROWTH, sizeof(*record)))) {
-		struct site key = { .device = record->device, .stack_ref = record->stack,
-				    .stack = ledger_stack(b->view, record->stack) };
-		struct site *site;
+		struct growth_site key = { .device = record->device,
+					   .stack_ref = record->stack,
+					   .stack = ledger_stack(b->view, record->stack) };
+		struct growth_site *site;
 
 		r = build_text(b, record->api, &key.api);
 		if (r == 0)
@@ -113,7 +114,8 @@ static int read_sites(struct builder *b, struct window *window)
 /* ---- verdicts ---- */
 
 /* The steps of SITE that are known without a gap, up to one that was just being written. */
-static size_t known_steps(const struct site *site, const struct window *window, size_t *ret_first)
+static size_t known_steps(const struct growth_site *site, const struct window *window,
+			  size_t *ret_first)
 {
 	size_t end = window->count, first;
 
@@ -159,7 +161,7 @@ static uint64_t per_hour(const struct report_growth *growth, uint32_t last, unsi
 
 /* 1 if SITE is a suspect, which *RET then tells of but for its stack. */
 static int judge_site(const struct report_growth *growth, const struct window *window,
-		      const struct site *site, struct report_suspect *ret)
+		      const struct growth_site *site, struct report_suspect *ret)
 {
 	struct growth_verdict bytes, blocks;
 	struct growth_series counts;
@@ -198,16 +200,17 @@ static int compare_suspects(const void *left, const void *right)
 	return a->stack_ref < b->stack_ref ? -1 : a->stack_ref > b->stack_ref;
 }
 
-static int judge_sites(struct builder *b, const struct window *window,
-		       struct suppressions *suppressions, struct report_growth *growth)
+static int find_suspects(struct builder *b, const struct window *window,
+			 struct suppressions *suppressions, struct report_growth *growth)
 {
 	struct report_suspect *list, one;
 	int r = 0;
 
-	list = pool_alloc(b->pool, window->sites.count * sizeof(*list));
+	list = arena_alloc(b->arena, window->sites.count * sizeof(*list));
 	if (!list)
 		return -ENOMEM;
-	for (const struct site *site = window->first_site; site && r == 0; site = site->next) {
+	for (const struct growth_site *site = window->first_site; site && r == 0;
+	     site = site->next) {
 		int index;
 
 		if (!judge_site(growth, window, site, &one))
@@ -239,7 +242,7 @@ static int compare_steps(const void *left, const void *right)
 
 static int read_steps(struct builder *b, struct report_growth *growth)
 {
-	struct report_step *steps = pool_alloc(b->pool, LEDGER_STEPS_MAX * sizeof(*steps));
+	struct report_step *steps = arena_alloc(b->arena, LEDGER_STEPS_MAX * sizeof(*steps));
 	struct ledger_walk walk = { 0 };
 	const struct ledger_step *record;
 	size_t count = 0;
@@ -257,7 +260,7 @@ static int read_steps(struct builder *b, struct report_growth *growth)
 			NULL,
 		};
 		if (length) {
-			steps[count].label = pool_text(b->pool, record->label, length);
+			steps[count].label = arena_text(b->arena, record->label, length);
 			if (!steps[count].label)
 				return -ENOMEM;
 		}
@@ -276,7 +279,7 @@ static int read_steps(struct builder *b, struct report_growth *growth)
 
 int build_growth(struct builder *b, struct suppressions *suppressions)
 {
-	struct report_growth *growth = pool_alloc(b->pool, sizeof(*growth));
+	struct report_growth *growth = arena_alloc(b->arena, sizeof(*growth));
 	struct window window = { 0 };
 	int r = growth ? read_steps(b, growth) : -ENOMEM;
 
@@ -288,7 +291,7 @@ int build_growth(struct builder *b, struct suppressions *suppressions)
 	window.first = (uint32_t)growth->step_count - window.count + 1;
 	r = read_sites(b, &window);
 	if (r == 0)
-		r = judge_sites(b, &window, suppressions, growth);
+		r = find_suspects(b, &window, suppressions, growth);
 	table_finish(&window.sites);
 	return r;
 }

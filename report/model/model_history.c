@@ -124,7 +124,7 @@ static int read_events(struct builder *b, const struct ledger_block *block,
 	int64_t open = 1;
 	int r;
 
-	ret->events = pool_alloc(b->pool, (count + 1) * sizeof(*ret->events));
+	ret->events = arena_alloc(b->arena, (count + 1) * sizeof(*ret->events));
 	if (!ret->events)
 		return -ENOMEM;
 	r = read_created(b, block, &ret->events[ret->count++]);
@@ -155,7 +155,7 @@ int build_history(struct builder *b, const struct ledger_block *block,
 	if (!record || (uint64_t)record->block * LEDGER_REF_UNIT !=
 			       (uint64_t)((const uint8_t *)block - b->view->base))
 		return 0;
-	history = pool_alloc(b->pool, sizeof(*history));
+	history = arena_alloc(b->arena, sizeof(*history));
 	if (!history)
 		return -ENOMEM;
 	r = read_events(b, block, record, history);

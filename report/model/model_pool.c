@@ -104,7 +104,7 @@ static int read_refusal(struct builder *b, const struct ledger_refusal *record,
 
 static int read_pools(struct builder *b, const struct ledger_pools *record)
 {
-	struct report_pools *pools = pool_alloc(b->pool, sizeof(*pools));
+	struct report_pools *pools = arena_alloc(b->arena, sizeof(*pools));
 	int r = 0;
 
 	if (!pools)
@@ -117,7 +117,7 @@ static int read_pools(struct builder *b, const struct ledger_pools *record)
 	r = read_refusal(b, &record->first_refused, &pools->first_refused);
 	if (r == 0)
 		r = read_refusal(b, &record->first_injected, &pools->first_injected);
-	pools->pools = pool_alloc(b->pool, LEDGER_POOLS_MAX * sizeof(*pools->pools));
+	pools->pools = arena_alloc(b->arena, LEDGER_POOLS_MAX * sizeof(*pools->pools));
 	if (!pools->pools)
 		return -ENOMEM;
 	for (unsigned int i = 0; i < LEDGER_POOLS_MAX && r == 0; i++) {

@@ -43,7 +43,7 @@ static int join(struct builder *b, const struct parts *parts, const char **ret)
 
 	for (size_t i = 0; i < LEDGER_LSAN_PARTS_MAX; i++)
 		length += parts->part[i] ? strlen(parts->part[i]) : 0;
-	*ret = text = pool_alloc(b->pool, length + 1);
+	*ret = text = arena_alloc(b->arena, length + 1);
 	if (!text)
 		return -ENOMEM;
 	for (size_t i = 0; i < LEDGER_LSAN_PARTS_MAX; i++) {
@@ -68,12 +68,15 @@ static int read_suppressions(struct builder *b, const struct parts *parts)
 	if (r < 0)
 		return r;
 	if (*error)
-		b->program_note = pool_printf(b->pool, "the program's own suppressions: %s: that "
-					      "line is not used", error);
+		b->program_note = arena_printf(b->arena,
+					       "the program's own suppressions: %s: that "
+					       "line is not used",
+					       error);
 	else if (parts->cut)
-		b->program_note = pool_printf(b->pool, "the program's own suppressions ("
-					      LSAN_NAME ") are longer than 64 KiB: the rest is not "
-					      "used");
+		b->program_note =
+			arena_printf(b->arena, "the program's own suppressions (" LSAN_NAME
+					       ") are longer than 64 KiB: the rest is not "
+					       "used");
 	return (*error || parts->cut) && !b->program_note ? -ENOMEM : 0;
 }
 

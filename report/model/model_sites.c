@@ -24,7 +24,7 @@ struct site_node {
 	struct site_node *next;
 };
 
-struct gathering {
+struct site_gathering {
 	struct builder *b;
 	struct table table;
 	struct kind_node *kinds;
@@ -33,9 +33,9 @@ struct gathering {
 };
 
 /* Calls ADD for every block that is left: leaked, suppressed, held by a cache. */
-typedef int add_leak_fn(struct gathering *g, const struct report_leak *leak);
+typedef int add_leak_fn(struct site_gathering *g, const struct report_leak *leak);
 
-static int each_leak(struct gathering *g, add_leak_fn *add)
+static int each_leak(struct site_gathering *g, add_leak_fn *add)
 {
 	const struct report_process *p = g->b->process;
 	const struct { const struct report_leak *leaks; size_t count; } lists[] = {
@@ -52,9 +52,9 @@ static int each_leak(struct gathering *g, add_leak_fn *add)
 }
 
 /* Calls ADD for every row of memory. */
-typedef int add_row_fn(struct gathering *g, const struct ledger_row *row);
+typedef int add_row_fn(struct site_gathering *g, const struct ledger_row *row);
 
-static int each_row(struct gathering *g, add_row_fn *add)
+static int each_row(struct site_gathering *g, add_row_fn *add)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_row *row;
@@ -67,7 +67,7 @@ static int each_row(struct gathering *g, add_row_fn *add)
 	return r;
 }
 
-static int row_text(struct gathering *g, uint32_t ref, const char **ret)
+static int row_text(struct site_gathering *g, uint32_t ref, const char **ret)
 {
 	int r = build_text(g->b, ref, ret);
 
@@ -85,7 +85,7 @@ static int same_kind(const void *value, const void *key)
 	return a->kind == b->kind && a->device == b->device;
 }
 
-static int kind_at(struct gathering *g, const char *kind, int device, struct kind_node **ret)
+static int kind_at(struct site_gathering *g, const char *kind, int device, struct kind_node **ret)
 {
 	const struct report_kind key = { .kind = kind, .device = device };
 	uint64_t hash = hash_number((uint64_t)device, hash_number((uintptr_t)kind, 0));
@@ -94,7 +94,7 @@ static int kind_at(struct gathering *g, const char *kind, int device, struct kin
 	*ret = node;
 	if (node)
 		return 0;
-	node = pool_alloc(g->b->pool, sizeof(*node));
+	node = arena_alloc(g->b->arena, sizeof(*node));
 	if (!node || table_add(&g->table, hash, node) < 0)
 		return -ENOMEM;
 	node->public = key;
@@ -105,7 +105,8 @@ static int kind_at(struct gathering *g, const char *kind, int device, struct kin
 	return 0;
 }
 
-static int kind_of_row(struct gathering *g, const struct ledger_row *row, struct kind_node **ret)
+static int kind_of_row(struct site_gathering *g, const struct ledger_row *row,
+		       struct kind_node **ret)
 {
 	const char *kind;
 	int r = row_text(g, row->kind, &kind);
@@ -113,7 +114,7 @@ static int kind_of_row(struct gathering *g, const struct ledger_row *row, struct
 	return r < 0 ? r : kind_at(g, kind, row->device, ret);
 }
 
-static int add_row_to_kind(struct gathering *g, const struct ledger_row *row)
+static int add_row_to_kind(struct site_gathering *g, const struct ledger_row *row)
 {
 	struct kind_node *node;
 	int r = kind_of_row(g, row, &node);
@@ -126,7 +127,7 @@ static int add_row_to_kind(struct gathering *g, const struct ledger_row *row)
 	return 0;
 }
 
-static int add_leak_to_kind(struct gathering *g, const struct report_leak *leak)
+static int add_leak_to_kind(struct site_gathering *g, const struct report_leak *leak)
 {
 	struct kind_node *node;
 	int r = kind_at(g, leak->kind, leak->device, &node);
@@ -139,7 +140,7 @@ static int add_leak_to_kind(struct gathering *g, const struct report_leak *leak)
 }
 
 /* Released and not yet freed. */
-static int add_held_to_kinds(struct gathering *g)
+static int add_held_to_kinds(struct site_gathering *g)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *block;
@@ -169,11 +170,11 @@ static int compare_kinds(const void *left, const void *right)
 	return r ? r : (a->device > b->device) - (a->device < b->device);
 }
 
-static int list_kinds(struct gathering *g)
+static int list_kinds(struct site_gathering *g)
 {
 	struct report_process *process = g->b->process;
 
-	process->kinds = pool_alloc(g->b->pool, g->count * sizeof(*process->kinds));
+	process->kinds = arena_alloc(g->b->arena, g->count * sizeof(*process->kinds));
 	if (!process->kinds)
 		return -ENOMEM;
 	for (const struct kind_node *node = g->kinds; node; node = node->next) {
@@ -193,7 +194,7 @@ static int list_kinds(struct gathering *g)
 
 int build_kinds(struct builder *b)
 {
-	struct gathering g = { .b = b };
+	struct site_gathering g = { .b = b };
 	int r = each_row(&g, add_row_to_kind);
 
 	if (r == 0)
@@ -216,9 +217,9 @@ static int same_site(const void *value, const void *key)
 	       a->device == b->device;
 }
 
-static struct site_node *new_site(struct gathering *g, const struct report_site *key)
+static struct site_node *new_site(struct site_gathering *g, const struct report_site *key)
 {
-	struct site_node *node = pool_alloc(g->b->pool, sizeof(*node));
+	struct site_node *node = arena_alloc(g->b->arena, sizeof(*node));
 
 	if (!node)
 		return NULL;
@@ -229,7 +230,7 @@ static struct site_node *new_site(struct gathering *g, const struct report_site 
 	return node;
 }
 
-static int site_at(struct gathering *g, const struct report_site *key, struct site_node **ret)
+static int site_at(struct site_gathering *g, const struct report_site *key, struct site_node **ret)
 {
 	uint64_t hash = hash_number((uintptr_t)key->stack, hash_number((uintptr_t)key->api, 0));
 	struct site_node *node = table_find(&g->table, hash, same_site, key);
@@ -241,7 +242,7 @@ static int site_at(struct gathering *g, const struct report_site *key, struct si
 	return node ? table_add(&g->table, hash, node) : -ENOMEM;
 }
 
-static int add_leak_to_site(struct gathering *g, const struct report_leak *leak)
+static int add_leak_to_site(struct site_gathering *g, const struct report_leak *leak)
 {
 	const struct report_site key = { .api = leak->api, .kind = leak->kind,
 					 .device = leak->device, .stack = leak->stack };
@@ -260,7 +261,7 @@ static int add_leak_to_site(struct gathering *g, const struct report_leak *leak)
 	return 0;
 }
 
-static int add_row_to_site(struct gathering *g, const struct ledger_row *row)
+static int add_row_to_site(struct site_gathering *g, const struct ledger_row *row)
 {
 	struct report_site key = { .device = row->device };
 	struct site_node *node;
@@ -290,7 +291,7 @@ static int list_modules(struct builder *b)
 
 	while (ledger_next(b->view, &walk, LEDGER_CHUNK_MODULES, sizeof(*record)))
 		count++;
-	process->modules = pool_alloc(b->pool, count * sizeof(*process->modules));
+	process->modules = arena_alloc(b->arena, count * sizeof(*process->modules));
 	if (!process->modules)
 		return -ENOMEM;
 	walk = (struct ledger_walk){ 0 };
@@ -302,17 +303,12 @@ static int list_modules(struct builder *b)
 		r = build_text(b, record->path, &module->path);
 		for (uint32_t i = 0; i < record->build_id_bytes && i < LEDGER_BUILD_ID_MAX; i++)
 			sprintf(hex + 2 * (size_t)i, "%02x", record->build_id[i]);
-		module->build_id = pool_printf(b->pool, "%s", hex);
+		module->build_id = arena_printf(b->arena, "%s", hex);
 		if (!module->build_id)
 			r = -ENOMEM;
 		process->module_count += module->path != NULL;
 	}
 	return r;
-}
-
-static int compare_numbers(uint64_t a, uint64_t b)
-{
-	return (a < b) - (a > b);
 }
 
 static int compare_sites(const void *left, const void *right)
@@ -329,7 +325,7 @@ static int compare_sites(const void *left, const void *right)
 
 int build_sites(struct builder *b)
 {
-	struct gathering g = { .b = b };
+	struct site_gathering g = { .b = b };
 	struct report_process *process = b->process;
 	int r = each_leak(&g, add_leak_to_site);
 
@@ -340,7 +336,7 @@ int build_sites(struct builder *b)
 		r = list_modules(b);
 	if (r < 0)
 		return r;
-	process->sites = pool_alloc(b->pool, g.count * sizeof(*process->sites));
+	process->sites = arena_alloc(b->arena, g.count * sizeof(*process->sites));
 	if (!process->sites)
 		return -ENOMEM;
 	for (const struct site_node *node = g.sites; node; node = node->next)

@@ -17,7 +17,7 @@ int build_samples(struct builder *b, enum ledger_chunk_type type, struct report_
 
 	while (ledger_next(b->view, &walk, type, sizeof(*sample)))
 		count++;
-	*ret = pool_alloc(b->pool, count * sizeof(**ret));
+	*ret = arena_alloc(b->arena, count * sizeof(**ret));
 	if (!*ret)
 		return -ENOMEM;
 	walk = (struct ledger_walk){ 0 };
@@ -37,7 +37,7 @@ static int build_part(struct builder *b, const struct ledger_parts *parts, uint3
 	const struct ledger_moment *moment;
 	int r = build_text(b, parts->column[column].kind, &part->kind);
 
-	part->samples = pool_alloc(b->pool, count * sizeof(*part->samples));
+	part->samples = arena_alloc(b->arena, count * sizeof(*part->samples));
 	if (r < 0 || !part->samples)
 		return -ENOMEM;
 	if (!part->kind)
@@ -66,7 +66,7 @@ static int build_parts(struct builder *b)
 	while (ledger_next(b->view, &walk, LEDGER_CHUNK_PARTS, sizeof(struct ledger_moment)))
 		count++;
 	b->process->timeline.parts =
-		pool_alloc(b->pool, (columns + 1) * sizeof(*b->process->timeline.parts));
+		arena_alloc(b->arena, (columns + 1) * sizeof(*b->process->timeline.parts));
 	if (!b->process->timeline.parts)
 		return -ENOMEM;
 	for (uint32_t i = 0; count && i < columns && r == 0; i++)

@@ -70,7 +70,7 @@ static void add_summary(struct report_summary *to, const struct report_summary *
 	to->freed_blocks = add_bounded(to->freed_blocks, from->freed_blocks);
 	to->peak_bytes = add_bounded(to->peak_bytes, from->peak_bytes);
 	to->with_context_blocks = add_bounded(to->with_context_blocks, from->with_context_blocks);
-	to->held_blocks = add_bounded(to->held_blocks, from->held_blocks);
+	to->deferred_blocks = add_bounded(to->deferred_blocks, from->deferred_blocks);
 	to->with_context_bytes = add_bounded(to->with_context_bytes, from->with_context_bytes);
 	to->late_blocks = add_bounded(to->late_blocks, from->late_blocks);
 	to->left_out_blocks = add_bounded(to->left_out_blocks, from->left_out_blocks);

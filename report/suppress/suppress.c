@@ -46,7 +46,7 @@ static int parse_suppression(void *data, struct line *line)
 {
 	static const char *const type = "leak";
 	char shown[LINES_QUOTE];
-	struct word word = { line->at, line->length };
+	struct line_part word = { line->at, line->length };
 	const char *colon;
 
 	if (line_type(line, &type, 1) == 0) {

@@ -38,7 +38,7 @@ struct unit {
 
 struct debuginfo {
 	Dwarf *dwarf;
-	struct pool pool;
+	struct report_arena arena;
 	struct table units;      /* struct unit by offset */
 	struct ranges unit_ranges;
 	int units_listed;
@@ -175,7 +175,7 @@ static struct unit *open_unit(struct debuginfo *index, const Dwarf_Die *die)
 
 	if (unit)
 		return unit;
-	unit = pool_alloc(&index->pool, sizeof(*unit));
+	unit = arena_alloc(&index->arena, sizeof(*unit));
 	if (!unit || table_add(&index->units, hash_number(offset, 0), unit) < 0)
 		return NULL;
 	unit->offset = offset;
@@ -331,6 +331,6 @@ void debuginfo_destroy(struct debuginfo *index)
 			free(((struct unit *)index->units.slots[i].value)->functions.items);
 	free(index->unit_ranges.items);
 	table_finish(&index->units);
-	pool_finish(&index->pool);
+	arena_finish(&index->arena);
 	free(index);
 }

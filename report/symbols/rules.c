@@ -47,7 +47,7 @@ struct rule {
 struct rules {
 	struct rule *rows;
 	size_t count;
-	struct pool pool; /* of names */
+	struct report_arena arena; /* of names */
 };
 
 static int no_memory(const struct lines *lines)
@@ -58,7 +58,7 @@ static int no_memory(const struct lines *lines)
 static int parse_verb(struct line *line, enum verb *ret)
 {
 	char shown[LINES_QUOTE];
-	struct word word;
+	struct line_part word;
 	int r = line_text(line, &word);
 
 	if (r < 0)
@@ -78,7 +78,7 @@ static int parse_verb(struct line *line, enum verb *ret)
 static int parse_name(struct line *line, struct rules *rules, const char **ret)
 {
 	bool quoted = line->length > 0 && line->at[0] == '"';
-	struct word word;
+	struct line_part word;
 	int r = line_text(line, &word);
 
 	if (r < 0)
@@ -91,7 +91,7 @@ static int parse_name(struct line *line, struct rules *rules, const char **ret)
 	}
 	if (word.length == 0 || word.length > RULES_NAME_MAX)
 		return lines_fail(line->file, -EINVAL, "a name has 1 to %d bytes", RULES_NAME_MAX);
-	*ret = pool_text(&rules->pool, word.text, word.length);
+	*ret = arena_text(&rules->arena, word.text, word.length);
 	return *ret ? 0 : no_memory(line->file);
 }
 
@@ -100,7 +100,7 @@ static int parse_field(struct line *line, struct rule *rule)
 {
 	struct line start = *line;
 	char shown[LINES_QUOTE];
-	struct word pattern;
+	struct line_part pattern;
 	int field = line_type(line, fields, FIELDS), r;
 
 	if (field < 0)
@@ -214,7 +214,7 @@ void rules_destroy(struct rules *rules)
 	for (size_t i = 0; i < rules->count; i++)
 		rule_finish(&rules->rows[i]);
 	free(rules->rows);
-	pool_finish(&rules->pool);
+	arena_finish(&rules->arena);
 	free(rules);
 }
 

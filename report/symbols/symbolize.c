@@ -40,7 +40,7 @@ struct symbol_module {
 	struct elfsymbols *symbols; /* NULL: not asked yet */
 };
 
-struct location {
+struct symbol_lookup {
 	struct symbol_location public;
 	const struct symbol_module *module;
 	uint64_t offset;
@@ -48,7 +48,7 @@ struct location {
 
 struct symbolizer {
 	unsigned int flags;
-	struct pool pool;
+	struct report_arena arena;
 	struct table modules;
 	struct table locations;
 	struct table texts;
@@ -126,7 +126,7 @@ void symbolizer_destroy(struct symbolizer *symbolizer)
 	table_finish(&symbolizer->locations);
 	table_finish(&symbolizer->texts);
 	rules_destroy(symbolizer->rules);
-	pool_finish(&symbolizer->pool);
+	arena_finish(&symbolizer->arena);
 	free(symbolizer);
 }
 
@@ -164,11 +164,11 @@ int symbolizer_module(struct symbolizer *symbolizer, const char *path, const uin
 	hash = hash_bytes(build_id, build_id_bytes, hash_bytes(path, strlen(path), 0));
 	module = table_find(&symbolizer->modules, hash, same_module, &key);
 	if (!module) {
-		module = pool_alloc(&symbolizer->pool, sizeof(*module));
-		key.path = pool_intern(&symbolizer->pool, &symbolizer->texts, path, strlen(path));
+		module = arena_alloc(&symbolizer->arena, sizeof(*module));
+		key.path = arena_intern(&symbolizer->arena, &symbolizer->texts, path, strlen(path));
 		write_build_id(&key, hex);
 		if (build_id_bytes) {
-			key.build_id_text = pool_text(&symbolizer->pool, hex, strlen(hex));
+			key.build_id_text = arena_text(&symbolizer->arena, hex, strlen(hex));
 			if (!key.build_id_text)
 				return -ENOMEM;
 		}
@@ -262,18 +262,19 @@ static int open_module_file(struct symbolizer *symbolizer, struct symbol_module 
 	int same;
 
 	if (fd < 0) {
-		module->problem = pool_printf(&symbolizer->pool,
-					      "%s cannot be read (%s): no symbols of it", path,
-					      strerror(fd == -EINVAL ? ENOEXEC : -fd));
+		module->problem =
+			arena_printf(&symbolizer->arena, "%s cannot be read (%s): no symbols of it",
+				     path, strerror(fd == -EINVAL ? ENOEXEC : -fd));
 		return -1;
 	}
 	same = has_build_id(module, fd);
 	if (same == 1 || (same == 0 && module->build_id_bytes == 0 && !deleted))
 		return fd;
 	close(fd);
-	module->problem = pool_printf(&symbolizer->pool,
-				      same < 0 ? "%s is no ELF file any more: no symbols of it"
-					       : "%s was rebuilt since: no symbols of it", path);
+	module->problem = arena_printf(&symbolizer->arena,
+				       same < 0 ? "%s is no ELF file any more: no symbols of it"
+						: "%s was rebuilt since: no symbols of it",
+				       path);
 	return -1;
 }
 
@@ -290,7 +291,7 @@ static void open_module(struct symbolizer *symbolizer, struct symbol_module *mod
 		return; /* [vdso] and the like have no file */
 	if (length > sizeof(deleted) && !strcmp(path + length - sizeof(deleted) + 1, deleted)) {
 		was_deleted = 1;
-		path = pool_text(&symbolizer->pool, path, length - sizeof(deleted) + 1);
+		path = arena_text(&symbolizer->arena, path, length - sizeof(deleted) + 1);
 		if (!path)
 			return;
 	}
@@ -370,8 +371,8 @@ static const char *demangle(struct symbolizer *symbolizer, const char *name)
 		plain = call_demangler(symbolizer, name, length_as_written(name));
 	if (is_mangled(name) && symbolizer->demangle && !plain)
 		plain = call_demangler(symbolizer, name, strcspn(name, "."));
-	ret = pool_intern(&symbolizer->pool, &symbolizer->texts, plain ? plain : name,
-			  strlen(plain ? plain : name));
+	ret = arena_intern(&symbolizer->arena, &symbolizer->texts, plain ? plain : name,
+			   strlen(plain ? plain : name));
 	free(plain);
 	return ret;
 }
@@ -412,7 +413,8 @@ static void normalize(const char *path, char *ret)
 	*to = '\0';
 }
 
-static const char *source_path(struct symbolizer *symbolizer, const struct debuginfo_frame *frame)
+static const char *absolute_source(struct symbolizer *symbolizer,
+				   const struct debuginfo_frame *frame)
 {
 	const char *directory = frame->directory;
 	const char *ret = NULL;
@@ -428,7 +430,7 @@ static const char *source_path(struct symbolizer *symbolizer, const struct debug
 	normal = malloc(strlen(path) + 2);
 	if (normal) {
 		normalize(path, normal);
-		ret = pool_intern(&symbolizer->pool, &symbolizer->texts, normal, strlen(normal));
+		ret = arena_intern(&symbolizer->arena, &symbolizer->texts, normal, strlen(normal));
 	}
 	free(normal);
 	free(path);
@@ -486,7 +488,7 @@ static size_t look_up(struct symbolizer *symbolizer, struct symbol_module *modul
 		if (found[i].function && found[i].function[0])
 			frames[i].function = demangle(symbolizer, found[i].function);
 		if (found[i].file)
-			frames[i].file = source_path(symbolizer, &found[i]);
+			frames[i].file = absolute_source(symbolizer, &found[i]);
 		if (frames[i].file && found[i].line > 0)
 			frames[i].line = (unsigned int)found[i].line;
 	}
@@ -495,7 +497,7 @@ static size_t look_up(struct symbolizer *symbolizer, struct symbol_module *modul
 
 static int same_location(const void *value, const void *key)
 {
-	const struct location *a = value, *b = key;
+	const struct symbol_lookup *a = value, *b = key;
 
 	return a->module == b->module && a->offset == b->offset;
 }
@@ -504,7 +506,7 @@ int symbolizer_location(struct symbolizer *symbolizer, struct symbol_module *mod
 			uint64_t offset, const struct symbol_location **ret)
 {
 	struct report_frame frames[DEBUGINFO_FRAMES_MAX] = { { 0 } }, *kept;
-	struct location key = { .module = module, .offset = offset }, *location;
+	struct symbol_lookup key = { .module = module, .offset = offset }, *location;
 	uint64_t hash = hash_number(offset, (uint64_t)(uintptr_t)module);
 	size_t count = 0;
 
@@ -519,8 +521,8 @@ int symbolizer_location(struct symbolizer *symbolizer, struct symbol_module *mod
 		count = look_up(symbolizer, module, offset, frames);
 	if (count == 0)
 		count = 1;
-	kept = pool_alloc(&symbolizer->pool, count * sizeof(*kept));
-	location = pool_alloc(&symbolizer->pool, sizeof(*location));
+	kept = arena_alloc(&symbolizer->arena, count * sizeof(*kept));
+	location = arena_alloc(&symbolizer->arena, sizeof(*location));
 	if (!kept || !location || table_add(&symbolizer->locations, hash, location) < 0)
 		return -ENOMEM;
 	memcpy(kept, frames, count * sizeof(*kept));

@@ -41,7 +41,7 @@ void print_escaped(FILE *out, const char *text)
 void eprintf(FILE *out, const char *format, ...)
 {
 	size_t end = strlen(format), length;
-	struct words shown;
+	struct text_buffer shown;
 	char *text;
 	va_list args;
 	int r;
@@ -54,12 +54,12 @@ void eprintf(FILE *out, const char *format, ...)
 	length = (size_t)r;
 	end = end && format[end - 1] == '\n' && length;
 	text[length - end] = '\0';
-	if (words_begin(&shown) == 0) {
+	if (text_buffer_begin(&shown) == 0) {
 		print_escaped(shown.out, text);
 		fputs(end ? "\n" : "", shown.out);
-		if (words_end(&shown) == 0)
+		if (text_buffer_end(&shown) == 0)
 			fputs(shown.text, out);
-		words_finish(&shown);
+		text_buffer_finish(&shown);
 	}
 	free(text);
 }

@@ -28,7 +28,7 @@ int lines_fail(const struct lines *lines, int r, const char *format, ...)
 	return r;
 }
 
-const char *lines_quote(struct word word, char ret[LINES_QUOTE])
+const char *lines_quote(struct line_part word, char ret[LINES_QUOTE])
 {
 	size_t n = word.length < LINES_QUOTE - 1 ? word.length : LINES_QUOTE - 1;
 
@@ -158,9 +158,9 @@ void line_skip(struct line *line, size_t length)
 	line->length -= length;
 }
 
-struct word line_word(struct line *line, const char *ends)
+struct line_part line_word(struct line *line, const char *ends)
 {
-	struct word word = { line->at, 0 };
+	struct line_part word = { line->at, 0 };
 
 	while (word.length < line->length && !strchr(ends, word.text[word.length]))
 		word.length++;
@@ -168,7 +168,7 @@ struct word line_word(struct line *line, const char *ends)
 	return word;
 }
 
-int line_text(struct line *line, struct word *ret)
+int line_text(struct line *line, struct line_part *ret)
 {
 	const char *end;
 
@@ -179,7 +179,7 @@ int line_text(struct line *line, struct word *ret)
 	end = memchr(line->at + 1, '"', line->length - 1);
 	if (!end)
 		return lines_fail(line->file, -EINVAL, "the closing quote is missing");
-	*ret = (struct word){ line->at + 1, (size_t)(end - line->at) - 1 };
+	*ret = (struct line_part){ line->at + 1, (size_t)(end - line->at) - 1 };
 	if (line->length > ret->length + 2 && end[1] != ' ' && end[1] != '\t')
 		return lines_fail(line->file, -EINVAL,
 				  "there is no blank behind the closing quote");
@@ -187,9 +187,9 @@ int line_text(struct line *line, struct word *ret)
 	return 0;
 }
 
-struct word line_last_word(struct line *line)
+struct line_part line_last_word(struct line *line)
 {
-	struct word word = { line->at + line->length, 0 };
+	struct line_part word = { line->at + line->length, 0 };
 
 	while (word.text > line->at && word.text[-1] != ' ' && word.text[-1] != '\t') {
 		word.text--;
@@ -214,12 +214,12 @@ int line_type(struct line *line, const char *const *types, size_t count)
 	return -1;
 }
 
-bool word_is(struct word word, const char *text)
+bool word_is(struct line_part word, const char *text)
 {
 	return word.length == strlen(text) && memcmp(word.text, text, word.length) == 0;
 }
 
-int word_number(struct word word, unsigned int base, uint64_t *ret)
+int word_number(struct line_part word, unsigned int base, uint64_t *ret)
 {
 	uint64_t value = 0;
 

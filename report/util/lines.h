@@ -31,7 +31,7 @@ struct line {
 };
 
 /* A part of a line. */
-struct word {
+struct line_part {
 	const char *text; /* not NUL-terminated */
 	size_t length;
 };
@@ -43,7 +43,7 @@ int lines_fail(const struct lines *lines, int r, const char *format, ...)
 /* Copies the start of WORD to RET, with a dot for each byte that is not printable ASCII.
  * Returns RET. */
 #define LINES_QUOTE 33
-const char *lines_quote(struct word word, char ret[LINES_QUOTE]);
+const char *lines_quote(struct line_part word, char ret[LINES_QUOTE]);
 
 /* Calls EACH for each line of TEXT, or of the file LINES->name if TEXT is NULL. Leaves out empty
  * lines and comments, which begin with #. Returns 0, or the first -errno with an error. */
@@ -61,23 +61,23 @@ void *lines_grow(const struct lines *lines, void *items, size_t count, size_t si
 void line_skip(struct line *line, size_t length);
 
 /* Reads the bytes up to the first one of ENDS, and the blanks behind them. */
-struct word line_word(struct line *line, const char *ends);
+struct line_part line_word(struct line *line, const char *ends);
 
 /* Reads a word, or the text between two quotes, and the blanks behind it. 0, or -EINVAL with an
  * error. */
-int line_text(struct line *line, struct word *ret);
+int line_text(struct line *line, struct line_part *ret);
 
 /* Cuts the last word off the line. The word is empty if the line is. */
-struct word line_last_word(struct line *line);
+struct line_part line_last_word(struct line *line);
 
 /* Reads "TYPE:" and returns its index in the COUNT TYPES, or -1 if the line begins with none of
  * them. Does not skip blanks behind the colon. */
 int line_type(struct line *line, const char *const *types, size_t count);
 
 /* Returns true if WORD is TEXT. */
-bool word_is(struct word word, const char *text);
+bool word_is(struct line_part word, const char *text);
 
 /* Reads WORD, which consists of lower-case digits of BASE only. 0 or -EINVAL. */
-int word_number(struct word word, unsigned int base, uint64_t *ret);
+int word_number(struct line_part word, unsigned int base, uint64_t *ret);
 
 #endif

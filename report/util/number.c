@@ -39,8 +39,7 @@ char *format_size(uint64_t bytes, char ret[NUMBER_MAX])
 	uint64_t whole = bytes, rest;
 
 	if (bytes < 1024) {
-		snprintf(ret, NUMBER_MAX, "%llu byte%s", (unsigned long long)bytes,
-			 bytes == 1 ? "" : "s");
+		snprintf(ret, NUMBER_MAX, "%llu byte%s", (unsigned long long)bytes, plural(bytes));
 		return ret;
 	}
 	while (whole >= (uint64_t)1024 * 1024 && unit + 1 < sizeof(units) / sizeof(units[0])) {

@@ -14,6 +14,18 @@ static inline uint64_t add_bounded(uint64_t a, uint64_t b)
 	return a + b < a ? UINT64_MAX : a + b;
 }
 
+/* Returns a negative number, 0 or 1, for qsort. */
+static inline int compare_numbers(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+/* Returns the ending of "blocks": "" for 1. */
+static inline const char *plural(uint64_t count)
+{
+	return count == 1 ? "" : "s";
+}
+
 #define NUMBER_MAX 32
 
 /* "12,582,912" */

@@ -19,7 +19,7 @@
 /* A reader that takes nothing for so long is given up: a report must not hang a job. */
 #define OUTPUT_STALL_MS 30000
 
-static int write_all(int fd, const char *text, size_t length)
+static int output_write_all(int fd, const char *text, size_t length)
 {
 	while (length > 0) {
 		ssize_t n = write(fd, text, length);
@@ -46,7 +46,7 @@ static int write_quietly(int fd, const char *text, size_t length)
 	int r;
 
 	sigaction(SIGPIPE, &ignore, &before);
-	r = write_all(fd, text, length);
+	r = output_write_all(fd, text, length);
 	sigaction(SIGPIPE, &before, NULL);
 	return r;
 }

@@ -12,78 +12,78 @@
 #define PIECE_BYTES ((size_t)64 << 10)
 #define ALIGNMENT 16u
 
-struct pool_piece {
-	struct pool_piece *previous;
+struct arena_piece {
+	struct arena_piece *previous;
 	size_t size;
 	_Alignas(ALIGNMENT) unsigned char bytes[];
 };
 
-void *pool_alloc(struct pool *pool, size_t size)
+void *arena_alloc(struct report_arena *arena, size_t size)
 {
-	struct pool_piece *piece = pool->last;
+	struct arena_piece *piece = arena->last;
 	void *ret;
 
 	if (size > SIZE_MAX / 2)
 		return NULL;
 	size = (size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
-	if (!piece || size > piece->size - pool->used) {
+	if (!piece || size > piece->size - arena->used) {
 		size_t room = size > PIECE_BYTES ? size : PIECE_BYTES;
 
 		piece = calloc(1, sizeof(*piece) + room);
 		if (!piece)
 			return NULL;
 		piece->size = room;
-		piece->previous = pool->last;
-		pool->last = piece;
-		pool->used = 0;
+		piece->previous = arena->last;
+		arena->last = piece;
+		arena->used = 0;
 	}
-	ret = piece->bytes + pool->used;
-	pool->used += size;
+	ret = piece->bytes + arena->used;
+	arena->used += size;
 	return ret;
 }
 
-char *pool_text(struct pool *pool, const char *text, size_t length)
+char *arena_text(struct report_arena *arena, const char *text, size_t length)
 {
 	size_t end = strnlen(text, length);
-	char *ret = pool_alloc(pool, end + 1);
+	char *ret = arena_alloc(arena, end + 1);
 
 	if (ret)
 		memcpy(ret, text, end);
 	return ret;
 }
 
-char *pool_vprintf(struct pool *pool, const char *format, va_list arguments)
+char *arena_vprintf(struct report_arena *arena, const char *format, va_list arguments)
 {
 	char *text, *ret;
 	int length = vasprintf(&text, format, arguments);
 
 	if (length < 0)
 		return NULL;
-	ret = pool_text(pool, text, (size_t)length);
+	ret = arena_text(arena, text, (size_t)length);
 	free(text);
 	return ret;
 }
 
-char *pool_printf(struct pool *pool, const char *format, ...)
+char *arena_printf(struct report_arena *arena, const char *format, ...)
 {
 	va_list arguments;
 	char *ret;
 
 	va_start(arguments, format);
-	ret = pool_vprintf(pool, format, arguments);
+	ret = arena_vprintf(arena, format, arguments);
 	va_end(arguments);
 	return ret;
 }
 
-void pool_finish(struct pool *pool)
+void arena_finish(struct report_arena *arena)
 {
-	while (pool->last) {
-		struct pool_piece *previous = pool->last->previous;
+	while (arena->last) {
+		struct arena_piece *previous = arena->last->previous;
 
-		free(pool->last);
-		pool->last = previous;
+		free(arena->last);
+		arena->last = previous;
 	}
-	pool->used = 0;
+	arena->used = 0;
 }
 
 void *table_find(const struct table *table, uint64_t hash,
@@ -172,7 +172,8 @@ static int same_text(const void *value, const void *key)
 	return strlen(value) == wanted->length && memcmp(value, wanted->text, wanted->length) == 0;
 }
 
-const char *pool_intern(struct pool *pool, struct table *table, const char *text, size_t length)
+const char *arena_intern(struct report_arena *arena, struct table *table, const char *text,
+			 size_t length)
 {
 	struct text_key key = { text, strnlen(text, length) };
 	uint64_t hash = hash_bytes(text, key.length, 0);
@@ -180,7 +181,7 @@ const char *pool_intern(struct pool *pool, struct table *table, const char *text
 
 	if (found)
 		return found;
-	found = pool_text(pool, text, key.length);
+	found = arena_text(arena, text, key.length);
 	if (!found || table_add(table, hash, found) < 0)
 		return NULL;
 	return found;

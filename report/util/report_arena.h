@@ -3,33 +3,33 @@
  * Memory that is given back all at once, and a hash table beside it: what building a
  * report needs thousands of times. Knows nothing of reports.
  */
-#ifndef GPULEAK_REPORT_POOL_H
-#define GPULEAK_REPORT_POOL_H
+#ifndef GPULEAK_REPORT_ARENA_H
+#define GPULEAK_REPORT_ARENA_H
 
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-struct pool_piece;
-struct pool {
-	struct pool_piece *last;
+struct arena_piece;
+struct report_arena {
+	struct arena_piece *last;
 	size_t used; /* of the last piece */
 };
 
-/* SIZE zeroed bytes, aligned for anything, or NULL. They live as long as the pool. */
-void *pool_alloc(struct pool *pool, size_t size);
+/* SIZE zeroed bytes, aligned for anything, or NULL. They live as long as the arena. */
+void *arena_alloc(struct report_arena *arena, size_t size);
 
 /* The LENGTH bytes at TEXT with a NUL behind them, or NULL. Ends at the first NUL in them. */
-char *pool_text(struct pool *pool, const char *text, size_t length);
+char *arena_text(struct report_arena *arena, const char *text, size_t length);
 
-/* printf into the pool; NULL if there is no memory. */
-char *pool_printf(struct pool *pool, const char *format, ...)
+/* printf into the arena; NULL if there is no memory. */
+char *arena_printf(struct report_arena *arena, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-char *pool_vprintf(struct pool *pool, const char *format, va_list arguments)
+char *arena_vprintf(struct report_arena *arena, const char *format, va_list arguments)
 	__attribute__((format(printf, 2, 0)));
 
-/* Gives everything back; the pool is empty and usable again. */
-void pool_finish(struct pool *pool);
+/* Gives everything back; the arena is empty and usable again. */
+void arena_finish(struct report_arena *arena);
 
 /* Values by hash. The table owns neither keys nor values. Starts as { 0 }. */
 struct table_slot {
@@ -56,6 +56,7 @@ uint64_t hash_bytes(const void *bytes, size_t size, uint64_t seed);
 uint64_t hash_number(uint64_t number, uint64_t seed);
 
 /* The one copy of TEXT that TABLE has in POOL, made if it is new; or NULL. */
-const char *pool_intern(struct pool *pool, struct table *table, const char *text, size_t length);
+const char *arena_intern(struct report_arena *arena, struct table *table, const char *text,
+			 size_t length);
 
 #endif

@@ -7,14 +7,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
-int words_begin(struct words *words)
+int text_buffer_begin(struct text_buffer *words)
 {
-	*words = (struct words){ 0 };
+	*words = (struct text_buffer){ 0 };
 	words->out = open_memstream(&words->text, &words->length);
 	return words->out ? 0 : -ENOMEM;
 }
 
-int words_end(struct words *words)
+int text_buffer_end(struct text_buffer *words)
 {
 	int failed = ferror(words->out);
 
@@ -23,10 +23,10 @@ int words_end(struct words *words)
 	return failed || !words->text ? -ENOMEM : 0;
 }
 
-void words_finish(struct words *words)
+void text_buffer_finish(struct text_buffer *words)
 {
 	if (words->out)
 		fclose(words->out);
 	free(words->text);
-	*words = (struct words){ 0 };
+	*words = (struct text_buffer){ 0 };
 }

@@ -2,25 +2,25 @@
  *
  * Words that are written to a FILE, caught as a string, for formats that escape them once more.
  */
-#ifndef GPULEAK_REPORT_WORDS_H
-#define GPULEAK_REPORT_WORDS_H
+#ifndef GPULEAK_REPORT_TEXT_BUFFER_H
+#define GPULEAK_REPORT_TEXT_BUFFER_H
 
 #include <stddef.h>
 #include <stdio.h>
 
-/* Write to `out`, then words_end(). Starts as { 0 }. */
-struct words {
+/* Write to `out`, then text_buffer_end(). Starts as { 0 }. */
+struct text_buffer {
 	FILE *out;
 	char *text;
 	size_t length;
 };
 
 /* 0 or -ENOMEM. */
-int words_begin(struct words *words);
+int text_buffer_begin(struct text_buffer *words);
 
-/* Closes `out`: `text` is whole, to be freed with words_finish(). 0 or -ENOMEM. */
-int words_end(struct words *words);
+/* Closes `out`: `text` is whole, to be freed with text_buffer_finish(). 0 or -ENOMEM. */
+int text_buffer_end(struct text_buffer *words);
 
-void words_finish(struct words *words);
+void text_buffer_finish(struct text_buffer *words);
 
 #endif

@@ -75,22 +75,22 @@ static void check_refused(int r, const void *made, const char *error)
 /* What is written must be read as it was. */
 static void write_again(void)
 {
-	struct tally tally;
+	struct leak_totals totals;
 	struct baseline *again = NULL;
 	char *text = NULL, error[128] = "";
 	size_t length;
 	FILE *out = open_memstream(&text, &length);
 
-	if (!out || tally_leaks(&report, &tally) < 0)
+	if (!out || leak_totals_make(&report, &totals) < 0)
 		abort();
-	baseline_write(&tally, out);
+	baseline_write(&totals, out);
 	fclose(out);
 	if (baseline_parse(text, length, "again", &again, error, sizeof(error)) < 0 ||
-	    again->count != tally.count)
+	    again->count != totals.count)
 		abort();
 	judge_it((struct judge_input){ .baseline = again });
 	baseline_destroy(again);
-	tally_finish(&tally);
+	leak_totals_finish(&totals);
 	free(text);
 }
 

@@ -50,19 +50,19 @@ static void print(const struct report *report)
 /* As if it had been sampled while it ran. */
 static void hold(const struct loaded_ledger *ledger, struct report_process *process)
 {
-	struct held_tracked tracked;
+	struct tracked_memory tracked;
 
-	held_track(&ledger->view, &tracked);
-	for (int device = 0; device < HELD_DEVICES; device++) {
-		struct held_series series = { .source = HELD_NVML_DEVICE };
-		struct held_sample sample = { 1000, tracked.bytes[device],
-					      tracked.managed[device], 5000 };
+	track_memory(&ledger->view, &tracked);
+	for (int device = 0; device < DRIVER_MEMORY_DEVICES; device++) {
+		struct driver_memory_series series = { .source = DRIVER_MEMORY_NVML_DEVICE };
+		struct driver_memory_sample sample = { 1000, tracked.bytes[device],
+						       tracked.managed[device], 5000 };
 
-		held_series_add(&series, &sample, 1);
+		driver_memory_series_add(&series, &sample, 1);
 		sample.at_ns = UINT64_MAX;
 		sample.held = UINT64_MAX;
-		held_series_add(&series, &sample, 1);
-		if (report_process_set_held(process, device, &series) < 0)
+		driver_memory_series_add(&series, &sample, 1);
+		if (report_process_set_driver_memory(process, device, &series) < 0)
 			abort();
 	}
 }

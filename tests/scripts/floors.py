@@ -47,6 +47,8 @@ LARGEST_CIRCLE = 4
 LARGEST_FOLDER = 40
 GENERATED = {"pprof.pb-c.h"}
 
+TAG = re.compile(r"^(?:static |const )*(?:struct|enum|union) (\w+) \{", re.M)
+FUNCTION = re.compile(r"^([A-Za-z_][\w *]*[ *])(\w+)\([^;{}]*\)\n\{", re.M)
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 
 
@@ -150,6 +152,24 @@ def check_names(graph):
     return [f"{count} headers are named {name}" for name, count in headers.items() if count > 1]
 
 
+def check_definitions(source, graph):
+    tags, exported, static = (collections.defaultdict(list) for _ in range(3))
+    for path in graph:
+        if path.suffix not in (".c", ".h"):
+            continue
+        text = (source / path).read_text(encoding="utf-8")
+        for tag in TAG.findall(text):
+            tags[tag].append(str(path))
+        for before, name in FUNCTION.findall(text):
+            (static if "static" in before.split() else exported)[name].append(str(path))
+    return ([f"the tag {tag} is defined in {', '.join(paths)}"
+             for tag, paths in tags.items() if len(paths) > 1] +
+            [f"the function {name} is exported by {', '.join(paths)}"
+             for name, paths in exported.items() if len(paths) > 1] +
+            [f"the function {name} of {paths[0]} is static in {', '.join(static[name])}"
+             for name, paths in exported.items() if name in static])
+
+
 def main():
     source = pathlib.Path(sys.argv[1])
     graph, single = read(source)
@@ -159,6 +179,7 @@ def main():
         (f"no circle of more than {LARGEST_CIRCLE} modules", check_circles(graph)),
         (f"no folder with more than {LARGEST_FOLDER} files", check_folders(source)),
         ("no two headers with one name", check_names(graph)),
+        ("no two tags or exported functions with one name", check_definitions(source, graph)),
     ]
     print(f"1..{len(checks)}")
     for number, (name, problems) in enumerate(checks, 1):

@@ -120,16 +120,16 @@ static void test_source(void **state)
 
 static void expect_xml(const char *text, const char *expected, int attribute)
 {
-	struct words words;
+	struct text_buffer words;
 
-	assert_int_equal(words_begin(&words), 0);
+	assert_int_equal(text_buffer_begin(&words), 0);
 	if (attribute)
 		xml_attribute(words.out, "a", text);
 	else
 		xml_text(words.out, text);
-	assert_int_equal(words_end(&words), 0);
+	assert_int_equal(text_buffer_end(&words), 0);
 	assert_string_equal(words.text, expected);
-	words_finish(&words);
+	text_buffer_finish(&words);
 }
 
 static void test_xml(void **state)

@@ -93,15 +93,15 @@ static struct baseline *baseline(const char *text)
 /* The text of a baseline that knows all of REPORT, to be freed. */
 static char *baseline_of(const struct report *report)
 {
-	struct tally tally;
+	struct leak_totals totals;
 	char *text = NULL;
 	size_t length;
 	FILE *out = open_memstream(&text, &length);
 
-	assert_int_equal(tally_leaks(report, &tally), 0);
-	baseline_write(&tally, out);
+	assert_int_equal(leak_totals_make(report, &totals), 0);
+	baseline_write(&totals, out);
 	fclose(out);
-	tally_finish(&tally);
+	leak_totals_finish(&totals);
 	return text;
 }
 

@@ -59,32 +59,47 @@ static uint32_t add_mark(struct ledger_builder *builder, const char *api, int de
 	return builder_mark(builder, &mark);
 }
 
-static struct held_sample sample_of(uint64_t at, uint64_t tracked, uint64_t held)
+static struct driver_memory_sample sample_of(uint64_t at, uint64_t tracked, uint64_t held)
 {
-	return (struct held_sample){ .at_ns = at, .tracked = tracked * MIB, .held = held * MIB };
+	return (struct driver_memory_sample){ .at_ns = at,
+					      .tracked = tracked * MIB,
+					      .held = held * MIB };
 }
 
-static void add(struct held_series *series, uint64_t at, uint64_t tracked, uint64_t held)
+static void add(struct driver_memory_series *series, uint64_t at, uint64_t tracked, uint64_t held)
 {
-	struct held_sample sample = sample_of(at, tracked, held);
+	struct driver_memory_sample sample = sample_of(at, tracked, held);
 
-	held_series_add(series, &sample, 1);
+	driver_memory_series_add(series, &sample, 1);
 }
 
 /* ---- what is tracked ---- */
 
 static void kinds(void **state)
 {
-	static const struct { const char *kind; int device, counts; } rows[] = {
-		{ "device", 0, 1 }, { "stream-ordered", 0, 1 }, { "array", 0, 1 },
-		{ "vmm-handle", 0, 1 }, { "graph", 0, 1 }, { "managed", 0, 1 },
-		{ "pinned", 0, 0 }, { "registered", 0, 0 }, { "mempool", 0, 0 },
-		{ "vmm-mapping", 0, 1 }, { "vmm-reservation", 0, 0 }, { "ipc", 0, 0 },
-		{ "external", 0, 0 }, { "cl-buffer", -1, 0 }, { "devices", 0, 0 },
-		{ "device", -1, 0 }, { "device", HELD_DEVICES, 0 }, { "device", 63, 1 },
+	static const struct { const char *kind; int device, counts;
+	} rows[] = {
+		{ "device", 0, 1 },
+		{ "stream-ordered", 0, 1 },
+		{ "array", 0, 1 },
+		{ "vmm-handle", 0, 1 },
+		{ "graph", 0, 1 },
+		{ "managed", 0, 1 },
+		{ "pinned", 0, 0 },
+		{ "registered", 0, 0 },
+		{ "mempool", 0, 0 },
+		{ "vmm-mapping", 0, 1 },
+		{ "vmm-reservation", 0, 0 },
+		{ "ipc", 0, 0 },
+		{ "external", 0, 0 },
+		{ "cl-buffer", -1, 0 },
+		{ "devices", 0, 0 },
+		{ "device", -1, 0 },
+		{ "device", DRIVER_MEMORY_DEVICES, 0 },
+		{ "device", 63, 1 },
 	};
 	struct ledger_builder builder;
-	struct held_tracked tracked;
+	struct tracked_memory tracked;
 	struct ledger_view view;
 	uint64_t wanted[2] = { 0, 0 };
 
@@ -99,7 +114,7 @@ static void kinds(void **state)
 			wanted[rows[i].device == 63] += 1ull << i;
 	}
 	assert_int_equal(ledger_view(builder.bytes, builder.size, &view), LEDGER_OK);
-	held_track(&view, &tracked);
+	track_memory(&view, &tracked);
 	assert_int_equal(tracked.bytes[0], wanted[0]);
 	assert_int_equal(tracked.managed[0], 1 << 5);
 	assert_int_equal(tracked.bytes[63], wanted[1]);
@@ -111,7 +126,7 @@ static void kinds(void **state)
 static uint64_t tracked_with(uint64_t more)
 {
 	struct ledger_builder builder;
-	struct held_tracked tracked;
+	struct tracked_memory tracked;
 	struct ledger_view view;
 	uint32_t row, freeing, unused;
 
@@ -128,7 +143,7 @@ static uint64_t tracked_with(uint64_t more)
 	builder_block(&builder, UINT32_MAX, 8192, 32);
 	builder_block(&builder, row, 4096, more);
 	assert_int_equal(ledger_view(builder.bytes, builder.size, &view), LEDGER_OK);
-	held_track(&view, &tracked);
+	track_memory(&view, &tracked);
 	builder_finish(&builder);
 	return tracked.bytes[0];
 }
@@ -145,15 +160,16 @@ static void states_and_lies(void **state)
 
 static void largest_growth(void **state)
 {
-	struct held_series series = { 0 };
-	struct held_sample unsteady = sample_of(5 * S, 0, 9000);
+	struct driver_memory_series series = { 0 };
+	struct driver_memory_sample unsteady = sample_of(5 * S, 0, 9000);
 
 	(void)state;
 	add(&series, 1 * S, 0, 500);   /* +500 since the start */
 	add(&series, 2 * S, 100, 600); /* as much more is tracked */
 	add(&series, 3 * S, 100, 1300); /* +700 */
 	add(&series, 4 * S, 0, 1300);  /* +100: what was freed the driver keeps */
-	held_series_add(&series, &unsteady, 0); /* an allocation came between the two numbers */
+	driver_memory_series_add(&series, &unsteady,
+				 0); /* an allocation came between the two numbers */
 	add(&series, 6 * S, 0, 1300);
 	add(&series, 7 * S, 2000, 1300); /* more than is held */
 	add(&series, 8 * S, 1300, 1300);
@@ -169,13 +185,13 @@ static void largest_growth(void **state)
 
 static void never_steady(void **state)
 {
-	struct held_series series = { 0 };
-	struct held_sample samples[] = { sample_of(1, 5, 70), sample_of(2, 5, 90),
-					 sample_of(3, 5, 80) };
+	struct driver_memory_series series = { 0 };
+	struct driver_memory_sample samples[] = { sample_of(1, 5, 70), sample_of(2, 5, 90),
+						  sample_of(3, 5, 80) };
 
 	(void)state;
 	for (size_t i = 0; i < 3; i++)
-		held_series_add(&series, &samples[i], 0);
+		driver_memory_series_add(&series, &samples[i], 0);
 	assert_int_equal(series.highest.at_ns, 2);
 	assert_int_equal(series.growth.bytes, 0);
 	add(&series, 4, 5, 10);
@@ -186,25 +202,25 @@ static void never_steady(void **state)
 
 static void never_less_than_nothing(void **state)
 {
-	struct held_sample sample = sample_of(0, 100, 40);
+	struct driver_memory_sample sample = sample_of(0, 100, 40);
 
 	(void)state;
-	assert_int_equal(held_by_driver(&sample), 0);
-	assert_int_equal(held_by_driver_at_most(&sample), 0);
+	assert_int_equal(driver_part(&sample), 0);
+	assert_int_equal(driver_part_at_most(&sample), 0);
 	sample.managed = 70 * MIB;
-	assert_int_equal(held_by_driver(&sample), 0);
-	assert_int_equal(held_by_driver_at_most(&sample), 10 * MIB);
+	assert_int_equal(driver_part(&sample), 0);
+	assert_int_equal(driver_part_at_most(&sample), 10 * MIB);
 }
 
 static void thinned(void **state)
 {
-	struct held_series series = { 0 };
+	struct driver_memory_series series = { 0 };
 
 	(void)state;
 	for (uint64_t i = 0; i < 100000; i++)
 		add(&series, i, 0, i == 777 ? 5000 : 10);
 	assert_int_equal(series.taken, 100000);
-	assert_in_range(series.count, HELD_SAMPLES / 2, HELD_SAMPLES);
+	assert_in_range(series.count, DRIVER_MEMORY_SAMPLES / 2, DRIVER_MEMORY_SAMPLES);
 	for (uint32_t i = 0; i < series.count; i++)
 		assert_int_equal(series.samples[i].at_ns, i * series.every);
 	assert_int_equal(series.samples[0].at_ns, 0);
@@ -217,7 +233,7 @@ static void thinned(void **state)
 
 static void attributed(void **state)
 {
-	struct held_series series = { 0 };
+	struct driver_memory_series series = { 0 };
 	struct ledger_builder builder;
 	struct report_device *device;
 	struct fixture fixture;
@@ -234,9 +250,9 @@ static void attributed(void **state)
 	add(&series, 2 * S, 0, 10);
 	add(&series, 3 * S, 0, 500);
 	add(&series, 4 * S, 0, 500);
-	assert_int_equal(report_process_set_held(fixture.process, 1, &series), 0);
+	assert_int_equal(report_process_set_driver_memory(fixture.process, 1, &series), 0);
 	assert_null(fixture.process->devices[0].series);
-	assert_int_equal(report_process_set_held(fixture.process, 0, &series), 0);
+	assert_int_equal(report_process_set_driver_memory(fixture.process, 0, &series), 0);
 	device = &fixture.process->devices[0];
 	assert_int_equal(device->growth_marks, 2);
 	assert_string_equal(device->growth_mark->api, "cuAcross");
@@ -250,15 +266,15 @@ static char *line_of(const struct report_process *process)
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
-	text_held(out, process, 0);
+	text_driver_memory(out, process, 0);
 	fclose(out);
 	return text;
 }
 
 static void words(void **state)
 {
-	struct held_series series = { .source = HELD_NVML_DEVICE };
-	struct held_sample managed = { 3 * S, 300 * MIB, 100 * MIB, 700 * MIB };
+	struct driver_memory_series series = { .source = DRIVER_MEMORY_NVML_DEVICE };
+	struct driver_memory_sample managed = { 3 * S, 300 * MIB, 100 * MIB, 700 * MIB };
 	struct ledger_builder builder;
 	struct fixture fixture;
 	char *text;
@@ -273,8 +289,8 @@ static void words(void **state)
 	assert_string_equal(text, ""); /* nobody asked */
 	free(text);
 	add(&series, 2 * S, 0, 10);
-	held_series_add(&series, &managed, 1);
-	assert_int_equal(report_process_set_held(fixture.process, 0, &series), 0);
+	driver_memory_series_add(&series, &managed, 1);
+	assert_int_equal(report_process_set_driver_memory(fixture.process, 0, &series), 0);
 	text = line_of(fixture.process);
 	assert_string_equal(
 		text,
@@ -309,7 +325,7 @@ static json_t *json_of(const struct report *report)
 
 static void as_json(void **state)
 {
-	struct held_series series = { 0 };
+	struct driver_memory_series series = { 0 };
 	struct ledger_builder builder;
 	struct fixture fixture;
 	json_t *root, *device;
@@ -323,7 +339,7 @@ static void as_json(void **state)
 	assert_null(json_object_get(root, "devices"));
 	json_decref(root);
 	add(&series, 2 * S, 5, 10);
-	assert_int_equal(report_process_set_held(fixture.process, 1, &series), 0);
+	assert_int_equal(report_process_set_driver_memory(fixture.process, 1, &series), 0);
 	root = json_of(&fixture.reported.report);
 	assert_int_equal(json_array_size(json_object_get(root, "devices")), 1);
 	device = json_array_get(json_object_get(root, "devices"), 0);
@@ -341,14 +357,14 @@ static void as_json(void **state)
 static void lying_devices(void **state)
 {
 	struct ledger_device device = { .ordinal = 3 };
-	struct held_series series = { 0 };
+	struct driver_memory_series series = { 0 };
 	struct ledger_builder builder;
 	struct fixture fixture;
 
 	(void)state;
 	builder_init(&builder);
 	add_device(&builder, -1, "x");
-	add_device(&builder, HELD_DEVICES, "x");
+	add_device(&builder, DRIVER_MEMORY_DEVICES, "x");
 	add_device(&builder, INT32_MIN, "x");
 	add_device(&builder, 7, "first");
 	add_device(&builder, 7, "second");
@@ -356,9 +372,9 @@ static void lying_devices(void **state)
 	memset(device.bus_id, 'z', sizeof(device.bus_id)); /* has no end */
 	builder_device(&builder, &device);
 	for (int i = 0; i < 1000; i++)
-		add_device(&builder, i % HELD_DEVICES, "again");
+		add_device(&builder, i % DRIVER_MEMORY_DEVICES, "again");
 	begin(&fixture, &builder);
-	assert_int_equal(fixture.process->device_count, HELD_DEVICES);
+	assert_int_equal(fixture.process->device_count, DRIVER_MEMORY_DEVICES);
 	for (size_t i = 0; i < fixture.process->device_count; i++)
 		assert_int_equal(fixture.process->devices[i].ordinal, i);
 	assert_string_equal(fixture.process->devices[7].name, "first");
@@ -366,8 +382,8 @@ static void lying_devices(void **state)
 	assert_null(fixture.process->devices[3].uuid);
 	assert_string_equal(fixture.process->devices[3].bus_id, "zzzzzzzzzzzzzzzz");
 	add(&series, S, 1, 2);
-	series.count = HELD_SAMPLES + 1;
-	assert_int_equal(report_process_set_held(fixture.process, 7, &series), 0);
+	series.count = DRIVER_MEMORY_SAMPLES + 1;
+	assert_int_equal(report_process_set_driver_memory(fixture.process, 7, &series), 0);
 	assert_null(fixture.process->devices[7].series);
 	end(&fixture, &builder);
 }
@@ -376,7 +392,7 @@ static void lying_marks(void **state)
 {
 	struct ledger_mark mark = { .began_ns = UINT64_MAX, .ended_ns = 0, .api = 12345,
 				    .stack = UINT32_MAX, .device = INT32_MIN };
-	struct held_series series = { 0 };
+	struct driver_memory_series series = { 0 };
 	struct ledger_builder builder;
 	struct fixture fixture;
 	char *text;
@@ -393,7 +409,7 @@ static void lying_marks(void **state)
 	assert_string_equal(fixture.process->marks[0].api, "unknown");
 	add(&series, 1, 0, 1);
 	add(&series, 2, 0, 100);
-	assert_int_equal(report_process_set_held(fixture.process, 0, &series), 0);
+	assert_int_equal(report_process_set_driver_memory(fixture.process, 0, &series), 0);
 	assert_int_equal(fixture.process->devices[0].growth_marks, 0);
 	text = line_of(fixture.process);
 	assert_non_null(strstr(text, "that grew most (+99.0 MiB)"));
@@ -410,14 +426,14 @@ static char *verbose_line_of(const struct report_process *process)
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
-	text_held(out, process, 1);
+	text_driver_memory(out, process, 1);
 	fclose(out);
 	return text;
 }
 
 static void why_none(void **state)
 {
-	struct held_series series = { 0 };
+	struct driver_memory_series series = { 0 };
 	struct ledger_builder builder;
 	struct fixture fixture;
 	char *text;
@@ -429,7 +445,7 @@ static void why_none(void **state)
 	text = verbose_line_of(fixture.process);
 	assert_string_equal(text, ""); /* nobody was asked */
 	free(text);
-	fixture.process->held_why = "no reason";
+	fixture.process->driver_memory_why = "no reason";
 	text = line_of(fixture.process);
 	assert_string_equal(text, "");
 	free(text);
@@ -438,7 +454,7 @@ static void why_none(void **state)
 				  "not known: no reason\n");
 	free(text);
 	add(&series, S, 1, 2);
-	assert_int_equal(report_process_set_held(fixture.process, 0, &series), 0);
+	assert_int_equal(report_process_set_driver_memory(fixture.process, 0, &series), 0);
 	text = verbose_line_of(fixture.process);
 	assert_string_equal(text, "gpuleak: device 0 (GPU): 1.0 MiB tracked, 1.0 MiB held by the "
 				  "driver itself (contexts, modules, local memory, unused pool "

@@ -215,7 +215,7 @@ static void test_released(void **state)
 {
 	struct fixture fixture;
 	const struct report_process *process;
-	const struct report_held *held;
+	const struct report_deferred *held;
 	uint32_t refs[4];
 	char *text;
 
@@ -227,22 +227,22 @@ static void test_released(void **state)
 	assert_int_equal(process->summary.leaked_bytes, 50);
 	assert_int_equal(process->summary.allocated_blocks, 2);
 	assert_int_equal(process->summary.freed_blocks, 0);
-	assert_int_equal(process->summary.held_blocks, 1);
+	assert_int_equal(process->summary.deferred_blocks, 1);
 	assert_int_equal(process->object_count, 1);
 	assert_string_equal(process->objects[0].kind, "object/cl-kernel");
-	assert_int_equal(process->released.peak_bytes, 4242);
-	assert_int_equal(process->released.longest_wait_ns, 5000000);
-	assert_int_equal(process->released.longest.bytes, 77);
-	assert_int_equal(process->released.held_count, 1);
-	held = &process->released.held[0];
+	assert_int_equal(process->deferred.peak_bytes, 4242);
+	assert_int_equal(process->deferred.longest_wait_ns, 5000000);
+	assert_int_equal(process->deferred.longest.bytes, 77);
+	assert_int_equal(process->deferred.group_count, 1);
+	held = &process->deferred.groups[0];
 	assert_string_equal(held->released.api, "clReleaseMemObject");
 	assert_int_equal(held->released_ns, 100);
 	assert_non_null(held->holders);
 	assert_string_equal(held->holders->what, "kernel");
 	assert_string_equal(held->holders->next->what, "sub-buffer");
 	assert_null(held->holders->next->next);
-	assert_int_equal(held->reason, REPORT_HELD_PART);
-	assert_int_equal(report_held_fails(held), 0);
+	assert_int_equal(held->reason, REPORT_DEFERRED_PART);
+	assert_int_equal(report_deferred_fails(held), 0);
 	print(&fixture.reported.report, &text);
 	assert_non_null(strstr(text, "Released but not freed: 100 bytes of OpenCL buffer\n"));
 	assert_non_null(strstr(text, "  Held by OpenCL sub-buffer of 50 bytes, made by"));
@@ -263,15 +263,15 @@ static void test_gone_holders(void **state)
 	fill_released(&fixture, refs);
 	block_at(&fixture, refs[3])->parent = 0x999;
 	block_at(&fixture, refs[1])->state += 1u << 8;
-	assert_null(build(&fixture)->released.held[0].holders);
+	assert_null(build(&fixture)->deferred.groups[0].holders);
 	forget(&fixture);
 
 	block_at(&fixture, refs[1])->state -= 1u << 8;
-	assert_non_null(build(&fixture)->released.held[0].holders);
+	assert_non_null(build(&fixture)->deferred.groups[0].holders);
 	forget(&fixture);
 
 	block_at(&fixture, refs[0])->state += 1u << 8;
-	assert_null(build(&fixture)->released.held[0].holders);
+	assert_null(build(&fixture)->deferred.groups[0].holders);
 	end(&fixture);
 }
 
@@ -294,7 +294,7 @@ static void test_reasons(void **state)
 {
 	struct fixture fixture;
 	const struct report_process *process;
-	const struct report_held *held;
+	const struct report_deferred *held;
 	uint32_t here, there, first, second, third, waits[2], unknown[2];
 
 	(void)state;
@@ -315,19 +315,19 @@ static void test_reasons(void **state)
 	process = build(&fixture);
 	assert_int_equal(process->leak_count, 2);
 	assert_int_equal(process->summary.leaked_blocks, 3);
-	assert_int_equal(process->summary.held_blocks, 4);
+	assert_int_equal(process->summary.deferred_blocks, 4);
 	assert_int_equal(process->leaks[0].blocks, 2);
 	assert_ptr_equal(process->leaks[0].mapping->mapped.stack, process->leaks[0].stack);
 	assert_ptr_equal(process->leaks[0].mapping->released.stack, process->leaks[0].stack);
 	assert_true(process->leaks[1].mapping->mapped.stack != process->leaks[1].stack);
-	assert_int_equal(process->released.held_count, 2);
-	held = &process->released.held[0];
-	if (held->reason != REPORT_HELD_USER_EVENT)
+	assert_int_equal(process->deferred.group_count, 2);
+	held = &process->deferred.groups[0];
+	if (held->reason != REPORT_DEFERRED_USER_EVENT)
 		held++;
-	assert_int_equal(held->reason, REPORT_HELD_USER_EVENT);
+	assert_int_equal(held->reason, REPORT_DEFERRED_USER_EVENT);
 	assert_int_equal(held->blocks, 2);
 	assert_non_null(held->event.api);
-	assert_int_equal(report_held_fails(held), 1);
+	assert_int_equal(report_deferred_fails(held), 1);
 	forget(&fixture);
 
 	/* Records of blocks that are gone: mapped at a place that is not known, no reason known. */
@@ -337,10 +337,10 @@ static void test_reasons(void **state)
 	block_at(&fixture, unknown[0])->state += 1u << 8;
 	process = build(&fixture);
 	assert_int_equal(process->leak_count, 3);
-	assert_int_equal(process->released.held_count, 1);
-	assert_int_equal(process->released.held[0].blocks, 4);
-	assert_int_equal(process->released.held[0].reason, REPORT_HELD_UNKNOWN);
-	assert_int_equal(report_held_fails(&process->released.held[0]), 0);
+	assert_int_equal(process->deferred.group_count, 1);
+	assert_int_equal(process->deferred.groups[0].blocks, 4);
+	assert_int_equal(process->deferred.groups[0].reason, REPORT_DEFERRED_UNKNOWN);
+	assert_int_equal(report_deferred_fails(&process->deferred.groups[0]), 0);
 	end(&fixture);
 }
 
@@ -358,7 +358,7 @@ static void test_old_header(void **state)
 	header->header_bytes = LEDGER_HEADER_BYTES_MIN;
 	process = build(&fixture);
 	assert_int_equal(process->leak_count, 1);
-	assert_int_equal(process->released.peak_bytes, 0);
+	assert_int_equal(process->deferred.peak_bytes, 0);
 	end(&fixture);
 }
 

@@ -54,7 +54,7 @@ static int own_directory(char *ret, size_t size)
 	return 0;
 }
 
-static int find(char *ret, size_t size)
+static int find_library(char *ret, size_t size)
 {
 	const char *said = getenv("GPULEAK_LIBRARY");
 	char directory[PATH_MAX];
@@ -74,7 +74,7 @@ static int find(char *ret, size_t size)
 int library_find(char *ret, size_t size, char *error, size_t error_size)
 {
 	const char *said = getenv("GPULEAK_LIBRARY");
-	int r = find(ret, size);
+	int r = find_library(ret, size);
 
 	if (r < 0) {
 		if (said && *said)

@@ -176,7 +176,7 @@ static const char *privilege_trouble(const char *path, const struct stat *st)
 
 /* Looks at PATH. 1 with the interpreter's path in PATH if it is a script, otherwise 0 with
  * *RET_TROUBLE set if there is any. */
-static int look(char *path, size_t size, struct program *program, const char **ret_trouble)
+static int check_program(char *path, size_t size, struct program *program, const char **ret_trouble)
 {
 	union {
 		char text[512];
@@ -222,7 +222,8 @@ int program_find(const char *name, struct program *ret)
 	if (r < 0)
 		return r;
 	strcpy(path, ret->path);
-	for (int i = 0; i < SCRIPTS_MAX && look(path, sizeof(path), ret, &trouble) == 1; i++)
+	for (int i = 0; i < SCRIPTS_MAX && check_program(path, sizeof(path), ret, &trouble) == 1;
+	     i++)
 		;
 	if (trouble)
 		snprintf(ret->deaf, sizeof(ret->deaf), "%s %s", path, trouble);

@@ -44,7 +44,7 @@ int lost_create_roster(struct roster **ret, char ret_text[ROSTER_TEXT_MAX])
 	return 0;
 }
 
-struct search {
+struct lost_search {
 	const struct ledger_list *list;
 	const char *directory;
 	char *claimed; /* a flag for each ledger of the list */
@@ -61,7 +61,7 @@ static bool is_sound(const struct roster_slot *slot)
 }
 
 /* Claims a ledger of SLOT's process, each image of which has one. 0 if none is left. */
-static int claim(struct search *search, const struct roster_slot *slot)
+static int claim(struct lost_search *search, const struct roster_slot *slot)
 {
 	for (size_t i = 0; i < search->list->count; i++) {
 		const struct ledger_file *file = &search->list->files[i];
@@ -75,7 +75,7 @@ static int claim(struct search *search, const struct roster_slot *slot)
 	return 0;
 }
 
-static void tell(struct search *search, const struct roster_slot *slot)
+static void report_lost(struct lost_search *search, const struct roster_slot *slot)
 {
 	char sentence[SENTENCE_MAX], what[SENTENCE_MAX - ROSTER_NAME_MAX - 64];
 	const char *error = strerrordesc_np(slot->error);
@@ -98,7 +98,7 @@ static void tell(struct search *search, const struct roster_slot *slot)
 
 /* Those that have no sentence of their own: of WITHOUT_SLOT processes, which entered and have no
  * slot, as many have a ledger as nobody has claimed. */
-static void tell_others(struct search *search, size_t without_slot)
+static void tell_others(struct lost_search *search, size_t without_slot)
 {
 	size_t others = search->lost > NAMED_MAX ? search->lost - NAMED_MAX : 0, unclaimed = 0;
 	char sentence[SENTENCE_MAX];
@@ -123,8 +123,11 @@ static void tell_others(struct search *search, size_t without_slot)
 int lost_find(const struct roster *roster, const struct ledger_list *list, const char *directory,
 	      void (*found)(void *data, const char *sentence), void *data)
 {
-	struct search search = { .list = list, .directory = directory, .found = found,
-				 .data = data, .claimed = calloc(list->count + 1, 1) };
+	struct lost_search search = { .list = list,
+				      .directory = directory,
+				      .found = found,
+				      .data = data,
+				      .claimed = calloc(list->count + 1, 1) };
 	uint32_t begun = __atomic_load_n(&roster->begun, __ATOMIC_ACQUIRE), used = 0;
 
 	if (!search.claimed)
@@ -139,7 +142,7 @@ int lost_find(const struct roster *roster, const struct ledger_list *list, const
 		if (!is_sound(&slot))
 			search.damaged++;
 		else if (slot.state == ROSTER_FAILED || !claim(&search, &slot))
-			tell(&search, &slot);
+			report_lost(&search, &slot);
 	}
 	tell_others(&search, begun > used ? begun - used : 0);
 	free(search.claimed);

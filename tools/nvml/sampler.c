@@ -125,14 +125,15 @@ int sampler_attach(const struct sampler *sampler, struct report_process *process
 	int r = 0;
 
 	if (shared)
-		process->held_why = why_none(shared);
+		process->driver_memory_why = why_none(shared);
 	if (!shared || __atomic_load_n(&shared->changes, __ATOMIC_ACQUIRE) % 2)
 		return 0;
 	for (uint32_t i = 0; r == 0 && i < count && i < SAMPLER_ENTRIES; i++) {
 		const struct sampler_entry *entry = &shared->entries[i];
 
 		if (entry->pid == process->pid && entry->start_real_ns == process->start_real_ns)
-			r = report_process_set_held(process, entry->ordinal, &entry->series);
+			r = report_process_set_driver_memory(process, entry->ordinal,
+							     &entry->series);
 	}
 	return r;
 }

@@ -41,11 +41,11 @@ struct used_device {
 };
 
 /* A living process with its ledger mapped: a truncated one kills this process, no other. */
-struct watched {
+struct sampled_ledger {
 	void *bytes;
 	size_t size;
 	struct ledger_view view;
-	struct used_device devices[HELD_DEVICES];
+	struct used_device devices[DRIVER_MEMORY_DEVICES];
 	int device_count;
 };
 
@@ -136,7 +136,7 @@ static void take_baseline(struct work *work)
 
 /* ---- ledgers ---- */
 
-static int map_ledger(const char *path, struct watched *ret)
+static int map_ledger(const char *path, struct sampled_ledger *ret)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
@@ -157,19 +157,19 @@ static int map_ledger(const char *path, struct watched *ret)
 	return -EBADMSG;
 }
 
-static void find_devices(struct work *work, struct watched *watched)
+static void find_devices(struct work *work, struct sampled_ledger *watched)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_device *record;
 
 	watched->device_count = 0;
 	while ((record = ledger_next(&watched->view, &walk, LEDGER_CHUNK_HELD, sizeof(*record))) &&
-	       watched->device_count < HELD_DEVICES) {
+	       watched->device_count < DRIVER_MEMORY_DEVICES) {
 		struct used_device *device = &watched->devices[watched->device_count];
 		struct ledger_device copy = *record;
 
 		copy.bus_id[sizeof(copy.bus_id) - 1] = '\0';
-		if (copy.ordinal < 0 || copy.ordinal >= HELD_DEVICES)
+		if (copy.ordinal < 0 || copy.ordinal >= DRIVER_MEMORY_DEVICES)
 			continue;
 		device->ordinal = copy.ordinal;
 		device->number = nvml_find(work->nvml, copy.uuid, copy.bus_id);
@@ -181,7 +181,7 @@ static void find_devices(struct work *work, struct watched *watched)
 }
 
 /* Whether there is a living process with devices behind the ledger at PATH. */
-static int watch(struct work *work, const char *path, struct watched *ret)
+static int watch(struct work *work, const char *path, struct sampled_ledger *ret)
 {
 	const struct ledger_header *header;
 
@@ -226,29 +226,29 @@ static struct sampler_entry *find_entry(struct sampler_shared *shared,
 /* What DEVICE is said to hold: the process's own figure, or failing that, the device's if
  * only one of our processes is on it. */
 static int figure(const struct work *work, const struct used_device *device,
-		  enum held_source *ret_source, uint64_t *ret_held)
+		  enum driver_memory_source *ret_source, uint64_t *ret_held)
 {
 	uint64_t before = work->baseline[device->number];
 
 	if (device->held_result == 0) {
-		*ret_source = HELD_NVML_PROCESS;
+		*ret_source = DRIVER_MEMORY_NVML_PROCESS;
 		*ret_held = device->held;
 		return 0;
 	}
 	if (device->used_result < 0 || !work->has_baseline[device->number] ||
 	    work->users[device->number] != 1)
 		return -ENODATA;
-	*ret_source = HELD_NVML_DEVICE;
+	*ret_source = DRIVER_MEMORY_NVML_DEVICE;
 	*ret_held = device->device_used > before ? device->device_used - before : 0;
 	return 0;
 }
 
 static void note(struct work *work, const struct ledger_header *header,
-		 const struct used_device *device, struct held_sample *sample, int steady)
+		 const struct used_device *device, struct driver_memory_sample *sample, int steady)
 {
 	struct sampler_shared *shared = work->sampling->shared;
 	struct sampler_entry *entry;
-	enum held_source source;
+	enum driver_memory_source source;
 
 	if (figure(work, device, &source, &sample->held) < 0)
 		return;
@@ -256,18 +256,18 @@ static void note(struct work *work, const struct ledger_header *header,
 	if (!entry)
 		return;
 	/* Once the process has a figure of its own, only that counts. */
-	if (entry->series.taken && entry->series.source == HELD_NVML_PROCESS &&
-	    source == HELD_NVML_DEVICE)
+	if (entry->series.taken && entry->series.source == DRIVER_MEMORY_NVML_PROCESS &&
+	    source == DRIVER_MEMORY_NVML_DEVICE)
 		return;
 	__atomic_fetch_add(&shared->changes, 1, __ATOMIC_ACQ_REL);
 	if (entry->series.source != source)
 		memset(&entry->series, 0, sizeof(entry->series));
 	entry->series.source = source;
-	held_series_add(&entry->series, sample, steady);
+	driver_memory_series_add(&entry->series, sample, steady);
 	__atomic_fetch_add(&shared->changes, 1, __ATOMIC_ACQ_REL);
 }
 
-static void ask(struct work *work, struct watched *watched, unsigned int pid)
+static void ask(struct work *work, struct sampled_ledger *watched, unsigned int pid)
 {
 	for (int i = 0; i < watched->device_count; i++) {
 		struct used_device *device = &watched->devices[i];
@@ -282,19 +282,19 @@ static void ask(struct work *work, struct watched *watched, unsigned int pid)
 }
 
 /* 0, or -EAGAIN: the ledger has outgrown the mapping. */
-static int track(struct watched *watched, struct held_tracked *ret)
+static int track(struct sampled_ledger *watched, struct tracked_memory *ret)
 {
 	if (ledger_view(watched->bytes, watched->size, &watched->view) != LEDGER_OK ||
 	    watched->view.cut)
 		return -EAGAIN;
-	held_track(&watched->view, ret);
+	track_memory(&watched->view, ret);
 	return 0;
 }
 
-static void sample(struct work *work, struct watched *watched)
+static void sample(struct work *work, struct sampled_ledger *watched)
 {
 	const struct ledger_header *header = ledger_header(&watched->view);
-	struct held_tracked before, after;
+	struct tracked_memory before, after;
 	uint64_t now;
 
 	for (int i = 0; i < TRIES; i++) {
@@ -311,7 +311,7 @@ static void sample(struct work *work, struct watched *watched)
 	now = now_ns();
 	for (int i = 0; i < watched->device_count; i++) {
 		const struct used_device *device = &watched->devices[i];
-		struct held_sample taken = {
+		struct driver_memory_sample taken = {
 			.at_ns = now > header->start_mono_ns ? now - header->start_mono_ns : 0,
 			.tracked = after.bytes[device->ordinal],
 			.managed = after.managed[device->ordinal],
@@ -326,7 +326,7 @@ static void sample(struct work *work, struct watched *watched)
 /* Samples everybody once. Returns how old the youngest of them is, UINT64_MAX for nobody. */
 static uint64_t round_of(struct work *work, const char *const *paths, size_t count)
 {
-	static struct watched watched[LEDGERS_MAX];
+	static struct sampled_ledger watched[LEDGERS_MAX];
 	uint64_t youngest = UINT64_MAX, age, now = now_ns();
 	size_t living = 0;
 

@@ -17,7 +17,7 @@ struct sampler_entry {
 	int pid;
 	int ordinal;
 	uint64_t start_real_ns; /* with the pid: which image of which process */
-	struct held_series series;
+	struct driver_memory_series series;
 };
 
 enum sampler_nvml { /* how far it came with NVML */

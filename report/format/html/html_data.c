@@ -60,7 +60,7 @@ static void print_kind(FILE *out, const void *what)
 
 static void print_told(FILE *out, const void *what)
 {
-	text_error_deed(out, what);
+	text_error_sentence(out, what);
 }
 
 /* Items of a tree are borrowed: a set that fails must not take them away. */
@@ -168,11 +168,11 @@ static json_int_t number_of(struct values *values, json_t *value)
 	return number;
 }
 
-struct tables {
+struct html_tables {
 	struct values stacks, frames;
 };
 
-static json_t *stack_number(struct tables *tables, json_t *stack)
+static json_t *stack_number(struct html_tables *tables, json_t *stack)
 {
 	json_t *numbers = json_array(), *frame;
 	json_int_t number;
@@ -186,7 +186,7 @@ static json_t *stack_number(struct tables *tables, json_t *stack)
 }
 
 /* Replaces every stack below VALUE. Not deeper than the JSON report is. */
-static int move_stacks(struct tables *tables, json_t *value)
+static int move_stacks(struct html_tables *tables, json_t *value)
 {
 	const char *key;
 	json_t *item;
@@ -209,7 +209,7 @@ static int move_stacks(struct tables *tables, json_t *value)
 
 static int move_all_stacks(json_t *root)
 {
-	struct tables tables = {
+	struct html_tables tables = {
 		.stacks = { json_array(), json_object() },
 		.frames = { json_array(), json_object() },
 	};

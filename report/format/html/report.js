@@ -1100,7 +1100,7 @@ function errorSection() {
 // ---- the rest ----
 
 function heldSection() {
-	const held = shown().flatMap((process) => process.released?.held || []);
+	const held = shown().flatMap((process) => process.deferred?.held || []);
 	if (!held.length)
 		return null;
 	return section("held", "Released, but still held",

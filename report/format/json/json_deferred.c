@@ -26,16 +26,16 @@ json_t *json_event(const struct report_event *event)
 	return event_json(event, 0);
 }
 
-static json_t *block_json(const struct report_held *held)
+static json_t *block_json(const struct report_deferred *deferred)
 {
 	json_t *ret = json_object();
 
-	json_set(&ret, "kind", json_text(held->kind));
-	json_set(&ret, "bytes", json_number(held->bytes));
-	if (held->address)
-		json_set(&ret, "address", json_address(held->address));
-	json_set(&ret, "released", event_json(&held->released, 0));
-	json_set(&ret, "allocated", event_json(&held->allocated, 1));
+	json_set(&ret, "kind", json_text(deferred->kind));
+	json_set(&ret, "bytes", json_number(deferred->bytes));
+	if (deferred->address)
+		json_set(&ret, "address", json_address(deferred->address));
+	json_set(&ret, "released", event_json(&deferred->released, 0));
+	json_set(&ret, "allocated", event_json(&deferred->allocated, 1));
 	return ret;
 }
 
@@ -50,52 +50,50 @@ static json_t *holder_json(const struct report_holder *holder)
 	return ret;
 }
 
-static json_t *reason_json(enum report_held_reason reason)
+static json_t *reason_json(enum report_deferred_reason reason)
 {
 	switch (reason) {
-	case REPORT_HELD_PART:
+	case REPORT_DEFERRED_PART:
 		return json_string("part");
-	case REPORT_HELD_USER_EVENT:
+	case REPORT_DEFERRED_USER_EVENT:
 		return json_string("user-event");
-	case REPORT_HELD_UNKNOWN:
+	case REPORT_DEFERRED_UNKNOWN:
 		break;
 	}
 	return json_string("unknown");
 }
 
-static json_t *held_json(const struct report_held *held)
+static json_t *deferred_json(const struct report_deferred *deferred)
 {
-	json_t *ret = block_json(held), *holders = json_array();
+	json_t *ret = block_json(deferred), *holders = json_array();
 
-	json_set(&ret, "blocks", json_number(held->blocks));
-	json_set(&ret, "reason", reason_json(held->reason));
-	if (held->reason == REPORT_HELD_USER_EVENT) {
-		json_set(&ret, "command", json_event(&held->command));
-		json_set(&ret, "user_event", json_event(&held->event));
+	json_set(&ret, "blocks", json_number(deferred->blocks));
+	json_set(&ret, "reason", reason_json(deferred->reason));
+	if (deferred->reason == REPORT_DEFERRED_USER_EVENT) {
+		json_set(&ret, "command", json_event(&deferred->command));
+		json_set(&ret, "user_event", json_event(&deferred->event));
 	}
-	if (held->pattern)
-		json_set(&ret, "pattern", json_text(held->pattern));
-	for (const struct report_holder *holder = held->holders; holder; holder = holder->next)
+	if (deferred->pattern)
+		json_set(&ret, "pattern", json_text(deferred->pattern));
+	for (const struct report_holder *holder = deferred->holders; holder; holder = holder->next)
 		json_append(&holders, holder_json(holder));
 	json_set(&ret, "held_by", holders);
 	return ret;
 }
 
-json_t *json_released(const struct report_released *released)
+json_t *json_deferred(const struct report_deferred_frees *frees)
 {
-	json_t *ret = json_object(), *held = json_array();
+	json_t *ret = json_object(), *deferred = json_array();
 
-	for (size_t i = 0; i < released->held_count && held; i++)
-		json_append(&held, held_json(&released->held[i]));
-	json_set(&ret, "peak_bytes", json_number(released->peak_bytes));
-	json_set(&ret, "peak_ns", json_number(released->peak_ns));
-	json_set(&ret, "longest_wait_ns", json_number(released->longest_wait_ns));
-	json_set(&ret, "longest",
-		 released->longest.kind ? block_json(&released->longest) : json_null());
-	json_set(&ret, "timeline",
-		 json_samples(released->samples, released->sample_count));
-	json_set(&ret, "held_blocks", json_number(released->held_blocks));
-	json_set(&ret, "held_bytes", json_number(released->held_bytes));
-	json_set(&ret, "held", held);
+	for (size_t i = 0; i < frees->group_count && deferred; i++)
+		json_append(&deferred, deferred_json(&frees->groups[i]));
+	json_set(&ret, "peak_bytes", json_number(frees->peak_bytes));
+	json_set(&ret, "peak_ns", json_number(frees->peak_ns));
+	json_set(&ret, "longest_wait_ns", json_number(frees->longest_wait_ns));
+	json_set(&ret, "longest", frees->longest.kind ? block_json(&frees->longest) : json_null());
+	json_set(&ret, "timeline", json_samples(frees->samples, frees->sample_count));
+	json_set(&ret, "held_blocks", json_number(frees->deferred_blocks));
+	json_set(&ret, "held_bytes", json_number(frees->deferred_bytes));
+	json_set(&ret, "held", deferred);
 	return ret;
 }

@@ -9,7 +9,7 @@
 #include "report/model/model.h"
 #include "report/model/model_driver_memory.h"
 
-int json_held_known(const struct report_process *process)
+int json_driver_memory_known(const struct report_process *process)
 {
 	for (size_t i = 0; i < process->device_count; i++)
 		if (process->devices[i].series)
@@ -30,7 +30,7 @@ static json_t *call_json(const struct report_mark *mark)
 
 static json_t *growth_json(const struct report_device *device)
 {
-	const struct held_growth *growth = &device->series->growth;
+	const struct driver_memory_growth *growth = &device->series->growth;
 	json_t *ret;
 
 	/* A lone sample tells of the whole, not of a growth. */
@@ -47,8 +47,8 @@ static json_t *growth_json(const struct report_device *device)
 	return ret;
 }
 
-/* [at_ns, tracked_bytes, held_bytes] */
-static json_t *sample_json(const struct held_sample *sample)
+/* [at_ns, tracked_bytes, deferred_bytes] */
+static json_t *sample_json(const struct driver_memory_sample *sample)
 {
 	json_t *ret = json_array();
 
@@ -58,7 +58,7 @@ static json_t *sample_json(const struct held_sample *sample)
 	return ret;
 }
 
-static json_t *samples_json(const struct held_series *series)
+static json_t *samples_json(const struct driver_memory_series *series)
 {
 	json_t *ret = json_array();
 
@@ -69,22 +69,23 @@ static json_t *samples_json(const struct held_series *series)
 
 static json_t *device_json(const struct report_device *device)
 {
-	const struct held_series *series = device->series;
-	const struct held_sample *highest = &series->highest;
+	const struct driver_memory_series *series = device->series;
+	const struct driver_memory_sample *highest = &series->highest;
 	json_t *ret = json_object();
 
 	json_set(&ret, "device", json_integer(device->ordinal));
 	json_set(&ret, "name", json_text(device->name));
 	json_set(&ret, "uuid", json_text(device->uuid));
 	json_set(&ret, "bus_id", json_text(device->bus_id));
-	json_set(&ret, "source", json_string(series->source == HELD_NVML_PROCESS ? "nvml-process"
-										 : "nvml-device"));
+	json_set(&ret, "source",
+		 json_string(series->source == DRIVER_MEMORY_NVML_PROCESS ? "nvml-process"
+									  : "nvml-device"));
 	json_set(&ret, "at_ns", json_number(highest->at_ns));
 	json_set(&ret, "tracked_bytes", json_number(highest->tracked));
 	json_set(&ret, "managed_bytes", json_number(highest->managed));
 	json_set(&ret, "held_bytes", json_number(highest->held));
-	json_set(&ret, "driver_bytes", json_number(held_by_driver(highest)));
-	json_set(&ret, "driver_bytes_at_most", json_number(held_by_driver_at_most(highest)));
+	json_set(&ret, "driver_bytes", json_number(driver_part(highest)));
+	json_set(&ret, "driver_bytes_at_most", json_number(driver_part_at_most(highest)));
 	json_set(&ret, "peak_held_bytes", json_number(series->peak_held));
 	json_set(&ret, "grown_most", growth_json(device));
 	json_set(&ret, "samples_taken", json_number(series->taken));
@@ -93,7 +94,7 @@ static json_t *device_json(const struct report_device *device)
 	return ret;
 }
 
-json_t *json_held(const struct report_process *process)
+json_t *json_driver_memory(const struct report_process *process)
 {
 	json_t *ret = json_array();
 

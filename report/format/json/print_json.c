@@ -194,11 +194,11 @@ static void set_process(json_t **object, const struct report_process *process)
 	json_set(object, "suppressed", leaks_json(process->suppressed, process->suppressed_count));
 	json_set(object, "cached", leaks_json(process->cached, process->cached_count));
 	json_set(object, "objects", json_objects(process));
-	json_set(object, "released", json_released(&process->released));
+	json_set(object, "released", json_deferred(&process->deferred));
 	if (process->timeline.total.count)
 		json_set(object, "timeline", json_timeline(process));
-	if (json_held_known(process))
-		json_set(object, "devices", json_held(process));
+	if (json_driver_memory_known(process))
+		json_set(object, "devices", json_driver_memory(process));
 	if (process->growth)
 		json_set(object, "growth", json_growth(process->growth));
 	if (process->pools)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The messages are protobuf-c's, in a pool; it packs them, zlib makes the gzip of it.
+ * The messages are protobuf-c's, in an arena; it packs them, zlib makes the gzip of it.
  */
 #include "report/format/pprof/pprof_encoder.h"
 
@@ -13,7 +13,7 @@
 #include "report/util/text_buffer.h"
 
 /* What is in a table: the content, and its number. */
-struct node {
+struct pprof_node {
 	uint64_t number;
 	size_t size;
 	unsigned char content[];
@@ -26,7 +26,7 @@ struct content {
 
 static int same_content(const void *value, const void *key)
 {
-	const struct node *node = value;
+	const struct pprof_node *node = value;
 	const struct content *content = key;
 
 	return node->size == content->size &&
@@ -34,17 +34,17 @@ static int same_content(const void *value, const void *key)
 }
 
 /* The number of the SIZE bytes at BYTES, or 0 with *RET to be filled with the new one. */
-static uint64_t look(struct pprof *pprof, struct table *table, const void *bytes, size_t size,
-		     struct node **ret)
+static uint64_t pprof_intern(struct pprof *pprof, struct table *table, const void *bytes,
+			     size_t size, struct pprof_node **ret)
 {
 	const struct content content = { bytes, size };
 	uint64_t hash = hash_bytes(bytes, size, 0);
-	struct node *node = table_find(table, hash, same_content, &content);
+	struct pprof_node *node = table_find(table, hash, same_content, &content);
 
 	*ret = NULL;
 	if (node)
 		return node->number;
-	node = pool_alloc(&pprof->pool, sizeof(*node) + size + 1);
+	node = arena_alloc(&pprof->arena, sizeof(*node) + size + 1);
 	if (!node || table_add(table, hash, node) < 0) {
 		pprof->failed = 1;
 		return 0;
@@ -92,26 +92,26 @@ void pprof_finish(struct pprof *pprof)
 		table_finish(tables[i]);
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
 		free(lists[i]->items);
-	pool_finish(&pprof->pool);
+	arena_finish(&pprof->arena);
 	*pprof = (struct pprof){ 0 };
 }
 
 int64_t pprof_string(struct pprof *pprof, const char *text)
 {
-	struct words valid; /* proto3: another string is no string */
-	struct node *node = NULL;
+	struct text_buffer valid; /* proto3: another string is no string */
+	struct pprof_node *node = NULL;
 	uint64_t number = 0;
 
-	if (words_begin(&valid) < 0) {
+	if (text_buffer_begin(&valid) < 0) {
 		pprof->failed = 1;
 		return 0;
 	}
 	print_escaped(valid.out, text);
-	if (words_end(&valid) == 0)
-		number = look(pprof, &pprof->strings, valid.text, valid.length, &node);
+	if (text_buffer_end(&valid) == 0)
+		number = pprof_intern(pprof, &pprof->strings, valid.text, valid.length, &node);
 	else
 		pprof->failed = 1;
-	words_finish(&valid);
+	text_buffer_finish(&valid);
 	if (!node)
 		return (int64_t)number;
 	node->number = append(pprof, &pprof->string_list, node->content);
@@ -121,13 +121,13 @@ int64_t pprof_string(struct pprof *pprof, const char *text)
 uint64_t pprof_function(struct pprof *pprof, int64_t name, int64_t file)
 {
 	const int64_t key[] = { name, file };
-	struct node *node;
-	uint64_t number = look(pprof, &pprof->functions, key, sizeof(key), &node);
+	struct pprof_node *node;
+	uint64_t number = pprof_intern(pprof, &pprof->functions, key, sizeof(key), &node);
 	Pprof__Function *function;
 
 	if (!node)
 		return number;
-	function = pool_alloc(&pprof->pool, sizeof(*function));
+	function = arena_alloc(&pprof->arena, sizeof(*function));
 	if (!function) {
 		pprof->failed = 1;
 		return 0;
@@ -144,12 +144,12 @@ uint64_t pprof_function(struct pprof *pprof, int64_t name, int64_t file)
 uint64_t pprof_mapping(struct pprof *pprof, int64_t file, int64_t build_id, int has_functions)
 {
 	const int64_t key[] = { file, build_id };
-	struct node *node;
-	uint64_t number = look(pprof, &pprof->mappings, key, sizeof(key), &node);
+	struct pprof_node *node;
+	uint64_t number = pprof_intern(pprof, &pprof->mappings, key, sizeof(key), &node);
 	Pprof__Mapping *mapping;
 
 	if (node) {
-		mapping = pool_alloc(&pprof->pool, sizeof(*mapping));
+		mapping = arena_alloc(&pprof->arena, sizeof(*mapping));
 		if (!mapping) {
 			pprof->failed = 1;
 			return 0;
@@ -172,7 +172,7 @@ uint64_t pprof_mapping(struct pprof *pprof, int64_t file, int64_t build_id, int 
 
 static Pprof__Line *make_line(struct pprof *pprof, const struct pprof_line *from)
 {
-	Pprof__Line *line = pool_alloc(&pprof->pool, sizeof(*line));
+	Pprof__Line *line = arena_alloc(&pprof->arena, sizeof(*line));
 
 	if (!line) {
 		pprof->failed = 1;
@@ -189,9 +189,9 @@ uint64_t pprof_location(struct pprof *pprof, uint64_t mapping, uint64_t address,
 {
 	uint64_t head[] = { mapping, address };
 	size_t size = sizeof(head) + count * sizeof(*lines);
-	unsigned char *key = pool_alloc(&pprof->pool, size);
-	Pprof__Location *location = pool_alloc(&pprof->pool, sizeof(*location));
-	struct node *node;
+	unsigned char *key = arena_alloc(&pprof->arena, size);
+	Pprof__Location *location = arena_alloc(&pprof->arena, sizeof(*location));
+	struct pprof_node *node;
 	uint64_t number;
 
 	if (!key || !location) {
@@ -200,7 +200,7 @@ uint64_t pprof_location(struct pprof *pprof, uint64_t mapping, uint64_t address,
 	}
 	memcpy(key, head, sizeof(head));
 	memcpy(key + sizeof(head), lines, count * sizeof(*lines));
-	number = look(pprof, &pprof->locations, key, size, &node);
+	number = pprof_intern(pprof, &pprof->locations, key, size, &node);
 	if (!node)
 		return number;
 	pprof__location__init(location);
@@ -208,7 +208,7 @@ uint64_t pprof_location(struct pprof *pprof, uint64_t mapping, uint64_t address,
 	location->id = node->number;
 	location->mapping_id = mapping;
 	location->address = address;
-	location->line = pool_alloc(&pprof->pool, count * sizeof(*location->line) + 1);
+	location->line = arena_alloc(&pprof->arena, count * sizeof(*location->line) + 1);
 	pprof->failed |= !location->line;
 	for (size_t i = 0; i < count && !pprof->failed; i++)
 		location->line[location->n_line++] = make_line(pprof, &lines[i]);
@@ -217,7 +217,7 @@ uint64_t pprof_location(struct pprof *pprof, uint64_t mapping, uint64_t address,
 
 static Pprof__Label *make_label(struct pprof *pprof, const struct pprof_label *from)
 {
-	Pprof__Label *label = pool_alloc(&pprof->pool, sizeof(*label));
+	Pprof__Label *label = arena_alloc(&pprof->arena, sizeof(*label));
 
 	if (!label) {
 		pprof->failed = 1;
@@ -233,10 +233,10 @@ void pprof_sample(struct pprof *pprof, const uint64_t *locations, size_t locatio
 		  const uint64_t values[PPROF_VALUES], const struct pprof_label *labels,
 		  size_t label_count)
 {
-	Pprof__Sample *sample = pool_alloc(&pprof->pool, sizeof(*sample));
-	uint64_t *ids = pool_alloc(&pprof->pool, (location_count + 1) * sizeof(*ids));
-	int64_t *value = pool_alloc(&pprof->pool, PPROF_VALUES * sizeof(*value));
-	Pprof__Label **label = pool_alloc(&pprof->pool, (label_count + 1) * sizeof(*label));
+	Pprof__Sample *sample = arena_alloc(&pprof->arena, sizeof(*sample));
+	uint64_t *ids = arena_alloc(&pprof->arena, (location_count + 1) * sizeof(*ids));
+	int64_t *value = arena_alloc(&pprof->arena, PPROF_VALUES * sizeof(*value));
+	Pprof__Label **label = arena_alloc(&pprof->arena, (label_count + 1) * sizeof(*label));
 
 	pprof->failed |= !sample || !ids || !value || !label;
 	if (pprof->failed)
@@ -289,7 +289,7 @@ static int compress_gzip(unsigned char *plain, size_t length, unsigned char **re
 	return r;
 }
 
-static void fill(struct pprof *pprof, int64_t *comments)
+static void fill_profile(struct pprof *pprof, int64_t *comments)
 {
 	Pprof__Profile *profile = &pprof->profile;
 
@@ -317,7 +317,7 @@ int pprof_pack(struct pprof *pprof, unsigned char **ret, size_t *ret_length)
 	int r = -ENOMEM;
 
 	if (comments && !pprof->failed) {
-		fill(pprof, comments);
+		fill_profile(pprof, comments);
 		length = pprof__profile__get_packed_size(&pprof->profile);
 		plain = malloc(length + 1);
 		if (plain) {

@@ -22,7 +22,7 @@ struct pprof_list {
  * everything answers 0 and the profile is good for nothing. */
 struct pprof {
 	Pprof__Profile profile;
-	struct pool pool;
+	struct report_arena arena;
 	struct table strings, functions, locations, mappings;
 	struct pprof_list string_list, function_list, location_list, mapping_list, sample_list;
 	struct pprof_list comment_list; /* each item the number itself */

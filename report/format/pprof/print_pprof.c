@@ -21,7 +21,7 @@
 #define COMMENTS_MAX 100
 
 /* Whose frames are being added. */
-struct site {
+struct pprof_sample {
 	struct pprof *pprof;
 	const struct report_process *process;
 	uint64_t locations[FRAMES_MAX];
@@ -36,7 +36,7 @@ static const char *build_id(const struct report_process *process, const char *pa
 	return "";
 }
 
-static uint64_t mapping(struct site *site, const struct report_frame *frame)
+static uint64_t mapping(struct pprof_sample *site, const struct report_frame *frame)
 {
 	if (!frame->module)
 		return 0;
@@ -65,7 +65,7 @@ static int inlined_into(const struct report_frame *first, const struct report_fr
 #define INLINED_MAX 64
 
 /* One location of the frames from AT on; how many they are. */
-static size_t add_location(struct site *site, const struct report_stack *stack, size_t at)
+static size_t add_location(struct pprof_sample *site, const struct report_stack *stack, size_t at)
 {
 	const struct report_frame *first = &stack->frames[at];
 	struct pprof_line lines[INLINED_MAX];
@@ -90,7 +90,7 @@ static size_t add_location(struct site *site, const struct report_stack *stack, 
 	return count;
 }
 
-static void add_frames(struct site *site, const struct report_stack *stack)
+static void add_frames(struct pprof_sample *site, const struct report_stack *stack)
 {
 	site->count = 0;
 	for (size_t at = 0; at < stack->count && site->count < FRAMES_MAX;)
@@ -106,7 +106,7 @@ static void add_frames(struct site *site, const struct report_stack *stack)
 	}
 }
 
-static void add_site(struct site *site, const struct report_site *from, const char *process)
+static void add_site(struct pprof_sample *site, const struct report_site *from, const char *process)
 {
 	const struct report_leak *live = from->live;
 	const uint64_t values[PPROF_VALUES] = { live ? live->blocks : 0, live ? live->bytes : 0,
@@ -133,7 +133,7 @@ static void add_site(struct site *site, const struct report_site *from, const ch
 
 static int add_process(struct pprof *pprof, const struct report_process *process, int name)
 {
-	struct site *site = calloc(1, sizeof(*site));
+	struct pprof_sample *site = calloc(1, sizeof(*site));
 	char *words = NULL;
 
 	if (!site ||
@@ -141,7 +141,7 @@ static int add_process(struct pprof *pprof, const struct report_process *process
 		free(site);
 		return -ENOMEM;
 	}
-	*site = (struct site){ .pprof = pprof, .process = process };
+	*site = (struct pprof_sample){ .pprof = pprof, .process = process };
 	for (size_t i = 0; i < process->site_count && !pprof->failed; i++)
 		add_site(site, &process->sites[i], words);
 	free(words);
@@ -173,17 +173,17 @@ static void set_types(struct pprof *pprof, Pprof__ValueType types[PPROF_VALUES +
 
 static void add_gap(void *data, const struct report_process *process, const char *text)
 {
-	struct words words;
+	struct text_buffer words;
 
-	if (words_begin(&words) < 0)
+	if (text_buffer_begin(&words) < 0)
 		return;
 	fputs("gpuleak: not everything was recorded: ", words.out);
 	if (process)
 		fprintf(words.out, "%s (pid %d): ", process->program, process->pid);
 	fputs(text, words.out);
-	if (words_end(&words) == 0)
+	if (text_buffer_end(&words) == 0)
 		pprof_comment(data, words.text);
-	words_finish(&words);
+	text_buffer_finish(&words);
 }
 
 static int add_comments(struct pprof *pprof, const struct report *report,
@@ -193,29 +193,29 @@ static int add_comments(struct pprof *pprof, const struct report *report,
 	int r = findings_build(report, &findings);
 
 	for (size_t i = 0; judgement && i < judgement->reason_count; i++) {
-		struct words words;
+		struct text_buffer words;
 
-		if (words_begin(&words) < 0)
+		if (text_buffer_begin(&words) < 0)
 			break;
 		fprintf(words.out, "gpuleak: %s%s", judge_prefix(judgement->verdict),
 			judgement->reasons[i]);
-		if (words_end(&words) == 0)
+		if (text_buffer_end(&words) == 0)
 			pprof_comment(pprof, words.text);
-		words_finish(&words);
+		text_buffer_finish(&words);
 	}
 	findings_gaps(report, add_gap, pprof);
 	for (size_t i = 0; r == 0 && i < findings.counts[FINDING_ERROR] && i < COMMENTS_MAX; i++) {
-		struct words words;
+		struct text_buffer words;
 
-		r = words_begin(&words);
+		r = text_buffer_begin(&words);
 		if (r < 0)
 			break;
 		fputs("gpuleak: ", words.out);
 		finding_message(words.out, &findings.all[i], report->count > 1);
-		r = words_end(&words);
+		r = text_buffer_end(&words);
 		if (r == 0)
 			pprof_comment(pprof, words.text);
-		words_finish(&words);
+		text_buffer_finish(&words);
 	}
 	findings_finish(&findings);
 	return r;

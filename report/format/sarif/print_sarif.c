@@ -41,15 +41,15 @@ struct sarif {
 
 static json_t *words_message(const struct finding *finding, int name_process)
 {
-	struct words words;
+	struct text_buffer words;
 	json_t *ret = NULL;
 
-	if (words_begin(&words) < 0)
+	if (text_buffer_begin(&words) < 0)
 		return NULL;
 	finding_message(words.out, finding, name_process);
-	if (words_end(&words) == 0)
+	if (text_buffer_end(&words) == 0)
 		ret = sarif_message(words.text);
-	words_finish(&words);
+	text_buffer_finish(&words);
 	return ret;
 }
 
@@ -71,19 +71,19 @@ static json_t *one(json_t *item)
 
 static json_t *suppressions(const struct finding *finding)
 {
-	struct words words;
+	struct text_buffer words;
 	json_t *ret = NULL;
 
-	if (words_begin(&words) < 0)
+	if (text_buffer_begin(&words) < 0)
 		return NULL;
-	finding_excuse(words.out, finding);
-	if (words_end(&words) == 0) {
+	finding_exemption(words.out, finding);
+	if (text_buffer_end(&words) == 0) {
 		ret = json_object();
 		json_set(&ret, "kind", json_string("external"));
 		json_set(&ret, "justification", json_text(words.text));
 		ret = one(ret);
 	}
-	words_finish(&words);
+	text_buffer_finish(&words);
 	return ret;
 }
 
@@ -231,7 +231,7 @@ static json_t *notification(const char *text, const char *level_word)
 }
 
 /* What is missing from one process, NULL: from the report as a whole. */
-struct gaps {
+struct sarif_gaps {
 	const struct report_process *process;
 	json_t *list;
 	size_t count;
@@ -239,7 +239,7 @@ struct gaps {
 
 static void add_gap(void *data, const struct report_process *process, const char *text)
 {
-	struct gaps *gaps = data;
+	struct sarif_gaps *gaps = data;
 
 	if (process != gaps->process)
 		return;
@@ -251,7 +251,7 @@ static void add_gap(void *data, const struct report_process *process, const char
 static int set_success(const struct report *report, const struct report_process *process,
 			json_t **invocation)
 {
-	struct gaps gaps = { process, json_array(), 0 };
+	struct sarif_gaps gaps = { process, json_array(), 0 };
 
 	findings_gaps(report, add_gap, &gaps);
 	if (process && !process->incomplete)
@@ -347,18 +347,18 @@ static json_t *run(const struct sarif *sarif)
 static char *dump(const struct sarif *sarif)
 {
 	json_t *root = json_object();
-	struct words words;
+	struct text_buffer words;
 	char *ret = NULL;
 
 	json_set(&root, "$schema", json_string(SCHEMA));
 	json_set(&root, "version", json_string("2.1.0"));
 	json_set(&root, "runs", one(run(sarif)));
-	if (root && words_begin(&words) == 0) {
-		if (json_dump_shown(root, words.out, 1) == 0 && words_end(&words) == 0) {
+	if (root && text_buffer_begin(&words) == 0) {
+		if (json_dump_shown(root, words.out, 1) == 0 && text_buffer_end(&words) == 0) {
 			ret = words.text;
 			words.text = NULL;
 		}
-		words_finish(&words);
+		text_buffer_finish(&words);
 	}
 	json_decref(root);
 	return ret;

@@ -4,6 +4,7 @@
  * fingerprint. Leaks of one fingerprint (two lines of one function, eight processes) are one:
  * no pattern tells them apart.
  */
+#include "report/util/number.h"
 #include "report/format/text/gen_suppressions.h"
 
 #include <errno.h>
@@ -41,7 +42,7 @@ static size_t make_pattern(const char *name, char ret[WILDCARD_BYTES_MAX + 1])
 }
 
 /* How many of the other leaks PATTERN matches. 0 or -ENOMEM. */
-static int count_others(const struct tally *tally, const struct tally_entry *own,
+static int count_others(const struct leak_totals *totals, const struct leak_total *own,
 			const char *pattern, size_t length, size_t *ret)
 {
 	struct frame_pattern compiled = { 0 };
@@ -49,10 +50,10 @@ static int count_others(const struct tally *tally, const struct tally_entry *own
 	*ret = 0;
 	if (frame_pattern_compile(&compiled, pattern, length) < 0)
 		return -ENOMEM;
-	for (size_t i = 0; i < tally->count; i++) {
-		const struct report_stack *stack = tally->entries[i].largest->stack;
+	for (size_t i = 0; i < totals->count; i++) {
+		const struct report_stack *stack = totals->entries[i].largest->stack;
 
-		*ret += &tally->entries[i] != own &&
+		*ret += &totals->entries[i] != own &&
 			frame_pattern_match_any(&compiled, stack->frames, stack->count);
 	}
 	frame_pattern_finish(&compiled);
@@ -60,8 +61,8 @@ static int count_others(const struct tally *tally, const struct tally_entry *own
 }
 
 /* Takes NAME for *BEST if it hides less. 0 or -ENOMEM. */
-static int try_name(const struct tally *tally, const struct tally_entry *own, const char *name,
-		    struct choice *best)
+static int try_name(const struct leak_totals *totals, const struct leak_total *own,
+		    const char *name, struct choice *best)
 {
 	char pattern[WILDCARD_BYTES_MAX + 1];
 	size_t length, others = 0;
@@ -69,8 +70,8 @@ static int try_name(const struct tally *tally, const struct tally_entry *own, co
 	if (!name || !*name || (best->pattern[0] && best->others == 0))
 		return 0;
 	length = make_pattern(name, pattern);
-	if (tally->count <= COMPARED_MAX &&
-	    count_others(tally, own, pattern, length, &others) < 0)
+	if (totals->count <= COMPARED_MAX &&
+	    count_others(totals, own, pattern, length, &others) < 0)
 		return -ENOMEM;
 	/* Only a name that tells this leak from all others is better than the innermost. */
 	if (best->pattern[0] && others > 0)
@@ -90,7 +91,7 @@ static const char *telling_function(const struct report_frame *frame)
 }
 
 /* Takes the stack's fingerprint for *BEST if no name was found. 0 or -ENOMEM. */
-static int try_stack(const struct tally *tally, const struct tally_entry *own,
+static int try_stack(const struct leak_totals *totals, const struct leak_total *own,
 		     struct choice *best)
 {
 	const struct report_stack *stack = own->largest->stack;
@@ -102,15 +103,15 @@ static int try_stack(const struct tally *tally, const struct tally_entry *own,
 		return 0;
 	snprintf(best->pattern, sizeof(best->pattern), FRAME_PATTERN_STACK "%s",
 		 report_fingerprint_text(fingerprint, text));
-	return tally->count > COMPARED_MAX
-		       ? 0
-		       : count_others(tally, own, best->pattern, strlen(best->pattern),
-				      &best->others);
+	return totals->count > COMPARED_MAX ? 0
+					    : count_others(totals, own, best->pattern,
+							   strlen(best->pattern), &best->others);
 }
 
 /* Only names of the application's own frames: a frame of a runtime or a framework is on the
  * stacks of many leaks. */
-static int choose(const struct tally *tally, const struct tally_entry *own, struct choice *best)
+static int choose(const struct leak_totals *totals, const struct leak_total *own,
+		  struct choice *best)
 {
 	const struct report_stack *stack = own->largest->stack;
 	int r = 0;
@@ -118,18 +119,18 @@ static int choose(const struct tally *tally, const struct tally_entry *own, stru
 	*best = (struct choice){ 0 };
 	for (size_t i = 0; i < stack->count && r == 0; i++)
 		if (stack->frames[i].role == FRAME_APPLICATION)
-			r = try_name(tally, own, telling_function(&stack->frames[i]), best);
+			r = try_name(totals, own, telling_function(&stack->frames[i]), best);
 	for (size_t i = 0; i < stack->count && r == 0; i++)
 		if (stack->frames[i].role == FRAME_APPLICATION && !stack->frames[i].function)
-			r = try_name(tally, own, stack->frames[i].file, best);
-	return r < 0 ? r : try_stack(tally, own, best);
+			r = try_name(totals, own, stack->frames[i].file, best);
+	return r < 0 ? r : try_stack(totals, own, best);
 }
 
-static void print_choice(FILE *out, const struct tally_entry *entry, const struct choice *choice)
+static void print_choice(FILE *out, const struct leak_total *entry, const struct choice *choice)
 {
 	fputs("# ", out);
 	text_bytes(out, entry->bytes);
-	fprintf(out, " in %" PRIu64 " block%s (", entry->blocks, entry->blocks == 1 ? "" : "s");
+	fprintf(out, " in %" PRIu64 " block%s (", entry->blocks, plural(entry->blocks));
 	print_escaped(out, entry->largest->kind);
 	fputs(", ", out);
 	print_escaped(out, entry->largest->api);
@@ -142,24 +143,24 @@ static void print_choice(FILE *out, const struct tally_entry *entry, const struc
 	}
 	if (choice->others)
 		fprintf(out, "; hides %zu other leak%s, too", choice->others,
-			choice->others == 1 ? "" : "s");
+			plural(choice->others));
 	fprintf(out, "\nleak:%s\n", choice->pattern);
 }
 
 int gen_suppressions(const struct report *report, FILE *out)
 {
 	struct choice *choice = malloc(sizeof(*choice));
-	struct tally tally = { 0 };
-	int r = choice ? tally_leaks(report, &tally) : -ENOMEM;
+	struct leak_totals totals = { 0 };
+	int r = choice ? leak_totals_make(report, &totals) : -ENOMEM;
 
 	if (r == 0)
-		tally_sort_by_size(&tally);
-	for (size_t i = 0; i < tally.count && r == 0; i++) {
-		r = choose(&tally, &tally.entries[i], choice);
+		leak_totals_sort_by_size(&totals);
+	for (size_t i = 0; i < totals.count && r == 0; i++) {
+		r = choose(&totals, &totals.entries[i], choice);
 		if (r == 0)
-			print_choice(out, &tally.entries[i], choice);
+			print_choice(out, &totals.entries[i], choice);
 	}
-	tally_finish(&tally);
+	leak_totals_finish(&totals);
 	free(choice);
 	if (r < 0)
 		return r;

@@ -44,11 +44,6 @@ struct headline {
 	int running, incomplete;
 };
 
-static const char *plural(uint64_t count)
-{
-	return count == 1 ? "" : "s";
-}
-
 static void print_counted(FILE *out, uint64_t count, const char *what)
 {
 	char number[NUMBER_MAX];
@@ -77,7 +72,7 @@ static void print_fates(FILE *out, const struct report_summary *sum,
 	uint64_t live = add_bounded(sum->leaked_blocks,
 				    add_bounded(sum->suppressed_blocks, sum->cached_blocks));
 	uint64_t known = add_bounded(add_bounded(sum->freed_blocks, live),
-				     add_bounded(sum->with_context_blocks, sum->held_blocks));
+				     add_bounded(sum->with_context_blocks, sum->deferred_blocks));
 	char number[NUMBER_MAX];
 
 	known = add_bounded(known, add_bounded(sum->left_out_blocks, sum->younger_blocks));
@@ -91,9 +86,9 @@ static void print_fates(FILE *out, const struct report_summary *sum,
 	if (sum->with_context_blocks)
 		fprintf(out, ", %s released with their context",
 			format_number(sum->with_context_blocks, number));
-	if (sum->held_blocks)
+	if (sum->deferred_blocks)
 		fprintf(out, ", %s released but still held",
-			format_number(sum->held_blocks, number));
+			format_number(sum->deferred_blocks, number));
 	if (sum->younger_blocks)
 		fprintf(out, ", %s younger than asked for",
 			format_number(sum->younger_blocks, number));
@@ -204,8 +199,8 @@ static void add_to_headline(struct headline *line, const struct report_process *
 		line->worst_in = process;
 	if (process->error_count && !line->error_in)
 		line->error_in = process;
-	for (size_t i = 0; i < process->released.held_count && !line->stuck_in; i++)
-		if (report_held_fails(&process->released.held[i]))
+	for (size_t i = 0; i < process->deferred.group_count && !line->stuck_in; i++)
+		if (report_deferred_fails(&process->deferred.groups[i]))
 			line->stuck_in = process;
 }
 
@@ -306,10 +301,10 @@ static void print_last_line(FILE *out, struct report_process *process)
 }
 
 /* A rank that has what others have, and nothing else: one line is enough. */
-static int is_as_others(const struct report_process *process, const struct ranks *ranks)
+static int is_typical_rank(const struct report_process *process, const struct ranks *ranks)
 {
 	if (!ranks || !process->leak_count || process->summary.errors ||
-	    process->released.held_count || process->note_count)
+	    process->deferred.group_count || process->note_count)
 		return 0;
 	for (size_t i = 0; i < process->leak_count; i++)
 		if (!ranks_shares(ranks, &process->leaks[i]))
@@ -322,7 +317,7 @@ static int print_process(FILE *out, struct report_process *process, int verbose,
 {
 	int r, wrong;
 
-	if (is_as_others(process, ranks) && !verbose) {
+	if (is_typical_rank(process, ranks) && !verbose) {
 		print_last_line(out, process);
 		return 0;
 	}
@@ -332,10 +327,10 @@ static int print_process(FILE *out, struct report_process *process, int verbose,
 	r = text_errors(out, process);
 	if (r < 0)
 		return r;
-	text_released(out, process, verbose);
+	text_deferred(out, process, verbose);
 	if (verbose)
 		text_objects(out, process);
-	wrong = process->leak_count || process->summary.errors || process->released.held_count;
+	wrong = process->leak_count || process->summary.errors || process->deferred.group_count;
 	if (wrong || verbose)
 		text_caches(out, process, verbose);
 	text_pool(out, process, wrong || verbose);
@@ -344,7 +339,7 @@ static int print_process(FILE *out, struct report_process *process, int verbose,
 		text_coverage(out, process);
 	}
 	if (wrong || verbose)
-		text_held(out, process, verbose);
+		text_driver_memory(out, process, verbose);
 	print_notes(out, process->notes, process->note_count);
 	return 0;
 }
@@ -439,7 +434,7 @@ static int print_several(FILE *out, const struct report *report)
 		text_ranks_shared(out, job);
 	}
 	for (size_t i = 0; i < report->count && r == 0; i++) {
-		if (report->verbose || !is_as_others(report->processes[i], job))
+		if (report->verbose || !is_typical_rank(report->processes[i], job))
 			fputc('\n', out);
 		r = print_process(out, report->processes[i], report->verbose, job);
 	}

@@ -18,28 +18,28 @@
 #define BRIEF_MAX 3
 
 /* What one cache holds. */
-struct held {
+struct cache_total {
 	const char *name;
 	uint64_t blocks, bytes;
 	const struct report_leak *most;
 };
 
 struct caches {
-	struct held list[CACHES_MAX];
+	struct cache_total list[CACHES_MAX];
 	size_t count;
-	struct held others;
+	struct cache_total others;
 };
 
-static void add(struct caches *caches, const struct report_leak *leak)
+static void add_to_cache(struct caches *caches, const struct report_leak *leak)
 {
-	struct held *held = caches->list;
+	struct cache_total *held = caches->list;
 
 	while (held < caches->list + caches->count && strcmp(held->name, leak->cache) != 0)
 		held++;
 	if (held == caches->list + CACHES_MAX) {
 		held = &caches->others;
 	} else if (held == caches->list + caches->count) {
-		*held = (struct held){ .name = leak->cache, .most = leak };
+		*held = (struct cache_total){ .name = leak->cache, .most = leak };
 		caches->count++;
 	}
 	held->blocks = add_bounded(held->blocks, leak->blocks);
@@ -48,7 +48,7 @@ static void add(struct caches *caches, const struct report_leak *leak)
 
 static int compare(const void *left, const void *right)
 {
-	const struct held *a = left, *b = right;
+	const struct cache_total *a = left, *b = right;
 
 	if (a->bytes != b->bytes)
 		return a->bytes < b->bytes ? 1 : -1;
@@ -60,7 +60,7 @@ static void count(struct caches *caches, struct report_process *const *processes
 	*caches = (struct caches){ .count = 0 };
 	for (size_t i = 0; i < n; i++)
 		for (size_t leak = 0; leak < processes[i]->cached_count; leak++)
-			add(caches, &processes[i]->cached[leak]);
+			add_to_cache(caches, &processes[i]->cached[leak]);
 	if (caches->count)
 		qsort(caches->list, caches->count, sizeof(caches->list[0]), compare);
 }
@@ -72,7 +72,7 @@ void text_caches_brief(FILE *out, struct report_process *const *processes, size_
 
 	count(&caches, processes, process_count);
 	for (size_t i = 0; i < caches.count; i++) {
-		const struct held *held = &caches.list[i];
+		const struct cache_total *held = &caches.list[i];
 
 		if (i >= BRIEF_MAX) {
 			caches.others.blocks = add_bounded(caches.others.blocks, held->blocks);
@@ -98,13 +98,13 @@ static void print_held(FILE *out, const char *name, uint64_t blocks, uint64_t by
 	print_escaped(out, name);
 	fputs(": ", out);
 	text_bytes(out, bytes);
-	fprintf(out, " in %s block%s", format_number(blocks, number), blocks == 1 ? "" : "s");
+	fprintf(out, " in %s block%s", format_number(blocks, number), plural(blocks));
 }
 
 static void print_sums(FILE *out, const struct caches *caches)
 {
 	for (size_t i = 0; i < caches->count; i++) {
-		const struct held *held = &caches->list[i];
+		const struct cache_total *held = &caches->list[i];
 
 		print_held(out, held->name, held->blocks, held->bytes);
 		fprintf(out, ", %sat ", held->most->blocks == held->blocks ? "" : "most ");

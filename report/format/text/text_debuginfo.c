@@ -12,13 +12,13 @@
 
 #define MODULES_MAX 8 /* that are named */
 
-struct modules {
+struct bare_modules {
 	const char *names[MODULES_MAX];
 	size_t count;
 	int more;
 };
 
-static void add(struct modules *modules, const char *name)
+static void add_module(struct bare_modules *modules, const char *name)
 {
 	for (size_t i = 0; i < modules->count; i++)
 		if (strcmp(modules->names[i], name) == 0)
@@ -29,27 +29,28 @@ static void add(struct modules *modules, const char *name)
 		modules->names[modules->count++] = name;
 }
 
-static void look_for_lines(struct modules *modules, const struct report_stack *stack)
+static void look_for_lines(struct bare_modules *modules, const struct report_stack *stack)
 {
 	const struct report_frame *frame = report_stack_culprit(stack);
 
 	if (frame && frame->role == FRAME_APPLICATION && frame->no_debuginfo && !frame->line)
-		add(modules, frame->module);
+		add_module(modules, frame->module);
 }
 
 /* A thread begins in the C library, which has no table for that function on purpose. */
-static void look_at_end(struct modules *modules, const struct report_stack *stack)
+static void look_at_end(struct bare_modules *modules, const struct report_stack *stack)
 {
 	const struct report_frame *frame = stack->count ? &stack->frames[stack->count - 1] : NULL;
 
 	if (frame && !stack->cut && frame->role == FRAME_APPLICATION && frame->no_unwind_table)
-		add(modules, frame->module);
+		add_module(modules, frame->module);
 }
 
-static struct modules look_at_all(const struct report *report,
-				  void (*look)(struct modules *, const struct report_stack *))
+static struct bare_modules look_at_all(const struct report *report,
+				       void (*look)(struct bare_modules *,
+						    const struct report_stack *))
 {
-	struct modules modules = { .count = 0 };
+	struct bare_modules modules = { .count = 0 };
 
 	for (size_t i = 0; i < report->count; i++) {
 		const struct report_process *process = report->processes[i];
@@ -62,7 +63,7 @@ static struct modules look_at_all(const struct report *report,
 	return modules;
 }
 
-static void print_note(FILE *out, const struct modules *modules, const char *what,
+static void print_note(FILE *out, const struct bare_modules *modules, const char *what,
 		       const char *remedy)
 {
 	if (modules->count == 0)
@@ -77,8 +78,8 @@ static void print_note(FILE *out, const struct modules *modules, const char *wha
 
 void text_debuginfo(FILE *out, const struct report *report)
 {
-	struct modules lines = look_at_all(report, look_for_lines);
-	struct modules ends = look_at_all(report, look_at_end);
+	struct bare_modules lines = look_at_all(report, look_for_lines);
+	struct bare_modules ends = look_at_all(report, look_at_end);
 
 	print_note(out, &lines, "no debug information, so lines or functions are missing above",
 		   "compile with -g and do not strip");

@@ -19,7 +19,7 @@ static void print_amount(FILE *out, uint64_t bytes, uint64_t blocks)
 	char number[NUMBER_MAX];
 
 	text_bytes(out, bytes);
-	fprintf(out, " in %s block%s", format_number(blocks, number), blocks == 1 ? "" : "s");
+	fprintf(out, " in %s block%s", format_number(blocks, number), plural(blocks));
 }
 
 static void print_totals(FILE *out, const struct diff *diff)

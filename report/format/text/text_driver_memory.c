@@ -18,9 +18,9 @@ static void print_seconds(FILE *out, uint64_t ns)
 	fprintf(out, "%" PRIu64 ".%02" PRIu64 " s", ns / 1000000000, ns / 10000000 % 100);
 }
 
-static void print_driver_part(FILE *out, const struct held_sample *sample)
+static void print_driver_part(FILE *out, const struct driver_memory_sample *sample)
 {
-	uint64_t least = held_by_driver(sample), most = held_by_driver_at_most(sample);
+	uint64_t least = driver_part(sample), most = driver_part_at_most(sample);
 	char size[NUMBER_MAX];
 
 	if (!most) { /* more is tracked than held: nothing can be said of the driver */
@@ -37,7 +37,7 @@ static void print_driver_part(FILE *out, const struct held_sample *sample)
 
 static void print_growth(FILE *out, const struct report_device *device)
 {
-	const struct held_growth *growth = &device->series->growth;
+	const struct driver_memory_growth *growth = &device->series->growth;
 	char size[NUMBER_MAX];
 
 	/* A lone sample tells of the whole, not of a growth. */
@@ -62,7 +62,7 @@ static void print_growth(FILE *out, const struct report_device *device)
 
 static void print_device(FILE *out, const struct report_device *device)
 {
-	const struct held_sample *sample = &device->series->highest;
+	const struct driver_memory_sample *sample = &device->series->highest;
 	char size[NUMBER_MAX];
 
 	fprintf(out, "gpuleak: device %d", device->ordinal);
@@ -81,7 +81,7 @@ static void print_device(FILE *out, const struct report_device *device)
 		fprintf(out,
 			"; %s of what is tracked is managed memory, which the driver counts only "
 			"where it lies on the device", format_size(sample->managed, size));
-	if (device->series->source == HELD_NVML_DEVICE)
+	if (device->series->source == DRIVER_MEMORY_NVML_DEVICE)
 		fputs("; the driver did not say what this process holds: what is in use on the "
 		      "whole device more than at the start, by other processes too, stands for it",
 		      out);
@@ -92,11 +92,11 @@ static void print_why(FILE *out, const struct report_process *process)
 {
 	fputs("gpuleak: ", out);
 	print_escaped(out, process->program);
-	fprintf(out, " (pid %d): what the driver holds for itself is not known: %s\n",
-		process->pid, process->held_why);
+	fprintf(out, " (pid %d): what the driver holds for itself is not known: %s\n", process->pid,
+		process->driver_memory_why);
 }
 
-void text_held(FILE *out, const struct report_process *process, int verbose)
+void text_driver_memory(FILE *out, const struct report_process *process, int verbose)
 {
 	int known = 0;
 
@@ -106,6 +106,6 @@ void text_held(FILE *out, const struct report_process *process, int verbose)
 		print_device(out, &process->devices[i]);
 		known = 1;
 	}
-	if (!known && verbose && process->held_why)
+	if (!known && verbose && process->driver_memory_why)
 		print_why(out, process);
 }

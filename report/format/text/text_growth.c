@@ -23,7 +23,7 @@ void text_suspect_rate(FILE *out, const struct report_suspect *suspect)
 	else
 		fprintf(out, "%s block%s of no bytes per step",
 			format_number(suspect->blocks_per_step, size),
-			suspect->blocks_per_step == 1 ? "" : "s");
+			plural(suspect->blocks_per_step));
 	if (suspect->bytes_per_hour)
 		fprintf(out, " (%s per hour)", format_size(suspect->bytes_per_hour, size));
 }
@@ -42,9 +42,9 @@ static void print_suspect(FILE *out, const struct report_suspect *suspect)
 	text_kind(out, suspect->kind);
 	if (suspect->device >= 0)
 		fprintf(out, ", device %d", suspect->device);
-	fprintf(out, "): grew over the last %u steps, to %s in %s block%s\n",
-		suspect->intervals, format_size(suspect->bytes, size),
-		format_number(suspect->blocks, number), suspect->blocks == 1 ? "" : "s");
+	fprintf(out, "): grew over the last %u steps, to %s in %s block%s\n", suspect->intervals,
+		format_size(suspect->bytes, size), format_number(suspect->blocks, number),
+		plural(suspect->blocks));
 }
 
 static void print_steps(FILE *out, const struct report_growth *growth)
@@ -52,7 +52,7 @@ static void print_steps(FILE *out, const struct report_growth *growth)
 	const struct report_step *last = &growth->steps[growth->kept_count - 1];
 
 	fprintf(out, "gpuleak: %" PRIu64 " step%s marked", growth->step_count,
-		growth->step_count == 1 ? "" : "s");
+		plural(growth->step_count));
 	if (growth->kept_count && last->label) {
 		fputs(", the last one \"", out);
 		print_escaped(out, last->label);

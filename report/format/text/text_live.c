@@ -92,13 +92,13 @@ static void print_sums(FILE *out, const struct live *now, const struct live *ear
 		fprintf(out, " (%s)", growth);
 	}
 	fprintf(out, " in %s block%s", format_number(now->sum.blocks, number),
-		now->sum.blocks == 1 ? "" : "s");
+		plural(now->sum.blocks));
 	fprintf(out, ", peak %s", format_size(sum->peak_bytes, size));
 	fprintf(out, "; %s allocated so far", format_number(sum->allocated_blocks, number));
 	fprintf(out, " (%s)", format_size(sum->allocated_bytes, size));
 	if (sum->errors)
 		fprintf(out, ", %s wrong free%s", format_number(sum->errors, number),
-			sum->errors == 1 ? "" : "s");
+			plural(sum->errors));
 	fputc('\n', out);
 }
 

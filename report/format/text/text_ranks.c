@@ -57,7 +57,7 @@ static void print_shared(FILE *out, const struct ranks *ranks, const struct rank
 	fputs("\nLeak of ", out);
 	text_bytes(out, leak->bytes);
 	fprintf(out, " in %s block%s in %zu of %zu ranks", format_number(leak->blocks, number),
-		leak->blocks == 1 ? "" : "s", leak->count, ranks->count);
+		plural(leak->blocks), leak->count, ranks->count);
 	print_spread(out, ranks, leak);
 	fputs(" (", out);
 	text_kind(out, leak->leak->kind);
