@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * The table of blocks from inside, for the files that work on its entries: blocks.c, which
- * owns them, free_errors.c, free_race.c, refcount.c and deferred_free.c. What a pair of calls on
- * linear memory passes through is inline here or static in blocks.c. A shard's lock is held only
- * for table work, never while unwinding, writing stacks or calling out.
+ * The table of blocks: keys, shards and entries, for the files of this folder that read or change
+ * it. The functions that a pair of calls on linear memory passes through are inline here. A shard's
+ * lock is held only for table work, never while unwinding, writing stacks or calling out.
  */
 #ifndef GPULEAK_BLOCKS_TABLE_H
 #define GPULEAK_BLOCKS_TABLE_H
 
+#include <stddef.h>
+
 #include "interpose/block/blocks.h"
+#include "interpose/block/error_record.h"
 #include "interpose/block/refcount_history.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/base/hash.h"
@@ -110,13 +112,92 @@ static inline void entry_tell(const struct entry *entry, struct ledger_block *re
 	ret->bytes = entry->span;
 }
 
-/* Its live block is over, as ENDING tells, and becomes its past: the entry is among the dead. */
-struct ledger_block *entry_die(struct arena *arena, struct shard *shard, struct entry *entry,
-			       const struct past *ending);
-/* ENTRY, in which no block is any more, is among the dead; the oldest of them may be
- * forgotten for it. */
-void entry_link_dead(struct arena *arena, struct shard *shard, struct entry *entry);
-/* The free failed, or the handle was retained again: as if it had not been tried. */
+/* ---- entries without a live block, linked in the order in which their blocks ended ---- */
+
+COLD struct entry *entry_new(struct arena *arena, struct shard *shard, uint64_t key);
+COLD void entry_forget(struct arena *arena, struct shard *shard, struct entry *entry);
+
+static HOT void entry_unlink_dead(struct shard *shard, struct entry *entry)
+{
+	if (entry->older)
+		entry->older->newer = entry->newer;
+	else
+		shard->oldest = entry->newer;
+	if (entry->newer)
+		entry->newer->older = entry->older;
+	else
+		shard->newest = entry->older;
+	entry->older = entry->newer = NULL;
+	shard->dead--;
+}
+
+/* Adds ENTRY, which has no block any more. The oldest such entry may be forgotten for it. */
+static HOT void entry_link_dead(struct arena *arena, struct shard *shard, struct entry *entry)
+{
+	entry->older = shard->newest;
+	entry->newer = NULL;
+	if (shard->newest)
+		shard->newest->newer = entry;
+	else
+		shard->oldest = entry;
+	shard->newest = entry;
+	if (++shard->dead > BLOCK_PAST_MAX) {
+		struct entry *oldest = shard->oldest;
+
+		entry_unlink_dead(shard, oldest);
+		entry_forget(arena, shard, oldest);
+	}
+}
+
+/* Returns KEY's entry without a live block; NULL if there is no memory. *RET_STALE gets a block that
+ * was still in it. HINT: see entry_is(). */
+static HOT struct entry *entry_for(struct arena *arena, struct shard *shard, uint64_t key,
+				   struct entry *hint, struct ledger_block **ret_stale)
+{
+	struct entry *entry = entry_known(shard, key, hint);
+
+	*ret_stale = NULL;
+	if (entry && (entry->block || entry->held)) {
+		*ret_stale = entry->block ? entry->block : entry->held;
+		entry->block = entry->held = NULL;
+		return entry;
+	}
+	if (!entry)
+		return entry_new(arena, shard, key);
+	entry_unlink_dead(shard, entry);
+	return entry;
+}
+
+/* The live block of ENTRY ends as ENDING describes and becomes its newest past. Returns it. */
+static HOT struct ledger_block *entry_end(struct arena *arena, struct entry *entry,
+					  const struct past *ending)
+{
+	struct ledger_block *block = entry->block;
+
+	if (!entry->past)
+		entry->past = arena_take(arena, 2 * sizeof(*entry->past));
+	if (entry->past) {
+		entry->past[1] = entry->past[0];
+		entry->past[0] = *ending;
+		entry->past[0].row = block->row;
+		entry->past[0].bytes = entry->span;
+		entry->past[0].made_ns = block->time_ns;
+	}
+	entry->block = NULL;
+	return block;
+}
+
+/* The same, and nothing more is to come: ENTRY has no block any more. */
+static HOT struct ledger_block *entry_die(struct arena *arena, struct shard *shard,
+					  struct entry *entry, const struct past *ending)
+{
+	struct ledger_block *block = entry_end(arena, entry, ending);
+
+	entry_link_dead(arena, shard, entry);
+	return block;
+}
+
+/* Makes BLOCK live again in ENTRY, as if its free had not been tried. */
 void entry_revive(struct shard *shard, struct entry *entry, struct ledger_block *block);
 
 /* ---- an entry and its lock ---- */
@@ -180,13 +261,6 @@ static inline void count_in_row(struct recorder *recorder, uint32_t row_ref, siz
 	__atomic_fetch_add((uint64_t *)(void *)(row + field), by, __ATOMIC_RELAXED);
 }
 
-/* One reference of the block at ADDRESS goes; with the last one it leaves the table. What
- * became of it is in *RET. Returns the recorder, still entered, or NULL. */
-struct recorder *block_take(const struct site *site, uint64_t address, struct freeing *ret);
-/* It did not go after all. */
-void block_put_back(struct recorder *recorder, const struct freeing *freeing);
-/* BLOCK, of BYTES, is out of the table: its slot and its bytes go. */
-void block_drop(struct recorder *recorder, struct ledger_block *block, int64_t bytes);
 /* Whether a live block has KEY; *RET is a copy, see entry_tell(). */
 bool block_live(struct recorder *recorder, uint64_t key, struct ledger_block *ret);
 
@@ -203,31 +277,14 @@ void wrong_free_judge_late(struct recorder *recorder, struct hook *hook,
 bool wrong_free_refused(struct recorder *recorder, struct hook *hook,
 			const struct freeing *freeing, const struct ledger_block *block,
 			enum outcome outcome, int result);
+/* The driver refused HOOK's call because of a live block that MISUSE names. */
+void wrong_free_misused(struct recorder *recorder, struct hook *hook,
+			const struct freeing *freeing, const struct misuse *misuse, int result);
 /* Around the driver's call that releases a handle. What is wrong whatever it answers is
  * FREEING->error from before the call on; its answer completes that, or takes it back. */
 void wrong_free_releasing(struct recorder *recorder, const struct site *site,
 			  struct freeing *freeing);
 void wrong_free_answered(const struct hook *hook, struct freeing *freeing, enum outcome outcome,
 			 int result);
-
-/* ---- refcount.c; with the shard's lock ---- */
-
-/* EVENT goes into BLOCK's history; if it has none, *SPARE (see entry_lock()) becomes it.
- * Returns what history_remove() takes. */
-uint32_t references_note(struct recorder *recorder, struct ledger_block *block,
-			 struct ledger_history **spare, const struct ledger_reference *event);
-/* One of several references of BLOCK goes. */
-void references_count_down(struct recorder *recorder, struct ledger_block *block,
-			   struct ledger_history **spare, const struct past *ending,
-			   struct freeing *ret);
-
-/* ---- deferred_free.c ---- */
-
-/* The watched block that FREEING released is still there, and nobody took it up again. */
-bool waiting_is_held(const struct entry *entry, const struct freeing *freeing); /* with the lock */
-bool waiting_is_there(struct recorder *recorder, const struct freeing *freeing);
-/* After the last release of a watched block: either the driver said meanwhile that its memory
- * is gone, or it is still held, and the ledger says since when and by whose call. */
-void waiting_settle(struct recorder *recorder, struct hook *hook, const struct freeing *freeing);
 
 #endif

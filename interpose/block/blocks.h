@@ -152,7 +152,7 @@ void record_misused(struct hook *hook, struct freeing *freeing, const struct mis
 /* CONTEXT is gone, and every block in it. */
 void record_context_gone(struct hook *hook, uint64_t context);
 
-/* ---- references of handles: refcount.c, deferred_free.c ---- */
+/* ---- references of handles: free.c ---- */
 
 /* One more. Returns whether the handle is known. */
 bool record_retained(const struct site *site, uint64_t handle);

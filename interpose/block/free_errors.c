@@ -166,8 +166,8 @@ bool wrong_free_refused(struct recorder *recorder, struct hook *hook,
 	return true;
 }
 
-void record_misused(struct hook *hook, struct freeing *freeing, const struct misuse *misuse,
-		    int result)
+void wrong_free_misused(struct recorder *recorder, struct hook *hook,
+			const struct freeing *freeing, const struct misuse *misuse, int result)
 {
 	struct wrong_free wrong = {
 		.hook = hook, .address = freeing->address, .stack = freeing->stack,
@@ -175,19 +175,12 @@ void record_misused(struct hook *hook, struct freeing *freeing, const struct mis
 		.flags = misuse->other_range ? LEDGER_ERROR_OTHER_RANGE : 0,
 		.asked_bytes = misuse->other_range ? misuse->asked_bytes : 0,
 	};
-	struct recorder *recorder;
 	struct ledger_block block;
 
-	record_kept(freeing);
-	recorder = freeing->recorder ? recorder_enter() : NULL;
-	if (recorder && recorder == freeing->recorder) {
-		if (block_live(recorder, key_in(misuse->space, misuse->number), &block))
-			error_mismatched_free(recorder, &wrong, &block);
-		else
-			ledger_trouble(recorder->header, LEDGER_TROUBLE_REFUSED_FREES, 1);
-	}
-	if (recorder)
-		recorder_leave();
+	if (block_live(recorder, key_in(misuse->space, misuse->number), &block))
+		error_mismatched_free(recorder, &wrong, &block);
+	else
+		ledger_trouble(recorder->header, LEDGER_TROUBLE_REFUSED_FREES, 1);
 }
 
 /* ---- before the call: records that the answer completes, or takes back ---- */

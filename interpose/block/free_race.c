@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "interpose/block/block_table.h"
+#include "interpose/block/block_state.h"
 
 static struct rival *free_slot(struct rivals *rivals)
 {
@@ -108,23 +108,10 @@ bool rivals_overtook(struct recorder *recorder, struct hook *hook, const struct 
  * one's by now. */
 static bool end_after_all(struct recorder *recorder, const struct rival *winner)
 {
-	struct shard *shard = shard_of(recorder, winner->key);
 	struct past past[2] = { 0 };
-	struct entry *entry;
-	bool there;
 
-	lock_take(&shard->lock);
-	entry = entry_find(shard, winner->key);
-	there = entry && entry->block && entry->block == winner->block;
-	if (there) {
-		entry_die(&recorder->arena, shard, entry, &winner->ending);
-		if (entry->past)
-			memcpy(past, entry->past, sizeof(past));
-	}
-	lock_give(&shard->lock);
-	if (!there)
+	if (!block_end_live(recorder, winner->key, winner->block, &winner->ending, past))
 		return false;
-	block_drop(recorder, winner->block, (int64_t)winner->block->bytes);
 	explain(recorder, winner);
 	if (!winner->lost.hook)
 		return true;

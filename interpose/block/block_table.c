@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Makes, forgets and revives entries of the table of blocks. Owns their memory. Every function needs
+ * the lock of the entry's shard.
+ */
+#include "interpose/block/block_table.h"
+
+#include <string.h>
+
+#define ENTRY_SLAB 4096u
+
+/* Other threads read the key without the lock: see entry_is(). */
+static void set_key(struct entry *entry, uint64_t key)
+{
+	__atomic_store_n(&entry->key, key, __ATOMIC_RELAXED);
+}
+
+static COLD struct entry *take_entry(struct arena *arena, struct shard *shard)
+{
+	struct entry *entry = shard->spare;
+
+	if (!entry) {
+		struct entry *slab = arena_take(arena, ENTRY_SLAB);
+
+		for (size_t i = 0; slab && i < ENTRY_SLAB / sizeof(*slab); i++) {
+			slab[i].older = shard->spare;
+			shard->spare = &slab[i];
+		}
+		entry = shard->spare;
+	}
+	if (entry) {
+		shard->spare = entry->older;
+		memset(&entry->block, 0, sizeof(*entry) - offsetof(struct entry, block));
+	}
+	return entry;
+}
+
+COLD void entry_forget(struct arena *arena, struct shard *shard, struct entry *entry)
+{
+	HASH_DEL(shard->entries, entry);
+	if (entry->past)
+		arena_give(arena, entry->past, 2 * sizeof(*entry->past));
+	set_key(entry, 0);
+	memset(&entry->block, 0, sizeof(*entry) - offsetof(struct entry, block));
+	entry->older = shard->spare;
+	shard->spare = entry;
+}
+
+COLD struct entry *entry_new(struct arena *arena, struct shard *shard, uint64_t key)
+{
+	struct entry *entry = take_entry(arena, shard);
+
+	if (!entry)
+		return NULL;
+	set_key(entry, key);
+	TABLE_ADD(shard->entries, key, entry);
+	if (entry->hh.tbl)
+		return entry;
+	set_key(entry, 0); /* no memory */
+	entry->older = shard->spare;
+	shard->spare = entry;
+	return NULL;
+}
+
+void entry_revive(struct shard *shard, struct entry *entry, struct ledger_block *block)
+{
+	if (entry->held)
+		entry->held = NULL;
+	else
+		entry_unlink_dead(shard, entry);
+	entry->block = block;
+	if (entry->past) {
+		entry->past[0] = entry->past[1];
+		memset(&entry->past[1], 0, sizeof(entry->past[1]));
+	}
+	ledger_block_set(block, LEDGER_BLOCK_LIVE);
+}
