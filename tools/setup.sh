@@ -36,6 +36,7 @@ tests header:cmocka.h                         libcmocka-dev
 tests program:c++                             g++
 tests program:clang                           clang
 tests fuzzer:clang                            libclang-rt-dev
+tests program:clang-tidy                      clang-tidy
 tests program:musl-gcc                        musl-tools
 tests module:pytest                           python3-pytest
 tests shared:libjemalloc.so.2                 libjemalloc2

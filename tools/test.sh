@@ -8,8 +8,8 @@
 #   tools/test.sh [--quick | --long]
 #     --quick leaves out the sanitizers and the fuzzing
 #     --long also runs what repeats the same code: every program and route with clang and with the
-#     sanitized command, OpenCL's pool in its other mode, the README in a fresh build, more fuzzing
-#     and an hour of torture (two hours in all)
+#     sanitized command, OpenCL's pool in its other mode, the README in a fresh build, clang-tidy,
+#     more fuzzing and an hour of torture (two hours in all)
 set -eu
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
@@ -219,6 +219,7 @@ if [ ! "$quick" ]; then
 	fuzzing
 fi
 if [ "$long" ]; then
+	check 'clang-tidy' "$scripts/tidy.sh" "$base/clang"
 	opencl_strict_tests
 	check "torture, $TORTURE_SECONDS_LONG s" tests/torture/hour.sh "$base/gcc" "$TORTURE_SECONDS_LONG"
 fi
