@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "interpose/base/config.h"
-#include "interpose/cuda/cuda_calls.h"
-#include "interpose/opencl/opencl_calls.h"
+#include "interpose/cuda/wrappers/cuda_calls.h"
+#include "interpose/opencl/wrappers/opencl_calls.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/message.h"

@@ -13,7 +13,7 @@
 #include "interpose/base/arena.h"
 #include "interpose/block/blocks.h"
 #include "interpose/cuda/cuda_context.h"
-#include "interpose/cuda/cuda_graph.h"
+#include "interpose/cuda/wrappers/cuda_graph.h"
 #include "interpose/dispatch/observations.h"
 #include "interpose/block/refcount_history.h"
 #include "interpose/opencl/kernel_args.h"

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/opencl/opencl_rows.h"
+#include "interpose/opencl/wrappers/opencl_rows.h"
 
 #pragma GCC diagnostic ignored "-Wshadow"
 

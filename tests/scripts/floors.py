@@ -21,8 +21,9 @@ TOWERS = [
         ["interpose/recorder"],
         ["interpose/stack"],
         ["interpose/block"],
-        ["interpose/cuda/pool", "interpose/opencl/pool"],
         ["interpose/cuda", "interpose/opencl"],
+        ["interpose/cuda/pool", "interpose/opencl/pool"],
+        ["interpose/cuda/wrappers", "interpose/opencl/wrappers"],
         ["interpose/process"],
     ],
     [

@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "interpose/cuda/cuda_calls.h"
+#include "interpose/cuda/wrappers/cuda_calls.h"
 #include "interpose/block/limit.h"
 #include "interpose/cuda/pool/pool.h"
 #include "interpose/dispatch/resolve.h"

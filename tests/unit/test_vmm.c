@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "interpose/cuda/cuda_vmm.h"
+#include "interpose/cuda/wrappers/cuda_vmm.h"
 #include "own_ledger.h"
 #include "interpose/cuda/physical.h"
 #include "ledger/reader.h"

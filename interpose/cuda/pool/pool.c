@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "interpose/base/config.h"
-#include "interpose/cuda/cuda_calls.h"
+#include "interpose/cuda/wrappers/cuda_calls.h"
 #include "interpose/cuda/cuda_current.h"
 #include "interpose/opencl/pool/opencl_pool.h"
 #include "interpose/cuda/pool/pool_signal.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "interpose/base/config.h"
-#include "interpose/cuda/cuda_calls.h"
+#include "interpose/cuda/wrappers/cuda_calls.h"
 #include "interpose/cuda/cuda_context.h"
 #include "interpose/block/limit.h"
 #include "interpose/dispatch/resolve.h"

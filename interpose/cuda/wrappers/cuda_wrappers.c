@@ -8,9 +8,9 @@
 #include "interpose/block/driver_growth.h"
 #include "interpose/block/limit.h"
 #include "interpose/block/wrap.h"
-#include "interpose/cuda/cuda_calls.h"
-#include "interpose/cuda/cuda_graph.h"
-#include "interpose/cuda/cuda_vmm.h"
+#include "interpose/cuda/wrappers/cuda_calls.h"
+#include "interpose/cuda/wrappers/cuda_graph.h"
+#include "interpose/cuda/wrappers/cuda_vmm.h"
 #include "interpose/cuda/pool/pool_calls.h"
 #include "interpose/dispatch/api.h"
 

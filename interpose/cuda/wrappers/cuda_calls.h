@@ -6,7 +6,7 @@
 #define GPULEAK_CUDA_CALLS_H
 
 #include "interpose/block/blocks.h"
-#include "interpose/cuda/cuda_rows.h"
+#include "interpose/cuda/wrappers/cuda_rows.h"
 
 enum { LOCATION_DEVICE = 1 }; /* CUmemLocationType */
 

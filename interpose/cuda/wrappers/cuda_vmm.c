@@ -4,10 +4,10 @@
  * Which block has the bytes of physical memory is physical.c's. Asks the driver nothing: a
  * thread without a context may make these calls, and nothing of it belongs to one.
  */
-#include "interpose/cuda/cuda_vmm.h"
+#include "interpose/cuda/wrappers/cuda_vmm.h"
 
 #include "interpose/recorder/driver_call.h"
-#include "interpose/cuda/cuda_calls.h"
+#include "interpose/cuda/wrappers/cuda_calls.h"
 #include "interpose/cuda/physical.h"
 #include "interpose/dispatch/resolve.h"
 

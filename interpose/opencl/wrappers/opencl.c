@@ -3,10 +3,10 @@
  * Cl_mem, and the OpenCL calls that a row can't say: the extension lookups, SVM freed by a
  * queue. Owns what an OpenCL result means for a block, and the numbering of devices.
  */
-#include "interpose/opencl/opencl_calls.h"
+#include "interpose/opencl/wrappers/opencl_calls.h"
 
 #include "interpose/dispatch/coverage.h"
-#include "interpose/opencl/opencl_rows.h"
+#include "interpose/opencl/wrappers/opencl_rows.h"
 #include "interpose/opencl/pool/opencl_pool.h"
 #include "interpose/dispatch/resolve.h"
 

@@ -10,8 +10,8 @@
 #include "interpose/block/pool_counters.h"
 #include "interpose/block/wrap.h"
 #include "interpose/dispatch/api.h"
-#include "interpose/opencl/opencl_calls.h"
-#include "interpose/opencl/opencl_rows.h"
+#include "interpose/opencl/wrappers/opencl_calls.h"
+#include "interpose/opencl/wrappers/opencl_rows.h"
 #include "interpose/opencl/pool/opencl_pool.h"
 #include "interpose/opencl/user_events.h"
 

@@ -3,7 +3,7 @@
  * The CUDA calls that a row can't say, first use and the resolver, and what rows ask for.
  * Owns what a CUDA result means for a block. Calls the driver only with what capture allows.
  */
-#include "interpose/cuda/cuda_calls.h"
+#include "interpose/cuda/wrappers/cuda_calls.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -4,10 +4,10 @@
  * only from a launch on. Owns the list of such nodes, by graph and by executable graph; what
  * is live is blocks.c's. Holds its lock for table work alone, never across a call.
  */
-#include "interpose/cuda/cuda_graph.h"
+#include "interpose/cuda/wrappers/cuda_graph.h"
 
 #include "interpose/recorder/driver_call.h"
-#include "interpose/cuda/cuda_calls.h"
+#include "interpose/cuda/wrappers/cuda_calls.h"
 #include "interpose/block/limit.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/dispatch/resolve.h"

@@ -7,7 +7,7 @@
 #include "interpose/cuda/cuda_context.h"
 
 #include "interpose/cuda/captures.h"
-#include "interpose/cuda/cuda_calls.h"
+#include "interpose/cuda/wrappers/cuda_calls.h"
 #include "interpose/cuda/cuda_current.h"
 #include "interpose/block/limit.h"
 #include "interpose/block/driver_growth.h"

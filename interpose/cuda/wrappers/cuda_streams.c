@@ -5,8 +5,8 @@
  * cuda_graph.c's.
  */
 #include "interpose/cuda/captures.h"
-#include "interpose/cuda/cuda_calls.h"
-#include "interpose/cuda/cuda_graph.h"
+#include "interpose/cuda/wrappers/cuda_calls.h"
+#include "interpose/cuda/wrappers/cuda_graph.h"
 #include "interpose/cuda/pool/pool.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/submit_epoch.h"
