@@ -11,8 +11,7 @@
 #include <string.h>
 
 #include "interpose/base/config.h"
-#include "interpose/cuda/wrappers/cuda_calls.h"
-#include "interpose/opencl/wrappers/opencl_calls.h"
+#include "interpose/dispatch/api.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/message.h"
@@ -65,22 +64,13 @@ static bool is_counted(int device, uint64_t bytes)
 
 /* ---- a device's limit ---- */
 
-static uint64_t total_of_cuda(int device)
-{
-	CUresult (*ask)(size_t *, CUdevice) =
-		(CUresult(*)(size_t *, CUdevice))resolve_used(USED_cuDeviceTotalMem_v2);
-	size_t total = 0;
-
-	return ask && ask(&total, device) == CUDA_SUCCESS ? total : 0;
-}
-
 static void say_limit(enum api api, int device, const char *what, uint64_t bytes)
 {
 	char line[256];
 	struct text text = { line, sizeof(line) - 1 };
 
 	text_add(&text, "gpuleak: GPULEAK_LIMIT: ");
-	text_add(&text, api == API_CUDA ? "CUDA" : "OpenCL");
+	text_add(&text, apis[api]->title);
 	text_add(&text, " device ");
 	text_add_number(&text, (uint64_t)device);
 	text_add(&text, what);
@@ -111,7 +101,7 @@ static void note_limit(struct recorder *recorder, uint64_t limit)
 
 static uint64_t find_limit(struct recorder *recorder, enum api api, int device)
 {
-	uint64_t total = api == API_CUDA ? total_of_cuda(device) : opencl_total_of(device);
+	uint64_t total = apis[api]->device_total(device);
 	uint64_t limit = option_amount(config.limit, total), unknown = 0;
 	const char *instead = NULL;
 	int saved = errno;
@@ -145,38 +135,29 @@ static uint64_t limit_of(struct recorder *recorder, enum api api, int device)
 	return limit ? limit : find_limit(recorder, api, device);
 }
 
-uint64_t limits_of(int device)
+uint64_t limits_of(enum api api, int device)
 {
 	struct recorder *recorder = recorder_now();
 
 	if (config.limit == OPTION_UNSET || !recorder || device < 0 || device >= LIMITS_DEVICES)
 		return UINT64_MAX;
-	return limit_of(recorder, API_CUDA, device);
+	return limit_of(recorder, api, device);
 }
 
-uint64_t limits_left(int device)
+uint64_t limits_left(enum api api, int device)
 {
-	uint64_t limit = limits_of(device);
+	uint64_t limit = limits_of(api, device);
 	int64_t held;
 
 	if (limit == UINT64_MAX)
 		return limit;
-	held = atomic_load(&recorder_now()->limits.held[API_CUDA][device]);
+	held = atomic_load(&recorder_now()->limits.held[api][device]);
 	if (held < 0)
 		held = 0;
 	return (uint64_t)held < limit ? limit - (uint64_t)held : 0;
 }
 
 /* ---- refusing ---- */
-
-static int device_meant(int device)
-{
-	uint64_t context;
-
-	if (device == LIMITS_CURRENT)
-		cuda_current_context(&context, &device);
-	return device;
-}
 
 static bool is_nth(struct recorder *recorder)
 {
@@ -241,7 +222,8 @@ static bool exceeds(struct recorder *recorder, const struct site *site, int devi
 	if (config.limit == OPTION_UNSET || !bytes || device == LIMITS_NO_DEVICE ||
 	    !in_device_memory(site->hook->kind, strlen(site->hook->kind)))
 		return false;
-	due.device = device_meant(device);
+	if (device == LIMITS_CURRENT)
+		due.device = apis[due.api]->current_device();
 	if (!is_counted(due.device, bytes) || take(recorder, &due))
 		return false;
 	count_refused(recorder, site, false);
@@ -310,11 +292,4 @@ void limits_block_ended(struct recorder *recorder, uint32_t row_ref, uint64_t by
 	    in_device_memory(kind->bytes, kind->length))
 		add(recorder, memcmp(kind->bytes, "cl-", 3) == 0 ? API_OPENCL : API_CUDA,
 		    row->device, -(int64_t)bytes);
-}
-
-/* ---- a second try ---- */
-
-bool limits_relieved(int device)
-{
-	return !thread_self.call_frame && !thread_self.busy && pool_relieve(device_meant(device));
 }

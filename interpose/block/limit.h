@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * GPULEAK_LIMIT and GPULEAK_FAIL_AT: allocations that are refused without asking the driver;
- * and the second try of one that the driver refused, once the pool has given memory back.
+ * GPULEAK_LIMIT and GPULEAK_FAIL_AT: allocations that are refused without asking the driver.
  * Wrappers ask; blocks.c says what became a block and what of it ended.
  */
 #ifndef GPULEAK_LIMIT_H
@@ -12,7 +11,6 @@
 #include <stdint.h>
 
 #include "interpose/block/blocks.h"
-#include "interpose/cuda/pool/pool.h"
 
 #define LIMITS_DEVICES 64
 enum { LIMITS_CURRENT = -2, LIMITS_NO_DEVICE = -1 }; /* instead of a device's number */
@@ -59,22 +57,8 @@ void limits_block_made(struct recorder *recorder, const struct hook *hook, int d
 		       uint64_t bytes);
 void limits_block_ended(struct recorder *recorder, uint32_t row, uint64_t bytes);
 
-/* The limit of a CUDA device, and what of it is left; UINT64_MAX without one. */
-uint64_t limits_of(int device);
-uint64_t limits_left(int device);
-
-/* The driver answered R to a call that takes memory: try once more? */
-bool limits_relieved(int device);
-#define LIMITS_AGAIN(r, device)                                                              \
-	(__builtin_expect((r) == CUDA_ERROR_OUT_OF_MEMORY, 0) &&                             \
-	 atomic_load_explicit(&pool_on, memory_order_relaxed) && limits_relieved(device))
-
-#define LIMITS_TRY(call, device)                                                             \
-	({                                                                                   \
-		CUresult tried = (call);                                                     \
-		if (LIMITS_AGAIN(tried, (device)))                                           \
-			tried = (call);                                                      \
-		tried;                                                                       \
-	})
+/* The limit of a device of API, and what of it is left; UINT64_MAX without one. */
+uint64_t limits_of(enum api api, int device);
+uint64_t limits_left(enum api api, int device);
 
 #endif

@@ -16,7 +16,7 @@
 #include "interpose/dispatch/classify.h"
 #include "interpose/dispatch/lookup.h"
 #include "ledger/nocancel.h"
-#include "interpose/opencl/pool/opencl_pool.h"
+#include "interpose/dispatch/api.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/submit_epoch.h"
@@ -70,7 +70,7 @@ static void saw(const char *name, const char *module, bool asked)
 
 void coverage_saw(const char *name, const void *caller)
 {
-	opencl_pool_unseen(name);
+	apis_saw_unknown(name);
 	saw(name, lookup_module_name(caller), true);
 }
 

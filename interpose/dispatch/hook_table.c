@@ -23,11 +23,6 @@ struct used used[USED_COUNT] = {
 #include "interpose/dispatch/hooks.def"
 };
 
-const struct api_ops *const apis[API_COUNT] = {
-#define API_BEGIN(api) [API_##api] = &api_ops_##api,
-#include "interpose/dispatch/hooks.def"
-};
-
 /* Which numbers the rows of each API have. */
 static const struct {
 	int first_hook, end_hook, first_used, end_used;

@@ -9,8 +9,8 @@
 
 #include "interpose/dispatch/coverage.h"
 #include "interpose/dispatch/lookup.h"
-#include "interpose/opencl/wrappers/opencl_calls.h"
-#include "interpose/opencl/wrappers/opencl_rows.h"
+#include "interpose/base/export.h"
+#include "interpose/opencl/opencl_driver.h"
 #include "interpose/dispatch/resolve.h"
 
 #include <CL/cl_icd.h>

@@ -10,7 +10,7 @@
 #include <utlist.h>
 
 #include "interpose/block/block_table.h"
-#include "interpose/opencl/wrappers/opencl_calls.h"
+#include "interpose/opencl/opencl_driver.h"
 #include "interpose/dispatch/resolve.h"
 
 _Atomic unsigned int user_events_open READ_BY_ALL;

@@ -14,6 +14,7 @@
 
 #include "interpose/block/queries.h"
 #include "interpose/cuda/pool/pool.h"
+#include "interpose/dispatch/api.h"
 #include "interpose/block/pool_counters.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/block/steps.h"
@@ -25,7 +26,7 @@ EXPORT size_t gpuleak_pool_trim(void)
 	uint64_t bytes = 0;
 
 	if (atomic_load_explicit(&pool_on, memory_order_relaxed))
-		bytes = pool_give_back();
+		bytes = apis_give_back();
 	errno = saved;
 	return bytes;
 }

@@ -19,7 +19,7 @@
 
 #include "interpose/base/config.h"
 #include "ledger/nocancel.h"
-#include "interpose/cuda/pool/pool.h"
+#include "interpose/dispatch/api.h"
 #include "interpose/cuda/pool/pool_signal.h"
 #include "interpose/base/message.h"
 #include "interpose/process/signals.h"
@@ -112,7 +112,7 @@ static void give_back_what_is_due(struct helper *helper)
 		return;
 	helper->trim_ns = 0;
 	if (pool_trim_due()) /* no GPU call has done so meanwhile */
-		pool_give_back();
+		apis_give_back();
 }
 
 static void *help(void *data)

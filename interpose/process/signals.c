@@ -18,7 +18,6 @@
 #include "interpose/cuda/pool/pool_signal.h"
 #include "interpose/base/message.h"
 
-_Atomic bool pool_wants_trim READ_BY_ALL;
 _Atomic uint32_t signals_wishes, signals_steps;
 
 /* One number may stand for several wishes. */

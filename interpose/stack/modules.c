@@ -12,7 +12,7 @@
 
 #include "interpose/base/own_stack.h"
 #include "interpose/dispatch/coverage.h"
-#include "interpose/opencl/pool/opencl_pool.h"
+#include "interpose/dispatch/api.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/export.h"
@@ -274,7 +274,7 @@ EXPORT int dlclose(void *handle)
 	python_forget();
 	r = real ? real(handle) : -1;
 	resolve_forget_unloaded();
-	opencl_pool_library_gone();
+	apis_library_gone();
 
 	if (recorder) {
 		__atomic_store_n(&recorder->modules.stale, 1, __ATOMIC_RELAXED);

@@ -83,7 +83,7 @@ static bool is_refused(const struct site *site, int device, uint64_t bytes)
 
 static uint64_t held(void)
 {
-	return (uint64_t)LIMIT - limits_left(0);
+	return (uint64_t)LIMIT - limits_left(API_CUDA, 0);
 }
 
 /* ---- threads ---- */
@@ -165,15 +165,15 @@ static void test_edges(void **state)
 	assert_false(is_refused(&make, 0, LIMIT));
 	assert_int_equal(held(), 0);
 	assert_true(try_alloc(LIMIT, LIMIT, 0, &address));
-	assert_int_equal(limits_left(0), 0);
+	assert_int_equal(limits_left(API_CUDA, 0), 0);
 	assert_true(is_refused(&make, 0, 1));
 	assert_false(is_refused(&make, 0, 0));
 	assert_false(is_refused(&make, 1, LIMIT)); /* another device */
 	release(address, LIMIT, OUTCOME_DONE);
 	assert_int_equal(held(), 0);
-	assert_int_equal(limits_of(0), LIMIT);
-	assert_int_equal(limits_of(-1), UINT64_MAX);
-	assert_int_equal(limits_of(LIMITS_DEVICES), UINT64_MAX);
+	assert_int_equal(limits_of(API_CUDA, 0), LIMIT);
+	assert_int_equal(limits_of(API_CUDA, -1), UINT64_MAX);
+	assert_int_equal(limits_of(API_CUDA, LIMITS_DEVICES), UINT64_MAX);
 }
 
 /* Pitched memory and images are larger, or smaller, than could be said before the call. */
@@ -262,7 +262,7 @@ static void test_fork(void **state)
 	child = fork();
 	if (child == 0) {
 		bool fine = !is_refused(&make, 0, LIMIT) && is_refused(&make, 0, LIMIT + 1) &&
-			    limits_left(0) == LIMIT &&
+			    limits_left(API_CUDA, 0) == LIMIT &&
 			    atomic_load(&recorder_now()->limits.calls) == 0;
 
 		if (recorder_now())

@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "interpose/base/config.h"
-#include "interpose/cuda/wrappers/cuda_calls.h"
+#include "interpose/cuda/cuda_context.h"
 #include "interpose/cuda/cuda_current.h"
-#include "interpose/opencl/pool/opencl_pool.h"
+#include "interpose/cuda/pool/pool_retry.h"
 #include "interpose/cuda/pool/pool_signal.h"
 #include "interpose/cuda/pool/pool_calls.h"
 #include "interpose/block/pool_counters.h"
@@ -26,6 +26,7 @@
 #define RANGE_START_ADDR 11 /* CUpointer_attribute */
 
 _Atomic bool pool_on READ_BY_ALL;
+_Atomic bool pool_wants_trim READ_BY_ALL;
 
 static uint64_t give_back(bool may_wait);
 
@@ -869,9 +870,20 @@ static uint64_t give_back(bool may_wait)
 	return given;
 }
 
+bool pool_relieved(int device)
+{
+	uint64_t context;
+
+	if (thread_self.call_frame || thread_self.busy)
+		return false;
+	if (device == LIMITS_CURRENT)
+		cuda_current_context(&context, &device);
+	return pool_relieve(device);
+}
+
 uint64_t pool_give_back(void)
 {
-	return give_back(true) + opencl_pool_give_back();
+	return give_back(true);
 }
 
 static void tell_all(struct pool *pool, struct pool_space *space)

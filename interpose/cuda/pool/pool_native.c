@@ -10,8 +10,7 @@
 #include <string.h>
 
 #include "interpose/base/config.h"
-#include "interpose/cuda/wrappers/cuda_calls.h"
-#include "interpose/cuda/cuda_context.h"
+#include "interpose/cuda/cuda_current.h"
 #include "interpose/block/limit.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/submit_epoch.h"
@@ -556,7 +555,7 @@ static uint64_t excess(struct pool_space *space, uint64_t bytes, uint64_t more)
 	int64_t kept = atomic_load(&space->kept);
 	int64_t in_use = atomic_load(&space->reserved) - kept + (int64_t)bytes;
 	int64_t may = allowed(space, in_use);
-	uint64_t limit = space->kind == POOL_DEVICE ? limits_of(space->context->device)
+	uint64_t limit = space->kind == POOL_DEVICE ? limits_of(API_CUDA, space->context->device)
 						    : UINT64_MAX;
 
 	if (limit != UINT64_MAX && in_use + may > (int64_t)limit)

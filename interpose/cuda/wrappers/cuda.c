@@ -46,34 +46,6 @@ enum outcome cuda_outcome(CUresult r)
 	}
 }
 
-/* Who DEVICE is, once a process: a report can ask others about it only by these names. */
-void cuda_meet_device(int device)
-{
-	CUresult (*get_uuid)(CUuuid *, CUdevice), (*get_instance)(CUuuid *, CUdevice);
-	CUresult (*get_text[2])(char *, int, CUdevice);
-	struct device_identity identity = { .ordinal = device };
-	int saved = errno;
-
-	if (!device_is_new(device))
-		return;
-	get_uuid = (CUresult(*)(CUuuid *, CUdevice))resolve_used(USED_cuDeviceGetUuid);
-	get_instance = (CUresult(*)(CUuuid *, CUdevice))resolve_used(USED_cuDeviceGetUuid_v2);
-	get_text[0] = (CUresult(*)(char *, int, CUdevice))resolve_used(USED_cuDeviceGetName);
-	get_text[1] = (CUresult(*)(char *, int, CUdevice))resolve_used(USED_cuDeviceGetPCIBusId);
-	if (!get_uuid || get_uuid((CUuuid *)identity.uuid, device) != CUDA_SUCCESS)
-		memset(identity.uuid, 0, sizeof(identity.uuid));
-	if (!get_instance || get_instance((CUuuid *)identity.instance, device) != CUDA_SUCCESS)
-		memcpy(identity.instance, identity.uuid, sizeof(identity.instance));
-	if (!get_text[0] ||
-	    get_text[0](identity.name, (int)sizeof(identity.name), device) != CUDA_SUCCESS)
-		identity.name[0] = '\0';
-	if (!get_text[1] ||
-	    get_text[1](identity.bus_id, (int)sizeof(identity.bus_id), device) != CUDA_SUCCESS)
-		identity.bus_id[0] = '\0';
-	device_record(&identity);
-	errno = saved;
-}
-
 /* Pools and what is in them belong to the device (seen on an H200: a destroyed context
  * leaves stream-ordered memory alone). */
 static bool outlives_context(struct hook *hook)
@@ -116,24 +88,6 @@ void cuda_record_mark(const struct site *site, int device, uint64_t began_ns)
 	else
 		cuda_meet_device(device);
 	mark_record(site, device, began_ns);
-}
-
-bool cuda_is_per_thread(const struct hook *hook)
-{
-	size_t length = strlen(hook->name);
-
-	return length > 5 && strcmp(hook->name + length - 5, "_ptsz") == 0;
-}
-
-bool cuda_is_captured(const struct hook *hook, CUstream stream)
-{
-	CUresult (*ask)(CUstream, CUstreamCaptureStatus *) =
-		(CUresult(*)(CUstream, CUstreamCaptureStatus *))resolve_used(
-			cuda_is_per_thread(hook) ? USED_cuStreamIsCapturing_ptsz
-						 : USED_cuStreamIsCapturing);
-	CUstreamCaptureStatus status = 0;
-
-	return ask && ask(stream, &status) == CUDA_SUCCESS && status != 0;
 }
 
 /* CUarray_format: numbers of cuda.h. Formats of blocks or planes count as one byte. */

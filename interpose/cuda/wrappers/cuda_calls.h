@@ -6,25 +6,14 @@
 #define GPULEAK_CUDA_CALLS_H
 
 #include "interpose/block/blocks.h"
+#include "interpose/cuda/cuda_current.h"
 #include "interpose/cuda/wrappers/cuda_rows.h"
-
-enum { LOCATION_DEVICE = 1 }; /* CUmemLocationType */
-
-/* The calling thread's context, by the handle under which its memory ends, and its device; 0
- * and -1 where there is none. Capture allows the questions. */
-void cuda_current_context(uint64_t *ret_context, int *ret_device);
-
-/* CONTEXT is a part of its device's primary one. Asks nobody. */
-bool cuda_is_green(CUcontext context);
 
 /* A success of an ALLOC row: adds the current context and its device. */
 void cuda_record_made(const struct site *site, uint64_t address, uint64_t bytes);
 
 /* A block of another process's pool: imported again it is the same address, and one block. */
 void cuda_record_shared(const struct site *call, uint64_t address);
-
-/* DEVICE is in use: notes who it is, once a process. */
-void cuda_meet_device(int device);
 
 /* A success of a MARK row on DEVICE, or in the current context if that is -1. */
 void cuda_record_mark(const struct site *site, int device, uint64_t began_ns);
@@ -37,12 +26,6 @@ static inline enum outcome cuda_free_outcome(CUresult r, const struct freeing *f
 	return __builtin_expect(r == CUDA_SUCCESS, 1) ? OUTCOME_DONE
 						      : cuda_free_outcome_slowly(r, freeing);
 }
-
-/* STREAM, on which HOOK was called, is being captured: what happens belongs to a graph. */
-bool cuda_is_captured(const struct hook *hook, CUstream stream);
-
-/* HOOK is one of the calls whose default stream is the thread's own. */
-bool cuda_is_per_thread(const struct hook *hook);
 
 /* Bytes of an array of these extents (0 = none in that direction), all mipmap levels. */
 uint64_t cuda_array_bytes(uint64_t width, uint64_t height, uint64_t depth, int format,
@@ -62,5 +45,8 @@ uint64_t cuda_array_bytes(uint64_t width, uint64_t height, uint64_t depth, int f
 		(void)site;                                                                 \
 		return route.real ? body_##symbol arguments : CUDA_ERROR_NOT_FOUND;         \
 	}
+
+/* What lookups give out for each row. */
+extern void *const cuda_wrappers[] __attribute__((visibility("hidden")));
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * CUDA contexts: whose memory a call makes, and every way in which a context ends with all
- * that is in it. Owns the counts of attached contexts and the list of green ones; must not
- * look into a context, and asks the driver only what capture allows.
+ * The calls that make CUDA contexts, and every way in which a context ends with all that is in
+ * it. Owns the counts of attached contexts; must not look into a context, and asks the driver
+ * only what capture allows.
  */
 #include "interpose/cuda/cuda_context.h"
 
@@ -10,18 +10,12 @@
 #include "interpose/cuda/wrappers/cuda_calls.h"
 #include "interpose/cuda/cuda_current.h"
 #include "interpose/block/limit.h"
+#include "interpose/cuda/pool/pool_retry.h"
 #include "interpose/block/driver_growth.h"
 #include "interpose/cuda/pool/pool.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/hash.h"
-
-_Atomic uint32_t cuda_context_epoch READ_BY_ALL = 1;
-_Atomic bool cuda_context_doubtful READ_BY_ALL;
-
-#define DEVICES_MAX 64
-static _Atomic(CUcontext) primary[DEVICES_MAX];
-static _Atomic bool retained[DEVICES_MAX]; /* a retain made it, and nothing has ended it */
 
 /* Kept by cuCtxAttach() beyond its creation. */
 struct attached {
@@ -30,148 +24,9 @@ struct attached {
 	UT_hash_handle hh;
 };
 
-struct green {
-	uint64_t handle;
-	CUdevice device;
-	CUcontext context; /* what it is as a CUcontext, NULL until that was asked */
-	UT_hash_handle hh;
-};
-
-static CUcontext primary_of(CUdevice device)
-{
-	return device >= 0 && device < DEVICES_MAX ? atomic_load(&primary[device]) : NULL;
-}
-
 static uint64_t number_of(CUcontext context)
 {
 	return (uint64_t)(uintptr_t)context;
-}
-
-/* ---- green contexts ---- */
-
-static _Atomic unsigned int greens; /* in this process image: none, and nobody need ask */
-
-/* With the lock held. */
-static bool is_green(struct recorder *recorder, CUcontext context)
-{
-	struct green *green;
-
-	for (green = recorder->contexts.green; green; green = green->hh.next)
-		if (green->context == context)
-			return true;
-	return false;
-}
-
-bool cuda_is_green(CUcontext context)
-{
-	struct recorder *recorder;
-	bool green;
-
-	if (!atomic_load_explicit(&greens, memory_order_relaxed) || !recorder_now() ||
-	    !(recorder = recorder_enter()))
-		return false;
-	lock_take(&recorder->contexts.lock);
-	green = is_green(recorder, context);
-	lock_give(&recorder->contexts.lock);
-	recorder_leave();
-	return green;
-}
-
-/* The context with which memory ends that is made in CONTEXT, of DEVICE: NULL, unknown, if
- * that is a green one's and nobody retained it. */
-static CUcontext owner_of(CUcontext context, CUdevice device)
-{
-	return cuda_is_green(context) ? primary_of(device) : context;
-}
-
-static void add_green(CUgreenCtx handle, CUdevice device)
-{
-	struct recorder *recorder = recorder_enter();
-	struct green *green;
-	struct arena *arena;
-
-	if (!recorder)
-		return;
-	arena = &recorder->arena;
-	green = arena_take(arena, sizeof(*green));
-	if (green) {
-		green->handle = (uint64_t)(uintptr_t)handle;
-		green->device = device;
-		lock_take(&recorder->contexts.lock);
-		TABLE_ADD(recorder->contexts.green, handle, green);
-		lock_give(&recorder->contexts.lock);
-		atomic_fetch_add(&greens, 1);
-	}
-	recorder_leave();
-}
-
-static void name_green(CUgreenCtx handle, CUcontext context)
-{
-	uint64_t key = (uint64_t)(uintptr_t)handle;
-	struct recorder *recorder = recorder_enter();
-	struct green *green;
-
-	if (!recorder)
-		return;
-	lock_take(&recorder->contexts.lock);
-	TABLE_FIND(recorder->contexts.green, &key, green);
-	if (green)
-		green->context = context;
-	lock_give(&recorder->contexts.lock);
-	recorder_leave();
-	atomic_fetch_add(&cuda_context_epoch, 1); /* the handle may have been another's before */
-}
-
-/* Its device, -1 if nothing is known of it. */
-static CUdevice take_green(CUgreenCtx handle, CUcontext *ret_context)
-{
-	uint64_t key = (uint64_t)(uintptr_t)handle;
-	struct recorder *recorder = recorder_now() ? recorder_enter() : NULL;
-	struct green *green;
-	struct arena *arena;
-	CUdevice device = -1;
-
-	*ret_context = NULL;
-	if (!recorder)
-		return -1;
-	arena = &recorder->arena;
-	lock_take(&recorder->contexts.lock);
-	TABLE_FIND(recorder->contexts.green, &key, green);
-	if (green)
-		HASH_DEL(recorder->contexts.green, green);
-	lock_give(&recorder->contexts.lock);
-	if (green) {
-		device = green->device;
-		*ret_context = green->context;
-		arena_give(arena, green, sizeof(*green));
-		atomic_fetch_sub(&greens, 1);
-	}
-	recorder_leave();
-	return device;
-}
-
-/* ---- the current context ---- */
-
-void cuda_meet_context(CUcontext context, uint32_t epoch)
-{
-	CUresult (*device_of)(CUdevice *) =
-		(CUresult(*)(CUdevice *))resolve_used(USED_cuCtxGetDevice);
-	struct thread *self = &thread_self;
-	CUdevice device;
-
-	self->device = device_of && device_of(&device) == CUDA_SUCCESS ? device : -1;
-	self->owner = (uint64_t)(uintptr_t)owner_of(context, self->device);
-	self->context = (uint64_t)(uintptr_t)context;
-	self->context_epoch = epoch;
-	cuda_meet_device(self->device);
-}
-
-void cuda_current_context(uint64_t *ret_context, int *ret_device)
-{
-	bool any = cuda_look_at_context();
-
-	*ret_context = any ? thread_self.owner : 0;
-	*ret_device = any ? thread_self.device : -1;
 }
 
 /* ---- made ---- */
@@ -181,13 +36,14 @@ static CUresult body_cuDevicePrimaryCtxRetain(struct route route, CUcontext *con
 {
 	struct site site = { &hooks[HOOK_cuDevicePrimaryCtxRetain], NULL, SPACE_MEMORY };
 	uint64_t began = mark_now();
-	CUresult r = LIMITS_TRY(DRIVER_CALL(route.real, CUresult(*)(CUcontext *, CUdevice),
+	bool made;
+	CUresult r = POOL_TRY(DRIVER_CALL(route.real, CUresult(*)(CUcontext *, CUdevice),
 					    (context, device)),
 				device);
 
-	if (r == CUDA_SUCCESS && route.record && context && device >= 0 && device < DEVICES_MAX) {
-		atomic_store(&primary[device], *context);
-		if (!atomic_exchange(&retained[device], true))
+	if (r == CUDA_SUCCESS && route.record && context) {
+		cuda_primary_set(device, *context, &made);
+		if (made)
 			cuda_record_mark(&site, device, began);
 	}
 	return r;
@@ -198,14 +54,14 @@ static CUresult body_cuGreenCtxCreate(struct route route, CUgreenCtx *green,
 				      CUdevResourceDesc resources, CUdevice device,
 				      unsigned int flags)
 {
-	CUresult r = LIMITS_TRY(DRIVER_CALL(route.real,
+	CUresult r = POOL_TRY(DRIVER_CALL(route.real,
 					    CUresult(*)(CUgreenCtx *, CUdevResourceDesc, CUdevice,
 							unsigned int),
 					    (green, resources, device, flags)),
 				device);
 
 	if (r == CUDA_SUCCESS && route.record && green && *green)
-		add_green(*green, device);
+		cuda_green_add(*green, device);
 	return r;
 }
 CUDA_HAND(cuGreenCtxCreate,
@@ -218,7 +74,7 @@ static CUresult body_cuCtxFromGreenCtx(struct route route, CUcontext *context, C
 		DRIVER_CALL(route.real, CUresult(*)(CUcontext *, CUgreenCtx), (context, green));
 
 	if (r == CUDA_SUCCESS && route.record && context && *context)
-		name_green(green, *context);
+		cuda_green_name(green, *context);
 	return r;
 }
 CUDA_HAND(cuCtxFromGreenCtx, (CUcontext *pContext, CUgreenCtx hCtx), (route, pContext, hCtx))
@@ -236,10 +92,8 @@ static void context_gone(enum hook_id id, CUcontext context, uint64_t until)
 
 static void primary_gone(enum hook_id id, CUdevice device, uint64_t until)
 {
-	if (device < 0 || device >= DEVICES_MAX)
-		return;
-	atomic_store(&retained[device], false);
-	context_gone(id, primary_of(device), until);
+	if (cuda_primary_gone(device))
+		context_gone(id, cuda_primary_of(device), until);
 }
 
 static struct attached *find_attached(struct recorder *recorder, CUcontext context)
@@ -338,7 +192,7 @@ static CUresult body_destroy(struct route route, enum hook_id id, CUcontext cont
 
 static CUresult body_reset(struct route route, enum hook_id id, CUdevice device)
 {
-	uint64_t until = captures_last(), owner = number_of(primary_of(device));
+	uint64_t until = captures_last(), owner = number_of(cuda_primary_of(device));
 	CUresult r;
 
 	pool_context_ending(owner);
@@ -360,21 +214,6 @@ static bool still_active(CUdevice device)
 	return !state || state(device, &flags, &active) != CUDA_SUCCESS || active;
 }
 
-/* The CUDA runtime lets go of the primary context when the process exits. If that ended
- * its blocks nobody would ever leak: at exit a release is only what the process's end
- * does anyway. A destroy or a reset is somebody's decision and counts at any time. */
-bool cuda_inside_exit(void)
-{
-	struct recorder *recorder = recorder_enter();
-	bool inside;
-
-	if (!recorder)
-		return false;
-	inside = stack_inside_exit();
-	recorder_leave();
-	return inside;
-}
-
 /* Memory of no context or of another is still there. At exit that is nobody's concern. */
 enum outcome cuda_free_outcome_slowly(CUresult r, const struct freeing *freeing)
 {
@@ -392,7 +231,7 @@ enum outcome cuda_free_outcome_slowly(CUresult r, const struct freeing *freeing)
 
 static CUresult body_release(struct route route, enum hook_id id, CUdevice device)
 {
-	uint64_t until = captures_last(), owner = number_of(primary_of(device));
+	uint64_t until = captures_last(), owner = number_of(cuda_primary_of(device));
 	CUresult r;
 	bool gone;
 
@@ -411,8 +250,8 @@ static CUresult body_green(struct route route, enum hook_id id, CUgreenCtx green
 {
 	uint64_t until = captures_last();
 	CUcontext context;
-	CUdevice device = route.record ? take_green(green, &context) : -1;
-	uint64_t owner = number_of(primary_of(device));
+	CUdevice device = route.record ? cuda_green_take(green, &context) : -1;
+	uint64_t owner = number_of(cuda_primary_of(device));
 	CUresult r;
 	bool gone;
 
@@ -423,8 +262,8 @@ static CUresult body_green(struct route route, enum hook_id id, CUgreenCtx green
 	if (device < 0)
 		return r;
 	if (r != CUDA_SUCCESS) {
-		add_green(green, device);
-		name_green(green, context);
+		cuda_green_add(green, device);
+		cuda_green_name(green, context);
 		return r;
 	}
 	atomic_fetch_add(&cuda_context_epoch, 1);

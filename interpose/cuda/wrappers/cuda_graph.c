@@ -9,6 +9,7 @@
 #include "interpose/recorder/driver_call.h"
 #include "interpose/cuda/wrappers/cuda_calls.h"
 #include "interpose/block/limit.h"
+#include "interpose/cuda/pool/pool_retry.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/submit_epoch.h"
@@ -16,7 +17,7 @@
 
 /* The same where the driver needs memory: the pool may have some. */
 #define INSTANTIATE(type, arguments) \
-	LIMITS_TRY(DRIVER_CALL(route.real, type, arguments), LIMITS_CURRENT)
+	POOL_TRY(DRIVER_CALL(route.real, type, arguments), LIMITS_CURRENT)
 
 enum { NODE_GRAPH = 4, NODE_MEM_ALLOC = 10, NODE_MEM_FREE = 11 }; /* CUgraphNodeType */
 enum { AUTO_FREE_ON_LAUNCH = 1, UPLOAD = 2, DEVICE_LAUNCH = 4 };   /* CUgraphInstantiate_flags */
@@ -777,7 +778,7 @@ static CUresult call_launch(struct route route, CUgraphExec exec, CUstream strea
 	record_call();
 	r = DRIVER_CALL(route.real, CUresult(*)(CUgraphExec, CUstream), (exec, stream));
 	record_call_done();
-	if (!LIMITS_AGAIN(r, LIMITS_CURRENT))
+	if (!POOL_AGAIN(r, LIMITS_CURRENT))
 		return r;
 	record_call();
 	r = DRIVER_CALL(route.real, CUresult(*)(CUgraphExec, CUstream), (exec, stream));

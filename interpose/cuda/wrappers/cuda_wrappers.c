@@ -7,12 +7,12 @@
 #include "interpose/base/submit_epoch.h"
 #include "interpose/block/driver_growth.h"
 #include "interpose/block/limit.h"
+#include "interpose/cuda/pool/pool_retry.h"
 #include "interpose/block/wrap.h"
 #include "interpose/cuda/wrappers/cuda_calls.h"
 #include "interpose/cuda/wrappers/cuda_graph.h"
 #include "interpose/cuda/wrappers/cuda_vmm.h"
 #include "interpose/cuda/pool/pool_calls.h"
-#include "interpose/dispatch/api.h"
 
 /* In the rows: the call succeeded. */
 #define CU_OK (r == CUDA_SUCCESS)
@@ -21,7 +21,7 @@
 #define CALL_TWICE(r, call, device)                                                         \
 	do {                                                                                \
 		WRAP_CALL(r, call);                                                         \
-		if (LIMITS_AGAIN(r, device))                                                \
+		if (POOL_AGAIN(r, device))                                                \
 			WRAP_CALL(r, call);                                                 \
 	} while (0)
 
@@ -194,13 +194,9 @@ static HOT void freeing_begins(const struct site *site, bool pooled, uint64_t ad
 #define ROWS_OF "interpose/cuda/cuda_rows.def"
 #include "interpose/dispatch/hooks.def"
 
-static void *const wrappers[] = {
+void *const cuda_wrappers[] = {
 #define HOOK(symbol, ...) [HOOK_##symbol - HOOK_FIRST_CUDA] = (void *)looked_up_##symbol,
 #define HAND(symbol, ...) [HOOK_##symbol - HOOK_FIRST_CUDA] = (void *)looked_up_##symbol,
 #define ROWS_OF "interpose/cuda/cuda_rows.def"
 #include "interpose/dispatch/hooks.def"
-};
-
-const struct api_ops api_ops_CUDA = {
-	.wrappers = wrappers,
 };

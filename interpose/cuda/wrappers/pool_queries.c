@@ -89,7 +89,7 @@ static uint64_t within_limit(struct route route, uint64_t bytes)
 	if (!route.record || !atomic_load_explicit(&limits_on, memory_order_relaxed))
 		return bytes;
 	cuda_current_context(&context, &device);
-	left = limits_left(device);
+	left = limits_left(API_CUDA, device);
 	return bytes < left ? bytes : left;
 }
 

@@ -516,7 +516,7 @@ static void forget_stale(struct opencl_kept *pool, cl_mem made)
 	shard_unlock(shard);
 }
 
-void opencl_pool_made(const struct site *site, cl_mem made, cl_context handle,
+bool opencl_pool_made(const struct site *site, cl_mem made, cl_context handle,
 		      cl_mem_flags flags, size_t size, void *host_ptr)
 {
 	struct opencl_kept *pool = opencl_pool_is_on() ? kept_pool() : NULL;
@@ -530,14 +530,14 @@ void opencl_pool_made(const struct site *site, cl_mem made, cl_context handle,
 			account(context->device, (int64_t)size, 0);
 			record_made(&watched, (uint64_t)(uintptr_t)made, size,
 				    (uint64_t)(uintptr_t)handle, opencl_device_of(handle), 0);
-			return;
+			return true;
 		}
 	} else if (pool) {
 		if (context)
 			count_reason(context, LEDGER_POOL_HOST_POINTER);
 		forget_stale(pool, made);
 	}
-	opencl_record_made(site, made, handle, size);
+	return false;
 }
 
 static enum ledger_pool_reason reason_of(const struct hook *hook)

@@ -43,8 +43,9 @@ static inline void opencl_pool_submitted(void)
  * asked. */
 cl_mem opencl_pool_take(const struct site *site, cl_context context, cl_mem_flags flags,
 			size_t size, void *host_ptr, cl_int *errcode_ret);
-/* The driver has made one: records it, and follows it if it may be kept one day. */
-void opencl_pool_made(const struct site *site, cl_mem made, cl_context context,
+/* The driver has made one: if it may be kept one day, records and follows it. Returns whether
+ * it was recorded. */
+bool opencl_pool_made(const struct site *site, cl_mem made, cl_context context,
 		      cl_mem_flags flags, size_t size, void *host_ptr);
 /* SITE made a cl_mem of any other sort, of PARENT's memory if that is not NULL. */
 void opencl_pool_other(const struct site *site, cl_mem made, cl_context context, cl_mem parent);

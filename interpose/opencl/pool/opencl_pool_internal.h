@@ -7,7 +7,7 @@
 #ifndef GPULEAK_OPENCL_KEPT_H
 #define GPULEAK_OPENCL_KEPT_H
 
-#include "interpose/opencl/wrappers/opencl_calls.h"
+#include "interpose/opencl/opencl_driver.h"
 #include "interpose/opencl/pool/opencl_pool.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/hash.h"

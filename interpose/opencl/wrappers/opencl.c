@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
  * Cl_mem, and the OpenCL calls that a row can't say: the extension lookups, SVM freed by a
- * queue. Owns what an OpenCL result means for a block, and the numbering of devices.
+ * queue. Owns what an OpenCL result means for a block.
  */
+#include "interpose/opencl/opencl_driver.h"
 #include "interpose/opencl/wrappers/opencl_calls.h"
 
 #include "interpose/dispatch/coverage.h"
 #include "interpose/opencl/wrappers/opencl_rows.h"
 #include "interpose/opencl/pool/opencl_pool.h"
 #include "interpose/dispatch/resolve.h"
+
+typedef cl_int mem_info(cl_mem, cl_mem_info, size_t, void *, size_t *);
+typedef void CL_CALLBACK destroyed(cl_mem, void *);
+typedef cl_int set_destroyed(cl_mem, destroyed *, void *);
 
 enum outcome opencl_outcome(cl_int r)
 {
@@ -23,229 +28,18 @@ enum outcome opencl_outcome(cl_int r)
 	}
 }
 
-typedef cl_int mem_info(cl_mem, cl_mem_info, size_t, void *, size_t *);
-typedef cl_int context_info(cl_context, cl_context_info, size_t, void *, size_t *);
-
-static bool ask_object(cl_mem object, cl_mem_info what, void *ret, size_t size)
-{
-	mem_info *ask = (mem_info *)opencl_used(USED_clGetMemObjectInfo);
-	const struct route route = { (void *)ask, true, slots_inside.below };
-	INSIDE(&hooks[HOOK_clGetMemObjectInfo], route);
-
-	return ask && object && ask(object, what, size, ret, NULL) == CL_SUCCESS;
-}
-
-uint64_t opencl_size_of(cl_mem object)
-{
-	size_t size = 0;
-
-	return ask_object(object, CL_MEM_SIZE, &size, sizeof(size)) ? size : 0;
-}
-
-cl_context opencl_context_of(cl_mem object)
-{
-	cl_context context = NULL;
-
-	return ask_object(object, CL_MEM_CONTEXT, &context, sizeof(context)) ? context : NULL;
-}
-
-static unsigned int channels_of(cl_channel_order order)
-{
-	switch (order) {
-	case CL_RG:
-	case CL_RA:
-	case CL_RGx:
-		return 2;
-	case CL_RGBA:
-	case CL_BGRA:
-	case CL_ARGB:
-	case CL_ABGR:
-	case CL_sRGBA:
-	case CL_sBGRA:
-	case CL_sRGBx:
-	case CL_RGBx:
-		return 4;
-	default: /* CL_RGB is packed, see below */
-		return 1;
-	}
-}
-
-uint64_t opencl_texel_bytes(const cl_image_format *format)
-{
-	if (!format)
-		return 0;
-	switch (format->image_channel_data_type) {
-	case CL_UNORM_SHORT_565:
-	case CL_UNORM_SHORT_555:
-		return 2;
-	case CL_UNORM_INT_101010:
-		return 4;
-	case CL_SNORM_INT16:
-	case CL_UNORM_INT16:
-	case CL_SIGNED_INT16:
-	case CL_UNSIGNED_INT16:
-	case CL_HALF_FLOAT:
-		return 2ull * channels_of(format->image_channel_order);
-	case CL_SIGNED_INT32:
-	case CL_UNSIGNED_INT32:
-	case CL_FLOAT:
-		return 4ull * channels_of(format->image_channel_order);
-	default:
-		return channels_of(format->image_channel_order);
-	}
-}
-
-static uint64_t at_least_one(size_t extent)
-{
-	return extent ? extent : 1;
-}
-
-/* Of another object's memory, or of the host's, it takes none of its own. Extents that the
- * type does not use may hold anything. */
-uint64_t opencl_image_bytes(const cl_image_format *format, const cl_image_desc *image)
-{
-	uint64_t row;
-
-	if (!image || image->mem_object)
-		return 0;
-	row = opencl_texel_bytes(format) * at_least_one(image->image_width);
-	switch (image->image_type) {
-	case CL_MEM_OBJECT_IMAGE1D_ARRAY:
-		return row * at_least_one(image->image_array_size);
-	case CL_MEM_OBJECT_IMAGE2D:
-		return row * at_least_one(image->image_height);
-	case CL_MEM_OBJECT_IMAGE2D_ARRAY:
-		return row * at_least_one(image->image_height) *
-		       at_least_one(image->image_array_size);
-	case CL_MEM_OBJECT_IMAGE3D:
-		return row * at_least_one(image->image_height) * at_least_one(image->image_depth);
-	default:
-		return row;
-	}
-}
-
-/* Devices have handles, not ordinals: they are numbered as this process meets them. */
-#define DEVICES_MAX 64
-static _Atomic(cl_device_id) devices[DEVICES_MAX];
-
-int opencl_device_number(cl_device_id device)
-{
-	for (int i = 0; device && i < DEVICES_MAX; i++) {
-		cl_device_id seen = NULL;
-
-		if (atomic_compare_exchange_strong(&devices[i], &seen, device) || seen == device)
-			return i;
-	}
-	return -1;
-}
-
-uint64_t opencl_total_of(int device)
-{
-	cl_int (*ask)(cl_device_id, cl_device_info, size_t, void *, size_t *) =
-		(cl_int(*)(cl_device_id, cl_device_info, size_t, void *, size_t *))opencl_used(
-			USED_clGetDeviceInfo);
-	cl_device_id id = device >= 0 && device < DEVICES_MAX ? devices[device] : NULL;
-	cl_ulong total = 0;
-
-	if (!ask || !id ||
-	    ask(id, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof(total), &total, NULL) != CL_SUCCESS)
-		return 0;
-	return total;
-}
-
-/* The first device of CONTEXT; a context of several is named by it. */
-static int ask_device_of(cl_context context)
-{
-	context_info *ask = (context_info *)opencl_used(USED_clGetContextInfo);
-	cl_device_id ids[DEVICES_MAX];
-	size_t size = 0;
-
-	if (!ask || !context ||
-	    ask(context, CL_CONTEXT_DEVICES, sizeof(ids), ids, &size) != CL_SUCCESS ||
-	    size < sizeof(ids[0]))
-		return -1;
-	return opencl_device_number(ids[0]);
-}
-
-/* Contexts and their devices, so that a buffer costs no query: a small direct-mapped
- * table, refilled when a context is made anew at the same address. */
-#define CONTEXTS 64
-static struct {
-	struct lock lock;
-	cl_context context;
-	int device;
-} contexts[CONTEXTS];
-
-static unsigned int slot_of(cl_context context)
-{
-	return (unsigned int)((uintptr_t)context >> 4) % CONTEXTS;
-}
-
 void opencl_record_context(const struct site *site, cl_context context)
 {
-	unsigned int slot = slot_of(context);
-
-	lock_take(&contexts[slot].lock);
-	if (contexts[slot].context == context)
-		contexts[slot].context = NULL; /* its devices may be others */
-	lock_give(&contexts[slot].lock);
+	opencl_context_made(context);
 	opencl_record_object(site, context, NULL);
 	opencl_pool_context_made(context);
 }
-
-int opencl_device_of(cl_context context)
-{
-	unsigned int slot = slot_of(context);
-	int device = -2;
-
-	if (!context)
-		return -1;
-	lock_take(&contexts[slot].lock);
-	if (contexts[slot].context == context)
-		device = contexts[slot].device;
-	lock_give(&contexts[slot].lock);
-	if (device != -2)
-		return device;
-	device = ask_device_of(context); /* not with the lock: it calls the driver */
-	lock_take(&contexts[slot].lock);
-	contexts[slot].context = context;
-	contexts[slot].device = device;
-	lock_give(&contexts[slot].lock);
-	return device;
-}
-
-typedef void CL_CALLBACK destroyed(cl_mem, void *);
-typedef cl_int set_destroyed(cl_mem, destroyed *, void *);
 
 /* On whatever thread. NVIDIA's may call when the handle is another object's already (seen on
  * an H200): the number tells which one is meant. */
 static void CL_CALLBACK on_destroyed(cl_mem object, void *number)
 {
 	record_destroyed(API_OPENCL, (uint64_t)(uintptr_t)object, (uint64_t)(uintptr_t)number);
-}
-
-uint64_t opencl_number(void)
-{
-	static _Atomic uintptr_t numbers;
-
-	return atomic_fetch_add_explicit(&numbers, 1, memory_order_relaxed) + 1;
-}
-
-bool opencl_watch(cl_mem object, void(CL_CALLBACK *call)(cl_mem, void *), void *data)
-{
-	static _Atomic bool missing; /* OpenCL 1.0: not searched for at each buffer */
-	set_destroyed *set = NULL;
-
-	if (!atomic_load_explicit(&missing, memory_order_relaxed))
-		set = (set_destroyed *)opencl_used(USED_clSetMemObjectDestructorCallback);
-	if (!set) {
-		atomic_store(&missing, true);
-		return false;
-	}
-	const struct route route = { (void *)set, true, slots_inside.below };
-	INSIDE(&hooks[HOOK_clSetMemObjectDestructorCallback], route);
-
-	return set(object, call, data) == CL_SUCCESS;
 }
 
 /* Callbacks run last registered first: ours, from before anybody else had the handle, is
@@ -273,7 +67,7 @@ void opencl_record_made(const struct site *called, cl_mem made, cl_context conte
 	if (site->hook != &hooks[HOOK_clSVMAlloc]) /* no object, but an address */
 		site->watched = watch(made);
 	if (may_have_parent(site->hook) || pool)
-		ask_object(made, CL_MEM_ASSOCIATED_MEMOBJECT, &parent, sizeof(parent));
+		opencl_ask_object(made, CL_MEM_ASSOCIATED_MEMOBJECT, &parent, sizeof(parent));
 	if (pool && site->hook != &hooks[HOOK_clCreateBuffer])
 		opencl_pool_other(site, made, context, parent);
 	record_made(site, (uint64_t)(uintptr_t)made, bytes, (uint64_t)(uintptr_t)context,

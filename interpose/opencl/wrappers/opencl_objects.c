@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "interpose/opencl/kernel_args.h"
+#include "interpose/opencl/opencl_driver.h"
 #include "interpose/opencl/wrappers/opencl_calls.h"
 
 void opencl_record_object(const struct site *site, const void *made, cl_context context)

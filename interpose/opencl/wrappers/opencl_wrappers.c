@@ -9,7 +9,7 @@
 #include "interpose/block/mappings.h"
 #include "interpose/block/pool_counters.h"
 #include "interpose/block/wrap.h"
-#include "interpose/dispatch/api.h"
+#include "interpose/opencl/opencl_driver.h"
 #include "interpose/opencl/wrappers/opencl_calls.h"
 #include "interpose/opencl/wrappers/opencl_rows.h"
 #include "interpose/opencl/pool/opencl_pool.h"
@@ -72,10 +72,17 @@ static cl_int code_of(const cl_int *errcode_ret)
 	CREATE_BY(call, made, context, size, NULL,                                          \
 		  opencl_record_made(&site, r, (context), (uint64_t)(size)))
 
+static void record_buffer(const struct site *site, cl_mem made, cl_context context,
+			  cl_mem_flags flags, size_t size, void *host_ptr)
+{
+	if (!opencl_pool_made(site, made, context, flags, size, host_ptr))
+		opencl_record_made(site, made, context, size);
+}
+
 #define VERB_BUFFER(call, made, context, size)                                              \
 	CREATE_BY(call, made, context, size,                                                \
 		  opencl_pool_take(&site, context, flags, size, host_ptr, errcode_ret),     \
-		  opencl_pool_made(&site, r, context, flags, size, host_ptr))
+		  record_buffer(&site, r, context, flags, size, host_ptr))
 
 /* Shared memory: an address. ERRCODE is where the code of a refusal goes, or NULL. */
 #define LEND_BY(call, made, device, size, errcode)                                          \
@@ -306,13 +313,9 @@ static void record_retained_context(const struct site *site, cl_context context)
 #define ROWS_OF "interpose/opencl/opencl_rows.def"
 #include "interpose/dispatch/hooks.def"
 
-static void *const wrappers[] = {
+void *const opencl_wrappers[] = {
 #define HOOK(symbol, ...) [HOOK_##symbol - HOOK_FIRST_OPENCL] = (void *)looked_up_##symbol,
 #define HAND(symbol, ...) [HOOK_##symbol - HOOK_FIRST_OPENCL] = (void *)looked_up_##symbol,
 #define ROWS_OF "interpose/opencl/opencl_rows.def"
 #include "interpose/dispatch/hooks.def"
-};
-
-const struct api_ops api_ops_OPENCL = {
-	.wrappers = wrappers,
 };

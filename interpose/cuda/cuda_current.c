@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The calling thread's CUDA context: whose memory a call makes, on which device. Owns the primary
+ * context of each device and the list of green contexts; must not look into a context, and asks
+ * the driver only what capture allows.
+ */
+#include "interpose/cuda/cuda_current.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "interpose/base/hash.h"
+#include "interpose/block/driver_growth.h"
+#include "interpose/cuda/cuda_context.h"
+
+_Atomic uint32_t cuda_context_epoch READ_BY_ALL = 1;
+_Atomic bool cuda_context_doubtful READ_BY_ALL;
+
+#define DEVICES_MAX 64
+static _Atomic(CUcontext) primary[DEVICES_MAX];
+static _Atomic bool retained[DEVICES_MAX]; /* a retain made it, and nothing has ended it */
+
+struct green {
+	uint64_t handle;
+	CUdevice device;
+	CUcontext context; /* what it is as a CUcontext, NULL until that was asked */
+	UT_hash_handle hh;
+};
+
+CUcontext cuda_primary_of(CUdevice device)
+{
+	return device >= 0 && device < DEVICES_MAX ? atomic_load(&primary[device]) : NULL;
+}
+
+void cuda_primary_set(CUdevice device, CUcontext context, bool *ret_new)
+{
+	*ret_new = false;
+	if (device < 0 || device >= DEVICES_MAX)
+		return;
+	atomic_store(&primary[device], context);
+	*ret_new = !atomic_exchange(&retained[device], true);
+}
+
+bool cuda_primary_gone(CUdevice device)
+{
+	if (device < 0 || device >= DEVICES_MAX)
+		return false;
+	atomic_store(&retained[device], false);
+	return true;
+}
+
+/* ---- green contexts ---- */
+
+static _Atomic unsigned int greens; /* in this process image: none, and nobody need ask */
+
+/* With the lock held. */
+static bool is_green(struct recorder *recorder, CUcontext context)
+{
+	struct green *green;
+
+	for (green = recorder->contexts.green; green; green = green->hh.next)
+		if (green->context == context)
+			return true;
+	return false;
+}
+
+bool cuda_is_green(CUcontext context)
+{
+	struct recorder *recorder;
+	bool green;
+
+	if (!atomic_load_explicit(&greens, memory_order_relaxed) || !recorder_now() ||
+	    !(recorder = recorder_enter()))
+		return false;
+	lock_take(&recorder->contexts.lock);
+	green = is_green(recorder, context);
+	lock_give(&recorder->contexts.lock);
+	recorder_leave();
+	return green;
+}
+
+/* The context with which memory ends that is made in CONTEXT, of DEVICE: NULL, unknown, if
+ * that is a green one's and nobody retained it. */
+static CUcontext owner_of(CUcontext context, CUdevice device)
+{
+	return cuda_is_green(context) ? cuda_primary_of(device) : context;
+}
+
+void cuda_green_add(CUgreenCtx handle, CUdevice device)
+{
+	struct recorder *recorder = recorder_enter();
+	struct green *green;
+	struct arena *arena;
+
+	if (!recorder)
+		return;
+	arena = &recorder->arena;
+	green = arena_take(arena, sizeof(*green));
+	if (green) {
+		green->handle = (uint64_t)(uintptr_t)handle;
+		green->device = device;
+		lock_take(&recorder->contexts.lock);
+		TABLE_ADD(recorder->contexts.green, handle, green);
+		lock_give(&recorder->contexts.lock);
+		atomic_fetch_add(&greens, 1);
+	}
+	recorder_leave();
+}
+
+void cuda_green_name(CUgreenCtx handle, CUcontext context)
+{
+	uint64_t key = (uint64_t)(uintptr_t)handle;
+	struct recorder *recorder = recorder_enter();
+	struct green *green;
+
+	if (!recorder)
+		return;
+	lock_take(&recorder->contexts.lock);
+	TABLE_FIND(recorder->contexts.green, &key, green);
+	if (green)
+		green->context = context;
+	lock_give(&recorder->contexts.lock);
+	recorder_leave();
+	atomic_fetch_add(&cuda_context_epoch, 1); /* the handle may have been another's before */
+}
+
+CUdevice cuda_green_take(CUgreenCtx handle, CUcontext *ret_context)
+{
+	uint64_t key = (uint64_t)(uintptr_t)handle;
+	struct recorder *recorder = recorder_now() ? recorder_enter() : NULL;
+	struct green *green;
+	struct arena *arena;
+	CUdevice device = -1;
+
+	*ret_context = NULL;
+	if (!recorder)
+		return -1;
+	arena = &recorder->arena;
+	lock_take(&recorder->contexts.lock);
+	TABLE_FIND(recorder->contexts.green, &key, green);
+	if (green)
+		HASH_DEL(recorder->contexts.green, green);
+	lock_give(&recorder->contexts.lock);
+	if (green) {
+		device = green->device;
+		*ret_context = green->context;
+		arena_give(arena, green, sizeof(*green));
+		atomic_fetch_sub(&greens, 1);
+	}
+	recorder_leave();
+	return device;
+}
+
+/* ---- the current context ---- */
+
+void cuda_meet_context(CUcontext context, uint32_t epoch)
+{
+	CUresult (*device_of)(CUdevice *) =
+		(CUresult(*)(CUdevice *))resolve_used(USED_cuCtxGetDevice);
+	struct thread *self = &thread_self;
+	CUdevice device;
+
+	self->device = device_of && device_of(&device) == CUDA_SUCCESS ? device : -1;
+	self->owner = (uint64_t)(uintptr_t)owner_of(context, self->device);
+	self->context = (uint64_t)(uintptr_t)context;
+	self->context_epoch = epoch;
+	cuda_meet_device(self->device);
+}
+
+void cuda_current_context(uint64_t *ret_context, int *ret_device)
+{
+	bool any = cuda_look_at_context();
+
+	*ret_context = any ? thread_self.owner : 0;
+	*ret_device = any ? thread_self.device : -1;
+}
+
+/* ---- devices ---- */
+
+/* Who DEVICE is, once a process: a report can ask others about it only by these names. */
+void cuda_meet_device(int device)
+{
+	CUresult (*get_uuid)(CUuuid *, CUdevice), (*get_instance)(CUuuid *, CUdevice);
+	CUresult (*get_text[2])(char *, int, CUdevice);
+	struct device_identity identity = { .ordinal = device };
+	int saved = errno;
+
+	if (!device_is_new(device))
+		return;
+	get_uuid = (CUresult(*)(CUuuid *, CUdevice))resolve_used(USED_cuDeviceGetUuid);
+	get_instance = (CUresult(*)(CUuuid *, CUdevice))resolve_used(USED_cuDeviceGetUuid_v2);
+	get_text[0] = (CUresult(*)(char *, int, CUdevice))resolve_used(USED_cuDeviceGetName);
+	get_text[1] = (CUresult(*)(char *, int, CUdevice))resolve_used(USED_cuDeviceGetPCIBusId);
+	if (!get_uuid || get_uuid((CUuuid *)identity.uuid, device) != CUDA_SUCCESS)
+		memset(identity.uuid, 0, sizeof(identity.uuid));
+	if (!get_instance || get_instance((CUuuid *)identity.instance, device) != CUDA_SUCCESS)
+		memcpy(identity.instance, identity.uuid, sizeof(identity.instance));
+	if (!get_text[0] ||
+	    get_text[0](identity.name, (int)sizeof(identity.name), device) != CUDA_SUCCESS)
+		identity.name[0] = '\0';
+	if (!get_text[1] ||
+	    get_text[1](identity.bus_id, (int)sizeof(identity.bus_id), device) != CUDA_SUCCESS)
+		identity.bus_id[0] = '\0';
+	device_record(&identity);
+	errno = saved;
+}
+
+/* ---- streams ---- */
+
+bool cuda_is_per_thread(const struct hook *hook)
+{
+	size_t length = strlen(hook->name);
+
+	return length > 5 && strcmp(hook->name + length - 5, "_ptsz") == 0;
+}
+
+bool cuda_is_captured(const struct hook *hook, CUstream stream)
+{
+	CUresult (*ask)(CUstream, CUstreamCaptureStatus *) =
+		(CUresult(*)(CUstream, CUstreamCaptureStatus *))resolve_used(
+			cuda_is_per_thread(hook) ? USED_cuStreamIsCapturing_ptsz
+						 : USED_cuStreamIsCapturing);
+	CUstreamCaptureStatus status = 0;
+
+	return ask && ask(stream, &status) == CUDA_SUCCESS && status != 0;
+}
+
+/* ---- the process's exit ---- */
+
+/* The CUDA runtime lets go of the primary context when the process exits. If that ended
+ * its blocks nobody would ever leak: at exit a release is only what the process's end
+ * does anyway. A destroy or a reset is somebody's decision and counts at any time. */
+bool cuda_inside_exit(void)
+{
+	struct recorder *recorder = recorder_enter();
+	bool inside;
+
+	if (!recorder)
+		return false;
+	inside = stack_inside_exit();
+	recorder_leave();
+	return inside;
+}
+

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The second try of a call that the driver refused for want of memory, once the pool has given
+ * some back.
+ */
+#ifndef GPULEAK_POOL_RETRY_H
+#define GPULEAK_POOL_RETRY_H
+
+#include "interpose/block/limit.h"
+#include "interpose/cuda/pool/pool.h"
+
+/* Returns true if the pool gave back memory of DEVICE, which may be LIMITS_CURRENT. */
+bool pool_relieved(int device);
+
+/* The driver answered R to a call that takes memory: try once more? */
+#define POOL_AGAIN(r, device)                                                                \
+	(__builtin_expect((r) == CUDA_ERROR_OUT_OF_MEMORY, 0) &&                             \
+	 atomic_load_explicit(&pool_on, memory_order_relaxed) && pool_relieved(device))
+
+#define POOL_TRY(call, device)                                                               \
+	({                                                                                   \
+		CUresult tried = (call);                                                     \
+		if (POOL_AGAIN(tried, (device)))                                             \
+			tried = (call);                                                      \
+		tried;                                                                       \
+	})
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Asks every API, or the one that a name belongs to.
+ */
+#include "interpose/dispatch/api.h"
+
+const struct api_ops *const apis[API_COUNT] = {
+#define API_BEGIN(api) [API_##api] = &api_ops_##api,
+#include "interpose/dispatch/hooks.def"
+};
+
+uint64_t apis_give_back(void)
+{
+	uint64_t bytes = 0;
+
+	for (int i = 0; i < API_COUNT; i++)
+		if (apis[i]->give_back)
+			bytes += apis[i]->give_back();
+	return bytes;
+}
+
+void apis_library_gone(void)
+{
+	for (int i = 0; i < API_COUNT; i++)
+		if (apis[i]->library_gone)
+			apis[i]->library_gone();
+}
+
+void apis_saw_unknown(const char *name)
+{
+	for (int i = 0; i < API_COUNT; i++)
+		if (apis[i]->saw_unknown)
+			apis[i]->saw_unknown(name);
+}
