@@ -44,7 +44,7 @@ static void note_end(struct recorder *recorder, enum ledger_ended how, int statu
 
 	if (recorder_now()) { /* what a thread left may be half done */
 		released_wait(recorder);
-		pool_settle();
+		pool_publish_all();
 		coverage_look_everywhere(recorder, true);
 	}
 	clock_gettime(CLOCK_MONOTONIC, &now);

@@ -92,7 +92,7 @@ EXPORT int gpuleak_pool_stats(struct gpuleak_pool_stats *ret)
 		return -1;
 	}
 	if (atomic_load_explicit(&pool_on, memory_order_relaxed))
-		pool_settle();
+		pool_publish_all();
 	sum_up(pools, &stats);
 	memset(ret, 0, ret->size);
 	memcpy(ret, &stats, sizeof(stats));

@@ -372,7 +372,7 @@ int verdict_report_now(struct recorder *recorder)
 		strcpy(place, "stderr");
 	}
 	if (atomic_load_explicit(&pool_on, memory_order_relaxed))
-		pool_settle();
+		pool_publish_all();
 	stripes_settle(recorder);
 	released_settle(recorder);
 	report_somehow(recorder, place);

@@ -24,8 +24,8 @@ while [ $SECONDS -lt $end ]; do
 		[ $SECONDS -lt $end ] || break
 		seed=$((seed + 1)) runs=$((runs + 1))
 		if ! "$here/run.py" "$way" --preload "$build/interpose/libgpuleak.so" \
-			--mutated "$build/interpose/libgpuleak-no-tickets.so" \
-			--patient "$build/interpose/libgpuleak-patient.so" --programs "$build/tests/torture" \
+			--mutated "$build/interpose/libgpuleak-no-fences.so" \
+			--long-batches "$build/interpose/libgpuleak-long-batches.so" --programs "$build/tests/torture" \
 			"${driver[@]}" --seeds "$seed" --seconds "$each" >"${TMPDIR:-/tmp}/torture.$$" 2>&1; then
 			failures=$((failures + 1))
 			echo "== $way, seed $seed"

@@ -75,7 +75,7 @@ def parse():
     parser.add_argument("way", choices=sorted(WAYS) + ["waits", "mutation"])
     parser.add_argument("--preload", required=True)
     parser.add_argument("--mutated", help="the library without the ticket check")
-    parser.add_argument("--patient", help="the library that puts tickets off")
+    parser.add_argument("--long-batches", help="the library that postpones fences")
     parser.add_argument("--programs", required=True, help="directory of torture and waits")
     parser.add_argument("--standin", required=True, help="directory of the stand-in driver")
     parser.add_argument("--real-driver", action="store_true", help="STANDIN leads to a real one")
@@ -154,7 +154,7 @@ def check_way(tap, options, seed, report):
         return
     library = options.preload if extra is not None else None
     if options.way.startswith("late"):
-        library = options.patient
+        library = options.long_batches
     done = torture(options, extra, arguments, library, seed, report)
     counts = counts_of(done.stdout)
     good = done.returncode == 0 and counts is not None

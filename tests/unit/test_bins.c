@@ -14,20 +14,20 @@
 #define KIB ((uint64_t)1 << 10)
 #define MIB ((uint64_t)1 << 20)
 
-_Atomic bool pool_fine;
+_Atomic bool pool_fine_bins;
 
 /* What a request for BYTES must have at least, and what it may not have more than. */
 static void check_size(uint64_t bytes)
 {
 	unsigned int bin = pool_bin_of(bytes);
-	uint64_t least = bytes >= MIB && !pool_fine ? pool_whole(bytes) : bytes;
+	uint64_t least = bytes >= MIB && !pool_fine_bins ? pool_round_large(bytes) : bytes;
 	uint64_t has = pool_bytes_of_bin(bin);
 
 	assert_true(bin < POOL_BINS);
 	assert_true(has >= least);
 	assert_true(has < least + least / 32 + POOL_GRANULE);
 	assert_true(pool_bytes_of_bin(pool_native_bin(bin)) >= has);
-	if (!pool_fine)
+	if (!pool_fine_bins)
 		assert_int_equal(pool_native_bin(bin), bin);
 	if (bytes >= MIB)
 		assert_int_equal(pool_bytes_of_bin(pool_native_bin(bin)) % (2 * MIB), 0);
@@ -44,7 +44,7 @@ static void every_size(void)
 
 		assert_true(bytes > below);
 		assert_int_equal(bytes % POOL_GRANULE, 0);
-		if (pool_fine || bytes < MIB) {
+		if (pool_fine_bins || bytes < MIB) {
 			assert_int_equal(pool_bin_of(bytes), bin);
 			assert_int_equal(pool_bin_of(below + 1), bin);
 		}
@@ -82,7 +82,7 @@ static void test_sizes(void **state)
 {
 	(void)state;
 	for (int fine = 0; fine <= 1; fine++) {
-		pool_fine = fine;
+		pool_fine_bins = fine;
 		every_size();
 		every_last();
 	}
@@ -92,7 +92,7 @@ static void test_sizes(void **state)
 static void test_whole(void **state)
 {
 	(void)state;
-	pool_fine = false;
+	pool_fine_bins = false;
 	assert_int_equal(pool_bin_of(MIB - 1), pool_bin_of(1009 * KIB));
 	assert_int_equal(pool_bytes_of_bin(pool_bin_of(MIB - 1)), MIB);
 	assert_int_equal(pool_bin_of(MIB), pool_bin_of(2 * MIB));
@@ -109,14 +109,14 @@ static void test_fine(void **state)
 	unsigned int bin;
 
 	(void)state;
-	pool_fine = true;
+	pool_fine_bins = true;
 	assert_int_equal(pool_bytes_of_bin(pool_bin_of(MIB)), MIB);
 	assert_int_equal(pool_bytes_of_bin(pool_bin_of(MIB + 1)), MIB + 32 * KIB);
 	assert_int_equal(pool_bytes_of_bin(pool_bin_of(3 * MIB)), 3 * MIB);
 	for (uint64_t bytes = MIB; bytes <= 64 * MIB; bytes += 100 * KIB) {
 		bin = pool_bin_of(bytes);
 		assert_int_equal(pool_bytes_of_bin(pool_native_bin(bin)),
-				 pool_whole(pool_bytes_of_bin(bin)));
+				 pool_round_large(pool_bytes_of_bin(bin)));
 		assert_true(pool_last_bin_for(bin) >= pool_native_bin(bin));
 	}
 	/* What of the driver's is a byte short serves no request for all of it. */

@@ -47,13 +47,13 @@ static void make_pool(void)
 
 	pool = pool_make(recorder);
 	assert_non_null(pool);
-	pool->alone = false;
+	pool->single_thread = false;
 	context = &pool->context[0];
 	context->total = 16384 * MIB;
 	context->flush = context->total;
 	space = &context->space[POOL_DEVICE];
 	space->context = context;
-	space->record = &space->nowhere;
+	space->record = &space->local_record;
 	for (unsigned int i = 0; i < BLOCKS; i++) {
 		struct pool_block *block = pool_block_new(pool);
 
@@ -62,9 +62,9 @@ static void make_pool(void)
 		block->bin = (uint16_t)bin_of(i);
 		block->capacity = pool_bytes_of_bin(block->bin);
 		block->space = space;
-		atomic_store(&block->state, POOL_KEPT);
+		atomic_store(&block->state, POOL_CACHED);
 		pool_cache_enter(pool_cache_here(pool, space));
-		pool_keep(pool_cache_here(pool, space), block);
+		pool_cache_insert(pool_cache_here(pool, space), block);
 		pool_cache_leave(pool_cache_here(pool, space));
 	}
 	recorder_leave();
@@ -78,19 +78,19 @@ static struct pool_block *take(unsigned int bin)
 	uint64_t pending;
 
 	pool_cache_enter(cache);
-	block = pool_take_own(space->context, cache, bin, &pending);
+	block = pool_cache_remove_own(space->context, cache, bin, &pending);
 	pool_cache_leave(cache);
 	if (!block)
-		block = pool_take_returned(space, cache, bin, &pending);
+		block = pool_cache_remove_returned(space, cache, bin, &pending);
 	if (!block)
-		block = pool_take_older(space, cache, bin);
+		block = pool_cache_remove_older(space, cache, bin);
 	if (!block)
-		block = pool_take_any(pool, space, cache, bin, pool_bytes_of_bin(bin));
+		block = pool_cache_remove_any(pool, space, cache, bin, pool_bytes_of_bin(bin));
 	if (!block)
 		return NULL;
 	twice += atomic_exchange(&taken[number_of(block)], 1);
 	pool_cache_enter(cache);
-	block->taker = cache;
+	block->owner = cache;
 	pool_cache_leave(cache);
 	return block;
 }
@@ -101,7 +101,7 @@ static void give(struct pool_block *block)
 
 	twice += !atomic_exchange(&taken[number_of(block)], 0);
 	pool_cache_enter(cache);
-	pool_keep(cache, block);
+	pool_cache_insert(cache, block);
 	pool_cache_leave(cache);
 }
 
@@ -123,7 +123,7 @@ static void *trade(void *seed)
 		if (block)
 			give(block);
 		if (i % 512 == 0)
-			pool_collect(pool, space);
+			pool_cache_collect(pool, space);
 		recorder_leave();
 	}
 	atomic_fetch_add(&ended, 1);
@@ -156,8 +156,8 @@ static void test_trade(void **state)
 		if (block)
 			assert_int_equal(atomic_exchange(&taken[number_of(block)], 2), 1);
 	}
-	pool_collect(pool, space);
-	while ((block = pool_take_oldest(space, false, UINT32_MAX)) != NULL) {
+	pool_cache_collect(pool, space);
+	while ((block = pool_cache_remove_oldest(space, false, UINT32_MAX)) != NULL) {
 		assert_int_equal(atomic_exchange(&taken[number_of(block)], 2), 0);
 		found++;
 	}

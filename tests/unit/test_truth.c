@@ -73,7 +73,7 @@ void cuda_current_context(uint64_t *ret_context, int *ret_device)
 	*ret_device = current ? 3 : -1;
 }
 
-bool pool_find(uint64_t address, struct pool_place *ret)
+bool pool_lookup(uint64_t address, struct pool_place *ret)
 {
 	errno = 77;
 	finds++;

@@ -28,7 +28,7 @@
 _Atomic bool pool_on READ_BY_ALL;
 _Atomic bool pool_wants_trim READ_BY_ALL;
 
-static uint64_t give_back(bool may_wait);
+static uint64_t contexts_trim_all(bool may_wait);
 
 void pool_reason(struct pool_space *space, enum ledger_pool_reason why)
 {
@@ -39,17 +39,17 @@ void pool_reason(struct pool_space *space, enum ledger_pool_reason why)
 
 struct pool *pool_make(struct recorder *recorder)
 {
-	struct pool *pool = NULL, *mine = arena_take(&recorder->arena, sizeof(*mine));
+	struct pool *pool = NULL, *recorded = arena_take(&recorder->arena, sizeof(*recorded));
 
-	if (!mine)
+	if (!recorded)
 		return NULL;
-	mine->arena = &recorder->arena;
-	mine->recorder = recorder;
-	mine->alone = owner_lock_possible();
-	pool_slabs_begin();
-	if (atomic_compare_exchange_strong(&recorder->pool, &pool, mine))
-		return mine;
-	arena_give(&recorder->arena, mine, sizeof(*mine));
+	recorded->arena = &recorder->arena;
+	recorded->recorder = recorder;
+	recorded->single_thread = owner_lock_possible();
+	pool_slabs_init();
+	if (atomic_compare_exchange_strong(&recorder->pool, &pool, recorded))
+		return recorded;
+	arena_give(&recorder->arena, recorded, sizeof(*recorded));
 	return pool;
 }
 
@@ -58,7 +58,7 @@ static const char *kind_name(enum pool_kind kind)
 	return kind == POOL_DEVICE ? "device" : "pinned";
 }
 
-static void begin_space(struct pool_context *context, enum pool_kind kind)
+static void space_init(struct pool_context *context, enum pool_kind kind)
 {
 	struct pool_space *space = &context->space[kind];
 	struct ledger_pool *record =
@@ -67,14 +67,14 @@ static void begin_space(struct pool_context *context, enum pool_kind kind)
 
 	space->context = context;
 	space->kind = kind;
-	space->record = record ? record : &space->nowhere;
+	space->record = record ? record : &space->local_record;
 	__atomic_store_n(&space->record->mode,
 			 context->strict ? OPTION_POOL_STRICT : OPTION_POOL_FAST,
 			 __ATOMIC_RELAXED);
 }
 
 /* With `making`. */
-static struct pool_context *make_context(struct pool *pool, uint64_t handle, int device)
+static struct pool_context *context_create(struct pool *pool, uint64_t handle, int device)
 {
 	struct pool_context *context = NULL;
 
@@ -91,19 +91,19 @@ static struct pool_context *make_context(struct pool *pool, uint64_t handle, int
 	atomic_store(&context->prealloc_tried, false);
 	atomic_store(&context->failed, false);
 	atomic_store(&context->handle, handle);
-	if (!pool_tickets_begin(context)) {
+	if (!pool_fences_init(context)) {
 		atomic_store(&context->handle, 0);
 		return NULL;
 	}
 	context->strict = context->by_sync || config.pool == OPTION_POOL_STRICT;
-	pool_native_begin(context);
+	pool_native_init(context);
 	for (int kind = 0; kind < POOL_KINDS; kind++)
-		begin_space(context, kind);
+		space_init(context, kind);
 	atomic_store(&context->open, true);
 	return context;
 }
 
-static struct pool_context *find_context(struct pool *pool, uint64_t handle)
+static struct pool_context *context_lookup(struct pool *pool, uint64_t handle)
 {
 	for (unsigned int i = 0; i < POOL_CONTEXTS; i++)
 		if (atomic_load(&pool->context[i].handle) == handle)
@@ -111,15 +111,15 @@ static struct pool_context *find_context(struct pool *pool, uint64_t handle)
 	return NULL;
 }
 
-static COLD struct pool_context *context_met(struct pool *pool, uint64_t handle, int device)
+static COLD struct pool_context *context_for_slow(struct pool *pool, uint64_t handle, int device)
 {
-	struct pool_context *context = find_context(pool, handle);
+	struct pool_context *context = context_lookup(pool, handle);
 
 	if (!context) {
 		lock_take(&pool->making);
-		context = find_context(pool, handle);
+		context = context_lookup(pool, handle);
 		if (!context)
-			context = make_context(pool, handle, device);
+			context = context_create(pool, handle, device);
 		lock_give(&pool->making);
 	}
 	thread_self.pool = pool;
@@ -136,11 +136,11 @@ static HOT struct pool_context *context_for(struct pool *pool, uint64_t handle, 
 							  memory_order_relaxed) == handle,
 			     1))
 		return context;
-	return context_met(pool, handle, device);
+	return context_for_slow(pool, handle, device);
 }
 
 /* The pool, if there is one, with the recorder entered. */
-static struct pool *pool_entered(void)
+static struct pool *pool_enter(void)
 {
 	struct recorder *recorder = pool_on && recorder_now() ? recorder_enter() : NULL;
 	struct pool *pool = recorder ? atomic_load(&recorder->pool) : NULL;
@@ -152,17 +152,17 @@ static struct pool *pool_entered(void)
 
 /* ---- sums, now and then ---- */
 
-static uint32_t seconds_of(struct pool *pool)
+static uint32_t pool_now_s(struct pool *pool)
 {
 	return (uint32_t)(stripes_now(pool->recorder) / NS_PER_S);
 }
 
-static COLD void settle(struct pool *pool, struct pool_space *space, bool may_wait)
+static COLD void space_trim_and_publish(struct pool *pool, struct pool_space *space, bool may_wait)
 {
-	uint32_t now_s = seconds_of(pool);
+	uint32_t now_s = pool_now_s(pool);
 
-	pool_bound(pool, space, may_wait);
-	pool_tell(space);
+	pool_trim_to_limit(pool, space, may_wait);
+	pool_publish(space);
 	if (now_s >= atomic_load_explicit(&pool->next_decay_s, memory_order_relaxed)) {
 		atomic_store(&pool->next_decay_s, now_s + 1);
 		pool_decay(pool, now_s);
@@ -171,75 +171,77 @@ static COLD void settle(struct pool *pool, struct pool_space *space, bool may_wa
 
 /* Whether it is time to look at the sums, which then have this cache's. A thread that takes and
  * gives in turn has nothing to tell. With the cache's lock. */
-static HOT bool is_due(struct pool_space *space, struct pool_cache *cache, bool gave)
+static HOT bool cache_count_if_due(struct pool_space *space, struct pool_cache *cache,
+				   bool was_free)
 {
 	int64_t flush = (int64_t)space->context->flush;
-	bool due = gave ? cache->frees >= COUNT_EVERY || cache->kept >= flush
-			: cache->hits >= COUNT_EVERY || (cache->took && cache->kept <= -flush);
+	bool due = was_free ? cache->frees >= COUNT_EVERY || cache->cached >= flush
+			    : cache->hits >= COUNT_EVERY ||
+				      (cache->last_was_alloc && cache->cached <= -flush);
 
-	cache->took = !gave;
+	cache->last_was_alloc = !was_free;
 	if (__builtin_expect(due, 0))
-		pool_count(space, cache);
+		pool_cache_count(space, cache);
 	return due;
 }
 
 /* The same of a free behind work: what a thread takes and gives in turn may pile up nevertheless,
  * since it is always other blocks. */
-static COLD bool may_be_behind(struct pool_space *space, struct pool_cache *cache)
+static COLD bool cache_count_if_pending(struct pool_space *space, struct pool_cache *cache)
 {
 	bool due = cache->freed >= FLUSHES_BEHIND * (int64_t)space->context->flush;
 
 	if (due)
-		pool_count(space, cache);
+		pool_cache_count(space, cache);
 	return due;
 }
 
 /* ---- allocation ---- */
 
-static HOT void hand_out(struct pool_cache *cache, struct pool_block *block, uint64_t bytes)
+static HOT void block_hand_out(struct pool_cache *cache, struct pool_block *block, uint64_t bytes)
 {
 	block->bytes = bytes;
-	block->taker = cache;
+	block->owner = cache;
 	atomic_store_explicit(&block->standing.recorded, false, memory_order_relaxed);
-	cache->kept -= (int64_t)block->capacity;
+	cache->cached -= (int64_t)block->capacity;
 	cache->waste += (int64_t)(block->capacity - bytes);
 	cache->hits++;
 	atomic_store_explicit(&block->state, POOL_LIVE, memory_order_release);
 }
 
 /* PENDING: the ticket of what this thread keeps of the bin; 0 if that is nothing. */
-static COLD struct pool_block *look_further(struct pool *pool, struct pool_space *space,
-					    struct pool_cache *cache, unsigned int bin,
-					    uint64_t pending, uint64_t bytes)
+static COLD struct pool_block *block_alloc_slow(struct pool *pool, struct pool_space *space,
+						struct pool_cache *cache, unsigned int bin,
+						uint64_t pending, uint64_t bytes)
 {
-	struct pool_block *block = pool_take_returned(space, cache, bin, &pending);
+	struct pool_block *block = pool_cache_remove_returned(space, cache, bin, &pending);
 
 	if (!block)
-		block = pool_take_older(space, cache, bin);
+		block = pool_cache_remove_older(space, cache, bin);
 	if (pending && !block) {
-		pool_tickets_ask(space->context, pending);
+		pool_fence_query(space->context, pending);
 		pool_cache_enter(cache);
-		block = pool_take_own(space->context, cache, bin, &pending);
+		block = pool_cache_remove_own(space->context, cache, bin, &pending);
 		pool_cache_leave(cache);
 	}
-	if (!block && atomic_load_explicit(&space->kept, memory_order_relaxed) > 0)
-		pool_tickets_poll(space->context, false);
+	if (!block && atomic_load_explicit(&space->cached, memory_order_relaxed) > 0)
+		pool_fences_poll(space->context, false);
 	if (!block)
-		block = pool_take_any(pool, space, cache, bin, bytes);
+		block = pool_cache_remove_any(pool, space, cache, bin, bytes);
 	if (!block)
-		block = pool_slab_take(pool, space, cache, bin, bytes);
+		block = pool_slab_alloc(pool, space, cache, bin, bytes);
 	if (!block)
-		pool_tickets_missed(space->context);
+		pool_fences_note_miss(space->context);
 	if (block) {
 		pool_cache_enter(cache);
-		hand_out(cache, block, bytes);
+		block_hand_out(cache, block, bytes);
 		pool_cache_leave(cache);
 	}
 	return block;
 }
 
-static HOT struct pool_block *serve(struct pool *pool, struct pool_space *space, uint64_t bytes,
-				    unsigned int bin)
+static HOT struct pool_block *block_alloc(struct pool *pool, struct pool_space *space,
+					  uint64_t bytes, unsigned int bin)
 {
 	struct pool_cache *cache = pool_cache_here(pool, space);
 	struct pool_block *block;
@@ -248,25 +250,25 @@ static HOT struct pool_block *serve(struct pool *pool, struct pool_space *space,
 	if (!cache)
 		return NULL;
 	pool_cache_enter(cache);
-	block = pool_take_own(space->context, cache, bin, &pending);
+	block = pool_cache_remove_own(space->context, cache, bin, &pending);
 	if (block) {
-		hand_out(cache, block, bytes);
-		is_due(space, cache, false); /* what is too much gives way at a free */
+		block_hand_out(cache, block, bytes);
+		cache_count_if_due(space, cache, false); /* what is too much gives way at a free */
 	}
 	pool_cache_leave(cache);
-	return block ? block : look_further(pool, space, cache, bin, pending, bytes);
+	return block ? block : block_alloc_slow(pool, space, cache, bin, pending, bytes);
 }
 
 /* The driver's own allocation, REAL; as a block of the pool's if that can be. */
-static COLD CUresult from_driver(struct pool *pool, struct pool_space *space, void *real,
-			    uint64_t bytes, unsigned int bin, uint64_t *ret_address)
+static COLD CUresult block_alloc_native(struct pool *pool, struct pool_space *space, void *real,
+					uint64_t bytes, unsigned int bin, uint64_t *ret_address)
 {
 	bool relieved = false;
 	CUresult r;
 
 	pool_make_room(pool, space, pool_bytes_of_bin(bin));
 	for (;; relieved = true) {
-		r = pool_native_take(pool, space, real, bin, bytes, ret_address);
+		r = pool_native_alloc(pool, space, real, bin, bytes, ret_address);
 		if (r != CUDA_ERROR_OUT_OF_MEMORY || !pool_relieve(space->context->device))
 			break;
 	}
@@ -276,7 +278,7 @@ static COLD CUresult from_driver(struct pool *pool, struct pool_space *space, vo
 }
 
 /* Where pooled memory of KIND is made now: NULL, and it is the driver's affair. */
-static HOT struct pool_space *space_here(enum pool_kind kind, struct pool **ret_pool)
+static HOT struct pool_space *space_enter(enum pool_kind kind, struct pool **ret_pool)
 {
 	struct pool_context *context;
 	struct recorder *recorder;
@@ -293,8 +295,8 @@ static HOT struct pool_space *space_here(enum pool_kind kind, struct pool **ret_
 }
 
 /* False: nothing was done. */
-static HOT bool allocate(enum pool_kind kind, void *real, uint64_t bytes, uint64_t *ret_address,
-			 CUresult *ret)
+static HOT bool pool_allocate(enum pool_kind kind, void *real, uint64_t bytes,
+			      uint64_t *ret_address, CUresult *ret)
 {
 	struct pool *pool;
 	struct pool_space *space;
@@ -303,11 +305,11 @@ static HOT bool allocate(enum pool_kind kind, void *real, uint64_t bytes, uint64
 
 	if (!bytes || bytes > POOL_BYTES_MAX)
 		return false;
-	space = space_here(kind, &pool);
+	space = space_enter(kind, &pool);
 	if (!space)
 		return false;
 	bin = pool_bin_of(bytes);
-	block = serve(pool, space, bytes, bin);
+	block = block_alloc(pool, space, bytes, bin);
 	if (__builtin_expect(block != NULL, 1)) {
 		*ret_address = block->address;
 		*ret = CUDA_SUCCESS;
@@ -316,7 +318,7 @@ static HOT bool allocate(enum pool_kind kind, void *real, uint64_t bytes, uint64
 		return true;
 	}
 	recorder_leave();
-	*ret = from_driver(pool, space, real, bytes, bin, ret_address);
+	*ret = block_alloc_native(pool, space, real, bytes, bin, ret_address);
 	return *ret == CUDA_SUCCESS;
 }
 
@@ -326,17 +328,17 @@ HOT_CALL CUresult pool_alloc_device(CUdeviceptr *address, size_t bytes)
 	uint64_t made;
 	CUresult r;
 
-	if (!address || !allocate(POOL_DEVICE, real, bytes, &made, &r))
+	if (!address || !pool_allocate(POOL_DEVICE, real, bytes, &made, &r))
 		return ((CUresult(*)(CUdeviceptr *, size_t))real)(address, bytes);
 	*address = made;
 	return r;
 }
 
-static __attribute__((noinline)) bool allocate_pinned(enum pool_kind kind, void *real,
-						      uint64_t bytes, uint64_t *ret_address,
-						      CUresult *ret)
+static __attribute__((noinline)) bool pool_allocate_pinned(enum pool_kind kind, void *real,
+							   uint64_t bytes, uint64_t *ret_address,
+							   CUresult *ret)
 {
-	return allocate(kind, real, bytes, ret_address, ret);
+	return pool_allocate(kind, real, bytes, ret_address, ret);
 }
 
 CUresult pool_alloc_pinned(void **pointer, size_t bytes, unsigned int flags)
@@ -345,7 +347,8 @@ CUresult pool_alloc_pinned(void **pointer, size_t bytes, unsigned int flags)
 	uint64_t made;
 	CUresult r;
 
-	if (!pointer || flags > 7 || !allocate_pinned(POOL_PINNED + flags, real, bytes, &made, &r))
+	if (!pointer || flags > 7 ||
+	    !pool_allocate_pinned(POOL_PINNED + flags, real, bytes, &made, &r))
 		return ((CUresult(*)(void **, size_t, unsigned int))real)(pointer, bytes, flags);
 	*pointer = (void *)(uintptr_t)made;
 	return r;
@@ -357,7 +360,7 @@ CUresult pool_alloc_pinned_plain(void **pointer, size_t bytes)
 	uint64_t made;
 	CUresult r;
 
-	if (!pointer || !allocate_pinned(POOL_PINNED_PLAIN, real, bytes, &made, &r))
+	if (!pointer || !pool_allocate_pinned(POOL_PINNED_PLAIN, real, bytes, &made, &r))
 		return ((CUresult(*)(void **, size_t))real)(pointer, bytes);
 	*pointer = (void *)(uintptr_t)made;
 	return r;
@@ -393,16 +396,16 @@ static HOT bool driver_must_answer(uint64_t address)
 }
 
 /* Of a block that left the application's hands: whether it may be kept. */
-static bool may_keep(const struct pool_block *block)
+static bool block_may_cache(const struct pool_block *block)
 {
 	const struct pool_context *context = block->space->context;
 
-	return !block->never && atomic_load_explicit(&context->open, memory_order_relaxed);
+	return !block->never_reuse && atomic_load_explicit(&context->open, memory_order_relaxed);
 }
 
 /* False: its context is ending, or there is no memory for a cache. */
-static HOT bool put(struct pool *pool, struct pool_block *block, enum pool_ticket_how how,
-		    bool may_wait)
+static HOT bool block_insert(struct pool *pool, struct pool_block *block,
+			     enum pool_fence_origin origin, bool may_wait)
 {
 	struct pool_space *space = block->space;
 	struct pool_cache *cache = pool_cache_here(pool, space);
@@ -415,72 +418,73 @@ static HOT bool put(struct pool *pool, struct pool_block *block, enum pool_ticke
 	pool_cache_enter(cache);
 	open = atomic_load_explicit(&space->context->open, memory_order_relaxed);
 	if (open) {
-		cache->kept += (int64_t)block->capacity;
+		cache->cached += (int64_t)block->capacity;
 		cache->freed += (int64_t)block->capacity;
 		cache->waste -= (int64_t)(block->capacity - block->bytes);
 		cache->frees++;
-		cache->shared += how != POOL_TICKET_NEW;
-		pool_keep(cache, block);
-		due = is_due(space, cache, true) ||
-		      (how != POOL_TICKET_COVERED && may_be_behind(space, cache));
+		cache->shared += origin != POOL_FENCE_NEW;
+		pool_cache_insert(cache, block);
+		due = cache_count_if_due(space, cache, true) ||
+		      (origin != POOL_FENCE_COVERED && cache_count_if_pending(space, cache));
 	}
 	pool_cache_leave(cache);
 	if (__builtin_expect(due, 0))
-		settle(pool, space, may_wait);
+		space_trim_and_publish(pool, space, may_wait);
 	return open;
 }
 
 /* Keeps BLOCK, which NATIVE's call has just taken from the application. False: the driver must
  * have it back. */
-static HOT bool keep(struct pool *pool, struct pool_block *block,
-		     const struct pool_native_free *native)
+static HOT bool block_cache(struct pool *pool, struct pool_block *block,
+			    const struct pool_native_free *native)
 {
 	struct pool_context *context = block->space->context;
-	enum pool_ticket_how how;
+	enum pool_fence_origin origin;
 
-	if (!may_keep(block) || (native->elsewhere && !block->slab))
+	if (!block_may_cache(block) || (native->elsewhere && !block->slab))
 		return false;
 	if (native->elsewhere) /* a part can't be freed by the driver on that stream */
 		pool_wait_for_stream(native->stream);
-	block->ticket = pool_ticket(block, context->strict, &how);
+	block->fence = pool_fence_for_free(block, context->strict, &origin);
 	if (context->strict && !native->async)
-		pool_tickets_wait(context, block->ticket);
+		pool_fence_wait(context, block->fence);
 	if (__builtin_expect(atomic_load_explicit(&context->failed, memory_order_relaxed), 0)) {
 		pool_fail(pool, context);
 		return false;
 	}
-	block->kept_s = (uint32_t)(thread_self.now_ns / NS_PER_S); /* the wrapper has just looked */
-	return put(pool, block, how, !native->async);
+	block->freed_s =
+		(uint32_t)(thread_self.now_ns / NS_PER_S); /* the wrapper has just looked */
+	return block_insert(pool, block, origin, !native->async);
 }
 
-enum taken { TAKEN, TAKEN_BEFORE, NOT_OURS };
+enum claim { CLAIMED, CLAIMED_BEFORE, NOT_OURS };
 
 /* Only one of two frees of a block takes it: of a recorded one who took it out of the recorder's
  * table (MINE), so that this needs no exchange. A call for another kind of memory takes none: the
  * driver says no to it, and we where the driver does not know that the block is freed. */
-static HOT enum taken take_from_application(struct pool_block *block, bool pinned, bool mine)
+static HOT enum claim block_claim(struct pool_block *block, bool pinned, bool recorded)
 {
 	uint32_t state = atomic_load_explicit(&block->state, memory_order_acquire);
 	bool other_kind = pinned != (block->space->kind != POOL_DEVICE);
 
 	if (other_kind)
-		return state == POOL_SPARE || state == POOL_LIVE ? NOT_OURS : TAKEN_BEFORE;
-	if (mine && state == POOL_LIVE) {
-		atomic_store_explicit(&block->state, POOL_KEPT, memory_order_release);
-		return TAKEN;
+		return state == POOL_SPARE || state == POOL_LIVE ? NOT_OURS : CLAIMED_BEFORE;
+	if (recorded && state == POOL_LIVE) {
+		atomic_store_explicit(&block->state, POOL_CACHED, memory_order_release);
+		return CLAIMED;
 	}
 	if (atomic_load_explicit(&block->standing.recorded, memory_order_relaxed))
-		return state == POOL_SPARE ? NOT_OURS : TAKEN_BEFORE;
+		return state == POOL_SPARE ? NOT_OURS : CLAIMED_BEFORE;
 	if (state == POOL_LIVE &&
-	    atomic_compare_exchange_strong_explicit(&block->state, &state, POOL_KEPT,
+	    atomic_compare_exchange_strong_explicit(&block->state, &state, POOL_CACHED,
 						    memory_order_acq_rel, memory_order_acquire))
-		return TAKEN;
-	return state == POOL_SPARE ? NOT_OURS : TAKEN_BEFORE;
+		return CLAIMED;
+	return state == POOL_SPARE ? NOT_OURS : CLAIMED_BEFORE;
 }
 
 /* The block that the recorder took out of its table for this call, with the recorder still
  * entered; NULL if that was none of the pool's. */
-static HOT struct pool_block *taken_out(uint64_t address)
+static HOT struct pool_block *block_from_recorder(uint64_t address)
 {
 	struct standing *standing = thread_self.standing;
 	struct pool_block *block;
@@ -496,16 +500,16 @@ static HOT struct pool_block *taken_out(uint64_t address)
 }
 
 /* What may not be kept. On failure it stays the application's. */
-static COLD CUresult release_native(struct pool *pool, struct pool_block *block,
-				    const struct pool_native_free *native)
+static COLD CUresult block_return_native(struct pool *pool, struct pool_block *block,
+					 const struct pool_native_free *native)
 {
 	struct pool_space *space = block->space;
 	int64_t unasked = (int64_t)(block->capacity - block->bytes);
 	CUresult r;
 
-	if (block->never)
-		pool_reason(space, (enum ledger_pool_reason)(block->never - 1));
-	r = pool_native_give(pool, block, native);
+	if (block->never_reuse)
+		pool_reason(space, (enum ledger_pool_reason)(block->never_reuse - 1));
+	r = pool_native_return(pool, block, native);
 	if (r == CUDA_SUCCESS)
 		atomic_fetch_sub(&space->waste, unasked);
 	else
@@ -516,27 +520,27 @@ static COLD CUresult release_native(struct pool *pool, struct pool_block *block,
 /* The driver can't have a part back, and work may be pending on it: waited for as the driver
  * would. Where that can't be, or others may use it for good, the part is nobody's from here on;
  * once an event has failed it may go, since then no part is handed out any more. */
-static COLD void release_part(struct pool *pool, struct pool_block *block)
+static COLD void block_return_part(struct pool *pool, struct pool_block *block)
 {
 	struct pool_context *context = block->space->context;
-	enum pool_ticket_how how;
+	enum pool_fence_origin origin;
 
-	if (block->never) {
-		pool_reason(block->space, (enum ledger_pool_reason)(block->never - 1));
+	if (block->never_reuse) {
+		pool_reason(block->space, (enum ledger_pool_reason)(block->never_reuse - 1));
 		return;
 	}
-	atomic_fetch_add(&block->space->kept, (int64_t)block->capacity);
+	atomic_fetch_add(&block->space->cached, (int64_t)block->capacity);
 	atomic_fetch_sub(&block->space->waste, (int64_t)(block->capacity - block->bytes));
-	if (pool_tickets_wait(context, pool_ticket(block, true, &how)) ||
+	if (pool_fence_wait(context, pool_fence_for_free(block, true, &origin)) ||
 	    atomic_load(&context->failed))
-		pool_slab_give(pool, block);
+		pool_slab_return(pool, block);
 }
 
 /* The recorder can't be entered. The driver frees its own blocks, of which it knows nothing of
  * their parts: a part at ADDRESS is nobody's from here on. */
 static COLD bool is_lost_part(uint64_t address, CUresult *ret)
 {
-	char *standing = (char *)pool_standing(address);
+	char *standing = (char *)pool_block_hint(address);
 	const struct pool_block *block =
 		standing ? (void *)(standing - offsetof(struct pool_block, standing)) : NULL;
 
@@ -547,38 +551,38 @@ static COLD bool is_lost_part(uint64_t address, CUresult *ret)
 }
 
 /* The free of ADDRESS by NATIVE's call. False: the driver is to be asked. */
-static HOT bool release(const struct pool_native_free *native, bool pinned, uint64_t address,
-			CUresult *ret)
+static HOT bool block_free(const struct pool_native_free *native, bool pinned, uint64_t address,
+			   CUresult *ret)
 {
 	struct recorder *recorder = recorder_resume(address);
-	struct pool_block *mine = taken_out(address), *block = mine;
-	enum taken taken = NOT_OURS;
+	struct pool_block *recorded = block_from_recorder(address), *block = recorded;
+	enum claim claim = NOT_OURS;
 	struct pool *pool;
-	bool kept = false;
+	bool cached = false;
 
 	if (!recorder)
 		return is_lost_part(address, ret);
 	pool = pool_of(recorder);
 	if (__builtin_expect(!block, 0))
-		block = pool ? pool_map_find(pool, address) : NULL;
+		block = pool ? pool_map_lookup(pool, address) : NULL;
 	if (block)
-		taken = take_from_application(block, pinned, mine != NULL);
-	if (taken == TAKEN)
-		kept = keep(pool, block, native);
-	if (taken == TAKEN && !kept && block->slab) {
-		release_part(pool, block);
-		kept = true;
+		claim = block_claim(block, pinned, recorded != NULL);
+	if (claim == CLAIMED)
+		cached = block_cache(pool, block, native);
+	if (claim == CLAIMED && !cached && block->slab) {
+		block_return_part(pool, block);
+		cached = true;
 	}
-	if (__builtin_expect(kept && mine, 1)) {
+	if (__builtin_expect(cached && recorded, 1)) {
 		recorder_stay(recorder, address); /* for record_freed() */
 		*ret = CUDA_SUCCESS;
 		return true;
 	}
 	recorder_leave();
-	*ret = taken == TAKEN_BEFORE ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
-	if (taken == TAKEN && !kept)
-		*ret = release_native(pool, block, native);
-	return taken != NOT_OURS;
+	*ret = claim == CLAIMED_BEFORE ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+	if (claim == CLAIMED && !cached)
+		*ret = block_return_native(pool, block, native);
+	return claim != NOT_OURS;
 }
 
 HOT_CALL CUresult pool_free_device(CUdeviceptr address)
@@ -586,15 +590,16 @@ HOT_CALL CUresult pool_free_device(CUdeviceptr address)
 	const struct pool_native_free native = { .real = thread_self.pooled };
 	CUresult r;
 
-	if (!address || driver_must_answer(address) || !release(&native, false, address, &r))
+	if (!address || driver_must_answer(address) || !block_free(&native, false, address, &r))
 		return ((CUresult(*)(CUdeviceptr))native.real)(address);
 	return r;
 }
 
-static __attribute__((noinline)) bool release_seldom(const struct pool_native_free *native,
-						     bool pinned, uint64_t address, CUresult *ret)
+static __attribute__((noinline)) bool block_free_noinline(const struct pool_native_free *native,
+							  bool pinned, uint64_t address,
+							  CUresult *ret)
 {
-	return release(native, pinned, address, ret);
+	return block_free(native, pinned, address, ret);
 }
 
 CUresult pool_free_pinned(void *pointer)
@@ -603,7 +608,7 @@ CUresult pool_free_pinned(void *pointer)
 	CUresult r;
 
 	if (!pointer || driver_must_answer((uint64_t)(uintptr_t)pointer) ||
-	    !release_seldom(&native, true, (uint64_t)(uintptr_t)pointer, &r))
+	    !block_free_noinline(&native, true, (uint64_t)(uintptr_t)pointer, &r))
 		return ((CUresult(*)(void *))native.real)(pointer);
 	return r;
 }
@@ -612,22 +617,22 @@ CUresult pool_free_pinned(void *pointer)
  * the block's own, so that is the driver's affair, as is a stream that is none. */
 static bool is_stream_of_owner(uint64_t address, CUstream stream)
 {
-	CUresult (*ask)(CUstream, CUcontext *) =
+	CUresult (*query)(CUstream, CUcontext *) =
 		(CUresult(*)(CUstream, CUcontext *))resolve_used(USED_cuStreamGetCtx);
 	CUcontext context = NULL;
-	struct pool *pool = pool_entered();
-	struct pool_block *block = pool ? pool_map_find(pool, address) : NULL;
+	struct pool *pool = pool_enter();
+	struct pool_block *block = pool ? pool_map_lookup(pool, address) : NULL;
 	uint64_t owner = block ? atomic_load(&block->space->context->handle) : 0;
 
 	if (pool)
 		recorder_leave();
-	return ask && ask(stream, &context) == CUDA_SUCCESS &&
+	return query && query(stream, &context) == CUDA_SUCCESS &&
 	       (uint64_t)(uintptr_t)context == owner;
 }
 
 /* Never waits, whatever the mode: the driver's would not. Into a graph that is being captured
  * it is the driver's affair. */
-static CUresult free_async_on(struct hook *hook, CUdeviceptr address, CUstream stream)
+static CUresult pool_free_async_on(struct hook *hook, CUdeviceptr address, CUstream stream)
 {
 	struct pool_native_free native = { thread_self.pooled, true, stream, false };
 	CUresult r;
@@ -636,33 +641,33 @@ static CUresult free_async_on(struct hook *hook, CUdeviceptr address, CUstream s
 		return ((CUresult(*)(CUdeviceptr, CUstream))native.real)(address, stream);
 	native.elsewhere = !is_stream_of_owner(address, stream);
 	if (!address || driver_must_answer(address) ||
-	    !release_seldom(&native, false, address, &r))
+	    !block_free_noinline(&native, false, address, &r))
 		return ((CUresult(*)(CUdeviceptr, CUstream))native.real)(address, stream);
 	return r;
 }
 
 CUresult pool_free_async(CUdeviceptr address, CUstream stream)
 {
-	return free_async_on(&hooks[HOOK_cuMemFreeAsync], address, stream);
+	return pool_free_async_on(&hooks[HOOK_cuMemFreeAsync], address, stream);
 }
 
 CUresult pool_free_async_ptsz(CUdeviceptr address, CUstream stream)
 {
-	return free_async_on(&hooks[HOOK_cuMemFreeAsync_ptsz], address, stream);
+	return pool_free_async_on(&hooks[HOOK_cuMemFreeAsync_ptsz], address, stream);
 }
 
 void pool_trim_now(bool may_wait)
 {
 	if (pool_trim_due())
-		give_back(may_wait);
+		contexts_trim_all(may_wait);
 }
 
 /* ---- contexts end ---- */
 
 void pool_context_ending(uint64_t handle)
 {
-	struct pool *pool = handle ? pool_entered() : NULL;
-	struct pool_context *context = pool ? find_context(pool, handle) : NULL;
+	struct pool *pool = handle ? pool_enter() : NULL;
+	struct pool_context *context = pool ? context_lookup(pool, handle) : NULL;
 
 	if (context)
 		atomic_store(&context->open, false);
@@ -670,40 +675,40 @@ void pool_context_ending(uint64_t handle)
 		recorder_leave();
 }
 
-static void drop_context(struct pool *pool, struct pool_context *context)
+static void context_drop(struct pool *pool, struct pool_context *context)
 {
 	for (int kind = 0; kind < POOL_KINDS; kind++) {
 		struct pool_space *space = &context->space[kind];
 
-		pool_collect(pool, space);
+		pool_cache_collect(pool, space);
 		lock_take(&space->lock);
 		memset(space->filled, 0, sizeof(space->filled));
 		memset(space->bin, 0, sizeof(space->bin));
 		lock_give(&space->lock);
 		pool_slabs_drop(pool, space);
 		atomic_store(&space->reserved, 0);
-		atomic_store(&space->kept, 0);
+		atomic_store(&space->cached, 0);
 		atomic_store(&space->freed, 0);
 		atomic_store(&space->waste, 0);
-		atomic_store(&space->early, 0);
-		atomic_store(&space->stuck, 0);
-		atomic_store(&space->stuck_freed, 0);
+		atomic_store(&space->preallocated, 0);
+		atomic_store(&space->unreclaimable, 0);
+		atomic_store(&space->unreclaimable_freed, 0);
 		atomic_store(&space->peak_used, 0);
 		atomic_store(&space->lag, 0);
-		pool_tell(space);
+		pool_publish(space);
 	}
 	pool_map_drop(pool, context);
-	pool_tickets_forget(context);
+	pool_fences_reset(context);
 	atomic_store(&context->handle, 0);
 }
 
 void pool_context_ended(uint64_t handle, bool gone)
 {
-	struct pool *pool = handle ? pool_entered() : NULL;
-	struct pool_context *context = pool ? find_context(pool, handle) : NULL;
+	struct pool *pool = handle ? pool_enter() : NULL;
+	struct pool_context *context = pool ? context_lookup(pool, handle) : NULL;
 
 	if (context && gone)
-		drop_context(pool, context);
+		context_drop(pool, context);
 	else if (context && !atomic_load(&context->failed))
 		atomic_store(&context->open, true);
 	if (pool)
@@ -712,11 +717,11 @@ void pool_context_ended(uint64_t handle, bool gone)
 
 void pool_context_idle(uint64_t handle, uint64_t epoch)
 {
-	struct pool *pool = handle ? pool_entered() : NULL;
-	struct pool_context *context = pool ? find_context(pool, handle) : NULL;
+	struct pool *pool = handle ? pool_enter() : NULL;
+	struct pool_context *context = pool ? context_lookup(pool, handle) : NULL;
 
 	if (context)
-		pool_tickets_synced(context, epoch);
+		pool_fences_note_sync(context, epoch);
 	if (pool)
 		recorder_leave();
 }
@@ -725,39 +730,39 @@ void pool_context_idle(uint64_t handle, uint64_t epoch)
 
 static uint64_t native_base(uint64_t address)
 {
-	CUresult (*ask)(CUdeviceptr *, size_t *, CUdeviceptr) =
+	CUresult (*query)(CUdeviceptr *, size_t *, CUdeviceptr) =
 		(CUresult(*)(CUdeviceptr *, size_t *, CUdeviceptr))pool_real(
 			HOOK_cuMemGetAddressRange_v2);
-	CUresult (*ask_attribute)(void *, CUpointer_attribute, CUdeviceptr) =
+	CUresult (*query_attribute)(void *, CUpointer_attribute, CUdeviceptr) =
 		(CUresult(*)(void *, CUpointer_attribute, CUdeviceptr))pool_real(
 			HOOK_cuPointerGetAttribute);
 	CUdeviceptr base = 0;
 	size_t size;
 
-	if (ask && ask(&base, &size, address) == CUDA_SUCCESS)
+	if (query && query(&base, &size, address) == CUDA_SUCCESS)
 		return base;
 	/* That wants a current context; this does not. */
-	if (ask_attribute && ask_attribute(&base, RANGE_START_ADDR, address) == CUDA_SUCCESS)
+	if (query_attribute && query_attribute(&base, RANGE_START_ADDR, address) == CUDA_SUCCESS)
 		return base;
 	return 0;
 }
 
-bool pool_find(uint64_t address, struct pool_place *ret)
+bool pool_lookup(uint64_t address, struct pool_place *ret)
 {
-	struct pool *pool = pool_entered();
+	struct pool *pool = pool_enter();
 	struct pool_block *block;
 	uint32_t state;
 	bool found = false;
 
 	if (!pool)
 		return false;
-	block = pool_map_find(pool, address);
+	block = pool_map_lookup(pool, address);
 	if (!block)
-		block = pool_map_find(pool, native_base(address));
+		block = pool_map_lookup(pool, native_base(address));
 	state = block ? atomic_load(&block->state) : POOL_SPARE;
 	if (state == POOL_CARVED) {
-		found = pool_slab_find(pool, block, address, ret);
-	} else if (state == POOL_LIVE || state == POOL_KEPT) {
+		found = pool_slab_lookup(pool, block, address, ret);
+	} else if (state == POOL_LIVE || state == POOL_CACHED) {
 		*ret = (struct pool_place){
 			.address = block->address, .bytes = block->bytes,
 			.context = atomic_load(&block->space->context->handle),
@@ -772,20 +777,20 @@ bool pool_find(uint64_t address, struct pool_place *ret)
 
 void pool_never_reuse(uint64_t address, enum ledger_pool_reason why)
 {
-	struct pool *pool = pool_entered();
+	struct pool *pool = pool_enter();
 	struct pool_block *block;
 
 	if (!pool)
 		return;
-	block = pool_map_find(pool, address);
+	block = pool_map_lookup(pool, address);
 	if (block && atomic_load(&block->state) == POOL_LIVE)
-		block->never = (uint8_t)(why + 1);
+		block->never_reuse = (uint8_t)(why + 1);
 	recorder_leave();
 }
 
 uint64_t pool_unused_bytes(int device)
 {
-	struct pool *pool = pool_entered();
+	struct pool *pool = pool_enter();
 	int64_t sum = 0;
 
 	if (!pool)
@@ -796,28 +801,28 @@ uint64_t pool_unused_bytes(int device)
 
 		if (!atomic_load(&context->handle) || context->device != device)
 			continue;
-		pool_count_all(pool, space);
-		sum += atomic_load(&space->kept);
+		pool_cache_count_all(pool, space);
+		sum += atomic_load(&space->cached);
 	}
 	recorder_leave();
 	return sum > 0 ? (uint64_t)sum : 0;
 }
 
-static uint64_t trim_context(struct pool *pool, struct pool_context *context, bool idle_only)
+static uint64_t context_trim(struct pool *pool, struct pool_context *context, bool idle_only)
 {
-	uint64_t given = 0;
+	uint64_t returned = 0;
 
 	for (int kind = 0; kind < POOL_KINDS; kind++)
-		given += pool_trim(pool, &context->space[kind], UINT64_MAX, idle_only);
-	return given;
+		returned += pool_trim(pool, &context->space[kind], UINT64_MAX, idle_only);
+	return returned;
 }
 
 /* Only a wait for a ticket that was made at a free may be made here: the driver would have
  * made it at that free. */
 bool pool_relieve(int device)
 {
-	struct pool *pool = pool_entered();
-	uint64_t given = 0, number;
+	struct pool *pool = pool_enter();
+	uint64_t returned = 0, number;
 
 	if (!pool)
 		return false;
@@ -826,32 +831,32 @@ bool pool_relieve(int device)
 
 		if (!atomic_load(&context->open) || (device >= 0 && context->device != device))
 			continue;
-		given += trim_context(pool, context, false);
-		while (!given && (number = pool_tickets_oldest(context)) != 0 &&
-		       pool_tickets_wait_for_memory(context, number))
-			given += trim_context(pool, context, false);
+		returned += context_trim(pool, context, false);
+		while (!returned && (number = pool_fences_oldest(context)) != 0 &&
+		       pool_fence_wait_for_memory(context, number))
+			returned += context_trim(pool, context, false);
 	}
 	recorder_leave();
-	return given > 0;
+	return returned > 0;
 }
 
 /* Who asks may have no context current, as our helper, and the driver wants one. */
-static uint64_t trim_from_anywhere(struct pool *pool, struct pool_context *context)
+static uint64_t context_trim_from_any_thread(struct pool *pool, struct pool_context *context)
 {
-	uint64_t given = 0;
+	uint64_t returned = 0;
 	bool pushed;
 
 	if (!pool_push_context(context, &pushed))
 		return 0;
-	given = trim_context(pool, context, false);
+	returned = context_trim(pool, context, false);
 	pool_pop_context(pushed);
-	return given;
+	return returned;
 }
 
-static uint64_t give_back(bool may_wait)
+static uint64_t contexts_trim_all(bool may_wait)
 {
-	struct pool *pool = pool_entered();
-	uint64_t given = 0, number;
+	struct pool *pool = pool_enter();
+	uint64_t returned = 0, number;
 
 	if (!pool)
 		return 0;
@@ -860,14 +865,14 @@ static uint64_t give_back(bool may_wait)
 
 		if (!atomic_load(&context->open))
 			continue;
-		pool_tickets_poll(context, true);
-		while (may_wait && (number = pool_tickets_oldest(context)) != 0 &&
-		       pool_tickets_wait(context, number))
+		pool_fences_poll(context, true);
+		while (may_wait && (number = pool_fences_oldest(context)) != 0 &&
+		       pool_fence_wait(context, number))
 			;
-		given += trim_from_anywhere(pool, context);
+		returned += context_trim_from_any_thread(pool, context);
 	}
 	recorder_leave();
-	return given;
+	return returned;
 }
 
 bool pool_relieved(int device)
@@ -881,26 +886,26 @@ bool pool_relieved(int device)
 	return pool_relieve(device);
 }
 
-uint64_t pool_give_back(void)
+uint64_t pool_return_all(void)
 {
-	return give_back(true);
+	return contexts_trim_all(true);
 }
 
-static void tell_all(struct pool *pool, struct pool_space *space)
+static void space_publish(struct pool *pool, struct pool_space *space)
 {
-	pool_count_all(pool, space);
-	pool_tell(space);
+	pool_cache_count_all(pool, space);
+	pool_publish(space);
 }
 
-void pool_settle(void)
+void pool_publish_all(void)
 {
-	struct pool *pool = pool_entered();
+	struct pool *pool = pool_enter();
 
 	if (!pool)
 		return;
 	for (unsigned int i = 0; i < POOL_CONTEXTS; i++)
 		for (int kind = 0; kind < POOL_KINDS; kind++)
 			if (atomic_load(&pool->context[i].handle))
-				tell_all(pool, &pool->context[i].space[kind]);
+				space_publish(pool, &pool->context[i].space[kind]);
 	recorder_leave();
 }

@@ -30,7 +30,7 @@ struct pool_place {
 
 /* The block around ADDRESS, live or kept, or the slab's unused part that it lies in (then not
  * live and of 0 bytes); false if ADDRESS is not the pool's. Takes a lock at most for slabs. */
-bool pool_find(uint64_t address, struct pool_place *ret);
+bool pool_lookup(uint64_t address, struct pool_place *ret);
 
 /* Others may use the live block at ADDRESS from now on, by means that no wait of ours covers
  * (IPC, dma-buf), or it has attributes that must not reach its next owner: when it is freed it
@@ -48,7 +48,7 @@ uint64_t pool_unused_bytes(int device);
 bool pool_relieve(int device);
 /* An application, a signal or an option wants everything back that is not in use. Returns the
  * bytes. Waits for the device as the driver's own free does. */
-uint64_t pool_give_back(void);
+uint64_t pool_return_all(void);
 
 /* Around what ends CONTEXT: before the call nothing of it is handed out any more; after it,
  * GONE or not. */
@@ -60,6 +60,6 @@ void pool_context_ended(uint64_t context, bool gone);
 void pool_context_idle(uint64_t context, uint64_t epoch);
 
 /* Adds what threads have counted to the ledger: before a report. */
-void pool_settle(void);
+void pool_publish_all(void);
 
 #endif

@@ -15,19 +15,19 @@
 /* Open addressing. A slot whose block went keeps its key until another key needs the place. */
 struct pool_map_table {
 	uint64_t mask;
-	uint64_t taken;
+	uint64_t used;
 	struct {
 		_Atomic uint64_t key;
 		_Atomic(struct pool_block *) block;
 	} slot[];
 };
 
-static uint64_t at_of(const struct pool_map_table *table, uint64_t key)
+static uint64_t map_index(const struct pool_map_table *table, uint64_t key)
 {
 	return table_mix(key) >> 24 & table->mask;
 }
 
-static HOT struct pool_block *find(struct pool *pool, uint64_t address)
+static HOT struct pool_block *map_lookup(struct pool *pool, uint64_t address)
 {
 	struct pool_map_table *table = atomic_load_explicit(&pool->map.table,
 							    memory_order_acquire);
@@ -36,7 +36,7 @@ static HOT struct pool_block *find(struct pool *pool, uint64_t address)
 
 	if (!table || !address)
 		return NULL;
-	for (uint64_t at = at_of(table, address);; at = (at + 1) & table->mask) {
+	for (uint64_t at = map_index(table, address);; at = (at + 1) & table->mask) {
 		key = atomic_load_explicit(&table->slot[at].key, memory_order_acquire);
 		if (key == address) {
 			block = atomic_load_explicit(&table->slot[at].block, memory_order_acquire);
@@ -48,12 +48,12 @@ static HOT struct pool_block *find(struct pool *pool, uint64_t address)
 	}
 }
 
-struct pool_block *pool_map_find(struct pool *pool, uint64_t address)
+struct pool_block *pool_map_lookup(struct pool *pool, uint64_t address)
 {
-	return find(pool, address);
+	return map_lookup(pool, address);
 }
 
-HOT_CALL struct standing *pool_standing(uint64_t address)
+HOT_CALL struct standing *pool_block_hint(uint64_t address)
 {
 	struct recorder *recorder = recorder_last();
 	struct pool *pool = NULL;
@@ -62,15 +62,15 @@ HOT_CALL struct standing *pool_standing(uint64_t address)
 	if (recorder)
 		pool = atomic_load_explicit(&recorder->pool, memory_order_acquire);
 	if (pool)
-		block = find(pool, address);
+		block = map_lookup(pool, address);
 
 	return block ? &block->standing : NULL;
 }
 
 /* With the map's lock. A key has one slot at most. */
-static void put(struct pool_map_table *table, uint64_t key, struct pool_block *block)
+static void map_store(struct pool_map_table *table, uint64_t key, struct pool_block *block)
 {
-	uint64_t at = at_of(table, key), dead = UINT64_MAX, found;
+	uint64_t at = map_index(table, key), dead = UINT64_MAX, found;
 
 	while ((found = atomic_load_explicit(&table->slot[at].key, memory_order_relaxed)) != 0 &&
 	       found != key) {
@@ -82,7 +82,7 @@ static void put(struct pool_map_table *table, uint64_t key, struct pool_block *b
 	if (!found && !block)
 		return;
 	if (!found && dead == UINT64_MAX)
-		table->taken++;
+		table->used++;
 	else if (!found)
 		at = dead;
 	if (!found)
@@ -92,7 +92,7 @@ static void put(struct pool_map_table *table, uint64_t key, struct pool_block *b
 
 /* Readers may still be in the old table, so it stays; all old ones together are smaller than
  * the new one, unless dead keys alone made it grow. */
-static struct pool_map_table *grown(struct pool *pool, struct pool_map_table *old)
+static struct pool_map_table *map_grow(struct pool *pool, struct pool_map_table *old)
 {
 	struct pool_map_table *table;
 	struct pool_block *block;
@@ -111,22 +111,22 @@ static struct pool_map_table *grown(struct pool *pool, struct pool_map_table *ol
 	for (uint64_t i = 0; old && i <= old->mask; i++) {
 		block = atomic_load_explicit(&old->slot[i].block, memory_order_relaxed);
 		if (block)
-			put(table, block->address, block);
+			map_store(table, block->address, block);
 	}
 	atomic_store_explicit(&pool->map.table, table, memory_order_release);
 	return table;
 }
 
-bool pool_map_add(struct pool *pool, struct pool_block *block)
+bool pool_map_insert(struct pool *pool, struct pool_block *block)
 {
 	struct pool_map_table *table;
 
 	lock_take(&pool->map.lock);
 	table = atomic_load_explicit(&pool->map.table, memory_order_relaxed);
-	if (!table || table->taken * 2 > table->mask)
-		table = grown(pool, table);
+	if (!table || table->used * 2 > table->mask)
+		table = map_grow(pool, table);
 	if (table)
-		put(table, block->address, block);
+		map_store(table, block->address, block);
 	lock_give(&pool->map.lock);
 	return table != NULL;
 }
@@ -137,8 +137,8 @@ void pool_map_remove(struct pool *pool, struct pool_block *block)
 
 	lock_take(&pool->map.lock);
 	table = atomic_load_explicit(&pool->map.table, memory_order_relaxed);
-	if (table && pool_map_find(pool, block->address) == block)
-		put(table, block->address, NULL);
+	if (table && pool_map_lookup(pool, block->address) == block)
+		map_store(table, block->address, NULL);
 	lock_give(&pool->map.lock);
 }
 
@@ -161,14 +161,14 @@ void pool_map_drop(struct pool *pool, struct pool_context *context)
 		gone = block;
 	}
 	lock_give(&pool->map.lock);
-	pool_native_outlived(gone);
+	pool_native_free_outlived(gone);
 	lock_take(&pool->map.lock);
 	dead = pool->dead;
 	pool->dead = gone;
 	lock_give(&pool->map.lock);
 	for (; dead; dead = next) {
 		next = dead->next;
-		pool_block_spare(pool, dead);
+		pool_block_recycle(pool, dead);
 	}
 }
 
@@ -190,16 +190,16 @@ struct pool_block *pool_block_new(struct pool *pool)
 	lock_give(&pool->spare_lock);
 	if (block) {
 		block->next = block->previous = NULL;
-		block->taker = NULL;
+		block->owner = NULL;
 	}
 	return block;
 }
 
-void pool_block_spare(struct pool *pool, struct pool_block *block)
+void pool_block_recycle(struct pool *pool, struct pool_block *block)
 {
 	atomic_store(&block->state, POOL_SPARE);
 	block->slab = NULL;
-	block->never = 0;
+	block->never_reuse = 0;
 	__atomic_store_n(&block->standing.entry, NULL, __ATOMIC_RELAXED);
 	atomic_store_explicit(&block->standing.recorded, false, memory_order_relaxed);
 	lock_take(&pool->spare_lock);

@@ -15,14 +15,14 @@
 #define UNCLEAN_LOOKS 4096 /* some 0.1 ms */
 #define DOUBLINGS (3 * 32) /* bins; smaller neighbours add little to a large part */
 
-static void unuse(struct pool_cache *cache, unsigned int bin)
+static void cache_mark_unused(struct pool_cache *cache, unsigned int bin)
 {
 	__atomic_store_n(&cache->used[bin / 64], cache->used[bin / 64] & ~(1ull << bin % 64),
 			 __ATOMIC_RELAXED);
 }
 
 /* The first bit that is set at or after BIN; POOL_BINS if none is. */
-static unsigned int next_bit(const uint64_t *words, unsigned int bin)
+static unsigned int bins_next_set(const uint64_t *words, unsigned int bin)
 {
 	unsigned int at = bin / 64;
 	uint64_t word;
@@ -38,19 +38,19 @@ static unsigned int next_bit(const uint64_t *words, unsigned int bin)
 /* ---- bins; with the space's lock ---- */
 
 /* Without the lock. */
-static bool is_filled(struct pool_space *space, unsigned int bin)
+static bool bin_is_filled(struct pool_space *space, unsigned int bin)
 {
 	return __atomic_load_n(&space->filled[bin / 64], __ATOMIC_RELAXED) >> bin % 64 & 1;
 }
 
-static void fill(struct pool_space *space, unsigned int bin, bool filled)
+static void bin_mark_filled(struct pool_space *space, unsigned int bin, bool filled)
 {
 	uint64_t *word = &space->filled[bin / 64], bit = 1ull << bin % 64;
 
 	__atomic_store_n(word, filled ? *word | bit : *word & ~bit, __ATOMIC_RELAXED);
 }
 
-static void bin_add(struct pool_space *space, struct pool_block *block)
+static void bin_insert(struct pool_space *space, struct pool_block *block)
 {
 	unsigned int bin = block->bin;
 
@@ -61,7 +61,7 @@ static void bin_add(struct pool_space *space, struct pool_block *block)
 	else
 		space->bin[bin].oldest = block;
 	space->bin[bin].newest = block;
-	fill(space, bin, true);
+	bin_mark_filled(space, bin, true);
 }
 
 static void bin_remove(struct pool_space *space, struct pool_block *block)
@@ -78,10 +78,10 @@ static void bin_remove(struct pool_space *space, struct pool_block *block)
 		space->bin[bin].newest = block->previous;
 	block->next = block->previous = NULL;
 	if (!space->bin[bin].oldest)
-		fill(space, bin, false);
+		bin_mark_filled(space, bin, false);
 }
 
-static struct pool_block *bin_take(struct pool_space *space, unsigned int bin)
+static struct pool_block *bin_remove_clean(struct pool_space *space, unsigned int bin)
 {
 	struct pool_block *block = space->bin[bin].oldest;
 
@@ -93,7 +93,7 @@ static struct pool_block *bin_take(struct pool_space *space, unsigned int bin)
 
 /* ---- caches ---- */
 
-static unsigned int context_number(struct pool *pool, const struct pool_space *space)
+static unsigned int cache_context_index(struct pool *pool, const struct pool_space *space)
 {
 	return (unsigned int)(space->context - pool->context);
 }
@@ -101,10 +101,10 @@ static unsigned int context_number(struct pool *pool, const struct pool_space *s
 static _Atomic(struct pool_cache *) *cache_slot(struct pool *pool, const struct pool_space *space,
 						unsigned int stripe)
 {
-	return &pool->cache[stripe][context_number(pool, space)][space->kind];
+	return &pool->cache[stripe][cache_context_index(pool, space)][space->kind];
 }
 
-struct pool_cache *pool_cache_found(struct pool *pool, struct pool_space *space)
+struct pool_cache *pool_cache_find(struct pool *pool, struct pool_space *space)
 {
 	unsigned int stripe =
 		(unsigned int)(thread_self.stripe - pool->recorder->stripes.stripe);
@@ -113,8 +113,8 @@ struct pool_cache *pool_cache_found(struct pool *pool, struct pool_space *space)
 	struct pool_cache *mine;
 
 	if (!cache && (mine = arena_take(pool->arena, sizeof(*mine))) != NULL) {
-		mine->alone = pool->alone && !thread_self.stripe->shared;
-		atomic_fetch_or(&space->context->tickets.kinds, 1u << space->kind);
+		mine->single_thread = pool->single_thread && !thread_self.stripe->shared;
+		atomic_fetch_or(&space->context->fences.kinds, 1u << space->kind);
 		if (atomic_compare_exchange_strong(slot, &cache, mine))
 			cache = mine;
 		else /* stripe 0 is several threads' */
@@ -135,7 +135,8 @@ static unsigned int caches_end(struct pool *pool)
 }
 
 /* What lies in a larger bin than it is to serve: of a part the rest is free again. */
-static struct pool_block *fit(struct pool_space *space, struct pool_block *block, unsigned int bin)
+static struct pool_block *part_cut_to_bin(struct pool_space *space, struct pool_block *block,
+					  unsigned int bin)
 {
 	if (!block || pool_slab_fits(block, bin))
 		return block;
@@ -146,36 +147,36 @@ static struct pool_block *fit(struct pool_space *space, struct pool_block *block
 }
 
 /* By who has the cache's lock. */
-static struct pool_block *take_from_rings(struct pool_space *space, struct pool_cache *cache,
-					  unsigned int bin, unsigned int last)
+static struct pool_block *rings_remove_clean(struct pool_space *space, struct pool_cache *cache,
+					     unsigned int bin, unsigned int last)
 {
 	struct pool_block *block = NULL;
 	uint64_t pending;
 
-	for (bin = next_bit(cache->used, bin); bin <= last && !block && bin < POOL_BINS;
-	     bin = next_bit(cache->used, bin + 1)) {
-		block = pool_take_own(space->context, cache, bin, &pending);
+	for (bin = bins_next_set(cache->used, bin); bin <= last && !block && bin < POOL_BINS;
+	     bin = bins_next_set(cache->used, bin + 1)) {
+		block = pool_cache_remove_own(space->context, cache, bin, &pending);
 		if (!cache->ring[bin].count)
-			unuse(cache, bin);
+			cache_mark_unused(cache, bin);
 	}
 	return block;
 }
 
 /* More than one, if it is of the bin that this thread uses and has room for: the rest goes to its
  * ring. */
-static struct pool_block *take_from_bins(struct pool_space *space, struct pool_cache *cache,
-					 unsigned int bin, unsigned int last)
+static struct pool_block *bins_remove_clean(struct pool_space *space, struct pool_cache *cache,
+					    unsigned int bin, unsigned int last)
 {
 	unsigned int room = POOL_RING - __atomic_load_n(&cache->ring[bin].count, __ATOMIC_RELAXED);
 	struct pool_block *more[BATCH], *block = NULL;
 	unsigned int count = 0, taken = 0;
 
 	lock_take(&space->lock);
-	for (unsigned int at = next_bit(space->filled, bin); at <= last && !block;
-	     at = next_bit(space->filled, at + 1))
-		block = bin_take(space, at);
+	for (unsigned int at = bins_next_set(space->filled, bin); at <= last && !block;
+	     at = bins_next_set(space->filled, at + 1))
+		block = bin_remove_clean(space, at);
 	while (block && block->bin == bin && count < BATCH && count < room &&
-	       (more[count] = bin_take(space, bin)) != NULL)
+	       (more[count] = bin_remove_clean(space, bin)) != NULL)
 		count++;
 	lock_give(&space->lock);
 	if (!count)
@@ -183,7 +184,7 @@ static struct pool_block *take_from_bins(struct pool_space *space, struct pool_c
 	pool_cache_enter(cache);
 	while (count && cache->ring[bin].count < POOL_RING) {
 		pool_ring_push(&cache->ring[bin], more[taken++]);
-		pool_cache_use(cache, bin);
+		pool_cache_mark_used(cache, bin);
 		count--;
 	}
 	pool_cache_leave(cache);
@@ -191,41 +192,41 @@ static struct pool_block *take_from_bins(struct pool_space *space, struct pool_c
 		return block;
 	lock_take(&space->lock); /* a cache that is several threads' was filled meanwhile */
 	while (count--)
-		bin_add(space, more[taken++]);
+		bin_insert(space, more[taken++]);
 	lock_give(&space->lock);
 	return block;
 }
 
-struct pool_block *pool_take_older(struct pool_space *space, struct pool_cache *cache,
-				   unsigned int bin)
+struct pool_block *pool_cache_remove_older(struct pool_space *space, struct pool_cache *cache,
+					   unsigned int bin)
 {
 	unsigned int count = __atomic_load_n(&cache->ring[bin].count, __ATOMIC_RELAXED);
 
-	if ((count && count <= POOL_RING - BATCH) || !is_filled(space, bin))
+	if ((count && count <= POOL_RING - BATCH) || !bin_is_filled(space, bin))
 		return NULL;
-	return take_from_bins(space, cache, bin, bin);
+	return bins_remove_clean(space, cache, bin, bin);
 }
 
 /* With both locks. */
-static void empty_ring(struct pool_space *space, struct pool_ring *ring)
+static void ring_to_bin(struct pool_space *space, struct pool_ring *ring)
 {
 	while (ring->count)
-		bin_add(space, pool_ring_pop(ring));
+		bin_insert(space, pool_ring_pop(ring));
 }
 
 /* ---- what threads free of others' ---- */
 
-static bool has_returned(const struct pool_cache *cache)
+static bool cache_has_returned(const struct pool_cache *cache)
 {
 	return atomic_load_explicit(&cache->returned, memory_order_relaxed) != NULL;
 }
 
 /* Oldest first, linked by `next`. */
-static struct pool_block *take_returned(struct pool_cache *cache)
+static struct pool_block *cache_detach_returned(struct pool_cache *cache)
 {
 	struct pool_block *ret = NULL, *newest = NULL, *next;
 
-	if (has_returned(cache))
+	if (cache_has_returned(cache))
 		newest = atomic_exchange_explicit(&cache->returned, NULL, memory_order_acquire);
 	for (; newest; newest = next) {
 		next = newest->next;
@@ -236,74 +237,75 @@ static struct pool_block *take_returned(struct pool_cache *cache)
 }
 
 /* With the space's lock. */
-static void bins_add(struct pool_space *space, struct pool_block *oldest)
+static void bins_insert_list(struct pool_space *space, struct pool_block *oldest)
 {
 	struct pool_block *next;
 
 	for (; oldest; oldest = next) {
 		next = oldest->next;
-		bin_add(space, oldest);
+		bin_insert(space, oldest);
 	}
 }
 
 /* Its thread has not asked for a while: then all may find them. */
-static void share_returned(struct pool_space *space, struct pool_cache *cache)
+static void cache_share_returned(struct pool_space *space, struct pool_cache *cache)
 {
-	if (!has_returned(cache))
+	if (!cache_has_returned(cache))
 		return;
 	lock_take(&space->lock); /* before they are taken: who ends the context finds them */
-	bins_add(space, take_returned(cache));
+	bins_insert_list(space, cache_detach_returned(cache));
 	lock_give(&space->lock);
 }
 
-bool pool_hand_back(struct pool_ring *ring, struct pool_block *block)
+bool pool_cache_return_to_owner(struct pool_ring *ring, struct pool_block *block)
 {
 	struct pool_space *space = block->space; /* it is anybody's once it is in there */
-	struct pool_cache *cache = block->taker;
+	struct pool_cache *cache = block->owner;
 	struct pool_block *last = atomic_load_explicit(&cache->returned, memory_order_relaxed);
-	unsigned int behind;
+	unsigned int depth;
 
-	if (ring->wants) {
-		ring->wants--;
+	if (ring->foreign_quota) {
+		ring->foreign_quota--;
 		return false;
 	}
 	do { /* `last` may be somebody's by now, and its number of another time: still a number */
-		behind = last ? atomic_load_explicit(&last->behind, memory_order_relaxed) + 1u : 0;
-		atomic_store_explicit(&block->behind, (uint8_t)behind, memory_order_relaxed);
+		depth = last ? atomic_load_explicit(&last->queue_depth, memory_order_relaxed) + 1u
+			     : 0;
+		atomic_store_explicit(&block->queue_depth, (uint8_t)depth, memory_order_relaxed);
 		block->next = last;
 	} while (!atomic_compare_exchange_weak_explicit(&cache->returned, &last, block,
 							memory_order_release,
 							memory_order_relaxed));
-	if (behind >= RETURNED_MAX)
-		share_returned(space, cache);
+	if (depth >= RETURNED_MAX)
+		cache_share_returned(space, cache);
 	return true;
 }
 
-struct pool_block *pool_take_returned(struct pool_space *space, struct pool_cache *cache,
-				      unsigned int bin, uint64_t *ret_pending)
+struct pool_block *pool_cache_remove_returned(struct pool_space *space, struct pool_cache *cache,
+					      unsigned int bin, uint64_t *ret_pending)
 {
 	struct pool_block *block, *next, *rest = NULL, **end = &rest;
 
 	pool_cache_enter(cache);
-	cache->ring[bin].wants = POOL_RING;
-	for (block = take_returned(cache); block; block = next) {
+	cache->ring[bin].foreign_quota = POOL_RING;
+	for (block = cache_detach_returned(cache); block; block = next) {
 		struct pool_ring *ring = &cache->ring[block->bin];
 
 		next = block->next;
 		if (ring->count < POOL_RING) {
 			pool_ring_push(ring, block);
-			pool_cache_use(cache, block->bin);
+			pool_cache_mark_used(cache, block->bin);
 		} else {
 			*end = block;
 			end = &block->next;
 		}
 	}
 	*end = NULL;
-	block = pool_take_own(space->context, cache, bin, ret_pending);
+	block = pool_cache_remove_own(space->context, cache, bin, ret_pending);
 	pool_cache_leave(cache);
 	if (rest) {
 		lock_take(&space->lock);
-		bins_add(space, rest);
+		bins_insert_list(space, rest);
 		lock_give(&space->lock);
 	}
 	return block;
@@ -312,26 +314,26 @@ struct pool_block *pool_take_returned(struct pool_space *space, struct pool_cach
 /* Without their locks, to leave those alone who have nothing. What was returned to them needs
  * none. Where one has to be held up, the rest of its ring goes to the bins, so that it need not be
  * again for each block. */
-static struct pool_block *take_from_others(struct pool *pool, struct pool_space *space,
-					   struct pool_cache *own, unsigned int bin,
-					   unsigned int last)
+static struct pool_block *caches_remove_from_others(struct pool *pool, struct pool_space *space,
+						    struct pool_cache *own, unsigned int bin,
+						    unsigned int last)
 {
 	struct pool_block *block = NULL;
 
 	for (unsigned int i = 0; i < caches_end(pool) && !block; i++) {
 		struct pool_cache *cache = atomic_load(cache_slot(pool, space, i));
 
-		if (cache && has_returned(cache)) {
-			share_returned(space, cache);
-			block = take_from_bins(space, own, bin, last);
+		if (cache && cache_has_returned(cache)) {
+			cache_share_returned(space, cache);
+			block = bins_remove_clean(space, own, bin, last);
 		}
-		if (block || !cache || cache == own || next_bit(cache->used, bin) > last)
+		if (block || !cache || cache == own || bins_next_set(cache->used, bin) > last)
 			continue;
 		pool_cache_seize(cache);
-		block = take_from_rings(space, cache, bin, last);
+		block = rings_remove_clean(space, cache, bin, last);
 		if (block) {
 			lock_take(&space->lock);
-			empty_ring(space, &cache->ring[block->bin]);
+			ring_to_bin(space, &cache->ring[block->bin]);
 			lock_give(&space->lock);
 		}
 		pool_cache_release(cache);
@@ -339,52 +341,55 @@ static struct pool_block *take_from_others(struct pool *pool, struct pool_space 
 	return block;
 }
 
-struct pool_block *pool_take_any(struct pool *pool, struct pool_space *space,
-				 struct pool_cache *cache, unsigned int bin, uint64_t bytes)
+struct pool_block *pool_cache_remove_any(struct pool *pool, struct pool_space *space,
+					 struct pool_cache *cache, unsigned int bin, uint64_t bytes)
 {
 	unsigned int last = pool_last_bin_for(bin);
 	struct pool_block *block;
 	bool tight;
 
 	pool_cache_enter(cache);
-	tight = pool_slab_is_tight(space, cache, bytes);
+	tight = pool_slab_is_fragmented(space, cache, bytes);
 	pool_cache_leave(cache);
 	if (tight) {
-		block = take_from_bins(space, cache, bin, bin);
+		block = bins_remove_clean(space, cache, bin, bin);
 		if (block)
 			return block;
-		pool_give_parts(pool, space, cache, bin > DOUBLINGS ? bin - DOUBLINGS : 0);
+		pool_cache_coalesce(pool, space, cache, bin > DOUBLINGS ? bin - DOUBLINGS : 0);
 	}
 	pool_cache_enter(cache);
-	block = take_from_rings(space, cache, bin, last);
+	block = rings_remove_clean(space, cache, bin, last);
 	pool_cache_leave(cache);
 	if (!block)
-		block = take_from_bins(space, cache, bin, last);
-	block = fit(space, block, bin);
+		block = bins_remove_clean(space, cache, bin, last);
+	block = part_cut_to_bin(space, block, bin);
 	if (!block)
 		block = pool_slab_carve(pool, space, bin, bytes);
-	return block ? block : fit(space, take_from_others(pool, space, cache, bin, last), bin);
+	return block ? block
+		     : part_cut_to_bin(space,
+				       caches_remove_from_others(pool, space, cache, bin, last),
+				       bin);
 }
 
-void pool_keep_overflow(struct pool_space *space, struct pool_ring *ring)
+void pool_cache_overflow(struct pool_space *space, struct pool_ring *ring)
 {
 	lock_take(&space->lock);
 	for (unsigned int i = 0; i < BATCH; i++)
-		bin_add(space, pool_ring_pop(ring));
+		bin_insert(space, pool_ring_pop(ring));
 	lock_give(&space->lock);
 }
 
 /* With both locks. */
-static void empty_rings(struct pool_space *space, struct pool_cache *cache, unsigned int from)
+static void rings_to_bins(struct pool_space *space, struct pool_cache *cache, unsigned int from)
 {
-	for (unsigned int bin = next_bit(cache->used, from); bin < POOL_BINS;
-	     bin = next_bit(cache->used, bin + 1)) {
-		empty_ring(space, &cache->ring[bin]);
-		unuse(cache, bin);
+	for (unsigned int bin = bins_next_set(cache->used, from); bin < POOL_BINS;
+	     bin = bins_next_set(cache->used, bin + 1)) {
+		ring_to_bin(space, &cache->ring[bin]);
+		cache_mark_unused(cache, bin);
 	}
 }
 
-void pool_collect(struct pool *pool, struct pool_space *space)
+void pool_cache_collect(struct pool *pool, struct pool_space *space)
 {
 	for (unsigned int i = 0; i < caches_end(pool); i++) {
 		struct pool_cache *cache = atomic_load(cache_slot(pool, space, i));
@@ -393,9 +398,9 @@ void pool_collect(struct pool *pool, struct pool_space *space)
 			continue;
 		pool_cache_seize(cache);
 		lock_take(&space->lock);
-		empty_rings(space, cache, 0);
+		rings_to_bins(space, cache, 0);
 		lock_give(&space->lock);
-		pool_count(space, cache);
+		pool_cache_count(space, cache);
 		pool_cache_release(cache);
 	}
 	/* Who was handing something back to another has done so by now: with its own lock. */
@@ -403,22 +408,22 @@ void pool_collect(struct pool *pool, struct pool_space *space)
 		struct pool_cache *cache = atomic_load(cache_slot(pool, space, i));
 
 		if (cache)
-			share_returned(space, cache);
+			cache_share_returned(space, cache);
 	}
 }
 
-struct pool_block *pool_take_oldest(struct pool_space *space, bool clean, uint32_t before_s)
+struct pool_block *pool_cache_remove_oldest(struct pool_space *space, bool clean, uint32_t before_s)
 {
 	struct pool_block *found = NULL, *block;
 
 	lock_take(&space->lock);
-	for (unsigned int bin = next_bit(space->filled, 0); bin < POOL_BINS;
-	     bin = next_bit(space->filled, bin + 1)) {
+	for (unsigned int bin = bins_next_set(space->filled, 0); bin < POOL_BINS;
+	     bin = bins_next_set(space->filled, bin + 1)) {
 		block = space->bin[bin].oldest;
-		if ((clean && !pool_is_clean(block)) || block->kept_s >= before_s)
+		if ((clean && !pool_is_clean(block)) || block->freed_s >= before_s)
 			continue;
-		if (!found || block->ticket < found->ticket ||
-		    (block->ticket == found->ticket && block->kept_s < found->kept_s))
+		if (!found || block->fence < found->fence ||
+		    (block->fence == found->fence && block->freed_s < found->freed_s))
 			found = block;
 	}
 	if (found)
@@ -427,14 +432,14 @@ struct pool_block *pool_take_oldest(struct pool_space *space, bool clean, uint32
 	return found;
 }
 
-uint64_t pool_unclean(struct pool_space *space)
+uint64_t pool_cache_unclean_bytes(struct pool_space *space)
 {
 	int looks = UNCLEAN_LOOKS;
 	uint64_t bytes = 0;
 
 	lock_take(&space->lock);
-	for (unsigned int bin = next_bit(space->filled, 0); bin < POOL_BINS;
-	     bin = next_bit(space->filled, bin + 1)) {
+	for (unsigned int bin = bins_next_set(space->filled, 0); bin < POOL_BINS;
+	     bin = bins_next_set(space->filled, bin + 1)) {
 		const struct pool_block *block = space->bin[bin].newest;
 
 		for (; block && looks > 0; block = block->previous, looks--)
@@ -447,11 +452,12 @@ uint64_t pool_unclean(struct pool_space *space)
 /* ---- parts ---- */
 
 /* The first bin after LAST whose oldest block is a clean part that BYTES may be of. */
-static unsigned int larger_in_bins(struct pool_space *space, unsigned int last, uint64_t bytes)
+static unsigned int bins_find_larger_part(struct pool_space *space, unsigned int last,
+					  uint64_t bytes)
 {
-	unsigned int bin = next_bit(space->filled, last + 1);
+	unsigned int bin = bins_next_set(space->filled, last + 1);
 
-	for (; bin < POOL_BINS; bin = next_bit(space->filled, bin + 1)) {
+	for (; bin < POOL_BINS; bin = bins_next_set(space->filled, bin + 1)) {
 		const struct pool_block *block = space->bin[bin].oldest;
 
 		if (pool_slab_serves(block, bytes) && pool_is_clean(block))
@@ -460,15 +466,16 @@ static unsigned int larger_in_bins(struct pool_space *space, unsigned int last, 
 	return bin;
 }
 
-static unsigned int larger_in_rings(struct pool_cache *cache, unsigned int last, uint64_t bytes)
+static unsigned int rings_find_larger_part(struct pool_cache *cache, unsigned int last,
+					   uint64_t bytes)
 {
-	unsigned int bin = next_bit(cache->used, last + 1);
+	unsigned int bin = bins_next_set(cache->used, last + 1);
 
-	for (; bin < POOL_BINS; bin = next_bit(cache->used, bin + 1)) {
+	for (; bin < POOL_BINS; bin = bins_next_set(cache->used, bin + 1)) {
 		const struct pool_ring *ring = &cache->ring[bin];
 
 		if (!ring->count)
-			unuse(cache, bin);
+			cache_mark_unused(cache, bin);
 		else if (pool_slab_serves(ring->block[ring->first], bytes) &&
 			 pool_is_clean(ring->block[ring->first]))
 			break;
@@ -476,20 +483,20 @@ static unsigned int larger_in_rings(struct pool_cache *cache, unsigned int last,
 	return bin;
 }
 
-struct pool_block *pool_take_larger(struct pool_space *space, struct pool_cache *cache,
-				    unsigned int bin, uint64_t bytes)
+struct pool_block *pool_cache_remove_larger(struct pool_space *space, struct pool_cache *cache,
+					    unsigned int bin, uint64_t bytes)
 {
 	unsigned int last = pool_last_bin_for(bin), own, any;
 	struct pool_block *block = NULL;
 
 	pool_cache_enter(cache);
 	lock_take(&space->lock);
-	own = larger_in_rings(cache, last, bytes);
-	any = larger_in_bins(space, last, bytes);
+	own = rings_find_larger_part(cache, last, bytes);
+	any = bins_find_larger_part(space, last, bytes);
 	if (own < POOL_BINS && own <= any)
 		block = pool_ring_pop(&cache->ring[own]);
 	else if (any < POOL_BINS)
-		block = bin_take(space, any);
+		block = bin_remove_clean(space, any);
 	if (block)
 		pool_slab_cut(block, bin);
 	lock_give(&space->lock);
@@ -498,51 +505,52 @@ struct pool_block *pool_take_larger(struct pool_space *space, struct pool_cache 
 }
 
 /* With the space's lock. */
-static uint64_t give_parts_of(struct pool *pool, struct pool_space *space, unsigned int bin)
+static uint64_t bin_coalesce(struct pool *pool, struct pool_space *space, unsigned int bin)
 {
 	struct pool_block *block = space->bin[bin].oldest, *next;
-	uint64_t given = 0;
+	uint64_t coalesced = 0;
 
 	for (; block && pool_is_clean(block); block = next) {
 		next = block->next;
 		if (!block->slab)
 			continue;
 		bin_remove(space, block);
-		given += block->capacity;
-		pool_slab_return(pool, block);
+		coalesced += block->capacity;
+		pool_slab_return_locked(pool, block);
 	}
-	return given;
+	return coalesced;
 }
 
-uint64_t pool_give_parts(struct pool *pool, struct pool_space *space, struct pool_cache *cache,
-			 unsigned int from)
+uint64_t pool_cache_coalesce(struct pool *pool, struct pool_space *space, struct pool_cache *cache,
+			     unsigned int from)
 {
-	uint64_t given = 0;
+	uint64_t coalesced = 0;
 
 	if (cache) {
 		pool_cache_enter(cache);
 		lock_take(&space->lock);
-		empty_rings(space, cache, from);
+		rings_to_bins(space, cache, from);
 		lock_give(&space->lock);
 		pool_cache_leave(cache);
 	}
 	for (unsigned int bin = from; bin < POOL_BINS; bin++) {
 		lock_take(&space->lock);
-		bin = next_bit(space->filled, bin);
+		bin = bins_next_set(space->filled, bin);
 		if (bin < POOL_BINS)
-			given += give_parts_of(pool, space, bin);
+			coalesced += bin_coalesce(pool, space, bin);
 		lock_give(&space->lock);
 	}
-	return given;
+	return coalesced;
 }
 
-bool pool_others_keep(struct pool *pool, struct pool_space *space, const struct pool_cache *own)
+bool pool_cache_others_have(struct pool *pool, struct pool_space *space,
+			    const struct pool_cache *own)
 {
 	for (unsigned int i = 0; i < caches_end(pool); i++) {
 		const struct pool_cache *cache = atomic_load(cache_slot(pool, space, i));
 
 		if (cache && cache != own &&
-		    (next_bit(cache->used, 0) < POOL_BINS || has_returned(cache)))
+		    (bins_next_set(cache->used, 0) < POOL_BINS || cache_has_returned(cache)))
 			return true;
 	}
 	return false;
@@ -550,27 +558,27 @@ bool pool_others_keep(struct pool *pool, struct pool_space *space, const struct 
 
 /* ---- sums ---- */
 
-static void add_to(uint64_t *sum, uint64_t by)
+static void counter_add(uint64_t *sum, uint64_t by)
 {
 	if (by)
 		__atomic_fetch_add(sum, by, __ATOMIC_RELAXED);
 }
 
-void pool_count(struct pool_space *space, struct pool_cache *cache)
+void pool_cache_count(struct pool_space *space, struct pool_cache *cache)
 {
 	struct ledger_pool *record = space->record;
 
-	atomic_fetch_add(&space->kept, cache->kept);
+	atomic_fetch_add(&space->cached, cache->cached);
 	atomic_fetch_add(&space->freed, cache->freed);
 	atomic_fetch_add(&space->waste, cache->waste);
-	add_to(&record->hits, cache->hits);
-	add_to(&record->frees, cache->frees);
-	add_to(&record->shared_tickets, cache->shared);
-	cache->kept = cache->freed = cache->waste = 0;
+	counter_add(&record->hits, cache->hits);
+	counter_add(&record->frees, cache->frees);
+	counter_add(&record->shared_tickets, cache->shared);
+	cache->cached = cache->freed = cache->waste = 0;
 	cache->hits = cache->frees = cache->shared = 0;
 }
 
-void pool_count_all(struct pool *pool, struct pool_space *space)
+void pool_cache_count_all(struct pool *pool, struct pool_space *space)
 {
 	for (unsigned int i = 0; i < caches_end(pool); i++) {
 		struct pool_cache *cache = atomic_load(cache_slot(pool, space, i));
@@ -578,34 +586,37 @@ void pool_count_all(struct pool *pool, struct pool_space *space)
 		if (!cache)
 			continue;
 		pool_cache_seize(cache);
-		pool_count(space, cache);
+		pool_cache_count(space, cache);
 		pool_cache_release(cache);
 	}
 }
 
 /* Returns the sum. */
-static uint64_t tell(uint64_t *sum, _Atomic int64_t *told, uint64_t now)
+static uint64_t counter_publish(uint64_t *sum, _Atomic int64_t *published, uint64_t now)
 {
-	uint64_t grown = now - (uint64_t)atomic_exchange(told, (int64_t)now);
+	uint64_t grown = now - (uint64_t)atomic_exchange(published, (int64_t)now);
 
 	return grown ? __atomic_add_fetch(sum, grown, __ATOMIC_RELAXED)
 		     : __atomic_load_n(sum, __ATOMIC_RELAXED);
 }
 
 /* The record's numbers are sums over contexts, and over the sorts of pinned memory. */
-void pool_tell(struct pool_space *space)
+void pool_publish(struct pool_space *space)
 {
 	struct ledger_pool *record = space->record;
-	uint64_t kept = pool_or_zero(atomic_load(&space->kept)), pending = pool_pending(space);
+	uint64_t cached = pool_or_zero(atomic_load(&space->cached)),
+		 pending = pool_pending_bytes(space);
 	uint64_t reserved = pool_or_zero(atomic_load(&space->reserved));
 	uint64_t waste = pool_or_zero(atomic_load(&space->waste));
-	uint64_t in_use = pool_or_zero((int64_t)(reserved - kept - waste));
+	uint64_t in_use = pool_or_zero((int64_t)(reserved - cached - waste));
 
-	if (pending > kept)
-		pending = kept;
-	tell(&record->cached, &space->told[0], kept - pending);
-	tell(&record->pending, &space->told[1], pending);
-	tell(&record->waste, &space->told[2], waste);
-	pools_raise(&record->peak_reserved, tell(&record->reserved, &space->told[3], reserved));
-	pools_raise(&record->peak_used, tell(&record->in_use, &space->told[4], in_use));
+	if (pending > cached)
+		pending = cached;
+	counter_publish(&record->cached, &space->published[0], cached - pending);
+	counter_publish(&record->pending, &space->published[1], pending);
+	counter_publish(&record->waste, &space->published[2], waste);
+	pools_raise(&record->peak_reserved,
+		    counter_publish(&record->reserved, &space->published[3], reserved));
+	pools_raise(&record->peak_used,
+		    counter_publish(&record->in_use, &space->published[4], in_use));
 }

@@ -21,9 +21,9 @@ CUresult pool_free_async(CUdeviceptr address, CUstream stream);
 CUresult pool_free_async_ptsz(CUdeviceptr address, CUstream stream);
 
 /* Of the pool's block that begins at ADDRESS, live or not; NULL if there is none. No lock. */
-struct standing *pool_standing(uint64_t address);
+struct standing *pool_block_hint(uint64_t address);
 
-static inline void *pool_call_of(enum hook_id id)
+static inline void *pool_replacement(enum hook_id id)
 {
 	switch (id) {
 	case HOOK_cuMemAlloc_v2:
@@ -52,14 +52,14 @@ void pool_trim_now(bool may_wait);
  * Inside a driver's call it is the driver's affair. Whether the pool is asked. */
 static inline bool pool_reroute(enum hook_id id, struct route *route)
 {
-	if (!pool_call_of(id) ||
+	if (!pool_replacement(id) ||
 	    !__builtin_expect(atomic_load_explicit(&pool_on, memory_order_relaxed), 0) ||
 	    thread_self.call_frame)
 		return false;
 	if (__builtin_expect(atomic_load_explicit(&pool_wants_trim, memory_order_relaxed), 0))
 		pool_trim_now(id == HOOK_cuMemFree_v2 || id == HOOK_cuMemFreeHost);
 	thread_self.pooled = route->real;
-	route->real = pool_call_of(id);
+	route->real = pool_replacement(id);
 	return true;
 }
 

@@ -22,16 +22,17 @@
 #define CTX_SCHED_BLOCKING_SYNC 4u
 #define CAPTURE_MODE_RELAXED 2
 #define FIRST_DRIVER 12050 /* that has cuCtxRecordEvent */
-#define PATIENCE_MAX 16 /* epochs whose frees share a ticket */
-#define PATIENCE_FIRST 4 /* not 0: by a thread that slept a first event takes 10 us (H200) */
-#define OWED_LEAST ((uint64_t)4 << 20) /* bytes whose ticket may be put off on any device */
-#define UNHURRIED 256  /* frees that nobody missed */
-#define LATE_NS 1000000000u
+#define BATCH_LIMIT_MAX 16 /* epochs whose frees share a ticket */
+#define BATCH_LIMIT_FIRST 4 /* not 0: by a thread that slept a first event takes 10 us (H200) */
+#define POSTPONED_BYTES_MIN \
+	((uint64_t)4 << 20) /* bytes whose ticket may be put off on any device */
+#define UNMISSED_FREES 256  /* frees that nobody missed */
+#define LATER_WORK_WAIT_NS 1000000000u
 
-#ifdef GPULEAK_TEST_PATIENT /* tests/torture: every ticket is put off that may be */
-#define PATIENCE(tickets) PATIENCE_MAX
+#ifdef GPULEAK_TEST_LONG_BATCHES /* tests/torture: every ticket is put off that may be */
+#define BATCH_LIMIT(fences) BATCH_LIMIT_MAX
 #else
-#define PATIENCE(tickets) (tickets)->patience
+#define BATCH_LIMIT(fences) (fences)->batch_limit
 #endif
 
 static uint64_t clock_ns(void)
@@ -86,7 +87,7 @@ void pool_pop_context(bool pushed)
 			    (&current));
 }
 
-static void *event_new(struct pool_context *context)
+static void *fence_event_create(struct pool_context *context)
 {
 	CUresult (*create)(CUevent *, unsigned int) =
 		(CUresult(*)(CUevent *, unsigned int))pool_real(HOOK_cuEventCreate);
@@ -101,7 +102,7 @@ static void *event_new(struct pool_context *context)
 	return event;
 }
 
-bool pool_tickets_begin(struct pool_context *context)
+bool pool_fences_init(struct pool_context *context)
 {
 	static const enum used_id needed[] = {
 		USED_cuCtxPushCurrent_v2, USED_cuCtxPopCurrent_v2, USED_cuEventQuery,
@@ -117,10 +118,10 @@ bool pool_tickets_begin(struct pool_context *context)
 	    DRIVER_CALL(resolve_used(USED_cuDriverGetVersion), CUresult(*)(int *), (&version)) !=
 		    CUDA_SUCCESS)
 		version = 0;
-	context->tickets.patience = PATIENCE_FIRST;
-	context->tickets.unhurried = 0;
-	atomic_store(&context->tickets.epoch, 1); /* in epoch 0 nothing was submitted by anybody */
-	atomic_store(&context->tickets.idle_epoch, 1);
+	context->fences.batch_limit = BATCH_LIMIT_FIRST;
+	context->fences.unmissed_frees = 0;
+	atomic_store(&context->fences.epoch, 1); /* in epoch 0 nothing was submitted by anybody */
+	atomic_store(&context->fences.idle_epoch, 1);
 	context->by_sync = version < FIRST_DRIVER || !resolve_used(USED_cuCtxRecordEvent);
 	if (resolve_used(USED_cuCtxGetFlags) &&
 	    DRIVER_CALL(resolve_used(USED_cuCtxGetFlags), CUresult(*)(unsigned int *), (&flags)) ==
@@ -131,24 +132,24 @@ bool pool_tickets_begin(struct pool_context *context)
 }
 
 /* No ticket is owed any more. */
-static void settled(struct pool_tickets *tickets)
+static void fences_clear_pending(struct pool_fences *fences)
 {
-	atomic_store(&tickets->owed, false);
-	atomic_store(&tickets->owed_bytes, 0);
-	tickets->owed_epochs = 0;
+	atomic_store(&fences->pending_fence, false);
+	atomic_store(&fences->pending_bytes, 0);
+	fences->pending_epochs = 0;
 }
 
-void pool_tickets_forget(struct pool_context *context)
+void pool_fences_reset(struct pool_context *context)
 {
-	struct pool_tickets *tickets = &context->tickets;
+	struct pool_fences *fences = &context->fences;
 
-	lock_take(&tickets->lock);
-	tickets->first = tickets->count = tickets->spares = 0;
-	atomic_store(&tickets->done, atomic_load(&tickets->issued));
-	atomic_store(&tickets->epoch, 0);
-	atomic_store(&tickets->idle_epoch, 0);
-	settled(tickets);
-	lock_give(&tickets->lock);
+	lock_take(&fences->lock);
+	fences->first = fences->count = fences->spares = 0;
+	atomic_store(&fences->completed, atomic_load(&fences->last_issued));
+	atomic_store(&fences->epoch, 0);
+	atomic_store(&fences->idle_epoch, 0);
+	fences_clear_pending(fences);
+	lock_give(&fences->lock);
 }
 
 /* ---- made; with the lock ---- */
@@ -159,58 +160,57 @@ static bool same_epoch(uint64_t earlier, uint64_t now)
 	return earlier == now && submits_certain();
 }
 
-static struct pool_ticket *oldest_of(struct pool_tickets *tickets)
+static struct pool_fence *fence_oldest(struct pool_fences *fences)
 {
-	return tickets->count ? &tickets->ring[tickets->first] : NULL;
+	return fences->count ? &fences->ring[fences->first] : NULL;
 }
 
 /* Their numbers follow each other. */
-static struct pool_ticket *ticket_of(struct pool_tickets *tickets, uint64_t number)
+static struct pool_fence *fence_by_number(struct pool_fences *fences, uint64_t number)
 {
-	struct pool_ticket *oldest = oldest_of(tickets);
+	struct pool_fence *oldest = fence_oldest(fences);
 	uint64_t at;
 
 	if (!oldest || number < oldest->number)
 		return NULL;
 	at = number - oldest->number;
-	return at < tickets->count ? &tickets->ring[(tickets->first + at) % POOL_TICKETS] : NULL;
+	return at < fences->count ? &fences->ring[(fences->first + at) % POOL_FENCES] : NULL;
 }
 
 /* Tickets up to NUMBER are done; their events can be used again, but for those that
  * somebody still waits for. */
-static void done_up_to(struct pool_tickets *tickets, uint64_t number)
+static void fences_complete_up_to(struct pool_fences *fences, uint64_t number)
 {
-	struct pool_ticket *oldest;
+	struct pool_fence *oldest;
 
-	if (number > atomic_load_explicit(&tickets->done, memory_order_relaxed))
-		atomic_store_explicit(&tickets->done, number, memory_order_release);
-	while ((oldest = oldest_of(tickets)) && oldest->number <= number && !oldest->waiters) {
-		tickets->spare[tickets->spares++] = oldest->event;
-		tickets->first = (tickets->first + 1) % POOL_TICKETS;
-		tickets->count--;
+	if (number > atomic_load_explicit(&fences->completed, memory_order_relaxed))
+		atomic_store_explicit(&fences->completed, number, memory_order_release);
+	while ((oldest = fence_oldest(fences)) && oldest->number <= number && !oldest->waiters) {
+		fences->spare[fences->spares++] = oldest->event;
+		fences->first = (fences->first + 1) % POOL_FENCES;
+		fences->count--;
 	}
-	if (number == atomic_load(&tickets->issued) && !atomic_load(&tickets->owed))
-		atomic_store(&tickets->idle_epoch, atomic_load(&tickets->epoch));
+	if (number == atomic_load(&fences->last_issued) && !atomic_load(&fences->pending_fence))
+		atomic_store(&fences->idle_epoch, atomic_load(&fences->epoch));
 }
 
 /* False: an event failed, and nothing is known any more. */
-static bool look(struct pool_tickets *tickets)
+static bool fences_query_all(struct pool_fences *fences)
 {
 	CUresult r = CUDA_SUCCESS;
 	int mode = pool_relax();
 
-	for (unsigned int i = 0; i < tickets->count && r == CUDA_SUCCESS;) {
-		struct pool_ticket *ticket =
-			&tickets->ring[(tickets->first + i) % POOL_TICKETS];
-		unsigned int before = tickets->count;
+	for (unsigned int i = 0; i < fences->count && r == CUDA_SUCCESS;) {
+		struct pool_fence *fence = &fences->ring[(fences->first + i) % POOL_FENCES];
+		unsigned int before = fences->count;
 
-		r = ticket->number <= atomic_load_explicit(&tickets->done, memory_order_relaxed)
+		r = fence->number <= atomic_load_explicit(&fences->completed, memory_order_relaxed)
 			    ? CUDA_SUCCESS
 			    : DRIVER_CALL(resolve_used(USED_cuEventQuery), CUresult(*)(void *),
-					  (ticket->event));
+					  (fence->event));
 		if (r == CUDA_SUCCESS)
-			done_up_to(tickets, ticket->number);
-		if (tickets->count == before)
+			fences_complete_up_to(fences, fence->number);
+		if (fences->count == before)
 			i++; /* somebody waits for it */
 	}
 	pool_unrelax(mode);
@@ -218,10 +218,10 @@ static bool look(struct pool_tickets *tickets)
 }
 
 /* Of the kinds that there are: a thread that has slept finds each of these cold. */
-static void note_freed(const struct pool_context *context, const int64_t *owed,
-		       int64_t ret[POOL_KINDS])
+static void fence_note_freed(const struct pool_context *context, const int64_t *owed,
+			     int64_t ret[POOL_KINDS])
 {
-	uint32_t kinds = atomic_load(&context->tickets.kinds);
+	uint32_t kinds = atomic_load(&context->fences.kinds);
 
 	for (; kinds; kinds &= kinds - 1) {
 		int kind = __builtin_ctz(kinds);
@@ -231,47 +231,50 @@ static void note_freed(const struct pool_context *context, const int64_t *owed,
 }
 
 /* EPOCH was read before. */
-static CUresult record(struct pool_context *context, uint64_t epoch)
+static CUresult fence_record(struct pool_context *context, uint64_t epoch)
 {
-	struct pool_tickets *tickets = &context->tickets;
-	struct pool_ticket *ticket;
+	struct pool_fences *fences = &context->fences;
+	struct pool_fence *fence;
 	CUresult r;
-	void *event = tickets->spares ? tickets->spare[--tickets->spares] : event_new(context);
+	void *event =
+		fences->spares ? fences->spare[--fences->spares] : fence_event_create(context);
 
 	if (!event)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	r = DRIVER_CALL(resolve_used(USED_cuCtxRecordEvent), CUresult(*)(CUcontext, void *),
 			((CUcontext)(uintptr_t)atomic_load(&context->handle), event));
 	if (r != CUDA_SUCCESS) {
-		tickets->spare[tickets->spares++] = event;
+		fences->spare[fences->spares++] = event;
 		return r;
 	}
-	ticket = &tickets->ring[(tickets->first + tickets->count++) % POOL_TICKETS];
-	ticket->number = atomic_load(&tickets->issued) + 1;
-	ticket->event = event;
-	ticket->waiters = 0;
-	ticket->late = atomic_load(&tickets->owed) && !same_epoch(tickets->owed_first, epoch);
-	note_freed(context, atomic_load(&tickets->owed) ? tickets->owed_freed : NULL,
-		   ticket->freed);
-	settled(tickets);
-	atomic_store_explicit(&tickets->issued, ticket->number, memory_order_release);
-	atomic_store_explicit(&tickets->epoch, epoch + 1, memory_order_release);
+	fence = &fences->ring[(fences->first + fences->count++) % POOL_FENCES];
+	fence->number = atomic_load(&fences->last_issued) + 1;
+	fence->event = event;
+	fence->waiters = 0;
+	fence->covers_later_work = atomic_load(&fences->pending_fence) &&
+				   !same_epoch(fences->pending_first_epoch, epoch);
+	fence_note_freed(context,
+			 atomic_load(&fences->pending_fence) ? fences->pending_freed : NULL,
+			 fence->freed);
+	fences_clear_pending(fences);
+	atomic_store_explicit(&fences->last_issued, fence->number, memory_order_release);
+	atomic_store_explicit(&fences->epoch, epoch + 1, memory_order_release);
 	__atomic_fetch_add(&context->space[POOL_DEVICE].record->tickets, 1, __ATOMIC_RELAXED);
 	return CUDA_SUCCESS;
 }
 
 /* If that can be now. An event that fails ends the pool, whoever recorded it. */
-static CUresult try_record(struct pool_context *context, uint64_t epoch)
+static CUresult fence_try_record(struct pool_context *context, uint64_t epoch)
 {
-	struct pool_tickets *tickets = &context->tickets;
+	struct pool_fences *fences = &context->fences;
 	CUresult r = NOT_READY;
 
 	if (!captures_enter())
 		return NOT_READY;
-	if (tickets->count == POOL_TICKETS && !look(tickets))
+	if (fences->count == POOL_FENCES && !fences_query_all(fences))
 		r = CUDA_ERROR_INVALID_VALUE;
-	else if (tickets->count < POOL_TICKETS)
-		r = record(context, epoch);
+	else if (fences->count < POOL_FENCES)
+		r = fence_record(context, epoch);
 	captures_leave();
 	if (r != CUDA_SUCCESS && r != NOT_READY)
 		atomic_store(&context->failed, true);
@@ -281,135 +284,139 @@ static CUresult try_record(struct pool_context *context, uint64_t epoch)
 /* ---- asked ---- */
 
 /* Whether a free in EPOCH needs no other event than the last that is owed one. */
-static bool joins(const struct pool_tickets *tickets, uint64_t epoch)
+static bool fence_shares_epoch(const struct pool_fences *fences, uint64_t epoch)
 {
-	return tickets->owed_epochs && same_epoch(tickets->owed_last, epoch);
+	return fences->pending_epochs && same_epoch(fences->pending_last_epoch, epoch);
 }
 
-static void owe(struct pool_context *context, const struct pool_block *block, uint64_t epoch)
+static void fence_postpone(struct pool_context *context, const struct pool_block *block,
+			   uint64_t epoch)
 {
-	struct pool_tickets *tickets = &context->tickets;
+	struct pool_fences *fences = &context->fences;
 
-	if (!atomic_load(&tickets->owed))
-		note_freed(context, NULL, tickets->owed_freed);
-	if (!tickets->owed_epochs)
-		tickets->owed_first = epoch;
-	tickets->owed_epochs += !joins(tickets, epoch);
-	tickets->owed_last = epoch;
-	atomic_fetch_add(&tickets->owed_bytes, (int64_t)block->capacity);
-	atomic_store(&tickets->owed, true);
+	if (!atomic_load(&fences->pending_fence))
+		fence_note_freed(context, NULL, fences->pending_freed);
+	if (!fences->pending_epochs)
+		fences->pending_first_epoch = epoch;
+	fences->pending_epochs += !fence_shares_epoch(fences, epoch);
+	fences->pending_last_epoch = epoch;
+	atomic_fetch_add(&fences->pending_bytes, (int64_t)block->capacity);
+	atomic_store(&fences->pending_fence, true);
 }
 
 /* Whether the ticket of BLOCK can be made with that of a later free: a ticket costs 0.4 us, and the
  * first look at it after it is done 1.7 (on an H200), more than all the rest of a pair. Of little
  * memory only, as it becomes clean later. An allocation that misses it then costs much more, so
  * frees are put off the longer the fewer do. */
-static bool put_off(struct pool_context *context, const struct pool_block *block, uint64_t epoch)
+static bool fence_may_postpone(struct pool_context *context, const struct pool_block *block,
+			       uint64_t epoch)
 {
-	struct pool_tickets *tickets = &context->tickets;
+	struct pool_fences *fences = &context->fences;
 	uint64_t part = context->total / 256;
 
-	if (++tickets->unhurried >= UNHURRIED) {
-		tickets->unhurried = 0;
-		tickets->patience += tickets->patience < PATIENCE_MAX;
+	if (++fences->unmissed_frees >= UNMISSED_FREES) {
+		fences->unmissed_frees = 0;
+		fences->batch_limit += fences->batch_limit < BATCH_LIMIT_MAX;
 	}
-	return tickets->owed_epochs + !joins(tickets, epoch) <= PATIENCE(tickets) &&
-	       (uint64_t)atomic_load(&tickets->owed_bytes) + block->capacity <=
-		       (part > OWED_LEAST ? part : OWED_LEAST);
+	return fences->pending_epochs + !fence_shares_epoch(fences, epoch) <= BATCH_LIMIT(fences) &&
+	       (uint64_t)atomic_load(&fences->pending_bytes) + block->capacity <=
+		       (part > POSTPONED_BYTES_MIN ? part : POSTPONED_BYTES_MIN);
 }
 
-HOT_CALL uint64_t pool_ticket_made(const struct pool_block *block, bool at_once,
-				   enum pool_ticket_how *ret_how)
+HOT_CALL uint64_t pool_fence_for_free_slow(const struct pool_block *block, bool at_once,
+					   enum pool_fence_origin *ret_origin)
 {
 	struct pool_context *context = block->space->context;
-	struct pool_tickets *tickets = &context->tickets;
+	struct pool_fences *fences = &context->fences;
 	uint64_t epoch, number;
 	CUresult r = NOT_READY;
 
-	lock_take(&tickets->lock);
+	lock_take(&fences->lock);
 	epoch = submits_epoch();
-	*ret_how = POOL_TICKET_COVERED;
-	if (pool_ticket_covers(tickets, epoch)) {
-		number = atomic_load(&tickets->issued);
+	*ret_origin = POOL_FENCE_COVERED;
+	if (pool_fence_covers(fences, epoch)) {
+		number = atomic_load(&fences->last_issued);
 	} else {
-		bool later = !at_once && !context->by_sync && put_off(context, block, epoch);
+		bool later =
+			!at_once && !context->by_sync && fence_may_postpone(context, block, epoch);
 
-		*ret_how = !context->by_sync && atomic_load(&tickets->owed) ? POOL_TICKET_SHARED
-									    : POOL_TICKET_NEW;
+		*ret_origin = !context->by_sync && atomic_load(&fences->pending_fence)
+				      ? POOL_FENCE_SHARED
+				      : POOL_FENCE_NEW;
 		if (!later && !context->by_sync && !atomic_load(&context->failed))
-			r = try_record(context, epoch);
-		number = atomic_load(&tickets->issued) + (r != CUDA_SUCCESS);
+			r = fence_try_record(context, epoch);
+		number = atomic_load(&fences->last_issued) + (r != CUDA_SUCCESS);
 		if (r != CUDA_SUCCESS)
-			owe(context, block, epoch);
+			fence_postpone(context, block, epoch);
 		if (r == NOT_READY && !later && !context->by_sync)
 			pool_reason(block->space, LEDGER_POOL_CAPTURE);
 	}
-	lock_give(&tickets->lock);
+	lock_give(&fences->lock);
 	return number;
 }
 
-void pool_tickets_missed(struct pool_context *context)
+void pool_fences_note_miss(struct pool_context *context)
 {
-	struct pool_tickets *tickets = &context->tickets;
+	struct pool_fences *fences = &context->fences;
 	uint64_t epoch;
 
-	if (context->by_sync || atomic_load(&context->failed) || !atomic_load(&tickets->owed) ||
-	    !lock_try(&tickets->lock))
+	if (context->by_sync || atomic_load(&context->failed) ||
+	    !atomic_load(&fences->pending_fence) || !lock_try(&fences->lock))
 		return;
-	if (atomic_load(&tickets->owed)) {
+	if (atomic_load(&fences->pending_fence)) {
 		epoch = submits_epoch();
 		/* Else an event that was made at the free would cover the same work. */
-		if (!same_epoch(tickets->owed_first, epoch)) {
-			tickets->patience /= 2;
-			tickets->unhurried = 0;
+		if (!same_epoch(fences->pending_first_epoch, epoch)) {
+			fences->batch_limit /= 2;
+			fences->unmissed_frees = 0;
 		}
-		try_record(context, epoch);
+		fence_try_record(context, epoch);
 	}
-	lock_give(&tickets->lock);
+	lock_give(&fences->lock);
 }
 
-void pool_tickets_ask(struct pool_context *context, uint64_t number)
+void pool_fence_query(struct pool_context *context, uint64_t number)
 {
-	struct pool_tickets *tickets = &context->tickets;
-	struct pool_ticket *ticket;
+	struct pool_fences *fences = &context->fences;
+	struct pool_fence *fence;
 	CUresult r;
 	int mode;
 
-	if (context->by_sync || atomic_load(&context->failed) || !lock_try(&tickets->lock))
+	if (context->by_sync || atomic_load(&context->failed) || !lock_try(&fences->lock))
 		return;
-	ticket = ticket_of(tickets, number);
-	if (ticket) {
+	fence = fence_by_number(fences, number);
+	if (fence) {
 		mode = pool_relax();
 		r = DRIVER_CALL(resolve_used(USED_cuEventQuery), CUresult(*)(void *),
-				(ticket->event));
+				(fence->event));
 		pool_unrelax(mode);
 		if (r == CUDA_SUCCESS)
-			done_up_to(tickets, number);
+			fences_complete_up_to(fences, number);
 		else if (r != NOT_READY)
 			atomic_store(&context->failed, true);
 	}
-	lock_give(&tickets->lock);
+	lock_give(&fences->lock);
 }
 
-void pool_tickets_poll(struct pool_context *context, bool for_good)
+void pool_fences_poll(struct pool_context *context, bool record_pending)
 {
-	struct pool_tickets *tickets = &context->tickets;
+	struct pool_fences *fences = &context->fences;
 
 	if (context->by_sync || atomic_load(&context->failed) ||
-	    (atomic_load(&tickets->done) == atomic_load(&tickets->issued) &&
-	     !(for_good && atomic_load(&tickets->owed))))
+	    (atomic_load(&fences->completed) == atomic_load(&fences->last_issued) &&
+	     !(record_pending && atomic_load(&fences->pending_fence))))
 		return;
-	if (!lock_try(&tickets->lock)) /* somebody else is looking */
+	if (!lock_try(&fences->lock)) /* somebody else is looking */
 		return;
-	if (for_good && atomic_load(&tickets->owed))
-		try_record(context, submits_epoch());
-	if (!look(tickets))
+	if (record_pending && atomic_load(&fences->pending_fence))
+		fence_try_record(context, submits_epoch());
+	if (!fences_query_all(fences))
 		atomic_store(&context->failed, true);
-	lock_give(&tickets->lock);
+	lock_give(&fences->lock);
 }
 
 /* A capture that begins meanwhile does not mind (measured on an H200). */
-static CUresult wait_for(void *event)
+static CUresult fence_wait_for_event(void *event)
 {
 	int mode = pool_relax();
 	CUresult r =
@@ -419,162 +426,163 @@ static CUresult wait_for(void *event)
 	return r;
 }
 
-static bool wait_by_event(struct pool_context *context, uint64_t number)
+static bool fence_wait_by_event(struct pool_context *context, uint64_t number)
 {
-	struct pool_tickets *tickets = &context->tickets;
-	struct pool_ticket *ticket;
+	struct pool_fences *fences = &context->fences;
+	struct pool_fence *fence;
 	CUresult r;
 
-	lock_take(&tickets->lock);
-	ticket = ticket_of(tickets, number);
-	if (!ticket) {
-		lock_give(&tickets->lock);
-		return atomic_load(&tickets->done) >= number;
+	lock_take(&fences->lock);
+	fence = fence_by_number(fences, number);
+	if (!fence) {
+		lock_give(&fences->lock);
+		return atomic_load(&fences->completed) >= number;
 	}
-	ticket->waiters++;
-	lock_give(&tickets->lock);
-	r = wait_for(ticket->event);
-	lock_take(&tickets->lock);
-	ticket->waiters--;
+	fence->waiters++;
+	lock_give(&fences->lock);
+	r = fence_wait_for_event(fence->event);
+	lock_take(&fences->lock);
+	fence->waiters--;
 	if (r == CUDA_SUCCESS)
-		done_up_to(tickets, number);
+		fences_complete_up_to(fences, number);
 	else
 		atomic_store(&context->failed, true);
-	lock_give(&tickets->lock);
+	lock_give(&fences->lock);
 	return r == CUDA_SUCCESS;
 }
 
 /* A driver before 12.5: waits for all there is. */
-static bool wait_by_sync(struct pool_context *context, uint64_t number)
+static bool fence_wait_by_sync(struct pool_context *context, uint64_t number)
 {
-	struct pool_tickets *tickets = &context->tickets;
+	struct pool_fences *fences = &context->fences;
 	uint64_t epoch, issued;
 	CUresult r = CUDA_ERROR_INVALID_CONTEXT;
 	bool pushed;
 
 	if (!captures_enter())
 		return false;
-	lock_take(&tickets->lock);
+	lock_take(&fences->lock);
 	epoch = submits_epoch();
-	if (atomic_load(&tickets->owed)) { /* who frees from here on needs another one */
-		atomic_fetch_add(&tickets->issued, 1);
-		atomic_store(&tickets->epoch, epoch + 1);
-		settled(tickets);
+	if (atomic_load(&fences->pending_fence)) { /* who frees from here on needs another one */
+		atomic_fetch_add(&fences->last_issued, 1);
+		atomic_store(&fences->epoch, epoch + 1);
+		fences_clear_pending(fences);
 	}
-	issued = atomic_load(&tickets->issued);
-	lock_give(&tickets->lock);
+	issued = atomic_load(&fences->last_issued);
+	lock_give(&fences->lock);
 	if (pool_push_context(context, &pushed)) {
 		r = ((CUresult(*)(void))pool_real(HOOK_cuCtxSynchronize))();
 		pool_pop_context(pushed);
 	}
 	captures_leave();
-	lock_take(&tickets->lock);
+	lock_take(&fences->lock);
 	if (r == CUDA_SUCCESS)
-		done_up_to(tickets, issued);
+		fences_complete_up_to(fences, issued);
 	else
 		atomic_store(&context->failed, true);
-	lock_give(&tickets->lock);
-	return r == CUDA_SUCCESS && atomic_load(&tickets->done) >= number;
+	lock_give(&fences->lock);
+	return r == CUDA_SUCCESS && atomic_load(&fences->completed) >= number;
 }
 
-bool pool_tickets_wait(struct pool_context *context, uint64_t number)
+bool pool_fence_wait(struct pool_context *context, uint64_t number)
 {
-	struct pool_tickets *tickets = &context->tickets;
+	struct pool_fences *fences = &context->fences;
 	uint64_t began;
 	bool done;
 
-	if (atomic_load_explicit(&tickets->done, memory_order_acquire) >= number)
+	if (atomic_load_explicit(&fences->completed, memory_order_acquire) >= number)
 		return true;
 	if (atomic_load(&context->failed))
 		return false;
 	began = clock_ns();
-	done = context->by_sync ? wait_by_sync(context, number) : wait_by_event(context, number);
+	done = context->by_sync ? fence_wait_by_sync(context, number)
+				: fence_wait_by_event(context, number);
 	if (done) {
-		struct ledger_pool *record = context->space[POOL_DEVICE].record;
+		struct ledger_pool *fence_record = context->space[POOL_DEVICE].record;
 
-		__atomic_fetch_add(&record->waits, 1, __ATOMIC_RELAXED);
-		__atomic_fetch_add(&record->wait_ns, clock_ns() - began, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&fence_record->waits, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&fence_record->wait_ns, clock_ns() - began, __ATOMIC_RELAXED);
 	}
 	return done;
 }
 
-static bool is_late(struct pool_tickets *tickets, uint64_t number)
+static bool fence_covers_later_work(struct pool_fences *fences, uint64_t number)
 {
-	struct pool_ticket *ticket;
+	struct pool_fence *fence;
 	bool late;
 
-	lock_take(&tickets->lock);
-	ticket = ticket_of(tickets, number);
-	late = ticket && ticket->late;
-	lock_give(&tickets->lock);
+	lock_take(&fences->lock);
+	fence = fence_by_number(fences, number);
+	late = fence && fence->covers_later_work;
+	lock_give(&fences->lock);
 	return late;
 }
 
 /* A kernel that a late ticket covers may be waiting for what the host does after this call. */
-bool pool_tickets_wait_for_memory(struct pool_context *context, uint64_t number)
+bool pool_fence_wait_for_memory(struct pool_context *context, uint64_t number)
 {
 	static const struct timespec nap = { 0, 100000 };
-	struct pool_tickets *tickets = &context->tickets;
-	uint64_t until = clock_ns() + LATE_NS;
+	struct pool_fences *fences = &context->fences;
+	uint64_t until = clock_ns() + LATER_WORK_WAIT_NS;
 
-	if (!is_late(tickets, number))
-		return pool_tickets_wait(context, number);
-	while (atomic_load(&tickets->done) < number && clock_ns() < until &&
+	if (!fence_covers_later_work(fences, number))
+		return pool_fence_wait(context, number);
+	while (atomic_load(&fences->completed) < number && clock_ns() < until &&
 	       !atomic_load(&context->failed)) {
 		nocancel_nanosleep(&nap);
-		pool_tickets_ask(context, number);
+		pool_fence_query(context, number);
 	}
-	return atomic_load(&tickets->done) >= number;
+	return atomic_load(&fences->completed) >= number;
 }
 
 bool pool_is_idle(struct pool_context *context)
 {
 	return submits_certain() &&
-	       atomic_load_explicit(&context->tickets.idle_epoch, memory_order_acquire) ==
+	       atomic_load_explicit(&context->fences.idle_epoch, memory_order_acquire) ==
 		       submits_epoch() + 1;
 }
 
 /* With the lock. */
-static const struct pool_ticket *oldest_pending(const struct pool_tickets *tickets)
+static const struct pool_fence *fence_oldest_pending(const struct pool_fences *fences)
 {
-	uint64_t done = atomic_load(&tickets->done);
+	uint64_t done = atomic_load(&fences->completed);
 
-	for (unsigned int i = 0; i < tickets->count; i++) {
-		const struct pool_ticket *ticket =
-			&tickets->ring[(tickets->first + i) % POOL_TICKETS];
+	for (unsigned int i = 0; i < fences->count; i++) {
+		const struct pool_fence *fence = &fences->ring[(fences->first + i) % POOL_FENCES];
 
-		if (ticket->number > done)
-			return ticket;
+		if (fence->number > done)
+			return fence;
 	}
 	return NULL;
 }
 
-uint64_t pool_tickets_oldest(struct pool_context *context)
+uint64_t pool_fences_oldest(struct pool_context *context)
 {
-	struct pool_tickets *tickets = &context->tickets;
-	const struct pool_ticket *oldest;
+	struct pool_fences *fences = &context->fences;
+	const struct pool_fence *oldest;
 	uint64_t number;
 
-	lock_take(&tickets->lock);
-	oldest = oldest_pending(tickets);
+	lock_take(&fences->lock);
+	oldest = fence_oldest_pending(fences);
 	number = oldest ? oldest->number : 0;
-	lock_give(&tickets->lock);
+	lock_give(&fences->lock);
 	return number;
 }
 
-uint64_t pool_pending(struct pool_space *space)
+uint64_t pool_pending_bytes(struct pool_space *space)
 {
-	struct pool_tickets *tickets = &space->context->tickets;
-	uint64_t most = pool_or_zero(atomic_load(&space->kept)), pending = 0, owed;
-	const struct pool_ticket *oldest;
+	struct pool_fences *fences = &space->context->fences;
+	uint64_t most = pool_or_zero(atomic_load(&space->cached)), pending = 0, owed;
+	const struct pool_fence *oldest;
 
-	lock_take(&tickets->lock);
-	oldest = oldest_pending(tickets);
-	owed = pool_or_zero(atomic_load(&tickets->owed_bytes));
-	if (oldest || atomic_load(&tickets->owed))
-		pending = pool_or_zero(atomic_load(&space->freed) -
-				       (oldest ? oldest->freed : tickets->owed_freed)[space->kind]);
-	lock_give(&tickets->lock);
+	lock_take(&fences->lock);
+	oldest = fence_oldest_pending(fences);
+	owed = pool_or_zero(atomic_load(&fences->pending_bytes));
+	if (oldest || atomic_load(&fences->pending_fence))
+		pending =
+			pool_or_zero(atomic_load(&space->freed) -
+				     (oldest ? oldest->freed : fences->pending_freed)[space->kind]);
+	lock_give(&fences->lock);
 	if (!oldest && owed < most)
 		most = owed;
 	return pending < most ? pending : most;
@@ -582,20 +590,21 @@ uint64_t pool_pending(struct pool_space *space)
 
 /* Work that was submitted meanwhile is in later epochs, or was not yet when the blocks of a
  * ticket of this one were freed. */
-void pool_tickets_synced(struct pool_context *context, uint64_t epoch)
+void pool_fences_note_sync(struct pool_context *context, uint64_t epoch)
 {
-	struct pool_tickets *tickets = &context->tickets;
+	struct pool_fences *fences = &context->fences;
 
 	if (!submits_certain()) /* epochs say nothing */
 		return;
-	lock_take(&tickets->lock);
-	if (atomic_load(&tickets->epoch) <= epoch + 1)
-		done_up_to(tickets, atomic_load(&tickets->issued));
+	lock_take(&fences->lock);
+	if (atomic_load(&fences->epoch) <= epoch + 1)
+		fences_complete_up_to(fences, atomic_load(&fences->last_issued));
 	/* What is owed was freed before, too: it needs no event any more. */
-	if (atomic_load(&tickets->owed) && tickets->owed_last <= epoch && !tickets->count) {
-		settled(tickets);
-		atomic_store(&tickets->epoch, epoch + 1);
-		done_up_to(tickets, atomic_fetch_add(&tickets->issued, 1) + 1);
+	if (atomic_load(&fences->pending_fence) && fences->pending_last_epoch <= epoch &&
+	    !fences->count) {
+		fences_clear_pending(fences);
+		atomic_store(&fences->epoch, epoch + 1);
+		fences_complete_up_to(fences, atomic_fetch_add(&fences->last_issued, 1) + 1);
 	}
-	lock_give(&tickets->lock);
+	lock_give(&fences->lock);
 }

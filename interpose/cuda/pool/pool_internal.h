@@ -22,7 +22,7 @@
 
 #define POOL_CONTEXTS 16 /* open at one time; blocks of further ones are not pooled */
 #define POOL_RING 7
-#define POOL_TICKETS 256 /* outstanding in one context */
+#define POOL_FENCES 256 /* outstanding in one context */
 
 /* ---- bins ---- */
 
@@ -38,9 +38,9 @@
 
 /* Requests from 1 MiB on are parts as well, and need no whole large granules. Once for the
  * process, before the first request. */
-extern _Atomic bool pool_fine;
+extern _Atomic bool pool_fine_bins;
 
-static inline uint64_t pool_whole(uint64_t bytes)
+static inline uint64_t pool_round_large(uint64_t bytes)
 {
 	return (bytes + POOL_LARGE_GRANULE - 1) & ~(uint64_t)(POOL_LARGE_GRANULE - 1);
 }
@@ -59,8 +59,8 @@ static inline unsigned int pool_bin_of_units(uint64_t units)
 static inline unsigned int pool_bin_of(uint64_t bytes)
 {
 	if (bytes >= POOL_LARGE_FROM &&
-	    !atomic_load_explicit(&pool_fine, memory_order_relaxed))
-		bytes = pool_whole(bytes);
+	    !atomic_load_explicit(&pool_fine_bins, memory_order_relaxed))
+		bytes = pool_round_large(bytes);
 	return pool_bin_of_units((bytes + POOL_GRANULE - 1) / POOL_GRANULE);
 }
 
@@ -81,9 +81,9 @@ static inline uint64_t pool_bytes_of_bin(unsigned int bin)
  * granules. Where all bins are in use, a request for that MiB may be for all of it. */
 static inline unsigned int pool_native_bin(unsigned int bin)
 {
-	if (bin < POOL_BELOW_LARGE + !atomic_load_explicit(&pool_fine, memory_order_relaxed))
+	if (bin < POOL_BELOW_LARGE + !atomic_load_explicit(&pool_fine_bins, memory_order_relaxed))
 		return bin;
-	return pool_bin_of_units(pool_whole(pool_bytes_of_bin(bin)) / POOL_GRANULE);
+	return pool_bin_of_units(pool_round_large(pool_bytes_of_bin(bin)) / POOL_GRANULE);
 }
 
 /* The last bin whose blocks may serve what belongs to BIN: an eighth of it larger, or what the
@@ -110,11 +110,11 @@ enum pool_kind {
 };
 
 enum pool_state {
-	POOL_SPARE,   /* a record without a block */
-	POOL_LIVE,    /* the application's */
-	POOL_KEPT,    /* freed by it; ours to hand out again once its ticket is done */
-	POOL_LEAVING, /* on its way back to the driver */
-	POOL_CARVED,  /* a slab: its parts are blocks of their own */
+	POOL_SPARE,	/* a record without a block */
+	POOL_LIVE,	/* the application's */
+	POOL_CACHED,	/* freed by it; ours to hand out again once its ticket is done */
+	POOL_RETURNING, /* on its way back to the driver */
+	POOL_CARVED,	/* a slab: its parts are blocks of their own */
 };
 
 struct pool_slab;
@@ -125,14 +125,14 @@ struct pool_block { /* what each call looks at first: in the first cache line */
 	uint64_t address;
 	uint64_t bytes;    /* what the application asked for */
 	uint64_t capacity; /* what there is */
-	uint64_t ticket;   /* clean once the context's tickets are done up to this one */
+	uint64_t fence;	   /* clean once the context's tickets are done up to this one */
 	struct pool_space *space;
-	struct pool_cache *taker; /* whose thread asked for it, or NULL */
+	struct pool_cache *owner; /* whose thread asked for it, or NULL */
 	_Atomic uint32_t state;   /* enum pool_state */
-	uint32_t kept_s;   /* when it was freed, in seconds of the recorder */
+	uint32_t freed_s;	  /* when it was freed, in seconds of the recorder */
 	uint16_t bin;
-	_Atomic uint8_t behind; /* how many were in `returned` before it */
-	uint8_t never;     /* 1 + enum ledger_pool_reason: it goes back to the driver when freed */
+	_Atomic uint8_t queue_depth; /* how many were in `returned` before it */
+	uint8_t never_reuse; /* 1 + enum ledger_pool_reason, or 0 */
 	uint32_t node;     /* in its slab */
 	struct pool_slab *slab;    /* that it is a part of, or NULL */
 	struct standing standing; /* the recorder's, while the block has this address */
@@ -142,7 +142,7 @@ struct pool_block { /* what each call looks at first: in the first cache line */
 
 struct pool_ring {
 	uint8_t first, count;
-	uint8_t wants; /* blocks of other threads' to keep when they are freed here */
+	uint8_t foreign_quota; /* blocks of other threads' to keep when they are freed here */
 	struct pool_block *block[POOL_RING]; /* oldest at `first` */
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct pool_ring) == 64, "a cache line");
@@ -151,41 +151,41 @@ _Static_assert(sizeof(struct pool_ring) == 64, "a cache line");
  * free of this thread's they put into `returned`, which anybody may take as a whole. */
 struct pool_cache {
 	struct owner_lock lock; /* the thread's; see owner_lock.h */
-	bool alone; /* it is one thread's only */
-	bool took; /* the last call was an allocation */
-	int64_t kept, freed, waste; /* bytes since the last pool_count() */
+	bool single_thread;	/* it is one thread's only */
+	bool last_was_alloc;	/* the last call was an allocation */
+	int64_t cached, freed, waste; /* bytes since the last pool_cache_count() */
 	uint64_t hits, frees, shared;
 	uint64_t used[POOL_BIN_WORDS]; /* rings that may have something; none else has */
 	struct pool_ring ring[POOL_BINS];
 	_Alignas(64) _Atomic(struct pool_block *) returned;
 } __attribute__((aligned(64)));
 
-struct pool_ticket {
+struct pool_fence {
 	uint64_t number;
 	void *event;
 	int64_t freed[POOL_KINDS]; /* bytes that had been freed before the first of its blocks */
-	bool late; /* made after more was submitted than its first free could know of */
+	bool covers_later_work; /* submitted after the first free that it is for */
 	unsigned int waiters; /* in cuEventSynchronize */
 };
 
-struct pool_tickets {
+struct pool_fences {
 	struct lock lock;
-	_Atomic uint64_t issued; /* the last one made */
-	_Atomic uint64_t done;   /* all up to this one are */
+	_Atomic uint64_t last_issued; /* the last one made */
+	_Atomic uint64_t completed;   /* all up to this one are */
 	_Atomic uint64_t epoch;  /* of submit_epoch.h that `issued` covers, plus 1; 0 = none */
 	_Atomic uint64_t idle_epoch; /* in which the context was seen to be idle, plus 1 */
 	/* A ticket that was not made yet, number issued + 1: a capture is under way, or a few more
 	 * frees are to share it. */
-	_Atomic bool owed;
-	uint64_t owed_first, owed_last; /* epochs of the frees that it is for */
-	unsigned int owed_epochs;       /* how many different ones */
-	_Atomic int64_t owed_bytes;
+	_Atomic bool pending_fence;
+	uint64_t pending_first_epoch, pending_last_epoch; /* epochs of the frees that it is for */
+	unsigned int pending_epochs;			  /* how many different ones */
+	_Atomic int64_t pending_bytes;
 	_Atomic uint32_t kinds; /* a bit for each of which a thread ever kept something */
-	int64_t owed_freed[POOL_KINDS]; /* as in the ticket that it will be */
-	unsigned int patience, unhurried; /* see put_off() */
+	int64_t pending_freed[POOL_KINDS];	  /* as in the ticket that it will be */
+	unsigned int batch_limit, unmissed_frees; /* see put_off() */
 	unsigned int first, count, spares;
-	struct pool_ticket ring[POOL_TICKETS];
-	void *spare[POOL_TICKETS];
+	struct pool_fence ring[POOL_FENCES];
+	void *spare[POOL_FENCES];
 };
 
 struct pool_context;
@@ -202,19 +202,21 @@ struct pool_space {
 	_Atomic unsigned int slabs;
 	_Atomic uint64_t slab_bytes; /* of those that are not early */
 	/* Bytes; `kept` and `freed` without what caches have not told yet. */
-	_Atomic int64_t reserved, kept, freed, waste;
-	_Atomic int64_t early; /* of those reserved: GPULEAK_POOL_PREALLOC */
-	_Atomic uint64_t stuck; /* too much, but in slabs of which some part is in use */
-	_Atomic int64_t stuck_freed; /* bytes, when that was found */
-	_Atomic uint32_t vain, skip; /* looks into others' caches: the last ones, the next */
+	_Atomic int64_t reserved, cached, freed, waste;
+	_Atomic int64_t preallocated;	/* of those reserved: GPULEAK_POOL_PREALLOC */
+	_Atomic uint64_t unreclaimable; /* too much, but in slabs of which some part is in use */
+	_Atomic int64_t unreclaimable_freed; /* bytes, when that was found */
+	_Atomic uint32_t failed_scans,
+		skip_scans; /* looks into others' caches: the last ones, the next */
 	_Atomic uint64_t peak_used;
 	_Atomic uint64_t lag; /* most bytes that the device was behind by, of late */
-	_Atomic uint64_t lag_vain_ns; /* when a look at that found no more */
-	_Atomic uint32_t natives; /* allocations since the device's free memory was looked at */
+	_Atomic uint64_t lag_checked_ns; /* when a look at that found no more */
+	_Atomic uint32_t
+		native_count;	    /* allocations since the device's free memory was looked at */
 	_Atomic int64_t free_bytes; /* of the device, when it was */
 	struct ledger_pool *record; /* never NULL; several spaces may share one */
-	_Atomic int64_t told[5]; /* its part of the record's sums, see pool_tell() */
-	struct ledger_pool nowhere; /* where there is no room in the ledger */
+	_Atomic int64_t published[5];	 /* its part of the record's sums, see pool_publish() */
+	struct ledger_pool local_record; /* where there is no room in the ledger */
 };
 
 struct pool_context {
@@ -229,8 +231,8 @@ struct pool_context {
 	unsigned int event_flags;
 	_Atomic bool prealloc_tried;
 	CUstream stream; /* that clean blocks go back on */
-	_Atomic unsigned int giving; /* threads that have something under way on it */
-	struct pool_tickets tickets;
+	_Atomic unsigned int stream_users; /* threads that have something under way on it */
+	struct pool_fences fences;
 	struct pool_space space[POOL_KINDS];
 } __attribute__((aligned(64)));
 
@@ -240,7 +242,7 @@ struct pool {
 	struct lock making;
 	struct arena *arena;
 	struct recorder *recorder;
-	bool alone; /* owner_lock_possible() */
+	bool single_thread; /* owner_lock_possible() */
 	struct {
 		struct lock lock;
 		_Atomic(struct pool_map_table *) table;
@@ -276,27 +278,28 @@ struct pool_native_free {
 /* ---- pool_address_map.c ---- */
 
 /* The block that begins at ADDRESS, or NULL. No lock. */
-struct pool_block *pool_map_find(struct pool *pool, uint64_t address);
-bool pool_map_add(struct pool *pool, struct pool_block *block); /* in place of a stale one */
+struct pool_block *pool_map_lookup(struct pool *pool, uint64_t address);
+bool pool_map_insert(struct pool *pool, struct pool_block *block); /* in place of a stale one */
 void pool_map_remove(struct pool *pool, struct pool_block *block);
 
 /* All blocks of CONTEXT are gone. */
 void pool_map_drop(struct pool *pool, struct pool_context *context);
 
 struct pool_block *pool_block_new(struct pool *pool);
-void pool_block_spare(struct pool *pool, struct pool_block *block);
+void pool_block_recycle(struct pool *pool, struct pool_block *block);
 
 /* ---- pool_fence.c ---- */
 
 static inline bool pool_is_clean_in(const struct pool_context *context,
 				    const struct pool_block *block)
 {
-#ifdef GPULEAK_TEST_NO_TICKETS /* tests/torture: what must be noticed if this were missing */
+#ifdef GPULEAK_TEST_NO_FENCES /* tests/torture: what must be noticed if this were missing */
 	(void)context;
 	(void)block;
 	return true;
 #else
-	return block->ticket <= atomic_load_explicit(&context->tickets.done, memory_order_acquire);
+	return block->fence <=
+	       atomic_load_explicit(&context->fences.completed, memory_order_acquire);
 #endif
 }
 
@@ -306,55 +309,55 @@ static inline bool pool_is_clean(const struct pool_block *block)
 }
 
 /* Not shared even if nothing seems to have been submitted. */
-static inline bool pool_ticket_covers(struct pool_tickets *tickets, uint64_t epoch)
+static inline bool pool_fence_covers(struct pool_fences *fences, uint64_t epoch)
 {
 	return submits_certain() &&
-	       atomic_load_explicit(&tickets->epoch, memory_order_acquire) == epoch + 1 &&
-	       !atomic_load_explicit(&tickets->owed, memory_order_acquire);
+	       atomic_load_explicit(&fences->epoch, memory_order_acquire) == epoch + 1 &&
+	       !atomic_load_explicit(&fences->pending_fence, memory_order_acquire);
 }
 
-enum pool_ticket_how {
-	POOL_TICKET_COVERED, /* nothing was submitted since the last one */
-	POOL_TICKET_SHARED,  /* with frees before it */
-	POOL_TICKET_NEW,
+enum pool_fence_origin {
+	POOL_FENCE_COVERED, /* nothing was submitted since the last one */
+	POOL_FENCE_SHARED,  /* with frees before it */
+	POOL_FENCE_NEW,
 };
 /* The ticket of BLOCK, which is freed now. It may be made later if nobody waits for it at once. */
-uint64_t pool_ticket_made(const struct pool_block *block, bool at_once,
-			  enum pool_ticket_how *ret_how);
-static HOT uint64_t pool_ticket(const struct pool_block *block, bool at_once,
-				enum pool_ticket_how *ret_how)
+uint64_t pool_fence_for_free_slow(const struct pool_block *block, bool at_once,
+				  enum pool_fence_origin *ret_origin);
+static HOT uint64_t pool_fence_for_free(const struct pool_block *block, bool at_once,
+					enum pool_fence_origin *ret_origin)
 {
-	struct pool_tickets *tickets = &block->space->context->tickets;
+	struct pool_fences *fences = &block->space->context->fences;
 
-	if (__builtin_expect(!pool_ticket_covers(tickets, submits_epoch()), 0))
-		return pool_ticket_made(block, at_once, ret_how);
-	*ret_how = POOL_TICKET_COVERED;
-	return atomic_load_explicit(&tickets->issued, memory_order_acquire);
+	if (__builtin_expect(!pool_fence_covers(fences, submits_epoch()), 0))
+		return pool_fence_for_free_slow(block, at_once, ret_origin);
+	*ret_origin = POOL_FENCE_COVERED;
+	return atomic_load_explicit(&fences->last_issued, memory_order_acquire);
 }
 /* Looks which tickets are done; never waits. If FOR_GOOD the one that is put off is made. */
-void pool_tickets_poll(struct pool_context *context, bool for_good);
+void pool_fences_poll(struct pool_context *context, bool record_pending);
 /* An allocation found nothing clean: the ticket that is put off is made. */
-void pool_tickets_missed(struct pool_context *context);
+void pool_fences_note_miss(struct pool_context *context);
 /* As polling, of ticket NUMBER and those before it, by one question. */
-void pool_tickets_ask(struct pool_context *context, uint64_t number);
+void pool_fence_query(struct pool_context *context, uint64_t number);
 /* Waits until NUMBER is done, as the driver's free would; false if that can't be now (a
  * capture, an error). */
-bool pool_tickets_wait(struct pool_context *context, uint64_t number);
+bool pool_fence_wait(struct pool_context *context, uint64_t number);
 /* The same for an allocation that found no memory. It waits for what a free of the driver's would
  * have waited for; tickets that cover more than that are looked at for a while only. */
-bool pool_tickets_wait_for_memory(struct pool_context *context, uint64_t number);
+bool pool_fence_wait_for_memory(struct pool_context *context, uint64_t number);
 /* See pool_context_idle(). */
-void pool_tickets_synced(struct pool_context *context, uint64_t epoch);
+void pool_fences_note_sync(struct pool_context *context, uint64_t epoch);
 /* Everything that was submitted is done, as far as is known without asking. */
 bool pool_is_idle(struct pool_context *context);
 /* The number of the oldest ticket that is not done; 0 if there is none. */
-uint64_t pool_tickets_oldest(struct pool_context *context);
+uint64_t pool_fences_oldest(struct pool_context *context);
 /* Bytes of SPACE that were freed and not seen to be done; less exact than what pool_trim() finds,
  * since threads tell late what they free. */
-uint64_t pool_pending(struct pool_space *space);
-bool pool_tickets_begin(struct pool_context *context); /* finds out what the driver can do */
+uint64_t pool_pending_bytes(struct pool_space *space);
+bool pool_fences_init(struct pool_context *context); /* finds out what the driver can do */
 /* Events go with their context: forgets them all. */
-void pool_tickets_forget(struct pool_context *context);
+void pool_fences_reset(struct pool_context *context);
 
 /* Around calls that a capture would mind, for this thread alone; cuCtxRecordEvent and
  * cuCtxSynchronize stay what they are. */
@@ -369,7 +372,7 @@ void pool_pop_context(bool pushed);
 /* A cache, by the thread that it is of, and by any. */
 static HOT void pool_cache_enter(struct pool_cache *cache)
 {
-	owner_lock_take(&cache->lock, cache->alone);
+	owner_lock_take(&cache->lock, cache->single_thread);
 }
 
 static HOT void pool_cache_leave(struct pool_cache *cache)
@@ -379,7 +382,7 @@ static HOT void pool_cache_leave(struct pool_cache *cache)
 
 static inline void pool_cache_seize(struct pool_cache *cache)
 {
-	owner_lock_take_from(&cache->lock, cache->alone);
+	owner_lock_take_from(&cache->lock, cache->single_thread);
 }
 
 static inline void pool_cache_release(struct pool_cache *cache)
@@ -387,12 +390,12 @@ static inline void pool_cache_release(struct pool_cache *cache)
 	owner_lock_give_back(&cache->lock);
 }
 
-struct pool_cache *pool_cache_found(struct pool *pool, struct pool_space *space);
+struct pool_cache *pool_cache_find(struct pool *pool, struct pool_space *space);
 static inline struct pool_cache *pool_cache_here(struct pool *pool, struct pool_space *space)
 {
 	if (__builtin_expect(thread_self.pool_space == space, 1))
 		return thread_self.pool_cache;
-	return pool_cache_found(pool, space);
+	return pool_cache_find(pool, space);
 }
 /* No division: a pair passes here twice. */
 static inline unsigned int pool_ring_at(unsigned int at)
@@ -417,40 +420,42 @@ static HOT struct pool_block *pool_ring_pop(struct pool_ring *ring)
 
 /* The oldest clean block of BIN that this thread keeps; NULL, and *RET_PENDING is the ticket of
  * the oldest that is not clean, 0 if there is none. */
-static HOT struct pool_block *pool_take_own(const struct pool_context *context,
-					    struct pool_cache *cache, unsigned int bin,
-					    uint64_t *ret_pending)
+static HOT struct pool_block *pool_cache_remove_own(const struct pool_context *context,
+						    struct pool_cache *cache, unsigned int bin,
+						    uint64_t *ret_pending)
 {
 	struct pool_ring *ring = &cache->ring[bin];
 	struct pool_block *block = ring->count ? ring->block[ring->first] : NULL;
 
-	*ret_pending = block ? block->ticket : 0;
+	*ret_pending = block ? block->fence : 0;
 	return block && pool_is_clean_in(context, block) ? pool_ring_pop(ring) : NULL;
 }
-/* As pool_take_own(), which found nothing, with what other threads have freed of this thread's
+/* As pool_cache_remove_own(), which found nothing, with what other threads have freed of this thread's
  * since the last time. */
-struct pool_block *pool_take_returned(struct pool_space *space, struct pool_cache *cache,
-				      unsigned int bin, uint64_t *ret_pending);
+struct pool_block *pool_cache_remove_returned(struct pool_space *space, struct pool_cache *cache,
+					      unsigned int bin, uint64_t *ret_pending);
 /* Where CACHE has none of BIN, or so many that older ones lie in the bin itself: the oldest of
  * these, if it is clean. (Where it has few, what lies there may be another thread's soon.) */
-struct pool_block *pool_take_older(struct pool_space *space, struct pool_cache *cache,
-				   unsigned int bin);
+struct pool_block *pool_cache_remove_older(struct pool_space *space, struct pool_cache *cache,
+					   unsigned int bin);
 /* From what this thread, nobody and others keep, of BIN or a little larger, or a part for BYTES
  * of what lies unused in slabs. */
-struct pool_block *pool_take_any(struct pool *pool, struct pool_space *space,
-				 struct pool_cache *cache, unsigned int bin, uint64_t bytes);
+struct pool_block *pool_cache_remove_any(struct pool *pool, struct pool_space *space,
+					 struct pool_cache *cache, unsigned int bin,
+					 uint64_t bytes);
 /* A part for BIN, of BYTES, that is cut from the smallest larger one that this thread or nobody
  * keeps. */
-struct pool_block *pool_take_larger(struct pool_space *space, struct pool_cache *cache,
-				    unsigned int bin, uint64_t bytes);
+struct pool_block *pool_cache_remove_larger(struct pool_space *space, struct pool_cache *cache,
+					    unsigned int bin, uint64_t bytes);
 /* Clean parts that nobody keeps, or CACHE if it is not NULL, of bins from FROM on, are parts no
  * more. Returns the bytes. */
-uint64_t pool_give_parts(struct pool *pool, struct pool_space *space, struct pool_cache *cache,
-			 unsigned int from);
+uint64_t pool_cache_coalesce(struct pool *pool, struct pool_space *space, struct pool_cache *cache,
+			     unsigned int from);
 /* Others than OWN keep something, as far as can be seen without disturbing them. */
-bool pool_others_keep(struct pool *pool, struct pool_space *space, const struct pool_cache *own);
+bool pool_cache_others_have(struct pool *pool, struct pool_space *space,
+			    const struct pool_cache *own);
 /* With the cache's lock, all of these: BIN has something. */
-static HOT void pool_cache_use(struct pool_cache *cache, unsigned int bin)
+static HOT void pool_cache_mark_used(struct pool_cache *cache, unsigned int bin)
 {
 	uint64_t word = cache->used[bin / 64], bit = 1ull << bin % 64;
 
@@ -458,33 +463,34 @@ static HOT void pool_cache_use(struct pool_cache *cache, unsigned int bin)
 		__atomic_store_n(&cache->used[bin / 64], word | bit, __ATOMIC_RELAXED);
 }
 
-COLD void pool_keep_overflow(struct pool_space *space, struct pool_ring *ring);
+COLD void pool_cache_overflow(struct pool_space *space, struct pool_ring *ring);
 /* BLOCK, which another thread had asked for. What this one has lacked itself it keeps; what not
  * goes back to that one, which will ask again. Nobody is held up. False: it is to be kept. */
-bool pool_hand_back(struct pool_ring *ring, struct pool_block *block);
-static HOT void pool_keep(struct pool_cache *cache, struct pool_block *block)
+bool pool_cache_return_to_owner(struct pool_ring *ring, struct pool_block *block);
+static HOT void pool_cache_insert(struct pool_cache *cache, struct pool_block *block)
 {
 	struct pool_ring *ring = &cache->ring[block->bin];
 
-	if (__builtin_expect(block->taker != cache, 0) && block->taker &&
-	    pool_hand_back(ring, block))
+	if (__builtin_expect(block->owner != cache, 0) && block->owner &&
+	    pool_cache_return_to_owner(ring, block))
 		return;
 	if (__builtin_expect(ring->count == POOL_RING, 0))
-		pool_keep_overflow(block->space, ring);
+		pool_cache_overflow(block->space, ring);
 	pool_ring_push(ring, block);
-	pool_cache_use(cache, block->bin);
+	pool_cache_mark_used(cache, block->bin);
 }
 /* All that threads keep of SPACE is in its bins. */
-void pool_collect(struct pool *pool, struct pool_space *space);
+void pool_cache_collect(struct pool *pool, struct pool_space *space);
 /* Takes out the block that was kept longest, only a clean one or any; freed before BEFORE_S. */
-struct pool_block *pool_take_oldest(struct pool_space *space, bool clean, uint32_t before_s);
+struct pool_block *pool_cache_remove_oldest(struct pool_space *space, bool clean,
+					    uint32_t before_s);
 /* Bytes in the bins that are not clean; of a great many blocks, not of all. */
-uint64_t pool_unclean(struct pool_space *space);
+uint64_t pool_cache_unclean_bytes(struct pool_space *space);
 /* Sums of the calling thread's cache become everybody's. With its lock. */
-void pool_count(struct pool_space *space, struct pool_cache *cache);
-void pool_count_all(struct pool *pool, struct pool_space *space);
+void pool_cache_count(struct pool_space *space, struct pool_cache *cache);
+void pool_cache_count_all(struct pool *pool, struct pool_space *space);
 /* What is kept now, into the ledger. */
-void pool_tell(struct pool_space *space);
+void pool_publish(struct pool_space *space);
 
 /* ---- pool_native.c ---- */
 
@@ -499,24 +505,24 @@ void pool_wait_for_stream(CUstream stream);
 
 /* Memory from the driver for BIN, a live block of BYTES if there is room for its record; not
  * entered. */
-CUresult pool_native_take(struct pool *pool, struct pool_space *space, void *real,
-			  unsigned int bin, uint64_t bytes, uint64_t *ret_address);
+CUresult pool_native_alloc(struct pool *pool, struct pool_space *space, void *real,
+			   unsigned int bin, uint64_t bytes, uint64_t *ret_address);
 /* The same for ourselves, entered, of exactly BYTES: the block or NULL; and back, without
  * waiting. */
-struct pool_block *pool_native_make(struct pool *pool, struct pool_space *space, void *real,
-				    uint64_t bytes);
-bool pool_native_return(struct pool *pool, struct pool_block *block);
+struct pool_block *pool_native_alloc_slab(struct pool *pool, struct pool_space *space, void *real,
+					  uint64_t bytes);
+bool pool_native_return_slab(struct pool *pool, struct pool_block *block);
 /* What CONTEXT needs for that, made now: it takes some of the device's memory. */
-void pool_native_begin(struct pool_context *context);
+void pool_native_init(struct pool_context *context);
 /* The context of BLOCKS, linked by `next`, has ended: what outlives it goes back to the driver. */
-void pool_native_outlived(const struct pool_block *blocks);
+void pool_native_free_outlived(const struct pool_block *blocks);
 /* BLOCK, which is in no bin, goes back. The driver's answer; on failure the block is as it
  * was. NATIVE: by which of the driver's calls, or NULL for its own kind's. */
-CUresult pool_native_give(struct pool *pool, struct pool_block *block,
-			  const struct pool_native_free *native);
+CUresult pool_native_return(struct pool *pool, struct pool_block *block,
+			    const struct pool_native_free *native);
 /* After a change of what is kept: waits, if that MAY be, and gives back what is more than may
  * be kept. */
-void pool_bound(struct pool *pool, struct pool_space *space, bool may_wait);
+void pool_trim_to_limit(struct pool *pool, struct pool_space *space, bool may_wait);
 /* Gives back up to BYTES of SPACE that are clean, the oldest first; what can't be given without
  * a wait (pinned, managed) only where nothing runs if IDLE_ONLY. */
 uint64_t pool_trim(struct pool *pool, struct pool_space *space, uint64_t bytes, bool idle_only);
@@ -525,7 +531,7 @@ uint64_t pool_trim(struct pool *pool, struct pool_space *space, uint64_t bytes, 
 void pool_make_room(struct pool *pool, struct pool_space *space, uint64_t bytes);
 /* The same before a slab of which BYTES will be in use and MORE not, entered. False: that would
  * be more than may be kept, or than there is to spare. */
-bool pool_may_take(struct pool *pool, struct pool_space *space, uint64_t bytes, uint64_t more);
+bool pool_may_allocate(struct pool *pool, struct pool_space *space, uint64_t bytes, uint64_t more);
 void pool_decay(struct pool *pool, uint32_t now_s);
 /* After an event failed: CONTEXT goes over to passing through, and the report says so. */
 void pool_fail(struct pool *pool, struct pool_context *context);
@@ -534,20 +540,20 @@ void *pool_real(enum hook_id id);
 
 /* ---- pool_slabs.c ---- */
 
-/* Before the first request: see pool_fine. */
-void pool_slabs_begin(void);
+/* Before the first request: see pool_fine_bins. */
+void pool_slabs_init(void);
 /* A part for BYTES, which are of BIN, of what lies unused in slabs; live. NULL: there is none. */
 struct pool_block *pool_slab_carve(struct pool *pool, struct pool_space *space, unsigned int bin,
 				   uint64_t bytes);
-/* The same where that and pool_take_any() found none: of larger kept parts, of kept parts that
+/* The same where that and pool_cache_remove_any() found none: of larger kept parts, of kept parts that
  * lie side by side, of a new slab. NULL if slabs are not for it or there is no memory. */
-struct pool_block *pool_slab_take(struct pool *pool, struct pool_space *space,
-				  struct pool_cache *cache, unsigned int bin, uint64_t bytes);
+struct pool_block *pool_slab_alloc(struct pool *pool, struct pool_space *space,
+				   struct pool_cache *cache, unsigned int bin, uint64_t bytes);
 /* With the cache's lock. Unused is more than a little and less than what is in use: kept parts are
  * to be made one again before one for BYTES is taken, by which fewer slabs will do. With less that
  * is in vain, and with more parts are handed out as they lie, which is faster. */
-bool pool_slab_is_tight(const struct pool_space *space, const struct pool_cache *cache,
-			uint64_t bytes);
+bool pool_slab_is_fragmented(const struct pool_space *space, const struct pool_cache *cache,
+			     uint64_t bytes);
 /* BLOCK, which may serve BIN, is not to be cut for it: it is no part, or of that bin, or there is
  * plenty of what was taken beforehand. */
 bool pool_slab_fits(const struct pool_block *block, unsigned int bin);
@@ -556,11 +562,11 @@ bool pool_slab_serves(const struct pool_block *block, uint64_t bytes);
 /* With the space's lock. BLOCK, a clean part in no bin, keeps what a part of BIN needs. */
 void pool_slab_cut(struct pool_block *block, unsigned int bin);
 /* BLOCK, a part in no bin, is part of nothing any more; the second: with the space's lock. */
-void pool_slab_give(struct pool *pool, struct pool_block *block);
 void pool_slab_return(struct pool *pool, struct pool_block *block);
+void pool_slab_return_locked(struct pool *pool, struct pool_block *block);
 /* The part around ADDRESS of the slab that begins at BASE. */
-bool pool_slab_find(struct pool *pool, const struct pool_block *base, uint64_t address,
-		    struct pool_place *ret);
+bool pool_slab_lookup(struct pool *pool, const struct pool_block *base, uint64_t address,
+		      struct pool_place *ret);
 /* Slabs that are empty go back to the driver, up to BYTES, if nothing of them was used from
  * BEFORE_S on; also what was taken beforehand if ALL. */
 uint64_t pool_slabs_trim(struct pool *pool, struct pool_space *space, uint64_t bytes,

@@ -16,7 +16,7 @@
 #include "interpose/base/submit_epoch.h"
 
 #define FLOOR_BYTES ((int64_t)64 << 20) /* that may be kept and may be pending in any case */
-#define LOOK_EVERY 32 /* native allocations between two looks at the device's free memory */
+#define FREE_BYTES_EVERY 32 /* native allocations between two looks at the device's free memory */
 #define MANAGED_GLOBAL 1u
 #define STREAM_NON_BLOCKING 1u
 
@@ -27,62 +27,62 @@ void *pool_real(enum hook_id id)
 
 uint64_t pool_device_bytes(int device)
 {
-	CUresult (*ask)(size_t *, CUdevice) =
+	CUresult (*query)(size_t *, CUdevice) =
 		(CUresult(*)(size_t *, CUdevice))resolve_used(USED_cuDeviceTotalMem_v2);
 	size_t total = 0;
 
-	return ask && device >= 0 && ask(&total, device) == CUDA_SUCCESS ? total : 0;
+	return query && device >= 0 && query(&total, device) == CUDA_SUCCESS ? total : 0;
 }
 
 /* ---- from the driver ---- */
 
-static CUresult take_managed(CUdeviceptr *address, uint64_t bytes)
+static CUresult native_alloc_managed(CUdeviceptr *address, uint64_t bytes)
 {
-	CUresult (*take)(CUdeviceptr *, size_t, unsigned int) =
-		(CUresult(*)(CUdeviceptr *, size_t, unsigned int))pool_real(
-			HOOK_cuMemAllocManaged);
+	CUresult (*native_alloc)(CUdeviceptr *, size_t, unsigned int) =
+		(CUresult(*)(CUdeviceptr *, size_t, unsigned int))pool_real(HOOK_cuMemAllocManaged);
 
-	return take ? take(address, bytes, MANAGED_GLOBAL) : CUDA_ERROR_NOT_FOUND;
+	return native_alloc ? native_alloc(address, bytes, MANAGED_GLOBAL) : CUDA_ERROR_NOT_FOUND;
 }
 
 /* Of a stream of our own, and waited for, so that it is there for every stream. */
-static CUresult take_stream_ordered(CUdeviceptr *address, uint64_t bytes)
+static CUresult native_alloc_stream_ordered(CUdeviceptr *address, uint64_t bytes)
 {
 	CUresult (*create)(CUstream *, unsigned int) =
 		(CUresult(*)(CUstream *, unsigned int))pool_real(HOOK_cuStreamCreate);
 	CUresult (*wait)(CUstream) = (CUresult(*)(CUstream))resolve_used(USED_cuStreamSynchronize);
 	CUresult (*destroy)(CUstream) =
 		(CUresult(*)(CUstream))pool_real(HOOK_cuStreamDestroy_v2);
-	CUresult (*take)(CUdeviceptr *, size_t, CUstream) =
+	CUresult (*native_alloc)(CUdeviceptr *, size_t, CUstream) =
 		(CUresult(*)(CUdeviceptr *, size_t, CUstream))pool_real(HOOK_cuMemAllocAsync);
 	CUstream stream = NULL;
 	CUresult r;
 
-	if (!create || !wait || !destroy || !take)
+	if (!create || !wait || !destroy || !native_alloc)
 		return CUDA_ERROR_NOT_FOUND;
 	r = create(&stream, STREAM_NON_BLOCKING);
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = take(address, bytes, stream);
+	r = native_alloc(address, bytes, stream);
 	if (r == CUDA_SUCCESS)
 		r = wait(stream);
 	destroy(stream);
 	return r;
 }
 
-static CUresult take_device(void *real, CUdeviceptr *address, uint64_t bytes)
+static CUresult native_alloc_device(void *real, CUdeviceptr *address, uint64_t bytes)
 {
 	switch (config.pool_backend) {
 	case OPTION_BACKEND_MANAGED:
-		return take_managed(address, bytes);
+		return native_alloc_managed(address, bytes);
 	case OPTION_BACKEND_STREAM_ORDERED:
-		return take_stream_ordered(address, bytes);
+		return native_alloc_stream_ordered(address, bytes);
 	default:
 		return ((CUresult(*)(CUdeviceptr *, size_t))real)(address, bytes);
 	}
 }
 
-static CUresult take_pinned(void *real, enum pool_kind kind, uint64_t *address, uint64_t bytes)
+static CUresult native_alloc_pinned(void *real, enum pool_kind kind, uint64_t *address,
+				    uint64_t bytes)
 {
 	void *pointer = NULL;
 	CUresult r;
@@ -96,19 +96,20 @@ static CUresult take_pinned(void *real, enum pool_kind kind, uint64_t *address, 
 	return r;
 }
 
-static CUresult take(struct pool_space *space, void *real, uint64_t *address, uint64_t bytes)
+static CUresult native_alloc(struct pool_space *space, void *real, uint64_t *address,
+			     uint64_t bytes)
 {
 	CUdeviceptr device = 0;
 	CUresult r;
 
 	if (space->kind != POOL_DEVICE)
-		return take_pinned(real, space->kind, address, bytes);
-	r = take_device(real, &device, bytes);
+		return native_alloc_pinned(real, space->kind, address, bytes);
+	r = native_alloc_device(real, &device, bytes);
 	*address = device;
 	return r;
 }
 
-static void raise_to(_Atomic uint64_t *peak, uint64_t value)
+static void peak_raise(_Atomic uint64_t *peak, uint64_t value)
 {
 	uint64_t seen = atomic_load_explicit(peak, memory_order_relaxed);
 
@@ -116,18 +117,18 @@ static void raise_to(_Atomic uint64_t *peak, uint64_t value)
 		;
 }
 
-static void look_at_peaks(struct pool_space *space)
+static void space_update_peaks(struct pool_space *space)
 {
-	int64_t in_use = atomic_load(&space->reserved) - atomic_load(&space->kept) -
+	int64_t in_use = atomic_load(&space->reserved) - atomic_load(&space->cached) -
 			 atomic_load(&space->waste);
 
-	raise_to(&space->peak_used, pool_or_zero(in_use));
-	pool_tell(space);
+	peak_raise(&space->peak_used, pool_or_zero(in_use));
+	pool_publish(space);
 }
 
 /* What the driver gave is a block of the application's, as large as BIN or CAPACITY says. */
-static struct pool_block *adopt(struct pool *pool, struct pool_space *space, uint64_t address,
-				unsigned int bin, uint64_t capacity, uint64_t bytes)
+static struct pool_block *block_adopt(struct pool *pool, struct pool_space *space, uint64_t address,
+				      unsigned int bin, uint64_t capacity, uint64_t bytes)
 {
 	struct pool_block *block = pool_block_new(pool), *stale;
 
@@ -138,13 +139,13 @@ static struct pool_block *adopt(struct pool *pool, struct pool_space *space, uin
 	block->capacity = capacity;
 	block->space = space;
 	block->bin = (uint16_t)bin;
-	block->ticket = 0;
+	block->fence = 0;
 	if (thread_self.pool_space == space) /* that had nothing for it */
-		block->taker = thread_self.pool_cache;
+		block->owner = thread_self.pool_cache;
 	atomic_store(&block->state, POOL_LIVE);
-	stale = pool_map_find(pool, address);
-	if (!pool_map_add(pool, block)) {
-		pool_block_spare(pool, block);
+	stale = pool_map_lookup(pool, address);
+	if (!pool_map_insert(pool, block)) {
+		pool_block_recycle(pool, block);
 		return NULL;
 	}
 	if (stale) /* it ended by a call that nobody saw; who else has its record is not known */
@@ -153,7 +154,7 @@ static struct pool_block *adopt(struct pool *pool, struct pool_space *space, uin
 	atomic_fetch_add(&space->waste, (int64_t)(block->capacity - bytes));
 	atomic_fetch_sub(&space->free_bytes, (int64_t)block->capacity);
 	__atomic_fetch_add(&space->record->native_allocs, 1, __ATOMIC_RELAXED);
-	look_at_peaks(space);
+	space_update_peaks(space);
 	return block;
 }
 
@@ -164,15 +165,15 @@ static uint64_t native_bytes(unsigned int bin)
 	return pool_bytes_of_bin(bin) - (bin == POOL_BELOW_LARGE);
 }
 
-CUresult pool_native_take(struct pool *pool, struct pool_space *space, void *real,
-			  unsigned int bin, uint64_t bytes, uint64_t *ret_address)
+CUresult pool_native_alloc(struct pool *pool, struct pool_space *space, void *real,
+			   unsigned int bin, uint64_t bytes, uint64_t *ret_address)
 {
 	CUresult r;
 
 	bin = pool_native_bin(bin);
-	r = take(space, real, ret_address, native_bytes(bin));
+	r = native_alloc(space, real, ret_address, native_bytes(bin));
 	if (r == CUDA_SUCCESS && recorder_enter()) {
-		if (!adopt(pool, space, *ret_address, bin, pool_bytes_of_bin(bin), bytes))
+		if (!block_adopt(pool, space, *ret_address, bin, pool_bytes_of_bin(bin), bytes))
 			__atomic_fetch_add(&space->record->reasons[LEDGER_POOL_NO_MEMORY], 1,
 					   __ATOMIC_RELAXED);
 		recorder_leave();
@@ -180,24 +181,25 @@ CUresult pool_native_take(struct pool *pool, struct pool_space *space, void *rea
 	return r;
 }
 
-struct pool_block *pool_native_make(struct pool *pool, struct pool_space *space, void *real,
-				    uint64_t bytes)
+struct pool_block *pool_native_alloc_slab(struct pool *pool, struct pool_space *space, void *real,
+					  uint64_t bytes)
 {
-	CUresult (*give)(CUdeviceptr) = (CUresult(*)(CUdeviceptr))pool_real(HOOK_cuMemFree_v2);
+	CUresult (*native_free)(CUdeviceptr) =
+		(CUresult(*)(CUdeviceptr))pool_real(HOOK_cuMemFree_v2);
 	struct pool_block *block = NULL;
 	uint64_t address;
 
-	if (take(space, real, &address, bytes) != CUDA_SUCCESS)
+	if (native_alloc(space, real, &address, bytes) != CUDA_SUCCESS)
 		return NULL;
-	block = adopt(pool, space, address, 0, bytes, bytes);
-	if (!block && give)
-		give(address);
+	block = block_adopt(pool, space, address, 0, bytes, bytes);
+	if (!block && native_free)
+		native_free(address);
 	return block;
 }
 
 /* ---- back to it ---- */
 
-static CUresult give(const struct pool_block *block, const struct pool_native_free *native)
+static CUresult native_free(const struct pool_block *block, const struct pool_native_free *native)
 {
 	bool device = block->space->kind == POOL_DEVICE;
 	void *real = native ? native->real
@@ -212,35 +214,35 @@ static CUresult give(const struct pool_block *block, const struct pool_native_fr
 }
 
 /* It is the driver's again. */
-static void forget(struct pool *pool, struct pool_block *block)
+static void block_forget(struct pool *pool, struct pool_block *block)
 {
 	struct pool_space *space = block->space;
 
 	atomic_fetch_sub(&space->reserved, (int64_t)block->capacity);
 	atomic_fetch_add(&space->free_bytes, (int64_t)block->capacity);
 	__atomic_fetch_add(&space->record->native_frees, 1, __ATOMIC_RELAXED);
-	pool_block_spare(pool, block);
+	pool_block_recycle(pool, block);
 }
 
-CUresult pool_native_give(struct pool *pool, struct pool_block *block,
-			  const struct pool_native_free *native)
+CUresult pool_native_return(struct pool *pool, struct pool_block *block,
+			    const struct pool_native_free *native)
 {
-	uint32_t was = atomic_exchange(&block->state, POOL_LEAVING);
+	uint32_t was = atomic_exchange(&block->state, POOL_RETURNING);
 	CUresult r;
 
 	/* Out of the map first: the driver hands the address to another thread at once. */
 	pool_map_remove(pool, block);
-	r = give(block, native);
+	r = native_free(block, native);
 	if (r != CUDA_SUCCESS) {
 		atomic_store(&block->state, was);
-		pool_map_add(pool, block);
+		pool_map_insert(pool, block);
 		return r;
 	}
-	forget(pool, block);
+	block_forget(pool, block);
 	return r;
 }
 
-void pool_native_begin(struct pool_context *context)
+void pool_native_init(struct pool_context *context)
 {
 	CUresult (*create)(CUstream *, unsigned int) =
 		(CUresult(*)(CUstream *, unsigned int))pool_real(HOOK_cuStreamCreate);
@@ -262,7 +264,7 @@ void pool_native_begin(struct pool_context *context)
 
 /* Frees native blocks of the device's memory pool until one can't be freed. Returns that block, or
  * NULL. */
-static const struct pool_block *free_outlived(const struct pool_block *block)
+static const struct pool_block *native_free_outlived(const struct pool_block *block)
 {
 	CUresult (*end)(CUdeviceptr) = (CUresult(*)(CUdeviceptr))pool_real(HOOK_cuMemFree_v2);
 
@@ -276,7 +278,7 @@ static const struct pool_block *free_outlived(const struct pool_block *block)
 /* Memory of the device's memory pool belongs to no context. The calling thread's context may be the
  * one that has ended: the driver refuses a free then, so the primary context is current meanwhile,
  * and ends again if nobody else retains it. At the process's exit the driver ends all anyway. */
-void pool_native_outlived(const struct pool_block *blocks)
+void pool_native_free_outlived(const struct pool_block *blocks)
 {
 	CUresult (*retain)(CUcontext *, CUdevice) = (CUresult(*)(CUcontext *, CUdevice))pool_real(
 		HOOK_cuDevicePrimaryCtxRetain);
@@ -290,12 +292,12 @@ void pool_native_outlived(const struct pool_block *blocks)
 	if (config.pool_backend != OPTION_BACKEND_STREAM_ORDERED)
 		return;
 	mode = pool_relax();
-	blocks = free_outlived(blocks);
+	blocks = native_free_outlived(blocks);
 	device = blocks ? blocks->space->context->device : -1;
 	if (blocks && retain && release && push && !stack_inside_exit() &&
 	    retain(&primary, device) == CUDA_SUCCESS) {
 		if (push(primary) == CUDA_SUCCESS) {
-			free_outlived(blocks);
+			native_free_outlived(blocks);
 			pool_pop_context(true);
 		}
 		release(device);
@@ -304,7 +306,7 @@ void pool_native_outlived(const struct pool_block *blocks)
 }
 
 /* Without waiting, where the kind of memory allows; see end_giving() for *RET_STREAM. */
-static CUresult give_quietly(const struct pool_block *block, CUstream *ret_stream)
+static CUresult native_free_without_wait(const struct pool_block *block, CUstream *ret_stream)
 {
 	struct pool_context *context = block->space->context;
 	CUresult (*free_async)(CUdeviceptr, CUstream) =
@@ -315,61 +317,61 @@ static CUresult give_quietly(const struct pool_block *block, CUstream *ret_strea
 	    free_async)
 		stream = context->stream;
 	if (!stream)
-		return give(block, NULL);
+		return native_free(block, NULL);
 	if (!*ret_stream)
-		atomic_fetch_add(&context->giving, 1);
+		atomic_fetch_add(&context->stream_users, 1);
 	*ret_stream = stream;
 	return free_async(block->address, stream);
 }
 
 /* After all calls of give_quietly(), which set STREAM or did not. */
-static void end_giving(struct pool_context *context, CUstream stream)
+static void native_free_finish(struct pool_context *context, CUstream stream)
 {
 	if (!stream)
 		return;
 	pool_wait_for_stream(stream);
-	atomic_fetch_sub(&context->giving, 1);
+	atomic_fetch_sub(&context->stream_users, 1);
 }
 
-static bool waits(const struct pool_space *space)
+static bool space_free_waits(const struct pool_space *space)
 {
 	return space->kind != POOL_DEVICE || space->context->by_sync ||
 	       config.pool_backend == OPTION_BACKEND_MANAGED;
 }
 
-static bool must_not_wait(const struct pool_space *space, bool idle_only)
+static bool space_must_not_wait(const struct pool_space *space, bool idle_only)
 {
-	return idle_only && waits(space) &&
-	       (!pool_is_idle(space->context) || atomic_load(&space->context->giving));
+	return idle_only && space_free_waits(space) &&
+	       (!pool_is_idle(space->context) || atomic_load(&space->context->stream_users));
 }
 
 /* A kept block, taken out of its bin. False: that can't be now, and it is kept again. */
-static bool give_back(struct pool *pool, struct pool_block *block, CUstream *ret_stream)
+static bool block_return(struct pool *pool, struct pool_block *block, CUstream *ret_stream)
 {
 	struct pool_space *space = block->space;
 	int64_t capacity = (int64_t)block->capacity;
 	struct pool_cache *cache;
 
 	if (block->slab) {
-		pool_slab_give(pool, block);
+		pool_slab_return(pool, block);
 		return true;
 	}
-	atomic_store(&block->state, POOL_LEAVING);
+	atomic_store(&block->state, POOL_RETURNING);
 	pool_map_remove(pool, block);
-	if (give_quietly(block, ret_stream) == CUDA_SUCCESS) {
-		forget(pool, block);
-		atomic_fetch_sub(&space->kept, capacity);
+	if (native_free_without_wait(block, ret_stream) == CUDA_SUCCESS) {
+		block_forget(pool, block);
+		atomic_fetch_sub(&space->cached, capacity);
 		__atomic_fetch_add(&space->record->trimmed, 1, __ATOMIC_RELAXED);
 		__atomic_fetch_add(&space->record->trimmed_bytes, (uint64_t)capacity,
 				   __ATOMIC_RELAXED);
 		return true;
 	}
-	atomic_store(&block->state, POOL_KEPT);
-	pool_map_add(pool, block);
+	atomic_store(&block->state, POOL_CACHED);
+	pool_map_insert(pool, block);
 	cache = pool_cache_here(pool, space);
 	if (cache) {
 		pool_cache_enter(cache);
-		pool_keep(cache, block);
+		pool_cache_insert(cache, block);
 		pool_cache_leave(cache);
 	}
 	return false;
@@ -385,105 +387,107 @@ void pool_wait_for_stream(CUstream stream)
 	pool_unrelax(mode);
 }
 
-bool pool_native_return(struct pool *pool, struct pool_block *block)
+bool pool_native_return_slab(struct pool *pool, struct pool_block *block)
 {
 	CUstream stream = NULL;
 	int mode = pool_relax();
 	CUresult r;
 
 	pool_map_remove(pool, block);
-	r = give_quietly(block, &stream);
-	end_giving(block->space->context, stream);
+	r = native_free_without_wait(block, &stream);
+	native_free_finish(block->space->context, stream);
 	if (r == CUDA_SUCCESS) {
-		forget(pool, block);
+		block_forget(pool, block);
 	} else {
-		pool_map_add(pool, block);
+		pool_map_insert(pool, block);
 	}
 	pool_unrelax(mode);
 	return r == CUDA_SUCCESS;
 }
 
 /* Clean blocks of SPACE that were freed before BEFORE_S, the oldest first, up to BYTES. */
-static uint64_t give_clean(struct pool *pool, struct pool_space *space, uint64_t bytes,
-			   uint32_t before_s, bool idle_only)
+static uint64_t space_return_clean(struct pool *pool, struct pool_space *space, uint64_t bytes,
+				   uint32_t before_s, bool idle_only)
 {
 	struct pool_block *block;
 	CUstream stream = NULL;
-	uint64_t given = 0, capacity;
+	uint64_t returned = 0, capacity;
 	int mode = pool_relax();
 
-	while (given < bytes && !must_not_wait(space, idle_only) &&
-	       (block = pool_take_oldest(space, true, before_s)) != NULL) {
+	while (returned < bytes && !space_must_not_wait(space, idle_only) &&
+	       (block = pool_cache_remove_oldest(space, true, before_s)) != NULL) {
 		capacity = block->slab ? 0 : block->capacity;
-		if (!give_back(pool, block, &stream))
+		if (!block_return(pool, block, &stream))
 			break;
-		given += capacity;
+		returned += capacity;
 	}
-	end_giving(space->context, stream);
+	native_free_finish(space->context, stream);
 	pool_unrelax(mode);
-	return given;
+	return returned;
 }
 
 /* What gives memory back, and takes no block that others could have. */
-static uint64_t trim_slabs(struct pool *pool, struct pool_space *space, uint64_t bytes)
+static uint64_t space_trim_slabs(struct pool *pool, struct pool_space *space, uint64_t bytes)
 {
 	bool all = bytes == UINT64_MAX;
-	uint64_t given = pool_slabs_trim(pool, space, bytes, UINT32_MAX, all);
+	uint64_t returned = pool_slabs_trim(pool, space, bytes, UINT32_MAX, all);
 
-	if (given < bytes && pool_give_parts(pool, space, NULL, 0))
-		given += pool_slabs_trim(pool, space, bytes - given, UINT32_MAX, all);
-	return given;
+	if (returned < bytes && pool_cache_coalesce(pool, space, NULL, 0))
+		returned += pool_slabs_trim(pool, space, bytes - returned, UINT32_MAX, all);
+	return returned;
 }
 
-static void collect(struct pool *pool, struct pool_space *space)
+static void space_collect(struct pool *pool, struct pool_space *space)
 {
-	pool_collect(pool, space);
-	pool_tickets_poll(space->context, true);
+	pool_cache_collect(pool, space);
+	pool_fences_poll(space->context, true);
 }
 
 /* Of what was collected. */
-static uint64_t trim(struct pool *pool, struct pool_space *space, uint64_t bytes, bool idle_only)
+static uint64_t space_trim(struct pool *pool, struct pool_space *space, uint64_t bytes,
+			   bool idle_only)
 {
-	uint64_t given = 0;
+	uint64_t returned = 0;
 
-	if (atomic_load(&space->slabs) && !must_not_wait(space, idle_only))
-		given = trim_slabs(pool, space, bytes);
-	if (given < bytes)
-		given += give_clean(pool, space, bytes - given, UINT32_MAX, idle_only);
-	if (given)
+	if (atomic_load(&space->slabs) && !space_must_not_wait(space, idle_only))
+		returned = space_trim_slabs(pool, space, bytes);
+	if (returned < bytes)
+		returned +=
+			space_return_clean(pool, space, bytes - returned, UINT32_MAX, idle_only);
+	if (returned)
 		__atomic_fetch_add(&space->record->trims, 1, __ATOMIC_RELAXED);
-	return given;
+	return returned;
 }
 
 uint64_t pool_trim(struct pool *pool, struct pool_space *space, uint64_t bytes, bool idle_only)
 {
 	if (!bytes || !atomic_load(&space->reserved))
 		return 0;
-	collect(pool, space);
-	return trim(pool, space, bytes, idle_only);
+	space_collect(pool, space);
+	return space_trim(pool, space, bytes, idle_only);
 }
 
 /* ---- how much may be kept ---- */
 
 /* A program that runs ahead of the device needs what it is ahead by. Of what was collected; true
  * if that is more than was known. */
-static bool look_at_lag(struct pool *pool, struct pool_space *space)
+static bool space_update_lag(struct pool *pool, struct pool_space *space)
 {
 	uint64_t known = atomic_load(&space->lag), now_ns = stripes_now(pool->recorder), lag;
 
-	if (pool_pending(space) <= known || now_ns == atomic_load(&space->lag_vain_ns))
+	if (pool_pending_bytes(space) <= known || now_ns == atomic_load(&space->lag_checked_ns))
 		return false;
-	lag = pool_unclean(space);
+	lag = pool_cache_unclean_bytes(space);
 	if (lag > known)
 		atomic_store(&space->lag, lag);
 	else
-		atomic_store(&space->lag_vain_ns, now_ns);
+		atomic_store(&space->lag_checked_ns, now_ns);
 	return lag > known;
 }
 
 /* With what is in use no more than a tenth above the most that was asked for at one time, or than
  * the device was behind by if that is more; a little in any case. */
-static int64_t allowed(struct pool_space *space, int64_t in_use)
+static int64_t space_allowed_bytes(struct pool_space *space, int64_t in_use)
 {
 	uint64_t total = space->context->total;
 	int64_t peak = (int64_t)atomic_load(&space->peak_used);
@@ -503,11 +507,11 @@ static int64_t allowed(struct pool_space *space, int64_t in_use)
 	if (extra < lag + lag / 8)
 		extra = lag + lag / 8;
 	may = peak + extra - in_use;
-	return (may > 0 ? may : 0) + atomic_load(&space->early);
+	return (may > 0 ? may : 0) + atomic_load(&space->preallocated);
 }
 
 /* No more is pending than a driver without a pool could fall behind by. */
-static void bound_pending(struct pool_space *space)
+static void space_bound_pending(struct pool_space *space)
 {
 	struct pool_context *context = space->context;
 	int64_t most = (int64_t)(context->total / 20);
@@ -515,130 +519,132 @@ static void bound_pending(struct pool_space *space)
 
 	if (most < FLOOR_BYTES)
 		most = FLOOR_BYTES;
-	if (atomic_load(&space->kept) <= most)
+	if (atomic_load(&space->cached) <= most)
 		return;
-	pool_tickets_poll(context, true);
-	while ((number = pool_tickets_oldest(context)) != 0 &&
-	       (int64_t)pool_pending(space) > most && pool_tickets_wait(context, number))
+	pool_fences_poll(context, true);
+	while ((number = pool_fences_oldest(context)) != 0 &&
+	       (int64_t)pool_pending_bytes(space) > most && pool_fence_wait(context, number))
 		;
 }
 
-static bool is_short(struct pool_space *space, uint64_t bytes)
+static bool space_is_short(struct pool_space *space, uint64_t bytes)
 {
 	int64_t floor = (int64_t)option_amount(config.pool_keep_free, space->context->total);
 
-	return space->kind == POOL_DEVICE && atomic_load(&space->natives) &&
+	return space->kind == POOL_DEVICE && atomic_load(&space->native_count) &&
 	       atomic_load(&space->free_bytes) < floor + (int64_t)bytes;
 }
 
-static void look_at_device(struct pool_space *space, uint64_t bytes)
+static void space_update_free_bytes(struct pool_space *space, uint64_t bytes)
 {
-	CUresult (*ask)(size_t *, size_t *) =
+	CUresult (*query)(size_t *, size_t *) =
 		(CUresult(*)(size_t *, size_t *))pool_real(HOOK_cuMemGetInfo_v2);
 	size_t free_bytes = 0, total = 0;
 	uint64_t owner;
 	int device;
 
 	if (space->kind != POOL_DEVICE ||
-	    (atomic_fetch_add(&space->natives, 1) % LOOK_EVERY && !is_short(space, bytes)))
+	    (atomic_fetch_add(&space->native_count, 1) % FREE_BYTES_EVERY &&
+	     !space_is_short(space, bytes)))
 		return;
 	cuda_current_context(&owner, &device);
-	if (ask && device == space->context->device &&
-	    ask(&free_bytes, &total) == CUDA_SUCCESS)
+	if (query && device == space->context->device && query(&free_bytes, &total) == CUDA_SUCCESS)
 		atomic_store(&space->free_bytes, (int64_t)free_bytes);
 }
 
 /* What is kept beyond what may be if BYTES more were in use, and MORE kept; a step further where
  * it is much, so that not every free has to give back. */
-static uint64_t excess(struct pool_space *space, uint64_t bytes, uint64_t more)
+static uint64_t space_excess(struct pool_space *space, uint64_t bytes, uint64_t more)
 {
-	int64_t kept = atomic_load(&space->kept);
-	int64_t in_use = atomic_load(&space->reserved) - kept + (int64_t)bytes;
-	int64_t may = allowed(space, in_use);
+	int64_t cached = atomic_load(&space->cached);
+	int64_t in_use = atomic_load(&space->reserved) - cached + (int64_t)bytes;
+	int64_t may = space_allowed_bytes(space, in_use);
 	uint64_t limit = space->kind == POOL_DEVICE ? limits_of(API_CUDA, space->context->device)
 						    : UINT64_MAX;
 
 	if (limit != UINT64_MAX && in_use + may > (int64_t)limit)
 		may = in_use < (int64_t)limit ? (int64_t)limit - in_use : 0;
-	kept += (int64_t)more;
-	return kept > may ? (uint64_t)(kept - may + may / 8) : 0;
+	cached += (int64_t)more;
+	return cached > may ? (uint64_t)(cached - may + may / 8) : 0;
 }
 
 /* What is to be given back if BYTES more were in use, and MORE kept: all that is kept where memory
  * is short. */
-static uint64_t too_much(struct pool_space *space, uint64_t bytes, uint64_t more)
+static uint64_t space_bytes_to_return(struct pool_space *space, uint64_t bytes, uint64_t more)
 {
-	uint64_t over = excess(space, bytes, more);
+	uint64_t over = space_excess(space, bytes, more);
 
-	return over || !is_short(space, bytes) ? over : pool_or_zero(atomic_load(&space->kept));
+	return over || !space_is_short(space, bytes) ? over
+						     : pool_or_zero(atomic_load(&space->cached));
 }
 
 /* Gives back what is too much then, unless it turns out that the device was behind by as much. What
  * lies beside parts that are in use can't be given back: where it is too much, only what
  * goes beyond it is worth a try. */
-static void trim_excess(struct pool *pool, struct pool_space *space, uint64_t bytes, uint64_t more,
-			bool idle_only)
+static void space_trim_excess(struct pool *pool, struct pool_space *space, uint64_t bytes,
+			      uint64_t more, bool idle_only)
 {
-	uint64_t over = too_much(space, bytes, more), stuck = atomic_load(&space->stuck), given;
+	uint64_t over = space_bytes_to_return(space, bytes, more),
+		 stuck = atomic_load(&space->unreclaimable), returned;
 	int64_t freed = atomic_load(&space->freed);
 
 	if (over < stuck)
-		atomic_store(&space->stuck, over);
-	if (!over || (stuck && over <= stuck + (uint64_t)FLOOR_BYTES &&
-		      freed - atomic_load(&space->stuck_freed) <
-			      atomic_load(&space->reserved) / 8))
+		atomic_store(&space->unreclaimable, over);
+	if (!over ||
+	    (stuck && over <= stuck + (uint64_t)FLOOR_BYTES &&
+	     freed - atomic_load(&space->unreclaimable_freed) < atomic_load(&space->reserved) / 8))
 		return;
-	collect(pool, space);
-	if (look_at_lag(pool, space))
-		over = too_much(space, bytes, more);
-	given = over ? trim(pool, space, over, idle_only) : 0;
+	space_collect(pool, space);
+	if (space_update_lag(pool, space))
+		over = space_bytes_to_return(space, bytes, more);
+	returned = over ? space_trim(pool, space, over, idle_only) : 0;
 	if (!atomic_load(&space->slabs))
 		return;
-	atomic_store(&space->stuck, given < over ? over - given : 0);
-	atomic_store(&space->stuck_freed, freed);
+	atomic_store(&space->unreclaimable, returned < over ? over - returned : 0);
+	atomic_store(&space->unreclaimable_freed, freed);
 }
 
-void pool_bound(struct pool *pool, struct pool_space *space, bool may_wait)
+void pool_trim_to_limit(struct pool *pool, struct pool_space *space, bool may_wait)
 {
 	struct pool_context *context = space->context;
 
-	look_at_peaks(space);
+	space_update_peaks(space);
 	if (atomic_load(&context->failed)) {
 		pool_fail(pool, context);
 		return;
 	}
 	if (may_wait)
-		bound_pending(space);
-	trim_excess(pool, space, 0, 0, !context->strict || !may_wait);
+		space_bound_pending(space);
+	space_trim_excess(pool, space, 0, 0, !context->strict || !may_wait);
 }
 
 void pool_make_room(struct pool *pool, struct pool_space *space, uint64_t bytes)
 {
-	look_at_device(space, bytes);
+	space_update_free_bytes(space, bytes);
 	/* That nothing runs may not be so any more when the driver is asked. */
-	if (waits(space) || !recorder_enter())
+	if (space_free_waits(space) || !recorder_enter())
 		return;
-	trim_excess(pool, space, bytes, 0, true);
+	space_trim_excess(pool, space, bytes, 0, true);
 	recorder_leave();
 }
 
-bool pool_may_take(struct pool *pool, struct pool_space *space, uint64_t bytes, uint64_t more)
+bool pool_may_allocate(struct pool *pool, struct pool_space *space, uint64_t bytes, uint64_t more)
 {
 	uint64_t over;
 
-	look_at_device(space, bytes + more);
-	if (is_short(space, bytes + more))
+	space_update_free_bytes(space, bytes + more);
+	if (space_is_short(space, bytes + more))
 		return false;
-	over = excess(space, bytes, more);
-	if (over && !waits(space)) {
-		trim_excess(pool, space, bytes, more, true);
-		over = excess(space, bytes, more);
+	over = space_excess(space, bytes, more);
+	if (over && !space_free_waits(space)) {
+		space_trim_excess(pool, space, bytes, more, true);
+		over = space_excess(space, bytes, more);
 	}
 	return !over;
 }
 
 /* Each second an eighth of what may not be so any more. */
-static void forget_lags(struct pool *pool)
+static void contexts_decay_lag(struct pool *pool)
 {
 	for (unsigned int i = 0; i < POOL_CONTEXTS; i++) {
 		struct pool_context *context = &pool->context[i];
@@ -656,7 +662,7 @@ void pool_decay(struct pool *pool, uint32_t now_s)
 {
 	uint32_t age = (uint32_t)config.pool_decay;
 
-	forget_lags(pool);
+	contexts_decay_lag(pool);
 	if (!age || now_s < age)
 		return;
 	for (unsigned int i = 0; i < POOL_CONTEXTS; i++) {
@@ -664,30 +670,30 @@ void pool_decay(struct pool *pool, uint32_t now_s)
 
 		if (!atomic_load(&context->open))
 			continue;
-		pool_tickets_poll(context, true);
+		pool_fences_poll(context, true);
 		for (int kind = 0; kind < POOL_KINDS; kind++) {
 			struct pool_space *space = &context->space[kind];
 
 			if (!atomic_load(&space->reserved))
 				continue;
-			pool_collect(pool, space);
-			give_clean(pool, space, UINT64_MAX, now_s - age, true);
-			if (!must_not_wait(space, true))
+			pool_cache_collect(pool, space);
+			space_return_clean(pool, space, UINT64_MAX, now_s - age, true);
+			if (!space_must_not_wait(space, true))
 				pool_slabs_trim(pool, space, UINT64_MAX, now_s - age, false);
 		}
 	}
 }
 
 /* What is not known to be clean, by a free that waits for the device itself. */
-static void give_pending(struct pool *pool, struct pool_space *space)
+static void space_return_pending(struct pool *pool, struct pool_space *space)
 {
 	struct pool_block *block;
 	int64_t capacity;
 
-	while ((block = pool_take_oldest(space, false, UINT32_MAX)) != NULL) {
+	while ((block = pool_cache_remove_oldest(space, false, UINT32_MAX)) != NULL) {
 		capacity = (int64_t)block->capacity;
-		if (block->slab || pool_native_give(pool, block, NULL) == CUDA_SUCCESS)
-			atomic_fetch_sub(&space->kept, capacity);
+		if (block->slab || pool_native_return(pool, block, NULL) == CUDA_SUCCESS)
+			atomic_fetch_sub(&space->cached, capacity);
 	}
 }
 
@@ -709,8 +715,8 @@ void pool_fail(struct pool *pool, struct pool_context *context)
 		struct pool_space *space = &context->space[kind];
 
 		__atomic_store_n(&space->record->off, text, __ATOMIC_RELAXED);
-		pool_collect(pool, space);
-		give_pending(pool, space);
+		pool_cache_collect(pool, space);
+		space_return_pending(pool, space);
 	}
 	pool_unrelax(mode);
 }

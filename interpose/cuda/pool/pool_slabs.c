@@ -18,9 +18,9 @@
 #define SLAB_BYTES ((uint64_t)16 << 20) /* at least */
 #define SLAB_SHARE 32 /* of all slabs is a new one at least: a program that grows asks seldom */
 #define PART_BYTES ((uint64_t)1 << 20) /* the largest, with GPULEAK_POOL_SLAB=1 */
-#define WORTH_A_MERGE 16 /* see pool_slab_is_tight() */
-#define VAIN_MAX 8 /* doublings */
-#define MANY 256
+#define COALESCE_SHARE 16	       /* see pool_slab_is_fragmented() */
+#define FAILED_SCANS_MAX 8	       /* doublings */
+#define MANY_SLABS 256
 #define ROWS 32 /* of slabs, at first */
 
 struct pool_slab {
@@ -28,18 +28,18 @@ struct pool_slab {
 	struct pool_slab *next_dead;
 	struct offsets offsets;
 	unsigned int row; /* of its space's */
-	uint32_t used_s;  /* when the last part that it has back was freed */
-	bool early; /* taken beforehand: for any size, and not given back while it is wanted */
+	uint32_t last_freed_s; /* when the last part that it has back was freed */
+	bool preallocated; /* for any size; kept while it is wanted */
 };
 
 /* What is looked at to find room, side by side. */
 struct pool_slab_row {
 	struct pool_slab *slab;
 	uint32_t largest; /* units: see offsets_largest() */
-	bool early;
+	bool preallocated;
 };
 
-_Atomic bool pool_fine READ_BY_ALL;
+_Atomic bool pool_fine_bins READ_BY_ALL;
 static _Atomic bool no_slabs;
 
 void pool_no_slabs(void)
@@ -60,7 +60,7 @@ static bool shares_memory(void)
 	return false;
 }
 
-static bool wanted(const struct pool_space *space)
+static bool slabs_are_enabled(const struct pool_space *space)
 {
 	return space->kind == POOL_DEVICE && !atomic_load(&space->context->failed) &&
 	       (config.pool_slab || config.pool_prealloc != OPTION_UNSET) &&
@@ -68,27 +68,27 @@ static bool wanted(const struct pool_space *space)
 }
 
 /* The largest request that slabs are made for. */
-static uint64_t part_max(void)
+static uint64_t slab_part_max(void)
 {
 	return config.pool_slab == 1 ? PART_BYTES : (uint64_t)config.pool_slab;
 }
 
-void pool_slabs_begin(void)
+void pool_slabs_init(void)
 {
-	atomic_store(&pool_fine,
-		     config.pool_prealloc != OPTION_UNSET || part_max() > PART_BYTES);
+	atomic_store(&pool_fine_bins,
+		     config.pool_prealloc != OPTION_UNSET || slab_part_max() > PART_BYTES);
 }
 
 /* ---- slabs; with the space's lock ---- */
 
-static void look_at(struct pool_space *space, const struct pool_slab *slab)
+static void slab_update_row(struct pool_space *space, const struct pool_slab *slab)
 {
 	space->slab[slab->row].largest = offsets_largest(&slab->offsets);
 }
 
 /* As large as a block of its bin must be: once kept it may serve any request of that bin. */
-static struct pool_block *carve(struct pool *pool, struct pool_slab *slab, unsigned int bin,
-				uint64_t bytes)
+static struct pool_block *slab_carve(struct pool *pool, struct pool_slab *slab, unsigned int bin,
+				     uint64_t bytes)
 {
 	uint32_t units = (uint32_t)pool_units_of_bin(bin), node, first;
 	struct pool_block *block;
@@ -108,19 +108,19 @@ static struct pool_block *carve(struct pool *pool, struct pool_slab *slab, unsig
 	block->space = slab->whole->space;
 	block->slab = slab;
 	block->node = node;
-	block->ticket = 0;
+	block->fence = 0;
 	atomic_store(&block->state, POOL_LIVE);
-	if (!pool_map_add(pool, block)) {
+	if (!pool_map_insert(pool, block)) {
 		offsets_give(&slab->offsets, node);
-		pool_block_spare(pool, block);
+		pool_block_recycle(pool, block);
 		return NULL;
 	}
 	*offsets_note(&slab->offsets, node) = (uint64_t)(uintptr_t)block;
-	look_at(block->space, slab);
+	slab_update_row(block->space, slab);
 	return block;
 }
 
-static bool has_room(struct pool_space *space)
+static bool slabs_are_usable(struct pool_space *space)
 {
 	return atomic_load_explicit(&space->slabs, memory_order_relaxed) &&
 	       !atomic_load(&space->context->failed) && /* then not all of it may be clean */
@@ -129,15 +129,16 @@ static bool has_room(struct pool_space *space)
 
 /* The slab with the least room that is enough: the others stay what they are, for larger parts
  * or to become empty. Of a great many the last one does. */
-static const struct pool_slab_row *find_room(struct pool_space *space, uint32_t units, bool of_any)
+static const struct pool_slab_row *slabs_find_room(struct pool_space *space, uint32_t units,
+						   bool of_any)
 {
 	unsigned int slabs = atomic_load_explicit(&space->slabs, memory_order_relaxed);
 	const struct pool_slab_row *row = space->slab, *end = row + slabs, *best = NULL;
 
-	if (slabs > MANY && of_any && end[-1].largest >= units)
+	if (slabs > MANY_SLABS && of_any && end[-1].largest >= units)
 		return &end[-1];
 	for (; row < end; row++)
-		if (row->largest >= units && (of_any || row->early) &&
+		if (row->largest >= units && (of_any || row->preallocated) &&
 		    (!best || row->largest < best->largest))
 			best = row;
 	return best;
@@ -150,45 +151,46 @@ struct pool_block *pool_slab_carve(struct pool *pool, struct pool_space *space, 
 	const struct pool_slab_row *best;
 	struct pool_block *block = NULL;
 
-	if (!has_room(space) || units >= OFFSETS_NONE)
+	if (!slabs_are_usable(space) || units >= OFFSETS_NONE)
 		return NULL;
 	lock_take(&space->lock);
-	best = find_room(space, (uint32_t)units, bytes <= part_max());
+	best = slabs_find_room(space, (uint32_t)units, bytes <= slab_part_max());
 	if (best)
-		block = carve(pool, best->slab, bin, bytes);
+		block = slab_carve(pool, best->slab, bin, bytes);
 	lock_give(&space->lock);
 	return block;
 }
 
 /* Less than three quarters of what was taken beforehand is in use. */
-static bool is_plenty(const struct pool_space *space)
+static bool prealloc_is_plenty(const struct pool_space *space)
 {
-	int64_t early = atomic_load_explicit(&space->early, memory_order_relaxed);
+	int64_t preallocated = atomic_load_explicit(&space->preallocated, memory_order_relaxed);
 
-	return early && atomic_load_explicit(&space->kept, memory_order_relaxed) > early / 4;
+	return preallocated &&
+	       atomic_load_explicit(&space->cached, memory_order_relaxed) > preallocated / 4;
 }
 
-bool pool_slab_is_tight(const struct pool_space *space, const struct pool_cache *cache,
-			uint64_t bytes)
+bool pool_slab_is_fragmented(const struct pool_space *space, const struct pool_cache *cache,
+			     uint64_t bytes)
 {
-	int64_t kept = atomic_load_explicit(&space->kept, memory_order_relaxed) + cache->kept;
-	int64_t in_use = atomic_load_explicit(&space->reserved, memory_order_relaxed) - kept;
+	int64_t cached = atomic_load_explicit(&space->cached, memory_order_relaxed) + cache->cached;
+	int64_t in_use = atomic_load_explicit(&space->reserved, memory_order_relaxed) - cached;
 
-	if (bytes > part_max() || !atomic_load_explicit(&space->slabs, memory_order_relaxed) ||
-	    is_plenty(space))
+	if (bytes > slab_part_max() || !atomic_load_explicit(&space->slabs, memory_order_relaxed) ||
+	    prealloc_is_plenty(space))
 		return false;
-	return kept > in_use / WORTH_A_MERGE && kept < in_use;
+	return cached > in_use / COALESCE_SHARE && cached < in_use;
 }
 
 bool pool_slab_fits(const struct pool_block *block, unsigned int bin)
 {
 	return !block->slab || block->bin == bin ||
-	       (block->slab->early && is_plenty(block->space));
+	       (block->slab->preallocated && prealloc_is_plenty(block->space));
 }
 
 bool pool_slab_serves(const struct pool_block *block, uint64_t bytes)
 {
-	return block->slab && (bytes <= part_max() || block->slab->early);
+	return block->slab && (bytes <= slab_part_max() || block->slab->preallocated);
 }
 
 void pool_slab_cut(struct pool_block *block, unsigned int bin)
@@ -200,10 +202,10 @@ void pool_slab_cut(struct pool_block *block, unsigned int bin)
 		return;
 	block->capacity = (uint64_t)units * UNIT;
 	block->bin = (uint16_t)bin;
-	look_at(block->space, block->slab);
+	slab_update_row(block->space, block->slab);
 }
 
-static bool add_row(struct pool *pool, struct pool_space *space, struct pool_slab *slab)
+static bool slab_insert_row(struct pool *pool, struct pool_space *space, struct pool_slab *slab)
 {
 	unsigned int slabs = atomic_load(&space->slabs), room = space->slabs_room;
 	struct pool_slab_row *rows = space->slab;
@@ -220,15 +222,15 @@ static bool add_row(struct pool *pool, struct pool_space *space, struct pool_sla
 		space->slabs_room = room ? 2 * room : ROWS;
 	}
 	slab->row = slabs;
-	rows[slabs] = (struct pool_slab_row){ .slab = slab, .early = slab->early };
-	look_at(space, slab);
+	rows[slabs] = (struct pool_slab_row){ .slab = slab, .preallocated = slab->preallocated };
+	slab_update_row(space, slab);
 	atomic_store(&space->slabs, slabs + 1);
-	if (!slab->early)
+	if (!slab->preallocated)
 		space->slab_bytes += slab->whole->capacity;
 	return true;
 }
 
-static void remove_row(struct pool_space *space, const struct pool_slab *slab)
+static void slab_remove_row(struct pool_space *space, const struct pool_slab *slab)
 {
 	unsigned int slabs = atomic_load(&space->slabs) - 1;
 
@@ -237,20 +239,20 @@ static void remove_row(struct pool_space *space, const struct pool_slab *slab)
 		space->slab[i].slab->row = i;
 	}
 	atomic_store(&space->slabs, slabs);
-	if (!slab->early)
+	if (!slab->preallocated)
 		space->slab_bytes -= slab->whole->capacity;
 }
 
 /* ---- from the driver; without the lock ---- */
 
-static void forget(struct pool *pool, struct pool_slab *slab)
+static void slab_destroy(struct pool *pool, struct pool_slab *slab)
 {
 	offsets_finish(&slab->offsets);
 	arena_give(pool->arena, slab, sizeof(*slab));
 }
 
 /* Bookkeeping for CAPACITY bytes; NULL where that can't be, or there are to be no slabs. */
-static struct pool_slab *slab_of(struct pool *pool, uint64_t capacity)
+static struct pool_slab *slab_create(struct pool *pool, uint64_t capacity)
 {
 	struct pool_slab *slab;
 
@@ -267,59 +269,61 @@ static struct pool_slab *slab_of(struct pool *pool, uint64_t capacity)
 }
 
 /* SLAB, empty and in no row, to the driver. False: that can't be now. */
-static bool give_slab(struct pool *pool, struct pool_slab *slab)
+static bool slab_return_native(struct pool *pool, struct pool_slab *slab)
 {
 	struct pool_space *space = slab->whole->space;
 	int64_t capacity = (int64_t)slab->whole->capacity;
 
-	if (!pool_native_return(pool, slab->whole))
+	if (!pool_native_return_slab(pool, slab->whole))
 		return false;
-	atomic_fetch_sub(&space->kept, capacity);
-	if (slab->early)
-		atomic_fetch_sub(&space->early, capacity);
-	forget(pool, slab);
+	atomic_fetch_sub(&space->cached, capacity);
+	if (slab->preallocated)
+		atomic_fetch_sub(&space->preallocated, capacity);
+	slab_destroy(pool, slab);
 	return true;
 }
 
 /* A native block for parts. What of it is no part's counts as kept. */
-static bool new_slab(struct pool *pool, struct pool_space *space, uint64_t capacity, bool early)
+static bool slab_alloc_native(struct pool *pool, struct pool_space *space, uint64_t capacity,
+			      bool preallocated)
 {
 	void *real = pool_real(HOOK_cuMemAlloc_v2);
-	struct pool_slab *slab = real ? slab_of(pool, capacity) : NULL;
+	struct pool_slab *slab = real ? slab_create(pool, capacity) : NULL;
 	uint32_t guard;
 	bool done;
 
 	if (!slab)
 		return false;
-	atomic_fetch_add(&space->kept, (int64_t)capacity); /* first: it is never in use */
-	slab->whole = pool_native_make(pool, space, real, capacity);
+	atomic_fetch_add(&space->cached, (int64_t)capacity); /* first: it is never in use */
+	slab->whole = pool_native_alloc_slab(pool, space, real, capacity);
 	if (!slab->whole) {
-		atomic_fetch_sub(&space->kept, (int64_t)capacity);
-		forget(pool, slab);
+		atomic_fetch_sub(&space->cached, (int64_t)capacity);
+		slab_destroy(pool, slab);
 		return false;
 	}
-	slab->early = early;
+	slab->preallocated = preallocated;
 	/* No part begins where the slab does: a stale free of it must not end all of it. */
 	offsets_take(&slab->offsets, 1, 1, &guard);
 	atomic_store(&slab->whole->state, POOL_CARVED);
-	if (early)
-		atomic_fetch_add(&space->early, (int64_t)capacity);
+	if (preallocated)
+		atomic_fetch_add(&space->preallocated, (int64_t)capacity);
 	lock_take(&space->lock);
-	done = add_row(pool, space, slab);
+	done = slab_insert_row(pool, space, slab);
 	lock_give(&space->lock);
 	if (!done)
-		give_slab(pool, slab);
+		slab_return_native(pool, slab);
 	return done;
 }
 
 /* Once a context: what GPULEAK_POOL_PREALLOC asks for. */
-static bool prealloc(struct pool *pool, struct pool_space *space)
+static bool slab_preallocate(struct pool *pool, struct pool_space *space)
 {
 	uint64_t bytes = option_amount(config.pool_prealloc, space->context->total);
 
 	if (!bytes || atomic_exchange(&space->context->prealloc_tried, true))
 		return false;
-	if (bytes <= POOL_BYTES_MAX && new_slab(pool, space, pool_whole(bytes), true))
+	if (bytes <= POOL_BYTES_MAX &&
+	    slab_alloc_native(pool, space, pool_round_large(bytes), true))
 		return true;
 	say("gpuleak: GPULEAK_POOL_PREALLOC: the device has not that much free memory, or "
 	    "memory is shared with others: nothing is taken beforehand\n",
@@ -328,23 +332,23 @@ static bool prealloc(struct pool *pool, struct pool_space *space)
 }
 
 /* Room for parts of BIN; if there is little memory left no more than that. */
-static bool grow(struct pool *pool, struct pool_space *space, unsigned int bin)
+static bool slabs_grow(struct pool *pool, struct pool_space *space, unsigned int bin)
 {
-	uint64_t bytes = pool_bytes_of_bin(bin), least = pool_whole(bytes + UNIT);
-	uint64_t share = pool_whole(atomic_load(&space->slab_bytes) / SLAB_SHARE);
+	uint64_t bytes = pool_bytes_of_bin(bin), least = pool_round_large(bytes + UNIT);
+	uint64_t share = pool_round_large(atomic_load(&space->slab_bytes) / SLAB_SHARE);
 
 	if (share < SLAB_BYTES)
 		share = SLAB_BYTES;
-	if (share > least && pool_may_take(pool, space, bytes, share - bytes) &&
-	    new_slab(pool, space, share, false))
+	if (share > least && pool_may_allocate(pool, space, bytes, share - bytes) &&
+	    slab_alloc_native(pool, space, share, false))
 		return true;
-	return pool_may_take(pool, space, bytes, least - bytes) &&
-	       new_slab(pool, space, least, false);
+	return pool_may_allocate(pool, space, bytes, least - bytes) &&
+	       slab_alloc_native(pool, space, least, false);
 }
 
 /* Of several threads that find no room one makes it for all. */
-static struct pool_block *from_new_slab(struct pool *pool, struct pool_space *space,
-					unsigned int bin, uint64_t bytes)
+static struct pool_block *slab_carve_new(struct pool *pool, struct pool_space *space,
+					 unsigned int bin, uint64_t bytes)
 {
 	unsigned int slabs = atomic_load(&space->slabs);
 	struct pool_block *block = NULL;
@@ -352,7 +356,7 @@ static struct pool_block *from_new_slab(struct pool *pool, struct pool_space *sp
 	lock_take(&space->growing);
 	if (atomic_load(&space->slabs) != slabs)
 		block = pool_slab_carve(pool, space, bin, bytes);
-	if (!block && grow(pool, space, bin))
+	if (!block && slabs_grow(pool, space, bin))
 		block = pool_slab_carve(pool, space, bin, bytes);
 	lock_give(&space->growing);
 	return block;
@@ -360,87 +364,89 @@ static struct pool_block *from_new_slab(struct pool *pool, struct pool_space *sp
 
 /* Whether to look into others' caches, which holds them up: the more often that was in vain, the
  * fewer tries. */
-static bool may_collect(struct pool *pool, struct pool_space *space,
-			const struct pool_cache *cache, uint64_t bytes)
+static bool slabs_may_scan_caches(struct pool *pool, struct pool_space *space,
+				  const struct pool_cache *cache, uint64_t bytes)
 {
-	uint32_t skip = atomic_load(&space->skip);
+	uint32_t skip = atomic_load(&space->skip_scans);
 
-	if (pool_or_zero(atomic_load(&space->kept)) < bytes ||
-	    !pool_others_keep(pool, space, cache))
+	if (pool_or_zero(atomic_load(&space->cached)) < bytes ||
+	    !pool_cache_others_have(pool, space, cache))
 		return false;
 	if (skip)
-		atomic_store(&space->skip, skip - 1);
+		atomic_store(&space->skip_scans, skip - 1);
 	return !skip;
 }
 
-static void collected(struct pool_space *space, bool in_vain)
+static void slabs_note_scan(struct pool_space *space, bool failed)
 {
-	uint32_t vain = in_vain ? atomic_load(&space->vain) + 1 : 0;
+	uint32_t failed_scans = failed ? atomic_load(&space->failed_scans) + 1 : 0;
 
-	atomic_store(&space->vain, vain < VAIN_MAX ? vain : VAIN_MAX);
-	atomic_store(&space->skip, ((uint32_t)1 << atomic_load(&space->vain)) - 1);
+	atomic_store(&space->failed_scans,
+		     failed_scans < FAILED_SCANS_MAX ? failed_scans : FAILED_SCANS_MAX);
+	atomic_store(&space->skip_scans, ((uint32_t)1 << atomic_load(&space->failed_scans)) - 1);
 }
 
 /* Kept parts become one again where they lie side by side. */
-static struct pool_block *gather(struct pool *pool, struct pool_space *space,
-				 struct pool_cache *cache, unsigned int bin, uint64_t bytes)
+static struct pool_block *slabs_coalesce(struct pool *pool, struct pool_space *space,
+					 struct pool_cache *cache, unsigned int bin, uint64_t bytes)
 {
 	struct pool_block *block = NULL;
 
-	if (pool_give_parts(pool, space, cache, 0))
+	if (pool_cache_coalesce(pool, space, cache, 0))
 		block = pool_slab_carve(pool, space, bin, bytes);
-	if (block || !may_collect(pool, space, cache, bytes))
+	if (block || !slabs_may_scan_caches(pool, space, cache, bytes))
 		return block;
-	pool_collect(pool, space);
-	if (pool_give_parts(pool, space, NULL, 0))
+	pool_cache_collect(pool, space);
+	if (pool_cache_coalesce(pool, space, NULL, 0))
 		block = pool_slab_carve(pool, space, bin, bytes);
-	collected(space, !block);
+	slabs_note_scan(space, !block);
 	return block;
 }
 
-struct pool_block *pool_slab_take(struct pool *pool, struct pool_space *space,
-				  struct pool_cache *cache, unsigned int bin, uint64_t bytes)
+struct pool_block *pool_slab_alloc(struct pool *pool, struct pool_space *space,
+				   struct pool_cache *cache, unsigned int bin, uint64_t bytes)
 {
 	struct pool_block *block = NULL;
 
-	if (!wanted(space))
+	if (!slabs_are_enabled(space))
 		return NULL;
-	if (has_room(space) && (bytes <= part_max() || atomic_load(&space->early))) {
-		block = pool_take_larger(space, cache, bin, bytes);
+	if (slabs_are_usable(space) &&
+	    (bytes <= slab_part_max() || atomic_load(&space->preallocated))) {
+		block = pool_cache_remove_larger(space, cache, bin, bytes);
 		if (!block)
-			block = gather(pool, space, cache, bin, bytes);
+			block = slabs_coalesce(pool, space, cache, bin, bytes);
 	}
-	if (!block && prealloc(pool, space))
+	if (!block && slab_preallocate(pool, space))
 		block = pool_slab_carve(pool, space, bin, bytes);
-	return block || bytes > part_max() ? block : from_new_slab(pool, space, bin, bytes);
+	return block || bytes > slab_part_max() ? block : slab_carve_new(pool, space, bin, bytes);
 }
 
 /* ---- given back ---- */
 
-void pool_slab_return(struct pool *pool, struct pool_block *block)
+void pool_slab_return_locked(struct pool *pool, struct pool_block *block)
 {
 	struct pool_slab *slab = block->slab;
 	struct pool_space *space = block->space;
 
 	pool_map_remove(pool, block);
 	offsets_give(&slab->offsets, block->node);
-	look_at(space, slab);
-	if (block->kept_s > slab->used_s)
-		slab->used_s = block->kept_s;
-	pool_block_spare(pool, block);
+	slab_update_row(space, slab);
+	if (block->freed_s > slab->last_freed_s)
+		slab->last_freed_s = block->freed_s;
+	pool_block_recycle(pool, block);
 }
 
-void pool_slab_give(struct pool *pool, struct pool_block *block)
+void pool_slab_return(struct pool *pool, struct pool_block *block)
 {
 	struct pool_space *space = block->space;
 
 	lock_take(&space->lock);
-	pool_slab_return(pool, block);
+	pool_slab_return_locked(pool, block);
 	lock_give(&space->lock);
 }
 
-bool pool_slab_find(struct pool *pool, const struct pool_block *base, uint64_t address,
-		    struct pool_place *ret)
+bool pool_slab_lookup(struct pool *pool, const struct pool_block *base, uint64_t address,
+		      struct pool_place *ret)
 {
 	struct pool_space *space = base->space;
 	uint32_t first, units, node;
@@ -467,19 +473,19 @@ bool pool_slab_find(struct pool *pool, const struct pool_block *base, uint64_t a
 }
 
 /* An empty slab, out of the list. */
-static struct pool_slab *take_empty(struct pool_space *space, uint32_t before_s, bool all)
+static struct pool_slab *slabs_remove_empty(struct pool_space *space, uint32_t before_s, bool all)
 {
 	struct pool_slab *slab = NULL;
 
 	lock_take(&space->lock);
 	for (unsigned int i = atomic_load(&space->slabs); i-- > 0 && !slab;) {
 		slab = space->slab[i].slab;
-		if ((slab->early && !all) || slab->used_s >= before_s ||
+		if ((slab->preallocated && !all) || slab->last_freed_s >= before_s ||
 		    space->slab[i].largest + 1 != slab->offsets.units)
 			slab = NULL;
 	}
 	if (slab)
-		remove_row(space, slab);
+		slab_remove_row(space, slab);
 	lock_give(&space->lock);
 	return slab;
 }
@@ -488,24 +494,24 @@ uint64_t pool_slabs_trim(struct pool *pool, struct pool_space *space, uint64_t b
 			 uint32_t before_s, bool all)
 {
 	struct pool_slab *slab;
-	uint64_t given = 0;
+	uint64_t returned = 0;
 
-	while (given < bytes && atomic_load(&space->slabs) &&
+	while (returned < bytes && atomic_load(&space->slabs) &&
 	       !atomic_load(&space->context->failed) &&
-	       (slab = take_empty(space, before_s, all)) != NULL) {
+	       (slab = slabs_remove_empty(space, before_s, all)) != NULL) {
 		uint64_t capacity = slab->whole->capacity;
 
-		if (!give_slab(pool, slab)) {
+		if (!slab_return_native(pool, slab)) {
 			lock_take(&space->lock);
-			add_row(pool, space, slab); /* there is room: it had a row */
+			slab_insert_row(pool, space, slab); /* there is room: it had a row */
 			lock_give(&space->lock);
 			break;
 		}
-		given += capacity;
+		returned += capacity;
 		__atomic_fetch_add(&space->record->trimmed, 1, __ATOMIC_RELAXED);
 		__atomic_fetch_add(&space->record->trimmed_bytes, capacity, __ATOMIC_RELAXED);
 	}
-	return given;
+	return returned;
 }
 
 /* A thread that frees beside the end of the context may still hold one: see pool_map_drop(). */
@@ -518,7 +524,7 @@ void pool_slabs_drop(struct pool *pool, struct pool_space *space)
 	lock_take(&pool->making);
 	for (slab = pool->dead_slabs; slab; slab = next) {
 		next = slab->next_dead;
-		forget(pool, slab);
+		slab_destroy(pool, slab);
 	}
 	pool->dead_slabs = NULL;
 	lock_take(&space->lock);

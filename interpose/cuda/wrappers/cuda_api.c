@@ -30,5 +30,5 @@ const struct api_ops api_ops_CUDA = {
 	.wrappers = cuda_wrappers,
 	.current_device = current_device,
 	.device_total = device_total,
-	.give_back = pool_give_back,
+	.give_back = pool_return_all,
 };

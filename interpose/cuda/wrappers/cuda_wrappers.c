@@ -105,7 +105,7 @@ static HOT void freeing_begins(const struct site *site, bool pooled, uint64_t ad
 			       struct freeing *ret)
 {
 	if (pooled)
-		record_freeing_pooled(site, address, pool_standing(address), ret);
+		record_freeing_pooled(site, address, pool_block_hint(address), ret);
 	else
 		record_freeing(site, address, ret);
 }

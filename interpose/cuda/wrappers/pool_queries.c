@@ -36,7 +36,7 @@ static enum whose whose(struct route route, uint64_t address, struct pool_place 
 
 	if (!route.record || !atomic_load_explicit(&pool_on, memory_order_relaxed))
 		return NOT_OURS;
-	found = pool_find(address, ret);
+	found = pool_lookup(address, ret);
 	errno = saved;
 	if (!found)
 		return NOT_OURS;

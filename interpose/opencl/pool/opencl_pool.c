@@ -349,7 +349,7 @@ void kept_tickets_done(struct kept_context *context)
 	kept_let_go(context, victims);
 }
 
-uint64_t opencl_pool_give_back(void)
+uint64_t opencl_pool_return_all(void)
 {
 	struct opencl_kept *pool = kept_pool();
 	uint64_t bytes = 0;
@@ -376,7 +376,7 @@ struct ledger_pool *opencl_pool_relieve_command(cl_int code)
 	for (unsigned int i = 0; pool && i < KEPT_DEVICES && !row; i++)
 		if (atomic_load(&pool->devices[i].kept) > 0)
 			row = pool->devices[i].row;
-	return row && opencl_pool_give_back() ? row : NULL;
+	return row && opencl_pool_return_all() ? row : NULL;
 }
 
 struct ledger_pool *opencl_pool_relieve(cl_int code)

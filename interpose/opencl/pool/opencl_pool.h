@@ -88,7 +88,7 @@ void opencl_pool_unseen(const char *name);
 struct ledger_pool *opencl_pool_relieve(cl_int code);
 struct ledger_pool *opencl_pool_relieve_command(cl_int code);
 /* All that is kept goes back to the driver. Returns the bytes. */
-uint64_t opencl_pool_give_back(void);
+uint64_t opencl_pool_return_all(void);
 
 /* After a dlclose: contexts whose driver is gone are forgotten. */
 void opencl_pool_library_gone(void);

@@ -11,7 +11,7 @@ const struct api_ops api_ops_OPENCL = {
 	.title = "OpenCL",
 	.wrappers = opencl_wrappers,
 	.device_total = opencl_total_of,
-	.give_back = opencl_pool_give_back,
+	.give_back = opencl_pool_return_all,
 	.library_gone = opencl_pool_library_gone,
 	.saw_unknown = opencl_pool_unseen,
 };
