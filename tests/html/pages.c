@@ -103,8 +103,8 @@ static struct report_process *process_of(int pid, const char *const *command, si
 	ret->ended = REPORT_EXIT;
 	ret->start_real_ns = 1790000000000000000u;
 	ret->timeline.total.device = -1;
-	ret->released.longest.allocated.stack = stack_of(NULL, 0);
-	ret->released.longest.released.stack = stack_of(NULL, 0);
+	ret->deferred.longest.allocated.stack = stack_of(NULL, 0);
+	ret->deferred.longest.released.stack = stack_of(NULL, 0);
 	return ret;
 }
 
