@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * The states of a block and the changes between them, for blocks.c, free.c and free_race.c; the
- * three changes that each pair of calls makes are in block_state_hot.h. Each function takes the lock
- * of the block's shard itself and needs the recorder to be entered. None calls the driver, records an
- * error or captures a stack.
+ * three changes that each pair of calls makes are in block_state_hot.h. Each function takes the
+ * lock of the block's shard itself and needs the recorder to be entered. None calls the driver,
+ * records an error or captures a stack.
  */
 #ifndef GPULEAK_BLOCK_STATE_H
 #define GPULEAK_BLOCK_STATE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Makes, forgets and revives entries of the table of blocks. Owns their memory. Every function needs
- * the lock of the entry's shard.
+ * Makes, forgets and revives entries of the table of blocks. Owns their memory. Every function
+ * needs the lock of the entry's shard.
  */
 #include "interpose/block/block_table.h"
 

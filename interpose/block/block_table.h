@@ -149,8 +149,8 @@ static HOT void entry_link_dead(struct arena *arena, struct shard *shard, struct
 	}
 }
 
-/* Returns KEY's entry without a live block; NULL if there is no memory. *RET_STALE gets a block that
- * was still in it. HINT: see entry_is(). */
+/* Returns KEY's entry without a live block; NULL if there is no memory. *RET_STALE gets a block
+ * that was still in it. HINT: see entry_is(). */
 static HOT struct entry *entry_for(struct arena *arena, struct shard *shard, uint64_t key,
 				   struct entry *hint, struct ledger_block **ret_stale)
 {

@@ -126,8 +126,8 @@ static COLD void drop_uninserted(struct recorder *recorder, struct ledger_block 
 	block_drop(recorder, block, (int64_t)bytes);
 }
 
-/* Takes a slot and fills it with FACTS. *RET_ROW gets the call site's counters. STACK NULL: the stack
- * of the call under way. Returns NULL if the ledger has no room. */
+/* Takes a slot and fills it with FACTS. *RET_ROW gets the call site's counters. STACK NULL: the
+ * stack of the call under way. Returns NULL if the ledger has no room. */
 static HOT struct ledger_block *fill_slot(struct recorder *recorder, const struct site *site,
 					  const uint32_t *stack, const struct ledger_block *facts,
 					  int device, struct ledger_row **ret_row)
