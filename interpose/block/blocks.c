@@ -7,7 +7,7 @@
 #include "interpose/block/block_state_hot.h"
 
 #include "interpose/block/queries.h"
-#include "interpose/recorder/driver_call.h"
+#include "interpose/block/driver_call.h"
 #include "interpose/dispatch/variants.h"
 #include "interpose/recorder/thread_state_hot.h"
 #include "interpose/stack/unwinder.h"

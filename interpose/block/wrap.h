@@ -9,7 +9,7 @@
 
 #include "interpose/block/blocks.h"
 #include "interpose/dispatch/resolve.h"
-#include "interpose/recorder/driver_call.h"
+#include "interpose/block/driver_call.h"
 
 /* Declares what the verb of row SYMBOL works with: hook, site and route. FIND is resolve_direct
  * or resolve_driver; the row's numbers are of SPACE. */

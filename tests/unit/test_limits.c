@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "interpose/block/blocks.h"
-#include "interpose/recorder/driver_call.h"
+#include "interpose/block/driver_call.h"
 #include "interpose/base/config.h"
 #include "interpose/block/limit.h"
 #include "own_ledger.h"

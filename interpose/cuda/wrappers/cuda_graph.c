@@ -6,7 +6,7 @@
  */
 #include "interpose/cuda/wrappers/cuda_graph.h"
 
-#include "interpose/recorder/driver_call.h"
+#include "interpose/block/driver_call.h"
 #include "interpose/cuda/wrappers/cuda_calls.h"
 #include "interpose/block/limit.h"
 #include "interpose/cuda/pool/pool_retry.h"

@@ -6,7 +6,7 @@
  */
 #include "interpose/cuda/wrappers/cuda_vmm.h"
 
-#include "interpose/recorder/driver_call.h"
+#include "interpose/block/driver_call.h"
 #include "interpose/cuda/wrappers/cuda_calls.h"
 #include "interpose/cuda/physical.h"
 #include "interpose/dispatch/resolve.h"
