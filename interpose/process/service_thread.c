@@ -5,12 +5,9 @@
  */
 #include "interpose/process/service_thread.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -18,13 +15,14 @@
 #include <unistd.h>
 
 #include "interpose/base/config.h"
-#include "ledger/nocancel.h"
 #include "interpose/dispatch/api.h"
 #include "interpose/cuda/pool/pool_signal.h"
 #include "interpose/base/message.h"
 #include "interpose/process/signals.h"
 #include "interpose/block/steps.h"
 #include "interpose/process/reporter.h"
+#include "ledger/clock.h"
+#include "ledger/process_stat.h"
 
 #define MS 1000000ull
 #define LOOK_NS (250 * MS)  /* how often to see whether anybody else is left */
@@ -40,33 +38,16 @@ struct helper {
 
 static uint64_t now_ns(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	return clock_ns(CLOCK_MONOTONIC);
 }
 
-/* Nobody but us runs: the first thread has ended, and it and we are all that is left. libc ends
- * the process with its last thread, so we must not be that. */
+/* Returns true if only this thread runs: the first thread has ended, and it and this one are all
+ * that is left. libc ends the process with its last thread, so this must not be that. */
 static bool is_alone(void)
 {
-	char text[1024], *at;
-	int fd = nocancel_open("/proc/self/stat", O_RDONLY | O_CLOEXEC, 0);
-	ssize_t length;
+	struct process_stat stat;
 
-	if (fd < 0)
-		return false;
-	length = nocancel_read(fd, text, sizeof(text) - 1);
-	nocancel_close(fd);
-	if (length <= 0)
-		return false;
-	text[length] = '\0';
-	at = strrchr(text, ')'); /* the name before it may hold anything */
-	if (!at || at[1] != ' ' || at[2] != 'Z')
-		return false;
-	for (int field = 2; at && field < 20; field++) /* field 20: threads */
-		at = strchr(at + 1, ' ');
-	return at && strtol(at + 1, NULL, 10) <= 2;
+	return process_stat_read(0, &stat) == 0 && stat.state == 'Z' && stat.threads <= 2;
 }
 
 static void wait_until(uint64_t due_ns)

@@ -7,6 +7,7 @@
 #include "report/load/process_alive.h"
 #include "report/model/builder.h"
 #include "report/load/load.h"
+#include "ledger/clock.h"
 
 /* The last moment that the ledger tells of, where it does not say when its process ended. */
 static uint64_t last_time(const struct ledger_view *view)
@@ -29,13 +30,11 @@ static uint64_t time_now(const struct builder *b)
 {
 	const struct ledger_header *header = ledger_header(b->view);
 	uint64_t now = header->end_mono_ns;
-	struct timespec clock;
 
 	if (header->ended == LEDGER_RUNNING) {
 		if (!process_alive(header->pid, header->start_ticks, b->process->host))
 			return last_time(b->view);
-		clock_gettime(CLOCK_MONOTONIC, &clock);
-		now = (uint64_t)clock.tv_sec * 1000000000u + (uint64_t)clock.tv_nsec;
+		now = clock_ns(CLOCK_MONOTONIC);
 	}
 	return now > header->start_mono_ns ? now - header->start_mono_ns : 0;
 }

@@ -23,6 +23,7 @@
 #include "tools/ledgers/ledgers.h"
 #include "tools/nvml/nvml.h"
 #include "tools/launch/process.h"
+#include "ledger/clock.h"
 #include "ledger/reader.h"
 
 #define LEDGERS_MAX 64 /* that are looked at in one round */
@@ -61,10 +62,7 @@ struct work {
 
 static uint64_t now_ns(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
+	return clock_ns(CLOCK_MONOTONIC);
 }
 
 /* ---- NVML, and where it is ---- */

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Parses the fields of /proc/PID/stat that gpuleak needs.
+ */
+#include "ledger/process_stat.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ledger/nocancel.h"
+
+/* Numbers of fields in proc(5), from 1. */
+#define FIELD_STATE 3
+#define FIELD_THREADS 20
+#define FIELD_START_TICKS 22
+
+/* Room for every digit of an int between the two parts. */
+static const char *path_of(int pid, char ret[32])
+{
+	char digits[16], *at = digits + sizeof(digits);
+
+	if (pid == 0)
+		return "/proc/self/stat";
+	for (; pid > 0; pid /= 10)
+		*--at = (char)('0' + pid % 10);
+	strcpy(ret, "/proc/");
+	strncat(ret, at, (size_t)(digits + sizeof(digits) - at));
+	return strcat(ret, "/stat");
+}
+
+static ssize_t read_text(int pid, char *ret, size_t size)
+{
+	char path[32];
+	int fd = nocancel_open(path_of(pid, path), O_RDONLY | O_CLOEXEC, 0);
+	ssize_t length;
+
+	if (fd < 0)
+		return -errno;
+	length = nocancel_read(fd, ret, size - 1);
+	if (length < 0)
+		length = -errno;
+	nocancel_close(fd);
+	if (length >= 0)
+		ret[length] = '\0';
+	return length;
+}
+
+int process_stat_read(int pid, struct process_stat *ret)
+{
+	char text[1024], *at;
+	ssize_t length = pid < 0 ? -ESRCH : read_text(pid, text, sizeof(text));
+
+	if (length < 0)
+		return (int)length;
+	at = length ? strrchr(text, ')') : NULL; /* the name before it may hold anything */
+	if (!at || at[1] != ' ' || !at[2])
+		return -ENODATA;
+	at += 2;
+	ret->state = *at;
+	for (int field = FIELD_STATE + 1; field <= FIELD_START_TICKS; field++) {
+		at = strchr(at, ' ');
+		if (!at++)
+			return -ENODATA;
+		if (field == FIELD_THREADS)
+			ret->threads = (unsigned int)strtoul(at, NULL, 10);
+	}
+	ret->start_ticks = strtoull(at, NULL, 10);
+	return 0;
+}
