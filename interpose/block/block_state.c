@@ -231,7 +231,7 @@ void block_end_with_context(struct recorder *recorder, uint64_t context,
 			    const struct past *ending)
 {
 	for (unsigned int i = 0; i < BLOCK_SHARDS; i++) {
-		struct shard *shard = &recorder->blocks.shard[i];
+		struct shard *shard = &recorder->blocks->shard[i];
 		struct ledger_block *block;
 
 		lock_take(&shard->lock);

@@ -13,6 +13,7 @@
 #include "interpose/block/error_record.h"
 #include "interpose/block/refcount_history.h"
 #include "interpose/recorder/recorder.h"
+#include "interpose/recorder/thread_state.h"
 #include "interpose/base/hash.h"
 
 /* One address or handle that a driver handed out. */
@@ -54,7 +55,7 @@ static inline uint64_t key_of(const struct site *site, uint64_t address)
 
 static inline struct shard *shard_of(struct recorder *recorder, uint64_t key)
 {
-	return &recorder->blocks.shard[table_mix(key) >> 57];
+	return &recorder->blocks->shard[table_mix(key) >> 57];
 }
 _Static_assert(SPACE_COUNT <= 16, "key_in has four bits");
 _Static_assert(BLOCK_SHARDS == 128, "shard_of takes seven bits");

@@ -8,6 +8,7 @@
 
 #include "interpose/block/queries.h"
 #include "interpose/block/driver_call.h"
+#include "interpose/block/timeline.h"
 #include "interpose/dispatch/variants.h"
 #include "interpose/recorder/thread_state_hot.h"
 #include "interpose/stack/unwinder.h"

@@ -9,16 +9,14 @@
 #include <time.h>
 
 #include "interpose/block/error_record.h"
+#include "ledger/clock.h"
 #include "ledger/nocancel.h"
 #include "interpose/recorder/recorder.h"
+#include "interpose/recorder/thread_state.h"
 
 uint64_t released_now(const struct recorder *recorder)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec -
-	       recorder->header->start_mono_ns;
+	return clock_ns(CLOCK_MONOTONIC) - recorder->header->start_mono_ns;
 }
 
 void released_add(struct recorder *recorder, int64_t bytes)
@@ -36,7 +34,7 @@ void released_add(struct recorder *recorder, int64_t bytes)
 
 static int64_t total(struct recorder *recorder)
 {
-	struct stripes *stripes = &recorder->stripes;
+	struct stripes *stripes = recorder->stripes;
 	unsigned int highest = atomic_load_explicit(&stripes->highest, memory_order_relaxed);
 	int64_t sum = 0;
 
@@ -50,14 +48,14 @@ void released_look(struct recorder *recorder)
 	struct ledger_header *header = recorder->header;
 	uint64_t now = released_now(recorder), bytes;
 
-	lock_take(&recorder->released.lock);
+	lock_take(&recorder->released->lock);
 	bytes = (uint64_t)total(recorder);
 	if (bytes > header->released_peak_bytes) {
 		header->released_peak_ns = now;
 		__atomic_store_n(&header->released_peak_bytes, bytes, __ATOMIC_RELEASE);
 	}
-	lock_give(&recorder->released.lock);
-	ledger_add_sample(&recorder->writer, &recorder->released.timeline, now, bytes);
+	lock_give(&recorder->released->lock);
+	ledger_add_sample(&recorder->writer, &recorder->released->timeline, now, bytes);
 }
 
 /* NVIDIA's driver tells of a buffer from a thread of its own, after the release returned. */
@@ -76,7 +74,7 @@ void released_settle(struct recorder *recorder)
 {
 	if (!recorder->header->released_peak_bytes)
 		return;
-	atomic_store(&recorder->released.timeline.due_ns, 0);
+	atomic_store(&recorder->released->timeline.due_ns, 0);
 	released_look(recorder);
 }
 
@@ -85,7 +83,7 @@ void released_waited(struct recorder *recorder, const struct past *ending, uint6
 	struct ledger_header *header = recorder->header;
 	uint32_t next;
 
-	lock_take(&recorder->released.lock);
+	lock_take(&recorder->released->lock);
 	next = header->longest_wait == 1 ? 2 : 1; /* never the one that readers see */
 	if (!header->longest_wait || wait_ns > header->waits[header->longest_wait - 1].ns) {
 		header->waits[next - 1] = (struct ledger_wait){
@@ -97,5 +95,5 @@ void released_waited(struct recorder *recorder, const struct past *ending, uint6
 		};
 		__atomic_store_n(&header->longest_wait, next, __ATOMIC_RELEASE);
 	}
-	lock_give(&recorder->released.lock);
+	lock_give(&recorder->released->lock);
 }

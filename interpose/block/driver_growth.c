@@ -9,6 +9,8 @@
 #include <time.h>
 
 #include "interpose/recorder/recorder.h"
+#include "interpose/recorder/thread_state.h"
+#include "ledger/clock.h"
 
 bool device_is_new(int device)
 {
@@ -44,11 +46,8 @@ void device_record(const struct device_identity *identity)
 /* By the fine clock: samples from outside must not lie between a call and its mark. */
 static uint64_t now_of(const struct recorder *recorder)
 {
-	struct timespec now;
-	uint64_t ns;
+	uint64_t ns = clock_ns(CLOCK_MONOTONIC);
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 	return ns > recorder->header->start_mono_ns ? ns - recorder->header->start_mono_ns : 0;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "interpose/recorder/recorder.h"
+#include "interpose/recorder/thread_state.h"
 
 static uint32_t write_error(struct recorder *recorder, const char *type,
 			    const struct wrong_free *wrong, struct ledger_error *error)

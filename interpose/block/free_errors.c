@@ -41,7 +41,7 @@ static bool block_around(struct recorder *recorder, const struct freeing *freein
 	    own != SPACE_VMM_RESERVATION && own != SPACE_CL_USM)
 		return false;
 	for (unsigned int i = 0; i < BLOCK_SHARDS && !found; i++) {
-		struct shard *shard = &recorder->blocks.shard[i];
+		struct shard *shard = &recorder->blocks->shard[i];
 
 		lock_take(&shard->lock);
 		for (struct entry *e = shard->entries; e && !found; e = e->hh.next) {

@@ -35,7 +35,7 @@ static struct rival *rival_against(struct rivals *rivals, const struct freeing *
 
 void rivals_begin(struct recorder *recorder, struct freeing *freeing, const struct past *ending)
 {
-	struct rivals *rivals = &recorder->rivals;
+	struct rivals *rivals = recorder->rivals;
 	struct rival *rival;
 
 	lock_take(&rivals->lock);
@@ -84,7 +84,7 @@ bool rivals_overtook(struct recorder *recorder, struct hook *hook, const struct 
 		     int result)
 {
 	struct wrong_free wrong = { hook, freeing->address, freeing->stack, result };
-	struct rivals *rivals = &recorder->rivals;
+	struct rivals *rivals = recorder->rivals;
 	struct rival winner = { 0 }, *rival;
 	struct past past[2];
 
@@ -124,7 +124,7 @@ static bool end_after_all(struct recorder *recorder, const struct rival *winner)
 void rivals_refused(struct recorder *recorder, struct hook *hook, const struct freeing *freeing,
 		    int result)
 {
-	struct rivals *rivals = &recorder->rivals;
+	struct rivals *rivals = recorder->rivals;
 	struct rival winner = { 0 }, *rival;
 
 	lock_take(&rivals->lock);
@@ -142,7 +142,7 @@ void rivals_refused(struct recorder *recorder, struct hook *hook, const struct f
 
 bool rivals_end(struct recorder *recorder, const struct freeing *freeing, bool done, bool counts)
 {
-	struct rivals *rivals = &recorder->rivals;
+	struct rivals *rivals = recorder->rivals;
 	struct rival *rival = &rivals->rival[freeing->rival - 1], was;
 
 	lock_take(&rivals->lock);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "interpose/base/config.h"
+#include "interpose/block/pool_counters.h"
 #include "interpose/dispatch/api.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/dispatch/resolve.h"
@@ -85,12 +86,12 @@ static void say_limit(enum api api, int device, const char *what, uint64_t bytes
 /* The record has one limit, or 0 where devices differ. */
 static void note_limit(struct recorder *recorder, uint64_t limit)
 {
-	struct ledger_pools *pools = recorder->pools_record.pools;
+	struct ledger_pools *pools = recorder->pools_record->pools;
 	bool same = true;
 
 	for (int api = 0; api < API_COUNT; api++)
 		for (int i = 0; i < LIMITS_DEVICES; i++) {
-			uint64_t other = atomic_load(&recorder->limits.limit[api][i]);
+			uint64_t other = atomic_load(&recorder->limits->limit[api][i]);
 
 			same = same && (!other || other == limit);
 		}
@@ -116,7 +117,8 @@ static uint64_t find_limit(struct recorder *recorder, enum api api, int device)
 	} else if (!limit) {
 		limit = 1; /* a percentage of next to nothing */
 	}
-	if (atomic_compare_exchange_strong(&recorder->limits.limit[api][device], &unknown, limit)) {
+	if (atomic_compare_exchange_strong(&recorder->limits->limit[api][device], &unknown,
+					   limit)) {
 		if (instead)
 			say_limit(api, device, instead, limit == UINT64_MAX ? 0 : limit);
 		note_limit(recorder, limit);
@@ -129,7 +131,7 @@ static uint64_t find_limit(struct recorder *recorder, enum api api, int device)
 
 static uint64_t limit_of(struct recorder *recorder, enum api api, int device)
 {
-	uint64_t limit = atomic_load_explicit(&recorder->limits.limit[api][device],
+	uint64_t limit = atomic_load_explicit(&recorder->limits->limit[api][device],
 					      memory_order_relaxed);
 
 	return limit ? limit : find_limit(recorder, api, device);
@@ -151,7 +153,7 @@ uint64_t limits_left(enum api api, int device)
 
 	if (limit == UINT64_MAX)
 		return limit;
-	held = atomic_load(&recorder_now()->limits.held[api][device]);
+	held = atomic_load(&recorder_now()->limits->held[api][device]);
 	if (held < 0)
 		held = 0;
 	return (uint64_t)held < limit ? limit - (uint64_t)held : 0;
@@ -161,7 +163,7 @@ uint64_t limits_left(enum api api, int device)
 
 static bool is_nth(struct recorder *recorder)
 {
-	uint64_t call = atomic_fetch_add_explicit(&recorder->limits.calls, 1,
+	uint64_t call = atomic_fetch_add_explicit(&recorder->limits->calls, 1,
 						  memory_order_relaxed) + 1;
 
 	return config.fail_at < 0 ? call >= (uint64_t)-config.fail_at
@@ -170,7 +172,7 @@ static bool is_nth(struct recorder *recorder)
 
 static bool take(struct recorder *recorder, const struct limits_due *due)
 {
-	_Atomic int64_t *held = &recorder->limits.held[due->api][due->device];
+	_Atomic int64_t *held = &recorder->limits->held[due->api][due->device];
 	uint64_t limit = limit_of(recorder, due->api, due->device);
 	int64_t seen = atomic_load(held);
 
@@ -190,7 +192,7 @@ static bool take(struct recorder *recorder, const struct limits_due *due)
 /* The first one's place is kept: with one failure, or from one on, it tells all. */
 static void count_refused(struct recorder *recorder, const struct site *site, bool injected)
 {
-	struct ledger_pools *pools = recorder->pools_record.pools;
+	struct ledger_pools *pools = recorder->pools_record->pools;
 	struct ledger_refusal *first;
 
 	if (!pools)
@@ -254,7 +256,7 @@ bool limits_refuse(const struct site *site, int device, uint64_t bytes)
 
 static void add(struct recorder *recorder, enum api api, int device, int64_t bytes)
 {
-	atomic_fetch_add(&recorder->limits.held[api][device], bytes);
+	atomic_fetch_add(&recorder->limits->held[api][device], bytes);
 }
 
 void limits_done_slowly(void)

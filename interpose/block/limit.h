@@ -22,13 +22,6 @@ struct limits {
 	_Atomic uint64_t limit[API_COUNT][LIMITS_DEVICES]; /* 0: not asked for yet */
 };
 
-/* Of a thread's call under way: bytes that it may take and that are no block's yet. */
-struct limits_due {
-	uint64_t bytes;
-	enum api api;
-	int device;
-};
-
 /* One of the two options is set: the first thing that a wrapper looks at. */
 extern _Atomic bool limits_on;
 

@@ -12,7 +12,7 @@
 
 #include "interpose/base/config.h"
 #include "interpose/dispatch/dlerror_state.h"
-#include "interpose/dispatch/lookup.h"
+#include "interpose/dispatch/loader.h"
 #include "interpose/recorder/recorder.h"
 #include "ledger/writer.h"
 

@@ -16,18 +16,18 @@ void pools_record_make(struct recorder *recorder)
 
 	if (config.pool != OPTION_POOL_OFF || config.limit != OPTION_UNSET || config.fail_at)
 		ref = ledger_add_pools(&recorder->writer);
-	recorder->pools_record.pools = ref ? ledger_at(&recorder->writer, ref) : NULL;
+	recorder->pools_record->pools = ref ? ledger_at(&recorder->writer, ref) : NULL;
 	if (!ref)
 		return;
-	recorder->pools_record.pools->mode = (uint32_t)config.pool;
-	recorder->pools_record.pools->backend = (uint32_t)config.pool_backend;
+	recorder->pools_record->pools->mode = (uint32_t)config.pool;
+	recorder->pools_record->pools->backend = (uint32_t)config.pool_backend;
 }
 
 struct ledger_pools *pools_record(void)
 {
 	struct recorder *recorder = recorder_now();
 
-	return recorder ? recorder->pools_record.pools : NULL;
+	return recorder ? recorder->pools_record->pools : NULL;
 }
 
 static bool is_text(const struct recorder *recorder, uint32_t ref, const char *text)
@@ -47,7 +47,7 @@ static uint32_t add_text(struct recorder *recorder, const char *text)
 static struct ledger_pool *find_or_take(struct recorder *recorder, const char *api,
 					const char *kind, int device)
 {
-	struct ledger_pool *row = recorder->pools_record.pools->pool;
+	struct ledger_pool *row = recorder->pools_record->pools->pool;
 	struct ledger_pool *end = row + LEDGER_POOLS_MAX;
 	uint32_t ref;
 
@@ -70,10 +70,10 @@ struct ledger_pool *pools_record_row(const char *api, const char *kind, int devi
 	struct recorder *recorder = recorder_now();
 	struct ledger_pool *row;
 
-	if (!recorder || !recorder->pools_record.pools)
+	if (!recorder || !recorder->pools_record->pools)
 		return NULL;
-	lock_take(&recorder->pools_record.lock);
+	lock_take(&recorder->pools_record->lock);
 	row = find_or_take(recorder, api, kind, device);
-	lock_give(&recorder->pools_record.lock);
+	lock_give(&recorder->pools_record->lock);
 	return row;
 }

@@ -170,7 +170,7 @@ static uint64_t key_around(struct recorder *recorder, uint64_t address)
 	uint64_t key = 0;
 
 	for (unsigned int i = 0; i < BLOCK_SHARDS; i++) {
-		struct shard *shard = &recorder->blocks.shard[i];
+		struct shard *shard = &recorder->blocks->shard[i];
 
 		lock_take(&shard->lock);
 		for (struct entry *e = shard->entries; e && best > 0; e = e->hh.next) {

@@ -16,7 +16,7 @@ _Static_assert(LEDGER_HISTORY_EVENTS < 32, "bits of `kept` below the count");
 
 struct ledger_history *history_take(struct recorder *recorder)
 {
-	struct histories *histories = &recorder->histories;
+	struct histories *histories = recorder->histories;
 	struct ledger_history *history;
 	uint32_t ref;
 
@@ -35,7 +35,7 @@ struct ledger_history *history_take(struct recorder *recorder)
 
 void history_give(struct recorder *recorder, struct ledger_history *history)
 {
-	struct histories *histories = &recorder->histories;
+	struct histories *histories = recorder->histories;
 
 	__atomic_store_n(&history->block, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&history->kept, 0, __ATOMIC_RELEASE);

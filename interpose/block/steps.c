@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "interpose/block/deferred_totals.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/base/hash.h"
 #include "interpose/block/site_totals.h"
@@ -43,7 +44,7 @@ static bool is_site_of(const struct step_site *site, const struct ledger_row *ro
 /* NULL if there is no room for one more. */
 static struct step_site *find_site(struct recorder *recorder, const struct ledger_row *row)
 {
-	struct steps *steps = &recorder->steps;
+	struct steps *steps = recorder->steps;
 	struct arena *arena = &recorder->arena;
 	uint64_t key = key_of_row(row);
 	struct step_site *site;
@@ -76,7 +77,7 @@ static struct step_site *find_site(struct recorder *recorder, const struct ledge
 static struct step_site *site_of(struct recorder *recorder, const struct ledger_row *row,
 				 const struct tally *tally)
 {
-	struct steps *steps = &recorder->steps;
+	struct steps *steps = recorder->steps;
 	struct arena *arena = &recorder->arena;
 	uint64_t ref = ledger_ref(&recorder->writer, row);
 	struct step_row *known;
@@ -103,7 +104,7 @@ static void sum_up(struct recorder *recorder, const struct ledger_view *view,
 	struct ledger_walk walk = { 0, 0 };
 	const struct ledger_row *row;
 
-	for (struct step_site *site = recorder->steps.first; site; site = site->next)
+	for (struct step_site *site = recorder->steps->first; site; site = site->next)
 		site->now = (struct tally){ 0, 0 };
 	*ret = (struct tally){ 0, 0 };
 	while ((row = ledger_next(view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row)))) {
@@ -130,7 +131,7 @@ static void fill_in(struct ledger_growth_at *at, const struct tally *now, uint32
 
 static void note_sites(struct recorder *recorder)
 {
-	struct steps *steps = &recorder->steps;
+	struct steps *steps = recorder->steps;
 	unsigned int slot = steps->number % LEDGER_GROWTH_STEPS;
 
 	for (struct step_site *site = steps->first; site; site = site->next) {
@@ -155,7 +156,7 @@ static void note_sites(struct recorder *recorder)
 /* The record for the step; added first time round, used again from then on. */
 static struct ledger_step *step_record(struct recorder *recorder, uint32_t number)
 {
-	struct steps *steps = &recorder->steps;
+	struct steps *steps = recorder->steps;
 	static const struct ledger_step empty;
 	uint32_t ref;
 
@@ -175,17 +176,17 @@ static void note_step(struct recorder *recorder, struct ledger_step *record,
 	record->time_ns = time_ns;
 	record->live_bytes = total->bytes;
 	record->live_blocks = total->blocks;
-	record->lost = recorder->steps.lost;
+	record->lost = recorder->steps->lost;
 	memset(record->label, 0, sizeof(record->label));
 	if (label)
 		memcpy(record->label, label, strnlen(label, sizeof(record->label)));
-	__atomic_store_n(&record->number, recorder->steps.number, __ATOMIC_RELEASE);
+	__atomic_store_n(&record->number, recorder->steps->number, __ATOMIC_RELEASE);
 }
 
 static uint32_t mark(struct recorder *recorder, const char *label)
 {
 	uint64_t time_ns = released_now(recorder);
-	struct steps *steps = &recorder->steps;
+	struct steps *steps = recorder->steps;
 	struct tallies tallies;
 	struct ledger_view view;
 	struct ledger_step *record;
@@ -212,8 +213,8 @@ uint32_t steps_mark(struct recorder *recorder, const char *label)
 	/* Whoever reports on the end reads the ledger once: nothing may move in it any more. */
 	if (__atomic_load_n(&recorder->header->ended, __ATOMIC_ACQUIRE) != LEDGER_RUNNING)
 		return 0;
-	lock_take(&recorder->steps.lock);
+	lock_take(&recorder->steps->lock);
 	number = mark(recorder, label);
-	lock_give(&recorder->steps.lock);
+	lock_give(&recorder->steps->lock);
 	return number;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ledger/reader.h"
+#include "interpose/block/deferred_totals.h"
 #include "interpose/recorder/recorder.h"
 
 #define LOOK_REST 512          /* so many times as long as a look took: 0.2 percent of one thread */
@@ -101,15 +102,15 @@ static void look(struct recorder *recorder, uint64_t now_ns)
 	struct look this = { .moment = { .time_ns = now_ns } };
 	size_t bytes = (size_t)__atomic_load_n(&header->chunks, __ATOMIC_ACQUIRE) * LEDGER_CHUNK;
 
-	this.parts = ledger_columns(&recorder->writer, &recorder->parts);
+	this.parts = ledger_columns(&recorder->writer, recorder->parts);
 	if (this.parts && ledger_view(header, bytes, &this.view) == LEDGER_OK &&
 	    look_at_blocks(&this))
-		ledger_add_moment(&recorder->writer, &recorder->parts, &this.moment);
+		ledger_add_moment(&recorder->writer, recorder->parts, &this.moment);
 }
 
 void timeline_look(struct recorder *recorder, uint64_t now_ns)
 {
-	struct ledger_timeline *parts = &recorder->parts;
+	struct ledger_timeline *parts = recorder->parts;
 	uint64_t began, rest;
 
 	if (now_ns < atomic_load_explicit(&parts->due_ns, memory_order_relaxed) ||

@@ -24,6 +24,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "ledger/clock.h"
 #include "ledger/lock.h"
 #include "ledger/nocancel.h"
 #include "interpose/recorder/recorder.h"
@@ -137,10 +138,7 @@ static bool anybody_inside(struct captures *set)
 
 static int64_t now_ns(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+	return (int64_t)clock_ns(CLOCK_MONOTONIC);
 }
 
 /* Not without an end: a thread may have been stopped inside, for good, and an application that

@@ -58,7 +58,7 @@ static bool is_green(struct recorder *recorder, CUcontext context)
 {
 	struct green *green;
 
-	for (green = recorder->contexts.green; green; green = green->hh.next)
+	for (green = recorder->contexts->green; green; green = green->hh.next)
 		if (green->context == context)
 			return true;
 	return false;
@@ -72,9 +72,9 @@ bool cuda_is_green(CUcontext context)
 	if (!atomic_load_explicit(&greens, memory_order_relaxed) || !recorder_now() ||
 	    !(recorder = recorder_enter()))
 		return false;
-	lock_take(&recorder->contexts.lock);
+	lock_take(&recorder->contexts->lock);
 	green = is_green(recorder, context);
-	lock_give(&recorder->contexts.lock);
+	lock_give(&recorder->contexts->lock);
 	recorder_leave();
 	return green;
 }
@@ -99,9 +99,9 @@ void cuda_green_add(CUgreenCtx handle, CUdevice device)
 	if (green) {
 		green->handle = (uint64_t)(uintptr_t)handle;
 		green->device = device;
-		lock_take(&recorder->contexts.lock);
-		TABLE_ADD(recorder->contexts.green, handle, green);
-		lock_give(&recorder->contexts.lock);
+		lock_take(&recorder->contexts->lock);
+		TABLE_ADD(recorder->contexts->green, handle, green);
+		lock_give(&recorder->contexts->lock);
 		atomic_fetch_add(&greens, 1);
 	}
 	recorder_leave();
@@ -115,11 +115,11 @@ void cuda_green_name(CUgreenCtx handle, CUcontext context)
 
 	if (!recorder)
 		return;
-	lock_take(&recorder->contexts.lock);
-	TABLE_FIND(recorder->contexts.green, &key, green);
+	lock_take(&recorder->contexts->lock);
+	TABLE_FIND(recorder->contexts->green, &key, green);
 	if (green)
 		green->context = context;
-	lock_give(&recorder->contexts.lock);
+	lock_give(&recorder->contexts->lock);
 	recorder_leave();
 	atomic_fetch_add(&cuda_context_epoch, 1); /* the handle may have been another's before */
 }
@@ -136,11 +136,11 @@ CUdevice cuda_green_take(CUgreenCtx handle, CUcontext *ret_context)
 	if (!recorder)
 		return -1;
 	arena = &recorder->arena;
-	lock_take(&recorder->contexts.lock);
-	TABLE_FIND(recorder->contexts.green, &key, green);
+	lock_take(&recorder->contexts->lock);
+	TABLE_FIND(recorder->contexts->green, &key, green);
 	if (green)
-		HASH_DEL(recorder->contexts.green, green);
-	lock_give(&recorder->contexts.lock);
+		HASH_DEL(recorder->contexts->green, green);
+	lock_give(&recorder->contexts->lock);
 	if (green) {
 		device = green->device;
 		*ret_context = green->context;

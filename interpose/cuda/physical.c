@@ -29,13 +29,13 @@ static struct recorder *enter(void)
 	struct recorder *recorder = recorder_enter();
 
 	if (recorder)
-		lock_take(&recorder->vmm.lock);
+		lock_take(&recorder->vmm->lock);
 	return recorder;
 }
 
 static void leave(struct recorder *recorder)
 {
-	lock_give(&recorder->vmm.lock);
+	lock_give(&recorder->vmm->lock);
 	recorder_leave();
 }
 
@@ -45,7 +45,7 @@ static struct physical *find(struct recorder *recorder, uint64_t handle)
 {
 	struct physical *p;
 
-	TABLE_FIND(recorder->vmm.by_handle, &handle, p);
+	TABLE_FIND(recorder->vmm->by_handle, &handle, p);
 	return p;
 }
 
@@ -54,7 +54,7 @@ static void unindex(struct recorder *recorder, struct physical *p)
 	struct arena *arena = &recorder->arena;
 
 	if (p && p->indexed)
-		HASH_DEL(recorder->vmm.by_handle, p);
+		HASH_DEL(recorder->vmm->by_handle, p);
 	if (p)
 		p->indexed = false;
 }
@@ -66,7 +66,7 @@ static void make_index(struct recorder *recorder, struct physical *p)
 	if (p->indexed)
 		return;
 	unindex(recorder, find(recorder, p->handle));
-	TABLE_ADD(recorder->vmm.by_handle, handle, p);
+	TABLE_ADD(recorder->vmm->by_handle, handle, p);
 	p->indexed = p->hh.tbl != NULL;
 }
 
@@ -222,10 +222,10 @@ static struct use *mapping_around(struct recorder *recorder, uint64_t address)
 {
 	struct use *use;
 
-	TABLE_FIND(recorder->vmm.mappings, &address, use);
+	TABLE_FIND(recorder->vmm->mappings, &address, use);
 	if (use)
 		return use;
-	for (use = recorder->vmm.mappings; use; use = use->hh.next)
+	for (use = recorder->vmm->mappings; use; use = use->hh.next)
 		if (address > use->number && address - use->number < use->bytes)
 			return use;
 	return NULL;
@@ -343,7 +343,7 @@ static bool index_mapping(struct recorder *recorder, struct use *use)
 {
 	struct arena *arena = &recorder->arena;
 
-	TABLE_ADD(recorder->vmm.mappings, number, use);
+	TABLE_ADD(recorder->vmm->mappings, number, use);
 	return use->hh.tbl != NULL;
 }
 
@@ -351,7 +351,7 @@ static void unindex_mapping(struct recorder *recorder, struct use *use)
 {
 	struct arena *arena = &recorder->arena;
 
-	HASH_DEL(recorder->vmm.mappings, use);
+	HASH_DEL(recorder->vmm->mappings, use);
 	memset(&use->hh, 0, sizeof(use->hh));
 }
 
@@ -385,7 +385,7 @@ void use_forget_mapping(uint64_t address)
 
 	if (!recorder)
 		return;
-	TABLE_FIND(recorder->vmm.mappings, &address, use);
+	TABLE_FIND(recorder->vmm->mappings, &address, use);
 	if (use) {
 		unindex_mapping(recorder, use);
 		give_use(recorder, use);
@@ -425,17 +425,17 @@ struct use *uses_take_mappings(uint64_t address, uint64_t bytes, bool *ret_exact
 	*ret_exact = false;
 	if (!recorder)
 		return NULL;
-	TABLE_FIND(recorder->vmm.mappings, &at, use);
+	TABLE_FIND(recorder->vmm->mappings, &at, use);
 	while (use && (at == address || use->bytes <= bytes - (at - address))) {
 		end = take_mapping(recorder, use, end);
 		at += use->bytes;
 		if (at - address >= bytes)
 			break;
-		TABLE_FIND(recorder->vmm.mappings, &at, use);
+		TABLE_FIND(recorder->vmm->mappings, &at, use);
 	}
 	*ret_exact = taken && at - address == bytes;
 	/* A hole, or nothing at the start: rare, and worth a look at all of them. */
-	for (use = at - address < bytes ? recorder->vmm.mappings : NULL; use; use = after) {
+	for (use = at - address < bytes ? recorder->vmm->mappings : NULL; use; use = after) {
 		after = use->hh.next;
 		if (use->number >= address && use->number - address < bytes &&
 		    use->bytes <= bytes - (use->number - address))
@@ -488,7 +488,7 @@ void uses_put_back(struct use *taken)
 			use->object->held--;
 			continue;
 		}
-		TABLE_FIND(recorder->vmm.mappings, &use->number, there);
+		TABLE_FIND(recorder->vmm->mappings, &use->number, there);
 		if (there || !index_mapping(recorder, use))
 			give_use(recorder, use);
 	}
@@ -520,7 +520,7 @@ uint64_t use_in(uint64_t address, uint64_t bytes)
 
 	if (!recorder)
 		return 0;
-	for (struct use *use = recorder->vmm.mappings; use && !ret; use = use->hh.next)
+	for (struct use *use = recorder->vmm->mappings; use && !ret; use = use->hh.next)
 		if (use->number < address + bytes && address < use->number + use->bytes)
 			ret = use->number;
 	leave(recorder);

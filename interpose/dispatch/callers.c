@@ -11,7 +11,7 @@
 #include "interpose/base/own_stack.h"
 #include "interpose/dispatch/coverage.h"
 #include "ledger/lock.h"
-#include "interpose/dispatch/lookup.h"
+#include "interpose/dispatch/loader.h"
 #include "interpose/dispatch/resolve.h"
 
 struct cell {

@@ -14,10 +14,9 @@
 #include <unistd.h>
 
 #include "interpose/dispatch/classify.h"
-#include "interpose/dispatch/lookup.h"
+#include "interpose/dispatch/loader.h"
 #include "ledger/nocancel.h"
 #include "interpose/dispatch/api.h"
-#include "interpose/recorder/recorder.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/submit_epoch.h"
 
@@ -390,21 +389,20 @@ static int look_at_module(struct dl_phdr_info *info, size_t size, void *data)
 	return 0;
 }
 
-static void look_at_modules(struct recorder *recorder, bool names)
+static void look_at_modules(struct modules_looked_at *known, bool names)
 {
 	struct look look = { .names = names };
 
-	if (lock_try(&recorder->looked_at.lock))
-		look.known = &recorder->looked_at;
+	if (lock_try(&known->lock))
+		look.known = known;
 	dl_iterate_phdr(look_at_module, &look);
 	if (look.known)
-		lock_give(&recorder->looked_at.lock);
-	facts_write(recorder);
+		lock_give(&known->lock);
 }
 
-void coverage_look(struct recorder *recorder)
+void coverage_look(struct modules_looked_at *known)
 {
-	look_at_modules(recorder, false);
+	look_at_modules(known, false);
 }
 
 /* ---- other namespaces ---- */
@@ -491,11 +489,11 @@ static void note_linked(enum api api)
 		fact_note(FACT_LINKED, titles[api], NULL, NULL);
 }
 
-void coverage_look_everywhere(struct recorder *recorder, bool at_end)
+void coverage_look_everywhere(struct modules_looked_at *known, bool at_end)
 {
 	if (at_end || atomic_load(&namespace_opened))
 		look_at_maps();
 	for (int api = 0; at_end && api < API_COUNT; api++)
 		note_linked((enum api)api);
-	look_at_modules(recorder, true);
+	look_at_modules(known, true);
 }

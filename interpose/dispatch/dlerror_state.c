@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "interpose/dispatch/lookup.h"
+#include "interpose/dispatch/loader.h"
 
 #define UNDEFINED ": undefined symbol: "
 #define NOT_OPENED ": cannot open shared object file: "

@@ -9,7 +9,7 @@
 
 #include "interpose/base/config.h"
 #include "interpose/dispatch/coverage.h"
-#include "interpose/dispatch/lookup.h"
+#include "interpose/dispatch/loader.h"
 #include "interpose/dispatch/resolve.h"
 
 typedef void *open_file(const char *file, int flags);

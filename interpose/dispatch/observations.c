@@ -5,30 +5,14 @@
  */
 #include "interpose/dispatch/observations.h"
 
-#include <stdatomic.h>
-#include <stdbool.h>
 #include <string.h>
 
-#include "interpose/recorder/recorder.h"
-
 #define PROBES_MAX 64
-#define SUBJECT_BYTES 64
-#define MODULE_BYTES 192
-
-struct fact {
-	_Atomic uint64_t key;   /* 0: unused */
-	_Atomic bool ready;
-	_Atomic uint32_t count; /* how often it was noted */
-	enum fact_kind kind;
-	bool has_module;
-	const char *reason;
-	char subject[SUBJECT_BYTES];
-	char module[MODULE_BYTES]; /* its end, if it is longer */
-};
 
 static struct fact facts[FACTS_MAX];
 static _Atomic uint32_t noted; /* goes up with every new fact */
 static _Atomic uint32_t lost;
+static _Atomic uint32_t troubles[LEDGER_TROUBLE_COUNT];
 
 static const char *const words[FACT_KINDS] = {
 #define X(name, word) [FACT_##name] = word,
@@ -64,16 +48,16 @@ static uint64_t key_of(enum fact_kind kind, const char *subject, const char *mod
 static void fill(struct fact *fact, enum fact_kind kind, const char *subject, const char *module,
 		 const char *reason)
 {
-	size_t length = strnlen(subject, SUBJECT_BYTES - 1);
+	size_t length = strnlen(subject, FACT_SUBJECT_BYTES - 1);
 
 	memcpy(fact->subject, subject, length);
 	fact->kind = kind;
 	fact->reason = reason;
 	fact->has_module = module != NULL;
 	length = module ? strlen(module) : 0;
-	if (length >= MODULE_BYTES) {
-		module += length - (MODULE_BYTES - 1);
-		length = MODULE_BYTES - 1;
+	if (length >= FACT_MODULE_BYTES) {
+		module += length - (FACT_MODULE_BYTES - 1);
+		length = FACT_MODULE_BYTES - 1;
 	}
 	if (length)
 		memcpy(fact->module, module, length);
@@ -102,85 +86,33 @@ void fact_note(enum fact_kind kind, const char *subject, const char *module, con
 	atomic_fetch_add_explicit(&noted, 1, memory_order_release);
 }
 
-static uint32_t text_ref(struct recorder *recorder, const char *text)
+void fact_trouble(enum ledger_trouble what)
 {
-	return ledger_add_string(&recorder->writer, text, strlen(text));
+	atomic_fetch_add_explicit(&troubles[what], 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&noted, 1, memory_order_release);
 }
 
-static const struct ledger_fact *record_of(struct recorder *recorder, unsigned int i)
+uint32_t facts_noted(void)
 {
-	return ledger_at(&recorder->writer, recorder->facts.ref[i]);
+	return atomic_load_explicit(&noted, memory_order_acquire);
 }
 
-/* Many facts are of the same few modules and reasons: those are written once. */
-static uint32_t module_ref(struct recorder *recorder, const struct fact *fact)
+uint32_t facts_lost(void)
 {
-	if (!fact->has_module)
-		return 0;
-	if (!fact->module[0])
-		return recorder->header->exe;
-	for (unsigned int i = 0; i < FACTS_MAX; i++)
-		if (recorder->facts.ref[i] && facts[i].has_module &&
-		    strcmp(facts[i].module, fact->module) == 0)
-			return record_of(recorder, i)->module;
-	return text_ref(recorder, fact->module);
+	return atomic_load(&lost);
 }
 
-static uint32_t reason_ref(struct recorder *recorder, const struct fact *fact)
+uint32_t facts_troubles(enum ledger_trouble what)
 {
-	if (!fact->reason)
-		return 0;
-	for (unsigned int i = 0; i < FACTS_MAX; i++)
-		if (recorder->facts.ref[i] && facts[i].reason &&
-		    strcmp(facts[i].reason, fact->reason) == 0)
-			return record_of(recorder, i)->detail;
-	return text_ref(recorder, fact->reason);
+	return atomic_load(&troubles[what]);
 }
 
-static uint32_t add(struct recorder *recorder, const struct fact *fact)
+const struct fact *fact_at(unsigned int i)
 {
-	struct facts_written *written = &recorder->facts;
-	struct ledger_fact record = { .count = atomic_load(&fact->count) };
-
-	if (!written->kind[fact->kind])
-		written->kind[fact->kind] = text_ref(recorder, words[fact->kind]);
-	record.kind = written->kind[fact->kind];
-	record.subject = text_ref(recorder, fact->subject);
-	record.module = module_ref(recorder, fact);
-	record.detail = reason_ref(recorder, fact);
-	return ledger_add_fact(&recorder->writer, &record);
+	return atomic_load_explicit(&facts[i].ready, memory_order_acquire) ? &facts[i] : NULL;
 }
 
-/* In its own place behind the others' refs: there is one at most. */
-static void write_lost(struct recorder *recorder)
+const char *fact_word(enum fact_kind kind)
 {
-	struct fact none = { .kind = FACT_LOST, .count = atomic_load(&lost) };
-
-	if (none.count && !recorder->facts.kind[FACT_LOST])
-		add(recorder, &none);
-}
-
-void facts_write(struct recorder *recorder)
-{
-	struct facts_written *written = &recorder->facts;
-	uint32_t now = atomic_load_explicit(&noted, memory_order_acquire);
-
-	if (__atomic_load_n(&written->noted, __ATOMIC_RELAXED) == now)
-		return;
-	lock_take(&written->lock);
-	for (unsigned int i = 0; i < FACTS_MAX; i++) {
-		struct fact *fact = &facts[i];
-
-		if (!atomic_load_explicit(&fact->ready, memory_order_acquire))
-			continue;
-		if (written->ref[i])
-			__atomic_store_n(&((struct ledger_fact *)ledger_at(
-						 &recorder->writer, written->ref[i]))->count,
-					 atomic_load(&fact->count), __ATOMIC_RELAXED);
-		else
-			written->ref[i] = add(recorder, fact);
-	}
-	write_lost(recorder);
-	__atomic_store_n(&written->noted, now, __ATOMIC_RELAXED);
-	lock_give(&written->lock);
+	return words[kind];
 }

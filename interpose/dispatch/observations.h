@@ -2,16 +2,16 @@
  *
  * What is known of how this process reaches the drivers, kept so that a lookup can add to
  * it: no memory, no lock, bounded, before there is a ledger and after. The recorder writes
- * what is new into the ledger's FACTS chunk from time to time.
+ * what is new into the ledger from time to time (write_observations.h).
  */
 #ifndef GPULEAK_FACTS_H
 #define GPULEAK_FACTS_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
-#include "ledger/lock.h"
-
-struct recorder;
+#include "ledger/format.h"
 
 /* X(NAME, the word in the ledger). The first ones are the routes; their subject is the API,
  * and how often they were taken tells a runtime that looks up everything there is. */
@@ -47,29 +47,37 @@ enum fact_kind {
 
 #define FACTS_MAX 1024 /* below LEDGER_FACTS_MAX */
 
-/* Modules that have slots for a driver's functions, as of the loader's LOADS: while nothing
- * new is loaded only those are looked at again. In the recorder. */
-#define LOOKED_MAX 32
-struct modules_looked_at {
-	struct lock lock;
-	uint64_t loads;
-	unsigned int count; /* above LOOKED_MAX: more than there is room for */
-	uintptr_t base[LOOKED_MAX];
-};
+#define FACT_SUBJECT_BYTES 64
+#define FACT_MODULE_BYTES 192
 
-/* What the present ledger has of them; in the recorder. */
-struct facts_written {
-	struct lock lock;
-	uint32_t noted;            /* state of the table when it was last written */
-	uint32_t kind[FACT_KINDS]; /* refs of the words */
-	uint32_t ref[FACTS_MAX];   /* of the records */
+struct fact {
+	_Atomic uint64_t key;   /* 0: unused */
+	_Atomic bool ready;
+	_Atomic uint32_t count; /* how often it was noted */
+	enum fact_kind kind;
+	bool has_module;
+	const char *reason;
+	char subject[FACT_SUBJECT_BYTES];
+	char module[FACT_MODULE_BYTES]; /* its end, if it is longer */
 };
 
 /* MODULE is a path, "" for the program itself, NULL for none; SUBJECT and MODULE are copied
  * (and cut), REASON must live for ever and may be NULL. Any thread, any time. */
 void fact_note(enum fact_kind kind, const char *subject, const char *module, const char *reason);
 
-/* Writes what is new. Not from a lookup. */
-void facts_write(struct recorder *recorder);
+/* Counts a trouble that was found in a lookup. Any thread, any time. */
+void fact_trouble(enum ledger_trouble what);
+
+/* ---- for write_observations.c ---- */
+
+/* Goes up with every new fact and every trouble. */
+uint32_t facts_noted(void);
+/* How many facts found no room, and how often WHAT was counted. */
+uint32_t facts_lost(void);
+uint32_t facts_troubles(enum ledger_trouble what);
+/* The fact at place I below FACTS_MAX, which never changes but for its count; NULL: none yet. */
+const struct fact *fact_at(unsigned int i);
+/* The ledger's word for KIND. */
+const char *fact_word(enum fact_kind kind);
 
 #endif

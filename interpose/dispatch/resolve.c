@@ -14,7 +14,7 @@
 #include "interpose/base/own_stack.h"
 #include "interpose/dispatch/coverage.h"
 #include "interpose/dispatch/dlerror_state.h"
-#include "interpose/dispatch/lookup.h"
+#include "interpose/dispatch/loader.h"
 
 struct search {
 	enum api api;
@@ -259,14 +259,4 @@ void *resolve_of_program(const char *name)
 		close_handle(libc);
 	}
 	return found;
-}
-
-/* Set by the linker: the start of our ELF header and the end of our data. */
-extern const char __ehdr_start[] __attribute__((visibility("hidden")));
-extern const char _end[] __attribute__((visibility("hidden")));
-
-bool resolve_is_ours(const void *address)
-{
-	return (uintptr_t)address >= (uintptr_t)__ehdr_start &&
-	       (uintptr_t)address < (uintptr_t)_end;
 }

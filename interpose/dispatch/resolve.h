@@ -99,7 +99,5 @@ void *resolve_of_program(const char *name);
 bool resolve_driver_is_loaded(enum api api);
 /* Some library is loaded whose file name begins with PREFIX. Takes the loader's lock. */
 bool resolve_is_loaded(const char *prefix);
-/* ADDRESS lies in libgpuleak.so. */
-bool resolve_is_ours(const void *address);
 
 #endif

@@ -5,9 +5,8 @@
  */
 #include "interpose/dispatch/variants.h"
 
-#include <dlfcn.h>
-
-#include "interpose/recorder/recorder.h"
+#include "interpose/dispatch/loader.h"
+#include "interpose/dispatch/observations.h"
 
 __thread struct slot *slots_taken;
 __thread struct inside slots_inside;
@@ -32,13 +31,6 @@ static bool take(struct slot *slot, struct hook *hook, void *now, void *real, co
 	return true;
 }
 
-static bool is_unloaded(void *address)
-{
-	struct dl_find_object object;
-
-	return _dl_find_object(address, &object) < 0;
-}
-
 void *slots_wrapper(struct hook *hook, void *real, const void *below)
 {
 	struct slot *row = slots[hook - &hooks[HOOK_FIRST_OPENCL]];
@@ -54,7 +46,7 @@ void *slots_wrapper(struct hook *hook, void *real, const void *below)
 	for (int i = 0; i < SLOTS; i++) {
 		void *now = atomic_load(&row[i].real);
 
-		if (is_unloaded(now) && take(&row[i], hook, now, real, below))
+		if (!lookup_module(now) && take(&row[i], hook, now, real, below))
 			return entry_of(&row[i]);
 	}
 	return NULL;
@@ -63,9 +55,8 @@ void *slots_wrapper(struct hook *hook, void *real, const void *below)
 void *slots_give(struct hook *hook, void *real)
 {
 	void *wrapper = slots_wrapper(hook, real, NULL);
-	struct recorder *recorder = wrapper ? NULL : recorder_now();
 
-	if (recorder)
-		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNKNOWN_VARIANTS, 1);
+	if (!wrapper)
+		fact_trouble(LEDGER_TROUBLE_UNKNOWN_VARIANTS);
 	return wrapper ? wrapper : real;
 }

@@ -40,13 +40,13 @@ static struct ledger_holds *take_dead(struct recorder *recorder)
 	struct ledger_holds *record = NULL;
 	struct holds_entry *entry, *next;
 
-	HASH_ITER(hh, recorder->holds.entries, entry, next) {
+	HASH_ITER(hh, recorder->holds->entries, entry, next) {
 		if (!is_over(recorder, entry->record->holder))
 			continue;
 		record = entry->record;
-		HASH_DEL(recorder->holds.entries, entry);
+		HASH_DEL(recorder->holds->entries, entry);
 		arena_give(arena, entry, sizeof(*entry));
-		recorder->holds.count--;
+		recorder->holds->count--;
 		break;
 	}
 	return record;
@@ -56,7 +56,7 @@ static struct ledger_holds *new_record(struct recorder *recorder)
 {
 	uint32_t ref;
 
-	if (recorder->holds.count >= HOLDS_MAX)
+	if (recorder->holds->count >= HOLDS_MAX)
 		return take_dead(recorder);
 	ref = ledger_add_holds(&recorder->writer);
 	return ref ? ledger_at(&recorder->writer, ref) : NULL;
@@ -72,12 +72,12 @@ static struct holds_entry *add_entry(struct recorder *recorder, uint64_t handle)
 		return NULL; /* the record, if any, is lost: a few bytes when memory is out */
 	entry->holder = handle;
 	entry->record = record;
-	TABLE_ADD(recorder->holds.entries, holder, entry);
+	TABLE_ADD(recorder->holds->entries, holder, entry);
 	if (!entry->hh.tbl) {
 		arena_give(arena, entry, sizeof(*entry));
 		return NULL;
 	}
-	recorder->holds.count++;
+	recorder->holds->count++;
 	return entry;
 }
 
@@ -87,7 +87,7 @@ static void set(struct recorder *recorder, uint64_t handle, uint64_t holder, uin
 {
 	struct holds_entry *entry;
 
-	TABLE_FIND(recorder->holds.entries, &handle, entry);
+	TABLE_FIND(recorder->holds->entries, &handle, entry);
 	if (!entry && !held)
 		return;
 	if (!entry)
@@ -109,9 +109,9 @@ void holds_set(enum api api, uint64_t holder_handle, uint32_t index, uint64_t ha
 	held = record_name_of(recorder, api, handle);
 	holder = record_name_of(recorder, api, holder_handle);
 	if (holder) {
-		lock_take(&recorder->holds.lock);
+		lock_take(&recorder->holds->lock);
 		set(recorder, holder_handle, holder, index, held);
-		lock_give(&recorder->holds.lock);
+		lock_give(&recorder->holds->lock);
 	}
 	recorder_leave();
 }
@@ -121,11 +121,11 @@ bool holds_names(struct recorder *recorder, uint64_t handle, uint64_t ret[LEDGER
 	struct holds_entry *entry;
 	bool found;
 
-	lock_take(&recorder->holds.lock);
-	TABLE_FIND(recorder->holds.entries, &handle, entry);
+	lock_take(&recorder->holds->lock);
+	TABLE_FIND(recorder->holds->entries, &handle, entry);
 	found = entry && !is_over(recorder, entry->record->holder);
 	for (unsigned int i = 0; found && i < LEDGER_HOLDS_ARGUMENTS; i++)
 		ret[i] = entry->record->held[i];
-	lock_give(&recorder->holds.lock);
+	lock_give(&recorder->holds->lock);
 	return found;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "interpose/dispatch/coverage.h"
-#include "interpose/dispatch/lookup.h"
+#include "interpose/dispatch/loader.h"
 #include "interpose/base/export.h"
 #include "interpose/opencl/opencl_driver.h"
 #include "interpose/dispatch/resolve.h"

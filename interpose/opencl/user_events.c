@@ -10,6 +10,7 @@
 #include <utlist.h>
 
 #include "interpose/block/block_table.h"
+#include "interpose/opencl/kernel_args.h"
 #include "interpose/opencl/opencl_driver.h"
 #include "interpose/dispatch/resolve.h"
 
@@ -44,7 +45,7 @@ static struct behind *find(struct recorder *recorder, uint64_t handle)
 {
 	struct behind *behind;
 
-	TABLE_FIND(recorder->user_events.behind, &handle, behind);
+	TABLE_FIND(recorder->user_events->behind, &handle, behind);
 	return behind;
 }
 
@@ -71,7 +72,7 @@ static void forget(struct recorder *recorder, struct behind *behind)
 {
 	struct arena *arena = &recorder->arena;
 
-	HASH_DEL(recorder->user_events.behind, behind);
+	HASH_DEL(recorder->user_events->behind, behind);
 	LL_DELETE(behind->event->behind, behind);
 	arena_give(arena, behind, sizeof(*behind));
 }
@@ -79,7 +80,7 @@ static void forget(struct recorder *recorder, struct behind *behind)
 /* EVENT is set, or gone: nothing waits for it any more. */
 static void end_event(struct recorder *recorder, struct user_event *event)
 {
-	struct user_events *events = &recorder->user_events;
+	struct user_events *events = recorder->user_events;
 	struct event_wait *wait, *next;
 
 	LL_FOREACH_SAFE(event->waits, wait, next) {
@@ -112,7 +113,7 @@ static void add_behind(struct recorder *recorder, struct user_event *event, cons
 	behind->handle = (uint64_t)(uintptr_t)handle;
 	behind->name = name;
 	behind->event = event;
-	TABLE_ADD(recorder->user_events.behind, handle, behind);
+	TABLE_ADD(recorder->user_events->behind, handle, behind);
 	if (behind->hh.tbl)
 		LL_PREPEND(event->behind, behind);
 	else
@@ -121,7 +122,7 @@ static void add_behind(struct recorder *recorder, struct user_event *event, cons
 
 static struct event_wait *take_wait(struct recorder *recorder)
 {
-	struct user_events *events = &recorder->user_events;
+	struct user_events *events = recorder->user_events;
 	struct event_wait *wait = events->spare_waits;
 	uint32_t ref;
 
@@ -207,13 +208,13 @@ void user_event_made(const struct site *site, cl_event handle)
 		event->handle = (uint64_t)(uintptr_t)handle;
 		event->api = recorder_name_ref(recorder, site->hook);
 		event->stack = origin_of(recorder, site->caller);
-		lock_take(&recorder->user_events.lock);
-		recorder->user_events.events++;
+		lock_take(&recorder->user_events->lock);
+		recorder->user_events->events++;
 		atomic_fetch_add(&user_events_open, 1);
 		add_behind(recorder, event, handle, name);
-		if (!event->behind || recorder->user_events.events > USER_EVENTS_MAX)
+		if (!event->behind || recorder->user_events->events > USER_EVENTS_MAX)
 			end_event(recorder, event);
-		lock_give(&recorder->user_events.lock);
+		lock_give(&recorder->user_events->lock);
 	}
 	recorder_leave();
 }
@@ -225,11 +226,11 @@ void user_event_set(cl_event handle)
 
 	if (!recorder)
 		return;
-	lock_take(&recorder->user_events.lock);
+	lock_take(&recorder->user_events->lock);
 	behind = find(recorder, (uint64_t)(uintptr_t)handle);
 	if (behind && behind->event->handle == behind->handle)
 		end_event(recorder, behind->event);
-	lock_give(&recorder->user_events.lock);
+	lock_give(&recorder->user_events->lock);
 	recorder_leave();
 }
 
@@ -250,9 +251,9 @@ static bool is_behind(struct recorder *recorder, const struct command *command)
 {
 	bool ret;
 
-	lock_take(&recorder->user_events.lock);
+	lock_take(&recorder->user_events->lock);
 	ret = event_before_command(recorder, command) != NULL;
-	lock_give(&recorder->user_events.lock);
+	lock_give(&recorder->user_events->lock);
 	return ret;
 }
 
@@ -266,7 +267,7 @@ static void record_behind(struct recorder *recorder, const struct site *site,
 	};
 	struct user_event *event;
 
-	lock_take(&recorder->user_events.lock);
+	lock_take(&recorder->user_events->lock);
 	event = event_before_command(recorder, command); /* it may have been set meanwhile */
 	if (event) {
 		add_waits(recorder, event, command, &facts);
@@ -279,7 +280,7 @@ static void record_behind(struct recorder *recorder, const struct site *site,
 				   record_name_of(recorder, API_OPENCL,
 						  (uint64_t)(uintptr_t)command->queue));
 	}
-	lock_give(&recorder->user_events.lock);
+	lock_give(&recorder->user_events->lock);
 }
 
 void user_events_enqueued(const struct site *site, const struct command *command)

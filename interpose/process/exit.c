@@ -17,14 +17,18 @@
 
 #include "interpose/base/own_stack.h"
 #include "interpose/base/config.h"
+#include "interpose/block/deferred_totals.h"
 #include "interpose/dispatch/coverage.h"
 #include "interpose/process/service_thread.h"
-#include "interpose/dispatch/lookup.h"
+#include "interpose/dispatch/loader.h"
 #include "interpose/cuda/pool/pool.h"
 #include "interpose/recorder/recorder.h"
+#include "interpose/recorder/write_observations.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/export.h"
 #include "interpose/process/reporter.h"
+#include "interpose/process/start.h"
+#include "ledger/clock.h"
 
 static _Atomic int quick_status = -1;
 static _Atomic bool reported;
@@ -40,16 +44,13 @@ static struct recorder *own_recorder(void)
 
 static void note_end(struct recorder *recorder, enum ledger_ended how, int status)
 {
-	struct timespec now;
-
 	if (recorder_now()) { /* what a thread left may be half done */
 		released_wait(recorder);
 		pool_publish_all();
-		coverage_look_everywhere(recorder, true);
+		coverage_look_everywhere(recorder->looked_at, true);
+		facts_write(recorder);
 	}
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	recorder->header->end_mono_ns =
-		(uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	recorder->header->end_mono_ns = clock_ns(CLOCK_MONOTONIC);
 	recorder->header->status = status & 0xff;
 	__atomic_store_n(&recorder->header->ended, how, __ATOMIC_RELEASE);
 }
@@ -340,7 +341,7 @@ __attribute__((constructor)) static void ends_begin(void)
 {
 	lookup_start();
 	verdict_start();
-	recorder_start();
+	process_start();
 #define FIND(name) *(void **)&real_##name = resolve_next(#name)
 	FIND(_exit);
 	FIND(quick_exit);
@@ -352,7 +353,7 @@ __attribute__((constructor)) static void ends_begin(void)
 	FIND(execveat);
 #undef FIND
 	at_quick_exit(at_quick_exit_end); /* first in: called last */
-	recorder_made = helper_start;
+	process_has_recorder = helper_start;
 	if (recorder_now()) /* by a constructor that ran before this one */
 		helper_start(recorder_now());
 }

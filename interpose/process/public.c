@@ -19,6 +19,7 @@
 #include "interpose/recorder/recorder.h"
 #include "interpose/block/steps.h"
 #include "interpose/process/reporter.h"
+#include "interpose/recorder/thread_state.h"
 
 EXPORT size_t gpuleak_pool_trim(void)
 {

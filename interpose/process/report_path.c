@@ -14,6 +14,7 @@
 
 #include "interpose/base/config.h"
 #include "interpose/base/message.h"
+#include "interpose/process/create_ledger.h"
 
 #define NUMBERS 1000u
 #define NUMBER_BYTES 16u
@@ -35,7 +36,7 @@ static int expand(struct recorder *recorder, const char *pattern, char *ret)
 	own_text(recorder, recorder->header->host, host, sizeof(host));
 	own_text(recorder, recorder->header->exe, exe, sizeof(exe));
 	own_text(recorder, recorder->header->cwd, cwd, sizeof(cwd));
-	return recorder_expand(pattern, host, exe, cwd, ret, PATH_MAX - NUMBER_BYTES);
+	return expand_for_process(pattern, host, exe, cwd, ret, PATH_MAX - NUMBER_BYTES);
 }
 
 static int64_t ns_of(const struct timespec *time)
@@ -90,7 +91,7 @@ static unsigned int number(const struct recorder *recorder, const char *pattern,
 
 int destination_at_end(struct recorder *recorder)
 {
-	char *ret = recorder->destination;
+	char *ret = recorder->report->destination;
 	int r;
 
 	if (*ret) /* chosen before an exec that failed */
@@ -111,13 +112,13 @@ int destination_now(struct recorder *recorder, const char *pattern, char *ret)
 {
 	int r;
 
-	recorder->asked++;
+	recorder->report->asked++;
 	if (strcmp(pattern, "stderr") == 0) {
 		strcpy(ret, pattern);
 		return 0;
 	}
 	r = expand(recorder, pattern, ret);
 	if (r == 0)
-		recorder->asked = number(recorder, pattern, ret, recorder->asked);
+		recorder->report->asked = number(recorder, pattern, ret, recorder->report->asked);
 	return r;
 }

@@ -21,12 +21,15 @@
 #include <unistd.h>
 
 #include "interpose/base/config.h"
+#include "interpose/block/deferred_totals.h"
 #include "interpose/process/report_path.h"
 #include "ledger/nocancel.h"
 #include "interpose/process/fallback_report.h"
+#include "interpose/process/start.h"
 #include "interpose/cuda/pool/pool.h"
 #include "ledger/roster.h"
 #include "interpose/base/message.h"
+#include "interpose/recorder/thread_state.h"
 
 #define GATE_FAILED 23
 #define STACK_BYTES 65536u
@@ -299,11 +302,11 @@ static bool report_somehow(struct recorder *recorder, const char *destination)
 
 static void say_why_not_on_file(struct recorder *recorder)
 {
-	const char *error = recorder->create_errno == ENXIO
-				    ? "not a regular file"
-				    : strerrordesc_np(recorder->create_errno);
+	const struct report_state *report = recorder->report;
+	const char *error = report->create_errno == ENXIO ? "not a regular file"
+							  : strerrordesc_np(report->create_errno);
 
-	say("gpuleak: ", recorder->place[0] ? recorder->place : "no ledger directory", ": ",
+	say("gpuleak: ", report->place[0] ? report->place : "no ledger directory", ": ",
 	    error ? error : "unknown error",
 	    ": recorded in memory only; set GPULEAK_LEDGER to a path that can be written\n", NULL);
 }
@@ -335,11 +338,11 @@ bool verdict_report(struct recorder *recorder)
 		stripes_settle(recorder);
 		released_settle(recorder);
 	}
-	if (recorder->create_errno && !recorder_is_on_roster())
+	if (recorder->report->create_errno && !process_is_on_roster())
 		say_why_not_on_file(recorder);
 	if (strcmp(destination, "none") != 0) {
 		if (destination_at_end(recorder) == 0) {
-			destination = recorder->destination;
+			destination = recorder->report->destination;
 		} else {
 			say("gpuleak: GPULEAK_REPORT=", config.report,
 			    ": not a usable path, reporting here\n", NULL);
@@ -364,7 +367,7 @@ int verdict_report_now(struct recorder *recorder)
 
 	if (strcmp(pattern, "none") == 0)
 		return -ENOTSUP;
-	while (!lock_try(&recorder->asking)) /* a report may take long */
+	while (!lock_try(&recorder->report->asking)) /* a report may take long */
 		nocancel_nanosleep(&nap);
 	r = destination_now(recorder, pattern, place);
 	if (r < 0) {
@@ -376,7 +379,7 @@ int verdict_report_now(struct recorder *recorder)
 	stripes_settle(recorder);
 	released_settle(recorder);
 	report_somehow(recorder, place);
-	lock_give(&recorder->asking);
+	lock_give(&recorder->report->asking);
 	errno = saved;
 	return 0;
 }

@@ -11,64 +11,51 @@
 #include <stdbool.h>
 
 #include "interpose/base/arena.h"
-#include "interpose/block/blocks.h"
-#include "interpose/cuda/cuda_context.h"
-#include "interpose/cuda/wrappers/cuda_graph.h"
-#include "interpose/dispatch/observations.h"
-#include "interpose/block/refcount_history.h"
-#include "interpose/opencl/kernel_args.h"
 #include "interpose/base/hot.h"
-#include "interpose/block/limit.h"
-#include "interpose/stack/modules.h"
-#include "interpose/cuda/physical.h"
-#include "interpose/block/pool_counters.h"
-#include "interpose/stack/python.h"
-#include "interpose/block/deferred_totals.h"
-#include "interpose/block/free_race.h"
-#include "interpose/stack/stacks.h"
-#include "interpose/block/steps.h"
-#include "interpose/recorder/thread_state.h"
-#include "interpose/block/timeline.h"
-#include "interpose/opencl/user_events.h"
+#include "interpose/dispatch/hooks.h"
 #include "ledger/writer.h"
 
-struct opencl_kept;
-
+/* What a process keeps. The state of the floors above is behind pointers, so that this header
+ * needs none of theirs. process/start.c maps all of it in one piece and sets the pointers before
+ * any thread can see the recorder. They do not change after that. */
 struct recorder {
 	uint32_t generation; /* of the process: goes up with every fork that records */
 	int pid;
 	unsigned int stack_depth;
 	struct ledger_header *header;
 	_Atomic(struct pool *) pool; /* NULL: none yet */
-	struct modules modules; /* its first words are looked at in each call, as those above are */
+	struct modules *modules;
+	struct stacks *stacks;
+	struct blocks *blocks;
 	struct ledger_writer writer;
 	struct arena arena;
-	struct stacks stacks;
-	struct python_names python;
-	struct blocks blocks;
-	struct rivals rivals;
-	struct facts_written facts;
-	struct modules_looked_at looked_at;
-	_Atomic uint64_t devices_met; /* a bit each, see driver_growth.c */
-	struct graphs graphs;
-	struct contexts contexts;
-	struct histories histories;
-	struct vmm vmm;
-	struct released released;
-	struct ledger_timeline parts; /* see timeline.h */
-	struct holds holds;
-	struct user_events user_events;
-	struct pools_record pools_record;
-	struct limits limits;
+	struct stripes *stripes;
+	struct python_names *python;
+	struct rivals *rivals;
+	struct facts_written *facts;
+	struct modules_looked_at *looked_at;
+	struct graphs *graphs;
+	struct contexts *contexts;
+	struct histories *histories;
+	struct vmm *vmm;
+	struct released *released;
+	struct ledger_timeline *parts; /* see timeline.h */
+	struct holds *holds;
+	struct user_events *user_events;
+	struct pools_record *pools_record;
+	struct limits *limits;
+	struct steps *steps;
+	struct report_state *report;
 	struct opencl_kept *opencl_kept; /* NULL: no context was made, or no pool is wanted */
-	struct steps steps;
-	struct lock asking; /* one report on demand at a time */
-	unsigned int asked; /* reports on demand so far */
+	_Atomic uint64_t devices_met; /* a bit each, see driver_growth.c */
 	uint32_t errors_retracted;
-	char destination[PATH_MAX]; /* of the report at the end; "" until it is chosen */
-	int create_errno; /* why there is no ledger file; 0 = there is */
-	char place[PATH_MAX]; /* where it was to be */
-	struct stripes stripes; /* last: of its array only `count` are mapped */
+};
+
+/* Of a thread's call under way: bytes that it may take and that no block has yet (limit.c). */
+struct limits_due {
+	uint64_t bytes;
+	enum api api;
+	int device;
 };
 
 /* The last release of a watched block (see site.watched) that a thread has under way. A driver
@@ -116,9 +103,6 @@ struct thread {
 extern __thread struct thread thread_self
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* Called by the constructor; safe to be called again. */
-void recorder_start(void);
-
 /* In a page that a fork wipes: a child, however it came about, finds zeros and starts
  * afresh, with locks that nobody holds. */
 struct recorder_page {
@@ -129,6 +113,9 @@ struct recorder_page {
 	int failed_pid; /* the process that found that out */
 };
 extern struct recorder_page *recorder_page __attribute__((visibility("hidden")));
+
+/* Makes that page if there is none. For process_start(). */
+void recorder_make_page(void);
 
 /* The present recorder, or NULL: none yet, or recording is impossible. */
 static inline struct recorder *recorder_now(void)
@@ -215,21 +202,11 @@ static HOT struct recorder *recorder_resume(uint64_t address)
 	return thread_self.stayed_in;
 }
 
-/* Called once a recorder stands, by the thread that made it; NULL: nobody wants to know. */
-extern void (*recorder_made)(struct recorder *recorder);
-
 /* Why this process, which made GPU calls, records nothing: an errno; 0 in any other process. */
 int recorder_failure(void);
-/* Returns true if `gpuleak run` learns from the roster what this process could not record. */
-bool recorder_is_on_roster(void);
 
 /* The process made a GPU call: from now on there is something to report. */
 void recorder_touch(void);
-
-/* PATTERN with its % expanded for this process; a relative one counts from CWD, where the
- * process was at its first GPU call. EXE and HOST are its own. As pattern_expand(). */
-int recorder_expand(const char *pattern, const char *host, const char *exe, const char *cwd,
-		    char *ret, size_t size);
 
 /* Writes TEXT into the ledger and stores its ref in SLOT. Returns the ref. */
 COLD uint32_t recorder_write_text(struct recorder *recorder, _Atomic uint32_t *slot,

@@ -6,7 +6,9 @@
 #include "interpose/recorder/thread_state_hot.h"
 
 #include <pthread.h>
-#include <time.h>
+
+#include "interpose/base/upcalls.h"
+#include "ledger/clock.h"
 
 #define SLOTS_AT_ONCE 16u
 
@@ -22,19 +24,19 @@ static void leave(void *value)
 	ptrdiff_t number;
 
 	if (thread_self.call_frame)
-		record_calls_end();
+		upcalls.thread_ends_in_call();
 	if (recorder && thread_self.busy && thread_self.generation == recorder->generation) {
 		recorder_stop(); /* cancelled, for one */
 		thread_self.busy = 0;
 		return;
 	}
 	thread_self.generation = 0; /* later destructors may still allocate: they join anew */
-	if (!recorder || stripe < recorder->stripes.stripe ||
-	    stripe >= recorder->stripes.stripe + recorder->stripes.count)
+	if (!recorder || stripe < recorder->stripes->stripe ||
+	    stripe >= recorder->stripes->stripe + recorder->stripes->count)
 		return; /* of the parent's recorder */
-	number = stripe - recorder->stripes.stripe;
+	number = stripe - recorder->stripes->stripe;
 	if (number > 0)
-		atomic_fetch_and(&recorder->stripes.taken[number / 64], ~(1ull << (number % 64)));
+		atomic_fetch_and(&recorder->stripes->taken[number / 64], ~(1ull << (number % 64)));
 }
 
 static void make_leave_key(void)
@@ -67,24 +69,21 @@ struct stripe *stripe_join(struct recorder *recorder)
 
 	pthread_once(&leave_once, make_leave_key);
 	if (leave_works)
-		stripe = take_free(&recorder->stripes);
+		stripe = take_free(recorder->stripes);
 	if (!stripe) {
-		stripe = &recorder->stripes.stripe[0];
+		stripe = &recorder->stripes->stripe[0];
 		stripe->shared = true;
 		return stripe;
 	}
-	stack_forget(stripe);
+	upcalls.thread_joins(recorder, stripe);
 	pthread_setspecific(leave_key, stripe);
 	return stripe;
 }
 
 uint64_t stripes_now(const struct recorder *recorder)
 {
-	struct timespec now;
-	uint64_t ns;
+	uint64_t ns = clock_ns(CLOCK_MONOTONIC_COARSE);
 
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-	ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 	/* The coarse clock may lie a tick before the fine one that marked the start. */
 	return ns > recorder->header->start_mono_ns ? ns - recorder->header->start_mono_ns : 0;
 }
@@ -129,7 +128,7 @@ struct ledger_row *stripe_row_seldom(struct recorder *recorder, struct stripe *s
 
 void stripe_refill(struct recorder *recorder, struct stripe *stripe)
 {
-	struct stripes *stripes = &recorder->stripes;
+	struct stripes *stripes = recorder->stripes;
 	struct ledger_block *first;
 	unsigned int count;
 
@@ -152,7 +151,7 @@ void stripe_refill(struct recorder *recorder, struct stripe *stripe)
 /* A thread that only frees must not hoard: what it has too much goes to those that allocate. */
 void stripe_shed(struct recorder *recorder, struct stripe *stripe)
 {
-	struct stripes *stripes = &recorder->stripes;
+	struct stripes *stripes = recorder->stripes;
 	struct ledger_block *block;
 
 	lock_take(&stripes->spare_lock);
@@ -167,7 +166,7 @@ void stripe_shed(struct recorder *recorder, struct stripe *stripe)
 
 int64_t stripes_live(struct recorder *recorder)
 {
-	struct stripes *stripes = &recorder->stripes;
+	struct stripes *stripes = recorder->stripes;
 	unsigned int highest = atomic_load_explicit(&stripes->highest, memory_order_relaxed);
 	int64_t live = atomic_load_explicit(&stripes->stripe[0].live, memory_order_relaxed);
 
@@ -181,7 +180,7 @@ int64_t stripes_live(struct recorder *recorder)
  * others do, so it need not ask. */
 static void look_at_peak(struct recorder *recorder)
 {
-	struct stripes *stripes = &recorder->stripes;
+	struct stripes *stripes = recorder->stripes;
 	unsigned int highest = atomic_load_explicit(&stripes->highest, memory_order_relaxed);
 	int64_t live = stripes_live(recorder);
 	int64_t part;
@@ -211,17 +210,17 @@ void stripe_may_be_peak(struct recorder *recorder, struct stripe *stripe, uint64
 		return;
 	/* Somebody else is looking right now: then moments overlap, exactness has no
 	 * meaning, and a crowd of threads must not queue up here. Not again in this tick. */
-	if (!lock_try(&recorder->stripes.peak_lock)) {
+	if (!lock_try(&recorder->stripes->peak_lock)) {
 		stripe->contended_tick = now_ns + 1;
 		return;
 	}
 	look_at_peak(recorder);
-	lock_give(&recorder->stripes.peak_lock);
+	lock_give(&recorder->stripes->peak_lock);
 }
 
 uint64_t stripes_peak(struct recorder *recorder, bool restart)
 {
-	struct stripes *stripes = &recorder->stripes;
+	struct stripes *stripes = recorder->stripes;
 	int64_t peak;
 
 	lock_take(&stripes->peak_lock);
@@ -237,8 +236,8 @@ uint64_t stripes_peak(struct recorder *recorder, bool restart)
 
 void stripes_settle(struct recorder *recorder)
 {
-	if (!lock_try(&recorder->stripes.peak_lock))
+	if (!lock_try(&recorder->stripes->peak_lock))
 		return;
 	look_at_peak(recorder);
-	lock_give(&recorder->stripes.peak_lock);
+	lock_give(&recorder->stripes->peak_lock);
 }

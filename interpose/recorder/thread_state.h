@@ -15,9 +15,9 @@
 #include "interpose/dispatch/hooks.h"
 #include "ledger/lock.h"
 #include "interpose/base/ref_table.h"
-#include "interpose/stack/stacks.h"
 
 struct recorder;
+struct stack_cache;
 
 #define STRIPES 128 /* at most; stripe 0 is the shared one */
 #define STRIPE_STACKS 1024
@@ -37,8 +37,7 @@ struct stripe {
 	struct { uint64_t hash; uint32_t ref; } stacks[STRIPE_STACKS];
 	struct { uint64_t key; struct ledger_row *row; } row_cache[STRIPE_ROWS];
 	struct ref_table rows; /* all, by the key of row_cache */
-	uint64_t remembering; /* a bit for each set that has something */
-	struct memory_set memories[STRIPE_MEMORY_SETS];
+	struct stack_cache *stack_cache; /* set when a thread joins, see stack_join() */
 } __attribute__((aligned(64)));
 
 struct stripes {

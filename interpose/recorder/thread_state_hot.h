@@ -8,6 +8,7 @@
 
 #include "interpose/base/hot.h"
 #include "interpose/recorder/recorder.h"
+#include "interpose/recorder/thread_state.h"
 #include "interpose/base/hash.h"
 
 COLD struct ledger_row *stripe_row_seldom(struct recorder *recorder, struct stripe *stripe,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Keeps the module table, and exports dlclose to know when it may have changed. Owns the
- * epoch. Asks the loader, so it runs only when a new stack is met or after a dlclose.
+ * Keeps the module table. Owns the epoch. Asks the loader, so it runs only when a new stack is met
+ * or after a dlclose (process/library_close.c).
  */
 #include "interpose/stack/modules.h"
 
@@ -10,12 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "interpose/base/own_stack.h"
 #include "interpose/dispatch/coverage.h"
-#include "interpose/dispatch/api.h"
 #include "interpose/recorder/recorder.h"
-#include "interpose/dispatch/resolve.h"
-#include "interpose/base/export.h"
+#include "interpose/recorder/write_observations.h"
+#include "interpose/stack/python.h"
+#include "interpose/stack/stacks.h"
 
 static void read_build_id(const struct dl_phdr_info *info, const ElfW(Phdr) *phdr,
 			  struct ledger_module *module)
@@ -99,7 +98,7 @@ static bool same_file(struct recorder *recorder, const struct module *known,
 static void add(struct recorder *recorder, struct ledger_module *seen, const char *path,
 		size_t path_length)
 {
-	struct modules *modules = &recorder->modules;
+	struct modules *modules = recorder->modules;
 	struct module *module;
 
 	if (modules->count == MODULES_MAX)
@@ -125,7 +124,7 @@ static void new_epoch(struct modules *modules)
  * gone begins a new epoch: the same pc means something else from here on. */
 static void meet(struct recorder *recorder, const struct dl_phdr_info *info)
 {
-	struct modules *modules = &recorder->modules;
+	struct modules *modules = recorder->modules;
 	struct ledger_module seen;
 	char path[PATH_MAX];
 	size_t path_length;
@@ -159,16 +158,16 @@ static int each(struct dl_phdr_info *info, size_t size, void *data)
 	uint64_t loads = info->dlpi_adds + info->dlpi_subs;
 
 	(void)size;
-	if (recorder->modules.loads != loads)
+	if (recorder->modules->loads != loads)
 		python_want();
-	recorder->modules.loads = loads;
+	recorder->modules->loads = loads;
 	meet(recorder, info);
 	return 0;
 }
 
 static void mark_unloaded(struct recorder *recorder)
 {
-	struct modules *modules = &recorder->modules;
+	struct modules *modules = recorder->modules;
 	bool gone = false;
 
 	for (unsigned int i = 0; i < modules->count; i++) {
@@ -186,21 +185,22 @@ static void mark_unloaded(struct recorder *recorder)
 
 static void refresh_locked(struct recorder *recorder)
 {
-	struct modules *modules = &recorder->modules;
+	struct modules *modules = recorder->modules;
 
 	__atomic_store_n(&modules->stale, 0, __ATOMIC_RELAXED);
 	for (unsigned int i = 0; i < modules->count; i++)
 		modules->module[i].loaded = false;
 	dl_iterate_phdr(each, recorder);
 	mark_unloaded(recorder);
-	coverage_look(recorder);
+	coverage_look(recorder->looked_at);
+	facts_write(recorder);
 }
 
 void modules_refresh(struct recorder *recorder)
 {
-	lock_take(&recorder->modules.lock);
+	lock_take(&recorder->modules->lock);
 	refresh_locked(recorder);
-	lock_give(&recorder->modules.lock);
+	lock_give(&recorder->modules->lock);
 }
 
 static bool covered(struct modules *modules, uint64_t pc)
@@ -225,7 +225,7 @@ static int count_loads(struct dl_phdr_info *info, size_t size, void *data)
 
 void modules_cover(struct recorder *recorder, const struct capture *capture)
 {
-	struct modules *modules = &recorder->modules;
+	struct modules *modules = recorder->modules;
 	uint64_t loads = 0;
 
 	lock_take(&modules->lock);
@@ -243,42 +243,4 @@ void modules_cover(struct recorder *recorder, const struct capture *capture)
 	}
 	facts_write(recorder);
 	lock_give(&modules->lock);
-}
-
-static void look_everywhere(void *recorder)
-{
-	coverage_look_everywhere(recorder, false);
-}
-
-/* What a module that goes away now has called past us is not to be seen any more then. */
-static void look_before_it_goes(const struct recorder *recorder)
-{
-	struct recorder *entered = recorder && !thread_self.busy ? recorder_enter() : NULL;
-
-	if (!entered)
-		return;
-	aside(look_everywhere, entered);
-	recorder_leave();
-}
-
-EXPORT int dlclose(void *handle)
-{
-	static int (*real)(void *);
-	struct recorder *recorder = recorder_now();
-	int r;
-
-	if (!real)
-		real = (int (*)(void *))resolve_next("dlclose");
-	callers_forget();
-	look_before_it_goes(recorder);
-	python_forget();
-	r = real ? real(handle) : -1;
-	resolve_forget_unloaded();
-	apis_library_gone();
-
-	if (recorder) {
-		__atomic_store_n(&recorder->modules.stale, 1, __ATOMIC_RELAXED);
-		stacks_flush_unwinder();
-	}
-	return r;
 }

@@ -13,7 +13,8 @@
 #include <unistd.h>
 
 #include "interpose/dispatch/dlerror_state.h"
-#include "interpose/dispatch/lookup.h"
+#include "interpose/dispatch/loader.h"
+#include "interpose/dispatch/observations.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/dispatch/resolve.h"
 
@@ -217,9 +218,9 @@ static void look(struct recorder *recorder)
 		leave_alone(&python, version, why);
 		return;
 	}
-	lock_take(&recorder->python.lock);
+	lock_take(&recorder->python->lock);
 	publish(&python);
-	lock_give(&recorder->python.lock);
+	lock_give(&recorder->python->lock);
 }
 
 void python_look(struct recorder *recorder)

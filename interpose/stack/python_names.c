@@ -108,7 +108,7 @@ static bool same_text(struct recorder *recorder, uint32_t ref, const char *text,
 static uint32_t intern_text(struct recorder *recorder, const struct python *python,
 			    uintptr_t object, bool is_path)
 {
-	struct python_names *names = &recorder->python;
+	struct python_names *names = recorder->python;
 	size_t length = decode(python, object, is_path, names->text);
 	uint64_t hash;
 	uint32_t ref;
@@ -129,7 +129,7 @@ static uint32_t intern_text(struct recorder *recorder, const struct python *pyth
 static uint32_t intern_code(struct recorder *recorder, const struct python *python, uintptr_t code)
 {
 	const struct python_offsets *at = &python->at;
-	struct python_names *names = &recorder->python;
+	struct python_names *names = recorder->python;
 	struct ledger_code record = { 0 };
 	uint64_t hash;
 	uint32_t ref;
@@ -154,7 +154,7 @@ static uint32_t intern_code(struct recorder *recorder, const struct python *pyth
 /* The same, at the cost of a few loads where it was met lately. */
 static uint32_t code_ref(struct recorder *recorder, const struct python *python, uintptr_t code)
 {
-	struct python_names *names = &recorder->python;
+	struct python_names *names = recorder->python;
 	uint64_t key = (code ^ python_identity(python, code)) * MIX;
 	unsigned int slot = (unsigned int)(key >> 32) % PYTHON_RECENT;
 
@@ -193,7 +193,7 @@ static uint32_t line_of(const struct python *python, const struct python_frame *
 static uint32_t intern_chain(struct recorder *recorder, const struct ledger_python *chain,
 			     const struct ledger_python_frame *frames)
 {
-	struct python_names *names = &recorder->python;
+	struct python_names *names = recorder->python;
 	size_t size = chain->frames * sizeof(*frames);
 	uint64_t hash = hash_of(frames, size, 2 + chain->flags);
 	uint32_t ref = ref_table_find(&names->chains, hash);
@@ -227,7 +227,7 @@ __attribute__((noinline)) uint32_t python_intern(struct recorder *recorder, unsi
 		return 0;
 	record.frames = (uint16_t)chain.frames;
 	record.flags = chain.cut ? LEDGER_PYTHON_CUT : 0;
-	lock_take(&recorder->python.lock);
+	lock_take(&recorder->python->lock);
 	for (unsigned int i = 0; i < chain.frames; i++) {
 		uintptr_t code = chain.frame[i].code & ~(uintptr_t)1;
 
@@ -237,6 +237,6 @@ __attribute__((noinline)) uint32_t python_intern(struct recorder *recorder, unsi
 			frames[i].line |= LEDGER_PYTHON_ENTRY;
 	}
 	ref = intern_chain(recorder, &record, frames);
-	lock_give(&recorder->python.lock);
+	lock_give(&recorder->python->lock);
 	return ref;
 }

@@ -10,9 +10,12 @@
 #include <string.h>
 
 #include "interpose/base/own_stack.h"
+#include "interpose/dispatch/loader.h"
 #include "interpose/stack/eh_frame.h"
 #include "interpose/stack/python.h"
 #include "interpose/recorder/recorder.h"
+#include "interpose/recorder/thread_state.h"
+#include "interpose/stack/modules.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/hash.h"
 #include "interpose/stack/unwinder.h"
@@ -238,7 +241,7 @@ static uint32_t write_stack(struct recorder *recorder, uint64_t hash, const stru
 		.hash = (uint32_t)hash,
 		.frames = (uint16_t)capture->frames,
 		.flags = capture->cut ? LEDGER_STACK_CUT : 0,
-		.epoch = recorder->modules.epoch,
+		.epoch = recorder->modules->epoch,
 		.python = python,
 	};
 
@@ -254,8 +257,8 @@ static uint32_t intern_shared(struct recorder *recorder, uint64_t native,
 {
 	uint64_t hash = native ^ python * 0x9e3779b97f4a7c15u;
 	unsigned int number = (unsigned int)(hash >> 58) % STACK_SHARDS;
-	struct ref_table *refs = &recorder->stacks.shard[number].refs;
-	struct lock *lock = &recorder->stacks.shard[number].lock;
+	struct ref_table *refs = &recorder->stacks->shard[number].refs;
+	struct lock *lock = &recorder->stacks->shard[number].lock;
 	uint32_t known, ref;
 
 	lock_take(lock);
@@ -285,7 +288,7 @@ static uint32_t intern_shared(struct recorder *recorder, uint64_t native,
 static uint32_t intern(struct recorder *recorder, struct stripe *stripe,
 		       const struct capture *capture, uint64_t key)
 {
-	uint64_t native = hash_of(capture, recorder->modules.epoch), hash = native ^ key;
+	uint64_t native = hash_of(capture, recorder->modules->epoch), hash = native ^ key;
 	unsigned int slot = (unsigned int)hash % STRIPE_STACKS;
 	uint32_t ref = stripe->stacks[slot].ref;
 
@@ -321,7 +324,7 @@ static struct memory_set *set_of(struct stripe *stripe, const struct caller *cal
 {
 	uint64_t mix = table_mix(caller->pc ^ (uint64_t)(uintptr_t)caller << 20 ^ python);
 
-	return &stripe->memories[(mix >> 58) % STRIPE_MEMORY_SETS];
+	return &stripe->stack_cache->set[(mix >> 58) % STACK_CACHE_SETS];
 }
 
 static bool is_of(const struct memory *memory, const struct caller *caller, uint64_t python)
@@ -335,7 +338,7 @@ static bool is_again(const struct recorder *recorder, const struct memory *memor
 	const uint64_t *above = (const uint64_t *)caller;
 	const struct word *word = memory->word, *end = word + memory->words;
 
-	if (memory->words == 0 || memory->epoch != recorder->modules.epoch ||
+	if (memory->words == 0 || memory->epoch != recorder->modules->epoch ||
 	    (memory->by_pointer && memory->frame_pointer != caller->frame_pointer))
 		return false;
 	for (; word < end; word++)
@@ -492,14 +495,14 @@ static void learn(struct recorder *recorder, struct stripe *stripe, const struct
 	struct memory_set *set = set_of(stripe, caller, python);
 	struct memory *memory = way_for(set, caller, python, ref);
 
-	stripe->remembering |= 1ull << (set - stripe->memories);
+	stripe->stack_cache->used |= 1ull << (set - stripe->stack_cache->set);
 	if (!memory || !unwinder_get()->can_walk || !worth_learning(memory))
 		return;
 	make_room(recorder, memory, 2 * capture->frames);
 	memory->words = 0;
 	memory->by_pointer = false;
 	memory->frame_pointer = caller->frame_pointer;
-	memory->epoch = recorder->modules.epoch;
+	memory->epoch = recorder->modules->epoch;
 	if (!learn_words(memory, capture))
 		memory->words = 0;
 }
@@ -514,10 +517,13 @@ static void learn(struct recorder *recorder, struct stripe *stripe, const struct
 
 #endif
 
-void stack_forget(struct stripe *stripe)
+void stack_join(struct recorder *recorder, struct stripe *stripe)
 {
-	for (; stripe->remembering; stripe->remembering &= stripe->remembering - 1) {
-		struct memory_set *set = &stripe->memories[__builtin_ctzll(stripe->remembering)];
+	struct stack_cache *cache = &recorder->stacks->cache[stripe - recorder->stripes->stripe];
+
+	stripe->stack_cache = cache;
+	for (; cache->used; cache->used &= cache->used - 1) {
+		struct memory_set *set = &cache->set[__builtin_ctzll(cache->used)];
 
 		for (struct memory *memory = set->way; memory < set->way + MEMORY_WAYS; memory++)
 			memory->at = NULL, memory->recent = false;
@@ -550,7 +556,7 @@ static void unwind_here(void *data)
 	struct recorder *recorder = look->recorder;
 	struct capture capture;
 
-	capture_frames(recorder->stack_depth, recorder->modules.taken_over, &capture);
+	capture_frames(recorder->stack_depth, recorder->modules->taken_over, &capture);
 	if (capture.frames == 0 && !look->python)
 		return;
 	look->ref = intern(recorder, look->stripe, &capture, look->python);
@@ -567,7 +573,7 @@ HOT_CALL uint32_t stack_here(struct recorder *recorder, struct stripe *stripe,
 
 	if (recorder->stack_depth == 0)
 		return 0;
-	if (__builtin_expect(__atomic_load_n(&recorder->modules.stale, __ATOMIC_RELAXED), 0))
+	if (__builtin_expect(__atomic_load_n(&recorder->modules->stale, __ATOMIC_RELAXED), 0))
 		aside(look_at_modules, recorder);
 	if (__builtin_expect(python_is_due(), 0))
 		aside(look_for_python, recorder);

@@ -58,11 +58,17 @@ struct memory {
 _Static_assert(sizeof(struct memory) == 64, "a cache line");
 
 /* One wrapper's caller can lie at one place of the stack below many different callers. */
-#define STRIPE_MEMORY_SETS 64 /* a bit each in a word */
+#define STACK_CACHE_SETS 64 /* a bit each in a word */
 #define MEMORY_WAYS 16
 struct memory_set {
 	struct memory way[MEMORY_WAYS];
 	unsigned int hand; /* where the next one to be forgotten is looked for */
+};
+
+/* The remembered stacks of one thread. */
+struct stack_cache {
+	uint64_t used; /* a bit for each set that has something */
+	struct memory_set set[STACK_CACHE_SETS];
 };
 
 struct stacks {
@@ -70,6 +76,7 @@ struct stacks {
 		struct lock lock;
 		struct ref_table refs; /* by hash */
 	} __attribute__((aligned(64))) shard[STACK_SHARDS];
+	struct stack_cache *cache; /* one for each stripe */
 };
 
 /* A captured stack; lives on the caller's own stack. */
@@ -84,8 +91,9 @@ struct capture {
  * recorded. STRIPE is the calling thread's, locked; CALLER of the wrapper, or NULL. */
 uint32_t stack_here(struct recorder *recorder, struct stripe *stripe, const struct caller *caller);
 
-/* Memories speak of one thread's stack: a stripe's next thread starts without. */
-void stack_forget(struct stripe *stripe);
+/* A thread begins to use STRIPE: gives it STRIPE's cache of stacks, without those of the thread
+ * that used it before. */
+void stack_join(struct recorder *recorder, struct stripe *stripe);
 
 /* Returns true if gpuleak has frames on the calling thread's stack further out than those of the
  * call under way, or if that is not known. */

@@ -21,7 +21,7 @@
 
 #include "interpose/dispatch/dlerror_state.h"
 #include "ledger/lock.h"
-#include "interpose/dispatch/lookup.h"
+#include "interpose/dispatch/loader.h"
 #include "ledger/nocancel.h"
 
 #if defined(__x86_64__)

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "interpose/recorder/recorder.h"
+#include "interpose/stack/python.h"
 
 #define EXPORT_HERE __attribute__((visibility("default")))
 

@@ -17,7 +17,7 @@ GLIBC_MAX = (2, 36)
 LINES_MAX = 70
 COLUMNS_MAX = 100
 TAB = 8
-MAY_CALL_LOADER = {"lookup.c", "resolve.c", "stacks.c"}
+MAY_CALL_LOADER = {"loader.c", "resolve.c", "stacks.c"}
 options = None
 
 

@@ -20,7 +20,9 @@
 #include "interpose/dispatch/observations.h"
 #include "own_ledger.h"
 #include "ledger/reader.h"
+#include "interpose/process/start.h"
 #include "interpose/recorder/recorder.h"
+#include "interpose/recorder/write_observations.h"
 
 #define THREADS 8
 #define SUBJECTS 200
@@ -183,7 +185,7 @@ static void test_classes(void **state)
 static int make_recorder(void **state)
 {
 	(void)state;
-	recorder_start();
+	process_start();
 	recorder_touch();
 	return recorder_now() ? 0 : -1;
 }

@@ -18,6 +18,7 @@
 
 #include "own_ledger.h"
 #include "interpose/cuda/pool/pool_internal.h"
+#include "interpose/process/start.h"
 #include "interpose/stack/unwinder.h"
 
 enum { THREADS = 6, BLOCKS = 256, SIZES = 3, SLOTS = 32, ROUNDS = 200000 };
@@ -171,7 +172,7 @@ int main(void)
 		cmocka_unit_test(test_trade),
 	};
 
-	recorder_start();
+	process_start();
 	unwinder_load(); /* see test_storm.c */
 	return cmocka_run_group_tests(tests, NULL, remove_ledger);
 }

@@ -18,7 +18,9 @@
 #include "interpose/block/blocks.h"
 #include "own_ledger.h"
 #include "ledger/reader.h"
+#include "interpose/process/start.h"
 #include "interpose/recorder/recorder.h"
+#include "interpose/recorder/thread_state.h"
 #include "interpose/stack/unwinder.h"
 
 #define THREADS 8
@@ -143,7 +145,7 @@ static int64_t released_left(struct recorder *recorder)
 	int64_t sum = 0;
 
 	for (int i = 0; i < STRIPES; i++)
-		sum += recorder->stripes.stripe[i].released;
+		sum += recorder->stripes->stripe[i].released;
 	return sum;
 }
 
@@ -284,7 +286,7 @@ int main(void)
 	};
 
 	setenv("GPULEAK_STACK_DEPTH", "16", 1);
-	recorder_start();
+	process_start();
 	unwinder_load(); /* see test_storm.c */
 	return cmocka_run_group_tests(tests, NULL, remove_ledger);
 }

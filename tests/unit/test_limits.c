@@ -21,6 +21,8 @@
 #include "interpose/base/config.h"
 #include "interpose/block/limit.h"
 #include "own_ledger.h"
+#include "interpose/block/pool_counters.h"
+#include "interpose/process/start.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/stack/unwinder.h"
 
@@ -149,7 +151,7 @@ static void test_threads(void **state)
 	assert_true(atomic_load(&passed) > THREADS);
 	assert_true(atomic_load(&refused) > THREADS);
 	assert_int_equal(held(), 0);
-	assert_int_equal(recorder_now()->pools_record.pools->refused >= atomic_load(&refused), 1);
+	assert_int_equal(recorder_now()->pools_record->pools->refused >= atomic_load(&refused), 1);
 }
 
 /* ---- one ---- */
@@ -263,7 +265,7 @@ static void test_fork(void **state)
 	if (child == 0) {
 		bool fine = !is_refused(&make, 0, LIMIT) && is_refused(&make, 0, LIMIT + 1) &&
 			    limits_left(API_CUDA, 0) == LIMIT &&
-			    atomic_load(&recorder_now()->limits.calls) == 0;
+			    atomic_load(&recorder_now()->limits->calls) == 0;
 
 		if (recorder_now())
 			unlink(recorder_now()->writer.path);
@@ -293,10 +295,10 @@ static void *count(void *seed)
 
 static void count_from(long long nth)
 {
-	atomic_store(&recorder_now()->limits.calls, 0);
+	atomic_store(&recorder_now()->limits->calls, 0);
 	atomic_store(&failed, 0);
 	config.fail_at = nth;
-	recorder_now()->pools_record.pools->injected = 0;
+	recorder_now()->pools_record->pools->injected = 0;
 }
 
 static void test_nth(void **state)
@@ -318,7 +320,7 @@ static void test_nth(void **state)
 	count_from(THREADS * ROUNDS / 2);
 	run_threads(count);
 	assert_int_equal(atomic_load(&failed), 1);
-	assert_int_equal(recorder_now()->pools_record.pools->injected, 1);
+	assert_int_equal(recorder_now()->pools_record->pools->injected, 1);
 	count_from(-100);
 	run_threads(count);
 	assert_int_equal(atomic_load(&failed), THREADS * ROUNDS - 99);
@@ -341,7 +343,7 @@ int main(void)
 
 	setenv("GPULEAK_STACK_DEPTH", "16", 1);
 	setenv("GPULEAK_LIMIT", "1000", 1);
-	recorder_start();
+	process_start();
 	unwinder_load(); /* see test_storm.c */
 	recorder_touch();
 	return cmocka_run_group_tests(tests, NULL, remove_ledger);

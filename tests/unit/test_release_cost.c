@@ -16,7 +16,9 @@
 
 #include "interpose/block/blocks.h"
 #include "own_ledger.h"
+#include "interpose/process/start.h"
 #include "interpose/recorder/recorder.h"
+#include "interpose/recorder/thread_state.h"
 #include "interpose/stack/unwinder.h"
 
 #define HANDLE 0x10000u
@@ -29,10 +31,10 @@ static unsigned int shard_locks, lookups;
 void counted_lock(const void *lock)
 {
 	const struct recorder *recorder = recorder_now();
-	const uint8_t *shards = recorder ? (const uint8_t *)&recorder->blocks : NULL;
+	const uint8_t *shards = recorder ? (const uint8_t *)recorder->blocks : NULL;
 	const uint8_t *at = lock;
 
-	shard_locks += shards && at >= shards && at < shards + sizeof(recorder->blocks);
+	shard_locks += shards && at >= shards && at < shards + sizeof(*recorder->blocks);
 }
 
 void counted_lookup(void)
@@ -97,7 +99,7 @@ int main(void)
 	};
 
 	setenv("GPULEAK_STACK_DEPTH", "16", 1);
-	recorder_start();
+	process_start();
 	unwinder_load(); /* see test_storm.c */
 	return cmocka_run_group_tests(tests, NULL, remove_ledger);
 }

@@ -20,6 +20,8 @@
 #include "interpose/block/blocks.h"
 #include "own_ledger.h"
 #include "ledger/reader.h"
+#include "interpose/block/free_race.h"
+#include "interpose/process/start.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/thread_state.h"
 #include "interpose/stack/unwinder.h"
@@ -301,7 +303,7 @@ int main(void)
 	};
 
 	setenv("GPULEAK_STACK_DEPTH", "16", 1);
-	recorder_start();
+	process_start();
 	unwinder_load(); /* see test_storm.c */
 	recorder_touch();
 	return cmocka_run_group_tests(tests, NULL, remove_ledger);

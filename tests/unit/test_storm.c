@@ -19,7 +19,9 @@
 #include "interpose/block/blocks.h"
 #include "own_ledger.h"
 #include "ledger/reader.h"
+#include "interpose/process/start.h"
 #include "interpose/recorder/recorder.h"
+#include "interpose/recorder/thread_state.h"
 #include "interpose/stack/unwinder.h"
 
 #define THREADS 8
@@ -263,7 +265,7 @@ int main(void)
 	};
 
 	setenv("GPULEAK_STACK_DEPTH", "16", 1);
-	recorder_start();
+	process_start();
 	/* The loader orders two threads that open one library by a lock that TSan can't see:
 	 * what the loader wrote for the first is then a race to it when the second reads. */
 	unwinder_load();

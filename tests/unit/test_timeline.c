@@ -14,6 +14,9 @@
 
 #include "own_ledger.h"
 #include "ledger/reader.h"
+#include "interpose/block/blocks.h"
+#include "interpose/block/timeline.h"
+#include "interpose/process/start.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/stack/unwinder.h"
 
@@ -43,7 +46,7 @@ static void drop(uint64_t address)
 
 static void look_at(uint64_t time_ns)
 {
-	struct ledger_timeline *parts = &recorder_now()->parts;
+	struct ledger_timeline *parts = recorder_now()->parts;
 
 	atomic_store(&parts->due_ns, 0);
 	if (!parts->every_ns)
@@ -51,6 +54,12 @@ static void look_at(uint64_t time_ns)
 	assert_non_null(recorder_enter());
 	timeline_look(recorder_now(), time_ns);
 	recorder_leave();
+}
+
+/* From here on only look_at() looks, however slow the machine is. */
+static void no_look_by_time(void)
+{
+	atomic_store(&recorder_now()->parts->due_ns, UINT64_MAX);
 }
 
 static const struct ledger_parts *columns(struct ledger_walk *walk)
@@ -107,7 +116,8 @@ static void test_not_at_once(void **state)
 	(void)state;
 	make(HOOK_cuMemAlloc_v2, 0x1000, 100, 0);
 	assert_null(columns(&walk));
-	assert_int_equal(recorder_now()->parts.every_ns, LEDGER_SAMPLE_EVERY_NS_MIN);
+	assert_int_equal(recorder_now()->parts->every_ns, LEDGER_SAMPLE_EVERY_NS_MIN);
+	no_look_by_time();
 }
 
 /* One column for what several calls make of one kind, another for another device. */
@@ -133,6 +143,7 @@ static void test_columns(void **state)
 	assert_int_equal(moment->live_bytes[1], 7);
 	assert_int_equal(moment->live_bytes[2], 1000);
 	assert_int_equal(moment->live_bytes[3], 0);
+	no_look_by_time();
 	drop(0x1000);
 	drop(0x4000);
 	look_at(6);
@@ -150,7 +161,7 @@ static void test_rests(void **state)
 	(void)state;
 	look_at(10);
 	last(&count);
-	due = atomic_load(&recorder_now()->parts.due_ns);
+	due = atomic_load(&recorder_now()->parts->due_ns);
 	assert_true(due > 10);
 	timeline_look(recorder_now(), due - 1);
 	last(&after);
@@ -163,7 +174,7 @@ static void test_rests(void **state)
 /* Every second moment goes, the columns stay. */
 static void test_thinned(void **state)
 {
-	uint64_t before = 0, every = recorder_now()->parts.every_ns;
+	uint64_t before = 0, every = recorder_now()->parts->every_ns;
 	const struct ledger_moment *moment;
 	struct ledger_walk walk;
 	size_t count;
@@ -175,7 +186,7 @@ static void test_thinned(void **state)
 	assert_true(count <= MOMENTS_MAX && count > MOMENTS_MAX / 3);
 	assert_int_equal(moment->time_ns, 4 * MOMENTS_MAX * 1000000000);
 	assert_int_equal(moment->live_bytes[0], 50);
-	assert_true(recorder_now()->parts.every_ns > every);
+	assert_true(recorder_now()->parts->every_ns > every);
 	expect_column(1, "pinned", 0);
 	columns(&walk);
 	while ((moment = next(&walk))) {
@@ -231,7 +242,7 @@ int main(void)
 	};
 
 	setenv("GPULEAK_STACK_DEPTH", "4", 1);
-	recorder_start();
+	process_start();
 	unwinder_load();
 	recorder_touch();
 	return cmocka_run_group_tests(tests, NULL, remove_ledger);

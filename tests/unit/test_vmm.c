@@ -20,7 +20,9 @@
 #include "own_ledger.h"
 #include "interpose/cuda/physical.h"
 #include "ledger/reader.h"
+#include "interpose/process/start.h"
 #include "interpose/recorder/recorder.h"
+#include "interpose/recorder/thread_state.h"
 #include "interpose/stack/unwinder.h"
 
 #define GRAIN ((size_t)2 << 20)
@@ -174,8 +176,8 @@ static void expect_nothing(void)
 	assert_int_equal(recorder_now()->header->errors, 0);
 	assert_int_equal(recorder_now()->header->trouble[LEDGER_TROUBLE_STALE_BLOCKS], 0);
 	assert_int_equal(recorder_now()->header->trouble[LEDGER_TROUBLE_UNKNOWN_FREES], 0);
-	assert_null(recorder_now()->vmm.by_handle);
-	assert_null(recorder_now()->vmm.mappings);
+	assert_null(recorder_now()->vmm->by_handle);
+	assert_null(recorder_now()->vmm->mappings);
 }
 
 static void check_retained_inside(void)
@@ -468,7 +470,7 @@ int main(void)
 	};
 
 	setenv("GPULEAK_STACK_DEPTH", "4", 1);
-	recorder_start();
+	process_start();
 	unwinder_load();
 	recorder_touch();
 	return cmocka_run_group_tests(tests, NULL, remove_ledger);

@@ -5,6 +5,7 @@
  * current. Must not decide when a block is clean (pool_fence.c) or how much may be kept
  * (pool_native.c).
  */
+#include "interpose/cuda/cuda_context.h"
 #include "interpose/cuda/pool/pool_internal.h"
 
 #include <errno.h>

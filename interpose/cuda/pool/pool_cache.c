@@ -107,7 +107,7 @@ static _Atomic(struct pool_cache *) *cache_slot(struct pool *pool, const struct 
 struct pool_cache *pool_cache_find(struct pool *pool, struct pool_space *space)
 {
 	unsigned int stripe =
-		(unsigned int)(thread_self.stripe - pool->recorder->stripes.stripe);
+		(unsigned int)(thread_self.stripe - pool->recorder->stripes->stripe);
 	_Atomic(struct pool_cache *) *slot = cache_slot(pool, space, stripe);
 	struct pool_cache *cache = atomic_load_explicit(slot, memory_order_acquire);
 	struct pool_cache *mine;
@@ -129,7 +129,7 @@ struct pool_cache *pool_cache_find(struct pool *pool, struct pool_space *space)
 
 static unsigned int caches_end(struct pool *pool)
 {
-	unsigned int highest = atomic_load(&pool->recorder->stripes.highest);
+	unsigned int highest = atomic_load(&pool->recorder->stripes->highest);
 
 	return highest ? highest : 1;
 }

@@ -5,6 +5,7 @@
  * They are done in the order in which they were made. Must make no call that spoils a
  * capture, and must not wait but where a free may.
  */
+#include "ledger/clock.h"
 #include "ledger/nocancel.h"
 #include "interpose/cuda/pool/pool_internal.h"
 
@@ -34,14 +35,6 @@
 #else
 #define BATCH_LIMIT(fences) (fences)->batch_limit
 #endif
-
-static uint64_t clock_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* ---- events ---- */
 
@@ -494,14 +487,15 @@ bool pool_fence_wait(struct pool_context *context, uint64_t number)
 		return true;
 	if (atomic_load(&context->failed))
 		return false;
-	began = clock_ns();
+	began = clock_ns(CLOCK_MONOTONIC);
 	done = context->by_sync ? fence_wait_by_sync(context, number)
 				: fence_wait_by_event(context, number);
 	if (done) {
 		struct ledger_pool *fence_record = context->space[POOL_DEVICE].record;
 
 		__atomic_fetch_add(&fence_record->waits, 1, __ATOMIC_RELAXED);
-		__atomic_fetch_add(&fence_record->wait_ns, clock_ns() - began, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&fence_record->wait_ns, clock_ns(CLOCK_MONOTONIC) - began,
+				   __ATOMIC_RELAXED);
 	}
 	return done;
 }
@@ -523,11 +517,11 @@ bool pool_fence_wait_for_memory(struct pool_context *context, uint64_t number)
 {
 	static const struct timespec nap = { 0, 100000 };
 	struct pool_fences *fences = &context->fences;
-	uint64_t until = clock_ns() + LATER_WORK_WAIT_NS;
+	uint64_t until = clock_ns(CLOCK_MONOTONIC) + LATER_WORK_WAIT_NS;
 
 	if (!fence_covers_later_work(fences, number))
 		return pool_fence_wait(context, number);
-	while (atomic_load(&fences->completed) < number && clock_ns() < until &&
+	while (atomic_load(&fences->completed) < number && clock_ns(CLOCK_MONOTONIC) < until &&
 	       !atomic_load(&context->failed)) {
 		nocancel_nanosleep(&nap);
 		pool_fence_query(context, number);

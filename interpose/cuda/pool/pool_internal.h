@@ -18,6 +18,7 @@
 #include "interpose/base/owner_lock.h"
 #include "interpose/cuda/pool/pool.h"
 #include "interpose/recorder/recorder.h"
+#include "interpose/recorder/thread_state.h"
 #include "interpose/base/submit_epoch.h"
 
 #define POOL_CONTEXTS 16 /* open at one time; blocks of further ones are not pooled */

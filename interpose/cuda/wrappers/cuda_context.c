@@ -101,7 +101,7 @@ static struct attached *find_attached(struct recorder *recorder, CUcontext conte
 	uint64_t key = (uint64_t)(uintptr_t)context;
 	struct attached *attached;
 
-	TABLE_FIND(recorder->contexts.attached, &key, attached);
+	TABLE_FIND(recorder->contexts->attached, &key, attached);
 	return attached;
 }
 
@@ -114,15 +114,15 @@ static void count_attached(CUcontext context)
 	if (!recorder)
 		return;
 	arena = &recorder->arena;
-	lock_take(&recorder->contexts.lock);
+	lock_take(&recorder->contexts->lock);
 	attached = find_attached(recorder, context);
 	if (!attached && (attached = arena_take(arena, sizeof(*attached)))) {
 		attached->context = (uint64_t)(uintptr_t)context;
-		TABLE_ADD(recorder->contexts.attached, context, attached);
+		TABLE_ADD(recorder->contexts->attached, context, attached);
 	}
 	if (attached)
 		attached->times++;
-	lock_give(&recorder->contexts.lock);
+	lock_give(&recorder->contexts->lock);
 	recorder_leave();
 }
 
@@ -136,15 +136,15 @@ static bool count_detached(CUcontext context, bool all)
 	if (!recorder)
 		return false;
 	arena = &recorder->arena;
-	lock_take(&recorder->contexts.lock);
+	lock_take(&recorder->contexts->lock);
 	attached = find_attached(recorder, context);
 	if (attached && (all || attached->times == 1)) {
-		HASH_DEL(recorder->contexts.attached, attached);
+		HASH_DEL(recorder->contexts->attached, attached);
 		arena_give(arena, attached, sizeof(*attached));
 	} else if (attached) {
 		attached->times--;
 	}
-	lock_give(&recorder->contexts.lock);
+	lock_give(&recorder->contexts->lock);
 	recorder_leave();
 	return all || !attached;
 }

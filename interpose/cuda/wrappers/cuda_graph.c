@@ -69,7 +69,7 @@ static struct graph *find_graph(struct recorder *recorder, CUgraph handle)
 	uint64_t key = (uint64_t)(uintptr_t)handle;
 	struct graph *graph;
 
-	TABLE_FIND(recorder->graphs.graphs, &key, graph);
+	TABLE_FIND(recorder->graphs->graphs, &key, graph);
 	return graph;
 }
 
@@ -78,7 +78,7 @@ static struct graph_exec *find_exec(struct recorder *recorder, CUgraphExec handl
 	uint64_t key = (uint64_t)(uintptr_t)handle;
 	struct graph_exec *exec;
 
-	TABLE_FIND(recorder->graphs.execs, &key, exec);
+	TABLE_FIND(recorder->graphs->execs, &key, exec);
 	return exec;
 }
 
@@ -86,7 +86,7 @@ static bool list_graph(struct recorder *recorder, struct graph *graph)
 {
 	struct arena *arena = &recorder->arena;
 
-	TABLE_ADD(recorder->graphs.graphs, handle, graph);
+	TABLE_ADD(recorder->graphs->graphs, handle, graph);
 	if (!graph->hh.tbl)
 		return false;
 	atomic_fetch_add(&listed, 1);
@@ -97,7 +97,7 @@ static void unlist_graph(struct recorder *recorder, struct graph *graph)
 {
 	struct arena *arena = &recorder->arena;
 
-	HASH_DEL(recorder->graphs.graphs, graph);
+	HASH_DEL(recorder->graphs->graphs, graph);
 	atomic_fetch_sub(&listed, 1);
 }
 
@@ -105,7 +105,7 @@ static bool list_exec(struct recorder *recorder, struct graph_exec *exec)
 {
 	struct arena *arena = &recorder->arena;
 
-	TABLE_ADD(recorder->graphs.execs, handle, exec);
+	TABLE_ADD(recorder->graphs->execs, handle, exec);
 	if (!exec->hh.tbl)
 		return false;
 	atomic_fetch_add(&listed, 1);
@@ -116,7 +116,7 @@ static void unlist_exec(struct recorder *recorder, struct graph_exec *exec)
 {
 	struct arena *arena = &recorder->arena;
 
-	HASH_DEL(recorder->graphs.execs, exec);
+	HASH_DEL(recorder->graphs->execs, exec);
 	atomic_fetch_sub(&listed, 1);
 }
 
@@ -202,11 +202,11 @@ static void add(CUgraph handle, const struct act *act)
 
 	if (!handle || !act->address || !(recorder = recorder_enter()))
 		return;
-	lock_take(&recorder->graphs.lock);
+	lock_take(&recorder->graphs->lock);
 	graph = find_or_make_graph(recorder, handle);
 	added = graph && add_node(recorder, graph, act);
 	drop_if_empty(recorder, graph);
-	lock_give(&recorder->graphs.lock);
+	lock_give(&recorder->graphs->lock);
 	if (!added && act->maker) {
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNRECORDED_BLOCKS, 1);
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNRECORDED_BYTES, act->bytes);
@@ -250,11 +250,11 @@ static struct graph *take_graph(CUgraph handle)
 
 	if (!any_listed() || !(recorder = recorder_enter()))
 		return NULL;
-	lock_take(&recorder->graphs.lock);
+	lock_take(&recorder->graphs->lock);
 	graph = find_graph(recorder, handle);
 	if (graph)
 		unlist_graph(recorder, graph);
-	lock_give(&recorder->graphs.lock);
+	lock_give(&recorder->graphs->lock);
 	recorder_leave();
 	return graph;
 }
@@ -265,11 +265,11 @@ static void settle_graph(struct graph *graph, bool gone)
 
 	if (!graph || !(recorder = recorder_enter()))
 		return;
-	lock_take(&recorder->graphs.lock);
+	lock_take(&recorder->graphs->lock);
 	if (gone || find_graph(recorder, (CUgraph)(uintptr_t)graph->handle) ||
 	    !list_graph(recorder, graph))
 		free_graph(recorder, graph);
-	lock_give(&recorder->graphs.lock);
+	lock_give(&recorder->graphs->lock);
 	recorder_leave();
 }
 
@@ -505,7 +505,7 @@ static void instantiated(CUgraphExec handle, CUgraph of, const unsigned long lon
 
 	if (!any_listed() || !handle || !(recorder = recorder_enter()))
 		return;
-	lock_take(&recorder->graphs.lock);
+	lock_take(&recorder->graphs->lock);
 	exec = find_exec(recorder, handle);
 	frees_at_launch = flags ? *flags & AUTO_FREE_ON_LAUNCH : exec && exec->frees_at_launch;
 	drop_exec(recorder, exec);
@@ -517,7 +517,7 @@ static void instantiated(CUgraphExec handle, CUgraph of, const unsigned long lon
 		if (!list_exec(recorder, exec))
 			free_exec(recorder, exec);
 	}
-	lock_give(&recorder->graphs.lock);
+	lock_give(&recorder->graphs->lock);
 	recorder_leave();
 }
 
@@ -605,11 +605,11 @@ static struct graph_exec *take_exec(CUgraphExec handle)
 
 	if (!any_listed() || !(recorder = recorder_enter()))
 		return NULL;
-	lock_take(&recorder->graphs.lock);
+	lock_take(&recorder->graphs->lock);
 	exec = find_exec(recorder, handle);
 	if (exec)
 		unlist_exec(recorder, exec);
-	lock_give(&recorder->graphs.lock);
+	lock_give(&recorder->graphs->lock);
 	recorder_leave();
 	return exec;
 }
@@ -620,11 +620,11 @@ static void settle_exec(struct graph_exec *exec, bool gone)
 
 	if (!exec || !(recorder = recorder_enter()))
 		return;
-	lock_take(&recorder->graphs.lock);
+	lock_take(&recorder->graphs->lock);
 	if (gone || find_exec(recorder, (CUgraphExec)(uintptr_t)exec->handle) ||
 	    !list_exec(recorder, exec))
 		free_exec(recorder, exec);
-	lock_give(&recorder->graphs.lock);
+	lock_give(&recorder->graphs->lock);
 	recorder_leave();
 }
 
@@ -674,9 +674,9 @@ static bool find_launch(CUgraphExec handle, struct launch *ret)
 
 	if (!recorder)
 		return false;
-	lock_take(&recorder->graphs.lock);
+	lock_take(&recorder->graphs->lock);
 	found = copy_exec(recorder, find_exec(recorder, handle), ret);
-	lock_give(&recorder->graphs.lock);
+	lock_give(&recorder->graphs->lock);
 	recorder_leave();
 	return found;
 }

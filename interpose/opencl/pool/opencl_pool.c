@@ -13,6 +13,7 @@
 
 #include "interpose/base/config.h"
 #include "interpose/block/mappings.h"
+#include "interpose/dispatch/loader.h"
 #include "interpose/opencl/pool/opencl_pool_internal.h"
 #include "interpose/block/pool_counters.h"
 #include "interpose/recorder/recorder.h"
@@ -399,13 +400,6 @@ void opencl_pool_unseen(const char *name)
 		atomic_store(&pool->unseen, true);
 }
 
-static bool is_unloaded(void *address)
-{
-	struct dl_find_object object;
-
-	return address && _dl_find_object(address, &object) < 0;
-}
-
 void opencl_pool_library_gone(void)
 {
 	struct opencl_kept *pool = kept_pool();
@@ -413,7 +407,8 @@ void opencl_pool_library_gone(void)
 	for (unsigned int i = 0; pool && i < KEPT_CONTEXTS; i++) {
 		struct kept_context *context = &pool->contexts[i];
 
-		if (!atomic_load(&context->handle) || !is_unloaded(context->calls.release_mem))
+		if (!atomic_load(&context->handle) || !context->calls.release_mem ||
+		    lookup_module(context->calls.release_mem))
 			continue;
 		kept_lock(context);
 		atomic_store(&context->handle, NULL); /* nobody can be called any more */

@@ -3,6 +3,7 @@
  * Cl_mem, and the OpenCL calls that a row can't say: the extension lookups, SVM freed by a
  * queue. Owns what an OpenCL result means for a block.
  */
+#include "interpose/dispatch/loader.h"
 #include "interpose/opencl/opencl_driver.h"
 #include "interpose/opencl/wrappers/opencl_calls.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The way around our own dlsym, and the check that an address lies in a driver.
+ * The way around our own dlsym, and which module an address lies in.
  */
-#ifndef GPULEAK_LOOKUP_H
-#define GPULEAK_LOOKUP_H
+#ifndef GPULEAK_LOADER_H
+#define GPULEAK_LOADER_H
 
 #include <stdbool.h>
 
@@ -30,5 +30,7 @@ const struct link_map *lookup_module(const void *address);
 const char *lookup_module_name(const void *address);
 /* Such a library's path or soname (base name is looked at). */
 bool lookup_is_driver_name(enum api api, const char *path);
+/* ADDRESS lies in libgpuleak.so. For lookups too. */
+bool resolve_is_ours(const void *address);
 
 #endif

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Owns where the ledger goes: GPULEAK_LEDGER's path, the user's directory, or memory. Replaces
+ * the ledger of a process that is gone and never that of a living one.
+ */
+#include "interpose/process/create_ledger.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "interpose/base/config.h"
+#include "interpose/process/report_path.h"
+#include "ledger/directory.h"
+#include "ledger/nocancel.h"
+#include "ledger/pattern.h"
+
+static size_t read_file(const char *path, char *ret, size_t size)
+{
+	int fd = nocancel_open(path, O_RDONLY | O_CLOEXEC, 0);
+	size_t length = 0;
+	ssize_t n;
+
+	if (fd < 0)
+		return 0;
+	while (length < size && (n = nocancel_read(fd, ret + length, size - length)) > 0)
+		length += (size_t)n;
+	nocancel_close(fd);
+	return length;
+}
+
+void identity_read(struct identity *ret)
+{
+	ssize_t n = readlink("/proc/self/exe", ret->exe, sizeof(ret->exe) - 1);
+
+	ret->exe[n > 0 ? n : 0] = '\0';
+	if (gethostname(ret->host, sizeof(ret->host)) < 0)
+		ret->host[0] = '\0';
+	ret->host[sizeof(ret->host) - 1] = '\0';
+	if (!getcwd(ret->cwd, sizeof(ret->cwd)))
+		ret->cwd[0] = '\0';
+	ret->command_length = read_file("/proc/self/cmdline", ret->command, sizeof(ret->command));
+}
+
+static const char *variable(const char *name)
+{
+	return secure_getenv(name);
+}
+
+int expand_for_process(const char *pattern, const char *host, const char *exe, const char *cwd,
+		       char *ret, size_t size)
+{
+	const char *slash = strrchr(exe, '/');
+	struct pattern_values values = {
+		.pid = getpid(),
+		.host = host,
+		.program = slash ? slash + 1 : exe,
+		.variable = variable,
+	};
+	size_t at = 0;
+
+	if (pattern[0] != '/') {
+		at = strlen(cwd);
+		if (at + 1 >= size)
+			return -ENAMETOOLONG;
+		memcpy(ret, cwd, at);
+		ret[at++] = '/';
+	}
+	return pattern_expand(pattern, &values, ret + at, size - at);
+}
+
+/* What lies there already: under a name that is the same for every process (no %p in it)
+ * the ledger of a process that is gone is replaced, as a user who runs a program again
+ * expects. Never one of a living process, or of this one before an exec. */
+static bool may_replace(const char *path)
+{
+	struct ledger_header header;
+
+	if (strstr(config.ledger, "%p") || !config.ledger[0])
+		return false;
+	if (read_file(path, (char *)&header, sizeof(header)) != sizeof(header) ||
+	    memcmp(header.magic, LEDGER_MAGIC, sizeof(header.magic)) != 0)
+		return false;
+	return header.pid != getpid() && access("/proc/self", F_OK) == 0 &&
+	       kill(header.pid, 0) < 0 && errno == ESRCH;
+}
+
+/* -ENXIO if a FIFO, a device or the like lies at PATH, or -EISDIR. */
+static int check_type(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0 || S_ISREG(st.st_mode))
+		return 0;
+	return S_ISDIR(st.st_mode) ? -EISDIR : -ENXIO;
+}
+
+/* PATH, or PATH.1, PATH.2 ... */
+static int create_at(struct recorder *recorder, char *path, const struct ledger_header *header)
+{
+	size_t length = strlen(path);
+	int r = check_type(path);
+
+	if (r < 0)
+		return r;
+	r = ledger_writer_create(&recorder->writer, path, header);
+	if (r == -EEXIST && may_replace(path) && unlink(path) == 0)
+		r = ledger_writer_create(&recorder->writer, path, header);
+	for (int n = 1; r == -EEXIST && n < 1000 && length + 5 < PATH_MAX; n++) {
+		char *at = path + length;
+
+		*at++ = '.';
+		if (n >= 100)
+			*at++ = (char)('0' + n / 100);
+		if (n >= 10)
+			*at++ = (char)('0' + n / 10 % 10);
+		*at++ = (char)('0' + n % 10);
+		*at = '\0';
+		r = ledger_writer_create(&recorder->writer, path, header);
+	}
+	return r;
+}
+
+static int create_in_place(struct recorder *recorder, const struct ledger_header *header)
+{
+	char *path = recorder->report->place;
+	int r = -ENOENT;
+	size_t at;
+
+	for (int i = 0; i < PLACE_CANDIDATES; i++) {
+		if (place_candidate(i, variable, path, sizeof(recorder->report->place) - 64) < 0)
+			continue;
+		r = place_make(path);
+		if (r < 0)
+			continue;
+		at = strlen(path);
+		path[at++] = '/';
+		place_name(header->pid, header->start_ticks, path + at,
+			   sizeof(recorder->report->place) - at);
+		r = create_at(recorder, path, header);
+		if (r == 0)
+			return 0;
+	}
+	return r;
+}
+
+int create_ledger(struct recorder *recorder, const struct identity *identity,
+		  const struct ledger_header *header)
+{
+	int r;
+
+	if (config.ledger[0]) {
+		/* Absolute, as the application may go to another directory. */
+		r = expand_for_process(config.ledger, identity->host, identity->exe, identity->cwd,
+				    recorder->report->place, sizeof(recorder->report->place));
+		if (r == 0)
+			r = create_at(recorder, recorder->report->place, header);
+	} else {
+		r = create_in_place(recorder, header);
+	}
+	if (r == 0)
+		return 0;
+	/* The application must not suffer, and what can still be seen is seen: an ordinary
+	 * end reports from memory, only a kill loses it. */
+	recorder->report->create_errno = -r;
+	r = ledger_writer_create(&recorder->writer, NULL, header);
+	if (r == 0)
+		recorder->writer.header->trouble[LEDGER_TROUBLE_MEMORY_ONLY] = 1;
+	return r;
+}
+

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The exported dlclose: before a library goes away it looks at what that library has called past
+ * gpuleak, and afterwards every floor forgets what it knows of the library.
+ */
+#include <dlfcn.h>
+#include <stdbool.h>
+
+#include "interpose/base/export.h"
+#include "interpose/base/own_stack.h"
+#include "interpose/dispatch/api.h"
+#include "interpose/dispatch/callers.h"
+#include "interpose/dispatch/coverage.h"
+#include "interpose/dispatch/resolve.h"
+#include "interpose/recorder/recorder.h"
+#include "interpose/recorder/write_observations.h"
+#include "interpose/stack/modules.h"
+#include "interpose/stack/python.h"
+#include "interpose/stack/stacks.h"
+
+static void look_everywhere(void *recorder)
+{
+	struct recorder *entered = recorder;
+
+	coverage_look_everywhere(entered->looked_at, false);
+	facts_write(entered);
+}
+
+/* What a module that goes away now has called past us is not to be seen any more then. */
+static void look_before_it_goes(const struct recorder *recorder)
+{
+	struct recorder *entered = recorder && !thread_self.busy ? recorder_enter() : NULL;
+
+	if (!entered)
+		return;
+	aside(look_everywhere, entered);
+	recorder_leave();
+}
+
+EXPORT int dlclose(void *handle)
+{
+	static int (*real)(void *);
+	struct recorder *recorder = recorder_now();
+	int r;
+
+	if (!real)
+		real = (int (*)(void *))resolve_next("dlclose");
+	callers_forget();
+	look_before_it_goes(recorder);
+	python_forget();
+	r = real ? real(handle) : -1;
+	resolve_forget_unloaded();
+	apis_library_gone();
+	if (recorder) {
+		__atomic_store_n(&recorder->modules->stale, 1, __ATOMIC_RELAXED);
+		stacks_flush_unwinder();
+	}
+	return r;
+}

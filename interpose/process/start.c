@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Makes the recorder at the first GPU call: the state of every floor in one mapping, the ledger,
+ * and what its header says of the process. Also connects the floors below with those above them
+ * (struct upcalls). Must not decide when to report (exit.c).
+ */
+#include "interpose/process/start.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "interpose/base/config.h"
+#include "interpose/base/upcalls.h"
+#include "interpose/block/blocks.h"
+#include "interpose/block/deferred_totals.h"
+#include "interpose/block/free_race.h"
+#include "interpose/block/limit.h"
+#include "interpose/block/lsan_suppressions.h"
+#include "interpose/block/pool_counters.h"
+#include "interpose/block/refcount_history.h"
+#include "interpose/block/steps.h"
+#include "interpose/cuda/cuda_context.h"
+#include "interpose/cuda/wrappers/cuda_graph.h"
+#include "interpose/cuda/physical.h"
+#include "interpose/cuda/pool/pool.h"
+#include "interpose/dispatch/coverage.h"
+#include "interpose/opencl/kernel_args.h"
+#include "interpose/opencl/user_events.h"
+#include "interpose/process/create_ledger.h"
+#include "interpose/process/rank.h"
+#include "interpose/process/report_path.h"
+#include "interpose/process/signals.h"
+#include "interpose/recorder/thread_state.h"
+#include "interpose/recorder/write_observations.h"
+#include "interpose/stack/modules.h"
+#include "interpose/stack/python.h"
+#include "interpose/stack/stacks.h"
+#include "interpose/stack/unwinder.h"
+#include "ledger/clock.h"
+#include "ledger/process_stat.h"
+#include "ledger/roster.h"
+
+/* A limit on address space that leaves less than this is left to the application: nothing is
+ * recorded. Where it leaves more, the first call takes at most about a quarter of that. */
+#define ADDRESS_SPACE_MIN ((uint64_t)16 << 20)
+#define STRIPES_SHARE 32u /* the part of it for stripes, of which two are the least */
+
+/* The recorder and the state of all floors. A mapping of it is zero where nothing is set, and a
+ * page of it is used once somebody writes to it. */
+struct recorder_state {
+	struct recorder recorder;
+	struct modules modules;
+	struct stacks stacks;
+	struct python_names python;
+	struct blocks blocks;
+	struct rivals rivals;
+	struct facts_written facts;
+	struct modules_looked_at looked_at;
+	struct graphs graphs;
+	struct contexts contexts;
+	struct histories histories;
+	struct vmm vmm;
+	struct released released;
+	struct ledger_timeline parts;
+	struct holds holds;
+	struct user_events user_events;
+	struct pools_record pools_record;
+	struct limits limits;
+	struct steps steps;
+	struct report_state report;
+	struct stripes stripes; /* last: of its array only `count` are mapped */
+};
+
+static uint32_t generations;
+static struct roster *roster; /* NULL: this is no process of `gpuleak run` */
+void (*process_has_recorder)(struct recorder *recorder);
+
+void process_start(void)
+{
+	if (recorder_page)
+		return;
+	config_read();
+	rank_read();
+	atomic_store(&pool_on, config.pool != OPTION_POOL_OFF);
+	limits_start();
+	roster = roster_join(config_roster);
+	recorder_make_page();
+}
+
+bool process_is_on_roster(void)
+{
+	return roster != NULL;
+}
+
+static void connect(struct recorder_state *state)
+{
+	struct recorder *recorder = &state->recorder;
+
+#define CONNECT(name) recorder->name = &state->name
+	CONNECT(modules);
+	CONNECT(stacks);
+	CONNECT(python);
+	CONNECT(blocks);
+	CONNECT(rivals);
+	CONNECT(facts);
+	CONNECT(looked_at);
+	CONNECT(graphs);
+	CONNECT(contexts);
+	CONNECT(histories);
+	CONNECT(vmm);
+	CONNECT(released);
+	CONNECT(parts);
+	CONNECT(holds);
+	CONNECT(user_events);
+	CONNECT(pools_record);
+	CONNECT(limits);
+	CONNECT(steps);
+	CONNECT(report);
+	CONNECT(stripes);
+#undef CONNECT
+}
+
+static uint64_t start_ticks(void)
+{
+	struct process_stat stat;
+
+	return process_stat_read(0, &stat) < 0 ? 0 : stat.start_ticks;
+}
+
+static uint32_t add_text(struct recorder *recorder, const char *text)
+{
+	return ledger_add_string(&recorder->writer, text, strlen(text));
+}
+
+static int fill_recorder(struct recorder *recorder, const char *suppressions)
+{
+	struct identity identity;
+	struct ledger_header header = { 0 };
+	int r;
+
+	identity_read(&identity);
+	recorder->pid = getpid();
+	recorder->stack_depth = (unsigned int)config.stack_depth;
+	header.pid = recorder->pid;
+	header.ppid = getppid();
+	header.start_ticks = start_ticks();
+	header.start_real_ns = clock_ns(CLOCK_REALTIME);
+	header.start_mono_ns = clock_ns(CLOCK_MONOTONIC);
+	header.stack_depth = recorder->stack_depth;
+	header.first_call = 1;
+	r = create_ledger(recorder, &identity, &header);
+	if (r < 0)
+		return r;
+	recorder->header = recorder->writer.header;
+	recorder->released->timeline.type = LEDGER_CHUNK_RELEASED;
+	recorder->parts->type = LEDGER_CHUNK_PARTS;
+	recorder->header->host = add_text(recorder, identity.host);
+	recorder->header->exe = add_text(recorder, identity.exe);
+	recorder->header->cwd = add_text(recorder, identity.cwd);
+	recorder->header->command = ledger_add_string(&recorder->writer, identity.command,
+						      identity.command_length);
+	pools_record_make(recorder);
+	rank_write(recorder);
+	lsan_write(recorder, suppressions);
+	hooks_forget_refs();
+	modules_refresh(recorder);
+	return 0;
+}
+
+/* What a thread's state takes: behind the stripes lie as many caches of stacks. */
+#define THREAD_BYTES (sizeof(struct stripe) + sizeof(struct stack_cache))
+
+/* How many stripes there may be where LEFT bytes of address space are left. */
+static unsigned int stripes_for(uint64_t left)
+{
+	const uint64_t count = left / STRIPES_SHARE / THREAD_BYTES;
+
+	return count < STRIPES ? (unsigned int)count : STRIPES;
+}
+
+/* 0, or -errno: nothing is mapped then. */
+static int map_recorder(struct recorder **ret, const char *suppressions)
+{
+	const uint64_t left = ledger_address_space_left();
+	const unsigned int count = stripes_for(left);
+	const size_t size = offsetof(struct recorder_state, stripes.stripe) + count * THREAD_BYTES;
+	struct recorder_state *state;
+	int r;
+
+	if (left < ADDRESS_SPACE_MIN)
+		return -ENOMEM;
+	state = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (state == MAP_FAILED)
+		return -errno;
+	connect(state);
+	state->stripes.count = count;
+	state->stacks.cache = (struct stack_cache *)&state->stripes.stripe[count];
+	r = fill_recorder(&state->recorder, suppressions);
+	if (r < 0)
+		munmap(state, size);
+	else
+		*ret = &state->recorder;
+	return r;
+}
+
+/* Called with recorder_page->making held. */
+static struct recorder *make(int no_unwinder, const char *suppressions)
+{
+	struct roster_slot *slot = roster_enter(roster, getpid(), start_ticks(),
+						program_invocation_short_name);
+	struct recorder *recorder = NULL;
+	int r = map_recorder(&recorder, suppressions);
+
+	roster_note(slot, r < 0 ? -r : recorder->report->create_errno);
+	if (r < 0) {
+		recorder_page->failed_pid = getpid();
+		__atomic_store_n(&recorder_page->impossible, -r, __ATOMIC_RELAXED);
+		return NULL;
+	}
+	if (no_unwinder && recorder->stack_depth)
+		ledger_trouble(recorder->header, LEDGER_TROUBLE_NO_UNWINDER, 1);
+	recorder->generation = ++generations;
+	__atomic_store_n(&recorder_page->recorder, recorder, __ATOMIC_RELEASE);
+	config_warn();
+	signals_start();
+	return recorder;
+}
+
+static void get_or_make(void *data)
+{
+	struct recorder **ret = data, *recorder;
+	const char *suppressions;
+	bool made = false;
+	int no_unwinder;
+
+	if (!recorder_page)
+		process_start(); /* a GPU call from a constructor that ran before ours */
+	/* Before the lock: this asks the loader, whose lock a constructor that makes its
+	 * first GPU call in another thread would hold while it waits for ours. */
+	no_unwinder = ledger_address_space_left() < ADDRESS_SPACE_MIN || unwinder_load() < 0;
+	suppressions = lsan_ask();
+	lock_take(&recorder_page->making);
+	recorder = recorder_now();
+	if (!recorder && !recorder_page->impossible) {
+		recorder = make(no_unwinder, suppressions);
+		made = recorder != NULL;
+	}
+	lock_give(&recorder_page->making);
+	if (made && process_has_recorder)
+		process_has_recorder(recorder);
+	*ret = recorder;
+}
+
+const struct upcalls upcalls = {
+	.make_recorder = get_or_make,
+	.stack_is_nested = stack_is_nested,
+	.thread_joins = stack_join,
+	.thread_ends_in_call = record_calls_end,
+};
