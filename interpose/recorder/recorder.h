@@ -46,7 +46,7 @@ struct recorder {
 	struct limits *limits;
 	struct steps *steps;
 	struct report_state *report;
-	struct opencl_kept *opencl_kept; /* NULL: no context was made, or no pool is wanted */
+	struct cl_pool *cl_pool; /* NULL: no context was made, or no pool is wanted */
 	_Atomic uint64_t devices_met; /* a bit each, see driver_growth.c */
 	uint32_t errors_retracted;
 };

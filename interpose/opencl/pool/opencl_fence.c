@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * When is a released buffer clean? When a marker that was put into every queue of its context
- * after the release is complete. Owns contexts, their queues and those markers. Queues of the
- * application get nothing else from us, and are flushed only for a marker of ours.
+ * Decides when a released buffer is clean: when a marker that was put into every queue of its
+ * context after the release is complete. Owns contexts, their queues and those markers. The
+ * pool puts nothing else into the application's queues, and flushes a queue only for one of
+ * its markers.
  *
- * A single queue in order is no exception: what was released there could be handed out at
- * once only if the next owner's commands all came by that queue, and nobody knows that before
- * the application has made its last queue.
+ * A context with a single in-order queue gets no shortcut. Immediate reuse is safe only if all
+ * commands of the next owner use that queue. The application may create another queue later.
  */
 #include <string.h>
 
@@ -20,13 +20,13 @@ _Atomic bool opencl_pool_work;
 
 /* ---- the driver ---- */
 
-static struct route route_to(const struct kept_context *context, void *real)
+static struct route route_to(const struct cl_pool_context *context, void *real)
 {
 	return (struct route){ real, true, context->calls.below };
 }
 
-static cl_int put_marker(const struct kept_context *context, cl_command_queue queue,
-			 cl_event *ret)
+static cl_int driver_put_marker(const struct cl_pool_context *context, cl_command_queue queue,
+				cl_event *ret)
 {
 	const struct route route = route_to(context, context->calls.mark);
 	INSIDE(&hooks[HOOK_clEnqueueMarkerWithWaitList], route);
@@ -35,7 +35,7 @@ static cl_int put_marker(const struct kept_context *context, cl_command_queue qu
 		queue, 0, NULL, ret);
 }
 
-static void release_event(const struct kept_context *context, cl_event event)
+static void driver_release_event(const struct cl_pool_context *context, cl_event event)
 {
 	const struct route route = route_to(context, context->calls.release_event);
 	INSIDE(&hooks[HOOK_clReleaseEvent], route);
@@ -43,7 +43,7 @@ static void release_event(const struct kept_context *context, cl_event event)
 	((cl_int(*)(cl_event))route.real)(event);
 }
 
-static void release_queue(const struct kept_context *context, cl_command_queue queue)
+static void driver_release_queue(const struct cl_pool_context *context, cl_command_queue queue)
 {
 	const struct route route = route_to(context, context->calls.release_queue);
 	INSIDE(&hooks[HOOK_clReleaseCommandQueue], route);
@@ -51,8 +51,8 @@ static void release_queue(const struct kept_context *context, cl_command_queue q
 	((cl_int(*)(cl_command_queue))route.real)(queue);
 }
 
-/* CL_QUEUED ... CL_COMPLETE, or an error. */
-static cl_int status_of(const struct kept_context *context, cl_event event)
+/* Returns CL_QUEUED ... CL_COMPLETE, or an error. */
+static cl_int driver_event_status(const struct cl_pool_context *context, cl_event event)
 {
 	cl_int status = CL_QUEUED, r;
 
@@ -62,16 +62,18 @@ static cl_int status_of(const struct kept_context *context, cl_event event)
 	return r == CL_SUCCESS ? status : r;
 }
 
-void kept_release_events(const struct kept_context *context, const struct kept_events *events)
+void cl_pool_release_events(const struct cl_pool_context *context,
+			    const struct cl_pool_events *events)
 {
 	for (unsigned int i = 0; i < events->count; i++)
 		if (events->events[i])
-			release_event(context, events->events[i]);
+			driver_release_event(context, events->events[i]);
 }
 
-/* ---- has anything been put into queues? ---- */
+/* ---- epochs of enqueued commands ---- */
 
-/* Two equal answers: nothing was between them. */
+/* Returns a number that changes when a command was enqueued. Two equal numbers: no command was
+ * enqueued between the calls. */
 static uint64_t work_epoch(void)
 {
 	static _Atomic uint64_t epochs;
@@ -85,11 +87,12 @@ static uint64_t work_epoch(void)
 
 struct queues {
 	unsigned int count;
-	cl_command_queue handle[KEPT_QUEUES];
+	cl_command_queue handle[CL_POOL_QUEUES];
 };
 
-/* With the lock: CONTEXT's queues, none of which goes until queues_give(). */
-static void queues_take(struct kept_context *context, struct queues *ret)
+/* Locking: CONTEXT's. Stores CONTEXT's queues in *RET. None of them is released to the driver
+ * before queues_release(). */
+static void queues_acquire(struct cl_pool_context *context, struct queues *ret)
 {
 	ret->count = context->queue_count;
 	for (unsigned int i = 0; i < ret->count; i++) {
@@ -98,7 +101,7 @@ static void queues_take(struct kept_context *context, struct queues *ret)
 	}
 }
 
-static struct kept_queue *queue_of(struct kept_context *context, cl_command_queue handle)
+static struct cl_pool_queue *queue_lookup(struct cl_pool_context *context, cl_command_queue handle)
 {
 	for (unsigned int i = 0; i < context->queue_count; i++)
 		if (context->queues[i].handle == handle)
@@ -106,130 +109,131 @@ static struct kept_queue *queue_of(struct kept_context *context, cl_command_queu
 	return NULL;
 }
 
-static void queue_forget(struct kept_context *context, struct kept_queue *queue)
+static void queue_remove(struct cl_pool_context *context, struct cl_pool_queue *queue)
 {
 	*queue = context->queues[--context->queue_count];
 }
 
-static void queues_give(struct kept_context *context, const struct queues *queues)
+static void queues_release(struct cl_pool_context *context, const struct queues *queues)
 {
 	struct queues dead = { 0 };
 
-	kept_lock(context);
+	cl_pool_lock(context);
 	for (unsigned int i = 0; i < queues->count; i++) {
-		struct kept_queue *queue = queue_of(context, queues->handle[i]);
+		struct cl_pool_queue *queue = queue_lookup(context, queues->handle[i]);
 
 		if (!queue || --queue->users || !queue->dying)
 			continue;
 		dead.handle[dead.count++] = queue->handle;
-		queue_forget(context, queue);
+		queue_remove(context, queue);
 	}
-	kept_unlock(context);
+	cl_pool_unlock(context);
 	for (unsigned int i = 0; i < dead.count; i++)
-		release_queue(context, dead.handle[i]);
+		driver_release_queue(context, dead.handle[i]);
 }
 
-/* ---- tickets: with the lock unless said otherwise ---- */
+/* ---- fences; Locking: the context's, unless a comment says otherwise ---- */
 
-static struct kept_ticket *ticket_of(struct kept_context *context, uint64_t number)
+static struct cl_pool_fence *fence_by_number(struct cl_pool_context *context, uint64_t number)
 {
-	struct kept_ticket *ticket = &context->ring[number % KEPT_TICKETS];
+	struct cl_pool_fence *fence = &context->ring[number % CL_POOL_FENCES];
 
-	return number > context->done && number <= context->issued ? ticket : NULL;
+	return number > context->completed && number <= context->last_issued ? fence : NULL;
 }
 
-void ticket_bytes(struct kept_context *context, uint64_t number, int64_t bytes)
+void cl_fence_add_bytes(struct cl_pool_context *context, uint64_t number, int64_t bytes)
 {
-	struct kept_ticket *ticket = ticket_of(context, number);
+	struct cl_pool_fence *fence = fence_by_number(context, number);
 
-	if (!ticket)
+	if (!fence)
 		return;
-	ticket->bytes += (uint64_t)bytes;
+	fence->bytes += (uint64_t)bytes;
 	atomic_fetch_add_explicit(&context->device->pending, bytes, memory_order_relaxed);
 }
 
-static bool is_done(const struct kept_ticket *ticket)
+static bool fence_is_complete(const struct cl_pool_fence *fence)
 {
-	return ticket->ready &&
-	       (ticket->failed || ticket->done == ((uint64_t)1 << ticket->count) - 1);
+	return fence->ready &&
+	       (fence->failed || fence->completed_markers == ((uint64_t)1 << fence->count) - 1);
 }
-_Static_assert(KEPT_QUEUES < 64, "a bit for each marker");
+_Static_assert(CL_POOL_QUEUES < 64, "a bit for each marker");
 
-/* Takes the oldest tickets out of the ring, as far as they are done and there is room for
- * their events. Returns whether there were any. */
-static bool advance(struct kept_context *context, struct kept_events *ret)
+/* Removes the oldest fences from the ring while they are complete and *RET has room for their
+ * events. Returns true if it removed any. */
+static bool fences_advance(struct cl_pool_context *context, struct cl_pool_events *ret)
 {
 	bool any = false;
 
-	while (!context->polling && context->done < context->issued) {
-		struct kept_ticket *ticket = ticket_of(context, context->done + 1);
+	while (!context->polling && context->completed < context->last_issued) {
+		struct cl_pool_fence *fence = fence_by_number(context, context->completed + 1);
 
-		if (!is_done(ticket) || ret->count + ticket->count > 2 * KEPT_QUEUES)
+		if (!fence_is_complete(fence) || ret->count + fence->count > 2 * CL_POOL_QUEUES)
 			break;
-		memcpy(&ret->events[ret->count], ticket->events,
-		       ticket->count * sizeof(ticket->events[0]));
-		ret->count += ticket->count;
-		ticket_bytes(context, ticket->number, -(int64_t)ticket->bytes);
-		context->done = ticket->number;
-		if (ticket->failed)
-			context->failed = ticket->number;
+		memcpy(&ret->events[ret->count], fence->events,
+		       fence->count * sizeof(fence->events[0]));
+		ret->count += fence->count;
+		cl_fence_add_bytes(context, fence->number, -(int64_t)fence->bytes);
+		context->completed = fence->number;
+		if (fence->failed)
+			context->failed = fence->number;
 		any = true;
 	}
 	return any;
 }
 
-/* Without the lock. */
-static void settle(struct kept_context *context)
+/* Call without a lock. */
+static void fences_complete(struct cl_pool_context *context)
 {
-	struct kept_events events;
+	struct cl_pool_events events;
 	bool any;
 
 	do {
 		events.count = 0;
-		kept_lock(context);
-		any = advance(context, &events);
-		kept_unlock(context);
-		kept_release_events(context, &events);
+		cl_pool_lock(context);
+		any = fences_advance(context, &events);
+		cl_pool_unlock(context);
+		cl_pool_release_events(context, &events);
 		if (any)
-			kept_tickets_done(context);
+			cl_pool_fences_completed(context);
 	} while (any);
 }
 
-/* ---- told by the driver, on whatever thread ---- */
+/* ---- callbacks of the driver, on any thread ---- */
 
-/* What a callback is given: which marker of which ticket. Numbers are never used twice in
- * one place. */
+/* The callback's argument: the marker, the context and the fence's number. A number is used only
+ * once in a context's place. */
 #define NOTE_MARKER_BITS 5
 #define NOTE_CONTEXT_BITS 6
-_Static_assert(KEPT_QUEUES == 1 << NOTE_MARKER_BITS, "markers fit their bits");
-_Static_assert(KEPT_CONTEXTS == 1 << NOTE_CONTEXT_BITS, "contexts fit their bits");
+_Static_assert(CL_POOL_QUEUES == 1 << NOTE_MARKER_BITS, "markers fit their bits");
+_Static_assert(CL_POOL_CONTEXTS == 1 << NOTE_CONTEXT_BITS, "contexts fit their bits");
 
 static void CL_CALLBACK on_marker(cl_event event, cl_int status, void *note)
 {
-	struct opencl_kept *pool = kept_pool();
+	struct cl_pool *pool = cl_pool_current();
 	uint64_t word = (uint64_t)(uintptr_t)note;
-	struct kept_context *context;
-	struct kept_ticket *ticket;
-	unsigned int marker = word % KEPT_QUEUES;
+	struct cl_pool_context *context;
+	struct cl_pool_fence *fence;
+	unsigned int marker = word % CL_POOL_QUEUES;
 
 	(void)event;
 	if (!pool)
 		return;
 	word >>= NOTE_MARKER_BITS;
-	context = &pool->contexts[word % KEPT_CONTEXTS];
-	kept_lock(context);
-	ticket = ticket_of(context, word >> NOTE_CONTEXT_BITS);
-	if (ticket) {
-		ticket->done |= (uint64_t)1 << marker;
-		ticket->failed = ticket->failed || status < 0;
+	context = &pool->contexts[word % CL_POOL_CONTEXTS];
+	cl_pool_lock(context);
+	fence = fence_by_number(context, word >> NOTE_CONTEXT_BITS);
+	if (fence) {
+		fence->completed_markers |= (uint64_t)1 << marker;
+		fence->failed = fence->failed || status < 0;
 	}
-	kept_unlock(context);
-	settle(context);
-	ticket_poll(context); /* one before it, of which the driver says nothing, may hold it up */
+	cl_pool_unlock(context);
+	fences_complete(context);
+	cl_fences_poll(
+		context); /* an earlier fence without a callback may block this one */
 }
 
-static void ask_to_tell(struct opencl_kept *pool, struct kept_context *context, uint64_t number,
-			unsigned int marker, cl_event event)
+static void marker_set_callback(struct cl_pool *pool, struct cl_pool_context *context,
+				uint64_t number, unsigned int marker, cl_event event)
 {
 	uint64_t note = (number << NOTE_CONTEXT_BITS |
 			 (uint64_t)(context - pool->contexts)) << NOTE_MARKER_BITS | marker;
@@ -242,97 +246,98 @@ static void ask_to_tell(struct opencl_kept *pool, struct kept_context *context, 
 
 /* ---- issuing ---- */
 
-static bool is_full(const struct kept_context *context)
+static bool fences_are_full(const struct cl_pool_context *context)
 {
-	return context->issued - context->done == KEPT_TICKETS;
+	return context->last_issued - context->completed == CL_POOL_FENCES;
 }
 
-static struct kept_ticket *reserve(struct kept_context *context, struct queues *ret_queues,
-				   uint64_t epoch)
+static struct cl_pool_fence *fence_reserve(struct cl_pool_context *context,
+					   struct queues *ret_queues, uint64_t epoch)
 {
-	struct kept_ticket *ticket;
+	struct cl_pool_fence *fence;
 
-	if (context->unpoolable || !atomic_load(&context->handle) || is_full(context))
+	if (context->unpoolable || !atomic_load(&context->handle) || fences_are_full(context))
 		return NULL;
-	context->issued++;
-	ticket = ticket_of(context, context->issued);
-	memset(ticket, 0, sizeof(*ticket));
-	ticket->number = context->issued;
+	context->last_issued++;
+	fence = fence_by_number(context, context->last_issued);
+	memset(fence, 0, sizeof(*fence));
+	fence->number = context->last_issued;
 	context->epoch = epoch;
 	context->issuing++;
-	queues_take(context, ret_queues);
-	return ticket;
+	queues_acquire(context, ret_queues);
+	return fence;
 }
 
-/* Without the lock. False: one of them failed. */
-static bool put_markers(struct kept_context *context, const struct queues *queues,
-			struct kept_events *ret)
+/* Call without a lock. Returns false if one marker failed. */
+static bool fence_put_markers(struct cl_pool_context *context, const struct queues *queues,
+			      struct cl_pool_events *ret)
 {
 	ret->count = 0;
 	for (unsigned int i = 0; i < queues->count; i++) {
-		if (put_marker(context, queues->handle[i], &ret->events[i]) != CL_SUCCESS)
+		if (driver_put_marker(context, queues->handle[i], &ret->events[i]) != CL_SUCCESS)
 			return false;
 		ret->count++;
 	}
 	return true;
 }
 
-/* Of an epoch that was read before: the ticket is behind all that was there then. */
-static uint64_t issue(struct kept_context *context, uint64_t epoch, bool tell)
+/* Locking: takes CONTEXT's. EPOCH was read before: the fence covers all commands that were
+ * enqueued then. Returns the fence's number, or 0. */
+static uint64_t fence_issue(struct cl_pool_context *context, uint64_t epoch, bool notify)
 {
-	struct opencl_kept *pool = kept_pool();
-	struct kept_ticket *ticket = NULL;
-	struct kept_events events;
+	struct cl_pool *pool = cl_pool_current();
+	struct cl_pool_fence *fence = NULL;
+	struct cl_pool_events events;
 	struct queues queues;
 	uint64_t number;
 	bool put, over;
 
 	if (pool) {
-		kept_lock(context);
-		ticket = reserve(context, &queues, epoch);
-		if (ticket)
-			ticket->tells = tell;
-		kept_unlock(context);
+		cl_pool_lock(context);
+		fence = fence_reserve(context, &queues, epoch);
+		if (fence)
+			fence->notifies = notify;
+		cl_pool_unlock(context);
 	}
-	if (!ticket)
+	if (!fence)
 		return 0;
-	number = ticket->number;
-	put = put_markers(context, &queues, &events);
-	for (unsigned int i = 0; tell && i < events.count; i++) /* now: it may be done at once */
-		ask_to_tell(pool, context, number, i, events.events[i]);
-	kept_lock(context);
+	number = fence->number;
+	put = fence_put_markers(context, &queues, &events);
+	for (unsigned int i = 0; notify && i < events.count; i++) /* may complete at once */
+		marker_set_callback(pool, context, number, i, events.events[i]);
+	cl_pool_lock(context);
 	context->issuing--;
-	ticket->count = events.count;
-	memcpy(ticket->events, events.events, events.count * sizeof(events.events[0]));
-	ticket->failed = ticket->failed || !put;
-	context->unpoolable = context->unpoolable || !put; /* a device's own queue has none */
-	ticket->ready = true;
-	over = is_done(ticket);
-	kept_unlock(context);
-	pools_count(&context->device->row->tickets, 1);
-	queues_give(context, &queues);
+	fence->count = events.count;
+	memcpy(fence->events, events.events, events.count * sizeof(events.events[0]));
+	fence->failed = fence->failed || !put;
+	context->unpoolable = context->unpoolable || !put; /* a device queue */
+	fence->ready = true;
+	over = fence_is_complete(fence);
+	cl_pool_unlock(context);
+	pools_count(&context->device->record->tickets, 1);
+	queues_release(context, &queues);
 	if (over)
-		settle(context);
+		fences_complete(context);
 	return put ? number : 0;
 }
 
-uint64_t ticket_get(struct kept_context *context, bool tell)
+uint64_t cl_fence_get(struct cl_pool_context *context, bool notify)
 {
 	uint64_t epoch = work_epoch(), number = 0;
 	bool full;
 
-	kept_lock(context);
-	if (epoch == context->epoch && context->issued > context->failed &&
-	    (!tell || context->issued <= context->done ||
-	     ticket_of(context, context->issued)->tells))
-		number = context->issued;
-	full = is_full(context);
-	kept_unlock(context);
+	cl_pool_lock(context);
+	if (epoch == context->epoch && context->last_issued > context->failed &&
+	    (!notify || context->last_issued <= context->completed ||
+	     fence_by_number(context, context->last_issued)->notifies))
+		number = context->last_issued;
+	full = fences_are_full(context);
+	cl_pool_unlock(context);
 	if (number)
-		pools_count(&context->device->row->shared_tickets, 1);
-	else if (full) /* where all sizes differ, no creation has asked */
-		ticket_poll(context);
-	return number ? number : issue(context, epoch, tell);
+		pools_count(&context->device->record->shared_tickets, 1);
+	else if (full) /* if all sizes differ, no creation has polled */
+		cl_fences_poll(context);
+	return number ? number : fence_issue(context, epoch, notify);
 }
 
 uint64_t opencl_pool_finishing(void)
@@ -340,69 +345,71 @@ uint64_t opencl_pool_finishing(void)
 	return work_epoch();
 }
 
-/* The only queue was empty: as if a ticket had been issued then, and were done. */
-static void note_idle(struct kept_context *context, uint64_t epoch)
+/* Locking: CONTEXT's. If the only queue was empty, stores what a fence would have stored that
+ * was issued then and is complete. */
+static void fences_note_idle(struct cl_pool_context *context, uint64_t epoch)
 {
-	if (context->queue_count != 1 || context->issued != context->done)
+	if (context->queue_count != 1 || context->last_issued != context->completed)
 		return;
-	context->done = ++context->issued;
+	context->completed = ++context->last_issued;
 	context->epoch = epoch;
 }
 
 /* ---- polling ---- */
 
-/* A marker that nobody flushes is never done: its queue may have nothing else to do. */
-static void flush(struct kept_context *context)
+/* A marker that is never flushed never completes: its queue may get no other command. */
+static void queues_flush(struct cl_pool_context *context)
 {
 	struct queues queues;
 
-	kept_lock(context);
-	queues_take(context, &queues);
-	kept_unlock(context);
+	cl_pool_lock(context);
+	queues_acquire(context, &queues);
+	cl_pool_unlock(context);
 	for (unsigned int i = 0; i < queues.count; i++)
 		((cl_int(*)(cl_command_queue))context->calls.flush)(queues.handle[i]);
-	queues_give(context, &queues);
+	queues_release(context, &queues);
 }
 
-/* The oldest ticket's markers; it stays in the ring until poll_end(). */
-static struct kept_ticket *poll_begin(struct kept_context *context)
+/* Returns the oldest fence if its markers must be queried, or NULL. The fence stays in the ring
+ * until fences_poll_end(). */
+static struct cl_pool_fence *fences_poll_begin(struct cl_pool_context *context)
 {
-	struct kept_ticket *ticket = NULL;
+	struct cl_pool_fence *fence = NULL;
 
-	kept_lock(context);
+	cl_pool_lock(context);
 	if (!context->polling && atomic_load(&context->handle))
-		ticket = ticket_of(context, context->done + 1);
-	if (ticket && (!ticket->ready || is_done(ticket)))
-		ticket = NULL;
-	context->polling = context->polling || ticket;
-	kept_unlock(context);
-	return ticket;
+		fence = fence_by_number(context, context->completed + 1);
+	if (fence && (!fence->ready || fence_is_complete(fence)))
+		fence = NULL;
+	context->polling = context->polling || fence;
+	cl_pool_unlock(context);
+	return fence;
 }
 
-static void poll_end(struct kept_context *context, struct kept_ticket *ticket, uint64_t done,
-		     bool failed, bool flushed)
+static void fences_poll_end(struct cl_pool_context *context, struct cl_pool_fence *fence,
+			    uint64_t done, bool failed, bool flushed)
 {
-	kept_lock(context);
+	cl_pool_lock(context);
 	context->polling = false;
-	ticket->done |= done;
-	ticket->failed = ticket->failed || failed;
-	ticket->flushed = ticket->flushed || flushed;
-	kept_unlock(context);
-	settle(context);
+	fence->completed_markers |= done;
+	fence->failed = fence->failed || failed;
+	fence->flushed = fence->flushed || flushed;
+	cl_pool_unlock(context);
+	fences_complete(context);
 }
 
-/* Whether the oldest ticket is done. */
-static bool poll_one(struct kept_context *context)
+/* Returns true if the oldest fence is complete. */
+static bool fences_poll_one(struct cl_pool_context *context)
 {
-	struct kept_ticket *ticket = poll_begin(context);
+	struct cl_pool_fence *fence = fences_poll_begin(context);
 	bool failed = false, queued = false;
 	unsigned int waiting = 0;
 	uint64_t done = 0;
 
-	if (!ticket)
+	if (!fence)
 		return false;
-	for (unsigned int i = 0; i < ticket->count; i++) {
-		cl_int status = status_of(context, ticket->events[i]);
+	for (unsigned int i = 0; i < fence->count; i++) {
+		cl_int status = driver_event_status(context, fence->events[i]);
 
 		failed = failed || status < 0;
 		queued = queued || status == CL_QUEUED;
@@ -411,51 +418,51 @@ static bool poll_one(struct kept_context *context)
 		else
 			waiting++;
 	}
-	queued = queued && !ticket->flushed;
-	poll_end(context, ticket, done, failed, queued);
+	queued = queued && !fence->flushed;
+	fences_poll_end(context, fence, done, failed, queued);
 	if (queued)
-		flush(context);
+		queues_flush(context);
 	return waiting == 0;
 }
 
-void ticket_poll(struct kept_context *context)
+void cl_fences_poll(struct cl_pool_context *context)
 {
-	for (unsigned int i = 0; i < KEPT_TICKETS && poll_one(context); i++)
+	for (unsigned int i = 0; i < CL_POOL_FENCES && fences_poll_one(context); i++)
 		;
 }
 
 /* ---- the pool and its contexts ---- */
 
-struct opencl_kept *kept_pool(void)
+struct cl_pool *cl_pool_current(void)
 {
 	struct recorder *recorder = thread_self.busy ? NULL : recorder_now();
 
-	return recorder ? __atomic_load_n(&recorder->opencl_kept, __ATOMIC_ACQUIRE) : NULL;
+	return recorder ? __atomic_load_n(&recorder->cl_pool, __ATOMIC_ACQUIRE) : NULL;
 }
 
-void kept_lock(struct kept_context *context)
+void cl_pool_lock(struct cl_pool_context *context)
 {
 	(void)!recorder_enter();
 	lock_take(&context->lock);
 }
 
-void kept_unlock(struct kept_context *context)
+void cl_pool_unlock(struct cl_pool_context *context)
 {
 	lock_give(&context->lock);
 	recorder_leave();
 }
 
-static struct opencl_kept *pool_make(void)
+static struct cl_pool *cl_pool_create(void)
 {
 	struct recorder *recorder = recorder_enter();
-	struct opencl_kept *pool, *none = NULL;
+	struct cl_pool *pool, *none = NULL;
 
 	if (!recorder)
 		return NULL;
 	pool = arena_take(&recorder->arena, sizeof(*pool));
 	if (pool) {
 		pool->arena = &recorder->arena;
-		if (!__atomic_compare_exchange_n(&recorder->opencl_kept, &none, pool, false,
+		if (!__atomic_compare_exchange_n(&recorder->cl_pool, &none, pool, false,
 						 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
 			arena_give(&recorder->arena, pool, sizeof(*pool));
 			pool = none;
@@ -465,12 +472,12 @@ static struct opencl_kept *pool_make(void)
 	return pool;
 }
 
-struct kept_context *kept_find(struct opencl_kept *pool, cl_context handle)
+struct cl_pool_context *cl_pool_lookup_context(struct cl_pool *pool, cl_context handle)
 {
 	unsigned int start = (unsigned int)((uintptr_t)handle >> 6);
 
-	for (unsigned int i = 0; handle && i < KEPT_CONTEXTS; i++) {
-		struct kept_context *context = &pool->contexts[(start + i) % KEPT_CONTEXTS];
+	for (unsigned int i = 0; handle && i < CL_POOL_CONTEXTS; i++) {
+		struct cl_pool_context *context = &pool->contexts[(start + i) % CL_POOL_CONTEXTS];
 
 		if (atomic_load_explicit(&context->handle, memory_order_acquire) == handle)
 			return context;
@@ -478,30 +485,31 @@ struct kept_context *kept_find(struct opencl_kept *pool, cl_context handle)
 	return NULL;
 }
 
-static bool is_over(struct kept_context *context)
+static bool context_release_if_unused(struct cl_pool_context *context)
 {
 	bool over;
 
 	lock_take(&context->lock);
-	over = !context->taken || (!atomic_load(&context->handle) && !context->objects &&
-				   !context->queue_count && !context->issuing && !context->polling);
-	context->taken = context->taken && !over;
+	over = !context->reserved ||
+	       (!atomic_load(&context->handle) && !context->objects && !context->queue_count &&
+		!context->issuing && !context->polling);
+	context->reserved = context->reserved && !over;
 	lock_give(&context->lock);
 	return over;
 }
 
-static struct kept_context *take_context(struct opencl_kept *pool, cl_context handle)
+static struct cl_pool_context *context_reserve(struct cl_pool *pool, cl_context handle)
 {
 	unsigned int start = (unsigned int)((uintptr_t)handle >> 6);
-	struct kept_context *found = NULL;
+	struct cl_pool_context *found = NULL;
 
 	(void)!recorder_enter();
 	lock_take(&pool->lock);
-	for (unsigned int i = 0; i < KEPT_CONTEXTS && !found; i++) {
-		struct kept_context *context = &pool->contexts[(start + i) % KEPT_CONTEXTS];
+	for (unsigned int i = 0; i < CL_POOL_CONTEXTS && !found; i++) {
+		struct cl_pool_context *context = &pool->contexts[(start + i) % CL_POOL_CONTEXTS];
 
-		if (is_over(context)) {
-			context->taken = true;
+		if (context_release_if_unused(context)) {
+			context->reserved = true;
 			found = context;
 		}
 	}
@@ -510,10 +518,11 @@ static struct kept_context *take_context(struct opencl_kept *pool, cl_context ha
 	return found;
 }
 
-/* All that the pool may have to call; a driver that has no markers (OpenCL 1.1) gets none. */
-static bool find_calls(struct kept_calls *ret)
+/* Fills *RET with all driver functions that the pool calls. Returns false if one is missing: a
+ * driver of OpenCL 1.1 has no markers and gets no pool. */
+static bool driver_find_calls(struct cl_pool_calls *ret)
 {
-	*ret = (struct kept_calls){
+	*ret = (struct cl_pool_calls){
 		.release_mem = opencl_used(USED_clReleaseMemObject),
 		.mem_info = opencl_used(USED_clGetMemObjectInfo),
 		.mark = opencl_used(USED_clEnqueueMarkerWithWaitList),
@@ -528,196 +537,198 @@ static bool find_calls(struct kept_calls *ret)
 	       ret->release_event && ret->flush && ret->release_queue;
 }
 
-static void fill(struct opencl_kept *pool, struct kept_context *context, cl_context handle,
-		 const struct kept_calls *calls, int device)
+static void context_init(struct cl_pool *pool, struct cl_pool_context *context, cl_context handle,
+			 const struct cl_pool_calls *calls, int device)
 {
-	struct kept_device *of = &pool->devices[device < 0 ? 0 : (device + 1) % KEPT_DEVICES];
+	struct cl_pool_device *of = &pool->devices[device < 0 ? 0 : (device + 1) % CL_POOL_DEVICES];
 
-	if (!of->row)
-		of->row = pools_record_row("OpenCL", "cl-buffer", device);
+	if (!of->record)
+		of->record = pools_record_row("OpenCL", "cl-buffer", device);
 	if (!of->total && config.pool_cache < 0 && config.pool_cache != OPTION_UNSET)
-		of->total = opencl_total_of(device); /* it is a percentage */
+		of->total = opencl_total_of(device); /* the limit is a percentage */
 	context->device = of;
 	context->references = 1;
 	context->unpoolable = false;
 	context->calls = *calls;
 	context->epoch = 0;
-	/* Numbers go on: a marker of the context before may be told late. */
-	context->dropped = context->failed = context->done = context->issued;
-	if (of->row)
+	/* Numbers continue: a marker of the previous context in this place may report late. */
+	context->dropped = context->failed = context->completed = context->last_issued;
+	if (of->record)
 		atomic_store_explicit(&context->handle, handle, memory_order_release);
 	else
-		context->taken = false;
+		context->reserved = false;
 }
 
 void opencl_pool_context_made(cl_context handle)
 {
-	struct kept_context *context;
-	struct opencl_kept *pool;
-	struct kept_calls calls;
+	struct cl_pool_context *context;
+	struct cl_pool *pool;
+	struct cl_pool_calls calls;
 
-	if (config.pool == OPTION_POOL_OFF || !handle || !find_calls(&calls))
+	if (config.pool == OPTION_POOL_OFF || !handle || !driver_find_calls(&calls))
 		return;
-	pool = kept_pool();
-	if (!pool && !(pool = pool_make()))
+	pool = cl_pool_current();
+	if (!pool && !(pool = cl_pool_create()))
 		return;
-	context = kept_find(pool, handle);
-	if (context) /* its end was not seen */
+	context = cl_pool_lookup_context(pool, handle);
+	if (context) /* the recorder missed its end */
 		atomic_store(&context->handle, NULL);
-	context = take_context(pool, handle);
+	context = context_reserve(pool, handle);
 	if (context)
-		fill(pool, context, handle, &calls, opencl_device_of(handle));
+		context_init(pool, context, handle, &calls, opencl_device_of(handle));
 	atomic_store(&opencl_pool_on, true);
 }
 
-static struct kept_context *known(cl_context handle)
+static struct cl_pool_context *context_lookup(cl_context handle)
 {
-	struct opencl_kept *pool = kept_pool();
+	struct cl_pool *pool = cl_pool_current();
 
-	return pool ? kept_find(pool, handle) : NULL;
+	return pool ? cl_pool_lookup_context(pool, handle) : NULL;
 }
 
 void opencl_pool_context_retained(cl_context handle)
 {
-	struct kept_context *context = known(handle);
+	struct cl_pool_context *context = context_lookup(handle);
 
 	if (!context)
 		return;
-	kept_lock(context);
+	cl_pool_lock(context);
 	context->references++;
-	kept_unlock(context);
+	cl_pool_unlock(context);
 }
 
-/* Objects of ours would keep the context alive. */
+/* Cached buffers would keep the context alive: they are returned before the last release. */
 void opencl_pool_context_releasing(cl_context handle)
 {
-	struct kept_context *context = known(handle);
-	struct kept *victims = NULL;
+	struct cl_pool_context *context = context_lookup(handle);
+	struct cl_pool_buffer *victims = NULL;
 	bool last;
 
 	if (!context)
 		return;
-	kept_lock(context);
+	cl_pool_lock(context);
 	last = context->references && --context->references == 0;
 	if (last) {
-		victims = kept_take_all(context);
+		victims = cl_pool_remove_all(context);
 		atomic_store(&context->handle, NULL);
 	}
-	kept_unlock(context);
+	cl_pool_unlock(context);
 	if (!last)
 		return;
-	kept_let_go(context, victims);
-	kept_lock(context);
-	for (uint64_t n = context->done + 1; n <= context->issued; n++)
-		ticket_of(context, n)->failed = true; /* whatever becomes of it */
-	kept_unlock(context);
-	settle(context);
+	cl_pool_return(context, victims);
+	cl_pool_lock(context);
+	for (uint64_t n = context->completed + 1; n <= context->last_issued; n++)
+		fence_by_number(context, n)->failed = true; /* no buffer waits for it any more */
+	cl_pool_unlock(context);
+	fences_complete(context);
 }
 
-/* ---- queues, as the application has them ---- */
+/* ---- the application's queues ---- */
 
 void opencl_pool_queue_made(cl_context handle, cl_command_queue queue)
 {
-	struct kept_context *context = known(handle);
-	struct kept_queue *stale;
+	struct cl_pool_context *context = context_lookup(handle);
+	struct cl_pool_queue *stale;
 
 	if (!context)
 		return;
-	kept_lock(context);
-	stale = queue_of(context, queue);
+	cl_pool_lock(context);
+	stale = queue_lookup(context, queue);
 	if (stale)
-		queue_forget(context, stale); /* its end was not seen */
-	if (context->queue_count < KEPT_QUEUES)
-		context->queues[context->queue_count++] = (struct kept_queue){ queue, 1, 0, false };
+		queue_remove(context, stale); /* the recorder missed its end */
+	if (context->queue_count < CL_POOL_QUEUES)
+		context->queues[context->queue_count++] =
+			(struct cl_pool_queue){ queue, 1, 0, false };
 	else
 		context->unpoolable = true;
-	kept_unlock(context);
+	cl_pool_unlock(context);
 }
 
-/* QUEUE's context, locked, or NULL. */
-static struct kept_context *lock_context_of(cl_command_queue queue)
+/* Returns QUEUE's context with its lock taken, or NULL without a lock. */
+static struct cl_pool_context *context_lock_for_queue(cl_command_queue queue)
 {
-	struct opencl_kept *pool = kept_pool();
+	struct cl_pool *pool = cl_pool_current();
 
-	for (unsigned int i = 0; pool && i < KEPT_CONTEXTS; i++) {
-		struct kept_context *context = &pool->contexts[i];
+	for (unsigned int i = 0; pool && i < CL_POOL_CONTEXTS; i++) {
+		struct cl_pool_context *context = &pool->contexts[i];
 
 		if (!__atomic_load_n(&context->queue_count, __ATOMIC_RELAXED))
 			continue;
-		kept_lock(context);
-		if (queue_of(context, queue))
+		cl_pool_lock(context);
+		if (queue_lookup(context, queue))
 			return context;
-		kept_unlock(context);
+		cl_pool_unlock(context);
 	}
 	return NULL;
 }
 
 void opencl_pool_finished(cl_command_queue queue, uint64_t epoch)
 {
-	struct kept_context *context = lock_context_of(queue);
+	struct cl_pool_context *context = context_lock_for_queue(queue);
 	bool outstanding;
 
 	if (!context)
 		return;
-	outstanding = context->issued != context->done;
+	outstanding = context->last_issued != context->completed;
 	if (!outstanding)
-		note_idle(context, epoch);
-	kept_unlock(context);
+		fences_note_idle(context, epoch);
+	cl_pool_unlock(context);
 	if (!outstanding)
 		return;
-	ticket_poll(context); /* they were in the queue: they are done, too */
-	kept_lock(context);
-	note_idle(context, epoch);
-	kept_unlock(context);
+	cl_fences_poll(context); /* the queue is empty: its markers are complete, too */
+	cl_pool_lock(context);
+	fences_note_idle(context, epoch);
+	cl_pool_unlock(context);
 }
 
 void opencl_pool_queue_retained(cl_command_queue queue)
 {
-	struct kept_context *context = lock_context_of(queue);
+	struct cl_pool_context *context = context_lock_for_queue(queue);
 
 	if (!context)
 		return;
-	queue_of(context, queue)->references++;
-	kept_unlock(context);
+	queue_lookup(context, queue)->references++;
+	cl_pool_unlock(context);
 }
 
-/* Its commands go on without it: so a ticket comes first, which all later ones come after. */
-static void last_marker(struct kept_context *context)
+/* The commands of a released queue still run. A fence is issued first, and completes before all
+ * later fences. */
+static void queue_put_last_fence(struct cl_pool_context *context)
 {
-	struct kept *victims;
+	struct cl_pool_buffer *victims;
 
-	if (ticket_get(context, false))
+	if (cl_fence_get(context, false))
 		return;
-	kept_lock(context);
+	cl_pool_lock(context);
 	context->unpoolable = true;
-	victims = kept_take_all(context);
-	kept_unlock(context);
-	kept_let_go(context, victims);
+	victims = cl_pool_remove_all(context);
+	cl_pool_unlock(context);
+	cl_pool_return(context, victims);
 }
 
 bool opencl_pool_queue_releasing(cl_command_queue handle)
 {
-	struct kept_context *context = lock_context_of(handle);
-	struct kept_queue *queue;
+	struct cl_pool_context *context = context_lock_for_queue(handle);
+	struct cl_pool_queue *queue;
 	bool alive, in_use = false;
 
 	if (!context)
 		return false;
-	queue = queue_of(context, handle);
+	queue = queue_lookup(context, handle);
 	if (--queue->references) {
-		kept_unlock(context);
+		cl_pool_unlock(context);
 		return false;
 	}
 	alive = atomic_load(&context->handle) && !context->unpoolable;
-	kept_unlock(context);
+	cl_pool_unlock(context);
 	if (alive)
-		last_marker(context);
-	kept_lock(context);
-	queue = queue_of(context, handle);
+		queue_put_last_fence(context);
+	cl_pool_lock(context);
+	queue = queue_lookup(context, handle);
 	if (queue && queue->users)
 		queue->dying = in_use = true;
 	else if (queue)
-		queue_forget(context, queue);
-	kept_unlock(context);
+		queue_remove(context, queue);
+	cl_pool_unlock(context);
 	return in_use;
 }

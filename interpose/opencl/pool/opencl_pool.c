@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Buffers of OpenCL that are kept and handed out again: which of them, for whom, and when they
- * go. The pool holds the driver's last reference of a kept buffer, so that all that the driver
- * answers of it stays true; references before the last one are the driver's to count. When a
- * buffer is clean is opencl_fence.c's to say. A buffer that the driver says has more
- * references than ours (its own commands on some, callers that we do not see) is not handed out.
+ * The cache of OpenCL buffers: which buffers are cached, reused and returned. The pool holds
+ * the driver's last reference of a cached buffer, so the driver's answers about it stay true.
+ * The driver counts all references before the last one. opencl_fence.c decides when a buffer
+ * is clean. The driver may report more references than the pool knows: its own commands, or
+ * callers that are not intercepted. Then the buffer is not reused.
  */
 #include <dlfcn.h>
 #include <string.h>
@@ -21,14 +21,14 @@
 #define BOUND_LEAST ((uint64_t)64 << 20)
 #define BUSY_MAX 16
 
-/* Flags that say nothing of host memory, nor anything that we do not know. */
+/* Flags without host memory. Unknown flags are not pooled. */
 #define PLAIN_FLAGS                                                                      \
 	((cl_mem_flags)(CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY | CL_MEM_READ_ONLY |       \
 			CL_MEM_HOST_WRITE_ONLY | CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_NO_ACCESS))
 
 /* ---- the driver ---- */
 
-static cl_int release_mem(const struct kept_calls *calls, cl_mem object)
+static cl_int driver_release_mem(const struct cl_pool_calls *calls, cl_mem object)
 {
 	const struct route route = { calls->release_mem, true, calls->below };
 	INSIDE(&hooks[HOOK_clReleaseMemObject], route);
@@ -36,7 +36,7 @@ static cl_int release_mem(const struct kept_calls *calls, cl_mem object)
 	return ((cl_int(*)(cl_mem))route.real)(object);
 }
 
-static cl_uint count_of(const struct kept_calls *calls, cl_mem object, cl_mem_info what)
+static cl_uint driver_mem_count(const struct cl_pool_calls *calls, cl_mem object, cl_mem_info what)
 {
 	const struct route route = { calls->mem_info, true, calls->below };
 	INSIDE(&hooks[HOOK_clGetMemObjectInfo], route);
@@ -48,7 +48,7 @@ static cl_uint count_of(const struct kept_calls *calls, cl_mem object, cl_mem_in
 	return r == CL_SUCCESS ? count : ~0u;
 }
 
-static cl_mem handle_of(const struct kept *object)
+static cl_mem buffer_handle(const struct cl_pool_buffer *object)
 {
 	return (cl_mem)(uintptr_t)object->handle;
 }
@@ -63,63 +63,65 @@ static uint64_t now_s(void)
 
 /* ---- the table of handles ---- */
 
-static struct kept_shard *shard_of(struct opencl_kept *pool, uint64_t handle)
+static struct cl_pool_shard *shard_of(struct cl_pool *pool, uint64_t handle)
 {
 	return &pool->shards[table_mix(handle) >> 58];
 }
-_Static_assert(KEPT_SHARDS == 64, "shard_of takes six bits");
+_Static_assert(CL_POOL_SHARDS == 64, "shard_of takes six bits");
 
-static void shard_lock(struct kept_shard *shard)
+static void shard_lock(struct cl_pool_shard *shard)
 {
 	(void)!recorder_enter();
 	lock_take(&shard->lock);
 }
 
-static void shard_unlock(struct kept_shard *shard)
+static void shard_unlock(struct cl_pool_shard *shard)
 {
 	lock_give(&shard->lock);
 	recorder_leave();
 }
 
-static struct kept *find(struct kept_shard *shard, uint64_t handle)
+static struct cl_pool_buffer *shard_lookup(struct cl_pool_shard *shard, uint64_t handle)
 {
-	struct kept *object;
+	struct cl_pool_buffer *object;
 
 	TABLE_FIND(shard->objects, &handle, object);
 	return object;
 }
 
-/* It is the driver's from now on; its memory is ours until the driver says that it is gone. */
-static void forget_locked(struct opencl_kept *pool, struct kept_shard *shard, struct kept *object)
+/* The driver owns the buffer from now on. The record stays until the driver reports the
+ * destruction. */
+static void shard_remove(struct cl_pool *pool, struct cl_pool_shard *shard,
+			 struct cl_pool_buffer *object)
 {
 	struct arena *arena = pool->arena;
 
-	if (find(shard, object->handle) == object)
+	if (shard_lookup(shard, object->handle) == object)
 		HASH_DEL(shard->objects, object);
-	atomic_store(&object->state, KEPT_GONE);
+	atomic_store(&object->state, BUFFER_RETURNED);
 	(void)arena;
 }
 
-static void forget(struct opencl_kept *pool, struct kept *object)
+static void table_remove(struct cl_pool *pool, struct cl_pool_buffer *object)
 {
-	struct kept_shard *shard = shard_of(pool, object->handle);
+	struct cl_pool_shard *shard = shard_of(pool, object->handle);
 
 	shard_lock(shard);
-	forget_locked(pool, shard, object);
+	shard_remove(pool, shard, object);
 	shard_unlock(shard);
 }
 
-static bool add(struct opencl_kept *pool, struct kept *object)
+static bool table_insert(struct cl_pool *pool, struct cl_pool_buffer *object)
 {
-	struct kept_shard *shard = shard_of(pool, object->handle);
+	struct cl_pool_shard *shard = shard_of(pool, object->handle);
 	struct arena *arena = pool->arena;
-	struct kept *stale;
+	struct cl_pool_buffer *stale;
 	bool added;
 
 	shard_lock(shard);
-	stale = find(shard, object->handle);
+	stale = shard_lookup(shard, object->handle);
 	if (stale)
-		forget_locked(pool, shard, stale);
+		shard_remove(pool, shard, stale);
 	TABLE_ADD(shard->objects, handle, object);
 	added = object->hh.tbl != NULL;
 	shard_unlock(shard);
@@ -128,256 +130,268 @@ static bool add(struct opencl_kept *pool, struct kept *object)
 
 /* ---- counting ---- */
 
-static void publish(struct kept_device *device)
+static void device_publish(struct cl_pool_device *device)
 {
 	int64_t in_use = atomic_load_explicit(&device->used, memory_order_relaxed);
-	int64_t kept = atomic_load_explicit(&device->kept, memory_order_relaxed);
+	int64_t cached = atomic_load_explicit(&device->cached, memory_order_relaxed);
 	int64_t pending = atomic_load_explicit(&device->pending, memory_order_relaxed);
-	struct ledger_pool *row = device->row;
-	uint64_t reserved = (uint64_t)(in_use + kept);
+	struct ledger_pool *record = device->record;
+	uint64_t reserved = (uint64_t)(in_use + cached);
 
-	if (pending > kept)
-		pending = kept;
-	__atomic_store_n(&row->reserved, reserved, __ATOMIC_RELAXED);
-	__atomic_store_n(&row->pending, (uint64_t)pending, __ATOMIC_RELAXED);
-	__atomic_store_n(&row->cached, (uint64_t)(kept - pending), __ATOMIC_RELAXED);
-	pools_raise(&row->peak_reserved, reserved);
-	pools_raise(&row->peak_used, (uint64_t)in_use);
+	if (pending > cached)
+		pending = cached;
+	__atomic_store_n(&record->reserved, reserved, __ATOMIC_RELAXED);
+	__atomic_store_n(&record->pending, (uint64_t)pending, __ATOMIC_RELAXED);
+	__atomic_store_n(&record->cached, (uint64_t)(cached - pending), __ATOMIC_RELAXED);
+	pools_raise(&record->peak_reserved, reserved);
+	pools_raise(&record->peak_used, (uint64_t)in_use);
 }
 
-/* BYTES pass from one to the other, or come from the driver, or go to it. */
-static void account(struct kept_device *device, int64_t in_use, int64_t kept)
+/* Adds bytes to the sums: both change when bytes pass between the application and the cache, one
+ * when the driver gives or gets them. */
+static void device_account(struct cl_pool_device *device, int64_t in_use, int64_t cached)
 {
 	if (in_use)
 		atomic_fetch_add_explicit(&device->used, in_use, memory_order_relaxed);
-	if (kept)
-		atomic_fetch_add_explicit(&device->kept, kept, memory_order_relaxed);
-	publish(device);
+	if (cached)
+		atomic_fetch_add_explicit(&device->cached, cached, memory_order_relaxed);
+	device_publish(device);
 }
 
-static void count_reason(const struct kept_context *context, enum ledger_pool_reason reason)
+static void count_reason(const struct cl_pool_context *context, enum ledger_pool_reason reason)
 {
-	pools_count(&context->device->row->reasons[reason], 1);
+	pools_count(&context->device->record->reasons[reason], 1);
 }
 
-static uint64_t bound_of(const struct kept_device *device)
+static uint64_t device_limit(const struct cl_pool_device *device)
 {
-	uint64_t bound = __atomic_load_n(&device->row->peak_used, __ATOMIC_RELAXED) / 10;
+	uint64_t bound = __atomic_load_n(&device->record->peak_used, __ATOMIC_RELAXED) / 10;
 
 	if (config.pool_cache != OPTION_UNSET)
 		return option_amount(config.pool_cache, device->total);
 	return bound > BOUND_LEAST ? bound : BOUND_LEAST;
 }
 
-/* ---- what is kept: with the context's lock ---- */
+/* ---- the cache; Locking: the context's ---- */
 
-static struct kept **bucket_of(struct kept_context *context, cl_mem_flags flags, size_t size)
+static struct cl_pool_buffer **bucket_for(struct cl_pool_context *context, cl_mem_flags flags,
+					  size_t size)
 {
 	uint64_t mixed = table_mix(size ^ flags << 48);
 
 	return &context->bucket[mixed >> 56];
 }
-_Static_assert(KEPT_BUCKETS == 256, "bucket_of takes eight bits");
+_Static_assert(CL_POOL_BUCKETS == 256, "bucket_of takes eight bits");
 
-static void link_in(struct kept_context *context, struct kept *object)
+static void cache_insert(struct cl_pool_context *context, struct cl_pool_buffer *object)
 {
-	struct kept **bucket = bucket_of(context, object->flags, object->size);
+	struct cl_pool_buffer **bucket = bucket_for(context, object->flags, object->size);
 
 	object->since_s = now_s();
 	DL_APPEND(context->order, object);
-	DL_APPEND2(*bucket, object, up, down);
-	if (!object->told)
-		DL_APPEND2(context->untold, object, left, right);
-	ticket_bytes(context, object->ticket, (int64_t)object->size);
-	atomic_store(&object->state, KEPT_READY);
-	account(context->device, 0, (int64_t)object->size);
+	DL_APPEND2(*bucket, object, bucket_prev, bucket_next);
+	if (!object->end_recorded)
+		DL_APPEND2(context->end_unrecorded, object, unrecorded_prev, unrecorded_next);
+	cl_fence_add_bytes(context, object->fence, (int64_t)object->size);
+	atomic_store(&object->state, BUFFER_CACHED);
+	device_account(context->device, 0, (int64_t)object->size);
 }
 
-static void take_out(struct kept_context *context, struct kept *object)
+static void cache_remove(struct cl_pool_context *context, struct cl_pool_buffer *object)
 {
-	struct kept **bucket = bucket_of(context, object->flags, object->size);
+	struct cl_pool_buffer **bucket = bucket_for(context, object->flags, object->size);
 
 	DL_DELETE(context->order, object);
-	DL_DELETE2(*bucket, object, up, down);
-	if (!object->told)
-		DL_DELETE2(context->untold, object, left, right);
-	ticket_bytes(context, object->ticket, -(int64_t)object->size);
-	atomic_store(&object->state, KEPT_LEAVING);
-	account(context->device, 0, -(int64_t)object->size);
+	DL_DELETE2(*bucket, object, bucket_prev, bucket_next);
+	if (!object->end_recorded)
+		DL_DELETE2(context->end_unrecorded, object, unrecorded_prev, unrecorded_next);
+	cl_fence_add_bytes(context, object->fence, -(int64_t)object->size);
+	atomic_store(&object->state, BUFFER_RELEASING);
+	device_account(context->device, 0, -(int64_t)object->size);
 }
 
-/* Puts OBJECT in front of VICTIMS. */
-static struct kept *make_victim(struct kept_context *context, struct kept *object,
-				struct kept *victims)
+/* Locking: CONTEXT's. Removes OBJECT from the cache and puts it in front of VICTIMS. */
+static struct cl_pool_buffer *cache_remove_to(struct cl_pool_context *context,
+					      struct cl_pool_buffer *object,
+					      struct cl_pool_buffer *victims)
 {
-	take_out(context, object);
-	object->down = victims;
+	cache_remove(context, object);
+	object->bucket_next = victims;
 	return object;
 }
 
-struct kept *kept_take_all(struct kept_context *context)
+struct cl_pool_buffer *cl_pool_remove_all(struct cl_pool_context *context)
 {
-	struct kept *victims = NULL;
+	struct cl_pool_buffer *victims = NULL;
 
 	while (context->order)
-		victims = make_victim(context, context->order, victims);
+		victims = cache_remove_to(context, context->order, victims);
 	return victims;
 }
 
-static bool is_clean(const struct kept_context *context, const struct kept *object)
+static bool buffer_is_clean(const struct cl_pool_context *context,
+			    const struct cl_pool_buffer *object)
 {
-	return object->ticket <= context->done && object->ticket > context->failed;
+	return object->fence <= context->completed && object->fence > context->failed;
 }
 
-static bool is_like(const struct kept *object, cl_mem_flags flags, size_t size)
+static bool buffer_matches(const struct cl_pool_buffer *object, cl_mem_flags flags, size_t size)
 {
 	return object->size == size && object->flags == flags;
 }
 
-/* The newest that is clean, for the caches' sake, or the oldest. *RET_PENDING: there is one
- * that is not clean yet. */
-static struct kept *pick(struct kept_context *context, cl_mem_flags flags, size_t size,
-			 bool *ret_pending)
+/* Returns the newest buffer if it is clean, since processor caches may still have it, or else
+ * the oldest if it is clean. Sets *RET_PENDING if a buffer matches that is not clean yet. */
+static struct cl_pool_buffer *cache_find_clean(struct cl_pool_context *context, cl_mem_flags flags,
+					       size_t size, bool *ret_pending)
 {
-	struct kept *first = *bucket_of(context, flags, size), *object = first ? first->up : NULL;
+	struct cl_pool_buffer *first = *bucket_for(context, flags, size),
+			      *object = first ? first->bucket_prev : NULL;
 
-	while (object && !is_like(object, flags, size))
-		object = object == first ? NULL : object->up;
-	if (!object || is_clean(context, object))
+	while (object && !buffer_matches(object, flags, size))
+		object = object == first ? NULL : object->bucket_prev;
+	if (!object || buffer_is_clean(context, object))
 		return object;
-	for (object = first; !is_like(object, flags, size); object = object->down)
+	for (object = first; !buffer_matches(object, flags, size); object = object->bucket_next)
 		;
 	*ret_pending = true;
-	return is_clean(context, object) ? object : NULL;
+	return buffer_is_clean(context, object) ? object : NULL;
 }
 
-/* ---- to the driver ---- */
+/* ---- return to the driver ---- */
 
-/* The block of OBJECT has ended, as far as the application can know. */
-static void tell(struct kept *object)
+/* Records that the application can no longer use OBJECT's block. */
+static void buffer_record_end(struct cl_pool_buffer *object)
 {
-	object->told = true;
+	object->end_recorded = true;
 	record_destroyed(API_OPENCL, object->handle, atomic_load(&object->watched));
 }
 
-uint64_t kept_let_go(struct kept_context *context, struct kept *victims)
+uint64_t cl_pool_return(struct cl_pool_context *context, struct cl_pool_buffer *victims)
 {
-	struct opencl_kept *pool = kept_pool();
-	struct ledger_pool *row = context->device->row;
-	const struct kept_calls calls = context->calls;
+	struct cl_pool *pool = cl_pool_current();
+	struct ledger_pool *record = context->device->record;
+	const struct cl_pool_calls calls = context->calls;
 	uint64_t bytes = 0, count = 0;
-	struct kept *next;
+	struct cl_pool_buffer *next;
 
 	for (; pool && victims; victims = next) {
-		next = victims->down;
+		next = victims->bucket_next;
 		bytes += victims->size;
 		count++;
-		forget(pool, victims);
-		release_mem(&calls, handle_of(victims)); /* it may be gone: said to on_gone() */
+		table_remove(pool, victims);
+		/* May destroy the buffer: then on_buffer_destroyed() runs. */
+		driver_release_mem(&calls, buffer_handle(victims));
 	}
 	if (count) {
-		pools_count(&row->trims, 1);
-		pools_count(&row->trimmed, count);
-		pools_count(&row->trimmed_bytes, bytes);
-		pools_count(&row->native_frees, count);
+		pools_count(&record->trims, 1);
+		pools_count(&record->trimmed, count);
+		pools_count(&record->trimmed_bytes, bytes);
+		pools_count(&record->native_frees, count);
 	}
 	return bytes;
 }
 
-/* Oldest out first, until BOUND holds; what was not used for long, too. */
-static struct kept *trim(struct kept_context *context, uint64_t bound)
+/* Locking: CONTEXT's. Removes the oldest buffers until the cache is within BOUND, and those that
+ * were unused for longer than GPULEAK_POOL_DECAY. Returns them. */
+static struct cl_pool_buffer *cache_trim(struct cl_pool_context *context, uint64_t bound)
 {
-	struct kept *victims = NULL, *object;
+	struct cl_pool_buffer *victims = NULL, *object;
 	uint64_t now = now_s(), decay = (uint64_t)config.pool_decay;
 
 	while ((object = context->order) != NULL) {
-		bool over = (uint64_t)atomic_load(&context->device->kept) > bound;
-		bool old = decay && now - object->since_s >= decay && is_clean(context, object);
+		bool over = (uint64_t)atomic_load(&context->device->cached) > bound;
+		bool old =
+			decay && now - object->since_s >= decay && buffer_is_clean(context, object);
 
 		if (!over && !old)
 			break;
-		victims = make_victim(context, object, victims);
+		victims = cache_remove_to(context, object, victims);
 	}
 	return victims;
 }
 
-static void trim_now(struct kept_context *context)
+static void context_trim(struct cl_pool_context *context)
 {
-	uint64_t bound = bound_of(context->device);
-	struct kept *victims;
+	uint64_t bound = device_limit(context->device);
+	struct cl_pool_buffer *victims;
 
 	if (!__atomic_load_n(&context->order, __ATOMIC_RELAXED))
 		return;
-	kept_lock(context);
-	victims = trim(context, bound);
-	kept_unlock(context);
-	kept_let_go(context, victims);
+	cl_pool_lock(context);
+	victims = cache_trim(context, bound);
+	cl_pool_unlock(context);
+	cl_pool_return(context, victims);
 }
 
-/* Those that wait to be told, in portions; and what waited for a marker that failed. */
-void kept_tickets_done(struct kept_context *context)
+/* Records block ends in portions of 32, then returns buffers whose markers failed. */
+void cl_pool_fences_completed(struct cl_pool_context *context)
 {
-	struct kept *victims = NULL, *object, *next;
-	struct { uint64_t handle, watched; } told[32];
+	struct cl_pool_buffer *victims = NULL, *object, *next;
+	struct {
+		uint64_t handle, watched;
+	} ended[32];
 	unsigned int count;
 
-	publish(context->device);
+	device_publish(context->device);
 	do {
 		count = 0;
-		kept_lock(context);
-		DL_FOREACH_SAFE2(context->untold, object, next, right) {
-			if (object->ticket > context->done || object->ticket <= context->failed ||
-			    count == 32)
+		cl_pool_lock(context);
+		DL_FOREACH_SAFE2(context->end_unrecorded, object, next, unrecorded_next)
+		{
+			if (object->fence > context->completed ||
+			    object->fence <= context->failed || count == 32)
 				continue;
-			told[count].handle = object->handle;
-			told[count++].watched = atomic_load(&object->watched);
-			DL_DELETE2(context->untold, object, left, right);
-			object->told = true;
+			ended[count].handle = object->handle;
+			ended[count++].watched = atomic_load(&object->watched);
+			DL_DELETE2(context->end_unrecorded, object, unrecorded_prev,
+				   unrecorded_next);
+			object->end_recorded = true;
 		}
-		kept_unlock(context);
+		cl_pool_unlock(context);
 		for (unsigned int i = 0; i < count; i++)
-			record_destroyed(API_OPENCL, told[i].handle, told[i].watched);
+			record_destroyed(API_OPENCL, ended[i].handle, ended[i].watched);
 	} while (count == 32);
-	kept_lock(context);
+	cl_pool_lock(context);
 	if (context->dropped != context->failed) {
 		context->dropped = context->failed;
 		DL_FOREACH_SAFE(context->order, object, next) {
-			if (object->ticket <= context->failed)
-				victims = make_victim(context, object, victims);
+			if (object->fence <= context->failed)
+				victims = cache_remove_to(context, object, victims);
 		}
 	}
-	kept_unlock(context);
-	kept_let_go(context, victims);
+	cl_pool_unlock(context);
+	cl_pool_return(context, victims);
 }
 
 uint64_t opencl_pool_return_all(void)
 {
-	struct opencl_kept *pool = kept_pool();
+	struct cl_pool *pool = cl_pool_current();
 	uint64_t bytes = 0;
 
-	for (unsigned int i = 0; pool && i < KEPT_CONTEXTS; i++) {
-		struct kept_context *context = &pool->contexts[i];
-		struct kept *victims;
+	for (unsigned int i = 0; pool && i < CL_POOL_CONTEXTS; i++) {
+		struct cl_pool_context *context = &pool->contexts[i];
+		struct cl_pool_buffer *victims;
 
 		if (!__atomic_load_n(&context->order, __ATOMIC_RELAXED))
 			continue;
-		kept_lock(context);
-		victims = kept_take_all(context);
-		kept_unlock(context);
-		bytes += kept_let_go(context, victims);
+		cl_pool_lock(context);
+		victims = cl_pool_remove_all(context);
+		cl_pool_unlock(context);
+		bytes += cl_pool_return(context, victims);
 	}
 	return bytes;
 }
 
 struct ledger_pool *opencl_pool_relieve_command(cl_int code)
 {
-	struct opencl_kept *pool = code == CL_MEM_OBJECT_ALLOCATION_FAILURE ? kept_pool() : NULL;
-	struct ledger_pool *row = NULL;
+	struct cl_pool *pool = code == CL_MEM_OBJECT_ALLOCATION_FAILURE ? cl_pool_current() : NULL;
+	struct ledger_pool *record = NULL;
 
-	for (unsigned int i = 0; pool && i < KEPT_DEVICES && !row; i++)
-		if (atomic_load(&pool->devices[i].kept) > 0)
-			row = pool->devices[i].row;
-	return row && opencl_pool_return_all() ? row : NULL;
+	for (unsigned int i = 0; pool && i < CL_POOL_DEVICES && !record; i++)
+		if (atomic_load(&pool->devices[i].cached) > 0)
+			record = pool->devices[i].record;
+	return record && opencl_pool_return_all() ? record : NULL;
 }
 
 struct ledger_pool *opencl_pool_relieve(cl_int code)
@@ -390,72 +404,72 @@ struct ledger_pool *opencl_pool_relieve(cl_int code)
 void opencl_pool_unseen(const char *name)
 {
 	struct recorder *recorder = recorder_now();
-	struct opencl_kept *pool;
+	struct cl_pool *pool;
 
 	if (strcmp(name, "clCreateCommandQueueWithPropertiesKHR") != 0 &&
 	    strcmp(name, "clCreateCommandBufferKHR") != 0)
 		return;
-	pool = recorder ? __atomic_load_n(&recorder->opencl_kept, __ATOMIC_ACQUIRE) : NULL;
+	pool = recorder ? __atomic_load_n(&recorder->cl_pool, __ATOMIC_ACQUIRE) : NULL;
 	if (pool)
-		atomic_store(&pool->unseen, true);
+		atomic_store(&pool->unseen_queues, true);
 }
 
 void opencl_pool_library_gone(void)
 {
-	struct opencl_kept *pool = kept_pool();
+	struct cl_pool *pool = cl_pool_current();
 
-	for (unsigned int i = 0; pool && i < KEPT_CONTEXTS; i++) {
-		struct kept_context *context = &pool->contexts[i];
+	for (unsigned int i = 0; pool && i < CL_POOL_CONTEXTS; i++) {
+		struct cl_pool_context *context = &pool->contexts[i];
 
 		if (!atomic_load(&context->handle) || !context->calls.release_mem ||
 		    lookup_module(context->calls.release_mem))
 			continue;
-		kept_lock(context);
-		atomic_store(&context->handle, NULL); /* nobody can be called any more */
-		context->done = context->issued;
+		cl_pool_lock(context);
+		atomic_store(&context->handle, NULL); /* the driver's functions are gone */
+		context->completed = context->last_issued;
 		while (context->order)
-			take_out(context, context->order);
-		kept_unlock(context);
+			cache_remove(context, context->order);
+		cl_pool_unlock(context);
 	}
 }
 
-/* ---- made ---- */
+/* ---- creation ---- */
 
-/* Released by a call that we did not see. */
-static void gone_unseen(struct opencl_kept *pool, struct kept_context *context,
-			struct kept *object)
+/* The buffer was destroyed by a call that was not intercepted. */
+static void buffer_end_unseen(struct cl_pool *pool, struct cl_pool_context *context,
+			      struct cl_pool_buffer *object)
 {
-	kept_lock(context);
-	if (atomic_load(&object->state) == KEPT_READY)
-		take_out(context, object);
+	cl_pool_lock(context);
+	if (atomic_load(&object->state) == BUFFER_CACHED)
+		cache_remove(context, object);
 	else
-		account(context->device, -(int64_t)object->size, 0);
-	kept_unlock(context);
-	forget(pool, object);
+		device_account(context->device, -(int64_t)object->size, 0);
+	cl_pool_unlock(context);
+	table_remove(pool, object);
 }
 
-/* The driver's word that the memory is gone, on whatever thread. */
-static void CL_CALLBACK on_gone(cl_mem object, void *data)
+/* The driver's callback, on any thread: the memory is freed. */
+static void CL_CALLBACK on_buffer_destroyed(cl_mem object, void *data)
 {
-	struct opencl_kept *pool = kept_pool();
-	struct kept *kept = data;
-	struct kept_context *context = kept->context;
+	struct cl_pool *pool = cl_pool_current();
+	struct cl_pool_buffer *cached = data;
+	struct cl_pool_context *context = cached->context;
 
-	record_destroyed(API_OPENCL, (uint64_t)(uintptr_t)object, atomic_load(&kept->watched));
-	if (!pool || context < pool->contexts || context >= pool->contexts + KEPT_CONTEXTS)
-		return; /* of a parent process, or inside of us: its few bytes stay */
-	if (atomic_load(&kept->state) != KEPT_GONE)
-		gone_unseen(pool, context, kept);
+	record_destroyed(API_OPENCL, (uint64_t)(uintptr_t)object, atomic_load(&cached->watched));
+	if (!pool || context < pool->contexts || context >= pool->contexts + CL_POOL_CONTEXTS)
+		return; /* of a parent process, or the recorder was interrupted */
+	if (atomic_load(&cached->state) != BUFFER_RETURNED)
+		buffer_end_unseen(pool, context, cached);
 	atomic_fetch_sub(&context->objects, 1);
 	if (recorder_enter()) {
-		arena_give(pool->arena, kept, sizeof(*kept));
+		arena_give(pool->arena, cached, sizeof(*cached));
 		recorder_leave();
 	}
 }
 
-static struct kept *new_kept(struct opencl_kept *pool)
+static struct cl_pool_buffer *buffer_new(struct cl_pool *pool)
 {
-	struct kept *object = NULL;
+	struct cl_pool_buffer *object = NULL;
 
 	if (recorder_enter()) {
 		object = arena_take(pool->arena, sizeof(*object));
@@ -464,11 +478,12 @@ static struct kept *new_kept(struct opencl_kept *pool)
 	return object;
 }
 
-/* Whether MADE is followed: then its block waits for what *RET says. */
-static bool follow(struct opencl_kept *pool, struct kept_context *context, cl_mem made,
-		   cl_mem_flags flags, size_t size, uint64_t *ret_watched)
+/* Returns true if MADE is tracked. Then its block ends when record_destroyed() gets
+ * *RET_WATCHED. */
+static bool buffer_track(struct cl_pool *pool, struct cl_pool_context *context, cl_mem made,
+			 cl_mem_flags flags, size_t size, uint64_t *ret_watched)
 {
-	struct kept *object = new_kept(pool);
+	struct cl_pool_buffer *object = buffer_new(pool);
 	uint64_t watched;
 
 	if (!object)
@@ -480,13 +495,13 @@ static bool follow(struct opencl_kept *pool, struct kept_context *context, cl_me
 	object->references = 1;
 	watched = opencl_number();
 	atomic_store(&object->watched, watched);
-	if (!add(pool, object)) {
+	if (!table_insert(pool, object)) {
 		count_reason(context, LEDGER_POOL_NO_MEMORY);
 		return false;
 	}
 	atomic_fetch_add(&context->objects, 1);
-	if (!opencl_watch(made, on_gone, object)) { /* OpenCL 1.0 */
-		forget(pool, object);
+	if (!opencl_watch(made, on_buffer_destroyed, object)) { /* OpenCL 1.0 */
+		table_remove(pool, object);
 		atomic_fetch_sub(&context->objects, 1);
 		return false;
 	}
@@ -494,35 +509,35 @@ static bool follow(struct opencl_kept *pool, struct kept_context *context, cl_me
 	return true;
 }
 
-static bool is_plain(cl_mem_flags flags, const void *host_ptr)
+static bool request_is_plain(cl_mem_flags flags, const void *host_ptr)
 {
 	return !host_ptr && !(flags & ~PLAIN_FLAGS);
 }
 
-static void forget_stale(struct opencl_kept *pool, cl_mem made)
+static void table_remove_stale(struct cl_pool *pool, cl_mem made)
 {
-	struct kept_shard *shard = shard_of(pool, (uint64_t)(uintptr_t)made);
-	struct kept *stale;
+	struct cl_pool_shard *shard = shard_of(pool, (uint64_t)(uintptr_t)made);
+	struct cl_pool_buffer *stale;
 
 	shard_lock(shard);
-	stale = find(shard, (uint64_t)(uintptr_t)made);
+	stale = shard_lookup(shard, (uint64_t)(uintptr_t)made);
 	if (stale)
-		forget_locked(pool, shard, stale);
+		shard_remove(pool, shard, stale);
 	shard_unlock(shard);
 }
 
-bool opencl_pool_made(const struct site *site, cl_mem made, cl_context handle,
-		      cl_mem_flags flags, size_t size, void *host_ptr)
+bool opencl_pool_created(const struct site *site, cl_mem made, cl_context handle,
+			 cl_mem_flags flags, size_t size, void *host_ptr)
 {
-	struct opencl_kept *pool = opencl_pool_is_on() ? kept_pool() : NULL;
-	struct kept_context *context = pool ? kept_find(pool, handle) : NULL;
+	struct cl_pool *pool = opencl_pool_is_on() ? cl_pool_current() : NULL;
+	struct cl_pool_context *context = pool ? cl_pool_lookup_context(pool, handle) : NULL;
 	struct site watched = *site;
 
-	if (context && is_plain(flags, host_ptr)) {
-		pools_count(&context->device->row->native_allocs, 1);
-		trim_now(context);
-		if (follow(pool, context, made, flags, size, &watched.watched)) {
-			account(context->device, (int64_t)size, 0);
+	if (context && request_is_plain(flags, host_ptr)) {
+		pools_count(&context->device->record->native_allocs, 1);
+		context_trim(context);
+		if (buffer_track(pool, context, made, flags, size, &watched.watched)) {
+			device_account(context->device, (int64_t)size, 0);
 			record_made(&watched, (uint64_t)(uintptr_t)made, size,
 				    (uint64_t)(uintptr_t)handle, opencl_device_of(handle), 0);
 			return true;
@@ -530,12 +545,12 @@ bool opencl_pool_made(const struct site *site, cl_mem made, cl_context handle,
 	} else if (pool) {
 		if (context)
 			count_reason(context, LEDGER_POOL_HOST_POINTER);
-		forget_stale(pool, made);
+		table_remove_stale(pool, made);
 	}
 	return false;
 }
 
-static enum ledger_pool_reason reason_of(const struct hook *hook)
+static enum ledger_pool_reason reason_for_hook(const struct hook *hook)
 {
 	static const struct {
 		enum hook_id id;
@@ -560,329 +575,341 @@ static enum ledger_pool_reason reason_of(const struct hook *hook)
 	return LEDGER_POOL_OTHER_KIND;
 }
 
-/* Never again, whatever becomes of it: the first reason counts. */
-static void never_keep(struct opencl_kept *pool, cl_mem handle, enum ledger_pool_reason reason)
+/* The buffer will not be cached. The first reason is counted. */
+static void buffer_never_cache(struct cl_pool *pool, cl_mem handle, enum ledger_pool_reason reason)
 {
-	struct kept_shard *shard = shard_of(pool, (uint64_t)(uintptr_t)handle);
+	struct cl_pool_shard *shard = shard_of(pool, (uint64_t)(uintptr_t)handle);
 	unsigned int none = 0;
-	struct kept *object;
+	struct cl_pool_buffer *object;
 
 	shard_lock(shard);
-	object = find(shard, (uint64_t)(uintptr_t)handle);
+	object = shard_lookup(shard, (uint64_t)(uintptr_t)handle);
 	if (object)
 		atomic_compare_exchange_strong(&object->reason, &none, reason + 1u);
 	shard_unlock(shard);
 }
 
-void opencl_pool_other(const struct site *site, cl_mem made, cl_context handle, cl_mem parent)
+void opencl_pool_created_other(const struct site *site, cl_mem made, cl_context handle,
+			       cl_mem parent)
 {
-	struct opencl_kept *pool = kept_pool();
-	struct kept_context *context = pool ? kept_find(pool, handle) : NULL;
+	struct cl_pool *pool = cl_pool_current();
+	struct cl_pool_context *context = pool ? cl_pool_lookup_context(pool, handle) : NULL;
 
 	if (!pool)
 		return;
 	if (context)
-		count_reason(context, reason_of(site->hook));
-	forget_stale(pool, made);
+		count_reason(context, reason_for_hook(site->hook));
+	table_remove_stale(pool, made);
 	if (parent)
-		never_keep(pool, parent, LEDGER_POOL_SUB_OBJECTS);
+		buffer_never_cache(pool, parent, LEDGER_POOL_SUB_OBJECTS);
 }
 
 void opencl_pool_has_callback(cl_mem object)
 {
-	struct opencl_kept *pool = kept_pool();
+	struct cl_pool *pool = cl_pool_current();
 
 	if (pool)
-		never_keep(pool, object, LEDGER_POOL_CALLBACK);
+		buffer_never_cache(pool, object, LEDGER_POOL_CALLBACK);
 }
 
-/* ---- handed out ---- */
+/* ---- reuse ---- */
 
-static struct kept *take_clean(struct kept_context *context, cl_mem_flags flags, size_t size)
+static struct cl_pool_buffer *cache_remove_clean(struct cl_pool_context *context,
+						 cl_mem_flags flags, size_t size)
 {
-	struct kept *object;
+	struct cl_pool_buffer *object;
 	bool pending = false;
 
-	kept_lock(context);
-	object = pick(context, flags, size, &pending);
+	cl_pool_lock(context);
+	object = cache_find_clean(context, flags, size, &pending);
 	if (object)
-		take_out(context, object);
-	kept_unlock(context);
+		cache_remove(context, object);
+	cl_pool_unlock(context);
 	if (object || !pending)
 		return object;
-	ticket_poll(context);
-	kept_lock(context);
-	object = pick(context, flags, size, &pending);
+	cl_fences_poll(context);
+	cl_pool_lock(context);
+	object = cache_find_clean(context, flags, size, &pending);
 	if (object)
-		take_out(context, object);
-	kept_unlock(context);
+		cache_remove(context, object);
+	cl_pool_unlock(context);
 	return object;
 }
 
-/* The ticket said so; the driver has the last word. */
-static bool is_idle(const struct kept_context *context, const struct kept *object)
+/* The fence is complete. The driver's reference count decides. */
+static bool buffer_is_idle(const struct cl_pool_context *context,
+			   const struct cl_pool_buffer *object)
 {
-	return count_of(&context->calls, handle_of(object), CL_MEM_REFERENCE_COUNT) == 1 &&
-	       count_of(&context->calls, handle_of(object), CL_MEM_MAP_COUNT) == 0;
+	return driver_mem_count(&context->calls, buffer_handle(object), CL_MEM_REFERENCE_COUNT) ==
+		       1 &&
+	       driver_mem_count(&context->calls, buffer_handle(object), CL_MEM_MAP_COUNT) == 0;
 }
 
-/* It is still in use, though nothing that we know of can use it. */
-static void put_back(struct kept_context *context, struct kept *object)
+/* The buffer is still in use, although its fence is complete and no known object uses it. */
+static void cache_reinsert(struct cl_pool_context *context, struct cl_pool_buffer *object)
 {
-	struct kept *victims = NULL;
+	struct cl_pool_buffer *victims = NULL;
 
-	kept_lock(context);
-	if (++object->busy < BUSY_MAX && atomic_load(&context->handle))
-		link_in(context, object);
+	cl_pool_lock(context);
+	if (++object->busy_count < BUSY_MAX && atomic_load(&context->handle))
+		cache_insert(context, object);
 	else
 		victims = object;
-	kept_unlock(context);
+	cl_pool_unlock(context);
 	if (!victims)
 		return;
-	victims->down = NULL;
-	kept_let_go(context, victims);
+	victims->bucket_next = NULL;
+	cl_pool_return(context, victims);
 }
 
-static void hand_out(const struct site *site, struct kept_context *context, struct kept *object,
-		     cl_context handle)
+static void buffer_hand_out(const struct site *site, struct cl_pool_context *context,
+			    struct cl_pool_buffer *object, cl_context handle)
 {
 	struct site watched = *site;
 
-	if (!object->told)
-		tell(object);
-	object->told = false;
-	object->busy = 0;
+	if (!object->end_recorded)
+		buffer_record_end(object);
+	object->end_recorded = false;
+	object->busy_count = 0;
 	object->references = 1;
 	watched.watched = opencl_number();
 	atomic_store(&object->watched, watched.watched);
-	atomic_store(&object->state, KEPT_LIVE);
-	pools_count(&context->device->row->hits, 1);
-	account(context->device, (int64_t)object->size, 0);
+	atomic_store(&object->state, BUFFER_LIVE);
+	pools_count(&context->device->record->hits, 1);
+	device_account(context->device, (int64_t)object->size, 0);
 	record_made(&watched, object->handle, object->size, (uint64_t)(uintptr_t)handle,
 		    opencl_device_of(handle), 0);
 }
 
-cl_mem opencl_pool_take(const struct site *site, cl_context handle, cl_mem_flags flags,
-			size_t size, void *host_ptr, cl_int *errcode_ret)
+cl_mem opencl_pool_alloc(const struct site *site, cl_context handle, cl_mem_flags flags,
+			 size_t size, void *host_ptr, cl_int *errcode_ret)
 {
-	struct opencl_kept *pool = is_plain(flags, host_ptr) ? kept_pool() : NULL;
-	struct kept_context *context = pool ? kept_find(pool, handle) : NULL;
-	struct kept *object;
+	struct cl_pool *pool = request_is_plain(flags, host_ptr) ? cl_pool_current() : NULL;
+	struct cl_pool_context *context = pool ? cl_pool_lookup_context(pool, handle) : NULL;
+	struct cl_pool_buffer *object;
 
 	if (!context || !__atomic_load_n(&context->order, __ATOMIC_RELAXED) ||
-	    atomic_load_explicit(&pool->unseen, memory_order_relaxed))
+	    atomic_load_explicit(&pool->unseen_queues, memory_order_relaxed))
 		return NULL;
-	object = take_clean(context, flags, size);
+	object = cache_remove_clean(context, flags, size);
 	if (!object)
 		return NULL;
-	if (!is_idle(context, object)) {
-		put_back(context, object);
+	if (!buffer_is_idle(context, object)) {
+		cache_reinsert(context, object);
 		return NULL;
 	}
-	hand_out(site, context, object, handle);
+	buffer_hand_out(site, context, object, handle);
 	if (errcode_ret)
 		*errcode_ret = CL_SUCCESS;
-	return handle_of(object);
+	return buffer_handle(object);
 }
 
-/* ---- released ---- */
+/* ---- release ---- */
 
-/* The driver will release it. REASON: why, if it could have been kept. */
-static void leave_to_driver(struct opencl_kept *pool, struct kept *object, unsigned int reason)
+/* The driver will release OBJECT. REASON: 1 + why it could not be cached, or 0. */
+static void buffer_leave_to_driver(struct cl_pool *pool, struct cl_pool_buffer *object,
+				   unsigned int reason)
 {
-	struct kept_context *context = object->context;
+	struct cl_pool_context *context = object->context;
 
 	if (reason)
 		count_reason(context, reason - 1);
-	pools_count(&context->device->row->native_frees, 1);
-	account(context->device, -(int64_t)object->size, 0);
-	forget(pool, object);
+	pools_count(&context->device->record->native_frees, 1);
+	device_account(context->device, -(int64_t)object->size, 0);
+	table_remove(pool, object);
 }
 
-/* What OBJECT's use forbids, as 1 + reason; *RET_USED: something holds it. */
-static unsigned int look_at(const struct opencl_kept *pool, const struct kept *object,
-			    bool *ret_used)
+/* Returns 1 + the reason why OBJECT may not be cached, or 0. *RET_USED: the driver reports
+ * further references. */
+static unsigned int buffer_reason_against(const struct cl_pool *pool,
+					  const struct cl_pool_buffer *object, bool *ret_used)
 {
-	const struct kept_context *context = object->context;
-	cl_uint maps = count_of(&context->calls, handle_of(object), CL_MEM_MAP_COUNT);
-	cl_uint references = count_of(&context->calls, handle_of(object), CL_MEM_REFERENCE_COUNT);
+	const struct cl_pool_context *context = object->context;
+	cl_uint maps = driver_mem_count(&context->calls, buffer_handle(object), CL_MEM_MAP_COUNT);
+	cl_uint references =
+		driver_mem_count(&context->calls, buffer_handle(object), CL_MEM_REFERENCE_COUNT);
 
 	*ret_used = references > 1;
 	if (maps == ~0u || references == ~0u || references == 0)
 		return LEDGER_POOL_OTHER_KIND + 1;
 	if (maps || record_is_mapped(API_OPENCL, object->handle))
 		return LEDGER_POOL_MAPPED + 1;
-	if (object->size > bound_of(context->device))
+	if (object->size > device_limit(context->device))
 		return LEDGER_POOL_TOO_LARGE + 1;
-	if (context->unpoolable || atomic_load(&pool->unseen))
+	if (context->unpoolable || atomic_load(&pool->unseen_queues))
 		return LEDGER_POOL_QUEUES + 1;
 	return 0;
 }
 
-/* OBJECT is leaving, and in nobody's hands but ours. Whether it is kept. */
-static bool keep(struct opencl_kept *pool, struct kept *object)
+/* OBJECT is in state BUFFER_RELEASING: no other thread uses it. Returns true if it is cached. */
+static bool buffer_cache(struct cl_pool *pool, struct cl_pool_buffer *object)
 {
-	struct kept_context *context = object->context;
-	struct kept *victims = NULL;
-	bool busy, kept = false, over = false;
-	unsigned int reason = look_at(pool, object, &busy);
+	struct cl_pool_context *context = object->context;
+	struct cl_pool_buffer *victims = NULL;
+	bool busy, cached = false, over = false;
+	unsigned int reason = buffer_reason_against(pool, object, &busy);
 	int64_t size = (int64_t)object->size;
 
 	if (!atomic_load(&context->handle)) {
-		leave_to_driver(pool, object, 0);
+		buffer_leave_to_driver(pool, object, 0);
 		return false;
 	}
-	object->ticket = reason ? 0 : ticket_get(context, busy);
-	if (!reason && busy && object->ticket <= context->done)
-		busy = count_of(&context->calls, handle_of(object), CL_MEM_REFERENCE_COUNT) != 1;
-	if (!reason && (!object->ticket || (busy && object->ticket <= context->done)))
-		reason = LEDGER_POOL_QUEUES + 1; /* held by what we know nothing of */
+	object->fence = reason ? 0 : cl_fence_get(context, busy);
+	if (!reason && busy && object->fence <= context->completed)
+		busy = driver_mem_count(&context->calls, buffer_handle(object),
+					CL_MEM_REFERENCE_COUNT) != 1;
+	if (!reason && (!object->fence || (busy && object->fence <= context->completed)))
+		reason = LEDGER_POOL_QUEUES + 1; /* an unknown object holds a reference */
 	if (!reason && !busy)
-		tell(object);
+		buffer_record_end(object);
 	if (!reason) {
-		kept_lock(context);
-		kept = atomic_load(&context->handle) && object->ticket > context->failed;
-		if (kept) {
-			account(context->device, -size, 0);
-			link_in(context, object);
-			over = !object->told && object->ticket <= context->done;
-			victims = trim(context, bound_of(context->device));
+		cl_pool_lock(context);
+		cached = atomic_load(&context->handle) && object->fence > context->failed;
+		if (cached) {
+			device_account(context->device, -size, 0);
+			cache_insert(context, object);
+			over = !object->end_recorded && object->fence <= context->completed;
+			victims = cache_trim(context, device_limit(context->device));
 		} else if (atomic_load(&context->handle)) {
-			reason = LEDGER_POOL_QUEUES + 1; /* its marker has failed by now */
+			reason = LEDGER_POOL_QUEUES + 1; /* its marker has failed meanwhile */
 		}
-		kept_unlock(context);
+		cl_pool_unlock(context);
 	}
-	kept_let_go(context, victims);
-	if (over) /* the driver said so before OBJECT was in a list, and says it once */
-		kept_tickets_done(context);
-	if (!kept)
-		leave_to_driver(pool, object, reason);
+	cl_pool_return(context, victims);
+	if (over) /* the driver's callback came before OBJECT was in a list, and comes only once */
+		cl_pool_fences_completed(context);
+	if (!cached)
+		buffer_leave_to_driver(pool, object, reason);
 	else
-		pools_count(&context->device->row->frees, 1);
-	return kept;
+		pools_count(&context->device->record->frees, 1);
+	return cached;
 }
 
-enum held { HELD_BY_NOBODY, HELD_STILL, HELD_LAST, HELD_KEPT };
+enum release_kind { RELEASE_UNKNOWN, RELEASE_NOT_LAST, RELEASE_LAST, RELEASE_CACHED };
 
-static enum held count_down(struct kept_shard *shard, cl_mem handle, struct kept **ret)
+static enum release_kind shard_count_release(struct cl_pool_shard *shard, cl_mem handle,
+					     struct cl_pool_buffer **ret)
 {
-	struct kept *object;
-	enum held held = HELD_BY_NOBODY;
+	struct cl_pool_buffer *object;
+	enum release_kind release_kind = RELEASE_UNKNOWN;
 
 	shard_lock(shard);
-	object = find(shard, (uint64_t)(uintptr_t)handle);
-	if (object && atomic_load(&object->state) != KEPT_LIVE) {
-		held = HELD_KEPT;
+	object = shard_lookup(shard, (uint64_t)(uintptr_t)handle);
+	if (object && atomic_load(&object->state) != BUFFER_LIVE) {
+		release_kind = RELEASE_CACHED;
 	} else if (object && object->references > 1) {
 		object->references--;
-		held = HELD_STILL;
+		release_kind = RELEASE_NOT_LAST;
 	} else if (object) {
-		atomic_store(&object->state, KEPT_LEAVING);
-		held = HELD_LAST;
+		atomic_store(&object->state, BUFFER_RELEASING);
+		release_kind = RELEASE_LAST;
 	}
 	shard_unlock(shard);
 	*ret = object;
-	return held;
+	return release_kind;
 }
 
 bool opencl_pool_release(cl_mem handle, cl_int *ret)
 {
-	struct opencl_kept *pool = kept_pool();
-	struct kept *object;
+	struct cl_pool *pool = cl_pool_current();
+	struct cl_pool_buffer *object;
 
 	if (!pool || !handle)
 		return false;
-	switch (count_down(shard_of(pool, (uint64_t)(uintptr_t)handle), handle, &object)) {
-	case HELD_BY_NOBODY:
-	case HELD_STILL:
+	switch (shard_count_release(shard_of(pool, (uint64_t)(uintptr_t)handle), handle, &object)) {
+	case RELEASE_UNKNOWN:
+	case RELEASE_NOT_LAST:
 		return false;
-	case HELD_KEPT: /* the driver would really free it */
+	case RELEASE_CACHED: /* the driver would free the cached buffer */
 		*ret = CL_INVALID_MEM_OBJECT;
 		return true;
-	case HELD_LAST:
+	case RELEASE_LAST:
 		break;
 	}
 	if (atomic_load(&object->reason)) {
-		leave_to_driver(pool, object, atomic_load(&object->reason));
+		buffer_leave_to_driver(pool, object, atomic_load(&object->reason));
 		return false;
 	}
 	*ret = CL_SUCCESS;
-	return keep(pool, object);
+	return buffer_cache(pool, object);
 }
 
-/* ---- retained ---- */
+/* ---- retain ---- */
 
-/* Released while commands had it, as drivers let it: it is the application's again. */
-static bool revive(struct kept *object, cl_mem handle)
+/* Drivers let an application retain a buffer again that pending commands still use. Returns true
+ * if OBJECT is live again. */
+static bool buffer_revive(struct cl_pool_buffer *object, cl_mem handle)
 {
-	struct kept_context *context = object->context;
+	struct cl_pool_context *context = object->context;
 	bool revived;
 
-	kept_lock(context);
-	revived = atomic_load(&object->state) == KEPT_READY &&
-		  object->handle == (uint64_t)(uintptr_t)handle && !object->told;
+	cl_pool_lock(context);
+	revived = atomic_load(&object->state) == BUFFER_CACHED &&
+		  object->handle == (uint64_t)(uintptr_t)handle && !object->end_recorded;
 	if (revived) {
-		take_out(context, object);
+		cache_remove(context, object);
 		object->references = 1;
-		atomic_store(&object->state, KEPT_LIVE);
-		account(context->device, (int64_t)object->size, 0);
+		atomic_store(&object->state, BUFFER_LIVE);
+		device_account(context->device, (int64_t)object->size, 0);
 	}
-	kept_unlock(context);
+	cl_pool_unlock(context);
 	return revived;
 }
 
 bool opencl_pool_retain(cl_mem handle, cl_int *ret)
 {
-	struct opencl_kept *pool = kept_pool();
-	struct kept_shard *shard;
-	struct kept *object;
+	struct cl_pool *pool = cl_pool_current();
+	struct cl_pool_shard *shard;
+	struct cl_pool_buffer *object;
 	bool live;
 
 	if (!pool || !handle)
 		return false;
 	shard = shard_of(pool, (uint64_t)(uintptr_t)handle);
 	shard_lock(shard);
-	object = find(shard, (uint64_t)(uintptr_t)handle);
-	live = object && atomic_load(&object->state) == KEPT_LIVE;
+	object = shard_lookup(shard, (uint64_t)(uintptr_t)handle);
+	live = object && atomic_load(&object->state) == BUFFER_LIVE;
 	if (live)
 		object->references++;
 	shard_unlock(shard);
 	if (!object || live)
 		return false;
-	*ret = revive(object, handle) ? CL_SUCCESS : CL_INVALID_MEM_OBJECT;
+	*ret = buffer_revive(object, handle) ? CL_SUCCESS : CL_INVALID_MEM_OBJECT;
 	return true;
 }
 
 void opencl_pool_retain_failed(cl_mem handle)
 {
-	struct opencl_kept *pool = kept_pool();
-	struct kept_shard *shard;
-	struct kept *object;
+	struct cl_pool *pool = cl_pool_current();
+	struct cl_pool_shard *shard;
+	struct cl_pool_buffer *object;
 
 	if (!pool || !handle)
 		return;
 	shard = shard_of(pool, (uint64_t)(uintptr_t)handle);
 	shard_lock(shard);
-	object = find(shard, (uint64_t)(uintptr_t)handle);
+	object = shard_lookup(shard, (uint64_t)(uintptr_t)handle);
 	if (object && object->references > 1)
 		object->references--;
 	shard_unlock(shard);
 }
 
-bool opencl_pool_is_kept(cl_mem handle)
+bool opencl_pool_is_cached(cl_mem handle)
 {
-	struct opencl_kept *pool = kept_pool();
-	struct kept_shard *shard;
-	struct kept *object;
-	bool kept;
+	struct cl_pool *pool = cl_pool_current();
+	struct cl_pool_shard *shard;
+	struct cl_pool_buffer *object;
+	bool cached;
 
 	if (!pool || !handle)
 		return false;
 	shard = shard_of(pool, (uint64_t)(uintptr_t)handle);
 	shard_lock(shard);
-	object = find(shard, (uint64_t)(uintptr_t)handle);
-	kept = object && (atomic_load(&object->state) == KEPT_READY ||
-			  atomic_load(&object->state) == KEPT_LEAVING) && object->told;
+	object = shard_lookup(shard, (uint64_t)(uintptr_t)handle);
+	cached = object &&
+		 (atomic_load(&object->state) == BUFFER_CACHED ||
+		  atomic_load(&object->state) == BUFFER_RELEASING) &&
+		 object->end_recorded;
 	shard_unlock(shard);
-	return kept;
+	return cached;
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The pool of OpenCL buffers: what the wrappers ask of it. A whole cl_mem whose last reference
- * goes is kept and handed out again by (context, flags, size); docs/guides/opencl.md says by which
- * rules. `strict` and `fast` are the same here: a release never waits for commands in OpenCL,
- * so neither does ours, and a creation never waits either. Recording is none of its business.
- * While the pool is off, or in a forked child, everything answers that there is nothing.
+ * The pool of OpenCL buffers, for the wrappers. When the application releases the last
+ * reference of a cl_mem, the pool caches the whole buffer and reuses it by (context, flags,
+ * size). docs/guides/opencl.md has the rules. `strict` and `fast` are the same here: in OpenCL
+ * neither a release nor a creation waits for commands, and the pool does not wait either.
+ *
+ * While the pool is off, and in a forked child, each function returns false, NULL or 0. Any
+ * thread may call any function with no lock held. A signal handler may, too: calls that
+ * interrupt the recorder bypass the pool.
  */
 #ifndef GPULEAK_OPENCL_POOL_H
 #define GPULEAK_OPENCL_POOL_H
@@ -18,10 +21,10 @@
 
 struct ledger_pool;
 
-/* GPULEAK_POOL is set and a context was made; the first thing that a wrapper looks at. */
+/* GPULEAK_POOL is set and a context was created. A wrapper checks this first. */
 extern _Atomic bool opencl_pool_on __attribute__((visibility("hidden")));
 
-/* Something was put into a queue since somebody asked; see opencl_pool_submitted(). */
+/* A command was enqueued since the last check; see opencl_pool_submitted(). */
 extern _Atomic bool opencl_pool_work __attribute__((visibility("hidden")));
 
 static inline bool opencl_pool_is_on(void)
@@ -29,8 +32,8 @@ static inline bool opencl_pool_is_on(void)
 	return __builtin_expect(atomic_load_explicit(&opencl_pool_on, memory_order_relaxed), 0);
 }
 
-/* A command was put into a queue: after the driver's call, which is enough, since what the
- * command uses is not released before that call has returned. */
+/* Call after the driver enqueued a command. That is early enough: the application does not
+ * release what the command uses before the driver's call has returned. */
 static inline void opencl_pool_submitted(void)
 {
 	if (!atomic_load_explicit(&opencl_pool_work, memory_order_relaxed))
@@ -39,58 +42,62 @@ static inline void opencl_pool_submitted(void)
 
 /* ---- buffers ---- */
 
-/* A kept buffer for this clCreateBuffer, recorded as made by it; NULL: the driver is to be
- * asked. */
-cl_mem opencl_pool_take(const struct site *site, cl_context context, cl_mem_flags flags,
-			size_t size, void *host_ptr, cl_int *errcode_ret);
-/* The driver has made one: if it may be kept one day, records and follows it. Returns whether
- * it was recorded. */
-bool opencl_pool_made(const struct site *site, cl_mem made, cl_context context,
-		      cl_mem_flags flags, size_t size, void *host_ptr);
-/* SITE made a cl_mem of any other sort, of PARENT's memory if that is not NULL. */
-void opencl_pool_other(const struct site *site, cl_mem made, cl_context context, cl_mem parent);
+/* Returns a cached buffer for a clCreateBuffer call, and records the buffer as created by SITE.
+ * NULL: call the driver. */
+cl_mem opencl_pool_alloc(const struct site *site, cl_context context, cl_mem_flags flags,
+			 size_t size, void *host_ptr, cl_int *errcode_ret);
+/* Call after the driver created a buffer. If the pool may cache the buffer later, records and
+ * tracks it. Returns true if it recorded the buffer. */
+bool opencl_pool_created(const struct site *site, cl_mem made, cl_context context,
+			 cl_mem_flags flags, size_t size, void *host_ptr);
+/* Call after SITE created another kind of cl_mem. PARENT owns its memory, or is NULL. */
+void opencl_pool_created_other(const struct site *site, cl_mem made, cl_context context,
+			       cl_mem parent);
 
-/* Whether the call was dealt with, and what it answers; otherwise the driver is to be called,
- * and told of if it refused. */
+/* Returns true if the pool handled the call, with the result in *RET. Returns false if the
+ * driver must be called; after a failed retain call opencl_pool_retain_failed(). */
 bool opencl_pool_release(cl_mem object, cl_int *ret);
 bool opencl_pool_retain(cl_mem object, cl_int *ret);
 void opencl_pool_retain_failed(cl_mem object);
-/* OBJECT is kept: to the application there is nothing. */
-bool opencl_pool_is_kept(cl_mem object);
-/* The application wants to know of OBJECT's end. */
+/* Returns true if OBJECT is cached: the application has released it. */
+bool opencl_pool_is_cached(cl_mem object);
+/* The application registers a destructor callback for OBJECT: the pool will not cache it. */
 void opencl_pool_has_callback(cl_mem object);
 
 /* ---- contexts and queues ---- */
 
 void opencl_pool_context_made(cl_context context);
 void opencl_pool_context_retained(cl_context context);
-/* Before the driver's call: with the last reference all that is kept of it goes. */
+/* Call before the driver's call. The last reference returns all cached buffers of CONTEXT. */
 void opencl_pool_context_releasing(cl_context context);
 
 void opencl_pool_queue_made(cl_context context, cl_command_queue queue);
 void opencl_pool_queue_retained(cl_command_queue queue);
-/* Before the driver's call. True: another thread is using the queue and will release it. */
+/* Call before the driver's call. Returns true if another thread uses QUEUE and will release it;
+ * then do not call the driver. */
 bool opencl_pool_queue_releasing(cl_command_queue queue);
 
-/* Around a clFinish that succeeded: all that was put into the queue before it is done. */
+/* Call around clFinish. After a success all commands are complete that were enqueued before
+ * opencl_pool_finishing(), which returns the epoch. */
 uint64_t opencl_pool_finishing(void);
 void opencl_pool_finished(cl_command_queue queue, uint64_t epoch);
 
-/* A function was handed out by which work gets into queues, or queues into the world, that we
- * do not see: nothing is kept any more. From a lookup. */
+/* Call when a lookup returned function NAME. If commands or queues can be created by it without
+ * the pool's knowledge, the pool caches nothing from then on. */
 void opencl_pool_unseen(const char *name);
 
 /* ---- memory ---- */
 
-/* A call failed with CODE: if that is for want of memory, and the pool had some, it has given
- * it back and answers whose it was (count `rescued` there if that helped); else NULL. An
- * enqueued command is tried again only where it surely did not run. */
+/* Call when a creation failed with CODE. If memory is short and the pool had cached memory,
+ * returns that memory and the pool's record: count `rescued` there if a second try succeeds.
+ * Otherwise returns NULL. opencl_pool_relieve_command() is for enqueued commands: it accepts
+ * only a code that proves that the command did not run. */
 struct ledger_pool *opencl_pool_relieve(cl_int code);
 struct ledger_pool *opencl_pool_relieve_command(cl_int code);
-/* All that is kept goes back to the driver. Returns the bytes. */
+/* Returns all cached buffers to the driver. Returns the bytes. */
 uint64_t opencl_pool_return_all(void);
 
-/* After a dlclose: contexts whose driver is gone are forgotten. */
+/* Call after dlclose(). Drops contexts whose driver was unloaded. */
 void opencl_pool_library_gone(void);
 
 #endif

@@ -1,155 +1,167 @@
 /* SPDX-License-Identifier: MIT
  *
- * The OpenCL pool from inside, for opencl_pool.c, which owns its objects, and
- * opencl_fence.c, which owns contexts, their queues and tickets. Locks are held for table
- * work only, never over a call of the driver, never two at a time but as said.
+ * The OpenCL pool's data, for opencl_pool.c, which owns the buffers, and for opencl_fence.c,
+ * which owns contexts, their queues and fences. A lock covers table work only: no driver call is
+ * made with a lock held, and two locks are nested only where a comment says so.
  */
-#ifndef GPULEAK_OPENCL_KEPT_H
-#define GPULEAK_OPENCL_KEPT_H
+#ifndef GPULEAK_OPENCL_POOL_INTERNAL_H
+#define GPULEAK_OPENCL_POOL_INTERNAL_H
 
 #include "interpose/opencl/opencl_driver.h"
 #include "interpose/opencl/pool/opencl_pool.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/hash.h"
 
-#define KEPT_CONTEXTS 64
-#define KEPT_QUEUES 32
-#define KEPT_TICKETS 32 /* on their way in one context; with more, objects go to the driver */
-#define KEPT_BUCKETS 256
-#define KEPT_SHARDS 64
-#define KEPT_DEVICES 65 /* of opencl_device_number(), and -1 */
+#define CL_POOL_CONTEXTS 64
+#define CL_POOL_QUEUES 32
+#define CL_POOL_FENCES 32 /* pending in one context; beyond that, buffers go to the driver */
+#define CL_POOL_BUCKETS 256
+#define CL_POOL_SHARDS 64
+#define CL_POOL_DEVICES 65 /* numbers of opencl_device_number(), and -1 */
 
-/* The driver's functions, of the library that made the context: another may have its own. */
-struct kept_calls {
+/* Functions of the driver that made the context: several drivers may be loaded. */
+struct cl_pool_calls {
 	void *release_mem, *mem_info, *mark, *event_info, *release_event, *notify, *flush;
 	void *release_queue;
 	const void *below;
 };
 
-enum kept_state {
-	KEPT_LIVE,
-	KEPT_LEAVING, /* its last reference is gone, what becomes of it is not decided */
-	KEPT_READY,   /* in the lists of its context */
-	KEPT_GONE,    /* the driver's again */
+enum buffer_state {
+	BUFFER_LIVE,
+	BUFFER_RELEASING, /* the last reference was released; not yet cached or returned */
+	BUFFER_CACHED,    /* in the lists of its context */
+	BUFFER_RETURNED,  /* the driver owns it again */
 };
 
-/* A buffer that may be kept one day, until the driver says that it is gone. */
-struct kept {
+/* A buffer that the pool may cache, until the driver reports its destruction. */
+struct cl_pool_buffer {
 	uint64_t handle;
-	struct kept_context *context;
+	struct cl_pool_context *context;
 	cl_mem_flags flags;
 	size_t size;
-	_Atomic uint64_t watched; /* of its block, see site.watched */
-	_Atomic int state;
-	_Atomic unsigned int reason; /* 1 + why it may not be kept */
-	uint32_t references; /* the application's; with the shard's lock */
-	bool told;           /* its block has ended */
-	unsigned int busy;   /* times that it was not idle with its ticket done */
-	uint64_t ticket;     /* from here on with the context's lock */
-	uint64_t since_s;
-	struct kept *prev, *next; /* in order of release */
-	struct kept *up, *down;   /* in a bucket, in the same order; `down` alone among victims */
-	struct kept *left, *right; /* of those that are not told */
+	_Atomic uint64_t watched; /* of its recorded block, see site.watched */
+	_Atomic int state;        /* enum buffer_state */
+	_Atomic unsigned int reason; /* 1 + why it may not be cached, or 0 */
+	uint32_t references;     /* the application's; under the shard's lock */
+	bool end_recorded;       /* the recorder has the end of its block */
+	unsigned int busy_count; /* times that it was in use although its fence was complete */
+	uint64_t fence;          /* this and what follows: under the context's lock */
+	uint64_t since_s;        /* when it was cached, CLOCK_MONOTONIC_COARSE */
+	struct cl_pool_buffer *prev, *next; /* in order of release */
+	/* In a bucket, in order of release. Buffers that leave are linked by bucket_next. */
+	struct cl_pool_buffer *bucket_prev, *bucket_next;
+	struct cl_pool_buffer *unrecorded_prev, *unrecorded_next; /* in end_unrecorded */
 	UT_hash_handle hh;
 };
 
-struct kept_queue {
+struct cl_pool_queue {
 	cl_command_queue handle;
-	uint32_t references;
-	uint32_t users;  /* threads that call the driver with it: it must not go */
-	bool dying;      /* the application's last reference is gone */
+	uint32_t references; /* the application's */
+	uint32_t users; /* threads that call the driver with the queue: it must not be released */
+	bool dying;     /* the application has released its last reference */
 };
 
-/* Markers behind all that was in the queues when it was issued. */
-struct kept_ticket {
+/* One marker in each queue of the context, behind all commands that were in the queue. */
+struct cl_pool_fence {
 	uint64_t number;
-	uint64_t bytes; /* of what waits for it */
-	bool ready;     /* its markers are in their queues */
+	uint64_t bytes; /* of the cached buffers that wait for it */
+	bool ready;     /* all markers are in their queues */
 	bool failed;
 	bool flushed;
-	bool tells; /* the driver says when a marker is done */
+	bool notifies; /* the driver calls on_marker() for each marker */
 	unsigned int count;
-	uint64_t done; /* a bit for each marker */
-	cl_event events[KEPT_QUEUES];
+	uint64_t completed_markers; /* a bit for each marker */
+	cl_event events[CL_POOL_QUEUES];
 };
 
-struct kept_context {
+struct cl_pool_context {
 	struct lock lock;
-	bool taken;
-	_Atomic(cl_context) handle; /* NULL: the application has none any more */
+	bool reserved;
+	_Atomic(cl_context) handle; /* NULL: the application has released it */
 	uint32_t references;
-	uint32_t issuing;  /* threads that put markers */
-	_Atomic uint32_t objects; /* of it that exist */
+	uint32_t issuing;         /* threads that enqueue markers */
+	_Atomic uint32_t objects; /* buffers of the context that exist */
 	bool unpoolable;
-	struct kept_calls calls;
-	struct kept_device *device;
-	struct kept *order, *untold; /* lists */
-	struct kept *bucket[KEPT_BUCKETS];
+	struct cl_pool_calls calls;
+	struct cl_pool_device *device;
+	/* Cached buffers: all, oldest first, and those whose end is not recorded yet. */
+	struct cl_pool_buffer *order, *end_unrecorded;
+	struct cl_pool_buffer *bucket[CL_POOL_BUCKETS];
 	unsigned int queue_count;
-	struct kept_queue queues[KEPT_QUEUES];
-	/* Tickets done < number <= issued are in the ring. */
-	uint64_t issued, done, failed; /* failed: newest of the done ones that had an error */
-	uint64_t dropped;              /* up to this, what waited for failed ones was let go */
-	uint64_t epoch; /* in which the last one was issued */
+	struct cl_pool_queue queues[CL_POOL_QUEUES];
+	/* Fences with completed < number <= last_issued are in the ring. */
+	uint64_t last_issued, completed;
+	uint64_t failed;  /* the newest completed fence that had an error */
+	uint64_t dropped; /* buffers of failed fences up to this one were returned */
+	uint64_t epoch;   /* work_epoch() in which the last fence was issued */
 	bool polling;
-	struct kept_ticket ring[KEPT_TICKETS];
+	struct cl_pool_fence ring[CL_POOL_FENCES];
 };
 
-struct kept_device {
-	_Atomic int64_t used, kept, pending;
-	uint64_t total;
-	struct ledger_pool *row;
+struct cl_pool_device {
+	_Atomic int64_t used, cached, pending; /* bytes */
+	uint64_t total; /* bytes of the device; read only if a limit is a percentage of it */
+	struct ledger_pool *record;
 } __attribute__((aligned(64)));
 
-struct kept_shard {
+struct cl_pool_shard {
 	struct lock lock;
-	struct kept *objects;
+	struct cl_pool_buffer *objects;
 } __attribute__((aligned(64)));
 
-struct opencl_kept {
+struct cl_pool {
 	struct arena *arena;
-	struct lock lock; /* of who takes a context */
-	_Atomic bool unseen;
-	struct kept_device devices[KEPT_DEVICES];
-	struct kept_shard shards[KEPT_SHARDS];
-	struct kept_context contexts[KEPT_CONTEXTS];
+	struct lock lock; /* for reserving a context; taken before a context's lock */
+	_Atomic bool unseen_queues;
+	struct cl_pool_device devices[CL_POOL_DEVICES];
+	struct cl_pool_shard shards[CL_POOL_SHARDS];
+	struct cl_pool_context contexts[CL_POOL_CONTEXTS];
 };
 
-/* Events that nobody needs any more, to be released outside of locks. */
-struct kept_events {
+/* Events of completed fences, to be released when no lock is held. */
+struct cl_pool_events {
 	unsigned int count;
-	cl_event events[2 * KEPT_QUEUES];
+	cl_event events[2 * CL_POOL_QUEUES];
 };
 
-/* The pool of this very process, or NULL: also in a signal handler that came inside of us. */
-struct opencl_kept *kept_pool(void);
+/* Returns the pool of this process. Returns NULL if there is no pool, after fork() in the child,
+ * and in a signal handler that interrupted the recorder. */
+struct cl_pool *cl_pool_current(void);
 
-/* A context's lock, with the thread marked busy as it is with any lock of ours. */
-void kept_lock(struct kept_context *context);
-void kept_unlock(struct kept_context *context);
+/* Take and release CONTEXT's lock. The thread is marked busy meanwhile, so that a signal
+ * handler's calls bypass the pool. */
+void cl_pool_lock(struct cl_pool_context *context);
+void cl_pool_unlock(struct cl_pool_context *context);
 
-struct kept_context *kept_find(struct opencl_kept *pool, cl_context handle);
+/* Returns the pool's context for HANDLE, or NULL. Takes no lock. */
+struct cl_pool_context *cl_pool_lookup_context(struct cl_pool *pool, cl_context handle);
 
 /* ---- opencl_fence.c ---- */
 
-/* A ticket that covers all that was put into CONTEXT's queues before the call; 0: there is
- * none to be had. With TELL the driver will say on its own when it is done. */
-uint64_t ticket_get(struct kept_context *context, bool tell);
-/* Asks the driver how far it is. Never waits. */
-void ticket_poll(struct kept_context *context);
-/* With the lock. BYTES more or less wait for ticket NUMBER. */
-void ticket_bytes(struct kept_context *context, uint64_t number, int64_t bytes);
+/* Returns the number of a fence that covers all commands that were in CONTEXT's queues before the
+ * call; 0 if no fence can be had. With NOTIFY the driver reports by a callback that the fence
+ * is complete. Call without a lock. */
+uint64_t cl_fence_get(struct cl_pool_context *context, bool notify);
+/* Queries the driver which fences are complete. Never waits. Call without a lock. */
+void cl_fences_poll(struct cl_pool_context *context);
+/* Locking: CONTEXT's. Adds BYTES to what waits for fence NUMBER; BYTES may be negative. */
+void cl_fence_add_bytes(struct cl_pool_context *context, uint64_t number, int64_t bytes);
 
-void kept_release_events(const struct kept_context *context, const struct kept_events *events);
+/* Releases EVENTS to the driver. Call without a lock. */
+void cl_pool_release_events(const struct cl_pool_context *context,
+			    const struct cl_pool_events *events);
 
 /* ---- opencl_pool.c ---- */
 
-/* The driver has said that tickets are done, or failed. Without the lock. */
-void kept_tickets_done(struct kept_context *context);
+/* Call without a lock after fences of CONTEXT completed or failed. Records the ends of blocks
+ * that waited for them, and returns buffers of failed fences to the driver. */
+void cl_pool_fences_completed(struct cl_pool_context *context);
 
-/* With the lock: takes everything that is kept out of CONTEXT; what was not told is then. */
-struct kept *kept_take_all(struct kept_context *context);
-/* Gives them to the driver, without any lock. Returns the bytes. */
-uint64_t kept_let_go(struct kept_context *context, struct kept *victims);
+/* Locking: CONTEXT's. Removes every cached buffer and returns them, linked by bucket_next, for
+ * cl_pool_return(). */
+struct cl_pool_buffer *cl_pool_remove_all(struct cl_pool_context *context);
+/* Releases VICTIMS to the driver and returns their bytes. A block whose end is not recorded yet
+ * ends when the driver reports the destruction. Call without a lock. */
+uint64_t cl_pool_return(struct cl_pool_context *context, struct cl_pool_buffer *victims);
 
 #endif

@@ -70,7 +70,7 @@ void opencl_record_made(const struct site *called, cl_mem made, cl_context conte
 	if (may_have_parent(site->hook) || pool)
 		opencl_ask_object(made, CL_MEM_ASSOCIATED_MEMOBJECT, &parent, sizeof(parent));
 	if (pool && site->hook != &hooks[HOOK_clCreateBuffer])
-		opencl_pool_other(site, made, context, parent);
+		opencl_pool_created_other(site, made, context, parent);
 	record_made(site, (uint64_t)(uintptr_t)made, bytes, (uint64_t)(uintptr_t)context,
 		    opencl_device_of(context), (uint64_t)(uintptr_t)parent);
 }
@@ -83,7 +83,7 @@ static cl_int get_info(struct route route, cl_mem object, cl_mem_info what, size
 	if (!route.real)
 		return CL_INVALID_OPERATION;
 	INSIDE(&hooks[HOOK_clGetMemObjectInfo], route);
-	if (route.record && opencl_pool_is_on() && opencl_pool_is_kept(object))
+	if (route.record && opencl_pool_is_on() && opencl_pool_is_cached(object))
 		return CL_INVALID_MEM_OBJECT;
 	return ((mem_info *)route.real)(object, what, size, ret, ret_size);
 }
@@ -95,7 +95,7 @@ static cl_int set_callback(struct route route, cl_mem object, destroyed *call, v
 	if (!route.real)
 		return CL_INVALID_OPERATION;
 	INSIDE(&hooks[HOOK_clSetMemObjectDestructorCallback], route);
-	if (route.record && opencl_pool_is_on() && opencl_pool_is_kept(object))
+	if (route.record && opencl_pool_is_on() && opencl_pool_is_cached(object))
 		return CL_INVALID_MEM_OBJECT;
 	r = ((set_destroyed *)route.real)(object, call, data);
 	if (r == CL_SUCCESS && route.record && opencl_pool_is_on())

@@ -75,13 +75,13 @@ static cl_int code_of(const cl_int *errcode_ret)
 static void record_buffer(const struct site *site, cl_mem made, cl_context context,
 			  cl_mem_flags flags, size_t size, void *host_ptr)
 {
-	if (!opencl_pool_made(site, made, context, flags, size, host_ptr))
+	if (!opencl_pool_created(site, made, context, flags, size, host_ptr))
 		opencl_record_made(site, made, context, size);
 }
 
 #define VERB_BUFFER(call, made, context, size)                                              \
 	CREATE_BY(call, made, context, size,                                                \
-		  opencl_pool_take(&site, context, flags, size, host_ptr, errcode_ret),     \
+		  opencl_pool_alloc(&site, context, flags, size, host_ptr, errcode_ret),     \
 		  record_buffer(&site, r, context, flags, size, host_ptr))
 
 /* Shared memory: an address. ERRCODE is where the code of a refusal goes, or NULL. */
