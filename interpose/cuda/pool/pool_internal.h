@@ -431,8 +431,8 @@ static HOT struct pool_block *pool_cache_remove_own(const struct pool_context *c
 	*ret_pending = block ? block->fence : 0;
 	return block && pool_is_clean_in(context, block) ? pool_ring_pop(ring) : NULL;
 }
-/* As pool_cache_remove_own(), which found nothing, with what other threads have freed of this
- * thread's since the last time. */
+/* Call after pool_cache_remove_own() found nothing. The same, after inserting the blocks of this
+ * thread that other threads have freed. */
 struct pool_block *pool_cache_remove_returned(struct pool_space *space, struct pool_cache *cache,
 					      unsigned int bin, uint64_t *ret_pending);
 /* Where CACHE has none of BIN, or so many that older ones lie in the bin itself: the oldest of
@@ -546,8 +546,9 @@ void pool_slabs_init(void);
 /* A part for BYTES, which are of BIN, of what lies unused in slabs; live. NULL: there is none. */
 struct pool_block *pool_slab_carve(struct pool *pool, struct pool_space *space, unsigned int bin,
 				   uint64_t bytes);
-/* The same where that and pool_cache_remove_any() found none: of larger kept parts, of kept parts
- * that lie side by side, of a new slab. NULL if slabs are not for it or there is no memory. */
+/* Call after pool_cache_remove_any() found nothing. Returns a part of a larger cached part, of
+ * adjacent cached parts that it coalesces, or of a new slab. Returns NULL if slabs are not enabled
+ * for BYTES, or if there is no memory. */
 struct pool_block *pool_slab_alloc(struct pool *pool, struct pool_space *space,
 				   struct pool_cache *cache, unsigned int bin, uint64_t bytes);
 /* With the cache's lock. Unused is more than a little and less than what is in use: kept parts are
