@@ -52,13 +52,13 @@ enum ledger_ended {
 	X(UNRECORDED_STACKS, "stacks were not recorded: the ledger could not grow")         \
 	X(UNRECORDED_ERRORS, "errors were counted but not itemized: the error table is full") \
 	X(NO_UNWINDER, "libunwind.so.8 could not be loaded: no stacks")                     \
-	X(REENTERED, "calls arrived inside gpuleak itself (signal handler) and were not recorded") \
-	X(STALE_BLOCKS, "blocks ended by a call that gpuleak did not see: "                 \
-			"their address was handed out again")                               \
+	X(REENTERED, "calls from a signal handler interrupted gpuleak and were not recorded") \
+	X(STALE_BLOCKS, "blocks were freed by a call that gpuleak did not see: "            \
+			"their address was allocated again")                                \
 	X(UNKNOWN_FREES, "frees succeeded on memory whose allocation gpuleak did not see")  \
-	X(REFUSED_FREES, "frees of live blocks failed in the driver for reasons of its own") \
+	X(REFUSED_FREES, "frees of live blocks failed in the driver") \
 	X(UNKNOWN_VARIANTS, "driver functions of a version that gpuleak does not know "     \
-			    "were handed out: calls of them are not seen")                  \
+			    "were looked up: calls of them are not seen")                   \
 	X(MEMORY_ONLY, "the ledger file could not be created or kept: recorded in memory only") \
 	X(UNRECORDED_MAPPINGS, "mappings of OpenCL memory were not recorded: the ledger could "  \
 			       "not grow")  \

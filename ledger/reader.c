@@ -29,7 +29,7 @@ const char *ledger_why(enum ledger_why why)
 	case LEDGER_BROKEN:
 		return "is damaged: its header holds impossible values";
 	}
-	return "is of no known sort";
+	return "is of an unknown kind";
 }
 
 static enum ledger_why check_header(const struct ledger_header *header)

@@ -38,7 +38,7 @@ static int check(struct session *session, const struct operands *operands)
 	for (size_t i = 0; i < operands->list.count; i++)
 		session_add(session, operands->list.files[i].path, NULL);
 	if (operands->missing > 0 && operands->list.count > 0)
-		session_trouble(session, "%d of what should be checked is missing",
+		session_trouble(session, "%d of the ledgers to check are missing",
 				operands->missing);
 	report_sort(&session->report);
 	verdict = session_judge(session);

@@ -138,8 +138,8 @@ int cmd_diff(int argc, char **argv)
 		return n == -2 ? 0 : STATUS_USAGE;
 	signal(SIGPIPE, SIG_IGN); /* the exit status is the answer, read or not */
 	if (n != 2) {
-		eprintf(stderr, "gpuleak: diff: name two: ledgers, directories of ledgers, or "
-			"reports in JSON\n");
+		eprintf(stderr, "gpuleak: diff: name two ledgers, directories of ledgers, or "
+				"reports in JSON\n");
 		return STATUS_USAGE;
 	}
 	flags_environment(command.options & ~OPTION_BIT(OPTION_FORMAT));

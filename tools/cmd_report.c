@@ -71,7 +71,7 @@ static int report_at_exit(struct session *session, const char *ledger)
 	if (session_rules(session, opt_values.rules) < 0) {
 		session_trouble(session, "the rules could not be read");
 		report_add_note(&session->report,
-				"the rules could not be read: those that come with gpuleak hold");
+				"the rules could not be read: gpuleak's own rules are used");
 	}
 	session_gate_files(session); /* what can't be read fails the gate */
 	if (session_add(session, ledger, &process) < 0)

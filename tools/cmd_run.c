@@ -326,8 +326,8 @@ static void wait_for_orphans(struct run *run)
 	run->keep_directory |= left;
 	if (left && gate_wanted())
 		eprintf(stderr,
-			"gpuleak: processes that %s left behind still run: what they do "
-			"from now on is in no report\n",
+			"gpuleak: processes that %s left behind still run: their further calls "
+			"are not in any report\n",
 			program_name(run));
 }
 

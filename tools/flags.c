@@ -216,7 +216,7 @@ static int parse_flag(const struct flags_command *command, int argc, char **argv
 		return unknown(command, word);
 	value = value_of(id, equals, argc, argv, at);
 	if (!value) {
-		eprintf(stderr, "gpuleak: %s: %s wants a value: %s\n", command->name, word,
+		eprintf(stderr, "gpuleak: %s: %s needs a value: %s\n", command->name, word,
 			extra ? extra->expects : expects(command, id));
 		return -1;
 	}

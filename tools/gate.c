@@ -47,7 +47,7 @@ static int load_baseline(struct gate *gate, char *error)
 	const char *path = opt_values.baseline;
 
 	if (!*path && opt_update_baseline) {
-		snprintf(error, ERROR_SIZE, "--update-baseline wants --baseline FILE");
+		snprintf(error, ERROR_SIZE, "--update-baseline needs --baseline FILE");
 		return -EINVAL;
 	}
 	if (!*path)
@@ -164,7 +164,7 @@ int gate_update_baseline(struct gate *gate, const struct report *report, char *e
 	if (!gate->baseline)
 		why = "it could not be read";
 	if (why) {
-		snprintf(error, error_size, "%s: the baseline stays as it is: %s",
+		snprintf(error, error_size, "%s: the baseline was not changed: %s",
 			 opt_values.baseline, why);
 		return -EINVAL;
 	}

@@ -208,8 +208,8 @@ int session_refuses(const char *where)
 {
 	if (!report_format(opt_values.format)->for_files || !output_is_terminal(where))
 		return 0;
-	eprintf(stderr, "gpuleak: the format %s is nothing for a terminal: name a file with "
-		"--report\n", option_word(OPTION_FORMAT, opt_values.format));
+	eprintf(stderr, "gpuleak: the format %s is not written to a terminal: name a file with "
+			"--report\n", option_word(OPTION_FORMAT, opt_values.format));
 	return 1;
 }
 
@@ -225,7 +225,7 @@ static void print_missing(const struct session *session)
 		notes += report->processes[i]->note_count;
 	if (report->summary.errors || notes)
 		eprintf(stderr,
-			"gpuleak: the format %s has no place for %" PRIu64 " wrong free%s "
+			"gpuleak: the format %s has no place for %" PRIu64 " invalid free%s "
 			"and %zu note%s: see --format text\n",
 			option_word(OPTION_FORMAT, opt_values.format), report->summary.errors,
 			plural(report->summary.errors), notes, plural(notes));

@@ -65,7 +65,7 @@ static void bad_end(const struct report_process *process, char ret[ENDED_BYTES])
 		snprintf(ret, ENDED_BYTES, "killed by signal %d%s%s%s", process->status,
 			 name ? " (SIG" : "", name ? name : "", name ? ")" : "");
 	} else if (process->ended == REPORT_UNKNOWN) {
-		snprintf(ret, ENDED_BYTES, "killed, by what is not known");
+		snprintf(ret, ENDED_BYTES, "killed (cause unknown)");
 	} else if ((process->ended == REPORT_EXIT || process->ended == REPORT__EXIT) &&
 		   process->status) {
 		snprintf(ret, ENDED_BYTES, "ended with status %d", process->status);

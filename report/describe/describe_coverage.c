@@ -69,7 +69,7 @@ static size_t print_routes(FILE *out, const struct report_process *process, cons
 		if (!fact)
 			continue;
 		if (routes++ == 0)
-			fprintf(out, "%s%s by ", before ? "; " : "", api);
+			fprintf(out, "%s%s intercepted via ", before ? "; " : "", api);
 		else
 			fputs(i == last ? " and " : ", ", out);
 		fputs(coverage_routes[i].name, out);
@@ -145,7 +145,7 @@ static void print_all_routes(FILE *out, const struct report_coverage *coverage)
 
 			if (!fact)
 				continue;
-			fprintf(out, "  %s by %s", apis[api], coverage_routes[i].name);
+			fprintf(out, "  %s intercepted via %s", apis[api], coverage_routes[i].name);
 			if (strcmp(fact->kind, "linked") != 0)
 				fprintf(out, ", %s times", format_number(fact->count, number));
 			if (fact->module_count) {
@@ -204,19 +204,19 @@ void text_coverage_all(FILE *out, const struct report_process *process)
 	print_escaped(out, process->program);
 	fprintf(out, " (pid %d):\n", process->pid);
 	if (coverage->count == 0)
-		fputs("  the ledger says nothing of it\n", out);
+		fputs("  the ledger has no record of coverage\n", out);
 	print_all_routes(out, coverage);
 	print_reaches(out, coverage);
 	print_kind(out, coverage, "unclassed", "unknown to this gpuleak:", -1);
 	print_kind(out, coverage, "untracked", "looked up, not tracked:", 1);
 	print_kind(out, coverage, "untracked",
-		   "looked up with all others or linked to, not tracked:", 0);
+		   "looked up with all functions or linked to, not tracked:", 0);
 	for (size_t i = 0; (fact = coverage_fact(coverage, "ignored", i)); i++)
 		if (fact->detail)
 			print_ignored(out, coverage, i);
-	print_kind(out, coverage, "known-export-table", "table of the CUDA runtime's own:", -1);
+	print_kind(out, coverage, "known-export-table", "private table of the CUDA runtime:", -1);
 	print_kind(out, coverage, "deepbind-covered",
-		   "asked for with RTLD_DEEPBIND, opened without:", -1);
-	print_kind(out, coverage, "deepbind-open", "asked for with RTLD_DEEPBIND:", -1);
-	print_kind(out, coverage, "namespace-open", "asked for in another namespace:", -1);
+		   "opened without the requested RTLD_DEEPBIND:", -1);
+	print_kind(out, coverage, "deepbind-open", "opened with RTLD_DEEPBIND:", -1);
+	print_kind(out, coverage, "namespace-open", "opened in another namespace:", -1);
 }

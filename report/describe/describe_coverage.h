@@ -10,7 +10,7 @@
 
 struct report_process;
 
-/* "coverage: CUDA by linked calls; not seen: libx.so (RTLD_DEEPBIND)"; nothing if the ledger
+/* "coverage: CUDA intercepted via linked calls; not seen: libx.so (RTLD_DEEPBIND)"; nothing if the ledger
  * says nothing of it. */
 void text_coverage(FILE *out, const struct report_process *process);
 

@@ -20,7 +20,7 @@ static void print_event(FILE *out, const char *what, const struct report_event *
 	if (!event->api && !event->stack->count)
 		return;
 	fprintf(out, "  %s by ", what);
-	print_escaped(out, event->api ? event->api : "a call unknown");
+	print_escaped(out, event->api ? event->api : "an unknown call");
 	fputs(" at:\n", out);
 	text_stack(out, event->stack);
 }
@@ -56,7 +56,7 @@ int text_stuck(FILE *out, const struct report_process *process)
 		return 0;
 	fprintf(out, "%s released block%s, ", format_number(blocks, number), plural(blocks));
 	text_bytes(out, bytes);
-	fputs(", behind a user event that was never set, made at ", out);
+	fputs(", held by a user event that was never set, created at ", out);
 	text_place_and_caller(out, most->event.stack);
 	return 1;
 }
@@ -70,7 +70,7 @@ static void print_holder(FILE *out, const struct report_holder *holder)
 		text_bytes(out, holder->allocated.bytes);
 	}
 	fputs(", made by ", out);
-	print_escaped(out, holder->allocated.api ? holder->allocated.api : "a call unknown");
+	print_escaped(out, holder->allocated.api ? holder->allocated.api : "an unknown call");
 	fputs(" at ", out);
 	text_place_and_caller(out, holder->allocated.stack);
 	fputc('\n', out);
@@ -81,13 +81,13 @@ static void print_reason(FILE *out, const struct report_deferred *deferred)
 {
 	switch (deferred->reason) {
 	case REPORT_DEFERRED_USER_EVENT:
-		fputs("  Held by a command that waits for a user event, which was never set\n",
+		fputs("  Held by a command that waits for a user event that was never set\n",
 		      out);
 		print_event(out, "Command", &deferred->command);
 		print_event(out, "User event made", &deferred->event);
 		break;
 	case REPORT_DEFERRED_UNKNOWN:
-		fputs("  Why it is still held is not known: nothing that was recorded keeps it\n",
+		fputs("  Why it is still held is unknown: no recorded call explains it\n",
 		      out);
 		break;
 	case REPORT_DEFERRED_PART:
@@ -138,7 +138,7 @@ void text_deferred(FILE *out, const struct report_process *process, int verbose)
 		print_deferred(out, &frees->groups[i]);
 	if (frees->group_count > DEFERRED_MAX)
 		fprintf(out,
-			"\nAnd %s more places that released what is not freed; --format json "
+			"\nAnd %s more places released memory that was not freed; --format json "
 			"lists all\n",
 			format_number(frees->group_count - DEFERRED_MAX, number));
 	if ((frees->peak_bytes || frees->longest.kind) &&

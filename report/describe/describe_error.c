@@ -81,9 +81,9 @@ static void print_result(FILE *out, const struct report_error *error)
 	const char *name = result_name(error->api, error->result);
 
 	if (name)
-		fprintf(out, " (the driver answered %s (%d))", name, error->result);
+		fprintf(out, " (the driver returned %s (%d))", name, error->result);
 	else
-		fprintf(out, " (the driver answered %d)", error->result);
+		fprintf(out, " (the driver returned %d)", error->result);
 }
 
 /* The first sentence: what this free did. */
@@ -113,16 +113,17 @@ void text_error_sentence(FILE *out, const struct report_error *error)
 	} else if (strcmp(error->type, "mismatched-free") == 0) {
 		print_call(out, error, "is not the call that frees this block");
 	} else if (strcmp(error->type, "free-after-context") == 0) {
-		print_call(out, error, "was given a block that had ended with its context");
+		print_call(out, error,
+			   "was given a block that its context's destruction had freed");
 	} else {
-		print_call(out, error, "was wrong here");
+		print_call(out, error, "was an invalid call here");
 	}
 	if (error->result == REPORT_NO_ANSWER)
-		fputs(" (the driver gave no answer)", out);
+		fputs(" (the driver returned no result)", out);
 	else if (error->result)
 		print_result(out, error);
 	else
-		fputs(" (the driver called it a success)", out);
+		fputs(" (the driver returned success)", out);
 }
 
 static void print_event(FILE *out, const char *before, const struct report_event *event,
@@ -134,7 +135,7 @@ static void print_event(FILE *out, const char *before, const struct report_event
 	if (event->api)
 		print_escaped(out, event->api);
 	else
-		fputs("a call unknown", out);
+		fputs("an unknown call", out);
 	fprintf(out, "%s:\n", after);
 	text_stack(out, event->stack);
 }
@@ -143,16 +144,16 @@ static void print_event(FILE *out, const char *before, const struct report_event
  * the second one's block, or all is as it looks; which of them nobody recorded. */
 static void print_earlier(FILE *out, const struct report_error *error)
 {
-	print_event(out, "It was taken away by", &error->freed,
-		    " at (the candidate for the culprit)");
-	fputs("  Before that block the same address belonged to an earlier one", out);
+	print_event(out, "It was freed by", &error->freed,
+		    " at (possible cause)");
+	fputs("  An earlier block", out);
 	if (error->earlier_allocated.bytes) {
-		fputs(", of ", out);
+		fputs(" of ", out);
 		text_bytes(out, error->earlier_allocated.bytes);
 	}
-	fputs(".\n  If the candidate meant to free that one, it freed it a second time, hit this "
-	      "block\n  instead, and the call above is innocent; if not, the call above is the "
-	      "second free.\n", out);
+	fputs(" had the same address.\n  If the possible cause meant to free the earlier block, "
+	      "it freed that block twice and this\n  block by mistake. Otherwise the call above is "
+	      "the double free.\n", out);
 	print_event(out, "The earlier block was allocated by", &error->earlier_allocated, " at");
 	print_event(out, "and freed by", &error->earlier_freed, " at");
 }
@@ -169,7 +170,7 @@ void text_error(FILE *out, const struct error_group *group)
 	print_escaped(out, words[0] ? words + 1 : "");
 	fprintf(out, " of 0x%" PRIx64, error->address);
 	if (group->count > 1)
-		fprintf(out, " and, with the same stacks, %s times in all",
+		fprintf(out, " (%s times with the same stacks)",
 			format_number(group->count, number));
 	fputs(": ", out);
 	text_error_sentence(out, error);

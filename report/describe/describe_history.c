@@ -34,9 +34,9 @@ static void print_partner(FILE *out, const struct report_history *history,
 		return;
 	partner = &history->events[event->partner];
 	if (partner->op == REPORT_CREATE)
-		fputs(": gives the creator's reference back", out);
+		fputs(": returns the creator's reference", out);
 	else
-		fprintf(out, ": gives reference %d back", event->partner);
+		fprintf(out, ": returns reference %d", event->partner);
 	if (event->guess)
 		fputs(" (a best guess)", out);
 }
@@ -44,7 +44,7 @@ static void print_partner(FILE *out, const struct report_history *history,
 static void print_event(FILE *out, const struct report_history *history, size_t number)
 {
 	const struct report_reference *event = &history->events[number];
-	const char *alone = !history->complete ? "no partner known" : "NO PARTNER";
+	const char *alone = !history->complete ? "no match known" : "UNMATCHED";
 
 	fprintf(out, "    %zu %s", number, op_words(event->op));
 	if (event->op == REPORT_CREATE) { /* its stack was printed just before */
@@ -53,7 +53,7 @@ static void print_event(FILE *out, const struct report_history *history, size_t 
 		return;
 	}
 	fputs(" by ", out);
-	print_escaped(out, event->api ? event->api : "a call unknown");
+	print_escaped(out, event->api ? event->api : "an unknown call");
 	if (event->partner < 0) {
 		fprintf(out, ": %s, at:\n", alone);
 		text_stack(out, event->stack);
@@ -81,8 +81,8 @@ static void print_events(FILE *out, const struct report_history *history)
 			print_event(out, history, i);
 	}
 	if (hidden)
-		fprintf(out, "    (%zu events with a partner are not shown; --format json lists "
-			"them)\n", hidden);
+		fprintf(out, "    (%zu matched events are not shown; --format json lists them)\n",
+			hidden);
 }
 
 void text_history(FILE *out, const struct report_history *history, uint64_t blocks)
@@ -93,13 +93,13 @@ void text_history(FILE *out, const struct report_history *history, uint64_t bloc
 		return;
 	fputs("  References", out);
 	if (blocks > 1)
-		fprintf(out, " of one of the %s blocks, one with the most left",
+		fprintf(out, " of the block with the most references among %s blocks",
 			format_number(blocks, number));
 	fprintf(out, ": %s left\n", format_number(history->references, number));
 	print_events(out, history);
 	if (history->left_out)
-		fprintf(out, "    %s earlier retain/release pair%s left out\n",
+		fprintf(out, "    %s earlier retain/release pair%s not shown\n",
 			format_number(history->left_out, number), plural(history->left_out));
 	if (!history->complete)
-		fputs("    (this is not all: some calls found no room, or were not seen)\n", out);
+		fputs("    (incomplete: some calls were not recorded)\n", out);
 }

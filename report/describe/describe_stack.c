@@ -302,5 +302,5 @@ void text_ended(FILE *out, const struct report_process *process)
 	case REPORT_UNKNOWN:
 		break;
 	}
-	fputs("killed, by what is not known", out);
+	fputs("killed (cause unknown)", out);
 }

@@ -279,9 +279,9 @@ static size_t process_gaps(const struct report_process *process, finding_gap_fn 
 	size_t gaps = 0;
 
 	if (process->ended == REPORT_RUNNING && ++gaps)
-		print(data, process, "it still runs: what it holds may yet be freed or leak");
+		print(data, process, "it still runs: its blocks may yet be freed");
 	if (lost && ++gaps) {
-		snprintf(text, sizeof(text), "%s more wrong frees have no record of their own",
+		snprintf(text, sizeof(text), "%s more invalid frees were counted but not recorded",
 			 format_number(lost, count));
 		print(data, process, text);
 	}

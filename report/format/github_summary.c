@@ -162,9 +162,9 @@ static void print_head(FILE *out, const struct report *report, const struct judg
 		judgement && judgement->verdict == JUDGE_CLEAN ? "gate passed"
 		: judgement && judgement->verdict == JUDGE_FAILED ? "gate failed"
 		: judgement					  ? "nothing to judge"
-		: sum->leaked_blocks || sum->errors		  ? "leaks or wrong frees"
+		: sum->leaked_blocks || sum->errors		  ? "leaks or invalid frees"
 								  : "no leaks found");
-	fprintf(out, "%s wrong frees, ", format_number(sum->errors, number));
+	fprintf(out, "%s invalid frees, ", format_number(sum->errors, number));
 	finding_amount(out, sum->leaked_blocks, sum->leaked_bytes);
 	fprintf(out, " leaked, %s suppressed, ", format_size(sum->suppressed_bytes, size));
 	fprintf(out, "%s held by caches; peak ", format_size(sum->cached_bytes, size));

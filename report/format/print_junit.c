@@ -145,8 +145,7 @@ static int print_recorded(struct suite *suite, const struct report *report,
 	if (r == 0) {
 		begin_case(suite, CLASS, "everything was recorded");
 		end_case(suite, gaps.count ? "error" : NULL, "incomplete",
-			 "not everything was recorded, so that nothing proves that there are no "
-			 "other leaks", words.text);
+			 "not everything was recorded: there may be other leaks", words.text);
 	}
 	text_buffer_finish(&words);
 	return r;

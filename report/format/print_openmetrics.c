@@ -110,7 +110,7 @@ static void print_summaries(FILE *out, const struct report *report)
 		       "Bytes that are not freed and suppressed."),
 		FIGURE("cached_bytes", "gauge", cached_bytes,
 		       "Bytes that a framework's cache holds."),
-		FIGURE("peak_bytes", "gauge", peak_bytes, "Most bytes that were live at one time."),
+		FIGURE("peak_bytes", "gauge", peak_bytes, "Highest number of live bytes."),
 	};
 #undef FIGURE
 
@@ -159,17 +159,19 @@ static void print_pools(FILE *out, const struct report *report)
 	{ "gpuleak_pool_" name, type, help, offsetof(struct ledger_pool, member) }
 	static const struct figure figures[] = {
 		FIGURE("reserved_bytes", "gauge", reserved,
-		       "Bytes that the pool has from the driver."),
-		FIGURE("cached_bytes", "gauge", cached, "Bytes that are ready to be handed out."),
+		       "Bytes that the pool allocated from the driver."),
+		FIGURE("cached_bytes", "gauge", cached, "Bytes that the pool can return to the "
+							"application at once."),
 		FIGURE("pending_bytes", "gauge", pending,
 		       "Bytes that were freed and the device may still be using."),
 		FIGURE("peak_reserved_bytes", "gauge", peak_reserved,
-		       "Most bytes that the pool had from the driver."),
+		       "Highest number of bytes that the pool had allocated from the driver."),
 		FIGURE("hits_total", NULL, hits, "Allocations served without the driver."),
 		FIGURE("driver_allocations_total", NULL, native_allocs,
 		       "Allocations that went to the driver."),
 		FIGURE("waits_total", NULL, waits, "Frees that waited for the device."),
-		FIGURE("trims_total", NULL, trims, "Times that blocks were given back."),
+		FIGURE("trims_total", NULL, trims, "How often the pool returned memory to the "
+						   "driver."),
 	};
 #undef FIGURE
 	size_t pools = 0;
@@ -224,7 +226,7 @@ static void print_errors(FILE *out, const struct report *report)
 {
 	static const char name[] = "gpuleak_errors_total";
 
-	family(out, name, NULL, "Wrong frees, by type.");
+	family(out, name, NULL, "Invalid frees, by type.");
 	for (size_t i = 0; i < processes(report); i++) {
 		const struct report_process *process = report->processes[i];
 		struct counted counted[TYPES_MAX];
@@ -299,7 +301,8 @@ static void print_state(FILE *out, const struct report *report, const struct jud
 		end(out, report->processes[i]->ended == REPORT_RUNNING);
 	}
 	family(out, "gpuleak_gaps", "gauge",
-	       "Why these figures prove nothing: processes that still run, what was not recorded.");
+	       "Reasons why the figures are incomplete: running processes, calls that were not "
+	       "recorded.");
 	fprintf(out, "gpuleak_gaps %zu\n", findings_gaps(report, ignore_gap, NULL));
 	if (!judgement)
 		return;

@@ -135,7 +135,7 @@ static void leaked(struct bench *bench, const struct judge_input *input, const s
 static void judge_errors(struct bench *bench, const struct report_summary *sum)
 {
 	if (sum->errors > 0)
-		judge_reason(bench, "%" PRIu64 " wrong free%s", sum->errors, plural(sum->errors));
+		judge_reason(bench, "%" PRIu64 " invalid free%s", sum->errors, plural(sum->errors));
 }
 
 static void charge_list(struct bench *bench, const struct report_leak *leaks, size_t count)
@@ -185,9 +185,9 @@ static struct rest find_rest(const struct bench *bench, const struct judge_input
 		rest.bytes -= bytes < rest.bytes ? bytes : rest.bytes;
 		rest.blocks -= blocks < rest.blocks ? blocks : rest.blocks;
 	}
-	rest.what = input->baseline && input->budgets ? " beyond what is known or has a budget"
-		    : input->baseline		      ? " beyond what is known"
-		    : input->budgets		      ? " beyond what has a budget"
+	rest.what = input->baseline && input->budgets ? " beyond the baseline and the budgets"
+		    : input->baseline		      ? " beyond the baseline"
+		    : input->budgets		      ? " beyond the budgets"
 						      : "";
 	return rest;
 }
@@ -223,7 +223,7 @@ static void judge_process(struct bench *bench, const struct judge_input *input,
 	if (!input->leaks_unwanted)
 		judge_deferred(bench, input, p);
 	if (p->ended == REPORT_RUNNING && !input->leaks_unwanted)
-		judge_reason(bench, "%s still runs: what it holds may yet be freed or leak", who);
+		judge_reason(bench, "%s still runs: its blocks may yet be freed", who);
 	if (!p->incomplete)
 		return;
 	if (p->note_count == 0)

@@ -73,8 +73,8 @@ static void note_gone(struct bench *bench, const struct baseline *baseline,
 			   *entry->place ? entry->place : "of an unknown place");
 	}
 	if (gone || smaller)
-		judge_note(bench, "%s: of %zu known leaks %zu are gone and %zu have become "
-			   "smaller: --update-baseline shortens it", baseline->name,
+		judge_note(bench, "%s: of %zu known leaks %zu are gone and %zu are smaller now: "
+				  "--update-baseline records that", baseline->name,
 			   baseline->count, gone, smaller);
 }
 
@@ -148,7 +148,7 @@ void judge_beyond_baseline(struct bench *bench, const struct judge_input *input)
 			tell_growth(bench, now, known);
 	}
 	if (told > JUDGE_PLACES_MAX)
-		judge_reason(bench, "%zu more leaks are new or grew: the report has all",
+		judge_reason(bench, "%zu more leaks are new or grew: the report lists all",
 			     told - JUDGE_PLACES_MAX);
 	leak_totals_finish(&totals);
 }

@@ -15,8 +15,8 @@ static void add_stuck(struct bench *bench, const struct report_process *p,
 	char size[DESCRIBE_SIZE_MAX], event[DESCRIBE_PLACE_MAX], who[DESCRIBE_PLACE_MAX];
 
 	judge_reason(bench,
-		     "%" PRIu64 " block%s, %s of %s released, but held by a command behind "
-		     "a user event that was never set, made at %s",
+		     "%" PRIu64 " block%s, %s of %s released, but held by a command that waits "
+		     "for a user event that was never set, created at %s",
 		     deferred->blocks, plural(deferred->blocks),
 		     describe_size(deferred->bytes, size), judge_who(p, who),
 		     describe_place(deferred->event.stack, event));
@@ -45,7 +45,7 @@ void judge_deferred(struct bench *bench, const struct judge_input *input,
 			     stuck - JUDGE_PLACES_MAX);
 	if (blocks && input->count_deferred)
 		judge_reason(bench,
-			     "%" PRIu64 " block%s, %s of %s released, but still held; why "
-			     "is not known",
+			     "%" PRIu64 " block%s, %s of %s released, but not freed for an "
+			     "unknown reason",
 			     blocks, plural(blocks), describe_size(bytes, size), judge_who(p, who));
 }

@@ -32,10 +32,11 @@ void judge_growth(struct bench *bench, const struct judge_input *input,
 		return;
 	judge_who(p, who);
 	if (steps < GROWTH_STEPS_MIN)
-		judge_reason(bench, "%s marked %" PRIu64 " step%s: growth is judged from %u on",
+		judge_reason(bench, "%s marked %" PRIu64 " step%s: growth is judged from %u steps "
+				    "on",
 			     who, steps, plural(steps), GROWTH_STEPS_MIN);
 	if (growth && growth->lost)
-		judge_reason(bench, "%s: not every place found room in the ledger for its growth",
+		judge_reason(bench, "%s: the ledger had no room for the growth of some call sites",
 			     who);
 	for (size_t i = 0; growth && i < growth->suspect_count; i++)
 		if (!input->max_growth || growth->suspects[i].bytes_per_step > input->max_growth)

@@ -66,8 +66,8 @@ void judge_sites(struct bench *bench, const struct judge_input *input)
 	}
 	if (told.again)
 		judge_reason(bench,
-			     "the same places allocated %zu more time%s: on other devices, "
-			     "lines or processes",
+			     "the same places allocated %zu more time%s, on other devices, lines "
+			     "or processes",
 			     told.again, plural(told.again));
 	if (told.count > JUDGE_PLACES_MAX)
 		judge_reason(bench, "%zu more places allocated that no rule in %s allows",

@@ -27,7 +27,8 @@ struct input {
 
 static int bad(const struct input *in, const char *what)
 {
-	snprintf(in->error, in->error_size, "%s: is no gpuleak report in JSON: %s", in->name, what);
+	snprintf(in->error, in->error_size, "%s: is not a gpuleak report in JSON: %s", in->name,
+		 what);
 	return -EBADMSG;
 }
 

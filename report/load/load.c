@@ -63,7 +63,7 @@ static int check_size(uint64_t bytes, const char *name, char *error, size_t erro
 	if (bytes <= LOAD_BYTES_MAX)
 		return 0;
 	return fail(-EFBIG, error, error_size, name,
-		    "is larger than any ledger (4 GiB): give the ledger itself");
+		    "is larger than any ledger (4 GiB): name the ledger itself");
 }
 
 /* Turns what lies in RET->bytes into a view, or says why it is none. */

@@ -91,7 +91,8 @@ static int note_troubles(struct builder *b, struct notes *notes)
 		format_number(header->trouble[i], number);
 		if (i >= LEDGER_TROUBLE_COUNT)
 			r = print_note(b, notes,
-				       "%s times trouble number %u, which a newer gpuleak explains",
+				       "%s times problem number %u, which only a newer gpuleak "
+				       "can name",
 				       number, i);
 		else if (trouble_is_counted(i))
 			r = print_note(b, notes, "%s %s", number, trouble_texts[i]);
@@ -121,7 +122,8 @@ static int note_damage(struct builder *b, const struct loaded_ledger *ledger, st
 			       (unsigned long long)b->bad_refs);
 	if (r == 0 && b->lost_blocks)
 		r = print_note(b, notes,
-			       "the ledger is damaged: what allocated %llu blocks is unreadable",
+			       "the ledger is damaged: the call sites of %llu blocks are "
+			       "unreadable",
 			       (unsigned long long)b->lost_blocks);
 	if (b->view->cut || bad_chunks || b->bad_refs || b->lost_blocks)
 		b->process->incomplete = 1;

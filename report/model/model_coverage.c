@@ -29,12 +29,13 @@ const size_t coverage_route_count = sizeof(coverage_routes) / sizeof(coverage_ro
 
 static const struct coverage_reach reaches[] = {
 	{ "deepbind", "RTLD_DEEPBIND",
-	  "it was opened with RTLD_DEEPBIND and calls the driver directly; "
-	  "GPULEAK_DEEPBIND=cover has it opened without" },
+	  "it was opened with RTLD_DEEPBIND and calls the driver directly; GPULEAK_DEEPBIND=cover "
+	  "opens it without" },
 	{ "namespace", "dlmopen",
-	  "it is loaded in a namespace of its own (dlmopen), where nothing is preloaded" },
+	  "it was loaded into a separate namespace (dlmopen), where no library is preloaded" },
 	{ "export-table", "export table",
-	  "it has an internal table of the driver's (cuGetExportTable) and may call through that" },
+	  "it has an internal table of the driver (cuGetExportTable) and may call through that "
+	  "table" },
 	{ "no-loader", "no OpenCL loader",
 	  "it is an OpenCL driver that is called without an OpenCL loader" },
 };
@@ -276,9 +277,9 @@ static int say_unclassed(struct builder *b, const struct report_coverage *covera
 	if (!names)
 		return -ENOMEM;
 	return add_sentence(sentences, arena_printf(b->arena,
-						    "not known to this gpuleak, perhaps of a newer "
-						    "driver: %s: memory that %s makes or frees is "
-						    "in no report",
+						    "unknown to this gpuleak, perhaps from a "
+						    "newer driver: %s: memory that %s allocates "
+						    "or frees is not in this report",
 						    names, number == 1 ? "it" : "one of them"));
 }
 
@@ -301,7 +302,8 @@ static int list_gaps(struct builder *b, struct report_coverage *coverage)
 	if (r == 0)
 		r = say_unclassed(b, coverage, &sentences);
 	if (r == 0 && coverage_fact(coverage, "lost", 0))
-		r = add_sentence(&sentences, "not all facts about coverage found room");
+		r = add_sentence(&sentences, "the ledger had no room for some observations about "
+					     "coverage");
 	coverage->gaps = sentences.items;
 	coverage->gap_count = sentences.count;
 	return r;

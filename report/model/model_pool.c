@@ -86,7 +86,7 @@ static int read_pool(struct builder *b, const struct ledger_pool *record, struct
 	if (!ret->kind)
 		ret->kind = "unknown";
 	if (!ret->off && record->off)
-		ret->off = "the reason can't be read";
+		ret->off = "the reason is unreadable";
 	ret->device = record->device;
 	ret->mode = option_word(OPTION_POOL, (int)record->mode);
 	ret->backend = option_word(OPTION_POOL_BACKEND, (int)record->backend);

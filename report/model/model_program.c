@@ -69,14 +69,13 @@ static int read_suppressions(struct builder *b, const struct parts *parts)
 		return r;
 	if (*error)
 		b->program_note = arena_printf(b->arena,
-					       "the program's own suppressions: %s: that "
-					       "line is not used",
+					       "the program's own suppressions: %s: the line is "
+					       "ignored",
 					       error);
 	else if (parts->cut)
 		b->program_note =
 			arena_printf(b->arena, "the program's own suppressions (" LSAN_NAME
-					       ") are longer than 64 KiB: the rest is not "
-					       "used");
+					       ") are longer than 64 KiB: the rest is ignored");
 	return (*error || parts->cut) && !b->program_note ? -ENOMEM : 0;
 }
 

@@ -263,7 +263,8 @@ static int open_module_file(struct symbolizer *symbolizer, struct symbol_module 
 
 	if (fd < 0) {
 		module->problem =
-			arena_printf(&symbolizer->arena, "%s cannot be read (%s): no symbols of it",
+			arena_printf(&symbolizer->arena, "%s cannot be read (%s): its symbols are "
+							 "missing",
 				     path, strerror(fd == -EINVAL ? ENOEXEC : -fd));
 		return -1;
 	}
@@ -272,8 +273,10 @@ static int open_module_file(struct symbolizer *symbolizer, struct symbol_module 
 		return fd;
 	close(fd);
 	module->problem = arena_printf(&symbolizer->arena,
-				       same < 0 ? "%s is no ELF file any more: no symbols of it"
-						: "%s was rebuilt since: no symbols of it",
+				       same < 0 ? "%s is no longer an ELF file: its symbols are "
+						  "missing"
+						: "%s was rebuilt after the run: its symbols are "
+						  "missing",
 				       path);
 	return -1;
 }

@@ -55,7 +55,7 @@ static int fail(int r, const char *what, const char *name, char *error, size_t e
 {
 	if (r < 0)
 		snprintf(error, error_size, "cannot write the %s to %s: %s", what, name,
-			 r == -ENXIO ? "nobody reads from it" : strerror(-r));
+			 r == -ENXIO ? "it has no reader" : strerror(-r));
 	return r;
 }
 
@@ -266,6 +266,6 @@ int output_append(const char *path, size_t bytes_max, const char *text, size_t l
 
 	if (r < 0)
 		snprintf(error, error_size, "cannot append the summary to %s: %s", path,
-			 r == -EFBIG ? "it would be larger than is allowed" : strerror(-r));
+			 r == -EFBIG ? "it would exceed the size limit" : strerror(-r));
 	return r;
 }

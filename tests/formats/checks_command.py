@@ -64,7 +64,7 @@ def on_terminal(place, words, env=None):
     return process.wait(TIMEOUT), text.replace(b"\r\n", b"\n").decode()
 
 
-SAID = "gpuleak: the format pprof is nothing for a terminal: name a file with --report\n"
+SAID = "gpuleak: the format pprof is not written to a terminal: name a file with --report\n"
 
 
 def terminals(place):

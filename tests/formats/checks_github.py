@@ -130,7 +130,7 @@ def summary(place):
     place.report("github", ledger, env={"GITHUB_STEP_SUMMARY": path})
     with open(path, encoding="utf-8") as file:
         text = file.read()
-    true(text.startswith("before\n### GPU memory: leaks or wrong frees\n"), text[:200])
+    true(text.startswith("before\n### GPU memory: leaks or invalid frees\n"), text[:200])
     rows = [line for line in text.split("\n") if line.startswith("| ")]
     same([len(re.findall(r"(?<!\\)\|", row)) for row in rows], [8] * 4)
     same([row.split(" | ")[0] for row in rows[1:]], ["| double free", "| leak", "| leak"])
@@ -148,7 +148,7 @@ def summary_limits(place):
     done = place.command("report", "--format", "github", ledger,
                          env={"GITHUB_STEP_SUMMARY": path})
     same(done.stderr.decode(), "gpuleak: GITHUB_STEP_SUMMARY: cannot append the summary to %s: "
-         "it would be larger than is allowed\n" % path)
+         "it would exceed the size limit\n" % path)
     same(os.path.getsize(path), (1 << 20) - 100)
     same(len(parsed(done.stdout)), 1)
     done = place.command("report", "--format", "github", ledger,

@@ -46,7 +46,7 @@ def folded_clean(place):
 def folded_errors(place):
     """What it has no place for is said on stderr."""
     done = place.command("report", "--format", "folded", place.ledger("l", "leaks", 1, "double"))
-    same(done.stderr.decode(), "gpuleak: the format folded has no place for 1 wrong free and 0 "
+    same(done.stderr.decode(), "gpuleak: the format folded has no place for 1 invalid free and 0 "
          "notes: see --format text\n")
     same(len(stacks(place, done.stdout)), 1)
 
@@ -126,7 +126,7 @@ def pprof_errors(place):
     content = place.report("pprof", "--max-leaked-bytes", 0, place.ledger("l", "leaks", 1,
                                                                           "double"))
     text = pprof(place, content, "-comments")
-    true(re.search(r"^gpuleak: gate failed: 1 wrong free$", text, re.M), text)
+    true(re.search(r"^gpuleak: gate failed: 1 invalid free$", text, re.M), text)
     true(re.search(r"^gpuleak: double free of 0x[0-9a-f]+ at main \(", text, re.M), text)
 
 

@@ -196,7 +196,7 @@ def figures_are_the_jsons():
              figure("Leaked"))
         same(name + ": allocated", size(total["allocated_bytes"]) + ", " +
              blocks(total["allocated_blocks"]), figure("Allocated"))
-        same(name + ": errors", "%d, wrong frees" % total["errors"], figure("Errors"))
+        same(name + ": errors", "%d, invalid frees" % total["errors"], figure("Errors"))
         same(name + ": peak", size(total["peak_bytes"]) + ", live at one moment", figure("Peak"))
         same(name + ": rows", wanted_rows(report["leaks"]), rows())
     same("families leaked", 5, len(load("p-families")["leaks"]))

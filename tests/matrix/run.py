@@ -109,8 +109,7 @@ class Expected:
         for family in batch.families:
             getattr(self, batch.fate.replace(" ", "_"))(family)
         if self.refused:
-            self.notes.append(f"{self.refused} frees of live blocks failed in the driver for "
-                              "reasons of its own")
+            self.notes.append(f"{self.refused} frees of live blocks failed in the driver")
 
     def say(self, family, what, answer):
         self.out.append(f"{family.name}: {what} {answer}")

@@ -192,7 +192,7 @@ def from_outside(place):
         compare("all three", ([], 0, 2, 0),
                 told("--address", older, "--since", mark, "--thread", thread))
         text = place.command("report", str(process.pid), "--since", mark).stdout
-        compare("in words", True, ", 0 freed, 1 not asked for, 1 not freed so far" in text)
+        compare("in words", True, ", 0 freed, 1 not selected, 1 not freed so far" in text)
     finally:
         process.communicate(b"\n", timeout=60)
     compare("status", 0, process.returncode)
@@ -213,7 +213,7 @@ def bad_flags(place):
                                           "%s\n" % (value, flag, expected)),
                 (run.status, run.stderr))
     run = place.command("report", "x", "--since")
-    compare("none", (2, "gpuleak: report: --since wants a value: a number that gpuleak_mark() "
+    compare("none", (2, "gpuleak: report: --since needs a value: a number that gpuleak_mark() "
                      "returned\n"), (run.status, run.stderr))
 
 

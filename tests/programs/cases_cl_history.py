@@ -162,9 +162,9 @@ def in_words(place):
     compare("events", ["  References: 1 left", "    0 created as above",
                        "    1 retained by clRetainMemObject",
                        "    2 released by clReleaseMemObject",
-                       "    3 retained by clRetainMemObject: NO PARTNER, at:",
+                       "    3 retained by clRetainMemObject: UNMATCHED, at:",
                        "    4 released by clReleaseMemObject"], first)
-    compare("guess", True, lines[-1].endswith(": gives the creator's reference back "
+    compare("guess", True, lines[-1].endswith(": returns the creator's reference "
                                               "(a best guess)"))
     compare("stack", True, any("#1 take_over " in line for line in lines))
 

@@ -254,7 +254,7 @@ def behind(place):
                 stack_of(item["user_event"]))
     run = gate(place, "behind")
     compare("gate", 23, run.status)
-    compare("first line", True, "behind a user event that was never set, made at make_event ("
+    compare("first line", True, "held by a user event that was never set, created at make_event ("
             in run.stderr.split("\n")[0])
     compare("suppressed", 0, gate(place, "behind", "--suppressions", place.write(
         "known", "leak:^behind$\n")).status)
@@ -277,7 +277,7 @@ def unknown(place):
                               env={"GPULEAK_GATE_HELD": "1"})):
         compare("gate", 23, run.status)
         compare("reason", True, "gate failed: 3 blocks, 12,288 bytes (12.0 KiB) of process" in
-                run.stderr and "released, but still held; why is not known" in run.stderr)
+                run.stderr and "released, but not freed for an unknown reason" in run.stderr)
     place.preloaded([place.program(PROGRAM), "busy"], {
         "GPULEAK_REPORT": "none", "GPULEAK_LEDGER": place.file("kept")})
     compare("check", (0, 23), (place.command("check", place.file("kept")).status,

@@ -86,7 +86,7 @@ def held_by_kernel(place):
             (holder["what"], holder["kind"], holder["allocated"]["api"],
              stack_of(holder["allocated"])))
     text = place.preloaded([place.program(PROGRAM), "with-kernel"]).stderr
-    compare("words", True, "  Held by a command that waits for a user event, which was never set\n"
+    compare("words", True, "  Held by a command that waits for a user event that was never set\n"
             in text and
             "  It is an argument of OpenCL kernel, made by clCreateKernel at make_kernel (" in text)
 

@@ -75,7 +75,7 @@ def never_freed(place):
     run = place.command("run", "--gate", "--", place.program(PROGRAM), "never")
     compare("the gate", 23, run.status)
     lines = run.stderr.split("\n")
-    compare("first line", True, "1 freed, 1 released but still held" in lines[0])
+    compare("first line", True, "1 freed, 1 released but not freed" in lines[0])
     compare("words", 1, lines.count("Released but not freed: 30,000 bytes (29.2 KiB) of "
                                     "OpenCL buffer"))
     compare("held by", 1, lines.count("  Held by a command that waits for a user event, which "

@@ -161,7 +161,7 @@ def on_terminal(place, argv, env=None):
 
 def html_on_terminal(place):
     """HTML is not written to a terminal: run starts nothing, a plain preload reports as text"""
-    said = "gpuleak: the format html is nothing for a terminal: name a file with --report\n"
+    said = "gpuleak: the format html is not written to a terminal: name a file with --report\n"
     compare("run", (125, said), on_terminal(place, [
         place.options.command, "run", "--format", "html", "--", place.program("ends")]))
     place.command("run", "--ledger", place.file("ledger"), "--", place.program("ends"))

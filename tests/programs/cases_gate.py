@@ -59,7 +59,7 @@ def baseline_passes(place):
     first = place.read("known")
     run = gate(place, "ends", "--baseline", place.file("known"))
     compare("status", 0, run.status)
-    compare("verdict", ["nothing leaked beyond what is known"], sentences(run))
+    compare("verdict", ["nothing leaked beyond the baseline"], sentences(run))
     run = make_baseline(place, place.program("ends"))
     one_line(run.stderr, "(0 new, 0 grew, 0 shrank, 0 gone)")
     compare("second file", first, place.read("known"))
@@ -181,7 +181,7 @@ def bad_files(place):
         one_line(run.stderr, "absent: cannot read", "No such file or directory")
     run = place.command("check", "--update-baseline", ledgers)
     compare("an update of nothing", 2, run.status)
-    one_line(run.stderr, "--update-baseline wants --baseline FILE")
+    one_line(run.stderr, "--update-baseline needs --baseline FILE")
 
 
 def baseline_unwritable(place):
@@ -220,7 +220,7 @@ def budgets(place):
     cache, whole = 2 << 20, (2 << 20) + 777
     for rule in ("kind:device", "api:cuMemAlloc_v2", "device:0", "site:^work$", "site:ends.c"):
         run = budgeted(place, "%s %d\n" % (rule, whole))
-        compare("%s, enough" % rule, (0, ["nothing leaked beyond what has a budget"]),
+        compare("%s, enough" % rule, (0, ["nothing leaked beyond the budgets"]),
                 (run.status, sentences(run)))
         run = budgeted(place, "# c\n%s %d\n" % (rule, whole - 1))
         compare("%s, one byte too little" % rule, 23, run.status)
@@ -235,7 +235,7 @@ def budgets(place):
         one_line(run.stderr, "3 blocks leaked, 2 allowed, 1 over; most at leak")
     run = budgeted(place, "site:lose_cache %d\n" % cache)
     compare("the rest has no budget", 23, run.status)
-    compare("its reason", ["1 block, 777 bytes leaked beyond what has a budget, 0 allowed"],
+    compare("its reason", ["1 block, 777 bytes leaked beyond the budgets, 0 allowed"],
             sentences(run))
     for text in ("kind:pinned 1GiB\n", "device:1 1GiB\n", "site:nowhere 1GiB\n"):
         compare("a budget of something else", 23, budgeted(place, text).status)
@@ -535,7 +535,7 @@ def rank_odd(place):
             odd(place, "shared one"))
     compare("more", (["rank 3 leaks 8.0 KiB more than the 4.0 KiB of the others " + at_all], 8,
                      [(7 * 4096 + 12288, 8)]), odd(place, "shared more"))
-    compare("killed", (["rank 5 was killed, by what is not known",
+    compare("killed", (["rank 5 was killed (cause unknown)",
                         "only rank 3 leaks 1.0 MiB " + at_one,
                         "only rank 5 leaks 1.9 KiB at take (ranks.c), called from work"],
                        8, [(7 * 4096, 7)]), odd(place, "shared one killed"))

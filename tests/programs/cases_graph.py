@@ -17,7 +17,7 @@ def leak(api, size, stack, **more):
     return Leak(api, size, stack + ["main@main"], kind="graph", **more)
 
 
-REFUSED = ["1 frees of live blocks failed in the driver for reasons of its own"]
+REFUSED = ["1 frees of live blocks failed in the driver"]
 
 GRAPH = [
     graph("captured and never launched", "never", peak=0),

@@ -111,7 +111,7 @@ def text(place):
     lines = [line for line in run.stderr.split("\n") if " tracked, " in line]
     compare("lines", 1, len(lines))
     start = ("gpuleak: device 0 (Stand-in GPU 0): 64.0 MiB tracked, 1.3 GiB held by the driver "
-             "itself (contexts, modules, local memory, unused pool memory) when most was held, at ")
+             "itself (contexts, modules, local memory, unused pool memory) at its peak, at ")
     if not lines[0].startswith(start):
         raise Failed("not as it must start:\n" + lines[0])
     for part in ("; that grew most (+800.0 MiB) between ",
@@ -230,7 +230,7 @@ def why_none(place):
             told = place.command("report", str(process.pid), env=dict(
                 env, GPULEAK_VERBOSE=verbose))
             compare("lines", count, told.stdout.count(
-                "gpuleak: p_held (pid %d): what the driver holds for itself is not known: "
+                "gpuleak: p_held (pid %d): the driver's own memory is unknown: "
                 "libnvidia-ml.so.1 was not found\n" % process.pid))
     finally:
         process.communicate(b"\n")

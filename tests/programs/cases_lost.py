@@ -209,7 +209,7 @@ def fifo_for_report(place):
     argv = [place.program("clean")]
     run = place.preloaded(argv, {"GPULEAK_REPORT": path})
     compare("status and stdout", (0, "clean\n"), (run.status, run.stdout))
-    one_line(run.stderr, "cannot write the report to %s: nobody reads from it" % path)
+    one_line(run.stderr, "cannot write the report to %s: it has no reader" % path)
     one_line(run.stderr, "gpuleak: no leaks: ")
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     run = place.preloaded(argv, {"GPULEAK_REPORT": path})

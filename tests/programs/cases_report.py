@@ -86,7 +86,7 @@ def cuda_results(place):
     """results: an error has the name that cuGetErrorName gives what the driver answered"""
     argv = [place.program("only_main"), "more", "twice"]
     compare("text", 1, place.preloaded(argv).stderr.count(
-        "freed already (the driver answered CUDA_ERROR_INVALID_VALUE (1))"))
+        "freed already (the driver returned CUDA_ERROR_INVALID_VALUE (1))"))
     place.preloaded(argv, reporting(place))
     compare("json", [(1, "CUDA_ERROR_INVALID_VALUE")],
             [(error["result"], error["result_name"])
@@ -99,7 +99,7 @@ def opencl_results(place):
     argv = [place.program("cl_leak"), "twice"]
     pool = {"GPULEAK_POOL": "strict"} # it answers itself, where drivers crash
     compare("text", 1, place.preloaded(argv, pool).stderr.count(
-        "(the driver answered CL_INVALID_MEM_OBJECT (-38))"))
+        "(the driver returned CL_INVALID_MEM_OBJECT (-38))"))
     place.preloaded(argv, reporting(place, **pool))
     compare("json", [(-38, "CL_INVALID_MEM_OBJECT")],
             [(error["result"], error["result_name"])

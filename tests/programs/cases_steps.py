@@ -97,7 +97,7 @@ def text(place):
             lines[2])
     run = place.preloaded([place.program(PROGRAM), "call", "3"])
     compare("too few", 'gpuleak: 3 steps marked, the last one "request 3, of which this is a lo": '
-            "growth is told from 4 on", run.stderr.split("\n")[1])
+            "growth is reported from 4 steps on", run.stderr.split("\n")[1])
 
 
 def suppressed(place):
@@ -312,7 +312,7 @@ def gate(place):
         r"gpuleak: gate failed: leak in process \d+ \(p_steps\) grows by 1,048,576 bytes \(1\.0 MiB\) "
         r"per step, 1,048,575 bytes \(1023\.9 KiB\) allowed", said[0]) is not None)
     status, said = run(3, "--max-growth", "1GiB")
-    compare("too few", (23, True), (status, "marked 3 steps: growth is judged from 4 on" in said[0]))
+    compare("too few", (23, True), (status, "marked 3 steps: growth is judged from 4 steps on" in said[0]))
     status, said = run(6, "--max-growth", "1MiB", "--gate")
     compare("leaks as well", (23, True), (status, "leaked, 0 allowed" in said[0]))
     status, said = run(6, "--max-growth", "1MiB", "--max-leaked-bytes", "1GiB")
@@ -398,7 +398,7 @@ def older(place):
 
 def no_such(place):
     """report PID: a process that is gone, and one without a ledger: one line, and the status"""
-    for pid, said in ((999999999, "there is no such process, and none has left a ledger"),
+    for pid, said in ((999999999, "there is no such process, and there is no ledger of it"),
                       (os.getpid(), "no ledger of this process is where gpuleak puts them; it made no "
                                     "GPU call yet, does not run under gpuleak, or has a "
                                     "GPULEAK_LEDGER of its own (then name that file)")):

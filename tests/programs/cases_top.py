@@ -210,7 +210,7 @@ def killed(place):
         holder.process.wait(TIMEOUT)
         rest, _ = top.communicate(timeout=TIMEOUT)
         compare("status", 0, top.returncode)
-        compare("last line", "gpuleak: p_top (pid %d) killed, by what is not known\n" % holder.pid,
+        compare("last line", "gpuleak: p_top (pid %d) killed (cause unknown)\n" % holder.pid,
                 rest.decode().split("\n\n")[-1])
     said = refused(place, holder.pid)
     compare("afterwards", True, said.startswith("gpuleak: process %d has ended; " % holder.pid))
@@ -395,9 +395,9 @@ def end_on_terminal(place):
 
 def no_such(place):
     """top: no such process, no ledger, no number, and wrong usage"""
-    compare("gone", "gpuleak: 999999999: there is no such process, and none has left a ledger", refused(place, 999999999))
-    compare("zero", "gpuleak: 0: there is no such process, and none has left a ledger", refused(place, 0))
-    compare("huge", "gpuleak: 99999999999999999999: there is no such process, and none has left a ledger",
+    compare("gone", "gpuleak: 999999999: there is no such process, and there is no ledger of it", refused(place, 999999999))
+    compare("zero", "gpuleak: 0: there is no such process, and there is no ledger of it", refused(place, 0))
+    compare("huge", "gpuleak: 99999999999999999999: there is no such process, and there is no ledger of it",
             refused(place, 99999999999999999999))
     said = refused(place, os.getpid())
     compare("no ledger", True, said.startswith("gpuleak: %d: no ledger of this process is where "

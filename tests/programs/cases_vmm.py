@@ -7,7 +7,7 @@ from harness import ANY, Call, Case, Error, Leak, check_process, compare
 
 GRAIN = 2 << 20
 FREE = "cuMemFree_v2"
-REFUSED = "1 frees of live blocks failed in the driver for reasons of its own"
+REFUSED = "1 frees of live blocks failed in the driver"
 CREATE = "create_on@vmm.h:create"
 RESERVE = "reserve@vmm.h:reserve"
 MAP = "map@vmm.h:map"
@@ -306,7 +306,7 @@ def range_in_text(place):
                        ("cuMemAddressFree", "4,194,304")):
         compare("lines of %s with %s" % (call, size), 1, run.stderr.count(
             "%s was given a range of %s bytes, which is not this block's "
-            "(the driver answered CUDA_ERROR_INVALID_VALUE (1))"
+            "(the driver returned CUDA_ERROR_INVALID_VALUE (1))"
             % (call, size)))
 
 

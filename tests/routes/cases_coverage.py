@@ -235,7 +235,7 @@ def in_words(place):
                           env=r.environment(place, {"GPULEAK_LEDGER": str(ledger),
                                                     "GPULEAK_VERBOSE": "1"}, [r.ours()]),
                           check=False)
-    line = "coverage: CUDA by dlsym; not seen: libroutes-plugin.so (RTLD_DEEPBIND)"
+    line = "coverage: CUDA intercepted via dlsym; not seen: libroutes-plugin.so (RTLD_DEEPBIND)"
     problems = []
     later = subprocess.run([str(r.options.command), "report", "-v", str(ledger)],
                            stdout=subprocess.PIPE, check=False).stdout.decode()
@@ -249,7 +249,7 @@ def in_words(place):
             problems.append(f"no line in {text}")
     for text in (done.stderr.decode(), later, checked.stdout.decode(), ran.stderr.decode()):
         page = re.search(r"^Coverage of routes-bind \(pid \d+\):\n((?:  .*\n)+)", text, re.M)
-        if not page or "  CUDA by dlsym, 4 times: /" not in page[1] or \
+        if not page or "  CUDA intercepted via dlsym, 4 times: /" not in page[1] or \
                 "  out of reach, RTLD_DEEPBIND: /" not in page[1]:
             problems.append(f"no page in {text}")
     if checked.returncode != 23 or not checked.stdout.startswith(b"gate failed"):

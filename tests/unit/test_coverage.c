@@ -77,7 +77,7 @@ static void test_nothing(void **state)
 	begin(&fixture, &builder);
 	expect_text(text_coverage, &fixture, "");
 	expect_text(text_coverage_all, &fixture,
-		    "Coverage of app (pid 4242):\n  the ledger says nothing of it\n");
+		    "Coverage of app (pid 4242):\n  the ledger has no record of coverage\n");
 	expect_json(&fixture, "{\"routes\":[],\"untracked\":[],\"unclassed\":[],"
 			      "\"out_of_reach\":[]}");
 	expect_notes(&fixture, NULL, 0);
@@ -101,13 +101,14 @@ static void test_routes(void **state)
 	builder_fact(&builder, "a word of tomorrow", "CUDA", "/b/x", NULL, 1);
 	begin(&fixture, &builder);
 	expect_text(text_coverage, &fixture,
-		    "coverage: CUDA by cuGetProcAddress (libcudart.so.13) and linked calls; "
-		    "OpenCL by linked calls (libx.so, liby.so and 1 more)\n");
+		    "coverage: CUDA intercepted via cuGetProcAddress (libcudart.so.13) and linked "
+		    "calls; "
+		    "OpenCL intercepted via linked calls (libx.so, liby.so and 1 more)\n");
 	expect_text(text_coverage_all, &fixture,
 		    "Coverage of app (pid 4242):\n"
-		    "  CUDA by cuGetProcAddress, 439 times: /b/libcudart.so.13\n"
-		    "  CUDA by linked calls: /bin/app\n"
-		    "  OpenCL by linked calls: /b/libx.so, /b/liby.so, /b/libz.so\n");
+		    "  CUDA intercepted via cuGetProcAddress, 439 times: /b/libcudart.so.13\n"
+		    "  CUDA intercepted via linked calls: /bin/app\n"
+		    "  OpenCL intercepted via linked calls: /b/libx.so, /b/liby.so, /b/libz.so\n");
 	expect_notes(&fixture, NULL, 0);
 	end(&fixture, &builder);
 }
@@ -117,8 +118,8 @@ static void test_functions(void **state)
 {
 	static const char *const notes[] = {
 		"looked up, but not tracked: cuB, cuC: it is not followed",
-		"not known to this gpuleak, perhaps of a newer driver: cuNew_v9: memory that it "
-		"makes or frees is in no report",
+		"unknown to this gpuleak, perhaps from a newer driver: cuNew_v9: memory that it "
+		"allocates or frees is not in this report",
 	};
 	struct ledger_builder builder;
 	struct fixture fixture;
@@ -138,17 +139,15 @@ static void test_functions(void **state)
 	begin(&fixture, &builder);
 	expect_notes(&fixture, notes, 2);
 	expect_text(text_coverage_all, &fixture,
-		    "Coverage of app (pid 4242):\n"
-		    "  CUDA by cuGetProcAddress, 439 times: /b/libcudart.so.13\n"
-		    "  unknown to this gpuleak: cuNew_v9 by /bin/app\n"
-		    "  looked up, not tracked: cuB by /b/libcudart.so.13, /bin/app: it is not "
-		    "followed\n"
-		    "  looked up, not tracked: cuC by /bin/app: it is not followed\n"
-		    "  looked up with all others or linked to, not tracked: cuA by "
-		    "/b/libcudart.so.13: it is not followed\n"
-		    "  looked up with all others or linked to, not tracked: cuF by /bin/app: it is "
-		    "not followed\n"
-		    "  looked up, ignored: cuD, cuE: is another's\n");
+		    "Coverage of app (pid 4242):\n  CUDA intercepted via cuGetProcAddress, 439 "
+		    "times: "
+		    "/b/libcudart.so.13\n  unknown to this gpuleak: cuNew_v9 by /bin/app\n  "
+		    "looked up, not tracked: cuB by /b/libcudart.so.13, /bin/app: it is not "
+		    "followed\n  looked up, not tracked: cuC by /bin/app: it is not followed\n  "
+		    "looked up with all functions or linked to, not tracked: cuA by "
+		    "/b/libcudart.so.13: it is not followed\n  looked up with all functions or "
+		    "linked to, not tracked: cuF by /bin/app: it is not followed\n  looked up, "
+		    "ignored: cuD, cuE: is another's\n");
 	expect_json(&fixture,
 		    "{\"routes\":[{\"api\":\"CUDA\",\"route\":\"cuGetProcAddress\",\"modules\":"
 		    "[\"/b/libcudart.so.13\"]}],\"untracked\":["
@@ -169,9 +168,9 @@ static void test_out_of_reach(void **state)
 {
 	static const char *const notes[] = {
 		"CUDA calls of /b/libplugin.so are not seen: it was opened with RTLD_DEEPBIND and "
-		"calls the driver directly; GPULEAK_DEEPBIND=cover has it opened without",
-		"some calls of /bin/app are not seen: it has an internal table of the driver's "
-		"(cuGetExportTable) and may call through that",
+		"calls the driver directly; GPULEAK_DEEPBIND=cover opens it without",
+		"some calls of /bin/app are not seen: it has an internal table of the driver "
+		"(cuGetExportTable) and may call through that table",
 	};
 	struct ledger_builder builder;
 	struct fixture fixture;
@@ -188,12 +187,14 @@ static void test_out_of_reach(void **state)
 		    "(RTLD_DEEPBIND), app (export table)\n");
 	expect_json(&fixture,
 		    "{\"routes\":[],\"untracked\":[],\"unclassed\":[],\"out_of_reach\":["
-		    "{\"what\":\"deepbind\",\"subject\":\"CUDA\",\"module\":\"/b/libplugin.so\","
-		    "\"reason\":\"it was opened with RTLD_DEEPBIND and calls the driver directly; "
-		    "GPULEAK_DEEPBIND=cover has it opened without\"},"
-		    "{\"what\":\"export-table\",\"subject\":\"22\",\"module\":\"/bin/app\","
-		    "\"reason\":\"it has an internal table of the driver's (cuGetExportTable) and "
-		    "may call through that\"}]}");
+		    "{\"what\":\"deepbind\",\"subject\":\"CUDA\","
+		    "\"module\":\"/b/libplugin.so\",\"reason\":\"it "
+		    "was opened with RTLD_DEEPBIND and calls the driver directly; "
+		    "GPULEAK_DEEPBIND=cover opens it "
+		    "without\"},{\"what\":\"export-table\",\"subject\":\"22\","
+		    "\"module\":\"/bin/app\",\"reason\":\"it "
+		    "has an internal table of the driver (cuGetExportTable) and may call through "
+		    "that table\"}]}");
 	end(&fixture, &builder);
 }
 
@@ -214,10 +215,10 @@ static void test_many_unclassed(void **state)
 	assert_int_equal(fixture.process->coverage.count, LEDGER_FACTS_MAX);
 	assert_int_equal(fixture.process->note_count, 1);
 	assert_string_equal(fixture.process->notes[0],
-			    "not known to this gpuleak, perhaps of a newer driver: "
-			    "cuNew0000, cuNew0001, cuNew0002, cuNew0003, cuNew0004, cuNew0005, "
-			    "cuNew0006, cuNew0007 ...: memory that one of them makes or frees is "
-			    "in no report");
+			    "unknown to this gpuleak, perhaps from a newer driver: cuNew0000, "
+			    "cuNew0001, cuNew0002, cuNew0003, cuNew0004, cuNew0005, cuNew0006, "
+			    "cuNew0007 ...: memory that one of them allocates or frees is not in "
+			    "this report");
 	end(&fixture, &builder);
 }
 

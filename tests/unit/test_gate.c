@@ -117,16 +117,16 @@ static void test_baseline_survives(void **state)
 	known = baseline(text);
 	assert_int_equal(known->count, 3);
 	scene(&s, 3)->input.baseline = known;
-	judged(&s, JUDGE_CLEAN, "nothing leaked beyond what is known");
+	judged(&s, JUDGE_CLEAN, "nothing leaked beyond the baseline");
 	for (int i = 0; i < 3; i++) { /* another checkout, lines moved, another build */
 		s.frames[i][0].line += 17;
 		s.frames[i][0].file = "/home/other/app.c";
 		s.frames[i][0].offset = 0x999;
 		s.frames[i][0].module = "/opt/app";
 	}
-	judged(&s, JUDGE_CLEAN, "nothing leaked beyond what is known");
+	judged(&s, JUDGE_CLEAN, "nothing leaked beyond the baseline");
 	s.frames[1][0].function = "evaluate";
-	judged(&s, JUDGE_FAILED, "2 blocks, 200 bytes leaked beyond what is known, 0 allowed");
+	judged(&s, JUDGE_FAILED, "2 blocks, 200 bytes leaked beyond the baseline, 0 allowed");
 	free(text);
 	baseline_destroy(known);
 }
@@ -148,16 +148,16 @@ static void test_baseline_sums(void **state)
 	assert_int_equal(known->entries[0].bytes, 300);
 	assert_int_equal(known->entries[0].blocks, 3);
 	s.input.baseline = known;
-	judged(&s, JUDGE_CLEAN, "nothing leaked beyond what is known");
+	judged(&s, JUDGE_CLEAN, "nothing leaked beyond the baseline");
 	s.leaks[0].bytes = 299; /* what one grows the other may have shrunk */
 	s.leaks[1].bytes = 1;
-	judged(&s, JUDGE_CLEAN, "nothing leaked beyond what is known");
+	judged(&s, JUDGE_CLEAN, "nothing leaked beyond the baseline");
 	s.leaks[1].bytes = 2;
 	s.report.summary.leaked_bytes = 301;
-	judged(&s, JUDGE_FAILED, "0 blocks, 1 byte leaked beyond what is known, 0 allowed");
+	judged(&s, JUDGE_FAILED, "0 blocks, 1 byte leaked beyond the baseline, 0 allowed");
 	/* What the sum has and no list is known by nobody. */
 	s.leaks[1].bytes = 1;
-	judged(&s, JUDGE_FAILED, "0 blocks, 1 byte leaked beyond what is known, 0 allowed");
+	judged(&s, JUDGE_FAILED, "0 blocks, 1 byte leaked beyond the baseline, 0 allowed");
 	free(text);
 	baseline_destroy(known);
 }
@@ -214,7 +214,7 @@ static void with_budgets(struct scene *s, const char *text, enum judge_verdict v
 
 static void test_budgets(void **state)
 {
-	static const char clean[] = "nothing leaked beyond what has a budget";
+	static const char clean[] = "nothing leaked beyond the budgets";
 	struct scene s;
 
 	(void)state;
@@ -232,7 +232,7 @@ static void test_budgets(void **state)
 		     "site:vector<int, A> (u:1): 4 blocks leaked, 3 allowed, 1 over; most at "
 		     "std::vector<int, A>::grow (/src/app.c:40), called from main");
 	with_budgets(&s, "device:1 1GiB", JUDGE_FAILED,
-		     "10 blocks, 1000 bytes leaked beyond what has a budget, 0 allowed");
+		     "10 blocks, 1000 bytes leaked beyond the budgets, 0 allowed");
 	s.leaks[0].bytes = 0;
 	s.report.summary.leaked_bytes = 900;
 	with_budgets(&s, "site:^load$ 0\nkind:device 1GiB", JUDGE_FAILED,
@@ -252,19 +252,19 @@ static void test_caches(void **state)
 	s.report.summary.cached_bytes = 100;
 	s.report.summary.cached_blocks = 1;
 	with_budgets(&s, "cache:PyTorch 100", JUDGE_CLEAN,
-		     "nothing leaked beyond what has a budget; caches hold 100 bytes in 1 block, "
-		     "which do not count (--gate-caches 1 counts them)");
+		     "nothing leaked beyond the budgets; caches hold 100 bytes in 1 block, which "
+		     "do not count (--gate-caches 1 counts them)");
 	with_budgets(&s, "cache:PyTorch 99", JUDGE_FAILED,
 		     "cache:PyTorch (u:1): 100 bytes in 1 block held, 99 bytes allowed, 1 byte "
 		     "over; most at load (/src/app.c:10), called from main");
 	with_budgets(&s, "cache:CuPy 0\nkind:device 0", JUDGE_CLEAN,
-		     "nothing leaked beyond what has a budget; caches hold 100 bytes in 1 block, "
-		     "which do not count (--gate-caches 1 counts them)");
+		     "nothing leaked beyond the budgets; caches hold 100 bytes in 1 block, which "
+		     "do not count (--gate-caches 1 counts them)");
 	s.input.count_caches = 1;
 	with_budgets(&s, "cache:CuPy 0", JUDGE_FAILED,
-		     "1 block, 100 bytes held by caches beyond what has a budget, 0 allowed");
+		     "1 block, 100 bytes held by caches beyond the budgets, 0 allowed");
 	with_budgets(&s, "cache:PyTorch 100", JUDGE_CLEAN,
-		     "nothing leaked beyond what has a budget");
+		     "nothing leaked beyond the budgets");
 	with_budgets(&s, "kind:device 99", JUDGE_FAILED,
 		     "kind:device (u:1): 100 bytes in 1 block leaked, 99 bytes allowed, 1 byte "
 		     "over; most at load (/src/app.c:10), called from main");

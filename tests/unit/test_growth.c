@@ -351,12 +351,12 @@ static void test_gate(void **state)
 	builder_block(&builder, row, 0x10, MIB);
 	assert_int_equal(report_add_process(&report, process_of(&builder, NULL)), 0);
 	judged(&report, 0, JUDGE_FAILED,
-	       "process 4242 (app) marked 0 steps: growth is judged from 4 on");
+	       "process 4242 (app) marked 0 steps: growth is judged from 4 steps on");
 	report_finish(&report);
 	add_steps(&builder, 1, 3);
 	assert_int_equal(report_add_process(&report, process_of(&builder, NULL)), 0);
 	judged(&report, MIB, JUDGE_FAILED,
-	       "process 4242 (app) marked 3 steps: growth is judged from 4 on");
+	       "process 4242 (app) marked 3 steps: growth is judged from 4 steps on");
 	report_finish(&report);
 	add_steps(&builder, 4, 5);
 	assert_int_equal(report_add_process(&report, process_of(&builder, NULL)), 0);

@@ -294,14 +294,14 @@ static void words(void **state)
 	text = line_of(fixture.process);
 	assert_string_equal(
 		text,
-		"gpuleak: device 0 (a\\x1B[31m): 300.0 MiB tracked, 400.0 MiB to 500.0 MiB held by "
-		"the driver itself (contexts, modules, local memory, unused pool memory) when most "
-		"was held, at 3.00 s; that grew most (+390.0 MiB) between 2.00 s and 3.00 s, where "
-		"cuModuleLoad was called at an unknown place (no stack was recorded), the first of "
-		"2 such calls; 100.0 MiB of what is tracked is managed memory, which the driver "
-		"counts only where it lies on the device; the driver did not say what this process "
-		"holds: what is in use on the whole device more than at the start, by other "
-		"processes too, stands for it\n");
+		"gpuleak: device 0 (a\\x1B[31m): 300.0 MiB tracked, 400.0 MiB to 500.0 MiB held "
+		"by the driver itself (contexts, modules, local memory, unused pool memory) at "
+		"its peak, at 3.00 s; that grew most (+390.0 MiB) between 2.00 s and 3.00 s, "
+		"where cuModuleLoad was called at an unknown place (no stack was recorded), the "
+		"first of 2 such calls; 100.0 MiB of what is tracked is managed memory, which the "
+		"driver counts only where it lies on the device; the driver reports no figure for "
+		"this process: shown is the increase on the whole device, other processes "
+		"included\n");
 	free(text);
 	end(&fixture, &builder);
 }
@@ -413,7 +413,7 @@ static void lying_marks(void **state)
 	assert_int_equal(fixture.process->devices[0].growth_marks, 0);
 	text = line_of(fixture.process);
 	assert_non_null(strstr(text, "that grew most (+99.0 MiB)"));
-	assert_non_null(strstr(text, "when there was no room any more to note calls"));
+	assert_non_null(strstr(text, "when the ledger had no room for more calls"));
 	free(text);
 	end(&fixture, &builder);
 }
@@ -450,8 +450,8 @@ static void why_none(void **state)
 	assert_string_equal(text, "");
 	free(text);
 	text = verbose_line_of(fixture.process);
-	assert_string_equal(text, "gpuleak: app (pid 4242): what the driver holds for itself is "
-				  "not known: no reason\n");
+	assert_string_equal(text, "gpuleak: app (pid 4242): the driver's own memory is unknown: "
+				  "no reason\n");
 	free(text);
 	add(&series, S, 1, 2);
 	assert_int_equal(report_process_set_driver_memory(fixture.process, 0, &series), 0);

@@ -79,7 +79,7 @@ static void test_errors_always_fail(void **state)
 	(void)state;
 	scene(&s)->report.summary.errors = 1;
 	s.input.max_leaked_bytes = UINT64_MAX;
-	judged(&s, JUDGE_FAILED, "1 wrong free");
+	judged(&s, JUDGE_FAILED, "1 invalid free");
 }
 
 static void test_fails_closed(void **state)
@@ -91,7 +91,7 @@ static void test_fails_closed(void **state)
 	(void)state;
 	scene(&s)->process.ended = REPORT_RUNNING;
 	judged(&s, JUDGE_FAILED,
-	       "process 7 (app) still runs: what it holds may yet be freed or leak");
+	       "process 7 (app) still runs: its blocks may yet be freed");
 	scene(&s)->process.incomplete = 1;
 	judged(&s, JUDGE_FAILED, "process 7 (app) was not recorded completely");
 	s.process.notes = note;

@@ -190,7 +190,7 @@ static void nothing_pooled(void **state)
 	start(&f, OPTION_POOL_STRICT);
 	build(&f);
 	expect(&f, 0, "gpuleak: pool (strict): no allocations\n");
-	expect(&f, 1, "\nPool (strict):\n  nothing that it pools was allocated\n");
+	expect(&f, 1, "\nPool (strict):\n  no allocation was of a kind that it serves\n");
 	end(&f);
 }
 
@@ -328,7 +328,7 @@ static void lies(void **state)
 	assert_int_equal(report_pool_used(&f.process->pools->sum), 0);
 	assert_string_equal(f.process->pools->mode, "unknown");
 	text = text_of(&f, 1);
-	assert_non_null(strstr(text, "turned itself off: the reason can't be read"));
+	assert_non_null(strstr(text, "turned itself off: the reason is unreadable"));
 	assert_non_null(strstr(text, "\n  unknown: 18,446,744,073,709,551,615 of "));
 	free(text);
 	root = json_of(&f);

@@ -248,12 +248,12 @@ static const char *why_none(int pid)
 
 	snprintf(path, sizeof(path), "/proc/%d", pid);
 	if (stat(path, &st) < 0)
-		return "there is no such process, and none has left a ledger";
+		return "there is no such process, and there is no ledger of it";
 	if (st.st_uid != geteuid())
 		return "is another user's process: only that user finds its ledger";
-	return "no ledger of this process is where gpuleak puts them; it made no GPU call yet, "
-	       "does not run under gpuleak, or has a GPULEAK_LEDGER of its own (then name that "
-	       "file)";
+	return "no ledger of this process is where gpuleak creates ledgers; it made no GPU call "
+	       "yet, does not run under gpuleak, or has a GPULEAK_LEDGER of its own (then name "
+	       "that file)";
 }
 
 const char *ledgers_why_none(const struct ledger_list *list, int pid)

@@ -114,7 +114,8 @@ static const char *why_none(const struct sampler_shared *shared)
 	case SAMPLER_DUMB:
 		return "NVML could not be initialised";
 	default:
-		return "NVML had no figure for it while it lived, or it was too short";
+		return "NVML reported no figure for the process while it ran, or it ran too "
+		       "briefly";
 	}
 }
 

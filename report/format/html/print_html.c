@@ -55,7 +55,7 @@ static void write_whole_text(FILE *out, const char *text)
 	for (length = TEXT_MAX; length > 0 && text[length - 1] != '\n'; length--)
 		;
 	write_text(out, text, length);
-	fputs("(and more: --format text has all of it)\n", out);
+	fputs("(cut off: --format text prints the whole report)\n", out);
 }
 
 static int write_page(FILE *out, const char *text, const json_t *data)

@@ -286,7 +286,7 @@ function figures() {
 	const items = [
 		["Leaked", size(total("leaked_bytes")), counted(total("leaked_blocks"), "block"),
 			total("leaked_blocks") > 0],
-		["Errors", number(total("errors")), "wrong frees", total("errors") > 0],
+		["Errors", number(total("errors")), "invalid frees", total("errors") > 0],
 		["Allocated", size(total("allocated_bytes")),
 			counted(total("allocated_blocks"), "block")],
 		["Freed", number(total("freed_blocks")), total("late_blocks")
@@ -1089,7 +1089,7 @@ function errorSection() {
 	if (!count)
 		return null;
 	const recorded = sum(groups, "count");
-	return section("errors", counted(count, "wrong free"), recorded < count ?
+	return section("errors", counted(count, "invalid free"), recorded < count ?
 		number(count - recorded) + " found no room in the ledger and have no story." : null,
 		groups.slice(0, STORIES).map(story),
 			groups.length > STORIES ? el("p", { class: "left" },

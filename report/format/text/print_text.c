@@ -87,7 +87,7 @@ static void print_fates(FILE *out, const struct report_summary *sum,
 		fprintf(out, ", %s released with their context",
 			format_number(sum->with_context_blocks, number));
 	if (sum->deferred_blocks)
-		fprintf(out, ", %s released but still held",
+		fprintf(out, ", %s released but not freed",
 			format_number(sum->deferred_blocks, number));
 	if (sum->younger_blocks)
 		fprintf(out, ", %s younger than asked for",
@@ -96,9 +96,9 @@ static void print_fates(FILE *out, const struct report_summary *sum,
 		fprintf(out, ", %s suppressed", format_number(sum->suppressed_blocks, number));
 	text_caches_brief(out, processes, count);
 	if (sum->left_out_blocks)
-		fprintf(out, ", %s not asked for", format_number(sum->left_out_blocks, number));
+		fprintf(out, ", %s not selected", format_number(sum->left_out_blocks, number));
 	if (known < sum->allocated_blocks)
-		fprintf(out, ", %s ended unseen",
+		fprintf(out, ", %s freed by unseen calls",
 			format_number(sum->allocated_blocks - known, number));
 }
 

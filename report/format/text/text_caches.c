@@ -139,8 +139,7 @@ void text_caches(FILE *out, const struct report_process *process, int verbose)
 
 	if (!process->cached_count)
 		return;
-	fputs("\nHeld by caches: no leaks, and not counted by the gate unless --gate-caches 1 "
-	      "asks for it\n", out);
+	fputs("\nHeld by caches: not leaks; the gate counts them only with --gate-caches 1\n", out);
 	count(&caches, &one, 1);
 	if (verbose)
 		print_stacks(out, process);

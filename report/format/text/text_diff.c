@@ -35,7 +35,7 @@ static void print_totals(FILE *out, const struct diff *diff)
 	fputs(", before: ", out);
 	print_amount(out, before->leaked_bytes, before->leaked_blocks);
 	if (before->errors || after->errors)
-		fprintf(out, "; wrong frees: %" PRIu64 ", before: %" PRIu64, after->errors,
+		fprintf(out, "; invalid frees: %" PRIu64 ", before: %" PRIu64, after->errors,
 			before->errors);
 	fputc('\n', out);
 }

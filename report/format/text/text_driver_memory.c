@@ -48,7 +48,7 @@ static void print_growth(FILE *out, const struct report_device *device)
 	fputs(" and ", out);
 	print_seconds(out, growth->to_ns);
 	if (device->growth_unmarked)
-		fputs(", when there was no room any more to note calls", out);
+		fputs(", when the ledger had no room for more calls", out);
 	if (!device->growth_mark)
 		return;
 	fputs(", where ", out);
@@ -74,7 +74,7 @@ static void print_device(FILE *out, const struct report_device *device)
 	fprintf(out, ": %s tracked", format_size(sample->tracked, size));
 	fputs(", ", out);
 	print_driver_part(out, sample);
-	fputs(device->series->taken > 1 ? " when most was held, at " : " at ", out);
+	fputs(device->series->taken > 1 ? " at its peak, at " : " at ", out);
 	print_seconds(out, sample->at_ns);
 	print_growth(out, device);
 	if (sample->managed)
@@ -82,8 +82,8 @@ static void print_device(FILE *out, const struct report_device *device)
 			"; %s of what is tracked is managed memory, which the driver counts only "
 			"where it lies on the device", format_size(sample->managed, size));
 	if (device->series->source == DRIVER_MEMORY_NVML_DEVICE)
-		fputs("; the driver did not say what this process holds: what is in use on the "
-		      "whole device more than at the start, by other processes too, stands for it",
+		fputs("; the driver reports no figure for this process: shown is the increase on "
+		      "the whole device, other processes included",
 		      out);
 	fputc('\n', out);
 }
@@ -92,7 +92,7 @@ static void print_why(FILE *out, const struct report_process *process)
 {
 	fputs("gpuleak: ", out);
 	print_escaped(out, process->program);
-	fprintf(out, " (pid %d): what the driver holds for itself is not known: %s\n", process->pid,
+	fprintf(out, " (pid %d): the driver's own memory is unknown: %s\n", process->pid,
 		process->driver_memory_why);
 }
 

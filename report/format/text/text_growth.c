@@ -69,11 +69,11 @@ void text_growth(FILE *out, const struct report_process *process)
 	for (size_t i = 0; i < growth->suspect_count && i < SUSPECTS_MAX; i++)
 		print_suspect(out, &growth->suspects[i]);
 	if (growth->suspect_count > SUSPECTS_MAX)
-		fprintf(out, "gpuleak: and %zu suspects that grow less\n",
+		fprintf(out, "gpuleak: and %zu smaller suspects\n",
 			growth->suspect_count - SUSPECTS_MAX);
 	print_steps(out, growth);
 	if (growth->step_count < GROWTH_STEPS_MIN)
-		fprintf(out, ": growth is told from %u on\n", GROWTH_STEPS_MIN);
+		fprintf(out, ": growth is reported from %u steps on\n", GROWTH_STEPS_MIN);
 	else if (growth->suspect_count == 0 && !growth->suppressed)
 		fputs(", nothing keeps growing\n", out);
 	else
@@ -82,5 +82,5 @@ void text_growth(FILE *out, const struct report_process *process)
 		fprintf(out, "gpuleak: %" PRIu64 " more suspect%s suppressed\n", growth->suppressed,
 			growth->suppressed == 1 ? " is" : "s are");
 	if (growth->lost)
-		fputs("note: not every place found room in the ledger for its growth\n", out);
+		fputs("note: the ledger had no room for the growth of some call sites\n", out);
 }

@@ -97,7 +97,7 @@ static void print_sums(FILE *out, const struct live *now, const struct live *ear
 	fprintf(out, "; %s allocated so far", format_number(sum->allocated_blocks, number));
 	fprintf(out, " (%s)", format_size(sum->allocated_bytes, size));
 	if (sum->errors)
-		fprintf(out, ", %s wrong free%s", format_number(sum->errors, number),
+		fprintf(out, ", %s invalid free%s", format_number(sum->errors, number),
 			plural(sum->errors));
 	fputc('\n', out);
 }

@@ -143,7 +143,7 @@ static void print_section(FILE *out, const struct report_pools *pools, int runni
 	for (size_t i = 0; i < pools->count; i++)
 		print_one(out, &pools->pools[i], running);
 	if (!pools->count)
-		fputs("  nothing that it pools was allocated\n", out);
+		fputs("  no allocation was of a kind that it serves\n", out);
 }
 
 static void print_line(FILE *out, const struct report_pools *pools, int running)
