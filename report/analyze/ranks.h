@@ -25,7 +25,7 @@ struct rank_leak {
 	const struct report_leak *leak; /* one of them */
 	struct rank_part *parts;        /* in the order of the ranks */
 	size_t count;
-	uint64_t bytes; /* sums */
+	uint64_t bytes; /* totals */
 	uint64_t blocks;
 	int same_device; /* leak->device holds for all */
 };

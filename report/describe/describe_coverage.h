@@ -10,8 +10,8 @@
 
 struct report_process;
 
-/* "coverage: CUDA intercepted via linked calls; not seen: libx.so (RTLD_DEEPBIND)"; nothing if the ledger
- * says nothing of it. */
+/* Prints "coverage: CUDA intercepted via linked calls; not seen: libx.so (RTLD_DEEPBIND)", or
+ * nothing if the ledger has no record of coverage. */
 void text_coverage(FILE *out, const struct report_process *process);
 
 /* Every route, module and function. */

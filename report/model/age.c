@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * How old a block is: from the ledger's clock, which stands still once its process is gone.
+ * Computes the age of a block. The ledger's clock stops when its process ends.
  */
 #include <time.h>
 
@@ -9,7 +9,7 @@
 #include "report/load/load.h"
 #include "ledger/clock.h"
 
-/* The last moment that the ledger tells of, where it does not say when its process ended. */
+/* Returns the latest time in the ledger, for a process whose end was not recorded. */
 static uint64_t last_time(const struct ledger_view *view)
 {
 	struct ledger_walk walk = { 0 }, samples = { 0 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The sentences about what a report does not know, and whether that is enough to make "no
- * leaks" unproven.
+ * Writes the notes about what the report does not know, and decides if these leave "no leaks"
+ * unproven.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -53,7 +53,7 @@ static const char *const trouble_texts[LEDGER_TROUBLE_COUNT] = {
 #undef X
 };
 
-/* Whether leaks or errors may be missing because of it. */
+/* 1: leaks or errors may be missing because of this trouble */
 static int trouble_is_incomplete(unsigned int which)
 {
 	switch (which) {
@@ -70,7 +70,7 @@ static int trouble_is_incomplete(unsigned int which)
 	return which >= LEDGER_TROUBLE_COUNT; /* a newer writer's: nobody knows */
 }
 
-/* Whether its number says something; otherwise the text says it all. */
+/* 1: the note contains the count; 0: the sentence needs no number */
 static int trouble_is_counted(unsigned int which)
 {
 	return which != LEDGER_TROUBLE_NO_UNWINDER && which != LEDGER_TROUBLE_MEMORY_ONLY;
@@ -163,7 +163,8 @@ static int note_modules(struct builder *b, struct notes *notes)
 	return 0;
 }
 
-/* What was out of reach, or looked up and not tracked. It fails no gate by itself. */
+/* Adds a note for each function that is out of reach, or that was looked up and is not tracked.
+ * These notes do not fail a gate. */
 static int note_coverage(struct builder *b, struct notes *notes)
 {
 	const struct report_coverage *coverage = &b->process->coverage;
@@ -174,7 +175,7 @@ static int note_coverage(struct builder *b, struct notes *notes)
 	return r;
 }
 
-/* Interpreters whose frames are not in the stacks, and why. */
+/* Adds a note for each interpreter whose frames are missing from the stacks, with the reason. */
 static int note_python(struct builder *b, struct notes *notes)
 {
 	const struct report_fact *fact;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Python frames of a ledger, and their place among the native ones: each call of the evaluation
- * loop gives way to the frames that it ran. Owns how the loop and the interpreter are known, by
- * names of functions and files; must not open any.
+ * Reads the Python frames of a ledger and merges them with the native frames: each call of the
+ * evaluation loop is replaced by the Python frames that it ran. Recognises the loop and the
+ * interpreter by the names of functions and files. Must not open files.
  */
 #include <errno.h>
 #include <string.h>
@@ -127,7 +127,7 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* What the code of LOCATION was made from: its outermost frame, the only one not inlined. */
+/* Returns the outermost frame of LOCATION, the only one that is not inlined. */
 static const struct report_frame *whole(const struct symbol_location *location)
 {
 	return &location->frames[location->count - 1];
@@ -143,15 +143,15 @@ static int is_loop(const struct report_frame *frame)
 		frame->function[sizeof(name) - 1] == '.');
 }
 
-/* Where each instruction is a function that jumps to the next (3.14 by clang), one of those
- * stands for the loop, or above it. */
+/* In a build where each instruction is a function that jumps to the next one (Python 3.14 by
+ * clang), such a function replaces the loop in the stack, or is its caller. */
 static int is_instruction(const struct report_frame *frame)
 {
 	return frame->function && starts_with(frame->function, "_TAIL_CALL_");
 }
 
-/* The interpreter's own file, or one of the modules that come with it and are no more than a
- * way to call: ctypes and the like. */
+/* Returns true for the interpreter's file and for modules of the standard library that only make
+ * calls, such as ctypes. */
 static int is_interpreter_file(const char *module)
 {
 	const char *name = base_name(module);
@@ -261,8 +261,8 @@ static int is_interpreter(const struct report_frame *frame)
 	       (frame->function && is_interpreter_function(frame->function));
 }
 
-/* The loop can't be told from the rest (a stripped interpreter): all that Python ran stands
- * where the interpreter begins. */
+/* The evaluation loop cannot be found, as in a stripped interpreter: all Python frames go where the
+ * interpreter's frames begin. */
 static void weave_roughly(struct weave *w)
 {
 	for (size_t i = 0; i < w->count; i++) {

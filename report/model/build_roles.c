@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whose code the frames of a stack are. A hundred thousand stacks have few frames that
- * differ, so the rules are asked once for each function, file and module.
+ * Finds the role of each frame: application, runtime, framework or interpreter. Evaluates the
+ * rules once for each function, file and module, because many stacks have few different frames.
  */
 #include <errno.h>
 #include <stdint.h>

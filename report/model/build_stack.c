@@ -10,7 +10,8 @@
 #include "report/model/builder.h"
 #include "report/symbols/symbolize.h"
 
-#define OVERLAPS_MAX 4096 /* modules looked at for one address; a real map has a handful */
+#define OVERLAPS_MAX 4096 /* modules that are checked for one address; a real map needs only a
+			   * few */
 
 struct stack_module {
 	const struct ledger_module *record;
@@ -22,7 +23,7 @@ struct stack_node {
 	struct report_stack public; /* first: a stack is its node */
 	int ran_python;
 	size_t location_count;
-	/* What tells two stacks apart: see tell_apart(). */
+	/* Hashes the frames by which two stacks differ: see tell_apart(). */
 	const struct symbol_location *const *telling;
 	size_t telling_count;
 	const struct symbol_location *locations[];
@@ -111,8 +112,8 @@ int build_modules(struct builder *b)
 	return 0;
 }
 
-/* The module that held ADDRESS at EPOCH, or NULL. LEDGER_MODULE_UNLOADED is not asked:
- * who called from a module had it loaded. */
+/* Returns the module that contained ADDRESS at EPOCH, or NULL. Ignores LEDGER_MODULE_UNLOADED: a
+ * caller's module was loaded when it made the call. */
 static struct stack_module *find_module(struct builder *b, uint64_t address, uint32_t epoch)
 {
 	size_t low = 0, high = b->module_count;
@@ -205,8 +206,9 @@ static int flatten(struct builder *b, struct stack_node *node)
 	return r;
 }
 
-/* The interpreter specialises its code as it runs: of one and the same call the first has other
- * frames of its own than the second. They are shown, and tell no two stacks apart. */
+/* The interpreter specialises its code while it runs: the first of several equal calls can have
+ * other interpreter frames than the second. Those frames are shown, but stacks that differ only by
+ * them count as one. */
 static int tell_apart(struct builder *b, struct stack_node *node)
 {
 	const struct report_frame *frame = node->public.frames;

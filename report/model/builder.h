@@ -26,7 +26,7 @@ struct builder {
 	struct report_arena *arena;
 	struct table texts, stacks, groups;           /* by content */
 	struct table text_refs, stack_refs, row_refs; /* ref_node by ref */
-	struct table known_frames; /* what the rules say, by the frame's names */
+	struct table known_frames; /* result of the rules, by the frame's names */
 	struct table code_refs, python_locations;     /* by ref, by content */
 	struct table mapped_refs, wait_refs; /* records of a block, by its ref */
 	struct table mappings;               /* by content */
@@ -35,25 +35,26 @@ struct builder {
 	size_t module_count;
 	struct group *first_group;
 	size_t group_count;
-	/* Refs may overlap, so a small ledger could speak of a huge number of frames and
-	 * letters. An honest one has no more of them than bytes. */
+	/* Refs may overlap, so a damaged ledger could refer to a huge number of frames and bytes of
+	 * text. A valid ledger refers to no more of them than it has bytes. */
 	uint64_t frames_left, letters_left;
 	uint64_t bad_refs;
-	uint64_t lost_blocks; /* whose row is unreadable */
-	const char *program_note; /* about its own suppressions; NULL: nothing to say */
+	uint64_t lost_blocks; /* blocks whose call site is unreadable */
+	const char *program_note; /* note about the program's own suppressions, or NULL */
 	uint64_t born_before_ns; /* blocks made later are left out */
 	int none_old;            /* all are: the process itself is younger */
 };
 
-/* An empty process with an arena of its own, to be destroyed as any; and the end of the tables.
- * 0 or -ENOMEM. */
+/* build_start() makes an empty process with its own arena, to be destroyed with
+ * report_process_destroy(). build_finish() frees the tables. 0 or -ENOMEM. */
 int build_start(struct builder *b, const struct loaded_ledger *ledger,
 		struct symbolizer *symbolizer);
 void build_finish(struct builder *b);
 
-/* Who the process is; NAME is the ledger's. 0 or -ENOMEM. */
+/* Fills in pid, command, host and program. NAME is the ledger's name. 0 or -ENOMEM. */
 int build_identity(struct builder *b, const char *name);
-/* Which blocks are too young to be told of: see loaded_ledger.older_ns. After build_identity(). */
+/* Computes from when on blocks are too young for the report: see loaded_ledger.older_ns. After
+ * build_identity(). */
 void build_age(struct builder *b, uint64_t older_ns);
 int build_is_young(const struct builder *b, const struct ledger_block *block);
 
@@ -85,33 +86,33 @@ int build_sites(struct builder *b);
 /* Reads the observations about coverage. 0 or -ENOMEM. */
 int build_coverage(struct builder *b);
 
-/* What keeps growing from step to step. 0 or -ENOMEM. */
+/* Finds the call sites that keep growing from step to step. 0 or -ENOMEM. */
 int build_growth(struct builder *b, struct suppressions *suppressions);
-/* How it ended. */
+/* Fills in how the process ended. */
 void build_ended(struct builder *b);
 
-/* What a ref of the ledger turned out to be. */
+/* The value that a ref of the ledger was resolved to. */
 struct ref_node {
 	uint32_t ref;
 	const void *value;
 };
 
-/* What TABLE knows of REF, or NULL; and how it learns. 0 or -ENOMEM. */
+/* Returns the node of REF in TABLE, or NULL. build_add_ref() adds one: 0 or -ENOMEM. */
 struct ref_node *build_find_ref(const struct table *table, uint32_t ref);
 int build_add_ref(struct builder *b, struct table *table, uint32_t ref, const void *value);
 
 /* The string that REF names, interned; *RET is NULL if it names none. 0 or -ENOMEM. */
 int build_text(struct builder *b, uint32_t ref, const char **ret);
 
-/* What stands for a string that could not be read. */
+/* Replaces a string that could not be read. */
 extern const char build_unknown[];
 
 /* The stack that REF names, interned: build_no_stack if it names none. 0 or -ENOMEM. */
 int build_stack(struct builder *b, uint32_t ref, const struct report_stack **ret);
 extern const struct report_stack build_no_stack;
 
-/* Sets the roles of the COUNT FRAMES of a stack, whose strings are interned, and *RET_CACHE to
- * the name of the cache whose memory it took, NULL if nobody's. 0 or -ENOMEM. */
+/* Sets the roles of the COUNT FRAMES of a stack, whose strings are interned. Sets *RET_CACHE to the
+ * name of the cache that took the memory, or to NULL. 0 or -ENOMEM. */
 int build_roles(struct builder *b, struct report_frame *frames, size_t count,
 		const char **ret_cache);
 /* A row of Python frames, see build_python.c. */
@@ -127,8 +128,8 @@ int build_python(struct builder *b, uint32_t ref, struct python_frames *ret);
 
 struct native_frames {
 	const struct symbol_location *const *frames; /* innermost first */
-	const uint64_t *loops; /* a bit for each that is a call of the evaluation loop; NULL: go by
-				* their names */
+	const uint64_t *loops; /* one bit per frame: it calls the evaluation loop; NULL: use
+				* names instead */
 	size_t count;
 	int cut;
 };
@@ -138,7 +139,7 @@ struct native_frames {
 size_t build_weave(const struct native_frames *native, const struct python_frames *python,
 		   const struct symbol_location **ret);
 
-/* Says of the COUNT frames which ones are the interpreter's own: of a stack that ran Python. */
+/* Marks the interpreter's frames among the COUNT FRAMES of a stack that ran Python. */
 void build_python_roles(struct report_frame *frames, size_t count);
 
 /* Reads the module map; before the first stack. 0 or -ENOMEM. */
@@ -157,24 +158,24 @@ int build_release(struct builder *b, const struct ledger_block *block, struct re
 /* The mapping of BLOCK, which was released while it was mapped; interned. 0 or -ENOMEM. */
 int build_mapping(struct builder *b, const struct ledger_block *block,
 		  const struct report_mapping **ret);
-/* Reads the chunks that say why released memory is still there. 0 or -ENOMEM. */
+/* Reads the records that explain why released memory is still allocated. 0 or -ENOMEM. */
 int build_reasons(struct builder *b);
 
-/* What was released and not freed. 0 or -ENOMEM. */
+/* Fills in the deferred frees. 0 or -ENOMEM. */
 int build_deferred(struct builder *b);
 
-/* The program's rank, and its own suppressions if they are wanted. 0 or -ENOMEM. */
+/* Reads the program's rank, and its own suppressions if WITH_SUPPRESSIONS is set. 0 or -ENOMEM. */
 int build_program(struct builder *b, int with_suppressions);
-/* Whether facts of KIND are for it, and none of coverage's. */
+/* Returns true if observations of KIND describe the program and not its coverage. */
 int build_is_of_program(const char *kind);
 
-/* Live bytes over time. 0 or -ENOMEM. */
+/* Reads the samples of live bytes. 0 or -ENOMEM. */
 int build_timeline(struct builder *b);
 /* The samples of all chunks of TYPE. 0 or -ENOMEM. */
 int build_samples(struct builder *b, enum ledger_chunk_type type, struct report_sample **ret,
 		  size_t *ret_count);
 
-/* Fills in the notes and says whether all is there; after everything else. 0 or -ENOMEM. */
+/* Fills in the notes and sets process->incomplete. The last step. 0 or -ENOMEM. */
 int build_notes(struct builder *b, const struct loaded_ledger *ledger);
 
 #endif

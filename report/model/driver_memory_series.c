@@ -77,7 +77,7 @@ void track_memory(const struct ledger_view *view, struct tracked_memory *ret)
 			continue;
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		if (__atomic_load_n(&block->state, __ATOMIC_RELAXED) >> 8 != state >> 8)
-			continue; /* used again meanwhile */
+			continue; /* the slot was reused since */
 		row = look_up(view, rows, ref);
 		if (row->class == CLASS_NONE)
 			continue;

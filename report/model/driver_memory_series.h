@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * How much device memory a process was said to hold, against what its ledger tracks: one
- * series of samples a device. Owns what counts as tracked and what is remembered of a
- * series; asks nobody and prints nothing.
+ * One series of samples per device: the memory that the driver reports for a process, and the
+ * memory that its ledger tracks. Owns which kinds count as tracked and which samples are kept.
+ * Must not query the driver, and must not print.
  */
 #ifndef GPULEAK_REPORT_DRIVER_MEMORY_SERIES_H
 #define GPULEAK_REPORT_DRIVER_MEMORY_SERIES_H
@@ -12,22 +12,22 @@
 
 #include "ledger/reader.h"
 
-#define DRIVER_MEMORY_DEVICES 64  /* ordinals that are looked at */
-#define DRIVER_MEMORY_SAMPLES 128 /* when a series is full every second sample goes */
+#define DRIVER_MEMORY_DEVICES 64  /* larger device ordinals are ignored */
+#define DRIVER_MEMORY_SAMPLES 128 /* a full series drops every second sample */
 
 enum driver_memory_source {
-	DRIVER_MEMORY_NVML_PROCESS, /* what NVML says of the process */
-	DRIVER_MEMORY_NVML_DEVICE,  /* what is in use on the whole device, less what was before */
+	DRIVER_MEMORY_NVML_PROCESS, /* figure of NVML for the process */
+	DRIVER_MEMORY_NVML_DEVICE,  /* usage of the whole device, minus its usage at the start */
 };
 
 struct driver_memory_sample {
 	uint64_t at_ns;   /* since the ledger's start */
 	uint64_t tracked; /* live bytes of device memory, managed ones included */
 	uint64_t managed;
-	uint64_t held;    /* what the driver says */
+	uint64_t held;    /* bytes that the driver reports */
 };
 
-/* From one sample to the next the driver's own part grew by BYTES. */
+/* Between two samples the driver's own memory grew by BYTES. */
 struct driver_memory_growth {
 	uint64_t from_ns, to_ns;
 	uint64_t bytes;
@@ -54,22 +54,22 @@ struct tracked_memory {
 	uint64_t managed[DRIVER_MEMORY_DEVICES]; /* of them */
 };
 
-/* What VIEW tracks on each device. Looks once at every block and reads nothing else. */
+/* Sums up the blocks that VIEW tracks on each device. Reads each block once. */
 void track_memory(const struct ledger_view *view, struct tracked_memory *ret);
 
-/* A series starts as { source } before the process's first GPU call, when it held nothing.
- * STEADY: nothing was allocated or freed while the driver was asked, so that the difference
- * between the two numbers is the driver's own part. */
+/* A series starts as { source } before the process's first GPU call, when the process had no
+ * memory. STEADY: nothing was allocated or freed while the driver was queried, so the difference of
+ * the two numbers is the driver's own memory. */
 void driver_memory_series_add(struct driver_memory_series *series,
 			      const struct driver_memory_sample *sample, int steady);
 
-/* The driver's own part: at least that much; 0 if more is tracked than held. */
+/* Returns the least that the driver's own memory can be; 0 if more is tracked than reported. */
 static inline uint64_t driver_part(const struct driver_memory_sample *sample)
 {
 	return sample->held > sample->tracked ? sample->held - sample->tracked : 0;
 }
 
-/* At most that much: managed memory may lie elsewhere. */
+/* Returns the most that the driver's own memory can be: managed memory may be on the host. */
 static inline uint64_t driver_part_at_most(const struct driver_memory_sample *sample)
 {
 	uint64_t surely = sample->tracked - sample->managed;

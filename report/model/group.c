@@ -49,7 +49,7 @@ static int find_group(struct builder *b, const struct report_leak *key, struct g
 	return 0;
 }
 
-/* The group of KEY, of the blocks whose row is REF. */
+/* Finds or makes the group of the blocks at call site REF. Fills in KEY from the site. */
 static int find_group_of_site(struct builder *b, uint32_t ref, struct report_leak *key,
 			     struct group **ret)
 {
@@ -72,7 +72,8 @@ static int find_group_of_site(struct builder *b, uint32_t ref, struct report_lea
 	return r < 0 ? r : find_group(b, key, ret);
 }
 
-/* The group of BLOCK. Those of one row, and that the program all ignores or not, are one. */
+/* Finds or makes the group of BLOCK. Blocks of one call site are one group, except those that the
+ * program ignores, which are another. */
 static int group_of(struct builder *b, const struct ledger_block *block, struct group **ret)
 {
 	struct report_leak key = { .device = -1, .stack = &build_no_stack,
@@ -109,7 +110,7 @@ static int is_chosen(const struct load_choice *choice, const struct ledger_block
 		 choice->address - block->address < block->bytes));
 }
 
-/* A block that nobody asked for. */
+/* Counts a block that --since, --thread or --address excludes. */
 static void leave_out(struct builder *b, const struct ledger_block *block)
 {
 	const struct ledger_row *row = ledger_row(b->view, block->row);
@@ -121,7 +122,7 @@ static void leave_out(struct builder *b, const struct ledger_block *block)
 	sum->left_out_bytes = add_bounded(sum->left_out_bytes, block->bytes);
 }
 
-/* It is there, but younger than who asks wants to know. */
+/* Counts a live block that is younger than --older. */
 static void leave_out_young(struct builder *b, const struct group *group,
 			    const struct ledger_block *block)
 {
@@ -215,7 +216,7 @@ static int compare_stacks(const struct report_stack *a, const struct report_stac
 	return r ? r : compare_numbers((uint64_t)a->cut, (uint64_t)b->cut);
 }
 
-/* Those that were not released come first. */
+/* Orders groups without a mapping first. */
 static int compare_mappings(const struct report_mapping *a, const struct report_mapping *b)
 {
 	int r = (a != NULL) - (b != NULL);
@@ -285,8 +286,8 @@ static int make_lists(struct builder *b)
 		       : -ENOMEM;
 }
 
-/* The pattern that suppresses what was allocated at STACK in *RET, whose it is in *RET_BY with its
- * number; *RET is NULL if none does. 0 or -ENOMEM. */
+/* Finds the pattern that suppresses allocations at STACK. Sets *RET to the pattern or NULL, *RET_BY
+ * to the list it is from and *RET_INDEX to its number there. 0 or -ENOMEM. */
 static int find_pattern(struct builder *b, struct suppressions *suppressions,
 		 const struct report_stack *stack, struct suppressions **ret_by, int *ret_index,
 		 const char **ret)

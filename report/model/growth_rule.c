@@ -64,6 +64,6 @@ struct growth_verdict growth_judge(const struct growth_series *series)
 	if (series->count == 0 || series->count > GROWTH_STEPS_MAX)
 		return ret;
 	ret = judge_every(series, 1);
-	/* Where a clock marks the steps, what belongs to one of them may lie in the next. */
+	/* If a timer marks the steps, allocations of one step may be counted in the next. */
 	return ret.intervals ? ret : judge_every(series, 2);
 }

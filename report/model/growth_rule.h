@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What keeps growing from step to step. The rule, on plain numbers; and what it says of the
- * sites of a process, as its ledger has them. A cache that fills and stays is no suspect.
+ * Finds what keeps growing from step to step: the rule on plain numbers, and its results for the
+ * call sites of a process. A cache that fills and then stays is not a suspect.
  */
 #ifndef GPULEAK_REPORT_GROWTH_H
 #define GPULEAK_REPORT_GROWTH_H
@@ -13,10 +13,10 @@
 
 struct report_stack;
 
-#define GROWTH_STEPS_MIN 4u /* fewer tell nothing */
+#define GROWTH_STEPS_MIN 4u /* fewer steps prove nothing */
 #define GROWTH_STEPS_MAX LEDGER_GROWTH_STEPS
 
-/* What something had at COUNT steps, oldest first. */
+/* The live bytes or blocks at COUNT steps, oldest first. */
 struct growth_series {
 	uint64_t values[GROWTH_STEPS_MAX];
 	size_t count;
@@ -27,9 +27,9 @@ struct growth_verdict {
 	uint64_t per_step;      /* the usual growth: median of those */
 };
 
-/* Suspected is what grew in each of at least the last three intervals, and not ever less: the
- * median growth of the later half of them must be at least half that of the earlier half. Or
- * the same over every second step, if it had less at none. */
+/* Suspects a site that grew in each of at least the last three intervals and whose growth does not
+ * fade: the median growth of the later half must be at least half of the earlier half's. Also
+ * suspects a site for which this holds for every second step, if it never shrank. */
 struct growth_verdict growth_judge(const struct growth_series *series);
 
 struct report_step {
@@ -48,7 +48,7 @@ struct report_suspect {
 	const struct report_stack *stack; /* never NULL */
 	uint64_t bytes, blocks; /* at the last step */
 	uint64_t bytes_per_step, blocks_per_step;
-	uint64_t bytes_per_hour; /* 0: not known, or steps too short to say */
+	uint64_t bytes_per_hour; /* 0: unknown, or the steps are too short */
 	unsigned int intervals;
 	struct growth_series series; /* of bytes */
 };
@@ -57,7 +57,7 @@ struct report_growth {
 	uint64_t step_count; /* all that were marked */
 	const struct report_step *steps; /* the last ones, oldest first */
 	size_t kept_count;
-	const struct report_suspect *suspects; /* who grows most, first; none suppressed */
+	const struct report_suspect *suspects; /* fastest growing first; without suppressed ones */
 	size_t suspect_count;
 	uint64_t suppressed; /* suspects that a suppression names */
 	uint64_t lost;       /* sites without a record: they are not judged */

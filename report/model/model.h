@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a report says, before anybody decides how it looks: one struct report_process a
- * ledger, and the struct report that sums them up. Owns grouping, summing and ordering;
- * must not read files, print, or judge.
+ * The contents of a report, independent of formats: one struct report_process per ledger, and
+ * the struct report that sums them up. Must not read files, print, or judge.
  */
 #ifndef GPULEAK_REPORT_MODEL_H
 #define GPULEAK_REPORT_MODEL_H
@@ -50,7 +49,7 @@ struct report_history {
 	int complete;      /* 0: events are missing besides those */
 };
 
-/* One past call that a report tells of. */
+/* One past call. */
 struct report_event {
 	const char *api;                  /* NULL: nothing is known of this call */
 	uint64_t bytes;                   /* of the block it allocated; 0 for any other call */
@@ -81,7 +80,7 @@ struct report_leak {
 	const struct report_history *history;
 	const char *pattern; /* that suppressed it, or REPORT_IGNORED; NULL = nothing did */
 	uint64_t fingerprint; /* read from a report; 0: none, see report_leak_fingerprint() */
-	const char *cache; /* whose cache holds it, "PyTorch caching allocator"; NULL: nobody's */
+	const char *cache; /* the cache that has the memory, "PyTorch caching allocator", or NULL */
 	const struct report_mapping *mapping; /* NULL: the blocks were not released */
 };
 
@@ -110,11 +109,12 @@ struct report_error {
 /* Why the memory of a released block is still there, if the recorded calls prove a reason. */
 enum report_deferred_reason {
 	REPORT_DEFERRED_UNKNOWN,
-	REPORT_DEFERRED_PART, /* a sub-buffer or an image of it is still there: see the holders */
-	REPORT_DEFERRED_USER_EVENT, /* a command behind a user event that was never set uses it */
+	REPORT_DEFERRED_PART, /* a sub-buffer or an image of it still exists: see the holders */
+	REPORT_DEFERRED_USER_EVENT, /* a command uses it that waits for a user event that was
+				     * never set */
 };
 
-/* What has to do with the memory of a released block. */
+/* An object that keeps the memory of a released block allocated. */
 struct report_holder {
 	const char *what; /* "sub-buffer", "image", "kernel" */
 	const char *kind;
@@ -123,10 +123,10 @@ struct report_holder {
 	const struct report_holder *next;
 };
 
-/* Blocks whose last reference is gone, and whose memory was not when the ledger ends: those of
- * one kind with the same calls, reason and holders. */
+/* Deferred frees: blocks whose last reference was released and whose memory was still allocated
+ * when the ledger ended. One group per kind, calls, reason and holders. */
 struct report_deferred {
-	const char *kind; /* NULL: there is no such block */
+	const char *kind; /* NULL: there was no such block */
 	uint64_t blocks;
 	uint64_t bytes;
 	uint64_t address; /* of one of them, as is the time */
@@ -135,7 +135,7 @@ struct report_deferred {
 	struct report_event allocated;
 	enum report_deferred_reason reason;
 	struct report_event event;   /* of a user event: where it was made ... */
-	struct report_event command; /* ... and the command behind it */
+	struct report_event command; /* ... and the command that waits for it */
 	const struct report_holder *holders; /* NULL: none that we know of */
 	int ignored;         /* by the program, with gpuleak_ignore() */
 	const char *pattern; /* that suppressed it, or REPORT_IGNORED; NULL = nothing did */
@@ -146,7 +146,7 @@ struct report_sample {
 	uint64_t bytes;
 };
 
-/* Released is not yet freed. */
+/* All deferred frees of a process. */
 struct report_deferred_frees {
 	uint64_t peak_bytes;
 	uint64_t peak_ns;
@@ -170,16 +170,16 @@ struct report_series {
 };
 
 struct report_timeline {
-	uint64_t end_ns; /* of the process; 0: it still runs, or nobody saw its end */
+	uint64_t end_ns; /* of the process; 0: it still runs, or its end was not recorded */
 	uint64_t peak_ns;
 	struct report_series total;
-	/* At the same moments each, fewer than those of the total. */
+	/* All at the same times. They have fewer samples than the total. */
 	struct report_series *parts;
 	size_t part_count;
 };
 
 enum report_ended {
-	REPORT_UNKNOWN, /* gone, and nobody saw how: killed */
+	REPORT_UNKNOWN, /* ended without a record: killed */
 	REPORT_RUNNING,
 	REPORT_EXIT,
 	REPORT__EXIT,
@@ -188,24 +188,24 @@ enum report_ended {
 };
 
 struct report_summary {
-	uint64_t leaked_bytes; /* what suppressions left */
+	uint64_t leaked_bytes; /* without suppressed blocks */
 	uint64_t leaked_blocks;
-	uint64_t suppressed_bytes; /* what the program ignores included */
+	uint64_t suppressed_bytes; /* including blocks that the program ignores */
 	uint64_t suppressed_blocks;
 	uint64_t cached_bytes; /* held by a framework's cache: no leaks */
 	uint64_t cached_blocks;
-	uint64_t errors; /* also those that found no room in the ledger */
+	uint64_t errors; /* including errors that were counted but not recorded */
 	uint64_t allocated_bytes;
 	uint64_t allocated_blocks;
-	uint64_t freed_blocks; /* late ones included */
+	uint64_t freed_blocks; /* including late frees */
 	uint64_t peak_bytes;   /* of several processes: the sum of their peaks */
 	uint64_t with_context_blocks;
 	uint64_t with_context_bytes;
-	uint64_t deferred_blocks; /* released, memory still held: neither freed nor leaked */
-	uint64_t late_blocks; /* of the freed ones: after the driver had shut down */
-	uint64_t left_out_blocks; /* live, but not asked for: see struct load_choice */
+	uint64_t deferred_blocks; /* deferred frees: neither freed nor leaked */
+	uint64_t late_blocks; /* freed after the driver had shut down */
+	uint64_t left_out_blocks; /* live, but excluded by struct load_choice */
 	uint64_t left_out_bytes;
-	uint64_t younger_blocks; /* live, and left out: younger than was asked for */
+	uint64_t younger_blocks; /* live, but younger than --older */
 	uint64_t younger_bytes;
 };
 
@@ -222,8 +222,8 @@ struct report_process {
 	int ranked; /* it is one of a parallel job: */
 	int rank;
 	int ranks; /* how many there are; 0 unknown */
-	const char *rank_variable; /* what said so: "RANK" */
-	const char *ledger;  /* name of the ledger that says all this */
+	const char *rank_variable; /* the variable that gave the rank: "RANK" */
+	const char *ledger;  /* name of the ledger */
 	uint64_t start_real_ns; /* of its first GPU call */
 
 	enum report_ended ended;
@@ -240,7 +240,8 @@ struct report_process {
 	size_t error_count;
 	struct report_deferred_frees deferred;
 	struct report_timeline timeline;
-	/* What is no memory and was left: kinds that begin with "object/", of 0 bytes. */
+	/* Objects that were not released. Their kinds begin with "object/", and they have 0
+	 * bytes. */
 	struct report_leak *objects;
 	size_t object_count;
 	struct report_device *devices; /* see model_driver_memory.h, like the next */
@@ -256,14 +257,15 @@ struct report_process {
 	size_t module_count;
 	const struct report_growth *growth; /* see growth_rule.h; NULL: no step was marked */
 	const struct report_pools *pools; /* see model_pool.h; NULL: no pool, and no limit met */
-	const char *driver_memory_why; /* no device has figures; static, NULL: nobody was asked */
+	const char *driver_memory_why; /* why no device has figures, static; NULL: the driver was
+					 * not queried */
 
 	struct report_coverage coverage;
 
-	/* What its own __lsan_default_suppressions() suppressed; NULL: none, or not wanted. */
+	/* Suppressions from the program's __lsan_default_suppressions(), or NULL. */
 	struct suppressions *program_suppressions;
 
-	/* Sentences: what was not recorded, not readable, or not to be relied on. */
+	/* Sentences about what was not recorded, not readable, or is unreliable. */
 	const char *const *notes;
 	size_t note_count;
 	/* 1: allocations, frees or errors may be missing, so that "no leaks" is not proven.
@@ -273,37 +275,37 @@ struct report_process {
 	struct report_arena *arena;
 };
 
-/* Builds the model of LEDGER. SUPPRESSIONS may be NULL; what it suppresses is counted in
- * it. A process that the ledger calls running is looked up in /proc. 0 with *RET to be
- * destroyed by the caller, or -ENOMEM. */
+/* Builds the model of LEDGER. Counts matches in SUPPRESSIONS, which may be NULL. Looks up in /proc
+ * if a process that the ledger calls running still runs. 0 with *RET to be destroyed by the caller,
+ * or -ENOMEM. */
 int report_process_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,
 			 struct suppressions *suppressions, struct report_process **ret);
 
 void report_process_destroy(struct report_process *process); /* NULL is fine */
 
-/* Returns true if the gate fails for HELD: only the application could end the reason, and HELD is
- * no leak of its own. */
+/* Returns true if DEFERRED fails the gate: only the application could free it, and it is not
+ * reported as a leak. */
 int report_deferred_fails(const struct report_deferred *deferred);
 
-/* For who waited for the process and knows better than its ledger how it ended. */
+/* Sets how the process ended, for a caller that waited for it. */
 void report_process_set_ended(struct report_process *process, enum report_ended ended, int status);
 
 /* The word of DESIGN's JSON: "exit", "_exit", "signal", "exec", "running", "unknown". */
 const char *report_ended_word(enum report_ended ended);
 
-/* The innermost frame of the application: whom to ask about this allocation. If there is none,
- * the innermost of a framework, or of all; NULL for an empty stack. */
+/* Returns the frame to blame: the innermost of the application, else the innermost of a framework,
+ * else the innermost of all; NULL for an empty stack. */
 const struct report_frame *report_stack_culprit(const struct report_stack *stack);
 
 struct report {
 	struct report_process **processes;
 	size_t count;
-	struct report_summary summary; /* sums */
-	char **notes; /* about the report as a whole, say a ledger that could not be read */
+	struct report_summary summary; /* totals */
+	char **notes; /* about the whole report, for example a ledger that could not be read */
 	size_t note_count;
 	int incomplete; /* one of the processes is, or a ledger was left out */
-	int verbose; /* text: coverage module by module */
-	const struct suppressions *suppressions; /* for the table of what each did; or NULL */
+	int verbose; /* in text, list coverage by module */
+	const struct suppressions *suppressions; /* for the table of suppressions used; or NULL */
 };
 
 /* A report starts as { 0 }, with suppressions set if there are any. Adding hands PROCESS
@@ -313,8 +315,8 @@ int report_add_process(struct report *report, struct report_process *process);
 /* Copies TEXT, a sentence without a newline, to the notes. 0 or -ENOMEM. */
 int report_add_note(struct report *report, const char *text);
 
-/* Puts processes into an order that does not depend on how they were found: by rank, those
- * without one behind, then by host, pid and start. */
+/* Sorts the processes independently of how they were found: by rank, then those without a rank, by
+ * host, pid and start. */
 void report_sort(struct report *report);
 
 /* Destroys what was added; the suppressions are the caller's. */

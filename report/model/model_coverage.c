@@ -12,8 +12,8 @@
 #include "report/model/builder.h"
 #include "report/util/number.h"
 
-/* From so many lookups on, a module looks up all there is, as the CUDA runtime does with
- * some 440 at its first call: that it has a function says nothing of its use. */
+/* A module that looks up at least this many functions looks up all of them, as the CUDA runtime
+ * does (about 440 at its first call). A lookup then does not prove a use. */
 #define WHOLESALE 150
 #define REFERRED "referred-"
 #define NAMES_MAX 8 /* in one sentence */
@@ -62,7 +62,7 @@ const struct report_fact *coverage_fact(const struct report_coverage *coverage, 
 struct raw {
 	const char *kind, *subject, *module, *detail; /* module, detail: NULL none */
 	uint64_t count;
-	int referred; /* the module is linked to it: that is no use of it */
+	int referred; /* the module is linked against it, which does not prove a use */
 };
 
 static int compare_raw(const void *left, const void *right)
@@ -97,7 +97,7 @@ static int read_raw(struct builder *b, const struct ledger_fact *record, struct 
 	return r;
 }
 
-/* MODULE looked up so much that single functions mean nothing. */
+/* Returns true if MODULE looked up so many functions that one lookup proves nothing. */
 static int is_wholesale(const struct raw *raw, size_t count, const char *module)
 {
 	for (size_t i = 0; i < count; i++)
@@ -108,7 +108,7 @@ static int is_wholesale(const struct raw *raw, size_t count, const char *module)
 	return 0;
 }
 
-/* A CUDA runtime asks for internal tables, of its version: known ones, whatever their names. */
+/* Returns true if a CUDA runtime asked for the table: runtimes use known internal tables. */
 static void know_runtimes(struct raw *raw, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -149,7 +149,8 @@ static int same_subject(const struct raw *a, const struct raw *b)
 	return strcmp(a->kind, b->kind) == 0 && strcmp(a->subject, b->subject) == 0;
 }
 
-/* The fact of RAW[*AT] and those behind it of the same kind and subject; moves *AT on. */
+/* Merges RAW[*AT] and the following records of the same kind and subject into one fact. Moves *AT
+ * behind them. */
 static void put_together(const struct raw *raw, size_t count, size_t wholesale_count,
 			 const struct raw *wholesale, size_t *at, const char **modules,
 			 struct report_fact *ret)
@@ -241,7 +242,7 @@ static int is_untracked(const struct report_fact *fact)
 	return fact->asked_for && fact->detail && strcmp(fact->kind, "untracked") == 0;
 }
 
-/* Functions that are not tracked for one and the same reason: the FIRST tells of all. */
+/* Lists functions that are not tracked for the same reason, in one sentence at the FIRST. */
 static int say_untracked(struct builder *b, const struct report_coverage *coverage, size_t first,
 			 struct sentences *sentences)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * How a process reached the drivers, what was looked up there that is not tracked, and what
- * was out of reach: the part of a report that says how far its other parts go.
+ * Coverage: how a process reached the drivers, which functions it looked up that are not
+ * tracked, and which modules bypass gpuleak. It limits what the report proves.
  */
 #ifndef GPULEAK_REPORT_COVERAGE_H
 #define GPULEAK_REPORT_COVERAGE_H
@@ -9,15 +9,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One word of the ledger with one subject: who did it, by path, in order. */
+/* One kind of observation with one subject, and the modules that it was made for. */
 struct report_fact {
 	const char *kind;    /* "linked", "deepbind" ... (docs/developers/ledger-format.md) */
-	const char *subject; /* "" if there is none */
-	const char *detail;  /* the reason in words, NULL none */
+	const char *subject; /* "" if it has none */
+	const char *detail;  /* the reason, or NULL */
 	const char *const *modules;
 	size_t module_count;
 	uint64_t count;      /* how often, all modules together */
-	int asked_for;       /* by name: not only by a runtime that looks up everything */
+	int asked_for;       /* looked up by name, and not only by a runtime that looks up every
+			      * function */
 };
 
 struct report_coverage {
@@ -31,8 +32,8 @@ struct report_coverage {
 const struct report_fact *coverage_fact(const struct report_coverage *coverage, const char *kind,
 					size_t i);
 
-/* What a fact of the kinds that are out of reach is, in a word or two ("RTLD_DEEPBIND"), and
- * why it is not seen; NULL for every other kind. */
+/* For observations about modules that bypass gpuleak: a short name ("RTLD_DEEPBIND") and the
+ * reason. Returns NULL for every other kind. */
 struct coverage_reach {
 	const char *kind, *name, *reason;
 };

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What was released and not freed: the figures of the header, the timeline, and for each
- * block that was still in that state who made it, who released it, and what held it as far
- * as the ledger knows.
+ * Deferred frees: the figures of the header, the timeline, and for each block that was still
+ * deferred at the end its creator, its release and its holders, if recorded.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -239,7 +238,8 @@ static const char *part_word(struct builder *b, const struct ledger_block *block
 		       ? "image" : "sub-buffer";
 }
 
-/* A sub-buffer or an image of a buffer keeps all of it, for as long as it is there itself. */
+/* Adds a holder for each sub-buffer or image: while it exists, it keeps the whole buffer
+ * allocated. */
 static int read_parts(struct builder *b, const struct report_deferred_frees *frees)
 {
 	struct ledger_walk walk = { 0 };
@@ -304,7 +304,7 @@ static int compare_deferred(const void *left, const void *right)
 	return a->released_ns < b->released_ns ? -1 : a->released_ns > b->released_ns;
 }
 
-/* What is held at the end waits until then. */
+/* Counts blocks that were never freed as deferred until the end. */
 static void wait_to_the_end(struct builder *b, struct report_deferred_frees *frees)
 {
 	const struct ledger_header *header = ledger_header(b->view);
@@ -384,7 +384,7 @@ static int same_deferred(const void *value, const void *key)
 	       same_event(&a->command, &b->command) && same_holders(a->holders, b->holders);
 }
 
-/* Puts those that say the same together. */
+/* Merges blocks with the same calls, reason and holders into groups. */
 static int group_deferred(struct report_deferred_frees *frees)
 {
 	struct table table = { 0 };

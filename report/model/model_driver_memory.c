@@ -53,7 +53,7 @@ static struct report_device *find_device(const struct report_process *process, i
 	return NULL;
 }
 
-/* In the order of their ordinals. */
+/* Sorts devices by ordinal. */
 static void sort_in(struct report_process *process, const struct report_device *device)
 {
 	size_t at = process->device_count++;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A process's devices, what was held on them, and the calls that may be why. Built from the
- * ledger; the samples come from whoever asked while the process lived.
+ * A process's devices, their memory samples, and the calls that may explain growth. Devices and
+ * calls come from the ledger; the samples come from the command, which took them while the
+ * process ran.
  */
 #ifndef GPULEAK_REPORT_MODEL_DRIVER_MEMORY_H
 #define GPULEAK_REPORT_MODEL_DRIVER_MEMORY_H
@@ -27,16 +28,16 @@ struct report_device {
 	const char *name;   /* NULL unknown, like the next two */
 	const char *uuid;   /* "GPU-01234567-89ab-cdef-0123-456789abcdef" */
 	const char *bus_id; /* "0000:01:00.0" */
-	const struct driver_memory_series *series; /* NULL: nobody asked, or there was no answer */
+	const struct driver_memory_series *series; /* NULL: no sample was taken */
 	/* The calls during the growth: the first of them, and how many there were. */
 	const struct report_mark *growth_mark;
 	size_t growth_marks;
 	int growth_unmarked; /* by then there was no room for calls any more */
 };
 
-/* Hands the process a copy of what was sampled on device ORDINAL, and finds the calls that
- * explain its growth. Nothing if the ledger knows no such device or there is no sample.
- * 0 or -ENOMEM. */
+/* Copies the samples of device ORDINAL to the process and finds the calls that explain their
+ * growth. Does nothing if the ledger does not have the device or there is no sample. 0 or
+ * -ENOMEM. */
 int report_process_set_driver_memory(struct report_process *process, int ordinal,
 				     const struct driver_memory_series *series);
 

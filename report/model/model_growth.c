@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * From the steps of a ledger to the sites that keep growing. A site is what allocates by one
- * call from one stack: records whose stacks differ in the module map alone are one site.
+ * Reads the steps of a ledger and finds the call sites that keep growing. Records whose stacks
+ * differ only in the module map are one site.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "report/util/number.h"
 #include "report/suppress/suppress.h"
 
-#define PER_HOUR_NS_MIN 10000000000u /* seconds say nothing of hours */
+#define PER_HOUR_NS_MIN 10000000000u /* too short to extrapolate to an hour */
 
 /* One site's numbers at the steps FIRST, FIRST + 1 ... of the window. */
 struct growth_site {
@@ -159,7 +159,7 @@ static uint64_t per_hour(const struct report_growth *growth, uint32_t last, unsi
 	return ret < 1.8e19 ? (uint64_t)ret : UINT64_MAX;
 }
 
-/* 1 if SITE is a suspect, which *RET then tells of but for its stack. */
+/* Returns 1 if SITE is a suspect, with *RET filled in except for the stack. */
 static int judge_site(const struct report_growth *growth, const struct window *window,
 		      const struct growth_site *site, struct report_suspect *ret)
 {

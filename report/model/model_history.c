@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who retained and who released a handle: reads a ledger's history and guesses which
- * release belongs to which reference. The ledger does not know that: a release gives back
- * one reference, whichever. Only where a single one is open is it no guess.
+ * Reads the retains and releases of a handle and guesses which release belongs to which retain.
+ * The ledger does not record that. It is certain only where one reference is open.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -25,9 +24,9 @@ static int same_place(const struct report_frame *a, const struct report_frame *b
 		(a->module && b->module && strcmp(a->module, b->module) == 0));
 }
 
-/* How much two stacks have in common, to be compared with how much others have. Callers
- * count, from main on: two for each frame, one for a function that they leave at different
- * lines. Of the same callers, those calls belong together that lie at like depth. */
+/* Returns a score of how similar two stacks are. From main on, each common caller counts two, and
+ * one if the two stacks leave it at different lines. With the same callers, calls at similar depth
+ * score higher. */
 static uint64_t alike(const struct report_stack *a, const struct report_stack *b)
 {
 	size_t same = 0, count = a->count < b->count ? a->count : b->count;
@@ -85,7 +84,7 @@ static int read_reference(struct builder *b, const struct ledger_reference *reco
 	return r < 0 ? r : build_stack(b, record->stack, &ret->stack);
 }
 
-/* The kept events of RECORD in their order; how many. */
+/* Copies the kept events of RECORD in order. Returns their number. */
 static size_t in_order(const struct ledger_history *record,
 		       const struct ledger_reference *ret[LEDGER_HISTORY_EVENTS])
 {

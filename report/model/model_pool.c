@@ -63,7 +63,7 @@ static void add_up(struct ledger_pool *to, const struct ledger_pool *from)
 #undef ADD
 }
 
-/* It was there, and nobody wanted anything of it. */
+/* Returns true if the pool existed and was never used. */
 static int is_idle(const struct ledger_pool *pool)
 {
 	uint64_t any = pool->hits | pool->native_allocs | pool->frees | pool->peak_reserved;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the pool did in a process, as its ledger says: one struct a pool, and what follows
- * from its counters. Prints nothing.
+ * What the pool did in a process: one struct per pool, and figures derived from its counters.
+ * Must not print.
  */
 #ifndef GPULEAK_REPORT_MODEL_POOL_H
 #define GPULEAK_REPORT_MODEL_POOL_H
@@ -22,16 +22,16 @@ struct report_pool {
 	const char *api;  /* never NULL, as the next */
 	const char *kind;
 	int device;       /* -1 not known or several */
-	const char *mode; /* in force: a word of options.c */
+	const char *mode; /* the mode in use, a word of options.c */
 	const char *backend;
 	const char *off;  /* why it turned itself off; NULL: it did not */
 	struct ledger_pool count; /* its numbers; the refs in it mean nothing here */
 };
 
 struct report_pools {
-	const char *mode;    /* that was asked for: "off", "strict", "fast", "unknown" */
+	const char *mode;    /* the mode that was requested: "off", "strict", "fast", "unknown" */
 	const char *backend;
-	int downgraded;      /* a pool had to be strict where fast was asked for */
+	int downgraded;      /* a pool was strict although fast was requested */
 	uint64_t limit;      /* GPULEAK_LIMIT in bytes, 0: none, or not the same everywhere */
 	uint64_t refused;
 	uint64_t injected;   /* failures, by GPULEAK_FAIL_AT */
@@ -41,11 +41,11 @@ struct report_pools {
 	struct ledger_pool sum;    /* numbers of all; of peaks the sum */
 };
 
-/* As the application asked for them. */
+/* Returns the bytes in use, as the application requested them. */
 uint64_t report_pool_used(const struct ledger_pool *pool);
-/* Calls of the driver that there would have been without the pool. */
+/* Returns how many driver calls the pool avoided. */
 uint64_t report_pool_calls_saved(const struct ledger_pool *pool);
-/* Served by it, and by the driver for it. */
+/* Returns the number of allocations, served from the cache or by the driver. */
 uint64_t report_pool_allocations(const struct ledger_pool *pool);
 
 /* "EXPORTED" ... and the sentence's end, "blocks were ...", of a reason. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the ledger's facts say of the program itself: its rank in a parallel job, and the
- * suppressions that it brings along. Text of the program's that can't be used is a note.
+ * Reads the ledger's observations about the program: its rank in a parallel job and its own
+ * suppressions. An unusable text becomes a note.
  */
 #include <errno.h>
 #include <limits.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Adds up the ledger's rows. What is left of each is in the process's lists already; strings
- * and stacks are interned, so that pointers tell equal ones.
+ * Sums up the ledger's call sites. Live blocks come from the process's lists. Strings and stacks
+ * are interned, so equal ones have equal pointers.
  */
 #include "report/model/model_sites.h"
 
@@ -251,7 +251,7 @@ static int add_leak_to_site(struct site_gathering *g, const struct report_leak *
 
 	if (r < 0)
 		return r;
-	if (node->public.live) { /* say, what the program ignores of one site, and the rest */
+	if (node->public.live) { /* for example ignored blocks of a site, and the others */
 		node = new_site(g, &key);
 		if (!node)
 			return -ENOMEM;
@@ -280,7 +280,7 @@ static int add_row_to_site(struct site_gathering *g, const struct ledger_row *ro
 	return 0;
 }
 
-/* What a module is called and what was built: not only of those that are in a stack. */
+/* Reads the path and build id of every module, also of those in no stack. */
 static int list_modules(struct builder *b)
 {
 	struct report_process *process = b->process;

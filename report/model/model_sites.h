@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What was allocated in all, not only what is left: by kind of memory and device, and, where a
- * format asks for it, by call site.
+ * Everything that was allocated, including freed blocks: by kind of memory and device and, if a
+ * format needs it, by call site.
  */
 #ifndef GPULEAK_REPORT_MODEL_SITES_H
 #define GPULEAK_REPORT_MODEL_SITES_H
@@ -30,7 +30,7 @@ struct report_site {
 	int again; /* the same site as another one, for another leak: nothing allocated */
 };
 
-/* A file that frames name as their module. */
+/* A file that contains code of some frame. */
 struct report_module {
 	const char *path;
 	const char *build_id; /* in hexadecimal; "" unknown */

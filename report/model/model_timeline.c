@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Live bytes over time, as the ledger sampled them: in sum, and by kind of memory and device.
- * Fills in no gaps; who draws them decides what lies between two samples.
+ * Live bytes over time as sampled by the ledger: the total, and by kind of memory and device.
+ * Does not interpolate between samples.
  */
 #include <errno.h>
 #include <string.h>
@@ -27,7 +27,7 @@ int build_samples(struct builder *b, enum ledger_chunk_type type, struct report_
 	return 0;
 }
 
-/* The values of one column at all moments. */
+/* Reads the values of one column at all times. */
 static int build_part(struct builder *b, const struct ledger_parts *parts, uint32_t column,
 		      size_t count)
 {

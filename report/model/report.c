@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The report as a sum of processes, and what of a process is asked by more than one
- * format. Builds nothing from ledgers and prints nothing.
+ * The report as the sum of its processes, and properties of a process that several formats need.
+ * Must not read ledgers, and must not print.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two ways to deal with bytes that may not be shown; ledger/utf8.c says which those are.
+ * Two ways to print bytes that must not reach a terminal unchanged; ledger/utf8.c decides which
+ * bytes those are.
  */
 #include "report/util/escape.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Formats numbers, the same in every locale: reports are compared by machines too.
+ * Formats numbers, the same in every locale, because programs compare reports.
  */
 #include "report/util/number.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Numbers as people read them, and sums that stay at the largest number instead of
- * starting over at 0.
+ * Formats numbers for readers, and adds numbers without overflow: a sum stops at the largest
+ * number.
  */
 #ifndef GPULEAK_REPORT_NUMBER_H
 #define GPULEAK_REPORT_NUMBER_H

@@ -65,8 +65,8 @@ int output_write_fd(int fd, const char *name, const char *text, size_t length, c
 	return fail(write_quietly(fd, text, length), "report", name, error, error_size);
 }
 
-/* The descriptor that a path such as /dev/stdout names, or -1. To open such a path again
- * would start at the beginning of the file behind it, and to rename would replace it. */
+/* Returns the descriptor that a path such as /dev/stdout names, or -1. Opening such a path again
+ * would start at the beginning of its file, and renaming would replace it. */
 static int named_descriptor(const char *path)
 {
 	static const char *const prefixes[] = { "/dev/fd/", "/proc/self/fd/" };
@@ -133,7 +133,7 @@ static int write_file(const char *path, mode_t mode, const char *text, size_t le
 	if (r == 0 && fchmod(fd, mode) < 0)
 		r = -errno;
 	if (close(fd) < 0 && r == 0)
-		r = -errno; /* some file systems say only now that they are full */
+		r = -errno; /* some file systems report only here that they are full */
 	if (r == 0 && rename(temporary, path) < 0)
 		r = -errno;
 	if (r < 0)

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * Puts a finished report where the user wants it. Owns files and descriptors, knows
- * nothing of what is in the text.
+ * Writes a finished report to the destination that the user chose. Owns files and descriptors.
+ * Must not know the contents.
  */
 #ifndef GPULEAK_REPORT_OUTPUT_H
 #define GPULEAK_REPORT_OUTPUT_H
 
 #include <stddef.h>
 
-/* Writes LENGTH bytes of TEXT to WHERE: `stderr`, `none` (nothing is done), or a path
- * without % sequences. A file appears whole under its name or not at all: it is written
- * beside it and renamed; a pipe, a terminal or /dev/stdout is written to as it is. A
- * reader that went away costs an error, never a signal. 0, or -errno with one line in
- * ERROR (no "gpuleak:" before it). */
+/* Writes LENGTH bytes of TEXT to WHERE: `stderr`, `none` (does nothing), or a path without %
+ * sequences. Creates a regular file under a temporary name and renames it, so that it appears
+ * complete or not at all. Writes directly to a pipe, a terminal or /dev/stdout. A closed pipe is an
+ * error, not a signal. 0, or -errno with one line in ERROR, without the prefix "gpuleak:". */
 int output_write(const char *where, const char *text, size_t length, char *error,
 		 size_t error_size);
 
-/* Checks that output_write() could write to WHERE now. What is there stays as it is, and
- * nothing is left behind. 0, or -errno with one line in ERROR. */
+/* Checks that output_write() could write to WHERE now. Changes nothing. 0, or -errno with one line
+ * in ERROR. */
 int output_check(const char *where, char *error, size_t error_size);
 
 /* The same for a file that is no report; WHAT is what errors call it. No words but a path. */
@@ -28,7 +27,7 @@ int output_write_file(const char *path, const char *what, const char *text, size
 int output_write_fd(int fd, const char *name, const char *text, size_t length, char *error,
 		    size_t error_size);
 
-/* Whether what is written to WHERE (as above; NULL: stdout) is shown on a terminal. */
+/* Returns true if output to WHERE (as above; NULL: stdout) appears on a terminal. */
 int output_is_terminal(const char *where);
 
 /* Appends to the file at PATH, made if it is not there, unless it would then have more than

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory that is given back all at once, and a hash table beside it: what building a
- * report needs thousands of times. Knows nothing of reports.
+ * An arena, whose memory is freed all at once, and a hash table. Must not know anything about
+ * reports.
  */
 #ifndef GPULEAK_REPORT_ARENA_H
 #define GPULEAK_REPORT_ARENA_H
@@ -16,10 +16,11 @@ struct report_arena {
 	size_t used; /* of the last piece */
 };
 
-/* SIZE zeroed bytes, aligned for anything, or NULL. They live as long as the arena. */
+/* Returns SIZE zeroed bytes, aligned for any type, or NULL. They live as long as the arena. */
 void *arena_alloc(struct report_arena *arena, size_t size);
 
-/* The LENGTH bytes at TEXT with a NUL behind them, or NULL. Ends at the first NUL in them. */
+/* Copies the LENGTH bytes at TEXT, up to the first NUL in them, and appends a NUL. Returns the copy
+ * or NULL. */
 char *arena_text(struct report_arena *arena, const char *text, size_t length);
 
 /* printf into the arena; NULL if there is no memory. */
@@ -28,7 +29,7 @@ char *arena_printf(struct report_arena *arena, const char *format, ...)
 char *arena_vprintf(struct report_arena *arena, const char *format, va_list arguments)
 	__attribute__((format(printf, 2, 0)));
 
-/* Gives everything back; the arena is empty and usable again. */
+/* Frees all memory. The arena is then empty and usable again. */
 void arena_finish(struct report_arena *arena);
 
 /* Values by hash. The table owns neither keys nor values. Starts as { 0 }. */
@@ -42,11 +43,11 @@ struct table {
 	size_t count;
 };
 
-/* The value of HASH that SAME(value, KEY) accepts, or NULL. */
+/* Returns the value of HASH for which SAME(value, KEY) is true, or NULL. */
 void *table_find(const struct table *table, uint64_t hash,
 		 int (*same)(const void *value, const void *key), const void *key);
 
-/* Adds VALUE (not NULL), which is not looked for first. 0 or -ENOMEM. */
+/* Adds VALUE (not NULL) without checking for an equal one. 0 or -ENOMEM. */
 int table_add(struct table *table, uint64_t hash, void *value);
 
 void table_finish(struct table *table);

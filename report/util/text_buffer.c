@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * open_memstream() with its two moments at which memory may lack.
+ * Wraps open_memstream(). Both of its failures return -ENOMEM.
  */
 #include "report/util/text_buffer.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Words that are written to a FILE, caught as a string, for formats that escape them once more.
+ * A FILE that collects its text in memory, for formats that escape the text once more.
  */
 #ifndef GPULEAK_REPORT_TEXT_BUFFER_H
 #define GPULEAK_REPORT_TEXT_BUFFER_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A pattern is cut at its stars once; matching then looks for the pieces from left to right
- * and never goes back, which is linear and finds a match where there is one.
+ * Splits a pattern at its stars once. Matching searches the pieces from left to right without
+ * backtracking, which is linear and finds every match.
  */
 #include "report/util/wildcard.h"
 

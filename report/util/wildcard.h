@@ -11,19 +11,19 @@
 #define WILDCARD_BYTES_MAX 4096 /* of a pattern, for whoever parses one */
 
 struct wildcard {
-	char *pieces;       /* what stands between the stars, each ended by NUL */
+	char *pieces;       /* the texts between the stars, each NUL-terminated */
 	unsigned int count; /* of pieces, at least 1 */
 	int at_start;       /* the first piece is where the text begins, */
 	int at_end;         /* the last one where it ends */
 };
 
-/* Cuts the LENGTH bytes of PATTERN at their stars; no NUL may be among them. 0 with *RET to
- * be finished, or -ENOMEM. */
+/* Splits the LENGTH bytes of PATTERN, which contain no NUL, at their stars. 0 with *RET to be
+ * finished, or -ENOMEM. */
 int wildcard_compile(const char *pattern, size_t length, int at_start, int at_end,
 		     struct wildcard *ret);
 void wildcard_finish(struct wildcard *wildcard);
 
-/* Whether TEXT has the pieces in their order. */
+/* Returns true if TEXT contains the pieces in their order. */
 int wildcard_matches(const struct wildcard *wildcard, const char *text);
 
 #endif

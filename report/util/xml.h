@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Text in XML 1.0: what markup needs escaped is, and what XML has no way to say is spelled out.
+ * Writes text as XML 1.0: escapes markup, and spells out characters that XML cannot contain.
  */
 #ifndef GPULEAK_REPORT_XML_H
 #define GPULEAK_REPORT_XML_H
