@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two sorted lists, merged.
+ * Merges two sorted lists.
  */
 #include "report/analyze/diff.h"
 

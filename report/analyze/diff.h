@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two reports compared by fingerprint. Finds and counts. Must not print or judge.
+ * Compares two reports by fingerprint. Must not print or judge.
  */
 #ifndef GPULEAK_REPORT_DIFF_H
 #define GPULEAK_REPORT_DIFF_H
@@ -22,7 +22,7 @@ enum diff_change {
 
 struct diff_row {
 	enum diff_change change;
-	struct leak_total before, after; /* all 0 where there is none */
+	struct leak_total before, after; /* all 0 if the leak is missing on that side */
 };
 
 struct diff {
@@ -37,7 +37,7 @@ struct diff {
 /* 0 with *RET to be finished; it refers to the reports. Or -ENOMEM. */
 int diff_make(const struct report *before, const struct report *after, struct diff *ret);
 
-/* "new", "grew", "shrank", "gone", "unchanged" */
+/* Returns "new", "grew", "shrank", "gone" or "unchanged". */
 const char *diff_word(enum diff_change change);
 
 void diff_finish(struct diff *diff);

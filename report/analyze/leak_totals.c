@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * One entry a leak, sorted, then those of one fingerprint made one.
+ * Makes one entry per leak, sorts them, and merges those with the same fingerprint.
  */
 #include "report/analyze/leak_totals.h"
 

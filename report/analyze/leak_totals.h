@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The leaks of a report by fingerprint, summed over devices, lines and processes: what a
- * baseline keeps and what two reports are compared by.
+ * The leaks of a report by fingerprint, summed over devices, lines and processes, for baselines
+ * and comparisons.
  */
 #ifndef GPULEAK_REPORT_LEAK_TOTALS_H
 #define GPULEAK_REPORT_LEAK_TOTALS_H
@@ -24,13 +24,13 @@ struct leak_totals {
 	size_t count;
 };
 
-/* The fingerprint that LEAK was read with, or what its api, kind and stack make. */
+/* Returns the fingerprint that LEAK was read with, or computes it from api, kind and stack. */
 uint64_t report_leak_fingerprint(const struct report_leak *leak);
 
 /* Fills *RET, to be finished by the caller; its leaks are REPORT's. 0 or -ENOMEM. */
 int leak_totals_make(const struct report *report, struct leak_totals *ret);
 
-/* Puts the largest first; leak_totals_find() is then no longer possible. */
+/* Sorts the largest first; leak_totals_find() no longer works afterwards. */
 void leak_totals_sort_by_size(struct leak_totals *totals);
 
 /* The entry of FINGERPRINT, or NULL. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One walk over the blocks, sums by row, rows put together by what they say. Costs what the
- * ledger is long, and symbols of as many stacks as somebody will read.
+ * Walks over the blocks once, sums them up by call site, and merges equal sites. The cost is the
+ * length of the ledger plus the symbols of the stacks that are shown.
  */
 #include "report/analyze/live.h"
 
@@ -34,7 +34,7 @@ static int same_site(const void *value, const void *key)
 	       a->device == b->device;
 }
 
-/* The same in every look at the same bytes, no longer. */
+/* The same for every read of the same bytes. */
 static uint64_t hash_site(const struct live_site *key)
 {
 	uint64_t hash = hash_number((uintptr_t)key->api, hash_number(key->stack_ref, 0));
@@ -62,7 +62,7 @@ static int find_site(struct live_gathering *g, const struct live_site *key,
 	return 0;
 }
 
-/* The site of the blocks whose row is REF; *RET is NULL if they are no memory. */
+/* Finds or makes the site of the blocks at call site REF; *RET is NULL for objects. */
 static int site_at(struct live_gathering *g, uint32_t ref, struct live_site_node **first,
 		   struct live_site_node **ret)
 {
@@ -120,7 +120,8 @@ static int walk_blocks(struct live_gathering *g, struct live_site_node **first)
 	return r;
 }
 
-/* Counts what ROW's site has allocated so far, if that is known, or asked for. */
+/* Adds what ROW's site has allocated so far, if the site has live blocks or FIRST asks for all
+ * sites. */
 static int walk_rows(struct live_gathering *g, const struct live_look *look,
 		     struct live_site_node **first)
 {

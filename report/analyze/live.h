@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What lives in a process at this moment, from its ledger: sums by device and kind, and by
- * call site. Made again and again of a ledger that grows, so it looks up symbols of the
- * largest sites only; what the symbolizer has met before it does not look up again.
+ * The live memory of a process now, from its ledger: sums by device and kind, and by call site.
+ * Computed repeatedly while the ledger grows, so it looks up symbols of the largest sites only,
+ * and each symbol once.
  */
 #ifndef GPULEAK_REPORT_LIVE_H
 #define GPULEAK_REPORT_LIVE_H
@@ -30,26 +30,27 @@ struct live_site {
 	const char *api;
 	const char *kind;
 	int device;
-	uint32_t stack_ref; /* of the ledger: the same in every look, as nothing moves there */
+	uint32_t stack_ref; /* of the ledger: the same for every read, because records do not
+			     * move */
 	struct live_sum sum;
-	struct live_sum before; /* at the look before; 0: it had nothing, or there was none */
+	struct live_sum before; /* at the previous read; 0: no memory, or no previous read */
 	uint64_t allocated, allocated_before; /* bytes so far */
-	struct growth_verdict growing; /* over the watcher's own steps */
-	const struct report_stack *stack; /* NULL beyond the sites that were asked for */
+	struct growth_verdict growing; /* over the steps of `gpuleak top` */
+	const struct report_stack *stack; /* NULL for sites beyond the requested number */
 };
 
 enum live_order {
 	LIVE_BY_BYTES,
 	LIVE_BY_BLOCKS,
-	LIVE_BY_GROWTH, /* bytes since the look before */
+	LIVE_BY_GROWTH, /* bytes since the previous read */
 	LIVE_BY_RATE,   /* bytes allocated since then; then sites with nothing left count, too */
 };
 
 struct live_look {
-	size_t sites; /* how many get their stacks; what grows gets it beyond that */
+	size_t sites; /* how many sites get stacks; growing sites get one in addition */
 	enum live_order order;
-	struct trend *trend; /* remembers the look before; may be NULL */
-	int step; /* the watcher marks a step of its own */
+	struct trend *trend; /* state of the previous read; may be NULL */
+	int step; /* `gpuleak top` counts this read as a step */
 };
 
 struct live {
@@ -66,7 +67,7 @@ int live_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer
 	       const struct live_look *look, struct live **ret);
 void live_destroy(struct live *live); /* NULL is fine */
 
-/* What the same kind had in an earlier look. EARLIER NULL: zero. */
+/* Returns the bytes of the same kind at an earlier read. EARLIER NULL: zero. */
 struct live_sum live_kind_in(const struct live *earlier, const struct live_kind *kind);
 
 #endif

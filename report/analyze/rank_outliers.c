@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What more than half of the ranks do is what they do; who does otherwise is named. Where no
- * more than half agree nobody is odd. Ends come first: they explain the rest.
+ * Finds ranks that differ from the majority, which is more than half of the ranks. Without a
+ * majority there are no outliers. Bad ends are listed first, because they explain the rest.
  */
 #include "report/analyze/rank_outliers.h"
 
@@ -30,7 +30,7 @@ static int add_outlier(struct ranks *ranks, const char *sentence)
 	return 0;
 }
 
-/* "rank 3", "ranks 1, 3 and 5", "12 ranks" of those marked in CHOSEN. */
+/* Writes "rank 3", "ranks 1, 3 and 5" or "12 ranks" for the ranks marked in CHOSEN. */
 static const char *name_ranks(const struct ranks *ranks, const char *chosen,
 			      char ret[NAMES_BYTES])
 {
@@ -54,7 +54,7 @@ static const char *name_ranks(const struct ranks *ranks, const char *chosen,
 	return ret;
 }
 
-/* How PROCESS ended if that was not well, else "". */
+/* Writes how PROCESS ended if it failed, else "". */
 static void bad_end(const struct report_process *process, char ret[ENDED_BYTES])
 {
 	const char *name;
@@ -72,7 +72,7 @@ static void bad_end(const struct report_process *process, char ret[ENDED_BYTES])
 	}
 }
 
-/* One sentence for each way to end badly that there is. */
+/* Adds one sentence for each way in which ranks failed. */
 static int find_ends(const struct report *report, struct ranks *ranks, char *chosen)
 {
 	char (*ends)[ENDED_BYTES] = calloc(ranks->count, sizeof(*ends)), names[NAMES_BYTES];
@@ -124,7 +124,8 @@ static int compare_bytes(const void *left, const void *right)
 	return compare_numbers(*(const uint64_t *)left, *(const uint64_t *)right);
 }
 
-/* What more than half of the ranks leak of LEAK. 1, or 0 if there is no such number. */
+/* Finds the number of bytes of LEAK that more than half of the ranks leak. Returns 0 if there is no
+ * such number, else 1. */
 static int find_usual(const struct ranks *ranks, const struct rank_leak *leak, uint64_t *sorted,
 		      uint64_t *ret)
 {
@@ -182,7 +183,7 @@ static int tell_absent(struct ranks *ranks, const struct rank_leak *leak, uint64
 	for (size_t i = 0; i < leak->count; i++)
 		chosen[leak->parts[i].rank] = 0;
 	for (size_t i = 0; i < ranks->count; i++) {
-		if (ranks->ended_badly[i]) /* it did not get so far: no wonder */
+		if (ranks->ended_badly[i]) /* it failed before it could leak */
 			chosen[i] = 0;
 		absent += chosen[i] != 0;
 	}

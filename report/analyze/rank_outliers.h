@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The odd ones out of a job, in words; for ranks.c alone.
+ * Sentences about ranks that differ from the others. Only ranks.c includes this.
  */
 #ifndef GPULEAK_REPORT_RANKS_ODD_H
 #define GPULEAK_REPORT_RANKS_ODD_H
@@ -8,7 +8,7 @@
 struct ranks;
 struct report;
 
-/* Fills in the sentences of RANKS, whose leaks are there. 0 or -ENOMEM. */
+/* Fills in the sentences of RANKS, after its leaks. 0 or -ENOMEM. */
 int ranks_find_odd(const struct report *report, struct ranks *ranks);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Leaks of all ranks, sorted by fingerprint, place and rank: what stands side by side then is
- * one leak. Memory grows with the leaks that there are, not with leaks times ranks.
+ * Sorts the leaks of all ranks by fingerprint, place and rank, so that neighbours are the same
+ * leak. Memory use grows with the number of leaks, not with leaks times ranks.
  */
 #include "report/analyze/ranks.h"
 

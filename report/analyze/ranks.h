@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Several processes as the ranks of one job: which leaks they share, and who is not as the
- * others are. A rank may have several processes (workers inherit its number). Prints nothing.
+ * Several processes as the ranks of one job: the leaks that they share, and the ranks that
+ * differ. A rank may have several processes, because workers inherit its number. Must not print.
  */
 #ifndef GPULEAK_REPORT_RANKS_H
 #define GPULEAK_REPORT_RANKS_H
@@ -13,7 +13,7 @@
 
 struct report_arena;
 
-/* What one rank leaks of a shared leak. */
+/* The part of a shared leak that one rank leaks. */
 struct rank_part {
 	size_t rank; /* index into ranks.numbers */
 	uint64_t bytes;
@@ -37,8 +37,8 @@ struct ranks {
 	size_t leaking; /* ranks with a leak */
 	struct rank_leak *leaks; /* largest first */
 	size_t leak_count;
-	/* Sentences on who is odd, the most telling first: "only rank 3 leaks 1.0 GiB at ...".
-	 * Names in them may hold any bytes. */
+	/* Sentences about ranks that differ, the most important first: "only rank 3 leaks 1.0 GiB
+	 * at ...". Names in them may hold any bytes. */
 	const char **odd;
 	size_t odd_count;
 	char *ended_badly; /* by rank: killed, or with a status that is not 0 */
@@ -53,7 +53,7 @@ int ranks_find(const struct report *report, struct ranks *ret);
 /* The index of rank NUMBER, of one of the report's processes. */
 size_t ranks_index(const struct ranks *ranks, int number);
 
-/* Whether LEAK, of a process of the report, is one that other ranks have, too. */
+/* Returns true if other ranks have LEAK, too. */
 int ranks_shares(const struct ranks *ranks, const struct report_leak *leak);
 
 void ranks_finish(struct ranks *ranks);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sites by what they are: refs of a ledger stay, strings are copied, since each look has its own.
+ * Identifies sites by their refs in the ledger, which do not change. Copies strings, because
+ * each read has its own.
  */
 #include "report/analyze/trend.h"
 
@@ -13,7 +14,7 @@ struct trend_site {
 	const char *api, *kind;
 	int device;
 	uint32_t stack_ref;
-	unsigned int seen; /* number of the look */
+	unsigned int seen; /* number of the read */
 	struct live_sum sum;
 	uint64_t allocated;
 	struct growth_series series;

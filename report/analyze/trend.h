@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a watcher remembers of a process's sites from look to look: how much they had, and
- * whether they keep growing over steps of the watcher's own, for processes that mark none.
+ * The state of `gpuleak top` between reads: how much each call site had, and if it keeps growing
+ * over steps that top counts itself, for processes that mark no steps.
  */
 #ifndef GPULEAK_REPORT_TREND_H
 #define GPULEAK_REPORT_TREND_H
@@ -20,8 +20,8 @@ struct trend { /* all zero: nothing was seen */
 	unsigned int looks, steps;
 };
 
-/* One look at the COUNT sites at SITES, which get what they had at the look before; a STEP if
- * that is not 0: then they also get a verdict. 0 or -ENOMEM. */
+/* Updates the state with the COUNT SITES of one read and fills in their previous sizes. If STEP is
+ * not 0, also decides which of them keep growing. 0 or -ENOMEM. */
 int trend_look(struct trend *trend, struct live_site *sites, size_t count, int step);
 void trend_finish(struct trend *trend);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writes coverage for people. The one line names files by their last part; with -v they
- * have their paths.
+ * Prints coverage. The one-line form names files by their last part; the page for -v prints
+ * whole paths.
  */
 #include "report/describe/describe_coverage.h"
 
@@ -36,7 +36,7 @@ static const struct report_fact *route_of(const struct report_coverage *coverage
 	return NULL;
 }
 
-/* Who it was, unless that is the program itself. */
+/* Prints the modules that took the route, unless that is only the program. */
 static void print_modules(FILE *out, const struct report_process *process,
 			  const struct report_fact *fact)
 {
@@ -156,7 +156,7 @@ static void print_all_routes(FILE *out, const struct report_coverage *coverage)
 		}
 }
 
-/* Names that are ignored for one reason, where the first of them stands. */
+/* Prints the names that are ignored for one reason, at the first of them. */
 static void print_ignored(FILE *out, const struct report_coverage *coverage, size_t first)
 {
 	const struct report_fact *one, *own = coverage_fact(coverage, "ignored", first);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Coverage as text: one line for a report that has more to say than one, and a page for
- * who asks with -v.
+ * Coverage as text: one line for a report with several lines, and a page for -v.
  */
 #ifndef GPULEAK_REPORT_TEXT_COVERAGE_H
 #define GPULEAK_REPORT_TEXT_COVERAGE_H
@@ -14,7 +13,7 @@ struct report_process;
  * nothing if the ledger has no record of coverage. */
 void text_coverage(FILE *out, const struct report_process *process);
 
-/* Every route, module and function. */
+/* Prints every route, module and function. */
 void text_coverage_all(FILE *out, const struct report_process *process);
 
 #endif

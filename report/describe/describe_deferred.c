@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tells a buffer whose last reference is gone from one that is gone: what was still held
- * at the end and by what, and how long the longest wait was.
+ * Prints deferred frees: released memory that was still allocated at the end, what held it, and
+ * the longest wait.
  */
 #include "report/describe/describe_deferred.h"
 
@@ -76,7 +76,7 @@ static void print_holder(FILE *out, const struct report_holder *holder)
 	fputc('\n', out);
 }
 
-/* Only what is proven; the holders are named apart. */
+/* Prints the reason if it is proven. print_holder() prints the holders. */
 static void print_reason(FILE *out, const struct report_deferred *deferred)
 {
 	switch (deferred->reason) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What was released and not freed, in the text report.
+ * Deferred frees in the text report.
  */
 #ifndef GPULEAK_REPORT_TEXT_DEFERRED_H
 #define GPULEAK_REPORT_TEXT_DEFERRED_H
@@ -10,18 +10,18 @@
 struct report_leak;
 struct report_process;
 
-/* Nothing where nothing is held any more, unless waits are worth a line: VERBOSE, or there
- * is a report of more than one line anyhow. */
+/* Prints the deferred frees. Prints the waits only if VERBOSE is set or the report has several
+ * lines anyway. */
 void text_deferred(FILE *out, const struct report_process *process, int verbose);
 
-/* "released, but never unmapped: mapped at make_buffer (/abs/app.c:12)", of a LEAK with a
+/* Prints "released, but never unmapped: mapped at make_buffer (/abs/app.c:12)" for a LEAK with a
  * mapping. */
 void text_mapped(FILE *out, const struct report_leak *leak);
-/* Where it was mapped and released, with stacks. */
+/* Prints the stacks of the mapping and the release. */
 void text_mapping(FILE *out, const struct report_leak *leak);
 
-/* "12 blocks, 1,024 bytes (1.0 KiB) behind a user event that was never set, made at main (a.c:3)";
- * nothing and 0 if PROCESS has none. */
+/* Prints "12 released blocks, 1,024 bytes (1.0 KiB), held by a user event that was never set,
+ * created at main (a.c:3)" and returns 1; returns 0 if PROCESS has none. */
 int text_stuck(FILE *out, const struct report_process *process);
 
 #endif

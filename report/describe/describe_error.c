@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What went wrong, in the order in which somebody who has to fix it asks: which call,
- * which block, who freed it before. Claims no more than the ledger proves: that a free
- * took the wrong owner's block away stays a candidate.
+ * Describes an invalid free in the order in which a reader needs it: the call, the block, the
+ * earlier frees. States only what the ledger proves; a free that may have hit another owner's
+ * block is a possible cause.
  */
 #include "report/describe/describe_error.h"
 
@@ -42,7 +42,7 @@ void text_error_brief(FILE *out, const struct report_error *error)
 	print_escaped(out, text_error_words(error->type));
 	fprintf(out, " of 0x%" PRIx64 " at ", error->address);
 	text_place(out, error->stack);
-	/* Its caller may be innocent: who took the block away first is the one to look at. */
+	/* The caller of the second free may be correct: the first free is the one to check. */
 	if (error->earlier_freed.api && error->freed.stack) {
 		fputs(", already freed by ", out);
 		text_place(out, error->freed.stack);
@@ -65,7 +65,7 @@ static void print_call(FILE *out, const struct report_error *error, const char *
 	fprintf(out, " %s", what);
 }
 
-/* Whether the first sentence says which block it was. */
+/* Returns true if the first sentence names the block. */
 static int tells_of_block(const struct report_error *error)
 {
 	return strcmp(error->type, "interior-free") == 0 && error->block_bytes;
@@ -86,7 +86,7 @@ static void print_result(FILE *out, const struct report_error *error)
 		fprintf(out, " (the driver returned %d)", error->result);
 }
 
-/* The first sentence: what this free did. */
+/* Prints the first sentence: what this free did. */
 void text_error_sentence(FILE *out, const struct report_error *error)
 {
 	if (strcmp(error->type, "double-free") == 0) {
@@ -140,8 +140,9 @@ static void print_event(FILE *out, const char *before, const struct report_event
 	text_stack(out, event->stack);
 }
 
-/* The address had two owners in turn. Either the free of the first one came twice and hit
- * the second one's block, or all is as it looks; which of them nobody recorded. */
+/* Two blocks had the address, one after the other. Either the first one was freed twice and the
+ * second free hit the second block, or the frees are as recorded. The ledger does not show
+ * which. */
 static void print_earlier(FILE *out, const struct report_error *error)
 {
 	print_event(out, "It was freed by", &error->freed,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Wrong frees in the words of the text report: each one a story with its stacks.
+ * Invalid frees in the words of the text report, each with its stacks.
  */
 #ifndef GPULEAK_REPORT_TEXT_ERROR_H
 #define GPULEAK_REPORT_TEXT_ERROR_H
@@ -19,25 +19,26 @@ struct error_group {
 	struct error_group *next;
 };
 
-/* The errors of PROCESS in groups, in POOL, in the order of their first ones; *RET is NULL if
- * there are none. 0 or -ENOMEM. */
+/* Groups the errors of PROCESS. The groups are in ARENA, in the order of their first errors; *RET
+ * is NULL without errors. 0 or -ENOMEM. */
 int text_error_groups(const struct report_process *process, struct report_arena *arena,
 		      struct error_group **ret);
 
-/* The story of a group with its stacks, in several lines. */
+/* Prints a group of errors with its stacks, in several lines. */
 void text_error(FILE *out, const struct error_group *group);
 
-/* "double free"; a type that is not known as it is: any bytes. */
+/* Returns "double free"; returns an unknown type unchanged, which may hold any bytes. */
 const char *text_error_words(const char *type);
 
-/* All errors of PROCESS; those with the same stacks once, with their number. 0 or -ENOMEM. */
+/* Prints all errors of PROCESS; errors with the same stacks once, with their count. 0 or
+ * -ENOMEM. */
 int text_errors(FILE *out, const struct report_process *process);
 
-/* "double free of 0x... at cleanup (/abs/app.c:40)", for a first line. */
+/* Prints "double free of 0x... at cleanup (/abs/app.c:40)", for a first line. */
 void text_error_brief(FILE *out, const struct report_error *error);
 
-/* "cuMemFree_v2 was given a block that had been freed already (the driver answered
- * CUDA_ERROR_INVALID_VALUE (1))" */
+/* Prints "cuMemFree_v2 was given a block that had been freed already (the driver returned
+ * CUDA_ERROR_INVALID_VALUE (1))". */
 void text_error_sentence(FILE *out, const struct report_error *error);
 
 #endif

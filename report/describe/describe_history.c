@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tells of the references of a leaked handle: first how many are left, then each event in
- * its order, with the whole stack where nobody gave the reference back. Says what is a guess.
+ * Prints the references of a leaked handle: how many are left, then each event in order, with
+ * the whole stack if no release matches. Marks guesses.
  */
 #include "report/describe/describe_history.h"
 
@@ -66,7 +66,7 @@ static void print_event(FILE *out, const struct report_history *history, size_t 
 	fputc('\n', out);
 }
 
-/* All events, but of many pairs only those that ended last. */
+/* Prints all events, but only the latest of many matched ones. */
 static void print_events(FILE *out, const struct report_history *history)
 {
 	size_t from = history->count > EVENTS_MAX ? history->count - EVENTS_MAX : 0;

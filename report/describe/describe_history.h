@@ -10,7 +10,8 @@
 
 struct report_history;
 
-/* Of one of BLOCKS blocks that were allocated at the stack just printed; nothing for NULL. */
+/* Prints the history of one of BLOCKS blocks, whose stack was just printed. Prints nothing for
+ * NULL. */
 void text_history(FILE *out, const struct report_history *history, uint64_t blocks);
 
 #endif

@@ -21,7 +21,8 @@ const char *describe_size(uint64_t bytes, char ret[DESCRIBE_SIZE_MAX])
 	return ret;
 }
 
-/* The frame is often a helper that all allocations share: its caller tells them apart. */
+/* Returns the caller of FRAME: many allocations share a helper function, and its caller tells them
+ * apart. */
 static const char *caller_of(const struct report_stack *stack, const struct report_frame *frame)
 {
 	const struct report_frame *caller = frame + 1;

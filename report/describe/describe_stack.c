@@ -41,7 +41,8 @@ static void print_function(FILE *out, const struct report_frame *frame)
 		fputs("???", out);
 }
 
-/* How a program and a thread begin: below these frames there is nothing to read. */
+/* Returns true for functions that start a program or a thread: frames below them are not
+ * printed. */
 static int begins(const struct report_frame *frame)
 {
 	static const char *const names[] = {
@@ -59,7 +60,7 @@ static int begins(const struct report_frame *frame)
 	return 0;
 }
 
-/* The frames that say something: all but the outermost ones that only begin. */
+/* Returns the number of frames without the outermost ones that only start a program or a thread. */
 static size_t telling(const struct report_stack *stack)
 {
 	size_t count = stack->count;
@@ -87,7 +88,7 @@ static void print_frame(FILE *out, const struct report_stack *stack, size_t i)
 	fputs(frame->file ? "\n" : ")\n", out);
 }
 
-/* The first frame at or behind FROM that is the application's, or COUNT. */
+/* Returns the first frame from FROM on that is the application's, or COUNT. */
 static size_t next_own(const struct report_stack *stack, size_t from, size_t count)
 {
 	while (from < count && stack->frames[from].role != FRAME_APPLICATION)
@@ -95,8 +96,8 @@ static size_t next_own(const struct report_stack *stack, size_t from, size_t cou
 	return from;
 }
 
-/* What of the frames before OWN, the first of the application's, the application called: the
- * outermost, but for an interpreter between the two. */
+/* Returns the outermost frame before OWN, the application's first frame, that is not an
+ * interpreter's: the function that the application called. */
 static size_t called(const struct report_stack *stack, size_t own)
 {
 	size_t i = own;
@@ -106,8 +107,8 @@ static size_t called(const struct report_stack *stack, size_t own)
 	return i ? i - 1 : own - 1;
 }
 
-/* What stands for a frame where it is folded: the last part of its module, or for Python the
- * package, else the file. */
+/* Writes the name of a folded frame: the last part of its module, or for Python the package, else
+ * the file. */
 static void folded_name(const struct report_frame *frame, char ret[FOLDED_NAME_MAX])
 {
 	const char *path = frame->module ? frame->module : frame->file ? frame->file : "???";
@@ -143,7 +144,7 @@ static void print_fold(FILE *out, const struct report_stack *stack, size_t from,
 	fputs(count > FOLDED_NAMES_MAX ? " and others\n" : "\n", out);
 }
 
-/* The frames from FROM to TO, none of which is the application's. */
+/* Prints the frames from FROM to TO, of which none is the application's. */
 static void print_or_fold(FILE *out, const struct report_stack *stack, size_t from, size_t to)
 {
 	if (to - from > 1)
@@ -158,7 +159,8 @@ static void print_frames(FILE *out, const struct report_stack *stack, size_t fro
 		print_frame(out, stack, i);
 }
 
-/* The application's frames, and of what it called the frame that it called. */
+/* Prints the application's frames and the frames that they called directly, and folds the
+ * others. */
 static void print_with_folds(FILE *out, const struct report_stack *stack, size_t count)
 {
 	size_t own = next_own(stack, 0, count), next, shown;
@@ -185,7 +187,7 @@ void text_stack(FILE *out, const struct report_stack *stack)
 		fputs("    (no stack was recorded)\n", out);
 		return;
 	}
-	/* Without a frame of the application nobody knows which one matters. */
+	/* Without a frame of the application any frame may matter. */
 	if (whole_stacks || next_own(stack, 0, count) == count)
 		print_frames(out, stack, 0, count);
 	else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Stacks, places, sizes and processes in the words of the text report: what its parts share.
+ * Stacks, places, sizes and processes in the words of the text report.
  */
 #ifndef GPULEAK_REPORT_TEXT_STACK_H
 #define GPULEAK_REPORT_TEXT_STACK_H
@@ -12,33 +12,33 @@ struct report_leak;
 struct report_process;
 struct report_stack;
 
-/* Whether stacks are shown whole from now on. If not, as at the start, frames that are not the
- * application's are folded where several follow each other. */
+/* Sets if whole stacks are printed from now on. Otherwise, and at the start, consecutive frames
+ * that are not the application's are folded. */
 void text_stack_whole(int whole);
 
-/* One numbered line a frame, or several frames that are folded, down to main or a thread's own
- * function (JSON has what is below, too), or one line that says there is none. */
+/* Prints a numbered line per frame or folded frames, down to main or a thread's start function.
+ * JSON has the frames below, too. Prints one line for an empty stack. */
 void text_stack(FILE *out, const struct report_stack *stack);
 
-/* "make_buffer (/abs/app.c:12)": the application's own frame of the stack. */
+/* Prints "make_buffer (/abs/app.c:12)": the application's innermost frame. */
 void text_place(FILE *out, const struct report_stack *stack);
 
-/* The same with its caller: the frame itself is often a helper that all allocations share. */
+/* Prints the same with its caller, because many allocations share a helper function. */
 void text_place_and_caller(FILE *out, const struct report_stack *stack);
 
-/* "8,388,608 bytes (8.0 MiB)" */
+/* Prints "8,388,608 bytes (8.0 MiB)". */
 void text_bytes(FILE *out, uint64_t bytes);
 
-/* "(device memory, cuMemAlloc_v2, device 0)" */
+/* Prints "(device memory, cuMemAlloc_v2, device 0)". */
 void text_source(FILE *out, const struct report_leak *leak);
 
-/* "1.25 s", "12.3 ms", "41 us" */
+/* Prints "1.25 s", "12.3 ms" or "41 us". */
 void text_time(FILE *out, uint64_t ns);
 
 /* "device memory" */
 void text_kind(FILE *out, const char *kind);
 
-/* "app (pid 12, still running)", "app rank 3 (pid 12, node7)" */
+/* Prints "app (pid 12, still running)" or "app rank 3 (pid 12, node7)". */
 void text_process(FILE *out, const struct report_process *process);
 
 /* "exited with status 0" */

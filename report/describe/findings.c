@@ -100,7 +100,7 @@ static int number(struct findings *findings)
 		struct finding *first = table_find(&table, hash, same_fingerprint,
 						   &finding->fingerprint);
 
-		/* The first one counts, and gets its own number back at the end. */
+		/* The first finding counts the others, and gets its own number at the end. */
 		if (first)
 			finding->ordinal = ++first->ordinal;
 		else if (table_add(&table, hash, finding) < 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * One row a kind. Kinds with a slash are objects that are no memory.
+ * One row per kind. Kinds with a slash are objects that are not memory.
  */
 #include "report/describe/kinds.h"
 

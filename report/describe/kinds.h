@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kinds of memory and of objects that a report may name, and their words for people. The
- * rows of each API and its hand-written wrappers give each block its kind; all are listed here.
+ * The kinds of memory and of objects, and their words. The rows of each API and its hand-written
+ * wrappers give each block its kind; all are listed here.
  */
 #ifndef GPULEAK_REPORT_KINDS_H
 #define GPULEAK_REPORT_KINDS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads by lines, refuses what it does not understand, and writes what it would read.
+ * Reads and writes baselines. Refuses lines that it does not understand.
  */
 #include "report/gate/baseline.h"
 
@@ -101,7 +101,8 @@ static int compare_entries(const void *left, const void *right)
 	return a->line < b->line ? -1 : a->line > b->line;
 }
 
-/* What a merge of two branches leaves: which of the two numbers is meant nobody can tell. */
+/* Refuses a fingerprint that is listed twice, as a merge of two branches may leave it: it is
+ * unclear which numbers are right. */
 static int check_twice(struct lines *file, const struct baseline *baseline)
 {
 	for (size_t i = 1; i < baseline->count; i++) {
@@ -168,7 +169,8 @@ static const char *last_part(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-/* Without lines and directories, which change without the leak. */
+/* Writes the place without line number and directory, which change while the leak stays the
+ * same. */
 static void write_place(FILE *out, const struct report_leak *leak)
 {
 	const struct report_frame *frame = report_stack_culprit(leak->stack);

@@ -34,16 +34,16 @@ struct baseline {
 	size_t count;
 };
 
-/* Both: 0 and *RET to be destroyed by the caller, or -errno with "NAME:LINE: what" in ERROR.
- * An empty text is a baseline that knows nothing. */
+/* Both return 0 and *RET to be destroyed by the caller, or -errno with "NAME:LINE: what" in ERROR.
+ * An empty text is a baseline without leaks. */
 int baseline_parse(const char *text, size_t length, const char *name, struct baseline **ret,
 		   char *error, size_t error_size);
 int baseline_load(const char *path, struct baseline **ret, char *error, size_t error_size);
 
-/* The entry of FINGERPRINT, or NULL. BASELINE may be NULL. */
+/* Returns the entry of FINGERPRINT, or NULL. BASELINE may be NULL. */
 const struct baseline_entry *baseline_find(const struct baseline *baseline, uint64_t fingerprint);
 
-/* Writes the file that knows all of TOTALS. */
+/* Writes a baseline with all leaks of TOTALS. */
 void baseline_write(const struct leak_totals *totals, FILE *out);
 
 void baseline_destroy(struct baseline *baseline); /* NULL is fine */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lines of SUBJECT:WHAT LIMIT. The limit is what stands last, since patterns may hold blanks.
+ * Parses lines of SUBJECT:PATTERN LIMIT. The limit is the last word, because patterns may
+ * contain blanks.
  */
 #include "report/gate/budgets.h"
 

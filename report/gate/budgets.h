@@ -48,12 +48,13 @@ struct budgets {
 	size_t count;
 };
 
-/* Both: 0 and *RET to be destroyed by the caller, or -errno with "NAME:LINE: what" in ERROR. */
+/* Both return 0 and *RET to be destroyed by the caller, or -errno with "NAME:LINE: what" in
+ * ERROR. */
 int budgets_parse(const char *text, size_t length, const char *name, struct budgets **ret,
 		  char *error, size_t error_size);
 int budgets_load(const char *path, struct budgets **ret, char *error, size_t error_size);
 
-/* Whether RULE speaks of LEAK. A rule of peaks speaks of none. */
+/* Returns true if RULE covers LEAK. A rule for peaks covers no leak. */
 int budget_covers(const struct budget *rule, const struct report_leak *leak);
 
 void budgets_destroy(struct budgets *budgets); /* NULL is fine */

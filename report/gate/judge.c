@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Judges a report against budgets. Every rule is one function that adds a reason; no reason
- * to fail and at least one process to judge is the only way to pass. The rules that have files
- * of their own (baseline, budgets, policy) are judge_*.c.
+ * Judges a report. Each rule is one function that adds a reason to fail. A report passes only
+ * with no reason and at least one process. Rules with their own files (baseline, budgets,
+ * policy) are in judge_*.c.
  */
 #include "report/gate/judge.h"
 
@@ -19,7 +19,7 @@
 #include "report/analyze/leak_totals.h"
 
 #define JUDGE_SUPPRESSED_MAX (2 * NUMBER_MAX + 32)
-#define SENTENCES_MAX 100 /* of a thousand broken processes a hundred tell enough */
+#define SENTENCES_MAX 100 /* the first hundred sentences are enough for a reader */
 
 __attribute__((format(printf, 4, 0)))
 static void add_sentence(struct bench *bench, char ***list, size_t *count, const char *format,
@@ -72,11 +72,12 @@ const char *judge_who(const struct report_process *process, char ret[DESCRIBE_PL
 	return ret;
 }
 
-/* What the general budget is for: all that leaked but what is known or has a budget. */
+/* The leaks that count against --max-leaked-bytes: without those that the baseline knows or a
+ * budget covers. */
 struct rest {
 	uint64_t bytes, blocks;
 	const char *verb; /* "leaked" */
-	const char *what; /* behind that: " beyond what is known" */
+	const char *what; /* follows the verb: " beyond the baseline" */
 };
 
 static void too_much(struct bench *bench, const struct judge_input *input,
@@ -91,7 +92,7 @@ static void too_much(struct bench *bench, const struct judge_input *input,
 					     : "0");
 }
 
-/* " (2 blocks, 2,000 bytes suppressed)", "" if nothing is. */
+/* Writes " (2 blocks, 2,000 bytes suppressed)", or "" if nothing is suppressed. */
 static const char *suppressed(const struct report_summary *sum, char ret[JUDGE_SUPPRESSED_MAX])
 {
 	char blocks[NUMBER_MAX], bytes[NUMBER_MAX];
@@ -123,7 +124,7 @@ static void nothing_leaked(struct bench *bench, const struct judge_input *input,
 		judge_reason(bench, "nothing leaked%s%s", rest->what, suppressed(sum, hidden));
 }
 
-/* What is left after baseline and budgets, against the general budget. */
+/* Judges the leaks that remain after baseline and budgets against --max-leaked-bytes. */
 static void leaked(struct bench *bench, const struct judge_input *input, const struct rest *rest)
 {
 	if (rest->blocks || rest->bytes)
@@ -164,7 +165,8 @@ static int charge_leaks(struct bench *bench, const struct report *report)
 	return 0;
 }
 
-/* From the sums, not from the lists: what is in the sums alone is excused by nobody. */
+/* Starts from the sums and not from the lists: leaks that are only in the sums cannot be
+ * excused. */
 static struct rest find_rest(const struct bench *bench, const struct judge_input *input)
 {
 	const struct report_summary *sum = &input->report->summary;
@@ -232,7 +234,7 @@ static void judge_process(struct bench *bench, const struct judge_input *input,
 		judge_reason(bench, "%s was not recorded completely: %s", who, p->notes[i]);
 }
 
-/* Troubles that the caller named in words are not named again as the report's. */
+/* Does not repeat troubles of the report that the caller already named. */
 static void judge_whole(struct bench *bench, const struct judge_input *input)
 {
 	const struct report *report = input->report;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The gate: from a report to a verdict with its reasons in words. Fails closed: what is
- * not known to be clean does not pass. Knows no files and no formats; prints nothing.
+ * The gate: derives a verdict and its reasons from a report. Fails unless the report is proven
+ * clean. Must not read files, know formats, or print.
  */
 #ifndef GPULEAK_REPORT_JUDGE_H
 #define GPULEAK_REPORT_JUDGE_H
@@ -23,18 +23,20 @@ enum judge_verdict {
 
 struct judge_input {
 	const struct report *report;
-	/* Of what no budget below speaks of. 0: not even one block of no bytes. */
+	/* Limit for leaks that no budget covers. 0: not even a block of 0 bytes may leak. */
 	uint64_t max_leaked_bytes;
-	const struct baseline *baseline; /* leaks that are known; NULL: none */
+	const struct baseline *baseline; /* known leaks; NULL: none */
 	const struct budgets *budgets;   /* NULL: none */
-	const struct only_at *only_at;   /* who may allocate; NULL: everybody. Wants all sites */
-	int count_caches;          /* what caches hold is as good as leaked */
-	int count_deferred; /* so is released memory that is still there for no proven reason */
-	int growth_wanted; /* judge what keeps growing from step to step, too */
+	const struct only_at *only_at;   /* places that may allocate; NULL: all. Needs all call
+					  * sites */
+	int count_caches;          /* count memory in caches as leaked */
+	int count_deferred; /* also count deferred frees without a proven reason */
+	int growth_wanted; /* also judge growth from step to step */
 	uint64_t max_growth; /* bytes per step that each suspect may grow */
-	int leaks_unwanted; /* growth and errors alone: the process may go on, or end with leaks */
-	/* Sentences about the run for which no gate may pass: a ledger that could not be
-	 * read, a suppression file that was missing. */
+	int leaks_unwanted; /* judge only growth and errors: the process may still run, or end
+			     * with leaks */
+	/* Sentences about problems of the run that fail the gate: a ledger that could not be read,
+	 * a missing suppression file. */
 	const char *const *troubles;
 	size_t trouble_count;
 };
@@ -45,8 +47,7 @@ struct judgement {
 	 * hold any bytes: see escape.h. */
 	char **reasons;
 	size_t reason_count;
-	/* What whoever cares for the gate should know and what fails nothing: known leaks that
-	 * are gone. */
+	/* Remarks that do not fail the gate, such as known leaks that are gone. */
 	char **notes;
 	size_t note_count;
 };

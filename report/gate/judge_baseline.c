@@ -30,7 +30,7 @@ static void subtract_allowance(uint64_t *from, uint64_t *allowance)
 	*allowance -= taken;
 }
 
-/* Entries leave their allowances to the charges of their fingerprint, the first ones first. */
+/* Subtracts each entry's bytes and blocks from the leaks with its fingerprint, in their order. */
 static int excuse(struct bench *bench, const struct baseline *baseline)
 {
 	struct allowance *left = calloc(baseline->count + 1, sizeof(*left));
@@ -88,7 +88,7 @@ void judge_baseline(struct bench *bench, const struct judge_input *input)
 		bench->result = -ENOMEM;
 		return;
 	}
-	/* What was not recorded may be there all the same. */
+	/* An incomplete report cannot prove that a known leak is gone. */
 	if (input->report->count == 0 || input->report->incomplete)
 		return;
 	if (leak_totals_make(input->report, &totals) < 0) {

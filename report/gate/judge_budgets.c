@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Budgets of kinds, calls, devices and places. A leak that a budget speaks of counts in each
- * of those and not in the general one: otherwise that would have to be as large as all
- * together, and would hold nothing back.
+ * Judges budgets for kinds, calls, devices and places. A leak counts against every budget that
+ * covers it, and not against --max-leaked-bytes, which would otherwise have to be the sum of all
+ * budgets.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static void spend(struct spent *spent, uint64_t bytes, uint64_t blocks,
 	}
 }
 
-/* What caches hold is for rules of caches, and for the others only if it counts at all. */
+/* Memory in caches counts against cache: budgets, and against others only with --gate-caches 1. */
 static void spend_all(struct bench *bench, const struct judge_input *input,
 		      const struct budget *rule, struct spent *spent)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory that was released and is still there when the process ends. What a user event holds
- * that was never set fails the gate. What nothing known holds fails it only on demand: a driver
- * may be about to free it. What a sub-buffer holds is judged as that sub-buffer is.
+ * Judges deferred frees. Memory that waits for a user event that was never set fails the gate.
+ * Memory without a known reason fails it only on request, because the driver may free it later.
+ * Memory that a sub-buffer holds is judged by that sub-buffer.
  */
 #include <inttypes.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What keeps growing from step to step. Fails closed: a process that marked too few steps to be
- * judged does not pass. One that has allocated nothing can't grow.
+ * Judges growth from step to step. A process with too few steps fails. A process without
+ * allocations cannot grow.
  */
 #include <inttypes.h>
 

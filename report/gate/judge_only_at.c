@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * "No allocation but here": every place that allocated at all is asked for, also if it freed
- * everything. A place without a stack is allowed by its kind or call, or not at all.
+ * Judges the policy --only-at: every place that allocated must be allowed, also if it freed
+ * everything. A place without a stack can only be allowed by its kind or call.
  */
 #include <inttypes.h>
 
@@ -24,7 +24,7 @@ static void only_at_reason(struct bench *bench, const struct report_process *p,
 		     describe_place(site->stack, place), policy);
 }
 
-/* Places that were told of: another process's same place, say another rank's, is no news. */
+/* Places that were reported already: the same place in another process or rank is not repeated. */
 struct told {
 	uint64_t fingerprints[JUDGE_PLACES_MAX];
 	size_t count;  /* of different places, also those beyond the table */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lines of TYPE:WHAT. A place is allowed if one of them says so.
+ * Parses lines of TYPE:PATTERN. One matching line allows a place.
  */
 #include "report/gate/only_at.h"
 

@@ -18,12 +18,13 @@ struct report_site;
 
 #define ONLY_AT_MAX 65536
 
-/* Both: 0 and *RET to be destroyed by the caller, or -errno with "NAME:LINE: what" in ERROR. */
+/* Both return 0 and *RET to be destroyed by the caller, or -errno with "NAME:LINE: what" in
+ * ERROR. */
 int only_at_parse(const char *text, size_t length, const char *name, struct only_at **ret,
 		  char *error, size_t error_size);
 int only_at_load(const char *path, struct only_at **ret, char *error, size_t error_size);
 
-/* Whether a rule allows what SITE did. */
+/* Returns true if a rule allows SITE to allocate. */
 int only_at_allows(const struct only_at *policy, const struct report_site *site);
 
 /* Its path. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * jansson reads, here is looked whether it is a report. What a leak lacks makes the file bad;
- * what a frame lacks is unknown.
+ * Parses JSON with jansson and checks that it is a report. A missing part of a leak makes the
+ * file bad; a missing part of a frame is unknown.
  */
 #include "report/gate/read_json.h"
 
@@ -69,7 +69,7 @@ static int small_integer(const json_t *object, const char *key, int fallback)
 										 : fallback;
 }
 
-/* A number in base 16, with or without 0x; 0 if there is none. */
+/* Reads a hexadecimal number with or without 0x; 0 if there is none. */
 static uint64_t hex_of(const json_t *object, const char *key)
 {
 	const char *text = json_string_value(json_object_get(object, key));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A JSON report read back, as far as two reports are compared: who, leaks, number of errors.
- * Believes nothing in it.
+ * Reads a JSON report back for comparison: processes, leaks, number of errors. Does not trust
+ * the file.
  */
 #ifndef GPULEAK_REPORT_READ_JSON_H
 #define GPULEAK_REPORT_READ_JSON_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads ledgers into private memory with pread: a mapping would die of SIGBUS when the
- * file is cut short under it. A ledger whose writer may be alive is read twice, so that
- * every block that is kept was whole. Must not print and must not judge what it read.
+ * Reads ledgers into private memory with pread(): a mapping would raise SIGBUS if the file were
+ * truncated. Reads a ledger twice while its writer may run, to keep only complete blocks. Must
+ * not print or judge.
  */
 #include "report/load/load.h"
 
@@ -38,7 +38,7 @@ static int has_magic(const struct ledger_header *header)
 	return memcmp(header->magic, LEDGER_MAGIC, sizeof(header->magic)) == 0;
 }
 
-/* How much of a file of FILE_BYTES holds published data, by its own header. */
+/* Returns how many of FILE_BYTES hold published data, according to the header. */
 static uint64_t published(const struct ledger_header *header, uint64_t file_bytes)
 {
 	uint64_t bytes = (uint64_t)header->chunks * LEDGER_CHUNK;
@@ -66,7 +66,7 @@ static int check_size(uint64_t bytes, const char *name, char *error, size_t erro
 		    "is larger than any ledger (4 GiB): name the ledger itself");
 }
 
-/* Turns what lies in RET->bytes into a view, or says why it is none. */
+/* Makes a view of RET->bytes, or writes why the bytes are not a ledger. */
 static int view_bytes(struct loaded_ledger *ret, size_t size, char *error, size_t error_size)
 {
 	enum ledger_why why = ledger_view(ret->bytes, size, &ret->view);
@@ -96,7 +96,8 @@ static int settled(uint32_t first, uint32_t second)
 {
 	uint32_t state = LEDGER_BLOCK_STATE(second);
 
-	/* The same use of the slot, live both times: nobody wrote its fields in between. */
+	/* The slot was live with the same use count in both reads, so its fields did not change in
+	 * between. */
 	return first >> 8 == second >> 8 && is_used(state);
 }
 
@@ -135,7 +136,7 @@ static void settle_histories(struct loaded_ledger *ledger, struct ledger_chunk *
 				history->events[i].order = 0;
 }
 
-/* The same for what bears the number of a step: not whole if that is another meanwhile. */
+/* The same for a record with a step number: it is incomplete if the number changed. */
 static void settle_number(uint32_t *number, const uint32_t *second)
 {
 	if (*number != *second)
@@ -169,8 +170,8 @@ static void settle_growth(struct loaded_ledger *ledger, struct ledger_chunk *chu
 typedef void settle_chunk(struct loaded_ledger *ledger, struct ledger_chunk *chunk,
 			  const struct ledger_chunk *again);
 
-/* How the first look at a chunk of TYPE is kept as far as the second proves it whole; NULL:
- * the second look is taken. */
+/* Returns the function that keeps the first read of a chunk of TYPE if the second read proves it
+ * complete; NULL: the second read is used. */
 static settle_chunk *settler(uint32_t type)
 {
 	switch (type) {
@@ -186,9 +187,9 @@ static settle_chunk *settler(uint32_t type)
 	return NULL;
 }
 
-/* Reads CHUNKS chunks a second time. Blocks stay as they were first read, if the second
- * look proves them whole; all else is taken from the second reading, which is newer than
- * every block and therefore holds whatever a block refers to. */
+/* Reads CHUNKS chunks again. Keeps blocks of the first read that the second proves complete. Uses
+ * the second read for everything else: it is newer than every block, so it contains what blocks
+ * refer to. */
 static int read_again(struct loaded_ledger *ledger, int fd, uint32_t first_chunks, uint32_t chunks)
 {
 	uint8_t *again = malloc(LEDGER_CHUNK);
@@ -218,7 +219,7 @@ static int read_again(struct loaded_ledger *ledger, int fd, uint32_t first_chunk
 	return r;
 }
 
-/* The second look at a ledger whose process had not ended at the first. */
+/* Reads a ledger a second time if its process had not ended at the first read. */
 static int settle(struct loaded_ledger *ledger, int fd, size_t *size)
 {
 	struct ledger_header header;
@@ -257,7 +258,7 @@ static int read_file(int fd, uint64_t file_bytes, struct loaded_ledger *ret, siz
 
 	if (r < 0)
 		return (int)r;
-	/* A file that is no ledger is not read whole only to be told so. */
+	/* Checks the header before the rest of a file is read. */
 	size = (size_t)r;
 	if (r == (ssize_t)sizeof(header) && has_magic(&header))
 		size = (size_t)published(&header, file_bytes);
@@ -273,7 +274,7 @@ static int read_file(int fd, uint64_t file_bytes, struct loaded_ledger *ret, siz
 	return 0;
 }
 
-/* Reads the ledger open at FD into RET, whose name is set. */
+/* Reads the ledger at FD into RET, whose name is set. */
 static int load_file(int fd, struct loaded_ledger *ret, char *error, size_t error_size)
 {
 	const struct ledger_header *header;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Gets the bytes of a ledger into memory of our own, from a file, an entry of a directory,
- * or standard input, also while its writer is still running. Owns opening, reading and
- * the one line that says why it failed; what the bytes mean is the reader's and model's.
+ * Reads the bytes of a ledger into memory: from a file, an entry of a directory or standard
+ * input, also while its writer runs. Owns opening, reading and the error line. Must not
+ * interpret records.
  */
 #ifndef GPULEAK_REPORT_LOAD_H
 #define GPULEAK_REPORT_LOAD_H
@@ -15,7 +15,7 @@
 /* The writer sets aside at most this much address space, so no ledger is larger. */
 #define LOAD_BYTES_MAX ((uint64_t)4 << 30)
 
-/* Which live blocks are asked for; all zero: every one. */
+/* Selects live blocks. All zero: every block. */
 struct load_choice {
 	uint64_t since;   /* made since that gpuleak_mark() */
 	uint64_t address; /* that begin there, or have it in them */
@@ -23,20 +23,20 @@ struct load_choice {
 };
 
 struct loaded_ledger {
-	struct load_choice choice; /* the caller's, who may set it once the ledger is loaded */
-	struct ledger_view view; /* of BYTES; nobody changes them any more */
+	struct load_choice choice; /* set by the caller after loading */
+	struct ledger_view view; /* of BYTES, which no longer change */
 	uint8_t *bytes;
 	char *name;        /* what messages call it */
-	int all_sites;     /* for who loaded it to set: the report has all call sites */
-	int program_suppressions; /* likewise: the program's own suppressions are used, too */
+	int all_sites;     /* set by the caller: the report lists all call sites */
+	int program_suppressions; /* set by the caller: use the program's own suppressions */
 	uint64_t unsettled; /* blocks left out because they changed while they were read */
-	uint64_t older_ns;  /* for who wants only blocks of that age; 0, as loaded: all */
+	uint64_t older_ns;  /* set by the caller: only blocks of that age; 0: all */
 };
 
-/* Loads the ledger at PATH; "-" is standard input. Only regular files are read (standard
- * input may be anything). 0 with *RET to be released with loaded_ledger_finish, or -errno
- * with one line in ERROR that says which file, what is wrong and what to do: -EBADMSG when
- * it is no ledger that this version can read. */
+/* Loads the ledger at PATH; "-" is standard input. Reads only regular files, and anything from
+ * standard input. 0 with *RET to be released with loaded_ledger_finish(), or -errno with a line
+ * in ERROR that names the file, the problem and what to do: -EBADMSG if this version cannot read
+ * it. */
 int loaded_ledger_open(const char *path, struct loaded_ledger *ret, char *error, size_t error_size);
 
 /* The same for the entry NAME of the directory open as DIRECTORY, which messages call

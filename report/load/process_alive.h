@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whether the process that a ledger speaks of is still there. Looks into /proc, at nothing
- * else.
+ * Checks in /proc if the process of a ledger still runs.
  */
 #ifndef GPULEAK_REPORT_ALIVE_H
 #define GPULEAK_REPORT_ALIVE_H

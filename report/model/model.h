@@ -192,7 +192,7 @@ struct report_summary {
 	uint64_t leaked_blocks;
 	uint64_t suppressed_bytes; /* including blocks that the program ignores */
 	uint64_t suppressed_blocks;
-	uint64_t cached_bytes; /* held by a framework's cache: no leaks */
+	uint64_t cached_bytes; /* held by a framework's cache: not a leak */
 	uint64_t cached_blocks;
 	uint64_t errors; /* including errors that were counted but not recorded */
 	uint64_t allocated_bytes;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What ^, $ and a fingerprint mean; the rest is wildcard.c's.
+ * Implements ^, $ and fingerprints. wildcard.c does the rest.
  */
 #include "report/suppress/frame_pattern.h"
 

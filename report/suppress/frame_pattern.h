@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Patterns in LeakSanitizer's manner: a text that is looked for anywhere in the function, file
- * or module of a frame, * for anything, ^ and $ for the beginning and the end. What
- * suppressions, budgets and policies match stacks with. LeakSanitizer reads a fingerprint as a
- * name that no frame has, so one file can serve both.
+ * Patterns as in LeakSanitizer: a text that matches anywhere in the function, file or module of
+ * a frame, * for any text, ^ and $ for start and end. Suppressions, budgets and policies match
+ * stacks with them. LeakSanitizer takes a fingerprint for a name that no frame has, so both can
+ * use one file.
  */
 #ifndef GPULEAK_REPORT_FRAME_PATTERN_H
 #define GPULEAK_REPORT_FRAME_PATTERN_H
@@ -26,16 +26,16 @@ struct frame_pattern { /* starts as { 0 } */
 	struct wildcard wildcard;
 };
 
-/* Compiles the LENGTH bytes at TEXT. 0, -ENOMEM, -E2BIG if it is longer than
- * WILDCARD_BYTES_MAX, or -EINVAL if there is nothing to look for: such a line would match
- * everything by accident (`*` does it on purpose). On error nothing is left to finish. */
+/* Compiles the LENGTH bytes at TEXT. Returns 0, -ENOMEM, -E2BIG if it is longer than
+ * WILDCARD_BYTES_MAX, or -EINVAL if it is empty: an empty pattern would match everything by
+ * accident (`*` does so on purpose). On error there is nothing to finish. */
 int frame_pattern_compile(struct frame_pattern *ret, const char *text, size_t length);
 
 /* Compiles the rest of LINE. HINT follows "the pattern is empty". 0, or -EINVAL or -ENOMEM with an
  * error. */
 int frame_pattern_parse(struct frame_pattern *ret, const struct line *line, const char *hint);
 
-/* Whether TEXT matches. NULL and "" never do. */
+/* Returns true if TEXT matches. NULL and "" never match. */
 int frame_pattern_match(const struct frame_pattern *pattern, const char *text);
 
 /* Returns true if one of FRAMES matches, or if their fingerprint is the pattern's. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Suppression files: what a line means, and which line a stack matches. Must not print.
+ * Parses suppression files and matches stacks against them. Must not print.
  */
 #include "report/suppress/suppress.h"
 
@@ -89,7 +89,7 @@ int suppressions_parse(const char *text, size_t length, const char *name,
 
 struct forgiving {
 	struct suppressions *suppressions;
-	char first[256]; /* what was wrong first; "" nothing */
+	char first[256]; /* the first error, or "" */
 };
 
 static int parse_good_line(void *data, struct line *line)
@@ -112,7 +112,7 @@ int suppressions_parse_good(const char *text, size_t length, const char *name,
 
 	if (forgiving.suppressions)
 		r = lines_each(&lines, text, length, parse_good_line, &forgiving);
-	if (r < 0 && r != -ENOMEM) { /* the text as a whole: what came before it is good */
+	if (r < 0 && r != -ENOMEM) { /* the text as a whole is bad: the lines before it are good */
 		snprintf(forgiving.first, sizeof(forgiving.first), "%s", line_error);
 		r = 0;
 	}

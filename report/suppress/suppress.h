@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Suppressions in LeakSanitizer's syntax: parses them, says which one a stack matches,
- * and keeps what each suppressed. Knows nothing of ledgers or output; prints nothing.
+ * Suppressions in LeakSanitizer's syntax: parses them, finds the one that matches a stack, and
+ * counts what each suppressed. Must not know ledgers, and must not print.
  */
 #ifndef GPULEAK_REPORT_SUPPRESS_H
 #define GPULEAK_REPORT_SUPPRESS_H
@@ -20,16 +20,16 @@ struct suppressions;
 int suppressions_parse(const char *text, size_t length, const char *name,
 		       struct suppressions **ret, char *error, size_t error_size);
 
-/* The same, but a line that is none is passed over: ERROR tells of the first, "" if there was
- * none. 0 or -ENOMEM. */
+/* Parses the same, but ignores bad lines: ERROR describes the first of them, or is "". 0 or
+ * -ENOMEM. */
 int suppressions_parse_good(const char *text, size_t length, const char *name,
 			    struct suppressions **ret, char *error, size_t error_size);
 
-/* The same for the file at PATH. */
+/* Parses the file at PATH. */
 int suppressions_load(const char *path, struct suppressions **ret, char *error, size_t error_size);
 
-/* The number of the first pattern that matches the function, file or module of any of the
- * FRAMES (NULL and "" match nothing), or -1. SUPPRESSIONS may be NULL: nothing matches. */
+/* Returns the index of the first pattern that matches the function, file or module of any of the
+ * FRAMES, or -1. NULL and "" match nothing. SUPPRESSIONS may be NULL. */
 int suppressions_match(const struct suppressions *suppressions, const struct report_frame *frames,
 		       size_t frame_count);
 
@@ -37,7 +37,8 @@ int suppressions_match(const struct suppressions *suppressions, const struct rep
 void suppressions_count(struct suppressions *suppressions, int index, uint64_t blocks,
 			uint64_t bytes);
 
-/* How many patterns there are (0 for NULL), and what is known of each. */
+/* suppressions_size() returns the number of patterns (0 for NULL); suppressions_use() the use of
+ * one. */
 size_t suppressions_size(const struct suppressions *suppressions);
 struct suppression_use {
 	const char *pattern; /* as written, without leak:; lives as long as the suppressions */

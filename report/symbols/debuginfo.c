@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * An index over DWARF that is made piece by piece: units by address, and the functions of
- * each unit that is asked for. libdw can answer the same questions, but walks a whole unit
- * for every address, and its 0.188 finds no unit at all where .debug_aranges is missing,
- * as in everything that clang compiles.
+ * An index of DWARF that grows on demand: units by address, and the functions of each unit that
+ * is looked up. libdw's own look-up walks a whole unit for every address, and libdw 0.188 finds
+ * no unit where .debug_aranges is missing, as in all output of clang.
  */
 #include "report/symbols/debuginfo.h"
 
@@ -115,7 +114,7 @@ static struct range *find_range(const struct ranges *ranges, Dwarf_Addr pc)
 	return NULL;
 }
 
-/* Whether functions with code can lie below a DIE of that tag. */
+/* Returns true if a DIE of that tag can contain functions with code. */
 static int holds_functions(int tag)
 {
 	switch (tag) {
@@ -251,7 +250,7 @@ static const char *function_name(Dwarf_Die *die)
 	return name ? name : dwarf_diename(die);
 }
 
-/* Where the inlined call DIE stands in its caller. */
+/* Finds the file and line of the inlined call DIE in its caller. */
 static void call_site(struct unit *unit, Dwarf_Die *die, struct debuginfo_frame *ret)
 {
 	Dwarf_Attribute buffer;

@@ -39,8 +39,8 @@ static int is_function(const GElf_Sym *symbol)
 	       (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE);
 }
 
-/* By start; at one start the larger first, then the better name last, because a search
- * comes from behind. */
+/* Sorts by start, then larger symbols first, then better names last, because the search starts at
+ * the end. */
 static int compare_symbols(const void *left, const void *right)
 {
 	const struct symbol *a = left, *b = right;

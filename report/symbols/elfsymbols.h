@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The function of an address by the ELF symbols of one module: what is left to go by where
- * there is no debug information. Owns a sorted table of them; knows nothing else.
+ * Finds the function of an address in the ELF symbols of one module, for modules without debug
+ * information. Owns a sorted table of them.
  */
 #ifndef GPULEAK_REPORT_ELFSYMBOLS_H
 #define GPULEAK_REPORT_ELFSYMBOLS_H
@@ -10,14 +10,14 @@
 
 struct elfsymbols;
 
-/* The function symbols of MODULE, which must live longer: the full table, that of its
+/* Loads the function symbols of MODULE, which must live longer: the full table, or that of its
  * separate debug file or .gnu_debugdata, or else the dynamic one. 0 or -ENOMEM. */
 int elfsymbols_create(Dwfl_Module *module, struct elfsymbols **ret);
 void elfsymbols_destroy(struct elfsymbols *symbols); /* NULL is fine */
 
-/* The name of the symbol whose range holds ADDRESS (as Dwfl counts), or NULL. A symbol
- * without a size holds nothing: what follows it may be some static function that stripping
- * made nameless. */
+/* Returns the name of the symbol whose range contains ADDRESS (as Dwfl counts), or NULL. A symbol
+ * without a size contains nothing: the code after it may be a static function whose name was
+ * stripped. */
 const char *elfsymbols_find(const struct elfsymbols *symbols, GElf_Addr address);
 
 #endif

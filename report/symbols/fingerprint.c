@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * FNV-1a over texts that end in a NUL each: a hash that anybody can compute again from a JSON
- * report. Keeps out of it whatever a rebuild on another machine may change.
+ * FNV-1a over NUL-terminated texts: a hash that can be computed again from a JSON report. Leaves
+ * out whatever a rebuild on another machine may change.
  */
 #include "report/symbols/fingerprint.h"
 
@@ -35,8 +35,8 @@ static const char *last_part(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-/* What compilers put behind the name of a function that they cloned or split: it comes and
- * goes with optimization. */
+/* Returns the length of NAME without the suffix of a cloned or split function, which depends on
+ * optimization. */
 static size_t function_length(const char *name)
 {
 	static const char *const ends[] = { ".constprop.", ".isra.", ".part.", ".cold",
@@ -60,7 +60,7 @@ static size_t module_length(const char *name)
 	return version ? (size_t)(version - name) + 3 : strlen(name);
 }
 
-/* OF_BUILD: a frame without a function is told apart by its module's build id, if it has one. */
+/* OF_BUILD: identify a frame without a function by its module's build id, if it has one. */
 static uint64_t frame_hash(const struct report_frame *frame, int of_build)
 {
 	uint64_t hash = FNV_START;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One line of a call stack as people see it. Owns the struct that symbolizing, suppressing
- * and printing share, so that none of them needs the others; must include none of them.
+ * Frames and stacks of calls: the structs that symbolizing, suppressing and printing share. Must
+ * not include any of them.
  */
 #ifndef GPULEAK_REPORT_FRAME_H
 #define GPULEAK_REPORT_FRAME_H
@@ -14,17 +14,17 @@ enum frame_language {
 	FRAME_PYTHON, /* function, file and line of Python code; module NULL, offset 0 */
 };
 
-/* Whose code it is. What no rule knows is the application's. */
+/* The origin of a frame's code. Without a matching rule it is the application's. */
 enum frame_role {
 	FRAME_APPLICATION = 0,
 	FRAME_RUNTIME,     /* below the application: drivers, cudart, the C library, gpuleak */
-	FRAME_FRAMEWORK,   /* PyTorch, CuPy, PyOpenCL ...: their own code, in any language */
-	FRAME_INTERPRETER, /* the Python interpreter's own native frames */
+	FRAME_FRAMEWORK,   /* code of PyTorch, CuPy, PyOpenCL ..., in any language */
+	FRAME_INTERPRETER, /* native frames of the Python interpreter */
 };
 
-/* What is unknown is NULL or 0; an unknown is never guessed. Strings may hold any bytes
- * but NUL: whoever prints them makes them harmless. A call that the compiler inlined is a
- * frame of its own, with the module and offset of the code it was inlined into. */
+/* Unknown fields are NULL or 0, and are never guessed. Strings may hold any bytes but NUL: printers
+ * must escape them. An inlined call is its own frame, with the module and offset of the code it was
+ * inlined into. */
 struct report_frame {
 	const char *function; /* demangled where that is possible */
 	const char *file;     /* absolute and without dots where the debug information allows */
@@ -35,9 +35,9 @@ struct report_frame {
 	int no_unwind_table;  /* its module's file was read and has none for this address */
 	enum frame_language language;
 	enum frame_role role;
-	/* The address of the last byte of the call instruction as the module's own symbol
-	 * table counts (return address - 1 - bias): what `addr2line -e module` wants. Without
-	 * a module: that address in the memory of the process. */
+	/* The address of the last byte of the call instruction in the module's symbol table (return
+	 * address - 1 - bias), as `addr2line -e module` expects. Without a module: the address in
+	 * the process. */
 	uint64_t offset;
 };
 
@@ -46,8 +46,8 @@ struct report_stack {
 	const struct report_frame *frames;
 	size_t count;
 	int cut; /* outer frames are missing: deeper than GPULEAK_STACK_DEPTH */
-	/* Whose cache takes memory at this stack, "PyTorch caching allocator"; NULL: nobody's.
-	 * The symbolizer's, like the frames. */
+	/* The cache that allocates at this stack, "PyTorch caching allocator", or NULL. Owned by
+	 * the symbolizer, like the frames. */
 	const char *cache;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Parses rules and asks them, the first that matches being the one that holds. What a
- * frame costs is bounded by the rules' and its names' length, whatever both say.
+ * Parses and evaluates rules; the first rule that matches applies. The cost per frame is bounded
+ * by the length of the rules and of the frame's names.
  */
 #include "report/symbols/rules.h"
 
@@ -267,7 +267,7 @@ struct rules_frame rules_frame(const struct rules *rules, const struct report_fr
 		int keeps = rule->verb == CACHE || rule->verb == LIBRARY;
 
 		if (keeps ? ret.keeper && (rule->verb == CACHE || ret.in_library) : has_role)
-			continue; /* it could not say more */
+			continue; /* an earlier rule already decided */
 		if (!rule_matches(rule, &names))
 			continue;
 		if (!keeps) {
@@ -288,9 +288,9 @@ static void take_first(unsigned int *keeper, unsigned int other)
 		*keeper = other;
 }
 
-/* What a library takes for itself is a cache if a framework made it do so: nobody told the
- * application. Where the application itself called the library, it is the application that
- * did not destroy its handle. Between the two there may be other libraries and runtimes. */
+/* Memory that a library allocates internally counts as a cache if a framework called the library,
+ * because the application cannot free it. If the application called the library, it did not destroy
+ * its handle, which is a leak. Other libraries and runtimes may be in between. */
 void rules_see(const struct rules *rules, struct rules_stack *stack,
 	       const struct rules_frame *frame)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Text against text: what a path of the traced process means on this machine is not asked.
+ * Compares paths as texts. Does not check what a path of the traced process means on this
+ * machine.
  */
 #include "report/symbols/source.h"
 

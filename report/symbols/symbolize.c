@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The caches of modules and locations, and the opening of module files: only a file whose
- * build id is that of the ledger speaks for its addresses. Where there is no debug
- * information the ELF symbols answer, but only for addresses inside a symbol's size.
+ * Owns the caches of modules and locations, and opens module files. Uses a file only if its
+ * build id is the ledger's. Without debug information uses ELF symbols, but only for addresses
+ * within a symbol's size.
  */
 #include "report/symbols/symbolize.h"
 
@@ -37,7 +37,7 @@ struct symbol_module {
 	struct debuginfo *debuginfo; /* NULL: none */
 	Dwarf_Addr debuginfo_bias;
 	int separate; /* FILE has debug information only, no code and no unwind tables */
-	struct elfsymbols *symbols; /* NULL: not asked yet */
+	struct elfsymbols *symbols; /* NULL: not looked up yet */
 };
 
 struct symbol_lookup {
@@ -57,7 +57,7 @@ struct symbolizer {
 	struct rules *rules;
 };
 
-/* dwfl_standard_find_debuginfo asks the network if DEBUGINFOD_URLS is set. */
+/* dwfl_standard_find_debuginfo() uses the network if DEBUGINFOD_URLS is set. */
 static int find_debuginfo(Dwfl_Module *file, void **userdata, const char *name, Dwarf_Addr base,
 			  const char *file_name, const char *debuglink, GElf_Word crc,
 			  char **debuginfo_name)
@@ -315,8 +315,8 @@ static int is_mangled(const char *name)
 	return name[0] == '_' && name[1] == 'Z';
 }
 
-/* Returns how long NAME is without what optimization put behind it: f.cold is a part of f,
- * f.isra.0 a copy. */
+/* Returns the length of NAME without suffixes of the optimizer: f.cold is a part of f, f.isra.0 a
+ * copy. */
 static size_t length_as_written(const char *name)
 {
 	static const char *const ends[] = { "constprop", "isra", "part", "cold", "lto_priv",
@@ -355,8 +355,8 @@ static char *call_demangler(struct symbolizer *symbolizer, const char *name, siz
 	return NULL;
 }
 
-/* NAME as people wrote it, where a demangler is to be had; it is not worth a C++ runtime
- * of our own. NULL only without memory. */
+/* Demangles NAME if a C++ runtime is available; gpuleak does not link one itself. Returns NULL only
+ * without memory. */
 static const char *demangle(struct symbolizer *symbolizer, const char *name)
 {
 	const char *ret;
@@ -440,8 +440,8 @@ static const char *absolute_source(struct symbolizer *symbolizer,
 	return ret;
 }
 
-/* Returns 1 if a call at ADDRESS can't be unwound by a table that is loaded with the module. What
- * only .debug_frame has does not help: the library that unwinds does not read it. */
+/* Returns 1 if no unwind table that is loaded with the module covers ADDRESS. .debug_frame does not
+ * count: libunwind does not read it. */
 static int lacks_unwind_table(struct symbol_module *module, GElf_Addr address)
 {
 	Dwarf_Addr bias;
@@ -460,7 +460,7 @@ static const char *symbol_name(struct symbol_module *module, GElf_Addr address)
 	return elfsymbols_find(module->symbols, address);
 }
 
-/* Writes what debug information and symbols say of the location; returns the count. */
+/* Writes the frames of the location from debug information and symbols. Returns their number. */
 static size_t look_up(struct symbolizer *symbolizer, struct symbol_module *module, uint64_t offset,
 		      struct report_frame frames[DEBUGINFO_FRAMES_MAX])
 {
@@ -479,7 +479,7 @@ static size_t look_up(struct symbolizer *symbolizer, struct symbol_module *modul
 		found[0] = (struct debuginfo_frame){ 0 };
 		count = 1;
 	}
-	/* gcc gives C++ functions of internal linkage their short name only. */
+	/* gcc gives C++ functions with internal linkage only a short name */
 	symbol = symbol_name(module, offset + bias);
 	lacks = lacks_unwind_table(module, offset + bias);
 	if (symbol && (!found[count - 1].function ||

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * From an address in a module's file to frames with function, file and line. Owns the
- * caches: each module file is opened once and each address looked up once, for all the
- * processes of a report. Never uses the network, never runs anything, reads only regular
- * files; must not know of ledgers.
+ * Maps an address in a module's file to frames with function, file and line. Opens each module
+ * file once and looks up each address once for all processes of a report. Must not use the
+ * network, run programs, read anything but regular files, or know ledgers.
  */
 #ifndef GPULEAK_REPORT_SYMBOLIZE_H
 #define GPULEAK_REPORT_SYMBOLIZE_H
@@ -17,8 +16,8 @@ struct rules;
 struct symbolizer;
 struct symbol_module;
 
-/* What one call instruction stands for: more than one frame where calls were inlined,
- * innermost first; never none. One struct for each (module, offset), so pointers compare. */
+/* The frames of one call instruction, innermost first: several if calls were inlined, at least one.
+ * One struct for each (module, offset), so pointers compare. */
 struct symbol_location {
 	const struct report_frame *frames;
 	size_t count;
@@ -30,13 +29,13 @@ struct symbol_location {
 int symbolizer_create(unsigned int flags, struct symbolizer **ret);
 void symbolizer_destroy(struct symbolizer *symbolizer); /* NULL is fine */
 
-/* The rules by which frames are judged (see rules.h): the shipped ones, or those that it was
- * given, which it owns from then on. */
+/* Sets the rules for frames (see rules.h): the shipped ones, or RULES, which the symbolizer then
+ * owns. */
 const struct rules *symbolizer_rules(const struct symbolizer *symbolizer);
 void symbolizer_set_rules(struct symbolizer *symbolizer, struct rules *rules);
 
-/* The module that had PATH and BUILD_ID (BUILD_ID_BYTES may be 0: not known) when it was
- * mapped. Nothing is opened before its first location is asked for. 0 or -ENOMEM. */
+/* Adds the module that had PATH and BUILD_ID (BUILD_ID_BYTES 0: unknown) when it was mapped. Opens
+ * the file at the first look-up of a location. 0 or -ENOMEM. */
 int symbolizer_module(struct symbolizer *symbolizer, const char *path, const uint8_t *build_id,
 		      size_t build_id_bytes, struct symbol_module **ret);
 
@@ -45,8 +44,8 @@ int symbolizer_module(struct symbolizer *symbolizer, const char *path, const uin
 int symbolizer_location(struct symbolizer *symbolizer, struct symbol_module *module,
 			uint64_t offset, const struct symbol_location **ret);
 
-/* A sentence about why the module's file was not used, or NULL. Known only after its first
- * location was asked for. */
+/* Returns why the module's file was not used, or NULL. Known after the first look-up of a
+ * location. */
 const char *symbol_module_problem(const struct symbol_module *module);
 
 #endif

@@ -343,7 +343,7 @@ def stories():
          heads)
     same("three of the first", 3, len(heads[0]))
     same("in words", "cuMemFree_v2 was given a block that had been freed already (the driver "
-         "answered CUDA_ERROR_INVALID_VALUE (1)).", page.texts(".story p")[0])
+         "returned CUDA_ERROR_INVALID_VALUE (1)).", page.texts(".story p")[0])
     page.open(path("p-cuda_stolen"))
     same("five stacks", 5, page.js("document.querySelectorAll('.story .acts h4').length"))
     same("the candidate", 1, len([title for title in page.texts(".acts h4")

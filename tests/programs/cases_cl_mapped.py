@@ -270,8 +270,8 @@ def unknown(place):
     compare("gate", 0, run.status)
     compare("words", (1, 1), (run.stderr.count("\nReleased but not freed: 12,288 bytes (12.0 KiB) "
                                                "of OpenCL buffer in 3 blocks\n"),
-                              run.stderr.count("\n  Why it is still held is not known: nothing "
-                                               "that was recorded keeps it\n")))
+                              run.stderr.count("\n  Why it is still held is unknown: no "
+                                               "recorded call explains it\n")))
     for run in (gate(place, "busy", "--gate-held", "1"),
                 place.command("run", "--gate", "--", place.program(PROGRAM), "busy",
                               env={"GPULEAK_GATE_HELD": "1"})):

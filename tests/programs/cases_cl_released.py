@@ -78,7 +78,7 @@ def never_freed(place):
     compare("first line", True, "1 freed, 1 released but not freed" in lines[0])
     compare("words", 1, lines.count("Released but not freed: 30,000 bytes (29.2 KiB) of "
                                     "OpenCL buffer"))
-    compare("held by", 1, lines.count("  Held by a command that waits for a user event, which "
+    compare("held by", 1, lines.count("  Held by a command that waits for a user event that "
                                       "was never set"))
 
 

@@ -108,7 +108,7 @@ def kinds(place):
         for kind in ("foo", "pined", "dev*", "object/cl-event", "Device"):
             place.write("file", "\nkind:%s%s" % (kind, end))
             run = gate(place, "ends", "--" + flag, place.file("file"))
-            compare("%s in %s" % (kind, flag), (125, "", "gpuleak: %s:2: '%s' is no kind of memory; known are "
+            compare("%s in %s" % (kind, flag), (125, "", "gpuleak: %s:2: '%s' is not a kind of memory; known are "
                     "%s\n" % (place.file("file"), kind, ", ".join(KINDS))),
                     (run.status, run.stdout, run.stderr))
 

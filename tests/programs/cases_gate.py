@@ -111,7 +111,7 @@ def baseline_ratchet(place):
     compare("status", 0, run.status)
     one_line(run.stderr, "known:%d: gone: ffffffffffffffff 64 bytes, 2 blocks, cuMemAlloc_v2 "
              "device gone (old.c)" % (whole.count("\n") + 1))
-    one_line(run.stderr, "of 3 known leaks 1 are gone and 1 have become smaller")
+    one_line(run.stderr, "of 3 known leaks 1 are gone and 1 are smaller now")
     run = make_baseline(place, place.program("ends"))
     one_line(run.stderr, "2 known leaks now (0 new, 0 grew, 1 shrank, 1 gone)")
     compare("lines", 2, len(entries(place, "known")))

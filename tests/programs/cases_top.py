@@ -401,7 +401,7 @@ def no_such(place):
             refused(place, 99999999999999999999))
     said = refused(place, os.getpid())
     compare("no ledger", True, said.startswith("gpuleak: %d: no ledger of this process is where "
-                                               "gpuleak puts them; " % os.getpid()))
+                                               "gpuleak creates ledgers; " % os.getpid()))
     compare("no file", "gpuleak: nowhere: No such file or directory", refused(place, "nowhere"))
     compare("no ledger", "gpuleak: %s: is not a gpuleak ledger" % place.write("text", "x" * 20000),
             refused(place, place.file("text")))
