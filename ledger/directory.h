@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where ledgers lie when nobody says otherwise: a directory of the user's own, mode
- * 0700, not a link. Both halves ask here, so that what the library leaves behind is
- * found by the command. No allocation, no stdio.
+ * The default directory of ledgers: a directory of the user, mode 0700, not a link. The library
+ * and the command both use this function, so the command finds the library's files. No
+ * allocation, no stdio.
  */
 #ifndef GPULEAK_LEDGER_PLACE_H
 #define GPULEAK_LEDGER_PLACE_H
@@ -20,7 +20,7 @@ int place_make(const char *path);
 /* The same check without making it. */
 int place_check(const char *path);
 
-/* The base name of a ledger in such a directory: PID-STARTTICKS.gpuleak */
+/* Writes the base name of a ledger in that directory: PID-STARTTICKS.gpuleak */
 int place_name(int pid, unsigned long long start_ticks, char *ret, size_t size);
 
 #endif

@@ -35,8 +35,8 @@
 #define LEDGER_BUILD_ID_MAX 32u
 #define LEDGER_REF_UNIT 8u
 
-/* How the process ended, as it said itself. A ledger that still says RUNNING while its
- * process is gone was killed: by what, only a parent knows. */
+/* How the process ended, as it recorded itself. If the ledger says RUNNING and the process does not
+ * exist, it was killed; only its parent knows how. */
 enum ledger_ended {
 	LEDGER_RUNNING = 0,
 	LEDGER_EXIT = 1,  /* exit(), return from main, quick_exit() */
@@ -73,12 +73,12 @@ enum ledger_trouble {
 };
 #define LEDGER_TROUBLE_SLOTS 32
 
-/* A block whose memory went some time after its last reference. */
+/* A block whose memory was freed some time after its last reference. */
 struct ledger_wait {
 	uint64_t ns;
 	uint64_t bytes;
-	uint32_t row;   /* who made it */
-	uint32_t api;   /* who released it last: refs to a string and a stack */
+	uint32_t row;   /* the call that made it */
+	uint32_t api;   /* the last release: refs */
 	uint32_t stack;
 	uint32_t reserved;
 };
@@ -94,7 +94,8 @@ struct ledger_header {
 	uint32_t stack_depth; /* GPULEAK_STACK_DEPTH in force */
 	int32_t pid;
 	int32_t ppid;
-	uint64_t start_ticks;   /* field 22 of /proc/PID/stat: tells pid from a later one */
+	uint64_t start_ticks;   /* field 22 of /proc/PID/stat: identifies the process if the pid
+				 * is reused */
 	uint64_t start_real_ns; /* CLOCK_REALTIME of the first GPU call */
 	uint64_t start_mono_ns; /* CLOCK_MONOTONIC then: what times below count from */
 	uint32_t host;          /* refs to strings */
@@ -121,7 +122,7 @@ struct ledger_header {
 	struct ledger_wait waits[2];
 	uint64_t marks;         /* calls that make the driver hold more; not all have a record */
 };
-/* What the first writers wrote: where a header is shorter than ours, the rest is zero. */
+/* Size of the first version's header. Fields that a shorter header lacks are zero. */
 #define LEDGER_HEADER_BYTES_MIN offsetof(struct ledger_header, released_peak_bytes)
 
 enum ledger_chunk_type {
@@ -136,7 +137,7 @@ enum ledger_chunk_type {
 	LEDGER_CHUNK_FACTS = 9,
 	LEDGER_CHUNK_MARKS = 10,
 	LEDGER_CHUNK_RELEASED = 11,
-	LEDGER_CHUNK_HELD = 12, /* devices: whose memory the driver can be asked for */
+	LEDGER_CHUNK_HELD = 12, /* devices whose memory the driver can report */
 	LEDGER_CHUNK_HOLDS = 13,
 	LEDGER_CHUNK_POOLS = 14, /* one record: struct ledger_pools */
 	LEDGER_CHUNK_CODES = 15,
@@ -162,16 +163,16 @@ enum ledger_block_state {
 	LEDGER_BLOCK_UNUSED = 0,
 	LEDGER_BLOCK_LIVE = 1,
 	LEDGER_BLOCK_FREEING = 2, /* the driver is at it: live if the process ended here */
-	/* Its last reference is gone, but its memory is still held. Not live; who released it
-	 * is the last event of its history. */
+	/* Its last reference was released, but its memory is still allocated. Not live; the last
+	 * event of its history is the release. */
 	LEDGER_BLOCK_RELEASED = 3,
 };
 #define LEDGER_BLOCK_STATE(word) ((word) & 0xffu)
-/* A reader copies the block and takes the copy only if `state` did not change meanwhile:
- * its upper 24 bits count the uses of the slot. */
+/* A reader copies the block and uses the copy only if `state` did not change in between: its upper
+ * 24 bits count the uses of the slot. */
 struct ledger_block {
 	uint32_t state;      /* use count << 8 | enum ledger_block_state; release/acquire */
-	uint32_t row;        /* ref to the struct ledger_row that says who, what, where */
+	uint32_t row;        /* ref to the struct ledger_row of its call site */
 	uint64_t address;    /* device address, or the handle */
 	uint64_t bytes;      /* of virtual memory: may pass to another block, and back */
 	uint64_t context;    /* the driver's context handle, 0 = unknown */
@@ -185,7 +186,7 @@ struct ledger_block {
 		uint32_t next_spare; /* of a slot not in use, the writer's: links them */
 	};
 };
-/* The program said that this block is meant to live to the end. Set at any time. */
+/* The program called gpuleak_ignore() for the block. Set at any time. */
 #define LEDGER_BLOCK_IGNORED 0x80000000u
 /* The application has mapped the block's memory and not unmapped it: a struct ledger_mapped
  * has its name. Set and cleared at any time. */
@@ -203,17 +204,16 @@ static inline int ledger_block_is_live(uint32_t state, uint32_t marked)
 	       (state == LEDGER_BLOCK_RELEASED && (marked & LEDGER_BLOCK_MAPPED));
 }
 
-/* A block is named by the use count of its slot << 32 | ref. A name whose use count is not the
- * slot's is of a block that is gone. */
+/* The name of a block is the use count of its slot << 32 | ref. A name with another use count than
+ * the slot's belongs to a freed block. */
 static inline uint64_t ledger_block_name(uint32_t state, uint32_t ref)
 {
 	return (uint64_t)(state >> 8) << 32 | ref;
 }
 
-/* Who retained and released a handle, as long as it lives; who made it is the block's row.
- * An event counts if its bit in `kept` is set, so that two of them that pair can go at one
- * moment; their order is that of `order`, which never starts anew, also when the history is
- * used for another block. */
+/* Retains and releases of a live handle; the block's row has its creation. An event is valid if its
+ * bit in `kept` is set, so a matched pair can be removed in one store. `order` is the order of
+ * events; it never restarts, also if the history is reused for another block. */
 enum ledger_reference_op {
 	LEDGER_RETAIN = 1,
 	LEDGER_RELEASE = 2,
@@ -228,16 +228,15 @@ struct ledger_reference {
 #define LEDGER_HISTORY_EVENTS 31u
 struct ledger_history {
 	uint64_t kept;  /* pairs left out << 32 | bit n: event n counts; release/acquire */
-	uint32_t block; /* ref to the struct ledger_block whose history this is; 0 = nobody's */
+	uint32_t block; /* ref to the struct ledger_block that the history belongs to; 0: unused */
 	uint32_t lost;  /* retains that found no room */
 	uint32_t order; /* the writer's: of the last event */
 	uint32_t next_spare;
 	struct ledger_reference events[LEDGER_HISTORY_EVENTS];
 };
 
-/* What an object that is no memory may keep alive: the arguments of a kernel. Blocks are
- * named by use count << 32 | ref of their slot; a name whose use count is not the slot's
- * is of one that is gone. 0: none. */
+/* The arguments of a kernel, which keep blocks allocated. A block's name is use count << 32 | ref
+ * of its slot; a name with another use count belongs to a freed block. 0: none. */
 #define LEDGER_HOLDS_ARGUMENTS 31u
 struct ledger_holds {
 	uint64_t holder;
@@ -268,9 +267,9 @@ struct ledger_event_wait {
 /* Rows of kinds that begin so are no memory: no leaks, not counted, but explained. */
 #define LEDGER_KIND_OBJECT "object/"
 
-/* Counters of one (stack, api, kind, device); 64 bytes. Several rows may have the same
- * key (threads count apart): readers add them up. allocs and bytes only ever grow.
- * What was freed is allocs - with_context - late - unseen - the live blocks of this row. */
+/* Counters of one call site (stack, api, kind, device); 64 bytes. Several rows may have the same
+ * key (one per thread): readers add them up. allocs and bytes only grow. The number of frees is
+ * allocs - with_context - late - unseen - the live blocks of this row. */
 struct ledger_row {
 	uint32_t stack;  /* ref to a struct ledger_stack, 0 = none recorded */
 	uint32_t api;    /* ref to a string: the call's name */
@@ -278,7 +277,7 @@ struct ledger_row {
 	int32_t device;  /* ordinal; -1 unknown */
 	uint64_t allocs;
 	uint64_t bytes;
-	uint64_t with_context;       /* blocks that ended with their context */
+	uint64_t with_context;       /* blocks that were freed with their context */
 	uint64_t with_context_bytes;
 	uint64_t late;               /* freed after the driver shut down or the context died */
 	uint64_t unseen;             /* blocks that ended by a call gpuleak did not see */
@@ -329,8 +328,8 @@ struct ledger_string {
 	char bytes[];
 };
 
-/* A module that was mapped at some time. A pc of a stack belongs to the module whose
- * range holds it and whose epoch is the largest not above the stack's. */
+/* A module that was mapped at some time. A pc belongs to the module whose range contains it and
+ * whose epoch is the largest that is not above the stack's. */
 #define LEDGER_MODULE_UNLOADED 1u
 struct ledger_module {
 	uint64_t start; /* lowest and one past the highest address of its segments */
@@ -359,7 +358,7 @@ struct ledger_error {
 	int32_t result;   /* what the driver answered (0 = success), LEDGER_NO_ANSWER */
 	uint64_t address; /* as passed */
 	uint64_t time_ns;
-	uint64_t block_address; /* of the block that `allocated` tells of */
+	uint64_t block_address; /* of the block of `allocated` */
 	uint64_t block_bytes;
 	struct ledger_event allocated; /* the block that was freed wrongly: made here ... */
 	struct ledger_event freed;     /* ... and first freed here */
@@ -379,13 +378,13 @@ struct ledger_error {
 
 #define LEDGER_FACTS_MAX 4096u /* no writer writes more, no reader reads more */
 /* How the process reached the drivers, and what gpuleak could not see there: see
- * docs/developers/ledger-format.md for the words. Refs are 0 where there is nothing to say. */
+ * docs/developers/ledger-format.md for the words. Unused refs are 0. */
 struct ledger_fact {
 	uint32_t kind;    /* ref to a string: "linked", "untracked", "deepbind" ... */
 	uint32_t subject; /* ref to a string: an API, a function, a file */
-	uint32_t module;  /* ref to a string: who did it */
-	uint32_t detail;  /* ref to a string: the reason, in words */
-	uint32_t count;   /* how often, as far as it was written */
+	uint32_t module;  /* ref to a string: path of the module */
+	uint32_t detail;  /* ref to a string: the reason */
+	uint32_t count;   /* how often; may be a little behind */
 	uint32_t reserved[3];
 };
 
@@ -397,16 +396,16 @@ struct ledger_fact {
 #define LEDGER_FACT_LSAN "lsan-suppressions"
 #define LEDGER_LSAN_PARTS_MAX 16u
 
-/* Live bytes over time (TIMELINE), or released ones that are not freed (RELEASED), at most
- * one chunk of each: when it is full every second sample goes and the interval doubles. */
+/* Live bytes over time (TIMELINE), or deferred ones (RELEASED), at most one chunk of each. A full
+ * chunk drops every second sample and doubles the interval. */
 struct ledger_sample {
 	uint64_t time_ns;
 	uint64_t live_bytes;
 };
 #define LEDGER_SAMPLES_MAX ((LEDGER_CHUNK - 64u) / sizeof(struct ledger_sample))
 
-/* The same by kind of memory and device, at fewer moments, since all blocks are looked at for
- * it. Thinned likewise. The last column is of all that found none of its own: kind 0. */
+/* The same by kind of memory and device, at fewer times, because each sample walks over all blocks.
+ * Thinned likewise. The last column has the kinds without their own column: kind 0. */
 #define LEDGER_COLUMNS 15u
 struct ledger_parts {
 	uint32_t columns; /* in use, never fewer later; release/acquire */
@@ -420,9 +419,9 @@ struct ledger_moment {
 	uint64_t time_ns;
 	uint64_t live_bytes[LEDGER_COLUMNS]; /* by column; 0 where it was not in use yet */
 };
-/* A step: a moment that somebody marked, and what lived then. The last LEDGER_STEPS_MAX of
- * them, in one chunk; a record is used again for a later step. `number` is 0 while it is
- * written: a reader takes a record whose number two looks agree on, as the first saw it. */
+/* A step that the program or a signal marked, and the live memory then. The last LEDGER_STEPS_MAX,
+ * in one chunk; records are reused. `number` is 0 while a record is written: a reader uses a record
+ * if two reads find the same number. */
 #define LEDGER_STEP_LABEL 32u
 struct ledger_step {
 	uint64_t time_ns; /* of the fine clock */
@@ -434,8 +433,8 @@ struct ledger_step {
 };
 #define LEDGER_STEPS_MAX ((LEDGER_CHUNK - 64u) / sizeof(struct ledger_step))
 
-/* What one (stack, api, kind, device) had at each of the last steps: that of step n is
- * at[n % LEDGER_GROWTH_STEPS], if its `step` is n. Before first_step it had nothing. */
+/* The live memory of one (stack, api, kind, device) at each of the last steps: step n is at[n %
+ * LEDGER_GROWTH_STEPS] if its `step` is n. Before first_step it had none. */
 #define LEDGER_GROWTH_STEPS 16u
 struct ledger_growth_at {
 	uint32_t step; /* 0 while it is written; as `number` above */
@@ -465,13 +464,13 @@ struct ledger_mark {
 };
 #define LEDGER_MARKS_MAX 1020u /* two chunks */
 
-/* A device that the process used, and how others call it: ordinals are the process's own
- * (CUDA_VISIBLE_DEVICES). All zero in `uuid` or `bus_id`: not known. */
+/* A device that the process used, and its names: ordinals are the process's own
+ * (CUDA_VISIBLE_DEVICES). All zero in `uuid` or `bus_id`: unknown. */
 struct ledger_device {
 	int32_t ordinal;
 	uint32_t name;             /* ref to a string */
 	uint8_t uuid[16];          /* of the whole GPU */
-	uint8_t instance_uuid[16]; /* of the MIG instance; the same where there is none */
+	uint8_t instance_uuid[16]; /* of the MIG instance; the same without MIG */
 	char bus_id[16];           /* "0000:01:00.0", ended by NUL */
 	uint64_t reserved;
 };
@@ -504,8 +503,8 @@ enum ledger_pool_reason {
 
 #define LEDGER_POOL_REASON_SLOTS 24
 
-/* What one pool of the process did: one per API, device and kind of memory. Counters only go
- * up; sums of the hot path are added every few calls, so they may be a little behind. */
+/* Counters of one pool: one per API, device and kind of memory. They only grow; counts of the hot
+ * path are added every few calls, so they may be a little behind. */
 struct ledger_pool {
 	uint32_t api;   /* ref to "CUDA" or "OpenCL"; 0: this record is not in use */
 	uint32_t kind;  /* ref to the blocks' kind: "device", "pinned", "cl-buffer" ... */
@@ -517,20 +516,20 @@ struct ledger_pool {
 	uint64_t pending;       /* bytes now that the device may still be using */
 	uint64_t reserved;      /* bytes now had from the driver: in use, cached, pending */
 	uint64_t peak_reserved;
-	uint64_t peak_used;     /* most bytes of them that the application held, as it asked */
+	uint64_t peak_used;     /* highest number of requested bytes in use */
 	uint64_t hits;          /* allocations served without the driver */
 	uint64_t native_allocs;
-	uint64_t native_frees;  /* all, those of trimmed blocks included */
+	uint64_t native_frees;  /* all, including those of trimmed blocks */
 	uint64_t frees;         /* frees kept from the driver */
 	uint64_t tickets;       /* events recorded to know when a block is clean */
-	uint64_t shared_tickets; /* frees that needed none of their own */
+	uint64_t shared_tickets; /* frees that needed no driver call */
 	uint64_t waits;         /* frees that waited for the device, as the driver would have */
 	uint64_t wait_ns;
 	uint64_t trims;         /* times that blocks were given back */
 	uint64_t trimmed;       /* blocks given back */
 	uint64_t trimmed_bytes;
 	uint64_t rescued;       /* allocations that succeeded after a trim */
-	uint64_t waste;         /* bytes now that blocks in use are larger than asked for */
+	uint64_t waste;         /* bytes by which blocks in use are larger than requested */
 	uint64_t reasons[LEDGER_POOL_REASON_SLOTS]; /* by enum ledger_pool_reason */
 	uint64_t in_use; /* the writer's: what peak_used is the most of */
 	uint64_t spare[2];
@@ -547,8 +546,8 @@ struct ledger_pools {
 	uint64_t limit; /* GPULEAK_LIMIT in bytes where it is the same for all devices, else 0 */
 	uint64_t refused; /* allocations refused for it */
 	uint64_t injected; /* allocations refused for GPULEAK_FAIL_AT */
-	uint32_t mode;     /* enum option_pool that was asked for */
-	uint32_t backend;  /* enum option_backend that was asked for */
+	uint32_t mode;     /* requested enum option_pool */
+	uint32_t backend;  /* requested enum option_backend */
 	struct ledger_refusal first_refused;
 	struct ledger_refusal first_injected;
 	uint64_t reserved[2];

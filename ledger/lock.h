@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A lock of one word for use inside a foreign process: no pthread state, no allocation,
- * all zero is unlocked, no system call unless somebody waits. Never held across a call
- * into the driver, the loader or the application.
+ * A lock of one word for a foreign process: no pthread state, no allocation; zero is unlocked;
+ * makes system calls only if a thread waits. Never held across a call into the driver, the
+ * loader or the application.
  */
 #ifndef GPULEAK_LEDGER_LOCK_H
 #define GPULEAK_LEDGER_LOCK_H
@@ -19,13 +19,13 @@ struct lock {
 	_Atomic uint32_t word; /* 0 free, 1 held, 2 held and waited for */
 };
 
-/* How often a thread that waits for a lock naps before it takes the lock from a thread that will
- * never give it: that one left gpuleak by longjmp, an exception or cancellation. Naps, not time,
- * since a process may be stopped meanwhile. The default is 20 seconds and more. */
+/* How many naps a waiting thread takes before it takes the lock over: the owner left gpuleak by
+ * longjmp, an exception or cancellation and will not release it. Counts naps and not time, because
+ * a process may be stopped meanwhile. The default is at least 20 seconds. */
 extern unsigned int lock_patience_naps;
 
-/* The lock that the calling thread waits for is lost: what it guards may be half done, so
- * nothing new may begin with it. */
+/* Called when the owner of the lock will not release it: the data it guards may be inconsistent, so
+ * recording must not continue. */
 void lock_lost(void);
 
 static inline int lock_try(struct lock *lock)
@@ -57,9 +57,9 @@ static inline void lock_give(struct lock *lock)
 		syscall(SYS_futex, &lock->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-/* The same without an atomic exchange, which is a third of the cost of an uncontended lock, for
- * locks that are held for some instructions: who begins to wait between the load and the store
- * is not woken. */
+/* Releases LOCK without an atomic exchange, which is a third of an uncontended lock's cost, for
+ * locks that are held for a few instructions: a thread that begins to wait between the load and the
+ * store is not woken. */
 static inline void lock_give_soon(struct lock *lock)
 {
 	uint32_t seen = atomic_load_explicit(&lock->word, memory_order_relaxed);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * System calls that libc makes cancellation points, without that. A thread that is cancelled
- * inside gpuleak would leave it halfway. tests/scripts/nocancel.sh checks that libgpuleak.so
- * calls none of libc's own.
+ * System calls without libc's cancellation points: a thread that is cancelled inside gpuleak
+ * would leave its state inconsistent. tests/scripts/nocancel.sh checks that libgpuleak.so calls
+ * none of libc's.
  */
 #ifndef GPULEAK_LEDGER_NOCANCEL_H
 #define GPULEAK_LEDGER_NOCANCEL_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Parses option values. Owns what a good value is; must not print, allocate or read the
- * environment: both halves call it, one of them inside somebody else's process.
+ * Parses option values. Must not print, allocate or read the environment: the library calls it
+ * inside the traced process.
  */
 #include "ledger/options.h"
 
@@ -104,7 +104,7 @@ int option_duration(const char *text, long long *ret)
 	if (i == sizeof(units) / sizeof(units[0]) ||
 	    __builtin_mul_overflow(value, units[i].ms, &value))
 		return -EINVAL;
-	/* What is smaller than a millisecond is cut off, but must not read as 0, "none". */
+	/* Rounds down to milliseconds, but not to 0, which means "none". */
 	for (long long unit = units[i].ms; *digits >= '0' && *digits <= '9'; digits++) {
 		part += unit * (*digits - '0') / 10;
 		unit /= 10;

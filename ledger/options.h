@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The formats of a report: X(NAME, word). report/format/formats.c has who renders each. */
+/* The formats of a report: X(NAME, word). report/format/formats.c has their printers. */
 #define OPTION_FORMATS(X)                                                             \
 	X(TEXT, "text") X(JSON, "json") X(HTML, "html") X(JUNIT, "junit") X(SARIF, "sarif") \
 	X(GITHUB, "github") X(FOLDED, "folded") X(PPROF, "pprof")                     \
@@ -53,8 +53,8 @@ enum option_id {
 };
 
 #define OPTION_BIT(id) ((uint64_t)1 << (id))
-/* What a report and its verdict depend on: flags of `report` and `check` and of none of the
- * traced process's own doing. At the end of a process the library hands them on to the command. */
+/* Options that a report and its verdict depend on. The traced process does not use them; its
+ * library passes them to the command at exit. */
 #define OPTIONS_OF_REPORT                                                     \
 	(OPTION_BIT(OPTION_REPORT) | OPTION_BIT(OPTION_FORMAT) |              \
 	 OPTION_BIT(OPTION_SUPPRESSIONS) | OPTION_BIT(OPTION_MAX_LEAKED_BYTES) | \
@@ -64,7 +64,7 @@ enum option_id {
 	 OPTION_BIT(OPTION_BUDGETS) | OPTION_BIT(OPTION_ONLY_AT) |            \
 	 OPTION_BIT(OPTION_GEN_SUPPRESSIONS) | OPTION_BIT(OPTION_LSAN_SUPPRESSIONS) | \
 	 OPTION_BIT(OPTION_MAX_GROWTH) | OPTION_BIT(OPTION_OLDER))
-/* Those that, once given, ask for a verdict. */
+/* Options that request a verdict. */
 #define OPTIONS_OF_GATE                                                       \
 	(OPTION_BIT(OPTION_MAX_LEAKED_BYTES) | OPTION_BIT(OPTION_BASELINE) |  \
 	 OPTION_BIT(OPTION_BUDGETS) | OPTION_BIT(OPTION_ONLY_AT) |            \
@@ -113,7 +113,7 @@ const char *option_word(enum option_id id, int value);
 /* Returns true if option ID only takes 0 or 1. */
 bool option_is_switch(enum option_id id);
 
-/* What a good value looks like, for the one line that says a value was bad. */
+/* Describes valid values, for the line about a bad value. */
 const char *option_expects(enum option_id id);
 
 /* The row of a variable's name after GPULEAK_ (NAME_LENGTH bytes), or -1. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Expands the % sequences of a path. Owns their meaning; must not allocate or touch the
- * file system.
+ * Expands the % sequences of a path. Must not allocate or access the file system.
  */
 #include "ledger/pattern.h"
 
@@ -48,7 +47,7 @@ static int out_number(struct out *out, int number)
 	return out_bytes(out, text + at, sizeof(text) - at);
 }
 
-/* *PATTERN stands behind "%q"; expects "{NAME}" and moves behind it. */
+/* *PATTERN points behind "%q"; expects "{NAME}" and moves behind it. */
 static int out_variable(struct out *out, const char **pattern, const struct pattern_values *values)
 {
 	const char *name = *pattern + 1;
@@ -86,7 +85,7 @@ int pattern_expand(const char *pattern, const struct pattern_values *values, cha
 		case 'e': r = out_value(&out, values->program); break;
 		case 'q': r = out_variable(&out, &pattern, values); break;
 		case '%': r = out_bytes(&out, "%", 1); break;
-		default: return -EINVAL; /* also a % at the end: nothing was read behind it */
+		default: return -EINVAL; /* also a % at the end, which nothing follows */
 		}
 	}
 	*out.at = '\0';

@@ -85,7 +85,7 @@ const struct ledger_header *ledger_header(const struct ledger_view *view)
 	return (const struct ledger_header *)view->base;
 }
 
-/* The chunk and how much of it is published, asked once: a live writer moves it. */
+/* Reads the published size of the chunk once, because a running writer changes it. */
 static const struct ledger_chunk *find_chunk(const struct ledger_view *view, uint32_t number,
 					     uint32_t *ret_used)
 {

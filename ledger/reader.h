@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads a ledger that lies in memory: bounds-checked views, nothing else. Believes
- * nothing in the bytes. No allocation, no stdio, no locks: the plain report inside a
- * traced process uses it too, and the fuzzer lives on it. Getting the bytes of a file
- * into memory is report/load/load.c's.
+ * Reads a ledger in memory through bounds-checked views. Does not trust the bytes. No
+ * allocation, no stdio, no locks: the fallback report inside a traced process uses it, and the
+ * fuzzer tests it. report/load/load.c reads the file.
  */
 #ifndef GPULEAK_LEDGER_READER_H
 #define GPULEAK_LEDGER_READER_H
@@ -17,10 +16,10 @@ struct ledger_view {
 	const uint8_t *base; /* borrowed, 8-byte aligned */
 	size_t bytes;
 	uint32_t chunks;     /* whole chunks that are there: min(header's, what BYTES holds) */
-	int cut;             /* 1: the header speaks of more chunks than there are bytes */
+	int cut;             /* 1: the header counts more chunks than there are bytes */
 };
 
-/* Why a ledger can't be read; ledger_why() says it in words ("is not a gpuleak ledger"). */
+/* Why a ledger cannot be read; ledger_why() returns the words ("is not a gpuleak ledger"). */
 enum ledger_why {
 	LEDGER_OK = 0,
 	LEDGER_FOREIGN,   /* no magic */
@@ -31,13 +30,13 @@ enum ledger_why {
 };
 const char *ledger_why(enum ledger_why why);
 
-/* Looks at BYTES bytes at BASE. On LEDGER_OK fills *RET, which then stays valid as long as
- * the bytes do; otherwise leaves it alone. */
+/* Checks BYTES bytes at BASE. On LEDGER_OK fills *RET, which is valid as long as the bytes are;
+ * otherwise leaves it unchanged. */
 enum ledger_why ledger_view(const void *base, size_t bytes, struct ledger_view *ret);
 
 const struct ledger_header *ledger_header(const struct ledger_view *view);
 
-/* The chunk of that number (1 .. chunks-1), or NULL when its `used` can't be. */
+/* Returns the chunk of that number (1 .. chunks-1), or NULL if its `used` is impossible. */
 const struct ledger_chunk *ledger_chunk(const struct ledger_view *view, uint32_t number);
 
 /* Walks all records of one fixed-size type in file order. Start with a zeroed walk;
@@ -49,8 +48,8 @@ struct ledger_walk {
 const void *ledger_next(const struct ledger_view *view, struct ledger_walk *walk,
 			enum ledger_chunk_type type, size_t size);
 
-/* What a ref points to, or NULL when it is 0, out of bounds, misaligned or not inside the
- * published part of a chunk of the right type. */
+/* Each of these returns the record of a ref, or NULL if the ref is 0, out of bounds, misaligned or
+ * not inside the published part of a chunk of the right type. */
 const struct ledger_row *ledger_row(const struct ledger_view *view, uint32_t ref);
 const struct ledger_block *ledger_block(const struct ledger_view *view, uint32_t ref);
 const struct ledger_stack *ledger_stack(const struct ledger_view *view, uint32_t ref);
@@ -58,12 +57,12 @@ const struct ledger_stack *ledger_stack(const struct ledger_view *view, uint32_t
 const uint64_t *ledger_stack_loops(const struct ledger_view *view, uint32_t ref);
 const struct ledger_python *ledger_python(const struct ledger_view *view, uint32_t ref);
 const struct ledger_code *ledger_code(const struct ledger_view *view, uint32_t ref);
-/* Never believe its `block`: compare it with the block that led there. */
+/* Callers must compare its `block` with the block that led there. */
 const struct ledger_history *ledger_history(const struct ledger_view *view, uint32_t ref);
-/* A string's bytes with their length in *RET_LENGTH; NULL as above. */
+/* Returns a string's bytes with their length in *RET_LENGTH; NULL as above. */
 const char *ledger_string(const struct ledger_view *view, uint32_t ref, uint32_t *ret_length);
 
-/* The kind of ROW says that it is no memory, but an object that may keep some alive. */
+/* Returns true if the kind of ROW is not memory but an object that may keep memory allocated. */
 int ledger_row_is_object(const struct ledger_view *view, const struct ledger_row *row);
 
 #endif

@@ -57,7 +57,8 @@ struct roster_slot *roster_enter(struct roster *roster, int pid, uint64_t start_
 /* Notes that the process of SLOT (may be NULL) has its ledger, or why not: an errno. */
 void roster_note(struct roster_slot *slot, int error);
 
-/* What a user can do where no ledger could be made because of ERROR, an errno: "; ..." or "". */
+/* Returns what a user can do if no ledger could be created because of ERROR, an errno: "; ..." or
+ * "". */
 const char *roster_advice(int error);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Grows the ledger file and places records in it. Owns file creation, growth and
- * publication order; must not know what is traced, and must never raise a signal in the
- * application: the file limit is asked before the file grows, and only allocated pages
- * are mapped.
+ * Grows the ledger file and places records in it. Owns file creation, growth and publication
+ * order. Must not know what is traced, and must not raise a signal in the application: checks
+ * the file limit before growing, and maps only allocated pages.
  */
 #include "ledger/writer.h"
 
@@ -21,7 +20,8 @@
 
 unsigned int lock_patience_naps = 50;
 
-/* The thread looks again after a while, longer each time: lock_give_soon() may not wake it. */
+/* The thread checks again after a nap, longer each time, because lock_give_soon() may not wake
+ * it. */
 void lock_wait(struct lock *lock)
 {
 	struct timespec nap = { 0, 1000000 };
@@ -140,7 +140,7 @@ static int grow_from(struct ledger_writer *writer, int fd, size_t bytes)
 	return r < 0 ? r : map_more(writer, fd, bytes);
 }
 
-/* The file is opened anew each time, and believed only if it is still the one we made. */
+/* Opens the file again each time, and uses it only if it is the file that this process made. */
 static int grow_file(struct ledger_writer *writer, size_t bytes)
 {
 	int fd = nocancel_open(writer->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
@@ -155,8 +155,8 @@ static int grow_file(struct ledger_writer *writer, size_t bytes)
 	return r;
 }
 
-/* The file is out of reach: taken away, or the process gave up its rights to it. What
- * follows is kept in memory, behind what the file's mapping holds. */
+/* The file is inaccessible: removed, or the process dropped its rights. Later records are kept in
+ * memory, behind the file's mapping. */
 static bool lost_file(int error)
 {
 	return error == -ENOENT || error == -ESTALE || error == -EACCES || error == -EPERM ||
@@ -411,8 +411,8 @@ unsigned int ledger_add_blocks(struct ledger_writer *writer, unsigned int count,
 	return count;
 }
 
-/* Every second record after the first HEAD bytes goes, so that the chunk never fills: the
- * interval doubles. */
+/* Drops every second record after the first HEAD bytes, so the chunk never fills: the interval
+ * doubles. */
 static void thin(struct ledger_timeline *timeline, struct ledger_chunk *chunk, size_t head,
 		 size_t size)
 {
@@ -509,7 +509,7 @@ static void write_header(struct ledger_writer *writer, const struct ledger_heade
 	header->chunks = 1;
 }
 
-/* The file gets its name only when its header stands, and never takes another's name. */
+/* The file gets its name after its header is complete, and never replaces another file. */
 static int name_file(const char *unnamed, const char *path)
 {
 	int r = link(unnamed, path) < 0 ? -errno : 0;
@@ -528,7 +528,7 @@ static int create_file(struct ledger_writer *writer, const char *path,
 		       const struct ledger_header *identity)
 {
 	size_t length = strlen(path);
-	static const char suffix[] = ".gpuleak-new"; /* a name nobody else would choose */
+	static const char suffix[] = ".gpuleak-new"; /* a name that no other program chooses */
 	char unnamed[PATH_MAX];
 	struct stat st;
 	int fd, r;

@@ -48,18 +48,18 @@ struct ledger_writer {
 /* Bytes of address space that this process may still map; UINT64_MAX if RLIMIT_AS sets no limit. */
 uint64_t ledger_address_space_left(void);
 
-/* Creates the ledger at PATH (must not exist: -EEXIST) with *HEADER's identity fields
- * (the writer fills in magic, versions and sizes), or without a file if PATH is NULL.
- * 0 or -errno; on error *WRITER is unusable and no file is left behind. */
+/* Creates the ledger at PATH (must not exist: -EEXIST) with *HEADER's identity fields (the writer
+ * fills in magic, versions and sizes), or without a file if PATH is NULL. 0 or -errno; on error
+ * *WRITER is unusable and no file exists. */
 int ledger_writer_create(struct ledger_writer *writer, const char *path,
 			 const struct ledger_header *header);
 
 /* Each adds a record and returns its ref, 0 if there is no room (the caller counts that). */
 uint32_t ledger_add_string(struct ledger_writer *writer, const char *bytes, size_t length);
-/* *STACK, and what its `frames` and `flags` say that follows it. */
+/* Adds *STACK with the data that its `frames` and `flags` announce. */
 uint32_t ledger_add_stack(struct ledger_writer *writer, const struct ledger_stack *stack,
 			  const uint64_t *words);
-/* *PYTHON and the frames that it says follow. */
+/* Adds *PYTHON and its frames. */
 uint32_t ledger_add_python(struct ledger_writer *writer, const struct ledger_python *python,
 			   const struct ledger_python_frame *frames);
 uint32_t ledger_add_code(struct ledger_writer *writer, const struct ledger_code *code);
@@ -85,8 +85,8 @@ unsigned int ledger_add_blocks(struct ledger_writer *writer, unsigned int count,
 void ledger_add_sample(struct ledger_writer *writer, struct ledger_timeline *timeline,
 		       uint64_t time_ns, uint64_t bytes);
 
-/* The columns of the timeline by kind and device, to be added to in place; NULL without room.
- * Both only for who holds TIMELINE's lock, of type LEDGER_CHUNK_PARTS. */
+/* Returns the columns of the timeline by kind and device, to be increased in place; NULL without
+ * room. Locking: the caller holds TIMELINE's lock, of type LEDGER_CHUNK_PARTS. */
 struct ledger_parts *ledger_columns(struct ledger_writer *writer,
 				    struct ledger_timeline *timeline);
 void ledger_add_moment(struct ledger_writer *writer, struct ledger_timeline *timeline,
@@ -102,7 +102,7 @@ static inline uint32_t ledger_ref(const struct ledger_writer *writer, const void
 	return (uint32_t)((uint64_t)((const uint8_t *)record - writer->base) / LEDGER_REF_UNIT);
 }
 
-/* A slot belongs to one shard's lock at a time; these only order what readers see. */
+/* Locking: the slot's shard lock. These functions only order what readers see. */
 static inline void ledger_block_set(struct ledger_block *block, enum ledger_block_state state)
 {
 	uint32_t word = (block->state & ~0xffu) | state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * gpuleak diff: what leaks more, less, anew or no longer. Either side is a ledger, a directory
- * of ledgers, a process, or a report in JSON. Owns which of these an operand is.
+ * gpuleak diff: compares the leaks of two sides. A side is a ledger, a directory of ledgers, a
+ * process, or a report in JSON. Owns how to tell these apart.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +42,7 @@ static const struct flags_command command = {
 		"more invalid frees; 1 a side could not be read, 2 wrong usage.\n",
 };
 
-/* Whether PATH is a file whose first letter is a brace: no ledger begins so. */
+/* Returns true if PATH is a file that begins with a brace, which no ledger does. */
 static int is_json(const char *path)
 {
 	char first[64];

@@ -33,7 +33,7 @@ static const struct flags_command command = {
 	.tail = "exit status: 0 all was reported, 1 a ledger could not be read, 2 wrong usage.\n",
 };
 
-/* Asks what the living processes behind the COUNT ledgers at PATHS hold. */
+/* Samples the driver memory of the running processes of the COUNT ledgers at PATHS. */
 static void sample(struct session *session, const char *const *paths, size_t count)
 {
 	struct sampler sampler = { 0 };
@@ -45,7 +45,7 @@ static void sample(struct session *session, const char *const *paths, size_t cou
 		sampler_attach(&sampler, session->report.processes[i]);
 }
 
-/* Whether the report has a place for what is held; a clean one is one line. */
+/* Returns true if the report shows driver memory; the text of a clean report is one line. */
 static int shows_driver_memory(const struct session *session)
 {
 	const struct report *report = &session->report;
@@ -57,7 +57,7 @@ static int shows_driver_memory(const struct session *session)
 	       (report_format(opt_values.format)->complete || wrong);
 }
 
-/* The library has expanded the path already, and wants the verdict in the exit status. */
+/* The library has already expanded the path, and expects the verdict as exit status. */
 static int report_at_exit(struct session *session, const char *ledger)
 {
 	struct report_process *process;
@@ -76,7 +76,7 @@ static int report_at_exit(struct session *session, const char *ledger)
 	session_gate_files(session); /* what can't be read fails the gate */
 	if (session_add(session, ledger, &process) < 0)
 		return STATUS_NOTHING_READ;
-	/* One that still runs asked for a report on demand: there is no verdict yet. */
+	/* A running process requested this report: there is no verdict yet. */
 	verdict = process->ended == REPORT_RUNNING ? JUDGE_CLEAN : session_judge(session);
 	if (shows_driver_memory(session))
 		sample(session, &ledger, 1);
@@ -88,7 +88,7 @@ static int report_at_exit(struct session *session, const char *ledger)
 	return verdict;
 }
 
-/* What a killed process left is not cleared away by being read. */
+/* Reading the ledger of a killed process does not remove it. */
 static void print_remaining(const struct operands *operands)
 {
 	for (size_t i = 0; i < operands->list.count; i++) {
@@ -127,7 +127,8 @@ static int report(struct session *session, struct operands *operands)
 	if (session->report.count == 0)
 		return STATUS_NOTHING_READ;
 	if (!opt_choice.since && !opt_choice.thread && !opt_choice.address)
-		sample_running(session, operands); /* who asks for some blocks asks for no device */
+		sample_running(session, operands); /* a report on selected blocks has no driver
+						    * memory */
 	report_sort(&session->report);
 	if (gate_wanted()) {
 		before = session->trouble_count;

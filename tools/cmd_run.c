@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * gpuleak run: runs a program with the library preloaded into it and its children, and
- * reports over all of them, however they ended. Owns the order of things; must not touch
- * the program's input and output, nor its exit status unless a gate was asked for.
+ * gpuleak run: runs a program with the library preloaded into it and its children, and reports
+ * on all of them, however they ended. Must not touch the program's input and output, and changes
+ * its exit status only for a gate.
  */
 #include <errno.h>
 #include <limits.h>
@@ -35,8 +35,8 @@
 #define ORPHANS_POLL_MS 20
 #define SAMPLER_WAIT_MS 300
 
-/* Options that this command carries out itself: the library in the program must not. What else a
- * report depends on is handed on, for reports on demand. */
+/* Options that this command handles: they are removed from the program's environment. Other options
+ * of a report are passed on, for reports on demand. */
 #define OWN_OPTIONS                                                              \
 	(OPTION_BIT(OPTION_REPORT) | OPTION_BIT(OPTION_LEDGER) | OPTION_BIT(OPTION_EXITCODE) | \
 	 OPTION_BIT(OPTION_EVERY) | OPTION_BIT(OPTION_GEN_SUPPRESSIONS) | OPTIONS_OF_GATE)
@@ -62,7 +62,7 @@ struct run {
 	char **argv;
 	struct program program;
 	char library[PATH_MAX];
-	char directory[PATH_MAX]; /* "": there is none, nothing is recorded */
+	char directory[PATH_MAX]; /* "": no library, nothing is recorded */
 	struct roster *roster;    /* NULL: there is none */
 	char roster_text[ROSTER_TEXT_MAX];
 	char host[256];
@@ -115,7 +115,7 @@ static int check_report(const struct run *run)
 	    expand(opt_values.report, 1, run->host, program_name(run), of_another) < 0)
 		return 0;
 	slash = strrchr(path, '/');
-	/* The pid is not known yet: a directory that is named by it can't be looked at. */
+	/* The pid is unknown yet, so a directory with the pid in its name cannot be checked. */
 	if ((slash && strncmp(path, of_another, (size_t)(slash - path) + 1) != 0) ||
 	    output_check(path, error, sizeof(error)) == 0)
 		return 0;
@@ -220,9 +220,9 @@ static void set_preload(const char *library)
 	}
 }
 
-/* The shared runtime of AddressSanitizer ends every program in which another library comes before
- * it. Our library calls nothing that the runtime has to see first. What the user sets comes
- * behind and holds. */
+/* The shared runtime of AddressSanitizer aborts every program in which another library is loaded
+ * before it. gpuleak calls nothing that this runtime must see first, so the check is turned off.
+ * Settings of the user follow and take precedence. */
 static void set_asan_options(void)
 {
 	const char *before = getenv("ASAN_OPTIONS");
@@ -258,7 +258,8 @@ static void prepare(void *data)
 		setenv("GPULEAK_ROSTER", run->roster_text, 1);
 	else
 		unsetenv("GPULEAK_ROSTER");
-	/* Reports on demand are the library's own, and go where ours goes. */
+	/* The library starts reports on demand itself. They go to the same place as this command's
+	 * report. */
 	if (!opt_text[OPTION_REPORT_NOW])
 		setenv("GPULEAK_REPORT_NOW", opt_values.report, 1);
 	setenv("GPULEAK_REPORT", "none", 1);
@@ -269,7 +270,7 @@ static void prepare(void *data)
 	set_asan_options();
 }
 
-/* Until the command has ended, with a look at its processes every so often. */
+/* Waits for the command to end, and reads its processes' ledgers periodically. */
 static void wait_and_watch(struct run *run)
 {
 	const int to_file = strcmp(opt_values.report, "stderr") != 0 &&
@@ -308,8 +309,8 @@ static size_t count_running(const struct run *run)
 	return running;
 }
 
-/* Whoever outlives the program and uses the GPU gets a moment to end; with a gate also who
- * may be about to use it, since a verdict must not depend on who is faster. */
+/* Gives processes that outlive the program and use the GPU a moment to end. With a gate also
+ * processes that may use it soon, because a verdict must not depend on timing. */
 static void wait_for_orphans(struct run *run)
 {
 	struct timespec now, start;
@@ -322,7 +323,7 @@ static void wait_for_orphans(struct run *run)
 		left = child_reap(&run->child, ORPHANS_POLL_MS);
 		clock_gettime(CLOCK_MONOTONIC, &now);
 	}
-	/* One that has made no GPU call yet may still do so and wants its directory. */
+	/* A process without a GPU call may make one later and then needs its directory. */
 	run->keep_directory |= left;
 	if (left && gate_wanted())
 		eprintf(stderr,
@@ -331,7 +332,7 @@ static void wait_for_orphans(struct run *run)
 			program_name(run));
 }
 
-/* The ledger of a process that was killed does not say so, but we saw it. */
+/* The ledger of a killed process does not show it, but this command waited for the process. */
 static void tell_end(const struct run *run, const struct ledger_file *file,
 		     struct report_process *process)
 {
@@ -346,13 +347,13 @@ static void tell_end(const struct run *run, const struct ledger_file *file,
 		report_process_set_ended(process, REPORT__EXIT, WEXITSTATUS(status));
 }
 
-/* A process that went on as another program has a ledger for each, .1, .2 ... behind. */
+/* A process that called exec has a ledger for each program, with .1, .2 ... appended. */
 static int is_later_image(const struct ledger_file *file)
 {
 	return strcmp(strrchr(file->path, '.'), ".gpuleak") != 0;
 }
 
-/* Where --ledger wants FILE. PROCESS is NULL if the ledger could not be read. */
+/* Writes where --ledger puts FILE. PROCESS is NULL if the ledger could not be read. */
 static void keep_process(struct run *run, const struct ledger_file *file,
 			 struct report_process *process)
 {
@@ -401,7 +402,7 @@ static void process_lost(void *data, const char *sentence)
 	report_add_note(&run->session.report, sentence);
 	if (!gate_wanted() &&
 	    (run->session.report.count == 0 || opt_values.format != OPTION_FORMAT_TEXT ||
-	     strcmp(opt_values.report, "stderr") != 0)) /* otherwise the report says it there */
+	     strcmp(opt_values.report, "stderr") != 0)) /* otherwise the report contains it */
 		session_print_sentence(stderr, "gpuleak: ", "", sentence);
 }
 
@@ -499,7 +500,7 @@ static int record(struct run *run)
 int cmd_run(int argc, char **argv)
 {
 	static struct run run; /* too large for comfort on a stack */
-	/* A stderr that nobody reads must not replace the program's exit status. */
+	/* A closed stderr must not change the program's exit status. */
 	const struct sigaction ignore = { .sa_handler = SIG_IGN };
 	int first, status, n = flags_parse(&command, argc, argv, &first);
 

@@ -31,7 +31,7 @@
 #include "report/analyze/trend.h"
 
 #define MS_PER_S 1000
-#define LOOK_MS 100      /* how often to see whether the process is still there */
+#define LOOK_MS 100      /* interval of checks if the process still runs */
 #define EXEC_MS 1000     /* an exec that fails is taken back within that */
 #define STARTING_MS 2000 /* from fork to the first GPU call, or to `gpuleak run` */
 #define SITES_PLAIN 10
@@ -47,24 +47,25 @@ struct arguments {
 	long frames; /* 0: until it ends */
 	long sites;  /* 0: what fits */
 	enum live_order order;
-	long long step_ms;  /* between steps of our own, for a process that marks none */
+	long long step_ms;  /* between steps that top counts itself, for a process that marks
+			     * none */
 	long long older_ms; /* only blocks of that age; 0: all */
 };
 
 struct top_view {
 	struct ledger_file file;
-	int fd; /* kept open: the ledger goes away when the process ends */
+	int fd; /* kept open, because the ledger is removed when the process ends */
 	struct symbolizer *symbolizer;
 	struct live *now, *earlier;
 	struct trend trend;
 	enum live_order order;
 	double now_s, earlier_s;
-	double step_due_s; /* when the next step of our own is due */
-	size_t sites; /* that have their stacks */
+	double step_due_s; /* time of the next step that top counts itself */
+	size_t sites; /* sites with stacks */
 	int failures;
 	char error[ERROR_SIZE];
 	int on_screen, was_on_screen, has_keys, look_again;
-	double exec_since_s; /* its ledger says that it became another program; 0: it does not */
+	double exec_since_s; /* the process called exec, by its ledger */
 };
 
 static volatile sig_atomic_t stop_signal, redraw;
@@ -195,7 +196,7 @@ static int parse_order(const char *text, enum live_order *ret)
 	return -1;
 }
 
-/* One of the flags that a frame's look depends on; 1 if WORD is none of them. */
+/* Parses a flag of the display. Returns 1 if WORD is not one of them. */
 static int parse_look(struct arguments *ret, char **argv, int *at)
 {
 	static const char expected[] = "a duration such as 10s, 5m or 1h";
@@ -498,7 +499,7 @@ static int show(struct top_view *watch, const struct arguments *arguments, long 
 
 /* ---- the process ---- */
 
-/* What the ledger says of its end so far: enum ledger_ended. */
+/* Returns how the process ended by its ledger: enum ledger_ended. */
 static uint32_t said_end(const struct top_view *watch)
 {
 	struct ledger_header header;
@@ -561,7 +562,7 @@ static void catch_signals(int on_screen)
 	signal(SIGTSTP, suspend);
 }
 
-/* A key that sorts: the next look, at once, is in that order. */
+/* Handles a key. After a sort key the next frame is drawn at once in that order. */
 static void take_key(struct top_view *watch, char key)
 {
 	for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
@@ -572,7 +573,7 @@ static void take_key(struct top_view *watch, char key)
 	}
 }
 
-/* Up to MS, or until a key or signal comes. 1: somebody wants the end. */
+/* Waits up to MS milliseconds, or for a key or signal. Returns 1 to quit. */
 static int wait_for(struct top_view *watch, long ms)
 {
 	struct pollfd input = { .fd = watch->has_keys ? STDIN_FILENO : -1, .events = POLLIN };
@@ -580,7 +581,7 @@ static int wait_for(struct top_view *watch, long ms)
 
 	if (poll(&input, 1, (int)ms) > 0) {
 		if (read(STDIN_FILENO, &key, 1) != 1)
-			watch->has_keys = 0; /* nobody is there any more */
+			watch->has_keys = 0; /* the terminal is closed */
 		else if (key == 'q' || key == 'Q')
 			return 1;
 		else
@@ -681,11 +682,11 @@ static int check_running(const struct top_view *watch)
 	return -1;
 }
 
-/* For the process that is watched. Each look takes as much memory as the ledger is long, and
- * gives it back: it need not come from the kernel, page by page, each time. */
+/* Reduces the load on the watched process. Each read allocates as much memory as the ledger is
+ * long: keep it in malloc's heap instead of returning it to the kernel each time. */
 static void be_cheap(void)
 {
-	(void)!nice(NICE); /* where processors are short, who is watched goes first */
+	(void)!nice(NICE); /* the watched process gets the CPU first */
 	mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);
 	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
 }

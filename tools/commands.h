@@ -13,13 +13,13 @@ enum { /* exit statuses besides the gate's; the first as env(1) */
 	STATUS_NOTHING_READ = 1,
 };
 
-/* Symbols are read from mapped files. One that is cut short meanwhile (a rebuild) is a
- * SIGBUS: then one line says so and the command ends with this, 1 unless set. */
+/* Symbols are read from mapped files. If a rebuild truncates such a file, the command prints one
+ * line on SIGBUS and exits with this status, 1 unless set. */
 extern volatile int status_if_file_shrinks;
 extern void (*volatile before_file_shrinks_end)(void); /* called then, unless NULL */
 
-/* What SIGXFSZ did when the command began. The command ignores it: a file that would be larger
- * than the limit (ulimit -f) is an error like any other. */
+/* The action of SIGXFSZ at the start. The command ignores the signal, so that a file beyond the
+ * limit (ulimit -f) is an ordinary error. */
 extern struct sigaction file_limit_before;
 
 int cmd_run(int argc, char **argv);

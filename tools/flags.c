@@ -115,7 +115,7 @@ static int has_format(const struct flags_command *command, int format)
 	return !command->formats;
 }
 
-/* What a good value of option ID looks like. */
+/* Returns the description of valid values for option ID. */
 static const char *expects(const struct flags_command *command, int id)
 {
 	static char formats[128];
@@ -169,8 +169,8 @@ static int unknown(const struct flags_command *command, const char *word)
 	return -1;
 }
 
-/* The value of option ID at ARGV[*AT], behind its EQUALS or in the next word; NULL: there is no
- * value. A switch takes 0 or 1 and needs neither: it must not take the program for its value. */
+/* Returns the value of option ID at ARGV[*AT]: after its EQUALS, or the next word; NULL if it is
+ * missing. A switch without "=0" or "=1" has the value 1, and never takes the next word. */
 static const char *value_of(int id, const char *equals, int argc, char **argv, int *at)
 {
 	const char *next = *at + 1 < argc ? argv[*at + 1] : NULL;

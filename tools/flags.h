@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The command line of every subcommand: flags made from ledger/options.def, the same
- * options as GPULEAK_* variables, and their help. Prints what is wrong; decides nothing.
+ * The command line of every subcommand: flags made from ledger/options.def, the same options as
+ * GPULEAK_* variables, and their help. Prints errors.
  */
 #ifndef GPULEAK_TOOLS_FLAGS_H
 #define GPULEAK_TOOLS_FLAGS_H
@@ -18,13 +18,13 @@ enum flags_extra { /* flags that are not options of the library */
 
 struct flags_command {
 	const char *name;      /* "run" */
-	const char *synopsis;  /* behind "gpuleak run" */
+	const char *synopsis;  /* follows "gpuleak run" */
 	const char *prose;     /* what it does, whole lines */
 	uint64_t options;      /* OPTION_BIT() of those it takes */
 	unsigned int extras;   /* enum flags_extra of those it takes */
 	const char *const *formats; /* of --format, ended by NULL; NULL itself: all of them */
-	const char *report_to; /* where the report goes if not said otherwise */
-	int stop_at_operand;   /* flags end at the first word that is none */
+	const char *report_to; /* default destination of the report */
+	int stop_at_operand;   /* flags end at the first word that is not a flag */
 	const char *tail;      /* ends its help: exit status, examples */
 };
 
@@ -33,7 +33,7 @@ extern const char *opt_text[OPTION_COUNT]; /* as given by a flag or variable; NU
 extern int opt_gate;
 extern int opt_at_exit;
 extern int opt_update_baseline;
-extern struct load_choice opt_choice; /* which blocks are asked for */
+extern struct load_choice opt_choice; /* flags that select blocks */
 
 /* Sets opt_* from ARGV[1..]. Returns the number of operands, which are moved, in order, to
  * the end of ARGV with the first at *RET_FIRST; -1 after one line about what is wrong; -2

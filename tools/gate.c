@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Options to files to what judges. A baseline is only written from a report that has
- * everything: what was not recorded would look like a leak that is gone.
+ * Loads the files that options name for the gate. Writes a baseline only from a complete report:
+ * leaks that were not recorded would be missing from it.
  */
 #include "tools/gate.h"
 

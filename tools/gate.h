@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The files that a gate is judged by, as options name them: loads them, and writes the
- * baseline anew. Says on stderr what is wrong with them; judges nothing.
+ * The files of a gate, as options name them: loads them, and rewrites the baseline. Prints
+ * errors. Must not judge.
  */
 #ifndef GPULEAK_TOOLS_GATE_H
 #define GPULEAK_TOOLS_GATE_H
@@ -24,13 +24,13 @@ int gate_load(struct gate *gate, void (*failed)(void *data, const char *error), 
 /* Sets in *INPUT what was loaded. */
 void gate_input(const struct gate *gate, struct judge_input *input);
 
-/* Whether an option or flag asks for a verdict. */
+/* Returns true if an option or flag requests a verdict. */
 int gate_wanted(void);
-/* Not if --max-growth alone asks: a service may end with what it holds. */
+/* Returns false if only --max-growth requests a verdict: a service may end with leaks. */
 int gate_judges_leaks(void);
 
-/* Writes what REPORT leaks to the file of --baseline, whole or not at all, says how it
- * differs from before, and takes it for GATE's baseline. 0, or -errno with a line in ERROR. */
+/* Writes the leaks of REPORT to the file of --baseline, completely or not at all, prints the
+ * changes, and uses it as GATE's baseline. 0, or -errno with a line in ERROR. */
 int gate_update_baseline(struct gate *gate, const struct report *report, char *error,
 			 size_t error_size);
 

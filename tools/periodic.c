@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A line on stderr for each look: what lives in all processes together, what came since the
- * last look, who keeps growing. Owns what is remembered of each process between looks.
+ * Prints a line on stderr per interval: live memory of all processes, changes, and call sites
+ * that keep growing. Owns the state of each process between intervals.
  */
 #include "tools/periodic.h"
 
@@ -31,7 +31,7 @@ struct watched { /* one process */
 	struct watched *next;
 };
 
-/* What one look adds up to. */
+/* The sums of one interval. */
 struct sums {
 	uint64_t bytes, blocks;
 	size_t processes;

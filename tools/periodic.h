@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Looks at the living processes of a run, again and again, from outside: reads their ledgers
- * and nothing else. One line a look, and a report's file written anew where that is wanted.
+ * Periodic status of a run: reads the ledgers of running processes, prints one line per
+ * interval, and rewrites a report file if requested.
  */
 #ifndef GPULEAK_TOOLS_WATCH_H
 #define GPULEAK_TOOLS_WATCH_H
@@ -10,18 +10,18 @@
 
 struct watched;
 
-struct watch { /* starts as { 0 } but for what the caller says */
+struct watch { /* starts as { 0 } except for the fields of the caller */
 	const char *directory;    /* of the ledgers */
 	const char *suppressions; /* path, "": none */
-	const char *report;       /* file that is written anew each time; NULL: none */
+	const char *report;       /* file that is rewritten each time; NULL: none */
 	struct symbolizer *symbolizer;
 	struct watched *first;
 	uint64_t looks, bytes_before;
 	long long every_ms;
-	int failed; /* the report could not be written: said once */
+	int failed; /* the report could not be written: printed once */
 };
 
-/* One look. What can't be read is passed over: it may just have ended. */
+/* Prints one status line. Skips unreadable ledgers, whose processes may just have ended. */
 void watch_look(struct watch *watch);
 void watch_finish(struct watch *watch);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Puts the parts of report/ together. Owns their lifetimes; must not know how ledgers were
- * found.
+ * Connects the parts of report/ and owns their lifetimes. Must not know how ledgers were found.
  */
 #include "tools/session.h"
 
@@ -187,7 +186,7 @@ void session_print_verdict(const struct session *session, FILE *to, const char *
 
 typedef int print_fn(const struct report *report, const struct judgement *judgement, FILE *out);
 
-/* What PRINT makes of the report in *RET_TEXT, to be freed. */
+/* Writes the output of PRINT to *RET_TEXT, to be freed. */
 static int render(struct session *session, print_fn *print, char **ret_text, size_t *ret_length)
 {
 	FILE *to = open_memstream(ret_text, ret_length);
@@ -213,7 +212,7 @@ int session_refuses(const char *where)
 	return 1;
 }
 
-/* What the format has no place for must not be lost without a word. */
+/* Warns if the format omits something. */
 static void print_missing(const struct session *session)
 {
 	const struct report *report = &session->report;
@@ -231,7 +230,7 @@ static void print_missing(const struct session *session)
 			plural(report->summary.errors), notes, plural(notes));
 }
 
-/* For those who read the report where the format says that they look. */
+/* Appends the summary to the file where the format's readers look. */
 static void write_summary(struct session *session)
 {
 	const struct report_format *format = report_format(opt_values.format);
@@ -272,7 +271,8 @@ static int expand(const struct session *session, enum option_id id, const char *
 	return r;
 }
 
-/* What opt_values.gen_suppressions asks for. 0, or -errno said on stderr. */
+/* Writes the suppressions that opt_values.gen_suppressions requests. 0, or -errno with an error
+ * printed. */
 static int write_suppressions(struct session *session)
 {
 	char path[PATH_MAX], error[ERROR_SIZE];
@@ -334,8 +334,8 @@ static int write_report(struct session *session, const char *where)
 		write_summary(session);
 		r = write_as(session, report_format(opt_values.format)->print, where);
 	}
-	/* What was found must not be lost with the place it was to go to. The place is stderr by
-	 * itself only if that is a terminal and the format was refused. */
+	/* Prints the report to stderr if its destination failed. If only the format was refused,
+	 * prints nothing on a terminal. */
 	if (where && (r == -EINVAL || (r < 0 && strcmp(where, "stderr") != 0)))
 		write_as(session, print_text, "stderr");
 	return r;

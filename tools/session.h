@@ -24,41 +24,41 @@ struct session {
 	int judged;
 };
 
-/* 0 or -ENOMEM, said on stderr. */
+/* 0, or -ENOMEM with an error printed. */
 int session_start(struct session *session);
 
-/* Loads suppressions from PATH ("" = none). 0, or -errno said on stderr. */
+/* Loads suppressions from PATH ("": none). 0, or -errno with an error printed. */
 int session_suppress(struct session *session, const char *path);
 
-/* Loads rules from PATH ("" = the shipped ones alone). 0, or -errno said on stderr: then the
- * shipped ones hold. */
+/* Loads rules from PATH ("": only the shipped ones). 0, or -errno with an error printed; then the
+ * shipped ones are used. */
 int session_rules(struct session *session, const char *path);
 
-/* Loads what the gate is judged by (see gate.h). 0, or -EINVAL: what could not be read was
- * said on stderr and is a trouble each. */
+/* Loads the files of the gate (see gate.h). 0, or -EINVAL: each unreadable file was printed and
+ * counts as a trouble. */
 int session_gate_files(struct session *session);
 
-/* Adds the process whose ledger is at PATH; *RET_PROCESS (may be NULL) is the session's.
- * 0, or -errno: said on stderr and a trouble. */
+/* Adds the process whose ledger is at PATH; *RET_PROCESS (may be NULL) belongs to the session. 0,
+ * or -errno: printed, and counted as a trouble. */
 int session_add(struct session *session, const char *path, struct report_process **ret_process);
 
 /* Notes a sentence for which the gate must not pass. */
 void session_trouble(struct session *session, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Judges what was added by what opt_values asks for. With --update-baseline that is written
- * first; if it can't be, that is a trouble and the gate fails. */
+/* Judges the report by opt_values. With --update-baseline writes the baseline first; if that fails
+ * the gate fails. */
 enum judge_verdict session_judge(struct session *session);
 
 /* Prints "gate failed: REASON" lines, one a reason, with BEFORE in front of each. */
 void session_print_verdict(const struct session *session, FILE *to, const char *before);
 
-/* Whether WHERE (NULL: stdout) is a terminal and the format nothing for one: said on stderr. */
+/* Refuses to write the format to WHERE (NULL: stdout) if that is a terminal and the format is not
+ * for terminals; prints that. */
 int session_refuses(const char *where);
 
-/* Writes the report in opt_values.format to WHERE (see output_write), with the gate in it
- * if it was judged. If that fails it says so and the report goes to stderr as text. 0 or
- * -errno. */
+/* Writes the report in opt_values.format to WHERE (see output_write()), with the verdict if it was
+ * judged. On failure prints the error and the report as text on stderr. 0 or -errno. */
 int session_write(struct session *session, const char *where);
 
 /* Prints one line on stderr about the report that was written to WHERE: its first line as text,

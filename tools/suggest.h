@@ -15,8 +15,8 @@ struct suggestion { /* starts as { .word = ..., .length = ... } */
 	size_t edits;        /* between the word and `closest` */
 };
 
-/* Makes NAME the closest if fewer edits turn the word into it: letters that are inserted, left
- * out, replaced or swapped with their neighbour. At most a third of the word may be wrong. */
+/* Records NAME if it needs fewer edits than the closest word so far: inserted, omitted, replaced or
+ * swapped letters. At most a third of the letters may differ. */
 void suggest_consider(struct suggestion *suggestion, const char *name);
 
 /* Prints " (did you mean NAME?)" on stderr, with DASHES before the name, if there is one. */

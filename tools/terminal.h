@@ -12,10 +12,10 @@ struct terminal_size {
 	size_t rows, columns;
 };
 
-/* Whether standard output is one. */
+/* Returns true if standard output is a terminal. */
 int terminal_is(void);
 
-/* Its size now; 24 x 80 where it does not say. */
+/* Gets the terminal's size; 24 x 80 if it is unknown. */
 struct terminal_size terminal_size(void);
 
 void terminal_take(void);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The list of formats. A new one is a word in ledger/options.h, a row here and a file of its
- * own, print_*.c.
+ * The list of formats. A new format is a word in ledger/options.h, a row here and a printer.
  */
 #include "report/format/formats.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What flamegraph.pl, inferno and speedscope read: "root;...;leaf BYTES". The root says which
- * memory it is, so that one picture has a tower for each device and kind.
+ * Writes lines for flamegraph.pl, inferno and speedscope: "root;...;leaf BYTES". The root names
+ * the memory, so a picture has one tower per device and kind.
  */
 #include "report/format/print_folded.h"
 

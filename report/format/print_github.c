@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * One line a command: ::error file=...,line=...,title=...::message. GitHub shows ten of each kind
- * a step and drops the rest without a word, so the tenth sums up what is left. Everything that
- * a name could use to end a line or a value is encoded as the runner decodes it.
+ * Writes one command per line: ::error file=...,line=...,title=...::message. GitHub shows ten of
+ * each kind per step and drops the rest silently, so the tenth sums up the rest. Encodes the
+ * characters in names that could end a line or a value.
  */
 #include "report/format/print_github.h"
 
@@ -154,7 +154,7 @@ static void print_gap(void *data, const struct report_process *process, const ch
 	fputc('\n', gaps->out);
 }
 
-/* A report that proves nothing must not look like a clean one. */
+/* An incomplete report must not look like a clean one. */
 static void gaps_command(struct github *github)
 {
 	struct text_buffer words;
@@ -227,7 +227,7 @@ int print_github(const struct report *report, const struct judgement *judgement,
 	if (github.r == 0 && !judgement && !github.errors && !counts[FINDING_ERROR] &&
 	    !counts[FINDING_LEAK])
 		clean_command(&github);
-	/* What the gate lets pass is a warning. Wrong frees never pass. */
+	/* Leaks that the gate allows are warnings. Invalid frees are always errors. */
 	wrong = counts[FINDING_ERROR] + (judgement_fails(judgement) ? counts[FINDING_LEAK] : 0);
 	if (github.r == 0)
 		findings_commands(&github, "error", 0, wrong, ANNOTATIONS_MAX - github.errors);

@@ -26,7 +26,7 @@ struct counts {
 	unsigned int tests, failures, errors, skipped;
 };
 
-/* What the cases of one suite are written to. */
+/* The output of one suite's cases. */
 struct suite {
 	FILE *out;
 	struct counts counts;
@@ -324,7 +324,7 @@ static void print_verdict(struct suite *suite, const struct judgement *judgement
 			 reasons);
 }
 
-/* What is true of no single process: the verdict, and ledgers that could not be read. */
+/* The suite of the whole report: the verdict, and ledgers that could not be read. */
 static int print_whole(FILE *out, const struct report *report, const struct judgement *judgement)
 {
 	struct suite suite = { 0 };

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * One family after the other, each with all of its series, as the format wants it. Totals have
- * no TYPE line: OpenMetrics names a counter without its _total there, the older format with it,
- * and a line of either kind is an error to the other's reader. No timestamps: the collector of
- * text files refuses them.
+ * Writes each metric family with all of its series. Totals have no TYPE line: OpenMetrics names
+ * a counter without its _total there and the older format with it, and each reader rejects the
+ * other's line. No timestamps: the collector of text files rejects them.
  */
 #include "report/format/print_openmetrics.h"
 

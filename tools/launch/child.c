@@ -28,7 +28,7 @@ static void signals_of_interest(sigset_t *ret)
 		sigaddset(ret, handed_on[i]);
 }
 
-/* In the child: as if we had never been there, then exec; its errno goes up the pipe. */
+/* In the child: restores signals and limits, then calls exec; sends its errno through the pipe. */
 __attribute__((noreturn))
 static void become(const struct child *child, char **argv, int pipe_fd,
 		   void (*prepare)(void *data), void *data)
@@ -74,7 +74,7 @@ int child_start(struct child *child, char **argv, void (*prepare)(void *data), v
 	memset(child, 0, sizeof(*child));
 	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
 		return -errno;
-	/* Who ignores SIGCHLD gets no exit status. */
+	/* A process that ignores SIGCHLD gets no exit status of its children. */
 	sigaction(SIGCHLD, &usual, &child->chld_before);
 	signals_of_interest(&set);
 	sigprocmask(SIG_BLOCK, &set, &child->mask_before);
@@ -107,15 +107,15 @@ static void note_end(struct child *child, const struct child_end *end)
 		struct child_end *ends = reallocarray(child->ends, room, sizeof(*ends));
 
 		if (!ends)
-			return; /* then the ledger's own word stands */
+			return; /* then the end recorded in the ledger counts */
 		child->ends = ends;
 		child->end_room = room;
 	}
 	child->ends[child->end_count++] = *end;
 }
 
-/* Reaps all that is dead now. Each is looked at before it is reaped: afterwards its pid
- * may be another's. 0 when there is no child left at all. */
+/* Reaps all dead children. Inspects each before reaping it, because its pid may be reused
+ * afterwards. Returns 0 if no child is left. */
 static int reap_dead(struct child *child)
 {
 	for (;;) {
@@ -146,7 +146,7 @@ static void hand_on(struct child *child, const siginfo_t *info)
 	kill(child->pid, info->si_signo);
 }
 
-/* Takes signals until one says a child has ended, or until TIMEOUT. */
+/* Handles signals until a child ends, or until TIMEOUT. */
 static void take_signal(struct child *child, const struct timespec *timeout)
 {
 	siginfo_t info;

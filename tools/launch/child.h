@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Starts the command of `gpuleak run`, hands signals on to it, and reaps it and every
- * descendant that was left behind. Knows nothing of ledgers.
+ * Starts the command of `gpuleak run`, forwards signals to it, and reaps it and its orphaned
+ * descendants. Must not know ledgers.
  */
 #ifndef GPULEAK_TOOLS_CHILD_H
 #define GPULEAK_TOOLS_CHILD_H
@@ -20,7 +20,7 @@ struct child {
 	pid_t pid;
 	int ended;
 	int status;             /* as wait gives it; valid once ended */
-	int stopped;            /* a signal asked us to end while only orphans were left */
+	int stopped;            /* a signal requested the end while only orphans were left */
 	struct child_end *ends; /* everything that was reaped */
 	size_t end_count, end_room;
 	sigset_t mask_before;
@@ -47,7 +47,7 @@ int child_end_of(const struct child *child, pid_t pid, unsigned long long start_
 /* The command's exit status as a shell would give it. */
 int child_exit_status(const struct child *child);
 
-/* Gives signals back their effect; those that came meanwhile were for the command and are
+/* Restores the actions of signals. Signals that came meanwhile were for the command, and are
  * dropped if it has ended. */
 void child_release_signals(struct child *child);
 

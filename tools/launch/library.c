@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds the library that belongs to this command: beside it in the build tree, where it
- * was installed relative to the command (so an installation may be moved), or where it was
- * configured to be.
+ * Finds the library of this command: beside it in the build tree, relative to the command where
+ * both were installed (so an installation can be moved), or at the configured place.
  */
 #include "tools/launch/library.h"
 

@@ -68,6 +68,6 @@ bool process_is_our_command(int pid, const char *word)
 	if (n <= 0)
 		return false;
 	text[n] = '\0';
-	first = text + strlen(text) + 1; /* behind the command's own name */
+	first = text + strlen(text) + 1; /* after the command's name */
 	return first < text + n && strcmp(first, word) == 0;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Looks at a program file before it is started, so that "nothing was recorded" has a
- * reason in words. Reads files, changes none; a guess that fails is silence, never a
- * refusal: the kernel has the last word.
+ * Inspects a program file before it is started, to explain why nothing will be recorded. Only
+ * reads files. If a check fails the program is started anyway: the kernel decides.
  */
 #include "tools/launch/program.h"
 
@@ -157,7 +156,7 @@ static const char *elf_trouble(int fd, const char *path, const ElfW(Ehdr) *heade
 	return NULL;
 }
 
-/* Whether the kernel will start PATH in a mode in which the loader ignores our variable. */
+/* Returns true if the kernel will start PATH in a mode in which the loader ignores LD_PRELOAD. */
 static const char *privilege_trouble(const char *path, const struct stat *st)
 {
 	struct statvfs vfs;
@@ -187,7 +186,7 @@ static int check_program(char *path, size_t size, struct program *program, const
 	ssize_t n;
 	int r = 0;
 
-	if (fd < 0) /* may be run but not read: nothing to say */
+	if (fd < 0) /* executable but not readable: cannot be inspected */
 		return 0;
 	n = pread(fd, head.text, sizeof(head.text) - 1, 0);
 	if (n > 2 && head.text[0] == '#' && head.text[1] == '!') {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The program that `gpuleak run` is to start: where it is, whether it can be started, and
- * whether a preloaded library can get into it.
+ * The program that `gpuleak run` starts: its path, if it can be started, and if a library can be
+ * preloaded into it.
  */
 #ifndef GPULEAK_TOOLS_PROGRAM_H
 #define GPULEAK_TOOLS_PROGRAM_H
@@ -14,11 +14,12 @@ struct program {
 	int refuses_library; /* it would not even start with the library preloaded */
 };
 
-/* Finds NAME as execvp does and looks at it, and for a script at its interpreter.
- * 0, or -errno: it can't be started (see program_status). */
+/* Finds NAME as execvp() does and inspects it, or the interpreter of a script. 0, or -errno if it
+ * cannot be started (see program_status()). */
 int program_find(const char *name, struct program *ret);
 
-/* What env(1) exits with when starting a program failed with -R: 127 not found, 126 else. */
+/* Returns the exit status of env(1) if starting a program fails with -R: 127 not found, else
+ * 126. */
 int program_status(int r);
 
 #endif

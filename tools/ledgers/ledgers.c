@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Looks for ledger files. Believes no name: directories must be the user's own, and what a
- * file says of its process is taken from its header.
+ * Finds ledger files. Does not trust names: directories must belong to the user, and a file's
+ * process is taken from its header.
  */
 #include "tools/ledgers/ledgers.h"
 
@@ -26,7 +26,7 @@ const char *ledger_variable(const char *name)
 	return getenv(name);
 }
 
-/* What follows the last ".gpuleak": "" or ".N". */
+/* Returns the text after the last ".gpuleak": "" or ".N". */
 static int is_suffix(const char *at)
 {
 	if (*at == '\0')
@@ -180,7 +180,7 @@ static int add_from_place(struct ledger_list *list, const char *place, int pid)
 		if (strncmp(entry->d_name, "run-", 4) != 0 || n < 0 || (size_t)n >= sizeof(path))
 			continue;
 		if (place_check(path) == 0 && add_from(list, path, pid) == -ENOMEM)
-			r = -ENOMEM; /* all else: it went away while we looked */
+			r = -ENOMEM; /* other errors: it was removed meanwhile */
 	}
 	closedir(dir);
 	return r;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds ledgers: by directory, by pid, by name. Opens them only as far as their header;
- * reading them is report/load/load.c's.
+ * Finds ledgers by directory, by pid or by name. Reads only their headers; report/load/load.c
+ * reads the rest.
  */
 #ifndef GPULEAK_TOOLS_LEDGERS_H
 #define GPULEAK_TOOLS_LEDGERS_H
@@ -21,37 +21,39 @@ struct ledger_list { /* starts as { 0 } */
 	size_t count;
 	size_t room;
 	int is_run;    /* the last ledgers_add_pid() was of a `gpuleak run` */
-	char *earlier; /* what ledgers_add_pid() left out for whom it belongs to, or NULL */
+	char *earlier; /* path of a ledger of an earlier process with the pid, which
+			* ledgers_add_pid() left out, or NULL */
 };
 
-/* Whether NAME is one that libgpuleak.so gives: it ends in .gpuleak, or .gpuleak.N when the
- * name was taken (a process that went on as another program). */
+/* Returns true if libgpuleak.so could have created NAME: it ends in .gpuleak, or in .gpuleak.N if
+ * the name existed (after exec). */
 int ledger_is_name(const char *name);
 
 /* Reads PID-TICKS.gpuleak[.N] or PID.gpuleak[.N] (ticks 0). 1 if NAME is of that form. */
 int ledger_parse_name(const char *name, int *ret_pid, unsigned long long *ret_ticks);
 
-/* The process that WORD, a user's, names: 0 if it is no number, INT_MAX if no process has it. */
+/* Returns the pid that WORD names: 0 if it is not a number, INT_MAX if no process can have it. */
 int ledgers_pid(const char *word);
 
-/* Fills in what the header of the file NAME in directory DIRECTORY says, if it can be read. */
+/* Fills in FILE from the header of NAME in DIRECTORY, if it can be read. */
 void ledger_peek(int directory, const char *name, struct ledger_file *file);
 
-/* getenv, of the type that ledger/ wants. */
+/* getenv() with the type that ledger/ expects. */
 const char *ledger_variable(const char *name);
 
-/* Each adds to LIST, sorted by name. 0 or -errno. */
+/* Each of these adds to LIST, sorted by name. */
 int ledgers_add(struct ledger_list *list, const char *path);
 int ledgers_add_directory(struct ledger_list *list, const char *directory);
-/* Of process PID in the places where the library puts them, run directories included. If a
- * pid was used again, only those of the process that runs, or if none does of the latest. If
- * PID is a `gpuleak run`, those of the processes that it started. */
+/* Adds the ledgers of process PID from the places where the library creates them, including run
+ * directories. If the pid was reused, only those of the running process, else of the latest. If PID
+ * is a `gpuleak run`, those of the processes that it started. */
 int ledgers_add_pid(struct ledger_list *list, int pid);
 
-/* Of LIST, from number FROM on, the one that was begun last; NULL if there is none. */
+/* Returns the ledger of LIST, from number FROM on, that was begun last; NULL if there is none. */
 struct ledger_file *ledgers_latest(const struct ledger_list *list, size_t from);
 
-/* Why ledgers_add_pid() found none of PID, in words. Static storage: for one thread. */
+/* Returns why ledgers_add_pid() found no ledger of PID. The text is in static storage: not
+ * thread-safe. */
 const char *ledgers_why_none(const struct ledger_list *list, int pid);
 
 void ledgers_finish(struct ledger_list *list);

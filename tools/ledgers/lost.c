@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Compares the roster with the ledgers that were found. Each slot is copied before it is
- * looked at, since a process that was left behind may still write to it.
+ * Compares the roster with the ledgers that were found. Copies each slot first, because a
+ * running process may still write to it.
  */
 #include "tools/ledgers/lost.h"
 
@@ -96,8 +96,8 @@ static void report_lost(struct lost_search *search, const struct roster_slot *sl
 	search->found(search->data, sentence);
 }
 
-/* Those that have no sentence of their own: of WITHOUT_SLOT processes, which entered and have no
- * slot, as many have a ledger as nobody has claimed. */
+/* Reports processes without a sentence of their own: of WITHOUT_SLOT processes that entered without
+ * a slot, as many have a ledger as there are unclaimed ledgers. */
 static void tell_others(struct lost_search *search, size_t without_slot)
 {
 	size_t others = search->lost > NAMED_MAX ? search->lost - NAMED_MAX : 0, unclaimed = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the words LEDGER|DIRECTORY|PID|- of report and check stand for.
+ * The operands LEDGER|DIRECTORY|PID|- of report and check.
  */
 #ifndef GPULEAK_TOOLS_OPERANDS_H
 #define GPULEAK_TOOLS_OPERANDS_H
@@ -13,8 +13,8 @@ struct operands { /* starts as { 0 } */
 	int by_pid;  /* at least one was a pid */
 };
 
-/* Finds the ledgers that COUNT WORDS stand for; one line on stderr for each word that
- * stands for none. */
+/* Finds the ledgers that the COUNT WORDS name; prints a line on stderr for each word that names
+ * none. */
 void operands_find(struct operands *operands, char **words, int count);
 
 #endif

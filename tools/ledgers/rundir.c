@@ -23,7 +23,7 @@
 #define STALE_SECONDS (7 * 24 * 3600)
 #define PROBE_BYTES (1 << 20) /* a small ledger */
 
-/* Whether a ledger has room in PATH: 0 or -errno. */
+/* Checks that PATH has room for a ledger: 0 or -errno. */
 static int probe(const char *path)
 {
 	char name[PATH_MAX];
@@ -34,11 +34,11 @@ static int probe(const char *path)
 	fd = mkostemp(name, O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	unlink(name); /* at once: who is killed now leaves nothing */
+	unlink(name); /* removed at once: if the process is killed now, nothing is left */
 	r = -posix_fallocate(fd, 0, PROBE_BYTES);
 	close(fd);
-	/* A process may have another limit on file sizes than we, or make no GPU call. If it
-	 * can't make its ledger, it says so itself (roster.h). */
+	/* A process may have another file-size limit than this command, or make no GPU call. If it
+	 * cannot create its ledger it reports that itself (roster.h). */
 	return r == -EFBIG ? 0 : r;
 }
 
@@ -144,7 +144,7 @@ static int is_old(const struct stat *st)
 	return st->st_uid == geteuid() && st->st_mtime < before && st->st_ctime < before;
 }
 
-/* A ledger NAME in DIR of a process that is gone, untouched for long. */
+/* Returns true for a ledger NAME in DIR whose process ended and that was not touched for long. */
 static int is_stale(int dir, const char *name)
 {
 	struct ledger_file file = { 0 };
@@ -167,7 +167,7 @@ static void clear_run(int place, const char *name)
 	DIR *dir;
 	int pid, end = 0;
 
-	/* The length is checked, too: a name of ours and nothing behind it. */
+	/* Also checks that nothing follows the name. */
 	if (sscanf(name, "run-%d-%llu-%*6[A-Za-z0-9]%n", &pid, &ticks, &end) != 2 || !end ||
 	    name[end] || process_runs(pid, ticks) ||
 	    fstatat(place, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode) ||

@@ -48,7 +48,7 @@ struct nvml {
 	nvmlReturn_t (*get_by_index)(unsigned int index, nvmlDevice_t *device);
 	nvmlReturn_t (*get_by_bus)(const char *bus_id, nvmlDevice_t *device);
 	nvmlReturn_t (*get_memory)(nvmlDevice_t device, nvmlMemory_t *memory);
-	unsigned int count, asked; /* devices there are, and asked for by index */
+	unsigned int count, asked; /* number of devices, and devices by index */
 	struct device devices[DEVICES_MAX];
 	int met;
 	void *buffer; /* of a list */
@@ -269,7 +269,7 @@ static int search_list(const struct nvml *nvml, const struct list *list, int cou
 
 	*ret_bytes = 0;
 	for (int i = 0; i < count; i++) {
-		/* What the two versions have in common. */
+		/* The part that both versions have in common. */
 		const nvmlProcessInfo_v1_t *info =
 			(const void *)((const char *)nvml->buffer + (size_t)i * list->size);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Asks NVML how much device memory processes hold. Any call may take long or never come back
- * (a wedged driver), so only the sampler's own process may come here.
+ * Queries NVML for the device memory of processes. Any call may hang in a broken driver, so only
+ * the sampler's process calls it.
  */
 #ifndef GPULEAK_TOOLS_NVML_H
 #define GPULEAK_TOOLS_NVML_H
@@ -12,14 +12,14 @@ struct nvml;
 
 #define NVML_DEVICES_MAX 64
 
-/* Loads libnvidia-ml.so.1 from where the loader finds it, or from DIRECTORY if that is not
- * NULL. 0, -ENOENT: there is none, -EIO: it has no answer. */
+/* Loads libnvidia-ml.so.1 from the loader's path, or from DIRECTORY if that is not NULL. 0, -ENOENT
+ * if it does not exist, -EIO if it does not work. */
 int nvml_open(const char *directory, struct nvml **ret);
 
-/* Devices have numbers below NVML_DEVICES_MAX. To ask for one wakes it up if nobody uses it,
- * which may take seconds: so nobody does without need. */
+/* Devices have numbers below NVML_DEVICES_MAX. Querying an idle device wakes it up, which may take
+ * seconds, so avoid it. */
 
-/* The device with that UUID, or at that bus id; -1 if there is none. */
+/* Returns the device with that UUID or bus id; -1 if there is none. */
 int nvml_find(struct nvml *nvml, const uint8_t uuid[16], const char *bus_id);
 /* One more of all devices; -1: that was the last one. */
 int nvml_next(struct nvml *nvml);
@@ -27,8 +27,8 @@ int nvml_next(struct nvml *nvml);
 /* Bytes in use on device NUMBER. 0 or -EIO. */
 int nvml_device_used(struct nvml *nvml, int number, uint64_t *ret_bytes);
 
-/* Bytes that PID holds on device NUMBER. 0; -ENOENT: no such process is listed there (yet, or
- * it goes by another number outside this container); -ENODATA: it is, without a figure; -EIO. */
+/* Gets the bytes of PID on device NUMBER. 0; -ENOENT if the process is not listed (yet, or has
+ * another pid outside this container); -ENODATA if it has no figure; -EIO. */
 int nvml_process_used(struct nvml *nvml, int number, unsigned int pid, uint64_t *ret_bytes);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The few types and numbers of NVML that nvml.c needs, so that no header of NVIDIA's is asked
- * for. tests/standin answers with them; where nvml.h is present, tests/unit/nvml_abi.c holds
- * them against it.
+ * The types and numbers of NVML that nvml.c uses, so that no NVIDIA header is needed. If nvml.h
+ * is present, tests/unit/nvml_abi.c compares them with it.
  */
 #ifndef GPULEAK_TOOLS_NVML_TYPES_H
 #define GPULEAK_TOOLS_NVML_TYPES_H

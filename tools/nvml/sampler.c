@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Starts and ends the sampler's process, and reads what it left in shared memory. Believes
- * nothing half-written: who was killed in the middle of a change has no figures.
+ * Starts and ends the sampler's process, and reads its results from shared memory. Ignores
+ * entries that were being changed when the sampler was killed.
  */
 #include "tools/nvml/sampler.h"
 
@@ -21,8 +21,8 @@
 
 #define REAP_MS 50
 
-/* A process without an exit signal: no SIGCHLD and nothing for wait() to find, so that who
- * waits for the program need not know of it. */
+/* Clones a process without an exit signal: no SIGCHLD, and wait() does not find it, so code that
+ * waits for the program is not affected. */
 static pid_t fork_unseen(void)
 {
 	return (pid_t)syscall(SYS_clone, 0, 0, 0, 0, 0);
@@ -72,7 +72,7 @@ int sampler_start_once(struct sampler *sampler, const char *const *paths, size_t
 	return start(sampler, &sampling);
 }
 
-/* 1 once the sampler's process is gone. */
+/* Returns 1 if the sampler's process ended. */
 static int is_gone(const struct sampler *sampler, int wait_ms)
 {
 	const struct timespec moment = { .tv_nsec = 1000000 };

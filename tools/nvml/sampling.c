@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The sampler's process: walks ledgers that are being written, asks NVML, notes both. Takes
- * no part in anything else: no terminal, no signals, none of its parent's files, and it dies
- * with its parent. Takes at most a twentieth of one processor's time.
+ * The sampler's process: reads live ledgers and queries NVML. Has no terminal, signals or files
+ * of its parent, and ends with its parent. Uses at most a twentieth of one CPU.
  */
 #include "tools/nvml/sampling.h"
 
@@ -26,7 +25,7 @@
 #include "ledger/clock.h"
 #include "ledger/reader.h"
 
-#define LEDGERS_MAX 64 /* that are looked at in one round */
+#define LEDGERS_MAX 64 /* ledgers per round */
 #define TRIES 3
 #define FDS_MAX 4096
 #define IDLE_SHARE 20u /* rounds take at most one part of so many */
@@ -53,7 +52,7 @@ struct sampled_ledger {
 struct work {
 	const struct sampling *sampling;
 	struct nvml *nvml;
-	int hinted_by; /* pid whose maps were looked at for NVML's place */
+	int hinted_by; /* pid whose maps were searched for NVML's path */
 	/* In use on each device before any process of ours used one. */
 	uint64_t baseline[NVML_DEVICES_MAX];
 	int has_baseline[NVML_DEVICES_MAX];
@@ -75,7 +74,7 @@ static int open_beside_driver(int pid, struct nvml **ret)
 	FILE *maps;
 
 	snprintf(path, sizeof(path), "/proc/%d", pid);
-	/* What is loaded from there runs with our rights. */
+	/* A library from there runs with this process's rights. */
 	if (stat(path, &st) < 0 || st.st_uid != geteuid())
 		return -ENOENT;
 	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
@@ -178,7 +177,7 @@ static void find_devices(struct work *work, struct sampled_ledger *watched)
 	}
 }
 
-/* Whether there is a living process with devices behind the ledger at PATH. */
+/* Returns true if the process of the ledger at PATH runs and uses devices. */
 static int watch(struct work *work, const char *path, struct sampled_ledger *ret)
 {
 	const struct ledger_header *header;
@@ -186,8 +185,8 @@ static int watch(struct work *work, const char *path, struct sampled_ledger *ret
 	if (map_ledger(path, ret) < 0)
 		return 0;
 	header = ledger_header(&ret->view);
-	/* One that has ended is on its way out: what it still holds says nothing. Only its own
-	 * report at its exit asks even then. */
+	/* Memory of a process that is exiting proves nothing. Only the process's own report at exit
+	 * samples it. */
 	if ((header->ended == LEDGER_RUNNING || !work->sampling->directory) &&
 	    process_runs(header->pid, header->start_ticks) && have_nvml(work, header->pid)) {
 		find_devices(work, ret);
@@ -221,8 +220,8 @@ static struct sampler_entry *find_entry(struct sampler_shared *shared,
 	return entry;
 }
 
-/* What DEVICE is said to hold: the process's own figure, or failing that, the device's if
- * only one of our processes is on it. */
+/* Gets the process's figure on DEVICE or, if that is missing and only one recorded process uses the
+ * device, the whole device's. */
 static int figure(const struct work *work, const struct used_device *device,
 		  enum driver_memory_source *ret_source, uint64_t *ret_held)
 {
@@ -253,7 +252,7 @@ static void note(struct work *work, const struct ledger_header *header,
 	entry = find_entry(shared, header, device->ordinal);
 	if (!entry)
 		return;
-	/* Once the process has a figure of its own, only that counts. */
+	/* After the first figure of the process only its own figures count. */
 	if (entry->series.taken && entry->series.source == DRIVER_MEMORY_NVML_PROCESS &&
 	    source == DRIVER_MEMORY_NVML_DEVICE)
 		return;
@@ -300,7 +299,7 @@ static void sample(struct work *work, struct sampled_ledger *watched)
 			return;
 		ask(work, watched, (unsigned int)header->pid);
 		if (track(watched, &after) < 0)
-			return; /* the next round maps it anew */
+			return; /* the next round maps it again */
 		if (memcmp(&before, &after, sizeof(before)) == 0)
 			break;
 	}
@@ -321,7 +320,7 @@ static void sample(struct work *work, struct sampled_ledger *watched)
 	}
 }
 
-/* Samples everybody once. Returns how old the youngest of them is, UINT64_MAX for nobody. */
+/* Samples all processes once. Returns the age of the youngest, UINT64_MAX without processes. */
 static uint64_t round_of(struct work *work, const char *const *paths, size_t count)
 {
 	static struct sampled_ledger watched[LEDGERS_MAX];
@@ -408,7 +407,7 @@ static int leave_everything(int link, pid_t parent)
 		_exit(0);
 	link = fcntl(link, F_DUPFD_CLOEXEC, 10);
 	for (int fd = 0; fd < 3; fd++)
-		dup2(null, fd); /* who reads our output must not wait for us */
+		dup2(null, fd); /* readers of the command's output must not wait for the sampler */
 	close_all_but(link);
 	return link;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the sampler's process does, and the memory that it shares with who started it.
+ * The main function of the sampler's process, and the memory that it shares with the command.
  */
 #ifndef GPULEAK_TOOLS_SAMPLING_H
 #define GPULEAK_TOOLS_SAMPLING_H

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Takes the tree of the JSON report, adds what only the text report's functions can say, and
- * moves stacks into tables: the stacks of ten thousand leaks have few frames that differ.
- * Must not lay anything out.
+ * Takes the tree of the JSON report, adds words of the text report, and moves stacks into
+ * tables, because the stacks of many leaks have few different frames. Must not contain layout.
  */
 #include "report/format/html/html_data.h"
 
@@ -93,7 +92,7 @@ static int add_to_leaks(json_t *list, const struct report_leak *leaks, size_t co
 
 	for (size_t i = 0; i < count && i < json_array_size(list) && r == 0; i++) {
 		json_t *leak = json_array_get(list, i);
-		/* Not the model's own, which may hold bytes that are no key. */
+		/* Not the model's string, which may hold bytes that are invalid in a key. */
 		const char *kind = json_string_value(json_object_get(leak, "kind"));
 
 		r = set_in(leak, "site", json_integer(site_of(leaks[i].stack)));
@@ -236,7 +235,7 @@ json_t *html_data(const struct report *report, const struct judgement *judgement
 	return NULL;
 }
 
-/* All is ASCII here, and none of the three stands outside a string. */
+/* The text is ASCII, and the three characters occur only inside strings. */
 static int write_escaped(const char *text, size_t size, void *data)
 {
 	FILE *out = data;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The JSON report as the HTML page wants it: each frame and stack once, and a few words that
- * only the text report has.
+ * The JSON report for the HTML page: each frame and stack once, and some words of the text
+ * report.
  */
 #ifndef GPULEAK_REPORT_HTML_DATA_H
 #define GPULEAK_REPORT_HTML_DATA_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Fills the page that html/ makes: the JSON report as data, and the text report for the first
- * line and for who has no script. Owns how both are made harmless inside HTML; must not say
- * anything about leaks itself, nor lay anything out.
+ * Fills the page: the JSON report as data, and the text report for the first line and for
+ * browsers without scripts. Owns the escaping of both. Must not contain words about leaks or
+ * layout.
  */
 #include "report/format/html/print_html.h"
 
@@ -15,7 +15,7 @@
 #include "report/format/html/html_page.h"
 #include "report/format/text/print_text.h"
 
-#define TEXT_MAX ((size_t)256 << 10) /* of the text report: more than anybody reads there */
+#define TEXT_MAX ((size_t)256 << 10) /* of the text report: the page does not need more */
 
 /* LENGTH bytes of TEXT, which is the text report's and so harmless, as text of an HTML element. */
 static void write_text(FILE *out, const char *text, size_t length)

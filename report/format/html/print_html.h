@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The report as one HTML file that needs nothing else: for who has a browser and wants to look
- * around in it.
+ * The report as one self-contained, interactive HTML file.
  */
 #ifndef GPULEAK_REPORT_PRINT_HTML_H
 #define GPULEAK_REPORT_PRINT_HTML_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Coverage as JSON: what stands in the ledger, nothing added but the reasons why something
- * is out of reach. All lists are there, empty if there is nothing to say.
+ * Coverage as JSON: the ledger's observations, with reasons for modules that bypass gpuleak.
+ * Empty lists are printed, too.
  */
 #include "report/format/json/json_coverage.h"
 
@@ -39,7 +39,7 @@ static json_t *routes_json(const struct report_coverage *coverage)
 	return ret;
 }
 
-/* Functions that were looked up. asked_for: by name, not only with all others. */
+/* Functions that were looked up. asked_for: by name, and not only as one of all functions. */
 static json_t *functions_json(const struct report_coverage *coverage, const char *kind)
 {
 	const struct report_fact *fact;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What was released and not freed, as JSON: all figures, also where nothing is wrong.
+ * Deferred frees as JSON: all figures, also if nothing is wrong.
  */
 #include "report/format/json/json_deferred.h"
 

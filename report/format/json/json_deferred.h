@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What was released and not freed, in the JSON report.
+ * Deferred frees in the JSON report.
  */
 #ifndef GPULEAK_REPORT_JSON_DEFERRED_H
 #define GPULEAK_REPORT_JSON_DEFERRED_H

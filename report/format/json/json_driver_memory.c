@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Figures of devices as JSON: the moment at which most was held, the growth of the driver's
- * own part with the call that explains it, and the samples. Only devices with a figure.
+ * Driver memory as JSON: the peak, the growth of the driver's own memory with the call that
+ * explains it, and the samples. Only devices with a figure.
  */
 #include "report/format/json/json_driver_memory.h"
 
@@ -33,7 +33,7 @@ static json_t *growth_json(const struct report_device *device)
 	const struct driver_memory_growth *growth = &device->series->growth;
 	json_t *ret;
 
-	/* A lone sample tells of the whole, not of a growth. */
+	/* One sample shows the total and no growth. */
 	if (!growth->bytes || device->series->taken < 2)
 		return json_null();
 	ret = json_object();

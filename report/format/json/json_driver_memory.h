@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The JSON list "devices" of a process: what is tracked and what the driver says is held.
+ * The JSON list "devices" of a process: tracked memory and the memory that the driver reports.
  */
 #ifndef GPULEAK_REPORT_JSON_DRIVER_MEMORY_H
 #define GPULEAK_REPORT_JSON_DRIVER_MEMORY_H
@@ -9,7 +9,7 @@
 
 struct report_process;
 
-/* Whether there is a figure for any device. */
+/* Returns true if any device has a figure. */
 int json_driver_memory_known(const struct report_process *process);
 
 /* The list; NULL if memory ran out. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A report is the same whoever judges it, so the verdict is a key of its own, there only if
- * somebody asked for one.
+ * The report does not depend on the verdict, so the verdict is a separate key, present only if
+ * it was requested.
  */
 #include "report/format/json/json_gate.h"
 

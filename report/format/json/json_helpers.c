@@ -34,8 +34,8 @@ void json_append(json_t **array, json_t *value)
 	*array = NULL;
 }
 
-/* Returns how many bytes at TEXT can be copied. Newlines come from the indentation: jansson
- * spells out those of texts. */
+/* Returns how many bytes at TEXT can be copied unchanged. Newlines come only from jansson's
+ * indentation: jansson escapes those of texts. */
 static size_t copied(const char *text, size_t length)
 {
 	size_t at = 0, step = 1;

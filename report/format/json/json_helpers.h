@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the files of the JSON report share. A value that could not be made is NULL all the
- * way up, so that only the end has to look.
+ * Helpers of the JSON formats. A failed value is NULL and makes every value that contains it
+ * NULL, so only the end checks.
  */
 #ifndef GPULEAK_REPORT_JSON_PARTS_H
 #define GPULEAK_REPORT_JSON_PARTS_H

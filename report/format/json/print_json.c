@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Builds the JSON report as a tree of jansson, which keeps keys in the order in which they
- * were set. A value that could not be made is NULL all the way up, so that only the end
- * has to look.
+ * Builds the JSON report as a tree of jansson, which keeps the order of keys. A failed value is
+ * NULL and makes every value that contains it NULL, so only the end checks.
  */
 #include "report/format/json/print_json.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The messages are protobuf-c's, in an arena; it packs them, zlib makes the gzip of it.
+ * Builds protobuf-c messages in an arena, packs them with protobuf-c and compresses them with
+ * zlib.
  */
 #include "report/format/pprof/pprof_encoder.h"
 
@@ -12,7 +13,7 @@
 #include "report/util/escape.h"
 #include "report/util/text_buffer.h"
 
-/* What is in a table: the content, and its number. */
+/* An entry of a table: the content and its number. */
 struct pprof_node {
 	uint64_t number;
 	size_t size;
@@ -163,7 +164,7 @@ uint64_t pprof_mapping(struct pprof *pprof, int64_t file, int64_t build_id, int 
 		return 0;
 	}
 	mapping = pprof->failed ? NULL : pprof->mapping_list.items[number - 1];
-	/* What has names is not to be looked up again. */
+	/* Marks the function names as complete, so that pprof does not look them up. */
 	if (mapping && has_functions)
 		mapping->has_functions = mapping->has_filenames = mapping->has_line_numbers =
 			mapping->has_inline_frames = 1;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Call sites as samples. Unlike the other formats it has the sites that freed everything, too:
- * alloc_space is what was ever allocated. Errors and notes have no stack of their own in a
- * profile and are comments.
+ * Call sites as samples, including sites that freed everything, because alloc_space counts all
+ * allocations. Errors and notes become comments.
  */
 #include "report/format/pprof/print_pprof.h"
 
@@ -20,7 +19,7 @@
 #define FRAMES_MAX 4096 /* more than any stack has, inlined ones included */
 #define COMMENTS_MAX 100
 
-/* Whose frames are being added. */
+/* The sample whose frames are being added. */
 struct pprof_sample {
 	struct pprof *pprof;
 	const struct report_process *process;
@@ -50,8 +49,8 @@ static int same_text(const char *a, const char *b)
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* Whether B is the code that A was inlined into. A function that calls itself comes back at
- * the same address, too, but then begins anew with the frame that was FIRST. */
+/* Returns true if B is the function that A was inlined into. A recursive function has the same
+ * address again, but begins again with the frame that was FIRST. */
 static int inlined_into(const struct report_frame *first, const struct report_frame *a,
 			const struct report_frame *b)
 {

@@ -10,8 +10,8 @@
 struct judgement;
 struct report;
 
-/* A sample a call site, also of those that freed all: wants ledgers with all_sites. See
- * docs/reference/formats.md and formats.h. */
+/* Writes one sample per call site, including sites that freed everything: needs ledgers with
+ * all_sites. See docs/reference/formats.md and formats.h. */
 int print_pprof(const struct report *report, const struct judgement *judgement, FILE *out);
 
 #endif

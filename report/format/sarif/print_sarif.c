@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * SARIF 2.1.0 as code scanning reads it: a result points at the application's own line, keeps
- * a fingerprint over line shifts, and is suppressed rather than missing. GitHub refuses a file
- * beyond its limits as a whole, so what is too much is summed up in one last result.
+ * SARIF 2.1.0 for code scanning: a result points at the application's line, has a fingerprint
+ * that survives line shifts, and is marked as suppressed instead of omitted. GitHub refuses a
+ * whole file beyond its limits, so the rest is summed up in one last result.
  */
 #include "report/format/sarif/print_sarif.h"
 
@@ -230,7 +230,7 @@ static json_t *notification(const char *text, const char *level_word)
 	return ret;
 }
 
-/* What is missing from one process, NULL: from the report as a whole. */
+/* What was not recorded of one process; NULL: of the whole report. */
 struct sarif_gaps {
 	const struct report_process *process;
 	json_t *list;
@@ -247,7 +247,7 @@ static void add_gap(void *data, const struct report_process *process, const char
 	json_append(&gaps->list, notification(text, "error"));
 }
 
-/* Sets what says that the recording was whole, or what is missing of it. Whether it was. */
+/* Adds the notifications about missing records. Returns true if the recording was complete. */
 static int set_success(const struct report *report, const struct report_process *process,
 			json_t **invocation)
 {
@@ -309,7 +309,7 @@ static json_t *invocations(const struct sarif *sarif)
 
 	for (size_t i = 0; i < report->count && ret; i++)
 		json_append(&ret, invocation(report, report->processes[i]));
-	/* What is missing of the report as a whole is no process's. */
+	/* Missing parts of the whole report belong to no process. */
 	if (set_success(report, NULL, &whole))
 		json_decref(whole);
 	else
@@ -364,7 +364,7 @@ static char *dump(const struct sarif *sarif)
 	return ret;
 }
 
-/* Whether TEXT is small enough once an uploader has packed it, as all of them do. */
+/* Returns true if TEXT is small enough after compression, which all uploaders use. */
 static int fits(const char *text)
 {
 	uLong length = strlen(text);

@@ -10,8 +10,8 @@
 struct judgement;
 struct report;
 
-/* One run, an invocation a process; see docs/reference/formats.md and formats.h. What does not
- * fit into GitHub's limits is one result that sums it up. */
+/* Writes one run with one invocation per process; see docs/reference/formats.md and formats.h. One
+ * result sums up everything beyond GitHub's limits. */
 int print_sarif(const struct report *report, const struct judgement *judgement, FILE *out);
 
 #endif

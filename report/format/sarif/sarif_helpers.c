@@ -15,7 +15,7 @@
 #include "report/symbols/source.h"
 
 #define BASE "SRCROOT"
-#define FRAMES_MAX 900 /* GitHub takes 1,000 locations a result, and its own are among them */
+#define FRAMES_MAX 900 /* GitHub accepts 1,000 locations per result, including the result's own */
 
 json_t *sarif_message(const char *text)
 {
@@ -111,7 +111,7 @@ json_t *sarif_location(const struct source_root *root, const struct report_frame
 	if (!frame)
 		return ret;
 	place = physical(root, frame);
-	/* A place that is neither a file nor an address is none, says the schema. */
+	/* The schema requires a file or an address in a location. */
 	if (json_object_get(place, "artifactLocation") || json_object_get(place, "address"))
 		json_set(&ret, "physicalLocation", place);
 	else

@@ -18,13 +18,13 @@ json_t *sarif_message(const char *text);
 /* FRAME may be NULL: a location without a place. */
 json_t *sarif_location(const struct source_root *root, const struct report_frame *frame);
 
-/* What the tree below SRCROOT is; NULL without memory. */
+/* Returns the object for SRCROOT; NULL without memory. */
 json_t *sarif_base(const struct source_root *root);
 
 json_t *sarif_stack(const struct source_root *root, const struct report_stack *stack,
 		    const char *what);
 
-/* All rules that this version knows. */
+/* Returns all rules of this version. */
 json_t *sarif_rules(void);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tries names from the inside out, by the very matching that suppresses, then the stack's
- * fingerprint. Leaks of one fingerprint (two lines of one function, eight processes) are one:
- * no pattern tells them apart.
+ * Tries function names from the innermost frame outwards with the matcher of suppressions, then
+ * the stack's fingerprint. Leaks with one fingerprint (two lines of one function, eight
+ * processes) are one: no pattern distinguishes them.
  */
 #include "report/util/number.h"
 #include "report/format/text/gen_suppressions.h"
@@ -73,7 +73,7 @@ static int try_name(const struct leak_totals *totals, const struct leak_total *o
 	if (totals->count <= COMPARED_MAX &&
 	    count_others(totals, own, pattern, length, &others) < 0)
 		return -ENOMEM;
-	/* Only a name that tells this leak from all others is better than the innermost. */
+	/* Another name is better than the innermost only if it matches no other leak. */
 	if (best->pattern[0] && others > 0)
 		return 0;
 	strcpy(best->pattern, pattern);
@@ -81,8 +81,8 @@ static int try_name(const struct leak_totals *totals, const struct leak_total *o
 	return 0;
 }
 
-/* Returns the function of FRAME if it tells stacks apart. All stacks of a program go through
- * main, and all stacks of a script through its "<module>". */
+/* Returns the function of FRAME if it distinguishes stacks: all stacks of a program contain main,
+ * and all stacks of a script its "<module>". */
 static const char *telling_function(const struct report_frame *frame)
 {
 	const char *name = frame->function;
@@ -108,8 +108,7 @@ static int try_stack(const struct leak_totals *totals, const struct leak_total *
 							   strlen(best->pattern), &best->others);
 }
 
-/* Only names of the application's own frames: a frame of a runtime or a framework is on the
- * stacks of many leaks. */
+/* Uses only the application's frames: many leaks share the frames of a runtime or framework. */
 static int choose(const struct leak_totals *totals, const struct leak_total *own,
 		  struct choice *best)
 {

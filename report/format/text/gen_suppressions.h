@@ -9,11 +9,11 @@
 
 struct report;
 
-/* Writes a comment and a suppression for each leak of REPORT that has a stack. The pattern is
- * the whole name of the application's innermost function that none of the other leaks comes
- * by; where there is none, of its innermost one, and the comment says what else that hides.
- * Where no function of the application but main has a name, it is the stack's fingerprint.
- * 0, -ENOMEM or -EIO. */
+/* Writes a comment and a suppression for each leak of REPORT that has a stack. The pattern is the
+ * name of the innermost function of the application that no other leak's stack contains; if all are
+ * shared, the innermost one, and the comment counts the other leaks that it hides. If the
+ * application has no named function but main, the pattern is the stack's fingerprint. 0, -ENOMEM or
+ * -EIO. */
 int gen_suppressions(const struct report *report, FILE *out);
 
 #endif

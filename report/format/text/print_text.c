@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The verdict, then what to fix, then what to know. Whoever is woken by a job that died
- * reads the first line only: it names the largest leak and the application's own line.
+ * Prints the verdict, then what to fix, then notes. The first line alone is enough for a hurried
+ * reader: it names the largest leak and the application's line.
  */
 #include "report/format/text/print_text.h"
 
@@ -29,9 +29,9 @@
 #include "report/describe/describe_deferred.h"
 #include "report/describe/describe_stack.h"
 
-#define LEAKS_MAX 1000 /* more than anybody reads; JSON has all of them */
+#define LEAKS_MAX 1000 /* JSON has all of them */
 
-/* What a first line is about: one process, or all of them. */
+/* The subject of a first line: one process, or all of them. */
 struct headline {
 	const struct report_summary *summary;
 	const struct report_process *worst_in, *error_in; /* NULL: no leak, no error */
@@ -65,7 +65,7 @@ static void print_who(FILE *out, const struct headline *line)
 		fprintf(out, "%zu processes", line->processes);
 }
 
-/* What became of the blocks that are no leaks, of COUNT PROCESSES together. */
+/* Prints what happened to the blocks of COUNT PROCESSES that are not leaks. */
 static void print_fates(FILE *out, const struct report_summary *sum,
 			struct report_process *const *processes, size_t count)
 {
@@ -238,7 +238,7 @@ static int is_shared(const struct ranks *ranks, const struct report_leak *leak)
 	return ranks && ranks_shares(ranks, leak);
 }
 
-/* All but what is told of its RANKS (or NULL) together. */
+/* Prints the totals, except those that the RANKS (or NULL) section prints. */
 static void print_leaks(FILE *out, const struct report_process *process,
 			const struct ranks *ranks)
 {
@@ -300,7 +300,7 @@ static void print_last_line(FILE *out, struct report_process *process)
 	fputc('\n', out);
 }
 
-/* A rank that has what others have, and nothing else: one line is enough. */
+/* Returns true for a rank with the same leaks as others and nothing else: one line is enough. */
 static int is_typical_rank(const struct report_process *process, const struct ranks *ranks)
 {
 	if (!ranks || !process->leak_count || process->summary.errors ||
@@ -344,7 +344,7 @@ static int print_process(FILE *out, struct report_process *process, int verbose,
 	return 0;
 }
 
-/* WHOSE is put behind the heading, which the first line of several gets. */
+/* WHOSE is appended to the heading, which is printed before the first line only. */
 static void print_use(FILE *out, size_t number, uint64_t blocks, uint64_t bytes,
 		      const char *pattern, const char *whose)
 {
@@ -358,7 +358,7 @@ static void print_use(FILE *out, size_t number, uint64_t blocks, uint64_t bytes,
 	fputc('\n', out);
 }
 
-/* What the programs themselves ignored; returns how many lines that took. */
+/* Prints what the programs ignored themselves; returns the number of lines. */
 static size_t print_ignored(FILE *out, const struct report *report)
 {
 	uint64_t blocks = 0, bytes = 0;
@@ -387,7 +387,7 @@ static void print_used(FILE *out, const struct suppressions *suppressions, size_
 	}
 }
 
-/* Of the program's own only those that were used: the rest are meant for the host's memory. */
+/* Prints only used suppressions of the program itself: the others are meant for host memory. */
 static void print_suppressions(FILE *out, const struct report *report)
 {
 	const struct suppressions *suppressions = report->suppressions;

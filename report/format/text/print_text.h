@@ -10,9 +10,8 @@
 struct judgement;
 struct report;
 
-/* Writes REPORT to OUT. Its first line is the verdict. Names that came from a ledger or a
- * file reach OUT without control characters. The judgement is said elsewhere, by who asked
- * for it. See formats.h. */
+/* Writes REPORT to OUT. The first line is the verdict. Names from a ledger or a file are escaped.
+ * The caller prints the judgement. See formats.h. */
 int print_text(const struct report *report, const struct judgement *judgement, FILE *out);
 
 /* Writes the first line of that report alone. 0 or -ENOMEM. */

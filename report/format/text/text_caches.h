@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What frameworks' caches hold, in the words of the text report: in half a sentence, and in
- * a section of its own.
+ * Memory in frameworks' caches, in the text report: as half a sentence and as a section.
  */
 #ifndef GPULEAK_REPORT_TEXT_CACHES_H
 #define GPULEAK_REPORT_TEXT_CACHES_H

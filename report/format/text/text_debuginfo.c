@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Looks at the frame that each leak and each error names as its place, and at the outermost one.
- * A module whose file could not be read has a note of its own and is left out here.
+ * Checks the frame that each leak and error names, and the outermost one. A module whose file
+ * could not be read has its own note and is skipped here.
  */
 #include "report/format/text/text_debuginfo.h"
 

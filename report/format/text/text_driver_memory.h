@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the driver itself holds, in the words of the text report: a line a device.
+ * The driver's own memory in the text report: one line per device.
  */
 #ifndef GPULEAK_REPORT_TEXT_DRIVER_MEMORY_H
 #define GPULEAK_REPORT_TEXT_DRIVER_MEMORY_H
@@ -9,8 +9,7 @@
 
 struct report_process;
 
-/* Prints nothing of a device that nobody could be asked about, unless VERBOSE: then it says
- * why there is no figure. */
+/* Prints nothing about a device without figures, unless VERBOSE: then prints the reason. */
 void text_driver_memory(FILE *out, const struct report_process *process, int verbose);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Suspects, largest growth first. Who marks steps wants an answer also where all is well.
+ * Prints suspects, largest growth first, and a line if there are none.
  */
 #include "report/format/text/text_growth.h"
 

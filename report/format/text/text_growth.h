@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What keeps growing, in words.
+ * Growth in the text report.
  */
 #ifndef GPULEAK_REPORT_TEXT_GROWTH_H
 #define GPULEAK_REPORT_TEXT_GROWTH_H
@@ -10,7 +10,7 @@
 struct report_process;
 struct report_suspect;
 
-/* One line a suspect, or one that there is none, or too few steps; nothing without steps. */
+/* Prints one line per suspect, or that there is none or too few steps; nothing without steps. */
 void text_growth(FILE *out, const struct report_process *process);
 
 /* "1.0 MiB per step (60.0 MiB per hour)" */

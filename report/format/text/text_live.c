@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lays a frame out in lines: who, sums, kinds, pools, sites. Lines are as long as they are;
- * what fits on a screen is for others to say.
+ * Formats a frame of `gpuleak top` as lines: process, sums, kinds, pools, call sites. Does not
+ * cut lines to the screen.
  */
 #include "report/format/text/text_live.h"
 
@@ -122,7 +122,7 @@ static void print_kinds(FILE *out, const struct live *now, const struct live *ea
 	}
 }
 
-/* What the pool of the same name had served before; pools are only ever added. */
+/* Returns what the pool with the same name had served before; pools are never removed. */
 static uint64_t hits_before(const struct live *earlier, const struct report_pool *pool)
 {
 	const struct report_pools *pools = earlier ? earlier->process->pools : NULL;

@@ -10,12 +10,12 @@
 
 struct live;
 
-/* The place of each site that keeps growing, by steps of the process's own or else of the
- * watcher's, BEFORE in front of each. How many. */
+/* Prints BEFORE and the place of each call site that keeps growing, by the process's steps or else
+ * top's own. Returns the number of sites. */
 size_t text_live_growing(FILE *out, const struct live *live, const char *before);
 
-/* NOW, and what changed since EARLIER (NULL: this is the first look), SECONDS ago. The SITES
- * largest sites; they must have stacks. */
+/* Prints NOW and the changes since EARLIER (NULL: the first frame), SECONDS ago, with the SITES
+ * largest call sites, which must have stacks. */
 void text_live(FILE *out, const struct live *now, const struct live *earlier, double seconds,
 	       size_t sites);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Objects that are no memory, most references first: they are no leaks, but somebody who
- * looks for what keeps memory alive wants to see them.
+ * Objects that are not memory, most references first: not leaks, but they may keep memory
+ * allocated.
  */
 #include "report/format/text/text_objects.h"
 

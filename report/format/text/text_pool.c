@@ -48,7 +48,7 @@ static void print_peaks(FILE *out, const struct ledger_pool *count)
 			(double)count->peak_reserved / (double)count->peak_used);
 }
 
-/* What the pool has of the driver and the application does not use. */
+/* The memory that the pool has from the driver and that the application does not use. */
 static void print_kept(FILE *out, const struct ledger_pool *count, int running)
 {
 	char size[NUMBER_MAX];
@@ -159,7 +159,7 @@ static void print_line(FILE *out, const struct report_pools *pools, int running)
 	fputc('\n', out);
 }
 
-/* What changes what the options promise. */
+/* Prints why a pool did less than the options requested. */
 static void print_first(FILE *out, const struct report_refusal *first)
 {
 	if (first->api) {

@@ -31,7 +31,7 @@ void text_ranks_more(FILE *out, const struct ranks *ranks)
 	}
 }
 
-/* ", 4.0 MiB each", or who has most of it. */
+/* Prints ", 4.0 MiB each", or which rank has most of it. */
 static void print_spread(FILE *out, const struct ranks *ranks, const struct rank_leak *leak)
 {
 	const struct rank_part *most = &leak->parts[0];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A parallel job in the text report: who is odd, and what its ranks share.
+ * A parallel job in the text report: the ranks that differ, and the leaks that ranks share.
  */
 #ifndef GPULEAK_REPORT_TEXT_RANKS_H
 #define GPULEAK_REPORT_TEXT_RANKS_H
@@ -12,7 +12,7 @@ struct ranks;
 /* "only rank 3 leaks 1.0 GiB at make (app.c:12); ": what a first line begins with, or nothing. */
 void text_ranks_first(FILE *out, const struct ranks *ranks);
 
-/* What of that found no room there, a line each. */
+/* The rest that did not fit there, one line each. */
 void text_ranks_more(FILE *out, const struct ranks *ranks);
 
 /* Each leak that several ranks have, once. */
