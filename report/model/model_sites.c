@@ -314,12 +314,12 @@ static int list_modules(struct builder *b)
 static int compare_sites(const void *left, const void *right)
 {
 	const struct report_site *a = left, *b = right;
-	int r = compare_numbers(a->live ? a->live->bytes : 0, b->live ? b->live->bytes : 0);
+	int r = compare_numbers(b->live ? b->live->bytes : 0, a->live ? a->live->bytes : 0);
 
 	if (r == 0)
-		r = compare_numbers(a->allocated_bytes, b->allocated_bytes);
+		r = compare_numbers(b->allocated_bytes, a->allocated_bytes);
 	if (r == 0)
-		r = compare_numbers(a->allocated_blocks, b->allocated_blocks);
+		r = compare_numbers(b->allocated_blocks, a->allocated_blocks);
 	return r ? r : strcmp(a->api, b->api);
 }
 

@@ -399,7 +399,7 @@ def older(place):
 def no_such(place):
     """report PID: a process that is gone, and one without a ledger: one line, and the status"""
     for pid, said in ((999999999, "there is no such process, and there is no ledger of it"),
-                      (os.getpid(), "no ledger of this process is where gpuleak puts them; it made no "
+                      (os.getpid(), "no ledger of this process is where gpuleak creates ledgers; it made no "
                                     "GPU call yet, does not run under gpuleak, or has a "
                                     "GPULEAK_LEDGER of its own (then name that file)")):
         run = place.command("report", str(pid))
