@@ -11,7 +11,7 @@
 #define ARENA_SMALLEST 64u
 #define ARENA_SLAB ((size_t)256 << 10)
 
-static unsigned int class_of(size_t size)
+static unsigned int size_class_of(size_t size)
 {
 	unsigned int class = 0;
 
@@ -46,7 +46,7 @@ static void *bump(struct arena *arena, size_t size)
 
 void *arena_take(struct arena *arena, size_t size)
 {
-	unsigned int class = class_of(size);
+	unsigned int class = size_class_of(size);
 	void *memory;
 
 	lock_take(&arena->lock);
@@ -63,7 +63,7 @@ void *arena_take(struct arena *arena, size_t size)
 
 void arena_give(struct arena *arena, void *memory, size_t size)
 {
-	unsigned int class = class_of(size);
+	unsigned int class = size_class_of(size);
 
 	memset(memory, 0, size); /* taken memory is zeroed */
 	lock_take(&arena->lock);

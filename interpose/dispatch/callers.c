@@ -30,7 +30,7 @@ static struct lock writing;
 #define OF_VENDOR 511u
 _Static_assert((int)HOOK_COUNT + (int)USED_COUNT < 511, "a key has nine bits for the call");
 
-static uint64_t key_of(const struct link_map *map, unsigned int call)
+static uint64_t cell_key_of(const struct link_map *map, unsigned int call)
 {
 	return (uint64_t)(uintptr_t)map << 9 | call;
 }
@@ -113,7 +113,7 @@ static struct route look(struct hook *hook, const struct link_map *module)
 	return resolve_driver_slowly(hook);
 }
 
-struct question {
+struct route_request {
 	struct hook *hook;
 	const struct link_map *module;
 	struct route route;
@@ -121,25 +121,25 @@ struct question {
 
 static void ask(void *data)
 {
-	struct question *question = data;
+	struct route_request *request = data;
 
-	question->route = look(question->hook, question->module);
-	if (question->route.record && is_vendor(question->module))
-		question->route.record = false;
+	request->route = look(request->hook, request->module);
+	if (request->route.record && is_vendor(request->module))
+		request->route.record = false;
 }
 
 struct route callers_route(struct hook *hook, const void *caller)
 {
 	const struct link_map *module = lookup_module(caller);
-	uint64_t key = key_of(module, OF_HOOK(hook));
+	uint64_t key = cell_key_of(module, OF_HOOK(hook));
 	struct route route = { 0 };
-	struct question question;
+	struct route_request request;
 
 	if (known(key, &route))
 		return route;
-	question = (struct question){ hook, module, { 0 } };
-	aside(ask, &question);
-	route = question.route;
+	request = (struct route_request){ hook, module, { 0 } };
+	aside(ask, &request);
+	route = request.route;
 	if (route.record)
 		coverage_called(hook->api);
 	if (route.real && module)
@@ -150,7 +150,7 @@ struct route callers_route(struct hook *hook, const void *caller)
 bool callers_is_vendor(const void *caller)
 {
 	const struct link_map *module = lookup_module(caller);
-	uint64_t key = key_of(module, OF_VENDOR);
+	uint64_t key = cell_key_of(module, OF_VENDOR);
 	struct route route = { 0 };
 
 	if (!module || known(key, &route))
@@ -163,7 +163,7 @@ bool callers_is_vendor(const void *caller)
 void *callers_used(enum used_id id, const void *address)
 {
 	const struct link_map *module = lookup_module(address);
-	uint64_t key = key_of(module, OF_USED(id));
+	uint64_t key = cell_key_of(module, OF_USED(id));
 	struct route route = { 0 };
 
 	if (!module)

@@ -323,38 +323,38 @@ static void look_for_names(const struct dl_phdr_info *info)
 		fact_note(FACT_DEEPBIND, titles[API_OPENCL], info->dlpi_name, NULL);
 }
 
-struct look {
+struct module_scan {
 	struct modules_looked_at *known; /* NULL: another thread is at it */
 	bool libc_seen, ours_seen, begun, all;
 	bool names; /* look into files for names, too */
 };
 
-/* Whether the module of BASE is worth a look. */
-static bool is_worth(struct look *look, const struct dl_phdr_info *info)
+/* Whether the module of BASE is worth a scan. */
+static bool is_worth(struct module_scan *scan, const struct dl_phdr_info *info)
 {
-	struct modules_looked_at *known = look->known;
+	struct modules_looked_at *known = scan->known;
 
-	if (!look->begun) {
-		look->begun = true;
-		look->all = !known || known->loads != info->dlpi_adds ||
+	if (!scan->begun) {
+		scan->begun = true;
+		scan->all = !known || known->loads != info->dlpi_adds ||
 			    known->count > LOOKED_MAX || atomic_load(&deepbind_opened);
-		look->names = look->names || !known || known->loads != info->dlpi_adds;
-		if (known && look->all)
+		scan->names = scan->names || !known || known->loads != info->dlpi_adds;
+		if (known && scan->all)
 			known->count = 0;
 		if (known)
 			known->loads = info->dlpi_adds;
 	}
-	for (unsigned int i = 0; !look->all && i < known->count; i++)
+	for (unsigned int i = 0; !scan->all && i < known->count; i++)
 		if (known->base[i] == info->dlpi_addr)
 			return true;
-	return look->all;
+	return scan->all;
 }
 
-static void remember(struct look *look, const struct dl_phdr_info *info)
+static void remember(struct module_scan *scan, const struct dl_phdr_info *info)
 {
-	struct modules_looked_at *known = look->known;
+	struct modules_looked_at *known = scan->known;
 
-	if (!known || !look->all)
+	if (!known || !scan->all)
 		return;
 	if (known->count < LOOKED_MAX)
 		known->base[known->count] = info->dlpi_addr;
@@ -365,38 +365,38 @@ static int look_at_module(struct dl_phdr_info *info, size_t size, void *data)
 {
 	bool deepbind = atomic_load_explicit(&deepbind_opened, memory_order_relaxed);
 	struct module_image image;
-	struct look *look = data;
+	struct module_scan *scan = data;
 	const ElfW(Dyn) *dynamic;
 
 	(void)size;
-	if (!is_worth(look, info) && look->ours_seen)
+	if (!is_worth(scan, info) && scan->ours_seen)
 		return 0;
 	dynamic = dynamic_of(info);
 	/* Opened, say as a layer of OpenCL's loader, we are in nobody's way. */
 	if (resolve_is_ours(dynamic)) {
-		look->ours_seen = true;
-		return look->libc_seen;
+		scan->ours_seen = true;
+		return scan->libc_seen;
 	}
-	look->libc_seen = look->libc_seen || is_libc(dynamic);
+	scan->libc_seen = scan->libc_seen || is_libc(dynamic);
 	if (is_driver(info->dlpi_name) || is_libc(dynamic) || !read_image(info, &image) ||
 	    (!image.needs_driver && !deepbind))
 		return 0;
-	image.behind_us = look->ours_seen;
-	remember(look, info);
+	image.behind_us = scan->ours_seen;
+	remember(scan, info);
 	look_at_slots(&image);
-	if (deepbind && look->names && image.behind_us && image.finds_past_us)
+	if (deepbind && scan->names && image.behind_us && image.finds_past_us)
 		look_for_names(info);
 	return 0;
 }
 
 static void look_at_modules(struct modules_looked_at *known, bool names)
 {
-	struct look look = { .names = names };
+	struct module_scan scan = { .names = names };
 
 	if (lock_try(&known->lock))
-		look.known = known;
-	dl_iterate_phdr(look_at_module, &look);
-	if (look.known)
+		scan.known = known;
+	dl_iterate_phdr(look_at_module, &scan);
+	if (scan.known)
 		lock_give(&known->lock);
 }
 
@@ -407,14 +407,14 @@ void coverage_look(struct modules_looked_at *known)
 
 /* ---- other namespaces ---- */
 
-struct place {
+struct code_place {
 	uintptr_t address;
 	bool found;
 };
 
 static int holds(struct dl_phdr_info *info, size_t size, void *data)
 {
-	struct place *place = data;
+	struct code_place *place = data;
 
 	(void)size;
 	for (unsigned int i = 0; i < info->dlpi_phnum && !place->found; i++) {
@@ -446,7 +446,7 @@ static uintptr_t hexadecimal(const char *text)
 static void look_at_line(const char *line)
 {
 	const char *rights = strchr(line, ' '), *path = strchr(line, '/');
-	struct place place = { hexadecimal(line), false };
+	struct code_place place = { hexadecimal(line), false };
 
 	if (!rights || !path || strnlen(rights, 4) < 4 || rights[3] != 'x' || !is_driver(path))
 		return;

@@ -37,7 +37,7 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 	return hash ^ hash >> 32;
 }
 
-static uint64_t key_of(enum fact_kind kind, const char *subject, const char *module)
+static uint64_t fact_key_of(enum fact_kind kind, const char *subject, const char *module)
 {
 	uint64_t hash = hash_text(0xcbf29ce484222325u + (uint64_t)kind, subject);
 
@@ -67,7 +67,7 @@ static void fill(struct fact *fact, enum fact_kind kind, const char *subject, co
 
 void fact_note(enum fact_kind kind, const char *subject, const char *module, const char *reason)
 {
-	uint64_t key = key_of(kind, subject, module);
+	uint64_t key = fact_key_of(kind, subject, module);
 
 	for (unsigned int probe = 0; probe < PROBES_MAX; probe++) {
 		struct fact *fact = &facts[(key + probe) % FACTS_MAX];

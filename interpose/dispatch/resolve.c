@@ -103,7 +103,7 @@ static void remember(_Atomic(void *) *slot, void *pointer)
 }
 
 /* A question to the loader, whose path and whose own frames are too much for a small stack. */
-struct question {
+struct driver_lookup {
 	enum api api;
 	const char *name;
 	void *answer;
@@ -111,17 +111,17 @@ struct question {
 
 static void ask_driver(void *data)
 {
-	struct question *question = data;
+	struct driver_lookup *lookup = data;
 
-	question->answer = in_driver(question->api, question->name);
+	lookup->answer = in_driver(lookup->api, lookup->name);
 }
 
 static void *find_in_driver(enum api api, const char *name)
 {
-	struct question question = { api, name, NULL };
+	struct driver_lookup lookup = { api, name, NULL };
 
-	aside(ask_driver, &question);
-	return question.answer;
+	aside(ask_driver, &lookup);
+	return lookup.answer;
 }
 
 struct route resolve_driver_slowly(struct hook *hook)
