@@ -12,6 +12,7 @@
 #include "interpose/base/hash.h"
 #include "interpose/block/driver_growth.h"
 #include "interpose/cuda/cuda_context.h"
+#include "interpose/stack/capture.h"
 
 _Atomic uint32_t cuda_context_epoch READ_BY_ALL = 1;
 _Atomic bool cuda_context_doubtful READ_BY_ALL;

@@ -16,7 +16,7 @@
 #include "interpose/recorder/write_observations.h"
 #include "interpose/stack/modules.h"
 #include "interpose/stack/python.h"
-#include "interpose/stack/stacks.h"
+#include "interpose/stack/capture.h"
 
 static void look_everywhere(void *recorder)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Whether the unwinding of a frame depends on nothing but the stack pointer, the frame
- * pointer and the words they lead to: what remembered stacks (stacks.c) rely on.
+ * pointer and the words they lead to: what the cache of stacks (stack_cache.h) relies on.
  */
 #ifndef GPULEAK_FRAMES_H
 #define GPULEAK_FRAMES_H

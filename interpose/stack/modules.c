@@ -14,7 +14,7 @@
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/write_observations.h"
 #include "interpose/stack/python.h"
-#include "interpose/stack/stacks.h"
+#include "interpose/stack/capture.h"
 
 static void read_build_id(const struct dl_phdr_info *info, const ElfW(Phdr) *phdr,
 			  struct ledger_module *module)

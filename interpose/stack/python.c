@@ -479,7 +479,7 @@ uint64_t python_identity(const struct python *python, uintptr_t code)
 	return identity(&python->at, code, &file);
 }
 
-INLINE uint64_t key_of(const struct python *python, const struct python_offsets *at,
+INLINE uint64_t chain_key_of(const struct python *python, const struct python_offsets *at,
 		       unsigned int depth)
 {
 	struct walk walk = { .python = python, .at = at, .frame = first_frame(python, at) };
@@ -510,13 +510,13 @@ uint64_t python_key_of(const struct python *python, unsigned int depth)
 {
 	switch (python->at.minor) {
 	case 9:
-		return key_of(python, &known[0], depth);
+		return chain_key_of(python, &known[0], depth);
 	case 10:
-		return key_of(python, &known[1], depth);
+		return chain_key_of(python, &known[1], depth);
 	case 11:
-		return key_of(python, &known[2], depth);
+		return chain_key_of(python, &known[2], depth);
 	case 12:
-		return key_of(python, &known[3], depth);
+		return chain_key_of(python, &known[3], depth);
 	}
-	return key_of(python, &python->at, depth);
+	return chain_key_of(python, &python->at, depth);
 }

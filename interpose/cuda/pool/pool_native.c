@@ -14,6 +14,7 @@
 #include "interpose/block/limit.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/submit_epoch.h"
+#include "interpose/stack/capture.h"
 
 #define FLOOR_BYTES ((int64_t)64 << 20) /* that may be kept and may be pending in any case */
 #define FREE_BYTES_EVERY 32 /* native allocations between two looks at the device's free memory */

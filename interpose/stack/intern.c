@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Interns stacks: first in the thread's own table, then in one that threads share, then in the
+ * ledger. Holds a shard's lock for look-ups only, never while it writes or asks the loader.
+ */
+#include "interpose/stack/intern.h"
+
+#include <string.h>
+
+#include "interpose/recorder/recorder.h"
+#include "interpose/recorder/thread_state.h"
+#include "interpose/stack/capture.h"
+#include "interpose/stack/modules.h"
+#include "interpose/stack/python.h"
+
+/* Four independent lanes: a chain of 20 dependent multiplications would cost more than
+ * the rest of interning. */
+static uint64_t hash_of(const struct capture *capture, uint32_t epoch)
+{
+	const uint64_t k = 0x9e3779b97f4a7c15u;
+	uint64_t lane[4] = { epoch * k + capture->frames, k, k << 1 | 1, ~k };
+	const uint64_t *pc = (const uint64_t *)capture->first;
+	unsigned int n = capture->frames;
+	uint64_t hash;
+
+	for (; n >= 4; n -= 4, pc += 4)
+		for (unsigned int i = 0; i < 4; i++) {
+			lane[i] = (lane[i] ^ pc[i]) * k;
+			lane[i] ^= lane[i] >> 29;
+		}
+	for (unsigned int i = 0; i < n; i++) {
+		lane[i] = (lane[i] ^ pc[i]) * k;
+		lane[i] ^= lane[i] >> 29;
+	}
+	hash = (lane[0] ^ lane[1] << 17 ^ lane[1] >> 47) * k;
+	hash = (hash ^ hash >> 32 ^ lane[2] ^ lane[3] << 31 ^ lane[3] >> 33) * k;
+	hash ^= hash >> 32;
+	return hash ? hash : 1;
+}
+
+/* The native frames are those of CAPTURE. */
+static bool same(struct recorder *recorder, uint32_t ref, const struct capture *capture)
+{
+	const struct ledger_stack *stack = ledger_at(&recorder->writer, ref);
+
+	return stack->frames == capture->frames &&
+	       memcmp(stack->pc, capture->first, capture->frames * sizeof(uint64_t)) == 0;
+}
+
+static bool same_python(struct recorder *recorder, uint32_t ref, uint32_t python)
+{
+	return ((const struct ledger_stack *)ledger_at(&recorder->writer, ref))->python == python;
+}
+
+/* Sets a bit in RET for each frame that is a call of Python's evaluation loop, as the walk says
+ * that costs some ten microseconds: names would not do, as interpreters are stripped. */
+static bool mark_loops(const struct capture *capture, unsigned int depth, uint64_t *ret)
+{
+	uintptr_t calls[LEDGER_FRAMES_MAX];
+	uint64_t places[LEDGER_FRAMES_MAX + 1];
+	unsigned int count = python_calls(depth, calls), frame = 0, marked = 0;
+
+	memset(ret, 0, LEDGER_STACK_LOOP_WORDS(capture->frames) * sizeof(*ret));
+	if (count == 0 || !capture_find_places(capture, places))
+		return false;
+	for (unsigned int i = 0; i < count; i++) {
+		while (frame < capture->frames && calls[i] >= places[frame + 1])
+			frame++;
+		if (frame == capture->frames || calls[i] < places[frame])
+			break; /* further out than what was captured, or on another stack */
+		ret[frame / 64] |= 1ull << frame % 64;
+		marked++;
+	}
+	return marked > 0;
+}
+
+/* Not inlined: stacks are small in some threads, and most have no use for this. */
+static __attribute__((noinline)) uint32_t write_marked(struct recorder *recorder,
+							struct ledger_stack *stack,
+							const struct capture *capture)
+{
+	uint64_t words[LEDGER_FRAMES_MAX + LEDGER_STACK_LOOP_WORDS(LEDGER_FRAMES_MAX)];
+
+	memcpy(words, capture->first, capture->frames * sizeof(*words));
+	if (mark_loops(capture, recorder->stack_depth, words + capture->frames))
+		stack->flags |= LEDGER_STACK_LOOPS;
+	return ledger_add_stack(&recorder->writer, stack, words);
+}
+
+static uint32_t write_stack(struct recorder *recorder, uint64_t hash, const struct capture *capture,
+			    uint32_t python)
+{
+	struct ledger_stack stack = {
+		.hash = (uint32_t)hash,
+		.frames = (uint16_t)capture->frames,
+		.flags = capture->cut ? LEDGER_STACK_CUT : 0,
+		.epoch = recorder->modules->epoch,
+		.python = python,
+	};
+
+	if (python)
+		return write_marked(recorder, &stack, capture);
+	return ledger_add_stack(&recorder->writer, &stack, (const uint64_t *)capture->first);
+}
+
+/* No two different stacks of a process are ever expected to have one 64-bit hash; if they
+ * do, the later one is written each time it is met by a new stripe. */
+static uint32_t intern_shared(struct recorder *recorder, uint64_t native,
+			      const struct capture *capture, uint32_t python)
+{
+	uint64_t hash = native ^ python * 0x9e3779b97f4a7c15u;
+	unsigned int number = (unsigned int)(hash >> 58) % STACK_SHARDS;
+	struct ref_table *refs = &recorder->stacks->shard[number].refs;
+	struct lock *lock = &recorder->stacks->shard[number].lock;
+	uint32_t known, ref;
+
+	lock_take(lock);
+	known = ref_table_find(refs, hash);
+	lock_give(lock);
+	if (known && same(recorder, known, capture) && same_python(recorder, known, python))
+		return known;
+	/* Outside the lock: the module map may have to ask the loader. Two threads that meet
+	 * here write the stack twice, which readers merge. */
+	modules_cover(recorder, capture);
+	if (__builtin_expect(python_is_due(), 0)) { /* what is new may be an interpreter */
+		python_look(recorder);
+		python = python_intern(recorder, recorder->stack_depth);
+		return intern_shared(recorder, native, capture, python);
+	}
+	ref = write_stack(recorder, hash, capture, python);
+	if (!ref || known)
+		return ref;
+	lock_take(lock);
+	ref_table_set(&recorder->arena, refs, hash, ref);
+	lock_give(lock);
+	return ref;
+}
+
+/* The stripe finds stacks by KEY, so names of Python's frames are read only for a new stack. */
+uint32_t stack_intern(struct recorder *recorder, struct stripe *stripe,
+		      const struct capture *capture, uint64_t key)
+{
+	uint64_t native = hash_of(capture, recorder->modules->epoch), hash = native ^ key;
+	unsigned int slot = (unsigned int)hash % STRIPE_STACKS;
+	uint32_t ref = stripe->stacks[slot].ref;
+
+	if (ref && stripe->stacks[slot].hash == hash && same(recorder, ref, capture))
+		return ref;
+	ref = intern_shared(recorder, native, capture,
+			    key ? python_intern(recorder, recorder->stack_depth) : 0);
+	if (ref) {
+		stripe->stacks[slot].hash = hash;
+		stripe->stacks[slot].ref = ref;
+	} else {
+		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNRECORDED_STACKS, 1);
+	}
+	return ref;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The stacks that a thread had recently: a set-associative cache with CLOCK replacement. Finding a
+ * stack in it costs a few comparisons instead of unwinding.
+ *
+ * Programs allocate in loops: the same wrapper is called from the same frames again and again. If
+ * every frame is plain (eh_frame.h), unwinding depends only on the stack pointer, the frame pointer
+ * and some words of the stack: the return addresses, and the saved frame pointers of frames whose
+ * address depends on theirs. If all of these are unchanged, so is the result. They are compared
+ * from the innermost frame outwards. While all words so far agree, the next one lies where
+ * unwinding itself would read, so reading it is safe. Other frames cannot be cached: what looks
+ * like their return address may be left over from an earlier call.
+ *
+ * The native stack says little about Python: since 3.11 one frame of the evaluation loop runs many
+ * frames of Python. So the key of those (python.h) is a part of what is compared.
+ */
+#ifndef GPULEAK_STACK_CACHE_H
+#define GPULEAK_STACK_CACHE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "interpose/base/hash.h"
+#include "interpose/stack/stacks.h"
+
+struct capture;
+
+/* A word of the stack above the caller. Of its value only the lower half is kept: it differs for
+ * two addresses that are less than 4 GiB apart. */
+struct stack_word {
+	uint32_t above; /* the caller, in words */
+	uint32_t value;
+};
+
+/* A stack that the thread had before, and how to recognize it: it is the same if these words of the
+ * thread's stack, all that its unwinding depends on, still have the same values. One cache line:
+ * every line that gpuleak reads evicts one of the application's. */
+struct stack_cache_line {
+	uint64_t pc;
+	const struct caller *at;
+	uint64_t frame_pointer; /* compared if by_pointer */
+	uint64_t python; /* key of the frames of Python that ran, see python.h */
+	uint32_t ref;
+	uint32_t epoch;
+	uint16_t words; /* 0: not learned */
+	uint16_t room;
+	bool by_pointer;
+	bool recent; /* new, or found since the clock hand passed */
+	uint32_t misses; /* how often it was not recognized */
+	struct stack_word *word;
+} __attribute__((aligned(64)));
+_Static_assert(sizeof(struct stack_cache_line) == 64, "a cache line");
+
+/* One caller at one place of the stack can have many different stacks above it: a set holds as many
+ * as it has lines. */
+#define STACK_CACHE_SETS 64 /* a bit each in a word */
+#define STACK_CACHE_LINES 16
+struct stack_cache_set {
+	struct stack_cache_line line[STACK_CACHE_LINES];
+	unsigned int clock_hand; /* the line that is looked at next for replacement */
+};
+
+/* The remembered stacks of one thread. */
+struct stack_cache {
+	uint64_t used; /* a bit for each set that has something */
+	struct stack_cache_set set[STACK_CACHE_SETS];
+};
+
+static inline struct stack_cache_set *stack_cache_set_of(struct stack_cache *cache,
+							 const struct caller *caller,
+							 uint64_t python)
+{
+	uint64_t mix = table_mix(caller->pc ^ (uint64_t)(uintptr_t)caller << 20 ^ python);
+
+	return &cache->set[(mix >> 58) % STACK_CACHE_SETS];
+}
+
+static inline bool stack_cache_line_is_of(const struct stack_cache_line *line,
+					  const struct caller *caller, uint64_t python)
+{
+	return line->at == caller && line->pc == caller->pc && line->python == python;
+}
+
+static inline bool stack_cache_line_matches(const struct stack_cache_line *line,
+					    const struct caller *caller, uint32_t epoch)
+{
+	const uint64_t *above = (const uint64_t *)caller;
+	const struct stack_word *word = line->word, *end = word + line->words;
+
+	if (line->words == 0 || line->epoch != epoch ||
+	    (line->by_pointer && line->frame_pointer != caller->frame_pointer))
+		return false;
+	for (; word < end; word++)
+		if ((uint32_t)above[word->above] != word->value)
+			return false;
+	return true;
+}
+
+/* Returns the ref of the calling thread's stack above CALLER, or 0 if the cache does not have it.
+ * EPOCH is that of the modules. */
+static inline uint32_t stack_cache_find(struct stack_cache *cache, const struct caller *caller,
+					uint64_t python, uint32_t epoch)
+{
+	struct stack_cache_set *set = stack_cache_set_of(cache, caller, python);
+	struct stack_cache_line *line = set->line, *end = line + STACK_CACHE_LINES;
+
+	for (; line < end; line++)
+		if (stack_cache_line_is_of(line, caller, python) &&
+		    stack_cache_line_matches(line, caller, epoch)) {
+			line->recent = true;
+			return line->ref;
+		}
+	return 0;
+}
+
+/* CAPTURE, whose ref is REF, is the stack above CALLER: adds it to the calling thread's cache,
+ * which is STRIPE's. Learns how to recognize it only when it comes back. */
+void stack_cache_add(struct recorder *recorder, struct stripe *stripe, const struct caller *caller,
+		     uint64_t python, const struct capture *capture, uint32_t ref);
+
+/* A thread begins to use STRIPE: gives it STRIPE's cache of stacks, without those of the thread
+ * that used it before. */
+void stack_join(struct recorder *recorder, struct stripe *stripe);
+
+#endif
