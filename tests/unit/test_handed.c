@@ -71,7 +71,7 @@ static void make_pool(void)
 	recorder_leave();
 }
 
-/* As serve() and look_further() of pool.c. */
+/* As block_alloc() and block_alloc_slow() of pool_requests.c. */
 static struct pool_block *take(unsigned int bin)
 {
 	struct pool_cache *cache = pool_cache_here(pool, space);
