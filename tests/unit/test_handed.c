@@ -17,7 +17,8 @@
 #include <unistd.h>
 
 #include "own_ledger.h"
-#include "interpose/cuda/pool/pool_internal.h"
+#include "interpose/cuda/pool/pool_address_map.h"
+#include "interpose/cuda/pool/pool_cache.h"
 #include "interpose/process/start.h"
 #include "interpose/stack/unwinder.h"
 

@@ -4,7 +4,8 @@
  * blocks, whose memory is never anything else. Changed only when blocks come from the driver
  * or go back to it. Must not look at what a block is for.
  */
-#include "interpose/cuda/pool/pool_internal.h"
+#include "interpose/cuda/pool/pool_address_map.h"
+#include "interpose/cuda/pool/pool_native.h"
 
 #include "interpose/cuda/pool/pool_calls.h"
 #include "interpose/base/hash.h"

@@ -5,7 +5,8 @@
  * What one thread frees of another's lies in a list of that one's, until it or anybody takes that.
  * Must not call the driver.
  */
-#include "interpose/cuda/pool/pool_internal.h"
+#include "interpose/cuda/pool/pool_cache.h"
+#include "interpose/cuda/pool/pool_slabs.h"
 #include "interpose/block/pool_counters.h"
 
 #include "interpose/base/submit_epoch.h"

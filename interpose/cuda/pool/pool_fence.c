@@ -7,7 +7,8 @@
  */
 #include "ledger/clock.h"
 #include "ledger/nocancel.h"
-#include "interpose/cuda/pool/pool_internal.h"
+#include "interpose/cuda/pool/pool_fence.h"
+#include "interpose/cuda/pool/pool_driver.h"
 
 #include "interpose/cuda/captures.h"
 #include "interpose/dispatch/resolve.h"
@@ -21,7 +22,6 @@
 #define EVENT_DISABLE_TIMING 2u
 #define CTX_SCHED_MASK 7u
 #define CTX_SCHED_BLOCKING_SYNC 4u
-#define CAPTURE_MODE_RELAXED 2
 #define FIRST_DRIVER 12050 /* that has cuCtxRecordEvent */
 #define BATCH_LIMIT_MAX 16 /* epochs whose frees share a ticket */
 #define BATCH_LIMIT_FIRST 4 /* not 0: by a thread that slept a first event takes 10 us (H200) */
@@ -37,48 +37,6 @@
 #endif
 
 /* ---- events ---- */
-
-int pool_relax(void)
-{
-	int mode = CAPTURE_MODE_RELAXED;
-
-	if (!resolve_used(USED_cuThreadExchangeStreamCaptureMode) ||
-	    DRIVER_CALL(resolve_used(USED_cuThreadExchangeStreamCaptureMode), CUresult(*)(int *),
-			(&mode)) != CUDA_SUCCESS)
-		return CAPTURE_MODE_RELAXED;
-	return mode;
-}
-
-void pool_unrelax(int mode)
-{
-	if (mode != CAPTURE_MODE_RELAXED)
-		DRIVER_CALL(resolve_used(USED_cuThreadExchangeStreamCaptureMode),
-			    CUresult(*)(int *), (&mode));
-}
-
-bool pool_push_context(struct pool_context *context, bool *ret_pushed)
-{
-	CUcontext current = NULL, owner = (CUcontext)(uintptr_t)atomic_load(&context->handle);
-
-	*ret_pushed = false;
-	if (DRIVER_CALL(resolve_used(USED_cuCtxGetCurrent), CUresult(*)(CUcontext *), (&current)) !=
-	    CUDA_SUCCESS)
-		return false;
-	if (current == owner)
-		return true;
-	*ret_pushed = DRIVER_CALL(resolve_used(USED_cuCtxPushCurrent_v2), CUresult(*)(CUcontext),
-				  (owner)) == CUDA_SUCCESS;
-	return *ret_pushed;
-}
-
-void pool_pop_context(bool pushed)
-{
-	CUcontext current;
-
-	if (pushed)
-		DRIVER_CALL(resolve_used(USED_cuCtxPopCurrent_v2), CUresult(*)(CUcontext *),
-			    (&current));
-}
 
 static void *fence_event_create(struct pool_context *context)
 {

@@ -5,7 +5,12 @@
  * holds up every other thread meanwhile, so what is clean goes back by cuMemFreeAsync on a stream
  * of our own, which waits for nothing (measured on an H200).
  */
-#include "interpose/cuda/pool/pool_internal.h"
+#include "interpose/cuda/pool/pool_native.h"
+#include "interpose/cuda/pool/pool_address_map.h"
+#include "interpose/cuda/pool/pool_cache.h"
+#include "interpose/cuda/pool/pool_driver.h"
+#include "interpose/cuda/pool/pool_fence.h"
+#include "interpose/cuda/pool/pool_slabs.h"
 
 #include <string.h>
 
@@ -20,20 +25,6 @@
 #define FREE_BYTES_EVERY 32 /* native allocations between two looks at the device's free memory */
 #define MANAGED_GLOBAL 1u
 #define STREAM_NON_BLOCKING 1u
-
-void *pool_real(enum hook_id id)
-{
-	return resolve_driver(&hooks[id]).real;
-}
-
-uint64_t pool_device_bytes(int device)
-{
-	CUresult (*query)(size_t *, CUdevice) =
-		(CUresult(*)(size_t *, CUdevice))resolve_used(USED_cuDeviceTotalMem_v2);
-	size_t total = 0;
-
-	return query && device >= 0 && query(&total, device) == CUDA_SUCCESS ? total : 0;
-}
 
 /* ---- from the driver ---- */
 
@@ -376,16 +367,6 @@ static bool block_return(struct pool *pool, struct pool_block *block, CUstream *
 		pool_cache_leave(cache);
 	}
 	return false;
-}
-
-void pool_wait_for_stream(CUstream stream)
-{
-	CUresult (*wait)(CUstream) = (CUresult(*)(CUstream))resolve_used(USED_cuStreamSynchronize);
-	int mode = pool_relax();
-
-	if (wait)
-		wait(stream);
-	pool_unrelax(mode);
 }
 
 bool pool_native_return_slab(struct pool *pool, struct pool_block *block)

@@ -6,7 +6,12 @@
  * (pool_native.c).
  */
 #include "interpose/cuda/cuda_context.h"
-#include "interpose/cuda/pool/pool_internal.h"
+#include "interpose/cuda/pool/pool_address_map.h"
+#include "interpose/cuda/pool/pool_cache.h"
+#include "interpose/cuda/pool/pool_driver.h"
+#include "interpose/cuda/pool/pool_fence.h"
+#include "interpose/cuda/pool/pool_native.h"
+#include "interpose/cuda/pool/pool_slabs.h"
 
 #include <errno.h>
 #include <string.h>
@@ -31,11 +36,6 @@ _Atomic bool pool_wants_trim READ_BY_ALL;
 
 static uint64_t contexts_trim_all(bool may_wait);
 
-void pool_reason(struct pool_space *space, enum ledger_pool_reason why)
-{
-	__atomic_fetch_add(&space->record->reasons[why], 1, __ATOMIC_RELAXED);
-}
-
 /* ---- the pool and its contexts ---- */
 
 struct pool *pool_make(struct recorder *recorder)
@@ -52,6 +52,14 @@ struct pool *pool_make(struct recorder *recorder)
 		return recorded;
 	arena_give(&recorder->arena, recorded, sizeof(*recorded));
 	return pool;
+}
+
+/* Returns RECORDER's pool. Makes it on the first call; NULL if memory is short. */
+static inline struct pool *pool_of(struct recorder *recorder)
+{
+	struct pool *pool = atomic_load_explicit(&recorder->pool, memory_order_acquire);
+
+	return __builtin_expect(pool != NULL, 1) ? pool : pool_make(recorder);
 }
 
 static const char *kind_name(enum pool_kind kind)

@@ -5,7 +5,11 @@
  * (GPULEAK_POOL_PREALLOC). Owns which part is whose; the bookkeeping lies outside of the device.
  * Parts have no IPC handle of their own, so nothing is carved once memory is shared.
  */
-#include "interpose/cuda/pool/pool_internal.h"
+#include "interpose/cuda/pool/pool_slabs.h"
+#include "interpose/cuda/pool/pool_address_map.h"
+#include "interpose/cuda/pool/pool_cache.h"
+#include "interpose/cuda/pool/pool_driver.h"
+#include "interpose/cuda/pool/pool_native.h"
 
 #include <string.h>
 

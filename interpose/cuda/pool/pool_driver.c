@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The driver calls that several files of the pool make. Must not know blocks or fences.
+ */
+#include "interpose/cuda/pool/pool_driver.h"
+
+#include "interpose/dispatch/resolve.h"
+
+#define CAPTURE_MODE_RELAXED 2
+
+void *pool_real(enum hook_id id)
+{
+	return resolve_driver(&hooks[id]).real;
+}
+
+uint64_t pool_device_bytes(int device)
+{
+	CUresult (*query)(size_t *, CUdevice) =
+		(CUresult(*)(size_t *, CUdevice))resolve_used(USED_cuDeviceTotalMem_v2);
+	size_t total = 0;
+
+	return query && device >= 0 && query(&total, device) == CUDA_SUCCESS ? total : 0;
+}
+
+int pool_relax(void)
+{
+	int mode = CAPTURE_MODE_RELAXED;
+
+	if (!resolve_used(USED_cuThreadExchangeStreamCaptureMode) ||
+	    DRIVER_CALL(resolve_used(USED_cuThreadExchangeStreamCaptureMode), CUresult(*)(int *),
+			(&mode)) != CUDA_SUCCESS)
+		return CAPTURE_MODE_RELAXED;
+	return mode;
+}
+
+void pool_unrelax(int mode)
+{
+	if (mode != CAPTURE_MODE_RELAXED)
+		DRIVER_CALL(resolve_used(USED_cuThreadExchangeStreamCaptureMode),
+			    CUresult(*)(int *), (&mode));
+}
+
+bool pool_push_context(struct pool_context *context, bool *ret_pushed)
+{
+	CUcontext current = NULL, owner = (CUcontext)(uintptr_t)atomic_load(&context->handle);
+
+	*ret_pushed = false;
+	if (DRIVER_CALL(resolve_used(USED_cuCtxGetCurrent), CUresult(*)(CUcontext *), (&current)) !=
+	    CUDA_SUCCESS)
+		return false;
+	if (current == owner)
+		return true;
+	*ret_pushed = DRIVER_CALL(resolve_used(USED_cuCtxPushCurrent_v2), CUresult(*)(CUcontext),
+				  (owner)) == CUDA_SUCCESS;
+	return *ret_pushed;
+}
+
+void pool_pop_context(bool pushed)
+{
+	CUcontext current;
+
+	if (pushed)
+		DRIVER_CALL(resolve_used(USED_cuCtxPopCurrent_v2), CUresult(*)(CUcontext *),
+			    (&current));
+}
+
+void pool_wait_for_stream(CUstream stream)
+{
+	CUresult (*wait)(CUstream) = (CUresult(*)(CUstream))resolve_used(USED_cuStreamSynchronize);
+	int mode = pool_relax();
+
+	if (wait)
+		wait(stream);
+	pool_unrelax(mode);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The driver calls that several files of the pool make. Each is safe on any thread, entered or
+ * not.
+ */
+#ifndef GPULEAK_POOL_DRIVER_H
+#define GPULEAK_POOL_DRIVER_H
+
+#include "interpose/cuda/pool/pool_types.h"
+
+/* Returns the driver's function for ID, or NULL. */
+void *pool_real(enum hook_id id);
+/* Returns the bytes of DEVICE, 0 if unknown. */
+uint64_t pool_device_bytes(int device);
+
+/* Let this thread make calls between them that would break a capture of another thread.
+ * cuCtxRecordEvent and cuCtxSynchronize still break it. pool_relax() returns the mode for
+ * pool_unrelax(). */
+int pool_relax(void);
+void pool_unrelax(int mode);
+/* Makes CONTEXT current until pool_pop_context(). Returns false if the driver refused. */
+bool pool_push_context(struct pool_context *context, bool *ret_pushed);
+void pool_pop_context(bool pushed);
+
+/* Waits for STREAM, even while another thread captures a stream. */
+void pool_wait_for_stream(CUstream stream);
+
+#endif

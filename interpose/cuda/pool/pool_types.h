@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The data of the CUDA pool. pool_requests.c allocates and frees, pool_cache.c holds cached blocks,
+ * pool_fence.c decides when a block is clean, pool_native.c allocates from the driver and returns
+ * to it, pool_slabs.c carves parts of larger blocks, pool_address_map.c looks up addresses.
+ *
+ * Locking: callers of all these files have entered the recorder, unless a comment says otherwise.
+ * So calls of a signal handler bypass the pool, and a thread never takes a lock twice. A lock of
+ * fences is taken with no other lock held. All other locks nest in this order: a cache's, a
+ * space's, the map's.
+ */
+#ifndef GPULEAK_POOL_TYPES_H
+#define GPULEAK_POOL_TYPES_H
+
+#include <stdatomic.h>
+
+#include "ledger/lock.h"
+#include "interpose/base/owner_lock.h"
+#include "interpose/cuda/pool/pool.h"
+#include "interpose/cuda/pool/pool_bins.h"
+#include "interpose/recorder/recorder.h"
+#include "interpose/recorder/thread_state.h"
+
+#define POOL_CONTEXTS 16 /* open at one time; blocks of further contexts are not pooled */
+#define POOL_RING 7
+#define POOL_FENCES 256 /* pending in one context */
+
+/* Kinds of memory that are never mixed. */
+enum pool_kind {
+	POOL_DEVICE,
+	POOL_PINNED, /* cuMemHostAlloc with flags 0 to 7; cuMemAllocHost is POOL_PINNED_PLAIN */
+	POOL_PINNED_PLAIN = POOL_PINNED + 8,
+	POOL_KINDS
+};
+
+/* LIVE -> CACHED when the application frees the block; CACHED -> LIVE when the pool reuses it;
+ * CACHED -> RETURNING -> SPARE when it goes back to the driver. */
+enum pool_state {
+	POOL_SPARE,     /* a record without a block */
+	POOL_LIVE,      /* the application uses it */
+	POOL_CACHED,    /* freed; reused only after its fence is complete */
+	POOL_RETURNING, /* the driver's free is under way */
+	POOL_CARVED,    /* a slab: its parts are blocks of their own */
+};
+
+struct pool_slab;
+struct pool_slab_row;
+struct pool_space;
+
+struct pool_block { /* the first cache line holds what each call reads */
+	uint64_t address;
+	uint64_t bytes;    /* that the application requested */
+	uint64_t capacity; /* bytes of the block */
+	uint64_t fence;    /* the block is clean once the context completed this fence */
+	struct pool_space *space;
+	struct pool_cache *owner; /* of the thread that allocated it last, or NULL */
+	_Atomic uint32_t state;   /* enum pool_state */
+	uint32_t freed_s;         /* when it was freed, in seconds of the recorder */
+	uint16_t bin;
+	_Atomic uint8_t queue_depth; /* blocks in `returned` before it */
+	uint8_t never_reuse;      /* 1 + enum ledger_pool_reason, or 0 */
+	uint32_t node;            /* of a part: its number in the slab's range allocator */
+	struct pool_slab *slab;   /* of a part, or NULL */
+	struct standing standing; /* the recorder's, while the block has this address */
+	/* In a bin of its space, oldest first; in `returned` of a cache by `next`, newest first. */
+	struct pool_block *next, *previous;
+} __attribute__((aligned(64)));
+
+struct pool_ring {
+	uint8_t first, count;
+	uint8_t foreign_quota; /* blocks of other threads to cache here instead of returning them */
+	struct pool_block *block[POOL_RING]; /* oldest at `first` */
+} __attribute__((aligned(64)));
+_Static_assert(sizeof(struct pool_ring) == 64, "a cache line");
+
+/* What one thread caches of one space. Other threads take the lock to trim and to scan. They push
+ * blocks of this thread that they free on `returned`; any thread may detach that whole list. */
+struct pool_cache {
+	struct owner_lock lock; /* the thread's; see owner_lock.h */
+	bool single_thread;     /* no other thread shares the cache */
+	bool last_was_alloc;
+	int64_t cached, freed, waste; /* bytes since the last pool_cache_count() */
+	uint64_t hits, frees, shared;
+	uint64_t used[POOL_BIN_WORDS]; /* a bit for each ring that may have blocks */
+	struct pool_ring ring[POOL_BINS];
+	_Alignas(64) _Atomic(struct pool_block *) returned;
+} __attribute__((aligned(64)));
+
+struct pool_fence {
+	uint64_t number;
+	void *event;
+	int64_t freed[POOL_KINDS]; /* bytes of each space that were freed before its first block */
+	bool covers_later_work;    /* work that was submitted after its first block was freed */
+	unsigned int waiters;      /* threads in cuEventSynchronize */
+};
+
+/* The fences of a context. Their numbers have no gaps; they complete in order. */
+struct pool_fences {
+	struct lock lock;
+	_Atomic uint64_t last_issued;
+	_Atomic uint64_t completed;  /* all fences up to this number */
+	_Atomic uint64_t epoch;      /* of submit_epoch.h that last_issued covers, plus 1, or 0 */
+	_Atomic uint64_t idle_epoch; /* in which the context was idle, plus 1 */
+	/* Blocks wait for a fence without an event yet, number last_issued + 1: a capture is under
+	 * way, or further frees will share the fence. */
+	_Atomic bool pending_fence;
+	uint64_t pending_first_epoch, pending_last_epoch; /* of the frees that wait for it */
+	unsigned int pending_epochs;                      /* different epochs of these frees */
+	_Atomic int64_t pending_bytes;
+	_Atomic uint32_t kinds; /* a bit for each kind of memory that a thread ever cached */
+	int64_t pending_freed[POOL_KINDS]; /* for pool_fence.freed */
+	/* How many epochs may share a fence, and frees since that changed without a miss. */
+	unsigned int batch_limit, unmissed_frees;
+	unsigned int first, count, spares;
+	struct pool_fence ring[POOL_FENCES];
+	void *spare[POOL_FENCES]; /* events to use again */
+};
+
+struct pool_context;
+
+/* One kind of memory of one context. */
+struct pool_space {
+	struct pool_context *context;
+	enum pool_kind kind;
+	struct lock growing; /* while a slab is allocated; taken with no other lock held */
+	struct lock lock;    /* of what follows, up to the sums */
+	uint64_t filled[POOL_BIN_WORDS];
+	struct { struct pool_block *oldest, *newest; } bin[POOL_BINS];
+	struct pool_slab_row *slab; /* oldest first */
+	unsigned int slabs_room;
+	_Atomic unsigned int slabs;
+	_Atomic uint64_t slab_bytes; /* of slabs that were not preallocated */
+	/* Bytes. `cached` and `freed` lack what threads have not counted yet. */
+	_Atomic int64_t reserved, cached, freed, waste;
+	_Atomic int64_t preallocated; /* part of `reserved`: GPULEAK_POOL_PREALLOC */
+	/* Bytes over the limit that lie in partly used slabs, and `freed` when that was found. */
+	_Atomic uint64_t unreclaimable;
+	_Atomic int64_t unreclaimable_freed;
+	/* Consecutive scans of others' caches that found nothing, and scans still to skip. */
+	_Atomic uint32_t failed_scans, skip_scans;
+	_Atomic uint64_t peak_used;
+	_Atomic uint64_t lag;            /* the most bytes that recently waited for the device */
+	_Atomic uint64_t lag_checked_ns; /* the last check of `lag` without a new maximum */
+	_Atomic uint32_t native_count;   /* native allocations, for the checks of free_bytes */
+	_Atomic int64_t free_bytes;      /* of the device at the last check, adjusted since */
+	struct ledger_pool *record;      /* never NULL; several spaces may share one */
+	_Atomic int64_t published[5];    /* this space's share of the record's sums */
+	struct ledger_pool local_record; /* used if the ledger has no room */
+};
+
+struct pool_context {
+	_Atomic uint64_t handle; /* 0 = not in use */
+	_Atomic bool open;       /* blocks may be cached and reused */
+	_Atomic bool failed;     /* an event failed: all blocks go back to the driver */
+	int device;
+	uint64_t total; /* bytes of the device */
+	uint64_t flush; /* bytes that a cache may change before it counts */
+	bool strict;    /* a free waits for its fence */
+	bool by_sync;   /* the driver has no cuCtxRecordEvent: cuCtxSynchronize instead of fences */
+	unsigned int event_flags;
+	_Atomic bool prealloc_tried;
+	CUstream stream; /* on which clean blocks are freed */
+	_Atomic unsigned int stream_users; /* threads that have frees pending on it */
+	struct pool_fences fences;
+	struct pool_space space[POOL_KINDS];
+} __attribute__((aligned(64)));
+
+struct pool_map_table;
+
+struct pool {
+	struct lock making; /* of contexts */
+	struct arena *arena;
+	struct recorder *recorder;
+	bool single_thread; /* owner_lock_possible() */
+	struct {
+		struct lock lock;
+		_Atomic(struct pool_map_table *) table;
+	} map;
+	struct lock spare_lock;
+	/* Records without a block. The dead ones are of the context that ended last. */
+	struct pool_block *spare, *dead;
+	struct pool_slab *dead_slabs; /* of that context; under `making` */
+	_Atomic uint32_t next_decay_s;
+	struct pool_context context[POOL_CONTEXTS];
+	_Atomic(struct pool_cache *) cache[STRIPES][POOL_CONTEXTS][POOL_KINDS];
+};
+
+/* Returns a new pool of RECORDER, or the one that another thread made meanwhile; NULL if memory is
+ * short. In pool_requests.c. */
+struct pool *pool_make(struct recorder *recorder);
+
+/* Counts a block that was left to the driver, or that waits longer than usual. */
+static inline void pool_reason(struct pool_space *space, enum ledger_pool_reason why)
+{
+	__atomic_fetch_add(&space->record->reasons[why], 1, __ATOMIC_RELAXED);
+}
+
+/* Returns VALUE, or 0 if it is negative: threads count late, so a sum may be below zero. */
+static inline uint64_t pool_or_zero(int64_t value)
+{
+	return value > 0 ? (uint64_t)value : 0;
+}
+
+#endif
