@@ -77,12 +77,12 @@ bool block_retain(struct recorder *recorder, uint64_t key, const struct ledger_r
 	struct shard *shard = shard_of(recorder, key);
 	struct ledger_history *spare;
 	struct entry *entry = entry_lock(recorder, shard, key, NULL, 1, &spare);
-	bool known = entry && (entry->block || entry->held);
+	bool known = entry && (entry->block || entry->deferred);
 	int64_t revived = 0;
 
-	if (entry && entry->held) {
-		revived = (int64_t)entry->held->bytes;
-		entry_revive(shard, entry, entry->held);
+	if (entry && entry->deferred) {
+		revived = (int64_t)entry->deferred->bytes;
+		entry_revive(shard, entry, entry->deferred);
 		note_reference(recorder, entry->block, &spare, event);
 	} else if (known) {
 		entry->block->references++;
@@ -90,7 +90,7 @@ bool block_retain(struct recorder *recorder, uint64_t key, const struct ledger_r
 	}
 	entry_unlock(recorder, shard, spare);
 	if (revived)
-		released_add(recorder, -revived);
+		deferred_add(recorder, -revived);
 	return known;
 }
 
@@ -100,8 +100,8 @@ bool block_retain(struct recorder *recorder, uint64_t key, const struct ledger_r
  * and the application has not retained it again. */
 static bool is_deferred(const struct entry *entry, const struct freeing *freeing)
 {
-	return entry && entry->held && entry->held == freeing->block &&
-	       entry->held->state >> 8 == freeing->use;
+	return entry && entry->deferred && entry->deferred == freeing->block &&
+	       entry->deferred->state >> 8 == freeing->use;
 }
 
 bool block_is_deferred(struct recorder *recorder, const struct freeing *freeing)
@@ -142,7 +142,7 @@ void block_undo_free(struct recorder *recorder, const struct freeing *freeing)
 	if (retained)
 		block_drop(recorder, freeing->block, (int64_t)freeing->bytes);
 	if (revived && freeing->watched)
-		released_add(recorder, -(int64_t)freeing->bytes);
+		deferred_add(recorder, -(int64_t)freeing->bytes);
 }
 
 void block_undo_left_free(struct recorder *recorder, uint64_t key, struct ledger_block *block)
@@ -154,7 +154,7 @@ void block_undo_left_free(struct recorder *recorder, uint64_t key, struct ledger
 
 	lock_take(&shard->lock);
 	entry = entry_find(shard, key);
-	gone = entry && (entry->block || entry->held);
+	gone = entry && (entry->block || entry->deferred);
 	if (!gone && entry) {
 		entry_revive(shard, entry, block);
 	} else if (!gone && (entry = entry_for(&recorder->arena, shard, key, NULL, &stale))) {
@@ -194,15 +194,15 @@ void block_drop_mappings(struct recorder *recorder, const struct freeing *freein
 static void drop_released(struct recorder *recorder, struct ledger_block *block,
 			  const struct past *ending, uint64_t wait_ns, bool was_deferred)
 {
-	bool waited = was_deferred || wait_ns >= RELEASED_WAIT_NS;
+	bool waited = was_deferred || wait_ns >= DEFERRED_WAIT_NS;
 
 	if (waited && !was_deferred)
-		released_look(recorder); /* the driver waited inside the call */
-	released_add(recorder, -(int64_t)block->bytes);
+		deferred_sample(recorder); /* the driver waited inside the call */
+	deferred_add(recorder, -(int64_t)block->bytes);
 	block_drop(recorder, block, (int64_t)block->bytes);
 	if (waited) {
-		released_look(recorder);
-		released_waited(recorder, ending, wait_ns);
+		deferred_sample(recorder);
+		deferred_note_wait(recorder, ending, wait_ns);
 	}
 }
 
@@ -282,7 +282,7 @@ static void end_released(struct recorder *recorder, uint32_t api, const struct f
 	};
 
 	drop_released(recorder, freeing->block, &ending,
-		      released_now(recorder) - freeing->since_ns, false);
+		      deferred_now(recorder) - freeing->since_ns, false);
 }
 
 /* Returns FREEING's entry with its shard locked. *RET_SPARE gets a history if the block is still
@@ -297,7 +297,7 @@ static struct entry *lock_deferred(struct recorder *recorder, struct shard *shar
 	for (bool tried = false;; tried = true) {
 		lock_take(&shard->lock);
 		entry = entry_find(shard, freeing->key);
-		if (tried || !is_deferred(entry, freeing) || entry->held->history)
+		if (tried || !is_deferred(entry, freeing) || entry->deferred->history)
 			return entry;
 		lock_give(&shard->lock);
 		*ret_spare = history_take(recorder); /* the ledger may grow: not with the lock */
@@ -323,12 +323,12 @@ void block_defer(struct recorder *recorder, uint32_t api, const struct freeing *
 	deferred = is_deferred(entry, freeing);
 	gone = has_gone(entry, freeing);
 	if (deferred) {
-		note_reference(recorder, entry->held, &spare, &event);
-		ledger_block_set(entry->held, LEDGER_BLOCK_RELEASED);
+		note_reference(recorder, entry->deferred, &spare, &event);
+		ledger_block_set(entry->deferred, LEDGER_BLOCK_RELEASED);
 	}
 	entry_unlock(recorder, shard, spare);
 	if (deferred)
-		released_look(recorder);
+		deferred_sample(recorder);
 	if (gone)
 		end_released(recorder, api, freeing);
 }
@@ -340,14 +340,14 @@ void block_defer(struct recorder *recorder, uint32_t api, const struct freeing *
 static struct ledger_block *end_held(struct recorder *recorder, struct shard *shard,
 				     struct entry *entry, bool own_thread)
 {
-	struct ledger_block *block = entry->held;
+	struct ledger_block *block = entry->deferred;
 
 	if (LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_RELEASED) {
 		ledger_block_set(block, LEDGER_BLOCK_RELEASED);
 		thread_self.releasing.gone = own_thread && block == thread_self.releasing.block;
 		block = NULL;
 	}
-	entry->held = NULL;
+	entry->deferred = NULL;
 	entry_link_dead(&recorder->arena, shard, entry);
 	return block;
 }
@@ -355,7 +355,7 @@ static struct ledger_block *end_held(struct recorder *recorder, struct shard *sh
 static void drop_destroyed(struct recorder *recorder, struct ledger_block *block,
 			   const struct past *ending)
 {
-	uint64_t now = released_now(recorder);
+	uint64_t now = deferred_now(recorder);
 
 	if (LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED) {
 		drop_released(recorder, block, ending,
@@ -381,12 +381,12 @@ void block_destroyed(struct recorder *recorder, uint64_t key, uint64_t watched)
 	entry = entry_known(shard, key, hint);
 	if (entry && entry->watched != watched)
 		entry = NULL; /* reported late: another block has the handle now */
-	if (entry && (entry->held || entry->block)) {
-		block = entry->held ? entry->held : entry->block;
+	if (entry && (entry->deferred || entry->block)) {
+		block = entry->deferred ? entry->deferred : entry->block;
 		mapped = mappings_take(recorder, shard, key, block);
 		parent = block->parent;
 	}
-	if (entry && entry->held) {
+	if (entry && entry->deferred) {
 		if (entry->past)
 			ending = entry->past[0];
 		block = end_held(recorder, shard, entry, hint != NULL);

@@ -77,8 +77,8 @@ static HOT void begin_last(struct recorder *recorder, struct shard *shard, struc
 	}
 	freeing->watched = true;
 	freeing->use = entry->block->state >> 8;
-	ending->freed_ns = freeing->since_ns = released_now(recorder);
-	entry->held = entry_end(&recorder->arena, entry, ending);
+	ending->freed_ns = freeing->since_ns = deferred_now(recorder);
+	entry->deferred = entry_end(&recorder->arena, entry, ending);
 	thread_self.releasing = (struct releasing){
 		entry, freeing->block, entry->watched, false,
 	};
@@ -99,10 +99,10 @@ static HOT bool block_begin_free(struct recorder *recorder, struct shard *shard,
 	else if (entry && entry->block)
 		begin_last(recorder, shard, entry, ending, freeing);
 	else
-		known = !entry || entry->held;
+		known = !entry || entry->deferred;
 	entry_unlock(recorder, shard, spare);
 	if (freeing->watched)
-		released_add(recorder, (int64_t)freeing->bytes);
+		deferred_add(recorder, (int64_t)freeing->bytes);
 	return known;
 }
 

@@ -64,8 +64,8 @@ COLD struct entry *entry_new(struct arena *arena, struct shard *shard, uint64_t 
 
 void entry_revive(struct shard *shard, struct entry *entry, struct ledger_block *block)
 {
-	if (entry->held)
-		entry->held = NULL;
+	if (entry->deferred)
+		entry->deferred = NULL;
 	else
 		entry_unlink_dead(shard, entry);
 	entry->block = block;

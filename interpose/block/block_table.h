@@ -18,13 +18,13 @@
 
 /* One address or handle that a driver handed out. */
 struct entry {
-	uint64_t key; /* with its space, see key_of() */
+	uint64_t key; /* address and space, see key_of() */
 	struct ledger_block *block; /* live, or NULL */
-	struct ledger_block *held;  /* released, but its memory is not freed; in no death list */
-	uint64_t watched;           /* the driver will say with this when the block is gone */
-	struct standing *standing;  /* of a block that is the pool's, or was; or NULL */
+	struct ledger_block *deferred; /* released, but the driver still has its memory; or NULL */
+	uint64_t watched;           /* the driver's name for the block when it reports its end */
+	struct standing *standing;  /* if the block is or was the pool's; or NULL */
 	struct past *past;          /* two generations, newest first; NULL until the first free */
-	uint64_t span; /* of the addresses that it takes; its bytes may be another's (VMM) */
+	uint64_t span; /* bytes of address space; in VMM another block may own the memory */
 	struct entry *older, *newer; /* among the dead */
 	UT_hash_handle hh;
 };
@@ -62,7 +62,7 @@ _Static_assert(BLOCK_SHARDS == 128, "shard_of takes seven bits");
 
 /* ---- entries; with the shard's lock ---- */
 
-/* For tests that count. */
+/* Tests that count look-ups define it. */
 #ifndef ENTRY_LOOKED_UP
 #define ENTRY_LOOKED_UP()
 #endif
@@ -76,27 +76,28 @@ static HOT struct entry *entry_find(struct shard *shard, uint64_t key)
 	return entry;
 }
 
-/* Whether ENTRY, which was KEY's once or is NULL, still is. An entry stays with its shard, and one
- * that left the table has no key: so any may be asked, with the lock of KEY's shard. */
+/* Locking: the caller holds the lock of KEY's shard. Returns true if ENTRY, which was KEY's entry
+ * once or is NULL, still is. Any entry of the shard may be passed: its memory stays with the shard,
+ * and an entry that left the table has no key. */
 static HOT bool entry_is(const struct entry *entry, uint64_t key)
 {
 	return entry && __atomic_load_n(&entry->key, __ATOMIC_RELAXED) == key;
 }
 
-/* As entry_find(). HINT was KEY's once, or is NULL: see entry_is(). */
+/* As entry_find(). HINT: see entry_is(). */
 static HOT struct entry *entry_known(struct shard *shard, uint64_t key, struct entry *hint)
 {
 	return entry_is(hint, key) ? hint : entry_find(shard, key);
 }
 
-/* What may be the entry for the address that STANDING or NULL is of: see entry_is(). */
+/* Returns a hint for entry_known(); NULL if STANDING is NULL. */
 static HOT struct entry *standing_entry(const struct standing *standing)
 {
 	return standing ? __atomic_load_n(&standing->entry, __ATOMIC_RELAXED) : NULL;
 }
 
-/* SHARD, and ENTRY in it or NULL, will be needed once the call's stack is known, which takes as
- * long as to fetch them: where much else is done between two calls they are in no cache. */
+/* Prefetches SHARD and ENTRY, which may be NULL. Capturing the stack takes as long as fetching
+ * them, and between two calls the application often evicts them from the caches. */
 static HOT void entry_soon(struct shard *shard, struct entry *entry)
 {
 	SOON_WRITTEN(shard);
@@ -106,7 +107,7 @@ static HOT void entry_soon(struct shard *shard, struct entry *entry)
 	}
 }
 
-/* BLOCK as an error tells of it: as large as the addresses that it takes. */
+/* Copies the live block of ENTRY for an error record, which states its address space as bytes. */
 static inline void entry_tell(const struct entry *entry, struct ledger_block *ret)
 {
 	*ret = *entry->block;
@@ -158,9 +159,9 @@ static HOT struct entry *entry_for(struct arena *arena, struct shard *shard, uin
 	struct entry *entry = entry_known(shard, key, hint);
 
 	*ret_stale = NULL;
-	if (entry && (entry->block || entry->held)) {
-		*ret_stale = entry->block ? entry->block : entry->held;
-		entry->block = entry->held = NULL;
+	if (entry && (entry->block || entry->deferred)) {
+		*ret_stale = entry->block ? entry->block : entry->deferred;
+		entry->block = entry->deferred = NULL;
 		return entry;
 	}
 	if (!entry)
@@ -203,8 +204,8 @@ void entry_revive(struct shard *shard, struct entry *entry, struct ledger_block 
 
 /* ---- an entry and its lock ---- */
 
-/* KEY's entry, or NULL, with its shard's lock taken. If its block has ABOVE references or
- * more and no history yet, *RET_SPARE is one for it: taken without the lock, as the ledger
+/* Locks SHARD and returns KEY's entry, or NULL. If its block has at least ABOVE references and no
+ * history yet, *RET_SPARE gets a new history. It is allocated without the lock, because the ledger
  * may have to grow. */
 static HOT struct entry *entry_lock(struct recorder *recorder, struct shard *shard,
 				       uint64_t key, struct entry *hint, uint32_t above,
@@ -242,7 +243,7 @@ static HOT uint32_t stack_of(struct recorder *recorder, struct stripe *stripe,
 	return recorder->stack_depth ? stack_here(recorder, stripe, caller) : 0;
 }
 
-/* Where a call comes from: a ref. */
+/* Returns the stack of the call under way: a ref, 0 if unknown. */
 static inline uint32_t origin_of(struct recorder *recorder, const struct caller *caller)
 {
 	struct stripe *stripe = thread_self.stripe;
@@ -262,30 +263,33 @@ static inline void count_in_row(struct recorder *recorder, uint32_t row_ref, siz
 	__atomic_fetch_add((uint64_t *)(void *)(row + field), by, __ATOMIC_RELAXED);
 }
 
-/* Whether a live block has KEY; *RET is a copy, see entry_tell(). */
+/* Returns true if a live block has KEY. *RET gets a copy, see entry_tell(). */
 bool block_live(struct recorder *recorder, uint64_t key, struct ledger_block *ret);
 
 /* ---- free_errors.c ---- */
 
-/* The driver does not know the number that FREEING's call named, nor does the table. */
-void wrong_free_judge(struct recorder *recorder, struct hook *hook, const struct freeing *freeing,
+/* Records the error of a free that the driver refused, and whose address or handle has no live
+ * block in the table. */
+void free_error_judge(struct recorder *recorder, struct hook *hook, const struct freeing *freeing,
 		      int result);
-/* No answer as to the block, but it may be known to have ended with its context. */
-void wrong_free_judge_late(struct recorder *recorder, struct hook *hook,
+/* The same when the driver did not look at the block, because the current context is gone: records
+ * an error only if the block ended with its context. */
+void free_error_judge_late(struct recorder *recorder, struct hook *hook,
 			   const struct freeing *freeing, int result);
-/* The driver refused HOOK's call for BLOCK, a copy of one that is put back. True: for a reason
- * that is not known. */
-bool wrong_free_refused(struct recorder *recorder, struct hook *hook,
+/* The driver refused HOOK's call for BLOCK, a copy of the block that was put back. Records an error
+ * if the call was for another kind. Returns true if the reason is unknown. */
+bool free_error_refused(struct recorder *recorder, struct hook *hook,
 			const struct freeing *freeing, const struct ledger_block *block,
 			enum outcome outcome, int result);
 /* The driver refused HOOK's call because of a live block that MISUSE names. */
-void wrong_free_misused(struct recorder *recorder, struct hook *hook,
+void free_error_misused(struct recorder *recorder, struct hook *hook,
 			const struct freeing *freeing, const struct misuse *misuse, int result);
-/* Around the driver's call that releases a handle. What is wrong whatever it answers is
- * FREEING->error from before the call on; its answer completes that, or takes it back. */
-void wrong_free_releasing(struct recorder *recorder, const struct site *site,
+/* Before and after the driver's call that releases a handle. An error that does not depend on the
+ * driver's answer is recorded before the call and kept in FREEING->error, because the driver may
+ * crash. The answer completes the record or retracts it. */
+void free_error_before_release(struct recorder *recorder, const struct site *site,
 			  struct freeing *freeing);
-void wrong_free_answered(const struct hook *hook, struct freeing *freeing, enum outcome outcome,
-			 int result);
+void free_error_after_release(const struct hook *hook, struct freeing *freeing,
+			      enum outcome outcome, int result);
 
 #endif

@@ -13,7 +13,7 @@
 #include "interpose/recorder/thread_state_hot.h"
 #include "interpose/stack/unwinder.h"
 
-/* ---- what is there ---- */
+/* ---- queries ---- */
 
 bool block_live(struct recorder *recorder, uint64_t key, struct ledger_block *ret)
 {
@@ -70,7 +70,7 @@ uint64_t record_name_of(struct recorder *recorder, enum api api, uint64_t handle
 		return 0;
 	lock_take(&shard->lock);
 	entry = entry_find(shard, key);
-	block = !entry ? NULL : entry->block ? entry->block : entry->held;
+	block = !entry ? NULL : entry->block ? entry->block : entry->deferred;
 	if (block)
 		name = ledger_block_name(block->state, ledger_ref(&recorder->writer, block));
 	lock_give(&shard->lock);
@@ -99,15 +99,14 @@ static HOT void fill(struct recorder *recorder, struct ledger_block *block,
 	ledger_block_publish(block);
 }
 
-/* A block that should have been gone: either the driver called its own exported name
- * inside the present call (then that record is replaced by this one), or it ended by a
- * call that we did not see. */
+/* Ends STALE, which had the address of a new block. Either the driver called its own exported name
+ * inside the present call: then the new record replaces it. Or an unseen call freed it. */
 static COLD void settle_stale(struct recorder *recorder, struct ledger_block *stale)
 {
 	struct ledger_row *row = ledger_at(&recorder->writer, stale->row);
 
 	if (LEDGER_BLOCK_STATE(stale->state) != LEDGER_BLOCK_LIVE) {
-		released_add(recorder, -(int64_t)stale->bytes); /* a release that was known */
+		deferred_add(recorder, -(int64_t)stale->bytes); /* a deferred free */
 	} else if (thread_self.nested == stale->address) {
 		__atomic_fetch_sub(&row->allocs, 1, __ATOMIC_RELAXED);
 		__atomic_fetch_sub(&row->bytes, stale->bytes, __ATOMIC_RELAXED);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sums up what was released and is not freed. Each thread counts in its own stripe, so a
- * release that frees at once costs no shared word; totals are made only where something
- * did wait. Must not know why it waits.
+ * Sums up deferred frees. Each thread counts in its own state, so a release that frees at once
+ * touches no shared word. Totals are computed only when a block did wait. Must not know why a block
+ * waits.
  */
 #include "interpose/block/deferred_totals.h"
 
@@ -14,19 +14,19 @@
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/thread_state.h"
 
-uint64_t released_now(const struct recorder *recorder)
+uint64_t deferred_now(const struct recorder *recorder)
 {
 	return clock_ns(CLOCK_MONOTONIC) - recorder->header->start_mono_ns;
 }
 
-void released_add(struct recorder *recorder, int64_t bytes)
+void deferred_add(struct recorder *recorder, int64_t bytes)
 {
 	struct stripe *stripe = thread_self.stripe;
 
 	(void)recorder;
 	stripe_lock(stripe);
-	atomic_store_explicit(&stripe->released,
-			      atomic_load_explicit(&stripe->released, memory_order_relaxed) +
+	atomic_store_explicit(&stripe->deferred_bytes,
+			      atomic_load_explicit(&stripe->deferred_bytes, memory_order_relaxed) +
 				      bytes,
 			      memory_order_relaxed);
 	stripe_unlock(stripe);
@@ -39,30 +39,31 @@ static int64_t total(struct recorder *recorder)
 	int64_t sum = 0;
 
 	for (unsigned int i = 0; i < highest || i == 0; i++)
-		sum += atomic_load_explicit(&stripes->stripe[i].released, memory_order_relaxed);
+		sum += atomic_load_explicit(&stripes->stripe[i].deferred_bytes,
+					    memory_order_relaxed);
 	return sum > 0 ? sum : 0;
 }
 
-void released_look(struct recorder *recorder)
+void deferred_sample(struct recorder *recorder)
 {
 	struct ledger_header *header = recorder->header;
-	uint64_t now = released_now(recorder), bytes;
+	uint64_t now = deferred_now(recorder), bytes;
 
-	lock_take(&recorder->released->lock);
+	lock_take(&recorder->deferred->lock);
 	bytes = (uint64_t)total(recorder);
 	if (bytes > header->released_peak_bytes) {
 		header->released_peak_ns = now;
 		__atomic_store_n(&header->released_peak_bytes, bytes, __ATOMIC_RELEASE);
 	}
-	lock_give(&recorder->released->lock);
-	ledger_add_sample(&recorder->writer, &recorder->released->timeline, now, bytes);
+	lock_give(&recorder->deferred->lock);
+	ledger_add_sample(&recorder->writer, &recorder->deferred->timeline, now, bytes);
 }
 
-/* NVIDIA's driver tells of a buffer from a thread of its own, after the release returned. */
+/* NVIDIA's driver reports a buffer's end from its own thread, after the release has returned. */
 #define WAIT_STEP_NS 500000
 #define WAIT_STEPS 40
 
-void released_wait(struct recorder *recorder)
+void deferred_wait(struct recorder *recorder)
 {
 	const struct timespec step = { .tv_nsec = WAIT_STEP_NS };
 
@@ -70,21 +71,21 @@ void released_wait(struct recorder *recorder)
 		nocancel_nanosleep(&step);
 }
 
-void released_settle(struct recorder *recorder)
+void deferred_settle(struct recorder *recorder)
 {
 	if (!recorder->header->released_peak_bytes)
 		return;
-	atomic_store(&recorder->released->timeline.due_ns, 0);
-	released_look(recorder);
+	atomic_store(&recorder->deferred->timeline.due_ns, 0);
+	deferred_sample(recorder);
 }
 
-void released_waited(struct recorder *recorder, const struct past *ending, uint64_t wait_ns)
+void deferred_note_wait(struct recorder *recorder, const struct past *ending, uint64_t wait_ns)
 {
 	struct ledger_header *header = recorder->header;
 	uint32_t next;
 
-	lock_take(&recorder->released->lock);
-	next = header->longest_wait == 1 ? 2 : 1; /* never the one that readers see */
+	lock_take(&recorder->deferred->lock);
+	next = header->longest_wait == 1 ? 2 : 1; /* never the record that readers see */
 	if (!header->longest_wait || wait_ns > header->waits[header->longest_wait - 1].ns) {
 		header->waits[next - 1] = (struct ledger_wait){
 			.ns = wait_ns,
@@ -95,5 +96,5 @@ void released_waited(struct recorder *recorder, const struct past *ending, uint6
 		};
 		__atomic_store_n(&header->longest_wait, next, __ATOMIC_RELEASE);
 	}
-	lock_give(&recorder->released->lock);
+	lock_give(&recorder->deferred->lock);
 }

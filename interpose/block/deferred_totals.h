@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Bytes of blocks whose last reference is gone while a driver still holds their memory:
- * how many at most, over time, and who waited longest.
+ * Totals of deferred frees: blocks whose last reference is gone while the driver still has their
+ * memory. Their peak, their sum over time, and the longest wait. Every function may be called by
+ * any thread that has entered the recorder.
  */
-#ifndef GPULEAK_RELEASED_H
-#define GPULEAK_RELEASED_H
+#ifndef GPULEAK_DEFERRED_TOTALS_H
+#define GPULEAK_DEFERRED_TOTALS_H
 
 #include <stdint.h>
 
@@ -13,30 +14,31 @@
 struct past;
 struct recorder;
 
-/* Below this a wait is what the call itself takes, and not told of. */
-#define RELEASED_WAIT_NS 1000000u
+/* Shorter waits are the duration of the call itself. They are not reported. */
+#define DEFERRED_WAIT_NS 1000000u
 
-struct released {
+struct deferred_totals {
 	struct lock lock;
 	struct ledger_timeline timeline;
 };
 
-/* BYTES more (or less) are released and not freed. Not shared between threads. */
-void released_add(struct recorder *recorder, int64_t bytes);
+/* Adds BYTES, which may be negative, to this thread's part of the total. */
+void deferred_add(struct recorder *recorder, int64_t bytes);
 
-/* Looks at the total: peak and timeline. */
-void released_look(struct recorder *recorder);
+/* Computes the total over all threads; updates its peak and its timeline. */
+void deferred_sample(struct recorder *recorder);
 
-/* At the process's end: a driver that is about to say that memory is gone gets a moment. */
-void released_wait(struct recorder *recorder);
+/* At process exit: waits up to 20 ms for a driver that is about to report that memory is gone. */
+void deferred_wait(struct recorder *recorder);
 
-/* Before a report: the timeline ends with what is true now. */
-void released_settle(struct recorder *recorder);
+/* Before a report: adds the present total to the timeline. */
+void deferred_settle(struct recorder *recorder);
 
-/* The block that ENDING tells of was freed only now. */
-void released_waited(struct recorder *recorder, const struct past *ending, uint64_t wait_ns);
+/* Records the wait of the block that ENDING describes, if it is the longest so far. */
+void deferred_note_wait(struct recorder *recorder, const struct past *ending, uint64_t wait_ns);
 
-/* CLOCK_MONOTONIC in ns since the ledger's start: a wait may be shorter than a tick. */
-uint64_t released_now(const struct recorder *recorder);
+/* Returns CLOCK_MONOTONIC in ns since the ledger's start. The coarse clock's ticks are too long for
+ * waits. */
+uint64_t deferred_now(const struct recorder *recorder);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writes error records. Owns DESIGN's error type names on this side; must not decide
- * whether a free was wrong (free_errors.c does) and takes no lock but the writer's.
+ * Writes error records. Owns the names of the error types; must not decide whether a free is an
+ * error (free_errors.c does), and takes only the writer's lock.
  */
 #include "interpose/block/error_record.h"
 
@@ -11,7 +11,7 @@
 #include "interpose/recorder/thread_state.h"
 
 static uint32_t write_error(struct recorder *recorder, const char *type,
-			    const struct wrong_free *wrong, struct ledger_error *error)
+			    const struct free_error *wrong, struct ledger_error *error)
 {
 	uint64_t number = __atomic_fetch_add(&recorder->header->errors, 1, __ATOMIC_RELAXED);
 	uint32_t ref = 0;
@@ -47,7 +47,7 @@ static bool is_of_graph(struct recorder *recorder, const struct ledger_row *row)
 	return row->kind && kind->length == 5 && memcmp(kind->bytes, "graph", 5) == 0;
 }
 
-uint32_t error_double_free(struct recorder *recorder, const struct wrong_free *wrong,
+uint32_t error_double_free(struct recorder *recorder, const struct free_error *wrong,
 			   const struct past past[2])
 {
 	const struct ledger_row *row = ledger_at(&recorder->writer, past[0].row);
@@ -74,7 +74,7 @@ uint32_t error_double_free(struct recorder *recorder, const struct wrong_free *w
 
 /* A wrong free of a block that is still there. */
 static uint32_t error_of_live(struct recorder *recorder, const char *type,
-			      const struct wrong_free *wrong, const struct ledger_block *live)
+			      const struct free_error *wrong, const struct ledger_block *live)
 {
 	const struct ledger_row *row = ledger_at(&recorder->writer, live->row);
 	struct ledger_error error = {
@@ -88,19 +88,19 @@ static uint32_t error_of_live(struct recorder *recorder, const char *type,
 	return write_error(recorder, type, wrong, &error);
 }
 
-uint32_t error_interior_free(struct recorder *recorder, const struct wrong_free *wrong,
+uint32_t error_interior_free(struct recorder *recorder, const struct free_error *wrong,
 			     const struct ledger_block *live)
 {
 	return error_of_live(recorder, "interior-free", wrong, live);
 }
 
-uint32_t error_mismatched_free(struct recorder *recorder, const struct wrong_free *wrong,
+uint32_t error_mismatched_free(struct recorder *recorder, const struct free_error *wrong,
 			       const struct ledger_block *live)
 {
 	return error_of_live(recorder, "mismatched-free", wrong, live);
 }
 
-uint32_t error_invalid_free(struct recorder *recorder, const struct wrong_free *wrong)
+uint32_t error_invalid_free(struct recorder *recorder, const struct free_error *wrong)
 {
 	struct ledger_error error = { .device = -1 };
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Wrong frees: which sort it was, and the record with all that is known.
+ * Error records of invalid frees: one function for each type. Each returns the ref of its record,
+ * or 0 if the ledger has no room; then the error is only counted.
  */
-#ifndef GPULEAK_ERRORS_H
-#define GPULEAK_ERRORS_H
+#ifndef GPULEAK_ERROR_RECORD_H
+#define GPULEAK_ERROR_RECORD_H
 
 #include "interpose/block/blocks.h"
 
-/* One generation of an address that is over. */
+/* A block that an address or handle had before, and its end. */
 struct past {
-	uint32_t row;        /* ledger row of the block: who made it */
-	uint32_t freed_api;  /* string ref; 0 = no such generation */
+	uint32_t row;        /* ref of its call site */
+	uint32_t freed_api;  /* string ref; 0 = there was no such block */
 	uint32_t freed_stack;
 	uint32_t by_context; /* it ended with its context */
 	uint64_t bytes;
@@ -18,7 +19,7 @@ struct past {
 	uint64_t freed_ns;
 };
 
-struct wrong_free {
+struct free_error {
 	struct hook *hook;
 	uint64_t address;
 	uint32_t stack;
@@ -27,22 +28,21 @@ struct wrong_free {
 	uint64_t asked_bytes;
 };
 
-#define ERRORS_MAX 4096 /* records; further ones are only counted */
+#define ERRORS_MAX 4096 /* further errors are only counted */
 
-/* ADDRESS held PAST[0] last and PAST[1] before it. Returns the record's ref, 0 if there
- * was no room. */
-uint32_t error_double_free(struct recorder *recorder, const struct wrong_free *wrong,
+/* The address had PAST[0] last, and PAST[1] before it. */
+uint32_t error_double_free(struct recorder *recorder, const struct free_error *wrong,
 			   const struct past past[2]);
-/* ADDRESS lies inside LIVE (a copy). */
-uint32_t error_interior_free(struct recorder *recorder, const struct wrong_free *wrong,
+/* The address lies inside LIVE, a copy. */
+uint32_t error_interior_free(struct recorder *recorder, const struct free_error *wrong,
 			     const struct ledger_block *live);
-/* LIVE (a copy) is ended by other calls than this one. */
-uint32_t error_mismatched_free(struct recorder *recorder, const struct wrong_free *wrong,
+/* LIVE, a copy, must be freed by another call. */
+uint32_t error_mismatched_free(struct recorder *recorder, const struct free_error *wrong,
 			       const struct ledger_block *live);
-uint32_t error_invalid_free(struct recorder *recorder, const struct wrong_free *wrong);
+uint32_t error_invalid_free(struct recorder *recorder, const struct free_error *wrong);
 
-/* Takes a record back, which turned out to be about no error. Its place stays empty: a process
- * may do so only so often. */
+/* Retracts the record REF, which turned out to be no error. Its place in the ledger stays empty, so
+ * the number of retractions is limited: ask error_may_retract() before the record is made. */
 bool error_may_retract(struct recorder *recorder);
 void error_retract(struct recorder *recorder, uint32_t ref);
 

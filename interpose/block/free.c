@@ -53,7 +53,7 @@ static HOT struct recorder *begin_free(const struct site *site, uint64_t address
 	entry_soon(shard, hint);
 	describe_end(recorder, site, ret, &ending);
 	if (!block_begin_free(recorder, shard, hint, &ending, ret) && site->space == SPACE_MEMORY)
-		rivals_begin(recorder, ret, &ending);
+		free_race_begin(recorder, ret, &ending);
 	return recorder;
 }
 
@@ -83,7 +83,7 @@ void record_releasing(const struct site *site, uint64_t handle, struct freeing *
 
 	if (!recorder)
 		return;
-	wrong_free_releasing(recorder, site, ret);
+	free_error_before_release(recorder, site, ret);
 	recorder_leave();
 }
 
@@ -95,12 +95,12 @@ static void refused(struct recorder *recorder, struct hook *hook, const struct f
 	const struct ledger_block block = *freeing->block;
 	bool unexplained;
 
-	if (outcome == OUTCOME_INVALID && rivals_overtook(recorder, hook, freeing, result))
+	if (outcome == OUTCOME_INVALID && free_race_was_lost(recorder, hook, freeing, result))
 		return;
 	block_undo_free(recorder, freeing);
-	unexplained = wrong_free_refused(recorder, hook, freeing, &block, outcome, result);
+	unexplained = free_error_refused(recorder, hook, freeing, &block, outcome, result);
 	if (outcome == OUTCOME_INVALID)
-		rivals_refused(recorder, unexplained ? hook : NULL, freeing, result);
+		free_race_refused(recorder, unexplained ? hook : NULL, freeing, result);
 }
 
 static void end_block(struct recorder *recorder, struct hook *hook, struct freeing *freeing,
@@ -125,12 +125,12 @@ static void end_unknown(struct recorder *recorder, struct hook *hook, struct fre
 	bool counts = outcome == OUTCOME_DONE && thread_self.call_frame == 0 &&
 		      strncmp(hook->kind, LEDGER_KIND_OBJECT, sizeof(LEDGER_KIND_OBJECT) - 1) != 0;
 
-	if (freeing->rival && rivals_end(recorder, freeing, outcome == OUTCOME_DONE, counts))
+	if (freeing->race && free_race_end(recorder, freeing, outcome == OUTCOME_DONE, counts))
 		return;
 	if (outcome == OUTCOME_INVALID)
-		wrong_free_judge(recorder, hook, freeing, result);
+		free_error_judge(recorder, hook, freeing, result);
 	else if (outcome == OUTCOME_NO_CONTEXT)
-		wrong_free_judge_late(recorder, hook, freeing, result);
+		free_error_judge_late(recorder, hook, freeing, result);
 	else if (counts)
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNKNOWN_FREES, 1);
 }
@@ -163,14 +163,14 @@ HOT_CALL void record_freed(struct hook *hook, struct freeing *freeing, enum outc
 
 void record_kept(struct freeing *freeing)
 {
-	struct recorder *recorder = freeing->block || freeing->rival ? enter_again(freeing) : NULL;
+	struct recorder *recorder = freeing->block || freeing->race ? enter_again(freeing) : NULL;
 
 	if (!recorder)
 		return;
 	if (freeing->block)
 		block_undo_free(recorder, freeing);
 	else
-		rivals_end(recorder, freeing, false, false);
+		free_race_end(recorder, freeing, false, false);
 	recorder_leave();
 }
 
@@ -183,7 +183,7 @@ void record_misused(struct hook *hook, struct freeing *freeing, const struct mis
 	recorder = enter_again(freeing);
 	if (!recorder)
 		return;
-	wrong_free_misused(recorder, hook, freeing, misuse, result);
+	free_error_misused(recorder, hook, freeing, misuse, result);
 	recorder_leave();
 }
 
@@ -217,7 +217,7 @@ void record_released(struct hook *hook, struct freeing *freeing, enum outcome ou
 
 	if (!freeing->recorder)
 		return;
-	wrong_free_answered(hook, freeing, outcome, result);
+	free_error_after_release(hook, freeing, outcome, result);
 	recorder = enter_again(freeing);
 	if (!recorder)
 		return;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Was a free wrong, and how: asked when the driver refused one, and for handles before it is
- * called, since it may crash over them. Looks into the table and changes no entry of it;
- * what is found is written by error_record.c.
+ * Decides whether a free is an error and of which type: after the driver refused it, and for
+ * handles before the driver is called, because it may crash. Reads the table and changes no
+ * entry. error_record.c writes the record.
  */
 #include "interpose/block/block_table.h"
 
@@ -10,7 +10,7 @@
 
 #include "interpose/block/error_record.h"
 
-/* ---- what else the number is, or was ---- */
+/* ---- what the address or handle is or was ---- */
 
 static bool past_of(struct recorder *recorder, uint64_t key, struct past ret[2])
 {
@@ -27,9 +27,9 @@ static bool past_of(struct recorder *recorder, uint64_t key, struct past ret[2])
 	return known;
 }
 
-/* The live block that ADDRESS points into: linear memory, a mapping, or what FREEING's own
- * call ends. Looks at every block: this happens only after a wrong free, and for no more of
- * them than are itemized. */
+/* Returns true if FREEING's address lies inside a live block: linear memory, a mapping, or a block
+ * of the kind that the call frees. Visits every block, but only after an invalid free that gets a
+ * record. */
 static bool block_around(struct recorder *recorder, const struct freeing *freeing,
 			 struct ledger_block *ret)
 {
@@ -60,8 +60,9 @@ static bool block_around(struct recorder *recorder, const struct freeing *freein
 	return found;
 }
 
-/* The number that FREEING's call did not know is a live block of another sort. A mapping
- * before the reservation that it begins with. (An unbind names the object on purpose.) */
+/* Returns true if the number that FREEING named is a live block of another space. A mapping is
+ * found before the reservation that begins at the same address. (An unbind names the object on
+ * purpose.) */
 static bool live_elsewhere(struct recorder *recorder, const struct freeing *freeing,
 			   struct ledger_block *ret)
 {
@@ -82,11 +83,11 @@ static bool is_kind(const struct ledger_string *kind, const char *name)
 	return strlen(name) == kind->length && memcmp(name, kind->bytes, kind->length) == 0;
 }
 
-/* The kind that HOOK is for is not the block's: the driver was right to refuse it. */
+/* Returns true if HOOK frees another kind than BLOCK's: the driver was right to refuse it. */
 static bool is_mismatch(struct recorder *recorder, struct hook *hook,
 			const struct ledger_block *block)
 {
-	/* Ended by their own alone. */
+	/* Only a call for the kind itself frees it. */
 	static const char *const own_calls[] = { "pinned", "ipc", "cl-svm" };
 	const struct ledger_row *row = ledger_at(&recorder->writer, block->row);
 	const struct ledger_string *kind = ledger_at(&recorder->writer, row->kind);
@@ -108,8 +109,9 @@ static bool is_object_kind(const struct ledger_string *kind)
 	return kind->length >= length && memcmp(kind->bytes, LEDGER_KIND_OBJECT, length) == 0;
 }
 
-/* Whether HOOK could be meant for what had the handle: a driver gives the address of a dead
- * object to one of another sort, and not all calls that make objects are known to us. */
+/* Returns true if HOOK may be for the object that had the handle. A driver gives the address of a
+ * destroyed object to an object of another type, and not every call that makes objects has a row.
+ * */
 static bool may_end(struct recorder *recorder, const struct hook *hook, const struct past *past)
 {
 	const struct ledger_row *row = ledger_at(&recorder->writer, past->row);
@@ -124,10 +126,10 @@ static bool may_end(struct recorder *recorder, const struct hook *hook, const st
 
 /* ---- after the driver's call ---- */
 
-void wrong_free_judge(struct recorder *recorder, struct hook *hook, const struct freeing *freeing,
+void free_error_judge(struct recorder *recorder, struct hook *hook, const struct freeing *freeing,
 		      int result)
 {
-	struct wrong_free wrong = { hook, freeing->address, freeing->stack, result };
+	struct free_error wrong = { hook, freeing->address, freeing->stack, result };
 	bool itemized = __atomic_load_n(&recorder->header->errors, __ATOMIC_RELAXED) < ERRORS_MAX;
 	struct ledger_block block;
 	struct past past[2];
@@ -142,21 +144,21 @@ void wrong_free_judge(struct recorder *recorder, struct hook *hook, const struct
 		error_invalid_free(recorder, &wrong);
 }
 
-void wrong_free_judge_late(struct recorder *recorder, struct hook *hook,
+void free_error_judge_late(struct recorder *recorder, struct hook *hook,
 			   const struct freeing *freeing, int result)
 {
-	struct wrong_free wrong = { hook, freeing->address, freeing->stack, result };
+	struct free_error wrong = { hook, freeing->address, freeing->stack, result };
 	struct past past[2];
 
 	if (past_of(recorder, freeing->key, past) && past[0].by_context)
 		error_double_free(recorder, &wrong, past);
 }
 
-bool wrong_free_refused(struct recorder *recorder, struct hook *hook,
+bool free_error_refused(struct recorder *recorder, struct hook *hook,
 			const struct freeing *freeing, const struct ledger_block *block,
 			enum outcome outcome, int result)
 {
-	struct wrong_free wrong = { hook, freeing->address, freeing->stack, result };
+	struct free_error wrong = { hook, freeing->address, freeing->stack, result };
 
 	if (outcome == OUTCOME_INVALID && is_mismatch(recorder, hook, block)) {
 		error_mismatched_free(recorder, &wrong, block);
@@ -166,10 +168,10 @@ bool wrong_free_refused(struct recorder *recorder, struct hook *hook,
 	return true;
 }
 
-void wrong_free_misused(struct recorder *recorder, struct hook *hook,
+void free_error_misused(struct recorder *recorder, struct hook *hook,
 			const struct freeing *freeing, const struct misuse *misuse, int result)
 {
-	struct wrong_free wrong = {
+	struct free_error wrong = {
 		.hook = hook, .address = freeing->address, .stack = freeing->stack,
 		.result = result,
 		.flags = misuse->other_range ? LEDGER_ERROR_OTHER_RANGE : 0,
@@ -183,32 +185,31 @@ void wrong_free_misused(struct recorder *recorder, struct hook *hook,
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_REFUSED_FREES, 1);
 }
 
-/* ---- before the call: records that the answer completes, or takes back ---- */
+/* ---- before the call: records that the answer completes or retracts ---- */
 
 static bool is_event_call(const struct hook *hook)
 {
 	return strcmp(hook->kind, LEDGER_KIND_OBJECT "cl-event") == 0;
 }
 
-/* A handle that is dead by count, or a number that is a block of another sort: the driver
- * would look into memory that is no object. What it answers is its affair, the error is ours
- * to tell, and before the call: a driver may crash over it (CUDA's does over an array that is
- * destroyed twice and over an address in place of a handle, seen on an H200). */
+/* The handle was destroyed, or is a block of another type: the driver would read memory that is no
+ * object. Records the error before the call, because a driver may crash. CUDA's driver crashes when
+ * an array is destroyed twice, and on an address in place of a handle (seen on an H200). */
 static void releasing_dead(struct recorder *recorder, struct hook *hook, struct freeing *freeing)
 {
-	struct wrong_free wrong = { hook, freeing->address, freeing->stack, LEDGER_NO_ANSWER };
+	struct free_error wrong = { hook, freeing->address, freeing->stack, LEDGER_NO_ANSWER };
 	struct ledger_block block;
 	struct past past[2];
 
 	if (past_of(recorder, freeing->key, past) && may_end(recorder, hook, past)) {
-		/* Extensions make events that we do not see, where one has been that we saw. */
+		/* An extension may have made an unseen event at the handle of a destroyed one. */
 		freeing->provisional = is_event_call(hook);
 		if (!freeing->provisional || error_may_retract(recorder))
 			freeing->error = error_double_free(recorder, &wrong, past);
 	} else if (live_elsewhere(recorder, freeing, &block)) {
 		freeing->error = error_mismatched_free(recorder, &wrong, &block);
 	} else if (space_of(freeing->key) == SPACE_VMM_HANDLE && error_may_retract(recorder)) {
-		/* Nobody gave it out, as far as we know; the driver looks into it all the same. */
+		/* No recorded call returned this handle. The driver reads it nevertheless. */
 		freeing->error = error_invalid_free(recorder, &wrong);
 		freeing->provisional = true;
 	}
@@ -244,7 +245,7 @@ static void releasing_other_kind(struct recorder *recorder, const struct site *s
 				 struct freeing *freeing)
 {
 	struct hook *hook = site->hook;
-	struct wrong_free wrong = { hook, freeing->address, freeing->stack, LEDGER_NO_ANSWER };
+	struct free_error wrong = { hook, freeing->address, freeing->stack, LEDGER_NO_ANSWER };
 	struct ledger_block block = *freeing->block;
 	bool other;
 
@@ -256,7 +257,7 @@ static void releasing_other_kind(struct recorder *recorder, const struct site *s
 		freeing->error = error_mismatched_free(recorder, &wrong, &block);
 }
 
-void wrong_free_releasing(struct recorder *recorder, const struct site *site,
+void free_error_before_release(struct recorder *recorder, const struct site *site,
 			  struct freeing *freeing)
 {
 	if (!freeing->block && !freeing->counted_down)
@@ -265,14 +266,14 @@ void wrong_free_releasing(struct recorder *recorder, const struct site *site,
 		releasing_other_kind(recorder, site, freeing);
 }
 
-/* The driver's answer to the release of a handle that we do not: it does. */
+/* Returns true if the driver's answer shows that it knows the handle. */
 static bool knows_handle(const struct hook *hook, enum outcome outcome)
 {
 	return is_event_call(hook) ? outcome == OUTCOME_DONE : outcome != OUTCOME_INVALID;
 }
 
-void wrong_free_answered(const struct hook *hook, struct freeing *freeing, enum outcome outcome,
-			 int result)
+void free_error_after_release(const struct hook *hook, struct freeing *freeing,
+			      enum outcome outcome, int result)
 {
 	struct ledger_error *error;
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two threads that free one block at one moment: who took it out of the table need not be who the
- * driver says yes to. Owns the frees under way that found their block taken out, and ends it by
- * the one that succeeded. Only after wrong frees; must not call the driver.
+ * When two threads free the same block at the same time, the thread that took it out of the
+ * table may not be the one whose driver call succeeds. Owns the list of frees that found their
+ * block taken out, and ends the block by the free that succeeded. Runs only for such frees; must
+ * not call the driver.
  */
 #include "interpose/block/free_race.h"
 
@@ -10,56 +11,64 @@
 
 #include "interpose/block/block_state.h"
 
-static struct rival *free_slot(struct rivals *rivals)
+/* Locking: the caller holds the lock of FREE_RACES. Returns a place for a race, or NULL. */
+static struct free_race *unused_race(struct free_races *free_races)
 {
-	struct rival *oldest = NULL;
+	struct free_race *oldest = NULL;
 
-	for (struct rival *rival = rivals->rival; rival < rivals->rival + RIVALS; rival++) {
-		if (rival->state == RIVAL_NONE)
-			return rival;
-		if (rival->state == RIVAL_WON && (!oldest || rival->seen_ns < oldest->seen_ns))
-			oldest = rival;
+	for (int i = 0; i < FREE_RACES_MAX; i++) {
+		struct free_race *race = &free_races->race[i];
+
+		if (race->state == RACE_NONE)
+			return race;
+		if (race->state == RACE_WON && (!oldest || race->seen_ns < oldest->seen_ns))
+			oldest = race;
 	}
 	return oldest;
 }
 
-/* Who ran against FREEING, the call of this thread that was under way until now. */
-static struct rival *rival_against(struct rivals *rivals, const struct freeing *freeing)
+/* Locking: the caller holds the lock of FREE_RACES. Returns the free that ran at the same time as
+ * FREEING, which is this thread's; NULL if there is none. */
+static struct free_race *race_against(struct free_races *free_races, const struct freeing *freeing)
 {
-	for (struct rival *rival = rivals->rival; rival < rivals->rival + RIVALS; rival++)
-		if ((rival->state == RIVAL_RUNS || rival->state == RIVAL_WON) &&
-		    rival->key == freeing->key && rival->seen_ns >= thread_self.now_ns)
-			return rival;
+	for (int i = 0; i < FREE_RACES_MAX; i++) {
+		struct free_race *race = &free_races->race[i];
+
+		if ((race->state == RACE_PENDING || race->state == RACE_WON) &&
+		    race->key == freeing->key && race->seen_ns >= thread_self.now_ns)
+			return race;
+	}
 	return NULL;
 }
 
-void rivals_begin(struct recorder *recorder, struct freeing *freeing, const struct past *ending)
+void free_race_begin(struct recorder *recorder, struct freeing *freeing, const struct past *ending)
 {
-	struct rivals *rivals = recorder->rivals;
-	struct rival *rival;
+	struct free_races *free_races = recorder->free_races;
+	struct free_race *race;
 
-	lock_take(&rivals->lock);
-	rival = free_slot(rivals);
-	if (rival) {
-		*rival = (struct rival){
-			.state = RIVAL_RUNS, .key = freeing->key,
+	lock_take(&free_races->lock);
+	race = unused_race(free_races);
+	if (race) {
+		*race = (struct free_race){
+			.state = RACE_PENDING, .key = freeing->key,
 			.seen_ns = stripes_now(recorder), .ending = *ending,
 		};
-		freeing->rival = (unsigned char)(rival - rivals->rival + 1);
+		freeing->race = (unsigned char)(race - free_races->race + 1);
 	}
-	lock_give(&rivals->lock);
+	lock_give(&free_races->lock);
 }
 
-/* What was counted as a success without a block has one. */
-static void explain(struct recorder *recorder, const struct rival *rival)
+/* Takes back that RACE's success was counted as one without a block. */
+static void uncount_success(struct recorder *recorder, const struct free_race *race)
 {
-	if (rival->counted)
+	if (race->counted)
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNKNOWN_FREES, (uint64_t)-1);
 }
 
-/* FREEING's block ended by WINNER's call: the newest past, which says by FREEING's, is mended. */
-static void mend_past(struct recorder *recorder, const struct freeing *freeing,
-		      const struct rival *winner, struct past ret[2])
+/* WINNER ended FREEING's block. Corrects the newest past of the address, which names FREEING, and
+ * copies both pasts to RET. */
+static void correct_past(struct recorder *recorder, const struct freeing *freeing,
+		      const struct free_race *winner, struct past ret[2])
 {
 	struct shard *shard = shard_of(recorder, freeing->key);
 	struct past ended = winner->ending;
@@ -80,39 +89,39 @@ static void mend_past(struct recorder *recorder, const struct freeing *freeing,
 	lock_give(&shard->lock);
 }
 
-bool rivals_overtook(struct recorder *recorder, struct hook *hook, const struct freeing *freeing,
-		     int result)
+bool free_race_was_lost(struct recorder *recorder, struct hook *hook,
+			const struct freeing *freeing, int result)
 {
-	struct wrong_free wrong = { hook, freeing->address, freeing->stack, result };
-	struct rivals *rivals = recorder->rivals;
-	struct rival winner = { 0 }, *rival;
+	struct free_error wrong = { hook, freeing->address, freeing->stack, result };
+	struct free_races *free_races = recorder->free_races;
+	struct free_race winner = { 0 }, *race;
 	struct past past[2];
 
-	lock_take(&rivals->lock);
-	rival = rival_against(rivals, freeing);
-	if (rival && rival->state == RIVAL_WON) {
-		winner = *rival;
-		rival->state = RIVAL_NONE;
+	lock_take(&free_races->lock);
+	race = race_against(free_races, freeing);
+	if (race && race->state == RACE_WON) {
+		winner = *race;
+		race->state = RACE_NONE;
 	}
-	lock_give(&rivals->lock);
+	lock_give(&free_races->lock);
 	if (!winner.state)
 		return false;
-	mend_past(recorder, freeing, &winner, past);
+	correct_past(recorder, freeing, &winner, past);
 	block_drop(recorder, freeing->block, (int64_t)freeing->bytes);
-	explain(recorder, &winner);
+	uncount_success(recorder, &winner);
 	error_double_free(recorder, &wrong, past);
 	return true;
 }
 
-/* WINNER's call ended the block after its loser had put it back. False: its address is another
- * one's by now. */
-static bool end_after_all(struct recorder *recorder, const struct rival *winner)
+/* WINNER ended the block after the other free had put it back. Returns false if another block has
+ * the address now. */
+static bool end_put_back(struct recorder *recorder, const struct free_race *winner)
 {
 	struct past past[2] = { 0 };
 
 	if (!block_end_live(recorder, winner->key, winner->block, &winner->ending, past))
 		return false;
-	explain(recorder, winner);
+	uncount_success(recorder, winner);
 	if (!winner->lost.hook)
 		return true;
 	ledger_trouble(recorder->header, LEDGER_TROUBLE_REFUSED_FREES, (uint64_t)-1);
@@ -121,34 +130,35 @@ static bool end_after_all(struct recorder *recorder, const struct rival *winner)
 	return true;
 }
 
-void rivals_refused(struct recorder *recorder, struct hook *hook, const struct freeing *freeing,
-		    int result)
+void free_race_refused(struct recorder *recorder, struct hook *hook,
+		       const struct freeing *freeing, int result)
 {
-	struct rivals *rivals = recorder->rivals;
-	struct rival winner = { 0 }, *rival;
+	struct free_races *free_races = recorder->free_races;
+	struct free_race winner = { 0 }, *race;
 
-	lock_take(&rivals->lock);
-	rival = rival_against(rivals, freeing);
-	if (rival) {
-		rival->lost = (struct wrong_free){ hook, freeing->address, freeing->stack, result };
-		rival->block = freeing->block;
-		winner = *rival;
-		rival->state = rival->state == RIVAL_WON ? RIVAL_NONE : RIVAL_MAY_WIN;
+	lock_take(&free_races->lock);
+	race = race_against(free_races, freeing);
+	if (race) {
+		race->lost = (struct free_error){ hook, freeing->address, freeing->stack, result };
+		race->block = freeing->block;
+		winner = *race;
+		race->state = race->state == RACE_WON ? RACE_NONE : RACE_MAY_WIN;
 	}
-	lock_give(&rivals->lock);
-	if (winner.state == RIVAL_WON)
-		end_after_all(recorder, &winner);
+	lock_give(&free_races->lock);
+	if (winner.state == RACE_WON)
+		end_put_back(recorder, &winner);
 }
 
-bool rivals_end(struct recorder *recorder, const struct freeing *freeing, bool done, bool counts)
+bool free_race_end(struct recorder *recorder, const struct freeing *freeing, bool done,
+		   bool counts)
 {
-	struct rivals *rivals = recorder->rivals;
-	struct rival *rival = &rivals->rival[freeing->rival - 1], was;
+	struct free_races *free_races = recorder->free_races;
+	struct free_race *race = &free_races->race[freeing->race - 1], was;
 
-	lock_take(&rivals->lock);
-	was = *rival;
-	rival->counted = done && counts;
-	rival->state = done && was.state == RIVAL_RUNS ? RIVAL_WON : RIVAL_NONE;
-	lock_give(&rivals->lock);
-	return done && was.state == RIVAL_MAY_WIN && end_after_all(recorder, &was);
+	lock_take(&free_races->lock);
+	was = *race;
+	race->counted = done && counts;
+	race->state = done && was.state == RACE_PENDING ? RACE_WON : RACE_NONE;
+	lock_give(&free_races->lock);
+	return done && was.state == RACE_MAY_WIN && end_put_back(recorder, &was);
 }

@@ -1,46 +1,54 @@
 /* SPDX-License-Identifier: MIT
  *
- * Frees of one block at one moment; for blocks.c, which asks while it settles a free. All may be
- * called by any thread that has entered RECORDER, with no lock of the table held.
+ * Two threads that free the same block at the same time, for free.c. Every function may be called
+ * by any thread that has entered the recorder and holds no lock of a shard.
  */
-#ifndef GPULEAK_RIVALS_H
-#define GPULEAK_RIVALS_H
+#ifndef GPULEAK_FREE_RACE_H
+#define GPULEAK_FREE_RACE_H
 
 #include "interpose/block/error_record.h"
 #include "interpose/base/hot.h"
 
-/* A free of a block that another call had just taken out of the table. */
-struct rival {
-	enum { RIVAL_NONE, RIVAL_RUNS, RIVAL_WON, RIVAL_MAY_WIN } state;
-	bool counted; /* its success, among those of unknown blocks */
+/* A free that found its block already taken out of the table by another free. */
+struct free_race {
+	enum {
+		RACE_NONE,    /* unused */
+		RACE_PENDING, /* this free is inside the driver */
+		RACE_WON,     /* the driver accepted this free */
+		RACE_MAY_WIN, /* the driver refused the other free; this one is still inside it */
+	} state;
+	bool counted; /* its success is counted in UNKNOWN_FREES */
 	uint64_t key;
-	uint64_t seen_ns;   /* when its block was gone: the other call had begun by then */
-	struct past ending; /* of the block, by this call */
-	/* Where it may still win: the call that was refused, and its block, in the table again. */
-	struct wrong_free lost; /* without a hook: what was wrong with that is told */
+	uint64_t seen_ns;   /* when the block was missing: the other free had begun by then */
+	struct past ending; /* the end of the block, if this free wins */
+	/* In RACE_MAY_WIN: the refused free, and the block that it put back. Without a hook the
+	 * refusal has an error record already. */
+	struct free_error lost;
 	struct ledger_block *block;
 };
 
-#define RIVALS 32 /* more at one moment are not told apart */
-struct rivals {
+#define FREE_RACES_MAX 32 /* further races at the same time are not resolved */
+struct free_races {
 	struct lock lock;
-	struct rival rival[RIVALS];
+	struct free_race race[FREE_RACES_MAX];
 };
 
-/* FREEING, which ENDING tells of, found its block taken out: by a call that ended, or by one that
- * is under way. */
-COLD void rivals_begin(struct recorder *recorder, struct freeing *freeing,
-		       const struct past *ending);
-/* Its answer. True: it ended a block that was put back meanwhile. COUNTS: if not, a success will be
- * counted as one of a block that is not known. */
-bool rivals_end(struct recorder *recorder, const struct freeing *freeing, bool done, bool counts);
-/* The driver does not know FREEING's block. True: another's call ended it meanwhile, and that is
- * settled and told. */
-bool rivals_overtook(struct recorder *recorder, struct hook *hook, const struct freeing *freeing,
-		     int result);
-/* Otherwise the block was put back, and one that is under way may still turn out to have ended it.
- * HOOK NULL: what was wrong is told already. */
-void rivals_refused(struct recorder *recorder, struct hook *hook, const struct freeing *freeing,
-		    int result);
+/* Before the driver's call: FREEING, which ENDING describes, found its block taken out. The other
+ * free may have ended or may be inside the driver. */
+COLD void free_race_begin(struct recorder *recorder, struct freeing *freeing,
+			  const struct past *ending);
+/* After the driver's call of a free that began a race. DONE: the driver accepted it. COUNTS: a
+ * success without a block will be counted in UNKNOWN_FREES. Returns true if this free ended a block
+ * that the other free had put back. */
+bool free_race_end(struct recorder *recorder, const struct freeing *freeing, bool done,
+		   bool counts);
+/* The driver refused FREEING, which had taken its block out. Returns true if another free won the
+ * race: then the block is dropped and the double free is recorded. */
+bool free_race_was_lost(struct recorder *recorder, struct hook *hook,
+			const struct freeing *freeing, int result);
+/* The same free, after its block was put back: another free may still be inside the driver and win.
+ * HOOK is NULL if the refusal has an error record already. */
+void free_race_refused(struct recorder *recorder, struct hook *hook,
+		       const struct freeing *freeing, int result);
 
 #endif

@@ -124,7 +124,7 @@ static struct ledger_block *block_of(struct shard *shard, uint64_t key)
 {
 	struct entry *entry = entry_find(shard, key);
 
-	return !entry ? NULL : entry->block ? entry->block : entry->held;
+	return !entry ? NULL : entry->block ? entry->block : entry->deferred;
 }
 
 /* BLOCK gets one more mapping. False: the shard has no unused struct mapped for it. */

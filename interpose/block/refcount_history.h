@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who retained and who released a handle: one record of bounded size for each live handle
- * that was ever retained, in the ledger, used again when its block ends.
+ * The history of a handle: the calls that retained and released it. One record of bounded size in
+ * the ledger for each live handle that was ever retained. It is reused when the block ends.
  */
-#ifndef GPULEAK_HISTORY_H
-#define GPULEAK_HISTORY_H
+#ifndef GPULEAK_REFCOUNT_HISTORY_H
+#define GPULEAK_REFCOUNT_HISTORY_H
 
 #include <stdint.h>
 
@@ -15,24 +15,25 @@ struct recorder;
 
 struct histories {
 	struct lock lock;
-	struct ledger_history *spare; /* linked by `next_spare` */
+	struct ledger_history *spare; /* linked by next_spare */
 };
 
-/* An empty history, or NULL. Not with a shard's lock: the ledger may have to grow. */
+/* Returns an empty history, or NULL. Locking: the caller holds no shard's lock, because the ledger
+ * may have to grow. */
 struct ledger_history *history_take(struct recorder *recorder);
 void history_give(struct recorder *recorder, struct ledger_history *history);
 
-/* The rest with the lock of the block's shard. */
+/* Locking: for the following functions the caller holds the lock of the block's shard. */
 
-/* EMPTY, from history_take(), becomes BLOCK's. */
+/* Makes EMPTY, from history_take(), the history of BLOCK. */
 void history_attach(struct recorder *recorder, struct ledger_block *block,
 		    struct ledger_history *empty);
 
-/* Adds EVENT. When there is no room, the pair of retain and release that ended first goes.
- * Returns what history_remove() takes, 0 if the event is not there. */
+/* Adds EVENT. If there is no room, removes the oldest complete pair of retain and release. Returns
+ * the number that history_remove() takes; 0 if the event was not added. */
 uint32_t history_add(struct recorder *recorder, struct ledger_history *history,
 		     const struct ledger_reference *event);
-/* The call failed: as if it had not been tried. */
+/* Removes an event, because the driver's call failed. */
 void history_remove(struct ledger_history *history, uint32_t order);
 
 #endif

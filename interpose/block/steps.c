@@ -185,7 +185,7 @@ static void note_step(struct recorder *recorder, struct ledger_step *record,
 
 static uint32_t mark(struct recorder *recorder, const char *label)
 {
-	uint64_t time_ns = released_now(recorder);
+	uint64_t time_ns = deferred_now(recorder);
 	struct steps *steps = recorder->steps;
 	struct tallies tallies;
 	struct ledger_view view;

@@ -120,9 +120,9 @@ void timeline_look(struct recorder *recorder, uint64_t now_ns)
 		parts->every_ns = LEDGER_SAMPLE_EVERY_NS_MIN;
 		rest = 0;
 	} else {
-		began = released_now(recorder);
+		began = deferred_now(recorder);
 		look(recorder, now_ns);
-		rest = (released_now(recorder) - began) * LOOK_REST;
+		rest = (deferred_now(recorder) - began) * LOOK_REST;
 	}
 	if (rest < parts->every_ns)
 		rest = parts->every_ns;

@@ -45,7 +45,7 @@ static struct recorder *own_recorder(void)
 static void note_end(struct recorder *recorder, enum ledger_ended how, int status)
 {
 	if (recorder_now()) { /* what a thread left may be half done */
-		released_wait(recorder);
+		deferred_wait(recorder);
 		pool_publish_all();
 		coverage_look_everywhere(recorder->looked_at, true);
 		facts_write(recorder);

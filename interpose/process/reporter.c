@@ -336,7 +336,7 @@ bool verdict_report(struct recorder *recorder)
 
 	if (recorder_now()) {
 		stripes_settle(recorder);
-		released_settle(recorder);
+		deferred_settle(recorder);
 	}
 	if (recorder->report->create_errno && !process_is_on_roster())
 		say_why_not_on_file(recorder);
@@ -377,7 +377,7 @@ int verdict_report_now(struct recorder *recorder)
 	if (atomic_load_explicit(&pool_on, memory_order_relaxed))
 		pool_publish_all();
 	stripes_settle(recorder);
-	released_settle(recorder);
+	deferred_settle(recorder);
 	report_somehow(recorder, place);
 	lock_give(&recorder->report->asking);
 	errno = saved;

@@ -59,14 +59,14 @@ struct recorder_state {
 	struct stacks stacks;
 	struct python_names python;
 	struct blocks blocks;
-	struct rivals rivals;
+	struct free_races free_races;
 	struct facts_written facts;
 	struct modules_looked_at looked_at;
 	struct graphs graphs;
 	struct contexts contexts;
 	struct histories histories;
 	struct vmm vmm;
-	struct released released;
+	struct deferred_totals deferred;
 	struct ledger_timeline parts;
 	struct holds holds;
 	struct user_events user_events;
@@ -107,14 +107,14 @@ static void connect(struct recorder_state *state)
 	CONNECT(stacks);
 	CONNECT(python);
 	CONNECT(blocks);
-	CONNECT(rivals);
+	CONNECT(free_races);
 	CONNECT(facts);
 	CONNECT(looked_at);
 	CONNECT(graphs);
 	CONNECT(contexts);
 	CONNECT(histories);
 	CONNECT(vmm);
-	CONNECT(released);
+	CONNECT(deferred);
 	CONNECT(parts);
 	CONNECT(holds);
 	CONNECT(user_events);
@@ -158,7 +158,7 @@ static int fill_recorder(struct recorder *recorder, const char *suppressions)
 	if (r < 0)
 		return r;
 	recorder->header = recorder->writer.header;
-	recorder->released->timeline.type = LEDGER_CHUNK_RELEASED;
+	recorder->deferred->timeline.type = LEDGER_CHUNK_RELEASED;
 	recorder->parts->type = LEDGER_CHUNK_PARTS;
 	recorder->header->host = add_text(recorder, identity.host);
 	recorder->header->exe = add_text(recorder, identity.exe);

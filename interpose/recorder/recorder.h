@@ -31,14 +31,14 @@ struct recorder {
 	struct arena arena;
 	struct stripes *stripes;
 	struct python_names *python;
-	struct rivals *rivals;
+	struct free_races *free_races;
 	struct facts_written *facts;
 	struct modules_looked_at *looked_at;
 	struct graphs *graphs;
 	struct contexts *contexts;
 	struct histories *histories;
 	struct vmm *vmm;
-	struct released *released;
+	struct deferred_totals *deferred;
 	struct ledger_timeline *parts; /* see timeline.h */
 	struct holds *holds;
 	struct user_events *user_events;

@@ -32,7 +32,7 @@ struct stripe {
 	uint64_t contended_tick; /* time, plus 1, when another thread was looking at the peak */
 	/* Live bytes of this stripe's doings; negative when it frees what others allocate. */
 	_Atomic int64_t live;
-	_Atomic int64_t released; /* of those bytes: see deferred_totals.h */
+	_Atomic int64_t deferred_bytes; /* of those bytes: see deferred_totals.h */
 	_Atomic int64_t ceiling; /* above it the peak must be looked at, see stripe_live_add */
 	struct { uint64_t hash; uint32_t ref; } stacks[STRIPE_STACKS];
 	struct { uint64_t key; struct ledger_row *row; } row_cache[STRIPE_ROWS];

@@ -145,7 +145,7 @@ static int64_t released_left(struct recorder *recorder)
 	int64_t sum = 0;
 
 	for (int i = 0; i < STRIPES; i++)
-		sum += recorder->stripes->stripe[i].released;
+		sum += recorder->stripes->stripe[i].deferred_bytes;
 	return sum;
 }
 

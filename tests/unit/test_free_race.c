@@ -197,22 +197,23 @@ static void test_unknown(void **state)
 	struct freeing freeing;
 
 	(void)state;
-	for (int i = 0; i < 2 * RIVALS; i++) {
+	for (int i = 0; i < 2 * FREE_RACES_MAX; i++) {
 		record_freeing(&freed, ADDRESS, &freeing);
 		assert_null(freeing.block);
 		record_freed(freed.hook, &freeing, OUTCOME_DONE, 0);
-		if (i == RIVALS + RIVALS / 2)
+		if (i == FREE_RACES_MAX + FREE_RACES_MAX / 2)
 			ticks();
 	}
-	changed_by(&before, (struct figures){ .unknown = 2 * RIVALS });
+	changed_by(&before, (struct figures){ .unknown = 2 * FREE_RACES_MAX });
 	ticks();
 	record_made(&made, ADDRESS, BYTES, 1, 0, 0);
 	record_freeing(&freed, ADDRESS, &freeing);
 	record_freed(freed.hook, &freeing, OUTCOME_INVALID, INVALID);
-	changed_by(&before, (struct figures){ .live = BYTES, .unknown = 2 * RIVALS, .refused = 1 });
+	changed_by(&before, (struct figures){ .live = BYTES, .unknown = 2 * FREE_RACES_MAX,
+					      .refused = 1 });
 	record_freeing(&freed, ADDRESS, &freeing);
 	record_freed(freed.hook, &freeing, OUTCOME_DONE, 0);
-	changed_by(&before, (struct figures){ .unknown = 2 * RIVALS, .refused = 1 });
+	changed_by(&before, (struct figures){ .unknown = 2 * FREE_RACES_MAX, .refused = 1 });
 }
 
 /* More at one moment than are told apart: nothing is lost but that. Each of the first has a place
@@ -220,26 +221,26 @@ static void test_unknown(void **state)
 static void test_many(void **state)
 {
 	struct figures before = figures();
-	struct freeing first, others[RIVALS + 8];
-	bool taken[RIVALS + 1] = { false };
+	struct freeing first, others[FREE_RACES_MAX + 8];
+	bool taken[FREE_RACES_MAX + 1] = { false };
 
 	(void)state;
 	record_made(&made, ADDRESS, BYTES, 1, 0, 0);
 	record_freeing(&freed, ADDRESS, &first);
-	for (int i = 0; i < RIVALS + 8; i++) {
+	for (int i = 0; i < FREE_RACES_MAX + 8; i++) {
 		record_freeing(&freed, ADDRESS, &others[i]);
-		if (i >= RIVALS) {
-			assert_int_equal(others[i].rival, 0);
+		if (i >= FREE_RACES_MAX) {
+			assert_int_equal(others[i].race, 0);
 			continue;
 		}
-		assert_in_range(others[i].rival, 1, RIVALS);
-		assert_false(taken[others[i].rival]);
-		taken[others[i].rival] = true;
+		assert_in_range(others[i].race, 1, FREE_RACES_MAX);
+		assert_false(taken[others[i].race]);
+		taken[others[i].race] = true;
 	}
 	record_freed(freed.hook, &first, OUTCOME_DONE, 0);
-	for (int i = 0; i < RIVALS + 8; i++)
+	for (int i = 0; i < FREE_RACES_MAX + 8; i++)
 		record_freed(freed.hook, &others[i], OUTCOME_INVALID, INVALID);
-	changed_by(&before, (struct figures){ .errors = RIVALS + 8 });
+	changed_by(&before, (struct figures){ .errors = FREE_RACES_MAX + 8 });
 }
 
 /* ---- by threads ---- */
