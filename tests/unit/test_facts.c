@@ -18,6 +18,7 @@
 
 #include "interpose/dispatch/classify.h"
 #include "interpose/dispatch/observations.h"
+#include "interpose/dispatch/variants.h"
 #include "own_ledger.h"
 #include "ledger/reader.h"
 #include "interpose/process/start.h"
@@ -161,6 +162,29 @@ static void test_full(void **state)
 	assert_in_range(all, FACTS_MAX / 2, FACTS_MAX + 1);
 }
 
+/* A call has SLOTS real functions at most. A further one is given out as it is, and the ledger
+ * counts it. */
+static void test_too_many_variants(void **state)
+{
+	static char functions[SLOTS + 2];
+	struct recorder *recorder = recorder_now();
+	const uint64_t *count = &recorder->header->trouble[LEDGER_TROUBLE_UNKNOWN_VARIANTS];
+	struct hook *hook = &hooks[HOOK_clCreateBuffer];
+
+	(void)state;
+	for (int i = 0; i < SLOTS; i++)
+		assert_ptr_not_equal(slots_give(hook, &functions[i]), &functions[i]);
+	facts_write(recorder);
+	assert_int_equal(*count, 0);
+	assert_ptr_equal(slots_give(hook, &functions[SLOTS]), &functions[SLOTS]);
+	facts_write(recorder);
+	assert_int_equal(*count, 1);
+	assert_ptr_equal(slots_give(hook, &functions[SLOTS + 1]), &functions[SLOTS + 1]);
+	facts_write(recorder);
+	facts_write(recorder);
+	assert_int_equal(*count, 2);
+}
+
 static void test_classes(void **state)
 {
 	const char *reason;
@@ -197,6 +221,7 @@ int main(void)
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_long),
 		cmocka_unit_test(test_full),
+		cmocka_unit_test(test_too_many_variants),
 		cmocka_unit_test(test_classes),
 	};
 
