@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which block an address is: a hash table that is read without a lock, and the records of
- * blocks, whose memory is never anything else. Changed only when blocks come from the driver
- * or go back to it. Must not look at what a block is for.
+ * The table from addresses to blocks, which readers use without a lock, and the records of
+ * blocks. The memory of a record is never used for anything else. The table changes only when
+ * blocks are allocated from the driver or returned to it. Must not use what a block contains.
  */
 #include "interpose/cuda/pool/pool_address_map.h"
 #include "interpose/cuda/pool/pool_native.h"
@@ -13,7 +13,7 @@
 #define FIRST_SLOTS 1024u
 #define BLOCK_SLAB 4096u
 
-/* Open addressing. A slot whose block went keeps its key until another key needs the place. */
+/* Open addressing. If a slot's block is removed, its key stays until another key needs the slot. */
 struct pool_map_table {
 	uint64_t mask;
 	uint64_t used;
@@ -41,7 +41,7 @@ static HOT struct pool_block *map_lookup(struct pool *pool, uint64_t address)
 		key = atomic_load_explicit(&table->slot[at].key, memory_order_acquire);
 		if (key == address) {
 			block = atomic_load_explicit(&table->slot[at].block, memory_order_acquire);
-			/* Else the slot has just become another's: there was nothing. */
+			/* Another address may have reused the slot just now. */
 			return block && block->address == address ? block : NULL;
 		}
 		if (!key)
@@ -68,7 +68,7 @@ HOT_CALL struct standing *pool_block_hint(uint64_t address)
 	return block ? &block->standing : NULL;
 }
 
-/* With the map's lock. A key has one slot at most. */
+/* Locking: the map's. A key has at most one slot. */
 static void map_store(struct pool_map_table *table, uint64_t key, struct pool_block *block)
 {
 	uint64_t at = map_index(table, key), dead = UINT64_MAX, found;
@@ -91,8 +91,8 @@ static void map_store(struct pool_map_table *table, uint64_t key, struct pool_bl
 	atomic_store_explicit(&table->slot[at].block, block, memory_order_release);
 }
 
-/* Readers may still be in the old table, so it stays; all old ones together are smaller than
- * the new one, unless dead keys alone made it grow. */
+/* Readers may still use the old table, so it stays mapped. All old tables together are smaller
+ * than the new one, unless only dead keys made it grow. */
 static struct pool_map_table *map_grow(struct pool *pool, struct pool_map_table *old)
 {
 	struct pool_map_table *table;
@@ -143,8 +143,8 @@ void pool_map_remove(struct pool *pool, struct pool_block *block)
 	lock_give(&pool->map.lock);
 }
 
-/* A thread that frees beside the end of the context may still hold one of these records: they
- * are used again only after the next context has ended. */
+/* A thread whose free runs concurrently with the end of the context may still use one of these
+ * records. They are used again only after the next context has ended. */
 void pool_map_drop(struct pool *pool, struct pool_context *context)
 {
 	struct pool_map_table *table;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where kept blocks lie: a ring for each bin in each thread's own cache, first in first out,
- * so that the longest freed is handed out first; what overflows lies in the bins of the space.
- * What one thread frees of another's lies in a list of that one's, until it or anybody takes that.
- * Must not call the driver.
+ * Where cached blocks lie. Each thread's cache has a ring for each bin, first in, first out:
+ * the block that was freed first is reused first. Blocks that do not fit lie in the shared
+ * bins of the space. A block freed by a thread that did not allocate it goes on the allocating
+ * thread's return list. Any thread may detach that list. Must not call the driver.
  */
 #include "interpose/cuda/pool/pool_cache.h"
 #include "interpose/cuda/pool/pool_slabs.h"
@@ -11,10 +11,10 @@
 
 #include "interpose/base/submit_epoch.h"
 
-#define BATCH 4 /* blocks that move between a ring and a bin at a time */
-#define RETURNED_MAX 16 /* blocks that a thread which asks for nothing may have in `returned` */
+#define BATCH 4 /* blocks that move between a ring and a shared bin at a time */
+#define RETURNED_MAX 16 /* blocks on the return list of a thread that does not allocate */
 #define UNCLEAN_LOOKS 4096 /* some 0.1 ms */
-#define DOUBLINGS (3 * 32) /* bins; smaller neighbours add little to a large part */
+#define DOUBLINGS (3 * 32) /* bins; smaller neighbors add little to a large part */
 
 static void cache_mark_unused(struct pool_cache *cache, unsigned int bin)
 {
@@ -22,7 +22,7 @@ static void cache_mark_unused(struct pool_cache *cache, unsigned int bin)
 			 __ATOMIC_RELAXED);
 }
 
-/* The first bit that is set at or after BIN; POOL_BINS if none is. */
+/* Returns the first bit that is set at or after BIN, or POOL_BINS. */
 static unsigned int bins_next_set(const uint64_t *words, unsigned int bin)
 {
 	unsigned int at = bin / 64;
@@ -36,9 +36,9 @@ static unsigned int bins_next_set(const uint64_t *words, unsigned int bin)
 	return word ? at * 64 + (unsigned int)__builtin_ctzll(word) : POOL_BINS;
 }
 
-/* ---- bins; with the space's lock ---- */
+/* ---- shared bins; Locking: the space's ---- */
 
-/* Without the lock. */
+/* Takes no lock. */
 static bool bin_is_filled(struct pool_space *space, unsigned int bin)
 {
 	return __atomic_load_n(&space->filled[bin / 64], __ATOMIC_RELAXED) >> bin % 64 & 1;
@@ -118,7 +118,7 @@ struct pool_cache *pool_cache_find(struct pool *pool, struct pool_space *space)
 		atomic_fetch_or(&space->context->fences.kinds, 1u << space->kind);
 		if (atomic_compare_exchange_strong(slot, &cache, mine))
 			cache = mine;
-		else /* stripe 0 is several threads' */
+		else /* threads share stripe 0 */
 			arena_give(pool->arena, mine, sizeof(*mine));
 	}
 	if (cache) {
@@ -135,7 +135,7 @@ static unsigned int caches_end(struct pool *pool)
 	return highest ? highest : 1;
 }
 
-/* What lies in a larger bin than it is to serve: of a part the rest is free again. */
+/* Cuts BLOCK, which may be larger than BIN, to the size of BIN. The rest returns to the slab. */
 static struct pool_block *part_cut_to_bin(struct pool_space *space, struct pool_block *block,
 					  unsigned int bin)
 {
@@ -147,7 +147,7 @@ static struct pool_block *part_cut_to_bin(struct pool_space *space, struct pool_
 	return block;
 }
 
-/* By who has the cache's lock. */
+/* Locking: the cache's. Removes the first clean block of bins BIN to LAST. */
 static struct pool_block *rings_remove_clean(struct pool_space *space, struct pool_cache *cache,
 					     unsigned int bin, unsigned int last)
 {
@@ -163,8 +163,8 @@ static struct pool_block *rings_remove_clean(struct pool_space *space, struct po
 	return block;
 }
 
-/* More than one, if it is of the bin that this thread uses and has room for: the rest goes to its
- * ring. */
+/* Removes the first clean block of bins BIN to LAST. If it is of BIN, moves more blocks to the
+ * thread's ring while that has room. */
 static struct pool_block *bins_remove_clean(struct pool_space *space, struct pool_cache *cache,
 					    unsigned int bin, unsigned int last)
 {
@@ -191,7 +191,7 @@ static struct pool_block *bins_remove_clean(struct pool_space *space, struct poo
 	pool_cache_leave(cache);
 	if (!count)
 		return block;
-	lock_take(&space->lock); /* a cache that is several threads' was filled meanwhile */
+	lock_take(&space->lock); /* another thread filled the shared cache meanwhile */
 	while (count--)
 		bin_insert(space, more[taken++]);
 	lock_give(&space->lock);
@@ -208,21 +208,21 @@ struct pool_block *pool_cache_remove_older(struct pool_space *space, struct pool
 	return bins_remove_clean(space, cache, bin, bin);
 }
 
-/* With both locks. */
+/* Locking: the cache's and the space's. */
 static void ring_to_bin(struct pool_space *space, struct pool_ring *ring)
 {
 	while (ring->count)
 		bin_insert(space, pool_ring_pop(ring));
 }
 
-/* ---- what threads free of others' ---- */
+/* ---- return lists ---- */
 
 static bool cache_has_returned(const struct pool_cache *cache)
 {
 	return atomic_load_explicit(&cache->returned, memory_order_relaxed) != NULL;
 }
 
-/* Oldest first, linked by `next`. */
+/* Detaches the return list and returns its blocks, oldest first, linked by `next`. */
 static struct pool_block *cache_detach_returned(struct pool_cache *cache)
 {
 	struct pool_block *ret = NULL, *newest = NULL, *next;
@@ -237,7 +237,7 @@ static struct pool_block *cache_detach_returned(struct pool_cache *cache)
 	return ret;
 }
 
-/* With the space's lock. */
+/* Locking: the space's. */
 static void bins_insert_list(struct pool_space *space, struct pool_block *oldest)
 {
 	struct pool_block *next;
@@ -248,19 +248,19 @@ static void bins_insert_list(struct pool_space *space, struct pool_block *oldest
 	}
 }
 
-/* Its thread has not asked for a while: then all may find them. */
+/* The thread did not allocate recently: its return list goes to the shared bins. */
 static void cache_share_returned(struct pool_space *space, struct pool_cache *cache)
 {
 	if (!cache_has_returned(cache))
 		return;
-	lock_take(&space->lock); /* before they are taken: who ends the context finds them */
+	lock_take(&space->lock); /* first: see context_drop() */
 	bins_insert_list(space, cache_detach_returned(cache));
 	lock_give(&space->lock);
 }
 
 bool pool_cache_return_to_owner(struct pool_ring *ring, struct pool_block *block)
 {
-	struct pool_space *space = block->space; /* it is anybody's once it is in there */
+	struct pool_space *space = block->space; /* read before any thread may remove BLOCK */
 	struct pool_cache *cache = block->owner;
 	struct pool_block *last = atomic_load_explicit(&cache->returned, memory_order_relaxed);
 	unsigned int depth;
@@ -269,7 +269,7 @@ bool pool_cache_return_to_owner(struct pool_ring *ring, struct pool_block *block
 		ring->foreign_quota--;
 		return false;
 	}
-	do { /* `last` may be somebody's by now, and its number of another time: still a number */
+	do { /* `last` may be reused meanwhile: then its queue_depth is only a wrong number */
 		depth = last ? atomic_load_explicit(&last->queue_depth, memory_order_relaxed) + 1u
 			     : 0;
 		atomic_store_explicit(&block->queue_depth, (uint8_t)depth, memory_order_relaxed);
@@ -312,9 +312,9 @@ struct pool_block *pool_cache_remove_returned(struct pool_space *space, struct p
 	return block;
 }
 
-/* Without their locks, to leave those alone who have nothing. What was returned to them needs
- * none. Where one has to be held up, the rest of its ring goes to the bins, so that it need not be
- * again for each block. */
+/* Peeks without locks, so that threads with empty caches are not disturbed. Return lists need no
+ * lock. If a thread must be stopped, its whole ring moves to the shared bins, so that it is
+ * stopped only once. */
 static struct pool_block *caches_remove_from_others(struct pool *pool, struct pool_space *space,
 						    struct pool_cache *own, unsigned int bin,
 						    unsigned int last)
@@ -380,7 +380,7 @@ void pool_cache_overflow(struct pool_space *space, struct pool_ring *ring)
 	lock_give(&space->lock);
 }
 
-/* With both locks. */
+/* Locking: the cache's and the space's. */
 static void rings_to_bins(struct pool_space *space, struct pool_cache *cache, unsigned int from)
 {
 	for (unsigned int bin = bins_next_set(cache->used, from); bin < POOL_BINS;
@@ -404,7 +404,7 @@ void pool_cache_collect(struct pool *pool, struct pool_space *space)
 		pool_cache_count(space, cache);
 		pool_cache_release(cache);
 	}
-	/* Who was handing something back to another has done so by now: with its own lock. */
+	/* A thread that was returning a block to another has finished: it held its own lock. */
 	for (unsigned int i = 0; i < caches_end(pool); i++) {
 		struct pool_cache *cache = atomic_load(cache_slot(pool, space, i));
 
@@ -452,7 +452,7 @@ uint64_t pool_cache_unclean_bytes(struct pool_space *space)
 
 /* ---- parts ---- */
 
-/* The first bin after LAST whose oldest block is a clean part that BYTES may be of. */
+/* Returns the first bin after LAST whose oldest block is a clean part that may serve BYTES. */
 static unsigned int bins_find_larger_part(struct pool_space *space, unsigned int last,
 					  uint64_t bytes)
 {
@@ -505,7 +505,7 @@ struct pool_block *pool_cache_remove_larger(struct pool_space *space, struct poo
 	return block;
 }
 
-/* With the space's lock. */
+/* Locking: the space's. Returns the clean parts of BIN to their slabs. Returns their bytes. */
 static uint64_t bin_coalesce(struct pool *pool, struct pool_space *space, unsigned int bin)
 {
 	struct pool_block *block = space->bin[bin].oldest, *next;
@@ -592,7 +592,7 @@ void pool_cache_count_all(struct pool *pool, struct pool_space *space)
 	}
 }
 
-/* Returns the sum. */
+/* Adds what NOW has grown by to *SUM. Returns the sum. */
 static uint64_t counter_publish(uint64_t *sum, _Atomic int64_t *published, uint64_t now)
 {
 	uint64_t grown = now - (uint64_t)atomic_exchange(published, (int64_t)now);
@@ -601,7 +601,7 @@ static uint64_t counter_publish(uint64_t *sum, _Atomic int64_t *published, uint6
 		     : __atomic_load_n(sum, __ATOMIC_RELAXED);
 }
 
-/* The record's numbers are sums over contexts, and over the sorts of pinned memory. */
+/* The record's numbers are sums over contexts, and over the kinds of pinned memory. */
 void pool_publish(struct pool_space *space)
 {
 	struct ledger_pool *record = space->record;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * How wrappers come to the pool: which of the driver's calls it takes over. For hooks.c.
+ * How a wrapper calls the pool: which of the driver's calls the pool replaces.
  */
 #ifndef GPULEAK_POOL_CALLS_H
 #define GPULEAK_POOL_CALLS_H
@@ -10,7 +10,7 @@
 #include "interpose/recorder/recorder.h"
 #include "interpose/dispatch/resolve.h"
 
-/* In place of the driver's calls of these names; what the pool has not they ask of
+/* Replacements of the driver's calls of these names. If the pool cannot serve a call, it calls
  * thread_self.pooled, the driver's own function. */
 CUresult pool_alloc_device(CUdeviceptr *address, size_t bytes);
 CUresult pool_alloc_pinned(void **pointer, size_t bytes, unsigned int flags);
@@ -20,7 +20,8 @@ CUresult pool_free_pinned(void *pointer);
 CUresult pool_free_async(CUdeviceptr address, CUstream stream);
 CUresult pool_free_async_ptsz(CUdeviceptr address, CUstream stream);
 
-/* Of the pool's block that begins at ADDRESS, live or not; NULL if there is none. No lock. */
+/* Returns the hint of the pooled block that begins at ADDRESS, live or not, or NULL. Takes no
+ * lock. */
 struct standing *pool_block_hint(uint64_t address);
 
 static inline void *pool_replacement(enum hook_id id)
@@ -45,11 +46,13 @@ static inline void *pool_replacement(enum hook_id id)
 	}
 }
 
-/* Gives back if a signal asks for it; waits as the driver's free does if it MAY_WAIT. */
+/* Returns cached memory to the driver if a signal requested that. With MAY_WAIT, waits as the
+ * driver's free does. */
 void pool_trim_now(bool may_wait);
 
-/* In a wrapper of ID, whose number is a constant there: for all other rows this is nothing.
- * Inside a driver's call it is the driver's affair. Whether the pool is asked. */
+/* Replaces the driver's function in ROUTE by the pool's, if the pool has one for ID. Returns
+ * true if it did. ID is a constant in each wrapper, so other rows compile to nothing. A call
+ * from inside a driver's call is not replaced. */
 static inline bool pool_reroute(enum hook_id id, struct route *route)
 {
 	if (!pool_replacement(id) ||

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * When a freed block is clean: tickets, each an event of its context that covers all work
- * submitted before, on any stream, destroyed ones too (cuCtxRecordEvent, measured on an H200).
- * They are done in the order in which they were made. Must make no call that spoils a
- * capture, and must not wait but where a free may.
+ * Decides when a freed block is clean. A fence is an event of its context. It covers all work
+ * that was submitted before, on any stream, even on destroyed streams (cuCtxRecordEvent,
+ * measured on an H200). Fences complete in the order in which they were recorded. Must make no
+ * call that breaks a capture. Must wait only where a free may wait.
  */
 #include "ledger/clock.h"
 #include "ledger/nocancel.h"
@@ -22,15 +22,15 @@
 #define EVENT_DISABLE_TIMING 2u
 #define CTX_SCHED_MASK 7u
 #define CTX_SCHED_BLOCKING_SYNC 4u
-#define FIRST_DRIVER 12050 /* that has cuCtxRecordEvent */
-#define BATCH_LIMIT_MAX 16 /* epochs whose frees share a ticket */
-#define BATCH_LIMIT_FIRST 4 /* not 0: by a thread that slept a first event takes 10 us (H200) */
+#define FIRST_DRIVER 12050 /* the first driver that has cuCtxRecordEvent */
+#define BATCH_LIMIT_MAX 16 /* epochs whose frees share a fence */
+#define BATCH_LIMIT_FIRST 4 /* not 0: after a thread slept, its first event costs 10 us (H200) */
 #define POSTPONED_BYTES_MIN \
-	((uint64_t)4 << 20) /* bytes whose ticket may be put off on any device */
-#define UNMISSED_FREES 256  /* frees that nobody missed */
+	((uint64_t)4 << 20) /* whose fence may be postponed on any device */
+#define UNMISSED_FREES 256  /* frees without a miss, before the limit grows */
 #define LATER_WORK_WAIT_NS 1000000000u
 
-#ifdef GPULEAK_TEST_LONG_BATCHES /* tests/torture: every ticket is put off that may be */
+#ifdef GPULEAK_TEST_LONG_BATCHES /* tests/torture: postpone every fence that may be postponed */
 #define BATCH_LIMIT(fences) BATCH_LIMIT_MAX
 #else
 #define BATCH_LIMIT(fences) (fences)->batch_limit
@@ -71,7 +71,7 @@ bool pool_fences_init(struct pool_context *context)
 		version = 0;
 	context->fences.batch_limit = BATCH_LIMIT_FIRST;
 	context->fences.unmissed_frees = 0;
-	atomic_store(&context->fences.epoch, 1); /* in epoch 0 nothing was submitted by anybody */
+	atomic_store(&context->fences.epoch, 1); /* nothing was submitted in epoch 0 */
 	atomic_store(&context->fences.idle_epoch, 1);
 	context->by_sync = version < FIRST_DRIVER || !resolve_used(USED_cuCtxRecordEvent);
 	if (resolve_used(USED_cuCtxGetFlags) &&
@@ -82,7 +82,8 @@ bool pool_fences_init(struct pool_context *context)
 	return true;
 }
 
-/* No ticket is owed any more. */
+/* Locking: the fences'. No block waits for a fence without an
+ * event any more. */
 static void fences_clear_pending(struct pool_fences *fences)
 {
 	atomic_store(&fences->pending_fence, false);
@@ -103,9 +104,9 @@ void pool_fences_reset(struct pool_context *context)
 	lock_give(&fences->lock);
 }
 
-/* ---- made; with the lock ---- */
+/* ---- records; Locking: the fences' ---- */
 
-/* Nothing was submitted between them. */
+/* Returns true if nothing was submitted between EARLIER and NOW. */
 static bool same_epoch(uint64_t earlier, uint64_t now)
 {
 	return earlier == now && submits_certain();
@@ -116,7 +117,7 @@ static struct pool_fence *fence_oldest(struct pool_fences *fences)
 	return fences->count ? &fences->ring[fences->first] : NULL;
 }
 
-/* Their numbers follow each other. */
+/* Returns the pending fence NUMBER, or NULL. Numbers have no gaps. */
 static struct pool_fence *fence_by_number(struct pool_fences *fences, uint64_t number)
 {
 	struct pool_fence *oldest = fence_oldest(fences);
@@ -128,8 +129,8 @@ static struct pool_fence *fence_by_number(struct pool_fences *fences, uint64_t n
 	return at < fences->count ? &fences->ring[(fences->first + at) % POOL_FENCES] : NULL;
 }
 
-/* Tickets up to NUMBER are done; their events can be used again, but for those that
- * somebody still waits for. */
+/* Marks all fences up to NUMBER as complete. Their events can be used again, except events that
+ * a thread still waits for. */
 static void fences_complete_up_to(struct pool_fences *fences, uint64_t number)
 {
 	struct pool_fence *oldest;
@@ -145,7 +146,7 @@ static void fences_complete_up_to(struct pool_fences *fences, uint64_t number)
 		atomic_store(&fences->idle_epoch, atomic_load(&fences->epoch));
 }
 
-/* False: an event failed, and nothing is known any more. */
+/* Queries all fences. Returns false if an event failed: then no state is known. */
 static bool fences_query_all(struct pool_fences *fences)
 {
 	CUresult r = CUDA_SUCCESS;
@@ -162,14 +163,15 @@ static bool fences_query_all(struct pool_fences *fences)
 		if (r == CUDA_SUCCESS)
 			fences_complete_up_to(fences, fence->number);
 		if (fences->count == before)
-			i++; /* somebody waits for it */
+			i++; /* a thread waits for it */
 	}
 	pool_unrelax(mode);
 	return r == CUDA_SUCCESS || r == NOT_READY;
 }
 
-/* Of the kinds that there are: a thread that has slept finds each of these cold. */
-static void fence_note_freed(const struct pool_context *context, const int64_t *owed,
+/* Stores the freed bytes of each kind in use: a thread that slept finds each of them outside the
+ * processor's caches. */
+static void fence_note_freed(const struct pool_context *context, const int64_t *pending,
 			     int64_t ret[POOL_KINDS])
 {
 	uint32_t kinds = atomic_load(&context->fences.kinds);
@@ -177,11 +179,11 @@ static void fence_note_freed(const struct pool_context *context, const int64_t *
 	for (; kinds; kinds &= kinds - 1) {
 		int kind = __builtin_ctz(kinds);
 
-		ret[kind] = owed ? owed[kind] : atomic_load(&context->space[kind].freed);
+		ret[kind] = pending ? pending[kind] : atomic_load(&context->space[kind].freed);
 	}
 }
 
-/* EPOCH was read before. */
+/* Records an event for the next fence. EPOCH was read before. */
 static CUresult fence_record(struct pool_context *context, uint64_t epoch)
 {
 	struct pool_fences *fences = &context->fences;
@@ -214,7 +216,7 @@ static CUresult fence_record(struct pool_context *context, uint64_t epoch)
 	return CUDA_SUCCESS;
 }
 
-/* If that can be now. An event that fails ends the pool, whoever recorded it. */
+/* Records an event if that is possible now. If an event fails, the context fails. */
 static CUresult fence_try_record(struct pool_context *context, uint64_t epoch)
 {
 	struct pool_fences *fences = &context->fences;
@@ -232,9 +234,9 @@ static CUresult fence_try_record(struct pool_context *context, uint64_t epoch)
 	return r;
 }
 
-/* ---- asked ---- */
+/* ---- requests and waits ---- */
 
-/* Whether a free in EPOCH needs no other event than the last that is owed one. */
+/* Returns true if a free in EPOCH can share the pending fence of the previous free. */
 static bool fence_shares_epoch(const struct pool_fences *fences, uint64_t epoch)
 {
 	return fences->pending_epochs && same_epoch(fences->pending_last_epoch, epoch);
@@ -255,10 +257,10 @@ static void fence_postpone(struct pool_context *context, const struct pool_block
 	atomic_store(&fences->pending_fence, true);
 }
 
-/* Whether the ticket of BLOCK can be made with that of a later free: a ticket costs 0.4 us, and the
- * first look at it after it is done 1.7 (on an H200), more than all the rest of a pair. Of little
- * memory only, as it becomes clean later. An allocation that misses it then costs much more, so
- * frees are put off the longer the fewer do. */
+/* Returns true if the fence of BLOCK can be recorded with a later free's. A fence costs 0.4 us,
+ * and its first query after completion 1.7 us (on an H200): more than the rest of a pair. Only
+ * small amounts are postponed, because postponed memory becomes clean later. An allocation that
+ * misses it costs much more, so the limit grows only while there are no misses. */
 static bool fence_may_postpone(struct pool_context *context, const struct pool_block *block,
 			       uint64_t epoch)
 {
@@ -316,7 +318,7 @@ void pool_fences_note_miss(struct pool_context *context)
 		return;
 	if (atomic_load(&fences->pending_fence)) {
 		epoch = submits_epoch();
-		/* Else an event that was made at the free would cover the same work. */
+		/* In the same epoch an event at the free would cover the same work. */
 		if (!same_epoch(fences->pending_first_epoch, epoch)) {
 			fences->batch_limit /= 2;
 			fences->unmissed_frees = 0;
@@ -357,7 +359,7 @@ void pool_fences_poll(struct pool_context *context, bool record_pending)
 	    (atomic_load(&fences->completed) == atomic_load(&fences->last_issued) &&
 	     !(record_pending && atomic_load(&fences->pending_fence))))
 		return;
-	if (!lock_try(&fences->lock)) /* somebody else is looking */
+	if (!lock_try(&fences->lock)) /* another thread is polling */
 		return;
 	if (record_pending && atomic_load(&fences->pending_fence))
 		fence_try_record(context, submits_epoch());
@@ -366,7 +368,7 @@ void pool_fences_poll(struct pool_context *context, bool record_pending)
 	lock_give(&fences->lock);
 }
 
-/* A capture that begins meanwhile does not mind (measured on an H200). */
+/* A capture that begins meanwhile is not broken (measured on an H200). */
 static CUresult fence_wait_for_event(void *event)
 {
 	int mode = pool_relax();
@@ -402,7 +404,7 @@ static bool fence_wait_by_event(struct pool_context *context, uint64_t number)
 	return r == CUDA_SUCCESS;
 }
 
-/* A driver before 12.5: waits for all there is. */
+/* For a driver before 12.5: waits for all work. */
 static bool fence_wait_by_sync(struct pool_context *context, uint64_t number)
 {
 	struct pool_fences *fences = &context->fences;
@@ -414,7 +416,7 @@ static bool fence_wait_by_sync(struct pool_context *context, uint64_t number)
 		return false;
 	lock_take(&fences->lock);
 	epoch = submits_epoch();
-	if (atomic_load(&fences->pending_fence)) { /* who frees from here on needs another one */
+	if (atomic_load(&fences->pending_fence)) { /* frees from here on need the next fence */
 		atomic_fetch_add(&fences->last_issued, 1);
 		atomic_store(&fences->epoch, epoch + 1);
 		fences_clear_pending(fences);
@@ -470,7 +472,8 @@ static bool fence_covers_later_work(struct pool_fences *fences, uint64_t number)
 	return late;
 }
 
-/* A kernel that a late ticket covers may be waiting for what the host does after this call. */
+/* If a fence covers later work, a kernel of that work may wait for what the host does after this
+ * call. */
 bool pool_fence_wait_for_memory(struct pool_context *context, uint64_t number)
 {
 	static const struct timespec nap = { 0, 100000 };
@@ -494,7 +497,7 @@ bool pool_is_idle(struct pool_context *context)
 		       submits_epoch() + 1;
 }
 
-/* With the lock. */
+/* Locking: the fences'. */
 static const struct pool_fence *fence_oldest_pending(const struct pool_fences *fences)
 {
 	uint64_t done = atomic_load(&fences->completed);
@@ -524,34 +527,34 @@ uint64_t pool_fences_oldest(struct pool_context *context)
 uint64_t pool_pending_bytes(struct pool_space *space)
 {
 	struct pool_fences *fences = &space->context->fences;
-	uint64_t most = pool_or_zero(atomic_load(&space->cached)), pending = 0, owed;
+	uint64_t most = pool_or_zero(atomic_load(&space->cached)), pending = 0, unrecorded;
 	const struct pool_fence *oldest;
 
 	lock_take(&fences->lock);
 	oldest = fence_oldest_pending(fences);
-	owed = pool_or_zero(atomic_load(&fences->pending_bytes));
+	unrecorded = pool_or_zero(atomic_load(&fences->pending_bytes));
 	if (oldest || atomic_load(&fences->pending_fence))
 		pending =
 			pool_or_zero(atomic_load(&space->freed) -
 				     (oldest ? oldest->freed : fences->pending_freed)[space->kind]);
 	lock_give(&fences->lock);
-	if (!oldest && owed < most)
-		most = owed;
+	if (!oldest && unrecorded < most)
+		most = unrecorded;
 	return pending < most ? pending : most;
 }
 
-/* Work that was submitted meanwhile is in later epochs, or was not yet when the blocks of a
- * ticket of this one were freed. */
+/* Work that was submitted during the wait is in later epochs. Or it was submitted after the
+ * blocks of this epoch's fences were freed. */
 void pool_fences_note_sync(struct pool_context *context, uint64_t epoch)
 {
 	struct pool_fences *fences = &context->fences;
 
-	if (!submits_certain()) /* epochs say nothing */
+	if (!submits_certain()) /* epochs are not reliable */
 		return;
 	lock_take(&fences->lock);
 	if (atomic_load(&fences->epoch) <= epoch + 1)
 		fences_complete_up_to(fences, atomic_load(&fences->last_issued));
-	/* What is owed was freed before, too: it needs no event any more. */
+	/* Blocks of the pending fence were freed before as well: it needs no event. */
 	if (atomic_load(&fences->pending_fence) && fences->pending_last_epoch <= epoch &&
 	    !fences->count) {
 		fences_clear_pending(fences);

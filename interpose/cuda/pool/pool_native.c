@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What comes from the driver and what goes back to it: the calls of each kind of memory, how
- * much may be kept, and what gives way when memory is short. cuMemFree waits for the device and
- * holds up every other thread meanwhile, so what is clean goes back by cuMemFreeAsync on a stream
- * of our own, which waits for nothing (measured on an H200).
+ * Memory of the driver: the calls for each kind of memory, how much may be cached, and what is
+ * returned when memory is short. cuMemFree waits for the device and blocks every other thread
+ * meanwhile. So clean blocks are freed by cuMemFreeAsync on a stream of the pool, which waits
+ * for nothing (measured on an H200).
  */
 #include "interpose/cuda/pool/pool_native.h"
 #include "interpose/cuda/pool/pool_address_map.h"
@@ -21,12 +21,12 @@
 #include "interpose/base/submit_epoch.h"
 #include "interpose/stack/capture.h"
 
-#define FLOOR_BYTES ((int64_t)64 << 20) /* that may be kept and may be pending in any case */
-#define FREE_BYTES_EVERY 32 /* native allocations between two looks at the device's free memory */
+#define FLOOR_BYTES ((int64_t)64 << 20) /* always allowed: cached, and waiting for fences */
+#define FREE_BYTES_EVERY 32 /* native allocations between two checks of the device's free memory */
 #define MANAGED_GLOBAL 1u
 #define STREAM_NON_BLOCKING 1u
 
-/* ---- from the driver ---- */
+/* ---- allocation ---- */
 
 static CUresult native_alloc_managed(CUdeviceptr *address, uint64_t bytes)
 {
@@ -36,7 +36,7 @@ static CUresult native_alloc_managed(CUdeviceptr *address, uint64_t bytes)
 	return native_alloc ? native_alloc(address, bytes, MANAGED_GLOBAL) : CUDA_ERROR_NOT_FOUND;
 }
 
-/* Of a stream of our own, and waited for, so that it is there for every stream. */
+/* Allocates on a temporary stream and waits for it, so that every stream may use the memory. */
 static CUresult native_alloc_stream_ordered(CUdeviceptr *address, uint64_t bytes)
 {
 	CUresult (*create)(CUstream *, unsigned int) =
@@ -118,7 +118,7 @@ static void space_update_peaks(struct pool_space *space)
 	pool_publish(space);
 }
 
-/* What the driver gave is a block of the application's, as large as BIN or CAPACITY says. */
+/* Makes a live block of what the driver allocated. CAPACITY: its bytes. */
 static struct pool_block *block_adopt(struct pool *pool, struct pool_space *space, uint64_t address,
 				      unsigned int bin, uint64_t capacity, uint64_t bytes)
 {
@@ -132,7 +132,7 @@ static struct pool_block *block_adopt(struct pool *pool, struct pool_space *spac
 	block->space = space;
 	block->bin = (uint16_t)bin;
 	block->fence = 0;
-	if (thread_self.pool_space == space) /* that had nothing for it */
+	if (thread_self.pool_space == space) /* whose cache had no block for it */
 		block->owner = thread_self.pool_cache;
 	atomic_store(&block->state, POOL_LIVE);
 	stale = pool_map_lookup(pool, address);
@@ -140,7 +140,7 @@ static struct pool_block *block_adopt(struct pool *pool, struct pool_space *spac
 		pool_block_recycle(pool, block);
 		return NULL;
 	}
-	if (stale) /* it ended by a call that nobody saw; who else has its record is not known */
+	if (stale) /* its free was not intercepted; its record may be in use */
 		atomic_store(&stale->state, POOL_SPARE);
 	atomic_fetch_add(&space->reserved, (int64_t)block->capacity);
 	atomic_fetch_add(&space->waste, (int64_t)(block->capacity - bytes));
@@ -150,8 +150,8 @@ static struct pool_block *block_adopt(struct pool *pool, struct pool_space *spac
 	return block;
 }
 
-/* What the driver is asked for. Of 1 MiB it would take 2; no request of that bin needs the
- * last byte. */
+/* Returns the bytes to allocate for BIN. For 1 MiB the driver would take 2 MiB. No request of
+ * that bin needs the last byte. */
 static uint64_t native_bytes(unsigned int bin)
 {
 	return pool_bytes_of_bin(bin) - (bin == POOL_BELOW_LARGE);
@@ -189,7 +189,7 @@ struct pool_block *pool_native_alloc_slab(struct pool *pool, struct pool_space *
 	return block;
 }
 
-/* ---- back to it ---- */
+/* ---- return ---- */
 
 static CUresult native_free(const struct pool_block *block, const struct pool_native_free *native)
 {
@@ -205,7 +205,7 @@ static CUresult native_free(const struct pool_block *block, const struct pool_na
 		      : ((CUresult(*)(void *))real)((void *)(uintptr_t)block->address);
 }
 
-/* It is the driver's again. */
+/* Counts BLOCK as returned to the driver. */
 static void block_forget(struct pool *pool, struct pool_block *block)
 {
 	struct pool_space *space = block->space;
@@ -222,7 +222,7 @@ CUresult pool_native_return(struct pool *pool, struct pool_block *block,
 	uint32_t was = atomic_exchange(&block->state, POOL_RETURNING);
 	CUresult r;
 
-	/* Out of the map first: the driver hands the address to another thread at once. */
+	/* First: the driver may give the address to another thread at once. */
 	pool_map_remove(pool, block);
 	r = native_free(block, native);
 	if (r != CUDA_SUCCESS) {
@@ -254,8 +254,7 @@ void pool_native_init(struct pool_context *context)
 	context->stream = stream;
 }
 
-/* Frees native blocks of the device's memory pool until one can't be freed. Returns that block, or
- * NULL. */
+/* Frees blocks of the device's memory pool until one free fails. Returns that block, or NULL. */
 static const struct pool_block *native_free_outlived(const struct pool_block *block)
 {
 	CUresult (*end)(CUdeviceptr) = (CUresult(*)(CUdeviceptr))pool_real(HOOK_cuMemFree_v2);
@@ -267,9 +266,9 @@ static const struct pool_block *native_free_outlived(const struct pool_block *bl
 	return block;
 }
 
-/* Memory of the device's memory pool belongs to no context. The calling thread's context may be the
- * one that has ended: the driver refuses a free then, so the primary context is current meanwhile,
- * and ends again if nobody else retains it. At the process's exit the driver ends all anyway. */
+/* Memory of the device's memory pool belongs to no context. The driver refuses the free if the
+ * ended context is the calling thread's. So the primary context is current meanwhile; it ends
+ * again if no other code retains it. At the process's exit the driver frees everything. */
 void pool_native_free_outlived(const struct pool_block *blocks)
 {
 	CUresult (*retain)(CUcontext *, CUdevice) = (CUresult(*)(CUcontext *, CUdevice))pool_real(
@@ -297,7 +296,8 @@ void pool_native_free_outlived(const struct pool_block *blocks)
 	pool_unrelax(mode);
 }
 
-/* Without waiting, where the kind of memory allows; see end_giving() for *RET_STREAM. */
+/* Frees BLOCK without a wait if its kind of memory permits. Sets *RET_STREAM for
+ * native_free_finish(). */
 static CUresult native_free_without_wait(const struct pool_block *block, CUstream *ret_stream)
 {
 	struct pool_context *context = block->space->context;
@@ -316,7 +316,7 @@ static CUresult native_free_without_wait(const struct pool_block *block, CUstrea
 	return free_async(block->address, stream);
 }
 
-/* After all calls of give_quietly(), which set STREAM or did not. */
+/* Call after all calls of native_free_without_wait(). STREAM: what they stored, or NULL. */
 static void native_free_finish(struct pool_context *context, CUstream stream)
 {
 	if (!stream)
@@ -337,7 +337,8 @@ static bool space_must_not_wait(const struct pool_space *space, bool idle_only)
 	       (!pool_is_idle(space->context) || atomic_load(&space->context->stream_users));
 }
 
-/* A kept block, taken out of its bin. False: that can't be now, and it is kept again. */
+/* Returns a cached block, which is in no bin, to its slab or to the driver. Returns false if the
+ * driver refused: then the block is cached again. */
 static bool block_return(struct pool *pool, struct pool_block *block, CUstream *ret_stream)
 {
 	struct pool_space *space = block->space;
@@ -387,7 +388,7 @@ bool pool_native_return_slab(struct pool *pool, struct pool_block *block)
 	return r == CUDA_SUCCESS;
 }
 
-/* Clean blocks of SPACE that were freed before BEFORE_S, the oldest first, up to BYTES. */
+/* Returns clean blocks of SPACE that were freed before BEFORE_S, the oldest first, up to BYTES. */
 static uint64_t space_return_clean(struct pool *pool, struct pool_space *space, uint64_t bytes,
 				   uint32_t before_s, bool idle_only)
 {
@@ -408,7 +409,7 @@ static uint64_t space_return_clean(struct pool *pool, struct pool_space *space, 
 	return returned;
 }
 
-/* What gives memory back, and takes no block that others could have. */
+/* Returns empty slabs to the driver first: no other thread could reuse a block of them. */
 static uint64_t space_trim_slabs(struct pool *pool, struct pool_space *space, uint64_t bytes)
 {
 	bool all = bytes == UINT64_MAX;
@@ -425,7 +426,7 @@ static void space_collect(struct pool *pool, struct pool_space *space)
 	pool_fences_poll(space->context, true);
 }
 
-/* Of what was collected. */
+/* Call after pool_cache_collect(). */
 static uint64_t space_trim(struct pool *pool, struct pool_space *space, uint64_t bytes,
 			   bool idle_only)
 {
@@ -449,10 +450,10 @@ uint64_t pool_trim(struct pool *pool, struct pool_space *space, uint64_t bytes, 
 	return space_trim(pool, space, bytes, idle_only);
 }
 
-/* ---- how much may be kept ---- */
+/* ---- limits ---- */
 
-/* A program that runs ahead of the device needs what it is ahead by. Of what was collected; true
- * if that is more than was known. */
+/* If the host runs ahead of the device, as many bytes are cached as wait for work. Call after
+ * pool_cache_collect(). Returns true if it found a new maximum. */
 static bool space_update_lag(struct pool *pool, struct pool_space *space)
 {
 	uint64_t known = atomic_load(&space->lag), now_ns = stripes_now(pool->recorder), lag;
@@ -467,20 +468,20 @@ static bool space_update_lag(struct pool *pool, struct pool_space *space)
 	return lag > known;
 }
 
-/* With what is in use no more than a tenth above the most that was asked for at one time, or than
- * the device was behind by if that is more; a little in any case. */
+/* Returns the bytes that may be cached. Together with IN_USE they exceed the peak of requested
+ * bytes by a tenth at most, or by the lag if that is more. A small amount is always allowed. */
 static int64_t space_allowed_bytes(struct pool_space *space, int64_t in_use)
 {
 	uint64_t total = space->context->total;
 	int64_t peak = (int64_t)atomic_load(&space->peak_used);
-	int64_t asked = in_use - atomic_load(&space->waste);
+	int64_t requested = in_use - atomic_load(&space->waste);
 	int64_t lag = (int64_t)atomic_load(&space->lag);
 	int64_t extra, may;
 
 	if (config.pool_cache != OPTION_UNSET)
 		return (int64_t)option_amount(config.pool_cache, total);
-	if (peak < asked)
-		peak = asked;
+	if (peak < requested)
+		peak = requested;
 	extra = peak / 10;
 	if (extra < FLOOR_BYTES)
 		extra = FLOOR_BYTES;
@@ -492,7 +493,7 @@ static int64_t space_allowed_bytes(struct pool_space *space, int64_t in_use)
 	return (may > 0 ? may : 0) + atomic_load(&space->preallocated);
 }
 
-/* No more is pending than a driver without a pool could fall behind by. */
+/* Waits until no more bytes wait for fences than a driver without a pool could have pending. */
 static void space_bound_pending(struct pool_space *space)
 {
 	struct pool_context *context = space->context;
@@ -534,8 +535,8 @@ static void space_update_free_bytes(struct pool_space *space, uint64_t bytes)
 		atomic_store(&space->free_bytes, (int64_t)free_bytes);
 }
 
-/* What is kept beyond what may be if BYTES more were in use, and MORE kept; a step further where
- * it is much, so that not every free has to give back. */
+/* Returns the cached bytes above the limit if BYTES more were in use and MORE were cached. Adds
+ * an eighth of the limit, so that not every free has to return memory. */
 static uint64_t space_excess(struct pool_space *space, uint64_t bytes, uint64_t more)
 {
 	int64_t cached = atomic_load(&space->cached);
@@ -550,8 +551,8 @@ static uint64_t space_excess(struct pool_space *space, uint64_t bytes, uint64_t 
 	return cached > may ? (uint64_t)(cached - may + may / 8) : 0;
 }
 
-/* What is to be given back if BYTES more were in use, and MORE kept: all that is kept where memory
- * is short. */
+/* Returns the bytes to return to the driver if BYTES more were in use and MORE were cached. If
+ * memory is short, these are all cached bytes. */
 static uint64_t space_bytes_to_return(struct pool_space *space, uint64_t bytes, uint64_t more)
 {
 	uint64_t over = space_excess(space, bytes, more);
@@ -560,9 +561,9 @@ static uint64_t space_bytes_to_return(struct pool_space *space, uint64_t bytes, 
 						     : pool_or_zero(atomic_load(&space->cached));
 }
 
-/* Gives back what is too much then, unless it turns out that the device was behind by as much. What
- * lies beside parts that are in use can't be given back: where it is too much, only what
- * goes beyond it is worth a try. */
+/* Returns the excess to the driver, unless the check of the lag finds that as much is in flight.
+ * Memory beside live parts cannot be returned. If such memory is the excess, a try is worth it
+ * only after the excess grew. */
 static void space_trim_excess(struct pool *pool, struct pool_space *space, uint64_t bytes,
 			      uint64_t more, bool idle_only)
 {
@@ -603,7 +604,7 @@ void pool_trim_to_limit(struct pool *pool, struct pool_space *space, bool may_wa
 void pool_make_room(struct pool *pool, struct pool_space *space, uint64_t bytes)
 {
 	space_update_free_bytes(space, bytes);
-	/* That nothing runs may not be so any more when the driver is asked. */
+	/* The context may be idle now but not at the driver's call. */
 	if (space_free_waits(space) || !recorder_enter())
 		return;
 	space_trim_excess(pool, space, bytes, 0, true);
@@ -625,7 +626,7 @@ bool pool_may_allocate(struct pool *pool, struct pool_space *space, uint64_t byt
 	return !over;
 }
 
-/* Each second an eighth of what may not be so any more. */
+/* Call once a second. The lag decays by an eighth: it may have become smaller. */
 static void contexts_decay_lag(struct pool *pool)
 {
 	for (unsigned int i = 0; i < POOL_CONTEXTS; i++) {
@@ -666,7 +667,7 @@ void pool_decay(struct pool *pool, uint32_t now_s)
 	}
 }
 
-/* What is not known to be clean, by a free that waits for the device itself. */
+/* Returns blocks that are not known to be clean, by a free that waits for the device. */
 static void space_return_pending(struct pool *pool, struct pool_space *space)
 {
 	struct pool_block *block;
@@ -679,8 +680,8 @@ static void space_return_pending(struct pool *pool, struct pool_space *space)
 	}
 }
 
-/* The application loses nothing: what is live stays where it is and is freed by the driver,
- * what is kept goes back. */
+/* Nothing changes for the application. Live blocks stay, and the driver frees them. Cached
+ * blocks are returned. */
 void pool_fail(struct pool *pool, struct pool_context *context)
 {
 	static const char why[] = "an event of the driver's failed";

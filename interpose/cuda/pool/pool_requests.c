@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The order of things in a pooled allocation and free, and the pool's contexts. In the hot
- * path a thread takes only its own cache's lock and asks the driver only which context is
- * current. Must not decide when a block is clean (pool_fence.c) or how much may be kept
- * (pool_native.c).
+ * A pooled allocation and free, step by step, and the pool's contexts. On the hot path a
+ * thread takes only its own cache's lock, and makes no driver call except the query of the
+ * current context. Must not decide when a block is clean (pool_fence.c) or how much may be
+ * cached (pool_native.c).
  */
 #include "interpose/cuda/cuda_context.h"
 #include "interpose/cuda/pool/pool_address_map.h"
@@ -26,8 +26,8 @@
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/submit_epoch.h"
 
-#define COUNT_EVERY 1024 /* calls of a thread between two looks at the sums */
-#define FLUSHES_BEHIND 32 /* context->flush that it may free behind work between these */
+#define COUNT_EVERY 1024 /* calls of a thread between two counts */
+#define FLUSHES_BEHIND 32 /* context->flush that may wait for work between two counts */
 #define NS_PER_S 1000000000u
 #define RANGE_START_ADDR 11 /* CUpointer_attribute */
 
@@ -82,7 +82,7 @@ static void space_init(struct pool_context *context, enum pool_kind kind)
 			 __ATOMIC_RELAXED);
 }
 
-/* With `making`. */
+/* Locking: `making`. */
 static struct pool_context *context_create(struct pool *pool, uint64_t handle, int device)
 {
 	struct pool_context *context = NULL;
@@ -148,7 +148,7 @@ static HOT struct pool_context *context_for(struct pool *pool, uint64_t handle, 
 	return context_for_slow(pool, handle, device);
 }
 
-/* The pool, if there is one, with the recorder entered. */
+/* Returns the pool with the recorder entered, or NULL with the recorder not entered. */
 static struct pool *pool_enter(void)
 {
 	struct recorder *recorder = pool_on && recorder_now() ? recorder_enter() : NULL;
@@ -159,7 +159,7 @@ static struct pool *pool_enter(void)
 	return pool;
 }
 
-/* ---- sums, now and then ---- */
+/* ---- counting ---- */
 
 static uint32_t pool_now_s(struct pool *pool)
 {
@@ -178,8 +178,8 @@ static COLD void space_trim_and_publish(struct pool *pool, struct pool_space *sp
 	}
 }
 
-/* Whether it is time to look at the sums, which then have this cache's. A thread that takes and
- * gives in turn has nothing to tell. With the cache's lock. */
+/* Locking: the cache's. Returns true, and adds the cache's counters to the space, if that is
+ * due. A thread that allocates and frees in turn has nothing to count. */
 static HOT bool cache_count_if_due(struct pool_space *space, struct pool_cache *cache,
 				   bool was_free)
 {
@@ -194,8 +194,8 @@ static HOT bool cache_count_if_due(struct pool_space *space, struct pool_cache *
 	return due;
 }
 
-/* The same of a free behind work: what a thread takes and gives in turn may pile up nevertheless,
- * since it is always other blocks. */
+/* Locking: the cache's. Returns true, and counts, if many freed bytes wait for work. They may
+ * pile up even if a thread allocates and frees in turn, because the blocks differ. */
 static COLD bool cache_count_if_pending(struct pool_space *space, struct pool_cache *cache)
 {
 	bool due = cache->freed >= FLUSHES_BEHIND * (int64_t)space->context->flush;
@@ -218,7 +218,7 @@ static HOT void block_hand_out(struct pool_cache *cache, struct pool_block *bloc
 	atomic_store_explicit(&block->state, POOL_LIVE, memory_order_release);
 }
 
-/* PENDING: the ticket of what this thread keeps of the bin; 0 if that is nothing. */
+/* PENDING: the fence of the thread's oldest block in the bin, or 0. */
 static COLD struct pool_block *block_alloc_slow(struct pool *pool, struct pool_space *space,
 						struct pool_cache *cache, unsigned int bin,
 						uint64_t pending, uint64_t bytes)
@@ -262,13 +262,14 @@ static HOT struct pool_block *block_alloc(struct pool *pool, struct pool_space *
 	block = pool_cache_remove_own(space->context, cache, bin, &pending);
 	if (block) {
 		block_hand_out(cache, block, bytes);
-		cache_count_if_due(space, cache, false); /* what is too much gives way at a free */
+		cache_count_if_due(space, cache, false); /* the excess is returned at a free */
 	}
 	pool_cache_leave(cache);
 	return block ? block : block_alloc_slow(pool, space, cache, bin, pending, bytes);
 }
 
-/* The driver's own allocation, REAL; as a block of the pool's if that can be. */
+/* Allocates by REAL, the driver's function. The result is a block of the pool if there is room
+ * for its record. */
 static COLD CUresult block_alloc_native(struct pool *pool, struct pool_space *space, void *real,
 					uint64_t bytes, unsigned int bin, uint64_t *ret_address)
 {
@@ -286,7 +287,8 @@ static COLD CUresult block_alloc_native(struct pool *pool, struct pool_space *sp
 	return r;
 }
 
-/* Where pooled memory of KIND is made now: NULL, and it is the driver's affair. */
+/* Returns the space of the current context with the recorder entered. Returns NULL if the driver
+ * must be called instead. */
 static HOT struct pool_space *space_enter(enum pool_kind kind, struct pool **ret_pool)
 {
 	struct pool_context *context;
@@ -303,7 +305,7 @@ static HOT struct pool_space *space_enter(enum pool_kind kind, struct pool **ret
 	return NULL;
 }
 
-/* False: nothing was done. */
+/* Returns false if the driver must be called: nothing was done. */
 static HOT bool pool_allocate(enum pool_kind kind, void *real, uint64_t bytes,
 			      uint64_t *ret_address, CUresult *ret)
 {
@@ -377,8 +379,8 @@ CUresult pool_alloc_pinned_plain(void **pointer, size_t bytes)
 
 /* ---- free ---- */
 
-/* The current context is one that was destroyed, or there is no driver any more: then the
- * driver's own answer is wanted. */
+/* Returns true if the driver must answer: the current context was destroyed, or the driver has
+ * shut down. */
 static COLD bool driver_answers(uint64_t address)
 {
 	CUresult (*get)(CUcontext *);
@@ -386,7 +388,7 @@ static COLD bool driver_answers(uint64_t address)
 	uint64_t handle;
 	int device;
 
-	if (recorder_stayed(address)) { /* what follows may enter */
+	if (recorder_stayed(address)) { /* the following calls may enter the recorder */
 		recorder_resume(address);
 		recorder_leave();
 	}
@@ -404,7 +406,7 @@ static HOT bool driver_must_answer(uint64_t address)
 	       driver_answers(address);
 }
 
-/* Of a block that left the application's hands: whether it may be kept. */
+/* Returns true if BLOCK, which the application has freed, may be cached. */
 static bool block_may_cache(const struct pool_block *block)
 {
 	const struct pool_context *context = block->space->context;
@@ -412,7 +414,7 @@ static bool block_may_cache(const struct pool_block *block)
 	return !block->never_reuse && atomic_load_explicit(&context->open, memory_order_relaxed);
 }
 
-/* False: its context is ending, or there is no memory for a cache. */
+/* Returns false if the context is ending, or if there is no memory for a cache. */
 static HOT bool block_insert(struct pool *pool, struct pool_block *block,
 			     enum pool_fence_origin origin, bool may_wait)
 {
@@ -442,8 +444,7 @@ static HOT bool block_insert(struct pool *pool, struct pool_block *block,
 	return open;
 }
 
-/* Keeps BLOCK, which NATIVE's call has just taken from the application. False: the driver must
- * have it back. */
+/* Caches BLOCK, which NATIVE's call has just freed. Returns false if the driver must free it. */
 static HOT bool block_cache(struct pool *pool, struct pool_block *block,
 			    const struct pool_native_free *native)
 {
@@ -452,7 +453,7 @@ static HOT bool block_cache(struct pool *pool, struct pool_block *block,
 
 	if (!block_may_cache(block) || (native->elsewhere && !block->slab))
 		return false;
-	if (native->elsewhere) /* a part can't be freed by the driver on that stream */
+	if (native->elsewhere) /* the driver cannot free a part on that stream */
 		pool_wait_for_stream(native->stream);
 	block->fence = pool_fence_for_free(block, context->strict, &origin);
 	if (context->strict && !native->async)
@@ -462,15 +463,16 @@ static HOT bool block_cache(struct pool *pool, struct pool_block *block,
 		return false;
 	}
 	block->freed_s =
-		(uint32_t)(thread_self.now_ns / NS_PER_S); /* the wrapper has just looked */
+		(uint32_t)(thread_self.now_ns / NS_PER_S); /* the wrapper has just read the clock */
 	return block_insert(pool, block, origin, !native->async);
 }
 
 enum claim { CLAIMED, CLAIMED_BEFORE, NOT_OURS };
 
-/* Only one of two frees of a block takes it: of a recorded one who took it out of the recorder's
- * table (MINE), so that this needs no exchange. A call for another kind of memory takes none: the
- * driver says no to it, and we where the driver does not know that the block is freed. */
+/* Claims BLOCK for this free: of two concurrent frees only one gets it. RECORDED: this call
+ * removed the block from the recorder's table, so no exchange is needed. A free of another kind
+ * of memory claims no block. The driver refuses that call; if the block was freed before, the
+ * pool refuses it. */
 static HOT enum claim block_claim(struct pool_block *block, bool pinned, bool recorded)
 {
 	uint32_t state = atomic_load_explicit(&block->state, memory_order_acquire);
@@ -491,8 +493,8 @@ static HOT enum claim block_claim(struct pool_block *block, bool pinned, bool re
 	return state == POOL_SPARE ? NOT_OURS : CLAIMED_BEFORE;
 }
 
-/* The block that the recorder took out of its table for this call, with the recorder still
- * entered; NULL if that was none of the pool's. */
+/* Returns the block that the recorder removed from its table for this call, or NULL. The
+ * recorder is still entered. */
 static HOT struct pool_block *block_from_recorder(uint64_t address)
 {
 	struct standing *standing = thread_self.standing;
@@ -502,13 +504,13 @@ static HOT struct pool_block *block_from_recorder(uint64_t address)
 		return NULL;
 	block = (struct pool_block *)(void *)((char *)standing -
 					      offsetof(struct pool_block, standing));
-	if (block->address != address) /* a signal handler's call; this is the one below it */
+	if (block->address != address) /* of an outer call that a signal handler interrupted */
 		return NULL;
 	thread_self.standing = NULL;
 	return block;
 }
 
-/* What may not be kept. On failure it stays the application's. */
+/* Returns to the driver a block that may not be cached. On failure it stays live. */
 static COLD CUresult block_return_native(struct pool *pool, struct pool_block *block,
 					 const struct pool_native_free *native)
 {
@@ -526,9 +528,10 @@ static COLD CUresult block_return_native(struct pool *pool, struct pool_block *b
 	return r;
 }
 
-/* The driver can't have a part back, and work may be pending on it: waited for as the driver
- * would. Where that can't be, or others may use it for good, the part is nobody's from here on;
- * once an event has failed it may go, since then no part is handed out any more. */
+/* Returns a part that may not be cached to its slab. The driver cannot free a part, and work may
+ * still use it: waits as the driver's free would. If it cannot wait, or if others may use the
+ * part permanently, the part is lost. After an event failed no wait is needed: no part is reused
+ * any more. */
 static COLD void block_return_part(struct pool *pool, struct pool_block *block)
 {
 	struct pool_context *context = block->space->context;
@@ -545,8 +548,8 @@ static COLD void block_return_part(struct pool *pool, struct pool_block *block)
 		pool_slab_return(pool, block);
 }
 
-/* The recorder can't be entered. The driver frees its own blocks, of which it knows nothing of
- * their parts: a part at ADDRESS is nobody's from here on. */
+/* Returns true if ADDRESS is a part. The recorder cannot be entered, and the driver knows only
+ * whole slabs: the part is lost. */
 static COLD bool is_lost_part(uint64_t address, CUresult *ret)
 {
 	char *standing = (char *)pool_block_hint(address);
@@ -559,7 +562,7 @@ static COLD bool is_lost_part(uint64_t address, CUresult *ret)
 	return true;
 }
 
-/* The free of ADDRESS by NATIVE's call. False: the driver is to be asked. */
+/* Frees ADDRESS in place of NATIVE's call. Returns false if the driver must be called. */
 static HOT bool block_free(const struct pool_native_free *native, bool pinned, uint64_t address,
 			   CUresult *ret)
 {
@@ -622,8 +625,8 @@ CUresult pool_free_pinned(void *pointer)
 	return r;
 }
 
-/* Of the block that begins at ADDRESS. Work on a stream of another context is in no ticket of
- * the block's own, so that is the driver's affair, as is a stream that is none. */
+/* Returns true if STREAM belongs to the context of the block at ADDRESS. The block's fences do
+ * not cover work on streams of other contexts: the driver handles these, and invalid streams. */
 static bool is_stream_of_owner(uint64_t address, CUstream stream)
 {
 	CUresult (*query)(CUstream, CUcontext *) =
@@ -639,8 +642,8 @@ static bool is_stream_of_owner(uint64_t address, CUstream stream)
 	       (uint64_t)(uintptr_t)context == owner;
 }
 
-/* Never waits, whatever the mode: the driver's would not. Into a graph that is being captured
- * it is the driver's affair. */
+/* Never waits, in any mode, because the driver's call does not wait. During a capture the driver
+ * records the free in the graph. */
 static CUresult pool_free_async_on(struct hook *hook, CUdeviceptr address, CUstream stream)
 {
 	struct pool_native_free native = { thread_self.pooled, true, stream, false };
@@ -671,7 +674,7 @@ void pool_trim_now(bool may_wait)
 		contexts_trim_all(may_wait);
 }
 
-/* ---- contexts end ---- */
+/* ---- end of contexts ---- */
 
 void pool_context_ending(uint64_t handle)
 {
@@ -735,7 +738,7 @@ void pool_context_idle(uint64_t handle, uint64_t epoch)
 		recorder_leave();
 }
 
-/* ---- what others ask ---- */
+/* ---- queries and trims ---- */
 
 static uint64_t native_base(uint64_t address)
 {
@@ -750,7 +753,7 @@ static uint64_t native_base(uint64_t address)
 
 	if (query && query(&base, &size, address) == CUDA_SUCCESS)
 		return base;
-	/* That wants a current context; this does not. */
+	/* The first call needs a current context, this one does not. */
 	if (query_attribute && query_attribute(&base, RANGE_START_ADDR, address) == CUDA_SUCCESS)
 		return base;
 	return 0;
@@ -826,8 +829,8 @@ static uint64_t context_trim(struct pool *pool, struct pool_context *context, bo
 	return returned;
 }
 
-/* Only a wait for a ticket that was made at a free may be made here: the driver would have
- * made it at that free. */
+/* Waits only for a fence that was recorded at a free: there the driver's own free would have
+ * waited. */
 bool pool_relieve(int device)
 {
 	struct pool *pool = pool_enter();
@@ -849,7 +852,8 @@ bool pool_relieve(int device)
 	return returned > 0;
 }
 
-/* Who asks may have no context current, as our helper, and the driver wants one. */
+/* The calling thread, for example the service thread, may have no current context. The driver
+ * needs one. */
 static uint64_t context_trim_from_any_thread(struct pool *pool, struct pool_context *context)
 {
 	uint64_t returned = 0;

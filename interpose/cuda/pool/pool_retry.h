@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The second try of a call that the driver refused for want of memory, once the pool has given
- * some back.
+ * The second try of a call that the driver refused for want of memory, after the pool returned
+ * cached memory to the driver.
  */
 #ifndef GPULEAK_POOL_RETRY_H
 #define GPULEAK_POOL_RETRY_H
@@ -12,7 +12,7 @@
 /* Returns true if the pool gave back memory of DEVICE, which may be LIMITS_CURRENT. */
 bool pool_relieved(int device);
 
-/* The driver answered R to a call that takes memory: try once more? */
+/* Returns true if a call that allocates, whose result is R, should be tried again. */
 #define POOL_AGAIN(r, device)                                                                \
 	(__builtin_expect((r) == CUDA_ERROR_OUT_OF_MEMORY, 0) &&                             \
 	 atomic_load_explicit(&pool_on, memory_order_relaxed) && pool_relieved(device))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * GPULEAK_POOL_SIGNAL: a wish that comes as a signal (signals.c) and is granted by the next
- * GPU memory call of any thread, or by the helper thread where none comes for a while.
+ * GPULEAK_POOL_SIGNAL: a signal requests a trim (signals.c). The next GPU memory call of any
+ * thread makes it, or the service thread after a while without such calls.
  */
 #ifndef GPULEAK_POOL_SIGNAL_H
 #define GPULEAK_POOL_SIGNAL_H
@@ -11,7 +11,7 @@
 
 extern _Atomic bool pool_wants_trim;
 
-/* Whether the signal came: then who asks must give back. One load while it has not. */
+/* Returns true once after the signal came: then the caller must trim. Costs one load otherwise. */
 static inline bool pool_trim_due(void)
 {
 	return __builtin_expect(atomic_load_explicit(&pool_wants_trim, memory_order_relaxed), 0) &&

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Slabs: native blocks whose parts are blocks of their own, for requests up to
- * GPULEAK_POOL_SLAB and for any that fit into what was taken beforehand
- * (GPULEAK_POOL_PREALLOC). Owns which part is whose; the bookkeeping lies outside of the device.
- * Parts have no IPC handle of their own, so nothing is carved once memory is shared.
+ * Slabs: native blocks whose parts are blocks of their own. They serve requests up to
+ * GPULEAK_POOL_SLAB, and any request that fits into preallocated memory
+ * (GPULEAK_POOL_PREALLOC). This file decides which part is in use; its data lies in host
+ * memory. A part has no IPC handle of its own, so no part is carved once memory is shared.
  */
 #include "interpose/cuda/pool/pool_slabs.h"
 #include "interpose/cuda/pool/pool_address_map.h"
@@ -19,27 +19,27 @@
 #include "interpose/base/message.h"
 
 #define UNIT POOL_GRANULE
-#define SLAB_BYTES ((uint64_t)16 << 20) /* at least */
-#define SLAB_SHARE 32 /* of all slabs is a new one at least: a program that grows asks seldom */
-#define PART_BYTES ((uint64_t)1 << 20) /* the largest, with GPULEAK_POOL_SLAB=1 */
+#define SLAB_BYTES ((uint64_t)16 << 20) /* minimum */
+#define SLAB_SHARE 32 /* of all slabs is a new one at least: growth needs few slabs */
+#define PART_BYTES ((uint64_t)1 << 20) /* the largest request with GPULEAK_POOL_SLAB=1 */
 #define COALESCE_SHARE 16	       /* see pool_slab_is_fragmented() */
-#define FAILED_SCANS_MAX 8	       /* doublings */
+#define FAILED_SCANS_MAX 8	       /* doublings of the scans to skip */
 #define MANY_SLABS 256
-#define ROWS 32 /* of slabs, at first */
+#define ROWS 32 /* initial capacity */
 
 struct pool_slab {
 	struct pool_block *whole; /* CARVED */
 	struct pool_slab *next_dead;
 	struct offsets offsets;
-	unsigned int row; /* of its space's */
-	uint32_t last_freed_s; /* when the last part that it has back was freed */
-	bool preallocated; /* for any size; kept while it is wanted */
+	unsigned int row; /* in its space's table */
+	uint32_t last_freed_s; /* when the part that was returned last was freed */
+	bool preallocated; /* for any size; returned last */
 };
 
-/* What is looked at to find room, side by side. */
+/* What a search for free space reads, side by side. */
 struct pool_slab_row {
 	struct pool_slab *slab;
-	uint32_t largest; /* units: see offsets_largest() */
+	uint32_t largest; /* in units: see offsets_largest() */
 	bool preallocated;
 };
 
@@ -51,7 +51,7 @@ void pool_no_slabs(void)
 	atomic_store(&no_slabs, true);
 }
 
-/* Libraries whose business is to hand memory to other processes or to the network. */
+/* Libraries that share memory with other processes or with the network. */
 static bool shares_memory(void)
 {
 	static const char *const names[] = {
@@ -71,7 +71,7 @@ static bool slabs_are_enabled(const struct pool_space *space)
 	       !atomic_load_explicit(&no_slabs, memory_order_relaxed);
 }
 
-/* The largest request that slabs are made for. */
+/* Returns the largest request for which slabs are allocated. */
 static uint64_t slab_part_max(void)
 {
 	return config.pool_slab == 1 ? PART_BYTES : (uint64_t)config.pool_slab;
@@ -83,14 +83,14 @@ void pool_slabs_init(void)
 		     config.pool_prealloc != OPTION_UNSET || slab_part_max() > PART_BYTES);
 }
 
-/* ---- slabs; with the space's lock ---- */
+/* ---- parts; Locking: the space's ---- */
 
 static void slab_update_row(struct pool_space *space, const struct pool_slab *slab)
 {
 	space->slab[slab->row].largest = offsets_largest(&slab->offsets);
 }
 
-/* As large as a block of its bin must be: once kept it may serve any request of that bin. */
+/* Carves a part as large as its bin's blocks: once cached it may serve any request of that bin. */
 static struct pool_block *slab_carve(struct pool *pool, struct pool_slab *slab, unsigned int bin,
 				     uint64_t bytes)
 {
@@ -127,12 +127,12 @@ static struct pool_block *slab_carve(struct pool *pool, struct pool_slab *slab, 
 static bool slabs_are_usable(struct pool_space *space)
 {
 	return atomic_load_explicit(&space->slabs, memory_order_relaxed) &&
-	       !atomic_load(&space->context->failed) && /* then not all of it may be clean */
+	       !atomic_load(&space->context->failed) && /* then some of it may not be clean */
 	       !atomic_load_explicit(&no_slabs, memory_order_relaxed);
 }
 
-/* The slab with the least room that is enough: the others stay what they are, for larger parts
- * or to become empty. Of a great many the last one does. */
+/* Returns the slab with the least sufficient space, so that the others stay free for larger
+ * parts or become empty. If there are very many slabs, tries the newest first. */
 static const struct pool_slab_row *slabs_find_room(struct pool_space *space, uint32_t units,
 						   bool of_any)
 {
@@ -165,7 +165,7 @@ struct pool_block *pool_slab_carve(struct pool *pool, struct pool_space *space, 
 	return block;
 }
 
-/* Less than three quarters of what was taken beforehand is in use. */
+/* Returns true if less than three quarters of the preallocated memory is in use. */
 static bool prealloc_is_plenty(const struct pool_space *space)
 {
 	int64_t preallocated = atomic_load_explicit(&space->preallocated, memory_order_relaxed);
@@ -247,7 +247,7 @@ static void slab_remove_row(struct pool_space *space, const struct pool_slab *sl
 		space->slab_bytes -= slab->whole->capacity;
 }
 
-/* ---- from the driver; without the lock ---- */
+/* ---- new slabs; call without the lock ---- */
 
 static void slab_destroy(struct pool *pool, struct pool_slab *slab)
 {
@@ -255,7 +255,8 @@ static void slab_destroy(struct pool *pool, struct pool_slab *slab)
 	arena_give(pool->arena, slab, sizeof(*slab));
 }
 
-/* Bookkeeping for CAPACITY bytes; NULL where that can't be, or there are to be no slabs. */
+/* Returns the data of a slab of CAPACITY bytes. Returns NULL if memory is short, or if slabs are
+ * off. */
 static struct pool_slab *slab_create(struct pool *pool, uint64_t capacity)
 {
 	struct pool_slab *slab;
@@ -272,7 +273,8 @@ static struct pool_slab *slab_create(struct pool *pool, uint64_t capacity)
 	return slab;
 }
 
-/* SLAB, empty and in no row, to the driver. False: that can't be now. */
+/* Returns SLAB, which is empty and in no row, to the driver. Returns false if the driver
+ * refused. */
 static bool slab_return_native(struct pool *pool, struct pool_slab *slab)
 {
 	struct pool_space *space = slab->whole->space;
@@ -287,7 +289,7 @@ static bool slab_return_native(struct pool *pool, struct pool_slab *slab)
 	return true;
 }
 
-/* A native block for parts. What of it is no part's counts as kept. */
+/* Allocates a slab. Its unused space counts as cached. */
 static bool slab_alloc_native(struct pool *pool, struct pool_space *space, uint64_t capacity,
 			      bool preallocated)
 {
@@ -306,7 +308,8 @@ static bool slab_alloc_native(struct pool *pool, struct pool_space *space, uint6
 		return false;
 	}
 	slab->preallocated = preallocated;
-	/* No part begins where the slab does: a stale free of it must not end all of it. */
+	/* No part begins at the slab's address: a stale free of that address must not free the
+	 * slab. */
 	offsets_take(&slab->offsets, 1, 1, &guard);
 	atomic_store(&slab->whole->state, POOL_CARVED);
 	if (preallocated)
@@ -319,7 +322,7 @@ static bool slab_alloc_native(struct pool *pool, struct pool_space *space, uint6
 	return done;
 }
 
-/* Once a context: what GPULEAK_POOL_PREALLOC asks for. */
+/* Preallocates once in each context. Returns true if the new slab has space. */
 static bool slab_preallocate(struct pool *pool, struct pool_space *space)
 {
 	uint64_t bytes = option_amount(config.pool_prealloc, space->context->total);
@@ -335,7 +338,8 @@ static bool slab_preallocate(struct pool *pool, struct pool_space *space)
 	return false;
 }
 
-/* Room for parts of BIN; if there is little memory left no more than that. */
+/* Allocates a slab with space for a part of BIN: a large one, or a minimal one if memory is
+ * short. */
 static bool slabs_grow(struct pool *pool, struct pool_space *space, unsigned int bin)
 {
 	uint64_t bytes = pool_bytes_of_bin(bin), least = pool_round_large(bytes + UNIT);
@@ -350,7 +354,7 @@ static bool slabs_grow(struct pool *pool, struct pool_space *space, unsigned int
 	       slab_alloc_native(pool, space, least, false);
 }
 
-/* Of several threads that find no room one makes it for all. */
+/* If several threads find no space, one of them allocates a slab for all. */
 static struct pool_block *slab_carve_new(struct pool *pool, struct pool_space *space,
 					 unsigned int bin, uint64_t bytes)
 {
@@ -366,8 +370,8 @@ static struct pool_block *slab_carve_new(struct pool *pool, struct pool_space *s
 	return block;
 }
 
-/* Whether to look into others' caches, which holds them up: the more often that was in vain, the
- * fewer tries. */
+/* Returns true if other threads' caches should be scanned, which stops these threads. The more
+ * scans failed in a row, the more are skipped. */
 static bool slabs_may_scan_caches(struct pool *pool, struct pool_space *space,
 				  const struct pool_cache *cache, uint64_t bytes)
 {
@@ -390,7 +394,8 @@ static void slabs_note_scan(struct pool_space *space, bool failed)
 	atomic_store(&space->skip_scans, ((uint32_t)1 << atomic_load(&space->failed_scans)) - 1);
 }
 
-/* Kept parts become one again where they lie side by side. */
+/* Coalesces cached parts that are adjacent, then carves a part. Returns NULL if no space is
+ * large enough. */
 static struct pool_block *slabs_coalesce(struct pool *pool, struct pool_space *space,
 					 struct pool_cache *cache, unsigned int bin, uint64_t bytes)
 {
@@ -425,7 +430,7 @@ struct pool_block *pool_slab_alloc(struct pool *pool, struct pool_space *space,
 	return block || bytes > slab_part_max() ? block : slab_carve_new(pool, space, bin, bytes);
 }
 
-/* ---- given back ---- */
+/* ---- return ---- */
 
 void pool_slab_return_locked(struct pool *pool, struct pool_block *block)
 {
@@ -476,7 +481,7 @@ bool pool_slab_lookup(struct pool *pool, const struct pool_block *base, uint64_t
 	return true;
 }
 
-/* An empty slab, out of the list. */
+/* Removes an empty slab from the table and returns it, or NULL. */
 static struct pool_slab *slabs_remove_empty(struct pool_space *space, uint32_t before_s, bool all)
 {
 	struct pool_slab *slab = NULL;
@@ -507,7 +512,7 @@ uint64_t pool_slabs_trim(struct pool *pool, struct pool_space *space, uint64_t b
 
 		if (!slab_return_native(pool, slab)) {
 			lock_take(&space->lock);
-			slab_insert_row(pool, space, slab); /* there is room: it had a row */
+			slab_insert_row(pool, space, slab); /* the row is still there */
 			lock_give(&space->lock);
 			break;
 		}
@@ -518,7 +523,7 @@ uint64_t pool_slabs_trim(struct pool *pool, struct pool_space *space, uint64_t b
 	return returned;
 }
 
-/* A thread that frees beside the end of the context may still hold one: see pool_map_drop(). */
+/* A thread whose free runs concurrently may still use these records: see pool_map_drop(). */
 void pool_slabs_drop(struct pool *pool, struct pool_space *space)
 {
 	struct pool_slab *slab, *next;
