@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A bump allocator with one list of spare blocks per power of two. Owns nothing but
- * memory; must not call malloc.
+ * A bump allocator with one list of free blocks for each power of two. Owns memory only; must
+ * not call malloc.
  */
 #include "interpose/base/arena.h"
 

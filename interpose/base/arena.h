@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Private memory for our own tables, straight from mmap: the application's allocator is
- * never called from a wrapper (it may be the thing that is being debugged, and it may
- * call us). Blocks are reused by size class and never given back.
+ * Private memory for gpuleak's tables, from mmap. A wrapper must not call the application's
+ * allocator: the user may be debugging that allocator, and it may call gpuleak. Blocks are
+ * reused by size class and never unmapped.
  */
 #ifndef GPULEAK_ARENA_H
 #define GPULEAK_ARENA_H
@@ -19,7 +19,7 @@ struct arena {
 	void *spare[ARENA_CLASSES];
 };
 
-/* Zeroed memory of at least SIZE bytes, 64-byte aligned; NULL when there is none. */
+/* Returns zeroed memory of at least SIZE bytes, 64-byte aligned, or NULL. */
 void *arena_take(struct arena *arena, size_t size);
 void arena_give(struct arena *arena, void *memory, size_t size);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads GPULEAK_* once. Owns the copies of the values and the warnings about bad ones; the
- * only place in the library that looks at GPULEAK_* variables.
+ * Reads GPULEAK_* once. Owns the copies of the values and the warnings about bad values. No
+ * other file of the library reads GPULEAK_* variables.
  */
 #include "interpose/base/config.h"
 
@@ -29,11 +29,11 @@ static size_t stored;
 static struct {
 	char name[64];
 	int id; /* -1: no such option */
-	const char *value; /* NULL: it is too long to be shown */
+	const char *value; /* NULL: too long to print */
 } warnings[WARNINGS_MAX];
 static unsigned int warning_count;
 
-/* Variables that belong to the command or to tests, not to the user's options. */
+/* Variables of the command or of tests. They are not options. */
 static const char *const internal[] = { "LIBRARY", "ROSTER" };
 
 static void warn_later(const char *name, size_t length, int id, const char *value)
@@ -95,7 +95,7 @@ static void read_variable(const char *variable)
 		read_one(variable + sizeof(PREFIX) - 1, equals);
 }
 
-/* A GPU call from DT_PREINIT_ARRAY comes before libc has its environment. */
+/* A GPU call from DT_PREINIT_ARRAY runs before libc has set its environment. */
 static void read_before_libc(void)
 {
 	static char text[65536];
@@ -116,7 +116,7 @@ static void read_before_libc(void)
 
 static void read_all(void)
 {
-	if (getauxval(AT_SECURE)) /* a set-id program takes no orders from its caller */
+	if (getauxval(AT_SECURE)) /* a set-id program's caller must not control it */
 		return;
 	if (!environ) {
 		read_before_libc();

@@ -12,19 +12,19 @@
 
 extern struct options config __attribute__((visibility("hidden")));
 
-/* As given; NULL where the default is in force. */
+/* As the user gave it; NULL if the default is in force. */
 extern const char *config_texts[OPTION_COUNT] __attribute__((visibility("hidden")));
 
-/* The value of GPULEAK_ROSTER, by which a process finds the roster (roster.h); NULL if not set. */
+/* The value of GPULEAK_ROSTER, the path of the roster (roster.h); NULL if not set. */
 extern const char *config_roster __attribute__((visibility("hidden")));
 
-/* Lookups come before main, and before this is so. */
+/* Lookups may come before main, and before this is true. */
 extern bool config_is_read __attribute__((visibility("hidden")));
 
 void config_read(void);
 
-/* Says what was wrong with the options, one line each; once per process, and only where
- * there is something to report, so that a process without a GPU call prints nothing. */
+/* Prints what was wrong with the options, one line each. Prints once in a process, and only if
+ * there is something to report: a process without a GPU call prints nothing. */
 void config_warn(void);
 
 #endif

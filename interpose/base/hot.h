@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * For the functions that a pair of calls on linear memory passes through: some thirty, in a dozen
- * files, of which each costs twenty instructions by being called. HOT ones are inlined wherever
- * they are called, so they have few callers and leave what is rare to COLD ones.
+ * For the functions that a pair of calls on linear memory executes: some thirty functions in a
+ * dozen files. A call would cost twenty instructions in each. HOT functions are inlined at
+ * every call site, so they have few callers, and move rare work to COLD functions.
  */
 #ifndef GPULEAK_HOT_H
 #define GPULEAK_HOT_H
@@ -10,14 +10,14 @@
 #define HOT inline __attribute__((always_inline))
 #define COLD __attribute__((noinline, cold))
 
-/* What such a pair calls nevertheless: the linker puts these side by side. */
+/* Functions that such a pair still calls: the linker puts them side by side. */
 #define HOT_CALL __attribute__((hot))
 
-/* A variable that nearly every call reads and hardly any writes: all of them in one or two cache
- * lines of their own. Strewn about they are a dozen, in as many pages. */
+/* A variable that nearly every call reads and that is rarely written. All of them share one or
+ * two cache lines. Scattered, they would touch a dozen lines on a dozen pages. */
 #define READ_BY_ALL __attribute__((section("gpuleak_read_by_all")))
 
-/* The line at AT will be written soon: it is fetched meanwhile. Any address will do. */
+/* Prefetches the line at AT, which will be written soon. AT may be any address. */
 #define SOON_WRITTEN(at) __builtin_prefetch((at), 1)
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Builds and writes the few lines the library prints by itself. Owns no state.
+ * Builds and writes the few lines that the library prints itself. Owns no state.
  */
 #include "interpose/base/message.h"
 
@@ -34,8 +34,8 @@ static bool write_bytes(int fd, const char *bytes, size_t length)
 }
 
 /* A write beyond the limit on file sizes, or to a pipe without a reader, raises a signal that
- * ends the application. It is blocked meanwhile, and taken away unless it was pending before:
- * only a signal that the application itself blocks can have been. */
+ * would end the application. The signal is blocked meanwhile, then removed unless it was pending
+ * before. It can have been pending only if the application blocks it. */
 void write_all(int fd, const char *bytes, size_t length)
 {
 	const struct timespec now = { 0 };
@@ -61,14 +61,14 @@ void write_all(int fd, const char *bytes, size_t length)
 
 static void add_raw(struct text *text, const char *bytes, size_t length)
 {
-	if (length > text->left) /* half a character would be harmful again */
+	if (length > text->left) /* half a character could be harmful again */
 		length = text->left = 0;
 	memcpy(text->at, bytes, length);
 	text->at += length;
 	text->left -= length;
 }
 
-/* Names come from the application: what a terminal or a CI log would obey is spelled out. */
+/* Names come from the application: what a terminal or a CI log would obey is escaped. */
 void text_add_bytes(struct text *text, const char *bytes, size_t length)
 {
 	static const char digits[] = "0123456789ABCDEF";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns the stacks that gpuleak's slow work runs on: a few that are free, for all threads. A
- * stack whose work never returned is not used again.
+ * Owns the stacks for gpuleak's slow work: a few free stacks for all threads. If work never
+ * returns, its stack is not used again.
  */
 #include "interpose/base/own_stack.h"
 
@@ -22,14 +22,14 @@ static struct {
 	_Alignas(64) _Atomic(char *) memory;
 } spare[STACKS];
 
-static __thread uintptr_t low; /* of the stack that the thread is on, if it still is; or 0 */
+static __thread uintptr_t low; /* of the thread's stack, if it is still on it; or 0 */
 
 bool aside_is_on(uintptr_t at)
 {
 	return low && at - low < STACK_BYTES;
 }
 
-/* Threads begin at different places, so that they seldom want the same stack. */
+/* Threads start their search at different places, so that they rarely want the same stack. */
 static unsigned int first_place(void)
 {
 	return (unsigned int)(((uintptr_t)&low >> 12) * 0x9e3779b1u >> 16);

@@ -9,10 +9,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Calls WORK(DATA) on a stack of gpuleak's own, on which the unwinder finds the thread's own
- * frames behind those of WORK. The thread can't be cancelled meanwhile. Where there is no memory
- * for a stack, or the thread is on one already, WORK runs where the caller does. Safe in a signal
- * handler; keeps errno's meaning to WORK. */
+/* Calls WORK(DATA) on a stack of gpuleak's own. The unwinder finds the thread's own frames
+ * behind those of WORK. The thread cannot be cancelled meanwhile. If there is no memory for a
+ * stack, or the thread is on one already, WORK runs on the caller's stack. Safe in a signal
+ * handler; WORK may read the caller's errno. */
 void aside(void (*work)(void *data), void *data);
 
 /* Returns true if AT lies on the stack of gpuleak's own that the thread was on last, unless that

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * A lock that its owner, one thread, takes and gives without an atomic operation: two stores
- * and a load. Others pay for it: they raise a flag, have the kernel run a barrier on every
- * processor of the process (membarrier(2)), and wait until the owner is out. Where the kernel has
- * no such call, or a cache has several owners, everybody takes the plain lock.
+ * A lock that its owner, one thread, takes and releases without an atomic operation: by two
+ * stores and a load. Other threads pay for that. They set a flag, let the kernel run a barrier
+ * on every processor of the process (membarrier(2)), and wait until the owner has left. If the
+ * kernel has no such call, or a cache has several owners, all threads take the plain lock.
  *
- * After the barrier the owner either has been seen inside, or will see the flag: its store of
- * `inside` and its load of `wanted` can't both have happened before it out of order. All it then
- * takes is the plain lock, which who wants it holds.
+ * After the barrier either the owner was seen inside, or it will see the flag: its store of
+ * `inside` and its load of `wanted` cannot both have been moved across the barrier. An owner
+ * that sees the flag takes the plain lock, which the other thread holds.
  */
 #ifndef GPULEAK_OWNER_LOCK_H
 #define GPULEAK_OWNER_LOCK_H
@@ -21,16 +21,16 @@
 #include "ledger/lock.h"
 #include "ledger/nocancel.h"
 
-#define OWNER_LOCK_NAPS 8000u /* short ones for each of lock_patience_naps */
+#define OWNER_LOCK_NAPS 8000u /* short sleeps for each of lock_patience_naps */
 
 struct owner_lock {
-	_Atomic bool inside; /* the owner's */
-	_Atomic bool wanted; /* by who holds `lock` */
-	bool locked;         /* the owner came in by `lock` */
+	_Atomic bool inside; /* written by the owner */
+	_Atomic bool wanted; /* written by the holder of `lock` */
+	bool locked;         /* the owner entered with `lock` */
 	struct lock lock;
 };
 
-/* Whether owners may do without the lock in this process; asked once, before there are any. */
+/* Returns true if owners need no plain lock in this process. Call once, before there are owners. */
 static inline bool owner_lock_possible(void)
 {
 	return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
@@ -42,7 +42,7 @@ static COLD void owner_lock_wait(struct owner_lock *own)
 	own->locked = true;
 }
 
-/* For the owner; ALONE: there is only one, and owner_lock_possible(). */
+/* For the owner. ALONE: there is one owner, and owner_lock_possible() was true. */
 static HOT void owner_lock_take(struct owner_lock *own, bool alone)
 {
 	if (__builtin_expect(alone, 1)) {
@@ -65,8 +65,8 @@ static HOT void owner_lock_give(struct owner_lock *own)
 	}
 }
 
-/* For everybody else. The owner is inside for some instructions only, but may be off its
- * processor meanwhile, with less priority than ours. */
+/* For other threads. The owner is inside for a few instructions only. It may be preempted
+ * meanwhile if its priority is lower. */
 static inline void owner_lock_take_from(struct owner_lock *own, bool alone)
 {
 	static const struct timespec nap = { 0, 50000 };
@@ -83,7 +83,7 @@ static inline void owner_lock_take_from(struct owner_lock *own, bool alone)
 		} else if (spins / OWNER_LOCK_NAPS < __atomic_load_n(&lock_patience_naps,
 								     __ATOMIC_RELAXED)) {
 			nocancel_nanosleep(&nap);
-		} else { /* the owner left gpuleak in the middle */
+		} else { /* the owner left gpuleak without a return */
 			lock_lost();
 			return;
 		}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Parts of a range, kept outside of it. A part, taken or free, is a node; nodes are numbered, so
- * that they take little room and the arrays that hold them can grow without moving. Free
- * neighbours do not exist: who frees a part merges it. Must not walk
- * nodes further than through a grain.
+ * Allocates parts of a range; its data lies outside the range. A part, allocated or free, is a
+ * node. Nodes are numbered, so that they take little room and their arrays can grow without
+ * moving. Free parts are never adjacent: a free merges them. Must not walk more nodes than one
+ * grain has.
  */
 #include "interpose/base/range_allocator.h"
 
@@ -16,12 +16,12 @@
 
 struct offsets_node {
 	uint32_t first, units;
-	uint32_t before, after; /* neighbours, 0 = the range ends */
+	uint32_t before, after; /* adjacent parts, 0 = the range ends */
 	union {
 		struct {
-			uint32_t previous, next; /* in the list of its size, or of spares */
+			uint32_t previous, next; /* in the list of its size, or of unused nodes */
 		};
-		uint64_t note; /* of a taken part */
+		uint64_t note; /* of an allocated part */
 	};
 	bool taken;
 	uint32_t reserved;
@@ -79,13 +79,13 @@ static struct offsets_node *node_of(const struct offsets *offsets, uint32_t node
 	return &offsets->chunk[chunk][number - ((uint64_t)CHUNK_NODES << chunk)];
 }
 
-/* Nodes that the chunks have room for. */
+/* Returns how many nodes the chunks can hold. */
 static uint64_t node_room(const struct offsets *offsets)
 {
 	return ((uint64_t)CHUNK_NODES << offsets->chunks) - CHUNK_NODES;
 }
 
-/* COUNT nodes can be had by new_node(). */
+/* Makes room for COUNT calls of new_node(). Returns false if memory is short. */
 static bool have_nodes(struct offsets *offsets, uint32_t count)
 {
 	struct offsets_node *chunk;
@@ -121,7 +121,8 @@ static void drop_node(struct offsets *offsets, uint32_t node)
 
 /* ---- free parts, by size ---- */
 
-/* The list of parts of UNITS units: 8 lists to a doubling, one a size below 8. */
+/* Returns the list for parts of UNITS units: 8 lists for each doubling, one for each size below
+ * 8. */
 static uint32_t bin_of(uint32_t units)
 {
 	uint32_t log;
@@ -165,7 +166,7 @@ static void unlist(struct offsets *offsets, const struct offsets_node *it)
 		offsets->groups &= ~(1u << bin / 8);
 }
 
-/* The first part of the first list at or after BIN that has one; 0 = none has. */
+/* Returns the first part of the first list at or after BIN that is not empty, or 0. */
 static uint32_t first_from(const struct offsets *offsets, uint32_t bin)
 {
 	uint32_t group = bin / 8, lists, groups;
@@ -183,7 +184,7 @@ static uint32_t first_from(const struct offsets *offsets, uint32_t bin)
 	return offsets->first[group * 8 + (uint32_t)__builtin_ctz(lists)];
 }
 
-/* The units that would be lost before the first multiple of ALIGN in IT. */
+/* Returns the units before the first multiple of ALIGN in IT. */
 static uint32_t lead_of(const struct offsets_node *it, uint32_t align)
 {
 	return -it->first & (align - 1);
@@ -199,8 +200,8 @@ static bool fits(const struct offsets *offsets, uint32_t node, uint32_t units, u
 	return it->units >= units && it->units - units >= lead_of(it, align);
 }
 
-/* A free part with room for UNITS: the first of its own list and of the next may be large
- * enough; of lists from where it fits anywhere, the first is. */
+/* Returns a free part with room for UNITS, or 0. In its own list and in the next the first part
+ * may be large enough. In the lists where every part fits, the first part is used. */
 static uint32_t find_room(const struct offsets *offsets, uint32_t units, uint32_t align)
 {
 	uint32_t bin = bin_of(units), node = offsets->first[bin];
@@ -243,7 +244,7 @@ static void unmark(struct offsets *offsets, uint32_t grain)
 	}
 }
 
-/* The next taken part behind or before NODE; 0: there is none. */
+/* Return the next allocated part after or before NODE, or 0. */
 static uint32_t beside(const struct offsets *offsets, uint32_t node, bool behind)
 {
 	const struct offsets_node *it = node_of(offsets, node);
@@ -260,7 +261,7 @@ static bool begins_in(const struct offsets *offsets, uint32_t node, uint32_t gra
 	return node && node_of(offsets, node)->first / GRAIN == grain;
 }
 
-/* NODE is about to be given. */
+/* NODE is about to be freed. */
 static void forget(struct offsets *offsets, uint32_t node)
 {
 	uint32_t grain = node_of(offsets, node)->first / GRAIN, other;
@@ -276,7 +277,7 @@ static void forget(struct offsets *offsets, uint32_t node)
 		unmark(offsets, grain);
 }
 
-/* The last grain up to GRAIN in which a taken part begins. */
+/* Returns the last grain up to GRAIN in which an allocated part begins. */
 static uint32_t grain_up_to(const struct offsets *offsets, uint32_t grain)
 {
 	for (uint32_t i = 0; i < offsets->levels; i++) {
@@ -324,7 +325,7 @@ bool offsets_find(const struct offsets *offsets, uint32_t unit, uint32_t *ret_fi
 
 /* ---- take and give ---- */
 
-/* A new free part of UNITS between two neighbours, both taken. */
+/* Makes a free part of UNITS between two allocated parts. */
 static void add_free(struct offsets *offsets, uint32_t first, uint32_t units, uint32_t before,
 		     uint32_t after)
 {
@@ -340,7 +341,7 @@ static void add_free(struct offsets *offsets, uint32_t first, uint32_t units, ui
 	list(offsets, node);
 }
 
-/* UNITS rounded up to a power of two, at most MOST, which is one. */
+/* Returns UNITS rounded up to a power of two, at most MOST, which is a power of two. */
 static uint32_t power_up_to(uint32_t units, uint32_t most)
 {
 	if (units >= most)
@@ -380,7 +381,7 @@ uint32_t offsets_take(struct offsets *offsets, uint32_t units, uint32_t align_un
 	return it->first;
 }
 
-/* The part OTHER, which lies behind IT, becomes its. */
+/* Merges OTHER, the part after IT, into IT. */
 static void merge_after(struct offsets *offsets, struct offsets_node *it, uint32_t node,
 			uint32_t other)
 {

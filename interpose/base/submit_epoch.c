@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The word of submit_epoch.h, and whether it can be believed.
+ * The word of submit_epoch.h, and whether it is reliable.
  */
 #include "interpose/base/submit_epoch.h"
 

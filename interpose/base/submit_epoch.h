@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Has the application submitted work since somebody asked last? One word for the process:
- * an epoch, and whether anything was submitted in it. Wrappers of calls that submit note it
- * AFTER the driver's call, which is enough: memory that a call uses is not freed before that call
- * has returned. A submission costs one load while the epoch has one already.
+ * Records whether the application submitted work: one word for the process, with an epoch and
+ * whether anything was submitted in it. A wrapper notes a submission AFTER the driver's call. That
+ * is early enough: memory that a call uses is not freed before the call has returned. If the
+ * epoch has a submission already, another one costs one load.
  *
- * The promise: who reads epoch E, then has the driver record an event, and later frees in
- * epoch E again, needs no other event. Let S be a submission to the same context that was noted
- * before that free. The driver orders S and the recording by means of its own.
+ * The promise: a thread reads epoch E, then records an event. A later free that reads epoch E
+ * again needs no other event. Let S be a submission to the same context that was noted before
+ * that free. The driver orders S and the recording itself.
  *   S first: the event covers it.
  *   The recording first: then what came before it, reading E, happened before S, and S's note
  *   read a word of epoch E or later. It either found SUBMITS_ANY there or set it; whatever
@@ -36,8 +36,8 @@ static inline void submits_note(void)
 		;
 }
 
-/* The present epoch, in which nothing was submitted yet: a new one if something was. Two
- * equal answers: nothing was submitted between them, as far as submits_certain(). */
+/* Returns the present epoch, in which nothing was submitted yet. Begins a new epoch if something
+ * was. Two equal results: nothing was submitted between the calls, if submits_certain(). */
 static inline uint64_t submits_epoch(void)
 {
 	uint64_t word = atomic_load_explicit(&submits_word, memory_order_acquire);
@@ -50,9 +50,9 @@ static inline uint64_t submits_epoch(void)
 	return word >> 1;
 }
 
-/* Every way to submit work that this process has is one that we see. False for good once an
- * unknown function of the driver was handed out (a lookup, an export table), or a library
- * reached the driver past us: then each submits_epoch() must be taken for a new one. */
+/* Returns true if the library intercepts every way to submit work. It is false permanently once
+ * a lookup or an export table returned an unknown function of the driver, or a library called
+ * the driver directly. Then each submits_epoch() must be treated as a new epoch. */
 void submits_unknown(void);
 extern _Atomic bool submits_uncertain __attribute__((visibility("hidden")));
 static inline bool submits_certain(void)
