@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Renders rows and errors of our own ledger without help. Owns that text; allocates
- * nothing, reads no file, and looks symbols up only in what the loader has in memory.
+ * Renders the call sites and errors of the process's own ledger without the gpuleak command.
+ * Owns that text. Allocates nothing, reads no file, and looks symbols up only in what the
+ * loader has in memory.
  */
 #include "interpose/process/fallback_report.h"
 
@@ -109,7 +110,7 @@ static bool same_group(const struct ledger_row *a, const struct ledger_row *b)
 	       a->device == b->device;
 }
 
-/* All that is live of ROW's group, from ROW on; what is told of once is taken away. */
+/* Sums the tallies of ROW's group, from ROW on. Sets those after ROW to 0: counted only once. */
 static struct tally take_group(const struct tallies *tallies, const struct ledger_view *view,
 			       struct ledger_walk walk, const struct ledger_row *row)
 {

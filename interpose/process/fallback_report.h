@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The report of last resort, printed by the library itself when the gpuleak command
- * can't be run: modules and offsets, dynamic symbols, no suppressions.
+ * The report that the library prints itself if the gpuleak command cannot be run: modules and
+ * offsets, dynamic symbols, no suppressions.
  */
 #ifndef GPULEAK_PLAIN_H
 #define GPULEAK_PLAIN_H
@@ -10,8 +10,8 @@
 
 #include "interpose/recorder/recorder.h"
 
-/* Writes it to FD with WHY (how to get a better one) at its end. True if there are leaks
- * or errors. */
+/* Writes the report to FD, with WHY (how to get a better one) at its end. Returns true if there
+ * are leaks or errors. */
 bool plain_report(struct recorder *recorder, int fd, const char *why);
 
 #endif

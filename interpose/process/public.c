@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The functions that programs may call, see gpuleak.h. They change nothing that the program
- * could see but what they are asked for.
+ * The functions that programs may call, see gpuleak.h. They change nothing else that the
+ * program can see.
  */
 #include "interpose/base/export.h"
 
@@ -41,7 +41,7 @@ static uint64_t less(uint64_t from, uint64_t what)
 
 static void add_pool(struct gpuleak_pool_stats *to, const struct ledger_pool *from)
 {
-	/* Other threads go on: each number is of its own moment. */
+	/* Other threads continue: the numbers are of slightly different moments. */
 	uint64_t kept = from->cached + from->pending + from->waste;
 
 	to->turned_off += from->off != 0;
@@ -109,7 +109,7 @@ static int fail(int code)
 	return -1;
 }
 
-/* SIZE is one that a caller of a header from FIRST on may have set. */
+/* Returns true if SIZE is one that a caller with a header from FIRST on may have set. */
 static bool is_size(uint64_t size, size_t first)
 {
 	return size >= first && size <= SIZE_MAX_BELIEVED;
@@ -177,7 +177,7 @@ EXPORT int gpuleak_peak(int restart, uint64_t *ret_bytes)
 
 /* ---- blocks ---- */
 
-/* 0 or the errno. */
+/* Returns 0 or the errno. */
 static int find_block(uint64_t address, bool ignore, struct ledger_block *ret, uint64_t *ret_span)
 {
 	struct recorder *recorder = recorder_now();
@@ -301,7 +301,7 @@ EXPORT unsigned int gpuleak_step(const char *label)
 {
 	unsigned int number = 0;
 
-	/* Busy: a handler of the application's that makes GPU calls meanwhile goes unrecorded. */
+	/* Busy: GPU calls of the application's signal handlers are not recorded meanwhile. */
 	if (!recorder_now() || !recorder_enter())
 		return 0;
 	number = steps_mark(recorder_now(), label);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The variables of the launchers. What is no plain number is no rank; who says nothing has
- * none. A fact of the ledger, so that a killed process has a name, too.
+ * The variables of the launchers. A value that is not a plain number is no rank; without a
+ * variable there is none. The ledger stores the rank, so that a killed process has it, too.
  */
 #include "interpose/process/rank.h"
 
@@ -29,12 +29,12 @@ static const struct launcher {
 struct rank {
 	const struct launcher *launcher; /* NULL: no rank is known */
 	int number;
-	int size; /* 0: not known */
+	int size; /* 0: unknown */
 };
 
 static struct rank at_start;
 
-/* The number in variable NAME, or -1. */
+/* Returns the number in variable NAME, or -1. */
 static int number_of(const char *name)
 {
 	const char *text = name ? secure_getenv(name) : NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * From a finished recording to a report on the user's screen.
+ * From a complete recording to a report for the user.
  */
 #ifndef GPULEAK_VERDICT_H
 #define GPULEAK_VERDICT_H
@@ -14,19 +14,19 @@
  * called from a signal handler (by way of _exit). */
 bool verdict_report(struct recorder *recorder);
 
-/* Reports, unless no report is wanted, that this process's GPU calls were not recorded, and
- * why (recorder_failure()). Returns true: the gate failed. */
+/* If a report is wanted, reports that this process's GPU calls were not recorded, and why
+ * (recorder_failure()). Returns true: the gate failed. */
 bool verdict_unrecorded(void);
 
-/* Called by the constructor: the path that the library was loaded by may be relative to the
- * working directory of that moment. Safe to be called again. */
+/* The constructor calls this: the library's path may be relative to the working directory of
+ * that moment. May be called again. */
 void verdict_start(void);
 
-/* Where the gpuleak command is that belongs to this library: an absolute path. */
+/* Returns the absolute path of the gpuleak command that belongs to this library. */
 bool verdict_find_command(char *ret, size_t size);
 
-/* Reports what lives now to GPULEAK_REPORT_NOW's place, or GPULEAK_REPORT's, and waits until
- * that is done; a path gets the number of the report behind it. 0, or -errno: -ENOTSUP if the
+/* Reports the live blocks to GPULEAK_REPORT_NOW's place, or to GPULEAK_REPORT's, and waits for
+ * the report. A path gets the report's number at its end. Returns 0 or -errno; -ENOTSUP if the
  * place is "none". Not for signal handlers. */
 int verdict_report_now(struct recorder *recorder);
 

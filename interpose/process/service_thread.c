@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waits for wishes and for the time of the next step, and grants them. Owns the thread; must not
- * take a signal of the application's, nor keep its process alive.
+ * Waits for signal requests and for the time of the next step, and handles them. Owns the
+ * thread. Must not take the application's signals or keep its process alive.
  */
 #include "interpose/process/service_thread.h"
 
@@ -25,14 +25,14 @@
 #include "ledger/process_stat.h"
 
 #define MS 1000000ull
-#define LOOK_NS (250 * MS)  /* how often to see whether anybody else is left */
-#define GRACE_NS (1000 * MS) /* for a GPU call to give back what the pool keeps */
+#define LOOK_NS (250 * MS)  /* how often to check whether other threads are left */
+#define GRACE_NS (1000 * MS) /* for a GPU call to trim the pool */
 
 struct helper {
 	struct recorder *recorder;
-	uint64_t every_ns;  /* 0: no steps by time */
+	uint64_t every_ns;  /* 0: no timed steps */
 	uint64_t step_ns;   /* when the next one is due */
-	uint64_t trim_ns;   /* when the pool gives back; 0: nobody asked */
+	uint64_t trim_ns;   /* when to trim the pool; 0: no request */
 	uint32_t steps_done; /* of signals_steps */
 };
 
@@ -82,7 +82,7 @@ static void mark_what_is_due(struct helper *helper)
 	if (!helper->every_ns || now < helper->step_ns)
 		return;
 	steps_mark(helper->recorder, NULL);
-	/* What was slept through is not made up for: steps of no length would not grow. */
+	/* Steps that were missed are not repeated: in steps of no length nothing would grow. */
 	while (helper->step_ns <= now)
 		helper->step_ns += helper->every_ns;
 }
@@ -92,7 +92,7 @@ static void give_back_what_is_due(struct helper *helper)
 	if (!helper->trim_ns || now_ns() < helper->trim_ns)
 		return;
 	helper->trim_ns = 0;
-	if (pool_trim_due()) /* no GPU call has done so meanwhile */
+	if (pool_trim_due()) /* no GPU call has trimmed the pool meanwhile */
 		apis_give_back();
 }
 

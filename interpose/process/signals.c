@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The handler notes a wish and wakes who waits for one, nothing else. A signal that the
- * application handles or ignores stays the application's, and one that it takes later becomes
- * its own as without us.
+ * The handler records a request and wakes the thread that waits for one, nothing else. A
+ * signal that the application handles or ignores stays the application's. If the application
+ * takes a signal later, it gets it as without gpuleak.
  */
 #include "interpose/process/signals.h"
 
@@ -20,12 +20,12 @@
 
 _Atomic uint32_t signals_wishes, signals_steps;
 
-/* One number may stand for several wishes. */
+/* One signal number may stand for several requests. */
 static struct {
 	enum option_id option;
 	enum wish wish;
 	const char *without; /* what does not happen if the signal can't be used */
-	int number;          /* that is caught; 0: none */
+	int number;          /* the signal that is caught; 0: none */
 } wished[] = {
 	{ OPTION_POOL_SIGNAL, WISH_TRIM, ": the pool gives nothing back at it\n", 0 },
 	{ OPTION_REPORT_SIGNAL, WISH_REPORT, ": nothing is reported at it\n", 0 },
@@ -50,7 +50,8 @@ static void note_wish(int number)
 	errno = saved;
 }
 
-/* Raised by the process's own mistakes: to return from them is to make them again. */
+/* The process's own mistakes raise these: after a return from the handler the mistake is
+ * repeated. */
 static bool is_fault(int number)
 {
 	return number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL ||
@@ -88,7 +89,7 @@ static void catch(size_t i, int number)
 		say_not(i, number, "can't be used");
 		return;
 	}
-	/* Ours already: of another option, or of the process that this one was forked from. */
+	/* Another option has it already, or the process that this one was forked from. */
 	if (before.sa_handler != note_wish && before.sa_handler != SIG_DFL) {
 		say_not(i, number, "is handled or ignored by the application, and stays so");
 		return;

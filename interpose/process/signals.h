@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Options that name a signal: what comes as a signal is a wish, and a wish is granted by the
- * helper thread (service_thread.c) or by the next GPU memory call, since a handler may do neither.
+ * Options that name a signal. A signal is a request. The service thread (service_thread.c) or
+ * the next GPU memory call handles it, because a signal handler must do neither.
  */
 #ifndef GPULEAK_SIGNALS_H
 #define GPULEAK_SIGNALS_H
@@ -15,13 +15,14 @@ enum wish {
 	WISH_STEP = 4,   /* GPULEAK_STEP_SIGNAL */
 };
 
-/* What was wished for since somebody took it; who adds to it wakes who waits for the word. */
+/* Requests since they were last taken. The handler that adds one wakes the thread that waits for
+ * the word. */
 extern _Atomic uint32_t signals_wishes;
-/* How many signals came for each; two that come before the first is granted are two steps. */
+/* The number of signals for each request. Two signals before the first is handled are two steps. */
 extern _Atomic uint32_t signals_steps;
 
-/* Catches the signals that options name, if the application leaves them to their default. At
- * the first GPU call; says so, once each, if it can't. */
+/* Catches the signals that options name, if the application left them at their default. Call at
+ * the first GPU call. Prints a line for each that it cannot catch. */
 void signals_start(void);
 
 /* Of enum wish: for which a signal is caught. */
