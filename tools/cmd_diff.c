@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +44,7 @@ static const struct flags_command command = {
 };
 
 /* Returns true if PATH is a file that begins with a brace, which no ledger does. */
-static int is_json(const char *path)
+static bool is_json(const char *path)
 {
 	char first[64];
 	struct stat st;
@@ -51,10 +52,10 @@ static int is_json(const char *path)
 	int fd;
 
 	if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
-		return 0;
+		return false;
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return 0;
+		return false;
 	n = read(fd, first, sizeof(first) - 1);
 	close(fd);
 	first[n > 0 ? n : 0] = '\0';

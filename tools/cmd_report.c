@@ -5,6 +5,7 @@
  * of the contract between the halves.
  */
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +47,7 @@ static void sample(struct session *session, const char *const *paths, size_t cou
 }
 
 /* Returns true if the report shows driver memory; the text of a clean report is one line. */
-static int shows_driver_memory(const struct session *session)
+static bool shows_driver_memory(const struct session *session)
 {
 	const struct report *report = &session->report;
 	int wrong = report->summary.leaked_blocks || report->summary.errors;

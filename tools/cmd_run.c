@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -348,7 +349,7 @@ static void tell_end(const struct run *run, const struct ledger_file *file,
 }
 
 /* A process that called exec has a ledger for each program, with .1, .2 ... appended. */
-static int is_later_image(const struct ledger_file *file)
+static bool is_later_image(const struct ledger_file *file)
 {
 	return strcmp(strrchr(file->path, '.'), ".gpuleak") != 0;
 }

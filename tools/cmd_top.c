@@ -9,6 +9,7 @@
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -509,13 +510,13 @@ static uint32_t said_end(const struct top_view *watch)
 	return header.ended;
 }
 
-static int has_ended(struct top_view *watch)
+static bool has_ended(struct top_view *watch)
 {
 	if (!process_runs(watch->file.pid, watch->file.start_ticks))
-		return 1;
+		return true;
 	if (said_end(watch) != LEDGER_EXEC) {
 		watch->exec_since_s = 0;
-		return 0;
+		return false;
 	}
 	if (watch->exec_since_s == 0)
 		watch->exec_since_s = seconds_now();

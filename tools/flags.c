@@ -7,6 +7,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,13 +106,13 @@ static int find_option(const struct flags_command *command, const char *name, si
 	return -1;
 }
 
-static int has_format(const struct flags_command *command, int format)
+static bool has_format(const struct flags_command *command, int format)
 {
 	const char *word = option_word(OPTION_FORMAT, format);
 
 	for (int i = 0; command->formats && command->formats[i]; i++)
 		if (strcmp(command->formats[i], word) == 0)
-			return 1;
+			return true;
 	return !command->formats;
 }
 

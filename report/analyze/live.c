@@ -6,6 +6,7 @@
 #include "report/analyze/live.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +26,7 @@ struct live_site_node {
 	struct live_site_node *next;
 };
 
-static int same_site(const void *value, const void *key)
+static bool same_site(const void *value, const void *key)
 {
 	const struct live_site *a = &((const struct live_site_node *)value)->site, *b = key;
 

@@ -6,6 +6,7 @@
 #include "report/analyze/ranks.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +41,7 @@ static int compare_found(const void *left, const void *right)
 	return a->rank < b->rank ? -1 : a->rank > b->rank;
 }
 
-static int same_leak(const struct found *a, const struct found *b)
+static bool same_leak(const struct found *a, const struct found *b)
 {
 	return a->fingerprint == b->fingerprint && a->place == b->place;
 }

@@ -6,6 +6,7 @@
 #include "report/analyze/trend.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "report/analyze/live.h"
@@ -22,7 +23,7 @@ struct trend_site {
 	struct trend_site *next;
 };
 
-static int same(const void *value, const void *key)
+static bool same(const void *value, const void *key)
 {
 	const struct trend_site *a = value;
 	const struct live_site *b = key;

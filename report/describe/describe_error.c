@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "report/util/escape.h"
@@ -71,7 +72,7 @@ static int tells_of_block(const struct report_error *error)
 	return strcmp(error->type, "interior-free") == 0 && error->block_bytes;
 }
 
-static int is_object(const struct report_error *error)
+static bool is_object(const struct report_error *error)
 {
 	return error->kind && strncmp(error->kind, "object/", strlen("object/")) == 0;
 }
@@ -193,7 +194,7 @@ void text_error(FILE *out, const struct error_group *group)
 		print_event(out, "It was first freed by", &error->freed, " at");
 }
 
-static int same_error(const void *value, const void *key)
+static bool same_error(const void *value, const void *key)
 {
 	const struct report_error *a = ((const struct error_group *)value)->error, *b = key;
 

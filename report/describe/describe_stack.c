@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "report/util/escape.h"
@@ -43,7 +44,7 @@ static void print_function(FILE *out, const struct report_frame *frame)
 
 /* Returns true for functions that start a program or a thread: frames below them are not
  * printed. */
-static int begins(const struct report_frame *frame)
+static bool begins(const struct report_frame *frame)
 {
 	static const char *const names[] = {
 		"_start", "__libc_start_main", "__libc_start_main_impl", "__libc_start_call_main",
@@ -51,13 +52,13 @@ static int begins(const struct report_frame *frame)
 	};
 
 	if (frame->language != FRAME_NATIVE)
-		return 0;
+		return false;
 	if (!frame->function) /* libc without symbols: only between two that are known */
 		return frame->module && strstr(frame->module, "/libc.so.6") != NULL;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (strcmp(frame->function, names[i]) == 0)
-			return 1;
-	return 0;
+			return true;
+	return false;
 }
 
 /* Returns the number of frames without the outermost ones that only start a program or a thread. */

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,7 +85,7 @@ static int compare(const void *left, const void *right)
 	return a->leak < b->leak ? -1 : a->leak > b->leak;
 }
 
-static int same_fingerprint(const void *value, const void *key)
+static bool same_fingerprint(const void *value, const void *key)
 {
 	return ((const struct finding *)value)->fingerprint == *(const uint64_t *)key;
 }

@@ -5,6 +5,7 @@
 #include "report/describe/kinds.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,7 +50,7 @@ const char *kind_words(const char *kind)
 	return kind;
 }
 
-static int is_memory(size_t i)
+static bool is_memory(size_t i)
 {
 	return strchr(kinds[i].name, '/') == NULL;
 }

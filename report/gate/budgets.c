@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -147,7 +148,7 @@ int budgets_load(const char *path, struct budgets **ret, char *error, size_t err
 	return budgets_parse(NULL, 0, path, ret, error, error_size);
 }
 
-int budget_covers(const struct budget *rule, const struct report_leak *leak)
+bool budget_covers(const struct budget *rule, const struct report_leak *leak)
 {
 	switch (rule->subject) {
 	case BUDGET_KIND:
@@ -164,7 +165,7 @@ int budget_covers(const struct budget *rule, const struct report_leak *leak)
 	case BUDGET_PEAK:
 		break;
 	}
-	return 0;
+	return false;
 }
 
 void budgets_destroy(struct budgets *budgets)

@@ -14,6 +14,7 @@
 #ifndef GPULEAK_REPORT_BUDGETS_H
 #define GPULEAK_REPORT_BUDGETS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -55,7 +56,7 @@ int budgets_parse(const char *text, size_t length, const char *name, struct budg
 int budgets_load(const char *path, struct budgets **ret, char *error, size_t error_size);
 
 /* Returns true if RULE covers LEAK. A rule for peaks covers no leak. */
-int budget_covers(const struct budget *rule, const struct report_leak *leak);
+bool budget_covers(const struct budget *rule, const struct report_leak *leak);
 
 void budgets_destroy(struct budgets *budgets); /* NULL is fine */
 

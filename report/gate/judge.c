@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -279,7 +280,7 @@ int judge(const struct judge_input *input, struct judgement *ret)
 	return bench.result;
 }
 
-int judgement_fails(const struct judgement *judgement)
+bool judgement_fails(const struct judgement *judgement)
 {
 	return !judgement || judgement->verdict != JUDGE_CLEAN;
 }

@@ -6,6 +6,7 @@
 #ifndef GPULEAK_REPORT_JUDGE_H
 #define GPULEAK_REPORT_JUDGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -58,7 +59,7 @@ int judge(const struct judge_input *input, struct judgement *ret);
 
 /* Returns true if leaks fail the run: without a JUDGEMENT or with one that is not clean. Invalid
  * frees always fail it. */
-int judgement_fails(const struct judgement *judgement);
+bool judgement_fails(const struct judgement *judgement);
 
 /* "gate failed: ", "gate passed: ", "gate has nothing to judge: " */
 const char *judge_prefix(enum judge_verdict verdict);

@@ -4,6 +4,7 @@
  * everything. A place without a stack can only be allowed by its kind or call.
  */
 #include <inttypes.h>
+#include <stdbool.h>
 
 #include "report/symbols/fingerprint.h"
 #include "report/gate/judge_internal.h"
@@ -31,17 +32,17 @@ struct told {
 	size_t again;
 };
 
-static int is_told(struct told *told, const struct report_site *site)
+static bool is_told(struct told *told, const struct report_site *site)
 {
 	uint64_t fingerprint = report_fingerprint(site->api, site->kind, site->stack);
 	size_t known = told->count < JUDGE_PLACES_MAX ? told->count : JUDGE_PLACES_MAX;
 
 	for (size_t i = 0; i < known; i++)
 		if (told->fingerprints[i] == fingerprint)
-			return 1;
+			return true;
 	if (told->count < JUDGE_PLACES_MAX)
 		told->fingerprints[told->count] = fingerprint;
-	return 0;
+	return false;
 }
 
 void judge_sites(struct bench *bench, const struct judge_input *input)

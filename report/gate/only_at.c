@@ -5,6 +5,7 @@
 #include "report/gate/only_at.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,7 +88,7 @@ int only_at_load(const char *path, struct only_at **ret, char *error, size_t err
 	return only_at_parse(NULL, 0, path, ret, error, error_size);
 }
 
-static int allows(const struct only_at_rule *rule, const struct report_site *site)
+static bool allows(const struct only_at_rule *rule, const struct report_site *site)
 {
 	if (rule->type == SITE)
 		return frame_pattern_match_any(&rule->pattern, site->stack->frames,
@@ -95,12 +96,12 @@ static int allows(const struct only_at_rule *rule, const struct report_site *sit
 	return strcmp(rule->pattern.text, rule->type == KIND ? site->kind : site->api) == 0;
 }
 
-int only_at_allows(const struct only_at *policy, const struct report_site *site)
+bool only_at_allows(const struct only_at *policy, const struct report_site *site)
 {
 	for (size_t i = 0; i < policy->count; i++)
 		if (allows(&policy->rules[i], site))
-			return 1;
-	return 0;
+			return true;
+	return false;
 }
 
 const char *only_at_name(const struct only_at *policy)

@@ -11,6 +11,7 @@
 #ifndef GPULEAK_REPORT_ONLY_AT_H
 #define GPULEAK_REPORT_ONLY_AT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct only_at;
@@ -25,7 +26,7 @@ int only_at_parse(const char *text, size_t length, const char *name, struct only
 int only_at_load(const char *path, struct only_at **ret, char *error, size_t error_size);
 
 /* Returns true if a rule allows SITE to allocate. */
-int only_at_allows(const struct only_at *policy, const struct report_site *site);
+bool only_at_allows(const struct only_at *policy, const struct report_site *site);
 
 /* Its path. */
 const char *only_at_name(const struct only_at *policy);

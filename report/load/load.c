@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +34,7 @@ static ssize_t read_at(int fd, uint8_t *bytes, size_t size, off_t from)
 	return (ssize_t)done;
 }
 
-static int has_magic(const struct ledger_header *header)
+static bool has_magic(const struct ledger_header *header)
 {
 	return memcmp(header->magic, LEDGER_MAGIC, sizeof(header->magic)) == 0;
 }
@@ -86,7 +87,7 @@ static struct ledger_chunk *chunk_at(struct loaded_ledger *ledger, uint32_t numb
 	return (struct ledger_chunk *)(ledger->bytes + (size_t)number * LEDGER_CHUNK);
 }
 
-static int is_used(uint32_t state)
+static bool is_used(uint32_t state)
 {
 	return state == LEDGER_BLOCK_LIVE || state == LEDGER_BLOCK_FREEING ||
 	       state == LEDGER_BLOCK_RELEASED;

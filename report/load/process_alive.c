@@ -5,6 +5,7 @@
 #include "report/load/process_alive.h"
 
 #include <limits.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,11 +18,11 @@ static int on_this_host(const char *host)
 	return !host || (gethostname(here, sizeof(here) - 1) == 0 && strcmp(here, host) == 0);
 }
 
-int process_alive(int pid, uint64_t start_ticks, const char *host)
+bool process_alive(int pid, uint64_t start_ticks, const char *host)
 {
 	struct process_stat stat;
 
 	if (pid <= 0 || !on_this_host(host) || process_stat_read(pid, &stat) < 0)
-		return 0;
+		return false;
 	return stat.state != 'Z' && stat.state != 'X' && stat.start_ticks == start_ticks;
 }

@@ -2,6 +2,7 @@
  *
  * Computes the age of a block. The ledger's clock stops when its process ends.
  */
+#include <stdbool.h>
 #include <time.h>
 
 #include "report/load/process_alive.h"
@@ -51,7 +52,7 @@ void build_age(struct builder *b, uint64_t older_ns)
 	b->born_before_ns = b->none_old ? 0 : now - older_ns;
 }
 
-int build_is_young(const struct builder *b, const struct ledger_block *block)
+bool build_is_young(const struct builder *b, const struct ledger_block *block)
 {
 	return b->none_old || block->time_ns > b->born_before_ns;
 }

@@ -5,6 +5,7 @@
  * interpreter by the names of functions and files. Must not open files.
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "report/model/builder.h"
@@ -17,7 +18,7 @@ struct python_location {
 
 /* ---- reading ---- */
 
-static int same_location(const void *value, const void *key)
+static bool same_location(const void *value, const void *key)
 {
 	const struct report_frame *a = &((const struct python_location *)value)->frame, *b = key;
 
@@ -134,7 +135,7 @@ static const struct report_frame *whole(const struct symbol_location *location)
 }
 
 /* Compilers cut it in parts and add to its name: ".cold", ".lto_priv.0". */
-static int is_loop(const struct report_frame *frame)
+static bool is_loop(const struct report_frame *frame)
 {
 	static const char name[] = "_PyEval_EvalFrameDefault";
 
@@ -145,14 +146,14 @@ static int is_loop(const struct report_frame *frame)
 
 /* In a build where each instruction is a function that jumps to the next one (Python 3.14 by
  * clang), such a function replaces the loop in the stack, or is its caller. */
-static int is_instruction(const struct report_frame *frame)
+static bool is_instruction(const struct report_frame *frame)
 {
 	return frame->function && starts_with(frame->function, "_TAIL_CALL_");
 }
 
 /* Returns true for the interpreter's file and for modules of the standard library that only make
  * calls, such as ctypes. */
-static int is_interpreter_file(const char *module)
+static bool is_interpreter_file(const char *module)
 {
 	const char *name = base_name(module);
 
@@ -162,7 +163,7 @@ static int is_interpreter_file(const char *module)
 }
 
 /* Programs that have an interpreter linked in call its functions by these names. */
-static int is_interpreter_function(const char *function)
+static bool is_interpreter_function(const char *function)
 {
 	return starts_with(function, "_Py") ||
 	       (starts_with(function, "Py") && function[2] >= 'A' && function[2] <= 'Z');
@@ -253,7 +254,7 @@ static size_t count_calls(const struct python_frames *python)
 	return calls;
 }
 
-static int is_interpreter(const struct report_frame *frame)
+static bool is_interpreter(const struct report_frame *frame)
 {
 	return (frame->module && is_interpreter_file(frame->module) &&
 		!strstr(frame->module, "/lib-dynload/") &&

@@ -4,6 +4,7 @@
  * rules once for each function, file and module, because many stacks have few different frames.
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "report/model/builder.h"
@@ -16,7 +17,7 @@ struct known_frame {
 };
 
 /* Strings of one process are interned: the same text is the same pointer, or at worst two. */
-static int same_frame(const void *value, const void *key)
+static bool same_frame(const void *value, const void *key)
 {
 	const struct known_frame *known = value;
 	const struct report_frame *frame = key;

@@ -4,6 +4,7 @@
  * hostile ledger can not make it larger than it is.
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +32,7 @@ struct stack_node {
 
 const struct report_stack build_no_stack;
 
-static int same_ref(const void *value, const void *key)
+static bool same_ref(const void *value, const void *key)
 {
 	return ((const struct ref_node *)value)->ref == *(const uint32_t *)key;
 }
@@ -174,7 +175,7 @@ static int locate(struct builder *b, uint64_t pc, uint32_t epoch,
 				   ret);
 }
 
-static int same_stack(const void *value, const void *key)
+static bool same_stack(const void *value, const void *key)
 {
 	const struct stack_node *a = value, *b = key;
 

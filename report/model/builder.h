@@ -6,6 +6,7 @@
 #ifndef GPULEAK_REPORT_BUILD_H
 #define GPULEAK_REPORT_BUILD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -56,7 +57,7 @@ int build_identity(struct builder *b, const char *name);
 /* Computes from when on blocks are too young for the report: see loaded_ledger.older_ns. After
  * build_identity(). */
 void build_age(struct builder *b, uint64_t older_ns);
-int build_is_young(const struct builder *b, const struct ledger_block *block);
+bool build_is_young(const struct builder *b, const struct ledger_block *block);
 
 /* Groups the blocks that CHOICE selects; adds the others to the sums of blocks left out.
  * 0 or -ENOMEM. */
@@ -167,7 +168,7 @@ int build_deferred(struct builder *b);
 /* Reads the program's rank, and its own suppressions if WITH_SUPPRESSIONS is set. 0 or -ENOMEM. */
 int build_program(struct builder *b, int with_suppressions);
 /* Returns true if observations of KIND describe the program and not its coverage. */
-int build_is_of_program(const char *kind);
+bool build_is_of_program(const char *kind);
 
 /* Reads the samples of live bytes. 0 or -ENOMEM. */
 int build_timeline(struct builder *b);

@@ -5,6 +5,7 @@
  */
 #include "report/model/driver_memory_series.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "report/util/number.h"
@@ -23,7 +24,7 @@ struct known_row { /* blocks of one row come in crowds */
 };
 #define KNOWN_ROWS 256u
 
-static int is_text(const char *bytes, uint32_t length, const char *text)
+static bool is_text(const char *bytes, uint32_t length, const char *text)
 {
 	return strlen(text) == length && memcmp(bytes, text, length) == 0;
 }

@@ -4,6 +4,7 @@
  * suppressed ones, memory of caches, and objects.
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,7 @@ struct group {
 	struct group *next;
 };
 
-static int same_group(const void *value, const void *key)
+static bool same_group(const void *value, const void *key)
 {
 	const struct report_leak *a = &((const struct group *)value)->leak, *b = key;
 
@@ -95,7 +96,7 @@ static int group_of(struct builder *b, const struct ledger_block *block, struct 
 	return r < 0 ? r : build_add_ref(b, refs, block->row, *ret);
 }
 
-static int has_more_references(const struct ledger_block *a, const struct ledger_block *b)
+static bool has_more_references(const struct ledger_block *a, const struct ledger_block *b)
 {
 	return a->references > b->references ||
 	       (a->references == b->references && a->history && !b->history);

@@ -7,6 +7,7 @@
 #define GPULEAK_REPORT_MODEL_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -285,7 +286,7 @@ void report_process_destroy(struct report_process *process); /* NULL is fine */
 
 /* Returns true if DEFERRED fails the gate: only the application could free it, and it is not
  * reported as a leak. */
-int report_deferred_fails(const struct report_deferred *deferred);
+bool report_deferred_fails(const struct report_deferred *deferred);
 
 /* Sets how the process ended, for a caller that waited for it. */
 void report_process_set_ended(struct report_process *process, enum report_ended ended, int status);

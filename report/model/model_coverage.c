@@ -6,6 +6,7 @@
 #include "report/model/model_coverage.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,14 +99,14 @@ static int read_raw(struct builder *b, const struct ledger_fact *record, struct 
 }
 
 /* Returns true if MODULE looked up so many functions that one lookup proves nothing. */
-static int is_wholesale(const struct raw *raw, size_t count, const char *module)
+static bool is_wholesale(const struct raw *raw, size_t count, const char *module)
 {
 	for (size_t i = 0; i < count; i++)
 		if (module && raw[i].module && raw[i].count >= WHOLESALE &&
 		    strcmp(raw[i].kind, "cuGetProcAddress") == 0 &&
 		    strcmp(raw[i].module, module) == 0)
-			return 1;
-	return 0;
+			return true;
+	return false;
 }
 
 /* Returns true if a CUDA runtime asked for the table: runtimes use known internal tables. */
@@ -144,7 +145,7 @@ static int read_all(struct builder *b, struct raw **ret, size_t *ret_count)
 	return r;
 }
 
-static int same_subject(const struct raw *a, const struct raw *b)
+static bool same_subject(const struct raw *a, const struct raw *b)
 {
 	return strcmp(a->kind, b->kind) == 0 && strcmp(a->subject, b->subject) == 0;
 }
@@ -237,7 +238,7 @@ static int say_reach(struct builder *b, const struct report_fact *fact,
 	return r;
 }
 
-static int is_untracked(const struct report_fact *fact)
+static bool is_untracked(const struct report_fact *fact)
 {
 	return fact->asked_for && fact->detail && strcmp(fact->kind, "untracked") == 0;
 }

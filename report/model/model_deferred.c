@@ -4,6 +4,7 @@
  * deferred at the end its creator, its release and its holders, if recorded.
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,7 +127,7 @@ static int read_event(struct builder *b, uint32_t api, uint32_t stack, struct re
 	return r < 0 ? r : build_stack(b, stack, &ret->stack);
 }
 
-static int same_mapping(const void *value, const void *key)
+static bool same_mapping(const void *value, const void *key)
 {
 	const struct report_mapping *a = value, *b = key;
 
@@ -360,21 +361,21 @@ static void sort_deferred(struct report_deferred_frees *frees,
 
 /* ---- equal ones ---- */
 
-static int same_event(const struct report_event *a, const struct report_event *b)
+static bool same_event(const struct report_event *a, const struct report_event *b)
 {
 	return a->api == b->api && a->stack == b->stack; /* interned */
 }
 
-static int same_holders(const struct report_holder *a, const struct report_holder *b)
+static bool same_holders(const struct report_holder *a, const struct report_holder *b)
 {
 	for (; a && b; a = a->next, b = b->next)
 		if (a->what != b->what || a->kind != b->kind ||
 		    !same_event(&a->allocated, &b->allocated))
-			return 0;
+			return false;
 	return a == b;
 }
 
-static int same_deferred(const void *value, const void *key)
+static bool same_deferred(const void *value, const void *key)
 {
 	const struct report_deferred *a = value, *b = key;
 
@@ -437,7 +438,7 @@ int build_deferred(struct builder *b)
 	return r;
 }
 
-int report_deferred_fails(const struct report_deferred *deferred)
+bool report_deferred_fails(const struct report_deferred *deferred)
 {
 	return deferred->reason == REPORT_DEFERRED_USER_EVENT && !deferred->pattern;
 }

@@ -4,6 +4,7 @@
  * differ only in the module map are one site.
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,13 +32,13 @@ struct window {
 	uint32_t first, count; /* steps */
 };
 
-static int same_pcs(const struct ledger_stack *a, const struct ledger_stack *b)
+static bool same_pcs(const struct ledger_stack *a, const struct ledger_stack *b)
 {
 	return a == b || (a && b && a->frames == b->frames &&
 			  memcmp(a->pc, b->pc, a->frames * sizeof(a->pc[0])) == 0);
 }
 
-static int same_site(const void *value, const void *key)
+static bool same_site(const void *value, const void *key)
 {
 	const struct growth_site *a = value, *b = key;
 
@@ -127,7 +128,7 @@ static size_t known_steps(const struct growth_site *site, const struct window *w
 	return end - first;
 }
 
-static int is_constant(const struct growth_series *series, unsigned int intervals)
+static bool is_constant(const struct growth_series *series, unsigned int intervals)
 {
 	const uint64_t *last = &series->values[series->count - 1];
 

@@ -4,6 +4,7 @@
  * The ledger does not record that. It is certain only where one reference is open.
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@ static int compare_orders(const void *left, const void *right)
 	return a->order < b->order ? -1 : a->order > b->order;
 }
 
-static int same_place(const struct report_frame *a, const struct report_frame *b)
+static bool same_place(const struct report_frame *a, const struct report_frame *b)
 {
 	return a->offset == b->offset && a->line == b->line &&
 	       (a->module == b->module ||

@@ -6,6 +6,7 @@
 #include "report/model/model_pool.h"
 
 #include <errno.h>
+#include <stdbool.h>
 
 #include "report/model/builder.h"
 #include "report/util/number.h"
@@ -64,7 +65,7 @@ static void add_up(struct ledger_pool *to, const struct ledger_pool *from)
 }
 
 /* Returns true if the pool existed and was never used. */
-static int is_idle(const struct ledger_pool *pool)
+static bool is_idle(const struct ledger_pool *pool)
 {
 	uint64_t any = pool->hits | pool->native_allocs | pool->frees | pool->peak_reserved;
 

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,7 +108,7 @@ int build_program(struct builder *b, int with_suppressions)
 	return r < 0 || !with_suppressions ? r : read_suppressions(b, &parts);
 }
 
-int build_is_of_program(const char *kind)
+bool build_is_of_program(const char *kind)
 {
 	return strcmp(kind, LEDGER_FACT_RANK) == 0 || strcmp(kind, LEDGER_FACT_LSAN) == 0;
 }

@@ -6,6 +6,7 @@
 #include "report/model/model_sites.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +79,7 @@ static int row_text(struct site_gathering *g, uint32_t ref, const char **ret)
 
 /* ---- kinds ---- */
 
-static int same_kind(const void *value, const void *key)
+static bool same_kind(const void *value, const void *key)
 {
 	const struct report_kind *a = &((const struct kind_node *)value)->public, *b = key;
 
@@ -209,7 +210,7 @@ int build_kinds(struct builder *b)
 
 /* ---- sites ---- */
 
-static int same_site(const void *value, const void *key)
+static bool same_site(const void *value, const void *key)
 {
 	const struct report_site *a = &((const struct site_node *)value)->public, *b = key;
 

@@ -5,6 +5,7 @@
 #include "report/suppress/frame_pattern.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,12 +69,12 @@ int frame_pattern_parse(struct frame_pattern *ret, const struct line *line, cons
 	return lines_fail(line->file, -ENOMEM, "out of memory");
 }
 
-int frame_pattern_match(const struct frame_pattern *pattern, const char *text)
+bool frame_pattern_match(const struct frame_pattern *pattern, const char *text)
 {
 	return text && *text && wildcard_matches(&pattern->wildcard, text);
 }
 
-int frame_pattern_match_any(const struct frame_pattern *pattern,
+bool frame_pattern_match_any(const struct frame_pattern *pattern,
 			    const struct report_frame *frames, size_t count)
 {
 	uint64_t fingerprint;
@@ -85,8 +86,8 @@ int frame_pattern_match_any(const struct frame_pattern *pattern,
 		if (frame_pattern_match(pattern, frames[i].function) ||
 		    frame_pattern_match(pattern, frames[i].file) ||
 		    frame_pattern_match(pattern, frames[i].module))
-			return 1;
-	return 0;
+			return true;
+	return false;
 }
 
 void frame_pattern_finish(struct frame_pattern *pattern)

@@ -8,6 +8,7 @@
 #ifndef GPULEAK_REPORT_FRAME_PATTERN_H
 #define GPULEAK_REPORT_FRAME_PATTERN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,10 +37,10 @@ int frame_pattern_compile(struct frame_pattern *ret, const char *text, size_t le
 int frame_pattern_parse(struct frame_pattern *ret, const struct line *line, const char *hint);
 
 /* Returns true if TEXT matches. NULL and "" never match. */
-int frame_pattern_match(const struct frame_pattern *pattern, const char *text);
+bool frame_pattern_match(const struct frame_pattern *pattern, const char *text);
 
 /* Returns true if one of FRAMES matches, or if their fingerprint is the pattern's. */
-int frame_pattern_match_any(const struct frame_pattern *pattern,
+bool frame_pattern_match_any(const struct frame_pattern *pattern,
 			    const struct report_frame *frames, size_t count);
 
 void frame_pattern_finish(struct frame_pattern *pattern);

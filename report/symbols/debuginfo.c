@@ -8,6 +8,7 @@
 
 #include <dwarf.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "report/util/report_arena.h"
@@ -152,7 +153,7 @@ static void list_functions(struct ranges *ranges, Dwarf_Die *parent, unsigned in
 	} while (dwarf_siblingof(&die, &die) == 0);
 }
 
-static int same_unit(const void *value, const void *key)
+static bool same_unit(const void *value, const void *key)
 {
 	return ((const struct unit *)value)->offset == *(const Dwarf_Off *)key;
 }

@@ -6,6 +6,7 @@
 #include "report/symbols/elfsymbols.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +32,7 @@ static int rank_of(const GElf_Sym *symbol, const char *name)
 	       (name[0] != '_');
 }
 
-static int is_function(const GElf_Sym *symbol)
+static bool is_function(const GElf_Sym *symbol)
 {
 	unsigned int type = GELF_ST_TYPE(symbol->st_info);
 

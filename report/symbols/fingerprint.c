@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -87,12 +88,12 @@ static uint64_t frame_hash(const struct report_frame *frame, int of_build)
 	return hash;
 }
 
-static int has_application(const struct report_frame *frames, size_t count)
+static bool has_application(const struct report_frame *frames, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		if (frames[i].role == FRAME_APPLICATION)
-			return 1;
-	return 0;
+			return true;
+	return false;
 }
 
 /* Adds the application's frames to HASH; all FRAMES if none is the application's. */

@@ -234,14 +234,14 @@ static struct names names_of(const struct report_frame *frame)
 }
 
 /* A pattern of stars only is no match for what is not known: "" is for that. */
-static int field_matches(const struct wildcard *wildcard, const char *name)
+static bool field_matches(const struct wildcard *wildcard, const char *name)
 {
 	int for_unknown = wildcard->count == 1 && wildcard->pieces[0] == '\0';
 
 	return *name ? !for_unknown && wildcard_matches(wildcard, name) : for_unknown;
 }
 
-static int rule_matches(const struct rule *rule, const struct names *names)
+static bool rule_matches(const struct rule *rule, const struct names *names)
 {
 	const char *const texts[FIELDS] = { rule->whole_path ? names->path : names->module,
 					    names->function, names->file, names->file };
@@ -251,9 +251,9 @@ static int rule_matches(const struct rule *rule, const struct names *names)
 		    field_matches(&rule->wildcards[field], texts[field]))
 			continue;
 		if (field != PATH || !field_matches(&rule->wildcards[field], names->path))
-			return 0;
+			return false;
 	}
-	return 1;
+	return true;
 }
 
 struct rules_frame rules_frame(const struct rules *rules, const struct report_frame *frame)

@@ -11,6 +11,7 @@
 #include <elfutils/libdwfl.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,7 +142,7 @@ static void write_build_id(const struct symbol_module *module, char ret[2 * BUIL
 	ret[2 * module->build_id_bytes] = '\0';
 }
 
-static int same_module(const void *value, const void *key)
+static bool same_module(const void *value, const void *key)
 {
 	const struct symbol_module *a = value, *b = key;
 
@@ -310,7 +311,7 @@ static void open_module(struct symbolizer *symbolizer, struct symbol_module *mod
 	use_file(module, path, fd);
 }
 
-static int is_mangled(const char *name)
+static bool is_mangled(const char *name)
 {
 	return name[0] == '_' && name[1] == 'Z';
 }
@@ -380,7 +381,7 @@ static const char *demangle(struct symbolizer *symbolizer, const char *name)
 	return ret;
 }
 
-static int is_part(const char *part, size_t length, const char *name)
+static bool is_part(const char *part, size_t length, const char *name)
 {
 	return strlen(name) == length && memcmp(part, name, length) == 0;
 }
@@ -498,7 +499,7 @@ static size_t look_up(struct symbolizer *symbolizer, struct symbol_module *modul
 	return count;
 }
 
-static int same_location(const void *value, const void *key)
+static bool same_location(const void *value, const void *key)
 {
 	const struct symbol_lookup *a = value, *b = key;
 

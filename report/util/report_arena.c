@@ -5,6 +5,7 @@
 #include "report/util/report_arena.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,7 +88,7 @@ void arena_finish(struct report_arena *arena)
 }
 
 void *table_find(const struct table *table, uint64_t hash,
-		 int (*same)(const void *value, const void *key), const void *key)
+		 bool (*same)(const void *value, const void *key), const void *key)
 {
 	if (table->size == 0)
 		return NULL;
@@ -165,7 +166,7 @@ struct text_key {
 	size_t length;
 };
 
-static int same_text(const void *value, const void *key)
+static bool same_text(const void *value, const void *key)
 {
 	const struct text_key *wanted = key;
 

@@ -7,6 +7,7 @@
 #define GPULEAK_REPORT_ARENA_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -45,7 +46,7 @@ struct table {
 
 /* Returns the value of HASH for which SAME(value, KEY) is true, or NULL. */
 void *table_find(const struct table *table, uint64_t hash,
-		 int (*same)(const void *value, const void *key), const void *key);
+		 bool (*same)(const void *value, const void *key), const void *key);
 
 /* Adds VALUE (not NULL) without checking for an equal one. 0 or -ENOMEM. */
 int table_add(struct table *table, uint64_t hash, void *value);

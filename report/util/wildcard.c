@@ -6,6 +6,7 @@
 #include "report/util/wildcard.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +36,7 @@ void wildcard_finish(struct wildcard *wildcard)
 /* Each piece is taken as early as possible: what is left for the next ones is then as
  * long as it can be, so going back could not find more. Only the last piece of a pattern
  * that is held at the end has its place given. */
-int wildcard_matches(const struct wildcard *wildcard, const char *text)
+bool wildcard_matches(const struct wildcard *wildcard, const char *text)
 {
 	const char *piece = wildcard->pieces;
 	size_t length, left;
@@ -44,7 +45,7 @@ int wildcard_matches(const struct wildcard *wildcard, const char *text)
 		length = strlen(piece);
 		if (i == 0 && wildcard->at_start) {
 			if (strncmp(text, piece, length) != 0)
-				return 0;
+				return false;
 			text += length;
 			if (wildcard->count == 1 && wildcard->at_end)
 				return *text == '\0';
@@ -56,8 +57,8 @@ int wildcard_matches(const struct wildcard *wildcard, const char *text)
 		}
 		text = strstr(text, piece);
 		if (!text)
-			return 0;
+			return false;
 		text += length;
 	}
-	return 1;
+	return true;
 }

@@ -6,6 +6,7 @@
 #ifndef GPULEAK_REPORT_WILDCARD_H
 #define GPULEAK_REPORT_WILDCARD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define WILDCARD_BYTES_MAX 4096 /* of a pattern, for whoever parses one */
@@ -24,6 +25,6 @@ int wildcard_compile(const char *pattern, size_t length, int at_start, int at_en
 void wildcard_finish(struct wildcard *wildcard);
 
 /* Returns true if TEXT contains the pieces in their order. */
-int wildcard_matches(const struct wildcard *wildcard, const char *text);
+bool wildcard_matches(const struct wildcard *wildcard, const char *text);
 
 #endif

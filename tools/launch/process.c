@@ -6,6 +6,7 @@
 #include "ledger/process_stat.h"
 
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,12 +20,12 @@ unsigned long long process_start_ticks(int pid)
 	return pid <= 0 || process_stat_read(pid, &stat) < 0 ? 0 : stat.start_ticks;
 }
 
-int process_runs(int pid, unsigned long long start_ticks)
+bool process_runs(int pid, unsigned long long start_ticks)
 {
 	struct process_stat stat;
 
 	if (pid <= 0 || process_stat_read(pid, &stat) < 0)
-		return 0;
+		return false;
 	return (start_ticks == 0 || stat.start_ticks == start_ticks) && !strchr("ZXx", stat.state);
 }
 

@@ -13,7 +13,7 @@ unsigned long long process_start_ticks(int pid);
 
 /* Returns true if the process still runs (a zombie does not). START_TICKS 0: any process with that
  * pid. */
-int process_runs(int pid, unsigned long long start_ticks);
+bool process_runs(int pid, unsigned long long start_ticks);
 
 /* Returns how many milliseconds ago process PID started; -1 if there is no such process. */
 long long process_age_ms(int pid);

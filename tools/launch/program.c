@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,7 +98,7 @@ static const char *base_name(const char *path)
 }
 
 /* The loader itself, started as a program, has no interpreter but preloads all the same. */
-static int is_loader(const char *path)
+static bool is_loader(const char *path)
 {
 	const char *base = base_name(path);
 
@@ -105,7 +106,7 @@ static int is_loader(const char *path)
 }
 
 /* Its loader takes no library that was linked with glibc: it prints errors and ends with 127. */
-static int is_musl_loader(const char *path)
+static bool is_musl_loader(const char *path)
 {
 	return strncmp(base_name(path), "ld-musl-", strlen("ld-musl-")) == 0;
 }

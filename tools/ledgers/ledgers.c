@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,12 +28,12 @@ const char *ledger_variable(const char *name)
 }
 
 /* Returns the text after the last ".gpuleak": "" or ".N". */
-static int is_suffix(const char *at)
+static bool is_suffix(const char *at)
 {
 	if (*at == '\0')
-		return 1;
+		return true;
 	if (*at++ != '.' || !*at)
-		return 0;
+		return false;
 	return at[strspn(at, "0123456789")] == '\0';
 }
 

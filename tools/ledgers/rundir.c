@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,7 +138,7 @@ void rundir_remove(const char *path)
 	rmdir(path);
 }
 
-static int is_old(const struct stat *st)
+static bool is_old(const struct stat *st)
 {
 	time_t before = time(NULL) - STALE_SECONDS;
 
@@ -145,7 +146,7 @@ static int is_old(const struct stat *st)
 }
 
 /* Returns true for a ledger NAME in DIR whose process ended and that was not touched for long. */
-static int is_stale(int dir, const char *name)
+static bool is_stale(int dir, const char *name)
 {
 	struct ledger_file file = { 0 };
 	struct stat st;
@@ -153,7 +154,7 @@ static int is_stale(int dir, const char *name)
 	if (!ledger_parse_name(name, &file.pid, &file.start_ticks) ||
 	    fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) ||
 	    !is_old(&st))
-		return 0;
+		return false;
 	if (file.start_ticks == 0)
 		ledger_peek(dir, name, &file);
 	return !process_runs(file.pid, file.start_ticks);

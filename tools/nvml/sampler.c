@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -73,16 +74,16 @@ int sampler_start_once(struct sampler *sampler, const char *const *paths, size_t
 }
 
 /* Returns 1 if the sampler's process ended. */
-static int is_gone(const struct sampler *sampler, int wait_ms)
+static bool is_gone(const struct sampler *sampler, int wait_ms)
 {
 	const struct timespec moment = { .tv_nsec = 1000000 };
 
 	for (; wait_ms >= 0; wait_ms--) {
 		if (waitpid(sampler->pid, NULL, __WCLONE | WNOHANG) != 0)
-			return 1;
+			return true;
 		nanosleep(&moment, NULL);
 	}
-	return 0;
+	return false;
 }
 
 void sampler_finish(struct sampler *sampler, int wait_ms)

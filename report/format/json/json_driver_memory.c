@@ -5,16 +5,18 @@
  */
 #include "report/format/json/json_driver_memory.h"
 
+#include <stdbool.h>
+
 #include "report/format/json/json_helpers.h"
 #include "report/model/model.h"
 #include "report/model/model_driver_memory.h"
 
-int json_driver_memory_known(const struct report_process *process)
+bool json_driver_memory_known(const struct report_process *process)
 {
 	for (size_t i = 0; i < process->device_count; i++)
 		if (process->devices[i].series)
-			return 1;
-	return 0;
+			return true;
+	return false;
 }
 
 static json_t *call_json(const struct report_mark *mark)

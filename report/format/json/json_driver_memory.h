@@ -6,11 +6,12 @@
 #define GPULEAK_REPORT_JSON_DRIVER_MEMORY_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 struct report_process;
 
 /* Returns true if any device has a figure. */
-int json_driver_memory_known(const struct report_process *process);
+bool json_driver_memory_known(const struct report_process *process);
 
 /* The list; NULL if memory ran out. */
 json_t *json_driver_memory(const struct report_process *process);

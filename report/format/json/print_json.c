@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "report/symbols/fingerprint.h"
 #include "report/format/json/json_coverage.h"
@@ -63,7 +64,7 @@ static json_t *leaks_json(const struct report_leak *leaks, size_t count)
 	return ret;
 }
 
-static int is_known(const struct report_event *event)
+static bool is_known(const struct report_event *event)
 {
 	return event->api || event->stack->count;
 }

@@ -6,6 +6,7 @@
 #include "report/format/pprof/pprof_encoder.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -25,7 +26,7 @@ struct content {
 	size_t size;
 };
 
-static int same_content(const void *value, const void *key)
+static bool same_content(const void *value, const void *key)
 {
 	const struct pprof_node *node = value;
 	const struct content *content = key;

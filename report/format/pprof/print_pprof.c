@@ -6,6 +6,7 @@
 #include "report/format/pprof/print_pprof.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +45,7 @@ static uint64_t mapping(struct pprof_sample *site, const struct report_frame *fr
 			     frame->function != NULL);
 }
 
-static int same_text(const char *a, const char *b)
+static bool same_text(const char *a, const char *b)
 {
 	return a == b || (a && b && strcmp(a, b) == 0);
 }

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,7 +88,7 @@ static json_t *suppressions(const struct finding *finding)
 	return ret;
 }
 
-static int is_known(const struct report_event *event)
+static bool is_known(const struct report_event *event)
 {
 	return event->api && event->stack;
 }

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -233,7 +234,7 @@ static void print_leak(FILE *out, const struct report_process *process,
 	text_history(out, leak->history, leak->blocks);
 }
 
-static int is_shared(const struct ranks *ranks, const struct report_leak *leak)
+static bool is_shared(const struct ranks *ranks, const struct report_leak *leak)
 {
 	return ranks && ranks_shares(ranks, leak);
 }
@@ -301,15 +302,15 @@ static void print_last_line(FILE *out, struct report_process *process)
 }
 
 /* Returns true for a rank with the same leaks as others and nothing else: one line is enough. */
-static int is_typical_rank(const struct report_process *process, const struct ranks *ranks)
+static bool is_typical_rank(const struct report_process *process, const struct ranks *ranks)
 {
 	if (!ranks || !process->leak_count || process->summary.errors ||
 	    process->deferred.group_count || process->note_count)
-		return 0;
+		return false;
 	for (size_t i = 0; i < process->leak_count; i++)
 		if (!ranks_shares(ranks, &process->leaks[i]))
-			return 0;
-	return 1;
+			return false;
+	return true;
 }
 
 static int print_process(FILE *out, struct report_process *process, int verbose,

@@ -5,6 +5,7 @@
  */
 #include "report/format/text/text_pool.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "report/util/escape.h"
@@ -129,7 +130,7 @@ static void print_one(FILE *out, const struct report_pool *pool, int running)
 				report_pool_reason_text(i));
 }
 
-static int is_on(const struct report_pools *pools)
+static bool is_on(const struct report_pools *pools)
 {
 	return pools->count || strcmp(pools->mode, "off") != 0;
 }
