@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-#include "interpose/block/blocks.h"
+#include "interpose/block/block_types.h"
 #include "interpose/block/error_record.h"
 #include "interpose/block/refcount_history.h"
 #include "interpose/recorder/recorder.h"

@@ -6,6 +6,7 @@
  */
 #include "interpose/block/block_state_hot.h"
 
+#include "interpose/block/blocks.h"
 #include "interpose/block/queries.h"
 #include "interpose/block/driver_call.h"
 #include "interpose/block/timeline.h"

@@ -8,101 +8,7 @@
 #ifndef GPULEAK_BLOCKS_H
 #define GPULEAK_BLOCKS_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "ledger/format.h"
-#include "interpose/dispatch/hooks.h"
-#include "ledger/lock.h"
-#include "interpose/stack/stacks.h"
-
-struct recorder;
-
-#define BLOCK_SHARDS 128
-/* Freed addresses that the table keeps, per shard: 65,536 in total. A driver reuses addresses at
- * once, so this reaches far back in practice. A free of an address that the table forgot is
- * reported as "never allocated". */
-#define BLOCK_PAST_MAX 512
-
-struct entry;
-struct mapped;
-struct mapping;
-
-struct shard {
-	struct lock lock;
-	unsigned int dead;      /* entries without a live block */
-	struct entry *entries;
-	struct entry *oldest;   /* of the entries without a live block, in the order of their end */
-	struct entry *newest;
-	struct entry *spare;
-	struct mapped *mapped; /* these three: see mappings.c */
-	struct mapped *spare_mapped;
-	struct mapping *spare_mappings;
-} __attribute__((aligned(64)));
-
-struct blocks {
-	struct shard shard[BLOCK_SHARDS];
-};
-
-/* What a driver's answer to a free means. */
-enum outcome {
-	OUTCOME_DONE,
-	OUTCOME_INVALID, /* the driver does not know such a block */
-	OUTCOME_LATE,    /* the driver is shut down, or the context is broken: the block is gone */
-	OUTCOME_REFUSED, /* any other failure: the block is still live */
-	OUTCOME_NO_CONTEXT, /* the current context is gone: the driver did not look at the block */
-};
-
-/* A free under way: filled before the driver's call, used after it. */
-struct freeing {
-	struct recorder *recorder; /* NULL: not recorded */
-	struct ledger_block *block; /* taken out of the table, or NULL */
-	uint64_t address;
-	uint64_t key; /* in the table */
-	uint64_t bytes;
-	uint64_t span; /* bytes of address space */
-	struct standing *standing; /* of a pooled block, or NULL */
-	uint32_t stack;
-	uint32_t error; /* ref of an error record that lacks the driver's answer; or 0 */
-	bool counted_down; /* a handle lost one of several references */
-	bool provisional;  /* the error is retracted if the driver knows the handle */
-	unsigned char race; /* index in recorder->free_races plus 1; 0 = no race */
-	bool watched;      /* the driver will report the block's end, see site.watched */
-	uint32_t use;      /* of a watched block: how often its slot was used */
-	uint32_t order;    /* of the release in the handle's history; 0 = not in it */
-	uint64_t since_ns; /* of a watched block: when its last reference was released */
-};
-
-/* The spaces of addresses and handles. Numbers of different spaces may be equal. Four bits of a
- * key. An invalid free searches the spaces in this order. */
-enum space {
-	SPACE_MEMORY,     /* addresses that a driver allocates: one space for all calls */
-	SPACE_REGISTERED, /* the application's own addresses that it registers */
-	SPACE_OBJECTS,    /* handles: one space for each API, from here on */
-	SPACE_VMM_HANDLE = SPACE_OBJECTS + API_COUNT,
-	SPACE_VMM_MAPPING, /* an address may be a mapping and a reservation */
-	SPACE_VMM_RESERVATION,
-	SPACE_MULTICAST_BINDING, /* numbers that gpuleak assigns */
-	SPACE_CL_USM, /* addresses of OpenCL's SVM and USM */
-	SPACE_COUNT
-};
-
-/* Links a block of the pool with the table. The pool owns it and never reuses its memory for
- * anything else, so that it may be read without a lock. */
-struct standing {
-	struct entry *entry;   /* the table's entry for the address, perhaps outdated: entry_is() */
-	_Atomic bool recorded; /* the live block is in the table: its free takes it out */
-};
-
-/* An intercepted call and its caller. */
-struct site {
-	struct hook *hook;
-	const struct caller *caller; /* see stacks.h; NULL = unknown */
-	enum space space;
-	/* The driver will report the end of the block: record_destroyed() gets this number. 0: not.
-	 * */
-	uint64_t watched;
-};
+#include "interpose/block/block_types.h"
 
 /* ---- allocations ---- */
 
@@ -140,12 +46,6 @@ void record_freed(struct hook *hook, struct freeing *freeing, enum outcome outco
 
 /* Instead of record_freed(), when the driver freed nothing: the block is put back.
  * record_misused() also records that the call was for the live block that MISUSE names. */
-struct misuse {
-	enum space space;
-	uint64_t number;
-	bool other_range; /* the right call, but with ASKED_BYTES instead of the block's size */
-	uint64_t asked_bytes;
-};
 void record_kept(struct freeing *freeing);
 void record_misused(struct hook *hook, struct freeing *freeing, const struct misuse *misuse,
 		    int result);

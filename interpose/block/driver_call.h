@@ -7,7 +7,7 @@
 #ifndef GPULEAK_CALLS_H
 #define GPULEAK_CALLS_H
 
-#include "interpose/block/blocks.h"
+#include "interpose/block/block_types.h"
 #include "interpose/base/hot.h"
 #include "interpose/recorder/recorder.h"
 

@@ -6,7 +6,7 @@
 #ifndef GPULEAK_ERROR_RECORD_H
 #define GPULEAK_ERROR_RECORD_H
 
-#include "interpose/block/blocks.h"
+#include "interpose/block/block_types.h"
 
 /* A block that an address or handle had before, and its end. */
 struct past {

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "interpose/base/config.h"
+#include "interpose/block/blocks.h"
 #include "interpose/block/pool_counters.h"
 #include "interpose/dispatch/api.h"
 #include "interpose/recorder/recorder.h"

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "interpose/block/blocks.h"
+#include "interpose/block/block_types.h"
 
 #define LIMITS_DEVICES 64
 enum { LIMITS_CURRENT = -2, LIMITS_NO_DEVICE = -1 }; /* instead of a device's number */

@@ -6,7 +6,7 @@
 #ifndef GPULEAK_MAPPINGS_H
 #define GPULEAK_MAPPINGS_H
 
-#include "interpose/block/blocks.h"
+#include "interpose/block/block_types.h"
 
 /* Mappings of one memory object that are listed one by one. Further ones are counted. */
 #define MAPPINGS_LISTED_MAX 64

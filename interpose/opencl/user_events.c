@@ -10,6 +10,7 @@
 #include <utlist.h>
 
 #include "interpose/block/block_table.h"
+#include "interpose/block/blocks.h"
 #include "interpose/opencl/kernel_args.h"
 #include "interpose/opencl/opencl_driver.h"
 #include "interpose/dispatch/resolve.h"

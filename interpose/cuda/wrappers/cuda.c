@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "interpose/block/blocks.h"
 #include "interpose/cuda/cuda_context.h"
 #include "interpose/dispatch/classify.h"
 #include "interpose/dispatch/coverage.h"

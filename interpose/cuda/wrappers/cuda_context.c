@@ -6,6 +6,7 @@
  */
 #include "interpose/cuda/cuda_context.h"
 
+#include "interpose/block/blocks.h"
 #include "interpose/cuda/captures.h"
 #include "interpose/cuda/wrappers/cuda_calls.h"
 #include "interpose/cuda/cuda_current.h"

@@ -6,6 +6,7 @@
  */
 #include "interpose/cuda/wrappers/cuda_vmm.h"
 
+#include "interpose/block/blocks.h"
 #include "interpose/block/driver_call.h"
 #include "interpose/cuda/wrappers/cuda_calls.h"
 #include "interpose/cuda/physical.h"

@@ -5,6 +5,7 @@
  * which calls the driver and the functions that record.
  */
 #include "interpose/base/submit_epoch.h"
+#include "interpose/block/blocks.h"
 #include "interpose/block/driver_growth.h"
 #include "interpose/block/limit.h"
 #include "interpose/cuda/pool/pool_retry.h"

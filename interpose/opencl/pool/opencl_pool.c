@@ -12,6 +12,7 @@
 #include <utlist.h>
 
 #include "interpose/base/config.h"
+#include "interpose/block/blocks.h"
 #include "interpose/block/mappings.h"
 #include "interpose/dispatch/loader.h"
 #include "interpose/opencl/pool/opencl_pool_internal.h"

@@ -4,6 +4,7 @@
  * queue. Owns what an OpenCL result means for a block.
  */
 #include "interpose/dispatch/loader.h"
+#include "interpose/block/blocks.h"
 #include "interpose/opencl/opencl_driver.h"
 #include "interpose/opencl/wrappers/opencl_calls.h"
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "interpose/opencl/kernel_args.h"
+#include "interpose/block/blocks.h"
 #include "interpose/opencl/opencl_driver.h"
 #include "interpose/opencl/wrappers/opencl_calls.h"
 

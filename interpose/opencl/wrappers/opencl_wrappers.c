@@ -6,6 +6,7 @@
  * the names that OpenCL's specification gives them: errcode_ret, command_queue and so on.
  */
 #include "interpose/block/limit.h"
+#include "interpose/block/blocks.h"
 #include "interpose/block/mappings.h"
 #include "interpose/block/pool_counters.h"
 #include "interpose/block/wrap.h"
