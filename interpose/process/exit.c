@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Starts the library, and catches every end that code can survive: exit, _exit,
- * quick_exit, exec. Owns the moment of the verdict and what the ledger says of the end;
- * must not change how the process ends unless GPULEAK_EXITCODE asks for it.
+ * Starts the library, and intercepts every end at which code can still run: exit, _exit,
+ * quick_exit, exec. Owns the moment of the report and what the ledger records of the end. Must
+ * not change how the process ends unless GPULEAK_EXITCODE requests it.
  */
 #include <alloca.h>
 #include <errno.h>
@@ -33,8 +33,8 @@
 static _Atomic int quick_status = -1;
 static _Atomic bool reported;
 
-/* The recorder, if it is this very process's: a vfork child runs in our memory, and its
- * _exit or exec is not our end. */
+/* Returns the recorder if it belongs to this process. A vfork child runs in the parent's memory,
+ * and its _exit or exec is not the parent's end. */
 static struct recorder *own_recorder(void)
 {
 	struct recorder *recorder = recorder_last();
@@ -71,7 +71,7 @@ static void note_and_report(void *data)
 	ending->failed = ending->recorder ? verdict_report(ending->recorder) : verdict_unrecorded();
 }
 
-/* The last moment of the process. Returns the status to end with. */
+/* Call at the last moment of the process. Returns the status to end with. */
 static int end(enum ledger_ended how, int status)
 {
 	struct ending ending = { own_recorder(), how, status, false };
@@ -84,8 +84,8 @@ static int end(enum ledger_ended how, int status)
 	return status;
 }
 
-/* Found by the constructor: a forked child that only wants to _exit or exec must not ask
- * the loader, whose lock another thread of its parent may have held. */
+/* Found by the constructor. A forked child that only calls _exit or exec must not call the
+ * loader: another thread of its parent may have held the loader's lock. */
 static void (*real__exit)(int);
 static void (*real_quick_exit)(int);
 
@@ -109,8 +109,8 @@ static void at_very_end(int status, void *unused)
 	leave(wanted);
 }
 
-/* Of the libc whose exit() this is: in a namespace of our own (dlmopen, OPENCL_LAYERS) we
- * have another one, whose handlers nobody calls. */
+/* The libc whose exit() this is. In a namespace of its own (dlmopen, OPENCL_LAYERS) gpuleak has
+ * another libc, whose handlers never run. */
 static int at_exit_of_process(void)
 {
 	int (*real)(void (*)(int, void *), void *) =
@@ -119,9 +119,9 @@ static int at_exit_of_process(void)
 	return (real ? real : on_exit)(at_very_end, NULL);
 }
 
-/* Other libraries' destructors run after ours and may free what they hold. exit() goes
- * through its list of handlers again when one of them, as the loader's destructor run is,
- * registers another: so this one is called when all of them are done, with the status. */
+/* Other libraries' destructors run after gpuleak's and may free what they hold. exit() scans its
+ * list of handlers again if a handler registers another one, as the loader's destructor run
+ * does. So this handler runs after all of them, with the status. */
 __attribute__((destructor)) static void ends_finish(void)
 {
 	int status = atomic_load(&quick_status);
@@ -168,7 +168,7 @@ static bool runs(const char *path)
 	return yes;
 }
 
-/* As execvp searches. */
+/* Searches as execvp does. */
 static bool runs_in_path(const char *file)
 {
 	const char *path = getenv("PATH"), *end;
@@ -222,9 +222,9 @@ static void note_exec(void *data)
 		verdict_report(recorder_last());
 }
 
-/* exec replaces the process: what is live then is gone for good, so it is an end. The
- * file is looked at first, so that a try that can't work is not taken for one. If exec
- * fails all the same, the process goes on and reports again when it really ends. */
+/* exec replaces the process: blocks that are live then are lost, so it is an end. The file is
+ * checked first, so that an exec that must fail is not recorded as an end. If exec fails
+ * nevertheless, the process continues and reports again at its real end. */
 static bool before_exec(bool (*may_run)(const char *file), const char *file)
 {
 	struct replacing replacing = { may_run, file, false };
@@ -241,7 +241,7 @@ static void exec_failed(bool noted)
 	if (!noted || !recorder)
 		return;
 	__atomic_store_n(&recorder->header->ended, LEDGER_RUNNING, __ATOMIC_RELEASE);
-	/* The report took the file away: what follows is kept in memory. */
+	/* The report removed the file: what follows is recorded in memory. */
 	if (strcmp(config.report, "none") != 0 && !config.ledger[0])
 		recorder->writer.memory_only = 1;
 }
@@ -279,7 +279,7 @@ EXEC(fexecve, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp)
 EXEC(execveat, (int directory, const char *path, char *const argv[], char *const envp[], int flags),
      (directory, path, argv, envp, flags), runs_always, NULL)
 
-/* The variadic ones: the same arguments as an array. */
+/* The variadic functions: the same arguments as an array. */
 static size_t count_arguments(va_list *list)
 {
 	size_t count = 1;

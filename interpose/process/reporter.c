@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Has the gpuleak command report on our ledger, in a process of its own that the
- * application never notices: no SIGCHLD, nothing for its wait() to find, none of its
- * preloads or library paths. If that fails the library reports by itself.
+ * Runs the gpuleak command on this process's ledger, in a process that the application never
+ * notices: no SIGCHLD, no child for its wait(), none of its preloads or library paths. If that
+ * fails, the library reports by itself.
  */
 #include "interpose/process/reporter.h"
 
@@ -36,7 +36,7 @@
 #define ENVIRONMENT_MAX 4096
 #define FLAG_MAX 48
 
-/* Where the command is, seen from the library's directory: installed, and in the build. */
+/* The places of the command, relative to the library's directory: installed, and in the build. */
 static const char *const command_places[] = { GPULEAK_BINDIR_FROM_LIBDIR "/gpuleak",
 					      "../tools/gpuleak" };
 
@@ -58,8 +58,8 @@ static int own_path(struct dl_phdr_info *info, size_t size, void *ret)
 	return 0;
 }
 
-/* Absolute path of the directory that this library was loaded from, with a '/' at its end;
- * "" if it is not known. */
+/* Stores the absolute path of the directory of this library, with a '/' at its end; "" if it is
+ * unknown. */
 static char library_directory[2 * PATH_MAX];
 
 void verdict_start(void)
@@ -128,7 +128,7 @@ static int start_command(void *data)
 	_exit(127);
 }
 
-/* Not by a memfd: the limit on file sizes holds for that, too. */
+/* Not a memfd: the limit on file sizes applies to it, too. */
 static void feed(struct job *job)
 {
 	nocancel_close(job->input_fds[0]);
@@ -137,9 +137,10 @@ static void feed(struct job *job)
 	nocancel_close(job->input_fds[1]);
 }
 
-/* Between us and the command stands a process that has no exit signal: exec gives one
- * (SIGCHLD) to whoever calls it, and the application must see neither that signal nor a
- * child it did not make. It shares our memory and waits for the command in our place. */
+/* A process without an exit signal stands between the application and the command. exec gives a
+ * process an exit signal (SIGCHLD) again, and the application must not see that signal or a
+ * child that it did not create. The process shares the application's memory and waits for the
+ * command. */
 static int stand_between(void *data)
 {
 	char *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
@@ -193,7 +194,8 @@ static bool starts(const char *text, const char *prefix)
 	return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* The application's, without what is meant for the application's loader and for us. */
+/* The application's environment, without what is meant for the application's loader and for
+ * gpuleak. */
 static void make_environment(char **ret, size_t size)
 {
 	size_t count = 0;
@@ -205,7 +207,8 @@ static void make_environment(char **ret, size_t size)
 	ret[count] = NULL;
 }
 
-/* As flags, what a report depends on and the user has set. How many words. */
+/* Adds the options that a report depends on and that the user has set, as flags. Returns the
+ * number of words. */
 static int add_options(char **arguments, char flags[OPTION_COUNT][FLAG_MAX])
 {
 	int n = 0;
@@ -225,14 +228,14 @@ static int add_options(char **arguments, char flags[OPTION_COUNT][FLAG_MAX])
 	return n;
 }
 
-/* What is too large for a signal handler's small stack. */
+/* Too large for a signal handler's small stack. */
 struct question {
 	char *environment[ENVIRONMENT_MAX];
 	char flags[OPTION_COUNT][FLAG_MAX];
 	char command[PATH_MAX];
 };
 
-/* The command's exit status, or 127. */
+/* Returns the command's exit status, or 127. */
 static int ask_with(struct recorder *recorder, const char *destination, struct question *question)
 {
 	char *arguments[2 * OPTION_COUNT + 8];
@@ -249,7 +252,7 @@ static int ask_with(struct recorder *recorder, const char *destination, struct q
 	arguments[n++] = (char *)"--report";
 	arguments[n++] = (char *)destination;
 	n += add_options(arguments + n, question->flags);
-	/* Without a file, or without the right to read it any more: as input. */
+	/* Without a readable file the command reads the ledger from its input. */
 	as_input = recorder->writer.memory_only ||
 		   faccessat(AT_FDCWD, recorder->writer.path, R_OK, AT_EACCESS) < 0;
 	arguments[n++] = as_input ? (char *)"-" : recorder->writer.path;
@@ -259,7 +262,7 @@ static int ask_with(struct recorder *recorder, const char *destination, struct q
 	return run(&job);
 }
 
-/* Asks the command; its exit status, or 127. Threads may ask at the same time. */
+/* Runs the command. Returns its exit status, or 127. Threads may call it at the same time. */
 static int ask_command(struct recorder *recorder, const char *destination)
 {
 	struct question *question = mmap(NULL, sizeof(*question), PROT_READ | PROT_WRITE,
@@ -290,7 +293,7 @@ static bool report_by_ourselves(struct recorder *recorder, const char *destinati
 	return failed;
 }
 
-/* Has the command report, or does so itself if it can't. Whether the gate failed. */
+/* Reports by the command, or by the library if that fails. Returns true if the gate failed. */
 static bool report_somehow(struct recorder *recorder, const char *destination)
 {
 	int status = ask_command(recorder, destination);
