@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "interpose/block/error_record.h"
+#include "interpose/dispatch/api.h"
+#include "ledger/kind_table.h"
 
 /* ---- what the address or handle is or was ---- */
 
@@ -87,19 +89,16 @@ static bool is_kind(const struct ledger_string *kind, const char *name)
 static bool is_mismatch(struct recorder *recorder, struct hook *hook,
 			const struct ledger_block *block)
 {
-	/* Only a call for the kind itself frees it. */
-	static const char *const own_calls[] = { "pinned", "ipc", "cl-svm" };
 	const struct ledger_row *row = ledger_at(&recorder->writer, block->row);
 	const struct ledger_string *kind = ledger_at(&recorder->writer, row->kind);
+	const struct kind *known;
 
 	if (!row->kind)
 		return false;
 	if (hook->kind[0])
 		return !is_kind(kind, hook->kind);
-	for (size_t i = 0; i < sizeof(own_calls) / sizeof(own_calls[0]); i++)
-		if (is_kind(kind, own_calls[i]))
-			return true;
-	return false;
+	known = kind_find(kind->bytes, kind->length);
+	return known && known->end == KIND_END_OWN;
 }
 
 static bool is_object_kind(const struct ledger_string *kind)
@@ -117,7 +116,7 @@ static bool may_end(struct recorder *recorder, const struct hook *hook, const st
 	const struct ledger_row *row = ledger_at(&recorder->writer, past->row);
 	const struct ledger_string *kind = ledger_at(&recorder->writer, row->kind);
 
-	if (hook->api != API_OPENCL || !row->kind)
+	if (!apis[hook->api]->reuses_handles || !row->kind)
 		return true;
 	if (!hook->kind[0])
 		return !is_object_kind(kind);

@@ -14,6 +14,7 @@
 #include "interpose/block/blocks.h"
 #include "interpose/block/pool_counters.h"
 #include "interpose/dispatch/api.h"
+#include "ledger/kind_table.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/message.h"
@@ -26,6 +27,18 @@ void limits_start(void)
 }
 
 /* ---- which calls, which blocks ---- */
+
+static enum kind_limit limit_of_kind(const char *kind, size_t length)
+{
+	const struct kind *known = kind_find(kind, length);
+
+	return known ? known->limit : KIND_LIMIT_COUNTS;
+}
+
+static bool counts(const char *kind, size_t length)
+{
+	return limit_of_kind(kind, length) == KIND_LIMIT_COUNTS;
+}
 
 /* Others' memory, or one more reference: nothing is taken that could run out. */
 static bool opens(const struct hook *hook)
@@ -44,19 +57,8 @@ static bool opens(const struct hook *hook)
 	case HOOK_clCreateFromVA_APIMediaSurfaceINTEL:
 		return true;
 	default:
-		return strcmp(hook->kind, "ipc") == 0 || strcmp(hook->kind, "external") == 0;
+		return limit_of_kind(hook->kind, strlen(hook->kind)) == KIND_LIMIT_OPENS;
 	}
-}
-
-/* Of blocks that have bytes of their own: a sub-buffer's are its parent's. */
-static bool in_device_memory(const char *kind, size_t length)
-{
-	static const char *const elsewhere[] = { "pinned", "registered", "cl-sub-buffer" };
-
-	for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++)
-		if (strlen(elsewhere[i]) == length && memcmp(elsewhere[i], kind, length) == 0)
-			return false;
-	return true;
 }
 
 static bool is_counted(int device, uint64_t bytes)
@@ -223,7 +225,7 @@ static bool exceeds(struct recorder *recorder, const struct site *site, int devi
 	if (thread_self.due.bytes)
 		return false;
 	if (config.limit == OPTION_UNSET || !bytes || device == LIMITS_NO_DEVICE ||
-	    !in_device_memory(site->hook->kind, strlen(site->hook->kind)))
+	    !counts(site->hook->kind, strlen(site->hook->kind)))
 		return false;
 	if (device == LIMITS_CURRENT)
 		due.device = apis[due.api]->current_device();
@@ -277,7 +279,7 @@ void limits_block_made(struct recorder *recorder, const struct hook *hook, int d
 	struct limits_due *due = &thread_self.due;
 	uint64_t counted = 0;
 
-	if (!is_counted(device, bytes) || !in_device_memory(hook->kind, strlen(hook->kind)))
+	if (!is_counted(device, bytes) || !counts(hook->kind, strlen(hook->kind)))
 		return;
 	if (due->api == hook->api && due->device == device)
 		counted = due->bytes < bytes ? due->bytes : bytes;
@@ -290,9 +292,9 @@ void limits_block_ended(struct recorder *recorder, uint32_t row_ref, uint64_t by
 {
 	const struct ledger_row *row = ledger_at(&recorder->writer, row_ref);
 	const struct ledger_string *kind = ledger_at(&recorder->writer, row->kind);
+	const struct ledger_string *call = ledger_at(&recorder->writer, row->api);
 
-	if (row->kind && is_counted(row->device, bytes) &&
-	    in_device_memory(kind->bytes, kind->length))
-		add(recorder, memcmp(kind->bytes, "cl-", 3) == 0 ? API_OPENCL : API_CUDA,
-		    row->device, -(int64_t)bytes);
+	if (row->kind && row->api && is_counted(row->device, bytes) &&
+	    counts(kind->bytes, kind->length))
+		add(recorder, api_of(call->bytes), row->device, -(int64_t)bytes);
 }

@@ -124,7 +124,8 @@ static const struct place {
 } places[] = {
 	{ SPACE_MEMORY, true },      { SPACE_REGISTERED, true },
 	{ SPACE_CL_USM, true },      { SPACE_VMM_MAPPING, true },
-	{ SPACE_OBJECTS + API_CUDA, false }, { SPACE_OBJECTS + API_OPENCL, false },
+#define API_BEGIN(api) { SPACE_OBJECTS + API_##api, false },
+#include "interpose/dispatch/hooks.def"
 	{ SPACE_VMM_HANDLE, false }, { SPACE_VMM_RESERVATION, true },
 };
 #define PLACES (sizeof(places) / sizeof(places[0]))

@@ -4,10 +4,24 @@
  */
 #include "interpose/dispatch/api.h"
 
+#include <string.h>
+
 const struct api_ops *const apis[API_COUNT] = {
 #define API_BEGIN(api) [API_##api] = &api_ops_##api,
 #include "interpose/dispatch/hooks.def"
 };
+
+enum api api_of(const char *name)
+{
+	for (int i = 0; i < API_COUNT; i++) {
+		size_t length = strlen(apis[i]->prefix);
+
+		if (strncmp(name, apis[i]->prefix, length) == 0 && name[length] >= 'A' &&
+		    name[length] <= 'Z')
+			return (enum api)i;
+	}
+	return API_COUNT;
+}
 
 uint64_t apis_give_back(void)
 {

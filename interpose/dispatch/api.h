@@ -6,10 +6,40 @@
 #ifndef GPULEAK_API_H
 #define GPULEAK_API_H
 
+#include <stddef.h>
+
+#include "interpose/dispatch/classify.h"
 #include "interpose/dispatch/hooks.h"
 
+/* A function of the API that takes or gives memory and has no row. Fixed arrays, here and below,
+ * so that a process without a GPU pays no relocation for them. */
+#define API_NAME_BYTES 56
+#define API_REASON_BYTES 96
+struct api_ignored {
+	char name[API_NAME_BYTES];
+	char reason[API_REASON_BYTES];
+	enum class class;
+};
+
 struct api_ops {
-	const char *title; /* for people, and in the ledger */
+	const char *title;  /* for people, and in the ledger */
+	const char *prefix; /* with which all names begin; a capital letter follows */
+	/* File names of the driver or of its loaders begin with one of these. The first is what is
+	 * opened by name. */
+	const char *libraries[4];
+	/* Libraries whose file names begin with this work on the driver's behalf. NULL: none. */
+	const char *internal;
+	/* An implementation exports this to its loader, and a loader does not. NULL: no loaders. */
+	const char *vendor_symbol;
+	/* A handle may be given to an object of another sort at once. */
+	bool reuses_handles;
+	/* Functions without a row: those that have to do with memory; those that have not, in the
+	 * order of strcmp(); those that submit work that the pool does not see. */
+	const struct api_ignored *ignored;
+	const char (*other)[API_NAME_BYTES];
+	const char (*unseen)[API_NAME_BYTES];
+	size_t ignored_count, other_count, unseen_count;
+	bool unknown_submits; /* and so may a function that is in no table */
 	/* What lookups give out for each row, from HOOK_FIRST_NAME on. */
 	void *const *wrappers;
 	/* The device that the calling thread's next allocation is on, -1 if there is none. Called
@@ -30,6 +60,10 @@ struct api_ops {
 #include "interpose/dispatch/hooks.def"
 
 extern const struct api_ops *const apis[API_COUNT] __attribute__((visibility("hidden")));
+
+/* The API whose functions have names such as NAME; API_COUNT if none has. Takes no lock: lookups
+ * ask. */
+enum api api_of(const char *name);
 
 /* Each asks every API that has such a function. */
 uint64_t apis_give_back(void);

@@ -9,6 +9,7 @@
 #include <link.h>
 
 #include "interpose/base/own_stack.h"
+#include "interpose/dispatch/api.h"
 #include "interpose/dispatch/coverage.h"
 #include "ledger/lock.h"
 #include "interpose/dispatch/loader.h"
@@ -93,9 +94,14 @@ static void *in_scope_of(const struct link_map *module, const char *name)
  * exported names it does for itself or inside a call that we have seen. */
 static bool is_vendor(const struct link_map *module)
 {
-	void *found = in_scope_of(module, "clIcdGetPlatformIDsKHR");
+	for (int i = 0; i < API_COUNT; i++) {
+		const char *symbol = apis[i]->vendor_symbol;
+		void *found = symbol ? in_scope_of(module, symbol) : NULL;
 
-	return found && lookup_module(found) == module;
+		if (found && lookup_module(found) == module)
+			return true;
+	}
+	return false;
 }
 
 /* What comes next may be the driver, another interposer in front of it, or a library that

@@ -1,59 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds names in the tables of what is not intercepted. Owns nothing but the search; the
- * names are in fixed arrays, so that a process without a GPU pays no relocation for them.
+ * Finds names in each API's tables of what is not intercepted. Owns nothing but the search.
  */
 #include "interpose/dispatch/classify.h"
 
 #include <stddef.h>
 #include <string.h>
 
-#include "interpose/dispatch/hooks.h"
+#include "interpose/dispatch/api.h"
 
-#define NAME_MAX_BYTES 56
-
-static const char cuda_other[][NAME_MAX_BYTES] = {
-#define NO_MEMORY(symbol) #symbol,
-#include "interpose/cuda/cuda_other.def"
-};
-static const char opencl_other[][NAME_MAX_BYTES] = {
-#include "interpose/opencl/opencl_other.def"
-#undef NO_MEMORY
-};
-
-struct ignored {
-	char name[NAME_MAX_BYTES];
-	char reason[96];
-	enum class class;
-};
-static const struct ignored cuda_ignored[] = {
-#define IGNORED(symbol, class, reason) { #symbol, reason, CLASS_##class },
-#include "interpose/cuda/cuda_ignored.def"
-};
-static const struct ignored opencl_ignored[] = {
-#include "interpose/opencl/opencl_ignored.def"
-#undef IGNORED
-};
-
-static const char unseen[][NAME_MAX_BYTES] = {
-#define UNSEEN(symbol) #symbol,
-#include "interpose/cuda/cuda_unseen.def"
-#undef UNSEEN
-};
-
-#define NO_MEMORY(symbol) \
-	_Static_assert(sizeof(#symbol) <= NAME_MAX_BYTES, "longer than its place");
-#define IGNORED(symbol, class, reason)                                           \
-	_Static_assert(sizeof(#symbol) <= NAME_MAX_BYTES && sizeof(reason) <= 96, \
-		       "longer than its place");
-#include "interpose/cuda/cuda_ignored.def"
-#include "interpose/cuda/cuda_other.def"
-#include "interpose/opencl/opencl_ignored.def"
-#include "interpose/opencl/opencl_other.def"
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-static bool in_order(const char (*names)[NAME_MAX_BYTES], size_t count, const char *name)
+static bool in_order(const char (*names)[API_NAME_BYTES], size_t count, const char *name)
 {
 	size_t low = 0, high = count;
 
@@ -72,9 +28,10 @@ static bool in_order(const char (*names)[NAME_MAX_BYTES], size_t count, const ch
 }
 
 /* Most differ in the eight bytes behind the prefix that all have. */
-static const struct ignored *among(const struct ignored *rows, size_t count, const char *name)
+static const struct api_ignored *among(const struct api_ignored *rows, size_t count,
+				       const char *name)
 {
-	char padded[NAME_MAX_BYTES] = { 0 };
+	char padded[API_NAME_BYTES] = { 0 };
 	size_t length = strlen(name);
 	uint64_t wanted, word;
 
@@ -101,14 +58,15 @@ static bool is_used(const char *name)
 
 enum class class_of(const char *name, const char **ret_reason)
 {
-	const struct ignored *row;
+	enum api api = api_of(name);
+	const struct api_ignored *row;
 
 	*ret_reason = NULL;
-	if (name[1] == 'u' ? in_order(cuda_other, COUNT(cuda_other), name)
-			   : in_order(opencl_other, COUNT(opencl_other), name))
+	if (api == API_COUNT)
+		return CLASS_UNKNOWN;
+	if (in_order(apis[api]->other, apis[api]->other_count, name))
 		return CLASS_NO_MEMORY;
-	row = name[1] == 'u' ? among(cuda_ignored, COUNT(cuda_ignored), name)
-			     : among(opencl_ignored, COUNT(opencl_ignored), name);
+	row = among(apis[api]->ignored, apis[api]->ignored_count, name);
 	if (!row)
 		return is_used(name) ? CLASS_NO_MEMORY : CLASS_UNKNOWN;
 	*ret_reason = row->reason;
@@ -117,10 +75,13 @@ enum class class_of(const char *name, const char **ret_reason)
 
 bool class_submits(const char *name)
 {
+	enum api api = api_of(name);
 	const char *reason;
 
-	for (size_t i = 0; i < COUNT(unseen); i++)
-		if (strcmp(unseen[i], name) == 0)
+	if (api == API_COUNT)
+		return false;
+	for (size_t i = 0; i < apis[api]->unseen_count; i++)
+		if (strcmp(apis[api]->unseen[i], name) == 0)
 			return true;
-	return name[1] == 'u' && class_of(name, &reason) == CLASS_UNKNOWN;
+	return apis[api]->unknown_submits && class_of(name, &reason) == CLASS_UNKNOWN;
 }

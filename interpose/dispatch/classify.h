@@ -17,7 +17,7 @@ enum class {
 	CLASS_OBJECT,    /* no memory itself */
 };
 
-/* The class of NAME ("cu..." or "cl..."), which is no hook's; its reason, if it has one, in
+/* The class of NAME, which is no hook's; its reason, if it has one, in
  * *RET_REASON, else NULL. */
 enum class class_of(const char *name, const char **ret_reason);
 

@@ -30,8 +30,6 @@
 		       (type) == R_AARCH64_ABS64)
 #endif
 
-static const char *const titles[API_COUNT] = { [API_CUDA] = "CUDA", [API_OPENCL] = "OpenCL" };
-
 static _Atomic bool called[API_COUNT];       /* by linked calls */
 static _Atomic bool asked_global[API_COUNT]; /* a dlsym got our export */
 static _Atomic bool deepbind_opened, namespace_opened;
@@ -40,7 +38,7 @@ void coverage_route(enum fact_kind route, enum api api, const void *caller)
 {
 	if (route == FACT_DLSYM)
 		atomic_store_explicit(&asked_global[api], true, memory_order_relaxed);
-	fact_note(route, titles[api], lookup_module_name(caller), NULL);
+	fact_note(route, apis[api]->title, lookup_module_name(caller), NULL);
 }
 
 /* ASKED: by name or by a call; otherwise MODULE is linked to it, called or not. */
@@ -183,7 +181,7 @@ static const ElfW(Dyn) *dynamic_of(const struct dl_phdr_info *info)
 
 static bool is_driver(const char *path)
 {
-	return lookup_is_driver_name(API_CUDA, path) || lookup_is_driver_name(API_OPENCL, path);
+	return lookup_driver_named(path) < API_COUNT;
 }
 
 static bool read_image(const struct dl_phdr_info *info, struct module_image *ret)
@@ -233,12 +231,10 @@ static bool is_libc(const void *address)
 /* NAME in a module's table of slots, and where its calls go. */
 static void look_at_slot(struct module_image *image, const char *name, const void *value)
 {
-	bool could = name[0] == 'c' && (name[1] == 'u' || name[1] == 'l') && name[2] >= 'A' &&
-		     name[2] <= 'Z';
-	enum api api = name[1] == 'u' ? API_CUDA : API_OPENCL;
+	enum api api = api_of(name);
 	const char *module = image->info->dlpi_name;
 
-	if (!could) {
+	if (api == API_COUNT) {
 		if (strcmp(name, "dlsym") == 0 && is_libc(value))
 			image->finds_past_us = true;
 		return;
@@ -250,11 +246,11 @@ static void look_at_slot(struct module_image *image, const char *name, const voi
 	}
 	if (lookup_in_driver(api, value)) {
 		if (image->behind_us) {
-			fact_note(FACT_DEEPBIND, titles[api], module, NULL);
+			fact_note(FACT_DEEPBIND, apis[api]->title, module, NULL);
 			submits_unknown();
 		}
 	} else if (resolve_is_ours(value) && atomic_load(&called[api])) {
-		fact_note(FACT_LINKED, titles[api], module, NULL);
+		fact_note(FACT_LINKED, apis[api]->title, module, NULL);
 	}
 }
 
@@ -317,10 +313,9 @@ static bool mentions(const struct dl_phdr_info *info, const char *text)
 /* Its lookups are not ours to answer; whether it looks drivers up, its own text tells. */
 static void look_for_names(const struct dl_phdr_info *info)
 {
-	if (mentions(info, "libcuda.so"))
-		fact_note(FACT_DEEPBIND, titles[API_CUDA], info->dlpi_name, NULL);
-	if (mentions(info, "libOpenCL.so"))
-		fact_note(FACT_DEEPBIND, titles[API_OPENCL], info->dlpi_name, NULL);
+	for (int i = 0; i < API_COUNT; i++)
+		if (mentions(info, apis[i]->libraries[0]))
+			fact_note(FACT_DEEPBIND, apis[i]->title, info->dlpi_name, NULL);
 }
 
 struct module_scan {
@@ -453,9 +448,7 @@ static void look_at_line(const char *line)
 	dl_iterate_phdr(holds, &place);
 	if (place.found)
 		return;
-	fact_note(FACT_NAMESPACE,
-		  titles[lookup_is_driver_name(API_CUDA, path) ? API_CUDA : API_OPENCL], path,
-		  NULL);
+	fact_note(FACT_NAMESPACE, apis[lookup_driver_named(path)]->title, path, NULL);
 }
 
 static void look_at_maps(void)
@@ -486,7 +479,7 @@ static void look_at_maps(void)
 static void note_linked(enum api api)
 {
 	if (atomic_load(&called[api]) && !atomic_load(&asked_global[api]))
-		fact_note(FACT_LINKED, titles[api], NULL, NULL);
+		fact_note(FACT_LINKED, apis[api]->title, NULL, NULL);
 }
 
 void coverage_look_everywhere(struct modules_looked_at *known, bool at_end)

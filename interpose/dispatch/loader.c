@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "interpose/dispatch/api.h"
+
 lookup_dlsym *lookup_real_dlsym;
 
 /* dlvsym skips other preloads' unversioned dlsym, so it finds libc's; libc's asked from
@@ -36,21 +38,36 @@ void *lookup_real(void *handle, const char *name)
 	return lookup_real_dlsym ? lookup_real_dlsym(handle, name) : NULL;
 }
 
-bool lookup_is_driver_name(enum api api, const char *path)
+static bool begins_with(const char *path, const char *start)
 {
 	const char *slash = strrchr(path, '/');
-	const char *base = slash ? slash + 1 : path;
 
-	switch (api) {
-	case API_CUDA:
-		return strncmp(base, "libcuda.so", 10) == 0 || strncmp(base, "libcuda-", 8) == 0;
-	case API_OPENCL: /* wheels bring loaders named libOpenCL-cf4d6695.so.1.0.0 */
-		return strncmp(base, "libOpenCL.so", 12) == 0 ||
-		       strncmp(base, "libOpenCL-", 10) == 0;
-	case API_COUNT:
-		break;
-	}
+	return strncmp(slash ? slash + 1 : path, start, strlen(start)) == 0;
+}
+
+bool lookup_is_driver_name(enum api api, const char *path)
+{
+	for (const char *const *library = apis[api]->libraries; *library; library++)
+		if (begins_with(path, *library))
+			return true;
 	return false;
+}
+
+enum api lookup_driver_named(const char *path)
+{
+	enum api api = 0;
+
+	while (api < API_COUNT && !lookup_is_driver_name(api, path))
+		api++;
+	return api;
+}
+
+bool lookup_works_for_driver(const char *path)
+{
+	for (int i = 0; i < API_COUNT; i++)
+		if (apis[i]->internal && begins_with(path, apis[i]->internal))
+			return true;
+	return lookup_driver_named(path) < API_COUNT;
 }
 
 const struct link_map *lookup_module(const void *address)

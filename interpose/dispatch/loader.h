@@ -32,5 +32,9 @@ const char *lookup_module_name(const void *address);
 bool lookup_is_driver_name(enum api api, const char *path);
 /* ADDRESS lies in libgpuleak.so. For lookups too. */
 bool resolve_is_ours(const void *address);
+/* The API whose driver PATH names, API_COUNT if none. */
+enum api lookup_driver_named(const char *path);
+/* The same, or a library that works on a driver's behalf. */
+bool lookup_works_for_driver(const char *path);
 
 #endif

@@ -8,6 +8,7 @@
 #include <link.h>
 #include <string.h>
 
+#include "interpose/dispatch/api.h"
 #include "interpose/dispatch/classify.h"
 #include "interpose/dispatch/coverage.h"
 #include "interpose/dispatch/loader.h"
@@ -26,20 +27,8 @@ struct answer lookup_before(void *handle, const char *name, const void *caller)
 static bool asked_by_driver(const void *caller)
 {
 	const struct link_map *map = lookup_module(caller);
-	const char *base;
 
-	if (!map || !map->l_name)
-		return false;
-	base = strrchr(map->l_name, '/');
-	base = base ? base + 1 : map->l_name;
-	return lookup_is_driver_name(API_CUDA, base) || lookup_is_driver_name(API_OPENCL, base) ||
-	       strncmp(base, "libnvidia", 9) == 0;
-}
-
-static bool could_be_ours(const char *name)
-{
-	return name && name[0] == 'c' && (name[1] == 'u' || name[1] == 'l') && name[2] >= 'A' &&
-	       name[2] <= 'Z';
+	return map && map->l_name && lookup_works_for_driver(map->l_name);
 }
 
 /* Our export OURS was found in the global scope. It stands for what comes after it there:
@@ -90,14 +79,14 @@ static struct answer after_caller(const char *name, const void *caller)
 	return (struct answer){ NULL, 0 };
 }
 
-/* Of an OpenCL that is no loader: a vendor's own shows by what loaders ask it for. The last
+/* Of a library that is no loader: a vendor's own shows by what loaders ask it for. The last
  * lookup is the application's again, with what dlerror() says after it. */
 static void look_for_vendor(void *handle, const char *name, const void *found, enum api api)
 {
-	if (api != API_OPENCL)
+	if (!apis[api]->vendor_symbol)
 		return;
-	if (lookup_real_dlsym(handle, "clIcdGetPlatformIDsKHR"))
-		fact_note(FACT_NO_LOADER, "OpenCL", lookup_module_name(found), NULL);
+	if (lookup_real_dlsym(handle, apis[api]->vendor_symbol))
+		fact_note(FACT_NO_LOADER, apis[api]->title, lookup_module_name(found), NULL);
 	lookup_real_dlsym(handle, name);
 }
 
@@ -118,7 +107,7 @@ static struct answer in_handle(void *handle, const char *name, const void *calle
 		return in_global_scope(found, name);
 	}
 	if (asked_by_driver(caller)) {
-		if (hook_submits(hook) && !lookup_in_driver(API_CUDA, caller))
+		if (hook_submits(hook) && !lookup_in_driver(hook->api, caller))
 			submits_unknown();
 		return (struct answer){ found, 1 };
 	}
@@ -137,7 +126,7 @@ static struct answer in_handle(void *handle, const char *name, const void *calle
  * have to do with memory, or submit work that we don't see, and is a driver's. */
 static struct answer without_hook(void *handle, const char *name, const void *caller)
 {
-	enum api api = name[1] == 'u' ? API_CUDA : API_OPENCL;
+	enum api api = api_of(name);
 	const char *reason;
 	void *found;
 
@@ -156,7 +145,7 @@ struct answer lookup_before(void *handle, const char *name, const void *caller)
 
 	if (!__atomic_load_n(&lookup_real_dlsym, __ATOMIC_ACQUIRE))
 		lookup_start();
-	if (!could_be_ours(name))
+	if (!name || api_of(name) == API_COUNT)
 		return (struct answer){ NULL, 0 };
 	hook = hook_find(name);
 	if (!hook)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "interpose/base/own_stack.h"
+#include "interpose/dispatch/api.h"
 #include "interpose/dispatch/coverage.h"
 #include "interpose/dispatch/dlerror_state.h"
 #include "interpose/dispatch/loader.h"
@@ -161,13 +162,13 @@ static void look_for_vendor(enum api api, const void *address)
 	struct dlerror_state state;
 	void *handle;
 
-	if (api != API_OPENCL || !module || !module[0])
+	if (!apis[api]->vendor_symbol || !module || !module[0])
 		return;
 	dlerror_take(&state);
 	handle = dlopen(module, RTLD_LAZY | RTLD_NOLOAD);
 	if (handle) {
-		if (lookup_real(handle, "clIcdGetPlatformIDsKHR"))
-			fact_note(FACT_NO_LOADER, "OpenCL", module, NULL);
+		if (lookup_real(handle, apis[api]->vendor_symbol))
+			fact_note(FACT_NO_LOADER, apis[api]->title, module, NULL);
 		close_handle(handle);
 	}
 	dlerror_give_back(&state);

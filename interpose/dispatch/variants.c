@@ -33,7 +33,7 @@ static bool take(struct slot *slot, struct hook *hook, void *now, void *real, co
 
 void *slots_wrapper(struct hook *hook, void *real, const void *below)
 {
-	struct slot *row = slots[hook - &hooks[HOOK_FIRST_OPENCL]];
+	struct slot *row = slots[hook - &hooks[HOOK_FIRST_VARIANTS]];
 
 	if (!below && atomic_load(&hook->driver) == real)
 		return hook->wrapper;

@@ -14,7 +14,7 @@
 #include "interpose/dispatch/hooks.h"
 
 #define SLOTS 8
-#define SLOT_HOOKS (HOOK_END_OPENCL - HOOK_FIRST_OPENCL)
+#define SLOT_HOOKS (HOOK_END_VARIANTS - HOOK_FIRST_VARIANTS)
 
 /* One wrapper: a few instructions that note the slot and jump to the hook's wrapper
  * (slots_ARCH.S knows the size and the first field). */
@@ -34,7 +34,7 @@ void *slots_give(struct hook *hook, void *real);
 
 static inline bool slots_has(const struct hook *hook)
 {
-	return hook >= &hooks[HOOK_FIRST_OPENCL] && hook < &hooks[HOOK_END_OPENCL];
+	return hook >= &hooks[HOOK_FIRST_VARIANTS] && hook < &hooks[HOOK_END_VARIANTS];
 }
 
 /* Set on the way into a wrapper, taken by resolve_driver(). */

@@ -2,8 +2,8 @@
  *
  * The entries of variants.c on aarch64: see variants_x86_64.S.
  */
-#define API_BEGIN(api) .set rows, 0
-#define API_END(api) .set rows_of_##api, rows
+#define GROUP_BEGIN(group) .set rows, 0
+#define GROUP_END(group) .set rows_of_##group, rows
 #define HOOK(...) .set rows, rows + 1
 #define HAND(...) .set rows, rows + 1
 #include "interpose/dispatch/hooks.def"
@@ -18,7 +18,7 @@
 slots_entries:
 	.cfi_startproc
 	.set	at, 0
-	.rept	rows_of_OPENCL * 8		/* SLOTS */
+	.rept	rows_of_VARIANTS * 8		/* SLOTS */
 	hint	#34			/* bti c */
 	adrp	x16, slots + at * 32
 	add	x16, x16, :lo12:slots + at * 32

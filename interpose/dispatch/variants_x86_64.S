@@ -3,8 +3,8 @@
  * The entries of variants.c on x86-64: each notes its slot for this thread and jumps on, so
  * that the wrapper finds its caller's frame and arguments as they were.
  */
-#define API_BEGIN(api) .set rows, 0
-#define API_END(api) .set rows_of_##api, rows
+#define GROUP_BEGIN(group) .set rows, 0
+#define GROUP_END(group) .set rows_of_##group, rows
 #define HOOK(...) .set rows, rows + 1
 #define HAND(...) .set rows, rows + 1
 #include "interpose/dispatch/hooks.def"
@@ -19,7 +19,7 @@
 slots_entries:
 	.cfi_startproc
 	.set	at, 0
-	.rept	rows_of_OPENCL * 8		/* SLOTS */
+	.rept	rows_of_VARIANTS * 8		/* SLOTS */
 	.p2align 4
 	endbr64
 	leaq	slots + at * 32(%rip), %rax

@@ -6,6 +6,7 @@
 #include "report/describe/describe_coverage.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "report/util/escape.h"
@@ -14,9 +15,6 @@
 
 #define MODULES_MAX 2 /* of a route, in the one line */
 #define NAMES_MAX 6   /* of ignored functions of one reason */
-
-static const char *const apis[] = { "CUDA", "OpenCL" };
-#define APIS (sizeof(apis) / sizeof(apis[0]))
 
 static const char *base_of(const char *path)
 {
@@ -34,6 +32,37 @@ static const struct report_fact *route_of(const struct report_coverage *coverage
 		if (strcmp(fact->subject, api) == 0)
 			return fact;
 	return NULL;
+}
+
+static bool is_route(const char *kind)
+{
+	for (size_t i = 0; i < coverage_route_count; i++)
+		if (strcmp(kind, coverage_routes[i].kind) == 0)
+			return true;
+	return false;
+}
+
+/* The API that follows BEFORE in the alphabet, of those that some route leads to; the first one
+ * if BEFORE is NULL; NULL if there is none. */
+static const char *next_api(const struct report_coverage *coverage, const char *before)
+{
+	const char *next = NULL;
+
+	for (size_t i = 0; i < coverage->count; i++) {
+		const struct report_fact *fact = &coverage->facts[i];
+
+		if (is_route(fact->kind) && (!before || strcmp(fact->subject, before) > 0) &&
+		    (!next || strcmp(fact->subject, next) < 0))
+			next = fact->subject;
+	}
+	return next;
+}
+
+static void print_api(FILE *out, const char *before, const char *api)
+{
+	fputs(before, out);
+	print_escaped(out, api);
+	fputs(" intercepted via ", out);
 }
 
 /* Prints the modules that took the route, unless that is only the program. */
@@ -69,7 +98,7 @@ static size_t print_routes(FILE *out, const struct report_process *process, cons
 		if (!fact)
 			continue;
 		if (routes++ == 0)
-			fprintf(out, "%s%s intercepted via ", before ? "; " : "", api);
+			print_api(out, before ? "; " : "", api);
 		else
 			fputs(i == last ? " and " : ", ", out);
 		fputs(coverage_routes[i].name, out);
@@ -81,13 +110,14 @@ static size_t print_routes(FILE *out, const struct report_process *process, cons
 void text_coverage(FILE *out, const struct report_process *process)
 {
 	const struct report_coverage *coverage = &process->coverage;
+	const char *api = NULL;
 	size_t said = 0, gaps = 0;
 
 	if (coverage->count == 0)
 		return;
 	fputs("coverage: ", out);
-	for (size_t api = 0; api < APIS; api++)
-		said += print_routes(out, process, apis[api], said);
+	while ((api = next_api(coverage, api)))
+		said += print_routes(out, process, api, said);
 	if (said == 0)
 		fputs("no route to a driver was seen", out);
 	for (size_t i = 0; i < coverage->count; i++) {
@@ -136,16 +166,18 @@ static void print_kind(FILE *out, const struct report_coverage *coverage, const 
 
 static void print_all_routes(FILE *out, const struct report_coverage *coverage)
 {
+	const char *api = NULL;
 	char number[NUMBER_MAX];
 
-	for (size_t api = 0; api < APIS; api++)
+	while ((api = next_api(coverage, api)))
 		for (size_t i = 0; i < coverage_route_count; i++) {
 			const struct report_fact *fact =
-				route_of(coverage, coverage_routes[i].kind, apis[api]);
+				route_of(coverage, coverage_routes[i].kind, api);
 
 			if (!fact)
 				continue;
-			fprintf(out, "  %s intercepted via %s", apis[api], coverage_routes[i].name);
+			print_api(out, "  ", api);
+			fputs(coverage_routes[i].name, out);
 			if (strcmp(fact->kind, "linked") != 0)
 				fprintf(out, ", %s times", format_number(fact->count, number));
 			if (fact->module_count) {

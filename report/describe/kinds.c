@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * One row per kind. Kinds with a slash are objects that are not memory.
+ * The words of ledger/kinds.def. Kinds with a slash are objects that are not memory.
  */
 #include "report/describe/kinds.h"
 
@@ -9,50 +9,19 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ledger/kind_table.h"
 #include "report/util/lines.h"
-
-static const struct {
-	const char *name, *words;
-} kinds[] = {
-	{ "device", "device memory" },
-	{ "managed", "managed memory" },
-	{ "pinned", "pinned host memory" },
-	{ "registered", "registered host memory" },
-	{ "stream-ordered", "stream-ordered memory" },
-	{ "mempool", "memory pool" },
-	{ "array", "array" },
-	{ "vmm-handle", "vmm-handle" },
-	{ "vmm-reservation", "vmm-reservation" },
-	{ "vmm-mapping", "vmm-mapping" },
-	{ "ipc", "memory of another process" },
-	{ "external", "external memory" },
-	{ "graph", "graph memory" },
-	{ "cl-buffer", "OpenCL buffer" },
-	{ "cl-sub-buffer", "OpenCL sub-buffer" },
-	{ "cl-image", "OpenCL image" },
-	{ "cl-pipe", "OpenCL pipe" },
-	{ "cl-svm", "OpenCL shared virtual memory" },
-	{ "cl-usm", "OpenCL unified shared memory" },
-	{ "object/cl-context", "OpenCL context" },
-	{ "object/cl-event", "OpenCL event" },
-	{ "object/cl-kernel", "OpenCL kernel" },
-	{ "object/cl-program", "OpenCL program" },
-	{ "object/cl-queue", "OpenCL command queue" },
-	{ "object/cl-sampler", "OpenCL sampler" },
-};
-#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
 const char *kind_words(const char *kind)
 {
-	for (size_t i = 0; i < KINDS; i++)
-		if (strcmp(kind, kinds[i].name) == 0)
-			return kinds[i].words;
-	return kind;
+	const struct kind *known = kind_find(kind, strlen(kind));
+
+	return known ? known->words : kind;
 }
 
-static bool is_memory(size_t i)
+static int is_memory(const struct kind *kind)
 {
-	return strchr(kinds[i].name, '/') == NULL;
+	return strchr(kind->name, '/') == NULL;
 }
 
 int kind_check(const struct lines *file, struct line_part name)
@@ -60,14 +29,14 @@ int kind_check(const struct lines *file, struct line_part name)
 	char known[512], shown[LINES_QUOTE];
 	size_t used = 0;
 
-	for (size_t i = 0; i < KINDS; i++) {
-		if (!is_memory(i))
+	for (const struct kind *kind = kinds; kind->name[0]; kind++) {
+		if (!is_memory(kind))
 			continue;
-		if (word_is(name, kinds[i].name))
+		if (word_is(name, kind->name))
 			return 0;
 		if (used < sizeof(known))
 			used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s",
-						 used ? ", " : "", kinds[i].name);
+						 used ? ", " : "", kind->name);
 	}
 	return lines_fail(file, -EINVAL, "'%s' is not a kind of memory; known are %s",
 			  lines_quote(name, shown), known);

@@ -8,38 +8,24 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "ledger/kind_table.h"
 #include "report/util/number.h"
-
-/* Kinds that take memory of a device. Others are of the host or of another process. Physical
- * memory has its bytes in one block, its handle's or a mapping's. */
-static const char *const device_kinds[] = { "device", "stream-ordered", "array", "graph",
-					    "vmm-handle", "vmm-mapping" };
-
-enum memory_class { CLASS_NONE, CLASS_DEVICE, CLASS_MANAGED };
 
 struct known_row { /* blocks of one row come in crowds */
 	uint32_t ref;
 	int device;
-	enum memory_class class;
+	enum kind_memory memory;
 };
 #define KNOWN_ROWS 256u
 
-static bool is_text(const char *bytes, uint32_t length, const char *text)
-{
-	return strlen(text) == length && memcmp(bytes, text, length) == 0;
-}
-
-static enum memory_class memory_class_of(const struct ledger_view *view, uint32_t kind)
+/* Physical memory has its bytes in one block, its handle's or a mapping's. */
+static enum kind_memory memory_of(const struct ledger_view *view, uint32_t kind)
 {
 	uint32_t length;
 	const char *bytes = ledger_string(view, kind, &length);
+	const struct kind *known = bytes ? kind_find(bytes, length) : NULL;
 
-	if (!bytes)
-		return CLASS_NONE;
-	for (size_t i = 0; i < sizeof(device_kinds) / sizeof(device_kinds[0]); i++)
-		if (is_text(bytes, length, device_kinds[i]))
-			return CLASS_DEVICE;
-	return is_text(bytes, length, "managed") ? CLASS_MANAGED : CLASS_NONE;
+	return known ? known->memory : KIND_MEMORY_OTHER;
 }
 
 static const struct known_row *look_up(const struct ledger_view *view, struct known_row *rows,
@@ -52,10 +38,10 @@ static const struct known_row *look_up(const struct ledger_view *view, struct kn
 		return known;
 	row = ledger_row(view, ref);
 	known->ref = ref;
-	known->class = CLASS_NONE;
+	known->memory = KIND_MEMORY_OTHER;
 	if (row && row->device >= 0 && row->device < DRIVER_MEMORY_DEVICES) {
 		known->device = row->device;
-		known->class = memory_class_of(view, row->kind);
+		known->memory = memory_of(view, row->kind);
 	}
 	return known;
 }
@@ -80,10 +66,10 @@ void track_memory(const struct ledger_view *view, struct tracked_memory *ret)
 		if (__atomic_load_n(&block->state, __ATOMIC_RELAXED) >> 8 != state >> 8)
 			continue; /* the slot was reused since */
 		row = look_up(view, rows, ref);
-		if (row->class == CLASS_NONE)
+		if (row->memory == KIND_MEMORY_OTHER)
 			continue;
 		ret->bytes[row->device] = add_bounded(ret->bytes[row->device], bytes);
-		if (row->class == CLASS_MANAGED)
+		if (row->memory == KIND_MEMORY_MANAGED)
 			ret->managed[row->device] = add_bounded(ret->managed[row->device], bytes);
 	}
 }

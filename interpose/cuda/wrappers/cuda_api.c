@@ -7,6 +7,32 @@
 #include "interpose/cuda/wrappers/cuda_calls.h"
 #include "interpose/dispatch/api.h"
 
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static const struct api_ignored ignored[] = {
+#define IGNORED(symbol, class, reason) { #symbol, reason, CLASS_##class },
+#include "interpose/cuda/cuda_ignored.def"
+#undef IGNORED
+};
+
+static const char other[][API_NAME_BYTES] = {
+#define NO_MEMORY(symbol) #symbol,
+#include "interpose/cuda/cuda_other.def"
+#undef NO_MEMORY
+};
+
+static const char unseen[][API_NAME_BYTES] = {
+#define UNSEEN(symbol) #symbol,
+#include "interpose/cuda/cuda_unseen.def"
+};
+
+#define NO_MEMORY(symbol) _Static_assert(sizeof(#symbol) <= API_NAME_BYTES, "no room");
+#define IGNORED(symbol, class, reason)                                           \
+	_Static_assert(sizeof(#symbol) <= API_NAME_BYTES && sizeof(reason) <= API_REASON_BYTES, \
+		       "no room");
+#include "interpose/cuda/cuda_ignored.def"
+#include "interpose/cuda/cuda_other.def"
+
 static int current_device(void)
 {
 	uint64_t context;
@@ -27,6 +53,16 @@ static uint64_t device_total(int device)
 
 const struct api_ops api_ops_CUDA = {
 	.title = "CUDA",
+	.prefix = "cu",
+	.libraries = { "libcuda.so", "libcuda-" },
+	.internal = "libnvidia",
+	.ignored = ignored,
+	.ignored_count = COUNT(ignored),
+	.other = other,
+	.other_count = COUNT(other),
+	.unseen = unseen,
+	.unseen_count = COUNT(unseen),
+	.unknown_submits = true,
 	.wrappers = cuda_wrappers,
 	.current_device = current_device,
 	.device_total = device_total,

@@ -2,7 +2,8 @@
  *
  * CUDA's wrappers, two for each row: one that is exported, for callers linked to the name, and
  * one that lookups give out. hooks.def says what each verb does; a verb is a short macro here,
- * which calls the driver and the functions that record.
+ * which calls the driver and the functions that record. ALLOC_ASYNC and FREE_ASYNC use the
+ * parameter hStream of their rows, MAKE_PHYSICAL uses prop.
  */
 #include "interpose/base/submit_epoch.h"
 #include "interpose/block/blocks.h"
@@ -19,7 +20,7 @@
 #define CU_OK (r == CUDA_SUCCESS)
 
 /* R = CALL; once more if memory ran out on DEVICE and the pool gave some back. */
-#define CALL_TWICE(r, call, device)                                                         \
+#define CUDA_CALL_TWICE(r, call, device)                                                    \
 	do {                                                                                \
 		WRAP_CALL(r, call);                                                         \
 		if (POOL_AGAIN(r, device))                                                \
@@ -54,7 +55,7 @@ static HOT void record_granted(const struct site *site, bool pooled, uint64_t ad
 #define GRANT(call, made, key, size, on_refusal, after)                                     \
 	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;                                              \
 	REFUSE(LIMITS_CURRENT, size, on_refusal)                                            \
-	CALL_TWICE(r, call, LIMITS_CURRENT);                                                \
+	CUDA_CALL_TWICE(r, call, LIMITS_CURRENT);                                           \
 	after;                                                                              \
 	if (made)                                                                           \
 		record_granted(&site, pooled, (uint64_t)(key), (uint64_t)(size));           \
@@ -89,7 +90,7 @@ static HOT void record_granted(const struct site *site, bool pooled, uint64_t ad
 	CUresult r;                                                                         \
 	site.space = SPACE_OBJECTS; /* the function knows better */                         \
 	REFUSE(device, size, (void)0)                                                       \
-	CALL_TWICE(r, call, device);                                                        \
+	CUDA_CALL_TWICE(r, call, device);                                                   \
 	if (made)                                                                           \
 		record;                                                                     \
 	limits_done();                                                                      \
@@ -159,13 +160,13 @@ static HOT void freeing_begins(const struct site *site, bool pooled, uint64_t ad
 
 #define VERB_TRY(call, arguments, made, key, size)                                          \
 	CUresult r;                                                                         \
-	CALL_TWICE(r, call, LIMITS_CURRENT);                                                \
+	CUDA_CALL_TWICE(r, call, LIMITS_CURRENT);                                           \
 	return r;
 
 #define VERB_MARK(call, arguments, made, device, size)                                      \
 	uint64_t began = mark_now();                                                        \
 	CUresult r;                                                                         \
-	CALL_TWICE(r, call, LIMITS_CURRENT);                                                \
+	CUDA_CALL_TWICE(r, call, LIMITS_CURRENT);                                           \
 	if (made)                                                                           \
 		cuda_record_mark(&site, (int)(device), began);                              \
 	return r;

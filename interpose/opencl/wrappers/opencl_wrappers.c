@@ -27,7 +27,7 @@ static HOT uint64_t number_of(const void *handle)
 }
 
 /* R = CALL; once more if it failed and RELIEVE, a function of OpenCL's pool, gave memory back. */
-#define CALL_TWICE(r, call, made, relieve)                                                  \
+#define OPENCL_CALL_TWICE(r, call, made, relieve)                                           \
 	struct ledger_pool *relieved;                                                       \
 	record_call();                                                                      \
 	(r) = (call);                                                                       \
@@ -59,7 +59,7 @@ static cl_int code_of(const cl_int *errcode_ret)
 	if (LIMITS_REFUSE(&site, opencl_device_of(context), size))                          \
 		return refuse(errcode_ret, CL_MEM_OBJECT_ALLOCATION_FAILURE);               \
 	if (!opencl_pool_is_on() || !(r = (kept))) {                                        \
-		CALL_TWICE(r, call, made, opencl_pool_relieve(code_of(errcode_ret)))        \
+		OPENCL_CALL_TWICE(r, call, made, opencl_pool_relieve(code_of(errcode_ret))) \
 		if (made)                                                                   \
 			record;                                                             \
 	}                                                                                   \
@@ -91,7 +91,7 @@ static void record_buffer(const struct site *site, cl_mem made, cl_context conte
 	site.space = SPACE_CL_USM;                                                          \
 	if (LIMITS_REFUSE(&site, (device), size))                                           \
 		return refuse(errcode, CL_OUT_OF_RESOURCES);                                \
-	CALL_TWICE(r, call, made, relieved_for(size))                                       \
+	OPENCL_CALL_TWICE(r, call, made, relieved_for(size))                                \
 	if (made)                                                                           \
 		record_made(&site, number_of(r), (size), number_of(context), (device), 0);  \
 	MADE(r)
@@ -155,7 +155,7 @@ struct uses {
  * where the command's event goes, or NULL; CODE is what the call failed with. */
 #define COMMAND(call, made, event, code)                                                    \
 	__typeof__(call) r;                                                                 \
-	CALL_TWICE(r, call, made, opencl_pool_relieve_command(code))                        \
+	OPENCL_CALL_TWICE(r, call, made, opencl_pool_relieve_command(code))                 \
 	opencl_pool_submitted();                                                            \
 	if ((event) && (made))                                                              \
 		opencl_record_object(&site, *(event), NULL);

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * kinds.def as a table.
+ */
+#include "ledger/kind_table.h"
+
+#include <string.h>
+
+const struct kind kinds[] = {
+#define KIND(name_, words_, memory_, limit_, end_)                                          \
+	{ name_, words_, KIND_MEMORY_##memory_, KIND_LIMIT_##limit_, KIND_END_##end_ },
+#include "ledger/kinds.def"
+	{ "" },
+};
+
+const struct kind *kind_find(const char *bytes, size_t length)
+{
+	for (const struct kind *kind = kinds; kind->name[0]; kind++)
+		if (strlen(kind->name) == length && memcmp(kind->name, bytes, length) == 0)
+			return kind;
+	return NULL;
+}
