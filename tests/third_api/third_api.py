@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""A third API is a folder and one line: third_api.py SOURCE LIBRARY COMMAND PROGRAM. Prints TAP.
+
+Runs a program on a driver of four calls (toy.h) with a libgpuleak.so that has a folder for it, and
+compares the whole report."""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+SOURCE, LIBRARY, COMMAND, PROGRAM = (os.path.abspath(arg) for arg in sys.argv[1:5])
+
+
+def run(story, **options):
+    """What the program printed, and the report on it: as an object, and as text."""
+    with tempfile.TemporaryDirectory() as place:
+        ledger = os.path.join(place, "ledger")
+        env = {name: value for name, value in os.environ.items()
+               if not name.startswith("GPULEAK_")}
+        env.update(LD_PRELOAD=LIBRARY, GPULEAK_REPORT="none", GPULEAK_LEDGER=ledger, HOME=place,
+                   **{"GPULEAK_" + name: value for name, value in options.items()})
+        ran = subprocess.run([PROGRAM, story], env=env, capture_output=True, text=True, check=True)
+        answers = [subprocess.run([COMMAND, "report", *more, ledger], capture_output=True,
+                                  text=True, check=False).stdout
+                   for more in (["--format", "json"], ["-v"])]
+        gate = subprocess.run([COMMAND, "check", ledger], capture_output=True, check=False)
+        return ran.stdout + ran.stderr, json.loads(answers[0]), answers[1], gate.returncode
+
+
+def function_of(stack):
+    return next((frame["function"] for frame in stack if frame["function"]), None)
+
+
+def facts(report):
+    summary = report["summary"]
+    return {
+        "sums": [summary[key] for key in ("allocated_blocks", "freed_blocks", "leaked_blocks",
+                                          "leaked_bytes", "errors")],
+        "leaks": [(leak["api"], leak["kind"], leak["device"], leak["bytes"], leak["blocks"],
+                   function_of(leak["stack"])) for leak in report["leaks"]],
+        "errors": [(error["type"], error["api"], function_of(error["stack"]),
+                    function_of(error["allocated"]["stack"]), function_of(error["freed"]["stack"]))
+                   for error in report["errors"]],
+    }
+
+
+LEAKS = {
+    "sums": [3, 1, 2, 3000, 0],
+    "leaks": [("toyAllocManaged", "managed", 3, 2000, 1, "leak"),
+              ("toyAlloc", "device", 3, 1000, 1, "leak")],
+    "errors": [],
+}
+
+
+def leak_of(**options):
+    printed, report, text, status = run("leak", **options)
+    lines = [line for line in text.splitlines() if re.match("Leak of|coverage:", line)]
+    return [(printed, ""), (facts(report), LEAKS), (status, 23), (lines, [
+        "Leak of 2,000 bytes (1.9 KiB) in 1 block (managed memory, toyAllocManaged, device 3), "
+        "allocated at:",
+        "Leak of 1000 bytes in 1 block (device memory, toyAlloc, device 3), allocated at:",
+        "coverage: Toy by linked calls"])]
+
+
+def leak():
+    """a leak of each kind, with its stack; one block was freed"""
+    return leak_of()
+
+
+def pool():
+    """GPULEAK_POOL changes nothing for an API without a pool"""
+    return leak_of(POOL="fast")
+
+
+def double():
+    """a double free"""
+    printed, report, _, status = run("double")
+    return [(printed, "1\n"), (status, 23), (facts(report), {
+        "sums": [1, 1, 0, 0, 1], "leaks": [],
+        "errors": [("double-free", "toyFree", "free_twice", "free_twice", "free_twice")]})]
+
+
+def limit():
+    """a limit of half the device: refused, and room again after a free"""
+    printed, report, _, _ = run("limit", LIMIT="50%")
+    pool = report["pool"]
+    return [(printed, "0 2 0\n"), (facts(report)["sums"], [2, 2, 0, 0, 0]),
+            ((pool["limit_bytes"], pool["refused"], pool["first_refused"]["api"]),
+             (5000, 1, "toyAllocManaged"))]
+
+
+def context():
+    """a context ends its blocks: no leak"""
+    printed, report, _, status = run("context")
+    return [(printed, ""), (status, 0), (facts(report), {"sums": [1, 0, 0, 0, 0], "leaks": [],
+                                                         "errors": []})]
+
+
+def lookup():
+    """dlsym() gives out the wrapper"""
+    _, report, _, _ = run("lookup")
+    return [(facts(report)["leaks"], [("toyAlloc", "device", 3, 400, 1, "look_up")])]
+
+
+def one_line():
+    """the list of APIs has one line more than the product's, and nothing names the API"""
+    path = "interpose/dispatch/apis.def"
+    here = pathlib.Path(__file__).parent
+    lists = [re.findall(r"^#include .*", (root / path).read_text(), re.M)
+             for root in (pathlib.Path(SOURCE), here)]
+    named = [str(file) for folder in ("interpose", "ledger", "report", "tools")
+             for file in sorted((pathlib.Path(SOURCE) / folder).rglob("*.[chd]*"))
+             if file.is_file() and re.search(r"\bTOY|\btoy[A-Z]", file.read_text(errors="replace"))]
+    return [(lists[1][:-1], lists[0]), (lists[1][-1:], ['#include "interpose/toy/toy_rows.def"']),
+            (named, [])]
+
+
+CASES = [leak, pool, double, limit, context, lookup, one_line]
+
+
+def main():
+    failed = 0
+    print(f"1..{len(CASES)}")
+    for number, case in enumerate(CASES, 1):
+        wrong = [(got, wanted) for got, wanted in case() if got != wanted]
+        for got, wanted in wrong:
+            print(f"# got {got!r}\n# not {wanted!r}")
+        print(f"{'not ' if wrong else ''}ok {number} - {case.__doc__}")
+        failed += bool(wrong)
+    return failed > 0
+
+
+sys.exit(main())
