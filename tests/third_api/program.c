@@ -36,7 +36,7 @@ static void exceed(void)
 	r[0] = toyAlloc(&first, 4000);
 	r[1] = toyAllocManaged(&second, 4000);
 	toyFree(first);
-	r[2] = toyAlloc(&third, 1000);
+	r[2] = toyAlloc(&third, 4500);
 	printf("%d %d %d\n", r[0], r[1], r[2]);
 	toyFree(third);
 }

@@ -28,6 +28,8 @@ def run(story, **options):
                                   text=True, check=False).stdout
                    for more in (["--format", "json"], ["-v"])]
         gate = subprocess.run([COMMAND, "check", ledger], capture_output=True, check=False)
+        if not answers[0]:
+            raise AssertionError(f"no report of {story}: {ran.stderr}")
         return ran.stdout + ran.stderr, json.loads(answers[0]), answers[1], gate.returncode
 
 
@@ -63,7 +65,7 @@ def leak_of(**options):
         "Leak of 2,000 bytes (1.9 KiB) in 1 block (managed memory, toyAllocManaged, device 3), "
         "allocated at:",
         "Leak of 1000 bytes in 1 block (device memory, toyAlloc, device 3), allocated at:",
-        "coverage: Toy by linked calls"])]
+        "coverage: Toy intercepted via linked calls"])]
 
 
 def leak():
@@ -126,7 +128,10 @@ def main():
     failed = 0
     print(f"1..{len(CASES)}")
     for number, case in enumerate(CASES, 1):
-        wrong = [(got, wanted) for got, wanted in case() if got != wanted]
+        try:
+            wrong = [(got, wanted) for got, wanted in case() if got != wanted]
+        except (AssertionError, KeyError, TypeError) as error:
+            wrong = [(str(error), "a report")]
         for got, wanted in wrong:
             print(f"# got {got!r}\n# not {wanted!r}")
         print(f"{'not ' if wrong else ''}ok {number} - {case.__doc__}")
