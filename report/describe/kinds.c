@@ -19,7 +19,7 @@ const char *kind_words(const char *kind)
 	return known ? known->words : kind;
 }
 
-static int is_memory(const struct kind *kind)
+static bool is_memory(const struct kind *kind)
 {
 	return strchr(kind->name, '/') == NULL;
 }
