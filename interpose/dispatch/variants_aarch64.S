@@ -2,6 +2,7 @@
  *
  * The entries of variants.c on aarch64: see variants_x86_64.S.
  */
+	.set	rows, 0 /* clang's assembler needs it before the first row */
 #define GROUP_BEGIN(group) .set rows, 0
 #define GROUP_END(group) .set rows_of_##group, rows
 #define HOOK(...) .set rows, rows + 1

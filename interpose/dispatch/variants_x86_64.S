@@ -3,6 +3,7 @@
  * The entries of variants.c on x86-64: each notes its slot for this thread and jumps on, so
  * that the wrapper finds its caller's frame and arguments as they were.
  */
+	.set	rows, 0 /* clang's assembler needs it before the first row */
 #define GROUP_BEGIN(group) .set rows, 0
 #define GROUP_END(group) .set rows_of_##group, rows
 #define HOOK(...) .set rows, rows + 1
