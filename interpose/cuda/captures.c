@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * The captured streams of this process, and the gate between captures that begin and calls
- * that would spoil them. Lives in pages that a fork wipes, as recorder.c's: a child finds no
- * capture and nobody inside. Must not ask the driver.
+ * The streams of this process that are being captured, and a gate between beginning captures and
+ * driver calls that would invalidate a capture. The state lies in pages that a fork wipes: a forked
+ * child starts with no capture and no thread inside the gate. Must not call the driver.
  *
- * Who enters counts himself in and then looks at `active`; who begins raises `active` and then
- * looks at the counts. All four are sequentially consistent, so there is one order of them: if
- * the one who enters saw 0, his counting came before the raising, hence before the look at the
- * counts, which sees him and waits until he has counted himself out. If it came later, he
- * sees `active` and goes away. That a thread counts in one stripe of many changes nothing:
- * the argument holds for each stripe alone. Counting out is a release that the look acquires:
- * what was done inside happened before the capture. `active` falls only after the driver said
- * that a capture did not begin or is over, and that is a release which the look of the
- * next one who enters acquires.
+ * Ordering: captures_enter() increments its thread's count and then reads `active`.
+ * captures_beginning() increments `active` and then reads the counts. All four accesses are
+ * sequentially consistent, so they have one total order. If the entering thread reads 0, its
+ * increment precedes the increment of `active`. So the beginning capture sees the count and waits
+ * until the thread decrements it. Otherwise the entering thread sees `active` and does not enter.
+ * The argument holds for each stripe of counts alone, so it does not matter which stripe a thread
+ * uses. captures_leave() is a release that reading the counts acquires: what a thread did inside
+ * happens before the capture. `active` falls only after the driver reported that a capture did not
+ * begin or is over. That is a release too, which the next captures_enter() acquires.
  */
 #include "interpose/cuda/captures.h"
 
@@ -35,7 +35,7 @@
 
 struct captured {
 	uint64_t stream;
-	uint64_t thread; /* whose per-thread default stream; 0: a stream of everybody's */
+	uint64_t thread; /* the thread whose per-thread default stream it is; 0: a shared stream */
 	uint64_t context;
 	uint64_t capture;
 };
@@ -45,20 +45,20 @@ struct stripe_of_readers {
 };
 
 struct captures {
-	_Atomic uint32_t active; /* captured streams, and calls that are about to begin one */
-	_Atomic uint64_t last;   /* capture, numbered from 1 */
-	struct lock lock;        /* of the list */
+	_Atomic uint32_t active; /* captured streams, and calls about to begin a capture */
+	_Atomic uint64_t last;   /* number of the latest capture, from 1 */
+	struct lock lock;        /* protects the list */
 	uint32_t count;
 	struct captured list[STREAMS_MAX];
 	struct stripe_of_readers readers[READER_STRIPES];
 };
 
-/* Long enough for a thread that lost its processor inside, or whose one call waits for a lock
- * that the driver holds while somebody else's free waits for a kernel. */
+/* Long enough for a thread inside that was preempted. Also long enough for a driver call inside
+ * that waits for a driver lock, which another thread's free holds until a kernel ends. */
 int64_t captures_patience_ns = 1000000000;
 
 static struct captures *_Atomic pages;
-static struct captures fallback; /* if pages can't be had: then atfork wipes */
+static struct captures fallback; /* if mmap() or madvise() fails; an atfork handler wipes it */
 
 static void wipe_after_fork(void)
 {
@@ -96,7 +96,7 @@ static struct captures *captures(void)
 	return __builtin_expect(made != NULL, 1) ? made : make();
 }
 
-/* ---- who must not meet a capture ---- */
+/* ---- threads inside the gate ---- */
 
 static _Atomic uint32_t *own_stripe(struct captures *set)
 {
@@ -141,8 +141,8 @@ static int64_t now_ns(void)
 	return (int64_t)clock_ns(CLOCK_MONOTONIC);
 }
 
-/* Not without an end: a thread may have been stopped inside, for good, and an application that
- * hangs is worse off than one whose capture fails. */
+/* The wait is bounded, since a thread may have been stopped inside permanently. A failed capture
+ * harms the application less than a hang. */
 static void wait_until_left(struct captures *set)
 {
 	const struct timespec nap = { .tv_nsec = 20000 };
@@ -178,7 +178,7 @@ static struct captured key_of(CUstream stream, bool per_thread)
 	return key;
 }
 
-/* With the lock held. */
+/* Locking: set->lock. */
 static struct captured *find(struct captures *set, const struct captured *key)
 {
 	for (uint32_t i = 0; i < set->count; i++)
@@ -187,9 +187,10 @@ static struct captured *find(struct captures *set, const struct captured *key)
 	return NULL;
 }
 
-/* Two calls that begin one capture are the driver calling its own exported name. One that is
- * still listed under the same stream otherwise is over, and who ended it is not here yet. More
- * captures than the list holds never end: the pool waits, which spoils nothing. */
+/* If the stream is listed already, one of two things happened. The driver called its own exported
+ * name, so that this capture is reported twice. Or an older capture of the stream is over and the
+ * thread that ended it has not called captures_ended() yet. A capture that does not fit in the list
+ * never leaves `active`. The pool then waits permanently, which invalidates no capture. */
 void captures_begun(CUstream stream, bool per_thread, uint64_t context, bool success)
 {
 	struct captures *set = captures();
@@ -229,7 +230,7 @@ uint64_t captures_of(CUstream stream, bool per_thread)
 	return capture;
 }
 
-/* With the lock held. The last one takes its place. */
+/* Locking: set->lock. Moves the last entry to index I. */
 static void remove_at(struct captures *set, uint32_t i)
 {
 	set->list[i] = set->list[--set->count];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Is any stream of the process being captured? Owns the set of captured streams. While one is,
- * calls that wait for a context, or record all of it, fail and spoil the capture (in every mode,
- * from any thread: measured on an H200), so who wants to make one enters here.
+ * Owns the set of streams that are being captured. During a capture, calls that wait for a context
+ * or record an event for all of its work fail and invalidate the capture. They do so in every
+ * capture mode and from any thread (measured on an H200). A thread calls captures_enter() before it
+ * makes such a call.
  */
 #ifndef GPULEAK_CAPTURES_H
 #define GPULEAK_CAPTURES_H
@@ -12,30 +13,32 @@
 
 #include "interpose/cuda/cuda_types.h"
 
-/* No stream is captured, and none will begin to be until captures_leave(): a capture that
- * begins meanwhile waits for that, at most a second. Between the two no call may
- * wait for the device; both are called by the same thread. False: one is, and nothing was
- * entered. Takes no lock that threads share. */
+/* Returns true if no stream is captured; then no capture begins before the thread calls
+ * captures_leave(). A capture that would begin waits for that, at most captures_patience_ns.
+ * Between the two calls, the thread must not wait for the device. Returns false, with nothing
+ * entered, if a stream is captured. Takes no lock that threads share. */
 bool captures_enter(void);
 void captures_leave(void);
 
-/* Around the driver's call that begins a capture on STREAM (PER_THREAD: a _ptsz call). CONTEXT
- * is the one that the stream ends with. */
+/* Called before and after the driver's call that begins a capture on STREAM. PER_THREAD: the call's
+ * name ends in _ptsz. CONTEXT is the context that STREAM belongs to. */
 void captures_beginning(void);
 void captures_begun(CUstream stream, bool per_thread, uint64_t context, bool success);
 
-/* The capture under way on STREAM, 0 if there is none: asked before the driver's call that
- * may end it, since afterwards the stream's handle may be another's. */
+/* Returns the number of the capture on STREAM, or 0. Called before the driver's call that may end
+ * the capture: afterwards the driver may have reused the stream's handle. */
 uint64_t captures_of(CUstream stream, bool per_thread);
-/* After that call: it is over, or its stream is gone. */
+/* Called after that driver call, if CAPTURE is over or its stream is destroyed. */
 void captures_ended(uint64_t capture);
 
-/* CONTEXT is gone with every stream of it: ends its captures up to UNTIL, which is
- * captures_last() from before the driver's call. */
+/* Returns the number of the latest capture. */
 uint64_t captures_last(void);
+/* Ends the captures of CONTEXT, which was destroyed with all of its streams. UNTIL is
+ * captures_last() from before the driver's call: later captures belong to a new context with the
+ * same handle. */
 void captures_context_gone(uint64_t context, uint64_t until);
 
-/* How long a capture that begins waits for those inside. Tests have their own. */
+/* How long a beginning capture waits for threads inside. Tests set a shorter time. */
 extern int64_t captures_patience_ns;
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What must be remembered of CUDA contexts: how often one was attached, and which are
- * green, that is, parts of their device's primary one that own no memory.
+ * State about CUDA contexts: how often each was attached, and which ones are green. A green context
+ * is a part of its device's primary context and owns no memory.
  */
 #ifndef GPULEAK_CUDA_CONTEXT_H
 #define GPULEAK_CUDA_CONTEXT_H
@@ -19,11 +19,11 @@ struct contexts {
 	struct green *green;
 };
 
-/* The current context may be one that has ended, or the driver itself: some context has, or the
- * process is at its exit. */
+/* True if the current context or the driver may have ended: a context ended, or the process is
+ * exiting. */
 extern _Atomic bool cuda_context_doubtful __attribute__((visibility("hidden")));
 
-/* The calling thread is inside libc's exit(). */
+/* Returns true if the calling thread is inside libc's exit(). */
 bool cuda_inside_exit(void);
 
 #endif

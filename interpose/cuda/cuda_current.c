@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The calling thread's CUDA context: whose memory a call makes, on which device. Owns the primary
- * context of each device and the list of green contexts; must not look into a context, and asks
- * the driver only what capture allows.
+ * The calling thread's CUDA context and device: the owner of the memory that a call allocates. Owns
+ * the primary context of each device and the list of green contexts. Calls only driver functions
+ * that are permitted during stream capture.
  */
 #include "interpose/cuda/cuda_current.h"
 
@@ -19,12 +19,12 @@ _Atomic bool cuda_context_doubtful READ_BY_ALL;
 
 #define DEVICES_MAX 64
 static _Atomic(CUcontext) primary[DEVICES_MAX];
-static _Atomic bool retained[DEVICES_MAX]; /* a retain made it, and nothing has ended it */
+static _Atomic bool retained[DEVICES_MAX]; /* a retain created it and it has not ended */
 
 struct green {
 	uint64_t handle;
 	CUdevice device;
-	CUcontext context; /* what it is as a CUcontext, NULL until that was asked */
+	CUcontext context; /* its CUcontext; NULL until the application obtains that */
 	UT_hash_handle hh;
 };
 
@@ -52,9 +52,9 @@ bool cuda_primary_gone(CUdevice device)
 
 /* ---- green contexts ---- */
 
-static _Atomic unsigned int greens; /* in this process image: none, and nobody need ask */
+static _Atomic unsigned int greens; /* number of green contexts; 0: no lookup is needed */
 
-/* With the lock held. */
+/* Locking: recorder->contexts->lock. */
 static bool is_green(struct recorder *recorder, CUcontext context)
 {
 	struct green *green;
@@ -80,8 +80,8 @@ bool cuda_is_green(CUcontext context)
 	return green;
 }
 
-/* The context with which memory ends that is made in CONTEXT, of DEVICE: NULL, unknown, if
- * that is a green one's and nobody retained it. */
+/* Returns the context whose end also ends memory allocated in CONTEXT on DEVICE. For a green
+ * context that is the primary context, or NULL if no retain of that was seen. */
 static CUcontext owner_of(CUcontext context, CUdevice device)
 {
 	return cuda_is_green(context) ? cuda_primary_of(device) : context;
@@ -122,7 +122,7 @@ void cuda_green_name(CUgreenCtx handle, CUcontext context)
 		green->context = context;
 	lock_give(&recorder->contexts->lock);
 	recorder_leave();
-	atomic_fetch_add(&cuda_context_epoch, 1); /* the handle may have been another's before */
+	atomic_fetch_add(&cuda_context_epoch, 1); /* an ended context may have had this handle */
 }
 
 CUdevice cuda_green_take(CUgreenCtx handle, CUcontext *ret_context)
@@ -178,7 +178,8 @@ void cuda_current_context(uint64_t *ret_context, int *ret_device)
 
 /* ---- devices ---- */
 
-/* Who DEVICE is, once a process: a report can ask others about it only by these names. */
+/* Records the UUID, name and PCI bus id of DEVICE, once per process. A report needs them to
+ * identify the device to other tools. */
 void cuda_meet_device(int device)
 {
 	CUresult (*get_uuid)(CUuuid *, CUdevice), (*get_instance)(CUuuid *, CUdevice);
@@ -228,9 +229,9 @@ bool cuda_is_captured(const struct hook *hook, CUstream stream)
 
 /* ---- the process's exit ---- */
 
-/* The CUDA runtime lets go of the primary context when the process exits. If that ended
- * its blocks nobody would ever leak: at exit a release is only what the process's end
- * does anyway. A destroy or a reset is somebody's decision and counts at any time. */
+/* The CUDA runtime releases the primary context when the process exits. If that ended the context's
+ * blocks, no block would ever leak. So a release during exit() is ignored, as the process's end has
+ * the same effect. A destroy or a reset is the application's decision and always counts. */
 bool cuda_inside_exit(void)
 {
 	struct recorder *recorder = recorder_enter();

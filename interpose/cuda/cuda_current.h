@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The calling thread's CUDA context, as an allocation asks for it: inline, since it is asked at
- * each one. For cuda_context.c, which owns the answer, and the pool.
+ * The calling thread's CUDA context, for each allocation: therefore inline. Used by the wrappers
+ * and the pool.
  */
 #ifndef GPULEAK_CUDA_CURRENT_H
 #define GPULEAK_CUDA_CURRENT_H
@@ -11,15 +11,18 @@
 #include "interpose/dispatch/resolve.h"
 #include "interpose/cuda/cuda_types.h"
 
-enum { LOCATION_DEVICE = 1 }; /* CUmemLocationType */
+enum { LOCATION_DEVICE = 1 }; /* CU_MEM_LOCATION_TYPE_DEVICE */
 
-/* Raised when a context goes: a later one may get the same handle on another device. */
+/* Incremented when a context ends: the driver may give its handle to a new context on another
+ * device. */
 extern _Atomic uint32_t cuda_context_epoch __attribute__((visibility("hidden")));
 
-/* CONTEXT is not the one that this thread met last, or that was before EPOCH. */
+/* Stores CONTEXT, its device and its owner in thread_self. Called if CONTEXT is not the context
+ * stored there, or was stored before EPOCH. */
 COLD void cuda_meet_context(CUcontext context, uint32_t epoch);
 
-/* Whether one is current: then thread_self says who owns its memory, and on which device. */
+/* Returns true if a context is current. Then thread_self holds the owner of its memory and its
+ * device. */
 static HOT bool cuda_look_at_context(void)
 {
 	CUresult (*get)(CUcontext *) =
@@ -36,32 +39,33 @@ static HOT bool cuda_look_at_context(void)
 	return true;
 }
 
-/* The calling thread's context, by the handle under which its memory ends, and its device; 0
- * and -1 where there is none. Capture allows the questions. */
+/* Stores the calling thread's device and the context that owns its memory; -1 and 0 if no context
+ * is current. Permitted during stream capture. */
 void cuda_current_context(uint64_t *ret_context, int *ret_device);
 
-/* The primary context of DEVICE that was seen last, or NULL. */
+/* Returns the primary context of DEVICE that was seen last, or NULL. */
 CUcontext cuda_primary_of(CUdevice device);
-/* A retain returned CONTEXT; whether that made it. */
+/* Stores CONTEXT, which a retain returned. *RET_NEW: the retain created it. */
 void cuda_primary_set(CUdevice device, CUcontext context, bool *ret_new);
-/* The context of DEVICE ended. Returns false if there is no such device. */
+/* Marks the primary context of DEVICE as ended. Returns false if DEVICE is out of range. */
 bool cuda_primary_gone(CUdevice device);
 
-/* CONTEXT is a part of its device's primary one. Asks nobody. */
+/* Returns true if CONTEXT is a green context. Does not call the driver. */
 bool cuda_is_green(CUcontext context);
 void cuda_green_add(CUgreenCtx handle, CUdevice device);
-/* As a CUcontext, HANDLE is CONTEXT. */
+/* Stores CONTEXT as the CUcontext of the green context HANDLE. */
 void cuda_green_name(CUgreenCtx handle, CUcontext context);
-/* Removes HANDLE. Returns its device, -1 if nothing is known of it. */
+/* Removes HANDLE from the list. Returns its device, or -1 if HANDLE is not listed. */
 CUdevice cuda_green_take(CUgreenCtx handle, CUcontext *ret_context);
 
-/* DEVICE is in use: notes who it is, once a process. */
+/* Records the UUID, name and PCI bus id of DEVICE, once per process. */
 void cuda_meet_device(int device);
 
-/* STREAM, on which HOOK was called, is being captured: what happens belongs to a graph. */
+/* Returns true if STREAM, an argument of the call HOOK, is being captured: then the call adds a
+ * graph node. */
 bool cuda_is_captured(const struct hook *hook, CUstream stream);
 
-/* HOOK is one of the calls whose default stream is the thread's own. */
+/* Returns true if HOOK is a _ptsz call: its default stream is the thread's own. */
 bool cuda_is_per_thread(const struct hook *hook);
 
 #endif

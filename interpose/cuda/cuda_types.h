@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The few CUDA driver types that the rows of cuda.def need, so that nothing here asks
- * for a CUDA toolkit. tests/standin and the compile-time check use them too.
- * Where cuda.h is present, tests/unit/cuda_abi.c holds every one against it.
+ * The CUDA driver types that the rows of cuda.def need, so that the build needs no CUDA toolkit.
+ * tests/standin and the compile-time check use them too. Where cuda.h is present,
+ * tests/unit/cuda_abi.c compares every type with it.
  */
 #ifndef GPULEAK_API_CUDA_TYPES_H
 #define GPULEAK_API_CUDA_TYPES_H
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef int CUresult;                 /* an enum there: same size and passing */
+typedef int CUresult;                 /* an enum in cuda.h: same size, passed the same way */
 typedef unsigned long long CUdeviceptr;
 typedef unsigned int CUdeviceptr_v1;  /* 32 bits: the ABI before CUDA 3.2 */
 typedef int CUdevice;
@@ -32,7 +32,7 @@ typedef struct CUgraphExec_st *CUgraphExec;
 typedef struct CUgreenCtx_st *CUgreenCtx;
 typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
 typedef unsigned long long CUmemGenericAllocationHandle;
-typedef int CUmemAllocationHandleType; /* an enum there */
+typedef int CUmemAllocationHandleType; /* an enum in cuda.h */
 typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUlib_st *CUlibrary;
@@ -40,14 +40,14 @@ typedef int CUlimit;
 typedef int CUjit_option;
 typedef int CUlibraryOption;
 typedef struct CUextSemaphore_st *CUexternalSemaphore;
-typedef void (*CUgraphRecaptureCallback)(void); /* passed on: since CUDA 13.3 */
+typedef void (*CUgraphRecaptureCallback)(void); /* since CUDA 13.3; passed on unread */
 typedef void (*CUhostFn)(void *userData);
 typedef void (*CUstreamCallback)(CUstream hStream, CUresult status, void *userData);
 typedef int CUpointer_attribute;
 typedef int CUmemRangeHandleType;
 typedef int CUmem_advise;
 
-/* Passed on as they are: what is in them is not looked at. */
+/* Incomplete types: wrappers pass these pointers on and never read through them. */
 typedef struct CUmemPoolProps_st CUmemPoolProps;
 typedef struct CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st CUDA_EXTERNAL_MEMORY_HANDLE_DESC;
 typedef struct CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st CUDA_EXTERNAL_MEMORY_BUFFER_DESC;
@@ -81,7 +81,7 @@ typedef struct CUipcMemHandle_st {
 	char reserved[64];
 } CUipcMemHandle;
 
-/* Looked at for the size of an array. Format is an enum there. */
+/* Read to compute the size of an array. Format is an enum in cuda.h. */
 typedef struct CUDA_ARRAY_DESCRIPTOR_v1_st {
 	unsigned int Width, Height;
 	int Format;
@@ -103,7 +103,7 @@ typedef struct CUDA_ARRAY3D_DESCRIPTOR_st {
 	unsigned int NumChannels, Flags;
 } CUDA_ARRAY3D_DESCRIPTOR;
 
-/* Looked at for a graph's memory. The location is device 1, whose number is locationId. */
+/* Read for the memory of a graph. If locationType is LOCATION_DEVICE, locationId is the device. */
 typedef struct CUDA_MEM_ALLOC_NODE_PARAMS_st {
 	struct {
 		int allocType, handleTypes, locationType, locationId;
@@ -121,7 +121,7 @@ typedef struct CUDA_MEM_FREE_NODE_PARAMS_st {
 } CUDA_MEM_FREE_NODE_PARAMS;
 typedef struct CUDA_CHILD_GRAPH_NODE_PARAMS_st {
 	CUgraph graph;
-	int ownership; /* 1: the child moves into its parent; since CUDA 12.9, before that: 0 */
+	int ownership; /* 1: the child moves into its parent (since CUDA 12.9; 0 before) */
 } CUDA_CHILD_GRAPH_NODE_PARAMS;
 typedef struct CUgraphNodeParams_st {
 	int type, reserved0[3];
@@ -139,7 +139,8 @@ typedef struct CUDA_GRAPH_INSTANTIATE_PARAMS_st {
 	CUgraphNode hErrNode_out;
 	int result_out;
 } CUDA_GRAPH_INSTANTIATE_PARAMS;
-/* Looked at for the device of physical memory. The first three fields are enums there. */
+/* Read for the device of physical memory. The fields `type` and requestedHandleTypes are enums in
+ * cuda.h. */
 typedef struct CUmemLocation_st {
 	int type;
 	int id;

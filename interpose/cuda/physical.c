@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Physical memory lives while its handle is referenced, it is mapped, or it is bound. Its
- * bytes are counted once, in the block of the handle, and pass to the oldest use when that is
- * released; this file owns who has them. Its lock is never held over a driver's call, nor
- * over unwinding or the table of blocks.
+ * Physical memory lives while its handle is referenced, or while it is mapped or bound. Exactly one
+ * of these blocks counts its bytes: first that of the handle, later that of the oldest use. This
+ * file owns which block does. Its lock is never held during a driver call, while unwinding, or
+ * while the table of blocks is used.
  */
 #include "interpose/cuda/physical.h"
 
@@ -13,14 +13,14 @@
 
 struct physical {
 	uint64_t handle;
-	uint64_t bytes; /* 0: others' memory, and multicast objects */
+	uint64_t bytes; /* 0: imported memory, or a multicast object */
 	int device;
-	bool indexed; /* it is the one that has this handle now */
+	bool indexed; /* by_handle has this entry */
 	unsigned int held;
-	struct ledger_block *block;  /* of its handle; NULL: released, or just being so */
-	struct ledger_block *keeper; /* the block that has the bytes; NULL: none has */
-	struct use *uses, *newest;   /* of it */
-	struct use *bound;           /* to it, a multicast object */
+	struct ledger_block *block;  /* the handle's block; NULL: released, or about to be */
+	struct ledger_block *keeper; /* the block that counts the bytes, or NULL */
+	struct use *uses, *newest;   /* mappings and bindings of this memory */
+	struct use *bound;           /* bindings to this multicast object */
 	UT_hash_handle hh;
 };
 
@@ -39,7 +39,7 @@ static void leave(struct recorder *recorder)
 	recorder_leave();
 }
 
-/* ---- with the lock ---- */
+/* ---- Locking: recorder->vmm->lock ---- */
 
 static struct physical *find(struct recorder *recorder, uint64_t handle)
 {
@@ -70,7 +70,8 @@ static void make_index(struct recorder *recorder, struct physical *p)
 	p->indexed = p->hh.tbl != NULL;
 }
 
-/* Readers look at any moment: the bytes may be seen twice, and are never seen nowhere. */
+/* Moves the bytes to the block TO. Readers take no lock: they may see the bytes in both blocks for
+ * a moment, but never in neither. */
 static void pass_bytes(struct physical *p, struct ledger_block *to)
 {
 	struct ledger_block *from = p->keeper;
@@ -82,7 +83,7 @@ static void pass_bytes(struct physical *p, struct ledger_block *to)
 	p->keeper = to;
 }
 
-/* BLOCK ends: what bytes it has stay with the memory, if that stays. */
+/* BLOCK ends. If another block of P remains, it counts the bytes from now on. */
 static void end_block(struct physical *p, const struct ledger_block *block)
 {
 	struct use *heir = p->uses;
@@ -132,8 +133,8 @@ static void unlink_bound(struct use *use)
 		*link = use->bound;
 }
 
-/* Memory that nothing keeps is forgotten. A multicast object takes what is bound to it with
- * it: returns those bindings. */
+/* Removes P if no handle, use or hold keeps it. If P is a multicast object, the bindings to it end
+ * too: returns them, linked by `taken`. */
 static struct use *collect(struct recorder *recorder, struct physical *p)
 {
 	struct use *bound, *taken = NULL;
@@ -311,7 +312,7 @@ struct physical *physical_releasing(uint64_t handle, const struct freeing *freei
 		p->block = NULL;
 		p->held++;
 	} else {
-		p = NULL; /* it came back to another reference already */
+		p = NULL; /* another thread has referenced the handle again */
 	}
 	leave(recorder);
 	return p;
@@ -407,7 +408,7 @@ void use_forget_binding(const struct use *facts)
 	leave(recorder);
 }
 
-/* Takes USE for a call and puts it behind *END. */
+/* Removes USE from the table and appends it to the list that *END terminates. */
 static struct use **take_mapping(struct recorder *recorder, struct use *use, struct use **end)
 {
 	unindex_mapping(recorder, use);
@@ -434,7 +435,8 @@ struct use *uses_take_mappings(uint64_t address, uint64_t bytes, bool *ret_exact
 		TABLE_FIND(recorder->vmm->mappings, &at, use);
 	}
 	*ret_exact = taken && at - address == bytes;
-	/* A hole, or nothing at the start: rare, and worth a look at all of them. */
+	/* The range has a hole or does not start with a mapping. That is rare, so search all of
+	 * them. */
 	for (use = at - address < bytes ? recorder->vmm->mappings : NULL; use; use = after) {
 		after = use->hh.next;
 		if (use->number >= address && use->number - address < bytes &&
@@ -472,7 +474,8 @@ struct use *uses_take_bindings(uint64_t object, int device, uint64_t offset, uin
 	return taken;
 }
 
-/* A place that was taken again meanwhile stays with its new owner. */
+/* Reverts uses_take_mappings() or uses_take_bindings(). If another thread has mapped an address
+ * meanwhile, the old mapping is dropped. */
 void uses_put_back(struct use *taken)
 {
 	struct recorder *recorder = taken ? enter() : NULL;

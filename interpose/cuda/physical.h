@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Physical memory of CUDA's virtual memory management: which handles, mappings and multicast
- * bindings keep it alive, and which one of their blocks has its bytes. Hangs on the recorder,
- * so that a forked child finds none. All of it may find nothing (NULL): then no bytes move.
+ * bindings keep it alive, and which of their blocks counts its bytes. The state belongs to the
+ * recorder, so a forked child starts without any. Every function accepts unknown memory (NULL);
+ * then no bytes move between blocks.
  */
 #ifndef GPULEAK_PHYSICAL_H
 #define GPULEAK_PHYSICAL_H
@@ -12,18 +13,18 @@
 
 struct physical;
 
-/* What uses memory beside its handle: a mapping, or a binding to a multicast object. */
+/* A use of physical memory other than its handle: a mapping, or a binding to a multicast object. */
 struct use {
-	uint64_t number;         /* in its space; a mapping's address */
-	uint64_t bytes;          /* of its range */
-	uint64_t offset;         /* of a binding, in its object */
-	int device;              /* of a binding, -1 unknown */
-	struct physical *of;     /* NULL: memory that gpuleak knows nothing of */
-	struct physical *object; /* of a binding; NULL: a mapping */
+	uint64_t number;         /* identifies it in its space; for a mapping, its address */
+	uint64_t bytes;          /* size of its range */
+	uint64_t offset;         /* of a binding: in its multicast object */
+	int device;              /* of a binding; -1: unknown */
+	struct physical *of;     /* the memory; NULL: unknown memory */
+	struct physical *object; /* of a binding: the multicast object; NULL: a mapping */
 	struct ledger_block *block;
-	struct use *next, *before; /* of the same memory, oldest first */
-	struct use *bound;       /* to the same object */
-	struct use *taken;       /* by the same call */
+	struct use *next, *before; /* uses of the same memory, oldest first */
+	struct use *bound;       /* next binding to the same multicast object */
+	struct use *taken;       /* next use that the same call ends */
 	struct freeing freeing;
 	UT_hash_handle hh;
 };
@@ -36,47 +37,52 @@ struct vmm {
 
 /* ---- handles ---- */
 
-/* The driver gave out a new HANDLE: memory that had it before has it no more. Comes before
- * the record of the handle, physical_made() after: BLOCK has all BYTES. */
+/* The driver returned a new HANDLE, so older memory no longer has this handle. Call
+ * physical_forget() before the handle's block is recorded and physical_made() after. BLOCK then
+ * counts all BYTES. */
 void physical_forget(uint64_t handle);
 void physical_made(uint64_t handle, struct ledger_block *block, uint64_t bytes, int device);
 
-/* The memory of HANDLE, or what is mapped around ADDRESS, kept until it is let go. */
+/* Return the memory of HANDLE, or the memory mapped around ADDRESS. It stays valid until
+ * physical_let_go(). */
 struct physical *physical_hold(uint64_t handle);
 struct physical *physical_hold_mapped(uint64_t address);
 void physical_let_go(struct physical *physical);
 
-uint64_t physical_bytes(const struct physical *physical); /* 0: nobody knows, or others' */
+uint64_t physical_bytes(const struct physical *physical); /* 0: unknown, or imported memory */
 int physical_device(const struct physical *physical);
 bool physical_is(const struct physical *physical, uint64_t handle);
 bool physical_is_mapped(const struct physical *physical);
 
-/* Its handle, released before, is referenced again: BLOCK takes the bytes over. */
+/* The application referenced the released handle of PHYSICAL again: BLOCK counts the bytes now. */
 void physical_back(struct physical *physical, struct ledger_block *block);
 
-/* Around the release of the last reference: FREEING has the handle's block. Afterwards it has
- * the bytes that go with it. Returns bindings that ended, linked by `taken`. */
+/* Called before and after the driver releases the last reference. FREEING has the handle's block.
+ * Afterwards FREEING also has the bytes that the release frees. Returns bindings that ended, linked
+ * by `taken`. */
 struct physical *physical_releasing(uint64_t handle, const struct freeing *freeing);
 struct use *physical_released(struct physical *physical, struct freeing *freeing, bool done);
 
 /* ---- uses ---- */
 
-/* FACTS, with number, bytes and block filled in, is a use of FACTS->of from now on. */
+/* Adds a copy of FACTS to the uses of FACTS->of. The caller has set number, bytes and block. */
 void use_add(const struct use *facts);
-/* A mapping at ADDRESS, or a binding that FACTS tells the place of, ended unseen. */
+/* Removes the mapping at ADDRESS, or the binding at the place in FACTS. It ended without a call
+ * that gpuleak intercepted. */
 void use_forget_mapping(uint64_t address);
 void use_forget_binding(const struct use *facts);
 
-/* Takes the mapping at ADDRESS, whatever its size, and all that lie wholly in the range; the
- * one at ADDRESS is the first. *RET_EXACT: together they are the range. */
+/* Removes the mapping at ADDRESS, whatever its size, and all mappings that lie wholly in the range.
+ * Returns them, linked by `taken`, with the one at ADDRESS first. *RET_EXACT: together they cover
+ * the range exactly. */
 struct use *uses_take_mappings(uint64_t address, uint64_t bytes, bool *ret_exact);
 struct use *uses_take_bindings(uint64_t object, int device, uint64_t offset, uint64_t bytes);
 void uses_put_back(struct use *taken);
-/* USE is over and its memory may be used again. FREEING, a copy of its own, gets the bytes
- * that go with it. Returns bindings that ended with it. */
+/* Ends USE and returns its memory to the arena. FREEING, a copy of USE's, receives the bytes that
+ * end with it. Returns bindings that ended with it, linked by `taken`. */
 struct use *use_end(struct use *use, struct freeing *freeing);
 
-/* The address of some mapping in the range, 0 = none. */
+/* Returns the address of a mapping that overlaps the range, or 0. */
 uint64_t use_in(uint64_t address, uint64_t bytes);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The CUDA calls that a row can't say, first use and the resolver, and what rows ask for.
- * Owns what a CUDA result means for a block. Calls the driver only with what capture allows.
+ * The CUDA calls that a row of cuda.def cannot describe: cuInit and the lookups. Also the functions
+ * that the rows' wrappers call to record memory, and the meaning of a CUDA result for a block.
+ * Calls only driver functions that are permitted during stream capture.
  */
 #include "interpose/cuda/wrappers/cuda_calls.h"
 
@@ -26,13 +27,13 @@ enum outcome cuda_outcome(CUresult r)
 	case CUDA_SUCCESS:
 		return OUTCOME_DONE;
 	case CUDA_ERROR_INVALID_VALUE:
-	case 400: /* INVALID_HANDLE: arrays, pools */
+	case 400: /* INVALID_HANDLE: an array or a memory pool */
 	case 713: /* HOST_MEMORY_NOT_REGISTERED */
 		return OUTCOME_INVALID;
 	case CUDA_ERROR_DEINITIALIZED:
 	case CUDA_ERROR_CONTEXT_IS_DESTROYED:
-	/* Errors that stick: the context is dead, its memory is lost to it, and every
-	 * free from here on answers the same. The application did its part. */
+	/* Sticky errors: the context is dead and its memory is lost. Every later free returns the
+	 * same error, although the application did free. */
 	case 214: /* ECC_UNCORRECTABLE */
 	case 700: /* ILLEGAL_ADDRESS */
 	case 702: /* LAUNCH_TIMEOUT */
@@ -49,8 +50,8 @@ enum outcome cuda_outcome(CUresult r)
 	}
 }
 
-/* Pools and what is in them belong to the device (seen on an H200: a destroyed context
- * leaves stream-ordered memory alone). */
+/* Memory pools and their memory belong to the device, not to a context. (On an H200, stream-ordered
+ * memory stays when the context is destroyed.) */
 static bool outlives_context(struct hook *hook)
 {
 	signed char lasting = atomic_load_explicit(&hook->lasting, memory_order_relaxed);
@@ -93,7 +94,7 @@ void cuda_record_mark(const struct site *site, int device, uint64_t began_ns)
 	mark_record(site, device, began_ns);
 }
 
-/* CUarray_format: numbers of cuda.h. Formats of blocks or planes count as one byte. */
+/* CUarray_format: the values of cuda.h. Block-compressed and planar formats count as one byte. */
 static unsigned int format_bytes(int format)
 {
 	switch (format) {
@@ -117,9 +118,9 @@ uint64_t cuda_array_bytes(uint64_t width, uint64_t height, uint64_t depth, int f
 			  unsigned int channels, unsigned int flags, unsigned int levels)
 {
 	uint64_t element = (uint64_t)format_bytes(format) * channels, bytes = 0;
-	bool layers = flags & (ARRAY3D_LAYERED | ARRAY3D_CUBEMAP); /* each level has all of them */
+	bool layers = flags & (ARRAY3D_LAYERED | ARRAY3D_CUBEMAP); /* every level has all layers */
 
-	/* The driver makes no more levels than there are sizes. */
+	/* The driver makes no level beyond the one whose extents are all 1. */
 	for (unsigned int level = 0; level < levels; level++) {
 		bytes += element * width * (height ? height : 1) * (depth ? depth : 1);
 		if (width <= 1 && height <= 1 && (layers || depth <= 1))
@@ -134,7 +135,8 @@ uint64_t cuda_array_bytes(uint64_t width, uint64_t height, uint64_t depth, int f
 
 /* ---- first use ---- */
 
-/* Runs before the driver's own handler, which that registered inside its cuInit. */
+/* Runs before the driver's own exit handler, which the driver registered earlier, inside
+ * cuInit(). */
 static void driver_may_end(void)
 {
 	atomic_store(&cuda_context_doubtful, true);
@@ -162,8 +164,9 @@ CUDA_HAND(cuInit, (unsigned int Flags), (route, Flags))
 
 /* ---- the resolver ---- */
 
-/* NAME was given out as a function of the driver's that no row has. A name of ours at an
- * address that is not is a newer driver's newer version: what that is called it knows. */
+/* A lookup of NAME returned FUNCTION, a function of the driver that has no row. If NAME itself has
+ * a row, FUNCTION is a newer version of it in a newer driver: dladdr() finds that version's
+ * name. */
 static void note_unhooked(const char *name, const void *function, const void *caller)
 {
 	struct recorder *recorder = recorder_now();
@@ -177,7 +180,7 @@ static void note_unhooked(const char *name, const void *function, const void *ca
 	}
 	if (hook_is_off(hook))
 		return;
-	if (hook_submits(hook)) { /* no memory is made or ended by any version of it */
+	if (hook_submits(hook)) { /* no version of it allocates or frees memory */
 		submits_unknown();
 		return;
 	}
@@ -188,8 +191,8 @@ static void note_unhooked(const char *name, const void *function, const void *ca
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNKNOWN_VARIANTS, 1);
 }
 
-/* NAME's wrapper goes by what the driver returned, never by the name asked for: the
- * version and the per-thread flag decide which of several functions that is. */
+/* Replaces *PFN by its wrapper. The wrapper is chosen by the function that the driver returned,
+ * never by NAME: one name stands for several functions, by version and per-thread flag. */
 static void reroute(const char *name, void **pfn, const void *caller)
 {
 	static _Atomic bool known;
@@ -238,7 +241,8 @@ CUDA_HAND(cuGetProcAddress_v2,
 	   CUdriverProcAddressQueryResult *symbolStatus),
 	  (route, __builtin_return_address(0), symbol, pfn, cudaVersion, flags, symbolStatus))
 
-/* What is in such a table is reached past us. */
+/* Calls through an export table do not reach a wrapper, so coverage.c records that CALLER obtained
+ * one. */
 static CUresult body_cuGetExportTable(struct route route, const void *caller, const void **table,
 				      const CUuuid *id)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the rest of gpuleak asks CUDA: its struct api_ops.
+ * CUDA's struct api_ops: the interface through which the rest of gpuleak uses CUDA.
  */
 #include "interpose/cuda/cuda_current.h"
 #include "interpose/cuda/pool/pool.h"

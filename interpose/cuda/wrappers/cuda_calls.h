@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the CUDA wrappers need besides their rows.
+ * Functions and macros that the CUDA wrappers use besides their rows.
  */
 #ifndef GPULEAK_CUDA_CALLS_H
 #define GPULEAK_CUDA_CALLS_H
@@ -9,17 +9,19 @@
 #include "interpose/cuda/cuda_current.h"
 #include "interpose/cuda/wrappers/cuda_rows.h"
 
-/* A success of an ALLOC row: adds the current context and its device. */
+/* Records a block that an ALLOC row made, with the current context and its device. */
 void cuda_record_made(const struct site *site, uint64_t address, uint64_t bytes);
 
-/* A block of another process's pool: imported again it is the same address, and one block. */
+/* Records a block of another process's memory pool, if it is not recorded yet: a second import
+ * returns the same address. */
 void cuda_record_shared(const struct site *call, uint64_t address);
 
-/* A success of a MARK row on DEVICE, or in the current context if that is -1. */
+/* Records a successful call of a MARK row on DEVICE; -1: on the current context's device. */
 void cuda_record_mark(const struct site *site, int device, uint64_t began_ns);
 
 enum outcome cuda_outcome(CUresult r);
-/* The same for a free: a dead context that is current is not always the block's. */
+/* As cuda_outcome(), for a free. If the current context is dead, the block may belong to another
+ * one. */
 enum outcome cuda_free_outcome_slowly(CUresult r, const struct freeing *freeing);
 static inline enum outcome cuda_free_outcome(CUresult r, const struct freeing *freeing)
 {
@@ -27,12 +29,13 @@ static inline enum outcome cuda_free_outcome(CUresult r, const struct freeing *f
 						      : cuda_free_outcome_slowly(r, freeing);
 }
 
-/* Bytes of an array of these extents (0 = none in that direction), all mipmap levels. */
+/* Returns the bytes of an array with these extents, over all mipmap levels. An extent of 0 means
+ * that the array does not have that dimension. */
 uint64_t cuda_array_bytes(uint64_t width, uint64_t height, uint64_t depth, int format,
 			  unsigned int channels, unsigned int flags, unsigned int levels);
 
-/* The two functions of a HAND row: its exported one and what lookups give out. Both return
- * `body_SYMBOL ARGUMENTS`; the arguments may name `route` and `site`. */
+/* Defines the two functions of a HAND row: the exported one and the one that lookups return. Both
+ * return `body_SYMBOL ARGUMENTS`; ARGUMENTS may use `route` and `site`. */
 #define CUDA_HAND(symbol, parameters, arguments)                                            \
 	EXPORT CUDA_HAND_BY(symbol, symbol, resolve_direct, parameters, arguments)          \
 	CUDA_HAND_BY(looked_up_##symbol, symbol, resolve_driver, parameters, arguments)
@@ -46,7 +49,7 @@ uint64_t cuda_array_bytes(uint64_t width, uint64_t height, uint64_t depth, int f
 		return route.real ? body_##symbol arguments : CUDA_ERROR_NOT_FOUND;         \
 	}
 
-/* What lookups give out for each row. */
+/* The function that a lookup returns for each row. */
 extern void *const cuda_wrappers[] __attribute__((visibility("hidden")));
 
 #endif

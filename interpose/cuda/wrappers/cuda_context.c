@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The calls that make CUDA contexts, and every way in which a context ends with all that is in
- * it. Owns the counts of attached contexts; must not look into a context, and asks the driver
- * only what capture allows.
+ * The calls that create CUDA contexts, and all calls that can end one together with its memory.
+ * Owns the counts of attached contexts. Calls only driver functions that are permitted during
+ * stream capture.
  */
 #include "interpose/cuda/cuda_context.h"
 
@@ -18,7 +18,7 @@
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/hash.h"
 
-/* Kept by cuCtxAttach() beyond its creation. */
+/* A context that cuCtxAttach() references, in addition to the reference from its creation. */
 struct attached {
 	uint64_t context;
 	unsigned int times;
@@ -30,7 +30,7 @@ static uint64_t number_of(CUcontext context)
 	return (uint64_t)(uintptr_t)context;
 }
 
-/* ---- made ---- */
+/* ---- creation ---- */
 
 static CUresult body_cuDevicePrimaryCtxRetain(struct route route, CUcontext *context,
 					      CUdevice device)
@@ -80,9 +80,9 @@ static CUresult body_cuCtxFromGreenCtx(struct route route, CUcontext *context, C
 }
 CUDA_HAND(cuCtxFromGreenCtx, (CUcontext *pContext, CUgreenCtx hCtx), (route, pContext, hCtx))
 
-/* ---- gone ---- */
+/* ---- end ---- */
 
-/* UNTIL: captures_last() from before the driver's call. */
+/* UNTIL is captures_last() from before the driver's call. */
 static void context_gone(enum hook_id id, CUcontext context, uint64_t until)
 {
 	atomic_fetch_add(&cuda_context_epoch, 1);
@@ -127,7 +127,8 @@ static void count_attached(CUcontext context)
 	recorder_leave();
 }
 
-/* Whether that was its last use: no attachment was left. ALL of them end with it. */
+/* Removes one attachment of CONTEXT, or all of them if ALL. Returns true if the context ends: ALL
+ * is set, or no attachment was left. */
 static bool count_detached(CUcontext context, bool all)
 {
 	struct recorder *recorder = recorder_enter();
@@ -215,7 +216,8 @@ static bool still_active(CUdevice device)
 	return !state || state(device, &flags, &active) != CUDA_SUCCESS || active;
 }
 
-/* Memory of no context or of another is still there. At exit that is nobody's concern. */
+/* CONTEXT_IS_DESTROYED is about the current context. A block of another context, or of none, still
+ * exists. During exit() that does not matter. */
 enum outcome cuda_free_outcome_slowly(CUresult r, const struct freeing *freeing)
 {
 	CUresult (*get)(CUcontext *);
@@ -245,8 +247,9 @@ static CUresult body_release(struct route route, enum hook_id id, CUdevice devic
 	return r;
 }
 
-/* Its memory is the primary context's, which it held: that may have been the last hold. The
- * list forgets it before the call, since the driver hands the handle out again at once. */
+/* A green context holds a reference on the primary context, which owns its memory: this may be the
+ * last one. GREEN leaves the list before the call, since the driver may reuse the handle at
+ * once. */
 static CUresult body_green(struct route route, enum hook_id id, CUgreenCtx green)
 {
 	uint64_t until = captures_last();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory of CUDA graphs. A node that allocates has an address at once, and memory behind it
- * only from a launch on. Owns the list of such nodes, by graph and by executable graph; what
- * is live is blocks.c's. Holds its lock for table work alone, never across a call.
+ * Memory of CUDA graphs. A node that allocates has an address at once, but memory only after a
+ * launch. Owns the lists of such nodes, by graph and by executable graph; blocks.c owns the live
+ * blocks. Its lock protects only these lists and is never held during a call.
  */
 #include "interpose/cuda/wrappers/cuda_graph.h"
 
@@ -16,7 +16,8 @@
 #include "interpose/base/submit_epoch.h"
 #include "interpose/base/hash.h"
 
-/* The same where the driver needs memory: the pool may have some. */
+/* DRIVER_CALL for an instantiation. If the driver is out of memory, the pool returns some and the
+ * call is repeated. */
 #define INSTANTIATE(type, arguments) \
 	POOL_TRY(DRIVER_CALL(route.real, type, arguments), LIMITS_CURRENT)
 
@@ -24,12 +25,12 @@ enum { NODE_GRAPH = 4, NODE_MEM_ALLOC = 10, NODE_MEM_FREE = 11 }; /* CUgraphNode
 enum { AUTO_FREE_ON_LAUNCH = 1, UPLOAD = 2, DEVICE_LAUNCH = 4 };   /* CUgraphInstantiate_flags */
 enum { OWNERSHIP_MOVE = 1 };
 
-/* What a launch does to an address. */
+/* What a launch does with an address: allocates or frees it. */
 struct act {
 	uint64_t address;
 	uint64_t bytes;
-	struct hook *maker; /* the call that made the node; NULL: it frees */
-	uint32_t stack;     /* where that was called */
+	struct hook *maker; /* the call that made the node; NULL: a free node */
+	uint32_t stack;     /* stack of that call */
 	int device;
 };
 
@@ -39,7 +40,7 @@ struct node {
 	UT_hash_handle hh;
 };
 
-/* Both are listed only while there is something to do: most graphs never are. */
+/* Only graphs with such nodes are listed; most graphs have none. */
 struct graph {
 	uint64_t handle;
 	struct node *nodes;
@@ -47,23 +48,24 @@ struct graph {
 };
 struct graph_exec {
 	uint64_t handle;
-	bool frees_at_launch; /* what is left of the launch before */
+	bool frees_at_launch; /* it first frees what the previous launch left allocated */
 	unsigned int count;
 	struct act *acts;
 	UT_hash_handle hh;
 };
 
-/* How many are listed, in this process image; where it is 0 nobody need look. */
+/* Number of listed graphs and executable graphs. If it is 0, no lookup is needed. */
 static _Atomic unsigned int listed;
 
-/* A forked child counts what its parent listed, but has no recorder. */
+/* Returns true if anything is listed. A forked child inherits the count, but has no recorder and no
+ * lists. */
 static bool any_listed(void)
 {
 	return __builtin_expect(atomic_load_explicit(&listed, memory_order_relaxed) != 0, 0) &&
 	       recorder_now();
 }
 
-/* ---- the lists, with the lock held ---- */
+/* ---- the lists; Locking: recorder->graphs->lock ---- */
 
 static struct graph *find_graph(struct recorder *recorder, CUgraph handle)
 {
@@ -141,9 +143,9 @@ static void free_exec(struct recorder *recorder, struct graph_exec *exec)
 	arena_give(&recorder->arena, exec, sizeof(*exec));
 }
 
-/* What a graph allocates and frees itself is never anybody's: such a pair leaves the list.
- * Called again for an address, by a driver that calls its own exported names, the later
- * caller is the one further out. */
+/* Adds ACT as a node of GRAPH. If the graph both allocates and frees an address, nothing remains
+ * after a launch, so both nodes leave the list. A driver that calls its own exported names reports
+ * a node twice: the later report is from the outer call and replaces the earlier one. */
 static bool add_node(struct recorder *recorder, struct graph *graph, const struct act *act)
 {
 	struct arena *arena = &recorder->arena;
@@ -215,7 +217,7 @@ static void add(CUgraph handle, const struct act *act)
 	recorder_leave();
 }
 
-/* DEVICE -1: the current one. */
+/* DEVICE -1: the current device. */
 static void add_alloc(const struct site *site, CUgraph graph, uint64_t address, uint64_t bytes,
 		      int device)
 {
@@ -242,8 +244,8 @@ static void add_free(CUgraph graph, uint64_t address)
 	add(graph, &act);
 }
 
-/* A graph's end, and its handle's next life: the entry leaves before the driver is asked and
- * comes back if it refuses, as another thread may get the handle at once. */
+/* Removes a graph from the list before the driver destroys it, since another thread may get the
+ * handle at once. settle_graph() adds the graph again if the driver's call fails. */
 static struct graph *take_graph(CUgraph handle)
 {
 	struct recorder *recorder;
@@ -274,14 +276,14 @@ static void settle_graph(struct graph *graph, bool gone)
 	recorder_leave();
 }
 
-/* Whatever is listed under HANDLE was another graph, whose end was not seen: a capture that
- * failed takes its graph away without saying which. */
+/* HANDLE is a new graph. A graph that is listed under it ended unseen: a capture that fails
+ * destroys its graph and does not return the handle. */
 static void begun(CUgraph handle)
 {
 	settle_graph(take_graph(handle), true);
 }
 
-/* A child that moved: what it does, its parent does. */
+/* CHILD became a part of PARENT: its nodes become nodes of PARENT. */
 static void move_nodes(CUgraph parent, CUgraph child)
 {
 	struct graph *from = take_graph(child);
@@ -298,8 +300,8 @@ typedef CUresult ask_v2(CUstream, CUstreamCaptureStatus *, cuuint64_t *, CUgraph
 typedef CUresult ask_v3(CUstream, CUstreamCaptureStatus *, cuuint64_t *, CUgraph *,
 			const CUgraphNode **, const CUgraphEdgeData **, size_t *);
 
-/* The graph that STREAM is captured into, or NULL. Capture allows the question, from any
- * thread and in each mode (seen on an H200). */
+/* Returns the graph that STREAM is captured into, or NULL. The query is permitted during capture
+ * from any thread and in each mode (seen on an H200). */
 static CUgraph captured_graph(const struct hook *hook, CUstream stream)
 {
 	bool own = cuda_is_per_thread(hook);
@@ -335,7 +337,7 @@ void cuda_graph_begun(const struct site *site, CUstream stream)
 		begun(captured_graph(site->hook, stream));
 }
 
-/* ---- nodes by hand ---- */
+/* ---- nodes added by calls ---- */
 
 static int device_of(const CUDA_MEM_ALLOC_NODE_PARAMS *params)
 {
@@ -374,7 +376,8 @@ static CUresult body_cuGraphDestroy(struct route route, CUgraph handle)
 }
 CUDA_HAND(cuGraphDestroy, (CUgraph hGraph), (route, hGraph))
 
-/* A node takes no memory yet, but it is one call that allocates. */
+/* Returns true if GPULEAK_FAIL_AT refuses this call. A limit on bytes cannot: a node takes no
+ * memory yet. */
 static bool refused(const struct site *site, struct route route,
 		    CUDA_MEM_ALLOC_NODE_PARAMS *params)
 {
@@ -470,7 +473,8 @@ CUDA_HAND(cuGraphAddNode_v2,
 
 /* ---- executable graphs ---- */
 
-/* With the lock held: what the graph will do, as it stands now. */
+/* Locking: recorder->graphs->lock. Copies the present nodes of GRAPH into a new executable
+ * graph. */
 static struct graph_exec *make_exec(struct recorder *recorder, const struct graph *graph)
 {
 	struct graph_exec *exec = arena_take(&recorder->arena, sizeof(*exec));
@@ -496,7 +500,8 @@ static void drop_exec(struct recorder *recorder, struct graph_exec *exec)
 	free_exec(recorder, exec);
 }
 
-/* From now on HANDLE does what the graph OF does. FLAGS NULL: as it was instantiated. */
+/* The executable graph HANDLE now does what the graph OF does. FLAGS NULL: an update, which keeps
+ * the flags of the instantiation. */
 static void instantiated(CUgraphExec handle, CUgraph of, const unsigned long long *flags)
 {
 	struct recorder *recorder;
@@ -522,7 +527,7 @@ static void instantiated(CUgraphExec handle, CUgraph of, const unsigned long lon
 	recorder_leave();
 }
 
-/* One that the device may launch is submitted without us. */
+/* A graph with DEVICE_LAUNCH may be launched by a kernel, which calls no wrapper. */
 static CUresult instantiated_if(struct route route, CUgraphExec *exec, CUgraph graph,
 				unsigned long long flags, CUresult r)
 {
@@ -629,7 +634,8 @@ static void settle_exec(struct graph_exec *exec, bool gone)
 	recorder_leave();
 }
 
-/* What it allocated stays, as it does when the graph goes (seen on an H200). */
+/* Memory that its launches allocated stays allocated, also when the graph is destroyed (seen on an
+ * H200). */
 static CUresult body_cuGraphExecDestroy(struct route route, CUgraphExec handle)
 {
 	struct graph_exec *exec = route.record ? take_exec(handle) : NULL;
@@ -642,9 +648,10 @@ CUDA_HAND(cuGraphExecDestroy, (CUgraphExec hGraphExec), (route, hGraphExec))
 
 /* ---- launch ---- */
 
-/* A launch under way, with a copy of what it does: another thread may destroy the graph. */
+/* A launch in progress, with a copy of what it does: another thread may destroy the executable
+ * graph. */
 struct launch {
-	struct recorder *recorder; /* NULL: it concerns no memory */
+	struct recorder *recorder; /* the recorder whose arena has `steps` */
 	bool frees_at_launch;
 	unsigned int count;
 	struct step {
@@ -693,7 +700,7 @@ static void end_launch(struct launch *launch)
 	recorder_leave();
 }
 
-/* What it frees leaves the table first, as with any free. */
+/* Blocks that the launch frees leave the table before the driver's call, as for any free. */
 static void launching(const struct site *site, struct launch *launch)
 {
 	for (unsigned int i = 0; i < launch->count; i++) {
@@ -722,7 +729,8 @@ static void launched(const struct site *site, struct launch *launch)
 	}
 }
 
-/* It is refused too while something that it allocated is still there. */
+/* Returns true if memory that the executable graph allocated is still allocated: then the driver
+ * refuses another launch. */
 static bool is_in_its_own_way(const struct site *site, const struct launch *launch)
 {
 	for (unsigned int i = 0; i < launch->count; i++)
@@ -732,8 +740,8 @@ static bool is_in_its_own_way(const struct site *site, const struct launch *laun
 	return false;
 }
 
-/* Nothing happened. If it was for a node that frees what is not there, that is as wrong as
- * any such free. */
+/* The launch failed, so nothing was allocated or freed. If a free node's address is not allocated,
+ * it is recorded as an invalid free. */
 static void not_launched(const struct site *site, struct launch *launch, CUresult r)
 {
 	bool judged = cuda_outcome(r) == OUTCOME_INVALID && !is_in_its_own_way(site, launch);
@@ -748,8 +756,8 @@ static void not_launched(const struct site *site, struct launch *launch, CUresul
 	}
 }
 
-/* What it leaves behind is the application's. Graphs over several devices are held to the
- * limit of the first. */
+/* Returns true if a limit refuses the launch. The memory that a launch leaves counts as the
+ * application's. If the graph spans devices, only the first one's limit is checked. */
 static bool launch_limited(const struct site *site, const struct launch *launch)
 {
 	struct site from = { NULL, site->caller, SPACE_MEMORY };
@@ -795,7 +803,7 @@ static CUresult launch(const struct site *site, struct route route, CUgraphExec 
 
 	if (!any_listed() || !route.record || !find_launch(exec, &launch))
 		return DRIVER_CALL(route.real, CUresult(*)(CUgraphExec, CUstream), (exec, stream));
-	/* Into a graph that is being captured: not now. */
+	/* A captured launch becomes a node of another graph: it allocates nothing now. */
 	if (cuda_is_captured(site->hook, stream)) {
 		end_launch(&launch);
 		return DRIVER_CALL(route.real, CUresult(*)(CUgraphExec, CUstream), (exec, stream));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What CUDA graphs allocate: nodes of graphs that are being made, and what each executable
- * graph will allocate and free when it is launched.
+ * Allocations of CUDA graphs: the memory nodes of each graph, and what each executable graph will
+ * allocate and free when it is launched.
  */
 #ifndef GPULEAK_CUDA_GRAPH_H
 #define GPULEAK_CUDA_GRAPH_H
@@ -21,12 +21,12 @@ struct graphs {
 	struct graph_exec *execs;
 };
 
-/* STREAM is captured, and the call at SITE made BYTES at ADDRESS or freed ADDRESS: a node of
- * the captured graph, no memory yet. */
+/* The call at SITE allocated BYTES at ADDRESS, or freed ADDRESS, on STREAM, which is being
+ * captured. That adds a node to the captured graph; a launch allocates the memory later. */
 void cuda_graph_captured(const struct site *site, CUstream stream, uint64_t address,
 			 uint64_t bytes);
 void cuda_graph_captured_free(const struct site *site, CUstream stream, uint64_t address);
-/* The call at SITE has begun a capture on STREAM into a graph of its own. */
+/* The call at SITE began a capture on STREAM into a new graph. */
 void cuda_graph_begun(const struct site *site, CUstream stream);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The prototypes of CUDA's wrappers, from its rows: those that are exported, and what lookups
- * give out for the rows that are written by hand. tests/unit/cuda_abi.c holds the types against
+ * The prototypes of CUDA's wrappers, generated from its rows: the exported functions, and for HAND
+ * rows also the functions that lookups return. tests/unit/cuda_abi.c compares the types with
  * cuda.h.
  */
 #ifndef GPULEAK_CUDA_ROWS_H

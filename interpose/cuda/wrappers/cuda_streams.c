@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The wrappers that follow streams for the pool: where captures begin and end, and waits for
- * all that a context has to do. Owns no list: the captures are captures.c's, their graphs
- * cuda_graph.c's.
+ * The wrappers that follow streams for the pool: the begin and end of captures, and calls that wait
+ * for all work of a context. Owns no list: captures.c has the captures, cuda_graph.c their graphs.
  */
 #include "interpose/cuda/captures.h"
 #include "interpose/cuda/wrappers/cuda_calls.h"
@@ -15,7 +14,8 @@ enum { STREAM_CAPTURE_UNMATCHED = 905, STREAM_CAPTURE_WRONG_THREAD = 908 };
 
 /* ---- captures ---- */
 
-/* OWN: into a graph that the capture makes. One that was there before is not forgotten. */
+/* OWN: the capture makes a new graph. Otherwise the capture extends an existing graph, whose nodes
+ * stay listed. */
 static CUresult begun_capture(const struct site *site, struct route route, CUstream stream,
 			      bool own, CUresult r)
 {
@@ -111,8 +111,9 @@ CUDA_HAND(cuStreamBeginRecaptureToGraph_ptsz,
 	   CUgraphRecaptureCallback callbackFunc, void *userData),
 	  (&site, route, hStream, mode, hGraph, callbackFunc, userData))
 
-/* A capture that was spoiled is over with this call, too. By other failures it may go on: the
- * driver is asked, which capture allows. */
+/* Returns true if this call ended the capture. A call that ends an invalidated capture fails, but
+ * does end it. After other failures the capture may continue, so the stream is queried, which is
+ * permitted during capture. */
 static bool is_over(const struct hook *hook, CUstream stream, CUresult r)
 {
 	if (r == CUDA_SUCCESS)
@@ -155,7 +156,8 @@ CUDA_HAND(cuStreamDestroy_v2, (CUstream hStream), (route, hStream))
 
 /* ---- waits ---- */
 
-/* A green context is a part of one: nothing is known of the rest. */
+/* Returns the context that the call waited for. Returns 0 for a green context: the rest of its
+ * primary context may still have work. */
 static uint64_t waited_for(CUcontext context)
 {
 	CUresult (*get)(CUcontext *) =

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * CUDA's virtual memory management and multicast: what is made and what ends by each call.
- * Which block has the bytes of physical memory is physical.c's. Asks the driver nothing: a
- * thread without a context may make these calls, and nothing of it belongs to one.
+ * CUDA's virtual memory management and multicast: which blocks each call makes and ends. physical.c
+ * decides which block counts the bytes of physical memory. Does not query the driver: a thread
+ * without a context may make these calls, and none of these blocks belongs to a context.
  */
 #include "interpose/cuda/wrappers/cuda_vmm.h"
 
@@ -36,8 +36,8 @@ static void handle_made(const struct site *call, uint64_t handle, uint64_t bytes
 		physical_made(handle, block, bytes, device);
 }
 
-/* One more reference on HANDLE, which may have been released before: then the memory, if it
- * is still there, gets a handle's block again. PHYSICAL is it, or NULL. */
+/* The call added a reference to HANDLE. If the handle was released before and PHYSICAL, its memory,
+ * still exists, the handle gets a block again. PHYSICAL may be NULL. */
 static void handle_retained(const struct site *call, uint64_t handle, struct physical *physical)
 {
 	const struct ledger_block facts = { .address = handle };
@@ -65,14 +65,15 @@ void vmm_created(const struct site *call, uint64_t handle, uint64_t bytes,
 	handle_made(call, handle, bytes, vmm_device_of(prop));
 }
 
-/* A multicast object has no memory but what is bound to it. */
+/* A multicast object has no memory of its own, only the memory bound to it. */
 void vmm_created_multicast(const struct site *call, uint64_t handle)
 {
 	handle_made(call, handle, 0, -1);
 }
 
-/* Others' memory. A driver may answer with a handle that is known, one more reference on it,
- * or with that of memory which was released here and is mapped. */
+/* Records an imported handle; the memory is another process's. The driver may return a known
+ * handle, with one more reference. It may also return the handle of memory that was released here
+ * and is still mapped. */
 void vmm_imported(const struct site *call, uint64_t handle)
 {
 	struct physical *physical = physical_hold(handle);
@@ -111,12 +112,12 @@ static struct use *end_use(const struct site *call, struct use *use, enum outcom
 	struct use *orphans = use_end(use, &freeing);
 
 	if (object)
-		freeing.address = object; /* the number is ours alone */
+		freeing.address = object; /* report the object's handle, not our number */
 	record_freed(call->hook, &freeing, outcome, r);
 	return orphans;
 }
 
-/* Bindings that ended with their multicast object: nothing is left to unbind them from. */
+/* Ends bindings whose multicast object ended with them: no call can unbind them any more. */
 static void end_orphans(const struct site *call, struct use *orphans, enum outcome outcome, int r)
 {
 	const struct site binding = in(call, SPACE_MULTICAST_BINDING);
@@ -139,10 +140,10 @@ static void end_uses(const struct site *call, struct use *taken, enum outcome ou
 	}
 }
 
-/* The driver left them all where they were. Its reasons are told once, of the first. */
+/* How to report uses that the call did not end. One call is reported once, for the first use. */
 struct kept {
-	bool silent; /* or not at all */
-	bool exact;  /* the call's range was a whole number of them */
+	bool silent; /* the caller reports the failure */
+	bool exact;  /* the call's range is exactly the range of the uses */
 	uint64_t asked_bytes;
 };
 
@@ -191,7 +192,7 @@ CUresult vmm_release(const struct site *call, void *real, CUmemGenericAllocation
 
 /* ---- addresses ---- */
 
-/* Address space is no memory. */
+/* A reservation takes addresses, not memory. */
 void vmm_reserved(const struct site *call, uint64_t address, uint64_t size)
 {
 	const struct site site = in(call, SPACE_VMM_RESERVATION);
@@ -238,8 +239,8 @@ void vmm_mapped(const struct site *call, uint64_t address, uint64_t size, uint64
 	physical_let_go(use.of);
 }
 
-/* An unmap may cover several mappings, holes between them, and nothing at all: a driver calls
- * all that a success (seen on an H200). */
+/* One unmap may cover several mappings with holes between them, or no mapping at all. The driver
+ * returns success in all these cases (seen on an H200). */
 CUresult vmm_unmap(const struct site *call, void *real, CUdeviceptr address, size_t size)
 {
 	const struct site site = in(call, SPACE_VMM_MAPPING);
@@ -271,7 +272,7 @@ CUresult vmm_unmap(const struct site *call, void *real, CUdeviceptr address, siz
 
 /* ---- multicast ---- */
 
-/* A number for the place in an object: the same for who binds and who unbinds it. */
+/* Returns a number that identifies a place in a multicast object, the same for bind and unbind. */
 static uint64_t binding_number(const struct vmm_place *place)
 {
 	uint64_t mixed = table_mix(place->object ^ table_mix(place->offset +
@@ -292,7 +293,7 @@ static void bound(const struct site *call, struct vmm_place *place, struct physi
 	use.device = place->device;
 	use.object = physical_hold(place->object);
 	use_forget_binding(&use);
-	/* Without its object nobody could end it. */
+	/* Without the object's entry an unbind could not find this binding. */
 	if (use.object)
 		use.block = record_block(&site, use.number, place->bytes, &facts, place->device,
 					 false);
@@ -307,10 +308,10 @@ void vmm_bound_mem(const struct site *call, struct vmm_place place, uint64_t mem
 	bound(call, &place, physical_hold(memory));
 }
 
-/* Stream-ordered memory can be bound too: its own block has its bytes. */
+/* ADDRESS may also be stream-ordered memory, which has a block of its own that counts the bytes. */
 void vmm_bound_address(const struct site *call, struct vmm_place place, uint64_t address)
 {
-	if (place.device < 0) /* of a mapping, its memory knows */
+	if (place.device < 0) /* bound() takes the device of mapped memory from PHYSICAL */
 		place.device = record_device_of(address);
 	bound(call, &place, physical_hold_mapped(address));
 }

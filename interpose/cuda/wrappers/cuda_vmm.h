@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * CUDA's virtual memory management: what its rows call. What was made is recorded after the
- * driver's call; what ends blocks makes that call, REAL, itself.
+ * CUDA's virtual memory management: the functions that its rows call. Functions for calls that make
+ * a block run after the driver's call. Functions for calls that end a block make the driver's call,
+ * REAL, themselves.
  */
 #ifndef GPULEAK_CUDA_VMM_H
 #define GPULEAK_CUDA_VMM_H
@@ -9,7 +10,7 @@
 #include "interpose/block/blocks.h"
 #include "interpose/cuda/cuda_types.h"
 
-/* The device whose memory PROP asks for, -1: of none. */
+/* Returns the device that PROP requests memory on, or -1 if the memory is not on a device. */
 int vmm_device_of(const CUmemAllocationProp *prop);
 
 void vmm_created(const struct site *call, uint64_t handle, uint64_t bytes,
@@ -24,10 +25,10 @@ CUresult vmm_unreserve(const struct site *call, void *real, CUdeviceptr address,
 void vmm_mapped(const struct site *call, uint64_t address, uint64_t size, uint64_t handle);
 CUresult vmm_unmap(const struct site *call, void *real, CUdeviceptr address, size_t size);
 
-/* Where memory is bound. */
+/* The range of a multicast object that memory is bound to. */
 struct vmm_place {
 	uint64_t object, offset, bytes;
-	int device; /* -1: the memory's own */
+	int device; /* -1: the device of the bound memory */
 };
 void vmm_bound_mem(const struct site *call, struct vmm_place place, uint64_t memory);
 void vmm_bound_address(const struct site *call, struct vmm_place place, uint64_t address);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * CUDA's wrappers, two for each row: one that is exported, for callers linked to the name, and
- * one that lookups give out. hooks.def says what each verb does; a verb is a short macro here,
- * which calls the driver and the functions that record. ALLOC_ASYNC and FREE_ASYNC use the
- * parameter hStream of their rows, MAKE_PHYSICAL uses prop.
+ * CUDA's wrappers, two for each row: an exported one, for callers linked to the name, and one that
+ * lookups return. hooks.def describes each verb. A verb is a short macro here, which calls the
+ * driver and the functions that record. ALLOC_ASYNC and FREE_ASYNC use the parameter hStream of
+ * their rows, MAKE_PHYSICAL uses prop.
  */
 #include "interpose/base/submit_epoch.h"
 #include "interpose/block/blocks.h"
@@ -16,10 +16,11 @@
 #include "interpose/cuda/wrappers/cuda_vmm.h"
 #include "interpose/cuda/pool/pool_calls.h"
 
-/* In the rows: the call succeeded. */
+/* Used in the rows: the call succeeded. */
 #define CU_OK (r == CUDA_SUCCESS)
 
-/* R = CALL; once more if memory ran out on DEVICE and the pool gave some back. */
+/* R = CALL. If memory ran out on DEVICE and the pool returned some to the driver, calls once
+ * more. */
 #define CUDA_CALL_TWICE(r, call, device)                                                    \
 	do {                                                                                \
 		WRAP_CALL(r, call);                                                         \
@@ -29,7 +30,8 @@
 
 /* ---- calls that make a block ---- */
 
-/* POOLED: the pool was asked, and may have looked at the current context for the recorder. */
+/* Records a new block. POOLED: the call went through the pool, which may already have stored the
+ * current context. */
 static HOT void record_granted(const struct site *site, bool pooled, uint64_t address,
 			       uint64_t bytes)
 {
@@ -39,19 +41,21 @@ static HOT void record_granted(const struct site *site, bool pooled, uint64_t ad
 		cuda_record_made(site, address, bytes);
 }
 
-/* A driver that is out of memory leaves address 0 (seen on an H200). */
+/* The driver stores address 0 when it is out of memory (seen on an H200). A refused call does the
+ * same. */
 #define NO_ADDRESS(at, ...)                                                                 \
 	if (at)                                                                             \
 		*(at) = 0
 
-/* Fails before the call as out of memory, after ON_REFUSAL, if a limit says so. */
+/* If a limit refuses the call, runs ON_REFUSAL and returns out of memory without calling the
+ * driver. */
 #define REFUSE(device, size, on_refusal)                                                    \
 	if (LIMITS_REFUSE(&site, device, size)) {                                           \
 		on_refusal;                                                                 \
 		return CUDA_ERROR_OUT_OF_MEMORY;                                            \
 	}
 
-/* AFTER stands right behind the driver's call, whatever that answered. */
+/* AFTER runs right after the driver's call, whatever the result. */
 #define GRANT(call, made, key, size, on_refusal, after)                                     \
 	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;                                              \
 	REFUSE(LIMITS_CURRENT, size, on_refusal)                                            \
@@ -73,7 +77,7 @@ static HOT void record_granted(const struct site *site, bool pooled, uint64_t ad
 	site.space = SPACE_REGISTERED;                                                      \
 	GRANT(call, made, key, size, (void)0, (void)0)
 
-/* The question comes before the call: afterwards a capture may be over. */
+/* Checks for a capture before the call: the capture may be over afterwards. */
 #define VERB_ALLOC_ASYNC(call, arguments, made, key, size)                                  \
 	if (cuda_is_captured(hook, hStream)) {                                              \
 		CUresult r;                                                                 \
@@ -85,10 +89,10 @@ static HOT void record_granted(const struct site *site, bool pooled, uint64_t ad
 	}                                                                                   \
 	GRANT(call, made, key, size, NO_ADDRESS arguments, submits_note())
 
-/* RECORD is a call that records what was made. */
+/* RECORD is an expression that records the new block. */
 #define MAKE_ON(device, call, made, record, size)                                           \
 	CUresult r;                                                                         \
-	site.space = SPACE_OBJECTS; /* the function knows better */                         \
+	site.space = SPACE_OBJECTS; /* RECORD uses its own space */                         \
 	REFUSE(device, size, (void)0)                                                       \
 	CUDA_CALL_TWICE(r, call, device);                                                   \
 	if (made)                                                                           \
@@ -112,7 +116,7 @@ static HOT void freeing_begins(const struct site *site, bool pooled, uint64_t ad
 		record_freeing(site, address, ret);
 }
 
-/* BEGIN takes the block out of the table into `freeing`; ENDED records the driver's answer. */
+/* BEGIN moves the block from the table into `freeing`; ENDED records the result of the call. */
 #define END(begin, call, ended)                                                             \
 	struct freeing freeing;                                                             \
 	CUresult r;                                                                         \
@@ -128,7 +132,7 @@ static HOT void freeing_begins(const struct site *site, bool pooled, uint64_t ad
 	site.space = SPACE_REGISTERED;                                                      \
 	END(record_freeing(&site, (uint64_t)(key), &freeing), call, record_freed)
 
-/* Judged before the call: see releasing_dead(). */
+/* record_releasing() checks for an invalid release before the call: see releasing_dead(). */
 #define VERB_DROP(call, arguments, made, key, size)                                         \
 	site.space = SPACE_OBJECTS;                                                         \
 	END(record_releasing(&site, (uint64_t)(uintptr_t)(key), &freeing), call, record_released)
@@ -148,7 +152,7 @@ static HOT void freeing_begins(const struct site *site, bool pooled, uint64_t ad
 
 /* ---- calls that make no block ---- */
 
-/* The answer of CALL, after which the submission is noted. */
+/* Returns the result of CALL and records that work was submitted. */
 #define SUBMITTED(call)                                                                     \
 	({                                                                                  \
 		CUresult answer = (call);                                                   \
@@ -179,7 +183,7 @@ static HOT void freeing_begins(const struct site *site, bool pooled, uint64_t ad
 	{                                                                                   \
 		WRAP_BEGIN(symbol, find, SPACE_MEMORY);                                     \
 		if (__builtin_expect(!route.real, 0))                                       \
-			return CUDA_ERROR_NOT_FOUND; /* weak references only */             \
+			return CUDA_ERROR_NOT_FOUND; /* undefined weak symbol */            \
 		if (__builtin_expect(!route.record, 0))                                     \
 			return call;                                                        \
 		const bool pooled UNUSED = pool_reroute(HOOK_##symbol, &route);             \

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The calls that must answer as if there were no pool: of a block that is kept they say what
- * the driver says of an address where nothing is, since it is asked about one; of a live one,
- * what the application asked for. What others may hold of a block, or what stays with it, keeps
- * it from being handed out again. Never looks at an argument that the driver refused.
+ * Queries whose results must not show that there is a pool. For a block that the pool caches, the
+ * driver is queried about an unmapped address, so the result is that for a freed block. For a live
+ * block, the result has the address and size that the application requested. A block that another
+ * process or device may still access, or whose attributes were changed, is not reused. The wrappers
+ * do not read any argument that the driver rejected.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,14 +14,14 @@
 #include "interpose/cuda/pool/pool.h"
 #include "interpose/dispatch/resolve.h"
 
-/* Below what a process may map. */
+/* An address that is never mapped: it is below the lowest address that a process may map. */
 #define NOWHERE 0x1000u
 
-/* CUpointer_attribute: numbers of cuda.h. */
+/* CUpointer_attribute: the values of cuda.h. */
 enum {
 	ATTRIBUTE_DEVICE_POINTER = 3,
 	ATTRIBUTE_HOST_POINTER = 4,
-	ATTRIBUTE_P2P_TOKENS = 5, /* asking sets SYNC_MEMOPS */
+	ATTRIBUTE_P2P_TOKENS = 5, /* reading it sets SYNC_MEMOPS */
 	ATTRIBUTE_IPC_CAPABLE = 10,
 	ATTRIBUTE_RANGE_START = 11,
 	ATTRIBUTE_RANGE_SIZE = 12,
@@ -28,7 +29,8 @@ enum {
 
 enum whose { NOT_OURS, GONE, LIVE };
 
-/* GONE: nothing is there for the application. A place that is live is in *RET. */
+/* Returns NOT_OURS if ADDRESS is not in a block of the pool. Returns LIVE, with the block in *RET,
+ * if the application owns the memory there. Returns GONE otherwise. */
 static enum whose whose(struct route route, uint64_t address, struct pool_place *ret)
 {
 	int saved = errno;
@@ -51,7 +53,8 @@ static void never_reuse(const struct pool_place *place, enum ledger_pool_reason 
 	errno = saved;
 }
 
-/* What others would be given is all of the slab that a part lies in. */
+/* Turns slabs off and returns NOT_SUPPORTED. A part of a slab cannot be shared: the driver could
+ * share only the whole slab. */
 static CUresult no_share_of_slab(void)
 {
 	int saved = errno;
@@ -80,7 +83,7 @@ static bool pooling(struct route route)
 	return route.record && atomic_load_explicit(&pool_on, memory_order_relaxed);
 }
 
-/* Under a limit no more is free than the application may still have. */
+/* Reduces the free BYTES to what the limit still permits the application to allocate. */
 static uint64_t within_limit(struct route route, uint64_t bytes)
 {
 	uint64_t context, left;
@@ -177,7 +180,8 @@ CUDA_HAND(cuMemGetAddressRange, (CUdeviceptr_v1 *pbase, unsigned int *psize, CUd
 
 /* ---- attributes ---- */
 
-/* The driver has said what ATTRIBUTE of the native block is. */
+/* The driver stored ATTRIBUTE of its own block in DATA. Replaces it by the attribute of the
+ * application's block PLACE. */
 static void correct(const struct pool_place *place, CUpointer_attribute attribute, void *data)
 {
 	if (!data)
@@ -189,7 +193,7 @@ static void correct(const struct pool_place *place, CUpointer_attribute attribut
 	case ATTRIBUTE_RANGE_SIZE:
 		memcpy(data, &place->bytes, sizeof(place->bytes));
 		break;
-	case ATTRIBUTE_IPC_CAPABLE: /* 0 or 1, of whatever size */
+	case ATTRIBUTE_IPC_CAPABLE: /* 0 or 1; setting the first byte is enough for any size */
 		if (!place->whole)
 			*(unsigned char *)data = 0;
 		break;
@@ -201,7 +205,8 @@ static void correct(const struct pool_place *place, CUpointer_attribute attribut
 	}
 }
 
-/* Where nothing is, the driver may take an address for the host's own and give it back. */
+/* For an unmapped address, the driver may take it for a host address and return it. Replaces
+ * NOWHERE in DATA by ADDRESS, which the application passed. */
 static void give_back(CUpointer_attribute attribute, void *data, uint64_t address)
 {
 	uint64_t nowhere = NOWHERE;
@@ -301,7 +306,7 @@ static CUresult body_cuMemHostGetFlags(struct route route, unsigned int *flags, 
 }
 CUDA_HAND(cuMemHostGetFlags, (unsigned int *pFlags, void *p), (route, pFlags, p))
 
-/* ---- what others get ---- */
+/* ---- memory shared with other processes and devices ---- */
 
 static CUresult body_cuIpcGetMemHandle(struct route route, CUipcMemHandle *handle,
 				       CUdeviceptr address)
@@ -343,7 +348,7 @@ CUDA_HAND(cuMemGetHandleForAddressRange,
 	   unsigned long long flags),
 	  (route, handle, dptr, size, handleType, flags))
 
-/* ---- advice, which managed memory alone takes, and keeps ---- */
+/* ---- advice: only managed memory accepts it, and it persists ---- */
 
 static CUresult body_cuMemAdvise(struct route route, CUdeviceptr address, size_t count,
 				 CUmem_advise advice, CUdevice device)
