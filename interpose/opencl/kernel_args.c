@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Keeps one record of bounded size in the ledger for each kernel that was given a buffer.
- * Both are named by slot and use of the slot, so that nothing need be undone when either
- * ends: a name that does not fit any more means nothing to a reader. The record of a dead
- * kernel is used again when its handle is, or when there are too many.
+ * Keeps one record of fixed size in the ledger for each kernel that was given a buffer. A record
+ * names the kernel and its buffers by slot and use count of the slot. So nothing needs to be undone
+ * when one of them ends: a reader ignores a name whose use count does not match. A dead kernel's
+ * record is reused when its handle is, or when HOLDS_MAX records exist.
  */
 #include "interpose/opencl/kernel_args.h"
 
@@ -33,7 +33,7 @@ static void begin_again(struct ledger_holds *record, uint64_t holder)
 	__atomic_store_n(&record->holder, holder, __ATOMIC_RELEASE);
 }
 
-/* Takes one whose kernel is gone away from its handle. */
+/* Removes the entry of a kernel that has ended and returns its record, or NULL. */
 static struct ledger_holds *take_dead(struct recorder *recorder)
 {
 	struct arena *arena = &recorder->arena;
@@ -69,7 +69,7 @@ static struct holds_entry *add_entry(struct recorder *recorder, uint64_t handle)
 	struct holds_entry *entry = record ? arena_take(arena, sizeof(*entry)) : NULL;
 
 	if (!entry)
-		return NULL; /* the record, if any, is lost: a few bytes when memory is out */
+		return NULL; /* out of memory: a new record stays unused, which costs a few bytes */
 	entry->holder = handle;
 	entry->record = record;
 	TABLE_ADD(recorder->holds->entries, holder, entry);
@@ -81,7 +81,8 @@ static struct holds_entry *add_entry(struct recorder *recorder, uint64_t handle)
 	return entry;
 }
 
-/* With the lock. */
+/* Locking: recorder->holds->lock. Stores HELD as argument INDEX of the kernel with the block name
+ * HOLDER. */
 static void set(struct recorder *recorder, uint64_t handle, uint64_t holder, uint32_t index,
 		uint64_t held)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which kernel has which buffer as an argument: what may hold a buffer that was released.
+ * Which kernel has which buffer as an argument. A kernel may keep a released buffer alive.
  */
 #ifndef GPULEAK_HOLDS_H
 #define GPULEAK_HOLDS_H
@@ -15,7 +15,8 @@
 struct holds_entry;
 struct recorder;
 
-/* Kernels whose arguments are remembered at a time; further ones explain nothing. */
+/* Maximal number of kernels whose arguments are recorded at a time. The arguments of further
+ * kernels are not recorded. */
 #define HOLDS_MAX 4096
 
 struct holds {
@@ -24,11 +25,12 @@ struct holds {
 	struct holds_entry *entries; /* by the kernel's handle */
 };
 
-/* Argument INDEX of the object HOLDER is now HANDLE (0 or unknown: no block of ours). */
+/* Records HANDLE as argument INDEX of the kernel HOLDER. If HANDLE is 0 or has no block, the
+ * argument is cleared. */
 void holds_set(enum api api, uint64_t holder, uint32_t index, uint64_t handle);
 
-/* Copies the names of the arguments of the kernel HANDLE; 0: no block of ours. False: nothing is
- * known of the kernel. */
+/* Copies the block names of the arguments of the kernel HANDLE; 0: the argument has no block.
+ * Returns false if no arguments of the kernel are recorded. */
 bool holds_names(struct recorder *recorder, uint64_t handle, uint64_t ret[LEDGER_HOLDS_ARGUMENTS]);
 
 #endif

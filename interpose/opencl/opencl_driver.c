@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What OpenCL's driver says of its objects: sizes, contexts, devices, and when one is gone. Owns
- * the numbering of devices.
+ * Queries about OpenCL objects: sizes, contexts and devices; and callbacks for the end of an
+ * object. Owns the numbers of devices.
  */
 #include "interpose/opencl/opencl_driver.h"
 
@@ -51,7 +51,7 @@ static unsigned int channels_of(cl_channel_order order)
 	case CL_sRGBx:
 	case CL_RGBx:
 		return 4;
-	default: /* CL_RGB is packed, see below */
+	default: /* CL_RGB has only packed types: see opencl_texel_bytes() */
 		return 1;
 	}
 }
@@ -86,8 +86,8 @@ static uint64_t at_least_one(size_t extent)
 	return extent ? extent : 1;
 }
 
-/* Of another object's memory, or of the host's, it takes none of its own. Extents that the
- * type does not use may hold anything. */
+/* An image in another object's memory, or in host memory, takes none of its own. Extents that the
+ * image type does not use may have any value, so they are not read. */
 uint64_t opencl_image_bytes(const cl_image_format *format, const cl_image_desc *image)
 {
 	uint64_t row;
@@ -110,7 +110,8 @@ uint64_t opencl_image_bytes(const cl_image_format *format, const cl_image_desc *
 	}
 }
 
-/* Devices have handles, not ordinals: they are numbered as this process meets them. */
+/* OpenCL devices have handles and no ordinals: each gets a number when this process first uses
+ * it. */
 #define DEVICES_MAX 64
 static _Atomic(cl_device_id) devices[DEVICES_MAX];
 
@@ -139,7 +140,8 @@ uint64_t opencl_total_of(int device)
 	return total;
 }
 
-/* The first device of CONTEXT; a context of several is named by it. */
+/* Returns the number of the first device of CONTEXT, which stands for all devices of the
+ * context. */
 static int ask_device_of(cl_context context)
 {
 	context_info *ask = (context_info *)opencl_used(USED_clGetContextInfo);
@@ -153,8 +155,8 @@ static int ask_device_of(cl_context context)
 	return opencl_device_number(ids[0]);
 }
 
-/* Contexts and their devices, so that a buffer costs no query: a small direct-mapped
- * table, refilled when a context is made anew at the same address. */
+/* Caches the device of each context, so that a new buffer needs no query. A direct-mapped table; a
+ * new context at the same address clears its entry. */
 #define CONTEXTS 64
 static struct {
 	struct lock lock;
@@ -173,7 +175,7 @@ void opencl_context_made(cl_context context)
 
 	lock_take(&contexts[slot].lock);
 	if (contexts[slot].context == context)
-		contexts[slot].context = NULL; /* its devices may be others */
+		contexts[slot].context = NULL; /* the new context may have other devices */
 	lock_give(&contexts[slot].lock);
 }
 
@@ -190,7 +192,7 @@ int opencl_device_of(cl_context context)
 	lock_give(&contexts[slot].lock);
 	if (device != -2)
 		return device;
-	device = ask_device_of(context); /* not with the lock: it calls the driver */
+	device = ask_device_of(context); /* without the lock, since it calls the driver */
 	lock_take(&contexts[slot].lock);
 	contexts[slot].context = context;
 	contexts[slot].device = device;
@@ -210,7 +212,7 @@ uint64_t opencl_number(void)
 
 bool opencl_watch(cl_mem object, void(CL_CALLBACK *call)(cl_mem, void *), void *data)
 {
-	static _Atomic bool missing; /* OpenCL 1.0: not searched for at each buffer */
+	static _Atomic bool missing; /* OpenCL 1.0 lacks the function: looked up only once */
 	set_destroyed *set = NULL;
 
 	if (!atomic_load_explicit(&missing, memory_order_relaxed))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What OpenCL's driver says of its objects: sizes, contexts, devices, and when one is gone.
+ * Queries about OpenCL objects: sizes, contexts and devices; and callbacks for the end of an
+ * object.
  */
 #ifndef GPULEAK_OPENCL_DRIVER_H
 #define GPULEAK_OPENCL_DRIVER_H
@@ -8,33 +9,35 @@
 #include "interpose/dispatch/hooks.h"
 #include "interpose/opencl/opencl_types.h"
 
-/* Devices as the report numbers them: one, and the first of a context; -1 if none. */
+/* Return the number that the report uses for a device, or for the first device of a context. -1: no
+ * device. */
 int opencl_device_number(cl_device_id device);
 int opencl_device_of(cl_context context);
 
-/* The function for a question about the present call's objects: that of the loader, layer
- * or vendor that the call goes to. */
+/* Returns the function ID of the loader, layer or vendor that the present call goes to. Objects of
+ * the call must be queried through it. */
 void *opencl_used(enum used_id id);
 
-/* Bytes of global memory of the device with that number; 0 if that is not known. */
+/* Returns the bytes of global memory of device number DEVICE, or 0 if unknown. */
 uint64_t opencl_total_of(int device);
 
-/* What an image takes at least, from its description; NULL is fine. */
+/* Return the least number of bytes of a texel and of an image. The arguments may be NULL. */
 uint64_t opencl_texel_bytes(const cl_image_format *format);
 uint64_t opencl_image_bytes(const cl_image_format *format, const cl_image_desc *description);
 
-/* The driver will call CALL with DATA, once, when OBJECT is gone; false: it will not. */
+/* Registers CALL, which the driver calls once, with DATA, when OBJECT is destroyed. Returns false
+ * if the driver does not support that. */
 bool opencl_watch(cl_mem object, void(CL_CALLBACK *call)(cl_mem, void *), void *data);
-/* A new one for site.watched. */
+/* Returns a new unique number for site.watched. */
 uint64_t opencl_number(void);
 
-/* Asked of the driver about an object that it just made or was just given. */
+/* Query the driver about an object that it just returned or was just passed. */
 uint64_t opencl_size_of(cl_mem object);
 cl_context opencl_context_of(cl_mem object);
-/* Any other question about it; false: no answer. */
+/* Queries WHAT of OBJECT. Returns false on failure. */
 bool opencl_ask_object(cl_mem object, cl_mem_info what, void *ret, size_t size);
 
-/* CONTEXT is a new one: what was known of its address is forgotten. */
+/* CONTEXT is new: clears the cached device of an older context at the same address. */
 void opencl_context_made(cl_context context);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * libgpuleak.so as a layer of an OpenCL loader (OPENCL_LAYERS), with or without LD_PRELOAD.
- * Owns the tables that loaders get: the next layer's, with our wrappers in place of what
- * has a row. Makes no OpenCL call: it runs inside the loader's first one.
+ * libgpuleak.so as a layer of an OpenCL loader (OPENCL_LAYERS), with or without LD_PRELOAD. Owns
+ * the dispatch tables that loaders receive: the next layer's table, with our wrapper for each
+ * function that has a row. Makes no OpenCL call, since it runs inside the loader's first one.
  */
 #include <dlfcn.h>
 #include <string.h>
@@ -16,16 +16,16 @@
 #include <CL/cl_icd.h>
 #include <CL/cl_layer.h>
 
-#define LAYERS_MAX 4 /* loaders in one process that can have us as a layer */
+#define LAYERS_MAX 4 /* maximal number of loaders in a process that load this layer */
 #define ENTRIES (sizeof(cl_icd_dispatch) / sizeof(void *))
 
 static struct {
-	void *below[ENTRIES]; /* copies: loaders take theirs away at the end */
+	void *below[ENTRIES]; /* the next layer's; copied, since the loader frees its table */
 	void *ours[ENTRIES];
 } layers[LAYERS_MAX];
 static _Atomic unsigned int layer_count;
 
-/* Where in the dispatch table a call is. */
+/* The index of a call in the dispatch table. */
 #define ENTRY(symbol) (offsetof(cl_icd_dispatch, symbol) / sizeof(void *))
 static const struct {
 	enum hook_id id;
@@ -119,8 +119,8 @@ static void fill(unsigned int layer, const void *target, size_t entries)
 	}
 }
 
-/* Another copy of this library is preloaded: it sees what we would see, and its calls come
- * to us without its marks. */
+/* Returns true if another copy of this library is preloaded. That copy intercepts the same calls.
+ * Its driver calls reach this copy, which cannot see that they are nested. */
 static bool other_copy_is_preloaded(void)
 {
 	pfn_clGetLayerInfo info =
@@ -152,7 +152,7 @@ EXPORT cl_int clInitLayer(cl_uint num_entries, const cl_icd_dispatch *target_dis
 	return CL_SUCCESS;
 }
 
-/* What newer loaders call; their properties are none yet. */
+/* Newer loaders call this function. No properties are defined yet. */
 EXPORT cl_int clInitLayerWithProperties(cl_uint num_entries, const cl_icd_dispatch *target_dispatch,
 					cl_uint *num_entries_ret,
 					const cl_icd_dispatch **layer_dispatch_ret,
@@ -166,7 +166,8 @@ EXPORT cl_int clInitLayerWithProperties(cl_uint num_entries, const cl_icd_dispat
 	return clInitLayer(num_entries, target_dispatch, num_entries_ret, layer_dispatch_ret);
 }
 
-/* The loader is going. What is released after it is not seen; the report comes at the end. */
+/* The loader is being unloaded. Later releases are not intercepted. The report is still written at
+ * exit. */
 EXPORT cl_int clDeinitLayer(void);
 EXPORT cl_int clDeinitLayer(void)
 {

@@ -16,6 +16,6 @@
 #include <CL/cl_ext.h>
 #include <CL/cl_gl.h>
 
-typedef void *cl_svm_pointer; /* one word for the rows */
+typedef void *cl_svm_pointer; /* a type of one word, which the rows need */
 
 #endif

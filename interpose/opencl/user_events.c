@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Keeps the user events that are open, what waits for each (commands' events, queues in order),
- * and a record of the ledger for each memory object that a command behind one uses. Handles are
- * believed only with the name of the block that they had: a driver gives them out again.
- * Memory is named by slot and use of the slot, so nothing need be undone when it ends.
+ * Keeps the user events that are not set, and what each one blocks: events of commands, and
+ * in-order queues. Also keeps a ledger record for each memory object that a blocked command uses.
+ * An entry for a handle is valid only while the handle's block has the recorded name, since drivers
+ * reuse handles. Memory is named by slot and use count of the slot, so nothing needs to be undone
+ * when it ends.
  */
 #include "interpose/opencl/user_events.h"
 
@@ -17,7 +18,7 @@
 
 _Atomic unsigned int user_events_open READ_BY_ALL;
 
-/* A record of memory that a command behind a user event uses. */
+/* A ledger record of memory that a command behind a user event uses. */
 struct event_wait {
 	struct ledger_event_wait *record;
 	struct event_wait *next;
@@ -25,22 +26,22 @@ struct event_wait {
 
 struct user_event {
 	uint64_t handle;
-	uint32_t api, stack; /* where it was made */
+	uint32_t api, stack; /* of the call that made it */
 	struct behind *behind;
 	struct event_wait *waits;
 };
 
-/* What can't end before EVENT is set: the event itself, the event of a command that waits for
- * it, a queue in order that such a command is in. */
+/* A handle that cannot complete before EVENT is set. It is the event itself, the event of a command
+ * that waits for it, or an in-order queue that contains such a command. */
 struct behind {
 	uint64_t handle;
 	uint64_t name;
 	struct user_event *event;
-	struct behind *next; /* of the same event */
+	struct behind *next; /* next entry of the same user event */
 	UT_hash_handle hh;
 };
 
-/* ---- with the lock ---- */
+/* ---- Locking: recorder->user_events->lock ---- */
 
 static struct behind *find(struct recorder *recorder, uint64_t handle)
 {
@@ -50,7 +51,7 @@ static struct behind *find(struct recorder *recorder, uint64_t handle)
 	return behind;
 }
 
-/* The user event that HANDLE, an event or a queue, is behind; or NULL. */
+/* Returns the user event that HANDLE, an event or a queue, waits for; or NULL. */
 static struct user_event *event_before(struct recorder *recorder, const void *handle)
 {
 	struct behind *behind = handle ? find(recorder, (uint64_t)(uintptr_t)handle) : NULL;
@@ -78,7 +79,7 @@ static void forget(struct recorder *recorder, struct behind *behind)
 	arena_give(arena, behind, sizeof(*behind));
 }
 
-/* EVENT is set, or gone: nothing waits for it any more. */
+/* Removes EVENT, which was set or has ended, with its entries and records. */
 static void end_event(struct recorder *recorder, struct user_event *event)
 {
 	struct user_events *events = recorder->user_events;
@@ -95,7 +96,8 @@ static void end_event(struct recorder *recorder, struct user_event *event)
 	atomic_fetch_sub(&user_events_open, 1);
 }
 
-/* HANDLE is behind EVENT from now on. What was known of that handle is over if its block is. */
+/* Records that HANDLE waits for EVENT. An older entry of the same handle is removed if its block
+ * has ended. */
 static void add_behind(struct recorder *recorder, struct user_event *event, const void *handle,
 		       uint64_t name)
 {
@@ -166,7 +168,7 @@ static void add_wait(struct recorder *recorder, struct user_event *event, uint64
 	LL_PREPEND(event->waits, wait);
 }
 
-/* COMMAND uses HANDLE, and so the memory whose part that is. */
+/* COMMAND uses HANDLE and, if HANDLE is a sub-object, its parent's memory. */
 static void add_waits_of(struct recorder *recorder, struct user_event *event, uint64_t handle,
 			 const struct ledger_event_wait *command)
 {
@@ -192,7 +194,7 @@ static void add_waits(struct recorder *recorder, struct user_event *event,
 		add_wait(recorder, event, names[i], facts);
 }
 
-/* ---- without it ---- */
+/* ---- functions that take the lock ---- */
 
 void user_event_made(const struct site *site, cl_event handle)
 {
@@ -235,7 +237,7 @@ void user_event_set(cl_event handle)
 	recorder_leave();
 }
 
-/* Commands of QUEUE run in their order. Calls the driver. */
+/* Returns true if QUEUE runs its commands in order. Calls the driver. */
 static bool is_in_order(cl_command_queue queue)
 {
 	typedef cl_int queue_info(cl_command_queue, cl_command_queue_info, size_t, void *,
@@ -269,7 +271,7 @@ static void record_behind(struct recorder *recorder, const struct site *site,
 	struct user_event *event;
 
 	lock_take(&recorder->user_events->lock);
-	event = event_before_command(recorder, command); /* it may have been set meanwhile */
+	event = event_before_command(recorder, command); /* may have been set meanwhile */
 	if (event) {
 		add_waits(recorder, event, command, &facts);
 		if (command->made)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Cl_mem, and the OpenCL calls that a row can't say: the extension lookups, SVM freed by a
- * queue. Owns what an OpenCL result means for a block.
+ * cl_mem objects, and the OpenCL calls that a row of opencl.def cannot describe: the extension
+ * lookups, and SVM freed by a queue. Owns the meaning of an OpenCL result for a block.
  */
 #include "interpose/dispatch/loader.h"
 #include "interpose/block/blocks.h"
@@ -23,7 +23,7 @@ enum outcome opencl_outcome(cl_int r)
 	case CL_SUCCESS:
 		return OUTCOME_DONE;
 	case CL_INVALID_MEM_OBJECT:
-	case CL_INVALID_VALUE: /* addresses of shared memory */
+	case CL_INVALID_VALUE: /* for addresses of shared memory */
 		return OUTCOME_INVALID;
 	default:
 		return OUTCOME_REFUSED;
@@ -37,15 +37,15 @@ void opencl_record_context(const struct site *site, cl_context context)
 	opencl_pool_context_made(context);
 }
 
-/* On whatever thread. NVIDIA's may call when the handle is another object's already (seen on
- * an H200): the number tells which one is meant. */
+/* May run on any thread. NVIDIA's driver may call this after it has reused the handle for another
+ * object (seen on an H200). So NUMBER identifies the destroyed object. */
 static void CL_CALLBACK on_destroyed(cl_mem object, void *number)
 {
 	record_destroyed(API_OPENCL, (uint64_t)(uintptr_t)object, (uint64_t)(uintptr_t)number);
 }
 
-/* Callbacks run last registered first: ours, from before anybody else had the handle, is
- * the last one. Returns the number that it will be called with, 0 if it will not be. */
+/* Registers on_destroyed() and returns its number, or 0 on failure. Callbacks run in reverse order
+ * of registration. Ours was registered before the application had the handle, so it runs last. */
 static uint64_t watch(cl_mem object)
 {
 	uintptr_t number = (uintptr_t)opencl_number();
@@ -53,7 +53,7 @@ static uint64_t watch(cl_mem object)
 	return opencl_watch(object, on_destroyed, (void *)number) ? number : 0;
 }
 
-/* What HOOK makes may be part of another object's memory. */
+/* Returns true if an object that HOOK makes may be part of another object's memory. */
 static bool may_have_parent(const struct hook *hook)
 {
 	return hook == &hooks[HOOK_clCreateSubBuffer] || hook == &hooks[HOOK_clCreateImage] ||
@@ -66,7 +66,7 @@ void opencl_record_made(const struct site *called, cl_mem made, cl_context conte
 	bool pool = opencl_pool_is_on();
 	cl_mem parent = NULL;
 
-	if (site->hook != &hooks[HOOK_clSVMAlloc]) /* no object, but an address */
+	if (site->hook != &hooks[HOOK_clSVMAlloc]) /* returns an address and no object */
 		site->watched = watch(made);
 	if (may_have_parent(site->hook) || pool)
 		opencl_ask_object(made, CL_MEM_ASSOCIATED_MEMOBJECT, &parent, sizeof(parent));
@@ -76,7 +76,7 @@ void opencl_record_made(const struct site *called, cl_mem made, cl_context conte
 		    opencl_device_of(context), (uint64_t)(uintptr_t)parent);
 }
 
-/* ---- what may be asked of a buffer that the pool keeps: nothing ---- */
+/* ---- queries about a buffer that the pool caches: all fail ---- */
 
 static cl_int get_info(struct route route, cl_mem object, cl_mem_info what, size_t size,
 		       void *ret, size_t *ret_size)
@@ -129,8 +129,9 @@ typedef void CL_CALLBACK svm_free(cl_command_queue, cl_uint, void *[], void *);
 typedef cl_int enqueue_svm_free(cl_command_queue, cl_uint, void *[], svm_free *, void *, cl_uint,
 				const cl_event *, cl_event *);
 
-/* With a callback the application frees them itself, by calls that we see. Without one
- * the driver does, some time after this call. */
+/* Records the frees of clEnqueueSVMFree. If the application passed a callback, the callback frees
+ * the memory by calls that are intercepted. Otherwise the driver frees it some time after this
+ * call. */
 static void svm_freed(const struct site *site, cl_uint count, void *pointers[], bool own_callback)
 {
 	struct freeing freeing;
@@ -174,8 +175,9 @@ ENQUEUE_FREE(looked_up_clEnqueueSVMFreeARM, clEnqueueSVMFreeARM, resolve_driver)
 
 /* ---- extension lookups ---- */
 
-/* Each platform has functions of its own; some give out core functions here too. The
- * pointer says which wrapper it is to be. */
+/* Returns the wrapper for FOUND, the function that the lookup of NAME returned, or FOUND itself.
+ * Each platform has functions of its own, and some lookups return core functions too. So the
+ * wrapper is chosen by the pointer. */
 static void *reroute(const char *name, void *found, const void *caller)
 {
 	struct hook *hook = found && name ? hook_find(name) : NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the rest of gpuleak asks OpenCL: its struct api_ops.
+ * OpenCL's struct api_ops: the interface through which the rest of gpuleak uses OpenCL.
  */
 #include "interpose/dispatch/api.h"
 #include "interpose/opencl/opencl_driver.h"
@@ -31,7 +31,7 @@ static const char other[][API_NAME_BYTES] = {
 const struct api_ops api_ops_OPENCL = {
 	.title = "OpenCL",
 	.prefix = "cl",
-	/* Wheels bring loaders named libOpenCL-cf4d6695.so.1.0.0. */
+	/* Python wheels contain loaders named libOpenCL-cf4d6695.so.1.0.0. */
 	.libraries = { "libOpenCL.so", "libOpenCL-" },
 	.vendor_symbol = "clIcdGetPlatformIDsKHR",
 	.reuses_handles = true,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the OpenCL wrappers need besides their rows.
+ * Functions that the OpenCL wrappers use besides their rows.
  */
 #ifndef GPULEAK_OPENCL_CALLS_H
 #define GPULEAK_OPENCL_CALLS_H
@@ -8,23 +8,24 @@
 #include "interpose/block/blocks.h"
 #include "interpose/opencl/opencl_types.h"
 
-/* A success of a CREATE row: adds the device and, for a sub-buffer, the parent. */
+/* Records the object of a successful CREATE row, with its device and, for a sub-buffer, its
+ * parent. */
 void opencl_record_made(const struct site *site, cl_mem made, cl_context context, uint64_t bytes);
 
-/* A success of an OBJECT or EVENT row: a handle of any sort that is no memory. */
+/* Records the handle of a successful OBJECT or EVENT row: any object that is not memory. */
 void opencl_record_object(const struct site *site, const void *made, cl_context context);
 
-/* A new context: what was known of its address is forgotten. */
+/* Records a new context and clears the cached device of an older context at the same address. */
 void opencl_record_context(const struct site *site, cl_context context);
-/* What clCreateKernelsInProgram answered; KERNELS and RET_COUNT may be NULL. */
+/* Records the kernels that clCreateKernelsInProgram returned. KERNELS and RET_COUNT may be NULL. */
 void opencl_record_kernels(const struct site *site, cl_program program, cl_uint room,
 			   const cl_kernel *kernels, const cl_uint *ret_count);
-/* KERNEL was given SIZE bytes at VALUE (or NULL) as argument INDEX. */
+/* Records that argument INDEX of KERNEL is the SIZE bytes at VALUE, which may be NULL. */
 void opencl_record_argument(cl_kernel kernel, cl_uint index, size_t size, const void *value);
 
 enum outcome opencl_outcome(cl_int r);
 
-/* What lookups give out for each row. */
+/* The function that a lookup returns for each row. */
 extern void *const opencl_wrappers[] __attribute__((visibility("hidden")));
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * OpenCL objects that are no memory: what their rows' verbs do. They are blocks of 0 bytes
- * in the one table of OpenCL handles; which of them hold memory is kernel_args.c's.
+ * OpenCL objects that are not memory: the functions that their rows' verbs call. They are blocks of
+ * 0 bytes in the table of all OpenCL handles. kernel_args.c records which of them keep memory
+ * alive.
  */
 #include <string.h>
 
@@ -15,8 +16,8 @@ void opencl_record_object(const struct site *site, const void *made, cl_context 
 	record_made(site, (uint64_t)(uintptr_t)made, 0, (uint64_t)(uintptr_t)context, -1, 0);
 }
 
-/* How many it made is known from its answer, or from the program itself: KERNELS may have
- * more room than that. */
+/* Returns the number of kernels of PROGRAM. Needed where the application passed no RET_COUNT: its
+ * array may be larger than that number. */
 static cl_uint kernels_of(cl_program program)
 {
 	cl_int (*ask)(cl_program, cl_program_info, size_t, void *, size_t *) =
@@ -35,13 +36,14 @@ void opencl_record_kernels(const struct site *site, cl_program program, cl_uint 
 	cl_uint count;
 
 	if (!kernels)
-		return; /* it only asked how many there are */
+		return; /* the application only queried the number of kernels */
 	count = ret_count ? *ret_count : kernels_of(program);
 	for (cl_uint i = 0; i < count && i < room; i++)
 		opencl_record_object(site, kernels[i], NULL);
 }
 
-/* A buffer is given as a handle: 8 bytes. Any other 8 bytes are no handle that we know. */
+/* A buffer argument is its handle, 8 bytes. Other values of 8 bytes are not handles of recorded
+ * blocks. */
 void opencl_record_argument(cl_kernel kernel, cl_uint index, size_t size, const void *value)
 {
 	cl_mem object = NULL;

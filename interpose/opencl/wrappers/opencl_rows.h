@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The prototypes of OpenCL's wrappers, from its rows: those that are exported, and what lookups
- * give out for the rows that are written by hand. A row that disagrees with OpenCL's headers
- * does not compile.
+ * The prototypes of OpenCL's wrappers, generated from its rows: the exported functions, and for
+ * HAND rows also the functions that lookups return. A row that differs from OpenCL's headers does
+ * not compile.
  */
 #ifndef GPULEAK_OPENCL_ROWS_H
 #define GPULEAK_OPENCL_ROWS_H

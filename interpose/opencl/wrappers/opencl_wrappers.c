@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * OpenCL's wrappers, two for each row: one that is exported, for callers linked to the name, and
- * one that lookups give out. hooks.def says what each verb does; a verb is a short macro here,
- * which calls the driver and the functions that record. Verbs use the parameters of their rows by
- * the names that OpenCL's specification gives them: errcode_ret, command_queue and so on.
+ * OpenCL's wrappers, two for each row: an exported one, for callers linked to the name, and one
+ * that lookups return. hooks.def describes each verb. A verb is a short macro here, which calls the
+ * driver and the functions that record. Verbs use the parameters of their rows by the names of
+ * OpenCL's specification: errcode_ret, command_queue and so on.
  */
 #include "interpose/block/limit.h"
 #include "interpose/block/blocks.h"
@@ -16,7 +16,7 @@
 #include "interpose/opencl/pool/opencl_pool.h"
 #include "interpose/opencl/user_events.h"
 
-/* In the rows: the call succeeded. */
+/* Used in the rows: the call succeeded. */
 #define CL_OK (r == CL_SUCCESS)
 #define CL_MADE (r != NULL)
 #define CL_DONE 1
@@ -26,7 +26,8 @@ static HOT uint64_t number_of(const void *handle)
 	return (uint64_t)(uintptr_t)handle;
 }
 
-/* R = CALL; once more if it failed and RELIEVE, a function of OpenCL's pool, gave memory back. */
+/* R = CALL. If the call failed and RELIEVE, a function of OpenCL's pool, returned memory to the
+ * driver, calls once more. */
 #define OPENCL_CALL_TWICE(r, call, made, relieve)                                           \
 	struct ledger_pool *relieved;                                                       \
 	record_call();                                                                      \
@@ -47,13 +48,15 @@ static COLD void *refuse(cl_int *errcode_ret, cl_int code)
 	return NULL;
 }
 
-/* Why a creation failed. If the application did not ask, it may have been for want of memory. */
+/* Returns the code of a failed creation. If the application requested no code, assumes that memory
+ * ran out. */
 static cl_int code_of(const cl_int *errcode_ret)
 {
 	return errcode_ret ? *errcode_ret : CL_MEM_OBJECT_ALLOCATION_FAILURE;
 }
 
-/* KEPT: what the pool has for this call, or NULL. RECORD is a call that records what was made. */
+/* KEPT is the cached buffer that the pool returns for this call, or NULL. RECORD is an expression
+ * that records the new object. */
 #define CREATE_BY(call, made, context, size, kept, record)                                  \
 	cl_mem r = NULL;                                                                    \
 	if (LIMITS_REFUSE(&site, opencl_device_of(context), size))                          \
@@ -85,7 +88,8 @@ static void record_buffer(const struct site *site, cl_mem made, cl_context conte
 		  opencl_pool_alloc(&site, context, flags, size, host_ptr, errcode_ret),     \
 		  record_buffer(&site, r, context, flags, size, host_ptr))
 
-/* Shared memory: an address. ERRCODE is where the code of a refusal goes, or NULL. */
+/* For calls that return an address of shared memory. ERRCODE is where the code of a refusal is
+ * stored, or NULL. */
 #define LEND_BY(call, made, device, size, errcode)                                          \
 	void *r;                                                                            \
 	site.space = SPACE_CL_USM;                                                          \
@@ -96,7 +100,7 @@ static void record_buffer(const struct site *site, cl_mem made, cl_context conte
 		record_made(&site, number_of(r), (size), number_of(context), (device), 0);  \
 	MADE(r)
 
-/* A call for no bytes makes nothing, however much memory there is. */
+/* A call for 0 bytes fails however much memory is free, so the pool returns none. */
 static COLD struct ledger_pool *relieved_for(size_t size)
 {
 	return size ? opencl_pool_relieve(CL_MEM_OBJECT_ALLOCATION_FAILURE) : NULL;
@@ -139,7 +143,8 @@ static void record_user_event(const struct site *site, cl_event event, cl_contex
 
 /* ---- commands ---- */
 
-/* What a command uses, in the rows: memory objects, an array of them, the arguments of a kernel. */
+/* Used in the rows: the memory that a command uses. Memory objects, an array of them, or the
+ * arguments of a kernel. */
 struct uses {
 	cl_uint count;
 	const cl_mem *objects;
@@ -151,8 +156,9 @@ struct uses {
 #define USES_ALL(count, objects) ((struct uses){ count, objects, NULL })
 #define USES_OF(kernel) ((struct uses){ 0, NULL, kernel })
 
-/* Drivers give a buffer its memory at the first command: that may fail for want of it. EVENT is
- * where the command's event goes, or NULL; CODE is what the call failed with. */
+/* Drivers may allocate a buffer's memory at its first command, which then may fail for lack of
+ * memory. EVENT is where the command's event is stored, or NULL. CODE is the command's error
+ * code. */
 #define COMMAND(call, made, event, code)                                                    \
 	__typeof__(call) r;                                                                 \
 	OPENCL_CALL_TWICE(r, call, made, opencl_pool_relieve_command(code))                 \
@@ -170,7 +176,8 @@ struct uses {
 		user_events_enqueued(&site, &command);                                      \
 	}
 
-/* Only a jump if the caller wants no event and nothing else has to be recorded. */
+/* Compiles to a tail call for the case that the caller wants no event and nothing else has to be
+ * recorded. */
 #define VERB_EVENT(call, made, event, size)                                                 \
 	if (__builtin_expect(!(event), 1) && !opencl_pool_is_on())                          \
 		return call;                                                                \
@@ -200,7 +207,7 @@ struct uses {
 	RECORD_BEHIND(made, event, used)                                                    \
 	return r;
 
-/* ---- calls that change what is known ---- */
+/* ---- calls that change recorded state ---- */
 
 #define AFTER(call, made, record)                                                           \
 	cl_int r = (call);                                                                  \
@@ -231,7 +238,8 @@ static void record_retained_context(const struct site *site, cl_context context)
 #define VERB_RETAIN_CONTEXT(call, made, key, size)                                          \
 	AFTER(call, made, record_retained_context(&site, key))
 
-/* OpenCL's pool holds the driver's last reference of what it keeps. */
+/* The driver still has one reference of a buffer that the pool caches, and would retain it. So the
+ * pool handles the call for such a buffer. */
 #define VERB_RETAIN_MEM(call, made, object, size)                                           \
 	cl_int r;                                                                           \
 	bool dealt = opencl_pool_is_on() && opencl_pool_retain((object), &r);               \
@@ -252,7 +260,7 @@ static void record_retained_context(const struct site *site, cl_context context)
 
 /* ---- calls that end a reference ---- */
 
-/* DEALT: OpenCL's pool has answered instead of the driver. */
+/* DEALT: OpenCL's pool handled the call, so the driver is not called. */
 #define RELEASE_UNLESS(dealt, call, key)                                                    \
 	struct freeing freeing;                                                             \
 	cl_int r = CL_SUCCESS;                                                              \
@@ -277,7 +285,7 @@ static void record_retained_context(const struct site *site, cl_context context)
 	site.space = SPACE_CL_USM;                                                          \
 	RELEASE_UNLESS(false, call, key)
 
-/* NULL is fine and nothing; there is no answer that could be wrong. */
+/* For a call that returns no result, so it cannot report an invalid free. KEY may be NULL. */
 #define VERB_DISPOSE(call, made, key, size)                                                 \
 	struct freeing freeing;                                                             \
 	site.space = SPACE_CL_USM;                                                          \
@@ -289,7 +297,7 @@ static void record_retained_context(const struct site *site, cl_context context)
 
 /* ---- the wrappers ---- */
 
-/* What a call answers when there is no function behind it (weak references only). */
+/* The result of a call whose function is missing: its symbol is an unresolved weak reference. */
 #define MISSING(returns)                                                                    \
 	_Generic((returns *)NULL, cl_int *: CL_INVALID_OPERATION, void *: (void)0, default: NULL)
 
