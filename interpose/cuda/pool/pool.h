@@ -34,9 +34,9 @@ struct pool_place {
  * May take a lock of a space. */
 bool pool_lookup(uint64_t address, struct pool_place *ret);
 
-/* Returns the live block at ADDRESS to the driver when it is freed. Call when others may use it
- * through means that no fence covers (IPC, dma-buf), or when it has an attribute that its next
- * owner must not get. */
+/* When the application frees the live block at ADDRESS, the pool returns it to the driver. Call
+ * when another process or device may use the block without a fence (IPC, dma-buf). Also call when
+ * the block has an attribute that its next owner must not inherit. */
 void pool_never_reuse(uint64_t address, enum ledger_pool_reason why);
 /* Turns slabs off. Call before memory is shared with another process. */
 void pool_no_slabs(void);
@@ -44,15 +44,15 @@ void pool_no_slabs(void);
 /* Returns the bytes of DEVICE that the pool caches: to the application they are free. */
 uint64_t pool_unused_bytes(int device);
 
-/* Call after an allocation failed for want of memory. Returns cached memory of DEVICE to the
- * driver; -1: of any device. Returns true if the call should be tried again. */
+/* Call after an allocation failed for lack of memory. Returns cached memory of DEVICE to the
+ * driver; DEVICE -1: of every device. Returns true if the allocation should be repeated. */
 bool pool_relieve(int device);
-/* Returns all cached memory to the driver. Returns the bytes. Waits for the device as the
+/* Returns all cached memory to the driver, and the number of bytes. Waits for the device as the
  * driver's own free does. */
 uint64_t pool_return_all(void);
 
-/* Call both around a call that ends CONTEXT. Before it, pooling stops in CONTEXT. After it, the
- * blocks are dropped if GONE, or pooling continues. */
+/* Call these before and after a driver call that ends CONTEXT. Before the call, pooling stops in
+ * CONTEXT. After it, the blocks are dropped if GONE; otherwise pooling continues. */
 void pool_context_ending(uint64_t context);
 void pool_context_ended(uint64_t context, bool gone);
 
@@ -60,7 +60,7 @@ void pool_context_ended(uint64_t context, bool gone);
  * submits_epoch(), read before the wait. */
 void pool_context_idle(uint64_t context, uint64_t epoch);
 
-/* Adds what threads have counted to the ledger. Call before a report. */
+/* Adds the threads' counters to the ledger. Call before a report. */
 void pool_publish_all(void);
 
 #endif

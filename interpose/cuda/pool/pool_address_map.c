@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The table from addresses to blocks, which readers use without a lock, and the records of
- * blocks. The memory of a record is never used for anything else. The table changes only when
- * blocks are allocated from the driver or returned to it. Must not use what a block contains.
+ * The table from addresses to blocks, and the records of blocks. Readers take no lock. So the
+ * memory of a record is never used for anything but a record. The table changes only when blocks
+ * are allocated from the driver or returned to it. Must not access the memory of a block.
  */
 #include "interpose/cuda/pool/pool_address_map.h"
 #include "interpose/cuda/pool/pool_native.h"
@@ -68,7 +68,7 @@ HOT_CALL struct standing *pool_block_hint(uint64_t address)
 	return block ? &block->standing : NULL;
 }
 
-/* Locking: the map's. A key has at most one slot. */
+/* Locking: the map's. Stores BLOCK under KEY, which has at most one slot. */
 static void map_store(struct pool_map_table *table, uint64_t key, struct pool_block *block)
 {
 	uint64_t at = map_index(table, key), dead = UINT64_MAX, found;

@@ -17,7 +17,8 @@ void pool_map_drop(struct pool *pool, struct pool_context *context);
 
 /* Returns an unused record, or NULL if memory is short. */
 struct pool_block *pool_block_new(struct pool *pool);
-/* Puts BLOCK's record back for pool_block_new(). Its memory is never used for anything else. */
+/* Makes BLOCK's record available to pool_block_new(). Its memory is never used for anything but
+ * records. */
 void pool_block_recycle(struct pool *pool, struct pool_block *block);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The bins of the pool: which request sizes share a bin, and which larger blocks may serve
- * them. Inline, since each allocation asks for its bin.
+ * The bins of the pool: which request sizes share a bin, and which larger blocks may serve them.
+ * Inline, since each allocation computes its bin.
  */
 #ifndef GPULEAK_POOL_BINS_H
 #define GPULEAK_POOL_BINS_H
@@ -13,15 +13,15 @@
 /* The sizes of bins: each multiple of the granule up to 32 granules, then 32 steps for each
  * doubling. So a block of a bin is at most 1/32 larger than a request that the bin serves. */
 #define POOL_GRANULE 512u
-#define POOL_LARGE_GRANULE (2u << 20) /* of the driver, from POOL_LARGE_FROM on */
+#define POOL_LARGE_GRANULE (2u << 20) /* the driver's granule from POOL_LARGE_FROM on */
 #define POOL_LARGE_FROM (1u << 20)
 #define POOL_BINS (32u + 26u * 32u)
 #define POOL_BIN_WORDS ((POOL_BINS + 63) / 64)
 #define POOL_BYTES_MAX (1ull << 40)
 #define POOL_BELOW_LARGE 223u /* the bin of 1 MiB */
 
-/* Requests from 1 MiB on are parts of slabs as well and need no whole large granules. Set once for
- * the process, before the first request. */
+/* True if requests from 1 MiB on are parts of slabs too, and so need not be whole large granules.
+ * Set once for the process, before the first request. */
 extern _Atomic bool pool_fine_bins;
 
 /* Returns BYTES, rounded up to whole large granules. */
@@ -74,8 +74,8 @@ static inline unsigned int pool_native_bin(unsigned int bin)
 	return pool_bin_of_units(pool_round_large(pool_bytes_of_bin(bin)) / POOL_GRANULE);
 }
 
-/* Returns the last bin whose blocks may serve a request of BIN: blocks that are an eighth larger,
- * or as large as the driver's block for it. */
+/* Returns the last bin whose blocks may serve a request of BIN. Such a block is at most an eighth
+ * larger, or at most as large as the driver's block for it. */
 static inline unsigned int pool_last_bin_for(unsigned int bin)
 {
 	uint64_t units = pool_units_of_bin(bin);

@@ -13,8 +13,8 @@
 
 #define BATCH 4 /* blocks that move between a ring and a shared bin at a time */
 #define RETURNED_MAX 16 /* blocks on the return list of a thread that does not allocate */
-#define UNCLEAN_LOOKS 4096 /* some 0.1 ms */
-#define DOUBLINGS (3 * 32) /* bins; smaller neighbors add little to a large part */
+#define UNCLEAN_LOOKS 4096 /* about 0.1 ms */
+#define DOUBLINGS (3 * 32) /* bins; smaller parts add little to a large one */
 
 static void cache_mark_unused(struct pool_cache *cache, unsigned int bin)
 {
@@ -248,7 +248,7 @@ static void bins_insert_list(struct pool_space *space, struct pool_block *oldest
 	}
 }
 
-/* The thread did not allocate recently: its return list goes to the shared bins. */
+/* Moves the return list of a thread that did not allocate recently to the shared bins. */
 static void cache_share_returned(struct pool_space *space, struct pool_cache *cache)
 {
 	if (!cache_has_returned(cache))
@@ -312,9 +312,9 @@ struct pool_block *pool_cache_remove_returned(struct pool_space *space, struct p
 	return block;
 }
 
-/* Peeks without locks, so that threads with empty caches are not disturbed. Return lists need no
- * lock. If a thread must be stopped, its whole ring moves to the shared bins, so that it is
- * stopped only once. */
+/* Removes a block from another thread's cache. Reads without locks first, so that threads with
+ * empty caches are not disturbed. Return lists need no lock. A ring needs its thread to be stopped;
+ * then the whole ring moves to the shared bins, so that one stop is enough. */
 static struct pool_block *caches_remove_from_others(struct pool *pool, struct pool_space *space,
 						    struct pool_cache *own, unsigned int bin,
 						    unsigned int last)
@@ -404,7 +404,8 @@ void pool_cache_collect(struct pool *pool, struct pool_space *space)
 		pool_cache_count(space, cache);
 		pool_cache_release(cache);
 	}
-	/* A thread that was returning a block to another has finished: it held its own lock. */
+	/* The loop above locked every cache. So each thread that was returning a block to another
+	 * thread has finished, since it held its own cache's lock. */
 	for (unsigned int i = 0; i < caches_end(pool); i++) {
 		struct pool_cache *cache = atomic_load(cache_slot(pool, space, i));
 
@@ -557,7 +558,7 @@ bool pool_cache_others_have(struct pool *pool, struct pool_space *space,
 	return false;
 }
 
-/* ---- sums ---- */
+/* ---- totals ---- */
 
 static void counter_add(uint64_t *sum, uint64_t by)
 {

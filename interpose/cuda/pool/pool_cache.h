@@ -74,16 +74,16 @@ static HOT struct pool_block *pool_cache_remove_own(const struct pool_context *c
 	*ret_pending = block ? block->fence : 0;
 	return block && pool_is_clean_in(context, block) ? pool_ring_pop(ring) : NULL;
 }
-/* Call after pool_cache_remove_own() found nothing. The same, after inserting the blocks of this
- * thread that other threads have freed. Takes the locks. */
+/* Call after pool_cache_remove_own() found nothing. Inserts the blocks of this thread that other
+ * threads freed, and then does the same search. Takes the locks. */
 struct pool_block *pool_cache_remove_returned(struct pool_space *space, struct pool_cache *cache,
 					      unsigned int bin, uint64_t *ret_pending);
 /* Returns the oldest block of BIN in the shared bins if it is clean, or NULL. Returns NULL if CACHE
  * has few blocks of BIN: then another thread may need the shared ones. */
 struct pool_block *pool_cache_remove_older(struct pool_space *space, struct pool_cache *cache,
 					   unsigned int bin);
-/* Returns a block of BIN or a little larger: from CACHE, from the shared bins, as a part for BYTES
- * of unused space in slabs, or from other threads' caches. Returns NULL if there is none. */
+/* Returns a block of BIN or a slightly larger one: from CACHE, from the shared bins, as a part for
+ * BYTES of unused space in slabs, or from other threads' caches. Returns NULL if none is found. */
 struct pool_block *pool_cache_remove_any(struct pool *pool, struct pool_space *space,
 					 struct pool_cache *cache, unsigned int bin,
 					 uint64_t bytes);
@@ -95,7 +95,7 @@ struct pool_block *pool_cache_remove_larger(struct pool_space *space, struct poo
  * the bytes that returned to slabs. */
 uint64_t pool_cache_coalesce(struct pool *pool, struct pool_space *space, struct pool_cache *cache,
 			     unsigned int from);
-/* Returns true if another cache than OWN seems to have blocks. Takes no lock. */
+/* Returns true if a cache other than OWN seems to have blocks. Takes no lock. */
 bool pool_cache_others_have(struct pool *pool, struct pool_space *space,
 			    const struct pool_cache *own);
 /* Locking: the cache's, for this and the next three. Marks that BIN has blocks. */
@@ -112,7 +112,7 @@ COLD void pool_cache_overflow(struct pool_space *space, struct pool_ring *ring);
 /* Returns BLOCK to the cache of the thread that allocated it, without its lock: that thread will
  * allocate again. Returns false, and does nothing, if this thread recently lacked such blocks. */
 bool pool_cache_return_to_owner(struct pool_ring *ring, struct pool_block *block);
-/* Caches BLOCK, which was freed now. */
+/* Caches BLOCK, which the application has just freed. */
 static HOT void pool_cache_insert(struct pool_cache *cache, struct pool_block *block)
 {
 	struct pool_ring *ring = &cache->ring[block->bin];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The driver calls that several files of the pool make. Must not know blocks or fences.
+ * The driver calls that several files of the pool make. Must not use blocks or fences.
  */
 #include "interpose/cuda/pool/pool_driver.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The driver calls that several files of the pool make. Each is safe on any thread, entered or
- * not.
+ * The driver calls that several files of the pool make. Each function may be called on any thread,
+ * with the recorder entered or not.
  */
 #ifndef GPULEAK_POOL_DRIVER_H
 #define GPULEAK_POOL_DRIVER_H
@@ -13,9 +13,9 @@ void *pool_real(enum hook_id id);
 /* Returns the bytes of DEVICE, 0 if unknown. */
 uint64_t pool_device_bytes(int device);
 
-/* Let this thread make calls between them that would break a capture of another thread.
- * cuCtxRecordEvent and cuCtxSynchronize still break it. pool_relax() returns the mode for
- * pool_unrelax(). */
+/* Between these two, the thread may make calls that would otherwise invalidate a capture of another
+ * thread. cuCtxRecordEvent and cuCtxSynchronize still invalidate it. pool_relax() returns the mode
+ * for pool_unrelax(). */
 int pool_relax(void);
 void pool_unrelax(int mode);
 /* Makes CONTEXT current until pool_pop_context(). Returns false if the driver refused. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Decides when a freed block is clean. A fence is an event of its context. It covers all work
- * that was submitted before, on any stream, even on destroyed streams (cuCtxRecordEvent,
- * measured on an H200). Fences complete in the order in which they were recorded. Must make no
- * call that breaks a capture. Must wait only where a free may wait.
+ * Decides when a freed block is clean. A fence is an event that is recorded in its context. It
+ * covers all work submitted earlier on any stream, even on destroyed streams (cuCtxRecordEvent,
+ * measured on an H200). Fences complete in the order in which they were recorded. Must make no call
+ * that invalidates a capture. Must wait only where a free may wait.
  */
 #include "ledger/clock.h"
 #include "ledger/nocancel.h"
@@ -24,9 +24,9 @@
 #define CTX_SCHED_BLOCKING_SYNC 4u
 #define FIRST_DRIVER 12050 /* the first driver that has cuCtxRecordEvent */
 #define BATCH_LIMIT_MAX 16 /* epochs whose frees share a fence */
-#define BATCH_LIMIT_FIRST 4 /* not 0: after a thread slept, its first event costs 10 us (H200) */
+#define BATCH_LIMIT_FIRST 4 /* not 0: a thread's first event after a sleep costs 10 us (H200) */
 #define POSTPONED_BYTES_MIN \
-	((uint64_t)4 << 20) /* whose fence may be postponed on any device */
+	((uint64_t)4 << 20) /* bytes whose fence may be postponed on any device */
 #define UNMISSED_FREES 256  /* frees without a miss, before the limit grows */
 #define LATER_WORK_WAIT_NS 1000000000u
 
@@ -146,7 +146,7 @@ static void fences_complete_up_to(struct pool_fences *fences, uint64_t number)
 		atomic_store(&fences->idle_epoch, atomic_load(&fences->epoch));
 }
 
-/* Queries all fences. Returns false if an event failed: then no state is known. */
+/* Queries all fences. Returns false if an event failed: then the state of the fences is unknown. */
 static bool fences_query_all(struct pool_fences *fences)
 {
 	CUresult r = CUDA_SUCCESS;
@@ -169,8 +169,8 @@ static bool fences_query_all(struct pool_fences *fences)
 	return r == CUDA_SUCCESS || r == NOT_READY;
 }
 
-/* Stores the freed bytes of each kind in use: a thread that slept finds each of them outside the
- * processor's caches. */
+/* Stores the freed bytes of each kind of memory in use. Other kinds are skipped, since each read
+ * may miss the processor's caches. */
 static void fence_note_freed(const struct pool_context *context, const int64_t *pending,
 			     int64_t ret[POOL_KINDS])
 {
@@ -183,7 +183,7 @@ static void fence_note_freed(const struct pool_context *context, const int64_t *
 	}
 }
 
-/* Records an event for the next fence. EPOCH was read before. */
+/* Records an event for the next fence. EPOCH was read before this call. */
 static CUresult fence_record(struct pool_context *context, uint64_t epoch)
 {
 	struct pool_fences *fences = &context->fences;
@@ -368,7 +368,7 @@ void pool_fences_poll(struct pool_context *context, bool record_pending)
 	lock_give(&fences->lock);
 }
 
-/* A capture that begins meanwhile is not broken (measured on an H200). */
+/* A capture that begins during the wait stays valid (measured on an H200). */
 static CUresult fence_wait_for_event(void *event)
 {
 	int mode = pool_relax();
@@ -472,8 +472,8 @@ static bool fence_covers_later_work(struct pool_fences *fences, uint64_t number)
 	return late;
 }
 
-/* If a fence covers later work, a kernel of that work may wait for what the host does after this
- * call. */
+/* A fence may cover work submitted after the block was freed. A kernel of that work may wait for
+ * what the host does after this call, so the wait is bounded. */
 bool pool_fence_wait_for_memory(struct pool_context *context, uint64_t number)
 {
 	static const struct timespec nap = { 0, 100000 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Fences: when a freed block is clean, so that it can be reused. No function waits except the
- * ones named so. They take the lock of the fences: call with no other lock held.
+ * Fences decide when a freed block is clean, so that it can be reused. Only functions with `wait`
+ * in their name wait. Call all of them with no other lock held, since most take the lock of the
+ * fences.
  */
 #ifndef GPULEAK_POOL_FENCE_H
 #define GPULEAK_POOL_FENCE_H
@@ -79,7 +80,7 @@ uint64_t pool_fences_oldest(struct pool_context *context);
 /* Returns the bytes of SPACE that wait for fences. Threads count late, so the result is less exact
  * than the search of pool_trim(). */
 uint64_t pool_pending_bytes(struct pool_space *space);
-/* Finds out which fences the driver can make. Returns false if it can make none. */
+/* Checks which kind of fence the driver supports. Returns false if it supports none. */
 bool pool_fences_init(struct pool_context *context);
 /* Call after CONTEXT ended: its events ended with it. */
 void pool_fences_reset(struct pool_context *context);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory of the driver: the calls for each kind of memory, how much may be cached, and what is
- * returned when memory is short. cuMemFree waits for the device and blocks every other thread
- * meanwhile. So clean blocks are freed by cuMemFreeAsync on a stream of the pool, which waits
- * for nothing (measured on an H200).
+ * Memory of the driver: the calls for each kind of memory, the limit of cached bytes, and the
+ * return of blocks when memory is short. cuMemFree waits for the device and blocks every other
+ * thread meanwhile. So clean blocks are freed by cuMemFreeAsync on a stream of the pool, which
+ * waits for no work (measured on an H200).
  */
 #include "interpose/cuda/pool/pool_native.h"
 #include "interpose/cuda/pool/pool_address_map.h"
@@ -132,7 +132,7 @@ static struct pool_block *block_adopt(struct pool *pool, struct pool_space *spac
 	block->space = space;
 	block->bin = (uint16_t)bin;
 	block->fence = 0;
-	if (thread_self.pool_space == space) /* whose cache had no block for it */
+	if (thread_self.pool_space == space) /* this thread's cache had no block for it */
 		block->owner = thread_self.pool_cache;
 	atomic_store(&block->state, POOL_LIVE);
 	stale = pool_map_lookup(pool, address);
@@ -561,9 +561,9 @@ static uint64_t space_bytes_to_return(struct pool_space *space, uint64_t bytes, 
 						     : pool_or_zero(atomic_load(&space->cached));
 }
 
-/* Returns the excess to the driver, unless the check of the lag finds that as much is in flight.
- * Memory beside live parts cannot be returned. If such memory is the excess, a try is worth it
- * only after the excess grew. */
+/* Returns the excess to the driver, unless the check of the lag finds that as many bytes wait for
+ * work. Free memory of a slab with live parts cannot be returned. If the excess is such memory,
+ * this function tries again only after the excess grew. */
 static void space_trim_excess(struct pool *pool, struct pool_space *space, uint64_t bytes,
 			      uint64_t more, bool idle_only)
 {
@@ -604,7 +604,7 @@ void pool_trim_to_limit(struct pool *pool, struct pool_space *space, bool may_wa
 void pool_make_room(struct pool *pool, struct pool_space *space, uint64_t bytes)
 {
 	space_update_free_bytes(space, bytes);
-	/* The context may be idle now but not at the driver's call. */
+	/* Even if the context is idle now, it may not be when the driver's free runs. */
 	if (space_free_waits(space) || !recorder_enter())
 		return;
 	space_trim_excess(pool, space, bytes, 0, true);
@@ -680,7 +680,7 @@ static void space_return_pending(struct pool *pool, struct pool_space *space)
 	}
 }
 
-/* Nothing changes for the application. Live blocks stay, and the driver frees them. Cached
+/* The application notices no change: live blocks stay, and the driver frees them later. Cached
  * blocks are returned. */
 void pool_fail(struct pool *pool, struct pool_context *context)
 {

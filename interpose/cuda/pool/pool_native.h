@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory of the driver: allocation, return, and how much may be cached.
+ * Memory of the driver: allocation, return, and the limit of cached bytes.
  */
 #ifndef GPULEAK_POOL_NATIVE_H
 #define GPULEAK_POOL_NATIVE_H

@@ -27,7 +27,7 @@
 #include "interpose/base/submit_epoch.h"
 
 #define COUNT_EVERY 1024 /* calls of a thread between two counts */
-#define FLUSHES_BEHIND 32 /* context->flush that may wait for work between two counts */
+#define FLUSHES_BEHIND 32 /* times context->flush: bytes that may wait between two counts */
 #define NS_PER_S 1000000000u
 #define RANGE_START_ADDR 11 /* CUpointer_attribute */
 
@@ -379,8 +379,8 @@ CUresult pool_alloc_pinned_plain(void **pointer, size_t bytes)
 
 /* ---- free ---- */
 
-/* Returns true if the driver must answer: the current context was destroyed, or the driver has
- * shut down. */
+/* Returns true if the driver must be called, since its result is an error: the current context was
+ * destroyed, or the driver has shut down. */
 static COLD bool driver_answers(uint64_t address)
 {
 	CUresult (*get)(CUcontext *);
@@ -753,7 +753,7 @@ static uint64_t native_base(uint64_t address)
 
 	if (query && query(&base, &size, address) == CUDA_SUCCESS)
 		return base;
-	/* The first call needs a current context, this one does not. */
+	/* cuMemGetAddressRange needs a current context; this query does not. */
 	if (query_attribute && query_attribute(&base, RANGE_START_ADDR, address) == CUDA_SUCCESS)
 		return base;
 	return 0;
@@ -852,8 +852,8 @@ bool pool_relieve(int device)
 	return returned > 0;
 }
 
-/* The calling thread, for example the service thread, may have no current context. The driver
- * needs one. */
+/* Trims CONTEXT from any thread. A thread such as the service thread may have no current context,
+ * but the driver's calls need one. */
 static uint64_t context_trim_from_any_thread(struct pool *pool, struct pool_context *context)
 {
 	uint64_t returned = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The second try of a call that the driver refused for want of memory, after the pool returned
- * cached memory to the driver.
+ * Repeats a call that failed for lack of memory, after the pool returned cached memory to the
+ * driver.
  */
 #ifndef GPULEAK_POOL_RETRY_H
 #define GPULEAK_POOL_RETRY_H
@@ -9,10 +9,11 @@
 #include "interpose/block/limit.h"
 #include "interpose/cuda/pool/pool.h"
 
-/* Returns true if the pool gave back memory of DEVICE, which may be LIMITS_CURRENT. */
+/* Returns true if the pool returned memory of DEVICE, which may be LIMITS_CURRENT, to the
+ * driver. */
 bool pool_relieved(int device);
 
-/* Returns true if a call that allocates, whose result is R, should be tried again. */
+/* Returns true if an allocating call that returned R should be repeated. */
 #define POOL_AGAIN(r, device)                                                                \
 	(__builtin_expect((r) == CUDA_ERROR_OUT_OF_MEMORY, 0) &&                             \
 	 atomic_load_explicit(&pool_on, memory_order_relaxed) && pool_relieved(device))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * GPULEAK_POOL_SIGNAL: a signal requests a trim (signals.c). The next GPU memory call of any
- * thread makes it, or the service thread after a while without such calls.
+ * GPULEAK_POOL_SIGNAL: a signal requests a trim (signals.c). The next GPU memory call of any thread
+ * trims the pool. If no such call follows, the service thread does so after a while.
  */
 #ifndef GPULEAK_POOL_SIGNAL_H
 #define GPULEAK_POOL_SIGNAL_H

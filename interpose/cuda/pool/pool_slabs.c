@@ -20,10 +20,10 @@
 
 #define UNIT POOL_GRANULE
 #define SLAB_BYTES ((uint64_t)16 << 20) /* minimum */
-#define SLAB_SHARE 32 /* of all slabs is a new one at least: growth needs few slabs */
+#define SLAB_SHARE 32 /* a new slab is at least 1/32 of all: growth needs few slabs */
 #define PART_BYTES ((uint64_t)1 << 20) /* the largest request with GPULEAK_POOL_SLAB=1 */
 #define COALESCE_SHARE 16	       /* see pool_slab_is_fragmented() */
-#define FAILED_SCANS_MAX 8	       /* doublings of the scans to skip */
+#define FAILED_SCANS_MAX 8	       /* how often the number of scans to skip may double */
 #define MANY_SLABS 256
 #define ROWS 32 /* initial capacity */
 
@@ -51,7 +51,7 @@ void pool_no_slabs(void)
 	atomic_store(&no_slabs, true);
 }
 
-/* Libraries that share memory with other processes or with the network. */
+/* Returns true if a library is loaded that shares memory with other processes or the network. */
 static bool shares_memory(void)
 {
 	static const char *const names[] = {

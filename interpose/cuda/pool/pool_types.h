@@ -33,7 +33,7 @@ enum pool_kind {
 	POOL_KINDS
 };
 
-/* LIVE -> CACHED when the application frees the block; CACHED -> LIVE when the pool reuses it;
+/* LIVE -> CACHED when the application frees the block. CACHED -> LIVE when the pool reuses it.
  * CACHED -> RETURNING -> SPARE when it goes back to the driver. */
 enum pool_state {
 	POOL_SPARE,     /* a record without a block */
@@ -53,7 +53,7 @@ struct pool_block { /* the first cache line holds what each call reads */
 	uint64_t capacity; /* bytes of the block */
 	uint64_t fence;    /* the block is clean once the context completed this fence */
 	struct pool_space *space;
-	struct pool_cache *owner; /* of the thread that allocated it last, or NULL */
+	struct pool_cache *owner; /* cache of the thread that allocated it last, or NULL */
 	_Atomic uint32_t state;   /* enum pool_state */
 	uint32_t freed_s;         /* when it was freed, in seconds of the recorder */
 	uint16_t bin;
@@ -61,7 +61,7 @@ struct pool_block { /* the first cache line holds what each call reads */
 	uint8_t never_reuse;      /* 1 + enum ledger_pool_reason, or 0 */
 	uint32_t node;            /* of a part: its number in the slab's range allocator */
 	struct pool_slab *slab;   /* of a part, or NULL */
-	struct standing standing; /* the recorder's, while the block has this address */
+	struct standing standing; /* the recorder's hint for this address */
 	/* In a bin of its space, oldest first; in `returned` of a cache by `next`, newest first. */
 	struct pool_block *next, *previous;
 } __attribute__((aligned(64)));
@@ -90,7 +90,7 @@ struct pool_fence {
 	uint64_t number;
 	void *event;
 	int64_t freed[POOL_KINDS]; /* bytes of each space that were freed before its first block */
-	bool covers_later_work;    /* work that was submitted after its first block was freed */
+	bool covers_later_work;    /* it covers work submitted after its first block was freed */
 	unsigned int waiters;      /* threads in cuEventSynchronize */
 };
 
@@ -99,17 +99,17 @@ struct pool_fences {
 	struct lock lock;
 	_Atomic uint64_t last_issued;
 	_Atomic uint64_t completed;  /* all fences up to this number */
-	_Atomic uint64_t epoch;      /* of submit_epoch.h that last_issued covers, plus 1, or 0 */
-	_Atomic uint64_t idle_epoch; /* in which the context was idle, plus 1 */
-	/* Blocks wait for a fence without an event yet, number last_issued + 1: a capture is under
-	 * way, or further frees will share the fence. */
+	_Atomic uint64_t epoch;      /* 1 + the submit epoch that last_issued covers, or 0 */
+	_Atomic uint64_t idle_epoch; /* 1 + an epoch in which the context was idle, or 0 */
+	/* True if blocks wait for fence last_issued + 1, which has no event yet: a capture is in
+	 * progress, or further frees will share the fence. */
 	_Atomic bool pending_fence;
 	uint64_t pending_first_epoch, pending_last_epoch; /* of the frees that wait for it */
 	unsigned int pending_epochs;                      /* different epochs of these frees */
 	_Atomic int64_t pending_bytes;
 	_Atomic uint32_t kinds; /* a bit for each kind of memory that a thread ever cached */
 	int64_t pending_freed[POOL_KINDS]; /* for pool_fence.freed */
-	/* How many epochs may share a fence, and frees since that changed without a miss. */
+	/* Number of epochs that may share a fence, and frees without a miss since it changed. */
 	unsigned int batch_limit, unmissed_frees;
 	unsigned int first, count, spares;
 	struct pool_fence ring[POOL_FENCES];
@@ -123,14 +123,14 @@ struct pool_space {
 	struct pool_context *context;
 	enum pool_kind kind;
 	struct lock growing; /* while a slab is allocated; taken with no other lock held */
-	struct lock lock;    /* of what follows, up to the sums */
+	struct lock lock;    /* protects what follows, up to `reserved` */
 	uint64_t filled[POOL_BIN_WORDS];
 	struct { struct pool_block *oldest, *newest; } bin[POOL_BINS];
 	struct pool_slab_row *slab; /* oldest first */
 	unsigned int slabs_room;
 	_Atomic unsigned int slabs;
 	_Atomic uint64_t slab_bytes; /* of slabs that were not preallocated */
-	/* Bytes. `cached` and `freed` lack what threads have not counted yet. */
+	/* Bytes. `cached` and `freed` lack what threads have not added yet. */
 	_Atomic int64_t reserved, cached, freed, waste;
 	_Atomic int64_t preallocated; /* part of `reserved`: GPULEAK_POOL_PREALLOC */
 	/* Bytes over the limit that lie in partly used slabs, and `freed` when that was found. */
@@ -154,7 +154,7 @@ struct pool_context {
 	_Atomic bool failed;     /* an event failed: all blocks go back to the driver */
 	int device;
 	uint64_t total; /* bytes of the device */
-	uint64_t flush; /* bytes that a cache may change before it counts */
+	uint64_t flush; /* bytes by which a cache may change before it is counted */
 	bool strict;    /* a free waits for its fence */
 	bool by_sync;   /* the driver has no cuCtxRecordEvent: cuCtxSynchronize instead of fences */
 	unsigned int event_flags;
@@ -168,7 +168,7 @@ struct pool_context {
 struct pool_map_table;
 
 struct pool {
-	struct lock making; /* of contexts */
+	struct lock making; /* protects the creation of contexts */
 	struct arena *arena;
 	struct recorder *recorder;
 	bool single_thread; /* owner_lock_possible() */
@@ -189,7 +189,7 @@ struct pool {
  * short. In pool_requests.c. */
 struct pool *pool_make(struct recorder *recorder);
 
-/* Counts a block that was left to the driver, or that waits longer than usual. */
+/* Counts the reason WHY a block was left to the driver or waits longer than usual. */
 static inline void pool_reason(struct pool_space *space, enum ledger_pool_reason why)
 {
 	__atomic_fetch_add(&space->record->reasons[why], 1, __ATOMIC_RELAXED);
