@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Decides when a released buffer is clean: when a marker that was put into every queue of its
- * context after the release is complete. Owns contexts, their queues and those markers. The
- * pool puts nothing else into the application's queues, and flushes a queue only for one of
- * its markers.
- *
- * A context with a single in-order queue gets no shortcut. Immediate reuse is safe only if all
- * commands of the next owner use that queue. The application may create another queue later.
+ * Decides when a released buffer is clean. After the release, the pool puts a marker into every
+ * queue of the buffer's context; the buffer is clean when these markers are complete. Owns
+ * contexts, their queues and the markers. The pool puts no other command into the application's
+ * queues, and flushes a queue only for one of its markers. A context with a single in-order queue
+ * gets no shortcut. Immediate reuse is safe only if all commands of the next owner use that queue.
+ * The application may create another queue later.
  */
 #include <string.h>
 
@@ -310,7 +309,7 @@ static uint64_t fence_issue(struct cl_pool_context *context, uint64_t epoch, boo
 	fence->count = events.count;
 	memcpy(fence->events, events.events, events.count * sizeof(events.events[0]));
 	fence->failed = fence->failed || !put;
-	context->unpoolable = context->unpoolable || !put; /* a device queue */
+	context->unpoolable = context->unpoolable || !put; /* a marker failed: a device queue */
 	fence->ready = true;
 	over = fence_is_complete(fence);
 	cl_pool_unlock(context);

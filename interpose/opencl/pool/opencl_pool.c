@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The cache of OpenCL buffers: which buffers are cached, reused and returned. The pool holds
- * the driver's last reference of a cached buffer, so the driver's answers about it stay true.
- * The driver counts all references before the last one. opencl_fence.c decides when a buffer
- * is clean. The driver may report more references than the pool knows: its own commands, or
- * callers that are not intercepted. Then the buffer is not reused.
+ * The cache of OpenCL buffers: which buffers are cached, reused and returned. The pool owns the
+ * driver's last reference of a cached buffer; the driver counts all earlier ones. So queries of a
+ * live buffer return correct results. opencl_fence.c decides when a buffer is clean. The driver may
+ * report more references than the pool knows: its own commands have some, or callers that are not
+ * intercepted. Then the buffer is not reused.
  */
 #include <dlfcn.h>
 #include <string.h>
@@ -148,8 +148,8 @@ static void device_publish(struct cl_pool_device *device)
 	pools_raise(&record->peak_used, (uint64_t)in_use);
 }
 
-/* Adds bytes to the sums: both change when bytes pass between the application and the cache, one
- * when the driver gives or gets them. */
+/* Adds bytes to the totals. Both change when bytes move between the application and the cache. One
+ * of them changes when the driver allocates or frees bytes. */
 static void device_account(struct cl_pool_device *device, int64_t in_use, int64_t cached)
 {
 	if (in_use)
@@ -458,7 +458,7 @@ static void CL_CALLBACK on_buffer_destroyed(cl_mem object, void *data)
 
 	record_destroyed(API_OPENCL, (uint64_t)(uintptr_t)object, atomic_load(&cached->watched));
 	if (!pool || context < pool->contexts || context >= pool->contexts + CL_POOL_CONTEXTS)
-		return; /* of a parent process, or the recorder was interrupted */
+		return; /* the pool is a parent's, or this interrupted the recorder */
 	if (atomic_load(&cached->state) != BUFFER_RETURNED)
 		buffer_end_unseen(pool, context, cached);
 	atomic_fetch_sub(&context->objects, 1);

@@ -128,7 +128,7 @@ struct cl_pool_events {
  * and in a signal handler that interrupted the recorder. */
 struct cl_pool *cl_pool_current(void);
 
-/* Take and release CONTEXT's lock. The thread is marked busy meanwhile, so that a signal
+/* Take and release CONTEXT's lock. The thread is marked busy between them, so that a signal
  * handler's calls bypass the pool. */
 void cl_pool_lock(struct cl_pool_context *context);
 void cl_pool_unlock(struct cl_pool_context *context);
@@ -138,9 +138,9 @@ struct cl_pool_context *cl_pool_lookup_context(struct cl_pool *pool, cl_context 
 
 /* ---- opencl_fence.c ---- */
 
-/* Returns the number of a fence that covers all commands that were in CONTEXT's queues before the
- * call; 0 if no fence can be had. With NOTIFY the driver reports by a callback that the fence
- * is complete. Call without a lock. */
+/* Call without a lock. Returns the number of a fence that covers all commands that were in
+ * CONTEXT's queues before the call; 0 if a fence could not be issued. With NOTIFY, the driver calls
+ * back when the fence is complete. */
 uint64_t cl_fence_get(struct cl_pool_context *context, bool notify);
 /* Queries the driver which fences are complete. Never waits. Call without a lock. */
 void cl_fences_poll(struct cl_pool_context *context);
