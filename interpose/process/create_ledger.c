@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns where the ledger goes: GPULEAK_LEDGER's path, the user's directory, or memory. Replaces
- * the ledger of a process that is gone and never that of a living one.
+ * Decides where the ledger is: at the path in GPULEAK_LEDGER, in the user's directory, or in memory
+ * only. May replace the ledger of a process that has ended, but never that of a running one.
  */
 #include "interpose/process/create_ledger.h"
 
@@ -73,9 +73,9 @@ int expand_for_process(const char *pattern, const char *host, const char *exe, c
 	return pattern_expand(pattern, &values, ret + at, size - at);
 }
 
-/* What lies there already: under a name that is the same for every process (no %p in it)
- * the ledger of a process that is gone is replaced, as a user who runs a program again
- * expects. Never one of a living process, or of this one before an exec. */
+/* Returns true if the file at PATH may be replaced: a ledger of a process that has ended. Only
+ * paths without %p are replaced, since a user who runs a program again expects that. The ledger of
+ * a running process is kept, and so is the one that this process wrote before an exec. */
 static bool may_replace(const char *path)
 {
 	struct ledger_header header;
@@ -89,7 +89,7 @@ static bool may_replace(const char *path)
 	       kill(header.pid, 0) < 0 && errno == ESRCH;
 }
 
-/* -ENXIO if a FIFO, a device or the like lies at PATH, or -EISDIR. */
+/* Returns -ENXIO if PATH is a FIFO, a device or the like, -EISDIR for a directory, or else 0. */
 static int check_type(const char *path)
 {
 	struct stat st;
@@ -99,7 +99,7 @@ static int check_type(const char *path)
 	return S_ISDIR(st.st_mode) ? -EISDIR : -ENXIO;
 }
 
-/* PATH, or PATH.1, PATH.2 ... */
+/* Creates the ledger at PATH or, if that exists, at PATH.1, PATH.2 ... */
 static int create_at(struct recorder *recorder, char *path, const struct ledger_header *header)
 {
 	size_t length = strlen(path);
@@ -154,7 +154,7 @@ int create_ledger(struct recorder *recorder, const struct identity *identity,
 	int r;
 
 	if (config.ledger[0]) {
-		/* Absolute, as the application may go to another directory. */
+		/* Made absolute, since the application may change its directory. */
 		r = expand_for_process(config.ledger, identity->host, identity->exe, identity->cwd,
 				    recorder->report->place, sizeof(recorder->report->place));
 		if (r == 0)
@@ -164,8 +164,8 @@ int create_ledger(struct recorder *recorder, const struct identity *identity,
 	}
 	if (r == 0)
 		return 0;
-	/* The application must not suffer, and what can still be seen is seen: an ordinary
-	 * end reports from memory, only a kill loses it. */
+	/* The application continues without a file. The ledger is in memory, from which a normal
+	 * exit still reports; if the process is killed, it is lost. */
 	recorder->report->create_errno = -r;
 	r = ledger_writer_create(&recorder->writer, NULL, header);
 	if (r == 0)

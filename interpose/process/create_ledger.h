@@ -10,7 +10,7 @@
 
 #include "interpose/recorder/recorder.h"
 
-/* Where this process runs, and what. */
+/* The program that this process runs, and where. */
 struct identity {
 	char host[256];
 	char exe[PATH_MAX];
@@ -21,13 +21,14 @@ struct identity {
 
 void identity_read(struct identity *ret);
 
-/* PATTERN with its % expanded for this process; a relative one counts from CWD, where the
- * process was at its first GPU call. EXE and HOST are its own. As pattern_expand(). */
+/* Expands the % in PATTERN for this process, as pattern_expand() does. A relative PATTERN is
+ * relative to CWD, the directory of the process at its first GPU call. EXE and HOST are those of
+ * the process. */
 int expand_for_process(const char *pattern, const char *host, const char *exe, const char *cwd,
 		       char *ret, size_t size);
 
-/* Creates the ledger that GPULEAK_LEDGER names, or one in the user's directory, with HEADER. If
- * there can be no file, the ledger is in memory and recorder->report has the reason. 0 or
+/* Creates a ledger with HEADER at the path in GPULEAK_LEDGER, or in the user's directory. If no
+ * file can be created, the ledger is in memory and recorder->report has the reason. Returns 0 or
  * -errno. */
 int create_ledger(struct recorder *recorder, const struct identity *identity,
 		  const struct ledger_header *header);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The exported dlclose: before a library goes away it looks at what that library has called past
- * gpuleak, and afterwards every floor forgets what it knows of the library.
+ * The exported dlclose(). Before a library is unloaded, records which driver functions it called
+ * without gpuleak. Afterwards, every floor clears its state about the library.
  */
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -26,7 +26,8 @@ static void look_everywhere(void *recorder)
 	facts_write(entered);
 }
 
-/* What a module that goes away now has called past us is not to be seen any more then. */
+/* Records which driver functions the loaded libraries call without gpuleak, since that cannot be
+ * found once a library is unloaded. */
 static void look_before_it_goes(const struct recorder *recorder)
 {
 	struct recorder *entered = recorder && !thread_self.busy ? recorder_enter() : NULL;

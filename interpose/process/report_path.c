@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Expands the pattern of a report and makes sure that no report takes the place of one that
- * has to stay: a program that replaces itself by exec writes two, with one process id. Owns
- * the names; must not write into a file.
+ * Expands the pattern of a report path, and chooses a name that does not overwrite a report that
+ * must stay. A program that replaces itself by exec writes two reports with one process id. Owns
+ * the names; must not write to a file.
  */
 #include "interpose/process/report_path.h"
 
@@ -19,7 +19,8 @@
 #define NUMBERS 1000u
 #define NUMBER_BYTES 16u
 
-/* A string of our own ledger, which SIZE bytes must hold; "" where it has none. */
+/* Copies the string REF of this process's ledger, or "" if there is none or it does not fit in SIZE
+ * bytes. */
 static void own_text(struct recorder *recorder, uint32_t ref, char *ret, size_t size)
 {
 	const struct ledger_string *string = ledger_at(&recorder->writer, ref);
@@ -57,9 +58,9 @@ static bool is_of_this_process(const struct recorder *recorder, const struct sta
 	return ns_of(&file->st_mtim) >= ns_of(&now) - ns_of(&since_boot) + began_ns;
 }
 
-/* Returns true if a report may go to PATH. Where the pattern has no process id, the report of
- * an earlier run is replaced, as a user who runs a program again expects. A place that can't be
- * used is free, too: the reporter's message names it. */
+/* Returns true if a report may be written to PATH. If the pattern has no process id, the report of
+ * an earlier run is replaced, since a user who runs a program again expects that. Also returns true
+ * for a path that is not a regular file: the reporter's message then names it. */
 static bool is_free(const struct recorder *recorder, const char *pattern, const char *path)
 {
 	struct stat file;
@@ -69,8 +70,8 @@ static bool is_free(const struct recorder *recorder, const char *pattern, const 
 	return !strstr(pattern, "%p") && !is_of_this_process(recorder, &file);
 }
 
-/* PATH with .NUMBER at its end, for the first NUMBER from FIRST on that is free; 0 stands for
- * PATH itself. Returns the number. */
+/* Appends .NUMBER to PATH, for the first free NUMBER from FIRST on; 0 means PATH itself. Returns
+ * the number. */
 static unsigned int number(const struct recorder *recorder, const char *pattern, char *path,
 			   unsigned int first)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Makes the recorder at the first GPU call: the state of every floor in one mapping, the ledger,
- * and what its header says of the process. Also connects the floors below with those above them
- * (struct upcalls). Must not decide when to report (exit.c).
+ * Makes the recorder at the first GPU call. That is one mapping with the state of every floor, the
+ * ledger, and the ledger's header with the identity of the process. Also defines the table of
+ * upcalls. Must not decide when to report (exit.c).
  */
 #include "interpose/process/start.h"
 
@@ -46,13 +46,14 @@
 #include "ledger/process_stat.h"
 #include "ledger/roster.h"
 
-/* A limit on address space that leaves less than this is left to the application: nothing is
- * recorded. Where it leaves more, the first call takes at most about a quarter of that. */
+/* If the process's address-space limit leaves less than this, all of it is left to the application
+ * and nothing is recorded. Otherwise the first call takes at most about a quarter of what is
+ * left. */
 #define ADDRESS_SPACE_MIN ((uint64_t)16 << 20)
-#define STRIPES_SHARE 32u /* the part of it for stripes, of which two are the least */
+#define STRIPES_SHARE 32u /* per-thread state gets 1/32 of what is left */
 
-/* The recorder and the state of all floors. A mapping of it is zero where nothing is set, and a
- * page of it is used once somebody writes to it. */
+/* The recorder and the state of all floors. The mapping is zero-filled, and a page of it takes
+ * memory only once it is written. */
 struct recorder_state {
 	struct recorder recorder;
 	struct modules modules;
@@ -74,11 +75,11 @@ struct recorder_state {
 	struct limits limits;
 	struct steps steps;
 	struct report_state report;
-	struct stripes stripes; /* last: of its array only `count` are mapped */
+	struct stripes stripes; /* last: only `count` elements of its array are mapped */
 };
 
 static uint32_t generations;
-static struct roster *roster; /* NULL: this is no process of `gpuleak run` */
+static struct roster *roster; /* NULL: not started by `gpuleak run` */
 void (*process_has_recorder)(struct recorder *recorder);
 
 void process_start(void)
@@ -173,10 +174,11 @@ static int fill_recorder(struct recorder *recorder, const char *suppressions)
 	return 0;
 }
 
-/* What a thread's state takes: behind the stripes lie as many caches of stacks. */
+/* Bytes of each per-thread state. Behind the array of stripes lies an array of as many stack
+ * caches. */
 #define THREAD_BYTES (sizeof(struct stripe) + sizeof(struct stack_cache))
 
-/* How many stripes there may be where LEFT bytes of address space are left. */
+/* Returns the number of stripes if LEFT bytes of address space are left. */
 static unsigned int stripes_for(uint64_t left)
 {
 	const uint64_t count = left / STRIPES_SHARE / THREAD_BYTES;
@@ -184,7 +186,7 @@ static unsigned int stripes_for(uint64_t left)
 	return count < STRIPES ? (unsigned int)count : STRIPES;
 }
 
-/* 0, or -errno: nothing is mapped then. */
+/* Returns 0, or -errno with nothing mapped. */
 static int map_recorder(struct recorder **ret, const char *suppressions)
 {
 	const uint64_t left = ledger_address_space_left();
@@ -209,7 +211,7 @@ static int map_recorder(struct recorder **ret, const char *suppressions)
 	return r;
 }
 
-/* Called with recorder_page->making held. */
+/* Locking: recorder_page->making. */
 static struct recorder *make(int no_unwinder, const char *suppressions)
 {
 	struct roster_slot *slot = roster_enter(roster, getpid(), start_ticks(),
@@ -241,8 +243,8 @@ static void get_or_make(void *data)
 
 	if (!recorder_page)
 		process_start(); /* a GPU call from a constructor that ran before ours */
-	/* Before the lock: this asks the loader, whose lock a constructor that makes its
-	 * first GPU call in another thread would hold while it waits for ours. */
+	/* Before the lock, since these calls take the dynamic loader's lock. Another thread may
+	 * hold that while its constructor makes a first GPU call, which waits for `making`. */
 	no_unwinder = ledger_address_space_left() < ADDRESS_SPACE_MIN || unwinder_load() < 0;
 	suppressions = lsan_ask();
 	lock_take(&recorder_page->making);

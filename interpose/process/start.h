@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * From a process without a recorder to one with a recorder.
+ * Starts recording: options at load time, the recorder at the first GPU call.
  */
 #ifndef GPULEAK_START_H
 #define GPULEAK_START_H
@@ -9,14 +9,15 @@
 
 struct recorder;
 
-/* Reads the options and the environment. The constructor calls this; a GPU call from a
- * constructor that runs before it does so too. Safe to be called again. */
+/* Reads the options and the environment. Called by the constructor, or by a GPU call in another
+ * library's constructor that runs earlier. Further calls do nothing. */
 void process_start(void);
 
-/* Called after a recorder was made, by the thread that made it; may be NULL. */
+/* Called after a recorder was made, on the thread that made it; may be NULL. */
 extern void (*process_has_recorder)(struct recorder *recorder);
 
-/* Returns true if `gpuleak run` learns from the roster what this process could not record. */
+/* Returns true if `gpuleak run` started this process: then the roster reports to it what could not
+ * be recorded. */
 bool process_is_on_roster(void);
 
 #endif
