@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Calls from a lower floor to a higher one. A file includes only files of its own floor and of
- * those below, so a lower floor calls through this table. process/start.c, at the top, defines
- * the table: the linker connects the two, and no pointer is ever unset.
+ * Calls from a lower floor to a higher one. A floor is a folder of interpose/: a file includes only
+ * files of its own floor and of lower ones (docs/developers/architecture.md). So a lower floor
+ * calls a higher one through this table. process/start.c, on the top floor, defines the table. The
+ * linker connects the two, so no pointer is ever unset.
  */
 #ifndef GPULEAK_UPCALLS_H
 #define GPULEAK_UPCALLS_H
@@ -13,14 +14,14 @@ struct recorder;
 struct stripe;
 
 struct upcalls {
-	/* Stores the recorder, made if there is none, in *RET (a struct recorder **), or NULL.
-	 * Runs on a stack of gpuleak's own: see aside(). */
+	/* Stores the recorder in *RET (a struct recorder **), making one if needed, or NULL on
+	 * failure. Runs on a stack of gpuleak's own: see aside(). */
 	void (*make_recorder)(void *ret);
-	/* See stack_is_nested(). */
+	/* See stack_is_nested() in stack/capture.h. */
 	bool (*stack_is_nested)(void);
-	/* A thread begins to use STRIPE. */
+	/* Called when a thread begins to use STRIPE. */
 	void (*thread_joins)(struct recorder *recorder, struct stripe *stripe);
-	/* The calling thread ends inside a driver's call. */
+	/* Called when the calling thread ends inside a driver call. */
 	void (*thread_ends_in_call)(void);
 };
 extern const struct upcalls upcalls __attribute__((visibility("hidden")));
