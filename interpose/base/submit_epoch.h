@@ -50,11 +50,12 @@ static inline uint64_t submits_epoch(void)
 	return word >> 1;
 }
 
-/* Returns true if the library intercepts every way to submit work. It is false permanently once
- * a lookup or an export table returned an unknown function of the driver, or a library called
- * the driver directly. Then each submits_epoch() must be treated as a new epoch. */
+/* Makes submits_certain() return false permanently. Call this if a lookup or an export table
+ * returned an unknown function of the driver, or if a library called the driver directly. */
 void submits_unknown(void);
 extern _Atomic bool submits_uncertain __attribute__((visibility("hidden")));
+/* Returns true if the library intercepts every way to submit work. If it returns false, each
+ * submits_epoch() must be treated as a new epoch. */
 static inline bool submits_certain(void)
 {
 	return !atomic_load_explicit(&submits_uncertain, memory_order_relaxed);

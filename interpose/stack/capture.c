@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Captures stacks, and answers what lies on them. Must not be entered with a lock held except the
- * thread's own: unwinding a new frame asks the loader.
+ * Captures stacks, and checks which code has frames on them.
+ *
+ * Locking: the caller holds no lock except the calling thread's own, because unwinding a new frame
+ * calls the loader.
  */
 #include "interpose/stack/capture.h"
 
@@ -21,9 +23,9 @@ void stacks_flush_unwinder(void)
 		unwind->flush_cache(*unwind->local_addr_space, 0, 0);
 }
 
-/* unw_backtrace remembers permanently, for each thread, how to unwind each address. Once another
- * module lies where one was, that is wrong for some addresses. The cursor asks the module that is
- * there now. */
+/* unw_backtrace() permanently caches, per thread, how to unwind each address. If another module is
+ * mapped at the same addresses later, some cache entries are wrong. The cursor reads the unwind
+ * information of the module that is mapped now. */
 static int walk(const struct unwinder *unwind, void **pcs, int size)
 {
 	unw_tdep_context_t context;
@@ -59,7 +61,7 @@ void capture_frames(unsigned int wanted, bool by_walking, struct capture *ret)
 	got = r > 0 ? (unsigned int)r : 0;
 	while (own < got && resolve_is_ours(ret->pcs[own]))
 		own++;
-	/* Past the last frame some start code leaves a zero return address. */
+	/* Some start-up code leaves a zero return address beyond the outermost frame. */
 	while (got > own && !ret->pcs[got - 1])
 		got--;
 	ret->first = ret->pcs + own;
@@ -79,7 +81,8 @@ static bool is_inside_exit(const struct capture *capture)
 	if (!start || !dladdr1(start, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol)
 		return false;
 	for (unsigned int i = 0; i < capture->frames; i++) {
-		/* The call in it never returns: its return address may lie behind its end. */
+		/* The call inside exit() never returns. Its return address may be the first byte
+		 * after exit(), so 1 is subtracted. */
 		uintptr_t at = (uintptr_t)capture->first[i] - 1 - (uintptr_t)start;
 
 		if (at < symbol->st_size)

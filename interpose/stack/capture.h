@@ -10,34 +10,36 @@
 
 #include "ledger/format.h"
 
-#define STACK_OWN_FRAMES 12 /* ours on top, left out */
+/* room for gpuleak's own innermost frames, which a capture leaves out */
+#define STACK_OWN_FRAMES 12
 
 /* A captured stack; lives on the caller's own stack. */
 struct capture {
 	void *pcs[LEDGER_FRAMES_MAX + STACK_OWN_FRAMES + 1];
-	void **first; /* innermost frame that is not ours */
+	void **first; /* the innermost frame outside gpuleak */
 	unsigned int frames;
 	bool cut;
 };
 
-/* Locking: the caller holds no lock except the thread's own, because this asks the loader. Captures
- * the WANTED innermost frames. BY_WALKING: asks the modules that are loaded now, and does not use
- * what libunwind remembers of each address. */
+/* Locking: the caller holds no lock except the calling thread's own, because this calls the loader.
+ * Captures the WANTED innermost frames. BY_WALKING: looks up unwind information in the modules that
+ * are loaded now, and ignores libunwind's per-address cache. */
 void capture_frames(unsigned int wanted, bool by_walking, struct capture *ret);
 
-/* Stores in RET, which has room for one more than CAPTURE's frames, where each frame begins on the
- * stack, and where the last one ends. Returns false if that is not known. */
+/* Stores the stack pointer of each frame of CAPTURE in RET. Then stores the address at which the
+ * outermost frame ends, UINT64_MAX if unwinding ends there. RET has room for one entry more than
+ * CAPTURE has frames. Returns false if a second walk of the stack fails or finds other frames. */
 bool capture_find_places(const struct capture *capture, uint64_t *ret);
 
-/* Returns true if gpuleak has frames on the calling thread's stack further out than those of the
- * call under way, or if that is not known. */
+/* Returns true if gpuleak also has frames further out on the calling thread's stack than the call
+ * in progress, or if that is not known. */
 bool stack_is_nested(void);
 
-/* Returns true if some frame of the calling thread, whatever GPULEAK_STACK_DEPTH says, lies inside
- * libc's exit(): the process is on its way out. */
+/* Returns true if a frame of the calling thread lies inside libc's exit(). All frames are checked,
+ * whatever GPULEAK_STACK_DEPTH is. */
 bool stack_inside_exit(void);
 
-/* Forgets what the unwinder remembers of code that was unmapped. */
+/* Empties libunwind's cache of unwind information. Needed after code was unmapped. */
 void stacks_flush_unwinder(void);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads just enough of .eh_frame to tell plain frames from others: functions that realign
- * the stack, or keep their frame address in another register, are found by instructions
- * that name one or an expression. Owns no state; looks, and believes a loaded module's own
- * tables as far as the unwinder does.
+ * Reads only as much of .eh_frame as is needed to recognize plain frames. Some functions realign
+ * the stack or keep their frame address in another register. Their unwind instructions name that
+ * register or contain an expression. Owns no state. Trusts a loaded module's own tables as far as
+ * the unwinder does.
  */
 #include "interpose/stack/eh_frame.h"
 
@@ -16,18 +16,18 @@
 #define REG_FRAME_POINTER 6u
 #define REG_STACK_POINTER 7u
 #define REG_RETURN 16u
-#else /* aarch64: not used there yet */
+#else /* aarch64: this file is not used there yet */
 #define REG_FRAME_POINTER 29u
 #define REG_STACK_POINTER 31u
 #define REG_RETURN 30u
 #endif
 
-#define ENC_DATAREL_SDATA4 0x3b /* what linkers write into .eh_frame_hdr */
+#define ENC_DATAREL_SDATA4 0x3b /* the encoding that linkers use in .eh_frame_hdr */
 
 struct reader {
 	const uint8_t *at, *end;
 	bool bad;
-	bool by_pointer; /* the frame pointer was named as the base of the frame's address */
+	bool by_pointer; /* the frame pointer is the base of the frame's address */
 };
 
 static uint8_t read_u8(struct reader *r)
@@ -73,8 +73,8 @@ static bool is_plain_base(struct reader *r, uint64_t reg)
 	return is_plain_register(reg);
 }
 
-/* The instructions whose upper two bits are zero. False for one that is not plain, or
- * not known. */
+/* Reads the operands of the call frame instruction OP, whose upper two bits are zero. Returns false
+ * if it is unknown or makes the frame not plain. */
 static bool instruction_is_plain(struct reader *r, uint8_t op)
 {
 	uint64_t reg;
@@ -100,14 +100,14 @@ static bool instruction_is_plain(struct reader *r, uint8_t op)
 		read_uleb(r);
 		return op != 0x14 || !(is_plain_register(reg) || reg == REG_RETURN);
 	case 0x06: /* restore_extended */
-	case 0x07: /* undefined: the outermost frame says so of its return address */
+	case 0x07: /* undefined: the outermost frame marks its return address with it */
 	case 0x08: /* same_value */
 	case 0x0e: /* def_cfa_offset */
 	case 0x13: /* def_cfa_offset_sf */
 	case 0x2e: /* GNU_args_size */
 		read_uleb(r);
 		return true;
-	case 0x09: /* register: lives in another one */
+	case 0x09: /* register: the caller's value is in another register */
 		reg = read_uleb(r);
 		read_uleb(r);
 		return !is_plain_register(reg) && reg != REG_RETURN;
@@ -123,7 +123,7 @@ static bool instruction_is_plain(struct reader *r, uint8_t op)
 		reg = read_uleb(r);
 		skip(r, read_uleb(r));
 		return !is_plain_register(reg) && reg != REG_RETURN;
-	default: /* def_cfa_expression, and what nobody knows */
+	default: /* def_cfa_expression, or unknown */
 		return false;
 	}
 }
@@ -148,13 +148,15 @@ static bool instructions_are_plain(struct reader *r)
 	return !r->bad;
 }
 
-/* A CIE or FDE at AT; *RET covers what follows its length. */
+/* Opens the CIE or FDE at AT. *RET covers the bytes after its length field. Returns false if it is
+ * the end of the section or has a 64-bit length. */
 static bool open_entry(const uint8_t *at, struct reader *ret)
 {
 	uint32_t length;
 
 	memcpy(&length, at, sizeof(length));
-	if (length == 0 || length == 0xffffffffu) /* the end, or a 64-bit one: not ours */
+	/* the end of the section, or a 64-bit entry, which is not supported */
+	if (length == 0 || length == 0xffffffffu)
 		return false;
 	*ret = (struct reader){ .at = at + 4, .end = at + 4 + length };
 	return length > 4;
@@ -175,7 +177,8 @@ static unsigned int pointer_size(uint8_t encoding)
 	}
 }
 
-/* The CIE's instructions, and how its FDEs encode addresses. */
+/* Reads the CIE at AT: stores its instructions in *RET_CODE, and the encoding of addresses in its
+ * FDEs in *RET_ENCODING. */
 static bool read_cie(const uint8_t *at, struct reader *ret_code, uint8_t *ret_encoding)
 {
 	struct reader r;
@@ -208,7 +211,7 @@ static bool read_cie(const uint8_t *at, struct reader *ret_code, uint8_t *ret_en
 				return false;
 			skip(&r, size);
 		} else {
-			return false; /* S: a signal frame, and what nobody knows */
+			return false; /* S marks a signal frame; other letters are unknown */
 		}
 	}
 	*ret_code = r;
@@ -229,7 +232,7 @@ static enum frame_sort sort_of(const uint8_t *fde, const void *pc)
 	field = r.at;
 	memcpy(&to_cie, field, sizeof(to_cie));
 	if (to_cie == 0 || !read_cie(field - to_cie, &code, &encoding) || encoding != 0x1b)
-		return FRAME_OTHER; /* pcrel sdata4 is what compilers write */
+		return FRAME_OTHER; /* compilers write pcrel sdata4 */
 	skip(&r, 4);
 	memcpy(&start, r.at, sizeof(start));
 	memcpy(&range, r.at + 4, sizeof(range));
@@ -242,7 +245,7 @@ static enum frame_sort sort_of(const uint8_t *fde, const void *pc)
 	return code.by_pointer || r.by_pointer ? FRAME_BY_POINTER : FRAME_BY_STACK;
 }
 
-/* The FDE that the search table of .eh_frame_hdr names for PC. */
+/* Returns the FDE for PC from the search table of .eh_frame_hdr, or NULL if there is none. */
 static const uint8_t *find_fde(const uint8_t *header, const void *pc)
 {
 	const struct { int32_t start, fde; } *table = (const void *)(header + 12);

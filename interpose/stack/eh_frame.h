@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whether the unwinding of a frame depends on nothing but the stack pointer, the frame
- * pointer and the words they lead to: what the cache of stacks (stack_cache.h) relies on.
+ * Checks whether a frame is plain. Unwinding a plain frame depends only on the stack pointer, the
+ * frame pointer and the stack words that they point to. The cache of stacks (stack_cache.h) holds
+ * only stacks of plain frames.
  */
 #ifndef GPULEAK_FRAMES_H
 #define GPULEAK_FRAMES_H
@@ -9,13 +10,14 @@
 #include <stdbool.h>
 
 enum frame_sort {
-	FRAME_OTHER,      /* or there is no unwind information, or it can't be read */
-	FRAME_BY_STACK,   /* its address is the stack pointer plus a constant, at every point */
-	FRAME_BY_POINTER, /* at some points the frame pointer plus a constant */
+	FRAME_OTHER,      /* not plain, or its unwind information is missing or unreadable */
+	FRAME_BY_STACK,   /* plain: its address is always the stack pointer plus a constant */
+	/* plain: at some instructions its address is the frame pointer plus a constant */
+	FRAME_BY_POINTER,
 };
 
-/* How the function around PC (a return address minus 1) computes its frame address, by its
- * unwind information. Takes no lock. */
+/* Returns how the function that contains PC computes its frame address, from its unwind
+ * information. PC is a return address minus 1. Takes no lock. */
 enum frame_sort frame_sort_of(const void *pc);
 
 #endif

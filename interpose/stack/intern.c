@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Interns stacks: first in the thread's own table, then in one that threads share, then in the
- * ledger. Holds a shard's lock for look-ups only, never while it writes or asks the loader.
+ * Looks a stack up in the thread's own table, then in the table that all threads share. Writes it
+ * into the ledger if neither has it.
+ *
+ * Locking: a shard's lock is held only for look-ups, never while this writes to the ledger or
+ * calls the loader.
  */
 #include "interpose/stack/intern.h"
 
@@ -13,8 +16,8 @@
 #include "interpose/stack/modules.h"
 #include "interpose/stack/python.h"
 
-/* Four independent lanes: a chain of 20 dependent multiplications would cost more than
- * the rest of interning. */
+/* Hashes in four independent lanes, because a chain of 20 dependent multiplications would cost more
+ * than the rest of interning. */
 static uint64_t hash_of(const struct capture *capture, uint32_t epoch)
 {
 	const uint64_t k = 0x9e3779b97f4a7c15u;
@@ -38,7 +41,7 @@ static uint64_t hash_of(const struct capture *capture, uint32_t epoch)
 	return hash ? hash : 1;
 }
 
-/* The native frames are those of CAPTURE. */
+/* Returns true if the stack at REF has the native frames of CAPTURE. */
 static bool same(struct recorder *recorder, uint32_t ref, const struct capture *capture)
 {
 	const struct ledger_stack *stack = ledger_at(&recorder->writer, ref);
@@ -52,8 +55,9 @@ static bool same_python(struct recorder *recorder, uint32_t ref, uint32_t python
 	return ((const struct ledger_stack *)ledger_at(&recorder->writer, ref))->python == python;
 }
 
-/* Sets a bit in RET for each frame that is a call of Python's evaluation loop, as the walk says
- * that costs some ten microseconds: names would not do, as interpreters are stripped. */
+/* Sets the bit in RET of each native frame that is a call of Python's evaluation loop. Finds these
+ * frames by a walk of the stack, which costs about ten microseconds. Does not use symbol names,
+ * because interpreters are often stripped. */
 static bool mark_loops(const struct capture *capture, unsigned int depth, uint64_t *ret)
 {
 	uintptr_t calls[LEDGER_FRAMES_MAX];
@@ -67,14 +71,14 @@ static bool mark_loops(const struct capture *capture, unsigned int depth, uint64
 		while (frame < capture->frames && calls[i] >= places[frame + 1])
 			frame++;
 		if (frame == capture->frames || calls[i] < places[frame])
-			break; /* further out than what was captured, or on another stack */
+			break; /* further out than the capture, or on another stack */
 		ret[frame / 64] |= 1ull << frame % 64;
 		marked++;
 	}
 	return marked > 0;
 }
 
-/* Not inlined: stacks are small in some threads, and most have no use for this. */
+/* Not inlined: its array is large, some threads have small stacks, and most never need it. */
 static __attribute__((noinline)) uint32_t write_marked(struct recorder *recorder,
 							struct ledger_stack *stack,
 							const struct capture *capture)
@@ -103,8 +107,9 @@ static uint32_t write_stack(struct recorder *recorder, uint64_t hash, const stru
 	return ledger_add_stack(&recorder->writer, &stack, (const uint64_t *)capture->first);
 }
 
-/* No two different stacks of a process are ever expected to have one 64-bit hash; if they
- * do, the later one is written each time it is met by a new stripe. */
+/* Returns the ref of the stack from the table that threads share. Adds the stack if it is missing.
+ * Two different stacks with the same 64-bit hash are not expected. If it happens, each thread that
+ * captures the later stack writes it again. */
 static uint32_t intern_shared(struct recorder *recorder, uint64_t native,
 			      const struct capture *capture, uint32_t python)
 {
@@ -119,10 +124,11 @@ static uint32_t intern_shared(struct recorder *recorder, uint64_t native,
 	lock_give(lock);
 	if (known && same(recorder, known, capture) && same_python(recorder, known, python))
 		return known;
-	/* Outside the lock: the module map may have to ask the loader. Two threads that meet
-	 * here write the stack twice, which readers merge. */
+	/* Outside the lock, because the module table may have to call the loader. Two threads that
+	 * arrive here at the same time both write the stack; readers merge the copies. */
 	modules_cover(recorder, capture);
-	if (__builtin_expect(python_is_due(), 0)) { /* what is new may be an interpreter */
+	/* a module that was just loaded may be an interpreter */
+	if (__builtin_expect(python_is_due(), 0)) {
 		python_look(recorder);
 		python = python_intern(recorder, recorder->stack_depth);
 		return intern_shared(recorder, native, capture, python);
@@ -136,7 +142,7 @@ static uint32_t intern_shared(struct recorder *recorder, uint64_t native,
 	return ref;
 }
 
-/* The stripe finds stacks by KEY, so names of Python's frames are read only for a new stack. */
+/* The per-thread table uses KEY, so the names of Python frames are read only for a new stack. */
 uint32_t stack_intern(struct recorder *recorder, struct stripe *stripe,
 		      const struct capture *capture, uint64_t key)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Captured stacks in the ledger, each distinct one once.
+ * Writes captured stacks into the ledger, each distinct stack once.
  */
 #ifndef GPULEAK_INTERN_H
 #define GPULEAK_INTERN_H
@@ -16,17 +16,18 @@ struct stripe;
 
 #define STACK_SHARDS 64
 
-/* In the recorder: the refs of all stacks, by hash. */
+/* Part of the recorder: the refs of all stacks, by hash. */
 struct stacks {
 	struct {
 		struct lock lock;
 		struct ref_table refs;
 	} __attribute__((aligned(64))) shard[STACK_SHARDS];
-	struct stack_cache *cache; /* one for each stripe, see stack_cache.h */
+	struct stack_cache *cache; /* one for each per-thread state, see stack_cache.h */
 };
 
-/* Locking: the caller holds STRIPE's lock. Returns the ref of CAPTURE with the Python frames of the
- * calling thread, written if need be; 0 if there is no room. KEY is python_key()'s. */
+/* Locking: the caller holds STRIPE's lock. Returns the ref of the stack that consists of CAPTURE
+ * and the calling thread's Python frames. Writes the stack into the ledger if it is new. KEY is the
+ * result of python_key(). Returns 0 if the ledger is full. */
 uint32_t stack_intern(struct recorder *recorder, struct stripe *stripe,
 		      const struct capture *capture, uint64_t key);
 

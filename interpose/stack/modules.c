@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Keeps the module table. Owns the epoch. Asks the loader, so it runs only when a new stack is met
- * or after a dlclose (process/library_close.c).
+ * Maintains the module table and the epoch. Calls the loader, so it runs only for a new stack or
+ * after dlclose() (process/library_close.c).
  */
 #include "interpose/stack/modules.h"
 
@@ -59,8 +59,8 @@ static void describe(const struct dl_phdr_info *info, struct ledger_module *ret)
 	}
 }
 
-/* Absolute, as far as that can be known: what the loader has may be relative to the
- * directory of the time. */
+/* Stores the module's path in RET and returns its length. The loader's path may be relative to the
+ * current directory; then that directory is put in front, if it is known. */
 static size_t module_path(const struct dl_phdr_info *info, char *ret, size_t size)
 {
 	size_t length = info->dlpi_name ? strlen(info->dlpi_name) : 0;
@@ -120,8 +120,8 @@ static void new_epoch(struct modules *modules)
 	__atomic_store_n(&modules->epoch, modules->epoch + 1, __ATOMIC_RELEASE);
 }
 
-/* One module of the present look. A file that takes the addresses of another one that is
- * gone begins a new epoch: the same pc means something else from here on. */
+/* Adds a module that the loader listed, or marks its record as loaded. If the module is mapped at
+ * addresses of a different, earlier one, a new epoch begins: the same pc now means other code. */
 static void meet(struct recorder *recorder, const struct dl_phdr_info *info)
 {
 	struct modules *modules = recorder->modules;
@@ -178,7 +178,8 @@ static void mark_unloaded(struct recorder *recorder)
 		gone = gone || (module->used && flags && !row->flags);
 		__atomic_store_n(&row->flags, flags, __ATOMIC_RELEASE);
 	}
-	/* Whatever is loaded there next must not inherit the stacks of what is gone. */
+	/* A module that is loaded at these addresses later must not match stacks recorded for the
+	 * unloaded one. */
 	if (gone)
 		new_epoch(modules);
 }
@@ -234,7 +235,7 @@ void modules_cover(struct recorder *recorder, const struct capture *capture)
 
 		if (covered(modules, pc))
 			continue;
-		/* Code that no module has (a JIT's) must not make us look again and again. */
+		/* Code outside all modules (from a JIT) must not cause a refresh each time. */
 		dl_iterate_phdr(count_loads, &loads);
 		if (loads == modules->loads)
 			continue;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which file was mapped where, and when: the ledger's module table. A module that goes
- * away keeps its row; if stacks have frames in it, or another file takes its addresses,
- * a new epoch begins, and stacks of different epochs are never taken for one another.
+ * The ledger's module table: which file was mapped at which addresses, and when. A module keeps
+ * its record after it is unloaded. A new epoch begins if recorded stacks have frames in an
+ * unloaded module, or if another file is mapped at its addresses. Stacks of different epochs are
+ * never treated as equal.
  */
 #ifndef GPULEAK_MODULES_H
 #define GPULEAK_MODULES_H
@@ -16,29 +17,33 @@
 struct recorder;
 struct capture;
 
-#define MODULES_MAX 4096 /* torch loads some 300; past this, frames stay without a module */
+/* PyTorch loads about 300. Frames in modules beyond this limit have no module. */
+#define MODULES_MAX 4096
 
 struct module {
 	uint64_t start, end;
-	uint32_t ref;  /* of its ledger row */
-	bool loaded;   /* seen in the latest look */
-	bool used;     /* some stack of the ledger has a frame in it */
+	uint32_t ref;  /* of its ledger record */
+	bool loaded;   /* found by the latest modules_refresh() */
+	bool used;     /* a stack in the ledger has a frame in it */
 };
 
 struct modules {
 	struct lock lock;
-	uint32_t epoch;  /* written with the lock */
-	int stale;       /* a dlclose happened since the latest look */
-	uint64_t loads;  /* the loader's own count at the latest look */
+	uint32_t epoch;  /* written only with the lock held */
+	int stale;       /* dlclose() was called since the latest modules_refresh() */
+	/* the loader's count of loads and unloads at the latest modules_refresh() */
+	uint64_t loads;
 	unsigned int count;
-	bool taken_over; /* some address range has held two different modules */
+	/* two different modules were mapped at the same addresses, one after the other */
+	bool taken_over;
 	struct module module[MODULES_MAX];
 };
 
-/* Looks at all modules now. */
+/* Updates the table from the loader's list of modules. */
 void modules_refresh(struct recorder *recorder);
 
-/* Makes sure that every frame's module is in the table, if it is in any. */
+/* Makes sure that the table has the module of each frame in CAPTURE. Frames outside all modules are
+ * ignored. */
 void modules_cover(struct recorder *recorder, const struct capture *capture);
 
 #endif

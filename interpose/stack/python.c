@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds the interpreter, knows it by its version, and walks the frames of the calling thread.
- * Never links libpython: every function is asked for by name, and every load is checked as far
- * as it can be, so that a build that differs ends the walk instead of the process.
+ * Finds the interpreter, selects the offsets of its version, and walks the frames of the calling
+ * thread. Does not link libpython: all functions are looked up by name. Each pointer is checked
+ * before it is followed, so a build with other offsets ends the walk and does not crash the
+ * process.
  */
 #include "interpose/stack/python.h"
 
@@ -18,12 +19,12 @@
 #include "interpose/recorder/recorder.h"
 #include "interpose/dispatch/resolve.h"
 
-#define STEPS_MAX 1024u   /* frames and marks that are looked at */
-#define FOUND_MAX 4       /* interpreters that one process may have one after the other */
-#define OFFSET_MAX 4096u  /* of anything in _Py_DebugOffsets that we believe */
-#define TAG_BITS 3u       /* of a _PyStackRef */
+#define STEPS_MAX 1024u   /* most frames, shims included, that one walk reads */
+#define FOUND_MAX 4       /* most interpreters that one process may load one after the other */
+#define OFFSET_MAX 4096u  /* larger offsets in _Py_DebugOffsets are rejected */
+#define TAG_BITS 3u       /* tag bits of a _PyStackRef */
 
-/* So that offsets are constants, see python_key_of(). */
+/* Inlined so that offsets are constants, see python_key_of(). */
 #define INLINE static inline __attribute__((always_inline))
 
 _Atomic(const struct python *) python_now READ_BY_ALL;
@@ -63,8 +64,9 @@ static int is_python(struct dl_phdr_info *info, size_t size, void *data)
 	return 1;
 }
 
-/* NAME of the interpreter: in the program or what it is linked with, or in a libpython that
- * somebody opened for himself. */
+/* Returns the address of the interpreter's symbol NAME, or NULL. Searches the libpython that the
+ * application opened with dlopen(), if LIBRARY names one. Otherwise searches the program and the
+ * libraries that it is linked with. */
 static void *find(const struct library *library, const char *name)
 {
 	struct dlerror_state state;
@@ -104,7 +106,8 @@ static unsigned int number(const char **text)
 	return value;
 }
 
-/* "3.11.2 (main, ...": what precedes the blank goes to RET. False if it is nothing like that. */
+/* Stores the part of Py_GetVersion() before the blank in RET, "3.11.2" of "3.11.2 (main, ...".
+ * Returns false if the text is not a version of Python 3. */
 static bool read_version(const struct library *library, char *ret, size_t size, int *ret_minor)
 {
 	const char *(*version)(void) = (const char *(*)(void))find(library, "Py_GetVersion");
@@ -123,8 +126,9 @@ static bool read_version(const struct library *library, char *ret, size_t size, 
 	return true;
 }
 
-/* Where 3.13 and later lay their tables out, the build says itself; a table that is not the one
- * of its version, or says what can't be, is not believed. NULL, or why not. */
+/* Replaces OFFSETS by those of the table that CPython 3.13 and later contain (_Py_DebugOffsets).
+ * Rejects a table of another version or with impossible values. Returns NULL, or the reason why the
+ * interpreter is not supported. */
 static const char *ask_build(const struct library *library, struct python_offsets *offsets)
 {
 	static const struct { int minor; size_t field; unsigned int place; } own[] = {
@@ -159,7 +163,8 @@ static const char *ask_build(const struct library *library, struct python_offset
 	return NULL;
 }
 
-/* RET->at for a CPython 3.MINOR. NULL, or why it is not known. */
+/* Sets RET->at for CPython 3.MINOR. Returns NULL, or the reason why this interpreter is not
+ * supported. */
 static const char *know(const struct library *library, int minor, struct python *ret)
 {
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
@@ -176,7 +181,8 @@ static void leave_alone(const struct python *python, const char *version, const 
 	fact_note(FACT_PYTHON_LEFT, version, lookup_module_name((void *)python->this_thread), why);
 }
 
-/* Never given back, as other threads may be using it. With the lock. */
+/* Locking: the caller holds the lock of python_names. Makes PYTHON the current interpreter. The
+ * copy is never freed, because other threads may be using it. */
 static void publish(const struct python *python)
 {
 	static struct python found[FOUND_MAX];
@@ -202,7 +208,7 @@ static void look(struct recorder *recorder)
 	const char *why;
 	int minor;
 
-	memset(&python, 0, sizeof(python)); /* publish() compares */
+	memset(&python, 0, sizeof(python)); /* publish() compares the padding too */
 	if (!find(&library, this_thread_name))
 		dl_iterate_phdr(is_python, &library);
 	if (!find_functions(&library, &python) ||
@@ -234,8 +240,9 @@ void python_look(struct recorder *recorder)
 
 /* ---- walking ---- */
 
-/* Other threads' states go away while the interpreter ends; its own thread is nearly always
- * the process's first. Before 3.12 a thread state tells of one interpreter only. */
+/* Returns true if the calling thread's state may be freed. While the interpreter finalizes, it
+ * frees the states of other threads. The thread that finalizes it is nearly always the process's
+ * first. */
 static __attribute__((noinline)) bool may_go_away(void)
 {
 	return syscall(SYS_gettid) != getpid();
@@ -255,7 +262,9 @@ static __attribute__((noinline)) void has_others(const struct python *python)
 		    "while there are sub-interpreters, their frames can't be told apart");
 }
 
-/* The innermost frame of the calling thread; 0: none that may be read. */
+/* Returns the innermost frame of the calling thread, or 0 if there is none or it must not be read.
+ * Before 3.12 PyGILState_GetThisThreadState() returns the state of one interpreter only, so frames
+ * are not read while there are sub-interpreters. */
 INLINE uintptr_t first_frame(const struct python *python, const struct python_offsets *at)
 {
 	uintptr_t thread = (uintptr_t)python->this_thread(), frame;
@@ -283,7 +292,7 @@ struct walk {
 	const struct python_offsets *at;
 	uintptr_t frame;
 	unsigned int steps;
-	bool odd; /* what should be code was not */
+	bool odd; /* a frame's code pointer did not lead to a code object */
 };
 
 INLINE bool is_shim(const struct python_offsets *at, uintptr_t frame)
@@ -292,8 +301,8 @@ INLINE bool is_shim(const struct python_offsets *at, uintptr_t frame)
 	       *(const uint8_t *)(frame + (unsigned int)at->owner) >= PYTHON_OWNER_SHIM;
 }
 
-/* The evaluation loop was called for FRAME: before 3.11 for each, in 3.11 it is written there,
- * since then a mark follows. */
+/* Returns true if CPython called the evaluation loop for FRAME. Before 3.11 it does so for each
+ * frame. In 3.11 the frame has a flag. Since 3.12 a shim frame follows. */
 INLINE bool is_entry(const struct python_offsets *at, uintptr_t frame, uintptr_t previous)
 {
 	if (at->entry != PYTHON_NONE)
@@ -339,8 +348,10 @@ void python_read(const struct python *python, unsigned int depth, struct python_
 	ret->cut = ret->frames == depth && step(&walk, &more);
 }
 
-/* Since 3.12 the mark behind the frames of a call is a variable of that call. In 3.11 each call has
- * a record there (_PyCFrame), linked at 16; the outermost record is in the thread state. */
+/* Stores the addresses of the _PyCFrame records of 3.11 in RET and returns their number. Each
+ * call of the evaluation loop has such a record as a local variable. Records are linked at
+ * offset 16; the outermost is in the thread state. (Since 3.12 the shim frame is the local
+ * variable instead.) */
 static unsigned int records(const struct python *python, uintptr_t *ret)
 {
 	const uintptr_t thread = (uintptr_t)python->this_thread();
@@ -372,15 +383,18 @@ unsigned int python_calls(unsigned int depth, uintptr_t *ret)
 	return count;
 }
 
-/* ---- telling chains apart ----
+/* ---- chain keys ----
  *
- * A chain is known by the code objects and instructions of its frames. Objects come and go,
- * and an address is used again, so a code object is known by its version (3.12 on), which none
- * other ever had. Before that: by what its name, file and lines are, as far as a few loads
- * tell. What remains before 3.12 is a code object that is freed and followed, at the same
- * address, by one with the same name, first line and file (of the same length, if CPython never
- * needed its hash, and equal in its first 8 and last 16 bytes) whose line table is of the same
- * length and equal in its first 24 and last 8 bytes: it would be told as the first one.
+ * The key of a chain is a hash of the code objects and instructions of its frames. Code objects
+ * are freed and their addresses reused, so the address alone does not identify one. From 3.12 on
+ * a code object has a version number that no other one ever had. Before 3.12 the key contains
+ * parts of the code object's name, file name and line table instead, to need few loads.
+ *
+ * So before 3.12 two code objects can get the same key. The second one must replace the first at
+ * the same address, and the following must be equal: name, first line, and file name. The line
+ * tables must have the same length and be equal in their first 24 and last 8 bytes. If CPython
+ * has not computed the hash of a text, only its length, first 8 and last 16 bytes must be equal.
+ * Then the second function is recorded as the first.
  */
 
 #define MIX 0x9e3779b97f4a7c15u
@@ -393,7 +407,8 @@ static inline uint64_t unaligned(uintptr_t at)
 	return word;
 }
 
-/* The ends of some BYTES: names of generated files differ there. */
+/* Returns a hash of the first and last of the BYTES bytes at AT. Names of generated files differ
+ * there. */
 static inline uint64_t ends(uintptr_t at, uint64_t bytes)
 {
 	const uint8_t *byte = (const uint8_t *)at;
@@ -412,7 +427,7 @@ static inline uint64_t ends(uintptr_t at, uint64_t bytes)
 	return bytes ? (byte[0] << 16 | byte[bytes / 2] << 8 | byte[bytes - 1]) * MIX : 0;
 }
 
-/* A string's own hash is of its content, where it was asked for. */
+/* Returns CPython's hash of the string if it was computed, otherwise a hash of its ends. */
 INLINE uint64_t text_identity(const struct python_offsets *at, uintptr_t text)
 {
 	uint64_t hash, length;
@@ -431,7 +446,7 @@ INLINE uint64_t text_identity(const struct python_offsets *at, uintptr_t text)
 	return ends(text, length * (state >> 2 & 7)) + length;
 }
 
-/* Its end and, as far as there are whole words, its start. */
+/* Returns a hash of a line table's length, its last 8 bytes and, from 24 bytes on, its first 24. */
 static inline uint64_t lines_identity(uintptr_t lines)
 {
 	uint64_t length;
@@ -447,7 +462,7 @@ static inline uint64_t lines_identity(uintptr_t lines)
 	return ends(at, length < 24 ? length : 0) + length;
 }
 
-/* A file whose name was looked at last: frames side by side are mostly of one. */
+/* The latest file name that was hashed. Adjacent frames are mostly of the same file. */
 struct file {
 	uintptr_t name;
 	uint64_t identity;
@@ -492,7 +507,7 @@ INLINE uint64_t chain_key_of(const struct python *python, const struct python_of
 		uint64_t word = (frame.code * MIX ^ frame.at) * MIX +
 				identity(at, frame.code & ~(uintptr_t)1, &file) * (MIX | 1 << 20);
 
-		/* Short on purpose: each step waits for the one before. */
+		/* Deliberately short, because each step depends on the previous one. */
 		hash = ((hash << 23 | hash >> 41) + (word ^ word >> 32)) * MIX;
 	}
 	if (frames == 0) {
@@ -505,7 +520,7 @@ INLINE uint64_t chain_key_of(const struct python *python, const struct python_of
 	return hash ? hash : 1;
 }
 
-/* A function for each version whose offsets are fixed: it is a third faster for it. */
+/* The compiler makes one function for each version with fixed offsets. That is a third faster. */
 uint64_t python_key_of(const struct python *python, unsigned int depth)
 {
 	switch (python->at.minor) {

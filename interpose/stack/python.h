@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What Python runs in the calling thread, read from the thread's own chain of frames: those
- * stand still while the thread is in C, with or without the GIL. Nothing here takes the GIL
- * or calls what may allocate or lock in CPython; an interpreter that is not known is left alone.
+ * Reads the Python frames of the calling thread from CPython's chain of frames. While a thread
+ * runs C code, its own chain does not change, with or without the GIL. Nothing here takes the GIL
+ * or calls CPython functions that may allocate or lock. An interpreter of an unsupported version
+ * is not read.
  */
 #ifndef GPULEAK_PYTHON_H
 #define GPULEAK_PYTHON_H
@@ -24,7 +25,7 @@ enum python_table {
 	PYTHON_LOCATIONS, /* 3.11 on */
 };
 
-/* See python_offsets.def. */
+/* Offsets in CPython's structures, see python_offsets.def. */
 #define PYTHON_NONE (-1)
 struct python_offsets {
 	int minor;
@@ -35,38 +36,41 @@ struct python_offsets {
 	int ascii, compact;
 	bool interpreters;
 };
-/* The same in all of them. */
-#define PYTHON_TYPE 8 /* in an object */
-#define PYTHON_SIZE 16 /* in a string or bytes: how long */
-#define PYTHON_HASH 24 /* in a string: -1 until asked for */
-#define PYTHON_STATE 32 /* in a string: bits 2-4 width, 5 in one piece, 6 ASCII */
-#define PYTHON_BYTES 32 /* in bytes: where they begin */
+/* These offsets are the same in all versions. */
+#define PYTHON_TYPE 8 /* in an object: its type */
+#define PYTHON_SIZE 16 /* in a string or bytes object: its length */
+#define PYTHON_HASH 24 /* in a string: its hash, or -1 if CPython has not computed it */
+#define PYTHON_STATE 32 /* in a string: bits 2-4 bytes per character, bit 5 compact, bit 6 ASCII */
+#define PYTHON_BYTES 32 /* in a bytes object: its content */
 #define PYTHON_OWNER_SHIM 3
 
-/* An interpreter that was found and is known. */
+/* A CPython interpreter of a supported version that was found in this process. */
 struct python {
 	struct python_offsets at;
-	const char *(*this_thread)(void); /* its state, NULL: none */
+	const char *(*this_thread)(void); /* returns the thread's state, or NULL */
 	int (*finalizing)(void);
 	void *(*first_interpreter)(void);
 	void *(*next_interpreter)(void *interpreter);
 	const void *code_type, *text_type, *bytes_type;
 };
 
-/* NULL: there is none, or it is left alone. */
+/* The interpreter, or NULL if there is none or it is not supported. */
 extern _Atomic(const struct python *) python_now __attribute__((visibility("hidden")));
-/* How often modules were loaded or closed, and how many of those times were looked after. Who
- * finds them apart looks for himself: he would miss his frames while another one does. */
+/* python_wanted counts how often modules were loaded or closed. python_looked is the value of
+ * python_wanted that the latest python_look() handled. If they differ, each thread calls
+ * python_look() itself. It does not wait for another thread's search, because its own stack would
+ * then lack Python frames. */
 extern _Atomic uint32_t python_wanted __attribute__((visibility("hidden")));
 extern _Atomic uint32_t python_looked __attribute__((visibility("hidden")));
 
-/* Modules came or went: there may be an interpreter now. */
+/* Requests a new search, because modules were loaded or closed. */
 static inline void python_want(void)
 {
 	atomic_fetch_add_explicit(&python_wanted, 1, memory_order_relaxed);
 }
 
-/* Some module is about to go: it may be the interpreter. */
+/* Stops reading Python frames until the next search, because a module is about to be closed and may
+ * be the interpreter. */
 static inline void python_forget(void)
 {
 	atomic_store_explicit(&python_now, NULL, memory_order_release);
@@ -79,12 +83,13 @@ static inline bool python_is_due(void)
 	       atomic_load_explicit(&python_looked, memory_order_relaxed);
 }
 
-/* Looks for an interpreter in this process, if that is due. Asks the loader. */
+/* Searches this process for an interpreter. The caller checks python_is_due() first. Calls the
+ * loader. */
 void python_look(struct recorder *recorder);
 
 struct python_frame {
-	uintptr_t code; /* the code object; | 1: an entry, see LEDGER_PYTHON_ENTRY */
-	uintptr_t at;   /* instruction, as the frame has it */
+	uintptr_t code; /* address of the code object; bit 0 set: see LEDGER_PYTHON_ENTRY */
+	uintptr_t at;   /* the instruction, in the form that the frame stores */
 };
 struct python_chain {
 	unsigned int frames;
@@ -92,16 +97,17 @@ struct python_chain {
 	struct python_frame frame[LEDGER_FRAMES_MAX];
 };
 
-/* The DEPTH innermost frames of the calling thread. */
+/* Stores the DEPTH innermost Python frames of the calling thread in RET. */
 void python_read(const struct python *python, unsigned int depth, struct python_chain *ret);
 
-/* Where on the thread's own stack the calls of the evaluation loop that ran those frames keep
- * something, innermost first: it tells which native frames they are. RET has room for
- * LEDGER_FRAMES_MAX; returns how many, 0 where that is not known (before 3.11). */
+/* Stores one address in RET for each call of CPython's evaluation loop that runs the DEPTH
+ * innermost Python frames, innermost first. Each address is that of a local variable of the call,
+ * so it identifies the call's native frame. RET has room for LEDGER_FRAMES_MAX. Returns the number
+ * of addresses, or 0 if they are not known (before 3.11). */
 unsigned int python_calls(unsigned int depth, uintptr_t *ret);
 
-/* A number for them, which other frames don't have; 0: there are none. What is hashed is in
- * python.c. */
+/* Returns a hash of the DEPTH innermost Python frames of the calling thread, or 0 if there are
+ * none. See "chain keys" in python.c for what is hashed and when two chains get the same key. */
 uint64_t python_key_of(const struct python *python, unsigned int depth);
 
 static inline uint64_t python_key(unsigned int depth)
@@ -111,11 +117,12 @@ static inline uint64_t python_key(unsigned int depth)
 	return __builtin_expect(python != NULL, 0) ? python_key_of(python, depth) : 0;
 }
 
-/* Tells a code object from one that is or was at the same address. */
+/* Returns a number that differs between code objects that are at the same address at different
+ * times. */
 uint64_t python_identity(const struct python *python, uintptr_t code);
 
-/* Looks at an address before it is followed: CPython's objects and frames are aligned, and lie
- * where a program's memory does. */
+/* Returns true if ADDRESS can be that of a CPython object or frame: it is aligned and in the user
+ * address range. Call this before dereferencing it. */
 static inline bool python_plausible(uintptr_t address)
 {
 	return address - 4096 < ((uintptr_t)1 << 47) - 8192 && (address & 7) == 0;
@@ -128,19 +135,22 @@ static inline uintptr_t python_word(uintptr_t at)
 
 /* ---- names (python_names.c) ---- */
 
-#define PYTHON_CODES_MAX (1u << 18) /* different functions that get a name in one ledger */
+#define PYTHON_CODES_MAX (1u << 18) /* different functions that one ledger can name */
 #define PYTHON_RECENT 1024
 
-/* What the present ledger has of Python; in the recorder. */
+/* Part of the recorder: the Python texts, code objects and chains that the current ledger has. */
 struct python_names {
 	struct lock lock;
-	struct ref_table texts, codes, chains; /* by content: each once in the ledger */
+	/* hash of the content to ref; each is once in the ledger */
+	struct ref_table texts, codes, chains;
 	unsigned int code_count;
-	struct { uint64_t key; uint32_t ref; } recent[PYTHON_RECENT]; /* code objects met before */
+	/* code objects that were looked up recently */
+	struct { uint64_t key; uint32_t ref; } recent[PYTHON_RECENT];
 	char text[LEDGER_STRING_MAX];
 };
 
-/* The ref of the calling thread's Python frames, up to DEPTH; 0: none, or no room. */
+/* Returns the ref of the DEPTH innermost Python frames of the calling thread. Writes them into the
+ * ledger if they are new. Returns 0 if there are none or the ledger is full. */
 uint32_t python_intern(struct recorder *recorder, unsigned int depth);
 
 #endif

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * From an instruction to its line: the three ways in which CPython wrote that down. Reads the
- * bytes of a table and nothing else, so that no function of CPython is called for it: theirs
- * may look at what another thread is just building for a debugger.
+ * Finds the line of an instruction in the three formats of line tables that CPython has used.
+ * Reads only the bytes of the table. Calls no function of CPython, because it may read data that
+ * another thread is building for a debugger.
  */
 #include "interpose/stack/python_lines.h"
 
-/* 3.9: pairs of how many bytes of code, and how many lines (signed) to go on. */
+/* 3.9: pairs of a number of bytes of code and a signed number of lines. Each pair advances both. */
 static int64_t line_of_lnotab(const uint8_t *table, size_t size, int first, int64_t wanted)
 {
 	int64_t address = 0;
-	int64_t line = first; /* what a table adds up to is nobody's promise */
+	int64_t line = first; /* 64 bits: the sum in a corrupt table may exceed an int */
 
 	for (size_t i = 0; i + 1 < size; i += 2) {
 		address += table[i];
@@ -21,8 +21,8 @@ static int64_t line_of_lnotab(const uint8_t *table, size_t size, int first, int6
 	return line;
 }
 
-/* 3.10: pairs of how many bytes of code this line has, and how far it is from the last one;
- * -128 is code of no line. */
+/* 3.10: pairs of a number of bytes of code and the signed distance of their line from the previous
+ * line. -128: the code has no line. */
 static int64_t line_of_lines(const uint8_t *table, size_t size, int first, int64_t wanted)
 {
 	int64_t end = 0;
@@ -40,17 +40,18 @@ static int64_t line_of_lines(const uint8_t *table, size_t size, int first, int64
 	return 0;
 }
 
-/* 3.11 on: entries that begin with a byte of which the highest bit is set: form in four bits,
- * number of code units less one in three. */
+/* 3.11 on: each entry begins with a byte whose highest bit is set. Four bits of it are the form,
+ * the lowest three are the number of code units minus one. */
 enum form {
-	FORM_ONE_LINE = 10, /* 10, 11, 12: so many lines on, less 10 */
+	FORM_ONE_LINE = 10, /* forms 10, 11 and 12 advance by 0, 1 and 2 lines */
 	FORM_NO_COLUMNS = 13,
 	FORM_LONG = 14,
 	FORM_NONE = 15,
 };
 #define UNIT_BYTES 2
 
-/* Six bits a byte, the seventh says that more follow; the lowest bit of the number is its sign. */
+/* Reads a number of six bits per byte. The seventh bit is set if another byte follows. The lowest
+ * bit of the number is its sign. */
 static int signed_number(const uint8_t *table, size_t size, size_t at)
 {
 	uint32_t value = 0;
@@ -72,7 +73,7 @@ static int64_t line_of_locations(const uint8_t *table, size_t size, int first, i
 		int form = table[i] >> 3 & 15;
 
 		if (!(table[i] & 0x80))
-			continue; /* the rest of an entry */
+			continue; /* a later byte of an entry */
 		end += ((table[i] & 7) + 1) * UNIT_BYTES;
 		if (form == FORM_NO_COLUMNS || form == FORM_LONG)
 			line += signed_number(table, size, i + 1);

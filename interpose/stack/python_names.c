@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Python frames in the ledger: functions by name and file, chains of them by function and line.
- * All is taken over at first sight, since a code object may be gone at the next moment, and kept
- * by content: code that is made again and again is there once.
+ * Writes Python frames into the ledger: functions by name and file, chains of frames by function
+ * and line. Copies everything when a frame is first seen, because its code object may be freed at
+ * any time. Compares by content, so code that is created repeatedly is written once.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "interpose/stack/python_lines.h"
 #include "interpose/recorder/recorder.h"
 
-#define TABLE_BYTES_MAX (16u << 20) /* of a line table that is believed */
+#define TABLE_BYTES_MAX (16u << 20) /* larger line tables are rejected */
 #define MIX 0x9e3779b97f4a7c15u
 
 static uint64_t hash_of(const void *bytes, size_t size, uint64_t hash)
@@ -30,7 +30,8 @@ static uint64_t hash_of(const void *bytes, size_t size, uint64_t hash)
 	return hash ^ hash >> 32;
 }
 
-/* Without memory it will be written a second time, which readers merge. */
+/* Adds REF to TABLE. If memory runs out, the record is written again later; readers merge the
+ * copies. */
 static void remember(struct arena *arena, struct ref_table *table, uint64_t hash, uint32_t ref)
 {
 	if (ref)
@@ -41,7 +42,8 @@ static void remember(struct arena *arena, struct ref_table *table, uint64_t hash
 
 static size_t put_utf8(char *to, uint32_t letter, bool is_path)
 {
-	/* Bytes of a file's name that were no UTF-8 travel as these; they become what they were. */
+	/* Python stores bytes of a path that are not UTF-8 as U+DC80 to U+DCFF. Write the original
+	 * byte. */
 	if (is_path && letter >= 0xdc80 && letter <= 0xdcff) {
 		to[0] = (char)(letter - 0xdc00);
 		return 1;
@@ -76,7 +78,8 @@ static uint32_t letter_at(const void *letters, unsigned int width, uint64_t i)
 	     : width == 2 ? ((const uint16_t *)letters)[i] : ((const uint32_t *)letters)[i];
 }
 
-/* The string at TEXT as UTF-8 in RET (LEDGER_STRING_MAX bytes); its length, 0 if it is none. */
+/* Stores the string at TEXT as UTF-8 in RET (LEDGER_STRING_MAX bytes). Returns its length, or 0 if
+ * TEXT is not a string. */
 static size_t decode(const struct python *python, uintptr_t text, bool is_path, char *ret)
 {
 	uint64_t letters;
@@ -151,7 +154,8 @@ static uint32_t intern_code(struct recorder *recorder, const struct python *pyth
 	return ref;
 }
 
-/* The same, at the cost of a few loads where it was met lately. */
+/* Like intern_code(), but first looks in the table of recent code objects, which costs only a few
+ * loads. */
 static uint32_t code_ref(struct recorder *recorder, const struct python *python, uintptr_t code)
 {
 	struct python_names *names = recorder->python;

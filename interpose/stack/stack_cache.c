@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Fills the cache: learns by a slow walk which words of the stack the unwinding depends on, and
+ * Fills the cache. Finds by a slow walk which words of the stack the unwinding depends on, and
  * chooses the line that a new stack replaces.
  */
 #include "interpose/stack/stack_cache.h"
@@ -28,9 +28,10 @@ static bool note_word(struct stack_cache_line *line, const void *at, uint64_t va
 	return true;
 }
 
-/* Notes the word that register REG of the cursor's frame came from, if it came from the stack above
- * the caller and is not the word noted last: a register may pass through frames unchanged.
- * *RET_OWN: the register is still the caller's own. */
+/* Adds the stack word from which register REG of the cursor's frame was restored. Skips a word that
+ * is not above the caller or was the last one added, because a register may pass through frames
+ * unchanged. Sets *RET_OWN if the register still has the caller's own value. Returns false if the
+ * stack cannot be cached. */
 static bool note_register(struct stack_cache_line *line, unw_cursor_t *cursor, int reg,
 			  const void **last, bool *ret_own)
 {
@@ -51,8 +52,8 @@ static bool note_register(struct stack_cache_line *line, unw_cursor_t *cursor, i
 	return *(const uint64_t *)at == value && note_word(line, at, value);
 }
 
-/* Notes what the cursor's frame adds: its return address and, if its own address may depend on it,
- * its frame pointer. */
+/* Adds the words that the cursor's frame depends on: its return address and, if needed, its saved
+ * frame pointer. */
 static bool note_frame(struct stack_cache_line *line, unw_cursor_t *cursor, enum frame_sort sort,
 		       const void *last[2])
 {
@@ -68,7 +69,8 @@ static bool note_frame(struct stack_cache_line *line, unw_cursor_t *cursor, enum
 	return true;
 }
 
-/* Walks the frames that CAPTURE has, slowly and exactly. */
+/* Finds the words that the unwinding of CAPTURE depends on, by a slow walk without libunwind's
+ * cache. Returns false if a frame is not plain. */
 static bool learn_words(struct stack_cache_line *line, const struct capture *capture)
 {
 	const struct unwinder *unwind = unwinder_get();
@@ -98,7 +100,7 @@ static bool learn_words(struct stack_cache_line *line, const struct capture *cap
 
 #else
 
-/* There is no caller to compare with on this architecture, see CALLER. */
+/* CALLER is NULL on this architecture, so nothing can be compared. */
 static bool learn_words(struct stack_cache_line *line, const struct capture *capture)
 {
 	(void)line, (void)capture;
@@ -107,8 +109,8 @@ static bool learn_words(struct stack_cache_line *line, const struct capture *cap
 
 #endif
 
-/* Learning costs about ten microseconds, so only a stack that comes back is learned: the second
- * time, then the 16th, the 256th and so on. */
+/* Returns true if learn_words() should run now. It costs about ten microseconds. So it runs only
+ * for a stack that comes back: at its second miss, the 16th, the 256th and every 4096th. */
 static bool worth_learning(struct stack_cache_line *line)
 {
 	uint32_t misses = ++line->misses;
@@ -116,8 +118,9 @@ static bool worth_learning(struct stack_cache_line *line)
 	return misses == 2 || misses == 16 || misses == 256 || (misses & 0xfff) == 0;
 }
 
-/* Returns the line at the clock hand, or NULL if it is new or was found since the hand passed. So a
- * loop that goes through more stacks than there are lines keeps as many. */
+/* Returns the line at the clock hand, or NULL if that line was added or found since the hand last
+ * passed. So a loop over more stacks than a set has lines still finds as many stacks as there are
+ * lines. */
 static struct stack_cache_line *replaceable_line(struct stack_cache_set *set)
 {
 	struct stack_cache_line *line = &set->line[set->clock_hand++ % STACK_CACHE_LINES];
@@ -127,7 +130,7 @@ static struct stack_cache_line *replaceable_line(struct stack_cache_set *set)
 	return recent ? NULL : line;
 }
 
-/* Returns the line for REF, or NULL if none may be replaced now. */
+/* Returns the line for REF, or NULL if no line may be replaced now. */
 static struct stack_cache_line *line_for(struct stack_cache_set *set, const struct caller *caller,
 					 uint64_t python, uint32_t ref)
 {

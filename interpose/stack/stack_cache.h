@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * The stacks that a thread had recently: a set-associative cache with CLOCK replacement. Finding a
- * stack in it costs a few comparisons instead of unwinding.
+ * The stacks that a thread had recently: a set-associative cache with CLOCK replacement. A hit
+ * costs a few comparisons instead of unwinding.
  *
  * Programs allocate in loops: the same wrapper is called from the same frames again and again. If
- * every frame is plain (eh_frame.h), unwinding depends only on the stack pointer, the frame pointer
- * and some words of the stack: the return addresses, and the saved frame pointers of frames whose
- * address depends on theirs. If all of these are unchanged, so is the result. They are compared
- * from the innermost frame outwards. While all words so far agree, the next one lies where
- * unwinding itself would read, so reading it is safe. Other frames cannot be cached: what looks
- * like their return address may be left over from an earlier call.
+ * every frame is plain (eh_frame.h), unwinding depends only on the stack pointer, the frame
+ * pointer and some words of the stack. These words are the return addresses, and the saved frame
+ * pointers of frames whose address depends on them. If all of these are unchanged, so is the
+ * result. They are compared from the innermost frame outwards. While all words so far are equal,
+ * the next word lies where unwinding itself would read, so reading it is safe. Stacks with other
+ * frames cannot be cached: the word that looks like a return address may be left over from an
+ * earlier call.
  *
- * The native stack says little about Python: since 3.11 one frame of the evaluation loop runs many
- * frames of Python. So the key of those (python.h) is a part of what is compared.
+ * Native frames alone do not identify Python frames: since 3.11 one frame of the evaluation loop
+ * runs many Python frames. So the key of the Python frames (python.h) is compared too.
  */
 #ifndef GPULEAK_STACK_CACHE_H
 #define GPULEAK_STACK_CACHE_H
@@ -25,44 +26,44 @@
 
 struct capture;
 
-/* A word of the stack above the caller. Of its value only the lower half is kept: it differs for
- * two addresses that are less than 4 GiB apart. */
+/* A word of the stack above the caller. Only the lower half of its value is stored, which is
+ * different for two addresses less than 4 GiB apart. */
 struct stack_word {
-	uint32_t above; /* the caller, in words */
+	uint32_t above; /* distance from struct caller, in words */
 	uint32_t value;
 };
 
-/* A stack that the thread had before, and how to recognize it: it is the same if these words of the
- * thread's stack, all that its unwinding depends on, still have the same values. One cache line:
- * every line that gpuleak reads evicts one of the application's. */
+/* A stack that the thread had before, and the words of the thread's stack that its unwinding
+ * depends on. If these words still have the same values, the stack is the same. It fills one cache
+ * line, because every line that gpuleak reads evicts one of the application's. */
 struct stack_cache_line {
 	uint64_t pc;
 	const struct caller *at;
 	uint64_t frame_pointer; /* compared if by_pointer */
-	uint64_t python; /* key of the frames of Python that ran, see python.h */
+	uint64_t python; /* key of the Python frames, see python_key() */
 	uint32_t ref;
 	uint32_t epoch;
-	uint16_t words; /* 0: not learned */
+	uint16_t words; /* 0: the words to compare are not known yet */
 	uint16_t room;
 	bool by_pointer;
-	bool recent; /* new, or found since the clock hand passed */
-	uint32_t misses; /* how often it was not recognized */
+	bool recent; /* added or found since the clock hand passed */
+	uint32_t misses; /* how often the stack was unwound although it has a line */
 	struct stack_word *word;
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct stack_cache_line) == 64, "a cache line");
 
-/* One caller at one place of the stack can have many different stacks above it: a set holds as many
- * as it has lines. */
-#define STACK_CACHE_SETS 64 /* a bit each in a word */
+/* One caller at one stack address can have many different stacks above it. A set holds up to
+ * STACK_CACHE_LINES of them. */
+#define STACK_CACHE_SETS 64 /* one bit each in `used` */
 #define STACK_CACHE_LINES 16
 struct stack_cache_set {
 	struct stack_cache_line line[STACK_CACHE_LINES];
-	unsigned int clock_hand; /* the line that is looked at next for replacement */
+	unsigned int clock_hand; /* the line that is checked next for replacement */
 };
 
-/* The remembered stacks of one thread. */
+/* The cached stacks of one thread. */
 struct stack_cache {
-	uint64_t used; /* a bit for each set that has something */
+	uint64_t used; /* a bit for each set that is not empty */
 	struct stack_cache_set set[STACK_CACHE_SETS];
 };
 
@@ -97,7 +98,7 @@ static inline bool stack_cache_line_matches(const struct stack_cache_line *line,
 }
 
 /* Returns the ref of the calling thread's stack above CALLER, or 0 if the cache does not have it.
- * EPOCH is that of the modules. */
+ * EPOCH is the current epoch of the module table. */
 static inline uint32_t stack_cache_find(struct stack_cache *cache, const struct caller *caller,
 					uint64_t python, uint32_t epoch)
 {
@@ -113,13 +114,14 @@ static inline uint32_t stack_cache_find(struct stack_cache *cache, const struct 
 	return 0;
 }
 
-/* CAPTURE, whose ref is REF, is the stack above CALLER: adds it to the calling thread's cache,
- * which is STRIPE's. Learns how to recognize it only when it comes back. */
+/* Locking: the caller holds STRIPE's lock. Adds CAPTURE, the stack above CALLER, to the calling
+ * thread's cache, which is STRIPE's. REF is the ref of the stack. The words to compare are found
+ * only when the same stack is added again. */
 void stack_cache_add(struct recorder *recorder, struct stripe *stripe, const struct caller *caller,
 		     uint64_t python, const struct capture *capture, uint32_t ref);
 
-/* A thread begins to use STRIPE: gives it STRIPE's cache of stacks, without those of the thread
- * that used it before. */
+/* Assigns STRIPE its cache of stacks and empties the cache. Called when a thread begins to use
+ * STRIPE. */
 void stack_join(struct recorder *recorder, struct stripe *stripe);
 
 #endif

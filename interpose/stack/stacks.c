@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds the calling thread's stack in its cache, or else captures, interns and caches it, on a
- * stack of gpuleak's own. Must not be entered with a lock held except the thread's own.
+ * Looks the calling thread's stack up in the thread's cache. If it is not there, captures, interns
+ * and caches it; this work runs on a stack of gpuleak's own.
+ *
+ * Locking: the caller holds no lock except the calling thread's own.
  */
 #include "interpose/stack/stacks.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The stack of the calling thread as a number in the ledger.
+ * Returns the calling thread's stack as a ref into the ledger.
  */
 #ifndef GPULEAK_STACKS_H
 #define GPULEAK_STACKS_H
@@ -11,8 +11,9 @@
 struct recorder;
 struct stripe;
 
-/* What a wrapper's caller looks like from inside the wrapper: its frame pointer and the
- * return address, as the ABI lays them down. NULL where it is not known. */
+/* The frame pointer and return address that a wrapper has stored on entry, in the order that the
+ * ABI prescribes. CALLER, used in a wrapper, is the address of this pair, or NULL on architectures
+ * without this layout. */
 struct caller {
 	uint64_t frame_pointer;
 	uint64_t pc;
@@ -23,8 +24,9 @@ struct caller {
 #define CALLER ((const struct caller *)NULL)
 #endif
 
-/* The ref of the calling thread's stack in the ledger; 0 if there is no room or none is
- * recorded. STRIPE is the calling thread's, locked; CALLER of the wrapper, or NULL. */
+/* Locking: the caller holds the lock of STRIPE, the calling thread's state. Returns the ref of the
+ * calling thread's stack, or 0 if the ledger is full or stacks are not recorded. CALLER is the
+ * value of the macro in the wrapper that the application called, or NULL. */
 uint32_t stack_here(struct recorder *recorder, struct stripe *stripe, const struct caller *caller);
 
 #endif

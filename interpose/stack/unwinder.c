@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds libunwind and tames it. libunwind tests whether memory can be read by writing it
- * into a pipe whose descriptors it keeps. An application that closes all descriptors and
- * opens its own files would get those bytes in its files. So libunwind's own references to
- * write, read, pipe2 and syscall are led to functions here that test without a descriptor.
- * Owns the handle; must not change anybody else's references.
+ * Loads libunwind and redirects some of its calls. libunwind tests whether memory is readable by
+ * writing it into a pipe whose descriptors it never closes. If the application closes all
+ * descriptors and opens its own files, those bytes would go into its files. So libunwind's
+ * references to write, read, pipe2 and syscall are redirected to functions here that test memory
+ * without a descriptor. Owns the handle. Must not change the references of any other library.
  */
 #include "interpose/stack/unwinder.h"
 
@@ -37,12 +37,13 @@
 static struct unwinder unwinder; /* written once, before `ready` */
 static int ready;
 static bool tamed;
-static struct lock write_lock; /* of these three; never held over the loader */
+/* protects the three variables above; never held across a call of the loader */
+static struct lock write_lock;
 
-/* ---- what libunwind calls instead ---- */
+/* ---- replacements for functions that libunwind calls ---- */
 
-/* The kernel copies the set before it looks at the first argument, which is nonsense: so
- * this answers EFAULT or EINVAL and changes nothing, under any seccomp filter. */
+/* The kernel copies the signal set before it checks the first argument, which is invalid. So the
+ * call fails with EFAULT or EINVAL and changes nothing, under any seccomp filter. */
 bool unwinder_can_read(const void *address)
 {
 	return syscall(SYS_rt_sigprocmask, -1, address, NULL, 8) == 0 || errno != EFAULT;
@@ -55,15 +56,16 @@ static ssize_t test_memory(const void *address)
 
 static ssize_t instead_of_write(int fd, const void *bytes, size_t count)
 {
-	(void)fd, (void)count; /* it writes for no other purpose */
+	(void)fd, (void)count; /* libunwind calls write() only to test memory */
 	return test_memory(bytes);
 }
 
-/* Numbers that no descriptor ever has: what else is done with them fails and harms nobody. */
+/* Numbers that no open descriptor has. Any other use of them fails and does no harm. */
 #define READ_END INT_MAX
 #define WRITE_END (INT_MAX - 1)
 
-/* It empties its pipe before each test, and opens another one if that fails: two calls more. */
+/* libunwind drains its pipe before each test. EAGAIN means that the pipe is empty; with any other
+ * error libunwind would open a new pipe, which costs two more calls. */
 static ssize_t instead_of_read(int fd, void *bytes, size_t size)
 {
 	if (fd != READ_END)
@@ -75,13 +77,14 @@ static ssize_t instead_of_read(int fd, void *bytes, size_t size)
 static int instead_of_pipe2(int fds[2], int flags)
 {
 	(void)flags;
-	/* Threads may come here at once, for libunwind keeps one pair for all of them. */
+	/* Several threads may run this at once, because libunwind has one pair of descriptors for
+	 * all of them. */
 	__atomic_store_n(&fds[0], READ_END, __ATOMIC_RELAXED);
 	__atomic_store_n(&fds[1], WRITE_END, __ATOMIC_RELAXED);
 	return 0;
 }
 
-/* Newer versions write by way of it. */
+/* Newer versions of libunwind call write through syscall(). */
 static long instead_of_syscall(long number, ...)
 {
 	long a[6];
@@ -96,7 +99,7 @@ static long instead_of_syscall(long number, ...)
 	return syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-/* ---- leading its references there ---- */
+/* ---- redirecting libunwind's references ---- */
 
 struct tables {
 	const char *strings;
@@ -109,7 +112,7 @@ static void read_dynamic(const struct link_map *map, struct tables *ret)
 {
 	memset(ret, 0, sizeof(*ret));
 	for (const ElfW(Dyn) *d = map->l_ld; d->d_tag != DT_NULL; d++) {
-		switch (d->d_tag) { /* the loader has made these addresses already */
+		switch (d->d_tag) { /* the loader has already relocated these addresses */
 		case DT_STRTAB: ret->strings = (const char *)d->d_un.d_ptr; break;
 		case DT_SYMTAB: ret->symbols = (const ElfW(Sym) *)d->d_un.d_ptr; break;
 		case DT_JMPREL: ret->rela[0] = (const ElfW(Rela) *)d->d_un.d_ptr; break;
@@ -126,7 +129,7 @@ static void set_slot(void **slot, void *function)
 	void *page = (void *)((uintptr_t)slot & ~(page_bytes - 1));
 	bool writable = mprotect(page, page_bytes, PROT_READ | PROT_WRITE) == 0;
 
-	if (writable) /* it stays so: whether it was before is not known */
+	if (writable) /* the page stays writable: its previous protection is not known */
 		__atomic_store_n(slot, function, __ATOMIC_RELEASE);
 }
 
@@ -143,10 +146,10 @@ static void *instead_of(const char *name)
 	return NULL;
 }
 
-/* With the lock: one thread does it for all. */
+/* Locking: the caller holds write_lock. Redirects libunwind's references, once per process. */
 static void tame(void *library)
 {
-	const struct link_map *map = library; /* what a handle is in glibc */
+	const struct link_map *map = library; /* a handle is a link_map in glibc */
 	struct tables tables;
 
 	if (tamed)
@@ -170,8 +173,8 @@ static void tame(void *library)
 	}
 }
 
-/* libunwind sets itself up in its first walk, and guards that by a flag that other threads read
- * without the lock. */
+/* Makes libunwind initialize itself, which it does in its first walk. Threads check libunwind's
+ * flag for this without its lock, so this runs before other threads can walk. */
 static void set_up(const struct unwinder *unwind)
 {
 	unw_tdep_context_t context;
@@ -205,7 +208,7 @@ static int find(struct unwinder *ret)
 	return ret->backtrace ? 0 : -ENOENT;
 }
 
-/* Two threads may both look for it. */
+/* Two threads may search for libunwind at the same time; the first to finish stores its result. */
 int unwinder_load(void)
 {
 	struct unwinder found = { 0 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * libunwind, loaded at the first GPU call and kept from doing harm (unwinder.c says how).
+ * Loads libunwind at the first GPU call, and prevents its writes to file descriptors (see
+ * unwinder.c).
  */
 #ifndef GPULEAK_UNWINDER_H
 #define GPULEAK_UNWINDER_H
@@ -20,14 +21,14 @@ struct unwinder {
 	int (*get_reg)(unw_cursor_t *cursor, int reg, unw_word_t *value);
 	int (*get_save_loc)(unw_cursor_t *cursor, int reg, unw_save_loc_t *loc);
 	int (*is_signal_frame)(unw_cursor_t *cursor);
-	bool can_walk; /* all but the first three were found */
+	bool can_walk; /* all functions after local_addr_space were found */
 };
 
-/* Loads it; 0 or -ENOENT. Asks the loader: not with a lock of ours. Once it succeeded it
- * costs one load. */
+/* Locking: the caller holds no lock of gpuleak, because this calls the loader. Loads libunwind.
+ * Returns 0 or -ENOENT. After success, later calls cost one load instruction. */
 int unwinder_load(void);
 
-/* The loaded one, or NULL. */
+/* Returns the loaded libunwind, or NULL. */
 const struct unwinder *unwinder_get(void);
 
 /* Returns true if the 8 bytes at ADDRESS can be read. May change errno. */
