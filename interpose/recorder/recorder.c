@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lets threads in, one call at a time each, keeps the recorder apart from forked children, and
- * stops recording when a thread left gpuleak's code in the middle of its work. process/start.c
- * makes the recorder.
+ * Starts and ends the recording of a call, for one call per thread at a time. Gives a forked child
+ * an empty recorder page. Stops recording if a thread left gpuleak's code in the middle of its
+ * work. process/start.c creates the recorder.
  */
 #include "interpose/recorder/recorder.h"
 
@@ -21,7 +21,8 @@ __thread struct thread thread_self;
 
 struct recorder_page *recorder_page READ_BY_ALL;
 #define STOPPED_NAPS 7u
-static struct recorder_page fallback_page; /* if a page can't be had: then atfork wipes */
+/* used if no page can be mapped; then an atfork handler clears it */
+static struct recorder_page fallback_page;
 
 static void wipe_after_fork(void)
 {
@@ -44,7 +45,7 @@ void recorder_make_page(void)
 
 int recorder_failure(void)
 {
-	/* A vfork child runs in its parent's memory. */
+	/* A vfork child runs in its parent's memory, so the process ID is compared. */
 	return recorder_page && recorder_page->failed_pid == getpid() ? recorder_page->impossible
 								      : 0;
 }
@@ -60,7 +61,7 @@ bool recorder_was_left(uintptr_t then, uintptr_t now)
 		return false;
 	if (sigaltstack(NULL, &other) < 0)
 		return false;
-	/* A signal handler on a stack of its own interrupts what runs on the other one. */
+	/* If the signal handler has its own stack, it may interrupt code on the other stack. */
 	then_on_it = !(other.ss_flags & SS_DISABLE) &&
 		     then - (uintptr_t)other.ss_sp < other.ss_size;
 	now_on_it = other.ss_flags & SS_ONSTACK;
@@ -77,7 +78,8 @@ void recorder_stop(void)
 		return;
 	__atomic_store_n(&recorder_page->stopped, recorder, __ATOMIC_RELEASE);
 	ledger_trouble(recorder->header, LEDGER_TROUBLE_ABANDONED, 1);
-	/* Who waits for a lock of the thread that left waits a tenth of a second from here on. */
+	/* From now on threads wait at most a tenth of a second for a lock, because the thread that
+	 * left may hold it. */
 	__atomic_store_n(&lock_patience_naps, STOPPED_NAPS, __ATOMIC_RELAXED);
 }
 
@@ -95,7 +97,8 @@ void recorder_missed(void)
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_ABANDONED, 1);
 }
 
-/* This thread was inside gpuleak, and is not any more. */
+/* Clears the calling thread's state after it left gpuleak's code by longjmp, an exception or
+ * cancellation. */
 static void recorder_left(void)
 {
 	recorder_stop();

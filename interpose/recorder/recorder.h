@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * All that a recording process keeps, and the way in: enter, do, leave. One recorder per
- * process image, made at the first GPU call; a forked child finds none and makes its own.
- * Everything below may be called by any thread; nothing here may be called from a lookup.
+ * The state of a recording process, and how a thread enters and leaves it. There is one recorder
+ * per process image, created at the first GPU call. A forked child creates its own.
+ *
+ * Safe in any thread. Nothing here may be called during a dlsym() lookup.
  */
 #ifndef GPULEAK_RECORDER_H
 #define GPULEAK_RECORDER_H
@@ -15,11 +16,11 @@
 #include "interpose/dispatch/hooks.h"
 #include "ledger/writer.h"
 
-/* What a process keeps. The state of the floors above is behind pointers, so that this header
- * needs none of theirs. process/start.c maps all of it in one piece and sets the pointers before
- * any thread can see the recorder. They do not change after that. */
+/* The state of a process. The state of higher layers is behind pointers, so this header does not
+ * include theirs. process/start.c maps everything in one piece and sets the pointers before any
+ * thread can see the recorder. The pointers do not change after that. */
 struct recorder {
-	uint32_t generation; /* of the process: goes up with every fork that records */
+	uint32_t generation; /* number of the recorder; increases with every fork that records */
 	int pid;
 	unsigned int stack_depth;
 	struct ledger_header *header;
@@ -46,84 +47,90 @@ struct recorder {
 	struct limits *limits;
 	struct steps *steps;
 	struct report_state *report;
-	struct cl_pool *cl_pool; /* NULL: no context was made, or no pool is wanted */
-	_Atomic uint64_t devices_met; /* a bit each, see driver_growth.c */
+	struct cl_pool *cl_pool; /* NULL: no OpenCL context exists yet, or the pool is off */
+	_Atomic uint64_t devices_met; /* a bit for each device, see driver_growth.c */
 	uint32_t errors_retracted;
 };
 
-/* Of a thread's call under way: bytes that it may take and that no block has yet (limit.c). */
+/* Bytes reserved under a limit for the thread's current call, until a block records them
+ * (limit.c). */
 struct limits_due {
 	uint64_t bytes;
 	enum api api;
 	int device;
 };
 
-/* The last release of a watched block (see site.watched) that a thread has under way. A driver
- * mostly calls back inside it: then the table's entry is known, and so is the outcome. */
+/* A thread's release of the last reference to a watched block (see site.watched), while the driver
+ * runs it. The driver mostly calls gpuleak's destructor callback during the release. Then the
+ * block's table entry and the outcome are known. */
 struct releasing {
 	struct entry *entry; /* see entry_is() */
 	const struct ledger_block *block;
 	uint64_t watched;
-	bool gone; /* the driver has called back */
+	bool gone; /* the driver called the destructor callback */
 };
 
-/* What a thread keeps; all zero until its first GPU call in this recorder. */
+/* The state of a thread. All zero until the thread's first GPU call in this recorder. */
 struct thread {
 	uint32_t generation;
-	/* Not 0: inside gpuleak, entered with this stack pointer. A signal handler's call is passed
-	 * on unrecorded meanwhile. */
+	/* Stack pointer at which the thread entered gpuleak, or 0 if it is outside. While it is
+	 * inside, a GPU call by a signal handler goes to the driver unrecorded. */
 	uintptr_t busy;
-	int saved_errno; /* of the application, while busy */
+	int saved_errno; /* the application's errno, while busy */
 	int *errno_at;
 	struct stripe *stripe;
-	uint64_t context; /* CUDA: last current context seen, who owns its memory, its device */
+	/* CUDA: the current context that was seen last, the owner of its memory, its device */
+	uint64_t context;
 	uint64_t owner;
 	uint32_t context_epoch;
 	int device;
 	uint64_t staying; /* see recorder_stay() */
 	struct recorder *stayed_in;
-	struct standing *standing; /* of the pooled block that the call under way is about */
-	uint64_t now_ns; /* when the free under way began */
-	struct pool *pool; /* its context that was met last, and the cache of a space of it */
+	struct standing *standing; /* the block hint of the pooled block in the current call */
+	uint64_t now_ns; /* start time of the current free */
+	/* the pool, context and space that the thread used last, and its cache for that space */
+	struct pool *pool;
 	struct pool_context *pool_context;
 	struct pool_space *pool_space;
 	struct pool_cache *pool_cache;
-	void *pooled; /* the driver's function behind the pooled call under way */
-	uint64_t nested; /* address just recorded by a call inside the present one */
-	uintptr_t call_frame; /* of the outermost driver's call under way: its wrapper's; or 0 */
-	uintptr_t call_return; /* and return address */
-	struct ledger_block *call_block; /* that it frees, out of the table; or NULL */
+	void *pooled; /* the driver's function for the current pooled call */
+	uint64_t nested; /* address that a nested call just recorded inside the current call */
+	/* frame address of the wrapper in the outermost current driver call, or 0 */
+	uintptr_t call_frame;
+	uintptr_t call_return; /* return address of that wrapper */
+	/* block that this call frees, already removed from the table; or NULL */
+	struct ledger_block *call_block;
 	uint64_t call_key;
 	struct limits_due due;
-	uint32_t thread;  /* the kernel's number */
+	uint32_t thread;  /* thread ID of the operating system */
 	uint32_t ignored; /* LEDGER_BLOCK_IGNORED between gpuleak_ignore_begin() and _end() */
-	unsigned int ignoring; /* how many of them are open */
+	unsigned int ignoring; /* number of gpuleak_ignore_begin() calls without _end() */
 	struct releasing releasing;
 };
 extern __thread struct thread thread_self
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* In a page that a fork wipes: a child, however it came about, finds zeros and starts
- * afresh, with locks that nobody holds. */
+/* Lies in a page that a fork wipes (MADV_WIPEONFORK). A child finds zeros and free locks, and
+ * starts anew. */
 struct recorder_page {
 	struct recorder *recorder;
 	struct recorder *stopped; /* see recorder_stop() */
 	struct lock making;
-	int impossible; /* why nothing can be recorded: an errno; 0 otherwise */
-	int failed_pid; /* the process that found that out */
+	int impossible; /* errno that explains why nothing can be recorded; 0 otherwise */
+	int failed_pid; /* the process in which recording failed */
 };
 extern struct recorder_page *recorder_page __attribute__((visibility("hidden")));
 
-/* Makes that page if there is none. For process_start(). */
+/* Maps that page if there is none. Called by process_start(). */
 void recorder_make_page(void);
 
-/* The present recorder, or NULL: none yet, or recording is impossible. */
+/* Returns the current recorder, or NULL if there is none yet or recording is impossible. */
 static inline struct recorder *recorder_now(void)
 {
 	return recorder_page ? __atomic_load_n(&recorder_page->recorder, __ATOMIC_ACQUIRE) : NULL;
 }
 
-/* The same, or the one that stopped: for what is reported at the end. */
+/* Returns the current recorder, or the one that stopped. Used for reports at process exit. */
 static inline struct recorder *recorder_last(void)
 {
 	struct recorder *recorder = recorder_now();
@@ -133,15 +140,17 @@ static inline struct recorder *recorder_last(void)
 		       : __atomic_load_n(&recorder_page->stopped, __ATOMIC_ACQUIRE);
 }
 
-/* A thread left gpuleak in the middle of its work: by a signal handler's longjmp, an exception or
- * cancellation. What it was at may be half done, and it may hold a lock. So nothing is recorded
- * any more in this process; calls pass, and are counted. */
+/* Stops recording in this process permanently. Called if a thread left gpuleak in the middle of its
+ * work: by a signal handler's longjmp, an exception or cancellation. Its update may be incomplete,
+ * and it may hold a lock. Later calls go to the driver and are counted. */
 void recorder_stop(void);
-/* An allocation or a free is not recorded for that reason, if it is. */
+/* Counts an allocation or a free that is not recorded because recording stopped. Does nothing if
+ * recording did not stop. */
 COLD void recorder_missed(void);
 
-/* Returns true if a function that ran at stack pointer THEN has been left, as the caller runs at
- * NOW. If not, that is not known: NOW lies deeper on the same stack, or on another one. */
+/* Returns true if a function that ran at stack pointer THEN has certainly been left. NOW is the
+ * current stack pointer. Returns false if it may still run: NOW lies deeper on the same stack, or
+ * on another stack. */
 COLD bool recorder_was_left(uintptr_t then, uintptr_t now);
 
 static HOT uintptr_t recorder_stack_pointer(void)
@@ -158,9 +167,10 @@ static HOT uintptr_t recorder_stack_pointer(void)
 
 COLD struct recorder *recorder_enter_slowly(void);
 
-/* The present recorder, made if need be, with this thread joined and marked busy; NULL if
- * the call can't be recorded. Every non-NULL result is given back to recorder_leave(). (By
- * name, not by a pointer: gcc 12's -fsanitize=undefined takes that one, inlined, for NULL.) */
+/* Returns the current recorder, and marks the calling thread as inside gpuleak. Creates the
+ * recorder and the thread's state if needed. Returns NULL if the call cannot be recorded. Every
+ * non-NULL result needs a recorder_leave(). (Accesses thread_self by name, because gcc 12 with
+ * -fsanitize=undefined treats an inlined pointer to it as NULL.) */
 static HOT struct recorder *recorder_enter(void)
 {
 	struct recorder *recorder = recorder_now();
@@ -180,9 +190,9 @@ static HOT void recorder_leave(void)
 	thread_self.busy = 0;
 }
 
-/* In place of recorder_leave(), by a step of a call on the block at ADDRESS whose next step goes
- * on by recorder_resume(). Nothing in between enters, but for a signal handler: it finds the
- * thread busy, and its own blocks at other addresses. */
+/* Ends one step of a call on the block at ADDRESS; the thread stays inside gpuleak. The next step
+ * of the same call continues with recorder_resume(). Only a signal handler can make a GPU call in
+ * between. That call finds the thread busy, and its blocks have other addresses. */
 static HOT void recorder_stay(struct recorder *recorder, uint64_t address)
 {
 	thread_self.stayed_in = recorder;
@@ -202,10 +212,12 @@ static HOT struct recorder *recorder_resume(uint64_t address)
 	return thread_self.stayed_in;
 }
 
-/* Why this process, which made GPU calls, records nothing: an errno; 0 in any other process. */
+/* Returns the errno that explains why this process made GPU calls but records nothing; otherwise
+ * 0. */
 int recorder_failure(void);
 
-/* The process made a GPU call: from now on there is something to report. */
+/* Creates the recorder if there is none, because the process made a GPU call. From now on there is
+ * something to report. */
 void recorder_touch(void);
 
 /* Writes TEXT into the ledger and stores its ref in SLOT. Returns the ref. */
@@ -220,12 +232,13 @@ static HOT uint32_t recorder_text_ref(struct recorder *recorder, _Atomic uint32_
 	return __builtin_expect(ref != 0, 1) ? ref : recorder_write_text(recorder, slot, text);
 }
 
-/* The ref of a hook's name, kind in the present ledger. */
+/* Returns the ref of the hook's name in the current ledger. */
 static HOT uint32_t recorder_name_ref(struct recorder *recorder, struct hook *hook)
 {
 	return recorder_text_ref(recorder, &hook->name_ref, hook->name);
 }
 
+/* Returns the ref of the hook's kind in the current ledger. */
 static HOT uint32_t recorder_kind_ref(struct recorder *recorder, struct hook *hook)
 {
 	return recorder_text_ref(recorder, &hook->kind_ref, hook->kind);

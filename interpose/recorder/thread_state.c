@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Per-thread rows, slots and live bytes, and the peak over all of them. Owns who has which
- * stripe; must not take a lock that threads share on the path of an ordinary pair.
+ * Per-thread call sites, block slots and live bytes, and the peak over all threads. Assigns
+ * per-thread states (struct stripe) to threads.
+ *
+ * Locking: an ordinary allocation and free takes no lock that threads share.
  */
 #include "interpose/recorder/thread_state_hot.h"
 
@@ -16,7 +18,8 @@ static pthread_key_t leave_key;
 static pthread_once_t leave_once = PTHREAD_ONCE_INIT;
 static bool leave_works;
 
-/* A thread ends: its stripe, with all it holds, waits for the next thread. */
+/* Thread-specific-data destructor: when a thread ends, makes its per-thread state available to the
+ * next thread. The state keeps its content. */
 static void leave(void *value)
 {
 	struct stripe *stripe = value;
@@ -26,14 +29,15 @@ static void leave(void *value)
 	if (thread_self.call_frame)
 		upcalls.thread_ends_in_call();
 	if (recorder && thread_self.busy && thread_self.generation == recorder->generation) {
-		recorder_stop(); /* cancelled, for one */
+		recorder_stop(); /* for example, the thread was cancelled inside gpuleak */
 		thread_self.busy = 0;
 		return;
 	}
-	thread_self.generation = 0; /* later destructors may still allocate: they join anew */
+	/* later destructors may still allocate; then the thread joins again */
+	thread_self.generation = 0;
 	if (!recorder || stripe < recorder->stripes->stripe ||
 	    stripe >= recorder->stripes->stripe + recorder->stripes->count)
-		return; /* of the parent's recorder */
+		return; /* STRIPE belongs to the parent's recorder */
 	number = stripe - recorder->stripes->stripe;
 	if (number > 0)
 		atomic_fetch_and(&recorder->stripes->taken[number / 64], ~(1ull << (number % 64)));
@@ -84,7 +88,7 @@ uint64_t stripes_now(const struct recorder *recorder)
 {
 	uint64_t ns = clock_ns(CLOCK_MONOTONIC_COARSE);
 
-	/* The coarse clock may lie a tick before the fine one that marked the start. */
+	/* The coarse clock may be a tick behind the fine clock that measured the start. */
 	return ns > recorder->header->start_mono_ns ? ns - recorder->header->start_mono_ns : 0;
 }
 
@@ -148,7 +152,8 @@ void stripe_refill(struct recorder *recorder, struct stripe *stripe)
 		stripe_link_spare(recorder, &stripe->spare, &first[count]);
 }
 
-/* A thread that only frees must not hoard: what it has too much goes to those that allocate. */
+/* A thread that only frees would accumulate slots. Returns half of them to the list that all
+ * threads share. */
 void stripe_shed(struct recorder *recorder, struct stripe *stripe)
 {
 	struct stripes *stripes = recorder->stripes;
@@ -175,9 +180,9 @@ int64_t stripes_live(struct recorder *recorder)
 	return live;
 }
 
-/* With peak_lock: notes the total if it is a new peak, then deals the room left below the
- * peak out to all stripes. Up to its part a stripe can't make a new peak, whatever the
- * others do, so it need not ask. */
+/* Locking: the caller holds peak_lock. Records the total of live bytes if it is a new peak. Then
+ * divides the room below the peak equally among all per-thread states. Until a state has used its
+ * part, it cannot make a new peak, whatever the others do. So it need not check. */
 static void look_at_peak(struct recorder *recorder)
 {
 	struct stripes *stripes = recorder->stripes;
@@ -208,8 +213,8 @@ void stripe_may_be_peak(struct recorder *recorder, struct stripe *stripe, uint64
 {
 	if (now_ns + 1 == stripe->contended_tick)
 		return;
-	/* Somebody else is looking right now: then moments overlap, exactness has no
-	 * meaning, and a crowd of threads must not queue up here. Not again in this tick. */
+	/* Another thread is checking the peak now, so an exact moment does not exist. Many threads
+	 * must not queue here. Do not try again in this clock tick. */
 	if (!lock_try(&recorder->stripes->peak_lock)) {
 		stripe->contended_tick = now_ns + 1;
 		return;
@@ -228,7 +233,8 @@ uint64_t stripes_peak(struct recorder *recorder, bool restart)
 	peak = stripes->peak;
 	if (restart) {
 		stripes->peak = 0;
-		look_at_peak(recorder); /* what is live now is the first, and nobody has room */
+		/* the current live bytes are the first peak, and no state has room */
+		look_at_peak(recorder);
 	}
 	lock_give(&stripes->peak_lock);
 	return peak > 0 ? (uint64_t)peak : 0;

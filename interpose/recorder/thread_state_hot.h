@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What each recorded pair of calls does with its thread's stripe, inline: for blocks.c, and for
- * thread_state.c, which owns it all and does what is rare.
+ * Inline functions that each recorded allocation and free runs on its thread's state. Used by
+ * blocks.c, and by thread_state.c for the rare cases.
  */
 #ifndef GPULEAK_STRIPES_HOT_H
 #define GPULEAK_STRIPES_HOT_H
@@ -23,7 +23,8 @@ static inline unsigned int stripe_row_slot(uint64_t key)
 	return (unsigned int)(table_mix(key) >> 48) % STRIPE_ROWS;
 }
 
-/* The row of (stack, hook, device), made if need be; NULL if there is no room. */
+/* Locking: the caller holds STRIPE's lock. Returns the call site counters of (stack, hook, device).
+ * Creates them if needed. Returns NULL if the ledger is full. */
 static HOT struct ledger_row *stripe_row(struct recorder *recorder, struct stripe *stripe,
 					 uint32_t stack, struct hook *hook, int device)
 {
@@ -67,15 +68,17 @@ static HOT void stripe_give_slot(struct recorder *recorder, struct stripe *strip
 				 struct ledger_block *block)
 {
 	ledger_block_set(block, LEDGER_BLOCK_UNUSED);
-	/* Who reads a live block must not see what is written into it from here on. */
+	/* A reader that still sees the block as live must not see what is written into it after
+	 * this. */
 	atomic_thread_fence(memory_order_release);
 	stripe_link_spare(recorder, &stripe->spare, block);
 	if (__builtin_expect(++stripe->spares > STRIPE_SPARES_MAX, 0))
 		stripe_shed(recorder, stripe);
 }
 
-/* Live bytes went up or down at NOW_NS. Keeps the peak: exact, except among threads that
- * allocate within the same tick of the coarse clock (1-4 ms), where it may come out lower. */
+/* Locking: the caller holds STRIPE's lock. Adds BYTES to the live bytes at NOW_NS and updates the
+ * peak. The peak is exact, except if several threads allocate within one tick of the coarse clock
+ * (1-4 ms). Then it may be too low. */
 static HOT void stripe_live_add(struct recorder *recorder, struct stripe *stripe, int64_t bytes,
 				uint64_t now_ns)
 {

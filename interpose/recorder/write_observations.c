@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Adds what is new in the table of facts to the ledger, and brings the counts of those that are
- * there up to date.
+ * Writes new observations into the ledger, and updates the counts of those already written.
  */
 #include "interpose/recorder/write_observations.h"
 
@@ -19,7 +18,7 @@ static const struct ledger_fact *record_of(struct recorder *recorder, unsigned i
 	return ledger_at(&recorder->writer, recorder->facts->ref[i]);
 }
 
-/* Many facts are of the same few modules and reasons: those are written once. */
+/* Many observations have the same module or reason. Each text is written once. */
 static uint32_t module_ref(struct recorder *recorder, const struct fact *fact)
 {
 	if (!fact->has_module)
@@ -58,7 +57,8 @@ static uint32_t add(struct recorder *recorder, const struct fact *fact)
 	return ledger_add_fact(&recorder->writer, &record);
 }
 
-/* In its own place behind the others' refs: there is one at most. */
+/* Writes the observation that others were lost. It has no index in the table, because there is at
+ * most one. */
 static void write_lost(struct recorder *recorder)
 {
 	struct fact none = { .kind = FACT_LOST, .count = facts_lost() };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writes what lookups observed (observations.h) into the ledger.
+ * Writes the observations made by lookups (observations.h) into the ledger.
  */
 #ifndef GPULEAK_WRITE_OBSERVATIONS_H
 #define GPULEAK_WRITE_OBSERVATIONS_H
@@ -10,16 +10,16 @@
 
 struct recorder;
 
-/* What the present ledger has of them. */
+/* The observations that the current ledger has. */
 struct facts_written {
 	struct lock lock;
-	uint32_t noted;            /* state of the table when it was last written */
-	uint32_t kind[FACT_KINDS]; /* refs of the words */
-	uint32_t ref[FACTS_MAX];   /* of the records */
-	uint32_t troubles[LEDGER_TROUBLE_COUNT]; /* how many of each were added */
+	uint32_t noted;            /* facts_noted() at the last write */
+	uint32_t kind[FACT_KINDS]; /* refs of the kinds' names */
+	uint32_t ref[FACTS_MAX];   /* refs of the records */
+	uint32_t troubles[LEDGER_TROUBLE_COUNT]; /* how many troubles of each kind were added */
 };
 
-/* Writes what is new. Not from a lookup. */
+/* Writes what is new. Not safe during a dlsym() lookup. */
 void facts_write(struct recorder *recorder);
 
 #endif
