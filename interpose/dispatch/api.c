@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Asks every API, or the one that a name belongs to.
+ * Calls the operations of every API, and finds the API that a function name belongs to.
  */
 #include "interpose/dispatch/api.h"
 

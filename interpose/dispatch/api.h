@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What gpuleak asks an API outside that API's own folder: one struct api_ops for each line of
- * apis.def. The folder defines it as api_ops_NAME; the linker finds it.
+ * The operations of an API that code outside the API's own folder needs: one struct api_ops for
+ * each line of apis.def. The API's folder defines it as api_ops_NAME.
  */
 #ifndef GPULEAK_API_H
 #define GPULEAK_API_H
@@ -11,8 +11,9 @@
 #include "interpose/dispatch/classify.h"
 #include "interpose/dispatch/hooks.h"
 
-/* A function of the API that takes or gives memory and has no row. Fixed arrays, here and below,
- * so that a process without a GPU pays no relocation for them. */
+/* A function of the API that has to do with memory but has no row in hooks.def. The arrays have
+ * fixed sizes, here and below, so that they need no relocations, which would cost time also in a
+ * process without a GPU. */
 #define API_NAME_BYTES 56
 #define API_REASON_BYTES 96
 struct api_ignored {
@@ -22,36 +23,39 @@ struct api_ignored {
 };
 
 struct api_ops {
-	const char *title;  /* for people, and in the ledger */
-	const char *prefix; /* with which all names begin; a capital letter follows */
-	/* File names of the driver or of its loaders begin with one of these. The first is what is
-	 * opened by name. */
+	const char *title;  /* name of the API in reports and in the ledger */
+	const char *prefix; /* prefix of all function names; a capital letter follows it */
+	/* The file name of the driver or of its loaders begins with one of these. The first is the
+	 * name to open. */
 	const char *libraries[4];
-	/* Libraries whose file names begin with this work on the driver's behalf. NULL: none. */
+	/* Libraries whose file name begins with this call the driver on its behalf. NULL: none. */
 	const char *internal;
-	/* An implementation exports this to its loader, and a loader does not. NULL: no loaders. */
+	/* Symbol that an implementation exports and a loader does not. NULL: the API has no
+	 * loaders. */
 	const char *vendor_symbol;
-	/* A handle may be given to an object of another sort at once. */
+	/* The driver may reuse a handle at once for an object of another kind. */
 	bool reuses_handles;
-	/* Functions without a row: those that have to do with memory; those that have not, in the
-	 * order of strcmp(); those that submit work that the pool does not see. */
+	/* Functions without a row: `ignored` have to do with memory, `other` have not (sorted by
+	 * strcmp()), `unseen` submit work that the pool cannot observe. */
 	const struct api_ignored *ignored;
 	const char (*other)[API_NAME_BYTES];
 	const char (*unseen)[API_NAME_BYTES];
 	size_t ignored_count, other_count, unseen_count;
-	bool unknown_submits; /* and so may a function that is in no table */
-	/* What lookups give out for each row, from HOOK_FIRST_NAME on. */
+	bool unknown_submits; /* functions in no table may submit such work too */
+	/* The wrapper that a lookup returns for each row, from HOOK_FIRST_name on. */
 	void *const *wrappers;
-	/* The device that the calling thread's next allocation is on, -1 if there is none. Called
-	 * for calls that are limited on LIMITS_CURRENT. NULL: there are no such calls. */
+	/* Returns the device of the calling thread's next allocation, or -1 if there is none.
+	 * Needed for calls with a limit on LIMITS_CURRENT. NULL: the API has no such calls. */
 	int (*current_device)(void);
-	/* Bytes of memory of DEVICE, as the API numbers it; 0 if that is not known. */
+	/* Returns the memory size of DEVICE (the API's device number) in bytes, or 0 if not
+	 * known. */
 	uint64_t (*device_total)(int device);
-	/* Returns to the driver what the API's pool has cached, and the bytes. NULL: no pool. */
+	/* Returns the memory that the API's pool has cached to the driver, and the number of bytes
+	 * to the caller. NULL: the API has no pool. */
 	uint64_t (*give_back)(void);
-	/* A library was closed. NULL: nothing to do. */
+	/* Called after a library was closed. NULL: nothing to do. */
 	void (*library_gone)(void);
-	/* A function without a row, NAME, was given out. NULL: nothing to do. */
+	/* Called after a lookup returned NAME, a function without a row. NULL: nothing to do. */
 	void (*saw_unknown)(const char *name);
 };
 
@@ -61,11 +65,10 @@ struct api_ops {
 
 extern const struct api_ops *const apis[API_COUNT] __attribute__((visibility("hidden")));
 
-/* The API whose functions have names such as NAME; API_COUNT if none has. Takes no lock: lookups
- * ask. */
+/* Returns the API whose prefix NAME has, or API_COUNT. Takes no lock, so it is safe in lookups. */
 enum api api_of(const char *name);
 
-/* Each asks every API that has such a function. */
+/* Each calls the function of this name in every struct api_ops that has it. */
 uint64_t apis_give_back(void);
 void apis_library_gone(void);
 void apis_saw_unknown(const char *name);

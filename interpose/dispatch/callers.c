@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Keeps, for each pair of a module and a call, what the dynamic linker would have bound it
- * to without us: first the global scope after us, then the module's own. Read without a
- * lock; a pair that was pushed out is found again. Calls the loader: not for lookups.
+ * Caches, for each pair of a module and a function, what the dynamic linker would have bound the
+ * call to without gpuleak. That is the next definition in the global scope, otherwise one in the
+ * module's own scope. The cache is read without a lock; an evicted pair is looked up again.
+ *
+ * Calls the loader, so it must not run during a dlsym() lookup.
  */
 #include "interpose/dispatch/callers.h"
 
@@ -25,7 +27,7 @@ struct cell {
 static struct cell cells[CELLS];
 static struct lock writing;
 
-/* Numbers of calls, below 512. */
+/* Nine-bit numbers for hooks, used functions and the vendor check; part of a cell's key. */
 #define OF_HOOK(hook) ((unsigned int)((hook) - hooks))
 #define OF_USED(id) ((unsigned int)HOOK_COUNT + (unsigned int)(id))
 #define OF_VENDOR 511u
@@ -56,7 +58,8 @@ static bool known(uint64_t key, struct route *ret)
 	return false;
 }
 
-/* Never waits: a forked child may find the lock held by nobody. */
+/* Adds ROUTE to the cache, unless another thread holds the lock. Never waits, because a forked
+ * child may inherit a lock that no thread will release. */
 static void remember(uint64_t key, const struct route *route)
 {
 	struct cell *cell = cell_at(key, 0);
@@ -83,15 +86,16 @@ void callers_forget(void)
 			atomic_store(&cells[i].key, 0);
 }
 
-/* The function of that name in MODULE or what it links. */
+/* Returns the function NAME from MODULE or the libraries that it links, or NULL. */
 static void *in_scope_of(const struct link_map *module, const char *name)
 {
 	return module && module->l_name && module->l_name[0] ? resolve_in(module->l_name, name)
 							      : NULL;
 }
 
-/* An implementation of OpenCL: loaders know one by this name. What it does by its own
- * exported names it does for itself or inside a call that we have seen. */
+/* Returns true if MODULE is an implementation of OpenCL, which exports the symbol that loaders look
+ * up. If an implementation calls its own exported functions, it does so for itself or inside a call
+ * that gpuleak has already recorded. */
 static bool is_vendor(const struct link_map *module)
 {
 	for (int i = 0; i < API_COUNT; i++) {
@@ -104,8 +108,8 @@ static bool is_vendor(const struct link_map *module)
 	return false;
 }
 
-/* What comes next may be the driver, another interposer in front of it, or a library that
- * happens to have a function of this name: see resolve_direct_slowly(). */
+/* Finds the function that follows gpuleak's export. It may be the driver's, another interposer's,
+ * or an unrelated function of the same name: see find_direct() in resolve.c. */
 static struct route look(struct hook *hook, const struct link_map *module)
 {
 	void *next = resolve_next(hook->name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which loader a caller that is linked to the name means, where a process has several:
- * PyOpenCL's wheel brings its own, the next library links the system's.
+ * Finds the OpenCL loader that a linked call would reach without gpuleak. A process may have
+ * several loaders: PyOpenCL's wheel contains its own, another library links the system's.
  */
 #ifndef GPULEAK_CALLERS_H
 #define GPULEAK_CALLERS_H
@@ -12,17 +12,17 @@
 
 struct route;
 
-/* What a call of HOOK from the code at CALLER reaches without us. */
+/* Returns the function that a call of HOOK from the code at CALLER would reach without gpuleak. */
 struct route callers_route(struct hook *hook, const void *caller);
 
-/* CALLER lies in an implementation of OpenCL. */
+/* Returns true if CALLER lies in an implementation of OpenCL. */
 bool callers_is_vendor(const void *caller);
 
-/* The function for one of our own questions in the library that ADDRESS lies in; if it has
- * none there, any driver's. */
+/* Returns function ID from the library that contains ADDRESS. If that library does not have it,
+ * returns any driver's. gpuleak itself calls this function. */
 void *callers_used(enum used_id id, const void *address);
 
-/* A library may be gone: what was found is looked for again. */
+/* Empties the cache, because a library may have been unloaded. */
 void callers_forget(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds names in each API's tables of what is not intercepted. Owns nothing but the search.
+ * Searches each API's tables of functions that are not intercepted.
  */
 #include "interpose/dispatch/classify.h"
 
@@ -27,7 +27,8 @@ static bool in_order(const char (*names)[API_NAME_BYTES], size_t count, const ch
 	return false;
 }
 
-/* Most differ in the eight bytes behind the prefix that all have. */
+/* Returns the row of NAME, or NULL. Compares eight bytes first: most names differ in the bytes
+ * after the common prefix. */
 static const struct api_ignored *among(const struct api_ignored *rows, size_t count,
 				       const char *name)
 {
@@ -47,7 +48,7 @@ static const struct api_ignored *among(const struct api_ignored *rows, size_t co
 	return NULL;
 }
 
-/* Functions that our wrappers ask: they only tell. */
+/* Returns true if gpuleak's own wrappers call NAME. Such functions only query the driver. */
 static bool is_used(const char *name)
 {
 	for (int i = 0; i < USED_COUNT; i++)

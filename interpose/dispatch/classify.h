@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tables of ignored names (cuda_ignored.def, opencl_other.def and so on) say of a
- * function that has no row. No memory, no lock: lookups ask.
+ * Classifies functions that have no row, from the tables of names (cuda_ignored.def,
+ * opencl_other.def and so on). Allocates nothing and takes no lock, so it is safe in lookups.
  */
 #ifndef GPULEAK_CLASSES_H
 #define GPULEAK_CLASSES_H
@@ -9,19 +9,21 @@
 #include <stdbool.h>
 
 enum class {
-	CLASS_UNKNOWN,   /* in no table: a driver newer than these */
+	CLASS_UNKNOWN,   /* in no table: probably a newer driver's function */
 	CLASS_NO_MEMORY,
-	CLASS_GAP,       /* makes or ends blocks that are not followed */
-	CLASS_DRIVER,    /* the driver's own memory */
-	CLASS_ALIAS,     /* memory that is a block already, or another API's */
-	CLASS_OBJECT,    /* no memory itself */
+	CLASS_GAP,       /* allocates or frees memory that gpuleak does not track */
+	CLASS_DRIVER,    /* affects only the driver's own memory */
+	/* returns memory that is already recorded as a block, or that belongs to another API */
+	CLASS_ALIAS,
+	CLASS_OBJECT,    /* an object that is not memory itself */
 };
 
-/* The class of NAME, which is no hook's; its reason, if it has one, in
- * *RET_REASON, else NULL. */
+/* Returns the class of NAME, which has no hook. Stores the table's reason in *RET_REASON, or NULL
+ * if it has none. */
 enum class class_of(const char *name, const char **ret_reason);
 
-/* NAME, which is no hook's, submits work that uses memory, or may: it is in no table. */
+/* Returns true if NAME, which has no hook, submits work that uses memory. Also true if NAME is in
+ * no table and the API's unknown functions may do so. */
 bool class_submits(const char *name);
 
 #endif

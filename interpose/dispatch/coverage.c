@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds who reaches a driver, and who does so past us: by the slots through which loaded
- * modules call it, by the maps of the process. Reads what the loader has in memory and
- * changes nothing; owns the words of no report.
+ * Finds modules that reach a driver, and those that bypass gpuleak. Reads the relocation slots
+ * through which loaded modules call the driver, and the process's memory map. Only reads the
+ * loader's data. Writes no report text.
  */
 #include "interpose/dispatch/coverage.h"
 
@@ -30,8 +30,8 @@
 		       (type) == R_AARCH64_ABS64)
 #endif
 
-static _Atomic bool called[API_COUNT];       /* by linked calls */
-static _Atomic bool asked_global[API_COUNT]; /* a dlsym got our export */
+static _Atomic bool called[API_COUNT];       /* a linked call arrived */
+static _Atomic bool asked_global[API_COUNT]; /* dlsym() returned gpuleak's export */
 static _Atomic bool deepbind_opened, namespace_opened;
 
 void coverage_route(enum fact_kind route, enum api api, const void *caller)
@@ -41,7 +41,8 @@ void coverage_route(enum fact_kind route, enum api api, const void *caller)
 	fact_note(route, apis[api]->title, lookup_module_name(caller), NULL);
 }
 
-/* ASKED: by name or by a call; otherwise MODULE is linked to it, called or not. */
+/* Records that MODULE can call the driver's function NAME. ASKED: MODULE looked NAME up or called
+ * it. Otherwise it is only linked to it. */
 static void saw(const char *name, const char *module, bool asked)
 {
 	const char *reason;
@@ -76,7 +77,8 @@ void coverage_called(enum api api)
 	atomic_store_explicit(&called[api], true, memory_order_relaxed);
 }
 
-/* What a module with a scope of its own calls there is seen at the end, if at all. */
+/* A module that is opened with its own scope may call the driver directly. Only the scan at exit
+ * can detect that. */
 void coverage_deepbind(const char *file, const void *caller, bool cleared)
 {
 	if (!cleared) {
@@ -96,9 +98,9 @@ void coverage_namespace(const char *file, const void *caller)
 
 /* ---- the driver's internal tables ---- */
 
-/* Those that every CUDA runtime from 12.1 to 13.5 asks for (the first five: found in its
- * files; the rest: asked for by 13.0 on an H200), wherever it is linked into. What they hold
- * for it are no allocations. */
+/* The tables that every CUDA runtime from 12.1 to 13.5 requests, in whatever library it is linked.
+ * The UUIDs of the first five are in its files; 13.0 requested the others on an H200. None of them
+ * contains allocation functions. */
 static const unsigned char known_tables[][16] = {
 	{ 0xa0, 0x94, 0x79, 0x8c, 0x2e, 0x74, 0x2e, 0x74,
 	  0x93, 0xf2, 0x08, 0x00, 0x20, 0x0c, 0x0a, 0x66 },
@@ -116,8 +118,9 @@ static const unsigned char known_tables[][16] = {
 	  0xb9, 0xe2, 0xfb, 0x46, 0x9e, 0x7c, 0x0d, 0xd9 },
 };
 
-/* NVIDIA's own libraries know what they do: an embedded runtime, a profiler. They allocate
- * nothing past us; whether they submit work past us nobody has seen. */
+/* Returns true if MODULE is one of NVIDIA's own libraries, such as a CUDA runtime or a profiler.
+ * They make no allocations that bypass gpuleak. Whether they submit work that bypasses it is not
+ * known. */
 static bool is_vendors(const char *module)
 {
 	const char *base = module ? strrchr(module, '/') : NULL;
@@ -155,15 +158,18 @@ struct module_image {
 	const struct dl_phdr_info *info;
 	const char *strings;
 	const ElfW(Sym) *symbols;
-	const ElfW(Rela) *table[2]; /* of data, of calls */
+	const ElfW(Rela) *table[2]; /* relocations of data, relocations of calls */
 	size_t rows[2];
 	bool needs_driver;
-	bool lazy;      /* what is bound of its calls was called */
-	bool behind_us; /* its calls find us first, unless it has a scope of its own */
-	bool finds_past_us; /* its dlsym is libc's */
+	bool lazy;      /* calls are bound lazily: a bound call was made at least once */
+	/* follows gpuleak in the list: its calls reach gpuleak first, unless it has its own
+	 * scope */
+	bool behind_us;
+	bool finds_past_us; /* calls libc's dlsym, not gpuleak's */
 };
 
-/* What the loader has made absolute, or left as it is in the file. */
+/* Returns the address in a dynamic entry. The loader has relocated some entries; others are still
+ * relative to the module. */
 static const void *pointer_of(const struct dl_phdr_info *info, const ElfW(Dyn) *entry)
 {
 	uintptr_t at = (uintptr_t)entry->d_un.d_ptr;
@@ -201,7 +207,7 @@ static bool read_image(const struct dl_phdr_info *info, struct module_image *ret
 		else if (at->d_tag == DT_RELASZ)
 			sizes[0] = at->d_un.d_val;
 		else if (at->d_tag == DT_RELACOUNT)
-			relative = at->d_un.d_val; /* come first, and have no name */
+			relative = at->d_un.d_val; /* these come first and have no symbol */
 		else if (at->d_tag == DT_JMPREL)
 			ret->table[1] = pointer_of(info, at);
 		else if (at->d_tag == DT_PLTRELSZ)
@@ -228,7 +234,8 @@ static bool is_libc(const void *address)
 	return module && module == lookup_module_name((const void *)dlerror);
 }
 
-/* NAME in a module's table of slots, and where its calls go. */
+/* Checks the slot for NAME, which holds the address VALUE. Records a call that bypasses gpuleak, or
+ * that reaches it by linking. */
 static void look_at_slot(struct module_image *image, const char *name, const void *value)
 {
 	enum api api = api_of(name);
@@ -266,7 +273,8 @@ static const void *value_of(const struct module_image *image, const ElfW(Rela) *
 	return *(void *const *)(image->info->dlpi_addr + row->r_offset);
 }
 
-/* A call that is still bound to the module's own stub shows that not all are bound at once. */
+/* Returns true if IMAGE binds calls lazily: at least one call is still bound to the module's own
+ * stub. */
 static bool binds_late(const struct module_image *image)
 {
 	for (size_t i = 0; i < image->rows[1]; i++) {
@@ -310,7 +318,8 @@ static bool mentions(const struct dl_phdr_info *info, const char *text)
 	return false;
 }
 
-/* Its lookups are not ours to answer; whether it looks drivers up, its own text tells. */
+/* Records the APIs whose driver a module may look up with libc's dlsym. gpuleak does not see these
+ * lookups, so this searches the module for the driver's file name. */
 static void look_for_names(const struct dl_phdr_info *info)
 {
 	for (int i = 0; i < API_COUNT; i++)
@@ -319,12 +328,12 @@ static void look_for_names(const struct dl_phdr_info *info)
 }
 
 struct module_scan {
-	struct modules_looked_at *known; /* NULL: another thread is at it */
+	struct modules_looked_at *known; /* NULL: another thread is scanning */
 	bool libc_seen, ours_seen, begun, all;
-	bool names; /* look into files for names, too */
+	bool names; /* also search modules for the drivers' file names */
 };
 
-/* Whether the module of BASE is worth a scan. */
+/* Returns true if the module at INFO must be scanned. */
 static bool is_worth(struct module_scan *scan, const struct dl_phdr_info *info)
 {
 	struct modules_looked_at *known = scan->known;
@@ -367,7 +376,8 @@ static int look_at_module(struct dl_phdr_info *info, size_t size, void *data)
 	if (!is_worth(scan, info) && scan->ours_seen)
 		return 0;
 	dynamic = dynamic_of(info);
-	/* Opened, say as a layer of OpenCL's loader, we are in nobody's way. */
+	/* gpuleak itself. If it was opened later, for example as a layer of OpenCL's loader, it
+	 * follows libc in the list and no linked call reaches it. */
 	if (resolve_is_ours(dynamic)) {
 		scan->ours_seen = true;
 		return scan->libc_seen;
@@ -436,8 +446,8 @@ static uintptr_t hexadecimal(const char *text)
 	}
 }
 
-/* A line of the process's maps: code of a driver that is no module of ours here belongs to
- * another namespace. dl_iterate_phdr tells of one's own only. */
+/* Checks a line of the process's memory map. Driver code that is in no module of this namespace
+ * belongs to another namespace. dl_iterate_phdr() lists only its own namespace. */
 static void look_at_line(const char *line)
 {
 	const char *rights = strchr(line, ' '), *path = strchr(line, '/');
@@ -468,14 +478,14 @@ static void look_at_maps(void)
 		}
 		kept = strlen(line);
 		if (kept == sizeof(text) - 1)
-			kept = 0; /* no such line exists */
+			kept = 0; /* longer than any line can be */
 		memmove(text, line, kept);
 	}
 	nocancel_close(fd);
 }
 
-/* Calls linked to a name whose module shows no slot: one that does not say it needs the
- * driver, and takes it from the program. */
+/* Records linked calls for which no module's slot was found. Such a module does not list the driver
+ * as needed, but uses the program's. */
 static void note_linked(enum api api)
 {
 	if (atomic_load(&called[api]) && !atomic_load(&asked_global[api]))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which roads lead to the drivers in this process, and which of them lead past us. Lookups
- * and wrappers tell what they see; the rest is looked for among the loaded modules.
+ * Records how this process reaches the drivers, and which ways bypass gpuleak. Lookups and
+ * wrappers report what they see. Other ways are found by a scan of the loaded modules.
  */
 #ifndef GPULEAK_COVERAGE_H
 #define GPULEAK_COVERAGE_H
@@ -10,32 +10,38 @@
 #include "interpose/dispatch/hooks.h"
 #include "ledger/lock.h"
 
-/* CALLER asked for a function of API by ROUTE and got it. For lookups too. */
+/* Records that CALLER looked up a function of API by ROUTE and got gpuleak's wrapper. Safe in
+ * lookups. */
 void coverage_route(enum fact_kind route, enum api api, const void *caller);
-/* CALLER was given the driver's function NAME, which is no hook's. For lookups too. */
+/* Records that a lookup returned the driver's function NAME, which has no hook, to CALLER. Safe in
+ * lookups. */
 void coverage_saw(const char *name, const void *caller);
-/* A call linked to a name of API, or to our export of it, arrived. */
+/* Records that a call arrived whose caller is linked to a function of API (in effect, to gpuleak's
+ * export). */
 void coverage_called(enum api api);
-/* FILE is about to be opened by CALLER with RTLD_DEEPBIND (CLEARED: without it after all),
- * or in another namespace. From the exported dlopen: as a lookup. */
+/* Records that CALLER is about to open FILE with RTLD_DEEPBIND. CLEARED: gpuleak removes the flag.
+ * Called by the exported dlopen; the rules of a lookup apply. */
 void coverage_deepbind(const char *file, const void *caller, bool cleared);
+/* The same for a FILE that is about to be opened in another namespace. */
 void coverage_namespace(const char *file, const void *caller);
-/* CALLER asked for the driver's internal table UUID (16 bytes). */
+/* Records that CALLER requested the driver's internal function table UUID (16 bytes). */
 void coverage_export_table(const unsigned char *uuid, const void *caller);
 
-/* Modules that have slots for a driver's functions, as of the loader's LOADS: while nothing
- * new is loaded only those are looked at again. One for each recorder. */
+/* The modules that have relocations for a driver's functions, at the loader's count LOADS. As long
+ * as no other module is loaded, only these are scanned again. One for each recorder. */
 #define LOOKED_MAX 32
 struct modules_looked_at {
 	struct lock lock;
 	uint64_t loads;
-	unsigned int count; /* above LOOKED_MAX: more than there is room for */
+	unsigned int count; /* above LOOKED_MAX: some modules did not fit into `base` */
 	uintptr_t base[LOOKED_MAX];
 };
 
-/* Looks at the loaded modules and notes what it finds. Asks the loader. KNOWN is the recorder's. */
+/* Scans the loaded modules and records how they reach the drivers. KNOWN belongs to the recorder.
+ * Calls the loader. */
 void coverage_look(struct modules_looked_at *known);
-/* The same and, where there may be some, at other namespaces: before modules go away. */
+/* Like coverage_look(), but also scans other namespaces if there may be any. Called before modules
+ * are unloaded. */
 void coverage_look_everywhere(struct modules_looked_at *known, bool at_end);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Takes a pending dlerror() message and makes it pending again, by a loader call that
- * fails in the same way. Owns the knowledge of glibc's two common messages; a message of
- * another kind is lost.
+ * Reads a pending dlerror() message and makes it pending again, by a loader call that fails in the
+ * same way. Supports glibc's two common messages; any other message is lost.
  */
 #include "interpose/dispatch/dlerror_state.h"
 
@@ -42,15 +41,16 @@ static int match(struct dl_phdr_info *info, size_t size, void *data)
 	return wanted->found;
 }
 
-/* Fails as it did before. The reference is given back first, since giving it back would
- * clear the message; the application's own keeps the handle good. */
+/* Repeats the lookup of SYMBOL, which fails again. The handle is closed before that, because
+ * closing it would clear the message. It stays valid, because the application has its own
+ * reference. */
 static void look_up_again(const char *module, const char *symbol)
 {
 	int (*close_handle)(void *) = (int (*)(void *))lookup_real(RTLD_NEXT, "dlclose");
 	struct wanted wanted = { module, false };
 	void *handle;
 
-	/* The program itself goes by argv[0] in messages and by no name in the list. */
+	/* Messages name the program by argv[0]; its name in the loader's list is empty. */
 	dl_iterate_phdr(match, &wanted);
 	handle = dlopen(wanted.found ? module : NULL, RTLD_LAZY | RTLD_NOLOAD);
 	if (!handle)
@@ -65,7 +65,7 @@ void dlerror_give_back(const struct dlerror_state *state)
 	char text[sizeof(state->message)];
 	char *at;
 
-	dlerror(); /* whatever our own calls left */
+	dlerror(); /* clear what gpuleak's own calls left */
 	if (!state->message[0])
 		return;
 	memcpy(text, state->message, sizeof(text));

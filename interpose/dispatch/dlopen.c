@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the exported dlopen and dlmopen (dlopen_ARCH.S) do before they jump to the real ones:
- * note who opens what past us and, where GPULEAK_DEEPBIND asks for it, take RTLD_DEEPBIND
- * out of the flags. The rules of lookup.c hold here: no malloc, no lock, no log.
+ * The part of the exported dlopen and dlmopen (dlopen_ARCH.S) that runs before the jump to the
+ * real function. Records files that are opened so that their calls can bypass gpuleak. Removes
+ * RTLD_DEEPBIND from the flags if GPULEAK_DEEPBIND=cover is set. The rules of lookup.c apply: no
+ * malloc, no lock, no log.
  */
 #include <dlfcn.h>
 #include <stddef.h>
@@ -37,7 +38,8 @@ static void *cannot_open_in(Lmid_t where, const char *file, int flags)
 	return NULL;
 }
 
-/* As the first open may come before constructors. Found in libc at the latest. */
+/* Finds the real functions, in libc if no other library has them. Also called by the first dlopen,
+ * which may precede this constructor. */
 __attribute__((constructor(102))) static void find(void)
 {
 	open_file *found = (open_file *)lookup_real(RTLD_NEXT, "dlopen");

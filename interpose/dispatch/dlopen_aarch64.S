@@ -16,7 +16,7 @@ dlopen:
 	mov	x29, sp
 	str	x0, [sp, #16]
 	mov	x2, x30			/* the caller */
-	bl	opens_before		/* the flags to open with */
+	bl	opens_before		/* returns the flags to use */
 	mov	w1, w0
 	ldr	x0, [sp, #16]
 	ldp	x29, x30, [sp], #32

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * dlopen(file, flags) and dlmopen(namespace, file, flags) on x86-64. Ask dlopen.c first, then
- * jump (never call): $ORIGIN and DT_RUNPATH are those of the library that calls.
+ * dlopen(file, flags) and dlmopen(namespace, file, flags) on x86-64. They call dlopen.c, then jump
+ * to the real function. They do not call it, because libc takes $ORIGIN and DT_RUNPATH from the
+ * library that the return address lies in.
  */
 	.text
 	.globl	dlopen
@@ -13,7 +14,7 @@ dlopen:
 	movq	(%rsp), %rdx		/* the caller */
 	pushq	%rdi
 	.cfi_adjust_cfa_offset 8
-	call	opens_before		/* the flags to open with */
+	call	opens_before		/* returns the flags to use */
 	popq	%rdi
 	.cfi_adjust_cfa_offset -8
 	movl	%eax, %esi

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The table of hooks, made from the rows of hooks.def, and how it is searched. Knows wrappers
- * only as addresses, which each API's struct api_ops has.
+ * The table of hooks, generated from the rows of hooks.def, and the search in it. The addresses of
+ * wrappers come from each API's struct api_ops.
  */
 #include "interpose/dispatch/hooks.h"
 
@@ -23,7 +23,7 @@ struct used used[USED_COUNT] = {
 #include "interpose/dispatch/hooks.def"
 };
 
-/* Which numbers the rows of each API have. */
+/* The range of row numbers of each API. */
 static const struct {
 	int first_hook, end_hook, first_used, end_used;
 } ranges[API_COUNT] = {
@@ -32,11 +32,12 @@ static const struct {
 #include "interpose/dispatch/hooks.def"
 };
 
-/* Sorted by name, for lookups; made by the constructor, before which lookups walk. */
+/* Hooks sorted by name, for lookups. A constructor sorts them, or the first lookup if that comes
+ * earlier. */
 static unsigned short sorted[HOOK_COUNT];
 static bool is_sorted;
 
-/* Where among the first COUNT of `sorted`, which are in order, NAME comes. */
+/* Returns the index at which NAME belongs among the first COUNT elements of `sorted`. */
 static int place_of(const char *name, int count)
 {
 	int low = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The table of intercepted calls: one struct hook per row of hooks.def. Owns names and
- * numbers; where the real functions are is resolve.c's.
+ * The table of intercepted calls: one struct hook for each row of hooks.def. Owns names and
+ * numbers. resolve.c finds the real functions.
  */
 #ifndef GPULEAK_HOOKS_H
 #define GPULEAK_HOOKS_H
@@ -16,7 +16,7 @@ enum api {
 	API_COUNT
 };
 
-/* HOOK_FIRST_ and HOOK_END_ of an API or a group take no number of their own. */
+/* HOOK_FIRST_ and HOOK_END_ mark the range of an API or a group and use no number of their own. */
 enum hook_id {
 #define API_BEGIN(api) HOOK_FIRST_##api, HOOK_BEFORE_##api = HOOK_FIRST_##api - 1,
 #define API_END(api) HOOK_END_##api, HOOK_LAST_##api = HOOK_END_##api - 1,
@@ -27,7 +27,8 @@ enum hook_id {
 #include "interpose/dispatch/hooks.def"
 	HOOK_COUNT,
 	HOOK_LAST = HOOK_COUNT - 1,
-/* The same calls, making blocks of another kind: only names and kinds, see hook_making(). */
+/* Hooks for the same calls with blocks of another kind. They have only a name and a kind, see
+ * hook_making(). */
 #define MAKES(symbol, kind) HOOK_##symbol##_##kind,
 #include "interpose/dispatch/hooks.def"
 	HOOK_ALL
@@ -43,14 +44,15 @@ enum used_id {
 
 struct hook {
 	const char *name;
-	const char *kind;      /* "" where the call makes no block */
-	void *wrapper;         /* what a lookup gets: calls `driver` */
+	const char *kind;      /* "" if the call makes no block */
+	void *wrapper;         /* the function that a lookup returns; it calls `driver` */
 	enum api api;
-	_Atomic(void *) driver; /* the driver's own function, NULL = not found yet */
-	_Atomic(void *) direct; /* what a call linked to the name reaches without us */
-	_Atomic bool look_alike; /* `direct` is no driver's: pass on, record nothing */
-	_Atomic signed char lasting; /* its blocks outlive their context: 1 yes, -1 no, 0 unasked */
-	_Atomic uint32_t name_ref, kind_ref; /* in the present ledger, 0 = not written yet */
+	_Atomic(void *) driver; /* the driver's own function; NULL: not found yet */
+	_Atomic(void *) direct; /* the function that a linked call would reach without gpuleak */
+	_Atomic bool look_alike; /* `direct` is not a driver's: call it, record nothing */
+	/* 1: its blocks outlive their context, -1: they do not, 0: not determined yet */
+	_Atomic signed char lasting;
+	_Atomic uint32_t name_ref, kind_ref; /* in the current ledger; 0: not written yet */
 };
 extern struct hook hooks[HOOK_ALL];
 
@@ -61,29 +63,29 @@ struct used {
 };
 extern struct used used[USED_COUNT];
 
-/* The hook of that name, or NULL. Lock-free, allocation-free: the lookup path asks. */
+/* Returns the hook NAME, or NULL. Takes no lock and allocates nothing, so it is safe in lookups. */
 struct hook *hook_find(const char *name);
-/* HOOK is a row of cuda_submits.def. */
+/* Returns true if HOOK is a row of cuda_submits.def. */
 static inline bool hook_submits(const struct hook *hook)
 {
 	return hook >= &hooks[HOOK_FIRST_SUBMITS] && hook < &hooks[HOOK_END_SUBMITS];
 }
-/* HOOK is there for the pool alone. */
+/* Returns true if only the pool needs HOOK. */
 static inline bool hook_is_for_pool(const struct hook *hook)
 {
 	return hook_submits(hook) ||
 	       (hook >= &hooks[HOOK_FIRST_POOL] && hook < &hooks[HOOK_END_POOL]);
 }
-/* HOOK serves nothing that is wanted in this process: lookups give the driver's own function. */
+/* Returns true if no enabled feature needs HOOK. Then lookups return the driver's own function. */
 bool hook_is_off(const struct hook *hook);
 
-/* The hook whose driver function is at ADDRESS, or NULL. */
+/* Returns the hook of API whose driver function is at ADDRESS, or NULL. */
 struct hook *hook_of_driver(enum api api, const void *address);
 
-/* HOOK as the maker of blocks of KIND, which has a MAKES row; NULL without one. */
+/* Returns the variant of HOOK that makes blocks of KIND, or NULL if there is no such MAKES row. */
 struct hook *hook_making(const struct hook *hook, const char *kind);
 
-/* Forgets refs into a ledger that is gone (a forked child starts its own). */
+/* Clears the refs into the ledger, because a forked child starts a new ledger. */
 void hooks_forget_refs(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Asks the loader which module an address lies in, and reaches the real dlsym. Most of it may be
- * called in a lookup; loader.h says which.
+ * Finds the module that an address lies in, and the real dlsym. loader.h states which functions
+ * are safe in a lookup.
  */
 #include "interpose/dispatch/loader.h"
 
@@ -15,8 +15,9 @@
 
 lookup_dlsym *lookup_real_dlsym;
 
-/* dlvsym skips other preloads' unversioned dlsym, so it finds libc's; libc's asked from
- * here for the next dlsym then finds the preload behind us, if any. */
+/* dlvsym() with a version skips the unversioned dlsym of other preloaded libraries, so it finds
+ * libc's. Libc's dlsym, called from here with RTLD_NEXT, then finds the next preloaded library's
+ * dlsym, if any. */
 void lookup_start(void)
 {
 	static const char *const versions[] = { "GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5" };
@@ -28,7 +29,7 @@ void lookup_start(void)
 		return;
 	next = (lookup_dlsym *)libc_dlsym(RTLD_NEXT, "dlsym");
 	__atomic_store_n(&lookup_real_dlsym, next ? next : libc_dlsym, __ATOMIC_RELEASE);
-	dlerror(); /* a version that is not there left its message */
+	dlerror(); /* clear the message of a version that does not exist */
 }
 
 void *lookup_real(void *handle, const char *name)
@@ -93,7 +94,7 @@ bool lookup_in_driver(enum api api, const void *address)
 	return map && map->l_name && lookup_is_driver_name(api, map->l_name);
 }
 
-/* Set by the linker: the start of our ELF header and the end of our data. */
+/* Defined by the linker: the start of libgpuleak's ELF header and the end of its data. */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _end[] __attribute__((visibility("hidden")));
 

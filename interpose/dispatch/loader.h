@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The way around our own dlsym, and which module an address lies in.
+ * Calls the real dlsym, and finds the module that an address lies in.
  */
 #ifndef GPULEAK_LOADER_H
 #define GPULEAK_LOADER_H
@@ -13,28 +13,32 @@ struct link_map;
 
 typedef void *lookup_dlsym(void *handle, const char *name);
 
-/* The next dlsym: another preload's if there is one, else libc's. */
+/* The dlsym after gpuleak's: another preloaded library's if there is one, otherwise libc's. */
 extern lookup_dlsym *lookup_real_dlsym __attribute__((visibility("hidden")));
 
-/* Finds it; called from the constructor, and by the first lookup if that comes earlier. */
+/* Sets lookup_real_dlsym. Called by the constructor, or by the first lookup if that comes
+ * earlier. */
 void lookup_start(void);
 
-/* What the real dlsym answers to us; for wrappers, not for lookups. */
+/* Returns the result of the real dlsym with gpuleak as the caller. For wrappers, not for
+ * lookups. */
 void *lookup_real(void *handle, const char *name);
 
-/* ADDRESS lies in a library whose name is that of API's driver or loader. Lock-free. */
+/* Returns true if ADDRESS lies in a library with the file name of API's driver or loader. Takes no
+ * lock. */
 bool lookup_in_driver(enum api api, const void *address);
-/* The module that ADDRESS lies in, NULL for none; and its path, "" for the program itself.
- * Lock-free. Good while the module is loaded. */
+/* Returns the module that ADDRESS lies in, or NULL. Takes no lock. The result is valid while the
+ * module is loaded. */
 const struct link_map *lookup_module(const void *address);
+/* Returns the path of that module, "" for the program itself, or NULL. Takes no lock. */
 const char *lookup_module_name(const void *address);
-/* Such a library's path or soname (base name is looked at). */
+/* Returns true if the file name in PATH (a path or soname) is that of API's driver or loader. */
 bool lookup_is_driver_name(enum api api, const char *path);
-/* ADDRESS lies in libgpuleak.so. For lookups too. */
+/* Returns true if ADDRESS lies in libgpuleak.so. Safe in lookups. */
 bool resolve_is_ours(const void *address);
-/* The API whose driver PATH names, API_COUNT if none. */
+/* Returns the API whose driver PATH names, or API_COUNT. */
 enum api lookup_driver_named(const char *path);
-/* The same, or a library that works on a driver's behalf. */
+/* Returns true if PATH names a driver, or a library that calls a driver on its behalf. */
 bool lookup_works_for_driver(const char *path);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Decides for each dlsym call whether the answer is one of our wrappers. Runs inside
- * other people's lookups, often under the loader's lock and before constructors: no
- * malloc, no log, no lock, no change of dlerror beyond what the real call does.
+ * Decides for each dlsym() call whether to return a wrapper of gpuleak. Runs inside the
+ * application's lookups, often under the loader's lock and before constructors. So it uses no
+ * malloc, no log and no lock, and changes dlerror() only as the real call does.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -17,13 +17,13 @@
 
 struct answer {
 	void *pointer;
-	long answered; /* 0: jump to the real dlsym with the caller's own registers */
+	long answered; /* 0: jump to the real dlsym with the caller's arguments */
 };
 struct answer lookup_before(void *handle, const char *name, const void *caller)
 	__attribute__((visibility("hidden")));
 
-/* The driver's own lookups (WSL's libcuda asks itself for cuInit), and those of NVIDIA's
- * other driver libraries, which allocate on the driver's behalf and not on anyone's. */
+/* Returns true if CALLER is a driver, or one of NVIDIA's other driver libraries. WSL's libcuda
+ * looks up its own cuInit, for example. The other libraries allocate on the driver's behalf. */
 static bool asked_by_driver(const void *caller)
 {
 	const struct link_map *map = lookup_module(caller);
@@ -31,15 +31,16 @@ static bool asked_by_driver(const void *caller)
 	return map && map->l_name && lookup_works_for_driver(map->l_name);
 }
 
-/* Our export OURS was found in the global scope. It stands for what comes after it there:
- * if nothing does, the lookup fails, as it would without us (only that the message names
- * this library where it would name the caller's). */
+/* Handles a lookup that found gpuleak's export OURS in the global scope. Returns OURS only if a
+ * real function follows it there. Otherwise the lookup fails, as it would without gpuleak. (Only
+ * the error message names this library instead of the caller's.) */
 static struct answer in_global_scope(void *ours, const char *name)
 {
 	return (struct answer){ lookup_real(RTLD_NEXT, name) ? ours : NULL, 1 };
 }
 
-/* Who asks for the lookup itself goes on by that. */
+/* Records the route of a lookup. Skips the APIs' own lookup functions: a caller that gets one will
+ * look up the real functions through it. */
 static void note_lookup(const struct hook *hook, const void *caller)
 {
 	static const enum hook_id lookups[] = {
@@ -58,7 +59,8 @@ static struct answer in_default_scope(const char *name, const void *caller, stru
 	const struct link_map *map = lookup_module(caller);
 	void *found = lookup_real(RTLD_DEFAULT, name);
 
-	/* A library that was opened with a scope of its own may have the driver in that. */
+	/* If the caller is a library that was opened with its own scope, that scope may contain the
+	 * driver. */
 	if (!resolve_is_ours(found) ||
 	    (map && map->l_name && map->l_name[0] && resolve_driver_is_loaded(hook->api)))
 		return (struct answer){ NULL, 0 };
@@ -68,8 +70,9 @@ static struct answer in_default_scope(const char *name, const void *caller, stru
 	return in_global_scope(found, name);
 }
 
-/* The program's own next one is our export, which again stands for what comes after. Who
- * else asks keeps his place in the order, and ours is not asked for. */
+/* Handles RTLD_NEXT. For the program itself the next function is gpuleak's export, which counts
+ * only if a real function follows it. For other callers the real dlsym decides by their place in
+ * the search order. */
 static struct answer after_caller(const char *name, const void *caller)
 {
 	const struct link_map *map = lookup_module(caller);
@@ -79,8 +82,9 @@ static struct answer after_caller(const char *name, const void *caller)
 	return (struct answer){ NULL, 0 };
 }
 
-/* Of a library that is no loader: a vendor's own shows by what loaders ask it for. The last
- * lookup is the application's again, with what dlerror() says after it. */
+/* Records that FOUND belongs to a vendor's OpenCL implementation that is used without a loader. An
+ * implementation exports the symbol that loaders look up. Then repeats the application's lookup, so
+ * that dlerror() has its message. */
 static void look_for_vendor(void *handle, const char *name, const void *found, enum api api)
 {
 	if (!apis[api]->vendor_symbol)
@@ -102,7 +106,7 @@ static struct answer in_handle(void *handle, const char *name, const void *calle
 		found = lookup_real(RTLD_NEXT, name);
 	if (hook_is_off(hook))
 		return (struct answer){ found, 1 };
-	if (resolve_is_ours(found)) { /* the handle of the program itself: its global scope */
+	if (resolve_is_ours(found)) { /* HANDLE is the program's, so this is its global scope */
 		note_lookup(hook, caller);
 		return in_global_scope(found, name);
 	}
@@ -117,13 +121,14 @@ static struct answer in_handle(void *handle, const char *name, const void *calle
 	}
 	note_lookup(hook, caller);
 	atomic_compare_exchange_strong(&hook->driver, &none, found);
-	if (slots_has(hook)) /* there may be several drivers */
+	if (slots_has(hook)) /* the process may have several drivers */
 		return (struct answer){ slots_give(hook, found), 1 };
 	return (struct answer){ hook->wrapper, 1 };
 }
 
-/* A name of the APIs without a row: nothing changes for who asks, but it is noted if it may
- * have to do with memory, or submit work that we don't see, and is a driver's. */
+/* Handles a function of an API that has no row. The caller gets the same result as without gpuleak.
+ * A driver's function is recorded if it may have to do with memory, or may submit work that gpuleak
+ * does not see. */
 static struct answer without_hook(void *handle, const char *name, const void *caller)
 {
 	enum api api = api_of(name);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * dlsym(handle, name) on x86-64. Asks lookup_before() whether the answer is ours; if not,
- * jumps (never calls) to the real one, so that it still sees its true caller: RTLD_NEXT
- * and RTLD_DEFAULT mean something only relative to who asks.
+ * dlsym(handle, name) on x86-64. Calls lookup_before(), which decides whether gpuleak has a
+ * result. If not, jumps to the real dlsym. A jump instead of a call keeps the caller's return
+ * address: RTLD_NEXT and RTLD_DEFAULT depend on the caller.
  */
 	.text
 	.globl	dlsym

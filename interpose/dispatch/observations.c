@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The table of facts: entries are claimed by their hash, filled, and published; nothing
- * ever leaves. Two facts of one hash would be one: at 64 bits nobody will see it.
+ * The table of observations. A thread claims an entry by its 64-bit hash, fills it, and publishes
+ * it; entries are never removed. Two observations with the same hash would be counted as one,
+ * which is not expected.
  */
 #include "interpose/dispatch/observations.h"
 
@@ -10,7 +11,7 @@
 #define PROBES_MAX 64
 
 static struct fact facts[FACTS_MAX];
-static _Atomic uint32_t noted; /* goes up with every new fact */
+static _Atomic uint32_t noted; /* increases with every new observation */
 static _Atomic uint32_t lost;
 static _Atomic uint32_t troubles[LEDGER_TROUBLE_COUNT];
 

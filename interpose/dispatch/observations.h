@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is known of how this process reaches the drivers, kept so that a lookup can add to
- * it: no memory, no lock, bounded, before there is a ledger and after. The recorder writes
- * what is new into the ledger from time to time (write_observations.h).
+ * Observations of how this process reaches the drivers ("facts" in the code). A lookup can add to
+ * this table of fixed size: it allocates nothing, takes no lock, and needs no ledger. From time to
+ * time the recorder writes new observations into the ledger (write_observations.h).
  */
 #ifndef GPULEAK_FACTS_H
 #define GPULEAK_FACTS_H
@@ -13,30 +13,30 @@
 
 #include "ledger/format.h"
 
-/* X(NAME, the word in the ledger). The first ones are the routes; their subject is the API,
- * and how often they were taken tells a runtime that looks up everything there is. */
-#define FACTS(X)                                                                             \
-	X(LINKED, "linked")          /* a call linked to the name, or to our export of it */ \
-	X(DLSYM, "dlsym")                                                                    \
-	X(PROC_ADDRESS, "cuGetProcAddress")                                                  \
-	X(EXTENSION, "extension")    /* OpenCL's two extension lookups */                    \
-	X(LAYER, "layer")            /* OpenCL's loader called us as a layer */              \
-	X(UNTRACKED, "untracked")    /* subject: a function that was looked up */            \
-	X(UNCLASSED, "unclassed")                                                            \
-	X(REFERRED_UNTRACKED, "referred-untracked") /* MODULE is linked to it */             \
-	X(REFERRED_UNCLASSED, "referred-unclassed")                                        \
-	X(IGNORED, "ignored")                                                                \
-	X(DEEPBIND, "deepbind")      /* subject: the API that MODULE reaches past us */      \
-	X(NAMESPACE, "namespace")    /* subject: the API whose driver is in another one */   \
-	X(EXPORT_TABLE, "export-table")             /* subject: its uuid */                  \
-	X(KNOWN_EXPORT_TABLE, "known-export-table") /* the CUDA runtime's own use */         \
-	X(NO_LOADER, "no-loader")    /* MODULE is a vendor's OpenCL, used without a loader */ \
-	X(DEEPBIND_OPEN, "deepbind-open")           /* subject: a file, by MODULE */         \
-	X(DEEPBIND_COVERED, "deepbind-covered")                                              \
-	X(NAMESPACE_OPEN, "namespace-open")                                                  \
-	X(PYTHON, "python")          /* subject: version of MODULE, whose frames are read */ \
-	X(PYTHON_LEFT, "python-left") /* the same, but they are not, or not all: the reason */ \
-	X(LOST, "lost")              /* facts that found no room */
+/* X(NAME, its name in the ledger). The first five are routes to a driver; their subject is the API.
+ * A high count of a route shows a runtime that looks up every function. */
+#define FACTS(X)                                                                                 \
+	X(LINKED, "linked")               /* a call whose caller is linked to the name */        \
+	X(DLSYM, "dlsym")                                                                        \
+	X(PROC_ADDRESS, "cuGetProcAddress")                                                      \
+	X(EXTENSION, "extension")         /* OpenCL's two extension lookups */                   \
+	X(LAYER, "layer")                 /* OpenCL's loader called gpuleak as a layer */        \
+	X(UNTRACKED, "untracked")         /* subject: a function that was looked up */           \
+	X(UNCLASSED, "unclassed")                                                                \
+	X(REFERRED_UNTRACKED, "referred-untracked") /* MODULE is linked to it */                 \
+	X(REFERRED_UNCLASSED, "referred-unclassed")                                              \
+	X(IGNORED, "ignored")                                                                    \
+	X(DEEPBIND, "deepbind")           /* subject: API; MODULE bypasses gpuleak for it */     \
+	X(NAMESPACE, "namespace")         /* subject: API with a driver in another namespace */  \
+	X(EXPORT_TABLE, "export-table")   /* subject: UUID of the driver's table */              \
+	X(KNOWN_EXPORT_TABLE, "known-export-table") /* used by the CUDA runtime */               \
+	X(NO_LOADER, "no-loader")         /* MODULE: vendor's OpenCL, used without a loader */   \
+	X(DEEPBIND_OPEN, "deepbind-open") /* subject: a file that MODULE opens */                \
+	X(DEEPBIND_COVERED, "deepbind-covered")                                                  \
+	X(NAMESPACE_OPEN, "namespace-open")                                                      \
+	X(PYTHON, "python")               /* subject: version of MODULE, a Python interpreter */ \
+	X(PYTHON_LEFT, "python-left")     /* some or all frames are not read; has a reason */    \
+	X(LOST, "lost")                   /* observations that were lost: the table is full */
 
 enum fact_kind {
 #define X(name, word) FACT_##name,
@@ -53,31 +53,34 @@ enum fact_kind {
 struct fact {
 	_Atomic uint64_t key;   /* 0: unused */
 	_Atomic bool ready;
-	_Atomic uint32_t count; /* how often it was noted */
+	_Atomic uint32_t count; /* how often it was observed */
 	enum fact_kind kind;
 	bool has_module;
 	const char *reason;
 	char subject[FACT_SUBJECT_BYTES];
-	char module[FACT_MODULE_BYTES]; /* its end, if it is longer */
+	char module[FACT_MODULE_BYTES]; /* if the path is longer: its end */
 };
 
-/* MODULE is a path, "" for the program itself, NULL for none; SUBJECT and MODULE are copied
- * (and cut), REASON must live for ever and may be NULL. Any thread, any time. */
+/* Adds an observation, or counts it again. MODULE is a path, "" for the program itself, or NULL.
+ * SUBJECT and MODULE are copied, and cut if they are too long. REASON is stored as a pointer that
+ * must stay valid; it may be NULL. Safe in any thread at any time. */
 void fact_note(enum fact_kind kind, const char *subject, const char *module, const char *reason);
 
-/* Counts a trouble that was found in a lookup. Any thread, any time. */
+/* Counts a trouble that occurred in a lookup. Safe in any thread at any time. */
 void fact_trouble(enum ledger_trouble what);
 
 /* ---- for write_observations.c ---- */
 
-/* Goes up with every new fact and every trouble. */
+/* Returns a number that increases with every new observation and every trouble. */
 uint32_t facts_noted(void);
-/* How many facts found no room, and how often WHAT was counted. */
+/* The first returns how many observations were lost because the table was full. The second returns
+ * how often trouble WHAT was counted. */
 uint32_t facts_lost(void);
 uint32_t facts_troubles(enum ledger_trouble what);
-/* The fact at place I below FACTS_MAX, which never changes but for its count; NULL: none yet. */
+/* Returns the observation at index I (below FACTS_MAX), or NULL if there is none yet. Only its
+ * count changes later. */
 const struct fact *fact_at(unsigned int i);
-/* The ledger's word for KIND. */
+/* Returns the name of KIND in the ledger. */
 const char *fact_word(enum fact_kind kind);
 
 #endif

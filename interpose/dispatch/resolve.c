@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds real functions: next in the global scope, or in the loaded driver by name. Never
- * loads a driver that the application did not load. Calls the loader, so wrappers may
- * come here but lookups only for the two yes-or-no questions.
+ * Finds real functions: the next in the global scope, or by name in the loaded driver. Never loads
+ * a driver that the application did not load. Calls the loader, so lookups may use only
+ * resolve_driver_is_loaded().
  */
 #include "interpose/dispatch/resolve.h"
 
@@ -60,7 +60,7 @@ bool resolve_is_loaded(const char *prefix)
 	return dl_iterate_phdr(has_prefix, (void *)(uintptr_t)prefix) != 0;
 }
 
-/* Not through our own dlclose, which would take it for a module going away. */
+/* Closes HANDLE without gpuleak's own dlclose, which would treat it as an unloaded module. */
 static void close_handle(void *handle)
 {
 	int (*real)(void *) = (int (*)(void *))lookup_real(RTLD_NEXT, "dlclose");
@@ -84,8 +84,8 @@ void *resolve_in(const char *path, const char *name)
 	return found && !resolve_is_ours(found) ? found : NULL;
 }
 
-/* The function in the driver's own library, wherever the loader put that: it may be
- * outside the global scope, where RTLD_NEXT finds nothing. */
+/* Returns the function NAME from the driver's own library. The library may be outside the global
+ * scope, where RTLD_NEXT does not find it. */
 static void *in_driver(enum api api, const char *name)
 {
 	struct search search;
@@ -103,7 +103,8 @@ static void remember(_Atomic(void *) *slot, void *pointer)
 	atomic_compare_exchange_strong(slot, &none, pointer);
 }
 
-/* A question to the loader, whose path and whose own frames are too much for a small stack. */
+/* A lookup in the loader. It runs on gpuleak's own stack, because the path and the loader's frames
+ * are too large for a small stack. */
 struct driver_lookup {
 	enum api api;
 	const char *name;
@@ -131,7 +132,8 @@ struct route resolve_driver_slowly(struct hook *hook)
 
 	if (found)
 		remember(&hook->driver, found);
-	if (!found || !slots_has(hook)) /* OpenCL: the first loader may be gone */
+	/* for OpenCL use only `found`: the first loader may have been unloaded */
+	if (!found || !slots_has(hook))
 		found = atomic_load(&hook->driver);
 	return (struct route){ found, found != NULL };
 }
@@ -155,7 +157,8 @@ void resolve_forget_unloaded(void)
 		forget_unloaded(&used[id].driver);
 }
 
-/* A vendor's OpenCL shows by what loaders ask it for. */
+/* Records that ADDRESS belongs to a vendor's OpenCL implementation that is used without a loader.
+ * An implementation exports the symbol that loaders look up. */
 static void look_for_vendor(enum api api, const void *address)
 {
 	const char *module = lookup_module_name(address);
@@ -174,9 +177,9 @@ static void look_for_vendor(enum api api, const void *address)
 	dlerror_give_back(&state);
 }
 
-/* What comes next may be the driver, another interposer in front of it, or a library
- * that happens to have a function of this name. The last is left alone; it can be told
- * from an interposer because then there is no driver for that one to stand before. */
+/* Finds the function that follows gpuleak's export. It may be the driver's, another interposer's,
+ * or an unrelated function of the same name. If no driver is loaded, it is an unrelated function.
+ * Its calls are not recorded. */
 static struct route find_direct(struct hook *hook)
 {
 	void *next = resolve_next(hook->name);

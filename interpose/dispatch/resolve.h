@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where the real functions are. Wrappers ask on every call (one load when known).
+ * Finds the real functions. Wrappers call this on every GPU call, which costs one load once the
+ * function is known.
  */
 #ifndef GPULEAK_RESOLVE_H
 #define GPULEAK_RESOLVE_H
@@ -15,19 +16,21 @@
 
 struct route {
 	void *real;  /* NULL: there is no such function in this process */
-	bool record; /* it is a driver's, and nobody else records this call */
-	const void *below; /* we are an OpenCL layer: the table that `real` is an entry of */
+	bool record; /* it is a driver's, and no other wrapper records this call */
+	/* if gpuleak runs as an OpenCL layer: the dispatch table that contains `real` */
+	const void *below;
 };
 
-/* The function at REAL, of TYPE, called with ARGUMENTS. */
+/* Calls the function at REAL, which has type TYPE, with ARGUMENTS. */
 #define DRIVER_CALL(real, type, arguments) ((type)(real))arguments
 
 struct route resolve_direct_slowly(struct hook *hook);
 struct route resolve_driver_slowly(struct hook *hook);
 
-/* For calls that reached us because the caller is linked to the name. OpenCL's loaders may
- * be several: which one depends on who calls, so this stands in the exported function
- * itself. Who jumped here instead of calling is taken for his own caller. */
+/* Returns the real function for a call whose caller is linked to the name. A process may have
+ * several OpenCL loaders; the caller decides which one is used. So resolve_direct() must stand in
+ * the exported function itself, whose return address identifies the caller. After a tail call the
+ * return address belongs to the caller's caller. */
 static inline struct route resolve_direct_from(struct hook *hook, const void *caller)
 {
 	void *real;
@@ -42,8 +45,9 @@ static inline struct route resolve_direct_from(struct hook *hook, const void *ca
 }
 #define resolve_direct(hook) resolve_direct_from(hook, __builtin_return_address(0))
 
-/* For calls by one of the slots. As a layer we may meet a call a second time, or one that
- * the implementation below makes itself (loaders jump here, so CALLER is who called them). */
+/* Returns the real function for a call through a slot (variants.h). As an OpenCL layer, gpuleak may
+ * see a call a second time, or see one that the implementation makes itself. Neither is recorded.
+ * (Loaders jump here, so CALLER is the code that called the loader.) */
 static inline struct route resolve_slot(struct hook *hook, struct slot *slot, const void *caller)
 {
 	struct route route = { atomic_load_explicit(&slot->real, memory_order_acquire), true,
@@ -58,7 +62,7 @@ static inline struct route resolve_slot(struct hook *hook, struct slot *slot, co
 	return route;
 }
 
-/* For calls through a pointer that a lookup gave out. */
+/* Returns the real function for a call through a pointer that a lookup returned. */
 static inline struct route resolve_driver_from(struct hook *hook, const void *caller)
 {
 	struct slot *slot = slots_has(hook) ? slots_take(hook) : NULL;
@@ -71,7 +75,7 @@ static inline struct route resolve_driver_from(struct hook *hook, const void *ca
 }
 #define resolve_driver(hook) resolve_driver_from(hook, __builtin_return_address(0))
 
-/* The driver's function for one of our own questions, or NULL. */
+/* Returns the driver's function ID, which gpuleak itself calls, or NULL. */
 COLD void *resolve_used_slowly(enum used_id id);
 static HOT void *resolve_used(enum used_id id)
 {
@@ -80,24 +84,28 @@ static HOT void *resolve_used(enum used_id id)
 	return __builtin_expect(known != NULL, 1) ? known : resolve_used_slowly(id);
 }
 
-/* Finds the driver function of every hook of API, so that a pointer can be recognized. */
+/* Finds the driver function of every hook of API, so that hook_of_driver() can recognize pointers
+ * to it. */
 void resolve_all(enum api api);
 
-/* Forgets the functions of libraries that were unloaded: a driver that is loaded again may lie
- * at other addresses. */
+/* Clears the pointers into libraries that were unloaded. A driver that is loaded again may have
+ * other addresses. */
 void resolve_forget_unloaded(void);
 
-/* NAME in the loaded library at PATH or what that links. */
+/* Returns the function NAME from the loaded library at PATH or the libraries that it links, or
+ * NULL. */
 void *resolve_in(const char *path, const char *name);
 
-/* NAME in whatever library comes after us: libc's own _exit, execve and so on. */
+/* Returns the next function NAME after gpuleak in the search order: libc's own _exit, execve and so
+ * on. */
 void *resolve_next(const char *name);
 
-/* libc's NAME in the program's namespace; NULL if that is ours too. */
+/* Returns libc's NAME in the program's namespace, or NULL if gpuleak is in the same namespace. */
 void *resolve_of_program(const char *name);
 
 bool resolve_driver_is_loaded(enum api api);
-/* Some library is loaded whose file name begins with PREFIX. Takes the loader's lock. */
+/* Returns true if a library is loaded whose file name begins with PREFIX. Takes the loader's
+ * lock. */
 bool resolve_is_loaded(const char *prefix);
 
 #endif

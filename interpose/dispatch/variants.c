@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Gives slots out. A slot is taken for good by the first pointer that needs it, and again
- * only when the library of that pointer is gone.
+ * Assigns slots. A slot belongs permanently to the first pointer that needs it. It is reused only
+ * if the library of that pointer was unloaded.
  */
 #include "interpose/dispatch/variants.h"
 
@@ -13,7 +13,7 @@ __thread struct inside slots_inside;
 
 struct slot slots[SLOT_HOOKS][SLOTS] __attribute__((visibility("hidden")));
 
-/* slots_ARCH.S: one entry for each slot, in their order. */
+/* Defined in variants_ARCH.S: one entry for each slot, in the order of `slots`. */
 extern const char slots_entries[] __attribute__((visibility("hidden")));
 #define ENTRY_BYTES 16
 
@@ -24,10 +24,11 @@ static void *entry_of(const struct slot *slot)
 
 static bool take(struct slot *slot, struct hook *hook, void *now, void *real, const void *below)
 {
-	slot->wrapper = hook->wrapper; /* the same from whomever */
+	slot->wrapper = hook->wrapper; /* every thread would store the same value */
 	if (!atomic_compare_exchange_strong(&slot->real, &now, real))
 		return now == real;
-	slot->below = below; /* before anybody is given the entry: one layer asks for it once */
+	/* stored before any caller gets the entry, because one layer requests it only once */
+	slot->below = below;
 	return true;
 }
 

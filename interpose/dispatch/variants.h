@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Calls that exist more than once in a process: OpenCL's, of several loaders, of a layer's
- * next table, of each platform's extensions. Every such call has a few more wrappers, each
- * for one real function; which one is decided by the pointer alone. Lookups come here: no
- * lock, no allocation, no call.
+ * Wrappers for functions that exist more than once in a process. With OpenCL these are the
+ * functions of several loaders, of a layer's next dispatch table, and of each platform's
+ * extensions. Each such hook has SLOTS additional wrappers, each for one real function. The
+ * pointer that the caller uses selects the slot.
+ *
+ * Lookups call this, so it takes no lock and allocates nothing.
  */
 #ifndef GPULEAK_SLOTS_H
 #define GPULEAK_SLOTS_H
@@ -16,20 +18,22 @@
 #define SLOTS 8
 #define SLOT_HOOKS (HOOK_END_VARIANTS - HOOK_FIRST_VARIANTS)
 
-/* One wrapper: a few instructions that note the slot and jump to the hook's wrapper
- * (slots_ARCH.S knows the size and the first field). */
+/* One additional wrapper. Its code stores the slot in slots_taken and jumps to the hook's wrapper.
+ * (variants_ARCH.S depends on the size and on the first field.) */
 struct slot {
 	void *wrapper;
 	_Atomic(void *) real;
-	const void *below; /* the dispatch table that `real` is an entry of: we are a layer here */
+	/* if gpuleak runs as an OpenCL layer: the dispatch table that contains `real` */
+	const void *below;
 	void *unused;
 };
 _Static_assert(sizeof(struct slot) == 4 * sizeof(void *), "slots_ARCH.S counts on it");
 
-/* The wrapper that calls REAL on behalf of HOOK; NULL if all of HOOK's are taken. */
+/* Returns the wrapper that calls REAL on behalf of HOOK, or NULL if all slots of HOOK are taken. */
 void *slots_wrapper(struct hook *hook, void *real, const void *below);
 
-/* The same for whom a lookup answers: REAL itself, and a note of it, if there is none. */
+/* Like slots_wrapper(), for the result of a lookup: if no slot is free, counts a trouble and
+ * returns REAL itself. */
 void *slots_give(struct hook *hook, void *real);
 
 static inline bool slots_has(const struct hook *hook)
@@ -37,7 +41,7 @@ static inline bool slots_has(const struct hook *hook)
 	return hook >= &hooks[HOOK_FIRST_VARIANTS] && hook < &hooks[HOOK_END_VARIANTS];
 }
 
-/* Set on the way into a wrapper, taken by resolve_driver(). */
+/* Set by the slot's code, read and cleared by resolve_driver(). */
 extern __thread struct slot *slots_taken
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
@@ -46,18 +50,19 @@ static inline struct slot *slots_take(const struct hook *hook)
 	struct slot *slot = slots_taken;
 
 	slots_taken = NULL;
-	return slot && slot->wrapper == hook->wrapper ? slot : NULL; /* a signal in between */
+	/* NULL if a signal handler made a GPU call in between */
+	return slot && slot->wrapper == hook->wrapper ? slot : NULL;
 }
 
-/* The recorded call that this thread is in. The loader comes back to us with it if we are a
- * layer too: that second meeting takes the mark and passes the call on unrecorded. What a
- * callback or a driver calls from there has a mark of its own or finds this one taken. */
+/* The recorded call that this thread is in. If gpuleak is an OpenCL layer too, the loader calls
+ * gpuleak again for the same call. That second call sets `met` and is not recorded. A call that a
+ * callback or a driver makes from there has its own struct inside, or finds `met` set. */
 struct inside {
-	const struct hook *hook; /* NULL: not inside any */
+	const struct hook *hook; /* NULL: the thread is in no recorded call */
 	void *real;
 	const void *below;
-	bool met; /* the layer has seen it, or it came by the layer */
-	bool kept; /* to be restored */
+	bool met; /* the layer has passed the call on, or the call came through the layer */
+	bool kept; /* inside_leave() must restore this value */
 };
 extern __thread struct inside slots_inside
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -80,14 +85,14 @@ static inline void inside_leave(struct inside *before)
 		slots_inside = *before;
 }
 
-/* The real call is about to be made once more: nobody has met this one. */
+/* Prepares another call of the real function: the layer has not passed it on yet. */
 static inline void inside_again(void)
 {
 	slots_inside.met = slots_inside.below != NULL;
 }
 
-/* Until the end of the block: HOOK's call goes to ROUTE. A declaration; every wrapper of an
- * OpenCL call has it before it makes the real one. */
+/* Marks the thread as inside HOOK's call to ROUTE until the end of the enclosing block. This is a
+ * declaration. Every wrapper of an OpenCL function has it before the real call. */
 #define INSIDE(hook, route)                                                            \
 	struct inside inside_before __attribute__((cleanup(inside_leave), unused)) =   \
 		inside_enter(hook, (route).real, (route).below)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The entries of variants.c on aarch64: see variants_x86_64.S.
+ * The slots' entries of variants.c on aarch64: see variants_x86_64.S.
  */
 	.set	rows, 0 /* clang's assembler needs it before the first row */
 #define GROUP_BEGIN(group) .set rows, 0

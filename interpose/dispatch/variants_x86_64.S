@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The entries of variants.c on x86-64: each notes its slot for this thread and jumps on, so
- * that the wrapper finds its caller's frame and arguments as they were.
+ * The slots' entries of variants.c on x86-64. Each stores its slot for this thread and jumps to
+ * the wrapper, so the wrapper finds its caller's frame and arguments unchanged.
  */
 	.set	rows, 0 /* clang's assembler needs it before the first row */
 #define GROUP_BEGIN(group) .set rows, 0
