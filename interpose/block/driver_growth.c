@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writes devices and marks into the ledger, both bounded. Must not call the driver: cuda.c
- * asks it, outside of all this.
+ * Writes devices and marks into the ledger, a limited number of each. Must not call the driver;
+ * cuda.c does that before it calls this.
  */
 #include "interpose/block/driver_growth.h"
 
@@ -43,7 +43,7 @@ void device_record(const struct device_identity *identity)
 	recorder_leave();
 }
 
-/* By the fine clock: samples from outside must not lie between a call and its mark. */
+/* Uses the fine clock, so that no NVML sample from outside lies between a call and its mark. */
 static uint64_t now_of(const struct recorder *recorder)
 {
 	uint64_t ns = clock_ns(CLOCK_MONOTONIC);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What explains memory that the driver holds for itself: who the process's devices are, and
- * the calls after which the driver holds more. How much that is nobody asks in here: NVML is
- * asked from outside (tools/).
+ * Records what explains the driver memory: the identities of the process's devices, and the calls
+ * after which the driver uses more. This code does not measure how much; tools outside the process
+ * read that from NVML (tools/).
  */
 #ifndef GPULEAK_MARKS_H
 #define GPULEAK_MARKS_H
@@ -14,23 +14,26 @@
 
 #define MARK_DEVICES 64
 
-/* As the driver names a device. All zero or "": it did not say. */
+/* A device as the driver reports it. Fields that the driver did not report are zero or "". */
 struct device_identity {
 	int ordinal;
 	uint8_t uuid[16];
-	uint8_t instance[16]; /* of the MIG instance; else the same */
+	uint8_t instance[16]; /* UUID of the MIG instance; without MIG the same as uuid */
 	char name[256];
 	char bus_id[16];
 };
 
-/* The first time that DEVICE is asked about in this process. */
+/* Returns true the first time that it is called for DEVICE in this process. Then the caller passes
+ * the device to device_record(). */
 bool device_is_new(int device);
+/* Writes the identity of a device into the ledger. */
 void device_record(const struct device_identity *identity);
 
-/* The time, for mark_record(); 0 before the first GPU call. */
+/* Returns the time for mark_record(), or 0 before the first GPU call. */
 uint64_t mark_now(void);
 
-/* A call that began at BEGAN_NS has succeeded; DEVICE -1 if unknown. */
+/* Records a call that may make the driver use more memory. It began at BEGAN_NS and has succeeded.
+ * DEVICE is -1 if not known. */
 void mark_record(const struct site *site, int device, uint64_t began_ns);
 
 #endif

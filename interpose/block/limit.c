@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Refuses allocations: the Nth call, and what exceeds the limit of its device. Owns how many
- * bytes count against each limit: those of blocks in device memory, and of calls under way
- * that will make one. Must not hold a lock: room is taken by one exchange, so that two
- * threads never pass where one may, and none is refused for what another is about to lose.
+ * Refuses allocations: the Nth call, and those that exceed the limit of their device. Owns the
+ * number of bytes that count against each limit. They are those of blocks in device memory, and of
+ * calls in progress that will make such a block.
+ *
+ * Takes no lock: a call reserves its bytes by one atomic exchange, only if they fit. So two
+ * threads never both pass where only one fits, and bytes that do not fit never make another
+ * thread's call fail.
  */
 #include "interpose/block/limit.h"
 
@@ -40,7 +43,8 @@ static bool counts(const char *kind, size_t length)
 	return limit_of_kind(kind, length) == KIND_LIMIT_COUNTS;
 }
 
-/* Others' memory, or one more reference: nothing is taken that could run out. */
+/* Returns true if HOOK opens memory that exists already, or adds a reference to it. Such a call
+ * uses no new memory. */
 static bool opens(const struct hook *hook)
 {
 	switch ((enum hook_id)(hook - hooks)) {
@@ -86,7 +90,8 @@ static void say_limit(enum api api, int device, const char *what, uint64_t bytes
 	write_all(2, line, (size_t)(text.at - line));
 }
 
-/* The record has one limit, or 0 where devices differ. */
+/* Stores the limit in the ledger. The record has one field, which is 0 if devices have different
+ * limits. */
 static void note_limit(struct recorder *recorder, uint64_t limit)
 {
 	struct ledger_pools *pools = recorder->pools_record->pools;
@@ -118,7 +123,7 @@ static uint64_t find_limit(struct recorder *recorder, enum api api, int device)
 		instead = " has less than that; what is used: all of its ";
 		limit = total;
 	} else if (!limit) {
-		limit = 1; /* a percentage of next to nothing */
+		limit = 1; /* a percentage that rounds to 0 */
 	}
 	if (atomic_compare_exchange_strong(&recorder->limits->limit[api][device], &unknown,
 					   limit)) {
@@ -184,7 +189,7 @@ static bool take(struct recorder *recorder, const struct limits_due *due)
 
 		if (limit != UINT64_MAX && (now > limit || due->bytes > limit - now))
 			return false;
-		/* More than there are addresses: for the driver to refuse. */
+		/* More than the address space: the driver refuses it. */
 		if (due->bytes > INT64_MAX - now)
 			return true;
 	} while (!atomic_compare_exchange_weak(held, &seen, seen + (int64_t)due->bytes));
@@ -192,7 +197,7 @@ static bool take(struct recorder *recorder, const struct limits_due *due)
 	return true;
 }
 
-/* The first one's place is kept: with one failure, or from one on, it tells all. */
+/* Counts a refused call of SITE. Records only the first one's call and stack. */
 static void count_refused(struct recorder *recorder, const struct site *site, bool injected)
 {
 	struct ledger_pools *pools = recorder->pools_record->pools;
@@ -207,7 +212,8 @@ static void count_refused(struct recorder *recorder, const struct site *site, bo
 	__atomic_store_n(&first->api, recorder_name_ref(recorder, site->hook), __ATOMIC_RELEASE);
 }
 
-/* Inside the driver, or inside gpuleak, where a signal came: not the application's call. */
+/* Returns the recorder, or NULL if the call comes from inside the driver or interrupts gpuleak in a
+ * signal handler. Such a call is not the application's own. */
 static struct recorder *enter(void)
 {
 	if (thread_self.call_frame || thread_self.busy)
@@ -221,7 +227,7 @@ static bool exceeds(struct recorder *recorder, const struct site *site, int devi
 {
 	struct limits_due due = { bytes, site->hook->api, device };
 
-	/* A signal handler's call inside another one: its block counts once it is made. */
+	/* A signal handler made this call inside another call. Its block counts when it is made. */
 	if (thread_self.due.bytes)
 		return false;
 	if (config.limit == OPTION_UNSET || !bytes || device == LIMITS_NO_DEVICE ||

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Asked at the first GPU call and not at the end: a process that is killed has them in its
- * ledger as well, and the thread that makes a GPU call is one that may run the program's code,
- * which nobody can say of whoever ends a process. By LeakSanitizer's contract the function
- * returns a constant and does nothing else.
+ * Reads the suppressions at the first GPU call, not at process exit. So the ledger of a killed
+ * process has them too. Also, a thread that makes a GPU call may run the program's code. That is
+ * not certain for the thread that ends the process. By LeakSanitizer's contract the function only
+ * returns a constant.
  */
 #include "interpose/block/lsan_suppressions.h"
 
@@ -29,7 +29,8 @@ const char *lsan_ask(void)
 	return function ? function() : NULL;
 }
 
-/* How many bytes of the LENGTH at TEXT are one part: whole lines, if one ends in it. */
+/* Returns the length of the next part of TEXT, which has LENGTH bytes. A part ends with a newline
+ * if one fits. */
 static size_t part_of(const char *text, size_t length)
 {
 	const char *newline;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * The suppressions that a program brings along for LeakSanitizer.
+ * Records the suppressions for LeakSanitizer that the program contains.
  */
 #ifndef GPULEAK_LSAN_H
 #define GPULEAK_LSAN_H
 
 struct recorder;
 
-/* Asks the program's __lsan_default_suppressions(), if it has one: its text, or NULL. Asks the
- * loader and calls the program: with no lock held. */
+/* Locking: the caller holds no lock, because this calls the loader and the program. Returns the
+ * text of the program's __lsan_default_suppressions(), or NULL if it has no such function. */
 const char *lsan_ask(void);
 
-/* Notes TEXT (may be NULL) in a new ledger. */
+/* Writes TEXT into a new ledger. TEXT may be NULL. */
 void lsan_write(struct recorder *recorder, const char *text);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Keeps the mappings of each mapped memory object in the shard of its handle, and one record
- * of the ledger for each such object. Unused records stay with the shard, so that a map and an
- * unmap allocate nothing. Must not call the driver.
+ * Stores the mappings of each mapped memory object in the shard of its handle. The ledger has one
+ * record for each such object. Unused structs stay in the shard, so a map or unmap rarely
+ * allocates. Must not call the driver.
  */
 #include "interpose/block/mappings.h"
 
@@ -12,18 +12,18 @@
 
 #define SLAB 4096u
 
-/* A memory object that is mapped, or an unused one of these. */
+/* A mapped memory object, or an unused struct. */
 struct mapped {
 	uint64_t key;
-	struct ledger_mapped *record; /* always there */
+	struct ledger_mapped *record; /* never NULL */
 	struct mapping *mappings;     /* in the order of the calls */
-	unsigned int listed;          /* of them */
-	unsigned int unlisted;        /* further mappings, of which only the number is known */
-	struct mapped *next;          /* the next unused one */
+	unsigned int listed;          /* number of elements of `mappings` */
+	unsigned int unlisted;        /* number of further mappings, which are only counted */
+	struct mapped *next;          /* the next unused struct */
 	UT_hash_handle hh;
 };
 
-/* ---- with the shard's lock ---- */
+/* ---- the caller holds the shard's lock ---- */
 
 static struct mapped *find(struct shard *shard, uint64_t key)
 {
@@ -49,7 +49,7 @@ static struct mapping *take_mapping(struct arena *arena, struct shard *shard)
 	return mapping;
 }
 
-/* MAPPED is in no table any more. */
+/* Returns MAPPED, which is in no table, and its mappings to the unused structs. */
 static void drop(struct shard *shard, struct mapped *mapped)
 {
 	struct mapping *mapping, *next;
@@ -61,7 +61,7 @@ static void drop(struct shard *shard, struct mapped *mapped)
 	LL_PREPEND(shard->spare_mapped, mapped);
 }
 
-/* Takes MAPPED out of the table; its block is unmapped, or gone. */
+/* Removes MAPPED from the table, because its block is unmapped or has ended. */
 static void take_out(struct recorder *recorder, struct shard *shard, struct mapped *mapped)
 {
 	struct arena *arena = &recorder->arena;
@@ -76,7 +76,8 @@ static uint64_t name_of(struct recorder *recorder, const struct ledger_block *bl
 	return ledger_block_name(block->state, ledger_ref(&recorder->writer, block));
 }
 
-/* BLOCK's, which has KEY. What is there of an earlier block of that key is dropped. */
+/* Returns the mappings of BLOCK, whose key is KEY, or NULL. Drops mappings of an earlier block with
+ * that key. */
 static struct mapped *find_of(struct recorder *recorder, struct shard *shard, uint64_t key,
 			      const struct ledger_block *block)
 {
@@ -89,14 +90,14 @@ static struct mapped *find_of(struct recorder *recorder, struct shard *shard, ui
 	return NULL;
 }
 
-/* Writes what the report needs: how many mappings, and the oldest one. */
+/* Writes the number of mappings and the oldest one into the ledger, for the report. */
 static void write_record(struct mapped *mapped, uint64_t name)
 {
 	struct ledger_mapped *record = mapped->record;
 	const struct mapping *first = mapped->mappings;
 
 	__atomic_store_n(&record->block, 0, __ATOMIC_RELEASE);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* nobody sees new fields under the name */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* no reader sees new fields with the old name */
 	record->count = mapped->listed + mapped->unlisted;
 	record->time_ns = first ? first->time_ns : 0;
 	record->api = first ? first->api : 0;
@@ -119,7 +120,8 @@ static void add_mapping(struct arena *arena, struct shard *shard, struct mapped 
 	mapped->listed++;
 }
 
-/* The block behind KEY, also one that was released and is still there; or NULL. */
+/* Returns the block with KEY, or NULL. The block may have been released if the driver still has
+ * it. */
 static struct ledger_block *block_of(struct shard *shard, uint64_t key)
 {
 	struct entry *entry = entry_find(shard, key);
@@ -127,7 +129,7 @@ static struct ledger_block *block_of(struct shard *shard, uint64_t key)
 	return !entry ? NULL : entry->block ? entry->block : entry->deferred;
 }
 
-/* BLOCK gets one more mapping. False: the shard has no unused struct mapped for it. */
+/* Adds a mapping to BLOCK. Returns false if the shard has no unused struct mapped for it. */
 static bool add(struct recorder *recorder, struct shard *shard, uint64_t key,
 		struct ledger_block *block, const struct mapping *facts)
 {
@@ -166,23 +168,24 @@ struct mapped *mappings_take(struct recorder *recorder, struct shard *shard, uin
 	return mapped;
 }
 
-/* ---- without it ---- */
+/* ---- the caller holds no shard's lock ---- */
 
-/* Gives SHARD one more struct mapped. The ledger may have to grow: not with the lock. */
+/* Adds an unused struct mapped to SHARD. Holds no lock meanwhile, because the ledger may have to
+ * grow. */
 static void stock(struct recorder *recorder, struct shard *shard)
 {
 	uint32_t ref = ledger_add_mapped(&recorder->writer);
 	struct mapped *mapped = ref ? arena_take(&recorder->arena, sizeof(*mapped)) : NULL;
 
 	if (!mapped)
-		return; /* the record, if any, is lost: a few bytes when memory is out */
+		return; /* out of memory: a new record of a few bytes may stay unused */
 	*mapped = (struct mapped){ .record = ledger_at(&recorder->writer, ref) };
 	lock_take(&shard->lock);
 	LL_PREPEND(shard->spare_mapped, mapped);
 	lock_give(&shard->lock);
 }
 
-/* The block behind KEY, if there is one, gets one more mapping. */
+/* Adds a mapping to the block with KEY, if there is one. */
 static void attach(struct recorder *recorder, uint64_t key, const struct mapping *facts)
 {
 	struct shard *shard = shard_of(recorder, key);
@@ -217,7 +220,8 @@ void record_mapped(const struct site *site, uint64_t handle, uint64_t address)
 	recorder_leave();
 }
 
-/* Of several at one address the latest goes: maps of the same memory mostly nest. */
+/* Removes the mapping at ADDRESS and stores it in *RET. Of several at one address it takes the
+ * latest, because mappings of the same memory mostly nest. */
 static bool take_mapping_at(struct shard *shard, struct mapped *mapped, uint64_t address,
 			    struct mapping *ret)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Makes the ledger's record of pools and limits, and hands out its rows. Owns nothing that
- * is counted there.
+ * Creates the ledger's record of pools and limits, and assigns its rows. The counters belong to
+ * the callers.
  */
 #include "interpose/block/pool_counters.h"
 
@@ -43,7 +43,8 @@ static uint32_t add_text(struct recorder *recorder, const char *text)
 	return ledger_add_string(&recorder->writer, text, strlen(text));
 }
 
-/* With the lock. A reader takes a row that has an api. */
+/* Locking: the caller holds the lock of pools_record. Sets `api` last, because a reader uses a row
+ * as soon as it is set. */
 static struct ledger_pool *find_or_take(struct recorder *recorder, const char *api,
 					const char *kind, int device)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where the pools' and the limits' counters are: one record of the ledger, which is there
- * from the first GPU call on if an option asks for a pool, a limit or failures. Counters are
- * added to in place, atomically.
+ * The counters of pools and limits: one record in the ledger. It exists from the first GPU call on
+ * if an option enables a pool, a limit or failures. Counters are increased in place, atomically.
  */
 #ifndef GPULEAK_POOLS_RECORD_H
 #define GPULEAK_POOLS_RECORD_H
@@ -15,29 +14,32 @@
 
 struct recorder;
 
-/* In the recorder. */
+/* Part of the recorder. */
 struct pools_record {
-	struct ledger_pools *pools; /* NULL: none of those options is set, or no room */
-	struct lock lock;           /* of who takes a row */
+	struct ledger_pools *pools; /* NULL: none of these options is set, or the ledger is full */
+	struct lock lock;           /* protects the assignment of rows */
 };
 
-/* Once, before the recorder is anybody's. */
+/* Creates the record, if an option needs it. Called once, before other threads can see the
+ * recorder. */
 void pools_record_make(struct recorder *recorder);
 
-/* The present record, or NULL: see above, or there is no recorder (yet). Lock-free; stays
- * where it is until the process forks. */
+/* Returns the current record, or NULL if there is no record or no recorder. Takes no lock. The
+ * address is valid until the process forks. */
 struct ledger_pools *pools_record(void);
 
-/* The row of API ("CUDA", "OpenCL"), KIND and DEVICE in it, made if need be; NULL without a
- * record, a free row or room for the texts. Takes a lock: keep what it answers. */
+/* Returns the record's row of API ("CUDA", "OpenCL"), KIND and DEVICE; adds it if needed. Returns
+ * NULL if there is no record, no free row or no room for the texts. Takes a lock, so callers should
+ * cache the result. */
 struct ledger_pool *pools_record_row(const char *api, const char *kind, int device);
 
-/* For a test that comes in between. */
+/* Replaced by a test that changes PEAK at this point. */
 #ifndef PEAK_SEEN
 #define PEAK_SEEN(peak)
 #endif
 
-/* Several threads may raise PEAK at one moment: the largest VALUE stays. */
+/* Sets *PEAK to VALUE if VALUE is larger. If several threads do so at once, the largest VALUE
+ * remains. */
 static inline void pools_raise(uint64_t *peak, uint64_t value)
 {
 	uint64_t seen = __atomic_load_n(peak, __ATOMIC_RELAXED);
@@ -49,6 +51,7 @@ static inline void pools_raise(uint64_t *peak, uint64_t value)
 		;
 }
 
+/* Adds BY to COUNTER and returns its old value. */
 #define pools_count(counter, by) __atomic_fetch_add((counter), (uint64_t)(by), __ATOMIC_RELAXED)
 
 #endif

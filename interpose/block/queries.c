@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Marks, and questions about live blocks. The order of marks and blocks is exact: a mark is a
- * number, and each block carries the one that was current when it was made. Sums are taken from
- * the ledger as any reader would, addresses from the table of blocks under its locks.
+ * Marks, and queries about live blocks. The order of marks and blocks is exact. A mark is a
+ * number, and each block stores the number that was current when it was made. Totals are read from
+ * the ledger, addresses from the table of blocks under its locks.
  */
 #include "interpose/block/queries.h"
 
@@ -18,7 +18,8 @@ uint32_t ask_mark(void)
 {
 	uint32_t last = atomic_load(&ask_marks);
 
-	/* At its end it stays: then later marks can't be told apart, and none is missed. */
+	/* At its maximum the number stays the same. Then later marks cannot be distinguished, but
+	 * none is lost. */
 	while (LEDGER_BLOCK_MARK(last + 1) &&
 	       !atomic_compare_exchange_weak(&ask_marks, &last, last + 1))
 		;
@@ -46,7 +47,7 @@ static bool is_kind(const struct ledger_view *view, const struct ledger_row *row
 	return bytes && strlen(kind) == length && memcmp(bytes, kind, length) == 0;
 }
 
-/* What was said last: neighbours are often of one row. */
+/* The latest result for a call site. Adjacent blocks often have the same one. */
 struct row_answer {
 	uint32_t row;
 	bool counts;
@@ -69,7 +70,8 @@ static bool counts(const struct ledger_view *view, const struct ledger_block *bl
 	return last->counts;
 }
 
-/* A copy of the live block in SLOT that is of one moment. */
+/* Copies the live block in SLOT to RET, with all fields from one moment. Returns false if the block
+ * is not live. */
 static bool copy_live(const struct ledger_block *slot, struct ledger_block *ret)
 {
 	uint32_t state = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE), again;
@@ -95,7 +97,7 @@ void ask_sum(struct recorder *recorder, const struct ask_filter *filter, struct 
 	const struct ledger_block *slot;
 	struct ledger_block block = { 0 };
 	struct row_answer last = { 0 };
-	/* The writer publishes `chunks` when they are mapped. */
+	/* The writer increases `chunks` after it has mapped them. */
 	const struct ledger_view view = {
 		.base = recorder->writer.base,
 		.chunks = __atomic_load_n(&header->chunks, __ATOMIC_ACQUIRE),
@@ -115,12 +117,13 @@ void ask_sum(struct recorder *recorder, const struct ask_filter *filter, struct 
 	}
 }
 
-/* ---- whose address ---- */
+/* ---- blocks by address ---- */
 
-/* In this order a number is looked for; a mapping before the reservation that it lies in. */
+/* The address spaces, in the order in which a number is looked up. A mapping precedes the
+ * reservation that contains it. */
 static const struct place {
 	unsigned int space;
-	bool has_inside; /* its numbers are addresses, and so is what follows them */
+	bool has_inside; /* its numbers are addresses, so a block has addresses inside it */
 } places[] = {
 	{ SPACE_MEMORY, true },      { SPACE_REGISTERED, true },
 	{ SPACE_CL_USM, true },      { SPACE_VMM_MAPPING, true },
@@ -150,13 +153,15 @@ static bool look_at(struct recorder *recorder, uint64_t key, bool ignore, struct
 	return found;
 }
 
-/* The rank of ENTRY's space if its block has ADDRESS in it, PLACES if not. */
+/* Returns the index in `places` of ENTRY's space if its block contains ADDRESS, otherwise
+ * PLACES. */
 static size_t rank_inside(const struct entry *entry, uint64_t address)
 {
 	unsigned int space = space_of(entry->key);
 	size_t rank = 0;
 
-	/* Addresses have no bits there; in numbers of other sorts the space is mixed in. */
+	/* For addresses, the bits of the key that store the space are otherwise 0. For other
+	 * numbers the space is mixed into the number. */
 	while (rank < PLACES && places[rank].space != space)
 		rank++;
 	if (rank == PLACES || !places[rank].has_inside || !entry->block)
@@ -164,7 +169,7 @@ static size_t rank_inside(const struct entry *entry, uint64_t address)
 	return address - entry->block->address < entry->span ? rank : PLACES;
 }
 
-/* The key of the block that ADDRESS points into, 0 if there is none. Looks at every block. */
+/* Returns the key of the block that contains ADDRESS, or 0. Checks every block. */
 static uint64_t key_around(struct recorder *recorder, uint64_t address)
 {
 	size_t best = PLACES;

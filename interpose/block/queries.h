@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Questions of the program about its own blocks, behind what gpuleak.h promises: marks, sums
- * since a mark, whose block an address is, blocks to be ignored. Writes nothing into the ledger
- * but that a block is ignored; makes no recorder where there is none.
+ * The program's queries about its own blocks, for the functions of gpuleak.h: marks, totals since
+ * a mark, the block at an address, ignored blocks. Writes only the "ignored" flag into the ledger.
+ * Never creates a recorder.
  */
 #ifndef GPULEAK_ASK_H
 #define GPULEAK_ASK_H
@@ -13,35 +13,37 @@
 #include "ledger/format.h"
 #include "interpose/recorder/recorder.h"
 
-/* How often marks were set, plus 1. Of the process, and a forked child goes on with it: a mark
- * of before the fork has all of the child's blocks behind it. */
+/* Number of marks set, plus 1. It belongs to the process, and a forked child continues with it. All
+ * blocks of the child were made after a mark that was set before the fork. */
 extern _Atomic uint32_t ask_marks __attribute__((visibility("hidden")));
 
-/* What a block that this thread makes now carries in `marked`. */
+/* Returns the initial value of `marked` for a block that the calling thread makes now. */
 static inline uint32_t ask_marked(void)
 {
 	return atomic_load_explicit(&ask_marks, memory_order_relaxed) | thread_self.ignored;
 }
 
-/* A new mark. */
+/* Sets a new mark and returns its number. */
 uint32_t ask_mark(void);
+/* Begins or ends the ignoring of new blocks of the calling thread. Calls nest. */
 void ask_ignoring(bool on);
 
 struct ask_filter {
-	uint64_t mark;    /* blocks made since */
-	uint32_t thread;  /* by this thread, 0 = any */
-	const char *kind; /* of this kind, NULL = any */
+	uint64_t mark;    /* only blocks made since this mark */
+	uint32_t thread;  /* only blocks made by this thread; 0: any */
+	const char *kind; /* only blocks of this kind; NULL: any */
 };
 struct ask_sum {
 	uint64_t blocks, bytes;
-	uint64_t ignored_blocks, ignored_bytes; /* none of them above */
+	uint64_t ignored_blocks, ignored_bytes; /* not included in blocks and bytes */
 };
-/* Adds live blocks up. Takes no lock: a block that is live all the time counts once. */
+/* Stores the totals of the live blocks in RET. Takes no lock. A block that is live during the whole
+ * call is counted once. */
 void ask_sum(struct recorder *recorder, const struct ask_filter *filter, struct ask_sum *ret);
 
-/* The live block that is behind ADDRESS: begins there, has that handle, or else has ADDRESS
- * in it. With IGNORE it is ignored from now on. *RET is a copy, *RET_SPAN how many addresses it
- * takes. */
+/* Finds a live block that begins at ADDRESS or has it as its handle; otherwise one that contains
+ * ADDRESS. Returns false if there is none. IGNORE: ignores the block from now on. *RET is a copy of
+ * the block, *RET_SPAN the number of addresses that it covers. */
 bool ask_block(struct recorder *recorder, uint64_t address, bool ignore, struct ledger_block *ret,
 	       uint64_t *ret_span);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Keeps histories in the ledger, whole at every moment: an event is written before its bit
- * in `kept` is set, and a pair that goes is two bits and a count in one store. Owns which
- * pair goes; who belongs to whom in a report is the report's to say.
+ * Stores histories in the ledger so that readers see a consistent one at every moment. An event is
+ * written before its bit in `kept` is set. A pair is removed by one store, which clears two bits
+ * and increases a counter. This code selects the pair to remove. The report pairs retains with
+ * releases.
  */
 #include "interpose/block/refcount_history.h"
 
@@ -59,7 +60,8 @@ static bool is_kept(const struct ledger_history *history, unsigned int slot)
 	return history->kept >> slot & 1;
 }
 
-/* How many outermost frames the two stacks share: those of one scope share most. */
+/* Returns the number of outermost frames that two stacks have in common. Calls of one scope have
+ * most in common. */
 static unsigned int alike(struct recorder *recorder, uint32_t a_ref, uint32_t b_ref)
 {
 	const struct ledger_stack *a = ledger_at(&recorder->writer, a_ref);
@@ -74,8 +76,9 @@ static unsigned int alike(struct recorder *recorder, uint32_t a_ref, uint32_t b_
 	return same;
 }
 
-/* The retain before RELEASE that its partner may be: most alike, of those the latest.
- * LEDGER_HISTORY_EVENTS if there is none. */
+/* Returns the slot of the retain before RELEASE that most likely belongs to it. That is the one
+ * with the most similar stack; of equal ones the latest. Returns LEDGER_HISTORY_EVENTS if there is
+ * none. */
 static unsigned int partner_of(struct recorder *recorder, const struct ledger_history *history,
 			       const struct ledger_reference *release)
 {
@@ -103,7 +106,8 @@ static void leave_out(struct ledger_history *history, uint64_t gone)
 	__atomic_store_n(&history->kept, (history->kept & ~gone) + ONE_LEFT_OUT, __ATOMIC_RELEASE);
 }
 
-/* Of the releases that have a partner the first one goes, with it. */
+/* Removes the oldest release that has a matching retain, and that retain. Returns false if there is
+ * none. */
 static bool leave_out_oldest(struct recorder *recorder, struct ledger_history *history)
 {
 	unsigned int oldest = LEDGER_HISTORY_EVENTS, oldest_partner = 0;
@@ -118,7 +122,7 @@ static bool leave_out_oldest(struct recorder *recorder, struct ledger_history *h
 			continue;
 		partner = partner_of(recorder, history, event);
 		if (partner == LEDGER_HISTORY_EVENTS)
-			continue; /* it gave the creator's reference back */
+			continue; /* it released the reference of the call that made the block */
 		oldest = i;
 		oldest_partner = partner;
 	}
@@ -128,8 +132,8 @@ static bool leave_out_oldest(struct recorder *recorder, struct ledger_history *h
 	return true;
 }
 
-/* Nothing but retains is there. EVENT, if it is a release, goes with the latest that found
- * no room itself, or with its own partner. */
+/* Handles EVENT if the history is full and has no complete pair. A retain is only counted as lost.
+ * A release cancels a lost retain; if there is none, it removes its own retain. */
 static void add_to_full(struct recorder *recorder, struct ledger_history *history,
 			const struct ledger_reference *event)
 {
@@ -159,7 +163,7 @@ uint32_t history_add(struct recorder *recorder, struct ledger_history *history,
 	number = (unsigned int)__builtin_ctzll(~history->kept);
 	slot = &history->events[number];
 	__atomic_store_n(&slot->order, 0, __ATOMIC_RELEASE);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* nobody sees new fields under the old order */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* no reader sees new fields with the old order */
 	slot->op = event->op;
 	slot->api = event->api;
 	slot->stack = event->stack;

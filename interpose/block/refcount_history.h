@@ -18,9 +18,10 @@ struct histories {
 	struct ledger_history *spare; /* linked by next_spare */
 };
 
-/* Returns an empty history, or NULL. Locking: the caller holds no shard's lock, because the ledger
- * may have to grow. */
+/* Locking: the caller holds no shard's lock, because the ledger may have to grow. Returns an empty
+ * history, or NULL if the ledger is full. */
 struct ledger_history *history_take(struct recorder *recorder);
+/* Makes HISTORY available for reuse. */
 void history_give(struct recorder *recorder, struct ledger_history *history);
 
 /* Locking: for the following functions the caller holds the lock of the block's shard. */

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * One walk over the slots of blocks. A slot that is used again while it is read is read again.
+ * Reads all slots of blocks once. If a slot is reused while it is read, it is read again.
  */
 #include "interpose/block/site_totals.h"
 
 #include <errno.h>
 #include <sys/mman.h>
 
-#define TRIES 4 /* a slot that changes that often is of a block that was just made or freed */
+#define TRIES 4 /* a slot that changes this often belongs to a block that was just made or freed */
 
-/* 1 with the row and size of the block that lives in the slot, 0 if none does, or one that the
- * program ignores. */
+/* Stores the row and size of the live block in the slot. Returns 1, or 0 if there is no live block
+ * or the program ignores it. */
 static int read_block(const struct ledger_block *block, uint32_t *ret_row, uint64_t *ret_bytes)
 {
 	for (int i = 0; i < TRIES; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What lives of each row at this moment, counted over the blocks of our own ledger: for the
- * plain report and for steps. Reads only; other threads go on meanwhile.
+ * Counts the live blocks and bytes of each ledger row at this moment, for the fallback report and
+ * for steps. Only reads the ledger. Other threads continue meanwhile.
  */
 #ifndef GPULEAK_TALLY_H
 #define GPULEAK_TALLY_H
@@ -15,16 +15,19 @@ struct tally {
 	uint64_t blocks, bytes;
 };
 
-/* By the row's place in the file; pages of it that no row needs are never touched. */
+/* An element for each possible row, by the row's offset in the file. Pages without rows are never
+ * touched, so they use no memory. */
 struct tallies {
 	struct tally *of;
 	size_t size; /* in bytes */
 };
 
-/* 0 with *RET for tallies_finish(), or -ENOMEM. Objects that are no memory count as nothing. */
+/* Fills *RET. Returns 0, then tallies_finish() must be called, or -ENOMEM. Objects that are not
+ * memory count as 0. */
 int tallies_count(const struct ledger_view *view, struct tallies *ret);
 void tallies_finish(struct tallies *tallies);
 
+/* Returns the counts of ROW. */
 static inline struct tally *tally_of(const struct tallies *tallies, const struct ledger_view *view,
 				     const struct ledger_row *row)
 {

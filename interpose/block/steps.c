@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Counts what lives, by site, and notes it in the ledger: bounded, since a record is used again
- * for a later step. Must not be entered by a signal handler, nor hold up threads that allocate.
+ * Counts the live blocks of each call site and records the counts in the ledger. Uses a bounded
+ * number of records: later steps overwrite the oldest ones. Must not be called by a signal
+ * handler, and must not block threads that allocate.
  */
 #include "interpose/block/steps.h"
 
@@ -14,13 +15,13 @@
 #include "interpose/block/site_totals.h"
 
 struct step_row {
-	uint64_t key; /* the row's ref */
-	struct step_site *site; /* NULL: no memory, or no room */
+	uint64_t key; /* ref of the row */
+	struct step_site *site; /* NULL: the call site could not be stored */
 	UT_hash_handle hh;
 };
 
 struct step_site {
-	uint64_t key; /* a hash of what it is; of several with the same, one more each */
+	uint64_t key; /* hash of `what`; on a collision the next unused number */
 	struct ledger_growth *record; /* NULL: not written yet */
 	struct ledger_growth what;
 	struct tally now;
@@ -41,7 +42,7 @@ static bool is_site_of(const struct step_site *site, const struct ledger_row *ro
 	       site->what.kind == row->kind && site->what.device == row->device;
 }
 
-/* NULL if there is no room for one more. */
+/* Returns the call site of ROW, or NULL if there is no room for another one. */
 static struct step_site *find_site(struct recorder *recorder, const struct ledger_row *row)
 {
 	struct steps *steps = recorder->steps;
@@ -73,7 +74,7 @@ static struct step_site *find_site(struct recorder *recorder, const struct ledge
 	return site;
 }
 
-/* Which site ROW counts for, from its first live block on. */
+/* Returns the call site of ROW, or NULL if ROW has had no live block yet or there is no room. */
 static struct step_site *site_of(struct recorder *recorder, const struct ledger_row *row,
 				 const struct tally *tally)
 {
@@ -141,7 +142,8 @@ static void note_sites(struct recorder *recorder)
 			fill_in(&site->record->at[slot], &site->now, steps->number);
 			continue;
 		}
-		/* Or again, if there was no room at an earlier step: then it begins here. */
+		/* This may be a retry: if an earlier step had no room, the record begins at this
+		 * step. */
 		site->what.first_step = steps->number;
 		memset(site->what.at, 0, sizeof(site->what.at));
 		fill_in(&site->what.at[slot], &site->now, steps->number);
@@ -153,7 +155,8 @@ static void note_sites(struct recorder *recorder)
 	}
 }
 
-/* The record for the step; added first time round, used again from then on. */
+/* Returns the record for step NUMBER. Adds records to the ledger until there are LEDGER_STEPS_MAX,
+ * then reuses them. */
 static struct ledger_step *step_record(struct recorder *recorder, uint32_t number)
 {
 	struct steps *steps = recorder->steps;
@@ -210,7 +213,7 @@ uint32_t steps_mark(struct recorder *recorder, const char *label)
 {
 	uint32_t number;
 
-	/* Whoever reports on the end reads the ledger once: nothing may move in it any more. */
+	/* The reporter at process exit reads the ledger once, so it must not change any more. */
 	if (__atomic_load_n(&recorder->header->ended, __ATOMIC_ACQUIRE) != LEDGER_RUNNING)
 		return 0;
 	lock_take(&recorder->steps->lock);

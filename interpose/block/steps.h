@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Steps: moments that somebody marks, at which the ledger notes what every site has. Whether
- * a site keeps growing from step to step is the report's to say.
+ * Steps: moments that the program marks. At each step the ledger records the live blocks and bytes
+ * of every call site. The report checks whether a call site grows from step to step.
  */
 #ifndef GPULEAK_STEPS_H
 #define GPULEAK_STEPS_H
@@ -15,19 +15,19 @@ struct recorder;
 struct step_row;
 struct step_site;
 
-struct steps { /* all zero: none marked yet */
+struct steps { /* all zero: no step was marked yet */
 	struct lock lock;
-	uint32_t number; /* of the last one */
-	uint32_t lost;   /* sites that found no room */
+	uint32_t number; /* of the latest step */
+	uint32_t lost;   /* number of call sites that could not be stored */
 	uint32_t site_count;
-	struct step_row *rows;   /* which site a row of the ledger counts for */
-	struct step_site *sites; /* by what they are */
-	struct step_site *first; /* all of them */
-	struct ledger_step *records; /* side by side in their chunk */
+	struct step_row *rows;   /* finds the call site of a ledger row */
+	struct step_site *sites; /* hash table by stack, call, kind and device */
+	struct step_site *first; /* linked list of all call sites */
+	struct ledger_step *records; /* an array in one chunk of the ledger */
 };
 
-/* Marks a step, LABEL may be NULL. Its number, from 1; 0 if it could not be noted. Costs a walk
- * over the slots of blocks; other threads go on. */
+/* Marks a step; LABEL may be NULL. Returns its number, from 1, or 0 if it could not be recorded.
+ * Reads all slots of blocks. Other threads continue meanwhile. Not safe in a signal handler. */
 uint32_t steps_mark(struct recorder *recorder, const char *label);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads our own ledger as any reader would, while others write it. Owns how much time that may
- * take: a look rests for a multiple of what it cost, and too many blocks are not looked at.
+ * Reads this process's ledger while other threads write it. Limits the time for that: after a pass
+ * it pauses for a multiple of the pass's duration. If there are too many blocks, the pass is
+ * abandoned.
  */
 #include "interpose/block/timeline.h"
 
@@ -11,11 +12,13 @@
 #include "interpose/block/deferred_totals.h"
 #include "interpose/recorder/recorder.h"
 
-#define LOOK_REST 512          /* so many times as long as a look took: 0.2 percent of one thread */
+/* pause, as a multiple of a pass's duration: 0.2 percent of one thread */
+#define LOOK_REST 512
 #define LOOK_SLOTS_MAX 262144u /* 16 MiB of slots, about a millisecond */
 #define ROWS_KNOWN 64u
 
-/* One look. Blocks of a row mostly lie near each other: each row is searched for once. */
+/* One pass over all blocks. Adjacent blocks mostly have the same call site, so each is searched for
+ * once. */
 struct look {
 	struct ledger_view view;
 	struct ledger_parts *parts;
@@ -23,7 +26,8 @@ struct look {
 	struct { uint32_t row, column; } known[ROWS_KNOWN];
 };
 
-/* Several calls make one kind of memory, and each has a ref of its own for it. */
+/* Returns true if the texts at A and B are equal. Several calls make the same kind of memory, and
+ * each has its own ref to the kind's text. */
 static bool same_text(const struct ledger_view *view, uint32_t a, uint32_t b)
 {
 	uint32_t length_a, length_b;
@@ -72,8 +76,9 @@ static void add_block(struct look *look, uint32_t row_ref, uint64_t bytes)
 	look->moment.live_bytes[look->known[slot].column] += bytes;
 }
 
-/* The slots change under our eyes, and what is torn is left out: `state` tells, as it tells a
- * reader in another process, whom no sanitizer sees either. */
+/* Adds up all live blocks. Returns false if there are too many. Other threads change the slots
+ * meanwhile: `state` shows if a slot changed during the read, and then the block is left out. This
+ * is a deliberate data race, so the thread sanitizer is off. */
 __attribute__((no_sanitize("thread"))) static bool look_at_blocks(struct look *look)
 {
 	struct ledger_walk walk = { 0 };
@@ -116,7 +121,8 @@ void timeline_look(struct recorder *recorder, uint64_t now_ns)
 	if (now_ns < atomic_load_explicit(&parts->due_ns, memory_order_relaxed) ||
 	    !lock_try(&parts->lock))
 		return;
-	if (!parts->every_ns) { /* most processes end before a second kind is met */
+	/* the first pass is delayed: most processes end before they use a second kind */
+	if (!parts->every_ns) {
 		parts->every_ns = LEDGER_SAMPLE_EVERY_NS_MIN;
 		rest = 0;
 	} else {

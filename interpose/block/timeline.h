@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Live bytes over time by kind of memory and device. Nothing is counted for it where blocks
- * are made and freed: at some moments all blocks of the ledger are looked at.
+ * Records live bytes over time by kind of memory and device. Allocations and frees count nothing
+ * for it. Instead, all blocks in the ledger are read from time to time.
  */
 #ifndef GPULEAK_TIMELINE_H
 #define GPULEAK_TIMELINE_H
@@ -10,7 +10,7 @@
 
 struct recorder;
 
-/* Looks if it is time to, by the thread that is at it anyway; never waits. */
+/* Records a moment if one is due; the calling thread does the work. Never waits. */
 void timeline_look(struct recorder *recorder, uint64_t now_ns);
 
 #endif
