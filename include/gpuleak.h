@@ -1,25 +1,31 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a program may ask of libgpuleak.so while it is preloaded: what was not freed since a
- * mark, who allocated a pointer; to leave a block out of the report; to give back what the pool
- * (GPULEAK_POOL) keeps, and what the pool did; to mark a step; to report now. The functions are
- * declared weak: link nothing, and look first whether they are there. Where one is, all are that
- * its version has.
+ * The functions that libgpuleak.so offers to a program while it is preloaded. A program can:
+ *
+ * - sum up the memory that was allocated since a mark and not freed,
+ * - find the call that allocated a block, and exclude a block from the report,
+ * - return the unused memory of the pool (GPULEAK_POOL) to the driver, and read its counters,
+ * - mark a step, and write a report.
+ *
+ * The functions are declared weak, so the program does not link the library. A function is NULL
+ * if the library is not preloaded. Check for NULL before the call. If one function exists, all
+ * functions of that library version exist.
  *
  *     if (gpuleak_mark)
  *             mark = gpuleak_mark();
  *
- * Compile as position-independent code (-fPIE, -fPIC: what distributions' compilers do), else
- * the linker settles for NULL; or look them up with dlsym(RTLD_DEFAULT, "gpuleak_mark").
+ * Compile position-independent code (-fPIE or -fPIC, the default of most distributions).
+ * Otherwise the linker resolves the functions to NULL. Or look them up with dlsym(RTLD_DEFAULT,
+ * "gpuleak_mark").
  *
- * Any thread may call them at any time, with or without a current context. In a signal handler
- * only those may be called that say so. None makes a call into a driver but gpuleak_pool_trim;
- * none makes a ledger for a process that made no GPU call. See
+ * Any thread may call each function at any time, with or without a current context. A signal
+ * handler may call a function only if its comment says so. Only gpuleak_pool_trim() calls a
+ * driver. No function creates a ledger in a process that made no GPU call. See
  * docs/reference/api.md and docs/guides/pool.md.
  *
- * Structs begin with `size`, which the caller sets to sizeof(the struct): a later library fills
- * in what the caller's header has. The rest is set to zero before a call, but for what a comment
- * calls "in".
+ * Each struct begins with `size`. The caller sets it to sizeof(the struct), and a newer library
+ * fills in only the fields that the caller's header has. The caller sets every other field to 0,
+ * except fields marked "in", which it may set. All sizes are in bytes.
  */
 #ifndef GPULEAK_H
 #define GPULEAK_H
@@ -37,121 +43,126 @@ extern "C" {
 
 /* ---- leaks between two points of the program ---- */
 
-/* A number for this moment. Blocks and marks have an exact order: a block whose allocation
- * returned before gpuleak_mark() was called is older than the mark; one whose allocation was
- * called after it returned is since the mark. Never 0. Costs one atomic addition. Signal handlers
- * may call it; it is also right before the first GPU call and across fork. */
+/* Returns a number that identifies this moment, never 0. A block whose allocation returned before
+ * the call is older than the mark. A block whose allocation began after the call returned is newer.
+ * Costs one atomic addition. Signal handlers may call it. It also works before the first GPU call
+ * and across fork. */
 GPULEAK_FUNCTION uint64_t gpuleak_mark(void);
 
-/* Of the blocks that are live now. "Released but still held" ones (OpenCL) are not, nor are
- * other objects than memory. */
+/* Sums of live blocks. Deferred frees (OpenCL) and objects that are not memory are not counted. */
 struct gpuleak_sum {
 	uint64_t size;
-	const char *kind; /* in: only of this kind, "device"; NULL = all */
-	uint32_t thread;  /* in: only what this thread (gettid()) allocated; 0 = all */
+	const char *kind; /* in: count only blocks of this kind ("device"); NULL = all */
+	uint32_t thread;  /* in: count only blocks that this thread (gettid()) allocated; 0 = all */
 	uint32_t reserved;
-	uint64_t blocks;         /* allocated since the mark, and not freed */
+	uint64_t blocks;         /* allocated since the mark and not freed */
 	uint64_t bytes;
-	uint64_t ignored_blocks; /* besides: gpuleak_ignore() was said of these */
+	uint64_t ignored_blocks; /* ignored by gpuleak_ignore(); not in `blocks` */
 	uint64_t ignored_bytes;
-	uint64_t live_bytes;     /* of the whole process now, whatever the mark, thread and kind */
-	uint64_t unrecorded_blocks; /* of the whole process: the ledger had no room for them */
+	uint64_t live_bytes;     /* of the whole process now, for every mark, thread and kind */
+	/* of the whole process: the ledger had no room for these blocks */
+	uint64_t unrecorded_blocks;
 };
 
-/* Adds up what was allocated since MARK (0: ever) and is not freed. Looks at all live blocks, and
- * at places of earlier ones, without a lock. Other threads go on meanwhile; a block that is live
- * all the time is counted once. Signal handlers may call it. 0; or -1 with errno EINVAL: RET is
- * NULL or its `size` was not set; ENODATA: nothing can be recorded in this process. */
+/* Sums up the blocks that were allocated since MARK (0: since the start) and are not freed. Walks
+ * over all block records without a lock. Other threads may allocate and free meanwhile. A block
+ * that is live during the whole call is counted once. Signal handlers may call it. Returns 0. On
+ * error returns -1 with errno EINVAL: RET is NULL or its `size` is not set; ENODATA: the process
+ * cannot record. */
 GPULEAK_FUNCTION int gpuleak_leaked_since(uint64_t mark, struct gpuleak_sum *ret);
 
-/* The most bytes that were live at one moment since this was last called with RESTART not 0
- * (at first: ever). Exact, except among threads that allocate within the same tick of the coarse
- * clock (1-4 ms), where it may come out lower. 0; or -1 with errno EINVAL, ENODATA. */
+/* Stores in *RET_BYTES the peak of live bytes since the last call with RESTART not 0 (before such a
+ * call: since the start). The value is exact, except if several threads allocate within the same
+ * tick of the coarse clock (1-4 ms). Then it may be too low. Returns 0, or -1 with errno EINVAL or
+ * ENODATA. */
 GPULEAK_FUNCTION int gpuleak_peak(int restart, uint64_t *ret_bytes);
 
 /* ---- blocks ---- */
 
-#define GPULEAK_BLOCK_IGNORED 1u /* of `flags` below */
-#define GPULEAK_BLOCK_INTERIOR 2u /* the address asked for is not its beginning */
-#define GPULEAK_BLOCK_OBJECT 4u  /* an OpenCL object that is no memory */
+#define GPULEAK_BLOCK_IGNORED 1u /* bits of `flags` below: the program ignores the block */
+#define GPULEAK_BLOCK_INTERIOR 2u /* the requested address is not the block's first one */
+#define GPULEAK_BLOCK_OBJECT 4u  /* the block is an OpenCL object that is not memory */
 
 struct gpuleak_block {
 	uint64_t size;
-	uint64_t *pcs;      /* in: room for return addresses, innermost first, or NULL */
-	uint32_t pcs_room;  /* in: how many */
-	uint32_t pcs_count; /* how many there are; at most pcs_room of them were written */
-	uint64_t address;   /* where it begins, or the handle */
-	uint64_t bytes;     /* that are counted for it */
-	uint64_t span;      /* addresses that it takes; a mapping's bytes may be its handle's */
-	uint64_t context;   /* the driver's handle; 0 unknown */
-	uint64_t parent;    /* of a sub-buffer: the handle of its buffer */
-	uint64_t time_ns;   /* of CLOCK_MONOTONIC when it was allocated, to 1-4 ms */
-	uint64_t mark;      /* it is since every mark up to this one */
-	uint32_t thread;    /* that allocated it, as gettid() says */
-	uint32_t references; /* of a handle */
-	int32_t device;     /* -1 unknown */
-	uint32_t flags;     /* GPULEAK_BLOCK_ */
-	char api[64];       /* the call that allocated it, "cuMemAlloc_v2" */
+	uint64_t *pcs;      /* in: array for return addresses, innermost first, or NULL */
+	uint32_t pcs_room;  /* in: number of elements of `pcs` */
+	uint32_t pcs_count; /* number of recorded addresses; at most pcs_room of them are written */
+	uint64_t address;   /* first address of the block, or its handle */
+	uint64_t bytes;     /* bytes that gpuleak counts for the block */
+	/* size of the block's address range; a mapping's `bytes` may be counted for its handle */
+	uint64_t span;
+	uint64_t context;   /* the driver's context handle; 0 unknown */
+	uint64_t parent;    /* handle of the buffer that a sub-buffer belongs to */
+	uint64_t time_ns;   /* CLOCK_MONOTONIC at the allocation, accurate to 1-4 ms */
+	uint64_t mark;      /* the block is newer than every mark up to this one */
+	uint32_t thread;    /* thread (gettid()) that allocated the block */
+	uint32_t references; /* reference count of a handle */
+	int32_t device;     /* device ordinal; -1 unknown */
+	uint32_t flags;     /* GPULEAK_BLOCK_* */
+	char api[64];       /* name of the call that allocated it, "cuMemAlloc_v2" */
 	char kind[32];      /* "device", "pinned", "cl-buffer" ... */
 };
 
-/* Who allocated the live block that ADDRESS is in: a device or host address, its first one or
- * another inside, or a handle (cl_mem, CUarray, CUmemGenericAllocationHandle), each cast to a
- * number. For a number that is not the beginning of a block every live block is looked at.
- * 0; or -1 with errno ENOENT: no live block is there; EINVAL; EBUSY: called by a signal handler
- * that came in the middle of gpuleak's own work. Signal handlers may call it. */
+/* Fills in *RET for the live block that contains ADDRESS. ADDRESS is a device or host address
+ * anywhere in the block, or a handle (cl_mem, CUarray, CUmemGenericAllocationHandle) cast to a
+ * number. If ADDRESS is not the beginning of a block, the call walks over all live blocks. Returns
+ * 0. On error returns -1 with errno ENOENT: no live block contains ADDRESS; EINVAL; EBUSY: a signal
+ * handler interrupted gpuleak's own work and made the call. Signal handlers may call it. */
 GPULEAK_FUNCTION int gpuleak_who(uint64_t address, struct gpuleak_block *ret);
 
-/* The block that ADDRESS is in (as above) is meant to live to the end: from now on it is no
- * leak, wherever it was allocated. Reports show it as suppressed, by "gpuleak_ignore()". 0; or -1
- * with errno as above. */
+/* Marks the live block that contains ADDRESS (as above) as intended to live until exit. From now on
+ * the block is not a leak. Reports list it as suppressed, with the pattern "gpuleak_ignore()".
+ * Returns 0, or -1 with errno as above. */
 GPULEAK_FUNCTION int gpuleak_ignore(uint64_t address);
 
-/* The same for all that the calling thread allocates between the two. They nest. Signal handlers
- * may call them. */
+/* Ignores all blocks that the calling thread allocates between the two calls, like
+ * gpuleak_ignore(). Pairs may nest. Signal handlers may call both functions. */
 GPULEAK_FUNCTION void gpuleak_ignore_begin(void);
 GPULEAK_FUNCTION void gpuleak_ignore_end(void);
 
 /* ---- the whole report ---- */
 
-/* Writes the path of this process's ledger, and of the `gpuleak` command that reads it, into the
- * SIZE bytes at RET: `gpuleak report LEDGER` tells of the living process. The length without
- * the final NUL; or -1 with errno ENODATA: no GPU call was made yet, or the ledger is in memory
- * only; ENOENT: the command is not there; ERANGE: SIZE is too small. */
+/* Write the path of this process's ledger, or of the `gpuleak` command that reads it, to the SIZE
+ * bytes at RET. `gpuleak report LEDGER` reports on the running process. Return the length without
+ * the final NUL. On error return -1 with errno ENODATA: the process made no GPU call yet, or the
+ * ledger is only in memory; ENOENT: the command does not exist; ERANGE: SIZE is too small. */
 GPULEAK_FUNCTION int gpuleak_ledger(char *ret, size_t size);
 GPULEAK_FUNCTION int gpuleak_command(char *ret, size_t size);
 
 /* ---- the pool ---- */
 
-/* Gives back to the driver all memory that the pool keeps and the program does not use, of all
- * devices, contexts and kinds. Returns how many bytes; 0 if there was nothing, no pool is on,
- * or a stream is being captured. May wait for the device, as cuMemFree does. errno and the
- * current context stay as they are. */
+/* Returns to the driver all memory that the pool has cached and the program does not use, for all
+ * devices, contexts and kinds. Returns the number of bytes. Returns 0 if the pool had no unused
+ * memory, the pool is off, or a stream is being captured. May wait for the device, as cuMemFree
+ * does. Preserves errno and the current context. */
 GPULEAK_FUNCTION size_t gpuleak_pool_trim(void);
 
-#define GPULEAK_POOL_OFF 0    /* of `mode` below */
+#define GPULEAK_POOL_OFF 0    /* values of `mode` below */
 #define GPULEAK_POOL_STRICT 1
 #define GPULEAK_POOL_FAST 2
 
-/* Sums over all pools of the process: devices, kinds of memory, APIs. */
+/* Sums over all pools of the process (one per device, kind of memory and API). `*_ns` are
+ * nanoseconds, `*_bytes` are bytes, all others are counts. */
 struct gpuleak_pool_stats {
 	uint64_t size;
-	uint64_t mode; /* that was asked for */
+	uint64_t mode; /* GPULEAK_POOL_*, as the user requested it */
 	uint64_t turned_off;     /* pools that turned themselves off */
 
-	uint64_t used_bytes;     /* now: the program's, as it asked for them */
-	uint64_t cached_bytes;   /* ready to be handed out again */
-	uint64_t pending_bytes;  /* freed; the device may still be using them */
-	uint64_t reserved_bytes; /* had from the driver: all of these, and the waste */
-	uint64_t waste_bytes;    /* by which blocks in use are larger than asked for */
-	uint64_t peak_used_bytes;     /* sums of each pool's own peak */
+	uint64_t used_bytes;     /* bytes now in use by the program, as requested */
+	uint64_t cached_bytes;   /* bytes now that the pool can reuse at once */
+	uint64_t pending_bytes;  /* freed bytes that the device may still be using */
+	/* bytes from the driver: the sum of used, cached, pending and waste */
+	uint64_t reserved_bytes;
+	uint64_t waste_bytes;    /* by how much blocks in use are larger than requested */
+	uint64_t peak_used_bytes;     /* sum of the pools' own peaks, as is the next */
 	uint64_t peak_reserved_bytes;
 
-	/* These only go up. */
-	uint64_t hits;               /* allocations served without the driver */
-	uint64_t native_allocations; /* allocations that the driver served */
+	/* The following counters only increase. */
+	uint64_t hits;               /* allocations served from the pool's cache */
+	uint64_t native_allocations; /* allocations served by the driver */
 	uint64_t native_frees;
-	uint64_t frees;              /* kept from the driver */
+	uint64_t frees;              /* frees that the pool did not pass to the driver */
 	uint64_t native_calls_saved;
 	uint64_t tickets;
 	uint64_t shared_tickets;
@@ -160,29 +171,29 @@ struct gpuleak_pool_stats {
 	uint64_t trims;
 	uint64_t trimmed_blocks;
 	uint64_t trimmed_bytes;
-	uint64_t rescued;            /* allocations that succeeded after a trim only */
-	uint64_t refused;            /* for GPULEAK_LIMIT */
-	uint64_t injected_failures;  /* for GPULEAK_FAIL_AT */
+	uint64_t rescued;            /* allocations that succeeded only after a trim */
+	uint64_t refused;            /* allocations refused because of GPULEAK_LIMIT */
+	uint64_t injected_failures;  /* allocations failed because of GPULEAK_FAIL_AT */
 };
 
-/* Fills in *RET. What a later version has and this library does not is 0, and `size` says how
- * much is known. 0; or -1 with errno EINVAL: RET is NULL, or its `size` was not set (less than
- * that of the first version, which is this one, or absurd); ENODATA: no pool and no limit is on,
- * or the process has made no GPU memory call yet. */
+/* Fills in *RET. Fields that this library does not know are set to 0, and `size` is set to the
+ * number of bytes that it knows. Returns 0. On error returns -1 with errno EINVAL: RET is NULL, or
+ * its `size` is smaller than the first version's struct (this one) or implausible; ENODATA: no pool
+ * and no limit is on, or the process made no GPU memory call yet. */
 GPULEAK_FUNCTION int gpuleak_pool_stats(struct gpuleak_pool_stats *ret);
 
 /* ---- while it runs: docs/guides/services.md ---- */
 
-/* Marks a step: the end of a piece of work that comes again and again, a request or an epoch. What
- * has more memory after each step is reported as growing, from the fourth step on. LABEL, of which
- * 32 bytes are kept, may be NULL. Returns the number of the step, from 1; 0 if it was not noted:
- * before the first GPU memory call there is nothing to note. Costs one walk over the blocks that
- * live. */
+/* Marks a step: the end of work that repeats, for example a request or an epoch. From the fourth
+ * step on, call sites whose memory increases with each step are reported as growing. LABEL may be
+ * NULL; its first 32 bytes are stored. Returns the number of the step, from 1, or 0 if it was not
+ * recorded, for example before the first GPU memory call. Walks once over all live blocks. */
 GPULEAK_FUNCTION unsigned int gpuleak_step(const char *label);
 
-/* Writes a report on what lives now where GPULEAK_REPORT_NOW or GPULEAK_REPORT says, a file's name
- * with .1, .2 ... behind it, and returns when that is done. 0; or -1 with errno ENODATA: the
- * process has made no GPU memory call yet; ENOTSUP: GPULEAK_REPORT is none. */
+/* Writes a report on the live memory and returns when it is written. The destination is
+ * GPULEAK_REPORT_NOW, or GPULEAK_REPORT if that is unset. If the destination is a file, .1, .2 ...
+ * is appended to its name. Returns 0. On error returns -1 with errno ENODATA: the process made no
+ * GPU memory call yet; ENOTSUP: the destination is none. */
 GPULEAK_FUNCTION int gpuleak_report(void);
 
 #ifdef __cplusplus
