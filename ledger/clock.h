@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A clock as one number.
+ * Reads a clock as a number of nanoseconds. Any thread and signal handlers may call it.
  */
 #ifndef GPULEAK_LEDGER_CLOCK_H
 #define GPULEAK_LEDGER_CLOCK_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The default home of ledgers. Owns the choice of directory and the check that it is
- * safe; must not create or name anything else.
+ * Chooses the default directory for ledgers and checks that it is safe. Must not create or name
+ * anything else.
  */
 #include "ledger/directory.h"
 
@@ -48,8 +48,8 @@ static int finish(const struct directory_text *text)
 	return text->short_of ? -ENAMETOOLONG : 0;
 }
 
-/* tmpfs first: pages of a ledger on a disk are written back and write-protected every
- * few seconds, and each next touch of one is a page fault in the application. */
+/* tmpfs comes first. The kernel writes back and write-protects the pages of a ledger on a disk
+ * every few seconds. Each next write to such a page is a page fault in the application. */
 int place_candidate(int i, const char *(*variable)(const char *name), char *ret, size_t size)
 {
 	struct directory_text text = { ret, size, 0 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The default directory of ledgers: a directory of the user, mode 0700, not a link. The library
- * and the command both use this function, so the command finds the library's files. No
- * allocation, no stdio.
+ * The default directory for ledgers: owned by the user, mode 0700, not a symbolic link. The
+ * library and the command both use these functions, so the command finds the library's files.
+ * Any thread may call them. No allocation, no stdio.
  */
 #ifndef GPULEAK_LEDGER_PLACE_H
 #define GPULEAK_LEDGER_PLACE_H
@@ -10,17 +10,19 @@
 #include <stddef.h>
 
 #define PLACE_CANDIDATES 3
-/* Candidate number I (0 ..), best first, e.g. /dev/shm/gpuleak-1000, into RET:
- * $XDG_RUNTIME_DIR/gpuleak, /dev/shm/gpuleak-UID, /tmp/gpuleak-UID. VARIABLE is getenv or
- * the like. 0, or -ENOENT where this candidate does not exist here. */
+/* Writes candidate I (from 0, best first) to RET: $XDG_RUNTIME_DIR/gpuleak, /dev/shm/gpuleak-UID,
+ * /tmp/gpuleak-UID. VARIABLE is a function like getenv. Returns 0, -ENOENT if the candidate does
+ * not exist on this system, or -ENAMETOOLONG. */
 int place_candidate(int i, const char *(*variable)(const char *name), char *ret, size_t size);
 
-/* Makes PATH a directory that is ours: mode 0700, owned by this user, no link. 0 or -errno. */
+/* Creates the directory PATH with mode 0700 if it does not exist, then checks it as place_check()
+ * does. Returns 0 or -errno. */
 int place_make(const char *path);
-/* The same check without making it. */
+/* Checks that PATH is a directory with mode 0700 that this user owns, and not a symbolic link.
+ * Returns 0 or -errno. */
 int place_check(const char *path);
 
-/* Writes the base name of a ledger in that directory: PID-STARTTICKS.gpuleak */
+/* Writes the base name of a ledger to RET: PID-STARTTICKS.gpuleak. Returns 0 or -ENAMETOOLONG. */
 int place_name(int pid, unsigned long long start_ticks, char *ret, size_t size);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * kinds.def as a table.
+ * The table of kinds, made from kinds.def.
  */
 #include "ledger/kind_table.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A lock of one word for a foreign process: no pthread state, no allocation; zero is unlocked;
- * makes system calls only if a thread waits. Never held across a call into the driver, the
- * loader or the application.
+ * A lock that is one 32-bit word. It is safe inside a foreign process: no pthread state, no
+ * allocation. Zero is unlocked. A thread makes a system call only if it must wait or wake
+ * another thread. No thread may hold a lock across a call into the driver, the loader or the
+ * application.
  */
 #ifndef GPULEAK_LEDGER_LOCK_H
 #define GPULEAK_LEDGER_LOCK_H
@@ -16,16 +17,17 @@
 #include <unistd.h>
 
 struct lock {
-	_Atomic uint32_t word; /* 0 free, 1 held, 2 held and waited for */
+	_Atomic uint32_t word; /* 0: unlocked, 1: locked, 2: locked and another thread waits */
 };
 
-/* How many naps a waiting thread takes before it takes the lock over: the owner left gpuleak by
- * longjmp, an exception or cancellation and will not release it. Counts naps and not time, because
- * a process may be stopped meanwhile. The default is at least 20 seconds. */
+/* Number of naps after which a waiting thread takes the lock from its owner. The owner may have
+ * left gpuleak by longjmp, an exception or cancellation, and then never releases the lock. Naps are
+ * counted instead of time, because the process may be stopped meanwhile. The default number of naps
+ * takes at least 20 seconds. */
 extern unsigned int lock_patience_naps;
 
-/* Called when the owner of the lock will not release it: the data it guards may be inconsistent, so
- * recording must not continue. */
+/* lock_wait() calls this when the owner will not release the lock. The data that the lock guards
+ * may be inconsistent, so recording must stop. */
 void lock_lost(void);
 
 static inline int lock_try(struct lock *lock)
@@ -36,12 +38,12 @@ static inline int lock_try(struct lock *lock)
 						       memory_order_acquire, memory_order_relaxed);
 }
 
-/* For tests that count. */
+/* A test defines this to count acquisitions. */
 #ifndef LOCK_TAKEN
 #define LOCK_TAKEN(lock)
 #endif
 
-/* Takes LOCK, which another thread holds. */
+/* Waits until LOCK, which another thread holds, is released, and acquires it. */
 __attribute__((cold)) void lock_wait(struct lock *lock);
 
 static inline void lock_take(struct lock *lock)
@@ -57,9 +59,9 @@ static inline void lock_give(struct lock *lock)
 		syscall(SYS_futex, &lock->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-/* Releases LOCK without an atomic exchange, which is a third of an uncontended lock's cost, for
- * locks that are held for a few instructions: a thread that begins to wait between the load and the
- * store is not woken. */
+/* Releases LOCK with a load and a store instead of an atomic exchange, which is a third of the cost
+ * of an uncontended lock. Use it only for locks held for a few instructions. If a thread begins to
+ * wait between the load and the store, it is not woken, but checks again after its nap. */
 static inline void lock_give_soon(struct lock *lock)
 {
 	uint32_t seen = atomic_load_explicit(&lock->word, memory_order_relaxed);

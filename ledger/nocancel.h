@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * System calls without libc's cancellation points: a thread that is cancelled inside gpuleak
- * would leave its state inconsistent. tests/scripts/nocancel.sh checks that libgpuleak.so calls
- * none of libc's.
+ * System calls that are not cancellation points, unlike libc's functions. If a thread were
+ * cancelled inside gpuleak, gpuleak's state would stay inconsistent. tests/scripts/nocancel.sh
+ * checks that libgpuleak.so does not call libc's versions. Each function returns -1 and sets
+ * errno on error.
  */
 #ifndef GPULEAK_LEDGER_NOCANCEL_H
 #define GPULEAK_LEDGER_NOCANCEL_H
@@ -13,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* MODE counts only with O_CREAT. */
+/* MODE has an effect only with O_CREAT. */
 static inline int nocancel_open(const char *path, int flags, mode_t mode)
 {
 	return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_LARGEFILE, mode);

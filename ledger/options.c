@@ -104,7 +104,8 @@ int option_duration(const char *text, long long *ret)
 	if (i == sizeof(units) / sizeof(units[0]) ||
 	    __builtin_mul_overflow(value, units[i].ms, &value))
 		return -EINVAL;
-	/* Rounds down to milliseconds, but not to 0, which means "none". */
+	/* Rounds down to milliseconds. A value that is not 0 must not become 0, which means "none".
+	 * */
 	for (long long unit = units[i].ms; *digits >= '0' && *digits <= '9'; digits++) {
 		part += unit * (*digits - '0') / 10;
 		unit /= 10;
@@ -127,7 +128,7 @@ static int set_duration(const struct option_row *row, const char *text, long lon
 	return 0;
 }
 
-/* A percentage is kept as a negative number. */
+/* Stores a percentage as a negative number. */
 static int parse_amount(const struct option_row *row, const char *text, long long *ret)
 {
 	const char *end;
@@ -173,7 +174,7 @@ static int parse_nth(const char *text, long long *ret)
 	return 0;
 }
 
-/* One of WORDS, by its number. */
+/* Stores in *RET the index of TEXT in WORDS. Returns 0, or -EINVAL if no word matches. */
 static int parse_word(const char *text, const char *const *words, int *ret)
 {
 	for (int i = 0; words[i]; i++) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Turns options.def into a struct, defaults and a parser that both halves use: the
- * library on GPULEAK_* variables, the command on flags. No allocation, no stdio, no
- * getenv: callers bring the text. Strings are borrowed from the caller.
+ * Turns options.def into a struct, default values and a parser. The library uses them for
+ * GPULEAK_* variables, and the command uses them for flags. No allocation, no stdio, no getenv:
+ * callers pass the text. The struct refers to the caller's strings and does not copy them. Any
+ * thread may call the functions.
  */
 #ifndef GPULEAK_LEDGER_OPTIONS_H
 #define GPULEAK_LEDGER_OPTIONS_H
@@ -11,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The formats of a report: X(NAME, word). report/format/formats.c has their printers. */
+/* The report formats: X(NAME, word). report/format/formats.c maps them to their printers. */
 #define OPTION_FORMATS(X)                                                             \
 	X(TEXT, "text") X(JSON, "json") X(HTML, "html") X(JUNIT, "junit") X(SARIF, "sarif") \
 	X(GITHUB, "github") X(FOLDED, "folded") X(PPROF, "pprof")                     \
@@ -53,8 +54,8 @@ enum option_id {
 };
 
 #define OPTION_BIT(id) ((uint64_t)1 << (id))
-/* Options that a report and its verdict depend on. The traced process does not use them; its
- * library passes them to the command at exit. */
+/* Options that affect the report or the result of the gate. The library does not use them in the
+ * traced process. At exit it passes them to the command. */
 #define OPTIONS_OF_REPORT                                                     \
 	(OPTION_BIT(OPTION_REPORT) | OPTION_BIT(OPTION_FORMAT) |              \
 	 OPTION_BIT(OPTION_SUPPRESSIONS) | OPTION_BIT(OPTION_MAX_LEAKED_BYTES) | \
@@ -64,7 +65,7 @@ enum option_id {
 	 OPTION_BIT(OPTION_BUDGETS) | OPTION_BIT(OPTION_ONLY_AT) |            \
 	 OPTION_BIT(OPTION_GEN_SUPPRESSIONS) | OPTION_BIT(OPTION_LSAN_SUPPRESSIONS) | \
 	 OPTION_BIT(OPTION_MAX_GROWTH) | OPTION_BIT(OPTION_OLDER))
-/* Options that request a verdict. */
+/* Options that turn the gate on. */
 #define OPTIONS_OF_GATE                                                       \
 	(OPTION_BIT(OPTION_MAX_LEAKED_BYTES) | OPTION_BIT(OPTION_BASELINE) |  \
 	 OPTION_BIT(OPTION_BUDGETS) | OPTION_BIT(OPTION_ONLY_AT) |            \
@@ -84,11 +85,11 @@ enum option_type {
 	OPTION_DURATION,
 };
 
-#define OPTION_UNSET (-1000LL) /* of an AMOUNT, a SIZE: no value was given */
+#define OPTION_UNSET (-1000LL) /* value of an AMOUNT or a SIZE that the user did not set */
 
 struct option_row {
-	const char *name; /* "REPORT": the variable is GPULEAK_REPORT */
-	const char *flag; /* "report": the flag is --report */
+	const char *name; /* "REPORT" stands for the variable GPULEAK_REPORT */
+	const char *flag; /* "report" stands for the flag --report */
 	enum option_type type;
 	const char *default_text;
 	long long minimum, maximum;
@@ -98,25 +99,28 @@ extern const struct option_row option_rows[OPTION_COUNT];
 
 void options_defaults(struct options *ret);
 
-/* "10s" in milliseconds: see DURATION in options.def. 0, or -EINVAL with *RET untouched. */
+/* Converts a duration such as "10s" to milliseconds: see DURATION in options.def. Returns 0, or
+ * -EINVAL and leaves *RET unchanged. */
 int option_duration(const char *text, long long *ret);
 
-/* Parses TEXT for option ID into *OPTIONS. 0, or -EINVAL with *OPTIONS untouched. */
+/* Parses TEXT as the value of option ID and stores it in *OPTIONS. Returns 0, or -EINVAL and leaves
+ * *OPTIONS unchanged. */
 int option_set(struct options *options, enum option_id id, const char *text);
 
-/* An AMOUNT in bytes, of a device with TOTAL bytes; 0 if it is unset. */
+/* Returns an AMOUNT in bytes for a device with TOTAL bytes of memory; 0 if VALUE is OPTION_UNSET.
+ * */
 unsigned long long option_amount(long long value, unsigned long long total);
 
-/* The word of VALUE for an option that takes one of several words; "unknown" if it has none. */
+/* Returns the word of VALUE for an option whose values are words, otherwise "unknown". */
 const char *option_word(enum option_id id, int value);
 
 /* Returns true if option ID only takes 0 or 1. */
 bool option_is_switch(enum option_id id);
 
-/* Describes valid values, for the line about a bad value. */
+/* Returns a description of valid values, for the error message about an invalid value. */
 const char *option_expects(enum option_id id);
 
-/* The row of a variable's name after GPULEAK_ (NAME_LENGTH bytes), or -1. */
+/* Returns the enum option_id of a variable, given the NAME_LENGTH bytes after "GPULEAK_", or -1. */
 int option_find(const char *name, size_t name_length);
 
 #endif

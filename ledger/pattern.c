@@ -9,7 +9,7 @@
 
 struct out {
 	char *at;
-	size_t left; /* the ending NUL not counted */
+	size_t left; /* without the final NUL */
 };
 
 static int out_bytes(struct out *out, const char *bytes, size_t length)
@@ -22,7 +22,8 @@ static int out_bytes(struct out *out, const char *bytes, size_t length)
 	return 0;
 }
 
-/* A value must not add directories to the path. */
+/* Appends VALUE with each '/' replaced by '_', so that a value cannot add directories to the path.
+ * */
 static int out_value(struct out *out, const char *value)
 {
 	char *start = out->at;
@@ -47,7 +48,8 @@ static int out_number(struct out *out, int number)
 	return out_bytes(out, text + at, sizeof(text) - at);
 }
 
-/* *PATTERN points behind "%q"; expects "{NAME}" and moves behind it. */
+/* Appends the value of an environment variable. *PATTERN points to the text after "%q". Moves
+ * *PATTERN behind the "{NAME}" there. */
 static int out_variable(struct out *out, const char **pattern, const struct pattern_values *values)
 {
 	const char *name = *pattern + 1;
@@ -85,7 +87,7 @@ int pattern_expand(const char *pattern, const struct pattern_values *values, cha
 		case 'e': r = out_value(&out, values->program); break;
 		case 'q': r = out_variable(&out, &pattern, values); break;
 		case '%': r = out_bytes(&out, "%", 1); break;
-		default: return -EINVAL; /* also a % at the end, which nothing follows */
+		default: return -EINVAL; /* an unknown sequence, or a % at the end of the pattern */
 		}
 	}
 	*out.at = '\0';

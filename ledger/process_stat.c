@@ -10,12 +10,12 @@
 
 #include "ledger/nocancel.h"
 
-/* Numbers of fields in proc(5), from 1. */
+/* Field numbers of proc(5), from 1. */
 #define FIELD_STATE 3
 #define FIELD_THREADS 20
 #define FIELD_START_TICKS 22
 
-/* Room for every digit of an int between the two parts. */
+/* Returns the path of PID's stat file. RET has room for all digits of an int. */
 static const char *path_of(int pid, char ret[32])
 {
 	char digits[16], *at = digits + sizeof(digits);
@@ -53,7 +53,8 @@ int process_stat_read(int pid, struct process_stat *ret)
 
 	if (length < 0)
 		return (int)length;
-	at = length ? strrchr(text, ')') : NULL; /* the name before it may hold anything */
+	/* the name before the last ')' may contain any characters */
+	at = length ? strrchr(text, ')') : NULL;
 	if (!at || at[1] != ' ' || !at[2])
 		return -ENODATA;
 	at += 2;

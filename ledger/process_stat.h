@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What /proc/PID/stat says of a process, for both halves. No allocation, no stdio, no cancellation
- * point; any thread, also in a signal handler.
+ * Reads fields of /proc/PID/stat, for the library and the command. No allocation, no stdio, no
+ * cancellation point. Any thread and signal handlers may call it.
  */
 #ifndef GPULEAK_LEDGER_PROCESS_STAT_H
 #define GPULEAK_LEDGER_PROCESS_STAT_H
@@ -9,13 +9,14 @@
 #include <stdint.h>
 
 struct process_stat {
-	char state;           /* 'R', 'S', 'Z' and so on */
+	char state;           /* 'R', 'S', 'Z' ... as in proc(5) */
 	unsigned int threads;
-	uint64_t start_ticks; /* since boot: with the number it names one process only */
+	/* start time in clock ticks since boot; together with the pid it identifies one process */
+	uint64_t start_ticks;
 };
 
-/* Reads it for PID; 0 is the calling process. 0 or -errno: -ENODATA if the text is not as expected.
- * May change errno. */
+/* Fills in *RET for process PID; 0 is the calling process. Returns 0 or -errno, -ENODATA if the
+ * text has an unexpected form. May change errno. */
 int process_stat_read(int pid, struct process_stat *ret);
 
 #endif

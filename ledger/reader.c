@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Bounds-checked views of a ledger in memory. Every number that comes from the bytes is
- * checked here before it is used as an offset or a count, and nowhere else; what gets out
- * are pointers to whole records. Must not allocate, print, lock, or call anything that
- * does: it also runs inside the traced process.
+ * Bounds-checked access to a ledger in memory. Each number from the file is checked here, and
+ * only here, before it is used as an offset or a count. Callers receive pointers to complete
+ * records. Must not allocate, print, lock, or call a function that does, because it also runs
+ * inside the traced process.
  */
 #include "ledger/reader.h"
 
@@ -40,7 +40,7 @@ static enum ledger_why check_header(const struct ledger_header *header)
 		return LEDGER_BROKEN;
 	if (header->reader_min > LEDGER_VERSION)
 		return LEDGER_NEWER;
-	/* The header may have grown since, within its chunk. */
+	/* A newer writer may have a larger header, but it fits in one chunk. */
 	if (header->chunk_bytes != LEDGER_CHUNK || header->header_bytes < LEDGER_HEADER_BYTES_MIN ||
 	    header->header_bytes > LEDGER_CHUNK)
 		return LEDGER_BROKEN;
@@ -73,7 +73,7 @@ enum ledger_why ledger_view(const void *base, size_t bytes, struct ledger_view *
 	ret->chunks = chunks;
 	ret->cut = 0;
 	if (bytes / LEDGER_CHUNK < chunks) {
-		/* A whole header is worth as much as a whole first chunk. */
+		/* A file with a complete header but an incomplete first chunk is readable. */
 		ret->chunks = bytes < LEDGER_CHUNK ? 1 : (uint32_t)(bytes / LEDGER_CHUNK);
 		ret->cut = ret->chunks < chunks;
 	}
@@ -85,7 +85,8 @@ const struct ledger_header *ledger_header(const struct ledger_view *view)
 	return (const struct ledger_header *)view->base;
 }
 
-/* Reads the published size of the chunk once, because a running writer changes it. */
+/* Loads the chunk's published size once and stores it in *RET_USED, because a running writer
+ * changes it. */
 static const struct ledger_chunk *find_chunk(const struct ledger_view *view, uint32_t number,
 					     uint32_t *ret_used)
 {
@@ -131,8 +132,8 @@ const void *ledger_next(const struct ledger_view *view, struct ledger_walk *walk
 	return NULL;
 }
 
-/* The bytes that REF points to and how many published ones are left there, if at least
- * AT_LEAST; NULL otherwise. */
+/* Returns the address of the record that REF refers to, and stores in *RET_LEFT the number of
+ * published bytes from there. Returns NULL if there are fewer than AT_LEAST. */
 static const uint8_t *resolve(const struct ledger_view *view, uint32_t ref,
 			      enum ledger_chunk_type type, size_t at_least, size_t *ret_left)
 {
@@ -154,7 +155,7 @@ const struct ledger_row *ledger_row(const struct ledger_view *view, uint32_t ref
 	uint64_t at = (uint64_t)ref * LEDGER_REF_UNIT;
 	size_t left;
 
-	/* Rows lie side by side: a ref into the middle of one is a lie. */
+	/* Rows are an array, so a ref into the middle of a row is invalid. */
 	if ((at % LEDGER_CHUNK) % sizeof(struct ledger_row))
 		return NULL;
 	return (const struct ledger_row *)resolve(view, ref, LEDGER_CHUNK_ROWS,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads a ledger in memory through bounds-checked views. Does not trust the bytes. No
- * allocation, no stdio, no locks: the fallback report inside a traced process uses it, and the
- * fuzzer tests it. report/load/load.c reads the file.
+ * Reads a ledger in memory through bounds-checked views, and does not trust its bytes. No
+ * allocation, no stdio, no locks: the fallback report inside a traced process uses it. Any
+ * thread and signal handlers may call it. A fuzzer tests it. report/load/load.c reads the file.
  */
 #ifndef GPULEAK_LEDGER_READER_H
 #define GPULEAK_LEDGER_READER_H
@@ -13,34 +13,35 @@
 #include "ledger/format.h"
 
 struct ledger_view {
-	const uint8_t *base; /* borrowed, 8-byte aligned */
+	const uint8_t *base; /* owned by the caller, 8-byte aligned */
 	size_t bytes;
-	uint32_t chunks;     /* whole chunks that are there: min(header's, what BYTES holds) */
-	int cut;             /* 1: the header counts more chunks than there are bytes */
+	/* number of complete chunks: the smaller of the header's count and what BYTES contains */
+	uint32_t chunks;
+	int cut;             /* 1: the header counts more chunks than BYTES contains */
 };
 
-/* Why a ledger cannot be read; ledger_why() returns the words ("is not a gpuleak ledger"). */
+/* Why a ledger cannot be read. ledger_why() returns the text ("is not a gpuleak ledger"). */
 enum ledger_why {
 	LEDGER_OK = 0,
-	LEDGER_FOREIGN,   /* no magic */
-	LEDGER_SHORT,     /* not even a whole header */
-	LEDGER_NEWER,     /* reader_min above ours */
+	LEDGER_FOREIGN,   /* the magic bytes are missing */
+	LEDGER_SHORT,     /* shorter than a header */
+	LEDGER_NEWER,     /* its reader_min is above this reader's version */
 	LEDGER_ORDER,     /* written on a machine of another byte order */
-	LEDGER_BROKEN,    /* a header field can't be */
+	LEDGER_BROKEN,    /* a header field has an invalid value */
 };
 const char *ledger_why(enum ledger_why why);
 
-/* Checks BYTES bytes at BASE. On LEDGER_OK fills *RET, which is valid as long as the bytes are;
- * otherwise leaves it unchanged. */
+/* Checks the BYTES bytes at BASE. On LEDGER_OK fills in *RET, which refers to these bytes.
+ * Otherwise leaves *RET unchanged. */
 enum ledger_why ledger_view(const void *base, size_t bytes, struct ledger_view *ret);
 
 const struct ledger_header *ledger_header(const struct ledger_view *view);
 
-/* Returns the chunk of that number (1 .. chunks-1), or NULL if its `used` is impossible. */
+/* Returns chunk NUMBER (1 .. chunks - 1), or NULL if its `used` is invalid. */
 const struct ledger_chunk *ledger_chunk(const struct ledger_view *view, uint32_t number);
 
-/* Walks all records of one fixed-size type in file order. Start with a zeroed walk;
- * returns NULL at the end. Records are SIZE bytes each (sizeof of the struct). */
+/* Returns the next record of one fixed-size TYPE in file order, or NULL after the last one. Start
+ * with a zeroed *WALK. SIZE is the sizeof of the record's struct. */
 struct ledger_walk {
 	uint32_t chunk;
 	uint32_t offset;
@@ -48,21 +49,23 @@ struct ledger_walk {
 const void *ledger_next(const struct ledger_view *view, struct ledger_walk *walk,
 			enum ledger_chunk_type type, size_t size);
 
-/* Each of these returns the record of a ref, or NULL if the ref is 0, out of bounds, misaligned or
- * not inside the published part of a chunk of the right type. */
+/* Each function returns the record that REF refers to. It returns NULL if REF is 0, out of bounds,
+ * misaligned, or not in the published part of a chunk of the right type. */
 const struct ledger_row *ledger_row(const struct ledger_view *view, uint32_t ref);
 const struct ledger_block *ledger_block(const struct ledger_view *view, uint32_t ref);
 const struct ledger_stack *ledger_stack(const struct ledger_view *view, uint32_t ref);
-/* The bits of LEDGER_STACK_LOOPS of the stack at REF; NULL: it has none. */
+/* Returns the LEDGER_STACK_LOOPS bit mask of the stack at REF; NULL if the stack has none. */
 const uint64_t *ledger_stack_loops(const struct ledger_view *view, uint32_t ref);
 const struct ledger_python *ledger_python(const struct ledger_view *view, uint32_t ref);
 const struct ledger_code *ledger_code(const struct ledger_view *view, uint32_t ref);
-/* Callers must compare its `block` with the block that led there. */
+/* The caller must check that the history's `block` is the block that referred to the history. */
 const struct ledger_history *ledger_history(const struct ledger_view *view, uint32_t ref);
-/* Returns a string's bytes with their length in *RET_LENGTH; NULL as above. */
+/* Returns the bytes of a string and stores their number in *RET_LENGTH, or returns NULL as above.
+ * The string has no final NUL. */
 const char *ledger_string(const struct ledger_view *view, uint32_t ref, uint32_t *ret_length);
 
-/* Returns true if the kind of ROW is not memory but an object that may keep memory allocated. */
+/* Returns true if the kind of ROW is an object that is not memory, such as an OpenCL kernel. Such
+ * an object may keep memory allocated. */
 int ledger_row_is_object(const struct ledger_view *view, const struct ledger_row *row);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The process's side of the roster. Allocates nothing and takes no lock.
+ * The functions with which a traced process uses the roster. No allocation, no lock.
  */
 #include "ledger/roster.h"
 

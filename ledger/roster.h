@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * The roster: memory that `gpuleak run` shares with all of its processes. A process enters
- * itself at its first GPU call, before it makes its ledger, so that one that can't make a
- * ledger is known all the same. A process without a GPU call enters nothing.
+ * The roster: a table in memory that `gpuleak run` shares with all its processes. A process adds
+ * itself at its first GPU call, before it creates its ledger. So the command also knows
+ * processes that could not create a ledger. A process without a GPU call is not in the table.
  *
- * It is a System V segment: a process reaches it without a file, a descriptor or a mount, so
- * chroot, another user, a private /dev/shm and closed descriptors do no harm. The library
- * attaches it when it is loaded; the mapping outlives what the process gives up later. A
- * process that is started in an IPC namespace of its own does not reach it.
+ * The table is a System V segment. A process reaches it without a file, a descriptor or a mount,
+ * so chroot, another user, a private /dev/shm and closed descriptors do not matter. The library
+ * attaches the segment when it is loaded. The mapping stays valid if the process drops its
+ * rights later. A process in an IPC namespace of its own cannot reach the segment.
  *
- * Applications can write to it, and root's can be written by every user, since root's
- * processes may become any user: the command trusts nothing in it.
+ * Applications can write to the segment. If root runs the command, every user can, because
+ * root's processes may change to any user. So the command does not trust its contents.
  */
 #ifndef GPULEAK_LEDGER_ROSTER_H
 #define GPULEAK_LEDGER_ROSTER_H
@@ -22,43 +22,47 @@
 
 enum roster_state {
 	ROSTER_UNUSED = 0,
-	ROSTER_STARTING = 1,  /* about to make its ledger */
-	ROSTER_RECORDING = 2, /* has its ledger */
-	ROSTER_FAILED = 3,    /* could not make its ledger: see `error` */
+	ROSTER_STARTING = 1,  /* is about to create its ledger */
+	ROSTER_RECORDING = 2, /* has created its ledger */
+	ROSTER_FAILED = 3,    /* could not create its ledger: see `error` */
 };
 
-/* One image of a process. */
+/* One program that a process runs. After an exec the new program has its own slot. */
 struct roster_slot {
-	uint32_t state; /* written last, with release */
+	uint32_t state; /* enum roster_state; stored last, with release order */
 	int32_t pid;
-	uint64_t start_ticks; /* these two as in the ledger's header */
-	int32_t error;        /* errno */
-	char name[ROSTER_NAME_MAX]; /* of the program; ended by NUL */
+	uint64_t start_ticks; /* pid and start_ticks as in the ledger's header */
+	int32_t error;        /* errno of ROSTER_FAILED */
+	char name[ROSTER_NAME_MAX]; /* of the program; with a final NUL */
 };
 
 struct roster {
-	uint64_t key; /* as in GPULEAK_ROSTER; the kernel may reuse the number of a segment */
-	uint32_t begun; /* how many entered; those beyond ROSTER_SLOTS have no slot */
+	/* as in GPULEAK_ROSTER; needed because the kernel may reuse a segment's number */
+	uint64_t key;
+	uint32_t begun; /* number of programs; those beyond ROSTER_SLOTS have no slot */
 	uint32_t reserved[13];
 	struct roster_slot slots[ROSTER_SLOTS];
 };
 
-/* The value of GPULEAK_ROSTER: number of the segment, colon, key in hexadecimal digits. */
+/* Format of the variable GPULEAK_ROSTER: segment number, colon, key in hexadecimal. */
 #define ROSTER_TEXT "%d:%016llx"
 #define ROSTER_TEXT_MAX 32
 
-/* Attaches the roster that TEXT names. NULL if TEXT is NULL or does not lead to one. */
+/* Attaches the roster that TEXT, a value of GPULEAK_ROSTER, identifies. Returns NULL if TEXT is
+ * NULL or does not identify a roster. The mapping stays until the process ends. */
 struct roster *roster_join(const char *text);
 
-/* Enters this process as starting. Returns its slot, or NULL if ROSTER is NULL or full. */
+/* Adds this process in state ROSTER_STARTING. Returns its slot, or NULL if ROSTER is NULL or full.
+ * Any thread may call it. */
 struct roster_slot *roster_enter(struct roster *roster, int pid, uint64_t start_ticks,
 				 const char *name);
 
-/* Notes that the process of SLOT (may be NULL) has its ledger, or why not: an errno. */
+/* Records that the process of SLOT has created its ledger (ERROR 0), or the errno of its failure.
+ * SLOT may be NULL. */
 void roster_note(struct roster_slot *slot, int error);
 
-/* Returns what a user can do if no ledger could be created because of ERROR, an errno: "; ..." or
- * "". */
+/* Returns advice for a user whose ledger could not be created because of ERROR, an errno. The text
+ * begins with "; ". Returns "" if there is no advice. */
 const char *roster_advice(int error);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * UTF-8 by the letter of Unicode's table 3-7, and the characters that are never shown.
+ * Decodes UTF-8 as defined by Unicode's table 3-7, and lists the characters that are not
+ * printed.
  */
 #include "ledger/utf8.h"
 
@@ -54,9 +55,9 @@ static int is_shown(unsigned int code)
 	} hidden[] = {
 		{ 0x00, 0x1f }, { 0x7f, 0x9f },
 		{ 0x061c, 0x061c }, /* Arabic letter mark */
-		{ 0x200e, 0x200f }, /* marks of direction */
-		{ 0x2028, 0x202e }, /* separators of lines; embeddings and overrides */
-		{ 0x2066, 0x2069 }, /* isolates */
+		{ 0x200e, 0x200f }, /* left-to-right and right-to-left marks */
+		{ 0x2028, 0x202e }, /* line separators; directional embeddings and overrides */
+		{ 0x2066, 0x2069 }, /* directional isolates */
 		{ 0xfeff, 0xfeff }, /* byte order mark */
 	};
 

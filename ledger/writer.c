@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Grows the ledger file and places records in it. Owns file creation, growth and publication
- * order. Must not know what is traced, and must not raise a signal in the application: checks
- * the file limit before growing, and maps only allocated pages.
+ * Creates and grows the ledger file, places records in it and publishes them in order. Must not
+ * depend on what is traced. Must not raise a signal in the application: so it checks the file
+ * size limit before the file grows, and maps only allocated pages.
  */
 #include "ledger/writer.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
-#include <stdio.h> /* rename */
+#include <stdio.h> /* for rename() */
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -20,8 +20,8 @@
 
 unsigned int lock_patience_naps = 50;
 
-/* The thread checks again after a nap, longer each time, because lock_give_soon() may not wake
- * it. */
+/* Naps and checks again, because lock_give_soon() may not wake a waiting thread. Each nap is longer
+ * than the one before. */
 void lock_wait(struct lock *lock)
 {
 	struct timespec nap = { 0, 1000000 };
@@ -45,12 +45,13 @@ void lock_wait(struct lock *lock)
 	}
 }
 
-#define GROW_CHUNKS_MIN 8u   /* 128 KiB: what a small program needs in all */
-#define GROW_CHUNKS_MAX 256u /* 4 MiB: keeps one growth near a millisecond */
+#define GROW_CHUNKS_MIN 8u   /* 128 KiB: enough for a small program */
+#define GROW_CHUNKS_MAX 256u /* 4 MiB: growing by this much takes about a millisecond */
 
 #define RESERVE_MAX ((size_t)4 << 30)
 #define RESERVE_MIN ((size_t)1 << 20)
-#define SHARE_OF_LEFT 8u /* of what a limit on address space leaves to the application */
+/* the writer takes at most this share (1/8) of the address space left by RLIMIT_AS */
+#define SHARE_OF_LEFT 8u
 
 uint64_t ledger_address_space_left(void)
 {
@@ -84,7 +85,7 @@ static int reserve(struct ledger_writer *writer)
 		base = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
 			    0);
 		if (base == MAP_FAILED)
-			continue; /* not in one piece, or a limit that was not seen */
+			continue; /* address space is fragmented, or another limit applies */
 		writer->base = base;
 		writer->reserved_bytes = size;
 		return 0;
@@ -92,7 +93,8 @@ static int reserve(struct ledger_writer *writer)
 	return -ENOMEM;
 }
 
-/* Growing past RLIMIT_FSIZE would send SIGXFSZ to the application. */
+/* Returns true if a file of BYTES is within RLIMIT_FSIZE. A larger one would send SIGXFSZ to the
+ * application. */
 static int within_file_limit(size_t bytes)
 {
 	struct rlimit limit;
@@ -123,7 +125,7 @@ static int map_more(struct ledger_writer *writer, int fd, size_t bytes)
 	if (mmap(at, bytes, PROT_READ | PROT_WRITE, flags, fd,
 		 fd < 0 ? 0 : (off_t)writer->mapped_bytes) == MAP_FAILED)
 		return -errno;
-	/* A forked child records for itself and must never reach its parent's ledger. */
+	/* A forked child has its own ledger and must not write to its parent's. */
 	madvise(at, bytes, MADV_DONTFORK);
 	madvise(at, bytes, MADV_DONTDUMP);
 	writer->mapped_bytes += bytes;
@@ -140,7 +142,8 @@ static int grow_from(struct ledger_writer *writer, int fd, size_t bytes)
 	return r < 0 ? r : map_more(writer, fd, bytes);
 }
 
-/* Opens the file again each time, and uses it only if it is the file that this process made. */
+/* Opens the file each time, so that no descriptor stays open. Uses it only if it is the file that
+ * this process created. */
 static int grow_file(struct ledger_writer *writer, size_t bytes)
 {
 	int fd = nocancel_open(writer->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
@@ -155,8 +158,8 @@ static int grow_file(struct ledger_writer *writer, size_t bytes)
 	return r;
 }
 
-/* The file is inaccessible: removed, or the process dropped its rights. Later records are kept in
- * memory, behind the file's mapping. */
+/* Returns true if ERROR means that the file is no longer accessible: it was removed, or the process
+ * dropped its rights. Then later records go to anonymous memory after the file's mapping. */
 static bool lost_file(int error)
 {
 	return error == -ENOENT || error == -ESTALE || error == -EACCES || error == -EPERM ||
@@ -196,7 +199,8 @@ static int grow(struct ledger_writer *writer)
 	return r;
 }
 
-/* A new chunk of TYPE becomes the open one. Called with the lock. */
+/* Locking: the caller holds WRITER's lock. Adds a chunk of TYPE and makes it the open one. Returns
+ * NULL if the ledger cannot grow. */
 static struct ledger_chunk *add_chunk(struct ledger_writer *writer, enum ledger_chunk_type type)
 {
 	uint32_t number = writer->header->chunks;
@@ -214,7 +218,8 @@ static struct ledger_chunk *add_chunk(struct ledger_writer *writer, enum ledger_
 	return chunk;
 }
 
-/* Room for BYTES in the open chunk of TYPE, not yet published. Called with the lock. */
+/* Locking: the caller holds WRITER's lock. Returns BYTES of unpublished room in the open chunk of
+ * TYPE, or NULL if the ledger cannot grow. */
 static void *room(struct ledger_writer *writer, enum ledger_chunk_type type, size_t bytes)
 {
 	struct ledger_chunk *chunk = writer->open[type];
@@ -349,7 +354,7 @@ uint32_t ledger_add_string(struct ledger_writer *writer, const char *bytes, size
 	return ref;
 }
 
-/* A record of two parts, HEAD and TAIL, both of whole words of 8 bytes. */
+/* Adds a record that consists of HEAD and TAIL. The sizes of both are multiples of 8 bytes. */
 static uint32_t add_two(struct ledger_writer *writer, enum ledger_chunk_type type,
 			const void *head, size_t head_bytes, const void *tail, size_t tail_bytes)
 {
@@ -411,8 +416,8 @@ unsigned int ledger_add_blocks(struct ledger_writer *writer, unsigned int count,
 	return count;
 }
 
-/* Drops every second record after the first HEAD bytes, so the chunk never fills: the interval
- * doubles. */
+/* Removes every second record after the first HEAD bytes and doubles the sample interval, so that a
+ * full chunk has room again. */
 static void thin(struct ledger_timeline *timeline, struct ledger_chunk *chunk, size_t head,
 		 size_t size)
 {
@@ -439,7 +444,7 @@ static struct ledger_chunk *timeline_chunk(struct ledger_writer *writer,
 	return chunk;
 }
 
-/* With TIMELINE's lock. */
+/* Locking: the caller holds TIMELINE's lock. */
 static void add_thinned(struct ledger_writer *writer, struct ledger_timeline *timeline,
 			struct ledger_chunk *chunk, const void *record, size_t head, size_t size)
 {
@@ -509,12 +514,13 @@ static void write_header(struct ledger_writer *writer, const struct ledger_heade
 	header->chunks = 1;
 }
 
-/* The file gets its name after its header is complete, and never replaces another file. */
+/* Renames the complete file UNNAMED to PATH. Returns -EEXIST if PATH exists, because the ledger
+ * must not replace another file. */
 static int name_file(const char *unnamed, const char *path)
 {
 	int r = link(unnamed, path) < 0 ? -errno : 0;
 
-	if (r == -EPERM || r == -EOPNOTSUPP) { /* no hard links here */
+	if (r == -EPERM || r == -EOPNOTSUPP) { /* the file system has no hard links */
 		if (access(path, F_OK) == 0)
 			r = -EEXIST;
 		else
@@ -528,7 +534,7 @@ static int create_file(struct ledger_writer *writer, const char *path,
 		       const struct ledger_header *identity)
 {
 	size_t length = strlen(path);
-	static const char suffix[] = ".gpuleak-new"; /* a name that no other program chooses */
+	static const char suffix[] = ".gpuleak-new"; /* no other program uses this suffix */
 	char unnamed[PATH_MAX];
 	struct stat st;
 	int fd, r;
@@ -537,7 +543,8 @@ static int create_file(struct ledger_writer *writer, const char *path,
 		return -ENAMETOOLONG;
 	memcpy(unnamed, path, length);
 	memcpy(unnamed + length, suffix, sizeof(suffix));
-	unlink(unnamed); /* left by a process of the same id that was killed right here */
+	/* left by an earlier process with this pid that was killed before it renamed the file */
+	unlink(unnamed);
 	fd = nocancel_open(unnamed, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return -errno;
