@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds what keeps growing from step to step: the rule on plain numbers, and its results for the
- * call sites of a process. A cache that fills and then stays is not a suspect.
+ * Finds call sites whose memory keeps growing from step to step. Has the rule, which works on
+ * plain numbers, and its results for a process. A cache that grows and then stays constant is
+ * not a suspect. Not bound to a thread: no function has state.
  */
 #ifndef GPULEAK_REPORT_GROWTH_H
 #define GPULEAK_REPORT_GROWTH_H
@@ -13,54 +14,57 @@
 
 struct report_stack;
 
-#define GROWTH_STEPS_MIN 4u /* fewer steps prove nothing */
+#define GROWTH_STEPS_MIN 4u /* the rule reports no growth with fewer steps */
 #define GROWTH_STEPS_MAX LEDGER_GROWTH_STEPS
 
-/* The live bytes or blocks at COUNT steps, oldest first. */
+/* The live bytes, or the live blocks, at COUNT steps, oldest first. */
 struct growth_series {
 	uint64_t values[GROWTH_STEPS_MAX];
 	size_t count;
 };
 
 struct growth_verdict {
-	unsigned int intervals; /* the last ones, over which it grew; 0: it does not keep on */
-	uint64_t per_step;      /* the usual growth: median of those */
+	/* number of last intervals in which the value grew; 0: it does not keep growing */
+	unsigned int intervals;
+	uint64_t per_step;      /* median growth of these intervals */
 };
 
-/* Suspects a site that grew in each of at least the last three intervals and whose growth does not
- * fade: the median growth of the later half must be at least half of the earlier half's. Also
- * suspects a site for which this holds for every second step, if it never shrank. */
+/* Applies the rule. A site is a suspect if it grew in each of at least the last three intervals and
+ * its growth does not fade. Growth fades if the median of the later half is below half of the
+ * earlier half's. A site that never shrank is also a suspect if this holds for every second step.
+ * */
 struct growth_verdict growth_judge(const struct growth_series *series);
 
 struct report_step {
 	uint32_t number;
 	uint64_t time_ns; /* since the ledger's start */
 	uint64_t live_bytes, live_blocks;
-	const char *label; /* NULL: none */
+	const char *label; /* NULL: no label */
 };
 
-/* A site that keeps growing, in bytes or else in blocks. */
+/* A call site that keeps growing, in bytes or, if not, in blocks. */
 struct report_suspect {
 	const char *api;
 	const char *kind;
 	int device;
-	uint32_t stack_ref; /* of the ledger */
+	uint32_t stack_ref; /* ref in the ledger */
 	const struct report_stack *stack; /* never NULL */
-	uint64_t bytes, blocks; /* at the last step */
+	uint64_t bytes, blocks; /* live at the last step */
 	uint64_t bytes_per_step, blocks_per_step;
-	uint64_t bytes_per_hour; /* 0: unknown, or the steps are too short */
+	uint64_t bytes_per_hour; /* 0: unknown, or the steps are too short to compute it */
 	unsigned int intervals;
-	struct growth_series series; /* of bytes */
+	struct growth_series series; /* live bytes at the last steps */
 };
 
 struct report_growth {
-	uint64_t step_count; /* all that were marked */
-	const struct report_step *steps; /* the last ones, oldest first */
+	uint64_t step_count; /* all marked steps */
+	const struct report_step *steps; /* the last steps, oldest first */
 	size_t kept_count;
-	const struct report_suspect *suspects; /* fastest growing first; without suppressed ones */
+	/* fastest growth first, without suppressed suspects */
+	const struct report_suspect *suspects;
 	size_t suspect_count;
-	uint64_t suppressed; /* suspects that a suppression names */
-	uint64_t lost;       /* sites without a record: they are not judged */
+	uint64_t suppressed; /* number of suspects that a suppression matches */
+	uint64_t lost;       /* call sites without a record, so the rule was not applied to them */
 };
 
 #endif

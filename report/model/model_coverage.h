@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Coverage: how a process reached the drivers, which functions it looked up that are not
- * tracked, and which modules bypass gpuleak. It limits what the report proves.
+ * Coverage: how a process reached the drivers, which untracked functions it looked up, and which
+ * modules bypass gpuleak. The report cannot make statements about GPU calls that gpuleak did not
+ * intercept.
  */
 #ifndef GPULEAK_REPORT_COVERAGE_H
 #define GPULEAK_REPORT_COVERAGE_H
@@ -9,37 +10,38 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One kind of observation with one subject, and the modules that it was made for. */
+/* One kind of observation about one subject, with the modules that it concerns. */
 struct report_fact {
 	const char *kind;    /* "linked", "deepbind" ... (docs/developers/ledger-format.md) */
 	const char *subject; /* "" if it has none */
 	const char *detail;  /* the reason, or NULL */
 	const char *const *modules;
 	size_t module_count;
-	uint64_t count;      /* how often, all modules together */
-	int asked_for;       /* looked up by name, and not only by a runtime that looks up every
-			      * function */
+	uint64_t count;      /* number of occurrences, total of all modules */
+	/* the program looked the function up by name; not only a runtime that looks up all
+	 * functions */
+	int asked_for;
 };
 
 struct report_coverage {
-	const struct report_fact *facts; /* by kind, then by subject */
+	const struct report_fact *facts; /* ordered by kind, then by subject */
 	size_t count;
-	const char *const *gaps;         /* sentences: what is not seen */
+	const char *const *gaps;         /* sentences about what gpuleak did not intercept */
 	size_t gap_count;
 };
 
-/* The I-th fact of that kind, or NULL. */
+/* Returns observation I (from 0) of KIND, or NULL. */
 const struct report_fact *coverage_fact(const struct report_coverage *coverage, const char *kind,
 					size_t i);
 
-/* For observations about modules that bypass gpuleak: a short name ("RTLD_DEEPBIND") and the
- * reason. Returns NULL for every other kind. */
+/* Returns a short name ("RTLD_DEEPBIND") and the reason for observations of modules that bypass
+ * gpuleak. Returns NULL for every other KIND. */
 struct coverage_reach {
 	const char *kind, *name, *reason;
 };
 const struct coverage_reach *coverage_reach(const char *kind);
 
-/* The routes, in the order in which reports name them. */
+/* The routes by which calls reach gpuleak, in the order of the reports. */
 struct coverage_route {
 	const char *kind, *name;
 };

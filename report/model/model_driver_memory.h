@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A process's devices, their memory samples, and the calls that may explain growth. Devices and
- * calls come from the ledger; the samples come from the command, which took them while the
- * process ran.
+ * The devices of a process, their memory samples, and the calls that may explain growth of the
+ * driver's own memory. Devices and calls come from the ledger. The command took the samples
+ * while the process ran. Times are in nanoseconds since the ledger's start.
  */
 #ifndef GPULEAK_REPORT_MODEL_DRIVER_MEMORY_H
 #define GPULEAK_REPORT_MODEL_DRIVER_MEMORY_H
@@ -15,7 +15,7 @@
 struct report_process;
 struct report_stack;
 
-/* A call after which the driver holds more. */
+/* A call after which the driver itself uses more device memory. */
 struct report_mark {
 	const char *api;
 	const struct report_stack *stack;
@@ -25,18 +25,18 @@ struct report_mark {
 
 struct report_device {
 	int ordinal;
-	const char *name;   /* NULL unknown, like the next two */
+	const char *name;   /* NULL unknown, also for uuid and bus_id */
 	const char *uuid;   /* "GPU-01234567-89ab-cdef-0123-456789abcdef" */
 	const char *bus_id; /* "0000:01:00.0" */
 	const struct driver_memory_series *series; /* NULL: no sample was taken */
-	/* The calls during the growth: the first of them, and how many there were. */
+	/* The first of the calls during the largest growth, and the number of these calls. */
 	const struct report_mark *growth_mark;
 	size_t growth_marks;
-	int growth_unmarked; /* by then there was no room for calls any more */
+	int growth_unmarked; /* the ledger had no room for more calls at that time */
 };
 
-/* Copies the samples of device ORDINAL to the process and finds the calls that explain their
- * growth. Does nothing if the ledger does not have the device or there is no sample. 0 or
+/* Copies the samples of device ORDINAL to PROCESS and finds the calls that explain their growth.
+ * Does nothing if the ledger does not have the device or SERIES has no sample. Returns 0 or
  * -ENOMEM. */
 int report_process_set_driver_memory(struct report_process *process, int ordinal,
 				     const struct driver_memory_series *series);

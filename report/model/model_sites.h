@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Everything that was allocated, including freed blocks: by kind of memory and device and, if a
- * format needs it, by call site.
+ * All memory that a process allocated, including freed blocks: sums by kind and device and, if a
+ * format needs them, by call site. Sizes are in bytes.
  */
 #ifndef GPULEAK_REPORT_MODEL_SITES_H
 #define GPULEAK_REPORT_MODEL_SITES_H
@@ -14,26 +14,27 @@ struct report_stack;
 struct report_kind {
 	const char *kind;
 	int device; /* -1 unknown */
-	uint64_t live_blocks, live_bytes; /* leaked, suppressed or held by a cache */
+	uint64_t live_blocks, live_bytes; /* leaked, suppressed or in a cache */
 	uint64_t allocated_blocks, allocated_bytes;
 	uint64_t freed_blocks;
 };
 
-/* One (api, kind, device, stack) of memory, also if all of its blocks were freed. */
+/* One call site of memory (api, kind, device, stack), also if all of its blocks were freed. */
 struct report_site {
 	const char *api;
 	const char *kind;
 	int device;
 	const struct report_stack *stack; /* never NULL */
-	const struct report_leak *live; /* in one of the process's lists; NULL: nothing is left */
+	/* entry in one of the process's lists; NULL: all blocks were freed */
+	const struct report_leak *live;
 	uint64_t allocated_blocks, allocated_bytes;
-	int again; /* the same site as another one, for another leak: nothing allocated */
+	int again; /* this entry repeats a site for another of its leaks; its allocated_* are 0 */
 };
 
-/* A file that contains code of some frame. */
+/* A file that contains the code of at least one frame. */
 struct report_module {
 	const char *path;
-	const char *build_id; /* in hexadecimal; "" unknown */
+	const char *build_id; /* hexadecimal digits; "" unknown */
 };
 
 #endif
