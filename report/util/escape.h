@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Makes bytes that came from elsewhere fit to be shown: what is valid UTF-8 and no control
- * character passes, all else is spelled out or replaced.
+ * Makes text from other programs safe to print: copies valid UTF-8 without control characters,
+ * and escapes or replaces all other bytes.
  */
 #ifndef GPULEAK_REPORT_ESCAPE_H
 #define GPULEAK_REPORT_ESCAPE_H
@@ -9,24 +9,26 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* How many bytes the UTF-8 character at TEXT has, 0 if there is no valid one (overlong,
- * surrogate, above U+10FFFF, cut). */
+/* Returns the length in bytes of the UTF-8 character at TEXT, 0 if it is invalid (overlong,
+ * surrogate, above U+10FFFF, incomplete). */
 size_t utf8_length(const char *text);
 
-/* How many bytes the first COUNT characters of TEXT have, or those before the first invalid
- * byte. */
+/* Returns the length in bytes of the first COUNT characters of TEXT, or of those before the first
+ * invalid byte. */
 size_t utf8_prefix(const char *text, size_t count);
 
-/* Writes TEXT in one line for a terminal, a browser or a log: what utf8_shown_within() refuses
- * as \xNN. All formats for people write foreign text through it. */
+/* Writes TEXT as one line for a terminal, a browser or a log. Writes each byte that
+ * utf8_shown_within() refuses as \xNN. All formats for people write foreign text with this
+ * function. */
 void print_escaped(FILE *out, const char *text);
 
-/* As fprintf(), in one write and one line: what may not be shown of the arguments is spelled out.
- * A newline at the end of FORMAT ends the line. For messages of commands, which name what the
- * caller or a ledger gave them. */
+/* Prints one line like fprintf(), with a single write. Escapes characters of the arguments that
+ * must not be printed. A newline at the end of FORMAT ends the line. Commands print messages with
+ * it that contain names from the user or a ledger. */
 void eprintf(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* A copy of TEXT, to be freed, with U+FFFD for every invalid byte; NULL without memory. */
+/* Returns a copy of TEXT with each invalid byte replaced by U+FFFD, or NULL if memory ran out. The
+ * caller frees the copy. */
 char *utf8_repair(const char *text);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The grammar of the text files that users write (rules, suppressions, budgets, policies,
- * baselines): one statement per line, comments, words, quotes, numbers, and errors that name
- * file and line. Owns the limit of a file's size. Must not know any statement, and must not print.
+ * The syntax of the text files that users write (rules, suppressions, budgets, policies,
+ * baselines): one statement per line, comments, words, quotes and numbers. Errors have the
+ * file's name and the line number. Limits the size of a file. Must not depend on any statement,
+ * and must not print.
  */
 #ifndef GPULEAK_REPORT_LINES_H
 #define GPULEAK_REPORT_LINES_H
@@ -13,17 +14,18 @@
 
 #define LINES_BYTES_MAX ((size_t)8 << 20)
 
-/* A file that is being read, and the buffer for its error message. */
+/* A file that is being read, and the buffer for the error message. */
 struct lines {
-	const char *what; /* "suppression": the file is "a suppression file" */
-	const char *name; /* the file's name in errors */
-	size_t bytes_max; /* a larger file (a core dump, /dev/zero) is refused */
-	unsigned int line; /* 0: no line was read yet */
+	const char *what; /* "suppression" if the file is "a suppression file" */
+	const char *name; /* name of the file in error messages */
+	size_t bytes_max; /* a larger file (a core dump, /dev/zero) is an error */
+	unsigned int line; /* number of the current line; 0: before the first line */
 	char *error;
 	size_t error_size;
 };
 
-/* One line, without the blanks around it. Functions that read a part of it move AT. */
+/* The rest of one line, without blanks at both ends. Functions that read a part of it advance AT.
+ * */
 struct line {
 	const struct lines *file;
 	const char *at;
@@ -36,48 +38,49 @@ struct line_part {
 	size_t length;
 };
 
-/* Writes "NAME:LINE: ..." as the error; returns R. */
+/* Writes "NAME:LINE: ..." to the error buffer and returns R. */
 int lines_fail(const struct lines *lines, int r, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Copies the start of WORD to RET, with a dot for each byte that is not printable ASCII.
+/* Copies the start of WORD to RET, with a dot instead of each byte that is not printable ASCII.
  * Returns RET. */
 #define LINES_QUOTE 33
 const char *lines_quote(struct line_part word, char ret[LINES_QUOTE]);
 
-/* Calls EACH for each line of TEXT, or of the file LINES->name if TEXT is NULL. Leaves out empty
- * lines and comments, which begin with #. Returns 0, or the first -errno with an error. */
+/* Calls EACH for each line of TEXT, or of the file LINES->name if TEXT is NULL. Skips empty lines
+ * and comments, which begin with #. Stops at the first error. Returns 0, or -errno with a message
+ * in the error buffer. */
 typedef int lines_each_fn(void *data, struct line *line);
 int lines_each(struct lines *lines, const char *text, size_t length, lines_each_fn *each,
 	       void *data);
 
-/* Returns ITEMS, which may have moved, with room for one more than COUNT items of SIZE bytes. All
- * items must have been added this way. Returns NULL with an error, and -E2BIG or -ENOMEM in *RET,
- * if COUNT is MAX already or if memory runs out. */
+/* Makes room for one more item in the array ITEMS, which has COUNT items of SIZE bytes and only
+ * grows by this function. Returns the array, which may have moved. On error returns NULL, with a
+ * message in the error buffer and -E2BIG (COUNT is MAX) or -ENOMEM in *RET. */
 void *lines_grow(const struct lines *lines, void *items, size_t count, size_t size, size_t max,
 		 int *ret);
 
-/* Moves AT behind LENGTH bytes and the blanks after them. */
+/* Advances LINE by LENGTH bytes and the blanks after them. */
 void line_skip(struct line *line, size_t length);
 
-/* Reads the bytes up to the first one of ENDS, and the blanks behind them. */
+/* Reads the bytes before the first byte of ENDS, and the blanks after them. */
 struct line_part line_word(struct line *line, const char *ends);
 
-/* Reads a word, or the text between two quotes, and the blanks behind it. 0, or -EINVAL with an
- * error. */
+/* Reads a word, or the text between two quotes, and the blanks after it. Returns 0, or -EINVAL with
+ * a message in the error buffer. */
 int line_text(struct line *line, struct line_part *ret);
 
-/* Cuts the last word off the line. The word is empty if the line is. */
+/* Removes the last word from LINE and returns it. The word is empty if the line is empty. */
 struct line_part line_last_word(struct line *line);
 
-/* Reads "TYPE:" and returns its index in the COUNT TYPES, or -1 if the line begins with none of
- * them. Does not skip blanks behind the colon. */
+/* Reads "TYPE:" and returns its index in the COUNT TYPES, or -1 if LINE does not begin with one of
+ * them. Does not skip blanks after the colon. */
 int line_type(struct line *line, const char *const *types, size_t count);
 
-/* Returns true if WORD is TEXT. */
+/* Returns true if WORD equals TEXT. */
 bool word_is(struct line_part word, const char *text);
 
-/* Reads WORD, which consists of lower-case digits of BASE only. 0 or -EINVAL. */
+/* Reads the number WORD, which may only have lower-case digits of BASE. Returns 0 or -EINVAL. */
 int word_number(struct line_part word, unsigned int base, uint64_t *ret);
 
 #endif

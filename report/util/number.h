@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Formats numbers for readers, and adds numbers without overflow: a sum stops at the largest
- * number.
+ * Formats numbers for people, and adds numbers without overflow: a sum never exceeds UINT64_MAX.
+ * The format_*() functions write to RET and return it.
  */
 #ifndef GPULEAK_REPORT_NUMBER_H
 #define GPULEAK_REPORT_NUMBER_H
@@ -14,13 +14,13 @@ static inline uint64_t add_bounded(uint64_t a, uint64_t b)
 	return a + b < a ? UINT64_MAX : a + b;
 }
 
-/* Returns a negative number, 0 or 1, for qsort. */
+/* For qsort(): returns -1, 0 or 1. */
 static inline int compare_numbers(uint64_t a, uint64_t b)
 {
 	return a < b ? -1 : a > b;
 }
 
-/* Returns the ending of "blocks": "" for 1. */
+/* Returns the suffix of a plural such as "blocks": "" if COUNT is 1. */
 static inline const char *plural(uint64_t count)
 {
 	return count == 1 ? "" : "s";
@@ -28,13 +28,13 @@ static inline const char *plural(uint64_t count)
 
 #define NUMBER_MAX 32
 
-/* "12,582,912" */
+/* Writes "12,582,912". */
 char *format_number(uint64_t number, char ret[NUMBER_MAX]);
 
-/* "98.7%" of ALL: never 100.0% where one is missing. */
+/* Writes PART as a percentage of ALL ("98.7%"). Writes "100.0%" only if PART is ALL. */
 char *format_percent(uint64_t part, uint64_t all, char ret[NUMBER_MAX]);
 
-/* "12.0 MiB"; "512 bytes", "1 byte" below 1 KiB. */
+/* Writes "12.0 MiB"; below 1 KiB "512 bytes" or "1 byte". */
 char *format_size(uint64_t bytes, char ret[NUMBER_MAX]);
 
 #endif

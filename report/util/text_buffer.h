@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A FILE that collects its text in memory, for formats that escape the text once more.
+ * A FILE that collects its text in memory. Some formats use it to escape the text afterwards.
  */
 #ifndef GPULEAK_REPORT_TEXT_BUFFER_H
 #define GPULEAK_REPORT_TEXT_BUFFER_H
@@ -8,17 +8,18 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Write to `out`, then text_buffer_end(). Starts as { 0 }. */
+/* Begin with { 0 } and text_buffer_begin(), write to `out`, then call text_buffer_end(). */
 struct text_buffer {
 	FILE *out;
 	char *text;
 	size_t length;
 };
 
-/* 0 or -ENOMEM. */
+/* Opens `out`. Returns 0 or -ENOMEM. */
 int text_buffer_begin(struct text_buffer *words);
 
-/* Closes `out`: `text` is whole, to be freed with text_buffer_finish(). 0 or -ENOMEM. */
+/* Closes `out`. Then `text` is complete, and text_buffer_finish() frees it. Returns 0 or -ENOMEM.
+ * */
 int text_buffer_end(struct text_buffer *words);
 
 void text_buffer_finish(struct text_buffer *words);

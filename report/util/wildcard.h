@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Patterns with stars, for names that may come from anywhere: matching costs what pattern
- * and text are long, whatever they are. Knows no files and no frames.
+ * Patterns with stars. Patterns and texts may come from untrusted sources. The cost of a match
+ * is at most proportional to the length of the pattern times that of the text. Must not depend
+ * on files or frames.
  */
 #ifndef GPULEAK_REPORT_WILDCARD_H
 #define GPULEAK_REPORT_WILDCARD_H
@@ -9,22 +10,22 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define WILDCARD_BYTES_MAX 4096 /* of a pattern, for whoever parses one */
+#define WILDCARD_BYTES_MAX 4096 /* limit of a pattern's length, for callers that parse patterns */
 
 struct wildcard {
-	char *pieces;       /* the texts between the stars, each NUL-terminated */
-	unsigned int count; /* of pieces, at least 1 */
-	int at_start;       /* the first piece is where the text begins, */
-	int at_end;         /* the last one where it ends */
+	char *pieces;       /* the texts between the stars, each with a final NUL */
+	unsigned int count; /* number of pieces, at least 1 */
+	int at_start;       /* the first piece must be at the start of the text */
+	int at_end;         /* the last piece must be at the end of the text */
 };
 
-/* Splits the LENGTH bytes of PATTERN, which contain no NUL, at their stars. 0 with *RET to be
- * finished, or -ENOMEM. */
+/* Splits the LENGTH bytes of PATTERN, which have no NUL, at their stars. Returns 0 or -ENOMEM. The
+ * caller releases *RET with wildcard_finish(). */
 int wildcard_compile(const char *pattern, size_t length, int at_start, int at_end,
 		     struct wildcard *ret);
 void wildcard_finish(struct wildcard *wildcard);
 
-/* Returns true if TEXT contains the pieces in their order. */
+/* Returns true if TEXT contains the pieces in this order. */
 bool wildcard_matches(const struct wildcard *wildcard, const char *text);
 
 #endif

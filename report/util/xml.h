@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writes text as XML 1.0: escapes markup, and spells out characters that XML cannot contain.
+ * Writes text as XML 1.0: escapes markup, and replaces characters that XML cannot contain.
  */
 #ifndef GPULEAK_REPORT_XML_H
 #define GPULEAK_REPORT_XML_H
 
 #include <stdio.h>
 
-/* Writes TEXT as character data that may stand in an attribute, too. Newlines stay; other
- * control characters and invalid UTF-8 become \xNN, U+FFFE and U+FFFF become U+FFFD. */
+/* Writes TEXT as character data, which is also valid in an attribute. Keeps newlines. Writes other
+ * control characters and invalid UTF-8 as \xNN, and U+FFFE and U+FFFF as U+FFFD. */
 void xml_text(FILE *out, const char *text);
 
-/* NAME="TEXT" with a space before it. */
+/* Writes a space and NAME="TEXT". */
 void xml_attribute(FILE *out, const char *name, const char *text);
 
 #endif
