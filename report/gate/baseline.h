@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The file of leaks that are known: read, looked up, written. Knows nothing of verdicts.
+ * Reads, searches and writes the file of known leaks. Must not decide the gate.
  *
  *     gpuleak-baseline 1
  *     9af3c2d81b0e4457 4194304 1 # cuMemAlloc_v2 device make_buffer (app.c)
  *
- * fingerprint, bytes, blocks; what follows # is for people and holds no line numbers, so that
- * a line changes only when its leak does. In the order of the fingerprints: a line keeps its
- * place, too.
+ * The columns are fingerprint, bytes and blocks. The text after # is for people. It has no
+ * source line numbers, so a line of the file changes only if its leak changes. Lines are ordered
+ * by fingerprint, so a line keeps its position.
  */
 #ifndef GPULEAK_REPORT_BASELINE_H
 #define GPULEAK_REPORT_BASELINE_H
@@ -25,17 +25,17 @@ struct baseline_entry {
 	uint64_t bytes;
 	uint64_t blocks;
 	unsigned int line;
-	char *place; /* as the file has it: any bytes; "" if it has none */
+	char *place; /* from the file: any bytes; "" if the line has none */
 };
 
 struct baseline {
-	char *name; /* its path */
-	struct baseline_entry *entries; /* in the order of their fingerprints */
+	char *name; /* path of the file */
+	struct baseline_entry *entries; /* ordered by fingerprint */
 	size_t count;
 };
 
-/* Both return 0 and *RET to be destroyed by the caller, or -errno with "NAME:LINE: what" in ERROR.
- * An empty text is a baseline without leaks. */
+/* Read a baseline from TEXT or from the file at PATH. Return 0, or -errno with "NAME:LINE: ..." in
+ * ERROR. The caller destroys *RET. An empty text is a baseline without leaks. */
 int baseline_parse(const char *text, size_t length, const char *name, struct baseline **ret,
 		   char *error, size_t error_size);
 int baseline_load(const char *path, struct baseline **ret, char *error, size_t error_size);
@@ -43,9 +43,9 @@ int baseline_load(const char *path, struct baseline **ret, char *error, size_t e
 /* Returns the entry of FINGERPRINT, or NULL. BASELINE may be NULL. */
 const struct baseline_entry *baseline_find(const struct baseline *baseline, uint64_t fingerprint);
 
-/* Writes a baseline with all leaks of TOTALS. */
+/* Writes to OUT a baseline with all leaks of TOTALS. */
 void baseline_write(const struct leak_totals *totals, FILE *out);
 
-void baseline_destroy(struct baseline *baseline); /* NULL is fine */
+void baseline_destroy(struct baseline *baseline); /* BASELINE may be NULL */
 
 #endif

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * The file of budgets: how much may leak of what. One rule a line, blanks before the limit:
+ * The file of budgets, which limit leaks and other memory. One rule per line, with blanks before
+ * the limit:
  *
  *     kind:pinned 64MiB
  *     device:0 1GiB
  *     api:cuMemHostAlloc 3 blocks
- *     site:PATTERN 4MiB          what stacks leak in which a frame matches
- *     cache:PATTERN 2GiB         what a framework's cache of that name holds at the end
- *     peak 8GiB                  the most that one process holds at one time
+ *     site:PATTERN 4MiB          leaks whose stack has a matching frame
+ *     cache:PATTERN 2GiB         memory at exit in a framework's cache with a matching name
+ *     peak 8GiB                  the largest peak of one process
  *
- * Reads and matches; the verdict is judge_budgets.c's.
+ * Reads and matches rules. judge_budgets.c decides the gate.
  */
 #ifndef GPULEAK_REPORT_BUDGETS_H
 #define GPULEAK_REPORT_BUDGETS_H
@@ -35,8 +36,8 @@ enum budget_subject {
 
 struct budget {
 	enum budget_subject subject;
-	char *text;               /* "kind:pinned", as written */
-	struct frame_pattern pattern; /* of what follows the colon; not of device and peak */
+	char *text;               /* "kind:pinned", as in the file */
+	struct frame_pattern pattern; /* pattern after the colon; unused for device and peak */
 	int device;
 	int in_blocks; /* `limit` is a number of blocks, not of bytes */
 	uint64_t limit;
@@ -44,13 +45,13 @@ struct budget {
 };
 
 struct budgets {
-	char *name; /* its path */
+	char *name; /* path of the file */
 	struct budget *rules;
 	size_t count;
 };
 
-/* Both return 0 and *RET to be destroyed by the caller, or -errno with "NAME:LINE: what" in
- * ERROR. */
+/* Read budgets from TEXT or from the file at PATH. Return 0, or -errno with "NAME:LINE: ..." in
+ * ERROR. The caller destroys *RET. */
 int budgets_parse(const char *text, size_t length, const char *name, struct budgets **ret,
 		  char *error, size_t error_size);
 int budgets_load(const char *path, struct budgets **ret, char *error, size_t error_size);
@@ -58,6 +59,6 @@ int budgets_load(const char *path, struct budgets **ret, char *error, size_t err
 /* Returns true if RULE covers LEAK. A rule for peaks covers no leak. */
 bool budget_covers(const struct budget *rule, const struct report_leak *leak);
 
-void budgets_destroy(struct budgets *budgets); /* NULL is fine */
+void budgets_destroy(struct budgets *budgets); /* BUDGETS may be NULL */
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The gate: derives a verdict and its reasons from a report. Fails unless the report is proven
- * clean. Must not read files, know formats, or print.
+ * The gate: decides if a report passes, and lists the reasons. It passes only if the report is
+ * proven to be clean. Must not read files, depend on formats, or print.
  */
 #ifndef GPULEAK_REPORT_JUDGE_H
 #define GPULEAK_REPORT_JUDGE_H
@@ -15,53 +15,54 @@ struct budgets;
 struct only_at;
 struct report;
 
-/* Also the exit statuses of `gpuleak check` and `gpuleak run --gate`. */
+/* Result of the gate, and exit status of `gpuleak check` and `gpuleak run --gate`. */
 enum judge_verdict {
 	JUDGE_CLEAN = 0,
 	JUDGE_FAILED = 23,
-	JUDGE_NOTHING = 24, /* no ledger: no GPU call was seen */
+	JUDGE_NOTHING = 24, /* there is no ledger, because no GPU call was intercepted */
 };
 
 struct judge_input {
 	const struct report *report;
 	/* Limit for leaks that no budget covers. 0: not even a block of 0 bytes may leak. */
 	uint64_t max_leaked_bytes;
-	const struct baseline *baseline; /* known leaks; NULL: none */
-	const struct budgets *budgets;   /* NULL: none */
-	const struct only_at *only_at;   /* places that may allocate; NULL: all. Needs all call
-					  * sites */
+	const struct baseline *baseline; /* known leaks; NULL: no baseline */
+	const struct budgets *budgets;   /* NULL: no budgets */
+	/* call sites that may allocate; NULL: all may. Requires ledgers with all_sites */
+	const struct only_at *only_at;
 	int count_caches;          /* count memory in caches as leaked */
-	int count_deferred; /* also count deferred frees without a proven reason */
-	int growth_wanted; /* also judge growth from step to step */
+	int count_deferred; /* count deferred frees without a proven reason, too */
+	int growth_wanted; /* check growth from step to step, too */
 	uint64_t max_growth; /* bytes per step that each suspect may grow */
-	int leaks_unwanted; /* judge only growth and errors: the process may still run, or end
-			     * with leaks */
-	/* Sentences about problems of the run that fail the gate: a ledger that could not be read,
-	 * a missing suppression file. */
+	/* check only growth and invalid frees: the process may still run, or may end with leaks */
+	int leaks_unwanted;
+	/* Sentences about problems of the run that make the gate fail: a ledger that could not be
+	 * read, a missing suppression file. */
 	const char *const *troubles;
 	size_t trouble_count;
 };
 
 struct judgement {
 	enum judge_verdict verdict;
-	/* At least one, also for a clean verdict. Names in them come from ledgers and may
-	 * hold any bytes: see escape.h. */
+	/* At least one, also if the gate passes. Reasons may contain names from ledgers with any
+	 * bytes: see escape.h. */
 	char **reasons;
 	size_t reason_count;
-	/* Remarks that do not fail the gate, such as known leaks that are gone. */
+	/* Remarks that do not make the gate fail, for example about known leaks that no longer
+	 * occur. */
 	char **notes;
 	size_t note_count;
 };
 
-/* Fills *RET, to be finished by the caller. 0, or -ENOMEM: reasons may be missing, and the
- * verdict is FAILED. */
+/* Fills in *RET; the caller releases it with judgement_finish(). Returns 0 or -ENOMEM. With -ENOMEM
+ * reasons may be missing and the verdict is JUDGE_FAILED. */
 int judge(const struct judge_input *input, struct judgement *ret);
 
-/* Returns true if leaks fail the run: without a JUDGEMENT or with one that is not clean. Invalid
- * frees always fail it. */
+/* Returns true if leaks make the run fail: there is no JUDGEMENT (NULL), or it is not clean.
+ * Invalid frees always make it fail. */
 bool judgement_fails(const struct judgement *judgement);
 
-/* "gate failed: ", "gate passed: ", "gate has nothing to judge: " */
+/* Returns "gate failed: ", "gate passed: " or "gate has nothing to judge: ". */
 const char *judge_prefix(enum judge_verdict verdict);
 
 void judgement_finish(struct judgement *judgement);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Shared by the files of the gate only: the list of reasons, and the part of each leak that
- * still counts.
+ * Shared by the files of the gate only: the list of reasons, and for each leak the part that a
+ * baseline does not cover.
  */
 #ifndef GPULEAK_REPORT_JUDGE_PARTS_H
 #define GPULEAK_REPORT_JUDGE_PARTS_H
@@ -17,9 +17,9 @@ struct report_process;
 struct report_stack;
 struct report_summary;
 
-#define JUDGE_PLACES_MAX 20 /* named by one rule; the rest is a number */
+#define JUDGE_PLACES_MAX 20 /* a rule names at most this many call sites and counts the others */
 
-/* One leak, or memory in a cache, and the part of it that the baseline does not know. */
+/* A leak, or memory in a cache, and the part that the baseline does not cover. */
 struct charge {
 	const struct report_leak *leak;
 	uint64_t fingerprint;
@@ -31,37 +31,37 @@ struct charge {
 struct bench {
 	struct judgement *judgement;
 	int result; /* 0 or -ENOMEM */
-	struct charge *charges; /* of all leaks and caches of all processes */
+	struct charge *charges; /* all leaks and cached memory of all processes */
 	size_t charge_count;
 };
 
-/* Adds a reason to fail, or a note, which does not fail the gate. */
+/* Add a reason for failure, or a note, which does not make the gate fail. */
 void judge_reason(struct bench *bench, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void judge_note(struct bench *bench, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* "process 12 (app)", "rank 3 (process 12 of app on node7)" */
+/* Writes "process 12 (app)" or "rank 3 (process 12 of app on node7)" to RET and returns it. */
 const char *judge_who(const struct report_process *process, char ret[DESCRIBE_PLACE_MAX]);
 
-/* Subtracts known leaks from the charges, and notes leaks that are gone. */
+/* Subtracts known leaks from the charges. Adds a note for each known leak that no longer occurs. */
 void judge_baseline(struct bench *bench, const struct judge_input *input);
-/* Adds reasons for leaks that the baseline does not know. */
+/* Adds a reason for each leak that the baseline does not have. */
 void judge_beyond_baseline(struct bench *bench, const struct judge_input *input);
 
-/* Adds a reason for each exceeded budget; marks the charges that budgets cover. */
+/* Adds a reason for each exceeded budget, and marks the charges that budgets cover. */
 void judge_budgets(struct bench *bench, const struct judge_input *input);
 
 /* Adds a reason for each suspect of P that grows more than allowed, and for missing records. */
 void judge_growth(struct bench *bench, const struct judge_input *input,
 		  const struct report_process *p);
 
-/* Adds a reason for released memory of P that nothing will free and, if INPUT says so, for memory
- * that is still allocated for an unknown reason. */
+/* Adds a reason for released memory of P that only the application can free. If INPUT requests it,
+ * adds a reason for memory that is still allocated for an unknown reason. */
 void judge_deferred(struct bench *bench, const struct judge_input *input,
 		    const struct report_process *p);
 
-/* Adds a reason for each place that no rule of the policy allows. */
+/* Adds a reason for each call site that the policy does not allow. */
 void judge_sites(struct bench *bench, const struct judge_input *input);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads a JSON report back for comparison: processes, leaks, number of errors. Does not trust
- * the file.
+ * Reads processes, leaks and the number of errors from a JSON report, for comparison. Does not
+ * trust the file.
  */
 #ifndef GPULEAK_REPORT_READ_JSON_H
 #define GPULEAK_REPORT_READ_JSON_H
@@ -10,11 +10,11 @@
 
 struct report;
 
-/* Adds the processes of the report in the file at PATH to REPORT. 0, or -errno with a line in
+/* Adds the processes of the JSON report at PATH to REPORT. Returns 0, or -errno with a line in
  * ERROR. */
 int report_read_json(const char *path, struct report *report, char *error, size_t error_size);
 
-/* The same for LENGTH bytes of TEXT, which errors call NAME. */
+/* Does the same for the LENGTH bytes of TEXT. NAME describes the text in error messages. */
 int report_parse_json(const char *text, size_t length, const char *name, struct report *report,
 		      char *error, size_t error_size);
 
