@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Checks in /proc if the process of a ledger still runs.
+ * Checks in /proc if the process of a ledger still runs. Any thread may call it.
  */
 #ifndef GPULEAK_REPORT_ALIVE_H
 #define GPULEAK_REPORT_ALIVE_H
@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* 1 if the process PID that started at START_TICKS on HOST (NULL: this one) still runs:
- * not one that took over its number, not a zombie. */
+/* Returns true if the process PID that started at START_TICKS on HOST (NULL: this host) still runs.
+ * Returns false for a zombie, and for another process that reused the pid. */
 bool process_alive(int pid, uint64_t start_ticks, const char *host);
 
 #endif
