@@ -2,7 +2,7 @@
  *
  * Finds call sites whose memory keeps growing from step to step. Has the rule, which works on
  * plain numbers, and its results for a process. A cache that grows and then stays constant is
- * not a suspect. Not bound to a thread: no function has state.
+ * not a suspect. Any thread may call growth_judge().
  */
 #ifndef GPULEAK_REPORT_GROWTH_H
 #define GPULEAK_REPORT_GROWTH_H
