@@ -8,8 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Returns true if the process PID that started at START_TICKS on HOST (NULL: this host) still runs.
- * Returns false for a zombie, and for another process that reused the pid. */
+/* Returns true if the process PID that started at START_TICKS still runs on this host. Returns
+ * false for a zombie, for another process that reused the pid, and if HOST is another host (NULL:
+ * this host). */
 bool process_alive(int pid, uint64_t start_ticks, const char *host);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Patterns with stars. Patterns and texts may come from untrusted sources. The cost of a match
- * is at most proportional to the length of the pattern times that of the text. Must not depend
- * on files or frames.
+ * Patterns with stars. Patterns and texts may come from untrusted sources, so the cost of a
+ * match is linear in the lengths of both. Must not depend on files or frames.
  */
 #ifndef GPULEAK_REPORT_WILDCARD_H
 #define GPULEAK_REPORT_WILDCARD_H
