@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Compares two reports by fingerprint. Must not print or judge.
+ * Compares two reports by fingerprint. Must not print or decide the gate.
  */
 #ifndef GPULEAK_REPORT_DIFF_H
 #define GPULEAK_REPORT_DIFF_H
@@ -13,7 +13,7 @@ struct report;
 
 enum diff_change {
 	DIFF_NEW,
-	DIFF_GREW,   /* more bytes, or more blocks */
+	DIFF_GREW,   /* more bytes or more blocks */
 	DIFF_SHRANK,
 	DIFF_GONE,
 	DIFF_SAME,
@@ -22,19 +22,20 @@ enum diff_change {
 
 struct diff_row {
 	enum diff_change change;
-	struct leak_total before, after; /* all 0 if the leak is missing on that side */
+	struct leak_total before, after; /* all 0 if this report does not have the leak */
 };
 
 struct diff {
 	const struct report *before, *after;
 	struct leak_totals totals[2];
-	struct diff_row *rows; /* by change, then by how much, the largest first */
+	struct diff_row *rows; /* ordered by `change`, then by size of the change, largest first */
 	size_t count;
 	size_t counts[DIFF_CHANGES];
-	int worse; /* something is new or grew, or there are more wrong frees */
+	int worse; /* true if a leak is new or grew, or there are more invalid frees */
 };
 
-/* 0 with *RET to be finished; it refers to the reports. Or -ENOMEM. */
+/* Fills in *RET, which refers to the reports. The caller releases *RET with diff_finish(). Returns
+ * 0 or -ENOMEM. */
 int diff_make(const struct report *before, const struct report *after, struct diff *ret);
 
 /* Returns "new", "grew", "shrank", "gone" or "unchanged". */

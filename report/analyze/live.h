@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The live memory of a process now, from its ledger: sums by device and kind, and by call site.
- * Computed repeatedly while the ledger grows, so it looks up symbols of the largest sites only,
- * and each symbol once.
+ * `gpuleak top` computes it repeatedly while the ledger grows. So it looks up symbols only for
+ * the largest sites, and each symbol once. Sizes are in bytes. Not thread-safe.
  */
 #ifndef GPULEAK_REPORT_LIVE_H
 #define GPULEAK_REPORT_LIVE_H
@@ -30,44 +30,49 @@ struct live_site {
 	const char *api;
 	const char *kind;
 	int device;
-	uint32_t stack_ref; /* of the ledger: the same for every read, because records do not
-			     * move */
+	/* ref of the ledger; the same at every read, because records do not move */
+	uint32_t stack_ref;
 	struct live_sum sum;
 	struct live_sum before; /* at the previous read; 0: no memory, or no previous read */
-	uint64_t allocated, allocated_before; /* bytes so far */
-	struct growth_verdict growing; /* over the steps of `gpuleak top` */
-	const struct report_stack *stack; /* NULL for sites beyond the requested number */
+	/* bytes allocated since the start, now and at the previous read */
+	uint64_t allocated, allocated_before;
+	/* result of the growth rule for the steps that `gpuleak top` counts */
+	struct growth_verdict growing;
+	/* NULL for sites beyond live_look.sites that do not grow */
+	const struct report_stack *stack;
 };
 
 enum live_order {
 	LIVE_BY_BYTES,
 	LIVE_BY_BLOCKS,
-	LIVE_BY_GROWTH, /* bytes since the previous read */
-	LIVE_BY_RATE,   /* bytes allocated since then; then sites with nothing left count, too */
+	LIVE_BY_GROWTH, /* by bytes gained since the previous read */
+	/* by bytes allocated since the previous read, including sites without live blocks */
+	LIVE_BY_RATE,
 };
 
 struct live_look {
-	size_t sites; /* how many sites get stacks; growing sites get one in addition */
+	size_t sites; /* number of sites with a stack; growing sites have a stack, too */
 	enum live_order order;
-	struct trend *trend; /* state of the previous read; may be NULL */
-	int step; /* `gpuleak top` counts this read as a step */
+	struct trend *trend; /* state from the previous read; may be NULL */
+	int step; /* 1: this read is a step for the growth rule */
 };
 
 struct live {
-	struct report_process *process; /* identity, end, sums, pools; the rest is empty */
+	struct report_process *process; /* only identity, end, sums and pools are filled in */
 	struct live_sum sum;
-	struct live_kind *kinds; /* by device, then by name */
+	struct live_kind *kinds; /* ordered by device, then by name */
 	size_t kind_count;
-	struct live_site *sites; /* all, in the order asked for */
+	struct live_site *sites; /* all sites, in the requested order */
 	size_t site_count;
 };
 
-/* 0 with *RET to be destroyed, or -ENOMEM. Stacks are the symbolizer's and the result's. */
+/* Computes the live memory and stores it in *RET; the caller destroys it. Stacks belong to the
+ * symbolizer and to the result. Returns 0 or -ENOMEM. */
 int live_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,
 	       const struct live_look *look, struct live **ret);
-void live_destroy(struct live *live); /* NULL is fine */
+void live_destroy(struct live *live); /* LIVE may be NULL */
 
-/* Returns the bytes of the same kind at an earlier read. EARLIER NULL: zero. */
+/* Returns the sum that EARLIER has for the same kind and device; zero if EARLIER is NULL. */
 struct live_sum live_kind_in(const struct live *earlier, const struct live_kind *kind);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sentences about ranks that differ from the others. Only ranks.c includes this.
+ * Writes sentences about ranks that differ from the others. Only ranks.c includes this header.
  */
 #ifndef GPULEAK_REPORT_RANKS_ODD_H
 #define GPULEAK_REPORT_RANKS_ODD_H
@@ -8,7 +8,7 @@
 struct ranks;
 struct report;
 
-/* Fills in the sentences of RANKS, after its leaks. 0 or -ENOMEM. */
+/* Fills in ranks.odd. Call it after the leaks of RANKS are filled in. Returns 0 or -ENOMEM. */
 int ranks_find_odd(const struct report *report, struct ranks *ranks);
 
 #endif

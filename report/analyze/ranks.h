@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Several processes as the ranks of one job: the leaks that they share, and the ranks that
- * differ. A rank may have several processes, because workers inherit its number. Must not print.
+ * Treats the processes of a report as ranks of one parallel job: finds leaks that several ranks
+ * share, and ranks that differ. A rank may have several processes, because worker processes
+ * inherit its number. Must not print.
  */
 #ifndef GPULEAK_REPORT_RANKS_H
 #define GPULEAK_REPORT_RANKS_H
@@ -13,44 +14,47 @@
 
 struct report_arena;
 
-/* The part of a shared leak that one rank leaks. */
+/* The blocks of a shared leak that belong to one rank. */
 struct rank_part {
 	size_t rank; /* index into ranks.numbers */
 	uint64_t bytes;
 	uint64_t blocks;
 };
 
-/* One fingerprint at one place in one or more ranks. */
+/* All leaks with the same fingerprint and place, with the ranks that have them. */
 struct rank_leak {
-	const struct report_leak *leak; /* one of them */
-	struct rank_part *parts;        /* in the order of the ranks */
+	const struct report_leak *leak; /* one of these leaks */
+	struct rank_part *parts;        /* one part per rank, ordered by rank */
 	size_t count;
-	uint64_t bytes; /* totals */
+	uint64_t bytes; /* total of all parts */
 	uint64_t blocks;
-	int same_device; /* leak->device holds for all */
+	int same_device; /* all of these leaks are on leak->device */
 };
 
 struct ranks {
-	int *numbers; /* ascending */
-	size_t count; /* of ranks; below 2: this is no job, and nothing below is filled in */
-	int all;      /* every process has a rank */
-	size_t leaking; /* ranks with a leak */
+	int *numbers; /* rank numbers, ascending */
+	/* number of ranks; below 2 the processes are not a job, and the fields below are empty */
+	size_t count;
+	int all;      /* every process has a rank number */
+	size_t leaking; /* number of ranks with a leak */
 	struct rank_leak *leaks; /* largest first */
 	size_t leak_count;
 	/* Sentences about ranks that differ, the most important first: "only rank 3 leaks 1.0 GiB
-	 * at ...". Names in them may hold any bytes. */
+	 * at ...". Names in them may have any bytes. */
 	const char **odd;
 	size_t odd_count;
-	char *ended_badly; /* by rank: killed, or with a status that is not 0 */
+	/* one flag per rank: a process was killed or ended with a status other than 0 */
+	char *ended_badly;
 	const struct report_leak **shared; /* leaks of processes that other ranks have, too */
 	size_t shared_count;
 	struct report_arena *arena;
 };
 
-/* Looks at REPORT, which must live longer. 0 with *RET to be finished, or -ENOMEM. */
+/* Fills in *RET from REPORT, which must live longer than *RET. The caller releases *RET with
+ * ranks_finish(). Returns 0 or -ENOMEM. */
 int ranks_find(const struct report *report, struct ranks *ret);
 
-/* The index of rank NUMBER, of one of the report's processes. */
+/* Returns the index of rank NUMBER, which must be a rank of the report. */
 size_t ranks_index(const struct ranks *ranks, int number);
 
 /* Returns true if other ranks have LEAK, too. */

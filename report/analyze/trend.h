@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The state of `gpuleak top` between reads: how much each call site had, and if it keeps growing
- * over steps that top counts itself, for processes that mark no steps.
+ * The state of `gpuleak top` between reads: the previous size of each call site, and its sizes
+ * at the last steps. `gpuleak top` counts steps itself, because many processes mark none.
  */
 #ifndef GPULEAK_REPORT_TREND_H
 #define GPULEAK_REPORT_TREND_H
@@ -13,15 +13,15 @@
 
 struct live_site;
 
-struct trend { /* all zero: nothing was seen */
+struct trend { /* all zero: no read yet */
 	struct report_arena arena;
 	struct table sites;
 	struct trend_site *first;
 	unsigned int looks, steps;
 };
 
-/* Updates the state with the COUNT SITES of one read and fills in their previous sizes. If STEP is
- * not 0, also decides which of them keep growing. 0 or -ENOMEM. */
+/* Updates the state with the COUNT SITES of one read, and fills in their sizes at the previous
+ * read. If STEP is not 0, also applies the growth rule to each site. Returns 0 or -ENOMEM. */
 int trend_look(struct trend *trend, struct live_site *sites, size_t count, int step);
 void trend_finish(struct trend *trend);
 
