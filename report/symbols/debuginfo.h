@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Asks the DWARF of one module which functions, inlined ones included, hold an address,
- * and from which lines they were called. Owns the index over its functions; the Dwarf
- * handle is the caller's. Knows no paths, processes or reports.
+ * Finds in a module's DWARF the functions that contain an address, including inlined functions,
+ * and the lines of the calls. Has an index over the module's functions. The caller owns the
+ * Dwarf handle. Must not depend on paths, processes or reports.
  */
 #ifndef GPULEAK_REPORT_DEBUGINFO_H
 #define GPULEAK_REPORT_DEBUGINFO_H
@@ -12,21 +12,23 @@
 
 struct debuginfo;
 
-/* One function at an address. Strings live as long as the Dwarf handle. */
+/* One function at an address. The strings are valid as long as the Dwarf handle. */
 struct debuginfo_frame {
-	const char *function;  /* linkage name where there is one; NULL unknown */
-	const char *file;      /* as the compiler wrote it; NULL unknown */
-	const char *directory; /* that FILE is relative to, if it is; NULL unknown */
+	const char *function;  /* linkage name, or the plain name if there is none; NULL unknown */
+	const char *file;      /* as in the debug information; NULL unknown */
+	const char *directory; /* directory of a relative FILE; NULL unknown */
 	int line;
 };
 
-#define DEBUGINFO_FRAMES_MAX 64 /* deeper inlining is cut at its outer end */
+#define DEBUGINFO_FRAMES_MAX 64 /* outer frames of deeper inlining are left out */
 
-/* 0 and *RET for DWARF, which must live longer; or -ENOMEM. */
+/* Creates the index of DWARF, which must live longer, and stores it in *RET. Returns 0 or -ENOMEM.
+ * */
 int debuginfo_create(Dwarf *dwarf, struct debuginfo **ret);
-void debuginfo_destroy(struct debuginfo *index); /* NULL is fine */
+void debuginfo_destroy(struct debuginfo *index); /* INDEX may be NULL */
 
-/* The frames at PC, innermost first; returns how many (0 = no debug information there). */
+/* Writes to RET the frames at PC, innermost first. Returns their number, 0 if PC has no debug
+ * information. */
 size_t debuginfo_frames(struct debuginfo *index, Dwarf_Addr pc,
 			  struct debuginfo_frame ret[DEBUGINFO_FRAMES_MAX]);
 

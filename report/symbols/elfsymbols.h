@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds the function of an address in the ELF symbols of one module, for modules without debug
- * information. Owns a sorted table of them.
+ * Finds the function of an address in the ELF symbols of one module, if the module has no debug
+ * information. Has a sorted table of the symbols.
  */
 #ifndef GPULEAK_REPORT_ELFSYMBOLS_H
 #define GPULEAK_REPORT_ELFSYMBOLS_H
@@ -10,14 +10,14 @@
 
 struct elfsymbols;
 
-/* Loads the function symbols of MODULE, which must live longer: the full table, or that of its
- * separate debug file or .gnu_debugdata, or else the dynamic one. 0 or -ENOMEM. */
+/* Loads the function symbols of MODULE, which must live longer. Uses the full symbol table, or that
+ * of a separate debug file or .gnu_debugdata, otherwise the dynamic one. Returns 0 or -ENOMEM. */
 int elfsymbols_create(Dwfl_Module *module, struct elfsymbols **ret);
-void elfsymbols_destroy(struct elfsymbols *symbols); /* NULL is fine */
+void elfsymbols_destroy(struct elfsymbols *symbols); /* SYMBOLS may be NULL */
 
-/* Returns the name of the symbol whose range contains ADDRESS (as Dwfl counts), or NULL. A symbol
- * without a size contains nothing: the code after it may be a static function whose name was
- * stripped. */
+/* Returns the name of the symbol whose range contains ADDRESS (an address as Dwfl uses it), or
+ * NULL. A symbol without a size contains no address, because the code after it may belong to a
+ * static function whose symbol was stripped. */
 const char *elfsymbols_find(const struct elfsymbols *symbols, GElf_Addr address);
 
 #endif

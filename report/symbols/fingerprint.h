@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A number that identifies a leak from run to run, for baselines and CI systems. Version 1
- * ("gpuleakStack/v1") is stored in users' files: its inputs must not change. A change needs a
- * version 2 beside it.
+ * Computes a number that identifies a leak across runs, for baselines and CI systems. Users'
+ * files have numbers of version 1 ("gpuleakStack/v1"), so its inputs must not change. A change
+ * needs a second version in addition.
  */
 #ifndef GPULEAK_REPORT_FINGERPRINT_H
 #define GPULEAK_REPORT_FINGERPRINT_H
@@ -16,18 +16,19 @@ struct report_stack;
 #define FINGERPRINT_NAME "gpuleakStack/v1"
 #define FINGERPRINT_TEXT 17
 
-/* Hashes API, KIND (for an error its type) and the application's frames: function and last part of
- * the file name. Leaves out line, directory, address and the suffixes of split or cloned functions;
- * a function that calls itself counts once. So the number survives edits elsewhere in the file,
- * another checkout and a rebuild. Two calls in one function that differ only by line have the same
- * number. A frame without a function counts by module and offset, which a rebuild may change. If no
- * frame is the application's, all frames count. */
+/* Returns a hash of API, KIND (for an error its type) and the application's frames. A frame counts
+ * by function and last component of the file name. Line, directory, address and suffixes of split
+ * or cloned functions do not count, and recursive calls count once. So the number does not change
+ * after edits elsewhere in the file, in another checkout, or after a rebuild. Two calls in one
+ * function that differ only by line have the same number. A frame without a function name counts by
+ * module and offset, which a rebuild may change. If no frame belongs to the application, all frames
+ * count. */
 uint64_t report_fingerprint(const char *api, const char *kind, const struct report_stack *stack);
 
-/* Hashes the stack alone, for suppressions: as above without call and kind. A frame without a
- * function counts by its module's build id and offset (by name and offset without a build id).
- * Returns 0 with *RET, or -ENOENT if no frame of the application, or else of a framework, is known:
- * many other stacks would have the same hash. */
+/* Computes a hash of the stack alone, for suppressions: like report_fingerprint() without call and
+ * kind. A frame without a function name counts by the module's build id (or name) and offset.
+ * Returns 0 and stores the hash in *RET. Returns -ENOENT if no frame of the application, or
+ * otherwise of a framework, is known, because many stacks would have the same hash. */
 int report_stack_fingerprint(const struct report_frame *frames, size_t count, uint64_t *ret);
 
 /* Writes 16 hexadecimal digits and a NUL to RET. Returns RET. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Decides the origin of a frame's code and the cache that allocated at a stack, by rules that
- * are data (gpuleak.rules, preceded by a user's file). Must not know anything else of a report,
+ * Decides the origin of a frame's code, and which cache allocated at a stack. The rules are
+ * data: a user's file, followed by gpuleak.rules. Must not depend on other parts of a report,
  * and must not print.
  */
 #ifndef GPULEAK_REPORT_RULES_H
@@ -13,46 +13,49 @@
 
 struct rules;
 
-/* Limits, so that a wrong file ends in one line of text and no file makes reports slow. */
+/* Limits, so that a wrong file causes one error line, and no file makes reports slow. */
 #define RULES_BYTES_MAX (1u << 20)
 #define RULES_MAX 4096
-#define RULES_NAME_MAX 64 /* of a cache */
+#define RULES_NAME_MAX 64 /* of a cache's name */
 
-/* Loads the rules that come with the command. 0 with *RET to be destroyed, or -ENOMEM. */
+/* Loads the rules that are part of the command. Returns 0 or -ENOMEM. The caller destroys *RET. */
 int rules_shipped(struct rules **ret);
 
-/* Parses LENGTH bytes of TEXT, called NAME in errors, followed by the shipped rules. 0 with *RET,
- * or -errno with "NAME:LINE: what" in ERROR and *RET untouched. */
+/* Parses the LENGTH bytes of TEXT and appends the rules of the command. NAME describes TEXT in
+ * errors. Returns 0, or -errno with "NAME:LINE: ..." in ERROR and *RET unchanged. */
 int rules_parse(const char *text, size_t length, const char *name, struct rules **ret,
 		char *error, size_t error_size);
 
-/* Parses the file at PATH. */
+/* Does the same for the file at PATH. */
 int rules_load(const char *path, struct rules **ret, char *error, size_t error_size);
 
-/* How many rules there are. */
+/* Returns the number of rules. */
 size_t rules_size(const struct rules *rules);
 
-void rules_destroy(struct rules *rules); /* NULL is fine */
+void rules_destroy(struct rules *rules); /* RULES may be NULL */
 
-/* Evaluates the rules for FRAME. The result depends only on function, file and module, so it can be
- * cached. */
+/* Applies the rules to FRAME. The result depends only on function, file and module, so callers may
+ * cache it. */
 struct rules_frame {
 	enum frame_role role;
-	unsigned int keeper; /* 1 + the first rule of a cache or a library that matches; 0 none */
-	int in_library;      /* a rule of a library matches */
+	/* 1 + index of the first matching rule for a cache or a library; 0: no rule matches */
+	unsigned int keeper;
+	int in_library;      /* true if a rule for a library matches */
 };
 struct rules_frame rules_frame(const struct rules *rules, const struct report_frame *frame);
 
-/* The state of evaluating a stack from the innermost frame outwards. Starts as { 0 }. */
+/* The state of applying the rules to a stack, from the innermost frame outwards. Starts as { 0 }.
+ * Call rules_see() for each frame. */
 struct rules_stack {
-	unsigned int keeper;  /* as above: the first rule that holds so far */
-	unsigned int library; /* the one that holds unless the application called the library */
+	unsigned int keeper;  /* first matching rule until now, as in struct rules_frame */
+	/* rule that applies unless the application itself called the library */
+	unsigned int library;
 };
 void rules_see(const struct rules *rules, struct rules_stack *stack,
 	       const struct rules_frame *frame);
 
-/* Returns the name of the cache that has the memory, after rules_see() of the outermost frame, or
- * NULL. The name lives as long as RULES. */
+/* Returns the name of the cache that allocated the memory, or NULL. Call it after rules_see() of
+ * the outermost frame. The name is valid as long as RULES. */
 const char *rules_cache(const struct rules *rules, const struct rules_stack *stack);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The text of gpuleak.rules, put into the command when it is built (see embed_rules.py), so that
- * there is no file to be found or to be of another version.
+ * The text of gpuleak.rules. The build compiles it into the command (see embed_rules.py), so the
+ * command cannot find a wrong version of the file.
  */
 #ifndef GPULEAK_REPORT_RULES_TEXT_H
 #define GPULEAK_REPORT_RULES_TEXT_H

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where the source tree is, so that CI systems find a file by its path in the repository. Owns
- * the choice of the root; must not open files.
+ * Finds the root of the source tree, so that CI systems can match a file by its path in the
+ * repository. Must not open files.
  */
 #ifndef GPULEAK_REPORT_SOURCE_H
 #define GPULEAK_REPORT_SOURCE_H
 
 #include <limits.h>
 
-/* The directory that paths are relative to, as it was named and with its links followed; ""
- * unknown. Neither ends in a slash. */
+/* The directory to which paths are relative: as the environment names it, and with symbolic links
+ * resolved. "" unknown. Neither path ends with a slash. */
 struct source_root {
 	char path[PATH_MAX];
 	char real[PATH_MAX];
 };
 
-/* $GITHUB_WORKSPACE, else $CI_PROJECT_DIR (GitLab), else the working directory. */
+/* Uses $GITHUB_WORKSPACE, else $CI_PROJECT_DIR (GitLab), else the working directory. */
 void source_root_find(struct source_root *ret);
 
-/* The part of FILE below ROOT; FILE itself if it is relative; NULL if it lies elsewhere or has a
- * `..` in it. */
+/* Returns the part of FILE below ROOT, or FILE itself if it is relative. Returns NULL if FILE is
+ * not below ROOT or contains `..`. */
 const char *source_relative(const struct source_root *root, const char *file);
 
-/* The path to show a CI system: relative where that is possible. */
+/* Returns the path for a CI system: relative to ROOT if possible, else FILE. */
 const char *source_path(const struct source_root *root, const char *file);
 
 #endif
