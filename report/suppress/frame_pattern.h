@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Patterns as in LeakSanitizer: a text that matches anywhere in the function, file or module of
- * a frame, * for any text, ^ and $ for start and end. Suppressions, budgets and policies match
- * stacks with them. LeakSanitizer takes a fingerprint for a name that no frame has, so both can
- * use one file.
+ * Patterns with the syntax of LeakSanitizer. A pattern matches anywhere in the function, file or
+ * module of a frame; * matches any text, ^ and $ match start and end. Suppressions, budgets and
+ * policies use them to match stacks. A pattern can also be a fingerprint. LeakSanitizer treats a
+ * fingerprint as a function name that no frame has, so both tools can use one file.
  */
 #ifndef GPULEAK_REPORT_FRAME_PATTERN_H
 #define GPULEAK_REPORT_FRAME_PATTERN_H
@@ -17,29 +17,30 @@
 
 struct report_frame;
 
-/* A pattern of these words and 16 hexadecimal digits is a fingerprint of the whole stack. */
+/* Prefix of a fingerprint of a whole stack; 16 hexadecimal digits follow. */
 #define FRAME_PATTERN_STACK "stack:"
 
 struct frame_pattern { /* starts as { 0 } */
-	char *text; /* as written */
-	int of_stack; /* it is a fingerprint: */
+	char *text; /* as in the file */
+	int of_stack; /* the pattern is a fingerprint, and `wildcard` is unused */
 	uint64_t fingerprint;
 	struct wildcard wildcard;
 };
 
-/* Compiles the LENGTH bytes at TEXT. Returns 0, -ENOMEM, -E2BIG if it is longer than
- * WILDCARD_BYTES_MAX, or -EINVAL if it is empty: an empty pattern would match everything by
- * accident (`*` does so on purpose). On error there is nothing to finish. */
+/* Compiles the LENGTH bytes at TEXT. Returns 0, -ENOMEM, -E2BIG if TEXT is longer than
+ * WILDCARD_BYTES_MAX, or -EINVAL if it is empty. An empty pattern would match everything by
+ * accident; `*` does so on purpose. On error *RET needs no frame_pattern_finish(). */
 int frame_pattern_compile(struct frame_pattern *ret, const char *text, size_t length);
 
-/* Compiles the rest of LINE. HINT follows "the pattern is empty". 0, or -EINVAL or -ENOMEM with an
- * error. */
+/* Compiles the rest of LINE. If it is empty, the error message is "the pattern is empty" and HINT.
+ * Returns 0, or -EINVAL or -ENOMEM with a message in the error buffer. */
 int frame_pattern_parse(struct frame_pattern *ret, const struct line *line, const char *hint);
 
 /* Returns true if TEXT matches. NULL and "" never match. */
 bool frame_pattern_match(const struct frame_pattern *pattern, const char *text);
 
-/* Returns true if one of FRAMES matches, or if their fingerprint is the pattern's. */
+/* Returns true if one of the COUNT FRAMES matches. For a fingerprint, returns true if the frames
+ * have this fingerprint. */
 bool frame_pattern_match_any(const struct frame_pattern *pattern,
 			    const struct report_frame *frames, size_t count);
 
