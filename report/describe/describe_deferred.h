@@ -10,18 +10,18 @@
 struct report_leak;
 struct report_process;
 
-/* Prints the deferred frees. Prints the waits only if VERBOSE is set or the report has several
- * lines anyway. */
+/* Prints the deferred frees. Prints their waiting times only if VERBOSE is set or the report has
+ * several lines anyway. */
 void text_deferred(FILE *out, const struct report_process *process, int verbose);
 
 /* Prints "released, but never unmapped: mapped at make_buffer (/abs/app.c:12)" for a LEAK with a
  * mapping. */
 void text_mapped(FILE *out, const struct report_leak *leak);
-/* Prints the stacks of the mapping and the release. */
+/* Prints the stacks of the mapping and of the release. */
 void text_mapping(FILE *out, const struct report_leak *leak);
 
 /* Prints "12 released blocks, 1,024 bytes (1.0 KiB), held by a user event that was never set,
- * created at main (a.c:3)" and returns 1; returns 0 if PROCESS has none. */
+ * created at main (a.c:3)" and returns 1. Returns 0 if PROCESS has no such blocks. */
 int text_stuck(FILE *out, const struct report_process *process);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Invalid frees in the words of the text report, each with its stacks.
+ * Invalid frees in the text report, each with its stacks.
  */
 #ifndef GPULEAK_REPORT_TEXT_ERROR_H
 #define GPULEAK_REPORT_TEXT_ERROR_H
@@ -14,27 +14,28 @@ struct report_process;
 
 /* Errors with the same stacks. */
 struct error_group {
-	const struct report_error *error; /* the first of them */
+	const struct report_error *error; /* the first error of the group */
 	uint64_t count;
 	struct error_group *next;
 };
 
-/* Groups the errors of PROCESS. The groups are in ARENA, in the order of their first errors; *RET
- * is NULL without errors. 0 or -ENOMEM. */
+/* Groups the errors of PROCESS. The groups are allocated from ARENA, in the order of their first
+ * errors. *RET is NULL if there are no errors. Returns 0 or -ENOMEM. */
 int text_error_groups(const struct report_process *process, struct report_arena *arena,
 		      struct error_group **ret);
 
 /* Prints a group of errors with its stacks, in several lines. */
 void text_error(FILE *out, const struct error_group *group);
 
-/* Returns "double free"; returns an unknown type unchanged, which may hold any bytes. */
+/* Returns the words for an error type ("double free"). Returns an unknown type unchanged; it may
+ * have any bytes. */
 const char *text_error_words(const char *type);
 
-/* Prints all errors of PROCESS; errors with the same stacks once, with their count. 0 or
- * -ENOMEM. */
+/* Prints all errors of PROCESS. Prints errors with the same stacks once, with their number. Returns
+ * 0 or -ENOMEM. */
 int text_errors(FILE *out, const struct report_process *process);
 
-/* Prints "double free of 0x... at cleanup (/abs/app.c:40)", for a first line. */
+/* Prints "double free of 0x... at cleanup (/abs/app.c:40)", for the first line of a report. */
 void text_error_brief(FILE *out, const struct report_error *error);
 
 /* Prints "cuMemFree_v2 was given a block that had been freed already (the driver returned

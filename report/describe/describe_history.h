@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The references of a leaked handle in the text report.
+ * The retains and releases of a leaked handle in the text report.
  */
 #ifndef GPULEAK_REPORT_TEXT_HISTORY_H
 #define GPULEAK_REPORT_TEXT_HISTORY_H
@@ -10,8 +10,8 @@
 
 struct report_history;
 
-/* Prints the history of one of BLOCKS blocks, whose stack was just printed. Prints nothing for
- * NULL. */
+/* Prints the history of one of BLOCKS blocks. The caller has printed the block's stack. Prints
+ * nothing if HISTORY is NULL. */
 void text_history(FILE *out, const struct report_history *history, uint64_t blocks);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A report as one list of results for CI systems: invalid frees and leaks of all processes, and
- * suppressed and cached memory. Each has a name that stays the same from run to run. Owns their
- * order and words. Must not know any format.
+ * A report as one list of results (findings) for CI systems: invalid frees, leaks, suppressed
+ * memory and cached memory of all processes. Each finding has a name that stays the same across
+ * runs. Defines their order and words. Must not depend on any format.
  */
 #ifndef GPULEAK_REPORT_FINDINGS_H
 #define GPULEAK_REPORT_FINDINGS_H
@@ -24,7 +24,7 @@ struct report_stack;
 enum finding_class {
 	FINDING_ERROR,
 	FINDING_LEAK,
-	FINDING_CACHED,     /* held by a framework's cache: not a leak */
+	FINDING_CACHED,     /* in a framework's cache: not a leak */
 	FINDING_SUPPRESSED,
 	FINDING_CLASSES,
 };
@@ -34,15 +34,14 @@ struct finding {
 	const struct report_process *process;
 	size_t process_index;
 	const struct report_leak *leak;   /* NULL for an error */
-	const struct error_group *errors; /* with the same stacks; NULL for a leak */
-	uint64_t blocks, bytes;           /* of an error: its count, and 0 */
+	const struct error_group *errors; /* errors with the same stacks; NULL for a leak */
+	uint64_t blocks, bytes;           /* for an error: the number of errors, and 0 */
 	const struct report_stack *stack; /* never NULL */
 	uint64_t fingerprint;
-	unsigned int ordinal; /* of those with the same fingerprint, from 1 */
+	unsigned int ordinal; /* number among the findings with the same fingerprint, from 1 */
 };
 
-/* By class; errors in the order in which they happened, process by process, all else largest
- * first. */
+/* Ordered by class. Errors are ordered by process and time, all others by size, largest first. */
 struct findings {
 	struct finding *all;
 	size_t count;
@@ -50,41 +49,41 @@ struct findings {
 	struct report_arena arena;
 };
 
-/* Call findings_finish() also on error. 0 or -ENOMEM. */
+/* Fills in *RET. Call findings_finish() also after an error. Returns 0 or -ENOMEM. */
 int findings_build(const struct report *report, struct findings *ret);
 void findings_finish(struct findings *findings);
 
-/* Writes the fingerprint and, for the second and later findings with it, "-2" and so on: unique
- * among the findings of a report. */
+/* Writes a name that is unique in the report to RET and returns it: the fingerprint, followed by
+ * "-2", "-3" ... if earlier findings have the same fingerprint. */
 #define FINDING_NAME_MAX (FINGERPRINT_TEXT + 16)
 char *finding_name(const struct finding *finding, char ret[FINDING_NAME_MAX]);
 
-/* Returns "leak", "cache", or the error's type, which may hold any bytes. */
+/* Returns "leak", "cache", or the error's type, which may have any bytes. */
 const char *finding_rule(const struct finding *finding);
 
-/* Returns the frame to point at: the application's if its file is known, else the nearest outer
+/* Returns the frame to show: the application's frame, if its file is known, else the nearest outer
  * frame with a known file, else NULL. */
 const struct report_frame *finding_frame(const struct finding *finding);
 
-/* All functions below print valid UTF-8 without control characters, by print_escaped(). */
+/* All functions below print valid UTF-8 without control characters (see print_escaped()). */
 
-/* "GPU memory leak: 1.0 MiB", "GPU double free" */
+/* Prints "GPU memory leak: 1.0 MiB" or "GPU double free". */
 void finding_title(FILE *out, const struct finding *finding);
-/* Prints what and where in one line, with the process if NAME_PROCESS is set. */
+/* Prints what happened and where, in one line. Includes the process if NAME_PROCESS is set. */
 void finding_message(FILE *out, const struct finding *finding, int name_process);
 /* Prints all stacks and histories, in several lines. */
 void finding_details(FILE *out, const struct finding *finding);
 /* Prints why a cached or suppressed finding is not a leak. */
 void finding_exemption(FILE *out, const struct finding *finding);
 
-/* "3 blocks, 1,024 bytes (1.0 KiB)" */
+/* Prints "3 blocks, 1,024 bytes (1.0 KiB)". */
 void finding_amount(FILE *out, uint64_t blocks, uint64_t bytes);
 
-/* Returns how many invalid frees of PROCESS have no record. */
+/* Returns the number of invalid frees of PROCESS that have no record. */
 uint64_t finding_lost_errors(const struct report_process *process);
 
-/* Calls PRINT for each reason why a report without findings is not clean: process by process, then
- * for the whole report. Returns the number of reasons. */
+/* Calls PRINT for each reason why a report without findings is not proven clean: for each process,
+ * then for the whole report. Returns the number of reasons. */
 typedef void finding_gap_fn(void *data, const struct report_process *process, const char *text);
 size_t findings_gaps(const struct report *report, finding_gap_fn *print, void *data);
 
