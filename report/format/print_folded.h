@@ -10,8 +10,8 @@
 struct judgement;
 struct report;
 
-/* A line a leak: frames from the root to the call, and bytes; see docs/reference/formats.md and
- * formats.h. There is no place in it for errors and notes. */
+/* Writes one line per leak: the frames from the outermost to the call, and the bytes. The format
+ * cannot contain errors and notes. See docs/reference/formats.md, and formats.h for the result. */
 int print_folded(const struct report *report, const struct judgement *judgement, FILE *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The report as workflow commands of GitHub Actions, which make annotations of the lines, and
- * as Markdown for the summary of the step.
+ * The report as workflow commands of GitHub Actions, which show annotations at source lines, and
+ * as Markdown for the summary of a step.
  */
 #ifndef GPULEAK_REPORT_PRINT_GITHUB_H
 #define GPULEAK_REPORT_PRINT_GITHUB_H
@@ -11,10 +11,11 @@
 struct judgement;
 struct report;
 
-/* At most 10 lines of each kind, as many as GitHub shows; see docs/reference/formats.md. */
+/* Prints at most 10 lines of each type, because GitHub shows no more. See
+ * docs/reference/formats.md, and formats.h for the result. */
 int print_github(const struct report *report, const struct judgement *judgement, FILE *out);
 
-/* The Markdown, of any length. */
+/* Prints the Markdown; its length is not limited. */
 int print_github_summary(const struct report *report, const struct judgement *judgement,
 			 FILE *out);
 

@@ -10,8 +10,8 @@
 struct judgement;
 struct report;
 
-/* A suite a process, a case a leak and a wrong free, and three cases that are always there;
- * see docs/reference/formats.md and formats.h. */
+/* Writes one test suite per process, with one test case per leak and per invalid free, and three
+ * cases that always exist. See docs/reference/formats.md, and formats.h for the result. */
 int print_junit(const struct report *report, const struct judgement *judgement, FILE *out);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The report as OpenMetrics text, for Prometheus and what scrapes like it.
+ * The report as OpenMetrics text, for Prometheus and compatible collectors.
  */
 #ifndef GPULEAK_REPORT_PRINT_OPENMETRICS_H
 #define GPULEAK_REPORT_PRINT_OPENMETRICS_H
@@ -10,8 +10,9 @@
 struct judgement;
 struct report;
 
-/* Also valid in the older text format that node_exporter's textfile collector reads. However
- * many leaks there are, the number of series is bounded; see docs/reference/formats.md. */
+/* Writes text that is also valid in the older format, which node_exporter's textfile collector
+ * reads. The number of time series is limited, however many leaks there are. See
+ * docs/reference/formats.md, and formats.h for the result. */
 int print_openmetrics(const struct report *report, const struct judgement *judgement, FILE *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The JSON report for the HTML page: each frame and stack once, and some words of the text
- * report.
+ * The data of the HTML page: the JSON report with each frame and stack once, and with some words
+ * of the text report.
  */
 #ifndef GPULEAK_REPORT_HTML_DATA_H
 #define GPULEAK_REPORT_HTML_DATA_H
@@ -12,13 +12,14 @@
 struct judgement;
 struct report;
 
-/* NULL without memory. What differs from the JSON report: "stack" is an index into "stacks",
- * whose items are indices into "frames"; "name", "how" and "coverage_text" of a process, "site"
- * of a leak (index of the frame to look at, -1: no frame) and "told" of an error are more keys;
- * "kinds" has words for each kind; "incomplete" says that "no leaks" is not proven. */
+/* Returns the data, or NULL if memory ran out. It differs from the JSON report in this: "stack" is
+ * an index into "stacks", whose items are indices into "frames". A process also has "name", "how"
+ * and "coverage_text". A leak also has "site", the index of the frame to show (-1: none). An error
+ * also has "told". "kinds" has words for each kind. "incomplete" means that "no leaks" is not
+ * proven. */
 json_t *html_data(const struct report *report, const struct judgement *judgement);
 
-/* Writes DATA such that nothing in it ends a <script> element. 0 or -EIO. */
+/* Writes DATA so that no part of it ends a <script> element. Returns 0 or -EIO. */
 int html_data_write(const json_t *data, FILE *out);
 
 #endif

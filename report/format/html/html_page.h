@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The page that html/embed.py makes of html/template.html, report.css and report.js, in parts:
- * between them stands what differs from report to report.
+ * The HTML page in parts, with the contents of a report between the parts. html/embed.py makes
+ * it from html/template.html, report.css and report.js.
  */
 #ifndef GPULEAK_REPORT_HTML_PAGE_H
 #define GPULEAK_REPORT_HTML_PAGE_H
@@ -11,7 +11,8 @@
 struct html_part {
 	const char *text;
 	size_t size;
-	const char *then; /* what follows it: "headline", "text", "data"; "" after the last */
+	/* what follows this part: "headline", "text", "data"; "" after the last part */
+	const char *then;
 };
 
 extern const struct html_part html_page[];

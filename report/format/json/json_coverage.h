@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Coverage as JSON.
+ * Coverage in the JSON report.
  */
 #ifndef GPULEAK_REPORT_JSON_COVERAGE_H
 #define GPULEAK_REPORT_JSON_COVERAGE_H
@@ -9,7 +9,7 @@
 
 struct report_coverage;
 
-/* The object of a process's "coverage", or NULL without memory. */
+/* Returns the object for the key "coverage" of a process, or NULL if memory ran out. */
 json_t *json_coverage(const struct report_coverage *coverage);
 
 #endif

@@ -10,7 +10,7 @@
 struct report_event;
 struct report_deferred_frees;
 
-/* {"api": ..., "stack": [...]}, or null where nothing is known of EVENT. */
+/* Returns {"api": ..., "stack": [...]}, or JSON null if EVENT is unknown. */
 json_t *json_event(const struct report_event *event);
 
 json_t *json_deferred(const struct report_deferred_frees *deferred);

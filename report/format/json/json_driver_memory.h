@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The JSON list "devices" of a process: tracked memory and the memory that the driver reports.
+ * The list "devices" of a process in the JSON report: tracked memory, and the memory that the
+ * driver reports.
  */
 #ifndef GPULEAK_REPORT_JSON_DRIVER_MEMORY_H
 #define GPULEAK_REPORT_JSON_DRIVER_MEMORY_H
@@ -10,10 +11,10 @@
 
 struct report_process;
 
-/* Returns true if any device has a figure. */
+/* Returns true if at least one device has samples. */
 bool json_driver_memory_known(const struct report_process *process);
 
-/* The list; NULL if memory ran out. */
+/* Returns the list, or NULL if memory ran out. */
 json_t *json_driver_memory(const struct report_process *process);
 
 #endif

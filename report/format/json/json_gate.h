@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The verdict in the JSON report: key "gate".
+ * The result of the gate in the JSON report: key "gate".
  */
 #ifndef GPULEAK_REPORT_JSON_GATE_H
 #define GPULEAK_REPORT_JSON_GATE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * "growth" of a process in the JSON report; docs/guides/services.md says what the keys mean.
+ * The key "growth" of a process in the JSON report. docs/guides/services.md documents the keys.
  */
 #ifndef GPULEAK_REPORT_JSON_GROWTH_H
 #define GPULEAK_REPORT_JSON_GROWTH_H

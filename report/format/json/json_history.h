@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The references of a handle in the JSON report.
+ * The retains and releases of a handle in the JSON report.
  */
 #ifndef GPULEAK_REPORT_JSON_HISTORY_H
 #define GPULEAK_REPORT_JSON_HISTORY_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Objects that are no memory and were left, in the JSON report.
+ * Objects that are not memory and were not released, in the JSON report.
  */
 #ifndef GPULEAK_REPORT_JSON_OBJECTS_H
 #define GPULEAK_REPORT_JSON_OBJECTS_H

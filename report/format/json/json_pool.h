@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The pool as JSON.
+ * The counters of the pools in the JSON report.
  */
 #ifndef GPULEAK_REPORT_JSON_POOL_H
 #define GPULEAK_REPORT_JSON_POOL_H

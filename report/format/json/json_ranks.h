@@ -9,7 +9,7 @@
 
 struct report;
 
-/* The key "ranks" of *OBJECT, if REPORT is on a job of at least two. */
+/* Adds the key "ranks" to *OBJECT if REPORT is about a job with at least two ranks. */
 void json_ranks(json_t **object, const struct report *report);
 
 #endif

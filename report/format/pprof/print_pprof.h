@@ -10,8 +10,8 @@
 struct judgement;
 struct report;
 
-/* Writes one sample per call site, including sites that freed everything: needs ledgers with
- * all_sites. See docs/reference/formats.md and formats.h. */
+/* Writes one sample per call site, including sites whose blocks were all freed, so the ledgers must
+ * have all_sites set. See docs/reference/formats.md, and formats.h for the result. */
 int print_pprof(const struct report *report, const struct judgement *judgement, FILE *out);
 
 #endif

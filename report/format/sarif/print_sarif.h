@@ -10,8 +10,8 @@
 struct judgement;
 struct report;
 
-/* Writes one run with one invocation per process; see docs/reference/formats.md and formats.h. One
- * result sums up everything beyond GitHub's limits. */
+/* Writes one run with one invocation per process. One result sums up all findings beyond GitHub's
+ * limits. See docs/reference/formats.md, and formats.h for the result. */
 int print_sarif(const struct report *report, const struct judgement *judgement, FILE *out);
 
 #endif

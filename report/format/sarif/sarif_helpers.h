@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Frames, locations and rules as SARIF has them, on jansson. Sets what is known and leaves out
- * what is not, since SARIF has no null.
+ * Frames, locations and rules as SARIF objects of jansson. Leaves out unknown properties,
+ * because SARIF has no null. Functions return NULL if memory ran out.
  */
 #ifndef GPULEAK_REPORT_SARIF_PARTS_H
 #define GPULEAK_REPORT_SARIF_PARTS_H
@@ -15,16 +15,16 @@ struct source_root;
 
 json_t *sarif_message(const char *text);
 
-/* FRAME may be NULL: a location without a place. */
+/* Returns a location for FRAME. If FRAME is NULL, the location has no file. */
 json_t *sarif_location(const struct source_root *root, const struct report_frame *frame);
 
-/* Returns the object for SRCROOT; NULL without memory. */
+/* Returns the object that defines SRCROOT as ROOT. */
 json_t *sarif_base(const struct source_root *root);
 
 json_t *sarif_stack(const struct source_root *root, const struct report_stack *stack,
 		    const char *what);
 
-/* Returns all rules of this version. */
+/* Returns the list of all rules. */
 json_t *sarif_rules(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The report for people. Owns words and layout; decides nothing.
+ * The report for people. Defines words and layout; does not decide the gate.
  */
 #ifndef GPULEAK_REPORT_PRINT_TEXT_H
 #define GPULEAK_REPORT_PRINT_TEXT_H
@@ -10,11 +10,11 @@
 struct judgement;
 struct report;
 
-/* Writes REPORT to OUT. The first line is the verdict. Names from a ledger or a file are escaped.
- * The caller prints the judgement. See formats.h. */
+/* Writes REPORT to OUT. The first line is a summary. Escapes names from a ledger or a file. Does
+ * not print JUDGEMENT; the caller does. For the result see formats.h. */
 int print_text(const struct report *report, const struct judgement *judgement, FILE *out);
 
-/* Writes the first line of that report alone. 0 or -ENOMEM. */
+/* Writes only the first line of that report. Returns 0 or -ENOMEM. */
 int print_text_headline(const struct report *report, FILE *out);
 
 #endif

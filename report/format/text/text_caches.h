@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory in frameworks' caches, in the text report: as half a sentence and as a section.
+ * Memory in frameworks' caches in the text report: as a part of a sentence and as a section.
  */
 #ifndef GPULEAK_REPORT_TEXT_CACHES_H
 #define GPULEAK_REPORT_TEXT_CACHES_H
@@ -9,10 +9,12 @@
 
 struct report_process;
 
-/* ", 3 held by the PyTorch caching allocator (2.0 GiB)", or nothing: of COUNT processes. */
+/* Prints ", 3 held by the PyTorch caching allocator (2.0 GiB)", the total of COUNT processes, or
+ * nothing. */
 void text_caches_brief(FILE *out, struct report_process *const *processes, size_t count);
 
-/* One paragraph a cache; VERBOSE: one a call stack, with the stack. */
+/* Prints a paragraph per cache. With VERBOSE set, prints a paragraph with the stack per call stack.
+ * */
 void text_caches(FILE *out, const struct report_process *process, int verbose);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which modules a report can't name functions, lines or callers of, and what helps.
+ * Lines about modules for which the report lacks function names, lines or callers, with advice.
  */
 #ifndef GPULEAK_REPORT_TEXT_DEBUGINFO_H
 #define GPULEAK_REPORT_TEXT_DEBUGINFO_H
@@ -9,8 +9,8 @@
 
 struct report;
 
-/* Writes one line if the place of a leak or of an error is in a module without debug
- * information, and one if the stack of one ends at a function without unwind tables. */
+/* Prints one line if the place of a leak or an error is in a module without debug information.
+ * Prints another line if such a stack ends at a function without an unwind table. */
 void text_debuginfo(FILE *out, const struct report *report);
 
 #endif

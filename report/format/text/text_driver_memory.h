@@ -9,7 +9,8 @@
 
 struct report_process;
 
-/* Prints nothing about a device without figures, unless VERBOSE: then prints the reason. */
+/* Prints the line of each device with samples. With VERBOSE set, prints for other devices why there
+ * are none. */
 void text_driver_memory(FILE *out, const struct report_process *process, int verbose);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Growth in the text report.
+ * Growth from step to step in the text report.
  */
 #ifndef GPULEAK_REPORT_TEXT_GROWTH_H
 #define GPULEAK_REPORT_TEXT_GROWTH_H
@@ -10,10 +10,11 @@
 struct report_process;
 struct report_suspect;
 
-/* Prints one line per suspect, or that there is none or too few steps; nothing without steps. */
+/* Prints one line per suspect. Without suspects or with too few steps prints a line about that.
+ * Prints nothing if there are no steps. */
 void text_growth(FILE *out, const struct report_process *process);
 
-/* "1.0 MiB per step (60.0 MiB per hour)" */
+/* Prints "1.0 MiB per step (60.0 MiB per hour)". */
 void text_suspect_rate(FILE *out, const struct report_suspect *suspect);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Objects that are no memory and were left, in the text report.
+ * Objects that are not memory and were not released, in the text report.
  */
 #ifndef GPULEAK_REPORT_TEXT_OBJECTS_H
 #define GPULEAK_REPORT_TEXT_OBJECTS_H
@@ -9,7 +9,7 @@
 
 struct report_process;
 
-/* One line each; for a verbose report only. */
+/* Prints one line per group of objects. Only verbose reports contain them. */
 void text_objects(FILE *out, const struct report_process *process);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The pool in the words of the text report.
+ * The pools in the text report.
  */
 #ifndef GPULEAK_REPORT_TEXT_POOL_H
 #define GPULEAK_REPORT_TEXT_POOL_H
@@ -10,11 +10,11 @@
 struct report_pool;
 struct report_process;
 
-/* With ALL a section, pool by pool; else a line, and lines for what the user must know.
- * Nothing where no pool was on and nothing was refused. */
+/* If ALL is set, prints a section about each pool. Otherwise prints one line, and further lines
+ * only for problems. Prints nothing if no pool was on and no allocation was refused. */
 void text_pool(FILE *out, const struct report_process *process, int all);
 
-/* "device 0, device memory"; "OpenCL buffers" */
+/* Prints "device 0, device memory" or "OpenCL buffers". */
 void text_pool_name(FILE *out, const struct report_pool *pool);
 
 #endif

@@ -9,13 +9,14 @@
 
 struct ranks;
 
-/* "only rank 3 leaks 1.0 GiB at make (app.c:12); ": what a first line begins with, or nothing. */
+/* Prints the start of a first line, "only rank 3 leaks 1.0 GiB at make (app.c:12); ", or nothing.
+ * */
 void text_ranks_first(FILE *out, const struct ranks *ranks);
 
-/* The rest that did not fit there, one line each. */
+/* Prints the other sentences about ranks, one per line. */
 void text_ranks_more(FILE *out, const struct ranks *ranks);
 
-/* Each leak that several ranks have, once. */
+/* Prints each leak that several ranks share, once. */
 void text_ranks_shared(FILE *out, const struct ranks *ranks);
 
 #endif
