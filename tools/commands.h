@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT
  *
- * The subcommands. Each gets its own name as ARGV[0] and returns the exit status.
+ * The subcommands. ARGV[0] is the name of the subcommand. Each returns its exit status.
  */
 #ifndef GPULEAK_TOOLS_COMMANDS_H
 #define GPULEAK_TOOLS_COMMANDS_H
 
 #include <signal.h>
 
-enum { /* exit statuses besides the gate's; the first as env(1) */
+enum { /* exit statuses in addition to the gate's; STATUS_RUN_FAILED is as in env(1) */
 	STATUS_RUN_FAILED = 125,
 	STATUS_USAGE = 2,
 	STATUS_NOTHING_READ = 1,
 };
 
-/* Symbols are read from mapped files. If a rebuild truncates such a file, the command prints one
- * line on SIGBUS and exits with this status, 1 unless set. */
+/* The command reads symbols from mapped files. If a rebuild truncates such a file, the kernel sends
+ * SIGBUS. The command then prints one line and exits with this status, by default 1. */
 extern volatile int status_if_file_shrinks;
-extern void (*volatile before_file_shrinks_end)(void); /* called then, unless NULL */
+extern void (*volatile before_file_shrinks_end)(void); /* called before that exit, unless NULL */
 
-/* The action of SIGXFSZ at the start. The command ignores the signal, so that a file beyond the
- * limit (ulimit -f) is an ordinary error. */
+/* The action of SIGXFSZ when the command started. The command ignores the signal, so that exceeding
+ * the file size limit (ulimit -f) is an ordinary error. */
 extern struct sigaction file_limit_before;
 
 int cmd_run(int argc, char **argv);

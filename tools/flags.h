@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The command line of every subcommand: flags made from ledger/options.def, the same options as
- * GPULEAK_* variables, and their help. Prints errors.
+ * Parses the command line of each subcommand: flags made from ledger/options.def, the same
+ * options as GPULEAK_* variables, and --help. Prints errors. Not thread-safe: results are global
+ * variables.
  */
 #ifndef GPULEAK_TOOLS_FLAGS_H
 #define GPULEAK_TOOLS_FLAGS_H
@@ -9,7 +10,7 @@
 #include "report/load/load.h"
 #include "ledger/options.h"
 
-enum flags_extra { /* flags that are not options of the library */
+enum flags_extra { /* flags that are not options of options.def */
 	FLAGS_GATE = 1,
 	FLAGS_AT_EXIT = 2,
 	FLAGS_UPDATE_BASELINE = 4,
@@ -18,30 +19,31 @@ enum flags_extra { /* flags that are not options of the library */
 
 struct flags_command {
 	const char *name;      /* "run" */
-	const char *synopsis;  /* follows "gpuleak run" */
-	const char *prose;     /* what it does, whole lines */
-	uint64_t options;      /* OPTION_BIT() of those it takes */
-	unsigned int extras;   /* enum flags_extra of those it takes */
-	const char *const *formats; /* of --format, ended by NULL; NULL itself: all of them */
-	const char *report_to; /* default destination of the report */
-	int stop_at_operand;   /* flags end at the first word that is not a flag */
-	const char *tail;      /* ends its help: exit status, examples */
+	const char *synopsis;  /* text after "gpuleak run" in the help */
+	const char *prose;     /* description in the help, complete lines */
+	uint64_t options;      /* OPTION_BIT() of the options that the subcommand accepts */
+	unsigned int extras;   /* enum flags_extra that it accepts */
+	/* values that --format accepts, with a final NULL; NULL: all formats */
+	const char *const *formats;
+	const char *report_to; /* default of --report */
+	int stop_at_operand;   /* 1: words after the first operand are not flags */
+	const char *tail;      /* end of the help: exit status, examples */
 };
 
 extern struct options opt_values;
-extern const char *opt_text[OPTION_COUNT]; /* as given by a flag or variable; NULL: not given */
+extern const char *opt_text[OPTION_COUNT]; /* value from a flag or variable; NULL: not set */
 extern int opt_gate;
 extern int opt_at_exit;
 extern int opt_update_baseline;
-extern struct load_choice opt_choice; /* flags that select blocks */
+extern struct load_choice opt_choice; /* from the flags that select blocks */
 
-/* Sets opt_* from ARGV[1..]. Returns the number of operands, which are moved, in order, to
- * the end of ARGV with the first at *RET_FIRST; -1 after one line about what is wrong; -2
- * after --help was printed. */
+/* Sets the opt_* variables from ARGV[1..]. Moves the operands to the end of ARGV, in their order,
+ * and stores the index of the first in *RET_FIRST. Returns the number of operands. Returns -1 after
+ * an error, which it prints, and -2 after it printed --help. */
 int flags_parse(const struct flags_command *command, int argc, char **argv, int *ret_first);
 
-/* Takes GPULEAK_* variables as defaults for the options in MASK that no flag gave. One line
- * for a bad value, which is then passed over; those are the bits of the result. */
+/* Sets each option of MASK that no flag has set from its GPULEAK_* variable. Prints one line for
+ * each invalid value and ignores it. Returns the OPTION_BIT()s of invalid values. */
 uint64_t flags_environment(uint64_t mask);
 
 /* Prints a subcommand's help on stdout. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The files of a gate, as options name them: loads them, and rewrites the baseline. Prints
- * errors. Must not judge.
+ * The files of the gate's options: loads them, and rewrites the baseline. Prints errors. Must
+ * not decide the gate.
  */
 #ifndef GPULEAK_TOOLS_GATE_H
 #define GPULEAK_TOOLS_GATE_H
@@ -17,20 +17,21 @@ struct gate { /* starts as { 0 } */
 	struct only_at *only_at;
 };
 
-/* Loads what opt_values names. FAILED is called with a line for each file that is missing or
- * can't be understood. How many those were. */
+/* Loads the files that opt_values names. Calls FAILED with a line for each missing or invalid file.
+ * Returns the number of these files. */
 int gate_load(struct gate *gate, void (*failed)(void *data, const char *error), void *data);
 
-/* Sets in *INPUT what was loaded. */
+/* Stores the loaded files in *INPUT. GATE still owns them. */
 void gate_input(const struct gate *gate, struct judge_input *input);
 
-/* Returns true if an option or flag requests a verdict. */
+/* Returns true if an option or flag turns the gate on. */
 int gate_wanted(void);
-/* Returns false if only --max-growth requests a verdict: a service may end with leaks. */
+/* Returns false if only --max-growth turns the gate on: then the process may end with leaks,
+ * because it is a service. */
 int gate_judges_leaks(void);
 
-/* Writes the leaks of REPORT to the file of --baseline, completely or not at all, prints the
- * changes, and uses it as GATE's baseline. 0, or -errno with a line in ERROR. */
+/* Writes the leaks of REPORT to the file of --baseline, replaces the file only when it is complete,
+ * and prints the changes. GATE uses the new baseline. Returns 0, or -errno with a line in ERROR. */
 int gate_update_baseline(struct gate *gate, const struct report *report, char *error,
 			 size_t error_size);
 

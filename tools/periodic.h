@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Periodic status of a run: reads the ledgers of running processes, prints one line per
- * interval, and rewrites a report file if requested.
+ * Periodic status of `gpuleak run --every`: reads the ledgers of running processes, prints one
+ * line per interval and, if requested, rewrites a report file.
  */
 #ifndef GPULEAK_TOOLS_WATCH_H
 #define GPULEAK_TOOLS_WATCH_H
@@ -10,18 +10,19 @@
 
 struct watched;
 
-struct watch { /* starts as { 0 } except for the fields of the caller */
-	const char *directory;    /* of the ledgers */
-	const char *suppressions; /* path, "": none */
-	const char *report;       /* file that is rewritten each time; NULL: none */
+struct watch { /* starts as { 0 } except for the fields that the caller sets */
+	const char *directory;    /* directory of the ledgers */
+	const char *suppressions; /* path; "": no suppressions */
+	const char *report;       /* file that is rewritten each time; NULL: no file */
 	struct symbolizer *symbolizer;
 	struct watched *first;
 	uint64_t looks, bytes_before;
 	long long every_ms;
-	int failed; /* the report could not be written: printed once */
+	int failed; /* 1: the report could not be written; the error is printed once */
 };
 
-/* Prints one status line. Skips unreadable ledgers, whose processes may just have ended. */
+/* Prints one status line. Skips ledgers that cannot be read, because their processes may just have
+ * ended. */
 void watch_look(struct watch *watch);
 void watch_finish(struct watch *watch);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A terminal that is drawn on again and again: takes it over, puts frames on it that fit,
- * and gives it back as it was, whatever ends the program.
+ * Draws a screen repeatedly on a terminal. Saves the terminal's state at first and restores it
+ * when the program ends, also by a signal.
  */
 #ifndef GPULEAK_TOOLS_TERMINAL_H
 #define GPULEAK_TOOLS_TERMINAL_H
@@ -15,15 +15,15 @@ struct terminal_size {
 /* Returns true if standard output is a terminal. */
 int terminal_is(void);
 
-/* Gets the terminal's size; 24 x 80 if it is unknown. */
+/* Returns the terminal's size, 24 x 80 if it is unknown. */
 struct terminal_size terminal_size(void);
 
 void terminal_take(void);
-/* May be called from a signal handler, and when nothing was taken. */
+/* Restores the terminal. Signal handlers may call it. Does nothing without terminal_take(). */
 void terminal_give_back(void);
 
-/* Shows TEXT, a text of whole lines, in place of what is shown: as many lines and of each as
- * many characters as fit. */
+/* Replaces the screen by TEXT, which has complete lines. Cuts lines and characters that do not fit.
+ * */
 void terminal_draw(const char *text);
 
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where libgpuleak.so is.
+ * Finds libgpuleak.so.
  */
 #ifndef GPULEAK_TOOLS_LIBRARY_H
 #define GPULEAK_TOOLS_LIBRARY_H
 
 #include <stddef.h>
 
-/* Its absolute path, fit for LD_PRELOAD, into RET. 0, or -errno with one line in ERROR. */
+/* Writes the absolute path of libgpuleak.so, suitable for LD_PRELOAD, to RET. Returns 0, or -errno
+ * with one line in ERROR. */
 int library_find(char *ret, size_t size, char *error, size_t error_size);
 
 #endif

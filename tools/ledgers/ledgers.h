@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds ledgers by directory, by pid or by name. Reads only their headers; report/load/load.c
- * reads the rest.
+ * Finds ledgers by directory, pid or file name. Reads only their headers; report/load/load.c
+ * reads the rest. Not thread-safe.
  */
 #ifndef GPULEAK_TOOLS_LEDGERS_H
 #define GPULEAK_TOOLS_LEDGERS_H
@@ -11,7 +11,8 @@
 
 struct ledger_file {
 	char *path;
-	int pid; /* this and the next two from its header; 0 if that can't be read */
+	/* pid, start_ticks and start_real_ns are from the header; 0 if it cannot be read */
+	int pid;
 	unsigned long long start_ticks;
 	uint64_t start_real_ns;
 };
@@ -20,40 +21,43 @@ struct ledger_list { /* starts as { 0 } */
 	struct ledger_file *files;
 	size_t count;
 	size_t room;
-	int is_run;    /* the last ledgers_add_pid() was of a `gpuleak run` */
-	char *earlier; /* path of a ledger of an earlier process with the pid, which
-			* ledgers_add_pid() left out, or NULL */
+	int is_run;    /* 1: the last ledgers_add_pid() found a `gpuleak run` */
+	/* path of a ledger that ledgers_add_pid() left out, because an earlier process with the
+	 * same pid wrote it; or NULL */
+	char *earlier;
 };
 
-/* Returns true if libgpuleak.so could have created NAME: it ends in .gpuleak, or in .gpuleak.N if
- * the name existed (after exec). */
+/* Returns true if libgpuleak.so could have created NAME: it ends with .gpuleak, or with .gpuleak.N
+ * if that name existed (after exec). */
 int ledger_is_name(const char *name);
 
-/* Reads PID-TICKS.gpuleak[.N] or PID.gpuleak[.N] (ticks 0). 1 if NAME is of that form. */
+/* Parses PID-TICKS.gpuleak[.N] or PID.gpuleak[.N] (ticks 0). Returns 1 if NAME has this form, else
+ * 0. */
 int ledger_parse_name(const char *name, int *ret_pid, unsigned long long *ret_ticks);
 
-/* Returns the pid that WORD names: 0 if it is not a number, INT_MAX if no process can have it. */
+/* Returns WORD as a pid: 0 if it is not a number, INT_MAX if it is too large for a pid. */
 int ledgers_pid(const char *word);
 
-/* Fills in FILE from the header of NAME in DIRECTORY, if it can be read. */
+/* Fills in FILE from the header of the ledger NAME in DIRECTORY. Leaves it unchanged if the header
+ * cannot be read. */
 void ledger_peek(int directory, const char *name, struct ledger_file *file);
 
-/* getenv() with the type that ledger/ expects. */
+/* Calls getenv(), with the function type that ledger/ requires. */
 const char *ledger_variable(const char *name);
 
-/* Each of these adds to LIST, sorted by name. */
+/* Each function adds ledgers to LIST and keeps it sorted by path. Returns 0 or -errno. */
 int ledgers_add(struct ledger_list *list, const char *path);
 int ledgers_add_directory(struct ledger_list *list, const char *directory);
-/* Adds the ledgers of process PID from the places where the library creates them, including run
- * directories. If the pid was reused, only those of the running process, else of the latest. If PID
- * is a `gpuleak run`, those of the processes that it started. */
+/* Adds the ledgers of process PID from all directories in which the library creates them, including
+ * run directories. If the pid was reused, adds only those of the running process, else of the
+ * latest. If PID is a `gpuleak run`, adds the ledgers of the processes that it started. */
 int ledgers_add_pid(struct ledger_list *list, int pid);
 
-/* Returns the ledger of LIST, from number FROM on, that was begun last; NULL if there is none. */
+/* Returns the ledger with the latest start among the elements of LIST from index FROM; NULL if
+ * there is none. */
 struct ledger_file *ledgers_latest(const struct ledger_list *list, size_t from);
 
-/* Returns why ledgers_add_pid() found no ledger of PID. The text is in static storage: not
- * thread-safe. */
+/* Returns why ledgers_add_pid() found no ledger of PID, in static storage. Not thread-safe. */
 const char *ledgers_why_none(const struct ledger_list *list, int pid);
 
 void ledgers_finish(struct ledger_list *list);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The operands LEDGER|DIRECTORY|PID|- of report and check.
+ * The operands LEDGER|DIRECTORY|PID|- of `gpuleak report` and `gpuleak check`.
  */
 #ifndef GPULEAK_TOOLS_OPERANDS_H
 #define GPULEAK_TOOLS_OPERANDS_H
@@ -9,12 +9,12 @@
 
 struct operands { /* starts as { 0 } */
 	struct ledger_list list;
-	int missing; /* words that stand for nothing that is there */
-	int by_pid;  /* at least one was a pid */
+	int missing; /* number of operands for which no ledger was found */
+	int by_pid;  /* 1: at least one operand was a pid */
 };
 
-/* Finds the ledgers that the COUNT WORDS name; prints a line on stderr for each word that names
- * none. */
+/* Finds the ledgers for the COUNT operands WORDS. Prints a line on stderr for each operand that has
+ * no ledger. */
 void operands_find(struct operands *operands, char **words, int count);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Queries NVML for the device memory of processes. Any call may hang in a broken driver, so only
- * the sampler's process calls it.
+ * the sampler process makes these calls. Not thread-safe.
  */
 #ifndef GPULEAK_TOOLS_NVML_H
 #define GPULEAK_TOOLS_NVML_H
@@ -12,23 +12,24 @@ struct nvml;
 
 #define NVML_DEVICES_MAX 64
 
-/* Loads libnvidia-ml.so.1 from the loader's path, or from DIRECTORY if that is not NULL. 0, -ENOENT
- * if it does not exist, -EIO if it does not work. */
+/* Loads libnvidia-ml.so.1 from DIRECTORY or, if that is NULL, from the loader's path. Returns 0,
+ * -ENOENT if the library does not exist, or -EIO if it does not work. */
 int nvml_open(const char *directory, struct nvml **ret);
 
-/* Devices have numbers below NVML_DEVICES_MAX. Querying an idle device wakes it up, which may take
- * seconds, so avoid it. */
+/* Devices have numbers below NVML_DEVICES_MAX. A query wakes up an idle device, which may take
+ * seconds, so query only devices in use. */
 
-/* Returns the device with that UUID or bus id; -1 if there is none. */
+/* Returns the number of the device with this UUID or bus id; -1 if there is none. */
 int nvml_find(struct nvml *nvml, const uint8_t uuid[16], const char *bus_id);
-/* One more of all devices; -1: that was the last one. */
+/* Makes the next device of the machine known and returns its number; -1 after the last device. */
 int nvml_next(struct nvml *nvml);
 
-/* Bytes in use on device NUMBER. 0 or -EIO. */
+/* Stores the bytes in use on device NUMBER. Returns 0 or -EIO. */
 int nvml_device_used(struct nvml *nvml, int number, uint64_t *ret_bytes);
 
-/* Gets the bytes of PID on device NUMBER. 0; -ENOENT if the process is not listed (yet, or has
- * another pid outside this container); -ENODATA if it has no figure; -EIO. */
+/* Stores the bytes that process PID uses on device NUMBER. Returns 0 or -EIO; -ENOENT if NVML does
+ * not list the process (not yet, or a container gives it another pid); -ENODATA if NVML has no
+ * value for it. */
 int nvml_process_used(struct nvml *nvml, int number, unsigned int pid, uint64_t *ret_bytes);
 
 #endif

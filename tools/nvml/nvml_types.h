@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The types and numbers of NVML that nvml.c uses, so that no NVIDIA header is needed. If nvml.h
- * is present, tests/unit/nvml_abi.c compares them with it.
+ * The types and constants of NVML that nvml.c uses, so that the build needs no NVIDIA header. If
+ * nvml.h is installed, tests/unit/nvml_abi.c compares them with it.
  */
 #ifndef GPULEAK_TOOLS_NVML_TYPES_H
 #define GPULEAK_TOOLS_NVML_TYPES_H
 
-typedef int nvmlReturn_t; /* an enum there */
+typedef int nvmlReturn_t; /* an enum in nvml.h */
 typedef struct nvmlDevice_st *nvmlDevice_t;
 
 enum {
@@ -19,14 +19,14 @@ enum {
 };
 
 #define NVML_UUID_SIZE 96
-#define NVML_NO_VALUE (~0ull) /* usedGpuMemory: not available */
+#define NVML_NO_VALUE (~0ull) /* value of usedGpuMemory if it is not available */
 
 typedef struct nvmlProcessInfo_v1_st {
 	unsigned int pid;
 	unsigned long long usedGpuMemory;
 } nvmlProcessInfo_v1_t;
 
-typedef struct nvmlProcessInfo_v2_st { /* of the _v3 functions, too */
+typedef struct nvmlProcessInfo_v2_st { /* also used by the _v3 functions */
 	unsigned int pid;
 	unsigned long long usedGpuMemory;
 	unsigned int gpuInstanceId;
@@ -36,7 +36,7 @@ typedef struct nvmlProcessInfo_v2_st { /* of the _v3 functions, too */
 typedef struct nvmlMemory_st {
 	unsigned long long total;
 	unsigned long long free;
-	unsigned long long used; /* what is reserved included */
+	unsigned long long used; /* including reserved memory */
 } nvmlMemory_t;
 
 typedef struct nvmlPciInfo_st {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Samples the device memory of running processes in a separate process: if the driver never
- * answers, only the sampler hangs. The results are in shared memory.
+ * Samples the device memory of running processes in a separate process. If a driver call hangs,
+ * only that process hangs. The samples are in shared memory. Not thread-safe.
  */
 #ifndef GPULEAK_TOOLS_SAMPLER_H
 #define GPULEAK_TOOLS_SAMPLER_H
@@ -12,24 +12,27 @@
 struct report_process;
 struct sampler_shared;
 
-struct sampler { /* starts as { 0 }: nothing was sampled */
-	pid_t pid;   /* 0: there is none */
-	int link;    /* to it: its end is seen here, ours there */
-	int forever; /* it runs until sampler_finish() */
+struct sampler { /* starts as { 0 }: nothing is sampled */
+	pid_t pid;   /* pid of the sampler process; 0: it does not run */
+	/* connection to the sampler: each process notices when the other one closes it */
+	int link;
+	int forever; /* 1: sampling repeats until sampler_finish() */
 	struct sampler_shared *shared;
 };
 
-/* Samples every process with a ledger in DIRECTORY repeatedly until sampler_finish(). Costs the
- * caller only a fork. 0 or -errno. */
+/* Starts to sample every process with a ledger in DIRECTORY repeatedly, until sampler_finish().
+ * Costs the caller only a fork. Returns 0 or -errno. */
 int sampler_start(struct sampler *sampler, const char *directory);
 
-/* Samples the running processes of the COUNT ledgers at PATHS once. */
+/* Starts to sample the running processes of the COUNT ledgers at PATHS once. Returns 0 or -errno.
+ * */
 int sampler_start_once(struct sampler *sampler, const char *const *paths, size_t count);
 
-/* Ends repeated sampling, or waits for one sample, for at most WAIT_MS. May be called again. */
+/* Ends repeated sampling, or waits at most WAIT_MS milliseconds for a single sample. May be called
+ * again. */
 void sampler_finish(struct sampler *sampler, int wait_ms);
 
-/* Hands over what was sampled of PROCESS; after sampler_finish(). 0 or -ENOMEM. */
+/* Copies the samples of PROCESS into it. Call it after sampler_finish(). Returns 0 or -ENOMEM. */
 int sampler_attach(const struct sampler *sampler, struct report_process *process);
 
 #endif

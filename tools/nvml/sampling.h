@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The main function of the sampler's process, and the memory that it shares with the command.
+ * The main function of the sampler process, and the memory that it shares with the command. Only
+ * the sampler writes to this memory.
  */
 #ifndef GPULEAK_TOOLS_SAMPLING_H
 #define GPULEAK_TOOLS_SAMPLING_H
@@ -11,39 +12,41 @@
 
 #include "report/model/model_driver_memory.h"
 
-#define SAMPLER_ENTRIES 256 /* a process and device each; further ones have no figure */
+#define SAMPLER_ENTRIES 256 /* one per process and device; further ones are not sampled */
 
 struct sampler_entry {
 	int pid;
 	int ordinal;
-	uint64_t start_real_ns; /* with the pid: which image of which process */
+	/* together with the pid: which program of which process (CLOCK_REALTIME of its first GPU
+	 * call) */
+	uint64_t start_real_ns;
 	struct driver_memory_series series;
 };
 
-enum sampler_nvml { /* how far it came with NVML */
-	SAMPLER_BEGAN,   /* not beyond its first call */
-	SAMPLER_ABSENT,  /* there is no library */
-	SAMPLER_DUMB,    /* it has no answer */
+enum sampler_nvml { /* how far the sampler came with NVML */
+	SAMPLER_BEGAN,   /* its first NVML call has not returned */
+	SAMPLER_ABSENT,  /* the NVML library does not exist */
+	SAMPLER_DUMB,    /* NVML returns no usable data */
 	SAMPLER_ANSWERS,
 };
 
 struct sampler_shared {
 	uint32_t nvml;    /* enum sampler_nvml */
-	uint32_t count;   /* release/acquire */
-	uint32_t changes; /* odd: an entry is being changed */
+	uint32_t count;   /* entries in use; release/acquire */
+	uint32_t changes; /* odd while the sampler changes an entry */
 	struct sampler_entry entries[SAMPLER_ENTRIES];
 };
 
 struct sampling {
-	const char *directory; /* sample what is in there, again and again; or NULL */
-	const char *const *paths; /* sample these once */
+	const char *directory; /* sample the ledgers in this directory repeatedly; or NULL */
+	const char *const *paths; /* sample these ledgers once */
 	size_t path_count;
 	struct sampler_shared *shared;
-	int link; /* when the other end is shut, sampling is over */
+	int link; /* pipe or socket: sampling ends when the other end is closed */
 	pid_t parent;
 };
 
-/* Becomes the sampler; never returns. */
+/* Runs the sampler in this process; never returns. */
 __attribute__((noreturn)) void sampling_main(const struct sampling *sampling);
 
 #endif
