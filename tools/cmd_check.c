@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * gpuleak check: the gate alone, for ledgers that were kept. The exit status is the
- * verdict; what can't be read fails it.
+ * gpuleak check: runs only the gate, on existing ledgers. The exit status is the result of the
+ * gate. It fails if a ledger cannot be read.
  */
 #include <errno.h>
 #include <signal.h>
@@ -48,7 +48,7 @@ static int check(struct session *session, const struct operands *operands)
 	else if (opt_text[OPTION_REPORT])
 		r = session_write_pattern(session, opt_values.report);
 	else
-		r = session_write(session, "none"); /* what else was asked for */
+		r = session_write(session, "none"); /* other files that options request */
 	session_print_verdict(session, on_stdout ? stderr : stdout, "");
 	for (size_t i = 0; i < session->report.count && opt_values.verbose && !on_stdout; i++)
 		text_coverage_all(stdout, session->report.processes[i]);
@@ -63,7 +63,8 @@ int cmd_check(int argc, char **argv)
 
 	if (n < 0)
 		return n == -2 ? 0 : STATUS_USAGE;
-	signal(SIGPIPE, SIG_IGN); /* the exit status is the answer, read or not */
+	/* a reader that closes the pipe must not change the exit status */
+	signal(SIGPIPE, SIG_IGN);
 	if (n == 0) {
 		eprintf(stderr, "gpuleak: check: name a ledger or a directory of ledgers\n");
 		return STATUS_USAGE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * gpuleak diff: compares the leaks of two sides. A side is a ledger, a directory of ledgers, a
- * process, or a report in JSON. Owns how to tell these apart.
+ * process, or a JSON report. This file recognizes which one it is.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +43,7 @@ static const struct flags_command command = {
 		"more invalid frees; 1 a side could not be read, 2 wrong usage.\n",
 };
 
-/* Returns true if PATH is a file that begins with a brace, which no ledger does. */
+/* Returns true if PATH is a file that begins with a brace. No ledger does. */
 static bool is_json(const char *path)
 {
 	char first[64];
@@ -137,7 +137,8 @@ int cmd_diff(int argc, char **argv)
 
 	if (n < 0)
 		return n == -2 ? 0 : STATUS_USAGE;
-	signal(SIGPIPE, SIG_IGN); /* the exit status is the answer, read or not */
+	/* a reader that closes the pipe must not change the exit status */
+	signal(SIGPIPE, SIG_IGN);
 	if (n != 2) {
 		eprintf(stderr, "gpuleak: diff: name two ledgers, directories of ledgers, or "
 				"reports in JSON\n");

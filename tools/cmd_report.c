@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * gpuleak report: reports on ledgers that are there already, also of processes that still
- * run. The library uses it at process end (--at-exit), so its exit statuses there are part
- * of the contract between the halves.
+ * gpuleak report: reports on existing ledgers, also of running processes. The library runs it at
+ * process exit (--at-exit) and relies on its exit status.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -21,7 +20,7 @@
 #include "tools/nvml/sampler.h"
 #include "tools/session.h"
 
-#define SAMPLER_WAIT_MS 1000 /* the application may be waiting for us */
+#define SAMPLER_WAIT_MS 1000 /* the application may be waiting for this command */
 
 static const struct flags_command command = {
 	.name = "report",
@@ -46,7 +45,8 @@ static void sample(struct session *session, const char *const *paths, size_t cou
 		sampler_attach(&sampler, session->report.processes[i]);
 }
 
-/* Returns true if the report shows driver memory; the text of a clean report is one line. */
+/* Returns true if the report shows driver memory. The text report of a clean process is one line
+ * and does not. */
 static bool shows_driver_memory(const struct session *session)
 {
 	const struct report *report = &session->report;
@@ -58,7 +58,8 @@ static bool shows_driver_memory(const struct session *session)
 	       (report_format(opt_values.format)->complete || wrong);
 }
 
-/* The library has already expanded the path, and expects the verdict as exit status. */
+/* Writes the report for --at-exit. The library has already expanded the path of the report. Returns
+ * the result of the gate, which is the exit status that the library expects. */
 static int report_at_exit(struct session *session, const char *ledger)
 {
 	struct report_process *process;
@@ -74,22 +75,22 @@ static int report_at_exit(struct session *session, const char *ledger)
 		report_add_note(&session->report,
 				"the rules could not be read: gpuleak's own rules are used");
 	}
-	session_gate_files(session); /* what can't be read fails the gate */
+	session_gate_files(session); /* the gate fails if a file cannot be read */
 	if (session_add(session, ledger, &process) < 0)
 		return STATUS_NOTHING_READ;
-	/* A running process requested this report: there is no verdict yet. */
+	/* A running process requested the report, so the gate does not apply yet. */
 	verdict = process->ended == REPORT_RUNNING ? JUDGE_CLEAN : session_judge(session);
 	if (shows_driver_memory(session))
 		sample(session, &ledger, 1);
 	session_write(session, opt_values.report);
-	/* Every other format has the verdict in it. */
+	/* All other formats contain the result of the gate. */
 	if (verdict == JUDGE_FAILED && gate_wanted() &&
 	    opt_values.format == OPTION_FORMAT_TEXT && strcmp(opt_values.report, "stderr") == 0)
 		session_print_verdict(session, stderr, "gpuleak: ");
 	return verdict;
 }
 
-/* Reading the ledger of a killed process does not remove it. */
+/* Prints where the ledger of an ended process is, because reading does not remove it. */
 static void print_remaining(const struct operands *operands)
 {
 	for (size_t i = 0; i < operands->list.count; i++) {
@@ -128,8 +129,8 @@ static int report(struct session *session, struct operands *operands)
 	if (session->report.count == 0)
 		return STATUS_NOTHING_READ;
 	if (!opt_choice.since && !opt_choice.thread && !opt_choice.address)
-		sample_running(session, operands); /* a report on selected blocks has no driver
-						    * memory */
+		/* a report on selected blocks shows no driver memory */
+		sample_running(session, operands);
 	report_sort(&session->report);
 	if (gate_wanted()) {
 		before = session->trouble_count;
@@ -151,7 +152,8 @@ int cmd_report(int argc, char **argv)
 
 	if (n < 0)
 		return n == -2 ? 0 : STATUS_USAGE;
-	signal(SIGPIPE, SIG_IGN); /* the exit status is the answer, read or not */
+	/* a reader that closes the pipe must not change the exit status */
+	signal(SIGPIPE, SIG_IGN);
 	if (n == 0 || (opt_at_exit && n != 1)) {
 		eprintf(stderr, "gpuleak: report: name a ledger, a directory of ledgers, or the "
 			"pid of a process\n");

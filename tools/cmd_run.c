@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * gpuleak run: runs a program with the library preloaded into it and its children, and reports
- * on all of them, however they ended. Must not touch the program's input and output, and changes
- * its exit status only for a gate.
+ * gpuleak run: runs a program with the library preloaded into it and its children. Reports on
+ * all processes, even if they were killed. Must not touch the program's input and output.
+ * Changes its exit status only for a gate.
  */
 #include <errno.h>
 #include <limits.h>
@@ -63,14 +63,14 @@ struct run {
 	char **argv;
 	struct program program;
 	char library[PATH_MAX];
-	char directory[PATH_MAX]; /* "": no library, nothing is recorded */
-	struct roster *roster;    /* NULL: there is none */
+	char directory[PATH_MAX]; /* "": there is none, and nothing is recorded */
+	struct roster *roster;    /* NULL: it could not be created */
 	char roster_text[ROSTER_TEXT_MAX];
 	char host[256];
-	char report[PATH_MAX];    /* where to, once the pid is known */
+	char report[PATH_MAX];    /* destination of the report; expanded when the pid is known */
 	uint64_t bad_variables;
 	int keep_directory;
-	int not_written; /* what an option names could not be written */
+	int not_written; /* 1: a file that an option names could not be written */
 	struct sigaction pipe_before;
 	struct child child;
 	struct session session;
@@ -103,7 +103,8 @@ static int check_pattern(const struct run *run, enum option_id id, const char *p
 	return r;
 }
 
-/* An hour of the program's work must not end with a report that can't be written. */
+/* Checks before the start that the report can be written, because the program may run for hours.
+ * Returns 0 or -EINVAL. */
 static int check_report(const struct run *run)
 {
 	char path[PATH_MAX], of_another[PATH_MAX], error[PATH_MAX * 2];
@@ -116,7 +117,7 @@ static int check_report(const struct run *run)
 	    expand(opt_values.report, 1, run->host, program_name(run), of_another) < 0)
 		return 0;
 	slash = strrchr(path, '/');
-	/* The pid is unknown yet, so a directory with the pid in its name cannot be checked. */
+	/* The pid is not known yet. So a directory with the pid in its name cannot be checked. */
 	if ((slash && strncmp(path, of_another, (size_t)(slash - path) + 1) != 0) ||
 	    output_check(path, error, sizeof(error)) == 0)
 		return 0;
@@ -141,7 +142,8 @@ static int check_program(struct run *run)
 	return 0;
 }
 
-/* Without a roster no gate passes: a process that can't record would go unnoticed. */
+/* Creates the roster. Without it the gate fails, because a process that cannot record would not be
+ * noticed. */
 static void start_roster(struct run *run)
 {
 	int r = lost_create_roster(&run->roster, run->roster_text);
@@ -178,7 +180,7 @@ static int make_ready(struct run *run)
 	}
 	rundir_clear_stale();
 	if (rundir_create(run->directory, sizeof(run->directory), error, sizeof(error)) < 0) {
-		/* The program is what matters: it runs, and no gate passes for it. */
+		/* The program runs anyway, but the gate fails. */
 		run->directory[0] = '\0';
 		eprintf(stderr, "gpuleak: nothing will be recorded: %s\n", error);
 		session_trouble(&run->session, "nothing was recorded: %s", error);
@@ -190,7 +192,7 @@ static int make_ready(struct run *run)
 	return 0;
 }
 
-/* DIRECTORY/%p.gpuleak, with a % in the directory's own name escaped. */
+/* Sets GPULEAK_LEDGER to DIRECTORY/%p.gpuleak, with each % in DIRECTORY escaped. */
 static void set_ledger(const char *directory)
 {
 	char pattern[PATH_MAX * 2 + 16], *at = pattern;
@@ -221,9 +223,9 @@ static void set_preload(const char *library)
 	}
 }
 
-/* The shared runtime of AddressSanitizer aborts every program in which another library is loaded
- * before it. gpuleak calls nothing that this runtime must see first, so the check is turned off.
- * Settings of the user follow and take precedence. */
+/* The shared runtime of AddressSanitizer aborts a program if another library is loaded before it.
+ * gpuleak does not need that order, so this turns the check off. The user's settings follow and
+ * take precedence. */
 static void set_asan_options(void)
 {
 	const char *before = getenv("ASAN_OPTIONS");
@@ -236,7 +238,7 @@ static void set_asan_options(void)
 	free(both);
 }
 
-/* In the child, before exec. */
+/* Prepares the environment in the child before exec. */
 static void prepare(void *data)
 {
 	const struct run *run = data;
@@ -259,7 +261,7 @@ static void prepare(void *data)
 		setenv("GPULEAK_ROSTER", run->roster_text, 1);
 	else
 		unsetenv("GPULEAK_ROSTER");
-	/* The library starts reports on demand itself. They go to the same place as this command's
+	/* The library itself starts reports on demand. They go to the destination of this command's
 	 * report. */
 	if (!opt_text[OPTION_REPORT_NOW])
 		setenv("GPULEAK_REPORT_NOW", opt_values.report, 1);
@@ -297,7 +299,7 @@ static void wait_and_watch(struct run *run)
 	watch_finish(&watch);
 }
 
-/* How many processes with a ledger in our directory still run. */
+/* Returns the number of running processes that have a ledger in the run's directory. */
 static size_t count_running(const struct run *run)
 {
 	struct ledger_list list = { 0 };
@@ -310,8 +312,8 @@ static size_t count_running(const struct run *run)
 	return running;
 }
 
-/* Gives processes that outlive the program and use the GPU a moment to end. With a gate also
- * processes that may use it soon, because a verdict must not depend on timing. */
+/* Waits briefly for processes that use the GPU and outlive the program. With a gate also waits for
+ * other orphans, because they may still make GPU calls and the result must not depend on timing. */
 static void wait_for_orphans(struct run *run)
 {
 	struct timespec now, start;
@@ -324,7 +326,7 @@ static void wait_for_orphans(struct run *run)
 		left = child_reap(&run->child, ORPHANS_POLL_MS);
 		clock_gettime(CLOCK_MONOTONIC, &now);
 	}
-	/* A process without a GPU call may make one later and then needs its directory. */
+	/* A process may make its first GPU call later, and then it needs the directory. */
 	run->keep_directory |= left;
 	if (left && gate_wanted())
 		eprintf(stderr,
@@ -333,7 +335,8 @@ static void wait_for_orphans(struct run *run)
 			program_name(run));
 }
 
-/* The ledger of a killed process does not show it, but this command waited for the process. */
+/* Sets how PROCESS ended. If it was killed, the ledger does not have this, but this command reaped
+ * the process. */
 static void tell_end(const struct run *run, const struct ledger_file *file,
 		     struct report_process *process)
 {
@@ -348,13 +351,14 @@ static void tell_end(const struct run *run, const struct ledger_file *file,
 		report_process_set_ended(process, REPORT__EXIT, WEXITSTATUS(status));
 }
 
-/* A process that called exec has a ledger for each program, with .1, .2 ... appended. */
+/* Returns true if FILE is the ledger of a program started by exec. After exec, .1, .2 ... is
+ * appended to the name. */
 static bool is_later_image(const struct ledger_file *file)
 {
 	return strcmp(strrchr(file->path, '.'), ".gpuleak") != 0;
 }
 
-/* Writes where --ledger puts FILE. PROCESS is NULL if the ledger could not be read. */
+/* Moves FILE to the path of --ledger. PROCESS is NULL if the ledger could not be read. */
 static void keep_process(struct run *run, const struct ledger_file *file,
 			 struct report_process *process)
 {
@@ -391,10 +395,10 @@ static void gather_one(struct run *run, const struct ledger_file *file)
 	if (opt_values.ledger[0])
 		keep_process(run, file, process);
 	else if (!process || process->ended != REPORT_RUNNING)
-		unlink(file->path); /* here, as the directory may have to stay */
+		unlink(file->path); /* remove it now, because the directory may have to remain */
 }
 
-/* A process made GPU calls and left no ledger. */
+/* lost_find() calls this for each process that made GPU calls and has no ledger. */
 static void process_lost(void *data, const char *sentence)
 {
 	struct run *run = data;
@@ -459,7 +463,7 @@ static int report(struct run *run)
 		   run->report) == 0) {
 		if (session_write(&run->session, run->report) == 0)
 			session_print_written(&run->session, run->report);
-		else /* a stderr that is closed is no failure: the program may have closed it */
+		else /* not an error for stderr, because the program may have closed it */
 			run->not_written = strcmp(run->report, "stderr") != 0;
 	}
 	if (verdict == JUDGE_NOTHING)
@@ -472,7 +476,7 @@ static int report(struct run *run)
 	return final_status(run, verdict);
 }
 
-/* From the first ledger to the last. */
+/* Runs the program and processes its ledgers. */
 static int record(struct run *run)
 {
 	int r = child_start(&run->child, run->argv, prepare, run);
@@ -500,8 +504,8 @@ static int record(struct run *run)
 
 int cmd_run(int argc, char **argv)
 {
-	static struct run run; /* too large for comfort on a stack */
-	/* A closed stderr must not change the program's exit status. */
+	static struct run run; /* too large for the stack */
+	/* Ignore SIGPIPE, because a closed stderr must not change the program's exit status. */
 	const struct sigaction ignore = { .sa_handler = SIG_IGN };
 	int first, status, n = flags_parse(&command, argc, argv, &first);
 

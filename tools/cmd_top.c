@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * gpuleak top: what a living process holds, again and again. Reads its ledger and nothing
- * else, so that it costs the process nothing; must not write to it, stop it, or signal it.
+ * gpuleak top: shows the live memory of a running process repeatedly. Only reads its ledger, so
+ * that it does not slow the process down. Must not write to the ledger, or stop or signal the
+ * process.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,40 +34,40 @@
 
 #define MS_PER_S 1000
 #define LOOK_MS 100      /* interval of checks if the process still runs */
-#define EXEC_MS 1000     /* an exec that fails is taken back within that */
-#define STARTING_MS 2000 /* from fork to the first GPU call, or to `gpuleak run` */
+#define EXEC_MS 1000     /* a failing exec is withdrawn in the ledger within this time */
+#define STARTING_MS 2000 /* maximum time from fork to the first GPU call, or to `gpuleak run` */
 #define SITES_PLAIN 10
 #define SITES_MAX 1000
-#define FAILURES_MAX 5   /* readings in a row */
+#define FAILURES_MAX 5   /* failed reads in a row before it gives up */
 #define ERROR_SIZE 8192
 #define NICE 10
-#define KEPT_BYTES (32 << 20) /* the most that glibc takes for a threshold */
+#define KEPT_BYTES (32 << 20) /* largest threshold that glibc accepts */
 
 struct arguments {
 	const char *operand;
 	long interval_ms;
-	long frames; /* 0: until it ends */
-	long sites;  /* 0: what fits */
+	long frames; /* number of frames; 0: until the process ends */
+	long sites;  /* number of call sites; 0: as many as fit */
 	enum live_order order;
-	long long step_ms;  /* between steps that top counts itself, for a process that marks
-			     * none */
-	long long older_ms; /* only blocks of that age; 0: all */
+	/* interval of the steps that `gpuleak top` counts, for a process that marks none */
+	long long step_ms;
+	long long older_ms; /* show only blocks at least this old; 0: all */
 };
 
 struct top_view {
 	struct ledger_file file;
-	int fd; /* kept open, because the ledger is removed when the process ends */
+	int fd; /* stays open, because the ledger is removed when the process ends */
 	struct symbolizer *symbolizer;
 	struct live *now, *earlier;
 	struct trend trend;
 	enum live_order order;
 	double now_s, earlier_s;
-	double step_due_s; /* time of the next step that top counts itself */
-	size_t sites; /* sites with stacks */
+	double step_due_s; /* time of the next step that `gpuleak top` counts */
+	size_t sites; /* number of sites with stacks */
 	int failures;
 	char error[ERROR_SIZE];
 	int on_screen, was_on_screen, has_keys, look_again;
-	double exec_since_s; /* the process called exec, by its ledger */
+	double exec_since_s; /* since when the ledger has ended = LEDGER_EXEC */
 };
 
 static volatile sig_atomic_t stop_signal, redraw;
@@ -148,7 +149,8 @@ static int parse_count(const char *text, long most, long *ret)
 	return 0;
 }
 
-/* "1", "0.25": digits and a point, in every locale. */
+/* Parses a number of seconds such as "1" or "0.25". The decimal separator is a point in every
+ * locale. */
 static int parse_interval(const char *text, long *ret)
 {
 	size_t whole = strspn(text, "0123456789");
@@ -172,8 +174,8 @@ static int parse_interval(const char *text, long *ret)
 	return 0;
 }
 
-/* The value of the flag NAME at ARGV[*AT], of --name=VALUE or --name VALUE. NULL: it is not
- * that flag. "" with *AT beyond the end: it has none. */
+/* Returns the value of flag NAME at ARGV[*AT], given as --name=VALUE or --name VALUE. Returns NULL
+ * if the word is another flag. Returns "" and moves *AT beyond the end if the value is missing. */
 static const char *value_of(const char *name, char **argv, int *at)
 {
 	const char *word = argv[*at];
@@ -197,7 +199,7 @@ static int parse_order(const char *text, enum live_order *ret)
 	return -1;
 }
 
-/* Parses a flag of the display. Returns 1 if WORD is not one of them. */
+/* Parses a flag of the display. Returns 1 if the word is not such a flag. */
 static int parse_look(struct arguments *ret, char **argv, int *at)
 {
 	static const char expected[] = "a duration such as 10s, 5m or 1h";
@@ -220,7 +222,7 @@ static int parse_look(struct arguments *ret, char **argv, int *at)
 	return 1;
 }
 
-/* 0, -1 after a line, -2 after help. */
+/* Parses one word. Returns 0, -1 after it printed an error, or -2 after it printed the help. */
 static int parse_word(struct arguments *ret, char **argv, int *at)
 {
 	const char *word = argv[*at], *value;
@@ -272,9 +274,9 @@ static int parse(int argc, char **argv, struct arguments *ret)
 	return r;
 }
 
-/* ---- which ledger ---- */
+/* ---- choice of the ledger ---- */
 
-/* Returns true if process PID started a moment ago: it may be about to become `gpuleak run`. */
+/* Returns true if process PID started recently, so that it may be about to exec `gpuleak run`. */
 static bool is_starting(int pid)
 {
 	char path[64];
@@ -298,7 +300,7 @@ static void take_file(struct ledger_file *file, struct ledger_file *ret)
 	file->path = NULL;
 }
 
-/* Several processes of a run have ledgers. */
+/* Prints an error that lists the processes of a run, because several of them have ledgers. */
 static void print_choice(const char *word, const struct ledger_list *list)
 {
 	char path[64], name[64] = "";
@@ -325,8 +327,8 @@ static void print_choice(const char *word, const struct ledger_list *list)
 	}
 }
 
-/* Of the run's processes the one that runs: 1 with its latest ledger in *RET, 0 if none of them
- * runs, -1 if there are several. */
+/* Finds the running process among those of a run. Returns 1 with its latest ledger in *RET, 0 if no
+ * process runs, -1 if several run. */
 static int choose_of_run(const char *word, struct ledger_list *list, struct ledger_file *ret)
 {
 	struct ledger_file *found = NULL;
@@ -348,8 +350,8 @@ static int choose_of_run(const char *word, struct ledger_list *list, struct ledg
 	return found != NULL;
 }
 
-/* Of its ledgers the one that it is writing now: a process that went on as another program
- * has several. 1, 0 if there may be one later, -1 after one line. */
+/* Finds the ledger that process PID writes now. After an exec a process has several ledgers.
+ * Returns 1, 0 if the ledger may be created later, or -1 after it printed an error. */
 static int find_now(const char *word, int pid, struct ledger_file *ret)
 {
 	struct ledger_list list = { 0 };
@@ -370,8 +372,8 @@ static int find_now(const char *word, int pid, struct ledger_file *ret)
 	return r;
 }
 
-/* Waits for the first GPU call of a `gpuleak run`, which may not even have been started yet:
- * `gpuleak run ./app & gpuleak top $!`. */
+/* Finds the ledger of process PID. If PID is a `gpuleak run`, waits for its first GPU call. PID may
+ * not have called exec yet: `gpuleak run ./app & gpuleak top $!`. */
 static int find_by_pid(const char *word, int pid, struct ledger_file *ret)
 {
 	const struct timespec pause = { .tv_nsec = LOOK_MS * 1000000L };
@@ -423,7 +425,7 @@ static double seconds_now(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* Reads the ledger: 0, or -1 with the reason in watch->error. */
+/* Reads the ledger. Returns 0, or -1 with the reason in watch->error. */
 static int read_ledger(struct top_view *watch, const struct arguments *arguments, size_t sites)
 {
 	double now = seconds_now();
@@ -481,7 +483,7 @@ static void draw(const struct top_view *watch)
 	free(text);
 }
 
-/* 0, or -1 once readings failed again and again. */
+/* Reads the ledger and shows a frame. Returns 0, or -1 if several reads in a row failed. */
 static int show(struct top_view *watch, const struct arguments *arguments, long number)
 {
 	if (read_ledger(watch, arguments, sites_wanted(watch, arguments)) < 0)
@@ -500,7 +502,7 @@ static int show(struct top_view *watch, const struct arguments *arguments, long 
 
 /* ---- the process ---- */
 
-/* Returns how the process ended by its ledger: enum ledger_ended. */
+/* Returns how the process ended according to its ledger: enum ledger_ended. */
 static uint32_t said_end(const struct top_view *watch)
 {
 	struct ledger_header header;
@@ -543,7 +545,7 @@ static void suspend(int number)
 	sigemptyset(&set);
 	sigaddset(&set, number);
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
-	raise(number); /* goes on here once it is continued */
+	raise(number); /* execution continues here after SIGCONT */
 	signal(number, suspend);
 	terminal_take();
 	redraw = 1;
@@ -563,7 +565,7 @@ static void catch_signals(int on_screen)
 	signal(SIGTSTP, suspend);
 }
 
-/* Handles a key. After a sort key the next frame is drawn at once in that order. */
+/* Handles a key. A sort key draws the next frame at once in that order. */
 static void take_key(struct top_view *watch, char key)
 {
 	for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
@@ -582,7 +584,7 @@ static int wait_for(struct top_view *watch, long ms)
 
 	if (poll(&input, 1, (int)ms) > 0) {
 		if (read(STDIN_FILENO, &key, 1) != 1)
-			watch->has_keys = 0; /* the terminal is closed */
+			watch->has_keys = 0; /* the terminal was closed */
 		else if (key == 'q' || key == 'Q')
 			return 1;
 		else
@@ -598,7 +600,7 @@ enum next {
 	FAILED,
 };
 
-/* Until the next frame is due. */
+/* Waits until the next frame is due. */
 static enum next wait_for_frame(struct top_view *watch, const struct arguments *arguments)
 {
 	double due = watch->now_s + (double)arguments->interval_ms / MS_PER_S;
@@ -621,7 +623,7 @@ static enum next wait_for_frame(struct top_view *watch, const struct arguments *
 	}
 }
 
-/* ---- the whole ---- */
+/* ---- the command ---- */
 
 static enum next show_frames(struct top_view *watch, const struct arguments *arguments)
 {
@@ -636,7 +638,7 @@ static enum next show_frames(struct top_view *watch, const struct arguments *arg
 	return ENOUGH;
 }
 
-/* The last frame, which holds what happened since the one before, and how the process ended. */
+/* Prints the last frame, with the changes since the previous frame, and how the process ended. */
 static int print_end(struct top_view *watch, const struct arguments *arguments)
 {
 	if (read_ledger(watch, arguments, sites_wanted(watch, arguments)) < 0)
@@ -671,7 +673,8 @@ static int run(struct top_view *watch, const struct arguments *arguments)
 	return next == PROCESS_ENDED ? print_end(watch, arguments) : 0;
 }
 
-/* A ledger that a dead process left is for `gpuleak report`. */
+/* Prints an error if the process of the ledger does not run: `gpuleak report` is for such ledgers.
+ * */
 static int check_running(const struct top_view *watch)
 {
 	if (!watch->file.pid)
@@ -683,11 +686,11 @@ static int check_running(const struct top_view *watch)
 	return -1;
 }
 
-/* Reduces the load on the watched process. Each read allocates as much memory as the ledger is
- * long: keep it in malloc's heap instead of returning it to the kernel each time. */
+/* Reduces the load on the machine. Each read allocates as many bytes as the ledger has. The
+ * settings keep this memory in malloc's heap, instead of returning it to the kernel each time. */
 static void be_cheap(void)
 {
-	(void)!nice(NICE); /* the watched process gets the CPU first */
+	(void)!nice(NICE); /* gives the watched process precedence on the CPU */
 	mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);
 	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
 }

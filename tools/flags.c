@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Parses flags from the rows of options.def, so that a new option is a flag without a
- * line here. Owns the opt_* globals; must not act on them.
+ * Parses flags from the rows of options.def, so a new option needs no code here. Defines the
+ * opt_* variables, but must not act on them.
  */
 #include "tools/flags.h"
 
@@ -30,8 +30,9 @@ static const struct extra {
 	enum flags_extra bit;
 	const char *flag;
 	int *target;
-	const char *what; /* NULL: not for people */
-	int (*set)(const char *text); /* of a flag with a value: 0 or -1; NULL: it has none */
+	const char *what; /* help text; NULL: the help does not list the flag */
+	/* parses the flag's value, returns 0 or -1; NULL: the flag has no value */
+	int (*set)(const char *text);
 	const char *metavar, *expects;
 } extras[] = {
 	{ FLAGS_GATE, "gate", &opt_gate,
@@ -50,7 +51,7 @@ static const struct extra {
 };
 #define EXTRAS (sizeof(extras) / sizeof(extras[0]))
 
-/* TEXT as a number of BASE from 1 to MOST. */
+/* Parses TEXT as a number of BASE from 1 to MOST. Returns 0 or -1. */
 static int parse_number(const char *text, int base, uint64_t most, uint64_t *ret)
 {
 	unsigned long long value;
@@ -116,7 +117,7 @@ static bool has_format(const struct flags_command *command, int format)
 	return !command->formats;
 }
 
-/* Returns the description of valid values for option ID. */
+/* Returns a description of the valid values of option ID. */
 static const char *expects(const struct flags_command *command, int id)
 {
 	static char formats[128];
@@ -170,8 +171,8 @@ static int unknown(const struct flags_command *command, const char *word)
 	return -1;
 }
 
-/* Returns the value of option ID at ARGV[*AT]: after its EQUALS, or the next word; NULL if it is
- * missing. A switch without "=0" or "=1" has the value 1, and never takes the next word. */
+/* Returns the value of option ID at ARGV[*AT]: the text after EQUALS, or the next word; NULL if it
+ * is missing. A switch without "=0" or "=1" has the value 1 and never uses the next word. */
 static const char *value_of(int id, const char *equals, int argc, char **argv, int *at)
 {
 	const char *next = *at + 1 < argc ? argv[*at + 1] : NULL;
@@ -186,8 +187,8 @@ static const char *value_of(int id, const char *equals, int argc, char **argv, i
 	return next;
 }
 
-/* One flag at ARGV[*AT]; moves *AT on if its value is the next word. 0, -1, -2 as
- * flags_parse. */
+/* Parses the flag at ARGV[*AT]. Advances *AT if the value is the next word. Returns 0, or -1 or -2
+ * as flags_parse() does. */
 static int parse_flag(const struct flags_command *command, int argc, char **argv, int *at)
 {
 	const char *word = argv[*at];
@@ -237,7 +238,8 @@ int flags_parse(const struct flags_command *command, int argc, char **argv, int 
 			continue;
 		}
 		if (only_operands || word[0] != '-' || word[1] == '\0') {
-			argv[1 + operands++] = word; /* never ahead of what is still to be read */
+			/* writes only to elements that were already parsed */
+			argv[1 + operands++] = word;
 			only_operands |= command->stop_at_operand;
 			continue;
 		}
@@ -245,7 +247,7 @@ int flags_parse(const struct flags_command *command, int argc, char **argv, int 
 		if (r < 0)
 			return r;
 	}
-	argv[1 + operands] = NULL; /* ARGV has room: it ends with a NULL of its own */
+	argv[1 + operands] = NULL; /* ARGV has room, because it ends with its own NULL */
 	*ret_first = 1;
 	return operands;
 }
@@ -275,7 +277,7 @@ uint64_t flags_environment(uint64_t mask)
 	return bad;
 }
 
-/* WHAT, broken into lines that begin at column INDENT. */
+/* Prints WHAT in lines that begin at column INDENT. */
 static void print_wrapped(const char *what, int indent)
 {
 	int column = indent;
@@ -322,7 +324,7 @@ static const char *metavar(enum option_type type)
 	return "";
 }
 
-/* Prints " except --gate, --since": the flags that have no variable. */
+/* Prints " except --gate, --since": the flags that have no environment variable. */
 static void print_but(const struct flags_command *command)
 {
 	int count = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Loads the files that options name for the gate. Writes a baseline only from a complete report:
- * leaks that were not recorded would be missing from it.
+ * Loads the files of the gate's options. Writes a baseline only from a complete report, because
+ * it would lack the leaks that were not recorded.
  */
 #include "tools/gate.h"
 
@@ -22,7 +22,7 @@
 #include "report/util/output.h"
 #include "report/analyze/leak_totals.h"
 
-#define ERROR_SIZE 8192 /* a path and a sentence */
+#define ERROR_SIZE 8192 /* for a path and a sentence */
 
 static int one_was_given(uint64_t options)
 {
@@ -104,7 +104,7 @@ static void tell_difference(const struct baseline *before, const struct leak_tot
 		before->count - kept);
 }
 
-/* The file's text in *RET, to be freed. */
+/* Stores the text of the baseline file in *RET. The caller frees it. Returns 0 or -errno. */
 static int baseline_text(const struct leak_totals *totals, char **ret, size_t *ret_length)
 {
 	FILE *out = open_memstream(ret, ret_length);

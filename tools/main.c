@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The gpuleak command: hands on to a subcommand. Owns the list of subcommands and nothing
- * else.
+ * The gpuleak command: calls a subcommand. Has the list of subcommands.
  */
 #include <signal.h>
 #include <stdio.h>

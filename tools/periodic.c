@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Prints a line on stderr per interval: live memory of all processes, changes, and call sites
- * that keep growing. Owns the state of each process between intervals.
+ * that keep growing. Keeps the state of each process between intervals.
  */
 #include "tools/periodic.h"
 
@@ -25,7 +25,7 @@
 #define ERROR_SIZE 8192
 
 struct watched { /* one process */
-	char *path; /* of its ledger */
+	char *path; /* path of its ledger */
 	uint64_t start_real_ns;
 	struct trend trend;
 	struct watched *next;
@@ -86,7 +86,7 @@ static void look_at(struct watch *watch, const struct ledger_file *file, struct 
 	loaded_ledger_finish(&ledger);
 }
 
-/* "10s", "1h 05m" */
+/* Prints a duration: "10s", "1h 05m". */
 static void print_elapsed(FILE *out, uint64_t ms)
 {
 	uint64_t s = ms / 1000;
@@ -129,11 +129,12 @@ static void print_line(const struct watch *watch, const struct sums *sums, const
 	fputs(growing, out);
 	fputc('\n', out);
 	if (fclose(out) == 0)
-		fwrite(line, 1, length, stderr); /* in one piece: the program writes there, too */
+		/* with one write, because the program also writes to stderr */
+		fwrite(line, 1, length, stderr);
 	free(line);
 }
 
-/* The report of all that has been recorded so far, whole under its name at every moment. */
+/* Writes a report on the data recorded until now. The file is replaced only by a complete one. */
 static void write_report(struct watch *watch, const struct ledger_list *list)
 {
 	struct session session;

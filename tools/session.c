@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Connects the parts of report/ and owns their lifetimes. Must not know how ledgers were found.
+ * Connects the parts of report/ and owns their objects. Must not depend on how ledgers were
+ * found.
  */
 #include "tools/session.h"
 
@@ -28,7 +29,7 @@
 #include "report/suppress/suppress.h"
 #include "report/symbols/symbolize.h"
 
-#define ERROR_SIZE 8192 /* a path and a sentence */
+#define ERROR_SIZE 8192 /* for a path and a sentence */
 
 static int no_memory(void)
 {
@@ -102,7 +103,8 @@ void session_trouble(struct session *session, const char *format, ...)
 	}
 	if (n >= 0)
 		session->trouble_count++;
-	session->report.incomplete = 1; /* so that the gate fails without its words, too */
+	/* so that the gate fails even if the sentence could not be stored */
+	session->report.incomplete = 1;
 }
 
 static int add_ledger(struct session *session, const char *path,
@@ -186,7 +188,7 @@ void session_print_verdict(const struct session *session, FILE *to, const char *
 
 typedef int print_fn(const struct report *report, const struct judgement *judgement, FILE *out);
 
-/* Writes the output of PRINT to *RET_TEXT, to be freed. */
+/* Writes the output of PRINT to *RET_TEXT. The caller frees it. Returns 0 or -errno. */
 static int render(struct session *session, print_fn *print, char **ret_text, size_t *ret_length)
 {
 	FILE *to = open_memstream(ret_text, ret_length);
@@ -212,7 +214,7 @@ int session_refuses(const char *where)
 	return 1;
 }
 
-/* Warns if the format omits something. */
+/* Prints a warning if the format cannot contain a part of the report. */
 static void print_missing(const struct session *session)
 {
 	const struct report *report = &session->report;
@@ -230,7 +232,7 @@ static void print_missing(const struct session *session)
 			plural(report->summary.errors), notes, plural(notes));
 }
 
-/* Appends the summary to the file where the format's readers look. */
+/* Appends the format's summary to the file that an environment variable names. */
 static void write_summary(struct session *session)
 {
 	const struct report_format *format = report_format(opt_values.format);
@@ -251,7 +253,8 @@ static void write_summary(struct session *session)
 	free(text);
 }
 
-/* PATTERN, given for option ID, with its % filled in by the first process. */
+/* Expands PATTERN, the value of option ID, for the first process, and writes the path to RET.
+ * Returns 0 or -errno. */
 static int expand(const struct session *session, enum option_id id, const char *pattern,
 		  char ret[PATH_MAX])
 {
@@ -271,8 +274,8 @@ static int expand(const struct session *session, enum option_id id, const char *
 	return r;
 }
 
-/* Writes the suppressions that opt_values.gen_suppressions requests. 0, or -errno with an error
- * printed. */
+/* Writes the suppressions that opt_values.gen_suppressions requests. Returns 0, or -errno with an
+ * error printed. */
 static int write_suppressions(struct session *session)
 {
 	char path[PATH_MAX], error[ERROR_SIZE];
@@ -301,7 +304,7 @@ static int write_suppressions(struct session *session)
 	return r;
 }
 
-/* Renders by PRINT and writes to WHERE, or to stdout if that is NULL. */
+/* Writes the output of PRINT to WHERE (NULL: stdout). Returns 0 or -errno. */
 static int write_as(struct session *session, print_fn *print, const char *where)
 {
 	char error[ERROR_SIZE];
@@ -334,8 +337,8 @@ static int write_report(struct session *session, const char *where)
 		write_summary(session);
 		r = write_as(session, report_format(opt_values.format)->print, where);
 	}
-	/* Prints the report to stderr if its destination failed. If only the format was refused,
-	 * prints nothing on a terminal. */
+	/* If the destination failed, the report is printed to stderr instead. If only the format
+	 * was refused for a terminal, it is not. */
 	if (where && (r == -EINVAL || (r < 0 && strcmp(where, "stderr") != 0)))
 		write_as(session, print_text, "stderr");
 	return r;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The distance of two words, row by row ("optimal string alignment").
+ * Computes the edit distance of two words row by row ("optimal string alignment").
  */
 #include "tools/suggest.h"
 #include "report/util/escape.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NAME_MAX_LENGTH 40 /* longer words have no suggestion */
+#define NAME_MAX_LENGTH 40 /* no suggestions for longer words */
 
 static size_t least(size_t a, size_t b)
 {

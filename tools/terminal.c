@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Plain ANSI: the alternate screen, no cursor, no wrapping of long lines. Keys are read
- * without Enter; signals from the keyboard stay as they are.
+ * Uses ANSI sequences: the alternate screen, no cursor, no line wrapping. Reads keys without
+ * Enter. Keyboard signals (Ctrl-C) keep working.
  */
 #include "tools/terminal.h"
 
@@ -19,7 +19,7 @@ static const char take[] = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J";
 static const char give[] = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
 static volatile int taken;
-static int has_keys; /* standard input is a terminal whose settings were changed */
+static int has_keys; /* standard input is a terminal, and its settings were changed */
 static struct termios before;
 
 int terminal_is(void)

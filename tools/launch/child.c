@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Process and signal handling of `gpuleak run`. All signals it deals with are blocked
- * before the fork and taken with sigtimedwait, so none is lost between fork and wait and
- * there is no handler. Must not touch stdin, stdout or stderr.
+ * Process and signal handling of `gpuleak run`. It blocks all signals that it handles before the
+ * fork, and receives them with sigtimedwait(). So no signal is lost between fork and wait, and
+ * there is no signal handler. Must not touch stdin, stdout or stderr.
  */
 #include "tools/launch/child.h"
 
@@ -28,7 +28,8 @@ static void signals_of_interest(sigset_t *ret)
 		sigaddset(ret, handed_on[i]);
 }
 
-/* In the child: restores signals and limits, then calls exec; sends its errno through the pipe. */
+/* Runs in the child: restores signals and limits, then calls exec. If exec fails, sends its errno
+ * through the pipe. */
 __attribute__((noreturn))
 static void become(const struct child *child, char **argv, int pipe_fd,
 		   void (*prepare)(void *data), void *data)
@@ -45,7 +46,7 @@ static void become(const struct child *child, char **argv, int pipe_fd,
 	_exit(127);
 }
 
-/* 0 once exec has worked: the pipe is closed by it. */
+/* Returns 0 if exec succeeded, which closes the pipe, or -errno. */
 static int exec_result(int pipe_fd)
 {
 	int e = 0;
@@ -74,7 +75,8 @@ int child_start(struct child *child, char **argv, void (*prepare)(void *data), v
 	memset(child, 0, sizeof(*child));
 	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
 		return -errno;
-	/* A process that ignores SIGCHLD gets no exit status of its children. */
+	/* If a process ignores SIGCHLD, the kernel does not store the exit status of its children.
+	 * */
 	sigaction(SIGCHLD, &usual, &child->chld_before);
 	signals_of_interest(&set);
 	sigprocmask(SIG_BLOCK, &set, &child->mask_before);
@@ -107,15 +109,15 @@ static void note_end(struct child *child, const struct child_end *end)
 		struct child_end *ends = reallocarray(child->ends, room, sizeof(*ends));
 
 		if (!ends)
-			return; /* then the end recorded in the ledger counts */
+			return; /* out of memory: then the end recorded in the ledger is used */
 		child->ends = ends;
 		child->end_room = room;
 	}
 	child->ends[child->end_count++] = *end;
 }
 
-/* Reaps all dead children. Inspects each before reaping it, because its pid may be reused
- * afterwards. Returns 0 if no child is left. */
+/* Reaps all ended children. Inspects each child before it reaps it, because the kernel may reuse
+ * the pid afterwards. Returns 0 if no child is left. */
 static int reap_dead(struct child *child)
 {
 	for (;;) {
@@ -133,8 +135,8 @@ static int reap_dead(struct child *child)
 	}
 }
 
-/* A signal of the terminal went to the whole group already; only a command that has left
- * the group needs it from us. */
+/* Forwards a signal to the command. The terminal has already sent its signals to the whole process
+ * group, so the command needs them only if it left the group. */
 static void hand_on(struct child *child, const siginfo_t *info)
 {
 	if (child->ended) {
@@ -161,7 +163,8 @@ static void take_signal(struct child *child, const struct timespec *timeout)
 
 void child_wait(struct child *child)
 {
-	/* The timeout only bounds the harm if SIGCHLD is stolen (a debugger, a sandbox). */
+	/* The timeout is needed only if another program (a debugger, a sandbox) consumes SIGCHLD.
+	 * */
 	const struct timespec second = { .tv_sec = 1 };
 
 	while (reap_dead(child) && !child->ended)
@@ -181,7 +184,8 @@ int child_wait_for(struct child *child, long long ms)
 	long long due = ms_now() + ms, left;
 
 	while (reap_dead(child) && !child->ended && (left = due - ms_now()) > 0) {
-		const long long part = left < 1000 ? left : 1000; /* as in child_wait() */
+		/* same limit as in child_wait() */
+		const long long part = left < 1000 ? left : 1000;
 		const struct timespec timeout = { .tv_sec = (time_t)(part / 1000),
 						  .tv_nsec = (long)(part % 1000) * 1000000L };
 

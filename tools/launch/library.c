@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds the library of this command: beside it in the build tree, relative to the command where
- * both were installed (so an installation can be moved), or at the configured place.
+ * Finds the library of this command: in the build tree, relative to the command (so an
+ * installation can be moved), or in the configured directory.
  */
 #include "tools/launch/library.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Judges what /proc/PID has. Sends no signals, keeps no state.
+ * Reads /proc/PID. Sends no signals and has no state.
  */
 #include "tools/launch/process.h"
 #include "ledger/process_stat.h"
@@ -69,6 +69,6 @@ bool process_is_our_command(int pid, const char *word)
 	if (n <= 0)
 		return false;
 	text[n] = '\0';
-	first = text + strlen(text) + 1; /* after the command's name */
+	first = text + strlen(text) + 1; /* the argument after the program's name */
 	return first < text + n && strcmp(first, word) == 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Inspects a program file before it is started, to explain why nothing will be recorded. Only
- * reads files. If a check fails the program is started anyway: the kernel decides.
+ * reads files. If a check fails, the program is started anyway, and the kernel reports the
+ * error.
  */
 #include "tools/launch/program.h"
 
@@ -19,7 +20,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#define SCRIPTS_MAX 4 /* a script run by a script ...: the kernel stops there, too */
+#define SCRIPTS_MAX 4 /* limit of nested script interpreters; the kernel has one, too */
 
 static int try_path(const char *path)
 {
@@ -34,8 +35,8 @@ static int try_path(const char *path)
 	return access(path, X_OK) < 0 ? -errno : 0;
 }
 
-/* NAME in the directories of PATH. A file that may not be run is remembered, but a later
- * directory may have one that may. */
+/* Searches NAME in the directories of PATH. If a file is not executable, continues: a later
+ * directory may have an executable one. Returns 0 or -errno. */
 static int search(const char *name, char *ret, size_t size)
 {
 	const char *at = getenv("PATH");
@@ -63,7 +64,7 @@ int program_status(int r)
 	return r == -ENOENT || r == -ENOTDIR ? 127 : 126;
 }
 
-/* The interpreter that a script's first line names. */
+/* Finds the interpreter in the first line of a script. */
 static int script_interpreter(char *head, char *ret, size_t size)
 {
 	char *line = head + 2;
@@ -97,7 +98,8 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* The loader itself, started as a program, has no interpreter but preloads all the same. */
+/* Returns true if PATH is the dynamic loader. It has no interpreter itself, but it preloads
+ * libraries. */
 static bool is_loader(const char *path)
 {
 	const char *base = base_name(path);
@@ -105,14 +107,15 @@ static bool is_loader(const char *path)
 	return strncmp(base, "ld-", 3) == 0 || strncmp(base, "ld.", 3) == 0;
 }
 
-/* Its loader takes no library that was linked with glibc: it prints errors and ends with 127. */
+/* Returns true for musl's loader. It cannot load a library linked with glibc: it prints errors and
+ * exits with status 127. */
 static bool is_musl_loader(const char *path)
 {
 	return strncmp(base_name(path), "ld-musl-", strlen("ld-musl-")) == 0;
 }
 
-/* 1 with the interpreter's path in RET if the program headers have one, 0 if not, -1 if they
- * can't be read. */
+/* Returns 1 with the interpreter's path in RET, 0 if the program headers have none, -1 if they
+ * cannot be read. */
 static int read_interpreter(int fd, const ElfW(Ehdr) *header, char ret[PATH_MAX])
 {
 	ElfW(Phdr) program;
@@ -157,7 +160,7 @@ static const char *elf_trouble(int fd, const char *path, const ElfW(Ehdr) *heade
 	return NULL;
 }
 
-/* Returns true if the kernel will start PATH in a mode in which the loader ignores LD_PRELOAD. */
+/* Returns why the loader will ignore LD_PRELOAD for PATH (set-user-ID or similar), or NULL. */
 static const char *privilege_trouble(const char *path, const struct stat *st)
 {
 	struct statvfs vfs;
@@ -174,8 +177,8 @@ static const char *privilege_trouble(const char *path, const struct stat *st)
 	return NULL;
 }
 
-/* Looks at PATH. 1 with the interpreter's path in PATH if it is a script, otherwise 0 with
- * *RET_TROUBLE set if there is any. */
+/* Inspects PATH. If it is a script, returns 1 and replaces PATH by the path of its interpreter.
+ * Otherwise returns 0 and sets *RET_TROUBLE if the library cannot be preloaded. */
 static int check_program(char *path, size_t size, struct program *program, const char **ret_trouble)
 {
 	union {
@@ -187,7 +190,7 @@ static int check_program(char *path, size_t size, struct program *program, const
 	ssize_t n;
 	int r = 0;
 
-	if (fd < 0) /* executable but not readable: cannot be inspected */
+	if (fd < 0) /* executable, but not readable */
 		return 0;
 	n = pread(fd, head.text, sizeof(head.text) - 1, 0);
 	if (n > 2 && head.text[0] == '#' && head.text[1] == '!') {

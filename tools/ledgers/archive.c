@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Moves files, also from one file system to another. Never replaces a file and never
- * leaves half of one.
+ * Moves files, also between file systems. Never replaces a file, and never leaves an incomplete
+ * file.
  */
 #include "tools/ledgers/archive.h"
 
@@ -63,7 +63,8 @@ static int move_or_copy(const char *from, const char *to, int copy)
 		return 0;
 	if (!copy && errno == EEXIST)
 		return -EEXIST;
-	r = copy_file(from, to); /* another file system, or one that can't do the above */
+	/* other file system, or it supports neither rename nor link as used above */
+	r = copy_file(from, to);
 	if (r == 0 && !copy)
 		unlink(from);
 	return r;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds ledger files. Does not trust names: directories must belong to the user, and a file's
- * process is taken from its header.
+ * Finds ledger files. Does not trust names: a directory must belong to the user, and the pid of
+ * a ledger comes from its header.
  */
 #include "tools/ledgers/ledgers.h"
 
@@ -27,7 +27,7 @@ const char *ledger_variable(const char *name)
 	return getenv(name);
 }
 
-/* Returns the text after the last ".gpuleak": "" or ".N". */
+/* Returns true if AT, the text after ".gpuleak", is "" or ".N". */
 static bool is_suffix(const char *at)
 {
 	if (*at == '\0')
@@ -135,7 +135,7 @@ static int wanted(const char *name, int pid)
 	return ledger_parse_name(name, &its, &ticks) && its == pid;
 }
 
-/* The ledgers in DIRECTORY, of process PID unless that is 0. */
+/* Adds the ledgers in DIRECTORY. If PID is not 0, adds only those of process PID. */
 static int add_from(struct ledger_list *list, const char *directory, int pid)
 {
 	struct dirent **names;
@@ -162,7 +162,7 @@ int ledgers_add_directory(struct ledger_list *list, const char *directory)
 	return add_from(list, directory, 0);
 }
 
-/* In PLACE itself, and in the directories of runs below it. */
+/* Adds the ledgers in PLACE and in the run directories below it. */
 static int add_from_place(struct ledger_list *list, const char *place, int pid)
 {
 	int r = add_from(list, place, pid);
@@ -181,7 +181,7 @@ static int add_from_place(struct ledger_list *list, const char *place, int pid)
 		if (strncmp(entry->d_name, "run-", 4) != 0 || n < 0 || (size_t)n >= sizeof(path))
 			continue;
 		if (place_check(path) == 0 && add_from(list, path, pid) == -ENOMEM)
-			r = -ENOMEM; /* other errors: it was removed meanwhile */
+			r = -ENOMEM; /* ignore other errors: the directory was removed meanwhile */
 	}
 	closedir(dir);
 	return r;
@@ -197,8 +197,8 @@ struct ledger_file *ledgers_latest(const struct ledger_list *list, size_t from)
 	return latest;
 }
 
-/* Keeps of LIST, from number FROM on, what the process that started last has left; nothing, if PID
- * is another one's by now, which has no ledger here. */
+/* Removes from LIST, from index FROM on, all ledgers except those of the process that started last.
+ * If PID now belongs to another process without a ledger here, removes all. */
 static void keep_latest(struct ledger_list *list, size_t from, int pid)
 {
 	const struct ledger_file *latest = ledgers_latest(list, from);

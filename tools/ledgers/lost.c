@@ -16,11 +16,12 @@
 #include <unistd.h>
 
 #define SENTENCE_MAX (PATH_MAX + 512)
-#define NAMED_MAX 20u /* processes that have a sentence each; the rest has one */
+#define NAMED_MAX 20u /* this many processes have a sentence each; one sentence counts the others */
 
 int lost_create_roster(struct roster **ret, char ret_text[ROSTER_TEXT_MAX])
 {
-	/* Only root's processes can become another user. */
+	/* Other users need access only if root runs the command: root's processes can change to
+	 * another user. */
 	const int mode = geteuid() == 0 ? 0666 : 0600;
 	int r = 0, id = shmget(IPC_PRIVATE, sizeof(struct roster), IPC_CREAT | mode);
 	struct roster *roster;
@@ -31,7 +32,8 @@ int lost_create_roster(struct roster **ret, char ret_text[ROSTER_TEXT_MAX])
 	roster = shmat(id, NULL, 0);
 	if (roster == (void *)-1 || getrandom(&key, sizeof(key), 0) != (ssize_t)sizeof(key))
 		r = -errno;
-	/* Linux lets processes attach it for as long as one has it, and then removes it. */
+	/* The segment is removed when the last process detaches it. Until then Linux still allows
+	 * other processes to attach it. */
 	shmctl(id, IPC_RMID, NULL);
 	if (r < 0) {
 		if (roster != (void *)-1)
@@ -47,20 +49,21 @@ int lost_create_roster(struct roster **ret, char ret_text[ROSTER_TEXT_MAX])
 struct lost_search {
 	const struct ledger_list *list;
 	const char *directory;
-	char *claimed; /* a flag for each ledger of the list */
+	char *claimed; /* one flag per ledger of the list: a slot was matched with it */
 	void (*found)(void *data, const char *sentence);
 	void *data;
 	size_t lost, damaged;
 };
 
-/* Returns false if the library can't have written SLOT. */
+/* Returns false if the library cannot have written SLOT. */
 static bool is_sound(const struct roster_slot *slot)
 {
 	return slot->state <= ROSTER_FAILED && slot->pid > 0 &&
 	       memchr(slot->name, '\0', sizeof(slot->name)) != NULL;
 }
 
-/* Claims a ledger of SLOT's process, each image of which has one. 0 if none is left. */
+/* Matches SLOT with an unmatched ledger of its process and marks the ledger. After an exec a
+ * process has several slots and ledgers. Returns 0 if no ledger is left. */
 static int claim(struct lost_search *search, const struct roster_slot *slot)
 {
 	for (size_t i = 0; i < search->list->count; i++) {
@@ -96,8 +99,8 @@ static void report_lost(struct lost_search *search, const struct roster_slot *sl
 	search->found(search->data, sentence);
 }
 
-/* Reports processes without a sentence of their own: of WITHOUT_SLOT processes that entered without
- * a slot, as many have a ledger as there are unclaimed ledgers. */
+/* Reports the other processes in one sentence: those beyond NAMED_MAX, and processes without a slot
+ * that have no ledger. Each unmatched ledger belongs to one of the WITHOUT_SLOT processes. */
 static void tell_others(struct lost_search *search, size_t without_slot)
 {
 	size_t others = search->lost > NAMED_MAX ? search->lost - NAMED_MAX : 0, unclaimed = 0;

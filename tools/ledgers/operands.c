@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Turns operands into a list of ledger files. Prints what is missing; reads no ledger.
+ * Converts operands to a list of ledger files. Prints errors about missing ledgers; does not
+ * read ledgers.
  */
 #include "tools/ledgers/operands.h"
 #include "report/util/escape.h"
@@ -21,7 +22,7 @@ static void find_pid(struct operands *operands, const char *word, int pid)
 {
 	if (ledgers_add_pid(&operands->list, pid) < 0)
 		missing(operands, word, ledgers_why_none(&operands->list, pid));
-	else /* what a run has will be reported and removed by it */
+	else /* a `gpuleak run` reports on its ledgers itself and removes them */
 		operands->by_pid |= !operands->list.is_run;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Makes and removes directories for ledgers. Every removal is by a descriptor of a
- * directory that was checked, of a name that is ours: must never remove anything else.
+ * Creates and removes directories for ledgers. Removes a file only by a descriptor of a checked
+ * directory, and only if its name is one that gpuleak uses. Must not remove anything else.
  */
 #include "tools/ledgers/rundir.h"
 
@@ -22,9 +22,9 @@
 #include "tools/launch/process.h"
 
 #define STALE_SECONDS (7 * 24 * 3600)
-#define PROBE_BYTES (1 << 20) /* a small ledger */
+#define PROBE_BYTES (1 << 20) /* size of a small ledger */
 
-/* Checks that PATH has room for a ledger: 0 or -errno. */
+/* Checks that the file system of PATH has enough free space for a ledger. Returns 0 or -errno. */
 static int probe(const char *path)
 {
 	char name[PATH_MAX];
@@ -35,7 +35,7 @@ static int probe(const char *path)
 	fd = mkostemp(name, O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	unlink(name); /* removed at once: if the process is killed now, nothing is left */
+	unlink(name); /* removed before use, so that no file remains if the process is killed now */
 	r = -posix_fallocate(fd, 0, PROBE_BYTES);
 	close(fd);
 	/* A process may have another file-size limit than this command, or make no GPU call. If it
@@ -145,7 +145,8 @@ static bool is_old(const struct stat *st)
 	return st->st_uid == geteuid() && st->st_mtime < before && st->st_ctime < before;
 }
 
-/* Returns true for a ledger NAME in DIR whose process ended and that was not touched for long. */
+/* Returns true if NAME in DIR is a ledger whose process has ended, and which did not change for a
+ * week. */
 static bool is_stale(int dir, const char *name)
 {
 	struct ledger_file file = { 0 };
@@ -168,7 +169,7 @@ static void clear_run(int place, const char *name)
 	DIR *dir;
 	int pid, end = 0;
 
-	/* Also checks that nothing follows the name. */
+	/* %n checks that the name ends there. */
 	if (sscanf(name, "run-%d-%llu-%*6[A-Za-z0-9]%n", &pid, &ticks, &end) != 2 || !end ||
 	    name[end] || process_runs(pid, ticks) ||
 	    fstatat(place, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode) ||
@@ -181,7 +182,7 @@ static void clear_run(int place, const char *name)
 		if (is_stale(dirfd(dir), entry->d_name))
 			unlinkat(dirfd(dir), entry->d_name, 0);
 	closedir(dir);
-	unlinkat(place, name, AT_REMOVEDIR); /* only works when nothing is left in it */
+	unlinkat(place, name, AT_REMOVEDIR); /* fails if the directory is not empty */
 }
 
 void rundir_clear_stale(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * NVML by dlopen, with what older drivers have instead of newer functions. Nothing is
- * linked: the command must run where there is no driver.
+ * Calls NVML through dlopen(), and uses older functions if a driver lacks newer ones. The
+ * command is not linked with NVML, because it must run without a driver.
  */
 #include "tools/nvml/nvml.h"
 
@@ -19,7 +19,7 @@
 #define DEVICES_MAX NVML_DEVICES_MAX
 #define PROCESSES_MAX 65536u
 
-/* Lists of processes: one may be in more than one of them, with the same figure. */
+/* Lists of processes. A process may be in several lists, with the same value. */
 static const char *const list_names[] = {
 	"nvmlDeviceGetComputeRunningProcesses",
 	"nvmlDeviceGetGraphicsRunningProcesses",
@@ -31,7 +31,7 @@ typedef nvmlReturn_t (*list_function)(nvmlDevice_t device, unsigned int *count, 
 
 struct list {
 	list_function get;
-	size_t size; /* of one entry */
+	size_t size; /* size of one entry */
 };
 
 struct device {
@@ -48,10 +48,10 @@ struct nvml {
 	nvmlReturn_t (*get_by_index)(unsigned int index, nvmlDevice_t *device);
 	nvmlReturn_t (*get_by_bus)(const char *bus_id, nvmlDevice_t *device);
 	nvmlReturn_t (*get_memory)(nvmlDevice_t device, nvmlMemory_t *memory);
-	unsigned int count, asked; /* number of devices, and devices by index */
+	unsigned int count, asked; /* number of devices, and next index to query */
 	struct device devices[DEVICES_MAX];
 	int met;
-	void *buffer; /* of a list */
+	void *buffer; /* for the entries of one list */
 	unsigned int room;
 };
 
@@ -68,7 +68,7 @@ static void find_list(struct nvml *nvml, size_t i)
 	}
 }
 
-/* "GPU-01234567-89ab-..." */
+/* Parses "GPU-01234567-89ab-..." and returns true on success. */
 static bool parse_uuid(const char *text, uint8_t ret[16])
 {
 	int n = 0;
@@ -86,7 +86,7 @@ static bool parse_uuid(const char *text, uint8_t ret[16])
 	return true;
 }
 
-/* CUDA writes the domain with four digits, NVML with eight. */
+/* Compares the numbers, because CUDA writes the domain with four digits and NVML with eight. */
 static bool same_bus(const nvmlPciInfo_t *pci, const char *bus_id)
 {
 	unsigned int domain, bus, device;
@@ -95,7 +95,7 @@ static bool same_bus(const nvmlPciInfo_t *pci, const char *bus_id)
 	       pci->bus == bus && pci->device == device;
 }
 
-/* By UUID if it has one, else by bus id. */
+/* Compares UUIDs if both are known, else bus ids. */
 static bool is_device(const struct device *device, const uint8_t uuid[16], const char *bus_id)
 {
 	static const uint8_t unknown[16];
@@ -122,7 +122,8 @@ static void learn_device(const struct nvml *nvml, struct device *device)
 	device->has_pci = get_pci && get_pci(device->handle, &device->pci) == NVML_SUCCESS;
 }
 
-/* The number of the device with that handle, which may have been met before; or -1. */
+/* Returns the number of the device with HANDLE, and adds the device if it is new. Returns -1 on
+ * error. */
 static int meet(struct nvml *nvml, nvmlDevice_t handle)
 {
 	struct device device = { .handle = handle };
@@ -174,7 +175,7 @@ int nvml_open(const char *directory, struct nvml **ret)
 	nvml->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	r = nvml->library ? begin(nvml) : -ENOENT;
 	if (r < 0)
-		free(nvml); /* the library stays: what it has begun can't be undone */
+		free(nvml); /* do not close the library: its initialization cannot be undone */
 	else
 		*ret = nvml;
 	return r;
@@ -185,7 +186,7 @@ int nvml_next(struct nvml *nvml)
 	nvmlDevice_t handle;
 	int number = -1;
 
-	/* One that fails (no permission, fallen off the bus) hides only itself. */
+	/* A device that fails (no permission, lost from the bus) is skipped. */
 	while (number < 0 && nvml->asked < nvml->count)
 		if (nvml->get_by_index(nvml->asked++, &handle) == NVML_SUCCESS)
 			number = meet(nvml, handle);
@@ -238,7 +239,7 @@ static int more_room(struct nvml *nvml, unsigned int wanted)
 	return 0;
 }
 
-/* Fills the buffer; how many entries there are, or -errno. */
+/* Reads the list into the buffer. Returns the number of entries, or -errno. */
 static int read_list(struct nvml *nvml, const struct list *list, nvmlDevice_t device)
 {
 	unsigned int count;
@@ -261,7 +262,8 @@ static int read_list(struct nvml *nvml, const struct list *list, nvmlDevice_t de
 	return count < nvml->room ? (int)count : (int)nvml->room;
 }
 
-/* PID's bytes in the buffer of COUNT entries: the sum over the instances of a MIG device. */
+/* Sums up PID's bytes over the COUNT entries in the buffer. A MIG device has one entry per
+ * instance. */
 static int search_list(const struct nvml *nvml, const struct list *list, int count,
 		       unsigned int pid, uint64_t *ret_bytes)
 {
@@ -269,7 +271,7 @@ static int search_list(const struct nvml *nvml, const struct list *list, int cou
 
 	*ret_bytes = 0;
 	for (int i = 0; i < count; i++) {
-		/* The part that both versions have in common. */
+		/* Both versions of the struct begin with these fields. */
 		const nvmlProcessInfo_v1_t *info =
 			(const void *)((const char *)nvml->buffer + (size_t)i * list->size);
 
@@ -293,7 +295,8 @@ int nvml_process_used(struct nvml *nvml, int number, unsigned int pid, uint64_t 
 		int r = count < 0 ? count
 				  : search_list(nvml, &nvml->lists[i], count, pid, &bytes);
 
-		/* Found beats listed, listed beats absent, absent beats no answer. */
+		/* A value has precedence over an entry without a value, that over a missing entry,
+		 * and that over an error. */
 		if (r == 0 && bytes > most)
 			most = bytes;
 		if (r == 0 || ret == -EIO || (r == -ENODATA && ret == -ENOENT))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Starts and ends the sampler's process, and reads its results from shared memory. Ignores
- * entries that were being changed when the sampler was killed.
+ * Starts and ends the sampler process, and reads its results from shared memory. Ignores entries
+ * that the sampler was changing when it was killed.
  */
 #include "tools/nvml/sampler.h"
 
@@ -22,8 +22,8 @@
 
 #define REAP_MS 50
 
-/* Clones a process without an exit signal: no SIGCHLD, and wait() does not find it, so code that
- * waits for the program is not affected. */
+/* Creates a child without an exit signal: it causes no SIGCHLD and wait() does not return it. So
+ * code that waits for the program is not affected. */
 static pid_t fork_unseen(void)
 {
 	return (pid_t)syscall(SYS_clone, 0, 0, 0, 0, 0);
@@ -73,7 +73,7 @@ int sampler_start_once(struct sampler *sampler, const char *const *paths, size_t
 	return start(sampler, &sampling);
 }
 
-/* Returns 1 if the sampler's process ended. */
+/* Returns true if the sampler process ended within WAIT_MS. */
 static bool is_gone(const struct sampler *sampler, int wait_ms)
 {
 	const struct timespec moment = { .tv_nsec = 1000000 };
@@ -95,11 +95,11 @@ void sampler_finish(struct sampler *sampler, int wait_ms)
 	if (sampler->forever) {
 		shutdown(sampler->link, SHUT_WR);
 		if (__atomic_load_n(&sampler->shared->count, __ATOMIC_ACQUIRE) == 0)
-			wait_ms = 0; /* nothing to wait for */
+			wait_ms = 0; /* the sampler found no device in use, so do not wait */
 	}
 	if (poll(&end, 1, wait_ms) <= 0 || !is_gone(sampler, REAP_MS)) {
 		kill(sampler->pid, SIGKILL);
-		is_gone(sampler, REAP_MS); /* one that hangs in the driver is not, as yet */
+		is_gone(sampler, REAP_MS); /* a sampler that hangs in the driver does not end yet */
 	}
 	close(sampler->link);
 	sampler->pid = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The sampler's process: reads live ledgers and queries NVML. Has no terminal, signals or files
- * of its parent, and ends with its parent. Uses at most a twentieth of one CPU.
+ * The sampler process: reads the ledgers of running processes and queries NVML. It does not use
+ * its parent's terminal, signals or files, and ends with its parent. It uses at most a twentieth
+ * of one CPU.
  */
 #include "tools/nvml/sampling.h"
 
@@ -25,22 +26,23 @@
 #include "ledger/clock.h"
 #include "ledger/reader.h"
 
-#define LEDGERS_MAX 64 /* ledgers per round */
+#define LEDGERS_MAX 64 /* maximum number of ledgers per round */
 #define TRIES 3
 #define FDS_MAX 4096
-#define IDLE_SHARE 20u /* rounds take at most one part of so many */
+#define IDLE_SHARE 20u /* rounds take at most 1/20 of the time */
 
 #define MS 1000000ull
 #define SECOND (1000 * MS)
 
 struct used_device {
-	int ordinal; /* of the process */
-	int number;  /* of NVML */
+	int ordinal; /* ordinal in the process */
+	int number;  /* number in nvml.h */
 	uint64_t held, device_used;
 	int held_result, used_result;
 };
 
-/* A living process with its ledger mapped: a truncated one kills this process, no other. */
+/* A running process with its mapped ledger. If the ledger is truncated, SIGBUS kills only the
+ * sampler. */
 struct sampled_ledger {
 	void *bytes;
 	size_t size;
@@ -52,11 +54,11 @@ struct sampled_ledger {
 struct work {
 	const struct sampling *sampling;
 	struct nvml *nvml;
-	int hinted_by; /* pid whose maps were searched for NVML's path */
-	/* In use on each device before any process of ours used one. */
+	int hinted_by; /* pid of the process in whose maps NVML's path was searched */
+	/* Bytes in use on each device before any recorded process used it. */
 	uint64_t baseline[NVML_DEVICES_MAX];
 	int has_baseline[NVML_DEVICES_MAX];
-	int users[NVML_DEVICES_MAX]; /* watched processes on each device, in this round */
+	int users[NVML_DEVICES_MAX]; /* recorded processes on each device in this round */
 };
 
 static uint64_t now_ns(void)
@@ -64,7 +66,7 @@ static uint64_t now_ns(void)
 	return clock_ns(CLOCK_MONOTONIC);
 }
 
-/* ---- NVML, and where it is ---- */
+/* ---- find NVML ---- */
 
 static int open_beside_driver(int pid, struct nvml **ret)
 {
@@ -74,7 +76,8 @@ static int open_beside_driver(int pid, struct nvml **ret)
 	FILE *maps;
 
 	snprintf(path, sizeof(path), "/proc/%d", pid);
-	/* A library from there runs with this process's rights. */
+	/* The library runs with the sampler's rights, so only a process of the same user is
+	 * trusted. */
 	if (stat(path, &st) < 0 || st.st_uid != geteuid())
 		return -ENOENT;
 	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
@@ -109,7 +112,7 @@ static int have_nvml(struct work *work, int pid)
 	return work->nvml != NULL;
 }
 
-/* A ledger is there from the first GPU call on: none yet, so none used a device. */
+/* Returns true if no process made a GPU call yet: then there is no ledger. */
 static int nobody_began(const struct work *work)
 {
 	struct ledger_list list = { 0 };
@@ -177,7 +180,7 @@ static void find_devices(struct work *work, struct sampled_ledger *watched)
 	}
 }
 
-/* Returns true if the process of the ledger at PATH runs and uses devices. */
+/* Maps the ledger at PATH. Returns true if its process runs and uses devices. */
 static int watch(struct work *work, const char *path, struct sampled_ledger *ret)
 {
 	const struct ledger_header *header;
@@ -185,8 +188,8 @@ static int watch(struct work *work, const char *path, struct sampled_ledger *ret
 	if (map_ledger(path, ret) < 0)
 		return 0;
 	header = ledger_header(&ret->view);
-	/* Memory of a process that is exiting proves nothing. Only the process's own report at exit
-	 * samples it. */
+	/* The memory of an exiting process has no significance, so repeated sampling skips it. The
+	 * process's own report at exit samples it. */
 	if ((header->ended == LEDGER_RUNNING || !work->sampling->directory) &&
 	    process_runs(header->pid, header->start_ticks) && have_nvml(work, header->pid)) {
 		find_devices(work, ret);
@@ -220,8 +223,8 @@ static struct sampler_entry *find_entry(struct sampler_shared *shared,
 	return entry;
 }
 
-/* Gets the process's figure on DEVICE or, if that is missing and only one recorded process uses the
- * device, the whole device's. */
+/* Finds the bytes that the driver reports for the process on DEVICE. Without such a value, uses the
+ * value of the whole device if only one recorded process uses it. */
 static int figure(const struct work *work, const struct used_device *device,
 		  enum driver_memory_source *ret_source, uint64_t *ret_held)
 {
@@ -252,7 +255,7 @@ static void note(struct work *work, const struct ledger_header *header,
 	entry = find_entry(shared, header, device->ordinal);
 	if (!entry)
 		return;
-	/* After the first figure of the process only its own figures count. */
+	/* After a value for the process itself, values of the whole device are ignored. */
 	if (entry->series.taken && entry->series.source == DRIVER_MEMORY_NVML_PROCESS &&
 	    source == DRIVER_MEMORY_NVML_DEVICE)
 		return;
@@ -278,7 +281,7 @@ static void ask(struct work *work, struct sampled_ledger *watched, unsigned int 
 	}
 }
 
-/* 0, or -EAGAIN: the ledger has outgrown the mapping. */
+/* Returns 0, or -EAGAIN if the ledger has grown beyond the mapping. */
 static int track(struct sampled_ledger *watched, struct tracked_memory *ret)
 {
 	if (ledger_view(watched->bytes, watched->size, &watched->view) != LEDGER_OK ||
@@ -299,12 +302,12 @@ static void sample(struct work *work, struct sampled_ledger *watched)
 			return;
 		ask(work, watched, (unsigned int)header->pid);
 		if (track(watched, &after) < 0)
-			return; /* the next round maps it again */
+			return; /* the next round maps the larger ledger */
 		if (memcmp(&before, &after, sizeof(before)) == 0)
 			break;
 	}
 	if (header->ended != LEDGER_RUNNING && work->sampling->directory)
-		return; /* it ended meanwhile */
+		return; /* the process ended meanwhile */
 	now = now_ns();
 	for (int i = 0; i < watched->device_count; i++) {
 		const struct used_device *device = &watched->devices[i];
@@ -320,7 +323,8 @@ static void sample(struct work *work, struct sampled_ledger *watched)
 	}
 }
 
-/* Samples all processes once. Returns the age of the youngest, UINT64_MAX without processes. */
+/* Samples all processes once. Returns the age of the youngest process, UINT64_MAX if there is none.
+ * */
 static uint64_t round_of(struct work *work, const char *const *paths, size_t count)
 {
 	static struct sampled_ledger watched[LEDGERS_MAX];
@@ -357,7 +361,8 @@ static uint64_t round_in_directory(struct work *work)
 
 /* ---- the process ---- */
 
-/* Quick where much happens: in the first seconds of a process, and until there is one. */
+/* Returns a short pause in the first seconds of a process, and until the first process exists,
+ * because memory changes most then. */
 static uint64_t pause_after(uint64_t youngest, uint64_t running, uint64_t cost)
 {
 	uint64_t pause;
@@ -386,7 +391,7 @@ static void close_all_but(int link)
 	if (close_range(3, (unsigned int)link - 1, 0) == 0 &&
 	    close_range((unsigned int)link + 1, ~0u, 0) == 0)
 		return;
-	for (int fd = 3; fd < FDS_MAX; fd++) /* kernels before 5.9 */
+	for (int fd = 3; fd < FDS_MAX; fd++) /* for kernels before 5.9, which lack close_range() */
 		if (fd != link)
 			close(fd);
 }
@@ -399,7 +404,7 @@ static int leave_everything(int link, pid_t parent)
 
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
-	sigaction(SIGBUS, &usual, NULL); /* blocked: then it kills */
+	sigaction(SIGBUS, &usual, NULL); /* a SIGBUS that is blocked kills the process */
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	setsid();
 	prctl(PR_SET_NAME, "gpuleak-sampler", 0, 0, 0);
@@ -407,7 +412,8 @@ static int leave_everything(int link, pid_t parent)
 		_exit(0);
 	link = fcntl(link, F_DUPFD_CLOEXEC, 10);
 	for (int fd = 0; fd < 3; fd++)
-		dup2(null, fd); /* readers of the command's output must not wait for the sampler */
+		/* otherwise readers of the command's output would wait for the sampler to end */
+		dup2(null, fd);
 	close_all_but(link);
 	return link;
 }
