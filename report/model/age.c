@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Computes the age of a block. The ledger's clock stops when its process ends.
+ * Computes the age of a block. For an ended process the age is that at its end.
  */
 #include <stdbool.h>
 #include <time.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Builds the model of one process from its ledger: the order of the steps, the identity of the
- * process and its invalid frees. Follows every ref once. A ref that cannot be followed becomes
- * an unknown and a note. No step costs more than the ledger's length times its logarithm.
+ * Builds the model of one process from its ledger: calls the steps in order, and reads the
+ * identity of the process and its invalid frees. Follows each ref once. If a ref is invalid,
+ * uses an unknown value and adds a note. With N as the ledger's length, each step costs at most
+ * O(N log N).
  */
 #include "report/model/model.h"
 
@@ -76,7 +77,7 @@ static int read_errors(struct builder *b)
 	walk = (struct ledger_walk){ 0 };
 	while (r == 0 && process->error_count < count &&
 	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_ERRORS, sizeof(*record))))
-		if (record->type) /* 0: taken back */
+		if (record->type) /* 0: withdrawn */
 			r = read_error(b, record, &process->errors[process->error_count++]);
 	process->summary.errors = ledger_header(b->view)->errors;
 	if (process->summary.errors < process->error_count)

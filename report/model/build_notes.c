@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writes the notes about what the report does not know, and decides if these leave "no leaks"
- * unproven.
+ * Writes the notes about missing or unreliable data, and decides if "no leaks" is then not
+ * proven.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -53,7 +53,7 @@ static const char *const trouble_texts[LEDGER_TROUBLE_COUNT] = {
 #undef X
 };
 
-/* 1: leaks or errors may be missing because of this trouble */
+/* Returns 1 if leaks or errors may be missing because of this trouble. */
 static int trouble_is_incomplete(unsigned int which)
 {
 	switch (which) {
@@ -64,13 +64,14 @@ static int trouble_is_incomplete(unsigned int which)
 	case LEDGER_TROUBLE_UNKNOWN_VARIANTS:
 	case LEDGER_TROUBLE_UNRECORDED_MAPPINGS:
 	case LEDGER_TROUBLE_ABANDONED:
-	case LEDGER_TROUBLE_MEMORY_ONLY: /* what was asked for, a file, is not there */
+	/* the user requested a file, and it does not have all records */
+	case LEDGER_TROUBLE_MEMORY_ONLY:
 		return 1;
 	}
-	return which >= LEDGER_TROUBLE_COUNT; /* a newer writer's: nobody knows */
+	return which >= LEDGER_TROUBLE_COUNT; /* of a newer writer: unknown, so assume the worst */
 }
 
-/* 1: the note contains the count; 0: the sentence needs no number */
+/* Returns 1 if the note needs the number, 0 if the sentence has none. */
 static int trouble_is_counted(unsigned int which)
 {
 	return which != LEDGER_TROUBLE_NO_UNWINDER && which != LEDGER_TROUBLE_MEMORY_ONLY;
@@ -163,8 +164,8 @@ static int note_modules(struct builder *b, struct notes *notes)
 	return 0;
 }
 
-/* Adds a note for each function that is out of reach, or that was looked up and is not tracked.
- * These notes do not fail a gate. */
+/* Adds a note for each function that gpuleak cannot intercept, or that was looked up and is not
+ * tracked. These notes do not make the gate fail. */
 static int note_coverage(struct builder *b, struct notes *notes)
 {
 	const struct report_coverage *coverage = &b->process->coverage;

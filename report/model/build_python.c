@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads the Python frames of a ledger and merges them with the native frames: each call of the
- * evaluation loop is replaced by the Python frames that it ran. Recognises the loop and the
- * interpreter by the names of functions and files. Must not open files.
+ * Reads the Python frames of a ledger and combines them with native frames: replaces each call
+ * of the evaluation loop by the Python frames that it ran. Recognizes the loop and the
+ * interpreter by names of functions and files. Must not open files.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 #include "report/symbols/symbolize.h"
 
 struct python_location {
-	struct symbol_location public; /* first */
+	struct symbol_location public; /* must be first */
 	struct report_frame frame;
 };
 
@@ -22,11 +22,12 @@ static bool same_location(const void *value, const void *key)
 {
 	const struct report_frame *a = &((const struct python_location *)value)->frame, *b = key;
 
-	/* Strings are interned. */
+	/* Strings are interned, so pointers can be compared. */
 	return a->function == b->function && a->file == b->file && a->line == b->line;
 }
 
-/* One struct for each (function, file, line), so pointers compare. */
+/* Stores in *RET the only location with this function, file and line, so that callers may compare
+ * pointers. */
 static int intern_location(struct builder *b, const struct report_frame *frame,
 			   const struct symbol_location **ret)
 {
@@ -46,7 +47,7 @@ static int intern_location(struct builder *b, const struct report_frame *frame,
 	return 0;
 }
 
-/* The function that REF names, without a line. */
+/* Reads the function that REF refers to, without a line. */
 static int read_code(struct builder *b, uint32_t ref, const struct report_frame **ret)
 {
 	static const struct report_frame unknown = { .language = FRAME_PYTHON };
@@ -114,7 +115,7 @@ int build_python(struct builder *b, uint32_t ref, struct python_frames *ret)
 	return 0;
 }
 
-/* ---- knowing the interpreter ---- */
+/* ---- recognizing the interpreter ---- */
 
 static int starts_with(const char *text, const char *start)
 {
@@ -134,7 +135,8 @@ static const struct report_frame *whole(const struct symbol_location *location)
 	return &location->frames[location->count - 1];
 }
 
-/* Compilers cut it in parts and add to its name: ".cold", ".lto_priv.0". */
+/* Returns true for the evaluation loop. Compilers split it into parts with suffixes: ".cold",
+ * ".lto_priv.0". */
 static bool is_loop(const struct report_frame *frame)
 {
 	static const char name[] = "_PyEval_EvalFrameDefault";
@@ -144,15 +146,15 @@ static bool is_loop(const struct report_frame *frame)
 		frame->function[sizeof(name) - 1] == '.');
 }
 
-/* In a build where each instruction is a function that jumps to the next one (Python 3.14 by
- * clang), such a function replaces the loop in the stack, or is its caller. */
+/* Returns true for a function that implements one bytecode instruction and jumps to the next one
+ * (Python 3.14 built with clang). In the stack it replaces the loop or is called by it. */
 static bool is_instruction(const struct report_frame *frame)
 {
 	return frame->function && starts_with(frame->function, "_TAIL_CALL_");
 }
 
-/* Returns true for the interpreter's file and for modules of the standard library that only make
- * calls, such as ctypes. */
+/* Returns true for the interpreter's own file, and for modules of the standard library that only
+ * forward calls, such as ctypes. */
 static bool is_interpreter_file(const char *module)
 {
 	const char *name = base_name(module);
@@ -162,7 +164,8 @@ static bool is_interpreter_file(const char *module)
 	       strstr(module, "/lib-dynload/") != NULL || starts_with(name, "libffi.so");
 }
 
-/* Programs that have an interpreter linked in call its functions by these names. */
+/* Returns true for names of the interpreter's functions, which a program may contain if it is
+ * linked with an interpreter. */
 static bool is_interpreter_function(const char *function)
 {
 	return starts_with(function, "_Py") ||
@@ -181,14 +184,14 @@ void build_python_roles(struct report_frame *frames, size_t count)
 	}
 }
 
-/* ---- weaving ---- */
+/* ---- combining the frames ---- */
 
 struct weave {
 	const struct symbol_location *const *native;
 	const uint64_t *loops;
 	size_t count;
 	const struct python_frames *python;
-	size_t used; /* of the Python frames */
+	size_t used; /* number of Python frames already written */
 	const struct symbol_location **ret;
 	size_t written;
 };
@@ -198,7 +201,7 @@ static void weave_put(struct weave *w, const struct symbol_location *location)
 	w->ret[w->written++] = location;
 }
 
-/* The frames that one call of the loop ran. */
+/* Writes the Python frames that one call of the loop ran. */
 static void put_call(struct weave *w)
 {
 	const struct python_frames *python = w->python;
@@ -218,7 +221,7 @@ static void put_rest(struct weave *w)
 		put_call(w);
 }
 
-/* How many native frames at I are one call of the loop; 0: none. */
+/* Returns how many native frames from index I on form one call of the loop; 0: none. */
 static size_t loop_at(const struct weave *w, size_t i)
 {
 	size_t end = i;
@@ -262,8 +265,8 @@ static bool is_interpreter(const struct report_frame *frame)
 	       (frame->function && is_interpreter_function(frame->function));
 }
 
-/* The evaluation loop cannot be found, as in a stripped interpreter: all Python frames go where the
- * interpreter's frames begin. */
+/* Writes all Python frames where the interpreter's frames begin, because the evaluation loop cannot
+ * be found, for example in a stripped interpreter. */
 static void weave_roughly(struct weave *w)
 {
 	for (size_t i = 0; i < w->count; i++) {
@@ -274,8 +277,8 @@ static void weave_roughly(struct weave *w)
 	put_rest(w);
 }
 
-/* Innermost first, as both are read: what is missing is further out. A loop that has no Python
- * frames is one of another interpreter's and stays. */
+/* Works from the innermost frame outwards, because missing frames of both kinds are outer frames. A
+ * call of the loop without Python frames belongs to another interpreter and is copied. */
 size_t build_weave(const struct native_frames *native, const struct python_frames *python,
 		   const struct symbol_location **ret)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds the role of each frame: application, runtime, framework or interpreter. Evaluates the
- * rules once for each function, file and module, because many stacks have few different frames.
+ * Finds the role of each frame: application, runtime, framework or interpreter. Many stacks
+ * share few different frames, so the rules are applied once per function, file and module.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -16,7 +16,8 @@ struct known_frame {
 	struct rules_frame said;
 };
 
-/* Strings of one process are interned: the same text is the same pointer, or at worst two. */
+/* Compares pointers, because strings of one process are interned. The same text has at most two
+ * pointers, which only costs another evaluation. */
 static bool same_frame(const void *value, const void *key)
 {
 	const struct known_frame *known = value;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Strings, modules and stacks of a ledger, each ref followed once. Overlapping refs of a
- * hostile ledger can not make it larger than it is.
+ * Reads strings, modules and stacks of a ledger, each ref once. Limits the cost of overlapping
+ * refs in a damaged ledger by the ledger's length.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -11,20 +11,21 @@
 #include "report/model/builder.h"
 #include "report/symbols/symbolize.h"
 
-#define OVERLAPS_MAX 4096 /* modules that are checked for one address; a real map needs only a
-			   * few */
+/* maximum number of modules checked for one address; a valid map needs only a few */
+#define OVERLAPS_MAX 4096
 
 struct stack_module {
 	const struct ledger_module *record;
-	uint64_t reach; /* the largest end up to here, in order of start */
-	struct symbol_module *symbols; /* NULL until used */
+	uint64_t reach; /* largest `end` of all modules up to this one, in order of start */
+	struct symbol_module *symbols; /* NULL until it is needed */
 };
 
 struct stack_node {
-	struct report_stack public; /* first: a stack is its node */
+	/* must be first: a pointer to a stack is also one to its node */
+	struct report_stack public;
 	int ran_python;
 	size_t location_count;
-	/* Hashes the frames by which two stacks differ: see tell_apart(). */
+	/* The frames that distinguish stacks, for hash and comparison: see tell_apart(). */
 	const struct symbol_location *const *telling;
 	size_t telling_count;
 	const struct symbol_location *locations[];
@@ -73,7 +74,7 @@ int build_text(struct builder *b, uint32_t ref, const char **ret)
 	return build_add_ref(b, &b->text_refs, ref, *ret);
 }
 
-/* By start; of equal ones the older first. */
+/* Orders modules by start, then the older one first. */
 static int compare_modules(const void *left, const void *right)
 {
 	const struct ledger_module *a = ((const struct stack_module *)left)->record;
@@ -159,7 +160,8 @@ static int open_symbols(struct builder *b, struct stack_module *module)
 static int locate(struct builder *b, uint64_t pc, uint32_t epoch,
 		  const struct symbol_location **ret)
 {
-	/* A return address may be the first of the next line, function or even module. */
+	/* A return address may be the first address of the next line, function or module. So use
+	 * the address before it. */
 	uint64_t call = pc ? pc - 1 : 0;
 	struct stack_module *module = find_module(b, call, epoch);
 	int r;
@@ -207,9 +209,9 @@ static int flatten(struct builder *b, struct stack_node *node)
 	return r;
 }
 
-/* The interpreter specialises its code while it runs: the first of several equal calls can have
- * other interpreter frames than the second. Those frames are shown, but stacks that differ only by
- * them count as one. */
+/* Finds the frames that distinguish NODE from other stacks. The interpreter specializes its code at
+ * run time, so equal calls can have different interpreter frames. These frames are shown, but do
+ * not distinguish stacks. */
 static int tell_apart(struct builder *b, struct stack_node *node)
 {
 	const struct report_frame *frame = node->public.frames;
@@ -229,7 +231,7 @@ static int tell_apart(struct builder *b, struct stack_node *node)
 	return 0;
 }
 
-/* The one stack like NODE; NODE becomes it if it is new. */
+/* Stores in *RET the interned stack that equals NODE. If there is none, interns NODE. */
 static int intern_stack(struct builder *b, struct stack_node *node, const struct report_stack **ret)
 {
 	const struct stack_node *known;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sums what is live on each device, and keeps what is worth keeping of samples. Believes
- * nothing in a ledger; allocates nothing.
+ * Sums up live memory per device, and decides which samples are stored. Does not trust the
+ * ledger; allocates nothing.
  */
 #include "report/model/driver_memory_series.h"
 
@@ -11,14 +11,15 @@
 #include "ledger/kind_table.h"
 #include "report/util/number.h"
 
-struct known_row { /* blocks of one row come in crowds */
+struct known_row { /* cache: consecutive blocks often have the same row */
 	uint32_t ref;
 	int device;
 	enum kind_memory memory;
 };
 #define KNOWN_ROWS 256u
 
-/* Physical memory has its bytes in one block, its handle's or a mapping's. */
+/* Returns which memory blocks of KIND use. Physical memory is counted once: its bytes are in the
+ * block of its handle or of one mapping. */
 static enum kind_memory memory_of(const struct ledger_view *view, uint32_t kind)
 {
 	uint32_t length;
@@ -31,7 +32,7 @@ static enum kind_memory memory_of(const struct ledger_view *view, uint32_t kind)
 static const struct known_row *look_up(const struct ledger_view *view, struct known_row *rows,
 				       uint32_t ref)
 {
-	struct known_row *known = &rows[ref / 8 % KNOWN_ROWS]; /* a row is eight refs long */
+	struct known_row *known = &rows[ref / 8 % KNOWN_ROWS]; /* a row has a size of eight refs */
 	const struct ledger_row *row;
 
 	if (known->ref == ref)
@@ -60,11 +61,11 @@ void track_memory(const struct ledger_view *view, struct tracked_memory *ret)
 		uint64_t bytes = block->bytes;
 		uint32_t ref = block->row;
 
-		if (!ledger_block_is_live(state, 0)) /* a mapped one was released */
+		if (!ledger_block_is_live(state, 0)) /* a mapped deferred free is not counted */
 			continue;
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		if (__atomic_load_n(&block->state, __ATOMIC_RELAXED) >> 8 != state >> 8)
-			continue; /* the slot was reused since */
+			continue; /* the slot was reused meanwhile */
 		row = look_up(view, rows, ref);
 		if (row->memory == KIND_MEMORY_OTHER)
 			continue;
@@ -109,7 +110,8 @@ void driver_memory_series_add(struct driver_memory_series *series,
 	if (sample->held > series->peak_held)
 		series->peak_held = sample->held;
 	if (steady && series->steady_taken++ == 0)
-		series->highest = *sample; /* whatever was there only had to do */
+		/* the first steady sample replaces samples that were not steady */
+		series->highest = *sample;
 	else if ((steady || !series->steady_taken) && sample->held >= series->highest.held)
 		series->highest = *sample;
 	if (steady)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Groups live blocks by call site and other keys, sums them up, and sorts the groups into leaks,
- * suppressed ones, memory of caches, and objects.
+ * Groups live blocks by call site and other keys, sums them up, and moves the groups to the
+ * lists of leaks, suppressed blocks, cached memory and objects.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -15,7 +15,7 @@
 
 struct group {
 	struct report_leak leak;
-	const struct ledger_block *most; /* the one with the most references */
+	const struct ledger_block *most; /* the block with the largest reference count */
 	struct group *next;
 };
 
@@ -23,7 +23,7 @@ static bool same_group(const void *value, const void *key)
 {
 	const struct report_leak *a = &((const struct group *)value)->leak, *b = key;
 
-	/* Strings and stacks are interned. */
+	/* Strings and stacks are interned, so pointers can be compared. */
 	return a->api == b->api && a->kind == b->kind && a->device == b->device &&
 	       a->stack == b->stack && a->ignored == b->ignored && a->mapping == b->mapping;
 }
@@ -50,7 +50,8 @@ static int find_group(struct builder *b, const struct report_leak *key, struct g
 	return 0;
 }
 
-/* Finds or makes the group of the blocks at call site REF. Fills in KEY from the site. */
+/* Finds or creates the group of the blocks at call site REF, a struct ledger_row. Fills in KEY from
+ * the call site. */
 static int find_group_of_site(struct builder *b, uint32_t ref, struct report_leak *key,
 			     struct group **ret)
 {
@@ -73,8 +74,8 @@ static int find_group_of_site(struct builder *b, uint32_t ref, struct report_lea
 	return r < 0 ? r : find_group(b, key, ret);
 }
 
-/* Finds or makes the group of BLOCK. Blocks of one call site are one group, except those that the
- * program ignores, which are another. */
+/* Finds or creates the group of BLOCK. Blocks of one call site form one group, except those that
+ * the program ignores. These form another group. */
 static int group_of(struct builder *b, const struct ledger_block *block, struct group **ret)
 {
 	struct report_leak key = { .device = -1, .stack = &build_no_stack,
@@ -111,7 +112,7 @@ static int is_chosen(const struct load_choice *choice, const struct ledger_block
 		 choice->address - block->address < block->bytes));
 }
 
-/* Counts a block that --since, --thread or --address excludes. */
+/* Adds a block that --since, --thread or --address excludes to the sums of blocks left out. */
 static void leave_out(struct builder *b, const struct ledger_block *block)
 {
 	const struct ledger_row *row = ledger_row(b->view, block->row);
@@ -123,7 +124,7 @@ static void leave_out(struct builder *b, const struct ledger_block *block)
 	sum->left_out_bytes = add_bounded(sum->left_out_bytes, block->bytes);
 }
 
-/* Counts a live block that is younger than --older. */
+/* Adds a live block that is younger than --older to the sum of younger blocks. */
 static void leave_out_young(struct builder *b, const struct group *group,
 			    const struct ledger_block *block)
 {
@@ -144,7 +145,8 @@ int build_groups(struct builder *b, const struct load_choice *choice)
 		struct group *group = NULL;
 		int r;
 
-		/* A free that was under way when the process ended did not happen. */
+		/* If the process ended during a free, the free did not happen, and the block is
+		 * live. */
 		if (!ledger_block_is_live(block->state, block->marked))
 			continue;
 		if (!is_chosen(choice, block)) {
@@ -228,8 +230,8 @@ static int compare_mappings(const struct report_mapping *a, const struct report_
 	return r ? r : compare_stacks(a->released.stack, b->released.stack);
 }
 
-/* Largest first. Nothing that differs from run to run decides: not the place in the
- * ledger, and not an address as long as it has a module. */
+/* Orders leaks by size, largest first. Ties are decided only by data that is equal in every run:
+ * not by the position in the ledger, and by an address only if it has no module. */
 static int compare_leaks(const void *left, const void *right)
 {
 	const struct report_leak *a = left, *b = right;
@@ -264,7 +266,7 @@ static void sort_leaks(struct report_leak *leaks, size_t count)
 		qsort(leaks, count, sizeof(*leaks), compare_leaks);
 }
 
-/* Adds LEAK to a list that has room for it and to that list's sums. */
+/* Adds LEAK to LIST, which has room for it, and to the list's sums. */
 static void add_to_list(const struct report_leak *leak, struct report_leak *list, size_t *count,
 		uint64_t *blocks, uint64_t *bytes)
 {
@@ -287,8 +289,8 @@ static int make_lists(struct builder *b)
 		       : -ENOMEM;
 }
 
-/* Finds the pattern that suppresses allocations at STACK. Sets *RET to the pattern or NULL, *RET_BY
- * to the list it is from and *RET_INDEX to its number there. 0 or -ENOMEM. */
+/* Finds the pattern that suppresses allocations at STACK. Stores the pattern or NULL in *RET, the
+ * list that has it in *RET_BY, and its index there in *RET_INDEX. Returns 0 or -ENOMEM. */
 static int find_pattern(struct builder *b, struct suppressions *suppressions,
 		 const struct report_stack *stack, struct suppressions **ret_by, int *ret_index,
 		 const char **ret)
@@ -338,7 +340,7 @@ int classify_groups(struct builder *b, struct suppressions *suppressions)
 		struct suppressions *by;
 		int index, r;
 
-		if (!group->most) /* all of them are too young */
+		if (!group->most) /* all blocks of the group are too young */
 			continue;
 		if (leak->is_object) {
 			process->objects[process->object_count++] = *leak;

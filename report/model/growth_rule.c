@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The rule for what keeps growing. Knows numbers, no ledgers.
+ * The growth rule. Depends on numbers, not on ledgers.
  */
 #include "report/model/growth_rule.h"
 
@@ -14,7 +14,8 @@ static int compare(const void *left, const void *right)
 	return a < b ? -1 : a > b;
 }
 
-/* The lower one of two in the middle: one leap is not a habit. */
+/* Returns the median. Of two middle values it is the lower one, so that a single large value does
+ * not count. */
 static uint64_t median(const uint64_t *values, size_t count)
 {
 	uint64_t sorted[GROWTH_STEPS_MAX];
@@ -32,7 +33,8 @@ static int shrinks(const uint64_t *values, size_t intervals)
 	return 0;
 }
 
-/* Over every STRIDEth step from the last one on, and no step in between may have less. */
+/* Applies the rule to every STRIDEth step, counted from the last. The value must not be lower at a
+ * step between two of them. */
 static struct growth_verdict judge_every(const struct growth_series *series, size_t stride)
 {
 	struct growth_verdict none = { 0 }, ret = { 0 };
@@ -51,7 +53,7 @@ static struct growth_verdict judge_every(const struct growth_series *series, siz
 	later = median(grown, ret.intervals / 2);
 	earlier = median(grown + ret.intervals - ret.intervals / 2, ret.intervals / 2);
 	if (later < earlier - earlier / 2)
-		return none; /* on its way to a bound */
+		return none; /* the growth fades */
 	ret.per_step = median(grown, ret.intervals) / stride;
 	ret.intervals *= (unsigned int)stride;
 	return ret;
@@ -64,6 +66,7 @@ struct growth_verdict growth_judge(const struct growth_series *series)
 	if (series->count == 0 || series->count > GROWTH_STEPS_MAX)
 		return ret;
 	ret = judge_every(series, 1);
-	/* If a timer marks the steps, allocations of one step may be counted in the next. */
+	/* If a timer marks the steps, an allocation of one step may be counted in the next. So the
+	 * rule is also applied to every second step. */
 	return ret.intervals ? ret : judge_every(series, 2);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Puts the facts of a ledger together: one entry for each kind and subject, and the
- * sentences about what was not seen. Must not print, and judges nothing.
+ * Merges the observations of a ledger: one entry per kind and subject. Writes the sentences
+ * about what was not intercepted. Must not print or decide the gate.
  */
 #include "report/model/model_coverage.h"
 
@@ -17,7 +17,7 @@
  * does (about 440 at its first call). A lookup then does not prove a use. */
 #define WHOLESALE 150
 #define REFERRED "referred-"
-#define NAMES_MAX 8 /* in one sentence */
+#define NAMES_MAX 8 /* maximum number of names in one sentence */
 
 const struct coverage_route coverage_routes[] = {
 	{ "cuGetProcAddress", "cuGetProcAddress" },
@@ -61,9 +61,10 @@ const struct report_fact *coverage_fact(const struct report_coverage *coverage, 
 /* ---- reading ---- */
 
 struct raw {
-	const char *kind, *subject, *module, *detail; /* module, detail: NULL none */
+	const char *kind, *subject, *module, *detail; /* module, detail: NULL if there is none */
 	uint64_t count;
-	int referred; /* the module is linked against it, which does not prove a use */
+	/* the module is linked with the function, which does not prove that it uses it */
+	int referred;
 };
 
 static int compare_raw(const void *left, const void *right)
@@ -98,7 +99,7 @@ static int read_raw(struct builder *b, const struct ledger_fact *record, struct 
 	return r;
 }
 
-/* Returns true if MODULE looked up so many functions that one lookup proves nothing. */
+/* Returns true if MODULE looked up so many functions that one lookup does not prove a use. */
 static bool is_wholesale(const struct raw *raw, size_t count, const char *module)
 {
 	for (size_t i = 0; i < count; i++)
@@ -109,7 +110,8 @@ static bool is_wholesale(const struct raw *raw, size_t count, const char *module
 	return false;
 }
 
-/* Returns true if a CUDA runtime asked for the table: runtimes use known internal tables. */
+/* Changes the kind of lookups of driver-internal tables by a CUDA runtime, because the tables that
+ * runtimes use are known. */
 static void know_runtimes(struct raw *raw, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -150,7 +152,7 @@ static bool same_subject(const struct raw *a, const struct raw *b)
 	return strcmp(a->kind, b->kind) == 0 && strcmp(a->subject, b->subject) == 0;
 }
 
-/* Merges RAW[*AT] and the following records of the same kind and subject into one fact. Moves *AT
+/* Merges RAW[*AT] and the following records with the same kind and subject into *RET. Moves *AT
  * behind them. */
 static void put_together(const struct raw *raw, size_t count, size_t wholesale_count,
 			 const struct raw *wholesale, size_t *at, const char **modules,
@@ -180,7 +182,7 @@ static int read_facts(struct builder *b, struct report_coverage *ret)
 	struct raw *raw;
 	int r = read_all(b, &raw, &count);
 
-	/* Those that the question of wholesale is about stand together. */
+	/* Find the range of the records of cuGetProcAddress, which follow each other. */
 	while (from < count && strcmp(raw[from].kind, "cuGetProcAddress") != 0)
 		from++;
 	while (from + routes < count && strcmp(raw[from + routes].kind, "cuGetProcAddress") == 0)
@@ -243,7 +245,8 @@ static bool is_untracked(const struct report_fact *fact)
 	return fact->asked_for && fact->detail && strcmp(fact->kind, "untracked") == 0;
 }
 
-/* Lists functions that are not tracked for the same reason, in one sentence at the FIRST. */
+/* Writes one sentence for all functions that are not tracked for the same reason. FIRST is the
+ * index of the first of these observations. */
 static int say_untracked(struct builder *b, const struct report_coverage *coverage, size_t first,
 			 struct sentences *sentences)
 {

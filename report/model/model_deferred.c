@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Deferred frees: the figures of the header, the timeline, and for each block that was still
- * deferred at the end its creator, its release and its holders, if recorded.
+ * Reads deferred frees: the sums of the header and the timeline. For each block whose free was
+ * still deferred at the end, also reads the calls that created and released it, and its holders.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -34,7 +34,7 @@ static int read_made(struct builder *b, uint32_t row_ref, uint64_t bytes,
 	return r;
 }
 
-/* The block that NAME names, if it still is that one. */
+/* Returns the block with NAME (see ledger_block_name()), or NULL if its slot was reused. */
 static const struct ledger_block *named_block(struct builder *b, uint64_t name)
 {
 	const struct ledger_block *block = ledger_block(b->view, (uint32_t)name);
@@ -62,7 +62,7 @@ static int read_longest(struct builder *b, struct report_deferred_frees *frees)
 	return r < 0 ? r : build_stack(b, wait->stack, &frees->longest.released.stack);
 }
 
-/* The last release in its history. */
+/* Finds the last release in the history of BLOCK. */
 int build_release(struct builder *b, const struct ledger_block *block, struct report_event *ret,
 		  uint64_t *ret_ns)
 {
@@ -84,9 +84,10 @@ int build_release(struct builder *b, const struct ledger_block *block, struct re
 	return r;
 }
 
-/* ---- reasons, as the ledger has them ---- */
+/* ---- reasons recorded in the ledger ---- */
 
-/* Adds RECORD, of the block that has NAME, to TABLE. The first one counts. */
+/* Adds RECORD to TABLE for the block with NAME. If there are several records, the first one is
+ * used. */
 static int add_reason(struct builder *b, struct table *table, uint64_t name, const void *record)
 {
 	if (!named_block(b, name) || build_find_ref(table, (uint32_t)name))
@@ -110,7 +111,7 @@ int build_reasons(struct builder *b)
 	return r;
 }
 
-/* The record of BLOCK in TABLE, or NULL. */
+/* Returns the record of BLOCK in TABLE, or NULL. */
 static const void *find_reason(struct builder *b, const struct table *table,
 			       const struct ledger_block *block)
 {
@@ -131,7 +132,7 @@ static bool same_mapping(const void *value, const void *key)
 {
 	const struct report_mapping *a = value, *b = key;
 
-	/* Strings and stacks are interned. */
+	/* Strings and stacks are interned, so pointers can be compared. */
 	return a->mapped.api == b->mapped.api && a->mapped.stack == b->mapped.stack &&
 	       a->released.api == b->released.api && a->released.stack == b->released.stack;
 }
@@ -166,7 +167,7 @@ int build_mapping(struct builder *b, const struct ledger_block *block,
 	return r < 0 ? r : intern_mapping(b, &key, ret);
 }
 
-/* ---- what is held ---- */
+/* ---- deferred frees ---- */
 
 static int read_deferred(struct builder *b, const struct ledger_block *block,
 			 struct report_deferred *deferred)
@@ -205,7 +206,7 @@ static struct report_deferred *find_deferred(const struct report_deferred_frees 
 				  : NULL;
 }
 
-#define HOLDERS_MAX 8 /* of one block; more explain no better */
+#define HOLDERS_MAX 8 /* holders per block; more do not explain more */
 
 static int add_holder(struct builder *b, struct report_deferred *deferred, const char *what,
 		      const struct ledger_block *by)
@@ -239,8 +240,7 @@ static const char *part_word(struct builder *b, const struct ledger_block *block
 		       ? "image" : "sub-buffer";
 }
 
-/* Adds a holder for each sub-buffer or image: while it exists, it keeps the whole buffer
- * allocated. */
+/* Adds a holder for each sub-buffer or image that exists: it keeps the whole buffer allocated. */
 static int read_parts(struct builder *b, const struct report_deferred_frees *frees)
 {
 	struct ledger_walk walk = { 0 };
@@ -305,7 +305,7 @@ static int compare_deferred(const void *left, const void *right)
 	return a->released_ns < b->released_ns ? -1 : a->released_ns > b->released_ns;
 }
 
-/* Counts blocks that were never freed as deferred until the end. */
+/* Counts the wait of a block that was never freed until the end of the process. */
 static void wait_to_the_end(struct builder *b, struct report_deferred_frees *frees)
 {
 	const struct ledger_header *header = ledger_header(b->view);
@@ -325,7 +325,7 @@ static void wait_to_the_end(struct builder *b, struct report_deferred_frees *fre
 	}
 }
 
-/* Released, and not mapped: what is mapped is a leak. */
+/* Returns true if the block was released and is not mapped. A mapped block is a leak. */
 static int is_deferred(const struct ledger_block *block)
 {
 	return LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED &&
@@ -359,7 +359,7 @@ static void sort_deferred(struct report_deferred_frees *frees,
 		qsort(frees->groups, frees->group_count, sizeof(*frees->groups), compare);
 }
 
-/* ---- equal ones ---- */
+/* ---- groups ---- */
 
 static bool same_event(const struct report_event *a, const struct report_event *b)
 {

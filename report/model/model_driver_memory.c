@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads devices and marks, and puts growth and marks together: a mark explains a growth if
- * its call overlaps the time between the two samples, on that device.
+ * Reads devices, and calls that increase the driver's own memory. A call explains a growth if it
+ * was on the same device and ran between the two samples, at least in part.
  */
 #include "report/model/model_driver_memory.h"
 
@@ -53,7 +53,7 @@ static struct report_device *find_device(const struct report_process *process, i
 	return NULL;
 }
 
-/* Sorts devices by ordinal. */
+/* Inserts DEVICE into the list, which is ordered by ordinal. */
 static void sort_in(struct report_process *process, const struct report_device *device)
 {
 	size_t at = process->device_count++;

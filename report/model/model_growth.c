@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Reads the steps of a ledger and finds the call sites that keep growing. Records whose stacks
- * differ only in the module map are one site.
+ * differ only in the epoch of the module map are one site.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -13,23 +13,23 @@
 #include "report/util/number.h"
 #include "report/suppress/suppress.h"
 
-#define PER_HOUR_NS_MIN 10000000000u /* too short to extrapolate to an hour */
+#define PER_HOUR_NS_MIN 10000000000u /* shorter times are not extrapolated to an hour */
 
-/* One site's numbers at the steps FIRST, FIRST + 1 ... of the window. */
+/* Live bytes and blocks of one site at the steps FIRST, FIRST + 1 ... of the window. */
 struct growth_site {
 	const char *api, *kind;
 	int device;
 	uint32_t stack_ref;
-	const struct ledger_stack *stack; /* NULL: none recorded */
+	const struct ledger_stack *stack; /* NULL: not recorded */
 	uint64_t bytes[GROWTH_STEPS_MAX], blocks[GROWTH_STEPS_MAX];
-	uint32_t unknown; /* a bit for each step of the window */
+	uint32_t unknown; /* bit n: the values at step n of the window are unknown */
 	struct growth_site *next;
 };
 
 struct window {
 	struct table sites;
 	struct growth_site *first_site;
-	uint32_t first, count; /* steps */
+	uint32_t first, count; /* number of the first step, and count of steps */
 };
 
 static bool same_pcs(const struct ledger_stack *a, const struct ledger_stack *b)
@@ -42,7 +42,7 @@ static bool same_site(const void *value, const void *key)
 {
 	const struct growth_site *a = value, *b = key;
 
-	/* Strings are interned. */
+	/* Strings are interned, so pointers can be compared. */
 	return a->api == b->api && a->kind == b->kind && a->device == b->device &&
 	       same_pcs(a->stack, b->stack);
 }
@@ -112,9 +112,10 @@ static int read_sites(struct builder *b, struct window *window)
 	return r;
 }
 
-/* ---- verdicts ---- */
+/* ---- the growth rule ---- */
 
-/* The steps of SITE that are known without a gap, up to one that was just being written. */
+/* Returns how many steps of SITE are known without a gap, up to the last step or the one before it.
+ * The last record may be incomplete. */
 static size_t known_steps(const struct growth_site *site, const struct window *window,
 			  size_t *ret_first)
 {
@@ -135,7 +136,7 @@ static bool is_constant(const struct growth_series *series, unsigned int interva
 	return last[0] == last[-(ptrdiff_t)intervals];
 }
 
-/* The time of step NUMBER in *RET_NS; 0 if it is not known. */
+/* Stores the time of step NUMBER in *RET_NS and returns 1. Returns 0 if it is unknown. */
 static int time_of(const struct report_growth *growth, uint32_t number, uint64_t *ret_ns)
 {
 	for (size_t i = growth->kept_count; i-- > 0;) {
@@ -160,7 +161,7 @@ static uint64_t per_hour(const struct report_growth *growth, uint32_t last, unsi
 	return ret < 1.8e19 ? (uint64_t)ret : UINT64_MAX;
 }
 
-/* Returns 1 if SITE is a suspect, with *RET filled in except for the stack. */
+/* Returns 1 if SITE is a suspect, and fills in *RET except the stack. */
 static int judge_site(const struct report_growth *growth, const struct window *window,
 		      const struct growth_site *site, struct report_suspect *ret)
 {

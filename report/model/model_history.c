@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads the retains and releases of a handle and guesses which release belongs to which retain.
- * The ledger does not record that. It is certain only where one reference is open.
+ * Reads the retains and releases of a handle and matches each release with a retain. The ledger
+ * does not record the matches, so they are guesses, except if only one reference is open.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -25,9 +25,9 @@ static bool same_place(const struct report_frame *a, const struct report_frame *
 		(a->module && b->module && strcmp(a->module, b->module) == 0));
 }
 
-/* Returns a score of how similar two stacks are. From main on, each common caller counts two, and
- * one if the two stacks leave it at different lines. With the same callers, calls at similar depth
- * score higher. */
+/* Returns a score for the similarity of two stacks. Each common frame from main on counts two. If
+ * both stacks continue in the same function, but at different lines, one is added. Among stacks
+ * with the same callers, similar depths have a higher score. */
 static uint64_t alike(const struct report_stack *a, const struct report_stack *b)
 {
 	size_t same = 0, count = a->count < b->count ? a->count : b->count;
@@ -48,7 +48,7 @@ static uint64_t alike(const struct report_stack *a, const struct report_stack *b
 	return ((uint64_t)same * 2 + left_together) << 32 | (UINT32_MAX - depth);
 }
 
-/* The reference that event RELEASE gave back: of those still open the one most alike. */
+/* Matches the event RELEASE with the open reference whose stack is most similar. */
 static void pair(struct report_history *history, size_t release)
 {
 	struct report_reference *events = history->events;
@@ -62,7 +62,7 @@ static void pair(struct report_history *history, size_t release)
 			continue;
 		now = alike(events[i].stack, events[release].stack);
 		open++;
-		if (best == SIZE_MAX || now >= best_alike) { /* ties: the latest */
+		if (best == SIZE_MAX || now >= best_alike) { /* on equal scores the latest */
 			best = i;
 			best_alike = now;
 		}
@@ -85,7 +85,7 @@ static int read_reference(struct builder *b, const struct ledger_reference *reco
 	return r < 0 ? r : build_stack(b, record->stack, &ret->stack);
 }
 
-/* Copies the kept events of RECORD in order. Returns their number. */
+/* Copies the valid events of RECORD in order. Returns their number. */
 static size_t in_order(const struct ledger_history *record,
 		       const struct ledger_reference *ret[LEDGER_HISTORY_EVENTS])
 {
@@ -151,7 +151,7 @@ int build_history(struct builder *b, const struct ledger_block *block,
 	struct report_history *history;
 	int r;
 
-	/* A block that claims another's history has none. */
+	/* Ignore a history that belongs to another block. */
 	if (!record || (uint64_t)record->block * LEDGER_REF_UNIT !=
 			       (uint64_t)((const uint8_t *)block - b->view->base))
 		return 0;

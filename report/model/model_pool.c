@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads the record of pools, the first if a ledger claims several, without idle pools. Its
- * numbers are taken as they are, so every sum of them is bounded.
+ * Reads the counters of pools, except of unused pools. If a damaged ledger has several records,
+ * reads the first. Does not trust the numbers, so every sum is bounded.
  */
 #include "report/model/model_pool.h"
 
@@ -43,7 +43,7 @@ uint64_t report_pool_used(const struct ledger_pool *pool)
 
 uint64_t report_pool_calls_saved(const struct ledger_pool *pool)
 {
-	/* A trimmed block's free was only put off. */
+	/* The pool only delayed the free of a trimmed block. */
 	return less(add_bounded(pool->hits, pool->frees), pool->trimmed);
 }
 

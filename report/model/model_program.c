@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads the ledger's observations about the program: its rank in a parallel job and its own
- * suppressions. An unusable text becomes a note.
+ * Reads the observations about the program: its rank in a parallel job and its own suppressions.
+ * If the text of the suppressions is invalid, adds a note.
  */
 #include <errno.h>
 #include <limits.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Sums up the ledger's call sites. Live blocks come from the process's lists. Strings and stacks
- * are interned, so equal ones have equal pointers.
+ * are interned, so pointers can be compared.
  */
 #include "report/model/model_sites.h"
 
@@ -16,7 +16,7 @@
 
 struct kind_node {
 	struct report_kind public;
-	uint64_t ended; /* not by a free */
+	uint64_t ended; /* blocks that ended, but not by a free */
 	struct kind_node *next;
 };
 
@@ -33,7 +33,7 @@ struct site_gathering {
 	size_t count;
 };
 
-/* Calls ADD for every block that is left: leaked, suppressed, held by a cache. */
+/* Calls ADD for each leak, suppressed leak and entry of a cache. */
 typedef int add_leak_fn(struct site_gathering *g, const struct report_leak *leak);
 
 static int each_leak(struct site_gathering *g, add_leak_fn *add)
@@ -52,7 +52,7 @@ static int each_leak(struct site_gathering *g, add_leak_fn *add)
 	return r;
 }
 
-/* Calls ADD for every row of memory. */
+/* Calls ADD for each row whose kind is memory. */
 typedef int add_row_fn(struct site_gathering *g, const struct ledger_row *row);
 
 static int each_row(struct site_gathering *g, add_row_fn *add)
@@ -140,7 +140,7 @@ static int add_leak_to_kind(struct site_gathering *g, const struct report_leak *
 	return 0;
 }
 
-/* Released and not yet freed. */
+/* Adds deferred frees to the kinds. */
 static int add_held_to_kinds(struct site_gathering *g)
 {
 	struct ledger_walk walk = { 0 };
@@ -153,7 +153,7 @@ static int add_held_to_kinds(struct site_gathering *g)
 		struct kind_node *node;
 
 		if (LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_RELEASED || !row ||
-		    (block->marked & LEDGER_BLOCK_MAPPED) || /* a leak */
+		    (block->marked & LEDGER_BLOCK_MAPPED) || /* a mapped block is a leak */
 		    ledger_row_is_object(g->b->view, row))
 			continue;
 		r = kind_of_row(g, row, &node);
@@ -252,7 +252,8 @@ static int add_leak_to_site(struct site_gathering *g, const struct report_leak *
 
 	if (r < 0)
 		return r;
-	if (node->public.live) { /* for example ignored blocks of a site, and the others */
+	/* a site can have two entries, for example for ignored and for other blocks */
+	if (node->public.live) {
 		node = new_site(g, &key);
 		if (!node)
 			return -ENOMEM;
@@ -281,7 +282,7 @@ static int add_row_to_site(struct site_gathering *g, const struct ledger_row *ro
 	return 0;
 }
 
-/* Reads the path and build id of every module, also of those in no stack. */
+/* Reads path and build id of every module, including modules in no stack. */
 static int list_modules(struct builder *b)
 {
 	struct report_process *process = b->process;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Live bytes over time as sampled by the ledger: the total, and by kind of memory and device.
- * Does not interpolate between samples.
+ * Reads the ledger's samples of live bytes: the total, and by kind of memory and device. Does
+ * not interpolate.
  */
 #include <errno.h>
 #include <string.h>
@@ -27,7 +27,7 @@ int build_samples(struct builder *b, enum ledger_chunk_type type, struct report_
 	return 0;
 }
 
-/* Reads the values of one column at all times. */
+/* Reads one column of all samples. */
 static int build_part(struct builder *b, const struct ledger_parts *parts, uint32_t column,
 		      size_t count)
 {
@@ -43,7 +43,8 @@ static int build_part(struct builder *b, const struct ledger_parts *parts, uint3
 	if (!part->kind)
 		part->kind = "other";
 	part->device = parts->column[column].device;
-	ledger_next(b->view, &walk, LEDGER_CHUNK_PARTS, sizeof(*moment)); /* the columns */
+	/* skip the record with the columns */
+	ledger_next(b->view, &walk, LEDGER_CHUNK_PARTS, sizeof(*moment));
 	while (part->count < count &&
 	       (moment = ledger_next(b->view, &walk, LEDGER_CHUNK_PARTS, sizeof(*moment))))
 		part->samples[part->count++] = (struct report_sample){

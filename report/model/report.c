@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The report as the sum of its processes, and properties of a process that several formats need.
- * Must not read ledgers, and must not print.
+ * Adds processes to a report and sums them up. Returns properties of a process that several
+ * formats need. Must not read ledgers, and must not print.
  */
 #include <errno.h>
 #include <stdlib.h>
