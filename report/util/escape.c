@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two ways to print bytes that must not reach a terminal unchanged; ledger/utf8.c decides which
- * bytes those are.
+ * Two functions that print bytes which must not reach a terminal unchanged. ledger/utf8.c
+ * decides which bytes those are.
  */
 #include "report/util/escape.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads small text files, walks their lines and splits these into words.
+ * Reads small text files and splits them into lines and words.
  */
 #include "report/util/lines.h"
 
@@ -60,7 +60,7 @@ static int each_line(struct lines *lines, const char *text, size_t length, lines
 		return lines_fail(lines, -EFBIG, "larger than %zu MiB: this is not a %s file",
 				  lines->bytes_max >> 20, lines->what);
 	if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
-		text += 3; /* some editors begin UTF-8 files with a byte order mark */
+		text += 3; /* skip the byte order mark of some editors */
 	while (text < end && r == 0) {
 		const char *newline = memchr(text, '\n', (size_t)(end - text));
 		struct line line = { lines, text, (size_t)((newline ? newline : end) - text) };
@@ -78,7 +78,8 @@ static int each_line(struct lines *lines, const char *text, size_t length, lines
 	return r;
 }
 
-/* Reads until the end or one byte more than is allowed; not by size, so that a pipe works. */
+/* Reads until the end of the file, but at most one byte more than BYTES_MAX. Does not use the
+ * file's size, because a pipe has none. */
 static int read_all(int fd, size_t bytes_max, char **ret_text, size_t *ret_length)
 {
 	size_t length = 0, room = 4096;
@@ -141,7 +142,7 @@ void *lines_grow(const struct lines *lines, void *items, size_t count, size_t si
 		*ret = lines_fail(lines, -E2BIG, "more than %zu %ss", max, lines->what);
 		return NULL;
 	}
-	/* There is room up to the next power of two, and for 16 at least. */
+	/* The array has room up to the next power of two, at least for 16 items. */
 	if (count != 0 && (count < 16 || (count & (count - 1)) != 0))
 		return items;
 	items = reallocarray(items, count ? 2 * count : 16, size);

@@ -46,7 +46,7 @@ char *format_size(uint64_t bytes, char ret[NUMBER_MAX])
 		whole >>= 10;
 		unit++;
 	}
-	/* Cut, not rounded: 1023.99 KiB must not read as 1024.0 KiB. */
+	/* Rounds down: 1023.99 KiB must not be printed as 1024.0 KiB. */
 	rest = (whole & 1023) * 10 / 1024;
 	snprintf(ret, NUMBER_MAX, "%llu.%llu %s", (unsigned long long)(whole >> 10),
 		 (unsigned long long)rest, units[unit]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writes reports: whole files by rename, everything else straight. Must not print and
- * must not let SIGPIPE or a full disk end anything.
+ * Writes reports: regular files by rename, everything else directly. Must not print. SIGPIPE or
+ * a full disk must not end the process.
  */
 #include "report/util/output.h"
 
@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A reader that takes nothing for so long is given up: a report must not hang a job. */
+/* If a reader reads nothing for this time, writing fails, because a report must not block a job. */
 #define OUTPUT_STALL_MS 30000
 
 static int output_write_all(int fd, const char *text, size_t length)
@@ -65,8 +65,8 @@ int output_write_fd(int fd, const char *name, const char *text, size_t length, c
 	return fail(write_quietly(fd, text, length), "report", name, error, error_size);
 }
 
-/* Returns the descriptor that a path such as /dev/stdout names, or -1. Opening such a path again
- * would start at the beginning of its file, and renaming would replace it. */
+/* Returns the descriptor for a path such as /dev/stdout, or -1. Opening such a path again would
+ * write at the beginning of its file, and a rename would replace the file. */
 static int named_descriptor(const char *path)
 {
 	static const char *const prefixes[] = { "/dev/fd/", "/proc/self/fd/" };
@@ -90,7 +90,7 @@ static int named_descriptor(const char *path)
 	return -1;
 }
 
-/* Pipes, terminals, devices. Does not wait for a reader: there may never be one. */
+/* Writes to a pipe, terminal or device. Does not wait until a reader opens a pipe. */
 static int write_special(const char *path, const char *text, size_t length)
 {
 	int fd = open(path, O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
@@ -111,7 +111,7 @@ static mode_t usual_mode(void)
 	return 0666 & ~mask;
 }
 
-/* Makes a file beside PATH; its descriptor or -errno. */
+/* Creates a temporary file in the directory of PATH. Returns its descriptor or -errno. */
 static int open_beside(const char *path, char ret_name[PATH_MAX])
 {
 	int fd, n = snprintf(ret_name, PATH_MAX, "%s.XXXXXX", path);
@@ -133,7 +133,7 @@ static int write_file(const char *path, mode_t mode, const char *text, size_t le
 	if (r == 0 && fchmod(fd, mode) < 0)
 		r = -errno;
 	if (close(fd) < 0 && r == 0)
-		r = -errno; /* some file systems report only here that they are full */
+		r = -errno; /* some file systems report only in close() that they are full */
 	if (r == 0 && rename(temporary, path) < 0)
 		r = -errno;
 	if (r < 0)
@@ -156,7 +156,8 @@ static int write_path(const char *path, const char *text, size_t length)
 		return -EISDIR;
 	if (!S_ISREG(st.st_mode))
 		return write_special(path, text, length);
-	real = realpath(path, NULL); /* a link stays a link: what it points to is replaced */
+	/* if PATH is a symbolic link, replace its target and not the link */
+	real = realpath(path, NULL);
 	if (!real)
 		return -errno;
 	r = write_file(real, st.st_mode & 0777, text, length);
@@ -204,7 +205,8 @@ static int check_path(const char *path)
 		return errno == ENOENT ? check_file(path) : -errno;
 	if (S_ISDIR(st.st_mode))
 		return -EISDIR;
-	if (!S_ISREG(st.st_mode)) /* opening it may have an effect, or wait for a reader */
+	/* do not open it: that may have an effect, or wait for a reader */
+	if (!S_ISREG(st.st_mode))
 		return access(path, W_OK) < 0 ? -errno : 0;
 	real = realpath(path, NULL);
 	if (!real)
@@ -241,7 +243,7 @@ int output_is_terminal(const char *where)
 
 static int append(const char *path, size_t bytes_max, const char *text, size_t length)
 {
-	/* Not to wait for the reader of a pipe. */
+	/* O_NONBLOCK: do not wait for a reader of a pipe. */
 	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOCTTY | O_NONBLOCK | O_CLOEXEC,
 		      0666);
 	struct stat st;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A bump allocator and an open-addressing hash table, each as plain as can be.
+ * A bump allocator and an open-addressing hash table.
  */
 #include "report/util/report_arena.h"
 
@@ -134,7 +134,7 @@ void table_finish(struct table *table)
 	*table = (struct table){ 0 };
 }
 
-/* The finalizer of MurmurHash3: every bit of the input reaches every bit of the result. */
+/* The finalizer of MurmurHash3: every bit of the input affects every bit of the result. */
 uint64_t hash_number(uint64_t number, uint64_t seed)
 {
 	number += seed + 0x9e3779b97f4a7c15u;

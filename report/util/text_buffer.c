@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Wraps open_memstream(). Both of its failures return -ENOMEM.
+ * Wraps open_memstream(). Both kinds of failure return -ENOMEM.
  */
 #include "report/util/text_buffer.h"
 

@@ -33,9 +33,9 @@ void wildcard_finish(struct wildcard *wildcard)
 	*wildcard = (struct wildcard){ 0 };
 }
 
-/* Each piece is taken as early as possible: what is left for the next ones is then as
- * long as it can be, so going back could not find more. Only the last piece of a pattern
- * that is held at the end has its place given. */
+/* Matches each piece at its first position. This leaves the longest rest of the text for the later
+ * pieces, so backtracking would find no more. Only the last piece of a pattern with at_end has a
+ * fixed position. */
 bool wildcard_matches(const struct wildcard *wildcard, const char *text)
 {
 	const char *piece = wildcard->pieces;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * XML 1.0, production 2 (Char) and the five characters that markup is made of.
+ * Implements production 2 (Char) of XML 1.0, and escapes the five characters of markup.
  */
 #include "report/util/xml.h"
 
@@ -25,7 +25,7 @@ static const char *entity(char c)
 	return NULL;
 }
 
-/* One character of LENGTH bytes at TEXT, or one invalid byte if LENGTH is 0. */
+/* Writes the character of LENGTH bytes at TEXT, or one invalid byte if LENGTH is 0. */
 static void character(FILE *out, const char *text, size_t length)
 {
 	char alone[5] = { 0 };
@@ -60,6 +60,7 @@ void xml_text(FILE *out, const char *text)
 void xml_attribute(FILE *out, const char *name, const char *text)
 {
 	fprintf(out, " %s=\"", name);
-	write_text(out, text, "\\x0A"); /* there a newline would be read as a space */
+	/* a reader would convert a newline in an attribute to a space */
+	write_text(out, text, "\\x0A");
 	fputc('"', out);
 }
