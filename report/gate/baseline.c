@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads and writes baselines. Refuses lines that it does not understand.
+ * Reads and writes baselines. A line that it cannot parse is an error.
  */
 #include "report/gate/baseline.h"
 
@@ -18,7 +18,7 @@
 
 #define HEAD "gpuleak-baseline"
 #define VERSION "1"
-#define WORD_ENDS " \t#" /* the comment may follow a word without a blank */
+#define WORD_ENDS " \t#" /* a comment may follow a word without a blank */
 #define ENTRY "FINGERPRINT BYTES BLOCKS # PLACE"
 
 struct baseline_reading {
@@ -101,8 +101,8 @@ static int compare_entries(const void *left, const void *right)
 	return a->line < b->line ? -1 : a->line > b->line;
 }
 
-/* Refuses a fingerprint that is listed twice, as a merge of two branches may leave it: it is
- * unclear which numbers are right. */
+/* Returns an error if a fingerprint occurs twice, for example after a merge of two branches,
+ * because the correct numbers are unknown. */
 static int check_twice(struct lines *file, const struct baseline *baseline)
 {
 	for (size_t i = 1; i < baseline->count; i++) {
@@ -169,8 +169,8 @@ static const char *last_part(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-/* Writes the place without line number and directory, which change while the leak stays the
- * same. */
+/* Writes the place of a leak without line number and directory, because these may change while the
+ * leak stays the same. */
 static void write_place(FILE *out, const struct report_leak *leak)
 {
 	const struct report_frame *frame = report_stack_culprit(leak->stack);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Parses lines of SUBJECT:PATTERN LIMIT. The limit is the last word, because patterns may
+ * Parses lines of SUBJECT:PATTERN LIMIT. The limit is the last word, because a pattern may
  * contain blanks.
  */
 #include "report/gate/budgets.h"
@@ -38,7 +38,7 @@ static int parse_bytes(struct line_part word, uint64_t *ret)
 	return r;
 }
 
-/* Reads the end of LINE: a size, or a number and the word blocks. */
+/* Reads the limit at the end of LINE: a size, or a number followed by "blocks". */
 static int parse_limit(struct line *line, struct budget *rule)
 {
 	struct line_part word = line_last_word(line);

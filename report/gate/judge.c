@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Judges a report. Each rule is one function that adds a reason to fail. A report passes only
- * with no reason and at least one process. Rules with their own files (baseline, budgets,
- * policy) are in judge_*.c.
+ * Applies the gate to a report. Each rule is a function that adds reasons for failure. A report
+ * passes if there is no reason and at least one process. Rules with their own files (baseline,
+ * budgets, policy) are in judge_*.c.
  */
 #include "report/gate/judge.h"
 
@@ -20,7 +20,7 @@
 #include "report/analyze/leak_totals.h"
 
 #define JUDGE_SUPPRESSED_MAX (2 * NUMBER_MAX + 32)
-#define SENTENCES_MAX 100 /* the first hundred sentences are enough for a reader */
+#define SENTENCES_MAX 100 /* maximum number of sentences */
 
 __attribute__((format(printf, 4, 0)))
 static void add_sentence(struct bench *bench, char ***list, size_t *count, const char *format,
@@ -73,8 +73,8 @@ const char *judge_who(const struct report_process *process, char ret[DESCRIBE_PL
 	return ret;
 }
 
-/* The leaks that count against --max-leaked-bytes: without those that the baseline knows or a
- * budget covers. */
+/* The leaks that count against --max-leaked-bytes: without those in the baseline or covered by a
+ * budget. */
 struct rest {
 	uint64_t bytes, blocks;
 	const char *verb; /* "leaked" */
@@ -125,7 +125,7 @@ static void nothing_leaked(struct bench *bench, const struct judge_input *input,
 		judge_reason(bench, "nothing leaked%s%s", rest->what, suppressed(sum, hidden));
 }
 
-/* Judges the leaks that remain after baseline and budgets against --max-leaked-bytes. */
+/* Checks the leaks that remain after baseline and budgets against --max-leaked-bytes. */
 static void leaked(struct bench *bench, const struct judge_input *input, const struct rest *rest)
 {
 	if (rest->blocks || rest->bytes)
@@ -166,8 +166,8 @@ static int charge_leaks(struct bench *bench, const struct report *report)
 	return 0;
 }
 
-/* Starts from the sums and not from the lists: leaks that are only in the sums cannot be
- * excused. */
+/* Computes the remaining leaks. Starts from the sums and not from the lists: leaks that are only in
+ * the sums must count. */
 static struct rest find_rest(const struct bench *bench, const struct judge_input *input)
 {
 	const struct report_summary *sum = &input->report->summary;
@@ -235,7 +235,7 @@ static void judge_process(struct bench *bench, const struct judge_input *input,
 		judge_reason(bench, "%s was not recorded completely: %s", who, p->notes[i]);
 }
 
-/* Does not repeat troubles of the report that the caller already named. */
+/* Adds reasons about the whole report. Does not repeat problems that the caller already named. */
 static void judge_whole(struct bench *bench, const struct judge_input *input)
 {
 	const struct report *report = input->report;

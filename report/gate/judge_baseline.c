@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Known leaks: up to what the baseline has of a fingerprint nothing is charged. Bytes and
- * blocks count apart: fewer and larger blocks are growth as well.
+ * Applies the baseline: subtracts the known bytes and blocks of a fingerprint from its leaks.
+ * Bytes and blocks count separately, because fewer but larger blocks are growth, too.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,7 +18,7 @@ static uint64_t beyond(uint64_t now, uint64_t known)
 	return now > known ? now - known : 0;
 }
 
-struct allowance { /* what is left of a baseline's entry */
+struct allowance { /* the rest of a baseline entry */
 	uint64_t bytes, blocks;
 };
 
@@ -88,7 +88,7 @@ void judge_baseline(struct bench *bench, const struct judge_input *input)
 		bench->result = -ENOMEM;
 		return;
 	}
-	/* An incomplete report cannot prove that a known leak is gone. */
+	/* An incomplete report cannot prove that a known leak no longer occurs. */
 	if (input->report->count == 0 || input->report->incomplete)
 		return;
 	if (leak_totals_make(input->report, &totals) < 0) {

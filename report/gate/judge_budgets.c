@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Judges budgets for kinds, calls, devices and places. A leak counts against every budget that
- * covers it, and not against --max-leaked-bytes, which would otherwise have to be the sum of all
- * budgets.
+ * Applies budgets for kinds, calls, devices and call sites. A leak counts against every budget
+ * that covers it. Then it does not count against --max-leaked-bytes, which would otherwise have
+ * to be the sum of all budgets.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 struct spent {
 	uint64_t bytes, blocks;
-	const struct report_stack *largest; /* NULL: nothing was spent */
+	const struct report_stack *largest; /* NULL: no memory counts against the budget */
 	uint64_t largest_bytes;
 };
 
@@ -30,7 +30,8 @@ static void spend(struct spent *spent, uint64_t bytes, uint64_t blocks,
 	}
 }
 
-/* Memory in caches counts against cache: budgets, and against others only with --gate-caches 1. */
+/* Sums up what counts against RULE. Memory in caches counts against budgets for caches; with
+ * --gate-caches 1 also against all others. */
 static void spend_all(struct bench *bench, const struct judge_input *input,
 		      const struct budget *rule, struct spent *spent)
 {
@@ -87,7 +88,8 @@ static void judge_peak(struct bench *bench, const struct judge_input *input,
 	}
 }
 
-/* A budget of 0 bytes allows no block, not even one of 0 bytes. */
+/* Returns true if SPENT exceeds RULE. A budget of 0 bytes allows no block, not even one of 0 bytes.
+ * */
 static int exceeded(const struct budget *rule, const struct spent *spent)
 {
 	if (rule->in_blocks)

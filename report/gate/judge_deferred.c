@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Judges deferred frees. Memory that waits for a user event that was never set fails the gate.
- * Memory without a known reason fails it only on request, because the driver may free it later.
- * Memory that a sub-buffer holds is judged by that sub-buffer.
+ * Applies the gate to deferred frees. Memory that waits for a user event that was never set
+ * makes the gate fail. Memory without a known reason does so only on request, because the driver
+ * may free it later. If a sub-buffer keeps the memory allocated, the sub-buffer itself is a
+ * leak.
  */
 #include <inttypes.h>
 

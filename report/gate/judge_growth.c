@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Judges growth from step to step. A process with too few steps fails. A process without
- * allocations cannot grow.
+ * Applies the gate to growth from step to step. A process with too few steps fails. A process
+ * without allocations passes.
  */
 #include <inttypes.h>
 

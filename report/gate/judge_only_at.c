@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Judges the policy --only-at: every place that allocated must be allowed, also if it freed
- * everything. A place without a stack can only be allowed by its kind or call.
+ * Applies the policy of --only-at: it must allow every call site that allocated, even if all
+ * blocks were freed. Only a kind or a call can allow a site without a stack.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -25,10 +25,11 @@ static void only_at_reason(struct bench *bench, const struct report_process *p,
 		     describe_place(site->stack, place), policy);
 }
 
-/* Places that were reported already: the same place in another process or rank is not repeated. */
+/* Call sites that already have a reason. The same site in another process or rank has no second
+ * one. */
 struct told {
 	uint64_t fingerprints[JUDGE_PLACES_MAX];
-	size_t count;  /* of different places, also those beyond the table */
+	size_t count;  /* number of different sites, including those beyond the array */
 	size_t again;
 };
 

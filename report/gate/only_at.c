@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Parses lines of TYPE:PATTERN. One matching line allows a place.
+ * Parses lines of TYPE:PATTERN. A site is allowed if one line matches.
  */
 #include "report/gate/only_at.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Parses JSON with jansson and checks that it is a report. A missing part of a leak makes the
- * file bad; a missing part of a frame is unknown.
+ * Parses JSON with jansson and checks that it is a report. If a part of a leak is missing, the
+ * file is invalid. If a part of a frame is missing, that part is unknown.
  */
 #include "report/gate/read_json.h"
 
@@ -38,7 +38,8 @@ static int no_memory(const struct input *in)
 	return -ENOMEM;
 }
 
-/* A copy of the string KEY of OBJECT; *RET stays NULL if it has none. */
+/* Stores in *RET a copy of the string KEY of OBJECT. Leaves *RET unchanged (NULL) if there is none.
+ * */
 static int read_text(const struct input *in, const json_t *object, const char *key,
 		     const char **ret)
 {
@@ -69,7 +70,7 @@ static int small_integer(const json_t *object, const char *key, int fallback)
 										 : fallback;
 }
 
-/* Reads a hexadecimal number with or without 0x; 0 if there is none. */
+/* Reads a hexadecimal number with or without 0x. Returns 0 if there is none. */
 static uint64_t hex_of(const json_t *object, const char *key)
 {
 	const char *text = json_string_value(json_object_get(object, key));
