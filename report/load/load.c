@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads ledgers into private memory with pread(): a mapping would raise SIGBUS if the file were
- * truncated. Reads a ledger twice while its writer may run, to keep only complete blocks. Must
- * not print or judge.
+ * Reads ledgers into private memory with pread(), because a mapping would raise SIGBUS if the
+ * file is truncated. If the writer may be running, reads the ledger twice to find complete
+ * blocks. Must not print or decide the gate.
  */
 #include "report/load/load.h"
 
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Fills up to SIZE bytes from FROM on; returns how many there were, or -errno. */
+/* Reads up to SIZE bytes from offset FROM. Returns their number, or -errno. */
 static ssize_t read_at(int fd, uint8_t *bytes, size_t size, off_t from)
 {
 	size_t done = 0;
@@ -39,7 +39,7 @@ static bool has_magic(const struct ledger_header *header)
 	return memcmp(header->magic, LEDGER_MAGIC, sizeof(header->magic)) == 0;
 }
 
-/* Returns how many of FILE_BYTES hold published data, according to the header. */
+/* Returns how many of the FILE_BYTES bytes are published according to the header. */
 static uint64_t published(const struct ledger_header *header, uint64_t file_bytes)
 {
 	uint64_t bytes = (uint64_t)header->chunks * LEDGER_CHUNK;
@@ -67,7 +67,7 @@ static int check_size(uint64_t bytes, const char *name, char *error, size_t erro
 		    "is larger than any ledger (4 GiB): name the ledger itself");
 }
 
-/* Makes a view of RET->bytes, or writes why the bytes are not a ledger. */
+/* Creates the view of RET->bytes. On error writes why the bytes are not a ledger. */
 static int view_bytes(struct loaded_ledger *ret, size_t size, char *error, size_t error_size)
 {
 	enum ledger_why why = ledger_view(ret->bytes, size, &ret->view);
@@ -97,12 +97,12 @@ static int settled(uint32_t first, uint32_t second)
 {
 	uint32_t state = LEDGER_BLOCK_STATE(second);
 
-	/* The slot was live with the same use count in both reads, so its fields did not change in
-	 * between. */
+	/* The slot was live with the same use count in both reads, so its fields did not change
+	 * meanwhile. */
 	return first >> 8 == second >> 8 && is_used(state);
 }
 
-/* Leaves out the blocks of the chunk that are not the same in AGAIN, its second copy. */
+/* Removes the blocks of CHUNK that changed until AGAIN, its second copy. */
 static void settle_blocks(struct loaded_ledger *ledger, struct ledger_chunk *chunk,
 			  const struct ledger_chunk *again)
 {
@@ -122,7 +122,7 @@ static void settle_blocks(struct loaded_ledger *ledger, struct ledger_chunk *chu
 	}
 }
 
-/* The same for events of histories: one that was written in between does not count. */
+/* Removes the events of histories that changed until AGAIN. */
 static void settle_histories(struct loaded_ledger *ledger, struct ledger_chunk *chunk,
 			     const struct ledger_chunk *again)
 {
@@ -137,7 +137,8 @@ static void settle_histories(struct loaded_ledger *ledger, struct ledger_chunk *
 				history->events[i].order = 0;
 }
 
-/* The same for a record with a step number: it is incomplete if the number changed. */
+/* Removes a record with a step number if the number changed meanwhile, because the record is then
+ * incomplete. */
 static void settle_number(uint32_t *number, const uint32_t *second)
 {
 	if (*number != *second)
@@ -171,8 +172,8 @@ static void settle_growth(struct loaded_ledger *ledger, struct ledger_chunk *chu
 typedef void settle_chunk(struct loaded_ledger *ledger, struct ledger_chunk *chunk,
 			  const struct ledger_chunk *again);
 
-/* Returns the function that keeps the first read of a chunk of TYPE if the second read proves it
- * complete; NULL: the second read is used. */
+/* Returns the function that settles a chunk of TYPE: it keeps those records of the first read that
+ * the second read proves complete. NULL: use the second read. */
 static settle_chunk *settler(uint32_t type)
 {
 	switch (type) {
@@ -188,9 +189,9 @@ static settle_chunk *settler(uint32_t type)
 	return NULL;
 }
 
-/* Reads CHUNKS chunks again. Keeps blocks of the first read that the second proves complete. Uses
- * the second read for everything else: it is newer than every block, so it contains what blocks
- * refer to. */
+/* Reads CHUNKS chunks again. Keeps blocks of the first read that the second read proves complete.
+ * Uses the second read for all other chunks: it is newer than every block, so it has all records
+ * that blocks refer to. */
 static int read_again(struct loaded_ledger *ledger, int fd, uint32_t first_chunks, uint32_t chunks)
 {
 	uint8_t *again = malloc(LEDGER_CHUNK);
@@ -208,7 +209,7 @@ static int read_again(struct loaded_ledger *ledger, int fd, uint32_t first_chunk
 			memcpy(chunk, again, LEDGER_CHUNK);
 		} else if (i < first_chunks && settler(chunk->type)) {
 			settler(chunk->type)(ledger, chunk, (struct ledger_chunk *)again);
-		} else { /* seen only once, so not provably whole */
+		} else { /* read only once, so not proven complete */
 			memset(chunk, 0, LEDGER_CHUNK);
 			*chunk = (struct ledger_chunk){
 				.type = ((struct ledger_chunk *)again)->type,
@@ -220,7 +221,7 @@ static int read_again(struct loaded_ledger *ledger, int fd, uint32_t first_chunk
 	return r;
 }
 
-/* Reads a ledger a second time if its process had not ended at the first read. */
+/* Reads a ledger a second time if its process had not ended before the first read. */
 static int settle(struct loaded_ledger *ledger, int fd, size_t *size)
 {
 	struct ledger_header header;
@@ -259,7 +260,7 @@ static int read_file(int fd, uint64_t file_bytes, struct loaded_ledger *ret, siz
 
 	if (r < 0)
 		return (int)r;
-	/* Checks the header before the rest of a file is read. */
+	/* Check the header before reading the rest of the file. */
 	size = (size_t)r;
 	if (r == (ssize_t)sizeof(header) && has_magic(&header))
 		size = (size_t)published(&header, file_bytes);
@@ -275,7 +276,7 @@ static int read_file(int fd, uint64_t file_bytes, struct loaded_ledger *ret, siz
 	return 0;
 }
 
-/* Reads the ledger at FD into RET, whose name is set. */
+/* Reads the ledger at FD into RET. RET->name must be set. */
 static int load_file(int fd, struct loaded_ledger *ret, char *error, size_t error_size)
 {
 	const struct ledger_header *header;
@@ -341,7 +342,7 @@ static int load_stream(int fd, struct loaded_ledger *ret, char *error, size_t er
 	return view_bytes(ret, size, error, error_size);
 }
 
-/* Ends a load: R as it went, and *RET only for a good one. */
+/* Ends a load: stores LEDGER in *RET if R is 0, else releases it. Returns R. */
 static int finish_load(struct loaded_ledger *ledger, int r, struct loaded_ledger *ret)
 {
 	if (r < 0)
@@ -372,7 +373,7 @@ static int load_at(int directory, const char *directory_name, const char *name,
 
 	if (r < 0)
 		return r;
-	/* Not to wait for the other end of a FIFO that lies in the way. */
+	/* O_NONBLOCK: do not wait for the writer of a FIFO with this name. */
 	fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return finish_load(&ledger,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Asks /proc. A process number is used again; together with the time of its start it is not.
+ * Reads /proc. The kernel reuses a pid, but the pid and the start time together are unique.
  */
 #include "report/load/process_alive.h"
 
