@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * An index of DWARF that grows on demand: units by address, and the functions of each unit that
- * is looked up. libdw's own look-up walks a whole unit for every address, and libdw 0.188 finds
- * no unit where .debug_aranges is missing, as in all output of clang.
+ * is used. libdw's own lookup walks over a whole unit for every address. Also, libdw 0.188 finds
+ * no unit without .debug_aranges, which clang never writes.
  */
 #include "report/symbols/debuginfo.h"
 
@@ -13,25 +13,26 @@
 
 #include "report/util/report_arena.h"
 
-#define DEPTH_MAX 64            /* of nested scopes; files may lie */
-#define DIES_MAX (1u << 24)     /* in one unit: more is a loop in a damaged file */
+#define DEPTH_MAX 64            /* of nested scopes; protects against damaged files */
+#define DIES_MAX (1u << 24)     /* in one unit; more means that a damaged file has a loop */
 
 struct range {
 	Dwarf_Addr low, high;
-	Dwarf_Addr reach; /* the largest high up to here, in order of low */
+	Dwarf_Addr reach; /* largest `high` of all ranges up to this one, in order of low */
 	Dwarf_Die die;
 };
 
 struct ranges {
 	struct range *items;
 	size_t count, room;
-	int failed; /* no memory */
+	int failed; /* memory ran out */
 };
 
 struct unit {
 	Dwarf_Off offset;
-	Dwarf_Die die;   /* with the line table */
-	Dwarf_Die split; /* with the functions: another one if they are in a .dwo file */
+	Dwarf_Die die;   /* the unit with the line table */
+	/* the unit with the functions; differs from `die` if they are in a .dwo file */
+	Dwarf_Die split;
 	const char *directory;
 	struct ranges functions;
 };
@@ -39,7 +40,7 @@ struct unit {
 struct debuginfo {
 	Dwarf *dwarf;
 	struct report_arena arena;
-	struct table units;      /* struct unit by offset */
+	struct table units;      /* struct unit, keyed by offset */
 	struct ranges unit_ranges;
 	int units_listed;
 };
@@ -71,8 +72,7 @@ static void add_die_ranges(struct ranges *ranges, Dwarf_Die *die)
 		add_range(ranges, low, high, die);
 }
 
-/* By start; of those that start together the larger first, so that what lies deeper
- * comes later. */
+/* Orders ranges by start, then the larger range first, so that nested ranges follow. */
 static int compare_ranges(const void *left, const void *right)
 {
 	const struct range *a = left, *b = right;
@@ -96,7 +96,7 @@ static void sort_ranges(struct ranges *ranges)
 	}
 }
 
-/* The innermost range around PC, or NULL. */
+/* Returns the innermost range that contains PC, or NULL. */
 static struct range *find_range(const struct ranges *ranges, Dwarf_Addr pc)
 {
 	size_t low = 0, high = ranges->count;
@@ -165,7 +165,7 @@ static const char *text_of(Dwarf_Die *die, unsigned int attribute)
 	return dwarf_formstring(dwarf_attr_integrate(die, attribute, &buffer));
 }
 
-/* The unit of DIE, its functions listed at the first time. */
+/* Returns the unit of DIE. Lists its functions on the first call. */
 static struct unit *open_unit(struct debuginfo *index, const Dwarf_Die *die)
 {
 	Dwarf_Off offset = dwarf_dieoffset((Dwarf_Die *)die);
@@ -216,8 +216,8 @@ static struct unit *find_unit(struct debuginfo *index, Dwarf_Addr pc)
 	return range ? open_unit(index, &range->die) : NULL;
 }
 
-/* The child of *DIE's subtree, not below another function, that is the outermost inlined
- * call around PC. */
+/* Finds the outermost inlined call that contains PC in the subtree of *DIE, but not inside another
+ * function. */
 static int find_inlined(Dwarf_Die *die, Dwarf_Addr pc, unsigned int depth, Dwarf_Die *ret)
 {
 	Dwarf_Die child;
@@ -280,7 +280,7 @@ size_t debuginfo_frames(struct debuginfo *index, Dwarf_Addr pc,
 			  struct debuginfo_frame ret[DEBUGINFO_FRAMES_MAX])
 {
 	struct unit *unit = find_unit(index, pc);
-	Dwarf_Die chain[DEBUGINFO_FRAMES_MAX]; /* outermost first */
+	Dwarf_Die chain[DEBUGINFO_FRAMES_MAX]; /* the outermost first */
 	struct debuginfo_frame at = { 0 };
 	struct range *function;
 	size_t depth = 0;

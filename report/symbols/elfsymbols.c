@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads the symbols once and sorts them: libdwfl can answer too, but walks the whole table
- * for every address, and large libraries have hundreds of thousands of symbols.
+ * Reads the symbols once and sorts them. libdwfl has a lookup, too, but it walks over the whole
+ * table for every address, and large libraries have hundreds of thousands of symbols.
  */
 #include "report/symbols/elfsymbols.h"
 
@@ -12,9 +12,9 @@
 
 struct symbol {
 	GElf_Addr start, end;
-	GElf_Addr reach; /* the largest end up to here, in order of start */
+	GElf_Addr reach; /* largest `end` of all symbols up to this one, in order of start */
 	const char *name;
-	int rank; /* of names for the same range the highest is taken */
+	int rank; /* among names for the same range the highest rank is used */
 };
 
 struct elfsymbols {
@@ -22,7 +22,7 @@ struct elfsymbols {
 	struct symbol items[];
 };
 
-/* Global names are the documented ones, and of two the one without underscores is. */
+/* Prefers global names, because they are documented, and names without an underscore. */
 static int rank_of(const GElf_Sym *symbol, const char *name)
 {
 	static const int ranks[] = { [STB_LOCAL] = 1, [STB_GLOBAL] = 3, [STB_WEAK] = 2 };
@@ -40,8 +40,8 @@ static bool is_function(const GElf_Sym *symbol)
 	       (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE);
 }
 
-/* Sorts by start, then larger symbols first, then better names last, because the search starts at
- * the end. */
+/* Orders symbols by start, then larger ones first, then by rank, lowest first, because the search
+ * begins at the end. */
 static int compare_symbols(const void *left, const void *right)
 {
 	const struct symbol *a = left, *b = right;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * FNV-1a over NUL-terminated texts: a hash that can be computed again from a JSON report. Leaves
- * out whatever a rebuild on another machine may change.
+ * FNV-1a over strings with their final NULs. Other tools can compute the hash from a JSON
+ * report. Leaves out everything that a rebuild on another machine may change.
  */
 #include "report/symbols/fingerprint.h"
 
@@ -21,7 +21,7 @@ static uint64_t add_byte(uint64_t hash, unsigned char byte)
 	return (hash ^ byte) * FNV_PRIME;
 }
 
-/* The first LENGTH bytes of TEXT and a NUL. */
+/* Adds the first LENGTH bytes of TEXT and a NUL to HASH. */
 static uint64_t add_text(uint64_t hash, const char *text, size_t length)
 {
 	for (size_t i = 0; i < length; i++)
@@ -53,7 +53,7 @@ static size_t function_length(const char *name)
 	return length;
 }
 
-/* "libfoo.so.1.2" is libfoo.so. */
+/* Returns the length of NAME without a version: "libfoo.so.1.2" counts as libfoo.so. */
 static size_t module_length(const char *name)
 {
 	const char *version = strstr(name, ".so.");
@@ -61,7 +61,8 @@ static size_t module_length(const char *name)
 	return version ? (size_t)(version - name) + 3 : strlen(name);
 }
 
-/* OF_BUILD: identify a frame without a function by its module's build id, if it has one. */
+/* Returns the hash of a frame. OF_BUILD: identify a frame without a function by its module's build
+ * id, if it has one. */
 static uint64_t frame_hash(const struct report_frame *frame, int of_build)
 {
 	uint64_t hash = FNV_START;
@@ -74,8 +75,8 @@ static uint64_t frame_hash(const struct report_frame *frame, int of_build)
 		name = last_part(frame->file);
 		return add_text(hash, name, strlen(name));
 	}
-	/* A program may be renamed. Without a module the offset is an address, another one in
-	 * every run. */
+	/* A program may be renamed, so its module name does not count for a frame with a function.
+	 * Without a module the offset is an address, which differs in every run. */
 	if (!frame->function && frame->module) {
 		name = last_part(frame->module);
 		if (of_build && frame->build_id)
@@ -96,7 +97,7 @@ static bool has_application(const struct report_frame *frames, size_t count)
 	return false;
 }
 
-/* Adds the application's frames to HASH; all FRAMES if none is the application's. */
+/* Adds the application's frames to HASH, or all FRAMES if none belongs to the application. */
 static uint64_t add_frames(uint64_t hash, const struct report_frame *frames, size_t count,
 			   int of_build)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Parses and evaluates rules; the first rule that matches applies. The cost per frame is bounded
- * by the length of the rules and of the frame's names.
+ * Parses and applies rules; the first matching rule is used. The cost per frame is limited by
+ * the length of the rules and of the frame's names.
  */
 #include "report/symbols/rules.h"
 
@@ -35,19 +35,20 @@ enum field { MODULE, FUNCTION, FILE_, PATH, FIELDS };
 static const char *const fields[FIELDS] = { "module", "function", "file", "path" };
 #define FIELDS_IN_WORDS "module:PATTERN, function:PATTERN, file:PATTERN and path:PATTERN"
 
-/* Matches if all its wildcards do. */
+/* One rule. It matches if all its wildcards match. */
 struct rule {
 	enum verb verb;
-	const char *name; /* of a cache or a library; NULL: of none */
-	unsigned int given; /* bit of each field that has a wildcard */
-	int whole_path;     /* the module's pattern is for its path, not for its last part */
+	const char *name; /* name of a cache or a library; NULL: the rule has another type */
+	unsigned int given; /* bit mask of the fields that have a wildcard */
+	/* the module's pattern applies to its path, not to its last component */
+	int whole_path;
 	struct wildcard wildcards[FIELDS];
 };
 
 struct rules {
 	struct rule *rows;
 	size_t count;
-	struct report_arena arena; /* of names */
+	struct report_arena arena; /* for the names */
 };
 
 static int no_memory(const struct lines *lines)
@@ -95,7 +96,7 @@ static int parse_name(struct line *line, struct rules *rules, const char **ret)
 	return *ret ? 0 : no_memory(line->file);
 }
 
-/* Reads "module:PATTERN" and the like. */
+/* Reads a field of a rule such as "module:PATTERN". */
 static int parse_field(struct line *line, struct rule *rule)
 {
 	struct line start = *line;
@@ -218,7 +219,7 @@ void rules_destroy(struct rules *rules)
 	free(rules);
 }
 
-/* A frame's names as patterns see them: what is not known is "". */
+/* The names of a frame to which patterns apply; "" if unknown. */
 struct names {
 	const char *module, *path, *function, *file;
 };
@@ -233,7 +234,7 @@ static struct names names_of(const struct report_frame *frame)
 			       frame->file ? frame->file : "" };
 }
 
-/* A pattern of stars only is no match for what is not known: "" is for that. */
+/* Returns true if WILDCARD matches NAME. An unknown NAME ("") matches only an empty pattern. */
 static bool field_matches(const struct wildcard *wildcard, const char *name)
 {
 	int for_unknown = wildcard->count == 1 && wildcard->pieces[0] == '\0';
@@ -267,7 +268,7 @@ struct rules_frame rules_frame(const struct rules *rules, const struct report_fr
 		int keeps = rule->verb == CACHE || rule->verb == LIBRARY;
 
 		if (keeps ? ret.keeper && (rule->verb == CACHE || ret.in_library) : has_role)
-			continue; /* an earlier rule already decided */
+			continue; /* an earlier rule already matched */
 		if (!rule_matches(rule, &names))
 			continue;
 		if (!keeps) {
@@ -288,9 +289,10 @@ static void take_first(unsigned int *keeper, unsigned int other)
 		*keeper = other;
 }
 
-/* Memory that a library allocates internally counts as a cache if a framework called the library,
- * because the application cannot free it. If the application called the library, it did not destroy
- * its handle, which is a leak. Other libraries and runtimes may be in between. */
+/* If a framework called the library, memory that the library allocates internally counts as a
+ * cache, because the application cannot free it. If the application called the library, the memory
+ * is a leak: the application did not destroy the library's handle. Frames of other libraries and
+ * runtimes may be in between. */
 void rules_see(const struct rules *rules, struct rules_stack *stack,
 	       const struct rules_frame *frame)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Compares paths as texts. Does not check what a path of the traced process means on this
- * machine.
+ * Compares paths as text. Does not check if a path of the traced process exists on this machine.
  */
 #include "report/symbols/source.h"
 
@@ -10,7 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Without slashes at its end; "/" as a root would claim every file. */
+/* Copies PATH without final slashes. Does not accept "/" as a root, because it would contain every
+ * file. */
 static void set(char *to, const char *path)
 {
 	size_t length = strlen(path);

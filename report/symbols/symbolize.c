@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns the caches of modules and locations, and opens module files. Uses a file only if its
- * build id is the ledger's. Without debug information uses ELF symbols, but only for addresses
- * within a symbol's size.
+ * Caches modules and locations, and opens module files. Uses a file only if its build id equals
+ * that in the ledger. Without debug information uses ELF symbols, but only for addresses within
+ * the size of a symbol.
  */
 #include "report/symbols/symbolize.h"
 
@@ -32,13 +32,13 @@ struct symbol_module {
 	size_t build_id_bytes;
 	const char *build_id_text; /* hexadecimal digits; NULL: no build id */
 	const char *problem;
-	int opened; /* tried, at least */
-	Dwfl *dwfl; /* NULL: no file that can be trusted */
+	int opened; /* an attempt to open the file was made */
+	Dwfl *dwfl; /* NULL: there is no file with the right build id */
 	Dwfl_Module *file;
-	struct debuginfo *debuginfo; /* NULL: none */
+	struct debuginfo *debuginfo; /* NULL: no debug information */
 	Dwarf_Addr debuginfo_bias;
-	int separate; /* FILE has debug information only, no code and no unwind tables */
-	struct elfsymbols *symbols; /* NULL: not looked up yet */
+	int separate; /* FILE is a separate debug file: no code and no unwind tables */
+	struct elfsymbols *symbols; /* NULL: not loaded yet */
 };
 
 struct symbol_lookup {
@@ -58,7 +58,8 @@ struct symbolizer {
 	struct rules *rules;
 };
 
-/* dwfl_standard_find_debuginfo() uses the network if DEBUGINFOD_URLS is set. */
+/* Calls dwfl_standard_find_debuginfo() without DEBUGINFOD_URLS, because with this variable it would
+ * use the network. */
 static int find_debuginfo(Dwfl_Module *file, void **userdata, const char *name, Dwarf_Addr base,
 			  const char *file_name, const char *debuglink, GElf_Word crc,
 			  char **debuginfo_name)
@@ -186,7 +187,7 @@ const char *symbol_module_problem(const struct symbol_module *module)
 	return module->problem;
 }
 
-/* Regular files only, and without waiting for anything: the path comes from a ledger. */
+/* Opens a regular file without blocking. The path comes from a ledger, so it may be any file. */
 static int open_regular(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -200,8 +201,8 @@ static int open_regular(const char *path)
 	return -EINVAL;
 }
 
-/* 1 if the file open at FD has the module's build id, 0 if not (or the module has none),
- * -1 if it is no ELF. */
+/* Returns 1 if the file open at FD has the module's build id, 0 if it has another one or the module
+ * has none, -1 if it is not an ELF file. */
 static int has_build_id(const struct symbol_module *module, int fd)
 {
 	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
@@ -237,7 +238,7 @@ static void use_file(struct symbol_module *module, const char *path, int fd)
 		module->debuginfo = NULL;
 }
 
-/* A separate debug file has all symbols too, and is found by build id alone. */
+/* Opens the module's separate debug file, which is found by build id. It has all symbols, too. */
 static int open_debug_file(const struct symbol_module *module, char *path, size_t path_size)
 {
 	char hex[2 * BUILD_ID_MAX + 1];
@@ -255,7 +256,8 @@ static int open_debug_file(const struct symbol_module *module, char *path, size_
 	return fd;
 }
 
-/* The file at PATH if it can be trusted to be the module, or -1 with the reason noted. */
+/* Opens the file at PATH if its build id proves that it is the module. Otherwise returns -1 and
+ * stores the reason. */
 static int open_module_file(struct symbolizer *symbolizer, struct symbol_module *module,
 			    const char *path, int deleted)
 {
@@ -292,7 +294,7 @@ static void open_module(struct symbolizer *symbolizer, struct symbol_module *mod
 
 	module->opened = 1;
 	if ((symbolizer->flags & SYMBOLIZER_NO_FILES) || path[0] != '/')
-		return; /* [vdso] and the like have no file */
+		return; /* modules such as [vdso] have no file */
 	if (length > sizeof(deleted) && !strcmp(path + length - sizeof(deleted) + 1, deleted)) {
 		was_deleted = 1;
 		path = arena_text(&symbolizer->arena, path, length - sizeof(deleted) + 1);
@@ -316,8 +318,8 @@ static bool is_mangled(const char *name)
 	return name[0] == '_' && name[1] == 'Z';
 }
 
-/* Returns the length of NAME without suffixes of the optimizer: f.cold is a part of f, f.isra.0 a
- * copy. */
+/* Returns the length of NAME without suffixes of the optimizer: f.cold is a part of f, f.isra.0 is
+ * a copy. */
 static size_t length_as_written(const char *name)
 {
 	static const char *const ends[] = { "constprop", "isra", "part", "cold", "lto_priv",
@@ -356,8 +358,8 @@ static char *call_demangler(struct symbolizer *symbolizer, const char *name, siz
 	return NULL;
 }
 
-/* Demangles NAME if a C++ runtime is available; gpuleak does not link one itself. Returns NULL only
- * without memory. */
+/* Demangles NAME if a C++ runtime is available; gpuleak is not linked with one. Returns NULL only
+ * if memory ran out. */
 static const char *demangle(struct symbolizer *symbolizer, const char *name)
 {
 	const char *ret;
@@ -370,7 +372,7 @@ static const char *demangle(struct symbolizer *symbolizer, const char *name)
 		if (library)
 			*(void **)&symbolizer->demangle = dlsym(library, "__cxa_demangle");
 	}
-	/* A dot may also be a part of the name: a coroutine of gcc's is "..f.Frame.actor". */
+	/* A dot may be a part of the name: gcc names coroutines "..f.Frame.actor". */
 	if (is_mangled(name) && symbolizer->demangle)
 		plain = call_demangler(symbolizer, name, length_as_written(name));
 	if (is_mangled(name) && symbolizer->demangle && !plain)
@@ -386,8 +388,8 @@ static bool is_part(const char *part, size_t length, const char *name)
 	return strlen(name) == length && memcmp(part, name, length) == 0;
 }
 
-/* Writes PATH without "." and ".." to RET, which has room for a byte more than PATH. Goes
- * by the text alone: what links stood in the compiler's way is nowhere written down. */
+/* Writes PATH without "." and ".." to RET, which has room for one byte more than PATH. Uses only
+ * the text, because symbolic links of the build machine are not known. */
 static void normalize(const char *path, char *ret)
 {
 	char *start = ret, *to;
@@ -442,7 +444,7 @@ static const char *absolute_source(struct symbolizer *symbolizer,
 }
 
 /* Returns 1 if no unwind table that is loaded with the module covers ADDRESS. .debug_frame does not
- * count: libunwind does not read it. */
+ * count, because libunwind does not read it. */
 static int lacks_unwind_table(struct symbol_module *module, GElf_Addr address)
 {
 	Dwarf_Addr bias;
@@ -480,7 +482,8 @@ static size_t look_up(struct symbolizer *symbolizer, struct symbol_module *modul
 		found[0] = (struct debuginfo_frame){ 0 };
 		count = 1;
 	}
-	/* gcc gives C++ functions with internal linkage only a short name */
+	/* In debug information of gcc, C++ functions with internal linkage have only a short name.
+	 * */
 	symbol = symbol_name(module, offset + bias);
 	lacks = lacks_unwind_table(module, offset + bias);
 	if (symbol && (!found[count - 1].function ||
