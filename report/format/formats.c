@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The list of formats. A new format is a word in ledger/options.h, a row here and a printer.
+ * The table of formats. A new format needs a word in ledger/options.h, a row here and a printer.
  */
 #include "report/format/formats.h"
 

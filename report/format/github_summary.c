@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The summary of a step in Markdown: the verdict, a table of what leaked, and the stacks folded
- * away. Names are cells of a table and must not become markup.
+ * The summary of a step in Markdown: the result of the gate, a table of leaks, and folded
+ * stacks. Names must not be interpreted as markup.
  */
 #include "report/format/print_github.h"
 
@@ -22,8 +22,8 @@
 #define ROWS_MAX 100
 #define STORIES_MAX 20
 
-/* Inside <code>: what is not a letter or digit of ASCII is a character reference, which no
- * Markdown is made of. Other alphabets stay as they are. */
+/* Writes TEXT for a <code> element. Writes each ASCII character that is not a letter or digit as a
+ * character reference, so that it is not Markdown. */
 static void markdown(FILE *out, const char *text)
 {
 	struct text_buffer words;
@@ -111,12 +111,13 @@ static int print_story(FILE *out, const struct finding *finding)
 	r = text_buffer_end(&words);
 	if (r == 0) {
 		fputs("<pre>", out);
-		for (char *at = words.text, *end; *at; at = end + 1) { /* each line ends in one */
+		/* each line ends with a newline */
+		for (char *at = words.text, *end; *at; at = end + 1) {
 			end = strchrnul(at, '\n');
 			if (*end == '\0')
 				break;
 			*end = '\0';
-			if (*at) /* an empty line would end the block */
+			if (*at) /* an empty line would end the HTML block */
 				markdown(out, at);
 			fputs("<br>", out);
 		}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writes lines for flamegraph.pl, inferno and speedscope: "root;...;leaf BYTES". The root names
- * the memory, so a picture has one tower per device and kind.
+ * Writes lines for flamegraph.pl, inferno and speedscope: "root;...;leaf BYTES". The root is the
+ * kind of memory and the device, so each has its own tower in the graph.
  */
 #include "report/format/print_folded.h"
 
@@ -14,7 +14,7 @@
 #include "report/model/model.h"
 #include "report/util/text_buffer.h"
 
-/* TEXT without what ends a frame or a line. */
+/* Prints TEXT with each semicolon, which ends a frame, replaced by a colon. */
 static void print_frame(FILE *out, const char *text)
 {
 	for (; *text; text++)
@@ -40,7 +40,7 @@ static const char *last_part(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-/* "create (cl_leak.c:38)", or "libfoo.so+0x12" */
+/* Prints "create (cl_leak.c:38)" or "libfoo.so+0x12". */
 static void print_code(FILE *out, const struct report_frame *frame)
 {
 	if (frame->function)
@@ -87,7 +87,7 @@ int print_folded(const struct report *report, const struct judgement *judgement,
 	for (size_t i = 0; i < findings.count && r == 0; i++) {
 		const struct finding *finding = &findings.all[i];
 
-		/* A tower of no height can't be drawn, and readers stumble over it. */
+		/* Some readers reject a line with 0 bytes, and it would not be visible. */
 		if (finding->bytes == 0 || finding->class == FINDING_SUPPRESSED)
 			continue;
 		print_root(out, finding, report->count > 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Writes one command per line: ::error file=...,line=...,title=...::message. GitHub shows ten of
- * each kind per step and drops the rest silently, so the tenth sums up the rest. Encodes the
- * characters in names that could end a line or a value.
+ * each type per step and omits the others without a message. So the tenth command sums up the
+ * rest. Encodes characters in names that could end a line or a value.
  */
 #include "report/format/print_github.h"
 
@@ -19,7 +19,7 @@
 #include "report/util/text_buffer.h"
 
 #define ANNOTATIONS_MAX 10
-#define MESSAGE_MAX 4000 /* the runner cuts at 4,096 characters */
+#define MESSAGE_MAX 4000 /* the GitHub runner cuts messages at 4,096 characters */
 
 struct github {
 	FILE *out;
@@ -27,11 +27,11 @@ struct github {
 	const struct judgement *judgement;
 	struct findings findings;
 	struct source_root root;
-	unsigned int errors; /* lines so far */
+	unsigned int errors; /* number of error commands already written */
 	int r;
 };
 
-/* As @actions/core's escapeData() and, in a property, escapeProperty(). */
+/* Encodes TEXT like escapeData() of @actions/core; with PROPERTY set, like escapeProperty(). */
 static void encode(FILE *out, const char *text, size_t length, int property)
 {
 	for (size_t i = 0; i < length; i++) {
@@ -44,7 +44,7 @@ static void encode(FILE *out, const char *text, size_t length, int property)
 	}
 }
 
-/* TEXT must be harmless already but for newlines. */
+/* Writes one command. TEXT must not contain control characters except newlines. */
 static void command(struct github *github, const char *name, const struct report_frame *frame,
 		    const char *title, const char *text)
 {
@@ -67,7 +67,7 @@ static void command(struct github *github, const char *name, const struct report
 	fputs("title=", out);
 	encode(out, title, strlen(title), 1);
 	fputs("::", out);
-	/* Cut between two characters. */
+	/* Cut before a character, not within one. */
 	if (length > MESSAGE_MAX)
 		for (length = MESSAGE_MAX; length && (text[length] & 0xc0) == 0x80;)
 			length--;
@@ -98,7 +98,7 @@ static void finding_command(struct github *github, const char *name, const struc
 	text_buffer_finish(&text);
 }
 
-/* The COUNT findings from FIRST on in one line, at the place of the first. */
+/* Writes one command for the COUNT findings from FIRST on, at the place of the first one. */
 static void rest_command(struct github *github, const char *name, size_t first, size_t count)
 {
 	const struct finding *finding = &github->findings.all[first];
@@ -124,7 +124,7 @@ static void rest_command(struct github *github, const char *name, size_t first, 
 	text_buffer_finish(&text);
 }
 
-/* The COUNT findings from FIRST on, in at most ROOM lines. */
+/* Writes at most ROOM commands for the COUNT findings from FIRST on. */
 static void findings_commands(struct github *github, const char *name, size_t first, size_t count,
 			      size_t room)
 {
@@ -154,7 +154,7 @@ static void print_gap(void *data, const struct report_process *process, const ch
 	fputc('\n', gaps->out);
 }
 
-/* An incomplete report must not look like a clean one. */
+/* Writes an error if the report is incomplete, because it must not look like a clean one. */
 static void gaps_command(struct github *github)
 {
 	struct text_buffer words;
@@ -194,7 +194,7 @@ static void verdict_command(struct github *github)
 	text_buffer_finish(&words);
 }
 
-/* Silence must not pass for success. */
+/* Writes a notice for a clean report, so that it differs from a missing report. */
 static void clean_command(struct github *github)
 {
 	const struct report_summary *sum = &github->report->summary;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * JUnit's XML within what both schemas in use allow, Ant's (every attribute, one outcome a case)
- * and Jenkins'. A clean process has cases that pass, so that "no leaks" differs from "no
- * results", and what was not recorded is an error, so that it differs from "no leaks".
+ * JUnit XML that is valid in both common schemas: Ant's (every attribute, one outcome per case)
+ * and Jenkins'. A process without leaks has passing cases, so that "no leaks" differs from "no
+ * results". Missing records are an error, so that they differ from "no leaks".
  */
 #include "report/format/print_junit.h"
 
@@ -20,7 +20,7 @@
 #include "report/util/xml.h"
 
 #define CLASS "gpuleak"
-#define FINDINGS_MAX 10000 /* of each process: no CI system shows more */
+#define FINDINGS_MAX 10000 /* per process */
 
 struct counts {
 	unsigned int tests, failures, errors, skipped;
@@ -43,7 +43,7 @@ static void begin_case(struct suite *suite, const char *class, const char *name)
 	fputs(" time=\"0\"", suite->out);
 }
 
-/* OUTCOME NULL: passed. */
+/* Ends a test case. OUTCOME NULL: passed. */
 static void end_case(struct suite *suite, const char *outcome, const char *type,
 		     const char *message, const char *text)
 {
@@ -63,7 +63,7 @@ static void end_case(struct suite *suite, const char *outcome, const char *type,
 	fprintf(suite->out, "</%s>\n    </testcase>\n", outcome);
 }
 
-/* "create (cl_leak.c) 93a1c0de": without the line, which moves with every edit. */
+/* Prints "create (cl_leak.c) 93a1c0de". Leaves out the line, because it changes with every edit. */
 static void print_name(FILE *out, const struct finding *finding)
 {
 	const struct report_frame *frame = report_stack_culprit(finding->stack);
@@ -112,7 +112,7 @@ static int print_finding(struct suite *suite, const struct finding *finding)
 	return r == 0 ? 0 : -ENOMEM;
 }
 
-/* The gaps of one process, NULL: of the report as a whole. */
+/* Reasons why one process is not proven clean; PROCESS NULL: the whole report. */
 struct junit_gaps {
 	const struct report_process *process;
 	FILE *out;
@@ -129,7 +129,8 @@ static void print_gap(void *data, const struct report_process *process, const ch
 	fprintf(gaps->out, "%s\n", text);
 }
 
-/* Passes, or is an error with everything that is missing. */
+/* Prints a test case that passes if everything was recorded. Otherwise it is an error with all that
+ * is missing. */
 static int print_recorded(struct suite *suite, const struct report *report,
 			  const struct report_process *process)
 {
@@ -157,7 +158,7 @@ static void print_passed(struct suite *suite, const char *name)
 	end_case(suite, NULL, NULL, NULL, NULL);
 }
 
-/* "1,234 smaller leaks": one case for all that there is no room for. */
+/* Prints "1,234 smaller leaks": one test case for all findings beyond the limit. */
 static void print_rest(struct suite *suite, const struct finding *first, size_t count,
 		       uint64_t blocks, uint64_t bytes)
 {
@@ -204,7 +205,7 @@ static void print_time(FILE *out, uint64_t ns)
 	struct tm tm;
 	char text[64];
 
-	/* A hostile ledger's year has more than four digits, which the schema has no place for. */
+	/* The schema allows only years of four digits, and a damaged ledger may have any time. */
 	if (!gmtime_r(&seconds, &tm) || tm.tm_year > 9999 - 1900 || tm.tm_year < 70)
 		gmtime_r(&(time_t){ 0 }, &tm);
 	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
@@ -244,7 +245,8 @@ static void print_properties(FILE *out, const struct report_process *process)
 	print_number(out, "peak_bytes", sum->peak_bytes);
 }
 
-/* Its cases are known by now, so its numbers are, too. PROCESS may be NULL. */
+/* Prints a suite. Its cases are already printed to CASES, because their counts come first. PROCESS
+ * may be NULL. */
 static void print_suite(FILE *out, unsigned int id, const char *name,
 			const struct report_process *process, const struct suite *suite,
 			const char *cases)
@@ -271,7 +273,7 @@ static void print_suite(FILE *out, unsigned int id, const char *name,
 	fputs("</system-err>\n  </testsuite>\n", out);
 }
 
-/* The program's name; from the second process of that name on with its number. */
+/* Prints the program's name; if earlier processes have the same name, followed by a number. */
 static void print_suite_name(FILE *out, const struct report *report, size_t index)
 {
 	const char *program = report->processes[index]->program;
@@ -324,7 +326,8 @@ static void print_verdict(struct suite *suite, const struct judgement *judgement
 			 reasons);
 }
 
-/* The suite of the whole report: the verdict, and ledgers that could not be read. */
+/* Prints the suite of the whole report: the result of the gate, and ledgers that could not be read.
+ * */
 static int print_whole(FILE *out, const struct report *report, const struct judgement *judgement)
 {
 	struct suite suite = { 0 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writes each metric family with all of its series. Totals have no TYPE line: OpenMetrics names
- * a counter without its _total there and the older format with it, and each reader rejects the
- * other's line. No timestamps: the collector of text files rejects them.
+ * Writes each metric family with all of its series. Totals have no TYPE line: OpenMetrics
+ * requires a counter's name without _total there, and the older format with it. Each reader
+ * rejects the other's line. Writes no timestamps, because node_exporter's textfile collector
+ * rejects them.
  */
 #include "report/format/print_openmetrics.h"
 
@@ -20,7 +21,7 @@
 #include "report/util/text_buffer.h"
 
 #define SITES_MAX 50
-#define KINDS_MAX 100 /* of each process; an honest ledger has a handful */
+#define KINDS_MAX 100 /* of each process; a valid ledger has fewer than 20 */
 #define TYPES_MAX 20
 #define PROCESSES_MAX 1000
 
@@ -41,7 +42,7 @@ static void label(FILE *out, const char *name, const char *value, const char *be
 	if (text_buffer_end(&words) == 0) {
 		fprintf(out, "%s%s=\"", before, name);
 		for (const char *at = words.text; *at; at++) {
-			if (*at == '\\' || *at == '"') /* newlines are spelled out by now */
+			if (*at == '\\' || *at == '"') /* newlines are already escaped */
 				fputc('\\', out);
 			fputc(*at, out);
 		}
@@ -50,7 +51,8 @@ static void label(FILE *out, const char *name, const char *value, const char *be
 	text_buffer_finish(&words);
 }
 
-/* The I-th process. One that went on as another program (exec) is two of the same pid. */
+/* Begins a series of process I. After an exec a process has two ledgers with the same pid, so a
+ * label has the number of the program. */
 static void begin(FILE *out, const char *name, const struct report *report, size_t i)
 {
 	const struct report_process *process = report->processes[i];
@@ -82,7 +84,8 @@ static size_t processes(const struct report *report)
 	return report->count < PROCESSES_MAX ? report->count : PROCESSES_MAX;
 }
 
-/* A figure of a process's summary, or of one of its kinds or pools: a member by its offset. */
+/* A value in a process's summary, or in one of its kinds or pools. `member` is the offset of the
+ * field. */
 struct figure {
 	const char *name, *type, *help;
 	size_t member;
@@ -194,7 +197,7 @@ static void print_pools(FILE *out, const struct report *report)
 	}
 }
 
-/* The errors of one type, as long as it is a type that is known: a ledger may have any. */
+/* Number of errors of one known type. A damaged ledger may have any type. */
 struct counted {
 	const char *type;
 	uint64_t count;
@@ -238,7 +241,8 @@ static void print_errors(FILE *out, const struct report *report)
 			end(out, counted[at].count);
 			told += counted[at].count;
 		}
-		/* Those without a record; and a series that is there when nothing is wrong. */
+		/* Errors without a record or with another type. The series also exists if it is 0.
+		 * */
 		begin(out, name, report, i);
 		label(out, "type", "other", ",");
 		end(out, process->summary.errors > told ? process->summary.errors - told : 0);
@@ -265,7 +269,8 @@ static void print_site(FILE *out, const struct report *report, const char *name,
 	end(out, value);
 }
 
-/* The largest of all processes, so that a leaking fleet costs no more series than a clean one. */
+/* Prints the largest call sites of all processes together, so that many leaking processes do not
+ * create many series. */
 static void print_sites(FILE *out, const struct report *report, const struct findings *findings)
 {
 	const struct finding *leaks = findings->all + findings->counts[FINDING_ERROR];

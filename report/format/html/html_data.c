@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Takes the tree of the JSON report, adds words of the text report, and moves stacks into
- * tables, because the stacks of many leaks have few different frames. Must not contain layout.
+ * Changes the tree of the JSON report: adds words of the text report, and moves stacks into
+ * tables, because the stacks of many leaks share few frames. Must not contain layout.
  */
 #include "report/format/html/html_data.h"
 
@@ -16,7 +16,7 @@
 #include "report/describe/describe_error.h"
 #include "report/describe/describe_stack.h"
 
-/* Sets KEY to what PRINT writes of WHAT. Without memory *OBJECT becomes NULL. */
+/* Sets KEY to the text that PRINT writes for WHAT. If memory runs out, *OBJECT becomes NULL. */
 typedef void print_what(FILE *out, const void *what);
 
 static void set_words(json_t **object, const char *key, print_what *print, const void *what)
@@ -62,7 +62,8 @@ static void print_told(FILE *out, const void *what)
 	text_error_sentence(out, what);
 }
 
-/* Items of a tree are borrowed: a set that fails must not take them away. */
+/* Sets KEY to VALUE. Unlike json_set() it keeps OBJECT on failure, because OBJECT belongs to the
+ * tree. */
 static int set_in(json_t *object, const char *key, json_t *value)
 {
 	return value && object ? json_object_set_new_nocheck(object, key, value) : -1;
@@ -92,7 +93,7 @@ static int add_to_leaks(json_t *list, const struct report_leak *leaks, size_t co
 
 	for (size_t i = 0; i < count && i < json_array_size(list) && r == 0; i++) {
 		json_t *leak = json_array_get(list, i);
-		/* Not the model's string, which may hold bytes that are invalid in a key. */
+		/* Not the model's string, which may have bytes that are invalid in a key. */
 		const char *kind = json_string_value(json_object_get(leak, "kind"));
 
 		r = set_in(leak, "site", json_integer(site_of(leaks[i].stack)));
@@ -144,13 +145,13 @@ static int add_to_report(json_t *root, const struct report *report)
 	return r < 0 ? r : set_in(root, "incomplete", json_boolean(report->incomplete));
 }
 
-/* Each value once, by its text. */
+/* A list in which each value occurs once, found by its JSON text. */
 struct values {
 	json_t *list;
-	json_t *numbers; /* text -> index */
+	json_t *numbers; /* maps the text to the index */
 };
 
-/* The index of VALUE, which is borrowed; -1 without memory. */
+/* Returns the index of VALUE, which the caller still owns, or -1 if memory ran out. */
 static json_int_t number_of(struct values *values, json_t *value)
 {
 	char *text = json_dumps(value, JSON_COMPACT);
@@ -184,7 +185,8 @@ static json_t *stack_number(struct html_tables *tables, json_t *stack)
 	return number < 0 ? NULL : json_integer(number);
 }
 
-/* Replaces every stack below VALUE. Not deeper than the JSON report is. */
+/* Replaces every stack in VALUE and its members by an index. The depth of the recursion is that of
+ * the JSON report. */
 static int move_stacks(struct html_tables *tables, json_t *value)
 {
 	const char *key;
@@ -235,7 +237,8 @@ json_t *html_data(const struct report *report, const struct judgement *judgement
 	return NULL;
 }
 
-/* The text is ASCII, and the three characters occur only inside strings. */
+/* Writes the text with <, > and & escaped. It is ASCII, and these characters occur only in strings.
+ * */
 static int write_escaped(const char *text, size_t size, void *data)
 {
 	FILE *out = data;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Fills the page: the JSON report as data, and the text report for the first line and for
- * browsers without scripts. Owns the escaping of both. Must not contain words about leaks or
- * layout.
+ * Fills in the HTML page: the JSON report as data, and the text report for the first line and
+ * for browsers without scripts. Escapes both. Must not contain words about leaks, or layout.
  */
 #include "report/format/html/print_html.h"
 
@@ -15,9 +14,10 @@
 #include "report/format/html/html_page.h"
 #include "report/format/text/print_text.h"
 
-#define TEXT_MAX ((size_t)256 << 10) /* of the text report: the page does not need more */
+#define TEXT_MAX ((size_t)256 << 10) /* of the text report; the page does not need more */
 
-/* LENGTH bytes of TEXT, which is the text report's and so harmless, as text of an HTML element. */
+/* Writes the LENGTH bytes of TEXT as text of an HTML element. The text report has no control
+ * characters. */
 static void write_text(FILE *out, const char *text, size_t length)
 {
 	const char *end = text + length;
@@ -34,7 +34,7 @@ static void write_text(FILE *out, const char *text, size_t length)
 	}
 }
 
-/* Without "gpuleak: ". */
+/* Writes the first line of TEXT without "gpuleak: ". */
 static void write_headline(FILE *out, const char *text)
 {
 	static const char name[] = "gpuleak: ";

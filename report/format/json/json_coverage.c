@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Coverage as JSON: the ledger's observations, with reasons for modules that bypass gpuleak.
- * Empty lists are printed, too.
+ * Writes the ledger's observations about coverage, with reasons for modules that bypass gpuleak.
+ * Includes empty lists.
  */
 #include "report/format/json/json_coverage.h"
 
@@ -39,7 +39,8 @@ static json_t *routes_json(const struct report_coverage *coverage)
 	return ret;
 }
 
-/* Functions that were looked up. asked_for: by name, and not only as one of all functions. */
+/* Returns the functions that were looked up. asked_for: the program looked the function up by name,
+ * not only as one of all functions. */
 static json_t *functions_json(const struct report_coverage *coverage, const char *kind)
 {
 	const struct report_fact *fact;

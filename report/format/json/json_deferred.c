@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Deferred frees as JSON: all figures, also if nothing is wrong.
+ * Writes all values of deferred frees, also if nothing is wrong.
  */
 #include "report/format/json/json_deferred.h"
 

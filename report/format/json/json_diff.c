@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A comparison as JSON: one object with every leak of either side.
+ * Writes a comparison as one object with every leak of either side.
  */
 #include "report/format/json/json_diff.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Driver memory as JSON: the peak, the growth of the driver's own memory with the call that
- * explains it, and the samples. Only devices with a figure.
+ * Writes the peak of driver memory, the growth of the driver's own memory with the calls that
+ * explain it, and the samples. Leaves out devices without samples.
  */
 #include "report/format/json/json_driver_memory.h"
 
@@ -35,7 +35,7 @@ static json_t *growth_json(const struct report_device *device)
 	const struct driver_memory_growth *growth = &device->series->growth;
 	json_t *ret;
 
-	/* One sample shows the total and no growth. */
+	/* Growth needs at least two samples. */
 	if (!growth->bytes || device->series->taken < 2)
 		return json_null();
 	ret = json_object();
@@ -49,7 +49,7 @@ static json_t *growth_json(const struct report_device *device)
 	return ret;
 }
 
-/* [at_ns, tracked_bytes, deferred_bytes] */
+/* Returns [at_ns, tracked_bytes, held_bytes]. */
 static json_t *sample_json(const struct driver_memory_sample *sample)
 {
 	json_t *ret = json_array();

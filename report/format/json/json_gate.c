@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The report does not depend on the verdict, so the verdict is a separate key, present only if
- * it was requested.
+ * The report does not depend on the result of the gate, so the result is a separate key. It
+ * exists only if a gate was requested.
  */
 #include "report/format/json/json_gate.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Steps and suspects, all of them.
+ * Writes all stored steps and all suspects.
  */
 #include "report/format/json/json_growth.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Numbers, texts, addresses and stacks as JSON, on jansson, which keeps keys in the order in
- * which they were set.
+ * Creates numbers, texts, addresses and stacks with jansson, which keeps the order of keys.
  */
 #include "report/format/json/json_helpers.h"
 
@@ -34,8 +33,8 @@ void json_append(json_t **array, json_t *value)
 	*array = NULL;
 }
 
-/* Returns how many bytes at TEXT can be copied unchanged. Newlines come only from jansson's
- * indentation: jansson escapes those of texts. */
+/* Returns how many bytes at TEXT can be copied unchanged. All newlines in TEXT are jansson's
+ * indentation, because jansson escapes newlines of strings. */
 static size_t copied(const char *text, size_t length)
 {
 	size_t at = 0, step = 1;
@@ -100,7 +99,7 @@ json_t *json_text(const char *value)
 	if (!value)
 		return json_null();
 	ret = json_string(value);
-	if (ret) /* it was valid, as nearly always */
+	if (ret) /* valid UTF-8, the usual case */
 		return ret;
 	valid = utf8_repair(value);
 	ret = valid ? json_string(valid) : NULL;

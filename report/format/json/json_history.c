@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The references of a handle as JSON: every event with its stack and its partner's index.
+ * Writes every event of a handle's history with its stack and the index of the matching event.
  */
 #include "report/format/json/json_history.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Objects that are no memory as JSON: grouped like leaks, but without bytes.
+ * Writes objects that are not memory: grouped like leaks, but without bytes.
  */
 #include "report/format/json/json_objects.h"
 

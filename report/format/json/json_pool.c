@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Every number that the ledger has of the pools, under the names of docs/guides/pool.md.
+ * All counters of the pools. docs/guides/pool.md documents the keys.
  */
 #include "report/format/json/json_pool.h"
 
@@ -10,7 +10,7 @@
 #include "report/format/json/json_helpers.h"
 #include "report/model/model_pool.h"
 
-/* { "exported": 3 }: only reasons that were met. */
+/* Returns { "exported": 3 } with the reasons whose count is not 0. */
 static json_t *reasons_json(const struct ledger_pool *count)
 {
 	json_t *ret = json_object();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * {"count": 8, "leaking": 1, "odd": [sentences], "shared": [leaks with what each rank has]}
+ * {"count": 8, "leaking": 1, "odd": [sentences], "shared": [leaks with a part per rank]}
  */
 #include "report/format/json/json_ranks.h"
 
@@ -62,7 +62,7 @@ void json_ranks(json_t **object, const struct report *report)
 	struct ranks ranks;
 
 	if (ranks_find(report, &ranks) < 0) {
-		json_set(object, "ranks", NULL); /* no memory */
+		json_set(object, "ranks", NULL); /* memory ran out */
 		return;
 	}
 	if (ranks.count > 1)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Live bytes over time as JSON: the sum of all, and each kind of memory on each device.
+ * Writes live bytes over time: the total, and each kind of memory on each device.
  */
 #include "report/format/json/json_timeline.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Builds the JSON report as a tree of jansson, which keeps the order of keys. A failed value is
- * NULL and makes every value that contains it NULL, so only the end checks.
+ * Builds the JSON report as a tree of jansson, which keeps the order of keys. If memory runs
+ * out, a value is NULL, and so is every value that contains it. So only the final value is
+ * checked.
  */
 #include "report/format/json/print_json.h"
 
@@ -234,7 +235,7 @@ static json_t *suppressions_json(const struct report *report)
 	return ret;
 }
 
-/* One process: its notes and the report's own are one list. */
+/* Writes a report with one process. The notes of the process and of the report form one list. */
 static void set_only_process(json_t **object, const struct report *report)
 {
 	json_t *notes;

@@ -35,7 +35,8 @@ static bool same_content(const void *value, const void *key)
 	       memcmp(node->content, content->bytes, content->size) == 0;
 }
 
-/* The number of the SIZE bytes at BYTES, or 0 with *RET to be filled with the new one. */
+/* Returns the number of the SIZE bytes at BYTES. If they are new, returns 0 and stores in *RET the
+ * node that the caller fills in. */
 static uint64_t pprof_intern(struct pprof *pprof, struct table *table, const void *bytes,
 			     size_t size, struct pprof_node **ret)
 {
@@ -57,7 +58,7 @@ static uint64_t pprof_intern(struct pprof *pprof, struct table *table, const voi
 	return 0;
 }
 
-/* The number of ITEM in LIST, from 0. */
+/* Appends ITEM to LIST and returns its index. */
 static size_t append(struct pprof *pprof, struct pprof_list *list, void *item)
 {
 	if (list->count == list->size) {
@@ -100,7 +101,7 @@ void pprof_finish(struct pprof *pprof)
 
 int64_t pprof_string(struct pprof *pprof, const char *text)
 {
-	struct text_buffer valid; /* proto3: another string is no string */
+	struct text_buffer valid; /* proto3 rejects strings that are not valid UTF-8 */
 	struct pprof_node *node = NULL;
 	uint64_t number = 0;
 
@@ -165,7 +166,7 @@ uint64_t pprof_mapping(struct pprof *pprof, int64_t file, int64_t build_id, int 
 		return 0;
 	}
 	mapping = pprof->failed ? NULL : pprof->mapping_list.items[number - 1];
-	/* Marks the function names as complete, so that pprof does not look them up. */
+	/* Mark the function names as complete, so that pprof does not look them up again. */
 	if (mapping && has_functions)
 		mapping->has_functions = mapping->has_filenames = mapping->has_line_numbers =
 			mapping->has_inline_frames = 1;
@@ -263,7 +264,7 @@ void pprof_comment(struct pprof *pprof, const char *text)
 	append(pprof, &pprof->comment_list, (void *)(intptr_t)pprof_string(pprof, text));
 }
 
-/* LENGTH bytes of PLAIN as gzip. */
+/* Compresses LENGTH bytes of PLAIN as gzip. Returns 0 or -ENOMEM. */
 static int compress_gzip(unsigned char *plain, size_t length, unsigned char **ret,
 			 size_t *ret_length)
 {

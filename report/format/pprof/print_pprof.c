@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Call sites as samples, including sites that freed everything, because alloc_space counts all
- * allocations. Errors and notes become comments.
+ * Writes call sites as samples, including sites whose blocks were all freed, because alloc_space
+ * counts all allocations. Errors and notes become comments.
  */
 #include "report/format/pprof/print_pprof.h"
 
@@ -17,7 +17,7 @@
 #include "report/format/pprof/pprof_encoder.h"
 #include "report/util/text_buffer.h"
 
-#define FRAMES_MAX 4096 /* more than any stack has, inlined ones included */
+#define FRAMES_MAX 4096 /* more than any stack has, including inlined frames */
 #define COMMENTS_MAX 100
 
 /* The sample whose frames are being added. */
@@ -50,8 +50,8 @@ static bool same_text(const char *a, const char *b)
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* Returns true if B is the function that A was inlined into. A recursive function has the same
- * address again, but begins again with the frame that was FIRST. */
+/* Returns true if A was inlined into B. Both then have the same address. A frame of a recursive
+ * call also has the same address, but equals FIRST, the first frame at the address. */
 static int inlined_into(const struct report_frame *first, const struct report_frame *a,
 			const struct report_frame *b)
 {
@@ -64,7 +64,8 @@ static int inlined_into(const struct report_frame *first, const struct report_fr
 
 #define INLINED_MAX 64
 
-/* One location of the frames from AT on; how many they are. */
+/* Adds one location for the frame at AT and the frames into which it was inlined. Returns the
+ * number of frames. */
 static size_t add_location(struct pprof_sample *site, const struct report_stack *stack, size_t at)
 {
 	const struct report_frame *first = &stack->frames[at];
@@ -83,7 +84,7 @@ static size_t add_location(struct pprof_sample *site, const struct report_stack 
 		};
 	} while (count < INLINED_MAX && at + count < stack->count &&
 		 inlined_into(first, &stack->frames[at + count - 1], &stack->frames[at + count]));
-	/* Without any name pprof shows the address, which is more than an empty name. */
+	/* Without a function and a file, add no line, so that pprof shows the address. */
 	site->locations[site->count++] =
 		pprof_location(site->pprof, mapping(site, first), first->offset, lines,
 			       count == 1 && !first->function && !first->file ? 0 : count);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * SARIF 2.1.0 for code scanning: a result points at the application's line, has a fingerprint
- * that survives line shifts, and is marked as suppressed instead of omitted. GitHub refuses a
- * whole file beyond its limits, so the rest is summed up in one last result.
+ * SARIF 2.1.0 for code scanning. A result has the application's line, a fingerprint that does
+ * not depend on line numbers, and a mark if it is suppressed. GitHub rejects a file beyond its
+ * limits, so the last result sums up the rest.
  */
 #include "report/format/sarif/print_sarif.h"
 
@@ -29,7 +29,7 @@
 #define SCHEMA "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/" \
 	       "sarif-schema-2.1.0.json"
 #define RESULTS_MAX 25000u
-#define GZIP_MAX 10000000u /* 10 MB */
+#define GZIP_MAX 10000000u /* GitHub's limit of 10 MB after compression */
 
 struct sarif {
 	const struct report *report;
@@ -182,7 +182,7 @@ static json_t *result(const struct sarif *sarif, const struct finding *finding)
 	return ret;
 }
 
-/* Everything from FIRST on in one result, at the place of the first one. */
+/* Returns one result for all findings from FIRST on, at the place of the first one. */
 static json_t *rest(const struct sarif *sarif, size_t first)
 {
 	const struct finding *worst = &sarif->findings.all[first];
@@ -231,7 +231,7 @@ static json_t *notification(const char *text, const char *level_word)
 	return ret;
 }
 
-/* What was not recorded of one process; NULL: of the whole report. */
+/* What was not recorded about one process; PROCESS NULL: about the whole report. */
 struct sarif_gaps {
 	const struct report_process *process;
 	json_t *list;
@@ -310,7 +310,7 @@ static json_t *invocations(const struct sarif *sarif)
 
 	for (size_t i = 0; i < report->count && ret; i++)
 		json_append(&ret, invocation(report, report->processes[i]));
-	/* Missing parts of the whole report belong to no process. */
+	/* Missing records about the whole report have their own invocation. */
 	if (set_success(report, NULL, &whole))
 		json_decref(whole);
 	else
@@ -365,7 +365,7 @@ static char *dump(const struct sarif *sarif)
 	return ret;
 }
 
-/* Returns true if TEXT is small enough after compression, which all uploaders use. */
+/* Returns true if TEXT is small enough after compression. All uploaders compress it. */
 static int fits(const char *text)
 {
 	uLong length = strlen(text);

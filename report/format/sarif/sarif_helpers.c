@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * URIs are RFC 3986: every byte that is not plainly allowed in a path is percent-encoded, so
- * that no name of a file can break out of one.
+ * Creates SARIF objects. Paths become URIs (RFC 3986): every byte that is not allowed in a path
+ * is percent-encoded, so that a file name cannot change the rest of the URI.
  */
 #include "report/format/sarif/sarif_helpers.h"
 
@@ -15,7 +15,8 @@
 #include "report/symbols/source.h"
 
 #define BASE "SRCROOT"
-#define FRAMES_MAX 900 /* GitHub accepts 1,000 locations per result, including the result's own */
+/* GitHub accepts 1,000 locations per result, including the location of the result itself */
+#define FRAMES_MAX 900
 
 json_t *sarif_message(const char *text)
 {
@@ -31,7 +32,7 @@ static int plain(unsigned char c)
 	       strchr("/-._~+@", c) != NULL;
 }
 
-/* PREFIX and PATH and SUFFIX, PATH encoded. */
+/* Returns PREFIX, the encoded PATH and SUFFIX as one string. */
 static json_t *uri(const char *prefix, const char *path, const char *suffix)
 {
 	char *text = malloc(strlen(prefix) + 3 * strlen(path) + strlen(suffix) + 1);
@@ -85,7 +86,8 @@ static json_t *physical(const struct source_root *root, const struct report_fram
 	}
 	if (frame->language == FRAME_NATIVE) {
 		part = json_object();
-		/* Of the module where there is one, else an address of the process. */
+		/* The offset is relative to the module; without a module it is an address of the
+		 * process. */
 		json_set(&part, frame->module ? "offsetFromParent" : "absoluteAddress",
 			 json_number(frame->offset));
 		json_set(&part, "kind", json_string("instruction"));

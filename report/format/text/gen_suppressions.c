@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Tries function names from the innermost frame outwards with the matcher of suppressions, then
- * the stack's fingerprint. Leaks with one fingerprint (two lines of one function, eight
- * processes) are one: no pattern distinguishes them.
+ * the stack's fingerprint. Leaks with the same fingerprint count as one, because no pattern
+ * distinguishes them: two lines of one function, or several processes.
  */
 #include "report/util/number.h"
 #include "report/format/text/gen_suppressions.h"
@@ -19,15 +19,16 @@
 #include "report/describe/describe_stack.h"
 #include "report/suppress/frame_pattern.h"
 
-#define COMPARED_MAX 1000 /* leaks; among more of them the innermost name is taken unseen */
+/* with more leaks than this, names are not compared and the innermost is used */
+#define COMPARED_MAX 1000
 #define NAME_MAX_BYTES (WILDCARD_BYTES_MAX - 2)
 
 struct choice {
 	char pattern[WILDCARD_BYTES_MAX + 1];
-	size_t others; /* leaks that it suppresses as well */
+	size_t others; /* number of other leaks that it also suppresses */
 };
 
-/* "^NAME$", with a star for what can't stand in a line. */
+/* Writes "^NAME$" to RET, with a star for each character that cannot be in a line. */
 static size_t make_pattern(const char *name, char ret[WILDCARD_BYTES_MAX + 1])
 {
 	size_t length = strlen(name), n = length < NAME_MAX_BYTES ? length : NAME_MAX_BYTES, at = 0;
@@ -41,7 +42,7 @@ static size_t make_pattern(const char *name, char ret[WILDCARD_BYTES_MAX + 1])
 	return at;
 }
 
-/* How many of the other leaks PATTERN matches. 0 or -ENOMEM. */
+/* Counts the other leaks that PATTERN matches. Returns 0 or -ENOMEM. */
 static int count_others(const struct leak_totals *totals, const struct leak_total *own,
 			const char *pattern, size_t length, size_t *ret)
 {
@@ -60,7 +61,7 @@ static int count_others(const struct leak_totals *totals, const struct leak_tota
 	return 0;
 }
 
-/* Takes NAME for *BEST if it hides less. 0 or -ENOMEM. */
+/* Stores NAME in *BEST if it matches fewer other leaks. Returns 0 or -ENOMEM. */
 static int try_name(const struct leak_totals *totals, const struct leak_total *own,
 		    const char *name, struct choice *best)
 {
@@ -90,7 +91,7 @@ static const char *telling_function(const struct report_frame *frame)
 	return name && strcmp(name, "main") != 0 && name[0] != '<' ? name : NULL;
 }
 
-/* Takes the stack's fingerprint for *BEST if no name was found. 0 or -ENOMEM. */
+/* Stores the stack's fingerprint in *BEST if no name was found. Returns 0 or -ENOMEM. */
 static int try_stack(const struct leak_totals *totals, const struct leak_total *own,
 		     struct choice *best)
 {
@@ -108,7 +109,8 @@ static int try_stack(const struct leak_totals *totals, const struct leak_total *
 							   strlen(best->pattern), &best->others);
 }
 
-/* Uses only the application's frames: many leaks share the frames of a runtime or framework. */
+/* Chooses a pattern. Uses only the application's frames, because many leaks share the frames of a
+ * runtime or framework. */
 static int choose(const struct leak_totals *totals, const struct leak_total *own,
 		  struct choice *best)
 {

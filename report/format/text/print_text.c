@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Prints the verdict, then what to fix, then notes. The first line alone is enough for a hurried
- * reader: it names the largest leak and the application's line.
+ * Prints the summary line, then problems to fix, then notes. The first line names the largest
+ * leak and the application's line.
  */
 #include "report/format/text/print_text.h"
 
@@ -30,17 +30,18 @@
 #include "report/describe/describe_deferred.h"
 #include "report/describe/describe_stack.h"
 
-#define LEAKS_MAX 1000 /* JSON has all of them */
+#define LEAKS_MAX 1000 /* JSON has all leaks */
 
-/* The subject of a first line: one process, or all of them. */
+/* The data for a first line about one process or all processes. */
 struct headline {
 	const struct report_summary *summary;
 	const struct report_process *worst_in, *error_in; /* NULL: no leak, no error */
-	const struct report_process *stuck_in; /* the first with a text_stuck(), or NULL */
+	/* first process for which text_stuck() prints something, or NULL */
+	const struct report_process *stuck_in;
 	size_t leaks;
 	size_t processes, leaking;
-	const struct report_process *only; /* the one process, or NULL */
-	const struct ranks *ranks; /* the job that they are, or NULL */
+	const struct report_process *only; /* the process, if there is only one; or NULL */
+	const struct ranks *ranks; /* the parallel job of the processes, or NULL */
 	struct report_process *const *all;
 	int running, incomplete;
 };
@@ -66,7 +67,7 @@ static void print_who(FILE *out, const struct headline *line)
 		fprintf(out, "%zu processes", line->processes);
 }
 
-/* Prints what happened to the blocks of COUNT PROCESSES that are not leaks. */
+/* Prints how many blocks of COUNT PROCESSES were freed, and why the others are not leaks. */
 static void print_fates(FILE *out, const struct report_summary *sum,
 			struct report_process *const *processes, size_t count)
 {
@@ -239,7 +240,7 @@ static bool is_shared(const struct ranks *ranks, const struct report_leak *leak)
 	return ranks && ranks_shares(ranks, leak);
 }
 
-/* Prints the totals, except those that the RANKS (or NULL) section prints. */
+/* Prints the leaks, except those that the section about RANKS prints. RANKS may be NULL. */
 static void print_leaks(FILE *out, const struct report_process *process,
 			const struct ranks *ranks)
 {
@@ -301,7 +302,8 @@ static void print_last_line(FILE *out, struct report_process *process)
 	fputc('\n', out);
 }
 
-/* Returns true for a rank with the same leaks as others and nothing else: one line is enough. */
+/* Returns true if the process is a rank that has only leaks which other ranks have, too. One line
+ * is then enough. */
 static bool is_typical_rank(const struct report_process *process, const struct ranks *ranks)
 {
 	if (!ranks || !process->leak_count || process->summary.errors ||
@@ -345,7 +347,8 @@ static int print_process(FILE *out, struct report_process *process, int verbose,
 	return 0;
 }
 
-/* WHOSE is appended to the heading, which is printed before the first line only. */
+/* Prints a line about a used suppression. Before the first line (NUMBER 0) also prints the heading
+ * with WHOSE at its end. */
 static void print_use(FILE *out, size_t number, uint64_t blocks, uint64_t bytes,
 		      const char *pattern, const char *whose)
 {
@@ -359,7 +362,8 @@ static void print_use(FILE *out, size_t number, uint64_t blocks, uint64_t bytes,
 	fputc('\n', out);
 }
 
-/* Prints what the programs ignored themselves; returns the number of lines. */
+/* Prints the blocks that the programs ignored with gpuleak_ignore(). Returns the number of lines.
+ * */
 static size_t print_ignored(FILE *out, const struct report *report)
 {
 	uint64_t blocks = 0, bytes = 0;
@@ -376,7 +380,7 @@ static size_t print_ignored(FILE *out, const struct report *report)
 	return blocks != 0;
 }
 
-/* USED: lines that stand below the heading already. */
+/* Prints the used SUPPRESSIONS. USED is the number of lines already printed below the heading. */
 static void print_used(FILE *out, const struct suppressions *suppressions, size_t used,
 		       const char *whose)
 {
@@ -388,7 +392,8 @@ static void print_used(FILE *out, const struct suppressions *suppressions, size_
 	}
 }
 
-/* Prints only used suppressions of the program itself: the others are meant for host memory. */
+/* Prints all used suppressions and, of the user's file, unused ones. Unused suppressions of the
+ * program itself are not printed, because they are intended for host memory. */
 static void print_suppressions(FILE *out, const struct report *report)
 {
 	const struct suppressions *suppressions = report->suppressions;
@@ -408,7 +413,7 @@ static void print_suppressions(FILE *out, const struct report *report)
 			   " (__lsan_default_suppressions of the program)");
 }
 
-/* JOB is NULL where the processes are not ranks of one. */
+/* Prints the first line for several processes. JOB is NULL if they are not ranks of one job. */
 static void print_headline_of_several(FILE *out, const struct report *report,
 				      const struct ranks *job)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sums up the memory in caches by the caches' names. There are at most as many names as rules;
- * the largest are printed one by one.
+ * Sums up cached memory by the name of the cache. There are at most as many names as rules. Only
+ * the largest caches have their own paragraph.
  */
 #include "report/format/text/text_caches.h"
 
@@ -14,10 +14,10 @@
 #include "report/util/number.h"
 #include "report/describe/describe_stack.h"
 
-#define CACHES_MAX 16 /* printed by name; a process usually has two or three */
+#define CACHES_MAX 16 /* caches printed by name; a process usually has two or three */
 #define BRIEF_MAX 3
 
-/* The memory in one cache. */
+/* Total of one cache. */
 struct cache_total {
 	const char *name;
 	uint64_t blocks, bytes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Checks the frame that each leak and error names, and the outermost one. A module whose file
- * could not be read has its own note and is skipped here.
+ * Checks two frames of each leak and error: the one that the report shows, and the outermost
+ * one. Skips modules whose file could not be read, because they have their own note.
  */
 #include "report/format/text/text_debuginfo.h"
 
@@ -10,7 +10,7 @@
 #include "report/util/escape.h"
 #include "report/model/model.h"
 
-#define MODULES_MAX 8 /* that are named */
+#define MODULES_MAX 8 /* maximum number of modules in one line */
 
 struct bare_modules {
 	const char *names[MODULES_MAX];
@@ -37,7 +37,8 @@ static void look_for_lines(struct bare_modules *modules, const struct report_sta
 		add_module(modules, frame->module);
 }
 
-/* A thread begins in the C library, which has no table for that function on purpose. */
+/* Adds the module of the outermost frame if the frame has no unwind table. The thread start
+ * function of the C library intentionally has none, so it does not count. */
 static void look_at_end(struct bare_modules *modules, const struct report_stack *stack)
 {
 	const struct report_frame *frame = stack->count ? &stack->frames[stack->count - 1] : NULL;

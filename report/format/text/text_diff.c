@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A comparison as text: what got worse first, with stacks for what is new or grew.
+ * Prints a comparison: new leaks and growth first, with their stacks.
  */
 #include "report/format/text/text_diff.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Explains the difference between nvidia-smi and the program's allocations. Prints only measured
- * figures: marks figures of the whole device, and figures that managed memory makes uncertain.
+ * values. Marks values of the whole device, and values that managed memory makes uncertain.
  */
 #include "report/format/text/text_driver_memory.h"
 
@@ -23,8 +23,8 @@ static void print_driver_part(FILE *out, const struct driver_memory_sample *samp
 	uint64_t least = driver_part(sample), most = driver_part_at_most(sample);
 	char size[NUMBER_MAX];
 
-	if (!most) { /* more is tracked than the driver reports: the driver's own memory is
-		      * unknown */
+	/* more memory is tracked than the driver reports, so the driver's own memory is unknown */
+	if (!most) {
 		fprintf(out, "%s held in all", format_size(sample->held, size));
 	} else if (least == most) {
 		fprintf(out, "%s held by the driver itself", format_size(least, size));
@@ -41,7 +41,7 @@ static void print_growth(FILE *out, const struct report_device *device)
 	const struct driver_memory_growth *growth = &device->series->growth;
 	char size[NUMBER_MAX];
 
-	/* One sample shows the total and no growth. */
+	/* Growth needs at least two samples. */
 	if (!growth->bytes || device->series->taken < 2)
 		return;
 	fprintf(out, "; that grew most (+%s) between ", format_size(growth->bytes, size));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Formats a frame of `gpuleak top` as lines: process, sums, kinds, pools, call sites. Does not
- * cut lines to the screen.
+ * cut lines to the width of the screen.
  */
 #include "report/format/text/text_live.h"
 
@@ -19,7 +19,7 @@
 #define KIND_COLUMNS 24
 #define SIZE_COLUMNS 11
 
-/* The words for KIND in a column. */
+/* Prints the words for KIND as a column. */
 static void print_kind(FILE *out, const char *kind)
 {
 	char words[256] = "";
@@ -28,7 +28,7 @@ static void print_kind(FILE *out, const char *kind)
 
 	if (to) {
 		text_kind(to, kind);
-		fclose(to); /* ends them with NUL if there is room, else the next line does */
+		fclose(to); /* adds a NUL if there is room; otherwise the next line does */
 	}
 	words[sizeof(words) - 1] = '\0';
 	for (int column = 0; column < KIND_COLUMNS; column++) {
@@ -54,7 +54,7 @@ static void print_size(FILE *out, uint64_t bytes)
 	fprintf(out, " %*s", SIZE_COLUMNS, format_size(bytes, size));
 }
 
-/* "+4.0 MiB", "-512 bytes", "=" */
+/* Writes "+4.0 MiB", "-512 bytes" or "=". */
 static void format_growth(uint64_t now, uint64_t before, char ret[NUMBER_MAX + 1])
 {
 	ret[0] = now > before ? '+' : '-';
@@ -64,7 +64,8 @@ static void format_growth(uint64_t now, uint64_t before, char ret[NUMBER_MAX + 1
 		format_size(now > before ? now - before : before - now, ret + 1);
 }
 
-/* No column in the first frame: it has nothing to compare with. */
+/* Prints the title of the column for growth, except in the first frame, which has no earlier data.
+ * */
 static void print_growth_title(FILE *out, const struct live *earlier)
 {
 	if (earlier)
@@ -122,7 +123,7 @@ static void print_kinds(FILE *out, const struct live *now, const struct live *ea
 	}
 }
 
-/* Returns what the pool with the same name had served before; pools are never removed. */
+/* Returns the hits of the same pool in the earlier frame. Pools are never removed. */
 static uint64_t hits_before(const struct live *earlier, const struct report_pool *pool)
 {
 	const struct report_pools *pools = earlier ? earlier->process->pools : NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Objects that are not memory, most references first: not leaks, but they may keep memory
- * allocated.
+ * Prints objects that are not memory, those with most references first. They are not leaks, but
+ * may keep memory allocated.
  */
 #include "report/format/text/text_objects.h"
 
@@ -11,7 +11,7 @@
 #include "report/describe/describe_history.h"
 #include "report/describe/describe_stack.h"
 
-#define OBJECTS_MAX 100 /* JSON has all of them */
+#define OBJECTS_MAX 100 /* JSON has all objects */
 
 void text_objects(FILE *out, const struct report_process *process)
 {

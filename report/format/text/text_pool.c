@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Says what the pool did and what it kept: that a pool was on is never left out, and what
- * it kept is never called a leak.
+ * Prints what the pools did and how much memory they cached. Always mentions that a pool was on.
+ * Never calls cached memory a leak.
  */
 #include "report/format/text/text_pool.h"
 
@@ -21,7 +21,8 @@ void text_pool_name(FILE *out, const struct report_pool *pool)
 	text_kind(out, pool->kind);
 }
 
-/* "1,974 of 2,000 allocations (98.7%) served without the driver, 3,948 native calls saved" */
+/* Prints "1,974 of 2,000 allocations (98.7%) served without the driver, 3,948 native calls saved".
+ * */
 static void print_hits(FILE *out, const struct ledger_pool *count)
 {
 	char part[NUMBER_MAX], all[NUMBER_MAX], percent[NUMBER_MAX];
@@ -49,7 +50,7 @@ static void print_peaks(FILE *out, const struct ledger_pool *count)
 			(double)count->peak_reserved / (double)count->peak_used);
 }
 
-/* The memory that the pool has from the driver and that the application does not use. */
+/* Prints the memory that the pool has from the driver and the application does not use. */
 static void print_kept(FILE *out, const struct ledger_pool *count, int running)
 {
 	char size[NUMBER_MAX];
@@ -160,7 +161,7 @@ static void print_line(FILE *out, const struct report_pools *pools, int running)
 	fputc('\n', out);
 }
 
-/* Prints why a pool did less than the options requested. */
+/* Prints the first call that was refused. */
 static void print_first(FILE *out, const struct report_refusal *first)
 {
 	if (first->api) {

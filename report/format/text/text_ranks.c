@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sentences are rank_outliers.c's; here is only where they go.
+ * Prints the sentences that rank_outliers.c wrote.
  */
 #include "report/format/text/text_ranks.h"
 
@@ -12,7 +12,7 @@
 #include "report/describe/describe_stack.h"
 
 #define FIRST_MAX 2
-#define SHARED_MAX 1000 /* as many leaks as of a process */
+#define SHARED_MAX 1000 /* same limit as for the leaks of a process */
 
 void text_ranks_first(FILE *out, const struct ranks *ranks)
 {
@@ -31,7 +31,7 @@ void text_ranks_more(FILE *out, const struct ranks *ranks)
 	}
 }
 
-/* Prints ", 4.0 MiB each", or which rank has most of it. */
+/* Prints ", 4.0 MiB each", or which rank has the largest part. */
 static void print_spread(FILE *out, const struct ranks *ranks, const struct rank_leak *leak)
 {
 	const struct rank_part *most = &leak->parts[0];
