@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Implements ^, $ and fingerprints. wildcard.c does the rest.
+ * Implements ^, $ and fingerprints. wildcard.c implements the stars.
  */
 #include "report/suppress/frame_pattern.h"
 
@@ -12,7 +12,7 @@
 #include "report/symbols/fingerprint.h"
 #include "report/symbols/frame.h"
 
-/* Returns true if TEXT is a fingerprint of a stack, with it in *RET. */
+/* Returns true if TEXT is the fingerprint of a stack, and stores it in *RET. */
 static int parse_fingerprint(const char *text, uint64_t *ret)
 {
 	static const char start[] = FRAME_PATTERN_STACK, digits[] = "0123456789abcdef";

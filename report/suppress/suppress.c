@@ -112,7 +112,8 @@ int suppressions_parse_good(const char *text, size_t length, const char *name,
 
 	if (forgiving.suppressions)
 		r = lines_each(&lines, text, length, parse_good_line, &forgiving);
-	if (r < 0 && r != -ENOMEM) { /* the text as a whole is bad: the lines before it are good */
+	/* the whole text is invalid; the lines before the error are used */
+	if (r < 0 && r != -ENOMEM) {
 		snprintf(forgiving.first, sizeof(forgiving.first), "%s", line_error);
 		r = 0;
 	}
