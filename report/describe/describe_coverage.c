@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Prints coverage. The one-line form names files by their last part; the page for -v prints
- * whole paths.
+ * Prints coverage. The single line has only the last component of file names; the section for -v
+ * has whole paths.
  */
 #include "report/describe/describe_coverage.h"
 
@@ -13,8 +13,8 @@
 #include "report/model/model.h"
 #include "report/util/number.h"
 
-#define MODULES_MAX 2 /* of a route, in the one line */
-#define NAMES_MAX 6   /* of ignored functions of one reason */
+#define MODULES_MAX 2 /* modules per route in the single line */
+#define NAMES_MAX 6   /* ignored functions per reason */
 
 static const char *base_of(const char *path)
 {
@@ -42,8 +42,8 @@ static bool is_route(const char *kind)
 	return false;
 }
 
-/* The API that follows BEFORE in the alphabet, of those that some route leads to; the first one
- * if BEFORE is NULL; NULL if there is none. */
+/* Returns the API that follows BEFORE in alphabetical order among those that have a route. BEFORE
+ * NULL: returns the first API. Returns NULL after the last. */
 static const char *next_api(const struct report_coverage *coverage, const char *before)
 {
 	const char *next = NULL;
@@ -65,7 +65,7 @@ static void print_api(FILE *out, const char *before, const char *api)
 	fputs(" intercepted via ", out);
 }
 
-/* Prints the modules that took the route, unless that is only the program. */
+/* Prints the modules that used the route, unless only the program itself used it. */
 static void print_modules(FILE *out, const struct report_process *process,
 			  const struct report_fact *fact)
 {
@@ -141,7 +141,7 @@ static void print_list(FILE *out, const struct report_fact *fact)
 	}
 }
 
-/* "  WHAT SUBJECT (modules): reason" for each fact of KIND. */
+/* Prints " WHAT SUBJECT (modules): reason" for each observation of KIND. */
 static void print_kind(FILE *out, const struct report_coverage *coverage, const char *kind,
 		       const char *what, int asked_for)
 {
@@ -188,7 +188,8 @@ static void print_all_routes(FILE *out, const struct report_coverage *coverage)
 		}
 }
 
-/* Prints the names that are ignored for one reason, at the first of them. */
+/* Prints the names of all functions that are ignored for the same reason. FIRST is the index of the
+ * first one. */
 static void print_ignored(FILE *out, const struct report_coverage *coverage, size_t first)
 {
 	const struct report_fact *one, *own = coverage_fact(coverage, "ignored", first);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Prints deferred frees: released memory that was still allocated at the end, what held it, and
+ * Prints deferred frees: released memory that was still allocated at the end, the reason, and
  * the longest wait.
  */
 #include "report/describe/describe_deferred.h"
@@ -12,8 +12,9 @@
 #include "report/util/number.h"
 #include "report/describe/describe_stack.h"
 
-#define DEFERRED_MAX 100 /* JSON has all of them */
-#define WAIT_NS 1000000u /* a shorter wait is what the call itself takes */
+#define DEFERRED_MAX 100 /* JSON has all groups */
+/* shorter waits are not reported: the release call itself takes that long */
+#define WAIT_NS 1000000u
 
 static void print_event(FILE *out, const char *what, const struct report_event *event)
 {
@@ -76,7 +77,8 @@ static void print_holder(FILE *out, const struct report_holder *holder)
 	fputc('\n', out);
 }
 
-/* Prints the reason if it is proven. print_holder() prints the holders. */
+/* Prints the reason if it is proven. print_holder() prints the objects that keep memory allocated.
+ * */
 static void print_reason(FILE *out, const struct report_deferred *deferred)
 {
 	switch (deferred->reason) {

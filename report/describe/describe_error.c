@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Describes an invalid free in the order in which a reader needs it: the call, the block, the
- * earlier frees. States only what the ledger proves; a free that may have hit another owner's
- * block is a possible cause.
+ * Describes an invalid free: the call, the block, the earlier frees. States only what the ledger
+ * proves. If a free may have hit another owner's block, prints that as a possible cause.
  */
 #include "report/describe/describe_error.h"
 
@@ -18,7 +17,7 @@
 #include "report/describe/result_names.h"
 #include "report/describe/describe_stack.h"
 
-#define ERRORS_MAX 1000 /* different ones; JSON has all of them */
+#define ERRORS_MAX 1000 /* different errors; JSON has all */
 
 const char *text_error_words(const char *type)
 {
@@ -43,7 +42,7 @@ void text_error_brief(FILE *out, const struct report_error *error)
 	print_escaped(out, text_error_words(error->type));
 	fprintf(out, " of 0x%" PRIx64 " at ", error->address);
 	text_place(out, error->stack);
-	/* The caller of the second free may be correct: the first free is the one to check. */
+	/* The second free may be correct, so name the first free: it may be the wrong one. */
 	if (error->earlier_freed.api && error->freed.stack) {
 		fputs(", already freed by ", out);
 		text_place(out, error->freed.stack);
@@ -66,7 +65,7 @@ static void print_call(FILE *out, const struct report_error *error, const char *
 	fprintf(out, " %s", what);
 }
 
-/* Returns true if the first sentence names the block. */
+/* Returns true if the first sentence already describes the block. */
 static int tells_of_block(const struct report_error *error)
 {
 	return strcmp(error->type, "interior-free") == 0 && error->block_bytes;
@@ -141,9 +140,8 @@ static void print_event(FILE *out, const char *before, const struct report_event
 	text_stack(out, event->stack);
 }
 
-/* Two blocks had the address, one after the other. Either the first one was freed twice and the
- * second free hit the second block, or the frees are as recorded. The ledger does not show
- * which. */
+/* Prints the previous block with the same address. Either this block was freed twice and the second
+ * free hit the new block, or the frees are as recorded. The ledger does not prove which. */
 static void print_earlier(FILE *out, const struct report_error *error)
 {
 	print_event(out, "It was freed by", &error->freed,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Prints the references of a leaked handle: how many are left, then each event in order, with
- * the whole stack if no release matches. Marks guesses.
+ * Prints the retains and releases of a leaked handle: the reference count, then each event in
+ * order. Prints the whole stack of an event if no release matches it. Marks guessed matches.
  */
 #include "report/describe/describe_history.h"
 
@@ -10,7 +10,7 @@
 #include "report/util/number.h"
 #include "report/describe/describe_stack.h"
 
-#define EVENTS_MAX 12 /* JSON has all of them */
+#define EVENTS_MAX 12 /* JSON has all events */
 
 static const char *op_words(enum report_op op)
 {
@@ -47,7 +47,7 @@ static void print_event(FILE *out, const struct report_history *history, size_t 
 	const char *alone = !history->complete ? "no match known" : "UNMATCHED";
 
 	fprintf(out, "    %zu %s", number, op_words(event->op));
-	if (event->op == REPORT_CREATE) { /* its stack was printed just before */
+	if (event->op == REPORT_CREATE) { /* the caller printed its stack just before */
 		fprintf(out, " as above%s%s\n", event->partner < 0 ? ": " : "",
 			event->partner < 0 ? alone : "");
 		return;
@@ -66,7 +66,7 @@ static void print_event(FILE *out, const struct report_history *history, size_t 
 	fputc('\n', out);
 }
 
-/* Prints all events, but only the latest of many matched ones. */
+/* Prints all unmatched events, but only the latest matched ones if there are many. */
 static void print_events(FILE *out, const struct report_history *history)
 {
 	size_t from = history->count > EVENTS_MAX ? history->count - EVENTS_MAX : 0;

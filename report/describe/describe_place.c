@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Formats places and sizes into buffers. Must not print, and must not escape: the caller does.
+ * Formats places and sizes into buffers. Must not print or escape; the caller does.
  */
 #include "report/describe/describe_place.h"
 
@@ -21,8 +21,8 @@ const char *describe_size(uint64_t bytes, char ret[DESCRIBE_SIZE_MAX])
 	return ret;
 }
 
-/* Returns the caller of FRAME: many allocations share a helper function, and its caller tells them
- * apart. */
+/* Returns the caller of FRAME, or NULL. Many allocations share a helper function, and its caller
+ * distinguishes them. */
 static const char *caller_of(const struct report_stack *stack, const struct report_frame *frame)
 {
 	const struct report_frame *caller = frame + 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * How the text report spells a frame, a stack, a number of bytes and a kind of memory.
+ * Prints frames, stacks, sizes and kinds of memory for the text report.
  */
 #include "report/describe/describe_stack.h"
 
@@ -16,9 +16,10 @@
 
 #define FOLDED_NAMES_MAX 4
 #define FOLDED_NAME_MAX 80
-#define PACKAGES "-packages/" /* site-packages, dist-packages */
+#define PACKAGES "-packages/" /* site-packages or dist-packages */
 
-/* "/abs/app.c:12", or "/abs/app+0x1234" where no line is known: addr2line takes that. */
+/* Prints "/abs/app.c:12". If the line is unknown, prints "/abs/app+0x1234", which addr2line
+ * accepts. */
 static void print_source(FILE *out, const struct report_frame *frame)
 {
 	if (frame->file) {
@@ -42,8 +43,7 @@ static void print_function(FILE *out, const struct report_frame *frame)
 		fputs("???", out);
 }
 
-/* Returns true for functions that start a program or a thread: frames below them are not
- * printed. */
+/* Returns true for functions that start a program or a thread. Outer frames are not printed. */
 static bool begins(const struct report_frame *frame)
 {
 	static const char *const names[] = {
@@ -53,7 +53,7 @@ static bool begins(const struct report_frame *frame)
 
 	if (frame->language != FRAME_NATIVE)
 		return false;
-	if (!frame->function) /* libc without symbols: only between two that are known */
+	if (!frame->function) /* libc without symbols: counts only if both neighbours are known */
 		return frame->module && strstr(frame->module, "/libc.so.6") != NULL;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (strcmp(frame->function, names[i]) == 0)
@@ -61,7 +61,8 @@ static bool begins(const struct report_frame *frame)
 	return false;
 }
 
-/* Returns the number of frames without the outermost ones that only start a program or a thread. */
+/* Returns the number of frames without the outermost frames that only start a program or a thread.
+ * */
 static size_t telling(const struct report_stack *stack)
 {
 	size_t count = stack->count;
@@ -89,7 +90,7 @@ static void print_frame(FILE *out, const struct report_stack *stack, size_t i)
 	fputs(frame->file ? "\n" : ")\n", out);
 }
 
-/* Returns the first frame from FROM on that is the application's, or COUNT. */
+/* Returns the index of the first frame of the application from FROM on, or COUNT. */
 static size_t next_own(const struct report_stack *stack, size_t from, size_t count)
 {
 	while (from < count && stack->frames[from].role != FRAME_APPLICATION)
@@ -97,8 +98,8 @@ static size_t next_own(const struct report_stack *stack, size_t from, size_t cou
 	return from;
 }
 
-/* Returns the outermost frame before OWN, the application's first frame, that is not an
- * interpreter's: the function that the application called. */
+/* Returns the index of the frame that the application called: the outermost frame before OWN that
+ * is not the interpreter's. OWN is the application's innermost frame. */
 static size_t called(const struct report_stack *stack, size_t own)
 {
 	size_t i = own;
@@ -108,8 +109,8 @@ static size_t called(const struct report_stack *stack, size_t own)
 	return i ? i - 1 : own - 1;
 }
 
-/* Writes the name of a folded frame: the last part of its module, or for Python the package, else
- * the file. */
+/* Writes the name of a folded frame: the last component of its module or, for Python, the package
+ * or else the file. */
 static void folded_name(const struct report_frame *frame, char ret[FOLDED_NAME_MAX])
 {
 	const char *path = frame->module ? frame->module : frame->file ? frame->file : "???";
@@ -123,7 +124,7 @@ static void folded_name(const struct report_frame *frame, char ret[FOLDED_NAME_M
 	snprintf(ret, FOLDED_NAME_MAX, "%.*s", (int)strcspn(path, "/"), path);
 }
 
-/* "    #4-#15 12 frames of libtorch_cuda.so, libc10_cuda.so" */
+/* Prints " #4-#15 12 frames of libtorch_cuda.so, libc10_cuda.so". */
 static void print_fold(FILE *out, const struct report_stack *stack, size_t from, size_t to)
 {
 	char names[FOLDED_NAMES_MAX + 1][FOLDED_NAME_MAX];
@@ -145,7 +146,7 @@ static void print_fold(FILE *out, const struct report_stack *stack, size_t from,
 	fputs(count > FOLDED_NAMES_MAX ? " and others\n" : "\n", out);
 }
 
-/* Prints the frames from FROM to TO, of which none is the application's. */
+/* Prints the frames from FROM to TO, which do not belong to the application. */
 static void print_or_fold(FILE *out, const struct report_stack *stack, size_t from, size_t to)
 {
 	if (to - from > 1)
@@ -188,7 +189,7 @@ void text_stack(FILE *out, const struct report_stack *stack)
 		fputs("    (no stack was recorded)\n", out);
 		return;
 	}
-	/* Without a frame of the application any frame may matter. */
+	/* If no frame belongs to the application, any frame may be important. */
 	if (whole_stacks || next_own(stack, 0, count) == count)
 		print_frames(out, stack, 0, count);
 	else
@@ -273,7 +274,7 @@ void text_process(FILE *out, const struct report_process *process)
 	if (process->ranked)
 		fprintf(out, " rank %d", process->rank);
 	fprintf(out, " (pid %d", process->pid);
-	if (process->ranked && process->host) { /* the pid alone is not unique in a job */
+	if (process->ranked && process->host) { /* in a parallel job a pid is not unique */
 		fputs(", ", out);
 		print_escaped(out, process->host);
 	}

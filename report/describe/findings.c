@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One list for all the formats that name single results, so that they agree on order, words
- * and names.
+ * Builds the list of findings. All formats with single results use it, so that they have the
+ * same order, words and names.
  */
 #include "report/describe/findings.h"
 
@@ -71,7 +71,8 @@ static int add_errors(struct findings *findings, const struct report *report, si
 	return r;
 }
 
-/* Stable, as qsort need not be: what has the same size stays in its process's order. */
+/* Compares also by position, because qsort() is not stable: findings of the same size stay in the
+ * order of their process. */
 static int compare(const void *left, const void *right)
 {
 	const struct finding *a = left, *b = right;
@@ -101,7 +102,8 @@ static int number(struct findings *findings)
 		struct finding *first = table_find(&table, hash, same_fingerprint,
 						   &finding->fingerprint);
 
-		/* The first finding counts the others, and gets its own number at the end. */
+		/* The ordinal of the first finding counts all findings with this fingerprint. At
+		 * the end it is set to 1. */
 		if (first)
 			finding->ordinal = ++first->ordinal;
 		else if (table_add(&table, hash, finding) < 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * result_names.def as a table.
+ * The table of result codes, made from result_names.def.
  */
 #include "report/describe/result_names.h"
 
