@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Merges two sorted lists.
+ * Compares the two lists of totals, which are ordered by fingerprint.
  */
 #include "report/analyze/diff.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Makes one entry per leak, sorts them, and merges those with the same fingerprint.
+ * Creates an entry per leak, sorts the entries, and merges those with the same fingerprint.
  */
 #include "report/analyze/leak_totals.h"
 
@@ -23,7 +23,7 @@ static int compare_entries(const void *left, const void *right)
 
 	if (a->fingerprint != b->fingerprint)
 		return a->fingerprint < b->fingerprint ? -1 : 1;
-	return a->bytes > b->bytes ? -1 : a->bytes < b->bytes; /* the largest comes first */
+	return a->bytes > b->bytes ? -1 : a->bytes < b->bytes; /* the largest first */
 }
 
 static size_t count_leaks(const struct report *report)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Walks over the blocks once, sums them up by call site, and merges equal sites. The cost is the
- * length of the ledger plus the symbols of the stacks that are shown.
+ * Walks over the blocks once, sums them up by call site, and merges equal sites. The cost is
+ * proportional to the length of the ledger plus the symbols of the displayed stacks.
  */
 #include "report/analyze/live.h"
 
@@ -30,12 +30,12 @@ static bool same_site(const void *value, const void *key)
 {
 	const struct live_site *a = &((const struct live_site_node *)value)->site, *b = key;
 
-	/* Strings are interned. */
+	/* Strings are interned, so pointers can be compared. */
 	return a->stack_ref == b->stack_ref && a->api == b->api && a->kind == b->kind &&
 	       a->device == b->device;
 }
 
-/* The same for every read of the same bytes. */
+/* Returns a hash of a call site. It is valid for one read only. */
 static uint64_t hash_site(const struct live_site *key)
 {
 	uint64_t hash = hash_number((uintptr_t)key->api, hash_number(key->stack_ref, 0));
@@ -63,7 +63,8 @@ static int find_site(struct live_gathering *g, const struct live_site *key,
 	return 0;
 }
 
-/* Finds or makes the site of the blocks at call site REF; *RET is NULL for objects. */
+/* Finds or creates the site of the blocks at call site REF. Sets *RET to NULL if the blocks are
+ * objects that are not memory. */
 static int site_at(struct live_gathering *g, uint32_t ref, struct live_site_node **first,
 		   struct live_site_node **ret)
 {
@@ -121,8 +122,8 @@ static int walk_blocks(struct live_gathering *g, struct live_site_node **first)
 	return r;
 }
 
-/* Adds what ROW's site has allocated so far, if the site has live blocks or FIRST asks for all
- * sites. */
+/* Adds the bytes that ROW's site has allocated since the start. Includes sites without live
+ * blocks only if LOOK orders sites by rate. */
 static int walk_rows(struct live_gathering *g, const struct live_look *look,
 		     struct live_site_node **first)
 {
@@ -243,7 +244,7 @@ static int compare_kinds(const void *left, const void *right)
 	return strcmp(a->kind, b->kind);
 }
 
-/* From the sites: there are at most as many kinds. */
+/* Makes the list of kinds from the sites. There are at most as many kinds as sites. */
 static int list_kinds(struct live_gathering *g)
 {
 	struct live *live = g->live;
@@ -334,7 +335,8 @@ int live_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer
 void live_destroy(struct live *live)
 {
 	if (live)
-		report_process_destroy(live->process); /* and LIVE, which lies in its memory */
+		/* LIVE itself is allocated from the process's arena */
+		report_process_destroy(live->process);
 }
 
 struct live_sum live_kind_in(const struct live *earlier, const struct live_kind *kind)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds ranks that differ from the majority, which is more than half of the ranks. Without a
- * majority there are no outliers. Bad ends are listed first, because they explain the rest.
+ * Finds ranks that differ from the majority (more than half of the ranks). Without a majority
+ * there are no outliers. Failed ranks come first, because a failure explains other differences.
  */
 #include "report/analyze/rank_outliers.h"
 
@@ -16,8 +16,8 @@
 #include "report/util/report_arena.h"
 #include "report/analyze/ranks.h"
 
-#define ODD_MAX 20   /* sentences */
-#define NAMED_MAX 8  /* ranks in one of them */
+#define ODD_MAX 20   /* maximum number of sentences */
+#define NAMED_MAX 8  /* maximum number of ranks in a sentence */
 #define NAMES_BYTES 128
 #define ENDED_BYTES 64
 
@@ -54,7 +54,7 @@ static const char *name_ranks(const struct ranks *ranks, const char *chosen,
 	return ret;
 }
 
-/* Writes how PROCESS ended if it failed, else "". */
+/* Writes how PROCESS failed, or "" if it did not. */
 static void bad_end(const struct report_process *process, char ret[ENDED_BYTES])
 {
 	const char *name;
@@ -72,7 +72,7 @@ static void bad_end(const struct report_process *process, char ret[ENDED_BYTES])
 	}
 }
 
-/* Adds one sentence for each way in which ranks failed. */
+/* Adds one sentence for each way in which ranks failed. Returns 0 or -ENOMEM. */
 static int find_ends(const struct report *report, struct ranks *ranks, char *chosen)
 {
 	char (*ends)[ENDED_BYTES] = calloc(ranks->count, sizeof(*ends)), names[NAMES_BYTES];
@@ -183,7 +183,8 @@ static int tell_absent(struct ranks *ranks, const struct rank_leak *leak, uint64
 	for (size_t i = 0; i < leak->count; i++)
 		chosen[leak->parts[i].rank] = 0;
 	for (size_t i = 0; i < ranks->count; i++) {
-		if (ranks->ended_badly[i]) /* it failed before it could leak */
+		/* the rank failed, so it may have ended before it could leak */
+		if (ranks->ended_badly[i])
 			chosen[i] = 0;
 		absent += chosen[i] != 0;
 	}

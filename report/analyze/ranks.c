@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sorts the leaks of all ranks by fingerprint, place and rank, so that neighbours are the same
- * leak. Memory use grows with the number of leaks, not with leaks times ranks.
+ * Sorts the leaks of all ranks by fingerprint, place and rank, so that equal leaks are
+ * neighbours. Memory use is proportional to the number of leaks, not to leaks times ranks.
  */
 #include "report/analyze/ranks.h"
 
@@ -15,14 +15,15 @@
 #include "report/analyze/rank_outliers.h"
 #include "report/analyze/leak_totals.h"
 
-/* One leak of one process. */
+/* A leak of one process. */
 struct found {
 	uint64_t fingerprint, place;
 	size_t rank;
 	const struct report_leak *leak;
 };
 
-/* Two lines of one function are two leaks to whoever reads. */
+/* Returns a number for the place of LEAK in addition to the fingerprint, because two lines of one
+ * function are two leaks for a reader. */
 static uint64_t place_of(const struct report_leak *leak)
 {
 	const struct report_frame *frame = report_stack_culprit(leak->stack);
@@ -81,7 +82,7 @@ size_t ranks_index(const struct ranks *ranks, int number)
 	return (size_t)(at - ranks->numbers);
 }
 
-/* Every leak of a ranked process in *RET, to be freed. */
+/* Stores in *RET an array of all leaks of ranked processes. The caller frees it. */
 static int find_leaks(const struct report *report, struct ranks *ranks, struct found **ret,
 		      size_t *ret_count)
 {
@@ -111,7 +112,7 @@ static int find_leaks(const struct report *report, struct ranks *ranks, struct f
 	return 0;
 }
 
-/* The COUNT of one leak that begin at FOUND. */
+/* Makes one rank_leak of the COUNT equal leaks at FOUND. Returns 0 or -ENOMEM. */
 static int make_leak(struct ranks *ranks, const struct found *found, size_t count,
 		     struct rank_leak *ret)
 {

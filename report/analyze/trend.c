@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Identifies sites by their refs in the ledger, which do not change. Copies strings, because
- * each read has its own.
+ * Identifies call sites by their refs in the ledger, which do not change. Copies strings,
+ * because each read has its own strings.
  */
 #include "report/analyze/trend.h"
 
@@ -15,7 +15,7 @@ struct trend_site {
 	const char *api, *kind;
 	int device;
 	uint32_t stack_ref;
-	unsigned int seen; /* number of the read */
+	unsigned int seen; /* number of the last read that had the site */
 	struct live_sum sum;
 	uint64_t allocated;
 	struct growth_series series;
@@ -59,7 +59,7 @@ static struct trend_site *find_trend_site(struct trend *trend, const struct live
 	ret->device = site->device;
 	ret->stack_ref = site->stack_ref;
 	for (unsigned int i = 0; i < trend->steps && i < GROWTH_STEPS_MAX; i++)
-		push(&ret->series, 0); /* it had nothing at the steps before */
+		push(&ret->series, 0); /* the site had no memory at earlier steps */
 	ret->next = trend->first;
 	trend->first = ret;
 	return ret;
