@@ -114,8 +114,9 @@ static int read_sites(struct builder *b, struct window *window)
 
 /* ---- the growth rule ---- */
 
-/* Returns how many steps of SITE are known without a gap, up to the last step or the one before it.
- * The last record may be incomplete. */
+/* Returns the number of last steps of SITE that are known without a gap, and the first of them in
+ * *RET_FIRST. Leaves out unknown values at the last two steps, because the writer may still be
+ * changing them. */
 static size_t known_steps(const struct growth_site *site, const struct window *window,
 			  size_t *ret_first)
 {
