@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Groups live blocks by call site and other keys, sums them up, and moves the groups to the
- * lists of leaks, suppressed blocks, cached memory and objects.
+ * Groups live blocks by call site and other keys and sums them up. Moves the groups to the lists
+ * of leaks, suppressed blocks, cached memory and objects.
  */
 #include <errno.h>
 #include <stdbool.h>

@@ -13,8 +13,8 @@
 #include "report/model/builder.h"
 #include "report/util/number.h"
 
-/* A module that looks up at least this many functions looks up all of them, as the CUDA runtime
- * does (about 440 at its first call). A lookup then does not prove a use. */
+/* A module that looks up at least this many functions is assumed to look up all of them. The CUDA
+ * runtime does so (about 440 at its first call). A lookup then does not prove a use. */
 #define WHOLESALE 150
 #define REFERRED "referred-"
 #define NAMES_MAX 8 /* maximum number of names in one sentence */

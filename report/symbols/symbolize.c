@@ -201,8 +201,8 @@ static int open_regular(const char *path)
 	return -EINVAL;
 }
 
-/* Returns 1 if the file open at FD has the module's build id, 0 if it has another one or the module
- * has none, -1 if it is not an ELF file. */
+/* Returns 1 if the file open at FD has the module's build id. Returns 0 if it has another one or
+ * the module has none, -1 if it is not an ELF file. */
 static int has_build_id(const struct symbol_module *module, int fd)
 {
 	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);

@@ -45,7 +45,8 @@ void ledger_peek(int directory, const char *name, struct ledger_file *file);
 /* Calls getenv(), with the function type that ledger/ requires. */
 const char *ledger_variable(const char *name);
 
-/* Each function adds ledgers to LIST and keeps it sorted by path. Returns 0 or -errno. */
+/* Each function appends ledgers to LIST. Those of one directory are ordered by name. Returns 0 or
+ * -errno. */
 int ledgers_add(struct ledger_list *list, const char *path);
 int ledgers_add_directory(struct ledger_list *list, const char *directory);
 /* Adds the ledgers of process PID from all directories in which the library creates them, including

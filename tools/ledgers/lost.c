@@ -100,7 +100,8 @@ static void report_lost(struct lost_search *search, const struct roster_slot *sl
 }
 
 /* Reports the other processes in one sentence: those beyond NAMED_MAX, and processes without a slot
- * that have no ledger. Each unmatched ledger belongs to one of the WITHOUT_SLOT processes. */
+ * that have no ledger. Each unmatched ledger belongs to one of the WITHOUT_SLOT processes. A second
+ * sentence reports slots that a process has overwritten. */
 static void tell_others(struct lost_search *search, size_t without_slot)
 {
 	size_t others = search->lost > NAMED_MAX ? search->lost - NAMED_MAX : 0, unclaimed = 0;

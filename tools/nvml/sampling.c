@@ -36,7 +36,7 @@
 
 struct used_device {
 	int ordinal; /* ordinal in the process */
-	int number;  /* number in nvml.h */
+	int number;  /* number of the device in tools/nvml/nvml.h */
 	uint64_t held, device_used;
 	int held_result, used_result;
 };

@@ -10,8 +10,8 @@
 
 struct live;
 
-/* Prints BEFORE and the place of each call site that keeps growing over the steps of the process
- * or, if it marks none, of `gpuleak top`. Returns the number of sites. */
+/* For each call site that keeps growing, prints BEFORE and its place. The steps are those of the
+ * process or, if it marks none, of `gpuleak top`. Returns the number of sites. */
 size_t text_live_growing(FILE *out, const struct live *live, const char *before);
 
 /* Prints NOW with the SITES largest call sites, which must have stacks. Also prints the changes
