@@ -56,7 +56,7 @@ struct gpuleak_sum {
 	uint32_t thread;  /* in: count only blocks that this thread (gettid()) allocated; 0 = all */
 	uint32_t reserved;
 	uint64_t blocks;         /* allocated since the mark and not freed */
-	uint64_t bytes;
+	uint64_t bytes;          /* of these blocks */
 	uint64_t ignored_blocks; /* ignored by gpuleak_ignore(); not in `blocks` */
 	uint64_t ignored_bytes;
 	uint64_t live_bytes;     /* of the whole process now, for every mark, thread and kind */
@@ -161,16 +161,16 @@ struct gpuleak_pool_stats {
 	/* The following counters only increase. */
 	uint64_t hits;               /* allocations served from the pool's cache */
 	uint64_t native_allocations; /* allocations served by the driver */
-	uint64_t native_frees;
+	uint64_t native_frees;       /* frees passed to the driver, including trimmed blocks */
 	uint64_t frees;              /* frees that the pool did not pass to the driver */
-	uint64_t native_calls_saved;
-	uint64_t tickets;
-	uint64_t shared_tickets;
+	uint64_t native_calls_saved; /* driver calls that the pool avoided */
+	uint64_t tickets;            /* fences: events that mark when a freed block may be reused */
+	uint64_t shared_tickets;     /* frees that shared a fence with an earlier free */
 	uint64_t waits;              /* frees that waited for the device */
-	uint64_t wait_ns;
-	uint64_t trims;
-	uint64_t trimmed_blocks;
-	uint64_t trimmed_bytes;
+	uint64_t wait_ns;            /* total time of these waits */
+	uint64_t trims;              /* number of times that the pool returned blocks to the driver */
+	uint64_t trimmed_blocks;     /* blocks returned to the driver */
+	uint64_t trimmed_bytes;      /* bytes returned to the driver */
 	uint64_t rescued;            /* allocations that succeeded only after a trim */
 	uint64_t refused;            /* allocations refused because of GPULEAK_LIMIT */
 	uint64_t injected_failures;  /* allocations failed because of GPULEAK_FAIL_AT */

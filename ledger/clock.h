@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <time.h>
 
+/* Returns the time of CLOCK in nanoseconds. */
 static inline uint64_t clock_ns(clockid_t clock)
 {
 	struct timespec now;

@@ -263,8 +263,8 @@ struct ledger_mapped {
 	uint32_t reserved;
 };
 
-/* A command that uses a block's memory cannot run before the application sets a user event,
- * which it has not done. */
+/* A command that uses a block's memory and waits for a user event that the application has not set.
+ * */
 struct ledger_event_wait {
 	uint64_t block; /* name of the block; 0: the record is unused; release/acquire */
 	uint64_t time_ns; /* of the command, like the next two */
@@ -535,17 +535,17 @@ struct ledger_pool {
 	uint64_t cached;        /* bytes now that the pool can reuse at once */
 	uint64_t pending;       /* freed bytes now that the device may still be using */
 	uint64_t reserved;      /* bytes now from the driver: in use, cached and pending */
-	uint64_t peak_reserved;
+	uint64_t peak_reserved; /* peak of `reserved` */
 	uint64_t peak_used;     /* peak of requested bytes in use */
 	uint64_t hits;          /* allocations served from the pool's cache */
-	uint64_t native_allocs;
+	uint64_t native_allocs; /* allocations served by the driver */
 	uint64_t native_frees;  /* all frees passed to the driver, including trimmed blocks */
 	uint64_t frees;         /* frees not passed to the driver */
 	uint64_t tickets;       /* fences: events that mark when a freed block may be reused */
 	uint64_t shared_tickets; /* frees that shared a fence, so they needed no driver call */
 	/* frees that waited for the device, as the driver would have waited */
 	uint64_t waits;
-	uint64_t wait_ns;
+	uint64_t wait_ns; /* total time of these waits */
 	uint64_t trims;         /* number of times that the pool returned blocks to the driver */
 	uint64_t trimmed;       /* blocks returned to the driver */
 	uint64_t trimmed_bytes;

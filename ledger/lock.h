@@ -30,6 +30,7 @@ extern unsigned int lock_patience_naps;
  * may be inconsistent, so recording must stop. */
 void lock_lost(void);
 
+/* Acquires LOCK and returns 1, or returns 0 at once if another thread holds it. */
 static inline int lock_try(struct lock *lock)
 {
 	uint32_t expected = 0;
@@ -46,6 +47,7 @@ static inline int lock_try(struct lock *lock)
 /* Waits until LOCK, which another thread holds, is released, and acquires it. */
 __attribute__((cold)) void lock_wait(struct lock *lock);
 
+/* Acquires LOCK and waits if necessary. Not recursive. */
 static inline void lock_take(struct lock *lock)
 {
 	LOCK_TAKEN(lock);
@@ -53,6 +55,7 @@ static inline void lock_take(struct lock *lock)
 		lock_wait(lock);
 }
 
+/* Releases LOCK and wakes a waiting thread. */
 static inline void lock_give(struct lock *lock)
 {
 	if (atomic_exchange_explicit(&lock->word, 0, memory_order_release) == 2)

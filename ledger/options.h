@@ -97,6 +97,7 @@ struct option_row {
 };
 extern const struct option_row option_rows[OPTION_COUNT];
 
+/* Sets all options to their default values. */
 void options_defaults(struct options *ret);
 
 /* Converts a duration such as "10s" to milliseconds: see DURATION in options.def. Returns 0, or

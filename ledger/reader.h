@@ -35,6 +35,7 @@ const char *ledger_why(enum ledger_why why);
  * Otherwise leaves *RET unchanged. */
 enum ledger_why ledger_view(const void *base, size_t bytes, struct ledger_view *ret);
 
+/* Returns the header. Fields that its writer did not have are 0. */
 const struct ledger_header *ledger_header(const struct ledger_view *view);
 
 /* Returns chunk NUMBER (1 .. chunks - 1), or NULL if its `used` is invalid. */

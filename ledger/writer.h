@@ -97,14 +97,17 @@ void ledger_add_sample(struct ledger_writer *writer, struct ledger_timeline *tim
  * no room. */
 struct ledger_parts *ledger_columns(struct ledger_writer *writer,
 				    struct ledger_timeline *timeline);
+/* Locking: as ledger_columns(). Adds *MOMENT to the timeline; thins it if its chunk is full. */
 void ledger_add_moment(struct ledger_writer *writer, struct ledger_timeline *timeline,
 		       const struct ledger_moment *moment);
 
+/* Returns the record that REF refers to. */
 static inline void *ledger_at(const struct ledger_writer *writer, uint32_t ref)
 {
 	return writer->base + (uint64_t)ref * LEDGER_REF_UNIT;
 }
 
+/* Returns the ref of RECORD. */
 static inline uint32_t ledger_ref(const struct ledger_writer *writer, const void *record)
 {
 	return (uint32_t)((uint64_t)((const uint8_t *)record - writer->base) / LEDGER_REF_UNIT);
@@ -119,6 +122,8 @@ static inline void ledger_block_set(struct ledger_block *block, enum ledger_bloc
 	__atomic_store_n(&block->state, word, __ATOMIC_RELEASE);
 }
 
+/* Locking: the caller holds the lock of the slot's shard. Publishes a new live block: increases the
+ * use count of the slot. */
 static inline void ledger_block_publish(struct ledger_block *block)
 {
 	uint32_t uses = (block->state >> 8) + 1;
@@ -126,6 +131,7 @@ static inline void ledger_block_publish(struct ledger_block *block)
 	__atomic_store_n(&block->state, uses << 8 | LEDGER_BLOCK_LIVE, __ATOMIC_RELEASE);
 }
 
+/* Adds COUNT to a counter of the header. Any thread may call it. */
 static inline void ledger_trouble(struct ledger_header *header, enum ledger_trouble which,
 				  uint64_t count)
 {

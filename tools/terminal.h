@@ -18,6 +18,7 @@ int terminal_is(void);
 /* Returns the terminal's size, 24 x 80 if it is unknown. */
 struct terminal_size terminal_size(void);
 
+/* Saves the state of the terminal and switches to the alternate screen. */
 void terminal_take(void);
 /* Restores the terminal. Signal handlers may call it. Does nothing without terminal_take(). */
 void terminal_give_back(void);
