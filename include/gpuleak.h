@@ -168,7 +168,7 @@ struct gpuleak_pool_stats {
 	uint64_t shared_tickets;     /* frees that shared a fence with an earlier free */
 	uint64_t waits;              /* frees that waited for the device */
 	uint64_t wait_ns;            /* total time of these waits */
-	uint64_t trims;              /* number of times that the pool returned blocks to the driver */
+	uint64_t trims;              /* how often the pool returned blocks to the driver */
 	uint64_t trimmed_blocks;     /* blocks returned to the driver */
 	uint64_t trimmed_bytes;      /* bytes returned to the driver */
 	uint64_t rescued;            /* allocations that succeeded only after a trim */
