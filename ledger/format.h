@@ -100,7 +100,7 @@ struct ledger_header {
 	/* field 22 of /proc/PID/stat: identifies the process if the pid is reused */
 	uint64_t start_ticks;
 	uint64_t start_real_ns; /* CLOCK_REALTIME of the first GPU call */
-	/* CLOCK_MONOTONIC at that moment: all later times count from here */
+	/* CLOCK_MONOTONIC at that moment. Times in records count from here. */
 	uint64_t start_mono_ns;
 	uint32_t host;          /* refs to strings: this and the next three */
 	uint32_t exe;           /* absolute path of the program */
@@ -111,9 +111,9 @@ struct ledger_header {
 	uint32_t ended;         /* enum ledger_ended */
 	int32_t status;         /* exit status; meaningful when ended is EXIT or _EXIT */
 	uint32_t first_call;    /* 1: the process made a GPU call (always 1 in this version) */
-	uint64_t end_mono_ns;
+	uint64_t end_mono_ns;   /* CLOCK_MONOTONIC at the end; 0 if not recorded */
 	uint64_t peak_bytes;    /* peak of live bytes */
-	uint64_t peak_mono_ns;
+	uint64_t peak_mono_ns;  /* time of the peak; counts from start_mono_ns, as in records */
 	uint64_t errors;        /* error records plus UNRECORDED_ERRORS */
 	uint64_t trouble[LEDGER_TROUBLE_SLOTS];
 	uint32_t reserved[16];

@@ -29,8 +29,8 @@
 struct ledger_timeline {
 	enum ledger_chunk_type type; /* 0 = LEDGER_CHUNK_TIMELINE */
 	struct lock lock;
-	_Atomic uint64_t due_ns;
-	uint64_t every_ns;
+	_Atomic uint64_t due_ns; /* time of the next sample */
+	uint64_t every_ns; /* interval of samples; 0: no sample yet */
 };
 
 struct ledger_writer {
@@ -42,8 +42,8 @@ struct ledger_writer {
 	struct ledger_chunk *open[LEDGER_CHUNK_TYPES];
 	struct lock lock;
 	struct ledger_timeline timeline;
-	int memory_only; /* 1: no file; records exist only in the mapping */
-	dev_t device;
+	int memory_only; /* 1: new records exist only in memory */
+	dev_t device; /* device, inode and path identify the file */
 	ino_t inode;
 	char path[PATH_MAX];
 };
