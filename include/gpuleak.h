@@ -192,8 +192,8 @@ GPULEAK_FUNCTION unsigned int gpuleak_step(const char *label);
 
 /* Writes a report on the live memory and returns when it is written. The destination is
  * GPULEAK_REPORT_NOW, or GPULEAK_REPORT if that is unset. If the destination is a file, .1, .2 ...
- * is appended to its name. Returns 0. On error returns -1 with errno ENODATA: the process made no
- * GPU memory call yet; ENOTSUP: the destination is none. */
+ * is appended to its name. Returns 0. On error returns -1 and sets errno. ENODATA: the process made
+ * no GPU memory call yet. ENOTSUP: the option for the destination is set to "none". */
 GPULEAK_FUNCTION int gpuleak_report(void);
 
 #ifdef __cplusplus

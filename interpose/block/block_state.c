@@ -285,8 +285,8 @@ static void end_released(struct recorder *recorder, uint32_t api, const struct f
 		      deferred_now(recorder) - freeing->since_ns, false);
 }
 
-/* Returns FREEING's entry with its shard locked. *RET_SPARE gets a history if the block is still
- * there and has none. */
+/* Returns FREEING's entry with its shard locked. *RET_SPARE gets a new history if the block is
+ * still deferred and has no history. */
 static struct entry *lock_deferred(struct recorder *recorder, struct shard *shard,
 				   const struct freeing *freeing,
 				   struct ledger_history **ret_spare)

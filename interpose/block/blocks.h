@@ -71,8 +71,8 @@ void record_destroyed(enum api api, uint64_t handle, uint64_t watched);
 bool record_is_live(const struct site *site, uint64_t address);
 /* Returns the device of the live linear block at ADDRESS; -1 if unknown. */
 int record_device_of(uint64_t address);
-/* Returns the ledger's name of HANDLE's block, which may be live or deferred; 0 if there is none.
- * */
+/* Returns the ledger's name of HANDLE's block, which may be live or deferred. Returns 0
+ * if HANDLE has no block. */
 uint64_t record_name_of(struct recorder *recorder, enum api api, uint64_t handle);
 
 /* ---- driver calls that were left: see driver_call.h ---- */

@@ -27,8 +27,8 @@ static struct free_race *unused_race(struct free_races *free_races)
 	return oldest;
 }
 
-/* Locking: the caller holds the lock of FREE_RACES. Returns the free that ran at the same time as
- * FREEING, which is this thread's; NULL if there is none. */
+/* Locking: the caller holds the lock of FREE_RACES. Returns the other thread's free that ran at the
+ * same time as FREEING, the calling thread's free. Returns NULL if no free did. */
 static struct free_race *race_against(struct free_races *free_races, const struct freeing *freeing)
 {
 	for (int i = 0; i < FREE_RACES_MAX; i++) {

@@ -42,7 +42,7 @@ void record_unmapping_failed(const struct unmapping *unmapping);
 bool record_is_mapped(enum api api, uint64_t handle);
 
 /* Locking: the caller holds the lock of KEY's shard. Removes all mappings of BLOCK, whose key is
- * KEY, from the shard. Returns them, or NULL if there are none. */
+ * KEY, from the shard. Returns them, or NULL if BLOCK has no mapping. */
 struct mapped *mappings_take(struct recorder *recorder, struct shard *shard, uint64_t key,
 			     struct ledger_block *block);
 /* Locking: the caller holds no shard's lock. Moves MAPPED, from mappings_take(), to the block with

@@ -42,8 +42,8 @@ struct ask_sum {
 void ask_sum(struct recorder *recorder, const struct ask_filter *filter, struct ask_sum *ret);
 
 /* Finds a live block that begins at ADDRESS or has it as its handle; otherwise one that contains
- * ADDRESS. Returns false if there is none. IGNORE: ignores the block from now on. *RET is a copy of
- * the block, *RET_SPAN the number of addresses that it covers. */
+ * ADDRESS. Returns false if it finds no block. IGNORE: ignores the block from now on. *RET gets a
+ * copy of the block, *RET_SPAN the number of addresses that it covers. */
 bool ask_block(struct recorder *recorder, uint64_t address, bool ignore, struct ledger_block *ret,
 	       uint64_t *ret_span);
 

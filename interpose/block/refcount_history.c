@@ -133,7 +133,7 @@ static bool leave_out_oldest(struct recorder *recorder, struct ledger_history *h
 }
 
 /* Handles EVENT if the history is full and has no complete pair. A retain is only counted as lost.
- * A release cancels a lost retain; if there is none, it removes its own retain. */
+ * A release cancels a lost retain. If no retain is lost, it removes its own retain. */
 static void add_to_full(struct recorder *recorder, struct ledger_history *history,
 			const struct ledger_reference *event)
 {

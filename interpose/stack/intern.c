@@ -127,7 +127,7 @@ static uint32_t intern_shared(struct recorder *recorder, uint64_t native,
 	/* Outside the lock, because the module table may have to call the loader. Two threads that
 	 * arrive here at the same time both write the stack; readers merge the copies. */
 	modules_cover(recorder, capture);
-	/* a module that was just loaded may be an interpreter */
+	/* One of the modules that were just recorded may be a Python interpreter. */
 	if (__builtin_expect(python_is_due(), 0)) {
 		python_look(recorder);
 		python = python_intern(recorder, recorder->stack_depth);

@@ -34,7 +34,7 @@ struct report_site {
 /* A file that contains the code of at least one frame. */
 struct report_module {
 	const char *path;
-	const char *build_id; /* hexadecimal digits; "" unknown */
+	const char *build_id; /* hexadecimal digits; "" if unknown */
 };
 
 #endif

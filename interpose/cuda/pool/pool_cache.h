@@ -63,7 +63,7 @@ static HOT struct pool_block *pool_ring_pop(struct pool_ring *ring)
 }
 
 /* Locking: the cache's. Removes the oldest block of BIN and returns it if it is clean. Otherwise
- * returns NULL, and stores the fence of that block, or 0 if there is none. */
+ * returns NULL and stores that block's fence; stores 0 if the bin is empty. */
 static HOT struct pool_block *pool_cache_remove_own(const struct pool_context *context,
 						    struct pool_cache *cache, unsigned int bin,
 						    uint64_t *ret_pending)
@@ -129,7 +129,7 @@ static HOT void pool_cache_insert(struct pool_cache *cache, struct pool_block *b
 /* Moves the blocks of all threads' caches to the shared bins of SPACE. */
 void pool_cache_collect(struct pool *pool, struct pool_space *space);
 /* Removes the block that was cached longest, of those that were freed before BEFORE_S; with CLEAN,
- * only a clean one. Returns NULL if there is none. */
+ * only a clean one. Returns NULL if no block qualifies. */
 struct pool_block *pool_cache_remove_oldest(struct pool_space *space, bool clean,
 					    uint32_t before_s);
 /* Returns the bytes in the shared bins that are not clean. Counts a bounded number of blocks. */
