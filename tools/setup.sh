@@ -25,8 +25,6 @@ build header:CL/cl.h                          opencl-c-headers
 build header:elfutils/libdwfl.h               libdw-dev
 build header:libelf.h                         libelf-dev
 build header:jansson.h                        libjansson-dev
-build program:protoc-c                        protobuf-c-compiler
-build header:protobuf-c/protobuf-c.h          libprotobuf-c-dev
 build header:zlib.h                           zlib1g-dev
 demo  file:/etc/OpenCL/vendors/pocl.icd       pocl-opencl-icd
 demo  library:OpenCL                          ocl-icd-opencl-dev

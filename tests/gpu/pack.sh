@@ -14,7 +14,7 @@ pack_files() { # FOLDER BUILD FILE...: without debug information; libraries that
 	done
 	mkdir -p "$to/lib"
 	for file in $({ ldd "$build/tools/gpuleak"; ldconfig -p | grep 'libunwind\.so\.8 .*x86-64'; } |
-		grep -oE '/[^ ]*/lib(dw|elf|jansson|lzma|bz2|unwind|protobuf-c)\.so[^ ]*' | sort -u); do
+		grep -oE '/[^ ]*/lib(dw|elf|jansson|lzma|bz2|unwind)\.so[^ ]*' | sort -u); do
 		cp -L "$file" "$to/lib/"
 	done
 }

@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
- * Builds protobuf-c messages in an arena, packs them with protobuf-c and compresses them with
- * zlib.
+ * Encodes the messages of pprof's profile.proto as protocol buffers, one after the other, and
+ * compresses them with zlib. Numbers and bytes are the only wire types that profiles have.
  */
 #include "report/format/pprof/pprof_encoder.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
 #include "report/util/escape.h"
-#include "report/util/text_buffer.h"
 
-/* An entry of a table: the content and its number. */
+#define NUMBER_MAX 11 /* bytes of a field with a number */
+#define HEAD_MAX 11   /* bytes before the content of a message */
+#define PAIR_MAX (HEAD_MAX + 2 * NUMBER_MAX)
+
+/* An entry of a table: an encoded message without its id, and its number. */
 struct pprof_node {
 	uint64_t number;
+	struct pprof_node *next; /* of a mapping */
+	bool has_functions;	 /* of a mapping */
 	size_t size;
 	unsigned char content[];
 };
@@ -25,6 +29,55 @@ struct content {
 	const void *bytes;
 	size_t size;
 };
+
+static unsigned char *put_varint(unsigned char *at, uint64_t value)
+{
+	for (; value >= 0x80; value >>= 7)
+		*at++ = (unsigned char)(value | 0x80);
+	*at++ = (unsigned char)value;
+	return at;
+}
+
+static unsigned char *put_number(unsigned char *at, unsigned int field, uint64_t value)
+{
+	return put_varint(put_varint(at, field << 3), value);
+}
+
+/* Writes what precedes the SIZE bytes of FIELD. */
+static unsigned char *put_head(unsigned char *at, unsigned int field, size_t size)
+{
+	return put_varint(put_varint(at, field << 3 | 2), size);
+}
+
+/* Writes FIELD as a message with the fields 1 and 2. */
+static unsigned char *put_pair(unsigned char *at, unsigned int field, uint64_t first,
+			       uint64_t second)
+{
+	unsigned char pair[2 * NUMBER_MAX];
+	size_t size = (size_t)(put_number(put_number(pair, 1, first), 2, second) - pair);
+
+	at = put_head(at, field, size);
+	memcpy(at, pair, size);
+	return at + size;
+}
+
+static void append(struct pprof *pprof, const void *bytes, size_t size)
+{
+	if (!pprof->failed)
+		pprof->failed = fwrite(bytes, 1, size, pprof->message.out) != size;
+}
+
+/* Appends FIELD, which holds the SIZE bytes at BODY, and before them the ID if it is not 0. */
+static void append_message(struct pprof *pprof, enum pprof_field field, uint64_t id,
+			   const void *body, size_t size)
+{
+	unsigned char number[NUMBER_MAX], head[HEAD_MAX];
+	size_t id_size = id ? (size_t)(put_number(number, 1, id) - number) : 0;
+
+	append(pprof, head, (size_t)(put_head(head, field, id_size + size) - head));
+	append(pprof, number, id_size);
+	append(pprof, body, size);
+}
 
 static bool same_content(const void *value, const void *key)
 {
@@ -35,51 +88,34 @@ static bool same_content(const void *value, const void *key)
 	       memcmp(node->content, content->bytes, content->size) == 0;
 }
 
-/* Returns the number of the SIZE bytes at BYTES. If they are new, returns 0 and stores in *RET the
- * node that the caller fills in. */
-static uint64_t pprof_intern(struct pprof *pprof, struct table *table, const void *bytes,
-			     size_t size, struct pprof_node **ret)
+/* Returns the entry with the SIZE bytes at BYTES, or NULL if memory ran out. Stores in *RET_NEW
+ * whether this call made it. Numbers begin with 1. */
+static struct pprof_node *intern(struct pprof *pprof, struct table *table, const void *bytes,
+				 size_t size, bool *ret_new)
 {
 	const struct content content = { bytes, size };
 	uint64_t hash = hash_bytes(bytes, size, 0);
 	struct pprof_node *node = table_find(table, hash, same_content, &content);
 
-	*ret = NULL;
+	*ret_new = !node;
 	if (node)
-		return node->number;
-	node = arena_alloc(&pprof->arena, sizeof(*node) + size + 1);
+		return node;
+	node = arena_alloc(&pprof->arena, sizeof(*node) + size);
 	if (!node || table_add(table, hash, node) < 0) {
 		pprof->failed = 1;
-		return 0;
+		return NULL;
 	}
+	node->number = table->count;
 	node->size = size;
 	memcpy(node->content, bytes, size);
-	*ret = node;
-	return 0;
-}
-
-/* Appends ITEM to LIST and returns its index. */
-static size_t append(struct pprof *pprof, struct pprof_list *list, void *item)
-{
-	if (list->count == list->size) {
-		size_t size = list->size ? 2 * list->size : 64;
-		void **items = reallocarray(list->items, size, sizeof(*items));
-
-		if (!items) {
-			pprof->failed = 1;
-			return 0;
-		}
-		list->items = items;
-		list->size = size;
-	}
-	list->items[list->count] = item;
-	return list->count++;
+	return node;
 }
 
 void pprof_start(struct pprof *pprof)
 {
 	*pprof = (struct pprof){ 0 };
-	pprof__profile__init(&pprof->profile);
+	pprof->next_mapping = &pprof->first_mapping;
+	pprof->failed = text_buffer_begin(&pprof->message) < 0;
 	pprof_string(pprof, "");
 }
 
@@ -87,23 +123,34 @@ void pprof_finish(struct pprof *pprof)
 {
 	struct table *const tables[] = { &pprof->strings, &pprof->functions, &pprof->locations,
 					 &pprof->mappings };
-	struct pprof_list *const lists[] = { &pprof->string_list, &pprof->function_list,
-					     &pprof->location_list, &pprof->mapping_list,
-					     &pprof->sample_list, &pprof->comment_list };
 
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
 		table_finish(tables[i]);
-	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
-		free(lists[i]->items);
 	arena_finish(&pprof->arena);
+	text_buffer_finish(&pprof->message);
 	*pprof = (struct pprof){ 0 };
 }
 
-int64_t pprof_string(struct pprof *pprof, const char *text)
+void pprof_number(struct pprof *pprof, enum pprof_field field, uint64_t number)
+{
+	unsigned char bytes[NUMBER_MAX];
+
+	append(pprof, bytes, (size_t)(put_number(bytes, field, number) - bytes));
+}
+
+void pprof_type(struct pprof *pprof, enum pprof_field field, const char *type, const char *unit)
+{
+	unsigned char bytes[PAIR_MAX];
+	uint64_t numbers[] = { pprof_string(pprof, type), pprof_string(pprof, unit) };
+
+	append(pprof, bytes, (size_t)(put_pair(bytes, field, numbers[0], numbers[1]) - bytes));
+}
+
+uint64_t pprof_string(struct pprof *pprof, const char *text)
 {
 	struct text_buffer valid; /* proto3 rejects strings that are not valid UTF-8 */
 	struct pprof_node *node = NULL;
-	uint64_t number = 0;
+	bool is_new = false;
 
 	if (text_buffer_begin(&valid) < 0) {
 		pprof->failed = 1;
@@ -111,161 +158,119 @@ int64_t pprof_string(struct pprof *pprof, const char *text)
 	}
 	print_escaped(valid.out, text);
 	if (text_buffer_end(&valid) == 0)
-		number = pprof_intern(pprof, &pprof->strings, valid.text, valid.length, &node);
+		node = intern(pprof, &pprof->strings, valid.text, valid.length, &is_new);
 	else
 		pprof->failed = 1;
+	if (is_new && node)
+		append_message(pprof, PPROF_STRING, 0, valid.text, valid.length);
 	text_buffer_finish(&valid);
-	if (!node)
-		return (int64_t)number;
-	node->number = append(pprof, &pprof->string_list, node->content);
-	return (int64_t)node->number;
+	return node ? node->number - 1 : 0;
 }
 
-uint64_t pprof_function(struct pprof *pprof, int64_t name, int64_t file)
+/* Returns the id of the message with this BODY, and appends the message if it is new. */
+static uint64_t number_message(struct pprof *pprof, struct table *table, enum pprof_field field,
+			       const void *body, size_t size)
 {
-	const int64_t key[] = { name, file };
-	struct pprof_node *node;
-	uint64_t number = pprof_intern(pprof, &pprof->functions, key, sizeof(key), &node);
-	Pprof__Function *function;
+	bool is_new;
+	struct pprof_node *node = intern(pprof, table, body, size, &is_new);
 
+	if (node && is_new)
+		append_message(pprof, field, node->number, body, size);
+	return node ? node->number : 0;
+}
+
+uint64_t pprof_function(struct pprof *pprof, uint64_t name, uint64_t file)
+{
+	unsigned char body[3 * NUMBER_MAX], *at = body;
+
+	at = put_number(at, 2, name);
+	at = put_number(at, 3, name); /* the name before demangling */
+	at = put_number(at, 4, file);
+	return number_message(pprof, &pprof->functions, PPROF_FUNCTION, body, (size_t)(at - body));
+}
+
+uint64_t pprof_mapping(struct pprof *pprof, uint64_t file, uint64_t build_id, bool has_functions)
+{
+	unsigned char body[2 * NUMBER_MAX], *at = body;
+	struct pprof_node *node;
+	bool is_new;
+
+	at = put_number(at, 5, file);
+	at = put_number(at, 6, build_id);
+	node = intern(pprof, &pprof->mappings, body, (size_t)(at - body), &is_new);
 	if (!node)
-		return number;
-	function = arena_alloc(&pprof->arena, sizeof(*function));
-	if (!function) {
-		pprof->failed = 1;
 		return 0;
+	if (is_new) {
+		*pprof->next_mapping = node;
+		pprof->next_mapping = &node->next;
 	}
-	pprof__function__init(function);
-	node->number = append(pprof, &pprof->function_list, function) + 1;
-	function->id = node->number;
-	function->name = name;
-	function->system_name = name;
-	function->filename = file;
+	node->has_functions |= has_functions;
 	return node->number;
 }
 
-uint64_t pprof_mapping(struct pprof *pprof, int64_t file, int64_t build_id, int has_functions)
+/* Mappings come last: later frames decide whether the names are complete. If they are, pprof does
+ * not look them up again. */
+static void append_mappings(struct pprof *pprof)
 {
-	const int64_t key[] = { file, build_id };
-	struct pprof_node *node;
-	uint64_t number = pprof_intern(pprof, &pprof->mappings, key, sizeof(key), &node);
-	Pprof__Mapping *mapping;
+	for (const struct pprof_node *node = pprof->first_mapping; node; node = node->next) {
+		unsigned char body[6 * NUMBER_MAX], *at = body + node->size;
 
-	if (node) {
-		mapping = arena_alloc(&pprof->arena, sizeof(*mapping));
-		if (!mapping) {
-			pprof->failed = 1;
-			return 0;
-		}
-		pprof__mapping__init(mapping);
-		number = node->number = append(pprof, &pprof->mapping_list, mapping) + 1;
-		mapping->id = number;
-		mapping->filename = file;
-		mapping->build_id = build_id;
-	} else if (number == 0) {
-		return 0;
+		memcpy(body, node->content, node->size);
+		for (unsigned int flag = 7; node->has_functions && flag <= 10; flag++)
+			at = put_number(at, flag, 1);
+		append_message(pprof, PPROF_MAPPING, node->number, body, (size_t)(at - body));
 	}
-	mapping = pprof->failed ? NULL : pprof->mapping_list.items[number - 1];
-	/* Mark the function names as complete, so that pprof does not look them up again. */
-	if (mapping && has_functions)
-		mapping->has_functions = mapping->has_filenames = mapping->has_line_numbers =
-			mapping->has_inline_frames = 1;
-	return number;
-}
-
-static Pprof__Line *make_line(struct pprof *pprof, const struct pprof_line *from)
-{
-	Pprof__Line *line = arena_alloc(&pprof->arena, sizeof(*line));
-
-	if (!line) {
-		pprof->failed = 1;
-		return NULL;
-	}
-	pprof__line__init(line);
-	line->function_id = from->function;
-	line->line = from->line;
-	return line;
 }
 
 uint64_t pprof_location(struct pprof *pprof, uint64_t mapping, uint64_t address,
 			const struct pprof_line *lines, size_t count)
 {
-	uint64_t head[] = { mapping, address };
-	size_t size = sizeof(head) + count * sizeof(*lines);
-	unsigned char *key = arena_alloc(&pprof->arena, size);
-	Pprof__Location *location = arena_alloc(&pprof->arena, sizeof(*location));
-	struct pprof_node *node;
+	unsigned char *body = malloc(2 * NUMBER_MAX + count * PAIR_MAX), *at = body;
 	uint64_t number;
 
-	if (!key || !location) {
+	if (!body) {
 		pprof->failed = 1;
 		return 0;
 	}
-	memcpy(key, head, sizeof(head));
-	memcpy(key + sizeof(head), lines, count * sizeof(*lines));
-	number = pprof_intern(pprof, &pprof->locations, key, size, &node);
-	if (!node)
-		return number;
-	pprof__location__init(location);
-	node->number = append(pprof, &pprof->location_list, location) + 1;
-	location->id = node->number;
-	location->mapping_id = mapping;
-	location->address = address;
-	location->line = arena_alloc(&pprof->arena, count * sizeof(*location->line) + 1);
-	pprof->failed |= !location->line;
-	for (size_t i = 0; i < count && !pprof->failed; i++)
-		location->line[location->n_line++] = make_line(pprof, &lines[i]);
-	return node->number;
-}
-
-static Pprof__Label *make_label(struct pprof *pprof, const struct pprof_label *from)
-{
-	Pprof__Label *label = arena_alloc(&pprof->arena, sizeof(*label));
-
-	if (!label) {
-		pprof->failed = 1;
-		return NULL;
-	}
-	pprof__label__init(label);
-	label->key = pprof_string(pprof, from->key);
-	label->str = pprof_string(pprof, from->value);
-	return label;
+	at = put_number(at, 2, mapping);
+	at = put_number(at, 3, address);
+	for (size_t i = 0; i < count; i++)
+		at = put_pair(at, 4, lines[i].function, lines[i].line);
+	number = number_message(pprof, &pprof->locations, PPROF_LOCATION, body,
+				(size_t)(at - body));
+	free(body);
+	return number;
 }
 
 void pprof_sample(struct pprof *pprof, const uint64_t *locations, size_t location_count,
 		  const uint64_t values[PPROF_VALUES], const struct pprof_label *labels,
 		  size_t label_count)
 {
-	Pprof__Sample *sample = arena_alloc(&pprof->arena, sizeof(*sample));
-	uint64_t *ids = arena_alloc(&pprof->arena, (location_count + 1) * sizeof(*ids));
-	int64_t *value = arena_alloc(&pprof->arena, PPROF_VALUES * sizeof(*value));
-	Pprof__Label **label = arena_alloc(&pprof->arena, (label_count + 1) * sizeof(*label));
+	unsigned char *body = malloc((location_count + PPROF_VALUES) * NUMBER_MAX +
+				     label_count * PAIR_MAX), *at = body;
 
-	pprof->failed |= !sample || !ids || !value || !label;
-	if (pprof->failed)
+	if (!body) {
+		pprof->failed = 1;
 		return;
-	pprof__sample__init(sample);
-	memcpy(ids, locations, location_count * sizeof(*ids));
+	}
+	for (size_t i = 0; i < location_count; i++)
+		at = put_number(at, 1, locations[i]);
 	for (size_t i = 0; i < PPROF_VALUES; i++)
-		value[i] = values[i] > INT64_MAX ? INT64_MAX : (int64_t)values[i];
+		at = put_number(at, 2, values[i] > INT64_MAX ? INT64_MAX : values[i]);
 	for (size_t i = 0; i < label_count; i++)
-		label[i] = make_label(pprof, &labels[i]);
-	sample->location_id = ids;
-	sample->n_location_id = location_count;
-	sample->value = value;
-	sample->n_value = PPROF_VALUES;
-	sample->label = label;
-	sample->n_label = label_count;
-	append(pprof, &pprof->sample_list, sample);
+		at = put_pair(at, 3, pprof_string(pprof, labels[i].key),
+			      pprof_string(pprof, labels[i].value));
+	append_message(pprof, PPROF_SAMPLE, 0, body, (size_t)(at - body));
+	free(body);
 }
 
 void pprof_comment(struct pprof *pprof, const char *text)
 {
-	append(pprof, &pprof->comment_list, (void *)(intptr_t)pprof_string(pprof, text));
+	pprof_number(pprof, PPROF_COMMENT, pprof_string(pprof, text));
 }
 
 /* Compresses LENGTH bytes of PLAIN as gzip. Returns 0 or -ENOMEM. */
-static int compress_gzip(unsigned char *plain, size_t length, unsigned char **ret,
+static int compress_gzip(char *plain, size_t length, unsigned char **ret,
 			 size_t *ret_length)
 {
 	z_stream stream = { 0 };
@@ -278,7 +283,7 @@ static int compress_gzip(unsigned char *plain, size_t length, unsigned char **re
 		return -ENOMEM;
 	bound = deflateBound(&stream, length);
 	*ret = malloc(bound);
-	stream.next_in = plain;
+	stream.next_in = (Bytef *)plain;
 	stream.avail_in = (uInt)length;
 	stream.next_out = *ret;
 	stream.avail_out = (uInt)bound;
@@ -292,43 +297,10 @@ static int compress_gzip(unsigned char *plain, size_t length, unsigned char **re
 	return r;
 }
 
-static void fill_profile(struct pprof *pprof, int64_t *comments)
-{
-	Pprof__Profile *profile = &pprof->profile;
-
-	profile->string_table = (char **)pprof->string_list.items;
-	profile->n_string_table = pprof->string_list.count;
-	profile->function = (Pprof__Function **)pprof->function_list.items;
-	profile->n_function = pprof->function_list.count;
-	profile->location = (Pprof__Location **)pprof->location_list.items;
-	profile->n_location = pprof->location_list.count;
-	profile->mapping = (Pprof__Mapping **)pprof->mapping_list.items;
-	profile->n_mapping = pprof->mapping_list.count;
-	profile->sample = (Pprof__Sample **)pprof->sample_list.items;
-	profile->n_sample = pprof->sample_list.count;
-	for (size_t i = 0; i < pprof->comment_list.count; i++)
-		comments[i] = (intptr_t)pprof->comment_list.items[i];
-	profile->comment = comments;
-	profile->n_comment = pprof->comment_list.count;
-}
-
 int pprof_pack(struct pprof *pprof, unsigned char **ret, size_t *ret_length)
 {
-	int64_t *comments = calloc(pprof->comment_list.count + 1, sizeof(*comments));
-	unsigned char *plain = NULL;
-	size_t length;
-	int r = -ENOMEM;
-
-	if (comments && !pprof->failed) {
-		fill_profile(pprof, comments);
-		length = pprof__profile__get_packed_size(&pprof->profile);
-		plain = malloc(length + 1);
-		if (plain) {
-			pprof__profile__pack(&pprof->profile, plain);
-			r = compress_gzip(plain, length, ret, ret_length);
-		}
-	}
-	free(plain);
-	free(comments);
-	return r;
+	append_mappings(pprof);
+	if (pprof->failed || text_buffer_end(&pprof->message) < 0)
+		return -ENOMEM;
+	return compress_gzip(pprof->message.text, pprof->message.length, ret, ret_length);
 }

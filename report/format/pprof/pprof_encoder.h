@@ -10,39 +10,52 @@
 #include <stdint.h>
 
 #include "report/util/report_arena.h"
-#include "pprof.pb-c.h"
+#include "report/util/text_buffer.h"
 
-/* A growing array of pointers for one field of the profile. */
-struct pprof_list {
-	void **items;
-	size_t count, size;
+/* The fields of a profile, as pprof's profile.proto numbers them. */
+enum pprof_field {
+	PPROF_SAMPLE_TYPE = 1,
+	PPROF_SAMPLE,
+	PPROF_MAPPING,
+	PPROF_LOCATION,
+	PPROF_FUNCTION,
+	PPROF_STRING,
+	PPROF_TIME_NANOS = 9,
+	PPROF_PERIOD_TYPE = 11,
+	PPROF_PERIOD,
+	PPROF_COMMENT,
+	PPROF_DEFAULT_SAMPLE_TYPE,
 };
 
 /* Starts as { 0 }. Always release it with pprof_finish(). When memory runs out, `failed` is set.
  * Then all functions return 0 and the profile is unusable. */
 struct pprof {
-	Pprof__Profile profile;
+	struct text_buffer message;
 	struct report_arena arena;
 	struct table strings, functions, locations, mappings;
-	struct pprof_list string_list, function_list, location_list, mapping_list, sample_list;
-	struct pprof_list comment_list; /* items are numbers of strings, not pointers */
+	struct pprof_node *first_mapping, **next_mapping; /* in the order of their numbers */
 	int failed;
 };
 
 void pprof_start(struct pprof *pprof);
 void pprof_finish(struct pprof *pprof);
 
-/* Returns the number of TEXT after replacing invalid UTF-8. */
-int64_t pprof_string(struct pprof *pprof, const char *text);
+/* Adds FIELD, which holds one number. */
+void pprof_number(struct pprof *pprof, enum pprof_field field, uint64_t number);
 
-uint64_t pprof_function(struct pprof *pprof, int64_t name, int64_t file);
+/* Adds FIELD, which holds a ValueType: the meaning and the unit of values. */
+void pprof_type(struct pprof *pprof, enum pprof_field field, const char *type, const char *unit);
+
+/* Returns the number of TEXT after replacing invalid UTF-8. */
+uint64_t pprof_string(struct pprof *pprof, const char *text);
+
+uint64_t pprof_function(struct pprof *pprof, uint64_t name, uint64_t file);
 
 /* FILE and BUILD_ID are numbers of strings. */
-uint64_t pprof_mapping(struct pprof *pprof, int64_t file, int64_t build_id, int has_functions);
+uint64_t pprof_mapping(struct pprof *pprof, uint64_t file, uint64_t build_id, bool has_functions);
 
 struct pprof_line {
-	uint64_t function;
-	int64_t line;
+	uint64_t function, line;
 };
 uint64_t pprof_location(struct pprof *pprof, uint64_t mapping, uint64_t address,
 			const struct pprof_line *lines, size_t count);

@@ -150,26 +150,15 @@ static int add_process(struct pprof *pprof, const struct report_process *process
 	return 0;
 }
 
-static void set_types(struct pprof *pprof, Pprof__ValueType types[PPROF_VALUES + 1],
-		      Pprof__ValueType *list[PPROF_VALUES])
+static void add_types(struct pprof *pprof)
 {
-	static const struct { const char *type, *unit; } names[PPROF_VALUES + 1] = {
-		{ "inuse_objects", "count" }, { "inuse_space", "bytes" },
-		{ "alloc_objects", "count" }, { "alloc_space", "bytes" }, { "space", "bytes" },
-	};
-
-	for (size_t i = 0; i < PPROF_VALUES + 1; i++) {
-		pprof__value_type__init(&types[i]);
-		types[i].type = pprof_string(pprof, names[i].type);
-		types[i].unit = pprof_string(pprof, names[i].unit);
-		if (i < PPROF_VALUES)
-			list[i] = &types[i];
-	}
-	pprof->profile.sample_type = list;
-	pprof->profile.n_sample_type = PPROF_VALUES;
-	pprof->profile.default_sample_type = pprof_string(pprof, "inuse_space");
-	pprof->profile.period_type = &types[PPROF_VALUES];
-	pprof->profile.period = 1;
+	pprof_type(pprof, PPROF_SAMPLE_TYPE, "inuse_objects", "count");
+	pprof_type(pprof, PPROF_SAMPLE_TYPE, "inuse_space", "bytes");
+	pprof_type(pprof, PPROF_SAMPLE_TYPE, "alloc_objects", "count");
+	pprof_type(pprof, PPROF_SAMPLE_TYPE, "alloc_space", "bytes");
+	pprof_number(pprof, PPROF_DEFAULT_SAMPLE_TYPE, pprof_string(pprof, "inuse_space"));
+	pprof_type(pprof, PPROF_PERIOD_TYPE, "space", "bytes");
+	pprof_number(pprof, PPROF_PERIOD, 1);
 }
 
 static void add_gap(void *data, const struct report_process *process, const char *text)
@@ -224,16 +213,15 @@ static int add_comments(struct pprof *pprof, const struct report *report,
 
 int print_pprof(const struct report *report, const struct judgement *judgement, FILE *out)
 {
-	Pprof__ValueType types[PPROF_VALUES + 1], *list[PPROF_VALUES];
 	struct pprof pprof;
 	unsigned char *packed;
 	size_t length;
 	int r;
 
 	pprof_start(&pprof);
-	set_types(&pprof, types, list);
+	add_types(&pprof);
 	if (report->count)
-		pprof.profile.time_nanos = (int64_t)report->processes[0]->start_real_ns;
+		pprof_number(&pprof, PPROF_TIME_NANOS, report->processes[0]->start_real_ns);
 	r = add_comments(&pprof, report, judgement);
 	for (size_t i = 0; i < report->count && r == 0; i++)
 		r = add_process(&pprof, report->processes[i], report->count > 1);
