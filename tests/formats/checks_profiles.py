@@ -96,7 +96,7 @@ def pprof_leaks(place):
     same([v for v, _, _ in found], [[1, 3000, 1, 3000], [1, 2000, 1, 2000], [1, 1000, 1, 1000],
                                     [0, 0, 1, 500]])
     same(found[0][1], {"api": "cuMemAlloc_v2", "device": "0", "kind": "device"})
-    raw = pprof(place, content, "-raw")
+    raw = pprof(place, content, "-raw", "-symbolize=none")
     true(re.search(r"^1: \S+ \S+/leaks [0-9a-f]{40} \[FN\]\[FL\]\[LN\]\[IN\] *$", raw, re.M), raw)
     top = pprof(place, content, "-top", "-unit=B")
     true("Type: inuse_space" in top, top)
