@@ -419,7 +419,6 @@ struct ledger_sample {
 	uint64_t time_ns;
 	uint64_t live_bytes;
 };
-#define LEDGER_SAMPLES_MAX ((LEDGER_CHUNK - 64u) / sizeof(struct ledger_sample))
 
 /* Samples of live bytes per kind and device. They are taken less often, because each one walks over
  * all blocks, and they are thinned in the same way. The last column (kind 0) has the sum of all

@@ -2,7 +2,6 @@
 """A headless Chromium, spoken to by its own protocol over two pipes: real clicks and keys, what
 it said on its console, what it asked the network for. Needs the browser and nothing else."""
 
-import base64
 import contextlib
 import glob
 import itertools
@@ -183,14 +182,6 @@ class Browser:
 
     def type(self, text):
         self.call("Input.insertText", text=text)
-
-    def picture(self, path, whole=True):
-        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"clip": {"x": 0, "y": 0, "width": size["width"],
-                         "height": min(size["height"], 8000), "scale": 1}} if whole else {}
-        data = self.call("Page.captureScreenshot", captureBeyondViewport=whole, **clip)["data"]
-        with open(path, "wb") as file:
-            file.write(base64.b64decode(data))
 
     # ---- what it said ----
 
