@@ -41,7 +41,7 @@ struct report_reference {
 	const struct report_stack *stack; /* never NULL */
 	/* index of the matching event (the retain of a release, or the reverse), -1 unmatched */
 	int partner;
-	int guess;   /* the match is a guess: another event may be the right one */
+	bool guess;  /* the match is a guess: another event may be the right one */
 };
 
 /* The events of a handle in order. The first event is its creation. */
@@ -51,7 +51,7 @@ struct report_history {
 	size_t count;
 	/* matched pairs of retain and release that were removed from the history */
 	uint64_t left_out;
-	int complete;      /* 0: other events are missing, too */
+	bool complete; /* false: other events are missing, too */
 };
 
 /* One earlier call. */
@@ -77,7 +77,7 @@ struct report_leak {
 	const char *kind;
 	int device; /* -1 unknown */
 	int is_object; /* an object that is not memory; never in the list of leaks */
-	int ignored;   /* the program called gpuleak_ignore(); never in the list of leaks */
+	bool ignored;  /* the program called gpuleak_ignore(); never in the list of leaks */
 	uint32_t references; /* largest reference count of its blocks */
 	uint64_t bytes;
 	uint64_t blocks;

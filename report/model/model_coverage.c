@@ -167,7 +167,7 @@ static void put_together(const struct raw *raw, size_t count, size_t wholesale_c
 		ret->count = add_bounded(ret->count, one->count);
 		if (!ret->asked_for && !one->referred &&
 		    !is_wholesale(wholesale, wholesale_count, one->module))
-			ret->asked_for = 1;
+			ret->asked_for = true;
 		if (one->module && (ret->module_count == 0 ||
 				    strcmp(modules[ret->module_count - 1], one->module) != 0))
 			modules[ret->module_count++] = one->module;

@@ -7,6 +7,7 @@
 #ifndef GPULEAK_REPORT_COVERAGE_H
 #define GPULEAK_REPORT_COVERAGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,7 +21,7 @@ struct report_fact {
 	uint64_t count;      /* number of occurrences, total of all modules */
 	/* the program looked the function up by name; not only a runtime that looks up all
 	 * functions */
-	int asked_for;
+	bool asked_for;
 };
 
 struct report_coverage {

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "report/format/json/json_coverage.h"
+#include "report/format/json/json_sections.h"
 #include "ledger_reported.h"
 #include "report/model/model.h"
 #include "report/describe/describe_coverage.h"

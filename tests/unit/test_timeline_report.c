@@ -14,7 +14,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "report/format/json/json_timeline.h"
+#include "report/format/json/json_sections.h"
 #include "ledger_builder.h"
 #include "report/load/load.h"
 #include "report/model/model.h"

@@ -3,20 +3,13 @@
  * Writes the ledger's observations about coverage, with reasons for modules that bypass gpuleak.
  * Includes empty lists.
  */
-#include "report/format/json/json_coverage.h"
-
-#include <string.h>
-
-#include "report/model/model_coverage.h"
 #include "report/format/json/json_helpers.h"
+#include "report/format/json/json_sections.h"
+#include "report/model/model_coverage.h"
 
 static json_t *modules_json(const struct report_fact *fact)
 {
-	json_t *ret = json_array();
-
-	for (size_t i = 0; i < fact->module_count && ret; i++)
-		json_append(&ret, json_text(fact->modules[i]));
-	return ret;
+	return JSON_LIST(fact->modules, fact->module_count, json_text_at);
 }
 
 static json_t *routes_json(const struct report_coverage *coverage)
@@ -27,14 +20,11 @@ static json_t *routes_json(const struct report_coverage *coverage)
 		const char *kind = coverage_routes[at].kind;
 		const struct report_fact *fact;
 
-		for (size_t i = 0; ret && (fact = coverage_fact(coverage, kind, i)); i++) {
-			json_t *item = json_object();
-
-			json_set(&item, "api", json_text(fact->subject));
-			json_set(&item, "route", json_text(fact->kind));
-			json_set(&item, "modules", modules_json(fact));
-			json_append(&ret, item);
-		}
+		for (size_t i = 0; ret && (fact = coverage_fact(coverage, kind, i)); i++)
+			json_append(&ret, JSON_OBJECT(
+				{ "api", json_text(fact->subject) },
+				{ "route", json_text(fact->kind) },
+				{ "modules", modules_json(fact) }));
 	}
 	return ret;
 }
@@ -46,16 +36,12 @@ static json_t *functions_json(const struct report_coverage *coverage, const char
 	const struct report_fact *fact;
 	json_t *ret = json_array();
 
-	for (size_t i = 0; ret && (fact = coverage_fact(coverage, kind, i)); i++) {
-		json_t *item = json_object();
-
-		json_set(&item, "symbol", json_text(fact->subject));
-		if (fact->detail)
-			json_set(&item, "reason", json_text(fact->detail));
-		json_set(&item, "asked_for", json_boolean(fact->asked_for));
-		json_set(&item, "modules", modules_json(fact));
-		json_append(&ret, item);
-	}
+	for (size_t i = 0; ret && (fact = coverage_fact(coverage, kind, i)); i++)
+		json_append(&ret, JSON_OBJECT(
+			{ "symbol", json_text(fact->subject) },
+			{ "reason", JSON_IF(fact->detail, json_text(fact->detail)) },
+			{ "asked_for", json_boolean(fact->asked_for) },
+			{ "modules", modules_json(fact) }));
 	return ret;
 }
 
@@ -67,26 +53,21 @@ static json_t *reach_json(const struct report_coverage *coverage)
 		const struct report_fact *fact = &coverage->facts[i];
 		const struct coverage_reach *reach = coverage_reach(fact->kind);
 
-		for (size_t j = 0; reach && ret && j < fact->module_count; j++) {
-			json_t *item = json_object();
-
-			json_set(&item, "what", json_text(fact->kind));
-			json_set(&item, "subject", json_text(fact->subject));
-			json_set(&item, "module", json_text(fact->modules[j]));
-			json_set(&item, "reason", json_text(reach->reason));
-			json_append(&ret, item);
-		}
+		for (size_t j = 0; reach && ret && j < fact->module_count; j++)
+			json_append(&ret, JSON_OBJECT(
+				{ "what", json_text(fact->kind) },
+				{ "subject", json_text(fact->subject) },
+				{ "module", json_text(fact->modules[j]) },
+				{ "reason", json_text(reach->reason) }));
 	}
 	return ret;
 }
 
 json_t *json_coverage(const struct report_coverage *coverage)
 {
-	json_t *ret = json_object();
-
-	json_set(&ret, "routes", routes_json(coverage));
-	json_set(&ret, "untracked", functions_json(coverage, "untracked"));
-	json_set(&ret, "unclassed", functions_json(coverage, "unclassed"));
-	json_set(&ret, "out_of_reach", reach_json(coverage));
-	return ret;
+	return JSON_OBJECT(
+		{ "routes", routes_json(coverage) },
+		{ "untracked", functions_json(coverage, "untracked") },
+		{ "unclassed", functions_json(coverage, "unclassed") },
+		{ "out_of_reach", reach_json(coverage) });
 }

@@ -2,98 +2,63 @@
  *
  * Writes all values of deferred frees, also if nothing is wrong.
  */
-#include "report/format/json/json_deferred.h"
-
 #include "report/format/json/json_helpers.h"
+#include "report/format/json/json_sections.h"
 #include "report/model/model.h"
-
-static json_t *event_json(const struct report_event *event, int with_bytes)
-{
-	json_t *ret;
-
-	if (!event->api && !event->stack->count)
-		return json_null();
-	ret = json_object();
-	json_set(&ret, "api", json_text(event->api));
-	if (with_bytes)
-		json_set(&ret, "bytes", json_number(event->bytes));
-	json_set(&ret, "stack", json_stack(event->stack));
-	return ret;
-}
-
-json_t *json_event(const struct report_event *event)
-{
-	return event_json(event, 0);
-}
 
 static json_t *block_json(const struct report_deferred *deferred)
 {
-	json_t *ret = json_object();
+	return JSON_OBJECT(
+		{ "kind", json_text(deferred->kind) },
+		{ "bytes", json_number(deferred->bytes) },
+		{ "address", JSON_IF(deferred->address, json_address(deferred->address)) },
+		{ "released", json_event(&deferred->released) },
+		{ "allocated", json_allocation(&deferred->allocated) });
+}
 
-	json_set(&ret, "kind", json_text(deferred->kind));
-	json_set(&ret, "bytes", json_number(deferred->bytes));
-	if (deferred->address)
-		json_set(&ret, "address", json_address(deferred->address));
-	json_set(&ret, "released", event_json(&deferred->released, 0));
-	json_set(&ret, "allocated", event_json(&deferred->allocated, 1));
+static json_t *holders_json(const struct report_holder *first)
+{
+	json_t *ret = json_array();
+
+	for (const struct report_holder *holder = first; holder; holder = holder->next)
+		json_append(&ret, JSON_OBJECT(
+			{ "what", json_text(holder->what) },
+			{ "kind", json_text(holder->kind) },
+			{ "address", json_address(holder->address) },
+			{ "allocated", json_allocation(&holder->allocated) }));
 	return ret;
 }
 
-static json_t *holder_json(const struct report_holder *holder)
+static json_t *group_json(const void *group)
 {
-	json_t *ret = json_object();
+	static const char *const reasons[] = {
+		[REPORT_DEFERRED_UNKNOWN] = "unknown",
+		[REPORT_DEFERRED_PART] = "part",
+		[REPORT_DEFERRED_USER_EVENT] = "user-event",
+	};
+	const struct report_deferred *deferred = group;
+	bool waits = deferred->reason == REPORT_DEFERRED_USER_EVENT;
+	json_t *ret = block_json(deferred);
 
-	json_set(&ret, "what", json_text(holder->what));
-	json_set(&ret, "kind", json_text(holder->kind));
-	json_set(&ret, "address", json_address(holder->address));
-	json_set(&ret, "allocated", event_json(&holder->allocated, 1));
-	return ret;
-}
-
-static json_t *reason_json(enum report_deferred_reason reason)
-{
-	switch (reason) {
-	case REPORT_DEFERRED_PART:
-		return json_string("part");
-	case REPORT_DEFERRED_USER_EVENT:
-		return json_string("user-event");
-	case REPORT_DEFERRED_UNKNOWN:
-		break;
-	}
-	return json_string("unknown");
-}
-
-static json_t *deferred_json(const struct report_deferred *deferred)
-{
-	json_t *ret = block_json(deferred), *holders = json_array();
-
-	json_set(&ret, "blocks", json_number(deferred->blocks));
-	json_set(&ret, "reason", reason_json(deferred->reason));
-	if (deferred->reason == REPORT_DEFERRED_USER_EVENT) {
-		json_set(&ret, "command", json_event(&deferred->command));
-		json_set(&ret, "user_event", json_event(&deferred->event));
-	}
-	if (deferred->pattern)
-		json_set(&ret, "pattern", json_text(deferred->pattern));
-	for (const struct report_holder *holder = deferred->holders; holder; holder = holder->next)
-		json_append(&holders, holder_json(holder));
-	json_set(&ret, "held_by", holders);
+	JSON_ADD(&ret,
+		 { "blocks", json_number(deferred->blocks) },
+		 { "reason", json_string(reasons[deferred->reason]) },
+		 { "command", JSON_IF(waits, json_event(&deferred->command)) },
+		 { "user_event", JSON_IF(waits, json_event(&deferred->event)) },
+		 { "pattern", JSON_IF(deferred->pattern, json_text(deferred->pattern)) },
+		 { "held_by", holders_json(deferred->holders) });
 	return ret;
 }
 
 json_t *json_deferred(const struct report_deferred_frees *frees)
 {
-	json_t *ret = json_object(), *deferred = json_array();
-
-	for (size_t i = 0; i < frees->group_count && deferred; i++)
-		json_append(&deferred, deferred_json(&frees->groups[i]));
-	json_set(&ret, "peak_bytes", json_number(frees->peak_bytes));
-	json_set(&ret, "peak_ns", json_number(frees->peak_ns));
-	json_set(&ret, "longest_wait_ns", json_number(frees->longest_wait_ns));
-	json_set(&ret, "longest", frees->longest.kind ? block_json(&frees->longest) : json_null());
-	json_set(&ret, "timeline", json_samples(frees->samples, frees->sample_count));
-	json_set(&ret, "held_blocks", json_number(frees->deferred_blocks));
-	json_set(&ret, "held_bytes", json_number(frees->deferred_bytes));
-	json_set(&ret, "held", deferred);
-	return ret;
+	return JSON_OBJECT(
+		{ "peak_bytes", json_number(frees->peak_bytes) },
+		{ "peak_ns", json_number(frees->peak_ns) },
+		{ "longest_wait_ns", json_number(frees->longest_wait_ns) },
+		{ "longest", frees->longest.kind ? block_json(&frees->longest) : json_null() },
+		{ "timeline", JSON_LIST(frees->samples, frees->sample_count, json_sample) },
+		{ "held_blocks", json_number(frees->deferred_blocks) },
+		{ "held_bytes", json_number(frees->deferred_bytes) },
+		{ "held", JSON_LIST(frees->groups, frees->group_count, group_json) });
 }

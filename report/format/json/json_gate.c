@@ -10,14 +10,8 @@
 
 json_t *json_gate(const struct judgement *judgement)
 {
-	json_t *object = json_object(), *reasons = json_array(), *notes = json_array();
-
-	for (size_t i = 0; i < judgement->reason_count && reasons; i++)
-		json_append(&reasons, json_text(judgement->reasons[i]));
-	json_set(&object, "status", json_integer(judgement->verdict));
-	json_set(&object, "reasons", reasons);
-	for (size_t i = 0; i < judgement->note_count && notes; i++)
-		json_append(&notes, json_text(judgement->notes[i]));
-	json_set(&object, "notes", notes);
-	return object;
+	return JSON_OBJECT(
+		{ "status", json_integer(judgement->verdict) },
+		{ "reasons", JSON_LIST(judgement->reasons, judgement->reason_count, json_text_at) },
+		{ "notes", JSON_LIST(judgement->notes, judgement->note_count, json_text_at) });
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Creates numbers, texts, addresses and stacks with jansson, which keeps the order of keys.
+ * Creates numbers, texts and addresses with jansson, which keeps the order of keys.
  */
 #include "report/format/json/json_helpers.h"
 
@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 #include "report/util/escape.h"
-#include "report/model/model.h"
 #include "ledger/utf8.h"
 
 void json_set(json_t **object, const char *key, json_t *value)
@@ -31,6 +30,37 @@ void json_append(json_t **array, json_t *value)
 		json_decref(value);
 	json_decref(*array);
 	*array = NULL;
+}
+
+json_t *json_left_out(void)
+{
+	static json_t left_out = { .type = JSON_NULL, .refcount = (size_t)-1 };
+
+	return &left_out;
+}
+
+void json_add_members(json_t **object, const struct json_member *members)
+{
+	for (const struct json_member *member = members; member->key; member++)
+		if (member->value != json_left_out())
+			json_set(object, member->key, member->value);
+}
+
+json_t *json_object_of(const struct json_member *members)
+{
+	json_t *ret = json_object();
+
+	json_add_members(&ret, members);
+	return ret;
+}
+
+json_t *json_list_of(const void *items, size_t count, size_t size, json_of *of)
+{
+	json_t *ret = json_array();
+
+	for (size_t i = 0; i < count && ret; i++)
+		json_append(&ret, of((const char *)items + i * size));
+	return ret;
 }
 
 /* Returns how many bytes at TEXT can be copied unchanged. All newlines in TEXT are jansson's
@@ -115,56 +145,7 @@ json_t *json_address(uint64_t value)
 	return json_string(hex);
 }
 
-json_t *json_samples(const struct report_sample *samples, size_t count)
+json_t *json_text_at(const void *text)
 {
-	json_t *ret = json_array();
-
-	for (size_t i = 0; i < count && ret; i++) {
-		json_t *sample = json_array();
-
-		json_append(&sample, json_number(samples[i].time_ns));
-		json_append(&sample, json_number(samples[i].bytes));
-		json_append(&ret, sample);
-	}
-	return ret;
-}
-
-static const char *role_word(enum frame_role role)
-{
-	switch (role) {
-	case FRAME_RUNTIME:
-		return "runtime";
-	case FRAME_FRAMEWORK:
-		return "framework";
-	case FRAME_INTERPRETER:
-		return "interpreter";
-	case FRAME_APPLICATION:
-		break;
-	}
-	return "application";
-}
-
-static json_t *frame_json(const struct report_frame *frame)
-{
-	json_t *ret = json_object();
-
-	json_set(&ret, "function", json_text(frame->function));
-	json_set(&ret, "file", json_text(frame->file));
-	json_set(&ret, "line", json_number(frame->line));
-	json_set(&ret, "module", json_text(frame->module));
-	json_set(&ret, "offset", json_address(frame->offset));
-	if (frame->language == FRAME_PYTHON)
-		json_set(&ret, "language", json_string("python"));
-	if (frame->role != FRAME_APPLICATION)
-		json_set(&ret, "role", json_string(role_word(frame->role)));
-	return ret;
-}
-
-json_t *json_stack(const struct report_stack *stack)
-{
-	json_t *ret = json_array();
-
-	for (size_t i = 0; i < stack->count && ret; i++)
-		json_append(&ret, frame_json(&stack->frames[i]));
-	return ret;
+	return json_text(*(const char *const *)text);
 }

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The parts of the JSON report. If memory runs out, a function returns NULL, see json_helpers.h.
+ */
+#ifndef GPULEAK_REPORT_JSON_SECTIONS_H
+#define GPULEAK_REPORT_JSON_SECTIONS_H
+
+#include <jansson.h>
+
+struct report;
+struct report_coverage;
+struct report_deferred_frees;
+struct report_event;
+struct report_history;
+struct report_leak;
+struct report_process;
+struct report_stack;
+struct report_summary;
+
+json_t *json_stack(const struct report_stack *stack);
+/* An event is null if neither its call nor its stack is known. An allocation is an event with
+ * bytes. */
+json_t *json_event(const struct report_event *event);
+json_t *json_allocation(const struct report_event *event);
+json_t *json_fingerprint(const struct report_leak *leak);
+json_t *json_sample(const void *sample); /* [ns, bytes], of a struct report_sample */
+
+/* Sets the keys of PROCESS in *OBJECT, like json_set(). */
+void json_add_process(json_t **object, const struct report_process *process);
+json_t *json_summary(const struct report_summary *sum);
+json_t *json_leak(const void *leak);         /* of a struct report_leak */
+json_t *json_not_memory(const void *object); /* of a struct report_leak */
+json_t *json_error(const void *error);       /* of a struct report_error */
+json_t *json_deferred(const struct report_deferred_frees *frees);
+json_t *json_timeline(const struct report_process *process);
+json_t *json_coverage(const struct report_coverage *coverage);
+/* The key is left out if no device has samples, or if the report is not about a job with at least
+ * two ranks. */
+json_t *json_driver_memory(const struct report_process *process);
+json_t *json_ranks(const struct report *report);
+
+#endif
