@@ -11,10 +11,10 @@ build=$(cd "${1:-$here/../../build}" && pwd)
 seconds=${2:-3600}
 seed=${3:-$(date +%s)}
 each=${EACH:-15}
-ways=${WAYS:-fast strict fast-slab fast-one-arena fast-many-threads strict-slab fast-large-slab
-	large-slab-small-cache fast-prealloc fast-small-cache fast-decay fast-limit strict-limit fast-fail-at fast-fail-from bare}
-[ -n "${REAL:-}" ] || ways="$ways fast-tight fast-two-devices fast-record-fails fast-query-fails slab-query-fails old-driver
-	late late-slab late-tight waits mutation"
+ways=${WAYS:-fast strict fast-slab strict-large-slab fast-many-threads
+	fast-large-slab large-slab-small-cache fast-prealloc fast-small-cache fast-limit fast-fail-from bare}
+[ -n "${REAL:-}" ] || ways="$ways fast-tight fast-two-devices fast-record-fails slab-query-fails old-driver
+	late-slab late-tight waits mutation"
 driver=(--standin "${REAL:-$build/tests/standin}")
 [ -z "${REAL:-}" ] || driver+=(--real-driver)
 failures=0 runs=0 end=$((SECONDS + seconds))
