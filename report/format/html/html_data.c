@@ -15,26 +15,23 @@
 #include "report/describe/describe_coverage.h"
 #include "report/describe/describe_error.h"
 #include "report/describe/describe_stack.h"
+#include "report/util/text_buffer.h"
 
-/* Sets KEY to the text that PRINT writes for WHAT. If memory runs out, *OBJECT becomes NULL. */
 typedef void print_what(FILE *out, const void *what);
 
-static void set_words(json_t **object, const char *key, print_what *print, const void *what)
+/* Returns the text that PRINT writes for WHAT. */
+static json_t *words(print_what *print, const void *what)
 {
-	char *text = NULL;
-	size_t size;
-	FILE *to = open_memstream(&text, &size);
+	struct text_buffer buffer;
+	json_t *ret = NULL;
 
-	if (!to) {
-		json_set(object, key, NULL);
-		return;
-	}
-	print(to, what);
-	if (fclose(to) == 0)
-		json_set(object, key, json_text(text));
-	else
-		json_set(object, key, NULL);
-	free(text);
+	if (text_buffer_begin(&buffer) < 0)
+		return NULL;
+	print(buffer.out, what);
+	if (text_buffer_end(&buffer) == 0)
+		ret = json_text(buffer.text);
+	text_buffer_finish(&buffer);
+	return ret;
 }
 
 static void print_name(FILE *out, const void *what)
@@ -69,17 +66,6 @@ static int set_in(json_t *object, const char *key, json_t *value)
 	return value && object ? json_object_set_new_nocheck(object, key, value) : -1;
 }
 
-static int add_words(json_t *object, const char *key, print_what *print, const void *what)
-{
-	json_t *holder = json_object();
-	int r;
-
-	set_words(&holder, "words", print, what);
-	r = holder ? json_object_set_nocheck(object, key, json_object_get(holder, "words")) : -1;
-	json_decref(holder);
-	return r;
-}
-
 static int site_of(const struct report_stack *stack)
 {
 	const struct report_frame *frame = report_stack_culprit(stack);
@@ -101,7 +87,7 @@ static int add_to_leaks(json_t *list, const struct report_leak *leaks, size_t co
 			r = set_in(json_object_get(leak, "mapped"), "site",
 				   json_integer(site_of(leaks[i].mapping->mapped.stack)));
 		if (r == 0 && kind && !json_object_get(kinds, kind))
-			r = add_words(kinds, kind, print_kind, kind);
+			r = set_in(kinds, kind, words(print_kind, kind));
 	}
 	return r;
 }
@@ -109,12 +95,12 @@ static int add_to_leaks(json_t *list, const struct report_leak *leaks, size_t co
 static int add_to_process(json_t *object, const struct report_process *process, json_t *kinds)
 {
 	json_t *errors = json_object_get(object, "errors");
-	int r = add_words(object, "name", print_name, process);
+	int r = set_in(object, "name", words(print_name, process));
 
 	if (r == 0)
-		r = add_words(object, "how", print_how, process);
+		r = set_in(object, "how", words(print_how, process));
 	if (r == 0)
-		r = add_words(object, "coverage_text", print_coverage, process);
+		r = set_in(object, "coverage_text", words(print_coverage, process));
 	if (r == 0)
 		r = add_to_leaks(json_object_get(object, "leaks"), process->leaks,
 				 process->leak_count, kinds);
@@ -125,7 +111,8 @@ static int add_to_process(json_t *object, const struct report_process *process, 
 		r = add_to_leaks(json_object_get(object, "cached"), process->cached,
 				 process->cached_count, kinds);
 	for (size_t i = 0; r == 0 && i < process->error_count; i++)
-		r = add_words(json_array_get(errors, i), "told", print_told, &process->errors[i]);
+		r = set_in(json_array_get(errors, i), "told",
+			   words(print_told, &process->errors[i]));
 	return r;
 }
 

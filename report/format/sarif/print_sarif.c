@@ -39,7 +39,6 @@ struct sarif {
 	size_t results_max;
 };
 
-
 static json_t *words_message(const struct finding *finding, int name_process)
 {
 	struct text_buffer words;
@@ -78,12 +77,10 @@ static json_t *suppressions(const struct finding *finding)
 	if (text_buffer_begin(&words) < 0)
 		return NULL;
 	finding_exemption(words.out, finding);
-	if (text_buffer_end(&words) == 0) {
-		ret = json_object();
-		json_set(&ret, "kind", json_string("external"));
-		json_set(&ret, "justification", json_text(words.text));
-		ret = one(ret);
-	}
+	if (text_buffer_end(&words) == 0)
+		ret = one(JSON_OBJECT(
+			{ "kind", json_string("external") },
+			{ "justification", json_text(words.text) }));
 	text_buffer_finish(&words);
 	return ret;
 }
@@ -132,53 +129,48 @@ static json_t *properties(const struct finding *finding)
 {
 	const struct report_error *error = finding->errors ? finding->errors->error : NULL;
 	const char *kind = error ? error->kind : finding->leak->kind;
-	json_t *ret = json_object();
 
-	json_set(&ret, "api", json_text(error ? error->api : finding->leak->api));
-	if (kind)
-		json_set(&ret, "kind", json_text(kind));
-	json_set(&ret, "device", json_integer(error ? error->device : finding->leak->device));
-	json_set(&ret, "bytes", json_number(error ? error->block_bytes : finding->bytes));
-	json_set(&ret, error ? "times" : "blocks", json_number(finding->blocks));
-	return ret;
+	return JSON_OBJECT(
+		{ "api", json_text(error ? error->api : finding->leak->api) },
+		{ "kind", JSON_IF(kind, json_text(kind)) },
+		{ "device", json_integer(error ? error->device : finding->leak->device) },
+		{ "bytes", json_number(error ? error->block_bytes : finding->bytes) },
+		{ error ? "times" : "blocks", json_number(finding->blocks) });
 }
 
-static json_t *fingerprints(const struct finding *finding)
+static json_t *fingerprint(const struct finding *finding)
 {
 	char text[FINGERPRINT_TEXT];
-	json_t *ret = json_object();
 
-	json_set(&ret, FINGERPRINT_NAME,
-		 json_string(report_fingerprint_text(finding->fingerprint, text)));
-	return ret;
+	return json_string(report_fingerprint_text(finding->fingerprint, text));
 }
 
-static json_t *provenance(size_t invocation)
+/* Returns the list with the place of the finding. */
+static json_t *locations(const struct sarif *sarif, const struct finding *finding)
 {
-	json_t *ret = json_object();
+	const struct report_frame *frame = finding_frame(finding);
 
-	json_set(&ret, "invocationIndex", json_number(invocation));
-	return ret;
+	return one(sarif_location(&sarif->root,
+				  frame ? frame : report_stack_culprit(finding->stack)));
 }
 
 static json_t *result(const struct sarif *sarif, const struct finding *finding)
 {
-	const struct report_frame *frame = finding_frame(finding);
-	json_t *ret = json_object();
+	bool suppressed = finding->class == FINDING_SUPPRESSED;
+	json_t *ret = JSON_OBJECT(
+		{ "ruleId", json_text(finding_rule(finding)) },
+		{ "level", json_string(level(sarif, finding)) },
+		{ "message", words_message(finding, sarif->report->count > 1) },
+		{ "locations", locations(sarif, finding) },
+		{ "partialFingerprints", JSON_OBJECT({ FINGERPRINT_NAME, fingerprint(finding) }) },
+		{ "occurrenceCount", json_number(finding->blocks ? finding->blocks : 1) });
 
-	json_set(&ret, "ruleId", json_text(finding_rule(finding)));
-	json_set(&ret, "level", json_string(level(sarif, finding)));
-	json_set(&ret, "message", words_message(finding, sarif->report->count > 1));
-	json_set(&ret, "locations",
-		 one(sarif_location(&sarif->root,
-				    frame ? frame : report_stack_culprit(finding->stack))));
-	json_set(&ret, "partialFingerprints", fingerprints(finding));
-	json_set(&ret, "occurrenceCount", json_number(finding->blocks ? finding->blocks : 1));
 	set_stacks(sarif, &ret, finding);
-	json_set(&ret, "suppressions",
-		 finding->class == FINDING_SUPPRESSED ? suppressions(finding) : json_array());
-	json_set(&ret, "provenance", provenance(finding->process_index));
-	json_set(&ret, "properties", properties(finding));
+	JSON_ADD(&ret,
+		 { "suppressions", suppressed ? suppressions(finding) : json_array() },
+		 { "provenance",
+		   JSON_OBJECT({ "invocationIndex", json_number(finding->process_index) }) },
+		 { "properties", properties(finding) });
 	return ret;
 }
 
@@ -186,9 +178,7 @@ static json_t *result(const struct sarif *sarif, const struct finding *finding)
 static json_t *rest(const struct sarif *sarif, size_t first)
 {
 	const struct finding *worst = &sarif->findings.all[first];
-	const struct report_frame *frame = finding_frame(worst);
 	uint64_t blocks = 0, bytes = 0;
-	json_t *ret = json_object();
 	char text[200];
 
 	for (size_t i = first; i < sarif->findings.count; i++) {
@@ -198,14 +188,12 @@ static json_t *rest(const struct sarif *sarif, size_t first)
 	snprintf(text, sizeof(text), "and %zu more, the first of them here: %" PRIu64 " blocks, %"
 		 PRIu64 " bytes; --format json has all of them", sarif->findings.count - first,
 		 blocks, bytes);
-	json_set(&ret, "ruleId", json_text(finding_rule(worst)));
-	json_set(&ret, "level",
-		 json_string(worst->class == FINDING_SUPPRESSED ? "note" : level(sarif, worst)));
-	json_set(&ret, "message", sarif_message(text));
-	json_set(&ret, "locations",
-		 one(sarif_location(&sarif->root,
-				    frame ? frame : report_stack_culprit(worst->stack))));
-	return ret;
+	return JSON_OBJECT(
+		{ "ruleId", json_text(finding_rule(worst)) },
+		{ "level", json_string(worst->class == FINDING_SUPPRESSED ? "note"
+									  : level(sarif, worst)) },
+		{ "message", sarif_message(text) },
+		{ "locations", locations(sarif, worst) });
 }
 
 static json_t *results(const struct sarif *sarif)
@@ -224,11 +212,9 @@ static json_t *results(const struct sarif *sarif)
 
 static json_t *notification(const char *text, const char *level_word)
 {
-	json_t *ret = json_object();
-
-	json_set(&ret, "level", json_string(level_word));
-	json_set(&ret, "message", sarif_message(text));
-	return ret;
+	return JSON_OBJECT(
+		{ "level", json_string(level_word) },
+		{ "message", sarif_message(text) });
 }
 
 /* What was not recorded about one process; PROCESS NULL: about the whole report. */
@@ -249,7 +235,7 @@ static void add_gap(void *data, const struct report_process *process, const char
 }
 
 /* Adds the notifications about missing records. Returns true if the recording was complete. */
-static int set_success(const struct report *report, const struct report_process *process,
+static bool set_success(const struct report *report, const struct report_process *process,
 			json_t **invocation)
 {
 	struct sarif_gaps gaps = { process, json_array(), 0 };
@@ -258,47 +244,45 @@ static int set_success(const struct report *report, const struct report_process 
 	if (process && !process->incomplete)
 		for (size_t i = 0; i < process->note_count; i++)
 			json_append(&gaps.list, notification(process->notes[i], "note"));
-	json_set(invocation, "executionSuccessful", json_boolean(gaps.count == 0));
-	json_set(invocation, "toolExecutionNotifications", gaps.list);
+	JSON_ADD(invocation,
+		 { "executionSuccessful", json_boolean(gaps.count == 0) },
+		 { "toolExecutionNotifications", gaps.list });
 	return gaps.count == 0;
 }
 
 static json_t *arguments(const struct report_process *process)
 {
-	json_t *ret = json_array();
+	size_t count = process->command_count;
 
-	for (size_t i = 1; i < process->command_count && ret; i++)
-		json_append(&ret, json_text(process->command[i]));
-	return ret;
+	return JSON_LIST(process->command + (count > 0), count - (count > 0), json_text_at);
 }
 
-static void set_start(json_t **invocation, uint64_t ns)
+/* Returns the time in UTC. The key is left out if NS is not a time that SARIF can express. */
+static json_t *utc(uint64_t ns)
 {
 	time_t seconds = (time_t)(ns / 1000000000u);
 	struct tm tm;
 	char text[64];
 
 	if (!gmtime_r(&seconds, &tm) || tm.tm_year < 70 || tm.tm_year > 9999 - 1900)
-		return;
+		return json_left_out();
 	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	json_set(invocation, "startTimeUtc", json_string(text));
+	return json_string(text);
 }
 
 static json_t *invocation(const struct report *report, const struct report_process *process)
 {
-	json_t *ret = json_object(), *exe = json_object();
+	bool has_exited = process->ended == REPORT_EXIT || process->ended == REPORT__EXIT;
+	bool is_killed = process->ended == REPORT_SIGNAL;
+	json_t *ret = JSON_OBJECT(
+		{ "processId", json_integer(process->pid) },
+		{ "properties", JSON_OBJECT({ "name", json_text(process->program) }) },
+		{ "arguments", arguments(process) },
+		{ "machine", JSON_IF(process->host, json_text(process->host)) },
+		{ "startTimeUtc", utc(process->start_real_ns) },
+		{ "exitCode", JSON_IF(has_exited, json_integer(process->status)) },
+		{ "exitSignalNumber", JSON_IF(is_killed, json_integer(process->status)) });
 
-	json_set(&ret, "processId", json_integer(process->pid));
-	json_set(&exe, "name", json_text(process->program));
-	json_set(&ret, "properties", exe);
-	json_set(&ret, "arguments", arguments(process));
-	if (process->host)
-		json_set(&ret, "machine", json_text(process->host));
-	set_start(&ret, process->start_real_ns);
-	if (process->ended == REPORT_EXIT || process->ended == REPORT__EXIT)
-		json_set(&ret, "exitCode", json_integer(process->status));
-	if (process->ended == REPORT_SIGNAL)
-		json_set(&ret, "exitSignalNumber", json_integer(process->status));
 	set_success(report, process, &ret);
 	return ret;
 }
@@ -320,40 +304,35 @@ static json_t *invocations(const struct sarif *sarif)
 
 static json_t *tool(void)
 {
-	json_t *ret = json_object(), *driver = json_object();
-
-	json_set(&driver, "name", json_string("gpuleak"));
-	json_set(&driver, "semanticVersion", json_string(GPULEAK_VERSION));
-	json_set(&driver, "rules", sarif_rules());
-	json_set(&ret, "driver", driver);
-	return ret;
+	return JSON_OBJECT({ "driver", JSON_OBJECT(
+		{ "name", json_string("gpuleak") },
+		{ "semanticVersion", json_string(GPULEAK_VERSION) },
+		{ "rules", sarif_rules() }) });
 }
 
 static json_t *run(const struct sarif *sarif)
 {
-	json_t *ret = json_object(), *bag = json_object();
+	const struct judgement *judgement = sarif->judgement;
 
-	json_set(&ret, "tool", tool());
-	json_set(&ret, "columnKind", json_string("unicodeCodePoints"));
-	if (sarif->root.path[0])
-		json_set(&ret, "originalUriBaseIds", sarif_base(&sarif->root));
-	json_set(&ret, "invocations", invocations(sarif));
-	json_set(&ret, "results", results(sarif));
-	if (sarif->judgement)
-		json_set(&bag, "gate", json_gate(sarif->judgement));
-	json_set(&ret, "properties", bag);
-	return ret;
+	return JSON_OBJECT(
+		{ "tool", tool() },
+		{ "columnKind", json_string("unicodeCodePoints") },
+		{ "originalUriBaseIds", JSON_IF(sarif->root.path[0], sarif_base(&sarif->root)) },
+		{ "invocations", invocations(sarif) },
+		{ "results", results(sarif) },
+		{ "properties",
+		  JSON_OBJECT({ "gate", JSON_IF(judgement, json_gate(judgement)) }) });
 }
 
 static char *dump(const struct sarif *sarif)
 {
-	json_t *root = json_object();
+	json_t *root = JSON_OBJECT(
+		{ "$schema", json_string(SCHEMA) },
+		{ "version", json_string("2.1.0") },
+		{ "runs", one(run(sarif)) });
 	struct text_buffer words;
 	char *ret = NULL;
 
-	json_set(&root, "$schema", json_string(SCHEMA));
-	json_set(&root, "version", json_string("2.1.0"));
-	json_set(&root, "runs", one(run(sarif)));
 	if (root && text_buffer_begin(&words) == 0) {
 		if (json_dump_shown(root, words.out, 1) == 0 && text_buffer_end(&words) == 0) {
 			ret = words.text;
@@ -366,15 +345,15 @@ static char *dump(const struct sarif *sarif)
 }
 
 /* Returns true if TEXT is small enough after compression. All uploaders compress it. */
-static int fits(const char *text)
+static bool fits(const char *text)
 {
 	uLong length = strlen(text);
 	uLongf packed = compressBound(length);
 	unsigned char *to;
-	int ret;
+	bool ret;
 
 	if (length <= GZIP_MAX)
-		return 1;
+		return true;
 	to = malloc(packed);
 	ret = to && compress2(to, &packed, (const Bytef *)text, length, 6) == Z_OK &&
 	      packed <= GZIP_MAX - 1024;

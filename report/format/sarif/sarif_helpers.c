@@ -20,13 +20,10 @@
 
 json_t *sarif_message(const char *text)
 {
-	json_t *ret = json_object();
-
-	json_set(&ret, "text", json_text(text));
-	return ret;
+	return JSON_OBJECT({ "text", json_text(text) });
 }
 
-static int plain(unsigned char c)
+static bool plain(unsigned char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
 	       strchr("/-._~+@", c) != NULL;
@@ -54,113 +51,103 @@ static json_t *uri(const char *prefix, const char *path, const char *suffix)
 
 json_t *sarif_base(const struct source_root *root)
 {
-	json_t *ret = json_object(), *base = json_object();
-
-	json_set(&base, "uri", uri("file://", root->path, "/"));
-	json_set(&ret, BASE, base);
-	return ret;
+	return JSON_OBJECT({ BASE, JSON_OBJECT({ "uri", uri("file://", root->path, "/") }) });
 }
 
 static json_t *artifact(const struct source_root *root, const char *file)
 {
 	const char *relative = source_relative(root, file);
-	json_t *ret = json_object();
+	bool has_base = relative && root->path[0];
 
-	json_set(&ret, "uri", relative ? uri("", relative, "") : uri("file://", file, ""));
-	if (relative && root->path[0])
-		json_set(&ret, "uriBaseId", json_string(BASE));
-	return ret;
+	return JSON_OBJECT(
+		{ "uri", relative ? uri("", relative, "") : uri("file://", file, "") },
+		{ "uriBaseId", JSON_IF(has_base, json_string(BASE)) });
 }
 
+static json_t *address(const struct report_frame *frame)
+{
+	/* The offset is relative to the module; without a module it is an address of the
+	 * process. */
+	return JSON_OBJECT(
+		{ frame->module ? "offsetFromParent" : "absoluteAddress",
+		  json_number(frame->offset) },
+		{ "kind", json_string("instruction") });
+}
+
+/* Returns the place of FRAME. The key is left out if neither a file nor an address is known,
+ * because the schema requires one of them. */
 static json_t *physical(const struct source_root *root, const struct report_frame *frame)
 {
 	const char *file = frame->file ? frame->file : frame->module;
-	json_t *ret = json_object(), *part;
+	bool has_file = file && (file[0] == '/' || source_relative(root, file));
+	bool has_line = has_file && frame->file && frame->line;
+	bool has_address = frame->language == FRAME_NATIVE;
 
-	if (file && (file[0] == '/' || source_relative(root, file)))
-		json_set(&ret, "artifactLocation", artifact(root, file));
-	if (frame->file && frame->line && json_object_get(ret, "artifactLocation")) {
-		part = json_object();
-		json_set(&part, "startLine", json_number(frame->line));
-		json_set(&ret, "region", part);
-	}
-	if (frame->language == FRAME_NATIVE) {
-		part = json_object();
-		/* The offset is relative to the module; without a module it is an address of the
-		 * process. */
-		json_set(&part, frame->module ? "offsetFromParent" : "absoluteAddress",
-			 json_number(frame->offset));
-		json_set(&part, "kind", json_string("instruction"));
-		json_set(&ret, "address", part);
-	}
-	return ret;
+	if (!has_file && !has_address)
+		return json_left_out();
+	return JSON_OBJECT(
+		{ "artifactLocation", JSON_IF(has_file, artifact(root, file)) },
+		{ "region", JSON_IF(has_line,
+				    JSON_OBJECT({ "startLine", json_number(frame->line) })) },
+		{ "address", JSON_IF(has_address, address(frame)) });
 }
 
 static json_t *logical(const char *function)
 {
-	json_t *ret = json_array(), *item = json_object();
+	json_t *ret = json_array();
 
-	json_set(&item, "fullyQualifiedName", json_text(function));
-	json_set(&item, "kind", json_string("function"));
-	json_append(&ret, item);
+	json_append(&ret, JSON_OBJECT(
+		{ "fullyQualifiedName", json_text(function) },
+		{ "kind", json_string("function") }));
 	return ret;
 }
 
 json_t *sarif_location(const struct source_root *root, const struct report_frame *frame)
 {
-	json_t *ret = json_object(), *place;
+	const char *function = frame ? frame->function : NULL;
 
-	if (!frame)
-		return ret;
-	place = physical(root, frame);
-	/* The schema requires a file or an address in a location. */
-	if (json_object_get(place, "artifactLocation") || json_object_get(place, "address"))
-		json_set(&ret, "physicalLocation", place);
-	else
-		json_decref(place);
-	if (frame->function)
-		json_set(&ret, "logicalLocations", logical(frame->function));
-	return ret;
+	return JSON_OBJECT(
+		{ "physicalLocation", JSON_IF(frame, physical(root, frame)) },
+		{ "logicalLocations", JSON_IF(function, logical(function)) });
 }
 
 json_t *sarif_stack(const struct source_root *root, const struct report_stack *stack,
 		    const char *what)
 {
-	json_t *ret = json_object(), *frames = json_array();
+	json_t *frames = json_array();
 
 	for (size_t i = 0; i < stack->count && i < FRAMES_MAX && frames; i++) {
-		json_t *frame = json_object();
+		const struct report_frame *frame = &stack->frames[i];
 
-		json_set(&frame, "location", sarif_location(root, &stack->frames[i]));
-		if (stack->frames[i].module)
-			json_set(&frame, "module", json_text(stack->frames[i].module));
-		json_append(&frames, frame);
+		json_append(&frames, JSON_OBJECT(
+			{ "location", sarif_location(root, frame) },
+			{ "module", JSON_IF(frame->module, json_text(frame->module)) }));
 	}
-	json_set(&ret, "message", sarif_message(what));
-	json_set(&ret, "frames", frames);
-	return ret;
+	return JSON_OBJECT(
+		{ "message", sarif_message(what) },
+		{ "frames", frames });
 }
 
-static json_t *rule(const char *id, const char *name, const char *words, const char *help,
-		    const char *level)
-{
-	json_t *ret = json_object(), *defaults = json_object();
+struct sarif_rule {
+	const char *id, *name, *words, *help, *level;
+};
 
-	json_set(&defaults, "level", json_string(level));
-	json_set(&ret, "id", json_string(id));
-	json_set(&ret, "name", json_string(name));
-	json_set(&ret, "shortDescription", sarif_message(words));
-	json_set(&ret, "fullDescription", sarif_message(help));
-	json_set(&ret, "help", sarif_message(help));
-	json_set(&ret, "defaultConfiguration", defaults);
-	return ret;
+static json_t *rule_json(const void *item)
+{
+	const struct sarif_rule *rule = item;
+
+	return JSON_OBJECT(
+		{ "id", json_string(rule->id) },
+		{ "name", json_string(rule->name) },
+		{ "shortDescription", sarif_message(rule->words) },
+		{ "fullDescription", sarif_message(rule->help) },
+		{ "help", sarif_message(rule->help) },
+		{ "defaultConfiguration", JSON_OBJECT({ "level", json_string(rule->level) }) });
 }
 
 json_t *sarif_rules(void)
 {
-	static const struct {
-		const char *id, *name, *words, *help, *level;
-	} rules[] = {
+	static const struct sarif_rule rules[] = {
 		{ "leak", "GpuMemoryLeak", "GPU memory that was never freed",
 		  "This memory was allocated here and not freed when the process ended. Free it "
 		  "where its last user is done, or suppress it with a line leak:PATTERN.",
@@ -180,10 +167,6 @@ json_t *sarif_rules(void)
 		  "A cache that keeps memory for reuse had it when the process ended: no leak.",
 		  "note" },
 	};
-	json_t *ret = json_array();
 
-	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]) && ret; i++)
-		json_append(&ret, rule(rules[i].id, rules[i].name, rules[i].words, rules[i].help,
-				       rules[i].level));
-	return ret;
+	return JSON_LIST(rules, sizeof(rules) / sizeof(rules[0]), rule_json);
 }
