@@ -9,6 +9,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -27,15 +28,35 @@ namespace allocator = c10::cuda::CUDACachingAllocator;
 
 namespace at
 {
+/* The numbers of the storages on a device that are live, while a script is traced. */
+struct Trace {
+	std::mutex mutex;
+	std::set<unsigned long long> live;
+	unsigned long long last = 0;
+	std::atomic<bool> on{ false };
+};
+Trace *const trace = new Trace; /* never destroyed: see the allocator */
+
 /* DEVICE -1 is the CPU, whose memory nobody looks at. */
 struct Storage {
 	Storage(std::size_t size, int where) : bytes(size), device(where)
 	{
 		if (bytes && device >= 0)
 			ptr = allocator::raw_alloc(bytes, device, nullptr);
+		if (ptr && trace->on) {
+			std::lock_guard<std::mutex> lock(trace->mutex);
+
+			number = ++trace->last;
+			trace->live.insert(number);
+		}
 	}
 	~Storage()
 	{
+		if (number) {
+			std::lock_guard<std::mutex> lock(trace->mutex);
+
+			trace->live.erase(number);
+		}
 		if (ptr)
 			allocator::raw_delete(ptr);
 	}
@@ -44,6 +65,7 @@ struct Storage {
 	void *ptr = nullptr;
 	std::size_t bytes;
 	int device;
+	unsigned long long number = 0; /* for the trace */
 };
 
 using storage = std::shared_ptr<Storage>;
@@ -175,6 +197,16 @@ struct tensor {
 
 PyTypeObject *tensor_type;
 PyObject *out_of_memory;
+PyObject *tracer; /* called after each allocation, with the number of the storage */
+
+void call_tracer(unsigned long long number)
+{
+	PyObject *result = tracer ? PyObject_CallFunction(tracer, "K", number) : nullptr;
+
+	if (tracer && !result)
+		PyErr_WriteUnraisable(tracer);
+	Py_XDECREF(result);
+}
 
 variable of(PyObject *object)
 {
@@ -204,19 +236,33 @@ std::size_t count(const std::vector<long long> &shape)
 	return product;
 }
 
+/* Lets other Python threads run while it lives. */
+struct without_gil {
+	PyThreadState *state = PyEval_SaveThread();
+
+	~without_gil()
+	{
+		PyEval_RestoreThread(state);
+	}
+};
+
 /* Allocates, or sets a Python exception and returns an empty pointer. */
 at::storage allocated(std::size_t bytes, int device)
 {
 	at::storage memory;
 	std::string failed;
 
-	Py_BEGIN_ALLOW_THREADS
 	try {
+		const without_gil here;
+
 		memory = at::empty(bytes, device);
 	} catch (c10::OutOfMemoryError &error) {
 		failed = error.what();
 	}
-	Py_END_ALLOW_THREADS if (!failed.empty()) PyErr_SetString(out_of_memory, failed.c_str());
+	if (!failed.empty())
+		PyErr_SetString(out_of_memory, failed.c_str());
+	else if (memory->number)
+		call_tracer(memory->number);
 	return memory;
 }
 
@@ -451,6 +497,18 @@ PyObject *set_grad_enabled(PyObject *, PyObject *on)
 
 /* ---- methods ---- */
 
+/* Returns what the backward of a product needs: each factor, if the other one has a gradient. */
+std::vector<at::storage> factors(const variable &a, const variable &b)
+{
+	std::vector<at::storage> saved;
+
+	if (b->requires_grad)
+		saved.push_back(a->memory);
+	if (a->requires_grad)
+		saved.push_back(b->memory);
+	return saved;
+}
+
 PyObject *binary(PyObject *left, PyObject *right, bool save)
 {
 	PyObject *first = is_tensor(left) ? left : right;
@@ -459,11 +517,9 @@ PyObject *binary(PyObject *left, PyObject *right, bool save)
 	if (!is_tensor(second))
 		return made(of(first)->shape, { of(first) }, {});
 	const variable a = of(first), b = of(second);
-	std::vector<at::storage> saved;
 
-	if (save)
-		saved = { a->memory, b->memory };
-	return made(count(a->shape) >= count(b->shape) ? a->shape : b->shape, { a, b }, saved);
+	return made(count(a->shape) >= count(b->shape) ? a->shape : b->shape, { a, b },
+		    save ? factors(a, b) : std::vector<at::storage>());
 }
 
 PyObject *tensor_add(PyObject *left, PyObject *right)
@@ -486,7 +542,7 @@ PyObject *tensor_matmul(PyObject *left, PyObject *right)
 	if (a->shape.empty() || b->shape.size() < 2 || a->shape.back() != b->shape.end()[-2])
 		return PyErr_Format(PyExc_RuntimeError, "shapes cannot be multiplied");
 	shape.back() = b->shape.back();
-	return made(shape, { a, b }, { a->memory, b->memory });
+	return made(shape, { a, b }, factors(a, b));
 }
 
 PyObject *tensor_relu(PyObject *self, PyObject *)
@@ -643,14 +699,16 @@ PyObject *tensor_backward(PyObject *self, PyObject *, PyObject *keywords)
 
 	if (!node)
 		return PyErr_Format(PyExc_RuntimeError, "element 0 does not require grad");
-	Py_BEGIN_ALLOW_THREADS
 	try {
+		const without_gil here;
+
 		engine->execute(node, keep_graph);
 	} catch (c10::OutOfMemoryError &error) {
 		failed = error.what();
 	}
-	Py_END_ALLOW_THREADS if (!failed.empty()) return PyErr_Format(out_of_memory, "%s",
-								      failed.c_str());
+	if (!failed.empty())
+		return PyErr_Format(out_of_memory, "%s", failed.c_str());
+	call_tracer(0);
 	Py_RETURN_NONE;
 }
 
@@ -784,8 +842,12 @@ PyObject *profile(PyObject *, PyObject *on)
 
 PyObject *empty_cache(PyObject *, PyObject *)
 {
-	Py_BEGIN_ALLOW_THREADS allocator::emptyCache();
-	Py_END_ALLOW_THREADS Py_RETURN_NONE;
+	{
+		const without_gil here;
+
+		allocator::emptyCache();
+	}
+	Py_RETURN_NONE;
 }
 
 PyObject *begin_pool(PyObject *, PyObject *id)
@@ -864,11 +926,41 @@ PyObject *storms(PyObject *, PyObject *args)
 
 	if (!PyArg_ParseTuple(args, "ii", &count, &operations))
 		return nullptr;
-	Py_BEGIN_ALLOW_THREADS for (int i = 0; i < count; i++)
-		threads.emplace_back(storm, static_cast<unsigned int>(i), operations);
-	for (auto &thread : threads)
-		thread.join();
-	Py_END_ALLOW_THREADS Py_RETURN_NONE;
+	{
+		const without_gil here;
+
+		for (int i = 0; i < count; i++)
+			threads.emplace_back(storm, static_cast<unsigned int>(i), operations);
+		for (auto &thread : threads)
+			thread.join();
+	}
+	Py_RETURN_NONE;
+}
+
+/* _trace(function): calls FUNCTION after each allocation; with 0 after each backward. */
+PyObject *set_trace(PyObject *, PyObject *function)
+{
+	Py_INCREF(function);
+	tracer = function;
+	at::trace->on = true;
+	Py_RETURN_NONE;
+}
+
+/* _live(): the numbers of the live storages. */
+PyObject *live(PyObject *, PyObject *)
+{
+	std::vector<unsigned long long> numbers;
+	{
+		std::lock_guard<std::mutex> lock(at::trace->mutex);
+
+		numbers.assign(at::trace->live.begin(), at::trace->live.end());
+	}
+	PyObject *result = PyTuple_New(static_cast<Py_ssize_t>(numbers.size()));
+
+	for (std::size_t i = 0; result && i < numbers.size(); i++)
+		PyTuple_SetItem(result, static_cast<Py_ssize_t>(i),
+				PyLong_FromUnsignedLongLong(numbers[i]));
+	return result;
 }
 
 /* _pairs(times, bytes): allocates and frees, and returns the nanoseconds of one pair. */
@@ -959,6 +1051,8 @@ PyMethodDef functions[] = {
 	{ "end_pool", end_pool, METH_NOARGS, nullptr },
 	{ "release_pool", release_pool, METH_O, nullptr },
 	{ "_storm", storms, METH_VARARGS, nullptr },
+	{ "_trace", set_trace, METH_O, nullptr },
+	{ "_live", live, METH_NOARGS, nullptr },
 	{ "_pairs", pairs, METH_VARARGS, nullptr },
 	{ "report", report, METH_VARARGS, nullptr },
 	{ nullptr, nullptr, 0, nullptr },

@@ -1,0 +1,21 @@
+# truth: accumulates at @leak
+# Averages the weights after each step, with gradients recorded: the average's
+# graph keeps the scale of each step.
+import torch
+from torch import nn
+
+STEPS = 200
+
+model = nn.Sequential(nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 16)).cuda()
+optimizer = torch.optim.Adam(model.parameters())
+average = [one.detach().clone() for one in model.parameters()]
+for step in range(STEPS):
+    x, y = torch.randn(64, 128, device="cuda"), torch.randn(64, 16, device="cuda")
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(model(x), y)
+    loss.backward()
+    optimizer.step()
+    scale = torch.ones(1, device="cuda")  # @leak
+    for number, one in enumerate(model.parameters()):
+        average[number] = average[number] * scale + one * scale
+print(len(average), "averaged tensors")

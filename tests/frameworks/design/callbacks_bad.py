@@ -1,0 +1,21 @@
+# truth: accumulates at @leak
+# Registers a callback for each step. The closure keeps the step's output.
+import torch
+from torch import nn
+
+STEPS = 250
+
+
+def run_step(model, callbacks):
+    x = torch.randn(32, 128, device="cuda")
+    output = model(x).relu()  # @leak
+    callbacks.append(lambda: output.mean().item())
+
+
+model = nn.Sequential(nn.Linear(128, 256), nn.ReLU(), nn.Linear(256, 32)).cuda().eval()
+callbacks = []
+with torch.no_grad():
+    for step in range(STEPS):
+        run_step(model, callbacks)
+        if step % 50 == 49:
+            print(step, callbacks[-1]())

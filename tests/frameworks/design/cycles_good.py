@@ -1,0 +1,30 @@
+# truth: clean
+# A sample and its owner refer to each other. The garbage collector frees them now and then.
+import gc
+import torch
+from torch import nn
+
+
+class Sample:
+    def __init__(self, number):
+        self.pixels = torch.randn(3, 64, 64, device="cuda")
+        self.number = number
+        self.augmented = Augmented(self)
+
+    def __del__(self):
+        self.number = None
+
+
+class Augmented:
+    def __init__(self, sample):
+        self.sample = sample
+        self.pixels = sample.pixels * 0.5
+
+
+gc.set_threshold(100)
+model = nn.Linear(64, 16).cuda()
+with torch.no_grad():
+    for number in range(400):
+        sample = Sample(number)
+        output = model(sample.augmented.pixels)
+print(output.shape)
