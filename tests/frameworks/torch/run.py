@@ -8,6 +8,7 @@ bare and under the preload, which must not change anything. TAP.
     run.py --case NAME          (one case, in this process)"""
 
 import argparse
+import ctypes
 import os
 import random
 import re
@@ -176,7 +177,8 @@ def case_backward():
     compare("parameters alone", parameters, torch.cuda.memory_allocated())
     loss = model(torch.randn(32, 256, device="cuda")).sum()
     loss.backward()
-    compare("parameters, gradients and the loss", 2 * parameters + 512, torch.cuda.memory_allocated())
+    compare("parameters, gradients and the loss", 2 * parameters + 512,
+            torch.cuda.memory_allocated())
     del loss
     agree(torch._C)
 
@@ -191,6 +193,77 @@ def case_two_copies():
     compare("calls", (7, 5), (torch._C.profiler_seen(0)["calls"], other.profiler_seen(0)["calls"]))
     del tensors[0], others[0]
     compare("blocks", (6, 4), (agree(torch._C)["allocations"], agree(other)["allocations"]))
+
+
+def case_loading():
+    """16 threads allocate while others load and unload libraries, a copy of libc10 among them"""
+    import torch
+    folder = os.path.join(os.environ["STANDIN_TORCH"], "vendored")
+    libraries = [os.path.join(folder, name) for name in os.listdir(folder)
+                 if re.fullmatch(r"libc10\S*\.so", name)]
+    compare("libraries", 2, len(libraries))
+    done, loaded = threading.Event(), [0, 0]
+
+    def load(number):
+        while not done.is_set() or not loaded[number]:
+            handle = ctypes.CDLL(libraries[number])._handle
+            ctypes.PyDLL(None).dlclose(ctypes.c_void_p(handle))
+            loaded[number] += 1
+
+    threads = [threading.Thread(target=load, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    torch._C._storm(16, 600)
+    done.set()
+    for thread in threads:
+        thread.join()
+    compare("bytes at the end", 0, agree(torch._C)["allocated_bytes"])
+
+
+def in_child(function):
+    """Runs FUNCTION in a forked child, which must end with 0."""
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            function()
+            status = 0
+        finally:
+            os._exit(status)
+    compare("status of the child", 0, os.waitpid(child, 0)[1])
+
+
+def case_imported_in_child():
+    """A forked child imports the framework"""
+    def use():
+        import torch
+        operate(torch, 1, 100, 1)
+        compare("bytes", 0, agree(torch._C)["allocated_bytes"])
+    in_child(use)
+    in_child(use)
+
+
+def case_dropped_in_child():
+    """A forked child drops its parent's tensors; the parent keeps them"""
+    import torch
+    tensors = [torch.empty(1000, device="cuda") for _ in range(9)]
+
+    def drop():
+        del tensors[3:]
+        compare("bytes in the child", 3 * 4096, agree(torch._C)["allocated_bytes"])
+    in_child(drop)
+    compare("bytes in the parent", 9 * 4096, agree(torch._C)["allocated_bytes"])
+
+
+def case_kept_at_exit():
+    """Tensors that the module still has are freed while the interpreter ends"""
+    import torch
+    kept["a tensor"] = torch.empty(1000, device="cuda")
+    kept["a cycle"] = [torch.empty(1000, device="cuda"), kept]
+    threading.Thread(target=operate, args=(torch, 5, 50, 1)).start()
+
+
+kept = {}
 
 
 def case_made_up():
@@ -222,6 +295,10 @@ RUNS = [  # case, folder, environment
     (case_no_reports, "", {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}),
     (case_backward, "", {}),
     (case_two_copies, "", {}),
+    (case_loading, "", {}),
+    (case_imported_in_child, "", {}),
+    (case_dropped_in_child, "", {}),
+    (case_kept_at_exit, "", {}),
     (case_made_up, "", {}),
 ]
 
