@@ -13,46 +13,41 @@
 #include "report/symbols/frame.h"
 
 /* Returns true if TEXT is the fingerprint of a stack, and stores it in *RET. */
-static int parse_fingerprint(const char *text, uint64_t *ret)
+static bool parse_fingerprint(const char *text, uint64_t *ret)
 {
 	static const char start[] = FRAME_PATTERN_STACK, digits[] = "0123456789abcdef";
 
 	if (strncmp(text, start, sizeof(start) - 1) != 0)
-		return 0;
+		return false;
 	text += sizeof(start) - 1;
 	if (strlen(text) != FINGERPRINT_TEXT - 1 || strspn(text, digits) != FINGERPRINT_TEXT - 1)
-		return 0;
+		return false;
 	*ret = strtoull(text, NULL, 16);
-	return 1;
-}
-
-static int compile(struct frame_pattern *pattern)
-{
-	const char *start = pattern->text + (pattern->text[0] == '^');
-	size_t length = strlen(start);
-	int at_end = length > 0 && start[length - 1] == '$';
-
-	length -= (size_t)at_end;
-	pattern->of_stack = parse_fingerprint(pattern->text, &pattern->fingerprint);
-	return length == 0 ? -EINVAL
-			   : wildcard_compile(start, length, start != pattern->text, at_end,
-					      &pattern->wildcard);
+	return true;
 }
 
 int frame_pattern_compile(struct frame_pattern *ret, const char *text, size_t length)
 {
 	struct frame_pattern pattern = { 0 };
-	int r;
+	struct wildcard *wildcard = &pattern.wildcard;
 
 	if (length > WILDCARD_BYTES_MAX)
 		return -E2BIG;
 	pattern.text = strndup(text, length);
-	r = pattern.text ? compile(&pattern) : -ENOMEM;
-	if (r < 0)
-		frame_pattern_finish(&pattern);
-	else
-		*ret = pattern;
-	return r;
+	if (!pattern.text)
+		return -ENOMEM;
+	wildcard->at_start = pattern.text[0] == '^';
+	wildcard->text = pattern.text + wildcard->at_start;
+	wildcard->length = strlen(wildcard->text);
+	wildcard->at_end = wildcard->length > 0 && wildcard->text[wildcard->length - 1] == '$';
+	wildcard->length -= wildcard->at_end;
+	if (wildcard->length == 0) {
+		free(pattern.text);
+		return -EINVAL;
+	}
+	pattern.of_stack = parse_fingerprint(pattern.text, &pattern.fingerprint);
+	*ret = pattern;
+	return 0;
 }
 
 int frame_pattern_parse(struct frame_pattern *ret, const struct line *line, const char *hint)
@@ -93,6 +88,5 @@ bool frame_pattern_match_any(const struct frame_pattern *pattern,
 void frame_pattern_finish(struct frame_pattern *pattern)
 {
 	free(pattern->text);
-	wildcard_finish(&pattern->wildcard);
 	*pattern = (struct frame_pattern){ 0 };
 }

@@ -22,7 +22,7 @@ struct report_frame;
 
 struct frame_pattern { /* starts as { 0 } */
 	char *text; /* as in the file */
-	int of_stack; /* the pattern is a fingerprint, and `wildcard` is unused */
+	bool of_stack; /* the pattern is a fingerprint, and `wildcard` is unused */
 	uint64_t fingerprint;
 	struct wildcard wildcard;
 };

@@ -41,14 +41,15 @@ struct rule {
 	const char *name; /* name of a cache or a library; NULL: the rule has another type */
 	unsigned int given; /* bit mask of the fields that have a wildcard */
 	/* the module's pattern applies to its path, not to its last component */
-	int whole_path;
+	bool whole_path;
 	struct wildcard wildcards[FIELDS];
 };
 
 struct rules {
-	struct rule *rows;
+	struct report_arena arena; /* for the names, and for the patterns of the user's rules */
+	bool is_shipped;           /* the rules being parsed are in rules_text */
 	size_t count;
-	struct report_arena arena; /* for the names */
+	struct rule rows[RULES_MAX];
 };
 
 static int no_memory(const struct lines *lines)
@@ -96,73 +97,70 @@ static int parse_name(struct line *line, struct rules *rules, const char **ret)
 	return *ret ? 0 : no_memory(line->file);
 }
 
-/* Reads a field of a rule such as "module:PATTERN". */
-static int parse_field(struct line *line, struct rule *rule)
+/* Returns -EINVAL and a message about the pattern of FIELD. */
+static int fail_pattern(const struct line *line, int field, size_t length)
 {
-	struct line start = *line;
-	char shown[LINES_QUOTE];
-	struct line_part pattern;
-	int field = line_type(line, fields, FIELDS), r;
-
-	if (field < 0)
-		return lines_fail(line->file, -EINVAL,
-				  "cannot read '%s'; accepted are " FIELDS_IN_WORDS,
-				  lines_quote(line_word(&start, " \t"), shown));
-	if (rule->given & 1u << field)
-		return lines_fail(line->file, -EINVAL, "%s: is given twice", fields[field]);
-	r = line_text(line, &pattern);
-	if (r < 0)
-		return r;
-	if (pattern.length > WILDCARD_BYTES_MAX)
+	if (length > WILDCARD_BYTES_MAX)
 		return lines_fail(line->file, -EINVAL, "the pattern is longer than %d bytes",
 				  WILDCARD_BYTES_MAX);
-	if (pattern.length == 0 && pattern.text[-1] != '"')
-		return lines_fail(line->file, -EINVAL,
-				  "%s: has no pattern; \"\" matches where the %s is not known",
-				  fields[field], fields[field]);
-	if (field == MODULE)
-		rule->whole_path = memchr(pattern.text, '/', pattern.length) != NULL;
-	rule->given |= 1u << field;
-	return wildcard_compile(pattern.text, pattern.length, 1, 1, &rule->wildcards[field]) < 0
-		       ? no_memory(line->file)
-		       : 0;
+	return lines_fail(line->file, -EINVAL,
+			  "%s: has no pattern; \"\" matches where the %s is not known",
+			  fields[field], fields[field]);
 }
 
-static void rule_finish(struct rule *rule)
+static int fail_field(struct line line)
 {
-	for (int field = 0; field < FIELDS; field++)
-		wildcard_finish(&rule->wildcards[field]);
+	char shown[LINES_QUOTE];
+
+	return lines_fail(line.file, -EINVAL, "cannot read '%s'; accepted are " FIELDS_IN_WORDS,
+			  lines_quote(line_word(&line, " \t"), shown));
 }
 
 static int parse_parts(struct line *line, struct rules *rules, struct rule *rule)
 {
-	int r = parse_verb(line, &rule->verb);
+	struct line_part pattern;
+	int field, r = parse_verb(line, &rule->verb);
 
 	if (r == 0 && (rule->verb == CACHE || rule->verb == LIBRARY))
 		r = parse_name(line, rules, &rule->name);
 	if (r == 0 && line->length == 0)
 		return lines_fail(line->file, -EINVAL,
 				  "the rule matches nothing; accepted are " FIELDS_IN_WORDS);
-	while (r == 0 && line->length > 0)
-		r = parse_field(line, rule);
+	while (r == 0 && line->length > 0) {
+		field = line_type(line, fields, FIELDS);
+		if (field < 0)
+			return fail_field(*line);
+		if (rule->given & 1u << field)
+			return lines_fail(line->file, -EINVAL, "%s: is given twice", fields[field]);
+		r = line_text(line, &pattern);
+		if (r < 0)
+			break;
+		if (pattern.length > WILDCARD_BYTES_MAX ||
+		    (pattern.length == 0 && pattern.text[-1] != '"'))
+			return fail_pattern(line, field, pattern.length);
+		if (!rules->is_shipped) {
+			pattern.text = arena_text(&rules->arena, pattern.text, pattern.length);
+			if (!pattern.text)
+				return no_memory(line->file);
+		}
+		if (field == MODULE)
+			rule->whole_path = memchr(pattern.text, '/', pattern.length) != NULL;
+		rule->given |= 1u << field;
+		rule->wildcards[field] =
+			(struct wildcard){ pattern.text, pattern.length, true, true };
+	}
 	return r;
 }
 
 static int parse_rule(void *data, struct line *line)
 {
 	struct rules *rules = data;
-	struct rule *rows, rule = { 0 };
 	int r;
 
-	rows = lines_grow(line->file, rules->rows, rules->count, sizeof(*rows), RULES_MAX, &r);
-	if (!rows)
-		return r;
-	rules->rows = rows;
-	r = parse_parts(line, rules, &rule);
-	if (r < 0)
-		rule_finish(&rule);
-	else
-		rules->rows[rules->count++] = rule;
+	if (rules->count == RULES_MAX)
+		return lines_fail(line->file, -E2BIG, "more than %d rules", RULES_MAX);
+	r = parse_parts(line, rules, &rules->rows[rules->count]);
+	rules->count += r == 0;
 	return r;
 }
 
@@ -182,6 +180,7 @@ int rules_parse(const char *text, size_t length, const char *name, struct rules 
 	if (!rules)
 		return no_memory(&theirs);
 	r = lines_each(&theirs, text, length, parse_rule, rules);
+	rules->is_shipped = true;
 	if (r == 0)
 		r = lines_each(&shipped, rules_text, rules_text_length, parse_rule, rules);
 	if (r < 0)
@@ -212,9 +211,6 @@ void rules_destroy(struct rules *rules)
 {
 	if (!rules)
 		return;
-	for (size_t i = 0; i < rules->count; i++)
-		rule_finish(&rules->rows[i]);
-	free(rules->rows);
 	arena_finish(&rules->arena);
 	free(rules);
 }
@@ -237,9 +233,13 @@ static struct names names_of(const struct report_frame *frame)
 /* Returns true if WILDCARD matches NAME. An unknown NAME ("") matches only an empty pattern. */
 static bool field_matches(const struct wildcard *wildcard, const char *name)
 {
-	int for_unknown = wildcard->count == 1 && wildcard->pieces[0] == '\0';
+	const char *star = memchr(wildcard->text, '*', wildcard->length);
+	size_t head = star ? (size_t)(star - wildcard->text) : wildcard->length;
 
-	return *name ? !for_unknown && wildcard_matches(wildcard, name) : for_unknown;
+	if (!*name || !wildcard->length)
+		return !*name && !wildcard->length;
+	/* usually the text before the first star decides */
+	return strncmp(name, wildcard->text, head) == 0 && wildcard_matches(wildcard, name);
 }
 
 static bool rule_matches(const struct rule *rule, const struct names *names)
@@ -261,11 +261,11 @@ struct rules_frame rules_frame(const struct rules *rules, const struct report_fr
 {
 	const struct names names = names_of(frame);
 	struct rules_frame ret = { .role = FRAME_APPLICATION };
-	int has_role = 0;
+	bool has_role = false;
 
 	for (size_t i = 0; i < rules->count; i++) {
 		const struct rule *rule = &rules->rows[i];
-		int keeps = rule->verb == CACHE || rule->verb == LIBRARY;
+		bool keeps = rule->verb == CACHE || rule->verb == LIBRARY;
 
 		if (keeps ? ret.keeper && (rule->verb == CACHE || ret.in_library) : has_role)
 			continue; /* an earlier rule already matched */
@@ -273,7 +273,7 @@ struct rules_frame rules_frame(const struct rules *rules, const struct report_fr
 			continue;
 		if (!keeps) {
 			ret.role = verbs[rule->verb].role;
-			has_role = 1;
+			has_role = true;
 			continue;
 		}
 		ret.in_library |= rule->verb == LIBRARY;

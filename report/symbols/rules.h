@@ -7,6 +7,7 @@
 #ifndef GPULEAK_REPORT_RULES_H
 #define GPULEAK_REPORT_RULES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "report/symbols/frame.h"
@@ -40,7 +41,7 @@ struct rules_frame {
 	enum frame_role role;
 	/* 1 + index of the first matching rule for a cache or a library; 0: no rule matches */
 	unsigned int keeper;
-	int in_library;      /* true if a rule for a library matches */
+	bool in_library;     /* a rule for a library matches */
 };
 struct rules_frame rules_frame(const struct rules *rules, const struct report_frame *frame);
 

@@ -1,64 +1,38 @@
 /* SPDX-License-Identifier: MIT
  *
- * Splits a pattern at its stars once. Matching searches the pieces from left to right without
- * backtracking, which is linear and finds every match.
+ * Searches the pieces between the stars from left to right without backtracking, which is linear
+ * and finds every match.
  */
 #include "report/util/wildcard.h"
 
-#include <errno.h>
-#include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
-
-int wildcard_compile(const char *pattern, size_t length, int at_start, int at_end,
-		     struct wildcard *ret)
-{
-	char *pieces = strndup(pattern, length);
-
-	if (!pieces)
-		return -ENOMEM;
-	*ret = (struct wildcard){ pieces, 1, at_start, at_end };
-	for (char *at = pieces; *at; at++) {
-		if (*at != '*')
-			continue;
-		*at = '\0';
-		ret->count++;
-	}
-	return 0;
-}
-
-void wildcard_finish(struct wildcard *wildcard)
-{
-	free(wildcard->pieces);
-	*wildcard = (struct wildcard){ 0 };
-}
 
 /* Matches each piece at its first position. This leaves the longest rest of the text for the later
  * pieces, so backtracking would find no more. Only the last piece of a pattern with at_end has a
  * fixed position. */
 bool wildcard_matches(const struct wildcard *wildcard, const char *text)
 {
-	const char *piece = wildcard->pieces;
-	size_t length, left;
+	const char *piece = wildcard->text, *end = piece + wildcard->length, *star, *found;
+	bool at_start = wildcard->at_start;
+	size_t left = strlen(text), length;
 
-	for (unsigned int i = 0; i < wildcard->count; i++, piece += length + 1) {
-		length = strlen(piece);
-		if (i == 0 && wildcard->at_start) {
-			if (strncmp(text, piece, length) != 0)
-				return false;
-			text += length;
-			if (wildcard->count == 1 && wildcard->at_end)
-				return *text == '\0';
-			continue;
-		}
-		if (i == wildcard->count - 1 && wildcard->at_end) {
-			left = strlen(text);
-			return left >= length && strcmp(text + left - length, piece) == 0;
-		}
-		text = strstr(text, piece);
-		if (!text)
+	for (;; piece = star + 1, at_start = false) {
+		star = memchr(piece, '*', (size_t)(end - piece));
+		length = (size_t)((star ? star : end) - piece);
+		if (left < length)
 			return false;
-		text += length;
+		if (!star && wildcard->at_end)
+			return (!at_start || left == length) &&
+			       memcmp(text + left - length, piece, length) == 0;
+		if (at_start)
+			found = memcmp(text, piece, length) == 0 ? text : NULL;
+		else
+			found = memmem(text, left, piece, length);
+		if (!found)
+			return false;
+		if (!star)
+			return true;
+		left -= (size_t)(found - text) + length;
+		text = found + length;
 	}
-	return true;
 }

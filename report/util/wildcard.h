@@ -11,20 +11,15 @@
 
 #define WILDCARD_BYTES_MAX 4096 /* limit of a pattern's length, for callers that parse patterns */
 
+/* A pattern: pieces of text between stars. */
 struct wildcard {
-	char *pieces;       /* the texts between the stars, each with a final NUL */
-	unsigned int count; /* number of pieces, at least 1 */
-	int at_start;       /* the first piece must be at the start of the text */
-	int at_end;         /* the last piece must be at the end of the text */
+	const char *text; /* not NUL-terminated; the caller owns it */
+	size_t length;
+	bool at_start; /* the first piece must be at the start of the text */
+	bool at_end;   /* the last piece must be at the end of the text */
 };
 
-/* Splits the LENGTH bytes of PATTERN, which have no NUL, at their stars. Returns 0 or -ENOMEM. The
- * caller releases *RET with wildcard_finish(). */
-int wildcard_compile(const char *pattern, size_t length, int at_start, int at_end,
-		     struct wildcard *ret);
-void wildcard_finish(struct wildcard *wildcard);
-
-/* Returns true if TEXT contains the pieces in this order. */
+/* Returns true if TEXT contains the pieces of WILDCARD in this order. */
 bool wildcard_matches(const struct wildcard *wildcard, const char *text);
 
 #endif
