@@ -89,12 +89,16 @@ static COLD void not_recorded(struct recorder *recorder, uint64_t bytes)
 static HOT void fill(struct recorder *recorder, struct ledger_block *block,
 		     const struct ledger_row *row, const struct ledger_block *facts)
 {
-	uint32_t state = block->state;
-
-	*block = *facts;
-	block->state = state;
+	/* Field by field: a copy in larger words would wait until the fields, just stored, have left
+	 * the store buffer. */
+	block->address = facts->address;
+	block->bytes = facts->bytes;
+	block->time_ns = facts->time_ns;
+	block->context = facts->context;
+	block->parent = facts->parent;
 	block->row = ledger_ref(&recorder->writer, row);
 	block->references = 1;
+	block->history = 0;
 	block->thread = thread_self.thread;
 	block->marked = ask_marked();
 	ledger_block_publish(block);
