@@ -35,7 +35,9 @@ def rows(text, macro):
 
 
 VERBS = {
-    "ALLOC": "creates a block", "ALLOC_ASYNC": "creates a block in stream order",
+    "ALLOC": "creates a block", "ALLOC_POOLED": "creates a block, or takes one from the pool",
+    "FREE_POOLED": "ends a block; the pool may keep its memory",
+    "ALLOC_ASYNC": "creates a block in stream order",
     "FREE_ASYNC": "ends a block in stream order", "MAKE": "creates an object", "DROP": "ends an object",
     "OBJECT": "creates an object without memory", "EVENT": "may create an event",
     "COMMAND": "may create an event, and uses memory", "MAP": "maps an object's memory",

@@ -22,17 +22,14 @@
 
 /* Spreads keys by one multiplication: enough for shard numbers, which come from the top, and for
  * caches. Its middle bits follow the lower bits of a key: not enough for a table. */
-static inline uint64_t table_mix(uint64_t key)
-{
-	return key * 0x9e3779b97f4a7c15u;
-}
+#define TABLE_MIX(key) ((uint64_t)(key) * 0x9e3779b97f4a7c15u)
 
 /* The hash of a table. Keys are addresses and refs at regular distances, handles, and refs in
  * the upper half of a word (of counters): a second multiplication makes each bit depend on all
  * bits of the key. Otherwise chains grow, and uthash permanently stops expanding the table. */
 static inline uint32_t table_hash(uint64_t key)
 {
-	uint64_t mix = table_mix(key);
+	uint64_t mix = TABLE_MIX(key);
 
 	return (uint32_t)(((mix ^ mix >> 32) * 0x9e3779b97f4a7c15u) >> 32);
 }

@@ -2,7 +2,7 @@
  *
  * For the functions that a pair of calls on linear memory executes: some thirty functions in a
  * dozen files. A call would cost twenty instructions in each. HOT functions are inlined at
- * every call site, so they have few callers, and move rare work to COLD functions.
+ * every call call, so they have few callers, and move rare work to COLD functions.
  */
 #ifndef GPULEAK_HOT_H
 #define GPULEAK_HOT_H

@@ -28,7 +28,7 @@
 /* ---- references ---- */
 
 /* Locking: the caller holds the shard's lock. Adds EVENT to BLOCK's history. A block without one
- * gets *SPARE, see entry_lock(). Returns what history_remove() takes. */
+ * gets *SPARE, see lock_retained(). Returns what history_remove() takes. */
 static uint32_t note_reference(struct recorder *recorder, struct ledger_block *block,
 			       struct ledger_history **spare,
 			       const struct ledger_reference *event)
@@ -42,9 +42,11 @@ static uint32_t note_reference(struct recorder *recorder, struct ledger_block *b
 		       : 0;
 }
 
-COLD void block_count_down(struct recorder *recorder, struct ledger_block *block,
-			    struct ledger_history **spare, const struct past *ending,
-			    struct freeing *freeing)
+/* Locking: the caller holds the shard's lock. Takes one of several references of BLOCK. SPARE: see
+ * lock_retained(). */
+static void count_down(struct recorder *recorder, struct ledger_block *block,
+		       struct ledger_history **spare, const struct past *ending,
+		       struct freeing *freeing)
 {
 	struct ledger_reference event = {
 		.op = LEDGER_RELEASE, .api = ending->freed_api, .stack = ending->freed_stack,
@@ -72,11 +74,37 @@ void block_undo_count_down(struct recorder *recorder, const struct freeing *free
 	lock_give(&shard->lock);
 }
 
+/* Locks SHARD and returns KEY's entry, or NULL. If its block has no history yet, *RET_SPARE gets a
+ * new one. It is allocated without the lock, because the ledger may have to grow. */
+static struct entry *lock_retained(struct recorder *recorder, struct shard *shard, uint64_t key,
+				   struct ledger_history **ret_spare)
+{
+	struct entry *entry;
+
+	*ret_spare = NULL;
+	lock_take(&shard->lock);
+	entry = entry_find(shard, key);
+	if (!entry || !entry->block || entry->block->history)
+		return entry;
+	lock_give(&shard->lock);
+	*ret_spare = history_take(recorder);
+	lock_take(&shard->lock);
+	return entry_find(shard, key);
+}
+
+static void unlock_retained(struct recorder *recorder, struct shard *shard,
+			    struct ledger_history *spare)
+{
+	lock_give(&shard->lock);
+	if (spare)
+		history_give(recorder, spare);
+}
+
 bool block_retain(struct recorder *recorder, uint64_t key, const struct ledger_reference *event)
 {
 	struct shard *shard = shard_of(recorder, key);
 	struct ledger_history *spare;
-	struct entry *entry = entry_lock(recorder, shard, key, NULL, 1, &spare);
+	struct entry *entry = lock_retained(recorder, shard, key, &spare);
 	bool known = entry && (entry->block || entry->deferred);
 	int64_t revived = 0;
 
@@ -88,10 +116,44 @@ bool block_retain(struct recorder *recorder, uint64_t key, const struct ledger_r
 		entry->block->references++;
 		note_reference(recorder, entry->block, &spare, event);
 	}
-	entry_unlock(recorder, shard, spare);
+	unlock_retained(recorder, shard, spare);
 	if (revived)
 		deferred_add(recorder, -revived);
 	return known;
+}
+
+/* ---- live -> being freed ---- */
+
+void block_begin_watched(struct recorder *recorder, struct entry *entry, struct past *ending,
+			 struct freeing *freeing)
+{
+	freeing->watched = true;
+	freeing->use = entry->block->state >> 8;
+	ending->freed_ns = freeing->since_ns = deferred_now(recorder);
+	entry->deferred = entry_end(&recorder->arena, entry, ending);
+	thread_self.releasing = (struct releasing){
+		entry, freeing->block, entry->watched, false,
+	};
+	deferred_add(recorder, (int64_t)freeing->bytes);
+}
+
+bool block_begin_other(struct recorder *recorder, struct shard *shard, struct entry *entry,
+		       const struct past *ending, struct freeing *freeing)
+{
+	struct past last = *ending;
+	struct ledger_history *spare;
+	bool live = entry && entry->block, known = !entry || entry->deferred;
+
+	lock_give(&shard->lock);
+	if (!live)
+		return known;
+	entry = lock_retained(recorder, shard, freeing->key, &spare);
+	known = entry && entry->block && entry->block->references > 1;
+	if (known)
+		count_down(recorder, entry->block, &spare, ending, freeing);
+	unlock_retained(recorder, shard, spare);
+	/* Otherwise another thread released meanwhile. */
+	return known || block_begin_free(recorder, shard, NULL, &last, freeing);
 }
 
 /* ---- being freed -> live ---- */
@@ -326,7 +388,7 @@ void block_defer(struct recorder *recorder, uint32_t api, const struct freeing *
 		note_reference(recorder, entry->deferred, &spare, &event);
 		ledger_block_set(entry->deferred, LEDGER_BLOCK_RELEASED);
 	}
-	entry_unlock(recorder, shard, spare);
+	unlock_retained(recorder, shard, spare);
 	if (deferred)
 		deferred_sample(recorder);
 	if (gone)

@@ -9,17 +9,41 @@
 #include "interpose/block/block_state.h"
 #include "interpose/block/deferred_totals.h"
 #include "interpose/block/limit.h"
+#include "interpose/block/queries.h"
 #include "interpose/recorder/thread_state_hot.h"
 
 /* ---- unused -> live ---- */
 
-/* What the table keeps of a new block. */
+/* A new block: what the table and the ledger keep of it. */
 struct new_block {
 	uint64_t key, span;
 	bool shared; /* a live block of the same key gets one more reference instead */
 	uint64_t watched;
-	struct standing *standing; /* of a pooled block, or NULL */
+	struct block_hint *hint; /* of a pooled block, or NULL */
+	uint64_t address, bytes, context, parent, time_ns; /* see struct ledger_block */
+	int device;
+	uint32_t stack;
 };
+
+/* Writes NEW into its slot BLOCK and counts it in ROW. Field by field: a copy in larger words
+ * would wait until the fields, just stored, have left the processor's store buffer. */
+static HOT void block_fill(struct recorder *recorder, struct ledger_block *block,
+			   struct ledger_row *row, const struct new_block *new)
+{
+	block->row = ledger_ref(&recorder->writer, row);
+	block->address = new->address;
+	block->bytes = new->bytes;
+	block->context = new->context;
+	block->time_ns = new->time_ns;
+	block->references = 1;
+	block->thread = thread_self.thread;
+	block->parent = new->parent;
+	block->history = 0;
+	block->marked = ask_marked();
+	ledger_block_publish(block);
+	__atomic_store_n(&row->bytes, row->bytes + new->bytes, __ATOMIC_RELAXED);
+	__atomic_store_n(&row->allocs, row->allocs + 1, __ATOMIC_RELEASE);
+}
 
 enum inserted { INSERTED, INSERTED_REFERENCE, INSERTED_NOWHERE };
 
@@ -29,7 +53,7 @@ static HOT enum inserted block_insert(struct recorder *recorder, struct shard *s
 				      const struct new_block *new, struct ledger_block *block,
 				      struct ledger_block **ret_stale)
 {
-	struct standing *standing = new->standing;
+	struct block_hint *hint = new->hint;
 	struct entry *entry;
 
 	*ret_stale = NULL;
@@ -40,16 +64,16 @@ static HOT enum inserted block_insert(struct recorder *recorder, struct shard *s
 		lock_give_soon(&shard->lock);
 		return INSERTED_REFERENCE;
 	}
-	entry = entry_for(&recorder->arena, shard, new->key, standing_entry(standing), ret_stale);
+	entry = entry_for(&recorder->arena, shard, new->key, hint_entry(hint), ret_stale);
 	if (entry) {
 		entry->block = block;
 		entry->span = new->span;
 		entry->watched = new->watched;
-		entry->standing = standing;
+		entry->hint = hint;
 	}
-	if (entry && standing) {
-		__atomic_store_n(&standing->entry, entry, __ATOMIC_RELAXED);
-		atomic_store_explicit(&standing->recorded, true, memory_order_relaxed);
+	if (entry && hint) {
+		__atomic_store_n(&hint->entry, entry, __ATOMIC_RELAXED);
+		atomic_store_explicit(&hint->recorded, true, memory_order_relaxed);
 	}
 	lock_give_soon(&shard->lock);
 	return entry ? INSERTED : INSERTED_NOWHERE;
@@ -57,53 +81,40 @@ static HOT enum inserted block_insert(struct recorder *recorder, struct shard *s
 
 /* ---- live -> being freed ---- */
 
-/* Locking: the caller holds the shard's lock. Takes one of several references of BLOCK. SPARE: see
- * entry_lock(). */
-COLD void block_count_down(struct recorder *recorder, struct ledger_block *block,
-			   struct ledger_history **spare, const struct past *ending,
-			   struct freeing *freeing);
-
-static HOT void begin_last(struct recorder *recorder, struct shard *shard, struct entry *entry,
-			   struct past *ending, struct freeing *freeing)
-{
-	freeing->block = entry->block;
-	freeing->bytes = __atomic_load_n(&entry->block->bytes, __ATOMIC_RELAXED);
-	freeing->span = entry->span;
-	freeing->standing = entry->standing;
-	ledger_block_set(entry->block, LEDGER_BLOCK_FREEING);
-	if (!entry->watched) {
-		entry_die(&recorder->arena, shard, entry, ending);
-		return;
-	}
-	freeing->watched = true;
-	freeing->use = entry->block->state >> 8;
-	ending->freed_ns = freeing->since_ns = deferred_now(recorder);
-	entry->deferred = entry_end(&recorder->arena, entry, ending);
-	thread_self.releasing = (struct releasing){
-		entry, freeing->block, entry->watched, false,
-	};
-}
+/* Locking: the caller holds the shard's lock and ends a watched block: it stays in the table until
+ * the driver reports its end. */
+COLD void block_begin_watched(struct recorder *recorder, struct entry *entry, struct past *ending,
+			      struct freeing *freeing);
+/* Locking: the caller holds SHARD's lock, which the function releases. As block_begin_free() if
+ * ENTRY is NULL, or its block is not live or has several references. */
+COLD bool block_begin_other(struct recorder *recorder, struct shard *shard, struct entry *entry,
+			    const struct past *ending, struct freeing *freeing);
 
 /* Starts the free of FREEING->key, which is in SHARD and which ENDING describes. The last reference
  * takes the block out of the table, any other is counted down. FREEING gets the outcome. HINT: see
  * entry_is(). Returns false if a block had the key and another free has taken it out. */
 static HOT bool block_begin_free(struct recorder *recorder, struct shard *shard, struct entry *hint,
-			       struct past *ending, struct freeing *freeing)
+				 struct past *ending, struct freeing *freeing)
 {
-	struct ledger_history *spare;
-	struct entry *entry = entry_lock(recorder, shard, freeing->key, hint, 2, &spare);
-	bool known = true;
+	struct ledger_block *block;
+	struct entry *entry;
 
-	if (entry && entry->block && entry->block->references > 1)
-		block_count_down(recorder, entry->block, &spare, ending, freeing);
-	else if (entry && entry->block)
-		begin_last(recorder, shard, entry, ending, freeing);
+	lock_take(&shard->lock);
+	entry = entry_known(shard, freeing->key, hint);
+	block = entry ? entry->block : NULL;
+	if (__builtin_expect(!block || block->references > 1, 0))
+		return block_begin_other(recorder, shard, entry, ending, freeing);
+	freeing->block = block;
+	freeing->bytes = __atomic_load_n(&block->bytes, __ATOMIC_RELAXED);
+	freeing->span = entry->span;
+	freeing->hint = entry->hint;
+	ledger_block_set(block, LEDGER_BLOCK_FREEING);
+	if (entry->watched)
+		block_begin_watched(recorder, entry, ending, freeing);
 	else
-		known = !entry || entry->deferred;
-	entry_unlock(recorder, shard, spare);
-	if (freeing->watched)
-		deferred_add(recorder, (int64_t)freeing->bytes);
-	return known;
+		entry_die(&recorder->arena, shard, entry, ending);
+	lock_give_soon(&shard->lock);
+	return true;
 }
 
 /* ---- any state -> unused ---- */
@@ -114,6 +125,7 @@ static HOT void block_drop_hot(struct recorder *recorder, struct ledger_block *b
 	struct stripe *stripe = thread_self.stripe;
 	uint32_t history = block->history;
 
+	ledger_block_set(block, LEDGER_BLOCK_UNUSED);
 	stripe_lock(stripe);
 	stripe_live_add(recorder, stripe, -bytes, 0);
 	if (__builtin_expect(atomic_load_explicit(&limits_on, memory_order_relaxed), 0))

@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-#include "interpose/block/block_types.h"
+#include "interpose/block/call.h"
 #include "interpose/block/error_record.h"
 #include "interpose/block/refcount_history.h"
 #include "interpose/recorder/recorder.h"
@@ -22,7 +22,7 @@ struct entry {
 	struct ledger_block *block; /* live, or NULL */
 	struct ledger_block *deferred; /* released, but the driver still has its memory; or NULL */
 	uint64_t watched;           /* the driver's name for the block when it reports its end */
-	struct standing *standing;  /* if the block is or was the pool's; or NULL */
+	struct block_hint *hint;  /* if the block is or was the pool's; or NULL */
 	struct past *past;          /* two generations, newest first; NULL until the first free */
 	uint64_t span; /* bytes of address space; in VMM another block may own the memory */
 	struct entry *older, *newer; /* among the dead */
@@ -47,15 +47,15 @@ static inline uint64_t key_of_object(enum api api, uint64_t handle)
 	return key_in(SPACE_OBJECTS + api, handle);
 }
 
-static inline uint64_t key_of(const struct site *site, uint64_t address)
+static inline uint64_t key_of(const struct call *call, uint64_t address)
 {
-	return site->space == SPACE_OBJECTS ? key_of_object(site->hook->api, address)
-					    : key_in(site->space, address);
+	return call->space == SPACE_OBJECTS ? key_of_object(call->hook->api, address)
+					    : key_in(call->space, address);
 }
 
 static inline struct shard *shard_of(struct recorder *recorder, uint64_t key)
 {
-	return &recorder->blocks->shard[table_mix(key) >> 57];
+	return &recorder->blocks->shard[TABLE_MIX(key) >> 57];
 }
 _Static_assert(SPACE_COUNT <= 16, "key_in has four bits");
 _Static_assert(BLOCK_SHARDS == 128, "shard_of takes seven bits");
@@ -91,20 +91,24 @@ static HOT struct entry *entry_known(struct shard *shard, uint64_t key, struct e
 }
 
 /* Returns a hint for entry_known(); NULL if STANDING is NULL. */
-static HOT struct entry *standing_entry(const struct standing *standing)
+static HOT struct entry *hint_entry(const struct block_hint *hint)
 {
-	return standing ? __atomic_load_n(&standing->entry, __ATOMIC_RELAXED) : NULL;
+	return hint ? __atomic_load_n(&hint->entry, __ATOMIC_RELAXED) : NULL;
 }
 
-/* Prefetches SHARD and ENTRY, which may be NULL. Capturing the stack takes as long as fetching
- * them, and between two calls the application often evicts them from the caches. */
-static HOT void entry_soon(struct shard *shard, struct entry *entry)
+/* Returns KEY's shard and prefetches it and ENTRY, which may be NULL. Capturing the stack takes as
+ * long as fetching them, and between two calls the application often evicts them from the
+ * caches. */
+static HOT struct shard *shard_soon(struct recorder *recorder, uint64_t key, struct entry *entry)
 {
+	struct shard *shard = shard_of(recorder, key);
+
 	SOON_WRITTEN(shard);
 	if (entry) {
 		SOON_WRITTEN(entry);
 		SOON_WRITTEN(&entry->newer); /* its second line */
 	}
+	return shard;
 }
 
 /* Copies the live block of ENTRY for an error record, which states its address space as bytes. */
@@ -202,58 +206,7 @@ static HOT struct ledger_block *entry_die(struct arena *arena, struct shard *sha
 /* Makes BLOCK live again in ENTRY, as if its free had not been tried. */
 void entry_revive(struct shard *shard, struct entry *entry, struct ledger_block *block);
 
-/* ---- an entry and its lock ---- */
-
-/* Locks SHARD and returns KEY's entry, or NULL. If its block has at least ABOVE references and no
- * history yet, *RET_SPARE gets a new history. It is allocated without the lock, because the ledger
- * may have to grow. */
-static HOT struct entry *entry_lock(struct recorder *recorder, struct shard *shard,
-				       uint64_t key, struct entry *hint, uint32_t above,
-				       struct ledger_history **ret_spare)
-{
-	struct entry *entry;
-
-	*ret_spare = NULL;
-	lock_take(&shard->lock);
-	entry = entry_known(shard, key, hint);
-	if (__builtin_expect(!entry || !entry->block || entry->block->history ||
-				     entry->block->references < above,
-			     1))
-		return entry;
-	lock_give(&shard->lock);
-	*ret_spare = history_take(recorder);
-	lock_take(&shard->lock);
-	return entry_find(shard, key);
-}
-
-static inline void entry_unlock(struct recorder *recorder, struct shard *shard,
-				struct ledger_history *spare)
-{
-	lock_give_soon(&shard->lock);
-	if (spare)
-		history_give(recorder, spare);
-}
-
 /* ---- blocks ---- */
-
-/* As stack_here(). */
-static HOT uint32_t stack_of(struct recorder *recorder, struct stripe *stripe,
-			     const struct caller *caller)
-{
-	return recorder->stack_depth ? stack_here(recorder, stripe, caller) : 0;
-}
-
-/* Returns the stack of the call under way: a ref, 0 if unknown. */
-static inline uint32_t origin_of(struct recorder *recorder, const struct caller *caller)
-{
-	struct stripe *stripe = thread_self.stripe;
-	uint32_t stack;
-
-	stripe_lock(stripe);
-	stack = stack_of(recorder, stripe, caller);
-	stripe_unlock(stripe);
-	return stack;
-}
 
 static inline void count_in_row(struct recorder *recorder, uint32_t row_ref, size_t field,
 				uint64_t by)
@@ -287,7 +240,7 @@ void free_error_misused(struct recorder *recorder, struct hook *hook,
 /* Before and after the driver's call that releases a handle. An error that does not depend on the
  * driver's answer is recorded before the call and kept in FREEING->error, because the driver may
  * crash. The answer completes the record or retracts it. */
-void free_error_before_release(struct recorder *recorder, const struct site *site,
+void free_error_before_release(struct recorder *recorder, const struct call *call,
 			  struct freeing *freeing);
 void free_error_after_release(const struct hook *hook, struct freeing *freeing,
 			      enum outcome outcome, int result);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The types that the files of this folder share, and wrappers fill: a call and its caller, a free
- * under way, the shards of the table. No functions.
+ * The types that the files of this folder share, and wrappers fill: a free under way, the shards
+ * of the table. No functions.
  */
 #ifndef GPULEAK_BLOCK_TYPES_H
 #define GPULEAK_BLOCK_TYPES_H
@@ -15,6 +15,7 @@
 #include "interpose/stack/stacks.h"
 
 struct recorder;
+struct call;
 
 #define BLOCK_SHARDS 128
 /* Freed addresses that the table keeps, per shard: 65,536 in total. A driver reuses addresses at
@@ -59,13 +60,14 @@ struct freeing {
 	uint64_t key; /* in the table */
 	uint64_t bytes;
 	uint64_t span; /* bytes of address space */
-	struct standing *standing; /* of a pooled block, or NULL */
+	uint64_t began_ns; /* when the free began, by the coarse clock */
+	struct block_hint *hint; /* of a pooled block, or NULL */
 	uint32_t stack;
 	uint32_t error; /* ref of an error record that lacks the driver's answer; or 0 */
 	bool counted_down; /* a handle lost one of several references */
 	bool provisional;  /* the error is retracted if the driver knows the handle */
 	unsigned char race; /* index in recorder->free_races plus 1; 0 = no race */
-	bool watched;      /* the driver will report the block's end, see site.watched */
+	bool watched;      /* the driver will report the block's end, see call.watched */
 	uint32_t use;      /* of a watched block: how often its slot was used */
 	uint32_t order;    /* of the release in the handle's history; 0 = not in it */
 	uint64_t since_ns; /* of a watched block: when its last reference was released */
@@ -87,19 +89,9 @@ enum space {
 
 /* Links a block of the pool with the table. The pool owns it and never reuses its memory for
  * anything else, so that it may be read without a lock. */
-struct standing {
+struct block_hint {
 	struct entry *entry;   /* the table's entry for the address, perhaps outdated: entry_is() */
 	_Atomic bool recorded; /* the live block is in the table: its free takes it out */
-};
-
-/* An intercepted call and its caller. */
-struct site {
-	struct hook *hook;
-	const struct caller *caller; /* see stacks.h; NULL = unknown */
-	enum space space;
-	/* The driver will report the end of the block: record_destroyed() gets this number. 0: not.
-	 * */
-	uint64_t watched;
 };
 
 /* The live block that a call was for which named another number. */

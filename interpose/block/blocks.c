@@ -31,7 +31,7 @@ bool block_live(struct recorder *recorder, uint64_t key, struct ledger_block *re
 	return live;
 }
 
-bool record_is_live(const struct site *site, uint64_t address)
+bool record_is_live(const struct call *call, uint64_t address)
 {
 	struct recorder *recorder = recorder_enter();
 	struct ledger_block block;
@@ -39,7 +39,7 @@ bool record_is_live(const struct site *site, uint64_t address)
 
 	if (!recorder)
 		return false;
-	live = block_live(recorder, key_of(site, address), &block);
+	live = block_live(recorder, key_of(call, address), &block);
 	recorder_leave();
 	return live;
 }
@@ -86,27 +86,9 @@ static COLD void not_recorded(struct recorder *recorder, uint64_t bytes)
 	ledger_trouble(recorder->header, LEDGER_TROUBLE_UNRECORDED_BYTES, bytes);
 }
 
-static HOT void fill(struct recorder *recorder, struct ledger_block *block,
-		     const struct ledger_row *row, const struct ledger_block *facts)
-{
-	/* Field by field: a copy in larger words would wait until the fields, just stored, have left
-	 * the store buffer. */
-	block->address = facts->address;
-	block->bytes = facts->bytes;
-	block->time_ns = facts->time_ns;
-	block->context = facts->context;
-	block->parent = facts->parent;
-	block->row = ledger_ref(&recorder->writer, row);
-	block->references = 1;
-	block->history = 0;
-	block->thread = thread_self.thread;
-	block->marked = ask_marked();
-	ledger_block_publish(block);
-}
-
 /* Ends STALE, which had the address of a new block. Either the driver called its own exported name
  * inside the present call: then the new record replaces it. Or an unseen call freed it. */
-static COLD void settle_stale(struct recorder *recorder, struct ledger_block *stale)
+static void settle_stale(struct recorder *recorder, struct ledger_block *stale)
 {
 	struct ledger_row *row = ledger_at(&recorder->writer, stale->row);
 
@@ -123,156 +105,146 @@ static COLD void settle_stale(struct recorder *recorder, struct ledger_block *st
 }
 
 /* Takes back what was counted for BLOCK, which found no place in the table. */
-static COLD void drop_uninserted(struct recorder *recorder, struct ledger_block *block,
-			struct ledger_row *row, uint64_t bytes)
+static void drop_uninserted(struct recorder *recorder, struct ledger_block *block)
 {
+	struct ledger_row *row = ledger_at(&recorder->writer, block->row);
+
 	__atomic_fetch_sub(&row->allocs, 1, __ATOMIC_RELAXED);
-	__atomic_fetch_sub(&row->bytes, bytes, __ATOMIC_RELAXED);
-	block_drop(recorder, block, (int64_t)bytes);
+	__atomic_fetch_sub(&row->bytes, block->bytes, __ATOMIC_RELAXED);
+	block_drop(recorder, block, (int64_t)block->bytes);
 }
 
-/* Takes a slot and fills it with FACTS. *RET_ROW gets the call site's counters. STACK NULL: the
- * stack of the call under way. Returns NULL if the ledger has no room. */
-static HOT struct ledger_block *fill_slot(struct recorder *recorder, const struct site *site,
-					  const uint32_t *stack, const struct ledger_block *facts,
-					  int device, struct ledger_row **ret_row)
+static COLD void add_sample(struct recorder *recorder, uint64_t now_ns)
+{
+	ledger_add_sample(&recorder->writer, &recorder->writer.timeline, now_ns,
+			  (uint64_t)stripes_live(recorder));
+	timeline_look(recorder, now_ns);
+}
+
+/* Takes a slot and fills it with NEW. Returns NULL if the ledger has no room. */
+static HOT struct ledger_block *fill_slot(struct recorder *recorder, const struct call *call,
+					  const struct new_block *new)
 {
 	struct stripe *stripe = thread_self.stripe;
 	struct ledger_block *block = NULL;
 	struct ledger_row *row;
 
 	stripe_lock(stripe);
-	row = stripe_row(recorder, stripe,
-			 stack ? *stack : stack_of(recorder, stripe, site->caller),
-			 site->hook, device);
+	row = stripe_row(recorder, stripe, new->stack, call->hook, new->device);
 	if (row)
 		block = stripe_take_slot(recorder, stripe);
 	if (block) {
-		fill(recorder, block, row, facts);
-		__atomic_store_n(&row->bytes, row->bytes + facts->bytes, __ATOMIC_RELAXED);
-		__atomic_store_n(&row->allocs, row->allocs + 1, __ATOMIC_RELEASE);
-		stripe_live_add(recorder, stripe, (int64_t)facts->bytes, facts->time_ns);
+		block_fill(recorder, block, row, new);
+		stripe_live_add(recorder, stripe, (int64_t)new->bytes, new->time_ns);
 		if (__builtin_expect(atomic_load_explicit(&limits_on, memory_order_relaxed), 0))
-			limits_block_made(recorder, site->hook, device, facts->bytes);
+			limits_block_made(recorder, call->hook, new->device, new->bytes);
 	}
 	stripe_unlock(stripe);
-	*ret_row = row;
 	return block;
 }
 
-static HOT struct ledger_block *insert(struct recorder *recorder, const struct site *site,
-				       const struct new_block *new, const uint32_t *stack,
-				       const struct ledger_block *facts, int device)
+/* Ends STALE, which had the address of a new block, and what was counted for BLOCK, if the table
+ * did not take it. Returns BLOCK if it did. */
+static COLD struct ledger_block *settle(struct recorder *recorder, struct ledger_block *block,
+					struct ledger_block *stale, enum inserted inserted)
 {
-	struct shard *shard = shard_of(recorder, new->key);
-	enum inserted inserted = INSERTED_NOWHERE;
-	struct ledger_block *block, *stale = NULL;
-	struct ledger_row *row;
-
-	entry_soon(shard, standing_entry(new->standing));
-	block = fill_slot(recorder, site, stack, facts, device, &row);
-	if (block) {
-		inserted = block_insert(recorder, shard, new, block, &stale);
-		if (stale)
-			settle_stale(recorder, stale);
-		if (inserted == INSERTED)
-			return block;
-		drop_uninserted(recorder, block, row, facts->bytes);
-	}
+	if (stale)
+		settle_stale(recorder, stale);
+	if (inserted == INSERTED)
+		return block;
 	if (inserted == INSERTED_NOWHERE)
-		not_recorded(recorder, facts->bytes);
+		not_recorded(recorder, block->bytes);
+	drop_uninserted(recorder, block);
 	return NULL;
 }
 
-/* Also stores the time in FACTS. */
-static HOT struct ledger_block *record_hot(const struct site *site, const struct new_block *new,
-					   const uint32_t *stack, struct ledger_block *facts,
-					   int device)
+/* Records NEW for CALL, which may be inside the recorder, and leaves it. NUMBER is the block's
+ * address or handle. STACK NULL: the stack of the call. */
+static HOT struct ledger_block *record_new(struct call *call, struct new_block *new,
+					   uint64_t number, const uint32_t *stack)
 {
-	struct recorder *recorder = recorder_resume(facts->address);
-	struct ledger_block *block;
+	struct recorder *recorder = call->inside ? call->inside : call_begin(call);
+	struct ledger_block *block, *stale;
+	enum inserted inserted;
+	struct shard *shard;
 
-	if (!recorder) {
+	if (__builtin_expect(!recorder, 0)) {
 		recorder_missed();
 		return NULL;
 	}
-	facts->time_ns = stripes_now(recorder);
-	block = insert(recorder, site, new, stack, facts, device);
-	if (facts->time_ns >= atomic_load_explicit(&recorder->writer.timeline.due_ns,
-						  memory_order_relaxed)) {
-		ledger_add_sample(&recorder->writer, &recorder->writer.timeline, facts->time_ns,
-				  (uint64_t)stripes_live(recorder));
-		timeline_look(recorder, facts->time_ns);
+	new->key = key_of(call, number);
+	shard = shard_soon(recorder, new->key, hint_entry(new->hint));
+	new->time_ns = call->now_ns;
+	new->stack = stack ? *stack : stack_here(recorder, call->caller);
+	block = fill_slot(recorder, call, new);
+	if (__builtin_expect(!block, 0)) {
+		not_recorded(recorder, new->bytes);
+	} else {
+		inserted = block_insert(recorder, shard, new, block, &stale);
+		if (__builtin_expect(stale || inserted != INSERTED, 0))
+			block = settle(recorder, block, stale, inserted);
 	}
-	thread_self.nested = thread_self.call_frame ? facts->address : 0;
-	recorder_leave();
+	if (new->time_ns >= atomic_load_explicit(&recorder->writer.timeline.due_ns,
+						 memory_order_relaxed))
+		add_sample(recorder, new->time_ns);
+	thread_self.nested = thread_self.call_frame ? new->address : 0;
+	call_leave(call);
 	return block;
 }
 
-static struct ledger_block *record_seldom(const struct site *site, const struct new_block *new,
-					  const uint32_t *stack, struct ledger_block *facts,
-					  int device)
+struct ledger_block *record_block(struct call *call, const struct made *made)
 {
-	return record_hot(site, new, stack, facts, device);
+	struct new_block new = {
+		.span = made->span, .shared = made->shared, .watched = call->watched,
+		.address = made->address, .bytes = made->bytes, .device = made->device,
+	};
+
+	return made->number ? record_new(call, &new, made->number, NULL) : NULL;
 }
 
-struct ledger_block *record_block(const struct site *site, uint64_t number, uint64_t span,
-				  const struct ledger_block *facts, int device, bool shared)
+void record_made(struct call *call, uint64_t address, uint64_t bytes, uint64_t context, int device,
+		 uint64_t parent)
 {
-	const struct new_block new = {
-		key_of(site, number), span, shared, site->watched, NULL,
-	};
-	struct ledger_block dated = *facts;
-
-	return number ? record_seldom(site, &new, NULL, &dated, device) : NULL;
-}
-
-void record_made(const struct site *site, uint64_t address, uint64_t bytes, uint64_t context,
-		 int device, uint64_t parent)
-{
-	const struct new_block new = {
-		key_of(site, address), bytes, false, site->watched, NULL,
-	};
-	struct ledger_block facts = {
-		.address = address, .bytes = bytes, .context = context, .parent = parent,
+	struct new_block new = {
+		.span = bytes, .watched = call->watched, .address = address, .bytes = bytes,
+		.context = context, .parent = parent, .device = device,
 	};
 
 	if (address)
-		record_hot(site, &new, NULL, &facts, device);
+		record_new(call, &new, address, NULL);
 }
 
-HOT_CALL void record_made_pooled(const struct site *site, uint64_t address, uint64_t bytes)
+HOT_CALL void record_made_pooled(struct call *call, uint64_t address, uint64_t bytes)
 {
-	const struct new_block new = {
-		key_in(SPACE_MEMORY, address), bytes, false, 0, thread_self.standing,
-	};
-	struct ledger_block facts = {
-		.address = address, .bytes = bytes, .context = thread_self.owner,
+	struct new_block new = {
+		.span = bytes, .hint = call->hint, .address = address, .bytes = bytes,
+		.context = thread_self.owner, .device = thread_self.device,
 	};
 
-	record_hot(site, &new, NULL, &facts, thread_self.device);
+	record_new(call, &new, address, NULL);
 }
 
-uint32_t record_origin(const struct site *site)
+uint32_t record_origin(const struct call *call)
 {
 	struct recorder *recorder = recorder_enter();
 	uint32_t stack;
 
 	if (!recorder)
 		return 0;
-	stack = origin_of(recorder, site->caller);
+	stack = stack_here(recorder, call->caller);
 	recorder_leave();
 	return stack;
 }
 
-void record_made_from(const struct site *site, uint32_t stack, uint64_t address, uint64_t bytes,
+void record_made_from(struct call *call, uint32_t stack, uint64_t address, uint64_t bytes,
 		      int device)
 {
-	const struct new_block new = { key_of(site, address), bytes, false, 0, NULL };
-	struct ledger_block facts = { .address = address, .bytes = bytes };
+	struct new_block new = {
+		.span = bytes, .address = address, .bytes = bytes, .device = device,
+	};
 
 	if (address)
-		record_seldom(site, &new, &stack, &facts, device);
+		record_new(call, &new, address, &stack);
 }
 
 /* ---- driver calls that were left ---- */

@@ -8,41 +8,49 @@
 #ifndef GPULEAK_BLOCKS_H
 #define GPULEAK_BLOCKS_H
 
-#include "interpose/block/block_types.h"
+#include "interpose/block/call.h"
 
 /* ---- allocations ---- */
 
 /* After the driver's call: it allocated BYTES at ADDRESS. CONTEXT 0 and DEVICE -1 mean unknown. */
-void record_made(const struct site *site, uint64_t address, uint64_t bytes, uint64_t context,
-		 int device, uint64_t parent);
-/* The same for a block that the pool allocated, if recorder_stayed(). The pool has just read the
- * current context. */
-void record_made_pooled(const struct site *site, uint64_t address, uint64_t bytes);
+void record_made(struct call *call, uint64_t address, uint64_t bytes, uint64_t context, int device,
+		 uint64_t parent);
+/* The same for a block that the pool allocated: CALL is still inside the recorder, and the pool has
+ * just read the current context. */
+void record_made_pooled(struct call *call, uint64_t address, uint64_t bytes);
 
-/* The same for other kinds of blocks: NUMBER is an address or a handle, FACTS is copied into the
- * ledger, SPAN is the size of the block's address space. Returns the block's record, which does not
- * move until the block ends; NULL if it was not recorded. SHARED: a live block with that number
- * gets one more reference instead; returns NULL. */
-struct ledger_block *record_block(const struct site *site, uint64_t number, uint64_t span,
-				  const struct ledger_block *facts, int device, bool shared);
+/* A block whose address in a report is not its number in the table, or whose address space is not
+ * memory of its own. */
+struct made {
+	uint64_t number; /* an address or a handle */
+	uint64_t address;
+	uint64_t span;  /* bytes of address space */
+	uint64_t bytes; /* of memory */
+	int device;
+	bool shared; /* a live block with that number gets one more reference instead */
+};
+/* As record_made(), for MADE. Returns the block's record, which does not move until the block ends;
+ * NULL if it was not recorded, or if another block got the reference. */
+struct ledger_block *record_block(struct call *call, const struct made *made);
 
 /* Returns the stack of a call, for a block that a later call allocates: a ref, 0 if unknown. */
-uint32_t record_origin(const struct site *site);
+uint32_t record_origin(const struct call *call);
 /* As record_made(), with the STACK that record_origin() returned earlier. */
-void record_made_from(const struct site *site, uint32_t stack, uint64_t address, uint64_t bytes,
+void record_made_from(struct call *call, uint32_t stack, uint64_t address, uint64_t bytes,
 		      int device);
 
 /* ---- frees ---- */
 
 /* Before and after the driver's call. The block leaves the table before the call, because the
- * driver may give the address to another thread at once. It is put back if the free fails. */
-void record_freeing(const struct site *site, uint64_t address, struct freeing *ret);
-/* The same for a block that the pool may cache. If thread_self.standing is not NULL afterwards, the
- * block is the pool's and the recorder stays entered. KNOWN: the pool's link for ADDRESS, or NULL;
- * it saves a look-up in the table. */
-void record_freeing_pooled(const struct site *site, uint64_t address,
-			   const struct standing *known, struct freeing *ret);
-void record_freed(struct hook *hook, struct freeing *freeing, enum outcome outcome, int result);
+ * driver may give the address to another thread at once. It is put back if the free fails. A call
+ * that frees several blocks has a struct freeing for each. */
+void record_freeing(struct call *call, uint64_t address, struct freeing *ret);
+/* The same for a block that the pool may cache. CALL has begun. If RET->hint is not NULL
+ * afterwards, the block is the pool's and CALL stays inside the recorder. KNOWN: the pool's hint
+ * for ADDRESS, or NULL; it saves a look-up in the table. */
+void record_freeing_pooled(struct call *call, uint64_t address, const struct block_hint *known,
+			   struct freeing *ret);
+void record_freed(struct call *call, struct freeing *freeing, enum outcome outcome, int result);
 
 /* Instead of record_freed(), when the driver freed nothing: the block is put back.
  * record_misused() also records that the call was for the live block that MISUSE names. */
@@ -56,10 +64,10 @@ void record_context_gone(struct hook *hook, uint64_t context);
 /* ---- references of handles: free.c ---- */
 
 /* After the driver's call: adds a reference. Returns true if the handle is known. */
-bool record_retained(const struct site *site, uint64_t handle);
+bool record_retained(struct call *call, uint64_t handle);
 /* Before and after the driver's call: removes a reference; the last one ends the block. */
-void record_releasing(const struct site *site, uint64_t handle, struct freeing *ret);
-void record_released(struct hook *hook, struct freeing *freeing, enum outcome outcome, int result);
+void record_releasing(struct call *call, uint64_t handle, struct freeing *ret);
+void record_released(struct call *call, struct freeing *freeing, enum outcome outcome, int result);
 
 /* The driver reports, on any thread, that the memory of the block made with WATCHED is gone. Until
  * then, or until another block gets the handle, the block stays in the table. */
@@ -68,7 +76,7 @@ void record_destroyed(enum api api, uint64_t handle, uint64_t watched);
 /* ---- queries ---- */
 
 /* Returns true if a live block begins at ADDRESS. */
-bool record_is_live(const struct site *site, uint64_t address);
+bool record_is_live(const struct call *call, uint64_t address);
 /* Returns the device of the live linear block at ADDRESS; -1 if unknown. */
 int record_device_of(uint64_t address);
 /* Returns the ledger's name of HANDLE's block, which may be live or deferred. Returns 0

@@ -12,7 +12,7 @@
 #include "ledger/clock.h"
 #include "ledger/nocancel.h"
 #include "interpose/recorder/recorder.h"
-#include "interpose/recorder/thread_state.h"
+#include "interpose/recorder/thread_state_hot.h"
 
 uint64_t deferred_now(const struct recorder *recorder)
 {

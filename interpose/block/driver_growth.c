@@ -58,30 +58,27 @@ uint64_t mark_now(void)
 	return recorder ? now_of(recorder) : 0;
 }
 
-static void write_mark(struct recorder *recorder, const struct site *site, int device,
+static void write_mark(struct recorder *recorder, const struct call *call, int device,
 		       uint64_t began_ns)
 {
 	struct ledger_mark mark = {
 		.began_ns = began_ns,
 		.ended_ns = now_of(recorder),
-		.api = recorder_name_ref(recorder, site->hook),
+		.api = recorder_name_ref(recorder, call->hook),
 		.device = device,
 	};
-	struct stripe *stripe = thread_self.stripe;
 
-	stripe_lock(stripe);
-	mark.stack = stack_here(recorder, stripe, site->caller);
-	stripe_unlock(stripe);
+	mark.stack = stack_here(recorder, call->caller);
 	ledger_add_mark(&recorder->writer, &mark);
 }
 
-void mark_record(const struct site *site, int device, uint64_t began_ns)
+void mark_record(const struct call *call, int device, uint64_t began_ns)
 {
 	struct recorder *recorder = recorder_enter();
 
 	if (!recorder)
 		return;
 	if (__atomic_fetch_add(&recorder->header->marks, 1, __ATOMIC_RELAXED) < LEDGER_MARKS_MAX)
-		write_mark(recorder, site, device, began_ns);
+		write_mark(recorder, call, device, began_ns);
 	recorder_leave();
 }

@@ -34,6 +34,6 @@ uint64_t mark_now(void);
 
 /* Records a call that may make the driver use more memory. It began at BEGAN_NS and has succeeded.
  * DEVICE is -1 if not known. */
-void mark_record(const struct site *site, int device, uint64_t began_ns);
+void mark_record(const struct call *call, int device, uint64_t began_ns);
 
 #endif

@@ -14,77 +14,62 @@
 
 /* ---- before the driver's call ---- */
 
-static HOT void describe_end(struct recorder *recorder, const struct site *site,
-			     struct freeing *freeing, struct past *ret)
+/* One reference of the block at ADDRESS goes; with the last one the block leaves the table. CALL
+ * has begun. KNOWN: see record_freeing_pooled(); or NULL. Returns the recorder, or NULL. */
+static HOT struct recorder *begin_free(struct call *call, uint64_t address,
+				       const struct block_hint *known, struct freeing *ret)
 {
-	freeing->stack = origin_of(recorder, site->caller);
-	thread_self.now_ns = stripes_now(recorder);
-	*ret = (struct past){
-		.freed_api = recorder_name_ref(recorder, site->hook),
-		.freed_stack = freeing->stack,
-		.freed_ns = thread_self.now_ns,
-	};
-}
-
-/* One reference of the block at ADDRESS goes; with the last one the block leaves the table. Returns
- * the recorder, still entered, or NULL. KNOWN: see record_freeing_pooled(); or NULL. */
-static HOT struct recorder *begin_free(const struct site *site, uint64_t address,
-				       const struct standing *known, struct freeing *ret)
-{
-	struct entry *hint = standing_entry(known);
-	struct recorder *recorder;
+	struct entry *hint = hint_entry(known);
+	struct recorder *recorder = call->inside;
 	struct shard *shard;
 	struct past ending;
 
 	/* In two parts that gcc 12 clears without a loop. */
 	memset(ret, 0, offsetof(struct freeing, since_ns));
 	ret->since_ns = 0;
-	if (!address)
-		return NULL;
-	recorder = recorder_enter();
 	if (!recorder) {
-		recorder_missed();
+		if (address)
+			recorder_missed();
 		return NULL;
 	}
 	ret->recorder = recorder;
 	ret->address = address;
-	ret->key = key_of(site, address);
-	shard = shard_of(recorder, ret->key);
-	entry_soon(shard, hint);
-	describe_end(recorder, site, ret, &ending);
-	if (!block_begin_free(recorder, shard, hint, &ending, ret) && site->space == SPACE_MEMORY)
+	ret->key = key_of(call, address);
+	shard = shard_soon(recorder, ret->key, hint);
+	ret->began_ns = call->now_ns;
+	ret->stack = stack_here(recorder, call->caller);
+	ending = (struct past){
+		.freed_api = call->name, .freed_stack = ret->stack, .freed_ns = call->now_ns,
+	};
+	if (!block_begin_free(recorder, shard, hint, &ending, ret) && call->space == SPACE_MEMORY)
 		free_race_begin(recorder, ret, &ending);
 	return recorder;
 }
 
-void record_freeing(const struct site *site, uint64_t address, struct freeing *ret)
+void record_freeing(struct call *call, uint64_t address, struct freeing *ret)
 {
-	if (!begin_free(site, address, NULL, ret))
-		return;
-	thread_self.standing = ret->standing;
-	recorder_leave();
+	if (address)
+		call_begin(call);
+	if (begin_free(call, address, NULL, ret))
+		call_leave(call);
 }
 
-HOT_CALL void record_freeing_pooled(const struct site *site, uint64_t address,
-				    const struct standing *known, struct freeing *ret)
+HOT_CALL void record_freeing_pooled(struct call *call, uint64_t address,
+				    const struct block_hint *known, struct freeing *ret)
 {
-	if (!begin_free(site, address, known, ret)) /* then the pool can't enter either */
-		return;
-	thread_self.standing = ret->standing;
-	if (ret->standing)
-		recorder_stay(ret->recorder, address);
-	else
-		recorder_leave();
+	/* If the recorder can't be entered, the pool can't enter either. */
+	if (begin_free(call, address, known, ret) && !ret->hint)
+		call_leave(call);
 }
 
-void record_releasing(const struct site *site, uint64_t handle, struct freeing *ret)
+void record_releasing(struct call *call, uint64_t handle, struct freeing *ret)
 {
-	struct recorder *recorder = begin_free(site, handle, NULL, ret);
-
-	if (!recorder)
+	if (handle)
+		call_begin(call);
+	if (!begin_free(call, handle, NULL, ret))
 		return;
-	free_error_before_release(recorder, site, ret);
-	recorder_leave();
+	free_error_before_release(ret->recorder, call, ret);
+	call_leave(call);
 }
 
 /* ---- after the driver's call: of a block ---- */
@@ -135,30 +120,31 @@ static void end_unknown(struct recorder *recorder, struct hook *hook, struct fre
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNKNOWN_FREES, 1);
 }
 
-/* Enters the recorder again if it is the one that FREEING began in; NULL otherwise. */
-static HOT struct recorder *enter_again(const struct freeing *freeing)
+/* Enters the recorder again if it is the one that FREEING began in; NULL otherwise. A forked child
+ * has another one. */
+static struct recorder *enter_again(const struct freeing *freeing)
 {
-	struct recorder *recorder = freeing->recorder ? recorder_resume(freeing->address) : NULL;
+	struct recorder *recorder = freeing->recorder ? recorder_enter() : NULL;
 
-	if (__builtin_expect(recorder && recorder != freeing->recorder, 0)) {
+	if (recorder && recorder != freeing->recorder) {
 		recorder_leave();
 		recorder = NULL;
 	}
 	return recorder;
 }
 
-HOT_CALL void record_freed(struct hook *hook, struct freeing *freeing, enum outcome outcome,
+HOT_CALL void record_freed(struct call *call, struct freeing *freeing, enum outcome outcome,
 			   int result)
 {
-	struct recorder *recorder = enter_again(freeing);
+	struct recorder *recorder = call->inside ? call->inside : enter_again(freeing);
 
 	if (!recorder)
 		return;
 	if (freeing->block)
-		end_block(recorder, hook, freeing, outcome, result);
+		end_block(recorder, call->hook, freeing, outcome, result);
 	else
-		end_unknown(recorder, hook, freeing, outcome, result);
-	recorder_leave();
+		end_unknown(recorder, call->hook, freeing, outcome, result);
+	call_leave(call);
 }
 
 void record_kept(struct freeing *freeing)
@@ -211,33 +197,33 @@ static void released(struct recorder *recorder, struct hook *hook, struct freein
 	}
 }
 
-void record_released(struct hook *hook, struct freeing *freeing, enum outcome outcome, int result)
+void record_released(struct call *call, struct freeing *freeing, enum outcome outcome, int result)
 {
 	struct recorder *recorder;
 
 	if (!freeing->recorder)
 		return;
-	free_error_after_release(hook, freeing, outcome, result);
+	free_error_after_release(call->hook, freeing, outcome, result);
 	recorder = enter_again(freeing);
 	if (!recorder)
 		return;
-	released(recorder, hook, freeing, outcome, result);
+	released(recorder, call->hook, freeing, outcome, result);
 	recorder_leave();
 }
 
-bool record_retained(const struct site *site, uint64_t handle)
+bool record_retained(struct call *call, uint64_t handle)
 {
 	struct ledger_reference event = { .op = LEDGER_RETAIN };
 	struct recorder *recorder;
 	bool known;
 
-	if (!handle || !(recorder = recorder_enter()))
+	if (!handle || !(recorder = call_begin(call)))
 		return false;
-	event.api = recorder_name_ref(recorder, site->hook);
-	event.stack = origin_of(recorder, site->caller);
-	event.time_ns = stripes_now(recorder);
-	known = block_retain(recorder, key_of(site, handle), &event);
-	recorder_leave();
+	event.api = call->name;
+	event.time_ns = call->now_ns;
+	event.stack = stack_here(recorder, call->caller);
+	known = block_retain(recorder, key_of(call, handle), &event);
+	call_leave(call);
 	return known;
 }
 
@@ -255,15 +241,16 @@ void record_destroyed(enum api api, uint64_t handle, uint64_t watched)
 
 void record_context_gone(struct hook *hook, uint64_t context)
 {
-	struct site site = { hook, NULL, SPACE_MEMORY };
+	struct call call = { hook, NULL, SPACE_MEMORY };
 	struct recorder *recorder;
-	struct freeing freeing;
 	struct past ending;
 
-	if (!context || !(recorder = recorder_enter()))
+	if (!context || !(recorder = call_begin(&call)))
 		return;
-	describe_end(recorder, &site, &freeing, &ending);
-	ending.by_context = 1;
+	ending = (struct past){
+		.freed_api = call.name, .freed_stack = stack_here(recorder, NULL),
+		.freed_ns = call.now_ns, .by_context = 1,
+	};
 	block_end_with_context(recorder, context, &ending);
-	recorder_leave();
+	call_leave(&call);
 }

@@ -240,15 +240,15 @@ static bool is_other_object(struct recorder *recorder, const struct hook *hook,
 
 /* A live block of another type than HOOK's call is for. Some drivers accept it, some refuse it,
  * some crash. It is wrong in each case, so the error is recorded before the call. */
-static void releasing_other_kind(struct recorder *recorder, const struct site *site,
+static void releasing_other_kind(struct recorder *recorder, const struct call *call,
 				 struct freeing *freeing)
 {
-	struct hook *hook = site->hook;
+	struct hook *hook = call->hook;
 	struct free_error wrong = { hook, freeing->address, freeing->stack, LEDGER_NO_ANSWER };
 	struct ledger_block block = *freeing->block;
 	bool other;
 
-	if (site->space == SPACE_CL_USM)
+	if (call->space == SPACE_CL_USM)
 		other = hook->kind[0] && is_mismatch(recorder, hook, &block); /* "": for several */
 	else
 		other = is_other_object(recorder, hook, &block);
@@ -256,13 +256,13 @@ static void releasing_other_kind(struct recorder *recorder, const struct site *s
 		freeing->error = error_mismatched_free(recorder, &wrong, &block);
 }
 
-void free_error_before_release(struct recorder *recorder, const struct site *site,
+void free_error_before_release(struct recorder *recorder, const struct call *call,
 			  struct freeing *freeing)
 {
 	if (!freeing->block && !freeing->counted_down)
-		releasing_dead(recorder, site->hook, freeing);
+		releasing_dead(recorder, call->hook, freeing);
 	else if (freeing->block)
-		releasing_other_kind(recorder, site, freeing);
+		releasing_other_kind(recorder, call, freeing);
 }
 
 /* Returns true if the driver's answer shows that it knows the handle. */

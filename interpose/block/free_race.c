@@ -35,7 +35,7 @@ static struct free_race *race_against(struct free_races *free_races, const struc
 		struct free_race *race = &free_races->race[i];
 
 		if ((race->state == RACE_PENDING || race->state == RACE_WON) &&
-		    race->key == freeing->key && race->seen_ns >= thread_self.now_ns)
+		    race->key == freeing->key && race->seen_ns >= freeing->began_ns)
 			return race;
 	}
 	return NULL;
@@ -51,7 +51,7 @@ void free_race_begin(struct recorder *recorder, struct freeing *freeing, const s
 	if (race) {
 		*race = (struct free_race){
 			.state = RACE_PENDING, .key = freeing->key,
-			.seen_ns = stripes_now(recorder), .ending = *ending,
+			.seen_ns = recorder_time(recorder), .ending = *ending,
 		};
 		freeing->race = (unsigned char)(race - free_races->race + 1);
 	}

@@ -198,7 +198,7 @@ static bool take(struct recorder *recorder, const struct limits_due *due)
 }
 
 /* Counts a refused call of SITE. Records only the first one's call and stack. */
-static void count_refused(struct recorder *recorder, const struct site *site, bool injected)
+static void count_refused(struct recorder *recorder, const struct call *call, bool injected)
 {
 	struct ledger_pools *pools = recorder->pools_record->pools;
 	struct ledger_refusal *first;
@@ -208,8 +208,8 @@ static void count_refused(struct recorder *recorder, const struct site *site, bo
 	first = injected ? &pools->first_injected : &pools->first_refused;
 	if (pools_count(injected ? &pools->injected : &pools->refused, 1))
 		return;
-	first->stack = record_origin(site);
-	__atomic_store_n(&first->api, recorder_name_ref(recorder, site->hook), __ATOMIC_RELEASE);
+	first->stack = record_origin(call);
+	__atomic_store_n(&first->api, recorder_name_ref(recorder, call->hook), __ATOMIC_RELEASE);
 }
 
 /* Returns the recorder, or NULL if the call comes from inside the driver or interrupts gpuleak in a
@@ -222,43 +222,43 @@ static struct recorder *enter(void)
 	return recorder_now();
 }
 
-static bool exceeds(struct recorder *recorder, const struct site *site, int device,
+static bool exceeds(struct recorder *recorder, const struct call *call, int device,
 		    uint64_t bytes)
 {
-	struct limits_due due = { bytes, site->hook->api, device };
+	struct limits_due due = { bytes, call->hook->api, device };
 
 	/* A signal handler made this call inside another call. Its block counts when it is made. */
 	if (thread_self.due.bytes)
 		return false;
 	if (config.limit == OPTION_UNSET || !bytes || device == LIMITS_NO_DEVICE ||
-	    !counts(site->hook->kind, strlen(site->hook->kind)))
+	    !counts(call->hook->kind, strlen(call->hook->kind)))
 		return false;
 	if (device == LIMITS_CURRENT)
 		due.device = apis[due.api]->current_device();
 	if (!is_counted(due.device, bytes) || take(recorder, &due))
 		return false;
-	count_refused(recorder, site, false);
+	count_refused(recorder, call, false);
 	return true;
 }
 
-bool limits_exceed(const struct site *site, int device, uint64_t bytes)
+bool limits_exceed(const struct call *call, int device, uint64_t bytes)
 {
 	struct recorder *recorder = enter();
 
-	return recorder && exceeds(recorder, site, device, bytes);
+	return recorder && exceeds(recorder, call, device, bytes);
 }
 
-bool limits_refuse(const struct site *site, int device, uint64_t bytes)
+bool limits_refuse(const struct call *call, int device, uint64_t bytes)
 {
-	struct recorder *recorder = opens(site->hook) ? NULL : enter();
+	struct recorder *recorder = opens(call->hook) ? NULL : enter();
 
 	if (!recorder)
 		return false;
 	if (config.fail_at && is_nth(recorder)) {
-		count_refused(recorder, site, true);
+		count_refused(recorder, call, true);
 		return true;
 	}
-	return exceeds(recorder, site, device, bytes);
+	return exceeds(recorder, call, device, bytes);
 }
 
 /* ---- what counts ---- */

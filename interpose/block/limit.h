@@ -30,12 +30,12 @@ void limits_start(void);
 
 /* Returns true if SITE's call must fail as out of memory: it is the call of GPULEAK_FAIL_AT, or
  * BYTES exceed the limit of DEVICE. If false, BYTES count against the limit until limits_done(). */
-bool limits_refuse(const struct site *site, int device, uint64_t bytes);
+bool limits_refuse(const struct call *call, int device, uint64_t bytes);
 /* Like limits_refuse(), but for a call that does not allocate: checks only BYTES. */
-bool limits_exceed(const struct site *site, int device, uint64_t bytes);
-#define LIMITS_REFUSE(site, device, bytes)                                                   \
+bool limits_exceed(const struct call *call, int device, uint64_t bytes);
+#define LIMITS_REFUSE(call, device, bytes)                                                   \
 	(__builtin_expect(atomic_load_explicit(&limits_on, memory_order_relaxed), 0) &&      \
-	 limits_refuse((site), (device), (uint64_t)(bytes)))
+	 limits_refuse((call), (device), (uint64_t)(bytes)))
 
 /* Ends the reservation of the calling thread's call. Bytes that no block was made of do not count
  * any more. */

@@ -206,17 +206,17 @@ static void attach(struct recorder *recorder, uint64_t key, const struct mapping
 	ledger_trouble(recorder->header, LEDGER_TROUBLE_UNRECORDED_MAPPINGS, 1);
 }
 
-void record_mapped(const struct site *site, uint64_t handle, uint64_t address)
+void record_mapped(const struct call *call, uint64_t handle, uint64_t address)
 {
 	struct mapping facts = { .address = address };
 	struct recorder *recorder = recorder_enter();
 
 	if (!recorder)
 		return;
-	facts.api = recorder_name_ref(recorder, site->hook);
-	facts.stack = origin_of(recorder, site->caller);
-	facts.time_ns = stripes_now(recorder);
-	attach(recorder, key_of(site, handle), &facts);
+	facts.api = recorder_name_ref(recorder, call->hook);
+	facts.stack = stack_here(recorder, call->caller);
+	facts.time_ns = recorder_time(recorder);
+	attach(recorder, key_of(call, handle), &facts);
 	recorder_leave();
 }
 
@@ -243,10 +243,10 @@ static bool take_mapping_at(struct shard *shard, struct mapped *mapped, uint64_t
 	return found != NULL;
 }
 
-void record_unmapping(const struct site *site, uint64_t handle, uint64_t address,
+void record_unmapping(const struct call *call, uint64_t handle, uint64_t address,
 		      struct unmapping *ret)
 {
-	uint64_t key = key_of(site, handle);
+	uint64_t key = key_of(call, handle);
 	struct ledger_block *block;
 	struct recorder *recorder;
 	struct mapped *mapped;

@@ -29,11 +29,11 @@ struct unmapping {
 };
 
 /* Records that the memory object HANDLE is mapped at ADDRESS. Call it after the driver's call. */
-void record_mapped(const struct site *site, uint64_t handle, uint64_t address);
+void record_mapped(const struct call *call, uint64_t handle, uint64_t address);
 
 /* Removes the mapping of HANDLE at ADDRESS. Call it before the driver's call, because the driver
  * may use ADDRESS for another mapping at once. */
-void record_unmapping(const struct site *site, uint64_t handle, uint64_t address,
+void record_unmapping(const struct call *call, uint64_t handle, uint64_t address,
 		      struct unmapping *ret);
 /* Restores the mapping, because the driver refused the unmap. */
 void record_unmapping_failed(const struct unmapping *unmapping);

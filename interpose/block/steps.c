@@ -31,9 +31,9 @@ struct step_site {
 
 static uint64_t key_of_row(const struct ledger_row *row)
 {
-	uint64_t key = table_mix((uint64_t)row->api << 32 | row->kind);
+	uint64_t key = TABLE_MIX((uint64_t)row->api << 32 | row->kind);
 
-	return table_mix(key ^ (uint32_t)row->device) ^ row->stack;
+	return TABLE_MIX(key ^ (uint32_t)row->device) ^ row->stack;
 }
 
 static bool is_site_of(const struct step_site *site, const struct ledger_row *row)

@@ -17,7 +17,7 @@
 #define LOOK_SLOTS_MAX 262144u /* 16 MiB of slots, about a millisecond */
 #define ROWS_KNOWN 64u
 
-/* One pass over all blocks. Adjacent blocks mostly have the same call site, so each is searched for
+/* One pass over all blocks. Adjacent blocks mostly have the same call call, so each is searched for
  * once. */
 struct look {
 	struct ledger_view view;

@@ -18,22 +18,22 @@
 	if (__builtin_expect(thread_self.call_frame != 0, 0))                               \
 		record_call_left(RECORD_FRAME);                                             \
 	struct route route = find(hook);                                                    \
-	struct site site = { hook, CALLER, space };                                         \
-	(void)site
+	struct call call = { hook, CALLER, space };                                         \
+	(void)call
 
 /* R = CALL, the driver's, during which this thread is marked as inside a driver's call. */
-#define WRAP_CALL(r, call)                                                                  \
+#define WRAP_CALL(r, driver_call)                                                           \
 	do {                                                                                \
 		record_call();                                                              \
-		(r) = (call);                                                               \
+		(r) = (driver_call);                                                        \
 		record_call_done();                                                         \
 	} while (0)
 
 /* The same of a call that ends what FREEING says. */
-#define WRAP_CALL_FREEING(r, call, freeing)                                                 \
+#define WRAP_CALL_FREEING(r, driver_call, freeing)                                          \
 	do {                                                                                \
 		record_call_freeing(freeing);                                               \
-		(r) = (call);                                                               \
+		(r) = (driver_call);                                                        \
 		record_call_done();                                                         \
 	} while (0)
 

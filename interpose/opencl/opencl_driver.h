@@ -28,7 +28,7 @@ uint64_t opencl_image_bytes(const cl_image_format *format, const cl_image_desc *
 /* Registers CALL, which the driver calls once, with DATA, when OBJECT is destroyed. Returns false
  * if the driver does not support that. */
 bool opencl_watch(cl_mem object, void(CL_CALLBACK *call)(cl_mem, void *), void *data);
-/* Returns a new unique number for site.watched. */
+/* Returns a new unique number for call.watched. */
 uint64_t opencl_number(void);
 
 /* Query the driver about an object that it just returned or was just passed. */

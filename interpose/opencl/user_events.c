@@ -196,7 +196,7 @@ static void add_waits(struct recorder *recorder, struct user_event *event,
 
 /* ---- functions that take the lock ---- */
 
-void user_event_made(const struct site *site, cl_event handle)
+void user_event_made(const struct call *call, cl_event handle)
 {
 	struct recorder *recorder = recorder_enter();
 	struct user_event *event = NULL;
@@ -209,8 +209,8 @@ void user_event_made(const struct site *site, cl_event handle)
 		event = arena_take(&recorder->arena, sizeof(*event));
 	if (event) {
 		event->handle = (uint64_t)(uintptr_t)handle;
-		event->api = recorder_name_ref(recorder, site->hook);
-		event->stack = origin_of(recorder, site->caller);
+		event->api = recorder_name_ref(recorder, call->hook);
+		event->stack = stack_here(recorder, call->caller);
 		lock_take(&recorder->user_events->lock);
 		recorder->user_events->events++;
 		atomic_fetch_add(&user_events_open, 1);
@@ -260,13 +260,13 @@ static bool is_behind(struct recorder *recorder, const struct command *command)
 	return ret;
 }
 
-static void record_behind(struct recorder *recorder, const struct site *site,
+static void record_behind(struct recorder *recorder, const struct call *call,
 			  const struct command *command, bool in_order)
 {
 	const struct ledger_event_wait facts = {
-		.time_ns = stripes_now(recorder),
-		.api = recorder_name_ref(recorder, site->hook),
-		.stack = origin_of(recorder, site->caller),
+		.time_ns = recorder_time(recorder),
+		.api = recorder_name_ref(recorder, call->hook),
+		.stack = stack_here(recorder, call->caller),
 	};
 	struct user_event *event;
 
@@ -286,7 +286,7 @@ static void record_behind(struct recorder *recorder, const struct site *site,
 	lock_give(&recorder->user_events->lock);
 }
 
-void user_events_enqueued(const struct site *site, const struct command *command)
+void user_events_enqueued(const struct call *call, const struct command *command)
 {
 	struct recorder *recorder = recorder_enter();
 	bool behind, in_order;
@@ -301,6 +301,6 @@ void user_events_enqueued(const struct site *site, const struct command *command
 	recorder = recorder_enter();
 	if (!recorder)
 		return;
-	record_behind(recorder, site, command, in_order);
+	record_behind(recorder, call, command, in_order);
 	recorder_leave();
 }

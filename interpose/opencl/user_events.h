@@ -52,11 +52,11 @@ struct command {
 };
 
 /* Called after the driver's call, when EVENT is recorded as an object. */
-void user_event_made(const struct site *site, cl_event event);
+void user_event_made(const struct call *call, cl_event event);
 /* Called after the application set EVENT. */
 void user_event_set(cl_event event);
 /* Called after the driver's call. Records the memory that COMMAND uses if it is behind a user
  * event. */
-void user_events_enqueued(const struct site *site, const struct command *command);
+void user_events_enqueued(const struct call *call, const struct command *command);
 
 #endif

@@ -103,8 +103,6 @@ static void recorder_left(void)
 {
 	recorder_stop();
 	thread_self.busy = 0;
-	thread_self.staying = 0;
-	thread_self.standing = NULL;
 }
 
 struct recorder *recorder_enter_slowly(void)

@@ -14,6 +14,7 @@
 #include "interpose/base/arena.h"
 #include "interpose/base/hot.h"
 #include "interpose/dispatch/hooks.h"
+#include "ledger/clock.h"
 #include "ledger/writer.h"
 
 /* The state of a process. The state of higher layers is behind pointers, so this header does not
@@ -60,7 +61,7 @@ struct limits_due {
 	int device;
 };
 
-/* A thread's release of the last reference to a watched block (see site.watched), while the driver
+/* A thread's release of the last reference to a watched block (see call.watched), while the driver
  * runs it. The driver mostly calls gpuleak's destructor callback during the release. Then the
  * block's table entry and the outcome are known. */
 struct releasing {
@@ -84,16 +85,11 @@ struct thread {
 	uint64_t owner;
 	uint32_t context_epoch;
 	int device;
-	uint64_t staying; /* see recorder_stay() */
-	struct recorder *stayed_in;
-	struct standing *standing; /* the block hint of the pooled block in the current call */
-	uint64_t now_ns; /* start time of the current free */
 	/* the pool, context and space that the thread used last, and its cache for that space */
 	struct pool *pool;
 	struct pool_context *pool_context;
 	struct pool_space *pool_space;
 	struct pool_cache *pool_cache;
-	void *pooled; /* the driver's function for the current pooled call */
 	uint64_t nested; /* address that a nested call just recorded inside the current call */
 	/* frame address of the wrapper in the outermost current driver call, or 0 */
 	uintptr_t call_frame;
@@ -190,26 +186,13 @@ static HOT void recorder_leave(void)
 	thread_self.busy = 0;
 }
 
-/* Ends one step of a call on the block at ADDRESS; the thread stays inside gpuleak. The next step
- * of the same call continues with recorder_resume(). Only a signal handler can make a GPU call in
- * between. That call finds the thread busy, and its blocks have other addresses. */
-static HOT void recorder_stay(struct recorder *recorder, uint64_t address)
+/* Returns CLOCK_MONOTONIC_COARSE in ns since the ledger's start. */
+static HOT uint64_t recorder_time(const struct recorder *recorder)
 {
-	thread_self.stayed_in = recorder;
-	thread_self.staying = address;
-}
+	uint64_t ns = clock_ns(CLOCK_MONOTONIC_COARSE), start = recorder->header->start_mono_ns;
 
-static HOT bool recorder_stayed(uint64_t address)
-{
-	return thread_self.staying == address && address;
-}
-
-static HOT struct recorder *recorder_resume(uint64_t address)
-{
-	if (__builtin_expect(!recorder_stayed(address), 0))
-		return recorder_enter();
-	thread_self.staying = 0;
-	return thread_self.stayed_in;
+	/* The coarse clock may be a tick behind the fine clock that measured the start. */
+	return ns > start ? ns - start : 0;
 }
 
 /* Returns the errno that explains why this process made GPU calls but records nothing; otherwise

@@ -84,14 +84,6 @@ struct stripe *stripe_join(struct recorder *recorder)
 	return stripe;
 }
 
-uint64_t stripes_now(const struct recorder *recorder)
-{
-	uint64_t ns = clock_ns(CLOCK_MONOTONIC_COARSE);
-
-	/* The coarse clock may be a tick behind the fine clock that measured the start. */
-	return ns > recorder->header->start_mono_ns ? ns - recorder->header->start_mono_ns : 0;
-}
-
 static uint32_t make_row(struct recorder *recorder, uint32_t stack, struct hook *hook, int device)
 {
 	struct ledger_row row = {
@@ -191,7 +183,7 @@ static void look_at_peak(struct recorder *recorder)
 	int64_t part;
 
 	if (live > (int64_t)recorder->header->peak_bytes) {
-		recorder->header->peak_mono_ns = stripes_now(recorder);
+		recorder->header->peak_mono_ns = recorder_time(recorder);
 		__atomic_store_n(&recorder->header->peak_bytes, (uint64_t)live, __ATOMIC_RELEASE);
 	}
 	if (live > stripes->peak)

@@ -60,18 +60,6 @@ struct stripes {
  * ends. */
 struct stripe *stripe_join(struct recorder *recorder);
 
-static inline void stripe_lock(struct stripe *stripe)
-{
-	if (__builtin_expect(stripe->shared, 0))
-		lock_take(&stripe->lock);
-}
-
-static inline void stripe_unlock(struct stripe *stripe)
-{
-	if (__builtin_expect(stripe->shared, 0))
-		lock_give(&stripe->lock);
-}
-
 /* Functions for call sites, slots and live bytes are in thread_state_hot.h. Their caller has locked
  * STRIPE. */
 
@@ -81,8 +69,5 @@ int64_t stripes_live(struct recorder *recorder);
 uint64_t stripes_peak(struct recorder *recorder, bool restart);
 /* Updates the peak before a report. */
 void stripes_settle(struct recorder *recorder);
-
-/* Returns CLOCK_MONOTONIC_COARSE in ns since the ledger's start. */
-uint64_t stripes_now(const struct recorder *recorder);
 
 #endif

@@ -18,9 +18,21 @@ COLD void stripe_refill(struct recorder *recorder, struct stripe *stripe);
 COLD void stripe_shed(struct recorder *recorder, struct stripe *stripe);
 COLD void stripe_may_be_peak(struct recorder *recorder, struct stripe *stripe, uint64_t now_ns);
 
+static HOT void stripe_lock(struct stripe *stripe)
+{
+	if (__builtin_expect(stripe->shared, 0))
+		lock_take(&stripe->lock);
+}
+
+static HOT void stripe_unlock(struct stripe *stripe)
+{
+	if (__builtin_expect(stripe->shared, 0))
+		lock_give(&stripe->lock);
+}
+
 static inline unsigned int stripe_row_slot(uint64_t key)
 {
-	return (unsigned int)(table_mix(key) >> 48) % STRIPE_ROWS;
+	return (unsigned int)(TABLE_MIX(key) >> 48) % STRIPE_ROWS;
 }
 
 /* Locking: the caller holds STRIPE's lock. Returns the call site counters of (stack, hook, device).
@@ -67,7 +79,6 @@ static HOT struct ledger_block *stripe_take_slot(struct recorder *recorder, stru
 static HOT void stripe_give_slot(struct recorder *recorder, struct stripe *stripe,
 				 struct ledger_block *block)
 {
-	ledger_block_set(block, LEDGER_BLOCK_UNUSED);
 	/* A reader that still sees the block as live must not see what is written into it after
 	 * this. */
 	atomic_thread_fence(memory_order_release);

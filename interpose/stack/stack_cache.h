@@ -25,6 +25,7 @@
 #include "interpose/stack/stacks.h"
 
 struct capture;
+struct stripe;
 
 /* A word of the stack above the caller. Only the lower half of its value is stored, which is
  * different for two addresses less than 4 GiB apart. */
@@ -71,7 +72,7 @@ static inline struct stack_cache_set *stack_cache_set_of(struct stack_cache *cac
 							 const struct caller *caller,
 							 uint64_t python)
 {
-	uint64_t mix = table_mix(caller->pc ^ (uint64_t)(uintptr_t)caller << 20 ^ python);
+	uint64_t mix = TABLE_MIX(caller->pc ^ (uint64_t)(uintptr_t)caller << 20 ^ python);
 
 	return &cache->set[(mix >> 58) % STACK_CACHE_SETS];
 }

@@ -3,13 +3,13 @@
  * Looks the calling thread's stack up in the thread's cache. If it is not there, captures, interns
  * and caches it; this work runs on a stack of gpuleak's own.
  *
- * Locking: the caller holds no lock except the calling thread's own.
+ * Locking: the caller holds no lock.
  */
 #include "interpose/stack/stacks.h"
 
 #include "interpose/base/own_stack.h"
 #include "interpose/recorder/recorder.h"
-#include "interpose/recorder/thread_state.h"
+#include "interpose/recorder/thread_state_hot.h"
 #include "interpose/stack/capture.h"
 #include "interpose/stack/intern.h"
 #include "interpose/stack/modules.h"
@@ -49,27 +49,30 @@ static void unwind_here(void *data)
 				&capture, request->ref);
 }
 
-HOT_CALL uint32_t stack_here(struct recorder *recorder, struct stripe *stripe,
-			     const struct caller *caller)
+static COLD uint32_t unwind(struct recorder *recorder, struct stripe *stripe,
+			    const struct caller *caller, uint64_t python)
 {
-	uint64_t python;
-	uint32_t ref;
-	struct stack_request request;
+	struct stack_request request = { recorder, stripe, caller, python, 0 };
 
-	if (recorder->stack_depth == 0)
-		return 0;
+	stripe_lock(stripe);
+	aside(unwind_here, &request);
+	stripe_unlock(stripe);
+	return request.ref;
+}
+
+HOT_CALL uint32_t stack_find(struct recorder *recorder, const struct caller *caller)
+{
+	struct stripe *stripe = thread_self.stripe;
+	uint64_t python;
+	uint32_t ref = 0;
+
 	if (__builtin_expect(__atomic_load_n(&recorder->modules->stale, __ATOMIC_RELAXED), 0))
 		aside(look_at_modules, recorder);
 	if (__builtin_expect(python_is_due(), 0))
 		aside(look_for_python, recorder);
 	python = python_key(recorder->stack_depth);
-	if (caller && !stripe->shared) {
+	if (caller && !stripe->shared)
 		ref = stack_cache_find(stripe->stack_cache, caller, python,
 				       recorder->modules->epoch);
-		if (ref)
-			return ref;
-	}
-	request = (struct stack_request){ recorder, stripe, caller, python, 0 };
-	aside(unwind_here, &request);
-	return request.ref;
+	return __builtin_expect(ref != 0, 1) ? ref : unwind(recorder, stripe, caller, python);
 }

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct recorder;
-struct stripe;
+#include "interpose/base/hot.h"
+#include "interpose/recorder/recorder.h"
 
 /* The frame pointer and return address that a wrapper has stored on entry, in the order that the
  * ABI prescribes. CALLER, used in a wrapper, is the address of this pair, or NULL on architectures
@@ -24,9 +24,14 @@ struct caller {
 #define CALLER ((const struct caller *)NULL)
 #endif
 
-/* Locking: the caller holds the lock of STRIPE, the calling thread's state. Returns the ref of the
- * calling thread's stack, or 0 if the ledger is full or stacks are not recorded. CALLER is the
- * value of the macro in the wrapper that the application called, or NULL. */
-uint32_t stack_here(struct recorder *recorder, struct stripe *stripe, const struct caller *caller);
+uint32_t stack_find(struct recorder *recorder, const struct caller *caller);
+
+/* Locking: takes the lock of the calling thread's state. Returns the ref of the calling thread's
+ * stack, or 0 if the ledger is full or stacks are not recorded. CALLER is the value of the macro in
+ * the wrapper that the application called, or NULL. */
+static HOT uint32_t stack_here(struct recorder *recorder, const struct caller *caller)
+{
+	return recorder->stack_depth ? stack_find(recorder, caller) : 0;
+}
 
 #endif

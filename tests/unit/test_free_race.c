@@ -28,10 +28,11 @@
 
 enum { ADDRESS = 0x7000, BYTES = 640, INVALID = 1, RACES = 2000 };
 
-static struct site made = { &hooks[HOOK_cuMemAlloc_v2], NULL, SPACE_MEMORY };
-static struct site pinned = { &hooks[HOOK_cuMemAllocHost_v2], NULL, SPACE_MEMORY };
-static struct site freed = { &hooks[HOOK_cuMemFree_v2], NULL, SPACE_MEMORY };
-static struct site freed_async = { &hooks[HOOK_cuMemFreeAsync], NULL, SPACE_MEMORY };
+/* Each thread has calls of its own, as wrappers have. */
+static __thread struct call made = { &hooks[HOOK_cuMemAlloc_v2], NULL, SPACE_MEMORY };
+static __thread struct call pinned = { &hooks[HOOK_cuMemAllocHost_v2], NULL, SPACE_MEMORY };
+static __thread struct call freed = { &hooks[HOOK_cuMemFree_v2], NULL, SPACE_MEMORY };
+static __thread struct call freed_async = { &hooks[HOOK_cuMemFreeAsync], NULL, SPACE_MEMORY };
 
 struct figures {
 	int64_t live;
@@ -62,7 +63,7 @@ static void changed_by(const struct figures *before, struct figures by)
 }
 
 /* The newest error is a double free by LOSER of what WINNER freed. */
-static void newest_error_is(const struct site *loser, const struct site *winner)
+static void newest_error_is(const struct call *loser, const struct call *winner)
 {
 	struct recorder *recorder = recorder_now();
 	const struct ledger_error *error = NULL, *next;
@@ -101,15 +102,15 @@ static void test_first_wins(void **state)
 
 	(void)state;
 	begin(&first, &second);
-	record_freed(freed.hook, &first, OUTCOME_DONE, 0);
-	record_freed(freed_async.hook, &second, OUTCOME_INVALID, INVALID);
+	record_freed(&freed, &first, OUTCOME_DONE, 0);
+	record_freed(&freed_async, &second, OUTCOME_INVALID, INVALID);
 	changed_by(&before, (struct figures){ .errors = 1 });
 	newest_error_is(&freed_async, &freed);
 
 	before = figures();
 	begin(&first, &second);
-	record_freed(freed_async.hook, &second, OUTCOME_INVALID, INVALID);
-	record_freed(freed.hook, &first, OUTCOME_DONE, 0);
+	record_freed(&freed_async, &second, OUTCOME_INVALID, INVALID);
+	record_freed(&freed, &first, OUTCOME_DONE, 0);
 	changed_by(&before, (struct figures){ .errors = 1 });
 	newest_error_is(&freed_async, &freed);
 }
@@ -121,8 +122,8 @@ static void test_second_wins(void **state)
 
 	(void)state;
 	begin(&first, &second);
-	record_freed(freed_async.hook, &second, OUTCOME_DONE, 0);
-	record_freed(freed.hook, &first, OUTCOME_INVALID, INVALID);
+	record_freed(&freed_async, &second, OUTCOME_DONE, 0);
+	record_freed(&freed, &first, OUTCOME_INVALID, INVALID);
 	changed_by(&before, (struct figures){ .errors = 1 });
 	newest_error_is(&freed, &freed_async);
 }
@@ -135,9 +136,9 @@ static void test_second_wins_later(void **state)
 
 	(void)state;
 	begin(&first, &second);
-	record_freed(freed.hook, &first, OUTCOME_INVALID, INVALID);
+	record_freed(&freed, &first, OUTCOME_INVALID, INVALID);
 	changed_by(&before, (struct figures){ .live = BYTES, .refused = 1 });
-	record_freed(freed_async.hook, &second, OUTCOME_DONE, 0);
+	record_freed(&freed_async, &second, OUTCOME_DONE, 0);
 	changed_by(&before, (struct figures){ .errors = 1 });
 	newest_error_is(&freed, &freed_async);
 }
@@ -150,13 +151,13 @@ static void test_handed_out_again(void **state)
 
 	(void)state;
 	begin(&first, &second);
-	record_freed(freed_async.hook, &second, OUTCOME_DONE, 0);
+	record_freed(&freed_async, &second, OUTCOME_DONE, 0);
 	record_made(&made, ADDRESS, 100, 1, 0, 0);
-	record_freed(freed.hook, &first, OUTCOME_INVALID, INVALID);
+	record_freed(&freed, &first, OUTCOME_INVALID, INVALID);
 	changed_by(&before, (struct figures){ .live = 100, .errors = 1 });
 	newest_error_is(&freed, &freed_async);
 	record_freeing(&freed, ADDRESS, &first);
-	record_freed(freed.hook, &first, OUTCOME_DONE, 0);
+	record_freed(&freed, &first, OUTCOME_DONE, 0);
 	changed_by(&before, (struct figures){ .errors = 1 });
 }
 
@@ -170,16 +171,16 @@ static void test_both_refused(void **state)
 	record_made(&pinned, ADDRESS, BYTES, 1, 0, 0);
 	record_freeing(&freed, ADDRESS, &first);
 	record_freeing(&freed, ADDRESS, &second);
-	record_freed(freed.hook, &first, OUTCOME_INVALID, INVALID); /* a call for another kind */
-	record_freed(freed.hook, &second, OUTCOME_INVALID, INVALID);
+	record_freed(&freed, &first, OUTCOME_INVALID, INVALID); /* a call for another kind */
+	record_freed(&freed, &second, OUTCOME_INVALID, INVALID);
 	changed_by(&before, (struct figures){ .live = BYTES, .errors = 2 });
 
 	/* The call for another kind, and beside it the right one, which was later. */
 	before = figures();
 	record_freeing(&freed, ADDRESS, &first);
 	record_freeing(&freed_async, ADDRESS, &second);
-	record_freed(freed.hook, &first, OUTCOME_INVALID, INVALID);
-	record_freed(freed_async.hook, &second, OUTCOME_DONE, 0);
+	record_freed(&freed, &first, OUTCOME_INVALID, INVALID);
+	record_freed(&freed_async, &second, OUTCOME_DONE, 0);
 	changed_by(&before, (struct figures){ .live = -BYTES, .errors = 1 });
 }
 
@@ -200,7 +201,7 @@ static void test_unknown(void **state)
 	for (int i = 0; i < 2 * FREE_RACES_MAX; i++) {
 		record_freeing(&freed, ADDRESS, &freeing);
 		assert_null(freeing.block);
-		record_freed(freed.hook, &freeing, OUTCOME_DONE, 0);
+		record_freed(&freed, &freeing, OUTCOME_DONE, 0);
 		if (i == FREE_RACES_MAX + FREE_RACES_MAX / 2)
 			ticks();
 	}
@@ -208,11 +209,11 @@ static void test_unknown(void **state)
 	ticks();
 	record_made(&made, ADDRESS, BYTES, 1, 0, 0);
 	record_freeing(&freed, ADDRESS, &freeing);
-	record_freed(freed.hook, &freeing, OUTCOME_INVALID, INVALID);
+	record_freed(&freed, &freeing, OUTCOME_INVALID, INVALID);
 	changed_by(&before, (struct figures){ .live = BYTES, .unknown = 2 * FREE_RACES_MAX,
 					      .refused = 1 });
 	record_freeing(&freed, ADDRESS, &freeing);
-	record_freed(freed.hook, &freeing, OUTCOME_DONE, 0);
+	record_freed(&freed, &freeing, OUTCOME_DONE, 0);
 	changed_by(&before, (struct figures){ .unknown = 2 * FREE_RACES_MAX, .refused = 1 });
 }
 
@@ -237,9 +238,9 @@ static void test_many(void **state)
 		assert_false(taken[others[i].race]);
 		taken[others[i].race] = true;
 	}
-	record_freed(freed.hook, &first, OUTCOME_DONE, 0);
+	record_freed(&freed, &first, OUTCOME_DONE, 0);
 	for (int i = 0; i < FREE_RACES_MAX + 8; i++)
-		record_freed(freed.hook, &others[i], OUTCOME_INVALID, INVALID);
+		record_freed(&freed, &others[i], OUTCOME_INVALID, INVALID);
 	changed_by(&before, (struct figures){ .errors = FREE_RACES_MAX + 8 });
 }
 
@@ -263,9 +264,9 @@ static void *race(void *number)
 		if (i % 3 == (number ? 0 : 1))
 			sched_yield();
 		if (atomic_exchange(&there, false)) /* a driver */
-			record_freed(freed.hook, &freeing, OUTCOME_DONE, 0);
+			record_freed(&freed, &freeing, OUTCOME_DONE, 0);
 		else
-			record_freed(freed.hook, &freeing, OUTCOME_INVALID, INVALID);
+			record_freed(&freed, &freeing, OUTCOME_INVALID, INVALID);
 		pthread_barrier_wait(&line);
 	}
 	atomic_fetch_add(&ended, 1);

@@ -28,12 +28,14 @@
 #define ROUNDS 10000
 #define BYTES 512
 
-static const struct site create = { &hooks[HOOK_clCreateBuffer], NULL, SPACE_OBJECTS, true };
-static const struct site retain = { &hooks[HOOK_clRetainMemObject], NULL, SPACE_OBJECTS, false };
-static const struct site release = { &hooks[HOOK_clReleaseMemObject], NULL, SPACE_OBJECTS, false };
-static const struct site marker = { &hooks[HOOK_clEnqueueMarkerWithWaitList], NULL,
+/* Each thread has calls of its own, as wrappers have. */
+static __thread struct call create = { &hooks[HOOK_clCreateBuffer], NULL, SPACE_OBJECTS, true };
+static __thread struct call retain = { &hooks[HOOK_clRetainMemObject], NULL, SPACE_OBJECTS, false };
+static __thread struct call release = { &hooks[HOOK_clReleaseMemObject], NULL, SPACE_OBJECTS,
+					false };
+static __thread struct call marker = { &hooks[HOOK_clEnqueueMarkerWithWaitList], NULL,
 				    SPACE_OBJECTS, false };
-static const struct site release_event = { &hooks[HOOK_clReleaseEvent], NULL, SPACE_OBJECTS,
+static __thread struct call release_event = { &hooks[HOOK_clReleaseEvent], NULL, SPACE_OBJECTS,
 					   false };
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -70,10 +72,10 @@ static void release_one(uint64_t handle, bool refuse)
 
 	record_releasing(&release, handle, &freeing);
 	if (refuse) {
-		record_released(release.hook, &freeing, OUTCOME_REFUSED, -5);
+		record_released(&release, &freeing, OUTCOME_REFUSED, -5);
 		record_releasing(&release, handle, &freeing);
 	}
-	record_released(release.hook, &freeing, OUTCOME_DONE, 0);
+	record_released(&release, &freeing, OUTCOME_DONE, 0);
 }
 
 static void release_last(uint64_t handle, unsigned int random)
@@ -83,16 +85,16 @@ static void release_last(uint64_t handle, unsigned int random)
 	record_releasing(&release, handle, &freeing);
 	if (random & 1) {
 		destroy(handle);
-		record_released(release.hook, &freeing, OUTCOME_DONE, 0);
+		record_released(&release, &freeing, OUTCOME_DONE, 0);
 		return;
 	}
 	if (random & 2) {
-		record_released(release.hook, &freeing, OUTCOME_REFUSED, -5);
+		record_released(&release, &freeing, OUTCOME_REFUSED, -5);
 		record_releasing(&release, handle, &freeing);
 	}
 	/* Any thread may free it from here on, this call's end or not. */
 	destroy(atomic_exchange(&later[random >> 2 & 7], handle));
-	record_released(release.hook, &freeing, OUTCOME_DONE, 0);
+	record_released(&release, &freeing, OUTCOME_DONE, 0);
 }
 
 static void one_buffer(uint64_t handle, unsigned int random)
@@ -115,7 +117,7 @@ static void one_event(uint64_t handle)
 	pthread_mutex_lock(&pool_lock);
 	pool[pooled++] = handle;
 	pthread_mutex_unlock(&pool_lock);
-	record_released(release_event.hook, &freeing, OUTCOME_DONE, 0);
+	record_released(&release_event, &freeing, OUTCOME_DONE, 0);
 }
 
 static _Atomic int done;
@@ -203,7 +205,7 @@ static void test_silent_driver(void **state)
 	for (int i = 0; i < 2; i++) {
 		record_made(&create, 0x77000, BYTES, 1, 0, 0);
 		record_releasing(&release, 0x77000, &freeing);
-		record_released(release.hook, &freeing, OUTCOME_DONE, 0);
+		record_released(&release, &freeing, OUTCOME_DONE, 0);
 	}
 	assert_int_equal(stripes_live(recorder), BYTES);
 	assert_int_equal(released_left(recorder), BYTES);
@@ -220,20 +222,20 @@ static void test_late_callback(void **state)
 	struct recorder *recorder = recorder_now();
 	const struct ledger_header *header = recorder->header;
 	uint64_t unknown = header->trouble[LEDGER_TROUBLE_UNKNOWN_FREES];
-	struct site second = create;
+	struct call second = create;
 	struct freeing freeing;
 
 	(void)state;
 	second.watched = create.watched + 1;
 	record_made(&create, 0x66000, BYTES, 1, 0, 0);
 	record_releasing(&release, 0x66000, &freeing);
-	record_released(release.hook, &freeing, OUTCOME_DONE, 0);
+	record_released(&release, &freeing, OUTCOME_DONE, 0);
 	record_made(&second, 0x66000, BYTES, 1, 0, 0);
 	record_destroyed(API_OPENCL, 0x66000, create.watched);
 	assert_int_equal(stripes_live(recorder), BYTES);
 	assert_int_equal(released_left(recorder), 0);
 	record_releasing(&release, 0x66000, &freeing);
-	record_released(release.hook, &freeing, OUTCOME_DONE, 0);
+	record_released(&release, &freeing, OUTCOME_DONE, 0);
 	assert_int_equal(released_left(recorder), BYTES);
 	record_destroyed(API_OPENCL, 0x66000, create.watched);
 	assert_int_equal(released_left(recorder), BYTES);
@@ -256,23 +258,23 @@ static void test_other_sorts(void **state)
 	record_made(&create, 0x88000, BYTES, 1, 0, 0);
 	record_releasing(&release, 0x88000, &freeing);
 	record_destroyed(API_OPENCL, 0x88000, create.watched);
-	record_released(release.hook, &freeing, OUTCOME_DONE, 0);
+	record_released(&release, &freeing, OUTCOME_DONE, 0);
 	record_releasing(&release_event, 0x88000, &freeing);
-	record_released(release_event.hook, &freeing, OUTCOME_DONE, 0);
+	record_released(&release_event, &freeing, OUTCOME_DONE, 0);
 	assert_int_equal(recorder->header->errors, errors);
 	assert_int_equal(recorder->header->trouble[LEDGER_TROUBLE_UNKNOWN_FREES], 0);
 
 	one_event(0x99000);
 	record_releasing(&release_event, 0x99000, &freeing);
 	assert_int_equal(recorder->header->errors, errors + 1);
-	record_released(release_event.hook, &freeing, OUTCOME_DONE, 0);
+	record_released(&release_event, &freeing, OUTCOME_DONE, 0);
 	assert_int_equal(recorder->header->errors, errors);
 	record_releasing(&release_event, 0x99000, &freeing);
-	record_released(release_event.hook, &freeing, OUTCOME_REFUSED, -58);
+	record_released(&release_event, &freeing, OUTCOME_REFUSED, -58);
 	assert_int_equal(recorder->header->errors, errors + 1);
 
 	record_releasing(&release, 0x88000, &freeing);
-	record_released(release.hook, &freeing, OUTCOME_INVALID, -38);
+	record_released(&release, &freeing, OUTCOME_INVALID, -38);
 	assert_int_equal(recorder->header->errors, errors + 2);
 }
 

@@ -31,12 +31,13 @@
 #define LIMIT 1000
 #define CONTEXT 77
 
-static const struct site make = { &hooks[HOOK_cuMemAlloc_v2], NULL, SPACE_MEMORY, 0 };
-static const struct site end = { &hooks[HOOK_cuMemFree_v2], NULL, SPACE_MEMORY, 0 };
-static const struct site pinned = { &hooks[HOOK_cuMemHostAlloc], NULL, SPACE_MEMORY, 0 };
-static const struct site ipc = { &hooks[HOOK_cuIpcOpenMemHandle_v2], NULL, SPACE_MEMORY, 0 };
-static const struct site buffer = { &hooks[HOOK_clCreateBuffer], NULL, SPACE_OBJECTS, 0 };
-static const struct site sub_buffer = { &hooks[HOOK_clCreateSubBuffer], NULL, SPACE_OBJECTS, 0 };
+/* Each thread has calls of its own, as wrappers have. */
+static __thread struct call make = { &hooks[HOOK_cuMemAlloc_v2], NULL, SPACE_MEMORY, 0 };
+static __thread struct call end = { &hooks[HOOK_cuMemFree_v2], NULL, SPACE_MEMORY, 0 };
+static __thread struct call pinned = { &hooks[HOOK_cuMemHostAlloc], NULL, SPACE_MEMORY, 0 };
+static __thread struct call ipc = { &hooks[HOOK_cuIpcOpenMemHandle_v2], NULL, SPACE_MEMORY, 0 };
+static __thread struct call buffer = { &hooks[HOOK_clCreateBuffer], NULL, SPACE_OBJECTS, 0 };
+static __thread struct call sub_buffer = { &hooks[HOOK_clCreateSubBuffer], NULL, SPACE_OBJECTS, 0 };
 
 /* A driver that has room for exactly what the limit lets through. */
 static _Atomic int64_t in_driver;
@@ -72,12 +73,12 @@ static void release(uint64_t address, int64_t bytes, enum outcome outcome)
 	record_freeing(&end, address, &freeing);
 	if (outcome == OUTCOME_DONE)
 		driver_free(bytes);
-	record_freed(end.hook, &freeing, outcome, (int)outcome);
+	record_freed(&end, &freeing, outcome, (int)outcome);
 }
 
-static bool is_refused(const struct site *site, int device, uint64_t bytes)
+static bool is_refused(const struct call *call, int device, uint64_t bytes)
 {
-	bool refused = LIMITS_REFUSE(site, device, bytes);
+	bool refused = LIMITS_REFUSE(call, device, bytes);
 
 	limits_done();
 	return refused;

@@ -23,8 +23,9 @@
 
 #define HANDLE 0x10000u
 
-static const struct site create = { &hooks[HOOK_clCreateBuffer], NULL, SPACE_OBJECTS, 7 };
-static const struct site release = { &hooks[HOOK_clReleaseMemObject], NULL, SPACE_OBJECTS, 0 };
+/* Each thread has calls of its own, as wrappers have. */
+static __thread struct call create = { &hooks[HOOK_clCreateBuffer], NULL, SPACE_OBJECTS, 7 };
+static __thread struct call release = { &hooks[HOOK_clReleaseMemObject], NULL, SPACE_OBJECTS, 0 };
 
 static unsigned int shard_locks, lookups;
 
@@ -62,7 +63,7 @@ static void release_buffer(bool by_thread)
 	} else {
 		destroy(NULL);
 	}
-	record_released(release.hook, &freeing, OUTCOME_DONE, 0);
+	record_released(&release, &freeing, OUTCOME_DONE, 0);
 }
 
 static void freed(struct recorder *recorder)

@@ -57,27 +57,27 @@ static _Atomic uint64_t made, gone;
 
 static void make(uint64_t *ret_address)
 {
-	struct site site = { &hooks[HOOK_cuMemAlloc_v2], NULL, SPACE_MEMORY };
+	struct call call = { &hooks[HOOK_cuMemAlloc_v2], NULL, SPACE_MEMORY };
 
 	*ret_address = driver_alloc();
 	if (!*ret_address)
 		return;
-	record_made(&site, *ret_address, BYTES, 1, 0, 0);
+	record_made(&call, *ret_address, BYTES, 1, 0, 0);
 	atomic_fetch_add(&made, 1);
 }
 
 static void end(uint64_t address, int refuse)
 {
-	struct site site = { &hooks[HOOK_cuMemFree_v2], NULL, SPACE_MEMORY };
+	struct call call = { &hooks[HOOK_cuMemFree_v2], NULL, SPACE_MEMORY };
 	struct freeing freeing;
 
-	record_freeing(&site, address, &freeing);
+	record_freeing(&call, address, &freeing);
 	if (refuse) {
-		record_freed(site.hook, &freeing, OUTCOME_REFUSED, 999);
-		record_freeing(&site, address, &freeing);
+		record_freed(&call, &freeing, OUTCOME_REFUSED, 999);
+		record_freeing(&call, address, &freeing);
 	}
 	driver_free(address);
-	record_freed(site.hook, &freeing, OUTCOME_DONE, 0);
+	record_freed(&call, &freeing, OUTCOME_DONE, 0);
 	atomic_fetch_add(&gone, 1);
 }
 
@@ -177,8 +177,8 @@ static void test_storm(void **state)
 /* p is freed, its address becomes q, p is freed again, then q's owner frees q. */
 static void test_stolen(void **state)
 {
-	struct site alloc = { &hooks[HOOK_cuMemAlloc_v2], NULL, SPACE_MEMORY };
-	struct site free_ = { &hooks[HOOK_cuMemFree_v2], NULL, SPACE_MEMORY };
+	struct call alloc = { &hooks[HOOK_cuMemAlloc_v2], NULL, SPACE_MEMORY };
+	struct call free_ = { &hooks[HOOK_cuMemFree_v2], NULL, SPACE_MEMORY };
 	struct recorder *recorder;
 	struct freeing freeing;
 	struct ledger_view view;
@@ -189,11 +189,11 @@ static void test_stolen(void **state)
 	for (int i = 0; i < 2; i++) {
 		record_made(&alloc, 0x1000, 100 + (uint64_t)i, 1, 0, 0);
 		record_freeing(&free_, 0x1000, &freeing);
-		record_freed(free_.hook, &freeing, OUTCOME_DONE, 0);
+		record_freed(&free_, &freeing, OUTCOME_DONE, 0);
 	}
 	record_freeing(&free_, 0x1000, &freeing);
 	assert_null(freeing.block);
-	record_freed(free_.hook, &freeing, OUTCOME_INVALID, 1);
+	record_freed(&free_, &freeing, OUTCOME_INVALID, 1);
 
 	recorder = recorder_now();
 	assert_int_equal(recorder->header->errors, 1);
@@ -209,8 +209,8 @@ static void test_stolen(void **state)
 /* A free that the driver refused leaves everything as it was, the past too. */
 static void test_put_back(void **state)
 {
-	struct site alloc = { &hooks[HOOK_cuMemAlloc_v2], NULL, SPACE_MEMORY };
-	struct site free_ = { &hooks[HOOK_cuMemFree_v2], NULL, SPACE_MEMORY };
+	struct call alloc = { &hooks[HOOK_cuMemAlloc_v2], NULL, SPACE_MEMORY };
+	struct call free_ = { &hooks[HOOK_cuMemFree_v2], NULL, SPACE_MEMORY };
 	struct recorder *recorder = recorder_now();
 	uint64_t errors = recorder->header->errors;
 	int64_t live = stripes_live(recorder);
@@ -219,24 +219,24 @@ static void test_put_back(void **state)
 	(void)state;
 	record_made(&alloc, 0x2000, 50, 1, 0, 0);
 	record_freeing(&free_, 0x2000, &freeing);
-	record_freed(free_.hook, &freeing, OUTCOME_REFUSED, 999);
+	record_freed(&free_, &freeing, OUTCOME_REFUSED, 999);
 	assert_int_equal(stripes_live(recorder), live + 50);
 	record_freeing(&free_, 0x2000, &freeing);
 	assert_non_null(freeing.block);
-	record_freed(free_.hook, &freeing, OUTCOME_DONE, 0);
+	record_freed(&free_, &freeing, OUTCOME_DONE, 0);
 	assert_int_equal(stripes_live(recorder), live);
 	assert_int_equal(recorder->header->errors, errors);
 }
 
 static void *one_block(void *bytes)
 {
-	struct site alloc = { &hooks[HOOK_cuMemAlloc_v2], NULL, SPACE_MEMORY };
-	struct site free_ = { &hooks[HOOK_cuMemFree_v2], NULL, SPACE_MEMORY };
+	struct call alloc = { &hooks[HOOK_cuMemAlloc_v2], NULL, SPACE_MEMORY };
+	struct call free_ = { &hooks[HOOK_cuMemFree_v2], NULL, SPACE_MEMORY };
 	struct freeing freeing;
 
 	record_made(&alloc, 0x3000, (uint64_t)(uintptr_t)bytes, 1, 0, 0);
 	record_freeing(&free_, 0x3000, &freeing);
-	record_freed(free_.hook, &freeing, OUTCOME_DONE, 0);
+	record_freed(&free_, &freeing, OUTCOME_DONE, 0);
 	return stay();
 }
 

@@ -23,25 +23,25 @@
 #define MOMENTS_MAX \
 	((LEDGER_CHUNK - 64 - sizeof(struct ledger_parts)) / sizeof(struct ledger_moment))
 
-static struct site site_of(enum hook_id id)
+static struct call call_of(enum hook_id id)
 {
-	return (struct site){ &hooks[id], NULL, SPACE_MEMORY };
+	return (struct call){ &hooks[id], NULL, SPACE_MEMORY };
 }
 
-static void make(enum hook_id call, uint64_t address, uint64_t bytes, int device)
+static void make(enum hook_id id, uint64_t address, uint64_t bytes, int device)
 {
-	struct site site = site_of(call);
+	struct call call = call_of(id);
 
-	record_made(&site, address, bytes, 0, device, 0);
+	record_made(&call, address, bytes, 0, device, 0);
 }
 
 static void drop(uint64_t address)
 {
-	struct site site = site_of(HOOK_cuMemFree_v2);
+	struct call call = call_of(HOOK_cuMemFree_v2);
 	struct freeing freeing;
 
-	record_freeing(&site, address, &freeing);
-	record_freed(site.hook, &freeing, OUTCOME_DONE, 0);
+	record_freeing(&call, address, &freeing);
+	record_freed(&call, &freeing, OUTCOME_DONE, 0);
 }
 
 static void look_at(uint64_t time_ns)

@@ -32,9 +32,9 @@
 
 static const CUmemAllocationProp on_device_3 = { .type = 1, .location = { 1, 3 } };
 
-static struct site site_of(enum hook_id id)
+static struct call call_of(enum hook_id id)
 {
-	return (struct site){ &hooks[id], NULL, SPACE_OBJECTS };
+	return (struct call){ &hooks[id], NULL, SPACE_OBJECTS };
 }
 
 /* What a driver would answer, and what happens while it does. */
@@ -76,23 +76,23 @@ static CUresult driver_unbind(CUmemGenericAllocationHandle object, CUdevice devi
 
 static void create(uint64_t handle, size_t bytes)
 {
-	struct site site = site_of(HOOK_cuMemCreate);
+	struct call call = call_of(HOOK_cuMemCreate);
 
-	vmm_created(&site, handle, bytes, &on_device_3);
+	vmm_created(&call, handle, bytes, &on_device_3);
 }
 
 static void map(uint64_t address, size_t bytes, uint64_t handle)
 {
-	struct site site = site_of(HOOK_cuMemMap);
+	struct call call = call_of(HOOK_cuMemMap);
 
-	vmm_mapped(&site, address, bytes, handle);
+	vmm_mapped(&call, address, bytes, handle);
 }
 
 static void retain_of(uint64_t handle, uint64_t address)
 {
-	struct site site = site_of(HOOK_cuMemRetainAllocationHandle);
+	struct call call = call_of(HOOK_cuMemRetainAllocationHandle);
 
-	vmm_retained(&site, handle, (void *)(uintptr_t)address);
+	vmm_retained(&call, handle, (void *)(uintptr_t)address);
 }
 
 static void retain(void)
@@ -102,11 +102,11 @@ static void retain(void)
 
 static void release_of(uint64_t handle, CUresult r, void (*at_the_same_time)(void))
 {
-	struct site site = site_of(HOOK_cuMemRelease);
+	struct call call = call_of(HOOK_cuMemRelease);
 
 	answer = r;
 	meanwhile = at_the_same_time;
-	vmm_release(&site, (void *)driver_release, handle);
+	vmm_release(&call, (void *)driver_release, handle);
 }
 
 static void release(CUresult r, void (*at_the_same_time)(void))
@@ -116,20 +116,20 @@ static void release(CUresult r, void (*at_the_same_time)(void))
 
 static void unmap_range(uint64_t address, size_t bytes, CUresult r, void (*at_the_same_time)(void))
 {
-	struct site site = site_of(HOOK_cuMemUnmap);
+	struct call call = call_of(HOOK_cuMemUnmap);
 
 	answer = r;
 	meanwhile = at_the_same_time;
-	vmm_unmap(&site, (void *)driver_range, address, bytes);
+	vmm_unmap(&call, (void *)driver_range, address, bytes);
 }
 
 static void unbind(CUdevice device, size_t offset, size_t bytes, CUresult r)
 {
-	struct site site = site_of(HOOK_cuMulticastUnbind);
+	struct call call = call_of(HOOK_cuMulticastUnbind);
 
 	answer = r;
 	meanwhile = NULL;
-	vmm_unbind(&site, (void *)driver_unbind, OBJECT, device, offset, bytes);
+	vmm_unbind(&call, (void *)driver_unbind, OBJECT, device, offset, bytes);
 }
 
 /* Blocks that a reader sees, and the bytes in those that CALL made; all if it is NULL. */
@@ -311,10 +311,10 @@ static void test_many_put_back(void **state)
 /* Bindings of every version: the device is the caller's, or the memory's own. */
 static void test_bindings(void **state)
 {
-	struct site object = site_of(HOOK_cuMulticastCreate);
-	struct site bind = site_of(HOOK_cuMulticastBindMem);
-	struct site bind_2 = site_of(HOOK_cuMulticastBindMem_v2);
-	struct site bind_address_2 = site_of(HOOK_cuMulticastBindAddr_v2);
+	struct call object = call_of(HOOK_cuMulticastCreate);
+	struct call bind = call_of(HOOK_cuMulticastBindMem);
+	struct call bind_2 = call_of(HOOK_cuMulticastBindMem_v2);
+	struct call bind_address_2 = call_of(HOOK_cuMulticastBindAddr_v2);
 
 	(void)state;
 	vmm_created_multicast(&object, OBJECT);

@@ -25,7 +25,7 @@ struct pool_map_table {
 
 static uint64_t map_index(const struct pool_map_table *table, uint64_t key)
 {
-	return table_mix(key) >> 24 & table->mask;
+	return TABLE_MIX(key) >> 24 & table->mask;
 }
 
 static HOT struct pool_block *map_lookup(struct pool *pool, uint64_t address)
@@ -54,18 +54,12 @@ struct pool_block *pool_map_lookup(struct pool *pool, uint64_t address)
 	return map_lookup(pool, address);
 }
 
-HOT_CALL struct standing *pool_block_hint(uint64_t address)
+HOT_CALL struct block_hint *pool_block_hint(struct recorder *recorder, uint64_t address)
 {
-	struct recorder *recorder = recorder_last();
-	struct pool *pool = NULL;
-	struct pool_block *block = NULL;
+	struct pool *pool = atomic_load_explicit(&recorder->pool, memory_order_acquire);
+	struct pool_block *block = pool ? map_lookup(pool, address) : NULL;
 
-	if (recorder)
-		pool = atomic_load_explicit(&recorder->pool, memory_order_acquire);
-	if (pool)
-		block = map_lookup(pool, address);
-
-	return block ? &block->standing : NULL;
+	return block ? &block->hint : NULL;
 }
 
 /* Locking: the map's. Stores BLOCK under KEY, which has at most one slot. */
@@ -201,8 +195,8 @@ void pool_block_recycle(struct pool *pool, struct pool_block *block)
 	atomic_store(&block->state, POOL_SPARE);
 	block->slab = NULL;
 	block->never_reuse = 0;
-	__atomic_store_n(&block->standing.entry, NULL, __ATOMIC_RELAXED);
-	atomic_store_explicit(&block->standing.recorded, false, memory_order_relaxed);
+	__atomic_store_n(&block->hint.entry, NULL, __ATOMIC_RELAXED);
+	atomic_store_explicit(&block->hint.recorded, false, memory_order_relaxed);
 	lock_take(&pool->spare_lock);
 	block->next = pool->spare;
 	pool->spare = block;

@@ -138,6 +138,23 @@ uint64_t pool_cache_unclean_bytes(struct pool_space *space);
 void pool_cache_count(struct pool_space *space, struct pool_cache *cache);
 /* The same for all threads' caches, with their locks. */
 void pool_cache_count_all(struct pool *pool, struct pool_space *space);
+#define COUNT_EVERY 1024 /* calls of a thread between two counts */
+/* Locking: the cache's. Returns true, and adds the cache's counters to the space, if that is
+ * due. A thread that allocates and frees in turn has nothing to count. */
+static HOT bool pool_cache_count_if_due(struct pool_space *space, struct pool_cache *cache,
+					bool was_free)
+{
+	int64_t flush = (int64_t)space->context->flush;
+	bool due = was_free ? cache->frees >= COUNT_EVERY || cache->cached >= flush
+			    : cache->hits >= COUNT_EVERY ||
+				      (cache->last_was_alloc && cache->cached <= -flush);
+
+	cache->last_was_alloc = !was_free;
+	if (__builtin_expect(due, 0))
+		pool_cache_count(space, cache);
+	return due;
+}
+
 /* Writes the sums of SPACE into the ledger. */
 void pool_publish(struct pool_space *space);
 

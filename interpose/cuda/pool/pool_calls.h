@@ -1,69 +1,44 @@
 /* SPDX-License-Identifier: MIT
  *
- * How a wrapper calls the pool: which of the driver's calls the pool replaces.
+ * How a wrapper calls the pool: the driver's calls that the pool can serve.
  */
 #ifndef GPULEAK_POOL_CALLS_H
 #define GPULEAK_POOL_CALLS_H
 
+#include "interpose/block/call.h"
 #include "interpose/cuda/pool/pool.h"
 #include "interpose/cuda/pool/pool_signal.h"
-#include "interpose/recorder/recorder.h"
-#include "interpose/dispatch/resolve.h"
 
-/* Replacements of the driver's calls of these names. If the pool cannot serve a call, it calls
- * thread_self.pooled, the driver's own function. */
-CUresult pool_alloc_device(CUdeviceptr *address, size_t bytes);
-CUresult pool_alloc_pinned(void **pointer, size_t bytes, unsigned int flags);
-CUresult pool_alloc_pinned_plain(void **pointer, size_t bytes);
-CUresult pool_free_device(CUdeviceptr address);
-CUresult pool_free_pinned(void *pointer);
-CUresult pool_free_async(CUdeviceptr address, CUstream stream);
-CUresult pool_free_async_ptsz(CUdeviceptr address, CUstream stream);
+/* The pool's versions of the driver's calls of these names. If the pool cannot serve a call, it
+ * calls CALL->driver. A block that the pool allocated is CALL->hint; then, and after a free that
+ * the pool served, CALL is inside the recorder. FREEING: see record_freeing_pooled(). */
+CUresult pool_cuMemAlloc_v2(struct call *call, CUdeviceptr *address, size_t bytes);
+CUresult pool_cuMemHostAlloc(struct call *call, void **pointer, size_t bytes, unsigned int flags);
+CUresult pool_cuMemAllocHost_v2(struct call *call, void **pointer, size_t bytes);
+CUresult pool_cuMemFree_v2(struct call *call, const struct freeing *freeing, CUdeviceptr address);
+CUresult pool_cuMemFreeHost(struct call *call, const struct freeing *freeing, void *pointer);
+CUresult pool_cuMemFreeAsync(struct call *call, const struct freeing *freeing, CUdeviceptr address,
+			     CUstream stream);
+#define pool_cuMemFreeAsync_ptsz pool_cuMemFreeAsync
 
-/* Returns the hint of the pooled block that begins at ADDRESS, live or not, or NULL. Takes no
- * lock. */
-struct standing *pool_block_hint(uint64_t address);
-
-static inline void *pool_replacement(enum hook_id id)
-{
-	switch (id) {
-	case HOOK_cuMemAlloc_v2:
-		return (void *)pool_alloc_device;
-	case HOOK_cuMemHostAlloc:
-		return (void *)pool_alloc_pinned;
-	case HOOK_cuMemAllocHost_v2:
-		return (void *)pool_alloc_pinned_plain;
-	case HOOK_cuMemFree_v2:
-		return (void *)pool_free_device;
-	case HOOK_cuMemFreeHost:
-		return (void *)pool_free_pinned;
-	case HOOK_cuMemFreeAsync:
-		return (void *)pool_free_async;
-	case HOOK_cuMemFreeAsync_ptsz:
-		return (void *)pool_free_async_ptsz;
-	default:
-		return NULL;
-	}
-}
+/* Returns the hint of the pooled block of RECORDER that begins at ADDRESS, live or not, or NULL.
+ * Takes no lock. */
+struct block_hint *pool_block_hint(struct recorder *recorder, uint64_t address);
 
 /* Returns cached memory to the driver if a signal requested that. With MAY_WAIT, waits as the
  * driver's free does. */
 void pool_trim_now(bool may_wait);
 
-/* Replaces the driver's function in ROUTE by the pool's, if the pool has one for ID. Returns
- * true if it did. ID is a constant in each wrapper, so other rows compile to nothing. A call
- * from inside a driver's call is not replaced. */
-static inline bool pool_reroute(enum hook_id id, struct route *route)
+/* If the pool may serve CALL, stores REAL, the driver's function, in CALL->driver. A call from
+ * inside a driver's call is the driver's. MAY_WAIT: see pool_trim_now(). */
+static HOT void pool_may_serve(struct call *call, void *real, bool may_wait)
 {
-	if (!pool_replacement(id) ||
-	    !__builtin_expect(atomic_load_explicit(&pool_on, memory_order_relaxed), 0) ||
+	if (!__builtin_expect(atomic_load_explicit(&pool_on, memory_order_relaxed), 0) ||
 	    thread_self.call_frame)
-		return false;
+		return;
 	if (__builtin_expect(atomic_load_explicit(&pool_wants_trim, memory_order_relaxed), 0))
-		pool_trim_now(id == HOOK_cuMemFree_v2 || id == HOOK_cuMemFreeHost);
-	thread_self.pooled = route->real;
-	route->real = pool_replacement(id);
-	return true;
+		pool_trim_now(may_wait);
+	call->driver = real;
 }
 
 #endif

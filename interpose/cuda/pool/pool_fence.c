@@ -285,9 +285,8 @@ HOT_CALL uint64_t pool_fence_for_free_slow(const struct pool_block *block, bool 
 	CUresult r = NOT_READY;
 
 	lock_take(&fences->lock);
-	epoch = submits_epoch();
 	*ret_origin = POOL_FENCE_COVERED;
-	if (pool_fence_covers(fences, epoch)) {
+	if (pool_fence_covers(fences, &epoch)) {
 		number = atomic_load(&fences->last_issued);
 	} else {
 		bool later =

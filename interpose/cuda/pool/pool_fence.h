@@ -29,9 +29,12 @@ static inline bool pool_is_clean(const struct pool_block *block)
 	return pool_is_clean_in(block->space->context, block);
 }
 
-/* Returns true if the last issued fence covers all work up to EPOCH. */
-static inline bool pool_fence_covers(struct pool_fences *fences, uint64_t epoch)
+/* Returns true if the last issued fence covers all work that was submitted. *RET_EPOCH gets the
+ * present epoch. */
+static HOT bool pool_fence_covers(struct pool_fences *fences, uint64_t *ret_epoch)
 {
+	uint64_t epoch = *ret_epoch = submits_epoch();
+
 	return submits_certain() &&
 	       atomic_load_explicit(&fences->epoch, memory_order_acquire) == epoch + 1 &&
 	       !atomic_load_explicit(&fences->pending_fence, memory_order_acquire);
@@ -51,8 +54,9 @@ static HOT uint64_t pool_fence_for_free(const struct pool_block *block, bool at_
 					enum pool_fence_origin *ret_origin)
 {
 	struct pool_fences *fences = &block->space->context->fences;
+	uint64_t epoch;
 
-	if (__builtin_expect(!pool_fence_covers(fences, submits_epoch()), 0))
+	if (__builtin_expect(!pool_fence_covers(fences, &epoch), 0))
 		return pool_fence_for_free_slow(block, at_once, ret_origin);
 	*ret_origin = POOL_FENCE_COVERED;
 	return atomic_load_explicit(&fences->last_issued, memory_order_acquire);

@@ -456,7 +456,7 @@ uint64_t pool_trim(struct pool *pool, struct pool_space *space, uint64_t bytes, 
  * pool_cache_collect(). Returns true if it found a new maximum. */
 static bool space_update_lag(struct pool *pool, struct pool_space *space)
 {
-	uint64_t known = atomic_load(&space->lag), now_ns = stripes_now(pool->recorder), lag;
+	uint64_t known = atomic_load(&space->lag), now_ns = recorder_time(pool->recorder), lag;
 
 	if (pool_pending_bytes(space) <= known || now_ns == atomic_load(&space->lag_checked_ns))
 		return false;

@@ -10,6 +10,7 @@
 /* An application's free: the driver's own call. */
 struct pool_native_free {
 	void *real;
+	uint64_t now_ns; /* when it began, see recorder_time() */
 	bool async; /* cuMemFreeAsync, on STREAM */
 	CUstream stream;
 	bool elsewhere; /* STREAM is not a stream of the block's context */

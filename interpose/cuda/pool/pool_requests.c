@@ -26,7 +26,6 @@
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/submit_epoch.h"
 
-#define COUNT_EVERY 1024 /* calls of a thread between two counts */
 #define FLUSHES_BEHIND 32 /* times context->flush: bytes that may wait between two counts */
 #define NS_PER_S 1000000000u
 #define RANGE_START_ADDR 11 /* CUpointer_attribute */
@@ -163,7 +162,7 @@ static struct pool *pool_enter(void)
 
 static uint32_t pool_now_s(struct pool *pool)
 {
-	return (uint32_t)(stripes_now(pool->recorder) / NS_PER_S);
+	return (uint32_t)(recorder_time(pool->recorder) / NS_PER_S);
 }
 
 static COLD void space_trim_and_publish(struct pool *pool, struct pool_space *space, bool may_wait)
@@ -176,22 +175,6 @@ static COLD void space_trim_and_publish(struct pool *pool, struct pool_space *sp
 		atomic_store(&pool->next_decay_s, now_s + 1);
 		pool_decay(pool, now_s);
 	}
-}
-
-/* Locking: the cache's. Returns true, and adds the cache's counters to the space, if that is
- * due. A thread that allocates and frees in turn has nothing to count. */
-static HOT bool cache_count_if_due(struct pool_space *space, struct pool_cache *cache,
-				   bool was_free)
-{
-	int64_t flush = (int64_t)space->context->flush;
-	bool due = was_free ? cache->frees >= COUNT_EVERY || cache->cached >= flush
-			    : cache->hits >= COUNT_EVERY ||
-				      (cache->last_was_alloc && cache->cached <= -flush);
-
-	cache->last_was_alloc = !was_free;
-	if (__builtin_expect(due, 0))
-		pool_cache_count(space, cache);
-	return due;
 }
 
 /* Locking: the cache's. Returns true, and counts, if many freed bytes wait for work. They may
@@ -211,7 +194,7 @@ static HOT void block_hand_out(struct pool_cache *cache, struct pool_block *bloc
 {
 	block->bytes = bytes;
 	block->owner = cache;
-	atomic_store_explicit(&block->standing.recorded, false, memory_order_relaxed);
+	atomic_store_explicit(&block->hint.recorded, false, memory_order_relaxed);
 	cache->cached -= (int64_t)block->capacity;
 	cache->waste += (int64_t)(block->capacity - bytes);
 	cache->hits++;
@@ -262,7 +245,7 @@ static HOT struct pool_block *block_alloc(struct pool *pool, struct pool_space *
 	block = pool_cache_remove_own(space->context, cache, bin, &pending);
 	if (block) {
 		block_hand_out(cache, block, bytes);
-		cache_count_if_due(space, cache, false); /* the excess is returned at a free */
+		pool_cache_count_if_due(space, cache, false); /* the excess is returned at a free */
 	}
 	pool_cache_leave(cache);
 	return block ? block : block_alloc_slow(pool, space, cache, bin, pending, bytes);
@@ -289,24 +272,25 @@ static COLD CUresult block_alloc_native(struct pool *pool, struct pool_space *sp
 
 /* Returns the space of the current context with the recorder entered. Returns NULL if the driver
  * must be called instead. */
-static HOT struct pool_space *space_enter(enum pool_kind kind, struct pool **ret_pool)
+static HOT struct pool_space *space_enter(struct call *call, enum pool_kind kind,
+					  struct pool **ret_pool)
 {
 	struct pool_context *context;
 	struct recorder *recorder;
 
 	if (!cuda_look_at_context() || !thread_self.owner || thread_self.device < 0 ||
-	    !(recorder = recorder_enter()))
+	    !(recorder = call_begin(call)))
 		return NULL;
 	*ret_pool = pool_of(recorder);
 	context = *ret_pool ? context_for(*ret_pool, thread_self.owner, thread_self.device) : NULL;
 	if (context && atomic_load_explicit(&context->open, memory_order_relaxed))
 		return &context->space[kind];
-	recorder_leave();
+	call_leave(call);
 	return NULL;
 }
 
 /* Returns false if the driver must be called: nothing was done. */
-static HOT bool pool_allocate(enum pool_kind kind, void *real, uint64_t bytes,
+static HOT bool pool_allocate(struct call *call, enum pool_kind kind, uint64_t bytes,
 			      uint64_t *ret_address, CUresult *ret)
 {
 	struct pool *pool;
@@ -316,7 +300,7 @@ static HOT bool pool_allocate(enum pool_kind kind, void *real, uint64_t bytes,
 
 	if (!bytes || bytes > POOL_BYTES_MAX)
 		return false;
-	space = space_enter(kind, &pool);
+	space = space_enter(call, kind, &pool);
 	if (!space)
 		return false;
 	bin = pool_bin_of(bytes);
@@ -324,55 +308,52 @@ static HOT bool pool_allocate(enum pool_kind kind, void *real, uint64_t bytes,
 	if (__builtin_expect(block != NULL, 1)) {
 		*ret_address = block->address;
 		*ret = CUDA_SUCCESS;
-		thread_self.standing = &block->standing;
-		recorder_stay(pool->recorder, block->address); /* for record_made() */
-		return true;
+		call->hint = &block->hint;
+		return true; /* still inside the recorder, for record_made_pooled() */
 	}
-	recorder_leave();
-	*ret = block_alloc_native(pool, space, real, bytes, bin, ret_address);
+	call_leave(call);
+	*ret = block_alloc_native(pool, space, call->driver, bytes, bin, ret_address);
 	return *ret == CUDA_SUCCESS;
 }
 
-HOT_CALL CUresult pool_alloc_device(CUdeviceptr *address, size_t bytes)
+HOT_CALL CUresult pool_cuMemAlloc_v2(struct call *call, CUdeviceptr *address, size_t bytes)
 {
-	void *real = thread_self.pooled;
 	uint64_t made;
 	CUresult r;
 
-	if (!address || !pool_allocate(POOL_DEVICE, real, bytes, &made, &r))
-		return ((CUresult(*)(CUdeviceptr *, size_t))real)(address, bytes);
+	if (!address || !pool_allocate(call, POOL_DEVICE, bytes, &made, &r))
+		return ((CUresult(*)(CUdeviceptr *, size_t))call->driver)(address, bytes);
 	*address = made;
 	return r;
 }
 
-static __attribute__((noinline)) bool pool_allocate_pinned(enum pool_kind kind, void *real,
+static __attribute__((noinline)) bool pool_allocate_pinned(struct call *call, enum pool_kind kind,
 							   uint64_t bytes, uint64_t *ret_address,
 							   CUresult *ret)
 {
-	return pool_allocate(kind, real, bytes, ret_address, ret);
+	return pool_allocate(call, kind, bytes, ret_address, ret);
 }
 
-CUresult pool_alloc_pinned(void **pointer, size_t bytes, unsigned int flags)
+CUresult pool_cuMemHostAlloc(struct call *call, void **pointer, size_t bytes, unsigned int flags)
 {
-	void *real = thread_self.pooled;
 	uint64_t made;
 	CUresult r;
 
 	if (!pointer || flags > 7 ||
-	    !pool_allocate_pinned(POOL_PINNED + flags, real, bytes, &made, &r))
-		return ((CUresult(*)(void **, size_t, unsigned int))real)(pointer, bytes, flags);
+	    !pool_allocate_pinned(call, POOL_PINNED + flags, bytes, &made, &r))
+		return ((CUresult(*)(void **, size_t, unsigned int))call->driver)(pointer, bytes,
+										  flags);
 	*pointer = (void *)(uintptr_t)made;
 	return r;
 }
 
-CUresult pool_alloc_pinned_plain(void **pointer, size_t bytes)
+CUresult pool_cuMemAllocHost_v2(struct call *call, void **pointer, size_t bytes)
 {
-	void *real = thread_self.pooled;
 	uint64_t made;
 	CUresult r;
 
-	if (!pointer || !pool_allocate_pinned(POOL_PINNED_PLAIN, real, bytes, &made, &r))
-		return ((CUresult(*)(void **, size_t))real)(pointer, bytes);
+	if (!pointer || !pool_allocate_pinned(call, POOL_PINNED_PLAIN, bytes, &made, &r))
+		return ((CUresult(*)(void **, size_t))call->driver)(pointer, bytes);
 	*pointer = (void *)(uintptr_t)made;
 	return r;
 }
@@ -381,17 +362,15 @@ CUresult pool_alloc_pinned_plain(void **pointer, size_t bytes)
 
 /* Returns true if the driver must be called, since its result is an error: the current context was
  * destroyed, or the driver has shut down. */
-static COLD bool driver_answers(uint64_t address)
+static COLD bool driver_answers(struct call *call)
 {
 	CUresult (*get)(CUcontext *);
 	CUcontext context = NULL;
 	uint64_t handle;
 	int device;
 
-	if (recorder_stayed(address)) { /* the following calls may enter the recorder */
-		recorder_resume(address);
-		recorder_leave();
-	}
+	if (call->inside) /* the following calls may enter the recorder */
+		call_leave(call);
 	cuda_current_context(&handle, &device);
 	if (__builtin_expect(handle && device >= 0, 1))
 		return false;
@@ -399,11 +378,11 @@ static COLD bool driver_answers(uint64_t address)
 	return !get || get(&context) != CUDA_SUCCESS || context;
 }
 
-static HOT bool driver_must_answer(uint64_t address)
+static HOT bool driver_must_answer(struct call *call)
 {
 	return __builtin_expect(atomic_load_explicit(&cuda_context_doubtful, memory_order_relaxed),
 				0) &&
-	       driver_answers(address);
+	       driver_answers(call);
 }
 
 /* Returns true if BLOCK, which the application has freed, may be cached. */
@@ -435,7 +414,7 @@ static HOT bool block_insert(struct pool *pool, struct pool_block *block,
 		cache->frees++;
 		cache->shared += origin != POOL_FENCE_NEW;
 		pool_cache_insert(cache, block);
-		due = cache_count_if_due(space, cache, true) ||
+		due = pool_cache_count_if_due(space, cache, true) ||
 		      (origin != POOL_FENCE_COVERED && cache_count_if_pending(space, cache));
 	}
 	pool_cache_leave(cache);
@@ -462,8 +441,7 @@ static HOT bool block_cache(struct pool *pool, struct pool_block *block,
 		pool_fail(pool, context);
 		return false;
 	}
-	block->freed_s =
-		(uint32_t)(thread_self.now_ns / NS_PER_S); /* the wrapper has just read the clock */
+	block->freed_s = (uint32_t)(native->now_ns / NS_PER_S);
 	return block_insert(pool, block, origin, !native->async);
 }
 
@@ -484,7 +462,7 @@ static HOT enum claim block_claim(struct pool_block *block, bool pinned, bool re
 		atomic_store_explicit(&block->state, POOL_CACHED, memory_order_release);
 		return CLAIMED;
 	}
-	if (atomic_load_explicit(&block->standing.recorded, memory_order_relaxed))
+	if (atomic_load_explicit(&block->hint.recorded, memory_order_relaxed))
 		return state == POOL_SPARE ? NOT_OURS : CLAIMED_BEFORE;
 	if (state == POOL_LIVE &&
 	    atomic_compare_exchange_strong_explicit(&block->state, &state, POOL_CACHED,
@@ -493,21 +471,10 @@ static HOT enum claim block_claim(struct pool_block *block, bool pinned, bool re
 	return state == POOL_SPARE ? NOT_OURS : CLAIMED_BEFORE;
 }
 
-/* Returns the block that the recorder removed from its table for this call, or NULL. The
- * recorder is still entered. */
-static HOT struct pool_block *block_from_recorder(uint64_t address)
+/* Returns the block of HINT, or NULL. */
+static HOT struct pool_block *block_of(struct block_hint *hint)
 {
-	struct standing *standing = thread_self.standing;
-	struct pool_block *block;
-
-	if (!standing)
-		return NULL;
-	block = (struct pool_block *)(void *)((char *)standing -
-					      offsetof(struct pool_block, standing));
-	if (block->address != address) /* of an outer call that a signal handler interrupted */
-		return NULL;
-	thread_self.standing = NULL;
-	return block;
+	return hint ? (void *)((char *)hint - offsetof(struct pool_block, hint)) : NULL;
 }
 
 /* Returns to the driver a block that may not be cached. On failure it stays live. */
@@ -552,9 +519,9 @@ static COLD void block_return_part(struct pool *pool, struct pool_block *block)
  * whole slabs: the part is lost. */
 static COLD bool is_lost_part(uint64_t address, CUresult *ret)
 {
-	char *standing = (char *)pool_block_hint(address);
+	struct recorder *recorder = recorder_last();
 	const struct pool_block *block =
-		standing ? (void *)(standing - offsetof(struct pool_block, standing)) : NULL;
+		recorder ? block_of(pool_block_hint(recorder, address)) : NULL;
 
 	if (!block || block->address != address || !block->slab)
 		return false;
@@ -562,12 +529,14 @@ static COLD bool is_lost_part(uint64_t address, CUresult *ret)
 	return true;
 }
 
-/* Frees ADDRESS in place of NATIVE's call. Returns false if the driver must be called. */
-static HOT bool block_free(const struct pool_native_free *native, bool pinned, uint64_t address,
+/* Frees ADDRESS in place of NATIVE's call. HINT: of the block that the recorder removed from its
+ * table for CALL, or NULL. Returns false if the driver must be called. */
+static HOT bool block_free(struct call *call, struct block_hint *hint,
+			   const struct pool_native_free *native, bool pinned, uint64_t address,
 			   CUresult *ret)
 {
-	struct recorder *recorder = recorder_resume(address);
-	struct pool_block *recorded = block_from_recorder(address), *block = recorded;
+	struct recorder *recorder = call->inside ? call->inside : call_enter(call);
+	struct pool_block *recorded = block_of(hint), *block = recorded;
 	enum claim claim = NOT_OURS;
 	struct pool *pool;
 	bool cached = false;
@@ -586,42 +555,50 @@ static HOT bool block_free(const struct pool_native_free *native, bool pinned, u
 		cached = true;
 	}
 	if (__builtin_expect(cached && recorded, 1)) {
-		recorder_stay(recorder, address); /* for record_freed() */
 		*ret = CUDA_SUCCESS;
-		return true;
+		return true; /* still inside the recorder, for record_freed() */
 	}
-	recorder_leave();
+	call_leave(call);
 	*ret = claim == CLAIMED_BEFORE ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 	if (claim == CLAIMED && !cached)
 		*ret = block_return_native(pool, block, native);
 	return claim != NOT_OURS;
 }
 
-HOT_CALL CUresult pool_free_device(CUdeviceptr address)
+HOT_CALL CUresult pool_cuMemFree_v2(struct call *call, const struct freeing *freeing,
+				    CUdeviceptr address)
 {
-	const struct pool_native_free native = { .real = thread_self.pooled };
+	const struct pool_native_free native = {
+		.real = call->driver, .now_ns = call->now_ns,
+	};
 	CUresult r;
 
-	if (!address || driver_must_answer(address) || !block_free(&native, false, address, &r))
-		return ((CUresult(*)(CUdeviceptr))native.real)(address);
+	if (!address || driver_must_answer(call) ||
+	    !block_free(call, freeing->hint, &native, false, address, &r))
+		return ((CUresult(*)(CUdeviceptr))call->driver)(address);
 	return r;
 }
 
-static __attribute__((noinline)) bool block_free_noinline(const struct pool_native_free *native,
+static __attribute__((noinline)) bool block_free_noinline(struct call *call,
+							  struct block_hint *hint,
+							  const struct pool_native_free *native,
 							  bool pinned, uint64_t address,
 							  CUresult *ret)
 {
-	return block_free(native, pinned, address, ret);
+	return block_free(call, hint, native, pinned, address, ret);
 }
 
-CUresult pool_free_pinned(void *pointer)
+CUresult pool_cuMemFreeHost(struct call *call, const struct freeing *freeing, void *pointer)
 {
-	const struct pool_native_free native = { .real = thread_self.pooled };
+	const struct pool_native_free native = {
+		.real = call->driver, .now_ns = call->now_ns,
+	};
 	CUresult r;
 
-	if (!pointer || driver_must_answer((uint64_t)(uintptr_t)pointer) ||
-	    !block_free_noinline(&native, true, (uint64_t)(uintptr_t)pointer, &r))
-		return ((CUresult(*)(void *))native.real)(pointer);
+	if (!pointer || driver_must_answer(call) ||
+	    !block_free_noinline(call, freeing->hint, &native, true, (uint64_t)(uintptr_t)pointer,
+				 &r))
+		return ((CUresult(*)(void *))call->driver)(pointer);
 	return r;
 }
 
@@ -642,30 +619,19 @@ static bool is_stream_of_owner(uint64_t address, CUstream stream)
 	       (uint64_t)(uintptr_t)context == owner;
 }
 
-/* Never waits, in any mode, because the driver's call does not wait. During a capture the driver
- * records the free in the graph. */
-static CUresult pool_free_async_on(struct hook *hook, CUdeviceptr address, CUstream stream)
+/* Never waits, in any mode, because the driver's call does not wait. */
+CUresult pool_cuMemFreeAsync(struct call *call, const struct freeing *freeing, CUdeviceptr address,
+			     CUstream stream)
 {
-	struct pool_native_free native = { thread_self.pooled, true, stream, false };
+	struct pool_native_free native = {
+		call->driver, call->now_ns, true, stream, !is_stream_of_owner(address, stream),
+	};
 	CUresult r;
 
-	if (cuda_is_captured(hook, stream))
-		return ((CUresult(*)(CUdeviceptr, CUstream))native.real)(address, stream);
-	native.elsewhere = !is_stream_of_owner(address, stream);
-	if (!address || driver_must_answer(address) ||
-	    !block_free_noinline(&native, false, address, &r))
-		return ((CUresult(*)(CUdeviceptr, CUstream))native.real)(address, stream);
+	if (!address || driver_must_answer(call) ||
+	    !block_free_noinline(call, freeing->hint, &native, false, address, &r))
+		return ((CUresult(*)(CUdeviceptr, CUstream))call->driver)(address, stream);
 	return r;
-}
-
-CUresult pool_free_async(CUdeviceptr address, CUstream stream)
-{
-	return pool_free_async_on(&hooks[HOOK_cuMemFreeAsync], address, stream);
-}
-
-CUresult pool_free_async_ptsz(CUdeviceptr address, CUstream stream)
-{
-	return pool_free_async_on(&hooks[HOOK_cuMemFreeAsync_ptsz], address, stream);
 }
 
 void pool_trim_now(bool may_wait)

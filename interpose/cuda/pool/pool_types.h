@@ -61,7 +61,7 @@ struct pool_block { /* the first cache line holds what each call reads */
 	uint8_t never_reuse;      /* 1 + enum ledger_pool_reason, or 0 */
 	uint32_t node;            /* of a part: its number in the slab's range allocator */
 	struct pool_slab *slab;   /* of a part, or NULL */
-	struct standing standing; /* the recorder's hint for this address */
+	struct block_hint hint; /* the recorder's hint for this address */
 	/* In a bin of its space, oldest first; in `returned` of a cache by `next`, newest first. */
 	struct pool_block *next, *previous;
 } __attribute__((aligned(64)));

@@ -64,26 +64,24 @@ static bool outlives_context(struct hook *hook)
 	return lasting > 0;
 }
 
-void cuda_record_made(const struct site *site, uint64_t address, uint64_t bytes)
+void cuda_record_made(struct call *call, uint64_t address, uint64_t bytes)
 {
+	bool outlives = outlives_context(call->hook);
 	uint64_t context;
 	int device;
 
 	cuda_current_context(&context, &device);
-	if (outlives_context(site->hook))
-		context = 0;
-	record_made(site, address, bytes, context, device, 0);
+	record_made(call, address, bytes, outlives ? 0 : context, device, 0);
 }
 
-void cuda_record_shared(const struct site *call, uint64_t address)
+void cuda_record_shared(struct call *call, uint64_t address)
 {
-	const struct site site = { call->hook, call->caller, SPACE_MEMORY };
-
-	if (!record_is_live(&site, address))
-		cuda_record_made(&site, address, 0);
+	call->space = SPACE_MEMORY;
+	if (!record_is_live(call, address))
+		cuda_record_made(call, address, 0);
 }
 
-void cuda_record_mark(const struct site *site, int device, uint64_t began_ns)
+void cuda_record_mark(struct call *call, int device, uint64_t began_ns)
 {
 	uint64_t context;
 
@@ -91,7 +89,7 @@ void cuda_record_mark(const struct site *site, int device, uint64_t began_ns)
 		cuda_current_context(&context, &device);
 	else
 		cuda_meet_device(device);
-	mark_record(site, device, began_ns);
+	mark_record(call, device, began_ns);
 }
 
 /* CUarray_format: the values of cuda.h. Block-compressed and planar formats count as one byte. */

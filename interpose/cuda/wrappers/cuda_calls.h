@@ -10,14 +10,14 @@
 #include "interpose/cuda/wrappers/cuda_rows.h"
 
 /* Records a block that an ALLOC row made, with the current context and its device. */
-void cuda_record_made(const struct site *site, uint64_t address, uint64_t bytes);
+void cuda_record_made(struct call *call, uint64_t address, uint64_t bytes);
 
 /* Records a block of another process's memory pool, if it is not recorded yet: a second import
  * returns the same address. */
-void cuda_record_shared(const struct site *call, uint64_t address);
+void cuda_record_shared(struct call *call, uint64_t address);
 
 /* Records a successful call of a MARK row on DEVICE; -1: on the current context's device. */
-void cuda_record_mark(const struct site *site, int device, uint64_t began_ns);
+void cuda_record_mark(struct call *call, int device, uint64_t began_ns);
 
 enum outcome cuda_outcome(CUresult r);
 /* As cuda_outcome(), for a free. If the current context is dead, the block may belong to another
@@ -44,8 +44,8 @@ uint64_t cuda_array_bytes(uint64_t width, uint64_t height, uint64_t depth, int f
 	{                                                                                   \
 		struct hook *hook = &hooks[HOOK_##symbol];                                  \
 		struct route route = find(hook);                                            \
-		struct site site = { hook, CALLER, SPACE_MEMORY };                          \
-		(void)site;                                                                 \
+		struct call call = { hook, CALLER, SPACE_MEMORY };                          \
+		(void)call;                                                                 \
 		return route.real ? body_##symbol arguments : CUDA_ERROR_NOT_FOUND;         \
 	}
 

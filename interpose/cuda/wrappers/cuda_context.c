@@ -35,7 +35,7 @@ static uint64_t number_of(CUcontext context)
 static CUresult body_cuDevicePrimaryCtxRetain(struct route route, CUcontext *context,
 					      CUdevice device)
 {
-	struct site site = { &hooks[HOOK_cuDevicePrimaryCtxRetain], NULL, SPACE_MEMORY };
+	struct call call = { &hooks[HOOK_cuDevicePrimaryCtxRetain], NULL, SPACE_MEMORY };
 	uint64_t began = mark_now();
 	bool made;
 	CUresult r = POOL_TRY(DRIVER_CALL(route.real, CUresult(*)(CUcontext *, CUdevice),
@@ -45,7 +45,7 @@ static CUresult body_cuDevicePrimaryCtxRetain(struct route route, CUcontext *con
 	if (r == CUDA_SUCCESS && route.record && context) {
 		cuda_primary_set(device, *context, &made);
 		if (made)
-			cuda_record_mark(&site, device, began);
+			cuda_record_mark(&call, device, began);
 	}
 	return r;
 }

@@ -218,13 +218,13 @@ static void add(CUgraph handle, const struct act *act)
 }
 
 /* DEVICE -1: the current device. */
-static void add_alloc(const struct site *site, CUgraph graph, uint64_t address, uint64_t bytes,
+static void add_alloc(struct call *call, CUgraph graph, uint64_t address, uint64_t bytes,
 		      int device)
 {
 	struct act act = {
 		.address = address,
 		.bytes = bytes,
-		.maker = hook_making(site->hook, "graph"),
+		.maker = hook_making(call->hook, "graph"),
 		.device = device,
 	};
 	uint64_t context;
@@ -233,7 +233,7 @@ static void add_alloc(const struct site *site, CUgraph graph, uint64_t address, 
 		return;
 	if (device < 0)
 		cuda_current_context(&context, &act.device);
-	act.stack = record_origin(site);
+	act.stack = record_origin(call);
 	add(graph, &act);
 }
 
@@ -320,21 +320,21 @@ static CUgraph captured_graph(const struct hook *hook, CUstream stream)
 	return r == CUDA_SUCCESS && status == 1 ? graph : NULL; /* 1: active */
 }
 
-void cuda_graph_captured(const struct site *site, CUstream stream, uint64_t address,
+void cuda_graph_captured(struct call *call, CUstream stream, uint64_t address,
 			 uint64_t bytes)
 {
-	add_alloc(site, captured_graph(site->hook, stream), address, bytes, -1);
+	add_alloc(call, captured_graph(call->hook, stream), address, bytes, -1);
 }
 
-void cuda_graph_captured_free(const struct site *site, CUstream stream, uint64_t address)
+void cuda_graph_captured_free(struct call *call, CUstream stream, uint64_t address)
 {
-	add_free(captured_graph(site->hook, stream), address);
+	add_free(captured_graph(call->hook, stream), address);
 }
 
-void cuda_graph_begun(const struct site *site, CUstream stream)
+void cuda_graph_begun(struct call *call, CUstream stream)
 {
 	if (any_listed())
-		begun(captured_graph(site->hook, stream));
+		begun(captured_graph(call->hook, stream));
 }
 
 /* ---- nodes added by calls ---- */
@@ -378,36 +378,36 @@ CUDA_HAND(cuGraphDestroy, (CUgraph hGraph), (route, hGraph))
 
 /* Returns true if GPULEAK_FAIL_AT refuses this call. A limit on bytes cannot: a node takes no
  * memory yet. */
-static bool refused(const struct site *site, struct route route,
+static bool refused(struct call *call, struct route route,
 		    CUDA_MEM_ALLOC_NODE_PARAMS *params)
 {
-	if (!route.record || !params || !LIMITS_REFUSE(site, LIMITS_NO_DEVICE, 0))
+	if (!route.record || !params || !LIMITS_REFUSE(call, LIMITS_NO_DEVICE, 0))
 		return false;
 	params->dptr = 0;
 	return true;
 }
 
-static CUresult body_cuGraphAddMemAllocNode(const struct site *site, struct route route,
+static CUresult body_cuGraphAddMemAllocNode(struct call *call, struct route route,
 					    CUgraphNode *node, CUgraph graph,
 					    const CUgraphNode *dependencies, size_t count,
 					    CUDA_MEM_ALLOC_NODE_PARAMS *params)
 {
 	CUresult r;
 
-	if (refused(site, route, params))
+	if (refused(call, route, params))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	r = DRIVER_CALL(route.real,
 			CUresult(*)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
 				    CUDA_MEM_ALLOC_NODE_PARAMS *),
 			(node, graph, dependencies, count, params));
 	if (r == CUDA_SUCCESS && route.record && params)
-		add_alloc(site, graph, params->dptr, params->bytesize, device_of(params));
+		add_alloc(call, graph, params->dptr, params->bytesize, device_of(params));
 	return r;
 }
 CUDA_HAND(cuGraphAddMemAllocNode,
 	  (CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
 	   size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams),
-	  (&site, route, phGraphNode, hGraph, dependencies, numDependencies, nodeParams))
+	  (&call, route, phGraphNode, hGraph, dependencies, numDependencies, nodeParams))
 
 static CUresult body_cuGraphAddMemFreeNode(struct route route, CUgraphNode *node, CUgraph graph,
 					   const CUgraphNode *dependencies, size_t count,
@@ -427,13 +427,13 @@ CUDA_HAND(cuGraphAddMemFreeNode,
 	   size_t numDependencies, CUdeviceptr dptr),
 	  (route, phGraphNode, hGraph, dependencies, numDependencies, dptr))
 
-static CUresult added(const struct site *site, struct route route, CUgraph graph,
+static CUresult added(struct call *call, struct route route, CUgraph graph,
 		      const CUgraphNodeParams *params, CUresult r)
 {
 	if (r != CUDA_SUCCESS || !route.record || !params)
 		return r;
 	if (params->type == NODE_MEM_ALLOC)
-		add_alloc(site, graph, params->alloc.dptr, params->alloc.bytesize,
+		add_alloc(call, graph, params->alloc.dptr, params->alloc.bytesize,
 			  device_of(&params->alloc));
 	else if (params->type == NODE_MEM_FREE)
 		add_free(graph, params->free.dptr);
@@ -443,11 +443,11 @@ static CUresult added(const struct site *site, struct route route, CUgraph graph
 }
 
 #define REFUSED(params)                                                                     \
-	((params) && (params)->type == NODE_MEM_ALLOC && refused(&site, route, &(params)->alloc))
+	((params) && (params)->type == NODE_MEM_ALLOC && refused(&call, route, &(params)->alloc))
 #define body_cuGraphAddNode(node, graph, dependencies, count, params)                         \
 	REFUSED(params)                                                                       \
 		? CUDA_ERROR_OUT_OF_MEMORY                                                    \
-		: added(&site, route, graph, params,                                          \
+		: added(&call, route, graph, params,                                          \
 			DRIVER_CALL(route.real,                                               \
 				    CUresult (*)(CUgraphNode *, CUgraph, const CUgraphNode *, \
 						 size_t, CUgraphNodeParams *),                \
@@ -455,7 +455,7 @@ static CUresult added(const struct site *site, struct route route, CUgraph graph
 #define body_cuGraphAddNode_v2(node, graph, dependencies, edges, count, params)               \
 	REFUSED(params)                                                                       \
 		? CUDA_ERROR_OUT_OF_MEMORY                                                    \
-		: added(&site, route, graph, params,                                          \
+		: added(&call, route, graph, params,                                          \
 			DRIVER_CALL(route.real,                                               \
 				    CUresult (*)(CUgraphNode *, CUgraph, const CUgraphNode *, \
 						 const CUgraphEdgeData *, size_t,             \
@@ -701,27 +701,27 @@ static void end_launch(struct launch *launch)
 }
 
 /* Blocks that the launch frees leave the table before the driver's call, as for any free. */
-static void launching(const struct site *site, struct launch *launch)
+static void launching(struct call *call, struct launch *launch)
 {
 	for (unsigned int i = 0; i < launch->count; i++) {
 		struct step *step = &launch->steps[i];
 
 		if (!step->act.maker || launch->frees_at_launch)
-			record_freeing(site, step->act.address, &step->freeing);
+			record_freeing(call, step->act.address, &step->freeing);
 	}
 }
 
-static void launched(const struct site *site, struct launch *launch)
+static void launched(struct call *call, struct launch *launch)
 {
 	for (unsigned int i = 0; i < launch->count; i++) {
 		struct step *step = &launch->steps[i];
 
 		if (!step->act.maker || step->freeing.block)
-			record_freed(site->hook, &step->freeing, OUTCOME_DONE, CUDA_SUCCESS);
+			record_freed(call, &step->freeing, OUTCOME_DONE, CUDA_SUCCESS);
 	}
 	for (unsigned int i = 0; i < launch->count; i++) {
 		const struct act *act = &launch->steps[i].act;
-		struct site from = { act->maker, NULL, SPACE_MEMORY };
+		struct call from = { act->maker, NULL, SPACE_MEMORY };
 
 		if (act->maker)
 			record_made_from(&from, act->stack, act->address, act->bytes,
@@ -731,20 +731,20 @@ static void launched(const struct site *site, struct launch *launch)
 
 /* Returns true if memory that the executable graph allocated is still allocated: then the driver
  * refuses another launch. */
-static bool is_in_its_own_way(const struct site *site, const struct launch *launch)
+static bool is_in_its_own_way(struct call *call, const struct launch *launch)
 {
 	for (unsigned int i = 0; i < launch->count; i++)
 		if (launch->steps[i].act.maker && !launch->frees_at_launch &&
-		    record_is_live(site, launch->steps[i].act.address))
+		    record_is_live(call, launch->steps[i].act.address))
 			return true;
 	return false;
 }
 
 /* The launch failed, so nothing was allocated or freed. If a free node's address is not allocated,
  * it is recorded as an invalid free. */
-static void not_launched(const struct site *site, struct launch *launch, CUresult r)
+static void not_launched(struct call *call, struct launch *launch, CUresult r)
 {
-	bool judged = cuda_outcome(r) == OUTCOME_INVALID && !is_in_its_own_way(site, launch);
+	bool judged = cuda_outcome(r) == OUTCOME_INVALID && !is_in_its_own_way(call, launch);
 
 	for (unsigned int i = 0; i < launch->count; i++) {
 		struct step *step = &launch->steps[i];
@@ -752,15 +752,15 @@ static void not_launched(const struct site *site, struct launch *launch, CUresul
 		if (step->freeing.block)
 			record_kept(&step->freeing);
 		else if (judged && !step->act.maker)
-			record_freed(site->hook, &step->freeing, OUTCOME_INVALID, r);
+			record_freed(call, &step->freeing, OUTCOME_INVALID, r);
 	}
 }
 
 /* Returns true if a limit refuses the launch. The memory that a launch leaves counts as the
  * application's. If the graph spans devices, only the first one's limit is checked. */
-static bool launch_limited(const struct site *site, const struct launch *launch)
+static bool launch_limited(struct call *call, const struct launch *launch)
 {
-	struct site from = { NULL, site->caller, SPACE_MEMORY };
+	struct call from = { NULL, call->caller, SPACE_MEMORY };
 	uint64_t bytes = 0;
 	int device = LIMITS_NO_DEVICE;
 
@@ -795,7 +795,7 @@ static CUresult call_launch(struct route route, CUgraphExec exec, CUstream strea
 	return r;
 }
 
-static CUresult launch(const struct site *site, struct route route, CUgraphExec exec,
+static CUresult launch(struct call *call, struct route route, CUgraphExec exec,
 		       CUstream stream)
 {
 	struct launch launch;
@@ -804,26 +804,26 @@ static CUresult launch(const struct site *site, struct route route, CUgraphExec 
 	if (!any_listed() || !route.record || !find_launch(exec, &launch))
 		return DRIVER_CALL(route.real, CUresult(*)(CUgraphExec, CUstream), (exec, stream));
 	/* A captured launch becomes a node of another graph: it allocates nothing now. */
-	if (cuda_is_captured(site->hook, stream)) {
+	if (cuda_is_captured(call->hook, stream)) {
 		end_launch(&launch);
 		return DRIVER_CALL(route.real, CUresult(*)(CUgraphExec, CUstream), (exec, stream));
 	}
-	launching(site, &launch);
-	r = launch_limited(site, &launch) ? CUDA_ERROR_OUT_OF_MEMORY
+	launching(call, &launch);
+	r = launch_limited(call, &launch) ? CUDA_ERROR_OUT_OF_MEMORY
 					  : call_launch(route, exec, stream);
 	if (r == CUDA_SUCCESS)
-		launched(site, &launch);
+		launched(call, &launch);
 	else
-		not_launched(site, &launch, r);
+		not_launched(call, &launch, r);
 	limits_done();
 	end_launch(&launch);
 	return r;
 }
 
-static CUresult body_launch(const struct site *site, struct route route, CUgraphExec exec,
+static CUresult body_launch(struct call *call, struct route route, CUgraphExec exec,
 			    CUstream stream)
 {
-	CUresult r = launch(site, route, exec, stream);
+	CUresult r = launch(call, route, exec, stream);
 
 	submits_note();
 	return r;
@@ -831,6 +831,6 @@ static CUresult body_launch(const struct site *site, struct route route, CUgraph
 #define body_cuGraphLaunch body_launch
 #define body_cuGraphLaunch_ptsz body_launch
 CUDA_HAND(cuGraphLaunch, (CUgraphExec hGraphExec, CUstream hStream),
-	  (&site, route, hGraphExec, hStream))
+	  (&call, route, hGraphExec, hStream))
 CUDA_HAND(cuGraphLaunch_ptsz, (CUgraphExec hGraphExec, CUstream hStream),
-	  (&site, route, hGraphExec, hStream))
+	  (&call, route, hGraphExec, hStream))

@@ -13,7 +13,7 @@
 
 struct graph;
 struct graph_exec;
-struct site;
+struct call;
 
 struct graphs {
 	struct lock lock;
@@ -23,10 +23,10 @@ struct graphs {
 
 /* The call at SITE allocated BYTES at ADDRESS, or freed ADDRESS, on STREAM, which is being
  * captured. That adds a node to the captured graph; a launch allocates the memory later. */
-void cuda_graph_captured(const struct site *site, CUstream stream, uint64_t address,
+void cuda_graph_captured(struct call *call, CUstream stream, uint64_t address,
 			 uint64_t bytes);
-void cuda_graph_captured_free(const struct site *site, CUstream stream, uint64_t address);
+void cuda_graph_captured_free(struct call *call, CUstream stream, uint64_t address);
 /* The call at SITE began a capture on STREAM into a new graph. */
-void cuda_graph_begun(const struct site *site, CUstream stream);
+void cuda_graph_begun(struct call *call, CUstream stream);
 
 #endif

@@ -16,7 +16,7 @@ enum { STREAM_CAPTURE_UNMATCHED = 905, STREAM_CAPTURE_WRONG_THREAD = 908 };
 
 /* OWN: the capture makes a new graph. Otherwise the capture extends an existing graph, whose nodes
  * stay listed. */
-static CUresult begun_capture(const struct site *site, struct route route, CUstream stream,
+static CUresult begun_capture(struct call *call, struct route route, CUstream stream,
 			      bool own, CUresult r)
 {
 	uint64_t context = 0;
@@ -26,9 +26,9 @@ static CUresult begun_capture(const struct site *site, struct route route, CUstr
 		return r;
 	if (r == CUDA_SUCCESS)
 		cuda_current_context(&context, &device);
-	captures_begun(stream, cuda_is_per_thread(site->hook), context, r == CUDA_SUCCESS);
+	captures_begun(stream, cuda_is_per_thread(call->hook), context, r == CUDA_SUCCESS);
 	if (r == CUDA_SUCCESS && own)
-		cuda_graph_begun(site, stream);
+		cuda_graph_begun(call, stream);
 	return r;
 }
 
@@ -39,39 +39,39 @@ static struct route beginning(struct route route)
 	return route;
 }
 
-static CUresult body_begin(const struct site *site, struct route route, CUstream stream)
+static CUresult body_begin(struct call *call, struct route route, CUstream stream)
 {
 	route = beginning(route);
-	return begun_capture(site, route, stream, true,
+	return begun_capture(call, route, stream, true,
 			     DRIVER_CALL(route.real, CUresult(*)(CUstream), (stream)));
 }
 #define body_cuStreamBeginCapture body_begin
 #define body_cuStreamBeginCapture_ptsz body_begin
-CUDA_HAND(cuStreamBeginCapture, (CUstream hStream), (&site, route, hStream))
-CUDA_HAND(cuStreamBeginCapture_ptsz, (CUstream hStream), (&site, route, hStream))
+CUDA_HAND(cuStreamBeginCapture, (CUstream hStream), (&call, route, hStream))
+CUDA_HAND(cuStreamBeginCapture_ptsz, (CUstream hStream), (&call, route, hStream))
 
-static CUresult body_begin_v2(const struct site *site, struct route route, CUstream stream,
+static CUresult body_begin_v2(struct call *call, struct route route, CUstream stream,
 			      CUstreamCaptureMode mode)
 {
 	route = beginning(route);
-	return begun_capture(site, route, stream, true,
+	return begun_capture(call, route, stream, true,
 			     DRIVER_CALL(route.real, CUresult(*)(CUstream, CUstreamCaptureMode),
 					 (stream, mode)));
 }
 #define body_cuStreamBeginCapture_v2 body_begin_v2
 #define body_cuStreamBeginCapture_v2_ptsz body_begin_v2
 CUDA_HAND(cuStreamBeginCapture_v2, (CUstream hStream, CUstreamCaptureMode mode),
-	  (&site, route, hStream, mode))
+	  (&call, route, hStream, mode))
 CUDA_HAND(cuStreamBeginCapture_v2_ptsz, (CUstream hStream, CUstreamCaptureMode mode),
-	  (&site, route, hStream, mode))
+	  (&call, route, hStream, mode))
 
-static CUresult body_begin_into(const struct site *site, struct route route, CUstream stream,
+static CUresult body_begin_into(struct call *call, struct route route, CUstream stream,
 				CUgraph graph, const CUgraphNode *dependencies,
 				const CUgraphEdgeData *edges, size_t count,
 				CUstreamCaptureMode mode)
 {
 	route = beginning(route);
-	return begun_capture(site, route, stream, false,
+	return begun_capture(call, route, stream, false,
 			     DRIVER_CALL(route.real,
 					 CUresult(*)(CUstream, CUgraph, const CUgraphNode *,
 						     const CUgraphEdgeData *, size_t,
@@ -83,18 +83,18 @@ static CUresult body_begin_into(const struct site *site, struct route route, CUs
 CUDA_HAND(cuStreamBeginCaptureToGraph,
 	  (CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,
 	   const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode),
-	  (&site, route, hStream, hGraph, dependencies, dependencyData, numDependencies, mode))
+	  (&call, route, hStream, hGraph, dependencies, dependencyData, numDependencies, mode))
 CUDA_HAND(cuStreamBeginCaptureToGraph_ptsz,
 	  (CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,
 	   const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode),
-	  (&site, route, hStream, hGraph, dependencies, dependencyData, numDependencies, mode))
+	  (&call, route, hStream, hGraph, dependencies, dependencyData, numDependencies, mode))
 
-static CUresult body_begin_again(const struct site *site, struct route route, CUstream stream,
+static CUresult body_begin_again(struct call *call, struct route route, CUstream stream,
 				 CUstreamCaptureMode mode, CUgraph graph,
 				 CUgraphRecaptureCallback callback, void *user_data)
 {
 	route = beginning(route);
-	return begun_capture(site, route, stream, false,
+	return begun_capture(call, route, stream, false,
 			     DRIVER_CALL(route.real,
 					 CUresult(*)(CUstream, CUstreamCaptureMode, CUgraph,
 						     CUgraphRecaptureCallback, void *),
@@ -105,11 +105,11 @@ static CUresult body_begin_again(const struct site *site, struct route route, CU
 CUDA_HAND(cuStreamBeginRecaptureToGraph,
 	  (CUstream hStream, CUstreamCaptureMode mode, CUgraph hGraph,
 	   CUgraphRecaptureCallback callbackFunc, void *userData),
-	  (&site, route, hStream, mode, hGraph, callbackFunc, userData))
+	  (&call, route, hStream, mode, hGraph, callbackFunc, userData))
 CUDA_HAND(cuStreamBeginRecaptureToGraph_ptsz,
 	  (CUstream hStream, CUstreamCaptureMode mode, CUgraph hGraph,
 	   CUgraphRecaptureCallback callbackFunc, void *userData),
-	  (&site, route, hStream, mode, hGraph, callbackFunc, userData))
+	  (&call, route, hStream, mode, hGraph, callbackFunc, userData))
 
 /* Returns true if this call ended the capture. A call that ends an invalidated capture fails, but
  * does end it. After other failures the capture may continue, so the stream is queried, which is
@@ -122,23 +122,23 @@ static bool is_over(const struct hook *hook, CUstream stream, CUresult r)
 	       !cuda_is_captured(hook, stream);
 }
 
-static CUresult body_end(const struct site *site, struct route route, CUstream stream,
+static CUresult body_end(struct call *call, struct route route, CUstream stream,
 			 CUgraph *graph)
 {
-	bool per_thread = cuda_is_per_thread(site->hook);
+	bool per_thread = cuda_is_per_thread(call->hook);
 	uint64_t capture = route.record ? captures_of(stream, per_thread) : 0;
 	CUresult r = DRIVER_CALL(route.real, CUresult(*)(CUstream, CUgraph *), (stream, graph));
 
-	if (capture && is_over(site->hook, stream, r))
+	if (capture && is_over(call->hook, stream, r))
 		captures_ended(capture);
 	return r;
 }
 #define body_cuStreamEndCapture body_end
 #define body_cuStreamEndCapture_ptsz body_end
 CUDA_HAND(cuStreamEndCapture, (CUstream hStream, CUgraph *phGraph),
-	  (&site, route, hStream, phGraph))
+	  (&call, route, hStream, phGraph))
 CUDA_HAND(cuStreamEndCapture_ptsz, (CUstream hStream, CUgraph *phGraph),
-	  (&site, route, hStream, phGraph))
+	  (&call, route, hStream, phGraph))
 
 static CUresult body_destroy(struct route route, CUstream stream)
 {

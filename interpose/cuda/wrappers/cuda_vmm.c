@@ -12,11 +12,6 @@
 #include "interpose/cuda/physical.h"
 #include "interpose/dispatch/resolve.h"
 
-static struct site in(const struct site *call, enum space space)
-{
-	return (struct site){ call->hook, call->caller, space };
-}
-
 static bool is_over(enum outcome outcome)
 {
 	return outcome == OUTCOME_DONE || outcome == OUTCOME_LATE;
@@ -24,34 +19,35 @@ static bool is_over(enum outcome outcome)
 
 /* ---- handles ---- */
 
-static void handle_made(const struct site *call, uint64_t handle, uint64_t bytes, int device)
+static void handle_made(struct call *call, uint64_t handle, uint64_t bytes, int device)
 {
-	const struct ledger_block facts = { .address = handle, .bytes = bytes };
-	const struct site site = in(call, SPACE_VMM_HANDLE);
+	const struct made made = { handle, handle, bytes, bytes, device, false };
 	struct ledger_block *block;
 
 	physical_forget(handle);
-	block = record_block(&site, handle, bytes, &facts, device, false);
+	call->space = SPACE_VMM_HANDLE;
+	block = record_block(call, &made);
 	if (block)
 		physical_made(handle, block, bytes, device);
 }
 
 /* The call added a reference to HANDLE. If the handle was released before and PHYSICAL, its memory,
  * still exists, the handle gets a block again. PHYSICAL may be NULL. */
-static void handle_retained(const struct site *call, uint64_t handle, struct physical *physical)
+static void handle_retained(struct call *call, uint64_t handle, struct physical *physical)
 {
-	const struct ledger_block facts = { .address = handle };
-	const struct site site = in(call, SPACE_VMM_HANDLE);
-	int device = physical_device(physical);
+	const struct made made = {
+		handle, handle, physical_bytes(physical), 0, physical_device(physical), true,
+	};
 	struct ledger_block *block;
 
-	if (record_retained(&site, handle))
+	call->space = SPACE_VMM_HANDLE;
+	if (record_retained(call, handle))
 		return;
-	block = record_block(&site, handle, physical_bytes(physical), &facts, device, true);
+	block = record_block(call, &made);
 	if (block && physical)
 		physical_back(physical, block);
 	else if (block)
-		physical_made(handle, block, 0, device);
+		physical_made(handle, block, 0, made.device);
 }
 
 int vmm_device_of(const CUmemAllocationProp *prop)
@@ -59,14 +55,14 @@ int vmm_device_of(const CUmemAllocationProp *prop)
 	return prop && prop->location.type == LOCATION_DEVICE ? prop->location.id : -1;
 }
 
-void vmm_created(const struct site *call, uint64_t handle, uint64_t bytes,
+void vmm_created(struct call *call, uint64_t handle, uint64_t bytes,
 		 const CUmemAllocationProp *prop)
 {
 	handle_made(call, handle, bytes, vmm_device_of(prop));
 }
 
 /* A multicast object has no memory of its own, only the memory bound to it. */
-void vmm_created_multicast(const struct site *call, uint64_t handle)
+void vmm_created_multicast(struct call *call, uint64_t handle)
 {
 	handle_made(call, handle, 0, -1);
 }
@@ -74,7 +70,7 @@ void vmm_created_multicast(const struct site *call, uint64_t handle)
 /* Records an imported handle; the memory is another process's. The driver may return a known
  * handle, with one more reference. It may also return the handle of memory that was released here
  * and is still mapped. */
-void vmm_imported(const struct site *call, uint64_t handle)
+void vmm_imported(struct call *call, uint64_t handle)
 {
 	struct physical *physical = physical_hold(handle);
 
@@ -82,7 +78,7 @@ void vmm_imported(const struct site *call, uint64_t handle)
 	physical_let_go(physical);
 }
 
-void vmm_retained(const struct site *call, uint64_t handle, const void *address)
+void vmm_retained(struct call *call, uint64_t handle, const void *address)
 {
 	struct physical *physical = physical_hold_mapped((uintptr_t)address);
 
@@ -96,16 +92,15 @@ void vmm_retained(const struct site *call, uint64_t handle, const void *address)
 
 /* ---- uses that end ---- */
 
-static void take_blocks(const struct site *call, struct use *taken)
+static void take_blocks(struct call *call, struct use *taken)
 {
-	const struct site mapping = in(call, SPACE_VMM_MAPPING);
-	const struct site binding = in(call, SPACE_MULTICAST_BINDING);
-
-	for (struct use *use = taken; use; use = use->taken)
-		record_freeing(use->object ? &binding : &mapping, use->number, &use->freeing);
+	for (struct use *use = taken; use; use = use->taken) {
+		call->space = use->object ? SPACE_MULTICAST_BINDING : SPACE_VMM_MAPPING;
+		record_freeing(call, use->number, &use->freeing);
+	}
 }
 
-static struct use *end_use(const struct site *call, struct use *use, enum outcome outcome, int r)
+static struct use *end_use(struct call *call, struct use *use, enum outcome outcome, int r)
 {
 	struct freeing freeing = use->freeing;
 	uint64_t object = use->object && freeing.block ? freeing.block->address : 0;
@@ -113,24 +108,24 @@ static struct use *end_use(const struct site *call, struct use *use, enum outcom
 
 	if (object)
 		freeing.address = object; /* report the object's handle, not our number */
-	record_freed(call->hook, &freeing, outcome, r);
+	record_freed(call, &freeing, outcome, r);
 	return orphans;
 }
 
 /* Ends bindings whose multicast object ended with them: no call can unbind them any more. */
-static void end_orphans(const struct site *call, struct use *orphans, enum outcome outcome, int r)
+static void end_orphans(struct call *call, struct use *orphans, enum outcome outcome, int r)
 {
-	const struct site binding = in(call, SPACE_MULTICAST_BINDING);
 	struct use *after;
 
+	call->space = SPACE_MULTICAST_BINDING;
 	for (struct use *use = orphans; use; use = after) {
 		after = use->taken;
-		record_freeing(&binding, use->number, &use->freeing);
+		record_freeing(call, use->number, &use->freeing);
 		end_use(call, use, outcome, r);
 	}
 }
 
-static void end_uses(const struct site *call, struct use *taken, enum outcome outcome, int r)
+static void end_uses(struct call *call, struct use *taken, enum outcome outcome, int r)
 {
 	struct use *after;
 
@@ -147,7 +142,7 @@ struct kept {
 	uint64_t asked_bytes;
 };
 
-static void keep_uses(const struct site *call, struct use *taken, const struct kept *kept,
+static void keep_uses(struct call *call, struct use *taken, const struct kept *kept,
 		      enum outcome outcome, int r)
 {
 	const struct misuse misuse = {
@@ -166,19 +161,19 @@ static void keep_uses(const struct site *call, struct use *taken, const struct k
 	else if (outcome == OUTCOME_INVALID && !kept->exact)
 		record_misused(call->hook, &first, &misuse, r);
 	else
-		record_freed(call->hook, &first, outcome, r);
+		record_freed(call, &first, outcome, r);
 }
 
-CUresult vmm_release(const struct site *call, void *real, CUmemGenericAllocationHandle handle)
+CUresult vmm_release(struct call *call, void *real, CUmemGenericAllocationHandle handle)
 {
-	const struct site site = in(call, SPACE_VMM_HANDLE);
 	struct physical *physical;
 	struct freeing freeing;
 	enum outcome outcome;
 	struct use *orphans;
 	CUresult r;
 
-	record_releasing(&site, handle, &freeing);
+	call->space = SPACE_VMM_HANDLE;
+	record_releasing(call, handle, &freeing);
 	physical = physical_releasing(handle, &freeing);
 	record_call();
 	r = DRIVER_CALL(real, CUresult(*)(CUmemGenericAllocationHandle), (handle));
@@ -186,30 +181,30 @@ CUresult vmm_release(const struct site *call, void *real, CUmemGenericAllocation
 	outcome = cuda_outcome(r);
 	orphans = physical_released(physical, &freeing, is_over(outcome));
 	end_orphans(call, orphans, outcome, r);
-	record_released(call->hook, &freeing, outcome, r);
+	record_released(call, &freeing, outcome, r);
 	return r;
 }
 
 /* ---- addresses ---- */
 
 /* A reservation takes addresses, not memory. */
-void vmm_reserved(const struct site *call, uint64_t address, uint64_t size)
+void vmm_reserved(struct call *call, uint64_t address, uint64_t size)
 {
-	const struct site site = in(call, SPACE_VMM_RESERVATION);
-	const struct ledger_block facts = { .address = address };
+	const struct made made = { address, address, size, 0, -1, false };
 
-	record_block(&site, address, size, &facts, -1, false);
+	call->space = SPACE_VMM_RESERVATION;
+	record_block(call, &made);
 }
 
-CUresult vmm_unreserve(const struct site *call, void *real, CUdeviceptr address, size_t size)
+CUresult vmm_unreserve(struct call *call, void *real, CUdeviceptr address, size_t size)
 {
-	const struct site site = in(call, SPACE_VMM_RESERVATION);
 	struct freeing freeing;
 	enum outcome outcome;
 	struct misuse misuse = { 0 };
 	CUresult r;
 
-	record_freeing(&site, address, &freeing);
+	call->space = SPACE_VMM_RESERVATION;
+	record_freeing(call, address, &freeing);
 	record_call();
 	r = DRIVER_CALL(real, CUresult(*)(CUdeviceptr, size_t), (address, size));
 	record_call_done();
@@ -221,19 +216,20 @@ CUresult vmm_unreserve(const struct site *call, void *real, CUdeviceptr address,
 	if (misuse.number)
 		record_misused(call->hook, &freeing, &misuse, r);
 	else
-		record_freed(call->hook, &freeing, outcome, r);
+		record_freed(call, &freeing, outcome, r);
 	return r;
 }
 
-void vmm_mapped(const struct site *call, uint64_t address, uint64_t size, uint64_t handle)
+void vmm_mapped(struct call *call, uint64_t address, uint64_t size, uint64_t handle)
 {
-	const struct site site = in(call, SPACE_VMM_MAPPING);
-	const struct ledger_block facts = { .address = address };
 	struct use use = { .number = address, .bytes = size };
+	struct made made = { address, address, size, 0, -1, false };
 
 	use_forget_mapping(address);
 	use.of = physical_hold(handle);
-	use.block = record_block(&site, address, size, &facts, physical_device(use.of), false);
+	made.device = physical_device(use.of);
+	call->space = SPACE_VMM_MAPPING;
+	use.block = record_block(call, &made);
 	if (use.block)
 		use_add(&use);
 	physical_let_go(use.of);
@@ -241,9 +237,8 @@ void vmm_mapped(const struct site *call, uint64_t address, uint64_t size, uint64
 
 /* One unmap may cover several mappings with holes between them, or no mapping at all. The driver
  * returns success in all these cases (seen on an H200). */
-CUresult vmm_unmap(const struct site *call, void *real, CUdeviceptr address, size_t size)
+CUresult vmm_unmap(struct call *call, void *real, CUdeviceptr address, size_t size)
 {
-	const struct site site = in(call, SPACE_VMM_MAPPING);
 	struct freeing freeing = { 0 };
 	struct kept kept = { .asked_bytes = size };
 	enum outcome outcome;
@@ -254,8 +249,9 @@ CUresult vmm_unmap(const struct site *call, void *real, CUdeviceptr address, siz
 	taken = uses_take_mappings(address, size, &kept.exact);
 	begins = taken && taken->number == address;
 	take_blocks(call, taken);
+	call->space = SPACE_VMM_MAPPING;
 	if (!begins)
-		record_freeing(&site, address, &freeing);
+		record_freeing(call, address, &freeing);
 	record_call();
 	r = DRIVER_CALL(real, CUresult(*)(CUdeviceptr, size_t), (address, size));
 	record_call_done();
@@ -266,7 +262,7 @@ CUresult vmm_unmap(const struct site *call, void *real, CUdeviceptr address, siz
 	else if (taken)
 		keep_uses(call, taken, &kept, outcome, r);
 	if (!begins && (freeing.block || !is_over(outcome)))
-		record_freed(call->hook, &freeing, outcome, r);
+		record_freed(call, &freeing, outcome, r);
 	return r;
 }
 
@@ -275,16 +271,15 @@ CUresult vmm_unmap(const struct site *call, void *real, CUdeviceptr address, siz
 /* Returns a number that identifies a place in a multicast object, the same for bind and unbind. */
 static uint64_t binding_number(const struct vmm_place *place)
 {
-	uint64_t mixed = table_mix(place->object ^ table_mix(place->offset +
+	uint64_t mixed = TABLE_MIX(place->object ^ TABLE_MIX(place->offset +
 							     (uint64_t)(place->device + 1)));
 
 	return mixed >> 4 | 1;
 }
 
-static void bound(const struct site *call, struct vmm_place *place, struct physical *memory)
+static void bound(struct call *call, struct vmm_place *place, struct physical *memory)
 {
-	const struct ledger_block facts = { .address = place->object };
-	const struct site site = in(call, SPACE_MULTICAST_BINDING);
+	struct made made = { .address = place->object, .span = place->bytes };
 	struct use use = { .bytes = place->bytes, .offset = place->offset, .of = memory };
 
 	if (place->device < 0)
@@ -293,34 +288,34 @@ static void bound(const struct site *call, struct vmm_place *place, struct physi
 	use.device = place->device;
 	use.object = physical_hold(place->object);
 	use_forget_binding(&use);
-	/* Without the object's entry an unbind could not find this binding. */
-	if (use.object)
-		use.block = record_block(&site, use.number, place->bytes, &facts, place->device,
-					 false);
+	made.number = use.number;
+	made.device = place->device;
+	call->space = SPACE_MULTICAST_BINDING;
+	if (use.object) /* without its entry an unbind could not find this binding */
+		use.block = record_block(call, &made);
 	if (use.block)
 		use_add(&use);
 	physical_let_go(use.object);
 	physical_let_go(memory);
 }
 
-void vmm_bound_mem(const struct site *call, struct vmm_place place, uint64_t memory)
+void vmm_bound_mem(struct call *call, struct vmm_place place, uint64_t memory)
 {
 	bound(call, &place, physical_hold(memory));
 }
 
 /* ADDRESS may also be stream-ordered memory, which has a block of its own that counts the bytes. */
-void vmm_bound_address(const struct site *call, struct vmm_place place, uint64_t address)
+void vmm_bound_address(struct call *call, struct vmm_place place, uint64_t address)
 {
 	if (place.device < 0) /* bound() takes the device of mapped memory from PHYSICAL */
 		place.device = record_device_of(address);
 	bound(call, &place, physical_hold_mapped(address));
 }
 
-CUresult vmm_unbind(const struct site *call, void *real, CUmemGenericAllocationHandle object,
+CUresult vmm_unbind(struct call *call, void *real, CUmemGenericAllocationHandle object,
 		    CUdevice device, size_t offset, size_t size)
 {
 	const struct vmm_place place = { object, offset, size, device };
-	const struct site site = in(call, SPACE_MULTICAST_BINDING);
 	struct kept kept = { .asked_bytes = size };
 	struct freeing freeing = { 0 };
 	enum outcome outcome;
@@ -329,8 +324,9 @@ CUresult vmm_unbind(const struct site *call, void *real, CUmemGenericAllocationH
 
 	taken = uses_take_bindings(object, device, offset, size);
 	take_blocks(call, taken);
+	call->space = SPACE_MULTICAST_BINDING;
 	if (!taken && object) {
-		record_freeing(&site, binding_number(&place), &freeing);
+		record_freeing(call, binding_number(&place), &freeing);
 		freeing.address = object;
 	}
 	record_call();
@@ -344,6 +340,6 @@ CUresult vmm_unbind(const struct site *call, void *real, CUmemGenericAllocationH
 	else if (taken)
 		keep_uses(call, taken, &kept, outcome, r);
 	else if (!is_over(outcome))
-		record_freed(call->hook, &freeing, outcome, r);
+		record_freed(call, &freeing, outcome, r);
 	return r;
 }

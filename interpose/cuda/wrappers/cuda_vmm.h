@@ -13,26 +13,26 @@
 /* Returns the device that PROP requests memory on, or -1 if the memory is not on a device. */
 int vmm_device_of(const CUmemAllocationProp *prop);
 
-void vmm_created(const struct site *call, uint64_t handle, uint64_t bytes,
+void vmm_created(struct call *call, uint64_t handle, uint64_t bytes,
 		 const CUmemAllocationProp *prop);
-void vmm_created_multicast(const struct site *call, uint64_t handle);
-void vmm_imported(const struct site *call, uint64_t handle);
-void vmm_retained(const struct site *call, uint64_t handle, const void *address);
-CUresult vmm_release(const struct site *call, void *real, CUmemGenericAllocationHandle handle);
+void vmm_created_multicast(struct call *call, uint64_t handle);
+void vmm_imported(struct call *call, uint64_t handle);
+void vmm_retained(struct call *call, uint64_t handle, const void *address);
+CUresult vmm_release(struct call *call, void *real, CUmemGenericAllocationHandle handle);
 
-void vmm_reserved(const struct site *call, uint64_t address, uint64_t size);
-CUresult vmm_unreserve(const struct site *call, void *real, CUdeviceptr address, size_t size);
-void vmm_mapped(const struct site *call, uint64_t address, uint64_t size, uint64_t handle);
-CUresult vmm_unmap(const struct site *call, void *real, CUdeviceptr address, size_t size);
+void vmm_reserved(struct call *call, uint64_t address, uint64_t size);
+CUresult vmm_unreserve(struct call *call, void *real, CUdeviceptr address, size_t size);
+void vmm_mapped(struct call *call, uint64_t address, uint64_t size, uint64_t handle);
+CUresult vmm_unmap(struct call *call, void *real, CUdeviceptr address, size_t size);
 
 /* The range of a multicast object that memory is bound to. */
 struct vmm_place {
 	uint64_t object, offset, bytes;
 	int device; /* -1: the device of the bound memory */
 };
-void vmm_bound_mem(const struct site *call, struct vmm_place place, uint64_t memory);
-void vmm_bound_address(const struct site *call, struct vmm_place place, uint64_t address);
-CUresult vmm_unbind(const struct site *call, void *real, CUmemGenericAllocationHandle object,
+void vmm_bound_mem(struct call *call, struct vmm_place place, uint64_t memory);
+void vmm_bound_address(struct call *call, struct vmm_place place, uint64_t address);
+CUresult vmm_unbind(struct call *call, void *real, CUmemGenericAllocationHandle object,
 		    CUdevice device, size_t offset, size_t size);
 
 #endif

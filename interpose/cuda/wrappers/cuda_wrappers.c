@@ -19,26 +19,31 @@
 /* Used in the rows: the call succeeded. */
 #define CU_OK (r == CUDA_SUCCESS)
 
-/* R = CALL. If memory ran out on DEVICE and the pool returned some to the driver, calls once
+/* The pool's version of the row's call if it serves this one, otherwise DRIVER_CALL. WITH adds what
+ * the pool's version needs to the row's arguments. */
+#define POOL_OR(symbol, with, arguments, driver_call)                                       \
+	(call.driver ? pool_##symbol with arguments : (driver_call))
+#define WITH_CALL(...) (&call, __VA_ARGS__)
+#define WITH_FREEING(...) (&call, &freeing, __VA_ARGS__)
+
+/* R = DRIVER_CALL. If memory ran out on DEVICE and the pool returned some to the driver, calls once
  * more. */
-#define CUDA_CALL_TWICE(r, call, device)                                                    \
+#define CUDA_CALL_TWICE(r, driver_call, device)                                             \
 	do {                                                                                \
-		WRAP_CALL(r, call);                                                         \
-		if (POOL_AGAIN(r, device))                                                \
-			WRAP_CALL(r, call);                                                 \
+		WRAP_CALL(r, driver_call);                                                  \
+		if (POOL_AGAIN(r, device))                                                  \
+			WRAP_CALL(r, driver_call);                                          \
 	} while (0)
 
 /* ---- calls that make a block ---- */
 
-/* Records a new block. POOLED: the call went through the pool, which may already have stored the
- * current context. */
-static HOT void record_granted(const struct site *site, bool pooled, uint64_t address,
-			       uint64_t bytes)
+/* Records a new block. If the pool allocated it, the current context is known already. */
+static HOT void record_granted(struct call *call, uint64_t address, uint64_t bytes)
 {
-	if (pooled && recorder_stayed(address))
-		record_made_pooled(site, address, bytes);
+	if (call->inside)
+		record_made_pooled(call, address, bytes);
 	else
-		cuda_record_made(site, address, bytes);
+		cuda_record_made(call, address, bytes);
 }
 
 /* The driver stores address 0 when it is out of memory (seen on an H200). A refused call does the
@@ -50,144 +55,156 @@ static HOT void record_granted(const struct site *site, bool pooled, uint64_t ad
 /* If a limit refuses the call, runs ON_REFUSAL and returns out of memory without calling the
  * driver. */
 #define REFUSE(device, size, on_refusal)                                                    \
-	if (LIMITS_REFUSE(&site, device, size)) {                                           \
+	if (LIMITS_REFUSE(&call, device, size)) {                                           \
 		on_refusal;                                                                 \
 		return CUDA_ERROR_OUT_OF_MEMORY;                                            \
 	}
 
-/* AFTER runs right after the driver's call, whatever the result. */
-#define GRANT(call, made, key, size, on_refusal, after)                                     \
+#define GRANT(driver_call, made, record, key, size, on_refusal)                             \
 	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;                                              \
 	REFUSE(LIMITS_CURRENT, size, on_refusal)                                            \
-	CUDA_CALL_TWICE(r, call, LIMITS_CURRENT);                                           \
-	after;                                                                              \
+	CUDA_CALL_TWICE(r, driver_call, LIMITS_CURRENT);                                    \
 	if (made)                                                                           \
-		record_granted(&site, pooled, (uint64_t)(key), (uint64_t)(size));           \
+		record(&call, (uint64_t)(key), (uint64_t)(size));                           \
 	limits_done();                                                                      \
 	return r;
 
-#define VERB_ALLOC(call, arguments, made, key, size)                                        \
-	GRANT(call, made, key, size, NO_ADDRESS arguments, (void)0)
+#define VERB_ALLOC(symbol, driver_call, arguments, made, key, size)                         \
+	GRANT(driver_call, made, cuda_record_made, key, size, NO_ADDRESS arguments)
 
-#define VERB_MAKE(call, arguments, made, key, size)                                         \
-	site.space = SPACE_OBJECTS;                                                         \
-	GRANT(call, made, key, size, (void)0, (void)0)
+#define VERB_ALLOC_POOLED(symbol, driver_call, arguments, made, key, size)                  \
+	pool_may_serve(&call, route.real, false);                                           \
+	GRANT(POOL_OR(symbol, WITH_CALL, arguments, driver_call), made, record_granted, key, size, \
+	      NO_ADDRESS arguments)
 
-#define VERB_REGISTER(call, arguments, made, key, size)                                     \
-	site.space = SPACE_REGISTERED;                                                      \
-	GRANT(call, made, key, size, (void)0, (void)0)
+#define VERB_MAKE(symbol, driver_call, arguments, made, key, size)                          \
+	call.space = SPACE_OBJECTS;                                                         \
+	GRANT(driver_call, made, cuda_record_made, key, size, (void)0)
+
+#define VERB_REGISTER(symbol, driver_call, arguments, made, key, size)                      \
+	call.space = SPACE_REGISTERED;                                                      \
+	GRANT(driver_call, made, cuda_record_made, key, size, (void)0)
 
 /* Checks for a capture before the call: the capture may be over afterwards. */
-#define VERB_ALLOC_ASYNC(call, arguments, made, key, size)                                  \
+#define VERB_ALLOC_ASYNC(symbol, driver_call, arguments, made, key, size)                   \
 	if (cuda_is_captured(hook, hStream)) {                                              \
 		CUresult r;                                                                 \
 		REFUSE(LIMITS_NO_DEVICE, 0, NO_ADDRESS arguments)                           \
-		r = (call);                                                                 \
+		r = (driver_call);                                                          \
 		if (made)                                                                   \
-			cuda_graph_captured(&site, hStream, (uint64_t)(key), (uint64_t)(size)); \
+			cuda_graph_captured(&call, hStream, (uint64_t)(key), (uint64_t)(size)); \
 		return r;                                                                   \
 	}                                                                                   \
-	GRANT(call, made, key, size, NO_ADDRESS arguments, submits_note())
+	GRANT(SUBMITTED(driver_call), made, cuda_record_made, key, size, NO_ADDRESS arguments)
 
 /* RECORD is an expression that records the new block. */
-#define MAKE_ON(device, call, made, record, size)                                           \
+#define MAKE_ON(device, driver_call, made, record, size)                                    \
 	CUresult r;                                                                         \
-	site.space = SPACE_OBJECTS; /* RECORD uses its own space */                         \
+	call.space = SPACE_OBJECTS; /* RECORD uses its own space */                         \
 	REFUSE(device, size, (void)0)                                                       \
-	CUDA_CALL_TWICE(r, call, device);                                                   \
+	CUDA_CALL_TWICE(r, driver_call, device);                                            \
 	if (made)                                                                           \
 		record;                                                                     \
 	limits_done();                                                                      \
 	return r;
 
-#define VERB_MAKE_BY(call, arguments, made, record, size)                                   \
-	MAKE_ON(LIMITS_NO_DEVICE, call, made, record, size)
-#define VERB_MAKE_PHYSICAL(call, arguments, made, record, size)                             \
-	MAKE_ON(vmm_device_of(prop), call, made, record, size)
+#define VERB_MAKE_BY(symbol, driver_call, arguments, made, record, size)                    \
+	MAKE_ON(LIMITS_NO_DEVICE, driver_call, made, record, size)
+#define VERB_MAKE_PHYSICAL(symbol, driver_call, arguments, made, record, size)              \
+	MAKE_ON(vmm_device_of(prop), driver_call, made, record, size)
 
 /* ---- calls that end one ---- */
 
-static HOT void freeing_begins(const struct site *site, bool pooled, uint64_t address,
-			       struct freeing *ret)
+static HOT void freeing_begins(struct call *call, uint64_t address, struct freeing *ret)
 {
-	if (pooled)
-		record_freeing_pooled(site, address, pool_block_hint(address), ret);
-	else
-		record_freeing(site, address, ret);
+	struct block_hint *hint = NULL;
+
+	if (!call->driver) {
+		record_freeing(call, address, ret);
+		return;
+	}
+	if (address && call_begin(call))
+		hint = pool_block_hint(call->inside, address);
+	record_freeing_pooled(call, address, hint, ret);
 }
 
 /* BEGIN moves the block from the table into `freeing`; ENDED records the result of the call. */
-#define END(begin, call, ended)                                                             \
+#define END(begin, driver_call, ended)                                                      \
 	struct freeing freeing;                                                             \
 	CUresult r;                                                                         \
 	begin;                                                                              \
-	WRAP_CALL_FREEING(r, call, &freeing);                                               \
-	ended(hook, &freeing, cuda_free_outcome(r, &freeing), (int)r);                      \
+	WRAP_CALL_FREEING(r, driver_call, &freeing);                                        \
+	ended(&call, &freeing, cuda_free_outcome(r, &freeing), (int)r);                     \
 	return r;
 
-#define VERB_FREE(call, arguments, made, key, size)                                         \
-	END(freeing_begins(&site, pooled, (uint64_t)(key), &freeing), call, record_freed)
+#define VERB_FREE(symbol, driver_call, arguments, made, key, size)                          \
+	END(record_freeing(&call, (uint64_t)(key), &freeing), driver_call, record_freed)
 
-#define VERB_UNREGISTER(call, arguments, made, key, size)                                   \
-	site.space = SPACE_REGISTERED;                                                      \
-	END(record_freeing(&site, (uint64_t)(key), &freeing), call, record_freed)
+#define VERB_FREE_POOLED(symbol, driver_call, arguments, made, key, size)                   \
+	pool_may_serve(&call, route.real, true);                                            \
+	END(freeing_begins(&call, (uint64_t)(key), &freeing),                               \
+	    POOL_OR(symbol, WITH_FREEING, arguments, driver_call), record_freed)
+
+#define VERB_UNREGISTER(symbol, driver_call, arguments, made, key, size)                    \
+	call.space = SPACE_REGISTERED;                                                      \
+	END(record_freeing(&call, (uint64_t)(key), &freeing), driver_call, record_freed)
 
 /* record_releasing() checks for an invalid release before the call: see releasing_dead(). */
-#define VERB_DROP(call, arguments, made, key, size)                                         \
-	site.space = SPACE_OBJECTS;                                                         \
-	END(record_releasing(&site, (uint64_t)(uintptr_t)(key), &freeing), call, record_released)
+#define VERB_DROP(symbol, driver_call, arguments, made, key, size)                          \
+	call.space = SPACE_OBJECTS;                                                         \
+	END(record_releasing(&call, (uint64_t)(uintptr_t)(key), &freeing), driver_call,     \
+	    record_released)
 
-#define VERB_FREE_ASYNC(call, arguments, made, key, size)                                   \
+#define VERB_FREE_ASYNC(symbol, driver_call, arguments, made, key, size)                    \
 	if (cuda_is_captured(hook, hStream)) {                                              \
-		CUresult r = (call);                                                        \
+		CUresult r = (driver_call);                                                 \
 		if (made)                                                                   \
-			cuda_graph_captured_free(&site, hStream, (uint64_t)(key));          \
+			cuda_graph_captured_free(&call, hStream, (uint64_t)(key));          \
 		return r;                                                                   \
 	}                                                                                   \
-	END(record_freeing(&site, (uint64_t)(key), &freeing), SUBMITTED(call), record_freed)
+	pool_may_serve(&call, route.real, false);                                           \
+	END(freeing_begins(&call, (uint64_t)(key), &freeing),                               \
+	    SUBMITTED(POOL_OR(symbol, WITH_FREEING, arguments, driver_call)), record_freed)
 
-#define VERB_DROP_BY(call, arguments, made, end, size)                                      \
-	site.space = SPACE_OBJECTS;                                                         \
+#define VERB_DROP_BY(symbol, driver_call, arguments, made, end, size)                       \
+	call.space = SPACE_OBJECTS;                                                         \
 	return end;
 
 /* ---- calls that make no block ---- */
 
 /* Returns the result of CALL and records that work was submitted. */
-#define SUBMITTED(call)                                                                     \
+#define SUBMITTED(driver_call)                                                              \
 	({                                                                                  \
-		CUresult answer = (call);                                                   \
+		CUresult answer = (driver_call);                                            \
 		submits_note();                                                             \
 		answer;                                                                     \
 	})
 
-#define VERB_SUBMIT(call, arguments, made, key, size) return SUBMITTED(call);
+#define VERB_SUBMIT(symbol, driver_call, arguments, made, key, size) return SUBMITTED(driver_call);
 
-#define VERB_TRY(call, arguments, made, key, size)                                          \
+#define VERB_TRY(symbol, driver_call, arguments, made, key, size)                           \
 	CUresult r;                                                                         \
-	CUDA_CALL_TWICE(r, call, LIMITS_CURRENT);                                           \
+	CUDA_CALL_TWICE(r, driver_call, LIMITS_CURRENT);                                    \
 	return r;
 
-#define VERB_MARK(call, arguments, made, device, size)                                      \
+#define VERB_MARK(symbol, driver_call, arguments, made, device, size)                       \
 	uint64_t began = mark_now();                                                        \
 	CUresult r;                                                                         \
-	CUDA_CALL_TWICE(r, call, LIMITS_CURRENT);                                           \
+	CUDA_CALL_TWICE(r, driver_call, LIMITS_CURRENT);                                    \
 	if (made)                                                                           \
-		cuda_record_mark(&site, (int)(device), began);                              \
+		cuda_record_mark(&call, (int)(device), began);                              \
 	return r;
 
 /* ---- the wrappers ---- */
 
-#define UNUSED __attribute__((unused))
-
-#define WRAPPER(symbol, find, call, arguments, verb, made, key, size)                       \
+#define WRAPPER(symbol, find, driver_call, arguments, verb, made, key, size)                \
 	{                                                                                   \
 		WRAP_BEGIN(symbol, find, SPACE_MEMORY);                                     \
 		if (__builtin_expect(!route.real, 0))                                       \
 			return CUDA_ERROR_NOT_FOUND; /* undefined weak symbol */            \
 		if (__builtin_expect(!route.record, 0))                                     \
-			return call;                                                        \
-		const bool pooled UNUSED = pool_reroute(HOOK_##symbol, &route);             \
-		VERB_##verb(call, arguments, made, key, size)                               \
+			return driver_call;                                                 \
+		VERB_##verb(symbol, driver_call, arguments, made, key, size)                \
 	}
 
 #define HOOK(symbol, returns, parameters, arguments, verb, made, kind, key, size)           \

@@ -66,7 +66,7 @@ static uint64_t now_s(void)
 
 static struct cl_pool_shard *shard_of(struct cl_pool *pool, uint64_t handle)
 {
-	return &pool->shards[table_mix(handle) >> 58];
+	return &pool->shards[TABLE_MIX(handle) >> 58];
 }
 _Static_assert(CL_POOL_SHARDS == 64, "shard_of takes six bits");
 
@@ -178,7 +178,7 @@ static uint64_t device_limit(const struct cl_pool_device *device)
 static struct cl_pool_buffer **bucket_for(struct cl_pool_context *context, cl_mem_flags flags,
 					  size_t size)
 {
-	uint64_t mixed = table_mix(size ^ flags << 48);
+	uint64_t mixed = TABLE_MIX(size ^ flags << 48);
 
 	return &context->bucket[mixed >> 56];
 }
@@ -527,12 +527,12 @@ static void table_remove_stale(struct cl_pool *pool, cl_mem made)
 	shard_unlock(shard);
 }
 
-bool opencl_pool_created(const struct site *site, cl_mem made, cl_context handle,
+bool opencl_pool_created(struct call *call, cl_mem made, cl_context handle,
 			 cl_mem_flags flags, size_t size, void *host_ptr)
 {
 	struct cl_pool *pool = opencl_pool_is_on() ? cl_pool_current() : NULL;
 	struct cl_pool_context *context = pool ? cl_pool_lookup_context(pool, handle) : NULL;
-	struct site watched = *site;
+	struct call watched = *call;
 
 	if (context && request_is_plain(flags, host_ptr)) {
 		pools_count(&context->device->record->native_allocs, 1);
@@ -590,7 +590,7 @@ static void buffer_never_cache(struct cl_pool *pool, cl_mem handle, enum ledger_
 	shard_unlock(shard);
 }
 
-void opencl_pool_created_other(const struct site *site, cl_mem made, cl_context handle,
+void opencl_pool_created_other(struct call *call, cl_mem made, cl_context handle,
 			       cl_mem parent)
 {
 	struct cl_pool *pool = cl_pool_current();
@@ -599,7 +599,7 @@ void opencl_pool_created_other(const struct site *site, cl_mem made, cl_context 
 	if (!pool)
 		return;
 	if (context)
-		count_reason(context, reason_for_hook(site->hook));
+		count_reason(context, reason_for_hook(call->hook));
 	table_remove_stale(pool, made);
 	if (parent)
 		buffer_never_cache(pool, parent, LEDGER_POOL_SUB_OBJECTS);
@@ -663,10 +663,10 @@ static void cache_reinsert(struct cl_pool_context *context, struct cl_pool_buffe
 	cl_pool_return(context, victims);
 }
 
-static void buffer_hand_out(const struct site *site, struct cl_pool_context *context,
+static void buffer_hand_out(struct call *call, struct cl_pool_context *context,
 			    struct cl_pool_buffer *object, cl_context handle)
 {
-	struct site watched = *site;
+	struct call watched = *call;
 
 	if (!object->end_recorded)
 		buffer_record_end(object);
@@ -682,7 +682,7 @@ static void buffer_hand_out(const struct site *site, struct cl_pool_context *con
 		    opencl_device_of(handle), 0);
 }
 
-cl_mem opencl_pool_alloc(const struct site *site, cl_context handle, cl_mem_flags flags,
+cl_mem opencl_pool_alloc(struct call *call, cl_context handle, cl_mem_flags flags,
 			 size_t size, void *host_ptr, cl_int *errcode_ret)
 {
 	struct cl_pool *pool = request_is_plain(flags, host_ptr) ? cl_pool_current() : NULL;
@@ -699,7 +699,7 @@ cl_mem opencl_pool_alloc(const struct site *site, cl_context handle, cl_mem_flag
 		cache_reinsert(context, object);
 		return NULL;
 	}
-	buffer_hand_out(site, context, object, handle);
+	buffer_hand_out(call, context, object, handle);
 	if (errcode_ret)
 		*errcode_ret = CL_SUCCESS;
 	return buffer_handle(object);

@@ -44,14 +44,14 @@ static inline void opencl_pool_submitted(void)
 
 /* Returns a cached buffer for a clCreateBuffer call, and records the buffer as created by SITE.
  * NULL: call the driver. */
-cl_mem opencl_pool_alloc(const struct site *site, cl_context context, cl_mem_flags flags,
+cl_mem opencl_pool_alloc(struct call *call, cl_context context, cl_mem_flags flags,
 			 size_t size, void *host_ptr, cl_int *errcode_ret);
 /* Call after the driver created a buffer. If the pool may cache the buffer later, records and
  * tracks it. Returns true if it recorded the buffer. */
-bool opencl_pool_created(const struct site *site, cl_mem made, cl_context context,
+bool opencl_pool_created(struct call *call, cl_mem made, cl_context context,
 			 cl_mem_flags flags, size_t size, void *host_ptr);
 /* Call after SITE created another kind of cl_mem. PARENT owns its memory, or is NULL. */
-void opencl_pool_created_other(const struct site *site, cl_mem made, cl_context context,
+void opencl_pool_created_other(struct call *call, cl_mem made, cl_context context,
 			       cl_mem parent);
 
 /* Returns true if the pool handled the call, with the result in *RET. Returns false if the

@@ -39,7 +39,7 @@ struct cl_pool_buffer {
 	struct cl_pool_context *context;
 	cl_mem_flags flags;
 	size_t size;
-	_Atomic uint64_t watched; /* of its recorded block, see site.watched */
+	_Atomic uint64_t watched; /* of its recorded block, see call.watched */
 	_Atomic int state;        /* enum buffer_state */
 	_Atomic unsigned int reason; /* 1 + why it may not be cached, or 0 */
 	uint32_t references;     /* the application's; under the shard's lock */

@@ -30,10 +30,10 @@ enum outcome opencl_outcome(cl_int r)
 	}
 }
 
-void opencl_record_context(const struct site *site, cl_context context)
+void opencl_record_context(struct call *call, cl_context context)
 {
 	opencl_context_made(context);
-	opencl_record_object(site, context, NULL);
+	opencl_record_object(call, context, NULL);
 	opencl_pool_context_made(context);
 }
 
@@ -60,19 +60,19 @@ static bool may_have_parent(const struct hook *hook)
 	       hook == &hooks[HOOK_clCreateImageWithProperties];
 }
 
-void opencl_record_made(const struct site *called, cl_mem made, cl_context context, uint64_t bytes)
+void opencl_record_made(struct call *called, cl_mem made, cl_context context, uint64_t bytes)
 {
-	struct site watched = *called, *site = &watched;
+	struct call watched = *called, *call = &watched;
 	bool pool = opencl_pool_is_on();
 	cl_mem parent = NULL;
 
-	if (site->hook != &hooks[HOOK_clSVMAlloc]) /* returns an address and no object */
-		site->watched = watch(made);
-	if (may_have_parent(site->hook) || pool)
+	if (call->hook != &hooks[HOOK_clSVMAlloc]) /* returns an address and no object */
+		call->watched = watch(made);
+	if (may_have_parent(call->hook) || pool)
 		opencl_ask_object(made, CL_MEM_ASSOCIATED_MEMOBJECT, &parent, sizeof(parent));
-	if (pool && site->hook != &hooks[HOOK_clCreateBuffer])
-		opencl_pool_created_other(site, made, context, parent);
-	record_made(site, (uint64_t)(uintptr_t)made, bytes, (uint64_t)(uintptr_t)context,
+	if (pool && call->hook != &hooks[HOOK_clCreateBuffer])
+		opencl_pool_created_other(call, made, context, parent);
+	record_made(call, (uint64_t)(uintptr_t)made, bytes, (uint64_t)(uintptr_t)context,
 		    opencl_device_of(context), (uint64_t)(uintptr_t)parent);
 }
 
@@ -132,13 +132,13 @@ typedef cl_int enqueue_svm_free(cl_command_queue, cl_uint, void *[], svm_free *,
 /* Records the frees of clEnqueueSVMFree. If the application passed a callback, the callback frees
  * the memory by calls that are intercepted. Otherwise the driver frees it some time after this
  * call. */
-static void svm_freed(const struct site *site, cl_uint count, void *pointers[], bool own_callback)
+static void svm_freed(struct call *call, cl_uint count, void *pointers[], bool own_callback)
 {
 	struct freeing freeing;
 
 	for (cl_uint i = 0; !own_callback && pointers && i < count; i++) {
-		record_releasing(site, (uint64_t)(uintptr_t)pointers[i], &freeing);
-		record_released(site->hook, &freeing, OUTCOME_DONE, 0);
+		record_releasing(call, (uint64_t)(uintptr_t)pointers[i], &freeing);
+		record_released(call, &freeing, OUTCOME_DONE, 0);
 	}
 }
 
@@ -147,16 +147,16 @@ static cl_int enqueue_free(struct route route, const struct caller *caller, enum
 			   svm_free *callback, void *user_data, cl_uint wait_count,
 			   const cl_event *wait_list, cl_event *event)
 {
-	struct site site = { &hooks[id], caller, SPACE_CL_USM };
+	struct call call = { &hooks[id], caller, SPACE_CL_USM };
 	cl_int r;
 
 	if (!route.real)
 		return CL_INVALID_OPERATION;
-	INSIDE(site.hook, route);
+	INSIDE(call.hook, route);
 	r = ((enqueue_svm_free *)route.real)(queue, count, pointers, callback, user_data,
 					     wait_count, wait_list, event);
 	if (r == CL_SUCCESS && route.record)
-		svm_freed(&site, count, pointers, callback != NULL);
+		svm_freed(&call, count, pointers, callback != NULL);
 	return r;
 }
 

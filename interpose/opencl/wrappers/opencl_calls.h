@@ -10,15 +10,15 @@
 
 /* Records the object of a successful CREATE row, with its device and, for a sub-buffer, its
  * parent. */
-void opencl_record_made(const struct site *site, cl_mem made, cl_context context, uint64_t bytes);
+void opencl_record_made(struct call *call, cl_mem made, cl_context context, uint64_t bytes);
 
 /* Records the handle of a successful OBJECT or EVENT row: any object that is not memory. */
-void opencl_record_object(const struct site *site, const void *made, cl_context context);
+void opencl_record_object(struct call *call, const void *made, cl_context context);
 
 /* Records a new context and clears the cached device of an older context at the same address. */
-void opencl_record_context(const struct site *site, cl_context context);
+void opencl_record_context(struct call *call, cl_context context);
 /* Records the kernels that clCreateKernelsInProgram returned. KERNELS and RET_COUNT may be NULL. */
-void opencl_record_kernels(const struct site *site, cl_program program, cl_uint room,
+void opencl_record_kernels(struct call *call, cl_program program, cl_uint room,
 			   const cl_kernel *kernels, const cl_uint *ret_count);
 /* Records that argument INDEX of KERNEL is the SIZE bytes at VALUE, which may be NULL. */
 void opencl_record_argument(cl_kernel kernel, cl_uint index, size_t size, const void *value);

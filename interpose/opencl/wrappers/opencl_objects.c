@@ -11,9 +11,9 @@
 #include "interpose/opencl/opencl_driver.h"
 #include "interpose/opencl/wrappers/opencl_calls.h"
 
-void opencl_record_object(const struct site *site, const void *made, cl_context context)
+void opencl_record_object(struct call *call, const void *made, cl_context context)
 {
-	record_made(site, (uint64_t)(uintptr_t)made, 0, (uint64_t)(uintptr_t)context, -1, 0);
+	record_made(call, (uint64_t)(uintptr_t)made, 0, (uint64_t)(uintptr_t)context, -1, 0);
 }
 
 /* Returns the number of kernels of PROGRAM. Needed where the application passed no RET_COUNT: its
@@ -30,7 +30,7 @@ static cl_uint kernels_of(cl_program program)
 	return (cl_uint)count;
 }
 
-void opencl_record_kernels(const struct site *site, cl_program program, cl_uint room,
+void opencl_record_kernels(struct call *call, cl_program program, cl_uint room,
 			   const cl_kernel *kernels, const cl_uint *ret_count)
 {
 	cl_uint count;
@@ -39,7 +39,7 @@ void opencl_record_kernels(const struct site *site, cl_program program, cl_uint 
 		return; /* the application only queried the number of kernels */
 	count = ret_count ? *ret_count : kernels_of(program);
 	for (cl_uint i = 0; i < count && i < room; i++)
-		opencl_record_object(site, kernels[i], NULL);
+		opencl_record_object(call, kernels[i], NULL);
 }
 
 /* A buffer argument is its handle, 8 bytes. Other values of 8 bytes are not handles of recorded

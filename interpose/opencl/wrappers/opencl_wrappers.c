@@ -28,13 +28,13 @@ static HOT uint64_t number_of(const void *handle)
 
 /* R = CALL. If the call failed and RELIEVE, a function of OpenCL's pool, returned memory to the
  * driver, calls once more. */
-#define OPENCL_CALL_TWICE(r, call, made, relieve)                                           \
+#define OPENCL_CALL_TWICE(r, driver_call, made, relieve)                                    \
 	struct ledger_pool *relieved;                                                       \
 	record_call();                                                                      \
-	(r) = (call);                                                                       \
+	(r) = (driver_call);                                                                \
 	if (__builtin_expect(!(made), 0) && opencl_pool_is_on() && (relieved = (relieve))) { \
 		inside_again();                                                             \
-		(r) = (call);                                                               \
+		(r) = (driver_call);                                                        \
 		pools_count(&relieved->rescued, made);                                      \
 	}                                                                                   \
 	record_call_done();
@@ -57,12 +57,12 @@ static cl_int code_of(const cl_int *errcode_ret)
 
 /* KEPT is the cached buffer that the pool returns for this call, or NULL. RECORD is an expression
  * that records the new object. */
-#define CREATE_BY(call, made, context, size, kept, record)                                  \
+#define CREATE_BY(driver_call, made, context, size, kept, record)                           \
 	cl_mem r = NULL;                                                                    \
-	if (LIMITS_REFUSE(&site, opencl_device_of(context), size))                          \
+	if (LIMITS_REFUSE(&call, opencl_device_of(context), size))                          \
 		return refuse(errcode_ret, CL_MEM_OBJECT_ALLOCATION_FAILURE);               \
 	if (!opencl_pool_is_on() || !(r = (kept))) {                                        \
-		OPENCL_CALL_TWICE(r, call, made, opencl_pool_relieve(code_of(errcode_ret))) \
+		OPENCL_CALL_TWICE(r, driver_call, made, opencl_pool_relieve(code_of(errcode_ret))) \
 		if (made)                                                                   \
 			record;                                                             \
 	}                                                                                   \
@@ -72,32 +72,32 @@ static cl_int code_of(const cl_int *errcode_ret)
 	limits_done();                                                                      \
 	return r;
 
-#define VERB_CREATE(call, made, context, size)                                              \
-	CREATE_BY(call, made, context, size, NULL,                                          \
-		  opencl_record_made(&site, r, (context), (uint64_t)(size)))
+#define VERB_CREATE(driver_call, made, context, size)                                       \
+	CREATE_BY(driver_call, made, context, size, NULL,                                   \
+		  opencl_record_made(&call, r, (context), (uint64_t)(size)))
 
-static void record_buffer(const struct site *site, cl_mem made, cl_context context,
+static void record_buffer(struct call *call, cl_mem made, cl_context context,
 			  cl_mem_flags flags, size_t size, void *host_ptr)
 {
-	if (!opencl_pool_created(site, made, context, flags, size, host_ptr))
-		opencl_record_made(site, made, context, size);
+	if (!opencl_pool_created(call, made, context, flags, size, host_ptr))
+		opencl_record_made(call, made, context, size);
 }
 
-#define VERB_BUFFER(call, made, context, size)                                              \
-	CREATE_BY(call, made, context, size,                                                \
-		  opencl_pool_alloc(&site, context, flags, size, host_ptr, errcode_ret),     \
-		  record_buffer(&site, r, context, flags, size, host_ptr))
+#define VERB_BUFFER(driver_call, made, context, size)                                       \
+	CREATE_BY(driver_call, made, context, size,                                         \
+		  opencl_pool_alloc(&call, context, flags, size, host_ptr, errcode_ret),    \
+		  record_buffer(&call, r, context, flags, size, host_ptr))
 
 /* For calls that return an address of shared memory. ERRCODE is where the code of a refusal is
  * stored, or NULL. */
-#define LEND_BY(call, made, device, size, errcode)                                          \
+#define LEND_BY(driver_call, made, device, size, errcode)                                   \
 	void *r;                                                                            \
-	site.space = SPACE_CL_USM;                                                          \
-	if (LIMITS_REFUSE(&site, (device), size))                                           \
+	call.space = SPACE_CL_USM;                                                          \
+	if (LIMITS_REFUSE(&call, (device), size))                                           \
 		return refuse(errcode, CL_OUT_OF_RESOURCES);                                \
-	OPENCL_CALL_TWICE(r, call, made, relieved_for(size))                                \
+	OPENCL_CALL_TWICE(r, driver_call, made, relieved_for(size))                         \
 	if (made)                                                                           \
-		record_made(&site, number_of(r), (size), number_of(context), (device), 0);  \
+		record_made(&call, number_of(r), (size), number_of(context), (device), 0);  \
 	MADE(r)
 
 /* A call for 0 bytes fails however much memory is free, so the pool returns none. */
@@ -106,40 +106,43 @@ static COLD struct ledger_pool *relieved_for(size_t size)
 	return size ? opencl_pool_relieve(CL_MEM_OBJECT_ALLOCATION_FAILURE) : NULL;
 }
 
-#define VERB_LEND(call, made, device, size) LEND_BY(call, made, device, size, NULL)
-#define VERB_SHARE(call, made, device, size) LEND_BY(call, made, device, size, errcode_ret)
+#define VERB_LEND(driver_call, made, device, size) LEND_BY(driver_call, made, device, size, NULL)
+#define VERB_SHARE(driver_call, made, device, size)                                         \
+	LEND_BY(driver_call, made, device, size, errcode_ret)
 
 /* ---- calls that make another object ---- */
 
-#define MAKE(call, made, record)                                                            \
-	__typeof__(call) r;                                                                 \
-	WRAP_CALL(r, call);                                                                 \
+#define MAKE(driver_call, made, record)                                                     \
+	__typeof__(driver_call) r;                                                          \
+	WRAP_CALL(r, driver_call);                                                          \
 	if (made)                                                                           \
 		record;                                                                     \
 	return r;
 
-static void record_queue(const struct site *site, cl_command_queue queue, cl_context context)
+static void record_queue(struct call *call, cl_command_queue queue, cl_context context)
 {
-	opencl_record_object(site, queue, context);
+	opencl_record_object(call, queue, context);
 	if (opencl_pool_is_on())
 		opencl_pool_queue_made(context, queue);
 }
 
-static void record_user_event(const struct site *site, cl_event event, cl_context context)
+static void record_user_event(struct call *call, cl_event event, cl_context context)
 {
-	opencl_record_object(site, event, context);
-	user_event_made(site, event);
+	opencl_record_object(call, event, context);
+	user_event_made(call, event);
 }
 
-#define VERB_OBJECT(call, made, context, size)                                              \
-	MAKE(call, made, opencl_record_object(&site, r, (context)))
-#define VERB_QUEUE(call, made, context, size) MAKE(call, made, record_queue(&site, r, (context)))
-#define VERB_USER_EVENT(call, made, context, size)                                          \
-	MAKE(call, made, record_user_event(&site, r, (context)))
-#define VERB_CONTEXT(call, made, key, size) MAKE(call, made, opencl_record_context(&site, r))
-#define VERB_KERNELS(call, made, program, size)                                             \
-	MAKE(call, made,                                                                    \
-	     opencl_record_kernels(&site, program, num_kernels, kernels, num_kernels_ret))
+#define VERB_OBJECT(driver_call, made, context, size)                                       \
+	MAKE(driver_call, made, opencl_record_object(&call, r, (context)))
+#define VERB_QUEUE(driver_call, made, context, size)                                        \
+	MAKE(driver_call, made, record_queue(&call, r, (context)))
+#define VERB_USER_EVENT(driver_call, made, context, size)                                   \
+	MAKE(driver_call, made, record_user_event(&call, r, (context)))
+#define VERB_CONTEXT(driver_call, made, key, size)                                          \
+	MAKE(driver_call, made, opencl_record_context(&call, r))
+#define VERB_KERNELS(driver_call, made, program, size)                                      \
+	MAKE(driver_call, made,                                                             \
+	     opencl_record_kernels(&call, program, num_kernels, kernels, num_kernels_ret))
 
 /* ---- commands ---- */
 
@@ -159,12 +162,12 @@ struct uses {
 /* Drivers may allocate a buffer's memory at its first command, which then may fail for lack of
  * memory. EVENT is where the command's event is stored, or NULL. CODE is the command's error
  * code. */
-#define COMMAND(call, made, event, code)                                                    \
-	__typeof__(call) r;                                                                 \
-	OPENCL_CALL_TWICE(r, call, made, opencl_pool_relieve_command(code))                 \
+#define COMMAND(driver_call, made, event, code)                                             \
+	__typeof__(driver_call) r;                                                          \
+	OPENCL_CALL_TWICE(r, driver_call, made, opencl_pool_relieve_command(code))          \
 	opencl_pool_submitted();                                                            \
 	if ((event) && (made))                                                              \
-		opencl_record_object(&site, *(event), NULL);
+		opencl_record_object(&call, *(event), NULL);
 
 #define RECORD_BEHIND(made, event, used)                                                    \
 	if (user_events_are_open() && (made)) {                                             \
@@ -173,35 +176,35 @@ struct uses {
 			command_queue, num_events_in_wait_list, event_wait_list,            \
 			(event) ? *(event) : NULL, uses.count, uses.objects, uses.kernel,   \
 		};                                                                          \
-		user_events_enqueued(&site, &command);                                      \
+		user_events_enqueued(&call, &command);                                      \
 	}
 
 /* Compiles to a tail call for the case that the caller wants no event and nothing else has to be
  * recorded. */
-#define VERB_EVENT(call, made, event, size)                                                 \
+#define VERB_EVENT(driver_call, made, event, size)                                          \
 	if (__builtin_expect(!(event), 1) && !opencl_pool_is_on())                          \
-		return call;                                                                \
-	COMMAND(call, made, event, r)                                                       \
+		return driver_call;                                                         \
+	COMMAND(driver_call, made, event, r)                                                \
 	return r;
 
-#define VERB_COMMAND(call, made, event, used)                                               \
+#define VERB_COMMAND(driver_call, made, event, used)                                        \
 	if (__builtin_expect(!(event), 1) && !opencl_pool_is_on() && !user_events_are_open()) \
-		return call;                                                                \
-	COMMAND(call, made, event, r)                                                       \
+		return driver_call;                                                         \
+	COMMAND(driver_call, made, event, r)                                                \
 	RECORD_BEHIND(made, event, used)                                                    \
 	return r;
 
-#define VERB_MAP(call, made, event, used)                                                   \
-	COMMAND(call, made, event, r || !errcode_ret ? CL_SUCCESS : *errcode_ret)           \
+#define VERB_MAP(driver_call, made, event, used)                                            \
+	COMMAND(driver_call, made, event, r || !errcode_ret ? CL_SUCCESS : *errcode_ret)    \
 	RECORD_BEHIND(made, event, used)                                                    \
 	if (made)                                                                           \
-		record_mapped(&site, number_of((used).objects[0]), number_of(r));           \
+		record_mapped(&call, number_of((used).objects[0]), number_of(r));           \
 	return r;
 
-#define VERB_UNMAP(call, made, event, used)                                                 \
+#define VERB_UNMAP(driver_call, made, event, used)                                          \
 	struct unmapping unmapping;                                                         \
-	record_unmapping(&site, number_of((used).objects[0]), number_of(mapped_ptr), &unmapping); \
-	COMMAND(call, made, event, r)                                                       \
+	record_unmapping(&call, number_of((used).objects[0]), number_of(mapped_ptr), &unmapping); \
+	COMMAND(driver_call, made, event, r)                                                \
 	if (!(made))                                                                        \
 		record_unmapping_failed(&unmapping);                                        \
 	RECORD_BEHIND(made, event, used)                                                    \
@@ -209,91 +212,92 @@ struct uses {
 
 /* ---- calls that change recorded state ---- */
 
-#define AFTER(call, made, record)                                                           \
-	cl_int r = (call);                                                                  \
+#define AFTER(driver_call, made, record)                                                    \
+	cl_int r = (driver_call);                                                           \
 	if (made)                                                                           \
 		record;                                                                     \
 	return r;
 
-static void record_retained_queue(const struct site *site, cl_command_queue queue)
+static void record_retained_queue(struct call *call, cl_command_queue queue)
 {
-	record_retained(site, number_of(queue));
+	record_retained(call, number_of(queue));
 	if (opencl_pool_is_on())
 		opencl_pool_queue_retained(queue);
 }
 
-static void record_retained_context(const struct site *site, cl_context context)
+static void record_retained_context(struct call *call, cl_context context)
 {
-	record_retained(site, number_of(context));
+	record_retained(call, number_of(context));
 	if (opencl_pool_is_on())
 		opencl_pool_context_retained(context);
 }
 
-#define VERB_ARGUMENT(call, made, kernel, size)                                             \
-	AFTER(call, made, opencl_record_argument((kernel), arg_index, arg_size, arg_value))
-#define VERB_SET(call, made, event, size) AFTER(call, made, user_event_set(event))
-#define VERB_RETAIN(call, made, key, size) AFTER(call, made, record_retained(&site, number_of(key)))
-#define VERB_RETAIN_QUEUE(call, made, key, size)                                            \
-	AFTER(call, made, record_retained_queue(&site, key))
-#define VERB_RETAIN_CONTEXT(call, made, key, size)                                          \
-	AFTER(call, made, record_retained_context(&site, key))
+#define VERB_ARGUMENT(driver_call, made, kernel, size)                                      \
+	AFTER(driver_call, made, opencl_record_argument((kernel), arg_index, arg_size, arg_value))
+#define VERB_SET(driver_call, made, event, size) AFTER(driver_call, made, user_event_set(event))
+#define VERB_RETAIN(driver_call, made, key, size)                                           \
+	AFTER(driver_call, made, record_retained(&call, number_of(key)))
+#define VERB_RETAIN_QUEUE(driver_call, made, key, size)                                     \
+	AFTER(driver_call, made, record_retained_queue(&call, key))
+#define VERB_RETAIN_CONTEXT(driver_call, made, key, size)                                   \
+	AFTER(driver_call, made, record_retained_context(&call, key))
 
 /* The driver still has one reference of a buffer that the pool caches, and would retain it. So the
  * pool handles the call for such a buffer. */
-#define VERB_RETAIN_MEM(call, made, object, size)                                           \
+#define VERB_RETAIN_MEM(driver_call, made, object, size)                                    \
 	cl_int r;                                                                           \
 	bool dealt = opencl_pool_is_on() && opencl_pool_retain((object), &r);               \
 	if (!dealt)                                                                         \
-		r = (call);                                                                 \
+		r = (driver_call);                                                          \
 	if (made)                                                                           \
-		record_retained(&site, number_of(object));                                  \
+		record_retained(&call, number_of(object));                                  \
 	else if (opencl_pool_is_on() && !dealt)                                             \
 		opencl_pool_retain_failed(object);                                          \
 	return r;
 
-#define VERB_FINISH(call, made, queue, size)                                                \
+#define VERB_FINISH(driver_call, made, queue, size)                                         \
 	uint64_t epoch;                                                                     \
 	if (!opencl_pool_is_on())                                                           \
-		return call;                                                                \
+		return driver_call;                                                         \
 	epoch = opencl_pool_finishing();                                                    \
-	AFTER(call, made, opencl_pool_finished((queue), epoch))
+	AFTER(driver_call, made, opencl_pool_finished((queue), epoch))
 
 /* ---- calls that end a reference ---- */
 
 /* DEALT: OpenCL's pool handled the call, so the driver is not called. */
-#define RELEASE_UNLESS(dealt, call, key)                                                    \
+#define RELEASE_UNLESS(dealt, driver_call, key)                                             \
 	struct freeing freeing;                                                             \
 	cl_int r = CL_SUCCESS;                                                              \
-	record_releasing(&site, number_of(key), &freeing);                                  \
+	record_releasing(&call, number_of(key), &freeing);                                  \
 	record_call_freeing(&freeing);                                                      \
 	if (!(dealt))                                                                       \
-		r = (call);                                                                 \
+		r = (driver_call);                                                          \
 	record_call_done();                                                                 \
-	record_released(hook, &freeing, opencl_outcome(r), (int)r);                         \
+	record_released(&call, &freeing, opencl_outcome(r), (int)r);                        \
 	return r;
 
-#define VERB_RELEASE(call, made, key, size) RELEASE_UNLESS(false, call, key)
-#define VERB_RELEASE_MEM(call, made, key, size)                                             \
-	RELEASE_UNLESS(opencl_pool_is_on() && opencl_pool_release((key), &r), call, key)
-#define VERB_RELEASE_QUEUE(call, made, key, size)                                           \
-	RELEASE_UNLESS(opencl_pool_is_on() && opencl_pool_queue_releasing(key), call, key)
-#define VERB_RELEASE_CONTEXT(call, made, key, size)                                         \
+#define VERB_RELEASE(driver_call, made, key, size) RELEASE_UNLESS(false, driver_call, key)
+#define VERB_RELEASE_MEM(driver_call, made, key, size)                                      \
+	RELEASE_UNLESS(opencl_pool_is_on() && opencl_pool_release((key), &r), driver_call, key)
+#define VERB_RELEASE_QUEUE(driver_call, made, key, size)                                    \
+	RELEASE_UNLESS(opencl_pool_is_on() && opencl_pool_queue_releasing(key), driver_call, key)
+#define VERB_RELEASE_CONTEXT(driver_call, made, key, size)                                  \
 	if (opencl_pool_is_on())                                                            \
 		opencl_pool_context_releasing(key);                                         \
-	RELEASE_UNLESS(false, call, key)
-#define VERB_UNSHARE(call, made, key, size)                                                 \
-	site.space = SPACE_CL_USM;                                                          \
-	RELEASE_UNLESS(false, call, key)
+	RELEASE_UNLESS(false, driver_call, key)
+#define VERB_UNSHARE(driver_call, made, key, size)                                          \
+	call.space = SPACE_CL_USM;                                                          \
+	RELEASE_UNLESS(false, driver_call, key)
 
 /* For a call that returns no result, so it cannot report an invalid free. KEY may be NULL. */
-#define VERB_DISPOSE(call, made, key, size)                                                 \
+#define VERB_DISPOSE(driver_call, made, key, size)                                          \
 	struct freeing freeing;                                                             \
-	site.space = SPACE_CL_USM;                                                          \
-	record_releasing(&site, number_of(key), &freeing);                                  \
+	call.space = SPACE_CL_USM;                                                          \
+	record_releasing(&call, number_of(key), &freeing);                                  \
 	record_call_freeing(&freeing);                                                      \
-	call;                                                                               \
+	driver_call;                                                                        \
 	record_call_done();                                                                 \
-	record_released(hook, &freeing, OUTCOME_DONE, LEDGER_NO_ANSWER);
+	record_released(&call, &freeing, OUTCOME_DONE, LEDGER_NO_ANSWER);
 
 /* ---- the wrappers ---- */
 
@@ -301,15 +305,15 @@ static void record_retained_context(const struct site *site, cl_context context)
 #define MISSING(returns)                                                                    \
 	_Generic((returns *)NULL, cl_int *: CL_INVALID_OPERATION, void *: (void)0, default: NULL)
 
-#define WRAPPER(symbol, find, returns, call, verb, made, key, size)                         \
+#define WRAPPER(symbol, find, returns, driver_call, verb, made, key, size)                  \
 	{                                                                                   \
 		WRAP_BEGIN(symbol, find, SPACE_OBJECTS);                                    \
 		if (__builtin_expect(!route.real, 0))                                       \
 			return MISSING(returns);                                            \
 		INSIDE(hook, route);                                                        \
 		if (__builtin_expect(!route.record, 0))                                     \
-			return call;                                                        \
-		VERB_##verb(call, made, key, size)                                          \
+			return driver_call;                                                 \
+		VERB_##verb(driver_call, made, key, size)                                   \
 	}
 
 #define HOOK(symbol, returns, parameters, arguments, verb, made, kind, key, size)           \

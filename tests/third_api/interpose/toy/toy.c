@@ -16,38 +16,38 @@ static enum outcome outcome_of(int r)
 	return r == TOY_SUCCESS ? OUTCOME_DONE : OUTCOME_INVALID;
 }
 
-#define VERB_ALLOC(call, made, address, bytes)                                              \
+#define VERB_ALLOC(driver_call, made, address, bytes)                                       \
 	int r;                                                                              \
-	if (LIMITS_REFUSE(&site, LIMITS_CURRENT, bytes))                                    \
+	if (LIMITS_REFUSE(&call, LIMITS_CURRENT, bytes))                                    \
 		return TOY_OUT_OF_MEMORY;                                                   \
-	WRAP_CALL(r, call);                                                                 \
+	WRAP_CALL(r, driver_call);                                                          \
 	if (made)                                                                           \
-		record_made(&site, (uintptr_t)(address), (bytes), TOY_CONTEXT, TOY_DEVICE, 0); \
+		record_made(&call, (uintptr_t)(address), (bytes), TOY_CONTEXT, TOY_DEVICE, 0); \
 	limits_done();                                                                      \
 	return r;
 
-#define VERB_FREE(call, made, address, bytes)                                               \
+#define VERB_FREE(driver_call, made, address, bytes)                                        \
 	struct freeing freeing;                                                             \
 	int r;                                                                              \
-	record_freeing(&site, (uintptr_t)(address), &freeing);                              \
-	WRAP_CALL_FREEING(r, call, &freeing);                                               \
-	record_freed(hook, &freeing, outcome_of(r), r);                                     \
+	record_freeing(&call, (uintptr_t)(address), &freeing);                              \
+	WRAP_CALL_FREEING(r, driver_call, &freeing);                                        \
+	record_freed(&call, &freeing, outcome_of(r), r);                                     \
 	return r;
 
-#define VERB_DESTROY(call, made, context, bytes)                                            \
-	int r = (call);                                                                     \
+#define VERB_DESTROY(driver_call, made, context, bytes)                                     \
+	int r = (driver_call);                                                              \
 	if (made)                                                                           \
 		record_context_gone(hook, (uint64_t)(context));                             \
 	return r;
 
-#define WRAPPER(symbol, find, call, verb, made, key, size)                                  \
+#define WRAPPER(symbol, find, driver_call, verb, made, key, size)                           \
 	{                                                                                   \
 		WRAP_BEGIN(symbol, find, SPACE_MEMORY);                                     \
 		if (!route.real)                                                            \
 			return TOY_INVALID;                                                 \
 		if (!route.record)                                                          \
-			return call;                                                        \
-		VERB_##verb(call, made, key, size)                                          \
+			return driver_call;                                                 \
+		VERB_##verb(driver_call, made, key, size)                                   \
 	}
 
 #define HOOK(symbol, returns, parameters, arguments, verb, made, kind, key, size)           \
