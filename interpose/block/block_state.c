@@ -372,8 +372,8 @@ void block_defer(struct recorder *recorder, uint32_t api, const struct freeing *
 		.op = LEDGER_RELEASE, .api = api,
 		.stack = freeing->stack, .time_ns = freeing->since_ns,
 	};
-	struct shard *shard = shard_of(recorder, freeing->key);
 	struct ledger_history *spare;
+	struct shard *shard;
 	struct entry *entry;
 	bool deferred, gone;
 
@@ -381,6 +381,7 @@ void block_defer(struct recorder *recorder, uint32_t api, const struct freeing *
 		end_released(recorder, api, freeing);
 		return;
 	}
+	shard = shard_of(recorder, freeing->key);
 	entry = lock_deferred(recorder, shard, freeing, &spare);
 	deferred = is_deferred(entry, freeing);
 	gone = has_gone(entry, freeing);

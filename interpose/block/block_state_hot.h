@@ -123,14 +123,14 @@ static HOT bool block_begin_free(struct recorder *recorder, struct shard *shard,
 static HOT void block_drop_hot(struct recorder *recorder, struct ledger_block *block, int64_t bytes)
 {
 	struct stripe *stripe = thread_self.stripe;
-	uint32_t history = block->history;
+	uint32_t history = block->history, ref = ledger_ref(&recorder->writer, block);
 
 	ledger_block_set(block, LEDGER_BLOCK_UNUSED);
 	stripe_lock(stripe);
 	stripe_live_add(recorder, stripe, -bytes, 0);
 	if (__builtin_expect(atomic_load_explicit(&limits_on, memory_order_relaxed), 0))
 		limits_block_ended(recorder, block->row, (uint64_t)bytes);
-	stripe_give_slot(recorder, stripe, block);
+	stripe_give_slot(recorder, stripe, block, ref);
 	stripe_unlock(stripe);
 	if (history) /* only now: a reader must not find it with a live block */
 		history_give(recorder, ledger_at(&recorder->writer, history));

@@ -88,7 +88,7 @@ static void refused(struct recorder *recorder, struct hook *hook, const struct f
 		free_race_refused(recorder, unexplained ? hook : NULL, freeing, result);
 }
 
-static void end_block(struct recorder *recorder, struct hook *hook, struct freeing *freeing,
+static void end_block(struct recorder *recorder, const struct call *call, struct freeing *freeing,
 		      enum outcome outcome, int result)
 {
 	bool done = outcome == OUTCOME_DONE || outcome == OUTCOME_LATE;
@@ -96,17 +96,18 @@ static void end_block(struct recorder *recorder, struct hook *hook, struct freei
 	if (outcome == OUTCOME_LATE)
 		count_in_row(recorder, freeing->block->row, offsetof(struct ledger_row, late), 1);
 	if (freeing->watched && (done || !block_is_deferred(recorder, freeing)))
-		block_defer(recorder, recorder_name_ref(recorder, hook), freeing);
+		block_defer(recorder, call->name, freeing);
 	else if (done)
 		block_drop_hot(recorder, freeing->block, (int64_t)freeing->bytes);
 	else
-		refused(recorder, hook, freeing, outcome, result);
+		refused(recorder, call->hook, freeing, outcome, result);
 }
 
 /* Ends a free of a number that was no live block when the call began. */
-static void end_unknown(struct recorder *recorder, struct hook *hook, struct freeing *freeing,
-			enum outcome outcome, int result)
+static void end_unknown(struct recorder *recorder, const struct call *call,
+			struct freeing *freeing, enum outcome outcome, int result)
 {
+	struct hook *hook = call->hook;
 	bool counts = outcome == OUTCOME_DONE && thread_self.call_frame == 0 &&
 		      strncmp(hook->kind, LEDGER_KIND_OBJECT, sizeof(LEDGER_KIND_OBJECT) - 1) != 0;
 
@@ -141,10 +142,11 @@ HOT_CALL void record_freed(struct call *call, struct freeing *freeing, enum outc
 	if (!recorder)
 		return;
 	if (freeing->block)
-		end_block(recorder, call->hook, freeing, outcome, result);
+		end_block(recorder, call, freeing, outcome, result);
 	else
-		end_unknown(recorder, call->hook, freeing, outcome, result);
-	call_leave(call);
+		end_unknown(recorder, call, freeing, outcome, result);
+	call->inside = NULL;
+	recorder_leave();
 }
 
 void record_kept(struct freeing *freeing)
@@ -175,7 +177,7 @@ void record_misused(struct hook *hook, struct freeing *freeing, const struct mis
 
 /* ---- after the driver's call: of a handle ---- */
 
-static void released(struct recorder *recorder, struct hook *hook, struct freeing *freeing,
+static void released(struct recorder *recorder, const struct call *call, struct freeing *freeing,
 		     enum outcome outcome, int result)
 {
 	if (freeing->error && freeing->block) { /* of another kind */
@@ -191,9 +193,9 @@ static void released(struct recorder *recorder, struct hook *hook, struct freein
 	} else if (freeing->block) {
 		if (outcome == OUTCOME_DONE && !freeing->watched)
 			block_drop_mappings(recorder, freeing);
-		end_block(recorder, hook, freeing, outcome, result);
+		end_block(recorder, call, freeing, outcome, result);
 	} else {
-		end_unknown(recorder, hook, freeing, outcome, result);
+		end_unknown(recorder, call, freeing, outcome, result);
 	}
 }
 
@@ -207,7 +209,7 @@ void record_released(struct call *call, struct freeing *freeing, enum outcome ou
 	recorder = enter_again(freeing);
 	if (!recorder)
 		return;
-	released(recorder, call->hook, freeing, outcome, result);
+	released(recorder, call, freeing, outcome, result);
 	recorder_leave();
 }
 

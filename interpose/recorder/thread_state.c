@@ -122,6 +122,17 @@ struct ledger_row *stripe_row_seldom(struct recorder *recorder, struct stripe *s
 	return row;
 }
 
+/* Moves the first slot of the list FROM to the list TO. */
+static void move_spare(struct recorder *recorder, uint32_t *from, uint32_t *to)
+{
+	uint32_t ref = *from;
+	struct ledger_block *block = ledger_at(&recorder->writer, ref);
+
+	*from = block->next_spare;
+	block->next_spare = *to;
+	*to = ref;
+}
+
 void stripe_refill(struct recorder *recorder, struct stripe *stripe)
 {
 	struct stripes *stripes = recorder->stripes;
@@ -129,19 +140,18 @@ void stripe_refill(struct recorder *recorder, struct stripe *stripe)
 	unsigned int count;
 
 	lock_take(&stripes->spare_lock);
-	for (count = 0; count < SLOTS_AT_ONCE && stripes->spare; count++) {
-		first = stripes->spare;
-		stripes->spare = stripe_next_spare(recorder, first);
-		stripe_link_spare(recorder, &stripe->spare, first);
-	}
+	for (count = 0; count < SLOTS_AT_ONCE && stripes->spare; count++)
+		move_spare(recorder, &stripes->spare, &stripe->spare);
 	lock_give(&stripes->spare_lock);
 	stripe->spares += count;
 	if (count)
 		return;
 	count = ledger_add_blocks(&recorder->writer, SLOTS_AT_ONCE, &first);
 	stripe->spares += count;
-	while (count--)
-		stripe_link_spare(recorder, &stripe->spare, &first[count]);
+	while (count--) {
+		first[count].next_spare = stripe->spare;
+		stripe->spare = ledger_ref(&recorder->writer, &first[count]);
+	}
 }
 
 /* A thread that only frees would accumulate slots. Returns half of them to the list that all
@@ -149,15 +159,10 @@ void stripe_refill(struct recorder *recorder, struct stripe *stripe)
 void stripe_shed(struct recorder *recorder, struct stripe *stripe)
 {
 	struct stripes *stripes = recorder->stripes;
-	struct ledger_block *block;
 
 	lock_take(&stripes->spare_lock);
-	while (stripe->spares > STRIPE_SPARES_MAX / 2) {
-		block = stripe->spare;
-		stripe->spare = stripe_next_spare(recorder, block);
-		stripe->spares--;
-		stripe_link_spare(recorder, &stripes->spare, block);
-	}
+	for (; stripe->spares > STRIPE_SPARES_MAX / 2; stripe->spares--)
+		move_spare(recorder, &stripe->spare, &stripes->spare);
 	lock_give(&stripes->spare_lock);
 }
 

@@ -28,7 +28,7 @@ struct stripe {
 	struct lock lock; /* only stripe 0's lock is ever taken */
 	bool shared;
 	unsigned int spares;
-	struct ledger_block *spare;  /* linked by `next_spare` */
+	uint32_t spare; /* ref of an unused slot, linked by `next_spare`; or 0 */
 	/* clock tick, plus 1, in which another thread was checking the peak */
 	uint64_t contended_tick;
 	/* Bytes allocated minus bytes freed by this thread. Negative if it frees more than it
@@ -51,7 +51,7 @@ struct stripes {
 	/* since the last restart by stripes_peak(); the ledger has the peak of the process */
 	int64_t peak;
 	struct lock spare_lock;
-	struct ledger_block *spare; /* slots that threads had too many of */
+	uint32_t spare; /* slots that threads had too many of, likewise */
 	unsigned int count; /* number of mapped elements of `stripe`; fewer under RLIMIT_AS */
 	struct stripe stripe[STRIPES];
 };

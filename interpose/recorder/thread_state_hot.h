@@ -49,40 +49,29 @@ static HOT struct ledger_row *stripe_row(struct recorder *recorder, struct strip
 	return stripe_row_seldom(recorder, stripe, key, stack, hook, device);
 }
 
-static HOT struct ledger_block *stripe_next_spare(struct recorder *recorder,
-						  struct ledger_block *block)
-{
-	return block->next_spare ? ledger_at(&recorder->writer, block->next_spare) : NULL;
-}
-
-static HOT void stripe_link_spare(struct recorder *recorder, struct ledger_block **head,
-				  struct ledger_block *block)
-{
-	block->next_spare = *head ? ledger_ref(&recorder->writer, *head) : 0;
-	*head = block;
-}
-
 static HOT struct ledger_block *stripe_take_slot(struct recorder *recorder, struct stripe *stripe)
 {
 	struct ledger_block *block;
 
 	if (__builtin_expect(!stripe->spare, 0))
 		stripe_refill(recorder, stripe);
-	block = stripe->spare;
-	if (__builtin_expect(!block, 0))
+	if (__builtin_expect(!stripe->spare, 0))
 		return NULL;
-	stripe->spare = stripe_next_spare(recorder, block);
+	block = ledger_at(&recorder->writer, stripe->spare);
+	stripe->spare = block->next_spare;
 	stripe->spares--;
 	return block;
 }
 
+/* Locking: the caller holds STRIPE's lock. BLOCK, whose ref is REF, is unused. */
 static HOT void stripe_give_slot(struct recorder *recorder, struct stripe *stripe,
-				 struct ledger_block *block)
+				 struct ledger_block *block, uint32_t ref)
 {
 	/* A reader that still sees the block as live must not see what is written into it after
 	 * this. */
 	atomic_thread_fence(memory_order_release);
-	stripe_link_spare(recorder, &stripe->spare, block);
+	block->next_spare = stripe->spare;
+	stripe->spare = ref;
 	if (__builtin_expect(++stripe->spares > STRIPE_SPARES_MAX, 0))
 		stripe_shed(recorder, stripe);
 }
