@@ -155,6 +155,7 @@ static HOT void freeing_begins(struct call *call, uint64_t address, struct freei
 	END(record_releasing(&call, (uint64_t)(uintptr_t)(key), &freeing), driver_call,     \
 	    record_released)
 
+/* The call does not stay inside the recorder: the pool asks the driver about the stream first. */
 #define VERB_FREE_ASYNC(symbol, driver_call, arguments, made, key, size)                    \
 	if (cuda_is_captured(hook, hStream)) {                                              \
 		CUresult r = (driver_call);                                                 \
@@ -163,7 +164,7 @@ static HOT void freeing_begins(struct call *call, uint64_t address, struct freei
 		return r;                                                                   \
 	}                                                                                   \
 	pool_may_serve(&call, route.real, false);                                           \
-	END(freeing_begins(&call, (uint64_t)(key), &freeing),                               \
+	END(record_freeing(&call, (uint64_t)(key), &freeing),                               \
 	    SUBMITTED(POOL_OR(symbol, WITH_FREEING, arguments, driver_call)), record_freed)
 
 #define VERB_DROP_BY(symbol, driver_call, arguments, made, end, size)                       \
