@@ -50,7 +50,7 @@ static void sample(struct session *session, const char *const *paths, size_t cou
 static bool shows_driver_memory(const struct session *session)
 {
 	const struct report *report = &session->report;
-	int wrong = report->summary.leaked_blocks || report->summary.errors;
+	bool wrong = report->summary.leaked_blocks || report->summary.errors;
 
 	for (size_t i = 0; i < report->count; i++)
 		wrong |= report->processes[i]->deferred.group_count != 0;

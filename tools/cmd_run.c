@@ -50,7 +50,7 @@ static const struct flags_command command = {
 		 "starts. Reports when PROGRAM ends, also if a signal kills it.\n",
 	.options = ALL_OPTIONS,
 	.extras = FLAGS_GATE | FLAGS_UPDATE_BASELINE,
-	.stop_at_operand = 1,
+	.stop_at_operand = true,
 	.report_to = "stderr",
 	.tail = "exit status: PROGRAM's own if it is not 0 (128+N if signal N killed it);\n"
 		"otherwise, with --gate, --exitcode, a budget, a baseline or --max-growth: 0\n"
@@ -69,8 +69,8 @@ struct run {
 	char host[256];
 	char report[PATH_MAX];    /* destination of the report; expanded when the pid is known */
 	uint64_t bad_variables;
-	int keep_directory;
-	int not_written; /* 1: a file that an option names could not be written */
+	bool keep_directory;
+	bool not_written; /* a file that an option names could not be written */
 	struct sigaction pipe_before;
 	struct child child;
 	struct session session;
@@ -363,7 +363,7 @@ static void keep_process(struct run *run, const struct ledger_file *file,
 			 struct report_process *process)
 {
 	char wanted[PATH_MAX], got[PATH_MAX + 16];
-	int running = process && process->ended == REPORT_RUNNING;
+	bool running = process && process->ended == REPORT_RUNNING;
 	int r = expand(opt_values.ledger, file->pid, run->host,
 		       process ? process->program : program_name(run), wanted);
 
@@ -372,7 +372,7 @@ static void keep_process(struct run *run, const struct ledger_file *file,
 	if (r < 0) {
 		eprintf(stderr, "gpuleak: cannot keep the ledger at %s: %s; it stays at %s\n",
 			opt_values.ledger, strerror(-r), file->path);
-		run->keep_directory = 1;
+		run->keep_directory = true;
 	} else if (strcmp(got, wanted) != 0 && !is_later_image(file)) {
 		eprintf(stderr, "gpuleak: %s is there already; the ledger is kept at %s\n", wanted,
 			got);
@@ -390,7 +390,7 @@ static void gather_one(struct run *run, const struct ledger_file *file)
 	if (process && process->ended == REPORT_RUNNING) {
 		eprintf(stderr, "gpuleak: process %d still runs; `gpuleak report %d` tells more\n",
 			file->pid, file->pid);
-		run->keep_directory = 1;
+		run->keep_directory = true;
 	}
 	if (opt_values.ledger[0])
 		keep_process(run, file, process);

@@ -66,7 +66,7 @@ struct top_view {
 	size_t sites; /* number of sites with stacks */
 	int failures;
 	char error[ERROR_SIZE];
-	int on_screen, was_on_screen, has_keys, look_again;
+	bool on_screen, was_on_screen, has_keys, look_again;
 	double exec_since_s; /* since when the ledger has ended = LEDGER_EXEC */
 };
 
@@ -572,21 +572,21 @@ static void take_key(struct top_view *watch, char key)
 		if (orders[i].key != key || watch->order == orders[i].order)
 			continue;
 		watch->order = orders[i].order;
-		watch->look_again = 1;
+		watch->look_again = true;
 	}
 }
 
-/* Waits up to MS milliseconds, or for a key or signal. Returns 1 to quit. */
-static int wait_for(struct top_view *watch, long ms)
+/* Waits up to MS milliseconds, or for a key or signal. Returns true to quit. */
+static bool wait_for(struct top_view *watch, long ms)
 {
 	struct pollfd input = { .fd = watch->has_keys ? STDIN_FILENO : -1, .events = POLLIN };
 	char key;
 
 	if (poll(&input, 1, (int)ms) > 0) {
 		if (read(STDIN_FILENO, &key, 1) != 1)
-			watch->has_keys = 0; /* the terminal was closed */
+			watch->has_keys = false; /* the terminal was closed */
 		else if (key == 'q' || key == 'Q')
-			return 1;
+			return true;
 		else
 			take_key(watch, key);
 	}
@@ -611,7 +611,7 @@ static enum next wait_for_frame(struct top_view *watch, const struct arguments *
 		if (has_ended(watch))
 			return PROCESS_ENDED;
 		if (left_ms <= 0 || watch->look_again) {
-			watch->look_again = 0;
+			watch->look_again = false;
 			return GO_ON;
 		}
 		if (wait_for(watch, left_ms < LOOK_MS ? (long)left_ms + 1 : LOOK_MS))
@@ -667,7 +667,7 @@ static int run(struct top_view *watch, const struct arguments *arguments)
 	}
 	next = show_frames(watch, arguments);
 	terminal_give_back();
-	watch->on_screen = 0;
+	watch->on_screen = false;
 	if (next == FAILED)
 		return nothing("top", watch->error);
 	return next == PROCESS_ENDED ? print_end(watch, arguments) : 0;

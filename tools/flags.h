@@ -26,7 +26,7 @@ struct flags_command {
 	/* values that --format accepts, with a final NULL; NULL: all formats */
 	const char *const *formats;
 	const char *report_to; /* default of --report */
-	int stop_at_operand;   /* 1: words after the first operand are not flags */
+	bool stop_at_operand;   /* words after the first operand are not flags */
 	const char *tail;      /* end of the help: exit status, examples */
 };
 

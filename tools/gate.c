@@ -6,6 +6,7 @@
 #include "tools/gate.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,20 +25,20 @@
 
 #define ERROR_SIZE 8192 /* for a path and a sentence */
 
-static int one_was_given(uint64_t options)
+static bool one_was_given(uint64_t options)
 {
 	for (int id = 0; id < OPTION_COUNT; id++)
 		if ((options & OPTION_BIT(id)) && opt_text[id] && *opt_text[id])
-			return 1;
-	return 0;
+			return true;
+	return false;
 }
 
-int gate_wanted(void)
+bool gate_wanted(void)
 {
 	return opt_gate || opt_values.exitcode != 0 || one_was_given(OPTIONS_OF_GATE);
 }
 
-int gate_judges_leaks(void)
+bool gate_judges_leaks(void)
 {
 	return opt_gate || one_was_given(OPTIONS_OF_GATE & ~OPTION_BIT(OPTION_MAX_GROWTH));
 }

@@ -6,6 +6,7 @@
 #ifndef GPULEAK_TOOLS_GATE_H
 #define GPULEAK_TOOLS_GATE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct judge_input;
@@ -25,10 +26,10 @@ int gate_load(struct gate *gate, void (*failed)(void *data, const char *error), 
 void gate_input(const struct gate *gate, struct judge_input *input);
 
 /* Returns true if an option or flag turns the gate on. */
-int gate_wanted(void);
+bool gate_wanted(void);
 /* Returns false if only --max-growth turns the gate on: then the process may end with leaks,
  * because it is a service. */
-int gate_judges_leaks(void);
+bool gate_judges_leaks(void);
 
 /* Writes the leaks of REPORT to the file of --baseline, replaces the file only when it is complete,
  * and prints the changes. GATE uses the new baseline. Returns 0, or -errno with a line in ERROR. */

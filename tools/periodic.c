@@ -71,7 +71,7 @@ static void add_to_sums(struct sums *sums, const struct live *live)
 static void look_at(struct watch *watch, const struct ledger_file *file, struct sums *sums)
 {
 	struct watched *known = find_watched(watch, file);
-	struct live_look look = { .trend = known ? &known->trend : NULL, .step = 1 };
+	struct live_look look = { .trend = known ? &known->trend : NULL, .step = true };
 	struct loaded_ledger ledger;
 	struct live *live;
 	char error[ERROR_SIZE];
@@ -146,7 +146,7 @@ static void write_report(struct watch *watch, const struct ledger_list *list)
 			session_add(&session, list->files[i].path, NULL);
 		report_sort(&session.report);
 		if (session.report.count && session_write(&session, watch->report) < 0)
-			watch->failed = 1;
+			watch->failed = true;
 	}
 	session_finish(&session);
 }

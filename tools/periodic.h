@@ -6,6 +6,7 @@
 #ifndef GPULEAK_TOOLS_WATCH_H
 #define GPULEAK_TOOLS_WATCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct watched;
@@ -18,7 +19,7 @@ struct watch { /* starts as { 0 } except for the fields that the caller sets */
 	struct watched *first;
 	uint64_t looks, bytes_before;
 	long long every_ms;
-	int failed; /* 1: the report could not be written; the error is printed once */
+	bool failed; /* the report could not be written; the error is printed once */
 };
 
 /* Prints one status line. Skips ledgers that cannot be read, because their processes may just have

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,7 +105,7 @@ void session_trouble(struct session *session, const char *format, ...)
 	if (n >= 0)
 		session->trouble_count++;
 	/* so that the gate fails even if the sentence could not be stored */
-	session->report.incomplete = 1;
+	session->report.incomplete = true;
 }
 
 static int add_ledger(struct session *session, const char *path,
@@ -164,7 +165,7 @@ enum judge_verdict session_judge(struct session *session)
 	input.trouble_count = session->trouble_count;
 	if (judge(&input, &session->judgement) < 0)
 		no_memory();
-	session->judged = 1;
+	session->judged = true;
 	return session->judgement.verdict;
 }
 
@@ -205,13 +206,13 @@ static int render(struct session *session, print_fn *print, char **ret_text, siz
 	return r;
 }
 
-int session_refuses(const char *where)
+bool session_refuses(const char *where)
 {
 	if (!report_format(opt_values.format)->for_files || !output_is_terminal(where))
-		return 0;
+		return false;
 	eprintf(stderr, "gpuleak: the format %s is not written to a terminal: name a file with "
 			"--report\n", option_word(OPTION_FORMAT, opt_values.format));
-	return 1;
+	return true;
 }
 
 /* Prints a warning if the format cannot contain a part of the report. */

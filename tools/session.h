@@ -7,6 +7,7 @@
 #ifndef GPULEAK_TOOLS_SESSION_H
 #define GPULEAK_TOOLS_SESSION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -22,7 +23,7 @@ struct session {
 	char **troubles; /* sentences about problems that make the gate fail */
 	size_t trouble_count;
 	struct judgement judgement;
-	int judged;
+	bool judged;
 };
 
 /* Starts an empty session. Returns 0, or -ENOMEM with an error printed. */
@@ -56,7 +57,7 @@ void session_print_verdict(const struct session *session, FILE *to, const char *
 
 /* Returns true and prints an error if WHERE (NULL: stdout) is a terminal and the format of
  * opt_values is not for terminals. */
-int session_refuses(const char *where);
+bool session_refuses(const char *where);
 
 /* Writes the report in opt_values.format to WHERE (see output_write()), with the result of the gate
  * if session_judge() was called. Returns 0 or -errno. On error prints the error and the report as

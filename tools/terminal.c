@@ -6,6 +6,7 @@
 #include "tools/terminal.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@ static volatile int taken;
 static int has_keys; /* standard input is a terminal, and its settings were changed */
 static struct termios before;
 
-int terminal_is(void)
+bool terminal_is(void)
 {
 	return isatty(STDOUT_FILENO);
 }

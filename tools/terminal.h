@@ -6,6 +6,7 @@
 #ifndef GPULEAK_TOOLS_TERMINAL_H
 #define GPULEAK_TOOLS_TERMINAL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct terminal_size {
@@ -13,7 +14,7 @@ struct terminal_size {
 };
 
 /* Returns true if standard output is a terminal. */
-int terminal_is(void);
+bool terminal_is(void);
 
 /* Returns the terminal's size, 24 x 80 if it is unknown. */
 struct terminal_size terminal_size(void);

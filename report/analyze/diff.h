@@ -5,6 +5,7 @@
 #ifndef GPULEAK_REPORT_DIFF_H
 #define GPULEAK_REPORT_DIFF_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "report/analyze/leak_totals.h"
@@ -31,7 +32,7 @@ struct diff {
 	struct diff_row *rows; /* ordered by `change`, then by size of the change, largest first */
 	size_t count;
 	size_t counts[DIFF_CHANGES];
-	int worse; /* true if a leak is new or grew, or there are more invalid frees */
+	bool worse; /* true if a leak is new or grew, or there are more invalid frees */
 };
 
 /* Fills in *RET, which refers to the reports. The caller releases *RET with diff_finish(). Returns

@@ -7,6 +7,7 @@
 #ifndef GPULEAK_REPORT_LIVE_H
 #define GPULEAK_REPORT_LIVE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -54,7 +55,7 @@ struct live_look {
 	size_t sites; /* number of sites with a stack; growing sites have a stack, too */
 	enum live_order order;
 	struct trend *trend; /* state from the previous read; may be NULL */
-	int step; /* 1: this read is a step for the growth rule */
+	bool step; /* this read is a step for the growth rule */
 };
 
 struct live {

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,16 +125,16 @@ static int compare_bytes(const void *left, const void *right)
 	return compare_numbers(*(const uint64_t *)left, *(const uint64_t *)right);
 }
 
-/* Finds the number of bytes of LEAK that more than half of the ranks leak. Returns 0 if there is no
- * such number, else 1. */
-static int find_usual(const struct ranks *ranks, const struct rank_leak *leak, uint64_t *sorted,
-		      uint64_t *ret)
+/* Finds the number of bytes of LEAK that more than half of the ranks leak. Returns false if there
+ * is no such number. */
+static bool find_usual(const struct ranks *ranks, const struct rank_leak *leak,
+		       uint64_t *sorted, uint64_t *ret)
 {
 	size_t absent = ranks->count - leak->count, run = 1;
 
 	*ret = 0;
 	if (2 * absent > ranks->count)
-		return 1;
+		return true;
 	for (size_t i = 0; i < leak->count; i++)
 		sorted[i] = leak->parts[i].bytes;
 	qsort(sorted, leak->count, sizeof(*sorted), compare_bytes);
@@ -141,9 +142,9 @@ static int find_usual(const struct ranks *ranks, const struct rank_leak *leak, u
 		run = i > 0 && sorted[i] == sorted[i - 1] ? run + 1 : 1;
 		*ret = sorted[i];
 		if (2 * run > ranks->count)
-			return 1;
+			return true;
 	}
-	return 0;
+	return false;
 }
 
 static const char *tell_only(struct ranks *ranks, const struct rank_leak *leak, char *chosen)

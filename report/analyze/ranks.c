@@ -118,7 +118,7 @@ static int make_leak(struct ranks *ranks, const struct found *found, size_t coun
 {
 	struct rank_part *part = NULL;
 
-	*ret = (struct rank_leak){ .leak = found->leak, .same_device = 1 };
+	*ret = (struct rank_leak){ .leak = found->leak, .same_device = true };
 	ret->parts = arena_alloc(ranks->arena, count * sizeof(*ret->parts));
 	if (!ret->parts)
 		return -ENOMEM;
@@ -216,7 +216,7 @@ int ranks_find(const struct report *report, struct ranks *ret)
 	return r;
 }
 
-int ranks_shares(const struct ranks *ranks, const struct report_leak *leak)
+bool ranks_shares(const struct ranks *ranks, const struct report_leak *leak)
 {
 	return ranks->shared_count && bsearch(&leak, ranks->shared, ranks->shared_count,
 					      sizeof(*ranks->shared), compare_pointers) != NULL;

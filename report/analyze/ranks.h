@@ -7,6 +7,7 @@
 #ifndef GPULEAK_REPORT_RANKS_H
 #define GPULEAK_REPORT_RANKS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,14 +29,14 @@ struct rank_leak {
 	size_t count;
 	uint64_t bytes; /* total of all parts */
 	uint64_t blocks;
-	int same_device; /* all of these leaks are on leak->device */
+	bool same_device; /* all of these leaks are on leak->device */
 };
 
 struct ranks {
 	int *numbers; /* rank numbers, ascending */
 	/* number of ranks; below 2 the processes are not a job, and the fields below are empty */
 	size_t count;
-	int all;      /* every process has a rank number */
+	bool all;      /* every process has a rank number */
 	size_t leaking; /* number of ranks with a leak */
 	struct rank_leak *leaks; /* largest first */
 	size_t leak_count;
@@ -58,7 +59,7 @@ int ranks_find(const struct report *report, struct ranks *ret);
 size_t ranks_index(const struct ranks *ranks, int number);
 
 /* Returns true if other ranks have LEAK, too. */
-int ranks_shares(const struct ranks *ranks, const struct report_leak *leak);
+bool ranks_shares(const struct ranks *ranks, const struct report_leak *leak);
 
 void ranks_finish(struct ranks *ranks);
 

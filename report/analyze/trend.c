@@ -66,7 +66,7 @@ static struct trend_site *find_trend_site(struct trend *trend, const struct live
 }
 
 static void note(const struct trend *trend, struct trend_site *known, struct live_site *site,
-		 int step)
+		 bool step)
 {
 	if (trend->looks > 1) {
 		site->before = known->sum;
@@ -84,7 +84,7 @@ static void note(const struct trend *trend, struct trend_site *known, struct liv
 	site->growing = known->verdict;
 }
 
-int trend_look(struct trend *trend, struct live_site *sites, size_t count, int step)
+int trend_look(struct trend *trend, struct live_site *sites, size_t count, bool step)
 {
 	trend->looks++;
 	for (size_t i = 0; i < count; i++) {

@@ -6,6 +6,7 @@
 #ifndef GPULEAK_REPORT_TREND_H
 #define GPULEAK_REPORT_TREND_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "report/model/growth_rule.h"
@@ -22,7 +23,7 @@ struct trend { /* all zero: no read yet */
 
 /* Updates the state with the COUNT SITES of one read, and fills in their sizes at the previous
  * read. If STEP is not 0, also applies the growth rule to each site. Returns 0 or -ENOMEM. */
-int trend_look(struct trend *trend, struct live_site *sites, size_t count, int step);
+int trend_look(struct trend *trend, struct live_site *sites, size_t count, bool step);
 void trend_finish(struct trend *trend);
 
 #endif

@@ -5,6 +5,7 @@
  */
 #include "report/describe/describe_deferred.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "report/util/escape.h"
@@ -38,7 +39,7 @@ void text_mapping(FILE *out, const struct report_leak *leak)
 	print_event(out, "Released", &leak->mapping->released);
 }
 
-int text_stuck(FILE *out, const struct report_process *process)
+bool text_stuck(FILE *out, const struct report_process *process)
 {
 	const struct report_deferred *most = NULL;
 	uint64_t blocks = 0, bytes = 0;
@@ -54,12 +55,12 @@ int text_stuck(FILE *out, const struct report_process *process)
 		bytes = add_bounded(bytes, deferred->bytes);
 	}
 	if (!most)
-		return 0;
+		return false;
 	fprintf(out, "%s released block%s, ", format_number(blocks, number), plural(blocks));
 	text_bytes(out, bytes);
 	fputs(", held by a user event that was never set, created at ", out);
 	text_place_and_caller(out, most->event.stack);
-	return 1;
+	return true;
 }
 
 static void print_holder(FILE *out, const struct report_holder *holder)
@@ -130,10 +131,10 @@ static void print_waits(FILE *out, const struct report_deferred_frees *frees)
 	fputc('\n', out);
 }
 
-void text_deferred(FILE *out, const struct report_process *process, int verbose)
+void text_deferred(FILE *out, const struct report_process *process, bool verbose)
 {
 	const struct report_deferred_frees *frees = &process->deferred;
-	int more = frees->group_count || process->leak_count || process->summary.errors;
+	bool more = frees->group_count || process->leak_count || process->summary.errors;
 	char number[NUMBER_MAX];
 
 	for (size_t i = 0; i < frees->group_count && i < DEFERRED_MAX; i++)

@@ -5,6 +5,7 @@
 #ifndef GPULEAK_REPORT_TEXT_DEFERRED_H
 #define GPULEAK_REPORT_TEXT_DEFERRED_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 struct report_leak;
@@ -12,7 +13,7 @@ struct report_process;
 
 /* Prints the deferred frees. Prints their waiting times only if VERBOSE is set or the report has
  * several lines anyway. */
-void text_deferred(FILE *out, const struct report_process *process, int verbose);
+void text_deferred(FILE *out, const struct report_process *process, bool verbose);
 
 /* Prints "released, but never unmapped: mapped at make_buffer (/abs/app.c:12)" for a LEAK with a
  * mapping. */
@@ -21,7 +22,7 @@ void text_mapped(FILE *out, const struct report_leak *leak);
 void text_mapping(FILE *out, const struct report_leak *leak);
 
 /* Prints "12 released blocks, 1,024 bytes (1.0 KiB), held by a user event that was never set,
- * created at main (a.c:3)" and returns 1. Returns 0 if PROCESS has no such blocks. */
-int text_stuck(FILE *out, const struct report_process *process);
+ * created at main (a.c:3)" and returns true. Returns false if PROCESS has no such blocks. */
+bool text_stuck(FILE *out, const struct report_process *process);
 
 #endif

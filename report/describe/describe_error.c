@@ -66,7 +66,7 @@ static void print_call(FILE *out, const struct report_error *error, const char *
 }
 
 /* Returns true if the first sentence already describes the block. */
-static int tells_of_block(const struct report_error *error)
+static bool tells_of_block(const struct report_error *error)
 {
 	return strcmp(error->type, "interior-free") == 0 && error->block_bytes;
 }

@@ -74,7 +74,7 @@ static size_t telling(const struct report_stack *stack)
 
 static int whole_stacks;
 
-void text_stack_whole(int whole)
+void text_stack_whole(bool whole)
 {
 	whole_stacks = whole;
 }

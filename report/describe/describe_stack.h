@@ -5,6 +5,7 @@
 #ifndef GPULEAK_REPORT_TEXT_STACK_H
 #define GPULEAK_REPORT_TEXT_STACK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -15,7 +16,7 @@ struct report_stack;
 /* Sets if text_stack() prints whole stacks from now on. At the start it does not: then it folds
  * consecutive frames that do not belong to the application into one line. The setting is global, so
  * it is not thread-safe. */
-void text_stack_whole(int whole);
+void text_stack_whole(bool whole);
 
 /* Prints a numbered line per frame or group of folded frames. Stops at main or at a thread's start
  * function; JSON has the outer frames, too. Prints one line for an empty stack. */

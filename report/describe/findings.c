@@ -229,7 +229,7 @@ void finding_exemption(FILE *out, const struct finding *finding)
 	}
 }
 
-void finding_message(FILE *out, const struct finding *finding, int name_process)
+void finding_message(FILE *out, const struct finding *finding, bool name_process)
 {
 	char count[NUMBER_MAX];
 
@@ -299,16 +299,16 @@ static size_t process_gaps(const struct report_process *process, finding_gap_fn 
 
 size_t findings_gaps(const struct report *report, finding_gap_fn *print, void *data)
 {
-	int told = 0;
+	bool is_told = false;
 	size_t gaps = 0;
 
 	for (size_t i = 0; i < report->count; i++) {
 		gaps += process_gaps(report->processes[i], print, data);
-		told |= report->processes[i]->incomplete;
+		is_told |= report->processes[i]->incomplete;
 	}
 	if (report->count == 0 && ++gaps)
 		print(data, NULL, "nothing was recorded: no GPU memory call was seen");
-	if (!report->incomplete || (told && report->note_count == 0))
+	if (!report->incomplete || (is_told && report->note_count == 0))
 		return gaps;
 	for (size_t i = 0; i < report->note_count; i++, gaps++)
 		print(data, NULL, report->notes[i]);

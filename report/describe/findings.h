@@ -7,6 +7,7 @@
 #ifndef GPULEAK_REPORT_FINDINGS_H
 #define GPULEAK_REPORT_FINDINGS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -70,7 +71,7 @@ const struct report_frame *finding_frame(const struct finding *finding);
 /* Prints "GPU memory leak: 1.0 MiB" or "GPU double free". */
 void finding_title(FILE *out, const struct finding *finding);
 /* Prints what happened and where, in one line. Includes the process if NAME_PROCESS is set. */
-void finding_message(FILE *out, const struct finding *finding, int name_process);
+void finding_message(FILE *out, const struct finding *finding, bool name_process);
 /* Prints all stacks and histories, in several lines. */
 void finding_details(FILE *out, const struct finding *finding);
 /* Prints why a cached or suppressed finding is not a leak. */

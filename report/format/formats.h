@@ -6,6 +6,7 @@
 #ifndef GPULEAK_REPORT_FORMATS_H
 #define GPULEAK_REPORT_FORMATS_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "ledger/options.h"
@@ -23,11 +24,11 @@ struct report_format {
 	int (*summary)(const struct report *report, const struct judgement *judgement, FILE *out);
 	const char *summary_variable;
 	size_t summary_bytes_max; /* limit of the size of the whole file */
-	int for_files; /* not readable for people, so it is not written to a terminal */
-	int all_sites; /* loaded_ledger.all_sites must be set */
-	int only_memory; /* the format cannot contain invalid frees and notes */
+	bool for_files; /* not readable for people, so it is not written to a terminal */
+	bool all_sites; /* loaded_ledger.all_sites must be set */
+	bool only_memory; /* the format cannot contain invalid frees and notes */
 	/* the format contains the memory of devices, also if the report has no findings */
-	int complete;
+	bool complete;
 };
 
 const struct report_format *report_format(enum option_format format);

@@ -34,8 +34,8 @@ static void markdown(FILE *out, const char *text)
 	if (text_buffer_end(&words) == 0)
 		for (const char *at = words.text; *at; at++) {
 			unsigned char c = (unsigned char)*at;
-			int letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-				     (c >= '0' && c <= '9');
+			bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+				      (c >= '0' && c <= '9');
 
 			if (letter || c == ' ' || c >= 0x80)
 				fputc(c, out);

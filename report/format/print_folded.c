@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "report/util/escape.h"
@@ -57,7 +58,7 @@ static void print_code(FILE *out, const struct report_frame *frame)
 	}
 }
 
-static void print_root(FILE *out, const struct finding *finding, int name_process)
+static void print_root(FILE *out, const struct finding *finding, bool name_process)
 {
 	const struct report_leak *leak = finding->leak;
 

@@ -176,7 +176,7 @@ static void gaps_command(struct github *github)
 static void verdict_command(struct github *github)
 {
 	const struct judgement *judgement = github->judgement;
-	int clean = judgement->verdict == JUDGE_CLEAN;
+	bool clean = judgement->verdict == JUDGE_CLEAN;
 	struct text_buffer words;
 
 	github->r = text_buffer_begin(&words);

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <string.h>
 #include <time.h>
 
@@ -30,8 +31,8 @@ struct counts {
 struct suite {
 	FILE *out;
 	struct counts counts;
-	int failed;
-	int judged_clean;
+	bool failed;
+	bool judged_clean;
 };
 
 static void begin_case(struct suite *suite, const char *class, const char *name)
@@ -162,7 +163,7 @@ static void print_passed(struct suite *suite, const char *name)
 static void print_rest(struct suite *suite, const struct finding *first, size_t count,
 		       uint64_t blocks, uint64_t bytes)
 {
-	int fails = first->class <= FINDING_LEAK && !suite->judged_clean;
+	bool fails = first->class <= FINDING_LEAK && !suite->judged_clean;
 	char message[160];
 
 	snprintf(message, sizeof(message), "and %zu more: %" PRIu64 " blocks, %" PRIu64 " bytes; "

@@ -39,7 +39,7 @@ struct budget {
 	char *text;               /* "kind:pinned", as in the file */
 	struct frame_pattern pattern; /* pattern after the colon; unused for device and peak */
 	int device;
-	int in_blocks; /* `limit` is a number of blocks, not of bytes */
+	bool in_blocks; /* `limit` is a number of blocks, not of bytes */
 	uint64_t limit;
 	unsigned int line;
 };

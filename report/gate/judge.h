@@ -30,12 +30,12 @@ struct judge_input {
 	const struct budgets *budgets;   /* NULL: no budgets */
 	/* call sites that may allocate; NULL: all may. Requires ledgers with all_sites */
 	const struct only_at *only_at;
-	int count_caches;          /* count memory in caches as leaked */
-	int count_deferred; /* count deferred frees without a proven reason, too */
-	int growth_wanted; /* check growth from step to step, too */
+	bool count_caches;          /* count memory in caches as leaked */
+	bool count_deferred; /* count deferred frees without a proven reason, too */
+	bool growth_wanted; /* check growth from step to step, too */
 	uint64_t max_growth; /* bytes per step that each suspect may grow */
 	/* check only growth and invalid frees: the process may still run, or may end with leaks */
-	int leaks_unwanted;
+	bool leaks_unwanted;
 	/* Sentences about problems of the run that make the gate fail: a ledger that could not be
 	 * read, a missing suppression file. */
 	const char *const *troubles;

@@ -5,6 +5,7 @@
  * to be the sum of all budgets.
  */
 #include <inttypes.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "report/gate/budgets.h"
@@ -42,7 +43,7 @@ static void spend_all(struct bench *bench, const struct judge_input *input,
 			continue;
 		if (!budget_covers(rule, charge->leak))
 			continue;
-		charge->covered = 1;
+		charge->covered = true;
 		spend(spent, charge->bytes, charge->blocks, charge->leak->stack);
 	}
 }
@@ -90,7 +91,7 @@ static void judge_peak(struct bench *bench, const struct judge_input *input,
 
 /* Returns true if SPENT exceeds RULE. A budget of 0 bytes allows no block, not even one of 0 bytes.
  * */
-static int exceeded(const struct budget *rule, const struct spent *spent)
+static bool exceeded(const struct budget *rule, const struct spent *spent)
 {
 	if (rule->in_blocks)
 		return spent->blocks > rule->limit;

@@ -6,6 +6,7 @@
 #ifndef GPULEAK_REPORT_JUDGE_PARTS_H
 #define GPULEAK_REPORT_JUDGE_PARTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,7 +26,7 @@ struct charge {
 	uint64_t fingerprint;
 	uint64_t bytes;
 	uint64_t blocks;
-	int covered; /* a budget covers it, so --max-leaked-bytes does not apply */
+	bool covered; /* a budget covers it, so --max-leaked-bytes does not apply */
 };
 
 struct bench {

@@ -93,7 +93,7 @@ static bool is_used(uint32_t state)
 	       state == LEDGER_BLOCK_RELEASED;
 }
 
-static int settled(uint32_t first, uint32_t second)
+static bool settled(uint32_t first, uint32_t second)
 {
 	uint32_t state = LEDGER_BLOCK_STATE(second);
 

@@ -7,6 +7,7 @@
 #ifndef GPULEAK_REPORT_LOAD_H
 #define GPULEAK_REPORT_LOAD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,8 +28,8 @@ struct loaded_ledger {
 	struct ledger_view view; /* refers to `bytes`, which no longer change */
 	uint8_t *bytes;
 	char *name;        /* name of the ledger in messages */
-	int all_sites;     /* the caller sets it: the report lists all call sites */
-	int program_suppressions; /* the caller sets it: use the program's own suppressions */
+	bool all_sites;     /* the caller sets it: the report lists all call sites */
+	bool program_suppressions; /* the caller sets it: use the program's own suppressions */
 	uint64_t unsettled; /* blocks left out because they changed during the read */
 	uint64_t older_ns;  /* the caller sets it: only blocks at least this old; 0: all */
 };

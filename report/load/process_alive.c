@@ -11,7 +11,7 @@
 
 #include "ledger/process_stat.h"
 
-static int on_this_host(const char *host)
+static bool on_this_host(const char *host)
 {
 	char here[HOST_NAME_MAX + 1] = "";
 

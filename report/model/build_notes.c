@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,8 +54,8 @@ static const char *const trouble_texts[LEDGER_TROUBLE_COUNT] = {
 #undef X
 };
 
-/* Returns 1 if leaks or errors may be missing because of this trouble. */
-static int trouble_is_incomplete(unsigned int which)
+/* Returns true if leaks or errors may be missing because of this trouble. */
+static bool trouble_is_incomplete(unsigned int which)
 {
 	switch (which) {
 	case LEDGER_TROUBLE_UNRECORDED_BLOCKS:
@@ -66,13 +67,13 @@ static int trouble_is_incomplete(unsigned int which)
 	case LEDGER_TROUBLE_ABANDONED:
 	/* the user requested a file, and it does not have all records */
 	case LEDGER_TROUBLE_MEMORY_ONLY:
-		return 1;
+		return true;
 	}
 	return which >= LEDGER_TROUBLE_COUNT; /* of a newer writer: unknown, so assume the worst */
 }
 
-/* Returns 1 if the note needs the number, 0 if the sentence has none. */
-static int trouble_is_counted(unsigned int which)
+/* Returns true if the note needs the number, false if the sentence has none. */
+static bool trouble_is_counted(unsigned int which)
 {
 	return which != LEDGER_TROUBLE_NO_UNWINDER && which != LEDGER_TROUBLE_MEMORY_ONLY;
 }
@@ -88,7 +89,7 @@ static int note_troubles(struct builder *b, struct notes *notes)
 		if (header->trouble[i] == 0)
 			continue;
 		if (trouble_is_incomplete(i))
-			b->process->incomplete = 1;
+			b->process->incomplete = true;
 		format_number(header->trouble[i], number);
 		if (i >= LEDGER_TROUBLE_COUNT)
 			r = print_note(b, notes,
@@ -127,7 +128,7 @@ static int note_damage(struct builder *b, const struct loaded_ledger *ledger, st
 			       "unreadable",
 			       (unsigned long long)b->lost_blocks);
 	if (b->view->cut || bad_chunks || b->bad_refs || b->lost_blocks)
-		b->process->incomplete = 1;
+		b->process->incomplete = true;
 	if (r == 0 && ledger->unsettled)
 		r = print_note(b, notes,
 			       "%llu blocks changed while the ledger was read and are left out",

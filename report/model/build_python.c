@@ -117,7 +117,7 @@ int build_python(struct builder *b, uint32_t ref, struct python_frames *ret)
 
 /* ---- recognizing the interpreter ---- */
 
-static int starts_with(const char *text, const char *start)
+static bool starts_with(const char *text, const char *start)
 {
 	return strncmp(text, start, strlen(start)) == 0;
 }

@@ -23,7 +23,7 @@ struct stack_module {
 struct stack_node {
 	/* must be first: a pointer to a stack is also one to its node */
 	struct report_stack public;
-	int ran_python;
+	bool ran_python;
 	size_t location_count;
 	/* The frames that distinguish stacks, for hash and comparison: see tell_apart(). */
 	const struct symbol_location *const *telling;

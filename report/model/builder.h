@@ -50,7 +50,7 @@ struct builder {
 	/* the report excludes blocks allocated after this time, because of --older */
 	uint64_t born_before_ns;
 	/* 1: it excludes all blocks, because the process is younger than --older */
-	int none_old;
+	bool none_old;
 };
 
 /* build_start() creates an empty process with its own arena. The caller destroys it with
@@ -133,7 +133,7 @@ struct python_frames {
 	const struct symbol_location **frames; /* innermost first; each location has one frame */
 	unsigned char *entry; /* per frame: 1 if a new call of the evaluation loop ran it */
 	size_t count;
-	int cut;
+	bool cut;
 };
 
 /* Fills in *RET with the Python frames that REF refers to, or with an empty chain if there are
@@ -145,7 +145,7 @@ struct native_frames {
 	/* bit mask: frame calls the evaluation loop; NULL: recognize the loop by function names */
 	const uint64_t *loops;
 	size_t count;
-	int cut;
+	bool cut;
 };
 
 /* Writes a combined stack to RET: the frames of NATIVE, with each call of the evaluation loop
@@ -185,7 +185,7 @@ int build_deferred(struct builder *b);
 
 /* Reads the program's rank and, if WITH_SUPPRESSIONS is set, the program's own suppressions.
  * Returns 0 or -ENOMEM. */
-int build_program(struct builder *b, int with_suppressions);
+int build_program(struct builder *b, bool with_suppressions);
 /* Returns true if observations of KIND describe the program and not its coverage. */
 bool build_is_of_program(const char *kind);
 

@@ -105,7 +105,7 @@ static void series_keep(struct driver_memory_series *series,
 }
 
 void driver_memory_series_add(struct driver_memory_series *series,
-			      const struct driver_memory_sample *sample, int steady)
+			      const struct driver_memory_sample *sample, bool steady)
 {
 	if (sample->held > series->peak_held)
 		series->peak_held = sample->held;

@@ -8,6 +8,7 @@
 #ifndef GPULEAK_REPORT_DRIVER_MEMORY_SERIES_H
 #define GPULEAK_REPORT_DRIVER_MEMORY_SERIES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -63,7 +64,7 @@ void track_memory(const struct ledger_view *view, struct tracked_memory *ret);
  * GPU memory. STEADY means that nothing was allocated or freed during the query. Then the
  * difference of `held` and `tracked` is exactly the driver's own memory. */
 void driver_memory_series_add(struct driver_memory_series *series,
-			      const struct driver_memory_sample *sample, int steady);
+			      const struct driver_memory_sample *sample, bool steady);
 
 /* Returns the lower bound of the driver's own memory; 0 if more memory is tracked than the driver
  * reports. */

@@ -103,7 +103,7 @@ static bool has_more_references(const struct ledger_block *a, const struct ledge
 	       (a->references == b->references && a->history && !b->history);
 }
 
-static int is_chosen(const struct load_choice *choice, const struct ledger_block *block)
+static bool is_chosen(const struct load_choice *choice, const struct ledger_block *block)
 {
 	return LEDGER_BLOCK_MARK(block->marked) >= choice->since &&
 	       (!choice->thread || block->thread == choice->thread) &&

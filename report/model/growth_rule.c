@@ -4,6 +4,7 @@
  */
 #include "report/model/growth_rule.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,12 +26,12 @@ static uint64_t median(const uint64_t *values, size_t count)
 	return sorted[(count - 1) / 2];
 }
 
-static int shrinks(const uint64_t *values, size_t intervals)
+static bool shrinks(const uint64_t *values, size_t intervals)
 {
 	for (size_t i = 0; i < intervals; i++)
 		if (values[i + 1] < values[i])
-			return 1;
-	return 0;
+			return true;
+	return false;
 }
 
 /* Applies the rule to every STRIDEth step, counted from the last. The value must not be lower at a

@@ -76,7 +76,7 @@ struct report_leak {
 	const char *api;
 	const char *kind;
 	int device; /* -1 unknown */
-	int is_object; /* an object that is not memory; never in the list of leaks */
+	bool is_object; /* an object that is not memory; never in the list of leaks */
 	bool ignored;  /* the program called gpuleak_ignore(); never in the list of leaks */
 	uint32_t references; /* largest reference count of its blocks */
 	uint64_t bytes;
@@ -108,7 +108,7 @@ struct report_error {
 	uint64_t block_bytes;
 	/* the call was the right one for the block, but its range (asked_bytes) was not the block's
 	 * */
-	int other_range;
+	bool other_range;
 	uint64_t asked_bytes;
 	const struct report_stack *stack;
 	struct report_event allocated;
@@ -153,7 +153,7 @@ struct report_deferred {
 	struct report_event event;
 	struct report_event command; /* ... and the command that waits for the event */
 	const struct report_holder *holders; /* NULL: no such object is known */
-	int ignored;         /* the program called gpuleak_ignore() for the blocks */
+	bool ignored;         /* the program called gpuleak_ignore() for the blocks */
 	/* pattern that suppressed it, or REPORT_IGNORED; NULL = not suppressed */
 	const char *pattern;
 };
@@ -236,7 +236,7 @@ struct report_process {
 	const char *exe; /* NULL unknown */
 	const char *host;
 	const char *program; /* last component of exe or command[0]; "?" if both are unknown */
-	int ranked; /* 1: the process is one of a parallel job, with `rank` of `ranks` */
+	bool ranked; /* the process is one of a parallel job, with `rank` of `ranks` */
 	int rank;
 	int ranks; /* number of ranks; 0 unknown */
 	const char *rank_variable; /* environment variable that has the rank: "RANK" */
@@ -291,7 +291,7 @@ struct report_process {
 	size_t note_count;
 	/* 1: allocations, frees or errors may be missing, so "no leaks" is not proven and the gate
 	 * must fail. The notes describe what is missing. */
-	int incomplete;
+	bool incomplete;
 
 	struct report_arena *arena;
 };
@@ -325,8 +325,8 @@ struct report {
 	/* remarks on the whole report, for example about a ledger that could not be read */
 	char **notes;
 	size_t note_count;
-	int incomplete; /* 1: a process is incomplete, or a ledger was left out */
-	int verbose; /* 1: the text report lists coverage by module */
+	bool incomplete; /* a process is incomplete, or a ledger was left out */
+	bool verbose; /* the text report lists coverage by module */
 	/* for the list of suppressions in use; may be NULL */
 	const struct suppressions *suppressions;
 };

@@ -64,7 +64,7 @@ struct raw {
 	const char *kind, *subject, *module, *detail; /* module, detail: NULL if there is none */
 	uint64_t count;
 	/* the module is linked with the function, which does not prove that it uses it */
-	int referred;
+	bool referred;
 };
 
 static int compare_raw(const void *left, const void *right)
@@ -94,7 +94,7 @@ static int read_raw(struct builder *b, const struct ledger_fact *record, struct 
 		ret->subject = "";
 	if (strncmp(ret->kind, REFERRED, sizeof(REFERRED) - 1) == 0) {
 		ret->kind += sizeof(REFERRED) - 1;
-		ret->referred = 1;
+		ret->referred = true;
 	}
 	return r;
 }

@@ -326,7 +326,7 @@ static void wait_to_the_end(struct builder *b, struct report_deferred_frees *fre
 }
 
 /* Returns true if the block was released and is not mapped. A mapped block is a leak. */
-static int is_deferred(const struct ledger_block *block)
+static bool is_deferred(const struct ledger_block *block)
 {
 	return LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED &&
 	       !(block->marked & LEDGER_BLOCK_MAPPED);

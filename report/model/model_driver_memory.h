@@ -7,6 +7,7 @@
 #ifndef GPULEAK_REPORT_MODEL_DRIVER_MEMORY_H
 #define GPULEAK_REPORT_MODEL_DRIVER_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,7 +33,7 @@ struct report_device {
 	/* The first of the calls during the largest growth, and the number of these calls. */
 	const struct report_mark *growth_mark;
 	size_t growth_marks;
-	int growth_unmarked; /* the ledger had no room for more calls at that time */
+	bool growth_unmarked; /* the ledger had no room for more calls at that time */
 };
 
 /* Copies the samples of device ORDINAL to PROCESS and finds the calls that explain their growth.

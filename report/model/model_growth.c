@@ -137,16 +137,16 @@ static bool is_constant(const struct growth_series *series, unsigned int interva
 	return last[0] == last[-(ptrdiff_t)intervals];
 }
 
-/* Stores the time of step NUMBER in *RET_NS and returns 1. Returns 0 if it is unknown. */
-static int time_of(const struct report_growth *growth, uint32_t number, uint64_t *ret_ns)
+/* Stores the time of step NUMBER in *RET_NS and returns true. Returns false if it is unknown. */
+static bool time_of(const struct report_growth *growth, uint32_t number, uint64_t *ret_ns)
 {
 	for (size_t i = growth->kept_count; i-- > 0;) {
 		if (growth->steps[i].number != number)
 			continue;
 		*ret_ns = growth->steps[i].time_ns;
-		return 1;
+		return true;
 	}
-	return 0;
+	return false;
 }
 
 static uint64_t per_hour(const struct report_growth *growth, uint32_t last, unsigned int intervals,
@@ -162,9 +162,9 @@ static uint64_t per_hour(const struct report_growth *growth, uint32_t last, unsi
 	return ret < 1.8e19 ? (uint64_t)ret : UINT64_MAX;
 }
 
-/* Returns 1 if SITE is a suspect, and fills in *RET except the stack. */
-static int judge_site(const struct report_growth *growth, const struct window *window,
-		      const struct growth_site *site, struct report_suspect *ret)
+/* Returns true if SITE is a suspect, and fills in *RET except the stack. */
+static bool judge_site(const struct report_growth *growth, const struct window *window,
+		       const struct growth_site *site, struct report_suspect *ret)
 {
 	struct growth_verdict bytes, blocks;
 	struct growth_series counts;
@@ -174,14 +174,14 @@ static int judge_site(const struct report_growth *growth, const struct window *w
 					.device = site->device, .stack_ref = site->stack_ref };
 	ret->series.count = counts.count = known_steps(site, window, &first);
 	if (!ret->series.count)
-		return 0;
+		return false;
 	memcpy(ret->series.values, site->bytes + first, ret->series.count * sizeof(uint64_t));
 	memcpy(counts.values, site->blocks + first, counts.count * sizeof(uint64_t));
 	bytes = growth_judge(&ret->series);
 	blocks = growth_judge(&counts);
 	ret->intervals = bytes.intervals ? bytes.intervals : blocks.intervals;
 	if (!bytes.intervals && (!blocks.intervals || !is_constant(&ret->series, blocks.intervals)))
-		return 0;
+		return false;
 	last = first + ret->series.count - 1;
 	ret->bytes = site->bytes[last];
 	ret->blocks = site->blocks[last];
@@ -189,7 +189,7 @@ static int judge_site(const struct report_growth *growth, const struct window *w
 	ret->blocks_per_step = blocks.per_step;
 	ret->bytes_per_hour = per_hour(growth, window->first + (uint32_t)last, ret->intervals,
 				       bytes.per_step);
-	return 1;
+	return true;
 }
 
 static int compare_suspects(const void *left, const void *right)

@@ -33,7 +33,7 @@ static uint64_t alike(const struct report_stack *a, const struct report_stack *b
 	size_t same = 0, count = a->count < b->count ? a->count : b->count;
 	const struct report_frame *next_a, *next_b;
 	size_t depth;
-	int left_together;
+	bool left_together;
 
 	while (same < count &&
 	       same_place(&a->frames[a->count - 1 - same], &b->frames[b->count - 1 - same]))

@@ -6,6 +6,7 @@
 #ifndef GPULEAK_REPORT_MODEL_POOL_H
 #define GPULEAK_REPORT_MODEL_POOL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,7 +32,7 @@ struct report_pool {
 struct report_pools {
 	const char *mode;    /* the requested mode: "off", "strict", "fast", "unknown" */
 	const char *backend;
-	int downgraded;      /* the user requested fast, but a pool is strict */
+	bool downgraded;      /* the user requested fast, but a pool is strict */
 	/* GPULEAK_LIMIT in bytes, 0: no limit, or it differs between devices */
 	uint64_t limit;
 	uint64_t refused;

@@ -26,7 +26,7 @@ static void read_rank(struct builder *b, const char *subject, const char *variab
 	number = strtoul(subject, &end, 10);
 	if (errno || number > INT_MAX)
 		return;
-	process->ranked = 1;
+	process->ranked = true;
 	process->rank = (int)number;
 	process->rank_variable = variable;
 	process->ranks = size > number && size <= INT_MAX ? (int)size : 0;
@@ -34,7 +34,7 @@ static void read_rank(struct builder *b, const char *subject, const char *variab
 
 struct parts {
 	const char *part[LEDGER_LSAN_PARTS_MAX];
-	int cut;
+	bool cut;
 };
 
 static int join(struct builder *b, const struct parts *parts, const char **ret)
@@ -80,7 +80,7 @@ static int read_suppressions(struct builder *b, const struct parts *parts)
 	return (*error || parts->cut) && !b->program_note ? -ENOMEM : 0;
 }
 
-int build_program(struct builder *b, int with_suppressions)
+int build_program(struct builder *b, bool with_suppressions)
 {
 	struct ledger_walk walk = { 0 };
 	struct parts parts = { 0 };

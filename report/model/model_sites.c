@@ -257,7 +257,7 @@ static int add_leak_to_site(struct site_gathering *g, const struct report_leak *
 		node = new_site(g, &key);
 		if (!node)
 			return -ENOMEM;
-		node->public.again = 1;
+		node->public.again = true;
 	}
 	node->public.live = leak;
 	return 0;

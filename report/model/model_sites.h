@@ -6,6 +6,7 @@
 #ifndef GPULEAK_REPORT_MODEL_SITES_H
 #define GPULEAK_REPORT_MODEL_SITES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct report_leak;
@@ -28,7 +29,7 @@ struct report_site {
 	/* entry in one of the process's lists; NULL: all blocks were freed */
 	const struct report_leak *live;
 	uint64_t allocated_blocks, allocated_bytes;
-	int again; /* this entry repeats a site for another of its leaks; its allocated_* are 0 */
+	bool again; /* this entry repeats a site for another of its leaks; its allocated_* are 0 */
 };
 
 /* A file that contains the code of at least one frame. */

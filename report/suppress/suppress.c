@@ -5,6 +5,7 @@
 #include "report/suppress/suppress.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 struct suppression {
 	struct frame_pattern pattern;
 	unsigned int line;
-	int matched;
+	bool matched;
 	uint64_t blocks;
 	uint64_t bytes;
 };
@@ -148,7 +149,7 @@ void suppressions_count(struct suppressions *suppressions, int index, uint64_t b
 	if (!suppressions || index < 0 || (size_t)index >= suppressions->count)
 		return;
 	row = &suppressions->rows[index];
-	row->matched = 1;
+	row->matched = true;
 	row->blocks += blocks;
 	row->bytes += bytes;
 }

@@ -6,6 +6,7 @@
 #ifndef GPULEAK_REPORT_SUPPRESS_H
 #define GPULEAK_REPORT_SUPPRESS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,7 +44,7 @@ size_t suppressions_size(const struct suppressions *suppressions);
 struct suppression_use {
 	const char *pattern; /* as in the file without "leak:"; valid as long as the suppressions */
 	unsigned int line;
-	int matched;         /* suppressions_count() was called for it */
+	bool matched;         /* suppressions_count() was called for it */
 	uint64_t blocks;
 	uint64_t bytes;
 };

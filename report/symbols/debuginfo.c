@@ -25,7 +25,7 @@ struct range {
 struct ranges {
 	struct range *items;
 	size_t count, room;
-	int failed; /* memory ran out */
+	bool failed; /* memory ran out */
 };
 
 struct unit {
@@ -42,7 +42,7 @@ struct debuginfo {
 	struct report_arena arena;
 	struct table units;      /* struct unit, keyed by offset */
 	struct ranges unit_ranges;
-	int units_listed;
+	bool units_listed;
 };
 
 static void add_range(struct ranges *ranges, Dwarf_Addr low, Dwarf_Addr high, const Dwarf_Die *die)
@@ -54,7 +54,7 @@ static void add_range(struct ranges *ranges, Dwarf_Addr low, Dwarf_Addr high, co
 		struct range *grown = reallocarray(ranges->items, room, sizeof(*grown));
 
 		if (!grown) {
-			ranges->failed = 1;
+			ranges->failed = true;
 			return;
 		}
 		ranges->items = grown;
@@ -116,7 +116,7 @@ static struct range *find_range(const struct ranges *ranges, Dwarf_Addr pc)
 }
 
 /* Returns true if a DIE of that tag can contain functions with code. */
-static int holds_functions(int tag)
+static bool holds_functions(int tag)
 {
 	switch (tag) {
 	case DW_TAG_compile_unit:
@@ -128,9 +128,9 @@ static int holds_functions(int tag)
 	case DW_TAG_union_type:
 	case DW_TAG_subprogram:
 	case DW_TAG_lexical_block:
-		return 1;
+		return true;
 	}
-	return 0;
+	return false;
 }
 
 static void list_functions(struct ranges *ranges, Dwarf_Die *parent, unsigned int depth,
@@ -196,7 +196,7 @@ static void list_units(struct debuginfo *index)
 	Dwarf_Die die;
 	uint8_t type;
 
-	index->units_listed = 1;
+	index->units_listed = true;
 	while (dwarf_get_units(index->dwarf, cu, &cu, NULL, &type, &die, NULL) == 0)
 		if (type != DW_UT_type && type != DW_UT_partial)
 			add_die_ranges(&index->unit_ranges, &die);
@@ -218,12 +218,12 @@ static struct unit *find_unit(struct debuginfo *index, Dwarf_Addr pc)
 
 /* Finds the outermost inlined call that contains PC in the subtree of *DIE, but not inside another
  * function. */
-static int find_inlined(Dwarf_Die *die, Dwarf_Addr pc, unsigned int depth, Dwarf_Die *ret)
+static bool find_inlined(Dwarf_Die *die, Dwarf_Addr pc, unsigned int depth, Dwarf_Die *ret)
 {
 	Dwarf_Die child;
 
 	if (depth > DEPTH_MAX || dwarf_child(die, &child) != 0)
-		return 0;
+		return false;
 	do {
 		int tag = dwarf_tag(&child);
 
@@ -234,12 +234,12 @@ static int find_inlined(Dwarf_Die *die, Dwarf_Addr pc, unsigned int depth, Dwarf
 			continue;
 		if (tag == DW_TAG_inlined_subroutine) {
 			*ret = child;
-			return 1;
+			return true;
 		}
 		if (find_inlined(&child, pc, depth + 1, ret))
-			return 1;
+			return true;
 	} while (dwarf_siblingof(&child, &child) == 0);
-	return 0;
+	return false;
 }
 
 static const char *function_name(Dwarf_Die *die)

@@ -6,6 +6,7 @@
 #ifndef GPULEAK_REPORT_FRAME_H
 #define GPULEAK_REPORT_FRAME_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,9 +34,9 @@ struct report_frame {
 	const char *module;   /* path in the traced process */
 	const char *build_id; /* of the module, hexadecimal digits; NULL: the module has none */
 	unsigned int line;    /* line of the call, not of the return address */
-	int no_debuginfo;     /* the module's file was read and has no debug information */
+	bool no_debuginfo;     /* the module's file was read and has no debug information */
 	/* the module's file was read and has no unwind table for this address */
-	int no_unwind_table;
+	bool no_unwind_table;
 	enum frame_language language;
 	enum frame_role role;
 	/* Address of the call instruction's last byte in the module's symbol table (return address
@@ -49,7 +50,7 @@ struct report_stack {
 	const struct report_frame *frames;
 	size_t count;
 	/* outer frames are missing, because the stack was deeper than GPULEAK_STACK_DEPTH */
-	int cut;
+	bool cut;
 	/* The cache that allocates at this stack, "PyTorch caching allocator", or NULL. The
 	 * symbolizer owns it, like the frames. */
 	const char *cache;

@@ -4,6 +4,7 @@
  */
 #include "report/symbols/source.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,15 +51,15 @@ static const char *below(const char *root, const char *file)
 	return file + length + strspn(file + length, "/");
 }
 
-static int climbs(const char *path)
+static bool climbs(const char *path)
 {
 	while (path) {
 		if (strncmp(path, "..", 2) == 0 && (path[2] == '/' || path[2] == '\0'))
-			return 1;
+			return true;
 		path = strchr(path, '/');
 		path = path ? path + 1 : NULL;
 	}
-	return 0;
+	return false;
 }
 
 const char *source_relative(const struct source_root *root, const char *file)

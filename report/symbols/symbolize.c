@@ -32,12 +32,12 @@ struct symbol_module {
 	size_t build_id_bytes;
 	const char *build_id_text; /* hexadecimal digits; NULL: no build id */
 	const char *problem;
-	int opened; /* an attempt to open the file was made */
+	bool opened; /* an attempt to open the file was made */
 	Dwfl *dwfl; /* NULL: there is no file with the right build id */
 	Dwfl_Module *file;
 	struct debuginfo *debuginfo; /* NULL: no debug information */
 	Dwarf_Addr debuginfo_bias;
-	int separate; /* FILE is a separate debug file: no code and no unwind tables */
+	bool separate; /* FILE is a separate debug file: no code and no unwind tables */
 	struct elfsymbols *symbols; /* NULL: not loaded yet */
 };
 
@@ -54,7 +54,7 @@ struct symbolizer {
 	struct table locations;
 	struct table texts;
 	char *(*demangle)(const char *name, char *buffer, size_t *length, int *status);
-	int demangle_sought;
+	bool demangle_sought;
 	struct rules *rules;
 };
 
@@ -259,7 +259,7 @@ static int open_debug_file(const struct symbol_module *module, char *path, size_
 /* Opens the file at PATH if its build id proves that it is the module. Otherwise returns -1 and
  * stores the reason. */
 static int open_module_file(struct symbolizer *symbolizer, struct symbol_module *module,
-			    const char *path, int deleted)
+			    const char *path, bool deleted)
 {
 	int fd = open_regular(path);
 	int same;
@@ -289,14 +289,15 @@ static void open_module(struct symbolizer *symbolizer, struct symbol_module *mod
 	static const char deleted[] = " (deleted)";
 	size_t length = strlen(module->path);
 	char debug_path[sizeof(DEBUG_FOLDER) + 2 * BUILD_ID_MAX + 16];
-	int was_deleted = 0, fd;
+	bool was_deleted = false;
+	int fd;
 	const char *path = module->path;
 
-	module->opened = 1;
+	module->opened = true;
 	if ((symbolizer->flags & SYMBOLIZER_NO_FILES) || path[0] != '/')
 		return; /* modules such as [vdso] have no file */
 	if (length > sizeof(deleted) && !strcmp(path + length - sizeof(deleted) + 1, deleted)) {
-		was_deleted = 1;
+		was_deleted = true;
 		path = arena_text(&symbolizer->arena, path, length - sizeof(deleted) + 1);
 		if (!path)
 			return;
@@ -307,7 +308,7 @@ static void open_module(struct symbolizer *symbolizer, struct symbol_module *mod
 		if (fd < 0)
 			return;
 		module->problem = NULL;
-		module->separate = 1;
+		module->separate = true;
 		path = debug_path;
 	}
 	use_file(module, path, fd);
@@ -368,7 +369,7 @@ static const char *demangle(struct symbolizer *symbolizer, const char *name)
 	if (is_mangled(name) && !symbolizer->demangle_sought) {
 		void *library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
 
-		symbolizer->demangle_sought = 1;
+		symbolizer->demangle_sought = true;
 		if (library)
 			*(void **)&symbolizer->demangle = dlsym(library, "__cxa_demangle");
 	}
@@ -443,14 +444,14 @@ static const char *absolute_source(struct symbolizer *symbolizer,
 	return ret;
 }
 
-/* Returns 1 if no unwind table that is loaded with the module covers ADDRESS. .debug_frame does not
- * count, because libunwind does not read it. */
-static int lacks_unwind_table(struct symbol_module *module, GElf_Addr address)
+/* Returns true if no unwind table that is loaded with the module covers ADDRESS. .debug_frame does
+ * not count, because libunwind does not read it. */
+static bool lacks_unwind_table(struct symbol_module *module, GElf_Addr address)
 {
 	Dwarf_Addr bias;
 	Dwarf_CFI *tables = dwfl_module_eh_cfi(module->file, &bias);
 	Dwarf_Frame *frame = NULL;
-	int found = tables && dwarf_cfi_addrframe(tables, address - bias, &frame) == 0;
+	bool found = tables && dwarf_cfi_addrframe(tables, address - bias, &frame) == 0;
 
 	free(frame);
 	return !module->separate && !found;
@@ -471,7 +472,7 @@ static size_t look_up(struct symbolizer *symbolizer, struct symbol_module *modul
 	const char *symbol;
 	GElf_Addr bias;
 	size_t count = 0;
-	int lacks;
+	bool lacks;
 
 	if (!module->file || !dwfl_module_getelf(module->file, &bias))
 		return 0;

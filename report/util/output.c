@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -223,7 +224,7 @@ int output_check(const char *where, char *error, size_t error_size)
 	return fail(check_path(where), "report", where, error, error_size);
 }
 
-int output_is_terminal(const char *where)
+bool output_is_terminal(const char *where)
 {
 	struct stat st;
 	int fd, ret;
@@ -233,7 +234,7 @@ int output_is_terminal(const char *where)
 	if (strcmp(where, "stderr") == 0)
 		return isatty(STDERR_FILENO);
 	if (stat(where, &st) < 0 || !S_ISCHR(st.st_mode))
-		return 0;
+		return false;
 	fd = open(where, O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
 	ret = fd >= 0 && isatty(fd);
 	if (fd >= 0)

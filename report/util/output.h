@@ -7,6 +7,7 @@
 #ifndef GPULEAK_REPORT_OUTPUT_H
 #define GPULEAK_REPORT_OUTPUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Writes LENGTH bytes of TEXT to WHERE: `stderr`, `none` (does nothing), or a path without %
@@ -29,7 +30,7 @@ int output_write_fd(int fd, const char *name, const char *text, size_t length, c
 		    size_t error_size);
 
 /* Returns true if output to WHERE (as in output_write(); NULL: stdout) goes to a terminal. */
-int output_is_terminal(const char *where);
+bool output_is_terminal(const char *where);
 
 /* Appends to the file at PATH and creates it if it does not exist. Fails if the file would become
  * larger than BYTES_MAX. Returns 0 or -errno. */

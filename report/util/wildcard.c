@@ -5,6 +5,7 @@
  */
 #include "report/util/wildcard.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 /* Matches each piece at its first position. This leaves the longest rest of the text for the later

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -101,7 +102,7 @@ int child_start(struct child *child, char **argv, void (*prepare)(void *data), v
 static void note_end(struct child *child, const struct child_end *end)
 {
 	if (end->pid == child->pid && !child->ended) {
-		child->ended = 1;
+		child->ended = true;
 		child->status = end->status;
 	}
 	if (child->end_count == child->end_room) {
@@ -140,7 +141,7 @@ static int reap_dead(struct child *child)
 static void hand_on(struct child *child, const siginfo_t *info)
 {
 	if (child->ended) {
-		child->stopped = 1;
+		child->stopped = true;
 		return;
 	}
 	if (info->si_code == SI_KERNEL && getpgid(child->pid) == getpgrp())
@@ -179,7 +180,7 @@ static long long ms_now(void)
 	return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-int child_wait_for(struct child *child, long long ms)
+bool child_wait_for(struct child *child, long long ms)
 {
 	long long due = ms_now() + ms, left;
 
@@ -205,8 +206,8 @@ int child_reap(struct child *child, int timeout_ms)
 	return reap_dead(child);
 }
 
-int child_end_of(const struct child *child, pid_t pid, unsigned long long start_ticks,
-		 int *ret_status)
+bool child_end_of(const struct child *child, pid_t pid, unsigned long long start_ticks,
+		  int *ret_status)
 {
 	for (size_t i = child->end_count; i-- > 0;) {
 		const struct child_end *end = &child->ends[i];
@@ -214,9 +215,9 @@ int child_end_of(const struct child *child, pid_t pid, unsigned long long start_
 		if (end->pid != pid || (end->start_ticks && end->start_ticks != start_ticks))
 			continue;
 		*ret_status = end->status;
-		return 1;
+		return true;
 	}
-	return 0;
+	return false;
 }
 
 int child_exit_status(const struct child *child)

@@ -7,6 +7,7 @@
 #define GPULEAK_TOOLS_CHILD_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -18,9 +19,9 @@ struct child_end { /* one process that was reaped */
 
 struct child {
 	pid_t pid;
-	int ended;
+	bool ended;
 	int status;             /* as wait() returns it; valid if `ended` is set */
-	int stopped;            /* 1: a signal requested the end while only orphans were running */
+	bool stopped;            /* a signal requested the end while only orphans were running */
 	struct child_end *ends; /* all reaped processes */
 	size_t end_count, end_room;
 	sigset_t mask_before;
@@ -34,16 +35,16 @@ int child_start(struct child *child, char **argv, void (*prepare)(void *data), v
 /* Waits until the command has ended, and forwards signals to it. */
 void child_wait(struct child *child);
 
-/* Does the same for at most MS milliseconds. Returns 1 if the command has ended. */
-int child_wait_for(struct child *child, long long ms);
+/* Does the same for at most MS milliseconds. Returns true if the command has ended. */
+bool child_wait_for(struct child *child, long long ms);
 
 /* Reaps ended descendants for up to TIMEOUT_MS milliseconds. Returns 0 if no descendant is left. */
 int child_reap(struct child *child, int timeout_ms);
 
-/* Finds the reaped process PID with this start. Returns 1 with its wait status in *RET_STATUS, or 0
- * if this command did not reap it. */
-int child_end_of(const struct child *child, pid_t pid, unsigned long long start_ticks,
-		 int *ret_status);
+/* Finds the reaped process PID with this start. Returns true with its wait status in *RET_STATUS,
+ * or false if this command did not reap it. */
+bool child_end_of(const struct child *child, pid_t pid, unsigned long long start_ticks,
+		  int *ret_status);
 
 /* Returns the command's exit status as a shell would. */
 int child_exit_status(const struct child *child);

@@ -150,7 +150,7 @@ static const char *elf_trouble(int fd, const char *path, const ElfW(Ehdr) *heade
 		return "is a program for another processor than libgpuleak.so";
 	has_one = read_interpreter(fd, header, interpreter);
 	if (is_musl_loader(path) || is_musl_loader(interpreter)) {
-		program->refuses_library = 1;
+		program->refuses_library = true;
 		snprintf(musl, sizeof(musl), "uses the musl C library (%s), which libgpuleak.so "
 			 "does not support", has_one == 1 ? interpreter : path);
 		return musl;
@@ -211,7 +211,7 @@ int program_find(const char *name, struct program *ret)
 	int r;
 
 	ret->deaf[0] = '\0';
-	ret->refuses_library = 0;
+	ret->refuses_library = false;
 	if (!*name)
 		return -ENOENT;
 	if (strlen(name) >= sizeof(ret->path))

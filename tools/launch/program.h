@@ -7,11 +7,12 @@
 #define GPULEAK_TOOLS_PROGRAM_H
 
 #include <limits.h>
+#include <stdbool.h>
 
 struct program {
 	char path[PATH_MAX];   /* the file that execvp would start */
 	char deaf[PATH_MAX * 2 + 160]; /* why the library cannot be preloaded; "" if it can */
-	int refuses_library; /* 1: the program would not start with the library preloaded */
+	bool refuses_library; /* the program would not start with the library preloaded */
 };
 
 /* Finds NAME as execvp() does, and inspects the program or the interpreter of a script. Returns 0,

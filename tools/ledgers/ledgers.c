@@ -37,7 +37,7 @@ static bool is_suffix(const char *at)
 	return at[strspn(at, "0123456789")] == '\0';
 }
 
-int ledger_is_name(const char *name)
+bool ledger_is_name(const char *name)
 {
 	static const char mark[] = ".gpuleak";
 	const char *at = name;
@@ -45,29 +45,29 @@ int ledger_is_name(const char *name)
 	while ((at = strstr(at, mark)) != NULL) {
 		at += sizeof(mark) - 1;
 		if (is_suffix(at))
-			return 1;
+			return true;
 	}
-	return 0;
+	return false;
 }
 
-int ledger_parse_name(const char *name, int *ret_pid, unsigned long long *ret_ticks)
+bool ledger_parse_name(const char *name, int *ret_pid, unsigned long long *ret_ticks)
 {
 	unsigned long long ticks = 0;
 	long pid;
 	char *end;
 
 	if (!isdigit((unsigned char)*name) || !ledger_is_name(name))
-		return 0;
+		return false;
 	errno = 0;
 	pid = strtol(name, &end, 10);
 	if (*end == '-' && isdigit((unsigned char)end[1]))
 		ticks = strtoull(end + 1, &end, 10);
 	if (errno || pid <= 0 || pid > INT_MAX || strncmp(end, ".gpuleak", 8) != 0 ||
 	    !is_suffix(end + 8))
-		return 0;
+		return false;
 	*ret_pid = (int)pid;
 	*ret_ticks = ticks;
-	return 1;
+	return true;
 }
 
 int ledgers_pid(const char *word)

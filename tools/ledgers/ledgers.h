@@ -6,6 +6,7 @@
 #ifndef GPULEAK_TOOLS_LEDGERS_H
 #define GPULEAK_TOOLS_LEDGERS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,7 +22,7 @@ struct ledger_list { /* starts as { 0 } */
 	struct ledger_file *files;
 	size_t count;
 	size_t room;
-	int is_run;    /* 1: the last ledgers_add_pid() found a `gpuleak run` */
+	bool is_run;    /* the last ledgers_add_pid() found a `gpuleak run` */
 	/* path of a ledger that ledgers_add_pid() left out, because an earlier process with the
 	 * same pid wrote it; or NULL */
 	char *earlier;
@@ -29,11 +30,10 @@ struct ledger_list { /* starts as { 0 } */
 
 /* Returns true if libgpuleak.so could have created NAME: it ends with .gpuleak, or with .gpuleak.N
  * if that name existed (after exec). */
-int ledger_is_name(const char *name);
+bool ledger_is_name(const char *name);
 
-/* Parses PID-TICKS.gpuleak[.N] or PID.gpuleak[.N] (ticks 0). Returns 1 if NAME has this form, else
- * 0. */
-int ledger_parse_name(const char *name, int *ret_pid, unsigned long long *ret_ticks);
+/* Parses PID-TICKS.gpuleak[.N] or PID.gpuleak[.N] (ticks 0). Returns true if NAME has this form. */
+bool ledger_parse_name(const char *name, int *ret_pid, unsigned long long *ret_ticks);
 
 /* Returns WORD as a pid: 0 if it is not a number, INT_MAX if it is too large for a pid. */
 int ledgers_pid(const char *word);

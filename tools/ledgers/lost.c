@@ -63,8 +63,8 @@ static bool is_sound(const struct roster_slot *slot)
 }
 
 /* Matches SLOT with an unmatched ledger of its process and marks the ledger. After an exec a
- * process has several slots and ledgers. Returns 0 if no ledger is left. */
-static int claim(struct lost_search *search, const struct roster_slot *slot)
+ * process has several slots and ledgers. Returns false if no ledger is left. */
+static bool claim(struct lost_search *search, const struct roster_slot *slot)
 {
 	for (size_t i = 0; i < search->list->count; i++) {
 		const struct ledger_file *file = &search->list->files[i];
@@ -73,9 +73,9 @@ static int claim(struct lost_search *search, const struct roster_slot *slot)
 		    file->start_ticks != slot->start_ticks)
 			continue;
 		search->claimed[i] = 1;
-		return 1;
+		return true;
 	}
-	return 0;
+	return false;
 }
 
 static void report_lost(struct lost_search *search, const struct roster_slot *slot)

@@ -10,7 +10,7 @@
 struct operands { /* starts as { 0 } */
 	struct ledger_list list;
 	int missing; /* number of operands for which no ledger was found */
-	int by_pid;  /* 1: at least one operand was a pid */
+	bool by_pid;  /* at least one operand was a pid */
 };
 
 /* Finds the ledgers for the COUNT operands WORDS. Prints a line on stderr for each operand that has

@@ -6,6 +6,7 @@
 #ifndef GPULEAK_TOOLS_SAMPLER_H
 #define GPULEAK_TOOLS_SAMPLER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -16,7 +17,7 @@ struct sampler { /* starts as { 0 }: nothing is sampled */
 	pid_t pid;   /* pid of the sampler process; 0: it does not run */
 	/* connection to the sampler: each process notices when the other one closes it */
 	int link;
-	int forever; /* 1: sampling repeats until sampler_finish() */
+	bool forever; /* sampling repeats until sampler_finish() */
 	struct sampler_shared *shared;
 };
 

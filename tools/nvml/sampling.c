@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,7 +104,7 @@ static void note_nvml(const struct work *work, int r)
 	__atomic_store_n(&work->sampling->shared->nvml, state, __ATOMIC_RELAXED);
 }
 
-static int have_nvml(struct work *work, int pid)
+static bool have_nvml(struct work *work, int pid)
 {
 	if (!work->nvml && work->hinted_by != pid) {
 		work->hinted_by = pid;
@@ -113,10 +114,10 @@ static int have_nvml(struct work *work, int pid)
 }
 
 /* Returns true if no process made a GPU call yet: then there is no ledger. */
-static int nobody_began(const struct work *work)
+static bool nobody_began(const struct work *work)
 {
 	struct ledger_list list = { 0 };
-	int none = ledgers_add_directory(&list, work->sampling->directory) == 0 && list.count == 0;
+	bool none = ledgers_add_directory(&list, work->sampling->directory) == 0 && list.count == 0;
 
 	ledgers_finish(&list);
 	return none;
@@ -181,12 +182,12 @@ static void find_devices(struct work *work, struct sampled_ledger *watched)
 }
 
 /* Maps the ledger at PATH. Returns true if its process runs and uses devices. */
-static int watch(struct work *work, const char *path, struct sampled_ledger *ret)
+static bool watch(struct work *work, const char *path, struct sampled_ledger *ret)
 {
 	const struct ledger_header *header;
 
 	if (map_ledger(path, ret) < 0)
-		return 0;
+		return false;
 	header = ledger_header(&ret->view);
 	/* The memory of an exiting process has no significance, so repeated sampling skips it. The
 	 * process's own report at exit samples it. */
@@ -194,10 +195,10 @@ static int watch(struct work *work, const char *path, struct sampled_ledger *ret
 	    process_runs(header->pid, header->start_ticks) && have_nvml(work, header->pid)) {
 		find_devices(work, ret);
 		if (ret->device_count)
-			return 1;
+			return true;
 	}
 	munmap(ret->bytes, ret->size);
-	return 0;
+	return false;
 }
 
 /* ---- samples ---- */
@@ -244,7 +245,7 @@ static int figure(const struct work *work, const struct used_device *device,
 }
 
 static void note(struct work *work, const struct ledger_header *header,
-		 const struct used_device *device, struct driver_memory_sample *sample, int steady)
+		 const struct used_device *device, struct driver_memory_sample *sample, bool steady)
 {
 	struct sampler_shared *shared = work->sampling->shared;
 	struct sampler_entry *entry;

@@ -4,6 +4,7 @@
  * the keys of the pools.
  */
 #include <ctype.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "report/format/json/json_helpers.h"

@@ -6,6 +6,7 @@
 #include "report/format/pprof/pprof_encoder.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -102,7 +103,7 @@ static struct pprof_node *intern(struct pprof *pprof, struct table *table, const
 		return node;
 	node = arena_alloc(&pprof->arena, sizeof(*node) + size);
 	if (!node || table_add(table, hash, node) < 0) {
-		pprof->failed = 1;
+		pprof->failed = true;
 		return NULL;
 	}
 	node->number = table->count;
@@ -153,14 +154,14 @@ uint64_t pprof_string(struct pprof *pprof, const char *text)
 	bool is_new = false;
 
 	if (text_buffer_begin(&valid) < 0) {
-		pprof->failed = 1;
+		pprof->failed = true;
 		return 0;
 	}
 	print_escaped(valid.out, text);
 	if (text_buffer_end(&valid) == 0)
 		node = intern(pprof, &pprof->strings, valid.text, valid.length, &is_new);
 	else
-		pprof->failed = 1;
+		pprof->failed = true;
 	if (is_new && node)
 		append_message(pprof, PPROF_STRING, 0, valid.text, valid.length);
 	text_buffer_finish(&valid);
@@ -229,7 +230,7 @@ uint64_t pprof_location(struct pprof *pprof, uint64_t mapping, uint64_t address,
 	uint64_t number;
 
 	if (!body) {
-		pprof->failed = 1;
+		pprof->failed = true;
 		return 0;
 	}
 	at = put_number(at, 2, mapping);
@@ -250,7 +251,7 @@ void pprof_sample(struct pprof *pprof, const uint64_t *locations, size_t locatio
 				     label_count * PAIR_MAX), *at = body;
 
 	if (!body) {
-		pprof->failed = 1;
+		pprof->failed = true;
 		return;
 	}
 	for (size_t i = 0; i < location_count; i++)

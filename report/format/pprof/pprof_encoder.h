@@ -6,6 +6,7 @@
 #ifndef GPULEAK_REPORT_PPROF_PARTS_H
 #define GPULEAK_REPORT_PPROF_PARTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,7 +35,7 @@ struct pprof {
 	struct report_arena arena;
 	struct table strings, functions, locations, mappings;
 	struct pprof_node *first_mapping, **next_mapping; /* in the order of their numbers */
-	int failed;
+	bool failed;
 };
 
 void pprof_start(struct pprof *pprof);

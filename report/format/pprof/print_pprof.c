@@ -52,12 +52,12 @@ static bool same_text(const char *a, const char *b)
 
 /* Returns true if A was inlined into B. Both then have the same address. A frame of a recursive
  * call also has the same address, but equals FIRST, the first frame at the address. */
-static int inlined_into(const struct report_frame *first, const struct report_frame *a,
-			const struct report_frame *b)
+static bool inlined_into(const struct report_frame *first, const struct report_frame *a,
+			 const struct report_frame *b)
 {
 	if (a->language != FRAME_NATIVE || b->language != FRAME_NATIVE || !a->module ||
 	    a->offset != b->offset || !same_text(a->module, b->module))
-		return 0;
+		return false;
 	return !(same_text(first->function, b->function) && first->line == b->line &&
 		 same_text(first->file, b->file));
 }

@@ -39,7 +39,7 @@ struct sarif {
 	size_t results_max;
 };
 
-static json_t *words_message(const struct finding *finding, int name_process)
+static json_t *words_message(const struct finding *finding, bool name_process)
 {
 	struct text_buffer words;
 	json_t *ret = NULL;

@@ -6,6 +6,7 @@
 #include "report/format/sarif/sarif_helpers.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -43,7 +43,7 @@ struct headline {
 	const struct report_process *only; /* the process, if there is only one; or NULL */
 	const struct ranks *ranks; /* the parallel job of the processes, or NULL */
 	struct report_process *const *all;
-	int running, incomplete;
+	bool running, incomplete;
 };
 
 static void print_counted(FILE *out, uint64_t count, const char *what)
@@ -315,10 +315,11 @@ static bool is_typical_rank(const struct report_process *process, const struct r
 	return true;
 }
 
-static int print_process(FILE *out, struct report_process *process, int verbose,
+static int print_process(FILE *out, struct report_process *process, bool verbose,
 			 const struct ranks *ranks)
 {
-	int r, wrong;
+	bool wrong;
+	int r;
 
 	if (is_typical_rank(process, ranks) && !verbose) {
 		print_last_line(out, process);

@@ -5,6 +5,7 @@
  */
 #include "report/format/text/text_caches.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,7 +133,7 @@ static void print_stacks(FILE *out, const struct report_process *process)
 	}
 }
 
-void text_caches(FILE *out, const struct report_process *process, int verbose)
+void text_caches(FILE *out, const struct report_process *process, bool verbose)
 {
 	struct report_process *one = (struct report_process *)process;
 	struct caches caches;

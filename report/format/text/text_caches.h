@@ -5,6 +5,7 @@
 #ifndef GPULEAK_REPORT_TEXT_CACHES_H
 #define GPULEAK_REPORT_TEXT_CACHES_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 struct report_process;
@@ -15,6 +16,6 @@ void text_caches_brief(FILE *out, struct report_process *const *processes, size_
 
 /* Prints a paragraph per cache. With VERBOSE set, prints a paragraph with the stack per call stack.
  * */
-void text_caches(FILE *out, const struct report_process *process, int verbose);
+void text_caches(FILE *out, const struct report_process *process, bool verbose);
 
 #endif

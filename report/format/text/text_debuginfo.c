@@ -5,6 +5,7 @@
  */
 #include "report/format/text/text_debuginfo.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "report/util/escape.h"
@@ -15,7 +16,7 @@
 struct bare_modules {
 	const char *names[MODULES_MAX];
 	size_t count;
-	int more;
+	bool more;
 };
 
 static void add_module(struct bare_modules *modules, const char *name)
@@ -24,7 +25,7 @@ static void add_module(struct bare_modules *modules, const char *name)
 		if (strcmp(modules->names[i], name) == 0)
 			return;
 	if (modules->count == MODULES_MAX)
-		modules->more = 1;
+		modules->more = true;
 	else
 		modules->names[modules->count++] = name;
 }

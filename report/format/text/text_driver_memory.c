@@ -6,6 +6,7 @@
 #include "report/format/text/text_driver_memory.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 
 #include "report/util/escape.h"
 #include "report/model/model.h"
@@ -97,15 +98,15 @@ static void print_why(FILE *out, const struct report_process *process)
 		process->driver_memory_why);
 }
 
-void text_driver_memory(FILE *out, const struct report_process *process, int verbose)
+void text_driver_memory(FILE *out, const struct report_process *process, bool verbose)
 {
-	int known = 0;
+	bool known = false;
 
 	for (size_t i = 0; i < process->device_count; i++) {
 		if (!process->devices[i].series)
 			continue;
 		print_device(out, &process->devices[i]);
-		known = 1;
+		known = true;
 	}
 	if (!known && verbose && process->driver_memory_why)
 		print_why(out, process);

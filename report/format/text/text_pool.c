@@ -51,7 +51,7 @@ static void print_peaks(FILE *out, const struct ledger_pool *count)
 }
 
 /* Prints the memory that the pool has from the driver and the application does not use. */
-static void print_kept(FILE *out, const struct ledger_pool *count, int running)
+static void print_kept(FILE *out, const struct ledger_pool *count, bool running)
 {
 	char size[NUMBER_MAX];
 
@@ -108,7 +108,7 @@ static void print_trims(FILE *out, const struct ledger_pool *count)
 	fputc('\n', out);
 }
 
-static void print_one(FILE *out, const struct report_pool *pool, int running)
+static void print_one(FILE *out, const struct report_pool *pool, bool running)
 {
 	const struct ledger_pool *count = &pool->count;
 	char number[NUMBER_MAX];
@@ -136,7 +136,7 @@ static bool is_on(const struct report_pools *pools)
 	return pools->count || strcmp(pools->mode, "off") != 0;
 }
 
-static void print_section(FILE *out, const struct report_pools *pools, int running)
+static void print_section(FILE *out, const struct report_pools *pools, bool running)
 {
 	fprintf(out, "\nPool (%s", pools->mode);
 	if (strcmp(pools->backend, "device") != 0)
@@ -148,7 +148,7 @@ static void print_section(FILE *out, const struct report_pools *pools, int runni
 		fputs("  no allocation was of a kind that it serves\n", out);
 }
 
-static void print_line(FILE *out, const struct report_pools *pools, int running)
+static void print_line(FILE *out, const struct report_pools *pools, bool running)
 {
 	fprintf(out, "gpuleak: pool (%s): ", pools->mode);
 	print_hits(out, &pools->sum);
@@ -203,10 +203,10 @@ static void print_surprises(FILE *out, const struct report_pools *pools)
 	}
 }
 
-void text_pool(FILE *out, const struct report_process *process, int all)
+void text_pool(FILE *out, const struct report_process *process, bool all)
 {
 	const struct report_pools *pools = process->pools;
-	int running = process->ended == REPORT_RUNNING;
+	bool running = process->ended == REPORT_RUNNING;
 
 	if (!pools)
 		return;

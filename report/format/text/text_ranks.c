@@ -36,7 +36,7 @@ static void print_spread(FILE *out, const struct ranks *ranks, const struct rank
 {
 	const struct rank_part *most = &leak->parts[0];
 	char size[NUMBER_MAX];
-	int even = 1;
+	bool even = true;
 
 	for (size_t i = 1; i < leak->count; i++) {
 		even &= leak->parts[i].bytes == most->bytes;
