@@ -214,11 +214,12 @@ void record_made(struct call *call, uint64_t address, uint64_t bytes, uint64_t c
 		record_new(call, &new, address, NULL);
 }
 
-HOT_CALL void record_made_pooled(struct call *call, uint64_t address, uint64_t bytes)
+HOT_CALL void record_made_pooled(struct call *call, uint64_t address, uint64_t bytes,
+				 uint64_t context, int device)
 {
 	struct new_block new = {
 		.span = bytes, .hint = call->hint, .address = address, .bytes = bytes,
-		.context = thread_self.owner, .device = thread_self.device,
+		.context = context, .device = device,
 	};
 
 	record_new(call, &new, address, NULL);

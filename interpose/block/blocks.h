@@ -15,9 +15,9 @@
 /* After the driver's call: it allocated BYTES at ADDRESS. CONTEXT 0 and DEVICE -1 mean unknown. */
 void record_made(struct call *call, uint64_t address, uint64_t bytes, uint64_t context, int device,
 		 uint64_t parent);
-/* The same for a block that the pool allocated: CALL is still inside the recorder, and the pool has
- * just read the current context. */
-void record_made_pooled(struct call *call, uint64_t address, uint64_t bytes);
+/* The same for a block that the pool allocated: CALL is still inside the recorder. */
+void record_made_pooled(struct call *call, uint64_t address, uint64_t bytes, uint64_t context,
+			int device);
 
 /* A block whose address in a report is not its number in the table, or whose address space is not
  * memory of its own. */

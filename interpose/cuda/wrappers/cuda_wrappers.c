@@ -37,11 +37,12 @@
 
 /* ---- calls that make a block ---- */
 
-/* Records a new block. If the pool allocated it, the current context is known already. */
+/* Records a new block. If the pool allocated it, the pool has just read the thread's current
+ * context. */
 static HOT void record_granted(struct call *call, uint64_t address, uint64_t bytes)
 {
 	if (call->inside)
-		record_made_pooled(call, address, bytes);
+		record_made_pooled(call, address, bytes, thread_self.owner, thread_self.device);
 	else
 		cuda_record_made(call, address, bytes);
 }
