@@ -88,8 +88,8 @@ static void refused(struct recorder *recorder, struct hook *hook, const struct f
 		free_race_refused(recorder, unexplained ? hook : NULL, freeing, result);
 }
 
-static void end_block(struct recorder *recorder, const struct call *call, struct freeing *freeing,
-		      enum outcome outcome, int result)
+static HOT void end_block(struct recorder *recorder, const struct call *call,
+			  struct freeing *freeing, enum outcome outcome, int result)
 {
 	bool done = outcome == OUTCOME_DONE || outcome == OUTCOME_LATE;
 
@@ -123,7 +123,7 @@ static void end_unknown(struct recorder *recorder, const struct call *call,
 
 /* Enters the recorder again if it is the one that FREEING began in; NULL otherwise. A forked child
  * has another one. */
-static struct recorder *enter_again(const struct freeing *freeing)
+static HOT struct recorder *enter_again(const struct freeing *freeing)
 {
 	struct recorder *recorder = freeing->recorder ? recorder_enter() : NULL;
 
