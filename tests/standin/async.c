@@ -52,24 +52,22 @@ static uint64_t now_ns(void)
 
 /* ---- who waited ---- */
 
-enum { MAX_WAITERS = 64 };
-enum why { FOR_WORK, FOR_A_FREE, WHYS };
+enum { MAX_CALLS = 64 };
 
 struct waits {
 	const char *name;
-	uint64_t count, ns;
+	uint64_t count;
 	uint64_t overdue; /* for work from before standin_mark() */
 };
 
 struct own {
-	struct waits waits[WHYS * MAX_WAITERS];
+	struct waits waits[MAX_CALLS];
 	const char *last; /* call that waited for work */
 	uint64_t mark;
 };
 
 static __thread struct own *own; /* made by the first that needs it: TLS is dear here */
-static struct waits all_waits[WHYS * MAX_WAITERS]; /* under async_lock */
-static uint64_t submissions, sitting;		   /* likewise; the latter wait at this moment */
+static uint64_t submissions, sitting; /* under async_lock; the latter wait at this moment */
 
 static struct own *ensure_own(void)
 {
@@ -80,10 +78,10 @@ static struct own *ensure_own(void)
 	return own;
 }
 
-/* Of MAX_WAITERS, the one for the call; NULL: too many calls. */
-static struct waits *entry_of(struct waits *waits, const char *name)
+/* The entry for the call; NULL: too many calls, or no memory. */
+static struct waits *entry_of(const char *name)
 {
-	for (struct waits *w = waits; w < waits + MAX_WAITERS; w++)
+	for (struct waits *w = own ? own->waits : NULL; w && w < own->waits + MAX_CALLS; w++)
 		if (!w->name || !strcmp(w->name, name)) {
 			w->name = name;
 			return w;
@@ -91,57 +89,27 @@ static struct waits *entry_of(struct waits *waits, const char *name)
 	return NULL;
 }
 
-static void add_wait(struct waits *waits, const char *name, uint64_t ns, bool overdue)
+/* Locking: async_lock. FIRST: the oldest piece of work that was waited for. */
+static void count_wait(const char *name, uint64_t first)
 {
-	struct waits *w = entry_of(waits, name);
+	struct waits *w = ensure_own() ? entry_of(name) : NULL;
 
-	if (w) {
-		w->count++;
-		w->ns += ns;
-		w->overdue += overdue;
-	}
+	if (!w)
+		return;
+	w->count++;
+	w->overdue += first <= own->mark;
+	own->last = name;
 }
 
-/* With the lock held. FIRST: the oldest piece of work that was waited for. */
-static void count_wait(enum why why, const char *name, uint64_t ns, uint64_t first)
+/* Returns how often the calling thread waited for work in the call NAME (NULL: in any). */
+EXPORTED uint64_t standin_waits(const char *name)
 {
-	if (ensure_own()) {
-		add_wait(own->waits + why * MAX_WAITERS, name, ns, first <= own->mark);
-		if (why == FOR_WORK)
-			own->last = name;
-	}
-	add_wait(all_waits + why * MAX_WAITERS, name, ns, false);
-}
+	uint64_t count = 0;
 
-static uint64_t sum_waits(const struct waits *waits, enum why why, const char *name, uint64_t *ns)
-{
-	uint64_t count = 0, time = 0;
-
-	waits += why * MAX_WAITERS;
-	for (int i = 0; i < MAX_WAITERS && waits[i].name; i++)
-		if (!name || !strcmp(waits[i].name, name)) {
-			count += waits[i].count;
-			time += waits[i].ns;
-		}
-	if (ns)
-		*ns = time;
+	for (int i = 0; own && i < MAX_CALLS && own->waits[i].name; i++)
+		if (!name || !strcmp(own->waits[i].name, name))
+			count += own->waits[i].count;
 	return count;
-}
-
-static uint64_t sum_of_all(enum why why, const char *name, uint64_t *ns)
-{
-	uint64_t count;
-
-	pthread_mutex_lock(&async_lock);
-	count = sum_waits(all_waits, why, name, ns);
-	pthread_mutex_unlock(&async_lock);
-	return count;
-}
-
-/* How often the calling thread waited for work in the call NAME (NULL: in any), how long. */
-EXPORTED uint64_t standin_waits(const char *name, uint64_t *nanoseconds)
-{
-	return ensure_own() ? sum_waits(own->waits, FOR_WORK, name, nanoseconds) : 0;
 }
 
 /* The call in which the calling thread waited for work last; NULL: in none. */
@@ -163,30 +131,13 @@ EXPORTED void standin_mark(void)
  * waits met only what others submitted meanwhile. */
 EXPORTED uint64_t standin_overdue(const char *name)
 {
-	for (int i = 0; own && i < MAX_WAITERS && own->waits[i].name; i++)
+	for (int i = 0; own && i < MAX_CALLS && own->waits[i].name; i++)
 		if (!strcmp(own->waits[i].name, name))
 			return own->waits[i].overdue;
 	return 0;
 }
 
-/* How often it was held up, because another thread sat in a free. */
-EXPORTED uint64_t standin_held_up(const char *name, uint64_t *nanoseconds)
-{
-	return ensure_own() ? sum_waits(own->waits, FOR_A_FREE, name, nanoseconds) : 0;
-}
-
-/* The same of all threads together. */
-EXPORTED uint64_t standin_waits_all(const char *name, uint64_t *nanoseconds)
-{
-	return sum_of_all(FOR_WORK, name, nanoseconds);
-}
-
-EXPORTED uint64_t standin_held_up_all(const char *name, uint64_t *nanoseconds)
-{
-	return sum_of_all(FOR_A_FREE, name, nanoseconds);
-}
-
-/* How many threads wait at this moment, for work or because another one sits in a free. */
+/* Returns how many threads wait now, for work or because another one sits in a free. */
 EXPORTED uint64_t standin_sitting(void)
 {
 	uint64_t count;
@@ -619,17 +570,16 @@ static uint64_t oldest_work(CUcontext context)
 /* At exit nothing is waited for any more. */
 static void wait_for(const char *name, struct after what)
 {
-	uint64_t from, oldest;
+	uint64_t oldest;
 
 	if (is_done(what))
 		return;
-	from = now_ns();
 	oldest = oldest_work(what.queue->context);
 	sitting++;
 	while (!is_done(what) && !atomic_load(&abandoned))
 		wait_until(&done_some, now_ns() + 100000000);
 	sitting--;
-	count_wait(FOR_WORK, name, now_ns() - from, oldest);
+	count_wait(name, oldest);
 }
 
 void async_wait(const char *name, struct after what)
@@ -689,22 +639,19 @@ void async_wait_to_free(const char *name, CUcontext context)
 	pthread_mutex_unlock(&async_lock);
 }
 
-void async_pass_frees(const char *name, CUcontext context)
+void async_pass_frees(CUcontext context)
 {
 	struct queue *q;
-	uint64_t from;
 
 	pthread_mutex_lock(&async_lock);
 	q = queues;
 	while (q && !(q->context == context && q->kind == QUEUE_CONTEXT))
 		q = q->next;
 	if (q && q->frees) {
-		from = now_ns();
 		sitting++;
 		while (q->frees && !atomic_load(&abandoned))
 			wait_until(&done_some, now_ns() + 100000000);
 		sitting--;
-		count_wait(FOR_A_FREE, name, now_ns() - from, UINT64_MAX);
 	}
 	pthread_mutex_unlock(&async_lock);
 }

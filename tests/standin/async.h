@@ -65,7 +65,7 @@ CUresult async_wait_queue(const char *name, struct queue *queue);
 void async_wait_context(const char *name, CUcontext context);
 /* A free of CONTEXT's memory: others wait in async_pass_frees() while this one does. */
 void async_wait_to_free(const char *name, CUcontext context);
-void async_pass_frees(const char *name, CUcontext context);
+void async_pass_frees(CUcontext context);
 void async_drop_context(CUcontext context);
 
 /* bytes.c */

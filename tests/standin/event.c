@@ -51,7 +51,7 @@ STANDIN(cuEventCreate)(CUevent *phEvent, unsigned int Flags)
 	if (!phEvent)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (unlikely(standin_async))
-		async_pass_frees("cuEventCreate", memory_context());
+		async_pass_frees(memory_context());
 	e = calloc(1, sizeof(*e));
 	if (!e)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -281,7 +281,7 @@ STANDIN(cuCtxRecordEvent)(CUcontext hCtx, CUevent hEvent)
 	if (!r)
 		r = capture_check_context(context);
 	if (unlikely(standin_async) && !r)
-		async_pass_frees("cuCtxRecordEvent", whole_context(context));
+		async_pass_frees(whole_context(context));
 	if (r)
 		return r;
 	pthread_mutex_lock(&stream_lock);

@@ -137,7 +137,7 @@ static CUresult allocate(const char *name, void **pp, size_t bytes, unsigned int
 	if (bytes > (size_t)1 << 40)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (unlikely(standin_async))
-		async_pass_frees(name, memory_context());
+		async_pass_frees(memory_context());
 	p = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED)
 		return CUDA_ERROR_OUT_OF_MEMORY;

@@ -30,7 +30,7 @@ static inline CUresult take(const char *name, CUdeviceptr *address, size_t bytes
 	if (unlikely(!address || !bytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (unlikely(standin_async))
-		async_pass_frees(name, memory_context());
+		async_pass_frees(memory_context());
 	return from(address, bytes, memory_context());
 }
 

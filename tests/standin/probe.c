@@ -2,8 +2,8 @@
  *
  * The questions that the stand-in has to answer as the real driver does, put to whatever
  * libcuda.so.1 the loader finds: run it on a machine with a GPU and on the stand-in, and
- * compare. It prints and judges nothing, and is no test of the suite.
- *   cc -o probe probe.c -ldl && ./probe resolver cuda13.names; ./probe calls; ./probe legacy
+ * compare. It prints and judges nothing; selftest.c compares its output with the recorded one.
+ *   cc -o probe probe.c -ldl && ./probe resolver cuda13.names; ./probe calls
  *   ./probe fork; ./probe fork again
  */
 #ifndef _GNU_SOURCE
@@ -312,41 +312,6 @@ static void host_memory(void)
 	P(C(cuMemFree_v2)(d));
 }
 
-static void legacy(void)
-{
-	unsigned int d = 77, pitch = 77, size = 0, a, b;
-	u64 e = 77;
-	void *c = NULL;
-
-	puts("-- 32-bit calls");
-	C(cuCtxPushCurrent_v2)(NULL);
-	P(C(cuCtxCreate)(&c, 0, 0));
-	P(C(cuCtxGetApiVersion)(c, &a));
-	printf("  api version %u\n", a);
-	P(C(cuMemAlloc)(&d, 100u));
-	printf("  address 0x%x\n", d);
-	P(C(cuMemAlloc_v2)(&e, (size_t)100));
-	P(C(cuMemFree_v2)((u64)d));
-	P(C(cuMemFree)(d));
-	P(C(cuMemAllocHost)(&c, 100u));
-	P(C(cuMemFreeHost)(c));
-	P(C(cuCtxPopCurrent)(&c));
-	C(cuCtxSetCurrent)(NULL);
-	C(cuCtxCreate_v2)(&c, 0, 0);
-	puts("   (in a context of cuCtxCreate_v2)");
-	d = 77;
-	P(C(cuMemAlloc)(&d, 100u));
-	printf("  address 0x%x\n", d);
-	P(C(cuMemGetAddressRange)(&a, &size, d));
-	P(C(cuMemFree)(d));
-	P(C(cuMemFree)(0u));
-	P(C(cuMemFree)(0x1234u));
-	P(C(cuMemAlloc)(&d, 0u));
-	P(C(cuMemGetInfo)(&a, &b));
-	printf("  info %u %u\n", a, b);
-	P(C(cuMemAllocPitch)(&d, &pitch, 100u, 10u, 4u));
-}
-
 static void pitched(void)
 {
 	u64 e = 77;
@@ -594,11 +559,6 @@ int main(int argc, char **argv)
 		return resolver(argv[2]), 0;
 	if (!strcmp(what, "fork"))
 		return forked(argc > 2), 0;
-	if (!strcmp(what, "legacy")) {
-		C(cuInit)(0);
-		C(cuCtxCreate_v2)(&c, 0, 0);
-		return legacy(), 0;
-	}
 	before_init();
 	primary();
 	contexts();

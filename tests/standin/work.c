@@ -177,7 +177,7 @@ static CUresult launch(const char *name, CUfunction f, CUstream stream, void **p
 		return ERROR_INVALID_HANDLE;
 	if (f->prepare && !params)
 		return CUDA_ERROR_INVALID_VALUE;
-	async_pass_frees(name, memory_context());
+	async_pass_frees(memory_context());
 	if (f->prepare)
 		r = f->prepare(&w, params);
 	return r ? r : submit(&w, stream, per_thread, NULL);

@@ -27,7 +27,7 @@ static unsigned int rounds;
 /* The asynchronous stand-in's, or NULL: how often the calling thread waited for work, and work that
  * touched memory which was not there any more. */
 bool on_standin;
-static uint64_t (*standin_waits)(const char *call, uint64_t *nanoseconds);
+static uint64_t (*standin_waits)(const char *call);
 static const char *(*standin_last_wait)(void);
 static void (*standin_mark)(void);
 static uint64_t (*standin_overdue)(const char *call);
@@ -36,7 +36,7 @@ static uint64_t (*standin_violations)(void);
 /* For nothing but what others submitted since this thread's call began. */
 static uint64_t raced(const char *call)
 {
-	return standin_waits(call, NULL) - standin_overdue(call);
+	return standin_waits(call) - standin_overdue(call);
 }
 
 /* Without those for one stream: what a pool gives back is waited for in a stream of its own. Where
@@ -48,7 +48,7 @@ uint64_t waits_so_far(void)
 
 	if (!standin_waits)
 		return 0;
-	waits = standin_waits(NULL, NULL) - standin_waits("cuStreamSynchronize", NULL);
+	waits = standin_waits(NULL) - standin_waits("cuStreamSynchronize");
 	if (options.pinned_goes_back || options.all_goes_back)
 		waits -= raced("cuMemFreeHost");
 	if (options.all_goes_back)
@@ -379,7 +379,7 @@ int main(int argc, char **argv)
 	standin_last_wait = (const char *(*)(void))dlsym(RTLD_DEFAULT, "standin_last_wait");
 	standin_mark = (void (*)(void))dlsym(RTLD_DEFAULT, "standin_mark");
 	standin_overdue = (uint64_t(*)(const char *))dlsym(RTLD_DEFAULT, "standin_overdue");
-	standin_waits = (uint64_t(*)(const char *, uint64_t *))dlsym(RTLD_DEFAULT, "standin_waits");
+	standin_waits = (uint64_t(*)(const char *))dlsym(RTLD_DEFAULT, "standin_waits");
 	standin_violations = (uint64_t(*)(void))dlsym(RTLD_DEFAULT, "standin_violations");
 	captures_init();
 	open_contexts(keeper);
