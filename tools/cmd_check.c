@@ -51,7 +51,7 @@ static int check(struct session *session, const struct operands *operands)
 		r = session_write(session, "none"); /* other files that options request */
 	session_print_verdict(session, on_stdout ? stderr : stdout, "");
 	for (size_t i = 0; i < session->report.count && opt_values.verbose && !on_stdout; i++)
-		text_coverage_all(stdout, session->report.processes[i]);
+		describe_all_coverage(stdout, session->report.processes[i]);
 	return verdict == JUDGE_CLEAN && r < 0 ? STATUS_NOTHING_READ : verdict;
 }
 

@@ -647,9 +647,9 @@ static int print_end(struct top_view *watch, const struct arguments *arguments)
 		fputc('\n', stdout);
 	print_frame(watch, stdout);
 	fputs("\ngpuleak: ", stdout);
-	text_process(stdout, watch->now->process);
+	describe_process(stdout, watch->now->process);
 	fputc(' ', stdout);
-	text_ended(stdout, watch->now->process);
+	describe_ended(stdout, watch->now->process);
 	fputc('\n', stdout);
 	return fflush(stdout);
 }

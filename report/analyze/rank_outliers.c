@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/describe/describe_place.h"
+#include "report/describe/format_place.h"
 #include "report/util/number.h"
 #include "report/util/report_arena.h"
 #include "report/analyze/ranks.h"
@@ -149,7 +149,7 @@ static bool find_usual(const struct ranks *ranks, const struct rank_leak *leak,
 
 static const char *tell_only(struct ranks *ranks, const struct rank_leak *leak, char *chosen)
 {
-	char names[NAMES_BYTES], size[NUMBER_MAX], place[DESCRIBE_PLACE_MAX];
+	char names[NAMES_BYTES], size[NUMBER_MAX], place[FORMAT_PLACE_MAX];
 
 	memset(chosen, 0, ranks->count);
 	for (size_t i = 0; i < leak->count; i++)
@@ -157,26 +157,26 @@ static const char *tell_only(struct ranks *ranks, const struct rank_leak *leak, 
 	return arena_printf(ranks->arena, "only %s leak%s %s at %s",
 			    name_ranks(ranks, chosen, names), leak->count == 1 ? "s" : "",
 			    format_size(leak->bytes, size),
-			    describe_place(leak->leak->stack, place));
+			    format_place(leak->leak->stack, place));
 }
 
 static const char *tell_more(struct ranks *ranks, const struct rank_leak *leak,
 			     const struct rank_part *part, uint64_t usual)
 {
-	char more[NUMBER_MAX], size[NUMBER_MAX], place[DESCRIBE_PLACE_MAX];
+	char more[NUMBER_MAX], size[NUMBER_MAX], place[FORMAT_PLACE_MAX];
 	int above = part->bytes > usual;
 
 	return arena_printf(ranks->arena, "rank %d leaks %s %s than the %s of the others at %s",
 			    ranks->numbers[part->rank],
 			    format_size(above ? part->bytes - usual : usual - part->bytes, more),
 			    above ? "more" : "less", format_size(usual, size),
-			    describe_place(leak->leak->stack, place));
+			    format_place(leak->leak->stack, place));
 }
 
 static int tell_absent(struct ranks *ranks, const struct rank_leak *leak, uint64_t usual,
 		       char *chosen)
 {
-	char names[NAMES_BYTES], size[NUMBER_MAX], place[DESCRIBE_PLACE_MAX];
+	char names[NAMES_BYTES], size[NUMBER_MAX], place[FORMAT_PLACE_MAX];
 
 	size_t absent = 0;
 
@@ -197,7 +197,7 @@ static int tell_absent(struct ranks *ranks, const struct rank_leak *leak, uint64
 					       name_ranks(ranks, chosen, names),
 					       absent == 1 ? "does" : "do",
 					       format_size(usual, size), leak->count, ranks->count,
-					       describe_place(leak->leak->stack, place)));
+					       format_place(leak->leak->stack, place)));
 }
 
 static int find_leaks(struct ranks *ranks, const struct rank_leak *leak, char *chosen,

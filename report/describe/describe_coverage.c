@@ -107,7 +107,7 @@ static size_t print_routes(FILE *out, const struct report_process *process, cons
 	return routes;
 }
 
-void text_coverage(FILE *out, const struct report_process *process)
+void describe_coverage(FILE *out, const struct report_process *process)
 {
 	const struct report_coverage *coverage = &process->coverage;
 	const char *api = NULL;
@@ -228,7 +228,7 @@ static void print_reaches(FILE *out, const struct report_coverage *coverage)
 	}
 }
 
-void text_coverage_all(FILE *out, const struct report_process *process)
+void describe_all_coverage(FILE *out, const struct report_process *process)
 {
 	const struct report_coverage *coverage = &process->coverage;
 	const struct report_fact *fact;

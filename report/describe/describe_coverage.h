@@ -2,8 +2,8 @@
  *
  * Coverage as text: one line for the normal report, and a section for -v.
  */
-#ifndef GPULEAK_REPORT_TEXT_COVERAGE_H
-#define GPULEAK_REPORT_TEXT_COVERAGE_H
+#ifndef GPULEAK_REPORT_DESCRIBE_COVERAGE_H
+#define GPULEAK_REPORT_DESCRIBE_COVERAGE_H
 
 #include <stdio.h>
 
@@ -11,9 +11,9 @@ struct report_process;
 
 /* Prints "coverage: CUDA intercepted via linked calls; not seen: libx.so (RTLD_DEEPBIND)". Prints
  * nothing if the ledger has no observations about coverage. */
-void text_coverage(FILE *out, const struct report_process *process);
+void describe_coverage(FILE *out, const struct report_process *process);
 
 /* Prints every route, module and function. */
-void text_coverage_all(FILE *out, const struct report_process *process);
+void describe_all_coverage(FILE *out, const struct report_process *process);
 
 #endif

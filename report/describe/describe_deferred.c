@@ -24,22 +24,22 @@ static void print_event(FILE *out, const char *what, const struct report_event *
 	fprintf(out, "  %s by ", what);
 	print_escaped(out, event->api ? event->api : "an unknown call");
 	fputs(" at:\n", out);
-	text_stack(out, event->stack);
+	describe_stack(out, event->stack);
 }
 
-void text_mapped(FILE *out, const struct report_leak *leak)
+void describe_mapped(FILE *out, const struct report_leak *leak)
 {
 	fputs("released, but never unmapped: mapped at ", out);
-	text_place_and_caller(out, leak->mapping->mapped.stack);
+	describe_place_and_caller(out, leak->mapping->mapped.stack);
 }
 
-void text_mapping(FILE *out, const struct report_leak *leak)
+void describe_mapping(FILE *out, const struct report_leak *leak)
 {
 	print_event(out, "Mapped", &leak->mapping->mapped);
 	print_event(out, "Released", &leak->mapping->released);
 }
 
-bool text_stuck(FILE *out, const struct report_process *process)
+bool describe_stuck(FILE *out, const struct report_process *process)
 {
 	const struct report_deferred *most = NULL;
 	uint64_t blocks = 0, bytes = 0;
@@ -57,24 +57,24 @@ bool text_stuck(FILE *out, const struct report_process *process)
 	if (!most)
 		return false;
 	fprintf(out, "%s released block%s, ", format_number(blocks, number), plural(blocks));
-	text_bytes(out, bytes);
+	describe_bytes(out, bytes);
 	fputs(", held by a user event that was never set, created at ", out);
-	text_place_and_caller(out, most->event.stack);
+	describe_place_and_caller(out, most->event.stack);
 	return true;
 }
 
 static void print_holder(FILE *out, const struct report_holder *holder)
 {
 	fputs(strcmp(holder->what, "kernel") == 0 ? "  It is an argument of " : "  Held by ", out);
-	text_kind(out, holder->kind);
+	describe_kind(out, holder->kind);
 	if (holder->allocated.bytes) {
 		fputs(" of ", out);
-		text_bytes(out, holder->allocated.bytes);
+		describe_bytes(out, holder->allocated.bytes);
 	}
 	fputs(", made by ", out);
 	print_escaped(out, holder->allocated.api ? holder->allocated.api : "an unknown call");
 	fputs(" at ", out);
-	text_place_and_caller(out, holder->allocated.stack);
+	describe_place_and_caller(out, holder->allocated.stack);
 	fputc('\n', out);
 }
 
@@ -103,9 +103,9 @@ static void print_deferred(FILE *out, const struct report_deferred *deferred)
 	char number[NUMBER_MAX];
 
 	fputs("\nReleased but not freed: ", out);
-	text_bytes(out, deferred->bytes);
+	describe_bytes(out, deferred->bytes);
 	fputs(" of ", out);
-	text_kind(out, deferred->kind);
+	describe_kind(out, deferred->kind);
 	if (deferred->blocks > 1)
 		fprintf(out, " in %s blocks", format_number(deferred->blocks, number));
 	fputc('\n', out);
@@ -119,19 +119,19 @@ static void print_deferred(FILE *out, const struct report_deferred *deferred)
 static void print_waits(FILE *out, const struct report_deferred_frees *frees)
 {
 	fputs("\nReleased but not yet freed: at most ", out);
-	text_bytes(out, frees->peak_bytes);
+	describe_bytes(out, frees->peak_bytes);
 	if (frees->longest.kind) {
 		fputs(" at a time; longest wait ", out);
-		text_time(out, frees->longest_wait_ns);
+		describe_time(out, frees->longest_wait_ns);
 		fputs(", of ", out);
-		text_bytes(out, frees->longest.bytes);
+		describe_bytes(out, frees->longest.bytes);
 		fputs(" released at ", out);
-		text_place_and_caller(out, frees->longest.released.stack);
+		describe_place_and_caller(out, frees->longest.released.stack);
 	}
 	fputc('\n', out);
 }
 
-void text_deferred(FILE *out, const struct report_process *process, bool verbose)
+void describe_deferred(FILE *out, const struct report_process *process, bool verbose)
 {
 	const struct report_deferred_frees *frees = &process->deferred;
 	bool more = frees->group_count || process->leak_count || process->summary.errors;

@@ -2,8 +2,8 @@
  *
  * Deferred frees in the text report.
  */
-#ifndef GPULEAK_REPORT_TEXT_DEFERRED_H
-#define GPULEAK_REPORT_TEXT_DEFERRED_H
+#ifndef GPULEAK_REPORT_DESCRIBE_DEFERRED_H
+#define GPULEAK_REPORT_DESCRIBE_DEFERRED_H
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,16 +13,16 @@ struct report_process;
 
 /* Prints the deferred frees. Prints their waiting times only if VERBOSE is set or the report has
  * several lines anyway. */
-void text_deferred(FILE *out, const struct report_process *process, bool verbose);
+void describe_deferred(FILE *out, const struct report_process *process, bool verbose);
 
 /* Prints "released, but never unmapped: mapped at make_buffer (/abs/app.c:12)" for a LEAK with a
  * mapping. */
-void text_mapped(FILE *out, const struct report_leak *leak);
+void describe_mapped(FILE *out, const struct report_leak *leak);
 /* Prints the stacks of the mapping and of the release. */
-void text_mapping(FILE *out, const struct report_leak *leak);
+void describe_mapping(FILE *out, const struct report_leak *leak);
 
 /* Prints "12 released blocks, 1,024 bytes (1.0 KiB), held by a user event that was never set,
  * created at main (a.c:3)" and returns true. Returns false if PROCESS has no such blocks. */
-bool text_stuck(FILE *out, const struct report_process *process);
+bool describe_stuck(FILE *out, const struct report_process *process);
 
 #endif

@@ -19,7 +19,7 @@
 
 #define ERRORS_MAX 1000 /* different errors; JSON has all */
 
-const char *text_error_words(const char *type)
+const char *error_words(const char *type)
 {
 	static const struct {
 		const char *type, *words;
@@ -37,25 +37,25 @@ const char *text_error_words(const char *type)
 	return type;
 }
 
-void text_error_brief(FILE *out, const struct report_error *error)
+void describe_error_briefly(FILE *out, const struct report_error *error)
 {
-	print_escaped(out, text_error_words(error->type));
+	print_escaped(out, error_words(error->type));
 	fprintf(out, " of 0x%" PRIx64 " at ", error->address);
-	text_place(out, error->stack);
+	describe_place(out, error->stack);
 	/* The second free may be correct, so name the first free: it may be the wrong one. */
 	if (error->earlier_freed.api && error->freed.stack) {
 		fputs(", already freed by ", out);
-		text_place(out, error->freed.stack);
+		describe_place(out, error->freed.stack);
 	}
 }
 
 static void print_block(FILE *out, const struct report_error *error)
 {
 	fputs("a block of ", out);
-	text_bytes(out, error->block_bytes);
+	describe_bytes(out, error->block_bytes);
 	if (error->kind) {
 		fputs(" of ", out);
-		text_kind(out, error->kind);
+		describe_kind(out, error->kind);
 	}
 }
 
@@ -87,7 +87,7 @@ static void print_result(FILE *out, const struct report_error *error)
 }
 
 /* Prints the first sentence: what this free did. */
-void text_error_sentence(FILE *out, const struct report_error *error)
+void describe_error_cause(FILE *out, const struct report_error *error)
 {
 	if (strcmp(error->type, "double-free") == 0) {
 		print_call(out, error,
@@ -137,7 +137,7 @@ static void print_event(FILE *out, const char *before, const struct report_event
 	else
 		fputs("an unknown call", out);
 	fprintf(out, "%s:\n", after);
-	text_stack(out, event->stack);
+	describe_stack(out, event->stack);
 }
 
 /* Prints the previous block with the same address. Either this block was freed twice and the second
@@ -149,7 +149,7 @@ static void print_earlier(FILE *out, const struct report_error *error)
 	fputs("  An earlier block", out);
 	if (error->earlier_allocated.bytes) {
 		fputs(" of ", out);
-		text_bytes(out, error->earlier_allocated.bytes);
+		describe_bytes(out, error->earlier_allocated.bytes);
 	}
 	fputs(" had the same address.\n  If the possible cause meant to free the earlier block, "
 	      "it freed that block twice and this\n  block by mistake. Otherwise the call above is "
@@ -158,10 +158,10 @@ static void print_earlier(FILE *out, const struct report_error *error)
 	print_event(out, "and freed by", &error->earlier_freed, " at");
 }
 
-void text_error(FILE *out, const struct error_group *group)
+void describe_error(FILE *out, const struct error_group *group)
 {
 	const struct report_error *error = group->error;
-	const char *words = text_error_words(error->type);
+	const char *words = error_words(error->type);
 	char number[NUMBER_MAX], first[2] = { words[0], '\0' };
 
 	if (first[0] >= 'a' && first[0] <= 'z')
@@ -173,12 +173,12 @@ void text_error(FILE *out, const struct error_group *group)
 		fprintf(out, " (%s times with the same stacks)",
 			format_number(group->count, number));
 	fputs(": ", out);
-	text_error_sentence(out, error);
+	describe_error_cause(out, error);
 	fputs(", at:\n", out);
-	text_stack(out, error->stack);
+	describe_stack(out, error->stack);
 	if (is_object(error)) {
 		fputs("  It was an ", out);
-		text_kind(out, error->kind);
+		describe_kind(out, error->kind);
 		fputs(".\n", out);
 	} else if (error->block_bytes && !tells_of_block(error)) {
 		fputs("  It was ", out);
@@ -235,8 +235,8 @@ static int group_errors(const struct report_process *process, struct report_aren
 	return 0;
 }
 
-int text_error_groups(const struct report_process *process, struct report_arena *arena,
-		      struct error_group **ret)
+int error_groups(const struct report_process *process, struct report_arena *arena,
+		 struct error_group **ret)
 {
 	struct table table = { 0 };
 	int r;
@@ -247,16 +247,16 @@ int text_error_groups(const struct report_process *process, struct report_arena 
 	return r;
 }
 
-int text_errors(FILE *out, const struct report_process *process)
+int describe_errors(FILE *out, const struct report_process *process)
 {
 	struct error_group *groups;
 	struct report_arena arena = { 0 };
 	size_t shown = 0;
-	int r = text_error_groups(process, &arena, &groups);
+	int r = error_groups(process, &arena, &groups);
 
 	for (; r == 0 && groups && shown < ERRORS_MAX; groups = groups->next, shown++) {
 		fputc('\n', out);
-		text_error(out, groups);
+		describe_error(out, groups);
 	}
 	if (r == 0 && groups)
 		fputs("\nAnd more errors; --format json lists all\n", out);

@@ -2,8 +2,8 @@
  *
  * Invalid frees in the text report, each with its stacks.
  */
-#ifndef GPULEAK_REPORT_TEXT_ERROR_H
-#define GPULEAK_REPORT_TEXT_ERROR_H
+#ifndef GPULEAK_REPORT_DESCRIBE_ERROR_H
+#define GPULEAK_REPORT_DESCRIBE_ERROR_H
 
 #include <stdint.h>
 #include <stdio.h>
@@ -21,25 +21,25 @@ struct error_group {
 
 /* Groups the errors of PROCESS. The groups are allocated from ARENA, in the order of their first
  * errors. *RET is NULL if there are no errors. Returns 0 or -ENOMEM. */
-int text_error_groups(const struct report_process *process, struct report_arena *arena,
-		      struct error_group **ret);
+int error_groups(const struct report_process *process, struct report_arena *arena,
+		 struct error_group **ret);
 
 /* Prints a group of errors with its stacks, in several lines. */
-void text_error(FILE *out, const struct error_group *group);
+void describe_error(FILE *out, const struct error_group *group);
 
 /* Returns the words for an error type ("double free"). Returns an unknown type unchanged; it may
  * have any bytes. */
-const char *text_error_words(const char *type);
+const char *error_words(const char *type);
 
 /* Prints all errors of PROCESS. Prints errors with the same stacks once, with their number. Returns
  * 0 or -ENOMEM. */
-int text_errors(FILE *out, const struct report_process *process);
+int describe_errors(FILE *out, const struct report_process *process);
 
 /* Prints "double free of 0x... at cleanup (/abs/app.c:40)", for the first line of a report. */
-void text_error_brief(FILE *out, const struct report_error *error);
+void describe_error_briefly(FILE *out, const struct report_error *error);
 
 /* Prints "cuMemFree_v2 was given a block that had been freed already (the driver returned
  * CUDA_ERROR_INVALID_VALUE (1))". */
-void text_error_sentence(FILE *out, const struct report_error *error);
+void describe_error_cause(FILE *out, const struct report_error *error);
 
 #endif

@@ -56,11 +56,11 @@ static void print_event(FILE *out, const struct report_history *history, size_t 
 	print_escaped(out, event->api ? event->api : "an unknown call");
 	if (event->partner < 0) {
 		fprintf(out, ": %s, at:\n", alone);
-		text_stack(out, event->stack);
+		describe_stack(out, event->stack);
 		return;
 	}
 	fputs(" at ", out);
-	text_place_and_caller(out, event->stack);
+	describe_place_and_caller(out, event->stack);
 	if (event->op == REPORT_RELEASE)
 		print_partner(out, history, event);
 	fputc('\n', out);
@@ -85,7 +85,7 @@ static void print_events(FILE *out, const struct report_history *history)
 			hidden);
 }
 
-void text_history(FILE *out, const struct report_history *history, uint64_t blocks)
+void describe_history(FILE *out, const struct report_history *history, uint64_t blocks)
 {
 	char number[NUMBER_MAX];
 

@@ -2,8 +2,8 @@
  *
  * The retains and releases of a leaked handle in the text report.
  */
-#ifndef GPULEAK_REPORT_TEXT_HISTORY_H
-#define GPULEAK_REPORT_TEXT_HISTORY_H
+#ifndef GPULEAK_REPORT_DESCRIBE_HISTORY_H
+#define GPULEAK_REPORT_DESCRIBE_HISTORY_H
 
 #include <stdint.h>
 #include <stdio.h>
@@ -12,6 +12,6 @@ struct report_history;
 
 /* Prints the history of one of BLOCKS blocks. The caller has printed the block's stack. Prints
  * nothing if HISTORY is NULL. */
-void text_history(FILE *out, const struct report_history *history, uint64_t blocks);
+void describe_history(FILE *out, const struct report_history *history, uint64_t blocks);
 
 #endif

@@ -74,7 +74,7 @@ static size_t telling(const struct report_stack *stack)
 
 static int whole_stacks;
 
-void text_stack_whole(bool whole)
+void describe_whole_stacks(bool whole)
 {
 	whole_stacks = whole;
 }
@@ -181,7 +181,7 @@ static void print_with_folds(FILE *out, const struct report_stack *stack, size_t
 	}
 }
 
-void text_stack(FILE *out, const struct report_stack *stack)
+void describe_stack(FILE *out, const struct report_stack *stack)
 {
 	size_t count = telling(stack);
 
@@ -198,7 +198,7 @@ void text_stack(FILE *out, const struct report_stack *stack)
 		fputs("    (outer frames were cut off: see GPULEAK_STACK_DEPTH)\n", out);
 }
 
-void text_place(FILE *out, const struct report_stack *stack)
+void describe_place(FILE *out, const struct report_stack *stack)
 {
 	const struct report_frame *frame = report_stack_culprit(stack);
 
@@ -212,13 +212,13 @@ void text_place(FILE *out, const struct report_stack *stack)
 	fputc(')', out);
 }
 
-void text_place_and_caller(FILE *out, const struct report_stack *stack)
+void describe_place_and_caller(FILE *out, const struct report_stack *stack)
 {
 	const struct report_frame *frame = report_stack_culprit(stack);
 	size_t next = frame ? (size_t)(frame - stack->frames) + 1 : stack->count;
 	size_t count = telling(stack);
 
-	text_place(out, stack);
+	describe_place(out, stack);
 	if (frame && frame->role == FRAME_APPLICATION)
 		next = next_own(stack, next, count);
 	if (next >= count)
@@ -230,7 +230,7 @@ void text_place_and_caller(FILE *out, const struct report_stack *stack)
 	fputc(')', out);
 }
 
-void text_bytes(FILE *out, uint64_t bytes)
+void describe_bytes(FILE *out, uint64_t bytes)
 {
 	char number[NUMBER_MAX], size[NUMBER_MAX];
 
@@ -241,10 +241,10 @@ void text_bytes(FILE *out, uint64_t bytes)
 			format_size(bytes, size));
 }
 
-void text_source(FILE *out, const struct report_leak *leak)
+void describe_source(FILE *out, const struct report_leak *leak)
 {
 	fputc('(', out);
-	text_kind(out, leak->kind);
+	describe_kind(out, leak->kind);
 	fputs(", ", out);
 	print_escaped(out, leak->api);
 	if (leak->device >= 0)
@@ -252,7 +252,7 @@ void text_source(FILE *out, const struct report_leak *leak)
 	fputc(')', out);
 }
 
-void text_time(FILE *out, uint64_t ns)
+void describe_time(FILE *out, uint64_t ns)
 {
 	if (ns >= 1000000000u)
 		fprintf(out, "%" PRIu64 ".%02" PRIu64 " s", ns / 1000000000u,
@@ -263,12 +263,12 @@ void text_time(FILE *out, uint64_t ns)
 		fprintf(out, "%" PRIu64 " us", ns / 1000u);
 }
 
-void text_kind(FILE *out, const char *kind)
+void describe_kind(FILE *out, const char *kind)
 {
 	print_escaped(out, kind_words(kind));
 }
 
-void text_process(FILE *out, const struct report_process *process)
+void describe_process(FILE *out, const struct report_process *process)
 {
 	print_escaped(out, process->program);
 	if (process->ranked)
@@ -281,7 +281,7 @@ void text_process(FILE *out, const struct report_process *process)
 	fputs(process->ended == REPORT_RUNNING ? ", still running)" : ")", out);
 }
 
-void text_ended(FILE *out, const struct report_process *process)
+void describe_ended(FILE *out, const struct report_process *process)
 {
 	const char *name;
 

@@ -2,8 +2,8 @@
  *
  * Prints stacks, places, sizes and processes for the text report.
  */
-#ifndef GPULEAK_REPORT_TEXT_STACK_H
-#define GPULEAK_REPORT_TEXT_STACK_H
+#ifndef GPULEAK_REPORT_DESCRIBE_STACK_H
+#define GPULEAK_REPORT_DESCRIBE_STACK_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,38 +13,38 @@ struct report_leak;
 struct report_process;
 struct report_stack;
 
-/* Sets if text_stack() prints whole stacks from now on. At the start it does not: then it folds
+/* Sets if describe_stack() prints whole stacks from now on. At the start it does not: then it folds
  * consecutive frames that do not belong to the application into one line. The setting is global, so
  * it is not thread-safe. */
-void text_stack_whole(bool whole);
+void describe_whole_stacks(bool whole);
 
 /* Prints a numbered line per frame or group of folded frames. Stops at main or at a thread's start
  * function; JSON has the outer frames, too. Prints one line for an empty stack. */
-void text_stack(FILE *out, const struct report_stack *stack);
+void describe_stack(FILE *out, const struct report_stack *stack);
 
 /* Prints "make_buffer (/abs/app.c:12)": the innermost frame of the application. */
-void text_place(FILE *out, const struct report_stack *stack);
+void describe_place(FILE *out, const struct report_stack *stack);
 
 /* Prints the same with the function's caller, because many allocations come from one helper
  * function. */
-void text_place_and_caller(FILE *out, const struct report_stack *stack);
+void describe_place_and_caller(FILE *out, const struct report_stack *stack);
 
 /* Prints "8,388,608 bytes (8.0 MiB)". */
-void text_bytes(FILE *out, uint64_t bytes);
+void describe_bytes(FILE *out, uint64_t bytes);
 
 /* Prints "(device memory, cuMemAlloc_v2, device 0)". */
-void text_source(FILE *out, const struct report_leak *leak);
+void describe_source(FILE *out, const struct report_leak *leak);
 
 /* Prints "1.25 s", "12.3 ms" or "41 us". */
-void text_time(FILE *out, uint64_t ns);
+void describe_time(FILE *out, uint64_t ns);
 
 /* Prints "device memory". */
-void text_kind(FILE *out, const char *kind);
+void describe_kind(FILE *out, const char *kind);
 
 /* Prints "app (pid 12, still running)" or "app rank 3 (pid 12, node7)". */
-void text_process(FILE *out, const struct report_process *process);
+void describe_process(FILE *out, const struct report_process *process);
 
 /* Prints "exited with status 0". */
-void text_ended(FILE *out, const struct report_process *process);
+void describe_ended(FILE *out, const struct report_process *process);
 
 #endif

@@ -56,7 +56,7 @@ static int add_errors(struct findings *findings, const struct report *report, si
 {
 	const struct report_process *p = report->processes[index];
 	struct error_group *groups;
-	int r = text_error_groups(p, &findings->arena, &groups);
+	int r = error_groups(p, &findings->arena, &groups);
 
 	for (; r == 0 && groups; groups = groups->next) {
 		const struct report_error *error = groups->error;
@@ -182,7 +182,7 @@ void finding_amount(FILE *out, uint64_t blocks, uint64_t bytes)
 	char count[NUMBER_MAX];
 
 	fprintf(out, "%s block%s, ", format_number(blocks, count), plural(blocks));
-	text_bytes(out, bytes);
+	describe_bytes(out, bytes);
 }
 
 void finding_title(FILE *out, const struct finding *finding)
@@ -191,7 +191,7 @@ void finding_title(FILE *out, const struct finding *finding)
 
 	if (finding->class == FINDING_ERROR) {
 		fputs("GPU memory: ", out);
-		print_escaped(out, text_error_words(finding->errors->error->type));
+		print_escaped(out, error_words(finding->errors->error->type));
 		return;
 	}
 	fprintf(out, "GPU memory %s: %s",
@@ -207,10 +207,10 @@ static void print_leak(FILE *out, const struct finding *finding)
 
 	finding_amount(out, leak->blocks, leak->bytes);
 	fputc(' ', out);
-	text_source(out, leak);
+	describe_source(out, leak);
 	if (leak->mapping) {
 		fputs(" ", out);
-		text_mapped(out, leak);
+		describe_mapped(out, leak);
 		fputs("; allocated at", out);
 		return;
 	}
@@ -236,17 +236,17 @@ void finding_message(FILE *out, const struct finding *finding, bool name_process
 	if (finding->leak) {
 		print_leak(out, finding);
 		fputc(' ', out);
-		text_place_and_caller(out, finding->stack);
+		describe_place_and_caller(out, finding->stack);
 	} else {
-		text_error_brief(out, finding->errors->error);
+		describe_error_briefly(out, finding->errors->error);
 		if (finding->errors->count > 1)
 			fprintf(out, " (%s times)", format_number(finding->errors->count, count));
 		fputs(": ", out);
-		text_error_sentence(out, finding->errors->error);
+		describe_error_cause(out, finding->errors->error);
 	}
 	if (name_process) {
 		fputs(", in ", out);
-		text_process(out, finding->process);
+		describe_process(out, finding->process);
 	}
 	if (finding->class == FINDING_CACHED || finding->class == FINDING_SUPPRESSED) {
 		fputs("; ", out);
@@ -257,15 +257,15 @@ void finding_message(FILE *out, const struct finding *finding, bool name_process
 void finding_details(FILE *out, const struct finding *finding)
 {
 	if (!finding->leak) {
-		text_error(out, finding->errors);
+		describe_error(out, finding->errors);
 		return;
 	}
 	print_leak(out, finding);
 	fputs(":\n", out);
-	text_stack(out, finding->stack);
+	describe_stack(out, finding->stack);
 	if (finding->leak->mapping)
-		text_mapping(out, finding->leak);
-	text_history(out, finding->leak->history, finding->leak->blocks);
+		describe_mapping(out, finding->leak);
+	describe_history(out, finding->leak->history, finding->leak->blocks);
 }
 
 uint64_t finding_lost_errors(const struct report_process *process)

@@ -72,7 +72,7 @@ static void print_row(FILE *out, const struct source_root *root, const struct fi
 
 	fputs("| ", out);
 	markdown(out, finding->leak ? classes[finding->class]
-				    : text_error_words(finding->errors->error->type));
+				    : error_words(finding->errors->error->type));
 	fprintf(out, " | %s | %s | ", finding->leak ? format_size(finding->bytes, size) : "",
 		format_number(finding->blocks, blocks));
 	code(out, finding->leak ? finding->leak->api : finding->errors->error->api);

@@ -84,7 +84,7 @@ static void finding_command(struct github *github, const char *name, const struc
 		finding_title(title.out, finding);
 		if (github->report->count > 1) {
 			fputs("in ", text.out);
-			text_process(text.out, finding->process);
+			describe_process(text.out, finding->process);
 			fputs(": ", text.out);
 		}
 		finding_details(text.out, finding);

@@ -211,7 +211,7 @@ static size_t count_types(const struct report_process *process, struct counted c
 		const char *type = process->errors[i].type;
 		size_t at = 0;
 
-		if (text_error_words(type) == type)
+		if (error_words(type) == type)
 			continue;
 		while (at < types && strcmp(counted[at].type, type) != 0)
 			at++;

@@ -62,13 +62,13 @@ void judge_note(struct bench *bench, const char *format, ...)
 	va_end(args);
 }
 
-const char *judge_who(const struct report_process *process, char ret[DESCRIBE_PLACE_MAX])
+const char *judge_who(const struct report_process *process, char ret[FORMAT_PLACE_MAX])
 {
 	if (process->ranked)
-		snprintf(ret, DESCRIBE_PLACE_MAX, "rank %d (process %d of %s on %s)", process->rank,
+		snprintf(ret, FORMAT_PLACE_MAX, "rank %d (process %d of %s on %s)", process->rank,
 			 process->pid, process->program, process->host ? process->host : "?");
 	else
-		snprintf(ret, DESCRIBE_PLACE_MAX, "process %d (%s)", process->pid,
+		snprintf(ret, FORMAT_PLACE_MAX, "process %d (%s)", process->pid,
 			 process->program);
 	return ret;
 }
@@ -84,12 +84,12 @@ struct rest {
 static void too_much(struct bench *bench, const struct judge_input *input,
 		     const struct rest *rest)
 {
-	char bytes[DESCRIBE_SIZE_MAX], allowed[DESCRIBE_SIZE_MAX];
+	char bytes[FORMAT_BYTES_MAX], allowed[FORMAT_BYTES_MAX];
 
 	judge_reason(bench, "%" PRIu64 " block%s, %s %s%s, %s allowed", rest->blocks,
-		     plural(rest->blocks), describe_size(rest->bytes, bytes), rest->verb,
+		     plural(rest->blocks), format_bytes(rest->bytes, bytes), rest->verb,
 		     rest->what,
-		     input->max_leaked_bytes ? describe_size(input->max_leaked_bytes, allowed)
+		     input->max_leaked_bytes ? format_bytes(input->max_leaked_bytes, allowed)
 					     : "0");
 }
 
@@ -112,14 +112,14 @@ static void nothing_leaked(struct bench *bench, const struct judge_input *input,
 			   const struct rest *rest)
 {
 	const struct report_summary *sum = &input->report->summary;
-	char bytes[DESCRIBE_SIZE_MAX], hidden[JUDGE_SUPPRESSED_MAX];
+	char bytes[FORMAT_BYTES_MAX], hidden[JUDGE_SUPPRESSED_MAX];
 
 	if (sum->cached_blocks && !input->count_caches)
 		judge_reason(bench,
 			     "nothing leaked%s%s; caches hold %s in %" PRIu64
 			     " block%s, which do not count (--gate-caches 1 counts them)",
 			     rest->what, suppressed(sum, hidden),
-			     describe_size(sum->cached_bytes, bytes), sum->cached_blocks,
+			     format_bytes(sum->cached_bytes, bytes), sum->cached_blocks,
 			     plural(sum->cached_blocks));
 	else
 		judge_reason(bench, "nothing leaked%s%s", rest->what, suppressed(sum, hidden));
@@ -219,7 +219,7 @@ static struct rest judge_leaks(struct bench *bench, const struct judge_input *in
 static void judge_process(struct bench *bench, const struct judge_input *input,
 			  const struct report_process *p)
 {
-	char who[DESCRIBE_PLACE_MAX];
+	char who[FORMAT_PLACE_MAX];
 
 	judge_who(p, who);
 	judge_growth(bench, input, p);

@@ -57,7 +57,7 @@ static int excuse(struct bench *bench, const struct baseline *baseline)
 static void note_gone(struct bench *bench, const struct baseline *baseline,
 		      const struct leak_totals *totals)
 {
-	char size[DESCRIBE_SIZE_MAX], hash[FINGERPRINT_TEXT];
+	char size[FORMAT_BYTES_MAX], hash[FINGERPRINT_TEXT];
 	size_t gone = 0, smaller = 0;
 
 	for (size_t i = 0; i < baseline->count; i++) {
@@ -69,7 +69,7 @@ static void note_gone(struct bench *bench, const struct baseline *baseline,
 			continue;
 		judge_note(bench, "%s:%u: gone: %s %s, %" PRIu64 " block%s, %s", baseline->name,
 			   entry->line, report_fingerprint_text(entry->fingerprint, hash),
-			   describe_size(entry->bytes, size), entry->blocks, plural(entry->blocks),
+			   format_bytes(entry->bytes, size), entry->blocks, plural(entry->blocks),
 			   *entry->place ? entry->place : "of an unknown place");
 	}
 	if (gone || smaller)
@@ -102,25 +102,25 @@ void judge_baseline(struct bench *bench, const struct judge_input *input)
 static void tell_growth(struct bench *bench, const struct leak_total *now,
 			const struct baseline_entry *known)
 {
-	char before[DESCRIBE_SIZE_MAX], after[DESCRIBE_SIZE_MAX], more[DESCRIBE_SIZE_MAX];
-	char place[DESCRIBE_PLACE_MAX], hash[FINGERPRINT_TEXT];
+	char before[FORMAT_BYTES_MAX], after[FORMAT_BYTES_MAX], more[FORMAT_BYTES_MAX];
+	char place[FORMAT_PLACE_MAX], hash[FINGERPRINT_TEXT];
 	const struct report_leak *leak = now->largest;
 
-	describe_place(leak->stack, place);
+	format_place(leak->stack, place);
 	report_fingerprint_text(now->fingerprint, hash);
 	if (!known)
 		judge_reason(bench, "new leak: %s in %" PRIu64 " block%s (%s, %s) at %s; "
-			     "fingerprint %s", describe_size(now->bytes, after), now->blocks,
+			     "fingerprint %s", format_bytes(now->bytes, after), now->blocks,
 			     plural(now->blocks), leak->kind, leak->api, place, hash);
 	else
 		judge_reason(bench, "known leak grew by %s and %" PRIu64 " block%s: "
 			     "%s in %" PRIu64 " block%s now, %s in %" PRIu64 " known "
 			     "(%s, %s) at %s; fingerprint %s",
-			     describe_size(beyond(now->bytes, known->bytes), more),
+			     format_bytes(beyond(now->bytes, known->bytes), more),
 			     beyond(now->blocks, known->blocks),
 			     plural(beyond(now->blocks, known->blocks)),
-			     describe_size(now->bytes, after), now->blocks, plural(now->blocks),
-			     describe_size(known->bytes, before), known->blocks, leak->kind,
+			     format_bytes(now->bytes, after), now->blocks, plural(now->blocks),
+			     format_bytes(known->bytes, before), known->blocks, leak->kind,
 			     leak->api,
 			     place, hash);
 }

@@ -52,10 +52,10 @@ static void budget_reason(struct bench *bench, const struct budgets *budgets,
 			  const struct budget *rule, const struct spent *spent)
 {
 	const char *verb = rule->subject == BUDGET_CACHE ? "held" : "leaked";
-	char used[DESCRIBE_SIZE_MAX], allowed[DESCRIBE_SIZE_MAX], over[DESCRIBE_SIZE_MAX];
-	char place[DESCRIBE_PLACE_MAX];
+	char used[FORMAT_BYTES_MAX], allowed[FORMAT_BYTES_MAX], over[FORMAT_BYTES_MAX];
+	char place[FORMAT_PLACE_MAX];
 
-	describe_place(spent->largest, place);
+	format_place(spent->largest, place);
 	if (rule->in_blocks)
 		judge_reason(bench, "%s (%s:%u): %" PRIu64 " blocks %s, %" PRIu64 " allowed, "
 			     "%" PRIu64 " over; most at %s", rule->text, budgets->name, rule->line,
@@ -65,16 +65,16 @@ static void budget_reason(struct bench *bench, const struct budgets *budgets,
 			     "%s (%s:%u): %s in %" PRIu64 " block%s %s, %s allowed, "
 			     "%s over; most at %s",
 			     rule->text, budgets->name, rule->line,
-			     describe_size(spent->bytes, used), spent->blocks,
-			     plural(spent->blocks), verb, describe_size(rule->limit, allowed),
-			     describe_size(spent->bytes - rule->limit, over), place);
+			     format_bytes(spent->bytes, used), spent->blocks,
+			     plural(spent->blocks), verb, format_bytes(rule->limit, allowed),
+			     format_bytes(spent->bytes - rule->limit, over), place);
 }
 
 static void judge_peak(struct bench *bench, const struct judge_input *input,
 		       const struct budget *rule)
 {
-	char peak[DESCRIBE_SIZE_MAX], allowed[DESCRIBE_SIZE_MAX], over[DESCRIBE_SIZE_MAX];
-	char who[DESCRIBE_PLACE_MAX];
+	char peak[FORMAT_BYTES_MAX], allowed[FORMAT_BYTES_MAX], over[FORMAT_BYTES_MAX];
+	char who[FORMAT_PLACE_MAX];
 
 	for (size_t i = 0; i < input->report->count; i++) {
 		const struct report_process *p = input->report->processes[i];
@@ -83,9 +83,9 @@ static void judge_peak(struct bench *bench, const struct judge_input *input,
 			continue;
 		judge_reason(bench, "peak (%s:%u): %s held %s at one time, %s allowed, "
 			     "%s over", input->budgets->name, rule->line, judge_who(p, who),
-			     describe_size(p->summary.peak_bytes, peak),
-			     describe_size(rule->limit, allowed),
-			     describe_size(p->summary.peak_bytes - rule->limit, over));
+			     format_bytes(p->summary.peak_bytes, peak),
+			     format_bytes(rule->limit, allowed),
+			     format_bytes(p->summary.peak_bytes - rule->limit, over));
 	}
 }
 

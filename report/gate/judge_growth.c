@@ -12,13 +12,13 @@
 static void growth_reason(struct bench *bench, const char *who,
 			  const struct report_suspect *suspect, uint64_t allowed)
 {
-	char grown[DESCRIBE_SIZE_MAX], budget[DESCRIBE_SIZE_MAX];
+	char grown[FORMAT_BYTES_MAX], budget[FORMAT_BYTES_MAX];
 	const struct report_frame *frame = report_stack_culprit(suspect->stack);
 
 	judge_reason(bench, "%s in %s grows by %s per step, %s allowed",
 		     frame && frame->function ? frame->function : suspect->api, who,
-		     describe_size(suspect->bytes_per_step, grown),
-		     allowed ? describe_size(allowed, budget) : "0");
+		     format_bytes(suspect->bytes_per_step, grown),
+		     allowed ? format_bytes(allowed, budget) : "0");
 }
 
 void judge_growth(struct bench *bench, const struct judge_input *input,
@@ -26,7 +26,7 @@ void judge_growth(struct bench *bench, const struct judge_input *input,
 {
 	const struct report_growth *growth = p->growth;
 	uint64_t steps = growth ? growth->step_count : 0;
-	char who[DESCRIBE_PLACE_MAX];
+	char who[FORMAT_PLACE_MAX];
 
 	if (!input->growth_wanted || (!growth && p->summary.allocated_blocks == 0))
 		return;

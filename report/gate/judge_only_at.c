@@ -15,14 +15,14 @@
 static void only_at_reason(struct bench *bench, const struct report_process *p,
 			   const struct report_site *site, const char *policy)
 {
-	char size[DESCRIBE_SIZE_MAX], place[DESCRIBE_PLACE_MAX], who[DESCRIBE_PLACE_MAX];
+	char size[FORMAT_BYTES_MAX], place[FORMAT_PLACE_MAX], who[FORMAT_PLACE_MAX];
 
 	judge_reason(bench,
 		     "%s allocated %s in %" PRIu64 " block%s (%s, %s) at %s, "
 		     "which no rule in %s allows",
-		     judge_who(p, who), describe_size(site->allocated_bytes, size),
+		     judge_who(p, who), format_bytes(site->allocated_bytes, size),
 		     site->allocated_blocks, plural(site->allocated_blocks), site->kind, site->api,
-		     describe_place(site->stack, place), policy);
+		     format_place(site->stack, place), policy);
 }
 
 /* Call sites that already have a reason. The same site in another process or rank has no second

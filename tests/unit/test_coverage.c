@@ -75,8 +75,8 @@ static void test_nothing(void **state)
 	(void)state;
 	builder_init(&builder);
 	begin(&fixture, &builder);
-	expect_text(text_coverage, &fixture, "");
-	expect_text(text_coverage_all, &fixture,
+	expect_text(describe_coverage, &fixture, "");
+	expect_text(describe_all_coverage, &fixture,
 		    "Coverage of app (pid 4242):\n  the ledger has no record of coverage\n");
 	expect_json(&fixture, "{\"routes\":[],\"untracked\":[],\"unclassed\":[],"
 			      "\"out_of_reach\":[]}");
@@ -100,11 +100,11 @@ static void test_routes(void **state)
 	builder_fact(&builder, "cuGetProcAddress", "CUDA", "/b/libcudart.so.13", NULL, 439);
 	builder_fact(&builder, "a word of tomorrow", "CUDA", "/b/x", NULL, 1);
 	begin(&fixture, &builder);
-	expect_text(text_coverage, &fixture,
+	expect_text(describe_coverage, &fixture,
 		    "coverage: CUDA intercepted via cuGetProcAddress (libcudart.so.13) and linked "
 		    "calls; "
 		    "OpenCL intercepted via linked calls (libx.so, liby.so and 1 more)\n");
-	expect_text(text_coverage_all, &fixture,
+	expect_text(describe_all_coverage, &fixture,
 		    "Coverage of app (pid 4242):\n"
 		    "  CUDA intercepted via cuGetProcAddress, 439 times: /b/libcudart.so.13\n"
 		    "  CUDA intercepted via linked calls: /bin/app\n"
@@ -138,7 +138,7 @@ static void test_functions(void **state)
 	builder_fact(&builder, "ignored", "cuD", NULL, "is another's", 1);
 	begin(&fixture, &builder);
 	expect_notes(&fixture, notes, 2);
-	expect_text(text_coverage_all, &fixture,
+	expect_text(describe_all_coverage, &fixture,
 		    "Coverage of app (pid 4242):\n  CUDA intercepted via cuGetProcAddress, 439 "
 		    "times: "
 		    "/b/libcudart.so.13\n  unknown to this gpuleak: cuNew_v9 by /bin/app\n  "
@@ -182,7 +182,7 @@ static void test_out_of_reach(void **state)
 	builder_fact(&builder, "deepbind", "CUDA", "/b/libplugin.so", NULL, 3);
 	begin(&fixture, &builder);
 	expect_notes(&fixture, notes, 2);
-	expect_text(text_coverage, &fixture,
+	expect_text(describe_coverage, &fixture,
 		    "coverage: no route to a driver was seen; not seen: libplugin.so "
 		    "(RTLD_DEEPBIND), app (export table)\n");
 	expect_json(&fixture,

@@ -561,9 +561,9 @@ static void folded(const struct report_frame *frames, size_t count, int whole,
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
-	text_stack_whole(whole);
-	text_stack(out, &stack);
-	text_stack_whole(0);
+	describe_whole_stacks(whole);
+	describe_stack(out, &stack);
+	describe_whole_stacks(0);
 	fclose(out);
 	assert_string_equal(text, expected);
 	free(text);
@@ -639,7 +639,7 @@ static void test_headline(void **state)
 	FILE *out = open_memstream(&text, &size);
 
 	(void)state;
-	text_place_and_caller(out, &stack);
+	describe_place_and_caller(out, &stack);
 	fclose(out);
 	assert_string_equal(text, "step (/a.py:7), called from main (/a.py:7)");
 	free(text);

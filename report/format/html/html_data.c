@@ -36,27 +36,27 @@ static json_t *words(print_what *print, const void *what)
 
 static void print_name(FILE *out, const void *what)
 {
-	text_process(out, what);
+	describe_process(out, what);
 }
 
 static void print_how(FILE *out, const void *what)
 {
-	text_ended(out, what);
+	describe_ended(out, what);
 }
 
 static void print_coverage(FILE *out, const void *what)
 {
-	text_coverage(out, what);
+	describe_coverage(out, what);
 }
 
 static void print_kind(FILE *out, const void *what)
 {
-	text_kind(out, what);
+	describe_kind(out, what);
 }
 
 static void print_told(FILE *out, const void *what)
 {
-	text_error_sentence(out, what);
+	describe_error_cause(out, what);
 }
 
 /* Sets KEY to VALUE. Unlike json_set() it keeps OBJECT on failure, because OBJECT belongs to the

@@ -130,13 +130,13 @@ static int choose(const struct leak_totals *totals, const struct leak_total *own
 static void print_choice(FILE *out, const struct leak_total *entry, const struct choice *choice)
 {
 	fputs("# ", out);
-	text_bytes(out, entry->bytes);
+	describe_bytes(out, entry->bytes);
 	fprintf(out, " in %" PRIu64 " block%s (", entry->blocks, plural(entry->blocks));
 	print_escaped(out, entry->largest->kind);
 	fputs(", ", out);
 	print_escaped(out, entry->largest->api);
 	fputs(") at ", out);
-	text_place(out, entry->largest->stack);
+	describe_place(out, entry->largest->stack);
 	if (!choice->pattern[0]) {
 		fputs(": no frame of the application is known, so no pattern names this leak\n",
 		      out);

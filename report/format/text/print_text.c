@@ -36,7 +36,7 @@
 struct headline {
 	const struct report_summary *summary;
 	const struct report_process *worst_in, *error_in; /* NULL: no leak, no error */
-	/* first process for which text_stuck() prints something, or NULL */
+	/* first process for which describe_stuck() prints something, or NULL */
 	const struct report_process *stuck_in;
 	size_t leaks;
 	size_t processes, leaking;
@@ -56,7 +56,7 @@ static void print_counted(FILE *out, uint64_t count, const char *what)
 static void print_who(FILE *out, const struct headline *line)
 {
 	if (line->only)
-		text_process(out, line->only);
+		describe_process(out, line->only);
 	else if (line->ranks && line->ranks->all && line->leaks)
 		fprintf(out, "%zu of %zu ranks", line->ranks->leaking, line->ranks->count);
 	else if (line->ranks && line->ranks->all)
@@ -125,7 +125,7 @@ static void print_clean(FILE *out, const struct headline *line)
 		format_size(sum->peak_bytes, size));
 	if (line->stuck_in) {
 		fputs("; ", out);
-		text_stuck(out, line->stuck_in);
+		describe_stuck(out, line->stuck_in);
 	}
 }
 
@@ -138,20 +138,20 @@ static void print_leak_total(FILE *out, const struct headline *line)
 	fputs(", ", out);
 	print_counted(out, line->summary->leaked_blocks, "block");
 	fputs(", ", out);
-	text_bytes(out, line->summary->leaked_bytes);
+	describe_bytes(out, line->summary->leaked_bytes);
 	fprintf(out, " %s by ", line->running ? "not freed so far" : "never freed");
 	print_who(out, line);
 	fprintf(out, ", worst: %s", format_size(worst->bytes, size));
 	if (worst->mapping) {
 		fputs(", ", out);
-		text_mapped(out, worst);
+		describe_mapped(out, worst);
 	} else {
 		fputs(" at ", out);
-		text_place_and_caller(out, worst->stack);
+		describe_place_and_caller(out, worst->stack);
 	}
 	if (!line->only) {
 		fputs(" in ", out);
-		text_process(out, line->worst_in);
+		describe_process(out, line->worst_in);
 	}
 }
 
@@ -167,7 +167,7 @@ static void print_headline(FILE *out, const struct headline *line)
 			print_who(out, line);
 		if (!line->leaks && line->error_in) {
 			fputs(", first: ", out);
-			text_error_brief(out, &line->error_in->errors[0]);
+			describe_error_briefly(out, &line->error_in->errors[0]);
 		}
 		if (!line->leaks)
 			fputs("; ", out);
@@ -178,10 +178,10 @@ static void print_headline(FILE *out, const struct headline *line)
 		print_clean(out, line);
 	if (line->leaks && line->error_in) {
 		fputs("; first error: ", out);
-		text_error_brief(out, &line->error_in->errors[0]);
+		describe_error_briefly(out, &line->error_in->errors[0]);
 		if (!line->only) {
 			fputs(" in ", out);
-			text_process(out, line->error_in);
+			describe_process(out, line->error_in);
 		}
 	}
 	if (line->leaks && line->incomplete)
@@ -219,20 +219,20 @@ static void print_leak(FILE *out, const struct report_process *process,
 		       const struct report_leak *leak)
 {
 	fputs(process->ended == REPORT_RUNNING ? "\nNot freed so far: " : "\nLeak of ", out);
-	text_bytes(out, leak->bytes);
+	describe_bytes(out, leak->bytes);
 	fputs(" in ", out);
 	print_counted(out, leak->blocks, "block");
 	fputc(' ', out);
-	text_source(out, leak);
+	describe_source(out, leak);
 	if (leak->mapping) {
 		fputs(", released, but never unmapped\n", out);
-		text_mapping(out, leak);
+		describe_mapping(out, leak);
 		fputs("  Allocated at:\n", out);
 	} else {
 		fputs(", allocated at:\n", out);
 	}
-	text_stack(out, leak->stack);
-	text_history(out, leak->history, leak->blocks);
+	describe_stack(out, leak->stack);
+	describe_history(out, leak->history, leak->blocks);
 }
 
 static bool is_shared(const struct ranks *ranks, const struct report_leak *leak)
@@ -267,7 +267,7 @@ static void print_leaks(FILE *out, const struct report_process *process,
 	fputs("\nAnd ", out);
 	print_counted(out, process->leak_count - LEAKS_MAX, "smaller leak");
 	fputs(": ", out);
-	text_bytes(out, bytes);
+	describe_bytes(out, bytes);
 	fputs(" in ", out);
 	print_counted(out, blocks, "block");
 	fputs("; --format json lists all\n", out);
@@ -288,7 +288,7 @@ static void print_last_line(FILE *out, struct report_process *process)
 	char number[NUMBER_MAX], size[NUMBER_MAX];
 
 	fputs("\ngpuleak: ", out);
-	text_process(out, process);
+	describe_process(out, process);
 	fputs(": ", out);
 	print_counted(out, sum->allocated_blocks, "block");
 	fprintf(out, " (%s) allocated, ", format_size(sum->allocated_bytes, size));
@@ -298,7 +298,7 @@ static void print_last_line(FILE *out, struct report_process *process)
 			process->ended == REPORT_RUNNING ? "not freed so far" : "leaked",
 			format_size(sum->leaked_bytes, size));
 	fprintf(out, ", peak %s; ", format_size(sum->peak_bytes, size));
-	text_ended(out, process);
+	describe_ended(out, process);
 	fputc('\n', out);
 }
 
@@ -328,10 +328,10 @@ static int print_process(FILE *out, struct report_process *process, bool verbose
 	print_headline_of_one(out, process);
 	text_growth(out, process);
 	print_leaks(out, process, ranks);
-	r = text_errors(out, process);
+	r = describe_errors(out, process);
 	if (r < 0)
 		return r;
-	text_deferred(out, process, verbose);
+	describe_deferred(out, process, verbose);
 	if (verbose)
 		text_objects(out, process);
 	wrong = process->leak_count || process->summary.errors || process->deferred.group_count;
@@ -340,7 +340,7 @@ static int print_process(FILE *out, struct report_process *process, bool verbose
 	text_pool(out, process, wrong || verbose);
 	if (wrong) {
 		print_last_line(out, process);
-		text_coverage(out, process);
+		describe_coverage(out, process);
 	}
 	if (wrong || verbose)
 		text_driver_memory(out, process, verbose);
@@ -465,12 +465,12 @@ int print_text(const struct report *report, const struct judgement *judgement, F
 	int r;
 
 	(void)judgement;
-	text_stack_whole(report->verbose);
+	describe_whole_stacks(report->verbose);
 	r = print_processes(out, report);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < report->count && report->verbose; i++)
-		text_coverage_all(out, report->processes[i]);
+		describe_all_coverage(out, report->processes[i]);
 	print_notes(out, (const char *const *)report->notes, report->note_count);
 	text_debuginfo(out, report);
 	print_suppressions(out, report);

@@ -98,7 +98,7 @@ static void print_held(FILE *out, const char *name, uint64_t blocks, uint64_t by
 	fputs("  ", out);
 	print_escaped(out, name);
 	fputs(": ", out);
-	text_bytes(out, bytes);
+	describe_bytes(out, bytes);
 	fprintf(out, " in %s block%s", format_number(blocks, number), plural(blocks));
 }
 
@@ -109,7 +109,7 @@ static void print_sums(FILE *out, const struct caches *caches)
 
 		print_held(out, held->name, held->blocks, held->bytes);
 		fprintf(out, ", %sat ", held->most->blocks == held->blocks ? "" : "most ");
-		text_place_and_caller(out, held->most->stack);
+		describe_place_and_caller(out, held->most->stack);
 		fputc('\n', out);
 	}
 	if (caches->others.blocks) {
@@ -125,11 +125,11 @@ static void print_stacks(FILE *out, const struct report_process *process)
 
 		print_held(out, leak->cache, leak->blocks, leak->bytes);
 		fputs(" (", out);
-		text_kind(out, leak->kind);
+		describe_kind(out, leak->kind);
 		fputs(", ", out);
 		print_escaped(out, leak->api);
 		fputs("), allocated at:\n", out);
-		text_stack(out, leak->stack);
+		describe_stack(out, leak->stack);
 	}
 }
 

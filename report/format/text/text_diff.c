@@ -18,7 +18,7 @@ static void print_amount(FILE *out, uint64_t bytes, uint64_t blocks)
 {
 	char number[NUMBER_MAX];
 
-	text_bytes(out, bytes);
+	describe_bytes(out, bytes);
 	fprintf(out, " in %s block%s", format_number(blocks, number), plural(blocks));
 }
 
@@ -56,15 +56,15 @@ static void print_row(FILE *out, const struct diff_row *row)
 		print_amount(out, row->before.bytes, row->before.blocks);
 	}
 	fputs(" (", out);
-	text_kind(out, leak->kind);
+	describe_kind(out, leak->kind);
 	fputs(", ", out);
 	print_escaped(out, leak->api);
 	fprintf(out, "), fingerprint %s, at ",
 		report_fingerprint_text(report_leak_fingerprint(leak), hash));
-	text_place_and_caller(out, leak->stack);
+	describe_place_and_caller(out, leak->stack);
 	fputc('\n', out);
 	if (row->change == DIFF_NEW || row->change == DIFF_GREW)
-		text_stack(out, leak->stack);
+		describe_stack(out, leak->stack);
 }
 
 int diff_print_text(const struct diff *diff, FILE *out)

@@ -56,7 +56,7 @@ static void print_growth(FILE *out, const struct report_device *device)
 	fputs(", where ", out);
 	print_escaped(out, device->growth_mark->api);
 	fputs(" was called at ", out);
-	text_place(out, device->growth_mark->stack);
+	describe_place(out, device->growth_mark->stack);
 	if (device->growth_marks > 1)
 		fprintf(out, ", the first of %s such calls",
 			format_number(device->growth_marks, size));

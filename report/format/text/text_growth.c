@@ -35,11 +35,11 @@ static void print_suspect(FILE *out, const struct report_suspect *suspect)
 	fputs("gpuleak: suspect: ", out);
 	text_suspect_rate(out, suspect);
 	fputs(" at ", out);
-	text_place_and_caller(out, suspect->stack);
+	describe_place_and_caller(out, suspect->stack);
 	fputs(", ", out);
 	print_escaped(out, suspect->api);
 	fputs(" (", out);
-	text_kind(out, suspect->kind);
+	describe_kind(out, suspect->kind);
 	if (suspect->device >= 0)
 		fprintf(out, ", device %d", suspect->device);
 	fprintf(out, "): grew over the last %u steps, to %s in %s block%s\n", suspect->intervals,

@@ -27,7 +27,7 @@ static void print_kind(FILE *out, const char *kind)
 	const char *at = words;
 
 	if (to) {
-		text_kind(to, kind);
+		describe_kind(to, kind);
 		fclose(to); /* adds a NUL if there is room; otherwise the next line does */
 	}
 	words[sizeof(words) - 1] = '\0';
@@ -207,7 +207,7 @@ static void print_sites(FILE *out, const struct live *now, const struct live *ea
 		if (earlier && seconds > 0)
 			print_rate(out, site, seconds);
 		fputs("  ", out);
-		text_place_and_caller(out, site->stack);
+		describe_place_and_caller(out, site->stack);
 		if (site->stack->cache) {
 			fputs(", held by the ", out);
 			print_escaped(out, site->stack->cache);
@@ -230,7 +230,7 @@ size_t text_live_growing(FILE *out, const struct live *live, const char *before)
 		fputs(before, out);
 		text_suspect_rate(out, &growth->suspects[i]);
 		fputs(" at ", out);
-		text_place_and_caller(out, growth->suspects[i].stack);
+		describe_place_and_caller(out, growth->suspects[i].stack);
 	}
 	for (size_t i = 0; !growth && i < live->site_count; i++) {
 		const struct live_site *site = &live->sites[i];
@@ -239,7 +239,7 @@ size_t text_live_growing(FILE *out, const struct live *live, const char *before)
 			continue;
 		fprintf(out, "%s%s per step at ", before,
 			format_size(site->growing.per_step, size));
-		text_place_and_caller(out, site->stack);
+		describe_place_and_caller(out, site->stack);
 		count++;
 	}
 	return count;

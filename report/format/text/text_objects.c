@@ -21,12 +21,12 @@ void text_objects(FILE *out, const struct report_process *process)
 		const struct report_leak *object = &process->objects[i];
 
 		fprintf(out, "\nNot released: %s ", format_number(object->blocks, number));
-		text_kind(out, object->kind);
+		describe_kind(out, object->kind);
 		fputs(object->blocks == 1 ? ", made by " : "s, made by ", out);
 		print_escaped(out, object->api);
 		fputs(" at:\n", out);
-		text_stack(out, object->stack);
-		text_history(out, object->history, object->blocks);
+		describe_stack(out, object->stack);
+		describe_history(out, object->history, object->blocks);
 	}
 	if (process->object_count > OBJECTS_MAX)
 		fprintf(out, "\nAnd %s more; --format json lists all\n",

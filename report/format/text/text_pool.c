@@ -18,7 +18,7 @@ void text_pool_name(FILE *out, const struct report_pool *pool)
 {
 	if (pool->device >= 0)
 		fprintf(out, "device %d, ", pool->device);
-	text_kind(out, pool->kind);
+	describe_kind(out, pool->kind);
 }
 
 /* Prints "1,974 of 2,000 allocations (98.7%) served without the driver, 3,948 native calls saved".
@@ -79,7 +79,7 @@ static void print_waits(FILE *out, const struct ledger_pool *count)
 	print_number(out, count->waits, "free waited", "frees waited");
 	if (count->waits) {
 		fputs(" for the device, ", out);
-		text_time(out, count->wait_ns);
+		describe_time(out, count->wait_ns);
 		fputs(" in all", out);
 	}
 	fputs("; ", out);
@@ -168,7 +168,7 @@ static void print_first(FILE *out, const struct report_refusal *first)
 		fputs(", the first a ", out);
 		print_escaped(out, first->api);
 		fputs(" at ", out);
-		text_place_and_caller(out, first->stack);
+		describe_place_and_caller(out, first->stack);
 	}
 	fputc('\n', out);
 }

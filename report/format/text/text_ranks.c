@@ -55,18 +55,18 @@ static void print_shared(FILE *out, const struct ranks *ranks, const struct rank
 	char number[NUMBER_MAX];
 
 	fputs("\nLeak of ", out);
-	text_bytes(out, leak->bytes);
+	describe_bytes(out, leak->bytes);
 	fprintf(out, " in %s block%s in %zu of %zu ranks", format_number(leak->blocks, number),
 		plural(leak->blocks), leak->count, ranks->count);
 	print_spread(out, ranks, leak);
 	fputs(" (", out);
-	text_kind(out, leak->leak->kind);
+	describe_kind(out, leak->leak->kind);
 	fputs(", ", out);
 	print_escaped(out, leak->leak->api);
 	if (leak->same_device && leak->leak->device >= 0)
 		fprintf(out, ", device %d", leak->leak->device);
 	fputs("), allocated at:\n", out);
-	text_stack(out, leak->leak->stack);
+	describe_stack(out, leak->leak->stack);
 }
 
 void text_ranks_shared(FILE *out, const struct ranks *ranks)

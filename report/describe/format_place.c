@@ -2,7 +2,7 @@
  *
  * Formats places and sizes into buffers. Must not print or escape; the caller does.
  */
-#include "report/describe/describe_place.h"
+#include "report/describe/format_place.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,13 +10,13 @@
 
 #include "report/model/model.h"
 
-const char *describe_size(uint64_t bytes, char ret[DESCRIBE_SIZE_MAX])
+const char *format_bytes(uint64_t bytes, char ret[FORMAT_BYTES_MAX])
 {
 	char exact[NUMBER_MAX], short_form[NUMBER_MAX];
 
 	if (bytes < 1024)
 		return format_size(bytes, ret);
-	snprintf(ret, DESCRIBE_SIZE_MAX, "%s bytes (%s)", format_number(bytes, exact),
+	snprintf(ret, FORMAT_BYTES_MAX, "%s bytes (%s)", format_number(bytes, exact),
 		 format_size(bytes, short_form));
 	return ret;
 }
@@ -33,14 +33,14 @@ static const char *caller_of(const struct report_stack *stack, const struct repo
 	return caller->function;
 }
 
-const char *describe_place(const struct report_stack *stack, char ret[DESCRIBE_PLACE_MAX])
+const char *format_place(const struct report_stack *stack, char ret[FORMAT_PLACE_MAX])
 {
 	const struct report_frame *frame = stack ? report_stack_culprit(stack) : NULL;
 	const char *caller = frame ? caller_of(stack, frame) : NULL;
-	char source[DESCRIBE_PLACE_MAX - 128];
+	char source[FORMAT_PLACE_MAX - 128];
 
 	if (!frame) {
-		snprintf(ret, DESCRIBE_PLACE_MAX, "an unknown place");
+		snprintf(ret, FORMAT_PLACE_MAX, "an unknown place");
 		return ret;
 	}
 	if (frame->file && frame->line)
@@ -50,7 +50,7 @@ const char *describe_place(const struct report_stack *stack, char ret[DESCRIBE_P
 	else
 		snprintf(source, sizeof(source), "%s+0x%" PRIx64,
 			 frame->module ? frame->module : "", frame->offset);
-	snprintf(ret, DESCRIBE_PLACE_MAX, "%s (%s)%s%s", frame->function ? frame->function : "???",
+	snprintf(ret, FORMAT_PLACE_MAX, "%s (%s)%s%s", frame->function ? frame->function : "???",
 		 source, caller ? ", called from " : "", caller ? caller : "");
 	return ret;
 }

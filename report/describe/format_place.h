@@ -3,8 +3,8 @@
  * Writes sizes and places as parts of a sentence into buffers. The gate's reasons and the
  * sentences about ranks use them. Each function writes to RET and returns it.
  */
-#ifndef GPULEAK_REPORT_DESCRIBE_PLACE_H
-#define GPULEAK_REPORT_DESCRIBE_PLACE_H
+#ifndef GPULEAK_REPORT_FORMAT_PLACE_H
+#define GPULEAK_REPORT_FORMAT_PLACE_H
 
 #include <stdint.h>
 
@@ -12,12 +12,12 @@
 
 struct report_stack;
 
-#define DESCRIBE_SIZE_MAX (2 * NUMBER_MAX + 16)
-#define DESCRIBE_PLACE_MAX 512
+#define FORMAT_BYTES_MAX (2 * NUMBER_MAX + 16)
+#define FORMAT_PLACE_MAX 512
 
 /* Writes "12,582,912 bytes (12.0 MiB)". A budget needs the exact number. */
-const char *describe_size(uint64_t bytes, char ret[DESCRIBE_SIZE_MAX]);
+const char *format_bytes(uint64_t bytes, char ret[FORMAT_BYTES_MAX]);
 /* Writes "make_buffer (/abs/app.c:12), called from main". */
-const char *describe_place(const struct report_stack *stack, char ret[DESCRIBE_PLACE_MAX]);
+const char *format_place(const struct report_stack *stack, char ret[FORMAT_PLACE_MAX]);
 
 #endif
