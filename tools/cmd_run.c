@@ -295,7 +295,7 @@ static void wait_and_watch(struct run *run)
 		return;
 	}
 	while (!child_wait_for(&run->child, opt_values.every))
-		watch_look(&watch);
+		watch_read(&watch);
 	watch_finish(&watch);
 }
 
@@ -337,8 +337,8 @@ static void wait_for_orphans(struct run *run)
 
 /* Sets how PROCESS ended. If it was killed, the ledger does not have this, but this command reaped
  * the process. */
-static void tell_end(const struct run *run, const struct ledger_file *file,
-		     struct report_process *process)
+static void print_end_of(const struct run *run, const struct ledger_file *file,
+			 struct report_process *process)
 {
 	int status;
 
@@ -384,7 +384,7 @@ static void gather_one(struct run *run, const struct ledger_file *file)
 	struct report_process *process = NULL;
 
 	if (session_add(&run->session, file->path, &process) == 0) {
-		tell_end(run, file, process);
+		print_end_of(run, file, process);
 		sampler_attach(&run->sampler, process);
 	}
 	if (process && process->ended == REPORT_RUNNING) {

@@ -66,7 +66,7 @@ struct top_view {
 	size_t sites; /* number of sites with stacks */
 	int failures;
 	char error[ERROR_SIZE];
-	bool on_screen, was_on_screen, has_keys, look_again;
+	bool on_screen, was_on_screen, has_keys, read_again;
 	double exec_since_s; /* since when the ledger has ended = LEDGER_EXEC */
 };
 
@@ -377,13 +377,14 @@ static int find_now(const char *word, int pid, struct ledger_file *ret)
 static int find_by_pid(const char *word, int pid, struct ledger_file *ret)
 {
 	const struct timespec pause = { .tv_nsec = LOOK_MS * 1000000L };
-	int r, said = 0;
+	bool is_announced = false;
+	int r;
 
 	while ((r = find_now(word, pid, ret)) == 0) {
-		if (!said && process_is_our_command(pid, "run")) {
+		if (!is_announced && process_is_our_command(pid, "run")) {
 			eprintf(stderr, "gpuleak: %s: waiting for a GPU call of its program\n",
 				word);
-			said = 1;
+			is_announced = true;
 		}
 		nanosleep(&pause, NULL);
 	}
@@ -429,7 +430,7 @@ static double seconds_now(void)
 static int read_ledger(struct top_view *watch, const struct arguments *arguments, size_t sites)
 {
 	double now = seconds_now();
-	struct live_look how = { .sites = sites, .order = watch->order, .trend = &watch->trend,
+	struct live_options how = { .sites = sites, .order = watch->order, .trend = &watch->trend,
 				 .step = now >= watch->step_due_s };
 	struct loaded_ledger ledger;
 	struct live *live = NULL;
@@ -572,7 +573,7 @@ static void take_key(struct top_view *watch, char key)
 		if (orders[i].key != key || watch->order == orders[i].order)
 			continue;
 		watch->order = orders[i].order;
-		watch->look_again = true;
+		watch->read_again = true;
 	}
 }
 
@@ -610,8 +611,8 @@ static enum next wait_for_frame(struct top_view *watch, const struct arguments *
 
 		if (has_ended(watch))
 			return PROCESS_ENDED;
-		if (left_ms <= 0 || watch->look_again) {
-			watch->look_again = false;
+		if (left_ms <= 0 || watch->read_again) {
+			watch->read_again = false;
 			return GO_ON;
 		}
 		if (wait_for(watch, left_ms < LOOK_MS ? (long)left_ms + 1 : LOOK_MS))

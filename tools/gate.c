@@ -82,7 +82,7 @@ void gate_input(const struct gate *gate, struct judge_input *input)
 	input->only_at = gate->only_at;
 }
 
-static void tell_difference(const struct baseline *before, const struct leak_totals *now)
+static void print_difference(const struct baseline *before, const struct leak_totals *now)
 {
 	size_t new = 0, grew = 0, shrank = 0, kept = 0;
 
@@ -144,7 +144,7 @@ static int replace(struct gate *gate, const struct leak_totals *totals, char *er
 		baseline_destroy(made);
 		return r;
 	}
-	tell_difference(gate->baseline, totals);
+	print_difference(gate->baseline, totals);
 	baseline_destroy(gate->baseline);
 	gate->baseline = made;
 	return 0;

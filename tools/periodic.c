@@ -68,10 +68,10 @@ static void add_to_sums(struct sums *sums, const struct live *live)
 	text_live_growing(sums->growing, live, before);
 }
 
-static void look_at(struct watch *watch, const struct ledger_file *file, struct sums *sums)
+static void add_ledger(struct watch *watch, const struct ledger_file *file, struct sums *sums)
 {
 	struct watched *known = find_watched(watch, file);
-	struct live_look look = { .trend = known ? &known->trend : NULL, .step = true };
+	struct live_options look = { .trend = known ? &known->trend : NULL, .step = true };
 	struct loaded_ledger ledger;
 	struct live *live;
 	char error[ERROR_SIZE];
@@ -112,7 +112,7 @@ static void print_line(const struct watch *watch, const struct sums *sums, const
 	if (!out)
 		return;
 	fputs("gpuleak: after ", out);
-	print_elapsed(out, watch->looks * (uint64_t)watch->every_ms);
+	print_elapsed(out, watch->reads * (uint64_t)watch->every_ms);
 	if (sums->processes == 0)
 		fputs(": no GPU call seen yet", out);
 	else
@@ -151,21 +151,21 @@ static void write_report(struct watch *watch, const struct ledger_list *list)
 	session_finish(&session);
 }
 
-void watch_look(struct watch *watch)
+void watch_read(struct watch *watch)
 {
 	struct ledger_list list = { 0 };
 	struct sums sums = { 0 };
 	char *growing = NULL;
 	size_t length;
 
-	watch->looks++;
+	watch->reads++;
 	if ((!watch->symbolizer && symbolizer_create(0, &watch->symbolizer) < 0) ||
 	    ledgers_add_directory(&list, watch->directory) < 0)
 		return;
 	sums.growing = open_memstream(&growing, &length);
 	for (size_t i = 0; sums.growing && i < list.count; i++)
 		if (process_runs(list.files[i].pid, list.files[i].start_ticks))
-			look_at(watch, &list.files[i], &sums);
+			add_ledger(watch, &list.files[i], &sums);
 	if (sums.growing && fclose(sums.growing) == 0)
 		print_line(watch, &sums, growing);
 	free(growing);

@@ -17,14 +17,14 @@ struct watch { /* starts as { 0 } except for the fields that the caller sets */
 	const char *report;       /* file that is rewritten each time; NULL: no file */
 	struct symbolizer *symbolizer;
 	struct watched *first;
-	uint64_t looks, bytes_before;
+	uint64_t reads, bytes_before;
 	long long every_ms;
 	bool failed; /* the report could not be written; the error is printed once */
 };
 
 /* Prints one status line. Skips ledgers that cannot be read, because their processes may just have
  * ended. */
-void watch_look(struct watch *watch);
+void watch_read(struct watch *watch);
 void watch_finish(struct watch *watch);
 
 #endif

@@ -124,7 +124,7 @@ static int walk_blocks(struct live_gathering *g, struct live_site_node **first)
 
 /* Adds the bytes that ROW's site has allocated since the start. Includes sites without live
  * blocks only if LOOK orders sites by rate. */
-static int walk_rows(struct live_gathering *g, const struct live_look *look,
+static int walk_rows(struct live_gathering *g, const struct live_options *look,
 		     struct live_site_node **first)
 {
 	struct ledger_walk walk = { 0 };
@@ -214,7 +214,7 @@ static int (*const orders[])(const void *, const void *) = {
 };
 
 static int list_sites(struct live_gathering *g, const struct live_site_node *first,
-		      const struct live_look *look)
+		      const struct live_options *look)
 {
 	struct live *live = g->live;
 	size_t count = 0;
@@ -226,7 +226,7 @@ static int list_sites(struct live_gathering *g, const struct live_site_node *fir
 	for (; first && count < live->site_count; first = first->next)
 		live->sites[count++] = first->site;
 	if (look->trend)
-		r = trend_look(look->trend, live->sites, count, look->step);
+		r = trend_update(look->trend, live->sites, count, look->step);
 	if (count)
 		qsort(live->sites, count, sizeof(*live->sites), orders[look->order]);
 	for (size_t i = 0; i < count && r == 0; i++)
@@ -287,7 +287,7 @@ static void sum_up(struct live_gathering *g)
 }
 
 static int gather(struct live_gathering *g, const struct loaded_ledger *ledger,
-		  const struct live_look *look)
+		  const struct live_options *look)
 {
 	struct live_site_node *first = NULL;
 	int r = build_identity(&g->b, ledger->name);
@@ -313,7 +313,7 @@ static int gather(struct live_gathering *g, const struct loaded_ledger *ledger,
 }
 
 int live_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,
-	       const struct live_look *look, struct live **ret)
+	       const struct live_options *look, struct live **ret)
 {
 	struct live_gathering g = { 0 };
 	int r = build_start(&g.b, ledger, symbolizer);

@@ -39,7 +39,7 @@ struct live_site {
 	uint64_t allocated, allocated_before;
 	/* result of the growth rule for the steps that `gpuleak top` counts */
 	struct growth_verdict growing;
-	/* NULL for sites beyond live_look.sites that do not grow */
+	/* NULL for sites beyond live_options.sites that do not grow */
 	const struct report_stack *stack;
 };
 
@@ -51,7 +51,7 @@ enum live_order {
 	LIVE_BY_RATE,
 };
 
-struct live_look {
+struct live_options {
 	size_t sites; /* number of sites with a stack; growing sites have a stack, too */
 	enum live_order order;
 	struct trend *trend; /* state from the previous read; may be NULL */
@@ -70,7 +70,7 @@ struct live {
 /* Computes the live memory and stores it in *RET; the caller destroys it. Stacks belong to the
  * symbolizer and to the result. Returns 0 or -ENOMEM. */
 int live_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,
-	       const struct live_look *look, struct live **ret);
+	       const struct live_options *look, struct live **ret);
 void live_destroy(struct live *live); /* LIVE may be NULL */
 
 /* Returns the sum that EARLIER has for the same kind and device; zero if EARLIER is NULL. */

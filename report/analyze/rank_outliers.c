@@ -35,7 +35,7 @@ static int add_outlier(struct ranks *ranks, const char *sentence)
 static const char *name_ranks(const struct ranks *ranks, const char *chosen,
 			      char ret[NAMES_BYTES])
 {
-	size_t count = 0, told = 0, at;
+	size_t count = 0, named = 0, at;
 
 	for (size_t i = 0; i < ranks->count; i++)
 		count += chosen[i] != 0;
@@ -48,9 +48,9 @@ static const char *name_ranks(const struct ranks *ranks, const char *chosen,
 		if (!chosen[i])
 			continue;
 		at += (size_t)snprintf(ret + at, NAMES_BYTES - at, "%s%d",
-				       told == 0 ? " " : told == count - 1 ? " and " : ", ",
+				       named == 0 ? " " : named == count - 1 ? " and " : ", ",
 				       ranks->numbers[i]);
-		told++;
+		named++;
 	}
 	return ret;
 }
@@ -147,7 +147,8 @@ static bool find_usual(const struct ranks *ranks, const struct rank_leak *leak,
 	return false;
 }
 
-static const char *tell_only(struct ranks *ranks, const struct rank_leak *leak, char *chosen)
+static const char *describe_only_rank(struct ranks *ranks, const struct rank_leak *leak,
+				      char *chosen)
 {
 	char names[NAMES_BYTES], size[NUMBER_MAX], place[FORMAT_PLACE_MAX];
 
@@ -160,8 +161,8 @@ static const char *tell_only(struct ranks *ranks, const struct rank_leak *leak, 
 			    format_place(leak->leak->stack, place));
 }
 
-static const char *tell_more(struct ranks *ranks, const struct rank_leak *leak,
-			     const struct rank_part *part, uint64_t usual)
+static const char *describe_larger_part(struct ranks *ranks, const struct rank_leak *leak,
+					const struct rank_part *part, uint64_t usual)
 {
 	char more[NUMBER_MAX], size[NUMBER_MAX], place[FORMAT_PLACE_MAX];
 	int above = part->bytes > usual;
@@ -173,8 +174,8 @@ static const char *tell_more(struct ranks *ranks, const struct rank_leak *leak,
 			    format_place(leak->leak->stack, place));
 }
 
-static int tell_absent(struct ranks *ranks, const struct rank_leak *leak, uint64_t usual,
-		       char *chosen)
+static int add_absent_ranks(struct ranks *ranks, const struct rank_leak *leak, uint64_t usual,
+			    char *chosen)
 {
 	char names[NAMES_BYTES], size[NUMBER_MAX], place[FORMAT_PLACE_MAX];
 
@@ -209,11 +210,12 @@ static int find_leaks(struct ranks *ranks, const struct rank_leak *leak, char *c
 	if (!find_usual(ranks, leak, sorted, &usual))
 		return 0;
 	if (2 * (ranks->count - leak->count) > ranks->count)
-		return add_outlier(ranks, tell_only(ranks, leak, chosen));
+		return add_outlier(ranks, describe_only_rank(ranks, leak, chosen));
 	for (size_t i = 0; i < leak->count && r == 0; i++)
 		if (leak->parts[i].bytes != usual && ranks->odd_count < ODD_MAX)
-			r = add_outlier(ranks, tell_more(ranks, leak, &leak->parts[i], usual));
-	return r < 0 ? r : tell_absent(ranks, leak, usual, chosen);
+			r = add_outlier(ranks, describe_larger_part(ranks, leak, &leak->parts[i],
+								    usual));
+	return r < 0 ? r : add_absent_ranks(ranks, leak, usual, chosen);
 }
 
 int ranks_find_odd(const struct report *report, struct ranks *ranks)

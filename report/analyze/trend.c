@@ -68,7 +68,7 @@ static struct trend_site *find_trend_site(struct trend *trend, const struct live
 static void note(const struct trend *trend, struct trend_site *known, struct live_site *site,
 		 bool step)
 {
-	if (trend->looks > 1) {
+	if (trend->reads > 1) {
 		site->before = known->sum;
 		site->allocated_before = known->allocated;
 	} else {
@@ -76,7 +76,7 @@ static void note(const struct trend *trend, struct trend_site *known, struct liv
 	}
 	known->sum = site->sum;
 	known->allocated = site->allocated;
-	known->seen = trend->looks;
+	known->seen = trend->reads;
 	if (step) {
 		push(&known->series, site->sum.bytes);
 		known->verdict = growth_judge(&known->series);
@@ -84,9 +84,9 @@ static void note(const struct trend *trend, struct trend_site *known, struct liv
 	site->growing = known->verdict;
 }
 
-int trend_look(struct trend *trend, struct live_site *sites, size_t count, bool step)
+int trend_update(struct trend *trend, struct live_site *sites, size_t count, bool step)
 {
-	trend->looks++;
+	trend->reads++;
 	for (size_t i = 0; i < count; i++) {
 		struct trend_site *known = find_trend_site(trend, &sites[i]);
 
@@ -95,7 +95,7 @@ int trend_look(struct trend *trend, struct live_site *sites, size_t count, bool 
 		note(trend, known, &sites[i], step);
 	}
 	for (struct trend_site *site = trend->first; site; site = site->next) {
-		if (site->seen == trend->looks)
+		if (site->seen == trend->reads)
 			continue;
 		site->sum = (struct live_sum){ 0 };
 		if (step) {

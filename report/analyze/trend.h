@@ -18,12 +18,12 @@ struct trend { /* all zero: no read yet */
 	struct report_arena arena;
 	struct table sites;
 	struct trend_site *first;
-	unsigned int looks, steps;
+	unsigned int reads, steps;
 };
 
 /* Updates the state with the COUNT SITES of one read, and fills in their sizes at the previous
  * read. If STEP is not 0, also applies the growth rule to each site. Returns 0 or -ENOMEM. */
-int trend_look(struct trend *trend, struct live_site *sites, size_t count, bool step);
+int trend_update(struct trend *trend, struct live_site *sites, size_t count, bool step);
 void trend_finish(struct trend *trend);
 
 #endif

@@ -111,14 +111,14 @@ void describe_coverage(FILE *out, const struct report_process *process)
 {
 	const struct report_coverage *coverage = &process->coverage;
 	const char *api = NULL;
-	size_t said = 0, gaps = 0;
+	size_t routes = 0, gaps = 0;
 
 	if (coverage->count == 0)
 		return;
 	fputs("coverage: ", out);
 	while ((api = next_api(coverage, api)))
-		said += print_routes(out, process, api, said);
-	if (said == 0)
+		routes += print_routes(out, process, api, routes);
+	if (routes == 0)
 		fputs("no route to a driver was seen", out);
 	for (size_t i = 0; i < coverage->count; i++) {
 		const struct report_fact *fact = &coverage->facts[i];

@@ -63,7 +63,7 @@ static bool begins(const struct report_frame *frame)
 
 /* Returns the number of frames without the outermost frames that only start a program or a thread.
  * */
-static size_t telling(const struct report_stack *stack)
+static size_t count_shown(const struct report_stack *stack)
 {
 	size_t count = stack->count;
 
@@ -183,7 +183,7 @@ static void print_with_folds(FILE *out, const struct report_stack *stack, size_t
 
 void describe_stack(FILE *out, const struct report_stack *stack)
 {
-	size_t count = telling(stack);
+	size_t count = count_shown(stack);
 
 	if (stack->count == 0) {
 		fputs("    (no stack was recorded)\n", out);
@@ -216,7 +216,7 @@ void describe_place_and_caller(FILE *out, const struct report_stack *stack)
 {
 	const struct report_frame *frame = report_stack_culprit(stack);
 	size_t next = frame ? (size_t)(frame - stack->frames) + 1 : stack->count;
-	size_t count = telling(stack);
+	size_t count = count_shown(stack);
 
 	describe_place(out, stack);
 	if (frame && frame->role == FRAME_APPLICATION)

@@ -10,13 +10,13 @@
 
 #include "report/model/model.h"
 
-const char *format_bytes(uint64_t bytes, char ret[FORMAT_BYTES_MAX])
+const char *format_exact_size(uint64_t bytes, char ret[FORMAT_SIZE_MAX])
 {
 	char exact[NUMBER_MAX], short_form[NUMBER_MAX];
 
 	if (bytes < 1024)
 		return format_size(bytes, ret);
-	snprintf(ret, FORMAT_BYTES_MAX, "%s bytes (%s)", format_number(bytes, exact),
+	snprintf(ret, FORMAT_SIZE_MAX, "%s bytes (%s)", format_number(bytes, exact),
 		 format_size(bytes, short_form));
 	return ret;
 }

@@ -12,11 +12,11 @@
 
 struct report_stack;
 
-#define FORMAT_BYTES_MAX (2 * NUMBER_MAX + 16)
+#define FORMAT_SIZE_MAX (2 * NUMBER_MAX + 16)
 #define FORMAT_PLACE_MAX 512
 
 /* Writes "12,582,912 bytes (12.0 MiB)". A budget needs the exact number. */
-const char *format_bytes(uint64_t bytes, char ret[FORMAT_BYTES_MAX]);
+const char *format_exact_size(uint64_t bytes, char ret[FORMAT_SIZE_MAX]);
 /* Writes "make_buffer (/abs/app.c:12), called from main". */
 const char *format_place(const struct report_stack *stack, char ret[FORMAT_PLACE_MAX]);
 

@@ -233,19 +233,19 @@ static void print_errors(FILE *out, const struct report *report)
 		const struct report_process *process = report->processes[i];
 		struct counted counted[TYPES_MAX];
 		size_t types = count_types(process, counted);
-		uint64_t told = 0;
+		uint64_t known = 0;
 
 		for (size_t at = 0; at < types; at++) {
 			begin(out, name, report, i);
 			label(out, "type", counted[at].type, ",");
 			end(out, counted[at].count);
-			told += counted[at].count;
+			known += counted[at].count;
 		}
 		/* Errors without a record or with another type. The series also exists if it is 0.
 		 * */
 		begin(out, name, report, i);
 		label(out, "type", "other", ",");
-		end(out, process->summary.errors > told ? process->summary.errors - told : 0);
+		end(out, process->summary.errors > known ? process->summary.errors - known : 0);
 	}
 }
 

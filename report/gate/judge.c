@@ -62,7 +62,7 @@ void judge_note(struct bench *bench, const char *format, ...)
 	va_end(args);
 }
 
-const char *judge_who(const struct report_process *process, char ret[FORMAT_PLACE_MAX])
+const char *format_process(const struct report_process *process, char ret[FORMAT_PLACE_MAX])
 {
 	if (process->ranked)
 		snprintf(ret, FORMAT_PLACE_MAX, "rank %d (process %d of %s on %s)", process->rank,
@@ -84,12 +84,12 @@ struct rest {
 static void too_much(struct bench *bench, const struct judge_input *input,
 		     const struct rest *rest)
 {
-	char bytes[FORMAT_BYTES_MAX], allowed[FORMAT_BYTES_MAX];
+	char bytes[FORMAT_SIZE_MAX], allowed[FORMAT_SIZE_MAX];
 
 	judge_reason(bench, "%" PRIu64 " block%s, %s %s%s, %s allowed", rest->blocks,
-		     plural(rest->blocks), format_bytes(rest->bytes, bytes), rest->verb,
+		     plural(rest->blocks), format_exact_size(rest->bytes, bytes), rest->verb,
 		     rest->what,
-		     input->max_leaked_bytes ? format_bytes(input->max_leaked_bytes, allowed)
+		     input->max_leaked_bytes ? format_exact_size(input->max_leaked_bytes, allowed)
 					     : "0");
 }
 
@@ -112,14 +112,14 @@ static void nothing_leaked(struct bench *bench, const struct judge_input *input,
 			   const struct rest *rest)
 {
 	const struct report_summary *sum = &input->report->summary;
-	char bytes[FORMAT_BYTES_MAX], hidden[JUDGE_SUPPRESSED_MAX];
+	char bytes[FORMAT_SIZE_MAX], hidden[JUDGE_SUPPRESSED_MAX];
 
 	if (sum->cached_blocks && !input->count_caches)
 		judge_reason(bench,
 			     "nothing leaked%s%s; caches hold %s in %" PRIu64
 			     " block%s, which do not count (--gate-caches 1 counts them)",
 			     rest->what, suppressed(sum, hidden),
-			     format_bytes(sum->cached_bytes, bytes), sum->cached_blocks,
+			     format_exact_size(sum->cached_bytes, bytes), sum->cached_blocks,
 			     plural(sum->cached_blocks));
 	else
 		judge_reason(bench, "nothing leaked%s%s", rest->what, suppressed(sum, hidden));
@@ -221,7 +221,7 @@ static void judge_process(struct bench *bench, const struct judge_input *input,
 {
 	char who[FORMAT_PLACE_MAX];
 
-	judge_who(p, who);
+	format_process(p, who);
 	judge_growth(bench, input, p);
 	if (!input->leaks_unwanted)
 		judge_deferred(bench, input, p);
@@ -239,15 +239,15 @@ static void judge_process(struct bench *bench, const struct judge_input *input,
 static void judge_whole(struct bench *bench, const struct judge_input *input)
 {
 	const struct report *report = input->report;
-	int told = input->trouble_count > 0;
+	bool is_told = input->trouble_count > 0;
 
 	for (size_t i = 0; i < input->trouble_count; i++)
 		judge_reason(bench, "%s", input->troubles[i]);
 	for (size_t i = 0; i < report->count; i++) {
 		judge_process(bench, input, report->processes[i]);
-		told |= report->processes[i]->incomplete;
+		is_told |= report->processes[i]->incomplete;
 	}
-	if (report->incomplete && !told)
+	if (report->incomplete && !is_told)
 		judge_reason(bench, "not everything could be read: the report says what is "
 			     "missing");
 }

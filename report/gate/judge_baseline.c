@@ -57,7 +57,7 @@ static int excuse(struct bench *bench, const struct baseline *baseline)
 static void note_gone(struct bench *bench, const struct baseline *baseline,
 		      const struct leak_totals *totals)
 {
-	char size[FORMAT_BYTES_MAX], hash[FINGERPRINT_TEXT];
+	char size[FORMAT_SIZE_MAX], hash[FINGERPRINT_TEXT];
 	size_t gone = 0, smaller = 0;
 
 	for (size_t i = 0; i < baseline->count; i++) {
@@ -69,7 +69,8 @@ static void note_gone(struct bench *bench, const struct baseline *baseline,
 			continue;
 		judge_note(bench, "%s:%u: gone: %s %s, %" PRIu64 " block%s, %s", baseline->name,
 			   entry->line, report_fingerprint_text(entry->fingerprint, hash),
-			   format_bytes(entry->bytes, size), entry->blocks, plural(entry->blocks),
+			   format_exact_size(entry->bytes, size), entry->blocks,
+			   plural(entry->blocks),
 			   *entry->place ? entry->place : "of an unknown place");
 	}
 	if (gone || smaller)
@@ -99,10 +100,10 @@ void judge_baseline(struct bench *bench, const struct judge_input *input)
 	leak_totals_finish(&totals);
 }
 
-static void tell_growth(struct bench *bench, const struct leak_total *now,
-			const struct baseline_entry *known)
+static void add_growth_reason(struct bench *bench, const struct leak_total *now,
+			      const struct baseline_entry *known)
 {
-	char before[FORMAT_BYTES_MAX], after[FORMAT_BYTES_MAX], more[FORMAT_BYTES_MAX];
+	char before[FORMAT_SIZE_MAX], after[FORMAT_SIZE_MAX], more[FORMAT_SIZE_MAX];
 	char place[FORMAT_PLACE_MAX], hash[FINGERPRINT_TEXT];
 	const struct report_leak *leak = now->largest;
 
@@ -110,17 +111,17 @@ static void tell_growth(struct bench *bench, const struct leak_total *now,
 	report_fingerprint_text(now->fingerprint, hash);
 	if (!known)
 		judge_reason(bench, "new leak: %s in %" PRIu64 " block%s (%s, %s) at %s; "
-			     "fingerprint %s", format_bytes(now->bytes, after), now->blocks,
+			     "fingerprint %s", format_exact_size(now->bytes, after), now->blocks,
 			     plural(now->blocks), leak->kind, leak->api, place, hash);
 	else
 		judge_reason(bench, "known leak grew by %s and %" PRIu64 " block%s: "
 			     "%s in %" PRIu64 " block%s now, %s in %" PRIu64 " known "
 			     "(%s, %s) at %s; fingerprint %s",
-			     format_bytes(beyond(now->bytes, known->bytes), more),
+			     format_exact_size(beyond(now->bytes, known->bytes), more),
 			     beyond(now->blocks, known->blocks),
 			     plural(beyond(now->blocks, known->blocks)),
-			     format_bytes(now->bytes, after), now->blocks, plural(now->blocks),
-			     format_bytes(known->bytes, before), known->blocks, leak->kind,
+			     format_exact_size(now->bytes, after), now->blocks, plural(now->blocks),
+			     format_exact_size(known->bytes, before), known->blocks, leak->kind,
 			     leak->api,
 			     place, hash);
 }
@@ -128,7 +129,7 @@ static void tell_growth(struct bench *bench, const struct leak_total *now,
 void judge_beyond_baseline(struct bench *bench, const struct judge_input *input)
 {
 	struct leak_totals totals;
-	size_t told = 0;
+	size_t named = 0;
 
 	if (!input->baseline)
 		return;
@@ -144,11 +145,11 @@ void judge_beyond_baseline(struct bench *bench, const struct judge_input *input)
 
 		if (known && now->bytes <= known->bytes && now->blocks <= known->blocks)
 			continue;
-		if (told++ < JUDGE_PLACES_MAX)
-			tell_growth(bench, now, known);
+		if (named++ < JUDGE_PLACES_MAX)
+			add_growth_reason(bench, now, known);
 	}
-	if (told > JUDGE_PLACES_MAX)
+	if (named > JUDGE_PLACES_MAX)
 		judge_reason(bench, "%zu more leaks are new or grew: the report lists all",
-			     told - JUDGE_PLACES_MAX);
+			     named - JUDGE_PLACES_MAX);
 	leak_totals_finish(&totals);
 }

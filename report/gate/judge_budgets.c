@@ -52,7 +52,7 @@ static void budget_reason(struct bench *bench, const struct budgets *budgets,
 			  const struct budget *rule, const struct spent *spent)
 {
 	const char *verb = rule->subject == BUDGET_CACHE ? "held" : "leaked";
-	char used[FORMAT_BYTES_MAX], allowed[FORMAT_BYTES_MAX], over[FORMAT_BYTES_MAX];
+	char used[FORMAT_SIZE_MAX], allowed[FORMAT_SIZE_MAX], over[FORMAT_SIZE_MAX];
 	char place[FORMAT_PLACE_MAX];
 
 	format_place(spent->largest, place);
@@ -65,15 +65,15 @@ static void budget_reason(struct bench *bench, const struct budgets *budgets,
 			     "%s (%s:%u): %s in %" PRIu64 " block%s %s, %s allowed, "
 			     "%s over; most at %s",
 			     rule->text, budgets->name, rule->line,
-			     format_bytes(spent->bytes, used), spent->blocks,
-			     plural(spent->blocks), verb, format_bytes(rule->limit, allowed),
-			     format_bytes(spent->bytes - rule->limit, over), place);
+			     format_exact_size(spent->bytes, used), spent->blocks,
+			     plural(spent->blocks), verb, format_exact_size(rule->limit, allowed),
+			     format_exact_size(spent->bytes - rule->limit, over), place);
 }
 
 static void judge_peak(struct bench *bench, const struct judge_input *input,
 		       const struct budget *rule)
 {
-	char peak[FORMAT_BYTES_MAX], allowed[FORMAT_BYTES_MAX], over[FORMAT_BYTES_MAX];
+	char peak[FORMAT_SIZE_MAX], allowed[FORMAT_SIZE_MAX], over[FORMAT_SIZE_MAX];
 	char who[FORMAT_PLACE_MAX];
 
 	for (size_t i = 0; i < input->report->count; i++) {
@@ -82,10 +82,10 @@ static void judge_peak(struct bench *bench, const struct judge_input *input,
 		if (p->summary.peak_bytes <= rule->limit)
 			continue;
 		judge_reason(bench, "peak (%s:%u): %s held %s at one time, %s allowed, "
-			     "%s over", input->budgets->name, rule->line, judge_who(p, who),
-			     format_bytes(p->summary.peak_bytes, peak),
-			     format_bytes(rule->limit, allowed),
-			     format_bytes(p->summary.peak_bytes - rule->limit, over));
+			     "%s over", input->budgets->name, rule->line, format_process(p, who),
+			     format_exact_size(p->summary.peak_bytes, peak),
+			     format_exact_size(rule->limit, allowed),
+			     format_exact_size(p->summary.peak_bytes - rule->limit, over));
 	}
 }
 

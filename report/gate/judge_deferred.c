@@ -13,20 +13,20 @@
 static void add_stuck(struct bench *bench, const struct report_process *p,
 		      const struct report_deferred *deferred)
 {
-	char size[FORMAT_BYTES_MAX], event[FORMAT_PLACE_MAX], who[FORMAT_PLACE_MAX];
+	char size[FORMAT_SIZE_MAX], event[FORMAT_PLACE_MAX], who[FORMAT_PLACE_MAX];
 
 	judge_reason(bench,
 		     "%" PRIu64 " block%s, %s of %s released, but held by a command that waits "
 		     "for a user event that was never set, created at %s",
 		     deferred->blocks, plural(deferred->blocks),
-		     format_bytes(deferred->bytes, size), judge_who(p, who),
+		     format_exact_size(deferred->bytes, size), format_process(p, who),
 		     format_place(deferred->event.stack, event));
 }
 
 void judge_deferred(struct bench *bench, const struct judge_input *input,
 		    const struct report_process *p)
 {
-	char size[FORMAT_BYTES_MAX], who[FORMAT_PLACE_MAX];
+	char size[FORMAT_SIZE_MAX], who[FORMAT_PLACE_MAX];
 	uint64_t blocks = 0, bytes = 0;
 	size_t stuck = 0;
 
@@ -48,5 +48,6 @@ void judge_deferred(struct bench *bench, const struct judge_input *input,
 		judge_reason(bench,
 			     "%" PRIu64 " block%s, %s of %s released, but not freed for an "
 			     "unknown reason",
-			     blocks, plural(blocks), format_bytes(bytes, size), judge_who(p, who));
+			     blocks, plural(blocks), format_exact_size(bytes, size),
+			     format_process(p, who));
 }

@@ -12,13 +12,13 @@
 static void growth_reason(struct bench *bench, const char *who,
 			  const struct report_suspect *suspect, uint64_t allowed)
 {
-	char grown[FORMAT_BYTES_MAX], budget[FORMAT_BYTES_MAX];
+	char grown[FORMAT_SIZE_MAX], budget[FORMAT_SIZE_MAX];
 	const struct report_frame *frame = report_stack_culprit(suspect->stack);
 
 	judge_reason(bench, "%s in %s grows by %s per step, %s allowed",
 		     frame && frame->function ? frame->function : suspect->api, who,
-		     format_bytes(suspect->bytes_per_step, grown),
-		     allowed ? format_bytes(allowed, budget) : "0");
+		     format_exact_size(suspect->bytes_per_step, grown),
+		     allowed ? format_exact_size(allowed, budget) : "0");
 }
 
 void judge_growth(struct bench *bench, const struct judge_input *input,
@@ -30,7 +30,7 @@ void judge_growth(struct bench *bench, const struct judge_input *input,
 
 	if (!input->growth_wanted || (!growth && p->summary.allocated_blocks == 0))
 		return;
-	judge_who(p, who);
+	format_process(p, who);
 	if (steps < GROWTH_STEPS_MIN)
 		judge_reason(bench, "%s marked %" PRIu64 " step%s: growth is judged from %u steps "
 				    "on",

@@ -43,7 +43,7 @@ void judge_note(struct bench *bench, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* Writes "process 12 (app)" or "rank 3 (process 12 of app on node7)" to RET and returns it. */
-const char *judge_who(const struct report_process *process, char ret[FORMAT_PLACE_MAX]);
+const char *format_process(const struct report_process *process, char ret[FORMAT_PLACE_MAX]);
 
 /* Subtracts known leaks from the charges. Adds a note for each known leak that no longer occurs. */
 void judge_baseline(struct bench *bench, const struct judge_input *input);

@@ -15,41 +15,41 @@
 static void only_at_reason(struct bench *bench, const struct report_process *p,
 			   const struct report_site *site, const char *policy)
 {
-	char size[FORMAT_BYTES_MAX], place[FORMAT_PLACE_MAX], who[FORMAT_PLACE_MAX];
+	char size[FORMAT_SIZE_MAX], place[FORMAT_PLACE_MAX], who[FORMAT_PLACE_MAX];
 
 	judge_reason(bench,
 		     "%s allocated %s in %" PRIu64 " block%s (%s, %s) at %s, "
 		     "which no rule in %s allows",
-		     judge_who(p, who), format_bytes(site->allocated_bytes, size),
+		     format_process(p, who), format_exact_size(site->allocated_bytes, size),
 		     site->allocated_blocks, plural(site->allocated_blocks), site->kind, site->api,
 		     format_place(site->stack, place), policy);
 }
 
 /* Call sites that already have a reason. The same site in another process or rank has no second
  * one. */
-struct told {
+struct listed {
 	uint64_t fingerprints[JUDGE_PLACES_MAX];
 	size_t count;  /* number of different sites, including those beyond the array */
 	size_t again;
 };
 
-static bool is_told(struct told *told, const struct report_site *site)
+static bool is_listed(struct listed *listed, const struct report_site *site)
 {
 	uint64_t fingerprint = report_fingerprint(site->api, site->kind, site->stack);
-	size_t known = told->count < JUDGE_PLACES_MAX ? told->count : JUDGE_PLACES_MAX;
+	size_t known = listed->count < JUDGE_PLACES_MAX ? listed->count : JUDGE_PLACES_MAX;
 
 	for (size_t i = 0; i < known; i++)
-		if (told->fingerprints[i] == fingerprint)
+		if (listed->fingerprints[i] == fingerprint)
 			return true;
-	if (told->count < JUDGE_PLACES_MAX)
-		told->fingerprints[told->count] = fingerprint;
+	if (listed->count < JUDGE_PLACES_MAX)
+		listed->fingerprints[listed->count] = fingerprint;
 	return false;
 }
 
 void judge_sites(struct bench *bench, const struct judge_input *input)
 {
 	const struct report *report = input->report;
-	struct told told = { .count = 0 };
+	struct listed listed = { .count = 0 };
 
 	if (!input->only_at)
 		return;
@@ -59,19 +59,19 @@ void judge_sites(struct bench *bench, const struct judge_input *input)
 		for (size_t j = 0; j < p->site_count; j++) {
 			if (p->sites[j].again || only_at_allows(input->only_at, &p->sites[j]))
 				continue;
-			if (is_told(&told, &p->sites[j]))
-				told.again++;
-			else if (told.count++ < JUDGE_PLACES_MAX)
+			if (is_listed(&listed, &p->sites[j]))
+				listed.again++;
+			else if (listed.count++ < JUDGE_PLACES_MAX)
 				only_at_reason(bench, p, &p->sites[j],
 					       only_at_name(input->only_at));
 		}
 	}
-	if (told.again)
+	if (listed.again)
 		judge_reason(bench,
 			     "the same places allocated %zu more time%s, on other devices, lines "
 			     "or processes",
-			     told.again, plural(told.again));
-	if (told.count > JUDGE_PLACES_MAX)
+			     listed.again, plural(listed.again));
+	if (listed.count > JUDGE_PLACES_MAX)
 		judge_reason(bench, "%zu more places allocated that no rule in %s allows",
-			     told.count - JUDGE_PLACES_MAX, only_at_name(input->only_at));
+			     listed.count - JUDGE_PLACES_MAX, only_at_name(input->only_at));
 }

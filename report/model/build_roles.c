@@ -13,7 +13,7 @@
 
 struct known_frame {
 	const char *function, *file, *module;
-	struct rules_frame said;
+	struct rules_frame decision;
 };
 
 /* Compares pointers, because strings of one process are interned. The same text has at most two
@@ -27,8 +27,8 @@ static bool same_frame(const void *value, const void *key)
 	       known->module == frame->module;
 }
 
-static const struct rules_frame *ask(struct builder *b, const struct rules *rules,
-				     const struct report_frame *frame)
+static const struct rules_frame *find_frame(struct builder *b, const struct rules *rules,
+					    const struct report_frame *frame)
 {
 	uint64_t hash = hash_number((uintptr_t)frame->function,
 				    hash_number((uintptr_t)frame->file, 0));
@@ -37,13 +37,13 @@ static const struct rules_frame *ask(struct builder *b, const struct rules *rule
 	hash = hash_number((uintptr_t)frame->module, hash);
 	known = table_find(&b->known_frames, hash, same_frame, frame);
 	if (known)
-		return &known->said;
+		return &known->decision;
 	known = arena_alloc(b->arena, sizeof(*known));
 	if (!known || table_add(&b->known_frames, hash, known) < 0)
 		return NULL;
 	*known = (struct known_frame){ frame->function, frame->file, frame->module,
 				       rules_frame(rules, frame) };
-	return &known->said;
+	return &known->decision;
 }
 
 int build_roles(struct builder *b, struct report_frame *frames, size_t count,
@@ -53,12 +53,12 @@ int build_roles(struct builder *b, struct report_frame *frames, size_t count,
 	struct rules_stack stack = { 0 };
 
 	for (size_t i = 0; i < count; i++) {
-		const struct rules_frame *said = ask(b, rules, &frames[i]);
+		const struct rules_frame *decision = find_frame(b, rules, &frames[i]);
 
-		if (!said)
+		if (!decision)
 			return -ENOMEM;
-		frames[i].role = said->role;
-		rules_see(rules, &stack, said);
+		frames[i].role = decision->role;
+		rules_add_frame(rules, &stack, decision);
 	}
 	*ret_cache = rules_cache(rules, &stack);
 	return 0;

@@ -25,9 +25,9 @@ struct stack_node {
 	struct report_stack public;
 	bool ran_python;
 	size_t location_count;
-	/* The frames that distinguish stacks, for hash and comparison: see tell_apart(). */
-	const struct symbol_location *const *telling;
-	size_t telling_count;
+	/* The frames that distinguish stacks, for hash and comparison: see find_distinct(). */
+	const struct symbol_location *const *distinct;
+	size_t distinct_count;
 	const struct symbol_location *locations[];
 };
 
@@ -181,8 +181,8 @@ static bool same_stack(const void *value, const void *key)
 {
 	const struct stack_node *a = value, *b = key;
 
-	return a->telling_count == b->telling_count && a->public.cut == b->public.cut &&
-	       memcmp(a->telling, b->telling, a->telling_count * sizeof(a->telling[0])) == 0;
+	return a->distinct_count == b->distinct_count && a->public.cut == b->public.cut &&
+	       memcmp(a->distinct, b->distinct, a->distinct_count * sizeof(a->distinct[0])) == 0;
 }
 
 static int flatten(struct builder *b, struct stack_node *node)
@@ -212,22 +212,22 @@ static int flatten(struct builder *b, struct stack_node *node)
 /* Finds the frames that distinguish NODE from other stacks. The interpreter specializes its code at
  * run time, so equal calls can have different interpreter frames. These frames are shown, but do
  * not distinguish stacks. */
-static int tell_apart(struct builder *b, struct stack_node *node)
+static int find_distinct(struct builder *b, struct stack_node *node)
 {
 	const struct report_frame *frame = node->public.frames;
-	const struct symbol_location **telling;
+	const struct symbol_location **distinct;
 	size_t count = 0;
 
-	telling = arena_alloc(b->arena, (node->location_count + 1) * sizeof(*telling));
-	if (!telling)
+	distinct = arena_alloc(b->arena, (node->location_count + 1) * sizeof(*distinct));
+	if (!distinct)
 		return -ENOMEM;
 	for (size_t i = 0; i < node->location_count; i++) {
 		if (node->locations[i]->count && frame->role != FRAME_INTERPRETER)
-			telling[count++] = node->locations[i];
+			distinct[count++] = node->locations[i];
 		frame += node->locations[i]->count;
 	}
-	node->telling = telling;
-	node->telling_count = count;
+	node->distinct = distinct;
+	node->distinct_count = count;
 	return 0;
 }
 
@@ -237,11 +237,11 @@ static int intern_stack(struct builder *b, struct stack_node *node, const struct
 	const struct stack_node *known;
 	uint64_t hash;
 
-	node->telling = node->locations;
-	node->telling_count = node->location_count;
-	if (node->ran_python && (flatten(b, node) < 0 || tell_apart(b, node) < 0))
+	node->distinct = node->locations;
+	node->distinct_count = node->location_count;
+	if (node->ran_python && (flatten(b, node) < 0 || find_distinct(b, node) < 0))
 		return -ENOMEM;
-	hash = hash_bytes(node->telling, node->telling_count * sizeof(node->telling[0]), 0);
+	hash = hash_bytes(node->distinct, node->distinct_count * sizeof(node->distinct[0]), 0);
 	known = table_find(&b->stacks, hash, same_stack, node);
 	if (!known) {
 		if ((!node->ran_python && flatten(b, node) < 0) ||

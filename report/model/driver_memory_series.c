@@ -11,12 +11,12 @@
 #include "ledger/kind_table.h"
 #include "report/util/number.h"
 
-struct known_row { /* cache: consecutive blocks often have the same row */
+struct cached_row { /* cache: consecutive blocks often have the same row */
 	uint32_t ref;
 	int device;
 	enum kind_memory memory;
 };
-#define KNOWN_ROWS 256u
+#define CACHED_ROWS 256u
 
 /* Returns which memory blocks of KIND use. Physical memory is counted once: its bytes are in the
  * block of its handle or of one mapping. */
@@ -29,27 +29,28 @@ static enum kind_memory memory_of(const struct ledger_view *view, uint32_t kind)
 	return known ? known->memory : KIND_MEMORY_OTHER;
 }
 
-static const struct known_row *look_up(const struct ledger_view *view, struct known_row *rows,
-				       uint32_t ref)
+static const struct cached_row *look_up(const struct ledger_view *view, struct cached_row *rows,
+					uint32_t ref)
 {
-	struct known_row *known = &rows[ref / 8 % KNOWN_ROWS]; /* a row has a size of eight refs */
+	/* a row has a size of eight refs */
+	struct cached_row *cached = &rows[ref / 8 % CACHED_ROWS];
 	const struct ledger_row *row;
 
-	if (known->ref == ref)
-		return known;
+	if (cached->ref == ref)
+		return cached;
 	row = ledger_row(view, ref);
-	known->ref = ref;
-	known->memory = KIND_MEMORY_OTHER;
+	cached->ref = ref;
+	cached->memory = KIND_MEMORY_OTHER;
 	if (row && row->device >= 0 && row->device < DRIVER_MEMORY_DEVICES) {
-		known->device = row->device;
-		known->memory = memory_of(view, row->kind);
+		cached->device = row->device;
+		cached->memory = memory_of(view, row->kind);
 	}
-	return known;
+	return cached;
 }
 
 void track_memory(const struct ledger_view *view, struct tracked_memory *ret)
 {
-	struct known_row rows[KNOWN_ROWS];
+	struct cached_row rows[CACHED_ROWS];
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *block;
 
@@ -57,7 +58,7 @@ void track_memory(const struct ledger_view *view, struct tracked_memory *ret)
 	memset(ret, 0, sizeof(*ret));
 	while ((block = ledger_next(view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
 		uint32_t state = __atomic_load_n(&block->state, __ATOMIC_ACQUIRE);
-		const struct known_row *row;
+		const struct cached_row *row;
 		uint64_t bytes = block->bytes;
 		uint32_t ref = block->row;
 
@@ -107,12 +108,12 @@ static void series_keep(struct driver_memory_series *series,
 void driver_memory_series_add(struct driver_memory_series *series,
 			      const struct driver_memory_sample *sample, bool steady)
 {
-	if (sample->held > series->peak_held)
-		series->peak_held = sample->held;
+	if (sample->reported > series->peak_reported)
+		series->peak_reported = sample->reported;
 	if (steady && series->steady_taken++ == 0)
 		/* the first steady sample replaces samples that were not steady */
 		series->highest = *sample;
-	else if ((steady || !series->steady_taken) && sample->held >= series->highest.held)
+	else if ((steady || !series->steady_taken) && sample->reported >= series->highest.reported)
 		series->highest = *sample;
 	if (steady)
 		look_for_growth(series, sample);

@@ -26,8 +26,8 @@ enum driver_memory_source {
 struct driver_memory_sample {
 	uint64_t at_ns;   /* since the ledger's start */
 	uint64_t tracked; /* live bytes of device memory, including managed memory */
-	uint64_t managed;
-	uint64_t held;    /* the live bytes of managed memory alone */
+	uint64_t managed;  /* the part of `tracked` that is managed memory */
+	uint64_t reported; /* what the driver reports as the memory of the process */
 };
 
 /* Growth of the driver's own memory between two samples. */
@@ -41,7 +41,7 @@ struct driver_memory_series {
 	uint64_t taken;             /* number of samples, including removed ones */
 	uint64_t every;             /* one of this many samples is stored */
 	uint64_t steady_taken;
-	uint64_t peak_held;
+	uint64_t peak_reported;
 	/* The last sample with the highest `held`. If there are steady samples, only they count. */
 	struct driver_memory_sample highest;
 	struct driver_memory_sample last;
@@ -70,7 +70,7 @@ void driver_memory_series_add(struct driver_memory_series *series,
  * reports. */
 static inline uint64_t driver_part(const struct driver_memory_sample *sample)
 {
-	return sample->held > sample->tracked ? sample->held - sample->tracked : 0;
+	return sample->reported > sample->tracked ? sample->reported - sample->tracked : 0;
 }
 
 /* Returns the upper bound of the driver's own memory. It assumes that all managed memory is on the
@@ -79,7 +79,7 @@ static inline uint64_t driver_part_at_most(const struct driver_memory_sample *sa
 {
 	uint64_t surely = sample->tracked - sample->managed;
 
-	return sample->held > surely ? sample->held - surely : 0;
+	return sample->reported > surely ? sample->reported - surely : 0;
 }
 
 #endif

@@ -59,7 +59,7 @@ struct report_suspect {
 struct report_growth {
 	uint64_t step_count; /* all marked steps */
 	const struct report_step *steps; /* the last steps, oldest first */
-	size_t kept_count;
+	size_t stored_count;
 	/* fastest growth first, without suppressed suspects */
 	const struct report_suspect *suspects;
 	size_t suspect_count;

@@ -20,7 +20,7 @@ struct loaded_ledger;
 struct report_device;
 struct report_kind;
 struct report_growth;
-struct report_mark;
+struct report_driver_call;
 struct report_module;
 struct report_pools;
 struct report_site;
@@ -262,12 +262,12 @@ struct report_process {
 	 * bytes. */
 	struct report_leak *objects;
 	size_t object_count;
-	struct report_device *devices; /* see model_driver_memory.h, also for marks */
+	struct report_device *devices; /* see model_driver_memory.h, also for driver_calls */
 	size_t device_count;
-	struct report_mark *marks;
-	size_t mark_count;
+	struct report_driver_call *driver_calls;
+	size_t driver_call_count;
 	/* calls that increase the driver's own memory, including those without a record */
-	uint64_t marks_made;
+	uint64_t driver_calls_made;
 	struct report_kind *kinds; /* see model_sites.h */
 	size_t kind_count;
 	/* see model_sites.h; empty unless loaded_ledger.all_sites is set */

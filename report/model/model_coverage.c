@@ -112,7 +112,7 @@ static bool is_wholesale(const struct raw *raw, size_t count, const char *module
 
 /* Changes the kind of lookups of driver-internal tables by a CUDA runtime, because the tables that
  * runtimes use are known. */
-static void know_runtimes(struct raw *raw, size_t count)
+static void find_runtimes(struct raw *raw, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		if (strcmp(raw[i].kind, "export-table") == 0 &&
@@ -140,7 +140,7 @@ static int read_all(struct builder *b, struct raw **ret, size_t *ret_count)
 		count += r == 0 && !build_is_of_program((*ret)[count].kind);
 	}
 	if (r == 0)
-		know_runtimes(*ret, count);
+		find_runtimes(*ret, count);
 	if (r == 0 && count)
 		qsort(*ret, count, sizeof(**ret), compare_raw);
 	*ret_count = count;
@@ -224,8 +224,8 @@ static const char *join(struct builder *b, const char *before, const char *name,
 	return arena_printf(b->arena, "%s%s%s", before, number ? ", " : "", name);
 }
 
-static int say_reach(struct builder *b, const struct report_fact *fact,
-		     struct sentences *sentences)
+static int add_reach_gap(struct builder *b, const struct report_fact *fact,
+			 struct sentences *sentences)
 {
 	const struct coverage_reach *reach = coverage_reach(fact->kind);
 	int r = 0;
@@ -247,8 +247,8 @@ static bool is_untracked(const struct report_fact *fact)
 
 /* Writes one sentence for all functions that are not tracked for the same reason. FIRST is the
  * index of the first of these observations. */
-static int say_untracked(struct builder *b, const struct report_coverage *coverage, size_t first,
-			 struct sentences *sentences)
+static int add_untracked_gap(struct builder *b, const struct report_coverage *coverage,
+			     size_t first, struct sentences *sentences)
 {
 	const char *reason = coverage->facts[first].detail, *names = "";
 	size_t number = 0;
@@ -268,8 +268,8 @@ static int say_untracked(struct builder *b, const struct report_coverage *covera
 						    names, reason));
 }
 
-static int say_unclassed(struct builder *b, const struct report_coverage *coverage,
-			 struct sentences *sentences)
+static int add_unclassed_gap(struct builder *b, const struct report_coverage *coverage,
+			     struct sentences *sentences)
 {
 	const struct report_fact *fact;
 	const char *names = "";
@@ -300,12 +300,12 @@ static int list_gaps(struct builder *b, struct report_coverage *coverage)
 	if (!sentences.items)
 		return -ENOMEM;
 	for (size_t i = 0; i < coverage->count && r == 0; i++)
-		r = say_reach(b, &coverage->facts[i], &sentences);
+		r = add_reach_gap(b, &coverage->facts[i], &sentences);
 	for (size_t i = 0; i < coverage->count && r == 0; i++)
 		if (is_untracked(&coverage->facts[i]))
-			r = say_untracked(b, coverage, i, &sentences);
+			r = add_untracked_gap(b, coverage, i, &sentences);
 	if (r == 0)
-		r = say_unclassed(b, coverage, &sentences);
+		r = add_unclassed_gap(b, coverage, &sentences);
 	if (r == 0 && coverage_fact(coverage, "lost", 0))
 		r = add_sentence(&sentences, "the ledger had no room for some observations about "
 					     "coverage");

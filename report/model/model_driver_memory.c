@@ -87,7 +87,8 @@ static int read_devices(struct builder *b)
 	return r;
 }
 
-static int read_mark(struct builder *b, const struct ledger_mark *record, struct report_mark *ret)
+static int read_call(struct builder *b, const struct ledger_mark *record,
+		     struct report_driver_call *ret)
 {
 	int r = build_text(b, record->api, &ret->api);
 
@@ -101,19 +102,20 @@ static int read_mark(struct builder *b, const struct ledger_mark *record, struct
 	return r;
 }
 
-static int read_marks(struct builder *b)
+static int read_calls(struct builder *b)
 {
 	struct report_process *process = b->process;
 	struct ledger_walk walk = { 0 };
 	const struct ledger_mark *record;
 	int r = 0;
 
-	process->marks = arena_alloc(b->arena, LEDGER_MARKS_MAX * sizeof(*process->marks));
-	if (!process->marks)
+	process->driver_calls =
+		arena_alloc(b->arena, LEDGER_MARKS_MAX * sizeof(*process->driver_calls));
+	if (!process->driver_calls)
 		return -ENOMEM;
-	while (r == 0 && process->mark_count < LEDGER_MARKS_MAX &&
+	while (r == 0 && process->driver_call_count < LEDGER_MARKS_MAX &&
 	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_MARKS, sizeof(*record))))
-		r = read_mark(b, record, &process->marks[process->mark_count++]);
+		r = read_call(b, record, &process->driver_calls[process->driver_call_count++]);
 	return r;
 }
 
@@ -121,8 +123,8 @@ int build_driver_memory(struct builder *b)
 {
 	int r = read_devices(b);
 
-	b->process->marks_made = ledger_header(b->view)->marks;
-	return r < 0 || !b->process->device_count ? r : read_marks(b);
+	b->process->driver_calls_made = ledger_header(b->view)->marks;
+	return r < 0 || !b->process->device_count ? r : read_calls(b);
 }
 
 static void attribute_growth(const struct report_process *process, struct report_device *device)
@@ -131,21 +133,21 @@ static void attribute_growth(const struct report_process *process, struct report
 
 	uint64_t last_ns = 0;
 
-	device->growth_mark = NULL;
-	device->growth_marks = 0;
-	for (size_t i = 0; growth->bytes && i < process->mark_count; i++) {
-		const struct report_mark *mark = &process->marks[i];
+	device->growth_call = NULL;
+	device->growth_call_count = 0;
+	for (size_t i = 0; growth->bytes && i < process->driver_call_count; i++) {
+		const struct report_driver_call *call = &process->driver_calls[i];
 
-		last_ns = mark->began_ns > last_ns ? mark->began_ns : last_ns;
-		if (mark->began_ns > growth->to_ns || mark->ended_ns < growth->from_ns ||
-		    (mark->device >= 0 && mark->device != device->ordinal))
+		last_ns = call->began_ns > last_ns ? call->began_ns : last_ns;
+		if (call->began_ns > growth->to_ns || call->ended_ns < growth->from_ns ||
+		    (call->device >= 0 && call->device != device->ordinal))
 			continue;
-		device->growth_marks++;
-		if (!device->growth_mark || mark->began_ns < device->growth_mark->began_ns)
-			device->growth_mark = mark;
+		device->growth_call_count++;
+		if (!device->growth_call || call->began_ns < device->growth_call->began_ns)
+			device->growth_call = call;
 	}
-	device->growth_unmarked = growth->bytes && !device->growth_mark &&
-				  process->marks_made > process->mark_count &&
+	device->growth_calls_lost = growth->bytes && !device->growth_call &&
+				  process->driver_calls_made > process->driver_call_count &&
 				  growth->to_ns > last_ns;
 }
 

@@ -17,7 +17,7 @@ struct report_process;
 struct report_stack;
 
 /* A call after which the driver itself uses more device memory. */
-struct report_mark {
+struct report_driver_call {
 	const char *api;
 	const struct report_stack *stack;
 	int device; /* -1 unknown */
@@ -31,9 +31,9 @@ struct report_device {
 	const char *bus_id; /* "0000:01:00.0" */
 	const struct driver_memory_series *series; /* NULL: no sample was taken */
 	/* The first of the calls during the largest growth, and the number of these calls. */
-	const struct report_mark *growth_mark;
-	size_t growth_marks;
-	bool growth_unmarked; /* the ledger had no room for more calls at that time */
+	const struct report_driver_call *growth_call;
+	size_t growth_call_count;
+	bool growth_calls_lost; /* the ledger had no room for more calls at that time */
 };
 
 /* Copies the samples of device ORDINAL to PROCESS and finds the calls that explain their growth.

@@ -140,7 +140,7 @@ static bool is_constant(const struct growth_series *series, unsigned int interva
 /* Stores the time of step NUMBER in *RET_NS and returns true. Returns false if it is unknown. */
 static bool time_of(const struct report_growth *growth, uint32_t number, uint64_t *ret_ns)
 {
-	for (size_t i = growth->kept_count; i-- > 0;) {
+	for (size_t i = growth->stored_count; i-- > 0;) {
 		if (growth->steps[i].number != number)
 			continue;
 		*ret_ns = growth->steps[i].time_ns;
@@ -276,7 +276,7 @@ static int read_steps(struct builder *b, struct report_growth *growth)
 	if (count)
 		qsort(steps, count, sizeof(*steps), compare_steps);
 	growth->steps = steps;
-	growth->kept_count = count;
+	growth->stored_count = count;
 	return 0;
 }
 

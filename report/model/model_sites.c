@@ -55,7 +55,7 @@ static int each_leak(struct site_gathering *g, add_leak_fn *add)
 /* Calls ADD for each row whose kind is memory. */
 typedef int add_row_fn(struct site_gathering *g, const struct ledger_row *row);
 
-static int each_row(struct site_gathering *g, add_row_fn *add)
+static int for_each_row(struct site_gathering *g, add_row_fn *add)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_row *row;
@@ -68,7 +68,7 @@ static int each_row(struct site_gathering *g, add_row_fn *add)
 	return r;
 }
 
-static int row_text(struct site_gathering *g, uint32_t ref, const char **ret)
+static int text_of(struct site_gathering *g, uint32_t ref, const char **ret)
 {
 	int r = build_text(g->b, ref, ret);
 
@@ -110,7 +110,7 @@ static int kind_of_row(struct site_gathering *g, const struct ledger_row *row,
 		       struct kind_node **ret)
 {
 	const char *kind;
-	int r = row_text(g, row->kind, &kind);
+	int r = text_of(g, row->kind, &kind);
 
 	return r < 0 ? r : kind_at(g, kind, row->device, ret);
 }
@@ -141,7 +141,7 @@ static int add_leak_to_kind(struct site_gathering *g, const struct report_leak *
 }
 
 /* Adds deferred frees to the kinds. */
-static int add_held_to_kinds(struct site_gathering *g)
+static int add_live_to_kinds(struct site_gathering *g)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *block;
@@ -196,12 +196,12 @@ static int list_kinds(struct site_gathering *g)
 int build_kinds(struct builder *b)
 {
 	struct site_gathering g = { .b = b };
-	int r = each_row(&g, add_row_to_kind);
+	int r = for_each_row(&g, add_row_to_kind);
 
 	if (r == 0)
 		r = each_leak(&g, add_leak_to_kind);
 	if (r == 0)
-		r = add_held_to_kinds(&g);
+		r = add_live_to_kinds(&g);
 	if (r == 0)
 		r = list_kinds(&g);
 	table_finish(&g.table);
@@ -267,10 +267,10 @@ static int add_row_to_site(struct site_gathering *g, const struct ledger_row *ro
 {
 	struct report_site key = { .device = row->device };
 	struct site_node *node;
-	int r = row_text(g, row->api, &key.api);
+	int r = text_of(g, row->api, &key.api);
 
 	if (r == 0)
-		r = row_text(g, row->kind, &key.kind);
+		r = text_of(g, row->kind, &key.kind);
 	if (r == 0)
 		r = build_stack(g->b, row->stack, &key.stack);
 	if (r == 0)
@@ -332,7 +332,7 @@ int build_sites(struct builder *b)
 	int r = each_leak(&g, add_leak_to_site);
 
 	if (r == 0)
-		r = each_row(&g, add_row_to_site);
+		r = for_each_row(&g, add_row_to_site);
 	table_finish(&g.table);
 	if (r == 0)
 		r = list_modules(b);

@@ -265,53 +265,54 @@ struct rules_frame rules_frame(const struct rules *rules, const struct report_fr
 
 	for (size_t i = 0; i < rules->count; i++) {
 		const struct rule *rule = &rules->rows[i];
-		bool keeps = rule->verb == CACHE || rule->verb == LIBRARY;
+		bool names_cache = rule->verb == CACHE || rule->verb == LIBRARY;
 
-		if (keeps ? ret.keeper && (rule->verb == CACHE || ret.in_library) : has_role)
+		if (names_cache ? ret.cache_rule && (rule->verb == CACHE || ret.in_library)
+				: has_role)
 			continue; /* an earlier rule already matched */
 		if (!rule_matches(rule, &names))
 			continue;
-		if (!keeps) {
+		if (!names_cache) {
 			ret.role = verbs[rule->verb].role;
 			has_role = true;
 			continue;
 		}
 		ret.in_library |= rule->verb == LIBRARY;
-		if (!ret.keeper)
-			ret.keeper = (unsigned int)i + 1;
+		if (!ret.cache_rule)
+			ret.cache_rule = (unsigned int)i + 1;
 	}
 	return ret;
 }
 
-static void take_first(unsigned int *keeper, unsigned int other)
+static void set_if_earlier(unsigned int *cache_rule, unsigned int other)
 {
-	if (other && (!*keeper || other < *keeper))
-		*keeper = other;
+	if (other && (!*cache_rule || other < *cache_rule))
+		*cache_rule = other;
 }
 
 /* If a framework called the library, memory that the library allocates internally counts as a
  * cache, because the application cannot free it. If the application called the library, the memory
  * is a leak: the application did not destroy the library's handle. Frames of other libraries and
  * runtimes may be in between. */
-void rules_see(const struct rules *rules, struct rules_stack *stack,
-	       const struct rules_frame *frame)
+void rules_add_frame(const struct rules *rules, struct rules_stack *stack,
+		     const struct rules_frame *frame)
 {
-	const struct rule *rule = frame->keeper ? &rules->rows[frame->keeper - 1] : NULL;
+	const struct rule *rule = frame->cache_rule ? &rules->rows[frame->cache_rule - 1] : NULL;
 
 	if (rule)
-		take_first(rule->verb == LIBRARY ? &stack->library : &stack->keeper,
-			   frame->keeper);
+		set_if_earlier(rule->verb == LIBRARY ? &stack->library : &stack->cache_rule,
+			       frame->cache_rule);
 	if (frame->in_library || frame->role == FRAME_RUNTIME || frame->role == FRAME_INTERPRETER)
 		return;
 	if (frame->role != FRAME_APPLICATION)
-		take_first(&stack->keeper, stack->library);
+		set_if_earlier(&stack->cache_rule, stack->library);
 	stack->library = 0;
 }
 
 const char *rules_cache(const struct rules *rules, const struct rules_stack *stack)
 {
-	unsigned int keeper = stack->keeper;
+	unsigned int cache_rule = stack->cache_rule;
 
-	take_first(&keeper, stack->library);
-	return keeper ? rules->rows[keeper - 1].name : NULL;
+	set_if_earlier(&cache_rule, stack->library);
+	return cache_rule ? rules->rows[cache_rule - 1].name : NULL;
 }

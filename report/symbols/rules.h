@@ -40,23 +40,23 @@ void rules_destroy(struct rules *rules); /* RULES may be NULL */
 struct rules_frame {
 	enum frame_role role;
 	/* 1 + index of the first matching rule for a cache or a library; 0: no rule matches */
-	unsigned int keeper;
+	unsigned int cache_rule;
 	bool in_library;     /* a rule for a library matches */
 };
 struct rules_frame rules_frame(const struct rules *rules, const struct report_frame *frame);
 
 /* The state of applying the rules to a stack, from the innermost frame outwards. Starts as { 0 }.
- * Call rules_see() for each frame. */
+ * Call rules_add_frame() for each frame. */
 struct rules_stack {
-	unsigned int keeper;  /* first matching rule until now, as in struct rules_frame */
+	unsigned int cache_rule;  /* first matching rule until now, as in struct rules_frame */
 	/* rule that applies unless the application itself called the library */
 	unsigned int library;
 };
-void rules_see(const struct rules *rules, struct rules_stack *stack,
-	       const struct rules_frame *frame);
+void rules_add_frame(const struct rules *rules, struct rules_stack *stack,
+		     const struct rules_frame *frame);
 
-/* Returns the name of the cache that allocated the memory, or NULL. Call it after rules_see() of
- * the outermost frame. The name is valid as long as RULES. */
+/* Returns the name of the cache that allocated the memory, or NULL. Call it after rules_add_frame()
+ * of the outermost frame. The name is valid as long as RULES. */
 const char *rules_cache(const struct rules *rules, const struct rules_stack *stack);
 
 #endif

@@ -100,7 +100,7 @@ static void report_on(const struct loaded_ledger *ledger)
 /* As `gpuleak top` meets it: two frames, of which the first shows fewer sites. */
 static void watch(const struct loaded_ledger *ledger)
 {
-	struct live_look look = { .sites = 1, .step = 1 };
+	struct live_options look = { .sites = 1, .step = 1 };
 	struct symbolizer *symbolizer = NULL;
 	struct live *first, *second;
 	struct trend trend = { 0 };

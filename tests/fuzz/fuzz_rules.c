@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 		if (said.role > FRAME_INTERPRETER || said.keeper > rules_size(rules))
 			abort();
-		rules_see(rules, &stack, &said);
+		rules_add_frame(rules, &stack, &said);
 		cache = rules_cache(rules, &stack);
 		if (cache && (!*cache || strlen(cache) > RULES_NAME_MAX))
 			abort();

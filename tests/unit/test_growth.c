@@ -142,7 +142,7 @@ static void test_ledger(void **state)
 	add_site(&builder, 0x2001, 0, 1, 5, cache, 0);
 	process = process_of(&builder, NULL);
 	assert_int_equal(process->growth->step_count, 5);
-	assert_int_equal(process->growth->kept_count, 5);
+	assert_int_equal(process->growth->stored_count, 5);
 	assert_int_equal(process->growth->steps[0].number, 1);
 	assert_string_equal(process->growth->steps[4].label, "epoch\n7");
 	assert_int_equal(process->growth->suspect_count, 1);
@@ -273,7 +273,7 @@ static void test_hostile(void **state)
 	add_site(&builder, 0x1001, 1, UINT32_MAX - 3, 4, huge, UINT32_MAX);
 	process = process_of(&builder, NULL);
 	assert_int_equal(process->growth->step_count, UINT32_MAX);
-	assert_int_equal(process->growth->kept_count, 3);
+	assert_int_equal(process->growth->stored_count, 3);
 	report_process_destroy(process);
 	builder_finish(&builder);
 }

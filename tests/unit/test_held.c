@@ -63,7 +63,7 @@ static struct driver_memory_sample sample_of(uint64_t at, uint64_t tracked, uint
 {
 	return (struct driver_memory_sample){ .at_ns = at,
 					      .tracked = tracked * MIB,
-					      .held = held * MIB };
+					      .reported = held * MIB };
 }
 
 static void add(struct driver_memory_series *series, uint64_t at, uint64_t tracked, uint64_t held)
@@ -177,7 +177,7 @@ static void largest_growth(void **state)
 	assert_int_equal(series.growth.from_ns, 2 * S);
 	assert_int_equal(series.growth.to_ns, 3 * S);
 	assert_int_equal(series.highest.at_ns, 8 * S); /* of the steady ones */
-	assert_int_equal(series.peak_held, 9000 * MIB);
+	assert_int_equal(series.peak_reported, 9000 * MIB);
 	assert_int_equal(series.last.at_ns, 8 * S);
 	assert_int_equal(series.taken, 8);
 	assert_int_equal(series.count, 8);
@@ -196,7 +196,7 @@ static void never_steady(void **state)
 	assert_int_equal(series.growth.bytes, 0);
 	add(&series, 4, 5, 10);
 	assert_int_equal(series.highest.at_ns, 4);
-	assert_int_equal(series.peak_held, 90 * MIB);
+	assert_int_equal(series.peak_reported, 90 * MIB);
 	assert_int_equal(series.growth.bytes, 5 * MIB);
 }
 
@@ -254,8 +254,8 @@ static void attributed(void **state)
 	assert_null(fixture.process->devices[0].series);
 	assert_int_equal(report_process_set_driver_memory(fixture.process, 0, &series), 0);
 	device = &fixture.process->devices[0];
-	assert_int_equal(device->growth_marks, 2);
-	assert_string_equal(device->growth_mark->api, "cuAcross");
+	assert_int_equal(device->growth_call_count, 2);
+	assert_string_equal(device->growth_call->api, "cuAcross");
 	assert_string_equal(device->uuid, "GPU-00112233-4455-6677-8899-aabbccddeeff");
 	end(&fixture, &builder);
 }
@@ -405,12 +405,12 @@ static void lying_marks(void **state)
 	for (unsigned int i = 0; i < LEDGER_MARKS_MAX + 500; i++)
 		builder_mark(&builder, &mark);
 	begin(&fixture, &builder);
-	assert_int_equal(fixture.process->mark_count, LEDGER_MARKS_MAX);
-	assert_string_equal(fixture.process->marks[0].api, "unknown");
+	assert_int_equal(fixture.process->driver_call_count, LEDGER_MARKS_MAX);
+	assert_string_equal(fixture.process->driver_calls[0].api, "unknown");
 	add(&series, 1, 0, 1);
 	add(&series, 2, 0, 100);
 	assert_int_equal(report_process_set_driver_memory(fixture.process, 0, &series), 0);
-	assert_int_equal(fixture.process->devices[0].growth_marks, 0);
+	assert_int_equal(fixture.process->devices[0].growth_call_count, 0);
 	text = line_of(fixture.process);
 	assert_non_null(strstr(text, "that grew most (+99.0 MiB)"));
 	assert_non_null(strstr(text, "when the ledger had no room for more calls"));

@@ -31,7 +31,8 @@ static struct trend trend; /* of the test under way */
 
 static struct live *look(struct ledger_builder *builder, size_t sites)
 {
-	const struct live_look how = { .sites = sites, .order = order, .trend = &trend, .step = 1 };
+	const struct live_options how = { .sites = sites, .order = order, .trend = &trend,
+					  .step = true };
 	struct loaded_ledger ledger;
 	struct live *ret = NULL;
 

@@ -259,7 +259,7 @@ static const char *cache_of(const struct rules *rules, const struct report_frame
 	for (size_t i = 0; i < STACK_MAX && (frames[i].function || frames[i].module); i++) {
 		const struct rules_frame said = rules_frame(rules, &frames[i]);
 
-		rules_see(rules, &stack, &said);
+		rules_add_frame(rules, &stack, &said);
 	}
 	return rules_cache(rules, &stack);
 }

@@ -55,11 +55,11 @@ static int own_directory(char *ret, size_t size)
 
 static int find_library(char *ret, size_t size)
 {
-	const char *said = getenv("GPULEAK_LIBRARY");
+	const char *named = getenv("GPULEAK_LIBRARY");
 	char directory[PATH_MAX];
 
-	if (said && *said)
-		return try_path(said, ret, size);
+	if (named && *named)
+		return try_path(named, ret, size);
 	if (own_directory(directory, sizeof(directory)) == 0) {
 		if (try_beside(directory, "../interpose", ret, size) == 0)
 			return 0;
@@ -72,12 +72,12 @@ static int find_library(char *ret, size_t size)
 
 int library_find(char *ret, size_t size, char *error, size_t error_size)
 {
-	const char *said = getenv("GPULEAK_LIBRARY");
+	const char *named = getenv("GPULEAK_LIBRARY");
 	int r = find_library(ret, size);
 
 	if (r < 0) {
-		if (said && *said)
-			snprintf(error, error_size, "%s (from GPULEAK_LIBRARY): %s", said,
+		if (named && *named)
+			snprintf(error, error_size, "%s (from GPULEAK_LIBRARY): %s", named,
 				 strerror(-r));
 		else
 			snprintf(error, error_size, NAME " is neither beside this command nor in "

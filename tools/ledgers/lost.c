@@ -102,7 +102,7 @@ static void report_lost(struct lost_search *search, const struct roster_slot *sl
 /* Reports the other processes in one sentence: those beyond NAMED_MAX, and processes without a slot
  * that have no ledger. Each unmatched ledger belongs to one of the WITHOUT_SLOT processes. A second
  * sentence reports slots that a process has overwritten. */
-static void tell_others(struct lost_search *search, size_t without_slot)
+static void report_others(struct lost_search *search, size_t without_slot)
 {
 	size_t others = search->lost > NAMED_MAX ? search->lost - NAMED_MAX : 0, unclaimed = 0;
 	char sentence[SENTENCE_MAX];
@@ -148,7 +148,7 @@ int lost_find(const struct roster *roster, const struct ledger_list *list, const
 		else if (slot.state == ROSTER_FAILED || !claim(&search, &slot))
 			report_lost(&search, &slot);
 	}
-	tell_others(&search, begun > used ? begun - used : 0);
+	report_others(&search, begun > used ? begun - used : 0);
 	free(search.claimed);
 	return 0;
 }

@@ -38,8 +38,8 @@
 struct used_device {
 	int ordinal; /* ordinal in the process */
 	int number;  /* number of the device in tools/nvml/nvml.h */
-	uint64_t held, device_used;
-	int held_result, used_result;
+	uint64_t reported, device_used;
+	int reported_result, used_result;
 };
 
 /* A running process with its mapped ledger. If the ledger is truncated, SIGBUS kills only the
@@ -227,20 +227,20 @@ static struct sampler_entry *find_entry(struct sampler_shared *shared,
 /* Finds the bytes that the driver reports for the process on DEVICE. Without such a value, uses the
  * value of the whole device if only one recorded process uses it. */
 static int figure(const struct work *work, const struct used_device *device,
-		  enum driver_memory_source *ret_source, uint64_t *ret_held)
+		  enum driver_memory_source *ret_source, uint64_t *ret_reported)
 {
 	uint64_t before = work->baseline[device->number];
 
-	if (device->held_result == 0) {
+	if (device->reported_result == 0) {
 		*ret_source = DRIVER_MEMORY_NVML_PROCESS;
-		*ret_held = device->held;
+		*ret_reported = device->reported;
 		return 0;
 	}
 	if (device->used_result < 0 || !work->has_baseline[device->number] ||
 	    work->users[device->number] != 1)
 		return -ENODATA;
 	*ret_source = DRIVER_MEMORY_NVML_DEVICE;
-	*ret_held = device->device_used > before ? device->device_used - before : 0;
+	*ret_reported = device->device_used > before ? device->device_used - before : 0;
 	return 0;
 }
 
@@ -251,7 +251,7 @@ static void note(struct work *work, const struct ledger_header *header,
 	struct sampler_entry *entry;
 	enum driver_memory_source source;
 
-	if (figure(work, device, &source, &sample->held) < 0)
+	if (figure(work, device, &source, &sample->reported) < 0)
 		return;
 	entry = find_entry(shared, header, device->ordinal);
 	if (!entry)
@@ -268,14 +268,14 @@ static void note(struct work *work, const struct ledger_header *header,
 	__atomic_fetch_add(&shared->changes, 1, __ATOMIC_ACQ_REL);
 }
 
-static void ask(struct work *work, struct sampled_ledger *watched, unsigned int pid)
+static void query_driver(struct work *work, struct sampled_ledger *watched, unsigned int pid)
 {
 	for (int i = 0; i < watched->device_count; i++) {
 		struct used_device *device = &watched->devices[i];
 
-		device->held_result = nvml_process_used(work->nvml, device->number, pid,
-							&device->held);
-		device->used_result = device->held_result == 0
+		device->reported_result = nvml_process_used(work->nvml, device->number, pid,
+							    &device->reported);
+		device->used_result = device->reported_result == 0
 					      ? -ENODATA
 					      : nvml_device_used(work->nvml, device->number,
 								 &device->device_used);
@@ -301,7 +301,7 @@ static void sample(struct work *work, struct sampled_ledger *watched)
 	for (int i = 0; i < TRIES; i++) {
 		if (track(watched, &before) < 0)
 			return;
-		ask(work, watched, (unsigned int)header->pid);
+		query_driver(work, watched, (unsigned int)header->pid);
 		if (track(watched, &after) < 0)
 			return; /* the next round maps the larger ledger */
 		if (memcmp(&before, &after, sizeof(before)) == 0)

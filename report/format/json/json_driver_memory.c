@@ -8,13 +8,13 @@
 #include "report/model/model.h"
 #include "report/model/model_driver_memory.h"
 
-static json_t *call_json(const struct report_mark *mark)
+static json_t *call_json(const struct report_driver_call *call)
 {
 	return JSON_OBJECT(
-		{ "api", json_text(mark->api) },
-		{ "began_ns", json_number(mark->began_ns) },
-		{ "ended_ns", json_number(mark->ended_ns) },
-		{ "stack", json_stack(mark->stack) });
+		{ "api", json_text(call->api) },
+		{ "began_ns", json_number(call->began_ns) },
+		{ "ended_ns", json_number(call->ended_ns) },
+		{ "stack", json_stack(call->stack) });
 }
 
 static json_t *growth_json(const struct report_device *device)
@@ -28,9 +28,9 @@ static json_t *growth_json(const struct report_device *device)
 		{ "bytes", json_number(growth->bytes) },
 		{ "from_ns", json_number(growth->from_ns) },
 		{ "to_ns", json_number(growth->to_ns) },
-		{ "calls", device->growth_unmarked ? json_null()
-						   : json_number(device->growth_marks) },
-		{ "call", device->growth_mark ? call_json(device->growth_mark) : json_null() });
+		{ "calls", device->growth_calls_lost ? json_null()
+						   : json_number(device->growth_call_count) },
+		{ "call", device->growth_call ? call_json(device->growth_call) : json_null() });
 }
 
 /* Returns [at_ns, tracked_bytes, held_bytes]. */
@@ -41,7 +41,7 @@ static json_t *sample_json(const void *item)
 
 	json_append(&ret, json_number(sample->at_ns));
 	json_append(&ret, json_number(sample->tracked));
-	json_append(&ret, json_number(sample->held));
+	json_append(&ret, json_number(sample->reported));
 	return ret;
 }
 
@@ -60,10 +60,10 @@ static json_t *device_json(const struct report_device *device)
 		{ "at_ns", json_number(highest->at_ns) },
 		{ "tracked_bytes", json_number(highest->tracked) },
 		{ "managed_bytes", json_number(highest->managed) },
-		{ "held_bytes", json_number(highest->held) },
+		{ "held_bytes", json_number(highest->reported) },
 		{ "driver_bytes", json_number(driver_part(highest)) },
 		{ "driver_bytes_at_most", json_number(driver_part_at_most(highest)) },
-		{ "peak_held_bytes", json_number(series->peak_held) },
+		{ "peak_held_bytes", json_number(series->peak_reported) },
 		{ "grown_most", growth_json(device) },
 		{ "samples_taken", json_number(series->taken) },
 		{ "last", sample_json(&series->last) },

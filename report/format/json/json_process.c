@@ -131,7 +131,7 @@ static json_t *growth_json(const struct report_growth *growth)
 		{ "suspects", JSON_LIST(growth->suspects, growth->suspect_count, suspect_json) },
 		{ "suppressed", json_number(growth->suppressed) },
 		{ "not_judged", json_number(growth->lost) },
-		{ "steps", JSON_LIST(growth->steps, growth->kept_count, step_json) });
+		{ "steps", JSON_LIST(growth->steps, growth->stored_count, step_json) });
 }
 
 /* Returns { "exported": 3 } with the reasons whose count is not 0. */

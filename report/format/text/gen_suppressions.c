@@ -84,7 +84,7 @@ static int try_name(const struct leak_totals *totals, const struct leak_total *o
 
 /* Returns the function of FRAME if it distinguishes stacks: all stacks of a program contain main,
  * and all stacks of a script its "<module>". */
-static const char *telling_function(const struct report_frame *frame)
+static const char *specific_function(const struct report_frame *frame)
 {
 	const char *name = frame->function;
 
@@ -120,7 +120,7 @@ static int choose(const struct leak_totals *totals, const struct leak_total *own
 	*best = (struct choice){ 0 };
 	for (size_t i = 0; i < stack->count && r == 0; i++)
 		if (stack->frames[i].role == FRAME_APPLICATION)
-			r = try_name(totals, own, telling_function(&stack->frames[i]), best);
+			r = try_name(totals, own, specific_function(&stack->frames[i]), best);
 	for (size_t i = 0; i < stack->count && r == 0; i++)
 		if (stack->frames[i].role == FRAME_APPLICATION && !stack->frames[i].function)
 			r = try_name(totals, own, stack->frames[i].file, best);

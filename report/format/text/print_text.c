@@ -53,7 +53,7 @@ static void print_counted(FILE *out, uint64_t count, const char *what)
 	fprintf(out, "%s %s%s", format_number(count, number), what, plural(count));
 }
 
-static void print_who(FILE *out, const struct headline *line)
+static void print_subject(FILE *out, const struct headline *line)
 {
 	if (line->only)
 		describe_process(out, line->only);
@@ -113,12 +113,12 @@ static void print_clean(FILE *out, const struct headline *line)
 		line->incomplete ? " found, but not everything was recorded" : "");
 	if (sum->allocated_blocks == 0) {
 		fputs("nothing allocated by ", out);
-		print_who(out, line);
+		print_subject(out, line);
 		return;
 	}
 	print_counted(out, sum->allocated_blocks, "block");
 	fprintf(out, " (%s) allocated by ", format_size(sum->allocated_bytes, size));
-	print_who(out, line);
+	print_subject(out, line);
 	fputs(", ", out);
 	print_fates(out, sum, line->all, line->processes);
 	fprintf(out, ", peak%s %s", line->only ? "" : "s together",
@@ -140,7 +140,7 @@ static void print_leak_total(FILE *out, const struct headline *line)
 	fputs(", ", out);
 	describe_bytes(out, line->summary->leaked_bytes);
 	fprintf(out, " %s by ", line->running ? "not freed so far" : "never freed");
-	print_who(out, line);
+	print_subject(out, line);
 	fprintf(out, ", worst: %s", format_size(worst->bytes, size));
 	if (worst->mapping) {
 		fputs(", ", out);
@@ -164,7 +164,7 @@ static void print_headline(FILE *out, const struct headline *line)
 		print_counted(out, line->summary->errors, "error");
 		fputs(line->leaks ? ", " : " by ", out);
 		if (!line->leaks)
-			print_who(out, line);
+			print_subject(out, line);
 		if (!line->leaks && line->error_in) {
 			fputs(", first: ", out);
 			describe_error_briefly(out, &line->error_in->errors[0]);

@@ -33,18 +33,18 @@ struct caches {
 
 static void add_to_cache(struct caches *caches, const struct report_leak *leak)
 {
-	struct cache_total *held = caches->list;
+	struct cache_total *total = caches->list;
 
-	while (held < caches->list + caches->count && strcmp(held->name, leak->cache) != 0)
-		held++;
-	if (held == caches->list + CACHES_MAX) {
-		held = &caches->others;
-	} else if (held == caches->list + caches->count) {
-		*held = (struct cache_total){ .name = leak->cache, .most = leak };
+	while (total < caches->list + caches->count && strcmp(total->name, leak->cache) != 0)
+		total++;
+	if (total == caches->list + CACHES_MAX) {
+		total = &caches->others;
+	} else if (total == caches->list + caches->count) {
+		*total = (struct cache_total){ .name = leak->cache, .most = leak };
 		caches->count++;
 	}
-	held->blocks = add_bounded(held->blocks, leak->blocks);
-	held->bytes = add_bounded(held->bytes, leak->bytes);
+	total->blocks = add_bounded(total->blocks, leak->blocks);
+	total->bytes = add_bounded(total->bytes, leak->bytes);
 }
 
 static int compare(const void *left, const void *right)
@@ -73,17 +73,17 @@ void text_caches_brief(FILE *out, struct report_process *const *processes, size_
 
 	count(&caches, processes, process_count);
 	for (size_t i = 0; i < caches.count; i++) {
-		const struct cache_total *held = &caches.list[i];
+		const struct cache_total *total = &caches.list[i];
 
 		if (i >= BRIEF_MAX) {
-			caches.others.blocks = add_bounded(caches.others.blocks, held->blocks);
-			caches.others.bytes = add_bounded(caches.others.bytes, held->bytes);
+			caches.others.blocks = add_bounded(caches.others.blocks, total->blocks);
+			caches.others.bytes = add_bounded(caches.others.bytes, total->bytes);
 			continue;
 		}
-		fprintf(out, ", %s %sby the ", format_number(held->blocks, number),
+		fprintf(out, ", %s %sby the ", format_number(total->blocks, number),
 			i ? "" : "held ");
-		print_escaped(out, held->name);
-		fprintf(out, " (%s)", format_size(held->bytes, size));
+		print_escaped(out, total->name);
+		fprintf(out, " (%s)", format_size(total->bytes, size));
 	}
 	if (caches.others.blocks)
 		fprintf(out, ", %s by other caches (%s)",
@@ -91,7 +91,7 @@ void text_caches_brief(FILE *out, struct report_process *const *processes, size_
 			format_size(caches.others.bytes, size));
 }
 
-static void print_held(FILE *out, const char *name, uint64_t blocks, uint64_t bytes)
+static void print_cached(FILE *out, const char *name, uint64_t blocks, uint64_t bytes)
 {
 	char number[NUMBER_MAX];
 
@@ -105,15 +105,15 @@ static void print_held(FILE *out, const char *name, uint64_t blocks, uint64_t by
 static void print_sums(FILE *out, const struct caches *caches)
 {
 	for (size_t i = 0; i < caches->count; i++) {
-		const struct cache_total *held = &caches->list[i];
+		const struct cache_total *total = &caches->list[i];
 
-		print_held(out, held->name, held->blocks, held->bytes);
-		fprintf(out, ", %sat ", held->most->blocks == held->blocks ? "" : "most ");
-		describe_place_and_caller(out, held->most->stack);
+		print_cached(out, total->name, total->blocks, total->bytes);
+		fprintf(out, ", %sat ", total->most->blocks == total->blocks ? "" : "most ");
+		describe_place_and_caller(out, total->most->stack);
 		fputc('\n', out);
 	}
 	if (caches->others.blocks) {
-		print_held(out, "other caches", caches->others.blocks, caches->others.bytes);
+		print_cached(out, "other caches", caches->others.blocks, caches->others.bytes);
 		fputc('\n', out);
 	}
 }
@@ -123,7 +123,7 @@ static void print_stacks(FILE *out, const struct report_process *process)
 	for (size_t i = 0; i < process->cached_count; i++) {
 		const struct report_leak *leak = &process->cached[i];
 
-		print_held(out, leak->cache, leak->blocks, leak->bytes);
+		print_cached(out, leak->cache, leak->blocks, leak->bytes);
 		fputs(" (", out);
 		describe_kind(out, leak->kind);
 		fputs(", ", out);

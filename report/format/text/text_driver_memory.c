@@ -26,7 +26,7 @@ static void print_driver_part(FILE *out, const struct driver_memory_sample *samp
 
 	/* more memory is tracked than the driver reports, so the driver's own memory is unknown */
 	if (!most) {
-		fprintf(out, "%s held in all", format_size(sample->held, size));
+		fprintf(out, "%s held in all", format_size(sample->reported, size));
 	} else if (least == most) {
 		fprintf(out, "%s held by the driver itself", format_size(least, size));
 	} else {
@@ -49,17 +49,17 @@ static void print_growth(FILE *out, const struct report_device *device)
 	print_seconds(out, growth->from_ns);
 	fputs(" and ", out);
 	print_seconds(out, growth->to_ns);
-	if (device->growth_unmarked)
+	if (device->growth_calls_lost)
 		fputs(", when the ledger had no room for more calls", out);
-	if (!device->growth_mark)
+	if (!device->growth_call)
 		return;
 	fputs(", where ", out);
-	print_escaped(out, device->growth_mark->api);
+	print_escaped(out, device->growth_call->api);
 	fputs(" was called at ", out);
-	describe_place(out, device->growth_mark->stack);
-	if (device->growth_marks > 1)
+	describe_place(out, device->growth_call->stack);
+	if (device->growth_call_count > 1)
 		fprintf(out, ", the first of %s such calls",
-			format_number(device->growth_marks, size));
+			format_number(device->growth_call_count, size));
 }
 
 static void print_device(FILE *out, const struct report_device *device)

@@ -49,11 +49,11 @@ static void print_suspect(FILE *out, const struct report_suspect *suspect)
 
 static void print_steps(FILE *out, const struct report_growth *growth)
 {
-	const struct report_step *last = &growth->steps[growth->kept_count - 1];
+	const struct report_step *last = &growth->steps[growth->stored_count - 1];
 
 	fprintf(out, "gpuleak: %" PRIu64 " step%s marked", growth->step_count,
 		plural(growth->step_count));
-	if (growth->kept_count && last->label) {
+	if (growth->stored_count && last->label) {
 		fputs(", the last one \"", out);
 		print_escaped(out, last->label);
 		fputc('"', out);

@@ -71,12 +71,12 @@ static void print_shared(FILE *out, const struct ranks *ranks, const struct rank
 
 void text_ranks_shared(FILE *out, const struct ranks *ranks)
 {
-	size_t told = 0;
+	size_t shown = 0;
 
-	for (size_t i = 0; i < ranks->leak_count && told < SHARED_MAX; i++) {
+	for (size_t i = 0; i < ranks->leak_count && shown < SHARED_MAX; i++) {
 		if (ranks->leaks[i].count < 2)
 			continue;
 		print_shared(out, ranks, &ranks->leaks[i]);
-		told++;
+		shown++;
 	}
 }
