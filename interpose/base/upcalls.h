@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 struct recorder;
-struct stripe;
+struct thread_state;
 
 struct upcalls {
 	/* Stores the recorder in *RET (a struct recorder **), making one if needed, or NULL on
@@ -19,8 +19,8 @@ struct upcalls {
 	void (*make_recorder)(void *ret);
 	/* See stack_is_nested() in stack/capture.h. */
 	bool (*stack_is_nested)(void);
-	/* Called when a thread begins to use STRIPE. */
-	void (*thread_joins)(struct recorder *recorder, struct stripe *stripe);
+	/* Called when a thread begins to use STATE. */
+	void (*thread_joins)(struct recorder *recorder, struct thread_state *state);
 	/* Called when the calling thread ends inside a driver call. */
 	void (*thread_ends_in_call)(void);
 };

@@ -122,16 +122,16 @@ static HOT bool block_begin_free(struct recorder *recorder, struct shard *shard,
 /* See block_drop(). */
 static HOT void block_drop_hot(struct recorder *recorder, struct ledger_block *block, int64_t bytes)
 {
-	struct stripe *stripe = thread_self.stripe;
+	struct thread_state *state = thread_self.state;
 	uint32_t history = block->history, ref = ledger_ref(&recorder->writer, block);
 
 	ledger_block_set(block, LEDGER_BLOCK_UNUSED);
-	stripe_lock(stripe);
-	stripe_live_add(recorder, stripe, -bytes, 0);
+	thread_state_lock(state);
+	live_bytes_add(recorder, state, -bytes, 0);
 	if (__builtin_expect(atomic_load_explicit(&limits_on, memory_order_relaxed), 0))
 		limits_block_ended(recorder, block->row, (uint64_t)bytes);
-	stripe_give_slot(recorder, stripe, block, ref);
-	stripe_unlock(stripe);
+	slot_return(recorder, state, block, ref);
+	thread_state_unlock(state);
 	if (history) /* only now: a reader must not find it with a live block */
 		history_give(recorder, ledger_at(&recorder->writer, history));
 }

@@ -117,7 +117,7 @@ static void drop_uninserted(struct recorder *recorder, struct ledger_block *bloc
 static COLD void add_sample(struct recorder *recorder, uint64_t now_ns)
 {
 	ledger_add_sample(&recorder->writer, &recorder->writer.timeline, now_ns,
-			  (uint64_t)stripes_live(recorder));
+			  (uint64_t)live_bytes_total(recorder));
 	timeline_look(recorder, now_ns);
 }
 
@@ -125,21 +125,21 @@ static COLD void add_sample(struct recorder *recorder, uint64_t now_ns)
 static HOT struct ledger_block *fill_slot(struct recorder *recorder, const struct call *call,
 					  const struct new_block *new)
 {
-	struct stripe *stripe = thread_self.stripe;
+	struct thread_state *state = thread_self.state;
 	struct ledger_block *block = NULL;
 	struct ledger_row *row;
 
-	stripe_lock(stripe);
-	row = stripe_row(recorder, stripe, new->stack, call->hook, new->device);
+	thread_state_lock(state);
+	row = site_lookup(recorder, state, new->stack, call->hook, new->device);
 	if (row)
-		block = stripe_take_slot(recorder, stripe);
+		block = slot_allocate(recorder, state);
 	if (block) {
 		block_fill(recorder, block, row, new);
-		stripe_live_add(recorder, stripe, (int64_t)new->bytes, new->time_ns);
+		live_bytes_add(recorder, state, (int64_t)new->bytes, new->time_ns);
 		if (__builtin_expect(atomic_load_explicit(&limits_on, memory_order_relaxed), 0))
 			limits_block_made(recorder, call->hook, new->device, new->bytes);
 	}
-	stripe_unlock(stripe);
+	thread_state_unlock(state);
 	return block;
 }
 

@@ -21,26 +21,25 @@ uint64_t deferred_now(const struct recorder *recorder)
 
 void deferred_add(struct recorder *recorder, int64_t bytes)
 {
-	struct stripe *stripe = thread_self.stripe;
+	struct thread_state *state = thread_self.state;
 
 	(void)recorder;
-	stripe_lock(stripe);
-	atomic_store_explicit(&stripe->deferred_bytes,
-			      atomic_load_explicit(&stripe->deferred_bytes, memory_order_relaxed) +
+	thread_state_lock(state);
+	atomic_store_explicit(&state->deferred_bytes,
+			      atomic_load_explicit(&state->deferred_bytes, memory_order_relaxed) +
 				      bytes,
 			      memory_order_relaxed);
-	stripe_unlock(stripe);
+	thread_state_unlock(state);
 }
 
 static int64_t total(struct recorder *recorder)
 {
-	struct stripes *stripes = recorder->stripes;
-	unsigned int highest = atomic_load_explicit(&stripes->highest, memory_order_relaxed);
+	struct thread_states *states = recorder->thread_states;
+	unsigned int highest = atomic_load_explicit(&states->highest, memory_order_relaxed);
 	int64_t sum = 0;
 
 	for (unsigned int i = 0; i < highest || i == 0; i++)
-		sum += atomic_load_explicit(&stripes->stripe[i].deferred_bytes,
-					    memory_order_relaxed);
+		sum += atomic_load_explicit(&states->state[i].deferred_bytes, memory_order_relaxed);
 	return sum > 0 ? sum : 0;
 }
 

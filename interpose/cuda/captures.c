@@ -9,7 +9,7 @@
  * sequentially consistent, so they have one total order. If the entering thread reads 0, its
  * increment precedes the increment of `active`. So the beginning capture sees the count and waits
  * until the thread decrements it. Otherwise the entering thread sees `active` and does not enter.
- * The argument holds for each stripe of counts alone, so it does not matter which stripe a thread
+ * The argument holds for each counter alone, so it does not matter which counter a thread
  * uses. captures_leave() is a release that reading the counts acquires: what a thread did inside
  * happens before the capture. `active` falls only after the driver reported that a capture did not
  * begin or is over. That is a release too, which the next captures_enter() acquires.
@@ -30,7 +30,7 @@
 #include "interpose/recorder/recorder.h"
 
 #define STREAMS_MAX 1024u
-#define READER_STRIPES 32u /* a power of two */
+#define READER_COUNTS 32u /* a power of two */
 #define PER_THREAD_STREAM 2 /* CU_STREAM_PER_THREAD */
 
 struct captured {
@@ -40,7 +40,7 @@ struct captured {
 	uint64_t capture;
 };
 
-struct stripe_of_readers {
+struct reader_count {
 	_Alignas(64) _Atomic uint32_t inside;
 };
 
@@ -50,7 +50,7 @@ struct captures {
 	struct lock lock;        /* protects the list */
 	uint32_t count;
 	struct captured list[STREAMS_MAX];
-	struct stripe_of_readers readers[READER_STRIPES];
+	struct reader_count readers[READER_COUNTS];
 };
 
 /* Long enough for a thread inside that was preempted. Also long enough for a driver call inside
@@ -98,12 +98,12 @@ static struct captures *captures(void)
 
 /* ---- threads inside the gate ---- */
 
-static _Atomic uint32_t *own_stripe(struct captures *set)
+static _Atomic uint32_t *own_reader_count(struct captures *set)
 {
 	uint64_t self = (uint64_t)(uintptr_t)&thread_self;
 	uint64_t mixed = self * UINT64_C(0x9e3779b97f4a7c15) >> 32;
 
-	return &set->readers[mixed & (READER_STRIPES - 1)].inside;
+	return &set->readers[mixed & (READER_COUNTS - 1)].inside;
 }
 
 bool captures_enter(void)
@@ -113,7 +113,7 @@ bool captures_enter(void)
 
 	if (atomic_load_explicit(&set->active, memory_order_relaxed))
 		return false;
-	inside = own_stripe(set);
+	inside = own_reader_count(set);
 	atomic_fetch_add(inside, 1);
 	if (__builtin_expect(atomic_load(&set->active) == 0, 1))
 		return true;
@@ -123,14 +123,14 @@ bool captures_enter(void)
 
 void captures_leave(void)
 {
-	atomic_fetch_sub_explicit(own_stripe(captures()), 1, memory_order_release);
+	atomic_fetch_sub_explicit(own_reader_count(captures()), 1, memory_order_release);
 }
 
 /* ---- captures ---- */
 
 static bool anybody_inside(struct captures *set)
 {
-	for (unsigned int i = 0; i < READER_STRIPES; i++)
+	for (unsigned int i = 0; i < READER_COUNTS; i++)
 		if (atomic_load(&set->readers[i].inside))
 			return true;
 	return false;

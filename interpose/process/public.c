@@ -154,7 +154,7 @@ EXPORT int gpuleak_leaked_since(uint64_t mark, struct gpuleak_sum *ret)
 		ours.bytes = sum.bytes;
 		ours.ignored_blocks = sum.ignored_blocks;
 		ours.ignored_bytes = sum.ignored_bytes;
-		live = stripes_live(recorder);
+		live = live_bytes_total(recorder);
 		ours.live_bytes = live > 0 ? (uint64_t)live : 0;
 		ours.unrecorded_blocks =
 			recorder->header->trouble[LEDGER_TROUBLE_UNRECORDED_BLOCKS];
@@ -171,7 +171,7 @@ EXPORT int gpuleak_peak(int restart, uint64_t *ret_bytes)
 		return fail(EINVAL);
 	if (!recorder && is_impossible())
 		return fail(ENODATA);
-	*ret_bytes = recorder ? stripes_peak(recorder, restart != 0) : 0;
+	*ret_bytes = recorder ? live_bytes_peak(recorder, restart != 0) : 0;
 	return 0;
 }
 

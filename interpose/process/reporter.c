@@ -338,7 +338,7 @@ bool verdict_report(struct recorder *recorder)
 	int saved = errno;
 
 	if (recorder_now()) {
-		stripes_settle(recorder);
+		live_bytes_settle_peak(recorder);
 		deferred_settle(recorder);
 	}
 	if (recorder->report->create_errno && !process_is_on_roster())
@@ -379,7 +379,7 @@ int verdict_report_now(struct recorder *recorder)
 	}
 	if (atomic_load_explicit(&pool_on, memory_order_relaxed))
 		pool_publish_all();
-	stripes_settle(recorder);
+	live_bytes_settle_peak(recorder);
 	deferred_settle(recorder);
 	report_somehow(recorder, place);
 	lock_give(&recorder->report->asking);

@@ -50,7 +50,7 @@
  * and nothing is recorded. Otherwise the first call takes at most about a quarter of what is
  * left. */
 #define ADDRESS_SPACE_MIN ((uint64_t)16 << 20)
-#define STRIPES_SHARE 32u /* per-thread state gets 1/32 of what is left */
+#define THREAD_STATES_SHARE 32u /* per-thread state gets 1/32 of what is left */
 
 /* The recorder and the state of all floors. The mapping is zero-filled, and a page of it takes
  * memory only once it is written. */
@@ -75,7 +75,8 @@ struct recorder_state {
 	struct limits limits;
 	struct steps steps;
 	struct report_state report;
-	struct stripes stripes; /* last: only `count` elements of its array are mapped */
+	/* last: only `count` elements of its array are mapped */
+	struct thread_states thread_states;
 };
 
 static uint32_t generations;
@@ -123,7 +124,7 @@ static void connect(struct recorder_state *state)
 	CONNECT(limits);
 	CONNECT(steps);
 	CONNECT(report);
-	CONNECT(stripes);
+	CONNECT(thread_states);
 #undef CONNECT
 }
 
@@ -174,24 +175,25 @@ static int fill_recorder(struct recorder *recorder, const char *suppressions)
 	return 0;
 }
 
-/* Bytes of each per-thread state. Behind the array of stripes lies an array of as many stack
- * caches. */
-#define THREAD_BYTES (sizeof(struct stripe) + sizeof(struct stack_cache))
+/* Bytes of each per-thread state. Behind the array of per-thread states lies an array of as many
+ * stack caches. */
+#define THREAD_BYTES (sizeof(struct thread_state) + sizeof(struct stack_cache))
 
-/* Returns the number of stripes if LEFT bytes of address space are left. */
-static unsigned int stripes_for(uint64_t left)
+/* Returns the number of per-thread states if LEFT bytes of address space are left. */
+static unsigned int thread_states_for(uint64_t left)
 {
-	const uint64_t count = left / STRIPES_SHARE / THREAD_BYTES;
+	const uint64_t count = left / THREAD_STATES_SHARE / THREAD_BYTES;
 
-	return count < STRIPES ? (unsigned int)count : STRIPES;
+	return count < THREAD_STATES ? (unsigned int)count : THREAD_STATES;
 }
 
 /* Returns 0, or -errno with nothing mapped. */
 static int map_recorder(struct recorder **ret, const char *suppressions)
 {
 	const uint64_t left = ledger_address_space_left();
-	const unsigned int count = stripes_for(left);
-	const size_t size = offsetof(struct recorder_state, stripes.stripe) + count * THREAD_BYTES;
+	const unsigned int count = thread_states_for(left);
+	const size_t size =
+		offsetof(struct recorder_state, thread_states.state) + count * THREAD_BYTES;
 	struct recorder_state *state;
 	int r;
 
@@ -201,8 +203,8 @@ static int map_recorder(struct recorder **ret, const char *suppressions)
 	if (state == MAP_FAILED)
 		return -errno;
 	connect(state);
-	state->stripes.count = count;
-	state->stacks.cache = (struct stack_cache *)&state->stripes.stripe[count];
+	state->thread_states.count = count;
+	state->stacks.cache = (struct stack_cache *)&state->thread_states.state[count];
 	r = fill_recorder(&state->recorder, suppressions);
 	if (r < 0)
 		munmap(state, size);
@@ -262,6 +264,6 @@ static void get_or_make(void *data)
 const struct upcalls upcalls = {
 	.make_recorder = get_or_make,
 	.stack_is_nested = stack_is_nested,
-	.thread_joins = stack_join,
+	.thread_joins = stack_cache_join,
 	.thread_ends_in_call = record_calls_end,
 };

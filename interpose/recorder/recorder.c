@@ -128,7 +128,7 @@ struct recorder *recorder_enter_slowly(void)
 	if (!recorder) {
 		recorder_leave();
 	} else if (self->generation != recorder->generation) {
-		self->stripe = stripe_join(recorder);
+		self->state = thread_state_join(recorder);
 		self->thread = (uint32_t)syscall(SYS_gettid);
 		self->pool = NULL;
 		self->pool_space = NULL;

@@ -31,7 +31,7 @@ struct recorder {
 	struct blocks *blocks;
 	struct ledger_writer writer;
 	struct arena arena;
-	struct stripes *stripes;
+	struct thread_states *thread_states;
 	struct python_names *python;
 	struct free_races *free_races;
 	struct facts_written *facts;
@@ -79,7 +79,7 @@ struct thread {
 	uintptr_t busy;
 	int saved_errno; /* the application's errno, while busy */
 	int *errno_at;
-	struct stripe *stripe;
+	struct thread_state *state;
 	/* CUDA: the current context that was seen last, the owner of its memory, its device */
 	uint64_t context;
 	uint64_t owner;

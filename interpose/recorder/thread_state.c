@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Per-thread call sites, block slots and live bytes, and the peak over all threads. Assigns
- * per-thread states (struct stripe) to threads.
+ * per-thread states (struct thread_state) to threads.
  *
  * Locking: an ordinary allocation and free takes no lock that threads share.
  */
@@ -14,15 +14,15 @@
 
 #define SLOTS_AT_ONCE 16u
 
-static pthread_key_t leave_key;
-static pthread_once_t leave_once = PTHREAD_ONCE_INIT;
-static bool leave_works;
+static pthread_key_t end_key;
+static pthread_once_t end_once = PTHREAD_ONCE_INIT;
+static bool end_works;
 
 /* Thread-specific-data destructor: when a thread ends, makes its per-thread state available to the
  * next thread. The state keeps its content. */
-static void leave(void *value)
+static void thread_ended(void *value)
 {
-	struct stripe *stripe = value;
+	struct thread_state *state = value;
 	struct recorder *recorder = recorder_now();
 	ptrdiff_t number;
 
@@ -35,95 +35,98 @@ static void leave(void *value)
 	}
 	/* later destructors may still allocate; then the thread joins again */
 	thread_self.generation = 0;
-	if (!recorder || stripe < recorder->stripes->stripe ||
-	    stripe >= recorder->stripes->stripe + recorder->stripes->count)
-		return; /* STRIPE belongs to the parent's recorder */
-	number = stripe - recorder->stripes->stripe;
+	if (!recorder || state < recorder->thread_states->state ||
+	    state >= recorder->thread_states->state + recorder->thread_states->count)
+		return; /* STATE belongs to the parent's recorder */
+	number = state - recorder->thread_states->state;
 	if (number > 0)
-		atomic_fetch_and(&recorder->stripes->taken[number / 64], ~(1ull << (number % 64)));
+		atomic_fetch_and(&recorder->thread_states->taken[number / 64],
+				 ~(1ull << (number % 64)));
 }
 
-static void make_leave_key(void)
+static void make_end_key(void)
 {
-	leave_works = pthread_key_create(&leave_key, leave) == 0;
+	end_works = pthread_key_create(&end_key, thread_ended) == 0;
 }
 
-static struct stripe *take_free(struct stripes *stripes)
+static struct thread_state *allocate_state(struct thread_states *states)
 {
-	for (unsigned int number = 1; number < stripes->count; number++) {
-		_Atomic uint64_t *word = &stripes->taken[number / 64];
+	for (unsigned int number = 1; number < states->count; number++) {
+		_Atomic uint64_t *word = &states->taken[number / 64];
 		uint64_t bit = 1ull << (number % 64);
 		unsigned int highest;
 
 		if (atomic_load_explicit(word, memory_order_relaxed) & bit ||
 		    atomic_fetch_or(word, bit) & bit)
 			continue;
-		highest = atomic_load(&stripes->highest);
+		highest = atomic_load(&states->highest);
 		while (highest <= number &&
-		       !atomic_compare_exchange_weak(&stripes->highest, &highest, number + 1))
+		       !atomic_compare_exchange_weak(&states->highest, &highest, number + 1))
 			;
-		return &stripes->stripe[number];
+		return &states->state[number];
 	}
 	return NULL;
 }
 
-struct stripe *stripe_join(struct recorder *recorder)
+struct thread_state *thread_state_join(struct recorder *recorder)
 {
-	struct stripe *stripe = NULL;
+	struct thread_state *state = NULL;
 
-	pthread_once(&leave_once, make_leave_key);
-	if (leave_works)
-		stripe = take_free(recorder->stripes);
-	if (!stripe) {
-		stripe = &recorder->stripes->stripe[0];
-		stripe->shared = true;
-		return stripe;
+	pthread_once(&end_once, make_end_key);
+	if (end_works)
+		state = allocate_state(recorder->thread_states);
+	if (!state) {
+		state = &recorder->thread_states->state[0];
+		state->shared = true;
+		return state;
 	}
-	upcalls.thread_joins(recorder, stripe);
-	pthread_setspecific(leave_key, stripe);
-	return stripe;
+	upcalls.thread_joins(recorder, state);
+	pthread_setspecific(end_key, state);
+	return state;
 }
 
-static uint32_t make_row(struct recorder *recorder, uint32_t stack, struct hook *hook, int device)
+static uint32_t insert_site(struct recorder *recorder, uint32_t stack, struct hook *hook,
+			    int device)
 {
-	struct ledger_row row = {
+	struct ledger_row site = {
 		.stack = stack,
 		.api = recorder_name_ref(recorder, hook),
 		.kind = recorder_kind_ref(recorder, hook),
 		.device = device,
 	};
 
-	return row.api ? ledger_add_row(&recorder->writer, &row) : 0;
+	return site.api ? ledger_add_row(&recorder->writer, &site) : 0;
 }
 
-static struct ledger_row *find_row(struct recorder *recorder, struct stripe *stripe, uint64_t key,
-				   uint32_t stack, struct hook *hook, int device)
+static struct ledger_row *lookup_or_insert_site(struct recorder *recorder,
+						struct thread_state *state, uint64_t key,
+						uint32_t stack, struct hook *hook, int device)
 {
-	uint32_t ref = ref_table_find(&stripe->rows, key);
+	uint32_t ref = ref_table_find(&state->sites, key);
 
 	if (!ref) {
-		ref = make_row(recorder, stack, hook, device);
+		ref = insert_site(recorder, stack, hook, device);
 		if (ref)
-			ref_table_set(&recorder->arena, &stripe->rows, key, ref);
+			ref_table_set(&recorder->arena, &state->sites, key, ref);
 	}
 	return ref ? ledger_at(&recorder->writer, ref) : NULL;
 }
 
-struct ledger_row *stripe_row_seldom(struct recorder *recorder, struct stripe *stripe,
-				     uint64_t key, uint32_t stack, struct hook *hook, int device)
+struct ledger_row *site_lookup_slowly(struct recorder *recorder, struct thread_state *state,
+				      uint64_t key, uint32_t stack, struct hook *hook, int device)
 {
-	unsigned int slot = stripe_row_slot(key);
-	struct ledger_row *row = find_row(recorder, stripe, key, stack, hook, device);
+	unsigned int slot = site_cache_index(key);
+	struct ledger_row *site = lookup_or_insert_site(recorder, state, key, stack, hook, device);
 
-	if (row) {
-		stripe->row_cache[slot].key = key;
-		stripe->row_cache[slot].row = row;
+	if (site) {
+		state->site_cache[slot].key = key;
+		state->site_cache[slot].site = site;
 	}
-	return row;
+	return site;
 }
 
 /* Moves the first slot of the list FROM to the list TO. */
-static void move_spare(struct recorder *recorder, uint32_t *from, uint32_t *to)
+static void move_first_slot(struct recorder *recorder, uint32_t *from, uint32_t *to)
 {
 	uint32_t ref = *from;
 	struct ledger_block *block = ledger_at(&recorder->writer, ref);
@@ -133,114 +136,114 @@ static void move_spare(struct recorder *recorder, uint32_t *from, uint32_t *to)
 	*to = ref;
 }
 
-void stripe_refill(struct recorder *recorder, struct stripe *stripe)
+void slots_refill(struct recorder *recorder, struct thread_state *state)
 {
-	struct stripes *stripes = recorder->stripes;
+	struct thread_states *states = recorder->thread_states;
 	struct ledger_block *first;
 	unsigned int count;
 
-	lock_take(&stripes->spare_lock);
-	for (count = 0; count < SLOTS_AT_ONCE && stripes->spare; count++)
-		move_spare(recorder, &stripes->spare, &stripe->spare);
-	lock_give(&stripes->spare_lock);
-	stripe->spares += count;
+	lock_take(&states->spare_lock);
+	for (count = 0; count < SLOTS_AT_ONCE && states->spare; count++)
+		move_first_slot(recorder, &states->spare, &state->spare);
+	lock_give(&states->spare_lock);
+	state->spares += count;
 	if (count)
 		return;
 	count = ledger_add_blocks(&recorder->writer, SLOTS_AT_ONCE, &first);
-	stripe->spares += count;
+	state->spares += count;
 	while (count--) {
-		first[count].next_spare = stripe->spare;
-		stripe->spare = ledger_ref(&recorder->writer, &first[count]);
+		first[count].next_spare = state->spare;
+		state->spare = ledger_ref(&recorder->writer, &first[count]);
 	}
 }
 
 /* A thread that only frees would accumulate slots. Returns half of them to the list that all
  * threads share. */
-void stripe_shed(struct recorder *recorder, struct stripe *stripe)
+void slots_shed(struct recorder *recorder, struct thread_state *state)
 {
-	struct stripes *stripes = recorder->stripes;
+	struct thread_states *states = recorder->thread_states;
 
-	lock_take(&stripes->spare_lock);
-	for (; stripe->spares > STRIPE_SPARES_MAX / 2; stripe->spares--)
-		move_spare(recorder, &stripe->spare, &stripes->spare);
-	lock_give(&stripes->spare_lock);
+	lock_take(&states->spare_lock);
+	for (; state->spares > THREAD_STATE_SLOTS_MAX / 2; state->spares--)
+		move_first_slot(recorder, &state->spare, &states->spare);
+	lock_give(&states->spare_lock);
 }
 
-int64_t stripes_live(struct recorder *recorder)
+int64_t live_bytes_total(struct recorder *recorder)
 {
-	struct stripes *stripes = recorder->stripes;
-	unsigned int highest = atomic_load_explicit(&stripes->highest, memory_order_relaxed);
-	int64_t live = atomic_load_explicit(&stripes->stripe[0].live, memory_order_relaxed);
+	struct thread_states *states = recorder->thread_states;
+	unsigned int highest = atomic_load_explicit(&states->highest, memory_order_relaxed);
+	int64_t live = atomic_load_explicit(&states->state[0].live, memory_order_relaxed);
 
 	for (unsigned int i = 1; i < highest; i++)
-		live += atomic_load_explicit(&stripes->stripe[i].live, memory_order_relaxed);
+		live += atomic_load_explicit(&states->state[i].live, memory_order_relaxed);
 	return live;
 }
 
 /* Locking: the caller holds peak_lock. Records the total of live bytes if it is a new peak. Then
  * divides the room below the peak equally among all per-thread states. Until a state has used its
  * part, it cannot make a new peak, whatever the others do. So it need not check. */
-static void look_at_peak(struct recorder *recorder)
+static void update_peak(struct recorder *recorder)
 {
-	struct stripes *stripes = recorder->stripes;
-	unsigned int highest = atomic_load_explicit(&stripes->highest, memory_order_relaxed);
-	int64_t live = stripes_live(recorder);
+	struct thread_states *states = recorder->thread_states;
+	unsigned int highest = atomic_load_explicit(&states->highest, memory_order_relaxed);
+	int64_t live = live_bytes_total(recorder);
 	int64_t part;
 
 	if (live > (int64_t)recorder->header->peak_bytes) {
 		recorder->header->peak_mono_ns = recorder_time(recorder);
 		__atomic_store_n(&recorder->header->peak_bytes, (uint64_t)live, __ATOMIC_RELEASE);
 	}
-	if (live > stripes->peak)
-		stripes->peak = live;
-	part = stripes->peak - live;
-	part = part > 0 && highest > 1 ? part / (int64_t)(highest - 1 + stripes->stripe[0].shared)
+	if (live > states->peak)
+		states->peak = live;
+	part = states->peak - live;
+	part = part > 0 && highest > 1 ? part / (int64_t)(highest - 1 + states->state[0].shared)
 				       : (part > 0 ? part : 0);
 	for (unsigned int i = 0; i < highest || i == 0; i++) {
-		struct stripe *stripe = &stripes->stripe[i];
+		struct thread_state *state = &states->state[i];
 
-		atomic_store_explicit(&stripe->ceiling,
-				      atomic_load_explicit(&stripe->live, memory_order_relaxed) +
-					      (i || stripe->shared ? part : 0),
+		atomic_store_explicit(&state->ceiling,
+				      atomic_load_explicit(&state->live, memory_order_relaxed) +
+					      (i || state->shared ? part : 0),
 				      memory_order_relaxed);
 	}
 }
 
-void stripe_may_be_peak(struct recorder *recorder, struct stripe *stripe, uint64_t now_ns)
+void live_bytes_check_peak(struct recorder *recorder, struct thread_state *state, uint64_t now_ns)
 {
-	if (now_ns + 1 == stripe->contended_tick)
+	if (now_ns + 1 == state->contended_tick)
 		return;
 	/* Another thread is checking the peak now, so an exact moment does not exist. Many threads
 	 * must not queue here. Do not try again in this clock tick. */
-	if (!lock_try(&recorder->stripes->peak_lock)) {
-		stripe->contended_tick = now_ns + 1;
+	if (!lock_try(&recorder->thread_states->peak_lock)) {
+		state->contended_tick = now_ns + 1;
 		return;
 	}
-	look_at_peak(recorder);
-	lock_give(&recorder->stripes->peak_lock);
+	update_peak(recorder);
+	lock_give(&recorder->thread_states->peak_lock);
 }
 
-uint64_t stripes_peak(struct recorder *recorder, bool restart)
+uint64_t live_bytes_peak(struct recorder *recorder, bool restart)
 {
-	struct stripes *stripes = recorder->stripes;
+	struct thread_states *states = recorder->thread_states;
 	int64_t peak;
 
-	lock_take(&stripes->peak_lock);
-	look_at_peak(recorder);
-	peak = stripes->peak;
+	lock_take(&states->peak_lock);
+	update_peak(recorder);
+	peak = states->peak;
 	if (restart) {
-		stripes->peak = 0;
+		states->peak = 0;
 		/* the current live bytes are the first peak, and no state has room */
-		look_at_peak(recorder);
+		update_peak(recorder);
 	}
-	lock_give(&stripes->peak_lock);
+	lock_give(&states->peak_lock);
 	return peak > 0 ? (uint64_t)peak : 0;
 }
 
-void stripes_settle(struct recorder *recorder)
+void live_bytes_settle_peak(struct recorder *recorder)
 {
-	if (!lock_try(&recorder->stripes->peak_lock))
+	if (!lock_try(&recorder->thread_states->peak_lock))
 		return;
-	look_at_peak(recorder);
-	lock_give(&recorder->stripes->peak_lock);
+	update_peak(recorder);
+	lock_give(&recorder->thread_states->peak_lock);
 }

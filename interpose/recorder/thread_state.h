@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Per-thread state (struct stripe). Each thread that makes GPU calls has its own call site
+ * Per-thread state (struct thread_state). Each thread that makes GPU calls has its own call site
  * counters, cache of stacks, spare block slots and live bytes. If there are more threads than
- * states, the remaining threads share stripe 0 under a lock.
+ * states, the remaining threads share state 0 under a lock.
  */
-#ifndef GPULEAK_STRIPES_H
-#define GPULEAK_STRIPES_H
+#ifndef GPULEAK_THREAD_STATE_H
+#define GPULEAK_THREAD_STATE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -19,13 +19,13 @@
 struct recorder;
 struct stack_cache;
 
-#define STRIPES 128 /* maximum; stripe 0 is the shared one */
-#define STRIPE_STACKS 1024
-#define STRIPE_ROWS 512
-#define STRIPE_SPARES_MAX 64
+#define THREAD_STATES 128 /* maximum; state 0 is the shared one */
+#define THREAD_STATE_STACKS 1024
+#define THREAD_STATE_SITES 512
+#define THREAD_STATE_SLOTS_MAX 64
 
-struct stripe {
-	struct lock lock; /* only stripe 0's lock is ever taken */
+struct thread_state {
+	struct lock lock; /* only state 0's lock is ever taken */
 	bool shared;
 	unsigned int spares;
 	uint32_t spare; /* ref of an unused slot, linked by `next_spare`; or 0 */
@@ -35,39 +35,39 @@ struct stripe {
 	 * allocates. */
 	_Atomic int64_t live;
 	_Atomic int64_t deferred_bytes; /* part of `live`, see deferred_totals.h */
-	/* if `live` exceeds it, the peak must be checked, see stripe_live_add() */
+	/* if `live` exceeds it, the peak must be checked, see live_bytes_add() */
 	_Atomic int64_t ceiling;
-	struct { uint64_t hash; uint32_t ref; } stacks[STRIPE_STACKS];
-	struct { uint64_t key; struct ledger_row *row; } row_cache[STRIPE_ROWS];
-	struct ref_table rows; /* all call sites of this state, by the key of row_cache */
-	/* set when a thread starts to use this state, see stack_join() */
+	struct { uint64_t hash; uint32_t ref; } stacks[THREAD_STATE_STACKS];
+	struct { uint64_t key; struct ledger_row *site; } site_cache[THREAD_STATE_SITES];
+	struct ref_table sites; /* all call sites of this state, by the key of site_cache */
+	/* set when a thread starts to use this state, see stack_cache_join() */
 	struct stack_cache *stack_cache;
 } __attribute__((aligned(64)));
 
-struct stripes {
-	_Atomic uint64_t taken[STRIPES / 64];
+struct thread_states {
+	_Atomic uint64_t taken[THREAD_STATES / 64];
 	_Atomic unsigned int highest; /* one more than the highest number ever assigned */
 	struct lock peak_lock;
-	/* since the last restart by stripes_peak(); the ledger has the peak of the process */
+	/* since the last restart by live_bytes_peak(); the ledger has the peak of the process */
 	int64_t peak;
 	struct lock spare_lock;
 	uint32_t spare; /* slots that threads had too many of, likewise */
-	unsigned int count; /* number of mapped elements of `stripe`; fewer under RLIMIT_AS */
-	struct stripe stripe[STRIPES];
+	unsigned int count; /* number of mapped elements of `state`; fewer under RLIMIT_AS */
+	struct thread_state state[THREAD_STATES];
 };
 
 /* Returns a per-thread state for the calling thread. It becomes available again when the thread
  * ends. */
-struct stripe *stripe_join(struct recorder *recorder);
+struct thread_state *thread_state_join(struct recorder *recorder);
 
 /* Functions for call sites, slots and live bytes are in thread_state_hot.h. Their caller has locked
- * STRIPE. */
+ * STATE. */
 
-int64_t stripes_live(struct recorder *recorder);
+int64_t live_bytes_total(struct recorder *recorder);
 /* Returns the most bytes that were live at one moment since the last call with RESTART. RESTART:
  * starts a new measurement. */
-uint64_t stripes_peak(struct recorder *recorder, bool restart);
+uint64_t live_bytes_peak(struct recorder *recorder, bool restart);
 /* Updates the peak before a report. */
-void stripes_settle(struct recorder *recorder);
+void live_bytes_settle_peak(struct recorder *recorder);
 
 #endif

@@ -3,92 +3,93 @@
  * Inline functions that each recorded allocation and free runs on its thread's state. Used by
  * blocks.c, and by thread_state.c for the rare cases.
  */
-#ifndef GPULEAK_STRIPES_HOT_H
-#define GPULEAK_STRIPES_HOT_H
+#ifndef GPULEAK_THREAD_STATE_HOT_H
+#define GPULEAK_THREAD_STATE_HOT_H
 
 #include "interpose/base/hot.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/thread_state.h"
 #include "interpose/base/hash.h"
 
-COLD struct ledger_row *stripe_row_seldom(struct recorder *recorder, struct stripe *stripe,
-					  uint64_t key, uint32_t stack, struct hook *hook,
-					  int device);
-COLD void stripe_refill(struct recorder *recorder, struct stripe *stripe);
-COLD void stripe_shed(struct recorder *recorder, struct stripe *stripe);
-COLD void stripe_may_be_peak(struct recorder *recorder, struct stripe *stripe, uint64_t now_ns);
+COLD struct ledger_row *site_lookup_slowly(struct recorder *recorder, struct thread_state *state,
+					   uint64_t key, uint32_t stack, struct hook *hook,
+					   int device);
+COLD void slots_refill(struct recorder *recorder, struct thread_state *state);
+COLD void slots_shed(struct recorder *recorder, struct thread_state *state);
+COLD void live_bytes_check_peak(struct recorder *recorder, struct thread_state *state,
+				uint64_t now_ns);
 
-static HOT void stripe_lock(struct stripe *stripe)
+static HOT void thread_state_lock(struct thread_state *state)
 {
-	if (__builtin_expect(stripe->shared, 0))
-		lock_take(&stripe->lock);
+	if (__builtin_expect(state->shared, 0))
+		lock_take(&state->lock);
 }
 
-static HOT void stripe_unlock(struct stripe *stripe)
+static HOT void thread_state_unlock(struct thread_state *state)
 {
-	if (__builtin_expect(stripe->shared, 0))
-		lock_give(&stripe->lock);
+	if (__builtin_expect(state->shared, 0))
+		lock_give(&state->lock);
 }
 
-static inline unsigned int stripe_row_slot(uint64_t key)
+static inline unsigned int site_cache_index(uint64_t key)
 {
-	return (unsigned int)(TABLE_MIX(key) >> 48) % STRIPE_ROWS;
+	return (unsigned int)(TABLE_MIX(key) >> 48) % THREAD_STATE_SITES;
 }
 
-/* Locking: the caller holds STRIPE's lock. Returns the call site counters of (stack, hook, device).
+/* Locking: the caller holds STATE's lock. Returns the call site counters of (stack, hook, device).
  * Creates them if needed. Returns NULL if the ledger is full. */
-static HOT struct ledger_row *stripe_row(struct recorder *recorder, struct stripe *stripe,
-					 uint32_t stack, struct hook *hook, int device)
+static HOT struct ledger_row *site_lookup(struct recorder *recorder, struct thread_state *state,
+					  uint32_t stack, struct hook *hook, int device)
 {
 	uint64_t key = (uint64_t)stack << 32 | (uint64_t)(hook - hooks) << 16 |
 		       (uint16_t)(device + 1);
-	unsigned int slot = stripe_row_slot(key);
+	unsigned int slot = site_cache_index(key);
 
-	if (__builtin_expect(stripe->row_cache[slot].key == key && stripe->row_cache[slot].row, 1))
-		return stripe->row_cache[slot].row;
-	return stripe_row_seldom(recorder, stripe, key, stack, hook, device);
+	if (__builtin_expect(state->site_cache[slot].key == key && state->site_cache[slot].site, 1))
+		return state->site_cache[slot].site;
+	return site_lookup_slowly(recorder, state, key, stack, hook, device);
 }
 
-static HOT struct ledger_block *stripe_take_slot(struct recorder *recorder, struct stripe *stripe)
+static HOT struct ledger_block *slot_allocate(struct recorder *recorder, struct thread_state *state)
 {
 	struct ledger_block *block;
 
-	if (__builtin_expect(!stripe->spare, 0))
-		stripe_refill(recorder, stripe);
-	if (__builtin_expect(!stripe->spare, 0))
+	if (__builtin_expect(!state->spare, 0))
+		slots_refill(recorder, state);
+	if (__builtin_expect(!state->spare, 0))
 		return NULL;
-	block = ledger_at(&recorder->writer, stripe->spare);
-	stripe->spare = block->next_spare;
-	stripe->spares--;
+	block = ledger_at(&recorder->writer, state->spare);
+	state->spare = block->next_spare;
+	state->spares--;
 	return block;
 }
 
-/* Locking: the caller holds STRIPE's lock. BLOCK, whose ref is REF, is unused. */
-static HOT void stripe_give_slot(struct recorder *recorder, struct stripe *stripe,
-				 struct ledger_block *block, uint32_t ref)
+/* Locking: the caller holds STATE's lock. BLOCK, whose ref is REF, is unused. */
+static HOT void slot_return(struct recorder *recorder, struct thread_state *state,
+			    struct ledger_block *block, uint32_t ref)
 {
 	/* A reader that still sees the block as live must not see what is written into it after
 	 * this. */
 	atomic_thread_fence(memory_order_release);
-	block->next_spare = stripe->spare;
-	stripe->spare = ref;
-	if (__builtin_expect(++stripe->spares > STRIPE_SPARES_MAX, 0))
-		stripe_shed(recorder, stripe);
+	block->next_spare = state->spare;
+	state->spare = ref;
+	if (__builtin_expect(++state->spares > THREAD_STATE_SLOTS_MAX, 0))
+		slots_shed(recorder, state);
 }
 
-/* Locking: the caller holds STRIPE's lock. Adds BYTES to the live bytes at NOW_NS and updates the
+/* Locking: the caller holds STATE's lock. Adds BYTES to the live bytes at NOW_NS and updates the
  * peak. The peak is exact, except if several threads allocate within one tick of the coarse clock
  * (1-4 ms). Then it may be too low. */
-static HOT void stripe_live_add(struct recorder *recorder, struct stripe *stripe, int64_t bytes,
-				uint64_t now_ns)
+static HOT void live_bytes_add(struct recorder *recorder, struct thread_state *state, int64_t bytes,
+			       uint64_t now_ns)
 {
-	int64_t live = atomic_load_explicit(&stripe->live, memory_order_relaxed) + bytes;
+	int64_t live = atomic_load_explicit(&state->live, memory_order_relaxed) + bytes;
 
-	atomic_store_explicit(&stripe->live, live, memory_order_relaxed);
-	if (__builtin_expect(bytes > 0 && live > atomic_load_explicit(&stripe->ceiling,
+	atomic_store_explicit(&state->live, live, memory_order_relaxed);
+	if (__builtin_expect(bytes > 0 && live > atomic_load_explicit(&state->ceiling,
 								      memory_order_relaxed),
 			     0))
-		stripe_may_be_peak(recorder, stripe, now_ns);
+		live_bytes_check_peak(recorder, state, now_ns);
 }
 
 #endif

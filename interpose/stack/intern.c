@@ -143,20 +143,20 @@ static uint32_t intern_shared(struct recorder *recorder, uint64_t native,
 }
 
 /* The per-thread table uses KEY, so the names of Python frames are read only for a new stack. */
-uint32_t stack_intern(struct recorder *recorder, struct stripe *stripe,
+uint32_t stack_intern(struct recorder *recorder, struct thread_state *state,
 		      const struct capture *capture, uint64_t key)
 {
 	uint64_t native = hash_of(capture, recorder->modules->epoch), hash = native ^ key;
-	unsigned int slot = (unsigned int)hash % STRIPE_STACKS;
-	uint32_t ref = stripe->stacks[slot].ref;
+	unsigned int slot = (unsigned int)hash % THREAD_STATE_STACKS;
+	uint32_t ref = state->stacks[slot].ref;
 
-	if (ref && stripe->stacks[slot].hash == hash && same(recorder, ref, capture))
+	if (ref && state->stacks[slot].hash == hash && same(recorder, ref, capture))
 		return ref;
 	ref = intern_shared(recorder, native, capture,
 			    key ? python_intern(recorder, recorder->stack_depth) : 0);
 	if (ref) {
-		stripe->stacks[slot].hash = hash;
-		stripe->stacks[slot].ref = ref;
+		state->stacks[slot].hash = hash;
+		state->stacks[slot].ref = ref;
 	} else {
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNRECORDED_STACKS, 1);
 	}

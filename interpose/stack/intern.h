@@ -12,7 +12,7 @@
 
 struct capture;
 struct recorder;
-struct stripe;
+struct thread_state;
 
 #define STACK_SHARDS 64
 
@@ -25,10 +25,10 @@ struct stacks {
 	struct stack_cache *cache; /* one for each per-thread state, see stack_cache.h */
 };
 
-/* Locking: the caller holds STRIPE's lock. Returns the ref of the stack that consists of CAPTURE
+/* Locking: the caller holds STATE's lock. Returns the ref of the stack that consists of CAPTURE
  * and the calling thread's Python frames. Writes the stack into the ledger if it is new. KEY is the
  * result of python_key(). Returns 0 if the ledger is full. */
-uint32_t stack_intern(struct recorder *recorder, struct stripe *stripe,
+uint32_t stack_intern(struct recorder *recorder, struct thread_state *state,
 		      const struct capture *capture, uint64_t key);
 
 #endif

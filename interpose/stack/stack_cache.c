@@ -159,10 +159,11 @@ static void make_room(struct recorder *recorder, struct stack_cache_line *line, 
 	line->room = line->word ? (uint16_t)words : 0;
 }
 
-void stack_cache_add(struct recorder *recorder, struct stripe *stripe, const struct caller *caller,
-		     uint64_t python, const struct capture *capture, uint32_t ref)
+void stack_cache_add(struct recorder *recorder, struct thread_state *state,
+		     const struct caller *caller, uint64_t python, const struct capture *capture,
+		     uint32_t ref)
 {
-	struct stack_cache *cache = stripe->stack_cache;
+	struct stack_cache *cache = state->stack_cache;
 	struct stack_cache_set *set = stack_cache_set_of(cache, caller, python);
 	struct stack_cache_line *line = line_for(set, caller, python, ref);
 
@@ -178,11 +179,12 @@ void stack_cache_add(struct recorder *recorder, struct stripe *stripe, const str
 		line->words = 0;
 }
 
-void stack_join(struct recorder *recorder, struct stripe *stripe)
+void stack_cache_join(struct recorder *recorder, struct thread_state *state)
 {
-	struct stack_cache *cache = &recorder->stacks->cache[stripe - recorder->stripes->stripe];
+	struct stack_cache *cache =
+		&recorder->stacks->cache[state - recorder->thread_states->state];
 
-	stripe->stack_cache = cache;
+	state->stack_cache = cache;
 	for (; cache->used; cache->used &= cache->used - 1) {
 		struct stack_cache_set *set = &cache->set[__builtin_ctzll(cache->used)];
 

@@ -25,7 +25,7 @@
 #include "interpose/stack/stacks.h"
 
 struct capture;
-struct stripe;
+struct thread_state;
 
 /* A word of the stack above the caller. Only the lower half of its value is stored, which is
  * different for two addresses less than 4 GiB apart. */
@@ -115,14 +115,15 @@ static inline uint32_t stack_cache_find(struct stack_cache *cache, const struct 
 	return 0;
 }
 
-/* Locking: the caller holds STRIPE's lock. Adds CAPTURE, the stack above CALLER, to the calling
- * thread's cache, which is STRIPE's. REF is the ref of the stack. The words to compare are found
+/* Locking: the caller holds STATE's lock. Adds CAPTURE, the stack above CALLER, to the calling
+ * thread's cache, which is STATE's. REF is the ref of the stack. The words to compare are found
  * only when the same stack is added again. */
-void stack_cache_add(struct recorder *recorder, struct stripe *stripe, const struct caller *caller,
-		     uint64_t python, const struct capture *capture, uint32_t ref);
+void stack_cache_add(struct recorder *recorder, struct thread_state *state,
+		     const struct caller *caller, uint64_t python, const struct capture *capture,
+		     uint32_t ref);
 
-/* Assigns STRIPE its cache of stacks and empties the cache. Called when a thread begins to use
- * STRIPE. */
-void stack_join(struct recorder *recorder, struct stripe *stripe);
+/* Assigns STATE its cache of stacks and empties the cache. Called when a thread begins to use
+ * STATE. */
+void stack_cache_join(struct recorder *recorder, struct thread_state *state);
 
 #endif

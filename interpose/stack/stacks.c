@@ -18,7 +18,7 @@
 
 struct stack_request {
 	struct recorder *recorder;
-	struct stripe *stripe;
+	struct thread_state *state;
 	const struct caller *caller;
 	uint64_t python;
 	uint32_t ref;
@@ -43,26 +43,26 @@ static void unwind_here(void *data)
 	capture_frames(recorder->stack_depth, recorder->modules->taken_over, &capture);
 	if (capture.frames == 0 && !request->python)
 		return;
-	request->ref = stack_intern(recorder, request->stripe, &capture, request->python);
-	if (request->ref && request->caller && capture.frames && !request->stripe->shared)
-		stack_cache_add(recorder, request->stripe, request->caller, request->python,
+	request->ref = stack_intern(recorder, request->state, &capture, request->python);
+	if (request->ref && request->caller && capture.frames && !request->state->shared)
+		stack_cache_add(recorder, request->state, request->caller, request->python,
 				&capture, request->ref);
 }
 
-static COLD uint32_t unwind(struct recorder *recorder, struct stripe *stripe,
+static COLD uint32_t unwind(struct recorder *recorder, struct thread_state *state,
 			    const struct caller *caller, uint64_t python)
 {
-	struct stack_request request = { recorder, stripe, caller, python, 0 };
+	struct stack_request request = { recorder, state, caller, python, 0 };
 
-	stripe_lock(stripe);
+	thread_state_lock(state);
 	aside(unwind_here, &request);
-	stripe_unlock(stripe);
+	thread_state_unlock(state);
 	return request.ref;
 }
 
 HOT_CALL uint32_t stack_find(struct recorder *recorder, const struct caller *caller)
 {
-	struct stripe *stripe = thread_self.stripe;
+	struct thread_state *state = thread_self.state;
 	uint64_t python;
 	uint32_t ref = 0;
 
@@ -71,8 +71,8 @@ HOT_CALL uint32_t stack_find(struct recorder *recorder, const struct caller *cal
 	if (__builtin_expect(python_is_due(), 0))
 		aside(look_for_python, recorder);
 	python = python_key(recorder->stack_depth);
-	if (caller && !stripe->shared)
-		ref = stack_cache_find(stripe->stack_cache, caller, python,
+	if (caller && !state->shared)
+		ref = stack_cache_find(state->stack_cache, caller, python,
 				       recorder->modules->epoch);
-	return __builtin_expect(ref != 0, 1) ? ref : unwind(recorder, stripe, caller, python);
+	return __builtin_expect(ref != 0, 1) ? ref : unwind(recorder, state, caller, python);
 }

@@ -44,7 +44,7 @@ static struct figures figures(void)
 	const struct ledger_header *header = recorder_now()->header;
 
 	return (struct figures){
-		stripes_live(recorder_now()), header->errors,
+		live_bytes_total(recorder_now()), header->errors,
 		header->trouble[LEDGER_TROUBLE_UNKNOWN_FREES],
 		header->trouble[LEDGER_TROUBLE_REFUSED_FREES],
 		header->trouble[LEDGER_TROUBLE_STALE_BLOCKS],

@@ -146,8 +146,8 @@ static int64_t released_left(struct recorder *recorder)
 {
 	int64_t sum = 0;
 
-	for (int i = 0; i < STRIPES; i++)
-		sum += recorder->stripes->stripe[i].deferred_bytes;
+	for (int i = 0; i < THREAD_STATES; i++)
+		sum += recorder->thread_states->state[i].deferred_bytes;
 	return sum;
 }
 
@@ -185,7 +185,7 @@ static void test_handles(void **state)
 	walk = (struct ledger_walk){ 0, 0 };
 	while ((row = ledger_next(&view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row))))
 		assert_int_equal(row->unseen, 0);
-	assert_int_equal(stripes_live(recorder), 0);
+	assert_int_equal(live_bytes_total(recorder), 0);
 	assert_int_equal(released_left(recorder), 0);
 	assert_int_equal(recorder->header->errors, 0);
 	assert_int_equal(recorder->header->trouble[LEDGER_TROUBLE_STALE_BLOCKS], 0);
@@ -207,12 +207,12 @@ static void test_silent_driver(void **state)
 		record_releasing(&release, 0x77000, &freeing);
 		record_released(&release, &freeing, OUTCOME_DONE, 0);
 	}
-	assert_int_equal(stripes_live(recorder), BYTES);
+	assert_int_equal(live_bytes_total(recorder), BYTES);
 	assert_int_equal(released_left(recorder), BYTES);
 	assert_int_equal(recorder->header->trouble[LEDGER_TROUBLE_STALE_BLOCKS], 0);
 	record_destroyed(API_OPENCL, 0x77000, create.watched);
 	record_destroyed(API_OPENCL, 0x77000, create.watched);
-	assert_int_equal(stripes_live(recorder), 0);
+	assert_int_equal(live_bytes_total(recorder), 0);
 	assert_int_equal(released_left(recorder), 0);
 }
 
@@ -232,7 +232,7 @@ static void test_late_callback(void **state)
 	record_released(&release, &freeing, OUTCOME_DONE, 0);
 	record_made(&second, 0x66000, BYTES, 1, 0, 0);
 	record_destroyed(API_OPENCL, 0x66000, create.watched);
-	assert_int_equal(stripes_live(recorder), BYTES);
+	assert_int_equal(live_bytes_total(recorder), BYTES);
 	assert_int_equal(released_left(recorder), 0);
 	record_releasing(&release, 0x66000, &freeing);
 	record_released(&release, &freeing, OUTCOME_DONE, 0);
@@ -240,7 +240,7 @@ static void test_late_callback(void **state)
 	record_destroyed(API_OPENCL, 0x66000, create.watched);
 	assert_int_equal(released_left(recorder), BYTES);
 	record_destroyed(API_OPENCL, 0x66000, second.watched);
-	assert_int_equal(stripes_live(recorder), 0);
+	assert_int_equal(live_bytes_total(recorder), 0);
 	assert_int_equal(released_left(recorder), 0);
 	assert_int_equal(header->trouble[LEDGER_TROUBLE_UNKNOWN_FREES], unknown);
 	assert_int_equal(header->trouble[LEDGER_TROUBLE_STALE_BLOCKS], 0);

@@ -71,7 +71,7 @@ static void freed(struct recorder *recorder)
 	const struct ledger_header *header = recorder->header;
 
 	assert_int_equal(header->errors, 0);
-	assert_int_equal(stripes_live(recorder), 0);
+	assert_int_equal(live_bytes_total(recorder), 0);
 }
 
 static void test_inside(void **state)

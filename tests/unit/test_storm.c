@@ -157,7 +157,7 @@ static void test_storm(void **state)
 	live = live_in_ledger(&view, &allocs);
 	assert_int_equal(live, atomic_load(&made) - atomic_load(&gone));
 	assert_int_equal(allocs, atomic_load(&made));
-	assert_int_equal(stripes_live(recorder), live * BYTES);
+	assert_int_equal(live_bytes_total(recorder), live * BYTES);
 	assert_int_equal(recorder->header->errors, 0);
 	assert_int_equal(recorder->header->trouble[LEDGER_TROUBLE_STALE_BLOCKS], 0);
 	assert_int_equal(recorder->header->trouble[LEDGER_TROUBLE_UNKNOWN_FREES], 0);
@@ -169,7 +169,7 @@ static void test_storm(void **state)
 		if (atomic_load(&handed_over[i]))
 			end(atomic_load(&handed_over[i]), 0);
 	assert_int_equal(live_in_ledger(&view, &allocs), 0);
-	assert_int_equal(stripes_live(recorder), 0);
+	assert_int_equal(live_bytes_total(recorder), 0);
 	/* The slots were used again and again: the file did not grow with the calls. */
 	assert_true(recorder->writer.mapped_bytes <= 64 * LEDGER_CHUNK);
 }
@@ -213,18 +213,18 @@ static void test_put_back(void **state)
 	struct call free_ = { &hooks[HOOK_cuMemFree_v2], NULL, SPACE_MEMORY };
 	struct recorder *recorder = recorder_now();
 	uint64_t errors = recorder->header->errors;
-	int64_t live = stripes_live(recorder);
+	int64_t live = live_bytes_total(recorder);
 	struct freeing freeing;
 
 	(void)state;
 	record_made(&alloc, 0x2000, 50, 1, 0, 0);
 	record_freeing(&free_, 0x2000, &freeing);
 	record_freed(&free_, &freeing, OUTCOME_REFUSED, 999);
-	assert_int_equal(stripes_live(recorder), live + 50);
+	assert_int_equal(live_bytes_total(recorder), live + 50);
 	record_freeing(&free_, 0x2000, &freeing);
 	assert_non_null(freeing.block);
 	record_freed(&free_, &freeing, OUTCOME_DONE, 0);
-	assert_int_equal(stripes_live(recorder), live);
+	assert_int_equal(live_bytes_total(recorder), live);
 	assert_int_equal(recorder->header->errors, errors);
 }
 
@@ -246,7 +246,7 @@ static void test_peak_in_turn(void **state)
 {
 	static const uintptr_t bytes[] = { 1000000, 3000000, 2000000, 5000001, 4000000 };
 	struct recorder *recorder = recorder_now();
-	uint64_t live = (uint64_t)stripes_live(recorder);
+	uint64_t live = (uint64_t)live_bytes_total(recorder);
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++)

@@ -172,7 +172,7 @@ static void expect(const char *call, uint64_t blocks, uint64_t bytes)
 static void expect_nothing(void)
 {
 	expect(NULL, 0, 0);
-	assert_int_equal(stripes_live(recorder_now()), 0);
+	assert_int_equal(live_bytes_total(recorder_now()), 0);
 	assert_int_equal(recorder_now()->header->errors, 0);
 	assert_int_equal(recorder_now()->header->trouble[LEDGER_TROUBLE_STALE_BLOCKS], 0);
 	assert_int_equal(recorder_now()->header->trouble[LEDGER_TROUBLE_UNKNOWN_FREES], 0);
@@ -303,7 +303,7 @@ static void test_many_put_back(void **state)
 	release(0, NULL);
 	unmap_range(ADDRESS, COUNT * GRAIN, 999, NULL);
 	expect("cuMemMap", COUNT, GRAIN);
-	assert_int_equal(stripes_live(recorder_now()), GRAIN);
+	assert_int_equal(live_bytes_total(recorder_now()), GRAIN);
 	unmap_range(ADDRESS, COUNT * GRAIN, 0, NULL);
 	expect_nothing();
 }

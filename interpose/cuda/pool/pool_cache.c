@@ -100,25 +100,25 @@ static unsigned int cache_context_index(struct pool *pool, const struct pool_spa
 }
 
 static _Atomic(struct pool_cache *) *cache_slot(struct pool *pool, const struct pool_space *space,
-						unsigned int stripe)
+						unsigned int number)
 {
-	return &pool->cache[stripe][cache_context_index(pool, space)][space->kind];
+	return &pool->cache[number][cache_context_index(pool, space)][space->kind];
 }
 
 struct pool_cache *pool_cache_find(struct pool *pool, struct pool_space *space)
 {
-	unsigned int stripe =
-		(unsigned int)(thread_self.stripe - pool->recorder->stripes->stripe);
-	_Atomic(struct pool_cache *) *slot = cache_slot(pool, space, stripe);
+	unsigned int number =
+		(unsigned int)(thread_self.state - pool->recorder->thread_states->state);
+	_Atomic(struct pool_cache *) *slot = cache_slot(pool, space, number);
 	struct pool_cache *cache = atomic_load_explicit(slot, memory_order_acquire);
 	struct pool_cache *mine;
 
 	if (!cache && (mine = arena_take(pool->arena, sizeof(*mine))) != NULL) {
-		mine->single_thread = pool->single_thread && !thread_self.stripe->shared;
+		mine->single_thread = pool->single_thread && !thread_self.state->shared;
 		atomic_fetch_or(&space->context->fences.kinds, 1u << space->kind);
 		if (atomic_compare_exchange_strong(slot, &cache, mine))
 			cache = mine;
-		else /* threads share stripe 0 */
+		else /* threads share state 0 */
 			arena_give(pool->arena, mine, sizeof(*mine));
 	}
 	if (cache) {
@@ -130,7 +130,7 @@ struct pool_cache *pool_cache_find(struct pool *pool, struct pool_space *space)
 
 static unsigned int caches_end(struct pool *pool)
 {
-	unsigned int highest = atomic_load(&pool->recorder->stripes->highest);
+	unsigned int highest = atomic_load(&pool->recorder->thread_states->highest);
 
 	return highest ? highest : 1;
 }

@@ -182,7 +182,7 @@ struct pool {
 	struct pool_slab *dead_slabs; /* of that context; under `making` */
 	_Atomic uint32_t next_decay_s;
 	struct pool_context context[POOL_CONTEXTS];
-	_Atomic(struct pool_cache *) cache[STRIPES][POOL_CONTEXTS][POOL_KINDS];
+	_Atomic(struct pool_cache *) cache[THREAD_STATES][POOL_CONTEXTS][POOL_KINDS];
 };
 
 /* Returns a new pool of RECORDER, or the one that another thread made meanwhile; NULL if memory is
