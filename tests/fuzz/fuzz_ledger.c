@@ -60,7 +60,7 @@ static void hold(const struct loaded_ledger *ledger, struct report_process *proc
 
 		driver_memory_series_add(&series, &sample, 1);
 		sample.at_ns = UINT64_MAX;
-		sample.held = UINT64_MAX;
+		sample.reported = UINT64_MAX;
 		driver_memory_series_add(&series, &sample, 1);
 		if (report_process_set_driver_memory(process, device, &series) < 0)
 			abort();

@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < sizeof(frames) / sizeof(frames[0]); i++) {
 		const struct rules_frame said = rules_frame(rules, &frames[i]);
 
-		if (said.role > FRAME_INTERPRETER || said.keeper > rules_size(rules))
+		if (said.role > FRAME_INTERPRETER || said.cache_rule > rules_size(rules))
 			abort();
 		rules_add_frame(rules, &stack, &said);
 		cache = rules_cache(rules, &stack);
