@@ -241,14 +241,28 @@ void describe_bytes(FILE *out, uint64_t bytes)
 			format_size(bytes, size));
 }
 
-void describe_source(FILE *out, const struct report_leak *leak)
+void describe_count(FILE *out, uint64_t count, const char *what)
 {
-	fputc('(', out);
-	describe_kind(out, leak->kind);
+	char number[NUMBER_MAX];
+
+	fprintf(out, "%s %s%s", format_number(count, number), what, plural(count));
+}
+
+void describe_amount(FILE *out, uint64_t bytes, uint64_t blocks)
+{
+	describe_bytes(out, bytes);
+	fputs(" in ", out);
+	describe_count(out, blocks, "block");
+}
+
+void describe_source(FILE *out, const char *kind, const char *api, int device)
+{
+	fputs(" (", out);
+	describe_kind(out, kind);
 	fputs(", ", out);
-	print_escaped(out, leak->api);
-	if (leak->device >= 0)
-		fprintf(out, ", device %d", leak->device);
+	print_escaped(out, api);
+	if (device >= 0)
+		fprintf(out, ", device %d", device);
 	fputc(')', out);
 }
 

@@ -206,8 +206,7 @@ static void print_leak(FILE *out, const struct finding *finding)
 	const struct report_leak *leak = finding->leak;
 
 	finding_amount(out, leak->blocks, leak->bytes);
-	fputc(' ', out);
-	describe_source(out, leak);
+	describe_source(out, leak->kind, leak->api, leak->device);
 	if (leak->mapping) {
 		fputs(" ", out);
 		describe_mapped(out, leak);

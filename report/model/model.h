@@ -204,6 +204,7 @@ enum report_ended {
 	REPORT_EXEC,
 };
 
+/* All members are uint64_t, because add_summary() adds them as an array. */
 struct report_summary {
 	uint64_t leaked_bytes; /* without suppressed blocks */
 	uint64_t leaked_blocks;

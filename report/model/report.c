@@ -56,27 +56,14 @@ const struct report_frame *report_stack_culprit(const struct report_stack *stack
 	return frame;
 }
 
+/* Adds all members, which are counters of the same type. */
 static void add_summary(struct report_summary *to, const struct report_summary *from)
 {
-	to->leaked_bytes = add_bounded(to->leaked_bytes, from->leaked_bytes);
-	to->leaked_blocks = add_bounded(to->leaked_blocks, from->leaked_blocks);
-	to->suppressed_bytes = add_bounded(to->suppressed_bytes, from->suppressed_bytes);
-	to->suppressed_blocks = add_bounded(to->suppressed_blocks, from->suppressed_blocks);
-	to->cached_bytes = add_bounded(to->cached_bytes, from->cached_bytes);
-	to->cached_blocks = add_bounded(to->cached_blocks, from->cached_blocks);
-	to->errors = add_bounded(to->errors, from->errors);
-	to->allocated_bytes = add_bounded(to->allocated_bytes, from->allocated_bytes);
-	to->allocated_blocks = add_bounded(to->allocated_blocks, from->allocated_blocks);
-	to->freed_blocks = add_bounded(to->freed_blocks, from->freed_blocks);
-	to->peak_bytes = add_bounded(to->peak_bytes, from->peak_bytes);
-	to->with_context_blocks = add_bounded(to->with_context_blocks, from->with_context_blocks);
-	to->deferred_blocks = add_bounded(to->deferred_blocks, from->deferred_blocks);
-	to->with_context_bytes = add_bounded(to->with_context_bytes, from->with_context_bytes);
-	to->late_blocks = add_bounded(to->late_blocks, from->late_blocks);
-	to->left_out_blocks = add_bounded(to->left_out_blocks, from->left_out_blocks);
-	to->left_out_bytes = add_bounded(to->left_out_bytes, from->left_out_bytes);
-	to->younger_blocks = add_bounded(to->younger_blocks, from->younger_blocks);
-	to->younger_bytes = add_bounded(to->younger_bytes, from->younger_bytes);
+	uint64_t *sums = (uint64_t *)to;
+	const uint64_t *values = (const uint64_t *)from;
+
+	for (size_t i = 0; i < sizeof(*to) / sizeof(*sums); i++)
+		sums[i] = add_bounded(sums[i], values[i]);
 }
 
 int report_add_process(struct report *report, struct report_process *process)

@@ -46,13 +46,6 @@ struct headline {
 	bool running, incomplete;
 };
 
-static void print_counted(FILE *out, uint64_t count, const char *what)
-{
-	char number[NUMBER_MAX];
-
-	fprintf(out, "%s %s%s", format_number(count, number), what, plural(count));
-}
-
 static void print_subject(FILE *out, const struct headline *line)
 {
 	if (line->only)
@@ -65,6 +58,14 @@ static void print_subject(FILE *out, const struct headline *line)
 		fprintf(out, "%zu of %zu processes", line->leaking, line->processes);
 	else
 		fprintf(out, "%zu processes", line->processes);
+}
+
+static void print_fate(FILE *out, uint64_t blocks, const char *what)
+{
+	char number[NUMBER_MAX];
+
+	if (blocks)
+		fprintf(out, ", %s %s", format_number(blocks, number), what);
 }
 
 /* Prints how many blocks of COUNT PROCESSES were freed, and why the others are not leaks. */
@@ -85,23 +86,14 @@ static void print_fates(FILE *out, const struct report_summary *sum,
 	if (sum->late_blocks)
 		fprintf(out, " (%s of them after the driver had shut down)",
 			format_number(sum->late_blocks, number));
-	if (sum->with_context_blocks)
-		fprintf(out, ", %s released with their context",
-			format_number(sum->with_context_blocks, number));
-	if (sum->deferred_blocks)
-		fprintf(out, ", %s released but not freed",
-			format_number(sum->deferred_blocks, number));
-	if (sum->younger_blocks)
-		fprintf(out, ", %s younger than asked for",
-			format_number(sum->younger_blocks, number));
-	if (sum->suppressed_blocks)
-		fprintf(out, ", %s suppressed", format_number(sum->suppressed_blocks, number));
+	print_fate(out, sum->with_context_blocks, "released with their context");
+	print_fate(out, sum->deferred_blocks, "released but not freed");
+	print_fate(out, sum->younger_blocks, "younger than asked for");
+	print_fate(out, sum->suppressed_blocks, "suppressed");
 	text_caches_brief(out, processes, count);
-	if (sum->left_out_blocks)
-		fprintf(out, ", %s not selected", format_number(sum->left_out_blocks, number));
+	print_fate(out, sum->left_out_blocks, "not selected");
 	if (known < sum->allocated_blocks)
-		fprintf(out, ", %s freed by unseen calls",
-			format_number(sum->allocated_blocks - known, number));
+		print_fate(out, sum->allocated_blocks - known, "freed by unseen calls");
 }
 
 static void print_clean(FILE *out, const struct headline *line)
@@ -116,7 +108,7 @@ static void print_clean(FILE *out, const struct headline *line)
 		print_subject(out, line);
 		return;
 	}
-	print_counted(out, sum->allocated_blocks, "block");
+	describe_count(out, sum->allocated_blocks, "block");
 	fprintf(out, " (%s) allocated by ", format_size(sum->allocated_bytes, size));
 	print_subject(out, line);
 	fputs(", ", out);
@@ -134,9 +126,9 @@ static void print_leak_total(FILE *out, const struct headline *line)
 	const struct report_leak *worst = &line->worst_in->leaks[0];
 	char size[NUMBER_MAX];
 
-	print_counted(out, line->leaks, "leak");
+	describe_count(out, line->leaks, "leak");
 	fputs(", ", out);
-	print_counted(out, line->summary->leaked_blocks, "block");
+	describe_count(out, line->summary->leaked_blocks, "block");
 	fputs(", ", out);
 	describe_bytes(out, line->summary->leaked_bytes);
 	fprintf(out, " %s by ", line->running ? "not freed so far" : "never freed");
@@ -161,7 +153,7 @@ static void print_headline(FILE *out, const struct headline *line)
 	if (line->ranks)
 		text_ranks_first(out, line->ranks);
 	if (line->summary->errors) {
-		print_counted(out, line->summary->errors, "error");
+		describe_count(out, line->summary->errors, "error");
 		fputs(line->leaks ? ", " : " by ", out);
 		if (!line->leaks)
 			print_subject(out, line);
@@ -219,11 +211,8 @@ static void print_leak(FILE *out, const struct report_process *process,
 		       const struct report_leak *leak)
 {
 	fputs(process->ended == REPORT_RUNNING ? "\nNot freed so far: " : "\nLeak of ", out);
-	describe_bytes(out, leak->bytes);
-	fputs(" in ", out);
-	print_counted(out, leak->blocks, "block");
-	fputc(' ', out);
-	describe_source(out, leak);
+	describe_amount(out, leak->bytes, leak->blocks);
+	describe_source(out, leak->kind, leak->api, leak->device);
 	if (leak->mapping) {
 		fputs(", released, but never unmapped\n", out);
 		describe_mapping(out, leak);
@@ -255,7 +244,7 @@ static void print_leaks(FILE *out, const struct report_process *process,
 	}
 	if (shared) {
 		fputs("\nAnd ", out);
-		print_counted(out, shared, "leak");
+		describe_count(out, shared, "leak");
 		fputs(" that other ranks have, too: above\n", out);
 	}
 	if (i == process->leak_count)
@@ -265,11 +254,9 @@ static void print_leaks(FILE *out, const struct report_process *process,
 		blocks = add_bounded(blocks, process->leaks[i].blocks);
 	}
 	fputs("\nAnd ", out);
-	print_counted(out, process->leak_count - LEAKS_MAX, "smaller leak");
+	describe_count(out, process->leak_count - LEAKS_MAX, "smaller leak");
 	fputs(": ", out);
-	describe_bytes(out, bytes);
-	fputs(" in ", out);
-	print_counted(out, blocks, "block");
+	describe_amount(out, bytes, blocks);
 	fputs("; --format json lists all\n", out);
 }
 
@@ -290,7 +277,7 @@ static void print_last_line(FILE *out, struct report_process *process)
 	fputs("\ngpuleak: ", out);
 	describe_process(out, process);
 	fputs(": ", out);
-	print_counted(out, sum->allocated_blocks, "block");
+	describe_count(out, sum->allocated_blocks, "block");
 	fprintf(out, " (%s) allocated, ", format_size(sum->allocated_bytes, size));
 	print_fates(out, sum, &process, 1);
 	if (sum->leaked_blocks)

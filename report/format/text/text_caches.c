@@ -93,13 +93,10 @@ void text_caches_brief(FILE *out, struct report_process *const *processes, size_
 
 static void print_cached(FILE *out, const char *name, uint64_t blocks, uint64_t bytes)
 {
-	char number[NUMBER_MAX];
-
 	fputs("  ", out);
 	print_escaped(out, name);
 	fputs(": ", out);
-	describe_bytes(out, bytes);
-	fprintf(out, " in %s block%s", format_number(blocks, number), plural(blocks));
+	describe_amount(out, bytes, blocks);
 }
 
 static void print_sums(FILE *out, const struct caches *caches)
@@ -124,11 +121,8 @@ static void print_stacks(FILE *out, const struct report_process *process)
 		const struct report_leak *leak = &process->cached[i];
 
 		print_cached(out, leak->cache, leak->blocks, leak->bytes);
-		fputs(" (", out);
-		describe_kind(out, leak->kind);
-		fputs(", ", out);
-		print_escaped(out, leak->api);
-		fputs("), allocated at:\n", out);
+		describe_source(out, leak->kind, leak->api, -1);
+		fputs(", allocated at:\n", out);
 		describe_stack(out, leak->stack);
 	}
 }

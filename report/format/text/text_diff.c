@@ -8,19 +8,9 @@
 #include <inttypes.h>
 
 #include "report/analyze/diff.h"
-#include "report/util/escape.h"
 #include "report/symbols/fingerprint.h"
 #include "report/model/model.h"
-#include "report/util/number.h"
 #include "report/describe/describe_stack.h"
-
-static void print_amount(FILE *out, uint64_t bytes, uint64_t blocks)
-{
-	char number[NUMBER_MAX];
-
-	describe_bytes(out, bytes);
-	fprintf(out, " in %s block%s", format_number(blocks, number), plural(blocks));
-}
 
 static void print_totals(FILE *out, const struct diff *diff)
 {
@@ -31,9 +21,9 @@ static void print_totals(FILE *out, const struct diff *diff)
 	for (enum diff_change i = 0; i < DIFF_CHANGES; i++)
 		fprintf(out, "%s%zu %s", i ? ", " : "", diff->counts[i], diff_word(i));
 	fputs("; leaked: ", out);
-	print_amount(out, after->leaked_bytes, after->leaked_blocks);
+	describe_amount(out, after->leaked_bytes, after->leaked_blocks);
 	fputs(", before: ", out);
-	print_amount(out, before->leaked_bytes, before->leaked_blocks);
+	describe_amount(out, before->leaked_bytes, before->leaked_blocks);
 	if (before->errors || after->errors)
 		fprintf(out, "; invalid frees: %" PRIu64 ", before: %" PRIu64, after->errors,
 			before->errors);
@@ -48,18 +38,15 @@ static void print_row(FILE *out, const struct diff_row *row)
 
 	fprintf(out, "\n%s: ", diff_word(row->change));
 	if (row->change == DIFF_GONE)
-		print_amount(out, row->before.bytes, row->before.blocks);
+		describe_amount(out, row->before.bytes, row->before.blocks);
 	else
-		print_amount(out, row->after.bytes, row->after.blocks);
+		describe_amount(out, row->after.bytes, row->after.blocks);
 	if (row->change == DIFF_GREW || row->change == DIFF_SHRANK) {
 		fputs(", before: ", out);
-		print_amount(out, row->before.bytes, row->before.blocks);
+		describe_amount(out, row->before.bytes, row->before.blocks);
 	}
-	fputs(" (", out);
-	describe_kind(out, leak->kind);
-	fputs(", ", out);
-	print_escaped(out, leak->api);
-	fprintf(out, "), fingerprint %s, at ",
+	describe_source(out, leak->kind, leak->api, -1);
+	fprintf(out, ", fingerprint %s, at ",
 		report_fingerprint_text(report_leak_fingerprint(leak), hash));
 	describe_place_and_caller(out, leak->stack);
 	fputc('\n', out);

@@ -52,20 +52,13 @@ static void print_spread(FILE *out, const struct ranks *ranks, const struct rank
 
 static void print_shared(FILE *out, const struct ranks *ranks, const struct rank_leak *leak)
 {
-	char number[NUMBER_MAX];
-
 	fputs("\nLeak of ", out);
-	describe_bytes(out, leak->bytes);
-	fprintf(out, " in %s block%s in %zu of %zu ranks", format_number(leak->blocks, number),
-		plural(leak->blocks), leak->count, ranks->count);
+	describe_amount(out, leak->bytes, leak->blocks);
+	fprintf(out, " in %zu of %zu ranks", leak->count, ranks->count);
 	print_spread(out, ranks, leak);
-	fputs(" (", out);
-	describe_kind(out, leak->leak->kind);
-	fputs(", ", out);
-	print_escaped(out, leak->leak->api);
-	if (leak->same_device && leak->leak->device >= 0)
-		fprintf(out, ", device %d", leak->leak->device);
-	fputs("), allocated at:\n", out);
+	describe_source(out, leak->leak->kind, leak->leak->api,
+			leak->same_device ? leak->leak->device : -1);
+	fputs(", allocated at:\n", out);
 	describe_stack(out, leak->leak->stack);
 }
 
