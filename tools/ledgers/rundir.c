@@ -152,9 +152,8 @@ static bool is_stale(int dir, const char *name)
 	struct ledger_file file = { 0 };
 	struct stat st;
 
-	if (!ledger_parse_name(name, &file.pid, &file.start_ticks) ||
-	    fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) ||
-	    !is_old(&st))
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) ||
+	    !is_old(&st) || !ledger_parse_name(name, &file.pid, &file.start_ticks))
 		return false;
 	if (file.start_ticks == 0)
 		ledger_peek(dir, name, &file);
@@ -171,9 +170,8 @@ static void clear_run(int place, const char *name)
 
 	/* %n checks that the name ends there. */
 	if (sscanf(name, "run-%d-%llu-%*6[A-Za-z0-9]%n", &pid, &ticks, &end) != 2 || !end ||
-	    name[end] || process_runs(pid, ticks) ||
-	    fstatat(place, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode) ||
-	    !is_old(&st))
+	    name[end] || fstatat(place, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    !S_ISDIR(st.st_mode) || !is_old(&st) || process_runs(pid, ticks))
 		return;
 	dir = open_directory(place, name);
 	if (!dir)
