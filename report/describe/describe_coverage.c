@@ -23,14 +23,14 @@ static const char *base_of(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-static const struct report_fact *route_of(const struct report_coverage *coverage,
-					  const char *route, const char *api)
+static const struct report_observation *route_of(const struct report_coverage *coverage,
+						 const char *route, const char *api)
 {
-	const struct report_fact *fact;
+	const struct report_observation *seen;
 
-	for (size_t i = 0; (fact = coverage_fact(coverage, route, i)); i++)
-		if (strcmp(fact->subject, api) == 0)
-			return fact;
+	for (size_t i = 0; (seen = coverage_observation(coverage, route, i)); i++)
+		if (strcmp(seen->subject, api) == 0)
+			return seen;
 	return NULL;
 }
 
@@ -49,11 +49,11 @@ static const char *next_api(const struct report_coverage *coverage, const char *
 	const char *next = NULL;
 
 	for (size_t i = 0; i < coverage->count; i++) {
-		const struct report_fact *fact = &coverage->facts[i];
+		const struct report_observation *seen = &coverage->observations[i];
 
-		if (is_route(fact->kind) && (!before || strcmp(fact->subject, before) > 0) &&
-		    (!next || strcmp(fact->subject, next) < 0))
-			next = fact->subject;
+		if (is_route(seen->kind) && (!before || strcmp(seen->subject, before) > 0) &&
+		    (!next || strcmp(seen->subject, next) < 0))
+			next = seen->subject;
 	}
 	return next;
 }
@@ -67,16 +67,16 @@ static void print_api(FILE *out, const char *before, const char *api)
 
 /* Prints the modules that used the route, unless only the program itself used it. */
 static void print_modules(FILE *out, const struct report_process *process,
-			  const struct report_fact *fact)
+			  const struct report_observation *seen)
 {
-	size_t count = fact->module_count;
+	size_t count = seen->module_count;
 
 	if (count == 0 ||
-	    (count == 1 && process->exe && strcmp(fact->modules[0], process->exe) == 0))
+	    (count == 1 && process->exe && strcmp(seen->modules[0], process->exe) == 0))
 		return;
 	for (size_t i = 0; i < count && i < MODULES_MAX; i++) {
 		fputs(i ? ", " : " (", out);
-		print_escaped(out, base_of(fact->modules[i]));
+		print_escaped(out, base_of(seen->modules[i]));
 	}
 	if (count > MODULES_MAX)
 		fprintf(out, " and %zu more", count - MODULES_MAX);
@@ -92,17 +92,17 @@ static size_t print_routes(FILE *out, const struct report_process *process, cons
 		if (route_of(&process->coverage, coverage_routes[i].kind, api))
 			last = i;
 	for (size_t i = 0; i < coverage_route_count; i++) {
-		const struct report_fact *fact =
+		const struct report_observation *seen =
 			route_of(&process->coverage, coverage_routes[i].kind, api);
 
-		if (!fact)
+		if (!seen)
 			continue;
 		if (routes++ == 0)
 			print_api(out, before ? "; " : "", api);
 		else
 			fputs(i == last ? " and " : ", ", out);
 		fputs(coverage_routes[i].name, out);
-		print_modules(out, process, fact);
+		print_modules(out, process, seen);
 	}
 	return routes;
 }
@@ -121,23 +121,23 @@ void describe_coverage(FILE *out, const struct report_process *process)
 	if (routes == 0)
 		fputs("no route to a driver was seen", out);
 	for (size_t i = 0; i < coverage->count; i++) {
-		const struct report_fact *fact = &coverage->facts[i];
-		const struct coverage_reach *reach = coverage_reach(fact->kind);
+		const struct report_observation *seen = &coverage->observations[i];
+		const struct coverage_reach *reach = coverage_reach(seen->kind);
 
-		for (size_t j = 0; reach && j < fact->module_count; j++) {
+		for (size_t j = 0; reach && j < seen->module_count; j++) {
 			fputs(gaps++ ? ", " : "; not seen: ", out);
-			print_escaped(out, base_of(fact->modules[j]));
+			print_escaped(out, base_of(seen->modules[j]));
 			fprintf(out, " (%s)", reach->name);
 		}
 	}
 	fputc('\n', out);
 }
 
-static void print_list(FILE *out, const struct report_fact *fact)
+static void print_list(FILE *out, const struct report_observation *seen)
 {
-	for (size_t i = 0; i < fact->module_count; i++) {
+	for (size_t i = 0; i < seen->module_count; i++) {
 		fputs(i ? ", " : "", out);
-		print_escaped(out, fact->modules[i]);
+		print_escaped(out, seen->modules[i]);
 	}
 }
 
@@ -145,20 +145,20 @@ static void print_list(FILE *out, const struct report_fact *fact)
 static void print_kind(FILE *out, const struct report_coverage *coverage, const char *kind,
 		       const char *what, int asked_for)
 {
-	const struct report_fact *fact;
+	const struct report_observation *seen;
 
-	for (size_t i = 0; (fact = coverage_fact(coverage, kind, i)); i++) {
-		if (asked_for >= 0 && fact->asked_for != asked_for)
+	for (size_t i = 0; (seen = coverage_observation(coverage, kind, i)); i++) {
+		if (asked_for >= 0 && seen->asked_for != asked_for)
 			continue;
 		fprintf(out, "  %s ", what);
-		print_escaped(out, fact->subject);
-		if (fact->module_count) {
+		print_escaped(out, seen->subject);
+		if (seen->module_count) {
 			fputs(" by ", out);
-			print_list(out, fact);
+			print_list(out, seen);
 		}
-		if (fact->detail) {
+		if (seen->detail) {
 			fputs(": ", out);
-			print_escaped(out, fact->detail);
+			print_escaped(out, seen->detail);
 		}
 		fputc('\n', out);
 	}
@@ -171,18 +171,18 @@ static void print_all_routes(FILE *out, const struct report_coverage *coverage)
 
 	while ((api = next_api(coverage, api)))
 		for (size_t i = 0; i < coverage_route_count; i++) {
-			const struct report_fact *fact =
+			const struct report_observation *seen =
 				route_of(coverage, coverage_routes[i].kind, api);
 
-			if (!fact)
+			if (!seen)
 				continue;
 			print_api(out, "  ", api);
 			fputs(coverage_routes[i].name, out);
-			if (strcmp(fact->kind, "linked") != 0)
-				fprintf(out, ", %s times", format_number(fact->count, number));
-			if (fact->module_count) {
+			if (strcmp(seen->kind, "linked") != 0)
+				fprintf(out, ", %s times", format_number(seen->count, number));
+			if (seen->module_count) {
 				fputs(": ", out);
-				print_list(out, fact);
+				print_list(out, seen);
 			}
 			fputc('\n', out);
 		}
@@ -192,10 +192,11 @@ static void print_all_routes(FILE *out, const struct report_coverage *coverage)
  * first one. */
 static void print_ignored(FILE *out, const struct report_coverage *coverage, size_t first)
 {
-	const struct report_fact *one, *own = coverage_fact(coverage, "ignored", first);
+	const struct report_observation *own = coverage_observation(coverage, "ignored", first);
+	const struct report_observation *one;
 	size_t count = 0;
 
-	for (size_t i = 0; (one = coverage_fact(coverage, "ignored", i)); i++) {
+	for (size_t i = 0; (one = coverage_observation(coverage, "ignored", i)); i++) {
 		if (!one->detail || strcmp(one->detail, own->detail) != 0)
 			continue;
 		if (i < first)
@@ -216,14 +217,14 @@ static void print_ignored(FILE *out, const struct report_coverage *coverage, siz
 static void print_reaches(FILE *out, const struct report_coverage *coverage)
 {
 	for (size_t i = 0; i < coverage->count; i++) {
-		const struct report_fact *fact = &coverage->facts[i];
-		const struct coverage_reach *reach = coverage_reach(fact->kind);
+		const struct report_observation *seen = &coverage->observations[i];
+		const struct coverage_reach *reach = coverage_reach(seen->kind);
 
 		if (!reach)
 			continue;
 		fprintf(out, "  out of reach, %s: ", reach->name);
-		print_list(out, fact);
-		fprintf(out, " (%s): ", fact->subject);
+		print_list(out, seen);
+		fprintf(out, " (%s): ", seen->subject);
 		fprintf(out, "%s\n", reach->reason);
 	}
 }
@@ -231,7 +232,7 @@ static void print_reaches(FILE *out, const struct report_coverage *coverage)
 void describe_all_coverage(FILE *out, const struct report_process *process)
 {
 	const struct report_coverage *coverage = &process->coverage;
-	const struct report_fact *fact;
+	const struct report_observation *seen;
 
 	fputs("Coverage of ", out);
 	print_escaped(out, process->program);
@@ -244,8 +245,8 @@ void describe_all_coverage(FILE *out, const struct report_process *process)
 	print_kind(out, coverage, "untracked", "looked up, not tracked:", 1);
 	print_kind(out, coverage, "untracked",
 		   "looked up with all functions or linked to, not tracked:", 0);
-	for (size_t i = 0; (fact = coverage_fact(coverage, "ignored", i)); i++)
-		if (fact->detail)
+	for (size_t i = 0; (seen = coverage_observation(coverage, "ignored", i)); i++)
+		if (seen->detail)
 			print_ignored(out, coverage, i);
 	print_kind(out, coverage, "known-export-table", "private table of the CUDA runtime:", -1);
 	print_kind(out, coverage, "deepbind-covered",

@@ -180,19 +180,19 @@ static int note_coverage(struct builder *b, struct notes *notes)
 /* Adds a note for each interpreter whose frames are missing from the stacks, with the reason. */
 static int note_python(struct builder *b, struct notes *notes)
 {
-	const struct report_fact *fact;
+	const struct report_observation *seen;
 	int r = 0;
 
 	for (size_t i = 0; r == 0; i++) {
-		fact = coverage_fact(&b->process->coverage, "python-left", i);
-		if (!fact)
+		seen = coverage_observation(&b->process->coverage, "python-left", i);
+		if (!seen)
 			break;
 		r = print_note(b, notes,
 			       "no Python lines, or not in all stacks: Python %s%s%s%s: %s",
-			       fact->subject, fact->module_count ? " (" : "",
-			       fact->module_count ? fact->modules[0] : "",
-			       fact->module_count ? ")" : "",
-			       fact->detail ? fact->detail : "it is not known");
+			       seen->subject, seen->module_count ? " (" : "",
+			       seen->module_count ? seen->modules[0] : "",
+			       seen->module_count ? ")" : "",
+			       seen->detail ? seen->detail : "it is not known");
 	}
 	return r;
 }

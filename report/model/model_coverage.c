@@ -49,12 +49,12 @@ const struct coverage_reach *coverage_reach(const char *kind)
 	return NULL;
 }
 
-const struct report_fact *coverage_fact(const struct report_coverage *coverage, const char *kind,
-					size_t i)
+const struct report_observation *coverage_observation(const struct report_coverage *coverage,
+						      const char *kind, size_t i)
 {
 	for (size_t at = 0; at < coverage->count; at++)
-		if (strcmp(coverage->facts[at].kind, kind) == 0 && i-- == 0)
-			return &coverage->facts[at];
+		if (strcmp(coverage->observations[at].kind, kind) == 0 && i-- == 0)
+			return &coverage->observations[at];
 	return NULL;
 }
 
@@ -156,11 +156,12 @@ static bool same_subject(const struct raw *a, const struct raw *b)
  * behind them. */
 static void put_together(const struct raw *raw, size_t count, size_t wholesale_count,
 			 const struct raw *wholesale, size_t *at, const char **modules,
-			 struct report_fact *ret)
+			 struct report_observation *ret)
 {
 	const struct raw *first = &raw[*at];
 
-	*ret = (struct report_fact){ first->kind, first->subject, first->detail, modules, 0, 0, 0 };
+	*ret = (struct report_observation){ .kind = first->kind, .subject = first->subject,
+					    .detail = first->detail, .modules = modules };
 	for (; *at < count && same_subject(first, &raw[*at]); ++*at) {
 		const struct raw *one = &raw[*at];
 
@@ -176,7 +177,7 @@ static void put_together(const struct raw *raw, size_t count, size_t wholesale_c
 
 static int read_facts(struct builder *b, struct report_coverage *ret)
 {
-	struct report_fact *facts = NULL;
+	struct report_observation *observations = NULL;
 	const char **modules = NULL;
 	size_t count = 0, used = 0, routes = 0, from = 0;
 	struct raw *raw;
@@ -188,17 +189,17 @@ static int read_facts(struct builder *b, struct report_coverage *ret)
 	while (from + routes < count && strcmp(raw[from + routes].kind, "cuGetProcAddress") == 0)
 		routes++;
 	if (r == 0) {
-		facts = arena_alloc(b->arena, (count + 1) * sizeof(*facts));
+		observations = arena_alloc(b->arena, (count + 1) * sizeof(*observations));
 		modules = arena_alloc(b->arena, (count + 1) * sizeof(*modules));
 	}
-	for (size_t at = 0; r == 0 && facts && modules && at < count; used++) {
-		put_together(raw, count, routes, raw + from, &at, modules, &facts[used]);
-		modules += facts[used].module_count;
+	for (size_t at = 0; r == 0 && observations && modules && at < count; used++) {
+		put_together(raw, count, routes, raw + from, &at, modules, &observations[used]);
+		modules += observations[used].module_count;
 	}
 	free(raw);
-	ret->facts = facts;
+	ret->observations = observations;
 	ret->count = used;
-	return r < 0 ? r : facts && modules ? 0 : -ENOMEM;
+	return r < 0 ? r : observations && modules ? 0 : -ENOMEM;
 }
 
 /* ---- sentences ---- */
@@ -224,25 +225,25 @@ static const char *join(struct builder *b, const char *before, const char *name,
 	return arena_printf(b->arena, "%s%s%s", before, number ? ", " : "", name);
 }
 
-static int add_reach_gap(struct builder *b, const struct report_fact *fact,
+static int add_reach_gap(struct builder *b, const struct report_observation *seen,
 			 struct sentences *sentences)
 {
-	const struct coverage_reach *reach = coverage_reach(fact->kind);
+	const struct coverage_reach *reach = coverage_reach(seen->kind);
 	int r = 0;
 
-	for (size_t i = 0; reach && i < fact->module_count && r == 0; i++)
+	for (size_t i = 0; reach && i < seen->module_count && r == 0; i++)
 		r = add_sentence(sentences,
 				 arena_printf(b->arena, "%s calls of %s are not seen: %s",
-					      strcmp(fact->kind, "export-table") == 0
+					      strcmp(seen->kind, "export-table") == 0
 						      ? "some"
-						      : fact->subject,
-					      fact->modules[i], reach->reason));
+						      : seen->subject,
+					      seen->modules[i], reach->reason));
 	return r;
 }
 
-static bool is_untracked(const struct report_fact *fact)
+static bool is_untracked(const struct report_observation *seen)
 {
-	return fact->asked_for && fact->detail && strcmp(fact->kind, "untracked") == 0;
+	return seen->asked_for && seen->detail && strcmp(seen->kind, "untracked") == 0;
 }
 
 /* Writes one sentence for all functions that are not tracked for the same reason. FIRST is the
@@ -250,17 +251,17 @@ static bool is_untracked(const struct report_fact *fact)
 static int add_untracked_gap(struct builder *b, const struct report_coverage *coverage,
 			     size_t first, struct sentences *sentences)
 {
-	const char *reason = coverage->facts[first].detail, *names = "";
+	const char *reason = coverage->observations[first].detail, *names = "";
 	size_t number = 0;
 
 	for (size_t i = 0; i < coverage->count && names; i++) {
-		const struct report_fact *fact = &coverage->facts[i];
+		const struct report_observation *seen = &coverage->observations[i];
 
-		if (!is_untracked(fact) || strcmp(fact->detail, reason) != 0)
+		if (!is_untracked(seen) || strcmp(seen->detail, reason) != 0)
 			continue;
 		if (i < first)
 			return 0;
-		names = join(b, names, fact->subject, number++);
+		names = join(b, names, seen->subject, number++);
 	}
 	if (!names)
 		return -ENOMEM;
@@ -271,12 +272,12 @@ static int add_untracked_gap(struct builder *b, const struct report_coverage *co
 static int add_unclassed_gap(struct builder *b, const struct report_coverage *coverage,
 			     struct sentences *sentences)
 {
-	const struct report_fact *fact;
+	const struct report_observation *seen;
 	const char *names = "";
 	size_t number = 0;
 
-	while ((fact = coverage_fact(coverage, "unclassed", number)) && names)
-		names = join(b, names, fact->subject, number++);
+	while ((seen = coverage_observation(coverage, "unclassed", number)) && names)
+		names = join(b, names, seen->subject, number++);
 	if (number == 0)
 		return 0;
 	if (!names)
@@ -295,18 +296,18 @@ static int list_gaps(struct builder *b, struct report_coverage *coverage)
 	int r = 0;
 
 	for (size_t i = 0; i < coverage->count; i++)
-		room += coverage->facts[i].module_count;
+		room += coverage->observations[i].module_count;
 	sentences.items = arena_alloc(b->arena, room * sizeof(*sentences.items));
 	if (!sentences.items)
 		return -ENOMEM;
 	for (size_t i = 0; i < coverage->count && r == 0; i++)
-		r = add_reach_gap(b, &coverage->facts[i], &sentences);
+		r = add_reach_gap(b, &coverage->observations[i], &sentences);
 	for (size_t i = 0; i < coverage->count && r == 0; i++)
-		if (is_untracked(&coverage->facts[i]))
+		if (is_untracked(&coverage->observations[i]))
 			r = add_untracked_gap(b, coverage, i, &sentences);
 	if (r == 0)
 		r = add_unclassed_gap(b, coverage, &sentences);
-	if (r == 0 && coverage_fact(coverage, "lost", 0))
+	if (r == 0 && coverage_observation(coverage, "lost", 0))
 		r = add_sentence(&sentences, "the ledger had no room for some observations about "
 					     "coverage");
 	coverage->gaps = sentences.items;

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* One kind of observation about one subject, with the modules that it concerns. */
-struct report_fact {
+struct report_observation {
 	const char *kind;    /* "linked", "deepbind" ... (docs/developers/ledger-format.md) */
 	const char *subject; /* "" if it has none */
 	const char *detail;  /* the reason, or NULL */
@@ -25,15 +25,15 @@ struct report_fact {
 };
 
 struct report_coverage {
-	const struct report_fact *facts; /* ordered by kind, then by subject */
+	const struct report_observation *observations; /* ordered by kind, then by subject */
 	size_t count;
 	const char *const *gaps;         /* sentences about what gpuleak did not intercept */
 	size_t gap_count;
 };
 
 /* Returns observation I (from 0) of KIND, or NULL. */
-const struct report_fact *coverage_fact(const struct report_coverage *coverage, const char *kind,
-					size_t i);
+const struct report_observation *coverage_observation(const struct report_coverage *coverage,
+						      const char *kind, size_t i);
 
 /* Returns a short name ("RTLD_DEEPBIND") and the reason for observations of modules that bypass
  * gpuleak. Returns NULL for every other KIND. */

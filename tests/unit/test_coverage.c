@@ -243,7 +243,7 @@ static void test_lies(void **state)
 		fact->subject = fact->detail = nowhere[i];
 		begin(&fixture, &builder);
 		assert_int_equal(fixture.process->coverage.count, 2);
-		assert_string_equal(fixture.process->coverage.facts[0].kind, "");
+		assert_string_equal(fixture.process->coverage.observations[0].kind, "");
 		assert_int_equal(fixture.process->incomplete, nowhere[i] || i == 4);
 		end(&fixture, &builder);
 	}

@@ -7,9 +7,9 @@
 #include "report/format/json/json_sections.h"
 #include "report/model/model_coverage.h"
 
-static json_t *modules_json(const struct report_fact *fact)
+static json_t *modules_json(const struct report_observation *seen)
 {
-	return JSON_LIST(fact->modules, fact->module_count, json_text_at);
+	return JSON_LIST(seen->modules, seen->module_count, json_text_at);
 }
 
 static json_t *routes_json(const struct report_coverage *coverage)
@@ -18,13 +18,13 @@ static json_t *routes_json(const struct report_coverage *coverage)
 
 	for (size_t at = 0; at < coverage_route_count; at++) {
 		const char *kind = coverage_routes[at].kind;
-		const struct report_fact *fact;
+		const struct report_observation *seen;
 
-		for (size_t i = 0; ret && (fact = coverage_fact(coverage, kind, i)); i++)
+		for (size_t i = 0; ret && (seen = coverage_observation(coverage, kind, i)); i++)
 			json_append(&ret, JSON_OBJECT(
-				{ "api", json_text(fact->subject) },
-				{ "route", json_text(fact->kind) },
-				{ "modules", modules_json(fact) }));
+				{ "api", json_text(seen->subject) },
+				{ "route", json_text(seen->kind) },
+				{ "modules", modules_json(seen) }));
 	}
 	return ret;
 }
@@ -33,15 +33,15 @@ static json_t *routes_json(const struct report_coverage *coverage)
  * not only as one of all functions. */
 static json_t *functions_json(const struct report_coverage *coverage, const char *kind)
 {
-	const struct report_fact *fact;
+	const struct report_observation *seen;
 	json_t *ret = json_array();
 
-	for (size_t i = 0; ret && (fact = coverage_fact(coverage, kind, i)); i++)
+	for (size_t i = 0; ret && (seen = coverage_observation(coverage, kind, i)); i++)
 		json_append(&ret, JSON_OBJECT(
-			{ "symbol", json_text(fact->subject) },
-			{ "reason", JSON_IF(fact->detail, json_text(fact->detail)) },
-			{ "asked_for", json_boolean(fact->asked_for) },
-			{ "modules", modules_json(fact) }));
+			{ "symbol", json_text(seen->subject) },
+			{ "reason", JSON_IF(seen->detail, json_text(seen->detail)) },
+			{ "asked_for", json_boolean(seen->asked_for) },
+			{ "modules", modules_json(seen) }));
 	return ret;
 }
 
@@ -50,14 +50,14 @@ static json_t *reach_json(const struct report_coverage *coverage)
 	json_t *ret = json_array();
 
 	for (size_t i = 0; ret && i < coverage->count; i++) {
-		const struct report_fact *fact = &coverage->facts[i];
-		const struct coverage_reach *reach = coverage_reach(fact->kind);
+		const struct report_observation *seen = &coverage->observations[i];
+		const struct coverage_reach *reach = coverage_reach(seen->kind);
 
-		for (size_t j = 0; reach && ret && j < fact->module_count; j++)
+		for (size_t j = 0; reach && ret && j < seen->module_count; j++)
 			json_append(&ret, JSON_OBJECT(
-				{ "what", json_text(fact->kind) },
-				{ "subject", json_text(fact->subject) },
-				{ "module", json_text(fact->modules[j]) },
+				{ "what", json_text(seen->kind) },
+				{ "subject", json_text(seen->subject) },
+				{ "module", json_text(seen->modules[j]) },
 				{ "reason", json_text(reach->reason) }));
 	}
 	return ret;
