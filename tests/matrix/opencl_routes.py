@@ -52,13 +52,14 @@ class Routes:
         return done.stdout.decode() == family + ": make 0\n"
 
     def batches(self, families):
-        for route in self.routes:
+        for number, route in enumerate(self.routes):
             for fate in FATES:
                 if fate in OF_FATE and not self.through_giver(route):
                     continue  # only the giver can be told to fail
                 chosen = [f for f in families if self.has_cell(f, fate)]
-                if fate == "twice":
-                    yield from ((route, fate, [family]) for family in chosen)
+                if fate == "twice":  # a process each: every family, but by one route only
+                    yield from ((route, fate, [family])
+                                for family in chosen[number::len(self.routes)])
                 else:
                     yield route, fate, chosen
         for family in families:
