@@ -142,10 +142,10 @@ enum ledger_chunk_type {
 	LEDGER_CHUNK_TIMELINE = 7,
 	LEDGER_CHUNK_HISTORIES = 8,
 	LEDGER_CHUNK_FACTS = 9,
-	LEDGER_CHUNK_MARKS = 10,
+	LEDGER_CHUNK_DRIVER_GROWTHS = 10,
 	LEDGER_CHUNK_RELEASED = 11,
 	LEDGER_CHUNK_HELD = 12, /* struct ledger_device */
-	LEDGER_CHUNK_HOLDS = 13,
+	LEDGER_CHUNK_KERNEL_ARGS = 13,
 	LEDGER_CHUNK_POOLS = 14, /* one record: struct ledger_pools */
 	LEDGER_CHUNK_CODES = 15,
 	LEDGER_CHUNK_PYTHON = 16,
@@ -245,12 +245,12 @@ struct ledger_history {
 	struct ledger_reference events[LEDGER_HISTORY_EVENTS];
 };
 
-/* The blocks that are arguments of one kernel. The kernel keeps their memory allocated. `holder`
- * and `held` are names (see ledger_block_name()); 0: none. */
-#define LEDGER_HOLDS_ARGUMENTS 31u
-struct ledger_holds {
-	uint64_t holder;
-	uint64_t held[LEDGER_HOLDS_ARGUMENTS]; /* by argument number */
+/* The blocks that are arguments of one kernel. The kernel keeps their memory allocated. `kernel`
+ * and the elements of `arg` are names (see ledger_block_name()); 0: none. */
+#define LEDGER_KERNEL_ARGS_MAX 31u
+struct ledger_kernel_args {
+	uint64_t kernel;
+	uint64_t arg[LEDGER_KERNEL_ARGS_MAX]; /* by argument number */
 };
 
 /* The mappings of one block that the application has not ended. */
@@ -472,8 +472,8 @@ struct ledger_growth {
 #define LEDGER_GROWTH_MAX 8192u /* maximum number of call sites */
 
 /* A successful call after which the driver itself uses more device memory: it created a context,
- * loaded a module or raised a limit. A ledger has at most LEDGER_MARKS_MAX of them. */
-struct ledger_mark {
+ * loaded a module or raised a limit. A ledger has at most LEDGER_DRIVER_GROWTHS_MAX of them. */
+struct ledger_driver_growth {
 	uint64_t began_ns;
 	uint64_t ended_ns;
 	uint32_t api;   /* refs, as in struct ledger_row */
@@ -481,7 +481,7 @@ struct ledger_mark {
 	int32_t device; /* ordinal; -1 unknown */
 	uint32_t reserved;
 };
-#define LEDGER_MARKS_MAX 1020u /* two chunks */
+#define LEDGER_DRIVER_GROWTHS_MAX 1020u /* two chunks */
 
 /* A device that the process used. Ordinals are those of the process, so they depend on
  * CUDA_VISIBLE_DEVICES. If all bytes of `uuid` or `bus_id` are zero, the value is unknown. */
@@ -494,7 +494,7 @@ struct ledger_device {
 	uint64_t reserved;
 };
 
-_Static_assert(sizeof(struct ledger_mark) == 32, "layout is fixed");
+_Static_assert(sizeof(struct ledger_driver_growth) == 32, "layout is fixed");
 
 /* Why the pool did not handle a block or a call. X(NAME, text of the report) */
 #define LEDGER_POOL_REASONS(X)                                                                \
@@ -589,7 +589,7 @@ _Static_assert(sizeof(struct ledger_block) == 64, "one cache line");
 _Static_assert(sizeof(struct ledger_row) == 64, "one cache line");
 _Static_assert(sizeof(struct ledger_mapped) == 32, "layout is fixed");
 _Static_assert(sizeof(struct ledger_event_wait) == 32, "layout is fixed");
-_Static_assert(sizeof(struct ledger_holds) == 256, "layout is fixed");
+_Static_assert(sizeof(struct ledger_kernel_args) == 256, "layout is fixed");
 _Static_assert(sizeof(struct ledger_history) == 768, "layout is fixed");
 _Static_assert(sizeof(struct ledger_module) == 88, "layout is fixed");
 _Static_assert(sizeof(struct ledger_error) == 144, "layout is fixed");

@@ -274,9 +274,10 @@ uint32_t ledger_add_fact(struct ledger_writer *writer, const struct ledger_fact 
 	return add_record(writer, LEDGER_CHUNK_FACTS, fact, sizeof(*fact));
 }
 
-uint32_t ledger_add_mark(struct ledger_writer *writer, const struct ledger_mark *mark)
+uint32_t ledger_add_driver_growth(struct ledger_writer *writer,
+				  const struct ledger_driver_growth *growth)
 {
-	return add_record(writer, LEDGER_CHUNK_MARKS, mark, sizeof(*mark));
+	return add_record(writer, LEDGER_CHUNK_DRIVER_GROWTHS, growth, sizeof(*growth));
 }
 
 uint32_t ledger_add_device(struct ledger_writer *writer, const struct ledger_device *device)
@@ -303,11 +304,11 @@ uint32_t ledger_add_history(struct ledger_writer *writer)
 	return add_record(writer, LEDGER_CHUNK_HISTORIES, &empty, sizeof(empty));
 }
 
-uint32_t ledger_add_holds(struct ledger_writer *writer)
+uint32_t ledger_add_kernel_args(struct ledger_writer *writer)
 {
-	static const struct ledger_holds empty;
+	static const struct ledger_kernel_args empty;
 
-	return add_record(writer, LEDGER_CHUNK_HOLDS, &empty, sizeof(empty));
+	return add_record(writer, LEDGER_CHUNK_KERNEL_ARGS, &empty, sizeof(empty));
 }
 
 uint32_t ledger_add_mapped(struct ledger_writer *writer)

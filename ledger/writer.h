@@ -72,11 +72,12 @@ uint32_t ledger_add_row(struct ledger_writer *writer, const struct ledger_row *r
 uint32_t ledger_add_module(struct ledger_writer *writer, const struct ledger_module *module);
 uint32_t ledger_add_error(struct ledger_writer *writer, const struct ledger_error *error);
 uint32_t ledger_add_fact(struct ledger_writer *writer, const struct ledger_fact *fact);
-uint32_t ledger_add_mark(struct ledger_writer *writer, const struct ledger_mark *mark);
+uint32_t ledger_add_driver_growth(struct ledger_writer *writer,
+				  const struct ledger_driver_growth *growth);
 uint32_t ledger_add_device(struct ledger_writer *writer, const struct ledger_device *device);
 uint32_t ledger_add_pools(struct ledger_writer *writer); /* an empty record */
 uint32_t ledger_add_history(struct ledger_writer *writer); /* an empty record */
-uint32_t ledger_add_holds(struct ledger_writer *writer); /* an empty record */
+uint32_t ledger_add_kernel_args(struct ledger_writer *writer); /* an empty record */
 uint32_t ledger_add_mapped(struct ledger_writer *writer); /* an empty record */
 uint32_t ledger_add_event_wait(struct ledger_writer *writer); /* an empty record */
 uint32_t ledger_add_step(struct ledger_writer *writer, const struct ledger_step *step);

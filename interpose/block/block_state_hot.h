@@ -39,7 +39,7 @@ static HOT void block_fill(struct recorder *recorder, struct ledger_block *block
 	block->thread = thread_self.thread;
 	block->parent = new->parent;
 	block->history = 0;
-	block->marked = ask_marked();
+	block->marked = query_initial_marked();
 	ledger_block_publish(block);
 	__atomic_store_n(&row->bytes, row->bytes + new->bytes, __ATOMIC_RELAXED);
 	__atomic_store_n(&row->allocs, row->allocs + 1, __ATOMIC_RELEASE);

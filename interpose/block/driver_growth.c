@@ -17,7 +17,7 @@ bool device_is_new(int device)
 	struct recorder *recorder;
 	uint64_t bit;
 
-	if (device < 0 || device >= MARK_DEVICES)
+	if (device < 0 || device >= DRIVER_GROWTH_DEVICES)
 		return false;
 	recorder_touch();
 	recorder = recorder_now();
@@ -44,41 +44,42 @@ void device_record(const struct device_identity *identity)
 }
 
 /* Uses the fine clock, so that no NVML sample from outside lies between a call and its mark. */
-static uint64_t now_of(const struct recorder *recorder)
+static uint64_t fine_time(const struct recorder *recorder)
 {
 	uint64_t ns = clock_ns(CLOCK_MONOTONIC);
 
 	return ns > recorder->header->start_mono_ns ? ns - recorder->header->start_mono_ns : 0;
 }
 
-uint64_t mark_now(void)
+uint64_t driver_growth_now(void)
 {
 	struct recorder *recorder = recorder_now();
 
-	return recorder ? now_of(recorder) : 0;
+	return recorder ? fine_time(recorder) : 0;
 }
 
-static void write_mark(struct recorder *recorder, const struct call *call, int device,
-		       uint64_t began_ns)
+static void write_growth(struct recorder *recorder, const struct call *call, int device,
+			 uint64_t began_ns)
 {
-	struct ledger_mark mark = {
+	struct ledger_driver_growth growth = {
 		.began_ns = began_ns,
-		.ended_ns = now_of(recorder),
+		.ended_ns = fine_time(recorder),
 		.api = recorder_name_ref(recorder, call->hook),
 		.device = device,
 	};
 
-	mark.stack = stack_here(recorder, call->caller);
-	ledger_add_mark(&recorder->writer, &mark);
+	growth.stack = stack_here(recorder, call->caller);
+	ledger_add_driver_growth(&recorder->writer, &growth);
 }
 
-void mark_record(const struct call *call, int device, uint64_t began_ns)
+void driver_growth_record(const struct call *call, int device, uint64_t began_ns)
 {
 	struct recorder *recorder = recorder_enter();
 
 	if (!recorder)
 		return;
-	if (__atomic_fetch_add(&recorder->header->marks, 1, __ATOMIC_RELAXED) < LEDGER_MARKS_MAX)
-		write_mark(recorder, call, device, began_ns);
+	if (__atomic_fetch_add(&recorder->header->marks, 1, __ATOMIC_RELAXED) <
+	    LEDGER_DRIVER_GROWTHS_MAX)
+		write_growth(recorder, call, device, began_ns);
 	recorder_leave();
 }

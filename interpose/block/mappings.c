@@ -106,7 +106,7 @@ static void write_record(struct mapped *mapped, uint64_t name)
 }
 
 static void add_mapping(struct arena *arena, struct shard *shard, struct mapped *mapped,
-			const struct mapping *facts)
+			const struct mapping *new)
 {
 	struct mapping *mapping = mapped->listed < MAPPINGS_LISTED_MAX
 					  ? take_mapping(arena, shard) : NULL;
@@ -115,7 +115,7 @@ static void add_mapping(struct arena *arena, struct shard *shard, struct mapped 
 		mapped->unlisted++;
 		return;
 	}
-	*mapping = *facts;
+	*mapping = *new;
 	LL_APPEND(mapped->mappings, mapping);
 	mapped->listed++;
 }
@@ -131,7 +131,7 @@ static struct ledger_block *block_of(struct shard *shard, uint64_t key)
 
 /* Adds a mapping to BLOCK. Returns false if the shard has no unused struct mapped for it. */
 static bool add(struct recorder *recorder, struct shard *shard, uint64_t key,
-		struct ledger_block *block, const struct mapping *facts)
+		struct ledger_block *block, const struct mapping *new)
 {
 	struct arena *arena = &recorder->arena;
 	struct mapped *mapped = find_of(recorder, shard, key, block);
@@ -148,7 +148,7 @@ static bool add(struct recorder *recorder, struct shard *shard, uint64_t key,
 			return false;
 		}
 	}
-	add_mapping(arena, shard, mapped, facts);
+	add_mapping(arena, shard, mapped, new);
 	write_record(mapped, name_of(recorder, block));
 	__atomic_fetch_or(&block->marked, LEDGER_BLOCK_MAPPED, __ATOMIC_RELAXED);
 	return true;
@@ -186,7 +186,7 @@ static void stock(struct recorder *recorder, struct shard *shard)
 }
 
 /* Adds a mapping to the block with KEY, if there is one. */
-static void attach(struct recorder *recorder, uint64_t key, const struct mapping *facts)
+static void attach(struct recorder *recorder, uint64_t key, const struct mapping *new)
 {
 	struct shard *shard = shard_of(recorder, key);
 	struct ledger_block *block;
@@ -195,7 +195,7 @@ static void attach(struct recorder *recorder, uint64_t key, const struct mapping
 	for (bool tried = false;; tried = true) {
 		lock_take(&shard->lock);
 		block = block_of(shard, key);
-		added = !block || add(recorder, shard, key, block, facts);
+		added = !block || add(recorder, shard, key, block, new);
 		lock_give(&shard->lock);
 		if (added)
 			return;
@@ -208,15 +208,15 @@ static void attach(struct recorder *recorder, uint64_t key, const struct mapping
 
 void record_mapped(const struct call *call, uint64_t handle, uint64_t address)
 {
-	struct mapping facts = { .address = address };
+	struct mapping new = { .address = address };
 	struct recorder *recorder = recorder_enter();
 
 	if (!recorder)
 		return;
-	facts.api = recorder_name_ref(recorder, call->hook);
-	facts.stack = stack_here(recorder, call->caller);
-	facts.time_ns = recorder_time(recorder);
-	attach(recorder, key_of(call, handle), &facts);
+	new.api = recorder_name_ref(recorder, call->hook);
+	new.stack = stack_here(recorder, call->caller);
+	new.time_ns = recorder_time(recorder);
+	attach(recorder, key_of(call, handle), &new);
 	recorder_leave();
 }
 

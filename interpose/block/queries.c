@@ -12,21 +12,21 @@
 #include "interpose/base/hot.h"
 #include "ledger/reader.h"
 
-_Atomic uint32_t ask_marks READ_BY_ALL = 1;
+_Atomic uint32_t query_marks READ_BY_ALL = 1;
 
-uint32_t ask_mark(void)
+uint32_t query_set_mark(void)
 {
-	uint32_t last = atomic_load(&ask_marks);
+	uint32_t last = atomic_load(&query_marks);
 
 	/* At its maximum the number stays the same. Then later marks cannot be distinguished, but
 	 * none is lost. */
 	while (LEDGER_BLOCK_MARK(last + 1) &&
-	       !atomic_compare_exchange_weak(&ask_marks, &last, last + 1))
+	       !atomic_compare_exchange_weak(&query_marks, &last, last + 1))
 		;
 	return LEDGER_BLOCK_MARK(last + 1) ? last + 1 : last;
 }
 
-void ask_ignoring(bool on)
+void query_ignoring(bool on)
 {
 	struct thread *self = &thread_self;
 
@@ -48,13 +48,13 @@ static bool is_kind(const struct ledger_view *view, const struct ledger_row *row
 }
 
 /* The latest result for a call site. Adjacent blocks often have the same one. */
-struct row_answer {
+struct site_matches {
 	uint32_t row;
-	bool counts;
+	bool matches;
 };
 
-static bool counts(const struct ledger_view *view, const struct ledger_block *block,
-		   const struct ask_filter *filter, struct row_answer *last)
+static bool matches(const struct ledger_view *view, const struct ledger_block *block,
+		    const struct query_filter *filter, struct site_matches *last)
 {
 	const struct ledger_row *row;
 
@@ -64,10 +64,10 @@ static bool counts(const struct ledger_view *view, const struct ledger_block *bl
 	if (block->row != last->row) {
 		row = ledger_row(view, block->row);
 		last->row = block->row;
-		last->counts = row && !ledger_row_is_object(view, row) &&
+		last->matches = row && !ledger_row_is_object(view, row) &&
 			       (!filter->kind || is_kind(view, row, filter->kind));
 	}
-	return last->counts;
+	return last->matches;
 }
 
 /* Copies the live block in SLOT to RET, with all fields from one moment. Returns false if the block
@@ -90,22 +90,23 @@ static bool copy_live(const struct ledger_block *slot, struct ledger_block *ret)
 	}
 }
 
-void ask_sum(struct recorder *recorder, const struct ask_filter *filter, struct ask_sum *ret)
+void query_total(struct recorder *recorder, const struct query_filter *filter,
+		 struct query_total *ret)
 {
 	const struct ledger_header *header = recorder->header;
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *slot;
 	struct ledger_block block = { 0 };
-	struct row_answer last = { 0 };
+	struct site_matches last = { 0 };
 	/* The writer increases `chunks` after it has mapped them. */
 	const struct ledger_view view = {
 		.base = recorder->writer.base,
 		.chunks = __atomic_load_n(&header->chunks, __ATOMIC_ACQUIRE),
 	};
 
-	*ret = (struct ask_sum){ 0 };
+	*ret = (struct query_total){ 0 };
 	while ((slot = ledger_next(&view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*slot)))) {
-		if (!copy_live(slot, &block) || !counts(&view, &block, filter, &last))
+		if (!copy_live(slot, &block) || !matches(&view, &block, filter, &last))
 			continue;
 		if (block.marked & LEDGER_BLOCK_IGNORED) {
 			ret->ignored_blocks++;
@@ -121,20 +122,20 @@ void ask_sum(struct recorder *recorder, const struct ask_filter *filter, struct 
 
 /* The address spaces, in the order in which a number is looked up. A mapping precedes the
  * reservation that contains it. */
-static const struct place {
+static const struct query_space {
 	unsigned int space;
 	bool has_inside; /* its numbers are addresses, so a block has addresses inside it */
-} places[] = {
+} query_spaces[] = {
 	{ SPACE_MEMORY, true },      { SPACE_REGISTERED, true },
 	{ SPACE_CL_USM, true },      { SPACE_VMM_MAPPING, true },
 #define API_BEGIN(api) { SPACE_OBJECTS + API_##api, false },
 #include "interpose/dispatch/hooks.def"
 	{ SPACE_VMM_HANDLE, false }, { SPACE_VMM_RESERVATION, true },
 };
-#define PLACES (sizeof(places) / sizeof(places[0]))
+#define QUERY_SPACES (sizeof(query_spaces) / sizeof(query_spaces[0]))
 
-static bool look_at(struct recorder *recorder, uint64_t key, bool ignore, struct ledger_block *ret,
-		    uint64_t *ret_span)
+static bool copy_block_of_key(struct recorder *recorder, uint64_t key, bool ignore,
+			      struct ledger_block *ret, uint64_t *ret_span)
 {
 	struct shard *shard = shard_of(recorder, key);
 	struct entry *entry;
@@ -154,7 +155,7 @@ static bool look_at(struct recorder *recorder, uint64_t key, bool ignore, struct
 }
 
 /* Returns the index in `places` of ENTRY's space if its block contains ADDRESS, otherwise
- * PLACES. */
+ * QUERY_SPACES. */
 static size_t rank_inside(const struct entry *entry, uint64_t address)
 {
 	unsigned int space = space_of(entry->key);
@@ -162,17 +163,17 @@ static size_t rank_inside(const struct entry *entry, uint64_t address)
 
 	/* For addresses, the bits of the key that store the space are otherwise 0. For other
 	 * numbers the space is mixed into the number. */
-	while (rank < PLACES && places[rank].space != space)
+	while (rank < QUERY_SPACES && query_spaces[rank].space != space)
 		rank++;
-	if (rank == PLACES || !places[rank].has_inside || !entry->block)
-		return PLACES;
-	return address - entry->block->address < entry->span ? rank : PLACES;
+	if (rank == QUERY_SPACES || !query_spaces[rank].has_inside || !entry->block)
+		return QUERY_SPACES;
+	return address - entry->block->address < entry->span ? rank : QUERY_SPACES;
 }
 
 /* Returns the key of the block that contains ADDRESS, or 0. Checks every block. */
 static uint64_t key_around(struct recorder *recorder, uint64_t address)
 {
-	size_t best = PLACES;
+	size_t best = QUERY_SPACES;
 	uint64_t key = 0;
 
 	for (unsigned int i = 0; i < BLOCK_SHARDS; i++) {
@@ -192,14 +193,15 @@ static uint64_t key_around(struct recorder *recorder, uint64_t address)
 	return key;
 }
 
-bool ask_block(struct recorder *recorder, uint64_t address, bool ignore, struct ledger_block *ret,
-	       uint64_t *ret_span)
+bool query_block(struct recorder *recorder, uint64_t address, bool ignore, struct ledger_block *ret,
+		 uint64_t *ret_span)
 {
 	uint64_t key;
 
-	for (size_t i = 0; address && i < PLACES; i++)
-		if (look_at(recorder, key_in(places[i].space, address), ignore, ret, ret_span))
+	for (size_t i = 0; address && i < QUERY_SPACES; i++)
+		if (copy_block_of_key(recorder, key_in(query_spaces[i].space, address), ignore, ret,
+				      ret_span))
 			return true;
 	key = address ? key_around(recorder, address) : 0;
-	return key && look_at(recorder, key, ignore, ret, ret_span);
+	return key && copy_block_of_key(recorder, key, ignore, ret, ret_span);
 }

@@ -4,8 +4,8 @@
  * a mark, the block at an address, ignored blocks. Writes only the "ignored" flag into the ledger.
  * Never creates a recorder.
  */
-#ifndef GPULEAK_ASK_H
-#define GPULEAK_ASK_H
+#ifndef GPULEAK_QUERIES_H
+#define GPULEAK_QUERIES_H
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -15,36 +15,37 @@
 
 /* Number of marks set, plus 1. It belongs to the process, and a forked child continues with it. All
  * blocks of the child were made after a mark that was set before the fork. */
-extern _Atomic uint32_t ask_marks __attribute__((visibility("hidden")));
+extern _Atomic uint32_t query_marks __attribute__((visibility("hidden")));
 
 /* Returns the initial value of `marked` for a block that the calling thread makes now. */
-static inline uint32_t ask_marked(void)
+static inline uint32_t query_initial_marked(void)
 {
-	return atomic_load_explicit(&ask_marks, memory_order_relaxed) | thread_self.ignored;
+	return atomic_load_explicit(&query_marks, memory_order_relaxed) | thread_self.ignored;
 }
 
 /* Sets a new mark and returns its number. */
-uint32_t ask_mark(void);
+uint32_t query_set_mark(void);
 /* Begins or ends the ignoring of new blocks of the calling thread. Calls nest. */
-void ask_ignoring(bool on);
+void query_ignoring(bool on);
 
-struct ask_filter {
+struct query_filter {
 	uint64_t mark;    /* only blocks made since this mark */
 	uint32_t thread;  /* only blocks made by this thread; 0: any */
 	const char *kind; /* only blocks of this kind; NULL: any */
 };
-struct ask_sum {
+struct query_total {
 	uint64_t blocks, bytes;
 	uint64_t ignored_blocks, ignored_bytes; /* not included in blocks and bytes */
 };
 /* Stores the totals of the live blocks in RET. Takes no lock. A block that is live during the whole
  * call is counted once. */
-void ask_sum(struct recorder *recorder, const struct ask_filter *filter, struct ask_sum *ret);
+void query_total(struct recorder *recorder, const struct query_filter *filter,
+		 struct query_total *ret);
 
 /* Finds a live block that begins at ADDRESS or has it as its handle; otherwise one that contains
  * ADDRESS. Returns false if it finds no block. IGNORE: ignores the block from now on. *RET gets a
  * copy of the block, *RET_SPAN the number of addresses that it covers. */
-bool ask_block(struct recorder *recorder, uint64_t address, bool ignore, struct ledger_block *ret,
-	       uint64_t *ret_span);
+bool query_block(struct recorder *recorder, uint64_t address, bool ignore, struct ledger_block *ret,
+		 uint64_t *ret_span);
 
 #endif

@@ -356,7 +356,7 @@ static void unindex_mapping(struct recorder *recorder, struct use *use)
 	memset(&use->hh, 0, sizeof(use->hh));
 }
 
-void use_add(const struct use *facts)
+void use_add(const struct use *new)
 {
 	struct recorder *recorder = enter();
 	struct use *use;
@@ -365,7 +365,7 @@ void use_add(const struct use *facts)
 		return;
 	use = arena_take(&recorder->arena, sizeof(*use));
 	if (use)
-		*use = *facts;
+		*use = *new;
 	if (use && !use->object && !index_mapping(recorder, use)) {
 		arena_give(&recorder->arena, use, sizeof(*use));
 		use = NULL;
@@ -394,14 +394,14 @@ void use_forget_mapping(uint64_t address)
 	leave(recorder);
 }
 
-void use_forget_binding(const struct use *facts)
+void use_forget_binding(const struct use *new)
 {
-	struct recorder *recorder = facts->object ? enter() : NULL;
+	struct recorder *recorder = new->object ? enter() : NULL;
 	struct use *use;
 
 	if (!recorder)
 		return;
-	for (use = facts->object->bound; use && use->number != facts->number;)
+	for (use = new->object->bound; use && use->number != new->number;)
 		use = use->bound;
 	if (use)
 		give_use(recorder, use);

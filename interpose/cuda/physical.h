@@ -65,12 +65,12 @@ struct use *physical_released(struct physical *physical, struct freeing *freeing
 
 /* ---- uses ---- */
 
-/* Adds a copy of FACTS to the uses of FACTS->of. The caller has set number, bytes and block. */
-void use_add(const struct use *facts);
-/* Removes the mapping at ADDRESS, or the binding at the place in FACTS. It ended without a call
+/* Adds a copy of NEW to the uses of NEW->of. The caller has set number, bytes and block. */
+void use_add(const struct use *new);
+/* Removes the mapping at ADDRESS, or the binding at the place in NEW. It ended without a call
  * that gpuleak intercepted. */
 void use_forget_mapping(uint64_t address);
-void use_forget_binding(const struct use *facts);
+void use_forget_binding(const struct use *new);
 
 /* Removes the mapping at ADDRESS, whatever its size, and all mappings that lie wholly in the range.
  * Returns them, linked by `taken`, with the one at ADDRESS first. *RET_EXACT: together they cover

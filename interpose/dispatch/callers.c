@@ -110,7 +110,7 @@ static bool is_vendor(const struct link_map *module)
 
 /* Finds the function that follows gpuleak's export. It may be the driver's, another interposer's,
  * or an unrelated function of the same name: see find_direct() in resolve.c. */
-static struct route look(struct hook *hook, const struct link_map *module)
+static struct route find_route(struct hook *hook, const struct link_map *module)
 {
 	void *next = resolve_next(hook->name);
 
@@ -129,11 +129,11 @@ struct route_request {
 	struct route route;
 };
 
-static void ask(void *data)
+static void find_route_aside(void *data)
 {
 	struct route_request *request = data;
 
-	request->route = look(request->hook, request->module);
+	request->route = find_route(request->hook, request->module);
 	if (request->route.record && is_vendor(request->module))
 		request->route.record = false;
 }
@@ -148,7 +148,7 @@ struct route callers_route(struct hook *hook, const void *caller)
 	if (known(key, &route))
 		return route;
 	request = (struct route_request){ hook, module, { 0 } };
-	aside(ask, &request);
+	aside(find_route_aside, &request);
 	route = request.route;
 	if (route.record)
 		coverage_called(hook->api);

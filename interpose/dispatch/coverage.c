@@ -34,11 +34,11 @@ static _Atomic bool called[API_COUNT];       /* a linked call arrived */
 static _Atomic bool asked_global[API_COUNT]; /* dlsym() returned gpuleak's export */
 static _Atomic bool deepbind_opened, namespace_opened;
 
-void coverage_route(enum fact_kind route, enum api api, const void *caller)
+void coverage_route(enum observation_kind route, enum api api, const void *caller)
 {
-	if (route == FACT_DLSYM)
+	if (route == OBSERVED_DLSYM)
 		atomic_store_explicit(&asked_global[api], true, memory_order_relaxed);
-	fact_note(route, apis[api]->title, lookup_module_name(caller), NULL);
+	observation_record(route, apis[api]->title, lookup_module_name(caller), NULL);
 }
 
 /* Records that MODULE can call the driver's function NAME. ASKED: MODULE looked NAME up or called
@@ -53,15 +53,17 @@ static void saw(const char *name, const char *module, bool asked)
 	case CLASS_NO_MEMORY:
 		return;
 	case CLASS_UNKNOWN:
-		fact_note(asked ? FACT_UNCLASSED : FACT_REFERRED_UNCLASSED, name, module, NULL);
+		observation_record(asked ? OBSERVED_UNCLASSED : OBSERVED_REFERRED_UNCLASSED, name,
+				   module, NULL);
 		return;
 	case CLASS_GAP:
-		fact_note(asked ? FACT_UNTRACKED : FACT_REFERRED_UNTRACKED, name, module, reason);
+		observation_record(asked ? OBSERVED_UNTRACKED : OBSERVED_REFERRED_UNTRACKED, name,
+				   module, reason);
 		return;
 	case CLASS_DRIVER:
 	case CLASS_ALIAS:
 	case CLASS_OBJECT:
-		fact_note(FACT_IGNORED, name, NULL, reason);
+		observation_record(OBSERVED_IGNORED, name, NULL, reason);
 		return;
 	}
 }
@@ -85,15 +87,16 @@ void coverage_deepbind(const char *file, const void *caller, bool cleared)
 		atomic_store(&deepbind_opened, true);
 		submits_unknown();
 	}
-	fact_note(cleared ? FACT_DEEPBIND_COVERED : FACT_DEEPBIND_OPEN, file ? file : "",
-		  lookup_module_name(caller), NULL);
+	observation_record(cleared ? OBSERVED_DEEPBIND_COVERED : OBSERVED_DEEPBIND_OPEN,
+			   file ? file : "", lookup_module_name(caller), NULL);
 }
 
 void coverage_namespace(const char *file, const void *caller)
 {
 	atomic_store(&namespace_opened, true);
 	submits_unknown();
-	fact_note(FACT_NAMESPACE_OPEN, file ? file : "", lookup_module_name(caller), NULL);
+	observation_record(OBSERVED_NAMESPACE_OPEN, file ? file : "", lookup_module_name(caller),
+			   NULL);
 }
 
 /* ---- the driver's internal tables ---- */
@@ -149,7 +152,8 @@ void coverage_export_table(const unsigned char *uuid, const void *caller)
 	if (!known)
 		submits_unknown();
 	known = known || is_vendors(module);
-	fact_note(known ? FACT_KNOWN_EXPORT_TABLE : FACT_EXPORT_TABLE, text, module, NULL);
+	observation_record(known ? OBSERVED_KNOWN_EXPORT_TABLE : OBSERVED_EXPORT_TABLE, text,
+			   module, NULL);
 }
 
 /* ---- the slots of loaded modules ---- */
@@ -253,11 +257,11 @@ static void look_at_slot(struct module_image *image, const char *name, const voi
 	}
 	if (lookup_in_driver(api, value)) {
 		if (image->behind_us) {
-			fact_note(FACT_DEEPBIND, apis[api]->title, module, NULL);
+			observation_record(OBSERVED_DEEPBIND, apis[api]->title, module, NULL);
 			submits_unknown();
 		}
 	} else if (resolve_is_ours(value) && atomic_load(&called[api])) {
-		fact_note(FACT_LINKED, apis[api]->title, module, NULL);
+		observation_record(OBSERVED_LINKED, apis[api]->title, module, NULL);
 	}
 }
 
@@ -324,7 +328,8 @@ static void look_for_names(const struct dl_phdr_info *info)
 {
 	for (int i = 0; i < API_COUNT; i++)
 		if (mentions(info, apis[i]->libraries[0]))
-			fact_note(FACT_DEEPBIND, apis[i]->title, info->dlpi_name, NULL);
+			observation_record(OBSERVED_DEEPBIND, apis[i]->title, info->dlpi_name,
+					   NULL);
 }
 
 struct module_scan {
@@ -417,7 +422,7 @@ struct code_place {
 	bool found;
 };
 
-static int holds(struct dl_phdr_info *info, size_t size, void *data)
+static int segment_contains(struct dl_phdr_info *info, size_t size, void *data)
 {
 	struct code_place *place = data;
 
@@ -455,10 +460,10 @@ static void look_at_line(const char *line)
 
 	if (!rights || !path || strnlen(rights, 4) < 4 || rights[3] != 'x' || !is_driver(path))
 		return;
-	dl_iterate_phdr(holds, &place);
+	dl_iterate_phdr(segment_contains, &place);
 	if (place.found)
 		return;
-	fact_note(FACT_NAMESPACE, apis[lookup_driver_named(path)]->title, path, NULL);
+	observation_record(OBSERVED_NAMESPACE, apis[lookup_driver_named(path)]->title, path, NULL);
 }
 
 static void look_at_maps(void)
@@ -489,7 +494,7 @@ static void look_at_maps(void)
 static void note_linked(enum api api)
 {
 	if (atomic_load(&called[api]) && !atomic_load(&asked_global[api]))
-		fact_note(FACT_LINKED, apis[api]->title, NULL, NULL);
+		observation_record(OBSERVED_LINKED, apis[api]->title, NULL, NULL);
 }
 
 void coverage_look_everywhere(struct modules_looked_at *known, bool at_end)

@@ -12,7 +12,7 @@
 
 /* Records that CALLER looked up a function of API by ROUTE and got gpuleak's wrapper. Safe in
  * lookups. */
-void coverage_route(enum fact_kind route, enum api api, const void *caller);
+void coverage_route(enum observation_kind route, enum api api, const void *caller);
 /* Records that a lookup returned the driver's function NAME, which has no hook, to CALLER. Safe in
  * lookups. */
 void coverage_saw(const char *name, const void *caller);

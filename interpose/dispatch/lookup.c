@@ -51,7 +51,7 @@ static void note_lookup(const struct hook *hook, const void *caller)
 	for (size_t i = 0; i < sizeof(lookups) / sizeof(lookups[0]); i++)
 		if (hook == &hooks[lookups[i]])
 			return;
-	coverage_route(FACT_DLSYM, hook->api, caller);
+	coverage_route(OBSERVED_DLSYM, hook->api, caller);
 }
 
 static struct answer in_default_scope(const char *name, const void *caller, struct hook *hook)
@@ -90,7 +90,8 @@ static void look_for_vendor(void *handle, const char *name, const void *found, e
 	if (!apis[api]->vendor_symbol)
 		return;
 	if (lookup_real_dlsym(handle, apis[api]->vendor_symbol))
-		fact_note(FACT_NO_LOADER, apis[api]->title, lookup_module_name(found), NULL);
+		observation_record(OBSERVED_NO_LOADER, apis[api]->title, lookup_module_name(found),
+				   NULL);
 	lookup_real_dlsym(handle, name);
 }
 

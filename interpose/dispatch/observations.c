@@ -10,14 +10,14 @@
 
 #define PROBES_MAX 64
 
-static struct fact facts[FACTS_MAX];
-static _Atomic uint32_t noted; /* increases with every new observation */
+static struct observation observations[OBSERVATIONS_MAX];
+static _Atomic uint32_t recorded; /* increases with every new observation */
 static _Atomic uint32_t lost;
 static _Atomic uint32_t troubles[LEDGER_TROUBLE_COUNT];
 
-static const char *const words[FACT_KINDS] = {
-#define X(name, word) [FACT_##name] = word,
-	FACTS(X)
+static const char *const kind_names[OBSERVATION_KINDS] = {
+#define X(name, word) [OBSERVED_##name] = word,
+	OBSERVATIONS(X)
 #undef X
 };
 
@@ -38,7 +38,7 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 	return hash ^ hash >> 32;
 }
 
-static uint64_t fact_key_of(enum fact_kind kind, const char *subject, const char *module)
+static uint64_t observation_key(enum observation_kind kind, const char *subject, const char *module)
 {
 	uint64_t hash = hash_text(0xcbf29ce484222325u + (uint64_t)kind, subject);
 
@@ -46,74 +46,77 @@ static uint64_t fact_key_of(enum fact_kind kind, const char *subject, const char
 	return hash ? hash : 1;
 }
 
-static void fill(struct fact *fact, enum fact_kind kind, const char *subject, const char *module,
-		 const char *reason)
+static void observation_fill(struct observation *observation, enum observation_kind kind,
+			     const char *subject, const char *module, const char *reason)
 {
-	size_t length = strnlen(subject, FACT_SUBJECT_BYTES - 1);
+	size_t length = strnlen(subject, OBSERVATION_SUBJECT_BYTES - 1);
 
-	memcpy(fact->subject, subject, length);
-	fact->kind = kind;
-	fact->reason = reason;
-	fact->has_module = module != NULL;
+	memcpy(observation->subject, subject, length);
+	observation->kind = kind;
+	observation->reason = reason;
+	observation->has_module = module != NULL;
 	length = module ? strlen(module) : 0;
-	if (length >= FACT_MODULE_BYTES) {
-		module += length - (FACT_MODULE_BYTES - 1);
-		length = FACT_MODULE_BYTES - 1;
+	if (length >= OBSERVATION_MODULE_BYTES) {
+		module += length - (OBSERVATION_MODULE_BYTES - 1);
+		length = OBSERVATION_MODULE_BYTES - 1;
 	}
 	if (length)
-		memcpy(fact->module, module, length);
-	atomic_store_explicit(&fact->ready, true, memory_order_release);
-	atomic_fetch_add_explicit(&noted, 1, memory_order_release);
+		memcpy(observation->module, module, length);
+	atomic_store_explicit(&observation->ready, true, memory_order_release);
+	atomic_fetch_add_explicit(&recorded, 1, memory_order_release);
 }
 
-void fact_note(enum fact_kind kind, const char *subject, const char *module, const char *reason)
+void observation_record(enum observation_kind kind, const char *subject, const char *module,
+			const char *reason)
 {
-	uint64_t key = fact_key_of(kind, subject, module);
+	uint64_t key = observation_key(kind, subject, module);
 
 	for (unsigned int probe = 0; probe < PROBES_MAX; probe++) {
-		struct fact *fact = &facts[(key + probe) % FACTS_MAX];
-		uint64_t seen = atomic_load_explicit(&fact->key, memory_order_relaxed);
+		struct observation *observation = &observations[(key + probe) % OBSERVATIONS_MAX];
+		uint64_t seen = atomic_load_explicit(&observation->key, memory_order_relaxed);
 
-		if (seen == 0 && atomic_compare_exchange_strong(&fact->key, &seen, key)) {
-			fill(fact, kind, subject, module, reason);
+		if (seen == 0 && atomic_compare_exchange_strong(&observation->key, &seen, key)) {
+			observation_fill(observation, kind, subject, module, reason);
 			seen = key;
 		}
 		if (seen != key)
 			continue;
-		atomic_fetch_add_explicit(&fact->count, 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(&observation->count, 1, memory_order_relaxed);
 		return;
 	}
 	atomic_fetch_add_explicit(&lost, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&noted, 1, memory_order_release);
+	atomic_fetch_add_explicit(&recorded, 1, memory_order_release);
 }
 
-void fact_trouble(enum ledger_trouble what)
+void observe_trouble(enum ledger_trouble what)
 {
 	atomic_fetch_add_explicit(&troubles[what], 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&noted, 1, memory_order_release);
+	atomic_fetch_add_explicit(&recorded, 1, memory_order_release);
 }
 
-uint32_t facts_noted(void)
+uint32_t observations_recorded(void)
 {
-	return atomic_load_explicit(&noted, memory_order_acquire);
+	return atomic_load_explicit(&recorded, memory_order_acquire);
 }
 
-uint32_t facts_lost(void)
+uint32_t observations_lost(void)
 {
 	return atomic_load(&lost);
 }
 
-uint32_t facts_troubles(enum ledger_trouble what)
+uint32_t observations_troubles(enum ledger_trouble what)
 {
 	return atomic_load(&troubles[what]);
 }
 
-const struct fact *fact_at(unsigned int i)
+const struct observation *observation_at(unsigned int i)
 {
-	return atomic_load_explicit(&facts[i].ready, memory_order_acquire) ? &facts[i] : NULL;
+	bool ready = atomic_load_explicit(&observations[i].ready, memory_order_acquire);
+
+	return ready ? &observations[i] : NULL;
 }
 
-const char *fact_word(enum fact_kind kind)
+const char *observation_kind_name(enum observation_kind kind)
 {
-	return words[kind];
+	return kind_names[kind];
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Observations of how this process reaches the drivers ("facts" in the code). A lookup can add to
- * this table of fixed size: it allocates nothing, takes no lock, and needs no ledger. From time to
- * time the recorder writes new observations into the ledger (write_observations.h).
+ * Observations of how this process reaches the drivers. A lookup can add to this table of fixed
+ * size: it allocates nothing, takes no lock, and needs no ledger. From time to time the recorder
+ * writes new observations into the ledger (write_observations.h).
  */
-#ifndef GPULEAK_FACTS_H
-#define GPULEAK_FACTS_H
+#ifndef GPULEAK_OBSERVATIONS_H
+#define GPULEAK_OBSERVATIONS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -15,7 +15,7 @@
 
 /* X(NAME, its name in the ledger). The first five are routes to a driver; their subject is the API.
  * A high count of a route shows a runtime that looks up every function. */
-#define FACTS(X)                                                                                 \
+#define OBSERVATIONS(X)                                                                          \
 	X(LINKED, "linked")               /* a call whose caller is linked to the name */        \
 	X(DLSYM, "dlsym")                                                                        \
 	X(PROC_ADDRESS, "cuGetProcAddress")                                                      \
@@ -38,49 +38,50 @@
 	X(PYTHON_LEFT, "python-left")     /* some or all frames are not read; has a reason */    \
 	X(LOST, "lost")                   /* observations that were lost: the table is full */
 
-enum fact_kind {
-#define X(name, word) FACT_##name,
-	FACTS(X)
+enum observation_kind {
+#define X(name, word) OBSERVED_##name,
+	OBSERVATIONS(X)
 #undef X
-	FACT_KINDS
+	OBSERVATION_KINDS
 };
 
-#define FACTS_MAX 1024 /* below LEDGER_FACTS_MAX */
+#define OBSERVATIONS_MAX 1024 /* below LEDGER_FACTS_MAX */
 
-#define FACT_SUBJECT_BYTES 64
-#define FACT_MODULE_BYTES 192
+#define OBSERVATION_SUBJECT_BYTES 64
+#define OBSERVATION_MODULE_BYTES 192
 
-struct fact {
+struct observation {
 	_Atomic uint64_t key;   /* 0: unused */
 	_Atomic bool ready;
 	_Atomic uint32_t count; /* how often it was observed */
-	enum fact_kind kind;
+	enum observation_kind kind;
 	bool has_module;
 	const char *reason;
-	char subject[FACT_SUBJECT_BYTES];
-	char module[FACT_MODULE_BYTES]; /* if the path is longer: its end */
+	char subject[OBSERVATION_SUBJECT_BYTES];
+	char module[OBSERVATION_MODULE_BYTES]; /* if the path is longer: its end */
 };
 
 /* Adds an observation, or counts it again. MODULE is a path, "" for the program itself, or NULL.
  * SUBJECT and MODULE are copied, and cut if they are too long. REASON is stored as a pointer that
  * must stay valid; it may be NULL. Safe in any thread at any time. */
-void fact_note(enum fact_kind kind, const char *subject, const char *module, const char *reason);
+void observation_record(enum observation_kind kind, const char *subject, const char *module,
+			const char *reason);
 
 /* Counts a trouble that occurred in a lookup. Safe in any thread at any time. */
-void fact_trouble(enum ledger_trouble what);
+void observe_trouble(enum ledger_trouble what);
 
 /* ---- for write_observations.c ---- */
 
 /* Returns a number that increases with every new observation and every trouble. */
-uint32_t facts_noted(void);
+uint32_t observations_recorded(void);
 /* The first returns how many observations were lost because the table was full. The second returns
  * how often trouble WHAT was counted. */
-uint32_t facts_lost(void);
-uint32_t facts_troubles(enum ledger_trouble what);
-/* Returns the observation at index I (below FACTS_MAX), or NULL if there is none yet. Only its
- * count changes later. */
-const struct fact *fact_at(unsigned int i);
+uint32_t observations_lost(void);
+uint32_t observations_troubles(enum ledger_trouble what);
+/* Returns the observation at index I (below OBSERVATIONS_MAX), or NULL if there is none yet. Only
+ * its count changes later. */
+const struct observation *observation_at(unsigned int i);
 /* Returns the name of KIND in the ledger. */
-const char *fact_word(enum fact_kind kind);
+const char *observation_kind_name(enum observation_kind kind);
 
 #endif

@@ -111,7 +111,7 @@ struct driver_lookup {
 	void *answer;
 };
 
-static void ask_driver(void *data)
+static void in_driver_aside(void *data)
 {
 	struct driver_lookup *lookup = data;
 
@@ -122,7 +122,7 @@ static void *find_in_driver(enum api api, const char *name)
 {
 	struct driver_lookup lookup = { api, name, NULL };
 
-	aside(ask_driver, &lookup);
+	aside(in_driver_aside, &lookup);
 	return lookup.answer;
 }
 
@@ -171,7 +171,7 @@ static void look_for_vendor(enum api api, const void *address)
 	handle = dlopen(module, RTLD_LAZY | RTLD_NOLOAD);
 	if (handle) {
 		if (lookup_real(handle, apis[api]->vendor_symbol))
-			fact_note(FACT_NO_LOADER, apis[api]->title, module, NULL);
+			observation_record(OBSERVED_NO_LOADER, apis[api]->title, module, NULL);
 		close_handle(handle);
 	}
 	dlerror_give_back(&state);
@@ -205,7 +205,7 @@ struct direct {
 	struct route route;
 };
 
-static void ask_direct(void *data)
+static void find_direct_aside(void *data)
 {
 	struct direct *direct = data;
 
@@ -216,7 +216,7 @@ struct route resolve_direct_slowly(struct hook *hook)
 {
 	struct direct direct = { hook, { 0 } };
 
-	aside(ask_direct, &direct);
+	aside(find_direct_aside, &direct);
 	return direct.route;
 }
 

@@ -58,6 +58,6 @@ void *slots_give(struct hook *hook, void *real)
 	void *wrapper = slots_wrapper(hook, real, NULL);
 
 	if (!wrapper)
-		fact_trouble(LEDGER_TROUBLE_UNKNOWN_VARIANTS);
+		observe_trouble(LEDGER_TROUBLE_UNKNOWN_VARIANTS);
 	return wrapper ? wrapper : real;
 }

@@ -2,8 +2,8 @@
  *
  * Which kernel has which buffer as an argument. A kernel may keep a released buffer alive.
  */
-#ifndef GPULEAK_HOLDS_H
-#define GPULEAK_HOLDS_H
+#ifndef GPULEAK_KERNEL_ARGS_H
+#define GPULEAK_KERNEL_ARGS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,25 +12,26 @@
 #include "interpose/dispatch/hooks.h"
 #include "ledger/lock.h"
 
-struct holds_entry;
+struct kernel_args_entry;
 struct recorder;
 
 /* Maximal number of kernels whose arguments are recorded at a time. The arguments of further
  * kernels are not recorded. */
-#define HOLDS_MAX 4096
+#define KERNEL_ARGS_MAX 4096
 
-struct holds {
+struct kernel_args {
 	struct lock lock;
 	unsigned int count;
-	struct holds_entry *entries; /* by the kernel's handle */
+	struct kernel_args_entry *entries; /* by the kernel's handle */
 };
 
-/* Records HANDLE as argument INDEX of the kernel HOLDER. If HANDLE is 0 or has no block, the
+/* Records HANDLE as argument INDEX of KERNEL. If HANDLE is 0 or has no block, the
  * argument is cleared. */
-void holds_set(enum api api, uint64_t holder, uint32_t index, uint64_t handle);
+void kernel_args_set(enum api api, uint64_t kernel, uint32_t index, uint64_t handle);
 
 /* Copies the block names of the arguments of the kernel HANDLE; 0: the argument has no block.
  * Returns false if no arguments of the kernel are recorded. */
-bool holds_names(struct recorder *recorder, uint64_t handle, uint64_t ret[LEDGER_HOLDS_ARGUMENTS]);
+bool kernel_args_lookup(struct recorder *recorder, uint64_t handle,
+			uint64_t ret[LEDGER_KERNEL_ARGS_MAX]);
 
 #endif

@@ -142,7 +142,7 @@ uint64_t opencl_total_of(int device)
 
 /* Returns the number of the first device of CONTEXT, which stands for all devices of the
  * context. */
-static int ask_device_of(cl_context context)
+static int query_device_of(cl_context context)
 {
 	context_info *ask = (context_info *)opencl_used(USED_clGetContextInfo);
 	cl_device_id ids[DEVICES_MAX];
@@ -192,7 +192,7 @@ int opencl_device_of(cl_context context)
 	lock_give(&contexts[slot].lock);
 	if (device != -2)
 		return device;
-	device = ask_device_of(context); /* without the lock, since it calls the driver */
+	device = query_device_of(context); /* without the lock, since it calls the driver */
 	lock_take(&contexts[slot].lock);
 	contexts[slot].context = context;
 	contexts[slot].device = device;

@@ -146,7 +146,7 @@ EXPORT cl_int clInitLayer(cl_uint num_entries, const cl_icd_dispatch *target_dis
 	if (layer >= LAYERS_MAX)
 		return CL_OUT_OF_RESOURCES;
 	fill(layer, target_dispatch, entries);
-	coverage_route(FACT_LAYER, API_OPENCL, NULL);
+	coverage_route(OBSERVED_LAYER, API_OPENCL, NULL);
 	*layer_dispatch_ret = (const cl_icd_dispatch *)(void *)layers[layer].ours;
 	*num_entries_ret = (cl_uint)entries;
 	return CL_SUCCESS;

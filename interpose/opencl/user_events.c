@@ -181,17 +181,17 @@ static void add_waits_of(struct recorder *recorder, struct user_event *event, ui
 }
 
 static void add_waits(struct recorder *recorder, struct user_event *event,
-		      const struct command *command, const struct ledger_event_wait *facts)
+		      const struct command *command, const struct ledger_event_wait *wait)
 {
-	uint64_t names[LEDGER_HOLDS_ARGUMENTS];
+	uint64_t names[LEDGER_KERNEL_ARGS_MAX];
 
 	for (cl_uint i = 0; command->memory && i < command->memory_count; i++)
-		add_waits_of(recorder, event, (uint64_t)(uintptr_t)command->memory[i], facts);
+		add_waits_of(recorder, event, (uint64_t)(uintptr_t)command->memory[i], wait);
 	if (!command->kernel ||
-	    !holds_names(recorder, (uint64_t)(uintptr_t)command->kernel, names))
+	    !kernel_args_lookup(recorder, (uint64_t)(uintptr_t)command->kernel, names))
 		return;
-	for (unsigned int i = 0; i < LEDGER_HOLDS_ARGUMENTS; i++)
-		add_wait(recorder, event, names[i], facts);
+	for (unsigned int i = 0; i < LEDGER_KERNEL_ARGS_MAX; i++)
+		add_wait(recorder, event, names[i], wait);
 }
 
 /* ---- functions that take the lock ---- */
@@ -263,7 +263,7 @@ static bool is_behind(struct recorder *recorder, const struct command *command)
 static void record_behind(struct recorder *recorder, const struct call *call,
 			  const struct command *command, bool in_order)
 {
-	const struct ledger_event_wait facts = {
+	const struct ledger_event_wait wait = {
 		.time_ns = recorder_time(recorder),
 		.api = recorder_name_ref(recorder, call->hook),
 		.stack = stack_here(recorder, call->caller),
@@ -273,7 +273,7 @@ static void record_behind(struct recorder *recorder, const struct call *call,
 	lock_take(&recorder->user_events->lock);
 	event = event_before_command(recorder, command); /* may have been set meanwhile */
 	if (event) {
-		add_waits(recorder, event, command, &facts);
+		add_waits(recorder, event, command, &wait);
 		if (command->made)
 			add_behind(recorder, event, command->made,
 				   record_name_of(recorder, API_OPENCL,

@@ -48,7 +48,7 @@ static void note_end(struct recorder *recorder, enum ledger_ended how, int statu
 		deferred_wait(recorder);
 		pool_publish_all();
 		coverage_look_everywhere(recorder->looked_at, true);
-		facts_write(recorder);
+		observations_write(recorder);
 	}
 	recorder->header->end_mono_ns = clock_ns(CLOCK_MONOTONIC);
 	recorder->header->status = status & 0xff;

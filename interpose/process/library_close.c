@@ -23,7 +23,7 @@ static void look_everywhere(void *recorder)
 	struct recorder *entered = recorder;
 
 	coverage_look_everywhere(entered->looked_at, false);
-	facts_write(entered);
+	observations_write(entered);
 }
 
 /* Records which driver functions the loaded libraries call without gpuleak, since that cannot be

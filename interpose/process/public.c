@@ -129,14 +129,14 @@ static bool is_impossible(void)
 
 EXPORT uint64_t gpuleak_mark(void)
 {
-	return ask_mark();
+	return query_set_mark();
 }
 
 EXPORT int gpuleak_leaked_since(uint64_t mark, struct gpuleak_sum *ret)
 {
 	struct recorder *recorder = recorder_now();
-	struct ask_filter filter = { .mark = mark };
-	struct ask_sum sum;
+	struct query_filter filter = { .mark = mark };
+	struct query_total total;
 	struct gpuleak_sum ours;
 	int64_t live;
 
@@ -149,11 +149,11 @@ EXPORT int gpuleak_leaked_since(uint64_t mark, struct gpuleak_sum *ret)
 	ours = (struct gpuleak_sum){ .size = sizeof(ours), .kind = ret->kind,
 				     .thread = ret->thread };
 	if (recorder) {
-		ask_sum(recorder, &filter, &sum);
-		ours.blocks = sum.blocks;
-		ours.bytes = sum.bytes;
-		ours.ignored_blocks = sum.ignored_blocks;
-		ours.ignored_bytes = sum.ignored_bytes;
+		query_total(recorder, &filter, &total);
+		ours.blocks = total.blocks;
+		ours.bytes = total.bytes;
+		ours.ignored_blocks = total.ignored_blocks;
+		ours.ignored_bytes = total.ignored_bytes;
 		live = live_bytes_total(recorder);
 		ours.live_bytes = live > 0 ? (uint64_t)live : 0;
 		ours.unrecorded_blocks =
@@ -188,7 +188,7 @@ static int find_block(uint64_t address, bool ignore, struct ledger_block *ret, u
 	if (thread_self.busy)
 		return EBUSY;
 	recorder = recorder_enter();
-	found = recorder && ask_block(recorder, address, ignore, ret, ret_span);
+	found = recorder && query_block(recorder, address, ignore, ret, ret_span);
 	if (recorder)
 		recorder_leave();
 	return found ? 0 : ENOENT;
@@ -262,12 +262,12 @@ EXPORT int gpuleak_ignore(uint64_t address)
 
 EXPORT void gpuleak_ignore_begin(void)
 {
-	ask_ignoring(true);
+	query_ignoring(true);
 }
 
 EXPORT void gpuleak_ignore_end(void)
 {
-	ask_ignoring(false);
+	query_ignoring(false);
 }
 
 /* ---- the whole report ---- */

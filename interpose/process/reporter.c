@@ -167,7 +167,7 @@ static int stand_between(void *data)
 	return 0;
 }
 
-static int run(struct job *job)
+static int run_job(struct job *job)
 {
 	char *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -229,50 +229,52 @@ static int add_options(char **arguments, char flags[OPTION_COUNT][FLAG_MAX])
 }
 
 /* Too large for a signal handler's small stack. */
-struct question {
+struct command_buffers {
 	char *environment[ENVIRONMENT_MAX];
 	char flags[OPTION_COUNT][FLAG_MAX];
 	char command[PATH_MAX];
 };
 
 /* Returns the command's exit status, or 127. */
-static int ask_with(struct recorder *recorder, const char *destination, struct question *question)
+static int run_command_with(struct recorder *recorder, const char *destination,
+			    struct command_buffers *buffers)
 {
 	char *arguments[2 * OPTION_COUNT + 8];
-	struct job job = { .command = question->command, .arguments = arguments,
-			   .environment = question->environment };
+	struct job job = { .command = buffers->command,
+			   .arguments = arguments,
+			   .environment = buffers->environment };
 	bool as_input;
 	int n = 0;
 
-	if (!verdict_find_command(question->command, sizeof(question->command)))
+	if (!verdict_find_command(buffers->command, sizeof(buffers->command)))
 		return 127;
 	arguments[n++] = (char *)"gpuleak";
 	arguments[n++] = (char *)"report";
 	arguments[n++] = (char *)"--at-exit";
 	arguments[n++] = (char *)"--report";
 	arguments[n++] = (char *)destination;
-	n += add_options(arguments + n, question->flags);
+	n += add_options(arguments + n, buffers->flags);
 	/* Without a readable file the command reads the ledger from its input. */
 	as_input = recorder->writer.memory_only ||
 		   faccessat(AT_FDCWD, recorder->writer.path, R_OK, AT_EACCESS) < 0;
 	arguments[n++] = as_input ? (char *)"-" : recorder->writer.path;
 	arguments[n] = NULL;
-	make_environment(question->environment, ENVIRONMENT_MAX);
+	make_environment(buffers->environment, ENVIRONMENT_MAX);
 	job.input = as_input ? recorder : NULL;
-	return run(&job);
+	return run_job(&job);
 }
 
 /* Runs the command. Returns its exit status, or 127. Threads may call it at the same time. */
-static int ask_command(struct recorder *recorder, const char *destination)
+static int run_command(struct recorder *recorder, const char *destination)
 {
-	struct question *question = mmap(NULL, sizeof(*question), PROT_READ | PROT_WRITE,
-					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct command_buffers *buffers = mmap(NULL, sizeof(*buffers), PROT_READ | PROT_WRITE,
+					       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	int status;
 
-	if (question == MAP_FAILED)
+	if (buffers == MAP_FAILED)
 		return 127;
-	status = ask_with(recorder, destination, question);
-	munmap(question, sizeof(*question));
+	status = run_command_with(recorder, destination, buffers);
+	munmap(buffers, sizeof(*buffers));
 	return status;
 }
 
@@ -296,7 +298,7 @@ static bool report_by_ourselves(struct recorder *recorder, const char *destinati
 /* Reports by the command, or by the library if that fails. Returns true if the gate failed. */
 static bool report_somehow(struct recorder *recorder, const char *destination)
 {
-	int status = ask_command(recorder, destination);
+	int status = run_command(recorder, destination);
 
 	if (status == 0 || status == GATE_FAILED || status == 24)
 		return status == GATE_FAILED;
@@ -353,7 +355,7 @@ bool verdict_report(struct recorder *recorder)
 		}
 		failed = report_somehow(recorder, destination);
 	} else if (config.exitcode) {
-		failed = ask_command(recorder, "none") != 0;
+		failed = run_command(recorder, "none") != 0;
 	}
 	if (!config.ledger[0] && recorder->writer.path[0])
 		unlink(recorder->writer.path);

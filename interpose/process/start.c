@@ -61,7 +61,7 @@ struct recorder_state {
 	struct python_names python;
 	struct blocks blocks;
 	struct free_races free_races;
-	struct facts_written facts;
+	struct observations_written observations;
 	struct modules_looked_at looked_at;
 	struct graphs graphs;
 	struct contexts contexts;
@@ -69,7 +69,7 @@ struct recorder_state {
 	struct vmm vmm;
 	struct deferred_totals deferred;
 	struct ledger_timeline parts;
-	struct holds holds;
+	struct kernel_args kernel_args;
 	struct user_events user_events;
 	struct pools_record pools_record;
 	struct limits limits;
@@ -110,7 +110,7 @@ static void connect(struct recorder_state *state)
 	CONNECT(python);
 	CONNECT(blocks);
 	CONNECT(free_races);
-	CONNECT(facts);
+	CONNECT(observations);
 	CONNECT(looked_at);
 	CONNECT(graphs);
 	CONNECT(contexts);
@@ -118,7 +118,7 @@ static void connect(struct recorder_state *state)
 	CONNECT(vmm);
 	CONNECT(deferred);
 	CONNECT(parts);
-	CONNECT(holds);
+	CONNECT(kernel_args);
 	CONNECT(user_events);
 	CONNECT(pools_record);
 	CONNECT(limits);

@@ -34,7 +34,7 @@ struct recorder {
 	struct thread_states *thread_states;
 	struct python_names *python;
 	struct free_races *free_races;
-	struct facts_written *facts;
+	struct observations_written *observations;
 	struct modules_looked_at *looked_at;
 	struct graphs *graphs;
 	struct contexts *contexts;
@@ -42,7 +42,7 @@ struct recorder {
 	struct vmm *vmm;
 	struct deferred_totals *deferred;
 	struct ledger_timeline *parts; /* see timeline.h */
-	struct holds *holds;
+	struct kernel_args *kernel_args;
 	struct user_events *user_events;
 	struct pools_record *pools_record;
 	struct limits *limits;

@@ -15,45 +15,46 @@ static uint32_t text_ref(struct recorder *recorder, const char *text)
 
 static const struct ledger_fact *record_of(struct recorder *recorder, unsigned int i)
 {
-	return ledger_at(&recorder->writer, recorder->facts->ref[i]);
+	return ledger_at(&recorder->writer, recorder->observations->ref[i]);
 }
 
 /* Many observations have the same module or reason. Each text is written once. */
-static uint32_t module_ref(struct recorder *recorder, const struct fact *fact)
+static uint32_t module_ref(struct recorder *recorder, const struct observation *observation)
 {
-	if (!fact->has_module)
+	if (!observation->has_module)
 		return 0;
-	if (!fact->module[0])
+	if (!observation->module[0])
 		return recorder->header->exe;
-	for (unsigned int i = 0; i < FACTS_MAX; i++)
-		if (recorder->facts->ref[i] && fact_at(i)->has_module &&
-		    strcmp(fact_at(i)->module, fact->module) == 0)
+	for (unsigned int i = 0; i < OBSERVATIONS_MAX; i++)
+		if (recorder->observations->ref[i] && observation_at(i)->has_module &&
+		    strcmp(observation_at(i)->module, observation->module) == 0)
 			return record_of(recorder, i)->module;
-	return text_ref(recorder, fact->module);
+	return text_ref(recorder, observation->module);
 }
 
-static uint32_t reason_ref(struct recorder *recorder, const struct fact *fact)
+static uint32_t reason_ref(struct recorder *recorder, const struct observation *observation)
 {
-	if (!fact->reason)
+	if (!observation->reason)
 		return 0;
-	for (unsigned int i = 0; i < FACTS_MAX; i++)
-		if (recorder->facts->ref[i] && fact_at(i)->reason &&
-		    strcmp(fact_at(i)->reason, fact->reason) == 0)
+	for (unsigned int i = 0; i < OBSERVATIONS_MAX; i++)
+		if (recorder->observations->ref[i] && observation_at(i)->reason &&
+		    strcmp(observation_at(i)->reason, observation->reason) == 0)
 			return record_of(recorder, i)->detail;
-	return text_ref(recorder, fact->reason);
+	return text_ref(recorder, observation->reason);
 }
 
-static uint32_t add(struct recorder *recorder, const struct fact *fact)
+static uint32_t write_observation(struct recorder *recorder, const struct observation *observation)
 {
-	struct facts_written *written = recorder->facts;
-	struct ledger_fact record = { .count = atomic_load(&fact->count) };
+	struct observations_written *written = recorder->observations;
+	struct ledger_fact record = { .count = atomic_load(&observation->count) };
 
-	if (!written->kind[fact->kind])
-		written->kind[fact->kind] = text_ref(recorder, fact_word(fact->kind));
-	record.kind = written->kind[fact->kind];
-	record.subject = text_ref(recorder, fact->subject);
-	record.module = module_ref(recorder, fact);
-	record.detail = reason_ref(recorder, fact);
+	if (!written->kind[observation->kind])
+		written->kind[observation->kind] =
+			text_ref(recorder, observation_kind_name(observation->kind));
+	record.kind = written->kind[observation->kind];
+	record.subject = text_ref(recorder, observation->subject);
+	record.module = module_ref(recorder, observation);
+	record.detail = reason_ref(recorder, observation);
 	return ledger_add_fact(&recorder->writer, &record);
 }
 
@@ -61,17 +62,17 @@ static uint32_t add(struct recorder *recorder, const struct fact *fact)
  * most one. */
 static void write_lost(struct recorder *recorder)
 {
-	struct fact none = { .kind = FACT_LOST, .count = facts_lost() };
+	struct observation none = { .kind = OBSERVED_LOST, .count = observations_lost() };
 
-	if (none.count && !recorder->facts->kind[FACT_LOST])
-		add(recorder, &none);
+	if (none.count && !recorder->observations->kind[OBSERVED_LOST])
+		write_observation(recorder, &none);
 }
 
 static void write_troubles(struct recorder *recorder)
 {
 	for (unsigned int what = 0; what < LEDGER_TROUBLE_COUNT; what++) {
-		uint32_t *written = &recorder->facts->troubles[what];
-		uint32_t count = facts_troubles((enum ledger_trouble)what);
+		uint32_t *written = &recorder->observations->troubles[what];
+		uint32_t count = observations_troubles((enum ledger_trouble)what);
 
 		if (count == *written)
 			continue;
@@ -80,28 +81,29 @@ static void write_troubles(struct recorder *recorder)
 	}
 }
 
-void facts_write(struct recorder *recorder)
+void observations_write(struct recorder *recorder)
 {
-	struct facts_written *written = recorder->facts;
-	uint32_t now = facts_noted();
+	struct observations_written *written = recorder->observations;
+	uint32_t now = observations_recorded();
 
-	if (__atomic_load_n(&written->noted, __ATOMIC_RELAXED) == now)
+	if (__atomic_load_n(&written->recorded, __ATOMIC_RELAXED) == now)
 		return;
 	lock_take(&written->lock);
-	for (unsigned int i = 0; i < FACTS_MAX; i++) {
-		const struct fact *fact = fact_at(i);
+	for (unsigned int i = 0; i < OBSERVATIONS_MAX; i++) {
+		const struct observation *observation = observation_at(i);
 
-		if (!fact)
+		if (!observation)
 			continue;
 		if (written->ref[i])
-			__atomic_store_n(&((struct ledger_fact *)ledger_at(
-						 &recorder->writer, written->ref[i]))->count,
-					 atomic_load(&fact->count), __ATOMIC_RELAXED);
+			__atomic_store_n(&((struct ledger_fact *)ledger_at(&recorder->writer,
+									   written->ref[i]))
+						  ->count,
+					 atomic_load(&observation->count), __ATOMIC_RELAXED);
 		else
-			written->ref[i] = add(recorder, fact);
+			written->ref[i] = write_observation(recorder, observation);
 	}
 	write_lost(recorder);
 	write_troubles(recorder);
-	__atomic_store_n(&written->noted, now, __ATOMIC_RELAXED);
+	__atomic_store_n(&written->recorded, now, __ATOMIC_RELAXED);
 	lock_give(&written->lock);
 }

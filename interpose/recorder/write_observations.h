@@ -11,15 +11,15 @@
 struct recorder;
 
 /* The observations that the current ledger has. */
-struct facts_written {
+struct observations_written {
 	struct lock lock;
-	uint32_t noted;            /* facts_noted() at the last write */
-	uint32_t kind[FACT_KINDS]; /* refs of the kinds' names */
-	uint32_t ref[FACTS_MAX];   /* refs of the records */
+	uint32_t recorded;                /* observations_recorded() at the last write */
+	uint32_t kind[OBSERVATION_KINDS]; /* refs of the kinds' names */
+	uint32_t ref[OBSERVATIONS_MAX];   /* refs of the records */
 	uint32_t troubles[LEDGER_TROUBLE_COUNT]; /* how many troubles of each kind were added */
 };
 
 /* Writes what is new. Not safe during a dlsym() lookup. */
-void facts_write(struct recorder *recorder);
+void observations_write(struct recorder *recorder);
 
 #endif

@@ -194,7 +194,7 @@ static void refresh_locked(struct recorder *recorder)
 	dl_iterate_phdr(each, recorder);
 	mark_unloaded(recorder);
 	coverage_look(recorder->looked_at);
-	facts_write(recorder);
+	observations_write(recorder);
 }
 
 void modules_refresh(struct recorder *recorder)
@@ -242,6 +242,6 @@ void modules_cover(struct recorder *recorder, const struct capture *capture)
 		refresh_locked(recorder);
 		covered(modules, pc);
 	}
-	facts_write(recorder);
+	observations_write(recorder);
 	lock_give(&modules->lock);
 }

@@ -129,7 +129,7 @@ static bool read_version(const struct library *library, char *ret, size_t size, 
 /* Replaces OFFSETS by those of the table that CPython 3.13 and later contain (_Py_DebugOffsets).
  * Rejects a table of another version or with impossible values. Returns NULL, or the reason why the
  * interpreter is not supported. */
-static const char *ask_build(const struct library *library, struct python_offsets *offsets)
+static const char *read_own_offsets(const struct library *library, struct python_offsets *offsets)
 {
 	static const struct { int minor; size_t field; unsigned int place; } own[] = {
 #define NONE PYTHON_NONE
@@ -171,14 +171,15 @@ static const char *know(const struct library *library, int minor, struct python 
 		if (known[i].minor != minor)
 			continue;
 		ret->at = known[i];
-		return minor >= 13 ? ask_build(library, &ret->at) : NULL;
+		return minor >= 13 ? read_own_offsets(library, &ret->at) : NULL;
 	}
 	return "this version is not known";
 }
 
 static void leave_alone(const struct python *python, const char *version, const char *why)
 {
-	fact_note(FACT_PYTHON_LEFT, version, lookup_module_name((void *)python->this_thread), why);
+	observation_record(OBSERVED_PYTHON_LEFT, version,
+			   lookup_module_name((void *)python->this_thread), why);
 }
 
 /* Locking: the caller holds the lock of python_names. Makes PYTHON the current interpreter. The
@@ -215,11 +216,13 @@ static void look(struct recorder *recorder)
 	    !read_version(&library, version, sizeof(version), &minor)) {
 		atomic_store_explicit(&python_now, NULL, memory_order_release);
 		if (resolve_is_loaded("libpypy"))
-			fact_note(FACT_PYTHON_LEFT, "PyPy", NULL, "only CPython is known");
+			observation_record(OBSERVED_PYTHON_LEFT, "PyPy", NULL,
+					   "only CPython is known");
 		return;
 	}
 	why = know(&library, minor, &python);
-	fact_note(FACT_PYTHON, version, lookup_module_name((void *)python.this_thread), NULL);
+	observation_record(OBSERVED_PYTHON, version, lookup_module_name((void *)python.this_thread),
+			   NULL);
 	if (why) {
 		leave_alone(&python, version, why);
 		return;

@@ -264,12 +264,13 @@ static int read_parts(struct builder *b, const struct report_deferred_frees *fre
 }
 
 static int read_arguments(struct builder *b, const struct report_deferred_frees *frees,
-			  const struct ledger_holds *record, const struct ledger_block *kernel)
+			  const struct ledger_kernel_args *record,
+			  const struct ledger_block *kernel)
 {
 	int r = 0;
 
-	for (unsigned int i = 0; i < LEDGER_HOLDS_ARGUMENTS && r == 0; i++) {
-		const struct ledger_block *block = named_block(b, record->held[i]);
+	for (unsigned int i = 0; i < LEDGER_KERNEL_ARGS_MAX && r == 0; i++) {
+		const struct ledger_block *block = named_block(b, record->arg[i]);
 		struct report_deferred *deferred = NULL;
 
 		if (block && LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED)
@@ -280,15 +281,15 @@ static int read_arguments(struct builder *b, const struct report_deferred_frees 
 	return r;
 }
 
-static int read_holds(struct builder *b, const struct report_deferred_frees *frees)
+static int read_kernel_args(struct builder *b, const struct report_deferred_frees *frees)
 {
 	struct ledger_walk walk = { 0 };
-	const struct ledger_holds *record;
+	const struct ledger_kernel_args *record;
 	int r = 0;
 
 	while (r == 0 && frees->group_count &&
-	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_HOLDS, sizeof(*record)))) {
-		const struct ledger_block *kernel = named_block(b, record->holder);
+	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_KERNEL_ARGS, sizeof(*record)))) {
+		const struct ledger_block *kernel = named_block(b, record->kernel);
 
 		if (kernel)
 			r = read_arguments(b, frees, record, kernel);
@@ -430,7 +431,7 @@ int build_deferred(struct builder *b)
 	sort_deferred(frees, compare_addresses);
 	r = read_parts(b, frees);
 	if (r == 0)
-		r = read_holds(b, frees);
+		r = read_kernel_args(b, frees);
 	wait_to_the_end(b, frees);
 	if (r == 0)
 		r = group_deferred(frees);

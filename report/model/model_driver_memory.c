@@ -87,7 +87,7 @@ static int read_devices(struct builder *b)
 	return r;
 }
 
-static int read_call(struct builder *b, const struct ledger_mark *record,
+static int read_call(struct builder *b, const struct ledger_driver_growth *record,
 		     struct report_driver_call *ret)
 {
 	int r = build_text(b, record->api, &ret->api);
@@ -106,15 +106,15 @@ static int read_calls(struct builder *b)
 {
 	struct report_process *process = b->process;
 	struct ledger_walk walk = { 0 };
-	const struct ledger_mark *record;
+	const struct ledger_driver_growth *record;
 	int r = 0;
 
 	process->driver_calls =
-		arena_alloc(b->arena, LEDGER_MARKS_MAX * sizeof(*process->driver_calls));
+		arena_alloc(b->arena, LEDGER_DRIVER_GROWTHS_MAX * sizeof(*process->driver_calls));
 	if (!process->driver_calls)
 		return -ENOMEM;
-	while (r == 0 && process->driver_call_count < LEDGER_MARKS_MAX &&
-	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_MARKS, sizeof(*record))))
+	while (r == 0 && process->driver_call_count < LEDGER_DRIVER_GROWTHS_MAX &&
+	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_DRIVER_GROWTHS, sizeof(*record))))
 		r = read_call(b, record, &process->driver_calls[process->driver_call_count++]);
 	return r;
 }

@@ -160,7 +160,7 @@ static void add_handles(struct ledger_builder *builder, uint32_t api)
 	}
 	((struct ledger_block *)builder_at(builder, block))->state =
 		1u << 8 | LEDGER_BLOCK_RELEASED;
-	builder_holds(builder, kernel, block);
+	builder_kernel_args(builder, kernel, block);
 	builder_event_wait(builder, block, api, stack);
 	block = builder_block(builder, row, 0x60, 100);
 	((struct ledger_block *)builder_at(builder, block))->state =
@@ -210,7 +210,7 @@ static void build_seed(struct ledger_builder *builder)
 {
 	uint64_t pcs[] = { 0x1001, 0x1101, 0x9001, 0x2001 };
 	struct ledger_device device = { .uuid = { 1 }, .bus_id = "0000:01:00.0" };
-	struct ledger_mark mark = { .began_ns = 900, .ended_ns = 2000 };
+	struct ledger_driver_growth mark = { .began_ns = 900, .ended_ns = 2000 };
 	struct ledger_error error = { .address = 0x10, .block_address = 0x10, .block_bytes = 100 };
 	uint32_t stack, row, codes[2], lines[2] = { 7, 9 | LEDGER_PYTHON_ENTRY };
 
@@ -240,7 +240,7 @@ static void build_seed(struct ledger_builder *builder)
 		mark.api = error.api;
 		mark.stack = stack;
 		mark.device = device.ordinal = (int)i;
-		builder_mark(builder, &mark);
+		builder_driver_growth(builder, &mark);
 		device.name = error.type;
 		builder_device(builder, &device);
 	}

@@ -181,9 +181,10 @@ uint32_t builder_fact(struct ledger_builder *builder, const char *kind, const ch
 	return add(builder, LEDGER_CHUNK_FACTS, &fact, sizeof(fact), NULL, 0);
 }
 
-uint32_t builder_mark(struct ledger_builder *builder, const struct ledger_mark *mark)
+uint32_t builder_driver_growth(struct ledger_builder *builder,
+			       const struct ledger_driver_growth *growth)
 {
-	return add(builder, LEDGER_CHUNK_MARKS, mark, sizeof(*mark), NULL, 0);
+	return add(builder, LEDGER_CHUNK_DRIVER_GROWTHS, growth, sizeof(*growth), NULL, 0);
 }
 
 uint32_t builder_device(struct ledger_builder *builder, const struct ledger_device *device)
@@ -255,13 +256,13 @@ void builder_event(struct ledger_builder *builder, uint32_t ref, enum ledger_ref
 	history->kept |= 1ull << slot;
 }
 
-uint32_t builder_holds(struct ledger_builder *builder, uint32_t kernel, uint32_t block)
+uint32_t builder_kernel_args(struct ledger_builder *builder, uint32_t kernel, uint32_t block)
 {
-	struct ledger_holds holds = { .holder = 1ull << 32 | kernel };
+	struct ledger_kernel_args args = { .kernel = 1ull << 32 | kernel };
 
-	holds.held[1] = 1ull << 32 | block;
+	args.arg[1] = 1ull << 32 | block;
 
-	return add(builder, LEDGER_CHUNK_HOLDS, &holds, sizeof(holds), NULL, 0);
+	return add(builder, LEDGER_CHUNK_KERNEL_ARGS, &args, sizeof(args), NULL, 0);
 }
 
 uint32_t builder_mapped(struct ledger_builder *builder, uint32_t block, uint32_t api,

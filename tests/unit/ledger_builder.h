@@ -47,14 +47,15 @@ uint32_t builder_error(struct ledger_builder *builder, const struct ledger_error
 /* MODULE and DETAIL may be NULL. */
 uint32_t builder_fact(struct ledger_builder *builder, const char *kind, const char *subject,
 		      const char *module, const char *detail, uint32_t count);
-uint32_t builder_mark(struct ledger_builder *builder, const struct ledger_mark *mark);
+uint32_t builder_driver_growth(struct ledger_builder *builder,
+			       const struct ledger_driver_growth *growth);
 uint32_t builder_device(struct ledger_builder *builder, const struct ledger_device *device);
 /* The history of BLOCK, with no event yet. */
 uint32_t builder_history(struct ledger_builder *builder, uint32_t block);
 void builder_event(struct ledger_builder *builder, uint32_t history,
 		   enum ledger_reference_op op, uint32_t api, uint32_t stack);
 /* KERNEL has BLOCK as argument 1. */
-uint32_t builder_holds(struct ledger_builder *builder, uint32_t kernel, uint32_t block);
+uint32_t builder_kernel_args(struct ledger_builder *builder, uint32_t kernel, uint32_t block);
 /* BLOCK is mapped, by a call API at STACK; or waits for a user event that was made there. */
 uint32_t builder_mapped(struct ledger_builder *builder, uint32_t block, uint32_t api,
 			uint32_t stack);

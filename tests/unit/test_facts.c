@@ -42,8 +42,8 @@ static void *note(void *unused)
 	for (int round = 0; round < ROUNDS; round++)
 		for (int i = 0; i < SUBJECTS; i++) {
 			subject_of(i, subject);
-			fact_note(FACT_UNTRACKED, subject, i % 2 ? "/lib/a.so" : "",
-				  i % 3 ? "one reason" : NULL);
+			observation_record(OBSERVED_UNTRACKED, subject, i % 2 ? "/lib/a.so" : "",
+					   i % 3 ? "one reason" : NULL);
 		}
 	return NULL;
 }
@@ -63,7 +63,7 @@ static struct ledger_view view_of(struct recorder *recorder)
 {
 	struct ledger_view view;
 
-	facts_write(recorder);
+	observations_write(recorder);
 	assert_int_equal(ledger_view(recorder->writer.base, recorder->writer.mapped_bytes, &view),
 			 LEDGER_OK);
 	return view;
@@ -83,10 +83,11 @@ static void test_threads(void **state)
 	for (int i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, note, NULL), 0);
 	for (int i = 0; i < 1000; i++)
-		facts_write(recorder);
+		observations_write(recorder);
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
-	fact_note(FACT_DLSYM, "CUDA", NULL, NULL); /* something new: counts are written again */
+	observation_record(OBSERVED_DLSYM, "CUDA", NULL,
+			   NULL); /* something new: counts are written again */
 	view = view_of(recorder);
 	while ((fact = ledger_next(&view, &walk, LEDGER_CHUNK_FACTS, sizeof(*fact)))) {
 		int i;
@@ -123,9 +124,9 @@ static void test_long(void **state)
 	(void)state;
 	memset(name, 'x', sizeof(name));
 	name[sizeof(name) - 1] = '\0';
-	fact_note(FACT_DEEPBIND_OPEN, name, name, NULL);
+	observation_record(OBSERVED_DEEPBIND_OPEN, name, name, NULL);
 	name[sizeof(name) - 2] = 'y';
-	fact_note(FACT_DEEPBIND_OPEN, name, name, NULL);
+	observation_record(OBSERVED_DEEPBIND_OPEN, name, name, NULL);
 	view = view_of(recorder);
 	while ((fact = ledger_next(&view, &walk, LEDGER_CHUNK_FACTS, sizeof(*fact)))) {
 		if (strcmp(text_of(&view, fact->kind, text, sizeof(text)), "deepbind-open") != 0)
@@ -149,9 +150,9 @@ static void test_full(void **state)
 	char text[64];
 
 	(void)state;
-	for (int i = 0; i < 4 * FACTS_MAX; i++) {
+	for (int i = 0; i < 4 * OBSERVATIONS_MAX; i++) {
 		snprintf(text, sizeof(text), "cuMany%d", i);
-		fact_note(FACT_UNCLASSED, text, "/lib/b.so", NULL);
+		observation_record(OBSERVED_UNCLASSED, text, "/lib/b.so", NULL);
 	}
 	view = view_of(recorder);
 	while ((fact = ledger_next(&view, &walk, LEDGER_CHUNK_FACTS, sizeof(*fact)))) {
@@ -159,7 +160,7 @@ static void test_full(void **state)
 		lost += strcmp(text_of(&view, fact->kind, text, sizeof(text)), "lost") == 0;
 	}
 	assert_int_equal(lost, 1);
-	assert_in_range(all, FACTS_MAX / 2, FACTS_MAX + 1);
+	assert_in_range(all, OBSERVATIONS_MAX / 2, OBSERVATIONS_MAX + 1);
 }
 
 /* A call has SLOTS real functions at most. A further one is given out as it is, and the ledger
@@ -174,14 +175,14 @@ static void test_too_many_variants(void **state)
 	(void)state;
 	for (int i = 0; i < SLOTS; i++)
 		assert_ptr_not_equal(slots_give(hook, &functions[i]), &functions[i]);
-	facts_write(recorder);
+	observations_write(recorder);
 	assert_int_equal(*count, 0);
 	assert_ptr_equal(slots_give(hook, &functions[SLOTS]), &functions[SLOTS]);
-	facts_write(recorder);
+	observations_write(recorder);
 	assert_int_equal(*count, 1);
 	assert_ptr_equal(slots_give(hook, &functions[SLOTS + 1]), &functions[SLOTS + 1]);
-	facts_write(recorder);
-	facts_write(recorder);
+	observations_write(recorder);
+	observations_write(recorder);
 	assert_int_equal(*count, 2);
 }
 

@@ -50,13 +50,15 @@ static void add_device(struct ledger_builder *builder, int ordinal, const char *
 	builder_device(builder, &device);
 }
 
-static uint32_t add_mark(struct ledger_builder *builder, const char *api, int device,
-			 uint64_t began, uint64_t ended)
+static uint32_t add_driver_growth(struct ledger_builder *builder, const char *api, int device,
+				  uint64_t began, uint64_t ended)
 {
-	struct ledger_mark mark = { .began_ns = began, .ended_ns = ended, .device = device };
+	struct ledger_driver_growth mark = { .began_ns = began,
+					     .ended_ns = ended,
+					     .device = device };
 
 	mark.api = builder_string(builder, api);
-	return builder_mark(builder, &mark);
+	return builder_driver_growth(builder, &mark);
 }
 
 static struct driver_memory_sample sample_of(uint64_t at, uint64_t tracked, uint64_t held)
@@ -241,11 +243,12 @@ static void attributed(void **state)
 	(void)state;
 	builder_init(&builder);
 	add_device(&builder, 0, "GPU");
-	add_mark(&builder, "cuBefore", 0, 0, 2 * S - 1);
-	add_mark(&builder, "cuLater", -1, 2 * S + 500, 2 * S + 600);
-	add_mark(&builder, "cuElsewhere", 1, 2 * S, 3 * S);
-	add_mark(&builder, "cuAcross", 0, 2 * S - 10, 2 * S + 10); /* began before the sample */
-	add_mark(&builder, "cuAfter", 0, 3 * S + 1, 4 * S);
+	add_driver_growth(&builder, "cuBefore", 0, 0, 2 * S - 1);
+	add_driver_growth(&builder, "cuLater", -1, 2 * S + 500, 2 * S + 600);
+	add_driver_growth(&builder, "cuElsewhere", 1, 2 * S, 3 * S);
+	add_driver_growth(&builder, "cuAcross", 0, 2 * S - 10,
+			  2 * S + 10); /* began before the sample */
+	add_driver_growth(&builder, "cuAfter", 0, 3 * S + 1, 4 * S);
 	begin(&fixture, &builder);
 	add(&series, 2 * S, 0, 10);
 	add(&series, 3 * S, 0, 500);
@@ -282,8 +285,8 @@ static void words(void **state)
 	(void)state;
 	builder_init(&builder);
 	add_device(&builder, 0, "a\x1b[31m");
-	add_mark(&builder, "cuModuleLoad", 0, 2500000000ull, 2600000000ull);
-	add_mark(&builder, "cuModuleLoad", 0, 2550000000ull, 2600000000ull);
+	add_driver_growth(&builder, "cuModuleLoad", 0, 2500000000ull, 2600000000ull);
+	add_driver_growth(&builder, "cuModuleLoad", 0, 2550000000ull, 2600000000ull);
 	begin(&fixture, &builder);
 	text = line_of(fixture.process);
 	assert_string_equal(text, ""); /* nobody asked */
@@ -390,7 +393,7 @@ static void lying_devices(void **state)
 
 static void lying_marks(void **state)
 {
-	struct ledger_mark mark = { .began_ns = UINT64_MAX, .ended_ns = 0, .api = 12345,
+	struct ledger_driver_growth mark = { .began_ns = UINT64_MAX, .ended_ns = 0, .api = 12345,
 				    .stack = UINT32_MAX, .device = INT32_MIN };
 	struct driver_memory_series series = { 0 };
 	struct ledger_builder builder;
@@ -399,13 +402,13 @@ static void lying_marks(void **state)
 
 	(void)state;
 	builder_init(&builder);
-	builder_header(&builder)->marks = LEDGER_MARKS_MAX + 500;
+	builder_header(&builder)->marks = LEDGER_DRIVER_GROWTHS_MAX + 500;
 	add_device(&builder, 0, "GPU");
 	mark.began_ns = 0;
-	for (unsigned int i = 0; i < LEDGER_MARKS_MAX + 500; i++)
-		builder_mark(&builder, &mark);
+	for (unsigned int i = 0; i < LEDGER_DRIVER_GROWTHS_MAX + 500; i++)
+		builder_driver_growth(&builder, &mark);
 	begin(&fixture, &builder);
-	assert_int_equal(fixture.process->driver_call_count, LEDGER_MARKS_MAX);
+	assert_int_equal(fixture.process->driver_call_count, LEDGER_DRIVER_GROWTHS_MAX);
 	assert_string_equal(fixture.process->driver_calls[0].api, "unknown");
 	add(&series, 1, 0, 1);
 	add(&series, 2, 0, 100);

@@ -197,7 +197,7 @@ static void fill_released(struct fixture *fixture, uint32_t ret_refs[4])
 				 1, 0);
 	ret_refs[0] = block;
 	ret_refs[1] = builder_block(&fixture->builder, kernel_row, 0x2000, 0);
-	ret_refs[2] = builder_holds(&fixture->builder, ret_refs[1], block);
+	ret_refs[2] = builder_kernel_args(&fixture->builder, ret_refs[1], block);
 	part_row = builder_row(&fixture->builder, "clCreateSubBuffer", "cl-sub-buffer", 0, here, 1,
 			       50);
 	ret_refs[3] = builder_block(&fixture->builder, part_row, 0x3000, 50);

@@ -62,19 +62,19 @@ struct part {
 static struct part live[LIVE_MAX];
 static uint32_t lives;
 static uint32_t owner[UNITS_MAX]; /* 0 or the part's number + 1, of a unit */
-static uint32_t range, free_units;
+static uint32_t range_units, free_units;
 
 static void start(uint32_t units)
 {
 	memset(owner, 0, sizeof(owner));
-	range = free_units = units;
+	range_units = free_units = units;
 	lives = 0;
 }
 
 static void own(const struct part *part, uint32_t from, uint32_t to)
 {
 	for (uint32_t i = 0; i < part->units; i++) {
-		assert_true(part->first + i < range);
+		assert_true(part->first + i < range_units);
 		assert_int_equal(owner[part->first + i], from);
 		owner[part->first + i] = to;
 	}
@@ -101,40 +101,40 @@ static uint32_t longest_free(void)
 {
 	uint32_t longest = 0, run = 0;
 
-	for (uint32_t i = 0; i < range; i++) {
+	for (uint32_t i = 0; i < range_units; i++) {
 		run = owner[i] ? 0 : run + 1;
 		longest = run > longest ? run : longest;
 	}
 	return longest;
 }
 
-static bool take(struct offsets *offsets, uint32_t units, uint32_t align)
+static bool take(struct range_allocator *range, uint32_t units, uint32_t align)
 {
 	struct part part = { .units = units };
 	uint32_t least = rounded_up(units) < align ? rounded_up(units) : align;
 	bool may_fail = fail_one_in;
 
-	part.first = offsets_take(offsets, units, align, &part.node);
-	if (part.first == OFFSETS_NONE) {
+	part.first = range_allocate(range, units, align, &part.node);
+	if (part.first == RANGE_NONE) {
 		if (!may_fail)
 			assert_true(longest_free() < surely(units, least));
 		return false;
 	}
 	assert_int_equal(part.first % least, 0);
-	assert_int_equal(*offsets_note(offsets, part.node), 0);
-	part.note = *offsets_note(offsets, part.node) = (uint64_t)next_random() << 32 | units;
+	assert_int_equal(*range_note(range, part.node), 0);
+	part.note = *range_note(range, part.node) = (uint64_t)next_random() << 32 | units;
 	own(&part, 0, lives + 1);
 	live[lives++] = part;
 	free_units -= units;
 	return true;
 }
 
-static void give(struct offsets *offsets, uint32_t index)
+static void give(struct range_allocator *range, uint32_t index)
 {
 	const struct part part = live[index];
 
-	assert_int_equal(*offsets_note(offsets, part.node), part.note);
-	offsets_give(offsets, part.node);
+	assert_int_equal(*range_note(range, part.node), part.note);
+	range_free(range, part.node);
 	own(&part, index + 1, 0);
 	free_units += part.units;
 	lives--;
@@ -145,7 +145,7 @@ static void give(struct offsets *offsets, uint32_t index)
 }
 
 /* What is cut off is free again, and one with what lies behind it. */
-static void cut(struct offsets *offsets, uint32_t index)
+static void cut(struct range_allocator *range, uint32_t index)
 {
 	struct part *part = &live[index], rest;
 	uint32_t units;
@@ -153,7 +153,7 @@ static void cut(struct offsets *offsets, uint32_t index)
 	if (part->units == 1)
 		return;
 	units = 1 + next_random() % (part->units - 1);
-	if (!offsets_cut(offsets, part->node, units)) {
+	if (!range_shrink(range, part->node, units)) {
 		assert_true(fail_one_in);
 		return;
 	}
@@ -161,15 +161,15 @@ static void cut(struct offsets *offsets, uint32_t index)
 	own(&rest, index + 1, 0);
 	free_units += rest.units;
 	part->units = units;
-	assert_int_equal(*offsets_note(offsets, part->node), part->note);
+	assert_int_equal(*range_note(range, part->node), part->note);
 }
 
-static void look_up(const struct offsets *offsets, uint32_t unit)
+static void look_up(const struct range_allocator *range, uint32_t unit)
 {
 	uint32_t first, units, node;
-	bool found = offsets_find(offsets, unit, &first, &units, &node);
+	bool found = range_lookup(range, unit, &first, &units, &node);
 
-	if (unit >= range || !owner[unit]) {
+	if (unit >= range_units || !owner[unit]) {
 		assert_false(found);
 		return;
 	}
@@ -179,40 +179,40 @@ static void look_up(const struct offsets *offsets, uint32_t unit)
 	assert_int_equal(node, live[owner[unit] - 1].node);
 }
 
-static void check(struct offsets *offsets)
+static void check(struct range_allocator *range)
 {
-	uint32_t longest = longest_free(), largest = offsets_largest(offsets);
+	uint32_t longest = longest_free(), largest = range_largest(range);
 
-	assert_int_equal(offsets_free_units(offsets), free_units);
-	assert_int_equal(offsets_empty(offsets), lives == 0);
+	assert_int_equal(range_free_units(range), free_units);
+	assert_int_equal(range_is_empty(range), lives == 0);
 	assert_true(largest <= longest);
 	assert_true(longest < 8 ? largest == longest : longest - largest <= longest / 8);
 	for (int i = 0; i < 8; i++)
-		look_up(offsets, next_random() % (range + 2));
+		look_up(range, next_random() % (range_units + 2));
 }
 
 /* All is one piece again, and may be had as one. */
-static void give_all(struct offsets *offsets)
+static void give_all(struct range_allocator *range)
 {
 	uint32_t node;
 
 	while (lives)
-		give(offsets, next_random() % lives);
-	assert_true(offsets_empty(offsets));
-	assert_int_equal(offsets_largest(offsets), range);
-	assert_int_equal(offsets_take(offsets, range, 1, &node), 0);
-	assert_int_equal(offsets_largest(offsets), 0);
-	offsets_give(offsets, node);
-	assert_true(offsets_empty(offsets));
+		give(range, next_random() % lives);
+	assert_true(range_is_empty(range));
+	assert_int_equal(range_largest(range), range_units);
+	assert_int_equal(range_allocate(range, range_units, 1, &node), 0);
+	assert_int_equal(range_largest(range), 0);
+	range_free(range, node);
+	assert_true(range_is_empty(range));
 }
 
 static uint32_t some_units(void)
 {
-	uint32_t most = range < 512 ? range : 512;
+	uint32_t most = range_units < 512 ? range_units : 512;
 
 	switch (next_random() % 8) {
 	case 0:
-		return 1 + next_random() % range;
+		return 1 + next_random() % range_units;
 	case 1:
 		return 1u << next_random() % 9;
 	case 2:
@@ -225,25 +225,25 @@ static uint32_t some_units(void)
 /* The share of takes goes up and down, so that the range is full and empty in turn. */
 static void run(uint32_t seed, uint32_t units)
 {
-	struct offsets offsets;
+	struct range_allocator range;
 
 	random_state = seed * 2654435761u | 1;
 	start(units);
-	assert_true(offsets_init(&offsets, NULL, units));
+	assert_true(range_init(&range, NULL, units));
 	for (uint32_t step = 0; step < STEPS; step++) {
 		if (lives < LIVE_MAX && next_random() % 16 < (step / 2000 % 2 ? 6 : 11))
-			take(&offsets, some_units(), 1u << next_random() % 8);
+			take(&range, some_units(), 1u << next_random() % 8);
 		else if (lives)
-			give(&offsets, next_random() % lives);
+			give(&range, next_random() % lives);
 		if (lives && next_random() % 8 == 0)
-			cut(&offsets, next_random() % lives);
+			cut(&range, next_random() % lives);
 		if (step % 64 == 0)
-			check(&offsets);
+			check(&range);
 		if (step % 7000 == 6999)
-			give_all(&offsets);
+			give_all(&range);
 	}
-	give_all(&offsets);
-	offsets_finish(&offsets);
+	give_all(&range);
+	range_finish(&range);
 	assert_int_equal(held_bytes, 0);
 }
 
@@ -259,7 +259,7 @@ static void test_random(void **state)
 /* A take without memory for it is as if it had not been tried; a give always works. */
 static void test_no_memory(void **state)
 {
-	struct offsets offsets;
+	struct range_allocator range;
 	uint32_t refused = 0;
 
 	(void)state;
@@ -267,25 +267,25 @@ static void test_no_memory(void **state)
 	fail_one_in = 2;
 	for (int i = 0; i < 200; i++) {
 		start(UNITS_MAX);
-		if (!offsets_init(&offsets, NULL, UNITS_MAX)) {
+		if (!range_init(&range, NULL, UNITS_MAX)) {
 			assert_int_equal(held_bytes, 0);
 			refused++;
 			continue;
 		}
 		for (int step = 0; step < 400; step++) {
 			if (lives < 300)
-				refused += !take(&offsets, 1 + next_random() % 64, 1);
+				refused += !take(&range, 1 + next_random() % 64, 1);
 			else
-				give(&offsets, next_random() % lives);
+				give(&range, next_random() % lives);
 			if (lives && step % 3 == 0)
-				cut(&offsets, next_random() % lives);
+				cut(&range, next_random() % lives);
 			if (step % 50 == 0)
-				check(&offsets);
+				check(&range);
 		}
 		fail_one_in = 0;
-		give_all(&offsets);
+		give_all(&range);
 		fail_one_in = 2;
-		offsets_finish(&offsets);
+		range_finish(&range);
 		assert_int_equal(held_bytes, 0);
 	}
 	fail_one_in = 0;
@@ -295,48 +295,48 @@ static void test_no_memory(void **state)
 /* Given as it is taken, unit by unit: every neighbour is taken, or none is. */
 static void test_every_unit(void **state)
 {
-	struct offsets offsets;
+	struct range_allocator range;
 
 	(void)state;
 	random_state = 5;
 	start(4096);
-	assert_true(offsets_init(&offsets, NULL, range));
-	while (take(&offsets, 1, 1))
+	assert_true(range_init(&range, NULL, range_units));
+	while (take(&range, 1, 1))
 		;
 	assert_int_equal(lives, 4096);
-	assert_int_equal(offsets_largest(&offsets), 0);
-	for (uint32_t unit = 0; unit < range; unit++)
-		look_up(&offsets, unit);
-	give_all(&offsets);
-	offsets_finish(&offsets);
+	assert_int_equal(range_largest(&range), 0);
+	for (uint32_t unit = 0; unit < range_units; unit++)
+		look_up(&range, unit);
+	give_all(&range);
+	range_finish(&range);
 }
 
 /* Exact alignment, where the only room that is large enough does not begin at it. */
 static void test_alignment(void **state)
 {
 	uint32_t node[3], first, units, found;
-	struct offsets offsets;
+	struct range_allocator range;
 
 	(void)state;
-	assert_true(offsets_init(&offsets, NULL, 64));
-	assert_int_equal(offsets_take(&offsets, 1, 64, &node[0]), 0);
-	assert_int_equal(offsets_take(&offsets, 32, 64, &node[1]), 32);
-	assert_int_equal(offsets_take(&offsets, 9, 16, &node[2]), 16);
-	assert_int_equal(offsets_take(&offsets, 16, 16, &found), OFFSETS_NONE);
-	assert_int_equal(offsets_free_units(&offsets), 64 - 1 - 32 - 9);
-	assert_false(offsets_find(&offsets, 15, &first, &units, &found));
-	assert_true(offsets_find(&offsets, 24, &first, &units, &found));
+	assert_true(range_init(&range, NULL, 64));
+	assert_int_equal(range_allocate(&range, 1, 64, &node[0]), 0);
+	assert_int_equal(range_allocate(&range, 32, 64, &node[1]), 32);
+	assert_int_equal(range_allocate(&range, 9, 16, &node[2]), 16);
+	assert_int_equal(range_allocate(&range, 16, 16, &found), RANGE_NONE);
+	assert_int_equal(range_free_units(&range), 64 - 1 - 32 - 9);
+	assert_false(range_lookup(&range, 15, &first, &units, &found));
+	assert_true(range_lookup(&range, 24, &first, &units, &found));
 	assert_int_equal(first, 16);
 	assert_int_equal(units, 9);
 	assert_int_equal(found, node[2]);
-	assert_false(offsets_find(&offsets, 25, &first, &units, &found));
+	assert_false(range_lookup(&range, 25, &first, &units, &found));
 	for (int i = 0; i < 3; i++)
-		offsets_give(&offsets, node[i]);
-	offsets_give(&offsets, node[2]);
-	assert_int_equal(offsets_largest(&offsets), 64);
-	assert_int_equal(offsets_take(&offsets, 0, 1, &found), OFFSETS_NONE);
-	assert_int_equal(offsets_take(&offsets, 65, 1, &found), OFFSETS_NONE);
-	offsets_finish(&offsets);
+		range_free(&range, node[i]);
+	range_free(&range, node[2]);
+	assert_int_equal(range_largest(&range), 64);
+	assert_int_equal(range_allocate(&range, 0, 1, &found), RANGE_NONE);
+	assert_int_equal(range_allocate(&range, 65, 1, &found), RANGE_NONE);
+	range_finish(&range);
 	assert_int_equal(held_bytes, 0);
 }
 
@@ -345,30 +345,30 @@ static void test_largest_range(void **state)
 {
 	const uint32_t all = UINT32_MAX, half = 1u << 31;
 	uint32_t node[4], first, units, found;
-	struct offsets offsets;
+	struct range_allocator range;
 
 	(void)state;
-	assert_true(offsets_init(&offsets, NULL, all));
-	assert_int_equal(offsets_take(&offsets, half, half, &node[0]), 0);
-	assert_int_equal(offsets_take(&offsets, 1u << 30, half, &node[1]), half);
-	assert_int_equal(offsets_take(&offsets, (1u << 30) - 2, 1, &node[2]), half + (1u << 30));
-	assert_int_equal(offsets_take(&offsets, 1, 1, &node[3]), all - 1);
-	assert_int_equal(offsets_free_units(&offsets), 0);
-	assert_true(offsets_find(&offsets, all - 1, &first, &units, &found));
+	assert_true(range_init(&range, NULL, all));
+	assert_int_equal(range_allocate(&range, half, half, &node[0]), 0);
+	assert_int_equal(range_allocate(&range, 1u << 30, half, &node[1]), half);
+	assert_int_equal(range_allocate(&range, (1u << 30) - 2, 1, &node[2]), half + (1u << 30));
+	assert_int_equal(range_allocate(&range, 1, 1, &node[3]), all - 1);
+	assert_int_equal(range_free_units(&range), 0);
+	assert_true(range_lookup(&range, all - 1, &first, &units, &found));
 	assert_int_equal(found, node[3]);
-	assert_true(offsets_find(&offsets, half - 1, &first, &units, &found));
+	assert_true(range_lookup(&range, half - 1, &first, &units, &found));
 	assert_int_equal(found, node[0]);
-	assert_true(offsets_find(&offsets, all - 2, &first, &units, &found));
+	assert_true(range_lookup(&range, all - 2, &first, &units, &found));
 	assert_int_equal(first, half + (1u << 30));
-	offsets_give(&offsets, node[2]);
-	assert_false(offsets_find(&offsets, all - 2, &first, &units, &found));
-	assert_true(offsets_find(&offsets, half, &first, &units, &found));
-	assert_false(offsets_find(&offsets, all, &first, &units, &found));
-	offsets_give(&offsets, node[0]);
-	offsets_give(&offsets, node[3]);
-	offsets_give(&offsets, node[1]);
-	assert_int_equal(offsets_largest(&offsets), all);
-	offsets_finish(&offsets);
+	range_free(&range, node[2]);
+	assert_false(range_lookup(&range, all - 2, &first, &units, &found));
+	assert_true(range_lookup(&range, half, &first, &units, &found));
+	assert_false(range_lookup(&range, all, &first, &units, &found));
+	range_free(&range, node[0]);
+	range_free(&range, node[3]);
+	range_free(&range, node[1]);
+	assert_int_equal(range_largest(&range), all);
+	range_finish(&range);
 	assert_int_equal(held_bytes, 0);
 }
 
@@ -376,23 +376,23 @@ static double pair_ns(uint32_t parts)
 {
 	uint32_t *node = malloc(parts * sizeof(*node)), pairs = 200000, found;
 	struct timespec from, to;
-	struct offsets offsets;
+	struct range_allocator range;
 
-	assert_true(offsets_init(&offsets, NULL, parts * 40));
+	assert_true(range_init(&range, NULL, parts * 40));
 	for (uint32_t i = 0; i < parts; i++)
-		assert_true(offsets_take(&offsets, 1 + next_random() % 32, 1, &node[i]) !=
-			    OFFSETS_NONE);
+		assert_true(range_allocate(&range, 1 + next_random() % 32, 1, &node[i]) !=
+			    RANGE_NONE);
 	/* Holes of all sizes beside parts that stay. */
 	for (uint32_t i = 0; i < parts; i += 2)
-		offsets_give(&offsets, node[i]);
+		range_free(&range, node[i]);
 	clock_gettime(CLOCK_MONOTONIC, &from);
 	for (uint32_t i = 0; i < pairs; i++) {
-		assert_true(offsets_take(&offsets, 1 + next_random() % 32, 1, &found) !=
-			    OFFSETS_NONE);
-		offsets_give(&offsets, found);
+		assert_true(range_allocate(&range, 1 + next_random() % 32, 1, &found) !=
+			    RANGE_NONE);
+		range_free(&range, found);
 	}
 	clock_gettime(CLOCK_MONOTONIC, &to);
-	offsets_finish(&offsets);
+	range_finish(&range);
 	free(node);
 	return ((double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec)) /
 	       pairs;

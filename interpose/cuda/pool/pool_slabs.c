@@ -30,7 +30,7 @@
 struct pool_slab {
 	struct pool_block *whole; /* CARVED */
 	struct pool_slab *next_dead;
-	struct offsets offsets;
+	struct range_allocator range;
 	unsigned int row; /* in its space's table */
 	uint32_t last_freed_s; /* when the part that was returned last was freed */
 	bool preallocated; /* for any size; returned last */
@@ -39,7 +39,7 @@ struct pool_slab {
 /* What a search for free space reads, side by side. */
 struct pool_slab_row {
 	struct pool_slab *slab;
-	uint32_t largest; /* in units: see offsets_largest() */
+	uint32_t largest; /* in units: see range_largest() */
 	bool preallocated;
 };
 
@@ -87,7 +87,7 @@ void pool_slabs_init(void)
 
 static void slab_update_row(struct pool_space *space, const struct pool_slab *slab)
 {
-	space->slab[slab->row].largest = offsets_largest(&slab->offsets);
+	space->slab[slab->row].largest = range_largest(&slab->range);
 }
 
 /* Carves a part as large as its bin's blocks: once cached it may serve any request of that bin. */
@@ -97,12 +97,12 @@ static struct pool_block *slab_carve(struct pool *pool, struct pool_slab *slab, 
 	uint32_t units = (uint32_t)pool_units_of_bin(bin), node, first;
 	struct pool_block *block;
 
-	first = offsets_take(&slab->offsets, units, 1, &node);
-	if (first == OFFSETS_NONE)
+	first = range_allocate(&slab->range, units, 1, &node);
+	if (first == RANGE_NONE)
 		return NULL;
 	block = pool_block_new(pool);
 	if (!block) {
-		offsets_give(&slab->offsets, node);
+		range_free(&slab->range, node);
 		return NULL;
 	}
 	block->address = slab->whole->address + (uint64_t)first * UNIT;
@@ -115,11 +115,11 @@ static struct pool_block *slab_carve(struct pool *pool, struct pool_slab *slab, 
 	block->fence = 0;
 	atomic_store(&block->state, POOL_LIVE);
 	if (!pool_map_insert(pool, block)) {
-		offsets_give(&slab->offsets, node);
+		range_free(&slab->range, node);
 		pool_block_recycle(pool, block);
 		return NULL;
 	}
-	*offsets_note(&slab->offsets, node) = (uint64_t)(uintptr_t)block;
+	*range_note(&slab->range, node) = (uint64_t)(uintptr_t)block;
 	slab_update_row(block->space, slab);
 	return block;
 }
@@ -155,7 +155,7 @@ struct pool_block *pool_slab_carve(struct pool *pool, struct pool_space *space, 
 	const struct pool_slab_row *best;
 	struct pool_block *block = NULL;
 
-	if (!slabs_are_usable(space) || units >= OFFSETS_NONE)
+	if (!slabs_are_usable(space) || units >= RANGE_NONE)
 		return NULL;
 	lock_take(&space->lock);
 	best = slabs_find_room(space, (uint32_t)units, bytes <= slab_part_max());
@@ -202,7 +202,7 @@ void pool_slab_cut(struct pool_block *block, unsigned int bin)
 	uint32_t units = (uint32_t)pool_units_of_bin(bin);
 
 	if (block->capacity <= (uint64_t)units * UNIT ||
-	    !offsets_cut(&block->slab->offsets, block->node, units))
+	    !range_shrink(&block->slab->range, block->node, units))
 		return;
 	block->capacity = (uint64_t)units * UNIT;
 	block->bin = (uint16_t)bin;
@@ -251,7 +251,7 @@ static void slab_remove_row(struct pool_space *space, const struct pool_slab *sl
 
 static void slab_destroy(struct pool *pool, struct pool_slab *slab)
 {
-	offsets_finish(&slab->offsets);
+	range_finish(&slab->range);
 	arena_give(pool->arena, slab, sizeof(*slab));
 }
 
@@ -263,10 +263,10 @@ static struct pool_slab *slab_create(struct pool *pool, uint64_t capacity)
 
 	if (shares_memory())
 		pool_no_slabs();
-	if (atomic_load(&no_slabs) || capacity / UNIT >= OFFSETS_NONE)
+	if (atomic_load(&no_slabs) || capacity / UNIT >= RANGE_NONE)
 		return NULL;
 	slab = arena_take(pool->arena, sizeof(*slab));
-	if (slab && !offsets_init(&slab->offsets, pool->arena, (uint32_t)(capacity / UNIT))) {
+	if (slab && !range_init(&slab->range, pool->arena, (uint32_t)(capacity / UNIT))) {
 		arena_give(pool->arena, slab, sizeof(*slab));
 		slab = NULL;
 	}
@@ -310,7 +310,7 @@ static bool slab_alloc_native(struct pool *pool, struct pool_space *space, uint6
 	slab->preallocated = preallocated;
 	/* No part begins at the slab's address: a stale free of that address must not free the
 	 * slab. */
-	offsets_take(&slab->offsets, 1, 1, &guard);
+	range_allocate(&slab->range, 1, 1, &guard);
 	atomic_store(&slab->whole->state, POOL_CARVED);
 	if (preallocated)
 		atomic_fetch_add(&space->preallocated, (int64_t)capacity);
@@ -438,7 +438,7 @@ void pool_slab_return_locked(struct pool *pool, struct pool_block *block)
 	struct pool_space *space = block->space;
 
 	pool_map_remove(pool, block);
-	offsets_give(&slab->offsets, block->node);
+	range_free(&slab->range, block->node);
 	slab_update_row(space, slab);
 	if (block->freed_s > slab->last_freed_s)
 		slab->last_freed_s = block->freed_s;
@@ -469,9 +469,9 @@ bool pool_slab_lookup(struct pool *pool, const struct pool_block *base, uint64_t
 	for (unsigned int i = 0; i < atomic_load(&space->slabs) && !slab; i++)
 		if (space->slab[i].slab->whole == base)
 			slab = space->slab[i].slab;
-	if (slab && offsets_find(&slab->offsets, (uint32_t)((address - base->address) / UNIT),
-				 &first, &units, &node))
-		block = (struct pool_block *)(uintptr_t)*offsets_note(&slab->offsets, node);
+	if (slab && range_lookup(&slab->range, (uint32_t)((address - base->address) / UNIT), &first,
+				 &units, &node))
+		block = (struct pool_block *)(uintptr_t)*range_note(&slab->range, node);
 	if (block) {
 		ret->address = block->address;
 		ret->bytes = block->bytes;
@@ -490,7 +490,7 @@ static struct pool_slab *slabs_remove_empty(struct pool_space *space, uint32_t b
 	for (unsigned int i = atomic_load(&space->slabs); i-- > 0 && !slab;) {
 		slab = space->slab[i].slab;
 		if ((slab->preallocated && !all) || slab->last_freed_s >= before_s ||
-		    space->slab[i].largest + 1 != slab->offsets.units)
+		    space->slab[i].largest + 1 != slab->range.units)
 			slab = NULL;
 	}
 	if (slab)

@@ -81,7 +81,7 @@ void cuda_record_shared(struct call *call, uint64_t address)
 		cuda_record_made(call, address, 0);
 }
 
-void cuda_record_mark(struct call *call, int device, uint64_t began_ns)
+void cuda_record_driver_growth(struct call *call, int device, uint64_t began_ns)
 {
 	uint64_t context;
 
@@ -89,7 +89,7 @@ void cuda_record_mark(struct call *call, int device, uint64_t began_ns)
 		cuda_current_context(&context, &device);
 	else
 		cuda_meet_device(device);
-	mark_record(call, device, began_ns);
+	driver_growth_record(call, device, began_ns);
 }
 
 /* CUarray_format: the values of cuda.h. Block-compressed and planar formats count as one byte. */
@@ -201,7 +201,7 @@ static void reroute(const char *name, void **pfn, const void *caller)
 		atomic_store(&known, true);
 	}
 	hook = hook_of_driver(API_CUDA, *pfn);
-	coverage_route(FACT_PROC_ADDRESS, API_CUDA, caller);
+	coverage_route(OBSERVED_PROC_ADDRESS, API_CUDA, caller);
 	if (hook)
 		*pfn = hook_is_off(hook) ? *pfn : hook->wrapper;
 	else if (!resolve_is_ours(*pfn))

@@ -17,7 +17,7 @@ void cuda_record_made(struct call *call, uint64_t address, uint64_t bytes);
 void cuda_record_shared(struct call *call, uint64_t address);
 
 /* Records a successful call of a MARK row on DEVICE; -1: on the current context's device. */
-void cuda_record_mark(struct call *call, int device, uint64_t began_ns);
+void cuda_record_driver_growth(struct call *call, int device, uint64_t began_ns);
 
 enum outcome cuda_outcome(CUresult r);
 /* As cuda_outcome(), for a free. If the current context is dead, the block may belong to another

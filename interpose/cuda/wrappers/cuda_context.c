@@ -36,7 +36,7 @@ static CUresult body_cuDevicePrimaryCtxRetain(struct route route, CUcontext *con
 					      CUdevice device)
 {
 	struct call call = { &hooks[HOOK_cuDevicePrimaryCtxRetain], NULL, SPACE_MEMORY };
-	uint64_t began = mark_now();
+	uint64_t began = driver_growth_now();
 	bool made;
 	CUresult r = POOL_TRY(DRIVER_CALL(route.real, CUresult(*)(CUcontext *, CUdevice),
 					    (context, device)),
@@ -45,7 +45,7 @@ static CUresult body_cuDevicePrimaryCtxRetain(struct route route, CUcontext *con
 	if (r == CUDA_SUCCESS && route.record && context) {
 		cuda_primary_set(device, *context, &made);
 		if (made)
-			cuda_record_mark(&call, device, began);
+			cuda_record_driver_growth(&call, device, began);
 	}
 	return r;
 }

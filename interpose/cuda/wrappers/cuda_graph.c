@@ -295,20 +295,22 @@ static void move_nodes(CUgraph parent, CUgraph child)
 
 /* ---- capture ---- */
 
-typedef CUresult ask_v2(CUstream, CUstreamCaptureStatus *, cuuint64_t *, CUgraph *,
-			const CUgraphNode **, size_t *);
-typedef CUresult ask_v3(CUstream, CUstreamCaptureStatus *, cuuint64_t *, CUgraph *,
-			const CUgraphNode **, const CUgraphEdgeData **, size_t *);
+typedef CUresult capture_info_v2(CUstream, CUstreamCaptureStatus *, cuuint64_t *, CUgraph *,
+				 const CUgraphNode **, size_t *);
+typedef CUresult capture_info_v3(CUstream, CUstreamCaptureStatus *, cuuint64_t *, CUgraph *,
+				 const CUgraphNode **, const CUgraphEdgeData **, size_t *);
 
 /* Returns the graph that STREAM is captured into, or NULL. The query is permitted during capture
  * from any thread and in each mode (seen on an H200). */
 static CUgraph captured_graph(const struct hook *hook, CUstream stream)
 {
 	bool own = cuda_is_per_thread(hook);
-	ask_v2 *v2 = (ask_v2 *)resolve_used(own ? USED_cuStreamGetCaptureInfo_v2_ptsz
-						: USED_cuStreamGetCaptureInfo_v2);
-	ask_v3 *v3 = v2 ? NULL : (ask_v3 *)resolve_used(own ? USED_cuStreamGetCaptureInfo_v3_ptsz
-							    : USED_cuStreamGetCaptureInfo_v3);
+	capture_info_v2 *v2 = (capture_info_v2 *)resolve_used(
+		own ? USED_cuStreamGetCaptureInfo_v2_ptsz : USED_cuStreamGetCaptureInfo_v2);
+	capture_info_v3 *v3 =
+		v2 ? NULL
+		   : (capture_info_v3 *)resolve_used(own ? USED_cuStreamGetCaptureInfo_v3_ptsz
+							 : USED_cuStreamGetCaptureInfo_v3);
 	CUstreamCaptureStatus status = 0;
 	CUgraph graph = NULL;
 	CUresult r = CUDA_ERROR_NOT_FOUND;

@@ -190,11 +190,11 @@ static HOT void freeing_begins(struct call *call, uint64_t address, struct freei
 	return r;
 
 #define VERB_MARK(symbol, driver_call, arguments, made, device, size)                       \
-	uint64_t began = mark_now();                                                        \
+	uint64_t began = driver_growth_now();                                               \
 	CUresult r;                                                                         \
 	CUDA_CALL_TWICE(r, driver_call, LIMITS_CURRENT);                                    \
 	if (made)                                                                           \
-		cuda_record_mark(&call, (int)(device), began);                              \
+		cuda_record_driver_growth(&call, (int)(device), began);                     \
 	return r;
 
 /* ---- the wrappers ---- */

@@ -189,7 +189,7 @@ static void *reroute(const char *name, void *found, const void *caller)
 			coverage_saw(name, caller);
 		return found;
 	}
-	coverage_route(FACT_EXTENSION, API_OPENCL, caller);
+	coverage_route(OBSERVED_EXTENSION, API_OPENCL, caller);
 	return slots_give(hook, found);
 }
 
