@@ -341,6 +341,6 @@ EXCEPTIONS = {
 # Files of rows that are about something else than blocks of memory, and where they are tested.
 OTHER_TABLES = {
     "cuda_submits.def": "makes no block: unit-submitting, bench",
-    "cuda_queries.def": "tells of memory, as without a pool: unit-truth, programs 'truth'",
+    "cuda_queries.def": "tells of memory, as without a pool: unit-pool-queries, programs 'truth'",
 }
 

@@ -3,7 +3,7 @@
  * Facts noted by many threads while another writes them down, against the recording half
  * itself: each is in the ledger once, with its count; when the table is full, what is lost
  * is said. Runs under TSan too.
- * Links: test_facts.c, interpose_recording, ledger_dep, cmocka, threads.
+ * Links: test_observations.c, interpose_recording, ledger_dep, cmocka, threads.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
  *
  * What the driver holds for itself: what counts as tracked, what is kept of samples, which
  * call explains a growth, and the words for it. Also from ledgers that lie.
- * Links: test_held.c ledger_builder.c ledger_reported.c, report_dep, cmocka.
+ * Links: test_driver_memory.c ledger_builder.c ledger_reported.c, report_dep, cmocka.
  */
 #include <setjmp.h>
 #include <stdarg.h>
