@@ -68,7 +68,7 @@ static int find_site(struct live_gathering *g, const struct live_site *key,
 static int site_at(struct live_gathering *g, uint32_t ref, struct live_site_node **first,
 		   struct live_site_node **ret)
 {
-	const struct ref_node *known = build_find_ref(&g->b.row_refs, ref);
+	const struct ref_node *known = build_find_ref(&g->b.site_refs, ref);
 	const struct ledger_row *row = known ? NULL : ledger_row(g->b.view, ref);
 	struct live_site key = { .device = -1 };
 	int r = 0;
@@ -77,7 +77,7 @@ static int site_at(struct live_gathering *g, uint32_t ref, struct live_site_node
 	if (known)
 		return 0;
 	if (row && ledger_row_is_object(g->b.view, row))
-		return build_add_ref(&g->b, &g->b.row_refs, ref, NULL);
+		return build_add_ref(&g->b, &g->b.site_refs, ref, NULL);
 	if (row) {
 		key.device = row->device;
 		key.stack_ref = row->stack;
@@ -91,7 +91,7 @@ static int site_at(struct live_gathering *g, uint32_t ref, struct live_site_node
 		key.kind = "unknown";
 	if (r == 0)
 		r = find_site(g, &key, first, ret);
-	return r < 0 ? r : build_add_ref(&g->b, &g->b.row_refs, ref, *ret);
+	return r < 0 ? r : build_add_ref(&g->b, &g->b.site_refs, ref, *ret);
 }
 
 static void add_to_sum(struct live_sum *to, uint64_t bytes, uint64_t blocks)
@@ -124,8 +124,8 @@ static int walk_blocks(struct live_gathering *g, struct live_site_node **first)
 
 /* Adds the bytes that ROW's site has allocated since the start. Includes sites without live
  * blocks only if LOOK orders sites by rate. */
-static int walk_rows(struct live_gathering *g, const struct live_options *look,
-		     struct live_site_node **first)
+static int walk_sites(struct live_gathering *g, const struct live_options *look,
+		      struct live_site_node **first)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_row *row;
@@ -298,7 +298,7 @@ static int gather(struct live_gathering *g, const struct loaded_ledger *ledger,
 	if (r == 0)
 		r = walk_blocks(g, &first);
 	if (r == 0)
-		r = walk_rows(g, look, &first);
+		r = walk_sites(g, look, &first);
 	if (r == 0)
 		r = list_sites(g, first, look);
 	if (r == 0)

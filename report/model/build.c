@@ -226,11 +226,11 @@ void build_finish(struct builder *b)
 	table_finish(&b->groups);
 	table_finish(&b->text_refs);
 	table_finish(&b->stack_refs);
-	table_finish(&b->row_refs);
+	table_finish(&b->site_refs);
 	table_finish(&b->known_frames);
 	table_finish(&b->code_refs);
 	table_finish(&b->python_locations);
-	table_finish(&b->ignored_row_refs);
+	table_finish(&b->ignored_site_refs);
 	table_finish(&b->mapped_refs);
 	table_finish(&b->wait_refs);
 	table_finish(&b->mappings);

@@ -27,14 +27,14 @@ struct builder {
 	struct report_process *process;
 	struct report_arena *arena;
 	struct table texts, stacks, groups;           /* keyed by content */
-	struct table text_refs, stack_refs, row_refs; /* keyed by ref; the values are ref_nodes */
+	struct table text_refs, stack_refs, site_refs; /* keyed by ref; the values are ref_nodes */
 	/* what the rules decided for a frame, keyed by the frame's names */
 	struct table known_frames;
 	struct table code_refs, python_locations;     /* keyed by ref; keyed by content */
 	/* struct ledger_mapped and ledger_event_wait, keyed by the ref of their block */
 	struct table mapped_refs, wait_refs;
 	struct table mappings;               /* keyed by content */
-	struct table ignored_row_refs; /* like row_refs, for blocks that the program ignores */
+	struct table ignored_site_refs; /* like site_refs, for blocks that the program ignores */
 	struct stack_module *modules;
 	size_t module_count;
 	struct group *first_group;

@@ -11,12 +11,12 @@
 #include "ledger/kind_table.h"
 #include "report/util/number.h"
 
-struct cached_row { /* cache: consecutive blocks often have the same row */
+struct cached_site { /* cache: consecutive blocks often have the same call site */
 	uint32_t ref;
 	int device;
 	enum kind_memory memory;
 };
-#define CACHED_ROWS 256u
+#define CACHED_SITES 256u
 
 /* Returns which memory blocks of KIND use. Physical memory is counted once: its bytes are in the
  * block of its handle or of one mapping. */
@@ -29,11 +29,11 @@ static enum kind_memory memory_of(const struct ledger_view *view, uint32_t kind)
 	return known ? known->memory : KIND_MEMORY_OTHER;
 }
 
-static const struct cached_row *look_up(const struct ledger_view *view, struct cached_row *rows,
-					uint32_t ref)
+static const struct cached_site *find_site(const struct ledger_view *view,
+					   struct cached_site *sites, uint32_t ref)
 {
-	/* a row has a size of eight refs */
-	struct cached_row *cached = &rows[ref / 8 % CACHED_ROWS];
+	/* the counters of a call site have a size of eight refs */
+	struct cached_site *cached = &sites[ref / 8 % CACHED_SITES];
 	const struct ledger_row *row;
 
 	if (cached->ref == ref)
@@ -50,15 +50,15 @@ static const struct cached_row *look_up(const struct ledger_view *view, struct c
 
 void track_memory(const struct ledger_view *view, struct tracked_memory *ret)
 {
-	struct cached_row rows[CACHED_ROWS];
+	struct cached_site sites[CACHED_SITES];
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *block;
 
-	memset(rows, 0, sizeof(rows));
+	memset(sites, 0, sizeof(sites));
 	memset(ret, 0, sizeof(*ret));
 	while ((block = ledger_next(view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
 		uint32_t state = __atomic_load_n(&block->state, __ATOMIC_ACQUIRE);
-		const struct cached_row *row;
+		const struct cached_site *site;
 		uint64_t bytes = block->bytes;
 		uint32_t ref = block->row;
 
@@ -67,12 +67,12 @@ void track_memory(const struct ledger_view *view, struct tracked_memory *ret)
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		if (__atomic_load_n(&block->state, __ATOMIC_RELAXED) >> 8 != state >> 8)
 			continue; /* the slot was reused meanwhile */
-		row = look_up(view, rows, ref);
-		if (row->memory == KIND_MEMORY_OTHER)
+		site = find_site(view, sites, ref);
+		if (site->memory == KIND_MEMORY_OTHER)
 			continue;
-		ret->bytes[row->device] = add_bounded(ret->bytes[row->device], bytes);
-		if (row->memory == KIND_MEMORY_MANAGED)
-			ret->managed[row->device] = add_bounded(ret->managed[row->device], bytes);
+		ret->bytes[site->device] = add_bounded(ret->bytes[site->device], bytes);
+		if (site->memory == KIND_MEMORY_MANAGED)
+			ret->managed[site->device] = add_bounded(ret->managed[site->device], bytes);
 	}
 }
 

@@ -80,7 +80,7 @@ static int group_of(struct builder *b, const struct ledger_block *block, struct 
 {
 	struct report_leak key = { .device = -1, .stack = &build_no_stack,
 				   .ignored = (block->marked & LEDGER_BLOCK_IGNORED) != 0 };
-	struct table *refs = key.ignored ? &b->ignored_row_refs : &b->row_refs;
+	struct table *refs = key.ignored ? &b->ignored_site_refs : &b->site_refs;
 	const struct ref_node *known;
 	int r;
 

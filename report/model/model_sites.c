@@ -52,10 +52,10 @@ static int each_leak(struct site_gathering *g, add_leak_fn *add)
 	return r;
 }
 
-/* Calls ADD for each row whose kind is memory. */
-typedef int add_row_fn(struct site_gathering *g, const struct ledger_row *row);
+/* Calls ADD for each call site of memory. */
+typedef int add_site_fn(struct site_gathering *g, const struct ledger_row *row);
 
-static int for_each_row(struct site_gathering *g, add_row_fn *add)
+static int for_each_site(struct site_gathering *g, add_site_fn *add)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_row *row;
@@ -106,8 +106,8 @@ static int kind_at(struct site_gathering *g, const char *kind, int device, struc
 	return 0;
 }
 
-static int kind_of_row(struct site_gathering *g, const struct ledger_row *row,
-		       struct kind_node **ret)
+static int kind_of_site(struct site_gathering *g, const struct ledger_row *row,
+			struct kind_node **ret)
 {
 	const char *kind;
 	int r = text_of(g, row->kind, &kind);
@@ -115,10 +115,10 @@ static int kind_of_row(struct site_gathering *g, const struct ledger_row *row,
 	return r < 0 ? r : kind_at(g, kind, row->device, ret);
 }
 
-static int add_row_to_kind(struct site_gathering *g, const struct ledger_row *row)
+static int add_site_to_kind(struct site_gathering *g, const struct ledger_row *row)
 {
 	struct kind_node *node;
-	int r = kind_of_row(g, row, &node);
+	int r = kind_of_site(g, row, &node);
 
 	if (r < 0)
 		return r;
@@ -156,7 +156,7 @@ static int add_live_to_kinds(struct site_gathering *g)
 		    (block->marked & LEDGER_BLOCK_MAPPED) || /* a mapped block is a leak */
 		    ledger_row_is_object(g->b->view, row))
 			continue;
-		r = kind_of_row(g, row, &node);
+		r = kind_of_site(g, row, &node);
 		if (r == 0)
 			node->ended = add_bounded(node->ended, 1);
 	}
@@ -196,7 +196,7 @@ static int list_kinds(struct site_gathering *g)
 int build_kinds(struct builder *b)
 {
 	struct site_gathering g = { .b = b };
-	int r = for_each_row(&g, add_row_to_kind);
+	int r = for_each_site(&g, add_site_to_kind);
 
 	if (r == 0)
 		r = each_leak(&g, add_leak_to_kind);
@@ -263,7 +263,7 @@ static int add_leak_to_site(struct site_gathering *g, const struct report_leak *
 	return 0;
 }
 
-static int add_row_to_site(struct site_gathering *g, const struct ledger_row *row)
+static int add_counters_to_site(struct site_gathering *g, const struct ledger_row *row)
 {
 	struct report_site key = { .device = row->device };
 	struct site_node *node;
@@ -332,7 +332,7 @@ int build_sites(struct builder *b)
 	int r = each_leak(&g, add_leak_to_site);
 
 	if (r == 0)
-		r = for_each_row(&g, add_row_to_site);
+		r = for_each_site(&g, add_counters_to_site);
 	table_finish(&g.table);
 	if (r == 0)
 		r = list_modules(b);

@@ -22,24 +22,24 @@ struct suppression {
 };
 
 struct suppressions {
-	struct suppression *rows;
+	struct suppression *list;
 	size_t count;
 };
 
 static int parse_pattern(struct suppressions *s, const struct line *line)
 {
-	struct suppression row = { .line = line->file->line };
-	struct suppression *rows;
+	struct suppression entry = { .line = line->file->line };
+	struct suppression *list;
 	int r;
 
-	rows = lines_grow(line->file, s->rows, s->count, sizeof(*rows), SUPPRESSIONS_MAX, &r);
-	if (!rows)
+	list = lines_grow(line->file, s->list, s->count, sizeof(*list), SUPPRESSIONS_MAX, &r);
+	if (!list)
 		return r;
-	s->rows = rows;
-	r = frame_pattern_parse(&row.pattern, line,
+	s->list = list;
+	r = frame_pattern_parse(&entry.pattern, line,
 				"; write leak:PATTERN (leak:* is everything)");
 	if (r == 0)
-		s->rows[s->count++] = row;
+		s->list[s->count++] = entry;
 	return r;
 }
 
@@ -136,7 +136,7 @@ int suppressions_match(const struct suppressions *suppressions, const struct rep
 		       size_t frame_count)
 {
 	for (size_t i = 0; suppressions && i < suppressions->count; i++)
-		if (frame_pattern_match_any(&suppressions->rows[i].pattern, frames, frame_count))
+		if (frame_pattern_match_any(&suppressions->list[i].pattern, frames, frame_count))
 			return (int)i;
 	return -1;
 }
@@ -144,14 +144,14 @@ int suppressions_match(const struct suppressions *suppressions, const struct rep
 void suppressions_count(struct suppressions *suppressions, int index, uint64_t blocks,
 			uint64_t bytes)
 {
-	struct suppression *row;
+	struct suppression *entry;
 
 	if (!suppressions || index < 0 || (size_t)index >= suppressions->count)
 		return;
-	row = &suppressions->rows[index];
-	row->matched = true;
-	row->blocks += blocks;
-	row->bytes += bytes;
+	entry = &suppressions->list[index];
+	entry->matched = true;
+	entry->blocks += blocks;
+	entry->bytes += bytes;
 }
 
 size_t suppressions_size(const struct suppressions *suppressions)
@@ -161,9 +161,9 @@ size_t suppressions_size(const struct suppressions *suppressions)
 
 struct suppression_use suppressions_use(const struct suppressions *suppressions, size_t index)
 {
-	const struct suppression *row = &suppressions->rows[index];
-	struct suppression_use use = { row->pattern.text, row->line, row->matched, row->blocks,
-				       row->bytes };
+	const struct suppression *entry = &suppressions->list[index];
+	struct suppression_use use = { entry->pattern.text, entry->line, entry->matched,
+				       entry->blocks, entry->bytes };
 
 	return use;
 }
@@ -173,7 +173,7 @@ void suppressions_destroy(struct suppressions *suppressions)
 	if (!suppressions)
 		return;
 	for (size_t i = 0; i < suppressions->count; i++)
-		frame_pattern_finish(&suppressions->rows[i].pattern);
-	free(suppressions->rows);
+		frame_pattern_finish(&suppressions->list[i].pattern);
+	free(suppressions->list);
 	free(suppressions);
 }

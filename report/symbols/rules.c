@@ -49,7 +49,7 @@ struct rules {
 	struct report_arena arena; /* for the names, and for the patterns of the user's rules */
 	bool is_shipped;           /* the rules being parsed are in rules_text */
 	size_t count;
-	struct rule rows[RULES_MAX];
+	struct rule list[RULES_MAX];
 };
 
 static int no_memory(const struct lines *lines)
@@ -159,7 +159,7 @@ static int parse_rule(void *data, struct line *line)
 
 	if (rules->count == RULES_MAX)
 		return lines_fail(line->file, -E2BIG, "more than %d rules", RULES_MAX);
-	r = parse_parts(line, rules, &rules->rows[rules->count]);
+	r = parse_parts(line, rules, &rules->list[rules->count]);
 	rules->count += r == 0;
 	return r;
 }
@@ -264,7 +264,7 @@ struct rules_frame rules_frame(const struct rules *rules, const struct report_fr
 	bool has_role = false;
 
 	for (size_t i = 0; i < rules->count; i++) {
-		const struct rule *rule = &rules->rows[i];
+		const struct rule *rule = &rules->list[i];
 		bool names_cache = rule->verb == CACHE || rule->verb == LIBRARY;
 
 		if (names_cache ? ret.cache_rule && (rule->verb == CACHE || ret.in_library)
@@ -297,7 +297,7 @@ static void set_if_earlier(unsigned int *cache_rule, unsigned int other)
 void rules_add_frame(const struct rules *rules, struct rules_stack *stack,
 		     const struct rules_frame *frame)
 {
-	const struct rule *rule = frame->cache_rule ? &rules->rows[frame->cache_rule - 1] : NULL;
+	const struct rule *rule = frame->cache_rule ? &rules->list[frame->cache_rule - 1] : NULL;
 
 	if (rule)
 		set_if_earlier(rule->verb == LIBRARY ? &stack->library : &stack->cache_rule,
@@ -314,5 +314,5 @@ const char *rules_cache(const struct rules *rules, const struct rules_stack *sta
 	unsigned int cache_rule = stack->cache_rule;
 
 	set_if_earlier(&cache_rule, stack->library);
-	return cache_rule ? rules->rows[cache_rule - 1].name : NULL;
+	return cache_rule ? rules->list[cache_rule - 1].name : NULL;
 }
