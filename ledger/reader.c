@@ -6,6 +6,7 @@
  * inside the traced process.
  */
 #include "ledger/reader.h"
+#include "ledger/shared.h"
 
 #include <string.h>
 
@@ -64,7 +65,7 @@ enum ledger_why ledger_view(const void *base, size_t bytes, struct ledger_view *
 	why = check_header(header);
 	if (why != LEDGER_OK)
 		return why;
-	chunks = __atomic_load_n(&header->chunks, __ATOMIC_ACQUIRE);
+	chunks = atomic_load_explicit(&SHARED(header->chunks), memory_order_acquire);
 	if (chunks < 1 || chunks > LEDGER_CHUNKS_MAX)
 		return LEDGER_BROKEN;
 
@@ -96,7 +97,7 @@ static const struct ledger_chunk *find_chunk(const struct ledger_view *view, uin
 	if (number < 1 || number >= view->chunks)
 		return NULL;
 	chunk = (const struct ledger_chunk *)(view->base + (size_t)number * LEDGER_CHUNK);
-	used = __atomic_load_n(&chunk->used, __ATOMIC_ACQUIRE);
+	used = atomic_load_explicit(&SHARED(chunk->used), memory_order_acquire);
 	if (used < sizeof(*chunk) || used > LEDGER_CHUNK)
 		return NULL;
 	*ret_used = used;

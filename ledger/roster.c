@@ -3,6 +3,7 @@
  * The functions with which a traced process uses the roster. No allocation, no lock.
  */
 #include "ledger/roster.h"
+#include "ledger/shared.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -42,14 +43,14 @@ struct roster_slot *roster_enter(struct roster *roster, int pid, uint64_t start_
 
 	if (!roster)
 		return NULL;
-	number = __atomic_fetch_add(&roster->begun, 1, __ATOMIC_ACQ_REL);
+	number = atomic_fetch_add_explicit(&SHARED(roster->begun), 1, memory_order_acq_rel);
 	if (number >= ROSTER_SLOTS)
 		return NULL;
 	slot = &roster->slots[number];
 	slot->pid = pid;
 	slot->start_ticks = start_ticks;
 	strncpy(slot->name, name, sizeof(slot->name) - 1);
-	__atomic_store_n(&slot->state, ROSTER_STARTING, __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(slot->state), ROSTER_STARTING, memory_order_release);
 	return slot;
 }
 
@@ -58,8 +59,8 @@ void roster_note(struct roster_slot *slot, int error)
 	if (!slot)
 		return;
 	slot->error = error;
-	__atomic_store_n(&slot->state, error ? ROSTER_FAILED : ROSTER_RECORDING,
-			 __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(slot->state), error ? ROSTER_FAILED : ROSTER_RECORDING,
+			      memory_order_release);
 }
 
 const char *roster_advice(int error)

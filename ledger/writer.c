@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "ledger/nocancel.h"
+#include "ledger/shared.h"
 
 unsigned int lock_patience_naps = 50;
 
@@ -35,7 +36,8 @@ void lock_wait(struct lock *lock)
 	}
 	for (unsigned int naps = 0;
 	     atomic_exchange_explicit(&lock->word, 2, memory_order_acquire) != 0; naps++) {
-		if (naps >= __atomic_load_n(&lock_patience_naps, __ATOMIC_RELAXED)) {
+		if (naps >=
+		    atomic_load_explicit(&SHARED(lock_patience_naps), memory_order_relaxed)) {
 			lock_lost();
 			return;
 		}
@@ -213,7 +215,7 @@ static struct ledger_chunk *add_chunk(struct ledger_writer *writer, enum ledger_
 	chunk = (struct ledger_chunk *)(writer->base + (size_t)number * LEDGER_CHUNK);
 	chunk->type = type;
 	chunk->used = sizeof(*chunk);
-	__atomic_store_n(&writer->header->chunks, number + 1, __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(writer->header->chunks), number + 1, memory_order_release);
 	writer->open[type] = chunk;
 	return chunk;
 }
@@ -234,7 +236,8 @@ static uint32_t publish(struct ledger_writer *writer, enum ledger_chunk_type typ
 {
 	struct ledger_chunk *chunk = writer->open[type];
 
-	__atomic_store_n(&chunk->used, chunk->used + (uint32_t)bytes, __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(chunk->used), chunk->used + (uint32_t)bytes,
+			      memory_order_release);
 	return ledger_ref(writer, record);
 }
 
@@ -410,9 +413,9 @@ unsigned int ledger_add_blocks(struct ledger_writer *writer, unsigned int count,
 	if (count > left)
 		count = left;
 	*ret_first = (struct ledger_block *)((uint8_t *)chunk + chunk->used);
-	__atomic_store_n(&chunk->used,
-			 chunk->used + count * (uint32_t)sizeof(struct ledger_block),
-			 __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(chunk->used),
+			      chunk->used + count * (uint32_t)sizeof(struct ledger_block),
+			      memory_order_release);
 	lock_give(&writer->lock);
 	return count;
 }
@@ -427,8 +430,8 @@ static void thin(struct ledger_timeline *timeline, struct ledger_chunk *chunk, s
 
 	for (size_t i = 0; i < count; i += 2, kept++)
 		memmove(records + kept * size, records + i * size, size);
-	__atomic_store_n(&chunk->used, (uint32_t)(sizeof(*chunk) + head + kept * size),
-			 __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(chunk->used), (uint32_t)(sizeof(*chunk) + head + kept * size),
+			      memory_order_release);
 	timeline->every_ns *= 2;
 }
 

@@ -18,6 +18,7 @@
 
 #include "ledger/format.h"
 #include "ledger/lock.h"
+#include "ledger/shared.h"
 
 /* One more than the highest chunk type, including types of other writers. */
 #define LEDGER_CHUNK_TYPES 25
@@ -120,7 +121,7 @@ static inline void ledger_block_set(struct ledger_block *block, enum ledger_bloc
 {
 	uint32_t word = (block->state & ~0xffu) | state;
 
-	__atomic_store_n(&block->state, word, __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(block->state), word, memory_order_release);
 }
 
 /* Locking: the caller holds the lock of the slot's shard. Publishes a new live block: increases the
@@ -129,14 +130,15 @@ static inline void ledger_block_publish(struct ledger_block *block)
 {
 	uint32_t uses = (block->state >> 8) + 1;
 
-	__atomic_store_n(&block->state, uses << 8 | LEDGER_BLOCK_LIVE, __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(block->state), uses << 8 | LEDGER_BLOCK_LIVE,
+			      memory_order_release);
 }
 
 /* Adds COUNT to a counter of the header. Any thread may call it. */
 static inline void ledger_trouble(struct ledger_header *header, enum ledger_trouble which,
 				  uint64_t count)
 {
-	__atomic_fetch_add(&header->trouble[which], count, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&SHARED(header->trouble[which]), count, memory_order_relaxed);
 }
 
 #endif

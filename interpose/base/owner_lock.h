@@ -20,6 +20,7 @@
 #include "interpose/base/hot.h"
 #include "ledger/lock.h"
 #include "ledger/nocancel.h"
+#include "ledger/shared.h"
 
 #define OWNER_LOCK_NAPS 8000u /* short sleeps for each of lock_patience_naps */
 
@@ -80,8 +81,9 @@ static inline void owner_lock_take_from(struct owner_lock *own, bool alone)
 	while (atomic_load_explicit(&own->inside, memory_order_acquire)) {
 		if (++spins < 100) {
 			sched_yield();
-		} else if (spins / OWNER_LOCK_NAPS < __atomic_load_n(&lock_patience_naps,
-								     __ATOMIC_RELAXED)) {
+		} else if (spins / OWNER_LOCK_NAPS <
+			   atomic_load_explicit(&SHARED(lock_patience_naps),
+						memory_order_relaxed)) {
 			nocancel_nanosleep(&nap);
 		} else { /* the owner left gpuleak without a return */
 			lock_lost();

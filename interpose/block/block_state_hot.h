@@ -11,6 +11,7 @@
 #include "interpose/block/limit.h"
 #include "interpose/block/queries.h"
 #include "interpose/recorder/thread_state_hot.h"
+#include "ledger/shared.h"
 
 /* ---- unused -> live ---- */
 
@@ -41,8 +42,8 @@ static HOT void block_fill(struct recorder *recorder, struct ledger_block *block
 	block->history = 0;
 	block->marked = query_initial_marked();
 	ledger_block_publish(block);
-	__atomic_store_n(&row->bytes, row->bytes + new->bytes, __ATOMIC_RELAXED);
-	__atomic_store_n(&row->allocs, row->allocs + 1, __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(row->bytes), row->bytes + new->bytes, memory_order_relaxed);
+	atomic_store_explicit(&SHARED(row->allocs), row->allocs + 1, memory_order_release);
 }
 
 enum inserted { INSERTED, INSERTED_REFERENCE, INSERTED_NOWHERE };
@@ -72,7 +73,7 @@ static HOT enum inserted block_insert(struct recorder *recorder, struct shard *s
 		entry->hint = hint;
 	}
 	if (entry && hint) {
-		__atomic_store_n(&hint->entry, entry, __ATOMIC_RELAXED);
+		atomic_store_explicit(&SHARED(hint->entry), entry, memory_order_relaxed);
 		atomic_store_explicit(&hint->recorded, true, memory_order_relaxed);
 	}
 	lock_give_soon(&shard->lock);
@@ -105,7 +106,7 @@ static HOT bool block_begin_free(struct recorder *recorder, struct shard *shard,
 	if (__builtin_expect(!block || block->references > 1, 0))
 		return block_begin_other(recorder, shard, entry, ending, freeing);
 	freeing->block = block;
-	freeing->bytes = __atomic_load_n(&block->bytes, __ATOMIC_RELAXED);
+	freeing->bytes = atomic_load_explicit(&SHARED(block->bytes), memory_order_relaxed);
 	freeing->span = entry->span;
 	freeing->hint = entry->hint;
 	ledger_block_set(block, LEDGER_BLOCK_FREEING);

@@ -4,6 +4,7 @@
  * needs the lock of the entry's shard.
  */
 #include "interpose/block/block_table.h"
+#include "ledger/shared.h"
 
 #include <string.h>
 
@@ -12,7 +13,7 @@
 /* Other threads read the key without the lock: see entry_is(). */
 static void set_key(struct entry *entry, uint64_t key)
 {
-	__atomic_store_n(&entry->key, key, __ATOMIC_RELAXED);
+	atomic_store_explicit(&SHARED(entry->key), key, memory_order_relaxed);
 }
 
 static COLD struct entry *take_entry(struct arena *arena, struct shard *shard)

@@ -15,6 +15,7 @@
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/thread_state.h"
 #include "interpose/base/hash.h"
+#include "ledger/shared.h"
 
 /* One address or handle that a driver handed out. */
 struct entry {
@@ -81,7 +82,7 @@ static HOT struct entry *entry_find(struct shard *shard, uint64_t key)
  * and an entry that left the table has no key. */
 static HOT bool entry_is(const struct entry *entry, uint64_t key)
 {
-	return entry && __atomic_load_n(&entry->key, __ATOMIC_RELAXED) == key;
+	return entry && atomic_load_explicit(&SHARED(entry->key), memory_order_relaxed) == key;
 }
 
 /* As entry_find(). HINT: see entry_is(). */
@@ -93,7 +94,7 @@ static HOT struct entry *entry_known(struct shard *shard, uint64_t key, struct e
 /* Returns a hint for entry_known(); NULL if STANDING is NULL. */
 static HOT struct entry *hint_entry(const struct block_hint *hint)
 {
-	return hint ? __atomic_load_n(&hint->entry, __ATOMIC_RELAXED) : NULL;
+	return hint ? atomic_load_explicit(&SHARED(hint->entry), memory_order_relaxed) : NULL;
 }
 
 /* Returns KEY's shard and prefetches it and ENTRY, which may be NULL. Capturing the stack takes as
@@ -213,7 +214,8 @@ static inline void count_in_row(struct recorder *recorder, uint32_t row_ref, siz
 {
 	uint8_t *row = ledger_at(&recorder->writer, row_ref);
 
-	__atomic_fetch_add((uint64_t *)(void *)(row + field), by, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&SHARED(*(uint64_t *)(void *)(row + field)), by,
+				  memory_order_relaxed);
 }
 
 /* Returns true if a live block has KEY. *RET gets a copy, see entry_tell(). */

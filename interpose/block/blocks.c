@@ -13,6 +13,7 @@
 #include "interpose/dispatch/variants.h"
 #include "interpose/recorder/thread_state_hot.h"
 #include "interpose/stack/unwinder.h"
+#include "ledger/shared.h"
 
 /* ---- queries ---- */
 
@@ -95,10 +96,10 @@ static void settle_stale(struct recorder *recorder, struct ledger_block *stale)
 	if (LEDGER_BLOCK_STATE(stale->state) != LEDGER_BLOCK_LIVE) {
 		deferred_add(recorder, -(int64_t)stale->bytes); /* a deferred free */
 	} else if (thread_self.nested == stale->address) {
-		__atomic_fetch_sub(&row->allocs, 1, __ATOMIC_RELAXED);
-		__atomic_fetch_sub(&row->bytes, stale->bytes, __ATOMIC_RELAXED);
+		atomic_fetch_sub_explicit(&SHARED(row->allocs), 1, memory_order_relaxed);
+		atomic_fetch_sub_explicit(&SHARED(row->bytes), stale->bytes, memory_order_relaxed);
 	} else {
-		__atomic_fetch_add(&row->unseen, 1, __ATOMIC_RELAXED);
+		atomic_fetch_add_explicit(&SHARED(row->unseen), 1, memory_order_relaxed);
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_STALE_BLOCKS, 1);
 	}
 	block_drop(recorder, stale, (int64_t)stale->bytes);
@@ -109,8 +110,8 @@ static void drop_uninserted(struct recorder *recorder, struct ledger_block *bloc
 {
 	struct ledger_row *row = ledger_at(&recorder->writer, block->row);
 
-	__atomic_fetch_sub(&row->allocs, 1, __ATOMIC_RELAXED);
-	__atomic_fetch_sub(&row->bytes, block->bytes, __ATOMIC_RELAXED);
+	atomic_fetch_sub_explicit(&SHARED(row->allocs), 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&SHARED(row->bytes), block->bytes, memory_order_relaxed);
 	block_drop(recorder, block, (int64_t)block->bytes);
 }
 

@@ -13,6 +13,7 @@
 #include "ledger/nocancel.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/thread_state_hot.h"
+#include "ledger/shared.h"
 
 uint64_t deferred_now(const struct recorder *recorder)
 {
@@ -52,7 +53,8 @@ void deferred_sample(struct recorder *recorder)
 	bytes = (uint64_t)total(recorder);
 	if (bytes > header->released_peak_bytes) {
 		header->released_peak_ns = now;
-		__atomic_store_n(&header->released_peak_bytes, bytes, __ATOMIC_RELEASE);
+		atomic_store_explicit(&SHARED(header->released_peak_bytes), bytes,
+				      memory_order_release);
 	}
 	lock_give(&recorder->deferred->lock);
 	ledger_add_sample(&recorder->writer, &recorder->deferred->timeline, now, bytes);
@@ -93,7 +95,7 @@ void deferred_note_wait(struct recorder *recorder, const struct past *ending, ui
 			.api = ending->freed_api,
 			.stack = ending->freed_stack,
 		};
-		__atomic_store_n(&header->longest_wait, next, __ATOMIC_RELEASE);
+		atomic_store_explicit(&SHARED(header->longest_wait), next, memory_order_release);
 	}
 	lock_give(&recorder->deferred->lock);
 }

@@ -11,6 +11,7 @@
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/thread_state.h"
 #include "ledger/clock.h"
+#include "ledger/shared.h"
 
 bool device_is_new(int device)
 {
@@ -78,7 +79,7 @@ void driver_growth_record(const struct call *call, int device, uint64_t began_ns
 
 	if (!recorder)
 		return;
-	if (__atomic_fetch_add(&recorder->header->marks, 1, __ATOMIC_RELAXED) <
+	if (atomic_fetch_add_explicit(&SHARED(recorder->header->marks), 1, memory_order_relaxed) <
 	    LEDGER_DRIVER_GROWTHS_MAX)
 		write_growth(recorder, call, device, began_ns);
 	recorder_leave();

@@ -9,11 +9,13 @@
 
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/thread_state.h"
+#include "ledger/shared.h"
 
 static uint32_t write_error(struct recorder *recorder, const char *type,
 			    const struct free_error *wrong, struct ledger_error *error)
 {
-	uint64_t number = __atomic_fetch_add(&recorder->header->errors, 1, __ATOMIC_RELAXED);
+	uint64_t number = atomic_fetch_add_explicit(&SHARED(recorder->header->errors), 1,
+						    memory_order_relaxed);
 	uint32_t ref = 0;
 
 	error->type = ledger_add_string(&recorder->writer, type, strlen(type));
@@ -111,14 +113,15 @@ uint32_t error_invalid_free(struct recorder *recorder, const struct free_error *
 
 bool error_may_retract(struct recorder *recorder)
 {
-	return __atomic_load_n(&recorder->errors_retracted, __ATOMIC_RELAXED) < RETRACTED_MAX;
+	return atomic_load_explicit(&SHARED(recorder->errors_retracted), memory_order_relaxed) <
+	       RETRACTED_MAX;
 }
 
 void error_retract(struct recorder *recorder, uint32_t ref)
 {
 	struct ledger_error *error = ledger_at(&recorder->writer, ref);
 
-	__atomic_store_n(&error->type, 0, __ATOMIC_RELEASE);
-	__atomic_fetch_sub(&recorder->header->errors, 1, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&recorder->errors_retracted, 1, __ATOMIC_RELAXED);
+	atomic_store_explicit(&SHARED(error->type), 0, memory_order_release);
+	atomic_fetch_sub_explicit(&SHARED(recorder->header->errors), 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&SHARED(recorder->errors_retracted), 1, memory_order_relaxed);
 }

@@ -11,6 +11,7 @@
 #include "interpose/block/error_record.h"
 #include "interpose/dispatch/api.h"
 #include "ledger/kind_table.h"
+#include "ledger/shared.h"
 
 /* ---- what the address or handle is or was ---- */
 
@@ -129,7 +130,8 @@ void free_error_judge(struct recorder *recorder, struct hook *hook, const struct
 		      int result)
 {
 	struct free_error wrong = { hook, freeing->address, freeing->stack, result };
-	bool itemized = __atomic_load_n(&recorder->header->errors, __ATOMIC_RELAXED) < ERRORS_MAX;
+	bool itemized = atomic_load_explicit(&SHARED(recorder->header->errors),
+					     memory_order_relaxed) < ERRORS_MAX;
 	struct ledger_block block;
 	struct past past[2];
 
@@ -282,6 +284,6 @@ void free_error_after_release(const struct hook *hook, struct freeing *freeing,
 	}
 	if (freeing->error) {
 		error = ledger_at(&freeing->recorder->writer, freeing->error);
-		__atomic_store_n(&error->result, result, __ATOMIC_RELAXED);
+		atomic_store_explicit(&SHARED(error->result), result, memory_order_relaxed);
 	}
 }

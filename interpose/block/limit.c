@@ -21,6 +21,7 @@
 #include "interpose/recorder/recorder.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/message.h"
+#include "ledger/shared.h"
 
 _Atomic bool limits_on READ_BY_ALL;
 
@@ -104,8 +105,9 @@ static void note_limit(struct recorder *recorder, uint64_t limit)
 			same = same && (!other || other == limit);
 		}
 	if (pools)
-		__atomic_store_n(&pools->limit, same && limit != UINT64_MAX ? limit : 0,
-				 __ATOMIC_RELAXED);
+		atomic_store_explicit(&SHARED(pools->limit),
+				      same && limit != UINT64_MAX ? limit : 0,
+				      memory_order_relaxed);
 }
 
 static uint64_t find_limit(struct recorder *recorder, enum api api, int device)
@@ -209,7 +211,8 @@ static void count_refused(struct recorder *recorder, const struct call *call, bo
 	if (pools_count(injected ? &pools->injected : &pools->refused, 1))
 		return;
 	first->stack = record_origin(call);
-	__atomic_store_n(&first->api, recorder_name_ref(recorder, call->hook), __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(first->api), recorder_name_ref(recorder, call->hook),
+			      memory_order_release);
 }
 
 /* Returns the recorder, or NULL if the call comes from inside the driver or interrupts gpuleak in a

@@ -9,6 +9,7 @@
 #include <utlist.h>
 
 #include "interpose/block/block_table.h"
+#include "ledger/shared.h"
 
 #define SLAB 4096u
 
@@ -67,7 +68,7 @@ static void take_out(struct recorder *recorder, struct shard *shard, struct mapp
 	struct arena *arena = &recorder->arena;
 
 	HASH_DEL(shard->mapped, mapped);
-	__atomic_store_n(&mapped->record->block, 0, __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(mapped->record->block), 0, memory_order_release);
 	(void)arena;
 }
 
@@ -96,13 +97,13 @@ static void write_record(struct mapped *mapped, uint64_t name)
 	struct ledger_mapped *record = mapped->record;
 	const struct mapping *first = mapped->mappings;
 
-	__atomic_store_n(&record->block, 0, __ATOMIC_RELEASE);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* no reader sees new fields with the old name */
+	atomic_store_explicit(&SHARED(record->block), 0, memory_order_release);
+	atomic_thread_fence(memory_order_seq_cst); /* no reader sees new fields with the old name */
 	record->count = mapped->listed + mapped->unlisted;
 	record->time_ns = first ? first->time_ns : 0;
 	record->api = first ? first->api : 0;
 	record->stack = first ? first->stack : 0;
-	__atomic_store_n(&record->block, name, __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(record->block), name, memory_order_release);
 }
 
 static void add_mapping(struct arena *arena, struct shard *shard, struct mapped *mapped,
@@ -150,7 +151,7 @@ static bool add(struct recorder *recorder, struct shard *shard, uint64_t key,
 	}
 	add_mapping(arena, shard, mapped, new);
 	write_record(mapped, name_of(recorder, block));
-	__atomic_fetch_or(&block->marked, LEDGER_BLOCK_MAPPED, __ATOMIC_RELAXED);
+	atomic_fetch_or_explicit(&SHARED(block->marked), LEDGER_BLOCK_MAPPED, memory_order_relaxed);
 	return true;
 }
 
@@ -159,12 +160,14 @@ struct mapped *mappings_take(struct recorder *recorder, struct shard *shard, uin
 {
 	struct mapped *mapped;
 
-	if (!(__atomic_load_n(&block->marked, __ATOMIC_RELAXED) & LEDGER_BLOCK_MAPPED))
+	if (!(atomic_load_explicit(&SHARED(block->marked), memory_order_relaxed) &
+	      LEDGER_BLOCK_MAPPED))
 		return NULL;
 	mapped = find_of(recorder, shard, key, block);
 	if (mapped)
 		take_out(recorder, shard, mapped);
-	__atomic_fetch_and(&block->marked, ~LEDGER_BLOCK_MAPPED, __ATOMIC_RELAXED);
+	atomic_fetch_and_explicit(&SHARED(block->marked), ~LEDGER_BLOCK_MAPPED,
+				  memory_order_relaxed);
 	return mapped;
 }
 
@@ -294,7 +297,8 @@ bool record_is_mapped(enum api api, uint64_t handle)
 	shard = shard_of(recorder, key);
 	lock_take(&shard->lock);
 	block = block_of(shard, key);
-	ret = block && (__atomic_load_n(&block->marked, __ATOMIC_RELAXED) & LEDGER_BLOCK_MAPPED);
+	ret = block && (atomic_load_explicit(&SHARED(block->marked), memory_order_relaxed) &
+			LEDGER_BLOCK_MAPPED);
 	lock_give(&shard->lock);
 	recorder_leave();
 	return ret;

@@ -9,6 +9,7 @@
 
 #include "interpose/base/config.h"
 #include "interpose/recorder/recorder.h"
+#include "ledger/shared.h"
 
 void pools_record_make(struct recorder *recorder)
 {
@@ -62,7 +63,7 @@ static struct ledger_pool *find_or_take(struct recorder *recorder, const char *a
 	row->device = device;
 	row->mode = (uint32_t)config.pool;
 	row->backend = (uint32_t)config.pool_backend;
-	__atomic_store_n(&row->api, ref, __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(row->api), ref, memory_order_release);
 	return row;
 }
 

@@ -11,6 +11,7 @@
 
 #include "ledger/format.h"
 #include "ledger/lock.h"
+#include "ledger/shared.h"
 
 struct recorder;
 
@@ -42,16 +43,17 @@ struct ledger_pool *pools_record_row(const char *api, const char *kind, int devi
  * remains. */
 static inline void pools_raise(uint64_t *peak, uint64_t value)
 {
-	uint64_t seen = __atomic_load_n(peak, __ATOMIC_RELAXED);
+	uint64_t seen = atomic_load_explicit(&SHARED(*peak), memory_order_relaxed);
 
 	PEAK_SEEN(peak);
 	while (value > seen &&
-	       !__atomic_compare_exchange_n(peak, &seen, value, true, __ATOMIC_RELAXED,
-					    __ATOMIC_RELAXED))
+	       !atomic_compare_exchange_weak_explicit(&SHARED(*peak), &seen, value,
+						      memory_order_relaxed, memory_order_relaxed))
 		;
 }
 
 /* Adds BY to COUNTER and returns its old value. */
-#define pools_count(counter, by) __atomic_fetch_add((counter), (uint64_t)(by), __ATOMIC_RELAXED)
+#define pools_count(counter, by)                                                                  \
+	atomic_fetch_add_explicit(&SHARED(*(counter)), (uint64_t)(by), memory_order_relaxed)
 
 #endif

@@ -11,6 +11,7 @@
 #include "interpose/block/block_table.h"
 #include "interpose/base/hot.h"
 #include "ledger/reader.h"
+#include "ledger/shared.h"
 
 _Atomic uint32_t query_marks READ_BY_ALL = 1;
 
@@ -74,17 +75,17 @@ static bool matches(const struct ledger_view *view, const struct ledger_block *b
  * is not live. */
 static bool copy_live(const struct ledger_block *slot, struct ledger_block *ret)
 {
-	uint32_t state = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE), again;
+	uint32_t state = atomic_load_explicit(&SHARED(slot->state), memory_order_acquire), again;
 
 	for (;; state = again) {
-		ret->marked = __atomic_load_n(&slot->marked, __ATOMIC_RELAXED);
+		ret->marked = atomic_load_explicit(&SHARED(slot->marked), memory_order_relaxed);
 		if (!ledger_block_is_live(state, ret->marked))
 			return false;
-		ret->row = __atomic_load_n(&slot->row, __ATOMIC_RELAXED);
-		ret->bytes = __atomic_load_n(&slot->bytes, __ATOMIC_RELAXED);
-		ret->thread = __atomic_load_n(&slot->thread, __ATOMIC_RELAXED);
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		again = __atomic_load_n(&slot->state, __ATOMIC_RELAXED);
+		ret->row = atomic_load_explicit(&SHARED(slot->row), memory_order_relaxed);
+		ret->bytes = atomic_load_explicit(&SHARED(slot->bytes), memory_order_relaxed);
+		ret->thread = atomic_load_explicit(&SHARED(slot->thread), memory_order_relaxed);
+		atomic_thread_fence(memory_order_acquire);
+		again = atomic_load_explicit(&SHARED(slot->state), memory_order_relaxed);
 		if (again >> 8 == state >> 8 && ledger_block_is_live(again, ret->marked))
 			return true;
 	}
@@ -101,7 +102,7 @@ void query_total(struct recorder *recorder, const struct query_filter *filter,
 	/* The writer increases `chunks` after it has mapped them. */
 	const struct ledger_view view = {
 		.base = recorder->writer.base,
-		.chunks = __atomic_load_n(&header->chunks, __ATOMIC_ACQUIRE),
+		.chunks = atomic_load_explicit(&SHARED(header->chunks), memory_order_acquire),
 	};
 
 	*ret = (struct query_total){ 0 };
@@ -145,7 +146,8 @@ static bool copy_block_of_key(struct recorder *recorder, uint64_t key, bool igno
 	entry = entry_find(shard, key);
 	found = entry && entry->block;
 	if (found && ignore)
-		__atomic_fetch_or(&entry->block->marked, LEDGER_BLOCK_IGNORED, __ATOMIC_RELAXED);
+		atomic_fetch_or_explicit(&SHARED(entry->block->marked), LEDGER_BLOCK_IGNORED,
+					 memory_order_relaxed);
 	if (found) {
 		*ret = *entry->block;
 		*ret_span = entry->span;

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "interpose/recorder/recorder.h"
+#include "ledger/shared.h"
 
 #define ALL_KEPT ((1ull << LEDGER_HISTORY_EVENTS) - 1)
 #define ONE_LEFT_OUT (1ull << 32)
@@ -38,8 +39,8 @@ void history_give(struct recorder *recorder, struct ledger_history *history)
 {
 	struct histories *histories = recorder->histories;
 
-	__atomic_store_n(&history->block, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&history->kept, 0, __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(history->block), 0, memory_order_relaxed);
+	atomic_store_explicit(&SHARED(history->kept), 0, memory_order_release);
 	lock_take(&histories->lock);
 	history->next_spare = histories->spare ? ledger_ref(&recorder->writer, histories->spare)
 					       : 0;
@@ -52,7 +53,8 @@ void history_attach(struct recorder *recorder, struct ledger_block *block,
 {
 	empty->lost = 0;
 	empty->block = ledger_ref(&recorder->writer, block);
-	__atomic_store_n(&block->history, ledger_ref(&recorder->writer, empty), __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(block->history), ledger_ref(&recorder->writer, empty),
+			      memory_order_release);
 }
 
 static bool is_kept(const struct ledger_history *history, unsigned int slot)
@@ -103,7 +105,8 @@ static unsigned int partner_of(struct recorder *recorder, const struct ledger_hi
 
 static void leave_out(struct ledger_history *history, uint64_t gone)
 {
-	__atomic_store_n(&history->kept, (history->kept & ~gone) + ONE_LEFT_OUT, __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(history->kept), (history->kept & ~gone) + ONE_LEFT_OUT,
+			      memory_order_release);
 }
 
 /* Removes the oldest release that has a matching retain, and that retain. Returns false if there is
@@ -140,9 +143,11 @@ static void add_to_full(struct recorder *recorder, struct ledger_history *histor
 	unsigned int partner;
 
 	if (event->op == LEDGER_RETAIN) {
-		__atomic_store_n(&history->lost, history->lost + 1, __ATOMIC_RELAXED);
+		atomic_store_explicit(&SHARED(history->lost), history->lost + 1,
+				      memory_order_relaxed);
 	} else if (history->lost) {
-		__atomic_store_n(&history->lost, history->lost - 1, __ATOMIC_RELAXED);
+		atomic_store_explicit(&SHARED(history->lost), history->lost - 1,
+				      memory_order_relaxed);
 		leave_out(history, 0);
 	} else {
 		partner = partner_of(recorder, history, event);
@@ -162,16 +167,18 @@ uint32_t history_add(struct recorder *recorder, struct ledger_history *history,
 	}
 	number = (unsigned int)__builtin_ctzll(~history->kept);
 	slot = &history->events[number];
-	__atomic_store_n(&slot->order, 0, __ATOMIC_RELEASE);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* no reader sees new fields with the old order */
+	atomic_store_explicit(&SHARED(slot->order), 0, memory_order_release);
+	/* no reader sees new fields with the old order */
+	atomic_thread_fence(memory_order_seq_cst);
 	slot->op = event->op;
 	slot->api = event->api;
 	slot->stack = event->stack;
 	slot->time_ns = event->time_ns;
 	if (++history->order == 0)
 		history->order = 1;
-	__atomic_store_n(&slot->order, history->order, __ATOMIC_RELEASE);
-	__atomic_store_n(&history->kept, history->kept | 1ull << number, __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(slot->order), history->order, memory_order_release);
+	atomic_store_explicit(&SHARED(history->kept), history->kept | 1ull << number,
+			      memory_order_release);
 	return slot->order;
 }
 
@@ -179,6 +186,6 @@ void history_remove(struct ledger_history *history, uint32_t order)
 {
 	for (unsigned int i = 0; i < LEDGER_HISTORY_EVENTS && order; i++)
 		if (is_kept(history, i) && history->events[i].order == order)
-			__atomic_store_n(&history->kept, history->kept & ~(1ull << i),
-					 __ATOMIC_RELEASE);
+			atomic_store_explicit(&SHARED(history->kept), history->kept & ~(1ull << i),
+					      memory_order_release);
 }

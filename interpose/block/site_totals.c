@@ -3,6 +3,7 @@
  * Reads all slots of blocks once. If a slot is reused while it is read, it is read again.
  */
 #include "interpose/block/site_totals.h"
+#include "ledger/shared.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -14,15 +15,17 @@
 static int read_block(const struct ledger_block *block, uint32_t *ret_row, uint64_t *ret_bytes)
 {
 	for (int i = 0; i < TRIES; i++) {
-		uint32_t word = __atomic_load_n(&block->state, __ATOMIC_ACQUIRE);
-		uint32_t marked = __atomic_load_n(&block->marked, __ATOMIC_RELAXED);
+		uint32_t word = atomic_load_explicit(&SHARED(block->state), memory_order_acquire);
+		uint32_t marked =
+			atomic_load_explicit(&SHARED(block->marked), memory_order_relaxed);
 
 		if (!ledger_block_is_live(word, marked))
 			return 0;
-		*ret_row = __atomic_load_n(&block->row, __ATOMIC_RELAXED);
-		*ret_bytes = __atomic_load_n(&block->bytes, __ATOMIC_RELAXED);
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		if (__atomic_load_n(&block->state, __ATOMIC_RELAXED) >> 8 == word >> 8)
+		*ret_row = atomic_load_explicit(&SHARED(block->row), memory_order_relaxed);
+		*ret_bytes = atomic_load_explicit(&SHARED(block->bytes), memory_order_relaxed);
+		atomic_thread_fence(memory_order_acquire);
+		if (atomic_load_explicit(&SHARED(block->state), memory_order_relaxed) >> 8 ==
+		    word >> 8)
 			return !(marked & LEDGER_BLOCK_IGNORED);
 	}
 	return 0;

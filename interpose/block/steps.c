@@ -13,6 +13,7 @@
 #include "interpose/recorder/recorder.h"
 #include "interpose/base/hash.h"
 #include "interpose/block/site_totals.h"
+#include "ledger/shared.h"
 
 struct step_row {
 	uint64_t key; /* ref of the row */
@@ -123,11 +124,11 @@ static void sum_up(struct recorder *recorder, const struct ledger_view *view,
 
 static void fill_in(struct ledger_growth_at *at, const struct tally *now, uint32_t number)
 {
-	__atomic_store_n(&at->step, 0, __ATOMIC_RELAXED);
-	__atomic_thread_fence(__ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(at->step), 0, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
 	at->blocks = now->blocks < UINT32_MAX ? (uint32_t)now->blocks : UINT32_MAX;
 	at->bytes = now->bytes;
-	__atomic_store_n(&at->step, number, __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(at->step), number, memory_order_release);
 }
 
 static void note_sites(struct recorder *recorder)
@@ -174,8 +175,8 @@ static struct ledger_step *step_record(struct recorder *recorder, uint32_t numbe
 static void note_step(struct recorder *recorder, struct ledger_step *record,
 		      const struct tally *total, uint64_t time_ns, const char *label)
 {
-	__atomic_store_n(&record->number, 0, __ATOMIC_RELAXED);
-	__atomic_thread_fence(__ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(record->number), 0, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
 	record->time_ns = time_ns;
 	record->live_bytes = total->bytes;
 	record->live_blocks = total->blocks;
@@ -183,7 +184,8 @@ static void note_step(struct recorder *recorder, struct ledger_step *record,
 	memset(record->label, 0, sizeof(record->label));
 	if (label)
 		memcpy(record->label, label, strnlen(label, sizeof(record->label)));
-	__atomic_store_n(&record->number, recorder->steps->number, __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(record->number), recorder->steps->number,
+			      memory_order_release);
 }
 
 static uint32_t mark(struct recorder *recorder, const char *label)
@@ -214,7 +216,8 @@ uint32_t steps_mark(struct recorder *recorder, const char *label)
 	uint32_t number;
 
 	/* The reporter at process exit reads the ledger once, so it must not change any more. */
-	if (__atomic_load_n(&recorder->header->ended, __ATOMIC_ACQUIRE) != LEDGER_RUNNING)
+	if (atomic_load_explicit(&SHARED(recorder->header->ended), memory_order_acquire) !=
+	    LEDGER_RUNNING)
 		return 0;
 	lock_take(&recorder->steps->lock);
 	number = mark(recorder, label);

@@ -11,6 +11,7 @@
 #include "ledger/reader.h"
 #include "interpose/block/deferred_totals.h"
 #include "interpose/recorder/recorder.h"
+#include "ledger/shared.h"
 
 /* pause, as a multiple of a pass's duration: 0.2 percent of one thread */
 #define LOOK_REST 512
@@ -51,11 +52,12 @@ static uint32_t find_column(struct look *look, const struct ledger_row *row)
 			return i;
 	if (count >= LEDGER_COLUMNS - 1) {
 		parts->column[LEDGER_COLUMNS - 1].device = -1;
-		__atomic_store_n(&parts->columns, LEDGER_COLUMNS, __ATOMIC_RELEASE);
+		atomic_store_explicit(&SHARED(parts->columns), LEDGER_COLUMNS,
+				      memory_order_release);
 		return LEDGER_COLUMNS - 1;
 	}
 	parts->column[count] = (struct ledger_column){ row->kind, row->device };
-	__atomic_store_n(&parts->columns, count + 1, __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(parts->columns), count + 1, memory_order_release);
 	return count;
 }
 
@@ -86,7 +88,7 @@ __attribute__((no_sanitize("thread"))) static bool look_at_blocks(struct look *l
 	uint32_t slots = 0;
 
 	while ((block = ledger_next(&look->view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
-		uint32_t state = __atomic_load_n(&block->state, __ATOMIC_ACQUIRE);
+		uint32_t state = atomic_load_explicit(&SHARED(block->state), memory_order_acquire);
 		uint32_t row = block->row;
 		uint64_t bytes = block->bytes;
 
@@ -94,8 +96,9 @@ __attribute__((no_sanitize("thread"))) static bool look_at_blocks(struct look *l
 			return false;
 		if (!ledger_block_is_live(state, block->marked))
 			continue;
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		if (bytes && __atomic_load_n(&block->state, __ATOMIC_RELAXED) == state)
+		atomic_thread_fence(memory_order_acquire);
+		if (bytes &&
+		    atomic_load_explicit(&SHARED(block->state), memory_order_relaxed) == state)
 			add_block(look, row, bytes);
 	}
 	return true;
@@ -105,7 +108,8 @@ static void look(struct recorder *recorder, uint64_t now_ns)
 {
 	struct ledger_header *header = recorder->header;
 	struct look this = { .moment = { .time_ns = now_ns } };
-	size_t bytes = (size_t)__atomic_load_n(&header->chunks, __ATOMIC_ACQUIRE) * LEDGER_CHUNK;
+	size_t bytes = (size_t)atomic_load_explicit(&SHARED(header->chunks), memory_order_acquire) *
+		       LEDGER_CHUNK;
 
 	this.parts = ledger_columns(&recorder->writer, recorder->parts);
 	if (this.parts && ledger_view(header, bytes, &this.view) == LEDGER_OK &&

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "interpose/recorder/recorder.h"
+#include "ledger/shared.h"
 
 struct physical {
 	uint64_t handle;
@@ -77,8 +78,8 @@ static void pass_bytes(struct physical *p, struct ledger_block *to)
 	struct ledger_block *from = p->keeper;
 
 	if (from && from != to) {
-		__atomic_store_n(&to->bytes, from->bytes, __ATOMIC_RELEASE);
-		__atomic_store_n(&from->bytes, 0, __ATOMIC_RELEASE);
+		atomic_store_explicit(&SHARED(to->bytes), from->bytes, memory_order_release);
+		atomic_store_explicit(&SHARED(from->bytes), 0, memory_order_release);
 	}
 	p->keeper = to;
 }

@@ -12,6 +12,7 @@
 #include "interpose/dispatch/coverage.h"
 #include "interpose/dispatch/loader.h"
 #include "interpose/dispatch/resolve.h"
+#include "ledger/shared.h"
 
 typedef void *open_file(const char *file, int flags);
 typedef void *open_file_in(Lmid_t where, const char *file, int flags);
@@ -45,16 +46,17 @@ __attribute__((constructor(102))) static void find(void)
 	open_file *found = (open_file *)lookup_real(RTLD_NEXT, "dlopen");
 	open_file_in *found_in = (open_file_in *)lookup_real(RTLD_NEXT, "dlmopen");
 
-	__atomic_store_n(&opens_real_dlmopen, found_in ? found_in : cannot_open_in,
-			 __ATOMIC_RELEASE);
-	__atomic_store_n(&opens_real_dlopen, found ? found : cannot_open, __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(opens_real_dlmopen), found_in ? found_in : cannot_open_in,
+			      memory_order_release);
+	atomic_store_explicit(&SHARED(opens_real_dlopen), found ? found : cannot_open,
+			      memory_order_release);
 }
 
 int opens_before(const char *file, int flags, const void *caller)
 {
 	bool clear = config.deepbind == OPTION_DEEPBIND_COVER;
 
-	if (!__atomic_load_n(&opens_real_dlopen, __ATOMIC_ACQUIRE))
+	if (!atomic_load_explicit(&SHARED(opens_real_dlopen), memory_order_acquire))
 		find();
 	if (!(flags & RTLD_DEEPBIND) || resolve_is_ours(caller))
 		return flags;
@@ -64,7 +66,7 @@ int opens_before(const char *file, int flags, const void *caller)
 
 void opens_before_in(Lmid_t where, const char *file, int flags, const void *caller)
 {
-	if (!__atomic_load_n(&opens_real_dlmopen, __ATOMIC_ACQUIRE))
+	if (!atomic_load_explicit(&SHARED(opens_real_dlmopen), memory_order_acquire))
 		find();
 	if (where != LM_ID_BASE)
 		coverage_namespace(file, caller);

@@ -9,6 +9,7 @@
 
 #include "interpose/base/config.h"
 #include "interpose/dispatch/api.h"
+#include "ledger/shared.h"
 
 struct hook hooks[HOOK_ALL] = {
 #define HOOK(symbol, returns, parameters, arguments, verb, made, kind_, key, size)          \
@@ -75,14 +76,14 @@ __attribute__((constructor(101))) static void hooks_start(void)
 	}
 	for (int i = HOOK_COUNT; i < HOOK_ALL; i++)
 		hooks[i].api = hooks[sorted[place_of(hooks[i].name, HOOK_COUNT)]].api;
-	__atomic_store_n(&is_sorted, true, __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(is_sorted), true, memory_order_release);
 }
 
 struct hook *hook_find(const char *name)
 {
 	int at;
 
-	if (!__atomic_load_n(&is_sorted, __ATOMIC_ACQUIRE))
+	if (!atomic_load_explicit(&SHARED(is_sorted), memory_order_acquire))
 		hooks_start();
 	at = place_of(name, HOOK_COUNT);
 	return at < HOOK_COUNT && strcmp(hooks[sorted[at]].name, name) == 0 ? &hooks[sorted[at]]

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "interpose/dispatch/api.h"
+#include "ledger/shared.h"
 
 lookup_dlsym *lookup_real_dlsym;
 
@@ -28,13 +29,14 @@ void lookup_start(void)
 	if (!libc_dlsym)
 		return;
 	next = (lookup_dlsym *)libc_dlsym(RTLD_NEXT, "dlsym");
-	__atomic_store_n(&lookup_real_dlsym, next ? next : libc_dlsym, __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(lookup_real_dlsym), next ? next : libc_dlsym,
+			      memory_order_release);
 	dlerror(); /* clear the message of a version that does not exist */
 }
 
 void *lookup_real(void *handle, const char *name)
 {
-	if (!__atomic_load_n(&lookup_real_dlsym, __ATOMIC_ACQUIRE))
+	if (!atomic_load_explicit(&SHARED(lookup_real_dlsym), memory_order_acquire))
 		lookup_start();
 	return lookup_real_dlsym ? lookup_real_dlsym(handle, name) : NULL;
 }

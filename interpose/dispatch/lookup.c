@@ -14,6 +14,7 @@
 #include "interpose/dispatch/loader.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/submit_epoch.h"
+#include "ledger/shared.h"
 
 struct answer {
 	void *pointer;
@@ -149,7 +150,7 @@ struct answer lookup_before(void *handle, const char *name, const void *caller)
 {
 	struct hook *hook;
 
-	if (!__atomic_load_n(&lookup_real_dlsym, __ATOMIC_ACQUIRE))
+	if (!atomic_load_explicit(&SHARED(lookup_real_dlsym), memory_order_acquire))
 		lookup_start();
 	if (!name || api_of(name) == API_COUNT)
 		return (struct answer){ NULL, 0 };

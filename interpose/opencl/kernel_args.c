@@ -10,6 +10,7 @@
 #include "interpose/block/blocks.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/base/hash.h"
+#include "ledger/shared.h"
 
 struct kernel_args_entry {
 	uint64_t kernel;
@@ -20,17 +21,18 @@ struct kernel_args_entry {
 static bool is_block_over(struct recorder *recorder, uint64_t name)
 {
 	const struct ledger_block *block = ledger_at(&recorder->writer, (uint32_t)name);
+	uint32_t state = atomic_load_explicit(&SHARED(block->state), memory_order_relaxed);
 
-	return __atomic_load_n(&block->state, __ATOMIC_RELAXED) >> 8 != name >> 32 ||
+	return state >> 8 != name >> 32 ||
 	       LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_UNUSED;
 }
 
 static void record_reset(struct ledger_kernel_args *record, uint64_t kernel)
 {
-	__atomic_store_n(&record->kernel, 0, __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(record->kernel), 0, memory_order_release);
 	for (unsigned int i = 0; i < LEDGER_KERNEL_ARGS_MAX; i++)
-		__atomic_store_n(&record->arg[i], 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&record->kernel, kernel, __ATOMIC_RELEASE);
+		atomic_store_explicit(&SHARED(record->arg[i]), 0, memory_order_relaxed);
+	atomic_store_explicit(&SHARED(record->kernel), kernel, memory_order_release);
 }
 
 /* Removes the entry of a kernel that has ended and returns its record, or NULL. */
@@ -97,7 +99,7 @@ static void store_arg(struct recorder *recorder, uint64_t handle, uint64_t kerne
 		return;
 	if (entry->record->kernel != kernel)
 		record_reset(entry->record, kernel);
-	__atomic_store_n(&entry->record->arg[index], arg, __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(entry->record->arg[index]), arg, memory_order_release);
 }
 
 void kernel_args_set(enum api api, uint64_t kernel_handle, uint32_t index, uint64_t handle)

@@ -15,6 +15,7 @@
 #include "interpose/opencl/kernel_args.h"
 #include "interpose/opencl/opencl_driver.h"
 #include "interpose/dispatch/resolve.h"
+#include "ledger/shared.h"
 
 _Atomic unsigned int user_events_open READ_BY_ALL;
 
@@ -86,7 +87,7 @@ static void end_event(struct recorder *recorder, struct user_event *event)
 	struct event_wait *wait, *next;
 
 	LL_FOREACH_SAFE(event->waits, wait, next) {
-		__atomic_store_n(&wait->record->block, 0, __ATOMIC_RELEASE);
+		atomic_store_explicit(&SHARED(wait->record->block), 0, memory_order_release);
 		LL_PREPEND(events->spare_waits, wait);
 	}
 	while (event->behind)
@@ -164,7 +165,7 @@ static void add_wait(struct recorder *recorder, struct user_event *event, uint64
 	*wait->record = *command;
 	wait->record->event_api = event->api;
 	wait->record->event_stack = event->stack;
-	__atomic_store_n(&wait->record->block, name, __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(wait->record->block), name, memory_order_release);
 	LL_PREPEND(event->waits, wait);
 }
 

@@ -29,6 +29,7 @@
 #include "interpose/process/reporter.h"
 #include "interpose/process/start.h"
 #include "ledger/clock.h"
+#include "ledger/shared.h"
 
 static _Atomic int quick_status = -1;
 static _Atomic bool reported;
@@ -52,7 +53,7 @@ static void note_end(struct recorder *recorder, enum ledger_ended how, int statu
 	}
 	recorder->header->end_mono_ns = clock_ns(CLOCK_MONOTONIC);
 	recorder->header->status = status & 0xff;
-	__atomic_store_n(&recorder->header->ended, how, __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(recorder->header->ended), how, memory_order_release);
 }
 
 struct ending {
@@ -240,7 +241,8 @@ static void exec_failed(bool noted)
 
 	if (!noted || !recorder)
 		return;
-	__atomic_store_n(&recorder->header->ended, LEDGER_RUNNING, __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(recorder->header->ended), LEDGER_RUNNING,
+			      memory_order_release);
 	/* The report removed the file: what follows is recorded in memory. */
 	if (strcmp(config.report, "none") != 0 && !config.ledger[0])
 		recorder->writer.memory_only = 1;

@@ -17,6 +17,7 @@
 #include "interpose/stack/modules.h"
 #include "interpose/stack/python.h"
 #include "interpose/stack/capture.h"
+#include "ledger/shared.h"
 
 static void look_everywhere(void *recorder)
 {
@@ -53,7 +54,7 @@ EXPORT int dlclose(void *handle)
 	resolve_forget_unloaded();
 	apis_library_gone();
 	if (recorder) {
-		__atomic_store_n(&recorder->modules->stale, 1, __ATOMIC_RELAXED);
+		atomic_store_explicit(&SHARED(recorder->modules->stale), 1, memory_order_relaxed);
 		stacks_flush_unwinder();
 	}
 	return r;

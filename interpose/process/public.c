@@ -20,6 +20,7 @@
 #include "interpose/block/steps.h"
 #include "interpose/process/reporter.h"
 #include "interpose/recorder/thread_state.h"
+#include "ledger/shared.h"
 
 EXPORT size_t gpuleak_pool_trim(void)
 {
@@ -70,7 +71,7 @@ static void add_pool(struct gpuleak_pool_stats *to, const struct ledger_pool *fr
 static void sum_up(const struct ledger_pools *pools, struct gpuleak_pool_stats *ret)
 {
 	for (unsigned int i = 0; i < LEDGER_POOLS_MAX; i++)
-		if (__atomic_load_n(&pools->pool[i].api, __ATOMIC_ACQUIRE))
+		if (atomic_load_explicit(&SHARED(pools->pool[i].api), memory_order_acquire))
 			add_pool(ret, &pools->pool[i]);
 	ret->mode = pools->mode;
 	ret->refused = pools->refused;
@@ -124,7 +125,8 @@ static void give(void *ret, uint64_t size, const void *ours, size_t our_size)
 
 static bool is_impossible(void)
 {
-	return recorder_page && __atomic_load_n(&recorder_page->impossible, __ATOMIC_RELAXED);
+	return recorder_page &&
+	       atomic_load_explicit(&SHARED(recorder_page->impossible), memory_order_relaxed);
 }
 
 EXPORT uint64_t gpuleak_mark(void)

@@ -45,6 +45,7 @@
 #include "ledger/clock.h"
 #include "ledger/process_stat.h"
 #include "ledger/roster.h"
+#include "ledger/shared.h"
 
 /* If the process's address-space limit leaves less than this, all of it is left to the application
  * and nothing is recorded. Otherwise the first call takes at most about a quarter of what is
@@ -224,13 +225,13 @@ static struct recorder *make(int no_unwinder, const char *suppressions)
 	roster_note(slot, r < 0 ? -r : recorder->report->create_errno);
 	if (r < 0) {
 		recorder_page->failed_pid = getpid();
-		__atomic_store_n(&recorder_page->impossible, -r, __ATOMIC_RELAXED);
+		atomic_store_explicit(&SHARED(recorder_page->impossible), -r, memory_order_relaxed);
 		return NULL;
 	}
 	if (no_unwinder && recorder->stack_depth)
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_NO_UNWINDER, 1);
 	recorder->generation = ++generations;
-	__atomic_store_n(&recorder_page->recorder, recorder, __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(recorder_page->recorder), recorder, memory_order_release);
 	config_warn();
 	signals_start();
 	return recorder;

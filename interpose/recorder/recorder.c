@@ -16,6 +16,7 @@
 #include "interpose/base/own_stack.h"
 #include "interpose/base/upcalls.h"
 #include "interpose/recorder/thread_state.h"
+#include "ledger/shared.h"
 
 __thread struct thread thread_self;
 
@@ -72,15 +73,16 @@ void recorder_stop(void)
 {
 	struct recorder *recorder;
 
-	__atomic_store_n(&recorder_page->impossible, 1, __ATOMIC_RELEASE);
-	recorder = __atomic_exchange_n(&recorder_page->recorder, NULL, __ATOMIC_ACQ_REL);
+	atomic_store_explicit(&SHARED(recorder_page->impossible), 1, memory_order_release);
+	recorder = atomic_exchange_explicit(&SHARED(recorder_page->recorder), NULL,
+					    memory_order_acq_rel);
 	if (!recorder)
 		return;
-	__atomic_store_n(&recorder_page->stopped, recorder, __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(recorder_page->stopped), recorder, memory_order_release);
 	ledger_trouble(recorder->header, LEDGER_TROUBLE_ABANDONED, 1);
 	/* From now on threads wait at most a tenth of a second for a lock, because the thread that
 	 * left may hold it. */
-	__atomic_store_n(&lock_patience_naps, STOPPED_NAPS, __ATOMIC_RELAXED);
+	atomic_store_explicit(&SHARED(lock_patience_naps), STOPPED_NAPS, memory_order_relaxed);
 }
 
 void lock_lost(void)

@@ -16,6 +16,7 @@
 #include "interpose/dispatch/hooks.h"
 #include "ledger/clock.h"
 #include "ledger/writer.h"
+#include "ledger/shared.h"
 
 /* The state of a process. The state of higher layers is behind pointers, so this header does not
  * include theirs. process/start.c maps everything in one piece and sets the pointers before any
@@ -123,7 +124,9 @@ void recorder_make_page(void);
 /* Returns the current recorder, or NULL if there is none yet or recording is impossible. */
 static inline struct recorder *recorder_now(void)
 {
-	return recorder_page ? __atomic_load_n(&recorder_page->recorder, __ATOMIC_ACQUIRE) : NULL;
+	return recorder_page ? atomic_load_explicit(&SHARED(recorder_page->recorder),
+						    memory_order_acquire)
+			     : NULL;
 }
 
 /* Returns the current recorder, or the one that stopped. Used for reports at process exit. */
@@ -131,9 +134,9 @@ static inline struct recorder *recorder_last(void)
 {
 	struct recorder *recorder = recorder_now();
 
-	return recorder || !recorder_page
-		       ? recorder
-		       : __atomic_load_n(&recorder_page->stopped, __ATOMIC_ACQUIRE);
+	return recorder || !recorder_page ? recorder
+					  : atomic_load_explicit(&SHARED(recorder_page->stopped),
+								 memory_order_acquire);
 }
 
 /* Stops recording in this process permanently. Called if a thread left gpuleak in the middle of its

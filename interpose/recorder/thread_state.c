@@ -11,6 +11,7 @@
 
 #include "interpose/base/upcalls.h"
 #include "ledger/clock.h"
+#include "ledger/shared.h"
 
 #define SLOTS_AT_ONCE 16u
 
@@ -192,7 +193,8 @@ static void update_peak(struct recorder *recorder)
 
 	if (live > (int64_t)recorder->header->peak_bytes) {
 		recorder->header->peak_mono_ns = recorder_time(recorder);
-		__atomic_store_n(&recorder->header->peak_bytes, (uint64_t)live, __ATOMIC_RELEASE);
+		atomic_store_explicit(&SHARED(recorder->header->peak_bytes), (uint64_t)live,
+				      memory_order_release);
 	}
 	if (live > states->peak)
 		states->peak = live;

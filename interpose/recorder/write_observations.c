@@ -7,13 +7,14 @@
 #include <string.h>
 
 #include "interpose/recorder/recorder.h"
+#include "ledger/shared.h"
 
 static uint32_t text_ref(struct recorder *recorder, const char *text)
 {
 	return ledger_add_string(&recorder->writer, text, strlen(text));
 }
 
-static const struct ledger_fact *record_of(struct recorder *recorder, unsigned int i)
+static struct ledger_fact *record_of(struct recorder *recorder, unsigned int i)
 {
 	return ledger_at(&recorder->writer, recorder->observations->ref[i]);
 }
@@ -86,7 +87,7 @@ void observations_write(struct recorder *recorder)
 	struct observations_written *written = recorder->observations;
 	uint32_t now = observations_recorded();
 
-	if (__atomic_load_n(&written->recorded, __ATOMIC_RELAXED) == now)
+	if (atomic_load_explicit(&SHARED(written->recorded), memory_order_relaxed) == now)
 		return;
 	lock_take(&written->lock);
 	for (unsigned int i = 0; i < OBSERVATIONS_MAX; i++) {
@@ -95,15 +96,14 @@ void observations_write(struct recorder *recorder)
 		if (!observation)
 			continue;
 		if (written->ref[i])
-			__atomic_store_n(&((struct ledger_fact *)ledger_at(&recorder->writer,
-									   written->ref[i]))
-						  ->count,
-					 atomic_load(&observation->count), __ATOMIC_RELAXED);
+			atomic_store_explicit(&SHARED(record_of(recorder, i)->count),
+					      atomic_load(&observation->count),
+					      memory_order_relaxed);
 		else
 			written->ref[i] = write_observation(recorder, observation);
 	}
 	write_lost(recorder);
 	write_troubles(recorder);
-	__atomic_store_n(&written->recorded, now, __ATOMIC_RELAXED);
+	atomic_store_explicit(&SHARED(written->recorded), now, memory_order_relaxed);
 	lock_give(&written->lock);
 }

@@ -15,6 +15,7 @@
 #include "interpose/recorder/write_observations.h"
 #include "interpose/stack/python.h"
 #include "interpose/stack/capture.h"
+#include "ledger/shared.h"
 
 static void read_build_id(const struct dl_phdr_info *info, const ElfW(Phdr) *phdr,
 			  struct ledger_module *module)
@@ -117,7 +118,7 @@ static void add(struct recorder *recorder, struct ledger_module *seen, const cha
 
 static void new_epoch(struct modules *modules)
 {
-	__atomic_store_n(&modules->epoch, modules->epoch + 1, __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(modules->epoch), modules->epoch + 1, memory_order_release);
 }
 
 /* Adds a module that the loader listed, or marks its record as loaded. If the module is mapped at
@@ -176,7 +177,7 @@ static void mark_unloaded(struct recorder *recorder)
 		uint32_t flags = module->loaded ? 0 : LEDGER_MODULE_UNLOADED;
 
 		gone = gone || (module->used && flags && !row->flags);
-		__atomic_store_n(&row->flags, flags, __ATOMIC_RELEASE);
+		atomic_store_explicit(&SHARED(row->flags), flags, memory_order_release);
 	}
 	/* A module that is loaded at these addresses later must not match stacks recorded for the
 	 * unloaded one. */
@@ -188,7 +189,7 @@ static void refresh_locked(struct recorder *recorder)
 {
 	struct modules *modules = recorder->modules;
 
-	__atomic_store_n(&modules->stale, 0, __ATOMIC_RELAXED);
+	atomic_store_explicit(&SHARED(modules->stale), 0, memory_order_relaxed);
 	for (unsigned int i = 0; i < modules->count; i++)
 		modules->module[i].loaded = false;
 	dl_iterate_phdr(each, recorder);

@@ -15,6 +15,7 @@
 #include "interpose/stack/modules.h"
 #include "interpose/stack/python.h"
 #include "interpose/stack/stack_cache.h"
+#include "ledger/shared.h"
 
 struct stack_request {
 	struct recorder *recorder;
@@ -66,7 +67,9 @@ HOT_CALL uint32_t stack_find(struct recorder *recorder, const struct caller *cal
 	uint64_t python;
 	uint32_t ref = 0;
 
-	if (__builtin_expect(__atomic_load_n(&recorder->modules->stale, __ATOMIC_RELAXED), 0))
+	if (__builtin_expect(atomic_load_explicit(&SHARED(recorder->modules->stale),
+						  memory_order_relaxed),
+			     0))
 		aside(look_at_modules, recorder);
 	if (__builtin_expect(python_is_due(), 0))
 		aside(look_for_python, recorder);

@@ -23,6 +23,7 @@
 #include "ledger/lock.h"
 #include "interpose/dispatch/loader.h"
 #include "ledger/nocancel.h"
+#include "ledger/shared.h"
 
 #if defined(__x86_64__)
 #define NAME(prefix, name) prefix "x86_64" name
@@ -79,8 +80,8 @@ static int instead_of_pipe2(int fds[2], int flags)
 	(void)flags;
 	/* Several threads may run this at once, because libunwind has one pair of descriptors for
 	 * all of them. */
-	__atomic_store_n(&fds[0], READ_END, __ATOMIC_RELAXED);
-	__atomic_store_n(&fds[1], WRITE_END, __ATOMIC_RELAXED);
+	atomic_store_explicit(&SHARED(fds[0]), READ_END, memory_order_relaxed);
+	atomic_store_explicit(&SHARED(fds[1]), WRITE_END, memory_order_relaxed);
 	return 0;
 }
 
@@ -130,7 +131,7 @@ static void set_slot(void **slot, void *function)
 	bool writable = mprotect(page, page_bytes, PROT_READ | PROT_WRITE) == 0;
 
 	if (writable) /* the page stays writable: its previous protection is not known */
-		__atomic_store_n(slot, function, __ATOMIC_RELEASE);
+		atomic_store_explicit(&SHARED(*slot), function, memory_order_release);
 }
 
 static void *instead_of(const char *name)
@@ -225,7 +226,7 @@ int unwinder_load(void)
 	lock_take(&write_lock);
 	if (!ready) {
 		unwinder = found;
-		__atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
+		atomic_store_explicit(&SHARED(ready), 1, memory_order_release);
 	}
 	lock_give(&write_lock);
 	return 0;
@@ -233,5 +234,5 @@ int unwinder_load(void)
 
 const struct unwinder *unwinder_get(void)
 {
-	return __atomic_load_n(&ready, __ATOMIC_ACQUIRE) ? &unwinder : NULL;
+	return atomic_load_explicit(&SHARED(ready), memory_order_acquire) ? &unwinder : NULL;
 }

@@ -10,6 +10,7 @@
 
 #include "ledger/kind_table.h"
 #include "report/util/number.h"
+#include "ledger/shared.h"
 
 struct cached_site { /* cache: consecutive blocks often have the same call site */
 	uint32_t ref;
@@ -57,15 +58,16 @@ void track_memory(const struct ledger_view *view, struct tracked_memory *ret)
 	memset(sites, 0, sizeof(sites));
 	memset(ret, 0, sizeof(*ret));
 	while ((block = ledger_next(view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
-		uint32_t state = __atomic_load_n(&block->state, __ATOMIC_ACQUIRE);
+		uint32_t state = atomic_load_explicit(&SHARED(block->state), memory_order_acquire);
 		const struct cached_site *site;
 		uint64_t bytes = block->bytes;
 		uint32_t ref = block->row;
 
 		if (!ledger_block_is_live(state, 0)) /* a mapped deferred free is not counted */
 			continue;
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		if (__atomic_load_n(&block->state, __ATOMIC_RELAXED) >> 8 != state >> 8)
+		atomic_thread_fence(memory_order_acquire);
+		if (atomic_load_explicit(&SHARED(block->state), memory_order_relaxed) >> 8 !=
+		    state >> 8)
 			continue; /* the slot was reused meanwhile */
 		site = find_site(view, sites, ref);
 		if (site->memory == KIND_MEMORY_OTHER)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "report/model/builder.h"
+#include "ledger/shared.h"
 
 int build_samples(struct builder *b, enum ledger_chunk_type type, struct report_sample **ret,
 		  size_t *ret_count)
@@ -58,7 +59,8 @@ static int build_parts(struct builder *b)
 	struct ledger_walk walk = { 0 };
 	const struct ledger_parts *parts =
 		ledger_next(b->view, &walk, LEDGER_CHUNK_PARTS, sizeof(*parts));
-	uint32_t columns = parts ? __atomic_load_n(&parts->columns, __ATOMIC_ACQUIRE) : 0;
+	uint32_t columns =
+		parts ? atomic_load_explicit(&SHARED(parts->columns), memory_order_acquire) : 0;
 	size_t count = 0;
 	int r = 0;
 

@@ -4,8 +4,8 @@
 
 A file includes its own folder's files and those of folders below it. A table of rows (.def)
 is plain data and may be included from every floor. Also checks that no circle of modules has
-more than LARGEST_CIRCLE files, that no folder has more than LARGEST_FOLDER, and that no two
-headers have one name."""
+more than LARGEST_CIRCLE files, that no folder has more than LARGEST_FOLDER, that no two
+headers have one name, and that atomics are those of C11."""
 import collections
 import pathlib
 import re
@@ -49,6 +49,7 @@ LARGEST_FOLDER = 40
 
 TAG = re.compile(r"^(?:static |const )*(?:struct|enum|union) (\w+) \{", re.M)
 FUNCTION = re.compile(r"^([A-Za-z_][\w *]*[ *])(\w+)\([^;{}]*\)\n\{", re.M)
+GCC_ATOMICS = re.compile(r"\b(?:__atomic_|__ATOMIC_|__sync_)\w*")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 
 
@@ -170,6 +171,14 @@ def check_definitions(source, graph):
              for name, paths in exported.items() if name in static])
 
 
+def check_atomics(source, graph):
+    return [f"{path}:{number} has {found[0]}: use stdatomic.h, and SHARED() of ledger/shared.h "
+            "for what is not _Atomic"
+            for path in graph
+            for number, line in enumerate((source / path).read_text("utf-8").splitlines(), 1)
+            if (found := GCC_ATOMICS.search(line))]
+
+
 def main():
     source = pathlib.Path(sys.argv[1])
     graph, single = read(source)
@@ -180,6 +189,7 @@ def main():
         (f"no folder with more than {LARGEST_FOLDER} files", check_folders(source)),
         ("no two headers with one name", check_names(graph)),
         ("no two tags or exported functions with one name", check_definitions(source, graph)),
+        ("atomics are those of C11", check_atomics(source, graph)),
     ]
     print(f"1..{len(checks)}")
     for number, (name, problems) in enumerate(checks, 1):

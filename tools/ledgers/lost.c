@@ -4,6 +4,7 @@
  * running process may still write to it.
  */
 #include "tools/ledgers/lost.h"
+#include "ledger/shared.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -132,14 +133,16 @@ int lost_find(const struct roster *roster, const struct ledger_list *list, const
 				      .found = found,
 				      .data = data,
 				      .claimed = calloc(list->count + 1, 1) };
-	uint32_t begun = __atomic_load_n(&roster->begun, __ATOMIC_ACQUIRE), used = 0;
+	uint32_t begun = atomic_load_explicit(&SHARED(roster->begun), memory_order_acquire);
+	uint32_t used = 0;
 
 	if (!search.claimed)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < ROSTER_SLOTS; i++) {
 		struct roster_slot slot;
 
-		if (__atomic_load_n(&roster->slots[i].state, __ATOMIC_ACQUIRE) == ROSTER_UNUSED)
+		if (atomic_load_explicit(&SHARED(roster->slots[i].state), memory_order_acquire) ==
+		    ROSTER_UNUSED)
 			continue;
 		memcpy(&slot, &roster->slots[i], sizeof(slot));
 		used++;

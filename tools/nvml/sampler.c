@@ -19,6 +19,7 @@
 
 #include "report/model/model.h"
 #include "tools/nvml/sampling.h"
+#include "ledger/shared.h"
 
 #define REAP_MS 50
 
@@ -94,7 +95,7 @@ void sampler_finish(struct sampler *sampler, int wait_ms)
 		return;
 	if (sampler->forever) {
 		shutdown(sampler->link, SHUT_WR);
-		if (__atomic_load_n(&sampler->shared->count, __ATOMIC_ACQUIRE) == 0)
+		if (!atomic_load_explicit(&SHARED(sampler->shared->count), memory_order_acquire))
 			wait_ms = 0; /* the sampler found no device in use, so do not wait */
 	}
 	if (poll(&end, 1, wait_ms) <= 0 || !is_gone(sampler, REAP_MS)) {
@@ -107,7 +108,7 @@ void sampler_finish(struct sampler *sampler, int wait_ms)
 
 static const char *why_none(const struct sampler_shared *shared)
 {
-	switch (__atomic_load_n(&shared->nvml, __ATOMIC_RELAXED)) {
+	switch (atomic_load_explicit(&SHARED(shared->nvml), memory_order_relaxed)) {
 	case SAMPLER_BEGAN:
 		return "NVML had not answered yet";
 	case SAMPLER_ABSENT:
@@ -123,12 +124,13 @@ static const char *why_none(const struct sampler_shared *shared)
 int sampler_attach(const struct sampler *sampler, struct report_process *process)
 {
 	const struct sampler_shared *shared = sampler->shared;
-	uint32_t count = shared ? __atomic_load_n(&shared->count, __ATOMIC_ACQUIRE) : 0;
+	uint32_t count =
+		shared ? atomic_load_explicit(&SHARED(shared->count), memory_order_acquire) : 0;
 	int r = 0;
 
 	if (shared)
 		process->driver_memory_why = why_none(shared);
-	if (!shared || __atomic_load_n(&shared->changes, __ATOMIC_ACQUIRE) % 2)
+	if (!shared || atomic_load_explicit(&SHARED(shared->changes), memory_order_acquire) % 2)
 		return 0;
 	for (uint32_t i = 0; r == 0 && i < count && i < SAMPLER_ENTRIES; i++) {
 		const struct sampler_entry *entry = &shared->entries[i];

@@ -26,6 +26,7 @@
 #include "tools/launch/process.h"
 #include "ledger/clock.h"
 #include "ledger/reader.h"
+#include "ledger/shared.h"
 
 #define LEDGERS_MAX 64 /* maximum number of ledgers per round */
 #define TRIES 3
@@ -101,7 +102,7 @@ static void note_nvml(const struct work *work, int r)
 {
 	uint32_t state = r == 0 ? SAMPLER_ANSWERS : r == -ENOENT ? SAMPLER_ABSENT : SAMPLER_DUMB;
 
-	__atomic_store_n(&work->sampling->shared->nvml, state, __ATOMIC_RELAXED);
+	atomic_store_explicit(&SHARED(work->sampling->shared->nvml), state, memory_order_relaxed);
 }
 
 static bool have_nvml(struct work *work, int pid)
@@ -220,7 +221,7 @@ static struct sampler_entry *find_entry(struct sampler_shared *shared,
 	entry->pid = header->pid;
 	entry->ordinal = ordinal;
 	entry->start_real_ns = header->start_real_ns;
-	__atomic_store_n(&shared->count, shared->count + 1, __ATOMIC_RELEASE);
+	atomic_store_explicit(&SHARED(shared->count), shared->count + 1, memory_order_release);
 	return entry;
 }
 
@@ -260,12 +261,12 @@ static void note(struct work *work, const struct ledger_header *header,
 	if (entry->series.taken && entry->series.source == DRIVER_MEMORY_NVML_PROCESS &&
 	    source == DRIVER_MEMORY_NVML_DEVICE)
 		return;
-	__atomic_fetch_add(&shared->changes, 1, __ATOMIC_ACQ_REL);
+	atomic_fetch_add_explicit(&SHARED(shared->changes), 1, memory_order_acq_rel);
 	if (entry->series.source != source)
 		memset(&entry->series, 0, sizeof(entry->series));
 	entry->series.source = source;
 	driver_memory_series_add(&entry->series, sample, steady);
-	__atomic_fetch_add(&shared->changes, 1, __ATOMIC_ACQ_REL);
+	atomic_fetch_add_explicit(&SHARED(shared->changes), 1, memory_order_acq_rel);
 }
 
 static void query_driver(struct work *work, struct sampled_ledger *watched, unsigned int pid)

@@ -9,6 +9,7 @@
 
 #include "interpose/cuda/pool/pool_calls.h"
 #include "interpose/base/hash.h"
+#include "ledger/shared.h"
 
 #define FIRST_SLOTS 1024u
 #define BLOCK_SLAB 4096u
@@ -195,7 +196,7 @@ void pool_block_recycle(struct pool *pool, struct pool_block *block)
 	atomic_store(&block->state, POOL_SPARE);
 	block->slab = NULL;
 	block->never_reuse = 0;
-	__atomic_store_n(&block->hint.entry, NULL, __ATOMIC_RELAXED);
+	atomic_store_explicit(&SHARED(block->hint.entry), NULL, memory_order_relaxed);
 	atomic_store_explicit(&block->hint.recorded, false, memory_order_relaxed);
 	lock_take(&pool->spare_lock);
 	block->next = pool->spare;

@@ -10,6 +10,7 @@
 #include "interpose/block/pool_counters.h"
 
 #include "interpose/base/submit_epoch.h"
+#include "ledger/shared.h"
 
 #define BATCH 4 /* blocks that move between a ring and a shared bin at a time */
 #define RETURNED_MAX 16 /* blocks on the return list of a thread that does not allocate */
@@ -18,8 +19,8 @@
 
 static void cache_mark_unused(struct pool_cache *cache, unsigned int bin)
 {
-	__atomic_store_n(&cache->used[bin / 64], cache->used[bin / 64] & ~(1ull << bin % 64),
-			 __ATOMIC_RELAXED);
+	atomic_store_explicit(&SHARED(cache->used[bin / 64]),
+			      cache->used[bin / 64] & ~(1ull << bin % 64), memory_order_relaxed);
 }
 
 /* Returns the first bit that is set at or after BIN, or POOL_BINS. */
@@ -30,9 +31,9 @@ static unsigned int bins_next_set(const uint64_t *words, unsigned int bin)
 
 	if (bin >= POOL_BINS)
 		return POOL_BINS;
-	word = __atomic_load_n(&words[at], __ATOMIC_RELAXED) & ~0ull << bin % 64;
+	word = atomic_load_explicit(&SHARED(words[at]), memory_order_relaxed) & ~0ull << bin % 64;
 	while (!word && ++at < POOL_BIN_WORDS)
-		word = __atomic_load_n(&words[at], __ATOMIC_RELAXED);
+		word = atomic_load_explicit(&SHARED(words[at]), memory_order_relaxed);
 	return word ? at * 64 + (unsigned int)__builtin_ctzll(word) : POOL_BINS;
 }
 
@@ -41,14 +42,18 @@ static unsigned int bins_next_set(const uint64_t *words, unsigned int bin)
 /* Takes no lock. */
 static bool bin_is_filled(struct pool_space *space, unsigned int bin)
 {
-	return __atomic_load_n(&space->filled[bin / 64], __ATOMIC_RELAXED) >> bin % 64 & 1;
+	uint64_t *at = &space->filled[bin / 64];
+	uint64_t word = atomic_load_explicit(&SHARED(*at), memory_order_relaxed);
+
+	return word >> bin % 64 & 1;
 }
 
 static void bin_mark_filled(struct pool_space *space, unsigned int bin, bool filled)
 {
 	uint64_t *word = &space->filled[bin / 64], bit = 1ull << bin % 64;
 
-	__atomic_store_n(word, filled ? *word | bit : *word & ~bit, __ATOMIC_RELAXED);
+	atomic_store_explicit(&SHARED(*word), filled ? *word | bit : *word & ~bit,
+			      memory_order_relaxed);
 }
 
 static void bin_insert(struct pool_space *space, struct pool_block *block)
@@ -168,7 +173,8 @@ static struct pool_block *rings_remove_clean(struct pool_space *space, struct po
 static struct pool_block *bins_remove_clean(struct pool_space *space, struct pool_cache *cache,
 					    unsigned int bin, unsigned int last)
 {
-	unsigned int room = POOL_RING - __atomic_load_n(&cache->ring[bin].count, __ATOMIC_RELAXED);
+	unsigned int room = POOL_RING - atomic_load_explicit(&SHARED(cache->ring[bin].count),
+							     memory_order_relaxed);
 	struct pool_block *more[BATCH], *block = NULL;
 	unsigned int count = 0, taken = 0;
 
@@ -201,7 +207,8 @@ static struct pool_block *bins_remove_clean(struct pool_space *space, struct poo
 struct pool_block *pool_cache_remove_older(struct pool_space *space, struct pool_cache *cache,
 					   unsigned int bin)
 {
-	unsigned int count = __atomic_load_n(&cache->ring[bin].count, __ATOMIC_RELAXED);
+	unsigned int count =
+		atomic_load_explicit(&SHARED(cache->ring[bin].count), memory_order_relaxed);
 
 	if ((count && count <= POOL_RING - BATCH) || !bin_is_filled(space, bin))
 		return NULL;
@@ -563,7 +570,7 @@ bool pool_cache_others_have(struct pool *pool, struct pool_space *space,
 static void counter_add(uint64_t *sum, uint64_t by)
 {
 	if (by)
-		__atomic_fetch_add(sum, by, __ATOMIC_RELAXED);
+		atomic_fetch_add_explicit(&SHARED(*sum), by, memory_order_relaxed);
 }
 
 void pool_cache_count(struct pool_space *space, struct pool_cache *cache)
@@ -598,8 +605,8 @@ static uint64_t counter_publish(uint64_t *sum, _Atomic int64_t *published, uint6
 {
 	uint64_t grown = now - (uint64_t)atomic_exchange(published, (int64_t)now);
 
-	return grown ? __atomic_add_fetch(sum, grown, __ATOMIC_RELAXED)
-		     : __atomic_load_n(sum, __ATOMIC_RELAXED);
+	return grown ? atomic_fetch_add_explicit(&SHARED(*sum), grown, memory_order_relaxed) + grown
+		     : atomic_load_explicit(&SHARED(*sum), memory_order_relaxed);
 }
 
 /* The record's numbers are sums over contexts, and over the kinds of pinned memory. */

@@ -9,6 +9,7 @@
 
 #include "interpose/cuda/pool/pool_types.h"
 #include "interpose/cuda/pool/pool_fence.h"
+#include "ledger/shared.h"
 
 /* Take and release the lock of a cache: enter and leave on its own thread, seize and release on
  * any other thread. */
@@ -50,7 +51,8 @@ static inline unsigned int pool_ring_at(unsigned int at)
 static HOT void pool_ring_push(struct pool_ring *ring, struct pool_block *block)
 {
 	ring->block[pool_ring_at(ring->first + ring->count)] = block;
-	__atomic_store_n(&ring->count, (uint8_t)(ring->count + 1), __ATOMIC_RELAXED);
+	atomic_store_explicit(&SHARED(ring->count), (uint8_t)(ring->count + 1),
+			      memory_order_relaxed);
 }
 
 static HOT struct pool_block *pool_ring_pop(struct pool_ring *ring)
@@ -58,7 +60,8 @@ static HOT struct pool_block *pool_ring_pop(struct pool_ring *ring)
 	struct pool_block *block = ring->block[ring->first];
 
 	ring->first = (uint8_t)pool_ring_at(ring->first + 1u);
-	__atomic_store_n(&ring->count, (uint8_t)(ring->count - 1), __ATOMIC_RELAXED);
+	atomic_store_explicit(&SHARED(ring->count), (uint8_t)(ring->count - 1),
+			      memory_order_relaxed);
 	return block;
 }
 
@@ -104,7 +107,8 @@ static HOT void pool_cache_mark_used(struct pool_cache *cache, unsigned int bin)
 	uint64_t word = cache->used[bin / 64], bit = 1ull << bin % 64;
 
 	if (__builtin_expect(!(word & bit), 0))
-		__atomic_store_n(&cache->used[bin / 64], word | bit, __ATOMIC_RELAXED);
+		atomic_store_explicit(&SHARED(cache->used[bin / 64]), word | bit,
+				      memory_order_relaxed);
 }
 
 /* Moves the oldest blocks of RING to the shared bins. Takes the space's lock. */

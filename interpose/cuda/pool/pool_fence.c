@@ -13,6 +13,7 @@
 #include "interpose/cuda/captures.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/submit_epoch.h"
+#include "ledger/shared.h"
 
 #include <string.h>
 #include <time.h>
@@ -212,7 +213,8 @@ static CUresult fence_record(struct pool_context *context, uint64_t epoch)
 	fences_clear_pending(fences);
 	atomic_store_explicit(&fences->last_issued, fence->number, memory_order_release);
 	atomic_store_explicit(&fences->epoch, epoch + 1, memory_order_release);
-	__atomic_fetch_add(&context->space[POOL_DEVICE].record->tickets, 1, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&SHARED(context->space[POOL_DEVICE].record->tickets), 1,
+				  memory_order_relaxed);
 	return CUDA_SUCCESS;
 }
 
@@ -452,9 +454,9 @@ bool pool_fence_wait(struct pool_context *context, uint64_t number)
 	if (done) {
 		struct ledger_pool *fence_record = context->space[POOL_DEVICE].record;
 
-		__atomic_fetch_add(&fence_record->waits, 1, __ATOMIC_RELAXED);
-		__atomic_fetch_add(&fence_record->wait_ns, clock_ns(CLOCK_MONOTONIC) - began,
-				   __ATOMIC_RELAXED);
+		atomic_fetch_add_explicit(&SHARED(fence_record->waits), 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(&SHARED(fence_record->wait_ns),
+					  clock_ns(CLOCK_MONOTONIC) - began, memory_order_relaxed);
 	}
 	return done;
 }

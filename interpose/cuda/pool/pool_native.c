@@ -20,6 +20,7 @@
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/submit_epoch.h"
 #include "interpose/stack/capture.h"
+#include "ledger/shared.h"
 
 #define FLOOR_BYTES ((int64_t)64 << 20) /* always allowed: cached, and waiting for fences */
 #define FREE_BYTES_EVERY 32 /* native allocations between two checks of the device's free memory */
@@ -145,7 +146,7 @@ static struct pool_block *block_adopt(struct pool *pool, struct pool_space *spac
 	atomic_fetch_add(&space->reserved, (int64_t)block->capacity);
 	atomic_fetch_add(&space->waste, (int64_t)(block->capacity - bytes));
 	atomic_fetch_sub(&space->free_bytes, (int64_t)block->capacity);
-	__atomic_fetch_add(&space->record->native_allocs, 1, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&SHARED(space->record->native_allocs), 1, memory_order_relaxed);
 	space_update_peaks(space);
 	return block;
 }
@@ -166,8 +167,9 @@ CUresult pool_native_alloc(struct pool *pool, struct pool_space *space, void *re
 	r = native_alloc(space, real, ret_address, native_bytes(bin));
 	if (r == CUDA_SUCCESS && recorder_enter()) {
 		if (!block_adopt(pool, space, *ret_address, bin, pool_bytes_of_bin(bin), bytes))
-			__atomic_fetch_add(&space->record->reasons[LEDGER_POOL_NO_MEMORY], 1,
-					   __ATOMIC_RELAXED);
+			atomic_fetch_add_explicit(
+				&SHARED(space->record->reasons[LEDGER_POOL_NO_MEMORY]), 1,
+				memory_order_relaxed);
 		recorder_leave();
 	}
 	return r;
@@ -212,7 +214,7 @@ static void block_forget(struct pool *pool, struct pool_block *block)
 
 	atomic_fetch_sub(&space->reserved, (int64_t)block->capacity);
 	atomic_fetch_add(&space->free_bytes, (int64_t)block->capacity);
-	__atomic_fetch_add(&space->record->native_frees, 1, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&SHARED(space->record->native_frees), 1, memory_order_relaxed);
 	pool_block_recycle(pool, block);
 }
 
@@ -354,9 +356,9 @@ static bool block_return(struct pool *pool, struct pool_block *block, CUstream *
 	if (native_free_without_wait(block, ret_stream) == CUDA_SUCCESS) {
 		block_forget(pool, block);
 		atomic_fetch_sub(&space->cached, capacity);
-		__atomic_fetch_add(&space->record->trimmed, 1, __ATOMIC_RELAXED);
-		__atomic_fetch_add(&space->record->trimmed_bytes, (uint64_t)capacity,
-				   __ATOMIC_RELAXED);
+		atomic_fetch_add_explicit(&SHARED(space->record->trimmed), 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(&SHARED(space->record->trimmed_bytes), (uint64_t)capacity,
+					  memory_order_relaxed);
 		return true;
 	}
 	atomic_store(&block->state, POOL_CACHED);
@@ -438,7 +440,7 @@ static uint64_t space_trim(struct pool *pool, struct pool_space *space, uint64_t
 		returned +=
 			space_return_clean(pool, space, bytes - returned, UINT32_MAX, idle_only);
 	if (returned)
-		__atomic_fetch_add(&space->record->trims, 1, __ATOMIC_RELAXED);
+		atomic_fetch_add_explicit(&SHARED(space->record->trims), 1, memory_order_relaxed);
 	return returned;
 }
 
@@ -697,7 +699,7 @@ void pool_fail(struct pool *pool, struct pool_context *context)
 	for (int kind = 0; kind < POOL_KINDS; kind++) {
 		struct pool_space *space = &context->space[kind];
 
-		__atomic_store_n(&space->record->off, text, __ATOMIC_RELAXED);
+		atomic_store_explicit(&SHARED(space->record->off), text, memory_order_relaxed);
 		pool_cache_collect(pool, space);
 		space_return_pending(pool, space);
 	}

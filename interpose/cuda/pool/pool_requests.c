@@ -25,6 +25,7 @@
 #include "interpose/block/pool_counters.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/submit_epoch.h"
+#include "ledger/shared.h"
 
 #define FLUSHES_BEHIND 32 /* times context->flush: bytes that may wait between two counts */
 #define NS_PER_S 1000000000u
@@ -76,9 +77,9 @@ static void space_init(struct pool_context *context, enum pool_kind kind)
 	space->context = context;
 	space->kind = kind;
 	space->record = record ? record : &space->local_record;
-	__atomic_store_n(&space->record->mode,
-			 context->strict ? OPTION_POOL_STRICT : OPTION_POOL_FAST,
-			 __ATOMIC_RELAXED);
+	atomic_store_explicit(&SHARED(space->record->mode),
+			      context->strict ? OPTION_POOL_STRICT : OPTION_POOL_FAST,
+			      memory_order_relaxed);
 }
 
 /* Locking: `making`. */
@@ -266,7 +267,7 @@ static COLD CUresult block_alloc_native(struct pool *pool, struct pool_space *sp
 			break;
 	}
 	if (relieved && r == CUDA_SUCCESS)
-		__atomic_fetch_add(&space->record->rescued, 1, __ATOMIC_RELAXED);
+		atomic_fetch_add_explicit(&SHARED(space->record->rescued), 1, memory_order_relaxed);
 	return r;
 }
 

@@ -17,6 +17,7 @@
 #include "interpose/base/range_allocator.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/message.h"
+#include "ledger/shared.h"
 
 #define UNIT POOL_GRANULE
 #define SLAB_BYTES ((uint64_t)16 << 20) /* minimum */
@@ -517,8 +518,9 @@ uint64_t pool_slabs_trim(struct pool *pool, struct pool_space *space, uint64_t b
 			break;
 		}
 		returned += capacity;
-		__atomic_fetch_add(&space->record->trimmed, 1, __ATOMIC_RELAXED);
-		__atomic_fetch_add(&space->record->trimmed_bytes, capacity, __ATOMIC_RELAXED);
+		atomic_fetch_add_explicit(&SHARED(space->record->trimmed), 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(&SHARED(space->record->trimmed_bytes), capacity,
+					  memory_order_relaxed);
 	}
 	return returned;
 }

@@ -20,6 +20,7 @@
 #include "interpose/cuda/pool/pool_bins.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/thread_state.h"
+#include "ledger/shared.h"
 
 #define POOL_CONTEXTS 16 /* open at one time; blocks of further contexts are not pooled */
 #define POOL_RING 7
@@ -192,7 +193,7 @@ struct pool *pool_make(struct recorder *recorder);
 /* Counts the reason WHY a block was left to the driver or waits longer than usual. */
 static inline void pool_reason(struct pool_space *space, enum ledger_pool_reason why)
 {
-	__atomic_fetch_add(&space->record->reasons[why], 1, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&SHARED(space->record->reasons[why]), 1, memory_order_relaxed);
 }
 
 /* Returns VALUE, or 0 if it is negative: threads count late, so a sum may be below zero. */

@@ -13,6 +13,7 @@
 #include "interpose/opencl/pool/opencl_pool_internal.h"
 #include "interpose/block/pool_counters.h"
 #include "interpose/recorder/recorder.h"
+#include "ledger/shared.h"
 
 _Atomic bool opencl_pool_on READ_BY_ALL;
 _Atomic bool opencl_pool_work;
@@ -436,7 +437,8 @@ struct cl_pool *cl_pool_current(void)
 {
 	struct recorder *recorder = thread_self.busy ? NULL : recorder_now();
 
-	return recorder ? __atomic_load_n(&recorder->cl_pool, __ATOMIC_ACQUIRE) : NULL;
+	return recorder ? atomic_load_explicit(&SHARED(recorder->cl_pool), memory_order_acquire)
+			: NULL;
 }
 
 void cl_pool_lock(struct cl_pool_context *context)
@@ -461,8 +463,9 @@ static struct cl_pool *cl_pool_create(void)
 	pool = arena_take(&recorder->arena, sizeof(*pool));
 	if (pool) {
 		pool->arena = &recorder->arena;
-		if (!__atomic_compare_exchange_n(&recorder->cl_pool, &none, pool, false,
-						 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+		if (!atomic_compare_exchange_strong_explicit(&SHARED(recorder->cl_pool), &none,
+							     pool, memory_order_acq_rel,
+							     memory_order_acquire)) {
 			arena_give(&recorder->arena, pool, sizeof(*pool));
 			pool = none;
 		}
@@ -651,7 +654,7 @@ static struct cl_pool_context *context_lock_for_queue(cl_command_queue queue)
 	for (unsigned int i = 0; pool && i < CL_POOL_CONTEXTS; i++) {
 		struct cl_pool_context *context = &pool->contexts[i];
 
-		if (!__atomic_load_n(&context->queue_count, __ATOMIC_RELAXED))
+		if (!atomic_load_explicit(&SHARED(context->queue_count), memory_order_relaxed))
 			continue;
 		cl_pool_lock(context);
 		if (queue_lookup(context, queue))

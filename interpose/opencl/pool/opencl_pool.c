@@ -18,6 +18,7 @@
 #include "interpose/opencl/pool/opencl_pool_internal.h"
 #include "interpose/block/pool_counters.h"
 #include "interpose/recorder/recorder.h"
+#include "ledger/shared.h"
 
 #define BOUND_LEAST ((uint64_t)64 << 20)
 #define BUSY_MAX 16
@@ -141,9 +142,10 @@ static void device_publish(struct cl_pool_device *device)
 
 	if (pending > cached)
 		pending = cached;
-	__atomic_store_n(&record->reserved, reserved, __ATOMIC_RELAXED);
-	__atomic_store_n(&record->pending, (uint64_t)pending, __ATOMIC_RELAXED);
-	__atomic_store_n(&record->cached, (uint64_t)(cached - pending), __ATOMIC_RELAXED);
+	atomic_store_explicit(&SHARED(record->reserved), reserved, memory_order_relaxed);
+	atomic_store_explicit(&SHARED(record->pending), (uint64_t)pending, memory_order_relaxed);
+	atomic_store_explicit(&SHARED(record->cached), (uint64_t)(cached - pending),
+			      memory_order_relaxed);
 	pools_raise(&record->peak_reserved, reserved);
 	pools_raise(&record->peak_used, (uint64_t)in_use);
 }
@@ -166,7 +168,8 @@ static void count_reason(const struct cl_pool_context *context, enum ledger_pool
 
 static uint64_t device_limit(const struct cl_pool_device *device)
 {
-	uint64_t bound = __atomic_load_n(&device->record->peak_used, __ATOMIC_RELAXED) / 10;
+	uint64_t bound =
+		atomic_load_explicit(&SHARED(device->record->peak_used), memory_order_relaxed) / 10;
 
 	if (config.pool_cache != OPTION_UNSET)
 		return option_amount(config.pool_cache, device->total);
@@ -317,7 +320,7 @@ static void context_trim(struct cl_pool_context *context)
 	uint64_t bound = device_limit(context->device);
 	struct cl_pool_buffer *victims;
 
-	if (!__atomic_load_n(&context->order, __ATOMIC_RELAXED))
+	if (!atomic_load_explicit(&SHARED(context->order), memory_order_relaxed))
 		return;
 	cl_pool_lock(context);
 	victims = cache_trim(context, bound);
@@ -374,7 +377,7 @@ uint64_t opencl_pool_return_all(void)
 		struct cl_pool_context *context = &pool->contexts[i];
 		struct cl_pool_buffer *victims;
 
-		if (!__atomic_load_n(&context->order, __ATOMIC_RELAXED))
+		if (!atomic_load_explicit(&SHARED(context->order), memory_order_relaxed))
 			continue;
 		cl_pool_lock(context);
 		victims = cl_pool_remove_all(context);
@@ -410,7 +413,8 @@ void opencl_pool_unseen(const char *name)
 	if (strcmp(name, "clCreateCommandQueueWithPropertiesKHR") != 0 &&
 	    strcmp(name, "clCreateCommandBufferKHR") != 0)
 		return;
-	pool = recorder ? __atomic_load_n(&recorder->cl_pool, __ATOMIC_ACQUIRE) : NULL;
+	pool = recorder ? atomic_load_explicit(&SHARED(recorder->cl_pool), memory_order_acquire)
+			: NULL;
 	if (pool)
 		atomic_store(&pool->unseen_queues, true);
 }
@@ -689,7 +693,7 @@ cl_mem opencl_pool_alloc(struct call *call, cl_context handle, cl_mem_flags flag
 	struct cl_pool_context *context = pool ? cl_pool_lookup_context(pool, handle) : NULL;
 	struct cl_pool_buffer *object;
 
-	if (!context || !__atomic_load_n(&context->order, __ATOMIC_RELAXED) ||
+	if (!context || !atomic_load_explicit(&SHARED(context->order), memory_order_relaxed) ||
 	    atomic_load_explicit(&pool->unseen_queues, memory_order_relaxed))
 		return NULL;
 	object = cache_remove_clean(context, flags, size);
