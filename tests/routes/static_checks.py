@@ -14,9 +14,6 @@ import subprocess
 import sys
 
 GLIBC_MAX = (2, 36)
-LINES_MAX = 70
-COLUMNS_MAX = 100
-TAB = 8
 MAY_CALL_LOADER = {"loader.c"}
 options = None
 
@@ -163,44 +160,6 @@ def check_spdx():
     return problems
 
 
-def width(line):
-    column = 0
-    for character in line:
-        column += TAB - column % TAB if character == "\t" else 1
-    return column
-
-
-def check_width():
-    problems = []
-    for path in sources(["interpose", "ledger", "report", "tools", "tests"], ("*.c", "*.h", "*.S")):
-        for number, line in enumerate(path.read_text().splitlines(), 1):
-            if width(line) > COLUMNS_MAX:
-                problems.append(f"{path.relative_to(options.source)}:{number}: {width(line)}")
-    return problems
-
-
-def functions(text):
-    """(first line, lines) of each outermost pair of braces that begins a line."""
-    start, depth = None, 0
-    for number, line in enumerate(text.splitlines(), 1):
-        if depth == 0 and line.startswith("{"):
-            start = number
-        depth += line.count("{") - line.count("}")
-        if depth == 0 and start:
-            yield start, number - start + 1
-            start = None
-
-
-def check_length():
-    problems, seen = [], 0
-    for path in sources(["interpose", "ledger", "report", "tools", "tests"], ("*.c", "*.cpp")):
-        for start, lines in functions(without_comments(path.read_text())):
-            seen += 1
-            if lines > LINES_MAX:
-                problems.append(f"{path.relative_to(options.source)}:{start}: {lines} lines")
-    return problems if seen > 100 else [f"only {seen} functions found"]
-
-
 CHECKS = (
     ("exports are the rows", check_exports),
     ("exports have no version", check_unversioned),
@@ -211,8 +170,6 @@ CHECKS = (
     ("no public dlsym call, dlvsym only where it belongs", check_calls),
     ("GPULEAK_* is read in config.c alone", check_environment),
     ("an SPDX line first", check_spdx),
-    (f"lines of at most {COLUMNS_MAX} columns", check_width),
-    (f"functions of at most {LINES_MAX} lines", check_length),
 )
 
 

@@ -52,7 +52,7 @@ def breaches(name, data):
             yield "C and assembly lines have at most %d columns" % COLUMNS, number
         for number in wrong_lines(lines, re.compile(r"\t* {8,}[^ \\]").match):
             yield "C and assembly are indented with tabs", number
-    if name.endswith(".c"):
+    if name.endswith((".c", ".cpp")):
         for number in long_functions(lines):
             yield "functions have at most %d lines" % FUNCTION_LINES, number
 
