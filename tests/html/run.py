@@ -449,7 +449,7 @@ def processes_in_turn():
     # 60 MiB of the second and 2 MiB of the third at 103 s; the first one is gone.
     same("peak", "62.0 MiB, live at one moment, in all processes", figure("Peak"))
     rows = ["device memory, device 0\t60.0 MiB", "processes without kinds\t2.0 MiB",
-            "together\t62.0 MiB", "loader (pid 22) peak 60.0 MiB\t60.0 MiB",
+            "total\t62.0 MiB", "loader (pid 22) peak 60.0 MiB\t60.0 MiB",
             "loader (pid 21) peak 30.0 MiB\t0 bytes",
             "loader (pid 23) peak 3.0 MiB, kinds not recorded\t2.0 MiB"]
     same("at first", rows, page.texts(".legend tbody tr"))
@@ -504,7 +504,16 @@ def timeline_of_a_program():
     page.js("(() => { const s = document.querySelector('.moment'); s.value = s.max; "
             "s.dispatchEvent(new Event('input')); })()")
     same("at the end", ["device memory, device 0\t8.0 MiB", "pinned host memory, device 0\t4.0 MiB",
-                        "together\t12.0 MiB"], page.texts(".legend tbody tr"))
+                        "total\t12.0 MiB"], page.texts(".legend tbody tr"))
+
+
+def kinds_without_a_leak():
+    """the page has the words of kinds of memory that no leak has"""
+    page.open(path("p-clean"))
+    same("leaks", [], load("p-clean")["leaks"])
+    same("words", ["physical memory", "OpenCL command queue"],
+         page.js("(() => { const { kinds } = JSON.parse(document.getElementById('data').textContent);"
+                 " return [kinds['vmm-handle'], kinds['object/cl-queue']]; })()"))
 
 
 def on_paper():
@@ -530,8 +539,8 @@ def without_script():
 CASES = (pages_are_quiet, whole_and_embedded, verdict_is_the_text_reports, figures_are_the_jsons,
          sorts, filters, unfolds, flame_zooms, keyboard_alone, stories, hostile_names, policy_holds,
          ten_thousand, eight_processes, timeline_by_kind, processes_in_turn,
-         slider_and_cursor, timeline_of_a_program, on_paper,
-             without_script)
+         slider_and_cursor, timeline_of_a_program, kinds_without_a_leak, on_paper,
+         without_script)
 
 
 def run(case, number):

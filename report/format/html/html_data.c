@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ledger/kind_table.h"
 #include "report/format/json/json_helpers.h"
 #include "report/model/model.h"
 #include "report/format/json/print_json.h"
@@ -49,11 +50,6 @@ static void print_coverage(FILE *out, const void *what)
 	describe_coverage(out, what);
 }
 
-static void print_kind(FILE *out, const void *what)
-{
-	describe_kind(out, what);
-}
-
 static void print_told(FILE *out, const void *what)
 {
 	describe_error_cause(out, what);
@@ -73,26 +69,22 @@ static int site_of(const struct report_stack *stack)
 	return frame ? (int)(frame - stack->frames) : -1;
 }
 
-static int add_to_leaks(json_t *list, const struct report_leak *leaks, size_t count, json_t *kinds)
+static int add_to_leaks(json_t *list, const struct report_leak *leaks, size_t count)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < count && i < json_array_size(list) && r == 0; i++) {
 		json_t *leak = json_array_get(list, i);
-		/* Not the model's string, which may have bytes that are invalid in a key. */
-		const char *kind = json_string_value(json_object_get(leak, "kind"));
 
 		r = set_in(leak, "site", json_integer(site_of(leaks[i].stack)));
 		if (r == 0 && leaks[i].mapping && json_is_object(json_object_get(leak, "mapped")))
 			r = set_in(json_object_get(leak, "mapped"), "site",
 				   json_integer(site_of(leaks[i].mapping->mapped.stack)));
-		if (r == 0 && kind && !json_object_get(kinds, kind))
-			r = set_in(kinds, kind, words(print_kind, kind));
 	}
 	return r;
 }
 
-static int add_to_process(json_t *object, const struct report_process *process, json_t *kinds)
+static int add_to_process(json_t *object, const struct report_process *process)
 {
 	json_t *errors = json_object_get(object, "errors");
 	int r = set_in(object, "name", words(print_name, process));
@@ -103,13 +95,13 @@ static int add_to_process(json_t *object, const struct report_process *process, 
 		r = set_in(object, "coverage_text", words(print_coverage, process));
 	if (r == 0)
 		r = add_to_leaks(json_object_get(object, "leaks"), process->leaks,
-				 process->leak_count, kinds);
+				 process->leak_count);
 	if (r == 0)
 		r = add_to_leaks(json_object_get(object, "suppressed"), process->suppressed,
-				 process->suppressed_count, kinds);
+				 process->suppressed_count);
 	if (r == 0)
 		r = add_to_leaks(json_object_get(object, "cached"), process->cached,
-				 process->cached_count, kinds);
+				 process->cached_count);
 	for (size_t i = 0; r == 0 && i < process->error_count; i++)
 		r = set_in(json_array_get(errors, i), "told",
 			   words(print_told, &process->errors[i]));
@@ -118,17 +110,13 @@ static int add_to_process(json_t *object, const struct report_process *process, 
 
 static int add_to_report(json_t *root, const struct report *report)
 {
-	json_t *list = json_object_get(root, "processes"), *kinds = json_object();
-	int r = kinds ? 0 : -1;
+	json_t *list = json_object_get(root, "processes"), *kind_names = json_object();
+	int r = set_in(root, "kinds", kind_names);
 
 	for (size_t i = 0; i < report->count && r == 0; i++)
-		r = add_to_process(list ? json_array_get(list, i) : root, report->processes[i],
-				   kinds);
-	if (r < 0) {
-		json_decref(kinds);
-		return r;
-	}
-	r = set_in(root, "kinds", kinds);
+		r = add_to_process(list ? json_array_get(list, i) : root, report->processes[i]);
+	for (const struct kind *kind = kinds; kind->name[0] && r == 0; kind++)
+		r = set_in(kind_names, kind->name, json_string(kind->words));
 	return r < 0 ? r : set_in(root, "incomplete", json_boolean(report->incomplete));
 }
 

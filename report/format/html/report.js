@@ -371,7 +371,8 @@ function leftOf(process, wanted) {
 		[]).filter(wanted), "bytes");
 }
 
-// Series of [seconds since the first of all, bytes], by kind and device where they are known.
+// Returns series of [seconds since the first process began, bytes]: the total of each process, and
+// its memory by kind and device if the ledger has samples of it.
 function series() {
 	const timed = shown().filter((process) => process.timeline);
 	const start = least(timed.map((process) => process.timeline.start_real_ns));
@@ -380,7 +381,7 @@ function series() {
 	for (const process of timed) {
 		const timeline = process.timeline, end = timeline.end_ns;
 		const shift = timeline.start_real_ns - start;
-		// What a process left is gone with it, while others go on.
+		// If other processes run on, a process counts as 0 after its end.
 		const gone = end && timeline.start_real_ns + end < lastEnd ? [[end + 1, 0]] : [];
 		const moved = (...samples) => [...samples, ...gone].map(([ns, bytes]) =>
 			[(ns + shift) / 1e9, bytes])
@@ -412,7 +413,7 @@ function least(values) {
 	return values.reduce((a, b) => Math.min(a, b), Infinity);
 }
 
-// The most that the RUNS have together at one moment.
+// Returns the maximum over time of the sum of RUNS.
 function highest(runs) {
 	const steps = runs.flatMap((run) => run.map(([t, bytes], i) =>
 		[t, bytes - (i ? run[i - 1][1] : 0)])).sort((a, b) => a[0] - b[0]);
@@ -478,7 +479,7 @@ function timelineSection() {
 	else if (highest(known.untold))
 		layers.push({ kind: "processes without kinds", device: null, runs: known.untold });
 	return section("timeline", "Live memory over time", layers[0].kind === null
-		? "All kinds together" + (known.timed.length > 1 ? ", of all processes" : "") +
+		? "All kinds" + (known.timed.length > 1 ? ", of all processes" : "") +
 			". Sampled at allocations."
 		: "By kind of memory and device. Sampled at allocations; the line is the sum.",
 		chart(layers, known, at));
@@ -572,7 +573,7 @@ function withReadout(picture, cursor, c) {
 		el("td", {}, el("span", { class: "key s" + i % 8 }),
 		layerName(layer)), cells[i]));
 	if (c.layers.length > 1)
-		rows.push(el("tr", {}, el("td", {}, "together"), all));
+		rows.push(el("tr", {}, el("td", {}, "total"), all));
 	return el("div", {}, el("figure", { class: "chart" },
 		el("div", { class: "plot" }, picture, labels), el("div", { class: "ends soft" },
 		el("span", {}, time(c.from * 1e9)), el("span", {}, time((c.from + c.span) * 1e9))),
@@ -596,7 +597,7 @@ function processRows(known) {
 		});
 }
 
-// What is left at the end, by device and kind: exact, from the blocks themselves.
+// Memory that was not freed, by device and kind. Computed from the leaks, so it is exact.
 function leftSection() {
 	const groups = new Map();
 	for (const [key, column] of [["leaks", 0], ["suppressed", 1], ["cached", 2]])
@@ -620,7 +621,7 @@ function leftSection() {
 	const others = [1, 2].filter((column) => list.some((group) => group.bytes[column]));
 	const columns = [["Memory"], ["Device", 1], ["Blocks", 1], ["Leaked", 1],
 		...others.map((column) => [["", "Suppressed", "Framework caches"][column], 1])];
-	return section("left", "Left at the end, by device and kind", null, bar,
+	return section("left", "Not freed, by device and kind", null, bar,
 		simpleTable(columns,
 		list.slice(0, 64).map((group, i) =>
 			[el("span", {}, el("span", { class: "key s" + Math.min(i, 7) }),
@@ -1205,7 +1206,7 @@ function objectSection() {
 }
 
 function navigation(parts) {
-	const names = { timeline: "Timeline", flame: "Flame graph", left: "Left at the end",
+	const names = { timeline: "Timeline", flame: "Flame graph", left: "Not freed",
 		pools: "Pool", held: "Still held",
 		suppressed: "Suppressed", cached: "Caches", devices: "Devices", notes: "Notes",
 			processes: "Processes", objects: "Objects" };
