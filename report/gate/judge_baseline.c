@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "report/describe/kinds.h"
 #include "report/gate/baseline.h"
 #include "report/symbols/fingerprint.h"
 #include "report/gate/judge_internal.h"
@@ -112,7 +113,8 @@ static void add_growth_reason(struct bench *bench, const struct leak_total *now,
 	if (!known)
 		judge_reason(bench, "new leak: %s in %" PRIu64 " block%s (%s, %s) at %s; "
 			     "fingerprint %s", format_exact_size(now->bytes, after), now->blocks,
-			     plural(now->blocks), leak->kind, leak->api, place, hash);
+			     plural(now->blocks), kind_words(leak->kind), leak->api, place,
+			     hash);
 	else
 		judge_reason(bench, "known leak grew by %s and %" PRIu64 " block%s: "
 			     "%s in %" PRIu64 " block%s now, %s in %" PRIu64 " known "
@@ -121,9 +123,8 @@ static void add_growth_reason(struct bench *bench, const struct leak_total *now,
 			     beyond(now->blocks, known->blocks),
 			     plural(beyond(now->blocks, known->blocks)),
 			     format_exact_size(now->bytes, after), now->blocks, plural(now->blocks),
-			     format_exact_size(known->bytes, before), known->blocks, leak->kind,
-			     leak->api,
-			     place, hash);
+			     format_exact_size(known->bytes, before), known->blocks,
+			     kind_words(leak->kind), leak->api, place, hash);
 }
 
 void judge_beyond_baseline(struct bench *bench, const struct judge_input *input)

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdbool.h>
 
+#include "report/describe/kinds.h"
 #include "report/symbols/fingerprint.h"
 #include "report/gate/judge_internal.h"
 #include "report/model/model.h"
@@ -21,8 +22,8 @@ static void only_at_reason(struct bench *bench, const struct report_process *p,
 		     "%s allocated %s in %" PRIu64 " block%s (%s, %s) at %s, "
 		     "which no rule in %s allows",
 		     format_process(p, who), format_exact_size(site->allocated_bytes, size),
-		     site->allocated_blocks, plural(site->allocated_blocks), site->kind, site->api,
-		     format_place(site->stack, place), policy);
+		     site->allocated_blocks, plural(site->allocated_blocks), kind_words(site->kind),
+		     site->api, format_place(site->stack, place), policy);
 }
 
 /* Call sites that already have a reason. The same site in another process or rank has no second

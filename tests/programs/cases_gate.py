@@ -71,11 +71,11 @@ def baseline_new(place):
     """a leak that the baseline does not have fails the gate and is named"""
     make_baseline(place, place.program("ends"))
     head, lines = place.read("known").split("gpuleak-baseline 1\n")
-    for lost, told in (("2097152", "new leak: 2,097,152 bytes (2.0 MiB) in 2 blocks (device, "
-                        "cuMemAlloc_v2) at leak (ends.c), called from lose_cache; "
-                        "fingerprint HASH"),
-                       (" 777 ", "new leak: 777 bytes in 1 block (device, cuMemAlloc_v2) at leak "
-                        "(ends.c), called from work; fingerprint HASH")):
+    for lost, told in (("2097152", "new leak: 2,097,152 bytes (2.0 MiB) in 2 blocks "
+                        "(device memory, cuMemAlloc_v2) at leak (ends.c), called from "
+                        "lose_cache; fingerprint HASH"),
+                       (" 777 ", "new leak: 777 bytes in 1 block (device memory, cuMemAlloc_v2) at "
+                        "leak (ends.c), called from work; fingerprint HASH")):
         rest = "".join(line + "\n" for line in lines.split("\n") if line and lost not in line)
         place.write("known", head + "gpuleak-baseline 1\n" + rest)
         run = gate(place, "ends", "--baseline", place.file("known"))
@@ -258,8 +258,8 @@ def policy(place):
     told = run("site:^leak$\n")
     compare("a place that freed its block", 23, told.status)
     compare("its reason", ["process N (p_ends) allocated 5,000 bytes (4.8 KiB) in 1 block "
-                           "(device, cuMemAlloc_v2) at work (ends.c), called from main, which "
-                           "no rule in %s allows" % place.file("policy")],
+                           "(device memory, cuMemAlloc_v2) at work (ends.c), called from main, "
+                           "which no rule in %s allows" % place.file("policy")],
             [plain(reason) for reason in sentences(told)])
     compare("nothing is allowed", 4, len(sentences(run("# nothing\n"))))
     for text in ("site:^work$\n", "kind:device\n", "api:cuMemAlloc_v2\n", "site:*\n",
@@ -288,7 +288,8 @@ def generated(place):
     lines = place.read("lines").split("\n")
     compare("lines", ["leak:^known_loss$", "leak:^new_loss$"],
             [line for line in lines if line and line[0] != "#"])
-    one_line(place.read("lines"), "# 500 bytes in 1 block (device, cuMemAlloc_v2) at new_loss (")
+    one_line(place.read("lines"), "# 500 bytes in 1 block (device memory, cuMemAlloc_v2), "
+             "allocated in function new_loss (")
     compare("the first", ([500], [3000]), suppress_with(place, "leak:^known_loss$\n", *argv))
     compare("the second", ([3000], [500]), suppress_with(place, "leak:^new_loss$\n", *argv))
     compare("all", ([], [500, 3000]), suppress_with(place, place.read("lines"), *argv))
@@ -303,7 +304,7 @@ def generated_shared(place):
         "GPULEAK_GEN_SUPPRESSIONS": place.file("lines-%p")})
     text = place.read("lines-%d" % run.pid)
     compare("patterns", ["leak:^lose_cache$", "leak:^leak$"], re.findall("^leak:.*$", text, re.M))
-    one_line(text, "# 777 bytes", "; hides 1 other leak, too")
+    one_line(text, "# 777 bytes", "; also suppresses 1 other leak")
     compare("the first", ([777], [1 << 20, 1 << 20]),
             suppress_with(place, "leak:^lose_cache$\n", place.program("ends")))
 

@@ -129,13 +129,15 @@ static int choose(const struct leak_totals *totals, const struct leak_total *own
 
 static void print_choice(FILE *out, const struct leak_total *entry, const struct choice *choice)
 {
+	const struct report_frame *frame = report_stack_culprit(entry->largest->stack);
+
 	fputs("# ", out);
 	describe_bytes(out, entry->bytes);
 	fprintf(out, " in %" PRIu64 " block%s (", entry->blocks, plural(entry->blocks));
-	print_escaped(out, entry->largest->kind);
+	describe_kind(out, entry->largest->kind);
 	fputs(", ", out);
 	print_escaped(out, entry->largest->api);
-	fputs(") at ", out);
+	fputs(frame && frame->function ? "), allocated in function " : "), allocated at ", out);
 	describe_place(out, entry->largest->stack);
 	if (!choice->pattern[0]) {
 		fputs(": no frame of the application is known, so no pattern names this leak\n",
@@ -143,7 +145,7 @@ static void print_choice(FILE *out, const struct leak_total *entry, const struct
 		return;
 	}
 	if (choice->others)
-		fprintf(out, "; hides %zu other leak%s, too", choice->others,
+		fprintf(out, "; also suppresses %zu other leak%s", choice->others,
 			plural(choice->others));
 	fprintf(out, "\nleak:%s\n", choice->pattern);
 }

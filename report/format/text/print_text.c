@@ -113,7 +113,7 @@ static void print_clean(FILE *out, const struct headline *line)
 	print_subject(out, line);
 	fputs(", ", out);
 	print_fates(out, sum, line->all, line->processes);
-	fprintf(out, ", peak%s %s", line->only ? "" : "s together",
+	fprintf(out, ", %s %s", line->only ? "peak" : "sum of peaks",
 		format_size(sum->peak_bytes, size));
 	if (line->stuck_in) {
 		fputs("; ", out);
