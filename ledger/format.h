@@ -400,7 +400,10 @@ struct ledger_fact {
 	uint32_t subject; /* ref to a string: an API, a function, a file */
 	uint32_t module;  /* ref to a string: path of the module */
 	uint32_t detail;  /* ref to a string: the reason */
-	uint32_t count;   /* number of occurrences; may be slightly too low */
+	/* Number of times that the writer observed this. The writer updates it only when it adds
+	 * another observation, so it may be too low, even 0. RANK and LSAN, below, store other
+	 * numbers in it. */
+	uint32_t count;
 	uint32_t reserved[3];
 };
 
@@ -446,7 +449,9 @@ struct ledger_step {
 	uint64_t live_bytes;
 	uint64_t live_blocks;
 	uint32_t number; /* from 1; stored (release) after all call sites of the step */
-	uint32_t lost;   /* call sites until now that had no room for a struct ledger_growth */
+	/* Number of call sites until now without a struct ledger_growth, because there are already
+	 * LEDGER_GROWTH_MAX of them or memory was short. May count a call site several times. */
+	uint32_t lost;
 	char label[LEDGER_STEP_LABEL]; /* any bytes; ends at a NUL or at the end of the array */
 };
 #define LEDGER_STEPS_MAX ((LEDGER_CHUNK - 64u) / sizeof(struct ledger_step))

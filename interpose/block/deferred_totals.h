@@ -28,7 +28,9 @@ void deferred_add(struct recorder *recorder, int64_t bytes);
 /* Computes the total over all threads; updates its peak and its timeline. */
 void deferred_sample(struct recorder *recorder);
 
-/* At process exit: waits up to 20 ms for a driver that is about to report that memory is gone. */
+/* At process exit: waits until no block is waiting to be freed, at most 20 ms in total. NVIDIA's
+ * OpenCL driver may report from its own thread that it freed a block, after the release returned.
+ * Blocks that still wait after 20 ms stay recorded as deferred frees. */
 void deferred_wait(struct recorder *recorder);
 
 /* Before a report: adds the present total to the timeline. */

@@ -227,7 +227,8 @@ int print_github(const struct report *report, const struct judgement *judgement,
 	if (github.r == 0 && !judgement && !github.errors && !counts[FINDING_ERROR] &&
 	    !counts[FINDING_LEAK])
 		clean_command(&github);
-	/* Leaks that the gate allows are warnings. Invalid frees are always errors. */
+	/* Leaks are warnings if the gate passed, and errors if it failed or if there is no gate.
+	 * Invalid frees are always errors. */
 	wrong = counts[FINDING_ERROR] + (judgement_fails(judgement) ? counts[FINDING_LEAK] : 0);
 	if (github.r == 0)
 		findings_commands(&github, "error", 0, wrong, ANNOTATIONS_MAX - github.errors);

@@ -64,7 +64,9 @@ struct report_growth {
 	const struct report_suspect *suspects;
 	size_t suspect_count;
 	uint64_t suppressed; /* number of suspects that a suppression matches */
-	uint64_t lost;       /* call sites without a record, so the rule was not applied to them */
+	/* Number of call sites to which the rule could not be applied, because the ledger has no
+	 * room for their live memory. May count a call site several times. */
+	uint64_t lost;
 };
 
 #endif

@@ -63,7 +63,7 @@ static int move_or_copy(const char *from, const char *to, int copy)
 		return 0;
 	if (!copy && errno == EEXIST)
 		return -EEXIST;
-	/* other file system, or it supports neither rename nor link as used above */
+	/* A rename fails for another file system, or if it does not know RENAME_NOREPLACE. */
 	r = copy_file(from, to);
 	if (r == 0 && !copy)
 		unlink(from);

@@ -29,15 +29,16 @@
 #define ROWS 32 /* initial capacity */
 
 struct pool_slab {
-	struct pool_block *whole; /* CARVED */
+	struct pool_block *whole; /* the driver's block; its state is POOL_CARVED */
 	struct pool_slab *next_dead;
 	struct range_allocator range;
-	unsigned int row; /* in its space's table */
+	unsigned int row; /* index in its space's array `slab` */
 	uint32_t last_freed_s; /* when the part that was returned last was freed */
-	bool preallocated; /* for any size; returned last */
+	bool preallocated; /* by GPULEAK_POOL_PREALLOC: serves any size, returned last */
 };
 
-/* What a search for free space reads, side by side. */
+/* An element of the space's array `slab`. Has copies of the fields that a search for free space
+ * reads, so that the search touches few cache lines. */
 struct pool_slab_row {
 	struct pool_slab *slab;
 	uint32_t largest; /* in units: see range_largest() */
@@ -248,7 +249,7 @@ static void slab_remove_row(struct pool_space *space, const struct pool_slab *sl
 		space->slab_bytes -= slab->whole->capacity;
 }
 
-/* ---- new slabs; call without the lock ---- */
+/* ---- slabs from the driver ---- */
 
 static void slab_destroy(struct pool *pool, struct pool_slab *slab)
 {
@@ -274,8 +275,9 @@ static struct pool_slab *slab_create(struct pool *pool, uint64_t capacity)
 	return slab;
 }
 
-/* Returns SLAB, which is empty and in no row, to the driver. Returns false if the driver
- * refused. */
+/* Locking: the caller must not hold the space's lock, because the driver's call may take long.
+ * Returns SLAB, which is empty and not in the space's array of slabs, to the driver. Returns false
+ * if the driver refused. */
 static bool slab_return_native(struct pool *pool, struct pool_slab *slab)
 {
 	struct pool_space *space = slab->whole->space;
@@ -290,7 +292,8 @@ static bool slab_return_native(struct pool *pool, struct pool_slab *slab)
 	return true;
 }
 
-/* Allocates a slab. Its unused space counts as cached. */
+/* Locking: takes the space's lock. Allocates a slab of CAPACITY bytes from the driver. Its unused
+ * space counts as cached. */
 static bool slab_alloc_native(struct pool *pool, struct pool_space *space, uint64_t capacity,
 			      bool preallocated)
 {
@@ -323,7 +326,8 @@ static bool slab_alloc_native(struct pool *pool, struct pool_space *space, uint6
 	return done;
 }
 
-/* Preallocates once in each context. Returns true if the new slab has space. */
+/* Allocates the slab of GPULEAK_POOL_PREALLOC, at the first call in each context. Returns true if
+ * this call allocated it. */
 static bool slab_preallocate(struct pool *pool, struct pool_space *space)
 {
 	uint64_t bytes = option_amount(config.pool_prealloc, space->context->total);
@@ -371,8 +375,9 @@ static struct pool_block *slab_carve_new(struct pool *pool, struct pool_space *s
 	return block;
 }
 
-/* Returns true if other threads' caches should be scanned, which stops these threads. The more
- * scans failed in a row, the more are skipped. */
+/* Returns true if the caller should search other threads' caches for free parts. Such a search
+ * interrupts these threads. After each search in a row that found no part, more searches are
+ * skipped. */
 static bool slabs_may_scan_caches(struct pool *pool, struct pool_space *space,
 				  const struct pool_cache *cache, uint64_t bytes)
 {

@@ -20,7 +20,9 @@
 #define FRAMES_MAX 4096 /* more than any stack has, including inlined frames */
 #define COMMENTS_MAX 100
 
-/* The sample whose frames are being added. */
+/* The pprof sample (stack and values) that add_site() makes for one call site. `locations` is the
+ * stack: one location per address, innermost first. A location stands for a function and the
+ * functions into which it was inlined. */
 struct pprof_sample {
 	struct pprof *pprof;
 	const struct report_process *process;
