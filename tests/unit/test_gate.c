@@ -288,14 +288,14 @@ static void test_policy(void **state)
 	s.process[0].sites = sites;
 	s.process[0].site_count = 2;
 	s.input.only_at = policy;
-	judged(&s, JUDGE_FAILED, "process 1 (app) allocated 64 bytes in 1 block (device, "
+	judged(&s, JUDGE_FAILED, "process 1 (app) allocated 64 bytes in 1 block (device memory, "
 	       "cuMemAlloc_v2) at train (/src/app.c:20), called from main, which no rule in p "
 	       "allows");
 	sites[1].kind = "pinned";
 	judged(&s, JUDGE_CLEAN, "nothing leaked");
 	sites[1].kind = "device";
 	s.stacks[1].count = 0;
-	judged(&s, JUDGE_FAILED, "process 1 (app) allocated 64 bytes in 1 block (device, "
+	judged(&s, JUDGE_FAILED, "process 1 (app) allocated 64 bytes in 1 block (device memory, "
 	       "cuMemAlloc_v2) at an unknown place, which no rule in p allows");
 	only_at_destroy(policy);
 }
