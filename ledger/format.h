@@ -23,6 +23,7 @@
 #ifndef GPULEAK_LEDGER_FORMAT_H
 #define GPULEAK_LEDGER_FORMAT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -207,7 +208,7 @@ struct ledger_block {
 
 /* Returns true if a block with these two words is not freed. A deferred free counts as not freed
  * while the application has it mapped, because only the application can unmap it. */
-static inline int ledger_block_is_live(uint32_t state, uint32_t marked)
+static inline bool ledger_block_is_live(uint32_t state, uint32_t marked)
 {
 	state = LEDGER_BLOCK_STATE(state);
 	return state == LEDGER_BLOCK_LIVE || state == LEDGER_BLOCK_FREEING ||

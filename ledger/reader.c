@@ -242,7 +242,7 @@ const char *ledger_string(const struct ledger_view *view, uint32_t ref, uint32_t
 	return string->bytes;
 }
 
-int ledger_row_is_object(const struct ledger_view *view, const struct ledger_row *row)
+bool ledger_row_is_object(const struct ledger_view *view, const struct ledger_row *row)
 {
 	static const char prefix[] = LEDGER_KIND_OBJECT;
 	uint32_t length;

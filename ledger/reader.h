@@ -7,6 +7,7 @@
 #ifndef GPULEAK_LEDGER_READER_H
 #define GPULEAK_LEDGER_READER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -67,6 +68,6 @@ const char *ledger_string(const struct ledger_view *view, uint32_t ref, uint32_t
 
 /* Returns true if the kind of ROW is an object that is not memory, such as an OpenCL kernel. Such
  * an object may keep memory allocated. */
-int ledger_row_is_object(const struct ledger_view *view, const struct ledger_row *row);
+bool ledger_row_is_object(const struct ledger_view *view, const struct ledger_row *row);
 
 #endif

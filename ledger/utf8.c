@@ -5,7 +5,9 @@
  */
 #include "ledger/utf8.h"
 
-static int continues(const unsigned char *at, size_t left, size_t index)
+#include <stdbool.h>
+
+static bool continues(const unsigned char *at, size_t left, size_t index)
 {
 	return index < left && (at[index] & 0xc0) == 0x80;
 }
@@ -48,7 +50,7 @@ unsigned int utf8_code_point(const char *text, size_t length)
 	       (at[3] & 0x3fu);
 }
 
-static int is_shown(unsigned int code)
+static bool is_shown(unsigned int code)
 {
 	static const struct {
 		unsigned int first, last;
@@ -63,8 +65,8 @@ static int is_shown(unsigned int code)
 
 	for (size_t i = 0; i < sizeof(hidden) / sizeof(hidden[0]); i++)
 		if (code >= hidden[i].first && code <= hidden[i].last)
-			return 0;
-	return 1;
+			return false;
+	return true;
 }
 
 size_t utf8_shown_within(const char *text, size_t left)

@@ -97,7 +97,7 @@ static int reserve(struct ledger_writer *writer)
 
 /* Returns true if a file of BYTES is within RLIMIT_FSIZE. A larger one would send SIGXFSZ to the
  * application. */
-static int within_file_limit(size_t bytes)
+static bool within_file_limit(size_t bytes)
 {
 	struct rlimit limit;
 
@@ -173,7 +173,7 @@ static int grow_file_or_memory(struct ledger_writer *writer, size_t bytes)
 	int r = writer->memory_only ? 0 : grow_file(writer, bytes);
 
 	if (!writer->memory_only && lost_file(r)) {
-		writer->memory_only = 1;
+		writer->memory_only = true;
 		ledger_trouble(writer->header, LEDGER_TROUBLE_MEMORY_ONLY, 1);
 	}
 	return writer->memory_only ? map_more(writer, -1, bytes) : r;
@@ -578,7 +578,7 @@ int ledger_writer_create(struct ledger_writer *writer, const char *path,
 	if (path) {
 		r = create_file(writer, path, identity);
 	} else {
-		writer->memory_only = 1;
+		writer->memory_only = true;
 		r = map_more(writer, -1, GROW_CHUNKS_MIN * LEDGER_CHUNK);
 		if (r == 0)
 			write_header(writer, identity);

@@ -14,6 +14,7 @@
 
 #include <limits.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "ledger/format.h"
@@ -43,7 +44,7 @@ struct ledger_writer {
 	struct ledger_chunk *open[LEDGER_CHUNK_TYPES];
 	struct lock lock;
 	struct ledger_timeline timeline;
-	int memory_only; /* 1: new records exist only in memory */
+	bool memory_only; /* new records exist only in memory */
 	dev_t device; /* device, inode and path identify the file */
 	ino_t inode;
 	char path[PATH_MAX];

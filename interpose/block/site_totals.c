@@ -10,9 +10,9 @@
 
 #define TRIES 4 /* a slot that changes this often belongs to a block that was just made or freed */
 
-/* Stores the row and size of the live block in the slot. Returns 1, or 0 if there is no live block
+/* Stores the row and size of the live block in the slot. Returns false if there is no live block
  * or the program ignores it. */
-static int read_block(const struct ledger_block *block, uint32_t *ret_row, uint64_t *ret_bytes)
+static bool read_block(const struct ledger_block *block, uint32_t *ret_row, uint64_t *ret_bytes)
 {
 	for (int i = 0; i < TRIES; i++) {
 		uint32_t word = atomic_load_explicit(&SHARED(block->state), memory_order_acquire);
@@ -20,7 +20,7 @@ static int read_block(const struct ledger_block *block, uint32_t *ret_row, uint6
 			atomic_load_explicit(&SHARED(block->marked), memory_order_relaxed);
 
 		if (!ledger_block_is_live(word, marked))
-			return 0;
+			return false;
 		*ret_row = atomic_load_explicit(&SHARED(block->row), memory_order_relaxed);
 		*ret_bytes = atomic_load_explicit(&SHARED(block->bytes), memory_order_relaxed);
 		atomic_thread_fence(memory_order_acquire);
@@ -28,7 +28,7 @@ static int read_block(const struct ledger_block *block, uint32_t *ret_row, uint6
 		    word >> 8)
 			return !(marked & LEDGER_BLOCK_IGNORED);
 	}
-	return 0;
+	return false;
 }
 
 static void count_blocks(const struct ledger_view *view, const struct tallies *tallies)

@@ -245,7 +245,7 @@ static void exec_failed(bool noted)
 			      memory_order_release);
 	/* The report removed the file: what follows is recorded in memory. */
 	if (strcmp(config.report, "none") != 0 && !config.ledger[0])
-		recorder->writer.memory_only = 1;
+		recorder->writer.memory_only = true;
 }
 
 static int exec_is_missing(void)

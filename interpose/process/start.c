@@ -215,7 +215,7 @@ static int map_recorder(struct recorder **ret, const char *suppressions)
 }
 
 /* Locking: recorder_page->making. */
-static struct recorder *make(int no_unwinder, const char *suppressions)
+static struct recorder *make(bool no_unwinder, const char *suppressions)
 {
 	struct roster_slot *slot = roster_enter(roster, getpid(), start_ticks(),
 						program_invocation_short_name);
@@ -242,7 +242,7 @@ static void get_or_make(void *data)
 	struct recorder **ret = data, *recorder;
 	const char *suppressions;
 	bool made = false;
-	int no_unwinder;
+	bool no_unwinder;
 
 	if (!recorder_page)
 		process_start(); /* a GPU call from a constructor that ran before ours */

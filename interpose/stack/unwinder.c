@@ -14,6 +14,7 @@
 #include <limits.h>
 #include <link.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -36,7 +37,7 @@
 #endif
 
 static struct unwinder unwinder; /* written once, before `ready` */
-static int ready;
+static bool ready;
 static bool tamed;
 /* protects the three variables above; never held across a call of the loader */
 static struct lock write_lock;
@@ -226,7 +227,7 @@ int unwinder_load(void)
 	lock_take(&write_lock);
 	if (!ready) {
 		unwinder = found;
-		atomic_store_explicit(&SHARED(ready), 1, memory_order_release);
+		atomic_store_explicit(&SHARED(ready), true, memory_order_release);
 	}
 	lock_give(&write_lock);
 	return 0;
