@@ -47,7 +47,7 @@ static void warn_later(const char *name, size_t length, int id, const char *valu
 	warnings[warning_count++].id = id;
 }
 
-static const char *keep(const char *value)
+static const char *copy_value(const char *value)
 {
 	size_t size = strlen(value) + 1;
 	char *copy = store + stored;
@@ -77,10 +77,10 @@ static void read_one(const char *name, const char *equals)
 		if (!is_internal(name, length))
 			warn_later(name, length, -1, NULL);
 		else if (strncmp(name, "ROSTER=", sizeof("ROSTER=") - 1) == 0)
-			config_roster = keep(equals + 1);
+			config_roster = copy_value(equals + 1);
 		return;
 	}
-	value = keep(equals + 1);
+	value = copy_value(equals + 1);
 	if (!value || option_set(&config, id, value) < 0)
 		warn_later(name, length, id, value);
 	else

@@ -35,7 +35,7 @@ static unsigned int first_place(void)
 	return (unsigned int)(((uintptr_t)&low >> 12) * 0x9e3779b1u >> 16);
 }
 
-static char *take(void)
+static char *stack_allocate(void)
 {
 	unsigned int first = first_place();
 	char *memory;
@@ -55,7 +55,7 @@ static char *take(void)
 	return memory;
 }
 
-static void give(char *memory)
+static void stack_return(char *memory)
 {
 	unsigned int first = first_place();
 
@@ -80,12 +80,12 @@ void aside(void (*work)(void *data), void *data)
 		return;
 	}
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	memory = take();
+	memory = stack_allocate();
 	if (memory) {
 		low = (uintptr_t)memory;
 		aside_switch(work, data, memory + STACK_BYTES);
 		low = 0;
-		give(memory);
+		stack_return(memory);
 	} else {
 		work(data);
 	}

@@ -74,8 +74,8 @@ void record_releasing(struct call *call, uint64_t handle, struct freeing *ret)
 
 /* ---- after the driver's call: of a block ---- */
 
-static void refused(struct recorder *recorder, struct hook *hook, const struct freeing *freeing,
-		    enum outcome outcome, int result)
+static void free_was_refused(struct recorder *recorder, struct hook *hook,
+			     const struct freeing *freeing, enum outcome outcome, int result)
 {
 	const struct ledger_block block = *freeing->block;
 	bool unexplained;
@@ -88,8 +88,8 @@ static void refused(struct recorder *recorder, struct hook *hook, const struct f
 		free_race_refused(recorder, unexplained ? hook : NULL, freeing, result);
 }
 
-static HOT void end_block(struct recorder *recorder, const struct call *call,
-			  struct freeing *freeing, enum outcome outcome, int result)
+static HOT void free_ends_block(struct recorder *recorder, const struct call *call,
+				struct freeing *freeing, enum outcome outcome, int result)
 {
 	bool done = outcome == OUTCOME_DONE || outcome == OUTCOME_LATE;
 
@@ -100,7 +100,7 @@ static HOT void end_block(struct recorder *recorder, const struct call *call,
 	else if (done)
 		block_drop_hot(recorder, freeing->block, (int64_t)freeing->bytes);
 	else
-		refused(recorder, call->hook, freeing, outcome, result);
+		free_was_refused(recorder, call->hook, freeing, outcome, result);
 }
 
 /* Ends a free of a number that was no live block when the call began. */
@@ -142,7 +142,7 @@ HOT_CALL void record_freed(struct call *call, struct freeing *freeing, enum outc
 	if (!recorder)
 		return;
 	if (freeing->block)
-		end_block(recorder, call, freeing, outcome, result);
+		free_ends_block(recorder, call, freeing, outcome, result);
 	else
 		end_unknown(recorder, call, freeing, outcome, result);
 	call->inside = NULL;
@@ -193,7 +193,7 @@ static void released(struct recorder *recorder, const struct call *call, struct 
 	} else if (freeing->block) {
 		if (outcome == OUTCOME_DONE && !freeing->watched)
 			block_drop_mappings(recorder, freeing);
-		end_block(recorder, call, freeing, outcome, result);
+		free_ends_block(recorder, call, freeing, outcome, result);
 	} else {
 		end_unknown(recorder, call, freeing, outcome, result);
 	}

@@ -39,14 +39,14 @@ static enum kind_limit limit_of_kind(const char *kind, size_t length)
 	return known ? known->limit : KIND_LIMIT_COUNTS;
 }
 
-static bool counts(const char *kind, size_t length)
+static bool kind_counts(const char *kind, size_t length)
 {
 	return limit_of_kind(kind, length) == KIND_LIMIT_COUNTS;
 }
 
 /* Returns true if HOOK opens memory that exists already, or adds a reference to it. Such a call
  * uses no new memory. */
-static bool opens(const struct hook *hook)
+static bool opens_existing(const struct hook *hook)
 {
 	switch ((enum hook_id)(hook - hooks)) {
 	case HOOK_cuMemRetainAllocationHandle:
@@ -180,7 +180,7 @@ static bool is_nth(struct recorder *recorder)
 				  : call == (uint64_t)config.fail_at;
 }
 
-static bool take(struct recorder *recorder, const struct limits_due *due)
+static bool in_use_reserve(struct recorder *recorder, const struct limits_due *due)
 {
 	_Atomic int64_t *held = &recorder->limits->held[due->api][due->device];
 	uint64_t limit = limit_of(recorder, due->api, due->device);
@@ -217,7 +217,7 @@ static void count_refused(struct recorder *recorder, const struct call *call, bo
 
 /* Returns the recorder, or NULL if the call comes from inside the driver or interrupts gpuleak in a
  * signal handler. Such a call is not the application's own. */
-static struct recorder *enter(void)
+static struct recorder *recorder_outside_call(void)
 {
 	if (thread_self.call_frame || thread_self.busy)
 		return NULL;
@@ -234,11 +234,11 @@ static bool exceeds(struct recorder *recorder, const struct call *call, int devi
 	if (thread_self.due.bytes)
 		return false;
 	if (config.limit == OPTION_UNSET || !bytes || device == LIMITS_NO_DEVICE ||
-	    !counts(call->hook->kind, strlen(call->hook->kind)))
+	    !kind_counts(call->hook->kind, strlen(call->hook->kind)))
 		return false;
 	if (device == LIMITS_CURRENT)
 		due.device = apis[due.api]->current_device();
-	if (!is_counted(due.device, bytes) || take(recorder, &due))
+	if (!is_counted(due.device, bytes) || in_use_reserve(recorder, &due))
 		return false;
 	count_refused(recorder, call, false);
 	return true;
@@ -246,14 +246,14 @@ static bool exceeds(struct recorder *recorder, const struct call *call, int devi
 
 bool limits_exceed(const struct call *call, int device, uint64_t bytes)
 {
-	struct recorder *recorder = enter();
+	struct recorder *recorder = recorder_outside_call();
 
 	return recorder && exceeds(recorder, call, device, bytes);
 }
 
 bool limits_refuse(const struct call *call, int device, uint64_t bytes)
 {
-	struct recorder *recorder = opens(call->hook) ? NULL : enter();
+	struct recorder *recorder = opens_existing(call->hook) ? NULL : recorder_outside_call();
 
 	if (!recorder)
 		return false;
@@ -266,7 +266,7 @@ bool limits_refuse(const struct call *call, int device, uint64_t bytes)
 
 /* ---- what counts ---- */
 
-static void add(struct recorder *recorder, enum api api, int device, int64_t bytes)
+static void in_use_add(struct recorder *recorder, enum api api, int device, int64_t bytes)
 {
 	atomic_fetch_add(&recorder->limits->held[api][device], bytes);
 }
@@ -277,7 +277,7 @@ void limits_done_slowly(void)
 	struct recorder *recorder = recorder_now();
 
 	if (due->bytes && recorder && !thread_self.call_frame)
-		add(recorder, due->api, due->device, -(int64_t)due->bytes);
+		in_use_add(recorder, due->api, due->device, -(int64_t)due->bytes);
 	if (!thread_self.call_frame)
 		due->bytes = 0;
 }
@@ -288,13 +288,13 @@ void limits_block_made(struct recorder *recorder, const struct hook *hook, int d
 	struct limits_due *due = &thread_self.due;
 	uint64_t counted = 0;
 
-	if (!is_counted(device, bytes) || !counts(hook->kind, strlen(hook->kind)))
+	if (!is_counted(device, bytes) || !kind_counts(hook->kind, strlen(hook->kind)))
 		return;
 	if (due->api == hook->api && due->device == device)
 		counted = due->bytes < bytes ? due->bytes : bytes;
 	due->bytes -= counted;
 	if (bytes != counted)
-		add(recorder, hook->api, device, (int64_t)(bytes - counted));
+		in_use_add(recorder, hook->api, device, (int64_t)(bytes - counted));
 }
 
 void limits_block_ended(struct recorder *recorder, uint32_t row_ref, uint64_t bytes)
@@ -304,6 +304,6 @@ void limits_block_ended(struct recorder *recorder, uint32_t row_ref, uint64_t by
 	const struct ledger_string *call = ledger_at(&recorder->writer, row->api);
 
 	if (row->kind && row->api && is_counted(row->device, bytes) &&
-	    counts(kind->bytes, kind->length))
-		add(recorder, api_of(call->bytes), row->device, -(int64_t)bytes);
+	    kind_counts(kind->bytes, kind->length))
+		in_use_add(recorder, api_of(call->bytes), row->device, -(int64_t)bytes);
 }

@@ -26,7 +26,7 @@ struct mapped {
 
 /* ---- the caller holds the shard's lock ---- */
 
-static struct mapped *find(struct shard *shard, uint64_t key)
+static struct mapped *mapped_lookup(struct shard *shard, uint64_t key)
 {
 	struct mapped *mapped;
 
@@ -34,7 +34,7 @@ static struct mapped *find(struct shard *shard, uint64_t key)
 	return mapped;
 }
 
-static struct mapping *take_mapping(struct arena *arena, struct shard *shard)
+static struct mapping *mapping_allocate(struct arena *arena, struct shard *shard)
 {
 	struct mapping *mapping;
 
@@ -51,7 +51,7 @@ static struct mapping *take_mapping(struct arena *arena, struct shard *shard)
 }
 
 /* Returns MAPPED, which is in no table, and its mappings to the unused structs. */
-static void drop(struct shard *shard, struct mapped *mapped)
+static void mapped_remove(struct shard *shard, struct mapped *mapped)
 {
 	struct mapping *mapping, *next;
 
@@ -79,15 +79,15 @@ static uint64_t name_of(struct recorder *recorder, const struct ledger_block *bl
 
 /* Returns the mappings of BLOCK, whose key is KEY, or NULL. Drops mappings of an earlier block with
  * that key. */
-static struct mapped *find_of(struct recorder *recorder, struct shard *shard, uint64_t key,
-			      const struct ledger_block *block)
+static struct mapped *mapped_of_block(struct recorder *recorder, struct shard *shard, uint64_t key,
+				      const struct ledger_block *block)
 {
-	struct mapped *mapped = find(shard, key);
+	struct mapped *mapped = mapped_lookup(shard, key);
 
 	if (!mapped || mapped->record->block == name_of(recorder, block))
 		return mapped;
 	take_out(recorder, shard, mapped);
-	drop(shard, mapped);
+	mapped_remove(shard, mapped);
 	return NULL;
 }
 
@@ -109,8 +109,8 @@ static void write_record(struct mapped *mapped, uint64_t name)
 static void add_mapping(struct arena *arena, struct shard *shard, struct mapped *mapped,
 			const struct mapping *new)
 {
-	struct mapping *mapping = mapped->listed < MAPPINGS_LISTED_MAX
-					  ? take_mapping(arena, shard) : NULL;
+	struct mapping *mapping =
+		mapped->listed < MAPPINGS_LISTED_MAX ? mapping_allocate(arena, shard) : NULL;
 
 	if (!mapping) {
 		mapped->unlisted++;
@@ -123,7 +123,7 @@ static void add_mapping(struct arena *arena, struct shard *shard, struct mapped 
 
 /* Returns the block with KEY, or NULL. The block may have been released if the driver still has
  * it. */
-static struct ledger_block *block_of(struct shard *shard, uint64_t key)
+static struct ledger_block *block_of_key(struct shard *shard, uint64_t key)
 {
 	struct entry *entry = entry_find(shard, key);
 
@@ -131,11 +131,11 @@ static struct ledger_block *block_of(struct shard *shard, uint64_t key)
 }
 
 /* Adds a mapping to BLOCK. Returns false if the shard has no unused struct mapped for it. */
-static bool add(struct recorder *recorder, struct shard *shard, uint64_t key,
-		struct ledger_block *block, const struct mapping *new)
+static bool mapped_add_mapping(struct recorder *recorder, struct shard *shard, uint64_t key,
+			       struct ledger_block *block, const struct mapping *new)
 {
 	struct arena *arena = &recorder->arena;
-	struct mapped *mapped = find_of(recorder, shard, key, block);
+	struct mapped *mapped = mapped_of_block(recorder, shard, key, block);
 
 	if (!mapped) {
 		mapped = shard->spare_mapped;
@@ -163,7 +163,7 @@ struct mapped *mappings_take(struct recorder *recorder, struct shard *shard, uin
 	if (!(atomic_load_explicit(&SHARED(block->marked), memory_order_relaxed) &
 	      LEDGER_BLOCK_MAPPED))
 		return NULL;
-	mapped = find_of(recorder, shard, key, block);
+	mapped = mapped_of_block(recorder, shard, key, block);
 	if (mapped)
 		take_out(recorder, shard, mapped);
 	atomic_fetch_and_explicit(&SHARED(block->marked), ~LEDGER_BLOCK_MAPPED,
@@ -175,7 +175,7 @@ struct mapped *mappings_take(struct recorder *recorder, struct shard *shard, uin
 
 /* Adds an unused struct mapped to SHARD. Holds no lock meanwhile, because the ledger may have to
  * grow. */
-static void stock(struct recorder *recorder, struct shard *shard)
+static void allocate_spares(struct recorder *recorder, struct shard *shard)
 {
 	uint32_t ref = ledger_add_mapped(&recorder->writer);
 	struct mapped *mapped = ref ? arena_take(&recorder->arena, sizeof(*mapped)) : NULL;
@@ -197,14 +197,14 @@ static void attach(struct recorder *recorder, uint64_t key, const struct mapping
 
 	for (bool tried = false;; tried = true) {
 		lock_take(&shard->lock);
-		block = block_of(shard, key);
-		added = !block || add(recorder, shard, key, block, new);
+		block = block_of_key(shard, key);
+		added = !block || mapped_add_mapping(recorder, shard, key, block, new);
 		lock_give(&shard->lock);
 		if (added)
 			return;
 		if (tried)
 			break;
-		stock(recorder, shard);
+		allocate_spares(recorder, shard);
 	}
 	ledger_trouble(recorder->header, LEDGER_TROUBLE_UNRECORDED_MAPPINGS, 1);
 }
@@ -261,14 +261,14 @@ void record_unmapping(const struct call *call, uint64_t handle, uint64_t address
 	ret->key = key;
 	shard = shard_of(recorder, key);
 	lock_take(&shard->lock);
-	block = block_of(shard, key);
-	mapped = block ? find_of(recorder, shard, key, block) : NULL;
+	block = block_of_key(shard, key);
+	mapped = block ? mapped_of_block(recorder, shard, key, block) : NULL;
 	if (mapped && take_mapping_at(shard, mapped, address, &ret->mapping)) {
 		ret->recorder = recorder;
 		if (mapped->listed + mapped->unlisted)
 			write_record(mapped, name_of(recorder, block));
 		else
-			drop(shard, mappings_take(recorder, shard, key, block));
+			mapped_remove(shard, mappings_take(recorder, shard, key, block));
 	}
 	lock_give(&shard->lock);
 	recorder_leave();
@@ -296,7 +296,7 @@ bool record_is_mapped(enum api api, uint64_t handle)
 		return false;
 	shard = shard_of(recorder, key);
 	lock_take(&shard->lock);
-	block = block_of(shard, key);
+	block = block_of_key(shard, key);
 	ret = block && (atomic_load_explicit(&SHARED(block->marked), memory_order_relaxed) &
 			LEDGER_BLOCK_MAPPED);
 	lock_give(&shard->lock);
@@ -314,6 +314,6 @@ void mappings_pass_on(struct recorder *recorder, struct mapped *mapped, uint64_t
 	for (unsigned int i = 0; i < mapped->unlisted; i++)
 		attach(recorder, parent, &(struct mapping){ 0 });
 	lock_take(&shard->lock);
-	drop(shard, mapped);
+	mapped_remove(shard, mapped);
 	lock_give(&shard->lock);
 }

@@ -40,7 +40,8 @@ void query_ignoring(bool on)
 
 /* ---- sums ---- */
 
-static bool is_kind(const struct ledger_view *view, const struct ledger_row *row, const char *kind)
+static bool site_is_kind(const struct ledger_view *view, const struct ledger_row *row,
+			 const char *kind)
 {
 	uint32_t length;
 	const char *bytes = ledger_string(view, row->kind, &length);
@@ -66,7 +67,7 @@ static bool matches(const struct ledger_view *view, const struct ledger_block *b
 		row = ledger_row(view, block->row);
 		last->row = block->row;
 		last->matches = row && !ledger_row_is_object(view, row) &&
-			       (!filter->kind || is_kind(view, row, filter->kind));
+				(!filter->kind || site_is_kind(view, row, filter->kind));
 	}
 	return last->matches;
 }

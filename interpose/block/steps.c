@@ -100,8 +100,8 @@ static struct step_site *site_of(struct recorder *recorder, const struct ledger_
 	return known->site;
 }
 
-static void sum_up(struct recorder *recorder, const struct ledger_view *view,
-		   const struct tallies *tallies, struct tally *ret)
+static void sum_of_tallies(struct recorder *recorder, const struct ledger_view *view,
+			   const struct tallies *tallies, struct tally *ret)
 {
 	struct ledger_walk walk = { 0, 0 };
 	const struct ledger_row *row;
@@ -188,7 +188,7 @@ static void note_step(struct recorder *recorder, struct ledger_step *record,
 			      memory_order_release);
 }
 
-static uint32_t mark(struct recorder *recorder, const char *label)
+static uint32_t write_step(struct recorder *recorder, const char *label)
 {
 	uint64_t time_ns = deferred_now(recorder);
 	struct steps *steps = recorder->steps;
@@ -203,7 +203,7 @@ static uint32_t mark(struct recorder *recorder, const char *label)
 	record = step_record(recorder, steps->number + 1);
 	if (record) {
 		steps->number++;
-		sum_up(recorder, &view, &tallies, &total);
+		sum_of_tallies(recorder, &view, &tallies, &total);
 		note_sites(recorder);
 		note_step(recorder, record, &total, time_ns, label);
 	}
@@ -220,7 +220,7 @@ uint32_t steps_mark(struct recorder *recorder, const char *label)
 	    LEDGER_RUNNING)
 		return 0;
 	lock_take(&recorder->steps->lock);
-	number = mark(recorder, label);
+	number = write_step(recorder, label);
 	lock_give(&recorder->steps->lock);
 	return number;
 }

@@ -104,7 +104,7 @@ __attribute__((no_sanitize("thread"))) static bool look_at_blocks(struct look *l
 	return true;
 }
 
-static void look(struct recorder *recorder, uint64_t now_ns)
+static void write_moment(struct recorder *recorder, uint64_t now_ns)
 {
 	struct ledger_header *header = recorder->header;
 	struct look this = { .moment = { .time_ns = now_ns } };
@@ -131,7 +131,7 @@ void timeline_look(struct recorder *recorder, uint64_t now_ns)
 		rest = 0;
 	} else {
 		began = deferred_now(recorder);
-		look(recorder, now_ns);
+		write_moment(recorder, now_ns);
 		rest = (deferred_now(recorder) - began) * LOOK_REST;
 	}
 	if (rest < parts->every_ns)

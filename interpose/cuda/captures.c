@@ -65,7 +65,7 @@ static void wipe_after_fork(void)
 	memset(&fallback, 0, sizeof(fallback));
 }
 
-static struct captures *make(void)
+static struct captures *captures_allocate(void)
 {
 	struct captures *none = NULL, *made;
 	int saved = errno;
@@ -93,7 +93,7 @@ static struct captures *captures(void)
 {
 	struct captures *made = atomic_load_explicit(&pages, memory_order_acquire);
 
-	return __builtin_expect(made != NULL, 1) ? made : make();
+	return __builtin_expect(made != NULL, 1) ? made : captures_allocate();
 }
 
 /* ---- threads inside the gate ---- */
@@ -167,7 +167,7 @@ void captures_beginning(void)
 		wait_until_left(set);
 }
 
-static struct captured key_of(CUstream stream, bool per_thread)
+static struct captured captured_key(CUstream stream, bool per_thread)
 {
 	struct captured key = { .stream = (uint64_t)(uintptr_t)stream };
 
@@ -179,7 +179,7 @@ static struct captured key_of(CUstream stream, bool per_thread)
 }
 
 /* Locking: set->lock. */
-static struct captured *find(struct captures *set, const struct captured *key)
+static struct captured *captured_lookup(struct captures *set, const struct captured *key)
 {
 	for (uint32_t i = 0; i < set->count; i++)
 		if (set->list[i].stream == key->stream && set->list[i].thread == key->thread)
@@ -194,12 +194,12 @@ static struct captured *find(struct captures *set, const struct captured *key)
 void captures_begun(CUstream stream, bool per_thread, uint64_t context, bool success)
 {
 	struct captures *set = captures();
-	struct captured key = key_of(stream, per_thread), *at;
+	struct captured key = captured_key(stream, per_thread), *at;
 	bool counted = success;
 
 	if (success) {
 		lock_take(&set->lock);
-		at = find(set, &key);
+		at = captured_lookup(set, &key);
 		counted = !at;
 		if (!at && set->count < STREAMS_MAX)
 			at = &set->list[set->count++];
@@ -222,9 +222,9 @@ uint64_t captures_of(CUstream stream, bool per_thread)
 
 	if (!atomic_load_explicit(&set->active, memory_order_relaxed))
 		return 0;
-	key = key_of(stream, per_thread);
+	key = captured_key(stream, per_thread);
 	lock_take(&set->lock);
-	at = find(set, &key);
+	at = captured_lookup(set, &key);
 	capture = at ? at->capture : 0;
 	lock_give(&set->lock);
 	return capture;

@@ -25,7 +25,7 @@ struct physical {
 	UT_hash_handle hh;
 };
 
-static struct recorder *enter(void)
+static struct recorder *enter_with_lock(void)
 {
 	struct recorder *recorder = recorder_enter();
 
@@ -34,7 +34,7 @@ static struct recorder *enter(void)
 	return recorder;
 }
 
-static void leave(struct recorder *recorder)
+static void leave_with_lock(struct recorder *recorder)
 {
 	lock_give(&recorder->vmm->lock);
 	recorder_leave();
@@ -42,7 +42,7 @@ static void leave(struct recorder *recorder)
 
 /* ---- Locking: recorder->vmm->lock ---- */
 
-static struct physical *find(struct recorder *recorder, uint64_t handle)
+static struct physical *physical_lookup(struct recorder *recorder, uint64_t handle)
 {
 	struct physical *p;
 
@@ -66,7 +66,7 @@ static void make_index(struct recorder *recorder, struct physical *p)
 
 	if (p->indexed)
 		return;
-	unindex(recorder, find(recorder, p->handle));
+	unindex(recorder, physical_lookup(recorder, p->handle));
 	TABLE_ADD(recorder->vmm->by_handle, handle, p);
 	p->indexed = p->hh.tbl != NULL;
 }
@@ -85,7 +85,7 @@ static void pass_bytes(struct physical *p, struct ledger_block *to)
 }
 
 /* BLOCK ends. If another block of P remains, it counts the bytes from now on. */
-static void end_block(struct physical *p, const struct ledger_block *block)
+static void physical_end_block(struct physical *p, const struct ledger_block *block)
 {
 	struct use *heir = p->uses;
 
@@ -160,7 +160,7 @@ static void give_use(struct recorder *recorder, struct use *use)
 		unlink_bound(use);
 	if (use->of) {
 		unlink_use(use->of, use);
-		end_block(use->of, use->block);
+		physical_end_block(use->of, use->block);
 	}
 	arena_give(&recorder->arena, use, sizeof(*use));
 }
@@ -169,26 +169,26 @@ static void give_use(struct recorder *recorder, struct use *use)
 
 void physical_forget(uint64_t handle)
 {
-	struct recorder *recorder = enter();
+	struct recorder *recorder = enter_with_lock();
 	struct physical *p;
 
 	if (!recorder)
 		return;
-	p = find(recorder, handle);
+	p = physical_lookup(recorder, handle);
 	if (p) {
 		struct ledger_block *block = p->block;
 
 		unindex(recorder, p);
 		p->block = NULL;
-		end_block(p, block);
+		physical_end_block(p, block);
 		collect(recorder, p);
 	}
-	leave(recorder);
+	leave_with_lock(recorder);
 }
 
 void physical_made(uint64_t handle, struct ledger_block *block, uint64_t bytes, int device)
 {
-	struct recorder *recorder = enter();
+	struct recorder *recorder = enter_with_lock();
 	struct physical *p;
 
 	if (!recorder)
@@ -203,20 +203,20 @@ void physical_made(uint64_t handle, struct ledger_block *block, uint64_t bytes, 
 		if (!p->indexed)
 			arena_give(&recorder->arena, p, sizeof(*p));
 	}
-	leave(recorder);
+	leave_with_lock(recorder);
 }
 
 struct physical *physical_hold(uint64_t handle)
 {
-	struct recorder *recorder = enter();
+	struct recorder *recorder = enter_with_lock();
 	struct physical *p;
 
 	if (!recorder)
 		return NULL;
-	p = find(recorder, handle);
+	p = physical_lookup(recorder, handle);
 	if (p)
 		p->held++;
-	leave(recorder);
+	leave_with_lock(recorder);
 	return p;
 }
 
@@ -235,7 +235,7 @@ static struct use *mapping_around(struct recorder *recorder, uint64_t address)
 
 struct physical *physical_hold_mapped(uint64_t address)
 {
-	struct recorder *recorder = enter();
+	struct recorder *recorder = enter_with_lock();
 	struct physical *p = NULL;
 	struct use *use;
 
@@ -246,19 +246,19 @@ struct physical *physical_hold_mapped(uint64_t address)
 		p = use->of;
 		p->held++;
 	}
-	leave(recorder);
+	leave_with_lock(recorder);
 	return p;
 }
 
 void physical_let_go(struct physical *p)
 {
-	struct recorder *recorder = p ? enter() : NULL;
+	struct recorder *recorder = p ? enter_with_lock() : NULL;
 
 	if (!recorder)
 		return;
 	p->held--;
 	collect(recorder, p);
-	leave(recorder);
+	leave_with_lock(recorder);
 }
 
 uint64_t physical_bytes(const struct physical *p)
@@ -278,50 +278,50 @@ bool physical_is(const struct physical *p, uint64_t handle)
 
 bool physical_is_mapped(const struct physical *p)
 {
-	struct recorder *recorder = p ? enter() : NULL;
+	struct recorder *recorder = p ? enter_with_lock() : NULL;
 	bool mapped = false;
 
 	if (!recorder)
 		return false;
 	for (const struct use *use = p->uses; use && !mapped; use = use->next)
 		mapped = !use->object;
-	leave(recorder);
+	leave_with_lock(recorder);
 	return mapped;
 }
 
 void physical_back(struct physical *p, struct ledger_block *block)
 {
-	struct recorder *recorder = enter();
+	struct recorder *recorder = enter_with_lock();
 
 	if (!recorder)
 		return;
 	p->block = block;
 	pass_bytes(p, block);
 	make_index(recorder, p);
-	leave(recorder);
+	leave_with_lock(recorder);
 }
 
 struct physical *physical_releasing(uint64_t handle, const struct freeing *freeing)
 {
-	struct recorder *recorder = freeing->block ? enter() : NULL;
+	struct recorder *recorder = freeing->block ? enter_with_lock() : NULL;
 	struct physical *p;
 
 	if (!recorder)
 		return NULL;
-	p = find(recorder, handle);
+	p = physical_lookup(recorder, handle);
 	if (p && p->block == freeing->block) {
 		p->block = NULL;
 		p->held++;
 	} else {
 		p = NULL; /* another thread has referenced the handle again */
 	}
-	leave(recorder);
+	leave_with_lock(recorder);
 	return p;
 }
 
 struct use *physical_released(struct physical *p, struct freeing *freeing, bool done)
 {
-	struct recorder *recorder = freeing->block ? enter() : NULL;
+	struct recorder *recorder = freeing->block ? enter_with_lock() : NULL;
 	struct use *orphans = NULL;
 
 	if (!recorder)
@@ -330,12 +330,12 @@ struct use *physical_released(struct physical *p, struct freeing *freeing, bool 
 		if (!done && !p->block)
 			p->block = freeing->block;
 		else
-			end_block(p, freeing->block);
+			physical_end_block(p, freeing->block);
 		p->held--;
 		orphans = collect(recorder, p);
 	}
 	freeing->bytes = freeing->block->bytes;
-	leave(recorder);
+	leave_with_lock(recorder);
 	return orphans;
 }
 
@@ -359,7 +359,7 @@ static void unindex_mapping(struct recorder *recorder, struct use *use)
 
 void use_add(const struct use *new)
 {
-	struct recorder *recorder = enter();
+	struct recorder *recorder = enter_with_lock();
 	struct use *use;
 
 	if (!recorder)
@@ -377,12 +377,12 @@ void use_add(const struct use *new)
 		use->bound = use->object->bound;
 		use->object->bound = use;
 	}
-	leave(recorder);
+	leave_with_lock(recorder);
 }
 
 void use_forget_mapping(uint64_t address)
 {
-	struct recorder *recorder = enter();
+	struct recorder *recorder = enter_with_lock();
 	struct use *use;
 
 	if (!recorder)
@@ -392,12 +392,12 @@ void use_forget_mapping(uint64_t address)
 		unindex_mapping(recorder, use);
 		give_use(recorder, use);
 	}
-	leave(recorder);
+	leave_with_lock(recorder);
 }
 
 void use_forget_binding(const struct use *new)
 {
-	struct recorder *recorder = new->object ? enter() : NULL;
+	struct recorder *recorder = new->object ? enter_with_lock() : NULL;
 	struct use *use;
 
 	if (!recorder)
@@ -406,11 +406,11 @@ void use_forget_binding(const struct use *new)
 		use = use->bound;
 	if (use)
 		give_use(recorder, use);
-	leave(recorder);
+	leave_with_lock(recorder);
 }
 
 /* Removes USE from the table and appends it to the list that *END terminates. */
-static struct use **take_mapping(struct recorder *recorder, struct use *use, struct use **end)
+static struct use **remove_mapping(struct recorder *recorder, struct use *use, struct use **end)
 {
 	unindex_mapping(recorder, use);
 	use->taken = NULL;
@@ -420,7 +420,7 @@ static struct use **take_mapping(struct recorder *recorder, struct use *use, str
 
 struct use *uses_take_mappings(uint64_t address, uint64_t bytes, bool *ret_exact)
 {
-	struct recorder *recorder = enter();
+	struct recorder *recorder = enter_with_lock();
 	struct use *taken = NULL, **end = &taken, *use, *after;
 	uint64_t at = address;
 
@@ -429,7 +429,7 @@ struct use *uses_take_mappings(uint64_t address, uint64_t bytes, bool *ret_exact
 		return NULL;
 	TABLE_FIND(recorder->vmm->mappings, &at, use);
 	while (use && (at == address || use->bytes <= bytes - (at - address))) {
-		end = take_mapping(recorder, use, end);
+		end = remove_mapping(recorder, use, end);
 		at += use->bytes;
 		if (at - address >= bytes)
 			break;
@@ -442,21 +442,21 @@ struct use *uses_take_mappings(uint64_t address, uint64_t bytes, bool *ret_exact
 		after = use->hh.next;
 		if (use->number >= address && use->number - address < bytes &&
 		    use->bytes <= bytes - (use->number - address))
-			end = take_mapping(recorder, use, end);
+			end = remove_mapping(recorder, use, end);
 	}
-	leave(recorder);
+	leave_with_lock(recorder);
 	return taken;
 }
 
 struct use *uses_take_bindings(uint64_t object, int device, uint64_t offset, uint64_t bytes)
 {
-	struct recorder *recorder = enter();
+	struct recorder *recorder = enter_with_lock();
 	struct use *taken = NULL, **link;
 	struct physical *p;
 
 	if (!recorder)
 		return NULL;
-	p = find(recorder, object);
+	p = physical_lookup(recorder, object);
 	for (link = p ? &p->bound : NULL; link && *link;) {
 		struct use *use = *link;
 
@@ -471,7 +471,7 @@ struct use *uses_take_bindings(uint64_t object, int device, uint64_t offset, uin
 		taken = use;
 		p->held++;
 	}
-	leave(recorder);
+	leave_with_lock(recorder);
 	return taken;
 }
 
@@ -479,7 +479,7 @@ struct use *uses_take_bindings(uint64_t object, int device, uint64_t offset, uin
  * meanwhile, the old mapping is dropped. */
 void uses_put_back(struct use *taken)
 {
-	struct recorder *recorder = taken ? enter() : NULL;
+	struct recorder *recorder = taken ? enter_with_lock() : NULL;
 	struct use *there, *after;
 
 	if (!recorder)
@@ -496,12 +496,12 @@ void uses_put_back(struct use *taken)
 		if (there || !index_mapping(recorder, use))
 			give_use(recorder, use);
 	}
-	leave(recorder);
+	leave_with_lock(recorder);
 }
 
 struct use *use_end(struct use *use, struct freeing *freeing)
 {
-	struct recorder *recorder = enter();
+	struct recorder *recorder = enter_with_lock();
 	struct physical *of = use->of, *object = use->object;
 	struct use *orphans;
 
@@ -513,13 +513,13 @@ struct use *use_end(struct use *use, struct freeing *freeing)
 	orphans = collect(recorder, of);
 	if (object && --object->held == 0)
 		collect(recorder, object);
-	leave(recorder);
+	leave_with_lock(recorder);
 	return orphans;
 }
 
 uint64_t use_in(uint64_t address, uint64_t bytes)
 {
-	struct recorder *recorder = enter();
+	struct recorder *recorder = enter_with_lock();
 	uint64_t ret = 0;
 
 	if (!recorder)
@@ -527,6 +527,6 @@ uint64_t use_in(uint64_t address, uint64_t bytes)
 	for (struct use *use = recorder->vmm->mappings; use && !ret; use = use->hh.next)
 		if (use->number < address + bytes && address < use->number + use->bytes)
 			ret = use->number;
-	leave(recorder);
+	leave_with_lock(recorder);
 	return ret;
 }

@@ -43,7 +43,7 @@ static struct cell *cell_at(uint64_t key, unsigned int i)
 	return &cells[((unsigned int)(key * 0x9e3779b97f4a7c15u >> 40) + i) % CELLS];
 }
 
-static bool known(uint64_t key, struct route *ret)
+static bool route_lookup(uint64_t key, struct route *ret)
 {
 	for (unsigned int i = 0; i < TRIES; i++) {
 		struct cell *cell = cell_at(key, i);
@@ -60,7 +60,7 @@ static bool known(uint64_t key, struct route *ret)
 
 /* Adds ROUTE to the cache, unless another thread holds the lock. Never waits, because a forked
  * child may inherit a lock that no thread will release. */
-static void remember(uint64_t key, const struct route *route)
+static void route_insert(uint64_t key, const struct route *route)
 {
 	struct cell *cell = cell_at(key, 0);
 
@@ -145,7 +145,7 @@ struct route callers_route(struct hook *hook, const void *caller)
 	struct route route = { 0 };
 	struct route_request request;
 
-	if (known(key, &route))
+	if (route_lookup(key, &route))
 		return route;
 	request = (struct route_request){ hook, module, { 0 } };
 	aside(find_route_aside, &request);
@@ -153,7 +153,7 @@ struct route callers_route(struct hook *hook, const void *caller)
 	if (route.record)
 		coverage_called(hook->api);
 	if (route.real && module)
-		remember(key, &route);
+		route_insert(key, &route);
 	return route;
 }
 
@@ -163,10 +163,10 @@ bool callers_is_vendor(const void *caller)
 	uint64_t key = cell_key_of(module, OF_VENDOR);
 	struct route route = { 0 };
 
-	if (!module || known(key, &route))
+	if (!module || route_lookup(key, &route))
 		return route.record;
 	route.record = is_vendor(module);
-	remember(key, &route);
+	route_insert(key, &route);
 	return route.record;
 }
 
@@ -178,12 +178,12 @@ void *callers_used(enum used_id id, const void *address)
 
 	if (!module)
 		return resolve_used(id);
-	if (known(key, &route))
+	if (route_lookup(key, &route))
 		return route.real;
 	route.real = in_scope_of(module, used[id].name);
 	if (!route.real || lookup_module(route.real) != module)
 		route.real = resolve_used(id);
 	if (route.real)
-		remember(key, &route);
+		route_insert(key, &route);
 	return route.real;
 }

@@ -359,7 +359,7 @@ static bool is_worth(struct module_scan *scan, const struct dl_phdr_info *info)
 	return scan->all;
 }
 
-static void remember(struct module_scan *scan, const struct dl_phdr_info *info)
+static void module_scan_add(struct module_scan *scan, const struct dl_phdr_info *info)
 {
 	struct modules_looked_at *known = scan->known;
 
@@ -392,7 +392,7 @@ static int look_at_module(struct dl_phdr_info *info, size_t size, void *data)
 	    (!image.needs_driver && !deepbind))
 		return 0;
 	image.behind_us = scan->ours_seen;
-	remember(scan, info);
+	module_scan_add(scan, info);
 	look_at_slots(&image);
 	if (deepbind && scan->names && image.behind_us && image.finds_past_us)
 		look_for_names(info);

@@ -32,7 +32,7 @@ struct wanted {
 	bool found;
 };
 
-static int match(struct dl_phdr_info *info, size_t size, void *data)
+static int has_wanted_name(struct dl_phdr_info *info, size_t size, void *data)
 {
 	struct wanted *wanted = data;
 
@@ -51,7 +51,7 @@ static void look_up_again(const char *module, const char *symbol)
 	void *handle;
 
 	/* Messages name the program by argv[0]; its name in the loader's list is empty. */
-	dl_iterate_phdr(match, &wanted);
+	dl_iterate_phdr(has_wanted_name, &wanted);
 	handle = dlopen(wanted.found ? module : NULL, RTLD_LAZY | RTLD_NOLOAD);
 	if (!handle)
 		return;

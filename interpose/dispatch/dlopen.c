@@ -41,7 +41,7 @@ static void *cannot_open_in(Lmid_t where, const char *file, int flags)
 
 /* Finds the real functions, in libc if no other library has them. Also called by the first dlopen,
  * which may precede this constructor. */
-__attribute__((constructor(102))) static void find(void)
+__attribute__((constructor(102))) static void find_real_functions(void)
 {
 	open_file *found = (open_file *)lookup_real(RTLD_NEXT, "dlopen");
 	open_file_in *found_in = (open_file_in *)lookup_real(RTLD_NEXT, "dlmopen");
@@ -57,7 +57,7 @@ int opens_before(const char *file, int flags, const void *caller)
 	bool clear = config.deepbind == OPTION_DEEPBIND_COVER;
 
 	if (!atomic_load_explicit(&SHARED(opens_real_dlopen), memory_order_acquire))
-		find();
+		find_real_functions();
 	if (!(flags & RTLD_DEEPBIND) || resolve_is_ours(caller))
 		return flags;
 	coverage_deepbind(file, caller, clear);
@@ -67,7 +67,7 @@ int opens_before(const char *file, int flags, const void *caller)
 void opens_before_in(Lmid_t where, const char *file, int flags, const void *caller)
 {
 	if (!atomic_load_explicit(&SHARED(opens_real_dlmopen), memory_order_acquire))
-		find();
+		find_real_functions();
 	if (where != LM_ID_BASE)
 		coverage_namespace(file, caller);
 	else if (flags & RTLD_DEEPBIND)

@@ -96,7 +96,7 @@ static void *in_driver(enum api api, const char *name)
 	return search.found ? resolve_in(search.path, name) : NULL;
 }
 
-static void remember(_Atomic(void *) *slot, void *pointer)
+static void cache_pointer(_Atomic(void *) *slot, void *pointer)
 {
 	void *none = NULL;
 
@@ -131,7 +131,7 @@ struct route resolve_driver_slowly(struct hook *hook)
 	void *found = find_in_driver(hook->api, hook->name);
 
 	if (found)
-		remember(&hook->driver, found);
+		cache_pointer(&hook->driver, found);
 	/* for OpenCL use only `found`: the first loader may have been unloaded */
 	if (!found || !slots_has(hook))
 		found = atomic_load(&hook->driver);
@@ -189,14 +189,14 @@ static struct route find_direct(struct hook *hook)
 	if (!next) {
 		route = resolve_driver_slowly(hook);
 		if (route.real)
-			remember(&hook->direct, route.real);
+			cache_pointer(&hook->direct, route.real);
 		return route;
 	}
 	if (!lookup_in_driver(hook->api, next) && !resolve_driver_is_loaded(hook->api)) {
 		atomic_store(&hook->look_alike, true);
 		look_for_vendor(hook->api, next);
 	}
-	remember(&hook->direct, next);
+	cache_pointer(&hook->direct, next);
 	return (struct route){ next, !atomic_load(&hook->look_alike) };
 }
 
@@ -225,7 +225,7 @@ void *resolve_used_slowly(enum used_id id)
 	void *known = find_in_driver(used[id].api, used[id].name);
 
 	if (known)
-		remember(&used[id].driver, known);
+		cache_pointer(&used[id].driver, known);
 	return known;
 }
 

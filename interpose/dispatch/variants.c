@@ -22,7 +22,8 @@ static void *entry_of(const struct slot *slot)
 	return (void *)(uintptr_t)(slots_entries + ENTRY_BYTES * (slot - slots[0]));
 }
 
-static bool take(struct slot *slot, struct hook *hook, void *now, void *real, const void *below)
+static bool slot_insert(struct slot *slot, struct hook *hook, void *now, void *real,
+			const void *below)
 {
 	slot->wrapper = hook->wrapper; /* every thread would store the same value */
 	if (!atomic_compare_exchange_strong(&slot->real, &now, real))
@@ -41,13 +42,13 @@ void *slots_wrapper(struct hook *hook, void *real, const void *below)
 	for (int i = 0; i < SLOTS; i++) {
 		void *now = atomic_load(&row[i].real);
 
-		if (now == real || (!now && take(&row[i], hook, NULL, real, below)))
+		if (now == real || (!now && slot_insert(&row[i], hook, NULL, real, below)))
 			return entry_of(&row[i]);
 	}
 	for (int i = 0; i < SLOTS; i++) {
 		void *now = atomic_load(&row[i].real);
 
-		if (!lookup_module(now) && take(&row[i], hook, now, real, below))
+		if (!lookup_module(now) && slot_insert(&row[i], hook, now, real, below))
 			return entry_of(&row[i]);
 	}
 	return NULL;

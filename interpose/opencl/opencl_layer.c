@@ -104,7 +104,7 @@ EXPORT cl_int clGetLayerInfo(cl_layer_info param_name, size_t param_value_size, 
 	}
 }
 
-static void fill(unsigned int layer, const void *target, size_t entries)
+static void fill_layer(unsigned int layer, const void *target, size_t entries)
 {
 	void **below = layers[layer].below, **ours = layers[layer].ours;
 
@@ -145,7 +145,7 @@ EXPORT cl_int clInitLayer(cl_uint num_entries, const cl_icd_dispatch *target_dis
 	layer = atomic_fetch_add(&layer_count, 1);
 	if (layer >= LAYERS_MAX)
 		return CL_OUT_OF_RESOURCES;
-	fill(layer, target_dispatch, entries);
+	fill_layer(layer, target_dispatch, entries);
 	coverage_route(OBSERVED_LAYER, API_OPENCL, NULL);
 	*layer_dispatch_ret = (const cl_icd_dispatch *)(void *)layers[layer].ours;
 	*num_entries_ret = (cl_uint)entries;

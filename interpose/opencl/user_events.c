@@ -44,7 +44,7 @@ struct behind {
 
 /* ---- Locking: recorder->user_events->lock ---- */
 
-static struct behind *find(struct recorder *recorder, uint64_t handle)
+static struct behind *behind_lookup(struct recorder *recorder, uint64_t handle)
 {
 	struct behind *behind;
 
@@ -55,7 +55,8 @@ static struct behind *find(struct recorder *recorder, uint64_t handle)
 /* Returns the user event that HANDLE, an event or a queue, waits for; or NULL. */
 static struct user_event *event_before(struct recorder *recorder, const void *handle)
 {
-	struct behind *behind = handle ? find(recorder, (uint64_t)(uintptr_t)handle) : NULL;
+	struct behind *behind =
+		handle ? behind_lookup(recorder, (uint64_t)(uintptr_t)handle) : NULL;
 
 	return behind && behind->name == record_name_of(recorder, API_OPENCL, behind->handle)
 		       ? behind->event : NULL;
@@ -71,7 +72,7 @@ static struct user_event *event_before_command(struct recorder *recorder,
 	return event ? event : event_before(recorder, command->queue);
 }
 
-static void forget(struct recorder *recorder, struct behind *behind)
+static void behind_remove(struct recorder *recorder, struct behind *behind)
 {
 	struct arena *arena = &recorder->arena;
 
@@ -91,7 +92,7 @@ static void end_event(struct recorder *recorder, struct user_event *event)
 		LL_PREPEND(events->spare_waits, wait);
 	}
 	while (event->behind)
-		forget(recorder, event->behind);
+		behind_remove(recorder, event->behind);
 	arena_give(&recorder->arena, event, sizeof(*event));
 	events->events--;
 	atomic_fetch_sub(&user_events_open, 1);
@@ -103,14 +104,14 @@ static void add_behind(struct recorder *recorder, struct user_event *event, cons
 		       uint64_t name)
 {
 	struct arena *arena = &recorder->arena;
-	struct behind *behind = find(recorder, (uint64_t)(uintptr_t)handle);
+	struct behind *behind = behind_lookup(recorder, (uint64_t)(uintptr_t)handle);
 
 	if (!name || (behind && behind->name == name))
 		return;
 	if (behind && behind->event->handle == behind->handle)
 		end_event(recorder, behind->event);
 	else if (behind)
-		forget(recorder, behind);
+		behind_remove(recorder, behind);
 	behind = arena_take(arena, sizeof(*behind));
 	if (!behind)
 		return;
@@ -231,7 +232,7 @@ void user_event_set(cl_event handle)
 	if (!recorder)
 		return;
 	lock_take(&recorder->user_events->lock);
-	behind = find(recorder, (uint64_t)(uintptr_t)handle);
+	behind = behind_lookup(recorder, (uint64_t)(uintptr_t)handle);
 	if (behind && behind->event->handle == behind->handle)
 		end_event(recorder, behind->event);
 	lock_give(&recorder->user_events->lock);

@@ -68,7 +68,7 @@ static void add_pool(struct gpuleak_pool_stats *to, const struct ledger_pool *fr
 	to->rescued += from->rescued;
 }
 
-static void sum_up(const struct ledger_pools *pools, struct gpuleak_pool_stats *ret)
+static void sum_of_pools(const struct ledger_pools *pools, struct gpuleak_pool_stats *ret)
 {
 	for (unsigned int i = 0; i < LEDGER_POOLS_MAX; i++)
 		if (atomic_load_explicit(&SHARED(pools->pool[i].api), memory_order_acquire))
@@ -95,7 +95,7 @@ EXPORT int gpuleak_pool_stats(struct gpuleak_pool_stats *ret)
 	}
 	if (atomic_load_explicit(&pool_on, memory_order_relaxed))
 		pool_publish_all();
-	sum_up(pools, &stats);
+	sum_of_pools(pools, &stats);
 	memset(ret, 0, ret->size);
 	memcpy(ret, &stats, sizeof(stats));
 	errno = saved;
@@ -117,7 +117,7 @@ static bool is_size(uint64_t size, size_t first)
 }
 
 /* Fills the caller's struct at RET, of SIZE bytes, from OURS of OUR_SIZE. */
-static void give(void *ret, uint64_t size, const void *ours, size_t our_size)
+static void copy_out(void *ret, uint64_t size, const void *ours, size_t our_size)
 {
 	memset(ret, 0, size);
 	memcpy(ret, ours, size < our_size ? size : our_size);
@@ -161,7 +161,7 @@ EXPORT int gpuleak_leaked_since(uint64_t mark, struct gpuleak_sum *ret)
 		ours.unrecorded_blocks =
 			recorder->header->trouble[LEDGER_TROUBLE_UNRECORDED_BLOCKS];
 	}
-	give(ret, ret->size, &ours, sizeof(ours));
+	copy_out(ret, ret->size, &ours, sizeof(ours));
 	return 0;
 }
 
@@ -249,7 +249,7 @@ EXPORT int gpuleak_who(uint64_t address, struct gpuleak_block *ret)
 	ours.flags = (block.marked & LEDGER_BLOCK_IGNORED ? GPULEAK_BLOCK_IGNORED : 0) |
 		     (block.address != address ? GPULEAK_BLOCK_INTERIOR : 0);
 	tell_row(recorder, block.row, &ours);
-	give(ret, ret->size, &ours, sizeof(ours));
+	copy_out(ret, ret->size, &ours, sizeof(ours));
 	return 0;
 }
 

@@ -35,7 +35,7 @@ struct rank {
 static struct rank at_start;
 
 /* Returns the number in variable NAME, or -1. */
-static int number_of(const char *name)
+static int number_in_variable(const char *name)
 {
 	const char *text = name ? secure_getenv(name) : NULL;
 	int value = 0;
@@ -49,14 +49,14 @@ static int number_of(const char *name)
 	return value;
 }
 
-static struct rank look(void)
+static struct rank read_rank(void)
 {
 	for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
-		int number = number_of(launchers[i].rank), size;
+		int number = number_in_variable(launchers[i].rank), size;
 
 		if (number < 0)
 			continue;
-		size = number_of(launchers[i].size);
+		size = number_in_variable(launchers[i].size);
 		return (struct rank){ &launchers[i], number, size > number ? size : 0 };
 	}
 	return (struct rank){ 0 };
@@ -64,7 +64,7 @@ static struct rank look(void)
 
 void rank_read(void)
 {
-	at_start = look();
+	at_start = read_rank();
 }
 
 static uint32_t add_text(struct recorder *recorder, const char *text)
@@ -74,7 +74,7 @@ static uint32_t add_text(struct recorder *recorder, const char *text)
 
 void rank_write(struct recorder *recorder)
 {
-	struct rank rank = look();
+	struct rank rank = read_rank();
 	struct ledger_fact fact = { 0 };
 	char digits[12], *at = digits + sizeof(digits) - 1;
 	int rest;

@@ -72,8 +72,8 @@ static bool is_free(const struct recorder *recorder, const char *pattern, const 
 
 /* Appends .NUMBER to PATH, for the first free NUMBER from FIRST on; 0 means PATH itself. Returns
  * the number. */
-static unsigned int number(const struct recorder *recorder, const char *pattern, char *path,
-			   unsigned int first)
+static unsigned int number_path(const struct recorder *recorder, const char *pattern, char *path,
+				unsigned int first)
 {
 	char *end = path + strlen(path);
 
@@ -105,7 +105,7 @@ int destination_at_end(struct recorder *recorder)
 	if (r < 0)
 		*ret = '\0';
 	else
-		number(recorder, config.report, ret, 0);
+		number_path(recorder, config.report, ret, 0);
 	return r;
 }
 
@@ -120,6 +120,7 @@ int destination_now(struct recorder *recorder, const char *pattern, char *ret)
 	}
 	r = expand(recorder, pattern, ret);
 	if (r == 0)
-		recorder->report->asked = number(recorder, pattern, ret, recorder->report->asked);
+		recorder->report->asked =
+			number_path(recorder, pattern, ret, recorder->report->asked);
 	return r;
 }

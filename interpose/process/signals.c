@@ -68,7 +68,7 @@ static void say_not(size_t i, int number, const char *why)
 	    wished[i].without, NULL);
 }
 
-static int number_of(enum option_id option)
+static int signal_of_option(enum option_id option)
 {
 	return option == OPTION_POOL_SIGNAL     ? (int)config.pool_signal
 	       : option == OPTION_REPORT_SIGNAL ? (int)config.report_signal
@@ -104,8 +104,8 @@ static void catch(size_t i, int number)
 void signals_start(void)
 {
 	for (size_t i = 0; i < WISHES; i++)
-		if (number_of(wished[i].option))
-			catch(i, number_of(wished[i].option));
+		if (signal_of_option(wished[i].option))
+			catch(i, signal_of_option(wished[i].option));
 }
 
 uint32_t signals_caught(void)

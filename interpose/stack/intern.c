@@ -18,7 +18,7 @@
 
 /* Hashes in four independent lanes, because a chain of 20 dependent multiplications would cost more
  * than the rest of interning. */
-static uint64_t hash_of(const struct capture *capture, uint32_t epoch)
+static uint64_t hash_of_capture(const struct capture *capture, uint32_t epoch)
 {
 	const uint64_t k = 0x9e3779b97f4a7c15u;
 	uint64_t lane[4] = { epoch * k + capture->frames, k, k << 1 | 1, ~k };
@@ -146,7 +146,7 @@ static uint32_t intern_shared(struct recorder *recorder, uint64_t native,
 uint32_t stack_intern(struct recorder *recorder, struct thread_state *state,
 		      const struct capture *capture, uint64_t key)
 {
-	uint64_t native = hash_of(capture, recorder->modules->epoch), hash = native ^ key;
+	uint64_t native = hash_of_capture(capture, recorder->modules->epoch), hash = native ^ key;
 	unsigned int slot = (unsigned int)hash % THREAD_STATE_STACKS;
 	uint32_t ref = state->stacks[slot].ref;
 

@@ -96,8 +96,8 @@ static bool same_file(struct recorder *recorder, const struct module *known,
 				   memcmp(string->bytes, path, path_length) == 0));
 }
 
-static void add(struct recorder *recorder, struct ledger_module *seen, const char *path,
-		size_t path_length)
+static void module_add(struct recorder *recorder, struct ledger_module *seen, const char *path,
+		       size_t path_length)
 {
 	struct modules *modules = recorder->modules;
 	struct module *module;
@@ -123,7 +123,7 @@ static void new_epoch(struct modules *modules)
 
 /* Adds a module that the loader listed, or marks its record as loaded. If the module is mapped at
  * addresses of a different, earlier one, a new epoch begins: the same pc now means other code. */
-static void meet(struct recorder *recorder, const struct dl_phdr_info *info)
+static void module_seen(struct recorder *recorder, const struct dl_phdr_info *info)
 {
 	struct modules *modules = recorder->modules;
 	struct ledger_module seen;
@@ -150,10 +150,10 @@ static void meet(struct recorder *recorder, const struct dl_phdr_info *info)
 		modules->taken_over = true;
 		new_epoch(modules);
 	}
-	add(recorder, &seen, path, path_length);
+	module_add(recorder, &seen, path, path_length);
 }
 
-static int each(struct dl_phdr_info *info, size_t size, void *data)
+static int module_of_loader(struct dl_phdr_info *info, size_t size, void *data)
 {
 	struct recorder *recorder = data;
 	uint64_t loads = info->dlpi_adds + info->dlpi_subs;
@@ -162,7 +162,7 @@ static int each(struct dl_phdr_info *info, size_t size, void *data)
 	if (recorder->modules->loads != loads)
 		python_want();
 	recorder->modules->loads = loads;
-	meet(recorder, info);
+	module_seen(recorder, info);
 	return 0;
 }
 
@@ -192,7 +192,7 @@ static void refresh_locked(struct recorder *recorder)
 	atomic_store_explicit(&SHARED(modules->stale), 0, memory_order_relaxed);
 	for (unsigned int i = 0; i < modules->count; i++)
 		modules->module[i].loaded = false;
-	dl_iterate_phdr(each, recorder);
+	dl_iterate_phdr(module_of_loader, recorder);
 	mark_unloaded(recorder);
 	coverage_look(recorder->looked_at);
 	observations_write(recorder);

@@ -67,7 +67,7 @@ static int is_python(struct dl_phdr_info *info, size_t size, void *data)
 /* Returns the address of the interpreter's symbol NAME, or NULL. Searches the libpython that the
  * application opened with dlopen(), if LIBRARY names one. Otherwise searches the program and the
  * libraries that it is linked with. */
-static void *find(const struct library *library, const char *name)
+static void *find_symbol(const struct library *library, const char *name)
 {
 	struct dlerror_state state;
 	void *found;
@@ -84,20 +84,20 @@ static const char this_thread_name[] = "PyGILState_GetThisThreadState";
 
 static bool find_functions(const struct library *library, struct python *ret)
 {
-	ret->this_thread = (const char *(*)(void))find(library, this_thread_name);
-	ret->finalizing = (int (*)(void))find(library, "Py_IsFinalizing"); /* 3.13 on */
+	ret->this_thread = (const char *(*)(void))find_symbol(library, this_thread_name);
+	ret->finalizing = (int (*)(void))find_symbol(library, "Py_IsFinalizing"); /* 3.13 on */
 	if (!ret->finalizing)
-		ret->finalizing = (int (*)(void))find(library, "_Py_IsFinalizing");
-	ret->first_interpreter = (void *(*)(void))find(library, "PyInterpreterState_Head");
-	ret->next_interpreter = (void *(*)(void *))find(library, "PyInterpreterState_Next");
-	ret->code_type = find(library, "PyCode_Type");
-	ret->text_type = find(library, "PyUnicode_Type");
-	ret->bytes_type = find(library, "PyBytes_Type");
+		ret->finalizing = (int (*)(void))find_symbol(library, "_Py_IsFinalizing");
+	ret->first_interpreter = (void *(*)(void))find_symbol(library, "PyInterpreterState_Head");
+	ret->next_interpreter = (void *(*)(void *))find_symbol(library, "PyInterpreterState_Next");
+	ret->code_type = find_symbol(library, "PyCode_Type");
+	ret->text_type = find_symbol(library, "PyUnicode_Type");
+	ret->bytes_type = find_symbol(library, "PyBytes_Type");
 	return ret->this_thread && ret->finalizing && ret->first_interpreter &&
 	       ret->next_interpreter && ret->code_type && ret->text_type && ret->bytes_type;
 }
 
-static unsigned int number(const char **text)
+static unsigned int parse_number(const char **text)
 {
 	unsigned int value = 0;
 
@@ -110,7 +110,7 @@ static unsigned int number(const char **text)
  * Returns false if the text is not a version of Python 3. */
 static bool read_version(const struct library *library, char *ret, size_t size, int *ret_minor)
 {
-	const char *(*version)(void) = (const char *(*)(void))find(library, "Py_GetVersion");
+	const char *(*version)(void) = (const char *(*)(void))find_symbol(library, "Py_GetVersion");
 	const char *text = version ? version() : NULL;
 	size_t length;
 
@@ -122,7 +122,7 @@ static bool read_version(const struct library *library, char *ret, size_t size, 
 	memcpy(ret, text, length);
 	ret[length] = '\0';
 	text += 2;
-	*ret_minor = (int)number(&text);
+	*ret_minor = (int)parse_number(&text);
 	return true;
 }
 
@@ -139,7 +139,7 @@ static const char *read_own_offsets(const struct library *library, struct python
 #include "interpose/stack/python_offsets.def"
 #undef NONE
 	};
-	const char *runtime = find(library, "_PyRuntime");
+	const char *runtime = find_symbol(library, "_PyRuntime");
 	uint64_t version, free_threaded, value;
 	int bare = offsets->compact - offsets->ascii;
 
@@ -165,7 +165,7 @@ static const char *read_own_offsets(const struct library *library, struct python
 
 /* Sets RET->at for CPython 3.MINOR. Returns NULL, or the reason why this interpreter is not
  * supported. */
-static const char *know(const struct library *library, int minor, struct python *ret)
+static const char *choose_offsets(const struct library *library, int minor, struct python *ret)
 {
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
 		if (known[i].minor != minor)
@@ -184,7 +184,7 @@ static void leave_alone(const struct python *python, const char *version, const 
 
 /* Locking: the caller holds the lock of python_names. Makes PYTHON the current interpreter. The
  * copy is never freed, because other threads may be using it. */
-static void publish(const struct python *python)
+static void publish_python(const struct python *python)
 {
 	static struct python found[FOUND_MAX];
 	static unsigned int count;
@@ -201,7 +201,7 @@ static void publish(const struct python *python)
 	atomic_store_explicit(&python_now, &found[count++], memory_order_release);
 }
 
-static void look(struct recorder *recorder)
+static void look_for_python(struct recorder *recorder)
 {
 	struct library library = { false };
 	struct python python;
@@ -209,8 +209,8 @@ static void look(struct recorder *recorder)
 	const char *why;
 	int minor;
 
-	memset(&python, 0, sizeof(python)); /* publish() compares the padding too */
-	if (!find(&library, this_thread_name))
+	memset(&python, 0, sizeof(python)); /* publish_python() compares the padding too */
+	if (!find_symbol(&library, this_thread_name))
 		dl_iterate_phdr(is_python, &library);
 	if (!find_functions(&library, &python) ||
 	    !read_version(&library, version, sizeof(version), &minor)) {
@@ -220,7 +220,7 @@ static void look(struct recorder *recorder)
 					   "only CPython is known");
 		return;
 	}
-	why = know(&library, minor, &python);
+	why = choose_offsets(&library, minor, &python);
 	observation_record(OBSERVED_PYTHON, version, lookup_module_name((void *)python.this_thread),
 			   NULL);
 	if (why) {
@@ -228,7 +228,7 @@ static void look(struct recorder *recorder)
 		return;
 	}
 	lock_take(&recorder->python->lock);
-	publish(&python);
+	publish_python(&python);
 	lock_give(&recorder->python->lock);
 }
 
@@ -237,7 +237,7 @@ void python_look(struct recorder *recorder)
 	uint32_t wanted = atomic_load(&python_wanted);
 
 	if (recorder->stack_depth > 0)
-		look(recorder);
+		look_for_python(recorder);
 	atomic_store(&python_looked, wanted);
 }
 

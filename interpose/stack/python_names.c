@@ -13,7 +13,7 @@
 #define TABLE_BYTES_MAX (16u << 20) /* larger line tables are rejected */
 #define MIX 0x9e3779b97f4a7c15u
 
-static uint64_t hash_of(const void *bytes, size_t size, uint64_t hash)
+static uint64_t hash_of_bytes(const void *bytes, size_t size, uint64_t hash)
 {
 	const unsigned char *at = bytes;
 	uint64_t word;
@@ -32,7 +32,7 @@ static uint64_t hash_of(const void *bytes, size_t size, uint64_t hash)
 
 /* Adds REF to TABLE. If memory runs out, the record is written again later; readers merge the
  * copies. */
-static void remember(struct arena *arena, struct ref_table *table, uint64_t hash, uint32_t ref)
+static void name_insert(struct arena *arena, struct ref_table *table, uint64_t hash, uint32_t ref)
 {
 	if (ref)
 		ref_table_set(arena, table, hash, ref);
@@ -118,12 +118,12 @@ static uint32_t intern_text(struct recorder *recorder, const struct python *pyth
 
 	if (length == 0)
 		return 0;
-	hash = hash_of(names->text, length, 0);
+	hash = hash_of_bytes(names->text, length, 0);
 	ref = ref_table_find(&names->texts, hash);
 	if (ref && same_text(recorder, ref, names->text, length))
 		return ref;
 	ref = ledger_add_string(&recorder->writer, names->text, length);
-	remember(&recorder->arena, &names->texts, hash, ref);
+	name_insert(&recorder->arena, &names->texts, hash, ref);
 	return ref;
 }
 
@@ -142,7 +142,7 @@ static uint32_t intern_code(struct recorder *recorder, const struct python *pyth
 				      python_word(code + (unsigned int)at->name), false);
 	record.file = intern_text(recorder, python,
 				  python_word(code + (unsigned int)at->filename), true);
-	hash = hash_of(&record, sizeof(record), 1);
+	hash = hash_of_bytes(&record, sizeof(record), 1);
 	ref = ref_table_find(&names->codes, hash);
 	if (ref && memcmp(ledger_at(&recorder->writer, ref), &record, sizeof(record)) == 0)
 		return ref;
@@ -150,7 +150,7 @@ static uint32_t intern_code(struct recorder *recorder, const struct python *pyth
 		return 0;
 	ref = ledger_add_code(&recorder->writer, &record);
 	names->code_count += ref != 0;
-	remember(&recorder->arena, &names->codes, hash, ref);
+	name_insert(&recorder->arena, &names->codes, hash, ref);
 	return ref;
 }
 
@@ -199,7 +199,7 @@ static uint32_t intern_chain(struct recorder *recorder, const struct ledger_pyth
 {
 	struct python_names *names = recorder->python;
 	size_t size = chain->frames * sizeof(*frames);
-	uint64_t hash = hash_of(frames, size, 2 + chain->flags);
+	uint64_t hash = hash_of_bytes(frames, size, 2 + chain->flags);
 	uint32_t ref = ref_table_find(&names->chains, hash);
 	struct ledger_python record = *chain;
 	const struct ledger_python *there;
@@ -212,7 +212,7 @@ static uint32_t intern_chain(struct recorder *recorder, const struct ledger_pyth
 	}
 	record.hash = (uint32_t)hash;
 	ref = ledger_add_python(&recorder->writer, &record, frames);
-	remember(&recorder->arena, &names->chains, hash, ref);
+	name_insert(&recorder->arena, &names->chains, hash, ref);
 	return ref;
 }
 

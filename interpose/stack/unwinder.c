@@ -186,7 +186,7 @@ static void set_up(const struct unwinder *unwind)
 		unwind->init_local(&cursor, &context);
 }
 
-static int find(struct unwinder *ret)
+static int find_unwinder(struct unwinder *ret)
 {
 	void *library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
 
@@ -220,7 +220,7 @@ int unwinder_load(void)
 	if (unwinder_get())
 		return 0;
 	dlerror_take(&state);
-	r = find(&found);
+	r = find_unwinder(&found);
 	dlerror_give_back(&state);
 	if (r < 0)
 		return r;

@@ -25,7 +25,7 @@ struct attached {
 	UT_hash_handle hh;
 };
 
-static uint64_t number_of(CUcontext context)
+static uint64_t context_number(CUcontext context)
 {
 	return (uint64_t)(uintptr_t)context;
 }
@@ -168,10 +168,10 @@ static CUresult body_detach(struct route route, enum hook_id id, CUcontext conte
 	CUresult r;
 	bool gone;
 
-	pool_context_ending(number_of(context));
+	pool_context_ending(context_number(context));
 	r = DRIVER_CALL(route.real, CUresult(*)(CUcontext), (context));
 	gone = r == CUDA_SUCCESS && route.record && count_detached(context, false);
-	pool_context_ended(number_of(context), gone);
+	pool_context_ended(context_number(context), gone);
 	if (gone)
 		context_gone(id, context, until);
 	return r;
@@ -182,9 +182,9 @@ static CUresult body_destroy(struct route route, enum hook_id id, CUcontext cont
 	uint64_t until = captures_last();
 	CUresult r;
 
-	pool_context_ending(number_of(context));
+	pool_context_ending(context_number(context));
 	r = DRIVER_CALL(route.real, CUresult(*)(CUcontext), (context));
-	pool_context_ended(number_of(context), r == CUDA_SUCCESS);
+	pool_context_ended(context_number(context), r == CUDA_SUCCESS);
 	if (r == CUDA_SUCCESS && route.record) {
 		count_detached(context, true);
 		context_gone(id, context, until);
@@ -194,7 +194,7 @@ static CUresult body_destroy(struct route route, enum hook_id id, CUcontext cont
 
 static CUresult body_reset(struct route route, enum hook_id id, CUdevice device)
 {
-	uint64_t until = captures_last(), owner = number_of(cuda_primary_of(device));
+	uint64_t until = captures_last(), owner = context_number(cuda_primary_of(device));
 	CUresult r;
 
 	pool_context_ending(owner);
@@ -234,7 +234,7 @@ enum outcome cuda_free_outcome_slowly(CUresult r, const struct freeing *freeing)
 
 static CUresult body_release(struct route route, enum hook_id id, CUdevice device)
 {
-	uint64_t until = captures_last(), owner = number_of(cuda_primary_of(device));
+	uint64_t until = captures_last(), owner = context_number(cuda_primary_of(device));
 	CUresult r;
 	bool gone;
 
@@ -255,7 +255,7 @@ static CUresult body_green(struct route route, enum hook_id id, CUgreenCtx green
 	uint64_t until = captures_last();
 	CUcontext context;
 	CUdevice device = route.record ? cuda_green_take(green, &context) : -1;
-	uint64_t owner = number_of(cuda_primary_of(device));
+	uint64_t owner = context_number(cuda_primary_of(device));
 	CUresult r;
 	bool gone;
 

@@ -197,7 +197,7 @@ static void drop_if_empty(struct recorder *recorder, struct graph *graph)
 	free_graph(recorder, graph);
 }
 
-static void add(CUgraph handle, const struct act *act)
+static void node_insert(CUgraph handle, const struct act *act)
 {
 	struct recorder *recorder;
 	struct graph *graph;
@@ -234,14 +234,14 @@ static void add_alloc(struct call *call, CUgraph graph, uint64_t address, uint64
 	if (device < 0)
 		cuda_current_context(&context, &act.device);
 	act.stack = record_origin(call);
-	add(graph, &act);
+	node_insert(graph, &act);
 }
 
 static void add_free(CUgraph graph, uint64_t address)
 {
 	struct act act = { .address = address, .device = -1 };
 
-	add(graph, &act);
+	node_insert(graph, &act);
 }
 
 /* Removes a graph from the list before the driver destroys it, since another thread may get the
@@ -289,7 +289,7 @@ static void move_nodes(CUgraph parent, CUgraph child)
 	struct graph *from = take_graph(child);
 
 	for (struct node *node = from ? from->nodes : NULL; node; node = node->hh.next)
-		add(parent, &node->act);
+		node_insert(parent, &node->act);
 	settle_graph(from, true);
 }
 
@@ -380,8 +380,7 @@ CUDA_HAND(cuGraphDestroy, (CUgraph hGraph), (route, hGraph))
 
 /* Returns true if GPULEAK_FAIL_AT refuses this call. A limit on bytes cannot: a node takes no
  * memory yet. */
-static bool refused(struct call *call, struct route route,
-		    CUDA_MEM_ALLOC_NODE_PARAMS *params)
+static bool node_refused(struct call *call, struct route route, CUDA_MEM_ALLOC_NODE_PARAMS *params)
 {
 	if (!route.record || !params || !LIMITS_REFUSE(call, LIMITS_NO_DEVICE, 0))
 		return false;
@@ -396,7 +395,7 @@ static CUresult body_cuGraphAddMemAllocNode(struct call *call, struct route rout
 {
 	CUresult r;
 
-	if (refused(call, route, params))
+	if (node_refused(call, route, params))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	r = DRIVER_CALL(route.real,
 			CUresult(*)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
@@ -445,7 +444,8 @@ static CUresult added(struct call *call, struct route route, CUgraph graph,
 }
 
 #define REFUSED(params)                                                                     \
-	((params) && (params)->type == NODE_MEM_ALLOC && refused(&call, route, &(params)->alloc))
+	((params) && (params)->type == NODE_MEM_ALLOC &&                                    \
+	 node_refused(&call, route, &(params)->alloc))
 #define body_cuGraphAddNode(node, graph, dependencies, count, params)                         \
 	REFUSED(params)                                                                       \
 		? CUDA_ERROR_OUT_OF_MEMORY                                                    \

@@ -114,7 +114,7 @@ CUDA_HAND(cuStreamBeginRecaptureToGraph_ptsz,
 /* Returns true if this call ended the capture. A call that ends an invalidated capture fails, but
  * does end it. After other failures the capture may continue, so the stream is queried, which is
  * permitted during capture. */
-static bool is_over(const struct hook *hook, CUstream stream, CUresult r)
+static bool capture_is_over(const struct hook *hook, CUstream stream, CUresult r)
 {
 	if (r == CUDA_SUCCESS)
 		return true;
@@ -129,7 +129,7 @@ static CUresult body_end(struct call *call, struct route route, CUstream stream,
 	uint64_t capture = route.record ? captures_of(stream, per_thread) : 0;
 	CUresult r = DRIVER_CALL(route.real, CUresult(*)(CUstream, CUgraph *), (stream, graph));
 
-	if (capture && is_over(call->hook, stream, r))
+	if (capture && capture_is_over(call->hook, stream, r))
 		captures_ended(capture);
 	return r;
 }

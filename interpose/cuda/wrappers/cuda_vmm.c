@@ -12,7 +12,7 @@
 #include "interpose/cuda/physical.h"
 #include "interpose/dispatch/resolve.h"
 
-static bool is_over(enum outcome outcome)
+static bool ends_handle(enum outcome outcome)
 {
 	return outcome == OUTCOME_DONE || outcome == OUTCOME_LATE;
 }
@@ -179,7 +179,7 @@ CUresult vmm_release(struct call *call, void *real, CUmemGenericAllocationHandle
 	r = DRIVER_CALL(real, CUresult(*)(CUmemGenericAllocationHandle), (handle));
 	record_call_done();
 	outcome = cuda_outcome(r);
-	orphans = physical_released(physical, &freeing, is_over(outcome));
+	orphans = physical_released(physical, &freeing, ends_handle(outcome));
 	end_orphans(call, orphans, outcome, r);
 	record_released(call, &freeing, outcome, r);
 	return r;
@@ -257,11 +257,11 @@ CUresult vmm_unmap(struct call *call, void *real, CUdeviceptr address, size_t si
 	record_call_done();
 	outcome = cuda_outcome(r);
 	kept.silent = !begins && outcome == OUTCOME_INVALID;
-	if (taken && is_over(outcome))
+	if (taken && ends_handle(outcome))
 		end_uses(call, taken, outcome, r);
 	else if (taken)
 		keep_uses(call, taken, &kept, outcome, r);
-	if (!begins && (freeing.block || !is_over(outcome)))
+	if (!begins && (freeing.block || !ends_handle(outcome)))
 		record_freed(call, &freeing, outcome, r);
 	return r;
 }
@@ -335,11 +335,11 @@ CUresult vmm_unbind(struct call *call, void *real, CUmemGenericAllocationHandle 
 	record_call_done();
 	outcome = cuda_outcome(r);
 	kept.exact = taken && taken->offset == offset && taken->bytes == size;
-	if (taken && is_over(outcome))
+	if (taken && ends_handle(outcome))
 		end_uses(call, taken, outcome, r);
 	else if (taken)
 		keep_uses(call, taken, &kept, outcome, r);
-	else if (!is_over(outcome))
+	else if (!ends_handle(outcome))
 		record_freed(call, &freeing, outcome, r);
 	return r;
 }

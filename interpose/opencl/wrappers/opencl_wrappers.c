@@ -21,7 +21,7 @@
 #define CL_MADE (r != NULL)
 #define CL_DONE 1
 
-static HOT uint64_t number_of(const void *handle)
+static HOT uint64_t cl_number(const void *handle)
 {
 	return (uint64_t)(uintptr_t)handle;
 }
@@ -97,7 +97,7 @@ static void record_buffer(struct call *call, cl_mem made, cl_context context,
 		return refuse(errcode, CL_OUT_OF_RESOURCES);                                \
 	OPENCL_CALL_TWICE(r, driver_call, made, relieved_for(size))                         \
 	if (made)                                                                           \
-		record_made(&call, number_of(r), (size), number_of(context), (device), 0);  \
+		record_made(&call, cl_number(r), (size), cl_number(context), (device), 0);  \
 	MADE(r)
 
 /* A call for 0 bytes fails however much memory is free, so the pool returns none. */
@@ -198,12 +198,13 @@ struct uses {
 	COMMAND(driver_call, made, event, r || !errcode_ret ? CL_SUCCESS : *errcode_ret)    \
 	RECORD_BEHIND(made, event, used)                                                    \
 	if (made)                                                                           \
-		record_mapped(&call, number_of((used).objects[0]), number_of(r));           \
+		record_mapped(&call, cl_number((used).objects[0]), cl_number(r));           \
 	return r;
 
 #define VERB_UNMAP(driver_call, made, event, used)                                          \
 	struct unmapping unmapping;                                                         \
-	record_unmapping(&call, number_of((used).objects[0]), number_of(mapped_ptr), &unmapping); \
+	record_unmapping(&call, cl_number((used).objects[0]), cl_number(mapped_ptr),        \
+			 &unmapping);                                                       \
 	COMMAND(driver_call, made, event, r)                                                \
 	if (!(made))                                                                        \
 		record_unmapping_failed(&unmapping);                                        \
@@ -220,14 +221,14 @@ struct uses {
 
 static void record_retained_queue(struct call *call, cl_command_queue queue)
 {
-	record_retained(call, number_of(queue));
+	record_retained(call, cl_number(queue));
 	if (opencl_pool_is_on())
 		opencl_pool_queue_retained(queue);
 }
 
 static void record_retained_context(struct call *call, cl_context context)
 {
-	record_retained(call, number_of(context));
+	record_retained(call, cl_number(context));
 	if (opencl_pool_is_on())
 		opencl_pool_context_retained(context);
 }
@@ -236,7 +237,7 @@ static void record_retained_context(struct call *call, cl_context context)
 	AFTER(driver_call, made, opencl_record_argument((kernel), arg_index, arg_size, arg_value))
 #define VERB_SET(driver_call, made, event, size) AFTER(driver_call, made, user_event_set(event))
 #define VERB_RETAIN(driver_call, made, key, size)                                           \
-	AFTER(driver_call, made, record_retained(&call, number_of(key)))
+	AFTER(driver_call, made, record_retained(&call, cl_number(key)))
 #define VERB_RETAIN_QUEUE(driver_call, made, key, size)                                     \
 	AFTER(driver_call, made, record_retained_queue(&call, key))
 #define VERB_RETAIN_CONTEXT(driver_call, made, key, size)                                   \
@@ -250,7 +251,7 @@ static void record_retained_context(struct call *call, cl_context context)
 	if (!dealt)                                                                         \
 		r = (driver_call);                                                          \
 	if (made)                                                                           \
-		record_retained(&call, number_of(object));                                  \
+		record_retained(&call, cl_number(object));                                  \
 	else if (opencl_pool_is_on() && !dealt)                                             \
 		opencl_pool_retain_failed(object);                                          \
 	return r;
@@ -268,7 +269,7 @@ static void record_retained_context(struct call *call, cl_context context)
 #define RELEASE_UNLESS(dealt, driver_call, key)                                             \
 	struct freeing freeing;                                                             \
 	cl_int r = CL_SUCCESS;                                                              \
-	record_releasing(&call, number_of(key), &freeing);                                  \
+	record_releasing(&call, cl_number(key), &freeing);                                  \
 	record_call_freeing(&freeing);                                                      \
 	if (!(dealt))                                                                       \
 		r = (driver_call);                                                          \
@@ -293,7 +294,7 @@ static void record_retained_context(struct call *call, cl_context context)
 #define VERB_DISPOSE(driver_call, made, key, size)                                          \
 	struct freeing freeing;                                                             \
 	call.space = SPACE_CL_USM;                                                          \
-	record_releasing(&call, number_of(key), &freeing);                                  \
+	record_releasing(&call, cl_number(key), &freeing);                                  \
 	record_call_freeing(&freeing);                                                      \
 	driver_call;                                                                        \
 	record_call_done();                                                                 \
