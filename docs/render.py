@@ -140,9 +140,9 @@ def man(root, template, version):
 BENCHMARKS = """# Measurements
 
 What gpuleak costs, and what it was checked against. Rendered from results/*.json by docs/render.py;
-do not edit. "Without" is the same program without gpuleak in the same run. Ratios carry over to
-other machines; absolute times do so only roughly. [corpora.md](corpora.md) has the results on programs
-that others wrote."""
+do not edit. "Without" is the same program without gpuleak, in turn on the same machine. Ratios
+carry over to other machines; absolute times do so only roughly. [corpora.md](corpora.md) has the
+results on programs that others wrote."""
 
 
 def benchmarks(root):

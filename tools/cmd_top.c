@@ -300,7 +300,8 @@ static void take_file(struct ledger_file *file, struct ledger_file *ret)
 	file->path = NULL;
 }
 
-/* Prints an error that lists the processes of a run, because several of them have ledgers. */
+/* Prints an error if WORD is the pid of a `gpuleak run` and several of its processes have ledgers.
+ * The error lists these processes. */
 static void print_choice(const char *word, const struct ledger_list *list)
 {
 	char path[64], name[64] = "";

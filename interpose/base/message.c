@@ -16,7 +16,7 @@
 #include "ledger/nocancel.h"
 #include "ledger/utf8.h"
 
-#define KERNEL_SET_BYTES 8 /* of a signal set */
+#define KERNEL_SET_BYTES 8 /* size of a signal set in the kernel */
 
 static bool write_bytes(int fd, const char *bytes, size_t length)
 {

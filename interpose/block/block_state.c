@@ -362,7 +362,8 @@ static struct entry *lock_deferred(struct recorder *recorder, struct shard *shar
 		if (tried || !is_deferred(entry, freeing) || entry->deferred->history)
 			return entry;
 		lock_give(&shard->lock);
-		*ret_spare = history_take(recorder); /* the ledger may grow: not with the lock */
+		/* without the shard's lock, because it may extend the ledger file */
+		*ret_spare = history_take(recorder);
 	}
 }
 

@@ -91,7 +91,7 @@ static HOT struct entry *entry_known(struct shard *shard, uint64_t key, struct e
 	return entry_is(hint, key) ? hint : entry_find(shard, key);
 }
 
-/* Returns a hint for entry_known(); NULL if STANDING is NULL. */
+/* Returns a hint for entry_known(); NULL if HINT is NULL. */
 static HOT struct entry *hint_entry(const struct block_hint *hint)
 {
 	return hint ? atomic_load_explicit(&SHARED(hint->entry), memory_order_relaxed) : NULL;

@@ -85,11 +85,11 @@ uint64_t record_name_of(struct recorder *recorder, enum api api, uint64_t handle
 
 /* ---- driver calls that were left: see driver_call.h ---- */
 
-/* A wrapper whose frame is FRAME begins while the thread is marked as inside a driver's call. If
- * that call was left by longjmp, an exception or cancellation, puts the block that it was freeing
- * back. */
+/* Called by a wrapper whose frame is FRAME if the thread is still marked as inside an earlier
+ * driver call. If that call was left by longjmp, an exception or cancellation, the block that it
+ * was freeing becomes live again. */
 void record_call_left(const uintptr_t *frame);
-/* The same for a thread that ends. */
+/* Does the same for all calls in which a thread ends. */
 void record_calls_end(void);
 
 #endif

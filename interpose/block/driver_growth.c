@@ -44,7 +44,8 @@ void device_record(const struct device_identity *identity)
 	recorder_leave();
 }
 
-/* Uses the fine clock, so that no NVML sample from outside lies between a call and its mark. */
+/* Returns ns since the ledger's start. Does not use the coarse clock, which may be some ms late: an
+ * NVML sample that another process took after the call would then seem to be before it. */
 static uint64_t fine_time(const struct recorder *recorder)
 {
 	uint64_t ns = clock_ns(CLOCK_MONOTONIC);

@@ -157,8 +157,8 @@ static bool copy_block_of_key(struct recorder *recorder, uint64_t key, bool igno
 	return found;
 }
 
-/* Returns the index in `places` of ENTRY's space if its block contains ADDRESS, otherwise
- * QUERY_SPACES. */
+/* Returns the index in query_spaces of the space of ENTRY if ENTRY's block contains ADDRESS.
+ * Returns QUERY_SPACES if it does not. */
 static size_t rank_inside(const struct entry *entry, uint64_t address)
 {
 	unsigned int space = space_of(entry->key);

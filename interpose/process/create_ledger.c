@@ -164,8 +164,8 @@ int create_ledger(struct recorder *recorder, const struct identity *identity,
 	}
 	if (r == 0)
 		return 0;
-	/* The application continues without a file. The ledger is in memory, from which a normal
-	 * exit still reports; if the process is killed, it is lost. */
+	/* Without a ledger file the ledger is in the process's memory. A normal exit still reports
+	 * from it, but if the process is killed, the ledger is lost. */
 	recorder->report->create_errno = -r;
 	r = ledger_writer_create(&recorder->writer, NULL, header);
 	if (r == 0)

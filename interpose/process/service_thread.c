@@ -25,8 +25,8 @@
 #include "ledger/process_stat.h"
 
 #define MS 1000000ull
-#define LOOK_NS (250 * MS)  /* how often to check whether other threads are left */
-#define GRACE_NS (1000 * MS) /* for a GPU call to trim the pool */
+#define LOOK_NS (250 * MS)  /* how often to check whether the process still has another thread */
+#define GRACE_NS (1000 * MS) /* how long to wait for a GPU call that trims the pool */
 
 struct helper {
 	struct recorder *recorder;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A thread of gpuleak's own, only if an option needs what no call of the application would do:
- * reports and steps by signal, timed steps, and trims of the pool while no GPU call comes.
+ * The service thread of gpuleak. It runs only if an option needs actions at times when the
+ * application makes no GPU call: reports and steps by signal, timed steps, and trims of the pool.
  */
 #ifndef GPULEAK_HELPER_H
 #define GPULEAK_HELPER_H

@@ -46,7 +46,7 @@ struct thread_state {
 
 struct thread_states {
 	_Atomic uint64_t taken[THREAD_STATES / 64];
-	_Atomic unsigned int highest; /* one more than the highest number ever assigned */
+	_Atomic unsigned int highest; /* highest slot number that a thread ever had, plus 1 */
 	struct lock peak_lock;
 	/* since the last restart by live_bytes_peak(); the ledger has the peak of the process */
 	int64_t peak;

@@ -109,8 +109,9 @@ static bool learn_words(struct stack_cache_line *line, const struct capture *cap
 
 #endif
 
-/* Returns true if learn_words() should run now. It costs about ten microseconds. So it runs only
- * for a stack that comes back: at its second miss, the 16th, the 256th and every 4096th. */
+/* Counts a miss of the stack of LINE. Returns true at its 2nd, 16th, 256th and every 4096th miss:
+ * the caller should then run learn_words(). That takes about ten microseconds, so it should not run
+ * for a stack that occurs only once. */
 static bool worth_learning(struct stack_cache_line *line)
 {
 	uint32_t misses = ++line->misses;

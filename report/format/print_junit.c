@@ -113,7 +113,8 @@ static int print_finding(struct suite *suite, const struct finding *finding)
 	return r == 0 ? 0 : -ENOMEM;
 }
 
-/* Reasons why one process is not proven clean; PROCESS NULL: the whole report. */
+/* Prints and counts what was not recorded about PROCESS, or, if it is NULL, the gaps that belong to
+ * no process. */
 struct junit_gaps {
 	const struct report_process *process;
 	FILE *out;

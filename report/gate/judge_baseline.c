@@ -31,7 +31,8 @@ static void subtract_allowance(uint64_t *from, uint64_t *allowance)
 	*allowance -= taken;
 }
 
-/* Subtracts each entry's bytes and blocks from the leaks with its fingerprint, in their order. */
+/* Subtracts the bytes and blocks of each baseline entry from the charges with its fingerprint. If
+ * several charges have it, the first ones are reduced first. */
 static int excuse(struct bench *bench, const struct baseline *baseline)
 {
 	struct allowance *left = calloc(baseline->count + 1, sizeof(*left));

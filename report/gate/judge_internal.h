@@ -50,7 +50,7 @@ void judge_baseline(struct bench *bench, const struct judge_input *input);
 /* Adds a reason for each leak that the baseline does not have. */
 void judge_beyond_baseline(struct bench *bench, const struct judge_input *input);
 
-/* Adds a reason for each exceeded budget, and marks the charges that budgets cover. */
+/* Adds a reason for each exceeded budget. Sets `covered` in the charges that match a budget. */
 void judge_budgets(struct bench *bench, const struct judge_input *input);
 
 /* Adds a reason for each suspect of P that grows more than allowed, and for missing records. */

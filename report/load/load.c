@@ -137,8 +137,8 @@ static void settle_histories(struct loaded_ledger *ledger, struct ledger_chunk *
 				history->events[i].order = 0;
 }
 
-/* Removes a record with a step number if the number changed meanwhile, because the record is then
- * incomplete. */
+/* Sets the step number of a record to 0 (unused) if it changed between the two reads of the ledger.
+ * The writer changed the record then, and the copy may be inconsistent. */
 static void settle_number(uint32_t *number, const uint32_t *second)
 {
 	if (*number != *second)

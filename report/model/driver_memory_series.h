@@ -62,7 +62,7 @@ void track_memory(const struct ledger_view *view, struct tracked_memory *ret);
 
 /* Adds a sample. SERIES starts as { source }, before the process's first GPU call, when it had no
  * GPU memory. STEADY means that nothing was allocated or freed during the query. Then the
- * difference of `held` and `tracked` is exactly the driver's own memory. */
+ * difference of `reported` and `tracked` is exactly the driver's own memory. */
 void driver_memory_series_add(struct driver_memory_series *series,
 			      const struct driver_memory_sample *sample, bool steady);
 
@@ -74,7 +74,7 @@ static inline uint64_t driver_part(const struct driver_memory_sample *sample)
 }
 
 /* Returns the upper bound of the driver's own memory. It assumes that all managed memory is on the
- * host, so that none of it is part of `held`. */
+ * host, so that none of it is part of `reported`. */
 static inline uint64_t driver_part_at_most(const struct driver_memory_sample *sample)
 {
 	uint64_t surely = sample->tracked - sample->managed;

@@ -85,7 +85,8 @@ struct report_leak {
 	/* History of the block with the largest reference count; NULL if that block was never
 	 * retained. */
 	const struct report_history *history;
-	/* pattern that suppressed it, or REPORT_IGNORED; NULL = not suppressed */
+	/* pattern of the suppression that matches; REPORT_IGNORED after gpuleak_ignore(); NULL if
+	 * it is not suppressed */
 	const char *pattern;
 	/* as read from a JSON report; 0: compute it with report_leak_fingerprint() */
 	uint64_t fingerprint;
@@ -154,7 +155,8 @@ struct report_deferred {
 	struct report_event command; /* ... and the command that waits for the event */
 	const struct report_holder *holders; /* NULL: no such object is known */
 	bool ignored;         /* the program called gpuleak_ignore() for the blocks */
-	/* pattern that suppressed it, or REPORT_IGNORED; NULL = not suppressed */
+	/* pattern of the suppression that matches; REPORT_IGNORED after gpuleak_ignore(); NULL if
+	 * it is not suppressed */
 	const char *pattern;
 };
 
@@ -171,8 +173,8 @@ struct report_deferred_frees {
 	struct report_deferred longest; /* the block with the longest wait; without holders */
 	struct report_sample *samples;
 	size_t sample_count;
-	struct report_deferred
-		*groups; /* largest first; without mapped blocks, which are leaks */
+	/* by reason and stacks, largest first; without mapped blocks, which are leaks */
+	struct report_deferred *groups;
 	size_t group_count;
 	uint64_t deferred_blocks;
 	uint64_t deferred_bytes;

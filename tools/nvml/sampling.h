@@ -23,7 +23,7 @@ struct sampler_entry {
 	struct driver_memory_series series;
 };
 
-enum sampler_nvml { /* how far the sampler came with NVML */
+enum sampler_nvml { /* state of NVML in the sampler process */
 	SAMPLER_BEGAN,   /* its first NVML call has not returned */
 	SAMPLER_ABSENT,  /* the NVML library does not exist */
 	SAMPLER_DUMB,    /* NVML returns no usable data */

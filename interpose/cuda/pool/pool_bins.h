@@ -37,7 +37,7 @@ static inline unsigned int pool_bin_of_units(uint64_t units)
 
 	if (units <= 32)
 		return (unsigned int)units - 1;
-	/* The shift for which UNITS is from (32 << shift) + 1 to 64 << shift. */
+	/* Choose SHIFT so that 32 << SHIFT < UNITS <= 64 << SHIFT. */
 	shift = 63 - (unsigned int)__builtin_clzll(units - 1) - 5;
 	return 32 * (shift + 1) + (unsigned int)((units - 1) >> shift) - 32;
 }

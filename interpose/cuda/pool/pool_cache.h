@@ -77,8 +77,9 @@ static HOT struct pool_block *pool_cache_remove_own(const struct pool_context *c
 	*ret_pending = block ? block->fence : 0;
 	return block && pool_is_clean_in(context, block) ? pool_ring_pop(ring) : NULL;
 }
-/* Call after pool_cache_remove_own() found nothing. Inserts the blocks of this thread that other
- * threads freed, and then does the same search. Takes the locks. */
+/* Call after pool_cache_remove_own() returned NULL. Moves the blocks of this thread that other
+ * threads freed into CACHE, or into the shared bins if CACHE is full. Then searches CACHE like
+ * pool_cache_remove_own(). Locking: enters CACHE, and takes the locks of the shared bins. */
 struct pool_block *pool_cache_remove_returned(struct pool_space *space, struct pool_cache *cache,
 					      unsigned int bin, uint64_t *ret_pending);
 /* Returns the oldest block of BIN in the shared bins if it is clean, or NULL. Returns NULL if CACHE

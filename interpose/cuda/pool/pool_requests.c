@@ -290,7 +290,9 @@ static HOT struct pool_space *space_enter(struct call *call, enum pool_kind kind
 	return NULL;
 }
 
-/* Returns false if the driver must be called: nothing was done. */
+/* Takes a cached block, or allocates one for the pool from the driver. Returns true and stores the
+ * block's address and CUDA_SUCCESS. Returns false if neither worked and the wrapper must call the
+ * driver. */
 static HOT bool pool_allocate(struct call *call, enum pool_kind kind, uint64_t bytes,
 			      uint64_t *ret_address, CUresult *ret)
 {

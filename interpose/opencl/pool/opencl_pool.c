@@ -430,7 +430,8 @@ void opencl_pool_library_gone(void)
 		    lookup_module(context->calls.release_mem))
 			continue;
 		cl_pool_lock(context);
-		atomic_store(&context->handle, NULL); /* the driver's functions are gone */
+		/* The driver is unloaded: never call it again. */
+		atomic_store(&context->handle, NULL);
 		context->completed = context->last_issued;
 		while (context->order)
 			cache_remove(context, context->order);
@@ -580,7 +581,8 @@ static enum ledger_pool_reason reason_for_hook(const struct hook *hook)
 	return LEDGER_POOL_OTHER_KIND;
 }
 
-/* The buffer will not be cached. The first reason is counted. */
+/* Records that the pool must not cache buffer HANDLE when it is released. Stores REASON, for the
+ * statistics, unless the buffer already has a reason. */
 static void buffer_never_cache(struct cl_pool *pool, cl_mem handle, enum ledger_pool_reason reason)
 {
 	struct cl_pool_shard *shard = shard_of(pool, (uint64_t)(uintptr_t)handle);

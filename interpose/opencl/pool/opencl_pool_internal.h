@@ -64,7 +64,7 @@ struct cl_pool_queue {
 /* One marker in each queue of the context, behind all commands that were in the queue. */
 struct cl_pool_fence {
 	uint64_t number;
-	uint64_t bytes; /* of the cached buffers that wait for it */
+	uint64_t bytes; /* sum of the sizes of the cached buffers that wait for it */
 	bool ready;     /* all markers are in their queues */
 	bool failed;
 	bool flushed;

@@ -217,7 +217,8 @@ static json_t *notification(const char *text, const char *level_word)
 		{ "message", sarif_message(text) });
 }
 
-/* What was not recorded about one process; PROCESS NULL: about the whole report. */
+/* Collects in LIST what was not recorded about PROCESS. If PROCESS is NULL, collects the gaps that
+ * belong to no process. */
 struct sarif_gaps {
 	const struct report_process *process;
 	json_t *list;

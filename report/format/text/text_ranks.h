@@ -9,8 +9,8 @@
 
 struct ranks;
 
-/* Prints the start of a first line, "only rank 3 leaks 1.0 GiB at make (app.c:12); ", or nothing.
- * */
+/* Prints how single ranks differ from the others, for the start of the report's first line: "only
+ * rank 3 leaks 1.0 GiB at make (app.c:12); ". Prints nothing if no rank differs. */
 void text_ranks_first(FILE *out, const struct ranks *ranks);
 
 /* Prints the other sentences about ranks, one per line. */
