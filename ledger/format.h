@@ -80,7 +80,7 @@ enum ledger_trouble {
 struct ledger_wait {
 	uint64_t ns;
 	uint64_t bytes;
-	uint32_t row;   /* ref to the struct ledger_row of the call that created the block */
+	uint32_t site;   /* ref to the struct ledger_site of the call that created the block */
 	/* refs to the name and the stack of the call that released the last reference */
 	uint32_t api;
 	uint32_t stack;
@@ -135,7 +135,7 @@ struct ledger_header {
 
 enum ledger_chunk_type {
 	LEDGER_CHUNK_BLOCKS = 1,
-	LEDGER_CHUNK_ROWS = 2,
+	LEDGER_CHUNK_SITES = 2,
 	LEDGER_CHUNK_STACKS = 3,
 	LEDGER_CHUNK_STRINGS = 4,
 	LEDGER_CHUNK_MODULES = 5,
@@ -181,7 +181,7 @@ enum ledger_block_state {
  * copies the slot, and uses the copy only if `state` did not change meanwhile. */
 struct ledger_block {
 	uint32_t state;      /* use count << 8 | enum ledger_block_state; release/acquire */
-	uint32_t row;        /* ref to the struct ledger_row of its call site */
+	uint32_t site;        /* ref to the struct ledger_site of its call site */
 	uint64_t address;    /* device address, or the driver's handle */
 	/* size; the bytes of virtual memory may move to another block and back */
 	uint64_t bytes;
@@ -222,9 +222,9 @@ static inline uint64_t ledger_block_name(uint32_t state, uint32_t ref)
 	return (uint64_t)(state >> 8) << 32 | ref;
 }
 
-/* The retains and releases of one live handle. Its creation is in the block's row. Event n is valid
- * if bit n of `kept` is set, so one store can remove a matched pair. `order` gives the sequence of
- * events. It continues when the history is reused for another block. */
+/* The retains and releases of one live handle. Its creation is in the block's call site. Event n is
+ * valid if bit n of `kept` is set, so one store can remove a matched pair. `order` gives the
+ * sequence of events. It continues when the history is reused for another block. */
 enum ledger_reference_op {
 	LEDGER_RETAIN = 1,
 	LEDGER_RELEASE = 2,
@@ -279,10 +279,10 @@ struct ledger_event_wait {
  * but the report lists them. */
 #define LEDGER_KIND_OBJECT "object/"
 
-/* Counters of one call site (stack, api, kind, device). Several rows may have the same key (one per
- * thread), and readers add them up. allocs and bytes only increase. Number of frees = allocs -
- * with_context - late - unseen - live blocks of this row. */
-struct ledger_row {
+/* Counters of one call site (stack, api, kind, device). Several records may have the same key (one
+ * per thread), and readers add them up. allocs and bytes only increase. Number of frees = allocs -
+ * with_context - late - unseen - live blocks of this record. */
+struct ledger_site {
 	uint32_t stack;  /* ref to a struct ledger_stack, 0 = none recorded */
 	uint32_t api;    /* ref to a string: the call's name */
 	uint32_t kind;   /* ref to a string: a kind of kinds.def */
@@ -432,7 +432,7 @@ struct ledger_parts {
 	uint32_t columns; /* columns in use; never decreases; release/acquire */
 	uint32_t reserved;
 	struct ledger_column {
-		uint32_t kind;  /* ref to a string, as in a row */
+		uint32_t kind;  /* ref to a string, as in a call site */
 		int32_t device;
 	} column[LEDGER_COLUMNS];
 };
@@ -467,7 +467,7 @@ struct ledger_growth_at {
 	uint64_t bytes;
 };
 struct ledger_growth {
-	uint32_t stack; /* refs, as in struct ledger_row */
+	uint32_t stack; /* refs, as in struct ledger_site */
 	uint32_t api;
 	uint32_t kind;
 	int32_t device;
@@ -482,7 +482,7 @@ struct ledger_growth {
 struct ledger_driver_growth {
 	uint64_t began_ns;
 	uint64_t ended_ns;
-	uint32_t api;   /* refs, as in struct ledger_row */
+	uint32_t api;   /* refs, as in struct ledger_site */
 	uint32_t stack;
 	int32_t device; /* ordinal; -1 unknown */
 	uint32_t reserved;
@@ -592,7 +592,7 @@ _Static_assert(sizeof(struct ledger_step) == 64, "layout is fixed");
 _Static_assert(sizeof(struct ledger_growth) == 288, "layout is fixed");
 _Static_assert(sizeof(struct ledger_chunk) == 64, "records start at 64");
 _Static_assert(sizeof(struct ledger_block) == 64, "one cache line");
-_Static_assert(sizeof(struct ledger_row) == 64, "one cache line");
+_Static_assert(sizeof(struct ledger_site) == 64, "one cache line");
 _Static_assert(sizeof(struct ledger_mapped) == 32, "layout is fixed");
 _Static_assert(sizeof(struct ledger_event_wait) == 32, "layout is fixed");
 _Static_assert(sizeof(struct ledger_kernel_args) == 256, "layout is fixed");

@@ -151,16 +151,16 @@ static const uint8_t *resolve(const struct ledger_view *view, uint32_t ref,
 	return (const uint8_t *)chunk + offset;
 }
 
-const struct ledger_row *ledger_row(const struct ledger_view *view, uint32_t ref)
+const struct ledger_site *ledger_site(const struct ledger_view *view, uint32_t ref)
 {
 	uint64_t at = (uint64_t)ref * LEDGER_REF_UNIT;
 	size_t left;
 
-	/* Rows are an array, so a ref into the middle of a row is invalid. */
-	if ((at % LEDGER_CHUNK) % sizeof(struct ledger_row))
+	/* Call sites are an array, so a ref into the middle of one is invalid. */
+	if ((at % LEDGER_CHUNK) % sizeof(struct ledger_site))
 		return NULL;
-	return (const struct ledger_row *)resolve(view, ref, LEDGER_CHUNK_ROWS,
-						  sizeof(struct ledger_row), &left);
+	return (const struct ledger_site *)resolve(view, ref, LEDGER_CHUNK_SITES,
+						   sizeof(struct ledger_site), &left);
 }
 
 const struct ledger_block *ledger_block(const struct ledger_view *view, uint32_t ref)
@@ -242,11 +242,11 @@ const char *ledger_string(const struct ledger_view *view, uint32_t ref, uint32_t
 	return string->bytes;
 }
 
-bool ledger_row_is_object(const struct ledger_view *view, const struct ledger_row *row)
+bool ledger_site_is_object(const struct ledger_view *view, const struct ledger_site *site)
 {
 	static const char prefix[] = LEDGER_KIND_OBJECT;
 	uint32_t length;
-	const char *kind = ledger_string(view, row->kind, &length);
+	const char *kind = ledger_string(view, site->kind, &length);
 
 	return kind && length >= sizeof(prefix) - 1 &&
 	       memcmp(kind, prefix, sizeof(prefix) - 1) == 0;

@@ -53,7 +53,7 @@ const void *ledger_next(const struct ledger_view *view, struct ledger_walk *walk
 
 /* Each function returns the record that REF refers to. It returns NULL if REF is 0, out of bounds,
  * misaligned, or not in the published part of a chunk of the right type. */
-const struct ledger_row *ledger_row(const struct ledger_view *view, uint32_t ref);
+const struct ledger_site *ledger_site(const struct ledger_view *view, uint32_t ref);
 const struct ledger_block *ledger_block(const struct ledger_view *view, uint32_t ref);
 const struct ledger_stack *ledger_stack(const struct ledger_view *view, uint32_t ref);
 /* Returns the LEDGER_STACK_LOOPS bit mask of the stack at REF; NULL if the stack has none. */
@@ -68,6 +68,6 @@ const char *ledger_string(const struct ledger_view *view, uint32_t ref, uint32_t
 
 /* Returns true if the kind of ROW is an object that is not memory, such as an OpenCL kernel. Such
  * an object may keep memory allocated. */
-bool ledger_row_is_object(const struct ledger_view *view, const struct ledger_row *row);
+bool ledger_site_is_object(const struct ledger_view *view, const struct ledger_site *site);
 
 #endif

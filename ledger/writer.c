@@ -257,9 +257,9 @@ static uint32_t add_record(struct ledger_writer *writer, enum ledger_chunk_type 
 	return ref;
 }
 
-uint32_t ledger_add_row(struct ledger_writer *writer, const struct ledger_row *row)
+uint32_t ledger_add_site(struct ledger_writer *writer, const struct ledger_site *site)
 {
-	return add_record(writer, LEDGER_CHUNK_ROWS, row, sizeof(*row));
+	return add_record(writer, LEDGER_CHUNK_SITES, site, sizeof(*site));
 }
 
 uint32_t ledger_add_module(struct ledger_writer *writer, const struct ledger_module *module)

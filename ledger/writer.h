@@ -70,7 +70,7 @@ uint32_t ledger_add_stack(struct ledger_writer *writer, const struct ledger_stac
 uint32_t ledger_add_python(struct ledger_writer *writer, const struct ledger_python *python,
 			   const struct ledger_python_frame *frames);
 uint32_t ledger_add_code(struct ledger_writer *writer, const struct ledger_code *code);
-uint32_t ledger_add_row(struct ledger_writer *writer, const struct ledger_row *row);
+uint32_t ledger_add_site(struct ledger_writer *writer, const struct ledger_site *site);
 uint32_t ledger_add_module(struct ledger_writer *writer, const struct ledger_module *module);
 uint32_t ledger_add_error(struct ledger_writer *writer, const struct ledger_error *error);
 uint32_t ledger_add_fact(struct ledger_writer *writer, const struct ledger_fact *fact);

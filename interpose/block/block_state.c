@@ -303,11 +303,11 @@ void block_end_with_context(struct recorder *recorder, uint64_t context,
 			if (!entry->block || entry->block->context != context)
 				continue;
 			block = entry_die(&recorder->arena, shard, entry, ending);
-			count_in_row(recorder, block->row,
-				     offsetof(struct ledger_row, with_context), 1);
-			count_in_row(recorder, block->row,
-				     offsetof(struct ledger_row, with_context_bytes),
-				     block->bytes);
+			count_in_site(recorder, block->site,
+				      offsetof(struct ledger_site, with_context), 1);
+			count_in_site(recorder, block->site,
+				      offsetof(struct ledger_site, with_context_bytes),
+				      block->bytes);
 			block_drop(recorder, block, (int64_t)block->bytes);
 		}
 		lock_give(&shard->lock);
@@ -337,7 +337,7 @@ static bool has_gone(const struct entry *entry, const struct freeing *freeing)
 static void end_released(struct recorder *recorder, uint32_t api, const struct freeing *freeing)
 {
 	struct past ending = {
-		.row = freeing->block->row,
+		.site = freeing->block->site,
 		.bytes = freeing->block->bytes,
 		.freed_api = api,
 		.freed_stack = freeing->stack,
@@ -426,7 +426,7 @@ static void drop_destroyed(struct recorder *recorder, struct ledger_block *block
 			      now > ending->freed_ns ? now - ending->freed_ns : 0, true);
 		return;
 	}
-	count_in_row(recorder, block->row, offsetof(struct ledger_row, unseen), 1);
+	count_in_site(recorder, block->site, offsetof(struct ledger_site, unseen), 1);
 	block_drop(recorder, block, (int64_t)block->bytes);
 }
 

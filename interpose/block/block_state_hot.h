@@ -26,12 +26,12 @@ struct new_block {
 	uint32_t stack;
 };
 
-/* Writes NEW into its slot BLOCK and counts it in ROW. Field by field: a copy in larger words
+/* Writes NEW into its slot BLOCK and counts it in SITE. Field by field: a copy in larger words
  * would wait until the fields, just stored, have left the processor's store buffer. */
 static HOT void block_fill(struct recorder *recorder, struct ledger_block *block,
-			   struct ledger_row *row, const struct new_block *new)
+			   struct ledger_site *site, const struct new_block *new)
 {
-	block->row = ledger_ref(&recorder->writer, row);
+	block->site = ledger_ref(&recorder->writer, site);
 	block->address = new->address;
 	block->bytes = new->bytes;
 	block->context = new->context;
@@ -42,8 +42,8 @@ static HOT void block_fill(struct recorder *recorder, struct ledger_block *block
 	block->history = 0;
 	block->marked = query_initial_marked();
 	ledger_block_publish(block);
-	atomic_store_explicit(&SHARED(row->bytes), row->bytes + new->bytes, memory_order_relaxed);
-	atomic_store_explicit(&SHARED(row->allocs), row->allocs + 1, memory_order_release);
+	atomic_store_explicit(&SHARED(site->bytes), site->bytes + new->bytes, memory_order_relaxed);
+	atomic_store_explicit(&SHARED(site->allocs), site->allocs + 1, memory_order_release);
 }
 
 enum inserted { INSERTED, INSERTED_REFERENCE, INSERTED_NOWHERE };
@@ -130,7 +130,7 @@ static HOT void block_drop_hot(struct recorder *recorder, struct ledger_block *b
 	thread_state_lock(state);
 	live_bytes_add(recorder, state, -bytes, 0);
 	if (__builtin_expect(atomic_load_explicit(&limits_on, memory_order_relaxed), 0))
-		limits_block_ended(recorder, block->row, (uint64_t)bytes);
+		limits_block_ended(recorder, block->site, (uint64_t)bytes);
 	slot_return(recorder, state, block, ref);
 	thread_state_unlock(state);
 	if (history) /* only now: a reader must not find it with a live block */

@@ -186,7 +186,7 @@ static HOT struct ledger_block *entry_end(struct arena *arena, struct entry *ent
 	if (entry->past) {
 		entry->past[1] = entry->past[0];
 		entry->past[0] = *ending;
-		entry->past[0].row = block->row;
+		entry->past[0].site = block->site;
 		entry->past[0].bytes = entry->span;
 		entry->past[0].made_ns = block->time_ns;
 	}
@@ -209,12 +209,12 @@ void entry_revive(struct shard *shard, struct entry *entry, struct ledger_block 
 
 /* ---- blocks ---- */
 
-static inline void count_in_row(struct recorder *recorder, uint32_t row_ref, size_t field,
-				uint64_t by)
+static inline void count_in_site(struct recorder *recorder, uint32_t site_ref, size_t field,
+				 uint64_t by)
 {
-	uint8_t *row = ledger_at(&recorder->writer, row_ref);
+	uint8_t *site = ledger_at(&recorder->writer, site_ref);
 
-	atomic_fetch_add_explicit(&SHARED(*(uint64_t *)(void *)(row + field)), by,
+	atomic_fetch_add_explicit(&SHARED(*(uint64_t *)(void *)(site + field)), by,
 				  memory_order_relaxed);
 }
 

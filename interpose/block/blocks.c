@@ -54,8 +54,8 @@ int record_device_of(uint64_t address)
 	if (!recorder)
 		return -1;
 	if (block_live(recorder, key_in(SPACE_MEMORY, address), &block))
-		device = ((const struct ledger_row *)ledger_at(&recorder->writer,
-							       block.row))->device;
+		device = ((const struct ledger_site *)ledger_at(&recorder->writer, block.site))
+				 ->device;
 	recorder_leave();
 	return device;
 }
@@ -91,15 +91,15 @@ static COLD void not_recorded(struct recorder *recorder, uint64_t bytes)
  * inside the present call: then the new record replaces it. Or an unseen call freed it. */
 static void settle_stale(struct recorder *recorder, struct ledger_block *stale)
 {
-	struct ledger_row *row = ledger_at(&recorder->writer, stale->row);
+	struct ledger_site *site = ledger_at(&recorder->writer, stale->site);
 
 	if (LEDGER_BLOCK_STATE(stale->state) != LEDGER_BLOCK_LIVE) {
 		deferred_add(recorder, -(int64_t)stale->bytes); /* a deferred free */
 	} else if (thread_self.nested == stale->address) {
-		atomic_fetch_sub_explicit(&SHARED(row->allocs), 1, memory_order_relaxed);
-		atomic_fetch_sub_explicit(&SHARED(row->bytes), stale->bytes, memory_order_relaxed);
+		atomic_fetch_sub_explicit(&SHARED(site->allocs), 1, memory_order_relaxed);
+		atomic_fetch_sub_explicit(&SHARED(site->bytes), stale->bytes, memory_order_relaxed);
 	} else {
-		atomic_fetch_add_explicit(&SHARED(row->unseen), 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(&SHARED(site->unseen), 1, memory_order_relaxed);
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_STALE_BLOCKS, 1);
 	}
 	block_drop(recorder, stale, (int64_t)stale->bytes);
@@ -108,10 +108,10 @@ static void settle_stale(struct recorder *recorder, struct ledger_block *stale)
 /* Takes back what was counted for BLOCK, which found no place in the table. */
 static void drop_uninserted(struct recorder *recorder, struct ledger_block *block)
 {
-	struct ledger_row *row = ledger_at(&recorder->writer, block->row);
+	struct ledger_site *site = ledger_at(&recorder->writer, block->site);
 
-	atomic_fetch_sub_explicit(&SHARED(row->allocs), 1, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&SHARED(row->bytes), block->bytes, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&SHARED(site->allocs), 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&SHARED(site->bytes), block->bytes, memory_order_relaxed);
 	block_drop(recorder, block, (int64_t)block->bytes);
 }
 
@@ -128,14 +128,14 @@ static HOT struct ledger_block *fill_slot(struct recorder *recorder, const struc
 {
 	struct thread_state *state = thread_self.state;
 	struct ledger_block *block = NULL;
-	struct ledger_row *row;
+	struct ledger_site *site;
 
 	thread_state_lock(state);
-	row = site_lookup(recorder, state, new->stack, call->hook, new->device);
-	if (row)
+	site = site_lookup(recorder, state, new->stack, call->hook, new->device);
+	if (site)
 		block = slot_allocate(recorder, state);
 	if (block) {
-		block_fill(recorder, block, row, new);
+		block_fill(recorder, block, site, new);
 		live_bytes_add(recorder, state, (int64_t)new->bytes, new->time_ns);
 		if (__builtin_expect(atomic_load_explicit(&limits_on, memory_order_relaxed), 0))
 			limits_block_made(recorder, call->hook, new->device, new->bytes);

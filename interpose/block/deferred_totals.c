@@ -91,7 +91,7 @@ void deferred_note_wait(struct recorder *recorder, const struct past *ending, ui
 		header->waits[next - 1] = (struct ledger_wait){
 			.ns = wait_ns,
 			.bytes = ending->bytes,
-			.row = ending->row,
+			.site = ending->site,
 			.api = ending->freed_api,
 			.stack = ending->freed_stack,
 		};

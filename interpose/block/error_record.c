@@ -33,38 +33,38 @@ static uint32_t write_error(struct recorder *recorder, const char *type,
 	return ref;
 }
 
-static void tell_made(struct recorder *recorder, uint32_t row_ref, uint64_t made_ns,
+static void tell_made(struct recorder *recorder, uint32_t site_ref, uint64_t made_ns,
 		      struct ledger_event *ret)
 {
-	const struct ledger_row *row = ledger_at(&recorder->writer, row_ref);
+	const struct ledger_site *site = ledger_at(&recorder->writer, site_ref);
 
-	*ret = (struct ledger_event){ row->api, row->stack, made_ns };
+	*ret = (struct ledger_event){ site->api, site->stack, made_ns };
 }
 
 /* A graph's memory has one address for good: the block before is the same node's. */
-static bool is_of_graph(struct recorder *recorder, const struct ledger_row *row)
+static bool is_of_graph(struct recorder *recorder, const struct ledger_site *site)
 {
-	const struct ledger_string *kind = ledger_at(&recorder->writer, row->kind);
+	const struct ledger_string *kind = ledger_at(&recorder->writer, site->kind);
 
-	return row->kind && kind->length == 5 && memcmp(kind->bytes, "graph", 5) == 0;
+	return site->kind && kind->length == 5 && memcmp(kind->bytes, "graph", 5) == 0;
 }
 
 uint32_t error_double_free(struct recorder *recorder, const struct free_error *wrong,
 			   const struct past past[2])
 {
-	const struct ledger_row *row = ledger_at(&recorder->writer, past[0].row);
+	const struct ledger_site *site = ledger_at(&recorder->writer, past[0].site);
 	struct ledger_error error = {
 		.block_address = wrong->address,
 		.block_bytes = past[0].bytes,
 		.freed = { past[0].freed_api, past[0].freed_stack, past[0].freed_ns },
-		.kind = row->kind,
-		.device = row->device,
+		.kind = site->kind,
+		.device = site->device,
 	};
 
-	tell_made(recorder, past[0].row, past[0].made_ns, &error.allocated);
+	tell_made(recorder, past[0].site, past[0].made_ns, &error.allocated);
 	if (past[1].freed_api && !past[1].by_context && !past[0].by_context &&
-	    !is_of_graph(recorder, row)) {
-		tell_made(recorder, past[1].row, past[1].made_ns, &error.earlier_allocated);
+	    !is_of_graph(recorder, site)) {
+		tell_made(recorder, past[1].site, past[1].made_ns, &error.earlier_allocated);
 		error.earlier_freed = (struct ledger_event){
 			past[1].freed_api, past[1].freed_stack, past[1].freed_ns
 		};
@@ -78,15 +78,15 @@ uint32_t error_double_free(struct recorder *recorder, const struct free_error *w
 static uint32_t error_of_live(struct recorder *recorder, const char *type,
 			      const struct free_error *wrong, const struct ledger_block *live)
 {
-	const struct ledger_row *row = ledger_at(&recorder->writer, live->row);
+	const struct ledger_site *site = ledger_at(&recorder->writer, live->site);
 	struct ledger_error error = {
 		.block_address = live->address,
 		.block_bytes = live->bytes,
-		.kind = row->kind,
-		.device = row->device,
+		.kind = site->kind,
+		.device = site->device,
 	};
 
-	tell_made(recorder, live->row, live->time_ns, &error.allocated);
+	tell_made(recorder, live->site, live->time_ns, &error.allocated);
 	return write_error(recorder, type, wrong, &error);
 }
 

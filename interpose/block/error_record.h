@@ -10,7 +10,7 @@
 
 /* A block that an address or handle had before, and its end. */
 struct past {
-	uint32_t row;        /* ref of its call site */
+	uint32_t site;       /* ref of its call site */
 	uint32_t freed_api;  /* string ref; 0 = there was no such block */
 	uint32_t freed_stack;
 	uint32_t by_context; /* it ended with its context */

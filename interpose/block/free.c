@@ -94,7 +94,8 @@ static HOT void free_ends_block(struct recorder *recorder, const struct call *ca
 	bool done = outcome == OUTCOME_DONE || outcome == OUTCOME_LATE;
 
 	if (outcome == OUTCOME_LATE)
-		count_in_row(recorder, freeing->block->row, offsetof(struct ledger_row, late), 1);
+		count_in_site(recorder, freeing->block->site, offsetof(struct ledger_site, late),
+			      1);
 	if (freeing->watched && (done || !block_is_deferred(recorder, freeing)))
 		block_defer(recorder, call->name, freeing);
 	else if (done)

@@ -90,11 +90,11 @@ static bool is_kind(const struct ledger_string *kind, const char *name)
 static bool is_mismatch(struct recorder *recorder, struct hook *hook,
 			const struct ledger_block *block)
 {
-	const struct ledger_row *row = ledger_at(&recorder->writer, block->row);
-	const struct ledger_string *kind = ledger_at(&recorder->writer, row->kind);
+	const struct ledger_site *site = ledger_at(&recorder->writer, block->site);
+	const struct ledger_string *kind = ledger_at(&recorder->writer, site->kind);
 	const struct kind *known;
 
-	if (!row->kind)
+	if (!site->kind)
 		return false;
 	if (hook->kind[0])
 		return !is_kind(kind, hook->kind);
@@ -110,14 +110,14 @@ static bool is_object_kind(const struct ledger_string *kind)
 }
 
 /* Returns true if HOOK may be for the object that had the handle. A driver gives the address of a
- * destroyed object to an object of another type, and not every call that makes objects has a row.
- * */
+ * destroyed object to an object of another type, and not every call that makes objects has a call
+ * site. */
 static bool may_end(struct recorder *recorder, const struct hook *hook, const struct past *past)
 {
-	const struct ledger_row *row = ledger_at(&recorder->writer, past->row);
-	const struct ledger_string *kind = ledger_at(&recorder->writer, row->kind);
+	const struct ledger_site *site = ledger_at(&recorder->writer, past->site);
+	const struct ledger_string *kind = ledger_at(&recorder->writer, site->kind);
 
-	if (!apis[hook->api]->reuses_handles || !row->kind)
+	if (!apis[hook->api]->reuses_handles || !site->kind)
 		return true;
 	if (!hook->kind[0])
 		return !is_object_kind(kind);
@@ -227,14 +227,14 @@ static bool is_other_object(struct recorder *recorder, const struct hook *hook,
 #define ENDED_BY(maker, destroyer) { HOOK_##maker, HOOK_##destroyer },
 #include "interpose/dispatch/hooks.def"
 	};
-	const struct ledger_row *row = ledger_at(&recorder->writer, block->row);
+	const struct ledger_site *site = ledger_at(&recorder->writer, block->site);
 	bool destroys = false;
 
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
 		if (hook != &hooks[ends[i].destroyer])
 			continue;
 		destroys = true;
-		if (row->api == recorder_name_ref(recorder, &hooks[ends[i].maker]))
+		if (site->api == recorder_name_ref(recorder, &hooks[ends[i].maker]))
 			return false;
 	}
 	return destroys;

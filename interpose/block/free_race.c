@@ -74,7 +74,7 @@ static void correct_past(struct recorder *recorder, const struct freeing *freein
 	struct past ended = winner->ending;
 	struct entry *entry;
 
-	ended.row = freeing->block->row;
+	ended.site = freeing->block->site;
 	ended.bytes = freeing->span;
 	ended.made_ns = freeing->block->time_ns;
 	ret[0] = ended;

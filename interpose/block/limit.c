@@ -297,13 +297,13 @@ void limits_block_made(struct recorder *recorder, const struct hook *hook, int d
 		in_use_add(recorder, hook->api, device, (int64_t)(bytes - counted));
 }
 
-void limits_block_ended(struct recorder *recorder, uint32_t row_ref, uint64_t bytes)
+void limits_block_ended(struct recorder *recorder, uint32_t site_ref, uint64_t bytes)
 {
-	const struct ledger_row *row = ledger_at(&recorder->writer, row_ref);
-	const struct ledger_string *kind = ledger_at(&recorder->writer, row->kind);
-	const struct ledger_string *call = ledger_at(&recorder->writer, row->api);
+	const struct ledger_site *site = ledger_at(&recorder->writer, site_ref);
+	const struct ledger_string *kind = ledger_at(&recorder->writer, site->kind);
+	const struct ledger_string *call = ledger_at(&recorder->writer, site->api);
 
-	if (row->kind && row->api && is_counted(row->device, bytes) &&
+	if (site->kind && site->api && is_counted(site->device, bytes) &&
 	    kind_counts(kind->bytes, kind->length))
-		in_use_add(recorder, api_of(call->bytes), row->device, -(int64_t)bytes);
+		in_use_add(recorder, api_of(call->bytes), site->device, -(int64_t)bytes);
 }

@@ -46,10 +46,10 @@ static inline void limits_done(void)
 		limits_done_slowly();
 }
 
-/* Records that HOOK made a block of BYTES on DEVICE, or that a block of call site ROW ended. */
+/* Records that HOOK made a block of BYTES on DEVICE, or that a block of call site SITE ended. */
 void limits_block_made(struct recorder *recorder, const struct hook *hook, int device,
 		       uint64_t bytes);
-void limits_block_ended(struct recorder *recorder, uint32_t row, uint64_t bytes);
+void limits_block_ended(struct recorder *recorder, uint32_t site, uint64_t bytes);
 
 /* The first returns the limit of a device of API, the second the bytes left of it. Both return
  * UINT64_MAX if there is no limit. */

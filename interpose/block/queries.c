@@ -40,34 +40,34 @@ void query_ignoring(bool on)
 
 /* ---- sums ---- */
 
-static bool site_is_kind(const struct ledger_view *view, const struct ledger_row *row,
+static bool site_is_kind(const struct ledger_view *view, const struct ledger_site *site,
 			 const char *kind)
 {
 	uint32_t length;
-	const char *bytes = ledger_string(view, row->kind, &length);
+	const char *bytes = ledger_string(view, site->kind, &length);
 
 	return bytes && strlen(kind) == length && memcmp(bytes, kind, length) == 0;
 }
 
 /* The latest result for a call site. Adjacent blocks often have the same one. */
 struct site_matches {
-	uint32_t row;
+	uint32_t site;
 	bool matches;
 };
 
 static bool matches(const struct ledger_view *view, const struct ledger_block *block,
 		    const struct query_filter *filter, struct site_matches *last)
 {
-	const struct ledger_row *row;
+	const struct ledger_site *site;
 
 	if (LEDGER_BLOCK_MARK(block->marked) < filter->mark ||
 	    (filter->thread && block->thread != filter->thread))
 		return false;
-	if (block->row != last->row) {
-		row = ledger_row(view, block->row);
-		last->row = block->row;
-		last->matches = row && !ledger_row_is_object(view, row) &&
-				(!filter->kind || site_is_kind(view, row, filter->kind));
+	if (block->site != last->site) {
+		site = ledger_site(view, block->site);
+		last->site = block->site;
+		last->matches = site && !ledger_site_is_object(view, site) &&
+				(!filter->kind || site_is_kind(view, site, filter->kind));
 	}
 	return last->matches;
 }
@@ -82,7 +82,7 @@ static bool copy_live(const struct ledger_block *slot, struct ledger_block *ret)
 		ret->marked = atomic_load_explicit(&SHARED(slot->marked), memory_order_relaxed);
 		if (!ledger_block_is_live(state, ret->marked))
 			return false;
-		ret->row = atomic_load_explicit(&SHARED(slot->row), memory_order_relaxed);
+		ret->site = atomic_load_explicit(&SHARED(slot->site), memory_order_relaxed);
 		ret->bytes = atomic_load_explicit(&SHARED(slot->bytes), memory_order_relaxed);
 		ret->thread = atomic_load_explicit(&SHARED(slot->thread), memory_order_relaxed);
 		atomic_thread_fence(memory_order_acquire);

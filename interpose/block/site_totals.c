@@ -10,9 +10,9 @@
 
 #define TRIES 4 /* a slot that changes this often belongs to a block that was just made or freed */
 
-/* Stores the row and size of the live block in the slot. Returns false if there is no live block
- * or the program ignores it. */
-static bool read_block(const struct ledger_block *block, uint32_t *ret_row, uint64_t *ret_bytes)
+/* Stores the call site and size of the live block in the slot. Returns false if there is no live
+ * block or the program ignores it. */
+static bool read_block(const struct ledger_block *block, uint32_t *ret_site, uint64_t *ret_bytes)
 {
 	for (int i = 0; i < TRIES; i++) {
 		uint32_t word = atomic_load_explicit(&SHARED(block->state), memory_order_acquire);
@@ -21,7 +21,7 @@ static bool read_block(const struct ledger_block *block, uint32_t *ret_row, uint
 
 		if (!ledger_block_is_live(word, marked))
 			return false;
-		*ret_row = atomic_load_explicit(&SHARED(block->row), memory_order_relaxed);
+		*ret_site = atomic_load_explicit(&SHARED(block->site), memory_order_relaxed);
 		*ret_bytes = atomic_load_explicit(&SHARED(block->bytes), memory_order_relaxed);
 		atomic_thread_fence(memory_order_acquire);
 		if (atomic_load_explicit(&SHARED(block->state), memory_order_relaxed) >> 8 ==
@@ -37,33 +37,33 @@ static void count_blocks(const struct ledger_view *view, const struct tallies *t
 	const struct ledger_block *block;
 
 	while ((block = ledger_next(view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
-		const struct ledger_row *row;
+		const struct ledger_site *site;
 		uint64_t bytes;
 		uint32_t ref;
 
-		if (!read_block(block, &ref, &bytes) || !(row = ledger_row(view, ref)))
+		if (!read_block(block, &ref, &bytes) || !(site = ledger_site(view, ref)))
 			continue;
-		tally_of(tallies, view, row)->blocks++;
-		tally_of(tallies, view, row)->bytes += bytes;
+		tally_of(tallies, view, site)->blocks++;
+		tally_of(tallies, view, site)->bytes += bytes;
 	}
 }
 
 int tallies_count(const struct ledger_view *view, struct tallies *ret)
 {
 	struct ledger_walk walk = { 0, 0 };
-	const struct ledger_row *row;
+	const struct ledger_site *site;
 	void *memory;
 
-	ret->size = (view->bytes / sizeof(*row) + 1) * sizeof(*ret->of);
+	ret->size = (view->bytes / sizeof(*site) + 1) * sizeof(*ret->of);
 	memory = mmap(NULL, ret->size, PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (memory == MAP_FAILED)
 		return -ENOMEM;
 	ret->of = memory;
 	count_blocks(view, ret);
-	while ((row = ledger_next(view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row))))
-		if (tally_of(ret, view, row)->blocks && ledger_row_is_object(view, row))
-			*tally_of(ret, view, row) = (struct tally){ 0, 0 };
+	while ((site = ledger_next(view, &walk, LEDGER_CHUNK_SITES, sizeof(*site))))
+		if (tally_of(ret, view, site)->blocks && ledger_site_is_object(view, site))
+			*tally_of(ret, view, site) = (struct tally){ 0, 0 };
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Counts the live blocks and bytes of each ledger row at this moment, for the fallback report and
- * for steps. Only reads the ledger. Other threads continue meanwhile.
+ * Counts the live blocks and bytes of each call site of the ledger at this moment, for the
+ * fallback report and for steps. Only reads the ledger. Other threads continue meanwhile.
  */
 #ifndef GPULEAK_TALLY_H
 #define GPULEAK_TALLY_H
@@ -15,8 +15,8 @@ struct tally {
 	uint64_t blocks, bytes;
 };
 
-/* An element for each possible row, by the row's offset in the file. Pages without rows are never
- * touched, so they use no memory. */
+/* An element for each possible call site, by its offset in the file. Pages without call sites are
+ * never touched, so they use no memory. */
 struct tallies {
 	struct tally *of;
 	size_t size; /* in bytes */
@@ -29,9 +29,9 @@ void tallies_finish(struct tallies *tallies);
 
 /* Returns the counts of ROW. */
 static inline struct tally *tally_of(const struct tallies *tallies, const struct ledger_view *view,
-				     const struct ledger_row *row)
+				     const struct ledger_site *site)
 {
-	return &tallies->of[(size_t)((const uint8_t *)row - view->base) / sizeof(*row)];
+	return &tallies->of[(size_t)((const uint8_t *)site - view->base) / sizeof(*site)];
 }
 
 #endif

@@ -30,32 +30,32 @@ struct step_site {
 	UT_hash_handle hh;
 };
 
-static uint64_t key_of_row(const struct ledger_row *row)
+static uint64_t key_of_counters(const struct ledger_site *counters)
 {
-	uint64_t key = TABLE_MIX((uint64_t)row->api << 32 | row->kind);
+	uint64_t key = TABLE_MIX((uint64_t)counters->api << 32 | counters->kind);
 
-	return TABLE_MIX(key ^ (uint32_t)row->device) ^ row->stack;
+	return TABLE_MIX(key ^ (uint32_t)counters->device) ^ counters->stack;
 }
 
-static bool is_site_of(const struct step_site *site, const struct ledger_row *row)
+static bool is_site_of(const struct step_site *site, const struct ledger_site *counters)
 {
-	return site->what.stack == row->stack && site->what.api == row->api &&
-	       site->what.kind == row->kind && site->what.device == row->device;
+	return site->what.stack == counters->stack && site->what.api == counters->api &&
+	       site->what.kind == counters->kind && site->what.device == counters->device;
 }
 
-/* Returns the call site of ROW, or NULL if there is no room for another one. */
-static struct step_site *find_site(struct recorder *recorder, const struct ledger_row *row)
+/* Returns the call site of COUNTERS, or NULL if there is no room for another one. */
+static struct step_site *find_site(struct recorder *recorder, const struct ledger_site *counters)
 {
 	struct steps *steps = recorder->steps;
 	struct arena *arena = &recorder->arena;
-	uint64_t key = key_of_row(row);
+	uint64_t key = key_of_counters(counters);
 	struct step_site *site;
 
 	for (;; key++) {
 		TABLE_FIND(steps->sites, &key, site);
 		if (!site)
 			break;
-		if (is_site_of(site, row))
+		if (is_site_of(site, counters))
 			return site;
 	}
 	if (steps->site_count == LEDGER_GROWTH_MAX ||
@@ -65,7 +65,10 @@ static struct step_site *find_site(struct recorder *recorder, const struct ledge
 	}
 	site->key = key;
 	site->what = (struct ledger_growth){
-		.stack = row->stack, .api = row->api, .kind = row->kind, .device = row->device,
+		.stack = counters->stack,
+		.api = counters->api,
+		.kind = counters->kind,
+		.device = counters->device,
 		.first_step = steps->number,
 	};
 	TABLE_ADD(steps->sites, key, site);
@@ -75,13 +78,14 @@ static struct step_site *find_site(struct recorder *recorder, const struct ledge
 	return site;
 }
 
-/* Returns the call site of ROW, or NULL if ROW has had no live block yet or there is no room. */
-static struct step_site *site_of(struct recorder *recorder, const struct ledger_row *row,
+/* Returns the call site of COUNTERS, or NULL if COUNTERS has had no live block yet or there is no
+ * room. */
+static struct step_site *site_of(struct recorder *recorder, const struct ledger_site *counters,
 				 const struct tally *tally)
 {
 	struct steps *steps = recorder->steps;
 	struct arena *arena = &recorder->arena;
-	uint64_t ref = ledger_ref(&recorder->writer, row);
+	uint64_t ref = ledger_ref(&recorder->writer, counters);
 	struct step_row *known;
 
 	TABLE_FIND(steps->rows, &ref, known);
@@ -95,7 +99,7 @@ static struct step_site *site_of(struct recorder *recorder, const struct ledger_
 		return NULL;
 	}
 	known->key = ref;
-	known->site = find_site(recorder, row);
+	known->site = find_site(recorder, counters);
 	TABLE_ADD(steps->rows, key, known);
 	return known->site;
 }
@@ -104,14 +108,14 @@ static void sum_of_tallies(struct recorder *recorder, const struct ledger_view *
 			   const struct tallies *tallies, struct tally *ret)
 {
 	struct ledger_walk walk = { 0, 0 };
-	const struct ledger_row *row;
+	const struct ledger_site *counters;
 
 	for (struct step_site *site = recorder->steps->first; site; site = site->next)
 		site->now = (struct tally){ 0, 0 };
 	*ret = (struct tally){ 0, 0 };
-	while ((row = ledger_next(view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row)))) {
-		const struct tally *tally = tally_of(tallies, view, row);
-		struct step_site *site = site_of(recorder, row, tally);
+	while ((counters = ledger_next(view, &walk, LEDGER_CHUNK_SITES, sizeof(*counters)))) {
+		const struct tally *tally = tally_of(tallies, view, counters);
+		struct step_site *site = site_of(recorder, counters, tally);
 
 		ret->blocks += tally->blocks;
 		ret->bytes += tally->bytes;

@@ -24,7 +24,7 @@ struct look {
 	struct ledger_view view;
 	struct ledger_parts *parts;
 	struct ledger_moment moment;
-	struct { uint32_t row, column; } known[ROWS_KNOWN];
+	struct { uint32_t site, column; } known[ROWS_KNOWN];
 };
 
 /* Returns true if the texts at A and B are equal. Several calls make the same kind of memory, and
@@ -41,14 +41,14 @@ static bool same_text(const struct ledger_view *view, uint32_t a, uint32_t b)
 	return text_a && text_b && length_a == length_b && memcmp(text_a, text_b, length_a) == 0;
 }
 
-static uint32_t find_column(struct look *look, const struct ledger_row *row)
+static uint32_t find_column(struct look *look, const struct ledger_site *site)
 {
 	struct ledger_parts *parts = look->parts;
 	uint32_t count = parts->columns;
 
 	for (uint32_t i = 0; i < count && i < LEDGER_COLUMNS - 1; i++)
-		if (parts->column[i].device == row->device &&
-		    same_text(&look->view, parts->column[i].kind, row->kind))
+		if (parts->column[i].device == site->device &&
+		    same_text(&look->view, parts->column[i].kind, site->kind))
 			return i;
 	if (count >= LEDGER_COLUMNS - 1) {
 		parts->column[LEDGER_COLUMNS - 1].device = -1;
@@ -56,24 +56,24 @@ static uint32_t find_column(struct look *look, const struct ledger_row *row)
 				      memory_order_release);
 		return LEDGER_COLUMNS - 1;
 	}
-	parts->column[count] = (struct ledger_column){ row->kind, row->device };
+	parts->column[count] = (struct ledger_column){ site->kind, site->device };
 	atomic_store_explicit(&SHARED(parts->columns), count + 1, memory_order_release);
 	return count;
 }
 
-static void add_block(struct look *look, uint32_t row_ref, uint64_t bytes)
+static void add_block(struct look *look, uint32_t site_ref, uint64_t bytes)
 {
-	unsigned int slot = row_ref / (sizeof(struct ledger_row) / LEDGER_REF_UNIT) % ROWS_KNOWN;
-	const struct ledger_row *row;
+	unsigned int slot = site_ref / (sizeof(struct ledger_site) / LEDGER_REF_UNIT) % ROWS_KNOWN;
+	const struct ledger_site *site;
 
-	if (row_ref == 0)
+	if (site_ref == 0)
 		return;
-	if (look->known[slot].row != row_ref) {
-		row = ledger_row(&look->view, row_ref);
-		if (!row)
+	if (look->known[slot].site != site_ref) {
+		site = ledger_site(&look->view, site_ref);
+		if (!site)
 			return;
-		look->known[slot].row = row_ref;
-		look->known[slot].column = find_column(look, row);
+		look->known[slot].site = site_ref;
+		look->known[slot].column = find_column(look, site);
 	}
 	look->moment.live_bytes[look->known[slot].column] += bytes;
 }
@@ -89,7 +89,7 @@ __attribute__((no_sanitize("thread"))) static bool look_at_blocks(struct look *l
 
 	while ((block = ledger_next(&look->view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
 		uint32_t state = atomic_load_explicit(&SHARED(block->state), memory_order_acquire);
-		uint32_t row = block->row;
+		uint32_t site = block->site;
 		uint64_t bytes = block->bytes;
 
 		if (++slots > LOOK_SLOTS_MAX)
@@ -99,7 +99,7 @@ __attribute__((no_sanitize("thread"))) static bool look_at_blocks(struct look *l
 		atomic_thread_fence(memory_order_acquire);
 		if (bytes &&
 		    atomic_load_explicit(&SHARED(block->state), memory_order_relaxed) == state)
-			add_block(look, row, bytes);
+			add_block(look, site, bytes);
 	}
 	return true;
 }

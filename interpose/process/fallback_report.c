@@ -93,18 +93,18 @@ static void sum(const struct ledger_view *view, const struct tallies *tallies,
 		struct total *ret)
 {
 	struct ledger_walk walk = { 0, 0 };
-	const struct ledger_row *row;
+	const struct ledger_site *site;
 
 	memset(ret, 0, sizeof(*ret));
-	while ((row = ledger_next(view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row)))) {
-		ret->allocs += ledger_row_is_object(view, row) ? 0 : row->allocs;
-		ret->blocks += tally_of(tallies, view, row)->blocks;
-		ret->bytes += tally_of(tallies, view, row)->bytes;
+	while ((site = ledger_next(view, &walk, LEDGER_CHUNK_SITES, sizeof(*site)))) {
+		ret->allocs += ledger_site_is_object(view, site) ? 0 : site->allocs;
+		ret->blocks += tally_of(tallies, view, site)->blocks;
+		ret->bytes += tally_of(tallies, view, site)->bytes;
 	}
 	ret->errors = ledger_header(view)->errors;
 }
 
-static bool same_group(const struct ledger_row *a, const struct ledger_row *b)
+static bool same_group(const struct ledger_site *a, const struct ledger_site *b)
 {
 	return a->stack == b->stack && a->api == b->api && a->kind == b->kind &&
 	       a->device == b->device;
@@ -112,13 +112,13 @@ static bool same_group(const struct ledger_row *a, const struct ledger_row *b)
 
 /* Sums the tallies of ROW's group, from ROW on. Sets those after ROW to 0: counted only once. */
 static struct tally take_group(const struct tallies *tallies, const struct ledger_view *view,
-			       struct ledger_walk walk, const struct ledger_row *row)
+			       struct ledger_walk walk, const struct ledger_site *site)
 {
-	struct tally total = *tally_of(tallies, view, row), *other_tally;
-	const struct ledger_row *other;
+	struct tally total = *tally_of(tallies, view, site), *other_tally;
+	const struct ledger_site *other;
 
-	while ((other = ledger_next(view, &walk, LEDGER_CHUNK_ROWS, sizeof(*other)))) {
-		if (!same_group(row, other))
+	while ((other = ledger_next(view, &walk, LEDGER_CHUNK_SITES, sizeof(*other)))) {
+		if (!same_group(site, other))
 			continue;
 		other_tally = tally_of(tallies, view, other);
 		total.blocks += other_tally->blocks;
@@ -132,25 +132,25 @@ static void add_leaks(struct page_text *out, const struct ledger_view *view,
 		      const struct tallies *tallies)
 {
 	struct ledger_walk walk = { 0, 0 };
-	const struct ledger_row *row;
+	const struct ledger_site *site;
 	unsigned int groups = 0;
 
 	while (groups < GROUPS_MAX &&
-	       (row = ledger_next(view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row)))) {
+	       (site = ledger_next(view, &walk, LEDGER_CHUNK_SITES, sizeof(*site)))) {
 		struct tally total;
 
-		if (tally_of(tallies, view, row)->blocks == 0)
+		if (tally_of(tallies, view, site)->blocks == 0)
 			continue;
-		total = take_group(tallies, view, walk, row);
+		total = take_group(tallies, view, walk, site);
 		text_add(&out->text, "Leak of ");
 		text_add_number(&out->text, total.bytes);
 		text_add(&out->text, " bytes in ");
 		text_add_number(&out->text, total.blocks);
 		text_add(&out->text, " blocks (");
-		add_string(out, view, row->api);
+		add_string(out, view, site->api);
 		text_add(&out->text, "), allocated at:");
 		line_done(out);
-		add_stack(out, view, row->stack);
+		add_stack(out, view, site->stack);
 		groups++;
 	}
 	if (groups == GROUPS_MAX) {

@@ -204,16 +204,16 @@ static void copy_text(char *ret, size_t size, const struct ledger_string *text)
 	ret[length] = '\0';
 }
 
-static void tell_row(const struct recorder *recorder, uint32_t ref, struct gpuleak_block *to)
+static void copy_site(const struct recorder *recorder, uint32_t ref, struct gpuleak_block *to)
 {
 	const struct ledger_writer *writer = &recorder->writer;
-	const struct ledger_row *row = ledger_at(writer, ref);
-	const struct ledger_stack *stack = row->stack ? ledger_at(writer, row->stack) : NULL;
+	const struct ledger_site *site = ledger_at(writer, ref);
+	const struct ledger_stack *stack = site->stack ? ledger_at(writer, site->stack) : NULL;
 
-	to->device = row->device;
-	copy_text(to->api, sizeof(to->api), ledger_at(writer, row->api));
-	if (row->kind)
-		copy_text(to->kind, sizeof(to->kind), ledger_at(writer, row->kind));
+	to->device = site->device;
+	copy_text(to->api, sizeof(to->api), ledger_at(writer, site->api));
+	if (site->kind)
+		copy_text(to->kind, sizeof(to->kind), ledger_at(writer, site->kind));
 	if (strncmp(to->kind, LEDGER_KIND_OBJECT, sizeof(LEDGER_KIND_OBJECT) - 1) == 0)
 		to->flags |= GPULEAK_BLOCK_OBJECT;
 	to->pcs_count = stack ? stack->frames : 0;
@@ -248,7 +248,7 @@ EXPORT int gpuleak_who(uint64_t address, struct gpuleak_block *ret)
 	ours.references = block.references;
 	ours.flags = (block.marked & LEDGER_BLOCK_IGNORED ? GPULEAK_BLOCK_IGNORED : 0) |
 		     (block.address != address ? GPULEAK_BLOCK_INTERIOR : 0);
-	tell_row(recorder, block.row, &ours);
+	copy_site(recorder, block.site, &ours);
 	copy_out(ret, ret->size, &ours, sizeof(ours));
 	return 0;
 }

@@ -89,19 +89,19 @@ struct thread_state *thread_state_join(struct recorder *recorder)
 static uint32_t insert_site(struct recorder *recorder, uint32_t stack, struct hook *hook,
 			    int device)
 {
-	struct ledger_row site = {
+	struct ledger_site site = {
 		.stack = stack,
 		.api = recorder_name_ref(recorder, hook),
 		.kind = recorder_kind_ref(recorder, hook),
 		.device = device,
 	};
 
-	return site.api ? ledger_add_row(&recorder->writer, &site) : 0;
+	return site.api ? ledger_add_site(&recorder->writer, &site) : 0;
 }
 
-static struct ledger_row *lookup_or_insert_site(struct recorder *recorder,
-						struct thread_state *state, uint64_t key,
-						uint32_t stack, struct hook *hook, int device)
+static struct ledger_site *lookup_or_insert_site(struct recorder *recorder,
+						 struct thread_state *state, uint64_t key,
+						 uint32_t stack, struct hook *hook, int device)
 {
 	uint32_t ref = ref_table_find(&state->sites, key);
 
@@ -113,11 +113,11 @@ static struct ledger_row *lookup_or_insert_site(struct recorder *recorder,
 	return ref ? ledger_at(&recorder->writer, ref) : NULL;
 }
 
-struct ledger_row *site_lookup_slowly(struct recorder *recorder, struct thread_state *state,
-				      uint64_t key, uint32_t stack, struct hook *hook, int device)
+struct ledger_site *site_lookup_slowly(struct recorder *recorder, struct thread_state *state,
+				       uint64_t key, uint32_t stack, struct hook *hook, int device)
 {
 	unsigned int slot = site_cache_index(key);
-	struct ledger_row *site = lookup_or_insert_site(recorder, state, key, stack, hook, device);
+	struct ledger_site *site = lookup_or_insert_site(recorder, state, key, stack, hook, device);
 
 	if (site) {
 		state->site_cache[slot].key = key;

@@ -38,7 +38,7 @@ struct thread_state {
 	/* if `live` exceeds it, the peak must be checked, see live_bytes_add() */
 	_Atomic int64_t ceiling;
 	struct { uint64_t hash; uint32_t ref; } stacks[THREAD_STATE_STACKS];
-	struct { uint64_t key; struct ledger_row *site; } site_cache[THREAD_STATE_SITES];
+	struct { uint64_t key; struct ledger_site *site; } site_cache[THREAD_STATE_SITES];
 	struct ref_table sites; /* all call sites of this state, by the key of site_cache */
 	/* set when a thread starts to use this state, see stack_cache_join() */
 	struct stack_cache *stack_cache;

@@ -11,9 +11,9 @@
 #include "interpose/recorder/thread_state.h"
 #include "interpose/base/hash.h"
 
-COLD struct ledger_row *site_lookup_slowly(struct recorder *recorder, struct thread_state *state,
-					   uint64_t key, uint32_t stack, struct hook *hook,
-					   int device);
+COLD struct ledger_site *site_lookup_slowly(struct recorder *recorder, struct thread_state *state,
+					    uint64_t key, uint32_t stack, struct hook *hook,
+					    int device);
 COLD void slots_refill(struct recorder *recorder, struct thread_state *state);
 COLD void slots_shed(struct recorder *recorder, struct thread_state *state);
 COLD void live_bytes_check_peak(struct recorder *recorder, struct thread_state *state,
@@ -38,8 +38,8 @@ static inline unsigned int site_cache_index(uint64_t key)
 
 /* Locking: the caller holds STATE's lock. Returns the call site counters of (stack, hook, device).
  * Creates them if needed. Returns NULL if the ledger is full. */
-static HOT struct ledger_row *site_lookup(struct recorder *recorder, struct thread_state *state,
-					  uint32_t stack, struct hook *hook, int device)
+static HOT struct ledger_site *site_lookup(struct recorder *recorder, struct thread_state *state,
+					   uint32_t stack, struct hook *hook, int device)
 {
 	uint64_t key = (uint64_t)stack << 32 | (uint64_t)(hook - hooks) << 16 |
 		       (uint16_t)(device + 1);

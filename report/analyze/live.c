@@ -69,21 +69,21 @@ static int site_at(struct live_gathering *g, uint32_t ref, struct live_site_node
 		   struct live_site_node **ret)
 {
 	const struct ref_node *known = build_find_ref(&g->b.site_refs, ref);
-	const struct ledger_row *row = known ? NULL : ledger_row(g->b.view, ref);
+	const struct ledger_site *counters = known ? NULL : ledger_site(g->b.view, ref);
 	struct live_site key = { .device = -1 };
 	int r = 0;
 
 	*ret = known ? (struct live_site_node *)known->value : NULL;
 	if (known)
 		return 0;
-	if (row && ledger_row_is_object(g->b.view, row))
+	if (counters && ledger_site_is_object(g->b.view, counters))
 		return build_add_ref(&g->b, &g->b.site_refs, ref, NULL);
-	if (row) {
-		key.device = row->device;
-		key.stack_ref = row->stack;
-		r = build_text(&g->b, row->api, &key.api);
+	if (counters) {
+		key.device = counters->device;
+		key.stack_ref = counters->stack;
+		r = build_text(&g->b, counters->api, &key.api);
 		if (r == 0)
-			r = build_text(&g->b, row->kind, &key.kind);
+			r = build_text(&g->b, counters->kind, &key.kind);
 	}
 	if (!key.api)
 		key.api = "unknown";
@@ -113,7 +113,7 @@ static int walk_blocks(struct live_gathering *g, struct live_site_node **first)
 		if (!ledger_block_is_live(block->state, block->marked) ||
 		    build_is_young(&g->b, block))
 			continue;
-		r = site_at(g, block->row, first, &node);
+		r = site_at(g, block->site, first, &node);
 		if (r < 0 || !node)
 			continue;
 		add_to_sum(&node->site.sum, block->bytes, 1);
@@ -128,25 +128,26 @@ static int walk_sites(struct live_gathering *g, const struct live_options *look,
 		      struct live_site_node **first)
 {
 	struct ledger_walk walk = { 0 };
-	const struct ledger_row *row;
+	const struct ledger_site *counters;
 	int r = 0;
 
-	while (r == 0 && (row = ledger_next(g->b.view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row)))) {
-		struct live_site key = { .device = row->device, .stack_ref = row->stack };
+	while (r == 0 &&
+	       (counters = ledger_next(g->b.view, &walk, LEDGER_CHUNK_SITES, sizeof(*counters)))) {
+		struct live_site key = { .device = counters->device, .stack_ref = counters->stack };
 		struct live_site_node *node;
 
-		if (ledger_row_is_object(g->b.view, row))
+		if (ledger_site_is_object(g->b.view, counters))
 			continue;
-		r = build_text(&g->b, row->api, &key.api);
+		r = build_text(&g->b, counters->api, &key.api);
 		if (r == 0)
-			r = build_text(&g->b, row->kind, &key.kind);
+			r = build_text(&g->b, counters->kind, &key.kind);
 		if (r < 0 || !key.api || !key.kind)
 			continue;
 		node = table_find(&g->b.groups, hash_site(&key), same_site, &key);
 		if (!node && look->order == LIVE_BY_RATE)
 			r = find_site(g, &key, first, &node);
 		if (r == 0 && node)
-			node->site.allocated = add_bounded(node->site.allocated, row->bytes);
+			node->site.allocated = add_bounded(node->site.allocated, counters->bytes);
 	}
 	return r;
 }
@@ -274,13 +275,13 @@ static void sum_up(struct live_gathering *g)
 {
 	struct report_summary *sum = &g->b.process->summary;
 	struct ledger_walk walk = { 0 };
-	const struct ledger_row *row;
+	const struct ledger_site *counters;
 
-	while ((row = ledger_next(g->b.view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row)))) {
-		if (ledger_row_is_object(g->b.view, row))
+	while ((counters = ledger_next(g->b.view, &walk, LEDGER_CHUNK_SITES, sizeof(*counters)))) {
+		if (ledger_site_is_object(g->b.view, counters))
 			continue;
-		sum->allocated_blocks = add_bounded(sum->allocated_blocks, row->allocs);
-		sum->allocated_bytes = add_bounded(sum->allocated_bytes, row->bytes);
+		sum->allocated_blocks = add_bounded(sum->allocated_blocks, counters->allocs);
+		sum->allocated_bytes = add_bounded(sum->allocated_bytes, counters->bytes);
 	}
 	sum->peak_bytes = ledger_header(g->b.view)->peak_bytes;
 	sum->errors = ledger_header(g->b.view)->errors;

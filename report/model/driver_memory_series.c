@@ -35,16 +35,16 @@ static const struct cached_site *find_site(const struct ledger_view *view,
 {
 	/* the counters of a call site have a size of eight refs */
 	struct cached_site *cached = &sites[ref / 8 % CACHED_SITES];
-	const struct ledger_row *row;
+	const struct ledger_site *site;
 
 	if (cached->ref == ref)
 		return cached;
-	row = ledger_row(view, ref);
+	site = ledger_site(view, ref);
 	cached->ref = ref;
 	cached->memory = KIND_MEMORY_OTHER;
-	if (row && row->device >= 0 && row->device < DRIVER_MEMORY_DEVICES) {
-		cached->device = row->device;
-		cached->memory = memory_of(view, row->kind);
+	if (site && site->device >= 0 && site->device < DRIVER_MEMORY_DEVICES) {
+		cached->device = site->device;
+		cached->memory = memory_of(view, site->kind);
 	}
 	return cached;
 }
@@ -61,7 +61,7 @@ void track_memory(const struct ledger_view *view, struct tracked_memory *ret)
 		uint32_t state = atomic_load_explicit(&SHARED(block->state), memory_order_acquire);
 		const struct cached_site *site;
 		uint64_t bytes = block->bytes;
-		uint32_t ref = block->row;
+		uint32_t ref = block->site;
 
 		if (!ledger_block_is_live(state, 0)) /* a mapped deferred free is not counted */
 			continue;

@@ -50,22 +50,22 @@ static int find_group(struct builder *b, const struct report_leak *key, struct g
 	return 0;
 }
 
-/* Finds or creates the group of the blocks at call site REF, a struct ledger_row. Fills in KEY from
- * the call site. */
+/* Finds or creates the group of the blocks at call site REF, a struct ledger_site. Fills in KEY
+ * from the call site. */
 static int find_group_of_site(struct builder *b, uint32_t ref, struct report_leak *key,
 			     struct group **ret)
 {
-	const struct ledger_row *row = ledger_row(b->view, ref);
+	const struct ledger_site *site = ledger_site(b->view, ref);
 	int r = 0;
 
-	if (row) {
-		key->device = row->device;
-		key->is_object = ledger_row_is_object(b->view, row);
-		r = build_text(b, row->api, &key->api);
+	if (site) {
+		key->device = site->device;
+		key->is_object = ledger_site_is_object(b->view, site);
+		r = build_text(b, site->api, &key->api);
 		if (r == 0)
-			r = build_text(b, row->kind, &key->kind);
+			r = build_text(b, site->kind, &key->kind);
 		if (r == 0)
-			r = build_stack(b, row->stack, &key->stack);
+			r = build_stack(b, site->stack, &key->stack);
 	}
 	if (!key->api)
 		key->api = build_unknown;
@@ -86,15 +86,15 @@ static int group_of(struct builder *b, const struct ledger_block *block, struct 
 
 	if (LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED) {
 		r = build_mapping(b, block, &key.mapping);
-		return r < 0 ? r : find_group_of_site(b, block->row, &key, ret);
+		return r < 0 ? r : find_group_of_site(b, block->site, &key, ret);
 	}
-	known = build_find_ref(refs, block->row);
+	known = build_find_ref(refs, block->site);
 	if (known) {
 		*ret = (struct group *)known->value;
 		return 0;
 	}
-	r = find_group_of_site(b, block->row, &key, ret);
-	return r < 0 ? r : build_add_ref(b, refs, block->row, *ret);
+	r = find_group_of_site(b, block->site, &key, ret);
+	return r < 0 ? r : build_add_ref(b, refs, block->site, *ret);
 }
 
 static bool has_more_references(const struct ledger_block *a, const struct ledger_block *b)
@@ -115,10 +115,10 @@ static bool is_chosen(const struct load_choice *choice, const struct ledger_bloc
 /* Adds a block that --since, --thread or --address excludes to the sums of blocks left out. */
 static void leave_out(struct builder *b, const struct ledger_block *block)
 {
-	const struct ledger_row *row = ledger_row(b->view, block->row);
+	const struct ledger_site *site = ledger_site(b->view, block->site);
 	struct report_summary *sum = &b->process->summary;
 
-	if (row && ledger_row_is_object(b->view, row))
+	if (site && ledger_site_is_object(b->view, site))
 		return;
 	sum->left_out_blocks = add_bounded(sum->left_out_blocks, 1);
 	sum->left_out_bytes = add_bounded(sum->left_out_bytes, block->bytes);
@@ -160,7 +160,7 @@ int build_groups(struct builder *b, const struct load_choice *choice)
 			leave_out_young(b, group, block);
 			continue;
 		}
-		if (!ledger_row(b->view, block->row))
+		if (!ledger_site(b->view, block->site))
 			b->lost_blocks++;
 		group->leak.blocks++;
 		group->leak.bytes = add_bounded(group->leak.bytes, block->bytes);
@@ -176,19 +176,19 @@ void build_sums(struct builder *b)
 	struct report_summary *sum = &b->process->summary;
 	uint64_t ended = 0, live = 0;
 	struct ledger_walk walk = { 0 };
-	const struct ledger_row *row;
+	const struct ledger_site *site;
 
-	while ((row = ledger_next(b->view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row)))) {
-		if (ledger_row_is_object(b->view, row))
+	while ((site = ledger_next(b->view, &walk, LEDGER_CHUNK_SITES, sizeof(*site)))) {
+		if (ledger_site_is_object(b->view, site))
 			continue;
-		sum->allocated_blocks = add_bounded(sum->allocated_blocks, row->allocs);
-		sum->allocated_bytes = add_bounded(sum->allocated_bytes, row->bytes);
-		sum->with_context_blocks = add_bounded(sum->with_context_blocks,
-						       row->with_context);
-		sum->with_context_bytes = add_bounded(sum->with_context_bytes,
-						      row->with_context_bytes);
-		sum->late_blocks = add_bounded(sum->late_blocks, row->late);
-		ended = add_bounded(ended, add_bounded(row->with_context, row->unseen));
+		sum->allocated_blocks = add_bounded(sum->allocated_blocks, site->allocs);
+		sum->allocated_bytes = add_bounded(sum->allocated_bytes, site->bytes);
+		sum->with_context_blocks =
+			add_bounded(sum->with_context_blocks, site->with_context);
+		sum->with_context_bytes =
+			add_bounded(sum->with_context_bytes, site->with_context_bytes);
+		sum->late_blocks = add_bounded(sum->late_blocks, site->late);
+		ended = add_bounded(ended, add_bounded(site->with_context, site->unseen));
 	}
 	for (const struct group *group = b->first_group; group; group = group->next)
 		live = add_bounded(live, group->leak.is_object ? 0 : group->leak.blocks);

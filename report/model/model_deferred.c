@@ -11,23 +11,23 @@
 #include "report/model/builder.h"
 #include "report/util/number.h"
 
-static int read_made(struct builder *b, uint32_t row_ref, uint64_t bytes,
+static int read_made(struct builder *b, uint32_t site_ref, uint64_t bytes,
 		     struct report_event *ret, const char **ret_kind)
 {
-	const struct ledger_row *row = ledger_row(b->view, row_ref);
+	const struct ledger_site *site = ledger_site(b->view, site_ref);
 	int r;
 
 	*ret = (struct report_event){ .stack = &build_no_stack };
 	*ret_kind = NULL;
-	if (!row) {
+	if (!site) {
 		*ret_kind = "unknown";
 		return 0;
 	}
-	r = build_text(b, row->api, &ret->api);
+	r = build_text(b, site->api, &ret->api);
 	if (r == 0)
-		r = build_text(b, row->kind, ret_kind);
+		r = build_text(b, site->kind, ret_kind);
 	if (r == 0)
-		r = build_stack(b, row->stack, &ret->stack);
+		r = build_stack(b, site->stack, &ret->stack);
 	ret->bytes = ret->api ? bytes : 0;
 	if (!*ret_kind)
 		*ret_kind = "unknown";
@@ -56,7 +56,7 @@ static int read_longest(struct builder *b, struct report_deferred_frees *frees)
 	wait = &header->waits[header->longest_wait - 1];
 	frees->longest_wait_ns = wait->ns;
 	frees->longest.bytes = wait->bytes;
-	r = read_made(b, wait->row, wait->bytes, &frees->longest.allocated, &frees->longest.kind);
+	r = read_made(b, wait->site, wait->bytes, &frees->longest.allocated, &frees->longest.kind);
 	if (r == 0)
 		r = build_text(b, wait->api, &frees->longest.released.api);
 	return r < 0 ? r : build_stack(b, wait->stack, &frees->longest.released.stack);
@@ -173,7 +173,7 @@ static int read_deferred(struct builder *b, const struct ledger_block *block,
 			 struct report_deferred *deferred)
 {
 	const struct ledger_event_wait *wait = find_reason(b, &b->wait_refs, block);
-	int r = read_made(b, block->row, block->bytes, &deferred->allocated, &deferred->kind);
+	int r = read_made(b, block->site, block->bytes, &deferred->allocated, &deferred->kind);
 
 	deferred->blocks = 1;
 	deferred->ignored = (block->marked & LEDGER_BLOCK_IGNORED) != 0;
@@ -223,7 +223,7 @@ static int add_holder(struct builder *b, struct report_deferred *deferred, const
 		return -ENOMEM;
 	holder->what = what;
 	holder->address = by->address;
-	r = read_made(b, by->row, by->bytes, &holder->allocated, &holder->kind);
+	r = read_made(b, by->site, by->bytes, &holder->allocated, &holder->kind);
 	holder->next = deferred->holders;
 	deferred->holders = holder;
 	return r;
@@ -231,10 +231,10 @@ static int add_holder(struct builder *b, struct report_deferred *deferred, const
 
 static const char *part_word(struct builder *b, const struct ledger_block *block)
 {
-	const struct ledger_row *row = ledger_row(b->view, block->row);
+	const struct ledger_site *site = ledger_site(b->view, block->site);
 	static const char image[] = "cl-image";
 	uint32_t length = 0;
-	const char *kind = row ? ledger_string(b->view, row->kind, &length) : NULL;
+	const char *kind = site ? ledger_string(b->view, site->kind, &length) : NULL;
 
 	return kind && length == sizeof(image) - 1 && memcmp(kind, image, length) == 0
 		       ? "image" : "sub-buffer";

@@ -105,9 +105,9 @@ static size_t in_order(const struct ledger_history *record,
 static int read_created(struct builder *b, const struct ledger_block *block,
 			struct report_reference *ret)
 {
-	const struct ledger_row *row = ledger_row(b->view, block->row);
+	const struct ledger_site *site = ledger_site(b->view, block->site);
 	struct ledger_reference made = {
-		.api = row ? row->api : 0, .stack = row ? row->stack : 0,
+		.api = site ? site->api : 0, .stack = site ? site->stack : 0,
 		.time_ns = block->time_ns,
 	};
 	int r = read_reference(b, &made, ret);

@@ -53,18 +53,18 @@ static int each_leak(struct site_gathering *g, add_leak_fn *add)
 }
 
 /* Calls ADD for each call site of memory. */
-typedef int add_site_fn(struct site_gathering *g, const struct ledger_row *row);
+typedef int add_site_fn(struct site_gathering *g, const struct ledger_site *counters);
 
 static int for_each_site(struct site_gathering *g, add_site_fn *add)
 {
 	struct ledger_walk walk = { 0 };
-	const struct ledger_row *row;
+	const struct ledger_site *counters;
 	int r = 0;
 
 	while (r == 0 &&
-	       (row = ledger_next(g->b->view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row))))
-		if (!ledger_row_is_object(g->b->view, row))
-			r = add(g, row);
+	       (counters = ledger_next(g->b->view, &walk, LEDGER_CHUNK_SITES, sizeof(*counters))))
+		if (!ledger_site_is_object(g->b->view, counters))
+			r = add(g, counters);
 	return r;
 }
 
@@ -106,25 +106,27 @@ static int kind_at(struct site_gathering *g, const char *kind, int device, struc
 	return 0;
 }
 
-static int kind_of_site(struct site_gathering *g, const struct ledger_row *row,
+static int kind_of_site(struct site_gathering *g, const struct ledger_site *counters,
 			struct kind_node **ret)
 {
 	const char *kind;
-	int r = text_of(g, row->kind, &kind);
+	int r = text_of(g, counters->kind, &kind);
 
-	return r < 0 ? r : kind_at(g, kind, row->device, ret);
+	return r < 0 ? r : kind_at(g, kind, counters->device, ret);
 }
 
-static int add_site_to_kind(struct site_gathering *g, const struct ledger_row *row)
+static int add_site_to_kind(struct site_gathering *g, const struct ledger_site *counters)
 {
 	struct kind_node *node;
-	int r = kind_of_site(g, row, &node);
+	int r = kind_of_site(g, counters, &node);
 
 	if (r < 0)
 		return r;
-	node->public.allocated_blocks = add_bounded(node->public.allocated_blocks, row->allocs);
-	node->public.allocated_bytes = add_bounded(node->public.allocated_bytes, row->bytes);
-	node->ended = add_bounded(node->ended, add_bounded(row->with_context, row->unseen));
+	node->public.allocated_blocks =
+		add_bounded(node->public.allocated_blocks, counters->allocs);
+	node->public.allocated_bytes = add_bounded(node->public.allocated_bytes, counters->bytes);
+	node->ended =
+		add_bounded(node->ended, add_bounded(counters->with_context, counters->unseen));
 	return 0;
 }
 
@@ -149,14 +151,14 @@ static int add_live_to_kinds(struct site_gathering *g)
 
 	while (r == 0 && (block = ledger_next(g->b->view, &walk, LEDGER_CHUNK_BLOCKS,
 					      sizeof(*block)))) {
-		const struct ledger_row *row = ledger_row(g->b->view, block->row);
+		const struct ledger_site *counters = ledger_site(g->b->view, block->site);
 		struct kind_node *node;
 
-		if (LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_RELEASED || !row ||
+		if (LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_RELEASED || !counters ||
 		    (block->marked & LEDGER_BLOCK_MAPPED) || /* a mapped block is a leak */
-		    ledger_row_is_object(g->b->view, row))
+		    ledger_site_is_object(g->b->view, counters))
 			continue;
-		r = kind_of_site(g, row, &node);
+		r = kind_of_site(g, counters, &node);
 		if (r == 0)
 			node->ended = add_bounded(node->ended, 1);
 	}
@@ -263,22 +265,23 @@ static int add_leak_to_site(struct site_gathering *g, const struct report_leak *
 	return 0;
 }
 
-static int add_counters_to_site(struct site_gathering *g, const struct ledger_row *row)
+static int add_counters_to_site(struct site_gathering *g, const struct ledger_site *counters)
 {
-	struct report_site key = { .device = row->device };
+	struct report_site key = { .device = counters->device };
 	struct site_node *node;
-	int r = text_of(g, row->api, &key.api);
+	int r = text_of(g, counters->api, &key.api);
 
 	if (r == 0)
-		r = text_of(g, row->kind, &key.kind);
+		r = text_of(g, counters->kind, &key.kind);
 	if (r == 0)
-		r = build_stack(g->b, row->stack, &key.stack);
+		r = build_stack(g->b, counters->stack, &key.stack);
 	if (r == 0)
 		r = site_at(g, &key, &node);
 	if (r < 0)
 		return r;
-	node->public.allocated_blocks = add_bounded(node->public.allocated_blocks, row->allocs);
-	node->public.allocated_bytes = add_bounded(node->public.allocated_bytes, row->bytes);
+	node->public.allocated_blocks =
+		add_bounded(node->public.allocated_blocks, counters->allocs);
+	node->public.allocated_bytes = add_bounded(node->public.allocated_bytes, counters->bytes);
 	return 0;
 }
 

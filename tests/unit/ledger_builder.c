@@ -137,18 +137,18 @@ uint32_t builder_python_stack(struct ledger_builder *builder, const uint64_t *pc
 uint32_t builder_row(struct ledger_builder *builder, const char *api, const char *kind, int device,
 		     uint32_t stack, uint64_t allocs, uint64_t bytes)
 {
-	struct ledger_row row = { .stack = stack, .device = device, .allocs = allocs,
+	struct ledger_site site = { .stack = stack, .device = device, .allocs = allocs,
 				  .bytes = bytes };
 
-	row.api = builder_string(builder, api);
-	row.kind = builder_string(builder, kind);
-	return add(builder, LEDGER_CHUNK_ROWS, &row, sizeof(row), NULL, 0);
+	site.api = builder_string(builder, api);
+	site.kind = builder_string(builder, kind);
+	return add(builder, LEDGER_CHUNK_SITES, &site, sizeof(site), NULL, 0);
 }
 
-uint32_t builder_block(struct ledger_builder *builder, uint32_t row, uint64_t address,
+uint32_t builder_block(struct ledger_builder *builder, uint32_t site, uint64_t address,
 		       uint64_t bytes)
 {
-	struct ledger_block block = { .state = 1u << 8 | LEDGER_BLOCK_LIVE, .row = row,
+	struct ledger_block block = { .state = 1u << 8 | LEDGER_BLOCK_LIVE, .site = site,
 				      .address = address, .bytes = bytes, .references = 1 };
 
 	return add(builder, LEDGER_CHUNK_BLOCKS, &block, sizeof(block), NULL, 0);

@@ -156,7 +156,7 @@ static void test_handles(void **state)
 	struct ledger_walk walk = { 0, 0 };
 	const struct ledger_history *history;
 	const struct ledger_block *block;
-	const struct ledger_row *row;
+	const struct ledger_site *site;
 	struct recorder *recorder;
 	struct ledger_view view;
 	pthread_t thread;
@@ -183,8 +183,8 @@ static void test_handles(void **state)
 	while ((history = ledger_next(&view, &walk, LEDGER_CHUNK_HISTORIES, sizeof(*history))))
 		assert_int_equal(history->block, 0);
 	walk = (struct ledger_walk){ 0, 0 };
-	while ((row = ledger_next(&view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row))))
-		assert_int_equal(row->unseen, 0);
+	while ((site = ledger_next(&view, &walk, LEDGER_CHUNK_SITES, sizeof(*site))))
+		assert_int_equal(site->unseen, 0);
 	assert_int_equal(live_bytes_total(recorder), 0);
 	assert_int_equal(released_left(recorder), 0);
 	assert_int_equal(recorder->header->errors, 0);

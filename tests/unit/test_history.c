@@ -206,7 +206,7 @@ static void fill_released(struct fixture *fixture, uint32_t ret_refs[4])
 	builder_header(&fixture->builder)->longest_wait = 2;
 	builder_header(&fixture->builder)->waits[0].ns = 7;
 	builder_header(&fixture->builder)->waits[1] = (struct ledger_wait){
-		.ns = 5000000, .bytes = 77, .row = part_row, .api = fixture->release,
+		.ns = 5000000, .bytes = 77, .site = part_row, .api = fixture->release,
 		.stack = here,
 	};
 }

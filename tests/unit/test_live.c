@@ -62,7 +62,7 @@ static void sums(void **state)
 	object = add_site(&builder, "object/cl-queue", 0, 0x3001);
 	/* Threads count apart: the same site in another row. */
 	again = builder_row(&builder, "cuMemAlloc_v2", "device", 0,
-			    ((struct ledger_row *)builder_at(&builder, a))->stack, 1, 5);
+			    ((struct ledger_site *)builder_at(&builder, a))->stack, 1, 5);
 	builder_block(&builder, a, 0x10, 5);
 	builder_block(&builder, again, 0x20, 6);
 	builder_block(&builder, b, 0x30, 100);
@@ -204,7 +204,7 @@ static void frames(void **state)
 static void add_bytes(struct ledger_builder *builder, uint32_t row, uint64_t address,
 		      uint64_t bytes)
 {
-	struct ledger_row *counters = builder_at(builder, row);
+	struct ledger_site *counters = builder_at(builder, row);
 
 	counters->bytes += bytes;
 	counters->allocs++;

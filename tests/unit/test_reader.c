@@ -17,7 +17,7 @@
 #include "ledger/reader.h"
 
 static const enum ledger_chunk_type types[] = {
-	LEDGER_CHUNK_BLOCKS, LEDGER_CHUNK_ROWS, LEDGER_CHUNK_MODULES, LEDGER_CHUNK_ERRORS,
+	LEDGER_CHUNK_BLOCKS, LEDGER_CHUNK_SITES, LEDGER_CHUNK_MODULES, LEDGER_CHUNK_ERRORS,
 	LEDGER_CHUNK_TIMELINE,
 };
 
@@ -26,8 +26,8 @@ static size_t size_of(enum ledger_chunk_type type)
 	switch (type) {
 	case LEDGER_CHUNK_BLOCKS:
 		return sizeof(struct ledger_block);
-	case LEDGER_CHUNK_ROWS:
-		return sizeof(struct ledger_row);
+	case LEDGER_CHUNK_SITES:
+		return sizeof(struct ledger_site);
 	case LEDGER_CHUNK_MODULES:
 		return sizeof(struct ledger_module);
 	case LEDGER_CHUNK_ERRORS:
@@ -65,13 +65,13 @@ static void visit(const struct ledger_view *view)
 	}
 	for (uint32_t i = 0; i < (view->chunks + 1) * 128; i++) {
 		uint32_t ref = i / 128 * refs_per_chunk + i % 128;
-		const struct ledger_row *row = ledger_row(view, ref);
+		const struct ledger_site *site = ledger_site(view, ref);
 		const struct ledger_stack *stack = ledger_stack(view, ref);
 		uint32_t length;
 		const char *string = ledger_string(view, ref, &length);
 
-		if (row)
-			sum += (uint8_t)row->allocs;
+		if (site)
+			sum += (uint8_t)site->allocs;
 		for (unsigned int j = 0; stack && j < stack->frames; j++)
 			sum += (uint8_t)stack->pc[j];
 		for (uint32_t j = 0; string && j < length; j++)
@@ -94,13 +94,13 @@ static void fill(struct ledger_builder *builder)
 {
 	static const uint64_t pcs[] = { 0x1001, 0x1002, 0x1003 };
 	struct ledger_error error = { .address = 0x10 };
-	uint32_t stack, row;
+	uint32_t stack, site;
 
 	builder_init(builder);
 	stack = builder_stack(builder, pcs, 3, 0);
-	row = builder_row(builder, "cuMemAlloc_v2", "device", 0, stack, 2, 300);
-	builder_block(builder, row, 0x10, 100);
-	builder_block(builder, row, 0x20, 200);
+	site = builder_row(builder, "cuMemAlloc_v2", "device", 0, stack, 2, 300);
+	builder_block(builder, site, 0x10, 100);
+	builder_block(builder, site, 0x20, 200);
 	builder_module(builder, "/bin/app", 0x1000, 0x2000, 0, 0);
 	error.type = builder_string(builder, "invalid-free");
 	builder_error(builder, &error);
@@ -113,7 +113,7 @@ static void test_good(void **state)
 	struct ledger_view view;
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *block;
-	const struct ledger_row *row;
+	const struct ledger_site *site;
 	const struct ledger_stack *stack;
 	uint32_t length;
 
@@ -126,11 +126,11 @@ static void test_good(void **state)
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
 		assert_int_equal(count(&view, types[i]), types[i] == LEDGER_CHUNK_BLOCKS ? 2 : 1);
 	block = ledger_next(&view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block));
-	row = ledger_row(&view, block->row);
-	assert_non_null(row);
-	assert_memory_equal(ledger_string(&view, row->api, &length), "cuMemAlloc_v2", 13);
+	site = ledger_site(&view, block->site);
+	assert_non_null(site);
+	assert_memory_equal(ledger_string(&view, site->api, &length), "cuMemAlloc_v2", 13);
 	assert_int_equal(length, 13);
-	stack = ledger_stack(&view, row->stack);
+	stack = ledger_stack(&view, site->stack);
 	assert_non_null(stack);
 	assert_int_equal(stack->frames, 3);
 	assert_int_equal(stack->pc[2], 0x1003);
@@ -246,23 +246,23 @@ static void test_hostile_refs(void **state)
 {
 	struct ledger_builder builder;
 	struct ledger_view view;
-	uint32_t stack, string, row, length;
+	uint32_t stack, string, site, length;
 	uint64_t pc = 1;
 
 	(void)state;
 	builder_init(&builder);
 	stack = builder_stack(&builder, &pc, 1, 0);
 	string = builder_string(&builder, "text");
-	row = builder_row(&builder, "api", "kind", 0, stack, 1, 1);
+	site = builder_row(&builder, "api", "kind", 0, stack, 1, 1);
 	assert_int_equal(ledger_view(builder.bytes, builder.size, &view), LEDGER_OK);
-	assert_null(ledger_row(&view, 0));
-	assert_null(ledger_row(&view, row + 1));
-	assert_null(ledger_row(&view, stack));
-	assert_null(ledger_row(&view, UINT32_MAX));
+	assert_null(ledger_site(&view, 0));
+	assert_null(ledger_site(&view, site + 1));
+	assert_null(ledger_site(&view, stack));
+	assert_null(ledger_site(&view, UINT32_MAX));
 	assert_null(ledger_stack(&view, 1));
 	assert_null(ledger_stack(&view, stack - 1));
 	assert_null(ledger_stack(&view, UINT32_MAX));
-	assert_null(ledger_string(&view, row, &length));
+	assert_null(ledger_string(&view, site, &length));
 	assert_null(ledger_string(&view, UINT32_MAX, &length));
 
 	((struct ledger_stack *)builder_at(&builder, stack))->frames = 2;

@@ -394,7 +394,7 @@ static void test_clean(void **state)
 {
 	struct ledger_builder builder;
 	struct fixture fixture;
-	struct ledger_row *row;
+	struct ledger_site *row;
 	uint32_t ref;
 
 	(void)state;

@@ -126,15 +126,15 @@ static uint64_t live_in_ledger(const struct ledger_view *view, uint64_t *ret_all
 {
 	struct ledger_walk walk = { 0, 0 };
 	const struct ledger_block *block;
-	const struct ledger_row *row;
+	const struct ledger_site *site;
 	uint64_t live = 0;
 
 	while ((block = ledger_next(view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block))))
 		live += LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_UNUSED;
 	walk = (struct ledger_walk){ 0, 0 };
 	*ret_allocs = 0;
-	while ((row = ledger_next(view, &walk, LEDGER_CHUNK_ROWS, sizeof(*row))))
-		*ret_allocs += row->allocs;
+	while ((site = ledger_next(view, &walk, LEDGER_CHUNK_SITES, sizeof(*site))))
+		*ret_allocs += site->allocs;
 	return live;
 }
 

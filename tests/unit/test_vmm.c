@@ -145,13 +145,13 @@ static uint64_t live(const char *call, uint64_t *ret_bytes)
 	assert_int_equal(ledger_view(recorder->writer.base, recorder->writer.mapped_bytes, &view),
 			 LEDGER_OK);
 	while ((block = ledger_next(&view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
-		const struct ledger_row *row;
+		const struct ledger_site *site;
 		const struct ledger_string *api;
 
 		if (LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_UNUSED)
 			continue;
-		row = ledger_at(&recorder->writer, block->row);
-		api = ledger_at(&recorder->writer, row->api);
+		site = ledger_at(&recorder->writer, block->site);
+		api = ledger_at(&recorder->writer, site->api);
 		if (call && (strlen(call) != api->length ||
 			     memcmp(call, api->bytes, api->length) != 0))
 			continue;
