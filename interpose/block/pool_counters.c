@@ -39,11 +39,6 @@ static bool is_text(const struct recorder *recorder, uint32_t ref, const char *t
 	return string->length == length && memcmp(string->bytes, text, length) == 0;
 }
 
-static uint32_t add_text(struct recorder *recorder, const char *text)
-{
-	return ledger_add_string(&recorder->writer, text, strlen(text));
-}
-
 /* Locking: the caller holds the lock of pools_record. Sets `api` last, because a reader uses a row
  * as soon as it is set. */
 static struct ledger_pool *find_or_take(struct recorder *recorder, const char *api,
@@ -57,8 +52,8 @@ static struct ledger_pool *find_or_take(struct recorder *recorder, const char *a
 		if (row->device == device && is_text(recorder, row->api, api) &&
 		    is_text(recorder, row->kind, kind))
 			return row;
-	if (row == end || !(row->kind = add_text(recorder, kind)) ||
-	    !(ref = add_text(recorder, api)))
+	if (row == end || !(row->kind = recorder_add_text(recorder, kind)) ||
+	    !(ref = recorder_add_text(recorder, api)))
 		return NULL;
 	row->device = device;
 	row->mode = (uint32_t)config.pool;

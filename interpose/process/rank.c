@@ -7,7 +7,6 @@
 
 #include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "interpose/recorder/recorder.h"
 #include "ledger/writer.h"
@@ -67,11 +66,6 @@ void rank_read(void)
 	at_start = read_rank();
 }
 
-static uint32_t add_text(struct recorder *recorder, const char *text)
-{
-	return ledger_add_string(&recorder->writer, text, strlen(text));
-}
-
 void rank_write(struct recorder *recorder)
 {
 	struct rank rank = read_rank();
@@ -88,9 +82,9 @@ void rank_write(struct recorder *recorder)
 	do
 		*--at = (char)('0' + rest % 10);
 	while ((rest /= 10) > 0);
-	fact.kind = add_text(recorder, LEDGER_FACT_RANK);
-	fact.subject = add_text(recorder, at);
-	fact.module = add_text(recorder, rank.launcher->rank);
+	fact.kind = recorder_add_text(recorder, LEDGER_FACT_RANK);
+	fact.subject = recorder_add_text(recorder, at);
+	fact.module = recorder_add_text(recorder, rank.launcher->rank);
 	fact.count = (uint32_t)rank.size;
 	ledger_add_fact(&recorder->writer, &fact);
 }

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -136,11 +135,6 @@ static uint64_t start_ticks(void)
 	return process_stat_read(0, &stat) < 0 ? 0 : stat.start_ticks;
 }
 
-static uint32_t add_text(struct recorder *recorder, const char *text)
-{
-	return ledger_add_string(&recorder->writer, text, strlen(text));
-}
-
 static int fill_recorder(struct recorder *recorder, const char *suppressions)
 {
 	struct identity identity;
@@ -163,9 +157,9 @@ static int fill_recorder(struct recorder *recorder, const char *suppressions)
 	recorder->header = recorder->writer.header;
 	recorder->deferred->timeline.type = LEDGER_CHUNK_RELEASED;
 	recorder->parts->type = LEDGER_CHUNK_PARTS;
-	recorder->header->host = add_text(recorder, identity.host);
-	recorder->header->exe = add_text(recorder, identity.exe);
-	recorder->header->cwd = add_text(recorder, identity.cwd);
+	recorder->header->host = recorder_add_text(recorder, identity.host);
+	recorder->header->exe = recorder_add_text(recorder, identity.exe);
+	recorder->header->cwd = recorder_add_text(recorder, identity.cwd);
 	recorder->header->command = ledger_add_string(&recorder->writer, identity.command,
 						      identity.command_length);
 	pools_record_make(recorder);

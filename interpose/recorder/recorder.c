@@ -145,9 +145,14 @@ void recorder_touch(void)
 		recorder_leave();
 }
 
+uint32_t recorder_add_text(struct recorder *recorder, const char *text)
+{
+	return ledger_add_string(&recorder->writer, text, strlen(text));
+}
+
 uint32_t recorder_write_text(struct recorder *recorder, _Atomic uint32_t *slot, const char *text)
 {
-	uint32_t ref = ledger_add_string(&recorder->writer, text, strlen(text));
+	uint32_t ref = recorder_add_text(recorder, text);
 
 	atomic_store_explicit(slot, ref, memory_order_relaxed);
 	return ref;

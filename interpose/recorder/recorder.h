@@ -206,6 +206,9 @@ int recorder_failure(void);
  * something to report. */
 void recorder_touch(void);
 
+/* Writes TEXT into the ledger. Returns its ref, or 0 if the ledger is full. */
+uint32_t recorder_add_text(struct recorder *recorder, const char *text);
+
 /* Writes TEXT into the ledger and stores its ref in SLOT. Returns the ref. */
 COLD uint32_t recorder_write_text(struct recorder *recorder, _Atomic uint32_t *slot,
 				  const char *text);

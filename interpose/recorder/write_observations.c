@@ -9,11 +9,6 @@
 #include "interpose/recorder/recorder.h"
 #include "ledger/shared.h"
 
-static uint32_t text_ref(struct recorder *recorder, const char *text)
-{
-	return ledger_add_string(&recorder->writer, text, strlen(text));
-}
-
 static struct ledger_fact *record_of(struct recorder *recorder, unsigned int i)
 {
 	return ledger_at(&recorder->writer, recorder->observations->ref[i]);
@@ -30,7 +25,7 @@ static uint32_t module_ref(struct recorder *recorder, const struct observation *
 		if (recorder->observations->ref[i] && observation_at(i)->has_module &&
 		    strcmp(observation_at(i)->module, observation->module) == 0)
 			return record_of(recorder, i)->module;
-	return text_ref(recorder, observation->module);
+	return recorder_add_text(recorder, observation->module);
 }
 
 static uint32_t reason_ref(struct recorder *recorder, const struct observation *observation)
@@ -41,7 +36,7 @@ static uint32_t reason_ref(struct recorder *recorder, const struct observation *
 		if (recorder->observations->ref[i] && observation_at(i)->reason &&
 		    strcmp(observation_at(i)->reason, observation->reason) == 0)
 			return record_of(recorder, i)->detail;
-	return text_ref(recorder, observation->reason);
+	return recorder_add_text(recorder, observation->reason);
 }
 
 static uint32_t write_observation(struct recorder *recorder, const struct observation *observation)
@@ -51,9 +46,9 @@ static uint32_t write_observation(struct recorder *recorder, const struct observ
 
 	if (!written->kind[observation->kind])
 		written->kind[observation->kind] =
-			text_ref(recorder, observation_kind_name(observation->kind));
+			recorder_add_text(recorder, observation_kind_name(observation->kind));
 	record.kind = written->kind[observation->kind];
-	record.subject = text_ref(recorder, observation->subject);
+	record.subject = recorder_add_text(recorder, observation->subject);
 	record.module = module_ref(recorder, observation);
 	record.detail = reason_ref(recorder, observation);
 	return ledger_add_fact(&recorder->writer, &record);
