@@ -34,7 +34,7 @@ struct shard {
 	struct entry *oldest;   /* of the entries without a live block, in the order of their end */
 	struct entry *newest;
 	struct entry *spare;
-	struct mapped *mapped; /* these three: see mappings.c */
+	struct mapped *mapped; /* see mappings.c, also for the next two */
 	struct mapped *spare_mapped;
 	struct mapping *spare_mappings;
 } __attribute__((aligned(64)));

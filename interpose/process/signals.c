@@ -20,7 +20,8 @@
 
 _Atomic uint32_t signals_wishes, signals_steps;
 
-/* One signal number may stand for several requests. */
+/* The options that name a signal, and the request that the signal makes. Several options may name
+ * the same signal. */
 static struct {
 	enum option_id option;
 	enum wish wish;

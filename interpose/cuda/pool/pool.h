@@ -25,7 +25,7 @@ struct pool_place {
 	uint64_t bytes;   /* that the application requested */
 	uint64_t context; /* that owns the memory */
 	int device;
-	bool live;  /* false: freed by the application, and cached */
+	bool live;  /* false: the application freed it, and the pool caches it */
 	bool whole; /* a native block; false: a part of a slab */
 };
 

@@ -202,7 +202,8 @@ static HOT void block_hand_out(struct pool_cache *cache, struct pool_block *bloc
 	atomic_store_explicit(&block->state, POOL_LIVE, memory_order_release);
 }
 
-/* PENDING: the fence of the thread's oldest block in the bin, or 0. */
+/* Called if CACHE has no block of BIN that may be reused now. PENDING is the fence of its oldest
+ * block of BIN, or 0. */
 static COLD struct pool_block *block_alloc_slow(struct pool *pool, struct pool_space *space,
 						struct pool_cache *cache, unsigned int bin,
 						uint64_t pending, uint64_t bytes)

@@ -553,7 +553,8 @@ static void context_init(struct cl_pool *pool, struct cl_pool_context *context, 
 	context->unpoolable = false;
 	context->calls = *calls;
 	context->epoch = 0;
-	/* Numbers continue: a marker of the previous context in this place may report late. */
+	/* The fence numbers of the previous context in this element continue, because one of its
+	 * markers may still report. */
 	context->dropped = context->failed = context->completed = context->last_issued;
 	if (of->record)
 		atomic_store_explicit(&context->handle, handle, memory_order_release);

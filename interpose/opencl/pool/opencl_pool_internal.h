@@ -79,7 +79,7 @@ struct cl_pool_context {
 	bool reserved;
 	_Atomic(cl_context) handle; /* NULL: the application has released it */
 	uint32_t references;
-	uint32_t issuing;         /* threads that enqueue markers */
+	uint32_t issuing;         /* number of threads that are enqueuing markers */
 	_Atomic uint32_t objects; /* buffers of the context that exist */
 	bool unpoolable;
 	struct cl_pool_calls calls;

@@ -290,7 +290,8 @@ static void record_retained_context(struct call *call, cl_context context)
 	call.space = SPACE_CL_USM;                                                          \
 	RELEASE_UNLESS(false, driver_call, key)
 
-/* For a call that returns no result, so it cannot report an invalid free. KEY may be NULL. */
+/* For a call that returns no result: the driver cannot report that the free was invalid. KEY, the
+ * memory to free, may be NULL. */
 #define VERB_DISPOSE(driver_call, made, key, size)                                          \
 	struct freeing freeing;                                                             \
 	call.space = SPACE_CL_USM;                                                          \

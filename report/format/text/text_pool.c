@@ -83,7 +83,7 @@ static void print_waits(FILE *out, const struct ledger_pool *count)
 		fputs(" in all", out);
 	}
 	fputs("; ", out);
-	print_number(out, count->tickets, "ticket", "tickets");
+	print_number(out, count->tickets, "fence", "fences");
 	fputs(", ", out);
 	print_number(out, count->shared_tickets, "free shared one", "frees shared one");
 	fputc('\n', out);
