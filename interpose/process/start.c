@@ -251,6 +251,8 @@ static void get_or_make(void *data)
 		made = recorder != NULL;
 	}
 	lock_give(&recorder_page->making);
+	if (made)
+		python_look(recorder);
 	if (made && process_has_recorder)
 		process_has_recorder(recorder);
 	*ret = recorder;

@@ -63,16 +63,25 @@ extern _Atomic(const struct python *) python_now __attribute__((visibility("hidd
 extern _Atomic uint32_t python_wanted __attribute__((visibility("hidden")));
 extern _Atomic uint32_t python_looked __attribute__((visibility("hidden")));
 
+/* The program is the interpreter, or was started with its library: it cannot be unloaded, and one
+ * search is enough. A search waits for the loader's lock, which another thread may hold while its
+ * constructor waits for a lock that the application holds in a GPU call. */
+extern bool python_is_permanent __attribute__((visibility("hidden")));
+
 /* Requests a new search, because modules were loaded or closed. */
 static inline void python_want(void)
 {
-	atomic_fetch_add_explicit(&python_wanted, 1, memory_order_relaxed);
+	if (!python_is_permanent ||
+	    !atomic_load_explicit(&python_looked, memory_order_relaxed))
+		atomic_fetch_add_explicit(&python_wanted, 1, memory_order_relaxed);
 }
 
 /* Stops reading Python frames until the next search, because a module is about to be closed and may
  * be the interpreter. */
 static inline void python_forget(void)
 {
+	if (python_is_permanent)
+		return;
 	atomic_store_explicit(&python_now, NULL, memory_order_release);
 	python_want();
 }
