@@ -56,6 +56,7 @@ VERBS = {
     "RELEASE_QUEUE": "removes a reference; the last one ends the object",
     "RELEASE_CONTEXT": "removes a reference; the last one ends the object",
     "TRY": "called again after the pool returned memory to the driver", "DROP_BY": "ends a block",
+    "REPORT": "creates or ends a suballocation, and is passed on", "PASS_ON": "passed on",
     "RETAIN": "adds a reference", "RELEASE": "removes a reference; the last one ends the object",
 }
 
@@ -105,6 +106,11 @@ def hooks(root):
         other = list(rows((root / "interpose" / name / (name + "_other.def")).read_text(), "NO_MEMORY"))
         out += ["", "The other %d functions of the API allocate and free no memory; interpose/%s/%s_other.def "
                 "lists them." % (len(other), name, name), ""]
+    out += ["## PyTorch", "", "| call | effect | kind |", "|---|---|---|"]
+    for row in rows((root / "interpose/pytorch/pytorch_rows.def").read_text(), "HOOK"):
+        out.append("| `%s` | %s | %s |" % (row[0], VERBS[row[4]],
+                                           row[6].replace('"', "`").replace("``", "")))
+    out.append("")
     text = (root / "interpose/dispatch/libc.def").read_text()
     out += ["## libc", "", "Lookups, and calls that load or unload a module or end the process: "
             + ", ".join("`%s`" % row[0] for row in rows(text, "LIBC")) + ".", ""]

@@ -66,7 +66,16 @@ enum ledger_ended {
 	X(UNRECORDED_MAPPINGS, "mappings of OpenCL memory were not recorded: the ledger could "  \
 			       "not grow")  \
 	X(ABANDONED, "calls were not recorded: a thread left gpuleak by longjmp, an exception or " \
-		     "cancellation in the middle of its work, and recording stopped")
+		     "cancellation in the middle of its work, and recording stopped")     \
+	X(UNRECORDED_SUBALLOCATIONS, "suballocations were not recorded: the ledger could not "   \
+				     "grow")                                                \
+	X(STALE_SUBALLOCATIONS, "suballocations were reported at an address that was not free")  \
+	X(UNKNOWN_SUBALLOCATION_FREES, "suballocations were freed whose allocation gpuleak did " \
+				       "not see")                                           \
+	X(UNKNOWN_REPORTERS, "libraries report their suballocations by a function that gpuleak " \
+			     "does not know: only the driver's blocks are recorded")        \
+	X(REPORTS_NOT_PASSED_ON, "reports of suballocations were not passed on to the "          \
+				 "framework: gpuleak did not see its library being loaded")
 
 enum ledger_trouble {
 #define X(name, text) LEDGER_TROUBLE_##name,
@@ -155,6 +164,10 @@ enum ledger_chunk_type {
 	LEDGER_CHUNK_GROWTH = 21,
 	LEDGER_CHUNK_MAPPED = 22,
 	LEDGER_CHUNK_EVENT_WAITS = 23,
+	/* Like BLOCKS and SITES, for suballocations: parts of blocks of other kinds. Chunks of
+	 * their own keep them out of every sum over blocks, also in older readers. */
+	LEDGER_CHUNK_SUBALLOCATIONS = 25,
+	LEDGER_CHUNK_SUBALLOCATION_SITES = 26,
 };
 
 /* The start of every chunk except the first. Records begin at offset 64. `used` is the size of the
@@ -278,6 +291,8 @@ struct ledger_event_wait {
 /* Prefix of the kinds that are not memory. These blocks are neither leaks nor counted as memory,
  * but the report lists them. */
 #define LEDGER_KIND_OBJECT "object/"
+
+#define LEDGER_KIND_SUBALLOCATION "suballocation"
 
 /* Counters of one call site (stack, api, kind, device). Several records may have the same key (one
  * per thread), and readers add them up. allocs and bytes only increase. Number of frees = allocs -

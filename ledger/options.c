@@ -12,6 +12,7 @@
 #define OPTION_TYPE_PATTERN OPTION_PATTERN
 #define OPTION_TYPE_PATH OPTION_PATH
 #define OPTION_TYPE_FORMAT OPTION_FORMAT_
+#define OPTION_TYPE_SWITCH OPTION_SWITCH_
 #define OPTION_TYPE_DEEPBIND OPTION_DEEPBIND_
 #define OPTION_TYPE_POOL OPTION_POOL_
 #define OPTION_TYPE_BACKEND OPTION_BACKEND_
@@ -192,6 +193,7 @@ static const char *const formats[] = { OPTION_FORMATS(X) NULL };
 #define X(name, word) " or " word
 static const char all_formats[] = OPTION_FORMATS(X);
 #undef X
+static const char *const switches[] = { "off", "on", NULL };
 static const char *const deepbinds[] = { "off", "cover", NULL };
 static const char *const pools[] = { "off", "strict", "fast", NULL };
 static const char *const backends[] = { "device", "managed", "stream-ordered", NULL };
@@ -199,6 +201,7 @@ static const char *const backends[] = { "device", "managed", "stream-ordered", N
 const char *option_word(enum option_id id, int value)
 {
 	const char *const *words = id == OPTION_FORMAT	       ? formats
+				   : id == OPTION_SUBALLOCATIONS ? switches
 				   : id == OPTION_DEEPBIND     ? deepbinds
 				   : id == OPTION_POOL	       ? pools
 				   : id == OPTION_POOL_BACKEND ? backends
@@ -231,6 +234,7 @@ static int set_text(const char *text, const char **ret)
 #define SET_PATTERN(id, text, member) set_text(text, member)
 #define SET_PATH(id, text, member) set_text(text, member)
 #define SET_FORMAT(id, text, member) parse_word(text, formats, member)
+#define SET_SWITCH(id, text, member) parse_word(text, switches, member)
 #define SET_DEEPBIND(id, text, member) parse_word(text, deepbinds, member)
 #define SET_POOL(id, text, member) parse_word(text, pools, member)
 #define SET_BACKEND(id, text, member) parse_word(text, backends, member)
@@ -274,6 +278,8 @@ const char *option_expects(enum option_id id)
 		return "a path";
 	case OPTION_FORMAT_:
 		return all_formats + strlen(" or ");
+	case OPTION_SWITCH_:
+		return "on or off";
 	case OPTION_DEEPBIND_:
 		return "off or cover";
 	case OPTION_POOL_:

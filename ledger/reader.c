@@ -151,7 +151,8 @@ static const uint8_t *resolve(const struct ledger_view *view, uint32_t ref,
 	return (const uint8_t *)chunk + offset;
 }
 
-const struct ledger_site *ledger_site(const struct ledger_view *view, uint32_t ref)
+static const struct ledger_site *site_of(const struct ledger_view *view, uint32_t ref,
+				       enum ledger_chunk_type type)
 {
 	uint64_t at = (uint64_t)ref * LEDGER_REF_UNIT;
 	size_t left;
@@ -159,8 +160,18 @@ const struct ledger_site *ledger_site(const struct ledger_view *view, uint32_t r
 	/* Call sites are an array, so a ref into the middle of one is invalid. */
 	if ((at % LEDGER_CHUNK) % sizeof(struct ledger_site))
 		return NULL;
-	return (const struct ledger_site *)resolve(view, ref, LEDGER_CHUNK_SITES,
-						   sizeof(struct ledger_site), &left);
+	return (const struct ledger_site *)resolve(view, ref, type, sizeof(struct ledger_site),
+						  &left);
+}
+
+const struct ledger_site *ledger_site(const struct ledger_view *view, uint32_t ref)
+{
+	return site_of(view, ref, LEDGER_CHUNK_SITES);
+}
+
+const struct ledger_site *ledger_suballocation_site(const struct ledger_view *view, uint32_t ref)
+{
+	return site_of(view, ref, LEDGER_CHUNK_SUBALLOCATION_SITES);
 }
 
 const struct ledger_block *ledger_block(const struct ledger_view *view, uint32_t ref)

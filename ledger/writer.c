@@ -262,6 +262,11 @@ uint32_t ledger_add_site(struct ledger_writer *writer, const struct ledger_site 
 	return add_record(writer, LEDGER_CHUNK_SITES, site, sizeof(*site));
 }
 
+uint32_t ledger_add_suballocation_site(struct ledger_writer *writer, const struct ledger_site *site)
+{
+	return add_record(writer, LEDGER_CHUNK_SUBALLOCATION_SITES, site, sizeof(*site));
+}
+
 uint32_t ledger_add_module(struct ledger_writer *writer, const struct ledger_module *module)
 {
 	return add_record(writer, LEDGER_CHUNK_MODULES, module, sizeof(*module));
@@ -395,16 +400,16 @@ uint32_t ledger_add_python(struct ledger_writer *writer, const struct ledger_pyt
 		       python->frames * sizeof(*frames));
 }
 
-unsigned int ledger_add_blocks(struct ledger_writer *writer, unsigned int count,
-			       struct ledger_block **ret_first)
+static unsigned int add_slots(struct ledger_writer *writer, enum ledger_chunk_type type,
+			      unsigned int count, struct ledger_block **ret_first)
 {
 	struct ledger_chunk *chunk;
 	unsigned int left;
 
 	lock_take(&writer->lock);
-	chunk = writer->open[LEDGER_CHUNK_BLOCKS];
+	chunk = writer->open[type];
 	if (!chunk || chunk->used == LEDGER_CHUNK)
-		chunk = add_chunk(writer, LEDGER_CHUNK_BLOCKS);
+		chunk = add_chunk(writer, type);
 	if (!chunk) {
 		lock_give(&writer->lock);
 		return 0;
@@ -418,6 +423,18 @@ unsigned int ledger_add_blocks(struct ledger_writer *writer, unsigned int count,
 			      memory_order_release);
 	lock_give(&writer->lock);
 	return count;
+}
+
+unsigned int ledger_add_blocks(struct ledger_writer *writer, unsigned int count,
+			       struct ledger_block **ret_first)
+{
+	return add_slots(writer, LEDGER_CHUNK_BLOCKS, count, ret_first);
+}
+
+unsigned int ledger_add_suballocations(struct ledger_writer *writer, unsigned int count,
+				       struct ledger_block **ret_first)
+{
+	return add_slots(writer, LEDGER_CHUNK_SUBALLOCATIONS, count, ret_first);
 }
 
 /* Removes every second record after the first HEAD bytes and doubles the sample interval, so that a

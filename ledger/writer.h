@@ -22,7 +22,7 @@
 #include "ledger/shared.h"
 
 /* One more than the highest chunk type, including types of other writers. */
-#define LEDGER_CHUNK_TYPES 25
+#define LEDGER_CHUNK_TYPES 27
 
 #define LEDGER_SAMPLE_EVERY_NS_MIN 10000000u
 
@@ -71,6 +71,8 @@ uint32_t ledger_add_python(struct ledger_writer *writer, const struct ledger_pyt
 			   const struct ledger_python_frame *frames);
 uint32_t ledger_add_code(struct ledger_writer *writer, const struct ledger_code *code);
 uint32_t ledger_add_site(struct ledger_writer *writer, const struct ledger_site *site);
+uint32_t ledger_add_suballocation_site(struct ledger_writer *writer,
+				       const struct ledger_site *site);
 uint32_t ledger_add_module(struct ledger_writer *writer, const struct ledger_module *module);
 uint32_t ledger_add_error(struct ledger_writer *writer, const struct ledger_error *error);
 uint32_t ledger_add_fact(struct ledger_writer *writer, const struct ledger_fact *fact);
@@ -89,6 +91,8 @@ uint32_t ledger_add_growth(struct ledger_writer *writer, const struct ledger_gro
  * is no room. */
 unsigned int ledger_add_blocks(struct ledger_writer *writer, unsigned int count,
 			       struct ledger_block **ret_first);
+unsigned int ledger_add_suballocations(struct ledger_writer *writer, unsigned int count,
+				       struct ledger_block **ret_first);
 
 /* Adds a sample of BYTES at TIME_NS to TIMELINE if its interval has passed. Never waits for a lock.
  * */

@@ -4,6 +4,7 @@
  */
 #include "interpose/dispatch/api.h"
 
+#include <link.h>
 #include <string.h>
 
 const struct api_ops *const apis[API_COUNT] = {
@@ -45,4 +46,26 @@ void apis_saw_unknown(const char *name)
 	for (int i = 0; i < API_COUNT; i++)
 		if (apis[i]->saw_unknown)
 			apis[i]->saw_unknown(name);
+}
+
+static int count_changes(struct dl_phdr_info *info, size_t size, void *data)
+{
+	(void)size;
+	*(uint64_t *)data = info->dlpi_adds + info->dlpi_subs;
+	return 1;
+}
+
+void apis_libraries_changed(void)
+{
+	static _Atomic uint64_t seen;
+	uint64_t changes = 0;
+
+	dl_iterate_phdr(count_changes, &changes);
+	if (atomic_load_explicit(&seen, memory_order_acquire) == changes)
+		return;
+	for (int i = 0; i < API_COUNT; i++)
+		if (apis[i]->libraries_changed)
+			apis[i]->libraries_changed();
+	/* Only now: until then another thread must look itself. */
+	atomic_store_explicit(&seen, changes, memory_order_release);
 }

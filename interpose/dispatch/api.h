@@ -26,7 +26,7 @@ struct api_ops {
 	const char *title;  /* name of the API in reports and in the ledger */
 	const char *prefix; /* prefix of all function names; a capital letter follows it */
 	/* The file name of the driver or of its loaders begins with one of these. The first is the
-	 * name to open. */
+	 * name to open. Empty: the API has no driver. */
 	const char *libraries[4];
 	/* Libraries whose file name begins with this call the driver on its behalf. NULL: none. */
 	const char *internal;
@@ -55,6 +55,9 @@ struct api_ops {
 	uint64_t (*give_back)(void);
 	/* Called after a library was closed. NULL: nothing to do. */
 	void (*library_gone)(void);
+	/* Called after libraries were loaded or unloaded, on a thread that may call the loader.
+	 * NULL: nothing to do. */
+	void (*libraries_changed)(void);
 	/* Called after a lookup returned NAME, a function without a row. NULL: nothing to do. */
 	void (*saw_unknown)(const char *name);
 };
@@ -72,5 +75,8 @@ enum api api_of(const char *name);
 uint64_t apis_give_back(void);
 void apis_library_gone(void);
 void apis_saw_unknown(const char *name);
+/* The same for libraries_changed, if the loader's list of modules changed. Only for places where
+ * the application itself calls the loader. */
+void apis_libraries_changed(void);
 
 #endif

@@ -327,7 +327,7 @@ static bool mentions(const struct dl_phdr_info *info, const char *text)
 static void look_for_names(const struct dl_phdr_info *info)
 {
 	for (int i = 0; i < API_COUNT; i++)
-		if (mentions(info, apis[i]->libraries[0]))
+		if (apis[i]->libraries[0] && mentions(info, apis[i]->libraries[0]))
 			observation_record(OBSERVED_DEEPBIND, apis[i]->title, info->dlpi_name,
 					   NULL);
 }

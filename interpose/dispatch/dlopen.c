@@ -3,12 +3,14 @@
  * The part of the exported dlopen and dlmopen (dlopen_ARCH.S) that runs before the jump to the
  * real function. Records files that are opened so that their calls can bypass gpuleak. Removes
  * RTLD_DEEPBIND from the flags if GPULEAK_DEEPBIND=cover is set. The rules of lookup.c apply: no
- * malloc, no lock, no log.
+ * malloc, no lock, no log. The caller itself is about to call the loader, so
+ * apis_libraries_changed() may call it, too.
  */
 #include <dlfcn.h>
 #include <stddef.h>
 
 #include "interpose/base/config.h"
+#include "interpose/dispatch/api.h"
 #include "interpose/dispatch/coverage.h"
 #include "interpose/dispatch/loader.h"
 #include "interpose/dispatch/resolve.h"
@@ -58,7 +60,10 @@ int opens_before(const char *file, int flags, const void *caller)
 
 	if (!atomic_load_explicit(&SHARED(opens_real_dlopen), memory_order_acquire))
 		find_real_functions();
-	if (!(flags & RTLD_DEEPBIND) || resolve_is_ours(caller))
+	if (resolve_is_ours(caller))
+		return flags;
+	apis_libraries_changed(); /* by earlier calls */
+	if (!(flags & RTLD_DEEPBIND))
 		return flags;
 	coverage_deepbind(file, caller, clear);
 	return clear ? flags & ~RTLD_DEEPBIND : flags;

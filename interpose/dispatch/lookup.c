@@ -152,6 +152,10 @@ struct answer lookup_before(void *handle, const char *name, const void *caller)
 
 	if (!atomic_load_explicit(&SHARED(lookup_real_dlsym), memory_order_acquire))
 		lookup_start();
+	/* The caller has opened a library, and now calls the loader on it: Python does so after
+	 * each import of an extension. */
+	if (handle != RTLD_NEXT && handle != RTLD_DEFAULT && !resolve_is_ours(caller))
+		apis_libraries_changed();
 	if (!name || api_of(name) == API_COUNT)
 		return (struct answer){ NULL, 0 };
 	hook = hook_find(name);

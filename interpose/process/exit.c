@@ -18,6 +18,7 @@
 #include "interpose/base/own_stack.h"
 #include "interpose/base/config.h"
 #include "interpose/block/deferred_totals.h"
+#include "interpose/dispatch/api.h"
 #include "interpose/dispatch/coverage.h"
 #include "interpose/process/service_thread.h"
 #include "interpose/dispatch/loader.h"
@@ -344,6 +345,7 @@ __attribute__((constructor)) static void ends_begin(void)
 	lookup_start();
 	verdict_start();
 	process_start();
+	apis_libraries_changed();
 #define FIND(name) *(void **)&real_##name = resolve_next(#name)
 	FIND(_exit);
 	FIND(quick_exit);

@@ -53,6 +53,7 @@ EXPORT int dlclose(void *handle)
 	r = real ? real(handle) : -1;
 	resolve_forget_unloaded();
 	apis_library_gone();
+	apis_libraries_changed();
 	if (recorder) {
 		atomic_store_explicit(&SHARED(recorder->modules->stale), 1, memory_order_relaxed);
 		stacks_flush_unwinder();

@@ -22,10 +22,12 @@
 #include "interpose/block/pool_counters.h"
 #include "interpose/block/refcount_history.h"
 #include "interpose/block/steps.h"
+#include "interpose/pytorch/suballocations.h"
 #include "interpose/cuda/cuda_context.h"
 #include "interpose/cuda/wrappers/cuda_graph.h"
 #include "interpose/cuda/physical.h"
 #include "interpose/cuda/pool/pool.h"
+#include "interpose/dispatch/api.h"
 #include "interpose/dispatch/coverage.h"
 #include "interpose/opencl/kernel_args.h"
 #include "interpose/opencl/user_events.h"
@@ -60,6 +62,7 @@ struct recorder_state {
 	struct stacks stacks;
 	struct python_names python;
 	struct blocks blocks;
+	struct suballocations suballocations;
 	struct free_races free_races;
 	struct observations_written observations;
 	struct modules_looked_at looked_at;
@@ -109,6 +112,7 @@ static void connect(struct recorder_state *state)
 	CONNECT(stacks);
 	CONNECT(python);
 	CONNECT(blocks);
+	CONNECT(suballocations);
 	CONNECT(free_races);
 	CONNECT(observations);
 	CONNECT(looked_at);
@@ -244,6 +248,7 @@ static void get_or_make(void *data)
 	 * hold that while its constructor makes a first GPU call, which waits for `making`. */
 	no_unwinder = ledger_address_space_left() < ADDRESS_SPACE_MIN || unwinder_load() < 0;
 	suppressions = lsan_ask();
+	apis_libraries_changed();
 	lock_take(&recorder_page->making);
 	recorder = recorder_now();
 	if (!recorder && !recorder_page->impossible) {

@@ -30,6 +30,7 @@ struct recorder {
 	struct modules *modules;
 	struct stacks *stacks;
 	struct blocks *blocks;
+	struct suballocations *suballocations;
 	struct ledger_writer writer;
 	struct arena arena;
 	struct thread_states *thread_states;

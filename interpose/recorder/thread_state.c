@@ -8,6 +8,7 @@
 #include "interpose/recorder/thread_state_hot.h"
 
 #include <pthread.h>
+#include <string.h>
 
 #include "interpose/base/upcalls.h"
 #include "ledger/clock.h"
@@ -96,7 +97,11 @@ static uint32_t insert_site(struct recorder *recorder, uint32_t stack, struct ho
 		.device = device,
 	};
 
-	return site.api ? ledger_add_site(&recorder->writer, &site) : 0;
+	if (!site.api)
+		return 0;
+	return strcmp(hook->kind, LEDGER_KIND_SUBALLOCATION) == 0
+		       ? ledger_add_suballocation_site(&recorder->writer, &site)
+		       : ledger_add_site(&recorder->writer, &site);
 }
 
 static struct ledger_site *lookup_or_insert_site(struct recorder *recorder,

@@ -19,9 +19,11 @@ const char *kind_words(const char *kind)
 	return known ? known->words : kind;
 }
 
+/* Returns true if KIND is memory that budgets count. Suballocations count as the blocks that they
+ * lie in. */
 static bool is_memory(const struct kind *kind)
 {
-	return strchr(kind->name, '/') == NULL;
+	return strchr(kind->name, '/') == NULL && kind->memory != KIND_MEMORY_INSIDE;
 }
 
 int kind_check(const struct lines *file, struct line_part name)

@@ -178,6 +178,7 @@ static settle_chunk *settler(uint32_t type)
 {
 	switch (type) {
 	case LEDGER_CHUNK_BLOCKS:
+	case LEDGER_CHUNK_SUBALLOCATIONS:
 		return settle_blocks;
 	case LEDGER_CHUNK_HISTORIES:
 		return settle_histories;

@@ -92,6 +92,8 @@ int build_kinds(struct builder *b);
  * bytes, largest first. Looks up the symbols of every site. Call it after classify_groups().
  * Returns 0 or -ENOMEM. */
 int build_sites(struct builder *b);
+/* Lists the live suballocations. Returns 0 or -ENOMEM. */
+int build_suballocations(struct builder *b);
 /* Reads the observations about coverage. Returns 0 or -ENOMEM. */
 int build_coverage(struct builder *b);
 

@@ -24,6 +24,7 @@ struct report_driver_call;
 struct report_module;
 struct report_pools;
 struct report_site;
+struct report_suballocations;
 struct suppressions;
 struct symbolizer;
 
@@ -257,6 +258,10 @@ struct report_process {
 	/* memory in a framework's cache: not in `leaks` or `suppressed` */
 	struct report_leak *cached;
 	size_t cached_count;
+	/* see model_suballocations.h; largest first. They are in no other list and in no sum. */
+	struct report_suballocations *suballocations;
+	size_t suballocation_count;
+	bool has_suballocations; /* at least one was recorded; it may have been freed */
 	struct report_error *errors;
 	size_t error_count;
 	struct report_deferred_frees deferred;

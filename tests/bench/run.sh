@@ -44,6 +44,20 @@ for n in 100 20000; do
 	printf '%7d %7s\n' $n "$(times 5 with "$bench/bench-stacks" $n $((2000000 / n)))"
 done
 echo
+torch=$build/tests/frameworks/torch
+if [ -e "$torch/libtorch_python.so" ]; then
+	tensor() { STANDIN_TORCH=$torch PYTHONPATH=$(dirname "$0")/../frameworks/torch/site-packages \
+		/usr/bin/python3 "$(dirname "$0")/suballoc.py" "$1"; }
+	with_tensor() { LD_PRELOAD=$lib GPULEAK_REPORT=none tensor "$1"; }
+	echo "a tensor allocated and freed in the cache of PyTorch's stand-in, ns (median of 5)"
+	echo "             bare  GPULEAK_SUBALLOCATIONS=off     on  on, no stacks"
+	for what in native python; do
+		printf '%-10s %6s %27s %6s %14s\n' $what "$(times 5 tensor $what)" \
+			"$(GPULEAK_SUBALLOCATIONS=off times 5 with_tensor $what)" "$(times 5 with_tensor $what)" \
+			"$(GPULEAK_STACK_DEPTH=0 times 5 with_tensor $what)"
+	done
+	echo
+fi
 if [ -x "$bench/bench-cl-pair" ] && "$bench/bench-cl-pair" pair 10 >"$work/cl" 2>&1; then
 	echo "OpenCL on $(clinfo -l 2>/dev/null | sed -n 's/^Platform #0: //p'), ns (median of 5)    bare  preloaded"
 	for what in pair handed shared argument enqueue event; do

@@ -21,7 +21,7 @@ TOWERS = [
         ["interpose/recorder"],
         ["interpose/stack"],
         ["interpose/block"],
-        ["interpose/cuda", "interpose/opencl"],
+        ["interpose/cuda", "interpose/opencl", "interpose/pytorch"],
         ["interpose/cuda/pool", "interpose/opencl/pool"],
         ["interpose/cuda/wrappers", "interpose/opencl/wrappers"],
         ["interpose/process"],

@@ -12,6 +12,7 @@
 #include "report/model/growth_rule.h"
 #include "report/model/model.h"
 #include "report/model/model_pool.h"
+#include "report/model/model_suballocations.h"
 
 static json_t *identity_json(const struct report_process *process)
 {
@@ -208,6 +209,23 @@ static json_t *pools_json(const struct report_pools *pools)
 		{ "pools", JSON_LIST(pools->pools, pools->count, pool_json) });
 }
 
+static json_t *suballocations_json(const void *item)
+{
+	const struct report_suballocations *entry = item;
+	const struct report_leak *live = &entry->live;
+
+	return JSON_OBJECT(
+		{ "api", json_text(live->api) },
+		{ "kind", json_text(live->kind) },
+		{ "device", json_integer(live->device) },
+		{ "bytes", json_number(live->bytes) },
+		{ "blocks", json_number(live->blocks) },
+		{ "cache", json_text(live->cache) },
+		{ "allocated_blocks", json_number(entry->allocated_blocks) },
+		{ "freed_blocks", json_number(entry->freed_blocks) },
+		{ "stack", json_stack(live->stack) });
+}
+
 void json_add_process(json_t **object, const struct report_process *process)
 {
 	bool timed = process->timeline.total.count;
@@ -222,6 +240,10 @@ void json_add_process(json_t **object, const struct report_process *process)
 		 { "cached", JSON_LIST(process->cached, process->cached_count, json_leak) },
 		 { "objects", JSON_LIST(process->objects, process->object_count,
 					json_not_memory) },
+		 { "suballocations", JSON_IF(process->has_suballocations,
+					     JSON_LIST(process->suballocations,
+						       process->suballocation_count,
+						       suballocations_json)) },
 		 { "released", json_deferred(&process->deferred) },
 		 { "timeline", JSON_IF(timed, json_timeline(process)) },
 		 { "devices", json_driver_memory(process) },

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * PyTorch as an API: wrappers of the two functions by which its caching allocator reports each
+ * tensor to its profiler, and its struct api_ops. docs/developers/pytorch.md has what is known of
+ * these calls.
+ *
+ * A call comes under the allocator's lock. So a wrapper calls no loader and waits for no thread
+ * that does: the real functions are found when the libraries are loaded (reporters.c).
+ */
+#include "interpose/base/config.h"
+#include "interpose/base/export.h"
+#include "interpose/pytorch/suballocations.h"
+#include "interpose/dispatch/api.h"
+#include "interpose/dispatch/observations.h"
+#include "interpose/dispatch/resolve.h"
+#include "interpose/pytorch/reporters.h"
+#include "interpose/stack/stacks.h"
+
+/* c10::Device in a register: the type in the low byte, then the index. PyTorch for ROCm passes the
+ * type of CUDA. */
+#define DEVICE_TYPE(device) ((uint8_t)(device))
+#define DEVICE_INDEX(device) ((int8_t)((device) >> 8))
+#define TYPE_CUDA 1
+
+static void record(struct hook *hook, const struct caller *caller, void *ptr, int64_t bytes,
+		   uint64_t device)
+{
+	struct call call = { .hook = hook, .caller = caller };
+	uint64_t address = (uint64_t)(uintptr_t)ptr;
+
+	if (DEVICE_TYPE(device) != TYPE_CUDA || config.suballocations == OPTION_SWITCH_OFF)
+		return;
+	if (bytes > 0)
+		record_suballocated(&call, "c10::reportMemoryUsageToProfiler", address,
+				    (uint64_t)bytes, DEVICE_INDEX(device));
+	else if (bytes < 0)
+		record_suballocation_freed(&call, address);
+}
+
+static void *real_of(struct hook *hook, const void *caller)
+{
+	void *real = reporters_real(hook, caller);
+
+	if (__builtin_expect(!real, 0))
+		observe_trouble(LEDGER_TROUBLE_REPORTS_NOT_PASSED_ON);
+	return real;
+}
+
+#define VERB_REPORT(address, size) record(hook, CALLER, (address), (size), device);
+#define VERB_PASS_ON(address, size)
+
+#define HOOK(symbol, returns, parameters, arguments, verb, made, kind, key, size)           \
+	EXPORT returns symbol parameters;                                                   \
+	EXPORT returns symbol parameters                                                    \
+	{                                                                                   \
+		struct hook *hook = &hooks[HOOK_##symbol];                                  \
+		void *real = real_of(hook, __builtin_return_address(0));                    \
+		VERB_##verb(key, size)                                                      \
+		if (real)                                                                   \
+			DRIVER_CALL(real, returns(*) parameters, arguments);                \
+	}
+#define ROWS_OF "interpose/pytorch/pytorch_rows.def"
+#include "interpose/dispatch/hooks.def"
+
+/* No lookup returns these: the prefix of PyTorch's title is that of no symbol. */
+static void *const wrappers[] = {
+#define HOOK(symbol, ...) [HOOK_##symbol - HOOK_FIRST_PYTORCH] = (void *)symbol,
+#define ROWS_OF "interpose/pytorch/pytorch_rows.def"
+#include "interpose/dispatch/hooks.def"
+};
+
+const struct api_ops api_ops_PYTORCH = {
+	.title = "PyTorch",
+	.prefix = "c10::",
+	.wrappers = wrappers,
+	.libraries_changed = reporters_look,
+};

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Owns the table of reporters. Threads fill it without a lock: one that waited here could hold a
+ * lock of the loader, or of PyTorch. If two threads find the same reporter, it gets two equal
+ * entries. Readers match the loader's record of the caller's module.
+ */
+#include "interpose/pytorch/reporters.h"
+
+#include <limits.h>
+#include <link.h>
+#include <string.h>
+
+#include "interpose/base/config.h"
+#include "interpose/base/own_stack.h"
+#include "interpose/dispatch/loader.h"
+#include "interpose/dispatch/observations.h"
+#include "interpose/dispatch/resolve.h"
+
+#define REPORTERS 64u
+#define FUNCTIONS (HOOK_END_PYTORCH - HOOK_FIRST_PYTORCH)
+
+struct reporter {
+	_Atomic(const struct link_map *) module; /* NULL: unused */
+	const void *start;                       /* an address in the module */
+	_Atomic(void *) real[FUNCTIONS];
+};
+
+static struct reporter reporters[REPORTERS];
+static _Atomic unsigned int used_entries;
+/* Stands in an entry while a thread fills it. No module has this address. */
+#define BEING_FILLED ((const struct link_map *)reporters)
+
+static struct reporter *find_reporter(const struct link_map *module)
+{
+	unsigned int count = atomic_load_explicit(&used_entries, memory_order_acquire);
+
+	for (unsigned int i = 0; i < count; i++)
+		if (atomic_load_explicit(&reporters[i].module, memory_order_acquire) == module)
+			return &reporters[i];
+	return NULL;
+}
+
+void *reporters_real(const struct hook *hook, const void *caller)
+{
+	const struct link_map *module = lookup_module(caller);
+	struct reporter *reporter = module ? find_reporter(module) : NULL;
+
+	return reporter ? atomic_load_explicit(&reporter->real[hook - &hooks[HOOK_FIRST_PYTORCH]],
+					       memory_order_relaxed)
+			: NULL;
+}
+
+/* A reporter that is not in the table yet. */
+struct candidate {
+	const struct link_map *module;
+	const void *start;
+	bool names_report; /* one of its symbols is a report function, of whatever shape */
+	char path[PATH_MAX];
+};
+
+/* Returns true if PATH has a file name of PyTorch's libraries. A wheel that brings its own copy
+ * has a hash in the name: "libc10_cuda-0a1b2c3d.so". */
+static bool is_of_pytorch(const char *path)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+	return strncmp(name, "libc10", 6) == 0 || strncmp(name, "libtorch", 8) == 0;
+}
+
+/* Returns true if the name of a report function, of whatever shape, is among the names of symbols
+ * that DYNAMIC refers to. */
+static bool names_report(const struct dl_phdr_info *info, const ElfW(Dyn) *dynamic)
+{
+	static const char name[] = "_ZN3c1027reportMemoryUsageToProfilerE";
+	uintptr_t strings = 0;
+	size_t bytes = 0;
+
+	for (; dynamic->d_tag != DT_NULL; dynamic++) {
+		if (dynamic->d_tag == DT_STRTAB)
+			strings = dynamic->d_un.d_ptr;
+		else if (dynamic->d_tag == DT_STRSZ)
+			bytes = dynamic->d_un.d_val;
+	}
+	if (strings < info->dlpi_addr) /* the loader did not relocate it */
+		strings += info->dlpi_addr;
+	return memmem((const void *)strings, bytes, name, sizeof(name) - 1) != NULL;
+}
+
+static int find_candidate(struct dl_phdr_info *info, size_t size, void *data)
+{
+	struct candidate *candidate = data;
+	size_t length = info->dlpi_name ? strlen(info->dlpi_name) : 0;
+
+	(void)size;
+	if (!length || length >= sizeof(candidate->path) || !is_of_pytorch(info->dlpi_name))
+		return 0;
+	for (unsigned int i = 0; i < info->dlpi_phnum; i++) {
+		if (info->dlpi_phdr[i].p_type != PT_DYNAMIC)
+			continue;
+		candidate->start = (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+		candidate->module = lookup_module(candidate->start);
+		if (!candidate->module || find_reporter(candidate->module))
+			return 0;
+		candidate->names_report = names_report(info, candidate->start);
+		memcpy(candidate->path, info->dlpi_name, length + 1);
+		return 1;
+	}
+	return 0;
+}
+
+/* Returns an entry that only this thread fills, or NULL if the table is full. */
+static struct reporter *claim_entry(void)
+{
+	for (unsigned int i = 0; i < REPORTERS; i++) {
+		const struct link_map *none = NULL;
+		unsigned int count = atomic_load(&used_entries);
+
+		if (!atomic_compare_exchange_strong(&reporters[i].module, &none, BEING_FILLED))
+			continue;
+		while (count <= i && !atomic_compare_exchange_weak(&used_entries, &count, i + 1))
+			;
+		return &reporters[i];
+	}
+	return NULL;
+}
+
+/* The definition that the caller would have been bound to is in the scope of its own library. */
+static bool add_reporter(const struct candidate *candidate)
+{
+	struct reporter *reporter = claim_entry();
+	bool reports = false;
+
+	if (!reporter)
+		return false;
+	for (int i = 0; i < FUNCTIONS; i++) {
+		struct hook *hook = &hooks[HOOK_FIRST_PYTORCH + i];
+		void *real = resolve_in(candidate->path, hook->name);
+
+		reports = reports || real;
+		atomic_store_explicit(&reporter->real[i], real, memory_order_relaxed);
+	}
+	reporter->start = candidate->start;
+	if (!reports && candidate->names_report && config.suballocations == OPTION_SWITCH_ON)
+		observe_trouble(LEDGER_TROUBLE_UNKNOWN_REPORTERS);
+	atomic_store_explicit(&reporter->module, candidate->module, memory_order_release);
+	return true;
+}
+
+static void forget_unloaded(void)
+{
+	unsigned int count = atomic_load(&used_entries);
+
+	for (unsigned int i = 0; i < count; i++) {
+		const struct link_map *module = atomic_load(&reporters[i].module);
+
+		if (module && module != BEING_FILLED &&
+		    lookup_module(reporters[i].start) != module)
+			atomic_compare_exchange_strong(&reporters[i].module, &module, NULL);
+	}
+}
+
+static void look(void *data)
+{
+	struct candidate candidate;
+
+	(void)data;
+	while (dl_iterate_phdr(find_candidate, &candidate))
+		if (!add_reporter(&candidate))
+			return;
+}
+
+void reporters_look(void)
+{
+	forget_unloaded();
+	aside(look, NULL);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Records suballocations: what a framework allocates inside the blocks that it caches. They have a
+ * table of their own, and chunks of their own in the ledger. So no sum over blocks, no limit and no
+ * search of an invalid free has them.
+ *
+ * A framework reports its suballocations under a lock of its own. So these functions never call the
+ * loader for a known stack, and they do not create the recorder: a process without GPU calls
+ * records nothing. Any thread may call them. They keep errno.
+ */
+#ifndef GPULEAK_SUBALLOCATIONS_H
+#define GPULEAK_SUBALLOCATIONS_H
+
+#include "interpose/block/call.h"
+
+#define SUBALLOCATION_SHARDS 128
+
+struct suballocation;
+
+struct suballocation_shard {
+	struct lock lock;
+	uint32_t slot; /* ref of an unused slot of the ledger, linked by `next_spare`; or 0 */
+	struct suballocation *table;
+	/* The entry that was freed last, still in the table: the next allocation often has its
+	 * address, and uthash would destroy an empty table. NULL: none. */
+	struct suballocation *freed;
+	struct suballocation *spare;
+} __attribute__((aligned(64)));
+
+struct suballocations {
+	struct suballocation_shard shard[SUBALLOCATION_SHARDS];
+};
+
+/* The framework allocated BYTES at ADDRESS on DEVICE. API is the name of the call in a report. */
+void record_suballocated(struct call *call, const char *api, uint64_t address, uint64_t bytes,
+			 int device);
+/* The framework freed its suballocation at ADDRESS. */
+void record_suballocation_freed(struct call *call, uint64_t address);
+
+#endif

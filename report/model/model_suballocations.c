@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Lists the live suballocations of a process by call site. They lie inside blocks that the rest of
+ * the model has already. So they are in no sum and in no other list, and no gate judges them.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/model/builder.h"
+#include "report/model/model_suballocations.h"
+#include "report/util/number.h"
+
+struct suballocation_site {
+	struct report_suballocations public;
+	uint64_t ended; /* blocks that ended, but not by a free */
+	struct suballocation_site *next;
+};
+
+struct gathering {
+	struct builder *b;
+	struct table table; /* of sites, by content */
+	struct table refs;  /* of sites, by the ref of their records */
+	struct suballocation_site *sites;
+	size_t count;
+};
+
+static bool same_site(const void *value, const void *key)
+{
+	const struct suballocation_site *site = value;
+	const struct report_leak *a = &site->public.live, *b = key;
+
+	return a->api == b->api && a->kind == b->kind && a->device == b->device &&
+	       a->stack == b->stack;
+}
+
+/* Returns the name of the pool that reports by API. A stack without symbols has no rule that names
+ * it. */
+static const char *pool_of(const char *api)
+{
+	return strncmp(api, "c10::", 5) == 0 ? "PyTorch caching allocator" : NULL;
+}
+
+static int site_of(struct gathering *g, const struct ledger_site *record,
+		   struct suballocation_site **ret)
+{
+	struct report_leak key = { .device = record->device };
+	uint64_t hash;
+	int r = build_text(g->b, record->api, &key.api);
+
+	if (r == 0)
+		r = build_text(g->b, record->kind, &key.kind);
+	if (r == 0)
+		r = build_stack(g->b, record->stack, &key.stack);
+	if (r < 0)
+		return r;
+	key.api = key.api ? key.api : build_unknown;
+	key.kind = key.kind ? key.kind : build_unknown;
+	hash = hash_number((uintptr_t)key.stack, hash_number((uint64_t)key.device, 0));
+	*ret = table_find(&g->table, hash, same_site, &key);
+	if (*ret)
+		return 0;
+	*ret = arena_alloc(g->b->arena, sizeof(**ret));
+	if (!*ret || table_add(&g->table, hash, *ret) < 0)
+		return -ENOMEM;
+	key.cache = key.stack->cache ? key.stack->cache : pool_of(key.api);
+	(*ret)->public.live = key;
+	(*ret)->next = g->sites;
+	g->sites = *ret;
+	return 0;
+}
+
+static int add_sites(struct gathering *g)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_site *record;
+	struct suballocation_site *site;
+	int r = 0;
+
+	while (r == 0 && (record = ledger_next(g->b->view, &walk, LEDGER_CHUNK_SUBALLOCATION_SITES,
+					    sizeof(*record)))) {
+		const uint8_t *at = (const uint8_t *)record;
+
+		r = site_of(g, record, &site);
+		if (r < 0)
+			break;
+		site->public.allocated_blocks = add_bounded(site->public.allocated_blocks,
+							    record->allocs);
+		site->ended = add_bounded(site->ended, record->unseen);
+		r = build_add_ref(g->b, &g->refs,
+				  (uint32_t)((uint64_t)(at - g->b->view->base) / LEDGER_REF_UNIT),
+				  site);
+		g->b->process->has_suballocations = true;
+	}
+	return r;
+}
+
+static void add_blocks(struct gathering *g)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_block *block;
+
+	while ((block = ledger_next(g->b->view, &walk, LEDGER_CHUNK_SUBALLOCATIONS,
+				    sizeof(*block)))) {
+		const struct ref_node *known;
+		struct suballocation_site *site;
+
+		if (LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_LIVE)
+			continue;
+		known = build_find_ref(&g->refs, block->site);
+		if (!known) {
+			g->b->lost_blocks++;
+			continue;
+		}
+		site = (struct suballocation_site *)known->value;
+		g->count += site->public.live.blocks == 0;
+		site->public.live.blocks++;
+		site->public.live.bytes = add_bounded(site->public.live.bytes, block->bytes);
+	}
+}
+
+/* Orders by size, largest first. */
+static int compare(const void *left, const void *right)
+{
+	const struct report_suballocations *a = left, *b = right;
+	int r = compare_numbers(b->live.bytes, a->live.bytes);
+
+	if (r == 0)
+		r = compare_numbers(b->live.blocks, a->live.blocks);
+	if (r == 0)
+		r = compare_numbers(b->allocated_blocks, a->allocated_blocks);
+	return r ? r : a->live.device - b->live.device;
+}
+
+static int list_live(struct gathering *g)
+{
+	struct report_process *process = g->b->process;
+
+	process->suballocations = arena_alloc(g->b->arena,
+					      g->count * sizeof(*process->suballocations));
+	if (!process->suballocations)
+		return -ENOMEM;
+	for (const struct suballocation_site *site = g->sites; site; site = site->next) {
+		uint64_t kept = add_bounded(site->ended, site->public.live.blocks);
+		struct report_suballocations *entry;
+
+		if (!site->public.live.blocks)
+			continue;
+		entry = &process->suballocations[process->suballocation_count++];
+		*entry = site->public;
+		entry->freed_blocks = entry->allocated_blocks > kept
+					      ? entry->allocated_blocks - kept
+					      : 0;
+	}
+	if (process->suballocation_count)
+		qsort(process->suballocations, process->suballocation_count,
+		      sizeof(*process->suballocations), compare);
+	return 0;
+}
+
+int build_suballocations(struct builder *b)
+{
+	struct gathering g = { .b = b };
+	int r = add_sites(&g);
+
+	if (r == 0) {
+		add_blocks(&g);
+		r = list_live(&g);
+	}
+	table_finish(&g.table);
+	table_finish(&g.refs);
+	return r;
+}
