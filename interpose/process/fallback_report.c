@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Renders the call sites and errors of the process's own ledger without the gpuleak command.
- * Owns that text. Allocates nothing, reads no file, and looks symbols up only in what the
- * loader has in memory.
+ * Prints a short report of the process's own ledger if the gpuleak command cannot print it: the
+ * call sites with live blocks, and errors. Owns the words and the order of that report. Allocates
+ * nothing, reads no file, and looks symbols up only in what the loader has in memory.
  */
 #include "interpose/process/fallback_report.h"
 

@@ -113,12 +113,11 @@ static int print_finding(struct suite *suite, const struct finding *finding)
 	return r == 0 ? 0 : -ENOMEM;
 }
 
-/* Prints and counts what was not recorded about PROCESS, or, if it is NULL, the gaps that belong to
- * no process. */
+/* Argument of print_gap(), which prints the gaps (what was not recorded) of one process. */
 struct junit_gaps {
-	const struct report_process *process;
+	const struct report_process *process; /* NULL: the gaps that belong to no process */
 	FILE *out;
-	size_t count;
+	size_t count; /* number of gaps printed */
 };
 
 static void print_gap(void *data, const struct report_process *process, const char *text)

@@ -42,10 +42,12 @@ struct driver_memory_series {
 	uint64_t every;             /* one of this many samples is stored */
 	uint64_t steady_taken;
 	uint64_t peak_reported;
-	/* The last sample with the highest `held`. If there are steady samples, only they count. */
+	/* The last sample with the highest `reported`. If there are steady samples, only they
+	 * count. */
 	struct driver_memory_sample highest;
 	struct driver_memory_sample last;
-	struct driver_memory_sample steady; /* the last sample from which growth may be computed */
+	/* the last steady sample: growth is computed between two consecutive steady samples */
+	struct driver_memory_sample steady;
 	struct driver_memory_growth growth; /* the largest growth */
 	uint32_t count;
 	struct driver_memory_sample samples[DRIVER_MEMORY_SAMPLES];

@@ -15,8 +15,8 @@ static int compare(const void *left, const void *right)
 	return a < b ? -1 : a > b;
 }
 
-/* Returns the median. Of two middle values it is the lower one, so that a single large value does
- * not count. */
+/* Returns the median. If COUNT is even, returns the lower of the two middle values: the average of
+ * two values would be too high if one of them is unusually large. */
 static uint64_t median(const uint64_t *values, size_t count)
 {
 	uint64_t sorted[GROWTH_STEPS_MAX];
