@@ -61,30 +61,21 @@ static COLD uint32_t unwind(struct recorder *recorder, struct thread_state *stat
 	return request.ref;
 }
 
-static HOT uint32_t find_or_unwind(struct recorder *recorder, const struct caller *caller)
+HOT_CALL uint32_t stack_find(struct recorder *recorder, const struct caller *caller,
+			     bool may_load)
 {
 	struct thread_state *state = thread_self.state;
-	uint64_t python = python_key(recorder->stack_depth);
+	uint64_t python;
 	uint32_t ref = 0;
 
+	if (may_load && __builtin_expect(atomic_load_explicit(&SHARED(recorder->modules->stale),
+							      memory_order_relaxed), 0))
+		aside(look_at_modules, recorder);
+	if (may_load && __builtin_expect(python_is_due(), 0))
+		aside(look_for_python, recorder);
+	python = python_key(recorder->stack_depth);
 	if (caller && !state->shared)
 		ref = stack_cache_find(state->stack_cache, caller, python,
 				       recorder->modules->epoch);
 	return __builtin_expect(ref != 0, 1) ? ref : unwind(recorder, state, caller, python);
-}
-
-uint32_t stack_here_without_loader(struct recorder *recorder, const struct caller *caller)
-{
-	return recorder->stack_depth ? find_or_unwind(recorder, caller) : 0;
-}
-
-HOT_CALL uint32_t stack_find(struct recorder *recorder, const struct caller *caller)
-{
-	if (__builtin_expect(atomic_load_explicit(&SHARED(recorder->modules->stale),
-						  memory_order_relaxed),
-			     0))
-		aside(look_at_modules, recorder);
-	if (__builtin_expect(python_is_due(), 0))
-		aside(look_for_python, recorder);
-	return find_or_unwind(recorder, caller);
 }
