@@ -44,8 +44,9 @@ struct api_ops {
 	bool unknown_submits; /* functions in no table may submit such work too */
 	/* The wrapper that a lookup returns for each row, from HOOK_FIRST_name on. */
 	void *const *wrappers;
-	/* Returns the device of the calling thread's next allocation, or -1 if there is none.
-	 * Needed for calls with a limit on LIMITS_CURRENT. NULL: the API has no such calls. */
+	/* Returns the device on which an allocation of the calling thread would lie, or -1 if the
+	 * thread has no current device. limits_refuse() calls this function for a wrapper that
+	 * passes LIMITS_CURRENT. NULL: no wrapper of the API passes LIMITS_CURRENT. */
 	int (*current_device)(void);
 	/* Returns the memory size of DEVICE (the API's device number) in bytes, or 0 if not
 	 * known. */

@@ -18,8 +18,8 @@ enum class {
 	CLASS_OBJECT,    /* an object that is not memory itself */
 };
 
-/* Returns the class of NAME, which has no hook. Stores the table's reason in *RET_REASON, or NULL
- * if it has none. */
+/* Returns the class of the function NAME, which must not have a hook. If an API's table `ignored`
+ * has a row for NAME, stores that row's reason in *RET_REASON. Otherwise stores NULL. */
 enum class class_of(const char *name, const char **ret_reason);
 
 /* Returns true if NAME, which has no hook, submits work that uses memory. Also true if NAME is in

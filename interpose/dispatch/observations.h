@@ -78,8 +78,9 @@ uint32_t observations_recorded(void);
  * how often trouble WHAT was counted. */
 uint32_t observations_lost(void);
 uint32_t observations_troubles(enum ledger_trouble what);
-/* Returns the observation at index I (below OBSERVATIONS_MAX), or NULL if there is none yet. Only
- * its count changes later. */
+/* Returns the observation at index I of the table. I must be below OBSERVATIONS_MAX. Returns NULL
+ * if that entry is unused, or if a thread is still writing it. Only `count` changes afterwards: a
+ * thread that makes the same observation again increases it. */
 const struct observation *observation_at(unsigned int i);
 /* Returns the name of KIND in the ledger. */
 const char *observation_kind_name(enum observation_kind kind);

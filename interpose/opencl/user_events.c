@@ -52,7 +52,9 @@ static struct behind *behind_lookup(struct recorder *recorder, uint64_t handle)
 	return behind;
 }
 
-/* Returns the user event that HANDLE, an event or a queue, waits for; or NULL. */
+/* HANDLE is an event or a command queue. Returns the user event that the application must set
+ * before the event, or a command in the queue, can complete. Returns NULL if there is no such user
+ * event. */
 static struct user_event *event_before(struct recorder *recorder, const void *handle)
 {
 	struct behind *behind =

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The variables of the launchers. A value that is not a plain number is no rank; without a
- * variable there is none. The ledger stores the rank, so that a killed process has it, too.
+ * Reads the process's rank from the environment variables that launchers set (mpirun, torchrun).
+ * Ignores a variable whose value is not a plain number. Writes the rank into the ledger, so that
+ * the report of a killed process has it, too.
  */
 #include "interpose/process/rank.h"
 

@@ -19,9 +19,9 @@
 #define NUMBERS 1000u
 #define NUMBER_BYTES 16u
 
-/* Copies the string REF of this process's ledger, or "" if there is none or it does not fit in SIZE
- * bytes. */
-static void own_text(struct recorder *recorder, uint32_t ref, char *ret, size_t size)
+/* Copies the string at REF in this process's ledger to RET, which has room for SIZE bytes. Stores
+ * "" instead if REF is 0 or the string is too long. */
+static void copy_string(struct recorder *recorder, uint32_t ref, char *ret, size_t size)
 {
 	const struct ledger_string *string = ledger_at(&recorder->writer, ref);
 	size_t length = ref && string->length < size ? string->length : 0;
@@ -34,9 +34,9 @@ static int expand(struct recorder *recorder, const char *pattern, char *ret)
 {
 	char host[256], exe[PATH_MAX], cwd[PATH_MAX];
 
-	own_text(recorder, recorder->header->host, host, sizeof(host));
-	own_text(recorder, recorder->header->exe, exe, sizeof(exe));
-	own_text(recorder, recorder->header->cwd, cwd, sizeof(cwd));
+	copy_string(recorder, recorder->header->host, host, sizeof(host));
+	copy_string(recorder, recorder->header->exe, exe, sizeof(exe));
+	copy_string(recorder, recorder->header->cwd, cwd, sizeof(cwd));
 	return expand_for_process(pattern, host, exe, cwd, ret, PATH_MAX - NUMBER_BYTES);
 }
 

@@ -48,11 +48,12 @@
 #include "ledger/roster.h"
 #include "ledger/shared.h"
 
-/* If the process's address-space limit leaves less than this, all of it is left to the application
- * and nothing is recorded. Otherwise the first call takes at most about a quarter of what is
- * left. */
+/* Bytes of address space. If RLIMIT_AS leaves fewer to the process, gpuleak records nothing, and
+ * the application can use all of them. If it leaves more, the first GPU call uses at most about a
+ * quarter of them for gpuleak. */
 #define ADDRESS_SPACE_MIN ((uint64_t)16 << 20)
-#define THREAD_STATES_SHARE 32u /* per-thread state gets 1/32 of what is left */
+/* gpuleak uses at most 1/32 of the address space that RLIMIT_AS leaves for per-thread state. */
+#define THREAD_STATES_SHARE 32u
 
 /* The recorder and the state of all floors. The mapping is zero-filled, and a page of it takes
  * memory only once it is written. */

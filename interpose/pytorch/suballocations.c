@@ -82,7 +82,8 @@ static COLD void add_entries(struct arena *arena, struct suballocation_shard *sh
 		return_entry(shard, &slab[i]);
 }
 
-/* Adds an entry for ADDRESS, which has none. Returns NULL if there is no memory. */
+/* Adds an entry for ADDRESS to SHARD's table. The table must not have an entry for ADDRESS. Returns
+ * the new entry, which has no block yet, or NULL if there is no memory. */
 static struct suballocation *add_entry(struct arena *arena, struct suballocation_shard *shard,
 				       uint64_t address)
 {
@@ -103,7 +104,8 @@ static struct suballocation *add_entry(struct arena *arena, struct suballocation
 	return NULL;
 }
 
-/* ENTRY has no block any more. */
+/* Clears the block of ENTRY, which the framework freed. ENTRY stays in the table until the next
+ * entry of SHARD is freed. So this function removes the entry that was freed before ENTRY. */
 static void retire_entry(struct arena *arena, struct suballocation_shard *shard,
 			 struct suballocation *entry)
 {

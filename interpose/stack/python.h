@@ -106,7 +106,8 @@ struct python_chain {
 	struct python_frame frame[LEDGER_FRAMES_MAX];
 };
 
-/* Stores the DEPTH innermost Python frames of the calling thread in RET. */
+/* Stores the innermost Python frames of the calling thread in RET, at most DEPTH of them. Sets
+ * RET->cut if the thread has more frames. */
 void python_read(const struct python *python, unsigned int depth, struct python_chain *ret);
 
 /* Stores one address in RET for each call of CPython's evaluation loop that runs the DEPTH

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Builds the model of one process from its ledger: calls the steps in order, and reads the
- * identity of the process and its invalid frees. Follows each ref once. If a ref is invalid,
- * uses an unknown value and adds a note. With N as the ledger's length, each step costs at most
- * O(N log N).
+ * Builds the model of one process from its ledger. build() calls a function for each part of the
+ * model. This file reads two parts itself: the identity of the process, and its invalid frees. An
+ * invalid reference in the ledger becomes the value "unknown", and the report gets a note. Each
+ * part takes at most O(N log N) time for a ledger of N bytes.
  */
 #include "report/model/model.h"
 

@@ -12,7 +12,8 @@
 /* The live suballocations of one call site (api, kind, device, stack). Their bytes are part of the
  * bytes of the blocks that they lie in. */
 struct report_suballocations {
-	/* with the name of the pool in `cache`; only the fields up to `stack`, and `cache` */
+	/* Their sums. Only the fields up to `stack` are set, and `cache`: the name of the
+	 * framework's allocator. */
 	struct report_leak live;
 	uint64_t allocated_blocks; /* since the start */
 	uint64_t freed_blocks;

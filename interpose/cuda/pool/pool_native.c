@@ -119,7 +119,9 @@ static void space_update_peaks(struct pool_space *space)
 	pool_publish(space);
 }
 
-/* Makes a live block of what the driver allocated. CAPACITY: its bytes. */
+/* Adds a pool block for memory that the driver has just allocated at ADDRESS. CAPACITY is the size
+ * of the block, BYTES the size that the application requested. Returns the block in state
+ * POOL_LIVE, or NULL if there is no memory for its record. */
 static struct pool_block *block_adopt(struct pool *pool, struct pool_space *space, uint64_t address,
 				      unsigned int bin, uint64_t capacity, uint64_t bytes)
 {

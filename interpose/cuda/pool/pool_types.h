@@ -155,7 +155,9 @@ struct pool_context {
 	_Atomic bool failed;     /* an event failed: all blocks go back to the driver */
 	int device;
 	uint64_t total; /* bytes of the device */
-	uint64_t flush; /* bytes by which a cache may change before it is counted */
+	/* Bytes. If the blocks that a thread caches grow or shrink by this much, the thread adds
+	 * the change to the sums of its pool_space. */
+	uint64_t flush;
 	bool strict;    /* a free waits for its fence */
 	bool by_sync;   /* the driver has no cuCtxRecordEvent: cuCtxSynchronize instead of fences */
 	unsigned int event_flags;

@@ -650,8 +650,8 @@ CUDA_HAND(cuGraphExecDestroy, (CUgraphExec hGraphExec), (route, hGraphExec))
 
 /* ---- launch ---- */
 
-/* A launch in progress, with a copy of what it does: another thread may destroy the executable
- * graph. */
+/* One call of cuGraphLaunch. `steps` is a copy of the executable graph's allocations and frees,
+ * because another thread may destroy the executable graph during the call. */
 struct launch {
 	struct recorder *recorder; /* the recorder whose arena has `steps` */
 	bool frees_at_launch;

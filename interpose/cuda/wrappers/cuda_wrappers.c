@@ -209,6 +209,8 @@ static HOT void freeing_begins(struct call *call, uint64_t address, struct freei
 		VERB_##verb(symbol, driver_call, arguments, made, key, size)                \
 	}
 
+/* Each row becomes two functions. SYMBOL is exported: callers that are linked to the name call it.
+ * looked_up_SYMBOL is what gpuleak returns from a lookup of the name, for example from dlsym(). */
 #define HOOK(symbol, returns, parameters, arguments, verb, made, kind, key, size)           \
 	EXPORT returns symbol parameters                                                    \
 	WRAPPER(symbol, resolve_direct, DRIVER_CALL(route.real, returns(*) parameters, arguments), \

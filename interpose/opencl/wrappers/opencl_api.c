@@ -21,10 +21,11 @@ static const char other[][API_NAME_BYTES] = {
 #undef NO_MEMORY
 };
 
-#define NO_MEMORY(symbol) _Static_assert(sizeof(#symbol) <= API_NAME_BYTES, "no room");
+#define NO_MEMORY(symbol)                                                                   \
+	_Static_assert(sizeof(#symbol) <= API_NAME_BYTES, "API_NAME_BYTES is too small");
 #define IGNORED(symbol, class, reason)                                           \
-	_Static_assert(sizeof(#symbol) <= API_NAME_BYTES && sizeof(reason) <= API_REASON_BYTES, \
-		       "no room");
+	_Static_assert(sizeof(#symbol) <= API_NAME_BYTES, "API_NAME_BYTES is too small");   \
+	_Static_assert(sizeof(reason) <= API_REASON_BYTES, "API_REASON_BYTES is too small");
 #include "interpose/opencl/opencl_ignored.def"
 #include "interpose/opencl/opencl_other.def"
 

@@ -318,6 +318,8 @@ static void record_retained_context(struct call *call, cl_context context)
 		VERB_##verb(driver_call, made, key, size)                                   \
 	}
 
+/* Each row becomes two functions. SYMBOL is exported: callers that are linked to the name call it.
+ * looked_up_SYMBOL is what gpuleak returns from a lookup of the name, for example from dlsym(). */
 #define HOOK(symbol, returns, parameters, arguments, verb, made, kind, key, size)           \
 	EXPORT returns symbol parameters                                                    \
 	WRAPPER(symbol, resolve_direct, returns,                                            \
