@@ -93,7 +93,9 @@ struct gpuleak_block {
 	/* size of the block's address range; a mapping's `bytes` may be counted for its handle */
 	uint64_t span;
 	uint64_t context;   /* the driver's context handle; 0 unknown */
-	uint64_t parent;    /* handle of the buffer that a sub-buffer belongs to */
+	/* handle of the buffer that a sub-buffer belongs to; of a CUDA mapping: the handle of its
+	 * memory, if all of it is mapped */
+	uint64_t parent;
 	uint64_t time_ns;   /* CLOCK_MONOTONIC at the allocation, accurate to 1-4 ms */
 	uint64_t mark;      /* the block is newer than every mark up to this one */
 	uint32_t thread;    /* thread (gettid()) that allocated the block */

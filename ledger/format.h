@@ -202,7 +202,9 @@ struct ledger_block {
 	uint64_t time_ns;    /* allocation time; resolution of the coarse clock (1-4 ms) */
 	uint32_t references; /* reference count of a handle; 1 for plain memory */
 	uint32_t thread;     /* kernel thread id of the allocating thread, 0 = not recorded */
-	uint64_t parent;     /* address of the buffer that a sub-buffer belongs to, 0 = none */
+	/* Address of the buffer that a sub-buffer belongs to. Of a vmm-mapping: the handle of the
+	 * memory, if all of it is mapped. 0 = none. */
+	uint64_t parent;
 	uint32_t history;    /* ref to a struct ledger_history, 0 = never retained */
 	union {
 		/* LEDGER_BLOCK_IGNORED, LEDGER_BLOCK_MAPPED, LEDGER_BLOCK_MARK() */

@@ -7,8 +7,9 @@
 #include <string.h>
 
 const struct kind kinds[] = {
-#define KIND(name_, words_, memory_, limit_, end_)                                          \
-	{ name_, words_, KIND_MEMORY_##memory_, KIND_LIMIT_##limit_, KIND_END_##end_ },
+#define KIND(name_, words_, memory_, limit_, end_, address_)                                 \
+	{ name_, words_, KIND_MEMORY_##memory_, KIND_LIMIT_##limit_, KIND_END_##end_,        \
+	  KIND_ADDRESS_##address_ },
 #include "ledger/kinds.def"
 	{ "" },
 };

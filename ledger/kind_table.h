@@ -13,12 +13,14 @@ enum kind_memory {
 };
 enum kind_limit { KIND_LIMIT_COUNTS, KIND_LIMIT_NO, KIND_LIMIT_OPENS };
 enum kind_end { KIND_END_ANY, KIND_END_OWN };
+enum kind_address { KIND_ADDRESS_OTHER, KIND_ADDRESS_LINEAR };
 
 struct kind {
 	char name[24], words[40]; /* arrays, so that the loader has no pointers to relocate */
 	enum kind_memory memory;
 	enum kind_limit limit;
 	enum kind_end end;
+	enum kind_address address;
 };
 
 /* All kinds; the last element has an empty name. */

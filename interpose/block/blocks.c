@@ -198,6 +198,7 @@ struct ledger_block *record_block(struct call *call, const struct made *made)
 	struct new_block new = {
 		.span = made->span, .shared = made->shared, .watched = call->watched,
 		.address = made->address, .bytes = made->bytes, .device = made->device,
+		.parent = made->parent,
 	};
 
 	return made->number ? record_new(call, &new, made->number, NULL) : NULL;

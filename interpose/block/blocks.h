@@ -28,6 +28,7 @@ struct made {
 	uint64_t bytes; /* of memory */
 	int device;
 	bool shared; /* a live block with that number gets one more reference instead */
+	uint64_t parent; /* see struct ledger_block */
 };
 /* As record_made(), for MADE. Returns the block's record, which does not move until the block ends;
  * NULL if it was not recorded, or if another block got the reference. */

@@ -21,7 +21,7 @@ static bool ends_handle(enum outcome outcome)
 
 static void handle_made(struct call *call, uint64_t handle, uint64_t bytes, int device)
 {
-	const struct made made = { handle, handle, bytes, bytes, device, false };
+	const struct made made = { handle, handle, bytes, bytes, device, false, 0 };
 	struct ledger_block *block;
 
 	physical_forget(handle);
@@ -36,7 +36,7 @@ static void handle_made(struct call *call, uint64_t handle, uint64_t bytes, int 
 static void handle_retained(struct call *call, uint64_t handle, struct physical *physical)
 {
 	const struct made made = {
-		handle, handle, physical_bytes(physical), 0, physical_device(physical), true,
+		handle, handle, physical_bytes(physical), 0, physical_device(physical), true, 0,
 	};
 	struct ledger_block *block;
 
@@ -190,7 +190,7 @@ CUresult vmm_release(struct call *call, void *real, CUmemGenericAllocationHandle
 /* A reservation takes addresses, not memory. */
 void vmm_reserved(struct call *call, uint64_t address, uint64_t size)
 {
-	const struct made made = { address, address, size, 0, -1, false };
+	const struct made made = { address, address, size, 0, -1, false, 0 };
 
 	call->space = SPACE_VMM_RESERVATION;
 	record_block(call, &made);
@@ -223,11 +223,13 @@ CUresult vmm_unreserve(struct call *call, void *real, CUdeviceptr address, size_
 void vmm_mapped(struct call *call, uint64_t address, uint64_t size, uint64_t handle)
 {
 	struct use use = { .number = address, .bytes = size };
-	struct made made = { address, address, size, 0, -1, false };
+	struct made made = { address, address, size, 0, -1, false, 0 };
 
 	use_forget_mapping(address);
 	use.of = physical_hold(handle);
 	made.device = physical_device(use.of);
+	if (physical_bytes(use.of) == size) /* all of the memory, so a reader knows the range */
+		made.parent = handle;
 	call->space = SPACE_VMM_MAPPING;
 	use.block = record_block(call, &made);
 	if (use.block)
