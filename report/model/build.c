@@ -171,7 +171,9 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 	if (r == 0)
 		r = build_reasons(b);
 	if (r == 0)
-		r = build_groups(b, &ledger->choice);
+		r = build_groups(b);
+	if (r == 0)
+		r = build_division(b);
 	if (r == 0)
 		r = build_group_histories(b);
 	if (r == 0)
@@ -207,7 +209,8 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 int build_start(struct builder *b, const struct loaded_ledger *ledger,
 		struct symbolizer *symbolizer)
 {
-	*b = (struct builder){ .view = &ledger->view, .symbolizer = symbolizer,
+	*b = (struct builder){ .view = &ledger->view, .choice = &ledger->choice,
+			       .symbolizer = symbolizer,
 			       .frames_left = ledger->view.bytes / sizeof(uint64_t),
 			       .letters_left = ledger->view.bytes };
 	b->process = calloc(1, sizeof(*b->process));
@@ -232,6 +235,7 @@ void build_finish(struct builder *b)
 	table_finish(&b->known_frames);
 	table_finish(&b->code_refs);
 	table_finish(&b->python_locations);
+	table_finish(&b->places_refs);
 	table_finish(&b->ignored_site_refs);
 	table_finish(&b->mapped_refs);
 	table_finish(&b->wait_refs);

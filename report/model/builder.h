@@ -23,6 +23,7 @@ struct symbol_location;
 
 struct builder {
 	const struct ledger_view *view;
+	const struct load_choice *choice;
 	struct symbolizer *symbolizer;
 	struct report_process *process;
 	struct report_arena *arena;
@@ -34,6 +35,7 @@ struct builder {
 	/* struct ledger_mapped and ledger_event_wait, keyed by the ref of their block */
 	struct table mapped_refs, wait_refs;
 	struct table mappings;               /* keyed by content */
+	struct table places_refs; /* struct report_places, keyed by the ref of the call site */
 	struct table ignored_site_refs; /* like site_refs, for blocks that the program ignores */
 	struct stack_module *modules;
 	size_t module_count;
@@ -65,9 +67,16 @@ int build_identity(struct builder *b, const char *name);
 void build_age(struct builder *b, uint64_t older_ns);
 bool build_is_young(const struct builder *b, const struct ledger_block *block);
 
-/* Groups the blocks that CHOICE selects by call site. Adds the other blocks to the sums of blocks
+/* Groups the selected blocks by call site. Adds the other blocks to the sums of blocks
  * left out. Returns 0 or -ENOMEM. */
-int build_groups(struct builder *b, const struct load_choice *choice);
+int build_groups(struct builder *b);
+/* Returns true if the choice of blocks and --older select BLOCK, which may be a suballocation. */
+bool build_is_selected(const struct builder *b, const struct ledger_block *block);
+/* Stores in *RET the group of BLOCK, which is live and selected. Returns 0 or -ENOMEM. */
+int build_group_of(struct builder *b, const struct ledger_block *block, struct report_leak **ret);
+/* Divides the bytes of the groups among suballocations: fills in report_leak.used_bytes and
+ * places_refs. Call it after build_groups() and before classify_groups(). Returns 0 or -ENOMEM. */
+int build_division(struct builder *b);
 /* Builds the reference history of each group. Call it after build_groups(). Returns 0 or -ENOMEM.
  * */
 int build_group_histories(struct builder *b);
@@ -92,7 +101,7 @@ int build_kinds(struct builder *b);
  * bytes, largest first. Looks up the symbols of every site. Call it after classify_groups().
  * Returns 0 or -ENOMEM. */
 int build_sites(struct builder *b);
-/* Lists the live suballocations. Returns 0 or -ENOMEM. */
+/* Lists the live suballocations. Call it after build_division(). Returns 0 or -ENOMEM. */
 int build_suballocations(struct builder *b);
 /* Reads the observations about coverage. Returns 0 or -ENOMEM. */
 int build_coverage(struct builder *b);

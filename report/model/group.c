@@ -136,7 +136,22 @@ static void leave_out_young(struct builder *b, const struct group *group,
 	sum->younger_bytes = add_bounded(sum->younger_bytes, block->bytes);
 }
 
-int build_groups(struct builder *b, const struct load_choice *choice)
+bool build_is_selected(const struct builder *b, const struct ledger_block *block)
+{
+	return is_chosen(b->choice, block) && !build_is_young(b, block);
+}
+
+int build_group_of(struct builder *b, const struct ledger_block *block, struct report_leak **ret)
+{
+	struct group *group = NULL;
+	int r = group_of(b, block, &group);
+
+	if (r == 0)
+		*ret = &group->leak;
+	return r;
+}
+
+int build_groups(struct builder *b)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *block;
@@ -149,7 +164,7 @@ int build_groups(struct builder *b, const struct load_choice *choice)
 		 * live. */
 		if (!ledger_block_is_live(block->state, block->marked))
 			continue;
-		if (!is_chosen(choice, block)) {
+		if (!is_chosen(b->choice, block)) {
 			leave_out(b, block);
 			continue;
 		}

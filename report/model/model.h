@@ -82,6 +82,7 @@ struct report_leak {
 	uint32_t references; /* largest reference count of its blocks */
 	uint64_t bytes;
 	uint64_t blocks;
+	uint64_t used_bytes; /* of `bytes`: in live suballocations, each byte once */
 	const struct report_stack *stack; /* never NULL; count 0 = the stack was not recorded */
 	/* History of the block with the largest reference count; NULL if that block was never
 	 * retained. */

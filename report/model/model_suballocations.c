@@ -15,6 +15,7 @@
 struct suballocation_site {
 	struct report_suballocations public;
 	uint64_t ended; /* blocks that ended, but not by a free */
+	uint64_t not_selected; /* live blocks */
 	struct suballocation_site *next;
 };
 
@@ -71,6 +72,19 @@ static int site_of(struct gathering *g, const struct ledger_site *record,
 	return 0;
 }
 
+static void add_places(struct gathering *g, uint32_t ref, struct report_places *to)
+{
+	const struct ref_node *known = build_find_ref(&g->b->places_refs, ref);
+	const struct report_places *from = known ? known->value : NULL;
+
+	if (!from)
+		return;
+	to->outside_blocks = add_bounded(to->outside_blocks, from->outside_blocks);
+	to->partly_blocks = add_bounded(to->partly_blocks, from->partly_blocks);
+	to->outside_bytes = add_bounded(to->outside_bytes, from->outside_bytes);
+	to->doubled_bytes = add_bounded(to->doubled_bytes, from->doubled_bytes);
+}
+
 static int add_sites(struct gathering *g)
 {
 	struct ledger_walk walk = { 0 };
@@ -81,6 +95,7 @@ static int add_sites(struct gathering *g)
 	while (r == 0 && (record = ledger_next(g->b->view, &walk, LEDGER_CHUNK_SUBALLOCATION_SITES,
 					    sizeof(*record)))) {
 		const uint8_t *at = (const uint8_t *)record;
+		uint32_t ref = (uint32_t)((uint64_t)(at - g->b->view->base) / LEDGER_REF_UNIT);
 
 		r = site_of(g, record, &site);
 		if (r < 0)
@@ -88,9 +103,8 @@ static int add_sites(struct gathering *g)
 		site->public.allocated_blocks = add_bounded(site->public.allocated_blocks,
 							    record->allocs);
 		site->ended = add_bounded(site->ended, record->unseen);
-		r = build_add_ref(g->b, &g->refs,
-				  (uint32_t)((uint64_t)(at - g->b->view->base) / LEDGER_REF_UNIT),
-				  site);
+		add_places(g, ref, &site->public.places);
+		r = build_add_ref(g->b, &g->refs, ref, site);
 		g->b->process->has_suballocations = true;
 	}
 	return r;
@@ -114,6 +128,10 @@ static void add_blocks(struct gathering *g)
 			continue;
 		}
 		site = (struct suballocation_site *)known->value;
+		if (!build_is_selected(g->b, block)) {
+			site->not_selected++;
+			continue;
+		}
 		g->count += site->public.live.blocks == 0;
 		site->public.live.blocks++;
 		site->public.live.bytes = add_bounded(site->public.live.bytes, block->bytes);
@@ -142,7 +160,8 @@ static int list_live(struct gathering *g)
 	if (!process->suballocations)
 		return -ENOMEM;
 	for (const struct suballocation_site *site = g->sites; site; site = site->next) {
-		uint64_t kept = add_bounded(site->ended, site->public.live.blocks);
+		uint64_t kept = add_bounded(add_bounded(site->ended, site->not_selected),
+					    site->public.live.blocks);
 		struct report_suballocations *entry;
 
 		if (!site->public.live.blocks)

@@ -154,6 +154,26 @@ uint32_t builder_block(struct ledger_builder *builder, uint32_t site, uint64_t a
 	return add(builder, LEDGER_CHUNK_BLOCKS, &block, sizeof(block), NULL, 0);
 }
 
+uint32_t builder_suballocation_row(struct ledger_builder *builder, int device, uint32_t stack,
+				   uint64_t allocs, uint64_t bytes)
+{
+	struct ledger_site site = { .stack = stack, .device = device, .allocs = allocs,
+				    .bytes = bytes };
+
+	site.api = builder_string(builder, "c10::reportMemoryUsageToProfiler");
+	site.kind = builder_string(builder, LEDGER_KIND_SUBALLOCATION);
+	return add(builder, LEDGER_CHUNK_SUBALLOCATION_SITES, &site, sizeof(site), NULL, 0);
+}
+
+uint32_t builder_suballocation(struct ledger_builder *builder, uint32_t site, uint64_t address,
+			       uint64_t bytes)
+{
+	struct ledger_block block = { .state = 1u << 8 | LEDGER_BLOCK_LIVE, .site = site,
+				      .address = address, .bytes = bytes, .references = 1 };
+
+	return add(builder, LEDGER_CHUNK_SUBALLOCATIONS, &block, sizeof(block), NULL, 0);
+}
+
 uint32_t builder_module(struct ledger_builder *builder, const char *path, uint64_t start,
 			uint64_t end, uint64_t bias, uint32_t epoch)
 {

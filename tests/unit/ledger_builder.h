@@ -15,7 +15,7 @@
 struct ledger_builder {
 	uint8_t *bytes; /* moves when the ledger grows: keep refs, not pointers */
 	size_t size;    /* of whole chunks */
-	uint32_t open[25]; /* chunk being filled, per type; 0 = none */
+	uint32_t open[32]; /* chunk being filled, per type; 0 = none */
 };
 
 /* An empty ledger of process 4242, "/bin/app -x", ended by exit with status 0. */
@@ -41,6 +41,11 @@ uint32_t builder_row(struct ledger_builder *builder, const char *api, const char
 /* A live block of ROW. */
 uint32_t builder_block(struct ledger_builder *builder, uint32_t row, uint64_t address,
 		       uint64_t bytes);
+/* The same for suballocations: a call site, and a live one of it. */
+uint32_t builder_suballocation_row(struct ledger_builder *builder, int device, uint32_t stack,
+				   uint64_t allocs, uint64_t bytes);
+uint32_t builder_suballocation(struct ledger_builder *builder, uint32_t row, uint64_t address,
+			       uint64_t bytes);
 uint32_t builder_module(struct ledger_builder *builder, const char *path, uint64_t start,
 			uint64_t end, uint64_t bias, uint32_t epoch);
 uint32_t builder_error(struct ledger_builder *builder, const struct ledger_error *error);

@@ -118,6 +118,8 @@ json_t *json_leak(const void *item)
 		{ "device", json_integer(leak->device) },
 		{ "bytes", json_number(leak->bytes) },
 		{ "blocks", json_number(leak->blocks) },
+		{ "suballocated_bytes", JSON_IF(leak->used_bytes,
+						json_number(leak->used_bytes)) },
 		{ "stack", json_stack(leak->stack) },
 		{ "history", JSON_IF(leak->history, history_json(leak->history)) },
 		{ "mapped", JSON_IF(mapping, json_event(&mapping->mapped)) },

@@ -13,6 +13,7 @@
 #include "report/model/model.h"
 #include "report/model/model_pool.h"
 #include "report/model/model_suballocations.h"
+#include "report/util/number.h"
 
 static json_t *identity_json(const struct report_process *process)
 {
@@ -213,6 +214,9 @@ static json_t *suballocations_json(const void *item)
 {
 	const struct report_suballocations *entry = item;
 	const struct report_leak *live = &entry->live;
+	const struct report_places *places = &entry->places;
+	uint64_t outside_blocks = add_bounded(places->outside_blocks, places->partly_blocks);
+	bool is_outside = outside_blocks;
 
 	return JSON_OBJECT(
 		{ "api", json_text(live->api) },
@@ -223,6 +227,10 @@ static json_t *suballocations_json(const void *item)
 		{ "cache", json_text(live->cache) },
 		{ "allocated_blocks", json_number(entry->allocated_blocks) },
 		{ "freed_blocks", json_number(entry->freed_blocks) },
+		{ "outside_blocks", JSON_IF(is_outside, json_number(outside_blocks)) },
+		{ "outside_bytes", JSON_IF(is_outside, json_number(places->outside_bytes)) },
+		{ "doubled_bytes", JSON_IF(places->doubled_bytes,
+					   json_number(places->doubled_bytes)) },
 		{ "stack", json_stack(live->stack) });
 }
 

@@ -330,6 +330,8 @@ def nothing_else(options, place):
         found = report(options, ledger)
         compare("has the list", switch == "on", found.pop("suballocations", None) is not None)
         found.pop("timeline", None)
+        compare("bytes of the block in tensors", 3 * 4096 if switch == "on" else None,
+                found["cached"][0].pop("suballocated_bytes", None))
         texts[switch] = [same_text(json.dumps(found))] + [
             same_text(output(options, "report", *args, ledger, statuses=(0, 23))) for args in
             ((), ("-v",), ("--gate-caches",), ("--format", "junit"), ("--format", "folded"),

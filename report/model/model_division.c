@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Divides the bytes of live blocks among the live suballocations that lie in them, so that every
+ * byte counts once. Runs after build_groups(), because the result is part of each group, and before
+ * classify_groups(), which copies the groups. Reads only what a damaged ledger may have, too:
+ * ranges that overlap, and suballocations that overlap or lie in no block.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ledger/kind_table.h"
+#include "report/model/builder.h"
+#include "report/model/model_suballocations.h"
+#include "report/util/number.h"
+
+#define KIND_HANDLE "vmm-handle"
+
+/* The memory of a live block. */
+struct extent {
+	uint64_t start, end; /* of a handle: its number, and 0 */
+	uint64_t left;       /* bytes that no suballocation has taken yet */
+	uint64_t parent;     /* see struct ledger_block */
+	int device;          /* -1 unknown */
+	struct extent *handle;     /* the block that counts the bytes instead, or NULL */
+	struct report_leak *group; /* NULL: the report does not list the block */
+};
+
+struct extents {
+	struct extent *list;
+	size_t count, room;
+};
+
+/* A live suballocation. */
+struct part {
+	uint64_t start, end;
+	int device;
+	struct report_places *of; /* of its call site; NULL: the report does not list it */
+};
+
+struct division {
+	struct builder *b;
+	struct extents ranges, handles;
+	struct part *parts;
+	size_t part_count;
+};
+
+static uint64_t end_of(uint64_t start, uint64_t bytes)
+{
+	return add_bounded(start, bytes);
+}
+
+/* ---- the blocks ---- */
+
+static int add_extent(struct extents *to, const struct extent *extent)
+{
+	if (to->count == to->room) {
+		size_t room = to->room ? 2 * to->room : 64;
+		struct extent *list = reallocarray(to->list, room, sizeof(*list));
+
+		if (!list)
+			return -ENOMEM;
+		to->list = list;
+		to->room = room;
+	}
+	to->list[to->count++] = *extent;
+	return 0;
+}
+
+static int add_block(struct division *d, const struct ledger_block *block)
+{
+	const struct ledger_site *site = ledger_site(d->b->view, block->site);
+	uint32_t length = 0;
+	const char *name = site ? ledger_string(d->b->view, site->kind, &length) : NULL;
+	const struct kind *kind = name ? kind_find(name, length) : NULL;
+	bool is_handle = kind && strcmp(kind->name, KIND_HANDLE) == 0;
+	struct extent extent = { .start = block->address, .left = block->bytes };
+	int r = 0;
+
+	if (!kind || (!is_handle && kind->address != KIND_ADDRESS_LINEAR))
+		return 0;
+	extent.device = site->device;
+	extent.parent = block->parent;
+	extent.end = is_handle ? 0 : end_of(block->address, block->bytes);
+	if (build_is_selected(d->b, block))
+		r = build_group_of(d->b, block, &extent.group);
+	return r < 0 ? r : add_extent(is_handle ? &d->handles : &d->ranges, &extent);
+}
+
+static int add_all_blocks(struct division *d)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_block *block;
+	int r = 0;
+
+	while (r == 0 &&
+	       (block = ledger_next(d->b->view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block))))
+		if (ledger_block_is_live(block->state, block->marked))
+			r = add_block(d, block);
+	return r;
+}
+
+static int compare_extents(const void *left, const void *right)
+{
+	const struct extent *a = left, *b = right;
+	int r = compare_numbers(a->start, b->start);
+
+	return r ? r : compare_numbers(a->end, b->end);
+}
+
+static void sort_extents(struct extents *extents)
+{
+	if (extents->count)
+		qsort(extents->list, extents->count, sizeof(*extents->list), compare_extents);
+}
+
+static int compare_start(const void *key, const void *value)
+{
+	return compare_numbers(*(const uint64_t *)key, ((const struct extent *)value)->start);
+}
+
+/* Gives each mapping whose bytes its handle counts the range of the handle's memory. */
+static void find_handles(struct division *d)
+{
+	for (size_t i = 0; i < d->ranges.count && d->handles.count; i++) {
+		struct extent *range = &d->ranges.list[i];
+
+		if (range->left || !range->parent)
+			continue;
+		range->handle = bsearch(&range->parent, d->handles.list, d->handles.count,
+					sizeof(*d->handles.list), compare_start);
+		if (range->handle)
+			range->end = end_of(range->start, range->handle->left);
+	}
+}
+
+/* Makes the sorted ranges disjoint: an address belongs to the first range that has it. */
+static void separate(struct extents *ranges)
+{
+	uint64_t end = 0;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < ranges->count; i++) {
+		struct extent range = ranges->list[i];
+
+		range.start = range.start > end ? range.start : end;
+		if (range.start >= range.end)
+			continue;
+		end = range.end;
+		ranges->list[kept++] = range;
+	}
+	ranges->count = kept;
+}
+
+/* ---- the suballocations ---- */
+
+static size_t count_live(const struct builder *b)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_block *block;
+	size_t count = 0;
+
+	while ((block = ledger_next(b->view, &walk, LEDGER_CHUNK_SUBALLOCATIONS, sizeof(*block))))
+		count += LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_LIVE;
+	return count;
+}
+
+/* Returns the places of the call site REF, or NULL if memory ran out. */
+static struct report_places *places_at(struct builder *b, uint32_t ref)
+{
+	const struct ref_node *known = build_find_ref(&b->places_refs, ref);
+	struct report_places *ret;
+
+	if (known)
+		return (struct report_places *)known->value;
+	ret = arena_alloc(b->arena, sizeof(*ret));
+	return ret && build_add_ref(b, &b->places_refs, ref, ret) == 0 ? ret : NULL;
+}
+
+/* COUNT is what count_live() returned. */
+static int add_parts(struct division *d, size_t count)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_block *block;
+
+	d->parts = calloc(count + 1, sizeof(*d->parts));
+	if (!d->parts)
+		return -ENOMEM;
+	while (d->part_count < count &&
+	       (block = ledger_next(d->b->view, &walk, LEDGER_CHUNK_SUBALLOCATIONS,
+				    sizeof(*block)))) {
+		const struct ledger_site *site;
+		struct part *part = &d->parts[d->part_count];
+
+		if (LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_LIVE)
+			continue;
+		site = ledger_suballocation_site(d->b->view, block->site);
+		*part = (struct part){ block->address, end_of(block->address, block->bytes),
+				       site ? site->device : -1, NULL };
+		if (site && build_is_selected(d->b, block)) {
+			part->of = places_at(d->b, block->site);
+			if (!part->of)
+				return -ENOMEM;
+		}
+		d->part_count++;
+	}
+	return 0;
+}
+
+static int compare_parts(const void *left, const void *right)
+{
+	const struct part *a = left, *b = right;
+	int r = compare_numbers(a->start, b->start);
+
+	return r ? r : compare_numbers(a->end, b->end);
+}
+
+/* ---- the division ---- */
+
+/* Takes BYTES of RANGE's block. Returns how many the block had left. */
+static uint64_t take(struct extent *range, uint64_t bytes)
+{
+	struct extent *counts = range->handle ? range->handle : range;
+	uint64_t taken = bytes < counts->left ? bytes : counts->left;
+
+	counts->left -= taken;
+	if (counts->group)
+		counts->group->used_bytes = add_bounded(counts->group->used_bytes, taken);
+	return taken;
+}
+
+static bool same_device(int a, int b)
+{
+	return a < 0 || b < 0 || a == b;
+}
+
+/* Returns the first range that ends after ADDRESS. */
+static struct extent *first_range(const struct extents *ranges, uint64_t address)
+{
+	size_t low = 0, high = ranges->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (ranges->list[middle].end > address)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return &ranges->list[low];
+}
+
+/* Divides PART from FROM on. Its bytes before belong to another suballocation. */
+static void divide(struct division *d, const struct part *part, uint64_t from)
+{
+	const struct extent *end = d->ranges.list + d->ranges.count;
+	uint64_t inside = 0, doubled = from - part->start;
+	struct report_places *of = part->of;
+
+	for (struct extent *range = d->ranges.count ? first_range(&d->ranges, from) : NULL;
+	     range && range < end && range->start < part->end; range++) {
+		uint64_t start = range->start > from ? range->start : from;
+		uint64_t stop = range->end < part->end ? range->end : part->end;
+		uint64_t taken;
+
+		if (!same_device(range->device, part->device))
+			continue;
+		taken = take(range, stop - start);
+		inside += stop - start;
+		doubled += stop - start - taken;
+	}
+	if (!of)
+		return;
+	of->doubled_bytes = add_bounded(of->doubled_bytes, doubled);
+	of->outside_bytes = add_bounded(of->outside_bytes, part->end - from - inside);
+	if (inside == 0 && from < part->end)
+		of->outside_blocks++;
+	else if (inside < part->end - from)
+		of->partly_blocks++;
+}
+
+static void divide_all(struct division *d)
+{
+	uint64_t end = 0;
+
+	for (size_t i = 0; i < d->part_count; i++) {
+		const struct part *part = &d->parts[i];
+		uint64_t from = part->start > end ? part->start : end;
+
+		divide(d, part, from < part->end ? from : part->end);
+		end = part->end > end ? part->end : end;
+	}
+}
+
+int build_division(struct builder *b)
+{
+	struct division d = { .b = b };
+	size_t count = count_live(b);
+	int r = count ? add_all_blocks(&d) : 0;
+
+	if (r == 0 && count)
+		r = add_parts(&d, count);
+	if (r == 0 && count) {
+		sort_extents(&d.handles);
+		find_handles(&d);
+		sort_extents(&d.ranges);
+		separate(&d.ranges);
+		if (d.part_count)
+			qsort(d.parts, d.part_count, sizeof(*d.parts), compare_parts);
+		divide_all(&d);
+	}
+	free(d.ranges.list);
+	free(d.handles.list);
+	free(d.parts);
+	return r;
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How the bytes of blocks are divided among the suballocations in them: no byte twice, none lost.
+ * Links: test_division.c ledger_builder.c ledger_reported.c, report_dep, cmocka.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ledger_builder.h"
+#include "ledger_reported.h"
+#include "report/model/model.h"
+#include "report/model/model_suballocations.h"
+
+#define MiB (1024ull * 1024)
+#define SEGMENT 0x7f0000000000ull
+
+struct made {
+	struct ledger_builder builder;
+	struct reported reported;
+	const struct report_process *process;
+};
+
+static void begin(struct made *made)
+{
+	*made = (struct made){ 0 };
+	builder_init(&made->builder);
+}
+
+static void report(struct made *made)
+{
+	made->process = reported_begin(&made->reported, &made->builder);
+}
+
+static void finish(struct made *made)
+{
+	reported_finish(&made->reported);
+	builder_finish(&made->builder);
+}
+
+/* A block of KIND that is a call site of its own. */
+static uint32_t block(struct made *made, const char *kind, int device, uint64_t address,
+		      uint64_t bytes)
+{
+	uint32_t row = builder_row(&made->builder, "cuMemAlloc_v2", kind, device, 0, 1, bytes);
+
+	return builder_block(&made->builder, row, address, bytes);
+}
+
+/* COUNT suballocations of BYTES each, one call site, one after the other from ADDRESS on. */
+static void parts(struct made *made, int device, uint64_t address, uint64_t bytes, int count)
+{
+	uint32_t row = builder_suballocation_row(&made->builder, device, 0, (uint64_t)count,
+						 (uint64_t)count * bytes);
+
+	for (int i = 0; i < count; i++)
+		builder_suballocation(&made->builder, row, address + (uint64_t)i * bytes, bytes);
+}
+
+/* Checks the blocks' bytes in suballocations, and the bytes beside blocks. */
+static void expect(const struct made *made, uint64_t used, uint64_t outside_bytes,
+		   uint64_t doubled_bytes)
+{
+	const struct report_process *process = made->process;
+	uint64_t all = 0, outside = 0, doubled = 0, live = 0;
+
+	for (size_t i = 0; i < process->leak_count; i++) {
+		assert_true(process->leaks[i].used_bytes <= process->leaks[i].bytes);
+		all += process->leaks[i].used_bytes;
+	}
+	for (size_t i = 0; i < process->suballocation_count; i++) {
+		const struct report_suballocations *entry = &process->suballocations[i];
+
+		live += entry->live.bytes;
+		outside += entry->places.outside_bytes;
+		doubled += entry->places.doubled_bytes;
+	}
+	assert_int_equal(all, used);
+	assert_int_equal(outside, outside_bytes);
+	assert_int_equal(doubled, doubled_bytes);
+	assert_int_equal(live, used + outside + doubled);
+}
+
+static void test_whole(void **state)
+{
+	struct made made;
+
+	(void)state;
+	begin(&made);
+	block(&made, "device", 0, SEGMENT, 2 * MiB);
+	block(&made, "device", 0, SEGMENT + 4 * MiB, 2 * MiB);
+	parts(&made, 0, SEGMENT, 4096, 512); /* all of the first block */
+	parts(&made, 0, SEGMENT + 4 * MiB + 512, 1024, 1);
+	report(&made);
+	assert_int_equal(made.process->leak_count, 1);
+	expect(&made, 2 * MiB + 1024, 0, 0);
+	finish(&made);
+}
+
+static void test_over_the_edge(void **state)
+{
+	struct made made;
+	const struct report_places *places;
+
+	(void)state;
+	begin(&made);
+	block(&made, "device", 0, SEGMENT, MiB);
+	block(&made, "stream-ordered", 0, SEGMENT + MiB, MiB);
+	parts(&made, 0, SEGMENT - 512, 1024, 1);
+	parts(&made, 0, SEGMENT + MiB - 100, 300, 1); /* over two blocks */
+	parts(&made, 0, SEGMENT + 2 * MiB - 10, 4096, 1);
+	parts(&made, 0, SEGMENT + 8 * MiB, 70, 2);
+	report(&made);
+	expect(&made, 512 + 300 + 10, 512 + 4086 + 140, 0);
+	places = &made.process->suballocations[0].places;
+	assert_int_equal(made.process->suballocation_count, 1);
+	assert_int_equal(places->partly_blocks, 2);
+	assert_int_equal(places->outside_blocks, 2);
+	finish(&made);
+}
+
+static void test_other_device(void **state)
+{
+	struct made made;
+
+	(void)state;
+	begin(&made);
+	block(&made, "device", 0, SEGMENT, MiB);
+	block(&made, "managed", -1, SEGMENT + MiB, MiB);
+	parts(&made, 1, SEGMENT, 1000, 1); /* wrong */
+	parts(&made, 1, SEGMENT + MiB, 2000, 1); /* the block's device is unknown */
+	parts(&made, 0, SEGMENT + 5000, 4000, 1);
+	report(&made);
+	expect(&made, 6000, 1000, 0);
+	finish(&made);
+}
+
+static void test_no_memory_of_a_device(void **state)
+{
+	struct made made;
+	uint32_t freed;
+
+	(void)state;
+	begin(&made);
+	freed = block(&made, "device", 0, SEGMENT, MiB);
+	((struct ledger_block *)builder_at(&made.builder, freed))->state = 2u << 8;
+	block(&made, "array", 0, SEGMENT, MiB); /* a handle that looks like an address */
+	block(&made, "pinned", 0, SEGMENT, MiB);
+	block(&made, "new kind", 0, SEGMENT, MiB);
+	parts(&made, 0, SEGMENT, 1000, 3);
+	report(&made);
+	expect(&made, 0, 3000, 0);
+	assert_int_equal(made.process->suballocations[0].places.outside_blocks, 3);
+	finish(&made);
+}
+
+static void test_overlap(void **state)
+{
+	struct made made;
+
+	(void)state;
+	begin(&made);
+	block(&made, "device", 0, SEGMENT, MiB);
+	block(&made, "device", 0, SEGMENT + 1000, MiB);
+	parts(&made, 0, SEGMENT, 1000, 1);
+	parts(&made, 0, SEGMENT + 200, 1000, 1); /* 800 of it again */
+	parts(&made, 0, SEGMENT + 300, 100, 1);  /* all of it again */
+	parts(&made, 0, SEGMENT + MiB - 50, 100, 1); /* over the end of the first block */
+	report(&made);
+	expect(&made, 1300, 0, 900);
+	finish(&made);
+}
+
+static void test_mapped(void **state)
+{
+	struct made made;
+	uint32_t mapping;
+
+	(void)state;
+	begin(&made);
+	block(&made, "vmm-handle", 0, 0x1234, 2 * MiB);
+	for (int i = 0; i < 2; i++) { /* the same memory, twice */
+		mapping = block(&made, "vmm-mapping", 0, SEGMENT + (uint64_t)i * 2 * MiB, 0);
+		((struct ledger_block *)builder_at(&made.builder, mapping))->parent = 0x1234;
+	}
+	block(&made, "vmm-mapping", 0, SEGMENT + 4 * MiB, MiB); /* the handle was released */
+	mapping = block(&made, "vmm-mapping", 0, SEGMENT + 8 * MiB, 0);
+	((struct ledger_block *)builder_at(&made.builder, mapping))->parent = 0x9999;
+	parts(&made, 0, SEGMENT + MiB, 3 * MiB + 100, 1); /* over all three */
+	parts(&made, 0, SEGMENT + 8 * MiB, 100, 1);
+	report(&made);
+	expect(&made, 2 * MiB + 100, 100, MiB);
+	finish(&made);
+}
+
+static void test_extremes(void **state)
+{
+	struct made made;
+
+	(void)state;
+	begin(&made);
+	block(&made, "device", 0, UINT64_MAX - 1000, UINT64_MAX);
+	block(&made, "device", 0, 0, 100);
+	parts(&made, 0, UINT64_MAX - 900, 500, 1);
+	parts(&made, 0, 10, 0, 3);
+	parts(&made, 0, 40, 10, 2);
+	report(&made);
+	expect(&made, 520, 0, 0);
+	assert_int_equal(made.process->suballocations[0].places.outside_blocks, 0);
+	finish(&made);
+}
+
+static void test_selected(void **state)
+{
+	struct made made;
+	struct loaded_ledger *ledger = &made.reported.ledger;
+	struct report_process *process;
+	uint32_t row, part;
+
+	(void)state;
+	begin(&made);
+	block(&made, "device", 0, SEGMENT, MiB);
+	row = builder_suballocation_row(&made.builder, 0, 0, 9, 9 * 1024);
+	for (unsigned int i = 0; i < 3; i++) {
+		part = builder_suballocation(&made.builder, row, SEGMENT + i * 1024, 1024);
+		((struct ledger_block *)builder_at(&made.builder, part))->thread = i;
+	}
+	report(&made);
+	assert_int_equal(made.process->suballocations[0].live.blocks, 3);
+	assert_int_equal(made.process->suballocations[0].freed_blocks, 6);
+	ledger->choice = (struct load_choice){ .thread = 2 };
+	assert_int_equal(report_process_build(ledger, made.reported.symbolizer, NULL, &process), 0);
+	assert_int_equal(process->suballocation_count, 1);
+	assert_int_equal(process->suballocations[0].live.bytes, 1024);
+	assert_int_equal(process->suballocations[0].freed_blocks, 6);
+	report_process_destroy(process);
+	ledger->choice = (struct load_choice){ .address = SEGMENT + 1025 };
+	assert_int_equal(report_process_build(ledger, made.reported.symbolizer, NULL, &process), 0);
+	assert_int_equal(process->suballocations[0].live.blocks, 1);
+	assert_int_equal(process->leak_count, 1); /* the block that has the address, too */
+	assert_int_equal(process->leaks[0].used_bytes, 3072);
+	report_process_destroy(process);
+	finish(&made);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_whole),
+		cmocka_unit_test(test_over_the_edge),
+		cmocka_unit_test(test_other_device),
+		cmocka_unit_test(test_no_memory_of_a_device),
+		cmocka_unit_test(test_overlap),
+		cmocka_unit_test(test_mapped),
+		cmocka_unit_test(test_extremes),
+		cmocka_unit_test(test_selected),
+	};
+
+	return cmocka_run_group_tests(tests, reported_group_setup, reported_group_teardown);
+}
