@@ -34,11 +34,11 @@ uint64_t apis_give_back(void)
 	return bytes;
 }
 
-void apis_library_gone(void)
+void apis_after_dlclose(void)
 {
 	for (int i = 0; i < API_COUNT; i++)
-		if (apis[i]->library_gone)
-			apis[i]->library_gone();
+		if (apis[i]->after_dlclose)
+			apis[i]->after_dlclose();
 }
 
 void apis_saw_unknown(const char *name)

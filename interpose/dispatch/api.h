@@ -54,8 +54,8 @@ struct api_ops {
 	/* Returns the memory that the API's pool has cached to the driver, and the number of bytes
 	 * to the caller. NULL: the API has no pool. */
 	uint64_t (*give_back)(void);
-	/* Called after a library was closed. NULL: nothing to do. */
-	void (*library_gone)(void);
+	/* Called when a dlclose() of the application has returned. NULL: nothing to do. */
+	void (*after_dlclose)(void);
 	/* Called after libraries were loaded or unloaded, on a thread that may call the loader.
 	 * NULL: nothing to do. */
 	void (*libraries_changed)(void);
@@ -74,7 +74,7 @@ enum api api_of(const char *name);
 
 /* Each calls the function of this name in every struct api_ops that has it. */
 uint64_t apis_give_back(void);
-void apis_library_gone(void);
+void apis_after_dlclose(void);
 void apis_saw_unknown(const char *name);
 /* The same for libraries_changed, if the loader's list of modules changed. Only for places where
  * the application itself calls the loader. */

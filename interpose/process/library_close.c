@@ -52,7 +52,7 @@ EXPORT int dlclose(void *handle)
 	python_forget();
 	r = real ? real(handle) : -1;
 	resolve_forget_unloaded();
-	apis_library_gone();
+	apis_after_dlclose();
 	apis_libraries_changed();
 	if (recorder) {
 		atomic_store_explicit(&SHARED(recorder->modules->stale), 1, memory_order_relaxed);

@@ -419,7 +419,7 @@ void opencl_pool_unseen(const char *name)
 		atomic_store(&pool->unseen_queues, true);
 }
 
-void opencl_pool_library_gone(void)
+void opencl_pool_after_dlclose(void)
 {
 	struct cl_pool *pool = cl_pool_current();
 

@@ -98,6 +98,6 @@ struct ledger_pool *opencl_pool_relieve_command(cl_int code);
 uint64_t opencl_pool_return_all(void);
 
 /* Call after dlclose(). Drops contexts whose driver was unloaded. */
-void opencl_pool_library_gone(void);
+void opencl_pool_after_dlclose(void);
 
 #endif

@@ -43,6 +43,6 @@ const struct api_ops api_ops_OPENCL = {
 	.wrappers = opencl_wrappers,
 	.device_total = opencl_total_of,
 	.give_back = opencl_pool_return_all,
-	.library_gone = opencl_pool_library_gone,
+	.after_dlclose = opencl_pool_after_dlclose,
 	.saw_unknown = opencl_pool_unseen,
 };
