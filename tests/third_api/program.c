@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Uses the toy API, linked to it or by lookups: program leak|double|limit|context|lookup.
+ * Uses the toy API, linked to it or by lookups: program leak|double|limit|context|lookup|names.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -58,13 +58,26 @@ static void look_up(void)
 	alloc(&address, 400);
 }
 
+static void look_up_names(void)
+{
+	static const char *const names[] = { "toyVersion", "toyImport", "toyNewer", "toyMissing" };
+	void *driver = dlopen("libtoy.so.1", RTLD_NOW);
+	void *address;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		printf("%d", dlsym(driver, names[i]) != NULL);
+	toyAlloc(&address, 100);
+	toyFree(address);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*run)(void);
 	} stories[] = { { "leak", leak },	{ "double", free_twice }, { "limit", exceed },
-			{ "context", destroy }, { "lookup", look_up } };
+			{ "context", destroy }, { "lookup", look_up },
+			{ "names", look_up_names } };
 
 	for (size_t i = 0; argc > 1 && i < sizeof(stories) / sizeof(stories[0]); i++)
 		if (strcmp(argv[1], stories[i].name) == 0)

@@ -108,6 +108,17 @@ def lookup():
     return [(facts(report)["leaks"], [("toyAlloc", "device", 3, 400, 1, "look_up")])]
 
 
+def names():
+    """functions without a row are classified by the API's two files of names"""
+    printed, report, text, _ = run("names")
+    coverage = report["coverage"]
+    return [(printed, "1110"),
+            ({kind: [seen["symbol"] for seen in coverage[kind]]
+              for kind in ("untracked", "unclassed")},
+             {"untracked": ["toyImport"], "unclassed": ["toyNewer"]}),
+            ("toyImport: imported memory is not followed" in text, True)]
+
+
 def one_line():
     """the list of APIs has one line more than the product's, and nothing names the API"""
     path = "interpose/dispatch/apis.def"
@@ -121,7 +132,7 @@ def one_line():
             (named, [])]
 
 
-CASES = [leak, pool, double, limit, context, lookup, one_line]
+CASES = [leak, pool, double, limit, context, lookup, names, one_line]
 
 
 def main():

@@ -5,34 +5,15 @@
 #include "interpose/cuda/cuda_current.h"
 #include "interpose/cuda/pool/pool.h"
 #include "interpose/cuda/wrappers/cuda_calls.h"
-#include "interpose/dispatch/api.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-static const struct api_ignored ignored[] = {
-#define IGNORED(symbol, class, reason) { #symbol, reason, CLASS_##class },
-#include "interpose/cuda/cuda_ignored.def"
-#undef IGNORED
-};
-
-static const char other[][API_NAME_BYTES] = {
-#define NO_MEMORY(symbol) #symbol,
-#include "interpose/cuda/cuda_other.def"
-#undef NO_MEMORY
-};
+#define API_IGNORED_ROWS "interpose/cuda/cuda_ignored.def"
+#define API_OTHER_ROWS "interpose/cuda/cuda_other.def"
+#include "interpose/dispatch/api_tables.h"
 
 static const char unseen[][API_NAME_BYTES] = {
 #define UNSEEN(symbol) #symbol,
 #include "interpose/cuda/cuda_unseen.def"
 };
-
-#define NO_MEMORY(symbol)                                                                   \
-	_Static_assert(sizeof(#symbol) <= API_NAME_BYTES, "API_NAME_BYTES is too small");
-#define IGNORED(symbol, class, reason)                                           \
-	_Static_assert(sizeof(#symbol) <= API_NAME_BYTES, "API_NAME_BYTES is too small");   \
-	_Static_assert(sizeof(reason) <= API_REASON_BYTES, "API_REASON_BYTES is too small");
-#include "interpose/cuda/cuda_ignored.def"
-#include "interpose/cuda/cuda_other.def"
 
 static int current_device(void)
 {
@@ -57,12 +38,9 @@ const struct api_ops api_ops_CUDA = {
 	.prefix = "cu",
 	.libraries = { "libcuda.so", "libcuda-" },
 	.internal = "libnvidia",
-	.ignored = ignored,
-	.ignored_count = COUNT(ignored),
-	.other = other,
-	.other_count = COUNT(other),
+	API_TABLES,
 	.unseen = unseen,
-	.unseen_count = COUNT(unseen),
+	.unseen_count = API_COUNT_OF(unseen),
 	.unknown_submits = true,
 	.wrappers = cuda_wrappers,
 	.current_device = current_device,

@@ -6,8 +6,11 @@
 #include "interpose/base/export.h"
 #include "interpose/block/limit.h"
 #include "interpose/block/wrap.h"
-#include "interpose/dispatch/api.h"
 #include "toy.h"
+
+#define API_IGNORED_ROWS "interpose/toy/toy_ignored.def"
+#define API_OTHER_ROWS "interpose/toy/toy_other.def"
+#include "interpose/dispatch/api_tables.h"
 
 #define TOY_OK (r == TOY_SUCCESS)
 
@@ -82,6 +85,7 @@ const struct api_ops api_ops_TOY = {
 	.title = "Toy",
 	.prefix = "toy",
 	.libraries = { "libtoy.so" },
+	API_TABLES,
 	.wrappers = wrappers,
 	.current_device = current_device,
 	.device_total = device_total,
