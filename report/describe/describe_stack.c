@@ -13,9 +13,11 @@
 #include "report/describe/kinds.h"
 #include "report/model/model.h"
 #include "report/util/number.h"
+#include "report/util/short_name.h"
 
 #define FOLDED_NAMES_MAX 4
 #define FOLDED_NAME_MAX 80
+#define UNFOLDED_MAX 3 /* frames of a stack without a frame of the application */
 #define PACKAGES "-packages/" /* site-packages or dist-packages */
 
 /* Prints "/abs/app.c:12". If the line is unknown, prints "/abs/app+0x1234", which addr2line
@@ -35,12 +37,23 @@ static void print_source(FILE *out, const struct report_frame *frame)
 	fprintf(out, "0x%" PRIx64, frame->offset);
 }
 
+static int whole_stacks;
+
+void describe_whole_stacks(bool whole)
+{
+	whole_stacks = whole;
+}
+
 static void print_function(FILE *out, const struct report_frame *frame)
 {
-	if (frame->function)
+	char shorter[SHORT_NAME_MAX];
+
+	if (!frame->function)
+		fputs("???", out);
+	else if (whole_stacks || frame->language != FRAME_NATIVE)
 		print_escaped(out, frame->function);
 	else
-		fputs("???", out);
+		print_escaped(out, short_name(frame->function, shorter));
 }
 
 /* Returns true for functions that start a program or a thread. Outer frames are not printed. */
@@ -72,13 +85,6 @@ static size_t count_shown(const struct report_stack *stack)
 	return count ? count : stack->count;
 }
 
-static int whole_stacks;
-
-void describe_whole_stacks(bool whole)
-{
-	whole_stacks = whole;
-}
-
 static void print_frame(FILE *out, const struct report_stack *stack, size_t i)
 {
 	const struct report_frame *frame = &stack->frames[i];
@@ -98,15 +104,25 @@ static size_t next_own(const struct report_stack *stack, size_t from, size_t cou
 	return from;
 }
 
-/* Returns the index of the frame that the application called: the outermost frame before OWN that
- * is not the interpreter's. OWN is the application's innermost frame. */
-static size_t called(const struct report_stack *stack, size_t own)
+/* Returns the index of the frame that the application called: the outermost frame from FROM to OWN
+ * that is not the interpreter's. OWN is the application's innermost frame there, and not FROM. */
+static size_t called(const struct report_stack *stack, size_t from, size_t own)
 {
 	size_t i = own;
 
-	while (i > 0 && stack->frames[i - 1].role == FRAME_INTERPRETER)
+	while (i > from && stack->frames[i - 1].role == FRAME_INTERPRETER)
 		i--;
-	return i ? i - 1 : own - 1;
+	return i > from ? i - 1 : own - 1;
+}
+
+/* Returns the name of the framework's thread that one of the frames from FROM to TO runs, or
+ * NULL. */
+static const char *thread_of(const struct report_stack *stack, size_t from, size_t to)
+{
+	for (size_t i = from; i < to; i++)
+		if (stack->frames[i].thread)
+			return stack->frames[i].thread;
+	return NULL;
 }
 
 /* Writes the name of a folded frame: the last component of its module or, for Python, the package
@@ -124,10 +140,11 @@ static void folded_name(const struct report_frame *frame, char ret[FOLDED_NAME_M
 	snprintf(ret, FOLDED_NAME_MAX, "%.*s", (int)strcspn(path, "/"), path);
 }
 
-/* Prints " #4-#15 12 frames of libtorch_cuda.so, libc10_cuda.so". */
+/* Prints " #4-#15 12 frames of libtorch_cuda.so, libc10_cuda.so, in PyTorch's autograd engine". */
 static void print_fold(FILE *out, const struct report_stack *stack, size_t from, size_t to)
 {
 	char names[FOLDED_NAMES_MAX + 1][FOLDED_NAME_MAX];
+	const char *thread = thread_of(stack, from, to);
 	size_t count = 0;
 
 	fprintf(out, "    #%zu-#%zu %zu frames of ", from, to - 1, to - from);
@@ -143,16 +160,10 @@ static void print_fold(FILE *out, const struct report_stack *stack, size_t from,
 		fputs(i ? ", " : "", out);
 		print_escaped(out, names[i]);
 	}
-	fputs(count > FOLDED_NAMES_MAX ? " and others\n" : "\n", out);
-}
-
-/* Prints the frames from FROM to TO, which do not belong to the application. */
-static void print_or_fold(FILE *out, const struct report_stack *stack, size_t from, size_t to)
-{
-	if (to - from > 1)
-		print_fold(out, stack, from, to);
-	else if (to > from)
-		print_frame(out, stack, from);
+	fputs(count > FOLDED_NAMES_MAX ? " and others" : "", out);
+	fputs(thread ? ", in " : "", out);
+	print_escaped(out, thread ? thread : "");
+	fputc('\n', out);
 }
 
 static void print_frames(FILE *out, const struct report_stack *stack, size_t from, size_t to)
@@ -161,55 +172,117 @@ static void print_frames(FILE *out, const struct report_stack *stack, size_t fro
 		print_frame(out, stack, i);
 }
 
-/* Prints the application's frames and the frames that they called directly, and folds the
- * others. */
-static void print_with_folds(FILE *out, const struct report_stack *stack, size_t count)
+/* Prints the frames from FROM to TO, which do not belong to the application. Folds them if there
+ * are more than UNFOLDED. */
+static void print_or_fold(FILE *out, const struct report_stack *stack, size_t from, size_t to,
+			  size_t unfolded)
 {
-	size_t own = next_own(stack, 0, count), next, shown;
+	if (to > from + unfolded)
+		print_fold(out, stack, from, to);
+	else
+		print_frames(out, stack, from, to);
+}
 
-	if (own > 0) {
-		shown = called(stack, own);
-		print_or_fold(out, stack, 0, shown);
+/* Prints the application's frames and the frames that they called directly, and folds the
+ * others. OWN is the application's innermost frame. */
+static void print_around_own(FILE *out, const struct report_stack *stack, size_t from, size_t own,
+			     size_t to)
+{
+	size_t next, shown;
+
+	if (own > from) {
+		shown = called(stack, from, own);
+		print_or_fold(out, stack, from, shown, 1);
 		print_frame(out, stack, shown);
-		print_or_fold(out, stack, shown + 1, own);
+		print_or_fold(out, stack, shown + 1, own, 1);
 	}
-	while (own < count) {
+	while (own < to) {
 		print_frame(out, stack, own);
-		next = next_own(stack, own + 1, count);
-		print_or_fold(out, stack, own + 1, next);
+		next = next_own(stack, own + 1, to);
+		print_or_fold(out, stack, own + 1, next, 1);
 		own = next;
 	}
 }
 
+/* Prints frames without one of the application. Any of them may be important, so a few are
+ * printed. */
+static void print_foreign(FILE *out, const struct report_stack *stack, size_t from, size_t to)
+{
+	size_t shown = from;
+
+	while (shown < to && stack->frames[shown].role != FRAME_FRAMEWORK)
+		shown++;
+	if (shown == to)
+		shown = from;
+	print_or_fold(out, stack, from, shown, UNFOLDED_MAX);
+	print_frame(out, stack, shown);
+	print_or_fold(out, stack, shown + 1, to, UNFOLDED_MAX);
+}
+
+static void print_part(FILE *out, const struct report_stack *stack, size_t from, size_t to)
+{
+	size_t own = next_own(stack, from, to);
+
+	if (from == to)
+		return;
+	if (whole_stacks)
+		print_frames(out, stack, from, to);
+	else if (own < to)
+		print_around_own(out, stack, from, own, to);
+	else
+		print_foreign(out, stack, from, to);
+}
+
+/* Returns the index of the first frame of the thread that waits for this stack's work, or COUNT. */
+static size_t first_waiting(const struct report_stack *stack, size_t count)
+{
+	size_t i = 0;
+
+	while (i < count && !stack->frames[i].waiting)
+		i++;
+	return i;
+}
+
 void describe_stack(FILE *out, const struct report_stack *stack)
 {
-	size_t count = count_shown(stack);
+	size_t count = count_shown(stack), waiting = first_waiting(stack, count);
 
 	if (stack->count == 0) {
 		fputs("    (no stack was recorded)\n", out);
 		return;
 	}
-	/* If no frame belongs to the application, any frame may be important. */
-	if (whole_stacks || next_own(stack, 0, count) == count)
-		print_frames(out, stack, 0, count);
-	else
-		print_with_folds(out, stack, count);
+	print_part(out, stack, 0, waiting);
+	if (waiting < count)
+		fputs("    the thread that started this and waits for it:\n", out);
+	print_part(out, stack, waiting, count);
 	if (stack->cut)
 		fputs("    (outer frames were cut off: see GPULEAK_STACK_DEPTH)\n", out);
+}
+
+static void print_at(FILE *out, const struct report_frame *frame)
+{
+	print_function(out, frame);
+	fputs(" (", out);
+	print_source(out, frame);
+	fputc(')', out);
 }
 
 void describe_place(FILE *out, const struct report_stack *stack)
 {
 	const struct report_frame *frame = report_stack_culprit(stack);
+	const char *thread = report_stack_thread(stack);
 
 	if (!frame) {
 		fputs("an unknown place (no stack was recorded)", out);
 		return;
 	}
-	print_function(out, frame);
-	fputs(" (", out);
-	print_source(out, frame);
-	fputc(')', out);
+	if (frame->waiting) {
+		fputs("the backward pass of ", out);
+	} else if (thread) {
+		print_escaped(out, thread);
+		fputs(", ", out);
+	}
+	print_at(out, frame);
 }
 
 void describe_place_and_caller(FILE *out, const struct report_stack *stack)
@@ -219,15 +292,14 @@ void describe_place_and_caller(FILE *out, const struct report_stack *stack)
 	size_t count = count_shown(stack);
 
 	describe_place(out, stack);
+	if (report_stack_thread(stack))
+		return;
 	if (frame && frame->role == FRAME_APPLICATION)
 		next = next_own(stack, next, count);
 	if (next >= count)
 		return;
 	fputs(", called from ", out);
-	print_function(out, &stack->frames[next]);
-	fputs(" (", out);
-	print_source(out, &stack->frames[next]);
-	fputc(')', out);
+	print_at(out, &stack->frames[next]);
 }
 
 void describe_bytes(FILE *out, uint64_t bytes)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "report/model/model.h"
+#include "report/util/short_name.h"
 
 const char *format_exact_size(uint64_t bytes, char ret[FORMAT_SIZE_MAX])
 {
@@ -23,21 +24,32 @@ const char *format_exact_size(uint64_t bytes, char ret[FORMAT_SIZE_MAX])
 
 /* Returns the caller of FRAME, or NULL. Many allocations share a helper function, and its caller
  * distinguishes them. */
-static const char *caller_of(const struct report_stack *stack, const struct report_frame *frame)
+static const struct report_frame *caller_of(const struct report_stack *stack,
+					    const struct report_frame *frame)
 {
 	const struct report_frame *caller = frame + 1;
 
 	if (caller >= stack->frames + stack->count || caller->role == FRAME_RUNTIME ||
 	    !caller->function || (frame->function && strcmp(frame->function, "main") == 0))
 		return NULL;
-	return caller->function;
+	return caller;
+}
+
+static const char *function_of(const struct report_frame *frame, char ret[SHORT_NAME_MAX])
+{
+	if (!frame->function)
+		return "???";
+	return frame->language == FRAME_NATIVE ? short_name(frame->function, ret)
+					       : frame->function;
 }
 
 const char *format_place(const struct report_stack *stack, char ret[FORMAT_PLACE_MAX])
 {
 	const struct report_frame *frame = stack ? report_stack_culprit(stack) : NULL;
-	const char *caller = frame ? caller_of(stack, frame) : NULL;
+	const struct report_frame *caller = frame ? caller_of(stack, frame) : NULL;
+	const char *thread = stack ? report_stack_thread(stack) : NULL;
 	char source[FORMAT_PLACE_MAX - 128];
+	char names[2][SHORT_NAME_MAX];
 
 	if (!frame) {
 		snprintf(ret, FORMAT_PLACE_MAX, "an unknown place");
@@ -50,7 +62,9 @@ const char *format_place(const struct report_stack *stack, char ret[FORMAT_PLACE
 	else
 		snprintf(source, sizeof(source), "%s+0x%" PRIx64,
 			 frame->module ? frame->module : "", frame->offset);
-	snprintf(ret, FORMAT_PLACE_MAX, "%s (%s)%s%s", frame->function ? frame->function : "???",
-		 source, caller ? ", called from " : "", caller ? caller : "");
+	snprintf(ret, FORMAT_PLACE_MAX, "%s%s%s (%s)%s%s",
+		 frame->waiting ? "the backward pass of " : thread ? thread : "",
+		 thread ? ", " : "", function_of(frame, names[0]), source,
+		 caller ? ", called from " : "", caller ? function_of(caller, names[1]) : "");
 	return ret;
 }

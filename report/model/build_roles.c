@@ -58,6 +58,7 @@ int build_roles(struct builder *b, struct report_frame *frames, size_t count,
 		if (!decision)
 			return -ENOMEM;
 		frames[i].role = decision->role;
+		frames[i].thread = rules_thread(rules, decision);
 		rules_add_frame(rules, &stack, decision);
 	}
 	*ret_cache = rules_cache(rules, &stack);

@@ -327,6 +327,10 @@ const char *report_ended_word(enum report_ended ended);
  * else of a framework, else of the stack. Returns NULL for an empty stack. */
 const struct report_frame *report_stack_culprit(const struct report_stack *stack);
 
+/* Returns the name of the framework's thread that made the call, "PyTorch's autograd engine".
+ * Returns NULL if it has no name, or if a frame belongs to the application. */
+const char *report_stack_thread(const struct report_stack *stack);
+
 struct report {
 	struct report_process **processes;
 	size_t count;

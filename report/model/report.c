@@ -56,6 +56,19 @@ const struct report_frame *report_stack_culprit(const struct report_stack *stack
 	return frame;
 }
 
+const char *report_stack_thread(const struct report_stack *stack)
+{
+	const char *name = NULL;
+
+	for (size_t i = 0; i < stack->count; i++) {
+		if (stack->frames[i].role == FRAME_APPLICATION)
+			return NULL;
+		if (!name)
+			name = stack->frames[i].thread;
+	}
+	return name;
+}
+
 /* Adds all members, which are counters of the same type. */
 static void add_summary(struct report_summary *to, const struct report_summary *from)
 {

@@ -39,6 +39,11 @@ struct report_frame {
 	bool no_unwind_table;
 	enum frame_language language;
 	enum frame_role role;
+	/* A rule's name for the thread of a framework that this frame runs, "PyTorch's autograd
+	 * engine", or NULL. The symbolizer owns it. */
+	const char *thread;
+	/* The frame belongs to another thread, which started the stack's work and waits for it. */
+	bool waiting;
 	/* Address of the call instruction's last byte in the module's symbol table (return address
 	 * - 1 - bias), as `addr2line -e module` expects it. Without a module: the address in the
 	 * process. */

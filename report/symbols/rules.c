@@ -16,7 +16,7 @@
 #include "report/symbols/rules_text.h"
 #include "report/util/wildcard.h"
 
-enum verb { APPLICATION, RUNTIME, FRAMEWORK, INTERPRETER, CACHE, LIBRARY, VERBS };
+enum verb { APPLICATION, RUNTIME, FRAMEWORK, INTERPRETER, CACHE, LIBRARY, THREAD, VERBS };
 
 static const struct {
 	const char *word;
@@ -28,6 +28,7 @@ static const struct {
 	[INTERPRETER] = { "interpreter", FRAME_INTERPRETER },
 	[CACHE] = { "cache", FRAME_APPLICATION },
 	[LIBRARY] = { "library", FRAME_APPLICATION },
+	[THREAD] = { "thread", FRAME_APPLICATION },
 };
 
 enum field { MODULE, FUNCTION, FILE_, PATH, FIELDS };
@@ -38,7 +39,8 @@ static const char *const fields[FIELDS] = { "module", "function", "file", "path"
 /* One rule. It matches if all its wildcards match. */
 struct rule {
 	enum verb verb;
-	const char *name; /* name of a cache or a library; NULL: the rule has another type */
+	/* name of a cache, a library or a thread; NULL: "none", or the rule gives a role */
+	const char *name;
 	unsigned int given; /* bit mask of the fields that have a wildcard */
 	/* the module's pattern applies to its path, not to its last component */
 	bool whole_path;
@@ -73,7 +75,7 @@ static int parse_verb(struct line *line, enum verb *ret)
 	}
 	return lines_fail(line->file, -EINVAL,
 			  "cannot read '%s'; a rule begins with application, runtime, framework, "
-			  "interpreter, cache or library",
+			  "interpreter, cache, library or thread",
 			  lines_quote(word, shown));
 }
 
@@ -89,7 +91,7 @@ static int parse_name(struct line *line, struct rules *rules, const char **ret)
 		if (word_is(word, "none"))
 			return 0;
 		return lines_fail(line->file, -EINVAL,
-				  "expected is the cache's name in quotes, or none");
+				  "expected is the name in quotes, or none");
 	}
 	if (word.length == 0 || word.length > RULES_NAME_MAX)
 		return lines_fail(line->file, -EINVAL, "a name has 1 to %d bytes", RULES_NAME_MAX);
@@ -121,7 +123,7 @@ static int parse_parts(struct line *line, struct rules *rules, struct rule *rule
 	struct line_part pattern;
 	int field, r = parse_verb(line, &rule->verb);
 
-	if (r == 0 && (rule->verb == CACHE || rule->verb == LIBRARY))
+	if (r == 0 && rule->verb >= CACHE)
 		r = parse_name(line, rules, &rule->name);
 	if (r == 0 && line->length == 0)
 		return lines_fail(line->file, -EINVAL,
@@ -257,6 +259,21 @@ static bool rule_matches(const struct rule *rule, const struct names *names)
 	return true;
 }
 
+/* Returns true if an earlier rule than RULE already decided the same about the frame. */
+static bool is_decided(const struct rule *rule, const struct rules_frame *frame, bool has_role)
+{
+	switch (rule->verb) {
+	case CACHE:
+		return frame->cache_rule != 0;
+	case LIBRARY:
+		return frame->cache_rule && frame->in_library;
+	case THREAD:
+		return frame->thread_rule != 0;
+	default:
+		return has_role;
+	}
+}
+
 struct rules_frame rules_frame(const struct rules *rules, const struct report_frame *frame)
 {
 	const struct names names = names_of(frame);
@@ -265,16 +282,16 @@ struct rules_frame rules_frame(const struct rules *rules, const struct report_fr
 
 	for (size_t i = 0; i < rules->count; i++) {
 		const struct rule *rule = &rules->list[i];
-		bool names_cache = rule->verb == CACHE || rule->verb == LIBRARY;
 
-		if (names_cache ? ret.cache_rule && (rule->verb == CACHE || ret.in_library)
-				: has_role)
-			continue; /* an earlier rule already matched */
-		if (!rule_matches(rule, &names))
+		if (is_decided(rule, &ret, has_role) || !rule_matches(rule, &names))
 			continue;
-		if (!names_cache) {
+		if (rule->verb < CACHE) {
 			ret.role = verbs[rule->verb].role;
 			has_role = true;
+			continue;
+		}
+		if (rule->verb == THREAD) {
+			ret.thread_rule = (unsigned int)i + 1;
 			continue;
 		}
 		ret.in_library |= rule->verb == LIBRARY;
@@ -315,4 +332,9 @@ const char *rules_cache(const struct rules *rules, const struct rules_stack *sta
 
 	set_if_earlier(&cache_rule, stack->library);
 	return cache_rule ? rules->list[cache_rule - 1].name : NULL;
+}
+
+const char *rules_thread(const struct rules *rules, const struct rules_frame *frame)
+{
+	return frame->thread_rule ? rules->list[frame->thread_rule - 1].name : NULL;
 }

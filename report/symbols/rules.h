@@ -42,6 +42,7 @@ struct rules_frame {
 	/* 1 + index of the first matching rule for a cache or a library; 0: no rule matches */
 	unsigned int cache_rule;
 	bool in_library;     /* a rule for a library matches */
+	unsigned int thread_rule; /* likewise, of the first matching rule for a thread */
 };
 struct rules_frame rules_frame(const struct rules *rules, const struct report_frame *frame);
 
@@ -58,5 +59,9 @@ void rules_add_frame(const struct rules *rules, struct rules_stack *stack,
 /* Returns the name of the cache that allocated the memory, or NULL. Call it after rules_add_frame()
  * of the outermost frame. The name is valid as long as RULES. */
 const char *rules_cache(const struct rules *rules, const struct rules_stack *stack);
+
+/* Returns the name of the framework's thread that the frame runs, or NULL. The name is valid as
+ * long as RULES. */
+const char *rules_thread(const struct rules *rules, const struct rules_frame *frame);
 
 #endif

@@ -365,6 +365,31 @@ static struct report_process *short_process(int pid, unsigned int start_seconds,
 	return process;
 }
 
+/* Two leaks of a framework's thread: the first one's stack has frames of the thread that waits. */
+static struct report_process *engine_process(void)
+{
+	static const char *const command[] = { "python3", "train.py", NULL };
+	static const char kernel[] = "void at::native::vectorized_elementwise_kernel<4, "
+				     "at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> >"
+				     "(int, float)";
+	struct report_process *process = process_of(33, command, 2);
+	struct report_frame *frames = room(4, sizeof(*frames));
+
+	frames[0] = frame(kernel, NULL, 0, FRAME_FRAMEWORK);
+	frames[1] = frame("torch::autograd::Engine::thread_main()", NULL, 0, FRAME_FRAMEWORK);
+	frames[1].thread = "PyTorch's autograd engine";
+	frames[2] = frame("backward", "/torch/_tensor.py", 9, FRAME_FRAMEWORK);
+	frames[3] = frame("train_step", "/srv/train.py", 7, FRAME_APPLICATION);
+	frames[2].language = frames[3].language = FRAME_PYTHON;
+	frames[2].waiting = frames[3].waiting = true;
+	process->leaks = room(2, sizeof(*process->leaks));
+	for (size_t count = 4; count > 0; count -= 2)
+		add_leak(process, &(struct report_leak){ .api = "cuMemAlloc_v2", .kind = "device",
+							 .blocks = 1, .bytes = count * MIB,
+							 .stack = stack_of(frames, count) });
+	return process;
+}
+
 static int write_page(const char *dir, const char *name, struct report_process **processes,
 		      size_t count)
 {
@@ -416,6 +441,8 @@ int main(int argc, char **argv)
 	list[1] = short_process(22, 100, 20, 4, 1);
 	list[2] = short_process(23, 101, 1, 1, 0); /* at its most, the one before is at 4 MiB */
 	bad |= write_page(argv[1], "sequence", list, 3) < 0;
+	list[0] = engine_process();
+	bad |= write_page(argv[1], "engine", list, 1) < 0;
 	list[0] = busy_process(7, 0);
 	bad |= write_page(argv[1], "clean", list, 1) < 0;
 	bad |= write_page(argv[1], "nothing", list, 0) < 0;

@@ -350,6 +350,20 @@ def stories():
                                   if "candidate" in title]))
 
 
+def threads_and_short_names():
+    """long C++ names are short, and whole as tooltips; a framework's thread is named"""
+    page.open(path("engine"))
+    whole = load("engine")["leaks"][0]["stack"][0]["function"]
+    same("whole in JSON", True, whole.startswith("void at::native::") and whole.endswith("float)"))
+    same("places", ["the backward pass of train_step train.py:7",
+                    "PyTorch's autograd engine, at::native::vectorized_elementwise_kernel server+0x1000"],
+         [" ".join(text.split()) for text in page.texts("#leaks-table tr.leak .site")])
+    page.click("#leaks-table .site", 1)
+    same("tooltip", [whole], page.js(
+        "[...new Set([...document.querySelectorAll('#leaks-table .function[title]')]"
+        ".map((e) => e.title))]"))
+
+
 def hostile_names():
     """hostile names stay names: nothing runs, nothing turns round, nothing fills the page"""
     page.open(path("hostile"))
@@ -538,6 +552,7 @@ def without_script():
 
 CASES = (pages_are_quiet, whole_and_embedded, verdict_is_the_text_reports, figures_are_the_jsons,
          sorts, filters, unfolds, flame_zooms, keyboard_alone, stories, hostile_names, policy_holds,
+         threads_and_short_names,
          ten_thousand, eight_processes, timeline_by_kind, processes_in_turn,
          slider_and_cursor, timeline_of_a_program, kinds_without_a_leak, on_paper,
          without_script)

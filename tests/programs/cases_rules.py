@@ -97,8 +97,12 @@ def own_rules(place):
                                 "cache \"handles of ours\" function:cublasCreate_v2\n"
                                 "application module:libc10_cuda.so\n")
     err = told(place, "cached", "handle", GPULEAK_RULES=path)[1]
+    one_line(err, "gpuleak: 1 leak, 1 block, 4,194,304 bytes", "worst: 4.0 MiB at "
+             "c10::cuda::...::Native::DeviceCachingAllocator::malloc (")
+    err = told(place, "cached", GPULEAK_RULES=path, GPULEAK_VERBOSE="1")[1]
     one_line(err, "gpuleak: 1 leak, 1 block, 4,194,304 bytes", "worst: 4.0 MiB at " + NATIVE +
              "DeviceCachingAllocator::malloc(unsigned long) (")
+    err = told(place, "cached", "handle", GPULEAK_RULES=path)[1]
     one_line(err, "gpuleak: p_rules", "1 held by the handles of ours (16.0 KiB)")
     compare("run", (23, 0), tuple(gate(place, "rules", "--gate", "--rules", path,
                                        args=[word]).status for word in ("cached", "handle")))

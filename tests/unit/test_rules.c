@@ -26,6 +26,7 @@
 #include "report/symbols/rules.h"
 #include "report/symbols/symbolize.h"
 #include "report/describe/describe_stack.h"
+#include "report/describe/format_place.h"
 
 #define SITE "/usr/lib/python3.11/site-packages/"
 #define C10 "c10::cuda::CUDACachingAllocator::Native::"
@@ -67,7 +68,7 @@ static void test_refused(void **state)
 		"my.rules:3: the rule matches nothing; accepted are " FIELDS);
 	refused("frame module:x\n",
 		"my.rules:1: cannot read 'frame'; a rule begins with application, runtime, "
-		"framework, interpreter, cache or library");
+		"framework, interpreter, cache, library or thread");
 	refused("runtime modul:x\n", "my.rules:1: cannot read 'modul:x'; accepted are " FIELDS);
 	refused("runtime module\n", "my.rules:1: cannot read 'module'; accepted are " FIELDS);
 	refused("runtime x:\033[2J\n", "my.rules:1: cannot read 'x:.[2J'; accepted are " FIELDS);
@@ -77,9 +78,9 @@ static void test_refused(void **state)
 	refused("runtime function:\"a b\n", "my.rules:1: the closing quote is missing");
 	refused("runtime function:\"a\"b\n",
 		"my.rules:1: there is no blank behind the closing quote");
-	refused("cache module:x\n", "my.rules:1: expected is the cache's name in quotes, or none");
+	refused("cache module:x\n", "my.rules:1: expected is the name in quotes, or none");
 	refused("library Mine module:x\n",
-		"my.rules:1: expected is the cache's name in quotes, or none");
+		"my.rules:1: expected is the name in quotes, or none");
 	refused("cache \"\" module:x\n", "my.rules:1: a name has 1 to 64 bytes");
 	refused_bytes("runtime module:a\0b\n", 18,
 		      "my.rules:1: a NUL byte: this is not a rule file");
@@ -106,7 +107,7 @@ static void test_files(void **state)
 	assert_int_equal(write(fd, "\xef\xbb\xbfruntime module:a\r\nbad\n", 25), 25);
 	assert_true(rules_load(path, &rules, error, sizeof(error)) < 0);
 	snprintf(expected, sizeof(expected), "%s:2: cannot read 'bad'; a rule begins with "
-		 "application, runtime, framework, interpreter, cache or library", path);
+		 "application, runtime, framework, interpreter, cache, library or thread", path);
 	assert_string_equal(error, expected);
 	assert_int_equal(ftruncate(fd, 21), 0);
 	close(fd);
@@ -281,6 +282,7 @@ static void expect_caches(const char *text, const struct stack_case *rows, size_
 #define F(module_, function_) { .module = module_, .function = function_ }
 #define CUDART F("/usr/lib/libcudart.so.12", "cudaMalloc")
 #define TORCH F(SITE "torch/lib/libtorch_cuda.so", "at::detail::empty_cuda()")
+#define TORCH_(function) F(SITE "torch/lib/libtorch_cuda.so", function)
 #define C10_(function) F(SITE "torch/lib/libc10_cuda.so", function)
 #define CUPY_(function) F(SITE "cupy/cuda/memory.cpython-311-x86_64-linux-gnu.so", function)
 #define XLA_(function) F(SITE "jax_plugins/xla_cuda12/xla_cuda_plugin.so", function)
@@ -313,6 +315,23 @@ static const struct stack_case cache_cases[] = {
 	  { F("/usr/lib/libcudart.so.12", "cudaHostAlloc"),
 	    F(SITE "torch/lib/libtorch_cuda.so", "at::cuda::(anonymous namespace)::"
 	      "CUDACachingHostAllocatorImpl::allocate_host_memory(unsigned long, void**)"), OWN } },
+	/* PyTorch's workspaces of cuBLAS: without its cache, and with it */
+	{ "cuBLAS workspaces",
+	  { CUDART, C10_(C10 "uncached_allocate(unsigned long)"),
+	    C10_(C10 "NativeCachingAllocator::allocate(unsigned long)"),
+	    TORCH_("at::cuda::setWorkspaceForHandle(cublasContext*, c10::cuda::CUDAStream)"),
+	    TORCH_("at::cuda::getCurrentCUDABlasHandle()"), OWN } },
+	{ "cuBLAS workspaces",
+	  { CUDART, C10_(C10 "uncached_allocate(unsigned long)"),
+	    TORCH_("at::cuda::(anonymous namespace)::setWorkspaceForHandle(cublasContext*)"),
+	    OWN } },
+	{ "cuBLAS workspaces", { CUDART, C10_(C10 "uncached_allocate(unsigned long)"),
+				 TORCH_("at::cuda::getCUDABlasLtWorkspace()"), OWN } },
+	{ "PyTorch caching allocator",
+	  { CUDART, C10_(C10 "DeviceCachingAllocator::malloc" ARGS),
+	    TORCH_("at::cuda::getCurrentCUDABlasHandle()"), OWN } },
+	{ NULL, { CUDART, C10_(C10 "uncached_allocate(unsigned long)"),
+		  F("/opt/app", "setWorkspaceForHandle(cublasContext*)"), OWN } },
 	/* CuPy: pool, no pool, pool of the driver */
 	{ "CuPy memory pool",
 	  { CUDART, CUPY_("__pyx_pw_4cupy_4cuda_6memory_3_malloc(_object*, _object* const*)"),
@@ -626,6 +645,70 @@ static void test_folding(void **state)
 	       "    #3 f /home/me/a.py:7\n");
 }
 
+/* The engine's thread: no frame of the application, or only those of the thread that waits. */
+static void test_threads(void **state)
+{
+	static const char engine_rule[] = "torch::autograd::Engine::thread_main("
+					  "std::shared_ptr<torch::autograd::GraphTask> const&)";
+	struct report_frame frames[] = {
+		R(RUNTIME, "/n/libcuda.so.1", NULL), R(RUNTIME, "/n/libcudart.so.12", "cudaMalloc"),
+		R(FRAMEWORK, "/t/libc10_cuda.so", "malloc"),
+		R(FRAMEWORK, "/t/libtorch_cuda.so", "at::native::gpu_kernel_with_a_long_name"
+		  "<at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> >(int, float)"),
+		R(FRAMEWORK, "/t/libtorch_cpu.so", "apply"),
+		R(FRAMEWORK, "/t/libtorch_cpu.so", engine_rule),
+		R(RUNTIME, "/l/libstdc++.so.6", NULL), R(RUNTIME, "/l/libc.so.6", "start_thread"),
+		P(FRAMEWORK, "/v/site-packages/torch/_tensor.py", "backward"),
+		P(APPLICATION, "/home/me/train.py", "step"),
+	};
+	struct report_stack stack = { .frames = frames, .count = 8 };
+	struct rules *rules = parse("");
+	const struct rules_frame decision = rules_frame(rules, &frames[5]);
+	char *text = NULL, place[FORMAT_PLACE_MAX];
+	size_t size;
+	FILE *out;
+
+	(void)state;
+	frames[5].thread = rules_thread(rules, &decision);
+	frames[8].waiting = frames[9].waiting = true;
+	folded(frames, 8, 0,
+	       "    #0 ??? (/n/libcuda.so.1+0x0)\n"
+	       "    #1 cudaMalloc (/n/libcudart.so.12+0x0)\n"
+	       "    #2 malloc (/t/libc10_cuda.so+0x0)\n"
+	       "    #3-#6 4 frames of libtorch_cuda.so, libtorch_cpu.so, libstdc++.so.6, in "
+	       "PyTorch's autograd engine\n");
+	folded(frames, 10, 0,
+	       "    #0 ??? (/n/libcuda.so.1+0x0)\n"
+	       "    #1 cudaMalloc (/n/libcudart.so.12+0x0)\n"
+	       "    #2 malloc (/t/libc10_cuda.so+0x0)\n"
+	       "    #3-#7 5 frames of libtorch_cuda.so, libtorch_cpu.so, libstdc++.so.6, "
+	       "libc.so.6, in PyTorch's autograd engine\n"
+	       "    the thread that started this and waits for it:\n"
+	       "    #8 backward /v/site-packages/torch/_tensor.py:7\n"
+	       "    #9 step /home/me/train.py:7\n");
+	folded(frames + 3, 1, 0, "    #0 at::native::gpu_kernel_with_a_long_name "
+				 "(/t/libtorch_cuda.so+0x0)\n");
+	folded(frames + 3, 1, 1, "    #0 at::native::gpu_kernel_with_a_long_name"
+				 "<at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> >"
+				 "(int, float) (/t/libtorch_cuda.so+0x0)\n");
+	out = open_memstream(&text, &size);
+	describe_place_and_caller(out, &stack);
+	stack.count = 10;
+	fputc('\n', out);
+	describe_place_and_caller(out, &stack);
+	fclose(out);
+	assert_string_equal(text, "PyTorch's autograd engine, malloc (/t/libc10_cuda.so+0x0)\n"
+				  "the backward pass of step (/home/me/train.py:7)");
+	assert_string_equal(format_place(&stack, place),
+			    "the backward pass of step (/home/me/train.py:7)");
+	stack.count = 8;
+	assert_string_equal(format_place(&stack, place),
+			    "PyTorch's autograd engine, malloc (/t/libc10_cuda.so+0x0), called "
+			    "from at::native::gpu_kernel_with_a_long_name");
+	free(text);
+	rules_destroy(rules);
+}
+
 static void test_headline(void **state)
 {
 	static const struct report_frame frames[] = {
@@ -682,7 +765,7 @@ int main(void)
 		cmocka_unit_test(test_caches),	    cmocka_unit_test(test_user_caches),
 		cmocka_unit_test(test_report),	    cmocka_unit_test(test_clean_report),
 		cmocka_unit_test(test_folding),	    cmocka_unit_test(test_headline),
-		cmocka_unit_test(test_cost),
+		cmocka_unit_test(test_threads),	    cmocka_unit_test(test_cost),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

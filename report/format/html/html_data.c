@@ -16,6 +16,7 @@
 #include "report/describe/describe_coverage.h"
 #include "report/describe/describe_error.h"
 #include "report/describe/describe_stack.h"
+#include "report/util/short_name.h"
 #include "report/util/text_buffer.h"
 
 typedef void print_what(FILE *out, const void *what);
@@ -183,6 +184,26 @@ static int move_stacks(struct html_tables *tables, json_t *value)
 	return 0;
 }
 
+/* Sets "short" to the shorter name of each function that has one. */
+static int add_short_names(json_t *frames)
+{
+	char shorter[SHORT_NAME_MAX];
+	json_t *frame;
+	int r = 0;
+	size_t i;
+
+	json_array_foreach(frames, i, frame) {
+		const char *name = json_string_value(json_object_get(frame, "function"));
+		const char *given = name && !json_object_get(frame, "language")
+					    ? short_name(name, shorter)
+					    : name;
+
+		if (r == 0 && given != name)
+			r = set_in(frame, "short", json_text(given));
+	}
+	return r;
+}
+
 static int move_all_stacks(json_t *root)
 {
 	struct html_tables tables = {
@@ -191,6 +212,8 @@ static int move_all_stacks(json_t *root)
 	};
 	int r = move_stacks(&tables, root);
 
+	if (r == 0)
+		r = add_short_names(tables.frames.list);
 	if (r == 0)
 		r = json_object_set_nocheck(root, "frames", tables.frames.list);
 	if (r == 0)

@@ -117,7 +117,22 @@ function placeOf(frame, whole) {
 }
 
 function functionOf(frame) {
-	return frame ? clean(frame.function || "???") : "an unknown place";
+	return frame ? clean(frame.short || frame.function || "???") : "an unknown place";
+}
+
+// A function with its whole name as a tooltip, if the page shows a shorter one.
+function functionLabel(frame) {
+	return el("span", { class: "function", title: frame.short ? clean(frame.function, 2000) : null },
+		functionOf(frame));
+}
+
+// "PyTorch's autograd engine, " of a stack without a frame of the application, or "the backward pass
+// of " of the frame of a thread that waits for it.
+function threadOf(frames, frame) {
+	if (frame.waiting)
+		return "the backward pass of ";
+	const named = frame.role && frames.find((other) => other.thread);
+	return named ? clean(named.thread) + ", " : "";
 }
 
 // ---- stacks ----
@@ -153,7 +168,7 @@ function place(frames, site) {
 	const frame = frames[site], caller = callerOf(frames, site);
 	if (!frame)
 		return ["an unknown place"];
-	return [el("span", { class: "function" }, functionOf(frame)), " ",
+	return [threadOf(frames, frame), functionLabel(frame), " ",
 		el("span", { class: "place" }, placeOf(frame)),
 		caller ? el("span", { class: "caller" },
 			"from " + functionOf(caller) + " " + placeOf(caller)) : null];
@@ -162,7 +177,7 @@ function place(frames, site) {
 function frameLine(frame, at, site) {
 	return el("li", { class: at === site ? "head" : "" },
 		el("span", { class: "number" }, "#" + at + " "),
-		el("span", { class: "function" }, functionOf(frame)), " ",
+		functionLabel(frame), " ",
 		el("span", { class: "place" }, placeOf(frame, true)),
 		frame.role ? el("span", { class: "role" }, " \u00b7 " + clean(frame.role)) : null);
 }

@@ -28,7 +28,9 @@ static json_t *frame_json(const void *item)
 		{ "offset", json_address(frame->offset) },
 		{ "language", JSON_IF(frame->language == FRAME_PYTHON, json_string("python")) },
 		{ "role", JSON_IF(frame->role != FRAME_APPLICATION,
-				  json_string(roles[frame->role])) });
+				  json_string(roles[frame->role])) },
+		{ "thread", JSON_IF(frame->thread, json_text(frame->thread)) },
+		{ "waiting", JSON_IF(frame->waiting, json_true()) });
 }
 
 json_t *json_stack(const struct report_stack *stack)
