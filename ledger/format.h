@@ -137,6 +137,8 @@ struct ledger_header {
 	struct ledger_wait waits[2];
 	/* calls that make the driver use more device memory, including those without a record */
 	uint64_t marks;
+	/* number of suballocations that were allocated; may be too low by 0.1 % for each thread */
+	uint64_t suballocated;
 };
 /* Size of the header in the first version. If a header is shorter than the struct, the missing
  * fields are zero. */
@@ -168,6 +170,7 @@ enum ledger_chunk_type {
 	 * their own keep them out of every sum over blocks, also in older readers. */
 	LEDGER_CHUNK_SUBALLOCATIONS = 25,
 	LEDGER_CHUNK_SUBALLOCATION_SITES = 26,
+	LEDGER_CHUNK_LIVE_SERIES = 27,
 };
 
 /* The start of every chunk except the first. Records begin at offset 64. `used` is the size of the
@@ -205,7 +208,11 @@ struct ledger_block {
 	/* Address of the buffer that a sub-buffer belongs to. Of a vmm-mapping: the handle of the
 	 * memory, if all of it is mapped. 0 = none. */
 	uint64_t parent;
-	uint32_t history;    /* ref to a struct ledger_history, 0 = never retained */
+	union {
+		uint32_t history; /* ref to a struct ledger_history, 0 = never retained */
+		/* of a suballocation: ref to the struct ledger_live_series of its site, or 0 */
+		uint32_t series;
+	};
 	union {
 		/* LEDGER_BLOCK_IGNORED, LEDGER_BLOCK_MAPPED, LEDGER_BLOCK_MARK() */
 		uint32_t marked;
@@ -306,11 +313,56 @@ struct ledger_site {
 	int32_t device;  /* ordinal; -1 unknown */
 	uint64_t allocs;
 	uint64_t bytes;
-	uint64_t with_context;       /* blocks that the driver freed with their context */
+	union {
+		uint64_t with_context; /* blocks that the driver freed with their context */
+		/* of suballocations: ref to a struct ledger_live_series; 0 = none */
+		uint64_t series;
+	};
 	uint64_t with_context_bytes;
 	/* blocks freed after the driver shut down or their context was destroyed */
 	uint64_t late;
 	uint64_t unseen;             /* blocks that a call ended which gpuleak did not intercept */
+};
+
+/* How many suballocations of one call site were live while the process ran.
+ *
+ * Time is divided into windows. The unit is an allocation of a suballocation anywhere in the
+ * process: a free takes no time, and neither does waiting. Each window has 1 << shift of them, and
+ * the number of windows is at most LEDGER_WINDOWS. If it grows beyond, each two windows become one.
+ * ledger/live_series.h has the functions of the writer and of readers.
+ *
+ * An amount of memory is one word, so that one instruction changes it: the number of blocks, and
+ * their bytes in units. */
+#define LEDGER_WINDOWS 32u
+#define LEDGER_AMOUNT_UNIT 512u
+#define LEDGER_AMOUNT_UNIT_BITS 36u
+#define LEDGER_AMOUNT_BLOCKS(amount) ((amount) >> LEDGER_AMOUNT_UNIT_BITS)
+#define LEDGER_AMOUNT_BYTES(amount) \
+	(((amount) & (((uint64_t)1 << LEDGER_AMOUNT_UNIT_BITS) - 1)) * LEDGER_AMOUNT_UNIT)
+struct ledger_window {
+	uint64_t low;  /* the smallest amount that was live in the window */
+	uint64_t high; /* the largest amount */
+	uint32_t allocs; /* lower half of the site's `allocs` when the window began */
+	/* time of the first call of the site in the window: ns >> LEDGER_WINDOW_TIME_BITS, plus 1;
+	 * 0: there was no call */
+	uint32_t time;
+};
+#define LEDGER_WINDOW_TIME_BITS 22u /* 4 ms, as the coarse clock: 32 bits last for 208 days */
+struct ledger_live_series {
+	/* Equal to `began`, unless the writer changes the series. A reader must not use a series
+	 * whose numbers differ. */
+	uint32_t done;
+	uint32_t shift;
+	uint32_t current; /* index of the window that has begun; the earlier ones are complete */
+	uint32_t reserved;
+	uint64_t until;   /* the number of allocations at which this window ends */
+	uint64_t live;    /* amount now; the next two: in this window */
+	uint64_t low;
+	uint64_t high;
+	uint64_t spare;
+	struct ledger_window window[LEDGER_WINDOWS]; /* `low` and `high` of complete windows */
+	uint32_t began;
+	uint32_t last_reserved;
 };
 
 /* A call stack, innermost return address first. Stacks of different lengths follow each other,
@@ -610,6 +662,8 @@ _Static_assert(sizeof(struct ledger_growth) == 288, "layout is fixed");
 _Static_assert(sizeof(struct ledger_chunk) == 64, "records start at 64");
 _Static_assert(sizeof(struct ledger_block) == 64, "one cache line");
 _Static_assert(sizeof(struct ledger_site) == 64, "one cache line");
+_Static_assert(sizeof(struct ledger_window) == 24, "layout is fixed");
+_Static_assert(sizeof(struct ledger_live_series) == 832, "layout is fixed");
 _Static_assert(sizeof(struct ledger_mapped) == 32, "layout is fixed");
 _Static_assert(sizeof(struct ledger_event_wait) == 32, "layout is fixed");
 _Static_assert(sizeof(struct ledger_kernel_args) == 256, "layout is fixed");

@@ -174,6 +174,17 @@ const struct ledger_site *ledger_suballocation_site(const struct ledger_view *vi
 	return site_of(view, ref, LEDGER_CHUNK_SUBALLOCATION_SITES);
 }
 
+const struct ledger_live_series *ledger_live_series(const struct ledger_view *view, uint32_t ref)
+{
+	uint64_t at = (uint64_t)ref * LEDGER_REF_UNIT;
+	size_t left;
+
+	if ((at % LEDGER_CHUNK - sizeof(struct ledger_chunk)) % sizeof(struct ledger_live_series))
+		return NULL;
+	return (const struct ledger_live_series *)resolve(view, ref, LEDGER_CHUNK_LIVE_SERIES,
+							  sizeof(struct ledger_live_series), &left);
+}
+
 const struct ledger_block *ledger_block(const struct ledger_view *view, uint32_t ref)
 {
 	uint64_t at = (uint64_t)ref * LEDGER_REF_UNIT;

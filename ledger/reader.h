@@ -56,6 +56,8 @@ const void *ledger_next(const struct ledger_view *view, struct ledger_walk *walk
 const struct ledger_site *ledger_site(const struct ledger_view *view, uint32_t ref);
 /* The same for the call site of a suballocation. */
 const struct ledger_site *ledger_suballocation_site(const struct ledger_view *view, uint32_t ref);
+/* The caller must check the content with live_series_read(). */
+const struct ledger_live_series *ledger_live_series(const struct ledger_view *view, uint32_t ref);
 const struct ledger_block *ledger_block(const struct ledger_view *view, uint32_t ref);
 const struct ledger_stack *ledger_stack(const struct ledger_view *view, uint32_t ref);
 /* Returns the LEDGER_STACK_LOOPS bit mask of the stack at REF; NULL if the stack has none. */

@@ -267,6 +267,13 @@ uint32_t ledger_add_suballocation_site(struct ledger_writer *writer, const struc
 	return add_record(writer, LEDGER_CHUNK_SUBALLOCATION_SITES, site, sizeof(*site));
 }
 
+uint32_t ledger_add_live_series(struct ledger_writer *writer)
+{
+	static const struct ledger_live_series empty;
+
+	return add_record(writer, LEDGER_CHUNK_LIVE_SERIES, &empty, sizeof(empty));
+}
+
 uint32_t ledger_add_module(struct ledger_writer *writer, const struct ledger_module *module)
 {
 	return add_record(writer, LEDGER_CHUNK_MODULES, module, sizeof(*module));

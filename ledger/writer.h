@@ -22,7 +22,7 @@
 #include "ledger/shared.h"
 
 /* One more than the highest chunk type, including types of other writers. */
-#define LEDGER_CHUNK_TYPES 27
+#define LEDGER_CHUNK_TYPES 28
 
 #define LEDGER_SAMPLE_EVERY_NS_MIN 10000000u
 
@@ -73,6 +73,7 @@ uint32_t ledger_add_code(struct ledger_writer *writer, const struct ledger_code 
 uint32_t ledger_add_site(struct ledger_writer *writer, const struct ledger_site *site);
 uint32_t ledger_add_suballocation_site(struct ledger_writer *writer,
 				       const struct ledger_site *site);
+uint32_t ledger_add_live_series(struct ledger_writer *writer); /* an empty record */
 uint32_t ledger_add_module(struct ledger_writer *writer, const struct ledger_module *module);
 uint32_t ledger_add_error(struct ledger_writer *writer, const struct ledger_error *error);
 uint32_t ledger_add_fact(struct ledger_writer *writer, const struct ledger_fact *fact);

@@ -99,9 +99,10 @@ static uint32_t insert_site(struct recorder *recorder, uint32_t stack, struct ho
 
 	if (!site.api)
 		return 0;
-	return strcmp(hook->kind, LEDGER_KIND_SUBALLOCATION) == 0
-		       ? ledger_add_suballocation_site(&recorder->writer, &site)
-		       : ledger_add_site(&recorder->writer, &site);
+	if (strcmp(hook->kind, LEDGER_KIND_SUBALLOCATION) != 0)
+		return ledger_add_site(&recorder->writer, &site);
+	site.series = ledger_add_live_series(&recorder->writer);
+	return ledger_add_suballocation_site(&recorder->writer, &site);
 }
 
 static struct ledger_site *lookup_or_insert_site(struct recorder *recorder,

@@ -28,6 +28,8 @@ struct thread_state {
 	struct lock lock; /* only state 0's lock is ever taken */
 	bool shared;
 	unsigned int spares;
+	/* suballocations that header->suballocated does not count yet */
+	unsigned int uncounted_suballocations;
 	uint32_t spare; /* ref of an unused slot, linked by `next_spare`; or 0 */
 	/* clock tick, plus 1, in which another thread was checking the peak */
 	uint64_t contended_tick;

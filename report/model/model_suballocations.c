@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lists the live suballocations of a process by call site. They lie inside blocks that the rest of
- * the model has already. So they are in no sum and in no other list, and no gate judges them.
+ * Lists the suballocations of a process by call site: the live ones, and those that accumulated
+ * while it ran. They lie inside blocks that the rest of the model has already. So they are in no
+ * sum and in no other list.
  */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "ledger/live_series.h"
+#include "report/model/accumulation_rule.h"
 #include "report/model/builder.h"
 #include "report/model/model_suballocations.h"
 #include "report/util/number.h"
@@ -16,6 +19,8 @@ struct suballocation_site {
 	struct report_suballocations public;
 	uint64_t ended; /* blocks that ended, but not by a free */
 	uint64_t not_selected; /* live blocks */
+	struct live_windows windows;
+	bool unsampled; /* a part of it has no windows that can be used */
 	struct suballocation_site *next;
 };
 
@@ -24,7 +29,10 @@ struct gathering {
 	struct table table; /* of sites, by content */
 	struct table refs;  /* of sites, by the ref of their records */
 	struct suballocation_site *sites;
-	size_t count;
+	struct process_windows process;
+	uint64_t suballocated; /* by the process */
+	size_t windows;        /* complete ones */
+	size_t count; /* number of sites */
 };
 
 static bool same_site(const void *value, const void *key)
@@ -85,6 +93,61 @@ static void add_places(struct gathering *g, uint32_t ref, struct report_places *
 	to->doubled_bytes = add_bounded(to->doubled_bytes, from->doubled_bytes);
 }
 
+static void add_window(struct live_window *sum, const struct ledger_window *window)
+{
+	uint64_t time_ns = window->time ? (uint64_t)window->time << LEDGER_WINDOW_TIME_BITS : 0;
+
+	sum->low_blocks += LEDGER_AMOUNT_BLOCKS(window->low);
+	sum->low_bytes += LEDGER_AMOUNT_BYTES(window->low);
+	sum->high_blocks += LEDGER_AMOUNT_BLOCKS(window->high);
+	sum->high_bytes += LEDGER_AMOUNT_BYTES(window->high);
+	sum->allocs += window->allocs;
+	if (!sum->time_ns || (time_ns && time_ns < sum->time_ns))
+		sum->time_ns = time_ns;
+}
+
+/* Adds the windows of RECORD, one of several if several threads allocated at SITE. */
+static void add_windows(struct gathering *g, struct suballocation_site *site,
+			const struct ledger_site *record)
+{
+	const struct live_moment end = { g->suballocated, record->allocs, 0 };
+	const struct ledger_live_series *series;
+	struct ledger_live_series copy;
+
+	series = record->series <= UINT32_MAX
+			 ? ledger_live_series(g->b->view, (uint32_t)record->series)
+			 : NULL;
+	if (!series || !live_series_read(series, &end, &copy)) {
+		site->unsampled = true;
+		return;
+	}
+	copy.window[copy.current].low = copy.low;
+	copy.window[copy.current].high = copy.high;
+	for (size_t i = 0; i <= g->windows; i++)
+		add_window(&site->windows.window[i], &copy.window[i]);
+	for (size_t i = 0; i < g->windows; i++)
+		g->process.low_blocks[i] += LEDGER_AMOUNT_BLOCKS(copy.window[i].low);
+	site->windows.count = g->windows;
+	site->windows.allocs = add_bounded(site->windows.allocs, record->allocs);
+}
+
+static void set_trend(const struct gathering *g, struct suballocation_site *site)
+{
+	struct report_suballocations *public = &site->public;
+	struct accumulation found;
+
+	if (site->unsampled)
+		return;
+	for (size_t i = 0; i <= g->windows; i++)
+		if (site->windows.window[i].high_blocks > public->peak_blocks)
+			public->peak_blocks = site->windows.window[i].high_blocks;
+	found = accumulation_judge(&site->windows, &g->process);
+	public->trend = found.trend;
+	public->kept_blocks = found.kept_blocks;
+	public->kept_bytes = found.kept_bytes;
+	public->kept_per_second = found.kept_per_second;
+}
+
 static int add_sites(struct gathering *g)
 {
 	struct ledger_walk walk = { 0 };
@@ -104,6 +167,7 @@ static int add_sites(struct gathering *g)
 							    record->allocs);
 		site->ended = add_bounded(site->ended, record->unseen);
 		add_places(g, ref, &site->public.places);
+		add_windows(g, site, record);
 		r = build_add_ref(g->b, &g->refs, ref, site);
 		g->b->process->has_suballocations = true;
 	}
@@ -132,17 +196,22 @@ static void add_blocks(struct gathering *g)
 			site->not_selected++;
 			continue;
 		}
-		g->count += site->public.live.blocks == 0;
 		site->public.live.blocks++;
 		site->public.live.bytes = add_bounded(site->public.live.bytes, block->bytes);
 	}
 }
 
-/* Orders by size, largest first. */
+/* Orders what accumulates first, then by size, largest first. */
 static int compare(const void *left, const void *right)
 {
 	const struct report_suballocations *a = left, *b = right;
-	int r = compare_numbers(b->live.bytes, a->live.bytes);
+	bool a_grows = a->trend == TREND_ACCUMULATING, b_grows = b->trend == TREND_ACCUMULATING;
+	int r = b_grows - a_grows;
+
+	if (r == 0 && a_grows)
+		r = compare_numbers(b->kept_bytes, a->kept_bytes);
+	if (r == 0)
+		r = compare_numbers(b->live.bytes, a->live.bytes);
 
 	if (r == 0)
 		r = compare_numbers(b->live.blocks, a->live.blocks);
@@ -151,7 +220,12 @@ static int compare(const void *left, const void *right)
 	return r ? r : a->live.device - b->live.device;
 }
 
-static int list_live(struct gathering *g)
+static bool is_listed(const struct suballocation_site *site)
+{
+	return site->public.live.blocks || site->public.trend == TREND_ACCUMULATING;
+}
+
+static int list_sites(struct gathering *g)
 {
 	struct report_process *process = g->b->process;
 
@@ -164,7 +238,7 @@ static int list_live(struct gathering *g)
 					    site->public.live.blocks);
 		struct report_suballocations *entry;
 
-		if (!site->public.live.blocks)
+		if (!is_listed(site))
 			continue;
 		entry = &process->suballocations[process->suballocation_count++];
 		*entry = site->public;
@@ -181,11 +255,22 @@ static int list_live(struct gathering *g)
 int build_suballocations(struct builder *b)
 {
 	struct gathering g = { .b = b };
-	int r = add_sites(&g);
+	unsigned int shift;
+	int r;
+
+	g.suballocated = ledger_header(b->view)->suballocated;
+	shift = live_shift(g.suballocated);
+	g.windows = (size_t)(g.suballocated >> shift);
+	g.process.window_allocs = (uint64_t)1 << shift;
+	r = add_sites(&g);
 
 	if (r == 0) {
 		add_blocks(&g);
-		r = list_live(&g);
+		for (struct suballocation_site *site = g.sites; site; site = site->next) {
+			set_trend(&g, site);
+			g.count += is_listed(site);
+		}
+		r = list_sites(&g);
 	}
 	table_finish(&g.table);
 	table_finish(&g.refs);

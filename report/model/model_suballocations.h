@@ -19,15 +19,30 @@ struct report_places {
 	uint64_t doubled_bytes;
 };
 
-/* The live suballocations of one call site (api, kind, device, stack). Their bytes are part of the
- * bytes of the blocks that they lie in. */
+/* How the number of live suballocations of a call site changed: see accumulation_rule.h. */
+enum report_trend {
+	TREND_UNKNOWN,      /* too few calls, or a ledger without samples */
+	TREND_CONSTANT,     /* the program frees what it allocates */
+	TREND_FILLED,       /* their number grew and then stayed: weights, a cache that is full */
+	TREND_ACCUMULATING, /* their number grew until the program or its loop ended */
+};
+
+/* The suballocations of one call site (api, kind, device, stack), which has live ones or
+ * accumulates. Their bytes are part of the bytes of the blocks that they lie in. */
 struct report_suballocations {
-	/* Their sums. Only the fields up to `stack` are set, and `cache`: the name of the
-	 * framework's allocator. */
+	/* what is live at the end: 0 blocks if the program or its interpreter freed all. With the
+	 * name of the pool in `cache`, and `pattern` if a suppression matches. Only the fields up
+	 * to `stack`, and these two */
 	struct report_leak live;
 	uint64_t allocated_blocks; /* since the start */
 	uint64_t freed_blocks;
-	struct report_places places;
+	struct report_places places; /* of the live ones */
+	enum report_trend trend;
+	/* accumulating or filled: what the program had kept when the growth was last seen, that is
+	 * before an interpreter freed all at its end; else 0 */
+	uint64_t kept_blocks, kept_bytes;
+	uint64_t peak_blocks;   /* most live blocks at one time; 0: unknown */
+	double kept_per_second; /* accumulating: growth of the live blocks; 0: unknown */
 };
 
 #endif

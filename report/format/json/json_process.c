@@ -210,6 +210,17 @@ static json_t *pools_json(const struct report_pools *pools)
 		{ "pools", JSON_LIST(pools->pools, pools->count, pool_json) });
 }
 
+static json_t *trend_json(enum report_trend trend)
+{
+	static const char *const words[] = {
+		[TREND_CONSTANT] = "constant",
+		[TREND_FILLED] = "filled",
+		[TREND_ACCUMULATING] = "accumulating",
+	};
+
+	return json_text(words[trend]);
+}
+
 static json_t *suballocations_json(const void *item)
 {
 	const struct report_suballocations *entry = item;
@@ -227,6 +238,11 @@ static json_t *suballocations_json(const void *item)
 		{ "cache", json_text(live->cache) },
 		{ "allocated_blocks", json_number(entry->allocated_blocks) },
 		{ "freed_blocks", json_number(entry->freed_blocks) },
+		{ "trend", trend_json(entry->trend) },
+		{ "kept_bytes", json_number(entry->kept_bytes) },
+		{ "kept_blocks", json_number(entry->kept_blocks) },
+		{ "kept_per_second", json_real(entry->kept_per_second) },
+		{ "peak_blocks", json_number(entry->peak_blocks) },
 		{ "outside_blocks", JSON_IF(is_outside, json_number(outside_blocks)) },
 		{ "outside_bytes", JSON_IF(is_outside, json_number(places->outside_bytes)) },
 		{ "doubled_bytes", JSON_IF(places->doubled_bytes,

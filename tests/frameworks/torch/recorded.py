@@ -233,7 +233,8 @@ def three_kept(options, place, **extra):
     compare("the entry", {
         "api": "c10::reportMemoryUsageToProfiler", "kind": "suballocation", "device": 0,
         "bytes": 3 * 4096, "blocks": 3, "cache": "PyTorch caching allocator",
-        "allocated_blocks": 3, "freed_blocks": 0}, entry)
+        "allocated_blocks": 3, "freed_blocks": 0, "trend": None, "kept_bytes": 0,
+        "kept_blocks": 0, "kept_per_second": 0.0, "peak_blocks": 3}, entry)
     compare("notes", [], found["notes"])
 
 

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The series of live suballocations of one call site (struct ledger_live_series): the functions
+ * that begin a new window and that read the windows. Writer and readers use the same code, so that
+ * all series of a ledger have the same windows. No allocation, no lock that waits, no system call.
+ */
+#ifndef GPULEAK_LEDGER_LIVE_SERIES_H
+#define GPULEAK_LEDGER_LIVE_SERIES_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "ledger/format.h"
+#include "ledger/shared.h"
+
+/* What a series needs to begin a window. */
+struct live_moment {
+	uint64_t suballocated; /* number of allocations of the process */
+	uint64_t allocs;       /* number of allocations of the call site */
+	uint64_t time_ns;
+};
+
+/* Returns one block of BYTES as an amount. */
+static inline uint64_t live_amount(uint64_t bytes)
+{
+	const uint64_t one = (uint64_t)1 << LEDGER_AMOUNT_UNIT_BITS;
+	uint64_t units = bytes / LEDGER_AMOUNT_UNIT + (bytes % LEDGER_AMOUNT_UNIT != 0);
+
+	return one + (units < one ? units : one - 1);
+}
+
+/* Returns the shift of all windows after SUBALLOCATED allocations. */
+unsigned int live_shift(uint64_t suballocated);
+
+/* Begins the window that MOMENT belongs to. Does nothing if another thread does it, because the
+ * writer must not wait. Call it when live_series_is_due(). */
+void live_series_begin(struct ledger_live_series *series, const struct live_moment *moment);
+
+static inline bool live_series_is_due(const struct ledger_live_series *series,
+				      uint64_t suballocated)
+{
+	return suballocated >= atomic_load_explicit(&SHARED(series->until), memory_order_relaxed);
+}
+
+/* Count an allocation or a free of AMOUNT. If several threads call them for one series, `live` is
+ * exact, and a low or a high point may be missed. */
+static inline void live_series_add(struct ledger_live_series *series, uint64_t amount)
+{
+	uint64_t live = amount + atomic_fetch_add_explicit(&SHARED(series->live), amount,
+							   memory_order_relaxed);
+
+	if (live > atomic_load_explicit(&SHARED(series->high), memory_order_relaxed))
+		atomic_store_explicit(&SHARED(series->high), live, memory_order_relaxed);
+}
+
+static inline void live_series_remove(struct ledger_live_series *series, uint64_t amount)
+{
+	uint64_t live = atomic_fetch_sub_explicit(&SHARED(series->live), amount,
+						  memory_order_relaxed);
+
+	live -= amount;
+	if (live < atomic_load_explicit(&SHARED(series->low), memory_order_relaxed))
+		atomic_store_explicit(&SHARED(series->low), live, memory_order_relaxed);
+}
+
+/* Copies SERIES, which may have any bytes, to *RET, and begins the window of END. Then window[0] ..
+ * window[current - 1] are complete, and `low` and `high` belong to the window after these. Returns
+ * false if the writer was changing the series, or if it is invalid. */
+bool live_series_read(const struct ledger_live_series *series, const struct live_moment *end,
+		      struct ledger_live_series *ret);
+
+#endif

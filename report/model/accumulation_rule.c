@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The accumulation rule. Works on the level of a call site: the level of a window is the smallest
+ * number of live blocks from this window until a last window. So a level never falls, and what is
+ * dropped in between does not count.
+ */
+#include "report/model/accumulation_rule.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+/* Fewer blocks are no accumulation: a program keeps a few of everything. */
+#define GROWTH_MIN 8.0
+/* The level must have grown in at least so many windows. */
+#define GROWN_WINDOWS_MIN 6u
+/* The growth must have lasted for at least this part of the process. */
+#define SPAN_MIN 0.25
+/* Each quarter must have at least this part of an average quarter's growth, and at most this part
+ * of the whole growth. */
+#define QUARTER_MIN 0.5
+#define QUARTER_MAX 0.6
+/* Blocks that were dropped at one time, compared with the growth. */
+#define DROPPED_MAX 0.5
+/* At most this part of what the process allocated meanwhile was kept, else it only loads. */
+#define LOADED_MAX 0.8
+/* The process must have grown by at least this part of the site's growth. If not, other sites
+ * shrank instead: for example, a full buffer whose entries are replaced by another line. */
+#define PROCESS_GROWTH_MIN 0.5
+/* The growth may end before the process by this part: a program often does something else last. */
+#define END_MIN 0.8
+/* If it ended earlier, but not before this part, the site must have made no call afterwards, must
+ * still keep all, and the growth must have lasted longer than what followed. */
+#define EARLY_END_MIN 0.6
+#define EARLY_SPAN_MIN 0.5
+#define EARLY_LOADED_MAX 0.5
+
+/* A site, and the levels of its windows up to `last`. */
+struct levels {
+	const struct live_windows *site;
+	const struct process_windows *process;
+	size_t last;
+	double level[LEDGER_WINDOWS];
+};
+
+static void set_levels(struct levels *l, size_t last)
+{
+	const struct live_window *window = l->site->window;
+
+	l->last = last;
+	for (size_t i = last + 1; i--;) {
+		l->level[i] = (double)window[i].low_blocks;
+		if (i < last && l->level[i] > l->level[i + 1])
+			l->level[i] = l->level[i + 1];
+	}
+}
+
+/* Returns the level at a place between two windows. */
+static double level_at(const struct levels *l, double place)
+{
+	size_t i = (size_t)place;
+
+	if (i >= l->last)
+		return l->level[l->last];
+	return l->level[i] + (place - (double)i) * (l->level[i + 1] - l->level[i]);
+}
+
+/* Returns true if the growth from window FIRST on is about the same in all quarters. */
+static bool is_even(const struct levels *l, size_t first)
+{
+	double growth = l->level[l->last] - l->level[first], quarter;
+	double step = (double)(l->last - first) / 4;
+
+	for (int i = 0; i < 4; i++) {
+		quarter = level_at(l, (double)first + step * (i + 1)) -
+			  level_at(l, (double)first + step * i);
+		if (quarter < QUARTER_MIN * growth / 4 || quarter > QUARTER_MAX * growth)
+			return false;
+	}
+	return true;
+}
+
+static size_t grown_windows(const struct levels *l, size_t first)
+{
+	size_t ret = 0;
+
+	for (size_t i = first; i < l->last; i++)
+		ret += l->level[i + 1] > l->level[i];
+	return ret;
+}
+
+/* Returns true if the site dropped many blocks at one time: before FIRST down to its level there,
+ * or later from any high point. */
+static bool drops(const struct levels *l, size_t first, double allowed)
+{
+	const struct live_window *window = l->site->window;
+	double high = 0;
+
+	for (size_t i = 0; i < first; i++)
+		if ((double)window[i].high_blocks > l->level[first] + allowed)
+			return true;
+	for (size_t i = first; i < l->last; i++) {
+		if ((double)window[i].high_blocks > high)
+			high = (double)window[i].high_blocks;
+		if (high - (double)window[i + 1].low_blocks > allowed)
+			return true;
+	}
+	return false;
+}
+
+/* Returns true if the process kept blocks from window FIRST on, and freed others. PART_MAX: the
+ * part of its allocations that it may have kept. */
+static bool grows_and_churns(const struct levels *l, size_t first, double growth, double part_max)
+{
+	double kept = (double)l->process->low_blocks[l->last] -
+		      (double)l->process->low_blocks[first];
+	double allocs = (double)l->process->window_allocs * (double)(l->last - first);
+
+	return kept >= PROCESS_GROWTH_MIN * growth && kept <= part_max * allocs;
+}
+
+/* Returns true if the site made no call after the last window, and keeps its blocks. */
+static bool stopped_and_kept(const struct levels *l)
+{
+	const struct live_windows *site = l->site;
+
+	for (size_t i = l->last + 1; i < site->count; i++)
+		if ((double)site->window[i].low_blocks < l->level[l->last])
+			return false;
+	return l->last + 2 >= site->count ||
+	       site->window[l->last + 2].allocs == site->allocs;
+}
+
+/* Returns true if the site accumulates from window FIRST on. */
+static bool accumulates_from(const struct levels *l, size_t first)
+{
+	double growth = l->level[l->last] - l->level[first];
+	double count = (double)l->site->count, span = (double)(l->last - first);
+	bool early = (double)(l->last + 1) < END_MIN * count;
+
+	return growth >= GROWTH_MIN && span >= (early ? EARLY_SPAN_MIN : SPAN_MIN) * count &&
+	       grown_windows(l, first) >= GROWN_WINDOWS_MIN && is_even(l, first) &&
+	       !drops(l, first, DROPPED_MAX * growth) &&
+	       grows_and_churns(l, first, growth, early ? EARLY_LOADED_MAX : LOADED_MAX) &&
+	       (!early || stopped_and_kept(l));
+}
+
+/* Returns the window before which the level is nearly the one of window FROM. */
+static size_t end_of_rest(const struct levels *l, size_t from)
+{
+	double growth = l->level[l->last] - l->level[from];
+	size_t ret = from;
+
+	while (ret < l->last && l->level[ret + 1] <= l->level[from] + growth / 10)
+		ret++;
+	return ret;
+}
+
+/* Stores in *RET_FIRST the window from which the site accumulates until the last one. What it
+ * allocates in the first eighth may be a load phase. */
+static bool find_first(const struct levels *l, size_t *ret_first)
+{
+	const size_t starts[] = { 0, l->last / 8, end_of_rest(l, 0), end_of_rest(l, l->last / 8) };
+
+	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
+		*ret_first = starts[i];
+		if (accumulates_from(l, starts[i]))
+			return true;
+	}
+	return false;
+}
+
+static bool find_growth(struct levels *l, size_t *ret_first)
+{
+	for (size_t last = l->site->count; last-- > 1;) {
+		if ((double)(last + 1) < EARLY_END_MIN * (double)l->site->count)
+			break;
+		set_levels(l, last);
+		if (find_first(l, ret_first))
+			return true;
+	}
+	return false;
+}
+
+/* ---- amounts ---- */
+
+static int compare(const void *left, const void *right)
+{
+	double a = *(const double *)left, b = *(const double *)right;
+
+	return a < b ? -1 : a > b;
+}
+
+/* Returns how many blocks the site usually frees soon after: the median of what a window's high
+ * point is above the level of the next. */
+static double passing(const struct levels *l, size_t first)
+{
+	double above[LEDGER_WINDOWS];
+	size_t count = 0;
+
+	for (size_t i = first; i < l->last; i++) {
+		above[count] = (double)l->site->window[i].high_blocks - l->level[i + 1];
+		above[count] = above[count] > 0 ? above[count] : 0;
+		count++;
+	}
+	qsort(above, count, sizeof(above[0]), compare);
+	return count ? above[count / 2] : 0;
+}
+
+/* The highest point from the last window on has what was kept, and what was about to be freed. */
+static void set_kept(const struct levels *l, size_t first, struct accumulation *ret)
+{
+	const struct live_window *highest = &l->site->window[l->last];
+	double part;
+
+	for (size_t i = l->last + 1; i <= l->site->count && i < LEDGER_WINDOWS; i++)
+		if (l->site->window[i].high_blocks > highest->high_blocks)
+			highest = &l->site->window[i];
+	if (!highest->high_blocks)
+		return;
+	part = 1 - passing(l, first) / (double)highest->high_blocks;
+	ret->kept_blocks = (uint64_t)((double)highest->high_blocks * part + 0.5);
+	ret->kept_bytes = part == 1 ? highest->high_bytes
+				    : (uint64_t)((double)highest->high_bytes * part);
+}
+
+static double per_second(const struct levels *l, size_t first)
+{
+	const struct live_window *window = l->site->window;
+	size_t last = l->last;
+
+	while (first < last && !window[first].time_ns)
+		first++;
+	while (first < last && !window[last].time_ns)
+		last--;
+	if (window[last].time_ns <= window[first].time_ns)
+		return 0;
+	return (l->level[last] - l->level[first]) * 1e9 /
+	       (double)(window[last].time_ns - window[first].time_ns);
+}
+
+/* Returns true if the site keeps most of what it ever had at one time, for at least the last
+ * quarter of its life. */
+static bool is_filled(const struct levels *l)
+{
+	const struct live_window *window = l->site->window;
+	double high = 0, kept;
+	size_t first = 0;
+
+	while (first < l->last && !window[first].high_blocks)
+		first++;
+	kept = l->level[first + (l->last - first) * 3 / 4];
+	for (size_t i = first; i <= l->last; i++)
+		if ((double)window[i].high_blocks > high)
+			high = (double)window[i].high_blocks;
+	return kept >= 1 && kept >= high / 2 &&
+	       (kept >= GROWTH_MIN || kept >= (double)l->site->allocs / 10);
+}
+
+struct accumulation accumulation_judge(const struct live_windows *site,
+				       const struct process_windows *process)
+{
+	struct levels l = { .site = site, .process = process };
+	struct accumulation ret = { .trend = TREND_UNKNOWN };
+	size_t first;
+
+	if (site->count < 2 || site->count >= LEDGER_WINDOWS ||
+	    process->window_allocs * site->count < ACCUMULATION_ALLOCS_MIN)
+		return ret;
+	if (find_growth(&l, &first)) {
+		ret.trend = TREND_ACCUMULATING;
+		set_kept(&l, first, &ret);
+		ret.kept_per_second = per_second(&l, first);
+		return ret;
+	}
+	set_levels(&l, site->count - 1);
+	ret.trend = is_filled(&l) ? TREND_FILLED : TREND_CONSTANT;
+	if (ret.trend == TREND_FILLED) {
+		ret.kept_blocks = site->window[l.last].low_blocks;
+		ret.kept_bytes = site->window[l.last].low_bytes;
+	}
+	return ret;
+}
