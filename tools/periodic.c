@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Prints a line on stderr per interval: live memory of all processes, changes, and call sites
- * that keep growing. Keeps the state of each process between intervals.
+ * that began or stopped growing. Keeps the state of each process between intervals.
  */
 #include "tools/periodic.h"
 
@@ -18,9 +18,8 @@
 #include "tools/launch/process.h"
 #include "tools/session.h"
 #include "report/symbols/symbolize.h"
-#include "report/format/text/text_live.h"
-#include "report/describe/describe_stack.h"
 #include "report/analyze/trend.h"
+#include "tools/told_suspects.h"
 
 #define ERROR_SIZE 8192
 
@@ -28,6 +27,7 @@ struct watched { /* one process */
 	char *path; /* path of its ledger */
 	uint64_t start_real_ns;
 	struct trend trend;
+	struct told_suspects told;
 	struct watched *next;
 };
 
@@ -59,13 +59,9 @@ static struct watched *find_watched(struct watch *watch, const struct ledger_fil
 
 static void add_to_sums(struct sums *sums, const struct live *live)
 {
-	char before[64];
-
-	snprintf(before, sizeof(before), "; suspect in pid %d: ", live->process->pid);
 	sums->processes++;
 	sums->bytes = add_bounded(sums->bytes, live->sum.bytes);
 	sums->blocks = add_bounded(sums->blocks, live->sum.blocks);
-	text_live_growing(sums->growing, live, before);
 }
 
 static void add_ledger(struct watch *watch, const struct ledger_file *file, struct sums *sums)
@@ -81,6 +77,7 @@ static void add_ledger(struct watch *watch, const struct ledger_file *file, stru
 	ledger.older_ns = (uint64_t)opt_values.older * 1000000u;
 	if (live_build(&ledger, watch->symbolizer, &look, &live) == 0) {
 		add_to_sums(sums, live);
+		told_suspects_update(&known->told, live, sums->growing);
 		live_destroy(live);
 	}
 	loaded_ledger_finish(&ledger);
@@ -181,6 +178,7 @@ void watch_finish(struct watch *watch)
 		struct watched *next = watch->first->next;
 
 		trend_finish(&watch->first->trend);
+		told_suspects_finish(&watch->first->told);
 		free(watch->first->path);
 		free(watch->first);
 		watch->first = next;

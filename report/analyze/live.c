@@ -347,3 +347,28 @@ struct live_sum live_kind_in(const struct live *earlier, const struct live_kind 
 			return earlier->kinds[i].sum;
 	return (struct live_sum){ 0 };
 }
+
+bool live_next_suspect(const struct live *live, size_t *at, struct report_suspect *ret)
+{
+	const struct report_growth *growth = live->process->growth;
+
+	if (growth) {
+		if (*at >= growth->suspect_count)
+			return false;
+		*ret = growth->suspects[(*at)++];
+		return true;
+	}
+	while (*at < live->site_count) {
+		const struct live_site *site = &live->sites[(*at)++];
+
+		if (!site->growing.intervals)
+			continue;
+		*ret = (struct report_suspect){ .api = site->api, .kind = site->kind,
+						.device = site->device,
+						.stack_ref = site->stack_ref, .stack = site->stack,
+						.intervals = site->growing.intervals,
+						.bytes_per_step = site->growing.per_step };
+		return true;
+	}
+	return false;
+}

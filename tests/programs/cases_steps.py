@@ -330,8 +330,12 @@ def gate(place):
                 (checked.status, checked.stdout))
 
 
+def pid_of(line):
+    return int(re.search(r" in pid (\d+): ", line).group(1))
+
+
 def every(place):
-    """run --every: lines from outside: what lives, what came, who is suspected by when"""
+    """run --every: lines from outside: what lives, what came, each suspect once, and its end"""
 
     def read_line():
         if not select.select([run.stderr], [], [], TIMEOUT)[0]:
@@ -349,17 +353,23 @@ def every(place):
         compare("file", "running", json.load(file)["process"]["ended"])
     run.stdin.write(b"rest\n")
     run.stdin.flush()
-    while "suspect" in read_line():
+    while "no longer growing" not in read_line():
         compare("nothing is suspected by the 14th look", True, len(lines) < 14)
+    read_line()
     run.communicate(b"end\n", timeout=TIMEOUT)
     for number, line in enumerate(lines, 1):
         compare("line %d: %s" % (number, line), True, re.fullmatch(
             r"gpuleak: after \d+(\.\d)?s: live \S+ \S+ \((=|[-+]\S+ \S+)\) in \d+ blocks"
-            r"(; suspect in pid \d+: \S+ \S+ per step at .*)?", line) is not None)
-    told = [number for number, line in enumerate(lines, 1) if "suspect" in line]
+            r"(; suspect in pid \d+: (now )?\S+ \S+ per step at .*|"
+            r"; no longer growing in pid \d+: leak \(.*)?", line) is not None)
+    told = [number for number, line in enumerate(lines, 1) if "; suspect" in line]
     compare("suspected by the fourth look: %s" % told, True, told != [] and 4 <= told[0] <= 6)
     compare("never the cache", True, all("per step at leak (" in line and line.count("suspect") == 1
                                          for line in lines if "suspect" in line))
+    compare("once, and then what changed", [False] + [True] * (len(told) - 1),
+            ["; suspect in pid %d: now " % pid_of(line) in line for line in lines
+             if "; suspect" in line])
+    compare("the end of it, once", 1, sum("no longer growing" in line for line in lines))
     compare("at the end", "exit", place.json("whole.json")["process"]["ended"])
     place.nothing_left()
     quiet = place.command("run", "--every", "10s", "--", "true")

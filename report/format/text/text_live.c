@@ -5,6 +5,7 @@
  */
 #include "report/format/text/text_live.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -220,29 +221,21 @@ static void print_sites(FILE *out, const struct live *now, const struct live *ea
 		fprintf(out, "and %s more\n", format_number(now->site_count - count, number));
 }
 
-size_t text_live_growing(FILE *out, const struct live *live, const char *before)
+/* Prints each suspect on a line of its own. */
+static void print_suspects(FILE *out, const struct live *live)
 {
-	const struct report_growth *growth = live->process->growth;
-	size_t count = growth ? growth->suspect_count : 0;
-	char size[NUMBER_MAX];
+	struct report_suspect suspect;
+	bool is_any = false;
 
-	for (size_t i = 0; i < count; i++) {
-		fputs(before, out);
-		text_suspect_rate(out, &growth->suspects[i]);
+	for (size_t at = 0; live_next_suspect(live, &at, &suspect);) {
+		fputs("\nsuspect: ", out);
+		text_suspect_rate(out, &suspect);
 		fputs(" at ", out);
-		describe_place_and_caller(out, growth->suspects[i].stack);
+		describe_place_and_caller(out, suspect.stack);
+		is_any = true;
 	}
-	for (size_t i = 0; !growth && i < live->site_count; i++) {
-		const struct live_site *site = &live->sites[i];
-
-		if (!site->growing.intervals)
-			continue;
-		fprintf(out, "%s%s per step at ", before,
-			format_size(site->growing.per_step, size));
-		describe_place_and_caller(out, site->stack);
-		count++;
-	}
-	return count;
+	if (is_any)
+		fputc('\n', out);
 }
 
 void text_live(FILE *out, const struct live *now, const struct live *earlier, double seconds,
@@ -254,7 +247,6 @@ void text_live(FILE *out, const struct live *now, const struct live *earlier, do
 	print_sums(out, now, earlier);
 	print_kinds(out, now, earlier);
 	print_pools(out, now, earlier, seconds);
-	if (text_live_growing(out, now, "\nsuspect: "))
-		fputc('\n', out);
+	print_suspects(out, now);
 	print_sites(out, now, earlier, seconds, sites);
 }

@@ -10,10 +10,6 @@
 
 struct live;
 
-/* For each call site that keeps growing, prints BEFORE and its place. The steps are those of the
- * process or, if it marks none, of `gpuleak top`. Returns the number of sites. */
-size_t text_live_growing(FILE *out, const struct live *live, const char *before);
-
 /* Prints NOW with the SITES largest call sites, which must have stacks. Also prints the changes
  * since EARLIER, which was read SECONDS ago. EARLIER is NULL at first. */
 void text_live(FILE *out, const struct live *now, const struct live *earlier, double seconds,
