@@ -62,6 +62,12 @@ struct gpuleak_sum {
 	uint64_t live_bytes;     /* of the whole process now, for every mark, thread and kind */
 	/* of the whole process: the ledger had no room for these blocks */
 	uint64_t unrecorded_blocks;
+	/* Suballocations since the mark that are not freed: what a framework allocated inside
+	 * blocks that it caches, for example PyTorch's tensors. They are not in `blocks`, and
+	 * `kind` does not select them. Ignored ones are not counted. */
+	uint64_t suballocation_blocks;
+	uint64_t suballocation_bytes;
+	uint64_t unrecorded_suballocations; /* like unrecorded_blocks */
 };
 
 /* Sums up the blocks that were allocated since MARK (0: since the start) and are not freed. Walks

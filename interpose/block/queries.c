@@ -55,14 +55,17 @@ struct site_matches {
 	bool matches;
 };
 
+static bool is_chosen(const struct ledger_block *block, const struct query_filter *filter)
+{
+	return LEDGER_BLOCK_MARK(block->marked) >= filter->mark &&
+	       (!filter->thread || block->thread == filter->thread);
+}
+
 static bool matches(const struct ledger_view *view, const struct ledger_block *block,
 		    const struct query_filter *filter, struct site_matches *last)
 {
 	const struct ledger_site *site;
 
-	if (LEDGER_BLOCK_MARK(block->marked) < filter->mark ||
-	    (filter->thread && block->thread != filter->thread))
-		return false;
 	if (block->site != last->site) {
 		site = ledger_site(view, block->site);
 		last->site = block->site;
@@ -92,8 +95,9 @@ static bool copy_live(const struct ledger_block *slot, struct ledger_block *ret)
 	}
 }
 
-void query_total(struct recorder *recorder, const struct query_filter *filter,
-		 struct query_total *ret)
+/* Sums up the live blocks in the chunks of TYPE. Suballocations have no kind of their own. */
+static void sum_chunks(struct recorder *recorder, enum ledger_chunk_type type,
+		       const struct query_filter *filter, struct query_total *ret)
 {
 	const struct ledger_header *header = recorder->header;
 	struct ledger_walk walk = { 0 };
@@ -107,8 +111,9 @@ void query_total(struct recorder *recorder, const struct query_filter *filter,
 	};
 
 	*ret = (struct query_total){ 0 };
-	while ((slot = ledger_next(&view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*slot)))) {
-		if (!copy_live(slot, &block) || !matches(&view, &block, filter, &last))
+	while ((slot = ledger_next(&view, &walk, type, sizeof(*slot)))) {
+		if (!copy_live(slot, &block) || !is_chosen(&block, filter) ||
+		    (type == LEDGER_CHUNK_BLOCKS && !matches(&view, &block, filter, &last)))
 			continue;
 		if (block.marked & LEDGER_BLOCK_IGNORED) {
 			ret->ignored_blocks++;
@@ -118,6 +123,18 @@ void query_total(struct recorder *recorder, const struct query_filter *filter,
 			ret->bytes += block.bytes;
 		}
 	}
+}
+
+void query_total(struct recorder *recorder, const struct query_filter *filter,
+		 struct query_total *ret)
+{
+	sum_chunks(recorder, LEDGER_CHUNK_BLOCKS, filter, ret);
+}
+
+void query_suballocations(struct recorder *recorder, const struct query_filter *filter,
+			  struct query_total *ret)
+{
+	sum_chunks(recorder, LEDGER_CHUNK_SUBALLOCATIONS, filter, ret);
 }
 
 /* ---- blocks by address ---- */

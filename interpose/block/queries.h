@@ -41,6 +41,9 @@ struct query_total {
  * call is counted once. */
 void query_total(struct recorder *recorder, const struct query_filter *filter,
 		 struct query_total *ret);
+/* Does the same for the live suballocations, of any kind. */
+void query_suballocations(struct recorder *recorder, const struct query_filter *filter,
+			  struct query_total *ret);
 
 /* Finds a live block that begins at ADDRESS or has it as its handle; otherwise one that contains
  * ADDRESS. Returns false if it finds no block. IGNORE: ignores the block from now on. *RET gets a

@@ -134,15 +134,36 @@ EXPORT uint64_t gpuleak_mark(void)
 	return query_set_mark();
 }
 
+/* The size of struct gpuleak_sum in the first header. */
+#define SUM_FIRST offsetof(struct gpuleak_sum, suballocation_blocks)
+
+static void sum_of(struct recorder *recorder, const struct query_filter *filter,
+		   struct gpuleak_sum *ret)
+{
+	const uint64_t *trouble = recorder->header->trouble;
+	int64_t live = live_bytes_total(recorder);
+	struct query_total total;
+
+	query_total(recorder, filter, &total);
+	ret->blocks = total.blocks;
+	ret->bytes = total.bytes;
+	ret->ignored_blocks = total.ignored_blocks;
+	ret->ignored_bytes = total.ignored_bytes;
+	ret->live_bytes = live > 0 ? (uint64_t)live : 0;
+	ret->unrecorded_blocks = trouble[LEDGER_TROUBLE_UNRECORDED_BLOCKS];
+	query_suballocations(recorder, filter, &total);
+	ret->suballocation_blocks = total.blocks;
+	ret->suballocation_bytes = total.bytes;
+	ret->unrecorded_suballocations = trouble[LEDGER_TROUBLE_UNRECORDED_SUBALLOCATIONS];
+}
+
 EXPORT int gpuleak_leaked_since(uint64_t mark, struct gpuleak_sum *ret)
 {
 	struct recorder *recorder = recorder_now();
 	struct query_filter filter = { .mark = mark };
-	struct query_total total;
 	struct gpuleak_sum ours;
-	int64_t live;
 
-	if (!ret || !is_size(ret->size, sizeof(ours)))
+	if (!ret || !is_size(ret->size, SUM_FIRST))
 		return fail(EINVAL);
 	if (!recorder && is_impossible())
 		return fail(ENODATA);
@@ -150,17 +171,8 @@ EXPORT int gpuleak_leaked_since(uint64_t mark, struct gpuleak_sum *ret)
 	filter.thread = ret->thread;
 	ours = (struct gpuleak_sum){ .size = sizeof(ours), .kind = ret->kind,
 				     .thread = ret->thread };
-	if (recorder) {
-		query_total(recorder, &filter, &total);
-		ours.blocks = total.blocks;
-		ours.bytes = total.bytes;
-		ours.ignored_blocks = total.ignored_blocks;
-		ours.ignored_bytes = total.ignored_bytes;
-		live = live_bytes_total(recorder);
-		ours.live_bytes = live > 0 ? (uint64_t)live : 0;
-		ours.unrecorded_blocks =
-			recorder->header->trouble[LEDGER_TROUBLE_UNRECORDED_BLOCKS];
-	}
+	if (recorder)
+		sum_of(recorder, &filter, &ours);
 	copy_out(ret, ret->size, &ours, sizeof(ours));
 	return 0;
 }

@@ -447,7 +447,8 @@ static void print_answer(const char *what, int answer)
 static int main_sizes(void)
 {
 	struct { struct gpuleak_sum sum; char more[64]; } later = { .sum.size = sizeof(later) };
-	struct gpuleak_sum sum = { .size = sizeof(sum) - 1 };
+	const size_t first = offsetof(struct gpuleak_sum, suballocation_blocks);
+	struct gpuleak_sum sum = { .size = first };
 	struct gpuleak_block block = { 0 };
 	uint64_t mark = gpuleak_mark();
 
@@ -455,6 +456,8 @@ static int main_sizes(void)
 	start();
 	allocate(10);
 	print_answer("no struct", gpuleak_leaked_since(mark, NULL));
+	print_answer("first struct", gpuleak_leaked_since(mark, &sum));
+	sum.size = first - 1;
 	print_answer("older struct", gpuleak_leaked_since(mark, &sum));
 	print_answer("size not set", gpuleak_who(1, &block));
 	print_answer("nowhere", gpuleak_peak(0, NULL));
