@@ -21,6 +21,7 @@ int opt_gate;
 int opt_at_exit;
 int opt_update_baseline;
 struct load_choice opt_choice;
+int opt_addresses;
 
 static int set_since(const char *text);
 static int set_thread(const char *text);
@@ -48,6 +49,8 @@ static const struct extra {
 	{ FLAGS_CHOICE, "address", NULL,
 	  "only blocks that contain this address, or that have this handle",
 	  set_address, "ADDRESS", "an address or a handle: 0x7f1200000000" },
+	{ FLAGS_CHOICE, "addresses", &opt_addresses,
+	  "list the address of each live block (--format json)" },
 };
 #define EXTRAS (sizeof(extras) / sizeof(extras[0]))
 

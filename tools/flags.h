@@ -36,6 +36,7 @@ extern int opt_gate;
 extern int opt_at_exit;
 extern int opt_update_baseline;
 extern struct load_choice opt_choice; /* from the flags that select blocks */
+extern int opt_addresses;
 
 /* Sets the opt_* variables from ARGV[1..]. Moves the operands to the end of ARGV, in their order,
  * and stores the index of the first in *RET_FIRST. Returns the number of operands. Returns -1 after

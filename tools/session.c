@@ -121,6 +121,7 @@ static int add_ledger(struct session *session, const char *path,
 		report_format(opt_values.format)->all_sites || session->gate.only_at;
 	ledger.program_suppressions = (int)opt_values.lsan_suppressions;
 	ledger.choice = opt_choice;
+	ledger.choice.addresses = opt_addresses;
 	ledger.older_ns = (uint64_t)opt_values.older * 1000000u;
 	r = report_process_build(&ledger, session->symbolizer, session->suppressions, &process);
 	loaded_ledger_finish(&ledger);

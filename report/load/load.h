@@ -21,6 +21,7 @@ struct load_choice {
 	uint64_t since;   /* only blocks newer than this result of gpuleak_mark() */
 	uint64_t address; /* only blocks that begin at or contain this address */
 	uint32_t thread;  /* only blocks that this thread allocated */
+	bool addresses;   /* list the address of each block; selects nothing */
 };
 
 struct loaded_ledger {

@@ -103,6 +103,8 @@ int build_kinds(struct builder *b);
 int build_sites(struct builder *b);
 /* Lists the live suballocations. Call it after build_division(). Returns 0 or -ENOMEM. */
 int build_suballocations(struct builder *b);
+/* Adds ADDRESS to the list of LEAK. Returns 0 or -ENOMEM. */
+int build_add_address(struct builder *b, struct report_leak *leak, uint64_t address);
 /* Reads the observations about coverage. Returns 0 or -ENOMEM. */
 int build_coverage(struct builder *b);
 

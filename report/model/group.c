@@ -182,6 +182,10 @@ int build_groups(struct builder *b)
 		if (!group->most || has_more_references(block, group->most))
 			group->most = block;
 		group->leak.references = group->most->references;
+		if (b->choice->addresses)
+			r = build_add_address(b, &group->leak, block->address);
+		if (r < 0)
+			return r;
 	}
 	return 0;
 }

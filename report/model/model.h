@@ -73,6 +73,12 @@ struct report_mapping {
 
 /* Live blocks of one call site (api, kind, device, stack). Blocks that were released while mapped
  * are grouped by their mapping and their release, too. */
+/* The first addresses, or the handles, of blocks, in the order of the ledger. */
+struct report_addresses {
+	uint64_t *list;
+	size_t count, room;
+};
+
 struct report_leak {
 	const char *api;
 	const char *kind;
@@ -95,6 +101,8 @@ struct report_leak {
 	/* the cache that allocated the memory, "PyTorch caching allocator", or NULL */
 	const char *cache;
 	const struct report_mapping *mapping; /* NULL: the blocks were not released */
+	/* of its blocks; NULL unless struct load_choice requests them */
+	struct report_addresses *addresses;
 };
 
 /* the process ended inside the call, or the call returns no result */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ledger/live_series.h"
+#include "report/load/load.h"
 #include "report/model/accumulation_rule.h"
 #include "report/model/builder.h"
 #include "report/model/model_suballocations.h"
@@ -174,12 +175,26 @@ static int add_sites(struct gathering *g)
 	return r;
 }
 
-static void add_blocks(struct gathering *g)
+/* Adds a live block to its site. */
+static int add_block(struct gathering *g, const struct ledger_block *block,
+		     struct report_suballocations *entry)
+{
+	entry->live.blocks++;
+	entry->live.bytes = add_bounded(entry->live.bytes, block->bytes);
+	if (block->marked & LEDGER_BLOCK_IGNORED) {
+		entry->ignored_blocks++;
+		entry->ignored_bytes = add_bounded(entry->ignored_bytes, block->bytes);
+	}
+	return g->b->choice->addresses ? build_add_address(g->b, &entry->live, block->address) : 0;
+}
+
+static int add_blocks(struct gathering *g)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *block;
+	int r = 0;
 
-	while ((block = ledger_next(g->b->view, &walk, LEDGER_CHUNK_SUBALLOCATIONS,
+	while (r == 0 && (block = ledger_next(g->b->view, &walk, LEDGER_CHUNK_SUBALLOCATIONS,
 				    sizeof(*block)))) {
 		const struct ref_node *known;
 		struct suballocation_site *site;
@@ -196,9 +211,9 @@ static void add_blocks(struct gathering *g)
 			site->not_selected++;
 			continue;
 		}
-		site->public.live.blocks++;
-		site->public.live.bytes = add_bounded(site->public.live.bytes, block->bytes);
+		r = add_block(g, block, &site->public);
 	}
+	return r;
 }
 
 /* Orders what accumulates first, then by size, largest first. */
@@ -264,8 +279,9 @@ int build_suballocations(struct builder *b)
 	g.process.window_allocs = (uint64_t)1 << shift;
 	r = add_sites(&g);
 
+	if (r == 0)
+		r = add_blocks(&g);
 	if (r == 0) {
-		add_blocks(&g);
 		for (struct suballocation_site *site = g.sites; site; site = site->next) {
 			set_trend(&g, site);
 			g.count += is_listed(site);

@@ -32,10 +32,12 @@ enum report_trend {
 struct report_suballocations {
 	/* what is live at the end: 0 blocks if the program or its interpreter freed all. With the
 	 * name of the pool in `cache`, and `pattern` if a suppression matches. Only the fields up
-	 * to `stack`, and these two */
+	 * to `stack`, these two, and `addresses` */
 	struct report_leak live;
 	uint64_t allocated_blocks; /* since the start */
 	uint64_t freed_blocks;
+	/* live blocks that the program ignores; `live` has them, too */
+	uint64_t ignored_blocks, ignored_bytes;
 	struct report_places places; /* of the live ones */
 	enum report_trend trend;
 	/* accumulating or filled: what the program had kept when the growth was last seen, that is

@@ -155,7 +155,8 @@ def forked(place):
 
 def sizes(place):
     """api: structs of other versions, and none"""
-    compare("answers", ["no struct: Invalid argument", "older struct: Invalid argument",
+    compare("answers", ["no struct: Invalid argument", "first struct: ok",
+                        "older struct: Invalid argument",
                         "size not set: Invalid argument", "nowhere: Invalid argument",
                         "later struct: ok", "1 1"], story(place, "sizes"))
 
@@ -191,6 +192,11 @@ def from_outside(place):
         compare("inside", ([500], 500, 1, 0), told("--address", inside))
         compare("all three", ([], 0, 2, 0),
                 told("--address", older, "--since", mark, "--thread", thread))
+        report = json.loads(place.command("report", str(process.pid), "--format", "json",
+                                          "--addresses").stdout)
+        (first,), (second,) = (leak["addresses"] for leak in report["leaks"])
+        compare("addresses", (int(older, 0), True),
+                (int(first, 16), 0 <= int(inside, 0) - int(second, 16) < 500))
         text = place.command("report", str(process.pid), "--since", mark).stdout
         compare("in words", True, ", 0 freed, 1 not selected, 1 not freed so far" in text)
     finally:

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "report/model/model.h"
 #include "report/util/escape.h"
 #include "ledger/utf8.h"
 
@@ -143,6 +144,16 @@ json_t *json_address(uint64_t value)
 
 	snprintf(hex, sizeof(hex), "0x%" PRIx64, value);
 	return json_string(hex);
+}
+
+static json_t *address_at(const void *value)
+{
+	return json_address(*(const uint64_t *)value);
+}
+
+json_t *json_addresses(const struct report_addresses *addresses)
+{
+	return JSON_LIST(addresses->list, addresses->count, address_at);
 }
 
 json_t *json_text_at(const void *text)

@@ -15,6 +15,8 @@
 void json_set(json_t **object, const char *key, json_t *value);
 void json_append(json_t **array, json_t *value);
 
+struct report_addresses;
+
 struct json_member {
 	const char *key;
 	json_t *value;
@@ -50,6 +52,7 @@ int json_write(json_t *root, FILE *out);
 json_t *json_number(uint64_t value);
 json_t *json_text(const char *value); /* JSON null for NULL; invalid UTF-8 becomes U+FFFD */
 json_t *json_address(uint64_t value); /* "0x..." */
+json_t *json_addresses(const struct report_addresses *addresses);
 
 /* Items of lists: a const char *, and [ns, bytes] of a struct report_sample. */
 json_t *json_text_at(const void *text);

@@ -128,7 +128,8 @@ json_t *json_leak(const void *item)
 		{ "released", JSON_IF(mapping, json_event(&mapping->released)) },
 		{ "pattern", JSON_IF(leak->pattern, json_text(leak->pattern)) },
 		{ "cache", JSON_IF(leak->cache, json_text(leak->cache)) },
-		{ "ignored", JSON_IF(leak->ignored, json_true()) });
+		{ "ignored", JSON_IF(leak->ignored, json_true()) },
+		{ "addresses", JSON_IF(leak->addresses, json_addresses(leak->addresses)) });
 }
 
 json_t *json_not_memory(const void *item)

@@ -227,7 +227,7 @@ static json_t *suballocations_json(const void *item)
 	const struct report_leak *live = &entry->live;
 	const struct report_places *places = &entry->places;
 	uint64_t outside_blocks = add_bounded(places->outside_blocks, places->partly_blocks);
-	bool is_outside = outside_blocks;
+	bool is_outside = outside_blocks, ignored = entry->ignored_blocks;
 
 	return JSON_OBJECT(
 		{ "api", json_text(live->api) },
@@ -247,6 +247,9 @@ static json_t *suballocations_json(const void *item)
 		{ "outside_bytes", JSON_IF(is_outside, json_number(places->outside_bytes)) },
 		{ "doubled_bytes", JSON_IF(places->doubled_bytes,
 					   json_number(places->doubled_bytes)) },
+		{ "ignored_blocks", JSON_IF(ignored, json_number(entry->ignored_blocks)) },
+		{ "ignored_bytes", JSON_IF(ignored, json_number(entry->ignored_bytes)) },
+		{ "addresses", JSON_IF(live->addresses, json_addresses(live->addresses)) },
 		{ "stack", json_stack(live->stack) });
 }
 
