@@ -195,7 +195,7 @@ class Stacks(unittest.TestCase):
             gpuleak.Frame("PyCFunc", None, 0, "/x/_ctypes.so"), frame("make", "/src/net.py", 31),
             frame("helper", "/src/test_net.py", 7), frame("test_it", "/src/test_net.py", 12),
             frame("pytest_pyfunc_call", "/x/pytest.py", 195)]))
-        head = "64 bytes in 1 block (device, cuMemAlloc_v2, device 0) allocated at " \
+        head = "64 bytes in 1 block (device memory, cuMemAlloc_v2, device 0) allocated at " \
             "make /src/net.py:31"
         self.assertEqual(leak.describe(within="/src/test_net.py"), [
             head + ", called from helper /src/test_net.py:7", "    ...",
@@ -230,7 +230,7 @@ class Check(unittest.TestCase):
         lines = str(error).split("\n")
         self.assertEqual(lines[0], "the checked block leaked 10,240 bytes (10.0 KiB) in 3 blocks, "
                          "allowed is 0 bytes")
-        self.assertIn("  4,096 bytes (4.0 KiB) in 1 block (device, cuMemAlloc_v2, device 0) "
+        self.assertIn("  4,096 bytes (4.0 KiB) in 1 block (device memory, cuMemAlloc_v2, device 0) "
                       "allocated at " + helper.place("allocate"), lines)
         self.assertIsInstance(error, AssertionError)
 

@@ -51,7 +51,7 @@ def test_leak(pytester, preloaded):
         "*_ test_leaks _*",
         "test_it.py::test_leaks leaked 2,048 bytes (2.0 KiB) in 1 block, allowed is 1,024 bytes "
         "(1.0 KiB)",
-        "  2,048 bytes (2.0 KiB) in 1 block (device, cuMemAlloc_v2, device 0) allocated at "
+        "  2,048 bytes (2.0 KiB) in 1 block (device memory, cuMemAlloc_v2, device 0) allocated at "
         + helper.place("allocate") + "*",
         "      #0 " + helper.place("allocate"),
         "gpuleak: 2 tests checked for GPU memory",
