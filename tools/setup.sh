@@ -37,6 +37,7 @@ tests fuzzer:clang                            libclang-rt-dev
 tests program:clang-tidy                      clang-tidy
 tests program:musl-gcc                        musl-tools
 tests module:pytest                           python3-pytest
+tests module:xdist                            python3-pytest-xdist
 tests shared:libjemalloc.so.2                 libjemalloc2
 tests shared:libtcmalloc_minimal.so.4         libtcmalloc-minimal4
 tests program:git                             git

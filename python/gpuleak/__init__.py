@@ -17,6 +17,7 @@ import warnings
 
 from . import _library
 from ._address import address_of
+from ._kinds import words_of
 from ._report import Frame, Leak, ReportError, Stack
 from ._report import command
 from ._report import leak_at as _leak_at
@@ -49,10 +50,12 @@ class GpuLeakError(AssertionError):
 
 
 class Sum:
-    """What is live since a mark."""
+    """What is live since a mark. Suballocations are what a framework allocated inside the blocks
+    that it caches, for example PyTorch's tensors. They are not in `blocks`."""
 
     __slots__ = ("blocks", "bytes", "ignored_blocks", "ignored_bytes", "live_bytes",
-                 "unrecorded_blocks")
+                 "unrecorded_blocks", "suballocation_blocks", "suballocation_bytes",
+                 "unrecorded_suballocations")
 
     def __init__(self, struct):
         for name in self.__slots__:
@@ -89,8 +92,8 @@ class Block:
         return self._stack
 
     def __repr__(self):
-        return "<gpuleak.Block %s %d bytes at 0x%x by %s>" % (self.kind, self.bytes,
-                                                              self.address, self.api)
+        return "<gpuleak.Block %s, %d bytes at 0x%x by %s>" % (words_of(self.kind), self.bytes,
+                                                               self.address, self.api)
 
 
 # ---- questions ----
@@ -113,7 +116,9 @@ def leaked_since(since=0, *, kind=None, thread=0):
 
 def leaks_since(since=0, *, thread=0):
     """The same as a list of Leak with stacks, largest first, without what suppressions match and
-    what a framework's cache is known to hold. Runs the gpuleak command."""
+    what a framework's cache is known to hold unused. Tensors inside such a cache are in the list,
+    without the workspaces that libraries allocate at their first use. Runs the gpuleak
+    command."""
     return _leaks(since, thread) if active() else []
 
 
@@ -203,7 +208,7 @@ def empty_caches():
 def _left(since, thread, caches):
     """The Sum of what is live, when all that could still be freed is."""
     sum_ = leaked_since(since, thread=thread)
-    if sum_.blocks:
+    if sum_.blocks or sum_.suballocation_blocks:
         gc.collect()
         sum_ = leaked_since(since, thread=thread)
     if sum_.blocks and caches:
@@ -222,8 +227,10 @@ class Judgement:
 
     def describe(self, who_leaked, frames=None, within=None):
         """The failure as text: first line the sum, then each leak, see Leak.describe()."""
+        tensors = bool(self.leaks) and all(leak.is_suballocation for leak in self.leaks)
         lines = ["%s leaked %s in %s, allowed is %s" % (
-            who_leaked, format_size(self.bytes), plural(self.blocks, "block"),
+            who_leaked, format_size(self.bytes),
+            plural(self.blocks, self.leaks[0].unit if tensors else "block"),
             format_size(self.max_bytes))]
         for leak in self.leaks:
             lines += ["  " + line for line in leak.describe(frames, within)]
@@ -232,13 +239,17 @@ class Judgement:
         return "\n".join(lines)
 
 
+def _unrecorded(sum_):
+    return sum_.unrecorded_blocks + sum_.unrecorded_suballocations
+
+
 class Start:
     """A mark, and what is needed besides to judge() what came after it."""
 
-    __slots__ = ("mark", "unrecorded_blocks")
+    __slots__ = ("mark", "unrecorded")
 
     def __init__(self):
-        self.unrecorded_blocks = leaked_since(mark()).unrecorded_blocks
+        self.unrecorded = _unrecorded(leaked_since(mark()))
         self.mark = mark()
 
 
@@ -246,17 +257,20 @@ def judge(start, max_bytes=0, *, filter_fn=None, thread=0, per_location=False, c
     """What is behind check() and the pytest plugin: a Judgement of what is live since the Start.
     More than MAX_BYTES fails; of 0 bytes, one block does."""
     sum_, since = _left(start.mark, thread, caches), start.mark
-    if sum_.unrecorded_blocks > start.unrecorded_blocks:
-        return Judgement(max_bytes, (), sum_.bytes, sum_.blocks, True,
+    # A cache's block and the tensors in it are the same memory.
+    size, blocks = max(sum_.bytes, sum_.suballocation_bytes), \
+        max(sum_.blocks, sum_.suballocation_blocks)
+    if _unrecorded(sum_) > start.unrecorded:
+        return Judgement(max_bytes, (), size, blocks, True,
                          "more were not recorded: the ledger could not grow")
-    if not sum_.blocks or (max_bytes and sum_.bytes <= max_bytes):
-        return Judgement(max_bytes, size=sum_.bytes, blocks=sum_.blocks)
+    if not blocks or (max_bytes and sum_.bytes + sum_.suballocation_bytes <= max_bytes):
+        return Judgement(max_bytes, size=size, blocks=blocks)
     try:
         leaks = _leaks(since, thread)
     except ReportError as error:  # without names it is a leak all the same
-        return Judgement(max_bytes, (), sum_.bytes, sum_.blocks, True, str(error))
+        return Judgement(max_bytes, (), size, blocks, True, str(error))
     if not leaks and _library.path("gpuleak_ledger") is None:
-        return Judgement(max_bytes, (), sum_.bytes, sum_.blocks, True,
+        return Judgement(max_bytes, (), size, blocks, True,
                          "the ledger is in memory only: no stacks")
     if per_location:
         leaks = [leak for leak in leaks if not max_bytes or leak.bytes > max_bytes]

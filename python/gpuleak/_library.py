@@ -14,7 +14,9 @@ class SumStruct(ctypes.Structure):
     """struct gpuleak_sum"""
     _fields_ = [("size", _U64), ("kind", ctypes.c_char_p), ("thread", _U32), ("reserved", _U32),
                 ("blocks", _U64), ("bytes", _U64), ("ignored_blocks", _U64),
-                ("ignored_bytes", _U64), ("live_bytes", _U64), ("unrecorded_blocks", _U64)]
+                ("ignored_bytes", _U64), ("live_bytes", _U64), ("unrecorded_blocks", _U64),
+                ("suballocation_blocks", _U64), ("suballocation_bytes", _U64),
+                ("unrecorded_suballocations", _U64)]
 
 
 class BlockStruct(ctypes.Structure):

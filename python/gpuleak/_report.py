@@ -4,14 +4,19 @@ made of its JSON; symbols are looked up there and not in this process."""
 
 import json
 import os
+import re
 import shutil
 import subprocess
 
 from . import _library
+from ._kinds import words_of
 from ._size import format_size, plural
 
 _NOT_ITS = ("LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "GPULEAK_REPORT", "GPULEAK_FORMAT",
             "GPULEAK_MAX_LEAKED_BYTES")
+# PyTorch takes cuBLAS's workspaces from its own cache when a thread uses cuBLAS first.
+_WORKSPACES = re.compile(r"at::cuda::.*(getNewWorkspace|CUDABlasLtWorkspace|"
+                         r"setWorkspaceForHandle|getCurrentCUDABlas(Lt)?Handle)\b")
 _LIST_KEYS = ("leaks", "suppressed", "cached")
 # Libraries between the program and the driver, for ledgers whose reader tells no roles.
 _RUNTIME = ("libcuda.so", "libcudart", "libOpenCL", "libgpuleak", "libc.so", "libffi", "_ctypes",
@@ -54,6 +59,11 @@ class Frame:
         """Whether it says something to people: no driver's, no interpreter's."""
         return self.role == "framework" or self.is_application
 
+    @property
+    def is_source(self):
+        """Whether it is a line of the program or of Python: what names a tensor."""
+        return self.is_application or (self.language == "python" and self.is_told)
+
     def __str__(self):
         place = "%s:%d" % (self.filename, self.lineno) if self.filename else self.module or "?"
         return "%s %s" % (self.function, place)
@@ -81,14 +91,17 @@ class Stack:
         """The innermost frame of the source file FILENAME, or None."""
         return next((frame for frame in self.frames if frame.is_in(filename)), None)
 
-    def lines(self, most=None, within=None):
+    def lines(self, most=None, within=None, native=True):
         """Numbered lines: at most MOST frames of the program and its frameworks, the headline
-        among them; if the source file WITHIN is among them, none that called into it. "..."
-        stands for all others; `frames` has them."""
+        among them; if the source file WITHIN is among them, none that called into it; without
+        NATIVE no native frames of frameworks. "..." stands for all others; `frames` has
+        them."""
         last = max((number for number, frame in enumerate(self.frames) if frame.is_in(within)),
                    default=len(self.frames))
         told = [pair for pair in enumerate(self.frames) if pair[1].is_told and pair[0] <= last] or \
             list(enumerate(self.frames))
+        if not native:
+            told = [pair for pair in told if pair[1].is_source] or told
         if most is not None and len(told) > most:
             at = [frame for _, frame in told].index(self.headline)
             first = 0 if at < most else at - most + 1
@@ -104,20 +117,43 @@ class Stack:
 
 
 class Leak:
-    """Blocks of one call, kind, device and stack."""
+    """Blocks of one call, kind, device and stack. A suballocation, such as a tensor, has the name
+    of its framework's cache in `cache`."""
 
-    __slots__ = ("api", "kind", "device", "bytes", "blocks", "stack", "suppressed_by")
+    __slots__ = ("api", "kind", "device", "bytes", "blocks", "stack", "suppressed_by", "cache")
 
-    def __init__(self, api, kind, device, size, blocks, stack, suppressed_by=None):
+    def __init__(self, api, kind, device, size, blocks, stack, suppressed_by=None, cache=None):
         self.api, self.kind, self.device = api, kind, device
         self.bytes, self.blocks, self.stack = size, blocks, stack
-        self.suppressed_by = suppressed_by
+        self.suppressed_by, self.cache = suppressed_by, cache
 
     @classmethod
     def _of(cls, leak):
-        return cls(leak["api"], leak["kind"], leak["device"], leak["bytes"], leak["blocks"],
+        inside, cache = leak["kind"] == "suballocation", leak.get("cache")
+        return cls(leak["api"], leak["kind"], leak["device"],
+                   leak["bytes"] - leak.get("ignored_bytes", 0) -
+                   leak.get("suballocated_bytes", 0),  # these are suballocations' own
+                   leak["blocks"] - leak.get("ignored_blocks", 0),
                    Stack(Frame._of(frame) for frame in leak["stack"]),
-                   leak.get("pattern") or leak.get("cache"))
+                   leak.get("pattern") or (None if inside else cache), cache)
+
+    @property
+    def is_suballocation(self):
+        """Whether it lies inside a block of a framework's cache."""
+        return self.kind == "suballocation"
+
+    @property
+    def is_workspace(self):
+        """Whether it is memory that a library takes from a framework at its first use."""
+        return self.is_suballocation and any(_WORKSPACES.match(frame.function)
+                                             for frame in self.stack.frames)
+
+    @property
+    def unit(self):
+        """What one of the blocks is called."""
+        if not self.is_suballocation:
+            return "block"
+        return "tensor" if (self.cache or "").startswith("PyTorch") else "suballocation"
 
     @property
     def place(self):
@@ -128,17 +164,19 @@ class Leak:
         """Lines of text: size, place, and at most FRAMES of the stack. With the path of a source
         file WITHIN, its line is named, too, and the stack goes no further."""
         where = "" if self.device is None or self.device < 0 else ", device %d" % self.device
-        head = "%s in %s (%s, %s%s) allocated at %s" % (
-            format_size(self.bytes), plural(self.blocks, "block"), self.kind, self.api, where,
-            self.place)
+        what = self.cache if self.is_suballocation and self.cache else \
+            "%s, %s" % (words_of(self.kind), self.api)
+        head = "%s in %s (%s%s) allocated at %s" % (
+            format_size(self.bytes), plural(self.blocks, self.unit), what, where, self.place)
         caller = self.stack.caller_in(within)
         if caller is not None and caller is not self.stack.headline:
             head += ", called from %s" % caller
-        return [head] + ["    " + line for line in self.stack.lines(frames, within)]
+        return [head] + ["    " + line for line in
+                         self.stack.lines(frames, within, not self.is_suballocation)]
 
     def __repr__(self):
-        return "<gpuleak.Leak %d bytes in %d blocks at %s>" % (self.bytes, self.blocks,
-                                                              self.place)
+        return "<gpuleak.Leak %d bytes in %d %ss at %s>" % (self.bytes, self.blocks, self.unit,
+                                                            self.place)
 
 
 class ReportError(RuntimeError):
@@ -190,7 +228,8 @@ def _merged(found):
     ret = {}
     for leak in found:
         first = ret.setdefault((leak.api, leak.kind, leak.device, tuple(
-            str(frame) for frame in leak.stack.frames if frame.is_told) or leak.stack), leak)
+            str(frame) for frame in leak.stack.frames
+            if (frame.is_source if leak.is_suballocation else frame.is_told)) or leak.stack), leak)
         if first is not leak:
             first.bytes += leak.bytes
             first.blocks += leak.blocks
@@ -199,10 +238,14 @@ def _merged(found):
 
 def leaks(since=0, thread=0):
     """What is live since the mark SINCE and neither suppressed, ignored nor a framework's
-    cache, largest first."""
+    cache, largest first; and what is live inside such a cache, without workspaces."""
     flags = (["--since", str(since)] if since else []) + \
         (["--thread", str(thread)] if thread else [])
-    return _merged([Leak._of(leak) for leak in _json(*flags).get("leaks", ())])
+    report = _json(*flags)
+    inside = [Leak._of(one) for one in report.get("suballocations") or ()]
+    return _merged([Leak._of(leak) for leak in report.get("leaks", ())] +
+                   [one for one in inside if one.blocks and not one.suppressed_by and
+                    not one.is_workspace])
 
 
 def leak_at(address):

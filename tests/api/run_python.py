@@ -91,6 +91,20 @@ def test_pytest(tap, options, home, version, python):
     return 1
 
 
+def test_torch(tap, options, home, version, python):
+    """The tests of the module and the plugin with tensors, on the stand-ins for PyTorch."""
+    name = "torch: Python %s" % version
+    if not has_pytest(python) or version == "3.9":  # the stand-in needs 3.10
+        tap.line(name, skip="no pytest, or older than 3.10")
+        return 0
+    packages = os.path.join(os.path.dirname(HERE), "frameworks", "torch")
+    env = environment(options, home, LIBRARY=options.preload, STANDIN_TORCH=options.torch)
+    env["PYTHONPATH"] += ":" + os.path.join(packages, "site-packages")
+    run(tap, name, [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "pytester",
+                    "--rootdir", home, os.path.join(packages, "plugin_tests.py")], env, home)
+    return 1
+
+
 def test_opencl(tap, options, home, version, python):
     name = "opencl: Python %s" % version
     if answer(python, "import pyopencl; print(len(pyopencl.get_platforms()) and 'yes')") != "yes":
@@ -103,17 +117,25 @@ def test_opencl(tap, options, home, version, python):
 
 GROUPS = {  # what it tests by, and what one Python must have
     "module": (test_module, "nothing"), "pytest": (test_pytest, "python3-pytest"),
-    "opencl": (test_opencl, "python3-pyopencl"),
+    "opencl": (test_opencl, "python3-pyopencl"), "torch": (test_torch, "python3-pytest"),
 }
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("group", choices=sorted(GROUPS))
-    for name in ("preload", "command", "standin", "helper"):
+    for name in ("preload", "command", "standin"):
         parser.add_argument("--" + name, required=True)
+    for name in ("helper", "torch"):
+        parser.add_argument("--" + name, default="")
     options = parser.parse_args()
-    for name in ("preload", "command", "standin", "helper"):
+    if options.group == "torch" and not os.path.exists(
+            os.path.join(options.torch, "libtorch_python.so")):
+        if os.environ.get("GPULEAK_MUST_RUN"):
+            sys.exit("Bail out! no C++ compiler or no python3-dev")
+        print("1..0 # SKIP no C++ compiler or no python3-dev")
+        return 0
+    for name in ("preload", "command", "standin", "helper", "torch"):
         setattr(options, name, os.path.realpath(getattr(options, name)))
     tap, ran = Tap(), 0
     for version, python in sorted(find_pythons().items(), key=lambda pair: int(pair[0][2:])):

@@ -236,6 +236,10 @@ def three_kept(options, place, **extra):
         "allocated_blocks": 3, "freed_blocks": 0, "trend": None, "kept_bytes": 0,
         "kept_blocks": 0, "kept_per_second": 0.0, "peak_blocks": 3}, entry)
     compare("notes", [], found["notes"])
+    found = json.loads(output(options, "report", "--format", "json", "--addresses", ledger))
+    first, *others = (int(one, 16) for one in found["suballocations"][0]["addresses"])
+    compare("addresses", [first + 4096, first + 8192], others)
+    compare("the block's address", ["0x%x" % first], found["cached"][0]["addresses"])
 
 
 def without_symbols(options, place):

@@ -76,12 +76,26 @@ __attribute__((noinline)) storage empty(std::size_t bytes, int device)
 }
 } // namespace at
 
+namespace at::cuda
+{
+/* The workspace of cuBLAS: allocated by the first call, and never freed. */
+__attribute__((noinline)) void getCurrentCUDABlasHandle()
+{
+	static const storage *const workspace = new storage(empty(8u << 20, 0));
+
+	static_cast<void>(workspace);
+}
+} // namespace at::cuda
+
 namespace torch::autograd
 {
 struct Variable;
 
 /* How one tensor was made. */
 struct Node {
+	const char *name = "AccumulateGrad";
+	PyObject *object = nullptr; /* the Python object of this node, if it lives */
+	bool released = false; /* by a backward */
 	std::vector<at::storage> saved;
 	std::vector<std::shared_ptr<Node>> next;
 	std::weak_ptr<Variable> leaf; /* whose gradient this node accumulates */
@@ -161,6 +175,7 @@ class Engine
 		if (!keep_graph) {
 			node->saved.clear();
 			node->next.clear();
+			node->released = true;
 		}
 	}
 
@@ -195,7 +210,11 @@ struct tensor {
 	PyObject_HEAD variable *self;
 };
 
-PyTypeObject *tensor_type;
+struct node_wrapper {
+	PyObject_HEAD std::shared_ptr<Node> *node;
+};
+
+PyTypeObject *tensor_type, *node_type;
 PyObject *out_of_memory;
 PyObject *tracer; /* called after each allocation, with the number of the storage */
 
@@ -225,6 +244,21 @@ PyObject *wrapped(const variable &value)
 	if (object)
 		object->self = new variable(value);
 	return reinterpret_cast<PyObject *>(object);
+}
+
+/* Returns the Python object of NODE: the same one as long as it lives. */
+PyObject *node_object(const std::shared_ptr<Node> &node)
+{
+	if (node->object) {
+		Py_INCREF(node->object);
+		return node->object;
+	}
+	auto *object = reinterpret_cast<node_wrapper *>(PyType_GenericAlloc(node_type, 0));
+
+	if (object)
+		object->node = new std::shared_ptr<Node>(node);
+	node->object = reinterpret_cast<PyObject *>(object);
+	return node->object;
 }
 
 std::size_t count(const std::vector<long long> &shape)
@@ -278,9 +312,11 @@ std::shared_ptr<Node> node_of(const variable &value)
 	return value->node;
 }
 
-/* Makes a tensor of SHAPE from INPUTS. SAVED are the storages that its backward needs. */
-PyObject *made(const std::vector<long long> &shape, const std::vector<variable> &inputs,
-	       std::vector<at::storage> saved, bool save_result = false)
+/* Makes a tensor of SHAPE from INPUTS. SAVED are the storages that its backward needs. NAME is that
+ * of the node. */
+PyObject *made(const char *name, const std::vector<long long> &shape,
+	       const std::vector<variable> &inputs, std::vector<at::storage> saved,
+	       bool save_result = false)
 {
 	auto result = std::make_shared<Variable>();
 
@@ -298,6 +334,7 @@ PyObject *made(const std::vector<long long> &shape, const std::vector<variable> 
 		if (!node->next.empty()) {
 			if (save_result)
 				saved.push_back(result->memory);
+			node->name = name;
 			node->saved = std::move(saved);
 			node->bytes = result->memory->bytes;
 			node->device = result->memory->device;
@@ -474,7 +511,7 @@ PyObject *joined(PyObject *args, bool new_dimension)
 		for (auto &part : tensors)
 			shape[at] += part->shape.at(at);
 	}
-	return made(shape, tensors, {});
+	return made(new_dimension ? "StackBackward0" : "CatBackward0", shape, tensors, {});
 }
 
 PyObject *torch_cat(PyObject *, PyObject *args)
@@ -515,10 +552,12 @@ PyObject *binary(PyObject *left, PyObject *right, bool save)
 	PyObject *second = is_tensor(left) ? right : left;
 
 	if (!is_tensor(second))
-		return made(of(first)->shape, { of(first) }, {});
+		return made(save ? "MulBackward0" : "AddBackward0", of(first)->shape,
+			    { of(first) }, {});
 	const variable a = of(first), b = of(second);
 
-	return made(count(a->shape) >= count(b->shape) ? a->shape : b->shape, { a, b },
+	return made(save ? "MulBackward0" : "AddBackward0",
+		    count(a->shape) >= count(b->shape) ? a->shape : b->shape, { a, b },
 		    save ? factors(a, b) : std::vector<at::storage>());
 }
 
@@ -542,12 +581,12 @@ PyObject *tensor_matmul(PyObject *left, PyObject *right)
 	if (a->shape.empty() || b->shape.size() < 2 || a->shape.back() != b->shape.end()[-2])
 		return PyErr_Format(PyExc_RuntimeError, "shapes cannot be multiplied");
 	shape.back() = b->shape.back();
-	return made(shape, { a, b }, factors(a, b));
+	return made("MmBackward0", shape, { a, b }, factors(a, b));
 }
 
 PyObject *tensor_relu(PyObject *self, PyObject *)
 {
-	return made(of(self)->shape, { of(self) }, {}, true);
+	return made("ReluBackward0", of(self)->shape, { of(self) }, {}, true);
 }
 
 /* sum() and mean() of all elements, or over the dimension that is given. */
@@ -563,12 +602,12 @@ PyObject *tensor_sum(PyObject *self, PyObject *args)
 			dimension += static_cast<long long>(shape.size());
 		shape.erase(shape.begin() + dimension);
 	}
-	return made(shape, { of(self) }, {});
+	return made("SumBackward0", shape, { of(self) }, {});
 }
 
 PyObject *tensor_clone(PyObject *self, PyObject *)
 {
-	return made(of(self)->shape, { of(self) }, {});
+	return made("CloneBackward0", of(self)->shape, { of(self) }, {});
 }
 
 PyObject *tensor_view(PyObject *self, PyObject *args)
@@ -739,6 +778,13 @@ PyObject *get_requires_grad(PyObject *self, void *)
 	return PyBool_FromLong(of(self)->requires_grad);
 }
 
+PyObject *get_grad_fn(PyObject *self, void *)
+{
+	if (!of(self)->node || of(self)->node->leaf.lock())
+		Py_RETURN_NONE;
+	return node_object(of(self)->node);
+}
+
 PyObject *get_grad(PyObject *self, void *)
 {
 	if (!of(self)->grad)
@@ -773,15 +819,120 @@ PyObject *tensor_size(PyObject *self, PyObject *args)
 	return size;
 }
 
+int tensor_traverse(PyObject *object, visitproc visit, void *arg)
+{
+	Py_VISIT(Py_TYPE(object));
+	return 0;
+}
+
 void tensor_dealloc(PyObject *object)
 {
 	PyTypeObject *type = Py_TYPE(object);
 	auto free_object = reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free));
 	variable *self = reinterpret_cast<tensor *>(object)->self;
 
+	PyObject_GC_UnTrack(object);
 	delete self;
 	free_object(object);
 	Py_DECREF(type);
+}
+
+/* ---- nodes of the graph, as Python sees them ---- */
+
+/* What _saved_0 and so on return: a new tensor on the saved storage. */
+PyObject *saved_tensor(const Node &node, const char *number)
+{
+	const auto at = static_cast<std::size_t>(std::atoi(number));
+	auto value = std::make_shared<Variable>();
+
+	if (node.released)
+		return PyErr_Format(PyExc_RuntimeError,
+				    "Trying to backward through the graph a second time");
+	if (at >= node.saved.size())
+		return PyErr_Format(PyExc_AttributeError, "_saved_%s", number);
+	value->memory = node.saved[at];
+	value->itemsize = 1;
+	value->shape = { static_cast<long long>(value->memory->bytes) };
+	return wrapped(value);
+}
+
+/* PyTorch's: pairs of a node and the number of its input. */
+PyObject *next_functions(const Node &node)
+{
+	PyObject *result = PyTuple_New(static_cast<Py_ssize_t>(node.next.size()));
+
+	for (std::size_t i = 0; result && i < node.next.size(); i++)
+		PyTuple_SetItem(result, static_cast<Py_ssize_t>(i),
+				Py_BuildValue("(Ni)", node_object(node.next[i]), 0));
+	return result;
+}
+
+PyObject *node_attribute(PyObject *object, PyObject *name)
+{
+	const Node &node = **reinterpret_cast<node_wrapper *>(object)->node;
+	const char *text = PyUnicode_AsUTF8AndSize(name, nullptr);
+
+	if (text && std::strncmp(text, "_saved_", 7) == 0)
+		return saved_tensor(node, text + 7);
+	if (text && std::strcmp(text, "next_functions") == 0)
+		return next_functions(node);
+	if (text && std::strcmp(text, "variable") == 0)
+		if (auto leaf = node.leaf.lock())
+			return wrapped(leaf);
+	return PyObject_GenericGetAttr(object, name);
+}
+
+PyObject *node_name(PyObject *object, PyObject *)
+{
+	return PyUnicode_FromString((*reinterpret_cast<node_wrapper *>(object)->node)->name);
+}
+
+/* PyTorch has a type for each kind of node, with a descriptor for each saved tensor. */
+PyObject *node_dir(PyObject *object, PyObject *)
+{
+	const Node &node = **reinterpret_cast<node_wrapper *>(object)->node;
+	PyObject *result = Py_BuildValue("[ss]", "name", "next_functions");
+
+	for (std::size_t i = 0; i < node.saved.size(); i++) {
+		PyObject *name = PyUnicode_FromFormat("_saved_%d", static_cast<int>(i));
+
+		PyList_Append(result, name);
+		Py_DECREF(name);
+	}
+	return result;
+}
+
+void node_dealloc(PyObject *object)
+{
+	PyTypeObject *type = Py_TYPE(object);
+	auto free_object = reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free));
+	std::shared_ptr<Node> *node = reinterpret_cast<node_wrapper *>(object)->node;
+
+	(*node)->object = nullptr;
+	delete node;
+	free_object(object);
+	Py_DECREF(type);
+}
+
+PyMethodDef node_methods[] = {
+	{ "name", node_name, METH_NOARGS, nullptr },
+	{ "__dir__", node_dir, METH_NOARGS, nullptr },
+	{ nullptr, nullptr, 0, nullptr },
+};
+
+PyObject *blas_handle(PyObject *, PyObject *)
+{
+	at::cuda::getCurrentCUDABlasHandle();
+	Py_RETURN_NONE;
+}
+
+/* _keep(tensor): native code keeps its memory from now on, as an extension may. */
+PyObject *keep(PyObject *, PyObject *object)
+{
+	static std::vector<variable> kept;
+
+	kept.push_back(of(object));
+	Py_RETURN_NONE;
 }
 
 /* ---- the caching allocator and the profiler, as Python sees them ---- */
@@ -1017,11 +1168,13 @@ PyGetSetDef tensor_attributes[] = {
 	{ "is_cuda", get_is_cuda, nullptr, nullptr, nullptr },
 	{ "requires_grad", get_requires_grad, nullptr, nullptr, nullptr },
 	{ "grad", get_grad, set_grad, nullptr, nullptr },
+	{ "grad_fn", get_grad_fn, nullptr, nullptr, nullptr },
 	{ nullptr, nullptr, nullptr, nullptr, nullptr },
 };
 
 PyType_Slot tensor_slots[] = {
 	{ Py_tp_dealloc, reinterpret_cast<void *>(tensor_dealloc) },
+	{ Py_tp_traverse, reinterpret_cast<void *>(tensor_traverse) },
 	{ Py_tp_methods, tensor_methods },
 	{ Py_tp_getset, tensor_attributes },
 	{ Py_nb_add, reinterpret_cast<void *>(tensor_add) },
@@ -1035,7 +1188,19 @@ PyType_Slot tensor_slots[] = {
 };
 
 PyType_Spec tensor_spec = { "torch.Tensor", sizeof(tensor), 0,
-			    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, tensor_slots };
+			    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC |
+				    Py_TPFLAGS_DISALLOW_INSTANTIATION,
+			    tensor_slots };
+
+PyType_Slot node_slots[] = {
+	{ Py_tp_dealloc, reinterpret_cast<void *>(node_dealloc) },
+	{ Py_tp_getattro, reinterpret_cast<void *>(node_attribute) },
+	{ Py_tp_methods, node_methods },
+	{ 0, nullptr },
+};
+
+PyType_Spec node_spec = { "torch.autograd.Node", sizeof(node_wrapper), 0,
+			  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, node_slots };
 
 PyMethodDef functions[] = {
 	{ "empty", WITH_KEYWORDS(torch_empty), METH_VARARGS | METH_KEYWORDS, nullptr },
@@ -1055,6 +1220,8 @@ PyMethodDef functions[] = {
 	{ "_live", live, METH_NOARGS, nullptr },
 	{ "_pairs", pairs, METH_VARARGS, nullptr },
 	{ "report", report, METH_VARARGS, nullptr },
+	{ "_blas_handle", blas_handle, METH_NOARGS, nullptr },
+	{ "_keep", keep, METH_O, nullptr },
 	{ nullptr, nullptr, 0, nullptr },
 };
 
@@ -1074,8 +1241,9 @@ PyMODINIT_FUNC PyInit__C(void)
 	PyObject *module = PyModule_Create(&definition);
 
 	tensor_type = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&tensor_spec));
+	node_type = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&node_spec));
 	out_of_memory = PyErr_NewException("torch.OutOfMemoryError", PyExc_RuntimeError, nullptr);
-	if (!module || !tensor_type || !out_of_memory ||
+	if (!module || !tensor_type || !node_type || !out_of_memory ||
 	    PyModule_AddObjectRef(module, "Tensor", reinterpret_cast<PyObject *>(tensor_type)) <
 		    0 ||
 	    PyModule_AddObjectRef(module, "OutOfMemoryError", out_of_memory) < 0)
