@@ -27,8 +27,10 @@
 #include "report/format/text/text_objects.h"
 #include "report/format/text/text_pool.h"
 #include "report/format/text/text_ranks.h"
+#include "report/format/text/text_suballocations.h"
 #include "report/describe/describe_deferred.h"
 #include "report/describe/describe_stack.h"
+#include "report/describe/describe_suballocations.h"
 
 #define LEAKS_MAX 1000 /* JSON has all leaks */
 
@@ -294,7 +296,7 @@ static void print_last_line(FILE *out, struct report_process *process)
 static bool is_typical_rank(const struct report_process *process, const struct ranks *ranks)
 {
 	if (!ranks || !process->leak_count || process->summary.errors ||
-	    process->deferred.group_count || process->note_count)
+	    process->deferred.group_count || process->note_count || text_accumulates(process))
 		return false;
 	for (size_t i = 0; i < process->leak_count; i++)
 		if (!ranks_shares(ranks, &process->leaks[i]))
@@ -315,15 +317,19 @@ static int print_process(FILE *out, struct report_process *process, bool verbose
 	print_headline_of_one(out, process);
 	text_growth(out, process);
 	print_leaks(out, process, ranks);
+	text_accumulating(out, process, ranks);
 	r = describe_errors(out, process);
 	if (r < 0)
 		return r;
 	describe_deferred(out, process, verbose);
 	if (verbose)
 		text_objects(out, process);
-	wrong = process->leak_count || process->summary.errors || process->deferred.group_count;
+	wrong = process->leak_count || process->summary.errors || process->deferred.group_count ||
+		text_accumulates(process);
 	if (wrong || verbose)
 		text_caches(out, process, verbose);
+	if (verbose)
+		text_suballocations(out, process);
 	text_pool(out, process, wrong || verbose);
 	if (wrong) {
 		print_last_line(out, process);
@@ -331,6 +337,7 @@ static int print_process(FILE *out, struct report_process *process, bool verbose
 	}
 	if (wrong || verbose)
 		text_driver_memory(out, process, verbose);
+	describe_outside(out, "note: ", process);
 	print_notes(out, process->notes, process->note_count);
 	return 0;
 }

@@ -14,6 +14,7 @@
 #include "report/model/model.h"
 #include "report/util/number.h"
 #include "report/describe/describe_stack.h"
+#include "report/describe/describe_suballocations.h"
 
 #define CACHES_MAX 16 /* caches printed by name; a process usually has two or three */
 #define BRIEF_MAX 3
@@ -21,7 +22,7 @@
 /* Total of one cache. */
 struct cache_total {
 	const char *name;
-	uint64_t blocks, bytes;
+	uint64_t blocks, bytes, used_bytes;
 	const struct report_leak *most;
 };
 
@@ -45,6 +46,7 @@ static void add_to_cache(struct caches *caches, const struct report_leak *leak)
 	}
 	total->blocks = add_bounded(total->blocks, leak->blocks);
 	total->bytes = add_bounded(total->bytes, leak->bytes);
+	total->used_bytes = add_bounded(total->used_bytes, leak->used_bytes);
 }
 
 static int compare(const void *left, const void *right)
@@ -91,12 +93,21 @@ void text_caches_brief(FILE *out, struct report_process *const *processes, size_
 			format_size(caches.others.bytes, size));
 }
 
-static void print_cached(FILE *out, const char *name, uint64_t blocks, uint64_t bytes)
+/* Prints "  PyTorch caching allocator: 2,097,152 bytes (2.0 MiB) in 1 block", and how much of it is
+ * in use. */
+static void print_cached(FILE *out, const char *name, const struct cache_total *total)
 {
 	fputs("  ", out);
 	print_escaped(out, name);
 	fputs(": ", out);
-	describe_amount(out, bytes, blocks);
+	describe_amount(out, total->bytes, total->blocks);
+	if (!total->used_bytes)
+		return;
+	fputs(": ", out);
+	describe_bytes(out, total->used_bytes);
+	fprintf(out, " in %ss, ", suballocation_word(name));
+	describe_bytes(out, total->bytes - total->used_bytes);
+	fputs(" " SUBALLOCATIONS_UNUSED, out);
 }
 
 static void print_sums(FILE *out, const struct caches *caches)
@@ -104,13 +115,14 @@ static void print_sums(FILE *out, const struct caches *caches)
 	for (size_t i = 0; i < caches->count; i++) {
 		const struct cache_total *total = &caches->list[i];
 
-		print_cached(out, total->name, total->blocks, total->bytes);
-		fprintf(out, ", %sat ", total->most->blocks == total->blocks ? "" : "most ");
+		print_cached(out, total->name, total);
+		fprintf(out, "%s %sat ", total->used_bytes ? ";" : ",",
+			total->most->blocks == total->blocks ? "" : "most ");
 		describe_place_and_caller(out, total->most->stack);
 		fputc('\n', out);
 	}
 	if (caches->others.blocks) {
-		print_cached(out, "other caches", caches->others.blocks, caches->others.bytes);
+		print_cached(out, "other caches", &caches->others);
 		fputc('\n', out);
 	}
 }
@@ -120,7 +132,9 @@ static void print_stacks(FILE *out, const struct report_process *process)
 	for (size_t i = 0; i < process->cached_count; i++) {
 		const struct report_leak *leak = &process->cached[i];
 
-		print_cached(out, leak->cache, leak->blocks, leak->bytes);
+		print_cached(out, leak->cache,
+			     &(struct cache_total){ .blocks = leak->blocks, .bytes = leak->bytes,
+						    .used_bytes = leak->used_bytes });
 		describe_source(out, leak->kind, leak->api, -1);
 		fputs(", allocated at:\n", out);
 		describe_stack(out, leak->stack);

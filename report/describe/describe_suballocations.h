@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Words for suballocations: what a user calls them, and what became of those of a call site. All
+ * formats use these words. The functions print valid UTF-8 without control characters.
+ */
+#ifndef GPULEAK_REPORT_DESCRIBE_SUBALLOCATIONS_H
+#define GPULEAK_REPORT_DESCRIBE_SUBALLOCATIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct report_process;
+struct report_suballocations;
+
+/* What remains of a block that a framework caches, beside its suballocations. */
+#define SUBALLOCATIONS_UNUSED "cached, unused"
+
+/* Returns what the users of the pool CACHE call its suballocations: "tensor" for PyTorch's. CACHE
+ * is NULL if the pool is unknown. */
+const char *suballocation_word(const char *cache);
+
+/* Returns "accumulating", "filled" or "constant"; NULL if it is not known. */
+const char *suballocation_trend_word(const struct report_suballocations *entry);
+
+/* Returns true if the site accumulates and no suppression matches it. */
+bool suballocations_accumulate(const struct report_suballocations *entry);
+
+/* Prints "1,234 bytes (1.2 KiB) in 3 tensors". */
+void describe_suballocations(FILE *out, const char *cache, uint64_t bytes, uint64_t blocks);
+
+/* Prints what became of the suballocations of ENTRY: "400 of 400 kept, 2 per second until the loop
+ * ended", "filled up and stays", "constant", or nothing. */
+void describe_trend(FILE *out, const struct report_process *process,
+		    const struct report_suballocations *entry);
+
+/* Prints "PyTorch caching allocator, device 0", without the part that is unknown. */
+void describe_pool(FILE *out, const char *cache, int device);
+
+/* Prints BEFORE, one sentence about suballocations that lie in no block that was recorded, and a
+ * newline. Prints nothing if there are none. */
+void describe_outside(FILE *out, const char *before, const struct report_process *process);
+
+#endif
