@@ -109,6 +109,17 @@ void describe_trend(FILE *out, const struct report_process *process,
 	}
 }
 
+void describe_division(FILE *out, const struct report_leak *blocks, const char *before)
+{
+	if (!blocks->used_bytes)
+		return;
+	fputs(before, out);
+	describe_bytes(out, blocks->used_bytes);
+	fprintf(out, " in %ss, ", suballocation_word(blocks->cache));
+	describe_bytes(out, blocks->bytes - blocks->used_bytes);
+	fputs(" " SUBALLOCATIONS_UNUSED, out);
+}
+
 void describe_pool(FILE *out, const char *cache, int device)
 {
 	print_escaped(out, cache ? cache : "a cache");

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+struct report_leak;
 struct report_process;
 struct report_suballocations;
 
@@ -33,6 +34,10 @@ void describe_suballocations(FILE *out, const char *cache, uint64_t bytes, uint6
  * ended", "filled up and stays", "constant", or nothing. */
 void describe_trend(FILE *out, const struct report_process *process,
 		    const struct report_suballocations *entry);
+
+/* Prints BEFORE and "12,288 bytes (12.0 KiB) in tensors, 2,084,864 bytes (1.9 MiB) cached, unused":
+ * the parts of BLOCKS, which a cache holds. Prints nothing if no suballocation lies in them. */
+void describe_division(FILE *out, const struct report_leak *blocks, const char *before);
 
 /* Prints "PyTorch caching allocator, device 0", without the part that is unknown. */
 void describe_pool(FILE *out, const char *cache, int device);

@@ -13,11 +13,13 @@
 
 #include "report/util/escape.h"
 #include "report/model/model.h"
+#include "report/model/model_suballocations.h"
 #include "report/util/number.h"
 #include "report/describe/describe_error.h"
 #include "report/describe/describe_history.h"
 #include "report/describe/describe_deferred.h"
 #include "report/describe/describe_stack.h"
+#include "report/describe/describe_suballocations.h"
 
 static size_t most(const struct report *report)
 {
@@ -26,7 +28,8 @@ static size_t most(const struct report *report)
 	for (size_t i = 0; i < report->count; i++)
 		count += report->processes[i]->leak_count + report->processes[i]->cached_count +
 			 report->processes[i]->suppressed_count +
-			 report->processes[i]->error_count;
+			 report->processes[i]->error_count +
+			 report->processes[i]->suballocation_count;
 	return count;
 }
 
@@ -50,6 +53,29 @@ static void add_leaks(struct findings *findings, const struct report *report, si
 							  leaks[i].stack),
 		};
 	findings->counts[class] += count;
+}
+
+/* Adds the call sites of process INDEX that accumulate, if CLASS is theirs. */
+static void add_accumulating(struct findings *findings, const struct report *report, size_t index,
+			     enum finding_class class)
+{
+	const struct report_process *p = report->processes[index];
+
+	for (size_t i = 0; i < p->suballocation_count; i++) {
+		const struct report_suballocations *site = &p->suballocations[i];
+
+		if (site->trend != TREND_ACCUMULATING ||
+		    class != (site->live.pattern ? FINDING_SUPPRESSED : FINDING_ACCUMULATING))
+			continue;
+		findings->all[findings->count++] = (struct finding){
+			.class = class, .process = p, .process_index = index, .leak = &site->live,
+			.site = site, .blocks = site->kept_blocks, .bytes = site->kept_bytes,
+			.stack = site->live.stack,
+			.fingerprint = report_fingerprint(site->live.api, site->live.kind,
+							  site->live.stack),
+		};
+		findings->counts[class]++;
+	}
 }
 
 static int add_errors(struct findings *findings, const struct report *report, size_t index)
@@ -131,6 +157,8 @@ int findings_build(const struct report *report, struct findings *ret)
 		size_t first = ret->count;
 
 		for (size_t i = 0; i < report->count; i++)
+			add_accumulating(ret, report, i, class);
+		for (size_t i = 0; i < report->count && class != FINDING_ACCUMULATING; i++)
 			add_leaks(ret, report, i, class);
 		if (ret->count > first)
 			qsort(&ret->all[first], ret->count - first, sizeof(*ret->all), compare);
@@ -162,7 +190,7 @@ const char *finding_rule(const struct finding *finding)
 	case FINDING_CACHED:
 		return "cache";
 	default:
-		return "leak";
+		return finding->site ? "accumulation" : "leak";
 	}
 }
 
@@ -175,6 +203,11 @@ const struct report_frame *finding_frame(const struct finding *finding)
 		if (frame->file)
 			return frame;
 	return NULL;
+}
+
+const char *finding_unit(const struct finding *finding)
+{
+	return finding->site ? suballocation_word(finding->leak->cache) : "block";
 }
 
 void finding_amount(FILE *out, uint64_t blocks, uint64_t bytes)
@@ -194,17 +227,32 @@ void finding_title(FILE *out, const struct finding *finding)
 		print_escaped(out, error_words(finding->errors->error->type));
 		return;
 	}
-	fprintf(out, "GPU memory %s: %s",
-		finding->class == FINDING_LEAK	   ? "leak"
-		: finding->class == FINDING_CACHED ? "held by a cache"
-						   : "leak, suppressed",
+	fprintf(out, "GPU memory %s%s: %s",
+		finding->class == FINDING_CACHED ? "held by a cache"
+		: finding->site			 ? "accumulates"
+						 : "leak",
+		finding->class == FINDING_SUPPRESSED ? ", suppressed" : "",
 		format_size(finding->bytes, size));
+}
+
+static void print_accumulating(FILE *out, const struct finding *finding)
+{
+	describe_suballocations(out, finding->leak->cache, finding->bytes, finding->blocks);
+	fputs(" (", out);
+	describe_pool(out, finding->leak->cache, finding->leak->device);
+	fputs(") accumulate: ", out);
+	describe_trend(out, finding->process, finding->site);
+	fputs(", allocated at", out);
 }
 
 static void print_leak(FILE *out, const struct finding *finding)
 {
 	const struct report_leak *leak = finding->leak;
 
+	if (finding->site) {
+		print_accumulating(out, finding);
+		return;
+	}
 	finding_amount(out, leak->blocks, leak->bytes);
 	describe_source(out, leak->kind, leak->api, leak->device);
 	if (leak->mapping) {
@@ -222,6 +270,7 @@ void finding_exemption(FILE *out, const struct finding *finding)
 	if (finding->class == FINDING_CACHED) {
 		fputs("held by ", out);
 		print_escaped(out, finding->leak->cache ? finding->leak->cache : "a cache");
+		describe_division(out, finding->leak, ": ");
 	} else if (finding->class == FINDING_SUPPRESSED) {
 		fputs("suppressed by leak:", out);
 		print_escaped(out, finding->leak->pattern ? finding->leak->pattern : "?");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A report as one list of results (findings) for CI systems: invalid frees, leaks, suppressed
- * memory and cached memory of all processes. Each finding has a name that stays the same across
+ * memory, cached memory and call sites that accumulate, of all processes. Each finding has a name that stays the same across
  * runs. Defines their order and words. Must not depend on any format.
  */
 #ifndef GPULEAK_REPORT_FINDINGS_H
@@ -21,10 +21,12 @@ struct report_frame;
 struct report_leak;
 struct report_process;
 struct report_stack;
+struct report_suballocations;
 
 enum finding_class {
 	FINDING_ERROR,
 	FINDING_LEAK,
+	FINDING_ACCUMULATING, /* suballocations that a framework's user keeps more and more of */
 	FINDING_CACHED,     /* in a framework's cache: not a leak */
 	FINDING_SUPPRESSED,
 	FINDING_CLASSES,
@@ -34,9 +36,12 @@ struct finding {
 	enum finding_class class;
 	const struct report_process *process;
 	size_t process_index;
-	const struct report_leak *leak;   /* NULL for an error */
+	/* NULL for an error; of a call site that accumulates: its live suballocations */
+	const struct report_leak *leak;
+	const struct report_suballocations *site; /* a call site that accumulates, or NULL */
 	const struct error_group *errors; /* errors with the same stacks; NULL for a leak */
-	uint64_t blocks, bytes;           /* for an error: the number of errors, and 0 */
+	/* for an error: the number of errors, and 0; of a call site that accumulates: what is kept */
+	uint64_t blocks, bytes;
 	const struct report_stack *stack; /* never NULL */
 	uint64_t fingerprint;
 	unsigned int ordinal; /* number among the findings with the same fingerprint, from 1 */
@@ -59,7 +64,7 @@ void findings_finish(struct findings *findings);
 #define FINDING_NAME_MAX (FINGERPRINT_TEXT + 16)
 char *finding_name(const struct finding *finding, char ret[FINDING_NAME_MAX]);
 
-/* Returns "leak", "cache", or the error's type, which may have any bytes. */
+/* Returns "leak", "accumulation", "cache", or the error's type, which may have any bytes. */
 const char *finding_rule(const struct finding *finding);
 
 /* Returns the frame to show: the application's frame, if its file is known, else the nearest outer
@@ -74,8 +79,11 @@ void finding_title(FILE *out, const struct finding *finding);
 void finding_message(FILE *out, const struct finding *finding, bool name_process);
 /* Prints all stacks and histories, in several lines. */
 void finding_details(FILE *out, const struct finding *finding);
-/* Prints why a cached or suppressed finding is not a leak. */
+/* Prints why a cached or suppressed finding does not count. */
 void finding_exemption(FILE *out, const struct finding *finding);
+
+/* Returns what a person calls the blocks of FINDING: "block", "tensor". */
+const char *finding_unit(const struct finding *finding);
 
 /* Prints "3 blocks, 1,024 bytes (1.0 KiB)". */
 void finding_amount(FILE *out, uint64_t blocks, uint64_t bytes);

@@ -67,7 +67,12 @@ static void print_place(FILE *out, const struct source_root *root, const struct 
 
 static void print_row(FILE *out, const struct source_root *root, const struct finding *finding)
 {
-	static const char *const classes[] = { "", "leak", "cache", "suppressed" };
+	static const char *const classes[] = {
+		[FINDING_LEAK] = "leak",
+		[FINDING_ACCUMULATING] = "accumulates",
+		[FINDING_CACHED] = "cache",
+		[FINDING_SUPPRESSED] = "suppressed",
+	};
 	char blocks[NUMBER_MAX], size[NUMBER_MAX];
 
 	fputs("| ", out);
@@ -129,7 +134,8 @@ static int print_story(FILE *out, const struct finding *finding)
 
 static int print_stories(FILE *out, const struct findings *findings)
 {
-	size_t wrong = findings->counts[FINDING_ERROR] + findings->counts[FINDING_LEAK];
+	size_t wrong = findings->counts[FINDING_ERROR] + findings->counts[FINDING_LEAK] +
+		       findings->counts[FINDING_ACCUMULATING];
 	int r = 0;
 
 	if (wrong == 0)
@@ -154,8 +160,10 @@ static void print_gap(void *data, const struct report_process *process, const ch
 	fputc('\n', out);
 }
 
-static void print_head(FILE *out, const struct report *report, const struct judgement *judgement)
+static void print_head(FILE *out, const struct report *report, const struct findings *findings,
+		       const struct judgement *judgement)
 {
+	size_t accumulating = findings->counts[FINDING_ACCUMULATING];
 	const struct report_summary *sum = &report->summary;
 	char size[NUMBER_MAX], number[NUMBER_MAX];
 
@@ -164,11 +172,16 @@ static void print_head(FILE *out, const struct report *report, const struct judg
 		: judgement && judgement->verdict == JUDGE_FAILED ? "gate failed"
 		: judgement					  ? "nothing to judge"
 		: sum->leaked_blocks || sum->errors		  ? "leaks or invalid frees"
+		: accumulating					  ? "memory accumulates"
 								  : "no leaks found");
 	fprintf(out, "%s invalid frees, ", format_number(sum->errors, number));
 	finding_amount(out, sum->leaked_blocks, sum->leaked_bytes);
 	fprintf(out, " leaked, %s suppressed, ", format_size(sum->suppressed_bytes, size));
-	fprintf(out, "%s held by caches; peak ", format_size(sum->cached_bytes, size));
+	fprintf(out, "%s held by caches", format_size(sum->cached_bytes, size));
+	if (accumulating)
+		fprintf(out, ", %zu call site%s accumulate%s", accumulating,
+			plural(accumulating), accumulating == 1 ? "s" : "");
+	fputs("; peak ", out);
 	fprintf(out, "%s; ", format_size(sum->peak_bytes, size));
 	fprintf(out, "%zu process%s\n\n", report->count, report->count == 1 ? "" : "es");
 	for (size_t i = 0; judgement && i < judgement->reason_count; i++) {
@@ -184,7 +197,7 @@ int print_github_summary(const struct report *report, const struct judgement *ju
 	int r = findings_build(report, &findings);
 
 	if (r == 0) {
-		print_head(out, report, judgement);
+		print_head(out, report, &findings, judgement);
 		findings_gaps(report, print_gap, out);
 		print_table(out, &findings);
 		r = print_stories(out, &findings);

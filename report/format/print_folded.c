@@ -11,8 +11,10 @@
 #include <string.h>
 
 #include "report/util/escape.h"
+#include "report/describe/describe_suballocations.h"
 #include "report/describe/findings.h"
 #include "report/model/model.h"
+#include "report/model/model_suballocations.h"
 #include "report/util/text_buffer.h"
 
 /* Prints TEXT with each semicolon, which ends a frame, replaced by a colon. */
@@ -58,6 +60,15 @@ static void print_code(FILE *out, const struct report_frame *frame)
 	}
 }
 
+static void print_process(FILE *out, const struct report_process *process, bool name_process)
+{
+	if (!name_process)
+		return;
+	fputc(';', out);
+	print_words(out, process->program);
+	fprintf(out, " (pid %d)", process->pid);
+}
+
 static void print_root(FILE *out, const struct finding *finding, bool name_process)
 {
 	const struct report_leak *leak = finding->leak;
@@ -72,10 +83,54 @@ static void print_root(FILE *out, const struct finding *finding, bool name_proce
 		fprintf(out, " on device %d", leak->device);
 	if (leak->mapping)
 		fputs(", released but never unmapped", out);
-	if (name_process) {
+	print_process(out, finding->process, name_process);
+}
+
+/* Prints the frames of STACK, outermost first, each after a semicolon. */
+static void print_stack(FILE *out, const struct report_stack *stack)
+{
+	for (size_t at = stack->count; at > 0; at--) {
 		fputc(';', out);
-		print_words(out, finding->process->program);
-		fprintf(out, " (pid %d)", finding->process->pid);
+		print_code(out, &stack->frames[at - 1]);
+	}
+}
+
+static void print_block(FILE *out, const struct finding *finding, bool name_process)
+{
+	const struct report_leak *leak = finding->leak;
+	uint64_t unused = finding->bytes - leak->used_bytes;
+
+	/* Some readers reject a line with 0 bytes, and it would not be visible. */
+	if (unused == 0)
+		return;
+	print_root(out, finding, name_process);
+	print_stack(out, finding->stack);
+	fputc(';', out);
+	print_words(out, leak->api);
+	if (leak->used_bytes)
+		fputs(";" SUBALLOCATIONS_UNUSED, out);
+	fprintf(out, " %" PRIu64 "\n", unused);
+}
+
+/* Prints the live suballocations. Their bytes take the place of their blocks' bytes. */
+static void print_suballocations(FILE *out, const struct report_process *process,
+				 bool name_process)
+{
+	for (size_t i = 0; i < process->suballocation_count; i++) {
+		const struct report_suballocations *entry = &process->suballocations[i];
+		uint64_t bytes = report_suballocated_bytes(entry);
+		const char *word = suballocation_word(entry->live.cache);
+
+		if (bytes == 0)
+			continue;
+		fputs("cache: ", out);
+		print_words(out, entry->live.cache ? entry->live.cache : "?");
+		fprintf(out, ": %ss", word);
+		if (entry->live.device >= 0)
+			fprintf(out, " on device %d", entry->live.device);
+		print_process(out, process, name_process);
+		print_stack(out, entry->live.stack);
+		fprintf(out, ";%ss %" PRIu64 "\n", word, bytes);
 	}
 }
 
@@ -88,18 +143,11 @@ int print_folded(const struct report *report, const struct judgement *judgement,
 	for (size_t i = 0; i < findings.count && r == 0; i++) {
 		const struct finding *finding = &findings.all[i];
 
-		/* Some readers reject a line with 0 bytes, and it would not be visible. */
-		if (finding->bytes == 0 || finding->class == FINDING_SUPPRESSED)
-			continue;
-		print_root(out, finding, report->count > 1);
-		for (size_t at = finding->stack->count; at > 0; at--) {
-			fputc(';', out);
-			print_code(out, &finding->stack->frames[at - 1]);
-		}
-		fputc(';', out);
-		print_words(out, finding->leak->api);
-		fprintf(out, " %" PRIu64 "\n", finding->bytes);
+		if (finding->class == FINDING_LEAK || finding->class == FINDING_CACHED)
+			print_block(out, finding, report->count > 1);
 	}
+	for (size_t i = 0; i < report->count && r == 0; i++)
+		print_suballocations(out, report->processes[i], report->count > 1);
 	findings_finish(&findings);
 	return r < 0 ? r : ferror(out) ? -EIO : 0;
 }

@@ -216,7 +216,7 @@ int print_github(const struct report *report, const struct judgement *judgement,
 {
 	struct github github = { .out = out, .report = report, .judgement = judgement };
 	const size_t *counts = github.findings.counts;
-	size_t wrong;
+	size_t wrong, told;
 
 	source_root_find(&github.root);
 	github.r = findings_build(report, &github.findings);
@@ -225,18 +225,19 @@ int print_github(const struct report *report, const struct judgement *judgement,
 	if (github.r == 0)
 		gaps_command(&github);
 	if (github.r == 0 && !judgement && !github.errors && !counts[FINDING_ERROR] &&
-	    !counts[FINDING_LEAK])
+	    !counts[FINDING_LEAK] && !counts[FINDING_ACCUMULATING])
 		clean_command(&github);
 	/* Leaks are warnings if the gate passed, and errors if it failed or if there is no gate.
-	 * Invalid frees are always errors. */
+	 * Invalid frees are always errors, and what accumulates is always a warning. */
+	told = counts[FINDING_ERROR] + counts[FINDING_LEAK] + counts[FINDING_ACCUMULATING];
 	wrong = counts[FINDING_ERROR] + (judgement_fails(judgement) ? counts[FINDING_LEAK] : 0);
 	if (github.r == 0)
 		findings_commands(&github, "error", 0, wrong, ANNOTATIONS_MAX - github.errors);
-	if (github.r == 0 && !judgement_fails(judgement))
-		findings_commands(&github, "warning", wrong, counts[FINDING_LEAK], ANNOTATIONS_MAX);
 	if (github.r == 0)
-		findings_commands(&github, "notice", counts[FINDING_ERROR] + counts[FINDING_LEAK],
-				  counts[FINDING_CACHED], ANNOTATIONS_MAX - 1);
+		findings_commands(&github, "warning", wrong, told - wrong, ANNOTATIONS_MAX);
+	if (github.r == 0)
+		findings_commands(&github, "notice", told, counts[FINDING_CACHED],
+				  ANNOTATIONS_MAX - 1);
 	findings_finish(&github.findings);
 	return github.r < 0 ? github.r : ferror(out) ? -EIO : 0;
 }

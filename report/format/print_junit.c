@@ -85,8 +85,8 @@ static void print_name(FILE *out, const struct finding *finding)
 static int print_finding(struct suite *suite, const struct finding *finding)
 {
 	struct text_buffer name = { 0 }, class = { 0 }, message = { 0 }, story = { 0 };
-	int fails = finding->class == FINDING_ERROR ||
-		    (finding->class == FINDING_LEAK && !suite->judged_clean);
+	bool counts = finding->class == FINDING_LEAK || finding->class == FINDING_ACCUMULATING;
+	int fails = finding->class == FINDING_ERROR || (counts && !suite->judged_clean);
 	int r = text_buffer_begin(&name) | text_buffer_begin(&class) | text_buffer_begin(&message) |
 		text_buffer_begin(&story);
 
@@ -95,7 +95,7 @@ static int print_finding(struct suite *suite, const struct finding *finding)
 		fputs(CLASS ".", class.out);
 		print_escaped(class.out, finding_rule(finding));
 		finding_message(message.out, finding, 0);
-		if (!fails && finding->class == FINDING_LEAK)
+		if (!fails && counts)
 			fputs("; the gate lets it pass", message.out);
 		finding_details(story.out, finding);
 		r = text_buffer_end(&name) | text_buffer_end(&class) | text_buffer_end(&message) |
@@ -163,7 +163,7 @@ static void print_passed(struct suite *suite, const char *name)
 static void print_rest(struct suite *suite, const struct finding *first, size_t count,
 		       uint64_t blocks, uint64_t bytes)
 {
-	bool fails = first->class <= FINDING_LEAK && !suite->judged_clean;
+	bool fails = first->class <= FINDING_ACCUMULATING && !suite->judged_clean;
 	char message[160];
 
 	snprintf(message, sizeof(message), "and %zu more: %" PRIu64 " blocks, %" PRIu64 " bytes; "
@@ -287,6 +287,15 @@ static void print_suite_name(FILE *out, const struct report *report, size_t inde
 		fprintf(out, " #%u", before + 1);
 }
 
+static bool accumulates(const struct findings *findings, size_t process)
+{
+	for (size_t i = 0; i < findings->count; i++)
+		if (findings->all[i].class == FINDING_ACCUMULATING &&
+		    findings->all[i].process_index == process)
+			return true;
+	return false;
+}
+
 static int print_process(FILE *out, const struct report *report, const struct findings *findings,
 			 size_t index, int judged_clean)
 {
@@ -304,6 +313,8 @@ static int print_process(FILE *out, const struct report *report, const struct fi
 		print_passed(&suite, "no leaks");
 	if (r == 0 && process->summary.errors == 0)
 		print_passed(&suite, "no wrong frees");
+	if (r == 0 && process->has_suballocations && !accumulates(findings, index))
+		print_passed(&suite, "nothing accumulates");
 	if (r == 0)
 		r = print_findings(&suite, findings, index);
 	if (r == 0)

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "report/util/escape.h"
@@ -17,7 +18,9 @@
 #include "report/model/model.h"
 #include "report/model/model_pool.h"
 #include "report/model/model_sites.h"
+#include "report/model/model_suballocations.h"
 #include "report/describe/describe_error.h"
+#include "report/util/number.h"
 #include "report/util/text_buffer.h"
 
 #define SITES_MAX 50
@@ -288,6 +291,102 @@ static void print_sites(FILE *out, const struct report *report, const struct fin
 			   leaks[i].blocks);
 }
 
+/* Live suballocations of one pool on one device. */
+struct pool_sum {
+	const char *cache;
+	int device;
+	uint64_t bytes, blocks;
+};
+
+static size_t sum_pools(const struct report_process *process, struct pool_sum sums[KINDS_MAX])
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < process->suballocation_count; i++) {
+		const struct report_leak *live = &process->suballocations[i].live;
+		const char *cache = live->cache ? live->cache : "";
+		size_t at = 0;
+
+		while (at < count && (sums[at].device != live->device ||
+				      strcmp(sums[at].cache, cache) != 0))
+			at++;
+		if (at == KINDS_MAX)
+			continue;
+		if (at == count)
+			sums[count++] = (struct pool_sum){ cache, live->device, 0, 0 };
+		sums[at].bytes = add_bounded(sums[at].bytes, live->bytes);
+		sums[at].blocks = add_bounded(sums[at].blocks, live->blocks);
+	}
+	return count;
+}
+
+static void print_suballocated(FILE *out, const struct report *report, bool bytes)
+{
+	const char *name = bytes ? "gpuleak_suballocated_bytes" : "gpuleak_suballocated_blocks";
+	struct pool_sum sums[KINDS_MAX];
+
+	family(out, name, "gauge",
+	       bytes ? "Bytes of live tensors and other parts of blocks that a framework caches."
+		     : "Live tensors and other parts of blocks that a framework caches.");
+	for (size_t i = 0; i < processes(report); i++) {
+		size_t count = sum_pools(report->processes[i], sums);
+
+		for (size_t at = 0; at < count; at++) {
+			begin(out, name, report, i);
+			device_label(out, sums[at].device);
+			label(out, "cache", sums[at].cache, ",");
+			end(out, bytes ? sums[at].bytes : sums[at].blocks);
+		}
+	}
+}
+
+static void print_accumulating(FILE *out, const struct report *report,
+			       const struct findings *findings)
+{
+	static const char name[] = "gpuleak_accumulating_sites";
+	const struct finding *sites = findings->all + findings->counts[FINDING_ERROR] +
+				      findings->counts[FINDING_LEAK];
+	size_t count = findings->counts[FINDING_ACCUMULATING];
+
+	family(out, name, "gauge", "Call sites whose tensors accumulate.");
+	for (size_t i = 0; i < processes(report); i++) {
+		uint64_t of_process = 0;
+
+		if (!report->processes[i]->has_suballocations)
+			continue;
+		for (size_t at = 0; at < count; at++)
+			of_process += sites[at].process_index == i;
+		begin(out, name, report, i);
+		end(out, of_process);
+	}
+	count = count < SITES_MAX ? count : SITES_MAX;
+	family(out, "gpuleak_site_accumulated_bytes", "gauge",
+	       "Bytes that accumulated, by call site; the largest sites.");
+	for (size_t i = 0; i < count; i++)
+		print_site(out, report, "gpuleak_site_accumulated_bytes", &sites[i],
+			   sites[i].bytes);
+	family(out, "gpuleak_site_accumulated_blocks", "gauge",
+	       "Tensors that accumulated, by call site; the largest sites.");
+	for (size_t i = 0; i < count; i++)
+		print_site(out, report, "gpuleak_site_accumulated_blocks", &sites[i],
+			   sites[i].blocks);
+}
+
+/* Prints nothing if no process has suballocations. */
+static void print_suballocations(FILE *out, const struct report *report,
+				 const struct findings *findings)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < processes(report); i++)
+		any |= report->processes[i]->has_suballocations;
+	if (!any)
+		return;
+	print_suballocated(out, report, true);
+	print_suballocated(out, report, false);
+	print_accumulating(out, report, findings);
+}
+
 static void ignore_gap(void *data, const struct report_process *process, const char *text)
 {
 	(void)data;
@@ -326,6 +425,7 @@ int print_openmetrics(const struct report *report, const struct judgement *judge
 		print_kinds(out, report);
 		print_errors(out, report);
 		print_sites(out, report, &findings);
+		print_suballocations(out, report, &findings);
 		print_pools(out, report);
 		fputs("# EOF\n", out);
 	}

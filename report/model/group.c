@@ -10,6 +10,7 @@
 
 #include "report/load/load.h"
 #include "report/model/builder.h"
+#include "report/model/model_suballocations.h"
 #include "report/suppress/suppress.h"
 #include "report/util/number.h"
 
@@ -343,6 +344,26 @@ int classify_deferred(struct builder *b, struct suppressions *suppressions)
 					 &deferred->pattern);
 		if (deferred->pattern && !deferred->ignored)
 			suppressions_count(by, index, 0, 0);
+	}
+	return r;
+}
+
+int classify_suballocations(struct builder *b, struct suppressions *suppressions)
+{
+	struct report_process *process = b->process;
+	int r = 0;
+
+	for (size_t i = 0; i < process->suballocation_count && r == 0; i++) {
+		struct report_suballocations *site = &process->suballocations[i];
+		struct suppressions *by;
+		int index;
+
+		if (site->trend != TREND_ACCUMULATING)
+			continue;
+		r = find_pattern(b, suppressions, site->live.stack, &by, &index,
+				 &site->live.pattern);
+		if (site->live.pattern)
+			suppressions_count(by, index, site->kept_blocks, site->kept_bytes);
 	}
 	return r;
 }

@@ -47,4 +47,12 @@ struct report_suballocations {
 	double kept_per_second; /* accumulating: growth of the live blocks; 0: unknown */
 };
 
+/* Returns the live bytes of ENTRY without those that are counted already. */
+static inline uint64_t report_suballocated_bytes(const struct report_suballocations *entry)
+{
+	return entry->live.bytes > entry->places.doubled_bytes
+		       ? entry->live.bytes - entry->places.doubled_bytes
+		       : 0;
+}
+
 #endif

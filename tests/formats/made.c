@@ -12,6 +12,7 @@
 #include "report/gate/judge.h"
 #include "report/model/model.h"
 #include "report/model/model_sites.h"
+#include "report/model/model_suballocations.h"
 
 /* U+202E, U+2066, U+200F, U+2028, U+0085 and U+FEFF. */
 #define TURNING "\xe2\x80\xae" "\xe2\x81\xa6" "\xe2\x80\x8f" "\xe2\x80\xa8" "\xc2\x85" \
@@ -200,6 +201,86 @@ static void make_caches(struct report *report)
 	report_add_process(report, p);
 }
 
+static void give_site(struct report_process *p, struct report_suballocations site)
+{
+	p->suballocations = must(reallocarray(p->suballocations, p->suballocation_count + 1,
+					      sizeof(site)));
+	p->suballocations[p->suballocation_count++] = site;
+	p->has_suballocations = true;
+}
+
+/* LIVE suballocations of 512 bytes each at STACK, and what was kept of them. */
+static struct report_suballocations site_of(const struct report_stack *stack, uint64_t live,
+					    enum report_trend trend, uint64_t kept)
+{
+	struct report_suballocations site = {
+		.live = leak_of(stack, live, live * 512), .trend = trend,
+		.allocated_blocks = live > kept ? live : kept,
+		.kept_blocks = kept, .kept_bytes = kept * 512, .kept_per_second = 2,
+	};
+
+	site.live.api = "c10::reportMemoryUsageToProfiler";
+	site.live.kind = "suballocation";
+	site.live.cache = "PyTorch caching allocator";
+	return site;
+}
+
+static const struct report_frame train_frames[] = {
+	{ .function = "train_step", .file = "/src/app/train.py", .line = 8,
+	  .language = FRAME_PYTHON },
+	{ .function = "<module>", .file = "/src/app/train.py", .line = 20,
+	  .language = FRAME_PYTHON },
+};
+static const struct report_stack train = { train_frames, 2, 0 };
+
+/* A cache with weights, and a line that keeps tensors; what accumulated was freed at the end. With
+ * NAME "running" the process still runs. */
+static void make_tensors(struct report *report, const char *name)
+{
+	struct report_process *p = process_of("python3", 1);
+	struct report_leak leak = leak_of(&plain, 1, 1 << 21);
+	struct report_suballocations site;
+
+	leak.cache = "PyTorch caching allocator";
+	leak.used_bytes = 104 * 512;
+	give(&p->cached, &p->cached_count, leak);
+	give_site(p, site_of(&plain, 100, TREND_CONSTANT, 0));
+	site = site_of(&train, 6, TREND_ACCUMULATING, 400);
+	site.places = (struct report_places){ 1, 1, 3 * 256, 256 };
+	give_site(p, site);
+	site = site_of(&plain, 0, TREND_ACCUMULATING, 30);
+	site.live.device = 1;
+	site.live.pattern = "libquiet";
+	give_site(p, site);
+	finish(p);
+	report_add_process(report, p);
+	if (strcmp(name, "running") == 0)
+		p->ended = REPORT_RUNNING;
+}
+
+/* What a damaged ledger may have. */
+static void make_wild_tensors(struct report *report)
+{
+	static const double rates[] = { __builtin_inf(), 0, 1e300, 0.00001, 0.5, 3.25, 99.96, 12345.678 };
+	struct report_process *p = process_of(HOSTILE, 1);
+
+	for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
+		struct report_suballocations site =
+			site_of(i % 2 ? &hostile : &no_stack, UINT64_MAX,
+				i == 1 ? TREND_FILLED : TREND_ACCUMULATING, UINT64_MAX);
+
+		site.kept_per_second = rates[i];
+		site.live.bytes = site.kept_bytes = UINT64_MAX - i;
+		site.places = (struct report_places){ UINT64_MAX, UINT64_MAX, UINT64_MAX, i };
+		site.live.cache = i == 2 ? NULL : i % 2 ? HOSTILE : site.live.cache;
+		site.live.device = i == 3 ? -1 : (int)i;
+		site.live.kind = site.live.api = i == 4 ? HOSTILE : site.live.api;
+		give_site(p, site);
+	}
+	finish(p);
+	report_add_process(report, p);
+}
+
 /* Four of one name: clean, leaking, killed, still running; and one of the same pid after exec. */
 static void make_ranks(struct report *report)
 {
@@ -230,6 +311,10 @@ static int make(struct report *report, const char *name)
 		make_many(report, MANY, 700);
 	else if (strcmp(name, "caches") == 0)
 		make_caches(report);
+	else if (strcmp(name, "tensors") == 0 || strcmp(name, "running") == 0)
+		make_tensors(report, name);
+	else if (strcmp(name, "wild-tensors") == 0)
+		make_wild_tensors(report);
 	else if (strcmp(name, "ranks") == 0)
 		make_ranks(report);
 	else

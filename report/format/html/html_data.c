@@ -12,10 +12,12 @@
 #include "ledger/kind_table.h"
 #include "report/format/json/json_helpers.h"
 #include "report/model/model.h"
+#include "report/model/model_suballocations.h"
 #include "report/format/json/print_json.h"
 #include "report/describe/describe_coverage.h"
 #include "report/describe/describe_error.h"
 #include "report/describe/describe_stack.h"
+#include "report/describe/describe_suballocations.h"
 #include "report/util/short_name.h"
 #include "report/util/text_buffer.h"
 
@@ -85,6 +87,43 @@ static int add_to_leaks(json_t *list, const struct report_leak *leaks, size_t co
 	return r;
 }
 
+struct html_site {
+	const struct report_process *process;
+	const struct report_suballocations *entry;
+};
+
+static void print_trend(FILE *out, const void *what)
+{
+	const struct html_site *site = what;
+
+	describe_trend(out, site->process, site->entry);
+}
+
+static int add_to_suballocations(json_t *list, const struct report_process *process)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < process->suballocation_count && i < json_array_size(list) && r == 0;
+	     i++) {
+		const struct report_suballocations *entry = &process->suballocations[i];
+		const struct html_site site = { process, entry };
+		json_t *object = json_array_get(list, i);
+
+		r = set_in(object, "site", json_integer(site_of(entry->live.stack)));
+		if (r == 0)
+			r = set_in(object, "unit",
+				   json_string(suballocation_word(entry->live.cache)));
+		if (r == 0)
+			r = set_in(object, "trend_text", words(print_trend, &site));
+	}
+	return r;
+}
+
+static void print_outside(FILE *out, const void *what)
+{
+	describe_outside(out, "", what);
+}
+
 static int add_to_process(json_t *object, const struct report_process *process)
 {
 	json_t *errors = json_object_get(object, "errors");
@@ -95,6 +134,8 @@ static int add_to_process(json_t *object, const struct report_process *process)
 	if (r == 0)
 		r = set_in(object, "coverage_text", words(print_coverage, process));
 	if (r == 0)
+		r = set_in(object, "outside_text", words(print_outside, process));
+	if (r == 0)
 		r = add_to_leaks(json_object_get(object, "leaks"), process->leaks,
 				 process->leak_count);
 	if (r == 0)
@@ -103,6 +144,8 @@ static int add_to_process(json_t *object, const struct report_process *process)
 	if (r == 0)
 		r = add_to_leaks(json_object_get(object, "cached"), process->cached,
 				 process->cached_count);
+	if (r == 0)
+		r = add_to_suballocations(json_object_get(object, "suballocations"), process);
 	for (size_t i = 0; r == 0 && i < process->error_count; i++)
 		r = set_in(json_array_get(errors, i), "told",
 			   words(print_told, &process->errors[i]));

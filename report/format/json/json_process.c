@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "report/describe/describe_suballocations.h"
 #include "report/format/json/json_helpers.h"
 #include "report/format/json/json_sections.h"
 #include "report/model/growth_rule.h"
@@ -210,15 +211,10 @@ static json_t *pools_json(const struct report_pools *pools)
 		{ "pools", JSON_LIST(pools->pools, pools->count, pool_json) });
 }
 
-static json_t *trend_json(enum report_trend trend)
+/* JSON has no infinity. */
+static json_t *rate_json(double rate)
 {
-	static const char *const words[] = {
-		[TREND_CONSTANT] = "constant",
-		[TREND_FILLED] = "filled",
-		[TREND_ACCUMULATING] = "accumulating",
-	};
-
-	return json_text(words[trend]);
+	return rate >= 0 && rate < 1e15 ? json_real(rate) : json_null();
 }
 
 static json_t *suballocations_json(const void *item)
@@ -232,17 +228,19 @@ static json_t *suballocations_json(const void *item)
 	return JSON_OBJECT(
 		{ "api", json_text(live->api) },
 		{ "kind", json_text(live->kind) },
+		{ "fingerprint", json_fingerprint(live) },
 		{ "device", json_integer(live->device) },
 		{ "bytes", json_number(live->bytes) },
 		{ "blocks", json_number(live->blocks) },
 		{ "cache", json_text(live->cache) },
 		{ "allocated_blocks", json_number(entry->allocated_blocks) },
 		{ "freed_blocks", json_number(entry->freed_blocks) },
-		{ "trend", trend_json(entry->trend) },
+		{ "trend", json_text(suballocation_trend_word(entry)) },
 		{ "kept_bytes", json_number(entry->kept_bytes) },
 		{ "kept_blocks", json_number(entry->kept_blocks) },
-		{ "kept_per_second", json_real(entry->kept_per_second) },
+		{ "kept_per_second", rate_json(entry->kept_per_second) },
 		{ "peak_blocks", json_number(entry->peak_blocks) },
+		{ "pattern", JSON_IF(live->pattern, json_text(live->pattern)) },
 		{ "outside_blocks", JSON_IF(is_outside, json_number(outside_blocks)) },
 		{ "outside_bytes", JSON_IF(is_outside, json_number(places->outside_bytes)) },
 		{ "doubled_bytes", JSON_IF(places->doubled_bytes,

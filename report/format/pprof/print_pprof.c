@@ -10,10 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/describe/describe_suballocations.h"
 #include "report/describe/findings.h"
 #include "report/gate/judge.h"
 #include "report/model/model.h"
 #include "report/model/model_sites.h"
+#include "report/model/model_suballocations.h"
 #include "report/format/pprof/pprof_encoder.h"
 #include "report/util/text_buffer.h"
 
@@ -26,7 +28,7 @@
 struct pprof_sample {
 	struct pprof *pprof;
 	const struct report_process *process;
-	uint64_t locations[FRAMES_MAX];
+	uint64_t locations[FRAMES_MAX + 1];
 	size_t count;
 };
 
@@ -93,26 +95,53 @@ static size_t add_location(struct pprof_sample *site, const struct report_stack 
 	return count;
 }
 
-static void add_frames(struct pprof_sample *site, const struct report_stack *stack)
+/* Adds a location that has only a name. */
+static void add_name(struct pprof_sample *site, const char *name)
+{
+	struct pprof_line line = {
+		pprof_function(site->pprof, pprof_string(site->pprof, name), 0), 0,
+	};
+
+	site->locations[site->count++] = pprof_location(site->pprof, 0, 0, &line, 1);
+}
+
+/* LEAF NULL: the innermost frame of STACK is the leaf. */
+static void add_frames(struct pprof_sample *site, const struct report_stack *stack,
+		       const char *leaf)
 {
 	site->count = 0;
+	if (leaf)
+		add_name(site, leaf);
 	for (size_t at = 0; at < stack->count && site->count < FRAMES_MAX;)
 		at += add_location(site, stack, at);
-	if (stack->count == 0) {
-		struct pprof_line line = {
-			pprof_function(site->pprof,
-				       pprof_string(site->pprof, "(no stack was recorded)"), 0),
-			0,
-		};
+	if (stack->count == 0)
+		add_name(site, "(no stack was recorded)");
+}
 
-		site->locations[site->count++] = pprof_location(site->pprof, 0, 0, &line, 1);
+/* Adds one sample, or two if suballocations use a part of the live bytes: the rest has a leaf of its
+ * own, and the allocations have not. */
+static void add_samples(struct pprof_sample *site, const struct report_site *from,
+			const uint64_t values[PPROF_VALUES],
+			const struct pprof_label labels[PPROF_LABELS_MAX], size_t count)
+{
+	const uint64_t live[PPROF_VALUES] = { values[0], values[1], 0, 0 };
+	const uint64_t allocated[PPROF_VALUES] = { 0, 0, values[2], values[3] };
+	bool parted = from->live && from->live->used_bytes;
+
+	if (parted) {
+		add_frames(site, from->stack, SUBALLOCATIONS_UNUSED);
+		pprof_sample(site->pprof, site->locations, site->count, live, labels, count);
 	}
+	add_frames(site, from->stack, NULL);
+	pprof_sample(site->pprof, site->locations, site->count, parted ? allocated : values,
+		     labels, count);
 }
 
 static void add_site(struct pprof_sample *site, const struct report_site *from, const char *process)
 {
 	const struct report_leak *live = from->live;
-	const uint64_t values[PPROF_VALUES] = { live ? live->blocks : 0, live ? live->bytes : 0,
+	uint64_t unused = live ? live->bytes - live->used_bytes : 0;
+	const uint64_t values[PPROF_VALUES] = { live ? live->blocks : 0, unused,
 						from->allocated_blocks, from->allocated_bytes };
 	struct pprof_label labels[PPROF_LABELS_MAX] = { { "kind", from->kind },
 							{ "api", from->api } };
@@ -130,7 +159,32 @@ static void add_site(struct pprof_sample *site, const struct report_site *from, 
 		labels[count++] = (struct pprof_label){ "reason", "released, but never unmapped" };
 	if (live && live->cache)
 		labels[count++] = (struct pprof_label){ "cache", live->cache };
-	add_frames(site, from->stack);
+	add_samples(site, from, values, labels, count);
+}
+
+/* Adds the live suballocations of a call site. Their blocks are among the allocations already. */
+static void add_suballocations(struct pprof_sample *site, const struct report_suballocations *from,
+			       const char *process)
+{
+	const uint64_t values[PPROF_VALUES] = { from->live.blocks,
+						report_suballocated_bytes(from), 0, 0 };
+	struct pprof_label labels[PPROF_LABELS_MAX] = { { "kind", from->live.kind },
+							{ "api", from->live.api } };
+	size_t count = 2;
+	char device[16] = "unknown";
+
+	if (!from->live.blocks)
+		return;
+	if (from->live.device >= 0)
+		snprintf(device, sizeof(device), "%d", from->live.device);
+	labels[count++] = (struct pprof_label){ "device", device };
+	if (process)
+		labels[count++] = (struct pprof_label){ "process", process };
+	if (from->live.cache)
+		labels[count++] = (struct pprof_label){ "cache", from->live.cache };
+	if (suballocation_trend_word(from))
+		labels[count++] = (struct pprof_label){ "trend", suballocation_trend_word(from) };
+	add_frames(site, from->live.stack, NULL);
 	pprof_sample(site->pprof, site->locations, site->count, values, labels, count);
 }
 
@@ -147,6 +201,8 @@ static int add_process(struct pprof *pprof, const struct report_process *process
 	*site = (struct pprof_sample){ .pprof = pprof, .process = process };
 	for (size_t i = 0; i < process->site_count && !pprof->failed; i++)
 		add_site(site, &process->sites[i], words);
+	for (size_t i = 0; i < process->suballocation_count && !pprof->failed; i++)
+		add_suballocations(site, &process->suballocations[i], words);
 	free(words);
 	free(site);
 	return 0;

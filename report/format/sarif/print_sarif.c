@@ -21,6 +21,7 @@
 #include "report/format/json/json_helpers.h"
 #include "report/gate/judge.h"
 #include "report/model/model.h"
+#include "report/model/model_suballocations.h"
 #include "report/format/sarif/sarif_helpers.h"
 #include "report/symbols/source.h"
 #include "report/describe/describe_error.h"
@@ -57,6 +58,8 @@ static const char *level(const struct sarif *sarif, const struct finding *findin
 {
 	if (finding->class == FINDING_CACHED)
 		return "note";
+	if (finding->class == FINDING_ACCUMULATING)
+		return "warning";
 	return finding->class == FINDING_LEAK && !judgement_fails(sarif->judgement) ? "warning"
 										  : "error";
 }
@@ -129,13 +132,17 @@ static json_t *properties(const struct finding *finding)
 {
 	const struct report_error *error = finding->errors ? finding->errors->error : NULL;
 	const char *kind = error ? error->kind : finding->leak->kind;
+	const struct report_suballocations *site = finding->site;
+	const char *cache = site ? site->live.cache : NULL;
 
 	return JSON_OBJECT(
 		{ "api", json_text(error ? error->api : finding->leak->api) },
 		{ "kind", JSON_IF(kind, json_text(kind)) },
 		{ "device", json_integer(error ? error->device : finding->leak->device) },
 		{ "bytes", json_number(error ? error->block_bytes : finding->bytes) },
-		{ error ? "times" : "blocks", json_number(finding->blocks) });
+		{ error ? "times" : "blocks", json_number(finding->blocks) },
+		{ "cache", JSON_IF(cache, json_text(cache)) },
+		{ "allocatedBlocks", JSON_IF(site, json_number(site->allocated_blocks)) });
 }
 
 static json_t *fingerprint(const struct finding *finding)

@@ -153,6 +153,11 @@ json_t *sarif_rules(void)
 		  "This memory was allocated here and not freed when the process ended. Free it "
 		  "where its last user is done, or suppress it with a line leak:PATTERN.",
 		  "error" },
+		{ "accumulation", "GpuMemoryAccumulates",
+		  "GPU memory that is kept in a framework's cache, more and more of it",
+		  "The program keeps what this line allocates, for example tensors in a list, so "
+		  "its memory grows as long as the loop runs. Keep numbers instead of tensors, or "
+		  "drop what is not needed any more.", "warning" },
 		{ "double-free", "GpuDoubleFree", "GPU memory that was freed twice",
 		  "The block had been freed already. If another block got its address meanwhile, "
 		  "that one is gone now.", "error" },

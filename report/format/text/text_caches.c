@@ -101,13 +101,8 @@ static void print_cached(FILE *out, const char *name, const struct cache_total *
 	print_escaped(out, name);
 	fputs(": ", out);
 	describe_amount(out, total->bytes, total->blocks);
-	if (!total->used_bytes)
-		return;
-	fputs(": ", out);
-	describe_bytes(out, total->used_bytes);
-	fprintf(out, " in %ss, ", suballocation_word(name));
-	describe_bytes(out, total->bytes - total->used_bytes);
-	fputs(" " SUBALLOCATIONS_UNUSED, out);
+	describe_division(out, &(struct report_leak){ .cache = name, .bytes = total->bytes,
+						      .used_bytes = total->used_bytes }, ": ");
 }
 
 static void print_sums(FILE *out, const struct caches *caches)
