@@ -13,6 +13,7 @@
 
 #include "report/gate/judge.h"
 #include "report/model/model.h"
+#include "report/model/model_suballocations.h"
 #include "report/model/model_pool.h"
 #include "report/format/html/print_html.h"
 #include "report/format/json/print_json.h"
@@ -155,6 +156,18 @@ static struct report_process *hostile_process(void)
 			.earlier_allocated = { .stack = stack_of(NULL, 0) },
 			.earlier_freed = { .stack = stack_of(NULL, 0) } };
 	process->error_count = process->summary.errors = HOSTILE;
+	process->suballocations = room(HOSTILE, sizeof(*process->suballocations));
+	for (size_t i = 0; i < HOSTILE; i++)
+		process->suballocations[i] = (struct report_suballocations){
+			.live = { .api = hostile[i], .kind = hostile[i], .cache = hostile[i],
+				  .bytes = UINT64_MAX - i, .blocks = UINT64_MAX,
+				  .stack = process->leaks[i].stack },
+			.trend = i % 2 ? TREND_ACCUMULATING : TREND_CONSTANT,
+			.kept_blocks = UINT64_MAX, .kept_bytes = UINT64_MAX - i,
+			.kept_per_second = 1e300,
+		};
+	process->suballocation_count = HOSTILE;
+	process->has_suballocations = true;
 	process->notes = notes;
 	process->note_count = HOSTILE;
 	return process;
@@ -308,6 +321,53 @@ static struct report_process *full_process(void)
 	return process;
 }
 
+/* Suballocations at a place of their own, LIVE at the end and KEPT while the program ran. */
+static void add_site(struct report_process *process, const char *name, enum report_trend trend,
+		     uint64_t live, uint64_t kept)
+{
+	struct report_frame *frames = room(2, sizeof(*frames));
+	struct report_suballocations *site =
+		&process->suballocations[process->suballocation_count++];
+
+	frames[0] = frame(name, words("/srv/%s.py", name), 8, FRAME_APPLICATION);
+	frames[1] = frame("<module>", "/srv/train.py", 40, FRAME_APPLICATION);
+	frames[0].language = frames[1].language = FRAME_PYTHON;
+	*site = (struct report_suballocations){
+		.live = { .api = "c10::reportMemoryUsageToProfiler", .kind = "suballocation",
+			  .bytes = live * 4096, .blocks = live, .stack = stack_of(frames, 2),
+			  .cache = "PyTorch caching allocator" },
+		.allocated_blocks = live > kept ? live : kept, .trend = trend,
+		.kept_blocks = kept, .kept_bytes = kept * 4096, .kept_per_second = 0.5,
+	};
+	process->has_suballocations = true;
+}
+
+/* A training that keeps its losses: the interpreter freed them at its end. */
+static struct report_process *tensors_process(void)
+{
+	static const char *const command[] = { "/usr/bin/python3", "train.py" };
+	struct report_process *process = process_of(81, command, 2);
+	struct report_summary *sum = &process->summary;
+
+	process->cached = room(1, sizeof(*process->cached));
+	process->cached[0] = some_leak(300);
+	process->cached[0].cache = "PyTorch caching allocator";
+	process->cached[0].kind = "device";
+	process->cached[0].bytes = sum->cached_bytes = sum->peak_bytes = 4 << 20;
+	process->cached[0].blocks = sum->cached_blocks = 2;
+	process->cached[0].used_bytes = 12 * 4096;
+	process->cached_count = 1;
+	process->suballocations = room(4, sizeof(*process->suballocations));
+	add_site(process, "train_step", TREND_ACCUMULATING, 0, 400);
+	add_site(process, "model", TREND_FILLED, 10, 0);
+	add_site(process, "validate", TREND_ACCUMULATING, 2, 50);
+	add_site(process, "quiet", TREND_ACCUMULATING, 3, 9);
+	process->suballocations[3].live.pattern = "quiet";
+	process->suballocations[2].places.outside_blocks = 1;
+	process->suballocations[2].places.outside_bytes = 4096;
+	return process;
+}
+
 /* ---- output ---- */
 
 typedef int print_fn(const struct report *report, const struct judgement *judgement, FILE *out);
@@ -443,6 +503,8 @@ int main(int argc, char **argv)
 	bad |= write_page(argv[1], "sequence", list, 3) < 0;
 	list[0] = engine_process();
 	bad |= write_page(argv[1], "engine", list, 1) < 0;
+	list[0] = tensors_process();
+	bad |= write_page(argv[1], "tensors", list, 1) < 0;
 	list[0] = busy_process(7, 0);
 	bad |= write_page(argv[1], "clean", list, 1) < 0;
 	bad |= write_page(argv[1], "nothing", list, 0) < 0;

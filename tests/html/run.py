@@ -22,7 +22,7 @@ KINDS = {"device": "device memory", "pinned": "pinned host memory", "managed": "
          "cl-buffer": "OpenCL buffer"}
 PROGRAMS = ("clean", "cuda_wrong_frees", "cuda_stolen", "cuda_all_calls", "families", "grouping",
             "timeline")
-PAGES = ("hostile", "many", "full", "ranks", "clean", "nothing", "unproven")
+PAGES = ("hostile", "many", "full", "tensors", "ranks", "clean", "nothing", "unproven")
 SHIFT = """new Promise((done) => { let all = 0; new PerformanceObserver((list) => {
     for (const e of list.getEntries()) all += e.value; }).observe({ type: "layout-shift",
         buffered: true });
@@ -383,6 +383,46 @@ def hostile_names():
         raise Failed("a text of %d characters" % longest)
 
 
+def tensors():
+    """what accumulates is a table, a figure and the flame graph; what is live in caches is a fold"""
+    page.open(path("tensors"))
+    silent()
+    sites = load("tensors")["suballocations"]
+    kept = [site for site in sites if site["trend"] == "accumulating" and "pattern" not in site]
+    same("entries", [4, 2], [len(sites), len(kept)])
+    same("colour, of a gate that passed", "warn", page.js("document.body.className"))
+    same("figure", "1.7 MiB, 450 tensors", figure("Accumulating"))
+    head, row = [page.js("[...document.querySelectorAll('%s')].map((e) => e.textContent)" % at)
+                 for at in ("#accumulating-table th", "#accumulating-table tr.leak:first-child td")]
+    same("head", ["Bytes", "Blocks", "Allocated at", "Device", "Cache", "While the program ran"],
+         head)
+    same("row", ["1.5 MiB", "400", "train_step train_step.py:8from <module> train.py:40", "0",
+                 "PyTorch caching allocator", "400 of 400 kept, 30 per minute until the loop ended"],
+         row)
+    same("sum", "2 sites, 450 tensors, 1,843,200 bytes (1.7 MiB)",
+         page.text("#accumulating .left"))
+    page.click("#accumulating-table .site")
+    same("unfolded", "1,638,400 bytes (1.5 MiB) in 400 tensors, allocated by "
+         "c10::reportMemoryUsageToProfiler at:", page.text("#accumulating tr.more p"))
+    same("flame", "all that leaks or accumulates, 1.7 MiB in 450 blocks, 100.0 %",
+         page.js("document.querySelector('.flame button').ariaLabel"))
+    same("leaf", True, "tensors that accumulate" in page.texts(".flame button"))
+    page.js("document.getElementById('inside').open = true")
+    same("live", [10, 3, 2], [int(text) for text in page.js(
+        "[...document.querySelectorAll('#inside-table tr.leak')].map((e) =>"
+        " e.cells[1].textContent)")])
+    same("what became of them", "filled up and stays",
+         page.js("document.querySelector('#inside-table tr.leak').cells[5].textContent"))
+    same("outside", True, "1 tensor lies in no block that was recorded" in page.text("#inside"))
+    page.js("document.getElementById('cached').open = true")
+    same("divided", ["4.0 MiB", "48.0 KiB", "3.9 MiB"], page.js(
+        "(() => { const c = document.querySelector('#cached-table tr.leak').cells;"
+        " return [c[0], c[6], c[7]].map((e) => e.textContent); })()"))
+    same("by kind", ["48.0 KiB", "3.9 MiB"], page.js(
+        "[...document.querySelector('#left tbody tr').cells].slice(-2).map((e) =>"
+        " e.textContent)"))
+
+
 def policy_holds():
     """a script that got in all the same does not run, nor does a handler or a request"""
     page.open(path("full"))
@@ -551,9 +591,9 @@ def without_script():
 
 
 CASES = (pages_are_quiet, whole_and_embedded, verdict_is_the_text_reports, figures_are_the_jsons,
-         sorts, filters, unfolds, flame_zooms, keyboard_alone, stories, hostile_names, policy_holds,
-         threads_and_short_names,
-         ten_thousand, eight_processes, timeline_by_kind, processes_in_turn,
+         sorts, filters, unfolds, flame_zooms, keyboard_alone, stories, hostile_names, tensors,
+         policy_holds, threads_and_short_names, ten_thousand, eight_processes, timeline_by_kind,
+         processes_in_turn,
          slider_and_cursor, timeline_of_a_program, kinds_without_a_leak, on_paper,
          without_script)
 

@@ -14,8 +14,9 @@ struct report;
 
 /* Returns the data, or NULL if memory ran out. It differs from the JSON report in this: "stack" is
  * an index into "stacks", whose items are indices into "frames". A process also has "name", "how"
- * and "coverage_text". A leak also has "site", the index of the frame to show (-1: none). An error
- * also has "told". "kinds" has the words of kinds.def by name. "incomplete" means that "no leaks"
+ * "coverage_text" and "outside_text". A leak and an entry of "suballocations" also have "site", the
+ * index of the frame to show (-1: none), and the latter "unit" and "trend_text". An error also has
+ * "told". "kinds" has the words of kinds.def by name. "incomplete" means that "no leaks"
  * is not proven. */
 json_t *html_data(const struct report *report, const struct judgement *judgement);
 

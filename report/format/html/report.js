@@ -238,6 +238,19 @@ function gathered(key) {
 		[]).map((item) => ({ ...item, process })));
 }
 
+// The call sites that accumulate, with what is kept as their size.
+function accumulating() {
+	return gathered("suballocations").filter((site) => site.trend === "accumulating" &&
+		!site.pattern).map((site) => ({ ...site, bytes: site.kept_bytes,
+		blocks: site.kept_blocks })).sort((a, b) => b.bytes - a.bytes);
+}
+
+// What a person calls the blocks of LIST.
+function unitOf(list) {
+	const units = new Set(list.map((item) => item.unit || "block"));
+	return units.size === 1 ? clean([...units][0]) : "block";
+}
+
 function total(key) {
 	return sum(shown().map((process) => ({ value: process.summary[key] || 0 })), "value");
 }
@@ -266,7 +279,9 @@ function simpleTable(columns, rows) {
 
 // The gate's word where there is one; it may let leaks pass, but they are there.
 function state() {
-	const found = processes.some(({ summary }) => summary.errors || summary.leaked_blocks);
+	const found = processes.some(({ summary, suballocations }) => summary.errors ||
+		summary.leaked_blocks || (suballocations || []).some((site) =>
+		site.trend === "accumulating" && !site.pattern));
 	if (data.gate ? data.gate.status === 23 : found)
 		return "bad";
 	return found || !processes.length || data.incomplete ? "warn" : "good";
@@ -311,6 +326,10 @@ function figures() {
 			? ["Peak", size(highest(series().totals)), "live at one moment, in all processes"]
 			: ["Peak", size(total("peak_bytes")), "live at one moment"],
 	];
+	const kept = accumulating();
+	if (kept.length)
+		items.splice(1, 0, ["Accumulating", size(sum(kept, "bytes")),
+			counted(sum(kept, "blocks"), unitOf(kept)), true]);
 	const more = [["suppressed", "Suppressed"], ["cached", "Framework caches"],
 		["with_context", "Ended with context"]];
 	for (const [key, title] of more)
@@ -620,8 +639,9 @@ function leftSection() {
 			const name = leak.device + " " + leak.kind;
 			if (!groups.has(name))
 				groups.set(name, { kind: leak.kind, device: leak.device,
-					bytes: [0, 0, 0], blocks: 0 });
+					bytes: [0, 0, 0], blocks: 0, used: 0 });
 			groups.get(name).bytes[column] += leak.bytes;
+			groups.get(name).used += leak.suballocated_bytes || 0;
 			groups.get(name).blocks += leak.blocks;
 		}
 	const all = (group) => group.bytes[0] + group.bytes[1] + group.bytes[2];
@@ -636,20 +656,26 @@ function leftSection() {
 	const others = [1, 2].filter((column) => list.some((group) => group.bytes[column]));
 	const columns = [["Memory"], ["Device", 1], ["Blocks", 1], ["Leaked", 1],
 		...others.map((column) => [["", "Suppressed", "Framework caches"][column], 1])];
+	const isDivided = list.some((group) => group.used);
+	if (isDivided)
+		columns.push(["In use inside", 1], ["Cached, unused", 1]);
 	return section("left", "Not freed, by device and kind", null, bar,
 		simpleTable(columns,
 		list.slice(0, 64).map((group, i) =>
 			[el("span", {}, el("span", { class: "key s" + Math.min(i, 7) }),
 			kindWords(group.kind)), deviceWords(group.device), number(group.blocks),
 				size(group.bytes[0]),
-			...others.map((column) => size(group.bytes[column]))])));
+			...others.map((column) => size(group.bytes[column])),
+			...(isDivided ? [size(group.used), group.used
+				? size(all(group) - group.used) : ""] : [])])));
 }
 
 // ---- flame graph ----
 
 // A tree of calls, outermost first. Frames of the same function and file are one.
 function callTree(leaks, whole) {
-	const root = { name: "all leaks", frame: null, value: 0, blocks: 0, children: new Map(),
+	const name = leaks.some((leak) => leak.unit) ? "all that leaks or accumulates" : "all leaks";
+	const root = { name, frame: null, value: 0, blocks: 0, children: new Map(),
 		parent: null, depth: 0 };
 	const byBytes = leaks.some((leak) => leak.bytes);
 	for (const leak of leaks) {
@@ -678,8 +704,9 @@ function callTree(leaks, whole) {
 		}
 		if (!frames.length)
 			add("", "no stack was recorded", null, false);
-		add("\n" + leak.api + "\n" + leak.kind,
-			clean(leak.api) + " (" + kindWords(leak.kind) + ")", null, true);
+		add("\n" + leak.api + "\n" + leak.kind, leak.unit
+			? clean(leak.unit) + "s that accumulate"
+			: clean(leak.api) + " (" + kindWords(leak.kind) + ")", null, true);
 	}
 	root.byBytes = byBytes;
 	return root;
@@ -710,8 +737,10 @@ function flameSection(leaks) {
 	const hides = leaks.some((leak) => framesOf(leak.stack).some((frame, at, frames) =>
 		isBelow(frames, at, siteOf(leak.stack, leak.site))));
 	inPage.push(() => startFlame(flame));
-	return section("flame", "Who allocated what leaked",
-		"Each box is a function, as wide as what leaks " +
+	const grows = leaks.some((leak) => leak.unit);
+	return section("flame", grows ? "Who allocated what leaked or accumulates"
+		: "Who allocated what leaked",
+		"Each box is a function, as wide as what " + (grows ? "is kept " : "leaks ") +
 		"through it; below it what it called, at the bottom the allocation.",
 		el("div", { class: "controls" }, el("label", { class: "grow", for: "flame-search" },
 			"Search", search), out,
@@ -864,6 +893,10 @@ const COLUMNS = [
 	{ key: "kind", label: "Kind" },
 	{ key: "device", label: "Device", isNumber: true },
 	{ key: "api", label: "Call" },
+	{ key: "used", label: "In use inside", isNumber: true, only: (leaks) =>
+		leaks.some((leak) => leak.used) },
+	{ key: "unused", label: "Cached, unused", isNumber: true, only: (leaks) =>
+		leaks.some((leak) => leak.used) },
 	{ key: "cache", label: "Cache", only: (leaks) => leaks.some((leak) => leak.cache) },
 	{ key: "mappedAt", label: "Mapped, never unmapped, at", only: (leaks) =>
 		leaks.some((leak) => leak.mapped) },
@@ -871,6 +904,11 @@ const COLUMNS = [
 		leaks.some((leak) => leak.pattern) },
 	{ key: "who", label: "Process", only: () => shown().length > 1 },
 ];
+
+// Of suballocations: their kind and call are those of the pool.
+const PART_COLUMNS = COLUMNS.filter(({ key }) => !["kind", "api", "used", "unused",
+	"pattern"].includes(key)).concat({ key: "trend_text", label: "While the program ran",
+	only: (parts) => parts.some((part) => part.trend_text) });
 
 function whereOf(event) {
 	const frame = event.site < 0 ? null : framesOf(event.stack)[event.site];
@@ -885,6 +923,8 @@ function prepare(leaks) {
 		return { ...leak, frame, where: functionOf(frame) + " " +
 			(frame ? placeOf(frame) : ""),
 			mappedAt: leak.mapped ? whereOf(leak.mapped) : "",
+			used: leak.suballocated_bytes || 0,
+			unused: leak.bytes - (leak.suballocated_bytes || 0),
 			who: clean(leak.process.name, 60) };
 	});
 }
@@ -918,11 +958,11 @@ function sorted(table, leaks) {
 	});
 }
 
-function leakTable(id, list, withFilter) {
+function leakTable(id, list, withFilter, columns = COLUMNS) {
 	const leaks = prepare(list);
 	const table = { id, leaks, query: "", kind: "", device: "",
 		sort: { key: "bytes", down: true }, rows: ROWS,
-		columns: COLUMNS.filter((column) => !column.only || column.only(leaks)),
+		unit: unitOf(leaks), columns: columns.filter((column) => !column.only || column.only(leaks)),
 		most: Math.max(1, ...[leaks.reduce((most, leak) => Math.max(most, leak.bytes),
 			0)]) };
 	table.body = el("tbody");
@@ -983,7 +1023,7 @@ function fill(table) {
 	});
 	table.body.replaceChildren(...visible.map((leak) => leakRow(table, leak)));
 	const words = [counted(found.length, "site") + ", " +
-		counted(sum(found, "blocks"), "block") + ", " +
+		counted(sum(found, "blocks"), table.unit) + ", " +
 		exactSize(sum(found, "bytes")) + (found.length < table.leaks.length
 			? " of " + size(sum(table.leaks, "bytes")) : "")];
 	table.left.replaceChildren(...words);
@@ -1013,6 +1053,8 @@ function leakRow(table, leak) {
 			kind: ["", kindWords(leak.kind)],
 		device: ["num", deviceWords(leak.device)], api: ["mono", clean(leak.api)],
 			cache: ["", clean(leak.cache)],
+		used: ["num", size(leak.used)], unused: ["num", size(leak.unused)],
+		trend_text: ["", clean(leak.trend_text)],
 		mappedAt: ["where", leak.mappedAt],
 		pattern: ["mono", clean(leak.pattern)], who: ["", leak.who],
 	};
@@ -1042,7 +1084,7 @@ function unfold(table, leak, row, button, id) {
 	}
 	row.after(el("tr", { class: "more", id }, el("td", { colspan: table.columns.length },
 		el("p", { class: "soft" }, exactSize(leak.bytes) + " in " +
-			counted(leak.blocks, "block") + (leak.mapped
+			counted(leak.blocks, clean(leak.unit || "block")) + (leak.mapped
 			? ", released, but never unmapped; allocated by " : ", allocated by ") +
 			clean(leak.api) + " at:"), stackList(leak.stack, leak.site),
 		pastCall("Mapped by ", leak.mapped), pastCall("Released by ", leak.released),
@@ -1207,6 +1249,27 @@ function listSection(id, title, lead) {
 			list.length ? leakTable(id + "-table", list, false) : null);
 }
 
+function accumulatingSection(list) {
+	return list.length ? section("accumulating", "Accumulating",
+		"The program keeps what these lines allocate inside a framework's cache, more and " +
+		"more of it. By call stack. A row unfolds.",
+		leakTable("accumulating-table", list, true, PART_COLUMNS)) : null;
+}
+
+// What is live inside the blocks of caches.
+function insideSection() {
+	const list = gathered("suballocations").filter((site) => site.blocks)
+		.sort((a, b) => b.bytes - a.bytes);
+	const outside = shown().map((process) => process.outside_text).filter(Boolean);
+	if (!list.length)
+		return null;
+	return fold("inside", "Inside framework caches",
+		counted(sum(list, "blocks"), unitOf(list)) + ", " + size(sum(list, "bytes")),
+		el("p", { class: "lead" }, "Live at the end. These bytes are part of the blocks above."),
+		outside.map((text) => el("p", { class: "lead" }, clean(text, 600))),
+		leakTable("inside-table", list, false, PART_COLUMNS));
+}
+
 function objectSection() {
 	const objects = gathered("objects");
 	if (!objects.length)
@@ -1223,7 +1286,8 @@ function objectSection() {
 function navigation(parts) {
 	const names = { timeline: "Timeline", flame: "Flame graph", left: "Not freed",
 		pools: "Pool", held: "Still held",
-		suppressed: "Suppressed", cached: "Caches", devices: "Devices", notes: "Notes",
+		suppressed: "Suppressed", cached: "Caches", inside: "Inside caches",
+		accumulating: "Accumulating", devices: "Devices", notes: "Notes",
 			processes: "Processes", objects: "Objects" };
 	const links = parts.filter((part) => part && part.id &&
 		part.id !== "summary").map((part) => {
@@ -1244,13 +1308,14 @@ function leakSection(leaks) {
 }
 
 function render() {
-	const many = processes.length > 1, leaks = gathered("leaks");
+	const many = processes.length > 1, leaks = gathered("leaks"), kept = accumulating();
 	const parts = [many && chosen < 0 ? processTable() : null, timelineSection(),
-		flameSection(leaks), leakSection(leaks),
+		flameSection([...leaks, ...kept]), leakSection(leaks), accumulatingSection(kept),
 		errorSection(), leftSection(), heldSection(), poolSection(),
 			listSection("suppressed", "Suppressed"),
 		listSection("cached", "Framework caches",
 			"Blocks that a framework keeps to hand out again: no leaks."),
+		insideSection(),
 		objectSection(), deviceSection(), noteSection()];
 	document.getElementById("report").replaceChildren(...[gate(), many ? processSelect() : null,
 		navigation(parts), figures(),
