@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A report as one list of results (findings) for CI systems: invalid frees, leaks, suppressed
- * memory, cached memory and call sites that accumulate, of all processes. Each finding has a name that stays the same across
- * runs. Defines their order and words. Must not depend on any format.
+ * A report as one list of results (findings) for CI systems: invalid frees, leaks, call sites that
+ * accumulate, cached and suppressed memory of all processes. Each finding has a name that stays the
+ * same across runs. Defines their order and words. Must not depend on any format.
  */
 #ifndef GPULEAK_REPORT_FINDINGS_H
 #define GPULEAK_REPORT_FINDINGS_H
@@ -40,7 +40,7 @@ struct finding {
 	const struct report_leak *leak;
 	const struct report_suballocations *site; /* a call site that accumulates, or NULL */
 	const struct error_group *errors; /* errors with the same stacks; NULL for a leak */
-	/* for an error: the number of errors, and 0; of a call site that accumulates: what is kept */
+	/* of an error: the number of errors, and 0; of one that accumulates: what is kept */
 	uint64_t blocks, bytes;
 	const struct report_stack *stack; /* never NULL */
 	uint64_t fingerprint;

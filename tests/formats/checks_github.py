@@ -115,6 +115,30 @@ def caches(place):
          [("notice", "gpuleak: no leaks"), ("notice", "GPU memory held by a cache: 4.0 KiB")])
 
 
+def tensors(place):
+    """What accumulates is a warning at its line, also if the gate fails; not if suppressed."""
+    for verdict, others in (("none", []), ("23", ["gpuleak: gate failed"])):
+        found = parsed(place.made("github", "tensors", verdict,
+                                  env={"GITHUB_WORKSPACE": "/src/app"}))
+        same([(name, p["title"]) for name, p, _ in found],
+             [("error", title) for title in others] +
+             [("warning", "GPU memory accumulates: 200.0 KiB"),
+              ("notice", "GPU memory held by a cache: 2.0 MiB")])
+        same((found[-2][1]["file"], found[-2][1]["line"]), ("train.py", "8"))
+        same(found[-2][2],
+             "204,800 bytes (200.0 KiB) in 400 tensors (PyTorch caching allocator, device 0) "
+             "accumulate: 400 of 400 kept, 2 per second until the loop ended, allocated at:\n"
+             "    #0 train_step /src/app/train.py:8\n    #1 <module> /src/app/train.py:20\n")
+    same([p["title"] for _, p, _ in parsed(place.made("github", "constant"))],
+         ["gpuleak: no leaks"])
+    text = place.made("github", "tensors", env={"MADE_SUMMARY": "1"}).decode("utf-8")
+    true(text.startswith("### GPU memory: memory accumulates\n"), text[:100])
+    true(", 1 call site accumulates; peak " in text, text[:300])
+    same([row.split(" | ")[0] for row in text.split("\n") if row.startswith("| ")][1:],
+         ["| accumulates", "| cache", "| suppressed"])
+    same(len(parsed(place.made("github", "wild-tensors"))), 7)
+
+
 def ranks(place):
     """Several processes: each message names its own."""
     found = parsed(place.made("github", "ranks"))
@@ -167,5 +191,5 @@ def summary_hostile(place):
     true(len(place.made("github", "many", env={"MADE_SUMMARY": "1"})) < 1 << 20, "its size")
 
 
-CHECKS = [clean, leaks, eleven, twelve, verdicts, incomplete, hostile, caches, ranks, summary,
+CHECKS = [tensors, clean, leaks, eleven, twelve, verdicts, incomplete, hostile, caches, ranks, summary,
           summary_limits, summary_hostile]

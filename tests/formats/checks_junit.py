@@ -149,4 +149,27 @@ def many(place):
          message)
 
 
-CHECKS = [clean, leaks, stable, verdicts, suppressed, incomplete, hostile, caches, ranks, many]
+def tensors(place):
+    """What accumulates is a failed case, or skipped if the gate passes; else a case passes."""
+    suites = parsed(place, place.made("junit", "tensors"))
+    same(outcomes(suites[0]), {
+        "everything was recorded": PASSED, "no leaks": PASSED, "no wrong frees": PASSED,
+        "train_step (train.py)": [("gpuleak.accumulation", "failure")],
+        "make (make.c)": [("gpuleak.cache", "skipped"), ("gpuleak.accumulation", "skipped")]})
+    same(suites[0].find(".//failure").get("message"),
+         "204,800 bytes (200.0 KiB) in 400 tensors (PyTorch caching allocator, device 0) "
+         "accumulate: 400 of 400 kept, 2 per second until the loop ended, allocated at train_step "
+         "(/src/app/train.py:8), called from <module> (/src/app/train.py:20)")
+    reasons = [skipped.get("message") for skipped in suites[0].iter("skipped")]
+    true(reasons[0].endswith("; held by PyTorch caching allocator: 53,248 bytes (52.0 KiB) in "
+                             "tensors, 2,043,904 bytes (1.9 MiB) cached, unused"), reasons[0])
+    true(reasons[1].endswith("; suppressed by leak:libquiet"), reasons[1])
+    suites = parsed(place, place.made("junit", "tensors", "0"))
+    same(outcomes(suites[0])["train_step (train.py)"], [("gpuleak.accumulation", "skipped")])
+    suites = parsed(place, place.made("junit", "constant"))
+    same(outcomes(suites[0])["nothing accumulates"], PASSED)
+    suites = parsed(place, place.made("junit", "wild-tensors"))
+    same(suites[0].get("failures"), "7")
+
+
+CHECKS = [tensors, clean, leaks, stable, verdicts, suppressed, incomplete, hostile, caches, ranks, many]

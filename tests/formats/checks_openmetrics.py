@@ -117,4 +117,27 @@ def ranks(place):
     same(sum(values(found, "gpuleak_running", "pid", "image").values()), 1)
 
 
-CHECKS = [leaks, clean, verdicts, pool, incomplete, hostile, many, ranks]
+def tensors(place):
+    """Live suballocations by pool, and the call sites that accumulate."""
+    found = series(place, place.made("openmetrics", "tensors"))
+    by = ("device", "cache")
+    same(values(found, "gpuleak_suballocated_bytes", *by),
+         {("0", "PyTorch caching allocator"): 106 * 512, ("1", "PyTorch caching allocator"): 0})
+    same(values(found, "gpuleak_suballocated_blocks", *by),
+         {("0", "PyTorch caching allocator"): 106, ("1", "PyTorch caching allocator"): 0})
+    same(values(found, "gpuleak_accumulating_sites", "program"), {("python3",): 1})
+    by = ("function", "file", "device", "kind")
+    same(values(found, "gpuleak_site_accumulated_bytes", *by),
+         {("train_step", "train.py", "0", "suballocation"): 204800})
+    same(values(found, "gpuleak_site_accumulated_blocks", *by),
+         {("train_step", "train.py", "0", "suballocation"): 400})
+    same(values(found, "gpuleak_cached_bytes"), {(): 2097152})
+    same(values(series(place, place.made("openmetrics", "constant")),
+                "gpuleak_accumulating_sites"), {(): 0})
+    same(values(series(place, place.made("openmetrics", "caches")),
+                "gpuleak_accumulating_sites"), {})
+    found = series(place, place.made("openmetrics", "wild-tensors"))
+    same(values(found, "gpuleak_accumulating_sites"), {(): 7})
+
+
+CHECKS = [tensors, leaks, clean, verdicts, pool, incomplete, hostile, many, ranks]

@@ -65,6 +65,21 @@ def folded_ranks(place):
          [(["device on device 0", "train (pid 11)"], 3072)])
 
 
+def folded_tensors(place):
+    """Tensors take the place of their bytes in the block; no byte comes twice."""
+    found = stacks(place, place.made("folded", "tensors"))
+    pool = "cache: PyTorch caching allocator: "
+    make = ["main (main.c:70)", "make (make.c:7)"]
+    same(found, [
+        ([pool + "device on device 0", *make, "cuMemAlloc_v2", "cached, unused"],
+         2097152 - 104 * 512),
+        ([pool + "tensors on device 0", *make, "tensors"], 51200),
+        ([pool + "tensors on device 0", "<module> (train.py:20)", "train_step (train.py:8)",
+          "tensors"], 6 * 512 - 256)])
+    lines = place.made("folded", "wild-tensors").decode("utf-8").split("\n")
+    same(len(lines), 9)
+
+
 def pprof(place, content, *flags):
     """What `go tool pprof` prints."""
     return place.run(tool("go"), "tool", "pprof", *flags, place.write("p.pb.gz", content),
@@ -155,12 +170,28 @@ def pprof_caches(place):
     true("of 4196B total" in top or "of 100B total" in top, top)
 
 
+def pprof_tensors(place):
+    """Tensors take the place of their bytes in the block, whose rest has a leaf of its own."""
+    content = place.made("pprof", "tensors")
+    found = samples(place, content)
+    same([(v, labels.get("trend")) for v, labels, _ in found],
+         [([1, 2097152 - 104 * 512, 0, 0], None), ([0, 0, 1, 2097152], None), ([0, 0, 3, 300], None),
+          ([100, 51200, 0, 0], "constant"), ([6, 2816, 0, 0], "accumulating")])
+    same({labels["cache"] for _, labels, _ in found if "cache" in labels},
+         {"PyTorch caching allocator"})
+    raw = pprof(place, content, "-raw")
+    for at, name in ((0, "cached, unused"), (1, "make"), (4, "train_step")):
+        true(re.search(r"^ +%s: 0x[0-9a-f]+ (?:M=\d+ )?%s " % (found[at][2][0], name), raw, re.M),
+             (name, raw))
+    same(len(samples(place, place.made("pprof", "wild-tensors"))), 9)
+
+
 def pprof_ranks(place):
     """Several processes: a label names each."""
     found = samples(place, place.made("pprof", "ranks"))
     same([labels["process"] for v, labels, _ in found if v[1]], ["train (pid 11)"])
 
 
-FOLDED = [folded_leaks, folded_clean, folded_errors, folded_hostile, folded_ranks]
-PPROF = [pprof_leaks, pprof_lines, pprof_errors, pprof_clean, pprof_hostile, pprof_caches,
+FOLDED = [folded_tensors, folded_leaks, folded_clean, folded_errors, folded_hostile, folded_ranks]
+PPROF = [pprof_tensors, pprof_leaks, pprof_lines, pprof_errors, pprof_clean, pprof_hostile, pprof_caches,
          pprof_ranks]

@@ -128,6 +128,27 @@ def incomplete(place):
     same([i["executionSuccessful"] for i in run["invocations"]], [False])
 
 
+def tensors(place):
+    """What accumulates is a warning with a rule of its own, at its line."""
+    run = parsed(place, place.made("sarif", "tensors", "23", env={"GITHUB_WORKSPACE": "/src/app"}))
+    same(shape(run), [("accumulation", "warning", 0, 204800), ("cache", "note", 0, 2097152),
+                      ("accumulation", "warning", 1, 15360)])
+    kept = run["results"][0]
+    same(uri(kept), {"uri": "train.py", "uriBaseId": "SRCROOT"})
+    same(kept["locations"][0]["physicalLocation"]["region"], {"startLine": 8})
+    same(kept["message"]["text"],
+         "204,800 bytes (200.0 KiB) in 400 tensors (PyTorch caching allocator, device 0) "
+         "accumulate: 400 of 400 kept, 2 per second until the loop ended, allocated at train_step "
+         "(/src/app/train.py:8), called from <module> (/src/app/train.py:20)")
+    same(kept["properties"], {"api": "c10::reportMemoryUsageToProfiler", "kind": "suballocation",
+                              "device": 0, "bytes": 204800, "blocks": 400,
+                              "cache": "PyTorch caching allocator", "allocatedBlocks": 400})
+    same(kept["occurrenceCount"], 400)
+    rule = [rule for rule in run["tool"]["driver"]["rules"] if rule["id"] == "accumulation"]
+    same(rule[0]["defaultConfiguration"], {"level": "warning"})
+    same(len(parsed(place, place.made("sarif", "wild-tensors"))["results"]), 7)
+
+
 def hostile(place):
     """Names of any bytes stay inside their strings, files inside their tree."""
     run = parsed(place, place.made("sarif", "hostile", env={"GITHUB_WORKSPACE": "/src/app"}))
@@ -174,5 +195,5 @@ def huge(place):
     true(run["results"][-1]["message"]["text"].startswith("and "), "a sum")
 
 
-CHECKS = [clean, leaks, elsewhere, stable, verdicts, suppressed, incomplete, hostile, caches,
+CHECKS = [tensors, clean, leaks, elsewhere, stable, verdicts, suppressed, incomplete, hostile, caches,
           ranks, many, huge]

@@ -258,10 +258,21 @@ static void make_tensors(struct report *report, const char *name)
 		p->ended = REPORT_RUNNING;
 }
 
+static void make_constant(struct report *report)
+{
+	struct report_process *p = process_of("python3", 1);
+
+	give_site(p, site_of(&plain, 100, TREND_CONSTANT, 0));
+	finish(p);
+	report_add_process(report, p);
+}
+
 /* What a damaged ledger may have. */
 static void make_wild_tensors(struct report *report)
 {
-	static const double rates[] = { __builtin_inf(), 0, 1e300, 0.00001, 0.5, 3.25, 99.96, 12345.678 };
+	static const double rates[] = {
+		__builtin_inf(), 0, 1e300, 0.00001, 0.5, 3.25, 99.96, 12345.678
+	};
 	struct report_process *p = process_of(HOSTILE, 1);
 
 	for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
@@ -313,6 +324,8 @@ static int make(struct report *report, const char *name)
 		make_caches(report);
 	else if (strcmp(name, "tensors") == 0 || strcmp(name, "running") == 0)
 		make_tensors(report, name);
+	else if (strcmp(name, "constant") == 0)
+		make_constant(report);
 	else if (strcmp(name, "wild-tensors") == 0)
 		make_wild_tensors(report);
 	else if (strcmp(name, "ranks") == 0)
@@ -326,7 +339,7 @@ int main(int argc, char **argv)
 {
 	char *reasons[] = { (char *)"reason " HOSTILE };
 	struct judgement judgement = { .reasons = reasons, .reason_count = 1 };
-	struct report report = { 0 };
+	struct report report = { .verbose = getenv("MADE_VERBOSE") != NULL };
 	struct options options;
 	const char *summary = getenv("MADE_SUMMARY");
 	const struct report_format *format;

@@ -19,6 +19,7 @@ import checks_junit
 import checks_profiles
 import checks_openmetrics
 import checks_sarif
+import checks_text
 import tools
 
 FAMILIES = {
@@ -28,6 +29,7 @@ FAMILIES = {
     "folded": checks_profiles.FOLDED,
     "pprof": checks_profiles.PPROF,
     "openmetrics": checks_openmetrics.CHECKS,
+    "text": checks_text.CHECKS,
     "command": checks_command.CHECKS,
 }
 

@@ -189,6 +189,25 @@ static void add_pools(struct ledger_builder *builder)
 	}
 }
 
+/* Suballocations in a block, in mapped memory, over an edge, and in no block. */
+static void add_suballocations(struct ledger_builder *builder, uint32_t stack)
+{
+	uint32_t row = builder_row(builder, "cuMemAlloc_v2", "device", 0, stack, 1, 1 << 20), block;
+
+	builder_block(builder, row, 0x100000, 1 << 20);
+	row = builder_row(builder, "cuMemCreate", "vmm-handle", 0, stack, 1, 1 << 20);
+	builder_block(builder, row, 0x77, 1 << 20);
+	row = builder_row(builder, "cuMemMap", "vmm-mapping", 0, stack, 1, 0);
+	block = builder_block(builder, row, 0x200000, 0);
+	((struct ledger_block *)builder_at(builder, block))->parent = 0x77;
+	for (uint32_t i = 0; i < 3; i++) {
+		row = builder_suballocation_row(builder, (int)i - 1, i ? stack : 0, 9, 9000);
+		for (uint64_t at = 0; at < 3; at++)
+			builder_suballocation(builder, row, 0x100000 + at * 0xfff00 + i * 512,
+					      1024);
+	}
+}
+
 /* Six steps, at which one site grew and another did not. */
 static void add_steps(struct ledger_builder *builder, uint32_t stack)
 {
@@ -245,6 +264,7 @@ static void build_seed(struct ledger_builder *builder)
 		builder_device(builder, &device);
 	}
 	add_steps(builder, stack);
+	add_suballocations(builder, stack);
 }
 
 static size_t write_seed(uint8_t *data, size_t max_size)

@@ -118,8 +118,8 @@ static void add_frames(struct pprof_sample *site, const struct report_stack *sta
 		add_name(site, "(no stack was recorded)");
 }
 
-/* Adds one sample, or two if suballocations use a part of the live bytes: the rest has a leaf of its
- * own, and the allocations have not. */
+/* Adds one sample, or two if suballocations use a part of the live bytes: then the rest has a leaf
+ * of its own, and the allocations do not. */
 static void add_samples(struct pprof_sample *site, const struct report_site *from,
 			const uint64_t values[PPROF_VALUES],
 			const struct pprof_label labels[PPROF_LABELS_MAX], size_t count)

@@ -58,7 +58,7 @@ static const char *level(const struct sarif *sarif, const struct finding *findin
 {
 	if (finding->class == FINDING_CACHED)
 		return "note";
-	if (finding->class == FINDING_ACCUMULATING)
+	if (finding->site)
 		return "warning";
 	return finding->class == FINDING_LEAK && !judgement_fails(sarif->judgement) ? "warning"
 										  : "error";

@@ -230,6 +230,7 @@ def three_kept(options, place, **extra):
     frames = python_frames(entry.pop("stack"))
     compare("the innermost line", ("keep", "recorded.py", line_of("keep")),
             (frames[0][0].rsplit(".")[-1], *frames[0][1:]))
+    compare("length of the fingerprint", 16, len(entry.pop("fingerprint")))
     compare("the entry", {
         "api": "c10::reportMemoryUsageToProfiler", "kind": "suballocation", "device": 0,
         "bytes": 3 * 4096, "blocks": 3, "cache": "PyTorch caching allocator",
@@ -323,28 +324,59 @@ def unknown_shape(options, place):
 
 def same_text(text):
     """TEXT without what differs in every run."""
-    text = re.sub(r'("pid"|"start_real_ns"|"end_ns"|"peak_ns"|"time_ns"): \d+', r"\1: 0", text)
-    return re.sub(r'pid \d+|0x[0-9a-f]{6,}|timestamp="[^"]*"|name="pid" value="\d+"', "X", text)
+    text = re.sub(r'("(pid|processId|start_real_ns|end_ns|peak_ns|time_ns)"): \d+', r"\1: 0", text)
+    return re.sub(r'pid \d+|0x[0-9a-f]{6,}|timestamp="[^"]*"|name="pid" value="\d+"|'
+                  r'"startTimeUtc": "[^"]*"', "X", text)
 
 
-def nothing_else(options, place):
-    """Without the list every report is the same, with suballocations and without; the option"""
-    texts = {}
+def both_ways(options, place, program, *formats, **extra):
+    """The report of PROGRAM in JSON, and in FORMATS as text, with suballocations and without."""
     for switch in ("on", "off"):
         folder = os.path.join(place, switch)
         os.mkdir(folder)
-        (ledger,) = run(options, folder, program_kept, GPULEAK_SUBALLOCATIONS=switch)
+        (ledger,) = run(options, folder, program, GPULEAK_SUBALLOCATIONS=switch, **extra)
         found = report(options, ledger)
         compare("has the list", switch == "on", found.pop("suballocations", None) is not None)
         found.pop("timeline", None)
-        compare("bytes of the block in tensors", 3 * 4096 if switch == "on" else None,
-                found["cached"][0].pop("suballocated_bytes", None))
-        texts[switch] = [same_text(json.dumps(found))] + [
-            same_text(output(options, "report", *args, ledger, statuses=(0, 23))) for args in
-            ((), ("-v",), ("--gate-caches",), ("--format", "junit"), ("--format", "folded"),
-             ("--format", "github"))]
-    for on, off in zip(*texts.values()):
-        compare("report", off.splitlines(), on.splitlines())
+        yield [found] + [same_text(output(options, "report", *args, ledger, statuses=(0, 23)))
+                         for args in formats]
+
+
+def nothing_else(options, place):
+    """If no tensor is live, every report is the same, with suballocations and without; the
+    option"""
+    on, off = both_ways(options, place, program_freed, (), ("-v",), ("--gate-caches",),
+                        ("--format", "junit"), ("--format", "folded"), ("--format", "github"),
+                        ("--format", "sarif"))
+    for found in (on, off):
+        found[0] = same_text(json.dumps(found[0]))
+    case = '    <testcase classname="gpuleak" name="nothing accumulates" time="0"/>'
+    compare("a case", (1, 0), (on[4].count(case), off[4].count(case)))
+    on[4] = on[4].replace(case + "\n", "").replace('tests="5"', 'tests="4"')
+    for with_tensors, without in zip(on, off):
+        compare("report", without.splitlines(), with_tensors.splitlines())
+
+
+def only_in_caches(options, place, **extra):
+    """If tensors are live, the first line is the same, and the cache's memory is divided"""
+    on, off = both_ways(options, place, program_kept, (), ("-v",), ("--format", "folded"),
+                        **extra)
+    compare("summary", off[0]["summary"], on[0]["summary"])
+    compare("bytes of the block in tensors", 3 * 4096,
+            on[0]["cached"][0].pop("suballocated_bytes"))
+    compare("caches", same_text(json.dumps(off[0]["cached"])),
+            same_text(json.dumps(on[0]["cached"])))
+    compare("text", off[1], on[1])
+    compare("division", (1, 0), tuple(text.count(
+        "2,097,152 bytes (2.0 MiB) in 1 block: 12,288 bytes (12.0 KiB) in tensors, 2,084,864 bytes "
+        "(1.9 MiB) cached, unused (")
+        for text in (on[2], off[2])))
+    compare("live", (1, 0), tuple(text.count(
+        "\nLive inside the PyTorch caching allocator: 12,288 bytes (12.0 KiB) in 3 tensors; not "
+        "leaks\n  12,288 bytes (12.0 KiB) in 3 tensors (device 0)") for text in (on[2], off[2])))
+    sizes = [[int(line.rsplit(" ", 1)[1]) for line in text.splitlines()] for text in
+             (on[3], off[3])]
+    compare("bytes of the flame graph", [[2097152 - 3 * 4096, 3 * 4096], [2097152]], sizes)
 
 
 RUNS = [  # case, more arguments of run()
@@ -362,6 +394,8 @@ RUNS = [  # case, more arguments of run()
     (contradictions, {}),
     (unknown_shape, {}),
     (nothing_else, {}),
+    (only_in_caches, {}),
+    (only_in_caches, EXPANDABLE),
 ]
 
 
