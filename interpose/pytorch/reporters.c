@@ -169,8 +169,16 @@ static void look(void *data)
 			return;
 }
 
+static int has_name_of_pytorch(struct dl_phdr_info *info, size_t size, void *data)
+{
+	(void)size, (void)data;
+	return info->dlpi_name && is_of_pytorch(info->dlpi_name);
+}
+
 void reporters_look(void)
 {
 	forget_unloaded();
-	aside(look, NULL);
+	/* Most processes have no such library. They need no stack of gpuleak's own. */
+	if (dl_iterate_phdr(has_name_of_pytorch, NULL))
+		aside(look, NULL);
 }

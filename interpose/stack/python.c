@@ -201,15 +201,6 @@ static void publish_python(const struct python *python)
 	atomic_store_explicit(&python_now, &found[count++], memory_order_release);
 }
 
-bool python_is_permanent;
-
-__attribute__((constructor(103))) static void python_start(void)
-{
-	const struct library none = { false };
-
-	python_is_permanent = find_symbol(&none, this_thread_name) != NULL;
-}
-
 static void look_for_python(struct recorder *recorder)
 {
 	struct library library = { false };

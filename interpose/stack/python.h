@@ -63,15 +63,24 @@ extern _Atomic(const struct python *) python_now __attribute__((visibility("hidd
 extern _Atomic uint32_t python_wanted __attribute__((visibility("hidden")));
 extern _Atomic uint32_t python_looked __attribute__((visibility("hidden")));
 
-/* The program is the interpreter, or was started with its library: it cannot be unloaded, and one
- * search is enough. A search waits for the loader's lock, which another thread may hold while its
- * constructor waits for a lock that the application holds in a GPU call. */
-extern bool python_is_permanent __attribute__((visibility("hidden")));
+/* A function of CPython. gpuleak does not call it by this name. The reference is weak: the loader
+ * sets it to NULL if the process has no interpreter when gpuleak is loaded. A dlsym() that fails
+ * would make each process without Python start later. */
+extern const char *PyGILState_GetThisThreadState(void) __attribute__((weak));
+
+/* Returns true if the program is the interpreter, or was started with its library. Then it cannot
+ * be unloaded, and one search is enough. A search waits for the loader's lock. Another thread may
+ * hold that lock while its constructor waits for a lock that the application holds in a GPU
+ * call. */
+static inline bool python_is_permanent(void)
+{
+	return PyGILState_GetThisThreadState != NULL;
+}
 
 /* Requests a new search, because modules were loaded or closed. */
 static inline void python_want(void)
 {
-	if (!python_is_permanent ||
+	if (!python_is_permanent() ||
 	    !atomic_load_explicit(&python_looked, memory_order_relaxed))
 		atomic_fetch_add_explicit(&python_wanted, 1, memory_order_relaxed);
 }
@@ -80,7 +89,7 @@ static inline void python_want(void)
  * be the interpreter. */
 static inline void python_forget(void)
 {
-	if (python_is_permanent)
+	if (python_is_permanent())
 		return;
 	atomic_store_explicit(&python_now, NULL, memory_order_release);
 	python_want();

@@ -760,6 +760,9 @@ def untouched(name, argv, prepare=None, status=0, env=None, preload=None):
     cases.append(("programs", name, check))
 
 
+untouched("a process starts without a use of its heap and without a stack of gpuleak's own",
+          lambda: [program("routes-at-start")])
+
 GIT = """
 set -e
 export GIT_AUTHOR_DATE=2001-01-01T00:00:00Z GIT_COMMITTER_DATE=2001-01-01T00:00:00Z

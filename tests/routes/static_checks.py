@@ -75,7 +75,8 @@ def check_undefined():
     foreign = re.compile(r"_U|unw_|_Z|__gxx|__cxa_(throw|begin|end)|cu[A-Z]|cl[A-Z]")
     undefined = [(name, version) for name, version, defined in dynamic_symbols() if not defined]
     problems = [f"undefined {name}" for name, _ in undefined if foreign.match(name)]
-    weak = {"_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "__gmon_start__"}
+    weak = {"_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "__gmon_start__",
+            "PyGILState_GetThisThreadState"}  # shows whether the program is an interpreter
     problems += [f"undefined and not libc's: {name}" for name, version in undefined
                  if not (version or "").startswith("GLIBC_") and name not in weak]
     return problems
