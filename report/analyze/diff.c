@@ -53,9 +53,9 @@ static int compare_rows(const void *left, const void *right)
 	return fingerprint_of(a) < fingerprint_of(b) ? -1 : fingerprint_of(a) > fingerprint_of(b);
 }
 
-static void merge(struct diff *diff)
+static void merge(struct diff_list *list)
 {
-	const struct leak_totals *before = &diff->totals[0], *after = &diff->totals[1];
+	const struct leak_totals *before = &list->totals[0], *after = &list->totals[1];
 	size_t b = 0, a = 0;
 
 	while (b < before->count || a < after->count) {
@@ -72,40 +72,59 @@ static void merge(struct diff *diff)
 		if (has_after)
 			row.after = after->entries[a++];
 		row.change = change_of(&row.before, &row.after);
-		diff->counts[row.change]++;
-		diff->rows[diff->count++] = row;
+		list->counts[row.change]++;
+		list->rows[list->count++] = row;
 	}
-	if (diff->count)
-		qsort(diff->rows, diff->count, sizeof(*diff->rows), compare_rows);
-	diff->worse = diff->counts[DIFF_NEW] || diff->counts[DIFF_GREW] ||
-		      diff->after->summary.errors > diff->before->summary.errors;
+	if (list->count)
+		qsort(list->rows, list->count, sizeof(*list->rows), compare_rows);
+}
+
+typedef int make_totals_fn(const struct report *report, struct leak_totals *ret);
+
+static int make_list(const struct report *before, const struct report *after,
+		     make_totals_fn *make_totals, struct diff_list *ret)
+{
+	int r = make_totals(before, &ret->totals[0]);
+
+	if (r == 0)
+		r = make_totals(after, &ret->totals[1]);
+	if (r < 0)
+		return r;
+	ret->rows = calloc(ret->totals[0].count + ret->totals[1].count + 1, sizeof(*ret->rows));
+	if (!ret->rows)
+		return -ENOMEM;
+	merge(ret);
+	return 0;
 }
 
 int diff_make(const struct report *before, const struct report *after, struct diff *ret)
 {
 	struct diff diff = { .before = before, .after = after };
-	int r = leak_totals_make(before, &diff.totals[0]);
+	int r = make_list(before, after, leak_totals_make, &diff.leaks);
 
 	if (r == 0)
-		r = leak_totals_make(after, &diff.totals[1]);
-	if (r == 0) {
-		diff.rows =
-			calloc(diff.totals[0].count + diff.totals[1].count + 1, sizeof(*diff.rows));
-		r = diff.rows ? 0 : -ENOMEM;
-	}
+		r = make_list(before, after, accumulation_totals_make, &diff.accumulating);
 	if (r < 0) {
 		diff_finish(&diff);
 		return r;
 	}
-	merge(&diff);
+	diff.worse = diff.leaks.counts[DIFF_NEW] || diff.leaks.counts[DIFF_GREW] ||
+		     diff.accumulating.counts[DIFF_NEW] ||
+		     after->summary.errors > before->summary.errors;
 	*ret = diff;
 	return 0;
 }
 
+static void finish_list(struct diff_list *list)
+{
+	leak_totals_finish(&list->totals[0]);
+	leak_totals_finish(&list->totals[1]);
+	free(list->rows);
+}
+
 void diff_finish(struct diff *diff)
 {
-	leak_totals_finish(&diff->totals[0]);
-	leak_totals_finish(&diff->totals[1]);
-	free(diff->rows);
+	finish_list(&diff->leaks);
+	finish_list(&diff->accumulating);
 	*diff = (struct diff){ 0 };
 }

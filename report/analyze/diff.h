@@ -23,16 +23,23 @@ enum diff_change {
 
 struct diff_row {
 	enum diff_change change;
-	struct leak_total before, after; /* all 0 if this report does not have the leak */
+	struct leak_total before, after; /* all 0 if this report does not have it */
 };
 
-struct diff {
-	const struct report *before, *after;
+struct diff_list {
 	struct leak_totals totals[2];
 	struct diff_row *rows; /* ordered by `change`, then by size of the change, largest first */
 	size_t count;
 	size_t counts[DIFF_CHANGES];
-	bool worse; /* true if a leak is new or grew, or there are more invalid frees */
+};
+
+struct diff {
+	const struct report *before, *after;
+	struct diff_list leaks;
+	struct diff_list accumulating; /* call sites, with what they kept */
+	/* true if a leak is new or grew, if another call site accumulates, or if there are more
+	 * invalid frees. What accumulates grows with the length of a run. */
+	bool worse;
 };
 
 /* Fills in *RET, which refers to the reports. The caller releases *RET with diff_finish(). Returns

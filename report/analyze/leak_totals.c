@@ -9,6 +9,7 @@
 
 #include "report/symbols/fingerprint.h"
 #include "report/model/model.h"
+#include "report/model/model_suballocations.h"
 #include "report/util/number.h"
 
 uint64_t report_leak_fingerprint(const struct report_leak *leak)
@@ -35,10 +36,29 @@ static size_t count_leaks(const struct report *report)
 	return count;
 }
 
+/* Merges entries with the same fingerprint. */
+static void merge_entries(struct leak_totals *totals)
+{
+	size_t kept = 0;
+
+	if (totals->count)
+		qsort(totals->entries, totals->count, sizeof(*totals->entries), compare_entries);
+	for (size_t i = 0; i < totals->count; i++) {
+		struct leak_total *last = kept ? &totals->entries[kept - 1] : NULL;
+
+		if (last && last->fingerprint == totals->entries[i].fingerprint) {
+			last->bytes = add_bounded(last->bytes, totals->entries[i].bytes);
+			last->blocks = add_bounded(last->blocks, totals->entries[i].blocks);
+		} else {
+			totals->entries[kept++] = totals->entries[i];
+		}
+	}
+	totals->count = kept;
+}
+
 int leak_totals_make(const struct report *report, struct leak_totals *ret)
 {
 	struct leak_totals totals = { 0 };
-	size_t kept = 0;
 
 	totals.entries = calloc(count_leaks(report) + 1, sizeof(*totals.entries));
 	if (!totals.entries)
@@ -54,19 +74,36 @@ int leak_totals_make(const struct report *report, struct leak_totals *ret)
 						     leak->blocks, leak };
 		}
 	}
-	if (totals.count)
-		qsort(totals.entries, totals.count, sizeof(*totals.entries), compare_entries);
-	for (size_t i = 0; i < totals.count; i++) {
-		struct leak_total *last = kept ? &totals.entries[kept - 1] : NULL;
+	merge_entries(&totals);
+	*ret = totals;
+	return 0;
+}
 
-		if (last && last->fingerprint == totals.entries[i].fingerprint) {
-			last->bytes = add_bounded(last->bytes, totals.entries[i].bytes);
-			last->blocks = add_bounded(last->blocks, totals.entries[i].blocks);
-		} else {
-			totals.entries[kept++] = totals.entries[i];
+int accumulation_totals_make(const struct report *report, struct leak_totals *ret)
+{
+	struct leak_totals totals = { 0 };
+	size_t room = 1;
+
+	for (size_t i = 0; i < report->count; i++)
+		room += report->processes[i]->suballocation_count;
+	totals.entries = calloc(room, sizeof(*totals.entries));
+	if (!totals.entries)
+		return -ENOMEM;
+	for (size_t i = 0; i < report->count; i++) {
+		const struct report_process *process = report->processes[i];
+
+		for (size_t j = 0; j < process->suballocation_count; j++) {
+			const struct report_suballocations *site = &process->suballocations[j];
+
+			if (!report_accumulates(site))
+				continue;
+			totals.entries[totals.count++] = (struct leak_total){
+				report_leak_fingerprint(&site->live), site->kept_bytes,
+				site->kept_blocks, &site->live,
+			};
 		}
 	}
-	totals.count = kept;
+	merge_entries(&totals);
 	*ret = totals;
 	return 0;
 }

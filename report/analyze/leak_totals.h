@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The leaks of a report by fingerprint, for baselines and comparisons. Each total sums up all
- * devices, source lines and processes.
+ * The leaks of a report by fingerprint, or its call sites that accumulate, for baselines and
+ * comparisons. Each total sums up all devices, source lines and processes.
  */
 #ifndef GPULEAK_REPORT_LEAK_TOTALS_H
 #define GPULEAK_REPORT_LEAK_TOTALS_H
@@ -31,6 +31,9 @@ uint64_t report_leak_fingerprint(const struct report_leak *leak);
 /* Fills in *RET, whose leaks belong to REPORT. The caller releases *RET with leak_totals_finish().
  * Returns 0 or -ENOMEM. */
 int leak_totals_make(const struct report *report, struct leak_totals *ret);
+
+/* The same of the call sites that accumulate, with what they kept. `largest` has what is live. */
+int accumulation_totals_make(const struct report *report, struct leak_totals *ret);
 
 /* Sorts by size, largest first. Afterwards leak_totals_find() must not be used. */
 void leak_totals_sort_by_size(struct leak_totals *totals);

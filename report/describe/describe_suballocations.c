@@ -43,11 +43,6 @@ const char *suballocation_trend_word(const struct report_suballocations *entry)
 	}
 }
 
-bool suballocations_accumulate(const struct report_suballocations *entry)
-{
-	return entry->trend == TREND_ACCUMULATING && !entry->live.pattern;
-}
-
 void describe_suballocations(FILE *out, const char *cache, uint64_t bytes, uint64_t blocks)
 {
 	describe_bytes(out, bytes);

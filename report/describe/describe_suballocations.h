@@ -24,9 +24,6 @@ const char *suballocation_word(const char *cache);
 /* Returns "accumulating", "filled" or "constant"; NULL if it is not known. */
 const char *suballocation_trend_word(const struct report_suballocations *entry);
 
-/* Returns true if the site accumulates and no suppression matches it. */
-bool suballocations_accumulate(const struct report_suballocations *entry);
-
 /* Prints "1,234 bytes (1.2 KiB) in 3 tensors". */
 void describe_suballocations(FILE *out, const char *cache, uint64_t bytes, uint64_t blocks);
 

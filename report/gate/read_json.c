@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "report/model/model.h"
+#include "report/model/model_suballocations.h"
 #include "report/util/number.h"
 #include "report/util/report_arena.h"
 
@@ -164,6 +165,45 @@ static int read_leaks(const struct input *in, const json_t *array, struct report
 	return r;
 }
 
+/* Reads an entry of "suballocations". An older report has no trend. */
+static int read_suballocations_entry(const struct input *in, const json_t *object,
+				     struct report_suballocations *ret)
+{
+	const char *trend = json_string_value(json_object_get(object, "trend"));
+	int r = read_leak(in, object, &ret->live);
+
+	if (r == 0)
+		r = read_text(in, object, "cache", &ret->live.cache);
+	if (r == 0)
+		r = read_text(in, object, "pattern", &ret->live.pattern);
+	if (r < 0 || !trend || strcmp(trend, "accumulating") != 0)
+		return r;
+	ret->trend = TREND_ACCUMULATING;
+	r = read_number(in, object, "kept_bytes", &ret->kept_bytes);
+	return r < 0 ? r : read_number(in, object, "kept_blocks", &ret->kept_blocks);
+}
+
+static int read_suballocations(const struct input *in, const json_t *array,
+			       struct report_process *process)
+{
+	size_t count = json_array_size(array);
+	int r = 0;
+
+	if (!array)
+		return 0;
+	if (!json_is_array(array))
+		return bad(in, "suballocations");
+	process->suballocations = arena_alloc(in->arena, count * sizeof(*process->suballocations));
+	if (!process->suballocations)
+		return no_memory(in);
+	process->has_suballocations = true;
+	for (; r == 0 && process->suballocation_count < count; process->suballocation_count++)
+		r = read_suballocations_entry(
+			in, json_array_get(array, process->suballocation_count),
+			&process->suballocations[process->suballocation_count]);
+	return r;
+}
+
 static int read_process(struct input *in, const json_t *object, struct report_process *process)
 {
 	const json_t *who = json_object_get(object, "process");
@@ -181,7 +221,10 @@ static int read_process(struct input *in, const json_t *object, struct report_pr
 	slash = process->exe ? strrchr(process->exe, '/') : NULL;
 	process->program = slash && slash[1] ? slash + 1 : process->exe ? process->exe : "?";
 	process->ledger = in->name;
-	return r < 0 ? r : read_leaks(in, json_object_get(object, "leaks"), process);
+	if (r == 0)
+		r = read_leaks(in, json_object_get(object, "leaks"), process);
+	return r < 0 ? r : read_suballocations(in, json_object_get(object, "suballocations"),
+					       process);
 }
 
 static int add_process(struct input *in, const json_t *object, struct report *report)

@@ -87,8 +87,8 @@ void build_sums(struct builder *b);
 int classify_groups(struct builder *b, struct suppressions *suppressions);
 /* Finds the pattern that suppresses each deferred free. Returns 0 or -ENOMEM. */
 int classify_deferred(struct builder *b, struct suppressions *suppressions);
-/* Finds the pattern that suppresses each call site that accumulates, and counts what it kept. Call
- * it after build_suballocations(). Returns 0 or -ENOMEM. */
+/* Finds the pattern that suppresses each call site that accumulates. Call it after
+ * build_suballocations(). Returns 0 or -ENOMEM. */
 int classify_suballocations(struct builder *b, struct suppressions *suppressions);
 
 /* Fills in the process's devices, and the calls that increased the driver's own memory. Returns 0

@@ -363,7 +363,7 @@ int classify_suballocations(struct builder *b, struct suppressions *suppressions
 		r = find_pattern(b, suppressions, site->live.stack, &by, &index,
 				 &site->live.pattern);
 		if (site->live.pattern)
-			suppressions_count(by, index, site->kept_blocks, site->kept_bytes);
+			suppressions_count(by, index, 0, 0); /* its bytes are those of blocks */
 	}
 	return r;
 }

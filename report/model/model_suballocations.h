@@ -5,6 +5,7 @@
 #ifndef GPULEAK_REPORT_MODEL_SUBALLOCATIONS_H
 #define GPULEAK_REPORT_MODEL_SUBALLOCATIONS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "report/model/model.h"
@@ -46,6 +47,12 @@ struct report_suballocations {
 	uint64_t peak_blocks;   /* most live blocks at one time; 0: unknown */
 	double kept_per_second; /* accumulating: growth of the live blocks; 0: unknown */
 };
+
+/* Returns true if ENTRY accumulates and no suppression matches it. */
+static inline bool report_accumulates(const struct report_suballocations *entry)
+{
+	return entry->trend == TREND_ACCUMULATING && !entry->live.pattern;
+}
 
 /* Returns the live bytes of ENTRY without those that are counted already. */
 static inline uint64_t report_suballocated_bytes(const struct report_suballocations *entry)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writes a comparison as one object with every leak of either side.
+ * Writes a comparison as one object with every leak, and every call site that accumulates, of either
+ * side.
  */
 #include "report/format/json/json_diff.h"
 
@@ -27,6 +28,7 @@ static json_t *row_json(const void *item)
 		{ "fingerprint", json_fingerprint(leak) },
 		{ "api", json_text(leak->api) },
 		{ "kind", json_text(leak->kind) },
+		{ "cache", JSON_IF(leak->cache, json_text(leak->cache)) },
 		{ "before", amount_json(&row->before) },
 		{ "after", amount_json(&row->after) },
 		{ "stack", json_stack(leak->stack) });
@@ -40,17 +42,27 @@ static json_t *side_json(const struct report *report)
 		{ "errors", json_number(report->summary.errors) });
 }
 
-int diff_print_json(const struct diff *diff, FILE *out)
+static json_t *counts_json(const struct diff_list *list)
 {
 	json_t *counts = json_object();
 
 	for (enum diff_change i = 0; i < DIFF_CHANGES; i++)
-		json_set(&counts, diff_word(i), json_number(diff->counts[i]));
+		json_set(&counts, diff_word(i), json_number(list->counts[i]));
+	return counts;
+}
+
+int diff_print_json(const struct diff *diff, FILE *out)
+{
+	const struct diff_list *leaks = &diff->leaks, *accumulating = &diff->accumulating;
+
 	return json_write(JSON_OBJECT(
 		{ "schema", json_string("gpuleak-diff/1") },
 		{ "worse", json_boolean(diff->worse) },
-		{ "counts", counts },
+		{ "counts", counts_json(leaks) },
+		{ "accumulating_counts", counts_json(accumulating) },
 		{ "before", side_json(diff->before) },
 		{ "after", side_json(diff->after) },
-		{ "leaks", JSON_LIST(diff->rows, diff->count, row_json) }), out);
+		{ "leaks", JSON_LIST(leaks->rows, leaks->count, row_json) },
+		{ "accumulating", JSON_LIST(accumulating->rows, accumulating->count,
+					      row_json) }), out);
 }

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,8 @@
 #include "report/model/model.h"
 #include "report/analyze/leak_totals.h"
 #include "report/describe/describe_stack.h"
+#include "report/describe/describe_suballocations.h"
+#include "ledger/format.h"
 #include "report/suppress/frame_pattern.h"
 
 /* with more leaks than this, names are not compared and the innermost is used */
@@ -130,14 +133,18 @@ static int choose(const struct leak_totals *totals, const struct leak_total *own
 static void print_choice(FILE *out, const struct leak_total *entry, const struct choice *choice)
 {
 	const struct report_frame *frame = report_stack_culprit(entry->largest->stack);
+	bool accumulates = strcmp(entry->largest->kind, LEDGER_KIND_SUBALLOCATION) == 0;
 
 	fputs("# ", out);
 	describe_bytes(out, entry->bytes);
-	fprintf(out, " in %" PRIu64 " block%s (", entry->blocks, plural(entry->blocks));
+	fprintf(out, " in %" PRIu64 " %s%s (", entry->blocks,
+		accumulates ? suballocation_word(entry->largest->cache) : "block",
+		plural(entry->blocks));
 	describe_kind(out, entry->largest->kind);
 	fputs(", ", out);
 	print_escaped(out, entry->largest->api);
-	fputs(frame && frame->function ? "), allocated in function " : "), allocated at ", out);
+	fputs(accumulates ? ") that accumulate" : ")", out);
+	fputs(frame && frame->function ? ", allocated in function " : ", allocated at ", out);
 	describe_place(out, entry->largest->stack);
 	if (!choice->pattern[0]) {
 		fputs(": no frame of the application is known, so no pattern names this leak\n",
@@ -150,11 +157,40 @@ static void print_choice(FILE *out, const struct leak_total *entry, const struct
 	fprintf(out, "\nleak:%s\n", choice->pattern);
 }
 
+/* Appends MORE to TOTALS, whose order then no longer serves leak_totals_find(). */
+static int append_totals(struct leak_totals *totals, const struct leak_totals *more)
+{
+	struct leak_total *entries = reallocarray(totals->entries, totals->count + more->count + 1,
+						  sizeof(*entries));
+
+	if (!entries)
+		return -ENOMEM;
+	if (more->count)
+		memcpy(entries + totals->count, more->entries, more->count * sizeof(*entries));
+	totals->entries = entries;
+	totals->count += more->count;
+	return 0;
+}
+
+/* Fills in *RET with the leaks and the call sites that accumulate. */
+static int make_totals(const struct report *report, struct leak_totals *ret)
+{
+	struct leak_totals accumulating = { 0 };
+	int r = leak_totals_make(report, ret);
+
+	if (r == 0)
+		r = accumulation_totals_make(report, &accumulating);
+	if (r == 0)
+		r = append_totals(ret, &accumulating);
+	leak_totals_finish(&accumulating);
+	return r;
+}
+
 int gen_suppressions(const struct report *report, FILE *out)
 {
 	struct choice *choice = malloc(sizeof(*choice));
 	struct leak_totals totals = { 0 };
-	int r = choice ? leak_totals_make(report, &totals) : -ENOMEM;
+	int r = choice ? make_totals(report, &totals) : -ENOMEM;
 
 	if (r == 0)
 		leak_totals_sort_by_size(&totals);

@@ -454,6 +454,14 @@ static int print_processes(FILE *out, const struct report *report)
 	return print_several(out, report);
 }
 
+static bool any_accumulates(const struct report *report)
+{
+	for (size_t i = 0; i < report->count; i++)
+		if (text_accumulates(report->processes[i]))
+			return true;
+	return false;
+}
+
 int print_text(const struct report *report, const struct judgement *judgement, FILE *out)
 {
 	int r;
@@ -468,7 +476,7 @@ int print_text(const struct report *report, const struct judgement *judgement, F
 	print_notes(out, (const char *const *)report->notes, report->note_count);
 	text_debuginfo(out, report);
 	print_suppressions(out, report);
-	if (report->verbose && report->summary.leaked_blocks) {
+	if (report->verbose && (report->summary.leaked_blocks || any_accumulates(report))) {
 		fputs("To suppress (a file for --suppressions):\n", out);
 		r = gen_suppressions(report, out);
 		if (r < 0)

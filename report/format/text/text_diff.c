@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Prints a comparison: new leaks and growth first, with their stacks.
+ * Prints a comparison: new leaks and growth first, with their stacks, then what accumulates.
  */
 #include "report/format/text/text_diff.h"
 
@@ -11,6 +11,13 @@
 #include "report/symbols/fingerprint.h"
 #include "report/model/model.h"
 #include "report/describe/describe_stack.h"
+#include "report/describe/describe_suballocations.h"
+
+static void print_counts(FILE *out, const struct diff_list *list)
+{
+	for (enum diff_change i = 0; i < DIFF_CHANGES; i++)
+		fprintf(out, "%s%zu %s", i ? ", " : "", list->counts[i], diff_word(i));
+}
 
 static void print_totals(FILE *out, const struct diff *diff)
 {
@@ -18,8 +25,7 @@ static void print_totals(FILE *out, const struct diff *diff)
 	const struct report_summary *after = &diff->after->summary;
 
 	fputs("gpuleak diff: ", out);
-	for (enum diff_change i = 0; i < DIFF_CHANGES; i++)
-		fprintf(out, "%s%zu %s", i ? ", " : "", diff->counts[i], diff_word(i));
+	print_counts(out, &diff->leaks);
 	fputs("; leaked: ", out);
 	describe_amount(out, after->leaked_bytes, after->leaked_blocks);
 	fputs(", before: ", out);
@@ -27,25 +33,35 @@ static void print_totals(FILE *out, const struct diff *diff)
 	if (before->errors || after->errors)
 		fprintf(out, "; invalid frees: %" PRIu64 ", before: %" PRIu64, after->errors,
 			before->errors);
+	if (diff->accumulating.count) {
+		fputs("; accumulating: ", out);
+		print_counts(out, &diff->accumulating);
+	}
 	fputc('\n', out);
 }
 
-static void print_row(FILE *out, const struct diff_row *row)
+static void print_amount(FILE *out, const struct leak_total *total, const char *unit)
 {
-	const struct report_leak *leak = row->after.largest ? row->after.largest
-							    : row->before.largest;
+	describe_bytes(out, total->bytes);
+	fputs(" in ", out);
+	describe_count(out, total->blocks, unit);
+}
+
+/* Prints the amounts of ROW, counted in UNIT. */
+static void print_amounts(FILE *out, const struct diff_row *row, const char *unit)
+{
+	print_amount(out, row->change == DIFF_GONE ? &row->before : &row->after, unit);
+	if (row->change != DIFF_GREW && row->change != DIFF_SHRANK)
+		return;
+	fputs(", before: ", out);
+	print_amount(out, &row->before, unit);
+}
+
+/* Prints ", fingerprint 0123456789abcdef, at PLACE", and the stack if there is something to do. */
+static void print_place(FILE *out, const struct diff_row *row, const struct report_leak *leak)
+{
 	char hash[FINGERPRINT_TEXT];
 
-	fprintf(out, "\n%s: ", diff_word(row->change));
-	if (row->change == DIFF_GONE)
-		describe_amount(out, row->before.bytes, row->before.blocks);
-	else
-		describe_amount(out, row->after.bytes, row->after.blocks);
-	if (row->change == DIFF_GREW || row->change == DIFF_SHRANK) {
-		fputs(", before: ", out);
-		describe_amount(out, row->before.bytes, row->before.blocks);
-	}
-	describe_source(out, leak->kind, leak->api, -1);
 	fprintf(out, ", fingerprint %s, at ",
 		report_fingerprint_text(report_leak_fingerprint(leak), hash));
 	describe_place_and_caller(out, leak->stack);
@@ -54,11 +70,43 @@ static void print_row(FILE *out, const struct diff_row *row)
 		describe_stack(out, leak->stack);
 }
 
+static const struct report_leak *leak_of(const struct diff_row *row)
+{
+	return row->after.largest ? row->after.largest : row->before.largest;
+}
+
+static void print_leak(FILE *out, const struct diff_row *row)
+{
+	const struct report_leak *leak = leak_of(row);
+
+	fprintf(out, "\n%s: ", diff_word(row->change));
+	print_amounts(out, row, "block");
+	describe_source(out, leak->kind, leak->api, -1);
+	print_place(out, row, leak);
+}
+
+static void print_accumulating(FILE *out, const struct diff_row *row)
+{
+	const struct report_leak *live = leak_of(row);
+
+	fprintf(out, "\naccumulating, %s: ", diff_word(row->change));
+	print_amounts(out, row, suballocation_word(live->cache));
+	fputs(" (", out);
+	describe_pool(out, live->cache, -1);
+	fputc(')', out);
+	print_place(out, row, live);
+}
+
 int diff_print_text(const struct diff *diff, FILE *out)
 {
+	const struct diff_list *leaks = &diff->leaks, *accumulating = &diff->accumulating;
+
 	print_totals(out, diff);
-	for (size_t i = 0; i < diff->count; i++)
-		if (diff->rows[i].change != DIFF_SAME)
-			print_row(out, &diff->rows[i]);
+	for (size_t i = 0; i < leaks->count; i++)
+		if (leaks->rows[i].change != DIFF_SAME)
+			print_leak(out, &leaks->rows[i]);
+	for (size_t i = 0; i < accumulating->count; i++)
+		if (accumulating->rows[i].change != DIFF_SAME)
+			print_accumulating(out, &accumulating->rows[i]);
 	return ferror(out) ? -EIO : 0;
 }

@@ -22,7 +22,7 @@
 bool text_accumulates(const struct report_process *process)
 {
 	for (size_t i = 0; i < process->suballocation_count; i++)
-		if (suballocations_accumulate(&process->suballocations[i]))
+		if (report_accumulates(&process->suballocations[i]))
 			return true;
 	return false;
 }
@@ -47,7 +47,7 @@ void text_accumulating(FILE *out, const struct report_process *process, const st
 	for (size_t i = 0; i < process->suballocation_count; i++) {
 		const struct report_suballocations *entry = &process->suballocations[i];
 
-		if (!suballocations_accumulate(entry))
+		if (!report_accumulates(entry))
 			continue;
 		if (ranks && ranks_shares(ranks, &entry->live))
 			shared++;
@@ -83,7 +83,7 @@ struct pool_total {
 
 static bool is_of(const struct report_suballocations *entry, const char *cache)
 {
-	return entry->live.blocks && !suballocations_accumulate(entry) &&
+	return entry->live.blocks && !report_accumulates(entry) &&
 	       same_text(entry->live.cache, cache);
 }
 
@@ -152,7 +152,7 @@ void text_suballocations(FILE *out, const struct report_process *process)
 	for (size_t i = 0; i < process->suballocation_count; i++) {
 		const struct report_suballocations *entry = &process->suballocations[i];
 
-		if (entry->live.blocks && !suballocations_accumulate(entry))
+		if (entry->live.blocks && !report_accumulates(entry))
 			count = add_to_pool(pools, count, entry);
 	}
 	for (size_t i = 0; i < count; i++)
