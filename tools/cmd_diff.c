@@ -33,15 +33,15 @@ static const struct flags_command command = {
 	.synopsis = "[options] BEFORE AFTER",
 	.prose = "Compares the leaks of two ledgers, directories of ledgers, processes or reports\n"
 		 "in JSON. Leaks with the same fingerprint are the same leak. A fingerprint does\n"
-		 "not change if lines move. Call sites whose suballocations accumulate are compared,\n"
-		 "too.\n",
+		 "not change if lines move. Call sites that accumulate suballocations are also\n"
+		 "compared.\n",
 	.options = OPTION_BIT(OPTION_FORMAT) | OPTION_BIT(OPTION_SUPPRESSIONS) |
 		   OPTION_BIT(OPTION_LSAN_SUPPRESSIONS) | OPTION_BIT(OPTION_RULES),
 	.extras = FLAGS_GATE,
 	.formats = formats,
 	.report_to = "standard output",
-	.tail = "exit status: 0 compared, 23 with --gate if a leak is new or grew, another call site\n"
-		"accumulates, or there are more invalid frees; 1 a side could not be read,\n"
+	.tail = "exit status: 0 compared, 23 with --gate if a leak is new or grew, another call\n"
+		"site accumulates, or there are more invalid frees; 1 a side could not be read,\n"
 		"2 wrong usage.\n",
 };
 

@@ -308,6 +308,8 @@ static int gather(struct live_gathering *g, const struct loaded_ledger *ledger,
 		r = build_pools(&g->b);
 	if (r == 0)
 		r = build_growth(&g->b, NULL);
+	if (r == 0)
+		r = build_suballocations(&g->b);
 	build_ended(&g->b);
 	sum_up(g);
 	return r;

@@ -59,7 +59,8 @@ struct live_options {
 };
 
 struct live {
-	struct report_process *process; /* only identity, end, sums and pools are filled in */
+	/* only identity, end, sums, pools, growth and suballocations are filled in */
+	struct report_process *process;
 	struct live_sum sum;
 	struct live_kind *kinds; /* ordered by device, then by name */
 	size_t kind_count;

@@ -10,16 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/model/model_suballocations.h"
 #include "report/util/number.h"
 #include "report/util/report_arena.h"
 #include "report/analyze/rank_outliers.h"
 #include "report/analyze/leak_totals.h"
 
-/* A leak of one process. */
+/* A leak of one process, or a call site that accumulates. */
 struct found {
 	uint64_t fingerprint, place;
 	size_t rank;
 	const struct report_leak *leak;
+	uint64_t bytes, blocks;
 };
 
 /* Returns a number for the place of LEAK in addition to the fingerprint, because two lines of one
@@ -82,33 +84,53 @@ size_t ranks_index(const struct ranks *ranks, int number)
 	return (size_t)(at - ranks->numbers);
 }
 
-/* Stores in *RET an array of all leaks of ranked processes. The caller frees it. */
-static int find_leaks(const struct report *report, struct ranks *ranks, struct found **ret,
-		      size_t *ret_count)
+struct found_list {
+	struct found *list;
+	size_t count;
+};
+
+static void add_found(struct found_list *to, size_t rank, const struct report_leak *leak,
+		      uint64_t bytes, uint64_t blocks)
 {
-	size_t room = 0, count = 0, rank;
-	struct found *found;
+	to->list[to->count++] = (struct found){ report_leak_fingerprint(leak), place_of(leak), rank,
+						leak, bytes, blocks };
+}
+
+/* Adds the leaks of P, or its call sites that accumulate. */
+static void find_in(const struct report_process *p, size_t rank, bool accumulating,
+		    struct found_list *to)
+{
+	for (size_t i = 0; !accumulating && i < p->leak_count; i++)
+		add_found(to, rank, &p->leaks[i], p->leaks[i].bytes, p->leaks[i].blocks);
+	for (size_t i = 0; accumulating && i < p->suballocation_count; i++) {
+		const struct report_suballocations *site = &p->suballocations[i];
+
+		if (report_accumulates(site))
+			add_found(to, rank, &site->live, site->kept_bytes, site->kept_blocks);
+	}
+}
+
+/* Stores in *RET all leaks of ranked processes, or all call sites that accumulate. The caller frees
+ * the list. */
+static int find_all(const struct report *report, const struct ranks *ranks, bool accumulating,
+		    struct found_list *ret)
+{
+	size_t room = 1;
 
 	for (size_t i = 0; i < report->count; i++)
-		room += report->processes[i]->leak_count;
-	found = calloc(room + 1, sizeof(*found));
-	if (!found)
+		room += accumulating ? report->processes[i]->suballocation_count
+				     : report->processes[i]->leak_count;
+	*ret = (struct found_list){ calloc(room, sizeof(*ret->list)), 0 };
+	if (!ret->list)
 		return -ENOMEM;
 	for (size_t i = 0; i < report->count; i++) {
 		const struct report_process *p = report->processes[i];
 
-		if (!p->ranked)
-			continue;
-		rank = ranks_index(ranks, p->rank);
-		for (size_t j = 0; j < p->leak_count; j++)
-			found[count++] = (struct found){
-				report_leak_fingerprint(&p->leaks[j]),
-				place_of(&p->leaks[j]), rank, &p->leaks[j] };
+		if (p->ranked)
+			find_in(p, ranks_index(ranks, p->rank), accumulating, ret);
 	}
-	if (count)
-		qsort(found, count, sizeof(*found), compare_found);
-	*ret = found;
-	*ret_count = count;
+	if (ret->count)
+		qsort(ret->list, ret->count, sizeof(*ret->list), compare_found);
 	return 0;
 }
 
@@ -123,17 +145,17 @@ static int make_leak(struct ranks *ranks, const struct found *found, size_t coun
 	if (!ret->parts)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
-		const struct report_leak *leak = found[i].leak;
+		const struct found *one = &found[i];
 
 		if (!part || part->rank != found[i].rank) {
 			part = &ret->parts[ret->count++];
 			part->rank = found[i].rank;
 		}
-		part->bytes = add_bounded(part->bytes, leak->bytes);
-		part->blocks = add_bounded(part->blocks, leak->blocks);
-		ret->bytes = add_bounded(ret->bytes, leak->bytes);
-		ret->blocks = add_bounded(ret->blocks, leak->blocks);
-		ret->same_device &= leak->device == ret->leak->device;
+		part->bytes = add_bounded(part->bytes, one->bytes);
+		part->blocks = add_bounded(part->blocks, one->blocks);
+		ret->bytes = add_bounded(ret->bytes, one->bytes);
+		ret->blocks = add_bounded(ret->blocks, one->blocks);
+		ret->same_device &= one->leak->device == ret->leak->device;
 	}
 	for (size_t i = 0; i < count && ret->count > 1; i++)
 		ranks->shared[ranks->shared_count++] = found[i].leak;
@@ -171,44 +193,71 @@ static int count_leaking(struct ranks *ranks)
 	return 0;
 }
 
-static int put_together(struct ranks *ranks, const struct found *found, size_t count)
+/* Makes the list of rank_leaks from FOUND, largest first. */
+static int put_together(struct ranks *ranks, const struct found_list *found,
+			struct rank_leak **ret, size_t *ret_count)
 {
+	size_t count = found->count;
 	int r = 0;
 
-	ranks->leaks = arena_alloc(ranks->arena, count * sizeof(*ranks->leaks));
-	ranks->shared = arena_alloc(ranks->arena, count * sizeof(*ranks->shared));
-	if (!ranks->leaks || !ranks->shared)
+	*ret = arena_alloc(ranks->arena, count * sizeof(**ret));
+	if (!*ret)
 		return -ENOMEM;
 	for (size_t at = 0, next; at < count && r == 0; at = next) {
 		next = at + 1;
-		while (next < count && same_leak(&found[at], &found[next]))
+		while (next < count && same_leak(&found->list[at], &found->list[next]))
 			next++;
-		r = make_leak(ranks, &found[at], next - at, &ranks->leaks[ranks->leak_count++]);
+		r = make_leak(ranks, &found->list[at], next - at, &(*ret)[(*ret_count)++]);
 	}
+	if (r == 0 && *ret_count)
+		qsort(*ret, *ret_count, sizeof(**ret), compare_leaks);
+	return r;
+}
+
+static int put_all_together(struct ranks *ranks, const struct found_list *leaks,
+			    const struct found_list *accumulating)
+{
+	int r;
+
+	ranks->shared = arena_alloc(ranks->arena, (leaks->count + accumulating->count) *
+							  sizeof(*ranks->shared));
+	if (!ranks->shared)
+		return -ENOMEM;
+	r = put_together(ranks, leaks, &ranks->leaks, &ranks->leak_count);
+	if (r == 0)
+		r = put_together(ranks, accumulating, &ranks->accumulating,
+				 &ranks->accumulating_count);
 	if (r < 0)
 		return r;
-	if (ranks->leak_count)
-		qsort(ranks->leaks, ranks->leak_count, sizeof(*ranks->leaks), compare_leaks);
 	if (ranks->shared_count)
 		qsort(ranks->shared, ranks->shared_count, sizeof(*ranks->shared),
 		      compare_pointers);
 	return count_leaking(ranks);
 }
 
+static int find_job(const struct report *report, struct ranks *ranks)
+{
+	struct found_list leaks = { 0 }, accumulating = { 0 };
+	int r = find_all(report, ranks, false, &leaks);
+
+	if (r == 0)
+		r = find_all(report, ranks, true, &accumulating);
+	if (r == 0)
+		r = put_all_together(ranks, &leaks, &accumulating);
+	if (r == 0)
+		r = ranks_find_odd(report, ranks);
+	free(leaks.list);
+	free(accumulating.list);
+	return r;
+}
+
 int ranks_find(const struct report *report, struct ranks *ret)
 {
 	struct ranks ranks = { .arena = calloc(1, sizeof(*ranks.arena)) };
-	struct found *found = NULL;
-	size_t count = 0;
 	int r = ranks.arena ? read_numbers(report, &ranks) : -ENOMEM;
 
 	if (r == 0 && ranks.count > 1)
-		r = find_leaks(report, &ranks, &found, &count);
-	if (r == 0 && ranks.count > 1)
-		r = put_together(&ranks, found, count);
-	if (r == 0 && ranks.count > 1)
-		r = ranks_find_odd(report, &ranks);
-	free(found);
+		r = find_job(report, &ranks);
 	if (r < 0)
 		ranks_finish(&ranks);
 	else

@@ -40,13 +40,17 @@ struct ranks {
 	size_t leaking; /* number of ranks with a leak */
 	struct rank_leak *leaks; /* largest first */
 	size_t leak_count;
+	/* call sites that accumulate, with what they kept; `leak` has what is live */
+	struct rank_leak *accumulating;
+	size_t accumulating_count;
 	/* Sentences about ranks that differ, the most important first: "only rank 3 leaks 1.0 GiB
 	 * at ...". Names in them may have any bytes. */
 	const char **odd;
 	size_t odd_count;
 	/* one flag per rank: a process was killed or ended with a status other than 0 */
 	char *ended_badly;
-	const struct report_leak **shared; /* leaks of processes that other ranks have, too */
+	/* leaks and call sites that accumulate, of processes, that other ranks have, too */
+	const struct report_leak **shared;
 	size_t shared_count;
 	struct report_arena *arena;
 };
@@ -58,7 +62,8 @@ int ranks_find(const struct report *report, struct ranks *ret);
 /* Returns the index of rank NUMBER, which must be a rank of the report. */
 size_t ranks_index(const struct ranks *ranks, int number);
 
-/* Returns true if other ranks have LEAK, too. */
+/* Returns true if other ranks have LEAK, too. LEAK may be the `live` of a call site that
+ * accumulates. */
 bool ranks_shares(const struct ranks *ranks, const struct report_leak *leak);
 
 void ranks_finish(struct ranks *ranks);

@@ -5,6 +5,7 @@
 #include "report/describe/describe_suballocations.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "report/describe/describe_stack.h"
@@ -41,6 +42,43 @@ const char *suballocation_trend_word(const struct report_suballocations *entry)
 	default:
 		return NULL;
 	}
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+size_t suballocation_pool_of(const struct suballocation_pool *pools, size_t count,
+			     const struct report_suballocations *entry)
+{
+	size_t at = 0;
+
+	while (at < count && !same_text(pools[at].cache, entry->live.cache))
+		at++;
+	return at < SUBALLOCATION_POOLS_MAX ? at : SUBALLOCATION_POOLS_MAX - 1;
+}
+
+size_t suballocation_pools(const struct report_process *process,
+			   struct suballocation_pool ret[SUBALLOCATION_POOLS_MAX])
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < process->suballocation_count; i++) {
+		const struct report_suballocations *entry = &process->suballocations[i];
+		size_t at = suballocation_pool_of(ret, count, entry);
+
+		if (!entry->live.blocks)
+			continue;
+		if (at == count)
+			ret[count++] = (struct suballocation_pool){ .cache = entry->live.cache };
+		ret[at].bytes = add_bounded(ret[at].bytes, entry->live.bytes);
+		ret[at].blocks = add_bounded(ret[at].blocks, entry->live.blocks);
+		if (report_accumulates(entry))
+			ret[at].accumulating = add_bounded(ret[at].accumulating,
+							   entry->live.blocks);
+	}
+	return count;
 }
 
 void describe_suballocations(FILE *out, const char *cache, uint64_t bytes, uint64_t blocks)

@@ -6,7 +6,7 @@
 #ifndef GPULEAK_REPORT_DESCRIBE_SUBALLOCATIONS_H
 #define GPULEAK_REPORT_DESCRIBE_SUBALLOCATIONS_H
 
-#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -23,6 +23,22 @@ const char *suballocation_word(const char *cache);
 
 /* Returns "accumulating", "filled" or "constant"; NULL if it is not known. */
 const char *suballocation_trend_word(const struct report_suballocations *entry);
+
+/* The live suballocations of one pool. */
+struct suballocation_pool {
+	const char *cache; /* NULL: unknown */
+	uint64_t bytes, blocks;
+	uint64_t accumulating; /* of `blocks`: those of call sites that accumulate */
+};
+#define SUBALLOCATION_POOLS_MAX 16
+
+/* Sums up the live suballocations of PROCESS by pool. The last element sums up all pools beyond the
+ * limit. Returns the number of pools. */
+size_t suballocation_pools(const struct report_process *process,
+			   struct suballocation_pool ret[SUBALLOCATION_POOLS_MAX]);
+/* Returns the index in POOLS of the pool that ENTRY belongs to. */
+size_t suballocation_pool_of(const struct suballocation_pool *pools, size_t count,
+			     const struct report_suballocations *entry);
 
 /* Prints "1,234 bytes (1.2 KiB) in 3 tensors". */
 void describe_suballocations(FILE *out, const char *cache, uint64_t bytes, uint64_t blocks);

@@ -20,7 +20,8 @@ main (/src/app/main.c:70)
 OUTSIDE = ("note: 1 tensor lies in no block that was recorded, and 1 tensor lies only partly in a "
            "block that was recorded: 768 bytes beside the blocks\n")
 INSIDE = """
-Live inside the PyTorch caching allocator: 51,200 bytes (50.0 KiB) in 100 tensors; not leaks
+Live inside the PyTorch caching allocator: 54,272 bytes (53.0 KiB) in 106 tensors, 6 of them at \
+call sites that accumulate
   51,200 bytes (50.0 KiB) in 100 tensors (device 0), constant, allocated at:
     #0 make /src/app/lib/make.c:7
     #1 main /src/app/main.c:70
@@ -64,9 +65,11 @@ def without(place):
 
 def wild(place):
     """Huge counts, odd rates, no pool, no stack: one paragraph each, and no byte that turns."""
-    told = text(place, "wild-tensors", MADE_VERBOSE="1")
+    told = place.made("text", "wild-tensors", env={"MADE_VERBOSE": "1"})
+    # what suppresses a name has the name's own bytes
+    told = told.split(b"\nTo suppress ")[0].decode("utf-8")
     same(len(re.findall("^Accumulating: ", told, re.M)), 7)
-    same(len(re.findall("^Live inside the ", told, re.M)), 1)
+    same(len(re.findall("^Live inside the ", told, re.M)), 3)
     same(re.findall(r" kept(?:, (\S+ per \w+))? until the loop ended|kept, allocated", told),
          ["", "", "0 per hour", "30 per minute", "3.3 per second", "100 per second",
           "12346 per second"])

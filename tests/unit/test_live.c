@@ -201,6 +201,40 @@ static void frames(void **state)
 	builder_finish(&builder);
 }
 
+static void suballocations(void **state)
+{
+	struct ledger_builder builder;
+	struct live *live;
+	uint32_t row;
+	char *text;
+
+	(void)state;
+	builder_init(&builder);
+	builder_block(&builder, add_site(&builder, "device", 0, 0), 0x1000, 5 * MIB);
+	row = builder_suballocation_row(&builder, 0, 0, 9, 9000);
+	for (uint64_t i = 0; i < 3; i++)
+		builder_suballocation(&builder, row, 0x1000 + i * 1024, 1024);
+	builder_suballocation(&builder, builder_suballocation_row(&builder, 1, 0, 1, 512), 0x9000,
+			      512);
+	live = look(&builder, 1);
+	assert_int_equal(live->sum.bytes, 5 * MIB);
+	text = text_of(live, NULL, 0, 1);
+	assert_non_null(strstr(
+		text,
+		"\ninside the PyTorch caching allocator: 3.5 KiB in 4 tensors\n"
+		"        live     number  where\n"
+		"     3.0 KiB          3  an unknown place (no stack was recorded)\n"
+		"and 1 more\n"
+		"\n"
+		"        live     blocks  where\n"
+		"     5.0 MiB          1  an unknown place (no stack was recorded), "
+		"cuMemAlloc_v2\n"));
+	free(text);
+	live_destroy(live);
+	trend_finish(&trend);
+	builder_finish(&builder);
+}
+
 static void add_bytes(struct ledger_builder *builder, uint32_t row, uint64_t address,
 		      uint64_t bytes)
 {
@@ -302,6 +336,7 @@ int main(void)
 		cmocka_unit_test(sums),
 		cmocka_unit_test(lies),
 		cmocka_unit_test(frames),
+		cmocka_unit_test(suballocations),
 		cmocka_unit_test(orders),
 		cmocka_unit_test(growing),
 		cmocka_unit_test(prefixes),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writes a comparison as one object with every leak, and every call site that accumulates, of either
- * side.
+ * Writes a comparison as one object with every leak, and every call site that accumulates, of
+ * either side.
  */
 #include "report/format/json/json_diff.h"
 

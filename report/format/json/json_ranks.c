@@ -32,18 +32,27 @@ static json_t *shared_json(const struct ranks *ranks, const struct rank_leak *sh
 		{ "stack", json_stack(leak->stack) });
 }
 
-static json_t *job_json(const struct ranks *ranks)
+/* Returns those of the COUNT elements of LIST that several ranks have. */
+static json_t *all_shared_json(const struct ranks *ranks, const struct rank_leak *list,
+			       size_t count)
 {
 	json_t *shared = json_array();
 
-	for (size_t i = 0; i < ranks->leak_count && shared; i++)
-		if (ranks->leaks[i].count > 1)
-			json_append(&shared, shared_json(ranks, &ranks->leaks[i]));
+	for (size_t i = 0; i < count && shared; i++)
+		if (list[i].count > 1)
+			json_append(&shared, shared_json(ranks, &list[i]));
+	return shared;
+}
+
+static json_t *job_json(const struct ranks *ranks)
+{
 	return JSON_OBJECT(
 		{ "count", json_number(ranks->count) },
 		{ "leaking", json_number(ranks->leaking) },
 		{ "odd", JSON_LIST(ranks->odd, ranks->odd_count, json_text_at) },
-		{ "shared", shared });
+		{ "shared", all_shared_json(ranks, ranks->leaks, ranks->leak_count) },
+		{ "shared_accumulating", all_shared_json(ranks, ranks->accumulating,
+							 ranks->accumulating_count) });
 }
 
 json_t *json_ranks(const struct report *report)

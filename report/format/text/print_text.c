@@ -14,6 +14,7 @@
 #include "report/util/escape.h"
 #include "report/format/text/gen_suppressions.h"
 #include "report/model/model.h"
+#include "report/model/model_suballocations.h"
 #include "report/util/number.h"
 #include "report/analyze/ranks.h"
 #include "report/suppress/suppress.h"
@@ -291,15 +292,19 @@ static void print_last_line(FILE *out, struct report_process *process)
 	fputc('\n', out);
 }
 
-/* Returns true if the process is a rank that has only leaks which other ranks have, too. One line
- * is then enough. */
+/* Returns true if the process is a rank that has only leaks and call sites that accumulate which
+ * other ranks have, too. One line is then enough. */
 static bool is_typical_rank(const struct report_process *process, const struct ranks *ranks)
 {
-	if (!ranks || !process->leak_count || process->summary.errors ||
-	    process->deferred.group_count || process->note_count || text_accumulates(process))
+	if (!ranks || (!process->leak_count && !text_accumulates(process)) ||
+	    process->summary.errors || process->deferred.group_count || process->note_count)
 		return false;
 	for (size_t i = 0; i < process->leak_count; i++)
 		if (!ranks_shares(ranks, &process->leaks[i]))
+			return false;
+	for (size_t i = 0; i < process->suballocation_count; i++)
+		if (report_accumulates(&process->suballocations[i]) &&
+		    !ranks_shares(ranks, &process->suballocations[i].live))
 			return false;
 	return true;
 }

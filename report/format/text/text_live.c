@@ -12,13 +12,16 @@
 #include "report/util/escape.h"
 #include "report/analyze/live.h"
 #include "report/model/model_pool.h"
+#include "report/model/model_suballocations.h"
 #include "report/model/growth_rule.h"
 #include "report/util/number.h"
 #include "report/format/text/text_growth.h"
 #include "report/describe/describe_stack.h"
+#include "report/describe/describe_suballocations.h"
 
 #define KIND_COLUMNS 24
 #define SIZE_COLUMNS 11
+#define SITES_FEW 10
 
 /* Prints the words for KIND as a column. */
 static void print_kind(FILE *out, const char *kind)
@@ -222,6 +225,48 @@ static void print_sites(FILE *out, const struct live *now, const struct live *ea
 }
 
 /* Prints each suspect on a line of its own. */
+/* Prints "inside the PyTorch caching allocator: 12.0 KiB in 3 tensors" for each pool. */
+static void print_inside(FILE *out, const struct report_process *process)
+{
+	struct suballocation_pool pools[SUBALLOCATION_POOLS_MAX];
+	size_t count = suballocation_pools(process, pools);
+	char size[NUMBER_MAX];
+
+	for (size_t i = 0; i < count; i++) {
+		fprintf(out, "\ninside the ");
+		print_escaped(out, pools[i].cache ? pools[i].cache : "blocks of a cache");
+		fprintf(out, ": %s in ", format_size(pools[i].bytes, size));
+		describe_count(out, pools[i].blocks, suballocation_word(pools[i].cache));
+		fputc('\n', out);
+	}
+}
+
+/* Prints the first COUNT call sites of suballocations: what accumulates, then the largest. */
+static void print_suballocations(FILE *out, const struct report_process *process, size_t count)
+{
+	char number[NUMBER_MAX];
+
+	if (!process->suballocation_count)
+		return;
+	print_inside(out, process);
+	fprintf(out, "%*s %10s  where\n", SIZE_COLUMNS + 1, "live", "number");
+	for (size_t i = 0; i < process->suballocation_count && i < count; i++) {
+		const struct report_suballocations *site = &process->suballocations[i];
+
+		print_size(out, site->live.bytes);
+		fprintf(out, " %10s  ", format_number(site->live.blocks, number));
+		describe_place_and_caller(out, site->live.stack);
+		if (site->trend != TREND_UNKNOWN) {
+			fputs(site->trend == TREND_ACCUMULATING ? ", accumulating: " : ", ", out);
+			describe_trend(out, process, site);
+		}
+		fputc('\n', out);
+	}
+	if (process->suballocation_count > count)
+		fprintf(out, "and %s more\n",
+			format_number(process->suballocation_count - count, number));
+}
+
 static void print_suspects(FILE *out, const struct live *live)
 {
 	struct report_suspect suspect;
@@ -248,5 +293,7 @@ void text_live(FILE *out, const struct live *now, const struct live *earlier, do
 	print_kinds(out, now, earlier);
 	print_pools(out, now, earlier, seconds);
 	print_suspects(out, now);
+	/* a screen has as many lines as SITES, and needs some for the driver's blocks */
+	print_suballocations(out, now->process, sites > SITES_FEW ? sites / 2 : sites);
 	print_sites(out, now, earlier, seconds, sites);
 }

@@ -10,6 +10,7 @@
 #include "report/util/number.h"
 #include "report/analyze/ranks.h"
 #include "report/describe/describe_stack.h"
+#include "report/describe/describe_suballocations.h"
 
 #define FIRST_MAX 2
 #define SHARED_MAX 1000 /* same limit as for the leaks of a process */
@@ -62,6 +63,20 @@ static void print_shared(FILE *out, const struct ranks *ranks, const struct rank
 	describe_stack(out, leak->leak->stack);
 }
 
+static void print_accumulating(FILE *out, const struct ranks *ranks, const struct rank_leak *site)
+{
+	const struct report_leak *live = site->leak;
+
+	fputs("\nAccumulating: ", out);
+	describe_suballocations(out, live->cache, site->bytes, site->blocks);
+	fprintf(out, " in %zu of %zu ranks", site->count, ranks->count);
+	print_spread(out, ranks, site);
+	fputs(" (", out);
+	describe_pool(out, live->cache, site->same_device ? live->device : -1);
+	fputs("), allocated at:\n", out);
+	describe_stack(out, live->stack);
+}
+
 void text_ranks_shared(FILE *out, const struct ranks *ranks)
 {
 	size_t shown = 0;
@@ -70,6 +85,13 @@ void text_ranks_shared(FILE *out, const struct ranks *ranks)
 		if (ranks->leaks[i].count < 2)
 			continue;
 		print_shared(out, ranks, &ranks->leaks[i]);
+		shown++;
+	}
+	shown = 0;
+	for (size_t i = 0; i < ranks->accumulating_count && shown < SHARED_MAX; i++) {
+		if (ranks->accumulating[i].count < 2)
+			continue;
+		print_accumulating(out, ranks, &ranks->accumulating[i]);
 		shown++;
 	}
 }

@@ -16,7 +16,7 @@ void text_ranks_first(FILE *out, const struct ranks *ranks);
 /* Prints the other sentences about ranks, one per line. */
 void text_ranks_more(FILE *out, const struct ranks *ranks);
 
-/* Prints each leak that several ranks share, once. */
+/* Prints each leak, and each call site that accumulates, that several ranks share, once. */
 void text_ranks_shared(FILE *out, const struct ranks *ranks);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sites that accumulate come first, as leaks do. All others are only in verbose reports: what a
+ * Sites that accumulate come first, as leaks do. What is live is only in verbose reports: what a
  * program holds while it needs it is no finding.
  */
 #include "report/format/text/text_suballocations.h"
@@ -17,7 +17,6 @@
 #include "report/util/number.h"
 
 #define SITES_MAX 1000 /* JSON has all sites */
-#define POOLS_MAX 16
 
 bool text_accumulates(const struct report_process *process)
 {
@@ -70,40 +69,6 @@ void text_accumulating(FILE *out, const struct report_process *process, const st
 	}
 }
 
-static bool same_text(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
-
-/* Live suballocations of one pool that do not accumulate. */
-struct pool_total {
-	const char *cache;
-	uint64_t bytes, blocks;
-};
-
-static bool is_of(const struct report_suballocations *entry, const char *cache)
-{
-	return entry->live.blocks && !report_accumulates(entry) &&
-	       same_text(entry->live.cache, cache);
-}
-
-/* Adds ENTRY to the total of its pool. Pools beyond the limit count as the last one. */
-static size_t add_to_pool(struct pool_total pools[POOLS_MAX], size_t count,
-			  const struct report_suballocations *entry)
-{
-	size_t at = 0;
-
-	while (at < count && !same_text(pools[at].cache, entry->live.cache))
-		at++;
-	if (at == POOLS_MAX)
-		at--;
-	if (at == count)
-		pools[count++] = (struct pool_total){ .cache = entry->live.cache };
-	pools[at].bytes = add_bounded(pools[at].bytes, entry->live.bytes);
-	pools[at].blocks = add_bounded(pools[at].blocks, entry->live.blocks);
-	return count;
-}
-
 static void print_site(FILE *out, const struct report_process *process,
 		       const struct report_suballocations *entry)
 {
@@ -119,20 +84,28 @@ static void print_site(FILE *out, const struct report_process *process,
 	describe_stack(out, entry->live.stack);
 }
 
+/* Prints the live suballocations of POOLS[INDEX]. */
 static void print_pool(FILE *out, const struct report_process *process,
-		       const struct pool_total *pool)
+		       const struct suballocation_pool *pools, size_t count, size_t index)
 {
+	const struct suballocation_pool *pool = &pools[index];
 	size_t shown = 0, rest = 0;
+	char number[NUMBER_MAX];
 
 	fputs("\nLive inside the ", out);
 	print_escaped(out, pool->cache ? pool->cache : "blocks of a cache");
 	fputs(": ", out);
 	describe_suballocations(out, pool->cache, pool->bytes, pool->blocks);
-	fputs("; not leaks\n", out);
+	if (pool->accumulating)
+		fprintf(out, ", %s of them at call sites that accumulate\n",
+			format_number(pool->accumulating, number));
+	else
+		fputs("; not leaks\n", out);
 	for (size_t i = 0; i < process->suballocation_count; i++) {
 		const struct report_suballocations *entry = &process->suballocations[i];
 
-		if (!is_of(entry, pool->cache))
+		if (!entry->live.blocks || report_accumulates(entry) ||
+		    suballocation_pool_of(pools, count, entry) != index)
 			continue;
 		if (shown++ < SITES_MAX)
 			print_site(out, process, entry);
@@ -146,15 +119,9 @@ static void print_pool(FILE *out, const struct report_process *process,
 
 void text_suballocations(FILE *out, const struct report_process *process)
 {
-	struct pool_total pools[POOLS_MAX];
-	size_t count = 0;
+	struct suballocation_pool pools[SUBALLOCATION_POOLS_MAX];
+	size_t count = suballocation_pools(process, pools);
 
-	for (size_t i = 0; i < process->suballocation_count; i++) {
-		const struct report_suballocations *entry = &process->suballocations[i];
-
-		if (entry->live.blocks && !report_accumulates(entry))
-			count = add_to_pool(pools, count, entry);
-	}
 	for (size_t i = 0; i < count; i++)
-		print_pool(out, process, &pools[i]);
+		print_pool(out, process, pools, count, i);
 }

@@ -19,7 +19,7 @@ bool text_accumulates(const struct report_process *process);
  * section about RANKS prints. RANKS may be NULL. */
 void text_accumulating(FILE *out, const struct report_process *process, const struct ranks *ranks);
 
-/* Prints the other live suballocations, by pool, with their stacks. */
+/* Prints the live suballocations by pool, with the stacks of those that do not accumulate. */
 void text_suballocations(FILE *out, const struct report_process *process);
 
 #endif
