@@ -3,7 +3,8 @@
 """Renders documentation from tables.
 
     render.py hooks SOURCE_ROOT             docs/reference/hooks.md, from interpose/*/*.def
-    render.py options SOURCE_ROOT           docs/reference/options.md, from ledger/options.def
+    render.py options SOURCE_ROOT           docs/reference/options.md, from ledger/options.def and
+                                            tools/launch/bypass.def
     render.py benchmarks SOURCE_ROOT        docs/developers/benchmarks.md, from results/*.json
     render.py man SOURCE_ROOT TEMPLATE VERSION   the manual page; fills in @OPTIONS@ and @VERSION@
     render.py check SOURCE_ROOT             exits with 1 if a checked-in page differs from its table
@@ -125,11 +126,21 @@ def option_rows(root):
         yield row[0], row[1].strip('"'), row[3], row[4].strip('"'), row[7].strip('"')
 
 
+BYPASS = """## What --bypass-pools switches off
+
+Rendered from tools/launch/bypass.def. A variable that the user set stays as it is, and one line on
+stderr names it. [Find the tensor that is kept](../guides/kept-tensors.md) explains the option."""
+
+
 def options(root):
     out = ["# Options", "", "Rendered from ledger/options.def by docs/render.py; do not edit.", "",
            "| variable | flag of `gpuleak run` | default | meaning |", "|---|---|---|---|"]
     for name, flag, _, default, what in option_rows(root):
         out.append("| `GPULEAK_%s` | `--%s` | %s | %s |" % (name, flag, default or "unset", what.replace("|", "\\|")))
+    out += ["", BYPASS, "", "| framework | set or called | cache | what changes |", "|---|---|---|---|"]
+    for row in rows((root / "tools/launch/bypass.def").read_text(), "BYPASS"):
+        framework, setting, cache, _, _, changes = (cell.strip('"') for cell in row)
+        out.append("| %s | `%s` | %s | %s |" % (framework, setting, cache, changes))
     return "\n".join(out) + "\n"
 
 

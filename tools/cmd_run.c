@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tools/launch/bypass.h"
 #include "tools/launch/child.h"
 #include "tools/commands.h"
 #include "report/util/escape.h"
@@ -40,7 +41,8 @@
  * of a report are passed on, for reports on demand. */
 #define OWN_OPTIONS                                                              \
 	(OPTION_BIT(OPTION_REPORT) | OPTION_BIT(OPTION_LEDGER) | OPTION_BIT(OPTION_EXITCODE) | \
-	 OPTION_BIT(OPTION_EVERY) | OPTION_BIT(OPTION_GEN_SUPPRESSIONS) | OPTIONS_OF_GATE)
+	 OPTION_BIT(OPTION_EVERY) | OPTION_BIT(OPTION_GEN_SUPPRESSIONS) |           \
+	 OPTION_BIT(OPTION_BYPASS_POOLS) | OPTIONS_OF_GATE)
 #define ALL_OPTIONS (OPTION_BIT(OPTION_COUNT) - 1)
 
 static const struct flags_command command = {
@@ -56,7 +58,13 @@ static const struct flags_command command = {
 		"otherwise, with --gate, --exitcode, a budget, a baseline or --max-growth: 0\n"
 		"clean, 23 (or --exitcode) the gate failed, 24 no GPU call was seen. 125\n"
 		"gpuleak failed or the report could not be written, 126 PROGRAM cannot be\n"
-		"run, 127 PROGRAM was not found.\n",
+		"run, 127 PROGRAM was not found.\n"
+		"\n--bypass-pools sets or calls:\n"
+#define BYPASS(framework, setting, cache, memory, import, changes) \
+	"  " framework ": " setting "\n"
+#include "tools/launch/bypass.def"
+#undef BYPASS
+	,
 };
 
 struct run {
@@ -73,6 +81,7 @@ struct run {
 	bool not_written; /* a file that an option names could not be written */
 	struct sigaction pipe_before;
 	struct child child;
+	struct bypass bypass;
 	struct session session;
 	struct sampler sampler;
 };
@@ -155,6 +164,19 @@ static void start_roster(struct run *run)
 			"processes (shmget): %s", strerror(-r));
 }
 
+/* Prepares --bypass-pools: chooses the pool unless the user named one. */
+static void start_bypass(struct run *run)
+{
+	if (!opt_values.bypass_pools)
+		return;
+	bypass_start(&run->bypass);
+	if (opt_text[OPTION_POOL])
+		return;
+	opt_text[OPTION_POOL] = "fast";
+	option_set(&opt_values, OPTION_POOL, "fast");
+	run->bad_variables &= ~OPTION_BIT(OPTION_POOL);
+}
+
 static int make_ready(struct run *run)
 {
 	char error[PATH_MAX * 2];
@@ -178,6 +200,7 @@ static int make_ready(struct run *run)
 		eprintf(stderr, "gpuleak: cannot find the library: %s\n", error);
 		return STATUS_RUN_FAILED;
 	}
+	start_bypass(run);
 	rundir_clear_stale();
 	if (rundir_create(run->directory, sizeof(run->directory), error, sizeof(error)) < 0) {
 		/* The program runs anyway, but the gate fails. */
@@ -254,6 +277,9 @@ static void prepare(void *data)
 		else if (opt_text[id] && !(OWN_OPTIONS & OPTION_BIT(id)))
 			setenv(name, opt_text[id], 1);
 	}
+	unsetenv("GPULEAK_BYPASS");
+	if (opt_values.bypass_pools)
+		bypass_prepare(&run->bypass, run->directory);
 	if (!run->directory[0])
 		return;
 	set_ledger(run->directory);
@@ -428,6 +454,9 @@ static void gather(struct run *run)
 		session_trouble(&run->session, "out of memory");
 	ledgers_finish(&list);
 	report_sort(&run->session.report);
+	if (opt_values.bypass_pools &&
+	    bypass_report(&run->bypass, &run->session.report, run->directory) < 0)
+		session_trouble(&run->session, "out of memory");
 }
 
 static int final_status(const struct run *run, enum judge_verdict verdict)
@@ -522,5 +551,6 @@ int cmd_run(int argc, char **argv)
 		status = record(&run);
 	sampler_finish(&run.sampler, 0);
 	session_finish(&run.session);
+	bypass_finish(&run.bypass);
 	return status;
 }

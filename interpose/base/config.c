@@ -34,7 +34,7 @@ static struct {
 static unsigned int warning_count;
 
 /* Variables of the command or of tests. They are not options. */
-static const char *const internal[] = { "LIBRARY", "ROSTER" };
+static const char *const internal[] = { "LIBRARY", "ROSTER", "BYPASS" };
 
 static void warn_later(const char *name, size_t length, int id, const char *value)
 {

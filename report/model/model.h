@@ -17,6 +17,7 @@
 #include "report/symbols/frame.h"
 
 struct loaded_ledger;
+struct report_bypass;
 struct report_device;
 struct report_kind;
 struct report_growth;
@@ -347,6 +348,9 @@ struct report {
 	char **notes;
 	size_t note_count;
 	bool incomplete; /* a process is incomplete, or a ledger was left out */
+	/* see model_bypass.h; the caller owns the list. NULL: no cache was switched off */
+	const struct report_bypass *bypassed;
+	size_t bypassed_count;
 	bool verbose; /* the text report lists coverage by module */
 	/* for the list of suppressions in use; may be NULL */
 	const struct suppressions *suppressions;

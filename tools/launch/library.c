@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds the library of this command: in the build tree, relative to the command (so an
- * installation can be moved), or in the configured directory.
+ * Finds the library of this command and its Python module: in the build tree, relative to the
+ * command (so an installation can be moved), or in the configured directory.
  */
 #include "tools/launch/library.h"
 
@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define NAME "libgpuleak.so"
+#define MODULE "bypass/sitecustomize.py"
 
 static int try_path(const char *path, char *ret, size_t size)
 {
@@ -28,10 +29,11 @@ static int try_path(const char *path, char *ret, size_t size)
 	return 0;
 }
 
-static int try_beside(const char *directory, const char *way, char *ret, size_t size)
+static int try_beside(const char *directory, const char *way, const char *name, char *ret,
+		      size_t size)
 {
 	char path[PATH_MAX];
-	int n = snprintf(path, sizeof(path), "%s/%s/" NAME, directory, way);
+	int n = snprintf(path, sizeof(path), "%s/%s/%s", directory, way, name);
 
 	if (n < 0 || (size_t)n >= sizeof(path))
 		return -ENAMETOOLONG;
@@ -61,13 +63,45 @@ static int find_library(char *ret, size_t size)
 	if (named && *named)
 		return try_path(named, ret, size);
 	if (own_directory(directory, sizeof(directory)) == 0) {
-		if (try_beside(directory, "../interpose", ret, size) == 0)
+		if (try_beside(directory, "../interpose", NAME, ret, size) == 0)
 			return 0;
 		if (*GPULEAK_LIBDIR_FROM_BINDIR &&
-		    try_beside(directory, GPULEAK_LIBDIR_FROM_BINDIR, ret, size) == 0)
+		    try_beside(directory, GPULEAK_LIBDIR_FROM_BINDIR, NAME, ret, size) == 0)
 			return 0;
 	}
 	return try_path(GPULEAK_LIBDIR "/" NAME, ret, size);
+}
+
+static int find_module(char *ret, size_t size)
+{
+	char directory[PATH_MAX];
+
+	if (own_directory(directory, sizeof(directory)) == 0) {
+		if (try_beside(directory, "../python", MODULE, ret, size) == 0)
+			return 0;
+		if (*GPULEAK_DATADIR_FROM_BINDIR &&
+		    try_beside(directory, GPULEAK_DATADIR_FROM_BINDIR, MODULE, ret, size) == 0)
+			return 0;
+	}
+	return try_path(GPULEAK_DATADIR "/" MODULE, ret, size);
+}
+
+int library_find_module(char *ret, size_t size, char *error, size_t error_size)
+{
+	int r = find_module(ret, size);
+
+	if (r < 0) {
+		snprintf(error, error_size, MODULE " is neither beside this command nor in "
+			 GPULEAK_DATADIR ": %s; install it there", strerror(-r));
+		return r;
+	}
+	*strrchr(ret, '/') = '\0';
+	if (strchr(ret, ':')) {
+		snprintf(error, error_size, "%s: PYTHONPATH cannot contain a path with a colon; "
+			 "move it elsewhere", ret);
+		return -EINVAL;
+	}
+	return 0;
 }
 
 int library_find(char *ret, size_t size, char *error, size_t error_size)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds libgpuleak.so.
+ * Finds libgpuleak.so and the module for Python programs.
  */
 #ifndef GPULEAK_TOOLS_LIBRARY_H
 #define GPULEAK_TOOLS_LIBRARY_H
@@ -10,5 +10,9 @@
 /* Writes the absolute path of libgpuleak.so, suitable for LD_PRELOAD, to RET. Returns 0, or -errno
  * with one line in ERROR. */
 int library_find(char *ret, size_t size, char *error, size_t error_size);
+
+/* Writes the absolute path of the directory of sitecustomize.py, suitable for PYTHONPATH, to RET.
+ * Returns 0, or -errno with one line in ERROR. */
+int library_find_module(char *ret, size_t size, char *error, size_t error_size);
 
 #endif

@@ -19,6 +19,7 @@
 
 #include "tools/ledgers/ledgers.h"
 #include "ledger/directory.h"
+#include "tools/launch/bypass.h"
 #include "tools/launch/process.h"
 
 #define STALE_SECONDS (7 * 24 * 3600)
@@ -132,7 +133,7 @@ void rundir_remove(const char *path)
 	if (!dir)
 		return;
 	while ((entry = readdir(dir)) != NULL)
-		if (ledger_is_name(entry->d_name))
+		if (ledger_is_name(entry->d_name) || bypass_is_note(entry->d_name))
 			unlinkat(dirfd(dir), entry->d_name, 0);
 	closedir(dir);
 	rmdir(path);
@@ -177,7 +178,7 @@ static void clear_run(int place, const char *name)
 	if (!dir)
 		return;
 	while ((entry = readdir(dir)) != NULL)
-		if (is_stale(dirfd(dir), entry->d_name))
+		if (is_stale(dirfd(dir), entry->d_name) || bypass_is_note(entry->d_name))
 			unlinkat(dirfd(dir), entry->d_name, 0);
 	closedir(dir);
 	unlinkat(place, name, AT_REMOVEDIR); /* fails if the directory is not empty */

@@ -10,6 +10,7 @@
 #include "report/format/json/json_helpers.h"
 #include "report/format/json/json_sections.h"
 #include "report/model/model.h"
+#include "report/model/model_bypass.h"
 #include "report/suppress/suppress.h"
 
 #define SCHEMA "gpuleak-report/1"
@@ -37,6 +38,24 @@ static json_t *suppressions_json(const struct report *report)
 		append_suppressions(&ret, report->processes[i]->program_suppressions,
 				    "__lsan_default_suppressions");
 	return ret;
+}
+
+static json_t *pid_json(const void *pid)
+{
+	return json_integer(*(const int *)pid);
+}
+
+static json_t *bypass_json(const void *item)
+{
+	const struct report_bypass *row = item;
+
+	return JSON_OBJECT(
+		{ "framework", json_text(row->framework) },
+		{ "setting", json_text(row->setting) },
+		{ "switched_off", json_boolean(row->switched_off) },
+		{ "found", json_text(row->found) },
+		{ "changes", json_text(row->changes) },
+		{ "used_by", JSON_LIST(row->pids, row->pid_count, pid_json) });
 }
 
 /* Sets the keys of the only process. The notes of the process and of the report form one list. */
@@ -78,6 +97,9 @@ json_t *json_report(const struct report *report, const struct judgement *judgeme
 		add_processes(&root, report);
 	JSON_ADD(&root,
 		 { "suppressions", suppressions_json(report) },
+		 { "bypassed_caches", JSON_IF(report->bypassed,
+					      JSON_LIST(report->bypassed, report->bypassed_count,
+							bypass_json)) },
 		 { "gate", JSON_IF(judgement, json_gate(judgement)) });
 	return root;
 }

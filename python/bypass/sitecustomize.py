@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT
+"""Switches CuPy's memory pools off when CuPy is imported, for `gpuleak run --bypass-pools`.
+
+Python imports this module at its start, because the command puts its folder on PYTHONPATH. Then it
+imports the sitecustomize that Python would have imported without it. Must not import CuPy itself,
+and must work in every Python from 2.7 on."""
+
+import os
+import sys
+
+FRAMEWORKS = ("cupy", "cudf", "jax", "tensorflow", "torch")  # as in tools/launch/bypass.def
+
+
+def note(name, text):
+    """Leaves TEXT on framework NAME for the report of the command."""
+    try:
+        path = os.path.join(os.environ["GPULEAK_BYPASS"], "%d.%s" % (os.getpid(), name))
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            os.write(file, text.encode("utf-8", "replace"))
+        finally:
+            os.close(file)
+    except (KeyError, OSError):
+        pass  # The command's folder cannot be reached: the report says less.
+
+
+def switch_off(cupy):
+    try:
+        cupy.cuda.set_allocator(None)
+        cupy.cuda.set_pinned_memory_allocator(None)
+        return "off"
+    except Exception as error:  # pylint: disable=broad-except
+        return "%s: %s" % (type(error).__name__, error)
+
+
+def imported(name, module):
+    if name != "cupy":
+        note(name, "off")  # An environment variable did it.
+    elif hasattr(module, "cuda"):  # else another module has this name
+        note(name, switch_off(module))
+
+
+class Finder(object):
+    """Leaves the import of a framework to the other finders, and acts at its end. The importing
+    thread holds the lock of the module until then, so no thread sees CuPy with its pools."""
+
+    def __init__(self):
+        self.importing = set()
+        self.module = sys.modules[__name__]  # Python 2 clears a module without references.
+
+    def find_spec(self, name, path=None, target=None):
+        """Since Python 3.4."""
+        if name not in FRAMEWORKS:
+            return None
+        for finder in sys.meta_path:
+            if finder is self or not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                if spec.loader is not None:
+                    self.extend(name, spec.loader)
+                return spec
+        return None
+
+    @staticmethod
+    def extend(name, loader):
+        """Replaces the method in this one loader, whose type does not change."""
+        try:
+            execute = loader.exec_module
+
+            def exec_module(module):
+                execute(module)
+                imported(name, module)
+
+            loader.exec_module = exec_module
+        except AttributeError as error:
+            note(name, "its loader cannot be extended: %s" % error)
+
+    def find_module(self, name, path=None):
+        """Python 2."""
+        del path
+        return self if name in FRAMEWORKS and name not in self.importing else None
+
+    def load_module(self, name):
+        """Python 2. Python holds the one lock of all imports."""
+        self.importing.add(name)
+        try:
+            __import__(name)
+        finally:
+            self.importing.discard(name)
+        imported(name, sys.modules[name])
+        return sys.modules[name]
+
+
+def chain():
+    """Imports the next sitecustomize on the path, as Python would without this module. If there is
+    none, the ImportError is what Python expects."""
+    folder = os.path.dirname(os.path.realpath(__file__))
+    sys.path[:] = [path for path in sys.path if os.path.realpath(path) != folder]
+    del sys.modules[__name__]
+    __import__(__name__)
+
+
+sys.meta_path.insert(0, Finder())
+chain()

@@ -1,0 +1,544 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Checks `gpuleak run --bypass-pools` on the stand-ins for CuPy and PyTorch. TAP.
+
+    run.py --cupy FOLDER --torch FOLDER --preload ... --command ... --standin ... --programs FOLDER
+           [--only TEXT]"""
+
+import argparse
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import traceback
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.realpath(__file__))
+FRAMEWORKS = os.path.dirname(HERE)
+ROOT = os.path.dirname(os.path.dirname(FRAMEWORKS))
+EXAMPLES = os.path.join(ROOT, "docs", "examples")
+VIEW_KEPT = os.path.join(FRAMEWORKS, "cupy", "view_kept.py")
+sys.path.insert(0, os.path.join(ROOT, "tests", "programs"))
+
+from harness import Failed, Tap, compare
+
+PYTHON = "/usr/bin/python3"
+PACKAGES = [os.path.join(FRAMEWORKS, name, "site-packages") for name in ("cupy", "torch")]
+VARIABLES = {
+    "PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "XLA_PYTHON_CLIENT_ALLOCATOR": "platform",
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_GPU_ALLOCATOR": "cuda_malloc_async",
+    "CUDF_PANDAS_RMM_MODE": "cuda"}
+CACHES = "PyTorch, CuPy, JAX, TensorFlow and cudf.pandas"
+ALL_OFF = ("--bypass-pools switched off the caches of " + CACHES +
+           ": times, addresses and peaks differ from a run without it")
+CUPY_OFF = ["CuPy (cupy.cuda.set_allocator(None)): 8 % more time was measured; "
+            "CUPY_GPU_MEMORY_LIMIT has no effect",
+            "CuPy (cupy.cuda.set_pinned_memory_allocator(None)): each transfer through pinned "
+            "memory allocates it anew"]
+TORCH_OFF = ("PyTorch (PYTORCH_NO_CUDA_MEMORY_CACHING=1): CUDA graphs cannot be captured; "
+             "torch.cuda.memory_allocated() counts nothing")
+# Keeps ten arrays and ends at once.
+KEEP = "import cupy, os\nkept = [cupy.zeros(1000) for _ in range(10)]\nos._exit(0)\n"
+# A CuPy that only records its allocators, for every Python.
+RECORDING = {
+    "cupy/__init__.py": "from cupy import cuda\ncuda.set_allocator('pool')\n"
+                        "cuda.set_pinned_memory_allocator('pinned pool')\n",
+    "cupy/cuda/__init__.py": "current = {}\n"
+                             "def set_allocator(allocator): current['device'] = allocator\n"
+                             "def set_pinned_memory_allocator(allocator):\n"
+                             "    current['pinned'] = allocator\n"}
+
+
+class Place:
+    """A folder of its own, and the ways to run a program in it."""
+
+    def __init__(self, options, folder):
+        self.options, self.folder = options, folder
+        os.mkdir(self.file("runtime"), 0o700)
+
+    def file(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def write(self, name, text):
+        os.makedirs(os.path.dirname(self.file(name)), exist_ok=True)
+        with open(self.file(name), "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.file(name)
+
+    def environment(self, path=(), **extra):
+        env = {name: value for name, value in os.environ.items() if not name.startswith(
+            ("GPULEAK_", "STANDIN_", "PYTHON", "PYTORCH_", "XLA_", "TF_", "CUDF_", "LD_"))}
+        env.update(STANDIN_CUPY=self.options.cupy, STANDIN_TORCH=self.options.torch,
+                   LD_LIBRARY_PATH=self.options.standin, PYTHONDONTWRITEBYTECODE="1",
+                   XDG_RUNTIME_DIR=self.file("runtime"),
+                   PYTHONPATH=os.pathsep.join([*path, *PACKAGES]))
+        env.update(extra)
+        return {name: value for name, value in env.items() if value is not None}
+
+    def start(self, words, status=0, orphans=False, **more):
+        ran = subprocess.run(words, check=False, timeout=120, env=self.environment(**more),
+                             cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True,
+                             text=True)
+        if ran.returncode != status:
+            raise Failed("status %d of %s\n%s%s" % (ran.returncode, words, ran.stdout, ran.stderr))
+        if not orphans:  # for them the run keeps its folder
+            compare("what is left of the run", [], glob.glob(self.file("runtime", "gpuleak", "*")))
+        return ran
+
+    def run(self, *words, flags=("--bypass-pools",), **more):
+        return self.start([self.options.command, "run", *flags, "--", *words], **more)
+
+    def report(self, *words, flags=("--bypass-pools",), **more):
+        """The JSON report and what was printed."""
+        path = self.file("report.json")
+        ran = self.run(*words, flags=(*flags, "--format", "json", "--report", path), **more)
+        with open(path, encoding="utf-8") as file:
+            return json.load(file), ran
+
+    def script(self, text):
+        return self.write("script.py", text)
+
+
+def line_with(path, text):
+    with open(path, encoding="utf-8") as file:
+        return next(number for number, line in enumerate(file, 1) if text in line)
+
+
+def compare_first_line(path, mark, wanted, stderr):
+    """WANTED has LINE for the line with the mark."""
+    wanted = wanted.replace("LINE", "%s:%d" % (path, line_with(path, mark)))
+    if not any(wanted in line for line in stderr.splitlines()[:1]):
+        raise Failed("%s\nis not in the first line of\n%s" % (wanted, stderr))
+
+
+def notes(place, *words, **more):
+    return place.report(*words, **more)[0]["notes"]
+
+
+# ---- CuPy ----
+
+def view_kept(place):
+    """a view that is kept: the first line names the line that allocated its array"""
+    ran = place.run(PYTHON, VIEW_KEPT)
+    compare_first_line(VIEW_KEPT, "# @kept", "worst: 38.1 MiB at first_row (LINE)", ran.stderr)
+    compare("notes", [ALL_OFF, *CUPY_OFF], re.findall("^note: (.*)", ran.stderr, re.M))
+    found, _ = place.report(PYTHON, VIEW_KEPT)
+    compare("cached", [], found["cached"])
+    compare("leaks", [("device", 10, 40000000), ("pinned", 3, 15000)],
+            [(leak["kind"], leak["blocks"], leak["bytes"]) for leak in found["leaks"]])
+    found, _ = place.report(PYTHON, VIEW_KEPT, flags=())
+    compare("without the option: leaks, caches, notes, key", ([], 3, [], False),
+            (found["leaks"], len(found["cached"]), found["notes"], "bypassed_caches" in found))
+
+
+def in_json(place):
+    """JSON lists every row, the user's own values, and who used a cache all the same"""
+    found, _ = place.report(PYTHON, "-I", "-c", "import sys; sys.path[:0] = %r\n%s" % (PACKAGES, KEEP),
+                            TF_GPU_ALLOCATOR="cuda_malloc")
+    rows = found["bypassed_caches"]
+    compare("settings", sorted([*map("=".join, VARIABLES.items()), "cupy.cuda.set_allocator(None)",
+                                "cupy.cuda.set_pinned_memory_allocator(None)"]),
+            sorted(row["setting"] for row in rows))
+    compare("found", {"TensorFlow": "cuda_malloc"},
+            {row["framework"]: row["found"] for row in rows if row["found"] is not None})
+    compare("not switched off", ["TensorFlow"],
+            [row["framework"] for row in rows if not row["switched_off"]])
+    compare("used by", {"cupy.cuda.set_allocator(None)": [found["process"]["pid"]]},
+            {row["setting"]: row["used_by"] for row in rows if row["used_by"]})
+    compare("changes", [], [row for row in rows if not row["changes"]])
+
+
+PYTHON_FLAGS = [(["-I"], "python -I"), (["-S"], "python -S"), (["-E"], "python -E"),
+                (["-W", "ignore", "-Bs", "-bS"], "python -S"), (["-Wignore", "-X", "dev", "-I"],
+                                                                "python -I")]
+
+
+def refused_by_flag(place):
+    """python -I, -S and -E do not load the module: the report says so"""
+    script = place.script("import sys; sys.path[:0] = %r\n%s" % (PACKAGES, KEEP))
+    for flags, reason in PYTHON_FLAGS:
+        found, _ = place.report(PYTHON, *flags, script)
+        compare(str(flags), "CuPy's cache could not be switched off in pid %d: %s" % (
+            found["process"]["pid"], reason), found["notes"][-1])
+    for flags in (["-B"], ["-s"], ["-c", "exec(open(%r).read())" % script, "-I"],
+                  ["-m", "script", "-S"]):
+        compare("%s: notes" % flags, [ALL_OFF, *CUPY_OFF], notes(place, PYTHON, *flags, *(
+            [] if len(flags) > 1 else [script])))
+
+
+def refused_by_path(place):
+    """a child with a PYTHONPATH of its own: the report says so, once for several processes"""
+    script = place.script(KEEP)
+    parent = place.write("parent.py", "import os, subprocess, sys\n"
+                         "for _ in range(3):\n"
+                         "    subprocess.check_call([sys.executable, %r], env=dict(os.environ, "
+                         "PYTHONPATH=%r))\n" % (script, os.pathsep.join(PACKAGES)))
+    found, _ = place.report(PYTHON, parent)
+    pids = [one["process"]["pid"] for one in found["processes"]]
+    compare("processes", 3, len(pids))
+    compare("note", "CuPy's cache could not be switched off in pid %d and 2 more processes: Python did "
+            "not load gpuleak's module (PYTHONPATH was changed, or the program contains its own "
+            "Python)" % pids[0], found["notes"][-1])
+
+
+def own_allocator(place):
+    """a program that chooses an allocator itself keeps it: the report says so"""
+    script = place.script("import cupy\npool = cupy.cuda.MemoryPool()\n"
+                          "cupy.cuda.set_allocator(pool.malloc)\n" + KEEP)
+    found, _ = place.report(PYTHON, script)
+    compare("cached", [("CuPy memory pool", 10)],
+            [(one["cache"], one["blocks"]) for one in found["cached"]])
+    compare("note", "CuPy's cache could not be switched off in pid %d: the program chose an "
+            "allocator of its own" % found["process"]["pid"], found["notes"][-1])
+
+
+def failing_switch(place):
+    """a CuPy whose function fails: the report has the exception, and the program runs"""
+    package = place.write("refusing/cupy/__init__.py", "class cuda:\n    @staticmethod\n"
+                          "    def set_allocator(allocator):\n        raise ValueError('not now')\n")
+    torch = "import cupy, torch, os\nkept = torch.empty(1000, device='cuda')\nos._exit(0)"
+    found, _ = place.report(PYTHON, "-c", torch,
+                            path=[os.path.dirname(os.path.dirname(package))])
+    compare("note", "CuPy's cache could not be switched off in pid %d: ValueError: not now" %
+            found["process"]["pid"], found["notes"][-1])
+
+
+def not_cupy(place):
+    """another module named cupy, an empty folder of that name, and no CuPy at all"""
+    place.write("other/cupy.py", "answer = 42\n")
+    os.makedirs(place.file("empty", "cupy"))
+    torch = "import torch, os\nkept = torch.empty(1000, device='cuda')\nos._exit(0)"
+    for name in ("other", "empty"):
+        compare(name, [ALL_OFF, TORCH_OFF], notes(
+            place, PYTHON, "-c", "import cupy\n" + torch, PYTHONPATH=os.pathsep.join(
+                [place.file(name), PACKAGES[1]])))
+    for flags in ((), ("--bypass-pools",)):
+        ran = place.run(PYTHON, "-c", "import importlib.util\nprint(importlib.util.find_spec('cupy'))\n"
+                        "try:\n    import cupy\nexcept ImportError as error:\n"
+                        "    print(type(error).__name__, error)", flags=flags, PYTHONPATH=None)
+        compare("output %s" % (flags,), "None\nModuleNotFoundError No module named 'cupy'\n",
+                ran.stdout)
+
+
+def imports(place):
+    """CuPy imported in threads, reloaded, looked up without an import: no array is in a pool"""
+    for text in ("import threading\ndone = []\ndef work():\n    import cupy\n"
+                 "    done.append(cupy.zeros(1000))\n"
+                 "threads = [threading.Thread(target=work) for _ in range(10)]\n"
+                 "[one.start() for one in threads]\n[one.join() for one in threads]\n"
+                 "import os\nos._exit(len(done) - 10)\n",
+                 "import importlib, cupy\nimportlib.reload(cupy)\n" + KEEP,
+                 "import importlib.util\nassert importlib.util.find_spec('cupy').loader\n" + KEEP,
+                 "from cupy.cuda import memory\n" + KEEP):
+        found, _ = place.report(PYTHON, "-c", text)
+        compare("cached", [], found["cached"])
+        compare("blocks that leaked", 10, found["summary"]["leaked_blocks"])
+        compare("notes", [ALL_OFF, *CUPY_OFF], found["notes"])
+
+
+def children(place):
+    """children of children, by exec, fork and spawn"""
+    script = place.script(KEEP)
+    child = "import subprocess, sys; subprocess.check_call([sys.executable, %r])" % script
+    programs = {
+        "grandchild": "import subprocess, sys\nsubprocess.check_call([sys.executable, '-c', %r])"
+                      % child,
+        "shell": "import os\nos.system('exec env %s %s')" % (PYTHON, script),
+        "exec": "import os, sys\nos.execv(sys.executable, [sys.executable, %r])" % script,
+        "fork": "import os\nif not os.fork():\n    exec(open(%r).read())\nos.wait()" % script,
+        "spawn": "import multiprocessing, runpy\nif __name__ == '__main__':\n"
+                 "    one = multiprocessing.get_context('spawn').Process("
+                 "target=runpy.run_path, args=(%r,))\n    one.start()\n    one.join()" % script}
+    for name, text in programs.items():
+        # Python's own helper of a spawned process may outlive the program.
+        found, _ = place.report(PYTHON, place.write("parent.py", text), orphans=name == "spawn")
+        compare("%s: leaks, cached" % name, (10, []),
+                (found["summary"]["leaked_blocks"], found["cached"]))
+        compare("%s: notes" % name, [ALL_OFF, *CUPY_OFF], found["notes"])
+
+
+def in_venv(place):
+    """a virtual environment has the module, too"""
+    subprocess.run([PYTHON, "-m", "venv", "--without-pip", place.file("venv")], check=True)
+    found, _ = place.report(place.file("venv", "bin", "python"), VIEW_KEPT)
+    compare("leaks and cached", (13, []), (found["summary"]["leaked_blocks"], found["cached"]))
+
+
+# ---- what the program finds ----
+
+LOOK = ("import json, os, sys\nsite = sys.modules.get('sitecustomize')\n"
+        "print(json.dumps({'site': getattr(site, '__file__', None), 'path': sys.path[1:],\n"
+        "    'own': getattr(sys, 'from_sitecustomize', None), 'finders': len(sys.meta_path),\n"
+        "    'env': dict(os.environ)}))\n")
+OURS = ("LD_PRELOAD", "GPULEAK_", "ASAN_OPTIONS")
+
+
+def look(place, flags, **more):
+    ran = place.run(PYTHON, place.script(LOOK), flags=flags, **more)
+    found = json.loads(ran.stdout)
+    return found, ran.stderr
+
+
+def nothing_else(place):
+    """without the option nothing is put anywhere; with it only the variables and PYTHONPATH"""
+    for extra in ({}, {"PYTHONPATH": None}):
+        bare = json.loads(place.start([PYTHON, place.script(LOOK)], **extra).stdout)
+        without, _ = look(place, (), **extra)
+        env = {name: value for name, value in without["env"].items() if not name.startswith(OURS)}
+        compare("without: environment", bare["env"], env)
+        compare("without: no variable of the option", None, without["env"].get("GPULEAK_BYPASS"))
+        compare("without: all else", {**bare, "env": 0}, {**without, "env": 0})
+        found, _ = look(place, ("--bypass-pools",), **extra)
+        env = {name: value for name, value in found["env"].items() if not name.startswith(OURS)}
+        folder, _, rest = env.pop("PYTHONPATH").partition(":")
+        compare("with: the user's PYTHONPATH", bare["env"].pop("PYTHONPATH", ""), rest)
+        compare("the folder has one file", ["sitecustomize.py"],
+                [name for name in os.listdir(folder) if name != "__pycache__"])
+        compare("with: environment", {**bare["env"], **VARIABLES}, env)
+        compare("with: all else", {**bare, "env": 0, "finders": bare["finders"] + 1},
+                {**found, "env": 0})
+
+
+def variables(place):
+    """a variable that the user set is left, and named in one line; an empty one counts as unset"""
+    for name, value in VARIABLES.items():
+        found, said = look(place, ("--bypass-pools",), **{name: "0"})
+        compare(name, "0", found["env"][name])
+        compare("the others of " + name, {**VARIABLES, name: "0"},
+                {other: found["env"][other] for other in VARIABLES})
+        line = "gpuleak: %s is 0 in the environment: left" % name
+        compare("lines about " + name, [line], [one for one in said.splitlines() if " left" in one])
+        for same in ("", value):
+            found, said = look(place, ("--bypass-pools",), **{name: same})
+            compare("%s=%s" % (name, same), (value, False), (found["env"][name], " left" in said))
+    text = notes(place, PYTHON, "-c", "import torch\n" + KEEP, **{name: "x" for name in VARIABLES})
+    compare("all left", [ALL_OFF.replace(CACHES, "CuPy"), *CUPY_OFF], text)
+
+
+def pools(place):
+    """gpuleak's pool is fast, unless the user names one"""
+    for flags, extra, wanted in (
+            (["--bypass-pools"], {}, "fast"),
+            (["--bypass-pools=1", "--pool", "strict"], {}, "strict"),
+            (["--bypass-pools", "--pool=off"], {}, "off"),
+            (["--bypass-pools"], {"GPULEAK_POOL": "strict"}, "strict"),
+            (["--bypass-pools"], {"GPULEAK_POOL": "fats"}, "fast"),
+            ([], {"GPULEAK_BYPASS_POOLS": "1"}, "fast"),
+            (["--bypass-pools=0"], {"GPULEAK_BYPASS_POOLS": "1"}, None)):
+        found, _ = look(place, flags, **extra)
+        compare("%s %s" % (flags, extra), wanted, found["env"].get("GPULEAK_POOL"))
+    found, _ = place.report(PYTHON, VIEW_KEPT)
+    compare("in the report", "fast", found["pool"]["mode"])
+
+
+def sitecustomize(place):
+    """the user's sitecustomize runs, is the one that programs see, and may fail, as without"""
+    for text in ("import sys\nsys.from_sitecustomize = __file__\n", "import no_such_module\n",
+                 "raise RuntimeError('in the sitecustomize')\n", "import os\nos.chdir('/')\n"):
+        folder = os.path.dirname(place.write("own/sitecustomize.py", text))
+        bare = place.start([PYTHON, place.script(LOOK)], path=[folder])
+        ran = place.run(PYTHON, place.script(LOOK), path=[folder])
+        wanted, found = json.loads(bare.stdout), json.loads(ran.stdout)
+        compare("module and what it did", (wanted["site"], wanted["own"]),
+                (found["site"], found["own"]))
+        compare("sys.path", wanted["path"], found["path"])
+        compare("stderr", bare.stderr, ran.stderr.replace(
+            "gpuleak: no GPU call was seen in %s\n" % PYTHON, ""))
+        found, _ = place.report(PYTHON, VIEW_KEPT, path=[folder])
+        compare("with CuPy: cached", [], found["cached"])
+
+
+def nested(place):
+    """gpuleak run in gpuleak run: the module is on the path once"""
+    ran = place.run(place.options.command, "run", "--bypass-pools", "--", PYTHON,
+                    place.script(LOOK))
+    path = json.loads(ran.stdout)["env"]["PYTHONPATH"].split(":")
+    compare("entries", len(set(path)), len(path))
+
+
+# ---- where the module lies ----
+
+def installed(place, prefix):
+    """Copies the command and the module as `meson install` does."""
+    for name in ("bin", "share/gpuleak/bypass"):
+        os.makedirs(place.file(prefix, name))
+    shutil.copy(place.options.command, place.file(prefix, "bin"))
+    shutil.copy(os.path.join(ROOT, "python", "bypass", "sitecustomize.py"),
+                place.file(prefix, "share/gpuleak/bypass"))
+    return place.file(prefix, "bin", "gpuleak")
+
+
+def path_with_spaces(place):
+    """an installation below a path with spaces"""
+    command = installed(place, "a b/c d")
+    extra = {"GPULEAK_LIBRARY": place.options.preload}
+    ran = place.start([command, "run", "--bypass-pools", "--", PYTHON, VIEW_KEPT], **extra)
+    compare_first_line(VIEW_KEPT, "# @kept", "worst: 38.1 MiB at first_row (LINE)", ran.stderr)
+    ran = place.start([command, "run", "--bypass-pools", "--", PYTHON, place.script(LOOK)], **extra)
+    compare("folder", place.file("a b/c d/share/gpuleak/bypass"),
+            json.loads(ran.stdout)["env"]["PYTHONPATH"].split(":")[0])
+
+
+def module_missing(place):
+    """without the module, or with a colon in its path: one line, and the rest is switched off"""
+    extra = {"GPULEAK_LIBRARY": place.options.preload}
+    missing = installed(place, "missing")
+    os.remove(place.file("missing/share/gpuleak/bypass/sitecustomize.py"))
+    for command, wanted in ((missing, "bypass/sitecustomize.py is neither beside this command nor"),
+                            (installed(place, "a:b"), "PYTHONPATH cannot contain")):
+        ran = place.start([command, "run", "--bypass-pools", "--", PYTHON, VIEW_KEPT], **extra)
+        said = [line for line in ran.stderr.splitlines() if "switched off" in line]
+        if not said[0].startswith("gpuleak: CuPy's cache cannot be switched off: ") or \
+                wanted not in said[0]:
+            raise Failed("%s\nis not in\n%s" % (wanted, ran.stderr))
+        compare("note", "note: " + ALL_OFF.replace("CuPy, ", ""), said[-1])
+
+
+# ---- other frameworks ----
+
+def torch_kept(place):
+    """PyTorch: each tensor is a block of its own"""
+    script = place.script("import os, torch\ndef keep():\n    return torch.empty(1000, device='cuda')  "
+                          "# @kept\nkept = [keep() for _ in range(7)]\nos._exit(0)\n")
+    ran = place.run(PYTHON, script)
+    compare_first_line(script, "# @kept", "7 blocks, 28,000 bytes (27.3 KiB) never freed", ran.stderr)
+    compare_first_line(script, "# @kept", "at keep (LINE)", ran.stderr)
+    found, _ = place.report(PYTHON, script)
+    compare("cached, suballocations, notes", ([], [], [ALL_OFF, TORCH_OFF]),
+            (found["cached"], found.get("suballocations", []), found["notes"]))
+    found, _ = place.report(PYTHON, script, flags=())
+    compare("without: leaks, caches", ([], ["PyTorch caching allocator"]),
+            (found["leaks"], [one["cache"] for one in found["cached"]]))
+
+
+def no_effect(place):
+    """a cache that is used although its variable was set is named, also in a native program"""
+    found, _ = place.report(os.path.join(place.options.programs, "p_rules"), "cached", "own")
+    compare("last note", "PyTorch's cache could not be switched off in pid %d: "
+            "PYTORCH_NO_CUDA_MEMORY_CACHING=1 had no effect: the program changed it, or this version "
+            "does not know it" % found["process"]["pid"], found["notes"][-1])
+    compare("rows of native programs", [ALL_OFF, *VARIABLES], [
+        ALL_OFF, *(re.search(r"\((\w+)=", note)[1] for note in found["notes"][1:-1])])
+    found, _ = place.report(os.path.join(place.options.programs, "p_rules"), "cached",
+                            PYTORCH_NO_CUDA_MEMORY_CACHING="0")
+    compare("the user's own value: no such note", [], [
+        note for note in found["notes"] if "could not" in note])
+
+
+# ---- every Python ----
+
+def pythons():
+    return [PYTHON, *sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/*/bin/python")))]
+
+
+def every_python(place):
+    """the module works in each Python that is there, 2.7 too"""
+    for name, text in RECORDING.items():
+        place.write("recording/" + name, text)
+    place.write("own/sitecustomize.py", "import sys\nsys.chained = True\n")
+    text = ("import sys, threading, cupy\nfrom cupy import cuda\n"
+            "print((cuda.current['device'], cuda.current['pinned'], sys.chained,\n"
+            "       [path for path in sys.path if 'bypass' in path]))")
+    for python in pythons():
+        path = [place.file("recording"), place.file("own")]
+        ran = place.run(python, "-c", text, PYTHONPATH=os.pathsep.join(path))
+        compare(python, "(None, None, True, [])\n", ran.stdout)
+        ran = place.run(python, "-c", text.replace("sys.chained", "True"), PYTHONPATH=path[0])
+        compare(python + " without a sitecustomize", ("(None, None, True, [])\n", 1),
+                (ran.stdout, len(ran.stderr.splitlines())))
+    if len(pythons()) == 1:
+        return "only %s is there" % PYTHON
+    return None
+
+
+# ---- the guide ----
+
+def example(place, name, *args):
+    path = os.path.join(EXAMPLES, name)
+    return path, place.run(PYTHON, path, *args, flags=("--bypass-pools", "--step-every", "50ms"))
+
+
+def example_cupy(place):
+    """docs/examples/kept_cupy.py: the growth is that of the line which allocates"""
+    path, ran = example(place, "kept_cupy.py")
+    wanted = r"^gpuleak: suspect: [\d.]+ MiB per step at read \(%s:%d\), called from first_row " % (
+        re.escape(path), line_with(path, "# @allocated"))
+    if not re.search(wanted, ran.stderr, re.M):
+        raise Failed("%s\nis not in\n%s" % (wanted, ran.stderr))
+    path, ran = example(place, "kept_cupy.py", "copy")
+    if " at read " in ran.stderr:
+        raise Failed("an array that is freed is a suspect:\n" + ran.stderr)
+
+
+def example_torch(place):
+    """docs/examples/kept_torch.py: the growth is that of the line which allocates"""
+    path, ran = example(place, "kept_torch.py")
+    wanted = r"^gpuleak: suspect: .* per step at train_step \(%s:%d\)" % (
+        re.escape(path), line_with(path, "# @allocated"))
+    if not re.search(wanted, ran.stderr, re.M):
+        raise Failed("%s\nis not in\n%s" % (wanted, ran.stderr))
+    _, ran = example(place, "kept_torch.py", "item")
+    if "nothing keeps growing" not in ran.stderr:
+        raise Failed("Python's numbers grow:\n" + ran.stderr)
+
+
+def example_jax(place):
+    """docs/examples/kept_jax.py compiles, and runs where JAX has a GPU"""
+    path = os.path.join(EXAMPLES, "kept_jax.py")
+    with open(path, encoding="utf-8") as file:
+        compile(file.read(), path, "exec")
+    ran = subprocess.run([PYTHON, "-c", "import jax; print(jax.default_backend())"], check=False,
+                         capture_output=True, text=True)
+    if ran.stdout.strip() != "gpu":
+        return "no JAX with a GPU: it makes no CUDA calls on the CPU"
+    path, ran = example(place, "kept_jax.py")
+    if "per step at train_step (%s:" % path not in ran.stderr:
+        raise Failed("train_step does not grow:\n" + ran.stderr)
+    return None
+
+
+CASES = [view_kept, in_json, refused_by_flag, refused_by_path, own_allocator, failing_switch,
+         not_cupy, imports, children, in_venv, nothing_else, variables, pools, sitecustomize, nested,
+         path_with_spaces, module_missing, every_python, example_cupy, example_jax]
+TORCH_CASES = [torch_kept, no_effect, example_torch]
+
+
+def run_case(tap, options, case, name):
+    """A case returns why it was skipped, or None."""
+    with tempfile.TemporaryDirectory(prefix="gpuleak-run-") as folder:
+        try:
+            skipped = case(Place(options, folder))
+        except Failed as failure:
+            tap.line(name, str(failure))
+        except Exception:  # a report of another shape than expected must not end the run
+            tap.line(name, traceback.format_exc())
+        else:
+            tap.line(name, skip=skipped)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    names = ("cupy", "torch", "preload", "command", "standin", "programs")
+    for name in (*names, "only"):
+        parser.add_argument("--" + name, default="")
+    options = parser.parse_args()
+    for name in names:
+        setattr(options, name, os.path.realpath(getattr(options, name)))
+    has_torch = os.path.exists(os.path.join(options.torch, "libtorch_python.so"))
+    if not has_torch and os.environ.get("GPULEAK_MUST_RUN"):
+        sys.exit("Bail out! no C++ compiler or no python3-dev")
+    tap = Tap()
+    for case in CASES + (TORCH_CASES if has_torch else []):
+        name = " ".join(case.__doc__.split())
+        if options.only in name:
+            run_case(tap, options, case, name)
+    print("1..%d" % tap.count)
+    return 1 if tap.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
