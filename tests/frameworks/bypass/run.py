@@ -20,6 +20,7 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.realpath(__file__))
 FRAMEWORKS = os.path.dirname(HERE)
 ROOT = os.path.dirname(os.path.dirname(FRAMEWORKS))
+GUIDE = os.path.join(ROOT, "docs", "guides", "kept-tensors.md")
 EXAMPLES = os.path.join(ROOT, "docs", "examples")
 VIEW_KEPT = os.path.join(FRAMEWORKS, "cupy", "view_kept.py")
 sys.path.insert(0, os.path.join(ROOT, "tests", "programs"))
@@ -462,6 +463,22 @@ def example(place, name, *args):
     return path, place.run(PYTHON, path, *args, flags=("--bypass-pools", "--step-every", "50ms"))
 
 
+def places(text):
+    """[function, script:line] of the first suspect in TEXT, and of its caller."""
+    line = next((line for line in text.splitlines() if line.startswith("gpuleak: suspect: ")), "")
+    return re.findall(r"(\w+) \(\S*?(kept_\w+\.py:\d+)\)", line)
+
+
+def same_as_in_guide(script, printed):
+    """Compares the first suspect with the transcript of the guide."""
+    with open(GUIDE, encoding="utf-8") as file:
+        block = next(block for block in file.read().split("```") if script in block
+                     and block.startswith("console"))
+    if not places(block):
+        raise Failed("no suspect in the guide's transcript of " + script)
+    compare("suspect", places(block[block.index("gpuleak: suspect"):]), places(printed))
+
+
 def example_cupy(place):
     """docs/examples/kept_cupy.py: the growth is that of the line which allocates"""
     path, ran = example(place, "kept_cupy.py")
@@ -469,7 +486,8 @@ def example_cupy(place):
         re.escape(path), line_with(path, "# @allocated"))
     if not re.search(wanted, ran.stderr, re.M):
         raise Failed("%s\nis not in\n%s" % (wanted, ran.stderr))
-    path, ran = example(place, "kept_cupy.py", "copy")
+    same_as_in_guide("kept_cupy.py", ran.stderr)
+    _, ran = example(place, "kept_cupy.py", "copy")
     if " at read " in ran.stderr:
         raise Failed("an array that is freed is a suspect:\n" + ran.stderr)
 
@@ -481,6 +499,7 @@ def example_torch(place):
         re.escape(path), line_with(path, "# @allocated"))
     if not re.search(wanted, ran.stderr, re.M):
         raise Failed("%s\nis not in\n%s" % (wanted, ran.stderr))
+    same_as_in_guide("kept_torch.py", ran.stderr)
     _, ran = example(place, "kept_torch.py", "item")
     if "nothing keeps growing" not in ran.stderr:
         raise Failed("Python's numbers grow:\n" + ran.stderr)
