@@ -173,7 +173,6 @@ static void start_bypass(struct run *run)
 	if (opt_text[OPTION_POOL])
 		return;
 	opt_text[OPTION_POOL] = "fast";
-	option_set(&opt_values, OPTION_POOL, "fast");
 	run->bad_variables &= ~OPTION_BIT(OPTION_POOL);
 }
 

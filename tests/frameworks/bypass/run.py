@@ -42,6 +42,8 @@ CUPY_OFF = ["CuPy (cupy.cuda.set_allocator(None)): 8 % more time was measured; "
             "memory allocates it anew"]
 TORCH_OFF = ("PyTorch (PYTORCH_NO_CUDA_MEMORY_CACHING=1): CUDA graphs cannot be captured; "
              "torch.cuda.memory_allocated() counts nothing")
+NOT_LOADED = ("Python did not load gpuleak's module (PYTHONPATH was changed, or the program contains "
+              "its own Python)")
 # Keeps ten arrays and ends at once.
 KEEP = "import cupy, os\nkept = [cupy.zeros(1000) for _ in range(10)]\nos._exit(0)\n"
 # A CuPy that only records its allocators, for every Python.
@@ -174,6 +176,10 @@ def refused_by_flag(place):
 def refused_by_path(place):
     """a child with a PYTHONPATH of its own: the report says so, once for several processes"""
     script = place.script(KEEP)
+    found, _ = place.report("/usr/bin/env", "PYTHONPATH=" + os.pathsep.join(PACKAGES), PYTHON, "-c",
+                            KEEP, "-I")  # the program's flag
+    compare("note", "CuPy's cache could not be switched off in pid %d: %s" % (
+        found["process"]["pid"], NOT_LOADED), found["notes"][-1])
     parent = place.write("parent.py", "import os, subprocess, sys\n"
                          "for _ in range(3):\n"
                          "    subprocess.check_call([sys.executable, %r], env=dict(os.environ, "
@@ -181,9 +187,8 @@ def refused_by_path(place):
     found, _ = place.report(PYTHON, parent)
     pids = [one["process"]["pid"] for one in found["processes"]]
     compare("processes", 3, len(pids))
-    compare("note", "CuPy's cache could not be switched off in pid %d and 2 more processes: Python did "
-            "not load gpuleak's module (PYTHONPATH was changed, or the program contains its own "
-            "Python)" % pids[0], found["notes"][-1])
+    compare("note", "CuPy's cache could not be switched off in pid %d and 2 more processes: %s" % (
+        pids[0], NOT_LOADED), found["notes"][-1])
 
 
 def own_allocator(place):
