@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Reads 25 measurements of 4 MB, and keeps one row of each. A row is a view: it keeps its whole
+# Reads 50 measurements of 4 MB, and keeps one row of each. A row is a view: it keeps its whole
 # measurement on the GPU. With the argument "copy" each row is an array of its own.
 import sys
 import time
@@ -19,7 +19,7 @@ def first_row(number):
 
 def main():
     rows = {}
-    for number in range(25):
+    for number in range(50):
         rows[number] = first_row(number)  # @kept
     print(sum(row.nbytes for row in rows.values()), "bytes in", len(rows), "rows")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Sends 25 batches of 4 MB to the GPU, and keeps the result of each in a list. With the argument
+# Sends 50 batches of 4 MB to the GPU, and keeps the result of each in a list. With the argument
 # "numbers" the list has Python's numbers, and the arrays are freed.
 import sys
 import time
@@ -17,7 +17,7 @@ def train_step(number):
 
 def main():
     history = []
-    for number in range(25):
+    for number in range(50):
         result = train_step(number)
         history.append(float(result[0, 0]) if "numbers" in sys.argv else result)  # @kept
     jax.block_until_ready(history)

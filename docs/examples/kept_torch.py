@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Trains for 25 steps, and keeps each loss. A loss is a tensor: it keeps the graph of its step.
+# Trains for 50 steps, and keeps each loss. A loss is a tensor: it keeps the graph of its step.
 # With the argument "item" the list has Python's numbers.
 import sys
 import time
@@ -23,7 +23,7 @@ def main():
     model = nn.Sequential(nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 64)).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     history = []
-    for _ in range(25):
+    for _ in range(50):
         loss = train_step(model, optimizer)
         history.append(loss.item() if "item" in sys.argv else loss)  # @kept
     print(len(history), "losses")
