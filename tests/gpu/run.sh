@@ -5,14 +5,14 @@
 # against CUPTI), unharmed programs, ends, costs beside compute-sanitizer. Needs nvcc, a
 # GPU, and whatever of PyTorch, CuPy, JAX is there. Results go to the folder named first.
 #
-#   tests/gpu/run.sh RESULTS [BUILD] [part ...]     parts: calls ends errors families matrix programs pools cost
-#                                               frameworks opencl held scale two
+#   tests/gpu/run.sh RESULTS [BUILD] [part ...]     parts: calls ends errors families matrix programs contexts pools cost
+#                                               frameworks suballocations opencl held scale two
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 results=$(mkdir -p "$1" && cd "$1" && pwd)
 build=$(cd "${2:-$here/../../build}" && pwd)
 shift; shift
-parts=${*:-calls ends errors families matrix programs pools cost frameworks opencl held scale}
+parts=${*:-calls ends errors families matrix programs contexts pools cost frameworks suballocations opencl held scale}
 lib=$build/interpose/libgpuleak.so
 gpuleak=$build/tools/gpuleak
 work=$(mktemp -d)
@@ -59,6 +59,12 @@ print("CUPTI saw %d allocations, %d frees; gpuleak recorded %d, %d (+ %d with th
 PY
 )"
 	rm -f "$work/count"
+}
+
+# pairs NAME N CMD...: bare and preloaded in turn, N times each; the program prints its own figure
+pairs() {
+	local name=$1 n=$2; shift 2
+	say "$name: $("$here/paired.py" "$lib" "$n" "$@")"
 }
 
 if wants calls; then
@@ -109,6 +115,45 @@ if wants programs; then
 		timeout 250 python3 "$here/../programs/run.py" $family --preload "$lib" --command "$gpuleak" --standin "$work/real" --real-driver \
 			--programs "$build/tests/programs" >"$results/programs-$family.tap" 2>&1
 		say "programs $family: $(grep '^ok' "$results/programs-$family.tap" | grep -vc '# SKIP') passed, $(grep -c '^not ok' "$results/programs-$family.tap") failed, $(grep -c '# SKIP' "$results/programs-$family.tap") cases left out"
+	done
+fi
+
+# What ends with a context, under each pool backend. Bare, "late" is what the driver itself answers;
+# the memory of all rounds together is more than the device has.
+if wants contexts; then
+	gcc -g -I"$here/../programs" -o "$work/context_states" "$here/programs/context_states.c" -L"$cuda/lib64/stubs" -lcuda || exit 1
+	"$work/context_states" >"$results/context_states-bare.out" 2>&1
+	say "context_states bare: exit $?"
+	for mode in strict fast; do
+		for backend in device stream-ordered managed; do
+			"$gpuleak" run --pool $mode --pool-backend $backend --report none -- "$work/context_states" >"$results/context_states-$mode-$backend.out" 2>/dev/null
+			say "context_states $mode $backend: exit $?, $(cmp -s "$results/context_states-bare.out" "$results/context_states-$mode-$backend.out" && echo as bare || diff "$results/context_states-bare.out" "$results/context_states-$mode-$backend.out" | tr '\n' ';')"
+		done
+	done
+	for story in destroyed released reset; do
+		say "context_pool $story bare: $(timeout 100 "$build/tests/programs/p_context_pool" $story 50 2048 2>&1)"
+		for mode in strict fast; do
+			for backend in device stream-ordered; do
+				timeout 100 "$gpuleak" run --pool $mode --pool-backend $backend --format json --report "$results/context_pool.json" -- \
+					"$build/tests/programs/p_context_pool" $story 50 2048 >"$results/context_pool.out" 2>&1
+				say "context_pool $story $mode $backend: exit $?, $(grep -v ^gpuleak "$results/context_pool.out" | tr '\n' ';') $(python3 -c 'import json,sys; r=json.load(open(sys.argv[1])); print("errors", [e["type"] for e in r["errors"]], "leaks", len(r["leaks"]), "pool kept", sum(p["reserved_bytes"] for p in r["pool"]["pools"]))' "$results/context_pool.json" 2>&1 | tail -1)"
+			done
+		done
+	done
+	# Each object is destroyed by the call for another type: a driver need not survive it.
+	"$build/tests/programs/p_families" other-destroy >"$results/other-destroy.out" 2>&1
+	say "other-destroy bare: exit $?, $(tr '\n' ';' <"$results/other-destroy.out")"
+	"$gpuleak" run --format json --report "$results/other-destroy.json" -- "$build/tests/programs/p_families" other-destroy >"$results/other-destroy.out" 2>&1
+	say "other-destroy: exit $?, $(grep -v ^gpuleak "$results/other-destroy.out" | tr '\n' ';') $(python3 -c 'import json,sys; print([(e["type"], e["api"], e["result"]) for e in json.load(open(sys.argv[1]))["errors"]])' "$results/other-destroy.json" 2>&1 | tail -1)"
+fi
+
+if wants suballocations; then
+	for conf in default expandable_segments:True; do
+		GPULEAK_LEDGER=$work/suballocations.ledger LEDGER=$work/suballocations.ledger LD_PRELOAD=$lib GPULEAK_REPORT=none \
+			PYTORCH_CUDA_ALLOC_CONF=$([ $conf = default ] || echo $conf) python3 "$here/programs/torch_suballocations.py" \
+			>"$results/torch_suballocations-$conf.out" 2>&1
+		say "torch_suballocations $conf: exit $?, $(tail -1 "$results/torch_suballocations-$conf.out")"
+		rm -f "$work/suballocations.ledger"
 	done
 fi
 
@@ -183,18 +228,13 @@ if wants errors; then
 	say "$(grep -m1 ^gpuleak "$results/driver_api.txt")"
 fi
 
-# pairs NAME N CMD...: bare and preloaded in turn, N times each; the program prints its own figure
-pairs() {
-	local name=$1 n=$2; shift 2
-	say "$name: $("$here/paired.py" "$lib" "$n" "$@")"
-}
-
 if wants cost; then
 	pairs "churn 2000 x (cudaMalloc 4 MiB, kernel, cudaFree), ms" 60 "$work/churn-static"
 	pairs "cheapest cudaMalloc/cudaFree pair, static cudart, ns" 9 "$work/small"
 	GPULEAK_STACK_DEPTH=0 pairs "the same without stacks, ns" 5 "$work/small"
 	pairs "kernel launch, ns" 9 "$work/launch"
 	pairs "PyTorch, 100 training steps (median of 15 times 100), ms" 10 python3 "$here/programs/torch_steps.py" 15
+	GPULEAK_SUBALLOCATIONS=off pairs "the same without suballocations, ms" 10 python3 "$here/programs/torch_steps.py" 15
 	say "compute-sanitizer: $(compute-sanitizer --version | grep -o 'Version.*')"
 	say "compute-sanitizer churn, ms: $(for i in 1 2 3; do compute-sanitizer --tool memcheck --leak-check full "$work/churn-static" 2>&1 | grep -E '^[0-9.]+$'; done | tr '\n' ' ')"
 	say "compute-sanitizer PyTorch, ms: $(compute-sanitizer --tool memcheck --leak-check full python3 "$here/programs/torch_steps.py" 2>&1 | grep -E '^[0-9.]+$' | tr '\n' ' ')"
