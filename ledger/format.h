@@ -106,7 +106,7 @@ struct ledger_header {
 	uint32_t header_bytes;
 	uint32_t stack_depth; /* GPULEAK_STACK_DEPTH in effect: maximum frames per stack */
 	int32_t pid;
-	int32_t ppid;
+	int32_t ppid; /* pid of the parent process at the first GPU call; no reader uses it yet */
 	/* field 22 of /proc/PID/stat: identifies the process if the pid is reused */
 	uint64_t start_ticks;
 	uint64_t start_real_ns; /* CLOCK_REALTIME of the first GPU call */
@@ -120,7 +120,9 @@ struct ledger_header {
 	uint32_t chunks;        /* chunks in use, including this one; release/acquire */
 	uint32_t ended;         /* enum ledger_ended */
 	int32_t status;         /* exit status; meaningful when ended is EXIT or _EXIT */
-	uint32_t first_call;    /* 1: the process made a GPU call (always 1 in this version) */
+	/* Always 1: a process without a GPU call has no ledger. No reader uses it. Writers keep it,
+	 * so that the fields after it keep their place. */
+	uint32_t first_call;
 	uint64_t end_mono_ns;   /* CLOCK_MONOTONIC at the end; 0 if not recorded */
 	uint64_t peak_bytes;    /* peak of live bytes */
 	uint64_t peak_mono_ns;  /* time of the peak; counts from start_mono_ns, as in records */

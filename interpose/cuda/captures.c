@@ -17,13 +17,12 @@
 #include "interpose/cuda/captures.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
+#include "interpose/base/child_memory.h"
 #include "ledger/clock.h"
 #include "ledger/lock.h"
 #include "ledger/nocancel.h"
@@ -58,32 +57,22 @@ struct captures {
 int64_t captures_patience_ns = 1000000000;
 
 static struct captures *_Atomic pages;
-static struct captures fallback; /* if mmap() or madvise() fails; an atfork handler wipes it */
-
-static void wipe_after_fork(void)
-{
-	memset(&fallback, 0, sizeof(fallback));
-}
+static struct captures fallback; /* used if child_memory_map() fails */
 
 static struct captures *captures_allocate(void)
 {
 	struct captures *none = NULL, *made;
 	int saved = errno;
 
-	made = mmap(NULL, sizeof(*made), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		    0);
-	if (made != MAP_FAILED && madvise(made, sizeof(*made), MADV_WIPEONFORK) < 0) {
-		munmap(made, sizeof(*made));
-		made = MAP_FAILED;
-	}
-	if (made == MAP_FAILED)
+	made = child_memory_map(sizeof(*made));
+	if (!made)
 		made = &fallback;
 	if (!atomic_compare_exchange_strong(&pages, &none, made)) {
 		if (made != &fallback)
 			munmap(made, sizeof(*made));
 		made = none;
 	} else if (made == &fallback) {
-		pthread_atfork(NULL, NULL, wipe_after_fork);
+		child_memory_fall_back(made, sizeof(*made));
 	}
 	errno = saved;
 	return made;

@@ -6,13 +6,12 @@
  */
 #include "interpose/recorder/recorder.h"
 
-#include <pthread.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "interpose/base/child_memory.h"
 #include "interpose/base/own_stack.h"
 #include "interpose/base/upcalls.h"
 #include "interpose/recorder/thread_state.h"
@@ -22,13 +21,8 @@ __thread struct thread thread_self;
 
 struct recorder_page *recorder_page READ_BY_ALL;
 #define STOPPED_NAPS 7u
-/* used if no page can be mapped; then an atfork handler clears it */
+/* used if child_memory_map() fails */
 static struct recorder_page fallback_page;
-
-static void wipe_after_fork(void)
-{
-	memset(recorder_page, 0, sizeof(*recorder_page));
-}
 
 void recorder_make_page(void)
 {
@@ -36,10 +30,10 @@ void recorder_make_page(void)
 
 	if (recorder_page)
 		return;
-	memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (memory == MAP_FAILED || madvise(memory, 4096, MADV_WIPEONFORK) < 0) {
+	memory = child_memory_map(4096);
+	if (!memory) {
 		memory = &fallback_page;
-		pthread_atfork(NULL, NULL, wipe_after_fork);
+		child_memory_fall_back(memory, sizeof(fallback_page));
 	}
 	recorder_page = memory;
 }

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Memory whose bytes are all zero in a forked child, however the process forks. The kernel clears
+ * it (MADV_WIPEONFORK). A kernel that cannot do that leaves a fallback: static memory that an
+ * atfork handler clears. Then a child that was not made by fork() of libc keeps the bytes.
+ */
+#ifndef GPULEAK_CHILD_MEMORY_H
+#define GPULEAK_CHILD_MEMORY_H
+
+#include <stddef.h>
+
+/* Returns BYTES zero bytes of memory that the kernel clears in a forked child, or NULL if it cannot
+ * do that. The caller ends it with munmap(). Changes errno. Any thread may call it. */
+void *child_memory_map(size_t bytes);
+
+/* Makes an atfork handler clear the BYTES at MEMORY in each forked child. Call at most once for
+ * each of the CHILD_MEMORY_FALLBACKS fallbacks. Any thread may call it. */
+#define CHILD_MEMORY_FALLBACKS 2
+void child_memory_fall_back(void *memory, size_t bytes);
+
+#endif
