@@ -357,7 +357,7 @@ __attribute__((constructor)) static void ends_begin(void)
 	FIND(execveat);
 #undef FIND
 	at_quick_exit(at_quick_exit_end); /* first in: called last */
-	process_has_recorder = helper_start;
+	process_has_recorder = service_thread_start;
 	if (recorder_now()) /* by a constructor that ran before this one */
-		helper_start(recorder_now());
+		service_thread_start(recorder_now());
 }

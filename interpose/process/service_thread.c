@@ -25,15 +25,15 @@
 #include "ledger/process_stat.h"
 
 #define MS 1000000ull
-#define LOOK_NS (250 * MS)  /* how often to check whether the process still has another thread */
-#define GRACE_NS (1000 * MS) /* how long to wait for a GPU call that trims the pool */
+#define CHECK_NS (250 * MS)       /* time between two checks by is_last_thread() */
+#define TRIM_DELAY_NS (1000 * MS) /* how long to wait for a GPU call that trims the pool */
 
-struct helper {
+struct service {
 	struct recorder *recorder;
 	uint64_t every_ns;  /* 0: no timed steps */
 	uint64_t step_ns;   /* when the next one is due */
 	uint64_t trim_ns;   /* when to trim the pool; 0: no request */
-	uint32_t steps_done; /* of signals_steps */
+	uint32_t steps_done; /* how many of signals_steps are marked */
 };
 
 static uint64_t now_ns(void)
@@ -41,16 +41,17 @@ static uint64_t now_ns(void)
 	return clock_ns(CLOCK_MONOTONIC);
 }
 
-/* Returns true if only this thread runs: the first thread has ended, and it and this one are all
- * that is left. libc ends the process with its last thread, so this must not be that. */
-static bool is_alone(void)
+/* Returns true if the service thread is the last thread that runs: the process's first thread has
+ * ended, and /proc counts no others. Then the service thread must end, since libc ends a process
+ * with its last thread. */
+static bool is_last_thread(void)
 {
 	struct process_stat stat;
 
 	return process_stat_read(0, &stat) == 0 && stat.state == 'Z' && stat.threads <= 2;
 }
 
-static void wait_until(uint64_t due_ns)
+static void wait_for_request(uint64_t due_ns)
 {
 	uint64_t now = now_ns();
 	struct timespec left;
@@ -59,75 +60,75 @@ static void wait_until(uint64_t due_ns)
 		return;
 	left.tv_sec = (time_t)((due_ns - now) / 1000000000u);
 	left.tv_nsec = (long)((due_ns - now) % 1000000000u);
-	syscall(SYS_futex, &signals_wishes, FUTEX_WAIT_PRIVATE, 0, &left, NULL, 0);
+	syscall(SYS_futex, &signals_requests, FUTEX_WAIT_PRIVATE, 0, &left, NULL, 0);
 }
 
-static uint64_t next_look(const struct helper *helper)
+static uint64_t next_due_ns(const struct service *service)
 {
-	uint64_t due = now_ns() + LOOK_NS;
+	uint64_t due = now_ns() + CHECK_NS;
 
-	if (helper->every_ns && helper->step_ns < due)
-		due = helper->step_ns;
-	if (helper->trim_ns && helper->trim_ns < due)
-		due = helper->trim_ns;
+	if (service->every_ns && service->step_ns < due)
+		due = service->step_ns;
+	if (service->trim_ns && service->trim_ns < due)
+		due = service->trim_ns;
 	return due;
 }
 
-static void mark_what_is_due(struct helper *helper)
+static void mark_due_steps(struct service *service)
 {
 	uint64_t now = now_ns();
 
-	for (; helper->steps_done != atomic_load(&signals_steps); helper->steps_done++)
-		steps_mark(helper->recorder, NULL);
-	if (!helper->every_ns || now < helper->step_ns)
+	for (; service->steps_done != atomic_load(&signals_steps); service->steps_done++)
+		steps_mark(service->recorder, NULL);
+	if (!service->every_ns || now < service->step_ns)
 		return;
-	steps_mark(helper->recorder, NULL);
-	/* Steps that were missed are not repeated: in steps of no length nothing would grow. */
-	while (helper->step_ns <= now)
-		helper->step_ns += helper->every_ns;
+	steps_mark(service->recorder, NULL);
+	/* Do not mark missed steps later: nothing would grow between them. */
+	while (service->step_ns <= now)
+		service->step_ns += service->every_ns;
 }
 
-static void give_back_what_is_due(struct helper *helper)
+static void trim_if_due(struct service *service)
 {
-	if (!helper->trim_ns || now_ns() < helper->trim_ns)
+	if (!service->trim_ns || now_ns() < service->trim_ns)
 		return;
-	helper->trim_ns = 0;
+	service->trim_ns = 0;
 	if (pool_trim_due()) /* no GPU call has trimmed the pool meanwhile */
 		apis_give_back();
 }
 
-static void *help(void *data)
+static void *run_service(void *data)
 {
-	struct helper helper = { .recorder = data,
-				 .every_ns = (uint64_t)config.step_every * MS };
+	struct service service = { .recorder = data,
+				   .every_ns = (uint64_t)config.step_every * MS };
 
 	prctl(PR_SET_NAME, "gpuleak");
-	helper.step_ns = now_ns() + helper.every_ns;
-	while (!is_alone()) {
-		uint32_t wishes;
+	service.step_ns = now_ns() + service.every_ns;
+	while (!is_last_thread()) {
+		uint32_t requests;
 
-		wait_until(next_look(&helper));
-		wishes = atomic_exchange(&signals_wishes, 0);
-		if ((wishes & WISH_TRIM) && !helper.trim_ns)
-			helper.trim_ns = now_ns() + GRACE_NS;
-		mark_what_is_due(&helper);
-		give_back_what_is_due(&helper);
-		if (wishes & WISH_REPORT)
-			verdict_report_now(helper.recorder);
+		wait_for_request(next_due_ns(&service));
+		requests = atomic_exchange(&signals_requests, 0);
+		if ((requests & REQUEST_TRIM) && !service.trim_ns)
+			service.trim_ns = now_ns() + TRIM_DELAY_NS;
+		mark_due_steps(&service);
+		trim_if_due(&service);
+		if (requests & REQUEST_REPORT)
+			verdict_report_now(service.recorder);
 	}
 	return NULL;
 }
 
-static void say_no_place(void)
+static void warn_no_destination(void)
 {
-	const char *place = config.report_now[0] ? config.report_now : config.report;
+	const char *destination = config.report_now[0] ? config.report_now : config.report;
 
-	if ((signals_caught() & WISH_REPORT) && strcmp(place, "none") == 0)
+	if ((signals_caught() & REQUEST_REPORT) && strcmp(destination, "none") == 0)
 		say("gpuleak: GPULEAK_REPORT_SIGNAL: GPULEAK_REPORT is none, so a report at the "
 		    "signal has no place to go to; set GPULEAK_REPORT_NOW\n", NULL);
 }
 
-void helper_start(struct recorder *recorder)
+void service_thread_start(struct recorder *recorder)
 {
 	sigset_t all, before;
 	pthread_attr_t attributes;
@@ -136,12 +137,12 @@ void helper_start(struct recorder *recorder)
 
 	if (!signals_caught() && !config.step_every)
 		return;
-	say_no_place();
+	warn_no_destination();
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before); /* the thread's, too */
 	pthread_attr_init(&attributes);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	r = pthread_create(&thread, &attributes, help, recorder);
+	r = pthread_create(&thread, &attributes, run_service, recorder);
 	pthread_attr_destroy(&attributes);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (r != 0)

@@ -18,36 +18,36 @@
 #include "interpose/cuda/pool/pool_signal.h"
 #include "interpose/base/message.h"
 
-_Atomic uint32_t signals_wishes, signals_steps;
+_Atomic uint32_t signals_requests, signals_steps;
 
 /* The options that name a signal, and the request that the signal makes. Several options may name
  * the same signal. */
 static struct {
 	enum option_id option;
-	enum wish wish;
+	enum signal_request request;
 	const char *without; /* what does not happen if the signal can't be used */
 	int number;          /* the signal that is caught; 0: none */
-} wished[] = {
-	{ OPTION_POOL_SIGNAL, WISH_TRIM, ": the pool gives nothing back at it\n", 0 },
-	{ OPTION_REPORT_SIGNAL, WISH_REPORT, ": nothing is reported at it\n", 0 },
-	{ OPTION_STEP_SIGNAL, WISH_STEP, ": no step is marked at it\n", 0 },
+} signal_options[] = {
+	{ OPTION_POOL_SIGNAL, REQUEST_TRIM, ": the pool gives nothing back at it\n", 0 },
+	{ OPTION_REPORT_SIGNAL, REQUEST_REPORT, ": nothing is reported at it\n", 0 },
+	{ OPTION_STEP_SIGNAL, REQUEST_STEP, ": no step is marked at it\n", 0 },
 };
-#define WISHES (sizeof(wished) / sizeof(wished[0]))
+#define SIGNAL_OPTIONS (sizeof(signal_options) / sizeof(signal_options[0]))
 
-static void note_wish(int number)
+static void note_request(int number)
 {
 	int saved = errno;
-	uint32_t wishes = 0;
+	uint32_t requests = 0;
 
-	for (size_t i = 0; i < WISHES; i++)
-		if (wished[i].number == number)
-			wishes |= wished[i].wish;
-	if (wishes & WISH_TRIM)
+	for (size_t i = 0; i < SIGNAL_OPTIONS; i++)
+		if (signal_options[i].number == number)
+			requests |= signal_options[i].request;
+	if (requests & REQUEST_TRIM)
 		atomic_store_explicit(&pool_wants_trim, true, memory_order_relaxed);
-	if (wishes & WISH_STEP)
+	if (requests & REQUEST_STEP)
 		atomic_fetch_add(&signals_steps, 1);
-	atomic_fetch_or(&signals_wishes, wishes);
-	syscall(SYS_futex, &signals_wishes, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	atomic_fetch_or(&signals_requests, requests);
+	syscall(SYS_futex, &signals_requests, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 	errno = saved;
 }
 
@@ -65,8 +65,8 @@ static void say_not(size_t i, int number, const char *why)
 	struct text text = { digits, sizeof(digits) - 1 };
 
 	text_add_number(&text, (uint64_t)number);
-	say("gpuleak: GPULEAK_", option_rows[wished[i].option].name, ": signal ", digits, " ", why,
-	    wished[i].without, NULL);
+	say("gpuleak: GPULEAK_", option_rows[signal_options[i].option].name, ": signal ", digits,
+	    " ", why, signal_options[i].without, NULL);
 }
 
 static int signal_of_option(enum option_id option)
@@ -79,10 +79,10 @@ static int signal_of_option(enum option_id option)
 static void catch(size_t i, int number)
 {
 	/* SA_ONSTACK: threads of Go programs have small stacks. */
-	struct sigaction ours = { .sa_handler = note_wish, .sa_flags = SA_RESTART | SA_ONSTACK };
+	struct sigaction ours = { .sa_handler = note_request, .sa_flags = SA_RESTART | SA_ONSTACK };
 	struct sigaction before;
 
-	if (wished[i].wish == WISH_TRIM && config.pool == OPTION_POOL_OFF) {
+	if (signal_options[i].request == REQUEST_TRIM && config.pool == OPTION_POOL_OFF) {
 		say_not(i, number, "keeps its effect, since no pool is on");
 		return;
 	}
@@ -91,29 +91,29 @@ static void catch(size_t i, int number)
 		return;
 	}
 	/* Another option has it already, or the process that this one was forked from. */
-	if (before.sa_handler != note_wish && before.sa_handler != SIG_DFL) {
+	if (before.sa_handler != note_request && before.sa_handler != SIG_DFL) {
 		say_not(i, number, "is handled or ignored by the application, and stays so");
 		return;
 	}
-	wished[i].number = number;
-	if (before.sa_handler != note_wish && sigaction(number, &ours, NULL) < 0) {
-		wished[i].number = 0;
+	signal_options[i].number = number;
+	if (before.sa_handler != note_request && sigaction(number, &ours, NULL) < 0) {
+		signal_options[i].number = 0;
 		say_not(i, number, "can't be used");
 	}
 }
 
 void signals_start(void)
 {
-	for (size_t i = 0; i < WISHES; i++)
-		if (signal_of_option(wished[i].option))
-			catch(i, signal_of_option(wished[i].option));
+	for (size_t i = 0; i < SIGNAL_OPTIONS; i++)
+		if (signal_of_option(signal_options[i].option))
+			catch(i, signal_of_option(signal_options[i].option));
 }
 
 uint32_t signals_caught(void)
 {
 	uint32_t ret = 0;
 
-	for (size_t i = 0; i < WISHES; i++)
-		ret |= wished[i].number ? wished[i].wish : 0;
+	for (size_t i = 0; i < SIGNAL_OPTIONS; i++)
+		ret |= signal_options[i].number ? signal_options[i].request : 0;
 	return ret;
 }

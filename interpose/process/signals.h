@@ -9,15 +9,15 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-enum wish {
-	WISH_TRIM = 1,   /* GPULEAK_POOL_SIGNAL */
-	WISH_REPORT = 2, /* GPULEAK_REPORT_SIGNAL */
-	WISH_STEP = 4,   /* GPULEAK_STEP_SIGNAL */
+enum signal_request {
+	REQUEST_TRIM = 1,   /* GPULEAK_POOL_SIGNAL */
+	REQUEST_REPORT = 2, /* GPULEAK_REPORT_SIGNAL */
+	REQUEST_STEP = 4,   /* GPULEAK_STEP_SIGNAL */
 };
 
-/* Requests since they were last taken. The handler that adds one wakes the thread that waits for
- * the word. */
-extern _Atomic uint32_t signals_wishes;
+/* Requests that the service thread has not handled yet. The signal handler that adds one wakes the
+ * service thread. */
+extern _Atomic uint32_t signals_requests;
 /* The number of signals for each request. Two signals before the first is handled are two steps. */
 extern _Atomic uint32_t signals_steps;
 
@@ -25,7 +25,7 @@ extern _Atomic uint32_t signals_steps;
  * the first GPU call. Prints a line for each that it cannot catch. */
 void signals_start(void);
 
-/* Of enum wish: for which a signal is caught. */
+/* Returns the requests (enum signal_request) whose signals gpuleak catches. */
 uint32_t signals_caught(void);
 
 #endif
