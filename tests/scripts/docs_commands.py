@@ -11,6 +11,7 @@ Of a page, each fenced block says by its info string what it is:
                             this order, others may lie between; `...` stands for anything, also
                             on a line of its own. `[exit status 23]` is the status; else it is 0
     console pycuda          the same, with PyCUDA on the stand-in driver (DIR, see pycuda.sh)
+    console torch           the same, with PyTorch's stand-ins on the stand-in driver
     console not-run: WHY    not run here: what it needs
     yaml SCHEMA             valid by that schema in DIR (see schemas.sh): github-workflow,
                             gitlab-ci, kubernetes; `yaml` alone: parses
@@ -153,6 +154,15 @@ class Runner:
                         + self.env["PATH"],
                 "LD_LIBRARY_PATH": self.env["LD_LIBRARY_PATH"] + os.pathsep + self.standin}
 
+    def torch(self):
+        """The environment with PyTorch's stand-ins in it."""
+        here = os.path.join(ROOT, "tests", "frameworks", "torch", "site-packages")
+        libraries = os.path.join(os.path.dirname(self.standin), "frameworks", "torch")
+        if not os.path.exists(os.path.join(libraries, "libtorch_python.so")):
+            raise Skip("no C++ compiler or no python3-dev")
+        return {**self.env, "STANDIN_TORCH": libraries, "PYTHONPATH": here,
+                "LD_LIBRARY_PATH": self.env["LD_LIBRARY_PATH"] + os.pathsep + self.standin}
+
     def schemas(self):
         if not self.options.schemas:
             raise Skip("no --schemas")
@@ -167,9 +177,9 @@ class Runner:
         if rest.startswith("not-run: ") and len(rest) > len("not-run: "):
             steps(lines)
             return
-        if rest not in ("", "pycuda"):
+        if rest not in ("", "pycuda", "torch"):
             raise Wrong("console %s: not known" % rest)
-        env = self.pycuda() if rest == "pycuda" else self.env
+        env = self.pycuda() if rest == "pycuda" else self.torch() if rest == "torch" else self.env
         if not rest and subprocess.run(["/usr/bin/python3", "-c", "import pyopencl"], check=False,
                                        stderr=subprocess.DEVNULL).returncode:
             raise Skip("no PyOpenCL")
