@@ -32,6 +32,7 @@ uint64_t limits_left(enum api api, int device)
 #define KEPT 0x320000000u  /* one that is kept, */
 #define OTHER 0x330000000u /* and one that is not the pool's */
 #define HOST 0x340000000u  /* pinned and kept */
+#define LOW 0x20000000u    /* a live block of 1000 bytes with an address of 32 bits */
 
 /* ---- what pool_truth.c needs of the rest ---- */
 
@@ -77,6 +78,11 @@ bool pool_lookup(uint64_t address, struct pool_place *ret)
 {
 	errno = 77;
 	finds++;
+	if (address - LOW < 0x10000000u) {
+		*ret = (struct pool_place){ .address = LOW, .bytes = 1000, .device = 3 };
+		ret->whole = ret->live = true;
+		return true;
+	}
 	if (address < WHOLE || address >= OTHER + 0x20000000u ||
 	    (address >= OTHER && address < HOST))
 		return false;
@@ -138,6 +144,15 @@ static CUresult info_32(unsigned int *unused, unsigned int *total)
 }
 
 static CUresult range(CUdeviceptr *base, size_t *size, CUdeviceptr address)
+{
+	if (base)
+		*base = 1;
+	if (size)
+		*size = 2;
+	return said(address);
+}
+
+static CUresult range_32(CUdeviceptr_v1 *base, unsigned int *size, CUdeviceptr_v1 address)
 {
 	if (base)
 		*base = 1;
@@ -220,6 +235,7 @@ static int begin(void **state)
 	hooks[HOOK_cuMemGetInfo_v2].driver = (void *)info;
 	hooks[HOOK_cuMemGetInfo].driver = (void *)info_32;
 	hooks[HOOK_cuMemGetAddressRange_v2].driver = (void *)range;
+	hooks[HOOK_cuMemGetAddressRange].driver = (void *)range_32;
 	hooks[HOOK_cuPointerGetAttribute].driver = (void *)attribute;
 	hooks[HOOK_cuPointerGetAttributes].driver = (void *)attributes;
 	hooks[HOOK_cuPointerSetAttribute].driver = (void *)set;
@@ -313,6 +329,35 @@ static void test_range(void **state)
 	answer = CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	assert_int_equal(looked_up_cuMemGetAddressRange_v2(&base, &size, WHOLE), 709);
 	assert_int_equal(base, 1);
+}
+
+/* The call for addresses of 32 bits answers the size that the application requested, too. */
+static void test_range_32(void **state)
+{
+	CUdeviceptr_v1 base = 0;
+	unsigned int size = 0;
+
+	(void)state;
+	assert_int_equal(looked_up_cuMemGetAddressRange(&base, &size, LOW + 999), 0);
+	assert_int_equal(base, LOW);
+	assert_int_equal(size, 1000);
+	assert_int_equal(asked, LOW + 999);
+	base = size = 0;
+	assert_int_equal(looked_up_cuMemGetAddressRange(NULL, &size, LOW), 0);
+	assert_int_equal(size, 1000);
+	assert_int_equal(looked_up_cuMemGetAddressRange(&base, NULL, LOW + 1), 0);
+	assert_int_equal(base, LOW);
+	assert_int_equal(looked_up_cuMemGetAddressRange(NULL, NULL, LOW), 0);
+	assert_int_equal(looked_up_cuMemGetAddressRange(&base, &size, 0x50000000u), 0);
+	assert_int_equal(base, 1);
+	assert_int_equal(size, 2);
+	assert_int_equal(asked, 0x50000000u);
+	looked_up_cuMemGetAddressRange(&base, &size, LOW + 1000);
+	assert_true(asked < 0x10000);
+	answer = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	assert_int_equal(looked_up_cuMemGetAddressRange(&base, &size, LOW), 709);
+	assert_int_equal(base, 1);
+	assert_int_equal(errno, 0);
 }
 
 static uint64_t value_of(CUpointer_attribute which, CUdeviceptr address)
@@ -493,6 +538,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_info, begin),
 		cmocka_unit_test_setup(test_range, begin),
+		cmocka_unit_test_setup(test_range_32, begin),
 		cmocka_unit_test_setup(test_attributes, begin),
 		cmocka_unit_test_setup(test_refused_attributes, begin),
 		cmocka_unit_test_setup(test_marks, begin),
