@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Deferred frees of an OpenCL buffer: the last clReleaseMemObject has returned, and the driver has
+ * not called back yet. If the application retains the handle again, the buffer is live as before.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "interpose/block/block_table.h"
+#include "interpose/block/blocks.h"
+#include "interpose/block/deferred_totals.h"
+#include "own_ledger.h"
+#include "interpose/process/start.h"
+#include "interpose/recorder/recorder.h"
+#include "interpose/recorder/thread_state.h"
+#include "interpose/stack/unwinder.h"
+
+#define HANDLE 0x10000u
+#define WATCHED 7u
+#define BYTES 512u
+
+static struct call create = { &hooks[HOOK_clCreateBuffer], NULL, SPACE_OBJECTS, WATCHED };
+static struct call retain = { &hooks[HOOK_clRetainMemObject], NULL, SPACE_OBJECTS, 0 };
+static struct call release = { &hooks[HOOK_clReleaseMemObject], NULL, SPACE_OBJECTS, 0 };
+
+/* Releases HANDLE. The driver does not call back meanwhile. */
+static void release_buffer(void)
+{
+	struct freeing freeing;
+
+	record_releasing(&release, HANDLE, &freeing);
+	record_released(&release, &freeing, OUTCOME_DONE, 0);
+}
+
+/* Returns whether HANDLE has a live block, and its state in the ledger in *RET_STATE. */
+static bool is_live(uint32_t *ret_state)
+{
+	struct recorder *recorder = recorder_enter();
+	struct ledger_block block = { 0 };
+	bool live = block_live(recorder, key_of_object(API_OPENCL, HANDLE), &block);
+
+	*ret_state = LEDGER_BLOCK_STATE(block.state);
+	recorder_leave();
+	return live;
+}
+
+/* Returns the bytes of all deferred frees. */
+static uint64_t deferred_bytes(void)
+{
+	struct recorder *recorder = recorder_enter();
+	int64_t bytes = 0;
+
+	for (unsigned int i = 0; i < recorder->thread_states->count; i++)
+		bytes += atomic_load(&recorder->thread_states->state[i].deferred_bytes);
+	recorder_leave();
+	return (uint64_t)bytes;
+}
+
+static void retained_again(void **state)
+{
+	uint32_t block_state;
+
+	(void)state;
+	record_made(&create, HANDLE, BYTES, 0, 0, 0);
+	release_buffer();
+	assert_false(is_live(&block_state));
+	assert_int_equal(deferred_bytes(), BYTES);
+
+	assert_true(record_retained(&retain, HANDLE));
+	assert_true(is_live(&block_state));
+	assert_int_equal(block_state, LEDGER_BLOCK_LIVE);
+	assert_int_equal(deferred_bytes(), 0);
+
+	release_buffer();
+	assert_false(is_live(&block_state));
+	assert_int_equal(deferred_bytes(), BYTES);
+	record_destroyed(API_OPENCL, HANDLE, WATCHED);
+	assert_int_equal(deferred_bytes(), 0);
+	assert_int_equal(live_bytes_total(recorder_now()), 0);
+	assert_int_equal(recorder_now()->header->errors, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(retained_again),
+	};
+
+	process_start();
+	unwinder_load(); /* see test_storm.c */
+	return cmocka_run_group_tests(tests, NULL, remove_ledger);
+}
