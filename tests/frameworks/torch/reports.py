@@ -31,14 +31,15 @@ PLACE = "train_step (%s:13), called from <module> (%s:23)" % (BAD, BAD)
 CACHE = "1 held by the PyTorch caching allocator (2.0 MiB)"
 
 
-def run(options, place, script, *before):
-    """The ledger of SCRIPT, run by python3 BEFORE."""
-    ledger = os.path.join(place, os.path.basename(script) + "-".join(map(os.path.basename, before)))
+def run(options, place, script, *before, **extra):
+    """The ledger of SCRIPT, run by python3 BEFORE in an environment with EXTRA."""
+    names = map(os.path.basename, (script, *before, *extra.values()))
+    ledger = os.path.join(place, "-".join(names) + ".gpuleak")
     env = {name: value for name, value in os.environ.items()
            if not name.startswith(("GPULEAK_", "STANDIN_", "PYTORCH_", "GITHUB_", "CI_"))}
     env.update(STANDIN_TORCH=options.torch, LD_LIBRARY_PATH=options.standin,
                PYTHONPATH=os.path.join(HERE, "site-packages"), PYTHONDONTWRITEBYTECODE="1",
-               LD_PRELOAD=options.preload, GPULEAK_REPORT="none", GPULEAK_LEDGER=ledger)
+               LD_PRELOAD=options.preload, GPULEAK_REPORT="none", GPULEAK_LEDGER=ledger, **extra)
     ran = subprocess.run([PYTHON, *before, script], env=env, check=False, capture_output=True,
                          text=True, timeout=120)
     if ran.returncode or ran.stderr:
@@ -227,7 +228,23 @@ def inside_main(options, bad, good):
     compare("clean", 1, output(options, "report", ledger).count("\n"))
 
 
-CASES = [text, json_format, html, junit, sarif, github, openmetrics, profiles, diff, suppressions,
+def ranks(options, bad, _):
+    """ranks: what accumulates in two of three ranks is printed once"""
+    place = os.path.join(os.path.dirname(bad), "ranks")
+    os.mkdir(place)
+    for rank, script in enumerate((BAD, BAD, GOOD)):
+        run(options, place, script, RANK=str(rank), WORLD_SIZE="3")
+    told = output(options, "report", place)
+    compare("once", ["Accumulating: 307,200 bytes (300.0 KiB) in 600 tensors in 2 of 3 ranks, 150.0 "
+                     "KiB each (PyTorch caching allocator, device 0), allocated at:"],
+            lines_with(told, "ccumulating: "))
+    (shared,) = json.loads(output(options, "report", "--format", "json", place))["ranks"][
+        "shared_accumulating"]
+    compare("parts", [{"rank": rank, "bytes": 153600, "blocks": 300} for rank in (0, 1)],
+            shared["in"])
+
+
+CASES = [ranks, text, json_format, html, junit, sarif, github, openmetrics, profiles, diff, suppressions,
          inside_main]
 
 
