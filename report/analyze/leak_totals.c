@@ -108,6 +108,30 @@ int accumulation_totals_make(const struct report *report, struct leak_totals *re
 	return 0;
 }
 
+int all_totals_make(const struct report *report, struct leak_totals *ret)
+{
+	struct leak_totals leaks = { 0 }, accumulating = { 0 }, all;
+	int r = leak_totals_make(report, &leaks);
+
+	if (r == 0)
+		r = accumulation_totals_make(report, &accumulating);
+	all.count = leaks.count + accumulating.count;
+	all.entries = r == 0 ? calloc(all.count + 1, sizeof(*all.entries)) : NULL;
+	if (all.entries) {
+		for (size_t i = 0; i < leaks.count; i++)
+			all.entries[i] = leaks.entries[i];
+		for (size_t i = 0; i < accumulating.count; i++)
+			all.entries[leaks.count + i] = accumulating.entries[i];
+		merge_entries(&all);
+		*ret = all;
+	} else {
+		r = -ENOMEM;
+	}
+	leak_totals_finish(&leaks);
+	leak_totals_finish(&accumulating);
+	return r;
+}
+
 static int compare_fingerprint(const void *key, const void *value)
 {
 	const struct leak_total *entry = value;

@@ -157,40 +157,11 @@ static void print_choice(FILE *out, const struct leak_total *entry, const struct
 	fprintf(out, "\nleak:%s\n", choice->pattern);
 }
 
-/* Appends MORE to TOTALS, whose order then no longer serves leak_totals_find(). */
-static int append_totals(struct leak_totals *totals, const struct leak_totals *more)
-{
-	struct leak_total *entries = reallocarray(totals->entries, totals->count + more->count + 1,
-						  sizeof(*entries));
-
-	if (!entries)
-		return -ENOMEM;
-	if (more->count)
-		memcpy(entries + totals->count, more->entries, more->count * sizeof(*entries));
-	totals->entries = entries;
-	totals->count += more->count;
-	return 0;
-}
-
-/* Fills in *RET with the leaks and the call sites that accumulate. */
-static int make_totals(const struct report *report, struct leak_totals *ret)
-{
-	struct leak_totals accumulating = { 0 };
-	int r = leak_totals_make(report, ret);
-
-	if (r == 0)
-		r = accumulation_totals_make(report, &accumulating);
-	if (r == 0)
-		r = append_totals(ret, &accumulating);
-	leak_totals_finish(&accumulating);
-	return r;
-}
-
 int gen_suppressions(const struct report *report, FILE *out)
 {
 	struct choice *choice = malloc(sizeof(*choice));
 	struct leak_totals totals = { 0 };
-	int r = choice ? make_totals(report, &totals) : -ENOMEM;
+	int r = choice ? all_totals_make(report, &totals) : -ENOMEM;
 
 	if (r == 0)
 		leak_totals_sort_by_size(&totals);

@@ -217,6 +217,22 @@ def suppressions(options, bad, _):
     compare("annotations", [], lines_with(told, "::warning"))
 
 
+def baseline(options, bad, good):
+    """baseline: what accumulates is known, and gone if it does no more"""
+    path = bad + ".baseline"
+    output(options, "check", "--baseline", path, "--update-baseline", bad)
+    with open(path, encoding="utf-8") as file:
+        compare("file", ["153600", "300", "#", "c10::reportMemoryUsageToProfiler", "suballocation",
+                         "train_step", "(losses_bad.py)"], file.read().splitlines()[-1].split()[1:])
+    compare("the same", 0, gone(options, path, bad))
+    compare("gone", 1, gone(options, path, good))
+
+
+def gone(options, path, ledger):
+    gate = json.loads(output(options, "check", "--format", "json", "--baseline", path, ledger))
+    return sum(": gone: " in note for note in gate["gate"].get("notes", []))
+
+
 def inside_main(options, bad, good):
     """a script whose code stands in main() has the same paragraph"""
     place = os.path.dirname(bad)
@@ -244,7 +260,7 @@ def ranks(options, bad, _):
             shared["in"])
 
 
-CASES = [ranks, text, json_format, html, junit, sarif, github, openmetrics, profiles, diff, suppressions,
+CASES = [ranks, text, json_format, html, junit, sarif, github, openmetrics, profiles, diff, suppressions, baseline,
          inside_main]
 
 
