@@ -136,6 +136,8 @@ def tensors(place):
                 "gpuleak_accumulating_sites"), {(): 0})
     same(values(series(place, place.made("openmetrics", "caches")),
                 "gpuleak_accumulating_sites"), {})
+    same(values(series(place, place.made("openmetrics", "trainings")),
+                "gpuleak_accumulating_sites", "pid"), {("1",): 1, ("2",): 0})
     found = series(place, place.made("openmetrics", "wild-tensors"))
     same(values(found, "gpuleak_accumulating_sites"), {(): 7})
 

@@ -76,6 +76,10 @@ def folded_tensors(place):
         ([pool + "tensors on device 0", *make, "tensors"], 51200),
         ([pool + "tensors on device 0", "<module> (train.py:20)", "train_step (train.py:8)",
           "tensors"], 6 * 512 - 256)])
+    found = stacks(place, place.made("folded", "trainings"))
+    same([(frames[1], size) for frames, size in found],
+         [("python3 (pid 1)", 2097152 - 104 * 512), ("python3 (pid 1)", 51200),
+          ("python3 (pid 1)", 6 * 512 - 256), ("python3 (pid 2)", 51200)])
     lines = place.made("folded", "wild-tensors").decode("utf-8").split("\n")
     same(len(lines), 9)
 

@@ -258,9 +258,9 @@ static void make_tensors(struct report *report, const char *name)
 		p->ended = REPORT_RUNNING;
 }
 
-static void make_constant(struct report *report)
+static void make_constant(struct report *report, int pid)
 {
-	struct report_process *p = process_of("python3", 1);
+	struct report_process *p = process_of("python3", pid);
 
 	give_site(p, site_of(&plain, 100, TREND_CONSTANT, 0));
 	finish(p);
@@ -324,8 +324,11 @@ static int make(struct report *report, const char *name)
 		make_caches(report);
 	else if (strcmp(name, "tensors") == 0 || strcmp(name, "running") == 0)
 		make_tensors(report, name);
-	else if (strcmp(name, "constant") == 0)
-		make_constant(report);
+	else if (strcmp(name, "trainings") == 0) {
+		make_tensors(report, name);
+		make_constant(report, 2);
+	} else if (strcmp(name, "constant") == 0)
+		make_constant(report, 1);
 	else if (strcmp(name, "wild-tensors") == 0)
 		make_wild_tensors(report);
 	else if (strcmp(name, "ranks") == 0)

@@ -180,6 +180,38 @@ static void expect_nothing(void)
 	assert_null(recorder_now()->vmm->mappings);
 }
 
+/* The parent of the live block at ADDRESS. */
+static uint64_t parent_of(uint64_t address)
+{
+	struct recorder *recorder = recorder_now();
+	struct ledger_walk walk = { 0, 0 };
+	const struct ledger_block *block;
+	struct ledger_view view;
+
+	assert_int_equal(ledger_view(recorder->writer.base, recorder->writer.mapped_bytes, &view),
+			 LEDGER_OK);
+	while ((block = ledger_next(&view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block))))
+		if (LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_UNUSED &&
+		    block->address == address)
+			return block->parent;
+	fail();
+	return 0;
+}
+
+/* A mapping of all memory names it, so that a reader knows the mapping's range. */
+static void test_parent(void **state)
+{
+	(void)state;
+	create(HANDLE, 2 * GRAIN);
+	map(ADDRESS, 2 * GRAIN, HANDLE);
+	map(ADDRESS + 2 * GRAIN, GRAIN, HANDLE);
+	assert_int_equal(parent_of(ADDRESS), HANDLE);
+	assert_int_equal(parent_of(ADDRESS + 2 * GRAIN), 0);
+	unmap_range(ADDRESS, 3 * GRAIN, 0, NULL);
+	release(0, NULL);
+	expect_nothing();
+}
+
 static void check_retained_inside(void)
 {
 	retain();
@@ -461,6 +493,7 @@ int main(void)
 		cmocka_unit_test(test_back_while_released),
 		cmocka_unit_test(test_back_while_refused),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_parent),
 		cmocka_unit_test(test_release_and_unmap),
 		cmocka_unit_test(test_handed_out_again),
 		cmocka_unit_test(test_many_put_back),
