@@ -423,8 +423,9 @@ static void gather_one(struct run *run, const struct ledger_file *file)
 		unlink(file->path); /* remove it now, because the directory may have to remain */
 }
 
-/* lost_find() calls this for each process that made GPU calls and has no ledger. */
-static void process_lost(void *data, const char *sentence)
+/* lost_find() calls this for each process that made GPU calls and has no ledger, bypass_report()
+ * for each cache that hides the arrays in it. */
+static void incomplete(void *data, const char *sentence)
 {
 	struct run *run = data;
 
@@ -449,12 +450,12 @@ static void gather(struct run *run)
 	for (size_t i = 0; i < list.count; i++)
 		gather_one(run, &list.files[i]);
 	if (run->roster &&
-	    lost_find(run->roster, &list, run->directory, process_lost, run) < 0)
+	    lost_find(run->roster, &list, run->directory, incomplete, run) < 0)
 		session_trouble(&run->session, "out of memory");
 	ledgers_finish(&list);
 	report_sort(&run->session.report);
 	if (opt_values.bypass_pools &&
-	    bypass_report(&run->bypass, &run->session.report, run->directory) < 0)
+	    bypass_report(&run->bypass, &run->session.report, run->directory, incomplete, run) < 0)
 		session_trouble(&run->session, "out of memory");
 }
 

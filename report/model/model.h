@@ -347,6 +347,9 @@ struct report {
 	/* remarks on the whole report, for example about a ledger that could not be read */
 	char **notes;
 	size_t note_count;
+	/* sentences about how the program was run: notes, but nothing is missing because of them */
+	char **remarks;
+	size_t remark_count;
 	bool incomplete; /* a process is incomplete, or a ledger was left out */
 	/* see model_bypass.h; the caller owns the list. NULL: no cache was switched off */
 	const struct report_bypass *bypassed;
@@ -360,8 +363,9 @@ struct report {
  * }, with `suppressions` set if there are any. Returns 0 or -ENOMEM. */
 int report_add_process(struct report *report, struct report_process *process);
 
-/* Copies TEXT, one sentence without a newline, to the notes. Returns 0 or -ENOMEM. */
+/* Copy TEXT, one sentence without a newline, to the notes or the remarks. Return 0 or -ENOMEM. */
 int report_add_note(struct report *report, const char *text);
+int report_add_remark(struct report *report, const char *text);
 
 /* Sorts the processes in an order that does not depend on how they were found: first by rank; then
  * processes without a rank by host, pid and start. */

@@ -95,18 +95,28 @@ int report_add_process(struct report *report, struct report_process *process)
 	return 0;
 }
 
-int report_add_note(struct report *report, const char *text)
+static int add_sentence(char ***list, size_t *count, const char *text)
 {
-	char **grown = reallocarray(report->notes, report->note_count + 1, sizeof(char *));
+	char **grown = reallocarray(*list, *count + 1, sizeof(char *));
 
 	if (!grown)
 		return -ENOMEM;
-	report->notes = grown;
-	grown[report->note_count] = strdup(text);
-	if (!grown[report->note_count])
+	*list = grown;
+	grown[*count] = strdup(text);
+	if (!grown[*count])
 		return -ENOMEM;
-	report->note_count++;
+	++*count;
 	return 0;
+}
+
+int report_add_note(struct report *report, const char *text)
+{
+	return add_sentence(&report->notes, &report->note_count, text);
+}
+
+int report_add_remark(struct report *report, const char *text)
+{
+	return add_sentence(&report->remarks, &report->remark_count, text);
 }
 
 static int compare_processes(const void *left, const void *right)
@@ -143,7 +153,10 @@ void report_finish(struct report *report)
 		report_process_destroy(report->processes[i]);
 	for (size_t i = 0; i < report->note_count; i++)
 		free(report->notes[i]);
+	for (size_t i = 0; i < report->remark_count; i++)
+		free(report->remarks[i]);
 	free(report->processes);
 	free(report->notes);
+	free(report->remarks);
 	*report = (struct report){ 0 };
 }

@@ -32,9 +32,12 @@ void bypass_start(struct bypass *bypass);
  * notes for bypass_report() to DIRECTORY ("": nowhere). */
 void bypass_prepare(const struct bypass *bypass, const char *directory);
 
-/* Adds to REPORT what was switched off, what that changes, and which caches were in use all the
+/* Adds to REPORT what was switched off, what that changes, and which caches the program uses by its
+ * own choice. Calls FAILED with DATA and a sentence for each other cache that was in use all the
  * same. BYPASS must live as long as REPORT. Returns 0 or -ENOMEM. */
-int bypass_report(struct bypass *bypass, struct report *report, const char *directory);
+typedef void bypass_failed_fn(void *data, const char *sentence);
+int bypass_report(struct bypass *bypass, struct report *report, const char *directory,
+		  bypass_failed_fn *failed, void *data);
 
 /* Returns true if a note of the Python module can have this name. */
 bool bypass_is_note(const char *name);

@@ -35,6 +35,7 @@ struct problem {
 	char reason[SENTENCE_MAX / 2];
 	int pid; /* the first process */
 	size_t others;
+	bool chosen; /* the program wants it so */
 };
 
 struct summary {
@@ -95,8 +96,8 @@ static char python_flag(const struct report_process *process, const char *wanted
 }
 
 /* Writes to RET why the cache that SETTING switches off was in use in PROCESS. NOTE is NULL if
- * there is none. */
-static void reason_of(const struct report_process *process, const char *note,
+ * there is none. Returns true if the program wants it so. */
+static bool reason_of(const struct report_process *process, const char *note,
 		      const char *setting, char *ret, size_t size)
 {
 	const char *slash = process->command_count ? strrchr(process->command[0], '/') : NULL;
@@ -109,16 +110,17 @@ static void reason_of(const struct report_process *process, const char *note,
 	else if (note && strcmp(note, "off") != 0)
 		snprintf(ret, size, "%s", note);
 	else if (note)
-		snprintf(ret, size, "the program chose an allocator of its own");
+		return snprintf(ret, size, "the program chose an allocator of its own") > 0;
 	else if (flag)
 		snprintf(ret, size, "python -%c", flag);
 	else
 		snprintf(ret, size, "Python did not load gpuleak's module (PYTHONPATH was changed, "
 			 "or the program contains its own Python)");
+	return false;
 }
 
 static void add_problem(struct summary *summary, const char *framework, int pid,
-			const char *reason)
+			const char *reason, bool chosen)
 {
 	struct problem *problem = summary->problems;
 	struct problem *const end = problem + summary->problem_count;
@@ -130,7 +132,11 @@ static void add_problem(struct summary *summary, const char *framework, int pid,
 		problem->others += problem->pid != pid;
 	} else if (summary->problem_count < PROBLEMS_MAX) {
 		summary->problem_count++;
-		*problem = (struct problem){ .framework = framework, .pid = pid };
+		*problem = (struct problem){
+			.framework = framework,
+			.pid = pid,
+			.chosen = chosen,
+		};
 		snprintf(problem->reason, sizeof(problem->reason), "%s", reason);
 	}
 }
@@ -175,8 +181,10 @@ static int check_row(struct bypass *bypass, int id, const struct report_process 
 	if (add_pid(row, process->pid) < 0)
 		return -ENOMEM;
 	if (row->switched_off) { /* else bypass_start() printed why */
-		reason_of(process, note, row->setting, reason, sizeof(reason));
-		add_problem(summary, row->framework, process->pid, reason);
+		const bool chosen =
+			reason_of(process, note, row->setting, reason, sizeof(reason));
+
+		add_problem(summary, row->framework, process->pid, reason, chosen);
 	}
 	return 0;
 }
@@ -196,26 +204,25 @@ static int add_first_note(const struct bypass *bypass, struct report *report)
 			names[count++] = row->framework;
 	}
 	if (!count)
-		return report_add_note(report, "--bypass-pools switched off no cache");
+		return report_add_remark(report, "--bypass-pools switched off no cache");
 	used = (size_t)snprintf(text, sizeof(text), "--bypass-pools switched off the caches of ");
 	for (size_t i = 0; i < count; i++)
 		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
 					 !i ? "" : i + 1 < count ? ", " : " and ", names[i]);
 	snprintf(text + used, sizeof(text) - used,
 		 ": times, addresses and peaks differ from a run without it");
-	return report_add_note(report, text);
+	return report_add_remark(report, text);
 }
 
-static int add_problem_note(struct report *report, const struct problem *problem)
+static void describe_problem(const struct problem *problem, char ret[SENTENCE_MAX])
 {
-	char text[SENTENCE_MAX], more[64] = "";
+	char more[64] = "";
 
 	if (problem->others)
 		snprintf(more, sizeof(more), " and %zu more process%s", problem->others,
 			 problem->others == 1 ? "" : "es");
-	snprintf(text, sizeof(text), "%s's cache could not be switched off in pid %d%s: %s",
+	snprintf(ret, SENTENCE_MAX, "%s's cache could not be switched off in pid %d%s: %s",
 		 problem->framework, problem->pid, more, problem->reason);
-	return report_add_note(report, text);
 }
 
 /* Returns true if a process of the report may use row ID. Without any note the program is probably
@@ -225,7 +232,8 @@ static bool concerns(const struct summary *summary, int id, const char *setting)
 	return summary->any_imported ? summary->imported[id] : strchr(setting, '=') != NULL;
 }
 
-int bypass_report(struct bypass *bypass, struct report *report, const char *directory)
+int bypass_report(struct bypass *bypass, struct report *report, const char *directory,
+		  bypass_failed_fn *failed, void *data)
 {
 	struct summary summary = { 0 };
 	char text[SENTENCE_MAX];
@@ -245,9 +253,14 @@ int bypass_report(struct bypass *bypass, struct report *report, const char *dire
 			continue;
 		snprintf(text, sizeof(text), "%s (%s): %s", row->framework, row->setting,
 			 row->changes);
-		r = report_add_note(report, text);
+		r = report_add_remark(report, text);
 	}
-	for (size_t i = 0; i < summary.problem_count && r == 0; i++)
-		r = add_problem_note(report, &summary.problems[i]);
+	for (size_t i = 0; i < summary.problem_count && r == 0; i++) {
+		describe_problem(&summary.problems[i], text);
+		if (summary.problems[i].chosen)
+			r = report_add_remark(report, text);
+		else
+			failed(data, text);
+	}
 	return r;
 }

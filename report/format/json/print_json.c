@@ -58,15 +58,16 @@ static json_t *bypass_json(const void *item)
 		{ "used_by", JSON_LIST(row->pids, row->pid_count, pid_json) });
 }
 
-/* Sets the keys of the only process. The notes of the process and of the report form one list. */
-static void add_only_process(json_t **object, const struct report *report)
+/* Appends the report's notes and remarks to the key "notes". */
+static void add_notes(json_t **object, const struct report *report)
 {
-	json_t *notes;
+	json_t *notes = json_object_get(*object, "notes");
 
-	json_add_process(object, report->processes[0]);
-	notes = json_object_get(*object, "notes");
 	for (size_t i = 0; i < report->note_count && *object; i++)
 		if (json_array_append_new(notes, json_text(report->notes[i])) < 0)
+			json_set(object, "notes", NULL);
+	for (size_t i = 0; i < report->remark_count && *object; i++)
+		if (json_array_append_new(notes, json_text(report->remarks[i])) < 0)
 			json_set(object, "notes", NULL);
 }
 
@@ -84,7 +85,7 @@ static void add_processes(json_t **object, const struct report *report)
 		 { "processes", JSON_LIST(report->processes, report->count, process_json) },
 		 { "ranks", json_ranks(report) },
 		 { "summary", json_summary(&report->summary) },
-		 { "notes", JSON_LIST(report->notes, report->note_count, json_text_at) });
+		 { "notes", json_array() });
 }
 
 json_t *json_report(const struct report *report, const struct judgement *judgement)
@@ -92,9 +93,10 @@ json_t *json_report(const struct report *report, const struct judgement *judgeme
 	json_t *root = JSON_OBJECT({ "schema", json_string(SCHEMA) });
 
 	if (report->count == 1)
-		add_only_process(&root, report);
+		json_add_process(&root, report->processes[0]);
 	else
 		add_processes(&root, report);
+	add_notes(&root, report);
 	JSON_ADD(&root,
 		 { "suppressions", suppressions_json(report) },
 		 { "bypassed_caches", JSON_IF(report->bypassed,

@@ -479,6 +479,7 @@ int print_text(const struct report *report, const struct judgement *judgement, F
 	for (size_t i = 0; i < report->count && report->verbose; i++)
 		describe_all_coverage(out, report->processes[i]);
 	print_notes(out, (const char *const *)report->notes, report->note_count);
+	print_notes(out, (const char *const *)report->remarks, report->remark_count);
 	text_debuginfo(out, report);
 	print_suppressions(out, report);
 	if (report->verbose && (report->summary.leaked_blocks || any_accumulates(report))) {

@@ -161,12 +161,19 @@ PYTHON_FLAGS = [(["-I"], "python -I"), (["-S"], "python -S"), (["-E"], "python -
 
 
 def refused_by_flag(place):
-    """python -I, -S and -E do not load the module: the report says so"""
+    """python -I, -S and -E do not load the module: the report says so, and the gate fails"""
     script = place.script("import sys; sys.path[:0] = %r\n%s" % (PACKAGES, KEEP))
     for flags, reason in PYTHON_FLAGS:
         found, _ = place.report(PYTHON, *flags, script)
         compare(str(flags), "CuPy's cache could not be switched off in pid %d: %s" % (
-            found["process"]["pid"], reason), found["notes"][-1])
+            found["process"]["pid"], reason), found["notes"][0])
+    ran = place.run(PYTHON, "-I", script, flags=("--bypass-pools", "--gate"), status=23)
+    if not re.search("^gpuleak: gate failed: CuPy's cache could not be switched off in pid [0-9]+: "
+                     "python -I$", ran.stderr, re.M):
+        raise Failed("the gate has another reason\n" + ran.stderr)
+    place.run(PYTHON, "-I", script, flags=("--gate",))
+    ran = place.run(PYTHON, "-I", script, flags=("--bypass-pools", "--format", "github"))
+    compare("errors in CI", 1, len(re.findall("^::error.*switched off", ran.stderr, re.M)))
     for flags in (["-B"], ["-s"], ["-c", "exec(open(%r).read())" % script, "-I"],
                   ["-m", "script", "-S"]):
         compare("%s: notes" % flags, [ALL_OFF, *CUPY_OFF], notes(place, PYTHON, *flags, *(
@@ -180,7 +187,7 @@ def refused_by_path(place):
     for words in (["-c", KEEP, "-I"], ["-cS = 'I'\n" + KEEP], [script, "-E"]):  # no flags of Python
         found, _ = place.report("/usr/bin/env", path, PYTHON, *words)
         compare("note", "CuPy's cache could not be switched off in pid %d: %s" % (
-            found["process"]["pid"], NOT_LOADED), found["notes"][-1])
+            found["process"]["pid"], NOT_LOADED), found["notes"][0])
     parent = place.write("parent.py", "import os, subprocess, sys\n"
                          "for _ in range(3):\n"
                          "    subprocess.check_call([sys.executable, %r], env=dict(os.environ, "
@@ -189,7 +196,7 @@ def refused_by_path(place):
     pids = [one["process"]["pid"] for one in found["processes"]]
     compare("processes", 3, len(pids))
     compare("note", "CuPy's cache could not be switched off in pid %d and 2 more processes: %s" % (
-        pids[0], NOT_LOADED), found["notes"][-1])
+        pids[0], NOT_LOADED), found["notes"][0])
 
 
 def own_allocator(place):
@@ -201,6 +208,7 @@ def own_allocator(place):
             [(one["cache"], one["blocks"]) for one in found["cached"]])
     compare("note", "CuPy's cache could not be switched off in pid %d: the program chose an "
             "allocator of its own" % found["process"]["pid"], found["notes"][-1])
+    place.run(PYTHON, script, flags=("--bypass-pools", "--gate"))
 
 
 def failing_switch(place):
@@ -211,7 +219,7 @@ def failing_switch(place):
     found, _ = place.report(PYTHON, "-c", torch,
                             path=[os.path.dirname(os.path.dirname(package))])
     compare("note", "CuPy's cache could not be switched off in pid %d: ValueError: not now" %
-            found["process"]["pid"], found["notes"][-1])
+            found["process"]["pid"], found["notes"][0])
 
 
 def not_cupy(place):
@@ -425,13 +433,15 @@ def torch_kept(place):
 def no_effect(place):
     """a cache that is used although its variable was set is named, also in a native program"""
     found, _ = place.report(os.path.join(place.options.programs, "p_rules"), "cached", "own")
-    compare("last note", "PyTorch's cache could not be switched off in pid %d: "
+    compare("first note", "PyTorch's cache could not be switched off in pid %d: "
             "PYTORCH_NO_CUDA_MEMORY_CACHING=1 had no effect: the program changed it, or this version "
-            "does not know it" % found["process"]["pid"], found["notes"][-1])
+            "does not know it" % found["process"]["pid"], found["notes"][0])
     compare("rows of native programs", [ALL_OFF, *VARIABLES], [
-        ALL_OFF, *(re.search(r"\((\w+)=", note)[1] for note in found["notes"][1:-1])])
+        found["notes"][1], *(re.search(r"\((\w+)=", note)[1] for note in found["notes"][2:])])
     found, _ = place.report(os.path.join(place.options.programs, "p_rules"), "cached",
                             PYTORCH_NO_CUDA_MEMORY_CACHING="0")
+    place.run(os.path.join(place.options.programs, "p_rules"), "cached", status=0, flags=(
+        "--bypass-pools", "--gate"), PYTORCH_NO_CUDA_MEMORY_CACHING="0")
     compare("the user's own value: no such note", [], [
         note for note in found["notes"] if "could not" in note])
 
