@@ -35,12 +35,14 @@ static bool one_was_given(uint64_t options)
 
 bool gate_wanted(void)
 {
-	return opt_gate || opt_values.exitcode != 0 || one_was_given(OPTIONS_OF_GATE);
+	return opt_gate || opt_values.exitcode != 0 || opt_values.gate_accumulation != 0 ||
+	       one_was_given(OPTIONS_OF_GATE);
 }
 
 bool gate_judges_leaks(void)
 {
-	return opt_gate || one_was_given(OPTIONS_OF_GATE & ~OPTION_BIT(OPTION_MAX_GROWTH));
+	return opt_gate || opt_values.gate_accumulation != 0 ||
+	       one_was_given(OPTIONS_OF_GATE & ~OPTION_BIT(OPTION_MAX_GROWTH));
 }
 
 static int load_baseline(struct gate *gate, char *error)

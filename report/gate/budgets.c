@@ -19,6 +19,7 @@
 static const char *const subjects[] = {
 	[BUDGET_KIND] = "kind", [BUDGET_API] = "api", [BUDGET_DEVICE] = "device",
 	[BUDGET_SITE] = "site", [BUDGET_CACHE] = "cache",
+	[BUDGET_ACCUMULATION] = "accumulation",
 };
 #define SUBJECTS (sizeof(subjects) / sizeof(subjects[0]))
 
@@ -81,8 +82,9 @@ static int parse_subject(struct line *line, struct budget *rule)
 	}
 	subject = line_type(line, subjects, SUBJECTS);
 	if (subject < 0)
-		return lines_fail(line->file, -EINVAL, "'%s' has no budget; known are kind:, api:, "
-				  "device:, site:, cache: and peak", lines_quote(whole, shown));
+		return lines_fail(line->file, -EINVAL,
+				  "'%s' has no budget; known are kind:, api:, device:, site:, "
+				  "cache:, accumulation: and peak", lines_quote(whole, shown));
 	line_skip(line, 0);
 	rule->subject = (enum budget_subject)subject;
 	if (rule->subject == BUDGET_DEVICE)
@@ -162,10 +164,17 @@ bool budget_covers(const struct budget *rule, const struct report_leak *leak)
 					     leak->stack->count);
 	case BUDGET_CACHE:
 		return frame_pattern_match(&rule->pattern, leak->cache);
+	case BUDGET_ACCUMULATION:
 	case BUDGET_PEAK:
 		break;
 	}
 	return false;
+}
+
+bool budget_covers_accumulation(const struct budget *rule, const struct report_stack *stack)
+{
+	return rule->subject == BUDGET_ACCUMULATION &&
+	       frame_pattern_match_any(&rule->pattern, stack->frames, stack->count);
 }
 
 void budgets_destroy(struct budgets *budgets)

@@ -8,6 +8,7 @@
  *     api:cuMemHostAlloc 3 blocks
  *     site:PATTERN 4MiB          leaks whose stack has a matching frame
  *     cache:PATTERN 2GiB         memory at exit in a framework's cache with a matching name
+ *     accumulation:PATTERN 1MiB  suballocations that accumulate, whose stack has a matching frame
  *     peak 8GiB                  the largest peak of one process
  *
  * Reads and matches rules. judge_budgets.c decides the gate.
@@ -22,6 +23,7 @@
 #include "report/suppress/frame_pattern.h"
 
 struct report_leak;
+struct report_stack;
 
 #define BUDGETS_MAX 4096
 
@@ -31,6 +33,7 @@ enum budget_subject {
 	BUDGET_DEVICE,
 	BUDGET_SITE,
 	BUDGET_CACHE,
+	BUDGET_ACCUMULATION,
 	BUDGET_PEAK,
 };
 
@@ -56,8 +59,10 @@ int budgets_parse(const char *text, size_t length, const char *name, struct budg
 		  char *error, size_t error_size);
 int budgets_load(const char *path, struct budgets **ret, char *error, size_t error_size);
 
-/* Returns true if RULE covers LEAK. A rule for peaks covers no leak. */
+/* Returns true if RULE covers LEAK. A rule for peaks or accumulation covers no leak. */
 bool budget_covers(const struct budget *rule, const struct report_leak *leak);
+/* Returns true if RULE covers suballocations that accumulate at STACK. */
+bool budget_covers_accumulation(const struct budget *rule, const struct report_stack *stack);
 
 void budgets_destroy(struct budgets *budgets); /* BUDGETS may be NULL */
 

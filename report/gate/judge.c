@@ -262,9 +262,12 @@ int judge(const struct judge_input *input, struct judgement *ret)
 	if (!input->leaks_unwanted)
 		rest = judge_leaks(&bench, input);
 	judge_sites(&bench, input);
+	judge_accumulation(&bench, input);
 	judge_whole(&bench, input);
-	if (ret->reason_count > 0 || bench.result < 0)
+	if (ret->reason_count > 0 || bench.result < 0) {
+		judge_mention_accumulation(&bench, false);
 		return bench.result;
+	}
 	if (input->report->count == 0) {
 		ret->verdict = JUDGE_NOTHING;
 		judge_reason(&bench, "no ledger was found: no GPU call was seen");
@@ -274,6 +277,7 @@ int judge(const struct judge_input *input, struct judgement *ret)
 			leaked(&bench, input, &rest);
 		if (input->growth_wanted)
 			judge_reason(&bench, "nothing keeps growing beyond what is allowed");
+		judge_mention_accumulation(&bench, true);
 	}
 	if (bench.result < 0 && ret->verdict == JUDGE_CLEAN)
 		ret->verdict = JUDGE_FAILED;

@@ -31,6 +31,7 @@ struct judge_input {
 	/* call sites that may allocate; NULL: all may. Requires ledgers with all_sites */
 	const struct only_at *only_at;
 	bool count_caches;          /* count memory in caches as leaked */
+	bool count_accumulation; /* fail for suballocations that accumulate */
 	bool count_deferred; /* count deferred frees without a proven reason, too */
 	bool growth_wanted; /* check growth from step to step, too */
 	uint64_t max_growth; /* bytes per step that each suspect may grow */

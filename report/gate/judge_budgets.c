@@ -11,6 +11,7 @@
 #include "report/gate/budgets.h"
 #include "report/gate/judge_internal.h"
 #include "report/model/model.h"
+#include "report/model/model_suballocations.h"
 
 struct spent {
 	uint64_t bytes, blocks;
@@ -48,10 +49,29 @@ static void spend_all(struct bench *bench, const struct judge_input *input,
 	}
 }
 
+static void spend_accumulations(const struct judge_input *input, const struct budget *rule,
+				struct spent *spent)
+{
+	for (size_t i = 0; i < input->report->count; i++) {
+		const struct report_process *p = input->report->processes[i];
+
+		for (size_t j = 0; j < p->suballocation_count; j++) {
+			const struct report_suballocations *entry = &p->suballocations[j];
+
+			if (report_accumulates(entry) &&
+			    budget_covers_accumulation(rule, entry->live.stack))
+				spend(spent, entry->kept_bytes, entry->kept_blocks,
+				      entry->live.stack);
+		}
+	}
+}
+
 static void budget_reason(struct bench *bench, const struct budgets *budgets,
 			  const struct budget *rule, const struct spent *spent)
 {
-	const char *verb = rule->subject == BUDGET_CACHE ? "held" : "leaked";
+	const char *verb = rule->subject == BUDGET_CACHE	  ? "held"
+			   : rule->subject == BUDGET_ACCUMULATION ? "accumulated"
+								  : "leaked";
 	char used[FORMAT_SIZE_MAX], allowed[FORMAT_SIZE_MAX], over[FORMAT_SIZE_MAX];
 	char place[FORMAT_PLACE_MAX];
 
@@ -108,7 +128,10 @@ void judge_budgets(struct bench *bench, const struct judge_input *input)
 			judge_peak(bench, input, rule);
 			continue;
 		}
-		spend_all(bench, input, rule, &spent);
+		if (rule->subject == BUDGET_ACCUMULATION)
+			spend_accumulations(input, rule, &spent);
+		else
+			spend_all(bench, input, rule, &spent);
 		if (exceeded(rule, &spent))
 			budget_reason(bench, input->budgets, rule, &spent);
 	}

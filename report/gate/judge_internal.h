@@ -34,6 +34,9 @@ struct bench {
 	int result; /* 0 or -ENOMEM */
 	struct charge *charges; /* all leaks and cached memory of all processes */
 	size_t charge_count;
+	/* suballocations that accumulate: what no option counts, and the places that one does */
+	uint64_t accumulating_blocks, accumulating_bytes;
+	size_t accumulating_places;
 };
 
 /* Add a reason for failure, or a note, which does not make the gate fail. */
@@ -52,6 +55,12 @@ void judge_beyond_baseline(struct bench *bench, const struct judge_input *input)
 
 /* Adds a reason for each exceeded budget. Sets `covered` in the charges that match a budget. */
 void judge_budgets(struct bench *bench, const struct judge_input *input);
+
+/* Adds a reason for each place where more accumulates than --gate-accumulation or --max-growth
+ * allows. Sums up the rest, without what budgets cover. */
+void judge_accumulation(struct bench *bench, const struct judge_input *input);
+/* Mentions that rest: as a reason if the gate PASSED, else as a note. */
+void judge_mention_accumulation(struct bench *bench, bool passed);
 
 /* Adds a reason for each suspect of P that grows more than allowed, and for missing records. */
 void judge_growth(struct bench *bench, const struct judge_input *input,

@@ -11,14 +11,14 @@
 
 /* Fewer blocks are no accumulation: a program keeps a few of everything. */
 #define GROWTH_MIN 8.0
-/* The level must have grown in at least so many windows. */
-#define GROWN_WINDOWS_MIN 6u
+/* The level must have grown in at least so many windows; by more blocks, if they are few. */
+#define GROWN_WINDOWS_MIN 4u
+#define FEW_WINDOWS 6u
+#define FEW_WINDOWS_GROWTH_MIN 24.0
 /* The growth must have lasted for at least this part of the process. */
 #define SPAN_MIN 0.25
-/* Each quarter must have at least this part of an average quarter's growth, and at most this part
- * of the whole growth. */
+/* Each quarter must have at least this part of an average quarter's growth. */
 #define QUARTER_MIN 0.5
-#define QUARTER_MAX 0.6
 /* Blocks that were dropped at one time, compared with the growth. */
 #define DROPPED_MAX 0.5
 /* At most this part of what the process allocated meanwhile was kept, else it only loads. */
@@ -27,20 +27,55 @@
  * shrank instead: for example, a full buffer whose entries are replaced by another line. */
 #define PROCESS_GROWTH_MIN 0.5
 /* The growth may end before the process by this part: a program often does something else last. */
-#define END_MIN 0.8
+#define END_MIN 0.75
 /* If it ended earlier, but not before this part, the site must have made no call afterwards, must
  * still keep all, and the growth must have lasted longer than what followed. */
 #define EARLY_END_MIN 0.6
 #define EARLY_SPAN_MIN 0.5
-#define EARLY_LOADED_MAX 0.5
+#define EARLY_LOADED_MAX 0.4
 
-/* A site, and the levels of its windows up to `last`. */
+/* A tensor that is replaced by a larger one each time: it must have grown by so many bytes, in this
+ * part of the windows, and to a multiple of its first size. */
+#define SIZE_GROWTH_MIN 16384.0
+#define SIZE_GROWN_WINDOWS_MIN 0.9
+#define SIZE_SPAN_MIN 12u
+#define SIZE_TIMES_MIN 2.0
+/* A line's tensors become larger if the last ones have at least this multiple of the first size. */
+#define LARGER_MIN 1.25
+#define LARGER_ALLOCS_MIN 16u
+
+/* A site, and the levels of its windows up to `last`: blocks or bytes. */
 struct levels {
 	const struct live_windows *site;
 	const struct process_windows *process;
+	bool of_bytes;
 	size_t last;
 	double level[LEDGER_WINDOWS];
 };
+
+bool live_windows_work(const struct live_windows *site)
+{
+	size_t with_calls = 0;
+
+	for (size_t i = 0; i < site->count; i++)
+		with_calls += site->window[i].time_ns != 0;
+	return site->allocs >= LARGER_ALLOCS_MIN && with_calls * 2 >= site->count;
+}
+
+bool live_windows_become_larger(const struct live_windows *site)
+{
+	double first = 0, last = 0;
+
+	for (size_t i = 0; i < site->count; i++) {
+		const struct live_window *window = &site->window[i];
+
+		if (!window->high_blocks)
+			continue;
+		last = (double)window->high_bytes / (double)window->high_blocks;
+		first = first > 0 ? first : last;
+	}
+	return last >= LARGER_MIN * first;
+}
 
 static void set_levels(struct levels *l, size_t last)
 {
@@ -48,7 +83,7 @@ static void set_levels(struct levels *l, size_t last)
 
 	l->last = last;
 	for (size_t i = last + 1; i--;) {
-		l->level[i] = (double)window[i].low_blocks;
+		l->level[i] = (double)(l->of_bytes ? window[i].low_bytes : window[i].low_blocks);
 		if (i < last && l->level[i] > l->level[i + 1])
 			l->level[i] = l->level[i + 1];
 	}
@@ -73,10 +108,21 @@ static bool is_even(const struct levels *l, size_t first)
 	for (int i = 0; i < 4; i++) {
 		quarter = level_at(l, (double)first + step * (i + 1)) -
 			  level_at(l, (double)first + step * i);
-		if (quarter < QUARTER_MIN * growth / 4 || quarter > QUARTER_MAX * growth)
+		if (quarter < QUARTER_MIN * growth / 4)
 			return false;
 	}
 	return true;
+}
+
+/* Returns true if the site had nearly its last level long before the process ended. */
+static bool ends_early(const struct levels *l, size_t first)
+{
+	double nearly = l->level[l->last] - (l->level[l->last] - l->level[first]) / 50;
+	size_t end = first;
+
+	while (end < l->last && l->level[end] < nearly)
+		end++;
+	return (double)end < END_MIN * (double)l->site->count;
 }
 
 static size_t grown_windows(const struct levels *l, size_t first)
@@ -118,16 +164,60 @@ static bool grows_and_churns(const struct levels *l, size_t first, double growth
 	return kept >= PROCESS_GROWTH_MIN * growth && kept <= part_max * allocs;
 }
 
-/* Returns true if the site made no call after the last window, and keeps its blocks. */
-static bool stopped_and_kept(const struct levels *l)
+/* Returns true if the site allocates after the last window, although its growth ended: a cache that
+ * is full, or a list that is dropped now and then. */
+static bool goes_on(const struct levels *l)
+{
+	const struct live_windows *site = l->site;
+
+	return l->last + 2 < site->count && site->window[l->last + 2].allocs != site->allocs;
+}
+
+/* Returns true if the site keeps its blocks after the last window. */
+static bool keeps(const struct levels *l)
 {
 	const struct live_windows *site = l->site;
 
 	for (size_t i = l->last + 1; i < site->count; i++)
 		if ((double)site->window[i].low_blocks < l->level[l->last])
 			return false;
-	return l->last + 2 >= site->count ||
-	       site->window[l->last + 2].allocs == site->allocs;
+	return true;
+}
+
+/* Returns true if the site has the same number of blocks from window FIRST on, which become larger
+ * all the time. The tensors of most other sites must not: else it is the work that grows. */
+static bool grows_in_size(const struct levels *l, size_t first)
+{
+	const struct process_windows *process = l->process;
+	double growth = l->level[l->last] - l->level[first];
+	size_t span = l->last - first;
+	size_t others = process->working_sites, larger = process->larger_sites;
+
+	if (live_windows_work(l->site)) {
+		others--;
+		larger -= live_windows_become_larger(l->site);
+	}
+	for (size_t i = first + 1; i < l->last; i++)
+		if (l->site->window[i].low_blocks != l->site->window[l->last].low_blocks)
+			return false;
+	return growth >= SIZE_GROWTH_MIN && span >= SIZE_SPAN_MIN &&
+	       (double)span >= SPAN_MIN * (double)l->site->count &&
+	       !ends_early(l, first) &&
+	       (double)grown_windows(l, first) >= SIZE_GROWN_WINDOWS_MIN * (double)span &&
+	       l->level[l->last] >= SIZE_TIMES_MIN * l->level[first + 1] && is_even(l, first) &&
+	       !goes_on(l) &&
+	       (double)process->low_bytes[l->last] - (double)process->low_bytes[first] >=
+		       PROCESS_GROWTH_MIN * growth &&
+	       others && larger * 2 <= others;
+}
+
+/* Returns true if GROWTH from window FIRST on is enough, and came in enough windows. */
+static bool is_enough(const struct levels *l, size_t first, double growth)
+{
+	size_t windows = grown_windows(l, first);
+
+	return windows >= GROWN_WINDOWS_MIN &&
+	       growth >= (windows < FEW_WINDOWS ? FEW_WINDOWS_GROWTH_MIN : GROWTH_MIN);
 }
 
 /* Returns true if the site accumulates from window FIRST on. */
@@ -135,13 +225,13 @@ static bool accumulates_from(const struct levels *l, size_t first)
 {
 	double growth = l->level[l->last] - l->level[first];
 	double count = (double)l->site->count, span = (double)(l->last - first);
-	bool early = (double)(l->last + 1) < END_MIN * count;
+	bool early = ends_early(l, first);
 
-	return growth >= GROWTH_MIN && span >= (early ? EARLY_SPAN_MIN : SPAN_MIN) * count &&
-	       grown_windows(l, first) >= GROWN_WINDOWS_MIN && is_even(l, first) &&
-	       !drops(l, first, DROPPED_MAX * growth) &&
+	return is_enough(l, first, growth) &&
+	       span >= (early ? EARLY_SPAN_MIN : SPAN_MIN) * count && is_even(l, first) &&
+	       !drops(l, first, DROPPED_MAX * growth) && !goes_on(l) &&
 	       grows_and_churns(l, first, growth, early ? EARLY_LOADED_MAX : LOADED_MAX) &&
-	       (!early || stopped_and_kept(l));
+	       (!early || keeps(l));
 }
 
 /* Returns the window before which the level is nearly the one of window FROM. */
@@ -163,7 +253,7 @@ static bool find_first(const struct levels *l, size_t *ret_first)
 
 	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
 		*ret_first = starts[i];
-		if (accumulates_from(l, starts[i]))
+		if (l->of_bytes ? grows_in_size(l, starts[i]) : accumulates_from(l, starts[i]))
 			return true;
 	}
 	return false;
@@ -212,6 +302,11 @@ static void set_kept(const struct levels *l, size_t first, struct accumulation *
 	const struct live_window *highest = &l->site->window[l->last];
 	double part;
 
+	if (l->of_bytes) {
+		ret->kept_blocks = highest->low_blocks;
+		ret->kept_bytes = highest->low_bytes;
+		return;
+	}
 	for (size_t i = l->last + 1; i <= l->site->count && i < LEDGER_WINDOWS; i++)
 		if (l->site->window[i].high_blocks > highest->high_blocks)
 			highest = &l->site->window[i];
@@ -266,12 +361,14 @@ struct accumulation accumulation_judge(const struct live_windows *site,
 	if (site->count < 2 || site->count >= LEDGER_WINDOWS ||
 	    process->window_allocs * site->count < ACCUMULATION_ALLOCS_MIN)
 		return ret;
-	if (find_growth(&l, &first)) {
+	l.of_bytes = !find_growth(&l, &first);
+	if (!l.of_bytes || find_growth(&l, &first)) {
 		ret.trend = TREND_ACCUMULATING;
 		set_kept(&l, first, &ret);
-		ret.kept_per_second = per_second(&l, first);
+		ret.kept_per_second = l.of_bytes ? 0 : per_second(&l, first);
 		return ret;
 	}
+	l.of_bytes = false;
 	set_levels(&l, site->count - 1);
 	ret.trend = is_filled(&l) ? TREND_FILLED : TREND_CONSTANT;
 	if (ret.trend == TREND_FILLED) {

@@ -6,6 +6,7 @@
 #ifndef GPULEAK_REPORT_ACCUMULATION_RULE_H
 #define GPULEAK_REPORT_ACCUMULATION_RULE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,7 +34,15 @@ struct live_windows {
 struct process_windows {
 	uint64_t window_allocs;               /* allocations in each window */
 	uint64_t low_blocks[LEDGER_WINDOWS];  /* sums over all call sites */
+	uint64_t low_bytes[LEDGER_WINDOWS];
+	/* call sites that allocate again and again, and those of them whose blocks become larger */
+	size_t working_sites, larger_sites;
 };
+
+/* Returns true if SITE counts in `working_sites`. */
+bool live_windows_work(const struct live_windows *site);
+/* Returns true if SITE, a working one, counts in `larger_sites`. */
+bool live_windows_become_larger(const struct live_windows *site);
 
 struct accumulation {
 	enum report_trend trend;

@@ -351,6 +351,7 @@ int classify_deferred(struct builder *b, struct suppressions *suppressions)
 int classify_suballocations(struct builder *b, struct suppressions *suppressions)
 {
 	struct report_process *process = b->process;
+	struct report_summary *sum = &process->summary;
 	int r = 0;
 
 	for (size_t i = 0; i < process->suballocation_count && r == 0; i++) {
@@ -360,10 +361,18 @@ int classify_suballocations(struct builder *b, struct suppressions *suppressions
 
 		if (site->trend != TREND_ACCUMULATING)
 			continue;
+		if (site->live.blocks && site->ignored_blocks == site->live.blocks) {
+			site->live.pattern = REPORT_IGNORED;
+			continue;
+		}
 		r = find_pattern(b, suppressions, site->live.stack, &by, &index,
 				 &site->live.pattern);
-		if (site->live.pattern)
+		if (site->live.pattern) {
 			suppressions_count(by, index, 0, 0); /* its bytes are those of blocks */
+			continue;
+		}
+		sum->accumulating_blocks = add_bounded(sum->accumulating_blocks, site->kept_blocks);
+		sum->accumulating_bytes = add_bounded(sum->accumulating_bytes, site->kept_bytes);
 	}
 	return r;
 }

@@ -238,6 +238,9 @@ struct report_summary {
 	uint64_t left_out_bytes;
 	uint64_t younger_blocks; /* live, but younger than --older */
 	uint64_t younger_bytes;
+	/* what suballocations accumulated, without suppressed ones; in no other sum */
+	uint64_t accumulating_blocks;
+	uint64_t accumulating_bytes;
 };
 
 /* The report on one process. It owns all its contents except frames. The symbolizer owns the frames
@@ -272,6 +275,8 @@ struct report_process {
 	struct report_suballocations *suballocations;
 	size_t suballocation_count;
 	bool has_suballocations; /* at least one was recorded; it may have been freed */
+	/* call sites of suballocations whose trend is unknown, because the ledger has no samples */
+	size_t unsampled_suballocations;
 	struct report_error *errors;
 	size_t error_count;
 	struct report_deferred_frees deferred;

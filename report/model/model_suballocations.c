@@ -94,7 +94,8 @@ static void add_places(struct gathering *g, uint32_t ref, struct report_places *
 	to->doubled_bytes = add_bounded(to->doubled_bytes, from->doubled_bytes);
 }
 
-static void add_window(struct live_window *sum, const struct ledger_window *window)
+/* Adds WINDOW of a record with ALLOCS allocations until the end. */
+static void add_window(struct live_window *sum, const struct ledger_window *window, uint64_t allocs)
 {
 	uint64_t time_ns = window->time ? (uint64_t)window->time << LEDGER_WINDOW_TIME_BITS : 0;
 
@@ -102,7 +103,7 @@ static void add_window(struct live_window *sum, const struct ledger_window *wind
 	sum->low_bytes += LEDGER_AMOUNT_BYTES(window->low);
 	sum->high_blocks += LEDGER_AMOUNT_BLOCKS(window->high);
 	sum->high_bytes += LEDGER_AMOUNT_BYTES(window->high);
-	sum->allocs += window->allocs;
+	sum->allocs += allocs - (uint32_t)((uint32_t)allocs - window->allocs);
 	if (!sum->time_ns || (time_ns && time_ns < sum->time_ns))
 		sum->time_ns = time_ns;
 }
@@ -125,11 +126,24 @@ static void add_windows(struct gathering *g, struct suballocation_site *site,
 	copy.window[copy.current].low = copy.low;
 	copy.window[copy.current].high = copy.high;
 	for (size_t i = 0; i <= g->windows; i++)
-		add_window(&site->windows.window[i], &copy.window[i]);
-	for (size_t i = 0; i < g->windows; i++)
+		add_window(&site->windows.window[i], &copy.window[i], record->allocs);
+	for (size_t i = 0; i < g->windows; i++) {
 		g->process.low_blocks[i] += LEDGER_AMOUNT_BLOCKS(copy.window[i].low);
+		g->process.low_bytes[i] += LEDGER_AMOUNT_BYTES(copy.window[i].low);
+	}
 	site->windows.count = g->windows;
-	site->windows.allocs = add_bounded(site->windows.allocs, record->allocs);
+	site->windows.allocs += record->allocs;
+}
+
+/* Counts the sites whose work can be compared with the growth of another. */
+static void count_working(struct gathering *g)
+{
+	for (const struct suballocation_site *site = g->sites; site; site = site->next) {
+		if (site->unsampled || !live_windows_work(&site->windows))
+			continue;
+		g->process.working_sites++;
+		g->process.larger_sites += live_windows_become_larger(&site->windows);
+	}
 }
 
 static void set_trend(const struct gathering *g, struct suballocation_site *site)
@@ -227,7 +241,6 @@ static int compare(const void *left, const void *right)
 		r = compare_numbers(b->kept_bytes, a->kept_bytes);
 	if (r == 0)
 		r = compare_numbers(b->live.bytes, a->live.bytes);
-
 	if (r == 0)
 		r = compare_numbers(b->live.blocks, a->live.blocks);
 	if (r == 0)
@@ -267,25 +280,29 @@ static int list_sites(struct gathering *g)
 	return 0;
 }
 
+static void set_trends(struct gathering *g)
+{
+	count_working(g);
+	for (struct suballocation_site *site = g->sites; site; site = site->next) {
+		set_trend(g, site);
+		g->count += is_listed(site);
+		g->b->process->unsampled_suballocations += site->unsampled;
+	}
+}
+
 int build_suballocations(struct builder *b)
 {
-	struct gathering g = { .b = b };
-	unsigned int shift;
+	struct gathering g = { .b = b, .suballocated = ledger_header(b->view)->suballocated };
+	unsigned int shift = live_shift(g.suballocated);
 	int r;
 
-	g.suballocated = ledger_header(b->view)->suballocated;
-	shift = live_shift(g.suballocated);
 	g.windows = (size_t)(g.suballocated >> shift);
 	g.process.window_allocs = (uint64_t)1 << shift;
 	r = add_sites(&g);
-
 	if (r == 0)
 		r = add_blocks(&g);
 	if (r == 0) {
-		for (struct suballocation_site *site = g.sites; site; site = site->next) {
-			set_trend(&g, site);
-			g.count += is_listed(site);
-		}
+		set_trends(&g);
 		r = list_sites(&g);
 	}
 	table_finish(&g.table);

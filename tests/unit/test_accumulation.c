@@ -38,24 +38,32 @@ static void begin_window(struct program *p, int site)
 		live_series_begin(&p->site[site].series, &now);
 }
 
+static void keep_sized(struct program *p, int site, uint64_t bytes)
+{
+	begin_window(p, site);
+	live_series_add(&p->site[site].series, live_amount(bytes));
+	p->site[site].allocs++;
+	p->site[site].live++;
+	p->suballocated++;
+}
+
+static void drop_sized(struct program *p, int site, uint64_t bytes)
+{
+	begin_window(p, site);
+	live_series_remove(&p->site[site].series, live_amount(bytes));
+	p->site[site].live--;
+}
+
 static void keep(struct program *p, int site, int count)
 {
-	for (; count > 0; count--) {
-		begin_window(p, site);
-		live_series_add(&p->site[site].series, live_amount(BYTES));
-		p->site[site].allocs++;
-		p->site[site].live++;
-		p->suballocated++;
-	}
+	for (; count > 0; count--)
+		keep_sized(p, site, BYTES);
 }
 
 static void drop(struct program *p, int site, int count)
 {
-	for (; count > 0; count--) {
-		begin_window(p, site);
-		live_series_remove(&p->site[site].series, live_amount(BYTES));
-		p->site[site].live--;
-	}
+	for (; count > 0; count--)
+		drop_sized(p, site, BYTES);
 }
 
 /* Allocates and frees, as most lines do. */
@@ -104,9 +112,14 @@ static void read_windows(const struct program *p, struct live_windows ret[SITES]
 				LEDGER_AMOUNT_BLOCKS(w->low), LEDGER_AMOUNT_BYTES(w->low),
 				LEDGER_AMOUNT_BLOCKS(w->high), LEDGER_AMOUNT_BYTES(w->high),
 				w->allocs, (uint64_t)w->time << LEDGER_WINDOW_TIME_BITS };
-			if (n < ret[i].count)
+			if (n < ret[i].count) {
 				ret_process->low_blocks[n] += LEDGER_AMOUNT_BLOCKS(w->low);
+				ret_process->low_bytes[n] += LEDGER_AMOUNT_BYTES(w->low);
+			}
 		}
+		ret_process->working_sites += live_windows_work(&ret[i]);
+		ret_process->larger_sites += live_windows_work(&ret[i]) &&
+					     live_windows_become_larger(&ret[i]);
 	}
 }
 
@@ -280,12 +293,151 @@ static void test_phases(void **state)
 	assert_int_equal(judged(&early, 0).kept_blocks, 700);
 }
 
+/* COUNT times: 100 steps, then BLOCKS are kept. */
+static struct program in_bursts(int count, int blocks)
+{
+	struct program p = { 0 };
+
+	for (int i = 0; i < count; i++) {
+		for (int n = 0; n < 100; n++)
+			step(&p);
+		keep(&p, 0, blocks);
+	}
+	drop_all(&p);
+	return p;
+}
+
+static void test_bursts(void **state)
+{
+	struct program p;
+
+	(void)state;
+	for (int count = 8; count < 40; count++) {
+		p = in_bursts(count, 2);
+		TREND(ACCUMULATING, &p, 0);
+	}
+	p = in_bursts(6, 8);
+	TREND(ACCUMULATING, &p, 0);
+	p = in_bursts(5, 4); /* a few models */
+	assert_int_not_equal(judged(&p, 0).trend, TREND_ACCUMULATING);
+	p = in_bursts(7, 1);
+	assert_int_not_equal(judged(&p, 0).trend, TREND_ACCUMULATING);
+	for (int count = 1; count <= 4; count++) /* the last one comes with the end */
+		for (int blocks = 10; blocks <= 20; blocks += 5) {
+			p = in_bursts(count, blocks);
+			assert_int_not_equal(judged(&p, 0).trend, TREND_ACCUMULATING);
+		}
+}
+
+/* The list of a function that returns: something else is done last, for a short time. */
+static void test_dropped(void **state)
+{
+	struct program once = { 0 }, again = { 0 };
+
+	(void)state;
+	for (int i = 0; i < 1000; i++) {
+		step(&once);
+		keep(&once, 0, i < 880);
+		if (i == 880)
+			drop_all(&once);
+		step(&again);
+		keep(&again, 0, 1);
+		if (i == 880)
+			drop_all(&again);
+	}
+	TREND(ACCUMULATING, &once, 0);
+	assert_int_equal(judged(&once, 0).kept_blocks, 880);
+	TREND(CONSTANT, &again, 0); /* the next list is dropped, too */
+}
+
+/* A tensor that is replaced in each of 500 steps. After each TIMES of them it is larger by MORE
+ * bytes. The work stays the same or GROWS. */
+struct larger {
+	uint64_t first, more;
+	unsigned int times;
+	bool grows;
+};
+
+static struct program with_larger(struct larger how)
+{
+	struct program p = { 0 };
+	uint64_t before = how.first;
+
+	keep_sized(&p, 0, how.first);
+	for (unsigned int i = 1; i <= 500; i++) {
+		uint64_t size = how.first + how.more * (i / how.times);
+
+		for (int n = 0; n < 5; n++) {
+			uint64_t bytes = how.grows && n < 3 ? BYTES * i : BYTES;
+
+			keep_sized(&p, n + 1, bytes);
+			drop_sized(&p, n + 1, bytes);
+		}
+		keep_sized(&p, 0, size);
+		drop_sized(&p, 0, before);
+		before = size;
+	}
+	return p;
+}
+
+static void test_larger(void **state)
+{
+	static const struct larger others[] = {
+		{ BYTES, BYTES, 1, true },        /* all tensors become larger */
+		{ BYTES, 10 * BYTES, 50, false }, /* ten sizes, one after the other */
+		{ BYTES, 512, 17, false },        /* little */
+		{ 1000 * BYTES, BYTES, 1, false }, /* less than it had at first */
+	};
+	struct program p = with_larger((struct larger){ BYTES, BYTES, 1, false });
+	struct accumulation found = judged(&p, 0);
+
+	(void)state;
+	assert_int_equal(found.trend, TREND_ACCUMULATING);
+	assert_int_equal(found.kept_blocks, 1);
+	assert_in_range(found.kept_bytes, 460 * BYTES, 501 * BYTES);
+	TREND(CONSTANT, &p, 1);
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		p = with_larger(others[i]);
+		TREND(CONSTANT, &p, 0);
+	}
+}
+
 /* ---- what does not ---- */
+
+/* Outputs of one evaluation at the end; a loop in the middle that keeps; a load that takes long. */
+static void test_short_growth(void **state)
+{
+	struct program last = { 0 }, middle = { 0 }, dropped = { 0 }, load = { 0 };
+
+	(void)state;
+	for (int i = 0; i < 1600; i++) {
+		step(&last);
+		keep(&last, 0, i >= 1312);
+	}
+	assert_int_not_equal(judged(&last, 0).trend, TREND_ACCUMULATING);
+	for (int i = 0; i < 1000; i++) {
+		step(&middle);
+		keep(&middle, 0, i >= 250 && i < 630);
+		step(&dropped);
+		keep(&dropped, 0, i < 680);
+		if (i == 680)
+			drop(&dropped, 0, 680);
+	}
+	TREND(FILLED, &middle, 0);
+	TREND(CONSTANT, &dropped, 0);
+	for (int i = 0; i < 680; i++) {
+		use(&load, 6, 1);
+		keep(&load, 0, 1);
+	}
+	for (int i = 0; i < 80; i++)
+		step(&load);
+	TREND(FILLED, &load, 0);
+}
 
 static void test_caches(void **state)
 {
 	(void)state;
-	for (int size = 8; size <= 256; size *= 2) {
+	for (int size = 8; size <= 660; size += size < 512 ? size : 138) {
 		struct program p = { 0 };
 
 		for (int i = 0; i < 1000; i++) {
@@ -294,7 +446,9 @@ static void test_caches(void **state)
 			drop(&p, 0, p.site[0].live > (uint64_t)size);
 		}
 		drop_all(&p);
-		TREND(FILLED, &p, 0);
+		if (size <= 256)
+			TREND(FILLED, &p, 0);
+		assert_int_not_equal(judged(&p, 0).trend, TREND_ACCUMULATING);
 	}
 }
 
@@ -401,6 +555,10 @@ int main(void)
 		cmocka_unit_test(test_amounts),
 		cmocka_unit_test(test_leaks),
 		cmocka_unit_test(test_phases),
+		cmocka_unit_test(test_bursts),
+		cmocka_unit_test(test_dropped),
+		cmocka_unit_test(test_larger),
+		cmocka_unit_test(test_short_growth),
 		cmocka_unit_test(test_caches),
 		cmocka_unit_test(test_replaced),
 		cmocka_unit_test(test_fading),

@@ -36,6 +36,7 @@ static json_t *identity_json(const struct report_process *process)
 json_t *json_summary(const struct report_summary *sum)
 {
 	bool left_out = sum->left_out_blocks, younger = sum->younger_blocks;
+	bool accumulating = sum->accumulating_blocks;
 
 	return JSON_OBJECT(
 		{ "leaked_bytes", json_number(sum->leaked_bytes) },
@@ -55,7 +56,11 @@ json_t *json_summary(const struct report_summary *sum)
 		{ "left_out_bytes", JSON_IF(left_out, json_number(sum->left_out_bytes)) },
 		{ "left_out_blocks", JSON_IF(left_out, json_number(sum->left_out_blocks)) },
 		{ "younger_blocks", JSON_IF(younger, json_number(sum->younger_blocks)) },
-		{ "younger_bytes", JSON_IF(younger, json_number(sum->younger_bytes)) });
+		{ "younger_bytes", JSON_IF(younger, json_number(sum->younger_bytes)) },
+		{ "accumulating_bytes", JSON_IF(accumulating,
+						json_number(sum->accumulating_bytes)) },
+		{ "accumulating_blocks", JSON_IF(accumulating,
+						 json_number(sum->accumulating_blocks)) });
 }
 
 json_t *json_sample(const void *item)

@@ -16,6 +16,7 @@
 #include "report/model/model.h"
 #include "report/model/model_suballocations.h"
 #include "report/util/number.h"
+#include "report/analyze/accumulations.h"
 #include "report/analyze/ranks.h"
 #include "report/suppress/suppress.h"
 #include "report/format/text/text_caches.h"
@@ -44,6 +45,7 @@ struct headline {
 	size_t leaks;
 	size_t processes, leaking;
 	const struct report_process *only; /* the process, if there is only one; or NULL */
+	struct accumulations accumulations;
 	const struct ranks *ranks; /* the parallel job of the processes, or NULL */
 	struct report_process *const *all;
 	bool running, incomplete;
@@ -99,13 +101,37 @@ static void print_fates(FILE *out, const struct report_summary *sum,
 		print_fate(out, sum->allocated_blocks - known, "freed by unseen calls");
 }
 
+/* Prints "; 1.5 GiB in 400 tensors accumulate at step (/abs/train.py:8)", or nothing. */
+static void print_accumulations(FILE *out, const struct headline *line)
+{
+	const struct accumulations *found = &line->accumulations;
+	char size[NUMBER_MAX];
+
+	if (!found->places)
+		return;
+	fprintf(out, "; %s in ", format_size(found->bytes, size));
+	describe_count(out, found->blocks, "tensor");
+	fputs(found->blocks == 1 ? " accumulates at " : " accumulate at ", out);
+	if (found->places > 1) {
+		describe_count(out, found->places, "place");
+		fputs(", most at ", out);
+	}
+	describe_place(out, found->most);
+	if (!line->only) {
+		fputs(" in ", out);
+		describe_process(out, found->most_in);
+	}
+}
+
 static void print_clean(FILE *out, const struct headline *line)
 {
 	const struct report_summary *sum = line->summary;
+	const char *found = line->incomplete ? " found, but not everything was recorded" : "";
 	char size[NUMBER_MAX];
 
-	fprintf(out, "no leaks%s: ",
-		line->incomplete ? " found, but not everything was recorded" : "");
+	fprintf(out, "no %sleaks%s", line->accumulations.places ? "driver " : "", found);
+	print_accumulations(out, line);
+	fputs(line->accumulations.places ? "; " : ": ", out);
 	if (sum->allocated_blocks == 0) {
 		fputs("nothing allocated by ", out);
 		print_subject(out, line);
@@ -179,6 +205,8 @@ static void print_headline(FILE *out, const struct headline *line)
 			describe_process(out, line->error_in);
 		}
 	}
+	if (line->leaks)
+		print_accumulations(out, line);
 	if (line->leaks && line->incomplete)
 		fputs("; not everything was recorded", out);
 	fputc('\n', out);
@@ -191,6 +219,7 @@ static void add_to_headline(struct headline *line, const struct report_process *
 	line->leaking += process->leak_count != 0;
 	line->running |= process->ended == REPORT_RUNNING;
 	line->incomplete |= process->incomplete;
+	accumulations_add(&line->accumulations, process);
 	if (process->leak_count &&
 	    (!line->worst_in || process->leaks[0].bytes > line->worst_in->leaks[0].bytes))
 		line->worst_in = process;
