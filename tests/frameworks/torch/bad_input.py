@@ -19,12 +19,14 @@ import time
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.realpath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)), "programs"))
-sys.path.insert(0, os.path.join(HERE, "site-packages"))
+FRAMEWORKS = os.path.dirname(HERE)
+sys.path.insert(0, FRAMEWORKS)
+sys.path.insert(0, os.path.join(os.path.dirname(FRAMEWORKS), "programs"))
 
 from harness import Failed, Tap, compare
+from standin_torch import PYTHON, SITE_PACKAGES, is_missing
 
-PYTHON = "/usr/bin/python3"
+sys.path.insert(0, SITE_PACKAGES)
 UNKNOWN_FREES = "suballocations were freed whose allocation gpuleak did not see"
 NOT_FREE = "suballocations were reported at an address that was not free"
 
@@ -343,10 +345,7 @@ def main():
     options = parser.parse_args()
     if options.script:
         return globals()[options.script]()
-    if not os.path.exists(os.path.join(options.torch, "libtorch_python.so")):
-        if os.environ.get("GPULEAK_MUST_RUN"):
-            sys.exit("Bail out! no C++ compiler or no python3-dev")
-        print("1..0 # SKIP no C++ compiler or no python3-dev")
+    if is_missing(options.torch):
         return 0
     for name in ("torch", "preload", "command", "standin"):
         setattr(options, name, os.path.realpath(getattr(options, name)))
