@@ -74,6 +74,14 @@ static int read_code(struct builder *b, uint32_t ref, const struct report_frame 
 	return r < 0 ? r : build_add_ref(b, &b->code_refs, ref, frame);
 }
 
+/* Returns true if CODE is CPython 3.13's own frame around an __init__ that it calls without C. */
+static bool is_around_init(const struct report_frame *code)
+{
+	return code->function && code->file && strcmp(code->function, "__init__") == 0 &&
+	       strcmp(code->file, "__init__") == 0;
+}
+
+/* Stores NULL in *RET if RECORD is not a frame of the program. */
 static int read_frame(struct builder *b, const struct ledger_python_frame *record,
 		      const struct symbol_location **ret)
 {
@@ -83,6 +91,9 @@ static int read_frame(struct builder *b, const struct ledger_python_frame *recor
 
 	if (r < 0)
 		return r;
+	*ret = NULL;
+	if (is_around_init(code) && !(record->line & LEDGER_PYTHON_ENTRY))
+		return 0;
 	frame = *code;
 	frame.line = frame.file ? LEDGER_PYTHON_LINE(record->line) : 0;
 	return intern_location(b, &frame, ret);
@@ -106,11 +117,11 @@ int build_python(struct builder *b, uint32_t ref, struct python_frames *ret)
 	if (!ret->frames || !ret->entry)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
-		ret->entry[i] = (python->frame[i].line & LEDGER_PYTHON_ENTRY) != 0;
-		if (read_frame(b, &python->frame[i], &ret->frames[i]) < 0)
+		ret->entry[ret->count] = (python->frame[i].line & LEDGER_PYTHON_ENTRY) != 0;
+		if (read_frame(b, &python->frame[i], &ret->frames[ret->count]) < 0)
 			return -ENOMEM;
+		ret->count += ret->frames[ret->count] != NULL;
 	}
-	ret->count = count;
 	ret->cut = (python->flags & LEDGER_PYTHON_CUT) != 0;
 	return 0;
 }

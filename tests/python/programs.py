@@ -185,6 +185,21 @@ def classes():
     Holder.Inner()
 
 
+class Made:
+    def __init__(self, size):
+        alloc(size)
+
+
+@program
+def constructors():
+    # After some calls CPython runs __init__ without C in between.
+    def make():
+        Made(1000)
+
+    for _ in range(50):
+        make()
+
+
 @program
 def through_c():
     sorted([2, 1], key=lambda x: alloc(1000 + x).value)
