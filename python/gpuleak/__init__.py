@@ -17,6 +17,8 @@ import warnings
 
 from . import _library
 from ._address import address_of
+from ._keepers import (
+    Keeper, Kept, keepers, print_keepers, print_keepers_at_exit, print_keepers_on)
 from ._kinds import words_of
 from ._report import Frame, Leak, ReportError, Stack
 from ._report import command
@@ -29,7 +31,9 @@ __version__ = "0.1.0"
 __all__ = [
     "active", "mark", "leaked_since", "leaks_since", "check", "peak", "who", "ignore", "ignoring",
     "step", "report", "report_now", "pool_stats", "pool_trim", "command", "empty_caches", "address_of", "parse_size",
+    "keepers", "print_keepers", "print_keepers_at_exit", "print_keepers_on",
     "GpuLeakError", "GpuLeakWarning", "ReportError", "Block", "Sum", "Leak", "Stack", "Frame",
+    "Kept", "Keeper",
 ]
 
 HOW = "start the program with `gpuleak run -- python ...`"

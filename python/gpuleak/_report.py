@@ -26,20 +26,23 @@ _RUNTIME = ("libcuda.so", "libcudart", "libOpenCL", "libgpuleak", "libc.so", "li
 class Frame:
     """One line of a call stack."""
 
-    __slots__ = ("function", "filename", "lineno", "module", "language", "role")
+    __slots__ = ("function", "filename", "lineno", "module", "language", "role", "thread")
 
-    def __init__(self, function, filename, lineno, module=None, language=None, role=None):
+    def __init__(self, function, filename, lineno, module=None, language=None, role=None,
+                 thread=None):
         self.function = function or "?"
         self.filename = filename
         self.lineno = lineno or 0
         self.module = module
         self.language = language
         self.role = role
+        self.thread = thread  # the name of the framework's thread that it begins
 
     @classmethod
     def _of(cls, frame):
         return cls(frame.get("function"), frame.get("file"), frame.get("line"),
-                   frame.get("module"), frame.get("language"), frame.get("role"))
+                   frame.get("module"), frame.get("language"), frame.get("role"),
+                   frame.get("thread"))
 
     @property
     def is_application(self):
@@ -86,6 +89,13 @@ class Stack:
         own = [frame for frame in self.frames if frame.is_application]
         told = [frame for frame in own if frame.filename]
         return (told or own or list(self.frames) or [None])[0]
+
+    @property
+    def thread(self):
+        """The name of the framework's thread that made the call, if no frame is the program's."""
+        if any(frame.is_source for frame in self.frames):
+            return None
+        return next((frame.thread for frame in self.frames if frame.thread), None)
 
     def caller_in(self, filename):
         """The innermost frame of the source file FILENAME, or None."""
@@ -156,8 +166,16 @@ class Leak:
         return "tensor" if (self.cache or "").startswith("PyTorch") else "suballocation"
 
     @property
+    def at(self):
+        """The place with a preposition."""
+        return ("in " if self.stack.thread else "at ") + self.place
+
+    @property
     def place(self):
-        """"function file:line" of the program's own code; "?" if no stack is known."""
+        """"function file:line" of the program's own code, or else the name of a framework's
+        thread; "?" if no stack is known."""
+        if self.stack.thread:
+            return self.stack.thread
         return str(self.stack.headline) if self.stack.frames else "?"
 
     def describe(self, frames=None, within=None):
@@ -166,8 +184,8 @@ class Leak:
         where = "" if self.device is None or self.device < 0 else ", device %d" % self.device
         what = self.cache if self.is_suballocation and self.cache else \
             "%s, %s" % (words_of(self.kind), self.api)
-        head = "%s in %s (%s%s) allocated at %s" % (
-            format_size(self.bytes), plural(self.blocks, self.unit), what, where, self.place)
+        head = "%s in %s (%s%s) allocated %s" % (
+            format_size(self.bytes), plural(self.blocks, self.unit), what, where, self.at)
         caller = self.stack.caller_in(within)
         if caller is not None and caller is not self.stack.headline:
             head += ", called from %s" % caller

@@ -2,6 +2,7 @@
 """The Python module, preloaded and not (ACTIVE=0): exact counts, places, and what it says."""
 
 import ctypes
+import io
 import json
 import os
 import sys
@@ -167,6 +168,30 @@ class Questions(unittest.TestCase):
         self.assertEqual((report["leaks"], report["summary"]["left_out_bytes"]), ([], 4321))
         with self.assertRaisesRegex(gpuleak.ReportError, "bad value 'papyrus' of --format"):
             gpuleak.report("papyrus")
+
+
+class Keepers(unittest.TestCase):
+    def test_native(self):
+        """A block that no framework's object has; without gpuleak there is no block."""
+        address = helper.allocate(70001)
+        self.addCleanup(helper.free, address)
+        found = gpuleak.keepers(address)
+        self.assertEqual([(kept.leak.bytes, [keeper.blocks for keeper in kept.keepers], kept.notes)
+                          for kept in found], [(70001, [1], [])] if ACTIVE else [])
+        text = io.StringIO()
+        gpuleak.print_keepers(address, file=text)
+        self.assertEqual(text.getvalue(), "gpuleak: 70,001 bytes (68.4 KiB) in 1 block allocated at "
+                         "%s, kept by:\n    1: native code, or a running loop or call: nothing in "
+                         "Python refers to it\n" % helper.place("allocate") if ACTIVE else
+                         "gpuleak is not preloaded: start the program with `gpuleak run -- python "
+                         "...`\n")
+
+    @unittest.skipUnless(ACTIVE, "of preloaded processes")
+    def test_property_of_the_program(self):
+        """A class of the program may compute __cuda_array_interface__: it is not called."""
+        buffer = helper.Buffer(70002)
+        (kept,) = gpuleak.keepers(buffer)
+        self.assertEqual([keeper.variable for keeper in kept.keepers], [None])
 
 
 class Stacks(unittest.TestCase):

@@ -778,6 +778,11 @@ PyObject *get_requires_grad(PyObject *self, void *)
 	return PyBool_FromLong(of(self)->requires_grad);
 }
 
+PyObject *get_is_leaf(PyObject *self, void *)
+{
+	return PyBool_FromLong(!of(self)->node || of(self)->node->leaf.lock());
+}
+
 PyObject *get_grad_fn(PyObject *self, void *)
 {
 	if (!of(self)->node || of(self)->node->leaf.lock())
@@ -839,17 +844,16 @@ void tensor_dealloc(PyObject *object)
 
 /* ---- nodes of the graph, as Python sees them ---- */
 
-/* What _saved_0 and so on return: a new tensor on the saved storage. */
-PyObject *saved_tensor(const Node &node, const char *number)
+/* What _saved_self and so on return: a new tensor on the saved storage. */
+PyObject *saved_tensor(const Node &node, std::size_t at)
 {
-	const auto at = static_cast<std::size_t>(std::atoi(number));
 	auto value = std::make_shared<Variable>();
 
 	if (node.released)
 		return PyErr_Format(PyExc_RuntimeError,
 				    "Trying to backward through the graph a second time");
 	if (at >= node.saved.size())
-		return PyErr_Format(PyExc_AttributeError, "_saved_%s", number);
+		Py_RETURN_NONE;
 	value->memory = node.saved[at];
 	value->itemsize = 1;
 	value->shape = { static_cast<long long>(value->memory->bytes) };
@@ -867,39 +871,29 @@ PyObject *next_functions(const Node &node)
 	return result;
 }
 
-PyObject *node_attribute(PyObject *object, PyObject *name)
+PyObject *node_saved(PyObject *object, void *number)
 {
-	const Node &node = **reinterpret_cast<node_wrapper *>(object)->node;
-	const char *text = PyUnicode_AsUTF8AndSize(name, nullptr);
+	return saved_tensor(**reinterpret_cast<node_wrapper *>(object)->node,
+			    reinterpret_cast<std::uintptr_t>(number));
+}
 
-	if (text && std::strncmp(text, "_saved_", 7) == 0)
-		return saved_tensor(node, text + 7);
-	if (text && std::strcmp(text, "next_functions") == 0)
-		return next_functions(node);
-	if (text && std::strcmp(text, "variable") == 0)
-		if (auto leaf = node.leaf.lock())
-			return wrapped(leaf);
-	return PyObject_GenericGetAttr(object, name);
+PyObject *node_next(PyObject *object, void *)
+{
+	return next_functions(**reinterpret_cast<node_wrapper *>(object)->node);
+}
+
+PyObject *node_variable(PyObject *object, void *)
+{
+	auto leaf = (*reinterpret_cast<node_wrapper *>(object)->node)->leaf.lock();
+
+	if (!leaf)
+		Py_RETURN_NONE;
+	return wrapped(leaf);
 }
 
 PyObject *node_name(PyObject *object, PyObject *)
 {
 	return PyUnicode_FromString((*reinterpret_cast<node_wrapper *>(object)->node)->name);
-}
-
-/* PyTorch has a type for each kind of node, with a descriptor for each saved tensor. */
-PyObject *node_dir(PyObject *object, PyObject *)
-{
-	const Node &node = **reinterpret_cast<node_wrapper *>(object)->node;
-	PyObject *result = Py_BuildValue("[ss]", "name", "next_functions");
-
-	for (std::size_t i = 0; i < node.saved.size(); i++) {
-		PyObject *name = PyUnicode_FromFormat("_saved_%d", static_cast<int>(i));
-
-		PyList_Append(result, name);
-		Py_DECREF(name);
-	}
-	return result;
 }
 
 void node_dealloc(PyObject *object)
@@ -914,15 +908,31 @@ void node_dealloc(PyObject *object)
 	Py_DECREF(type);
 }
 
+/* PyTorch has a type for each kind of node, with an attribute for each saved tensor. */
+PyGetSetDef node_attributes[] = {
+	{ "next_functions", node_next, nullptr, nullptr, nullptr },
+	{ "variable", node_variable, nullptr, nullptr, nullptr },
+	{ "_saved_self", node_saved, nullptr, nullptr, nullptr },
+	{ "_saved_other", node_saved, nullptr, nullptr, reinterpret_cast<void *>(1) },
+	{ nullptr, nullptr, nullptr, nullptr, nullptr },
+};
+
 PyMethodDef node_methods[] = {
 	{ "name", node_name, METH_NOARGS, nullptr },
-	{ "__dir__", node_dir, METH_NOARGS, nullptr },
 	{ nullptr, nullptr, 0, nullptr },
 };
 
 PyObject *blas_handle(PyObject *, PyObject *)
 {
 	at::cuda::getCurrentCUDABlasHandle();
+	Py_RETURN_NONE;
+}
+
+/* _hold(object): native code refers to a Python object, as PyTorch does to that of a tensor which a
+ * graph saved. */
+PyObject *hold(PyObject *, PyObject *object)
+{
+	Py_INCREF(object);
 	Py_RETURN_NONE;
 }
 
@@ -1168,6 +1178,7 @@ PyGetSetDef tensor_attributes[] = {
 	{ "is_cuda", get_is_cuda, nullptr, nullptr, nullptr },
 	{ "requires_grad", get_requires_grad, nullptr, nullptr, nullptr },
 	{ "grad", get_grad, set_grad, nullptr, nullptr },
+	{ "is_leaf", get_is_leaf, nullptr, nullptr, nullptr },
 	{ "grad_fn", get_grad_fn, nullptr, nullptr, nullptr },
 	{ nullptr, nullptr, nullptr, nullptr, nullptr },
 };
@@ -1194,7 +1205,7 @@ PyType_Spec tensor_spec = { "torch.Tensor", sizeof(tensor), 0,
 
 PyType_Slot node_slots[] = {
 	{ Py_tp_dealloc, reinterpret_cast<void *>(node_dealloc) },
-	{ Py_tp_getattro, reinterpret_cast<void *>(node_attribute) },
+	{ Py_tp_getset, node_attributes },
 	{ Py_tp_methods, node_methods },
 	{ 0, nullptr },
 };
@@ -1221,6 +1232,7 @@ PyMethodDef functions[] = {
 	{ "_pairs", pairs, METH_VARARGS, nullptr },
 	{ "report", report, METH_VARARGS, nullptr },
 	{ "_blas_handle", blas_handle, METH_NOARGS, nullptr },
+	{ "_hold", hold, METH_O, nullptr },
 	{ "_keep", keep, METH_O, nullptr },
 	{ nullptr, nullptr, 0, nullptr },
 };

@@ -1,0 +1,606 @@
+# SPDX-License-Identifier: MIT
+"""Finds the shortest chain of references from a variable to an object, and puts it into words. Owns
+the search among the interpreter's objects. Calls no code of the program: no __repr__, __eq__,
+__hash__, property or __getattr__ of its classes. Holds objects only while it searches."""
+
+import collections
+import ctypes
+import dis
+import functools
+import gc
+import linecache
+import sys
+import time
+import types
+import warnings
+import weakref
+
+LEVELS_MAX = 40
+FRONTIER_MAX = 100   # objects of one level whose referrers are searched
+REACHED_MAX = 3000000  # objects that one search downwards visits
+LEVEL_PART = 20000  # objects whose references are read at once
+SOURCE_MAX = 1 << 21
+KEY = " (a key)"  # ends an expression for a key of a dict
+
+_OPTIMIZED = 1  # CO_OPTIMIZED: the code of a function
+_type_mro = type.__dict__["__mro__"].__get__
+_type_dict = type.__dict__["__dict__"].__get__
+_type_name = type.__dict__["__name__"].__get__
+_type_module = type.__dict__["__module__"].__get__
+_C_DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
+_CONTAINERS = (list, tuple, collections.deque)
+_FRAME_OWNERS = ((types.GeneratorType, "gi_frame"), (types.CoroutineType, "cr_frame"),
+                 (types.AsyncGeneratorType, "ag_frame"))
+_PLAIN = (dict, list, tuple, set, frozenset, types.CellType)  # named by what refers to them
+# CPython deletes __main__.__file__ before atexit functions run.
+_MAIN_FILE = getattr(sys.modules.get("__main__"), "__file__", None)
+_own_globals = set()  # id of the globals of this package's modules that search
+
+
+# ---- objects without their own code ----
+
+def is_a(obj, cls):
+    """isinstance() without __class__ and __instancecheck__."""
+    return any(one is cls for one in _type_mro(type(obj)))
+
+
+def is_one_of(kind, kinds):
+    """Whether the class KIND is one of KINDS, without the == of its metaclass."""
+    return any(kind is one for one in kinds)
+
+
+def name_of_type(cls):
+    return _type_name(cls)
+
+
+def module_of_type(cls):
+    found = _type_module(cls)
+    return found if type(found) is str else ""
+
+
+def shown_type(cls):
+    """The name of a type as the program imports it."""
+    name = _type_name(cls)
+    return {"_lru_cache_wrapper": "functools.lru_cache", "_local": "threading.local"}.get(name, name)
+
+
+def static(obj, name):
+    """The attribute NAME in the classes of OBJ, not bound; None if they have none."""
+    for cls in _type_mro(type(obj)):
+        found = _type_dict(cls).get(name)
+        if found is not None:
+            return found
+    return None
+
+
+def instance_dict(obj):
+    """The dict of the attributes of OBJ, or None."""
+    if is_a(obj, type):
+        return None
+    descriptor = static(obj, "__dict__")
+    if type(descriptor) is not types.GetSetDescriptorType:
+        return None
+    try:
+        ret = descriptor.__get__(obj)
+    except (AttributeError, TypeError):
+        return None
+    return ret if type(ret) is dict else None
+
+
+def read(obj, name):
+    """The attribute NAME of OBJ that is stored in it or in C code; None if it is computed."""
+    descriptor = static(obj, name)
+    if is_one_of(type(descriptor), _C_DESCRIPTORS):
+        try:
+            return descriptor.__get__(obj)
+        except Exception:  # an unset slot, a framework's refusal
+            return None
+    attributes = instance_dict(obj) if descriptor is None else None
+    return dict.get(attributes, name) if attributes is not None else None
+
+
+def _items(mapping):
+    """Key and value pairs of a dict, taken at one moment."""
+    for _ in range(3):
+        try:
+            return list(dict.items(mapping))
+        except RuntimeError:  # it changed
+            continue
+    return []
+
+
+# ---- frames ----
+
+def _is_traced(frame):
+    """Whether a debugger or profiler may write this frame's dict of locals back."""
+    import threading
+    hooks = (sys.gettrace(), sys.getprofile(), getattr(threading, "_trace_hook", None),
+             getattr(threading, "_profile_hook", None))
+    return frame.f_trace is not None or any(hook is not None for hook in hooks)
+
+
+def _variable(frame, name):
+    get = ctypes.pythonapi.PyFrame_GetVar
+    get.restype, get.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.py_object]
+    try:
+        return [(name, get(frame, name))]
+    except NameError:
+        return []
+
+
+def locals_of(frame):
+    """Name and value of the variables of a function's frame. Before 3.13 f_locals leaves a dict in
+    the frame that keeps its values; so it is not used (3.12) or emptied (3.9 to 3.11)."""
+    code = frame.f_code
+    if not code.co_flags & _OPTIMIZED:
+        return []  # of a module or a class: these are in a dict that others refer to
+    if sys.version_info >= (3, 13):
+        return list(frame.f_locals.items())
+    if sys.version_info >= (3, 12):
+        names = code.co_varnames + code.co_cellvars + code.co_freevars
+        return [pair for name in dict.fromkeys(names) for pair in _variable(frame, name)]
+    snapshot = frame.f_locals
+    pairs = list(snapshot.items())
+    # Referred to by the frame, by `snapshot` and by the call: the program did not call locals().
+    if sys.getrefcount(snapshot) <= 3 and not _is_traced(frame):
+        snapshot.clear()
+    return pairs
+
+
+def _name_of_code(code):
+    return getattr(code, "co_qualname", code.co_name).replace("<locals>.", "")
+
+
+def _place(code):
+    return "%s() (%s:%d)" % (_name_of_code(code), code.co_filename, code.co_firstlineno)
+
+
+def _stores(code, name, operations):
+    """The first line of CODE that stores into the variable NAME, or None."""
+    lines = dict(dis.findlinestarts(code))
+    line = code.co_firstlineno
+    for instruction in dis.get_instructions(code):
+        line = lines.get(instruction.offset) or line
+        values = instruction.argval if type(instruction.argval) is tuple else (instruction.argval,)
+        if instruction.opname.startswith(operations) and name in values:
+            return line
+    return None
+
+
+def _line_of_local(code, name):
+    if name in code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]:
+        return code.co_firstlineno
+    return _stores(code, name, ("STORE_FAST", "STORE_DEREF")) or code.co_firstlineno
+
+
+def _inner_codes(code):
+    yield code
+    for constant in code.co_consts:
+        if type(constant) is types.CodeType:
+            yield from _inner_codes(constant)
+
+
+def _line_of_global(code, name):
+    """The line that makes a variable of a module: its own, or that of a function."""
+    line = _stores(code, name, ("STORE_NAME",))
+    for inner in _inner_codes(code):
+        line = line or _stores(inner, name, ("STORE_GLOBAL",))
+    return line
+
+
+@functools.lru_cache(None)
+def _compiled(filename):
+    text = "".join(linecache.getlines(filename))
+    if not text or len(text) > SOURCE_MAX:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return compile(text, filename, "exec", dont_inherit=True)
+        except (SyntaxError, ValueError):
+            return None
+
+
+# ---- chains ----
+
+class Root:
+    """Where a chain begins: `name` is the variable's, `where` says in words whose it is."""
+
+    __slots__ = ("name", "where")
+
+    def __init__(self, name, where):
+        self.name, self.where = name, where
+
+
+class Chain:
+    """`objects` from the one that is kept to the one that the root refers to. `root` is None if
+    nothing in Python refers to the last one, or if the search was cut."""
+
+    __slots__ = ("objects", "root", "cut", "ends")
+
+    def __init__(self, objects, root=None, cut=False, ends=""):
+        self.objects, self.root, self.cut, self.ends = objects, root, cut, ends
+
+
+class Step:
+    """How one object of a chain refers to the one below: by an expression (".name", "[0]"), or in
+    WORDS by a variable NAME that has no expression. `objects`: how many it passes."""
+
+    __slots__ = ("expression", "name", "words", "objects")
+
+    def __init__(self, expression="", name=None, words="", objects=1):
+        self.expression, self.name, self.words, self.objects = expression, name, words, objects
+
+
+def _key(key):
+    """A dict's key as it is written; of other types the type."""
+    if is_one_of(type(key), (str, bytes, int, float, bool, type(None))):
+        text = repr(key) if type(key) is not str else '"%s"' % key.replace("\n", "\\n")
+        return text if len(text) <= 60 else text[:57] + '..."'
+    if type(key) is tuple and len(key) <= 4:
+        return ", ".join(map(_key, key))
+    return "<%s>" % name_of_type(type(key))
+
+
+def _where_in(container, child):
+    """The positions of CHILD in a list, tuple or deque."""
+    kind = next(kind for kind in _CONTAINERS if is_a(container, kind))
+    for number, value in enumerate(list(kind.__iter__(container))):
+        if value is child:
+            return number
+    return None
+
+
+def _step_of_dict(mapping, child, above):
+    for key, value in _items(mapping):
+        if value is child:
+            break
+    else:
+        return Step(KEY)
+    if above is not None and (is_a(above, type) or instance_dict(above) is mapping):
+        return Step(".%s" % (key if type(key) is str else _key(key)), objects=2)
+    if type(above) is types.FunctionType and above.__kwdefaults__ is mapping:
+        return Step(name=_key(key).strip('"'), objects=2,
+                    words="as a default argument of %s" % _place(above.__code__))
+    if type(key) is weakref.ReferenceType or name_of_type(type(key)) == "_localdummy":
+        return Step()  # of a threading.local
+    return Step("[%s]" % _key(key))
+
+
+def _step_of_tuple(values, child, above):
+    index = _where_in(values, child)
+    if type(above) is types.FunctionType:
+        code = above.__code__
+        if above.__closure__ is values:
+            return Step(name=code.co_freevars[index],
+                        words="of the enclosing function of %s" % _place(code),
+                        objects=2)
+        if above.__defaults__ is values:
+            names = code.co_varnames[:code.co_argcount]
+            return Step(name=names[len(names) - len(values) + index],
+                        words="as a default argument of %s" % _place(code), objects=2)
+    return Step("[%d]" % index) if index is not None else Step()
+
+
+def _step_of_frame(frame, child, words):
+    name = next((name for name, value in locals_of(frame) if value is child), None)
+    if name is None:  # a cell
+        name = next((name for name, _ in locals_of(frame)
+                     if type(child) is types.CellType and name in frame.f_code.co_cellvars), None)
+    line = frame.f_lineno or frame.f_code.co_firstlineno
+    return Step(name=name or "a value", words="%s %s() (%s:%d)" % (
+        words, _name_of_code(frame.f_code), frame.f_code.co_filename, line))
+
+
+def _step_of_object(obj, child):
+    for name, value in _items(instance_dict(obj) or {}):
+        if value is child:
+            return Step(".%s" % name)
+    for cls in _type_mro(type(obj)):
+        for name, descriptor in list(_type_dict(cls).items()):
+            if type(descriptor) is types.MemberDescriptorType and read(obj, name) is child:
+                return Step(".%s" % name)
+    return None
+
+
+def step(parent, child, above):
+    """The Step from PARENT to CHILD. ABOVE is what refers to PARENT, or None."""
+    kind = type(parent)
+    if is_a(parent, dict):
+        return _step_of_dict(parent, child, above)
+    if kind is tuple:
+        return _step_of_tuple(parent, child, above)
+    if any(is_a(parent, one) for one in _CONTAINERS):
+        index = _where_in(parent, child)
+        if index is not None:
+            return Step("[%d]" % index)
+    if kind is types.FrameType:
+        if any(type(above) is owner for owner, _ in _FRAME_OWNERS):  # before 3.11
+            found = _step_of_frame(parent, child, "of the suspended")
+            found.objects = 2
+            return found
+        return _step_of_frame(parent, child, "of")
+    for owner, frame in _FRAME_OWNERS:
+        if kind is owner and getattr(parent, frame) is not None:
+            return _step_of_frame(getattr(parent, frame), child, "of the suspended")
+    if is_a(parent, BaseException) and type(child) is types.TracebackType:
+        return Step(name="", words="in the traceback of a %s" % name_of_type(kind))
+    if is_one_of(kind, (types.CellType, types.TracebackType)) or name_of_type(kind) == "_local":
+        return Step()
+    if kind is types.MethodType:
+        return Step(".__self__")
+    return _step_of_object(parent, child) or Step(name="", words="in a %s" % shown_type(kind))
+
+
+class References:
+    """The roots of the process at one moment, and the search. close() lets go of everything."""
+
+    def __init__(self, seconds):
+        self._end_of_all = self._deadline = time.monotonic() + seconds
+        self._with_keys = self._skipped = False
+        self.cut = False  # the time was over, or a limit was reached: the rest is not known
+        self._containers = []
+        self._own = {id(self), id(self.__dict__), id(self._containers)}
+        self._frames = self._mine([])
+        self._locals = self._mine({})    # id of the value: (frame, name)
+        self._running = self._mine(set())
+        self._modules = self._mine({})   # id of the dict: module's name
+        self._raised = self._mine(set())  # ids of exceptions
+        self._module_codes = self._mine({})
+        self._away = self._mine({})      # id of the type: whether its objects lead elsewhere
+        self._known = self._mine({})     # id: Chain of an object that was searched before
+        self._add_modules()
+        self._add_frames()
+        self._add_exceptions()
+
+    def _mine(self, container):
+        """Remembers a container of the search, which refers to objects but does not keep them. It
+        lives until close(): an id of a former object may be another object's."""
+        self._own.add(id(container))
+        self._containers.append(container)
+        return container
+
+    def close(self):
+        self.__dict__.clear()
+
+    def codes(self):
+        """The code of modules that run."""
+        return list(self._module_codes.values())
+
+    def begin(self, places, is_complete):
+        """Begins the search for one of PLACES that are left, with its share of the time."""
+        now = time.monotonic()
+        self._deadline = now + (self._end_of_all - now) / places
+        self.cut = not is_complete
+
+    def late(self):
+        """Whether the time is over; remembers that the search was cut."""
+        if time.monotonic() > self._deadline:
+            self.cut = True
+        return time.monotonic() > self._deadline
+
+    # ---- roots ----
+
+    def _add_modules(self):
+        for name, module in _items(sys.modules):
+            if is_a(module, types.ModuleType):
+                contents = types.ModuleType.__dict__["__dict__"].__get__(module)
+                if (type(name) is str and name == "__main__") or id(contents) not in self._modules:
+                    self._modules[id(contents)] = name
+
+    def _add_frames(self):
+        for frame in sys._current_frames().values():
+            while frame is not None:
+                self._running.add(id(frame))
+                if id(frame.f_globals) not in _own_globals:
+                    self._frames.append(frame)
+                    if frame.f_code.co_name == "<module>":
+                        self._module_codes[id(frame.f_globals)] = frame.f_code
+                    for name, value in locals_of(frame):  # the outermost of several wins
+                        self._locals[id(value)] = (frame, name)
+                frame = frame.f_back
+
+    def _add_exceptions(self):
+        current = getattr(sys, "_current_exceptions", dict)()
+        for error in current.values():
+            if type(error) is tuple:  # before 3.12
+                error = error[1]
+            if error is not None:
+                self._raised.add(id(error))
+
+    def _line_of(self, contents, name):
+        filename = dict.get(contents, "__file__")
+        if filename is None and self._modules.get(id(contents)) == "__main__":
+            filename = _MAIN_FILE
+        code = self._module_codes.get(id(contents))
+        if code is None and type(filename) is str and filename.endswith(".py"):
+            code = _compiled(filename)
+        line = _line_of_global(code, name) if code else None
+        filename = code.co_filename if code else filename
+        return "%s:%d" % (filename, line) if line else filename
+
+    def _root_in_module(self, contents, child):
+        name = next((key for key, value in _items(contents) if value is child), None)
+        if type(name) is not str:
+            return None
+        module = self._modules.get(id(contents)) or dict.get(contents, "__name__")
+        line = self._line_of(contents, name)
+        return Root(name, "in %s%s" % (module, " (%s)" % line if line else ""))
+
+    def _root_of(self, obj):
+        """The Root that refers to OBJ itself, if it is not a module's dict."""
+        if id(obj) in self._locals:
+            frame, name = self._locals[id(obj)]
+            code = frame.f_code
+            return Root(name, "in %s() (%s:%d)" % (_name_of_code(code), code.co_filename,
+                                                   _line_of_local(code, name)))
+        if id(obj) in self._raised:
+            return Root("", "which is being handled")
+        return None
+
+    @staticmethod
+    def _is_namespace(obj):
+        """Whether OBJ is the globals of code that ran by exec()."""
+        return type(obj) is dict and "__builtins__" in obj and type(obj.get("__name__")) is str
+
+    # ---- upwards ----
+
+    def _referrers(self, level):
+        """What refers to the objects of LEVEL, without this search."""
+        arguments = tuple(level)  # which the call's own tuple may be
+        own = self._own | {id(level), id(arguments)}
+        ret = []
+        for one in gc.get_referrers(*arguments):
+            frame = type(one) is types.FrameType
+            if id(one) not in own and not (frame and (id(one) in self._running or
+                                                      id(one.f_globals) in _own_globals)):
+                ret.append(one)
+        return ret
+
+    def chain(self, target):
+        """The shortest Chain from a variable to TARGET."""
+        chain = None
+        for with_keys in (False, True):  # a dict's key is found elsewhere, if possible
+            objects = self._mine({id(target): target})
+            self._with_keys = with_keys
+            try:
+                chain = self._search(target, objects)
+            finally:
+                objects.clear()
+            if chain.root is not None or chain.cut or not self._skipped:
+                break
+        return self._remember(chain)
+
+    def _search(self, target, objects):
+        below = {id(target): None}  # id: id of the object that it refers to
+        level = [target]
+        self._skipped = False
+        for _ in range(LEVELS_MAX):
+            for obj in level:
+                root = self._root_of(obj)
+                if root is not None:
+                    return Chain(self._down(id(obj), objects, below), root)
+                if id(obj) in self._known:
+                    return self._joined(id(obj), objects, below)
+            obj = root = None  # what garbage refers to is counted at the end
+            if self.late():
+                break
+            last, level = level, self._next_level(level, objects, below)
+            last.clear()
+            if type(level) is Chain:
+                return level
+            if not level and not self.cut:
+                return self._end(target, objects, below)
+            if not level:
+                return Chain([target], cut=True)
+        self.cut = True
+        return Chain(self._down(id(level[0]), objects, below), cut=True)
+
+    def _next_level(self, level, objects, below):
+        """What refers to LEVEL, or the Chain if a module does."""
+        children = {id(obj) for obj in level}
+        found = []
+        for parent in self._referrers(level):
+            if id(parent) in objects:
+                continue
+            child = next((id(one) for one in gc.get_referents(parent) if id(one) in children),
+                         None)
+            if child is None:
+                continue
+            if id(parent) in self._modules or self._is_namespace(parent):
+                root = self._root_in_module(parent, objects[child])
+                if root is not None:
+                    return Chain(self._down(child, objects, below), root)
+            if not self._with_keys and is_a(parent, dict) and \
+                    not any(value is objects[child] for _, value in _items(parent)):
+                self._skipped = True
+                continue
+            objects[id(parent)], below[id(parent)] = parent, child
+            found.append(parent)
+        if len(found) > FRONTIER_MAX:
+            self.cut = True
+        del found[FRONTIER_MAX:]
+        return found
+
+    def _down(self, at, objects, below):
+        """From the kept object up to the one whose id is AT."""
+        ret = self._mine([])
+        while at is not None:
+            ret.append(objects[at])
+            at = below[at]
+        ret.reverse()
+        return ret
+
+    def _remember(self, chain):
+        for number, obj in enumerate(chain.objects[1:], 1):
+            self._known.setdefault(id(obj), (chain, number))
+        return chain
+
+    def _joined(self, at, objects, below):
+        """The chain by way of the object whose id is AT, whose own chain is known."""
+        known, number = self._known[at]
+        return Chain(self._mine(self._down(at, objects, below) + known.objects[number + 1:]),
+                     known.root, known.cut, known.ends)
+
+    def _end(self, target, objects, below):
+        """No variable refers to TARGET. OBJECTS are all that refer to it, directly or not. If they
+        are garbage, each reference to one of them comes from one of them."""
+        counts = collections.Counter(
+            id(one) for obj in objects.values() for one in gc.get_referents(obj))
+        alone = 0
+        for probe in {0: object()}.values():
+            alone = sys.getrefcount(probe)
+        for obj in objects.values():
+            if obj is not target and sys.getrefcount(obj) > counts[id(obj)] + alone:
+                return Chain(self._down(id(obj), objects, below), ends="native")
+        garbage = [one for one in objects if one != id(target)]
+        if not garbage:
+            return Chain([target], ends="native")
+        shown = next((one for one in garbage if not is_one_of(type(objects[one]), _PLAIN)), garbage[-1])
+        return Chain(self._down(shown, objects, below), ends="cycle")
+
+    # ---- downwards ----
+
+    def referenced(self, wanted):
+        """The ids in WANTED of objects that another object or a running function refers to.
+        PyTorch keeps the Python object of a tensor as long as native code keeps the tensor."""
+        found = wanted & self._locals.keys()
+        every = gc.get_objects()
+        own = self._own | {id(every)}
+        for start in range(0, len(every), LEVEL_PART):
+            if self.late():
+                break
+            part = [obj for obj in every[start:start + LEVEL_PART]
+                    if id(obj) not in own and id(obj) not in self._running]
+            found |= wanted.intersection(map(id, gc.get_referents(*part)))
+            part = obj = None
+        return found
+
+    def reached(self, top, wanted):
+        """The ids in WANTED that TOP refers to, by any way that does not lead through modules,
+        classes, functions' globals or running frames."""
+        found, seen, level = set(), {id(top)}, [top]
+        while level and len(seen) < REACHED_MAX and not self.late():
+            part, level = level[:LEVEL_PART], level[LEVEL_PART:]
+            below = {id(one): one for one in gc.get_referents(*part)}
+            fresh = below.keys() - seen
+            seen |= fresh
+            found |= fresh & wanted
+            level += [below[one] for one in fresh if one not in wanted and
+                      gc.is_tracked(below[one]) and not self._leads_away(below[one])]
+        return found
+
+    def _leads_away(self, obj):
+        kind = type(obj)
+        if kind is dict:
+            return id(obj) in self._modules or self._is_namespace(obj)
+        if kind is types.FrameType:
+            return id(obj) in self._running
+        if id(kind) not in self._away:
+            self._away[id(kind)] = any(
+                one is away for one in _type_mro(kind)
+                for away in (type, types.ModuleType, types.CodeType))
+        return self._away[id(kind)]
+
+
+_own_globals.add(id(globals()))

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: MIT
+"""Finds the Python objects that have device memory, and what PyTorch's autograd graphs keep. Owns
+the knowledge of frameworks' objects. Imports none of the frameworks and calls only their C code,
+and properties of installed packages, never those of the program's own classes."""
+
+import contextlib
+import gc
+import sys
+import types
+
+from ._references import _type_dict, _type_mro, is_a, name_of_type, read, static, _own_globals
+
+_NESTED = 0x10  # CO_NESTED: the code of a function inside a function
+_INSTALLED = ("/site-packages/", "/dist-packages/")
+
+
+def _of_module(module, name):
+    found = sys.modules.get(module)
+    return types.ModuleType.__dict__["__dict__"].__get__(found).get(name) \
+        if found is not None and is_a(found, types.ModuleType) else None
+
+
+def _torch():
+    """The class torch.Tensor, or None."""
+    found = _of_module("torch", "Tensor")
+    return found if found is not None and is_a(found, type) else None
+
+
+def _dispatch_off():
+    """While it lasts, PyTorch calls no __torch_function__ of a subclass."""
+    native = sys.modules.get("torch._C") or _of_module("torch", "_C")
+    for name in ("_DisableTorchFunctionSubclass", "DisableTorchFunctionSubclass",
+                 "_DisableTorchFunction", "DisableTorchFunction"):
+        guard = getattr(native, name, None)
+        if guard is not None:
+            return guard()
+    return contextlib.nullcontext()
+
+
+def _address_of_tensor(tensor, base):
+    """The first address of the tensor's storage."""
+    for name in ("untyped_storage", "storage"):
+        method = static(tensor, name) if base is None else getattr(base, name, None)
+        if method is not None:
+            return method(tensor).data_ptr()
+    return base.data_ptr(tensor)
+
+
+def _reader_of_torch(base):
+    def address(tensor):
+        return _address_of_tensor(tensor, base) if base.is_cuda.__get__(tensor) else 0
+    return address
+
+
+def _address_in_cupy(array):
+    memory = read(read(array, "data"), "mem")
+    return read(memory, "ptr") or read(read(array, "data"), "ptr") or 0
+
+
+def _address_in_interface(obj):
+    return static(obj, "__cuda_array_interface__").__get__(obj)["data"][0]
+
+
+def _is_installed(cls):
+    filename = _of_module(_type_dict(cls).get("__module__"), "__file__")
+    return type(filename) is str and any(folder in filename for folder in _INSTALLED)
+
+
+def _reader(cls, torch):
+    """The function that returns the address that objects of CLS have, or None."""
+    classes = _type_mro(cls)
+    if torch is not None and any(one is torch for one in classes):
+        return _reader_of_torch(torch)
+    cupy = _of_module("cupy", "ndarray")
+    if cupy is not None and any(one is cupy for one in classes):
+        return _address_in_cupy
+    for one in classes:
+        found = _type_dict(one).get("__cuda_array_interface__")
+        if type(found) is types.GetSetDescriptorType or \
+                (type(found) is property and _is_installed(one)):
+            return _address_in_interface
+    return None
+
+
+class Objects:
+    """All objects with device memory: `list`, and the `addresses` of the same positions. `late` is
+    called now and then, and ends the search if it returns true. CODES are running modules'."""
+
+    def __init__(self, late, codes=()):
+        self.list, self.addresses, self.graphs = [], [], []
+        self.has_hooks = any("saved_tensors_hooks" in code.co_names for code in codes)
+        torch, readers = _torch(), {}
+        with _dispatch_off():
+            for number, obj in enumerate(gc.get_objects()):
+                if number % 10000 == 0 and late():
+                    break
+                kind = id(type(obj))
+                if kind not in readers:
+                    readers[kind] = _reader(type(obj), torch)
+                if readers[kind] is not None:
+                    self._add(obj, readers[kind], torch)
+                elif type(obj) is types.FunctionType:
+                    self._look_for_hooks(obj)
+            obj = None
+
+    def _add(self, obj, reader, torch):
+        try:
+            address = reader(obj)
+        except Exception:  # a framework's refusal: it has no storage
+            address = 0
+        if type(address) is int and address:
+            self.list.append(obj)
+            self.addresses.append(address)
+        if torch is not None and is_a(obj, torch):
+            try:
+                if torch.grad_fn.__get__(obj) is not None:
+                    self.graphs.append(obj)
+            except Exception:  # a subclass without a graph
+                return
+
+    def _look_for_hooks(self, function):
+        """With hooks, code of the program packs saved tensors, and unpacks them when they are read.
+        PyTorch's own hooks are functions that live as long as what they packed."""
+        code, module = function.__code__, function.__module__
+        if type(module) is str and module in ("torch.utils.checkpoint", "torch.autograd.graph"):
+            self.has_hooks = self.has_hooks or (code.co_name.startswith("unpack") and
+                                                code.co_flags & _NESTED != 0)
+        elif "saved_tensors_hooks" in code.co_names:
+            self.has_hooks = True
+
+
+# ---- autograd ----
+
+class Saved:
+    """A tensor that a node of a graph keeps: the node's NAME, and the position of the tensor that
+    has the graph in Objects.graphs."""
+
+    __slots__ = ("node", "owner")
+
+    def __init__(self, node, owner):
+        self.node, self.owner = node, owner
+
+
+def _name_of_node(node):
+    name = name_of_type(type(node))
+    return node.name() if name in ("CppFunction", "Node") else name
+
+
+def _tensors_of(node, torch):
+    """The tensors that NODE saved. Reading those that a backward has released is an error, for
+    which read() returns None."""
+    names = {name for cls in _type_mro(type(node)) for name in _type_dict(cls)
+             if type(name) is str and (name.startswith("_saved_") or
+                                       name in ("saved_tensors", "variable"))}
+    for name in sorted(names):
+        value = read(node, name)
+        for one in value if type(value) is tuple else (value,):
+            if one is not None and is_a(one, torch):
+                yield one
+
+
+def saved_tensors(objects, wanted, owners, late):
+    """{address: Saved} of the addresses in WANTED that graphs of the tensors with an id in OWNERS
+    keep. Reads no graph if the program may unpack saved tensors by its own code."""
+    torch, ret, seen, nodes = _torch(), {}, set(), []
+    if torch is None or objects.has_hooks:
+        return ret
+    with _dispatch_off():
+        for owner, tensor in enumerate(objects.graphs):
+            level = [torch.grad_fn.__get__(tensor)] if id(tensor) in owners else []
+            while level and len(ret) < len(wanted) and not late():
+                node = level.pop()
+                if node is None or id(node) in seen:
+                    continue
+                seen.add(id(node))
+                nodes.append(node)  # so that no other node gets its id
+                for one in _tensors_of(node, torch):
+                    address = _address_of_tensor(one, torch)
+                    if address in wanted and address not in ret:
+                        ret[address] = Saved(_name_of_node(node), owner)
+                level += [pair[0] for pair in read(node, "next_functions") or ()]
+    return ret
+
+
+def gradients(objects, wanted):
+    """{address: position in Objects.list} of the gradients in WANTED, which tensors keep in native
+    code."""
+    torch, ret = _torch(), {}
+    gradient = None if torch is None else getattr(torch, "_grad", None) or \
+        getattr(torch, "grad", None)
+    if type(gradient) is not types.GetSetDescriptorType:
+        return ret
+    with _dispatch_off():
+        for position, tensor in enumerate(objects.list):
+            if not is_a(tensor, torch) or not (
+                    read(tensor, "is_leaf") or read(tensor, "retains_grad")):
+                continue
+            try:
+                one = gradient.__get__(tensor)
+                address = _address_of_tensor(one, torch) if one is not None else 0
+            except Exception:  # a framework's refusal
+                continue
+            if address in wanted:
+                ret.setdefault(address, position)
+    return ret
+
+
+_own_globals.add(id(globals()))

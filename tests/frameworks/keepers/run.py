@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Checks what gpuleak.keepers() says of the programs in kept.py, line by line, by each CPython from
+3.10 on that is found: /usr/bin/python3, python3.10 and so on in PATH, and those of
+GPULEAK_TEST_PYTHONS. TAP.
+
+    run.py --torch FOLDER --cupy FOLDER --preload ... --command ... --standin ... [--only TEXT]"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.realpath(__file__))
+FRAMEWORKS = os.path.dirname(HERE)
+ROOT = os.path.dirname(os.path.dirname(FRAMEWORKS))
+sys.path.insert(0, os.path.join(os.path.dirname(FRAMEWORKS), "programs"))
+
+from kept import CASES, HEAD
+from harness import Failed, Tap, compare
+
+PACKAGE = '''import ctypes
+
+class Array:
+    def __init__(self, tensor, offset, address=None):
+        self.tensor, self.address = tensor, (address or tensor.data_ptr()) + offset
+
+    @property
+    def __cuda_array_interface__(self):
+        return {"data": (self.address, False)}
+
+def driver(size):
+    address = ctypes.c_uint64()
+    ctypes.CDLL("libcuda.so.1").cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(size))
+    return address.value
+'''
+
+
+def pythons():
+    """{(3, 11): path}"""
+    names = ["/usr/bin/python3", *filter(None, (shutil.which("python3.%d" % minor)
+                                                for minor in range(10, 20)))]
+    ret = {}
+    for name in names + list(filter(None, os.environ.get("GPULEAK_TEST_PYTHONS", "").split(":"))):
+        try:
+            done = subprocess.run([name, "-c", "import sys; print(*sys.version_info[:2], "
+                                   "sys.implementation.name)"], capture_output=True, text=True,
+                                  timeout=60, check=False)
+        except OSError:
+            continue
+        words = done.stdout.split()
+        if done.returncode == 0 and words[2] == "cpython" and (3, 10) <= (3, int(words[1])):
+            ret.setdefault((3, int(words[1])), name)
+    return ret
+
+
+def with_places(text, program, path, packages):
+    """TEXT with file and line for each {mark}: of the line with `# @mark`, or of the first line
+    that begins with "mark " for {mark=}, or of a class."""
+    lines = program.split("\n")
+
+    def place(found):
+        mark = found.group(1)
+        if mark == "package":
+            return "%s/site_package.py:%d" % (packages, 1 + PACKAGE.split("\n").index(
+                '    ctypes.CDLL("libcuda.so.1").cuMemAlloc_v2(ctypes.byref(address), '
+                'ctypes.c_size_t(size))'))
+        for number, line in enumerate(lines, 1):
+            if re.search(r"# @%s$" % mark, line) or (mark.endswith("=") and
+                                                     line.startswith(mark[:-1] + " =")) or \
+                    line.startswith("class %s:" % mark):
+                return "%s:%d" % (path, number)
+        raise Failed("no line is marked %s" % mark)
+
+    return re.sub(r"\{(\w+=?)\}", place, text)
+
+
+def without_owners(text):
+    """TEXT as before 3.11, where functions have no qualified names."""
+    return re.sub(r"\b\w+\.(?=\w+\(\) \()", "", text)
+
+
+def check(options, place, version, python, program, expected):
+    path = os.path.join(place, "train.py")
+    packages = os.path.join(place, "site-packages")
+    os.mkdir(packages)
+    with open(os.path.join(packages, "site_package.py"), "w", encoding="utf-8") as file:
+        file.write(PACKAGE)
+    program = HEAD + program
+    program = re.sub(r'"train.py:(\{\w+\})"', lambda found: '"train.py:%s"' % with_places(
+        found.group(1), program, path, packages).rpartition(":")[2], program)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(program)
+    env = {name: value for name, value in os.environ.items()
+           if not name.startswith(("GPULEAK_", "STANDIN_", "PYTHON"))}
+    env.update(
+        STANDIN_TORCH=options.torch, STANDIN_CUPY=options.cupy, LD_LIBRARY_PATH=options.standin,
+        LD_PRELOAD=options.preload, GPULEAK_REPORT="none", PYTHONDONTWRITEBYTECODE="1",
+        PATH=os.path.dirname(options.command) + ":" + os.environ.get("PATH", "/usr/bin:/bin"),
+        PYTHONPATH=":".join((os.path.join(ROOT, "python"), packages,
+                             os.path.join(FRAMEWORKS, "torch", "site-packages"),
+                             os.path.join(FRAMEWORKS, "cupy", "site-packages"))))
+    ran = subprocess.run([python, path], env=env, check=False, capture_output=True, text=True,
+                         timeout=120)
+    if ran.returncode:
+        raise Failed("status %d\n%s%s" % (ran.returncode, ran.stdout, ran.stderr))
+    output = ran.stdout + ran.stderr
+    wanted = with_places(expected, program, path, packages)
+    if version < (3, 11):
+        output, wanted = without_owners(output), without_owners(wanted)
+    compare("output", wanted.split("\n"), output.split("\n"))
+
+
+def run(options, version, python, program, expected):
+    with tempfile.TemporaryDirectory() as place:
+        check(options, os.path.realpath(place), version, python, program, expected)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("torch", "cupy", "preload", "command", "standin", "only"):
+        parser.add_argument("--" + name, default="")
+    options = parser.parse_args()
+    if not os.path.exists(os.path.join(options.torch, "libtorch_python.so")):
+        if os.environ.get("GPULEAK_MUST_RUN"):
+            sys.exit("Bail out! no C++ compiler or no python3-dev")
+        print("1..0 # SKIP no C++ compiler or no python3-dev")
+        return 0
+    for name in ("torch", "cupy", "preload", "command", "standin"):
+        setattr(options, name, os.path.realpath(getattr(options, name)))
+    tap = Tap()
+    for version, python in sorted(pythons().items()):
+        for name, program, expected in CASES:
+            name = "Python %d.%d: %s" % (*version, name)
+            if options.only in name:
+                tap.step(name, run, options, version, python, program, expected)
+    if not tap.count and os.environ.get("GPULEAK_MUST_RUN"):
+        tap.line("interpreters", "no CPython from 3.10 on was found")
+    print("1..%d" % tap.count)
+    return 1 if tap.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
