@@ -6,7 +6,6 @@
  */
 #include "interpose/pytorch/reporters.h"
 
-#include <limits.h>
 #include <link.h>
 #include <string.h>
 
@@ -14,7 +13,7 @@
 #include "interpose/base/own_stack.h"
 #include "interpose/dispatch/loader.h"
 #include "interpose/dispatch/observations.h"
-#include "interpose/dispatch/resolve.h"
+#include "interpose/dispatch/scope.h"
 
 #define REPORTERS 64u
 #define FUNCTIONS (HOOK_END_PYTORCH - HOOK_FIRST_PYTORCH)
@@ -55,7 +54,6 @@ struct candidate {
 	const struct link_map *module;
 	const void *start;
 	bool names_report; /* one of its symbols is a report function, of whatever shape */
-	char path[PATH_MAX];
 };
 
 /* Returns true if PATH has a file name of PyTorch's libraries. A wheel that brings its own copy
@@ -89,10 +87,9 @@ static bool names_report(const struct dl_phdr_info *info, const ElfW(Dyn) *dynam
 static int find_candidate(struct dl_phdr_info *info, size_t size, void *data)
 {
 	struct candidate *candidate = data;
-	size_t length = info->dlpi_name ? strlen(info->dlpi_name) : 0;
 
 	(void)size;
-	if (!length || length >= sizeof(candidate->path) || !is_of_pytorch(info->dlpi_name))
+	if (!info->dlpi_name || !is_of_pytorch(info->dlpi_name))
 		return 0;
 	for (unsigned int i = 0; i < info->dlpi_phnum; i++) {
 		if (info->dlpi_phdr[i].p_type != PT_DYNAMIC)
@@ -102,7 +99,6 @@ static int find_candidate(struct dl_phdr_info *info, size_t size, void *data)
 		if (!candidate->module || find_reporter(candidate->module))
 			return 0;
 		candidate->names_report = names_report(info, candidate->start);
-		memcpy(candidate->path, info->dlpi_name, length + 1);
 		return 1;
 	}
 	return 0;
@@ -134,7 +130,7 @@ static bool add_reporter(const struct candidate *candidate)
 		return false;
 	for (int i = 0; i < FUNCTIONS; i++) {
 		struct hook *hook = &hooks[HOOK_FIRST_PYTORCH + i];
-		void *real = resolve_in(candidate->path, hook->name);
+		void *real = scope_find(candidate->start, hook->name, NULL);
 
 		reports = reports || real;
 		atomic_store_explicit(&reporter->real[i], real, memory_order_relaxed);

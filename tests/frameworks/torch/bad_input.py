@@ -114,6 +114,16 @@ def program_fork_in_storm():
     os._exit(0)
 
 
+def program_constructor():
+    """Opens a library whose dependency opens a library in its constructor."""
+    import ctypes
+    library = ctypes.CDLL(os.environ["STANDIN_ORDER"])
+    compare("constructors", 1, library.order_4())
+    import torch
+    left["tensors"] = [torch.empty(1000, device="cuda") for _ in range(3)]
+    os._exit(0)
+
+
 class Late:
     """Allocates when the interpreter frees it."""
 
@@ -185,6 +195,7 @@ def run(options, place, program, folder="", statuses=(0,)):
     env = {name: value for name, value in os.environ.items()
            if not name.startswith(("GPULEAK_", "STANDIN_", "PYTORCH_"))}
     env.update(STANDIN_PROFILER="1", STANDIN_TORCH=os.path.join(options.torch, folder),
+               STANDIN_ORDER=os.path.join(options.torch, "liborder.so"),
                LD_LIBRARY_PATH=options.standin, PYTHONDONTWRITEBYTECODE="1")
     argv = [PYTHON, __file__, "--script", program.__name__]
     bare = subprocess.run(argv, env=env, check=False, capture_output=True, text=True, timeout=120)
@@ -291,6 +302,13 @@ def fork_in_storm(options, place):
     no_verdict(options, reports[0], ledgers[0])
 
 
+def constructor(options, place):
+    """PyTorch's libraries are found while constructors run: these run in their own order"""
+    (found,), (ledger,) = run(options, place, program_constructor)
+    no_verdict(options, found, ledger)
+    compare("blocks", [3], blocks_of(found))
+
+
 def interpreter_ends(options, place):
     """The interpreter ends while tensors live: it frees them, and the report comes after that"""
     (found,), (ledger,) = run(options, place, program_interpreter_ends)
@@ -327,6 +345,7 @@ RUNS = [  # case, more arguments of the case
     (forks, {"program": program_fork_after_import, "wanted": [[3], [4], [5]]}),
     (forks, {"program": program_import_after_fork, "wanted": [[2], [6]]}),
     (fork_in_storm, {}),
+    (constructor, {}),
     (interpreter_ends, {}),
     (ends_in_storm, {}),
     (killed_in_storm, {}),
