@@ -394,6 +394,9 @@ struct ledger_code {
 /* Python frames of a thread, innermost first. Records follow each other, aligned to 8 bytes. */
 /* the chain was deeper than stack_depth, so outer frames are missing */
 #define LEDGER_PYTHON_CUT 1u
+/* The frames belong to another thread, which started the work of this stack's thread and waited for
+ * it. They are further out than all native frames. */
+#define LEDGER_PYTHON_WAITING 2u
 #define LEDGER_PYTHON_ENTRY 0x80000000u
 #define LEDGER_PYTHON_LINE(word) ((word) & ~LEDGER_PYTHON_ENTRY)
 struct ledger_python_frame {

@@ -13,6 +13,7 @@
 #include "interpose/dispatch/api.h"
 #include "interpose/dispatch/observations.h"
 #include "interpose/dispatch/resolve.h"
+#include "interpose/pytorch/backward.h"
 #include "interpose/pytorch/reporters.h"
 #include "interpose/stack/stacks.h"
 
@@ -65,6 +66,7 @@ static void *real_of(struct hook *hook, const void *caller)
 /* No lookup returns these: the prefix of PyTorch's title is that of no symbol. */
 static void *const wrappers[] = {
 #define HOOK(symbol, ...) [HOOK_##symbol - HOOK_FIRST_PYTORCH] = (void *)symbol,
+#define HAND(symbol, ...) [HOOK_##symbol - HOOK_FIRST_PYTORCH] = (void *)symbol,
 #define ROWS_OF "interpose/pytorch/pytorch_rows.def"
 #include "interpose/dispatch/hooks.def"
 };

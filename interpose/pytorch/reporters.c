@@ -14,6 +14,7 @@
 #include "interpose/dispatch/loader.h"
 #include "interpose/dispatch/observations.h"
 #include "interpose/dispatch/scope.h"
+#include "interpose/stack/waiting.h"
 
 #define REPORTERS 64u
 #define FUNCTIONS (HOOK_END_PYTORCH - HOOK_FIRST_PYTORCH)
@@ -120,11 +121,17 @@ static struct reporter *claim_entry(void)
 	return NULL;
 }
 
+/* torch::autograd::Engine::thread_main(std::shared_ptr<GraphTask> const&) */
+static const char worker_function[] =
+	"_ZN5torch8autograd6Engine11thread_mainERKSt10shared_ptrINS0_9GraphTaskEE";
+
 /* The definition that the caller would have been bound to is in the scope of its own library. */
 static bool add_reporter(const struct candidate *candidate)
 {
 	struct reporter *reporter = claim_entry();
 	bool reports = false;
+	void *workers;
+	size_t bytes;
 
 	if (!reporter)
 		return false;
@@ -132,9 +139,11 @@ static bool add_reporter(const struct candidate *candidate)
 		struct hook *hook = &hooks[HOOK_FIRST_PYTORCH + i];
 		void *real = scope_find(candidate->start, hook->name, NULL);
 
-		reports = reports || real;
+		reports = reports || (real && hook->kind[0]);
 		atomic_store_explicit(&reporter->real[i], real, memory_order_relaxed);
 	}
+	workers = scope_find(candidate->start, worker_function, &bytes);
+	waiting_add_workers(workers, bytes);
 	reporter->start = candidate->start;
 	if (!reports && candidate->names_report && config.suballocations == OPTION_SWITCH_ON)
 		observe_trouble(LEDGER_TROUBLE_UNKNOWN_REPORTERS);
@@ -174,6 +183,7 @@ static int has_name_of_pytorch(struct dl_phdr_info *info, size_t size, void *dat
 void reporters_look(void)
 {
 	forget_unloaded();
+	waiting_forget_unloaded();
 	/* Most processes have no such library. They need no stack of gpuleak's own. */
 	if (dl_iterate_phdr(has_name_of_pytorch, NULL))
 		aside(look, NULL);

@@ -51,6 +51,7 @@ struct recorder {
 	struct steps *steps;
 	struct report_state *report;
 	struct cl_pool *cl_pool; /* NULL: no OpenCL context exists yet, or the pool is off */
+	_Atomic uint64_t waiting;     /* see stack/waiting.h */
 	_Atomic uint64_t devices_met; /* a bit for each device, see driver_growth.c */
 	uint32_t errors_retracted;
 };
@@ -104,6 +105,9 @@ struct thread {
 	uint32_t ignored; /* LEDGER_BLOCK_IGNORED between gpuleak_ignore_begin() and _end() */
 	unsigned int ignoring; /* number of gpuleak_ignore_begin() calls without _end() */
 	struct releasing releasing;
+	/* stack/waiting.c: number of calls in which the thread waits; the ref of its Python frames;
+	 * the recorder that counts it, or 0 */
+	uint32_t waiting_depth, waiting_frames, waiting_generation;
 };
 extern __thread struct thread thread_self
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));

@@ -108,10 +108,11 @@ static uint32_t write_stack(struct recorder *recorder, uint64_t hash, const stru
 }
 
 /* Returns the ref of the stack from the table that threads share. Adds the stack if it is missing.
+ * PYTHON is the ref of its Python frames, of another thread if WAITING.
  * Two different stacks with the same 64-bit hash are not expected. If it happens, each thread that
  * captures the later stack writes it again. */
 static uint32_t intern_shared(struct recorder *recorder, uint64_t native,
-			      const struct capture *capture, uint32_t python)
+			      const struct capture *capture, uint32_t python, bool waiting)
 {
 	uint64_t hash = native ^ python * 0x9e3779b97f4a7c15u;
 	unsigned int number = (unsigned int)(hash >> 58) % STACK_SHARDS;
@@ -130,8 +131,9 @@ static uint32_t intern_shared(struct recorder *recorder, uint64_t native,
 	/* One of the modules that were just recorded may be a Python interpreter. */
 	if (__builtin_expect(python_is_due(), 0)) {
 		python_look(recorder);
-		python = python_intern(recorder, recorder->stack_depth);
-		return intern_shared(recorder, native, capture, python);
+		if (!waiting)
+			python = python_intern(recorder, recorder->stack_depth, 0);
+		return intern_shared(recorder, native, capture, python, waiting);
 	}
 	ref = write_stack(recorder, hash, capture, python);
 	if (!ref || known)
@@ -144,7 +146,7 @@ static uint32_t intern_shared(struct recorder *recorder, uint64_t native,
 
 /* The per-thread table uses KEY, so the names of Python frames are read only for a new stack. */
 uint32_t stack_intern(struct recorder *recorder, struct thread_state *state,
-		      const struct capture *capture, uint64_t key)
+		      const struct capture *capture, uint64_t key, uint32_t waiting)
 {
 	uint64_t native = hash_of_capture(capture, recorder->modules->epoch), hash = native ^ key;
 	unsigned int slot = (unsigned int)hash % THREAD_STATE_STACKS;
@@ -152,8 +154,10 @@ uint32_t stack_intern(struct recorder *recorder, struct thread_state *state,
 
 	if (ref && state->stacks[slot].hash == hash && same(recorder, ref, capture))
 		return ref;
-	ref = intern_shared(recorder, native, capture,
-			    key ? python_intern(recorder, recorder->stack_depth) : 0);
+	ref = waiting || !key
+		      ? intern_shared(recorder, native, capture, waiting, waiting != 0)
+		      : intern_shared(recorder, native, capture,
+				      python_intern(recorder, recorder->stack_depth, 0), false);
 	if (ref) {
 		state->stacks[slot].hash = hash;
 		state->stacks[slot].ref = ref;

@@ -27,8 +27,9 @@ struct stacks {
 
 /* Locking: the caller holds STATE's lock. Returns the ref of the stack that consists of CAPTURE
  * and the calling thread's Python frames. Writes the stack into the ledger if it is new. KEY is the
- * result of python_key(). Returns 0 if the ledger is full. */
+ * result of python_key(). WAITING is the ref of the frames of the thread that waits for the calling
+ * thread, which has no Python frames then; or 0. Returns 0 if the ledger is full. */
 uint32_t stack_intern(struct recorder *recorder, struct thread_state *state,
-		      const struct capture *capture, uint64_t key);
+		      const struct capture *capture, uint64_t key, uint32_t waiting);
 
 #endif

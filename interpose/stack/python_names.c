@@ -216,7 +216,8 @@ static uint32_t intern_chain(struct recorder *recorder, const struct ledger_pyth
 	return ref;
 }
 
-__attribute__((noinline)) uint32_t python_intern(struct recorder *recorder, unsigned int depth)
+__attribute__((noinline)) uint32_t python_intern(struct recorder *recorder, unsigned int depth,
+						 unsigned int flags)
 {
 	const struct python *python = atomic_load_explicit(&python_now, memory_order_acquire);
 	struct ledger_python_frame frames[LEDGER_FRAMES_MAX];
@@ -230,7 +231,7 @@ __attribute__((noinline)) uint32_t python_intern(struct recorder *recorder, unsi
 	if (chain.frames == 0)
 		return 0;
 	record.frames = (uint16_t)chain.frames;
-	record.flags = chain.cut ? LEDGER_PYTHON_CUT : 0;
+	record.flags = (uint16_t)(flags | (chain.cut ? LEDGER_PYTHON_CUT : 0));
 	lock_take(&recorder->python->lock);
 	for (unsigned int i = 0; i < chain.frames; i++) {
 		uintptr_t code = chain.frame[i].code & ~(uintptr_t)1;

@@ -15,13 +15,19 @@
 #include "interpose/stack/modules.h"
 #include "interpose/stack/python.h"
 #include "interpose/stack/stack_cache.h"
+#include "interpose/stack/waiting.h"
 #include "ledger/shared.h"
+
+/* makes a key of the ref of a waiting thread's frames */
+#define WAITING_KEY 0x9e3779b97f4a7c15u
 
 struct stack_request {
 	struct recorder *recorder;
 	struct thread_state *state;
 	const struct caller *caller;
-	uint64_t python;
+	uint64_t python; /* key of the Python frames */
+	/* ref of the frames of the only thread that waits for workers; the key is its key then */
+	uint32_t waiting;
 	uint32_t ref;
 };
 
@@ -39,21 +45,25 @@ static void unwind_here(void *data)
 {
 	struct stack_request *request = data;
 	struct recorder *recorder = request->recorder;
+	uint64_t key = request->python;
+	uint32_t waiting = request->waiting;
 	struct capture capture;
 
 	capture_frames(recorder->stack_depth, recorder->modules->taken_over, &capture);
-	if (capture.frames == 0 && !request->python)
+	if (waiting && !waiting_is_worker(&capture))
+		key = waiting = 0;
+	if (capture.frames == 0 && !key)
 		return;
-	request->ref = stack_intern(recorder, request->state, &capture, request->python);
+	request->ref = stack_intern(recorder, request->state, &capture, key, waiting);
 	if (request->ref && request->caller && capture.frames && !request->state->shared)
 		stack_cache_add(recorder, request->state, request->caller, request->python,
 				&capture, request->ref);
 }
 
 static COLD uint32_t unwind(struct recorder *recorder, struct thread_state *state,
-			    const struct caller *caller, uint64_t python)
+			    const struct caller *caller, uint64_t python, uint32_t waiting)
 {
-	struct stack_request request = { recorder, state, caller, python, 0 };
+	struct stack_request request = { recorder, state, caller, python, waiting, 0 };
 
 	thread_state_lock(state);
 	aside(unwind_here, &request);
@@ -66,7 +76,7 @@ HOT_CALL uint32_t stack_find(struct recorder *recorder, const struct caller *cal
 {
 	struct thread_state *state = thread_self.state;
 	uint64_t python;
-	uint32_t ref = 0;
+	uint32_t ref = 0, waiting = 0;
 
 	if (may_load && __builtin_expect(atomic_load_explicit(&SHARED(recorder->modules->stale),
 							      memory_order_relaxed), 0))
@@ -74,8 +84,13 @@ HOT_CALL uint32_t stack_find(struct recorder *recorder, const struct caller *cal
 	if (may_load && __builtin_expect(python_is_due(), 0))
 		aside(look_for_python, recorder);
 	python = python_key(recorder->stack_depth);
+	if (!python) {
+		waiting = waiting_frames(recorder);
+		python = waiting * WAITING_KEY;
+	}
 	if (caller && !state->shared)
 		ref = stack_cache_find(state->stack_cache, caller, python,
 				       recorder->modules->epoch);
-	return __builtin_expect(ref != 0, 1) ? ref : unwind(recorder, state, caller, python);
+	return __builtin_expect(ref != 0, 1) ? ref : unwind(recorder, state, caller, python,
+								  waiting);
 }

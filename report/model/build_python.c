@@ -23,7 +23,8 @@ static bool same_location(const void *value, const void *key)
 	const struct report_frame *a = &((const struct python_location *)value)->frame, *b = key;
 
 	/* Strings are interned, so pointers can be compared. */
-	return a->function == b->function && a->file == b->file && a->line == b->line;
+	return a->function == b->function && a->file == b->file && a->line == b->line &&
+	       a->waiting == b->waiting;
 }
 
 /* Stores in *RET the only location with this function, file and line, so that callers may compare
@@ -82,7 +83,7 @@ static bool is_around_init(const struct report_frame *code)
 }
 
 /* Stores NULL in *RET if RECORD is not a frame of the program. */
-static int read_frame(struct builder *b, const struct ledger_python_frame *record,
+static int read_frame(struct builder *b, const struct ledger_python_frame *record, bool waiting,
 		      const struct symbol_location **ret)
 {
 	const struct report_frame *code;
@@ -96,6 +97,7 @@ static int read_frame(struct builder *b, const struct ledger_python_frame *recor
 		return 0;
 	frame = *code;
 	frame.line = frame.file ? LEDGER_PYTHON_LINE(record->line) : 0;
+	frame.waiting = waiting;
 	return intern_location(b, &frame, ret);
 }
 
@@ -104,7 +106,7 @@ int build_python(struct builder *b, uint32_t ref, struct python_frames *ret)
 	const struct ledger_python *python = ref ? ledger_python(b->view, ref) : NULL;
 	size_t count = python ? python->frames : 0;
 
-	*ret = (struct python_frames){ NULL, NULL, 0, 0 };
+	*ret = (struct python_frames){ 0 };
 	if (ref && (!python || count > b->frames_left)) {
 		b->bad_refs++;
 		return 0;
@@ -116,9 +118,10 @@ int build_python(struct builder *b, uint32_t ref, struct python_frames *ret)
 	ret->entry = arena_alloc(b->arena, count);
 	if (!ret->frames || !ret->entry)
 		return -ENOMEM;
+	ret->waiting = (python->flags & LEDGER_PYTHON_WAITING) != 0;
 	for (size_t i = 0; i < count; i++) {
 		ret->entry[ret->count] = (python->frame[i].line & LEDGER_PYTHON_ENTRY) != 0;
-		if (read_frame(b, &python->frame[i], &ret->frames[ret->count]) < 0)
+		if (read_frame(b, &python->frame[i], ret->waiting, &ret->frames[ret->count]) < 0)
 			return -ENOMEM;
 		ret->count += ret->frames[ret->count] != NULL;
 	}
@@ -297,6 +300,12 @@ size_t build_weave(const struct native_frames *native, const struct python_frame
 			   .count = native->count, .python = python, .ret = ret };
 	size_t length;
 
+	if (python->waiting) {
+		for (size_t i = 0; i < w.count; i++)
+			weave_put(&w, w.native[i]);
+		put_rest(&w);
+		return w.written;
+	}
 	if (python->count && !native->cut && count_loops(&w) < count_calls(python)) {
 		weave_roughly(&w);
 		return w.written;

@@ -150,6 +150,7 @@ struct python_frames {
 	unsigned char *entry; /* per frame: 1 if a new call of the evaluation loop ran it */
 	size_t count;
 	bool cut;
+	bool waiting; /* they belong to another thread: see LEDGER_PYTHON_WAITING */
 };
 
 /* Fills in *RET with the Python frames that REF refers to, or with an empty chain if there are
@@ -165,8 +166,8 @@ struct native_frames {
 };
 
 /* Writes a combined stack to RET: the frames of NATIVE, with each call of the evaluation loop
- * replaced by the frames of PYTHON that it ran. RET has room for all frames of both. Returns the
- * number of frames written. */
+ * replaced by the frames of PYTHON that it ran. Frames of a waiting thread follow all others. RET
+ * has room for all frames of both. Returns the number of frames written. */
 size_t build_weave(const struct native_frames *native, const struct python_frames *python,
 		   const struct symbol_location **ret);
 

@@ -72,7 +72,7 @@ double bench_first(unsigned int depth, int times)
 	uint64_t sum = 0;
 
 	for (int i = 0; i < times; i++)
-		sum += python_intern(recorder, depth);
+		sum += python_intern(recorder, depth, 0);
 	__asm__ volatile("" : : "r"(sum));
 	return (now_ns() - start) / times;
 }

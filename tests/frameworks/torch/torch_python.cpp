@@ -18,6 +18,7 @@
 #include <mutex>
 #include <random>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -74,6 +75,11 @@ __attribute__((noinline)) storage empty(std::size_t bytes, int device)
 {
 	return std::make_shared<Storage>(bytes, device);
 }
+
+/* What an engine is given and returns. */
+struct Tensor {
+	storage memory;
+};
 } // namespace at
 
 namespace at::cuda
@@ -114,53 +120,29 @@ struct Variable {
 
 using variable = std::shared_ptr<Variable>;
 
-/* Runs the nodes of a graph on one thread, as PyTorch's engine does for each device. */
+struct Edge {
+	std::shared_ptr<Node> function;
+};
+
+struct GraphTask;
+
+/* Runs the nodes of a graph on one thread, as PyTorch's engine does for each device. The two
+ * exported functions have PyTorch's names, and are called through the PLT. */
 class Engine
 {
       public:
 	Engine()
 	{
-		std::thread([this] { thread_main(); }).detach();
+		std::thread([this] { thread_main(nullptr); }).detach();
 	}
 
-	void execute(const std::shared_ptr<Node> &root, bool keep)
-	{
-		std::unique_lock<std::mutex> lock(mutex);
-
-		turn.wait(lock, [this] { return !work; });
-		work = root;
-		keep_graph = keep;
-		turn.notify_all();
-		turn.wait(lock, [this] { return done; });
-		done = false;
-		work = nullptr;
-		const std::string what = failed;
-
-		failed.clear();
-		turn.notify_all();
-		if (!what.empty())
-			throw c10::OutOfMemoryError(what);
-	}
+	std::vector<at::Tensor> execute(const std::vector<Edge> &roots,
+					const std::vector<at::Tensor> &inputs, bool keep,
+					bool create_graph, bool accumulate_grad,
+					const std::vector<Edge> &outputs);
+	void thread_main(const std::shared_ptr<GraphTask> &task);
 
       private:
-	void thread_main()
-	{
-		std::unique_lock<std::mutex> lock(mutex);
-
-		for (;;) {
-			turn.wait(lock, [this] { return work && !done; });
-			lock.unlock();
-			try {
-				visited.clear();
-				evaluate_function(work, at::empty(work->bytes, work->device));
-			} catch (c10::OutOfMemoryError &error) {
-				failed = error.what();
-			}
-			lock.lock();
-			done = true;
-			turn.notify_all();
-		}
-	}
 
 	/* GRADIENT is that of the node's output. */
 	void evaluate_function(const std::shared_ptr<Node> &node, at::storage gradient)
@@ -196,6 +178,49 @@ class Engine
 	std::set<Node *> visited;
 	std::string failed;
 };
+
+__attribute__((noinline)) std::vector<at::Tensor>
+Engine::execute(const std::vector<Edge> &roots, const std::vector<at::Tensor> &inputs, bool keep,
+		bool create_graph, bool accumulate_grad, const std::vector<Edge> &outputs)
+{
+	std::unique_lock<std::mutex> lock(mutex);
+
+	if (roots.size() != 1 || create_graph || !accumulate_grad || !outputs.empty())
+		throw std::invalid_argument("the arguments are not those of the call");
+	turn.wait(lock, [this] { return !work; });
+	work = roots[0].function;
+	keep_graph = keep;
+	turn.notify_all();
+	turn.wait(lock, [this] { return done; });
+	done = false;
+	work = nullptr;
+	const std::string what = failed;
+
+	failed.clear();
+	turn.notify_all();
+	if (!what.empty())
+		throw c10::OutOfMemoryError(what);
+	return inputs;
+}
+
+__attribute__((noinline)) void Engine::thread_main(const std::shared_ptr<GraphTask> &)
+{
+	std::unique_lock<std::mutex> lock(mutex);
+
+	for (;;) {
+		turn.wait(lock, [this] { return work && !done; });
+		lock.unlock();
+		try {
+			visited.clear();
+			evaluate_function(work, at::empty(work->bytes, work->device));
+		} catch (c10::OutOfMemoryError &error) {
+			failed = error.what();
+		}
+		lock.lock();
+		done = true;
+		turn.notify_all();
+	}
+}
 
 thread_local bool recording = true; /* of gradients */
 } // namespace torch::autograd
@@ -741,7 +766,12 @@ PyObject *tensor_backward(PyObject *self, PyObject *, PyObject *keywords)
 	try {
 		const without_gil here;
 
-		engine->execute(node, keep_graph);
+		const std::vector<at::Tensor> inputs(3, { of(self)->memory });
+		const auto results = engine->execute({ { node } }, inputs, keep_graph, false, true,
+						     {});
+
+		if (results.size() != 3 || results[2].memory != inputs[2].memory)
+			throw c10::OutOfMemoryError("execute() returned another result");
 	} catch (c10::OutOfMemoryError &error) {
 		failed = error.what();
 	}
