@@ -16,7 +16,9 @@
 #include "report/util/escape.h"
 #include "report/util/number.h"
 
-#define SITES_MAX 1000 /* JSON has all sites */
+/* JSON has all sites */
+#define ACCUMULATING_MAX 1000
+#define LIVE_MAX 100 /* of each pool */
 
 bool text_accumulates(const struct report_process *process)
 {
@@ -50,7 +52,7 @@ void text_accumulating(FILE *out, const struct report_process *process, const st
 			continue;
 		if (ranks && ranks_shares(ranks, &entry->live))
 			shared++;
-		else if (shown++ < SITES_MAX)
+		else if (shown++ < ACCUMULATING_MAX)
 			print_accumulating(out, process, entry);
 		else
 			rest++;
@@ -107,7 +109,7 @@ static void print_pool(FILE *out, const struct report_process *process,
 		if (!entry->live.blocks || report_accumulates(entry) ||
 		    suballocation_pool_of(pools, count, entry) != index)
 			continue;
-		if (shown++ < SITES_MAX)
+		if (shown++ < LIVE_MAX)
 			print_site(out, process, entry);
 		else
 			rest++;
