@@ -64,6 +64,7 @@ void accumulations_add(struct accumulations *ret, const struct report_process *p
 			continue;
 		ret->most_bytes = bytes;
 		ret->most = entry->live.stack;
+		ret->cache = entry->live.cache;
 		ret->most_in = process;
 	}
 }

@@ -17,6 +17,7 @@ struct accumulations {
 	/* the place that kept most bytes: one of its stacks, and its process */
 	uint64_t most_bytes;
 	const struct report_stack *most;
+	const char *cache; /* its pool, NULL: unknown */
 	const struct report_process *most_in;
 };
 

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
  * Applies the gate to suballocations that accumulate: --gate-accumulation, budgets, --max-growth.
- * Without these they fail nothing, and the verdict mentions them. Suppressed ones never count.
+ * Without these they fail nothing, and the verdict mentions them. Suppressed ones never count, and
+ * those that the baseline has do not either.
  */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "report/analyze/leak_totals.h"
+#include "report/describe/describe_suballocations.h"
+#include "report/gate/baseline.h"
 #include "report/gate/budgets.h"
 #include "report/gate/judge_internal.h"
 #include "report/model/growth_rule.h"
@@ -16,13 +20,15 @@
 
 #define AMOUNT_MAX (FORMAT_SIZE_MAX + 64)
 
-/* Writes "1,024 bytes (1.0 KiB) in 2 tensors accumulate". */
-static const char *format_kept(uint64_t bytes, uint64_t blocks, char ret[AMOUNT_MAX])
+/* Writes "1,024 bytes (1.0 KiB) in 2 tensors accumulate" for WORD "tensor". */
+static const char *format_kept(uint64_t bytes, uint64_t blocks, const char *word,
+			       char ret[AMOUNT_MAX])
 {
 	char size[FORMAT_SIZE_MAX];
 
-	snprintf(ret, AMOUNT_MAX, "%s in %" PRIu64 " tensor%s accumulate%s",
-		 format_exact_size(bytes, size), blocks, plural(blocks), blocks == 1 ? "s" : "");
+	snprintf(ret, AMOUNT_MAX, "%s in %" PRIu64 " %s%s accumulate%s",
+		 format_exact_size(bytes, size), blocks, word, plural(blocks),
+		 blocks == 1 ? "s" : "");
 	return ret;
 }
 
@@ -32,6 +38,13 @@ static bool is_covered(const struct budgets *budgets, const struct report_suball
 		if (budget_covers_accumulation(&budgets->rules[i], entry->live.stack))
 			return true;
 	return false;
+}
+
+/* Returns true if BASELINE has ENTRY. What is kept grows with the length of a run, so the amount
+ * does not matter. */
+static bool is_known(const struct baseline *baseline, const struct report_suballocations *entry)
+{
+	return baseline_find(baseline, report_leak_fingerprint(&entry->live)) != NULL;
 }
 
 /* Adds a reason if ENTRY grew by more than --max-growth allows. Returns true if that judges it. */
@@ -46,7 +59,8 @@ static bool judge_per_step(struct bench *bench, const struct judge_input *input,
 		return false;
 	if (input->max_growth && entry->kept_bytes / steps <= input->max_growth)
 		return true;
-	judge_reason(bench, "tensors accumulate by %s per step at %s, %s allowed",
+	judge_reason(bench, "%ss accumulate by %s per step at %s, %s allowed",
+		     suballocation_word(entry->live.cache),
 		     format_exact_size(entry->kept_bytes / steps, grown),
 		     format_place(entry->live.stack, place),
 		     input->max_growth ? format_exact_size(input->max_growth, allowed) : "0");
@@ -58,19 +72,22 @@ static void judge_entry(struct bench *bench, const struct judge_input *input,
 {
 	char kept[AMOUNT_MAX], place[FORMAT_PLACE_MAX], who[FORMAT_PLACE_MAX];
 
-	if (is_covered(input->budgets, entry) || judge_per_step(bench, input, p, entry))
+	if (is_known(input->baseline, entry) || is_covered(input->budgets, entry) ||
+	    judge_per_step(bench, input, p, entry))
 		return;
 	if (!input->count_accumulation) {
 		bench->accumulating_blocks = add_bounded(bench->accumulating_blocks,
 							 entry->kept_blocks);
 		bench->accumulating_bytes = add_bounded(bench->accumulating_bytes,
 							entry->kept_bytes);
+		bench->accumulating_cache = entry->live.cache;
 		return;
 	}
 	if (bench->accumulating_places++ >= JUDGE_PLACES_MAX)
 		return;
 	judge_reason(bench, "%s at %s in %s, 0 allowed",
-		     format_kept(entry->kept_bytes, entry->kept_blocks, kept),
+		     format_kept(entry->kept_bytes, entry->kept_blocks,
+				 suballocation_word(entry->live.cache), kept),
 		     format_place(entry->live.stack, place), format_process(p, who));
 }
 
@@ -112,7 +129,8 @@ void judge_mention_accumulation(struct bench *bench, bool passed)
 
 	if (!bench->accumulating_blocks)
 		return;
-	format_kept(bench->accumulating_bytes, bench->accumulating_blocks, kept);
+	format_kept(bench->accumulating_bytes, bench->accumulating_blocks,
+		    suballocation_word(bench->accumulating_cache), kept);
 	(passed ? judge_reason : judge_note)(
 		bench, "%s, which does not count (--gate-accumulation 1 counts it)", kept);
 }

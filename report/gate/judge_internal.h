@@ -36,6 +36,7 @@ struct bench {
 	size_t charge_count;
 	/* suballocations that accumulate: what no option counts, and the places that one does */
 	uint64_t accumulating_blocks, accumulating_bytes;
+	const char *accumulating_cache; /* the pool of one of them */
 	size_t accumulating_places;
 };
 

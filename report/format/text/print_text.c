@@ -110,7 +110,7 @@ static void print_accumulations(FILE *out, const struct headline *line)
 	if (!found->places)
 		return;
 	fprintf(out, "; %s in ", format_size(found->bytes, size));
-	describe_count(out, found->blocks, "tensor");
+	describe_count(out, found->blocks, suballocation_word(found->cache));
 	fputs(found->blocks == 1 ? " accumulates at " : " accumulate at ", out);
 	if (found->places > 1) {
 		describe_count(out, found->places, "place");

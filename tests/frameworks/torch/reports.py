@@ -69,6 +69,9 @@ def text(options, bad, good):
     """text: a paragraph for the line that keeps tensors; the clean training prints one line"""
     told = output(options, "report", bad)
     program = re.search(r" allocated by (\S+) \(pid P\)", told)[1]
+    compare("first line", "gpuleak: no driver leaks; 150.0 KiB in 300 tensors accumulate at train_step "
+            "(%s:13); 1 block (2.0 MiB) allocated by %s (pid P), 0 freed, %s, peak 2.0 MiB" %
+            (BAD, program, CACHE), told.splitlines()[0])
     compare("paragraphs", 1, told.count("Accumulating: "))
     compare("its first line", ["Accumulating: %s, %s, allocated at:" % (KEPT, TREND)],
             lines_with(told, "Accumulating: "))
@@ -226,12 +229,29 @@ def baseline(options, bad, good):
         compare("file", ["153600", "300", "#", "c10::reportMemoryUsageToProfiler", "suballocation",
                          "train_step", "(losses_bad.py)"], file.read().splitlines()[-1].split()[1:])
     compare("the same", 0, gone(options, path, bad))
+    output(options, "check", "--gate-accumulation", "1", "--baseline", path, bad)
     compare("gone", 1, gone(options, path, good))
 
 
 def gone(options, path, ledger):
     gate = json.loads(output(options, "check", "--format", "json", "--baseline", path, ledger))
     return sum(": gone: " in note for note in gate["gate"].get("notes", []))
+
+
+def gate(options, bad, good):
+    """gate: it mentions what accumulates, and fails with --gate-accumulation"""
+    kept = "153,600 bytes (150.0 KiB) in 300 tensors accumulate"
+    for status, args, wanted in (
+            (0, (), kept + ", which does not count (--gate-accumulation 1 counts it)"),
+            (23, ("--gate-accumulation", "1"), "%s at train_step (%s:13), called from <module> in "
+             "X, 0 allowed" % (kept, BAD))):
+        found = json.loads(output(options, "check", "--format", "json", *args, bad, status=status))
+        compare("reasons", [wanted], [re.sub(r"in process \d+ \(\S+\)", "in X", reason) for reason in
+                                      found["gate"]["reasons"] if "accumulate" in reason])
+        suite = ElementTree.fromstring(output(options, "check", "--format", "junit", *args, bad,
+                                              status=status))[0]
+        compare("failures", str(int(status > 0)), suite.get("failures"))
+    output(options, "check", "--gate-accumulation", "1", good)
 
 
 def inside_main(options, bad, good):
@@ -261,8 +281,8 @@ def ranks(options, bad, _):
             shared["in"])
 
 
-CASES = [ranks, text, json_format, html, junit, sarif, github, openmetrics, profiles, diff, suppressions, baseline,
-         inside_main]
+CASES = [ranks, text, json_format, html, junit, sarif, github, openmetrics, profiles, diff,
+         suppressions, baseline, gate, inside_main]
 
 
 def main():
