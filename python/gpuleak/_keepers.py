@@ -84,11 +84,13 @@ def _entries(report):
                 yield entry
 
 
-def _places(where, limit):
+def _places(where, since, limit):
     """(Leak, addresses) of the places that WHERE names; else of the LIMIT places that accumulate
-    or have most bytes."""
-    found, chosen = [], ("--address", "0x%x" % where) if isinstance(where, int) else ()
-    report = _json("--addresses", *chosen)
+    or have most bytes. Only blocks since the mark SINCE."""
+    found, flags = [], ["--addresses"] + (["--since", str(since)] if since else [])
+    if isinstance(where, int):
+        flags += ["--address", "0x%x" % where]
+    report = _json(*flags)
     for entry in _entries(report):
         leak = Leak._of({"device": -1, **entry})
         addresses = [int(one, 16) for one in entry.get("addresses", ())]
@@ -391,10 +393,11 @@ def _notes(references, objects, leak, kept):
     return ret
 
 
-def keepers(where=None, *, limit=3, seconds=10.0):
+def keepers(where=None, *, since=0, limit=3, seconds=10.0):
     """What keeps the live memory of WHERE: a place ("train.py:8", "train.py" or a function's name),
     a device address, or an object with one. Without WHERE: of the LIMIT places that accumulate or
-    have most bytes. Returns a list of Kept, for each place one. [] without gpuleak.
+    have most bytes. With SINCE only what was allocated after that mark(). Returns a list of Kept,
+    for each place one. [] without gpuleak.
 
     Searches the interpreter's objects for about SECONDS at most. It is no part of the program's
     state: it keeps no object alive and calls no code of the program. Call it where the memory is
@@ -403,7 +406,7 @@ def keepers(where=None, *, limit=3, seconds=10.0):
         return []
     if where is not None and not isinstance(where, str):
         where = address_of(where)
-    places = _places(where, limit)
+    places = _places(where, since, limit)
     if not places:
         return []
     references = References(seconds)
@@ -423,11 +426,11 @@ def keepers(where=None, *, limit=3, seconds=10.0):
         objects = search = None
 
 
-def print_keepers(where=None, *, limit=3, seconds=10.0, file=None):
+def print_keepers(where=None, *, since=0, limit=3, seconds=10.0, file=None):
     """Prints keepers() to FILE, by default to standard error."""
     out = sys.stderr if file is None else file
     try:
-        found = keepers(where, limit=limit, seconds=seconds)
+        found = keepers(where, since=since, limit=limit, seconds=seconds)
     except ReportError as error:
         print("gpuleak: %s" % error, file=out)
         return

@@ -27,14 +27,19 @@ def _torch():
 
 
 def _dispatch_off():
-    """While it lasts, PyTorch calls no __torch_function__ of a subclass."""
+    """While it lasts, PyTorch calls no __torch_function__ and no __torch_dispatch__ of a
+    subclass."""
     native = sys.modules.get("torch._C") or _of_module("torch", "_C")
-    for name in ("_DisableTorchFunctionSubclass", "DisableTorchFunctionSubclass",
-                 "_DisableTorchFunction", "DisableTorchFunction"):
-        guard = getattr(native, name, None)
-        if guard is not None:
-            return guard()
-    return contextlib.nullcontext()
+    guards = contextlib.ExitStack()
+    for names in (("DisableTorchFunctionSubclass", "DisableTorchFunction"),
+                  ("_DisableTorchDispatch",)):
+        guard = next(filter(None, (getattr(native, name, None) for name in names)), None)
+        made = guard() if guard is not None else None
+        if hasattr(type(made), "__enter__"):
+            guards.enter_context(made)
+        else:  # before 2.0 some guards last as long as the object
+            guards.callback(lambda _: None, made)
+    return guards
 
 
 def _address_of_tensor(tensor, base):

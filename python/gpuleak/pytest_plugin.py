@@ -18,6 +18,7 @@ LEAKS, MEMORY = "limit_gpu_leaks", "limit_gpu_memory"
 STARTED = "PYTEST_GPULEAK_STARTED"  # we have started ourselves anew under gpuleak
 HOW = "run `gpuleak run -- python -m pytest`, or pytest --gpuleak"
 RUNS_MAX = 1000
+KEEPERS_SECONDS = 5
 
 
 # ---- options ----
@@ -37,6 +38,8 @@ def pytest_addoption(parser):
     parser.addini("gpuleak_frames", "The same as --gpuleak-frames", default="10")
     parser.addini("gpuleak_required", "Without gpuleak, tests with a limit are errors; by default "
                   "they run unchecked", type="bool", default=False)
+    parser.addini("gpuleak_keepers", "Name the variables that keep what a test leaked", type="bool",
+                  default=True)
     parser.addini("gpuleak_caches", "Empty the frameworks' caches before a test is judged",
                   type="bool", default=True)
 
@@ -225,7 +228,20 @@ class _Plugin:
                                   caches=self._config.getini("gpuleak_caches"), **limits.how)
         if not judgement.failed:
             return None
-        return judgement.describe(item.nodeid, self._frames, str(item.fspath))
+        return "\n".join([judgement.describe(item.nodeid, self._frames, str(item.fspath))] +
+                         self._keepers(judgement, start))
+
+    def _keepers(self, judgement, start):
+        """Lines on the variables that keep what leaked. The test's own variables are gone."""
+        if not self._config.getini("gpuleak_keepers") or not judgement.leaks:
+            return []
+        places = {leak.place for leak in judgement.leaks}
+        try:
+            found = gpuleak.keepers(since=start.mark, limit=len(places), seconds=KEEPERS_SECONDS)
+        except gpuleak.ReportError:  # describe() says why
+            return []
+        return ["  " + line for kept in found if kept.leak.place in places and
+                any(keeper.variable for keeper in kept.keepers) for line in kept.lines()]
 
     # ---- the end; with xdist in the process that runs no test ----
 

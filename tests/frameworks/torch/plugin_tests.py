@@ -58,9 +58,48 @@ def test_keeps_nothing():
         "      #* make %s:7" % path,
         "      #* test_keeps %s:11" % path,
         "      ...",
+        "  4,096 bytes (4.0 KiB) in 1 tensor allocated at make %s:7, kept by:" % path,
+        "      1: item `kept[[]0]` in test_it (%s:4)" % path,
         "gpuleak: 2 tests checked for GPU memory",
     ])
     result.stdout.no_fnmatch_line("*CachingAllocator::*")
+
+
+def test_keepers(pytester, preloaded):
+    """The failure names the variables that keep what leaked, but nothing older and no test's own."""
+    text = """
+kept, older = {}, []
+
+def make():
+    return torch.empty(1000, device="cuda")
+
+older.append(make())
+
+class Model:
+    def remember(self):
+        self.last = make()
+
+@only(0)
+def test_first():
+    model, mine = Model(), make()
+    model.remember()
+    kept["model"] = model
+
+@only(0)
+def test_second():
+    kept["more"] = [make() for _ in range(3)]
+"""
+    result = preloaded(text)
+    outcomes(result, failed=2)
+    place = str(pytester.path / "test_it.py")
+    assert re.findall("^ +[0-9]: .*$", result.stdout.str(), re.M) == [
+        "      1: attribute `kept[\"model\"].last` in test_it (%s:4)" % place,
+        "      3: list `kept[\"more\"]` in test_it (%s:4), `kept[\"more\"][0]` to "
+        "`kept[\"more\"][2]`" % place]
+    pytester.makeini("[pytest]\ngpuleak_keepers = false\n")
+    result = preloaded(text)
+    outcomes(result, failed=2)
+    result.stdout.no_fnmatch_line("*kept by:*")
 
 
 def test_cache_grows(pytester, preloaded):
