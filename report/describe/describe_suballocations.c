@@ -95,6 +95,7 @@ static void print_rate(FILE *out, double per_second)
 		double seconds;
 		const char *word;
 	} units[] = { { 1, "second" }, { 60, "minute" }, { 3600, "hour" } };
+	char number[NUMBER_MAX];
 	size_t unit = 0;
 	uint64_t tenths;
 
@@ -104,7 +105,7 @@ static void print_rate(FILE *out, double per_second)
 	if (tenths < 100 && tenths % 10)
 		fprintf(out, ", %" PRIu64 ".%" PRIu64, tenths / 10, tenths % 10);
 	else
-		fprintf(out, ", %" PRIu64, (tenths + 5) / 10);
+		fprintf(out, ", %s", format_number((tenths + 5) / 10, number));
 	fprintf(out, " per %s", units[unit].word);
 }
 

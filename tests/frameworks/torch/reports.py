@@ -58,7 +58,7 @@ def output(options, *args, status=0, binary=False):
     if binary:
         return ran.stdout
     text = re.sub(r"\(pid \d+\)", "(pid P)", ran.stdout.decode("utf-8"))
-    return re.sub(r"kept, \d+(\.\d)? per second", "kept, N per second", text)
+    return re.sub(r"kept, [\d,]+(\.\d)? per second", "kept, N per second", text)
 
 
 def lines_with(text, word):
