@@ -101,6 +101,32 @@ static void print_fates(FILE *out, const struct report_summary *sum,
 		print_fate(out, sum->allocated_blocks - known, "freed by unseen calls");
 }
 
+/* Prints " at step (/abs/train.py:8) in 2 of 8 ranks" for the place where ranks kept most. */
+static void print_place_in_ranks(FILE *out, const struct ranks *ranks)
+{
+	const struct rank_leak *most = &ranks->accumulating[0];
+
+	fputs(ranks->accumulating_count > 1 ? ", most at " : " at ", out);
+	describe_place(out, most->leak->stack);
+	fprintf(out, " in %zu of %zu ranks", most->count, ranks->count);
+}
+
+static void print_place(FILE *out, const struct headline *line)
+{
+	const struct accumulations *found = &line->accumulations;
+
+	fputs(" at ", out);
+	if (found->places > 1) {
+		describe_count(out, found->places, "place");
+		fputs(", most at ", out);
+	}
+	describe_place(out, found->most);
+	if (!line->only) {
+		fputs(" in ", out);
+		describe_process(out, found->most_in);
+	}
+}
+
 /* Prints "; 1.5 GiB in 400 tensors accumulate at step (/abs/train.py:8)", or nothing. */
 static void print_accumulations(FILE *out, const struct headline *line)
 {
@@ -111,16 +137,11 @@ static void print_accumulations(FILE *out, const struct headline *line)
 		return;
 	fprintf(out, "; %s in ", format_size(found->bytes, size));
 	describe_count(out, found->blocks, suballocation_word(found->cache));
-	fputs(found->blocks == 1 ? " accumulates at " : " accumulate at ", out);
-	if (found->places > 1) {
-		describe_count(out, found->places, "place");
-		fputs(", most at ", out);
-	}
-	describe_place(out, found->most);
-	if (!line->only) {
-		fputs(" in ", out);
-		describe_process(out, found->most_in);
-	}
+	fputs(found->blocks == 1 ? " accumulates" : " accumulate", out);
+	if (line->ranks && line->ranks->all && line->ranks->accumulating_count)
+		print_place_in_ranks(out, line->ranks);
+	else
+		print_place(out, line);
 }
 
 static void print_clean(FILE *out, const struct headline *line)

@@ -272,6 +272,8 @@ def ranks(options, bad, _):
     for rank, script in enumerate((BAD, BAD, GOOD)):
         run(options, place, script, RANK=str(rank), WORLD_SIZE="3")
     told = output(options, "report", place)
+    compare("first line", "gpuleak: no driver leaks; 300.0 KiB in 600 tensors accumulate at train_step "
+            "(%s:13) in 2 of 3 ranks; 3 blocks " % BAD, told[:told.index("3 blocks ") + 9])
     compare("once", ["Accumulating: 307,200 bytes (300.0 KiB) in 600 tensors in 2 of 3 ranks, 150.0 "
                      "KiB each (PyTorch caching allocator, device 0), allocated at:"],
             lines_with(told, "ccumulating: "))
