@@ -95,17 +95,8 @@ def check(options, place, version, python, program, expected):
         found.group(1), program, path, packages).rpartition(":")[2], program)
     with open(path, "w", encoding="utf-8") as file:
         file.write(program)
-    env = {name: value for name, value in os.environ.items()
-           if not name.startswith(("GPULEAK_", "STANDIN_", "PYTHON"))}
-    env.update(
-        STANDIN_TORCH=options.torch, STANDIN_CUPY=options.cupy, LD_LIBRARY_PATH=options.standin,
-        LD_PRELOAD=options.preload, GPULEAK_REPORT="none", PYTHONDONTWRITEBYTECODE="1",
-        PATH=os.path.dirname(options.command) + ":" + os.environ.get("PATH", "/usr/bin:/bin"),
-        PYTHONPATH=":".join((os.path.join(ROOT, "python"), packages,
-                             os.path.join(FRAMEWORKS, "torch", "site-packages"),
-                             os.path.join(FRAMEWORKS, "cupy", "site-packages"))))
-    ran = subprocess.run([python, path], env=env, check=False, capture_output=True, text=True,
-                         timeout=120)
+    ran = subprocess.run([python, path], env=environment(options, packages), check=False,
+                         capture_output=True, text=True, timeout=120)
     if ran.returncode:
         raise Failed("status %d\n%s%s" % (ran.returncode, ran.stdout, ran.stderr))
     output = ran.stdout + ran.stderr
@@ -115,9 +106,48 @@ def check(options, place, version, python, program, expected):
     compare("output", wanted.split("\n"), output.split("\n"))
 
 
+def environment(options, packages):
+    env = {name: value for name, value in os.environ.items()
+           if not name.startswith(("GPULEAK_", "STANDIN_", "PYTHON"))}
+    env.update(
+        STANDIN_TORCH=options.torch, STANDIN_CUPY=options.cupy, LD_LIBRARY_PATH=options.standin,
+        LD_PRELOAD=options.preload, GPULEAK_REPORT="none", PYTHONDONTWRITEBYTECODE="1",
+        PATH=os.path.dirname(options.command) + ":" + os.environ.get("PATH", "/usr/bin:/bin"),
+        PYTHONPATH=":".join((os.path.join(ROOT, "python"), packages,
+                             os.path.join(FRAMEWORKS, "torch", "site-packages"),
+                             os.path.join(FRAMEWORKS, "cupy", "site-packages"))))
+    return env
+
+
 def run(options, version, python, program, expected):
     with tempfile.TemporaryDirectory() as place:
         check(options, os.path.realpath(place), version, python, program, expected)
+
+
+def check_page(options, name, flags):
+    """docs/guides/kept-tensors.md has what the script NAME of docs/examples prints with two lines
+    more"""
+    with open(os.path.join(ROOT, "docs", "guides", "kept-tensors.md"), encoding="utf-8") as file:
+        page = file.read()
+    with open(os.path.join(ROOT, "docs", "examples", name), encoding="utf-8") as file:
+        text = file.read()
+    text = re.sub(r"^import (torch|cupy)$", r"import gpuleak\nimport \1", text, flags=re.M)
+    text = re.sub(r"^    print\(.*$", "    gpuleak.print_keepers()", text, flags=re.M)
+    with tempfile.TemporaryDirectory() as place:
+        path = os.path.join(os.path.realpath(place), name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        env = environment(options, place)
+        del env["LD_PRELOAD"]
+        ran = subprocess.run([options.command, "run", "--report", "none", *flags, "--",
+                              "/usr/bin/python3", path], env=env, check=False,
+                             capture_output=True, text=True, timeout=120)
+    lines = ran.stderr.replace(os.path.dirname(path), "/src/gpuleak/docs/examples").split("\n")
+    if ran.returncode or len(lines) < 2 or "\n".join(["```text"] + lines[:2] + ["```"]) not in page:
+        raise Failed("status %d\n%s" % (ran.returncode, ran.stderr))
+
+
+PAGES = [("kept_torch.py", ()), ("kept_cupy.py", ("--bypass-pools",))]
 
 
 def main():
@@ -138,6 +168,9 @@ def main():
             name = "Python %d.%d: %s" % (*version, name)
             if options.only in name:
                 tap.step(name, run, options, version, python, program, expected)
+    for name, flags in PAGES:
+        if options.only in name:
+            tap.step("the page has what %s prints" % name, check_page, options, name, flags)
     if not tap.count and os.environ.get("GPULEAK_MUST_RUN"):
         tap.line("interpreters", "no CPython from 3.10 on was found")
     print("1..%d" % tap.count)
