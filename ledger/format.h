@@ -75,7 +75,9 @@ enum ledger_ended {
 	X(UNKNOWN_REPORTERS, "libraries report their suballocations by a function that gpuleak " \
 			     "does not know: only the driver's blocks are recorded")        \
 	X(REPORTS_NOT_PASSED_ON, "reports of suballocations were not passed on to the "          \
-				 "framework: gpuleak did not see its library being loaded")
+				 "framework: gpuleak did not see its library being loaded")  \
+	X(UNRECORDED_REFUSALS, "allocations that ran out of memory were counted but not "        \
+			       "itemized: the ledger could not grow")
 
 enum ledger_trouble {
 #define X(name, text) LEDGER_TROUBLE_##name,
@@ -141,6 +143,10 @@ struct ledger_header {
 	uint64_t marks;
 	/* number of suballocations that were allocated; may be too low by 0.1 % for each thread */
 	uint64_t suballocated;
+	/* allocations that were refused for want of memory, including those without a record; and
+	 * those of them after which the same thread got as much or more */
+	uint64_t refused;
+	uint64_t recovered;
 };
 /* Size of the header in the first version. If a header is shorter than the struct, the missing
  * fields are zero. */
@@ -173,6 +179,7 @@ enum ledger_chunk_type {
 	LEDGER_CHUNK_SUBALLOCATIONS = 25,
 	LEDGER_CHUNK_SUBALLOCATION_SITES = 26,
 	LEDGER_CHUNK_LIVE_SERIES = 27,
+	LEDGER_CHUNK_OUT_OF_MEMORY = 28, /* one record each: struct ledger_out_of_memory */
 };
 
 /* The start of every chunk except the first. Records begin at offset 64. `used` is the size of the
@@ -655,6 +662,76 @@ struct ledger_pools {
 	uint64_t reserved[2];
 	struct ledger_pool pool[LEDGER_POOLS_MAX];
 };
+
+/* An allocation that was refused for want of memory, and what held the memory at that moment. There
+ * are at most LEDGER_REFUSALS_FIRST + LEDGER_REFUSALS_LAST records: of the first ones, and of the
+ * last ones, whose records are reused. A thread that repeats a refused request from the same
+ * place changes its record instead of adding one.
+ *
+ * `state` has the record's number (from 1) in its upper 56 bits, and flags. It is 0 while the
+ * writer changes the record. A reader uses a copy only if `state` is the same before and after. */
+#define LEDGER_REFUSALS_FIRST 4u
+#define LEDGER_REFUSALS_LAST 4u
+#define LEDGER_REFUSAL_NUMBER(state) ((state) >> 8)
+#define LEDGER_REFUSAL_RECOVERED 1u /* later the same thread got as much or more */
+#define LEDGER_REFUSAL_GAVE_UP 2u   /* a framework reported that it gave up: framework_* */
+#define LEDGER_REFUSAL_FREE 4u      /* free_bytes and total_bytes are known */
+#define LEDGER_REFUSAL_HOLDERS 8u   /* the holders were counted */
+/* The holders' blocks were divided among the suballocations in them. Otherwise the holders have no
+ * suballocations. */
+#define LEDGER_REFUSAL_DIVIDED 16u
+
+enum ledger_refuser {
+	LEDGER_REFUSER_DRIVER = 0,
+	LEDGER_REFUSER_LIMIT = 1,     /* GPULEAK_LIMIT */
+	LEDGER_REFUSER_FAIL_AT = 2,   /* GPULEAK_FAIL_AT */
+	LEDGER_REFUSER_FRAMEWORK = 3, /* a framework's own limit: it did not call the driver */
+};
+
+/* The memory of one call site. Several may have the same key, as with struct ledger_site. */
+struct ledger_holder {
+	uint32_t site;   /* ref to a struct ledger_site, also of suballocations */
+	uint32_t blocks; /* at most UINT32_MAX */
+	uint64_t bytes;  /* without those of suballocations in its blocks; never 0 */
+};
+
+struct ledger_out_of_memory {
+	uint64_t state;
+	uint64_t time_ns;  /* of the last refusal of this request */
+	uint64_t first_ns; /* of the first one */
+	uint64_t bytes;    /* requested; 0 unknown */
+	uint64_t free_bytes; /* of the device, as the driver reported them afterwards */
+	uint64_t total_bytes;
+	uint64_t limit_bytes; /* with LEDGER_REFUSER_LIMIT: the limit */
+	uint64_t holders_ns;  /* when the holders were counted */
+	/* Holders that have no room in `holder`: the smallest ones. */
+	uint64_t other_bytes;
+	uint64_t other_blocks;
+	/* number of allocations and of suballocations that the process had made before */
+	uint64_t allocs;
+	uint64_t suballocs;
+	uint64_t framework_bytes;     /* that the framework wanted */
+	uint64_t framework_allocated; /* that its suballocations had on the device */
+	uint64_t framework_reserved;  /* that its blocks had on the device */
+	uint32_t api;    /* refs to the name and the stack of the call */
+	uint32_t stack;
+	int32_t device;  /* ordinal; -1 unknown */
+	uint32_t thread; /* kernel thread id, 0 = not recorded */
+	uint32_t refuser; /* enum ledger_refuser */
+	uint32_t times;   /* how often this request was refused in a row */
+	uint32_t holders; /* valid elements of `holder` */
+	uint32_t other_sites;
+	uint32_t framework_api; /* ref to the name of the framework's function; 0 = none */
+	uint32_t reserved[11];
+	struct ledger_holder holder[1007];
+};
+#define LEDGER_HOLDERS_MAX \
+	(sizeof(((struct ledger_out_of_memory *)0)->holder) / sizeof(struct ledger_holder))
+
+_Static_assert(sizeof(struct ledger_out_of_memory) <= LEDGER_CHUNK - 64, "one in a chunk");
+_Static_assert(sizeof(struct ledger_out_of_memory) > (LEDGER_CHUNK - 64) / 2, "one in a chunk");
+_Static_assert(sizeof(struct ledger_holder) == 16, "layout is fixed");
+_Static_assert(offsetof(struct ledger_out_of_memory, holder) == 200, "layout is fixed");
 _Static_assert(LEDGER_POOL_REASON_COUNT <= LEDGER_POOL_REASON_SLOTS, "a slot for each reason");
 _Static_assert(sizeof(struct ledger_pool) == 384, "layout is fixed");
 _Static_assert(sizeof(struct ledger_pools) < LEDGER_CHUNK - 64, "one record in a chunk");

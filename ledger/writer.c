@@ -340,6 +340,13 @@ uint32_t ledger_add_event_wait(struct ledger_writer *writer)
 	return add_record(writer, LEDGER_CHUNK_EVENT_WAITS, &empty, sizeof(empty));
 }
 
+uint32_t ledger_add_out_of_memory(struct ledger_writer *writer)
+{
+	static const struct ledger_out_of_memory empty;
+
+	return add_record(writer, LEDGER_CHUNK_OUT_OF_MEMORY, &empty, sizeof(empty));
+}
+
 uint32_t ledger_add_step(struct ledger_writer *writer, const struct ledger_step *step)
 {
 	return add_record(writer, LEDGER_CHUNK_STEPS, step, sizeof(*step));

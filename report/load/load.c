@@ -169,6 +169,19 @@ static void settle_growth(struct loaded_ledger *ledger, struct ledger_chunk *chu
 			settle_number(&growth[i].at[n].step, &second[i].at[n].step);
 }
 
+static void settle_out_of_memory(struct loaded_ledger *ledger, struct ledger_chunk *chunk,
+				 const struct ledger_chunk *again)
+{
+	struct ledger_out_of_memory *record = (struct ledger_out_of_memory *)(chunk + 1);
+	const struct ledger_out_of_memory *second =
+		(const struct ledger_out_of_memory *)(again + 1);
+
+	(void)ledger;
+	if (LEDGER_REFUSAL_NUMBER(record->state) != LEDGER_REFUSAL_NUMBER(second->state) ||
+	    record->time_ns != second->time_ns)
+		record->state = 0;
+}
+
 typedef void settle_chunk(struct loaded_ledger *ledger, struct ledger_chunk *chunk,
 			  const struct ledger_chunk *again);
 
@@ -186,6 +199,8 @@ static settle_chunk *settler(uint32_t type)
 		return settle_steps;
 	case LEDGER_CHUNK_GROWTH:
 		return settle_growth;
+	case LEDGER_CHUNK_OUT_OF_MEMORY:
+		return settle_out_of_memory;
 	}
 	return NULL;
 }
