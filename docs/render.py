@@ -57,7 +57,7 @@ VERBS = {
     "RELEASE_QUEUE": "removes a reference; the last one ends the object",
     "RELEASE_CONTEXT": "removes a reference; the last one ends the object",
     "TRY": "called again after the pool returned memory to the driver", "DROP_BY": "ends a block",
-    "REPORT": "creates or ends a suballocation, and is passed on", "PASS_ON": "passed on",
+    "REPORT": "creates or ends a suballocation, and is passed on", "GIVE_UP": "records that PyTorch gave up, and is passed on",
     "RETAIN": "adds a reference", "RELEASE": "removes a reference; the last one ends the object",
 }
 

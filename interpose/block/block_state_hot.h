@@ -129,7 +129,7 @@ static HOT void block_drop_hot(struct recorder *recorder, struct ledger_block *b
 	ledger_block_set(block, LEDGER_BLOCK_UNUSED);
 	thread_state_lock(state);
 	live_bytes_add(recorder, state, -bytes, 0);
-	if (__builtin_expect(atomic_load_explicit(&limits_on, memory_order_relaxed), 0))
+	if (__builtin_expect(limits_on(), 0))
 		limits_block_ended(recorder, block->site, (uint64_t)bytes);
 	slot_return(recorder, state, block, ref);
 	thread_state_unlock(state);

@@ -137,7 +137,7 @@ static HOT struct ledger_block *fill_slot(struct recorder *recorder, const struc
 	if (block) {
 		block_fill(recorder, block, site, new);
 		live_bytes_add(recorder, state, (int64_t)new->bytes, new->time_ns);
-		if (__builtin_expect(atomic_load_explicit(&limits_on, memory_order_relaxed), 0))
+		if (__builtin_expect(atomic_load_explicit(&alloc_checks, memory_order_relaxed), 0))
 			limits_block_made(recorder, call->hook, new->device, new->bytes);
 	}
 	thread_state_unlock(state);

@@ -23,11 +23,10 @@
 #include "interpose/base/message.h"
 #include "ledger/shared.h"
 
-_Atomic bool limits_on READ_BY_ALL;
-
 void limits_start(void)
 {
-	atomic_store(&limits_on, config.limit != OPTION_UNSET || config.fail_at);
+	if (config.limit != OPTION_UNSET || config.fail_at)
+		atomic_fetch_or(&alloc_checks, CHECK_LIMITS);
 }
 
 /* ---- which calls, which blocks ---- */
@@ -225,6 +224,22 @@ static struct recorder *recorder_outside_call(void)
 	return recorder_now();
 }
 
+static void record_refused(const struct call *call, int device, uint64_t bytes,
+			   enum ledger_refuser refuser, uint64_t limit)
+{
+	const struct api_ops *api = apis[call->hook->api];
+
+	if (device == LIMITS_CURRENT)
+		device = api->current_device ? api->current_device() : -1;
+	out_of_memory_record(&(struct refused){ call->hook, call->caller, bytes, device, refuser,
+						limit });
+}
+
+void limits_record_refusal(const struct call *call, int device, uint64_t bytes)
+{
+	record_refused(call, device, bytes, LEDGER_REFUSER_DRIVER, 0);
+}
+
 static bool exceeds(struct recorder *recorder, const struct call *call, int device,
 		    uint64_t bytes)
 {
@@ -241,6 +256,8 @@ static bool exceeds(struct recorder *recorder, const struct call *call, int devi
 	if (!is_counted(due.device, bytes) || in_use_reserve(recorder, &due))
 		return false;
 	count_refused(recorder, call, false);
+	record_refused(call, due.device, bytes, LEDGER_REFUSER_LIMIT,
+		       limit_of(recorder, due.api, due.device));
 	return true;
 }
 
@@ -259,6 +276,7 @@ bool limits_refuse(const struct call *call, int device, uint64_t bytes)
 		return false;
 	if (config.fail_at && is_nth(recorder)) {
 		count_refused(recorder, call, true);
+		record_refused(call, device, bytes, LEDGER_REFUSER_FAIL_AT, 0);
 		return true;
 	}
 	return exceeds(recorder, call, device, bytes);
@@ -288,6 +306,8 @@ void limits_block_made(struct recorder *recorder, const struct hook *hook, int d
 	struct limits_due *due = &thread_self.due;
 	uint64_t counted = 0;
 
+	if (thread_self.refused.record)
+		out_of_memory_granted(recorder, hook, device, bytes);
 	if (!is_counted(device, bytes) || !kind_counts(hook->kind, strlen(hook->kind)))
 		return;
 	if (due->api == hook->api && due->device == device)

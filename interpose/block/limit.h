@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "interpose/block/block_types.h"
+#include "interpose/refusal/out_of_memory.h"
 
 #define LIMITS_DEVICES 64
 enum { LIMITS_CURRENT = -2, LIMITS_NO_DEVICE = -1 }; /* instead of a device number */
@@ -22,19 +23,25 @@ struct limits {
 	_Atomic uint64_t limit[API_COUNT][LIMITS_DEVICES]; /* 0: not determined yet */
 };
 
-/* True if one of the two options is set. Every wrapper checks it first. */
-extern _Atomic bool limits_on;
+/* Returns true if one of the two options is set. Every wrapper checks it first. */
+static inline bool limits_on(void)
+{
+	return atomic_load_explicit(&alloc_checks, memory_order_relaxed) & CHECK_LIMITS;
+}
 
-/* Sets limits_on. Called after the options were read. */
+/* Sets CHECK_LIMITS. Called after the options were read. */
 void limits_start(void);
 
 /* Returns true if SITE's call must fail as out of memory: it is the call of GPULEAK_FAIL_AT, or
  * BYTES exceed the limit of DEVICE. If false, BYTES count against the limit until limits_done(). */
 bool limits_refuse(const struct call *call, int device, uint64_t bytes);
+/* The driver refused CALL for want of memory: see out_of_memory_record(). DEVICE may be
+ * LIMITS_CURRENT. */
+COLD void limits_record_refusal(const struct call *call, int device, uint64_t bytes);
 /* Like limits_refuse(), but for a call that does not allocate: checks only BYTES. */
 bool limits_exceed(const struct call *call, int device, uint64_t bytes);
 #define LIMITS_REFUSE(call, device, bytes)                                                   \
-	(__builtin_expect(atomic_load_explicit(&limits_on, memory_order_relaxed), 0) &&      \
+	(__builtin_expect(limits_on(), 0) &&                                        \
 	 limits_refuse((call), (device), (uint64_t)(bytes)))
 
 /* Ends the reservation of the calling thread's call. Bytes that no block was made of do not count
@@ -42,7 +49,7 @@ bool limits_exceed(const struct call *call, int device, uint64_t bytes);
 void limits_done_slowly(void);
 static inline void limits_done(void)
 {
-	if (__builtin_expect(atomic_load_explicit(&limits_on, memory_order_relaxed), 0))
+	if (__builtin_expect(limits_on(), 0))
 		limits_done_slowly();
 }
 

@@ -6,6 +6,7 @@
 #ifndef GPULEAK_API_H
 #define GPULEAK_API_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "interpose/dispatch/classify.h"
@@ -51,6 +52,10 @@ struct api_ops {
 	/* Returns the memory size of DEVICE (the API's device number) in bytes, or 0 if not
 	 * known. */
 	uint64_t (*device_total)(int device);
+	/* Stores how many bytes of DEVICE's memory are free, and its size. Returns false if the
+	 * driver does not report that, or if it must not be called now: for example if DEVICE is
+	 * not the current one, or while a stream is captured. NULL: the API has no such call. */
+	bool (*memory_left)(int device, uint64_t *ret_free, uint64_t *ret_total);
 	/* Returns the memory that the API's pool has cached to the driver, and the number of bytes
 	 * to the caller. NULL: the API has no pool. */
 	uint64_t (*give_back)(void);

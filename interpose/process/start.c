@@ -17,8 +17,10 @@
 #include "interpose/block/blocks.h"
 #include "interpose/block/deferred_totals.h"
 #include "interpose/block/free_race.h"
+#include "interpose/refusal/holders.h"
 #include "interpose/block/limit.h"
 #include "interpose/block/lsan_suppressions.h"
+#include "interpose/refusal/out_of_memory.h"
 #include "interpose/block/pool_counters.h"
 #include "interpose/block/refcount_history.h"
 #include "interpose/block/steps.h"
@@ -77,6 +79,8 @@ struct recorder_state {
 	struct user_events user_events;
 	struct pools_record pools_record;
 	struct limits limits;
+	struct refusals refusals;
+	struct holders_memory holders;
 	struct steps steps;
 	struct report_state report;
 	/* last: only `count` elements of its array are mapped */
@@ -127,6 +131,8 @@ static void connect(struct recorder_state *state)
 	CONNECT(user_events);
 	CONNECT(pools_record);
 	CONNECT(limits);
+	CONNECT(refusals);
+	CONNECT(holders);
 	CONNECT(steps);
 	CONNECT(report);
 	CONNECT(thread_states);
@@ -170,6 +176,7 @@ static int fill_recorder(struct recorder *recorder, const char *suppressions)
 	pools_record_make(recorder);
 	rank_write(recorder);
 	lsan_write(recorder, suppressions);
+	holders_reserve(recorder);
 	hooks_forget_refs();
 	modules_refresh(recorder);
 	return 0;

@@ -15,6 +15,7 @@
 #include "interpose/dispatch/resolve.h"
 #include "interpose/pytorch/backward.h"
 #include "interpose/pytorch/reporters.h"
+#include "interpose/refusal/out_of_memory.h"
 #include "interpose/stack/stacks.h"
 
 /* c10::Device in a register: the type in the low byte, then the index. PyTorch for ROCm passes the
@@ -38,6 +39,23 @@ static void record(struct hook *hook, const struct caller *caller, void *ptr, in
 		record_suballocation_freed(&call, address);
 }
 
+static void record_given_up(struct hook *hook, const struct caller *caller, int64_t bytes,
+			    uint64_t allocated, uint64_t reserved, uint64_t device)
+{
+	const struct gave_up what = {
+		.hook = hook,
+		.caller = caller,
+		.api = "c10::reportOutOfMemoryToProfiler",
+		.bytes = bytes > 0 ? (uint64_t)bytes : 0,
+		.allocated = allocated,
+		.reserved = reserved,
+		.device = DEVICE_INDEX(device),
+	};
+
+	if (DEVICE_TYPE(device) == TYPE_CUDA)
+		out_of_memory_gave_up(&what);
+}
+
 static void *real_of(struct hook *hook, const void *caller)
 {
 	void *real = reporters_real(hook, caller);
@@ -48,7 +66,9 @@ static void *real_of(struct hook *hook, const void *caller)
 }
 
 #define VERB_REPORT(address, size) record(hook, CALLER, (address), (size), device);
-#define VERB_PASS_ON(address, size)
+#define VERB_GIVE_UP(address, size)                                                         \
+	record_given_up(hook, CALLER, (size), (uint64_t)total_allocated,                    \
+			(uint64_t)total_reserved, device);
 
 #define HOOK(symbol, returns, parameters, arguments, verb, made, kind, key, size)           \
 	EXPORT returns symbol parameters;                                                   \

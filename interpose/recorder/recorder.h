@@ -48,6 +48,8 @@ struct recorder {
 	struct user_events *user_events;
 	struct pools_record *pools_record;
 	struct limits *limits;
+	struct refusals *refusals;
+	struct holders_memory *holders;
 	struct steps *steps;
 	struct report_state *report;
 	struct cl_pool *cl_pool; /* NULL: no OpenCL context exists yet, or the pool is off */
@@ -62,6 +64,19 @@ struct limits_due {
 	uint64_t bytes;
 	enum api api;
 	int device;
+};
+
+/* A thread's last request that was refused for want of memory (out_of_memory.c). */
+struct refused_request {
+	struct ledger_out_of_memory *record; /* NULL: none */
+	const struct hook *hook;
+	uint64_t number; /* of the refusal; the record may have been reused for another one */
+	uint64_t bytes;
+	uint32_t generation; /* of the recorder whose ledger has the record */
+	uint32_t place;      /* ref that identifies the place in the program */
+	int device;
+	bool recovered; /* the thread got as much, but may need more: see needs_pieces() */
+	bool passed;    /* the thread got other memory since */
 };
 
 /* A thread's release of the last reference to a watched block (see call.watched), while the driver
@@ -108,6 +123,7 @@ struct thread {
 	/* stack/waiting.c: number of calls in which the thread waits; the ref of its Python frames;
 	 * the recorder that counts it, or 0 */
 	uint32_t waiting_depth, waiting_frames, waiting_generation;
+	struct refused_request refused;
 };
 extern __thread struct thread thread_self
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));

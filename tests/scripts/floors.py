@@ -20,6 +20,7 @@ TOWERS = [
         ["interpose/dispatch"],
         ["interpose/recorder"],
         ["interpose/stack"],
+        ["interpose/refusal"],
         ["interpose/block"],
         ["interpose/cuda", "interpose/opencl", "interpose/pytorch"],
         ["interpose/cuda/pool", "interpose/opencl/pool"],

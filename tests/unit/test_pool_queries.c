@@ -19,7 +19,7 @@
 #include "interpose/dispatch/resolve.h"
 
 /* No limit is set here. */
-_Atomic bool limits_on;
+_Atomic unsigned int alloc_checks;
 
 uint64_t limits_left(enum api api, int device)
 {

@@ -2,6 +2,7 @@
  *
  * CUDA's struct api_ops: the interface through which the rest of gpuleak uses CUDA.
  */
+#include "interpose/cuda/captures.h"
 #include "interpose/cuda/cuda_current.h"
 #include "interpose/cuda/pool/pool.h"
 #include "interpose/cuda/wrappers/cuda_calls.h"
@@ -33,6 +34,22 @@ static uint64_t device_total(int device)
 	return ask && ask(&total, device) == CUDA_SUCCESS ? total : 0;
 }
 
+static bool memory_left(int device, uint64_t *ret_free, uint64_t *ret_total)
+{
+	CUresult (*ask)(size_t *, size_t *) = (CUresult(*)(size_t *, size_t *))resolve_driver(
+		&hooks[HOOK_cuMemGetInfo_v2]).real;
+	size_t free_bytes = 0, total = 0;
+	CUresult r;
+
+	if (!ask || device < 0 || current_device() != device || !captures_enter())
+		return false;
+	r = ask(&free_bytes, &total);
+	captures_leave();
+	*ret_free = free_bytes;
+	*ret_total = total;
+	return r == CUDA_SUCCESS;
+}
+
 const struct api_ops api_ops_CUDA = {
 	.title = "CUDA",
 	.prefix = "cu",
@@ -45,5 +62,6 @@ const struct api_ops api_ops_CUDA = {
 	.wrappers = cuda_wrappers,
 	.current_device = current_device,
 	.device_total = device_total,
+	.memory_left = memory_left,
 	.give_back = pool_return_all,
 };

@@ -6,6 +6,7 @@
 #define GPULEAK_CUDA_CALLS_H
 
 #include "interpose/block/blocks.h"
+#include "interpose/block/limit.h"
 #include "interpose/cuda/cuda_current.h"
 #include "interpose/cuda/wrappers/cuda_rows.h"
 
@@ -18,6 +19,16 @@ void cuda_record_shared(struct call *call, uint64_t address);
 
 /* Records a successful call of a MARK row on DEVICE; -1: on the current context's device. */
 void cuda_record_driver_growth(struct call *call, int device, uint64_t began_ns);
+
+/* Records CALL, which wanted BYTES (0: unknown) on DEVICE, if R means that memory ran out. Returns
+ * R. */
+static HOT CUresult cuda_note_refusal(const struct call *call, CUresult r, int device,
+				      uint64_t bytes)
+{
+	if (__builtin_expect(r == CUDA_ERROR_OUT_OF_MEMORY, 0))
+		limits_record_refusal(call, device, bytes);
+	return r;
+}
 
 enum outcome cuda_outcome(CUresult r);
 /* As cuda_outcome(), for a free. If the current context is dead, the block may belong to another

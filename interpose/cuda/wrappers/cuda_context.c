@@ -47,7 +47,7 @@ static CUresult body_cuDevicePrimaryCtxRetain(struct route route, CUcontext *con
 		if (made)
 			cuda_record_driver_growth(&call, device, began);
 	}
-	return r;
+	return route.record ? cuda_note_refusal(&call, r, device, 0) : r;
 }
 CUDA_HAND(cuDevicePrimaryCtxRetain, (CUcontext *pctx, CUdevice dev), (route, pctx, dev))
 
@@ -55,6 +55,7 @@ static CUresult body_cuGreenCtxCreate(struct route route, CUgreenCtx *green,
 				      CUdevResourceDesc resources, CUdevice device,
 				      unsigned int flags)
 {
+	struct call call = { &hooks[HOOK_cuGreenCtxCreate], NULL, SPACE_MEMORY };
 	CUresult r = POOL_TRY(DRIVER_CALL(route.real,
 					    CUresult(*)(CUgreenCtx *, CUdevResourceDesc, CUdevice,
 							unsigned int),
@@ -63,7 +64,7 @@ static CUresult body_cuGreenCtxCreate(struct route route, CUgreenCtx *green,
 
 	if (r == CUDA_SUCCESS && route.record && green && *green)
 		cuda_green_add(*green, device);
-	return r;
+	return route.record ? cuda_note_refusal(&call, r, device, 0) : r;
 }
 CUDA_HAND(cuGreenCtxCreate,
 	  (CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags),

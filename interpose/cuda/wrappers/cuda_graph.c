@@ -16,10 +16,19 @@
 #include "interpose/base/submit_epoch.h"
 #include "interpose/base/hash.h"
 
+/* Records a call of the graph's that wanted BYTES (0: unknown), if R means that memory ran out.
+ * Returns R. */
+static CUresult note_refusal(const struct call *call, struct route route, CUresult r,
+			     uint64_t bytes)
+{
+	return route.record ? cuda_note_refusal(call, r, LIMITS_CURRENT, bytes) : r;
+}
+
 /* DRIVER_CALL for an instantiation. If the driver is out of memory, the pool returns some and the
  * call is repeated. */
 #define INSTANTIATE(type, arguments) \
-	POOL_TRY(DRIVER_CALL(route.real, type, arguments), LIMITS_CURRENT)
+	note_refusal(&call, route,                                                          \
+		     POOL_TRY(DRIVER_CALL(route.real, type, arguments), LIMITS_CURRENT), 0)
 
 enum { NODE_GRAPH = 4, NODE_MEM_ALLOC = 10, NODE_MEM_FREE = 11 }; /* CUgraphNodeType */
 enum { AUTO_FREE_ON_LAUNCH = 1, UPLOAD = 2, DEVICE_LAUNCH = 4 };   /* CUgraphInstantiate_flags */
@@ -403,7 +412,7 @@ static CUresult body_cuGraphAddMemAllocNode(struct call *call, struct route rout
 			(node, graph, dependencies, count, params));
 	if (r == CUDA_SUCCESS && route.record && params)
 		add_alloc(call, graph, params->dptr, params->bytesize, device_of(params));
-	return r;
+	return note_refusal(call, route, r, params ? params->bytesize : 0);
 }
 CUDA_HAND(cuGraphAddMemAllocNode,
 	  (CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
@@ -432,7 +441,10 @@ static CUresult added(struct call *call, struct route route, CUgraph graph,
 		      const CUgraphNodeParams *params, CUresult r)
 {
 	if (r != CUDA_SUCCESS || !route.record || !params)
-		return r;
+		return note_refusal(call, route, r,
+				    params && params->type == NODE_MEM_ALLOC
+					    ? params->alloc.bytesize
+					    : 0);
 	if (params->type == NODE_MEM_ALLOC)
 		add_alloc(call, graph, params->alloc.dptr, params->alloc.bytesize,
 			  device_of(&params->alloc));
@@ -758,28 +770,44 @@ static void not_launched(struct call *call, struct launch *launch, CUresult r)
 	}
 }
 
-/* Returns true if a limit refuses the launch. The memory that a launch leaves counts as the
- * application's. If the graph spans devices, only the first one's limit is checked. */
-static bool launch_limited(struct call *call, const struct launch *launch)
-{
-	struct call from = { NULL, call->caller, SPACE_MEMORY };
-	uint64_t bytes = 0;
-	int device = LIMITS_NO_DEVICE;
+/* The memory that a launch allocates and leaves. If the graph spans devices, only that on the first
+ * one. */
+struct launch_memory {
+	const struct hook *hook; /* NULL: it leaves none */
+	uint64_t bytes;
+	int device;
+};
 
-	if (!atomic_load_explicit(&limits_on, memory_order_relaxed))
-		return false;
+static struct launch_memory memory_of(const struct launch *launch)
+{
+	struct launch_memory ret = { NULL, 0, LIMITS_NO_DEVICE };
+
 	for (unsigned int i = 0; i < launch->count; i++) {
 		const struct step *step = &launch->steps[i];
 
 		if (!step->act.maker || step->freeing.block)
 			continue;
-		if (!from.hook)
-			device = step->act.device;
-		from.hook = step->act.maker;
-		if (step->act.device == device)
-			bytes += step->act.bytes;
+		if (!ret.hook)
+			ret.device = step->act.device;
+		ret.hook = step->act.maker;
+		if (step->act.device == ret.device)
+			ret.bytes += step->act.bytes;
 	}
-	return from.hook && limits_exceed(&from, device, bytes);
+	return ret;
+}
+
+/* Returns true if a limit refuses the launch. The memory that a launch leaves counts as the
+ * application's. */
+static bool launch_limited(struct call *call, const struct launch *launch)
+{
+	struct call from = { NULL, call->caller, SPACE_MEMORY };
+	struct launch_memory memory;
+
+	if (!limits_on())
+		return false;
+	memory = memory_of(launch);
+	from.hook = (struct hook *)memory.hook;
+	return from.hook && limits_exceed(&from, memory.device, memory.bytes);
 }
 
 static CUresult call_launch(struct route route, CUgraphExec exec, CUstream stream)
@@ -797,6 +825,20 @@ static CUresult call_launch(struct route route, CUgraphExec exec, CUstream strea
 	return r;
 }
 
+/* Calls the driver, unless a limit refuses the launch. */
+static CUresult launch_within_limit(struct call *call, struct route route,
+				    const struct launch *launch, CUgraphExec exec, CUstream stream)
+{
+	CUresult r;
+
+	if (launch_limited(call, launch))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r = call_launch(route, exec, stream);
+	return r == CUDA_ERROR_OUT_OF_MEMORY
+		       ? note_refusal(call, route, r, memory_of(launch).bytes)
+		       : r;
+}
+
 static CUresult launch(struct call *call, struct route route, CUgraphExec exec,
 		       CUstream stream)
 {
@@ -811,8 +853,7 @@ static CUresult launch(struct call *call, struct route route, CUgraphExec exec,
 		return DRIVER_CALL(route.real, CUresult(*)(CUgraphExec, CUstream), (exec, stream));
 	}
 	launching(call, &launch);
-	r = launch_limited(call, &launch) ? CUDA_ERROR_OUT_OF_MEMORY
-					  : call_launch(route, exec, stream);
+	r = launch_within_limit(call, route, &launch, exec, stream);
 	if (r == CUDA_SUCCESS)
 		launched(call, &launch);
 	else

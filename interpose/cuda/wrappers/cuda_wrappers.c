@@ -67,6 +67,8 @@ static HOT void record_granted(struct call *call, uint64_t address, uint64_t byt
 	CUDA_CALL_TWICE(r, driver_call, LIMITS_CURRENT);                                    \
 	if (made)                                                                           \
 		record(&call, (uint64_t)(key), (uint64_t)(size));                           \
+	else                                                                                \
+		cuda_note_refusal(&call, r, LIMITS_CURRENT, (uint64_t)(size));              \
 	limits_done();                                                                      \
 	return r;
 
@@ -94,7 +96,7 @@ static HOT void record_granted(struct call *call, uint64_t address, uint64_t byt
 		r = (driver_call);                                                          \
 		if (made)                                                                   \
 			cuda_graph_captured(&call, hStream, (uint64_t)(key), (uint64_t)(size)); \
-		return r;                                                                   \
+		return cuda_note_refusal(&call, r, LIMITS_CURRENT, (uint64_t)(size));       \
 	}                                                                                   \
 	GRANT(SUBMITTED(driver_call), made, cuda_record_made, key, size, NO_ADDRESS arguments)
 
@@ -106,6 +108,10 @@ static HOT void record_granted(struct call *call, uint64_t address, uint64_t byt
 	CUDA_CALL_TWICE(r, driver_call, device);                                            \
 	if (made)                                                                           \
 		record;                                                                     \
+	else                                                                                \
+		cuda_note_refusal(&call, r,                                                 \
+				  (device) == LIMITS_NO_DEVICE ? LIMITS_CURRENT : (device), \
+				  (uint64_t)(size));                                        \
 	limits_done();                                                                      \
 	return r;
 
@@ -187,7 +193,7 @@ static HOT void freeing_begins(struct call *call, uint64_t address, struct freei
 #define VERB_TRY(symbol, driver_call, arguments, made, key, size)                           \
 	CUresult r;                                                                         \
 	CUDA_CALL_TWICE(r, driver_call, LIMITS_CURRENT);                                    \
-	return r;
+	return cuda_note_refusal(&call, r, LIMITS_CURRENT, 0);
 
 #define VERB_MARK(symbol, driver_call, arguments, made, device, size)                       \
 	uint64_t began = driver_growth_now();                                               \
@@ -195,7 +201,7 @@ static HOT void freeing_begins(struct call *call, uint64_t address, struct freei
 	CUDA_CALL_TWICE(r, driver_call, LIMITS_CURRENT);                                    \
 	if (made)                                                                           \
 		cuda_record_driver_growth(&call, (int)(device), began);                     \
-	return r;
+	return cuda_note_refusal(&call, r, (device) < 0 ? LIMITS_CURRENT : (int)(device), 0);
 
 /* ---- the wrappers ---- */
 

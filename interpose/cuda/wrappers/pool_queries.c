@@ -89,7 +89,7 @@ static uint64_t within_limit(struct route route, uint64_t bytes)
 	uint64_t context, left;
 	int device;
 
-	if (!route.record || !atomic_load_explicit(&limits_on, memory_order_relaxed))
+	if (!route.record || !limits_on())
 		return bytes;
 	cuda_current_context(&context, &device);
 	left = limits_left(API_CUDA, device);

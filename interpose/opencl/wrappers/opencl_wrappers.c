@@ -55,6 +55,16 @@ static cl_int code_of(const cl_int *errcode_ret)
 	return errcode_ret ? *errcode_ret : CL_MEM_OBJECT_ALLOCATION_FAILURE;
 }
 
+/* Records CALL, which wanted BYTES on DEVICE, if the code of its failure means that memory ran out.
+ * A caller that requests no code gives no reason, so its call is not recorded. */
+static COLD void note_refusal(const struct call *call, const cl_int *errcode_ret, int device,
+			      uint64_t bytes)
+{
+	if (errcode_ret && (*errcode_ret == CL_MEM_OBJECT_ALLOCATION_FAILURE ||
+			    (*errcode_ret == CL_OUT_OF_RESOURCES && bytes)))
+		limits_record_refusal(call, device, bytes);
+}
+
 /* KEPT is the cached buffer that the pool returns for this call, or NULL. RECORD is an expression
  * that records the new object. */
 #define CREATE_BY(driver_call, made, context, size, kept, record)                           \
@@ -65,6 +75,9 @@ static cl_int code_of(const cl_int *errcode_ret)
 		OPENCL_CALL_TWICE(r, driver_call, made, opencl_pool_relieve(code_of(errcode_ret))) \
 		if (made)                                                                   \
 			record;                                                             \
+		else                                                                        \
+			note_refusal(&call, errcode_ret, opencl_device_of(context),         \
+				     (uint64_t)(size));                                     \
 	}                                                                                   \
 	MADE(r)
 
@@ -98,6 +111,8 @@ static void record_buffer(struct call *call, cl_mem made, cl_context context,
 	OPENCL_CALL_TWICE(r, driver_call, made, relieved_for(size))                         \
 	if (made)                                                                           \
 		record_made(&call, cl_number(r), (size), cl_number(context), (device), 0);  \
+	else                                                                                \
+		note_refusal(&call, errcode, (device), (size));                             \
 	MADE(r)
 
 /* A call for 0 bytes fails however much memory is free, so the pool returns none. */

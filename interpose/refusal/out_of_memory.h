@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Records allocations that were refused for want of memory, and who held the memory then. A bounded
+ * number of records: the first and the last ones. All functions keep errno. None waits for
+ * another thread longer than a count of the holders takes; out_of_memory_gave_up() never waits.
+ */
+#ifndef GPULEAK_OUT_OF_MEMORY_H
+#define GPULEAK_OUT_OF_MEMORY_H
+
+#include <stdint.h>
+
+#include "interpose/recorder/recorder.h"
+#include "interpose/stack/stacks.h"
+
+/* What each allocation has to check besides its own work. Nearly always 0, so that it costs one
+ * branch. CHECK_LIMITS: GPULEAK_LIMIT or GPULEAK_FAIL_AT is set (block/limit.h). CHECK_REFUSED: a
+ * thread was refused memory, and its next blocks are compared with that. */
+enum { CHECK_LIMITS = 1, CHECK_REFUSED = 2 };
+extern _Atomic unsigned int alloc_checks __attribute__((visibility("hidden")));
+
+/* Part of the recorder. */
+struct refusals {
+	struct lock lock;
+	struct ledger_out_of_memory *records[LEDGER_REFUSALS_FIRST + LEDGER_REFUSALS_LAST];
+	_Atomic uint64_t spent_ns;    /* time that counting holders has taken so far */
+	_Atomic unsigned int waiting; /* threads whose last request was refused */
+};
+
+/* A request that fails for want of memory. */
+struct refused {
+	struct hook *hook;
+	const struct caller *caller; /* see stacks.h; NULL = unknown */
+	uint64_t bytes; /* 0 unknown */
+	int device;     /* -1 unknown */
+	enum ledger_refuser refuser;
+	uint64_t limit; /* in bytes, if that is why */
+};
+
+/* Records WHAT. May call the driver. */
+COLD void out_of_memory_record(const struct refused *what);
+
+/* The calling thread got a block of BYTES on DEVICE by HOOK. If that is as much as its last refused
+ * request wanted, the request has recovered. Called only while CHECK_REFUSED is set. */
+void out_of_memory_granted(struct recorder *recorder, const struct hook *hook, int device,
+			   uint64_t bytes);
+
+/* What a framework reports if it gives up an allocation. */
+struct gave_up {
+	struct hook *hook;
+	const struct caller *caller;
+	const char *api;    /* name of the call in a report */
+	uint64_t bytes;     /* that it wanted */
+	uint64_t allocated; /* that its suballocations have on the device */
+	uint64_t reserved;  /* that its blocks have on the device */
+	int device;
+};
+
+/* A framework gave up the request that this thread was refused last; or it refused the request
+ * itself. The caller may hold any lock: calls neither the driver nor the loader for a known stack,
+ * and waits for no thread. Does not make the recorder. */
+COLD void out_of_memory_gave_up(const struct gave_up *what);
+
+#endif
