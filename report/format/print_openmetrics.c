@@ -128,6 +128,22 @@ static void print_summaries(FILE *out, const struct report *report)
 	}
 }
 
+static void print_out_of_memory(FILE *out, const struct report *report)
+{
+	family(out, "gpuleak_out_of_memory_total", NULL,
+	       "Requests that were refused for want of memory.");
+	for (size_t i = 0; i < processes(report); i++) {
+		begin(out, "gpuleak_out_of_memory_total", report, i);
+		end(out, report->processes[i]->refused);
+	}
+	family(out, "gpuleak_out_of_memory_recovered_total", NULL,
+	       "Those of them after which the same thread got as much.");
+	for (size_t i = 0; i < processes(report); i++) {
+		begin(out, "gpuleak_out_of_memory_recovered_total", report, i);
+		end(out, report->processes[i]->recovered);
+	}
+}
+
 static void print_kinds(FILE *out, const struct report *report)
 {
 #define FIGURE(name, type, member, help) \
@@ -422,6 +438,7 @@ int print_openmetrics(const struct report *report, const struct judgement *judge
 	if (r == 0) {
 		print_state(out, report, judgement);
 		print_summaries(out, report);
+		print_out_of_memory(out, report);
 		print_kinds(out, report);
 		print_errors(out, report);
 		print_sites(out, report, &findings);

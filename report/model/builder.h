@@ -106,6 +106,8 @@ int build_kinds(struct builder *b);
 int build_sites(struct builder *b);
 /* Lists the live suballocations. Call it after build_division(). Returns 0 or -ENOMEM. */
 int build_suballocations(struct builder *b);
+/* Reads the allocations that were refused for want of memory. Returns 0 or -ENOMEM. */
+int build_out_of_memory(struct builder *b);
 /* Adds ADDRESS to the list of LEAK. Returns 0 or -ENOMEM. */
 int build_add_address(struct builder *b, struct report_leak *leak, uint64_t address);
 /* Reads the observations about coverage. Returns 0 or -ENOMEM. */

@@ -123,3 +123,18 @@ void driver_memory_series_add(struct driver_memory_series *series,
 	series->last = *sample;
 	series->taken++;
 }
+
+void driver_memory_series_near(struct driver_memory_series *series,
+			       const struct driver_memory_sample *sample, uint64_t refused)
+{
+	const uint32_t half = DRIVER_MEMORY_NEAR / 2;
+	uint32_t at = series->near_count;
+
+	if (refused == series->refused)
+		return;
+	series->refused = refused;
+	if (at >= DRIVER_MEMORY_NEAR)
+		at = half + (at - half) % half;
+	series->near[at] = *sample;
+	series->near_count++;
+}

@@ -15,6 +15,7 @@
 #include "ledger/reader.h"
 
 #define DRIVER_MEMORY_DEVICES 64  /* devices with larger ordinals are ignored */
+#define DRIVER_MEMORY_NEAR 8      /* samples taken because an allocation was refused */
 #define DRIVER_MEMORY_SAMPLES 128 /* a full series removes every second sample */
 
 enum driver_memory_source {
@@ -28,6 +29,7 @@ struct driver_memory_sample {
 	uint64_t tracked; /* live bytes of device memory, including managed memory */
 	uint64_t managed;  /* the part of `tracked` that is managed memory */
 	uint64_t reported; /* what the driver reports as the memory of the process */
+	uint64_t device_used; /* what it reports as in use on the device; 0 unknown */
 };
 
 /* Growth of the driver's own memory between two samples. */
@@ -49,6 +51,11 @@ struct driver_memory_series {
 	/* the last steady sample: growth is computed between two consecutive steady samples */
 	struct driver_memory_sample steady;
 	struct driver_memory_growth growth; /* the largest growth */
+	/* The first samples after allocations were refused: the first half stays, the second half
+	 * is a ring. near_count counts all of them. `refused` is the header's at the last one. */
+	uint64_t refused;
+	uint32_t near_count;
+	struct driver_memory_sample near[DRIVER_MEMORY_NEAR];
 	uint32_t count;
 	struct driver_memory_sample samples[DRIVER_MEMORY_SAMPLES];
 };
@@ -67,6 +74,17 @@ void track_memory(const struct ledger_view *view, struct tracked_memory *ret);
  * difference of `reported` and `tracked` is exactly the driver's own memory. */
 void driver_memory_series_add(struct driver_memory_series *series,
 			      const struct driver_memory_sample *sample, bool steady);
+
+/* Adds a sample that is near an allocation that was refused, if REFUSED, the number of these so
+ * far, has changed since the last one. Call it after driver_memory_series_add(). */
+void driver_memory_series_near(struct driver_memory_series *series,
+			       const struct driver_memory_sample *sample, uint64_t refused);
+
+/* Returns what other processes have on the device, as far as the driver reports it. */
+static inline uint64_t others_part(const struct driver_memory_sample *sample)
+{
+	return sample->device_used > sample->reported ? sample->device_used - sample->reported : 0;
+}
 
 /* Returns the lower bound of the driver's own memory; 0 if more memory is tracked than the driver
  * reports. */

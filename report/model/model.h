@@ -24,6 +24,7 @@ struct report_growth;
 struct report_driver_call;
 struct report_module;
 struct report_pools;
+struct report_out_of_memory;
 struct report_site;
 struct report_suballocations;
 struct suppressions;
@@ -279,6 +280,11 @@ struct report_process {
 	size_t unsampled_suballocations;
 	struct report_error *errors;
 	size_t error_count;
+	/* See model_out_of_memory.h, for all four. The list has the first and the last ones, in
+	 * their order; `refused` counts all, and `recovered` those of them that recovered. */
+	struct report_out_of_memory *out_of_memory;
+	size_t out_of_memory_count;
+	uint64_t refused, recovered;
 	struct report_deferred_frees deferred;
 	struct report_timeline timeline;
 	/* Objects that were not released. Their kinds begin with "object/", and they have 0

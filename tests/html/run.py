@@ -159,7 +159,7 @@ def whole_and_embedded():
         same(name + ": brackets", [], re.findall(r"[<>&\u2028\u2029]|[^\x00-\x7f]", data))
         json.loads(data)
     small = len(source("nothing"))
-    if small > 64 * 1024:
+    if small > 80 * 1024:
         raise Failed("the page without data has %d bytes" % small)
 
 

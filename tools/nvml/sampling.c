@@ -266,6 +266,7 @@ static void note(struct work *work, const struct ledger_header *header,
 		memset(&entry->series, 0, sizeof(entry->series));
 	entry->series.source = source;
 	driver_memory_series_add(&entry->series, sample, steady);
+	driver_memory_series_near(&entry->series, sample, header->refused);
 	atomic_fetch_add_explicit(&SHARED(shared->changes), 1, memory_order_acq_rel);
 }
 
@@ -276,10 +277,8 @@ static void query_driver(struct work *work, struct sampled_ledger *watched, unsi
 
 		device->reported_result = nvml_process_used(work->nvml, device->number, pid,
 							    &device->reported);
-		device->used_result = device->reported_result == 0
-					      ? -ENODATA
-					      : nvml_device_used(work->nvml, device->number,
-								 &device->device_used);
+		device->used_result = nvml_device_used(work->nvml, device->number,
+						       &device->device_used);
 	}
 }
 
@@ -317,6 +316,7 @@ static void sample(struct work *work, struct sampled_ledger *watched)
 			.at_ns = now > header->start_mono_ns ? now - header->start_mono_ns : 0,
 			.tracked = after.bytes[device->ordinal],
 			.managed = after.managed[device->ordinal],
+			.device_used = device->used_result == 0 ? device->device_used : 0,
 		};
 
 		note(work, header, device, &taken,

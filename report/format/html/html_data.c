@@ -12,8 +12,10 @@
 #include "ledger/kind_table.h"
 #include "report/format/json/json_helpers.h"
 #include "report/model/model.h"
+#include "report/model/model_out_of_memory.h"
 #include "report/model/model_suballocations.h"
 #include "report/format/json/print_json.h"
+#include "report/describe/describe_out_of_memory.h"
 #include "report/describe/describe_coverage.h"
 #include "report/describe/describe_error.h"
 #include "report/describe/describe_stack.h"
@@ -119,6 +121,50 @@ static int add_to_suballocations(json_t *list, const struct report_process *proc
 	return r;
 }
 
+struct html_refusal {
+	const struct report_process *process;
+	const struct report_out_of_memory *entry;
+};
+
+static void print_refusal(FILE *out, const void *what)
+{
+	const struct html_refusal *refusal = what;
+
+	describe_out_of_memory(out, refusal->process, refusal->entry);
+}
+
+static int add_to_holders(json_t *list, const struct report_out_of_memory *entry)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < entry->holder_count && i < json_array_size(list) && r == 0; i++) {
+		json_t *object = json_array_get(list, i);
+
+		r = set_in(object, "site", json_integer(site_of(entry->holders[i].stack)));
+		if (r == 0 && out_of_memory_is_unused(entry, &entry->holders[i]))
+			r = set_in(object, "unused", json_true());
+	}
+	return r;
+}
+
+static int add_to_out_of_memory(json_t *list, const struct report_process *process)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < process->out_of_memory_count && r == 0; i++) {
+		const struct report_out_of_memory *entry = &process->out_of_memory[i];
+		const struct html_refusal refusal = { process, entry };
+		json_t *object = json_array_get(list, i);
+
+		r = set_in(object, "site", json_integer(site_of(entry->stack)));
+		if (r == 0)
+			r = set_in(object, "told", words(print_refusal, &refusal));
+		if (r == 0)
+			r = add_to_holders(json_object_get(object, "holders"), entry);
+	}
+	return r;
+}
+
 static void print_outside(FILE *out, const void *what)
 {
 	describe_outside(out, "", what);
@@ -146,6 +192,8 @@ static int add_to_process(json_t *object, const struct report_process *process)
 				 process->cached_count);
 	if (r == 0)
 		r = add_to_suballocations(json_object_get(object, "suballocations"), process);
+	if (r == 0)
+		r = add_to_out_of_memory(json_object_get(object, "out_of_memory"), process);
 	for (size_t i = 0; r == 0 && i < process->error_count; i++)
 		r = set_in(json_array_get(errors, i), "told",
 			   words(print_told, &process->errors[i]));

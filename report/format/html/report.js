@@ -277,11 +277,17 @@ function simpleTable(columns, rows) {
 
 // ---- verdict, figures, processes ----
 
+// The allocations for want of which a process ended.
+function endedBy(list) {
+	return list.flatMap((process) => process.out_of_memory || [])
+		.filter((entry) => entry.outcome === "final");
+}
+
 // The gate's word where there is one; it may let leaks pass, but they are there.
 function state() {
 	const found = processes.some(({ summary, suballocations }) => summary.errors ||
 		summary.leaked_blocks || (suballocations || []).some((site) =>
-		site.trend === "accumulating" && !site.pattern));
+		site.trend === "accumulating" && !site.pattern)) || endedBy(processes).length > 0;
 	if (data.gate ? data.gate.status === 23 : found)
 		return "bad";
 	return found || !processes.length || data.incomplete ? "warn" : "good";
@@ -290,7 +296,7 @@ function state() {
 // The text report's first line: what happened above, the place of it below.
 function dressVerdict() {
 	const heading = document.getElementById("verdict"), whole = heading.textContent;
-	const parted = /^(.*?)(?:,| by [^,]*,) (worst|first): (.*)$/s.exec(whole);
+	const parted = /^(.*?)(?:,| by [^,]*,|;) (worst|first|held): (.*)$/s.exec(whole);
 	const at = parted ? whole.indexOf(parted[2] + ": ", parted[1].length) : -1;
 	document.body.className = state();
 	document.title = "gpuleak: " + clean(parted ? whole.slice(0, at - 2) : whole, 120);
@@ -299,7 +305,7 @@ function dressVerdict() {
 		heading.textContent.slice(1);
 	if (parted)
 		heading.after(el("p", { class: "worst" },
-			el("b", {}, parted[2] === "worst" ? "Worst: " : "First: "),
+			el("b", {}, parted[2].charAt(0).toUpperCase() + parted[2].slice(1) + ": "),
 			clean(whole.slice(at + parted[2].length + 2), 800)));
 }
 
@@ -1270,6 +1276,40 @@ function insideSection() {
 		leakTable("inside-table", list, false, PART_COLUMNS));
 }
 
+function holderTable(entry) {
+	return entry.holders.length ? simpleTable([["Held", 1], ["Blocks", 1], ["Kind"], ["Cache"],
+		["Allocated at"]], entry.holders.slice(0, ROWS).map((holder) => [size(holder.bytes),
+		number(holder.blocks), kindWords(holder.kind),
+		holder.cache ? clean(holder.cache) + (holder.unused ? ", unused" : "") : "",
+		el("span", {}, place(framesOf(holder.stack), siteOf(holder.stack, holder.site)))]))
+		: null;
+}
+
+function refusal(entry) {
+	const facts = [["wanted", entry.requested_bytes], ["held by this process",
+		entry.tracked_bytes], ["free", entry.free_bytes], ["on the device", entry.total_bytes],
+		["driver itself", entry.driver_bytes],
+		["other processes", entry.other_processes_bytes]]
+		.filter(([, bytes]) => typeof bytes === "number")
+		.map(([what, bytes]) => size(bytes) + " " + what);
+	return el("article", { class: "story" }, el("h3", {}, clean(entry.outcome) + ": " +
+		clean(entry.told, 800)), el("p", {}, facts.join(", ") +
+		(entry.times > 1 ? ", refused " + number(entry.times) + " times in a row" : "")),
+		holderTable(entry),
+		el("details", {}, el("summary", {}, "Where it was wanted"),
+			stackList(entry.stack, entry.site)));
+}
+
+// What ended a process is in the open, the rest is folded.
+function outOfMemorySection() {
+	const list = gathered("out_of_memory"), final = endedBy(shown()).length;
+	if (!list.length)
+		return null;
+	return (final ? section : fold)("out-of-memory", "Out of memory",
+		final ? "Who held the memory when an allocation was refused."
+			: counted(list.length, "request"), list.slice(0, ROWS).reverse().map(refusal));
+}
+
 function objectSection() {
 	const objects = gathered("objects");
 	if (!objects.length)
@@ -1288,7 +1328,8 @@ function navigation(parts) {
 		pools: "Pool", held: "Still held",
 		suppressed: "Suppressed", cached: "Caches", inside: "Inside caches",
 		accumulating: "Accumulating", devices: "Devices", notes: "Notes",
-			processes: "Processes", objects: "Objects" };
+			processes: "Processes", objects: "Objects",
+			"out-of-memory": "Out of memory" };
 	const links = parts.filter((part) => part && part.id &&
 		part.id !== "summary").map((part) => {
 		const count = part.id === "leaks" ? gathered("leaks").length : part.id === "errors"
@@ -1309,14 +1350,16 @@ function leakSection(leaks) {
 
 function render() {
 	const many = processes.length > 1, leaks = gathered("leaks"), kept = accumulating();
-	const parts = [many && chosen < 0 ? processTable() : null, timelineSection(),
+	const memory = outOfMemorySection(), ended = endedBy(shown()).length > 0;
+	const parts = [many && chosen < 0 ? processTable() : null, ended ? memory : null,
+		timelineSection(),
 		flameSection([...leaks, ...kept]), leakSection(leaks), accumulatingSection(kept),
 		errorSection(), leftSection(), heldSection(), poolSection(),
 			listSection("suppressed", "Suppressed"),
 		listSection("cached", "Framework caches",
 			"Blocks that a framework keeps to hand out again: no leaks."),
 		insideSection(),
-		objectSection(), deviceSection(), noteSection()];
+		ended ? null : memory, objectSection(), deviceSection(), noteSection()];
 	document.getElementById("report").replaceChildren(...[gate(), many ? processSelect() : null,
 		navigation(parts), figures(),
 		shown().length === 1 ? who(shown()[0]) : null, ...parts].filter(Boolean));

@@ -31,6 +31,8 @@ json_t *json_summary(const struct report_summary *sum);
 json_t *json_leak(const void *leak);         /* LEAK is a struct report_leak */
 json_t *json_not_memory(const void *object); /* OBJECT is a struct report_leak */
 json_t *json_error(const void *error);       /* ERROR is a struct report_error */
+json_t *json_holder(const void *holder);     /* HOLDER is a struct report_leak */
+json_t *json_out_of_memory(const struct report_process *process);
 json_t *json_deferred(const struct report_deferred_frees *frees);
 json_t *json_timeline(const struct report_process *process);
 json_t *json_coverage(const struct report_coverage *coverage);

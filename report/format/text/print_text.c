@@ -27,6 +27,7 @@
 #include "report/format/text/text_driver_memory.h"
 #include "report/describe/describe_history.h"
 #include "report/format/text/text_objects.h"
+#include "report/format/text/text_out_of_memory.h"
 #include "report/format/text/text_pool.h"
 #include "report/format/text/text_ranks.h"
 #include "report/format/text/text_suballocations.h"
@@ -165,6 +166,7 @@ static void print_clean(FILE *out, const struct headline *line)
 	print_fates(out, sum, line->all, line->processes);
 	fprintf(out, ", %s %s", line->only ? "peak" : "sum of peaks",
 		format_size(sum->peak_bytes, size));
+	text_out_of_memory_brief(out, line->all, line->processes);
 	if (line->stuck_in) {
 		fputs("; ", out);
 		describe_stuck(out, line->stuck_in);
@@ -370,6 +372,9 @@ static int print_process(FILE *out, struct report_process *process, bool verbose
 		return 0;
 	}
 	print_headline_of_one(out, process);
+	r = text_out_of_memory(out, process, verbose);
+	if (r < 0)
+		return r;
 	text_growth(out, process);
 	print_leaks(out, process, ranks);
 	text_accumulating(out, process, ranks);
@@ -523,7 +528,9 @@ int print_text(const struct report *report, const struct judgement *judgement, F
 
 	(void)judgement;
 	describe_whole_stacks(report->verbose);
-	r = print_processes(out, report);
+	r = text_out_of_memory_first(out, report->processes, report->count);
+	if (r == 0)
+		r = print_processes(out, report);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < report->count && report->verbose; i++)
@@ -548,10 +555,11 @@ int print_text_headline(const struct report *report, FILE *out)
 
 	if (r < 0)
 		return r;
+	r = text_out_of_memory_first(out, report->processes, report->count);
 	if (report->count == 1)
 		print_headline_of_one(out, report->processes[0]);
 	else
 		print_headline_of_several(out, report, ranks.count > 1 ? &ranks : NULL);
 	ranks_finish(&ranks);
-	return 0;
+	return r;
 }

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reads the records of refused allocations. Call sites of one place are added up, because each
+ * thread has its own. Reads only what a damaged ledger may have, too: counts beyond the record, and
+ * refs that lead nowhere.
+ */
+#include "report/model/model_out_of_memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/model/builder.h"
+#include "report/model/model_driver_memory.h"
+#include "report/util/number.h"
+
+#define RECORDS_MAX (LEDGER_REFUSALS_FIRST + LEDGER_REFUSALS_LAST)
+/* A sample of driver memory this far away is still near: the sampler pauses up to half a second. */
+#define NEAR_NS 2000000000u
+
+/* ---- holders ---- */
+
+/* Returns the framework that reports by API, or NULL. */
+static const char *framework_of(const char *api)
+{
+	return api && strncmp(api, "c10::", 5) == 0 ? "PyTorch" : NULL;
+}
+
+static int read_holder(struct builder *b, const struct ledger_holder *record,
+		       struct report_leak *ret)
+{
+	const struct ledger_site *site = ledger_site(b->view, record->site);
+	int r = 0;
+
+	*ret = (struct report_leak){ .device = -1, .stack = &build_no_stack,
+				     .bytes = record->bytes, .blocks = record->blocks };
+	if (!site)
+		site = ledger_suballocation_site(b->view, record->site);
+	if (!site) {
+		b->bad_refs++;
+	} else {
+		ret->device = site->device;
+		r = build_text(b, site->api, &ret->api);
+		if (r == 0)
+			r = build_text(b, site->kind, &ret->kind);
+		if (r == 0)
+			r = build_stack(b, site->stack, &ret->stack);
+	}
+	ret->cache = ret->stack->cache;
+	if (!ret->cache && framework_of(ret->api))
+		ret->cache = "PyTorch caching allocator";
+	ret->api = ret->api ? ret->api : build_unknown;
+	ret->kind = ret->kind ? ret->kind : build_unknown;
+	return r;
+}
+
+static int compare_places(const void *left, const void *right)
+{
+	const struct report_leak *a = left, *b = right;
+	int r = compare_numbers((uintptr_t)a->stack, (uintptr_t)b->stack);
+
+	if (r == 0)
+		r = compare_numbers((uintptr_t)a->api, (uintptr_t)b->api);
+	if (r == 0)
+		r = compare_numbers((uintptr_t)a->kind, (uintptr_t)b->kind);
+	return r ? r : (a->device > b->device) - (a->device < b->device);
+}
+
+static int compare_bytes(const void *left, const void *right)
+{
+	const struct report_leak *a = left, *b = right;
+	int r = compare_numbers(b->bytes, a->bytes);
+
+	if (r == 0)
+		r = compare_numbers(b->blocks, a->blocks);
+	if (r == 0)
+		r = strcmp(a->api, b->api);
+	return r ? r : (a->device > b->device) - (a->device < b->device);
+}
+
+/* Adds up holders with the same place, and sorts them. Strings and stacks are interned. */
+static void merge_holders(struct report_out_of_memory *entry)
+{
+	size_t kept = 0;
+
+	if (!entry->holder_count)
+		return;
+	qsort(entry->holders, entry->holder_count, sizeof(*entry->holders), compare_places);
+	for (size_t i = 1; i < entry->holder_count; i++) {
+		struct report_leak *to = &entry->holders[kept];
+		const struct report_leak *from = &entry->holders[i];
+
+		if (compare_places(to, from) != 0) {
+			entry->holders[++kept] = *from;
+			continue;
+		}
+		to->bytes = add_bounded(to->bytes, from->bytes);
+		to->blocks = add_bounded(to->blocks, from->blocks);
+	}
+	entry->holder_count = kept + 1;
+	qsort(entry->holders, entry->holder_count, sizeof(*entry->holders), compare_bytes);
+}
+
+static int read_holders(struct builder *b, const struct ledger_out_of_memory *record,
+			struct report_out_of_memory *entry)
+{
+	size_t count = record->holders < LEDGER_HOLDERS_MAX ? record->holders : LEDGER_HOLDERS_MAX;
+	int r = 0;
+
+	entry->has_holders = true;
+	entry->divided = (record->state & LEDGER_REFUSAL_DIVIDED) != 0;
+	entry->other_sites = record->other_sites;
+	entry->other_bytes = record->other_bytes;
+	entry->other_blocks = record->other_blocks;
+	entry->tracked_bytes = record->other_bytes;
+	entry->holders = arena_alloc(b->arena, (count + 1) * sizeof(*entry->holders));
+	if (!entry->holders)
+		return -ENOMEM;
+	for (size_t i = 0; i < count && r == 0; i++) {
+		r = read_holder(b, &record->holder[i], &entry->holders[entry->holder_count++]);
+		entry->tracked_bytes = add_bounded(entry->tracked_bytes, record->holder[i].bytes);
+	}
+	merge_holders(entry);
+	return r;
+}
+
+/* ---- requests ---- */
+
+static uint64_t count_allocs(const struct builder *b, enum ledger_chunk_type type)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_site *site;
+	uint64_t allocs = 0;
+
+	while ((site = ledger_next(b->view, &walk, type, sizeof(*site))))
+		allocs = add_bounded(allocs, site->allocs);
+	return allocs;
+}
+
+static bool went_on(const struct builder *b, const struct ledger_out_of_memory *record)
+{
+	if (!(record->state & LEDGER_REFUSAL_HOLDERS))
+		return true;
+	return count_allocs(b, LEDGER_CHUNK_SITES) > record->allocs ||
+	       count_allocs(b, LEDGER_CHUNK_SUBALLOCATION_SITES) > record->suballocs;
+}
+
+static void copy_figures(const struct ledger_out_of_memory *record,
+			 struct report_out_of_memory *ret)
+{
+	ret->number = LEDGER_REFUSAL_NUMBER(record->state);
+	ret->device = record->device;
+	ret->bytes = record->bytes;
+	ret->time_ns = record->time_ns;
+	ret->times = record->times;
+	ret->refuser = record->refuser <= LEDGER_REFUSER_FRAMEWORK
+			       ? (enum ledger_refuser)record->refuser
+			       : LEDGER_REFUSER_DRIVER;
+	ret->limit_bytes = record->limit_bytes;
+	ret->recovered = (record->state & LEDGER_REFUSAL_RECOVERED) != 0;
+	ret->gave_up = (record->state & LEDGER_REFUSAL_GAVE_UP) != 0;
+	ret->has_free = (record->state & LEDGER_REFUSAL_FREE) != 0;
+	ret->free_bytes = record->free_bytes;
+	ret->total_bytes = record->total_bytes;
+	ret->framework_bytes = record->framework_bytes;
+	ret->framework_allocated = record->framework_allocated;
+	ret->framework_reserved = record->framework_reserved;
+}
+
+static int read_record(struct builder *b, const struct ledger_out_of_memory *record,
+		       struct report_out_of_memory *ret)
+{
+	const char *framework = NULL;
+	int r = build_text(b, record->api, &ret->api);
+
+	copy_figures(record, ret);
+	ret->api = ret->api ? ret->api : build_unknown;
+	if (r == 0)
+		r = build_stack(b, record->stack, &ret->stack);
+	if (r == 0 && ret->gave_up)
+		r = build_text(b, record->framework_api, &framework);
+	if (ret->gave_up)
+		ret->framework = framework_of(framework) ? framework_of(framework) : build_unknown;
+	ret->went_on = went_on(b, record);
+	if (r == 0 && (record->state & LEDGER_REFUSAL_HOLDERS))
+		r = read_holders(b, record, ret);
+	return r;
+}
+
+static int compare_numbers_of(const void *left, const void *right)
+{
+	const struct report_out_of_memory *a = left, *b = right;
+
+	return compare_numbers(a->number, b->number);
+}
+
+int build_out_of_memory(struct builder *b)
+{
+	struct report_process *process = b->process;
+	struct ledger_walk walk = { 0 };
+	const struct ledger_out_of_memory *record;
+	int r = 0;
+
+	process->out_of_memory =
+		arena_alloc(b->arena, RECORDS_MAX * sizeof(*process->out_of_memory));
+	if (!process->out_of_memory)
+		return -ENOMEM;
+	while (r == 0 && process->out_of_memory_count < RECORDS_MAX &&
+	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_OUT_OF_MEMORY,
+				     sizeof(*record)))) {
+		if (LEDGER_REFUSAL_NUMBER(record->state))
+			r = read_record(b, record,
+					&process->out_of_memory[process->out_of_memory_count++]);
+	}
+	if (r == 0 && process->out_of_memory_count)
+		qsort(process->out_of_memory, process->out_of_memory_count,
+		      sizeof(*process->out_of_memory), compare_numbers_of);
+	process->refused = ledger_header(b->view)->refused;
+	if (process->refused < process->out_of_memory_count)
+		process->refused = process->out_of_memory_count;
+	process->recovered = ledger_header(b->view)->recovered;
+	return r;
+}
+
+/* ---- questions ---- */
+
+static bool ended_well(const struct report_process *process)
+{
+	switch (process->ended) {
+	case REPORT_EXIT:
+	case REPORT__EXIT:
+		return process->status == 0;
+	case REPORT_EXEC:
+	case REPORT_RUNNING:
+		return true;
+	default:
+		return false;
+	}
+}
+
+enum report_outcome report_outcome(const struct report_process *process,
+				   const struct report_out_of_memory *entry)
+{
+	if (entry->recovered)
+		return OUTCOME_RECOVERED;
+	if (!ended_well(process) || (entry->gave_up && !entry->went_on))
+		return OUTCOME_FINAL;
+	return OUTCOME_TOLERATED;
+}
+
+const char *report_outcome_word(enum report_outcome outcome)
+{
+	static const char *const words[] = {
+		[OUTCOME_RECOVERED] = "recovered",
+		[OUTCOME_TOLERATED] = "tolerated",
+		[OUTCOME_FINAL] = "final",
+	};
+
+	return words[outcome];
+}
+
+const struct report_out_of_memory *report_final_out_of_memory(const struct report_process *process)
+{
+	for (size_t i = process->out_of_memory_count; i--;)
+		if (report_outcome(process, &process->out_of_memory[i]) == OUTCOME_FINAL)
+			return &process->out_of_memory[i];
+	return NULL;
+}
+
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
+static void take_nearer(const struct driver_memory_sample **best,
+			const struct driver_memory_sample *sample, uint64_t time_ns)
+{
+	uint64_t away = distance(sample->at_ns, time_ns);
+
+	if (away <= NEAR_NS && (!*best || away < distance((*best)->at_ns, time_ns)))
+		*best = sample;
+}
+
+const struct driver_memory_sample *report_sample_near(const struct report_process *process,
+						      const struct report_out_of_memory *entry)
+{
+	const struct driver_memory_sample *best = NULL;
+	const struct driver_memory_series *series = NULL;
+
+	for (size_t i = 0; i < process->device_count && !series; i++)
+		if (process->devices[i].ordinal == entry->device)
+			series = process->devices[i].series;
+	if (!series || !series->taken || series->source != DRIVER_MEMORY_NVML_PROCESS)
+		return NULL;
+	take_nearer(&best, &series->last, entry->time_ns);
+	for (uint32_t i = 0; i < series->count; i++)
+		take_nearer(&best, &series->samples[i], entry->time_ns);
+	for (uint32_t i = 0; i < series->near_count && i < DRIVER_MEMORY_NEAR; i++)
+		take_nearer(&best, &series->near[i], entry->time_ns);
+	return best;
+}
+
+const char *report_holder_library(const struct report_leak *holder)
+{
+	for (size_t i = 0; i < holder->stack->count; i++) {
+		const struct report_frame *frame = &holder->stack->frames[i];
+		const char *slash = frame->module ? strrchr(frame->module, '/') : NULL;
+
+		if (frame->role != FRAME_RUNTIME && frame->module)
+			return slash && slash[1] ? slash + 1 : frame->module;
+	}
+	return NULL;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Allocations that were refused for want of memory: the request, what became of it, and who held
+ * the memory at that moment. Must not print.
+ */
+#ifndef GPULEAK_REPORT_MODEL_OUT_OF_MEMORY_H
+#define GPULEAK_REPORT_MODEL_OUT_OF_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ledger/format.h"
+
+struct driver_memory_sample;
+struct report_leak;
+struct report_process;
+struct report_stack;
+
+enum report_outcome {
+	OUTCOME_RECOVERED, /* the same thread got as much afterwards */
+	OUTCOME_TOLERATED, /* the program went on without the memory */
+	OUTCOME_FINAL,     /* it was the end of the program, or of its work on the GPU */
+};
+
+struct report_out_of_memory {
+	uint64_t number;    /* from 1, in the order of the first refusals */
+	const char *api;    /* never NULL */
+	const struct report_stack *stack; /* never NULL */
+	int device;         /* -1 unknown */
+	uint64_t bytes;     /* requested; 0 unknown */
+	uint64_t time_ns;   /* of the last refusal of this request */
+	uint32_t times;     /* how often this request was refused in a row */
+	enum ledger_refuser refuser;
+	uint64_t limit_bytes; /* of GPULEAK_LIMIT, if that refused the request */
+	bool recovered;
+	bool gave_up; /* a framework reported that it gave up: see framework */
+	bool went_on; /* the process allocated afterwards, or that is not known */
+	bool has_free; /* the next two are known: what the driver reported for the device */
+	uint64_t free_bytes, total_bytes;
+	const char *framework; /* "PyTorch"; NULL: none gave up */
+	uint64_t framework_bytes;     /* that it wanted */
+	uint64_t framework_allocated; /* in its suballocations on the device */
+	uint64_t framework_reserved;  /* in its blocks on the device */
+	bool has_holders; /* the rest is known */
+	bool divided; /* the bytes of suballocations are theirs, not those of their blocks */
+	uint64_t tracked_bytes; /* what all holders have */
+	/* By call site, largest first. Only the fields up to `stack` and `cache`. A cache's block
+	 * has only the bytes that its suballocations do not have. */
+	struct report_leak *holders;
+	size_t holder_count;
+	uint64_t other_sites, other_bytes, other_blocks; /* smaller ones, without a record */
+};
+
+/* Returns what became of ENTRY. That depends on how PROCESS ended, see docs/guides. */
+enum report_outcome report_outcome(const struct report_process *process,
+				   const struct report_out_of_memory *entry);
+/* Returns "recovered", "tolerated" or "final". */
+const char *report_outcome_word(enum report_outcome outcome);
+
+/* Returns the out-of-memory that ended PROCESS, or NULL. If there are several, the last one. */
+const struct report_out_of_memory *report_final_out_of_memory(const struct report_process *process);
+
+/* Returns the sample of driver memory that is nearest to ENTRY, or NULL if none is near. */
+const struct driver_memory_sample *report_sample_near(const struct report_process *process,
+						      const struct report_out_of_memory *entry);
+
+/* Returns a name for the code that made the blocks of HOLDER: the file of the innermost frame that
+ * is not the driver's, the runtime's or gpuleak's. NULL: unknown. */
+const char *report_holder_library(const struct report_leak *holder);
+
+#endif
