@@ -16,6 +16,7 @@ import cases_held
 import cases_leaving
 import cases_limits
 import cases_lost
+import cases_oom
 import cases_pool
 import cases_report
 import cases_rules
@@ -370,6 +371,7 @@ FAMILIES = {
     "leaving": cases_leaving.LEAVING,
     "limits": cases_limits.LIMITS,
     "lost": cases_lost.LOST,
+    "oom": cases_oom.OOM,
     "pool": cases_pool.POOL,
     "report": cases_report.REPORT,
     "rules": cases_rules.RULES,

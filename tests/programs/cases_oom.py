@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: MIT
+"""Out of memory: the request, what became of it, and who held the memory then, to the byte."""
+
+import re
+import signal
+
+from harness import Failed, but_written, compare, frame_text
+from cases_held import figures
+from stories import needs, no_core, reporting
+
+MIB = 1 << 20
+# 100 MiB: 40 for weights, 24 for a cache, and a request of 64 that cannot be met.
+HELD = ("weights:40m", "cache:24m")
+MEMORY = {"STANDIN_MEMORY": str(100 * MIB)}
+PLACES = [["weights@weights", "run@run", "main"], ["cache@cache", "run@run", "main"]]
+
+
+def frames(stack):
+    texts = [frame_text(frame, "oom.c") for frame in stack]
+    return [text.split("@")[0] if text.startswith("main@") else text for text in texts if text]
+
+
+def run_words(place, *words, status=0, **env):
+    """The JSON report of the program, and its output in lines."""
+    run = place.preloaded([place.program("oom"), *words], reporting(place, **{**MEMORY, **env}),
+                          preexec_fn=no_core)
+    compare("status and stderr", (status, ""), (run.status, run.stderr))
+    return place.json("report.json"), run.stdout.split("\n")[:-1]
+
+
+def only_entry(report):
+    compare("entries", 1, len(report["out_of_memory"]))
+    return report["out_of_memory"][0]
+
+
+def holders(entry):
+    return [(holder["bytes"], holder["blocks"], frames(holder["stack"]))
+            for holder in entry["holders"]]
+
+
+def text_of(place, *words, env=None):
+    run = place.command("run", "--", place.program("oom"), *words, env={**MEMORY, **(env or {})},
+                        preexec_fn=no_core)
+    return run.status, run.stderr.split("\n")
+
+
+@needs("oom")
+def tolerated(place):
+    """out of memory, tolerated: request, stack and holders to the byte, and what was free"""
+    report, out = run_words(place, *HELD, "want:64m")
+    entry = only_entry(report)
+    compare("answer", ["want 2"], out)
+    compare("request", ("cuMemAlloc_v2", 64 * MIB, 0, "tolerated", False, "driver", 1),
+            tuple(entry[key] for key in ("api", "requested_bytes", "device", "outcome", "injected",
+                                         "refused_by", "times")))
+    compare("stack", ["want@want", "run@run", "main"], frames(entry["stack"]))
+    compare("holders", [(40 * MIB, 1, PLACES[0]), (24 * MIB, 1, PLACES[1])], holders(entry))
+    compare("kind", {("device", "cuMemAlloc_v2", 0, None)}, {
+        (holder["kind"], holder["api"], holder["device"], holder["cache"])
+        for holder in entry["holders"]})
+    compare("sum", 64 * MIB, entry["tracked_bytes"])
+    compare("device", (36 * MIB, 100 * MIB), (entry["free_bytes"], entry["total_bytes"]))
+    compare("not known", (None, None), (entry["driver_bytes"], entry["other_processes_bytes"]))
+    compare("by library", [("p_oom", 64 * MIB)],
+            [(each["name"], each["bytes"]) for each in entry["libraries"]])
+    compare("time", True, 0 < entry["seconds"] < 60)
+
+
+@needs("oom")
+def one_line(place):
+    """out of memory, tolerated: a report without leaks has one line, and a leak comes first"""
+    words = ("weights:40m", "want:64m", "drop")
+    status, lines = text_of(place, *words)
+    compare("status and lines", (0, 2), (status, len(lines)))
+    if not re.fullmatch(r"gpuleak: no leaks: 1 block \(40\.0 MiB\) allocated by p_oom \(pid \d+\), "
+                        r"all freed, peak 40\.0 MiB; out of memory 1 time", lines[0]):
+        raise Failed(lines[0])
+    _, lines = text_of(place, *words[:2])
+    compare("first line", "gpuleak: 1 leak, ", lines[0][:17])
+    compare("second line", "Out of memory (tolerated): 64.0 MiB wanted at want (", lines[1][:52])
+
+
+FIRST = (r"gpuleak: out of memory: 64\.0 MiB wanted at want \(\S+/oom\.c:\d+\); held: "
+         r"40\.0 MiB weights \(\S+/oom\.c:\d+\), 24\.0 MiB cache \(\S+/oom\.c:\d+\)")
+
+
+def is_final(place, words, status):
+    got, lines = text_of(place, *words)
+    compare("status", status, got)
+    if not re.fullmatch(FIRST, lines[0]):
+        raise Failed("first line:\n" + lines[0])
+    compare("second line", "gpuleak: 2 leaks, ", lines[1][:18])
+    section = lines[3:lines.index("  The driver reported 36.0 MiB of 100.0 MiB as free afterwards")]
+    compare("request", "Out of memory (final): 67,108,864 bytes (64.0 MiB) wanted by "
+            "cuMemAlloc_v2 on device 0 after ", section[0][:93])
+    compare("stack", ["    #0 want ", "    #1 run ", "    #2 main "],
+            [re.match(r"    #\d \w+ ", line)[0] for line in section[1:4]])
+    compare("table", ["  Held at that moment: 67,108,864 bytes (64.0 MiB)",
+                      "      40.0 MiB  in 1 block (device memory, cuMemAlloc_v2), at weights (",
+                      "      24.0 MiB  in 1 block (device memory, cuMemAlloc_v2), at cache (",
+                      "  By library: 64.0 MiB p_oom"],
+            [re.sub(r"(at \w+ \().*", r"\1", line) for line in section[4:]])
+
+
+@needs("oom")
+def final(place):
+    """out of memory, final: the first line of the report, after any bad end"""
+    is_final(place, (*HELD, "want:64m", "exit:3"), 3)
+    is_final(place, (*HELD, "want:64m", "leave:1"), 1)
+    is_final(place, (*HELD, "want:64m", "abort"), 128 + signal.SIGABRT)
+
+
+@needs("oom")
+def outcomes(place):
+    """out of memory: recovered only by the same thread with as much; else the end decides"""
+    def outcome(*words, status=0):
+        report, _ = run_words(place, *HELD, *words, status=status)
+        return [entry["outcome"] for entry in report["out_of_memory"]]
+
+    compare("freed and asked again", ["recovered"], outcome("want:56m", "drop", "want:56m"))
+    compare("got more", ["recovered"], outcome("want:56m", "drop", "drop", "want:80m"))
+    compare("also if it ends badly", ["recovered"],
+            outcome("want:56m", "drop", "want:56m", "exit:1", status=1))
+    compare("got less", ["tolerated"], outcome("want:56m", "want:32m"))
+    compare("got less, by another call", ["tolerated"], outcome("want:56m", "async:30m"))
+    compare("as much, by another call", ["recovered"], outcome("want:56m", "drop", "async:58m"))
+    compare("another thread got as much", ["tolerated"], outcome("want:56m", "drop", "beside:56m"))
+    compare("host memory is no device memory", ["tolerated"], outcome("want:56m", "pinned:64m"))
+    compare("each for itself", ["recovered", "final"],
+            outcome("want:56m", "drop", "want:56m", "want:90m", "exit:1", status=1))
+
+
+@needs("oom")
+def injected(place):
+    """out of memory by GPULEAK_LIMIT and GPULEAK_FAIL_AT: recorded as such"""
+    report, _ = run_words(place, *HELD, "want:30m", GPULEAK_LIMIT="80MiB")
+    entry = only_entry(report)
+    compare("limit", (True, "GPULEAK_LIMIT", 80 * MIB, 30 * MIB, 64 * MIB), tuple(
+        entry[key] for key in ("injected", "refused_by", "limit_bytes", "requested_bytes",
+                               "tracked_bytes")))
+    report, _ = run_words(place, *HELD, "want:30m", GPULEAK_FAIL_AT="3")
+    entry = only_entry(report)
+    compare("failure", (True, "GPULEAK_FAIL_AT", 30 * MIB), tuple(
+        entry[key] for key in ("injected", "refused_by", "requested_bytes")))
+    _, lines = text_of(place, *HELD, "want:30m", "exit:1", env={"GPULEAK_LIMIT": "80MiB"})
+    compare("line", True, ", refused by GPULEAK_LIMIT (80.0 MiB); held: 40.0 MiB" in lines[0])
+
+
+@needs("oom")
+def repeated(place):
+    """out of memory in a loop: one request is one entry, and the loop stays fast"""
+    report, _ = run_words(place, *HELD, "again:20000:%d" % (64 * MIB))
+    entry = only_entry(report)
+    compare("times", 20000, entry["times"])
+    compare("holders", 2, len(entry["holders"]))
+
+
+@needs("oom")
+def many_requests(place):
+    """out of memory by thousands of requests: the first and the last four, and their number"""
+    first = 64 * MIB
+    report, _ = run_words(place, *HELD, "growing:5000:%d" % first)
+    compare("count", 5000, report["out_of_memory_count"])
+    compare("bytes", [first + at for at in (0, 1, 2, 3, 4996, 4997, 4998, 4999)],
+            [entry["requested_bytes"] for entry in report["out_of_memory"]])
+
+
+@needs("oom")
+def kinds(place):
+    """out of memory: holders are of the kind of memory that ran out, and count once"""
+    report, _ = run_words(place, "pinned:7m", "map:10m", *HELD, "want:64m")
+    compare("device", [(40 * MIB, PLACES[0]), (24 * MIB, PLACES[1]),
+                       (10 * MIB, ["map_physical@map", "run@run", "main"])],
+            [(size, stack) for size, _, stack in holders(only_entry(report))])
+    report, out = run_words(place, "pinned:7m", *HELD, "pinned:9m",
+                            STANDIN_FAIL="cuMemHostAlloc:2=2")
+    entry = only_entry(report)
+    compare("answers", ["pinned 0", "pinned 2"], out)
+    compare("host", (9 * MIB, [(7 * MIB, 1, ["want_pinned@pinned", "run@run", "main"])], None),
+            (entry["requested_bytes"], holders(entry), entry["free_bytes"]))
+    report, _ = run_words(place, *HELD, "physical:64m")
+    compare("physical", ("cuMemCreate", 64 * MIB, 0, 64 * MIB), tuple(only_entry(report)[
+        key] for key in ("api", "requested_bytes", "device", "tracked_bytes")))
+    report, _ = run_words(place, *HELD, "async:64m")
+    compare("stream-ordered", ("cuMemAllocAsync", 64 * MIB), tuple(only_entry(report)[
+        key] for key in ("api", "requested_bytes")))
+
+
+@needs("oom")
+def captured(place):
+    """out of memory during a capture: nothing is asked of the driver, and so nothing is known"""
+    report, _ = run_words(place, *HELD, "capture", "want:64m", STANDIN_FAIL="cuMemAlloc_v2:3=2")
+    entry = only_entry(report)
+    compare("free", (None, None), (entry["free_bytes"], entry["total_bytes"]))
+    compare("holders", 2, len(entry["holders"]))
+
+
+@needs("oom")
+def no_figures(place):
+    """out of memory: a driver that does not report what is free, and an option that is no kind"""
+    report, _ = run_words(place, *HELD, "want:64m", STANDIN_FAIL="cuMemGetInfo_v2:1+=999")
+    compare("free", None, only_entry(report)["free_bytes"])
+
+
+@needs("oom")
+def pooled(place):
+    """out of memory with the pool on: the same request, the same holders"""
+    for pool in ("strict", "fast"):
+        report, _ = run_words(place, *HELD, "want:64m", GPULEAK_POOL=pool)
+        entry = only_entry(report)
+        compare("request with " + pool, (64 * MIB, "tolerated", 64 * MIB), tuple(
+            entry[key] for key in ("requested_bytes", "outcome", "tracked_bytes")))
+        report, _ = run_words(place, "weights:60m", "drop", "want:80m", GPULEAK_POOL=pool)
+        compare("relieved with " + pool, [], report["out_of_memory"])
+
+
+@needs("oom")
+def divided_by_nvml(place):
+    """out of memory under `gpuleak run`: NVML tells the driver's part from other processes'"""
+    place.write("nvml", "")
+    words = ("nvml:%d:%d" % (70 * MIB, 90 * MIB), *HELD, "ms:300", "want:64m", "ms:300")
+    run = place.command("run", "--format", "json", "--report", place.file("report.json"), "--",
+                        place.program("oom"), *words, env=figures(place, **MEMORY))
+    compare("status and stderr", (0, ""), (run.status, but_written(run.stderr)))
+    entry = only_entry(place.json("report.json"))
+    compare("driver's and others'", (6 * MIB, 20 * MIB),
+            (entry["driver_bytes"], entry["other_processes_bytes"]))
+    run = place.command("run", "--", place.program("oom"), *words, "exit:1",
+                        env=figures(place, **MEMORY))
+    compare("line", True, run.stderr.split("\n")[0].endswith(
+        "), 6.0 MiB driver, 20.0 MiB other processes"))
+
+
+@needs("oom")
+def quick(place):
+    """out of memory with 100,000 live blocks at 64 places: counted in less than 20 ms"""
+    report, out = run_words(place, "small:100000:512", *["time:900m"] * 5,
+                            STANDIN_MEMORY=str(600 * MIB))
+    entry = only_entry(report)
+    compare("holders", (64, 100032, 100032 * 512), (
+        len(entry["holders"]), sum(holder["blocks"] for holder in entry["holders"]),
+        entry["tracked_bytes"]))
+    best = min(int(line.split()[2]) for line in out if line.startswith("time 2 "))
+    if best > 20000:
+        raise Failed("%d microseconds" % best)
+
+
+OOM = [tolerated, one_line, final, outcomes, injected, repeated, many_requests, kinds, captured,
+       no_figures, pooled, divided_by_nvml, quick]
