@@ -92,9 +92,8 @@ class Stack:
 
     @property
     def thread(self):
-        """The name of the framework's thread that made the call, if no frame is the program's."""
-        if any(frame.is_source for frame in self.frames):
-            return None
+        """The name of the framework's thread that made the call, or None. The program's frames are
+        those of the thread that waited for it, if that is known."""
         return next((frame.thread for frame in self.frames if frame.thread), None)
 
     def caller_in(self, filename):
@@ -167,14 +166,20 @@ class Leak:
 
     @property
     def at(self):
-        """The place with a preposition."""
-        return ("in " if self.stack.thread else "at ") + self.place
+        """The place in words."""
+        if not self.stack.thread:
+            return "at " + self.place
+        return ("at the backward pass of " if self._has_source else "in ") + self.place
+
+    @property
+    def _has_source(self):
+        return any(frame.is_source for frame in self.stack.frames)
 
     @property
     def place(self):
         """"function file:line" of the program's own code, or else the name of a framework's
         thread; "?" if no stack is known."""
-        if self.stack.thread:
+        if self.stack.thread and not self._has_source:
             return self.stack.thread
         return str(self.stack.headline) if self.stack.frames else "?"
 

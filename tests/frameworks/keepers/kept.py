@@ -302,7 +302,7 @@ show()
 def main():
     model = torch.nn.Linear(64, 64).cuda()  # @model
     optimizer = torch.optim.Adam(model.parameters())  # @optimizer
-    model(torch.randn(8, 64, device="cuda")).sum().backward()
+    model(torch.randn(8, 64, device="cuda")).sum().backward()  # @backward
     optimizer.step()  # @step
     del model.bias
     show(None, limit=2)
@@ -314,8 +314,8 @@ main()
      "gpuleak: 16,896 bytes (16.5 KiB) in 2 tensors allocated at main {model}, kept by:\n"
      "    1: attribute `model.weight` in main() ({model})\n"
      "    1: item `optimizer.parameters[1]` in main() ({optimizer})\n"
-     "gpuleak: 16,896 bytes (16.5 KiB) in 2 tensors allocated in PyTorch's autograd engine, kept "
-     "by:\n"
+     "gpuleak: 16,896 bytes (16.5 KiB) in 2 tensors allocated at the backward pass of main "
+     "{backward}, kept by:\n"
      "    2: `.grad` of tensors in list `optimizer.parameters` in main() ({optimizer}), "
      "`optimizer.parameters[0]` to `optimizer.parameters[1]`\n"),
 
