@@ -2,8 +2,8 @@
  *
  * Divides the bytes of live blocks among the live suballocations that lie in them, so that every
  * byte counts once. Runs after build_groups(), because the result is part of each group, and before
- * classify_groups(), which copies the groups. Reads only what a damaged ledger may have, too:
- * ranges that overlap, and suballocations that overlap or lie in no block.
+ * classify_groups(), which copies the groups. A damaged ledger may have ranges that overlap, and
+ * suballocations that overlap or lie in no block.
  */
 #include <errno.h>
 #include <stdbool.h>
