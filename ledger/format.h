@@ -341,7 +341,7 @@ struct ledger_site {
  * ledger/live_series.h has the functions of the writer and of readers.
  *
  * An amount of memory is one word, so that one instruction changes it: the number of blocks, and
- * their bytes in units. */
+ * their bytes in units. Sums of amounts may overflow, their differences are right. */
 #define LEDGER_WINDOWS 32u
 #define LEDGER_AMOUNT_UNIT 512u
 #define LEDGER_AMOUNT_UNIT_BITS 36u
@@ -365,10 +365,10 @@ struct ledger_live_series {
 	uint32_t current; /* index of the window that has begun; the earlier ones are complete */
 	uint32_t reserved;
 	uint64_t until;   /* the number of allocations at which this window ends */
-	uint64_t live;    /* amount now; the next two: in this window */
-	uint64_t low;
-	uint64_t high;
-	uint64_t spare;
+	uint64_t allocated; /* amounts; what is live now is their difference */
+	uint64_t freed;
+	uint64_t low;     /* the smallest amount that was live in this window */
+	uint64_t high;    /* the largest amount */
 	struct ledger_window window[LEDGER_WINDOWS]; /* `low` and `high` of complete windows */
 	uint32_t began;
 	uint32_t last_reserved;

@@ -37,16 +37,27 @@ static void thin(struct ledger_live_series *series)
 	series->shift++;
 }
 
+/* Other threads may use these fields of a series at the same time. */
+static uint64_t load(const uint64_t *field)
+{
+	return atomic_load_explicit(&SHARED(*field), memory_order_relaxed);
+}
+
+static void store(uint64_t *field, uint64_t value)
+{
+	atomic_store_explicit(&SHARED(*field), value, memory_order_relaxed);
+}
+
 /* Ends the current window and begins the one of MOMENT. In the windows between them the site made
  * no call. */
 static void advance(struct ledger_live_series *series, const struct live_moment *moment)
 {
 	unsigned int shift = live_shift(moment->suballocated);
 	uint32_t current = (uint32_t)(moment->suballocated >> shift);
-	uint64_t live = series->live;
+	uint64_t live = load(&series->allocated) - load(&series->freed);
 
-	series->window[series->current].low = series->low;
-	series->window[series->current].high = series->high;
+	series->window[series->current].low = load(&series->low);
+	series->window[series->current].high = load(&series->high);
 	while (series->shift < shift)
 		thin(series);
 	for (uint32_t i = series->current + 1; i <= current; i++)
@@ -54,9 +65,9 @@ static void advance(struct ledger_live_series *series, const struct live_moment 
 							    .allocs = (uint32_t)moment->allocs };
 	if (current > series->current)
 		series->current = current;
-	series->low = series->window[series->current].low;
-	series->high = series->window[series->current].high;
-	series->until = (uint64_t)(series->current + 1) << series->shift;
+	store(&series->low, series->window[series->current].low);
+	store(&series->high, series->window[series->current].high);
+	store(&series->until, (uint64_t)(series->current + 1) << series->shift);
 }
 
 static uint32_t stored_time(uint64_t time_ns)

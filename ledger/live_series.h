@@ -42,23 +42,29 @@ static inline bool live_series_is_due(const struct ledger_live_series *series,
 	return suballocated >= atomic_load_explicit(&SHARED(series->until), memory_order_relaxed);
 }
 
-/* Count an allocation or a free of AMOUNT. If several threads call them for one series, `live` is
- * exact, and a low or a high point may be missed. */
+/* Count an allocation or a free of AMOUNT. Frameworks report the memory of one device under a lock
+ * of their own. If two threads call them for one series nevertheless, a count may be lost; readers
+ * compare with the live blocks. An atomic addition would take as long as the rest of both. */
 static inline void live_series_add(struct ledger_live_series *series, uint64_t amount)
 {
-	uint64_t live = amount + atomic_fetch_add_explicit(&SHARED(series->live), amount,
+	uint64_t allocated = amount + atomic_load_explicit(&SHARED(series->allocated),
 							   memory_order_relaxed);
+	uint64_t live = allocated - atomic_load_explicit(&SHARED(series->freed),
+							 memory_order_relaxed);
 
+	atomic_store_explicit(&SHARED(series->allocated), allocated, memory_order_relaxed);
 	if (live > atomic_load_explicit(&SHARED(series->high), memory_order_relaxed))
 		atomic_store_explicit(&SHARED(series->high), live, memory_order_relaxed);
 }
 
 static inline void live_series_remove(struct ledger_live_series *series, uint64_t amount)
 {
-	uint64_t live = atomic_fetch_sub_explicit(&SHARED(series->live), amount,
-						  memory_order_relaxed);
+	uint64_t freed = amount + atomic_load_explicit(&SHARED(series->freed),
+						       memory_order_relaxed);
+	uint64_t live = atomic_load_explicit(&SHARED(series->allocated), memory_order_relaxed) -
+			freed;
 
-	live -= amount;
+	atomic_store_explicit(&SHARED(series->freed), freed, memory_order_relaxed);
 	if (live < atomic_load_explicit(&SHARED(series->low), memory_order_relaxed))
 		atomic_store_explicit(&SHARED(series->low), live, memory_order_relaxed);
 }

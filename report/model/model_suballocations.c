@@ -16,11 +16,15 @@
 #include "report/model/model_suballocations.h"
 #include "report/util/number.h"
 
+/* So many threads may be inside a call of one call site. */
+#define CALLS_BEGUN_MAX 16u
+
 struct suballocation_site {
 	struct report_suballocations public;
 	uint64_t ended; /* blocks that ended, but not by a free */
 	uint64_t not_selected; /* live blocks */
 	struct live_windows windows;
+	uint64_t series_live; /* live blocks as the series count them */
 	bool unsampled; /* a part of it has no windows that can be used */
 	struct suballocation_site *next;
 };
@@ -131,6 +135,7 @@ static void add_windows(struct gathering *g, struct suballocation_site *site,
 		g->process.low_blocks[i] += LEDGER_AMOUNT_BLOCKS(copy.window[i].low);
 		g->process.low_bytes[i] += LEDGER_AMOUNT_BYTES(copy.window[i].low);
 	}
+	site->series_live += LEDGER_AMOUNT_BLOCKS(copy.allocated - copy.freed);
 	site->windows.count = g->windows;
 	site->windows.allocs += record->allocs;
 }
@@ -280,8 +285,21 @@ static int list_sites(struct gathering *g)
 	return 0;
 }
 
+/* Returns true if the windows of SITE contradict its live blocks: calls were lost, or the record is
+ * damaged. A few calls may have begun when the ledger was read. */
+static bool is_contradicted(const struct suballocation_site *site)
+{
+	uint64_t live = add_bounded(site->public.live.blocks, site->not_selected);
+	uint64_t more = live > site->series_live ? live - site->series_live
+						 : site->series_live - live;
+
+	return more > CALLS_BEGUN_MAX + live / 64;
+}
+
 static void set_trends(struct gathering *g)
 {
+	for (struct suballocation_site *site = g->sites; site; site = site->next)
+		site->unsampled = site->unsampled || is_contradicted(site);
 	count_working(g);
 	for (struct suballocation_site *site = g->sites; site; site = site->next) {
 		set_trend(g, site);

@@ -224,19 +224,41 @@ def ends(options, place):
         os.unlink(ledger)
 
 
+def changed(ledger, of_type, size, change):
+    """Calls CHANGE on each record of a type in a ledger."""
+    with open(ledger, "r+b") as file:
+        data = bytearray(file.read())
+        for chunk in range(16384, len(data), 16384):
+            kind, used = struct.unpack_from("II", data, chunk)
+            for at in range(chunk + 64, chunk + used, size) if kind == of_type else ():
+                change(data, at)
+        file.seek(0)
+        file.write(data)
+
+
+def contradicted(options, place):
+    """Windows that contradict the live blocks, or that were being changed, give no trend"""
+    ledger = recorded(options, place, script(path_of("losses_bad.py"), False))
+    compare("trends", 1, len(accumulating(report(options, ledger))))
+    for first, last in ((24, 1 << 42), (0, 1)):  # `allocated` is too large; `done` differs
+        def change(data, at):
+            (value,) = struct.unpack_from("Q", data, at + first)
+            struct.pack_into("Q", data, at + first, (value + last) & (2**64 - 1))
+        changed(ledger, 27, 832, change)
+        compare("trends", 0, len(accumulating(report(options, ledger))))
+        started([options.command, "check", "--gate-accumulation", ledger], environment(options), 23)
+        if first:  # the next change must be seen alone
+            last = -last
+            changed(ledger, 27, 832, change)
+            compare("trends", 1, len(accumulating(report(options, ledger))))
+
+
 def without_samples(options, place):
     """A ledger without samples gives no trend, and does not pass --gate-accumulation"""
     ledger = recorded(options, place, [PYTHON, "-c", "import torch, os\n"
                                        "x = torch.empty(1000, device='cuda')\nos._exit(0)\n"])
     started([options.command, "check", "--gate-accumulation", ledger], environment(options))
-    with open(ledger, "r+b") as file:
-        data = bytearray(file.read())
-        for chunk in range(16384, len(data), 16384):
-            kind, used = struct.unpack_from("II", data, chunk)
-            for at in range(chunk + 64, chunk + used, 64) if kind == 26 else ():
-                struct.pack_into("Q", data, at + 32, 0)
-        file.seek(0)
-        file.write(data)
+    changed(ledger, 26, 64, lambda data, at: struct.pack_into("Q", data, at + 32, 0))
     (entry,) = report(options, ledger)["suballocations"]
     compare("trend", None, entry["trend"])
     started([options.command, "check", ledger], environment(options))
@@ -247,7 +269,7 @@ def without_samples(options, place):
 
 
 CASES = [first_lines, amounts, gate, check_and_variable, budgets, suppressed, growth, ends,
-         without_samples]
+         contradicted, without_samples]
 
 
 def case(options, function):
