@@ -4,8 +4,12 @@
  */
 #include "report/format/text/text_out_of_memory.h"
 
+#include <stdbool.h>
+#include <string.h>
+
 #include "report/describe/describe_out_of_memory.h"
 #include "report/describe/describe_stack.h"
+#include "report/describe/describe_suballocations.h"
 #include "report/model/model.h"
 #include "report/model/model_driver_memory.h"
 #include "report/model/model_out_of_memory.h"
@@ -58,16 +62,17 @@ void text_out_of_memory_brief(FILE *out, struct report_process *const *processes
 static void print_holder(FILE *out, const struct report_out_of_memory *entry,
 			 const struct report_leak *holder)
 {
+	bool is_part = strcmp(holder->kind, LEDGER_KIND_SUBALLOCATION) == 0;
 	char size[NUMBER_MAX];
 
 	fprintf(out, "  %12s  in ", format_size(holder->bytes, size));
-	describe_count(out, holder->blocks, "block");
-	if (out_of_memory_is_unused(entry, holder)) {
-		fputs(", not used by its tensors", out);
-	} else if (holder->cache) {
+	describe_count(out, holder->blocks, is_part ? suballocation_word(holder->cache) : "block");
+	if (holder->cache) {
 		fputs(" of the ", out);
 		print_escaped(out, holder->cache);
 	}
+	if (out_of_memory_is_unused(entry, holder))
+		fputs(", " SUBALLOCATIONS_UNUSED, out);
 	describe_source(out, holder->kind, holder->api, -1);
 	fputs(", at ", out);
 	describe_place_and_caller(out, holder->stack);
