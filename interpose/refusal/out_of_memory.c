@@ -348,6 +348,28 @@ void out_of_memory_record(const struct refused *what)
 
 /* ---- frameworks ---- */
 
+/* A request that needs pieces had got some of them when it was refused the next one. Now they are
+ * given back. So counts the holders again. */
+static void count_again(void *data)
+{
+	struct refusal *refusal = data;
+	struct refused_request *request = &thread_self.refused;
+	struct ledger_out_of_memory *record = request->record;
+	uint64_t flags;
+
+	if (!lock_records(refusal))
+		return;
+	if (LEDGER_REFUSAL_NUMBER(record->state) == request->number) {
+		flags = record->state & 0xff & ~(LEDGER_REFUSAL_HOLDERS | LEDGER_REFUSAL_DIVIDED);
+		atomic_store_explicit(&SHARED(record->state), 0, memory_order_relaxed);
+		atomic_thread_fence(memory_order_release);
+		flags |= count_holders(refusal, record);
+		atomic_store_explicit(&SHARED(record->state), request->number << 8 | flags,
+				      memory_order_release);
+	}
+	unlock_records(refusal);
+}
+
 static void write_new(void *refusal)
 {
 	add_record(refusal);
@@ -378,6 +400,8 @@ void out_of_memory_gave_up(const struct gave_up *what)
 	struct recorder *recorder = recorder_now() ? recorder_enter() : NULL;
 	const struct refused_request *request = recorder ? own_request(recorder) : NULL;
 	struct ledger_out_of_memory *record = request ? request->record : NULL;
+	struct refusal refusal = { .recorder = recorder, .class = HOLDERS_DEVICE,
+				   .now = { .device = what->device } };
 	uint32_t api;
 
 	if (!recorder)
@@ -390,6 +414,8 @@ void out_of_memory_gave_up(const struct gave_up *what)
 		record->framework_allocated = what->allocated;
 		record->framework_reserved = what->reserved;
 		record->framework_api = api;
+		if (needs_pieces(request) && may_count(recorder))
+			aside(count_again, &refusal);
 		change_flags(request, LEDGER_REFUSAL_GAVE_UP, 0);
 		unwatch(recorder);
 	} else {

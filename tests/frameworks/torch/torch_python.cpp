@@ -1083,6 +1083,27 @@ PyObject *report(PyObject *, PyObject *args)
 	Py_RETURN_NONE;
 }
 
+/* report_out_of_memory(bytes, total_allocated, total_reserved, type, index): likewise. */
+PyObject *report_out_of_memory(PyObject *, PyObject *args)
+{
+	unsigned long long allocated_bytes, reserved;
+	long long bytes;
+	int type, index;
+
+	if (!PyArg_ParseTuple(args, "LKKii", &bytes, &allocated_bytes, &reserved, &type, &index))
+		return nullptr;
+	const c10::Device device = { static_cast<c10::DeviceType>(type),
+				     static_cast<std::int8_t>(index) };
+
+#if STANDIN_SHAPE == 3
+	c10::reportOutOfMemoryToProfiler(bytes, allocated_bytes, reserved, device, 0);
+#else
+	c10::reportOutOfMemoryToProfiler(bytes, static_cast<c10::total_bytes>(allocated_bytes),
+					 static_cast<c10::total_bytes>(reserved), device);
+#endif
+	Py_RETURN_NONE;
+}
+
 /* Allocates and frees at random; what is left at the end is freed. */
 void storm(unsigned int seed, int operations)
 {
@@ -1261,6 +1282,7 @@ PyMethodDef functions[] = {
 	{ "_live", live, METH_NOARGS, nullptr },
 	{ "_pairs", pairs, METH_VARARGS, nullptr },
 	{ "report", report, METH_VARARGS, nullptr },
+	{ "report_out_of_memory", report_out_of_memory, METH_VARARGS, nullptr },
 	{ "_blas_handle", blas_handle, METH_NOARGS, nullptr },
 	{ "_hold", hold, METH_O, nullptr },
 	{ "_keep", keep, METH_O, nullptr },
