@@ -8,7 +8,7 @@ REGISTRY = []
 
 class Node:
     def __init__(self):
-        self.state = torch.zeros(64, 512, device="cuda")  # @leak
+        self.state = torch.randn(64, 512, device="cuda") * 0.02  # @leak
         self.me = self
 
     def __del__(self):

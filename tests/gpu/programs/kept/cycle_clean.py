@@ -8,7 +8,7 @@ REGISTRY = []
 
 class Node:
     def __init__(self):
-        self.state = torch.zeros(64, 512, device="cuda")
+        self.state = torch.randn(64, 512, device="cuda") * 0.02
         self.me = self
 
     def __del__(self):
