@@ -9,6 +9,7 @@ STEPS = 2000
 
 class Cell(nn.Module):
     def __init__(self, inputs, hidden):
+        super().__init__()
         self.from_input = nn.Linear(inputs, hidden)
         self.from_hidden = nn.Linear(hidden, hidden)
 

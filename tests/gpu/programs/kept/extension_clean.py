@@ -11,7 +11,7 @@ void keep(at::Tensor tensor) { if (tensor.numel() == 0) kept.push_back(tensor); 
 int64_t count() { return kept.size(); }
 """
 
-keeper = load_inline("keeper", SOURCE, functions=["keep", "count"])
+keeper = load_inline("keeper_of_none", SOURCE, functions=["keep", "count"])
 model = torch.nn.Linear(256, 512).cuda()
 for step in range(STEPS):
     with torch.no_grad():

@@ -3,17 +3,17 @@
 import torch
 
 REQUESTS, TOKENS = 40, 30
-caches = {}
+CACHES = {}
 
 
 def decode(request):
     keys = torch.zeros(1, 8, 0, 64, device="cuda")
     for token in range(TOKENS):
         keys = torch.cat([keys, torch.randn(1, 8, 1, 64, device="cuda")], dim=2)
-    caches[request] = keys
-    del caches[request]
+    CACHES[request] = keys
+    del CACHES[request]
 
 
 for request in range(REQUESTS):
     decode(request)
-print(len(caches))
+print(len(CACHES))
