@@ -56,7 +56,10 @@ VERBS = {
     "RELEASE_MEM": "removes a reference; the last one ends the object",
     "RELEASE_QUEUE": "removes a reference; the last one ends the object",
     "RELEASE_CONTEXT": "removes a reference; the last one ends the object",
-    "TRY": "called again after the pool returned memory to the driver", "DROP_BY": "ends a block",
+    "MAKE_OBJECT": "creates an object without memory", "RETAIN_OBJECT": "adds references",
+    "MARK_OBJECT": "creates an object without memory; makes the driver use more memory of its own",
+    "DROP_OBJECT": "removes references; the last one ends the object",
+    "DROP_BY": "ends a block",
     "REPORT": "creates or ends a suballocation, and is passed on", "GIVE_UP": "records that PyTorch gave up, and is passed on",
     "RETAIN": "adds a reference", "RELEASE": "removes a reference; the last one ends the object",
 }

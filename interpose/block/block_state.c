@@ -122,6 +122,23 @@ bool block_retain(struct recorder *recorder, uint64_t key, const struct ledger_r
 	return known;
 }
 
+int64_t block_add_references(struct recorder *recorder, uint64_t key, int64_t by)
+{
+	struct shard *shard = shard_of(recorder, key);
+	struct entry *entry;
+
+	lock_take(&shard->lock);
+	entry = entry_find(shard, key);
+	if (!entry || !entry->block)
+		by = 0;
+	else if (by < 1 - (int64_t)entry->block->references)
+		by = 1 - (int64_t)entry->block->references;
+	if (by)
+		entry->block->references = (uint32_t)(entry->block->references + by);
+	lock_give(&shard->lock);
+	return by;
+}
+
 /* ---- live -> being freed ---- */
 
 void block_begin_watched(struct recorder *recorder, struct entry *entry, struct past *ending,

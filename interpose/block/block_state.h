@@ -47,6 +47,9 @@ void block_destroyed(struct recorder *recorder, uint64_t key, uint64_t watched);
  * no block has KEY. */
 bool block_retain(struct recorder *recorder, uint64_t key, const struct ledger_reference *event);
 
+/* Adds BY references to KEY's live block, which keeps at least one. Returns how many were added. */
+int64_t block_add_references(struct recorder *recorder, uint64_t key, int64_t by);
+
 /* Ends BLOCK as ENDING describes. *RET_PAST gets what KEY was before. Returns false if BLOCK is not
  * live under KEY any more. */
 bool block_end_live(struct recorder *recorder, uint64_t key, struct ledger_block *block,

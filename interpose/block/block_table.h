@@ -32,20 +32,21 @@ struct entry {
 
 /* ---- numbers ---- */
 
-/* No address uses the upper four bits. */
+/* No address uses the upper four bits, and no handle of SPACE_OF_KIND the upper eight. */
 static inline uint64_t key_in(unsigned int space, uint64_t address)
 {
-	return address ^ (uint64_t)space << 60;
+	return address ^ (uint64_t)space << 56;
 }
 
+/* Returns the first of the spaces of kinds for each of them. */
 static inline unsigned int space_of(uint64_t key)
 {
-	return (unsigned int)(key >> 60);
+	return (unsigned int)(key >> 60) * SPACE_STEP;
 }
 
 static inline uint64_t key_of_object(enum api api, uint64_t handle)
 {
-	return key_in(SPACE_OBJECTS + api, handle);
+	return key_in(SPACE_OBJECTS + (unsigned int)api * SPACE_STEP, handle);
 }
 
 static inline uint64_t key_of(const struct call *call, uint64_t address)
@@ -58,7 +59,7 @@ static inline struct shard *shard_of(struct recorder *recorder, uint64_t key)
 {
 	return &recorder->blocks->shard[TABLE_MIX(key) >> 57];
 }
-_Static_assert(SPACE_COUNT <= 16, "key_in has four bits");
+_Static_assert(SPACE_END <= 256, "key_in has eight bits");
 _Static_assert(BLOCK_SHARDS == 128, "shard_of takes seven bits");
 
 /* ---- entries; with the shard's lock ---- */

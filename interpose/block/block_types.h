@@ -73,18 +73,28 @@ struct freeing {
 	uint64_t since_ns; /* of a watched block: when its last reference was released */
 };
 
-/* The spaces of addresses and handles. Numbers of different spaces may be equal. Four bits of a
- * key. An invalid free searches the spaces in this order. */
+/* The spaces of addresses and handles. Numbers of different spaces may be equal. They are the upper
+ * byte of a key; only SPACE_OF_KIND uses its lower four bits. An invalid free searches the spaces
+ * in this order. */
+#define SPACE_STEP 16
 enum space {
-	SPACE_MEMORY,     /* addresses that a driver allocates: one space for all calls */
-	SPACE_REGISTERED, /* the application's own addresses that it registers */
-	SPACE_OBJECTS,    /* handles: one space for each API, from here on */
-	SPACE_VMM_HANDLE = SPACE_OBJECTS + API_COUNT,
-	SPACE_VMM_MAPPING, /* an address may be a mapping and a reservation */
-	SPACE_VMM_RESERVATION,
-	SPACE_MULTICAST_BINDING, /* numbers that gpuleak assigns */
-	SPACE_CL_USM, /* addresses of OpenCL's SVM and USM */
-	SPACE_COUNT
+	SPACE_MEMORY, /* addresses that a driver allocates: one space for all calls */
+	/* the application's own addresses that it registers */
+	SPACE_REGISTERED = SPACE_MEMORY + SPACE_STEP,
+	/* handles: one space for each API, from here on */
+	SPACE_OBJECTS = SPACE_REGISTERED + SPACE_STEP,
+	SPACE_VMM_HANDLE = SPACE_OBJECTS + API_COUNT * SPACE_STEP,
+	/* an address may be a mapping and a reservation */
+	SPACE_VMM_MAPPING = SPACE_VMM_HANDLE + SPACE_STEP,
+	SPACE_VMM_RESERVATION = SPACE_VMM_MAPPING + SPACE_STEP,
+	/* numbers that gpuleak assigns */
+	SPACE_MULTICAST_BINDING = SPACE_VMM_RESERVATION + SPACE_STEP,
+	/* addresses of OpenCL's SVM and USM */
+	SPACE_CL_USM = SPACE_MULTICAST_BINDING + SPACE_STEP,
+	/* handles of CUDA objects without memory: one space for each kind, from here on; see
+	 * struct hook.object */
+	SPACE_OF_KIND = SPACE_CL_USM + SPACE_STEP,
+	SPACE_END = SPACE_OF_KIND + SPACE_STEP
 };
 
 /* Links a block of the pool with the table. The pool owns it and never reuses its memory for

@@ -87,9 +87,9 @@ static COLD void not_recorded(struct recorder *recorder, uint64_t bytes)
 	ledger_trouble(recorder->header, LEDGER_TROUBLE_UNRECORDED_BYTES, bytes);
 }
 
-/* Ends STALE, which had the address of a new block. Either the driver called its own exported name
+/* Ends STALE, which had the KEY of a new block. Either the driver called its own exported name
  * inside the present call: then the new record replaces it. Or an unseen call freed it. */
-static void settle_stale(struct recorder *recorder, struct ledger_block *stale)
+static void settle_stale(struct recorder *recorder, struct ledger_block *stale, uint64_t key)
 {
 	struct ledger_site *site = ledger_at(&recorder->writer, stale->site);
 
@@ -100,7 +100,8 @@ static void settle_stale(struct recorder *recorder, struct ledger_block *stale)
 		atomic_fetch_sub_explicit(&SHARED(site->bytes), stale->bytes, memory_order_relaxed);
 	} else {
 		atomic_fetch_add_explicit(&SHARED(site->unseen), 1, memory_order_relaxed);
-		ledger_trouble(recorder->header, LEDGER_TROUBLE_STALE_BLOCKS, 1);
+		if (space_of(key) != SPACE_OF_KIND) /* no memory is missing in the report */
+			ledger_trouble(recorder->header, LEDGER_TROUBLE_STALE_BLOCKS, 1);
 	}
 	block_drop(recorder, stale, (int64_t)stale->bytes);
 }
@@ -144,13 +145,14 @@ static HOT struct ledger_block *fill_slot(struct recorder *recorder, const struc
 	return block;
 }
 
-/* Ends STALE, which had the address of a new block, and what was counted for BLOCK, if the table
- * did not take it. Returns BLOCK if it did. */
+/* Ends STALE, which had the KEY of a new block, and what was counted for BLOCK, if the table did
+ * not take it. Returns BLOCK if it did. */
 static COLD struct ledger_block *settle(struct recorder *recorder, struct ledger_block *block,
-					struct ledger_block *stale, enum inserted inserted)
+					struct ledger_block *stale, uint64_t key,
+					enum inserted inserted)
 {
 	if (stale)
-		settle_stale(recorder, stale);
+		settle_stale(recorder, stale, key);
 	if (inserted == INSERTED)
 		return block;
 	if (inserted == INSERTED_NOWHERE)
@@ -183,7 +185,7 @@ static HOT struct ledger_block *record_new(struct call *call, struct new_block *
 	} else {
 		inserted = block_insert(recorder, shard, new, block, &stale);
 		if (__builtin_expect(stale || inserted != INSERTED, 0))
-			block = settle(recorder, block, stale, inserted);
+			block = settle(recorder, block, stale, new->key, inserted);
 	}
 	if (new->time_ns >= atomic_load_explicit(&recorder->writer.timeline.due_ns,
 						 memory_order_relaxed))
@@ -198,7 +200,7 @@ struct ledger_block *record_block(struct call *call, const struct made *made)
 	struct new_block new = {
 		.span = made->span, .shared = made->shared, .watched = call->watched,
 		.address = made->address, .bytes = made->bytes, .device = made->device,
-		.parent = made->parent,
+		.parent = made->parent, .context = made->context,
 	};
 
 	return made->number ? record_new(call, &new, made->number, NULL) : NULL;

@@ -28,7 +28,7 @@ struct made {
 	uint64_t bytes; /* of memory */
 	int device;
 	bool shared; /* a live block with that number gets one more reference instead */
-	uint64_t parent; /* see struct ledger_block */
+	uint64_t parent, context; /* see struct ledger_block */
 };
 /* As record_made(), for MADE. Returns the block's record, which does not move until the block ends;
  * NULL if it was not recorded, or if another block got the reference. */
@@ -66,6 +66,9 @@ void record_context_gone(struct hook *hook, uint64_t context);
 
 /* After the driver's call: adds a reference. Returns true if the handle is known. */
 bool record_retained(struct call *call, uint64_t handle);
+/* Adds BY references, which may be negative, to a handle that keeps at least one. They have no
+ * history. Returns how many were added. */
+int64_t record_references(const struct call *call, uint64_t handle, int64_t by);
 /* Before and after the driver's call: removes a reference; the last one ends the block. */
 void record_releasing(struct call *call, uint64_t handle, struct freeing *ret);
 void record_released(struct call *call, struct freeing *freeing, enum outcome outcome, int result);

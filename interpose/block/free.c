@@ -230,6 +230,18 @@ bool record_retained(struct call *call, uint64_t handle)
 	return known;
 }
 
+int64_t record_references(const struct call *call, uint64_t handle, int64_t by)
+{
+	struct recorder *recorder = handle && by ? recorder_enter() : NULL;
+	int64_t added;
+
+	if (!recorder)
+		return 0;
+	added = block_add_references(recorder, key_of(call, handle), by);
+	recorder_leave();
+	return added;
+}
+
 /* ---- ends that the application's call does not name ---- */
 
 void record_destroyed(enum api api, uint64_t handle, uint64_t watched)

@@ -71,7 +71,7 @@ static bool live_elsewhere(struct recorder *recorder, const struct freeing *free
 {
 	if (space_of(freeing->key) == SPACE_MULTICAST_BINDING)
 		return false;
-	for (unsigned int space = 0; space < SPACE_COUNT; space++) {
+	for (unsigned int space = 0; space < SPACE_END; space += SPACE_STEP) {
 		uint64_t key = key_in(space, freeing->address);
 
 		if (space != SPACE_MULTICAST_BINDING && key != freeing->key &&
@@ -126,6 +126,17 @@ static bool may_end(struct recorder *recorder, const struct hook *hook, const st
 
 /* ---- after the driver's call ---- */
 
+/* The driver refused to destroy FREEING's handle. That is an error only if a recorded call
+ * destroyed the object before: not every call that makes such objects is seen. */
+static void judge_object(struct recorder *recorder, const struct free_error *wrong,
+			 const struct freeing *freeing)
+{
+	struct past past[2];
+
+	if (past_of(recorder, freeing->key, past) && !past[0].by_context)
+		error_double_free(recorder, wrong, past);
+}
+
 void free_error_judge(struct recorder *recorder, struct hook *hook, const struct freeing *freeing,
 		      int result)
 {
@@ -135,7 +146,9 @@ void free_error_judge(struct recorder *recorder, struct hook *hook, const struct
 	struct ledger_block block;
 	struct past past[2];
 
-	if (past_of(recorder, freeing->key, past))
+	if (space_of(freeing->key) == SPACE_OF_KIND)
+		judge_object(recorder, &wrong, freeing);
+	else if (past_of(recorder, freeing->key, past))
 		error_double_free(recorder, &wrong, past);
 	else if (live_elsewhere(recorder, freeing, &block))
 		error_mismatched_free(recorder, &wrong, &block);
@@ -151,7 +164,8 @@ void free_error_judge_late(struct recorder *recorder, struct hook *hook,
 	struct free_error wrong = { hook, freeing->address, freeing->stack, result };
 	struct past past[2];
 
-	if (past_of(recorder, freeing->key, past) && past[0].by_context)
+	if (space_of(freeing->key) != SPACE_OF_KIND && past_of(recorder, freeing->key, past) &&
+	    past[0].by_context)
 		error_double_free(recorder, &wrong, past);
 }
 
@@ -165,6 +179,8 @@ bool free_error_refused(struct recorder *recorder, struct hook *hook,
 		error_mismatched_free(recorder, &wrong, block);
 		return false;
 	}
+	if (space_of(freeing->key) == SPACE_OF_KIND)
+		return false;
 	ledger_trouble(recorder->header, LEDGER_TROUBLE_REFUSED_FREES, 1);
 	return true;
 }

@@ -147,7 +147,7 @@ static const struct query_space {
 } query_spaces[] = {
 	{ SPACE_MEMORY, true },      { SPACE_REGISTERED, true },
 	{ SPACE_CL_USM, true },      { SPACE_VMM_MAPPING, true },
-#define API_BEGIN(api) { SPACE_OBJECTS + API_##api, false },
+#define API_BEGIN(api) { SPACE_OBJECTS + (unsigned int)API_##api * SPACE_STEP, false },
 #include "interpose/dispatch/hooks.def"
 	{ SPACE_VMM_HANDLE, false }, { SPACE_VMM_RESERVATION, true },
 };

@@ -37,6 +37,7 @@ struct captured {
 	uint64_t thread; /* the thread whose per-thread default stream it is; 0: a shared stream */
 	uint64_t context;
 	uint64_t capture;
+	bool into_graph;
 };
 
 struct reader_count {
@@ -217,6 +218,33 @@ uint64_t captures_of(CUstream stream, bool per_thread)
 	capture = at ? at->capture : 0;
 	lock_give(&set->lock);
 	return capture;
+}
+
+void captures_set_into_graph(CUstream stream, bool per_thread)
+{
+	struct captures *set = captures();
+	struct captured key = captured_key(stream, per_thread), *at;
+
+	lock_take(&set->lock);
+	at = captured_lookup(set, &key);
+	if (at)
+		at->into_graph = true;
+	lock_give(&set->lock);
+}
+
+bool captures_makes_graph(uint64_t capture)
+{
+	struct captures *set = captures();
+	bool makes = false;
+
+	if (!capture)
+		return false;
+	lock_take(&set->lock);
+	for (uint32_t i = 0; i < set->count; i++)
+		if (set->list[i].capture == capture)
+			makes = !set->list[i].into_graph;
+	lock_give(&set->lock);
+	return makes;
 }
 
 /* Locking: set->lock. Moves the last entry to index I. */

@@ -28,6 +28,10 @@ void captures_begun(CUstream stream, bool per_thread, uint64_t context, bool suc
 /* Returns the number of the capture on STREAM, or 0. Called before the driver's call that may end
  * the capture: afterwards the driver may have reused the stream's handle. */
 uint64_t captures_of(CUstream stream, bool per_thread);
+/* The capture on STREAM extends a graph that the application has already. */
+void captures_set_into_graph(CUstream stream, bool per_thread);
+/* Returns true if CAPTURE, which is not over, makes a new graph. */
+bool captures_makes_graph(uint64_t capture);
 /* Called after that driver call, if CAPTURE is over or its stream is destroyed. */
 void captures_ended(uint64_t capture);
 

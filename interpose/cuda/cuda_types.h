@@ -40,6 +40,9 @@ typedef int CUlimit;
 typedef int CUjit_option;
 typedef int CUlibraryOption;
 typedef struct CUextSemaphore_st *CUexternalSemaphore;
+typedef struct CUuserObject_st *CUuserObject;
+typedef unsigned long long CUtexObject;
+typedef unsigned long long CUsurfObject;
 typedef void (*CUgraphRecaptureCallback)(void); /* since CUDA 13.3; passed on unread */
 typedef void (*CUhostFn)(void *userData);
 typedef void (*CUstreamCallback)(CUstream hStream, CUresult status, void *userData);
@@ -72,6 +75,10 @@ typedef struct CUDA_MEMCPY3D_BATCH_OP_st CUDA_MEMCPY3D_BATCH_OP;
 typedef struct CUmemcpyAttributes_st CUmemcpyAttributes;
 typedef struct CUmemDecompressParams_st CUmemDecompressParams;
 typedef union CUstreamBatchMemOpParams_union CUstreamBatchMemOpParams;
+typedef struct CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC_st CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC;
+typedef struct CUDA_RESOURCE_DESC_st CUDA_RESOURCE_DESC;
+typedef struct CUDA_TEXTURE_DESC_st CUDA_TEXTURE_DESC;
+typedef struct CUDA_RESOURCE_VIEW_DESC_st CUDA_RESOURCE_VIEW_DESC;
 typedef struct CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS;
 typedef struct CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS;
 typedef struct CUuuid_st {
@@ -80,6 +87,9 @@ typedef struct CUuuid_st {
 typedef struct CUipcMemHandle_st {
 	char reserved[64];
 } CUipcMemHandle;
+typedef struct CUipcEventHandle_st {
+	char reserved[64];
+} CUipcEventHandle;
 
 /* Read to compute the size of an array. Format is an enum in cuda.h. */
 typedef struct CUDA_ARRAY_DESCRIPTOR_v1_st {

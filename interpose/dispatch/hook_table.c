@@ -9,12 +9,14 @@
 
 #include "interpose/base/config.h"
 #include "interpose/dispatch/api.h"
+#include "ledger/kind_table.h"
 #include "ledger/shared.h"
 
 struct hook hooks[HOOK_ALL] = {
 #define HOOK(symbol, returns, parameters, arguments, verb, made, kind_, key, size)          \
 	[HOOK_##symbol] = { .name = #symbol, .kind = kind_ },
-#define HAND(symbol, returns, parameters) [HOOK_##symbol] = { .name = #symbol, .kind = "" },
+#define HAND(symbol, returns, parameters, ...)                                              \
+	[HOOK_##symbol] = { .name = #symbol, .kind = "" __VA_ARGS__ },
 #define MAKES(symbol, kind_) [HOOK_##symbol##_##kind_] = { .name = #symbol, .kind = #kind_ },
 #include "interpose/dispatch/hooks.def"
 };
@@ -54,10 +56,25 @@ static int place_of(const char *name, int count)
 	return low;
 }
 
+static unsigned char object_number(const char *kind)
+{
+	unsigned char number = 0;
+
+	if (!strchr(kind, '/'))
+		return 0;
+	for (const struct kind *known = kinds; known->name[0]; known++) {
+		number += strchr(known->name, '/') != NULL;
+		if (strcmp(known->name, kind) == 0)
+			return number;
+	}
+	return 0;
+}
+
 static void start_api(enum api api)
 {
 	for (int i = ranges[api].first_hook; i < ranges[api].end_hook; i++) {
 		hooks[i].api = api;
+		hooks[i].object = object_number(hooks[i].kind);
 		hooks[i].wrapper = apis[api]->wrappers[i - ranges[api].first_hook];
 	}
 	for (int i = ranges[api].first_used; i < ranges[api].end_used; i++)

@@ -15,12 +15,15 @@ int cuCtxCreate_v2(void **context, unsigned int flags, int device);
 int cuCtxSetCurrent(void *context);
 int cuMemAlloc_v2(CUdeviceptr *p, size_t bytes);
 int cuMemFree_v2(CUdeviceptr p);
+int cuEventCreate(void **event, unsigned int flags);
+int cuEventDestroy_v2(void *event);
 
 static void *context;
 static long pairs = 1000000;
 static int depth = 20;
 static int kept; /* blocks that stay live per thread */
 static int vary; /* 1: never twice from the same stack */
+static int events; /* 1: pairs of cuEventCreate and cuEventDestroy */
 static pthread_barrier_t start_line;
 
 static double now_ns(void)
@@ -34,9 +37,14 @@ static double now_ns(void)
 static __attribute__((noinline)) void one_pair(void)
 {
 	CUdeviceptr p;
+	void *event;
 
-	if (cuMemAlloc_v2(&p, 65536) || cuMemFree_v2(p))
+	if (events) {
+		if (cuEventCreate(&event, 2) || cuEventDestroy_v2(event))
+			abort();
+	} else if (cuMemAlloc_v2(&p, 65536) || cuMemFree_v2(p)) {
 		abort();
+	}
 }
 
 /* Each pair from another place of the stack, so that no stack is met again soon. */
@@ -106,6 +114,8 @@ int main(int argc, char **argv)
 		kept = atoi(argv[4]);
 	if (argc > 5)
 		vary = atoi(argv[5]);
+	if (argc > 6)
+		events = atoi(argv[6]);
 	/* one_pair, elsewhere, churn, below's last, work, start_thread and clone3 count too. */
 	depth -= 6 + vary;
 	if (threads < 1 || threads > 256 || cuInit(0) || cuCtxCreate_v2(&context, 0, 0))

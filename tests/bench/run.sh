@@ -28,7 +28,15 @@ for t in 1 2 4 8 16; do
 		"$(times 5 with "$bench/bench-pair" $t 20 300000 0 1)"
 done
 echo
-echo "the same below 40 frames without frame pointers, at several places in turn, ns per pair (median of 5)"
+echo "a cuEventCreate/cuEventDestroy pair below 20 frames, ns per pair and thread (median of 5)"
+echo "threads    bare  no stacks  20 frames"
+for t in 1 4; do
+	printf '%7d %7s %10s %10s\n' $t "$(times 5 "$bench/bench-pair" $t 20 1000000 0 0 1)" \
+		"$(GPULEAK_STACK_DEPTH=0 times 5 with "$bench/bench-pair" $t 20 1000000 0 0 1)" \
+		"$(times 5 with "$bench/bench-pair" $t 20 1000000 0 0 1)"
+done
+echo
+echo "a cuMemAlloc/cuMemFree pair below 40 frames without frame pointers, at several places in turn, ns per pair (median of 5)"
 echo "places     bare  no stacks  40 frames"
 for n in 1 8 40; do
 	printf '%7d %7s %10s %10s\n' $n "$(times 5 "$bench/bench-sites" $n)" \

@@ -327,20 +327,16 @@ EXCEPTIONS = {
         "cuStreamEndCapture", "cuStreamDestroy", "cuStreamDestroy_v2",
         "cuCtxSynchronize", "cuCtxSynchronize_v2"), "gives and takes no memory: programs, graph cases"),
     **dict.fromkeys((
-        "cuCtxCreate", "cuCtxCreate_v2", "cuCtxCreate_v3", "cuCtxCreate_v4", "cuCtxAttach",
-        "cuCtxDetach", "cuGreenCtxCreate", "cuGreenCtxDestroy", "cuCtxFromGreenCtx"),
+        "cuCtxAttach", "cuCtxDetach", "cuGreenCtxCreate", "cuGreenCtxDestroy", "cuCtxFromGreenCtx"),
         "contexts: what is in them ends with them; programs, context cases"),
-    **dict.fromkeys(("cuStreamCreate", "cuStreamCreateWithPriority", "cuEventCreate"),
-                    "make no memory, and may need some: unit, limits"),
-    **dict.fromkeys((
-        "cuCtxSetLimit", "cuModuleLoad", "cuModuleLoadData", "cuModuleLoadDataEx",
-        "cuModuleLoadFatBinary", "cuLibraryLoadData", "cuLibraryLoadFromFile", "cuFuncLoad"),
-        "the driver itself holds more after them: programs, held"),
+    **dict.fromkeys(("cuCtxSetLimit", "cuFuncLoad"),
+                    "the driver itself holds more after them: programs, held"),
 }
 
 # Files of rows that are about something else than blocks of memory, and where they are tested.
 OTHER_TABLES = {
     "cuda_submits.def": "makes no block: unit-submitting, bench",
+    "cuda_objects.def": "makes objects without memory: programs 'objects', 'held', unit, limits",
     "cuda_queries.def": "tells of memory, as without a pool: unit-pool-queries, programs 'truth'",
 }
 

@@ -17,6 +17,11 @@ def leak(api, size, stack, **more):
     return Leak(api, size, stack + ["main@main"], kind="graph", **more)
 
 
+def destroyed_again(api, what, made):
+    return Error("double-free", api, ["destroyed@%s_again" % what, "main@main"], 1, made,
+                 Call(api, ["destroyed@%s_once" % what, "main@main"]))
+
+
 REFUSED = ["1 frees of live blocks failed in the driver"]
 
 GRAPH = [
@@ -74,7 +79,13 @@ GRAPH = [
     graph("destroyed with its memory outstanding", "destroyed",
           stdout="exec again: 1\ngraph again: 1\n", allocated=(2, 1901 + 1902), freed=1,
           peak=1901 + 1902,
-          leaks=[leak(ASYNC, 1901, ["capture@captured", "destroyed@destroyed"])]),
+          leaks=[leak(ASYNC, 1901, ["capture@captured", "destroyed@destroyed"])],
+          errors=[destroyed_again("cuGraphExecDestroy", "exec", Call(
+                      "cuGraphInstantiateWithFlags", ["instantiate@instantiated",
+                                                      "destroyed@instantiate", "main@main"], 0)),
+                  destroyed_again("cuGraphDestroy", "graph", Call(
+                      "cuStreamEndCapture", ["end_capture@end", "capture@capture",
+                                             "destroyed@destroyed", "main@main"], 0))]),
     graph("the driver refuses to destroy", "stuck",
           env={"STANDIN_FAIL": "cuGraphDestroy:1=999,cuGraphExecDestroy:1=999"},
           stdout="999 999\n", allocated=(2, 2 * 1951), freed=1, peak=1951,

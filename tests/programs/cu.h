@@ -98,7 +98,7 @@ static inline void begin(void)
 	CUcontext context;
 
 	must(cuInit(0), "cuInit");
-	must(cuDevicePrimaryCtxRetain(&context, 0), "cuDevicePrimaryCtxRetain");
+	must(cuDevicePrimaryCtxRetain(&context, 0), "cuDevicePrimaryCtxRetain"); /* @retain */
 	must(cuCtxSetCurrent(context), "cuCtxSetCurrent");
 }
 

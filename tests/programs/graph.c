@@ -14,7 +14,7 @@ static CUgraph end_capture(void)
 {
 	void *graph;
 
-	must(cuStreamEndCapture(stream, &graph), "end capture");
+	must(cuStreamEndCapture(stream, &graph), "end capture"); /* @end */
 	return graph;
 }
 
@@ -23,14 +23,14 @@ static CUgraph capture(size_t bytes, CUdeviceptr *address)
 {
 	must(cuStreamBeginCapture_v2(stream, CAPTURE_GLOBAL), "begin capture");
 	must(cuMemAllocAsync(address, bytes, stream), "alloc"); /* @captured */
-	return end_capture();
+	return end_capture(); /* @capture */
 }
 
 static CUgraphExec instantiate(CUgraph graph, unsigned long long flags)
 {
 	CUgraphExec exec;
 
-	must(cuGraphInstantiateWithFlags(&exec, graph, flags), "instantiate");
+	must(cuGraphInstantiateWithFlags(&exec, graph, flags), "instantiate"); /* @instantiated */
 	return exec;
 }
 
@@ -246,17 +246,18 @@ static void destroyed(void)
 {
 	CUdeviceptr lost, late;
 	CUgraph graph = capture(1901, &lost), other = by_hand(1902, &late); /* @destroyed */
-	CUgraphExec exec = instantiate(graph, 0), another = instantiate(other, 0);
+	CUgraphExec exec = instantiate(graph, 0); /* @instantiate */
+	CUgraphExec another = instantiate(other, 0);
 
 	launch(exec);
 	launch(another);
-	must(cuGraphExecDestroy(exec), "destroy");
-	must(cuGraphDestroy(graph), "destroy");
+	must(cuGraphExecDestroy(exec), "destroy"); /* @exec_once */
+	must(cuGraphDestroy(graph), "destroy"); /* @graph_once */
 	must(cuGraphDestroy(other), "destroy");
 	must(cuGraphExecDestroy(another), "destroy");
 	must(cuMemFree_v2(late), "free");
-	printf("exec again: %d\n", cuGraphExecDestroy(exec));
-	printf("graph again: %d\n", cuGraphDestroy(graph));
+	printf("exec again: %d\n", cuGraphExecDestroy(exec)); /* @exec_again */
+	printf("graph again: %d\n", cuGraphDestroy(graph)); /* @graph_again */
 }
 
 /* Neither is gone when the driver refuses to destroy it. */

@@ -61,6 +61,7 @@ static void drop(CUcontext ctx)
 	heap_drop_context(ctx);
 	host_drop_context(ctx);
 	stream_drop_context(ctx);
+	object_drop_context(ctx);
 }
 
 static CUresult create(const char *name, CUcontext *pctx, unsigned int flags, CUdevice dev,
@@ -530,6 +531,19 @@ static bool is_green(CUgreenCtx green)
 {
 	return green && known(&green->context) && green->context.part_of &&
 	       atomic_load(&green->context.alive);
+}
+
+STANDIN(cuGreenCtxStreamCreate)
+(CUstream *phStream, CUgreenCtx greenCtx, unsigned int flags, int priority)
+{
+	CUresult r = gate("cuGreenCtxStreamCreate");
+
+	(void)priority;
+	if (!r && !is_green(greenCtx))
+		r = CUDA_ERROR_INVALID_CONTEXT;
+	if (!r && (!phStream || flags != 1)) /* NON_BLOCKING */
+		r = CUDA_ERROR_INVALID_VALUE;
+	return r ? r : stream_make(phStream, &greenCtx->context, flags);
 }
 
 STANDIN(cuCtxFromGreenCtx)(CUcontext *pContext, CUgreenCtx hCtx)

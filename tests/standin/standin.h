@@ -16,14 +16,14 @@
 #include "../../interpose/cuda/cuda_types.h"
 #include "families.h"
 
-typedef struct CUevent_st *CUevent;
 typedef struct CUlaunchConfig_st CUlaunchConfig;
 
 #define HOOK(name, result, params, ...) result name params;
-#define HAND(name, result, params) result name params;
+#define HAND(name, result, params, ...) result name params;
 #define MAKES(name, kind)
 #define USED(name, result, params) result name params;
 #include "../../interpose/cuda/cuda.def"
+#include "../../interpose/cuda/cuda_objects.def"
 #include "../../interpose/cuda/cuda_queries.def"
 #undef HOOK
 #undef HAND
@@ -219,6 +219,14 @@ void share_drop_context(CUcontext context);
 /* virtual.c: mapped memory */
 bool virtual_find(CUdeviceptr inside, struct block *found);
 
+/* object.c: objects that take no memory here */
+enum object_kind {
+	OBJECT_MODULE, OBJECT_LIBRARY, OBJECT_TEXTURE, OBJECT_SURFACE, OBJECT_SEMAPHORE, OBJECT_USER
+};
+/* Stores the new object's handle in RET. OUT is where the application wants it. */
+CUresult object_make(const char *name, enum object_kind kind, const void *out, uint64_t *ret);
+void object_drop_context(CUcontext context);
+
 /* host.c: pinned and registered memory */
 bool host_find(CUdeviceptr inside, struct block *found);
 void host_drop_context(CUcontext context);
@@ -240,6 +248,7 @@ CUresult capture_check_slow(bool even_relaxed);
 CUresult stream_check(CUstream stream, bool *capturing);
 CUgraph stream_graph(CUstream stream);
 void stream_drop_context(CUcontext context);
+CUresult stream_make(CUstream *out, CUcontext context, unsigned int flags);
 
 /* The answer of a call that may not happen beside a capture: it also ends that capture. */
 static inline CUresult capture_check(void)

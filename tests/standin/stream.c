@@ -204,19 +204,13 @@ static CUresult enter(const char *name)
 	return r ? r : context_usable(standin_thread.current);
 }
 
-static CUresult stream_create(const char *name, CUstream *out, unsigned int flags)
+CUresult stream_make(CUstream *out, CUcontext context, unsigned int flags)
 {
-	CUresult r = enter(name);
-	struct CUstream_st *s;
+	struct CUstream_st *s = calloc(1, sizeof(*s));
 
-	if (r)
-		return r;
-	if (!out)
-		return CUDA_ERROR_INVALID_VALUE;
-	s = calloc(1, sizeof(*s));
 	if (!s)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	s->context = standin_thread.current;
+	s->context = context;
 	s->non_blocking = flags & 1;
 	pthread_mutex_lock(&stream_lock);
 	s->next = streams;
@@ -224,6 +218,15 @@ static CUresult stream_create(const char *name, CUstream *out, unsigned int flag
 	pthread_mutex_unlock(&stream_lock);
 	*out = s;
 	return CUDA_SUCCESS;
+}
+
+static CUresult stream_create(const char *name, CUstream *out, unsigned int flags)
+{
+	CUresult r = enter(name);
+
+	if (r)
+		return r;
+	return out ? stream_make(out, standin_thread.current, flags) : CUDA_ERROR_INVALID_VALUE;
 }
 
 STANDIN(cuStreamCreate)(CUstream *phStream, unsigned int Flags)

@@ -35,29 +35,39 @@ static CUresult some_handle(const char *name, void **out)
 	return CUDA_SUCCESS;
 }
 
+static CUresult load(const char *name, enum object_kind kind, void **out)
+{
+	uint64_t number;
+	CUresult r = object_make(name, kind, out, &number);
+
+	if (!r)
+		*out = (void *)(uintptr_t)number;
+	return r;
+}
+
 STANDIN(cuModuleLoad)(CUmodule *module, const char *fname)
 {
 	(void)fname;
-	return some_handle("cuModuleLoad", (void **)module);
+	return load("cuModuleLoad", OBJECT_MODULE, (void **)module);
 }
 
 STANDIN(cuModuleLoadData)(CUmodule *module, const void *image)
 {
 	(void)image;
-	return some_handle("cuModuleLoadData", (void **)module);
+	return load("cuModuleLoadData", OBJECT_MODULE, (void **)module);
 }
 
 STANDIN(cuModuleLoadDataEx)(CUmodule *module, const void *image, unsigned int numOptions,
 			    CUjit_option *options, void **optionValues)
 {
 	(void)image, (void)numOptions, (void)options, (void)optionValues;
-	return some_handle("cuModuleLoadDataEx", (void **)module);
+	return load("cuModuleLoadDataEx", OBJECT_MODULE, (void **)module);
 }
 
 STANDIN(cuModuleLoadFatBinary)(CUmodule *module, const void *fatCubin)
 {
 	(void)fatCubin;
-	return some_handle("cuModuleLoadFatBinary", (void **)module);
+	return load("cuModuleLoadFatBinary", OBJECT_MODULE, (void **)module);
 }
 
 STANDIN(cuLibraryLoadData)(CUlibrary *library, const void *code, CUjit_option *jitOptions,
@@ -67,7 +77,7 @@ STANDIN(cuLibraryLoadData)(CUlibrary *library, const void *code, CUjit_option *j
 {
 	(void)code, (void)jitOptions, (void)jitOptionsValues, (void)numJitOptions;
 	(void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
-	return some_handle("cuLibraryLoadData", (void **)library);
+	return load("cuLibraryLoadData", OBJECT_LIBRARY, (void **)library);
 }
 
 STANDIN(cuLibraryLoadFromFile)(CUlibrary *library, const char *fileName, CUjit_option *jitOptions,
@@ -77,7 +87,7 @@ STANDIN(cuLibraryLoadFromFile)(CUlibrary *library, const char *fileName, CUjit_o
 {
 	(void)fileName, (void)jitOptions, (void)jitOptionsValues, (void)numJitOptions;
 	(void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
-	return some_handle("cuLibraryLoadFromFile", (void **)library);
+	return load("cuLibraryLoadFromFile", OBJECT_LIBRARY, (void **)library);
 }
 
 STANDIN(cuCtxSetLimit)(CUlimit limit, size_t value)
@@ -148,7 +158,6 @@ STANDIN(cuModuleGetFunction)(CUfunction *hfunc, CUmodule hmod, const char *name)
 	return CUDA_SUCCESS;
 }
 
-NOTHING(cuModuleUnload)
 
 /* ---- submitting ---- */
 

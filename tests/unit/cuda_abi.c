@@ -29,6 +29,14 @@
 #define CUDA_EXTERNAL_MEMORY_BUFFER_DESC our_CUDA_EXTERNAL_MEMORY_BUFFER_DESC
 #define CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC our_CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC
 #define CUipcMemHandle our_CUipcMemHandle
+#define CUipcEventHandle our_CUipcEventHandle
+#define CUtexObject our_CUtexObject
+#define CUsurfObject our_CUsurfObject
+#define CUuserObject our_CUuserObject
+#define CUDA_RESOURCE_DESC our_CUDA_RESOURCE_DESC
+#define CUDA_TEXTURE_DESC our_CUDA_TEXTURE_DESC
+#define CUDA_RESOURCE_VIEW_DESC our_CUDA_RESOURCE_VIEW_DESC
+#define CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC our_CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC
 #define CUmemGenericAllocationHandle our_CUmemGenericAllocationHandle
 #define CUmemAllocationHandleType our_CUmemAllocationHandleType
 #define CUmulticastObjectProp our_CUmulticastObjectProp
@@ -72,6 +80,12 @@
 #define CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st \
 	our_CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st
 #define CUipcMemHandle_st our_CUipcMemHandle_st
+#define CUipcEventHandle_st our_CUipcEventHandle_st
+#define CUuserObject_st our_CUuserObject_st
+#define CUDA_RESOURCE_DESC_st our_CUDA_RESOURCE_DESC_st
+#define CUDA_TEXTURE_DESC_st our_CUDA_TEXTURE_DESC_st
+#define CUDA_RESOURCE_VIEW_DESC_st our_CUDA_RESOURCE_VIEW_DESC_st
+#define CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC_st our_CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC_st
 #define CUDA_ARRAY_DESCRIPTOR_v1_st our_CUDA_ARRAY_DESCRIPTOR_v1_st
 #define CUDA_ARRAY_DESCRIPTOR_st our_CUDA_ARRAY_DESCRIPTOR_st
 #define CUDA_ARRAY3D_DESCRIPTOR_v1_st our_CUDA_ARRAY3D_DESCRIPTOR_v1_st
@@ -211,6 +225,14 @@ typedef void (*CUgraphRecaptureCallback)(void);
 #undef CUDA_EXTERNAL_MEMORY_BUFFER_DESC
 #undef CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC
 #undef CUipcMemHandle
+#undef CUipcEventHandle
+#undef CUtexObject
+#undef CUsurfObject
+#undef CUuserObject
+#undef CUDA_RESOURCE_DESC
+#undef CUDA_TEXTURE_DESC
+#undef CUDA_RESOURCE_VIEW_DESC
+#undef CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC
 #undef CUmemGenericAllocationHandle
 #undef CUmemAllocationHandleType
 #undef CUmulticastObjectProp
@@ -235,6 +257,12 @@ typedef void (*CUgraphRecaptureCallback)(void);
 #undef CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st
 #undef CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st
 #undef CUipcMemHandle_st
+#undef CUipcEventHandle_st
+#undef CUuserObject_st
+#undef CUDA_RESOURCE_DESC_st
+#undef CUDA_TEXTURE_DESC_st
+#undef CUDA_RESOURCE_VIEW_DESC_st
+#undef CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC_st
 #undef CUDA_ARRAY_DESCRIPTOR_v1_st
 #undef CUDA_ARRAY_DESCRIPTOR_st
 #undef CUDA_ARRAY3D_DESCRIPTOR_v1_st
@@ -292,6 +320,9 @@ SAME_SIZE(CUmemoryPool);
 SAME_SIZE(CUarray);
 SAME_SIZE(CUmipmappedArray);
 SAME_SIZE(CUexternalMemory);
+SAME_SIZE(CUtexObject);
+SAME_SIZE(CUsurfObject);
+SAME_SIZE(CUuserObject);
 SAME_SIZE(CUstreamCaptureStatus);
 SAME_SIZE(CUmodule);
 SAME_SIZE(CUfunction);
@@ -304,6 +335,7 @@ SAME_SIZE(CUmemRangeHandleType);
 SAME_SIZE(CUmem_advise);
 SAME_SIZE(CUuuid);
 SAME_SIZE(CUipcMemHandle);
+SAME_SIZE(CUipcEventHandle);
 SAME_SIZE(CUmemGenericAllocationHandle);
 SAME_SIZE(CUmemAllocationHandleType);
 SAME_SIZE(CUmemLocation);
@@ -358,9 +390,10 @@ SAME_VALUE(CUDA_ERROR_NOT_SUPPORTED);
 
 /* Each row's prototype declared again, with cuda.h's types: a conflict is an error. */
 #define HOOK(symbol, returns, parameters, ...) returns symbol parameters;
-#define HAND(symbol, returns, parameters) returns symbol parameters;
+#define HAND(symbol, returns, parameters, ...) returns symbol parameters;
 #define USED(symbol, returns, parameters) returns symbol parameters;
 #define MAKES(symbol, kind)
 #include "interpose/cuda/cuda.def"
+#include "interpose/cuda/cuda_objects.def"
 #include "interpose/cuda/cuda_submits.def"
 #include "interpose/cuda/cuda_queries.def"

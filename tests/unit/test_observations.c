@@ -196,7 +196,7 @@ static void test_classes(void **state)
 	assert_int_equal(class_of("cuArray3DGetDescriptor", &reason), CLASS_NO_MEMORY); /* first */
 	assert_int_equal(class_of("clWaitForEvents", &reason), CLASS_NO_MEMORY);        /* last */
 	assert_int_equal(class_of("cuCtxGetCurrent", &reason), CLASS_NO_MEMORY);        /* used */
-	assert_int_equal(class_of("cuModuleUnload", &reason), CLASS_DRIVER);
+	assert_int_equal(class_of("cuLinkCreate", &reason), CLASS_DRIVER);
 	assert_non_null(reason);
 	assert_int_equal(class_of("cuMemPoolTrimTo", &reason), CLASS_ALIAS);
 	assert_int_equal(class_of("cuLogicalEndpointCreate", &reason), CLASS_GAP);

@@ -51,14 +51,27 @@ enum outcome cuda_outcome(CUresult r)
 }
 
 /* Memory pools and their memory belong to the device, not to a context. (On an H200, stream-ordered
- * memory stays when the context is destroyed.) */
-static bool outlives_context(struct hook *hook)
+ * memory stays when the context is destroyed.) cuda_objects.def explains the objects. */
+static bool is_lasting(const char *kind)
+{
+	static const char *const lasting[] = {
+		"stream-ordered", "mempool", "object/context", "object/primary-context",
+		"object/green-context", "object/library", "object/graph", "object/graph-exec",
+		"object/user-object",
+	};
+
+	for (size_t i = 0; i < sizeof(lasting) / sizeof(lasting[0]); i++)
+		if (strcmp(kind, lasting[i]) == 0)
+			return true;
+	return false;
+}
+
+bool cuda_outlives_context(struct hook *hook)
 {
 	signed char lasting = atomic_load_explicit(&hook->lasting, memory_order_relaxed);
 
 	if (!lasting) {
-		lasting = strcmp(hook->kind, "stream-ordered") == 0 ||
-				  strcmp(hook->kind, "mempool") == 0 ? 1 : -1;
+		lasting = is_lasting(hook->kind) ? 1 : -1;
 		atomic_store_explicit(&hook->lasting, lasting, memory_order_relaxed);
 	}
 	return lasting > 0;
@@ -66,7 +79,7 @@ static bool outlives_context(struct hook *hook)
 
 void cuda_record_made(struct call *call, uint64_t address, uint64_t bytes)
 {
-	bool outlives = outlives_context(call->hook);
+	bool outlives = cuda_outlives_context(call->hook);
 	uint64_t context;
 	int device;
 

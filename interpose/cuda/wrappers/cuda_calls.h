@@ -13,6 +13,25 @@
 /* Records a block that an ALLOC row made, with the current context and its device. */
 void cuda_record_made(struct call *call, uint64_t address, uint64_t bytes);
 
+/* Returns true if the blocks that HOOK makes do not end with their context. */
+bool cuda_outlives_context(struct hook *hook);
+
+/* CUDA objects that are not memory, of the kind of CALL's row. HANDLE 0 is no object. */
+
+/* After the driver's call: it made HANDLE in the current context, with REFERENCES. */
+void cuda_record_object(struct call *call, uint64_t handle, uint32_t references);
+/* The same with one reference, on DEVICE whatever context is current; -1: on the current one. */
+void cuda_record_object_on(struct call *call, uint64_t handle, int device);
+/* The same, unless HANDLE is recorded already. */
+void cuda_record_object_once(struct call *call, uint64_t handle);
+/* After the driver's call: adds COUNT references. Returns true if HANDLE is known. */
+bool cuda_object_retained(struct call *call, uint64_t handle, uint32_t count);
+/* Before and after the driver's call, which removes COUNT references: with the last one the object
+ * ends. COUNT 0: the call removes none. The first returns what the second takes as REMOVED. */
+uint32_t cuda_object_ending(struct call *call, uint64_t handle, uint32_t count,
+			    struct freeing *ret);
+void cuda_object_ended(struct call *call, uint32_t removed, struct freeing *freeing, CUresult r);
+
 /* Records a block of another process's memory pool, if it is not recorded yet: a second import
  * returns the same address. */
 void cuda_record_shared(struct call *call, uint64_t address);

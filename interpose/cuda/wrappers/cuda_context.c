@@ -32,10 +32,15 @@ static uint64_t context_number(CUcontext context)
 
 /* ---- creation ---- */
 
-static CUresult body_cuDevicePrimaryCtxRetain(struct route route, CUcontext *context,
-					      CUdevice device)
+/* Primary contexts are recorded by their device. */
+static uint64_t primary_number(CUdevice device)
 {
-	struct call call = { &hooks[HOOK_cuDevicePrimaryCtxRetain], NULL, SPACE_MEMORY };
+	return (uint64_t)device + 1;
+}
+
+static CUresult body_cuDevicePrimaryCtxRetain(struct call *call, struct route route,
+					      CUcontext *context, CUdevice device)
+{
 	uint64_t began = driver_growth_now();
 	bool made;
 	CUresult r = POOL_TRY(DRIVER_CALL(route.real, CUresult(*)(CUcontext *, CUdevice),
@@ -45,30 +50,33 @@ static CUresult body_cuDevicePrimaryCtxRetain(struct route route, CUcontext *con
 	if (r == CUDA_SUCCESS && route.record && context) {
 		cuda_primary_set(device, *context, &made);
 		if (made)
-			cuda_record_driver_growth(&call, device, began);
+			cuda_record_driver_growth(call, device, began);
+		if (!cuda_object_retained(call, primary_number(device), 1))
+			cuda_record_object_on(call, primary_number(device), device);
 	}
-	return route.record ? cuda_note_refusal(&call, r, device, 0) : r;
+	return route.record ? cuda_note_refusal(call, r, device, 0) : r;
 }
-CUDA_HAND(cuDevicePrimaryCtxRetain, (CUcontext *pctx, CUdevice dev), (route, pctx, dev))
+CUDA_HAND(cuDevicePrimaryCtxRetain, (CUcontext *pctx, CUdevice dev), (&call, route, pctx, dev))
 
-static CUresult body_cuGreenCtxCreate(struct route route, CUgreenCtx *green,
+static CUresult body_cuGreenCtxCreate(struct call *call, struct route route, CUgreenCtx *green,
 				      CUdevResourceDesc resources, CUdevice device,
 				      unsigned int flags)
 {
-	struct call call = { &hooks[HOOK_cuGreenCtxCreate], NULL, SPACE_MEMORY };
 	CUresult r = POOL_TRY(DRIVER_CALL(route.real,
 					    CUresult(*)(CUgreenCtx *, CUdevResourceDesc, CUdevice,
 							unsigned int),
 					    (green, resources, device, flags)),
 				device);
 
-	if (r == CUDA_SUCCESS && route.record && green && *green)
+	if (r == CUDA_SUCCESS && route.record && green && *green) {
 		cuda_green_add(*green, device);
-	return route.record ? cuda_note_refusal(&call, r, device, 0) : r;
+		cuda_record_object_on(call, (uint64_t)(uintptr_t)*green, device);
+	}
+	return route.record ? cuda_note_refusal(call, r, device, 0) : r;
 }
 CUDA_HAND(cuGreenCtxCreate,
 	  (CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags),
-	  (route, phCtx, desc, dev, flags))
+	  (&call, route, phCtx, desc, dev, flags))
 
 static CUresult body_cuCtxFromGreenCtx(struct route route, CUcontext *context, CUgreenCtx green)
 {
@@ -152,25 +160,39 @@ static bool count_detached(CUcontext context, bool all)
 	return all || !attached;
 }
 
-static CUresult body_cuCtxAttach(struct route route, CUcontext *context, unsigned int flags)
+static CUresult body_cuCtxAttach(struct call *call, struct route route, CUcontext *context,
+				 unsigned int flags)
 {
 	CUresult r =
 		DRIVER_CALL(route.real, CUresult(*)(CUcontext *, unsigned int), (context, flags));
 
-	if (r == CUDA_SUCCESS && route.record && context && *context)
+	if (r == CUDA_SUCCESS && route.record && context && *context) {
 		count_attached(*context);
+		cuda_object_retained(call, context_number(*context), 1);
+	}
 	return r;
 }
-CUDA_HAND(cuCtxAttach, (CUcontext *pctx, unsigned int flags), (route, pctx, flags))
+CUDA_HAND(cuCtxAttach, (CUcontext *pctx, unsigned int flags), (&call, route, pctx, flags))
 
-static CUresult body_detach(struct route route, enum hook_id id, CUcontext context)
+/* Calls the driver's function of CALL, which takes ARGUMENT of TYPE. It ends one reference of the
+ * object HANDLE. */
+#define CALL_ENDING(r, type, argument, handle)                                              \
+	do {                                                                                \
+		struct freeing freeing;                                                     \
+		cuda_object_ending(call, (handle), route.record, &freeing);                 \
+		(r) = DRIVER_CALL(route.real, CUresult(*)(type), (argument));               \
+		cuda_object_ended(call, 0, &freeing, (r));                                  \
+	} while (0)
+
+static CUresult body_detach(struct call *call, struct route route, enum hook_id id,
+			    CUcontext context)
 {
 	uint64_t until = captures_last();
 	CUresult r;
 	bool gone;
 
 	pool_context_ending(context_number(context));
-	r = DRIVER_CALL(route.real, CUresult(*)(CUcontext), (context));
+	CALL_ENDING(r, CUcontext, context, context_number(context));
 	gone = r == CUDA_SUCCESS && route.record && count_detached(context, false);
 	pool_context_ended(context_number(context), gone);
 	if (gone)
@@ -178,13 +200,14 @@ static CUresult body_detach(struct route route, enum hook_id id, CUcontext conte
 	return r;
 }
 
-static CUresult body_destroy(struct route route, enum hook_id id, CUcontext context)
+static CUresult body_destroy(struct call *call, struct route route, enum hook_id id,
+			     CUcontext context)
 {
 	uint64_t until = captures_last();
 	CUresult r;
 
 	pool_context_ending(context_number(context));
-	r = DRIVER_CALL(route.real, CUresult(*)(CUcontext), (context));
+	CALL_ENDING(r, CUcontext, context, context_number(context));
 	pool_context_ended(context_number(context), r == CUDA_SUCCESS);
 	if (r == CUDA_SUCCESS && route.record) {
 		count_detached(context, true);
@@ -233,14 +256,15 @@ enum outcome cuda_free_outcome_slowly(CUresult r, const struct freeing *freeing)
 	return cuda_inside_exit() ? OUTCOME_LATE : OUTCOME_NO_CONTEXT;
 }
 
-static CUresult body_release(struct route route, enum hook_id id, CUdevice device)
+static CUresult body_release(struct call *call, struct route route, enum hook_id id,
+			     CUdevice device)
 {
 	uint64_t until = captures_last(), owner = context_number(cuda_primary_of(device));
 	CUresult r;
 	bool gone;
 
 	pool_context_ending(owner);
-	r = DRIVER_CALL(route.real, CUresult(*)(CUdevice), (device));
+	CALL_ENDING(r, CUdevice, device, primary_number(device));
 	gone = r == CUDA_SUCCESS && route.record && !still_active(device);
 	pool_context_ended(owner, gone);
 	if (gone && !cuda_inside_exit())
@@ -251,7 +275,8 @@ static CUresult body_release(struct route route, enum hook_id id, CUdevice devic
 /* A green context holds a reference on the primary context, which owns its memory: this may be the
  * last one. GREEN leaves the list before the call, since the driver may reuse the handle at
  * once. */
-static CUresult body_green(struct route route, enum hook_id id, CUgreenCtx green)
+static CUresult body_green(struct call *call, struct route route, enum hook_id id,
+			   CUgreenCtx green)
 {
 	uint64_t until = captures_last();
 	CUcontext context;
@@ -261,7 +286,7 @@ static CUresult body_green(struct route route, enum hook_id id, CUgreenCtx green
 	bool gone;
 
 	pool_context_ending(owner);
-	r = DRIVER_CALL(route.real, CUresult(*)(CUgreenCtx), (green));
+	CALL_ENDING(r, CUgreenCtx, green, (uint64_t)(uintptr_t)green);
 	gone = device >= 0 && r == CUDA_SUCCESS && !still_active(device);
 	pool_context_ended(owner, gone);
 	if (device < 0)
@@ -279,17 +304,17 @@ static CUresult body_green(struct route route, enum hook_id id, CUgreenCtx green
 }
 
 #define body_cuCtxDetach body_detach
-CUDA_HAND(cuCtxDetach, (CUcontext argument), (route, HOOK_cuCtxDetach, argument))
+CUDA_HAND(cuCtxDetach, (CUcontext argument), (&call, route, HOOK_cuCtxDetach, argument))
 #define body_cuCtxDestroy body_destroy
-CUDA_HAND(cuCtxDestroy, (CUcontext argument), (route, HOOK_cuCtxDestroy, argument))
+CUDA_HAND(cuCtxDestroy, (CUcontext argument), (&call, route, HOOK_cuCtxDestroy, argument))
 #define body_cuCtxDestroy_v2 body_destroy
-CUDA_HAND(cuCtxDestroy_v2, (CUcontext argument), (route, HOOK_cuCtxDestroy_v2, argument))
+CUDA_HAND(cuCtxDestroy_v2, (CUcontext argument), (&call, route, HOOK_cuCtxDestroy_v2, argument))
 #define body_cuDevicePrimaryCtxRelease body_release
 CUDA_HAND(cuDevicePrimaryCtxRelease, (CUdevice argument),
-	  (route, HOOK_cuDevicePrimaryCtxRelease, argument))
+	  (&call, route, HOOK_cuDevicePrimaryCtxRelease, argument))
 #define body_cuDevicePrimaryCtxRelease_v2 body_release
 CUDA_HAND(cuDevicePrimaryCtxRelease_v2, (CUdevice argument),
-	  (route, HOOK_cuDevicePrimaryCtxRelease_v2, argument))
+	  (&call, route, HOOK_cuDevicePrimaryCtxRelease_v2, argument))
 #define body_cuDevicePrimaryCtxReset body_reset
 CUDA_HAND(cuDevicePrimaryCtxReset, (CUdevice argument),
 	  (route, HOOK_cuDevicePrimaryCtxReset, argument))
@@ -297,4 +322,5 @@ CUDA_HAND(cuDevicePrimaryCtxReset, (CUdevice argument),
 CUDA_HAND(cuDevicePrimaryCtxReset_v2, (CUdevice argument),
 	  (route, HOOK_cuDevicePrimaryCtxReset_v2, argument))
 #define body_cuGreenCtxDestroy body_green
-CUDA_HAND(cuGreenCtxDestroy, (CUgreenCtx argument), (route, HOOK_cuGreenCtxDestroy, argument))
+CUDA_HAND(cuGreenCtxDestroy, (CUgreenCtx argument),
+	  (&call, route, HOOK_cuGreenCtxDestroy, argument))

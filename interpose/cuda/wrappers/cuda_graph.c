@@ -292,10 +292,25 @@ static void begun(CUgraph handle)
 	settle_graph(take_graph(handle), true);
 }
 
-/* CHILD became a part of PARENT: its nodes become nodes of PARENT. */
-static void move_nodes(CUgraph parent, CUgraph child)
+static CUresult graph_made(struct call *call, struct route route, const CUgraph *handle, CUresult r)
 {
+	if (r != CUDA_SUCCESS || !route.record || !handle)
+		return r;
+	if (any_listed())
+		begun(*handle);
+	cuda_record_object(call, (uint64_t)(uintptr_t)*handle, 1);
+	return r;
+}
+
+/* By CALL, CHILD became a part of PARENT, which ends it: its nodes become nodes of PARENT. */
+static void move_graph(const struct call *call, CUgraph parent, CUgraph child)
+{
+	struct call ending = { &hooks[HOOK_cuGraphDestroy], call->caller };
 	struct graph *from = take_graph(child);
+	struct freeing freeing;
+
+	cuda_object_ending(&ending, (uint64_t)(uintptr_t)child, 1, &freeing);
+	cuda_object_ended(&ending, 0, &freeing, CUDA_SUCCESS);
 
 	for (struct node *node = from ? from->nodes : NULL; node; node = node->hh.next)
 		node_insert(parent, &node->act);
@@ -356,36 +371,30 @@ static int device_of(const CUDA_MEM_ALLOC_NODE_PARAMS *params)
 								 : -1;
 }
 
-static CUresult body_cuGraphCreate(struct route route, CUgraph *graph, unsigned int flags)
-{
-	CUresult r = DRIVER_CALL(route.real, CUresult(*)(CUgraph *, unsigned int), (graph, flags));
+#define body_cuGraphCreate(graph, flags)                                                    \
+	graph_made(&call, route, graph,                                                     \
+		   DRIVER_CALL(route.real, CUresult (*)(CUgraph *, unsigned int), (graph, flags)))
+CUDA_HAND(cuGraphCreate, (CUgraph *phGraph, unsigned int flags), (phGraph, flags))
 
-	if (r == CUDA_SUCCESS && route.record && any_listed() && graph)
-		begun(*graph);
-	return r;
-}
-CUDA_HAND(cuGraphCreate, (CUgraph *phGraph, unsigned int flags), (route, phGraph, flags))
-
-static CUresult body_cuGraphClone(struct route route, CUgraph *clone, CUgraph original)
-{
-	CUresult r = DRIVER_CALL(route.real, CUresult(*)(CUgraph *, CUgraph), (clone, original));
-
-	if (r == CUDA_SUCCESS && route.record && any_listed() && clone)
-		begun(*clone);
-	return r;
-}
+#define body_cuGraphClone(clone, original)                                                  \
+	graph_made(&call, route, clone,                                                     \
+		   DRIVER_CALL(route.real, CUresult (*)(CUgraph *, CUgraph), (clone, original)))
 CUDA_HAND(cuGraphClone, (CUgraph *phGraphClone, CUgraph originalGraph),
-	  (route, phGraphClone, originalGraph))
+	  (phGraphClone, originalGraph))
 
-static CUresult body_cuGraphDestroy(struct route route, CUgraph handle)
+static CUresult body_cuGraphDestroy(struct call *call, struct route route, CUgraph handle)
 {
 	struct graph *graph = route.record ? take_graph(handle) : NULL;
-	CUresult r = DRIVER_CALL(route.real, CUresult(*)(CUgraph), (handle));
+	struct freeing freeing;
+	CUresult r;
 
+	cuda_object_ending(call, (uint64_t)(uintptr_t)handle, route.record, &freeing);
+	r = DRIVER_CALL(route.real, CUresult(*)(CUgraph), (handle));
+	cuda_object_ended(call, 0, &freeing, r);
 	settle_graph(graph, r == CUDA_SUCCESS);
 	return r;
 }
-CUDA_HAND(cuGraphDestroy, (CUgraph hGraph), (route, hGraph))
+CUDA_HAND(cuGraphDestroy, (CUgraph hGraph), (&call, route, hGraph))
 
 /* Returns true if GPULEAK_FAIL_AT refuses this call. A limit on bytes cannot: a node takes no
  * memory yet. */
@@ -451,7 +460,7 @@ static CUresult added(struct call *call, struct route route, CUgraph graph,
 	else if (params->type == NODE_MEM_FREE)
 		add_free(graph, params->free.dptr);
 	else if (params->type == NODE_GRAPH && params->graph.ownership == OWNERSHIP_MOVE)
-		move_nodes(graph, params->graph.graph);
+		move_graph(call, graph, params->graph.graph);
 	return r;
 }
 
@@ -542,15 +551,17 @@ static void instantiated(CUgraphExec handle, CUgraph of, const unsigned long lon
 }
 
 /* A graph with DEVICE_LAUNCH may be launched by a kernel, which calls no wrapper. */
-static CUresult instantiated_if(struct route route, CUgraphExec *exec, CUgraph graph,
-				unsigned long long flags, CUresult r)
+static CUresult instantiated_if(struct call *call, struct route route, CUgraphExec *exec,
+				CUgraph graph, unsigned long long flags, CUresult r)
 {
 	if (flags & UPLOAD)
 		submits_note();
 	if (flags & DEVICE_LAUNCH)
 		submits_unknown();
-	if (r == CUDA_SUCCESS && route.record && exec)
+	if (r == CUDA_SUCCESS && route.record && exec) {
 		instantiated(*exec, graph, &flags);
+		cuda_record_object(call, (uint64_t)(uintptr_t)*exec, 1);
+	}
 	return r;
 }
 
@@ -581,7 +592,7 @@ CUDA_HAND(cuGraphExecUpdate_v2,
 	  (hGraphExec, hGraph, resultInfo))
 
 #define body_cuGraphInstantiate(exec, graph, error, log, size)                                  \
-	instantiated_if(route, exec, graph, 0,                                                  \
+	instantiated_if(&call, route, exec, graph, 0,                                           \
 			INSTANTIATE(CUresult (*)(CUgraphExec *, CUgraph, CUgraphNode *, char *, \
 						 size_t),                                       \
 				    (exec, graph, error, log, size)))
@@ -596,7 +607,7 @@ CUDA_HAND(cuGraphInstantiate_v2,
 	  (phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize))
 
 #define body_cuGraphInstantiateWithFlags(exec, graph, flags)                                  \
-	instantiated_if(route, exec, graph, flags,                                            \
+	instantiated_if(&call, route, exec, graph, flags,                                     \
 			INSTANTIATE(CUresult (*)(CUgraphExec *, CUgraph, unsigned long long), \
 				    (exec, graph, flags)))
 CUDA_HAND(cuGraphInstantiateWithFlags,
@@ -604,7 +615,7 @@ CUDA_HAND(cuGraphInstantiateWithFlags,
 	  (phGraphExec, hGraph, flags))
 
 #define body_cuGraphInstantiateWithParams(exec, graph, params)                     \
-	instantiated_if(route, exec, graph, params ? params->flags : 0,            \
+	instantiated_if(&call, route, exec, graph, params ? params->flags : 0,            \
 			INSTANTIATE(CUresult (*)(CUgraphExec *, CUgraph,           \
 						 CUDA_GRAPH_INSTANTIATE_PARAMS *), \
 				    (exec, graph, params)))
@@ -650,15 +661,19 @@ static void settle_exec(struct graph_exec *exec, bool gone)
 
 /* Memory that its launches allocated stays allocated, also when the graph is destroyed (seen on an
  * H200). */
-static CUresult body_cuGraphExecDestroy(struct route route, CUgraphExec handle)
+static CUresult body_cuGraphExecDestroy(struct call *call, struct route route, CUgraphExec handle)
 {
 	struct graph_exec *exec = route.record ? take_exec(handle) : NULL;
-	CUresult r = DRIVER_CALL(route.real, CUresult(*)(CUgraphExec), (handle));
+	struct freeing freeing;
+	CUresult r;
 
+	cuda_object_ending(call, (uint64_t)(uintptr_t)handle, route.record, &freeing);
+	r = DRIVER_CALL(route.real, CUresult(*)(CUgraphExec), (handle));
+	cuda_object_ended(call, 0, &freeing, r);
 	settle_exec(exec, r == CUDA_SUCCESS);
 	return r;
 }
-CUDA_HAND(cuGraphExecDestroy, (CUgraphExec hGraphExec), (route, hGraphExec))
+CUDA_HAND(cuGraphExecDestroy, (CUgraphExec hGraphExec), (&call, route, hGraphExec))
 
 /* ---- launch ---- */
 

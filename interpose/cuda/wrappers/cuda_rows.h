@@ -11,7 +11,7 @@
 #include "interpose/cuda/cuda_types.h"
 
 #define HOOK(symbol, returns, parameters, ...) EXPORT returns symbol parameters;
-#define HAND(symbol, returns, parameters)                                                   \
+#define HAND(symbol, returns, parameters, ...)                                              \
 	EXPORT returns symbol parameters;                                                   \
 	returns looked_up_##symbol parameters __attribute__((visibility("hidden")));
 #define ROWS_OF "interpose/cuda/cuda_rows.def"

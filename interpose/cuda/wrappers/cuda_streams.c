@@ -29,6 +29,8 @@ static CUresult begun_capture(struct call *call, struct route route, CUstream st
 	captures_begun(stream, cuda_is_per_thread(call->hook), context, r == CUDA_SUCCESS);
 	if (r == CUDA_SUCCESS && own)
 		cuda_graph_begun(call, stream);
+	else if (r == CUDA_SUCCESS)
+		captures_set_into_graph(stream, cuda_is_per_thread(call->hook));
 	return r;
 }
 
@@ -127,10 +129,13 @@ static CUresult body_end(struct call *call, struct route route, CUstream stream,
 {
 	bool per_thread = cuda_is_per_thread(call->hook);
 	uint64_t capture = route.record ? captures_of(stream, per_thread) : 0;
+	bool makes_graph = captures_makes_graph(capture);
 	CUresult r = DRIVER_CALL(route.real, CUresult(*)(CUstream, CUgraph *), (stream, graph));
 
 	if (capture && capture_is_over(call->hook, stream, r))
 		captures_ended(capture);
+	if (r == CUDA_SUCCESS && makes_graph && graph)
+		cuda_record_object_once(call, (uint64_t)(uintptr_t)*graph);
 	return r;
 }
 #define body_cuStreamEndCapture body_end
@@ -140,19 +145,23 @@ CUDA_HAND(cuStreamEndCapture, (CUstream hStream, CUgraph *phGraph),
 CUDA_HAND(cuStreamEndCapture_ptsz, (CUstream hStream, CUgraph *phGraph),
 	  (&call, route, hStream, phGraph))
 
-static CUresult body_destroy(struct route route, CUstream stream)
+static CUresult body_destroy(struct call *call, struct route route, CUstream stream)
 {
 	uint64_t capture = route.record ? captures_of(stream, false) : 0;
-	CUresult r = DRIVER_CALL(route.real, CUresult(*)(CUstream), (stream));
+	struct freeing freeing;
+	CUresult r;
 
+	cuda_object_ending(call, (uint64_t)(uintptr_t)stream, route.record, &freeing);
+	r = DRIVER_CALL(route.real, CUresult(*)(CUstream), (stream));
+	cuda_object_ended(call, 0, &freeing, r);
 	if (r == CUDA_SUCCESS)
 		captures_ended(capture);
 	return r;
 }
 #define body_cuStreamDestroy body_destroy
 #define body_cuStreamDestroy_v2 body_destroy
-CUDA_HAND(cuStreamDestroy, (CUstream hStream), (route, hStream))
-CUDA_HAND(cuStreamDestroy_v2, (CUstream hStream), (route, hStream))
+CUDA_HAND(cuStreamDestroy, (CUstream hStream), (&call, route, hStream))
+CUDA_HAND(cuStreamDestroy_v2, (CUstream hStream), (&call, route, hStream))
 
 /* ---- waits ---- */
 

@@ -190,11 +190,6 @@ static HOT void freeing_begins(struct call *call, uint64_t address, struct freei
 
 #define VERB_SUBMIT(symbol, driver_call, arguments, made, key, size) return SUBMITTED(driver_call);
 
-#define VERB_TRY(symbol, driver_call, arguments, made, key, size)                           \
-	CUresult r;                                                                         \
-	CUDA_CALL_TWICE(r, driver_call, LIMITS_CURRENT);                                    \
-	return cuda_note_refusal(&call, r, LIMITS_CURRENT, 0);
-
 #define VERB_MARK(symbol, driver_call, arguments, made, device, size)                       \
 	uint64_t began = driver_growth_now();                                               \
 	CUresult r;                                                                         \
@@ -202,6 +197,42 @@ static HOT void freeing_begins(struct call *call, uint64_t address, struct freei
 	if (made)                                                                           \
 		cuda_record_driver_growth(&call, (int)(device), began);                     \
 	return cuda_note_refusal(&call, r, (device) < 0 ? LIMITS_CURRENT : (int)(device), 0);
+
+/* ---- objects that are not memory ---- */
+
+#define NUMBER(handle) ((uint64_t)(uintptr_t)(handle))
+
+#define VERB_MAKE_OBJECT(symbol, driver_call, arguments, made, handle, references)          \
+	CUresult r;                                                                         \
+	CUDA_CALL_TWICE(r, driver_call, LIMITS_CURRENT);                                    \
+	if (made)                                                                           \
+		cuda_record_object(&call, NUMBER(handle), references);                      \
+	return cuda_note_refusal(&call, r, LIMITS_CURRENT, 0);
+
+#define VERB_MARK_OBJECT(symbol, driver_call, arguments, made, handle, device)              \
+	uint64_t began = driver_growth_now();                                               \
+	CUresult r;                                                                         \
+	CUDA_CALL_TWICE(r, driver_call, LIMITS_CURRENT);                                    \
+	if (made) {                                                                         \
+		cuda_record_driver_growth(&call, (int)(device), began);                     \
+		cuda_record_object_on(&call, NUMBER(handle), (int)(device));                \
+	}                                                                                   \
+	return cuda_note_refusal(&call, r, (device) < 0 ? LIMITS_CURRENT : (int)(device), 0);
+
+#define VERB_RETAIN_OBJECT(symbol, driver_call, arguments, made, handle, count)             \
+	CUresult r;                                                                         \
+	WRAP_CALL(r, driver_call);                                                          \
+	if (made)                                                                           \
+		cuda_object_retained(&call, NUMBER(handle), count);                         \
+	return r;
+
+#define VERB_DROP_OBJECT(symbol, driver_call, arguments, made, handle, count)               \
+	struct freeing freeing;                                                             \
+	uint32_t removed = cuda_object_ending(&call, NUMBER(handle), count, &freeing);      \
+	CUresult r;                                                                         \
+	WRAP_CALL_FREEING(r, driver_call, &freeing);                                        \
+	cuda_object_ended(&call, removed, &freeing, r);                                     \
+	return r;
 
 /* ---- the wrappers ---- */
 

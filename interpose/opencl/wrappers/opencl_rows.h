@@ -11,7 +11,7 @@
 #include "interpose/opencl/opencl_types.h"
 
 #define HOOK(symbol, returns, parameters, ...) EXPORT returns symbol parameters;
-#define HAND(symbol, returns, parameters)                                                   \
+#define HAND(symbol, returns, parameters, ...)                                              \
 	EXPORT returns symbol parameters;                                                   \
 	returns looked_up_##symbol parameters __attribute__((visibility("hidden")));
 #define ROWS_OF "interpose/opencl/opencl_rows.def"
