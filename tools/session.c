@@ -159,6 +159,7 @@ enum judge_verdict session_judge(struct session *session)
 	input.count_caches = (int)opt_values.gate_caches;
 	input.count_deferred = (int)opt_values.gate_held;
 	input.count_accumulation = opt_values.gate_accumulation != 0;
+	input.count_objects = (int)opt_values.gate_objects;
 	input.growth_wanted = opt_text[OPTION_MAX_GROWTH] != NULL;
 	if (input.growth_wanted)
 		input.max_growth = (uint64_t)opt_values.max_growth;

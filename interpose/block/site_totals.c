@@ -50,7 +50,6 @@ static void count_blocks(const struct ledger_view *view, const struct tallies *t
 
 int tallies_count(const struct ledger_view *view, struct tallies *ret)
 {
-	struct ledger_walk walk = { 0, 0 };
 	const struct ledger_site *site;
 	void *memory;
 
@@ -61,10 +60,17 @@ int tallies_count(const struct ledger_view *view, struct tallies *ret)
 		return -ENOMEM;
 	ret->of = memory;
 	count_blocks(view, ret);
-	while ((site = ledger_next(view, &walk, LEDGER_CHUNK_SITES, sizeof(*site))))
-		if (tally_of(ret, view, site)->blocks && ledger_site_is_object(view, site))
-			*tally_of(ret, view, site) = (struct tally){ 0, 0 };
 	return 0;
+}
+
+void tallies_drop_objects(const struct ledger_view *view, const struct tallies *tallies)
+{
+	struct ledger_walk walk = { 0, 0 };
+	const struct ledger_site *site;
+
+	while ((site = ledger_next(view, &walk, LEDGER_CHUNK_SITES, sizeof(*site))))
+		if (tally_of(tallies, view, site)->blocks && ledger_site_is_object(view, site))
+			*tally_of(tallies, view, site) = (struct tally){ 0, 0 };
 }
 
 void tallies_finish(struct tallies *tallies)

@@ -22,9 +22,10 @@ struct tallies {
 	size_t size; /* in bytes */
 };
 
-/* Fills *RET. Returns 0, then tallies_finish() must be called, or -ENOMEM. Objects that are not
- * memory count as 0. */
+/* Fills *RET. Returns 0, then tallies_finish() must be called, or -ENOMEM. */
 int tallies_count(const struct ledger_view *view, struct tallies *ret);
+/* Sets the tallies of objects that are not memory to 0. */
+void tallies_drop_objects(const struct ledger_view *view, const struct tallies *tallies);
 void tallies_finish(struct tallies *tallies);
 
 /* Returns the counts of ROW. */

@@ -117,8 +117,10 @@ static void sum_of_tallies(struct recorder *recorder, const struct ledger_view *
 		const struct tally *tally = tally_of(tallies, view, counters);
 		struct step_site *site = site_of(recorder, counters, tally);
 
-		ret->blocks += tally->blocks;
-		ret->bytes += tally->bytes;
+		if (tally->blocks && !ledger_site_is_object(view, counters)) {
+			ret->blocks += tally->blocks;
+			ret->bytes += tally->bytes;
+		}
 		if (!site)
 			continue;
 		site->now.blocks += tally->blocks;

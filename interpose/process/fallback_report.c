@@ -317,6 +317,7 @@ bool plain_report(struct recorder *recorder, int fd, const char *why)
 	if (ledger_view(recorder->writer.base, recorder->writer.mapped_bytes, &view) != LEDGER_OK ||
 	    tallies_count(&view, &tallies) < 0)
 		return true;
+	tallies_drop_objects(&view, &tallies);
 	sum(&view, &tallies, &total);
 	add_verdict(&out, &total);
 	add_leaks(&out, &view, &tallies);

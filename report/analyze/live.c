@@ -19,6 +19,7 @@
 struct live_gathering {
 	struct builder b;
 	struct live *live;
+	struct live_site_node *first_object;
 };
 
 struct live_site_node {
@@ -57,14 +58,17 @@ static int find_site(struct live_gathering *g, const struct live_site *key,
 		node->site = *key;
 		node->next = *first;
 		*first = node;
-		g->live->site_count++;
+		if (key->is_object)
+			g->live->object_count++;
+		else
+			g->live->site_count++;
 	}
 	*ret = node;
 	return 0;
 }
 
-/* Finds or creates the site of the blocks at call site REF. Sets *RET to NULL if the blocks are
- * objects that are not memory. */
+/* Finds or creates the site of the blocks at call site REF. Objects that are not memory have a list
+ * of their own. */
 static int site_at(struct live_gathering *g, uint32_t ref, struct live_site_node **first,
 		   struct live_site_node **ret)
 {
@@ -76,8 +80,7 @@ static int site_at(struct live_gathering *g, uint32_t ref, struct live_site_node
 	*ret = known ? (struct live_site_node *)known->value : NULL;
 	if (known)
 		return 0;
-	if (counters && ledger_site_is_object(g->b.view, counters))
-		return build_add_ref(&g->b, &g->b.site_refs, ref, NULL);
+	key.is_object = counters && ledger_site_is_object(g->b.view, counters);
 	if (counters) {
 		key.device = counters->device;
 		key.stack_ref = counters->stack;
@@ -90,7 +93,7 @@ static int site_at(struct live_gathering *g, uint32_t ref, struct live_site_node
 	if (!key.kind)
 		key.kind = "unknown";
 	if (r == 0)
-		r = find_site(g, &key, first, ret);
+		r = find_site(g, &key, key.is_object ? &g->first_object : first, ret);
 	return r < 0 ? r : build_add_ref(&g->b, &g->b.site_refs, ref, *ret);
 }
 
@@ -114,10 +117,11 @@ static int walk_blocks(struct live_gathering *g, struct live_site_node **first)
 		    build_is_young(&g->b, block))
 			continue;
 		r = site_at(g, block->site, first, &node);
-		if (r < 0 || !node)
+		if (r < 0)
 			continue;
 		add_to_sum(&node->site.sum, block->bytes, 1);
-		add_to_sum(&g->live->sum, block->bytes, 1);
+		if (!node->site.is_object)
+			add_to_sum(&g->live->sum, block->bytes, 1);
 	}
 	return r;
 }
@@ -218,20 +222,22 @@ static int list_sites(struct live_gathering *g, const struct live_site_node *fir
 		      const struct live_options *look)
 {
 	struct live *live = g->live;
-	size_t count = 0;
+	size_t count = live->site_count + live->object_count, at = 0;
 	int r = 0;
 
-	live->sites = arena_alloc(g->b.arena, live->site_count * sizeof(*live->sites));
+	live->sites = arena_alloc(g->b.arena, count * sizeof(*live->sites));
 	if (!live->sites)
 		return -ENOMEM;
-	for (; first && count < live->site_count; first = first->next)
-		live->sites[count++] = first->site;
+	for (; first && at < live->site_count; first = first->next)
+		live->sites[at++] = first->site;
+	for (first = g->first_object; first && at < count; first = first->next)
+		live->sites[at++] = first->site;
 	if (look->trend)
 		r = trend_update(look->trend, live->sites, count, look->step);
-	if (count)
-		qsort(live->sites, count, sizeof(*live->sites), orders[look->order]);
+	if (live->site_count)
+		qsort(live->sites, live->site_count, sizeof(*live->sites), orders[look->order]);
 	for (size_t i = 0; i < count && r == 0; i++)
-		if (i < look->sites || live->sites[i].growing.intervals)
+		if ((i < look->sites && i < live->site_count) || live->sites[i].growing.intervals)
 			r = build_stack(&g->b, live->sites[i].stack_ref, &live->sites[i].stack);
 	return r;
 }
@@ -360,7 +366,7 @@ bool live_next_suspect(const struct live *live, size_t *at, struct report_suspec
 		*ret = growth->suspects[(*at)++];
 		return true;
 	}
-	while (*at < live->site_count) {
+	while (*at < live->site_count + live->object_count) {
 		const struct live_site *site = &live->sites[(*at)++];
 
 		if (!site->growing.intervals)
@@ -368,8 +374,9 @@ bool live_next_suspect(const struct live *live, size_t *at, struct report_suspec
 		*ret = (struct report_suspect){ .api = site->api, .kind = site->kind,
 						.device = site->device,
 						.stack_ref = site->stack_ref, .stack = site->stack,
-						.intervals = site->growing.intervals,
-						.bytes_per_step = site->growing.per_step };
+						.intervals = site->growing.intervals };
+		*(site->is_object ? &ret->blocks_per_step : &ret->bytes_per_step) =
+			site->growing.per_step;
 		return true;
 	}
 	return false;

@@ -31,6 +31,7 @@ struct live_site {
 	const char *api;
 	const char *kind;
 	int device;
+	bool is_object; /* objects that are not memory: they grow by their number */
 	/* ref of the ledger; the same at every read, because records do not move */
 	uint32_t stack_ref;
 	struct live_sum sum;
@@ -66,6 +67,7 @@ struct live {
 	size_t kind_count;
 	struct live_site *sites; /* all sites, in the requested order */
 	size_t site_count;
+	size_t object_count; /* call sites of objects, which follow those of memory in `sites` */
 };
 
 /* Computes the live memory and stores it in *RET; the caller destroys it. Stacks belong to the

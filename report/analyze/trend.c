@@ -78,7 +78,7 @@ static void note(const struct trend *trend, struct trend_site *known, struct liv
 	known->allocated = site->allocated;
 	known->seen = trend->reads;
 	if (step) {
-		push(&known->series, site->sum.bytes);
+		push(&known->series, site->is_object ? site->sum.blocks : site->sum.bytes);
 		known->verdict = growth_judge(&known->series);
 	}
 	site->growing = known->verdict;

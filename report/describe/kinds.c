@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ledger/format.h"
 #include "ledger/kind_table.h"
 #include "report/util/lines.h"
+#include "report/util/number.h"
 
 const char *kind_words(const char *kind)
 {
@@ -19,27 +21,62 @@ const char *kind_words(const char *kind)
 	return known ? known->words : kind;
 }
 
-/* Returns true if KIND is memory that budgets count. Suballocations count as the blocks that they
- * lie in. */
-static bool is_memory(const struct kind *kind)
+/* Returns the name of KIND in a budget, or NULL: suballocations count as the blocks that they lie
+ * in. */
+static const char *name_of(const struct kind *kind, bool objects)
 {
-	return strchr(kind->name, '/') == NULL && kind->memory != KIND_MEMORY_INSIDE;
+	if (kind_is_object(kind->name))
+		return objects ? object_name(kind->name) : NULL;
+	return objects || kind->memory == KIND_MEMORY_INSIDE ? NULL : kind->name;
 }
 
-int kind_check(const struct lines *file, struct line_part name)
+static int check(const struct lines *file, struct line_part word, bool objects, const char *what)
 {
 	char known[512], shown[LINES_QUOTE];
 	size_t used = 0;
 
 	for (const struct kind *kind = kinds; kind->name[0]; kind++) {
-		if (!is_memory(kind))
+		const char *name = name_of(kind, objects);
+
+		if (!name)
 			continue;
-		if (word_is(name, kind->name))
+		if (word_is(word, name))
 			return 0;
 		if (used < sizeof(known))
 			used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s",
-						 used ? ", " : "", kind->name);
+						 used ? ", " : "", name);
 	}
-	return lines_fail(file, -EINVAL, "'%s' is not a kind of memory; known are %s",
-			  lines_quote(name, shown), known);
+	return lines_fail(file, -EINVAL, "'%s' is not a kind of %s; known are %s",
+			  lines_quote(word, shown), what, known);
+}
+
+int kind_check(const struct lines *file, struct line_part name)
+{
+	return check(file, name, false, "memory");
+}
+
+int object_check(const struct lines *file, struct line_part name)
+{
+	return check(file, name, true, "object");
+}
+
+bool kind_is_object(const char *kind)
+{
+	return strncmp(kind, LEDGER_KIND_OBJECT, sizeof(LEDGER_KIND_OBJECT) - 1) == 0;
+}
+
+const char *object_name(const char *kind)
+{
+	return kind_is_object(kind) ? kind + sizeof(LEDGER_KIND_OBJECT) - 1 : kind;
+}
+
+void format_objects(uint64_t count, const char *kind, char ret[FORMAT_OBJECTS_MAX])
+{
+	const char *words = kind_words(kind);
+	size_t length = strlen(words);
+	bool y = count != 1 && length && words[length - 1] == 'y';
+	char number[NUMBER_MAX];
+
+	snprintf(ret, FORMAT_OBJECTS_MAX, "%s %.*s%s", format_number(count, number),
+		 (int)(y ? length - 1 : length), words, y ? "ies" : plural(count));
 }

@@ -5,6 +5,9 @@
 #ifndef GPULEAK_REPORT_KINDS_H
 #define GPULEAK_REPORT_KINDS_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "report/util/lines.h"
 
 /* Returns the words for KIND ("pinned host memory" for "pinned"), or KIND itself if it is unknown.
@@ -14,5 +17,16 @@ const char *kind_words(const char *kind);
 /* Checks that NAME is a kind of memory. No block has another name, so a rule with another name
  * would have no effect. Returns 0, or -EINVAL with a message that lists the kinds. */
 int kind_check(const struct lines *file, struct line_part name);
+/* The same for the name of a kind of object that is not memory, as object_name() returns it. */
+int object_check(const struct lines *file, struct line_part name);
+
+/* Returns true if KIND is a kind of object that is not memory. */
+bool kind_is_object(const char *kind);
+/* Returns the name of such a kind in budgets: "stream" for "object/stream". */
+const char *object_name(const char *kind);
+
+#define FORMAT_OBJECTS_MAX 128
+/* Writes "3 streams" to RET. */
+void format_objects(uint64_t count, const char *kind, char ret[FORMAT_OBJECTS_MAX]);
 
 #endif

@@ -19,7 +19,7 @@
 static const char *const subjects[] = {
 	[BUDGET_KIND] = "kind", [BUDGET_API] = "api", [BUDGET_DEVICE] = "device",
 	[BUDGET_SITE] = "site", [BUDGET_CACHE] = "cache",
-	[BUDGET_ACCUMULATION] = "accumulation",
+	[BUDGET_ACCUMULATION] = "accumulation", [BUDGET_OBJECT] = "object",
 };
 #define SUBJECTS (sizeof(subjects) / sizeof(subjects[0]))
 
@@ -48,6 +48,7 @@ static int parse_limit(struct line *line, struct budget *rule)
 	rule->in_blocks = word_is(word, "blocks") || word_is(word, "block");
 	if (rule->in_blocks)
 		word = line_last_word(line);
+	rule->is_plain = word_number(word, 10, &rule->limit) == 0;
 	if ((rule->in_blocks ? word_number(word, 10, &rule->limit)
 			     : parse_bytes(word, &rule->limit)) == 0)
 		return 0;
@@ -70,6 +71,16 @@ static int parse_device(const struct line *line, struct budget *rule)
 	return 0;
 }
 
+/* Objects have no bytes, so their limit is a number. */
+static int check_object(const struct line *line, struct budget *rule)
+{
+	if (!rule->is_plain)
+		return lines_fail(line->file, -EINVAL, "objects have no bytes: a budget for them "
+				  "ends with a number");
+	rule->in_blocks = true;
+	return object_check(line->file, (struct line_part){ line->at, line->length });
+}
+
 static int parse_subject(struct line *line, struct budget *rule)
 {
 	struct line_part whole = { line->at, line->length };
@@ -84,13 +95,16 @@ static int parse_subject(struct line *line, struct budget *rule)
 	if (subject < 0)
 		return lines_fail(line->file, -EINVAL,
 				  "'%s' has no budget; known are kind:, api:, device:, site:, "
-				  "cache:, accumulation: and peak", lines_quote(whole, shown));
+				  "cache:, accumulation:, object: and peak",
+				  lines_quote(whole, shown));
 	line_skip(line, 0);
 	rule->subject = (enum budget_subject)subject;
 	if (rule->subject == BUDGET_DEVICE)
 		return parse_device(line, rule);
 	if (rule->subject == BUDGET_KIND && line->length > 0 &&
 	    kind_check(line->file, (struct line_part){ line->at, line->length }) < 0)
+		return -EINVAL;
+	if (rule->subject == BUDGET_OBJECT && check_object(line, rule) < 0)
 		return -EINVAL;
 	return frame_pattern_parse(&rule->pattern, line, "");
 }
@@ -164,6 +178,9 @@ bool budget_covers(const struct budget *rule, const struct report_leak *leak)
 					     leak->stack->count);
 	case BUDGET_CACHE:
 		return frame_pattern_match(&rule->pattern, leak->cache);
+	case BUDGET_OBJECT:
+		return leak->is_object &&
+		       strcmp(object_name(leak->kind), rule->pattern.text) == 0;
 	case BUDGET_ACCUMULATION:
 	case BUDGET_PEAK:
 		break;

@@ -9,6 +9,7 @@
  *     site:PATTERN 4MiB          leaks whose stack has a matching frame
  *     cache:PATTERN 2GiB         memory at exit in a framework's cache with a matching name
  *     accumulation:PATTERN 1MiB  suballocations that accumulate, whose stack has a matching frame
+ *     object:stream 8            objects at exit that are not memory
  *     peak 8GiB                  the largest peak of one process
  *
  * Reads and matches rules. judge_budgets.c decides the gate.
@@ -34,6 +35,7 @@ enum budget_subject {
 	BUDGET_SITE,
 	BUDGET_CACHE,
 	BUDGET_ACCUMULATION,
+	BUDGET_OBJECT,
 	BUDGET_PEAK,
 };
 
@@ -42,7 +44,8 @@ struct budget {
 	char *text;               /* "kind:pinned", as in the file */
 	struct frame_pattern pattern; /* pattern after the colon; unused for device and peak */
 	int device;
-	bool in_blocks; /* `limit` is a number of blocks, not of bytes */
+	bool in_blocks; /* `limit` is a number of blocks or objects, not of bytes */
+	bool is_plain;  /* the limit was a number without a unit */
 	uint64_t limit;
 	unsigned int line;
 };
@@ -59,7 +62,8 @@ int budgets_parse(const char *text, size_t length, const char *name, struct budg
 		  char *error, size_t error_size);
 int budgets_load(const char *path, struct budgets **ret, char *error, size_t error_size);
 
-/* Returns true if RULE covers LEAK. A rule for peaks or accumulation covers no leak. */
+/* Returns true if RULE covers LEAK, which may be a group of objects. A rule for peaks or accumulation
+ * covers no leak. */
 bool budget_covers(const struct budget *rule, const struct report_leak *leak);
 /* Returns true if RULE covers suballocations that accumulate at STACK. */
 bool budget_covers_accumulation(const struct budget *rule, const struct report_stack *stack);

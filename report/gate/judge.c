@@ -261,6 +261,8 @@ int judge(const struct judge_input *input, struct judgement *ret)
 	judge_errors(&bench, &input->report->summary);
 	if (!input->leaks_unwanted)
 		rest = judge_leaks(&bench, input);
+	if (!input->leaks_unwanted)
+		judge_objects(&bench, input);
 	judge_sites(&bench, input);
 	judge_accumulation(&bench, input);
 	judge_whole(&bench, input);

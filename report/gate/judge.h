@@ -33,6 +33,7 @@ struct judge_input {
 	bool count_caches;          /* count memory in caches as leaked */
 	bool count_accumulation; /* fail for suballocations that accumulate */
 	bool count_deferred; /* count deferred frees without a proven reason, too */
+	bool count_objects; /* count objects that are not memory, too */
 	bool growth_wanted; /* check growth from step to step, too */
 	uint64_t max_growth; /* bytes per step that each suspect may grow */
 	/* check only growth and invalid frees: the process may still run, or may end with leaks */

@@ -124,6 +124,8 @@ void judge_budgets(struct bench *bench, const struct judge_input *input)
 		const struct budget *rule = &input->budgets->rules[i];
 		struct spent spent = { 0 };
 
+		if (rule->subject == BUDGET_OBJECT)
+			continue; /* see judge_objects.c */
 		if (rule->subject == BUDGET_PEAK) {
 			judge_peak(bench, input, rule);
 			continue;

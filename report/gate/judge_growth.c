@@ -5,6 +5,7 @@
  */
 #include <inttypes.h>
 
+#include "report/describe/kinds.h"
 #include "report/model/growth_rule.h"
 #include "report/gate/judge_internal.h"
 #include "report/model/model.h"
@@ -12,13 +13,26 @@
 static void growth_reason(struct bench *bench, const char *who,
 			  const struct report_suspect *suspect, uint64_t allowed)
 {
-	char grown[FORMAT_SIZE_MAX], budget[FORMAT_SIZE_MAX];
+	char grown[FORMAT_SIZE_MAX], budget[FORMAT_SIZE_MAX], objects[FORMAT_OBJECTS_MAX];
 	const struct report_frame *frame = report_stack_culprit(suspect->stack);
+	const char *what = frame && frame->function ? frame->function : suspect->api;
 
+	if (kind_is_object(suspect->kind)) {
+		format_objects(suspect->blocks_per_step, suspect->kind, objects);
+		judge_reason(bench, "%s in %s grows by %s per step, 0 allowed", what, who, objects);
+		return;
+	}
 	judge_reason(bench, "%s in %s grows by %s per step, %s allowed",
-		     frame && frame->function ? frame->function : suspect->api, who,
+		     what, who,
 		     format_exact_size(suspect->bytes_per_step, grown),
 		     allowed ? format_exact_size(allowed, budget) : "0");
+}
+
+static bool fails(const struct judge_input *input, const struct report_suspect *suspect)
+{
+	if (kind_is_object(suspect->kind))
+		return input->count_objects;
+	return !input->max_growth || suspect->bytes_per_step > input->max_growth;
 }
 
 void judge_growth(struct bench *bench, const struct judge_input *input,
@@ -39,6 +53,6 @@ void judge_growth(struct bench *bench, const struct judge_input *input,
 		judge_reason(bench, "%s: the ledger had no room for the growth of some call sites",
 			     who);
 	for (size_t i = 0; growth && i < growth->suspect_count; i++)
-		if (!input->max_growth || growth->suspects[i].bytes_per_step > input->max_growth)
+		if (fails(input, &growth->suspects[i]))
 			growth_reason(bench, who, &growth->suspects[i], input->max_growth);
 }

@@ -63,6 +63,10 @@ void judge_accumulation(struct bench *bench, const struct judge_input *input);
 /* Mentions that rest: as a reason if the gate PASSED, else as a note. */
 void judge_mention_accumulation(struct bench *bench, bool passed);
 
+/* Adds a reason for each exceeded budget of objects. If INPUT requests it, adds a reason for each
+ * other kind of which objects are left. */
+void judge_objects(struct bench *bench, const struct judge_input *input);
+
 /* Adds a reason for each suspect of P that grows more than allowed, and for missing records. */
 void judge_growth(struct bench *bench, const struct judge_input *input,
 		  const struct report_process *p);

@@ -175,6 +175,8 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 	if (r == 0)
 		r = build_division(b);
 	if (r == 0)
+		r = build_objects(b);
+	if (r == 0)
 		r = build_group_histories(b);
 	if (r == 0)
 		r = build_deferred(b);

@@ -77,6 +77,11 @@ int build_group_of(struct builder *b, const struct ledger_block *block, struct r
 /* Divides the bytes of the groups among suballocations: fills in report_leak.used_bytes and
  * places_refs. Call it after build_groups() and before classify_groups(). Returns 0 or -ENOMEM. */
 int build_division(struct builder *b);
+/* Returns the group of the call site REF if it has a selected live block, else NULL. */
+struct report_leak *build_known_group(const struct builder *b, uint32_t ref);
+/* Counts the objects of each kind and of each group. Call it after build_groups() and before
+ * classify_groups(). Returns 0 or -ENOMEM. */
+int build_objects(struct builder *b);
 /* Builds the reference history of each group. Call it after build_groups(). Returns 0 or -ENOMEM.
  * */
 int build_group_histories(struct builder *b);

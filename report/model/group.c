@@ -152,6 +152,13 @@ int build_group_of(struct builder *b, const struct ledger_block *block, struct r
 	return r;
 }
 
+struct report_leak *build_known_group(const struct builder *b, uint32_t ref)
+{
+	const struct ref_node *known = build_find_ref(&b->site_refs, ref);
+
+	return known ? &((struct group *)known->value)->leak : NULL;
+}
+
 int build_groups(struct builder *b)
 {
 	struct ledger_walk walk = { 0 };
@@ -377,6 +384,23 @@ int classify_suballocations(struct builder *b, struct suppressions *suppressions
 	return r;
 }
 
+/* A suppressed object is listed, but never fails the gate. */
+static int classify_object(struct builder *b, struct suppressions *suppressions,
+			   struct report_leak *object)
+{
+	struct suppressions *by;
+	int index, r;
+
+	if (object->ignored) {
+		object->pattern = REPORT_IGNORED;
+		return 0;
+	}
+	r = find_pattern(b, suppressions, object->stack, &by, &index, &object->pattern);
+	if (object->pattern)
+		suppressions_count(by, index, 0, 0);
+	return r;
+}
+
 int classify_groups(struct builder *b, struct suppressions *suppressions)
 {
 	struct report_process *process = b->process;
@@ -392,6 +416,9 @@ int classify_groups(struct builder *b, struct suppressions *suppressions)
 		if (!group->most) /* all blocks of the group are too young */
 			continue;
 		if (leak->is_object) {
+			r = classify_object(b, suppressions, leak);
+			if (r < 0)
+				return r;
 			process->objects[process->object_count++] = *leak;
 			continue;
 		}

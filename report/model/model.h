@@ -81,6 +81,19 @@ struct report_addresses {
 	size_t count, room;
 };
 
+/* Objects that are not memory, of a call site or of a kind: see model_objects.c. */
+struct report_object_counts {
+	uint64_t created;
+	uint64_t destroyed;
+	uint64_t with_context; /* ended with their context */
+};
+
+struct report_object_kind {
+	const char *kind; /* "object/stream" */
+	uint64_t live;
+	struct report_object_counts counts;
+};
+
 struct report_leak {
 	const char *api;
 	const char *kind;
@@ -105,6 +118,7 @@ struct report_leak {
 	const struct report_mapping *mapping; /* NULL: the blocks were not released */
 	/* of its blocks; NULL unless struct load_choice requests them */
 	struct report_addresses *addresses;
+	struct report_object_counts objects; /* of an object's call site */
 };
 
 /* the process ended inside the call, or the call returns no result */
@@ -291,6 +305,9 @@ struct report_process {
 	 * bytes. */
 	struct report_leak *objects;
 	size_t object_count;
+	/* all kinds of which at least one object was created, in the order of their names */
+	struct report_object_kind *object_kinds;
+	size_t object_kind_count;
 	struct report_device *devices; /* see model_driver_memory.h, also for driver_calls */
 	size_t device_count;
 	struct report_driver_call *driver_calls;

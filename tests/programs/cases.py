@@ -16,6 +16,7 @@ import cases_held
 import cases_leaving
 import cases_limits
 import cases_lost
+import cases_objects
 import cases_oom
 import cases_pool
 import cases_report
@@ -369,6 +370,7 @@ FAMILIES = {
     "unseen": stories.UNSEEN,
     "held": cases_held.HELD,
     "leaving": cases_leaving.LEAVING,
+    "objects": cases_objects.OBJECTS,
     "limits": cases_limits.LIMITS,
     "lost": cases_lost.LOST,
     "oom": cases_oom.OOM,

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include "report/gate/baseline.h"
 #include "report/gate/budgets.h"
 #include "report/format/text/gen_suppressions.h"
@@ -268,6 +269,53 @@ static void test_caches(void **state)
 	with_budgets(&s, "kind:device 99", JUDGE_FAILED,
 		     "kind:device (u:1): 100 bytes in 1 block leaked, 99 bytes allowed, 1 byte "
 		     "over; most at load (/src/app.c:10), called from main");
+}
+
+/* Objects are judged by budgets and on demand, never by the leaks' limit. */
+static void test_objects(void **state)
+{
+	static const char clean[] = "nothing leaked beyond the budgets";
+	struct budgets *none;
+	char error[1024] = "";
+	struct scene s;
+
+	(void)state;
+	scene(&s, 0);
+	for (size_t i = 0; i < LEAKS; i++) {
+		s.leaks[i].is_object = true;
+		s.leaks[i].bytes = 0;
+		s.leaks[i].kind = i < 3 ? "object/stream" : "object/cl-queue";
+	}
+	s.leaks[2].pattern = "save";
+	s.process[0].objects = s.leaks;
+	s.process[0].object_count = LEAKS;
+	judged(&s, JUDGE_CLEAN, "nothing leaked");
+	with_budgets(&s, "object:stream 3\nobject:cl-queue 4", JUDGE_CLEAN, clean);
+	with_budgets(&s, "object:stream 2", JUDGE_FAILED,
+		     "object:stream (u:1): 3 streams not destroyed, 2 allowed, 1 over; most at "
+		     "train (/src/app.c:20), called from main");
+	with_budgets(&s, "object:cl-queue 0 blocks", JUDGE_FAILED,
+		     "object:cl-queue (u:1): 4 OpenCL command queues not destroyed, 0 allowed, 4 "
+		     "over; most at std::vector<int, A>::grow (/src/app.c:40), called from main");
+	with_budgets(&s, "object:library 0\nkind:device 0", JUDGE_CLEAN, clean);
+	s.input.count_objects = true;
+	with_budgets(&s, "object:stream 3", JUDGE_FAILED,
+		     "4 OpenCL command queues not destroyed, 0 allowed; most at "
+		     "std::vector<int, A>::grow (/src/app.c:40), called from main");
+	judged(&s, JUDGE_FAILED, "3 streams not destroyed, 0 allowed; most at train "
+				 "(/src/app.c:20), called from main");
+	s.report.count = 2;
+	s.process[1].objects = s.leaks;
+	s.process[1].object_count = 1;
+	judged(&s, JUDGE_FAILED, "4 streams not destroyed, 0 allowed; most at train "
+				 "(/src/app.c:20), called from main");
+	assert_int_equal(budgets_parse("object:stream 3KiB", 18, "u", &none, error, sizeof(error)),
+			 -EINVAL);
+	assert_string_equal(error, "u:1: objects have no bytes: a budget for them ends with a "
+				   "number");
+	assert_int_equal(budgets_parse("object:device 3", 15, "u", &none, error, sizeof(error)),
+			 -EINVAL);
+	assert_non_null(strstr(error, "'device' is not a kind of object; known are context, "));
 }
 
 static void test_policy(void **state)
@@ -550,6 +598,7 @@ int main(void)
 		cmocka_unit_test(test_baseline_sums),
 		cmocka_unit_test(test_baseline_text),
 		cmocka_unit_test(test_budgets),
+		cmocka_unit_test(test_objects),
 		cmocka_unit_test(test_caches),
 		cmocka_unit_test(test_policy),
 		cmocka_unit_test(test_ranks),

@@ -1317,7 +1317,9 @@ function objectSection() {
 	return fold("objects", "Objects that were left", "no memory of their own",
 		simpleTable([["Object"], ["Count", 1],
 		["References", 1], ["Made at"]], objects.slice(0, ROWS).map((object) => {
-		return [kindWords(object.kind), number(object.count), number(object.references),
+		const kind = "object/" + object.kind;
+		return [kindWords((data.kinds || {})[kind] ? kind : object.kind),
+			number(object.count), number(object.references),
 			el("span", {}, place(framesOf(object.stack), siteOf(object.stack)))];
 	})), objects.length > ROWS ? el("p", { class: "left" },
 		number(objects.length - ROWS) + " more are not shown.") : null);

@@ -4,7 +4,10 @@
  */
 #include "report/format/json/json_sections.h"
 
+#include <string.h>
+
 #include "report/analyze/leak_totals.h"
+#include "report/describe/kinds.h"
 #include "report/describe/result_names.h"
 #include "report/format/json/json_helpers.h"
 #include "report/model/model.h"
@@ -132,14 +135,37 @@ json_t *json_leak(const void *item)
 		{ "addresses", JSON_IF(leak->addresses, json_addresses(leak->addresses)) });
 }
 
+/* CUDA's kinds are words of their own here. OpenCL's have had their prefix from the beginning. */
+static const char *word_of(const char *kind)
+{
+	return strncmp(object_name(kind), "cl-", 3) == 0 ? kind : object_name(kind);
+}
+
+json_t *json_object_kind(const void *item)
+{
+	const struct report_object_kind *kind = item;
+
+	return JSON_OBJECT(
+		{ "kind", json_text(word_of(kind->kind)) },
+		{ "count", json_number(kind->live) },
+		{ "created", json_number(kind->counts.created) },
+		{ "destroyed", json_number(kind->counts.destroyed) },
+		{ "ended_with_context", json_number(kind->counts.with_context) });
+}
+
 json_t *json_not_memory(const void *item)
 {
 	const struct report_leak *object = item;
 
 	return JSON_OBJECT(
 		{ "api", json_text(object->api) },
-		{ "kind", json_text(object->kind) },
+		{ "kind", json_text(word_of(object->kind)) },
 		{ "count", json_number(object->blocks) },
+		{ "created", json_number(object->objects.created) },
+		{ "destroyed", json_number(object->objects.destroyed) },
+		{ "ended_with_context", json_number(object->objects.with_context) },
+		{ "device", json_integer(object->device) },
+		{ "pattern", JSON_IF(object->pattern, json_text(object->pattern)) },
 		{ "references", json_number(object->references) },
 		{ "stack", json_stack(object->stack) },
 		{ "history", JSON_IF(object->history, history_json(object->history)) });

@@ -258,7 +258,7 @@ static json_t *suballocations_json(const void *item)
 
 void json_add_process(json_t **object, const struct report_process *process)
 {
-	bool timed = process->timeline.total.count;
+	bool timed = process->timeline.total.count, has_objects = process->object_kind_count;
 
 	JSON_ADD(object,
 		 { "process", identity_json(process) },
@@ -270,6 +270,9 @@ void json_add_process(json_t **object, const struct report_process *process)
 		 { "cached", JSON_LIST(process->cached, process->cached_count, json_leak) },
 		 { "objects", JSON_LIST(process->objects, process->object_count,
 					json_not_memory) },
+		 { "object_kinds", JSON_IF(has_objects, JSON_LIST(process->object_kinds,
+								  process->object_kind_count,
+								  json_object_kind)) },
 		 { "suballocations", JSON_IF(process->has_suballocations,
 					     JSON_LIST(process->suballocations,
 						       process->suballocation_count,

@@ -30,6 +30,7 @@ void json_add_process(json_t **object, const struct report_process *process);
 json_t *json_summary(const struct report_summary *sum);
 json_t *json_leak(const void *leak);         /* LEAK is a struct report_leak */
 json_t *json_not_memory(const void *object); /* OBJECT is a struct report_leak */
+json_t *json_object_kind(const void *item);
 json_t *json_error(const void *error);       /* ERROR is a struct report_error */
 json_t *json_holder(const void *holder);     /* HOLDER is a struct report_leak */
 json_t *json_out_of_memory(const struct report_process *process);

@@ -220,6 +220,8 @@ static void print_headline(FILE *out, const struct headline *line)
 		print_leak_total(out, line);
 	else
 		print_clean(out, line);
+	if (!line->leaks && line->only)
+		text_objects_brief(out, line->only, "; ", "");
 	if (line->leaks && line->error_in) {
 		fputs("; first error: ", out);
 		describe_error_briefly(out, &line->error_in->errors[0]);
@@ -376,6 +378,8 @@ static int print_process(FILE *out, struct report_process *process, bool verbose
 	if (r < 0)
 		return r;
 	text_growth(out, process);
+	if (!verbose && process->leak_count)
+		text_objects_brief(out, process, "gpuleak: ", "\n");
 	print_leaks(out, process, ranks);
 	text_accumulating(out, process, ranks);
 	r = describe_errors(out, process);

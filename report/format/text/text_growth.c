@@ -6,6 +6,9 @@
 
 #include <inttypes.h>
 
+#include <stdbool.h>
+
+#include "report/describe/kinds.h"
 #include "report/util/escape.h"
 #include "report/model/growth_rule.h"
 #include "report/model/model.h"
@@ -16,9 +19,12 @@
 
 void text_suspect_rate(FILE *out, const struct report_suspect *suspect)
 {
-	char size[NUMBER_MAX];
+	char size[NUMBER_MAX], objects[FORMAT_OBJECTS_MAX];
 
-	if (suspect->bytes_per_step)
+	if (kind_is_object(suspect->kind)) {
+		format_objects(suspect->blocks_per_step, suspect->kind, objects);
+		fprintf(out, "%s per step", objects);
+	} else if (suspect->bytes_per_step)
 		fprintf(out, "%s per step", format_size(suspect->bytes_per_step, size));
 	else
 		fprintf(out, "%s block%s of no bytes per step",
@@ -30,7 +36,8 @@ void text_suspect_rate(FILE *out, const struct report_suspect *suspect)
 
 static void print_suspect(FILE *out, const struct report_suspect *suspect)
 {
-	char size[NUMBER_MAX], number[NUMBER_MAX];
+	char size[NUMBER_MAX], number[NUMBER_MAX], objects[FORMAT_OBJECTS_MAX];
+	bool is_object = kind_is_object(suspect->kind);
 
 	fputs("gpuleak: suspect: ", out);
 	text_suspect_rate(out, suspect);
@@ -42,9 +49,13 @@ static void print_suspect(FILE *out, const struct report_suspect *suspect)
 	describe_kind(out, suspect->kind);
 	if (suspect->device >= 0)
 		fprintf(out, ", device %d", suspect->device);
-	fprintf(out, "): grew over the last %u steps, to %s in %s block%s\n", suspect->intervals,
-		format_size(suspect->bytes, size), format_number(suspect->blocks, number),
-		plural(suspect->blocks));
+	fprintf(out, "): grew over the last %u steps, to ", suspect->intervals);
+	format_objects(suspect->blocks, suspect->kind, objects);
+	if (is_object)
+		fprintf(out, "%s\n", objects);
+	else
+		fprintf(out, "%s in %s block%s\n", format_size(suspect->bytes, size),
+			format_number(suspect->blocks, number), plural(suspect->blocks));
 }
 
 static void print_steps(FILE *out, const struct report_growth *growth)

@@ -1,28 +1,99 @@
 /* SPDX-License-Identifier: MIT
  *
- * Prints objects that are not memory, those with most references first. They are not leaks, but
- * may keep memory allocated.
+ * Prints objects that are not memory and were left, the largest groups first. They are not leaks,
+ * but may keep memory allocated, and the driver uses memory for them.
  */
 #include "report/format/text/text_objects.h"
 
-#include "report/util/escape.h"
-#include "report/model/model.h"
-#include "report/util/number.h"
+#include <stdbool.h>
+#include <string.h>
+
 #include "report/describe/describe_history.h"
 #include "report/describe/describe_stack.h"
+#include "report/describe/kinds.h"
+#include "report/model/model.h"
+#include "report/util/escape.h"
+#include "report/util/number.h"
 
 #define OBJECTS_MAX 100 /* JSON has all objects */
 
+/* Returns true if the report of PROCESS names its objects. Each CUDA program has a
+ * context, and many leave it to the end of the process: that alone is not worth a word. */
+static bool has_line(const struct report_process *process)
+{
+	for (size_t i = 0; i < process->object_count; i++)
+		if (!process->objects[i].pattern && !strstr(process->objects[i].kind, "context"))
+			return true;
+	return false;
+}
+
+/* Returns the number of objects of KIND that no suppression matches. */
+static uint64_t left_of(const struct report_process *process, const char *kind)
+{
+	uint64_t left = 0;
+
+	for (size_t i = 0; i < process->object_count; i++)
+		if (!process->objects[i].pattern && process->objects[i].kind == kind)
+			left = add_bounded(left, process->objects[i].blocks);
+	return left;
+}
+
+void text_objects_brief(FILE *out, const struct report_process *process, const char *before,
+			const char *after)
+{
+	char objects[FORMAT_OBJECTS_MAX];
+
+	if (!has_line(process))
+		return;
+	fputs(before, out);
+	before = process->ended == REPORT_RUNNING ? "not destroyed so far: " : "never destroyed: ";
+	for (size_t i = 0; i < process->object_kind_count; i++) {
+		const char *kind = process->object_kinds[i].kind;
+		uint64_t left = left_of(process, kind);
+
+		if (!left)
+			continue;
+		format_objects(left, kind, objects);
+		fputs(before, out);
+		print_escaped(out, objects);
+		before = ", ";
+	}
+	fprintf(out, " (--verbose 1 shows where they were made)%s", after);
+}
+
+static void print_totals(FILE *out, const struct report_process *process)
+{
+	char number[4][NUMBER_MAX];
+
+	fputs("\nObjects that are not memory:\n", out);
+	for (size_t i = 0; i < process->object_kind_count; i++) {
+		const struct report_object_kind *kind = &process->object_kinds[i];
+
+		fputs("  ", out);
+		describe_kind(out, kind->kind);
+		fprintf(out, ": %s created, %s destroyed",
+			format_number(kind->counts.created, number[0]),
+			format_number(kind->counts.destroyed, number[1]));
+		if (kind->counts.with_context)
+			fprintf(out, ", %s ended with their context",
+				format_number(kind->counts.with_context, number[2]));
+		fprintf(out, ", %s left\n", format_number(kind->live, number[3]));
+	}
+}
+
 void text_objects(FILE *out, const struct report_process *process)
 {
-	char number[NUMBER_MAX];
+	char text[FORMAT_OBJECTS_MAX], number[NUMBER_MAX];
 
 	for (size_t i = 0; i < process->object_count && i < OBJECTS_MAX; i++) {
 		const struct report_leak *object = &process->objects[i];
 
-		fprintf(out, "\nNot released: %s ", format_number(object->blocks, number));
-		describe_kind(out, object->kind);
-		fputs(object->blocks == 1 ? ", made by " : "s, made by ", out);
+		format_objects(object->blocks, object->kind, text);
+		fputs("\nNot released: ", out);
+		print_escaped(out, text);
+		if (object->objects.created > object->blocks)
+			fprintf(out, " of %s", format_number(object->objects.created, number));
+		fputs(", made by ", out);
 		print_escaped(out, object->api);
 		fputs(" at:\n", out);
 		describe_stack(out, object->stack);
@@ -31,4 +102,6 @@ void text_objects(FILE *out, const struct report_process *process)
 	if (process->object_count > OBJECTS_MAX)
 		fprintf(out, "\nAnd %s more; --format json lists all\n",
 			format_number(process->object_count - OBJECTS_MAX, number));
+	if (process->object_count)
+		print_totals(out, process);
 }

@@ -9,7 +9,11 @@
 
 struct report_process;
 
-/* Prints one line per group of objects. Only verbose reports contain them. */
+/* Prints how many objects of each kind were left, between BEFORE and AFTER. Prints nothing if only
+ * contexts were. */
+void text_objects_brief(FILE *out, const struct report_process *process, const char *before,
+			const char *after);
+/* Prints each group of objects, and the totals by kind. Only verbose reports contain them. */
 void text_objects(FILE *out, const struct report_process *process);
 
 #endif

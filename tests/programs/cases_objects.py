@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: MIT
+"""CUDA objects that are no memory: what is left of each kind is listed with its line and counted,
+is no leak, and fails a gate only on demand."""
+
+from harness import Case, compare, frame_text, line_of
+from stories import reporting
+
+PROGRAM = "objects"
+SOURCE = "objects.c"
+
+
+def needs(function):
+    function.needs = PROGRAM
+    return function
+
+
+def stack_of(item):
+    return [text for text in (frame_text(frame, SOURCE) for frame in item["stack"]) if text]
+
+
+def run_story(place, story, **env):
+    """The report of STORY, and what the program printed."""
+    run = place.preloaded([place.program(PROGRAM), story], reporting(place, **env))
+    compare("status", (0, ""), (run.status, run.stderr))
+    return place.json("report.json"), run.stdout
+
+
+def listed(report):
+    return sorted("%s by %s, %d of %d with %d, %s" % (
+        item["kind"], item["api"], item["count"], item["created"], item["references"],
+        " ".join(stack_of(item)[:2])) for item in report["objects"])
+
+
+def totals(report):
+    """Of each kind: left, created, destroyed, ended with a context."""
+    return {item["kind"]: (item["count"], item["created"], item["destroyed"],
+                           item["ended_with_context"]) for item in report["object_kinds"]}
+
+
+@needs
+def left(place):
+    """objects: two of three are left of every kind, each at its line, and nothing leaked"""
+    report, _ = run_story(place, "left")
+    compare("objects", [
+        "event by cuEventCreate, 2 of 3 with 1, make_in_context@event make@in",
+        "graph by cuGraphCreate, 2 of 3 with 1, make_without_context@graph make@without",
+        "graph-exec by cuGraphInstantiateWithFlags, 2 of 3 with 1, make_without_context@exec "
+        "make@without",
+        "green-context by cuGreenCtxCreate, 2 of 3 with 1, make_green@green some@made_green",
+        "library by cuLibraryLoadData, 2 of 3 with 1, load_library@library "
+        "make_without_context@loaded",
+        "module by cuModuleLoadData, 2 of 3 with 1, make_in_context@module make@in",
+        "primary-context by cuDevicePrimaryCtxRetain, 1 of 1 with 1, begin@cu.h:retain "
+        "some@retained",
+        "semaphore by cuImportExternalSemaphore, 2 of 3 with 1, make_in_context@semaphore make@in",
+        "stream by cuStreamCreate, 2 of 3 with 1, make_in_context@stream make@in",
+        "stream by cuStreamCreateWithPriority, 2 of 3 with 1, make_in_context@priority make@in",
+        "surface by cuSurfObjectCreate, 2 of 3 with 1, make_in_context@surface make@in",
+        "texture by cuTexObjectCreate, 2 of 3 with 1, make_in_context@texture make@in",
+        "user-object by cuUserObjectCreate, 2 of 3 with 1, make_without_context@user make@without",
+    ], listed(report))
+    compare("memory", (0, 0, 0, 0), tuple(report["summary"][key] for key in (
+        "leaked_blocks", "allocated_blocks", "peak_bytes", "errors")))
+    for kind, counts in totals(report).items():
+        each = 2 if kind == "stream" else 1
+        compare(kind, (1, 1, 0, 0) if kind == "primary-context" else
+                (2 * each, 3 * each, each, 0), counts)
+
+
+@needs
+def nothing_left(place):
+    """objects: all are destroyed, and none is listed"""
+    report, _ = run_story(place, "clean")
+    compare("objects", [], report["objects"])
+    compare("errors", [], report["errors"])
+    compare("kinds", 12, len(report["object_kinds"]))
+    for kind, (count, created, destroyed, with_context) in totals(report).items():
+        compare(kind, (0, created, 0), (count, destroyed, with_context))
+
+
+@needs
+def with_context(place):
+    """objects: what belongs to a context ends with it; a later destroy is no error"""
+    report, out = run_story(place, "context")
+    compare("stdout", "late: 400 400\n", out)
+    compare("errors", [], report["errors"])
+    compare("totals", {
+        "context": (1, 2, 1, 0), "stream": (2, 4, 0, 2), "event": (1, 2, 0, 1),
+        "module": (1, 2, 0, 1), "texture": (1, 2, 0, 1), "surface": (1, 2, 0, 1),
+        "semaphore": (1, 2, 0, 1), "library": (1, 1, 0, 0), "graph": (1, 1, 0, 0),
+        "graph-exec": (1, 1, 0, 0), "user-object": (1, 1, 0, 0)}, totals(report))
+    (stream,) = [item for item in report["objects"] if item["api"] == "cuStreamCreate"]
+    compare("left in the other context", "context@left_behind", stack_of(stream)[1])
+    (lasting,) = [item for item in report["objects"] if item["kind"] == "context"]
+    compare("the other context", "context@other", stack_of(lasting)[0])
+
+
+@needs
+def same_numbers(place):
+    """objects: equal handles of two kinds and of two contexts are kept apart"""
+    report, out = run_story(place, "numbers")
+    compare("numbers", "1 1 1\n", out)
+    compare("left", ["context by cuCtxCreate_v2", "surface by cuSurfObjectCreate",
+                     "texture by cuTexObjectCreate"],
+            [line.split(",")[0] for line in listed(report)])
+    compare("texture", ["numbers@first_texture", "main@main"], stack_of(
+        next(item for item in report["objects"] if item["kind"] == "texture")))
+    compare("notes", [], report["notes"])
+
+
+@needs
+def twice(place):
+    """objects: a second destroy is an error; of a handle that was none, nothing is said"""
+    report, out = run_story(place, "twice")
+    compare("answers", "400 400 400 400\n400 400\n", out)
+    compare("errors", [
+        ("double-free", "cuStreamDestroy_v2", "twice@second_stream", "make_in_context@stream",
+         "cuStreamDestroy_v2"),
+        ("double-free", "cuEventDestroy_v2", "twice@second_event", "make_in_context@event",
+         "cuEventDestroy_v2"),
+        ("double-free", "cuModuleUnload", "twice@second_module", "make_in_context@module",
+         "cuModuleUnload"),
+        ("double-free", "cuTexObjectDestroy", "twice@second_texture", "make_in_context@texture",
+         "cuTexObjectDestroy"),
+    ], [(error["type"], error["api"], stack_of(error)[0], stack_of(error["allocated"])[0],
+         error["freed"]["api"]) for error in report["errors"]])
+    compare("the texture's handle", "0x1", report["errors"][3]["address"])
+    compare("totals", True, all(counts[0] == 0 for kind, counts in totals(report).items()
+                                if kind != "primary-context"))
+
+
+@needs
+def references(place):
+    """objects: retains and releases are counted, of several references at once too"""
+    report, out = run_story(place, "references")
+    compare("a release of too many", "1\n", out)
+    compare("objects", [
+        "graph by cuGraphCreate, 1 of 1 with 1, references@keeper main@main",
+        "primary-context by cuDevicePrimaryCtxRetain, 1 of 1 with 2, begin@cu.h:retain "
+        "references@first_retain",
+        "user-object by cuUserObjectCreate, 1 of 1 with 2, references@three main@main",
+    ], listed(report))
+    (primary,) = [item for item in report["objects"] if item["kind"] == "primary-context"]
+    compare("history", ["create", "retain", "retain", "release"],
+            [event["op"] for event in primary["history"]["events"]])
+    compare("second", "references@second_retain", stack_of(primary["history"]["events"][1])[0])
+
+
+@needs
+def graphs(place):
+    """objects: graphs of captures and clones count; a child that moved into its parent does not"""
+    report, out = run_story(place, "graphs")
+    compare("captured into the application's graph", "1\n", out)
+    compare("objects", [
+        "graph by cuGraphClone, 1 of 1 with 1, graphs@clone main@main",
+        "graph by cuGraphCreate, 1 of 1 with 1, graphs@parent main@main",
+        "graph by cuStreamEndCapture, 1 of 1 with 1, graphs@captured main@main",
+    ], [line for line in listed(report) if line.startswith("graph")])
+    compare("totals", (3, 4, 1, 0), totals(report)["graph"])
+
+
+@needs
+def looked_up(place):
+    """objects: by functions that cuGetProcAddress returned"""
+    report, _ = run_story(place, "looked-up")
+    compare("events", (1, 2, 1, 0), totals(report)["event"])
+    (event,) = [item for item in report["objects"] if item["kind"] == "event"]
+    compare("at", ["looked_up@looked_up", "main@main"], stack_of(event))
+
+
+@needs
+def grows(place):
+    """objects: a call site that leaves some at every step is a suspect, and fails no gate unasked"""
+    report, _ = run_story(place, "grows")
+    growth = report["growth"]
+    compare("suspects", [("object/stream", "grows@growing", 0, 2, 12, 12)],
+            [(item["kind"], stack_of(item)[0], item["bytes_per_step"], item["blocks_per_step"],
+              item["blocks"], growth["steps"][-1]["number"] * 2) for item in growth["suspects"]])
+    compare("memory", [(4096, 1)] * 6, [(step["live_bytes"], step["live_blocks"])
+                                        for step in growth["steps"]])
+    text = place.preloaded([place.program(PROGRAM), "grows"]).stderr
+    compare("words", True, "gpuleak: suspect: 2 streams per step at grows (" in text and
+            "grew over the last 5 steps, to 12 streams\n" in text)
+    gate = ("run", "--max-growth", "0")
+    compare("the gate", 0, place.command(*gate, "--", place.program(PROGRAM), "grows").status)
+    run = place.command(*gate, "--gate-objects", "1", "--", place.program(PROGRAM), "grows")
+    compare("on demand", (23, True), (run.status, ": grows in process" in run.stderr and
+                                      "grows by 2 streams per step, 0 allowed" in run.stderr))
+
+
+@needs
+def text(place):
+    """objects: one line in the text report, all of them with -v, none if only a context is left"""
+    run = place.preloaded([place.program(PROGRAM), "left"])
+    compare("one line", 1, len(run.stderr.splitlines()))
+    compare("its end", True, run.stderr.endswith(
+        "; never destroyed: 2 events, 2 graphs, 2 executable graphs, 2 green contexts, 2 "
+        "libraries, 2 modules, 1 primary context, 2 external semaphores, 4 streams, 2 surface "
+        "objects, 2 texture objects, 2 user objects (--verbose 1 shows where they were made)\n"))
+    run = place.preloaded([place.program(PROGRAM), "left"], {"GPULEAK_VERBOSE": "1"})
+    compare("group", True, "\nNot released: 2 events of 3, made by cuEventCreate at:\n"
+            in run.stderr)
+    compare("total", True, "\n  stream: 6 created, 2 destroyed, 4 left\n" in run.stderr)
+    compare("a context alone", False,
+            "destroyed" in place.preloaded([place.program("clean")]).stderr)
+
+
+@needs
+def gate(place):
+    """objects: outside the gate, unless --gate-objects or a budget counts them"""
+    def status(*options):
+        run = place.command("run", *options, "--", place.program(PROGRAM), "left")
+        return run.status, [line for line in run.stderr.splitlines() if "gate " in line]
+
+    compare("without", 0, status("--gate")[0])
+    code, lines = status("--gate", "--gate-objects", "1")
+    compare("with", (23, 12), (code, len(lines)))
+    compare("a line", True, any(
+        "gate failed: 4 streams not destroyed, 0 allowed; most at make_in_context (" in line and
+        "objects.c:%d)" % line_of(SOURCE, "stream") in line for line in lines))
+    budgets = place.write("budgets", "object:stream 3\nobject:event 2\n")
+    code, lines = status("--budgets", budgets)
+    compare("budget", (23, 1), (code, len(lines)))
+    compare("its line", True, "object:stream (%s:1): 4 streams not destroyed, 3 allowed, 1 over; "
+            "most at make_in_context (" % budgets in lines[0])
+    compare("enough", 0, status("--budgets", place.write("budgets", "object:stream 4\n"))[0])
+    rules = place.write("rules", "leak:^make_\n leak:^begin$\n")
+    compare("suppressed", 0, status("--gate", "--gate-objects", "1", "--suppressions", rules)[0])
+    for line, words in (("object:strem 3", "'strem' is not a kind of object; known are context"),
+                        ("object:stream 3KiB", "objects have no bytes")):
+        run = place.command("run", "--budgets", place.write("budgets", line + "\n"), "--",
+                            place.program(PROGRAM), "clean")
+        compare(line, (125, True), (run.status, words in run.stderr))
+
+
+def case(name, story, **more):
+    return Case("objects: " + name, PROGRAM, (story,), **more)
+
+
+OBJECTS = [
+    case("clean", "clean", peak=0),
+    case("left, and nothing allocated", "left", peak=0),
+    left, nothing_left, with_context, same_numbers, twice, references, graphs, looked_up, grows,
+    text, gate,
+]
