@@ -62,8 +62,8 @@ int budgets_parse(const char *text, size_t length, const char *name, struct budg
 		  char *error, size_t error_size);
 int budgets_load(const char *path, struct budgets **ret, char *error, size_t error_size);
 
-/* Returns true if RULE covers LEAK, which may be a group of objects. A rule for peaks or accumulation
- * covers no leak. */
+/* Returns true if RULE covers LEAK, which may be a group of objects. A rule for peaks or
+ * accumulation covers no leak. */
 bool budget_covers(const struct budget *rule, const struct report_leak *leak);
 /* Returns true if RULE covers suballocations that accumulate at STACK. */
 bool budget_covers_accumulation(const struct budget *rule, const struct report_stack *stack);

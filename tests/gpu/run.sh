@@ -6,13 +6,13 @@
 # GPU, and whatever of PyTorch, CuPy, JAX is there. Results go to the folder named first.
 #
 #   tests/gpu/run.sh RESULTS [BUILD] [part ...]     parts: calls ends errors families matrix programs contexts pools cost
-#                                               frameworks suballocations opencl held scale two
+#                                               frameworks suballocations opencl held objects scale two
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 results=$(mkdir -p "$1" && cd "$1" && pwd)
 build=$(cd "${2:-$here/../../build}" && pwd)
 shift; shift
-parts=${*:-calls ends errors families matrix programs contexts pools cost frameworks suballocations opencl held scale}
+parts=${*:-calls ends errors families matrix programs contexts pools cost frameworks suballocations opencl held objects scale}
 lib=$build/interpose/libgpuleak.so
 gpuleak=$build/tools/gpuleak
 work=$(mktemp -d)
@@ -78,6 +78,15 @@ if wants families; then
 		count families-$story "$build/tests/programs/p_families" $story
 		say "   it says: $(tr '\n' ';' <"$results/families-$story.out")"
 		say "   errors: $(python3 -c 'import json,sys; print([(e["type"], e["api"], e["result"]) for e in json.load(open(sys.argv[1]))["errors"]])' "$results/families-$story.json")"
+	done
+fi
+
+if wants objects; then
+	gcc -g -I"$cuda/include" -o "$work/objects" "$here/programs/objects.c" -L"$cuda/lib64/stubs" -lcuda || exit 1
+	for fate in "" freed; do
+		name=objects${fate:+-$fate}
+		LD_PRELOAD=$lib GPULEAK_FORMAT=json GPULEAK_REPORT=$results/$name.json "$work/objects" 1000 $fate >"$results/$name.out" 2>&1
+		say "$name: exit $?, $("$here/objects.py" "$results/$name.json" "$results/$name.out" | tr '\n' ';')"
 	done
 fi
 
