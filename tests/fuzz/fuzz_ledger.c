@@ -225,6 +225,26 @@ static void add_steps(struct ledger_builder *builder, uint32_t stack)
 	}
 }
 
+/* Requests that ran out of memory, held by each call site and by what is none. */
+static void add_out_of_memory(struct ledger_builder *builder, uint32_t row, uint32_t stack)
+{
+	struct ledger_out_of_memory record = { .time_ns = 1000, .bytes = 1 << 20, .times = 2 };
+
+	record.api = builder_string(builder, "cuMemAlloc_v2");
+	record.framework_api = builder_string(builder, "c10::reportOutOfMemoryToProfiler");
+	record.stack = stack;
+	record.holders = 3;
+	for (uint32_t i = 0; i < record.holders; i++)
+		record.holder[i] = (struct ledger_holder){ row - 8 * i, i, 4096 };
+	for (uint64_t i = 0; i < 4; i++) {
+		record.state = (i + 1) << 8 | (i ? LEDGER_REFUSAL_HOLDERS | LEDGER_REFUSAL_DIVIDED |
+							LEDGER_REFUSAL_FREE | (i & 3)
+						: 0);
+		record.refuser = (uint32_t)i;
+		builder_out_of_memory(builder, &record);
+	}
+}
+
 static void build_seed(struct ledger_builder *builder)
 {
 	uint64_t pcs[] = { 0x1001, 0x1101, 0x9001, 0x2001 };
@@ -264,6 +284,7 @@ static void build_seed(struct ledger_builder *builder)
 		builder_device(builder, &device);
 	}
 	add_steps(builder, stack);
+	add_out_of_memory(builder, row, stack);
 	add_suballocations(builder, stack);
 }
 

@@ -253,6 +253,12 @@ uint32_t builder_growth(struct ledger_builder *builder, const struct ledger_grow
 	return add(builder, LEDGER_CHUNK_GROWTH, growth, sizeof(*growth), NULL, 0);
 }
 
+uint32_t builder_out_of_memory(struct ledger_builder *builder,
+			       const struct ledger_out_of_memory *record)
+{
+	return add(builder, LEDGER_CHUNK_OUT_OF_MEMORY, record, sizeof(*record), NULL, 0);
+}
+
 uint32_t builder_history(struct ledger_builder *builder, uint32_t block)
 {
 	struct ledger_history history = { .block = block };

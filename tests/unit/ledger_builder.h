@@ -74,6 +74,8 @@ uint32_t builder_moment(struct ledger_builder *builder, const struct ledger_mome
 uint32_t builder_step(struct ledger_builder *builder, uint32_t number, uint64_t time_ns,
 		      uint64_t live_bytes, const char *label);
 uint32_t builder_growth(struct ledger_builder *builder, const struct ledger_growth *growth);
+uint32_t builder_out_of_memory(struct ledger_builder *builder,
+			       const struct ledger_out_of_memory *record);
 uint32_t builder_sample(struct ledger_builder *builder, uint64_t time_ns, uint64_t live_bytes);
 
 #endif
