@@ -218,6 +218,22 @@ def silent(place):
     return [f"{traced}"] if traced.report or traced.err or traced.left else []
 
 
+# ---- out of memory ----
+
+for way, (more, preload) in WAYS.items():
+    def out_of_memory(place, more=more, preload=preload):
+        traced = run(place, [program("cl-memory"), "pool full"],
+                     preload=[ours()] if preload else [],
+                     env={**vendor(place), **more(), "CL_VENDOR_ROOM": str(3 * PAIR)})
+        seen = [(e["api"], e["requested_bytes"], e["outcome"], e["refused_by"], e["times"],
+                 e["free_bytes"], [(h["kind"], h["bytes"], h["blocks"]) for h in e["holders"]])
+                for e in (traced.report or {}).get("out_of_memory", [])]
+        wanted = [("clCreateBuffer", 2 * PAIR, "tolerated", "driver", 1, None,
+                   [("cl-buffer", 2 * PAIR, 1)])]
+        return [] if seen == wanted else [f"{seen}, not {wanted}"]
+    routes.cases.append(("layer", f"out of memory: the holders, {way}", out_of_memory))
+
+
 # ---- the pool of buffers: a driver whose commands hold none, so that only tickets tell ----
 
 def pooled(name, told, lines, counts, mode=None, room=None):
