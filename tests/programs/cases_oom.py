@@ -6,7 +6,7 @@ import signal
 
 from harness import Failed, but_written, compare, frame_text
 from cases_held import figures
-from stories import needs, no_core, reporting
+from stories import needs, no_core, reporting, reports_by_pid
 
 MIB = 1 << 20
 # 100 MiB: 40 for weights, 24 for a cache, and a request of 64 that cannot be met.
@@ -232,6 +232,55 @@ def divided_by_nvml(place):
 
 
 @needs("oom")
+def full_ledger(place):
+    """out of memory where the ledger cannot grow: counted, and said in one line"""
+    report, _ = run_words(place, "files:1", "small:20000:512", "want:200m", "files:0")
+    compare("entries and count", ([], 1),
+            (report["out_of_memory"], report["out_of_memory_count"]))
+    compare("note", 1, len([note for note in report["notes"] if note == "1 allocations that ran out "
+                            "of memory were counted but not itemized: the ledger could not grow"]))
+
+
+@needs("oom")
+def threads(place):
+    """out of memory in 16 threads at once: each request is counted, and no record is a mixture"""
+    report, _ = run_words(place, *HELD, "threads:16:%d" % (64 * MIB))
+    compare("count", 16000, report["out_of_memory_count"])
+    for entry in report["out_of_memory"]:
+        compare("entry", (1, "tolerated", True), (
+            entry["times"], entry["outcome"],
+            64 * MIB <= entry["requested_bytes"] < 64 * MIB + 1000))
+        compare("holders", (64 * MIB, 2) if entry["holders"] else (None, 0),
+                (entry["tracked_bytes"], len(entry["holders"])))
+
+
+@needs("oom")
+def child(place):
+    """out of memory before and after a fork: each process has its own entry"""
+    run = place.preloaded([place.program("oom"), *HELD, "want:90m", "child", *["want:90m"] * 3],
+                          reporting(place, GPULEAK_REPORT=place.file("%p.json"),
+                                    GPULEAK_FAIL_AT="3+", **MEMORY))
+    compare("status and stderr", (0, ""), (run.status, run.stderr))
+    reports = reports_by_pid(place)
+    compare("processes", 2, len(reports))
+    parent = only_entry(reports.pop(run.pid))
+    (report,) = reports.values()
+    compare("parent", (1, 90 * MIB, 64 * MIB),
+            (parent["times"], parent["requested_bytes"], parent["tracked_bytes"]))
+    entry = only_entry(report)
+    compare("child", (1, 90 * MIB, 0, []), (
+        entry["times"], entry["requested_bytes"], entry["tracked_bytes"], entry["holders"]))
+
+
+@needs("oom")
+def handler(place):
+    """out of memory in a signal handler: recorded as anywhere else"""
+    report, _ = run_words(place, *HELD, "signal:%d" % (64 * MIB))
+    entry = only_entry(report)
+    compare("entry", (64 * MIB, 2), (entry["requested_bytes"], len(entry["holders"])))
+
+
+@needs("oom")
 def quick(place):
     """out of memory with 100,000 live blocks at 64 places: counted in less than 20 ms"""
     report, out = run_words(place, "small:100000:512", *["time:900m"] * 5,
@@ -246,4 +295,4 @@ def quick(place):
 
 
 OOM = [tolerated, one_line, final, outcomes, injected, repeated, many_requests, kinds, captured,
-       no_figures, pooled, divided_by_nvml, quick]
+       no_figures, pooled, divided_by_nvml, full_ledger, threads, child, handler, quick]

@@ -12,12 +12,19 @@
  *   beside:N            asks as `want` does, in another thread
  *   map:N               maps physical memory of N bytes, which its handle counts
  *   time:N              asks for N bytes and prints how many microseconds that took
+ *   child               forks: the child goes on with the words, the parent waits and ends
+ *   threads:N:BYTES     N threads ask for BYTES, a thousand times each, and hold nothing
+ *   files:N             limits the size of files (RLIMIT_FSIZE); 0 removes the limit
+ *   signal:N            asks for N bytes in a signal handler
  *   capture             begins to capture a stream         ms:N  sleeps
  *   nvml:OWN:ALL        NVML's stand-in reports OWN bytes of this process, ALL on the device
  *   exit:N, leave:N (by _exit), abort
  */
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -158,6 +165,63 @@ static void beside(size_t bytes)
 	pthread_join(thread, NULL);
 }
 
+static size_t thread_bytes;
+static void *ask_often(void *unused)
+{
+	CUcontext context;
+
+	must(cuDevicePrimaryCtxRetain(&context, 0), "retain");
+	must(cuCtxSetCurrent(context), "current");
+	again(1000, thread_bytes, 1);
+	return unused;
+}
+
+static void threads(size_t number, size_t bytes)
+{
+	pthread_t list[64];
+
+	thread_bytes = bytes;
+	for (size_t i = 0; i < number; i++)
+		pthread_create(&list[i], NULL, ask_often, NULL);
+	for (size_t i = 0; i < number; i++)
+		pthread_join(list[i], NULL);
+}
+
+static size_t signal_bytes;
+static void ask_in_handler(int number)
+{
+	(void)number;
+	want(signal_bytes);
+}
+
+static void in_handler(size_t bytes)
+{
+	signal_bytes = bytes;
+	signal(SIGUSR1, ask_in_handler);
+	raise(SIGUSR1);
+}
+
+static void limit_files(size_t bytes)
+{
+	struct rlimit limit;
+
+	getrlimit(RLIMIT_FSIZE, &limit);
+	limit.rlim_cur = bytes ? bytes : limit.rlim_max;
+	setrlimit(RLIMIT_FSIZE, &limit);
+}
+
+/* Returns true in the child. The parent ends as the child does. */
+static int is_child(void)
+{
+	pid_t pid = fork();
+	int status = 0;
+
+	if (pid == 0)
+		return 1;
+	waitpid(pid, &status, 0);
+	exit(WIFEXITED(status) ? WEXITSTATUS(status) : 99);
+}
+
 static void timed(size_t bytes)
 {
 	struct timespec from, to;
@@ -211,6 +275,7 @@ static void run(const char *word, size_t first, size_t second)
 		{ "weights", weights }, { "cache", cache },	    { "want", want },
 		{ "async", want_ordered }, { "pinned", want_pinned }, { "physical", want_physical },
 		{ "map", map_physical },  { "beside", beside },	    { "time", timed },
+		{ "files", limit_files }, { "signal", in_handler },
 	};
 
 	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
@@ -224,6 +289,8 @@ static void run(const char *word, size_t first, size_t second)
 		again((long)first, second, 1);
 	else if (strcmp(word, "small") == 0)
 		small((long)first, second);
+	else if (strcmp(word, "threads") == 0)
+		threads(first, second);
 	else if (strcmp(word, "nvml") == 0)
 		tell_nvml(first, second);
 	else if (strcmp(word, "ms") == 0)
@@ -250,6 +317,8 @@ int main(int argc, char **argv)
 			drop();
 		else if (strcmp(argv[i], "capture") == 0)
 			capture();
+		else if (strcmp(argv[i], "child") == 0)
+			is_child();
 		else if (strcmp(argv[i], "abort") == 0)
 			abort();
 		else
