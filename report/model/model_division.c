@@ -254,7 +254,7 @@ static struct extent *first_range(const struct extents *ranges, uint64_t address
 /* Divides PART from FROM on. Its bytes before belong to another suballocation. */
 static void divide(struct division *d, const struct part *part, uint64_t from)
 {
-	const struct extent *end = d->ranges.list + d->ranges.count;
+	const struct extent *end = d->ranges.count ? d->ranges.list + d->ranges.count : NULL;
 	uint64_t inside = 0, doubled = from - part->start;
 	struct report_places *of = part->of;
 

@@ -293,8 +293,8 @@ static void lies(void **state)
 	record.free_bytes = UINT64_MAX;
 	record.total_bytes = 1;
 	record.other_bytes = UINT64_MAX;
-	for (size_t i = 0; i < LEDGER_HOLDERS_MAX; i++)
-		record.holder[i] = (struct ledger_holder){ (uint32_t)i * 8, UINT32_MAX, UINT64_MAX };
+	for (uint32_t i = 0; i < LEDGER_HOLDERS_MAX; i++)
+		record.holder[i] = (struct ledger_holder){ i * 8, UINT32_MAX, UINT64_MAX };
 	builder_out_of_memory(&builder, &record);
 	for (uint64_t i = 0; i < 20; i++) {
 		record.state = (40 - i) << 8;
