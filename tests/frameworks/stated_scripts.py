@@ -39,9 +39,11 @@ class Tracer:
 
     def __call__(self, number):
         line = self.line()
-        numbers = [number] if number else self.native._live()  # 0: what backward has allocated
-        for one in numbers:
-            self.line_of.setdefault(one, line)
+        if number:
+            self.line_of[number] = line
+        else:  # what backward() allocated, and perhaps a tensor whose own call comes later
+            for one in self.native._live():
+                self.line_of.setdefault(one, line)
         self.calls += 1
         if self.calls % 8 == 0:
             self.sample()
