@@ -6,21 +6,21 @@ they have the Python frames of the thread that waits in backward(), if only one 
     backward.py --torch FOLDER --preload ... --command ... --standin ... [--only TEXT]
     backward.py --script NAME          (a program, in this process)"""
 
-import argparse
 import json
 import os
 import subprocess
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.realpath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)), "programs"))
-sys.path.insert(0, os.path.join(HERE, "site-packages"))
+FRAMEWORKS = os.path.dirname(HERE)
+sys.path.insert(0, FRAMEWORKS)
+sys.path.insert(0, os.path.join(os.path.dirname(FRAMEWORKS), "programs"))
 
-from harness import Failed, Tap, compare
+from harness import Failed, compare
+from standin_torch import PYTHON, SITE_PACKAGES, arguments, run_steps
 
-PYTHON = "/usr/bin/python3"
+sys.path.insert(0, SITE_PACKAGES)
 API = "c10::reportMemoryUsageToProfiler"
 UNCACHED = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 
@@ -236,34 +236,19 @@ RUNS = [  # case, more arguments of run()
 ]
 
 
-def run_case(options, case, more):
-    with tempfile.TemporaryDirectory() as place:
-        case(options, place, **more)
+def run_case(options, place, case, more):
+    case(options, place, **more)
+
+
+def name_of(case, more):
+    return ", ".join([" ".join(case.__doc__.split()), *("%s=%s" % pair for pair in more.items())])
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("script", "torch", "preload", "command", "standin", "only"):
-        parser.add_argument("--" + name, default="")
-    options = parser.parse_args()
+    options = arguments(__doc__)
     if options.script:
         return globals()[options.script]()
-    if not os.path.exists(os.path.join(options.torch, "libtorch_python.so")):
-        if os.environ.get("GPULEAK_MUST_RUN"):
-            sys.exit("Bail out! no C++ compiler or no python3-dev")
-        print("1..0 # SKIP no C++ compiler or no python3-dev")
-        return 0
-    for name in ("torch", "preload", "command", "standin"):
-        setattr(options, name, os.path.realpath(getattr(options, name)))
-
-    tap = Tap()
-    for case, more in RUNS:
-        name = ", ".join([" ".join(case.__doc__.split()),
-                          *("%s=%s" % pair for pair in more.items())])
-        if options.only in name:
-            tap.step(name, run_case, options, case, more)
-    print("1..%d" % tap.count)
-    return 1 if tap.failed else 0
+    return run_steps(options, [(name_of(case, more), run_case, case, more) for case, more in RUNS])
 
 
 if __name__ == "__main__":

@@ -7,14 +7,12 @@ that is counted and told once, and without a wrong verdict. TAP.
     bad_input.py --torch FOLDER --preload ... --command ... --standin ... [--only TEXT]
     bad_input.py --script NAME          (a program, in this process)"""
 
-import argparse
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 sys.dont_write_bytecode = True
@@ -23,8 +21,8 @@ FRAMEWORKS = os.path.dirname(HERE)
 sys.path.insert(0, FRAMEWORKS)
 sys.path.insert(0, os.path.join(os.path.dirname(FRAMEWORKS), "programs"))
 
-from harness import Failed, Tap, compare
-from standin_torch import PYTHON, SITE_PACKAGES, is_missing
+from harness import Failed, compare
+from standin_torch import PYTHON, SITE_PACKAGES, arguments, run_steps
 
 sys.path.insert(0, SITE_PACKAGES)
 UNKNOWN_FREES = "suballocations were freed whose allocation gpuleak did not see"
@@ -355,32 +353,20 @@ RUNS = [  # case, more arguments of the case
 ]
 
 
-def run_case(options, case, more):
-    with tempfile.TemporaryDirectory() as place:
-        case(options, place, **more)
+def run_case(options, place, case, more):
+    case(options, place, **more)
+
+
+def name_of(case, more):
+    name = " ".join(case.__doc__.split())
+    return name + ": " + " ".join(more["program"].__doc__.split()) if more else name
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("script", "torch", "preload", "command", "standin", "only"):
-        parser.add_argument("--" + name, default="")
-    options = parser.parse_args()
+    options = arguments(__doc__)
     if options.script:
         return globals()[options.script]()
-    if is_missing(options.torch):
-        return 0
-    for name in ("torch", "preload", "command", "standin"):
-        setattr(options, name, os.path.realpath(getattr(options, name)))
-
-    tap = Tap()
-    for case, more in RUNS:
-        name = " ".join(case.__doc__.split())
-        if more:
-            name += ": " + " ".join(more["program"].__doc__.split())
-        if options.only in name:
-            tap.step(name, run_case, options, case, more)
-    print("1..%d" % tap.count)
-    return 1 if tap.failed else 0
+    return run_steps(options, [(name_of(case, more), run_case, case, more) for case, more in RUNS])
 
 
 if __name__ == "__main__":

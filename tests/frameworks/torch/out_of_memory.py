@@ -6,13 +6,11 @@ the memory, tensors instead of the blocks that they lie in. TAP.
     out_of_memory.py --torch FOLDER --preload ... --command ... --standin ... [--only TEXT]
     out_of_memory.py --script NAME     (a program, in this process)"""
 
-import argparse
 import json
 import os
 import re
 import subprocess
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -20,8 +18,8 @@ FRAMEWORKS = os.path.dirname(HERE)
 sys.path.insert(0, FRAMEWORKS)
 sys.path.insert(0, os.path.join(os.path.dirname(FRAMEWORKS), "programs"))
 
-from harness import Failed, Tap, compare
-from standin_torch import PYTHON, SITE_PACKAGES, is_missing
+from harness import Failed, compare
+from standin_torch import PYTHON, SITE_PACKAGES, arguments, run_steps
 
 sys.path.insert(0, SITE_PACKAGES)
 MIB = 1 << 20
@@ -253,30 +251,16 @@ def switched_off(place):
 CASES = [uncaught, expandable, caught, smaller, cached, loop, own_limit, switched_off]
 
 
-def in_place(options, case):
-    with tempfile.TemporaryDirectory(prefix="gpuleak-test-") as path:
-        case(Place(options, path))
+def in_place(options, path, case):
+    case(Place(options, path))
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("script", "torch", "preload", "command", "standin"):
-        parser.add_argument("--" + name, default="")
-    parser.add_argument("--only", default="", help="only steps with this in their name")
-    options = parser.parse_args()
+    options = arguments(__doc__)
     if options.script:
         kept["until the end"] = globals()["program_" + options.script]()
         return 0
-    if is_missing(options.torch):
-        return 0
-    for name in ("torch", "preload", "command", "standin"):
-        setattr(options, name, os.path.realpath(getattr(options, name)))
-    tap = Tap()
-    for case in CASES:
-        if options.only in case.__doc__:
-            tap.step(case.__doc__, in_place, options, case)
-    print("1..%d" % tap.count)
-    return 1 if tap.failed else 0
+    return run_steps(options, [(case.__doc__, in_place, case) for case in CASES])
 
 
 kept = {}

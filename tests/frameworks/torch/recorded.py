@@ -6,14 +6,12 @@ and their bytes, and that nothing else in a report changes. TAP.
     recorded.py --torch FOLDER --preload ... --command ... --standin ... [--only TEXT]
     recorded.py --script NAME          (a program, in this process)"""
 
-import argparse
 import json
 import os
 import re
 import struct
 import subprocess
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -21,8 +19,8 @@ FRAMEWORKS = os.path.dirname(HERE)
 sys.path.insert(0, FRAMEWORKS)
 sys.path.insert(0, os.path.join(os.path.dirname(FRAMEWORKS), "programs"))
 
-from harness import Failed, Tap, compare
-from standin_torch import PYTHON, SITE_PACKAGES, is_missing
+from harness import Failed, compare
+from standin_torch import PYTHON, SITE_PACKAGES, arguments, run_steps
 
 sys.path.insert(0, SITE_PACKAGES)
 EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
@@ -399,31 +397,19 @@ RUNS = [  # case, more arguments of run()
 ]
 
 
-def run_case(options, case, more):
-    with tempfile.TemporaryDirectory() as place:
-        case(options, place, **more)
+def run_case(options, place, case, more):
+    case(options, place, **more)
+
+
+def name_of(case, more):
+    return ", ".join([" ".join(case.__doc__.split()), *("%s=%s" % pair for pair in more.items())])
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("script", "torch", "preload", "command", "standin", "only"):
-        parser.add_argument("--" + name, default="")
-    options = parser.parse_args()
+    options = arguments(__doc__)
     if options.script:
         return globals()[options.script]()
-    if is_missing(options.torch):
-        return 0
-    for name in ("torch", "preload", "command", "standin"):
-        setattr(options, name, os.path.realpath(getattr(options, name)))
-
-    tap = Tap()
-    for case, more in RUNS:
-        name = ", ".join([" ".join(case.__doc__.split()),
-                          *("%s=%s" % pair for pair in more.items())])
-        if options.only in name:
-            tap.step(name, run_case, options, case, more)
-    print("1..%d" % tap.count)
-    return 1 if tap.failed else 0
+    return run_steps(options, [(name_of(case, more), run_case, case, more) for case, more in RUNS])
 
 
 if __name__ == "__main__":

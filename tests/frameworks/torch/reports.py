@@ -5,7 +5,6 @@ with PyTorch's stand-ins: tests/frameworks/design/losses_bad.py and losses_good.
 
     reports.py --torch FOLDER --preload ... --command ... --standin ... [--only TEXT]"""
 
-import argparse
 import gzip
 import json
 import os
@@ -22,8 +21,8 @@ DESIGN = os.path.join(TESTS, "frameworks", "design")
 sys.path.insert(0, os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(TESTS, "programs"))
 
-from harness import Failed, Tap, compare
-from standin_torch import PYTHON, is_missing
+from harness import Failed, compare
+from standin_torch import PYTHON, arguments, run_steps
 
 BAD, GOOD = (os.path.join(DESIGN, "losses_%s.py" % name) for name in ("bad", "good"))
 KEPT = "153,600 bytes (150.0 KiB) in 300 tensors (PyTorch caching allocator, device 0)"
@@ -287,24 +286,16 @@ CASES = [ranks, text, json_format, html, junit, sarif, github, openmetrics, prof
          suppressions, baseline, gate, inside_main]
 
 
+def run_case(options, _, case, bad, good):
+    case(options, bad, good)
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("torch", "preload", "command", "standin", "only"):
-        parser.add_argument("--" + name, default="")
-    options = parser.parse_args()
-    if is_missing(options.torch):
-        return 0
-    for name in ("torch", "preload", "command", "standin"):
-        setattr(options, name, os.path.realpath(getattr(options, name)))
-    tap = Tap()
+    options = arguments(__doc__)
     with tempfile.TemporaryDirectory(prefix="gpuleak-reports-") as place:
         bad, good = run(options, place, BAD), run(options, place, GOOD)
-        for case in CASES:
-            name = " ".join(case.__doc__.split())
-            if options.only in name:
-                tap.step(name, case, options, bad, good)
-    print("1..%d" % tap.count)
-    return 1 if tap.failed else 0
+        return run_steps(options, [(" ".join(case.__doc__.split()), run_case, case, bad, good)
+                                   for case in CASES])
 
 
 if __name__ == "__main__":
