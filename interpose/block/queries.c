@@ -213,6 +213,20 @@ static uint64_t key_around(struct recorder *recorder, uint64_t address)
 	return key;
 }
 
+/* Small numbers are no handles: they are devices, textures and surfaces. */
+#define HANDLE_MIN 4096
+
+/* Finds a CUDA object without memory whose handle is ADDRESS. */
+static bool copy_object(struct recorder *recorder, uint64_t address, bool ignore,
+			struct ledger_block *ret, uint64_t *ret_span)
+{
+	for (unsigned int kind = 1; address >= HANDLE_MIN && kind < SPACE_STEP; kind++)
+		if (copy_block_of_key(recorder, key_in(SPACE_OF_KIND + kind, address), ignore, ret,
+				      ret_span))
+			return true;
+	return false;
+}
+
 bool query_block(struct recorder *recorder, uint64_t address, bool ignore, struct ledger_block *ret,
 		 uint64_t *ret_span)
 {
@@ -222,6 +236,8 @@ bool query_block(struct recorder *recorder, uint64_t address, bool ignore, struc
 		if (copy_block_of_key(recorder, key_in(query_spaces[i].space, address), ignore, ret,
 				      ret_span))
 			return true;
+	if (copy_object(recorder, address, ignore, ret, ret_span))
+		return true;
 	key = address ? key_around(recorder, address) : 0;
 	return key && copy_block_of_key(recorder, key, ignore, ret, ret_span);
 }

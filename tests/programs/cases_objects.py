@@ -2,6 +2,8 @@
 """CUDA objects that are no memory: what is left of each kind is listed with its line and counted,
 is no leak, and fails a gate only on demand."""
 
+import os
+
 from harness import Case, compare, frame_text, line_of
 from stories import reporting
 
@@ -169,6 +171,13 @@ def looked_up(place):
 
 
 @needs
+def who(place):
+    """objects: gpuleak_who() knows their handles"""
+    _, out = run_story(place, "who")
+    compare("block", "0 cuEventCreate object/event 1 -1\n", out)
+
+
+@needs
 def grows(place):
     """objects: a call site that leaves some at every step is a suspect, and fails no gate unasked"""
     report, _ = run_story(place, "grows")
@@ -201,6 +210,12 @@ def text(place):
     compare("group", True, "\nNot released: 2 events of 3, made by cuEventCreate at:\n"
             in run.stderr)
     compare("total", True, "\n  stream: 6 created, 2 destroyed, 4 left\n" in run.stderr)
+    runtime = [place.program(PROGRAM), "runtime",
+               os.path.join(os.path.dirname(place.program(PROGRAM)), "libcudart-objects.so")]
+    run = place.preloaded(runtime, {"GPULEAK_VERBOSE": "1"})
+    compare("what a runtime loads is listed", True,
+            "\nNot released: 1 library, made by cuLibraryLoadData at:\n" in run.stderr)
+    compare("and not named at first", False, "destroyed" in place.preloaded(runtime).stderr)
     compare("a context alone", False,
             "destroyed" in place.preloaded([place.program("clean")]).stderr)
 
@@ -240,6 +255,6 @@ def case(name, story, **more):
 OBJECTS = [
     case("clean", "clean", peak=0),
     case("left, and nothing allocated", "left", peak=0),
-    left, nothing_left, with_context, same_numbers, twice, references, graphs, looked_up, grows,
+    left, nothing_left, with_context, same_numbers, twice, references, graphs, looked_up, who, grows,
     text, gate,
 ]

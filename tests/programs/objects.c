@@ -3,6 +3,8 @@
  * CUDA objects that are not memory, of every kind: left, destroyed, ended with their context,
  * destroyed twice, with several references, growing from step to step.
  */
+#include <dlfcn.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "cu_graph.h"
@@ -45,6 +47,7 @@ static struct set {
 	CUgraphExec exec;
 } sets[3];
 static char what[256];
+static const char *argument = "";
 
 static void ended(void *data)
 {
@@ -244,6 +247,34 @@ static void looked_up(void)
 	must(destroy(first), "event");
 }
 
+/* What a runtime loads on its own is listed, but the first line does not name it. */
+static void runtime(void)
+{
+	void *handle = dlopen(argument, RTLD_NOW);
+	void (*starts)(void) = handle ? (void (*)(void))dlsym(handle, "runtime_starts") : NULL;
+
+	must(starts == NULL, argument);
+	begin();
+	starts();
+}
+
+/* The library names the call that made a handle, also if the handle is no memory. */
+static void who(void)
+{
+	struct gpuleak_block block = { .size = sizeof(block) };
+	void *stream, *event;
+
+	begin();
+	must(cuStreamCreate(&stream, 1), "stream");
+	must(cuEventCreate(&event, 0), "event");
+	must(cuStreamDestroy_v2(stream), "stream");
+	if (!gpuleak_who)
+		return;
+	printf("%d", gpuleak_who((uintptr_t)event, &block));
+	printf(" %s %s %d %d\n", block.api, block.kind, (block.flags & GPULEAK_BLOCK_OBJECT) != 0,
+	       gpuleak_who((uintptr_t)stream, &block));
+}
+
 /* Each step leaves two streams and pairs of events; a cache of modules fills up. */
 static void grows(void)
 {
@@ -275,8 +306,11 @@ int main(int argc, char **argv)
 		{ "left", left }, { "clean", clean }, { "context", context },
 		{ "numbers", numbers }, { "twice", twice }, { "references", references },
 		{ "graphs", graphs }, { "looked-up", looked_up }, { "grows", grows },
+		{ "who", who }, { "runtime", runtime },
 	};
 
+	if (argc > 2)
+		argument = argv[2];
 	for (size_t i = 0; argc > 1 && i < sizeof(stories) / sizeof(stories[0]); i++)
 		if (strcmp(argv[1], stories[i].name) == 0)
 			stories[i].run(); /* @main */

@@ -1315,11 +1315,11 @@ function objectSection() {
 	if (!objects.length)
 		return null;
 	return fold("objects", "Objects that were left", "no memory of their own",
-		simpleTable([["Object"], ["Count", 1],
+		simpleTable([["Object"], ["Count", 1], ["Created", 1],
 		["References", 1], ["Made at"]], objects.slice(0, ROWS).map((object) => {
 		const kind = "object/" + object.kind;
 		return [kindWords((data.kinds || {})[kind] ? kind : object.kind),
-			number(object.count), number(object.references),
+			number(object.count), number(object.created), number(object.references),
 			el("span", {}, place(framesOf(object.stack), siteOf(object.stack)))];
 	})), objects.length > ROWS ? el("p", { class: "left" },
 		number(objects.length - ROWS) + " more are not shown.") : null);

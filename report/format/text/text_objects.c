@@ -17,23 +17,35 @@
 
 #define OBJECTS_MAX 100 /* JSON has all objects */
 
+/* Returns true if the program could have destroyed OBJECT. The CUDA runtime itself loads the
+ * program's kernels, and keeps them until the process ends. */
+static bool is_of_program(const struct report_leak *object)
+{
+	bool code = strcmp(object->kind, "object/library") == 0 ||
+		    strcmp(object->kind, "object/module") == 0;
+
+	return !object->pattern && !(code && object->stack->count &&
+				     object->stack->frames[0].role == FRAME_RUNTIME);
+}
+
 /* Returns true if the report of PROCESS names its objects. Each CUDA program has a
  * context, and many leave it to the end of the process: that alone is not worth a word. */
 static bool has_line(const struct report_process *process)
 {
 	for (size_t i = 0; i < process->object_count; i++)
-		if (!process->objects[i].pattern && !strstr(process->objects[i].kind, "context"))
+		if (is_of_program(&process->objects[i]) &&
+		    !strstr(process->objects[i].kind, "context"))
 			return true;
 	return false;
 }
 
-/* Returns the number of objects of KIND that no suppression matches. */
+/* Returns the number of objects of KIND that the program left and no suppression matches. */
 static uint64_t left_of(const struct report_process *process, const char *kind)
 {
 	uint64_t left = 0;
 
 	for (size_t i = 0; i < process->object_count; i++)
-		if (!process->objects[i].pattern && process->objects[i].kind == kind)
+		if (is_of_program(&process->objects[i]) && process->objects[i].kind == kind)
 			left = add_bounded(left, process->objects[i].blocks);
 	return left;
 }
