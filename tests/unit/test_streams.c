@@ -10,6 +10,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <string.h>
+
+#include "interpose/block/blocks.h"
 #include "interpose/cuda/captures.h"
 #include "interpose/dispatch/hooks.h"
 #include "own_ledger.h"
@@ -17,6 +20,7 @@
 
 #define STREAM ((CUstream)0x1000)
 #define CONTEXT ((CUcontext)0x2000)
+#define GRAPH ((CUgraph)0x3000)
 
 static CUresult answer;
 static int status; /* of every stream */
@@ -58,6 +62,13 @@ static CUresult driver_begin_into(CUstream stream, CUgraph graph, const CUgraphN
 static CUresult driver_end(CUstream stream, CUgraph *graph)
 {
 	(void)stream;
+	if (graph)
+		*graph = GRAPH;
+	return answer;
+}
+
+static CUresult driver_graph_ends(CUgraph graph)
+{
 	(void)graph;
 	return answer;
 }
@@ -104,6 +115,7 @@ static int start(void **state)
 	be_driver(HOOK_cuStreamBeginCaptureToGraph_ptsz, (void *)driver_begin_into);
 	be_driver(HOOK_cuStreamEndCapture, (void *)driver_end);
 	be_driver(HOOK_cuStreamEndCapture_ptsz, (void *)driver_end);
+	be_driver(HOOK_cuGraphDestroy, (void *)driver_graph_ends);
 	be_driver(HOOK_cuStreamDestroy, (void *)driver_ends);
 	be_driver(HOOK_cuStreamDestroy_v2, (void *)driver_ends);
 	be_driver(HOOK_cuCtxDestroy_v2, (void *)driver_context_ends);
@@ -209,6 +221,58 @@ static void test_context(void **state)
 	assert_true(may_enter());
 }
 
+static bool graph_is_recorded(void)
+{
+	struct call call = { &hooks[HOOK_cuGraphDestroy], NULL,
+			     SPACE_OF_KIND + hooks[HOOK_cuGraphDestroy].object };
+
+	return record_is_live(&call, (uint64_t)(uintptr_t)GRAPH);
+}
+
+/* A capture makes a graph, except into one that exists, and when it fails. */
+static void test_graphs(void **state)
+{
+	CUgraph graph;
+
+	(void)state;
+	answer = status = 0;
+	assert_int_equal(cuStreamBeginCaptureToGraph(STREAM, GRAPH, NULL, NULL, 0, 0), 0);
+	assert_int_equal(cuStreamEndCapture(STREAM, &graph), 0);
+	assert_false(graph_is_recorded());
+	begin(0);
+	answer = 901;
+	assert_int_equal(cuStreamEndCapture(STREAM, &graph), 901);
+	assert_false(graph_is_recorded());
+	begin(0);
+	assert_int_equal(cuStreamEndCapture(STREAM, &graph), 0);
+	assert_true(graph_is_recorded());
+	answer = 1;
+	assert_int_equal(cuGraphDestroy(GRAPH), 1);
+	assert_true(graph_is_recorded());
+	answer = 0;
+	assert_int_equal(cuGraphDestroy(GRAPH), 0);
+	assert_false(graph_is_recorded());
+}
+
+/* The numbers of CUDA's kinds of objects are four bits of a key. */
+static void test_numbers(void **state)
+{
+	const char *kinds[SPACE_STEP] = { NULL };
+
+	(void)state;
+	for (int i = HOOK_FIRST_CUDA; i < HOOK_END_CUDA; i++) {
+		unsigned int number = hooks[i].object;
+
+		assert_int_equal(strncmp(hooks[i].kind, "object/", 7) == 0, number != 0);
+		assert_in_range(number, 0, SPACE_STEP - 1);
+		if (number && kinds[number])
+			assert_string_equal(kinds[number], hooks[i].kind);
+		if (number)
+			kinds[number] = hooks[i].kind;
+	}
+	assert_non_null(kinds[hooks[HOOK_cuEventCreate].object]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -216,6 +280,8 @@ int main(void)
 		cmocka_unit_test(test_end),
 		cmocka_unit_test(test_every_call),
 		cmocka_unit_test(test_context),
+		cmocka_unit_test(test_graphs),
+		cmocka_unit_test(test_numbers),
 	};
 
 	return cmocka_run_group_tests(tests, start, remove_ledger);
