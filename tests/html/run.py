@@ -21,7 +21,11 @@ KINDS = {"device": "device memory", "pinned": "pinned host memory", "managed": "
          "registered": "registered host memory", "stream-ordered": "stream-ordered memory",
          "cl-buffer": "OpenCL buffer"}
 PROGRAMS = ("clean", "cuda_wrong_frees", "cuda_stolen", "cuda_all_calls", "families", "grouping",
-            "timeline")
+            "timeline", "oom")
+# Two of the three requests are refused. The status is that of a program that failed.
+ARGUMENTS = {"oom": ["weights:40m", "cache:24m", "want:56m", "drop", "want:56m", "want:90m",
+                     "exit:1"]}
+MEMORY = {"oom": {"STANDIN_MEMORY": str(100 << 20)}}
 PAGES = ("hostile", "many", "full", "tensors", "ranks", "clean", "nothing", "unproven")
 SHIFT = """new Promise((done) => { let all = 0; new PerformanceObserver((list) => {
     for (const e of list.getEntries()) all += e.value; }).observe({ type: "layout-shift",
@@ -80,10 +84,10 @@ def make_reports():
                    "LD_LIBRARY_PATH": options.standin, "XDG_RUNTIME_DIR": place}
     for name in PROGRAMS:
         ledger = os.path.join(place, name + ".ledger")
-        subprocess.run([os.path.join(options.programs, "p_" + name)], check=False,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60,
+        subprocess.run([os.path.join(options.programs, "p_" + name), *ARGUMENTS.get(name, [])],
+                       check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60,
                        env={**environment, "LD_PRELOAD": options.preload, "GPULEAK_REPORT": "none",
-                            "GPULEAK_LEDGER": ledger})
+                            "GPULEAK_LEDGER": ledger, **MEMORY.get(name, {})})
         for kind in ("html", "json", "text"):
             run = subprocess.run([options.command, "report", "--format", kind, ledger], check=True,
                                  stdout=subprocess.PIPE, timeout=60, env=environment)
@@ -172,7 +176,8 @@ def verdict_is_the_text_reports():
         said = page.text("h1")
         worst = page.texts(".worst")
         if worst:
-            said += ", " + worst[0][0].lower() + worst[0][1:]
+            said += ("; " if worst[0].startswith("Held: ") else ", ") + worst[0][0].lower() + \
+                worst[0][1:]
         same(name, first[0].upper() + first[1:], said)
         wrong = load("p-" + name)["summary"]
         same(name + ": colour", "bad" if wrong["leaked_blocks"] or wrong["errors"] else "good",
@@ -423,6 +428,24 @@ def tensors():
         " e.textContent)"))
 
 
+def out_of_memory():
+    """out of memory: the verdict names the request and the holders, the table has all of them"""
+    page.open(path("p-oom"))
+    same("verdict", True, page.text("#verdict").startswith("Out of memory: 90.0 MiB wanted at want"))
+    same("held", True, page.text("#verdict + .worst").startswith("Held: 56.0 MiB want ("))
+    same("stories", ["final: 90.0 MiB wanted at want", "recovered: 56.0 MiB wanted at want"],
+         [text.split(" (")[0] for text in page.texts("#out-of-memory h3")])
+    same("holders", [["56.0 MiB", "1", "device memory", ""], ["40.0 MiB", "1", "device memory", ""],
+                     ["40.0 MiB", "1", "device memory", ""], ["24.0 MiB", "1", "device memory", ""]],
+         page.js("""[...document.querySelectorAll('#out-of-memory tbody tr')].map((row) =>
+             [...row.cells].slice(0, 4).map((cell) => cell.textContent))"""))
+    same("where", True, "cache oom.c:" in page.texts("#out-of-memory tbody tr")[3])
+    same("figures", True, "96.0 MiB held by this process, 4.0 MiB free, 100.0 MiB on the device" in
+         page.text("#out-of-memory"))
+    page.js("document.querySelector('#out-of-memory details').open = true")
+    same("stack", True, "want" in page.text("#out-of-memory article:first-of-type .stack"))
+
+
 def policy_holds():
     """a script that got in all the same does not run, nor does a handler or a request"""
     page.open(path("full"))
@@ -592,7 +615,7 @@ def without_script():
 
 CASES = (pages_are_quiet, whole_and_embedded, verdict_is_the_text_reports, figures_are_the_jsons,
          sorts, filters, unfolds, flame_zooms, keyboard_alone, stories, hostile_names, tensors,
-         policy_holds, threads_and_short_names, ten_thousand, eight_processes, timeline_by_kind,
+         out_of_memory, policy_holds, threads_and_short_names, ten_thousand, eight_processes, timeline_by_kind,
          processes_in_turn,
          slider_and_cursor, timeline_of_a_program, kinds_without_a_leak, on_paper,
          without_script)
