@@ -99,7 +99,8 @@ static void classify(struct counting *c, const struct ledger_site *record,
 
 	if (!known || !api || api_length < 3)
 		return;
-	site->holds = holders_class_of(api_of(api), kind, length) == c->class &&
+	site->holds = c->class != HOLDERS_NONE &&
+		      holders_class_of(api_of(api), kind, length) == c->class &&
 		      (c->device < 0 || record->device < 0 || record->device == c->device);
 	site->is_linear = known->address == KIND_ADDRESS_LINEAR;
 	site->is_handle = known->memory == KIND_MEMORY_DEVICE &&
@@ -497,6 +498,8 @@ bool holders_count(struct recorder *recorder, enum holders_class class, int devi
 		       LEDGER_CHUNK;
 	bool divides;
 
+	if (class == HOLDERS_HOST)
+		c.device = -1; /* host memory belongs to no device */
 	if (!c.scratch || ledger_view(header, bytes, &c.view) != LEDGER_OK)
 		return false;
 	ret->allocs = count_allocs(&c.view, LEDGER_CHUNK_SITES);

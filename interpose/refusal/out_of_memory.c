@@ -49,12 +49,21 @@ static bool may_count(const struct recorder *recorder)
 	return spent <= COUNT_NS_FREE + fine_now(recorder) / COUNT_SHARE;
 }
 
-/* A call without a kind, such as one that creates a context, needs device memory. */
+/* A call whose block has no memory of its own, or that makes no block, needs device memory: for
+ * example one that creates a context or a memory pool. */
 static enum holders_class class_for(const struct hook *hook)
 {
-	if (!hook->kind[0])
-		return hook->api == API_OPENCL ? HOLDERS_OPENCL : HOLDERS_DEVICE;
-	return holders_class_of(hook->api, hook->kind, strlen(hook->kind));
+	enum holders_class class = holders_class_of(hook->api, hook->kind, strlen(hook->kind));
+
+	if (class == HOLDERS_NONE)
+		class = hook->api == API_OPENCL ? HOLDERS_OPENCL : HOLDERS_DEVICE;
+	return class;
+}
+
+static uint64_t number_of(const struct ledger_out_of_memory *record)
+{
+	return LEDGER_REFUSAL_NUMBER(
+		atomic_load_explicit(&SHARED(record->state), memory_order_relaxed));
 }
 
 /* A framework repeats a request from another place in its own code, so the program's Python frames
@@ -246,7 +255,7 @@ static struct ledger_out_of_memory *add_record(struct refusal *refusal)
 						    memory_order_relaxed) + 1;
 	if (lock_records(refusal)) {
 		record = record_for(recorder, refusal->number);
-		if (record && LEDGER_REFUSAL_NUMBER(record->state) < refusal->number)
+		if (record && number_of(record) < refusal->number)
 			fill_in(refusal, record, 0);
 		unlock_records(refusal);
 	}
@@ -263,7 +272,7 @@ static bool repeat_record(struct refusal *refusal, const struct hook *hook)
 
 	if (!request || request->hook != hook || request->bytes != refusal->now.bytes ||
 	    request->place != refusal->place || request->device != refusal->now.device ||
-	    LEDGER_REFUSAL_NUMBER(request->record->state) != request->number)
+	    number_of(request->record) != request->number)
 		return false;
 	refusal->number = request->number;
 	request->passed = false;
@@ -275,7 +284,7 @@ static bool repeat_record(struct refusal *refusal, const struct hook *hook)
 		return true;
 	}
 	lock_records(refusal);
-	if (LEDGER_REFUSAL_NUMBER(request->record->state) == refusal->number)
+	if (number_of(request->record) == refusal->number)
 		fill_in_again(refusal, request->record);
 	unlock_records(refusal);
 	return true;
@@ -359,7 +368,7 @@ static void count_again(void *data)
 
 	if (!lock_records(refusal))
 		return;
-	if (LEDGER_REFUSAL_NUMBER(record->state) == request->number) {
+	if (number_of(record) == request->number) {
 		flags = record->state & 0xff & ~(LEDGER_REFUSAL_HOLDERS | LEDGER_REFUSAL_DIVIDED);
 		atomic_store_explicit(&SHARED(record->state), 0, memory_order_relaxed);
 		atomic_thread_fence(memory_order_release);
@@ -395,11 +404,32 @@ static void record_given_up(const struct gave_up *what, struct recorder *recorde
 	aside(write_new, &refusal);
 }
 
+/* Stores what the framework reports in the record of the thread's last request. If another thread
+ * changes a record, stores only that the framework gave up. */
+static void give_up_request(struct refusal *refusal, const struct gave_up *what, uint32_t api)
+{
+	struct refused_request *request = &thread_self.refused;
+	struct ledger_out_of_memory *record = request->record;
+
+	if (needs_pieces(request) && may_count(refusal->recorder))
+		aside(count_again, refusal);
+	if (lock_records(refusal)) {
+		if (number_of(record) == request->number) {
+			record->framework_bytes = what->bytes;
+			record->framework_allocated = what->allocated;
+			record->framework_reserved = what->reserved;
+			record->framework_api = api;
+		}
+		unlock_records(refusal);
+	}
+	change_flags(request, LEDGER_REFUSAL_GAVE_UP, 0);
+	unwatch(refusal->recorder);
+}
+
 void out_of_memory_gave_up(const struct gave_up *what)
 {
 	struct recorder *recorder = recorder_now() ? recorder_enter() : NULL;
 	const struct refused_request *request = recorder ? own_request(recorder) : NULL;
-	struct ledger_out_of_memory *record = request ? request->record : NULL;
 	struct refusal refusal = { .recorder = recorder, .class = HOLDERS_DEVICE,
 				   .now = { .device = what->device } };
 	uint32_t api;
@@ -407,19 +437,11 @@ void out_of_memory_gave_up(const struct gave_up *what)
 	if (!recorder)
 		return;
 	api = recorder_text_ref(recorder, &what->hook->name_ref, what->api);
-	if (record && !request->recovered && !request->passed &&
+	if (request && !request->recovered && !request->passed &&
 	    (request->device < 0 || request->device == what->device) &&
-	    LEDGER_REFUSAL_NUMBER(record->state) == request->number) {
-		record->framework_bytes = what->bytes;
-		record->framework_allocated = what->allocated;
-		record->framework_reserved = what->reserved;
-		record->framework_api = api;
-		if (needs_pieces(request) && may_count(recorder))
-			aside(count_again, &refusal);
-		change_flags(request, LEDGER_REFUSAL_GAVE_UP, 0);
-		unwatch(recorder);
-	} else {
+	    number_of(request->record) == request->number)
+		give_up_request(&refusal, what, api);
+	else
 		record_given_up(what, recorder, api);
-	}
 	recorder_leave();
 }

@@ -187,6 +187,19 @@ def kinds(place):
 
 
 @needs("oom")
+def devices(place):
+    """out of memory on a second device: it has its own holders, and host memory belongs to none"""
+    two = {"STANDIN_DEVICES": "2"}
+    report, _ = run_words(place, *HELD, "device:1", "weights:10m", "want:91m", **two)
+    entry = only_entry(report)
+    compare("entry", (1, 90 * MIB, [(10 * MIB, 1, PLACES[0])]),
+            (entry["device"], entry["free_bytes"], holders(entry)))
+    report, _ = run_words(place, "pinned:7m", "device:1", "pinned:9m",
+                          STANDIN_FAIL="cuMemHostAlloc:2=2", **two)
+    compare("host", 7 * MIB, only_entry(report)["tracked_bytes"])
+
+
+@needs("oom")
 def captured(place):
     """out of memory during a capture: nothing is asked of the driver, and so nothing is known"""
     report, _ = run_words(place, *HELD, "capture", "want:64m", STANDIN_FAIL="cuMemAlloc_v2:3=2")
@@ -294,5 +307,5 @@ def quick(place):
         raise Failed("%d microseconds" % best)
 
 
-OOM = [tolerated, one_line, final, outcomes, injected, repeated, many_requests, kinds, captured,
+OOM = [tolerated, one_line, final, outcomes, injected, repeated, many_requests, kinds, devices, captured,
        no_figures, pooled, divided_by_nvml, full_ledger, threads, child, handler, quick]

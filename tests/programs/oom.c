@@ -16,6 +16,7 @@
  *   threads:N:BYTES     N threads ask for BYTES, a thousand times each, and hold nothing
  *   files:N             limits the size of files (RLIMIT_FSIZE); 0 removes the limit
  *   signal:N            asks for N bytes in a signal handler
+ *   device:N            from here on, on device N
  *   capture             begins to capture a stream         ms:N  sleeps
  *   nvml:OWN:ALL        NVML's stand-in reports OWN bytes of this process, ALL on the device
  *   exit:N, leave:N (by _exit), abort
@@ -254,6 +255,14 @@ static void tell_nvml(size_t own, size_t all)
 	fclose(file);
 }
 
+static void on_device_number(size_t number)
+{
+	CUcontext context;
+
+	must(cuDevicePrimaryCtxRetain(&context, (CUdevice)number), "retain");
+	must(cuCtxSetCurrent(context), "current");
+}
+
 static void drop(void)
 {
 	must(cuMemFree_v2(kept[--count]), "drop");
@@ -275,7 +284,7 @@ static void run(const char *word, size_t first, size_t second)
 		{ "weights", weights }, { "cache", cache },	    { "want", want },
 		{ "async", want_ordered }, { "pinned", want_pinned }, { "physical", want_physical },
 		{ "map", map_physical },  { "beside", beside },	    { "time", timed },
-		{ "files", limit_files }, { "signal", in_handler },
+		{ "files", limit_files }, { "signal", in_handler }, { "device", on_device_number },
 	};
 
 	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
