@@ -149,6 +149,28 @@ def references(place):
 
 
 @needs
+def attached(place):
+    """objects: a context ends with its last detach; a green context ends without its streams"""
+    report, _ = run_story(place, "attached")
+    compare("objects", [
+        "context by cuCtxCreate_v2, 1 of 1 with 1, attached@kept main@main",
+        "stream by cuGreenCtxStreamCreate, 1 of 1 with 1, attached@green_stream main@main",
+    ], listed(report))
+    compare("totals", {"context": (1, 2, 1, 0), "green-context": (0, 1, 1, 0),
+                       "stream": (1, 1, 0, 0)}, totals(report))
+
+
+@needs
+def every(place):
+    """objects: run --every names the call site that leaves one from time to time, and no memory"""
+    run = place.command("run", "--every", "300ms", "--", place.program(PROGRAM), "serves")
+    told = [line for line in run.stderr.splitlines() if "; suspect in pid " in line]
+    compare("a suspect", True, bool(told) and " streams per step at serves (" in told[0] and
+            "objects.c:%d)" % line_of(SOURCE, "serving") in told[0])
+    compare("live memory", True, ": live 0 bytes (=) in 0 blocks" in told[0])
+
+
+@needs
 def graphs(place):
     """objects: graphs of captures and clones count; a child that moved into its parent does not"""
     report, out = run_story(place, "graphs")
@@ -255,6 +277,6 @@ def case(name, story, **more):
 OBJECTS = [
     case("clean", "clean", peak=0),
     case("left, and nothing allocated", "left", peak=0),
-    left, nothing_left, with_context, same_numbers, twice, references, graphs, looked_up, who, grows,
+    left, nothing_left, with_context, same_numbers, twice, references, attached, every, graphs, looked_up, who, grows,
     text, gate,
 ]

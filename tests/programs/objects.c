@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cu_graph.h"
 #include "gpuleak.h"
@@ -208,6 +209,25 @@ static void references(void)
 	printf("%d\n", cuUserObjectRelease(object, 7));
 }
 
+/* An attached context ends with its last detach. The streams of a green context do not end with it:
+ * cuda.h has the application destroy them before. */
+static void attached(void)
+{
+	CUcontext kept, ending, same;
+	CUgreenCtx green;
+	void *stream;
+
+	must(cuInit(0), "cuInit");
+	must(cuCtxCreate_v2(&kept, 0, 0), "context"); /* @kept */
+	must(cuCtxAttach(&same, 0), "attach");
+	must(cuCtxDetach(same), "detach");
+	must(cuCtxCreate_v2(&ending, 0, 0), "context");
+	must(cuCtxDetach(ending), "detach");
+	green = make_green();
+	must(cuGreenCtxStreamCreate(&stream, green, 1, 0), "stream"); /* @green_stream */
+	must(cuGreenCtxDestroy(green), "green");
+}
+
 /* Graphs from captures, clones and children. */
 static void graphs(void)
 {
@@ -275,6 +295,18 @@ static void who(void)
 	       gpuleak_who((uintptr_t)stream, &block));
 }
 
+/* A service that leaves a stream now and then, and marks no step. */
+static void serves(void)
+{
+	void *stream;
+
+	begin();
+	for (int i = 0; i < 60; i++) {
+		must(cuStreamCreate(&stream, 1), "stream"); /* @serving */
+		usleep(50000);
+	}
+}
+
 /* Each step leaves two streams and pairs of events; a cache of modules fills up. */
 static void grows(void)
 {
@@ -306,6 +338,7 @@ int main(int argc, char **argv)
 		{ "left", left }, { "clean", clean }, { "context", context },
 		{ "numbers", numbers }, { "twice", twice }, { "references", references },
 		{ "graphs", graphs }, { "looked-up", looked_up }, { "grows", grows },
+		{ "attached", attached }, { "serves", serves },
 		{ "who", who }, { "runtime", runtime },
 	};
 
