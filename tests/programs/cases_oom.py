@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Out of memory: the request, what became of it, and who held the memory then, to the byte."""
 
+import json
 import re
+import resource
 import signal
 
 from harness import Failed, but_written, compare, frame_text
@@ -254,6 +256,26 @@ def full_ledger(place):
                             "of memory were counted but not itemized: the ledger could not grow"]))
 
 
+def little_space():
+    resource.setrlimit(resource.RLIMIT_AS, (300 * MIB, 300 * MIB))
+
+
+@needs("oom")
+def address_space(place):
+    """out of memory under a limit on address space: recorded without holders"""
+    ledger = place.file("ledger")
+    run = place.preloaded([place.program("oom"), *HELD, "want:64m"], preexec_fn=little_space, env={
+        "GPULEAK_REPORT": "none", "GPULEAK_LEDGER": ledger, **MEMORY})
+    compare("run", (0, "want 2\n", ""), (run.status, run.stdout, run.stderr))
+    told = place.command("report", "--format", "json", ledger)
+    entry = only_entry(json.loads(told.stdout))
+    compare("entry", (64 * MIB, "tolerated", None, [], 36 * MIB), tuple(
+        entry[key] for key in ("requested_bytes", "outcome", "tracked_bytes", "holders",
+                               "free_bytes")))
+    text = place.command("report", "--verbose", ledger).stdout
+    compare("text", 1, text.count("  Who held the memory was not counted: "))
+
+
 @needs("oom")
 def threads(place):
     """out of memory in 16 threads at once: each request is counted, and no record is a mixture"""
@@ -308,4 +330,4 @@ def quick(place):
 
 
 OOM = [tolerated, one_line, final, outcomes, injected, repeated, many_requests, kinds, devices, captured,
-       no_figures, pooled, divided_by_nvml, full_ledger, threads, child, handler, quick]
+       no_figures, pooled, divided_by_nvml, full_ledger, address_space, threads, child, handler, quick]

@@ -202,8 +202,8 @@ static int print_all(FILE *out, const struct report_process *process,
 	if (entry->has_holders)
 		r = print_holders(out, entry, verbose);
 	else
-		fputs("  Who held the memory was not counted: allocations were refused too "
-		      "quickly\n", out);
+		fputs("  Who held the memory was not counted: too many requests were refused, or "
+		      "a limit on address space (ulimit -v) leaves no room to count\n", out);
 	print_device(out, process, entry);
 	return r;
 }
