@@ -6,13 +6,13 @@
 # GPU, and whatever of PyTorch, CuPy, JAX is there. Results go to the folder named first.
 #
 #   tests/gpu/run.sh RESULTS [BUILD] [part ...]     parts: calls ends errors families matrix programs contexts pools cost
-#                                               frameworks suballocations opencl held objects scale two
+#                                               frameworks suballocations kept opencl held objects scale two
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 results=$(mkdir -p "$1" && cd "$1" && pwd)
 build=$(cd "${2:-$here/../../build}" && pwd)
 shift; shift
-parts=${*:-calls ends errors families matrix programs contexts pools cost frameworks suballocations opencl held objects scale}
+parts=${*:-calls ends errors families matrix programs contexts pools cost frameworks suballocations kept opencl held objects scale}
 lib=$build/interpose/libgpuleak.so
 gpuleak=$build/tools/gpuleak
 work=$(mktemp -d)
@@ -164,6 +164,14 @@ if wants suballocations; then
 		say "torch_suballocations $conf: exit $?, $(tail -1 "$results/torch_suballocations-$conf.out")"
 		rm -f "$work/suballocations.ledger"
 	done
+fi
+
+# Scripts that say of themselves what accumulates: each line, and the first line of the report.
+if wants kept; then
+	timeout 500 python3 "$here/kept.py" --gpuleak "$gpuleak" --results "$results/kept" -j "$(($(nproc) / 2 + 1))" \
+		"$here/programs/kept" "$here/../frameworks/design" "$here/../frameworks/unseen" >"$results/kept.txt" 2>&1
+	say "kept: $(tail -1 "$results/kept.txt")"
+	say "$(grep -A2 '^not ok' "$results/kept.txt" | cut -c1-300)"
 fi
 
 if wants frameworks; then
