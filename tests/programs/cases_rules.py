@@ -53,6 +53,10 @@ def text(place):
         r"gpuleak: no leaks: 2 blocks \(4\.0 MiB\) allocated by p_rules \(pid \d+\), 0 freed, "
         r"1 held by the PyTorch caching allocator \(4\.0 MiB\), 1 by the cuBLAS workspaces "
         r"\(8\.0 KiB\), peak 4\.0 MiB", line[0]) is not None or line[0])
+    compare("a framework's stream is not in the line", False,
+            "destroyed" in told(place, "cached", "stream")[1])
+    compare("it is with -v", True, "\nNot released: 1 stream, made by cuStreamCreate at:\n"
+            in told(place, "cached", "stream", GPULEAK_VERBOSE="1")[1])
     err = told(place, "uncached", "matmul")[1]
     one_line(err, "gpuleak: 1 leak, 1 block, ", "worst: 4.8 KiB at train(char const*) (",
              "/rules.cpp:", ", called from main (")

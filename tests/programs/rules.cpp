@@ -2,7 +2,8 @@
  *
  * An application on libraries that have frameworks' names (rules.h). Each argument is one
  * allocation that nobody frees: "cached" and "uncached" tensors, "matmul" through the
- * framework, "handle" straight from the library, "own" without any of them.
+ * framework, "handle" straight from the library, "own" without any of them. "stream" makes a stream
+ * of the framework's.
  */
 #include <cstring>
 
@@ -26,6 +27,8 @@ static void train(const char *what)
 		at::matmul(8192); /* @train_matmul */
 	else if (std::strcmp(what, "handle") == 0)
 		cublasCreate_v2(16384); /* @train_handle */
+	else if (std::strcmp(what, "stream") == 0)
+		at::stream();
 	else
 		own(); /* @train_own */
 }

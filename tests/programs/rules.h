@@ -29,6 +29,7 @@ namespace at
 {
 void *empty(std::size_t bytes, bool cached);
 void matmul(std::size_t bytes);
+void stream();
 }
 
 #endif

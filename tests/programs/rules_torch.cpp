@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * libtorch_cuda.so: a tensor's memory from the allocator of libc10_cuda.so, and a handle of
- * cuBLAS that is made for the first product and never destroyed.
+ * cuBLAS that is made for the first product and never destroyed. A stream of its own likewise.
  */
+#include "cu.h"
 #include "rules.h"
 
 namespace at
@@ -17,5 +18,12 @@ void *empty(std::size_t bytes, bool cached)
 void matmul(std::size_t bytes)
 {
 	cublasCreate_v2(bytes); /* @matmul */
+}
+
+void stream()
+{
+	void *own;
+
+	must(cuStreamCreate(&own, 1), "stream");
 }
 }

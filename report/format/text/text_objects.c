@@ -17,15 +17,27 @@
 
 #define OBJECTS_MAX 100 /* JSON has all objects */
 
-/* Returns true if the program could have destroyed OBJECT. The CUDA runtime itself loads the
- * program's kernels, and keeps them until the process ends. */
+/* Returns the innermost frame of STACK that is no runtime's, or NULL. */
+static const struct report_frame *maker_of(const struct report_stack *stack)
+{
+	for (size_t i = 0; i < stack->count; i++)
+		if (stack->frames[i].role != FRAME_RUNTIME)
+			return &stack->frames[i];
+	return NULL;
+}
+
+/* Returns true if the program could have destroyed OBJECT. Frameworks keep streams, events and
+ * handles until the process ends. The CUDA runtime itself loads the program's kernels. */
 static bool is_of_program(const struct report_leak *object)
 {
+	const struct report_stack *stack = object->stack;
+	const struct report_frame *maker = maker_of(stack);
 	bool code = strcmp(object->kind, "object/library") == 0 ||
 		    strcmp(object->kind, "object/module") == 0;
 
-	return !object->pattern && !(code && object->stack->count &&
-				     object->stack->frames[0].role == FRAME_RUNTIME);
+	return !object->pattern && !stack->cache &&
+	       !(maker && maker->role == FRAME_FRAMEWORK) &&
+	       !(code && stack->count && stack->frames[0].role == FRAME_RUNTIME);
 }
 
 /* Returns true if the report of PROCESS names its objects. Each CUDA program has a
