@@ -141,7 +141,8 @@ struct ledger_header {
 	struct ledger_wait waits[2];
 	/* calls that make the driver use more device memory, including those without a record */
 	uint64_t marks;
-	/* number of suballocations that were allocated; may be too low by 0.1 % for each thread */
+	/* number of suballocations, and of other blocks with a series, that were allocated; may be
+	 * too low by 0.1 % for each thread */
 	uint64_t suballocated;
 	/* allocations that were refused for want of memory, including those without a record; and
 	 * those of them after which the same thread got as much or more */
@@ -217,11 +218,7 @@ struct ledger_block {
 	/* Address of the buffer that a sub-buffer belongs to. Of a vmm-mapping: the handle of the
 	 * memory, if all of it is mapped. 0 = none. */
 	uint64_t parent;
-	union {
-		uint32_t history; /* ref to a struct ledger_history, 0 = never retained */
-		/* of a suballocation: ref to the struct ledger_live_series of its site, or 0 */
-		uint32_t series;
-	};
+	uint32_t history;    /* ref to a struct ledger_history, 0 = never retained */
 	union {
 		/* LEDGER_BLOCK_IGNORED, LEDGER_BLOCK_MAPPED, LEDGER_BLOCK_MARK() */
 		uint32_t marked;
@@ -311,6 +308,7 @@ struct ledger_event_wait {
 #define LEDGER_KIND_OBJECT "object/"
 
 #define LEDGER_KIND_SUBALLOCATION "suballocation"
+#define LEDGER_KIND_VIRTUAL "vmm-" /* prefix of the kinds of virtual memory */
 
 /* Counters of one call site (stack, api, kind, device). Several records may have the same key (one
  * per thread), and readers add them up. allocs and bytes only increase. Number of frees = allocs -
@@ -322,20 +320,17 @@ struct ledger_site {
 	int32_t device;  /* ordinal; -1 unknown */
 	uint64_t allocs;
 	uint64_t bytes;
-	union {
-		uint64_t with_context; /* blocks that the driver freed with their context */
-		/* of suballocations: ref to a struct ledger_live_series; 0 = none */
-		uint64_t series;
-	};
+	uint64_t with_context;       /* blocks that the driver freed with their context */
 	uint64_t with_context_bytes;
 	/* blocks freed after the driver shut down or their context was destroyed */
-	uint64_t late;
+	uint32_t late;
+	uint32_t series;             /* ref to a struct ledger_live_series; 0 = none */
 	uint64_t unseen;             /* blocks that a call ended which gpuleak did not intercept */
 };
 
-/* How many suballocations of one call site were live while the process ran.
+/* How many suballocations or other blocks of one call site were live while the process ran.
  *
- * Time is divided into windows. The unit is an allocation of a suballocation anywhere in the
+ * Time is divided into windows. The unit is an allocation of a block with a series anywhere in the
  * process: a free takes no time, and neither does waiting. Each window has 1 << shift of them, and
  * the number of windows is at most LEDGER_WINDOWS. If it grows beyond, each two windows become one.
  * ledger/live_series.h has the functions of the writer and of readers.

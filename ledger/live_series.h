@@ -57,16 +57,32 @@ static inline void live_series_add(struct ledger_live_series *series, uint64_t a
 		atomic_store_explicit(&SHARED(series->high), live, memory_order_relaxed);
 }
 
+static inline void live_series_note_low(struct ledger_live_series *series, uint64_t freed)
+{
+	uint64_t live = atomic_load_explicit(&SHARED(series->allocated), memory_order_relaxed) -
+			freed;
+
+	if (live < atomic_load_explicit(&SHARED(series->low), memory_order_relaxed))
+		atomic_store_explicit(&SHARED(series->low), live, memory_order_relaxed);
+}
+
 static inline void live_series_remove(struct ledger_live_series *series, uint64_t amount)
 {
 	uint64_t freed = amount + atomic_load_explicit(&SHARED(series->freed),
 						       memory_order_relaxed);
-	uint64_t live = atomic_load_explicit(&SHARED(series->allocated), memory_order_relaxed) -
-			freed;
 
 	atomic_store_explicit(&SHARED(series->freed), freed, memory_order_relaxed);
-	if (live < atomic_load_explicit(&SHARED(series->low), memory_order_relaxed))
-		atomic_store_explicit(&SHARED(series->low), live, memory_order_relaxed);
+	live_series_note_low(series, freed);
+}
+
+/* The same if several threads may free blocks of one call site at the same time. No count is lost;
+ * a low point may be missed. */
+static inline void live_series_remove_shared(struct ledger_live_series *series, uint64_t amount)
+{
+	uint64_t freed = amount + atomic_fetch_add_explicit(&SHARED(series->freed), amount,
+							    memory_order_relaxed);
+
+	live_series_note_low(series, freed);
 }
 
 /* Copies SERIES, which may have any bytes, to *RET, and begins the window of END. Then window[0] ..

@@ -202,6 +202,7 @@ const char *option_word(enum option_id id, int value)
 {
 	const char *const *words = id == OPTION_FORMAT	       ? formats
 				   : id == OPTION_SUBALLOCATIONS ? switches
+				   : id == OPTION_ACCUMULATION ? switches
 				   : id == OPTION_DEEPBIND     ? deepbinds
 				   : id == OPTION_POOL	       ? pools
 				   : id == OPTION_POOL_BACKEND ? backends

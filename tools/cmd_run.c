@@ -164,16 +164,24 @@ static void start_roster(struct run *run)
 			"processes (shmget): %s", strerror(-r));
 }
 
-/* Prepares --bypass-pools: chooses the pool unless the user named one. */
+/* Gives OPTION its value for --bypass-pools unless the user named one. */
+static void set_for_bypass(struct run *run, enum option_id option, const char *value)
+{
+	if (opt_text[option])
+		return;
+	opt_text[option] = value;
+	run->bad_variables &= ~OPTION_BIT(option);
+}
+
+/* Prepares --bypass-pools. Each array is then a block, so blocks are judged as suballocations
+ * are. */
 static void start_bypass(struct run *run)
 {
 	if (!opt_values.bypass_pools)
 		return;
 	bypass_start(&run->bypass);
-	if (opt_text[OPTION_POOL])
-		return;
-	opt_text[OPTION_POOL] = "fast";
-	run->bad_variables &= ~OPTION_BIT(OPTION_POOL);
+	set_for_bypass(run, OPTION_POOL, "fast");
+	set_for_bypass(run, OPTION_ACCUMULATION, "on");
 }
 
 static int make_ready(struct run *run)

@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "interpose/block/block_state_hot.h"
+#include "interpose/recorder/live_counts.h"
 #include "interpose/block/mappings.h"
 
 /* ---- references ---- */
@@ -247,6 +248,16 @@ void block_undo_left_free(struct recorder *recorder, uint64_t key, struct ledger
 }
 
 /* ---- being freed, live or released -> unused ---- */
+
+void block_check_ended(struct recorder *recorder, const struct ledger_block *block, uint64_t bytes)
+{
+	struct ledger_live_series *series = live_counts_of_ending(recorder, block);
+
+	if (limits_on())
+		limits_block_ended(recorder, block->site, bytes);
+	if (series)
+		live_series_remove_shared(series, live_amount(bytes));
+}
 
 void block_drop(struct recorder *recorder, struct ledger_block *block, int64_t bytes)
 {

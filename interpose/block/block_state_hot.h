@@ -120,6 +120,10 @@ static HOT bool block_begin_free(struct recorder *recorder, struct shard *shard,
 
 /* ---- any state -> unused ---- */
 
+/* Makes the checks of `alloc_checks` for BLOCK of BYTES, which ends and is still in its slot. */
+COLD void block_check_ended(struct recorder *recorder, const struct ledger_block *block,
+			    uint64_t bytes);
+
 /* See block_drop(). */
 static HOT void block_drop_hot(struct recorder *recorder, struct ledger_block *block, int64_t bytes)
 {
@@ -129,8 +133,8 @@ static HOT void block_drop_hot(struct recorder *recorder, struct ledger_block *b
 	ledger_block_set(block, LEDGER_BLOCK_UNUSED);
 	thread_state_lock(state);
 	live_bytes_add(recorder, state, -bytes, 0);
-	if (__builtin_expect(limits_on(), 0))
-		limits_block_ended(recorder, block->site, (uint64_t)bytes);
+	if (__builtin_expect(atomic_load_explicit(&alloc_checks, memory_order_relaxed), 0))
+		block_check_ended(recorder, block, (uint64_t)bytes);
 	slot_return(recorder, state, block, ref);
 	thread_state_unlock(state);
 	if (history) /* only now: a reader must not find it with a live block */

@@ -9,6 +9,7 @@
 #include "interpose/block/blocks.h"
 #include "interpose/block/queries.h"
 #include "interpose/block/driver_call.h"
+#include "interpose/recorder/live_counts.h"
 #include "interpose/block/timeline.h"
 #include "interpose/dispatch/variants.h"
 #include "interpose/recorder/thread_state_hot.h"
@@ -123,6 +124,17 @@ static COLD void add_sample(struct recorder *recorder, uint64_t now_ns)
 	timeline_look(recorder, now_ns);
 }
 
+/* Locking: the caller holds STATE's lock. Makes the checks of `alloc_checks` for a new block of
+ * SITE. Has no pointer to a struct new_block, so that the compiler keeps that in registers. */
+static COLD void check_made(struct recorder *recorder, struct thread_state *state,
+			    const struct hook *hook, const struct ledger_site *site, int device,
+			    uint64_t bytes)
+{
+	limits_block_made(recorder, hook, device, bytes);
+	if (site->series)
+		live_counts_add(recorder, state, site, bytes);
+}
+
 /* Takes a slot and fills it with NEW. Returns NULL if the ledger has no room. */
 static HOT struct ledger_block *fill_slot(struct recorder *recorder, const struct call *call,
 					  const struct new_block *new)
@@ -139,7 +151,7 @@ static HOT struct ledger_block *fill_slot(struct recorder *recorder, const struc
 		block_fill(recorder, block, site, new);
 		live_bytes_add(recorder, state, (int64_t)new->bytes, new->time_ns);
 		if (__builtin_expect(atomic_load_explicit(&alloc_checks, memory_order_relaxed), 0))
-			limits_block_made(recorder, call->hook, new->device, new->bytes);
+			check_made(recorder, state, call->hook, site, new->device, new->bytes);
 	}
 	thread_state_unlock(state);
 	return block;

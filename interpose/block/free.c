@@ -88,14 +88,20 @@ static void free_was_refused(struct recorder *recorder, struct hook *hook,
 		free_race_refused(recorder, unexplained ? hook : NULL, freeing, result);
 }
 
+static COLD void count_late(struct recorder *recorder, const struct ledger_block *block)
+{
+	struct ledger_site *site = ledger_at(&recorder->writer, block->site);
+
+	atomic_fetch_add_explicit(&SHARED(site->late), 1, memory_order_relaxed);
+}
+
 static HOT void free_ends_block(struct recorder *recorder, const struct call *call,
 				struct freeing *freeing, enum outcome outcome, int result)
 {
 	bool done = outcome == OUTCOME_DONE || outcome == OUTCOME_LATE;
 
 	if (outcome == OUTCOME_LATE)
-		count_in_site(recorder, freeing->block->site, offsetof(struct ledger_site, late),
-			      1);
+		count_late(recorder, freeing->block);
 	if (freeing->watched && (done || !block_is_deferred(recorder, freeing)))
 		block_defer(recorder, call->name, freeing);
 	else if (done)

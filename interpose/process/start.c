@@ -99,6 +99,8 @@ void process_start(void)
 	rank_read();
 	atomic_store(&pool_on, config.pool != OPTION_POOL_OFF);
 	limits_start();
+	if (config.accumulation == OPTION_SWITCH_ON)
+		atomic_fetch_or(&alloc_checks, CHECK_ACCUMULATION);
 	roster = roster_join(config_roster);
 	recorder_make_page();
 }

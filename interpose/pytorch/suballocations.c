@@ -9,14 +9,11 @@
 #include "interpose/pytorch/suballocations.h"
 
 #include "interpose/block/block_state_hot.h"
+#include "interpose/recorder/live_counts.h"
 #include "interpose/stack/stacks.h"
-#include "ledger/live_series.h"
 
 #define SLOTS_AT_ONCE 8u
 #define SLAB_BYTES 4096u
-/* A thread counts an allocation for the whole process after this part of them: the count stays
- * exact to 0.1 % for each thread, and threads rarely write the same memory. */
-#define UNCOUNTED(total) ((total) >> 10)
 
 struct suballocation {
 	uint64_t address;
@@ -123,71 +120,16 @@ static void retire_entry(struct arena *arena, struct suballocation_shard *shard,
 	return_entry(shard, former);
 }
 
-/* ---- the series of live suballocations ---- */
-
-/* Locking: the caller holds STATE's lock. Counts an allocation. Returns their number before it. */
-static uint64_t count_suballocated(struct recorder *recorder, struct thread_state *state)
-{
-	_Atomic uint64_t *count = &SHARED(recorder->header->suballocated);
-	uint64_t total = atomic_load_explicit(count, memory_order_relaxed);
-
-	if (++state->uncounted_suballocations > UNCOUNTED(total)) {
-		atomic_fetch_add_explicit(count, state->uncounted_suballocations,
-					  memory_order_relaxed);
-		state->uncounted_suballocations = 0;
-	}
-	return total;
-}
-
-static COLD void begin_window(struct recorder *recorder, struct ledger_live_series *series,
-			      uint64_t allocs, uint64_t suballocated)
-{
-	const struct live_moment moment = { suballocated, allocs, recorder_time(recorder) };
-
-	live_series_begin(series, &moment);
-}
-
-/* Returns the series at REF, or NULL if the ledger had no room for it. Begins the window that
- * SUBALLOCATED belongs to; before it, the call site has made ALLOCS allocations. */
-static struct ledger_live_series *series_at(struct recorder *recorder, uint64_t ref,
-					    uint64_t allocs, uint64_t suballocated)
-{
-	struct ledger_live_series *series;
-
-	if (__builtin_expect(!ref, 0))
-		return NULL;
-	series = ledger_at(&recorder->writer, (uint32_t)ref);
-	if (__builtin_expect(live_series_is_due(series, suballocated), 0))
-		begin_window(recorder, series, allocs, suballocated);
-	return series;
-}
-
-/* Locking: the caller holds STATE's lock. Counts the last allocation of SITE. */
-static void series_add(struct recorder *recorder, struct thread_state *state,
-		       const struct ledger_site *site, uint64_t bytes)
-{
-	uint64_t suballocated = count_suballocated(recorder, state);
-	struct ledger_live_series *series =
-		series_at(recorder, site->series, site->allocs - 1, suballocated);
-
-	if (series)
-		live_series_add(series, live_amount(bytes));
-}
+/* ---- what a framework reports ---- */
 
 /* Counts that BLOCK, which is still in its slot, ends. */
 static void series_remove(struct recorder *recorder, const struct ledger_block *block)
 {
-	const struct ledger_site *site = ledger_at(&recorder->writer, block->site);
-	struct ledger_live_series *series =
-		series_at(recorder, block->series, site->allocs,
-			  atomic_load_explicit(&SHARED(recorder->header->suballocated),
-					       memory_order_relaxed));
+	struct ledger_live_series *series = live_counts_of_ending(recorder, block);
 
 	if (series)
 		live_series_remove(series, live_amount(block->bytes));
 }
-
-/* ---- what a framework reports ---- */
 
 /* Enters the recorder if there is one. */
 static struct recorder *enter(struct call *call)
@@ -235,7 +177,6 @@ static bool insert(struct recorder *recorder, struct suballocation_shard *shard,
 
 	if (entry) {
 		block_fill(recorder, block, site, new);
-		block->series = (uint32_t)site->series;
 		entry->block = block;
 	} else if (block) {
 		return_slot(recorder, shard, block);
@@ -270,7 +211,7 @@ void record_suballocated(struct call *call, const char *api, uint64_t address, u
 		lock_give(&shard->lock);
 	}
 	if (inserted)
-		series_add(recorder, state, site, bytes);
+		live_counts_add(recorder, state, site, bytes);
 	thread_state_unlock(state);
 	if (!inserted)
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNRECORDED_SUBALLOCATIONS, 1);

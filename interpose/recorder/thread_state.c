@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "interpose/base/config.h"
 #include "interpose/base/upcalls.h"
 #include "ledger/clock.h"
 #include "ledger/shared.h"
@@ -87,6 +88,15 @@ struct thread_state *thread_state_join(struct recorder *recorder)
 	return state;
 }
 
+/* Returns true if the live blocks of HOOK's call sites are counted. Those of virtual memory are
+ * not, because their bytes move from one block to another. */
+static bool has_series(const struct hook *hook)
+{
+	return config.accumulation == OPTION_SWITCH_ON &&
+	       strncmp(hook->kind, LEDGER_KIND_OBJECT, strlen(LEDGER_KIND_OBJECT)) != 0 &&
+	       strncmp(hook->kind, LEDGER_KIND_VIRTUAL, strlen(LEDGER_KIND_VIRTUAL)) != 0;
+}
+
 static uint32_t insert_site(struct recorder *recorder, uint32_t stack, struct hook *hook,
 			    int device)
 {
@@ -99,10 +109,13 @@ static uint32_t insert_site(struct recorder *recorder, uint32_t stack, struct ho
 
 	if (!site.api)
 		return 0;
-	if (strcmp(hook->kind, LEDGER_KIND_SUBALLOCATION) != 0)
-		return ledger_add_site(&recorder->writer, &site);
-	site.series = ledger_add_live_series(&recorder->writer);
-	return ledger_add_suballocation_site(&recorder->writer, &site);
+	if (strcmp(hook->kind, LEDGER_KIND_SUBALLOCATION) == 0) {
+		site.series = ledger_add_live_series(&recorder->writer);
+		return ledger_add_suballocation_site(&recorder->writer, &site);
+	}
+	if (has_series(hook) && !(site.series = ledger_add_live_series(&recorder->writer)))
+		return 0; /* no room: blocks that are not recorded are reported */
+	return ledger_add_site(&recorder->writer, &site);
 }
 
 static struct ledger_site *lookup_or_insert_site(struct recorder *recorder,

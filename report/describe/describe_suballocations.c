@@ -27,7 +27,7 @@ const char *suballocation_word(const char *cache)
 	for (size_t i = 0; cache && i < sizeof(words) / sizeof(words[0]); i++)
 		if (strcmp(words[i].cache, cache) == 0)
 			return words[i].word;
-	return "suballocation";
+	return "block";
 }
 
 const char *suballocation_trend_word(const struct report_suballocations *entry)
@@ -154,9 +154,15 @@ void describe_division(FILE *out, const struct report_leak *blocks, const char *
 	fputs(" " SUBALLOCATIONS_UNUSED, out);
 }
 
-void describe_pool(FILE *out, const char *cache, int device)
+void describe_pool(FILE *out, const struct report_leak *live, int device)
 {
-	print_escaped(out, cache ? cache : "a cache");
+	if (live->cache) {
+		print_escaped(out, live->cache);
+	} else {
+		describe_kind(out, live->kind);
+		fputs(", ", out);
+		print_escaped(out, live->api);
+	}
 	if (device >= 0)
 		fprintf(out, ", device %d", device);
 }

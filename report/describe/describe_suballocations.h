@@ -17,8 +17,8 @@ struct report_suballocations;
 /* What remains of a block that a framework caches, beside its suballocations. */
 #define SUBALLOCATIONS_UNUSED "cached, unused"
 
-/* Returns what the users of the pool CACHE call its suballocations: "tensor" for PyTorch's. CACHE
- * is NULL if the pool is unknown. */
+/* Returns what the users of the pool CACHE call its suballocations: "tensor" for PyTorch's. Returns
+ * "block" for other blocks, whose CACHE is NULL, and if the pool is unknown. */
 const char *suballocation_word(const char *cache);
 
 /* Returns "accumulating", "filled" or "constant"; NULL if it is not known. */
@@ -52,8 +52,9 @@ void describe_trend(FILE *out, const struct report_process *process,
  * the parts of BLOCKS, which a cache holds. Prints nothing if no suballocation lies in them. */
 void describe_division(FILE *out, const struct report_leak *blocks, const char *before);
 
-/* Prints "PyTorch caching allocator, device 0", without the part that is unknown. */
-void describe_pool(FILE *out, const char *cache, int device);
+/* Prints "PyTorch caching allocator, device 0" for the pool of LIVE. DEVICE -1: without it. Prints
+ * "device memory, cuMemAlloc_v2, device 0" for a block that is in no pool. */
+void describe_pool(FILE *out, const struct report_leak *live, int device);
 
 /* Prints BEFORE, one sentence about suballocations that lie in no block that was recorded, and a
  * newline. Prints nothing if there are none. */

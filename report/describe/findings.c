@@ -239,7 +239,7 @@ static void print_accumulating(FILE *out, const struct finding *finding)
 {
 	describe_suballocations(out, finding->leak->cache, finding->bytes, finding->blocks);
 	fputs(" (", out);
-	describe_pool(out, finding->leak->cache, finding->leak->device);
+	describe_pool(out, finding->leak, finding->leak->device);
 	fputs(") accumulate: ", out);
 	describe_trend(out, finding->process, finding->site);
 	fputs(", allocated at", out);

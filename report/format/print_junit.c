@@ -313,7 +313,8 @@ static int print_process(FILE *out, const struct report *report, const struct fi
 		print_passed(&suite, "no leaks");
 	if (r == 0 && process->summary.errors == 0)
 		print_passed(&suite, "no wrong frees");
-	if (r == 0 && process->has_suballocations && !accumulates(findings, index))
+	if (r == 0 && (process->has_suballocations || process->has_counted_blocks) &&
+	    !accumulates(findings, index))
 		print_passed(&suite, "nothing accumulates");
 	if (r == 0)
 		r = print_findings(&suite, findings, index);

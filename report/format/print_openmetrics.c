@@ -318,7 +318,7 @@ static size_t sum_pools(const struct report_process *process, struct pool_sum su
 {
 	size_t count = 0;
 
-	for (size_t i = 0; i < process->suballocation_count; i++) {
+	for (size_t i = 0; process->has_suballocations && i < process->suballocation_count; i++) {
 		const struct report_leak *live = &process->suballocations[i].live;
 		const char *cache = live->cache ? live->cache : "";
 		size_t at = 0;
@@ -364,11 +364,12 @@ static void print_accumulating(FILE *out, const struct report *report,
 				      findings->counts[FINDING_LEAK];
 	size_t count = findings->counts[FINDING_ACCUMULATING];
 
-	family(out, name, "gauge", "Call sites whose tensors accumulate.");
+	family(out, name, "gauge", "Call sites whose tensors or blocks accumulate.");
 	for (size_t i = 0; i < processes(report); i++) {
 		uint64_t of_process = 0;
 
-		if (!report->processes[i]->has_suballocations)
+		if (!report->processes[i]->has_suballocations &&
+		    !report->processes[i]->has_counted_blocks)
 			continue;
 		for (size_t at = 0; at < count; at++)
 			of_process += sites[at].process_index == i;
@@ -382,25 +383,28 @@ static void print_accumulating(FILE *out, const struct report *report,
 		print_site(out, report, "gpuleak_site_accumulated_bytes", &sites[i],
 			   sites[i].bytes);
 	family(out, "gpuleak_site_accumulated_blocks", "gauge",
-	       "Tensors that accumulated, by call site; the largest sites.");
+	       "Tensors or blocks that accumulated, by call site; the largest sites.");
 	for (size_t i = 0; i < count; i++)
 		print_site(out, report, "gpuleak_site_accumulated_blocks", &sites[i],
 			   sites[i].blocks);
 }
 
-/* Prints nothing if no process has suballocations. */
+/* Prints nothing if no process has suballocations, or blocks that were counted. */
 static void print_suballocations(FILE *out, const struct report *report,
 				 const struct findings *findings)
 {
-	bool any = false;
+	bool any = false, counted = false;
 
-	for (size_t i = 0; i < processes(report); i++)
+	for (size_t i = 0; i < processes(report); i++) {
 		any |= report->processes[i]->has_suballocations;
-	if (!any)
-		return;
-	print_suballocated(out, report, true);
-	print_suballocated(out, report, false);
-	print_accumulating(out, report, findings);
+		counted |= report->processes[i]->has_counted_blocks;
+	}
+	if (any) {
+		print_suballocated(out, report, true);
+		print_suballocated(out, report, false);
+	}
+	if (any || counted)
+		print_accumulating(out, report, findings);
 }
 
 static void ignore_gap(void *data, const struct report_process *process, const char *text)

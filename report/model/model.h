@@ -290,6 +290,9 @@ struct report_process {
 	struct report_suballocations *suballocations;
 	size_t suballocation_count;
 	bool has_suballocations; /* at least one was recorded; it may have been freed */
+	/* the live blocks of call sites were counted; those that accumulate are in the list above,
+	 * with no live ones: these would be leaks */
+	bool has_counted_blocks;
 	/* call sites of suballocations whose trend is unknown, because the ledger has no samples */
 	size_t unsampled_suballocations;
 	struct report_error *errors;

@@ -3,6 +3,9 @@
  * Lists the suballocations of a process by call site: the live ones, and those that accumulated
  * while it ran. They lie inside blocks that the rest of the model has already. So they are in no
  * sum and in no other list.
+ *
+ * Also lists the call sites of other blocks that accumulated, if the ledger has their series. Their
+ * live blocks are in the list of leaks. So a call site with live blocks is not listed here.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -25,6 +28,8 @@ struct suballocation_site {
 	uint64_t not_selected; /* live blocks */
 	struct live_windows windows;
 	uint64_t series_live; /* live blocks as the series count them */
+	bool of_blocks;       /* not of suballocations */
+	uint64_t deferred;    /* of blocks: deferred frees, which the series count as live */
 	bool unsampled; /* a part of it has no windows that can be used */
 	struct suballocation_site *next;
 };
@@ -80,6 +85,7 @@ static int site_of(struct gathering *g, const struct ledger_site *record,
 		return -ENOMEM;
 	key.cache = key.stack->cache ? key.stack->cache : pool_of(key.api);
 	(*ret)->public.live = key;
+	(*ret)->of_blocks = strcmp(key.kind, LEDGER_KIND_SUBALLOCATION) != 0;
 	(*ret)->next = g->sites;
 	g->sites = *ret;
 	return 0;
@@ -120,9 +126,7 @@ static void add_windows(struct gathering *g, struct suballocation_site *site,
 	const struct ledger_live_series *series;
 	struct ledger_live_series copy;
 
-	series = record->series <= UINT32_MAX
-			 ? ledger_live_series(g->b->view, (uint32_t)record->series)
-			 : NULL;
+	series = ledger_live_series(g->b->view, record->series);
 	if (!series || !live_series_read(series, &end, &copy)) {
 		site->unsampled = true;
 		return;
@@ -168,6 +172,20 @@ static void set_trend(const struct gathering *g, struct suballocation_site *site
 	public->kept_per_second = found.kept_per_second;
 }
 
+static int add_record(struct gathering *g, const struct ledger_site *record,
+		      struct suballocation_site *site)
+{
+	const uint8_t *at = (const uint8_t *)record;
+	uint32_t ref = (uint32_t)((uint64_t)(at - g->b->view->base) / LEDGER_REF_UNIT);
+
+	site->public.allocated_blocks = add_bounded(site->public.allocated_blocks, record->allocs);
+	site->ended = add_bounded(site->ended, record->unseen);
+	if (!site->of_blocks)
+		add_places(g, ref, &site->public.places);
+	add_windows(g, site, record);
+	return build_add_ref(g->b, &g->refs, ref, site);
+}
+
 static int add_sites(struct gathering *g)
 {
 	struct ledger_walk walk = { 0 };
@@ -177,19 +195,33 @@ static int add_sites(struct gathering *g)
 
 	while (r == 0 && (record = ledger_next(g->b->view, &walk, LEDGER_CHUNK_SUBALLOCATION_SITES,
 					    sizeof(*record)))) {
-		const uint8_t *at = (const uint8_t *)record;
-		uint32_t ref = (uint32_t)((uint64_t)(at - g->b->view->base) / LEDGER_REF_UNIT);
-
 		r = site_of(g, record, &site);
-		if (r < 0)
-			break;
-		site->public.allocated_blocks = add_bounded(site->public.allocated_blocks,
-							    record->allocs);
-		site->ended = add_bounded(site->ended, record->unseen);
-		add_places(g, ref, &site->public.places);
-		add_windows(g, site, record);
-		r = build_add_ref(g->b, &g->refs, ref, site);
+		if (r == 0)
+			r = add_record(g, record, site);
 		g->b->process->has_suballocations = true;
+	}
+	return r;
+}
+
+/* Adds the call sites of other blocks whose live blocks were counted. What a cache allocates is no
+ * accumulation of the application. */
+static int add_block_sites(struct gathering *g)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_site *record;
+	struct suballocation_site *site;
+	int r = 0;
+
+	while (r == 0 &&
+	       (record = ledger_next(g->b->view, &walk, LEDGER_CHUNK_SITES, sizeof(*record)))) {
+		if (!record->series)
+			continue;
+		r = site_of(g, record, &site);
+		if (r < 0 || site->public.live.cache || !site->of_blocks)
+			continue;
+		site->ended = add_bounded(site->ended, record->with_context);
+		r = add_record(g, record, site);
+		g->b->process->has_counted_blocks = true;
 	}
 	return r;
 }
@@ -235,6 +267,27 @@ static int add_blocks(struct gathering *g)
 	return r;
 }
 
+/* Counts the live blocks of call sites that add_block_sites() added. */
+static void add_live_blocks(struct gathering *g)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_block *block;
+
+	while (g->b->process->has_counted_blocks &&
+	       (block = ledger_next(g->b->view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
+		const struct ref_node *known = build_find_ref(&g->refs, block->site);
+		struct suballocation_site *site;
+
+		if (!known)
+			continue;
+		site = (struct suballocation_site *)known->value;
+		if (ledger_block_is_live(block->state, block->marked))
+			site->not_selected++;
+		else
+			site->deferred += LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED;
+	}
+}
+
 /* Orders what accumulates first, then by size, largest first. */
 static int compare(const void *left, const void *right)
 {
@@ -255,6 +308,8 @@ static int compare(const void *left, const void *right)
 
 static bool is_listed(const struct suballocation_site *site)
 {
+	if (site->of_blocks && site->not_selected)
+		return false; /* its live blocks are leaks, or suppressed */
 	return site->public.live.blocks || site->public.trend == TREND_ACCUMULATING;
 }
 
@@ -289,7 +344,7 @@ static int list_sites(struct gathering *g)
  * damaged. A few calls may have begun when the ledger was read. */
 static bool is_contradicted(const struct suballocation_site *site)
 {
-	uint64_t live = add_bounded(site->public.live.blocks, site->not_selected);
+	uint64_t live = add_bounded(site->public.live.blocks, site->not_selected) + site->deferred;
 	uint64_t more = live > site->series_live ? live - site->series_live
 						 : site->series_live - live;
 
@@ -318,8 +373,11 @@ int build_suballocations(struct builder *b)
 	g.process.window_allocs = (uint64_t)1 << shift;
 	r = add_sites(&g);
 	if (r == 0)
+		r = add_block_sites(&g);
+	if (r == 0)
 		r = add_blocks(&g);
 	if (r == 0) {
+		add_live_blocks(&g);
 		set_trends(&g);
 		r = list_sites(&g);
 	}

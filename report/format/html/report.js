@@ -1257,8 +1257,8 @@ function listSection(id, title, lead) {
 
 function accumulatingSection(list) {
 	return list.length ? section("accumulating", "Accumulating",
-		"The program keeps what these lines allocate inside a framework's cache, more and " +
-		"more of it. By call stack. A row unfolds.",
+		"The program keeps what these lines allocate, more and more of it, until it ends or " +
+		"drops all. By call stack. A row unfolds.",
 		leakTable("accumulating-table", list, true, PART_COLUMNS)) : null;
 }
 

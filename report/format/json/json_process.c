@@ -273,7 +273,8 @@ void json_add_process(json_t **object, const struct report_process *process)
 		 { "object_kinds", JSON_IF(has_objects, JSON_LIST(process->object_kinds,
 								  process->object_kind_count,
 								  json_object_kind)) },
-		 { "suballocations", JSON_IF(process->has_suballocations,
+		 { "suballocations", JSON_IF(process->has_suballocations ||
+							     process->has_counted_blocks,
 					     JSON_LIST(process->suballocations,
 						       process->suballocation_count,
 						       suballocations_json)) },

@@ -154,7 +154,7 @@ json_t *sarif_rules(void)
 		  "where its last user is done, or suppress it with a line leak:PATTERN.",
 		  "error" },
 		{ "accumulation", "GpuMemoryAccumulates",
-		  "GPU memory that is kept in a framework's cache, more and more of it",
+		  "GPU memory of which the program keeps more and more",
 		  "The program keeps what this line allocates, for example tensors in a list, so "
 		  "its memory grows as long as the loop runs. Keep numbers instead of tensors, or "
 		  "drop what is not needed any more.", "warning" },

@@ -92,7 +92,7 @@ static void print_accumulating(FILE *out, const struct diff_row *row)
 	fprintf(out, "\naccumulating, %s: ", diff_word(row->change));
 	print_amounts(out, row, suballocation_word(live->cache));
 	fputs(" (", out);
-	describe_pool(out, live->cache, -1);
+	describe_pool(out, live, -1);
 	fputc(')', out);
 	print_place(out, row, live);
 }

@@ -72,7 +72,7 @@ static void print_accumulating(FILE *out, const struct ranks *ranks, const struc
 	fprintf(out, " in %zu of %zu ranks", site->count, ranks->count);
 	print_spread(out, ranks, site);
 	fputs(" (", out);
-	describe_pool(out, live->cache, site->same_device ? live->device : -1);
+	describe_pool(out, live, site->same_device ? live->device : -1);
 	fputs("), allocated at:\n", out);
 	describe_stack(out, live->stack);
 }

@@ -34,7 +34,7 @@ static void print_accumulating(FILE *out, const struct report_process *process,
 	fputs("\nAccumulating: ", out);
 	describe_suballocations(out, entry->live.cache, entry->kept_bytes, entry->kept_blocks);
 	fputs(" (", out);
-	describe_pool(out, entry->live.cache, entry->live.device);
+	describe_pool(out, &entry->live, entry->live.device);
 	fputs("), ", out);
 	describe_trend(out, process, entry);
 	fputs(", allocated at:\n", out);

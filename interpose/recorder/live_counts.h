@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Counts how many blocks of a call site are live while the process runs: see struct
+ * ledger_live_series. Suballocations always, other blocks if GPULEAK_ACCUMULATION is on. Inline,
+ * because each recorded suballocation runs it. Any thread may call these functions. Must not
+ * allocate or wait.
+ */
+#ifndef GPULEAK_LIVE_COUNTS_H
+#define GPULEAK_LIVE_COUNTS_H
+
+#include "interpose/recorder/thread_state_hot.h"
+#include "ledger/live_series.h"
+
+/* A thread counts an allocation for the whole process after this part of them: the count stays
+ * exact to 0.1 % for each thread, and threads rarely write the same memory. */
+#define UNCOUNTED(total) ((total) >> 10)
+
+COLD void live_counts_begin_window(struct recorder *recorder, struct ledger_live_series *series,
+				   uint64_t allocs, uint64_t suballocated);
+
+/* Locking: the caller holds STATE's lock. Counts an allocation. Returns their number before it. */
+static inline uint64_t live_counts_add_to_process(struct recorder *recorder,
+						  struct thread_state *state)
+{
+	_Atomic uint64_t *count = &SHARED(recorder->header->suballocated);
+	uint64_t total = atomic_load_explicit(count, memory_order_relaxed);
+
+	if (++state->uncounted_suballocations > UNCOUNTED(total)) {
+		atomic_fetch_add_explicit(count, state->uncounted_suballocations,
+					  memory_order_relaxed);
+		state->uncounted_suballocations = 0;
+	}
+	return total;
+}
+
+/* Returns the series of SITE, or NULL if it has none. Begins the window that SUBALLOCATED belongs
+ * to; before it, the call site has made ALLOCS allocations. */
+static inline struct ledger_live_series *live_counts_of(struct recorder *recorder,
+							const struct ledger_site *site,
+							uint64_t allocs, uint64_t suballocated)
+{
+	struct ledger_live_series *series;
+
+	if (__builtin_expect(!site->series, 0))
+		return NULL;
+	series = ledger_at(&recorder->writer, site->series);
+	if (__builtin_expect(live_series_is_due(series, suballocated), 0))
+		live_counts_begin_window(recorder, series, allocs, suballocated);
+	return series;
+}
+
+/* Locking: the caller holds STATE's lock. Counts the last allocation of SITE. */
+static inline void live_counts_add(struct recorder *recorder, struct thread_state *state,
+				   const struct ledger_site *site, uint64_t bytes)
+{
+	uint64_t suballocated = live_counts_add_to_process(recorder, state);
+	struct ledger_live_series *series =
+		live_counts_of(recorder, site, site->allocs - 1, suballocated);
+
+	if (series)
+		live_series_add(series, live_amount(bytes));
+}
+
+/* Returns the series in which BLOCK counts, which is still in its slot and ends, or NULL. */
+static inline struct ledger_live_series *live_counts_of_ending(struct recorder *recorder,
+							       const struct ledger_block *block)
+{
+	const struct ledger_site *site = ledger_at(&recorder->writer, block->site);
+
+	return live_counts_of(recorder, site, site->allocs,
+			      atomic_load_explicit(&SHARED(recorder->header->suballocated),
+						   memory_order_relaxed));
+}
+
+#endif
