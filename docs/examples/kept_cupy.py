@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Reads 50 measurements of 4 MB, and keeps one row of each. A row is a view: it keeps its whole
-# measurement on the GPU. With the argument "copy" each row is an array of its own.
+# Reads 50 measurements of 4 MB, and keeps one row of each. A row is a view: it keeps its whole array
+# on the GPU. Argument "copy": each row is an array of its own; "host": the GPU keeps nothing.
 import sys
 import time
 
@@ -14,7 +14,7 @@ def read(number):
 
 def first_row(number):
     row = read(number)[0]
-    return row.copy() if "copy" in sys.argv else row
+    return row.get() if "host" in sys.argv else row.copy() if "copy" in sys.argv else row
 
 
 def main():

@@ -2,6 +2,7 @@
 """Every case: the program and the exact report that it must give. FUNCTION@MARKER names a
 line of the program's source by the marker that stands on it."""
 
+import cases_accumulation
 import cases_api
 import cases_cl_history
 import cases_cl_mapped
@@ -379,6 +380,7 @@ FAMILIES = {
     "rules": cases_rules.RULES,
     "sanitized": cases_sanitized.SANITIZED,
     "steps": cases_steps.STEPS,
+    "accumulation": cases_accumulation.ACCUMULATION,
     "top": cases_top.TOP,
     "vmm": cases_vmm.VMM,
     "truth": cases_truth.TRUTH,

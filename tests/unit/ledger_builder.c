@@ -174,6 +174,12 @@ uint32_t builder_suballocation(struct ledger_builder *builder, uint32_t site, ui
 	return add(builder, LEDGER_CHUNK_SUBALLOCATIONS, &block, sizeof(block), NULL, 0);
 }
 
+uint32_t builder_live_series(struct ledger_builder *builder,
+			     const struct ledger_live_series *series)
+{
+	return add(builder, LEDGER_CHUNK_LIVE_SERIES, series, sizeof(*series), NULL, 0);
+}
+
 uint32_t builder_module(struct ledger_builder *builder, const char *path, uint64_t start,
 			uint64_t end, uint64_t bias, uint32_t epoch)
 {

@@ -46,6 +46,9 @@ uint32_t builder_suballocation_row(struct ledger_builder *builder, int device, u
 				   uint64_t allocs, uint64_t bytes);
 uint32_t builder_suballocation(struct ledger_builder *builder, uint32_t row, uint64_t address,
 			       uint64_t bytes);
+/* Of a call site: its ref is the site's `series`. */
+uint32_t builder_live_series(struct ledger_builder *builder,
+			     const struct ledger_live_series *series);
 uint32_t builder_module(struct ledger_builder *builder, const char *path, uint64_t start,
 			uint64_t end, uint64_t bias, uint32_t epoch);
 uint32_t builder_error(struct ledger_builder *builder, const struct ledger_error *error);

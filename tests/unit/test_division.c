@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * How the bytes of blocks are divided among the suballocations in them: no byte twice, none lost.
+ * A block that accumulated is in one list, too: of what accumulates, or of leaks.
  * Links: test_division.c ledger_builder.c ledger_reported.c, report_dep, cmocka.
  */
 #include <setjmp.h>
@@ -13,6 +14,7 @@
 
 #include "ledger_builder.h"
 #include "ledger_reported.h"
+#include "ledger/live_series.h"
 #include "report/model/model.h"
 #include "report/model/model_suballocations.h"
 
@@ -247,6 +249,99 @@ static void test_selected(void **state)
 	finish(&made);
 }
 
+/* A call site of blocks with SERIES. */
+static uint32_t counted(struct made *made, const char *api, const struct ledger_live_series *series)
+{
+	uint32_t at = builder_live_series(&made->builder, series);
+	uint32_t row = builder_row(&made->builder, api, "device", 0, 0, 200, 200 * 512);
+
+	((struct ledger_site *)builder_at(&made->builder, row))->series = at;
+	return row;
+}
+
+/* Two call sites that allocate 200 blocks each. One frees its blocks only at the end. Returns the
+ * ref of its record. */
+static uint32_t keep_blocks(struct made *made)
+{
+	struct ledger_live_series work = { 0 }, kept = { 0 }, *series[] = { &work, &kept };
+	struct live_moment now = { 0, 0, 1 };
+
+	begin(made);
+	for (int i = 0; i < 400; i++) {
+		if (live_series_is_due(series[i % 2], now.suballocated))
+			live_series_begin(series[i % 2], &now);
+		live_series_add(series[i % 2], live_amount(512));
+		now.suballocated++;
+		now.allocs = now.suballocated / 2;
+		if (i % 2 == 0)
+			live_series_remove_shared(&work, live_amount(512));
+	}
+	for (int i = 0; i < 200; i++)
+		live_series_remove_shared(&kept, live_amount(512));
+	builder_header(&made->builder)->suballocated = now.suballocated;
+	counted(made, "cuMemAlloc_v2", &work);
+	return counted(made, "cuMemAllocManaged", &kept);
+}
+
+static void blocks_that_accumulate(void **state)
+{
+	const struct report_suballocations *entry;
+	struct made made;
+
+	(void)state;
+	keep_blocks(&made);
+	report(&made);
+	assert_int_equal(made.process->suballocation_count, 1);
+	entry = &made.process->suballocations[0];
+	assert_int_equal(entry->trend, TREND_ACCUMULATING);
+	assert_string_equal(entry->live.api, "cuMemAllocManaged");
+	assert_null(entry->live.cache);
+	assert_int_equal(entry->live.blocks, 0);
+	assert_int_equal(entry->kept_blocks, 200);
+	assert_int_equal(entry->kept_bytes, 200 * 512);
+	assert_int_equal(entry->freed_blocks, 200);
+	assert_true(made.process->has_counted_blocks);
+	assert_false(made.process->has_suballocations);
+	assert_int_equal(made.process->unsampled_suballocations, 0);
+	finish(&made);
+}
+
+/* A call site with a live block is a leak, and nothing else. */
+static void blocks_that_leak(void **state)
+{
+	struct made made;
+
+	(void)state;
+	builder_block(&made.builder, keep_blocks(&made), SEGMENT, 512);
+	report(&made);
+	assert_int_equal(made.process->suballocation_count, 0);
+	assert_int_equal(made.process->leak_count, 1);
+	assert_int_equal(made.process->unsampled_suballocations, 0);
+	finish(&made);
+}
+
+/* A series that does not exist, or that contradicts the live blocks, is not used, and the gate
+ * learns it. */
+static void damaged_series(void **state)
+{
+	struct made made;
+	uint32_t row;
+
+	(void)state;
+	row = keep_blocks(&made);
+	((struct ledger_site *)builder_at(&made.builder, row))->series = UINT32_MAX;
+	report(&made);
+	assert_int_equal(made.process->suballocation_count, 0);
+	assert_int_equal(made.process->unsampled_suballocations, 1);
+	finish(&made);
+	row = keep_blocks(&made);
+	for (uint64_t i = 0; i < 100; i++)
+		builder_block(&made.builder, row, SEGMENT + i * 512, 512);
+	report(&made);
+	assert_int_equal(made.process->unsampled_suballocations, 1);
+	finish(&made);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -258,6 +353,9 @@ int main(void)
 		cmocka_unit_test(test_mapped),
 		cmocka_unit_test(test_extremes),
 		cmocka_unit_test(test_selected),
+		cmocka_unit_test(blocks_that_accumulate),
+		cmocka_unit_test(blocks_that_leak),
+		cmocka_unit_test(damaged_series),
 	};
 
 	return cmocka_run_group_tests(tests, reported_group_setup, reported_group_teardown);

@@ -348,6 +348,10 @@ def pools(place):
         compare("%s %s" % (flags, extra), wanted, found["env"].get("GPULEAK_POOL"))
     found, _ = place.report(PYTHON, VIEW_KEPT)
     compare("in the report", "fast", found["pool"]["mode"])
+    for flags, wanted in (((), None), (("--bypass-pools",), "on"),
+                          (("--bypass-pools", "--accumulation", "off"), "off")):
+        found, _ = look(place, flags)
+        compare("accumulation %s" % (flags,), wanted, found["env"].get("GPULEAK_ACCUMULATION"))
 
 
 def sitecustomize(place):
@@ -430,6 +434,19 @@ def torch_kept(place):
             (found["leaks"], [one["cache"] for one in found["cached"]]))
 
 
+def cache_on(place):
+    """PyTorch's cache stays on: its tensors accumulate, its own blocks do not"""
+    script = place.script("import os\ndel os.environ['PYTORCH_NO_CUDA_MEMORY_CACHING']\n"
+                          "import torch\ndef main():\n    kept = []\n    for _ in range(200):\n"
+                          "        torch.empty(3 << 20, device='cuda')\n"
+                          "        kept.append(torch.empty(3 << 20, device='cuda'))\nmain()\n"
+                          "torch.cuda.empty_cache()\n")
+    found, _ = place.report(PYTHON, script)
+    compare("what accumulates", [("suballocation", 200)], [
+        (one["kind"], one["kept_blocks"]) for one in found["suballocations"]])
+    compare("blocks of the cache", True, found["summary"]["allocated_blocks"] >= 100)
+
+
 def no_effect(place):
     """a cache that is used although its variable was set is named, also in a native program"""
     found, _ = place.report(os.path.join(place.options.programs, "p_rules"), "cached", "own")
@@ -489,7 +506,7 @@ def grows_as_in_guide(script, path, printed):
     """The suspect is the marked line, and the one in the transcript of the guide."""
     with open(GUIDE, encoding="utf-8") as file:
         block = next(block for block in file.read().split("```") if script in block
-                     and block.startswith("console"))
+                     and "suspect" in block and block.startswith("console"))
     found = places(printed)
     if not found:
         raise Failed("no suspect in\n" + printed)
@@ -506,6 +523,57 @@ def example_cupy(place):
         raise Failed("an array that is freed is a suspect:\n" + ran.stderr)
 
 
+def first_line(stderr):
+    """The first line, without the number of the process."""
+    return re.sub(r"\(pid [0-9]+\)", "(pid N)", stderr.splitlines()[0])
+
+
+def at_read(path):
+    return "%s:%d" % (path, line_with(path, "# @allocated"))
+
+
+def accumulates(place):
+    """kept_cupy.py: the first line names the line, although the interpreter frees all of it"""
+    path = os.path.join(EXAMPLES, "kept_cupy.py")
+    name = os.path.basename(os.path.realpath(PYTHON))
+    ran = place.run(PYTHON, path)
+    compare("first line", "gpuleak: no driver leaks; 190.7 MiB in 50 blocks accumulate at read (%s); "
+            "100 blocks (381.4 MiB) allocated by %s (pid N), all freed, peak 194.5 MiB" % (
+                at_read(path), name), first_line(ran.stderr))
+    with open(GUIDE, encoding="utf-8") as file:
+        compare("line in the guide", ["kept_cupy.py:%d" % line_with(path, "# @allocated")], re.findall(
+            r"blocks accumulate at read \(\S*?(kept_cupy.py:\d+)\)", file.read()))
+    if "\nAccumulating: 200,012,800 bytes (190.7 MiB) in 50 blocks (device memory, cuMemAlloc_v2, " \
+            "device 0), 50 of 50 kept" not in ran.stderr:
+        raise Failed("no such paragraph in\n" + ran.stderr)
+    ran = place.run(PYTHON, path, "host")
+    compare("clean", "gpuleak: no leaks: 100 blocks (381.4 MiB) allocated by %s (pid N), all freed, "
+            "peak 7.6 MiB" % name, first_line(ran.stderr))
+    ran = place.run(PYTHON, path, "copy")
+    if not first_line(ran.stderr).startswith(
+            "gpuleak: no driver leaks; 200.0 KiB in 50 blocks accumulate at first_row (" + path):
+        raise Failed("the copies are not named in\n" + ran.stderr)
+    ran = place.run(PYTHON, path, flags=("--bypass-pools", "--accumulation", "off"))
+    compare("switched off", True, first_line(ran.stderr).startswith("gpuleak: no leaks: 100 blocks"))
+    for status, args, flags in ((0, (), ()), (23, (), ("--gate-accumulation", "1")),
+                                (0, ("host",), ("--gate-accumulation", "1"))):
+        place.run(PYTHON, path, *args, flags=("--bypass-pools", "--gate", *flags), status=status)
+
+
+def at_module_level(place):
+    """kept_cupy.py without main(): a leak, and not an accumulation as well"""
+    with open(os.path.join(EXAMPLES, "kept_cupy.py"), encoding="utf-8") as file:
+        text = file.read().replace("def main():", "if True:").replace("\nmain()\n", "")
+    path = place.write("module/kept_cupy.py", text)
+    ran = place.run(PYTHON, path)
+    compare_first_line(path, "# @allocated", "1 leak, 50 blocks, 200,000,000 bytes (190.7 MiB) never "
+                       "freed", ran.stderr)
+    compare_first_line(path, "# @allocated", "at read (LINE)", ran.stderr)
+    compare("accumulating", None, re.search("accumulat", ran.stderr, re.I))
+    found, _ = place.report(PYTHON, path)
+    compare("suballocations", [], found["suballocations"])
+
+
 def example_torch(place):
     """docs/examples/kept_torch.py: the losses accumulate, also without PyTorch's cache"""
     path, ran = example(place, "kept_torch.py")
@@ -514,6 +582,11 @@ def example_torch(place):
     _, ran = example(place, "kept_torch.py", "item")
     if "suspect" in ran.stderr:
         raise Failed("Python's numbers grow:\n" + ran.stderr)
+    ran = place.run(PYTHON, path)
+    compare_first_line(path, "# @allocated", " in 50 blocks accumulate at train_step (LINE)",
+                       ran.stderr)
+    ran = place.run(PYTHON, path, "item")
+    compare("item", True, ran.stderr.startswith("gpuleak: no leaks: "))
     for args, wanted in (((), {line_with(path, "# @allocated")}), (("item",), set())):
         found, _ = place.report(PYTHON, path, *args, flags=())
         accumulate = [one["stack"] for one in found["suballocations"]
@@ -534,13 +607,15 @@ def example_jax(place):
     path, ran = example(place, "kept_jax.py")
     if ("train_step", "kept_jax.py:%d" % line_with(path, "# @allocated")) not in places(ran.stderr):
         raise Failed("train_step does not grow:\n" + ran.stderr)
+    compare_first_line(path, "# @allocated", " accumulate at train_step (LINE)",
+                       place.run(PYTHON, path).stderr)
     return None
 
 
 CASES = [view_kept, in_json, refused_by_flag, refused_by_path, own_allocator, failing_switch,
          not_cupy, imports, children, in_venv, nothing_else, variables, pools, sitecustomize, nested,
-         path_with_spaces, module_missing, every_python, example_cupy, example_jax]
-TORCH_CASES = [torch_kept, no_effect, example_torch]
+         path_with_spaces, module_missing, every_python, example_cupy, example_jax, accumulates, at_module_level]
+TORCH_CASES = [torch_kept, cache_on, no_effect, example_torch]
 
 
 def run_case(tap, options, case, name):

@@ -258,7 +258,7 @@ def without_samples(options, place):
     ledger = recorded(options, place, [PYTHON, "-c", "import torch, os\n"
                                        "x = torch.empty(1000, device='cuda')\nos._exit(0)\n"])
     started([options.command, "check", "--gate-accumulation", ledger], environment(options))
-    changed(ledger, 26, 64, lambda data, at: struct.pack_into("Q", data, at + 32, 0))
+    changed(ledger, 26, 64, lambda data, at: struct.pack_into("I", data, at + 52, 0))
     (entry,) = report(options, ledger)["suballocations"]
     compare("trend", None, entry["trend"])
     started([options.command, "check", ledger], environment(options))
