@@ -198,6 +198,20 @@ GPULEAK_FUNCTION int gpuleak_pool_stats(struct gpuleak_pool_stats *ret);
  * recorded, for example before the first GPU memory call. Walks once over all live blocks. */
 GPULEAK_FUNCTION unsigned int gpuleak_step(const char *label);
 
+/* Begins a step with NAME, for example "warm-up". Reports list for each name what the process
+ * allocated, freed and left during its steps, and the largest peak. Also marks a step as
+ * gpuleak_step() does.
+ * - The step ends at the next call of this function or of gpuleak_step(), or with the process.
+ *   NAME NULL or "" only ends it. Steps that a signal or an interval marks do not end it.
+ * - A step belongs to the process: a call in any thread ends the step before. The step has the
+ *   memory of all threads.
+ * - The first 64 bytes of NAME are stored, and steps with the same name are added up. After 100
+ *   different names the steps of all further names are added up together.
+ * - Before the first GPU memory call the name is stored, and the step begins with that call.
+ * Any thread may call it, but no signal handler. Returns the number of the step, as gpuleak_step().
+ * Walks twice over all live blocks. */
+GPULEAK_FUNCTION unsigned int gpuleak_step_named(const char *name);
+
 /* Writes a report on the live memory and returns when it is written. The destination is
  * GPULEAK_REPORT_NOW, or GPULEAK_REPORT if that is unset. If the destination is a file, .1, .2 ...
  * is appended to its name. Returns 0. On error returns -1 and sets errno. ENODATA: the process made

@@ -181,6 +181,7 @@ enum ledger_chunk_type {
 	LEDGER_CHUNK_SUBALLOCATION_SITES = 26,
 	LEDGER_CHUNK_LIVE_SERIES = 27,
 	LEDGER_CHUNK_OUT_OF_MEMORY = 28, /* one record each: struct ledger_out_of_memory */
+	LEDGER_CHUNK_NAMED_STEPS = 29, /* one chunk */
 };
 
 /* The start of every chunk except the first. Records begin at offset 64. `used` is the size of the
@@ -553,6 +554,34 @@ struct ledger_growth {
 };
 #define LEDGER_GROWTH_MAX 8192u /* maximum number of call sites */
 
+/* Memory that was allocated and freed, by the counters of call sites and the live blocks. See
+ * ledger_totals(). */
+struct ledger_totals {
+	uint64_t allocated_blocks;
+	uint64_t allocated_bytes;
+	uint64_t freed_blocks;
+	uint64_t freed_bytes;
+};
+
+/* All steps with one name. The record with the number LEDGER_STEP_NAMES (from 0) has the steps of
+ * all further names; its name is empty. The writer stores `began`, then the other fields, then
+ * `done`. A reader that copies the record from the start to the end may use it if both numbers are
+ * equal. Only `peak_bytes` may change at any time. */
+#define LEDGER_STEP_NAME 64u
+#define LEDGER_STEP_NAMES 100u
+#define LEDGER_STEP_OPEN 1u /* bit of `flags`: the last of these steps has not ended */
+struct ledger_named_step {
+	uint32_t done; /* number of changes */
+	uint32_t flags;
+	uint64_t count; /* the open step included */
+	uint64_t peak_bytes; /* most live bytes at one moment of one of these steps */
+	struct ledger_totals sum; /* of the steps that ended */
+	struct ledger_totals start; /* open: of the process when the step began */
+	char name[LEDGER_STEP_NAME]; /* any bytes; ends at a NUL or at the end of the array */
+	uint32_t reserved;
+	uint32_t began;
+};
+
 /* A successful call after which the driver itself uses more device memory: it created a context,
  * loaded a module or raised a limit. A ledger has at most LEDGER_DRIVER_GROWTHS_MAX of them. */
 struct ledger_driver_growth {
@@ -736,6 +765,9 @@ _Static_assert(sizeof(struct ledger_code) == 16, "layout is fixed");
 _Static_assert(sizeof(struct ledger_python) == 8, "layout is fixed");
 _Static_assert(sizeof(struct ledger_step) == 64, "layout is fixed");
 _Static_assert(sizeof(struct ledger_growth) == 288, "layout is fixed");
+_Static_assert(sizeof(struct ledger_named_step) == 160, "layout is fixed");
+_Static_assert((LEDGER_STEP_NAMES + 1) * sizeof(struct ledger_named_step) + 64 <= LEDGER_CHUNK,
+	       "one chunk");
 _Static_assert(sizeof(struct ledger_chunk) == 64, "records start at 64");
 _Static_assert(sizeof(struct ledger_block) == 64, "one cache line");
 _Static_assert(sizeof(struct ledger_site) == 64, "one cache line");

@@ -352,6 +352,11 @@ uint32_t ledger_add_step(struct ledger_writer *writer, const struct ledger_step 
 	return add_record(writer, LEDGER_CHUNK_STEPS, step, sizeof(*step));
 }
 
+uint32_t ledger_add_named_step(struct ledger_writer *writer, const struct ledger_named_step *step)
+{
+	return add_record(writer, LEDGER_CHUNK_NAMED_STEPS, step, sizeof(*step));
+}
+
 uint32_t ledger_add_growth(struct ledger_writer *writer, const struct ledger_growth *growth)
 {
 	return add_record(writer, LEDGER_CHUNK_GROWTH, growth, sizeof(*growth));

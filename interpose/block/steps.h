@@ -6,6 +6,7 @@
 #ifndef GPULEAK_STEPS_H
 #define GPULEAK_STEPS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "ledger/format.h"
@@ -14,6 +15,12 @@
 struct recorder;
 struct step_row;
 struct step_site;
+
+struct named_steps { /* all zero: no step had a name yet */
+	uint32_t count; /* number of records */
+	struct ledger_named_step *records; /* an array in one chunk of the ledger */
+	struct ledger_named_step *open; /* NULL: no named step is open */
+};
 
 struct steps { /* all zero: no step was marked yet */
 	struct lock lock;
@@ -24,10 +31,20 @@ struct steps { /* all zero: no step was marked yet */
 	struct step_site *sites; /* hash table by stack, call, kind and device */
 	struct step_site *first; /* linked list of all call sites */
 	struct ledger_step *records; /* an array in one chunk of the ledger */
+	struct named_steps named;
 };
 
 /* Marks a step; LABEL may be NULL. Returns its number, from 1, or 0 if it could not be recorded.
  * Reads all slots of blocks. Other threads continue meanwhile. Not safe in a signal handler. */
 uint32_t steps_mark(struct recorder *recorder, const char *label);
+/* Ends the named step that is open. Begins one with NAME, unless NAME is NULL or empty. Returns
+ * false if the new one cannot be recorded. Otherwise like steps_mark(). */
+bool steps_name(struct recorder *recorder, const char *name);
+
+/* Locking: the caller holds the lock of struct steps. Ends the open step, and begins a step with
+ * NAME, of which the first LEDGER_STEP_NAME bytes count. NAME NULL or empty: begins none. Returns
+ * false if the new step cannot be recorded. Reads all call sites and slots of blocks. Not safe in
+ * a signal handler. */
+bool named_steps_change(struct recorder *recorder, struct named_steps *steps, const char *name);
 
 #endif

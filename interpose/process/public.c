@@ -311,16 +311,50 @@ EXPORT int gpuleak_command(char *ret, size_t size)
 
 	return verdict_find_command(path, sizeof(path)) ? give_path(path, ret, size) : fail(ENOENT);
 }
-EXPORT unsigned int gpuleak_step(const char *label)
+
+/* ---- steps ---- */
+
+/* Keeps NAME for the recorder if the process made no GPU call yet. Returns false if there is a
+ * recorder, or there will be none. */
+static bool keep_step_name(const char *name)
+{
+	bool kept;
+
+	if (!recorder_page || recorder_now())
+		return false;
+	lock_take(&recorder_page->making);
+	kept = !recorder_now();
+	if (kept) {
+		memset(recorder_page->step_name, 0, sizeof(recorder_page->step_name));
+		if (name)
+			memcpy(recorder_page->step_name, name,
+			       strnlen(name, sizeof(recorder_page->step_name)));
+	}
+	lock_give(&recorder_page->making);
+	return kept;
+}
+
+static unsigned int mark_step(const char *label, const char *name)
 {
 	unsigned int number = 0;
 
 	/* Busy: GPU calls of the application's signal handlers are not recorded meanwhile. */
-	if (!recorder_now() || !recorder_enter())
+	if (keep_step_name(name) || !recorder_now() || !recorder_enter())
 		return 0;
-	number = steps_mark(recorder_now(), label);
+	if (steps_name(recorder_now(), name))
+		number = steps_mark(recorder_now(), label);
 	recorder_leave();
 	return number;
+}
+
+EXPORT unsigned int gpuleak_step(const char *label)
+{
+	return mark_step(label, NULL);
+}
+
+EXPORT unsigned int gpuleak_step_named(const char *name)
+{
+	return mark_step(name, name);
 }
 
 EXPORT int gpuleak_report(void)

@@ -239,6 +239,7 @@ static struct recorder *make(bool no_unwinder, const char *suppressions)
 	if (no_unwinder && recorder->stack_depth)
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_NO_UNWINDER, 1);
 	recorder->generation = ++generations;
+	steps_name(recorder, recorder_page->step_name);
 	atomic_store_explicit(&SHARED(recorder_page->recorder), recorder, memory_order_release);
 	config_warn();
 	signals_start();

@@ -136,6 +136,8 @@ struct recorder_page {
 	struct lock making;
 	int impossible; /* errno that explains why nothing can be recorded; 0 otherwise */
 	int failed_pid; /* the process in which recording failed */
+	/* Guarded by `making`: the named step that begins with the recorder; empty: none */
+	char step_name[LEDGER_STEP_NAME];
 };
 extern struct recorder_page *recorder_page __attribute__((visibility("hidden")));
 

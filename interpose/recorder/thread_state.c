@@ -200,6 +200,18 @@ int64_t live_bytes_total(struct recorder *recorder)
 	return live;
 }
 
+/* Locking: the caller holds peak_lock. Records LIVE if it is a new peak of the watched time. */
+static void update_watched_peak(struct thread_states *states, int64_t live)
+{
+	uint64_t *at = states->watched_peak_at;
+
+	if (live <= states->watched_peak)
+		return;
+	states->watched_peak = live;
+	if (at && (uint64_t)live > *at)
+		atomic_store_explicit(&SHARED(*at), (uint64_t)live, memory_order_relaxed);
+}
+
 /* Locking: the caller holds peak_lock. Records the total of live bytes if it is a new peak. Then
  * divides the room below the peak equally among all per-thread states. Until a state has used its
  * part, it cannot make a new peak, whatever the others do. So it need not check. */
@@ -217,7 +229,8 @@ static void update_peak(struct recorder *recorder)
 	}
 	if (live > states->peak)
 		states->peak = live;
-	part = states->peak - live;
+	update_watched_peak(states, live);
+	part = (states->peak < states->watched_peak ? states->peak : states->watched_peak) - live;
 	part = part > 0 && highest > 1 ? part / (int64_t)(highest - 1 + states->state[0].shared)
 				       : (part > 0 ? part : 0);
 	for (unsigned int i = 0; i < highest || i == 0; i++) {
@@ -259,6 +272,18 @@ uint64_t live_bytes_peak(struct recorder *recorder, bool restart)
 	}
 	lock_give(&states->peak_lock);
 	return peak > 0 ? (uint64_t)peak : 0;
+}
+
+void live_bytes_watch_peak(struct recorder *recorder, uint64_t *at)
+{
+	struct thread_states *states = recorder->thread_states;
+
+	lock_take(&states->peak_lock);
+	update_peak(recorder);
+	states->watched_peak_at = at;
+	states->watched_peak = at ? 0 : INT64_MAX;
+	update_peak(recorder);
+	lock_give(&states->peak_lock);
 }
 
 void live_bytes_settle_peak(struct recorder *recorder)

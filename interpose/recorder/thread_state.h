@@ -52,6 +52,9 @@ struct thread_states {
 	struct lock peak_lock;
 	/* since the last restart by live_bytes_peak(); the ledger has the peak of the process */
 	int64_t peak;
+	/* since live_bytes_watch_peak(); before: since the start */
+	int64_t watched_peak;
+	uint64_t *watched_peak_at; /* in the ledger; NULL: not watched */
 	struct lock spare_lock;
 	uint32_t spare; /* slots that threads had too many of, likewise */
 	unsigned int count; /* number of mapped elements of `state`; fewer under RLIMIT_AS */
@@ -69,6 +72,9 @@ int64_t live_bytes_total(struct recorder *recorder);
 /* Returns the most bytes that were live at one moment since the last call with RESTART. RESTART:
  * starts a new measurement. */
 uint64_t live_bytes_peak(struct recorder *recorder, bool restart);
+/* From now on stores the most bytes that are live at one moment in *AT, unless *AT is larger. Ends
+ * the measurement for the AT of the call before. NULL: only that. AT is a field of the ledger. */
+void live_bytes_watch_peak(struct recorder *recorder, uint64_t *at);
 /* Updates the peak before a report. */
 void live_bytes_settle_peak(struct recorder *recorder);
 

@@ -154,10 +154,23 @@ def ignoring():
         _library.ignore_end()
 
 
-def step(label=None):
-    """Marks the end of a step (an epoch, a request), for the report on growth. Its number, from 1;
-    0 if it was not noted: without gpuleak, or before the first GPU call."""
-    return _library.step(label)
+class Step(int):
+    """The number of a step. `with` ends the open step of the process."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        _library.step(None)
+
+
+def step(name=None):
+    """Marks a step (an epoch, a request), for the report on growth. With a name it also begins a
+    step of that name, which ends at the next call, in any thread; with `with` at the end of the
+    block. The report has what the steps of each name allocated, freed and left, and their peak.
+    Returns the number of the step, from 1; 0 without gpuleak, or before the first GPU call: a
+    named step then begins with that call."""
+    return Step(_library.step(name))
 
 
 def report_now():

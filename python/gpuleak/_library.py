@@ -54,6 +54,7 @@ _PROTOTYPES = {
     "gpuleak_pool_stats": (ctypes.c_int, [ctypes.POINTER(PoolStruct)]),
     "gpuleak_pool_trim": (ctypes.c_size_t, []),
     "gpuleak_step": (ctypes.c_uint, [ctypes.c_char_p]),
+    "gpuleak_step_named": (ctypes.c_uint, [ctypes.c_char_p]),
     "gpuleak_report": (ctypes.c_int, []),
 }
 
@@ -136,11 +137,11 @@ def ignore_end():
         function()
 
 
-def step(label):
-    function = _function("gpuleak_step")
+def step(name):
+    function = _function("gpuleak_step_named")
     if not function:
         return 0
-    return function(label.encode(errors="replace") if label is not None else None)
+    return function(name.encode(errors="replace") if name is not None else None)
 
 
 def report_now():

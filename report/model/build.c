@@ -200,6 +200,8 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 	if (r == 0)
 		r = build_growth(b, suppressions);
 	if (r == 0)
+		r = build_named_steps(b);
+	if (r == 0)
 		r = build_kinds(b);
 	if (r == 0)
 		r = build_suballocations(b);

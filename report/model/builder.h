@@ -120,6 +120,8 @@ int build_coverage(struct builder *b);
 
 /* Finds the call sites whose memory keeps growing from step to step. Returns 0 or -ENOMEM. */
 int build_growth(struct builder *b, struct suppressions *suppressions);
+/* Reads the named steps. Returns 0 or -ENOMEM. */
+int build_named_steps(struct builder *b);
 /* Fills in how the process ended. */
 void build_ended(struct builder *b);
 

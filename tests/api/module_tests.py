@@ -170,6 +170,24 @@ class Questions(unittest.TestCase):
             gpuleak.report("papyrus")
 
 
+    def test_steps(self):
+        number = gpuleak.step("one")
+        self.keep(1000)
+        self.assertEqual(gpuleak.step("two \u2713"), number + 1)
+        with gpuleak.step("three") as third:
+            self.assertEqual(third, number + 2)
+            helper.free(self.kept.pop())
+            helper.free(helper.allocate(5000))
+        self.keep(300)  # in no named step
+        self.assertEqual(gpuleak.step(), number + 4)
+        self.assertEqual(
+            [(step["name"], step["open"], step["allocated_bytes"], step["freed_bytes"],
+              step["left_bytes"], step["peak_bytes"])
+             for step in json.loads(gpuleak.report("json"))["steps"]],
+            [("one", False, 1000, 0, 1000, 1000), ("two \u2713", False, 0, 0, 0, 1000),
+             ("three", False, 5000, 6000, -1000, 5000)])
+
+
 class Keepers(unittest.TestCase):
     def test_native(self):
         """A block that no framework's object has; without gpuleak there is no block."""

@@ -208,6 +208,23 @@ static void add_suballocations(struct ledger_builder *builder, uint32_t stack)
 	}
 }
 
+/* A step that ended, one that is open, one that was being written, and one of a name too many. */
+static void add_named_steps(struct ledger_builder *builder)
+{
+	struct ledger_named_step step = { .done = 2, .began = 2, .count = 1, .peak_bytes = 1 << 20,
+					  .sum = { 2, 8192, 1, 4096 }, .name = "warm-up" };
+
+	builder_named_step(builder, &step);
+	step.flags = LEDGER_STEP_OPEN;
+	memset(step.name, 'x', sizeof(step.name));
+	builder_named_step(builder, &step);
+	step.began++;
+	builder_named_step(builder, &step);
+	step.began--;
+	step.name[0] = '\0';
+	builder_named_step(builder, &step);
+}
+
 /* Six steps, at which one site grew and another did not. */
 static void add_steps(struct ledger_builder *builder, uint32_t stack)
 {
@@ -285,6 +302,7 @@ static void build_seed(struct ledger_builder *builder)
 	}
 	add_steps(builder, stack);
 	add_out_of_memory(builder, row, stack);
+	add_named_steps(builder);
 	add_suballocations(builder, stack);
 }
 

@@ -68,6 +68,67 @@ def many_steps(place):
             growth["suspects"][0]["bytes_at_steps"])
 
 
+STEP_KEYS = ("name", "count", "open", "allocated_bytes", "allocated_blocks", "freed_bytes",
+             "freed_blocks", "left_bytes", "left_blocks", "peak_bytes")
+
+
+def named_steps(report):
+    return [tuple(step[key] for key in STEP_KEYS) for step in report["steps"]]
+
+
+def named(place):
+    """named steps: what each allocated, freed and left, its peak; any bytes; the last one is open"""
+    signals = {"GPULEAK_STEP_SIGNAL": str(int(signal.SIGUSR2))}
+    report, out = story(place, "named", 3, **signals)
+    compare("numbers", "0 2 3 4\n", out)
+    name = "\ufffd\x1b<b>\n\"open\", which is longer than there is room for in a record of a ledger"
+    compare("steps", [
+        ("warm-up", 1, False, 4 * MIB, 3, 2 * MIB, 1, 2 * MIB, 2, 3 * MIB),
+        ("train", 3, False, 15 * MIB, 3, 15 * MIB, 3, 0, 0, 8 * MIB),
+        ("evaluate", 1, False, 32 * MIB + (64 << 10), 2, 32 * MIB + (64 << 10), 2, 0, 0, 34 * MIB),
+        ("free", 1, False, 0, 0, MIB, 1, -MIB, -1, 2 * MIB),
+        (name[:64], 1, True, 32 * MIB, 2, 16 * MIB, 1, 16 * MIB, 1, 33 * MIB),
+    ], named_steps(report))
+    compare("keys", list(STEP_KEYS), list(report["steps"][0]))
+    compare("label", ["a label", name[:32]],
+            [step["label"] for step in report["growth"]["steps"]][-2:])
+    run = place.preloaded([place.program(PROGRAM), "named", "3"], signals)
+    lines = run.stderr.split("\n")
+    at = lines.index("gpuleak: named steps:")
+    compare("table", [
+        "       times     allocated         freed          left  largest peak  step",
+        '           1       4.0 MiB       2.0 MiB       2.0 MiB       3.0 MiB  "warm-up"',
+        '           3      15.0 MiB      15.0 MiB       0 bytes       8.0 MiB  "train"',
+        '           1      32.0 MiB      32.0 MiB       0 bytes      34.0 MiB  "evaluate"',
+        '           1       0 bytes       1.0 MiB      -1.0 MiB       2.0 MiB  "free"',
+        '           1      32.0 MiB      16.0 MiB      16.0 MiB      33.0 MiB  "\\xFF\\x1B<b>\\x0A'
+        '"open", which is longer than there is room for in a record", not ended'], lines[at + 1:at + 7])
+
+
+def many_names(place):
+    """named steps: 100,000 of one name are one record; after 100 names the others are one record"""
+    report, _ = story(place, "names", 100000)
+    found = named_steps(report)
+    compare("records", 101, len(found))
+    compare("same", ("same", 100001, False, 100000 << 10, 100000, 100000 << 10, 100000, 0, 0, 1024),
+            found[0])
+    compare("names", [("name %d" % i, 1, False, i + 1 << 10, 1, i + 1 << 10, 1, 0, 0, i + 1 << 10)
+                      for i in range(99)], found[1:100])
+    size = sum(range(100, 151)) << 10
+    compare("others", (None, 51, False, size, 51, size, 51, 0, 0, 150 << 10), found[100])
+    run = place.preloaded([place.program(PROGRAM), "names", "1"])
+    compare("text", True, "\n  and 81 more; --format json lists all\n" in run.stderr)
+
+
+def killed_in_step(place):
+    """named steps: of a process that was killed the step has all until then"""
+    run = place.command("run", "--format", "json", "--report", place.file("report.json"), "--",
+                        place.program(PROGRAM), "killed", "0")
+    compare("status", 137, run.status)
+    compare("steps", [("killed", 1, True, 4 * MIB, 2, 3 * MIB, 1, MIB, 1, 3 * MIB)],
+            named_steps(place.json("report.json")))
+
+
 def by_signal(place):
     """steps: by signal"""
     report, _ = story(place, "signal", 5, GPULEAK_STEP_SIGNAL=str(int(signal.SIGUSR2)))
@@ -82,7 +143,7 @@ def without(place):
     with Service(place, "idle", 0) as service:
         service.tell("end")
     report = place.json("report.json")
-    compare("keys", False, "growth" in report)
+    compare("keys", (False, False), ("growth" in report, "steps" in report))
 
 
 def text(place):
@@ -429,6 +490,6 @@ def top_suspects(place):
                              for frame in frames if "\nsuspect" in frame))
 
 
-STEPS = [by_call, many_steps, by_signal, without, text, suppressed, churn, forked, demand_by_signal,
-         demand_by_call, demand_in_run, signals_taken, last_thread, by_clock, read_while_marked, gate,
+STEPS = [by_call, many_steps, named, many_names, killed_in_step, by_signal, without, text,
+         suppressed, churn, forked, demand_by_signal, demand_by_call, demand_in_run, signals_taken, last_thread, by_clock, read_while_marked, gate,
          every, older, no_such, top_suspects]

@@ -255,6 +255,96 @@ static int main_churn(int count)
 	return 0;
 }
 
+static CUdeviceptr allocate(size_t size)
+{
+	CUdeviceptr address;
+
+	must(cuMemAlloc_v2(&address, size), "cuMemAlloc_v2");
+	return address;
+}
+
+static void release(CUdeviceptr address)
+{
+	must(cuMemFree_v2(address), "cuMemFree_v2");
+}
+
+/* Ends the step of the first thread, as the process has only one. */
+static void *evaluate(void *unused)
+{
+	begin();
+	gpuleak_step_named("evaluate");
+	release(allocate(32 * MIB));
+	return unused;
+}
+
+/* The first thread trains; another one evaluates. The last step does not end. */
+static int main_named(int count)
+{
+	CUdeviceptr kept, block;
+	uint64_t peak;
+	pthread_t thread;
+
+	printf("%u", gpuleak_step_named("warm-up")); /* begins with the first GPU call */
+	begin();
+	kept = allocate(MIB);
+	release(allocate(2 * MIB));
+	kill(getpid(), SIGUSR2); /* marks a step, but ends none */
+	nap(500);
+	gpuleak_ignore(allocate(MIB));
+	for (int i = 0; i < count; i++) {
+		printf(" %u", gpuleak_step_named("train"));
+		gpuleak_peak(1, &peak);
+		block = allocate((size_t)(4 + i) * MIB);
+		gpuleak_peak(1, &peak);
+		release(block);
+	}
+	pthread_create(&thread, NULL, evaluate, NULL);
+	pthread_join(thread, NULL);
+	release(allocate(64 * KIB)); /* still in the step of the other thread */
+	gpuleak_step_named("free");
+	release(kept);
+	gpuleak_step("a label");
+	release(allocate(8 * MIB)); /* in no named step */
+	gpuleak_step_named("\xff\x1b<b>\n\"open\", which is longer than "
+			   "there is room for in a record of a ledger");
+	allocate(16 * MIB);
+	release(allocate(16 * MIB));
+	putchar('\n');
+	return 0;
+}
+
+/* COUNT steps of one name, then 150 names. */
+static int main_names(int count)
+{
+	char name[64];
+
+	begin();
+	for (int i = 0; i < count; i++) {
+		gpuleak_step_named("same");
+		release(allocate(KIB));
+	}
+	for (int i = 0; i < 150; i++) {
+		snprintf(name, sizeof(name), "name %d", i);
+		gpuleak_step_named(name);
+		release(allocate((size_t)(i + 1) * KIB));
+	}
+	gpuleak_step_named("same"); /* a name that has a record keeps it */
+	gpuleak_step_named("");
+	return 0;
+}
+
+/* Is killed in a step. */
+static int main_killed(int unused)
+{
+	(void)unused;
+	begin();
+	gpuleak_step_named("killed");
+	release(allocate(3 * MIB));
+	allocate(MIB);
+	kill(getpid(), SIGKILL);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -264,6 +354,8 @@ int main(int argc, char **argv)
 		{ "call", main_call },       { "signal", main_signal }, { "serve", main_serve },
 		{ "idle", main_idle },       { "fork", main_fork },     { "churn", main_churn },
 		{ "handled", main_handled }, { "threads", main_threads },
+		{ "named", main_named },     { "names", main_names },
+		{ "killed", main_killed },
 	};
 
 	for (size_t i = 0; argc == 3 && i < sizeof(stories) / sizeof(stories[0]); i++)

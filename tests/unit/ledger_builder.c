@@ -254,6 +254,11 @@ uint32_t builder_step(struct ledger_builder *builder, uint32_t number, uint64_t 
 	return add(builder, LEDGER_CHUNK_STEPS, &step, sizeof(step), NULL, 0);
 }
 
+uint32_t builder_named_step(struct ledger_builder *builder, const struct ledger_named_step *step)
+{
+	return add(builder, LEDGER_CHUNK_NAMED_STEPS, step, sizeof(*step), NULL, 0);
+}
+
 uint32_t builder_growth(struct ledger_builder *builder, const struct ledger_growth *growth)
 {
 	return add(builder, LEDGER_CHUNK_GROWTH, growth, sizeof(*growth), NULL, 0);

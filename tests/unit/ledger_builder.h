@@ -76,6 +76,7 @@ uint32_t builder_parts(struct ledger_builder *builder);
 uint32_t builder_moment(struct ledger_builder *builder, const struct ledger_moment *moment);
 uint32_t builder_step(struct ledger_builder *builder, uint32_t number, uint64_t time_ns,
 		      uint64_t live_bytes, const char *label);
+uint32_t builder_named_step(struct ledger_builder *builder, const struct ledger_named_step *step);
 uint32_t builder_growth(struct ledger_builder *builder, const struct ledger_growth *growth);
 uint32_t builder_out_of_memory(struct ledger_builder *builder,
 			       const struct ledger_out_of_memory *record);

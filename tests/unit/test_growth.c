@@ -19,6 +19,7 @@
 #include "ledger_reported.h"
 #include "report/load/load.h"
 #include "report/model/model.h"
+#include "report/model/model_named_steps.h"
 #include "report/format/json/print_json.h"
 #include "report/format/text/print_text.h"
 #include "report/suppress/suppress.h"
@@ -278,6 +279,62 @@ static void test_hostile(void **state)
 	builder_finish(&builder);
 }
 
+/* ---- named steps ---- */
+
+/* Four blocks of 100 bytes were allocated, and two are live; an object does not count. */
+static void add_memory(struct ledger_builder *builder)
+{
+	uint64_t pc = 0x1001;
+	uint32_t stack = builder_stack(builder, &pc, 1, 0);
+	uint32_t row = builder_row(builder, "cuMemAlloc_v2", "device", 0, stack, 4, 400);
+	uint32_t object = builder_row(builder, "cuStreamCreate", "object/stream", 0, stack, 9, 0);
+
+	builder_block(builder, row, 0x1000, 100);
+	builder_block(builder, row, 0x2000, 100);
+	builder_block(builder, object, 0x4000, 0);
+}
+
+static void test_named_steps(void **state)
+{
+	struct ledger_named_step step = { .done = 1, .began = 1, .count = 2, .peak_bytes = 77,
+					  .sum = { 5, 500, 6, 600 }, .name = "ended" };
+	struct report_process *process;
+	struct ledger_builder builder;
+
+	(void)state;
+	builder_init(&builder);
+	process = process_of(&builder, NULL);
+	assert_int_equal(process->named_step_count, 0); /* a ledger of an older library */
+	report_process_destroy(process);
+	add_memory(&builder);
+	builder_named_step(&builder, &step);
+	step.began = 2; /* being written */
+	builder_named_step(&builder, &step);
+	step.done = 2;
+	step.flags = LEDGER_STEP_OPEN;
+	step.start = (struct ledger_totals){ 1, 100, 7, 7 }; /* 7: more than at the end */
+	memset(step.name, 'x', sizeof(step.name));
+	builder_named_step(&builder, &step);
+	step.count = 0; /* never began */
+	builder_named_step(&builder, &step);
+	process = process_of(&builder, NULL);
+	assert_int_equal(process->named_step_count, 2);
+	assert_string_equal(process->named_steps[0].name, "ended");
+	assert_int_equal(process->named_steps[0].count, 2);
+	assert_false(process->named_steps[0].open);
+	assert_int_equal(named_step_left_bytes(&process->named_steps[0]), -100);
+	assert_int_equal(named_step_left_blocks(&process->named_steps[0]), -1);
+	assert_int_equal(process->named_steps[0].peak_bytes, 77);
+	assert_int_equal(strlen(process->named_steps[1].name), LEDGER_STEP_NAME);
+	assert_true(process->named_steps[1].open);
+	assert_int_equal(process->named_steps[1].totals.allocated_blocks, 5 + 3);
+	assert_int_equal(process->named_steps[1].totals.allocated_bytes, 500 + 300);
+	assert_int_equal(process->named_steps[1].totals.freed_blocks, 6);
+	assert_int_equal(process->named_steps[1].totals.freed_bytes, 600 + 193);
+	report_process_destroy(process);
+	builder_finish(&builder);
+}
+
 /* ---- what is made of it ---- */
 
 static char *printed(struct report *report,
@@ -380,7 +437,7 @@ int main(void)
 		cmocka_unit_test(test_ring),	  cmocka_unit_test(test_same_code),
 		cmocka_unit_test(test_torn),	  cmocka_unit_test(test_no_bytes),
 		cmocka_unit_test(test_hostile),	  cmocka_unit_test(test_told),
-		cmocka_unit_test(test_gate),
+		cmocka_unit_test(test_gate),	  cmocka_unit_test(test_named_steps),
 	};
 
 	return cmocka_run_group_tests(tests, reported_group_setup, reported_group_teardown);

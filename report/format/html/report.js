@@ -1325,12 +1325,28 @@ function objectSection() {
 		number(objects.length - ROWS) + " more are not shown.") : null);
 }
 
+function stepSection() {
+	const steps = gathered("steps");
+	if (!steps.length)
+		return null;
+	const left = (bytes) => bytes < 0 ? "-" + size(-bytes) : size(bytes);
+	return fold("steps", "Named steps", "what each allocated, freed and left",
+		simpleTable([["Step"], ["Times", 1], ["Allocated", 1], ["Freed", 1], ["Left", 1],
+		["Largest peak", 1]], steps.slice(0, ROWS).map((step) => [
+		(step.name === null ? "all further names" : clean(step.name)) +
+			(step.open ? " (not ended)" : ""),
+		number(step.count), size(step.allocated_bytes), size(step.freed_bytes),
+		left(step.left_bytes), size(step.peak_bytes)])),
+		steps.length > ROWS ? el("p", { class: "left" },
+			number(steps.length - ROWS) + " more are not shown.") : null);
+}
+
 function navigation(parts) {
 	const names = { timeline: "Timeline", flame: "Flame graph", left: "Not freed",
 		pools: "Pool", held: "Still held",
 		suppressed: "Suppressed", cached: "Caches", inside: "Inside caches",
 		accumulating: "Accumulating", devices: "Devices", notes: "Notes",
-			processes: "Processes", objects: "Objects",
+			processes: "Processes", objects: "Objects", steps: "Named steps",
 			"out-of-memory": "Out of memory" };
 	const links = parts.filter((part) => part && part.id &&
 		part.id !== "summary").map((part) => {
@@ -1361,7 +1377,7 @@ function render() {
 		listSection("cached", "Framework caches",
 			"Blocks that a framework keeps to hand out again: no leaks."),
 		insideSection(),
-		ended ? null : memory, objectSection(), deviceSection(), noteSection()];
+		ended ? null : memory, objectSection(), stepSection(), deviceSection(), noteSection()];
 	document.getElementById("report").replaceChildren(...[gate(), many ? processSelect() : null,
 		navigation(parts), figures(),
 		shown().length === 1 ? who(shown()[0]) : null, ...parts].filter(Boolean));

@@ -12,6 +12,7 @@
 #include "report/format/json/json_sections.h"
 #include "report/model/growth_rule.h"
 #include "report/model/model.h"
+#include "report/model/model_named_steps.h"
 #include "report/model/model_pool.h"
 #include "report/model/model_suballocations.h"
 #include "report/util/number.h"
@@ -140,6 +141,24 @@ static json_t *growth_json(const struct report_growth *growth)
 		{ "suppressed", json_number(growth->suppressed) },
 		{ "not_judged", json_number(growth->lost) },
 		{ "steps", JSON_LIST(growth->steps, growth->stored_count, step_json) });
+}
+
+static json_t *named_step_json(const void *item)
+{
+	const struct report_named_step *step = item;
+	const struct ledger_totals *totals = &step->totals;
+
+	return JSON_OBJECT(
+		{ "name", json_text(step->name) },
+		{ "count", json_number(step->count) },
+		{ "open", json_boolean(step->open) },
+		{ "allocated_bytes", json_number(totals->allocated_bytes) },
+		{ "allocated_blocks", json_number(totals->allocated_blocks) },
+		{ "freed_bytes", json_number(totals->freed_bytes) },
+		{ "freed_blocks", json_number(totals->freed_blocks) },
+		{ "left_bytes", json_integer(named_step_left_bytes(step)) },
+		{ "left_blocks", json_integer(named_step_left_blocks(step)) },
+		{ "peak_bytes", json_number(step->peak_bytes) });
 }
 
 /* Returns { "exported": 3 } with the reasons whose count is not 0. */
@@ -284,6 +303,9 @@ void json_add_process(json_t **object, const struct report_process *process)
 		 { "released", json_deferred(&process->deferred) },
 		 { "timeline", JSON_IF(timed, json_timeline(process)) },
 		 { "devices", json_driver_memory(process) },
+		 { "steps", JSON_IF(process->named_step_count,
+				    JSON_LIST(process->named_steps, process->named_step_count,
+					      named_step_json)) },
 		 { "growth", JSON_IF(process->growth, growth_json(process->growth)) },
 		 { "pool", JSON_IF(process->pools, pools_json(process->pools)) },
 		 { "coverage", json_coverage(&process->coverage) },

@@ -26,6 +26,7 @@
 #include "report/format/text/text_growth.h"
 #include "report/format/text/text_driver_memory.h"
 #include "report/describe/describe_history.h"
+#include "report/format/text/text_named_steps.h"
 #include "report/format/text/text_objects.h"
 #include "report/format/text/text_out_of_memory.h"
 #include "report/format/text/text_pool.h"
@@ -378,6 +379,7 @@ static int print_process(FILE *out, struct report_process *process, bool verbose
 	if (r < 0)
 		return r;
 	text_growth(out, process);
+	text_named_steps(out, process);
 	if (!verbose && process->leak_count)
 		text_objects_brief(out, process, "gpuleak: ", "\n");
 	print_leaks(out, process, ranks);
