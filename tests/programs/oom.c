@@ -31,7 +31,11 @@
 
 #include "vmm.h"
 
+#ifdef __clang__
+#define NOINLINE __attribute__((noinline))
+#else
 #define NOINLINE __attribute__((noinline, noclone))
+#endif
 
 static CUdeviceptr kept[4096];
 static int count;
