@@ -26,19 +26,23 @@ struct new_block {
 	uint32_t stack;
 };
 
+/* Stores VALUE in FIELD of a slot. When memory runs out, another thread may read the slot. */
+#define STORE(field, value)                                                                  \
+	atomic_store_explicit(&SHARED(field), (value), memory_order_relaxed)
+
 /* Writes NEW into its slot BLOCK and counts it in SITE. Field by field: a copy in larger words
  * would wait until the fields, just stored, have left the processor's store buffer. */
 static HOT void block_fill(struct recorder *recorder, struct ledger_block *block,
 			   struct ledger_site *site, const struct new_block *new)
 {
-	block->site = ledger_ref(&recorder->writer, site);
-	block->address = new->address;
-	block->bytes = new->bytes;
+	STORE(block->site, ledger_ref(&recorder->writer, site));
+	STORE(block->address, new->address);
+	STORE(block->bytes, new->bytes);
 	block->context = new->context;
 	block->time_ns = new->time_ns;
 	block->references = 1;
 	block->thread = thread_self.thread;
-	block->parent = new->parent;
+	STORE(block->parent, new->parent);
 	block->history = 0;
 	block->marked = query_initial_marked();
 	ledger_block_publish(block);
