@@ -565,8 +565,8 @@ struct ledger_totals {
 
 /* All steps with one name. The record with the number LEDGER_STEP_NAMES (from 0) has the steps of
  * all further names; its name is empty. The writer stores `began`, then the other fields, then
- * `done`. A reader that copies the record from the start to the end may use it if both numbers are
- * equal. Only `peak_bytes` may change at any time. */
+ * `done`. So a reader copies the record in the order of its fields, and uses the copy only if
+ * `began` and `done` are equal. Only `peak_bytes` may change at any time. */
 #define LEDGER_STEP_NAME 64u
 #define LEDGER_STEP_NAMES 100u
 #define LEDGER_STEP_OPEN 1u /* bit of `flags`: the last of these steps has not ended */

@@ -25,8 +25,8 @@ static void end_change(struct ledger_named_step *record)
 	atomic_store_explicit(&SHARED(record->done), record->began, memory_order_release);
 }
 
-/* Returns the record of NAME, or that of all further names if there are too many. Returns NULL if
- * the ledger has no room. NAME is filled up with zeros. */
+/* Returns the record of NAME. The first LEDGER_STEP_NAMES names have a record each, and all later
+ * names share one. Returns NULL if the ledger has no room. NAME is filled up with zeros. */
 static struct ledger_named_step *find_record(struct recorder *recorder, struct named_steps *steps,
 					     const char name[LEDGER_STEP_NAME])
 {

@@ -11,9 +11,10 @@
 
 #include <stddef.h>
 
-/* Returns the function NAME of the module that contains ADDRESS, or else of the libraries that it
- * was linked with, nearest first. Returns NULL if there is none. Stores its length in *RET_BYTES if
- * that is not NULL. Takes the loader's lock, runs no constructor, and needs 64 KiB of stack. */
+/* Finds the function NAME: first in the module that contains ADDRESS, then in the libraries that
+ * this module was linked with, nearest first. Returns NULL if no module has it. *RET_BYTES, unless
+ * RET_BYTES is NULL, gets the length of the function's code. The function takes the loader's lock,
+ * runs no constructor, and needs 64 KiB of stack. */
 void *scope_find(const void *address, const char *name, size_t *ret_bytes);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The wrapper of the function by which PyTorch starts a backward pass.
+ * Wraps torch::autograd::Engine::execute. PyTorch calls it to start a backward pass.
  */
 #ifndef GPULEAK_BACKWARD_H
 #define GPULEAK_BACKWARD_H

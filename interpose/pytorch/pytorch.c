@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * PyTorch as an API: wrappers of the two functions by which its caching allocator reports each
- * tensor to its profiler, and its struct api_ops. docs/developers/pytorch.md has what is known of
- * these calls.
+ * PyTorch as an API. PyTorch's caching allocator reports each tensor to PyTorch's profiler by two
+ * functions. This file has the wrappers of both, and PyTorch's struct api_ops.
+ * docs/developers/pytorch.md has what is known of these calls.
  *
- * A call comes under the allocator's lock. So a wrapper calls no loader and waits for no thread
- * that does: the real functions are found when the libraries are loaded (reporters.c).
+ * The allocator holds its lock while it calls. So a wrapper must not call the loader, and must not
+ * wait for a thread that may be in the loader. reporters.c finds the real functions earlier, when
+ * their libraries are loaded.
  */
 #include "interpose/base/config.h"
 #include "interpose/base/export.h"

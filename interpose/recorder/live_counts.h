@@ -33,8 +33,9 @@ static inline uint64_t live_counts_add_to_process(struct recorder *recorder,
 	return total;
 }
 
-/* Returns the series of SITE, or NULL if it has none. Begins the window that SUBALLOCATED belongs
- * to; before it, the call site has made ALLOCS allocations. */
+/* Returns the series of SITE, or NULL: a ledger without room has none. If the process has made
+ * SUBALLOCATED allocations, a new window may be due: the function begins it. ALLOCS: allocations of
+ * the call site until then. */
 static inline struct ledger_live_series *live_counts_of(struct recorder *recorder,
 							const struct ledger_site *site,
 							uint64_t allocs, uint64_t suballocated)

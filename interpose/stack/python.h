@@ -169,7 +169,8 @@ struct python_names {
 };
 
 /* Returns the ref of the DEPTH innermost Python frames of the calling thread. Writes them into the
- * ledger, with FLAGS, if they are new. Returns 0 if there are none or the ledger is full. */
+ * ledger, with FLAGS, if they are new. Returns 0 if the thread runs no Python or the ledger is
+ * full. */
 uint32_t python_intern(struct recorder *recorder, unsigned int depth, unsigned int flags);
 
 #endif

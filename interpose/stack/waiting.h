@@ -36,8 +36,7 @@ bool waiting_is_worker(const struct capture *capture);
  * that waits. */
 #define WAITING_ONE ((uint64_t)1 << 32)
 
-/* Returns the ref of the Python frames of the only thread that waits, or 0 if there is none, or if
- * several wait. */
+/* If exactly one thread waits, returns the ref of its Python frames. Otherwise returns 0. */
 static inline uint32_t waiting_frames(struct recorder *recorder)
 {
 	uint64_t word = atomic_load_explicit(&recorder->waiting, memory_order_acquire);

@@ -56,8 +56,8 @@ void describe_division(FILE *out, const struct report_leak *blocks, const char *
  * "device memory, cuMemAlloc_v2, device 0" for a block that is in no pool. */
 void describe_pool(FILE *out, const struct report_leak *live, int device);
 
-/* Prints BEFORE, one sentence about suballocations that lie in no block that was recorded, and a
- * newline. Prints nothing if there are none. */
+/* Suballocations may lie in no block that was recorded. Prints BEFORE, one sentence about these,
+ * and a newline. Prints nothing if PROCESS has no such suballocation. */
 void describe_outside(FILE *out, const char *before, const struct report_process *process);
 
 #endif

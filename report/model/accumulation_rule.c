@@ -21,7 +21,8 @@
 #define QUARTER_MIN 0.5
 /* Blocks that were dropped at one time, compared with the growth. */
 #define DROPPED_MAX 0.5
-/* At most this part of what the process allocated meanwhile was kept, else it only loads. */
+/* A process that keeps more than this part of what it allocates is loading, for example a model.
+ * Then no call site accumulates. */
 #define LOADED_MAX 0.8
 /* The process must have grown by at least this part of the site's growth. If not, other sites
  * shrank instead: for example, a full buffer whose entries are replaced by another line. */
@@ -280,8 +281,8 @@ static int compare(const void *left, const void *right)
 	return a < b ? -1 : a > b;
 }
 
-/* Returns how many blocks the site usually frees soon after: the median of what a window's high
- * point is above the level of the next. */
+/* Returns how many of the live blocks at a high point are usually freed soon. For each window, that
+ * is its high point less the level of the next window; the function returns the median. */
 static double passing(const struct levels *l, size_t first)
 {
 	double above[LEDGER_WINDOWS];

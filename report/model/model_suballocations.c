@@ -36,8 +36,8 @@ struct suballocation_site {
 
 struct gathering {
 	struct builder *b;
-	struct table table; /* of sites, by content */
-	struct table refs;  /* of sites, by the ref of their records */
+	struct table table; /* finds a site by its call, kind, device and stack */
+	struct table refs;  /* finds a site by the ref of its record in the ledger */
 	struct suballocation_site *sites;
 	struct process_windows process;
 	uint64_t suballocated; /* by the process */
@@ -54,8 +54,8 @@ static bool same_site(const void *value, const void *key)
 	       a->stack == b->stack;
 }
 
-/* Returns the name of the pool that reports by API. A stack without symbols has no rule that names
- * it. */
+/* Returns the name of the pool whose blocks are reported by the call API, or NULL. It is needed
+ * where a stack has no symbols: no rule can then find the pool's name by a function. */
 static const char *pool_of(const char *api)
 {
 	return strncmp(api, "c10::", 5) == 0 ? "PyTorch caching allocator" : NULL;

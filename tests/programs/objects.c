@@ -252,7 +252,7 @@ static void graphs(void)
 	printf("%d\n", same == graph);
 }
 
-/* A library looks its functions up by version. */
+/* Makes and destroys events by the functions that cuGetProcAddress returns, as cudart does. */
 static void looked_up(void)
 {
 	CUresult (*create)(void **, unsigned int), (*destroy)(void *);

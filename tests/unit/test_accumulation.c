@@ -510,7 +510,8 @@ static void test_teeth(void **state)
 	}
 }
 
-/* The last tooth is the longest, as if each prompt was longer than the one before. */
+/* A cache that grows with each prompt and is dropped after it. Each prompt is longer than the one
+ * before, so the last rise is the longest. */
 static void test_growing_teeth(void **state)
 {
 	struct program p = { 0 };

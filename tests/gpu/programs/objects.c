@@ -22,7 +22,7 @@ static union {
 	CUstream stream;
 	CUevent event;
 	CUmodule module;
-	CUlibrary library;
+	CUlibrary loaded;
 	CUtexObject texture;
 	CUsurfObject surface;
 	CUgraph graph;
@@ -96,7 +96,7 @@ static CUresult make_surface(int i)
 MAKER(stream, cuStreamCreate(&made[i].stream, CU_STREAM_NON_BLOCKING))
 MAKER(event, cuEventCreate(&made[i].event, CU_EVENT_DISABLE_TIMING))
 MAKER(module, cuModuleLoadData(&made[i].module, image))
-MAKER(library, cuLibraryLoadData(&made[i].library, image, NULL, NULL, 0, NULL, NULL, 0))
+MAKER(library, cuLibraryLoadData(&made[i].loaded, image, NULL, NULL, 0, NULL, NULL, 0))
 MAKER(graph, cuGraphCreate(&made[i].graph, 0))
 MAKER(exec, cuGraphInstantiate(&made[i].exec, whole, 0))
 MAKER(user, cuUserObjectCreate(&made[i].user, NULL, ended, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC))
@@ -105,7 +105,7 @@ ENDER(green, cuGreenCtxDestroy(made[i].green))
 ENDER(stream, cuStreamDestroy(made[i].stream))
 ENDER(event, cuEventDestroy(made[i].event))
 ENDER(module, cuModuleUnload(made[i].module))
-ENDER(library, cuLibraryUnload(made[i].library))
+ENDER(library, cuLibraryUnload(made[i].loaded))
 ENDER(texture, cuTexObjectDestroy(made[i].texture))
 ENDER(surface, cuSurfObjectDestroy(made[i].surface))
 ENDER(graph, cuGraphDestroy(made[i].graph))
