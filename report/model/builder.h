@@ -113,6 +113,10 @@ int build_sites(struct builder *b);
 int build_suballocations(struct builder *b);
 /* Reads the allocations that were refused for want of memory. Returns 0 or -ENOMEM. */
 int build_out_of_memory(struct builder *b);
+/* For qsort(). Orders leaks or holders by size, largest first. Ties are decided only by data that
+ * is equal in every run: not by the position in the ledger, and by an address only if it has no
+ * module. */
+int build_compare_leaks(const void *left, const void *right);
 /* Adds ADDRESS to the list of LEAK. Returns 0 or -ENOMEM. */
 int build_add_address(struct builder *b, struct report_leak *leak, uint64_t address);
 /* Reads the observations about coverage. Returns 0 or -ENOMEM. */

@@ -257,9 +257,7 @@ static int compare_mappings(const struct report_mapping *a, const struct report_
 	return r ? r : compare_stacks(a->released.stack, b->released.stack);
 }
 
-/* Orders leaks by size, largest first. Ties are decided only by data that is equal in every run:
- * not by the position in the ledger, and by an address only if it has no module. */
-static int compare_leaks(const void *left, const void *right)
+int build_compare_leaks(const void *left, const void *right)
 {
 	const struct report_leak *a = left, *b = right;
 	int r = compare_numbers(b->bytes, a->bytes);
@@ -290,7 +288,7 @@ int build_group_histories(struct builder *b)
 static void sort_leaks(struct report_leak *leaks, size_t count)
 {
 	if (count)
-		qsort(leaks, count, sizeof(*leaks), compare_leaks);
+		qsort(leaks, count, sizeof(*leaks), build_compare_leaks);
 }
 
 /* Adds LEAK to LIST, which has room for it, and to the list's sums. */

@@ -66,18 +66,6 @@ static int compare_places(const void *left, const void *right)
 	return r ? r : (a->device > b->device) - (a->device < b->device);
 }
 
-static int compare_bytes(const void *left, const void *right)
-{
-	const struct report_leak *a = left, *b = right;
-	int r = compare_numbers(b->bytes, a->bytes);
-
-	if (r == 0)
-		r = compare_numbers(b->blocks, a->blocks);
-	if (r == 0)
-		r = strcmp(a->api, b->api);
-	return r ? r : (a->device > b->device) - (a->device < b->device);
-}
-
 /* Adds up holders with the same place, and sorts them. Strings and stacks are interned. */
 static void merge_holders(struct report_out_of_memory *entry)
 {
@@ -98,7 +86,7 @@ static void merge_holders(struct report_out_of_memory *entry)
 		to->blocks = add_bounded(to->blocks, from->blocks);
 	}
 	entry->holder_count = kept + 1;
-	qsort(entry->holders, entry->holder_count, sizeof(*entry->holders), compare_bytes);
+	qsort(entry->holders, entry->holder_count, sizeof(*entry->holders), build_compare_leaks);
 }
 
 static int read_holders(struct builder *b, const struct ledger_out_of_memory *record,
