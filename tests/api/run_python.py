@@ -16,8 +16,9 @@ sys.dont_write_bytecode = True
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 PACKAGE = os.path.join(os.path.dirname(os.path.dirname(HERE)), "python")
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "programs"))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "frameworks"))
 
+from standin_torch import is_missing  # noqa: E402
 from harness import Tap  # noqa: E402
 
 TIMEOUT = 500
@@ -129,11 +130,7 @@ def main():
     for name in ("helper", "torch"):
         parser.add_argument("--" + name, default="")
     options = parser.parse_args()
-    if options.group == "torch" and not os.path.exists(
-            os.path.join(options.torch, "libtorch_python.so")):
-        if os.environ.get("GPULEAK_MUST_RUN"):
-            sys.exit("Bail out! no C++ compiler or no python3-dev")
-        print("1..0 # SKIP no C++ compiler or no python3-dev")
+    if options.group == "torch" and is_missing(options.torch):
         return 0
     for name in ("preload", "command", "standin", "helper", "torch"):
         setattr(options, name, os.path.realpath(getattr(options, name)))

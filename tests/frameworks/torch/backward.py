@@ -13,12 +13,10 @@ import sys
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.realpath(__file__))
-FRAMEWORKS = os.path.dirname(HERE)
-sys.path.insert(0, FRAMEWORKS)
-sys.path.insert(0, os.path.join(os.path.dirname(FRAMEWORKS), "programs"))
+sys.path.insert(0, os.path.dirname(HERE))
 
-from harness import Failed, compare
 from standin_torch import PYTHON, SITE_PACKAGES, arguments, run_steps
+from harness import Failed, compare
 
 sys.path.insert(0, SITE_PACKAGES)
 API = "c10::reportMemoryUsageToProfiler"

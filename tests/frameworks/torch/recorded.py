@@ -9,18 +9,16 @@ and their bytes, and that nothing else in a report changes. TAP.
 import json
 import os
 import re
-import struct
 import subprocess
 import sys
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.realpath(__file__))
-FRAMEWORKS = os.path.dirname(HERE)
-sys.path.insert(0, FRAMEWORKS)
-sys.path.insert(0, os.path.join(os.path.dirname(FRAMEWORKS), "programs"))
+sys.path.insert(0, os.path.dirname(HERE))
 
-from harness import Failed, compare
 from standin_torch import PYTHON, SITE_PACKAGES, arguments, run_steps
+from harness import Failed, compare
+from live_suballocations import live_in
 
 sys.path.insert(0, SITE_PACKAGES)
 EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
@@ -62,20 +60,6 @@ kept_at_exit = {}
 
 def own_ledger():
     return os.path.join(os.environ["LEDGERS"], str(os.getpid()))
-
-
-def live_in(path):
-    """Blocks and bytes of the live suballocations of a ledger, read without gpuleak's reader."""
-    with open(path, "rb") as file:
-        data = file.read()
-    blocks = size = 0
-    for chunk in range(16384, len(data) - 16383, 16384):
-        kind, used = struct.unpack_from("II", data, chunk)
-        for at in range(chunk + 64, chunk + used, 64) if kind == 25 else ():
-            state, _, _, block_bytes = struct.unpack_from("IIQQ", data, at)
-            if state & 0xff == 1:
-                blocks, size = blocks + 1, size + block_bytes
-    return blocks, size
 
 
 def program_moments():

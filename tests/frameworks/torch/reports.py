@@ -19,10 +19,9 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 TESTS = os.path.dirname(os.path.dirname(HERE))
 DESIGN = os.path.join(TESTS, "frameworks", "design")
 sys.path.insert(0, os.path.dirname(HERE))
-sys.path.insert(0, os.path.join(TESTS, "programs"))
 
-from harness import Failed, compare
 from standin_torch import PYTHON, arguments, run_steps
+from harness import Failed, compare
 
 BAD, GOOD = (os.path.join(DESIGN, "losses_%s.py" % name) for name in ("bad", "good"))
 KEPT = "153,600 bytes (150.0 KiB) in 300 tensors (PyTorch caching allocator, device 0)"

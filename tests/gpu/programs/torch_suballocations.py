@@ -3,24 +3,15 @@
 # moments of a training with several threads and streams: prints both, and last the number of
 # moments that differ. LEDGER is the ledger's path.
 import os
-import struct
+import sys
 import threading
 
 import torch
 
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "frameworks"))
 
-def live_in(path):
-    """Blocks and bytes of the live suballocations, read without gpuleak's reader."""
-    with open(path, "rb") as file:
-        data = file.read()
-    blocks = size = 0
-    for chunk in range(16384, len(data) - 16383, 16384):
-        kind, used = struct.unpack_from("II", data, chunk)
-        for at in range(chunk + 64, chunk + used, 64) if kind == 25 else ():
-            state, _, _, block_bytes = struct.unpack_from("IIQQ", data, at)
-            if state & 0xff == 1:
-                blocks, size = blocks + 1, size + block_bytes
-    return blocks, size
+from live_suballocations import live_in
 
 
 def in_threads(count):
