@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes the manual pages of the subcommands from the output of `gpuleak COMMAND --help`, and from
+"""Makes the manual pages of the subcommands from the output of `gpuleak COMMAND --help-all`, and from
 docs/man/COMMAND.in (roff). So every flag is in the manual.
 
     man.py page GPULEAK COMMAND WORDS VERSION     prints the page
@@ -28,27 +28,31 @@ def commands(gpuleak):
 
 
 class Help:
-    """The parts of a command's --help: usage, prose, [(flags, value, lines)], tail."""
+    """The parts of a command's --help-all: usage, prose, flags, tail. `flags` is a list of
+    (flags, value, lines); (None, title, []) begins a group of flags."""
 
     def __init__(self, lines):
         self.usage = lines[0].partition(": ")[2]
         self.prose, self.flags, self.tail, remark = [], [], [], []
-        for line in lines[1:]:
+        for line, following in zip(lines[1:], lines[2:] + [""]):
             match = FLAG.match(line)
+            if line.endswith(":") and FLAG.match(following) and not self.tail:
+                self.flags.append((None, line[:-1], []))
+                continue
             if match and not self.tail:
                 self.flags.append((match[1], match[2].strip(), [match[3]] if match[3] else []))
             elif self.flags and not self.tail and line.startswith("    "):
                 self.flags[-1][2].append(line.strip())
-            elif self.flags and (line.strip() or self.tail):
-                self.tail.append(line)
             elif re.match(r"Every option.* is also a variable", line):
                 remark.append(line)
+            elif self.flags and (line.strip() or self.tail):
+                self.tail.append(line)
             elif not self.flags:
                 self.prose.append(line)
         self.remark = "".join(remark)
 
     def names(self):
-        return {name for flags, _, _ in self.flags for name in re.findall(r"--?[\w-]+", flags)}
+        return {name for flags, _, _ in self.flags if flags for name in re.findall(r"--?[\w-]+", flags)}
 
 
 def roff(text):
@@ -64,7 +68,7 @@ def paragraphs(lines):
 
 
 def page(gpuleak, command, words, version):
-    manual = Help(output_of(gpuleak, command, "--help"))
+    manual = Help(output_of(gpuleak, command, "--help-all"))
     with open(words, encoding="utf-8") as file:
         more = file.read().split("\n.SH ", 1)
     usage = manual.usage.split(" ", 2)
@@ -82,6 +86,9 @@ def page(gpuleak, command, words, version):
                     " except " + roff(alone[1]) if alone else ""),
                 "\\fB\\-\\-suppressions\\fR is \\fBGPULEAK_SUPPRESSIONS\\fR."]
     for flags, value, what in manual.flags:
+        if not flags:
+            out += [] if value == "Options" else [".SS " + roff(value)]
+            continue
         bold = ", ".join("\\fB%s\\fR" % flag.replace("-", "\\-") for flag in flags.split(", "))
         out += [".TP", bold + (" \\fI%s\\fR" % value if value else "")]
         out += [roff(line) for line in what]
@@ -114,6 +121,27 @@ def complaints(path):
         yield from done.stderr.split("\n")
 
 
+def flags_of(gpuleak, command, which):
+    """The flags that --help or --help-all explains."""
+    flags = set()
+    for line in output_of(gpuleak, command, which):
+        match = re.match(r"  (-[^ ,]+)(?:, (-[^ ]+))?", line)
+        flags |= set(match.groups()) - {None} if match else set()
+    return flags
+
+
+def problems_of_short_help(gpuleak, command, all_flags):
+    """--help explains at most ten flags, and names every other one."""
+    explained = flags_of(gpuleak, command, "--help")
+    named = set(re.findall(r"(?<!\S)--?[a-z][\w-]*", "\n".join(output_of(gpuleak, command, "--help"))))
+    ret = ["--help explains %s, --help-all does not" % flag for flag in sorted(explained - all_flags)]
+    ret += ["--help does not name %s" % flag for flag in sorted(all_flags - explained - named)]
+    long = {flag for flag in explained if flag.startswith("--")}
+    if not 1 <= len(long) <= 10:
+        ret.append("--help explains %d flags: at most ten matter most" % len(long))
+    return ret
+
+
 def problems_of(gpuleak, command, pages):
     name = "gpuleak-%s.1" % command
     path = next((path for path in pages if os.path.basename(path) == name), None)
@@ -124,13 +152,11 @@ def problems_of(gpuleak, command, pages):
     plain = text.replace("\\-", "-")
     flags = set(re.findall(r"^\\fB(--?[\w-]+)\\fR|, \\fB(--?[\w-]+)\\fR", plain, flags=re.M))
     flags = {flag for pair in flags for flag in pair if flag}
-    help_flags = set()
-    for line in output_of(gpuleak, command, "--help"):
-        match = re.match(r"  (-[^ ,]+)(?:, (-[^ ]+))?", line)
-        help_flags |= set(match.groups()) - {None} if match else set()
-    ret = ["no flags in --help"] if not help_flags else []
-    ret += ["--help has %s, the page does not" % flag for flag in sorted(help_flags - flags)]
-    ret += ["the page has %s, --help does not" % flag for flag in sorted(flags - help_flags)]
+    help_flags = flags_of(gpuleak, command, "--help-all")
+    ret = ["no flags in --help-all"] if not help_flags else []
+    ret += ["--help-all has %s, the page does not" % flag for flag in sorted(help_flags - flags)]
+    ret += ["the page has %s, --help-all does not" % flag for flag in sorted(flags - help_flags)]
+    ret += problems_of_short_help(gpuleak, command, help_flags)
     for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "EXAMPLES",
                     "SEE ALSO"):
         if "\n.SH %s\n" % section not in text:

@@ -126,7 +126,23 @@ def hooks(root):
 
 def option_rows(root):
     for row in rows((root / "ledger/options.def").read_text(), "OPTION"):
-        yield row[0], row[1].strip('"'), row[3], row[4].strip('"'), row[7].strip('"')
+        yield (row[0], row[1].strip('"'), row[3], row[4].strip('"'), row[9].strip('"'), row[7],
+               row[8] == "FIRST")
+
+
+def option_groups(root):
+    """Yields (title, its options) for each group of options, in the order of --help-all."""
+    found = list(option_rows(root))
+    groups = re.search(r"#define OPTION_GROUPS\(X\)(.*?)\nenum",
+                       (root / "ledger/options.h").read_text(), flags=re.S)[1]
+    groups = re.findall(r'X\((\w+), "([^"]*)"\)', groups)
+    unknown = {row[5] for row in found} - {name for name, _ in groups}
+    if unknown:
+        sys.exit("ledger/options.def: no such group: %s" % ", ".join(sorted(unknown)))
+    for name, title in groups:
+        members = [row for row in found if row[5] == name]
+        if members:
+            yield title, members
 
 
 BYPASS = """## What --bypass-pools switches off
@@ -137,9 +153,14 @@ stderr names it. [Find the tensor that is kept](../guides/kept-tensors.md) expla
 
 def options(root):
     out = ["# Options", "", "Rendered from ledger/options.def by docs/render.py; do not edit.", "",
-           "| variable | flag of `gpuleak run` | default | meaning |", "|---|---|---|---|"]
-    for name, flag, _, default, what in option_rows(root):
-        out.append("| `GPULEAK_%s` | `--%s` | %s | %s |" % (name, flag, default or "unset", what.replace("|", "\\|")))
+           "`gpuleak run --help` explains the options in **bold**, `gpuleak run --help-all` all options."]
+    for title, members in option_groups(root):
+        out += ["", "## " + title, "",
+                "| variable | flag of `gpuleak run` | default | meaning |", "|---|---|---|---|"]
+        for name, flag, _, default, what, _, first in members:
+            out.append("| `GPULEAK_%s` | %s | %s | %s |" % (
+                name, "**`--%s`**" % flag if first else "`--%s`" % flag, default or "unset",
+                what.replace("|", "\\|")))
     out += ["", BYPASS, "", "| framework | set or called | cache | what changes |", "|---|---|---|---|"]
     for row in rows((root / "tools/launch/bypass.def").read_text(), "BYPASS"):
         framework, setting, cache, _, _, changes = (cell.strip('"') for cell in row)
@@ -147,12 +168,16 @@ def options(root):
     return "\n".join(out) + "\n"
 
 
+def man_option(name, flag, _kind, default, what, _group, _first):
+    return [".TP", ".BI \\-\\-%s \" VALUE\" \\fR, \\fBGPULEAK_%s\\fR" % (flag.replace("-", "\\-"), name),
+            what[0].upper() + what[1:].replace("\\", "\\e") + ".", "Default: %s." % (default or "unset")]
+
+
 def man(root, template, version):
     out = []
-    for name, flag, kind, default, what in option_rows(root):
-        out += [".TP", ".BI \\-\\-%s \" VALUE\" \\fR, \\fBGPULEAK_%s\\fR" % (flag.replace("-", "\\-"), name),
-                what[0].upper() + what[1:].replace("\\", "\\e") + ".",
-                "Default: %s." % (default or "unset")]
+    for title, members in option_groups(root):
+        out += [".SS " + title]
+        out += [line for row in members for line in man_option(*row)]
     text = pathlib.Path(template).read_text()
     return text.replace("@OPTIONS@", "\n".join(out)).replace("@VERSION@", version)
 

@@ -23,11 +23,21 @@
 #define OPTION_TYPE_DURATION OPTION_DURATION
 
 const struct option_row option_rows[OPTION_COUNT] = {
-#define OPTION(name, flag, member, type, default_, minimum, maximum, what) \
-	{ #name, flag, OPTION_TYPE_##type, default_, minimum, maximum, what },
+#define OPTION(name, flag, member, type, default_, minimum, maximum, group, rank, what) \
+	{ #name, flag, OPTION_TYPE_##type, default_, minimum, maximum,                  \
+	  OPTION_GROUP_##group, OPTION_RANK_##rank, what },
 #include "ledger/options.def"
 #undef OPTION
 };
+
+const char *option_group_title(enum option_group group)
+{
+#define X(name, title) title,
+	static const char *const titles[OPTION_GROUP_COUNT] = { OPTION_GROUPS(X) };
+#undef X
+
+	return group < OPTION_GROUP_COUNT ? titles[group] : "";
+}
 
 static int parse_whole(const char *text, const char **ret_end, long long *ret)
 {
@@ -248,8 +258,8 @@ static int set_text(const char *text, const char **ret)
 int option_set(struct options *options, enum option_id id, const char *text)
 {
 	switch (id) {
-#define OPTION(name, flag, member, type, default_, minimum, maximum, what) \
-	case OPTION_##name:                                                \
+#define OPTION(name, flag, member, type, default_, minimum, maximum, group, rank, what) \
+	case OPTION_##name:                                                             \
 		return SET_##type(id, text, &options->member);
 #include "ledger/options.def"
 #undef OPTION

@@ -22,6 +22,24 @@ enum option_format {
 	OPTION_FORMATS(X)
 #undef X
 };
+/* The groups of options in --help-all and in the manual: X(NAME, title), in their order. */
+#define OPTION_GROUPS(X)                                                      \
+	X(REPORT, "The report")                                               \
+	X(GATE, "The gate: an exit status for CI")                            \
+	X(RULES, "Which leaks count, and whose code a frame is")              \
+	X(RECORD, "What is recorded")                                         \
+	X(RUNNING, "While the program runs")                                  \
+	X(CHOICE, "Which blocks are reported")                                \
+	X(POOL, "One pool for all libraries of the process")                  \
+	X(FAULTS, "Out of memory on purpose")
+enum option_group {
+#define X(name, title) OPTION_GROUP_##name,
+	OPTION_GROUPS(X)
+#undef X
+	OPTION_GROUP_COUNT
+};
+enum option_rank { OPTION_RANK_FIRST, OPTION_RANK_MORE };
+
 enum option_pool { OPTION_POOL_OFF, OPTION_POOL_STRICT, OPTION_POOL_FAST };
 enum option_backend {
 	OPTION_BACKEND_DEVICE, OPTION_BACKEND_MANAGED, OPTION_BACKEND_STREAM_ORDERED
@@ -43,13 +61,15 @@ enum option_deepbind { OPTION_DEEPBIND_OFF, OPTION_DEEPBIND_COVER };
 #define OPTION_C_DURATION long long
 
 struct options {
-#define OPTION(name, flag, member, type, default_, minimum, maximum, what) OPTION_C_##type member;
+#define OPTION(name, flag, member, type, default_, minimum, maximum, group, rank, what) \
+	OPTION_C_##type member;
 #include "ledger/options.def"
 #undef OPTION
 };
 
 enum option_id {
-#define OPTION(name, flag, member, type, default_, minimum, maximum, what) OPTION_##name,
+#define OPTION(name, flag, member, type, default_, minimum, maximum, group, rank, what) \
+	OPTION_##name,
 #include "ledger/options.def"
 #undef OPTION
 	OPTION_COUNT
@@ -97,9 +117,14 @@ struct option_row {
 	enum option_type type;
 	const char *default_text;
 	long long minimum, maximum;
+	enum option_group group;
+	enum option_rank rank;
 	const char *what;
 };
 extern const struct option_row option_rows[OPTION_COUNT];
+
+/* Returns the title of a group, without a colon. */
+const char *option_group_title(enum option_group group);
 
 /* Sets all options to their default values. */
 void options_defaults(struct options *ret);

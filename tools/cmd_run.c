@@ -58,8 +58,8 @@ static const struct flags_command command = {
 		"otherwise, with --gate, --exitcode, a budget, a baseline, --max-growth or\n"
 		"--gate-accumulation: 0 clean, 23 (or --exitcode) the gate failed, 24 no GPU\n"
 		"call was seen. 125 gpuleak failed or the report could not be written, 126\n"
-		"PROGRAM cannot be run, 127 PROGRAM was not found.\n"
-		"\n--bypass-pools sets or calls:\n"
+		"PROGRAM cannot be run, 127 PROGRAM was not found.\n",
+	.tail_of_all = "--bypass-pools sets or calls:\n"
 #define BYPASS(framework, setting, cache, memory, import, changes) \
 	"  " framework ": " setting "\n"
 #include "tools/launch/bypass.def"

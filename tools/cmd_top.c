@@ -228,7 +228,8 @@ static int parse_word(struct arguments *ret, char **argv, int *at)
 	const char *word = argv[*at], *value;
 	int r;
 
-	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 ||
+	    strcmp(word, "--help-all") == 0) {
 		help();
 		return -2;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Parses flags from the rows of options.def, so a new option needs no code here. Defines the
- * opt_* variables, but must not act on them.
+ * opt_* variables, but must not act on them. flags_help.c prints the help.
  */
 #include "tools/flags.h"
 
@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "report/util/escape.h"
+#include "tools/flags_internal.h"
 #include "tools/suggest.h"
 
 struct options opt_values;
@@ -27,32 +28,26 @@ static int set_since(const char *text);
 static int set_thread(const char *text);
 static int set_address(const char *text);
 
-static const struct extra {
-	enum flags_extra bit;
-	const char *flag;
-	int *target;
-	const char *what; /* help text; NULL: the help does not list the flag */
-	/* parses the flag's value, returns 0 or -1; NULL: the flag has no value */
-	int (*set)(const char *text);
-	const char *metavar, *expects;
-} extras[] = {
-	{ FLAGS_GATE, "gate", &opt_gate,
+const struct flags_extra_row flags_extras[] = {
+	{ FLAGS_GATE, "gate", &opt_gate, OPTION_GROUP_GATE, OPTION_RANK_FIRST,
 	  "end with 23 if the gate fails, with 24 if there was nothing to judge" },
-	{ FLAGS_UPDATE_BASELINE, "update-baseline", &opt_update_baseline,
-	  "write the current leaks to the file of --baseline" },
-	{ FLAGS_AT_EXIT, "at-exit", &opt_at_exit, NULL },
-	{ FLAGS_CHOICE, "since", NULL,
+	{ FLAGS_UPDATE_BASELINE, "update-baseline", &opt_update_baseline, OPTION_GROUP_GATE,
+	  OPTION_RANK_MORE, "write the current leaks to the file of --baseline" },
+	{ FLAGS_AT_EXIT, "at-exit", &opt_at_exit, OPTION_GROUP_REPORT, OPTION_RANK_MORE, NULL },
+	{ FLAGS_CHOICE, "since", NULL, OPTION_GROUP_CHOICE, OPTION_RANK_MORE,
 	  "only blocks that were allocated after the gpuleak_mark() that returned MARK",
 	  set_since, "MARK", "a number that gpuleak_mark() returned" },
-	{ FLAGS_CHOICE, "thread", NULL, "only blocks that this thread allocated",
+	{ FLAGS_CHOICE, "thread", NULL, OPTION_GROUP_CHOICE, OPTION_RANK_MORE,
+	  "only blocks that this thread allocated",
 	  set_thread, "TID", "the number of a thread, as gettid() says" },
-	{ FLAGS_CHOICE, "address", NULL,
+	{ FLAGS_CHOICE, "address", NULL, OPTION_GROUP_CHOICE, OPTION_RANK_MORE,
 	  "only blocks that contain this address, or that have this handle",
 	  set_address, "ADDRESS", "an address or a handle: 0x7f1200000000" },
-	{ FLAGS_CHOICE, "addresses", &opt_addresses,
+	{ FLAGS_CHOICE, "addresses", &opt_addresses, OPTION_GROUP_CHOICE, OPTION_RANK_MORE,
 	  "list the address of each live block (--format json)" },
 };
-#define EXTRAS (sizeof(extras) / sizeof(extras[0]))
+const size_t flags_extra_count = sizeof(flags_extras) / sizeof(flags_extras[0]);
+#define EXTRAS flags_extra_count
 
 /* Parses TEXT as a number of BASE from 1 to MOST. Returns 0 or -1. */
 static int parse_number(const char *text, int base, uint64_t most, uint64_t *ret)
@@ -91,13 +86,14 @@ static int set_address(const char *text)
 			    &opt_choice.address);
 }
 
-static const struct extra *find_extra(const struct flags_command *command, const char *name,
-				      size_t length)
+static const struct flags_extra_row *find_extra(const struct flags_command *command,
+						const char *name, size_t length)
 {
 	for (size_t i = 0; i < EXTRAS; i++)
-		if ((command->extras & extras[i].bit) && strlen(extras[i].flag) == length &&
-		    memcmp(extras[i].flag, name, length) == 0)
-			return &extras[i];
+		if ((command->extras & flags_extras[i].bit) &&
+		    strlen(flags_extras[i].flag) == length &&
+		    memcmp(flags_extras[i].flag, name, length) == 0)
+			return &flags_extras[i];
 	return NULL;
 }
 
@@ -120,8 +116,7 @@ static bool has_format(const struct flags_command *command, int format)
 	return !command->formats;
 }
 
-/* Returns a description of the valid values of option ID. */
-static const char *expects(const struct flags_command *command, int id)
+const char *flags_expects(const struct flags_command *command, int id)
 {
 	static char formats[128];
 	size_t used = 0;
@@ -140,14 +135,14 @@ static int set_option(const struct flags_command *command, int id, const char *v
 	    (id == OPTION_REPORT && !*value) ||
 	    (id == OPTION_FORMAT && !has_format(command, opt_values.format))) {
 		eprintf(stderr, "gpuleak: %s: bad value '%s' of --%s: expected is %s\n",
-			command->name, value, option_rows[id].flag, expects(command, id));
+			command->name, value, option_rows[id].flag, flags_expects(command, id));
 		return -1;
 	}
 	opt_text[id] = value;
 	return 0;
 }
 
-static int set_extra(const struct flags_command *command, const struct extra *extra,
+static int set_extra(const struct flags_command *command, const struct flags_extra_row *extra,
 		     const char *value)
 {
 	if (extra->set(value) == 0)
@@ -163,8 +158,8 @@ static int unknown(const struct flags_command *command, const char *word)
 
 	suggestion.length = strcspn(suggestion.word, "=");
 	for (size_t i = 0; i < EXTRAS; i++)
-		if ((command->extras & extras[i].bit) && extras[i].what)
-			suggest_consider(&suggestion, extras[i].flag);
+		if ((command->extras & flags_extras[i].bit) && flags_extras[i].what)
+			suggest_consider(&suggestion, flags_extras[i].flag);
 	for (int id = 0; id < OPTION_COUNT; id++)
 		if (command->options & OPTION_BIT(id))
 			suggest_consider(&suggestion, option_rows[id].flag);
@@ -197,13 +192,17 @@ static int parse_flag(const struct flags_command *command, int argc, char **argv
 	const char *word = argv[*at];
 	const char *name = word + 2;
 	const char *equals = strchr(name, '=');
-	const struct extra *extra;
+	const struct flags_extra_row *extra;
 	const char *value;
 	size_t length;
 	int id;
 
 	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
-		flags_help(command);
+		flags_help(command, false);
+		return -2;
+	}
+	if (strcmp(word, "--help-all") == 0) {
+		flags_help(command, true);
 		return -2;
 	}
 	if (strcmp(word, "-v") == 0 && (command->options & OPTION_BIT(OPTION_VERBOSE)))
@@ -222,7 +221,7 @@ static int parse_flag(const struct flags_command *command, int argc, char **argv
 	value = value_of(id, equals, argc, argv, at);
 	if (!value) {
 		eprintf(stderr, "gpuleak: %s: %s needs a value: %s\n", command->name, word,
-			extra ? extra->expects : expects(command, id));
+			extra ? extra->expects : flags_expects(command, id));
 		return -1;
 	}
 	return extra ? set_extra(command, extra, value) : set_option(command, id, value);
@@ -278,99 +277,4 @@ uint64_t flags_environment(uint64_t mask)
 			*option_rows[id].default_text ? option_rows[id].default_text : "unset");
 	}
 	return bad;
-}
-
-/* Prints WHAT in lines that begin at column INDENT. */
-static void print_wrapped(const char *what, int indent)
-{
-	int column = indent;
-
-	while (*what) {
-		int length = (int)strcspn(what, " ");
-
-		if (column > indent && column + 1 + length > 90) {
-			printf("\n%*s", indent, "");
-			column = indent;
-		} else if (column > indent) {
-			putchar(' ');
-			column++;
-		}
-		printf("%.*s", length, what);
-		column += length;
-		what += length;
-		what += strspn(what, " ");
-	}
-	putchar('\n');
-}
-
-static const char *metavar(enum option_type type)
-{
-	switch (type) {
-	case OPTION_PATTERN:
-	case OPTION_PATH:
-		return "PATH";
-	case OPTION_FORMAT_:
-		return "FORMAT";
-	case OPTION_SWITCH_:
-	case OPTION_DEEPBIND_:
-	case OPTION_POOL_:
-	case OPTION_BACKEND_:
-		return "HOW";
-	case OPTION_NUMBER:
-	case OPTION_NTH:
-		return "N";
-	case OPTION_SIZE:
-	case OPTION_AMOUNT:
-		return "SIZE";
-	case OPTION_DURATION:
-		return "TIME";
-	}
-	return "";
-}
-
-/* Prints " except --gate, --since": the flags that have no environment variable. */
-static void print_but(const struct flags_command *command)
-{
-	int count = 0;
-
-	for (size_t i = 0; i < EXTRAS; i++)
-		if ((command->extras & extras[i].bit) && extras[i].what)
-			printf("%s--%s", count++ ? ", " : " except ", extras[i].flag);
-}
-
-void flags_help(const struct flags_command *command)
-{
-	enum { INDENT = 28 };
-	char flag[64];
-
-	printf("usage: gpuleak %s %s\n\n%s\n", command->name, command->synopsis, command->prose);
-	fputs("Every option", stdout);
-	print_but(command);
-	puts(" is also a variable: --suppressions is GPULEAK_SUPPRESSIONS");
-	for (size_t i = 0; i < EXTRAS; i++) {
-		if (!(command->extras & extras[i].bit) || !extras[i].what)
-			continue;
-		snprintf(flag, sizeof(flag), "--%s %s", extras[i].flag,
-			 extras[i].metavar ? extras[i].metavar : "");
-		printf("  %-*s", INDENT - 2, flag);
-		print_wrapped(extras[i].what, INDENT);
-	}
-	for (int id = 0; id < OPTION_COUNT; id++) {
-		const struct option_row *row = &option_rows[id];
-		const char *default_text;
-
-		if (!(command->options & OPTION_BIT(id)))
-			continue;
-		snprintf(flag, sizeof(flag), "%s--%s %s", id == OPTION_VERBOSE ? "-v, " : "",
-			 row->flag,
-			 option_is_switch((enum option_id)id) ? "[0|1]" : metavar(row->type));
-		printf("  %-*s", INDENT - 2, flag);
-		print_wrapped(id == OPTION_FORMAT && command->formats ? expects(command, id)
-								      : row->what, INDENT);
-		default_text = id == OPTION_REPORT ? command->report_to : row->default_text;
-		if (*default_text)
-			printf("%*s(default: %s)\n", INDENT, "", default_text);
-	}
-	if (command->tail)
-		printf("\n%s", command->tail);
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * Parses the command line of each subcommand: flags made from ledger/options.def, the same
- * options as GPULEAK_* variables, and --help. Prints errors. Not thread-safe: results are global
- * variables.
+ * options as GPULEAK_* variables, --help and --help-all. Prints errors. Not thread-safe: results
+ * are global variables.
  */
 #ifndef GPULEAK_TOOLS_FLAGS_H
 #define GPULEAK_TOOLS_FLAGS_H
+
+#include <stdbool.h>
 
 #include "report/load/load.h"
 #include "ledger/options.h"
@@ -28,6 +30,7 @@ struct flags_command {
 	const char *report_to; /* default of --report */
 	bool stop_at_operand;   /* words after the first operand are not flags */
 	const char *tail;      /* end of the help: exit status, examples */
+	const char *tail_of_all; /* end of the help of all options, after TAIL; NULL: nothing */
 };
 
 extern struct options opt_values;
@@ -40,14 +43,15 @@ extern int opt_addresses;
 
 /* Sets the opt_* variables from ARGV[1..]. Moves the operands to the end of ARGV, in their order,
  * and stores the index of the first in *RET_FIRST. Returns the number of operands. Returns -1 after
- * an error, which it prints, and -2 after it printed --help. */
+ * an error, which it prints, and -2 after it printed --help or --help-all. */
 int flags_parse(const struct flags_command *command, int argc, char **argv, int *ret_first);
 
 /* Sets each option of MASK that no flag has set from its GPULEAK_* variable. Prints one line for
  * each invalid value and ignores it. Returns the OPTION_BIT()s of invalid values. */
 uint64_t flags_environment(uint64_t mask);
 
-/* Prints a subcommand's help on stdout. */
-void flags_help(const struct flags_command *command);
+/* Prints a subcommand's help on stdout. Explains the options that matter most and names the others,
+ * or, if ALL is set, explains all in groups. */
+void flags_help(const struct flags_command *command, bool all);
 
 #endif

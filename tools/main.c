@@ -11,6 +11,7 @@
 #include "tools/commands.h"
 #include "report/util/escape.h"
 #include "tools/suggest.h"
+#include "tools/version.h"
 
 static const struct subcommand {
 	const char *name;
@@ -33,8 +34,36 @@ static void print_help(FILE *to)
 	for (size_t i = 0; i < SUBCOMMANDS; i++)
 		fprintf(to, "  gpuleak %-8s %s\n", subcommands[i].name, subcommands[i].what);
 	fputs("  gpuleak --version\n\n"
-	      "`gpuleak COMMAND --help` lists the options of a command. Begin with:\n"
-	      "  gpuleak run -- ./app\n", to);
+	      "`gpuleak COMMAND --help` explains the options of a command that matter most,\n"
+	      "`gpuleak COMMAND --help-all` explains all of them. Begin with:\n\n"
+	      "    gpuleak run -- ./app\n", to);
+}
+
+static int help_on(const struct subcommand *subcommand, const char *flag)
+{
+	char *argv[] = { (char *)subcommand->name, (char *)flag, NULL };
+
+	return subcommand->main(2, argv);
+}
+
+/* Explains every option of every command. */
+static int help_all(void)
+{
+	print_help(stdout);
+	for (size_t i = 0; i < SUBCOMMANDS; i++) {
+		putchar('\n');
+		help_on(&subcommands[i], "--help-all");
+	}
+	return 0;
+}
+
+/* The commit is in the line because a report of an error needs it. */
+static void print_version(void)
+{
+	if (strcmp(version_commit, "unknown") == 0)
+		puts("gpuleak " GPULEAK_VERSION);
+	else
+		printf("gpuleak " GPULEAK_VERSION " (commit %s)\n", version_commit);
 }
 
 static const struct subcommand *find_subcommand(const char *name)
@@ -59,7 +88,6 @@ static int unknown(const char *name)
 
 static int help(const char *about)
 {
-	char flag[] = "--help", *argv[] = { (char *)about, flag, NULL };
 	const struct subcommand *subcommand;
 
 	if (!about) {
@@ -67,7 +95,7 @@ static int help(const char *about)
 		return 0;
 	}
 	subcommand = find_subcommand(about);
-	return subcommand ? subcommand->main(2, argv) : unknown(about);
+	return subcommand ? help_on(subcommand, "--help") : unknown(about);
 }
 
 volatile int status_if_file_shrinks = STATUS_NOTHING_READ;
@@ -103,11 +131,13 @@ int main(int argc, char **argv)
 		return STATUS_USAGE;
 	}
 	if (strcmp(argv[1], "--version") == 0) {
-		puts("gpuleak " GPULEAK_VERSION);
+		print_version();
 		return 0;
 	}
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
 		return help(NULL);
+	if (strcmp(argv[1], "--help-all") == 0)
+		return help_all();
 	if (strcmp(argv[1], "help") == 0)
 		return help(argv[2]);
 	subcommand = find_subcommand(argv[1]);

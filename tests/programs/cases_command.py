@@ -99,6 +99,51 @@ def formats_of_diff(place):
                 (run.status, run.stderr))
 
 
+def flags_of(text):
+    """The flags that a help explains: their lines begin with two blanks and the flag."""
+    return re.findall(r"^  (?:-\w, )?--([a-z-]+)", text, flags=re.M)
+
+
+def help_of_run(place):
+    """run --help explains ten options and names all others; --help-all explains all, in groups"""
+    with open(os.path.join(SOURCES, "ledger", "options.def"), encoding="utf-8") as file:
+        rows = re.findall(r'^OPTION\( \w+, +"([a-z-]+)",.*?(FIRST|MORE), +"', file.read(), flags=re.M)
+    every = {flag for flag, _ in rows} | {"gate", "update-baseline"}
+    first = {flag for flag, rank in rows if rank == "FIRST"} | {"gate"}
+    compare("options that are rows", True, len(rows) > 30)
+    run = place.command("run", "--help")
+    compare("status and stderr", (0, ""), (run.status, run.stderr))
+    compare("explained", first, set(flags_of(run.stdout)))
+    compare("ten", 10, len(flags_of(run.stdout)))
+    compare("named", every | {"help-all"}, set(re.findall(r"(?<!\S)--([a-z-]+)", run.stdout.split("Every option")[0])))
+    everything = place.command("run", "--help-all").stdout
+    compare("explained by --help-all", every, set(flags_of(everything)))
+    compare("once each", len(every), len(flags_of(everything)))
+    compare("in --help-all only", (True, False), tuple(
+        "PYTORCH_NO_CUDA_MEMORY_CACHING=1" in text for text in (everything, run.stdout)))
+    compare("the first group", "The report:\n  --report PATH ", everything.split("\n\n")[2][:28])
+    compare("help run", run.stdout, place.command("help", "run").stdout)
+
+
+def help_of_all(place):
+    """--help-all has the help of every command; each command takes it"""
+    text = place.command("--help-all").stdout
+    names = re.findall(r"^  gpuleak (\w+) ", place.command("--help").stdout, flags=re.M)
+    compare("commands", True, len(names) >= 5)
+    for name in names:
+        run = place.command(name, "--help-all")
+        compare(name, (0, ""), (run.status, run.stderr))
+        compare(name + " in the whole", True, run.stdout in text)
+
+
+def version(place):
+    """--version: the version, and the commit unless the build did not know it"""
+    run = place.command("--version")
+    compare("status and stderr", (0, ""), (run.status, run.stderr))
+    compare("line", True, bool(re.fullmatch(
+        r"gpuleak \d+\.\d+\.\d+( \(commit [0-9a-f]{12}(-dirty)?\))?\n", run.stdout)))
+
+
 def kinds(place):
     """budgets and policies: every kind of memory is accepted, and a name that is no kind is refused"""
     for flag, end in (("budgets", " 1GiB\n"), ("only-at", "\n")):
@@ -138,7 +183,7 @@ def budgets_in_docs(place):
     compare("missing", [], missing)
 
 
-WORDS = [switches, durations, suggestions, quoted, formats_of_diff, kinds, kinds_of_rows, budgets_in_docs]
+WORDS = [switches, durations, suggestions, quoted, formats_of_diff, help_of_run, help_of_all, version, kinds, kinds_of_rows, budgets_in_docs]
 
 
 # ---- where a report goes ----
