@@ -45,6 +45,9 @@
 #define LARGER_MIN 1.25
 #define LARGER_ALLOCS_MIN 16u
 
+/* A rate needs so much time: the ledger's clock has ticks of up to 10 ms. */
+#define RATE_SPAN_MIN_NS 100000000u
+
 /* A site, and the levels of its windows up to `last`: blocks or bytes. */
 struct levels {
 	const struct live_windows *site;
@@ -319,6 +322,7 @@ static void set_kept(const struct levels *l, size_t first, struct accumulation *
 				    : (uint64_t)((double)highest->high_bytes * part);
 }
 
+/* Returns 0 if the windows have no times, or times that are too near to each other. */
 static double per_second(const struct levels *l, size_t first)
 {
 	const struct live_window *window = l->site->window;
@@ -328,7 +332,7 @@ static double per_second(const struct levels *l, size_t first)
 		first++;
 	while (first < last && !window[last].time_ns)
 		last--;
-	if (window[last].time_ns <= window[first].time_ns)
+	if (window[last].time_ns < window[first].time_ns + RATE_SPAN_MIN_NS)
 		return 0;
 	return (l->level[last] - l->level[first]) * 1e9 /
 	       (double)(window[last].time_ns - window[first].time_ns);

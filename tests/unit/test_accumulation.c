@@ -268,6 +268,26 @@ static void test_leaks(void **state)
 	}
 }
 
+/* A loop that ends within a few ticks of the clock: what it keeps is known, its rate is not. */
+static void test_rate_unknown(void **state)
+{
+	(void)state;
+	for (int ticks = 0; ticks < 10; ticks += 3) {
+		struct program p = { .now_ns = SECOND };
+		struct accumulation found;
+
+		for (int i = 0; i < 400; i++) {
+			use(&p, 6, 10);
+			keep(&p, 0, 1);
+			p.now_ns = SECOND + (uint64_t)(i * ticks / 400) * SECOND / 100;
+		}
+		found = judged(&p, 0);
+		assert_int_equal(found.trend, TREND_ACCUMULATING);
+		assert_int_equal(found.kept_blocks, 400);
+		assert_true(found.kept_per_second == 0);
+	}
+}
+
 /* The leak begins late, comes in epochs, or its loop ends before the process. */
 static void test_phases(void **state)
 {
@@ -555,6 +575,7 @@ int main(void)
 		cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_amounts),
 		cmocka_unit_test(test_leaks),
+		cmocka_unit_test(test_rate_unknown),
 		cmocka_unit_test(test_phases),
 		cmocka_unit_test(test_bursts),
 		cmocka_unit_test(test_dropped),

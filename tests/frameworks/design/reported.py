@@ -139,7 +139,8 @@ def amounts(options, place):
                                          "allocated_blocks", "blocks")))
     compare("sum", (400, 400 * 8192), (found["summary"]["accumulating_blocks"],
                                        found["summary"]["accumulating_bytes"]))
-    compare("rate is near 450", True, 100 < entry["kept_per_second"] <= 500)
+    # 450 on an idle machine
+    compare("rate", True, 10 < entry["kept_per_second"] <= 500)
 
 
 def gate(options, _):

@@ -320,8 +320,11 @@ def ends_in_storm(options, place):
     # After the driver's own end, the stand-in for the allocator ends the process with status 1.
     (found,), (ledger,) = run(options, place, program_ends_in_storm, statuses=(0, 1))
     compare("errors", 0, found["summary"]["errors"])
+    compare("leaks", 0, found["summary"]["leaked_blocks"])
+    # On a busy machine the threads still take their first tensors: then these accumulate.
     text = output(options, "report", ledger)
-    compare("first line", True, text.startswith("gpuleak: no leaks") or text.split("\n")[0])
+    compare("first line", True, text.startswith(("gpuleak: no leaks", "gpuleak: no driver leaks")) or
+            text.split("\n")[0])
 
 
 def killed_in_storm(options, place):

@@ -36,7 +36,8 @@ def run(options, place, script, *before, **extra):
     ledger = os.path.join(place, "-".join(names) + ".gpuleak")
     env = {name: value for name, value in os.environ.items()
            if not name.startswith(("GPULEAK_", "STANDIN_", "PYTORCH_", "GITHUB_", "CI_"))}
-    env.update(STANDIN_TORCH=options.torch, LD_LIBRARY_PATH=options.standin,
+    env.update(STANDIN_TORCH=options.torch, STANDIN_STEP_SECONDS="0.001",
+               LD_LIBRARY_PATH=options.standin,
                PYTHONPATH=os.path.join(HERE, "site-packages"), PYTHONDONTWRITEBYTECODE="1",
                LD_PRELOAD=options.preload, GPULEAK_REPORT="none", GPULEAK_LEDGER=ledger, **extra)
     ran = subprocess.run([PYTHON, *before, script], env=env, check=False, capture_output=True,
