@@ -13,7 +13,7 @@ stories=${*:-cuda opencl pyopencl}
 targets="interpose/libgpuleak.so tools/gpuleak"
 for story in $stories; do
 	case $story in
-	cuda) targets="$targets tests/standin/libcuda.so.1 tests/programs/p_cuda_wrong_frees" ;;
+	cuda) targets="$targets standin/driver/libcuda.so.1 tests/programs/p_cuda_wrong_frees" ;;
 	opencl) targets="$targets tests/programs/p_cl_leak" ;;
 	pyopencl) ;;
 	*) sed -n '4,8s/^# \{0,1\}//p' "$0"; exit 2 ;;
@@ -84,7 +84,7 @@ for story in $stories; do
 	case $story in
 	cuda)
 		printf '\n== A CUDA program that forgets a block and frees others wrongly ==\n'
-		show cuda_wrong_frees.c env "LD_LIBRARY_PATH=$build/tests/standin" \
+		show cuda_wrong_frees.c env "LD_LIBRARY_PATH=$build/standin/driver" \
 			"$build/tools/gpuleak" run --gate -- "$build/tests/programs/p_cuda_wrong_frees"
 		;;
 	opencl)

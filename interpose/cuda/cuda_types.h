@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The CUDA driver types that the rows of cuda.def need, so that the build needs no CUDA toolkit.
- * tests/standin and the compile-time check use them too. Where cuda.h is present,
+ * standin/driver and the compile-time check use them too. Where cuda.h is present,
  * tests/unit/cuda_abi.c compares every type with it.
  */
 #ifndef GPULEAK_API_CUDA_TYPES_H

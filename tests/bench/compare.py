@@ -38,7 +38,7 @@ def run(programs, library, bench, pairs, tool=()):
     env = {name: value for name, value in os.environ.items() if not name.startswith("GPULEAK_")}
     env.update(extra, GPULEAK_REPORT="none",
                LD_PRELOAD=os.path.join(library, "interpose", "libgpuleak.so"),
-               LD_LIBRARY_PATH=os.path.join(programs, "tests", "standin"))
+               LD_LIBRARY_PATH=os.path.join(programs, "standin", "driver"))
     command = [os.path.join(programs, "tests", "bench", program)] + before + [str(pairs)]
     return subprocess.run(list(tool) + command, env=env, capture_output=True, text=True, check=True)
 

@@ -12,7 +12,7 @@ gpuleak=$build/tools/gpuleak
 bench=$build/tests/bench
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-export LD_LIBRARY_PATH=$build/tests/standin
+export LD_LIBRARY_PATH=$build/standin/driver
 
 median() { sort -n | awk '{ a[NR] = $1 } END { print a[int((NR + 1) / 2)] }'; }
 with() { LD_PRELOAD=$lib GPULEAK_REPORT=none "$@"; }

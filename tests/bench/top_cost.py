@@ -72,7 +72,7 @@ def main():
     build = os.path.realpath(sys.argv[1])
     blocks = int(sys.argv[2]) if len(sys.argv) > 2 else 100000
     rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 10
-    driver = sys.argv[4] if len(sys.argv) > 4 else build + "/tests/standin"
+    driver = sys.argv[4] if len(sys.argv) > 4 else build + "/standin/driver"
     program = Program(build, blocks, driver)
     pairs = program.ask("pairs %d" % WINDOW_MS)
     print("%d live blocks, %.0f pairs a second unwatched; watched by `gpuleak top`, it loses (median of "

@@ -25,14 +25,14 @@ def build(source, work):
         call("meson", "setup", work, source, "--buildtype=debug", f"-Dc_args={FLAGS}",
              stdout=subprocess.DEVNULL)
     call("ninja", "-C", work, "interpose/libgpuleak.so", "tools/gpuleak",
-         "tests/standin/libcuda.so.1", stdout=subprocess.DEVNULL)
+         "standin/driver/libcuda.so.1", stdout=subprocess.DEVNULL)
     call("cc", "-O1", "-shared", "-fPIC", HERE / "walk_trace.c", "-o", work / "walk_trace.so")
     call("cc", "-g", HERE / "walk_calls.c", "-lOpenCL", "-o", work / "walk_calls")
 
 
 def environment(work, **more):
     env = {"PATH": os.environ["PATH"], "HOME": str(work), "XDG_RUNTIME_DIR": str(work),
-           "LD_LIBRARY_PATH": str(work / "tests/standin"), "GPULEAK_REPORT": "none",
+           "LD_LIBRARY_PATH": str(work / "standin/driver"), "GPULEAK_REPORT": "none",
            "LD_PRELOAD": f"{work}/walk_trace.so {work}/interpose/libgpuleak.so"}
     env.update(more)
     return env
@@ -112,7 +112,7 @@ def leak(work, env):
                       "int cuMemAlloc_v2(unsigned long long *,unsigned long);"
                       "int main(void){void *c;unsigned long long p;cuInit(0);"
                       "cuCtxCreate_v2(&c,0,0);return cuMemAlloc_v2(&p,1024);}")
-    call("cc", "-g", source, f"-L{work}/tests/standin", "-l:libcuda.so.1", "-o",
+    call("cc", "-g", source, f"-L{work}/standin/driver", "-l:libcuda.so.1", "-o",
          work / "one_leak")
     call(work / "one_leak", env=env)
 

@@ -50,7 +50,7 @@ if [ -n "$real" ]; then
 	ln -s "$real" "$work/driver/libcuda.so.1"
 	say "gpu: $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | tr '\n' ';')"
 else
-	ln -s "$build/tests/standin/libcuda.so.1" "$work/driver/libcuda.so.1"
+	ln -s "$build/standin/driver/libcuda.so.1" "$work/driver/libcuda.so.1"
 	export STANDIN_ASYNC=1
 	say "gpu: none, the stand-in driver: no figure here says anything"
 fi

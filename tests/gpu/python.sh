@@ -42,7 +42,7 @@ pack() { # the layout of a build; libraries that the other machine may lack in l
 	install -D -m 644 "$build/python/bypass/sitecustomize.py" "$to/python/bypass/sitecustomize.py"
 	shift 2
 	for file in "$@"; do
-		pack_python "$to" "$build/tests/standin" "$file" || echo "WRONG: nothing for $file"
+		pack_python "$to" "$build/standin/driver" "$file" || echo "WRONG: nothing for $file"
 	done
 	du -sh "$to"
 }
@@ -68,7 +68,7 @@ if [ -n "$real" ]; then
 	ln -s "$real" "$work/driver/libcuda.so.1"
 	say "gpu: $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | tr '\n' ';')"
 else
-	ln -s "$build/tests/standin/libcuda.so.1" "$work/driver/libcuda.so.1"
+	ln -s "$build/standin/driver/libcuda.so.1" "$work/driver/libcuda.so.1"
 	say "gpu: none, the stand-in driver: no figure here says anything"
 fi
 for lib in "$build"/lib/*; do # carried along, and not here

@@ -286,7 +286,7 @@ print(cl.clGetPlatformIDs(1, ctypes.byref(p), None), cl.clGetPlatformInfo(p, 0x0
 fi
 
 if wants scale; then
-	export LD_LIBRARY_PATH=$build/tests/standin
+	export LD_LIBRARY_PATH=$build/standin/driver
 	for t in 1 2 4 8 16; do
 		bare=$("$build/tests/bench/bench-pair" $t 20 2>/dev/null)
 		with=$(LD_PRELOAD=$lib GPULEAK_REPORT=none "$build/tests/bench/bench-pair" $t 20 2>/dev/null)

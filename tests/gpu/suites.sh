@@ -14,7 +14,7 @@ passed=0 failed=0
 for suite in programs:all routes:routes routes:coverage routes:lookups routes:cxx routes:ends routes:stacks programs:opencl; do
 	name=${suite%:*} family=${suite#*:}
 	python3 "$here/$name/run.py" "$family" --preload "$build/interpose/libgpuleak.so" --command "$build/tools/gpuleak" \
-		--standin "$build/tests/standin" --programs "$build/tests/$name" >"$results/$name-$family.tap" 2>&1
+		--standin "$build/standin/driver" --programs "$build/tests/$name" >"$results/$name-$family.tap" 2>&1
 	p=$(grep -c '^ok' "$results/$name-$family.tap"); f=$(grep -c '^not ok' "$results/$name-$family.tap")
 	echo "$name $family: $p passed, $f failed, of them skipped $(grep -c '# SKIP' "$results/$name-$family.tap")"
 	grep -A8 '^not ok' "$results/$name-$family.tap" | cut -c1-200 | head -60

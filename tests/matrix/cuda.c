@@ -7,7 +7,7 @@
  */
 #include <dlfcn.h>
 
-#include "../standin/families.h"
+#include "standin/driver/families.h"
 #include "matrix.h"
 
 struct alloc_node { /* CUDA_MEM_ALLOC_NODE_PARAMS */

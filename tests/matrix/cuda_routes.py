@@ -43,7 +43,7 @@ class Routes:
         self.programs = options.programs
         self.standin = options.standin
         here = os.path.dirname(os.path.abspath(__file__))
-        self.resolver = resolver_rows(os.path.join(here, "..", "standin", "resolver.def"))
+        self.resolver = resolver_rows(os.path.join(here, "..", "..", "standin", "driver", "resolver.def"))
         self.handles = None
 
     def unable(self):

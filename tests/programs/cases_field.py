@@ -36,7 +36,7 @@ LAUNCH = "cuLaunchKernel:4000:0 "
 
 def owners_of(place, rows, **variables):
     asked = re.findall(r"^FOUND\((\w+), (\d+), (\w+), (\d)\)",
-                       read("tests", "standin", "resolver.def"), re.M)
+                       read("standin", "driver", "resolver.def"), re.M)
     wanted, argv = [], []
     for base, since, symbol, per_thread in asked:
         argv.append("%s:%s:%d" % (base, since, 2 * int(per_thread)))

@@ -30,9 +30,9 @@ flags="-std=gnu11 -D_GNU_SOURCE -O2 -g -fPIC -fvisibility=hidden -isystem $work/
 		ledger/writer.c ledger/options.c ledger/pattern.c ledger/directory.c ledger/reader.c \
 		-Wl,-Bsymbolic-functions -Wl,--no-undefined -Wl,--version-script="$work/map" \
 		-o "$work/libgpuleak.so"
-	standin=$(sed -n "/^standin_sources/,/^)/s/^ *'\(.*\.c\)',$/tests\/standin\/\1/p" tests/standin/meson.build)
-	python3 tests/standin/gen_stubs.py tests/standin/cuda13.names "$work/stubs.c" $standin
-	$cc $flags -shared -Itests/standin $standin "$work/stubs.c" -Wl,-Bsymbolic \
+	standin=$(sed -n "/^standin_sources/,/^)/s/^ *'\(.*\.c\)',$/standin\/driver\/\1/p" standin/driver/meson.build)
+	python3 standin/driver/gen_stubs.py standin/driver/cuda13.names "$work/stubs.c" $standin
+	$cc $flags -shared $standin "$work/stubs.c" -Wl,-Bsymbolic \
 		-Wl,-soname,libcuda.so.1 -o "$work/libcuda.so.1"
 	ln -s libcuda.so.1 "$work/libcuda.so"
 	$cc -g tests/programs/cuda_wrong_frees.c -L"$work" -lcuda -o "$work/linked"

@@ -129,7 +129,7 @@ class Runner:
             "PYTHONDONTWRITEBYTECODE": "1", "LD_LIBRARY_PATH": os.path.join(build, "interpose"),
             "PATH": os.pathsep.join([os.path.join(build, "tools"), "/usr/bin", "/bin"]),
         }
-        self.standin = os.path.join(build, "tests", "standin")
+        self.standin = os.path.join(build, "standin", "driver")
 
     def folder(self):
         folder = tempfile.mkdtemp(dir=self.home)
@@ -157,7 +157,8 @@ class Runner:
     def torch(self):
         """The environment with PyTorch's stand-ins in it."""
         here = os.path.join(ROOT, "tests", "frameworks", "torch", "site-packages")
-        libraries = os.path.join(os.path.dirname(self.standin), "frameworks", "torch")
+        libraries = os.path.join(os.path.realpath(self.options.build), "tests", "frameworks",
+                                 "torch")
         if not os.path.exists(os.path.join(libraries, "libtorch_python.so")):
             raise Skip("no C++ compiler or no python3-dev")
         return {**self.env, "STANDIN_TORCH": libraries, "PYTHONPATH": here,

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Checks the floors of the house by the #include lines: floors.py SOURCE. Prints TAP.
 
-A file includes its own folder's files and those of folders below it. A table of rows (.def)
+A file includes its own folder's files and those of folders below it. Of another tower it may
+include only what SHARED lists. A table of rows (.def)
 is plain data and may be included from every floor. Also checks that no circle of modules has
 more than LARGEST_CIRCLE files, that no folder has more than LARGEST_FOLDER, that no two
 headers have one name, and that atomics are those of C11."""
@@ -43,7 +44,13 @@ TOWERS = [
         ["tools/nvml"],
         ["tools"],
     ],
+    [
+        ["standin/driver"],
+        ["standin/runtime"],
+    ],
 ]
+# Tables and types of CUDA, which are the same for everybody.
+SHARED = {"standin": ["interpose/cuda/cuda_types.h"]}
 FLOORS = [floor for tower in TOWERS for floor in GROUND + tower]
 LARGEST_CIRCLE = 4
 LARGEST_FOLDER = 40
@@ -71,7 +78,7 @@ def tower_of(path):
 def read(source):
     """{file: [files that it includes]}, and what is wrong with single includes."""
     problems, graph = [], {}
-    for half in ("include", "ledger", "interpose", "report", "tools"):
+    for half in ("include", "ledger", "interpose", "report", "tools", "standin"):
         for path in sorted((source / half).rglob("*")):
             if path.suffix not in (".c", ".h", ".def", ".S", ".in"):
                 continue
@@ -98,6 +105,8 @@ def check_floors(graph):
                 continue
             here, there = floor_of(name), floor_of(target)
             if here is None or there is None:
+                continue
+            if str(target) in SHARED.get(name.parts[0], []):
                 continue
             if there >= here:
                 problems.append(f"{name} includes {target}, which is not below it")
@@ -155,8 +164,15 @@ def check_names(graph):
 
 
 def check_definitions(source, graph):
+    """The stand-ins and the product are never linked with each other."""
+    standin = {path for path in graph if path.parts[0] == "standin"}
+    return (check_definitions_of(source, set(graph) - standin) +
+            check_definitions_of(source, standin))
+
+
+def check_definitions_of(source, files):
     tags, exported, static = (collections.defaultdict(list) for _ in range(3))
-    for path in graph:
+    for path in sorted(files):
         if path.suffix not in (".c", ".h"):
             continue
         text = (source / path).read_text(encoding="utf-8")

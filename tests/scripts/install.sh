@@ -45,7 +45,7 @@ rm -rf "$work/image"
 library=$work/moved/$libdir/libgpuleak.so
 program=$build/tests/programs/p_cuda_wrong_frees
 cd "$work"
-export LD_LIBRARY_PATH=$build/tests/standin
+export LD_LIBRARY_PATH=$build/standin/driver
 
 # shellcheck disable=SC2016 # for the inner shell
 seen=$("$work/moved/bin/gpuleak" run -- sh -c 'echo "$LD_PRELOAD"')

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "families.h"
+#include "standin/driver/families.h"
 
 typedef unsigned long long u64;
 typedef int (*any)();

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "standin.h"
+#include "standin/driver/standin.h"
 
 CUresult cuCtxPopCurrent_v2(CUcontext *pctx);
 CUresult cuCtxSetCurrent(CUcontext ctx);

@@ -15,7 +15,7 @@ ways=${WAYS:-fast strict fast-slab strict-large-slab fast-many-threads
 	fast-large-slab large-slab-small-cache fast-prealloc fast-small-cache fast-limit fast-fail-from bare}
 [ -n "${REAL:-}" ] || ways="$ways fast-tight fast-two-devices fast-record-fails slab-query-fails old-driver
 	late-slab late-tight waits mutation"
-driver=(--standin "${REAL:-$build/tests/standin}")
+driver=(--standin "${REAL:-$build/standin/driver}")
 [ -z "${REAL:-}" ] || driver+=(--real-driver)
 failures=0 runs=0 end=$((SECONDS + seconds))
 

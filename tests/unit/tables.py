@@ -155,7 +155,7 @@ def check_reasons():
 
 
 def names_file(name):
-    lines = (options.source / "tests/standin" / name).read_text(encoding="ascii").splitlines()
+    lines = (options.source / "standin/driver" / name).read_text(encoding="ascii").splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 
 
@@ -166,7 +166,7 @@ def check_names(name, least):
 
 
 def check_resolver():
-    text = (options.source / "tests/standin/resolver.def").read_text(encoding="ascii")
+    text = (options.source / "standin/driver/resolver.def").read_text(encoding="ascii")
     found = re.findall(r"^FOUND\((\w+), \d+, (\w+)", text, re.M)
     return missing("cuda", [name for pair in found for name in pair], "resolver.def")
 

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "standin.h"
+#include "standin/driver/standin.h"
 
 struct object {
 	enum object_kind kind;

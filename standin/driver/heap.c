@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "standin.h"
+#include "standin/driver/standin.h"
 
 /*
  * Addresses from 12.06 GiB to 16 TiB: no host mapping, heap or sanitizer allocator lies

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "async.h"
+#include "standin/driver/async.h"
 
 static _Atomic uint64_t violations;
 

@@ -6,8 +6,8 @@
  */
 #include <string.h>
 
-#include "resolver_table.h"
-#include "standin.h"
+#include "standin/driver/resolver_table.h"
+#include "standin/driver/standin.h"
 
 enum { FOUND, NOT_FOUND, TOO_OLD }; /* CUdriverProcAddressQueryResult */
 enum { FLAG_LEGACY = 1, FLAG_PER_THREAD = 2 };

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "async.h"
+#include "standin/driver/async.h"
 
 __thread struct standin_thread standin_thread __attribute__((tls_model("initial-exec")));
 

@@ -3,8 +3,8 @@
  * One row for each exported symbol, sorted by name, then stream, then version.
  * Read by resolver.c alone.
  */
-#ifndef GPULEAK_TESTS_STANDIN_RESOLVER_TABLE_H
-#define GPULEAK_TESTS_STANDIN_RESOLVER_TABLE_H
+#ifndef GPULEAK_STANDIN_RESOLVER_TABLE_H
+#define GPULEAK_STANDIN_RESOLVER_TABLE_H
 
 struct resolver_row {
 	const char *base;

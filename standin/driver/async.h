@@ -4,10 +4,10 @@
  * what. A queue is a stream's order; async.c runs it, bytes.c does what a piece of work does to
  * memory, work.c has the calls that submit. Nothing here is used while the variable is unset.
  */
-#ifndef GPULEAK_TESTS_STANDIN_ASYNC_H
-#define GPULEAK_TESTS_STANDIN_ASYNC_H
+#ifndef GPULEAK_STANDIN_ASYNC_H
+#define GPULEAK_STANDIN_ASYNC_H
 
-#include "standin.h"
+#include "standin/driver/standin.h"
 
 typedef void (*CUhostFn)(void *data);
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "standin.h"
+#include "standin/driver/standin.h"
 
 #define IPC_MAGIC 0x216e69646e617473ull /* standin! */
 

@@ -4,7 +4,7 @@
  * with the answers that a real driver gives (README.md says where each was measured).
  * Owns no state: the blocks are the heap's. A failed allocation sets its address to 0.
  */
-#include "async.h"
+#include "standin/driver/async.h"
 
 typedef CUresult allocate(CUdeviceptr *address, size_t bytes, CUcontext context);
 

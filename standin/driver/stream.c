@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "stream.h"
+#include "standin/driver/stream.h"
 
 _Atomic int standin_captures;
 

@@ -2,12 +2,12 @@
  *
  * What graphs and executable graphs share: one lock, the nodes, and the memory that they hold.
  */
-#ifndef GPULEAK_TESTS_STANDIN_GRAPH_H
-#define GPULEAK_TESTS_STANDIN_GRAPH_H
+#ifndef GPULEAK_STANDIN_GRAPH_H
+#define GPULEAK_STANDIN_GRAPH_H
 
 #include <pthread.h>
 
-#include "async.h"
+#include "standin/driver/async.h"
 
 enum { NODE_EMPTY = 5, NODE_GRAPH = 4, NODE_MEM_ALLOC = 10, NODE_MEM_FREE = 11,
        NODE_WORK = -1 };

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "virtual.h"
+#include "standin/driver/virtual.h"
 
 struct binding {
 	struct binding *next;

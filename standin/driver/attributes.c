@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "standin.h"
+#include "standin/driver/standin.h"
 
 enum attribute {
 	CONTEXT = 1,

@@ -2,12 +2,12 @@
  *
  * What streams and events share: the lock of both, and what a stream is.
  */
-#ifndef GPULEAK_TESTS_STANDIN_STREAM_H
-#define GPULEAK_TESTS_STANDIN_STREAM_H
+#ifndef GPULEAK_STANDIN_STREAM_H
+#define GPULEAK_STANDIN_STREAM_H
 
 #include <pthread.h>
 
-#include "async.h"
+#include "standin/driver/async.h"
 
 enum { CAPTURE_GLOBAL, CAPTURE_THREAD_LOCAL, CAPTURE_RELAXED };
 enum { CAPTURE_NONE, CAPTURE_ACTIVE, CAPTURE_INVALIDATED }; /* CUstreamCaptureStatus */

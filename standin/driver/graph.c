@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "graph.h"
+#include "standin/driver/graph.h"
 
 pthread_mutex_t graph_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct CUgraph_st *graphs, *spare_graphs; /* a handle is given again at once */

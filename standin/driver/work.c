@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "async.h"
+#include "standin/driver/async.h"
 
 /* cuda.h's, as far as it is looked at. */
 struct CUlaunchConfig_st {

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "standin.h"
+#include "standin/driver/standin.h"
 
 /* What a pool reserves, it reserves in steps. */
 #define RESERVE_STEP ((uint64_t)32 << 20)

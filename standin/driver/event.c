@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "stream.h"
+#include "standin/driver/stream.h"
 
 /* Was recorded in a queue, or into the capture with the number, or not at all. */
 struct CUevent_st {

@@ -3,12 +3,12 @@
  * What virtual.c and multicast.c share: handles of physical memory and of multicast objects.
  * Private to these two.
  */
-#ifndef GPULEAK_TESTS_STANDIN_VIRTUAL_H
-#define GPULEAK_TESTS_STANDIN_VIRTUAL_H
+#ifndef GPULEAK_STANDIN_VIRTUAL_H
+#define GPULEAK_STANDIN_VIRTUAL_H
 
 #include <pthread.h>
 
-#include "standin.h"
+#include "standin/driver/standin.h"
 
 #define GRANULARITY ((size_t)2 << 20)
 

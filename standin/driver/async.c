@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "async.h"
+#include "standin/driver/async.h"
 
 enum queue_kind { QUEUE_STREAM, QUEUE_LEGACY, QUEUE_THREAD, QUEUE_CONTEXT };
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "async.h"
+#include "standin/driver/async.h"
 
 enum { BUCKETS = 4096, DEVICEMAP = 2 }; /* flags: PORTABLE 1, WRITECOMBINED 4 */
 

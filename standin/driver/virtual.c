@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "virtual.h"
+#include "standin/driver/virtual.h"
 
 #define PAGE ((size_t)4096)
 
@@ -18,8 +18,8 @@
 #define RANGE_END (1ull << 45)
 
 /* Both kinds of ranges lie in lists sorted by address. */
-struct range {
-	struct range *next;
+struct address_range {
+	struct address_range *next;
 	CUdeviceptr address;
 	size_t bytes;
 	struct physical *physical; /* of a mapping */
@@ -27,27 +27,27 @@ struct range {
 
 pthread_mutex_t virtual_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct physical *physicals;
-static struct range *reservations, *mappings;
+static struct address_range *reservations, *mappings;
 
 /* The link to the first range that ends above the address. */
-static struct range **first_above(struct range **list, CUdeviceptr address)
+static struct address_range **first_above(struct address_range **list, CUdeviceptr address)
 {
 	while (*list && (*list)->address + (*list)->bytes <= address)
 		list = &(*list)->next;
 	return list;
 }
 
-static bool is_clear(struct range **list, CUdeviceptr address, size_t bytes)
+static bool is_clear(struct address_range **list, CUdeviceptr address, size_t bytes)
 {
-	struct range *r = *first_above(list, address);
+	struct address_range *r = *first_above(list, address);
 
 	return !r || (r->address >= address && r->address - address >= bytes);
 }
 
 /* The link to the first of mappings that fill the range from end to end, or NULL. */
-static struct range **whole_mappings(CUdeviceptr address, size_t bytes)
+static struct address_range **whole_mappings(CUdeviceptr address, size_t bytes)
 {
-	struct range **first = first_above(&mappings, address), *r = *first;
+	struct address_range **first = first_above(&mappings, address), *r = *first;
 	CUdeviceptr at = address;
 
 	if (!bytes)
@@ -61,13 +61,14 @@ static struct range **whole_mappings(CUdeviceptr address, size_t bytes)
 	return NULL;
 }
 
-static bool insert(struct range **list, CUdeviceptr address, size_t bytes, struct physical *of)
+static bool insert(struct address_range **list, CUdeviceptr address, size_t bytes,
+		   struct physical *of)
 {
-	struct range **link = first_above(list, address), *r = malloc(sizeof(*r));
+	struct address_range **link = first_above(list, address), *r = malloc(sizeof(*r));
 
 	if (!r)
 		return false;
-	*r = (struct range){ *link, address, bytes, of };
+	*r = (struct address_range){ *link, address, bytes, of };
 	*link = r;
 	return true;
 }
@@ -114,7 +115,7 @@ void drop_unused(struct physical *p)
 
 struct physical *mapped_at(CUdeviceptr inside, size_t bytes)
 {
-	struct range *m = *first_above(&mappings, inside);
+	struct address_range *m = *first_above(&mappings, inside);
 
 	return m && m->address <= inside && bytes <= m->bytes - (inside - m->address) ?
 		       m->physical : NULL;
@@ -122,7 +123,7 @@ struct physical *mapped_at(CUdeviceptr inside, size_t bytes)
 
 bool virtual_find(CUdeviceptr inside, struct block *found)
 {
-	struct range *r;
+	struct address_range *r;
 	bool hit;
 
 	if (inside < RANGE_BASE || inside >= RANGE_END)
@@ -220,7 +221,7 @@ STANDIN(cuMemRetainAllocationHandle)(CUmemGenericAllocationHandle *handle, void 
 {
 	CUresult r = gate("cuMemRetainAllocationHandle");
 	struct physical *p = NULL;
-	struct range *m;
+	struct address_range *m;
 
 	if (!r && !handle)
 		r = CUDA_ERROR_INVALID_VALUE;
@@ -247,7 +248,7 @@ static CUdeviceptr find_room(size_t bytes, size_t alignment, CUdeviceptr hint)
 	if (hint >= RANGE_BASE && hint < RANGE_END && bytes <= RANGE_END - hint &&
 	    hint % alignment == 0 && is_clear(&reservations, hint, bytes))
 		return hint;
-	for (struct range *r = reservations; r; r = r->next) {
+	for (struct address_range *r = reservations; r; r = r->next) {
 		if (at <= r->address && r->address - at >= bytes)
 			return at;
 		at = (r->address + r->bytes + alignment - 1) & ~(CUdeviceptr)(alignment - 1);
@@ -282,7 +283,7 @@ STANDIN(cuMemAddressReserve)
 
 static CUresult unreserve(CUdeviceptr address, size_t bytes)
 {
-	struct range **link = first_above(&reservations, address), *r = *link;
+	struct address_range **link = first_above(&reservations, address), *r = *link;
 
 	if (!r || r->address != address || r->bytes != bytes ||
 	    !is_clear(&mappings, address, bytes))
@@ -318,7 +319,7 @@ static CUresult check_extent(const struct physical *p, size_t bytes, size_t offs
 static CUresult map(CUdeviceptr address, size_t bytes, size_t offset,
 		    CUmemGenericAllocationHandle handle)
 {
-	struct range *place = *first_above(&reservations, address);
+	struct address_range *place = *first_above(&reservations, address);
 	struct physical *p = referenced(handle);
 	CUresult r = p ? check_extent(p, bytes, offset) : CUDA_ERROR_INVALID_VALUE;
 
@@ -354,8 +355,8 @@ STANDIN(cuMemMap)
 /* All mappings in the range, holes between them or not; none may stick out of it. */
 static CUresult unmap(CUdeviceptr address, size_t bytes)
 {
-	struct range *place = *first_above(&reservations, address);
-	struct range **first = first_above(&mappings, address), *m;
+	struct address_range *place = *first_above(&reservations, address);
+	struct address_range **first = first_above(&mappings, address), *m;
 	CUdeviceptr end = address + bytes;
 
 	if (!bytes || !place || place->address > address ||

@@ -5,16 +5,16 @@
  * Private to this folder. The prototypes of the calls that gpuleak intercepts are made
  * from its own rows, so that a definition here that disagrees does not compile.
  */
-#ifndef GPULEAK_TESTS_STANDIN_H
-#define GPULEAK_TESTS_STANDIN_H
+#ifndef GPULEAK_STANDIN_H
+#define GPULEAK_STANDIN_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../interpose/cuda/cuda_types.h"
-#include "families.h"
+#include "interpose/cuda/cuda_types.h"
+#include "standin/driver/families.h"
 
 typedef struct CUlaunchConfig_st CUlaunchConfig;
 
@@ -22,9 +22,9 @@ typedef struct CUlaunchConfig_st CUlaunchConfig;
 #define HAND(name, result, params, ...) result name params;
 #define MAKES(name, kind)
 #define USED(name, result, params) result name params;
-#include "../../interpose/cuda/cuda.def"
-#include "../../interpose/cuda/cuda_objects.def"
-#include "../../interpose/cuda/cuda_queries.def"
+#include "interpose/cuda/cuda.def"
+#include "interpose/cuda/cuda_objects.def"
+#include "interpose/cuda/cuda_queries.def"
 #undef HOOK
 #undef HAND
 #undef MAKES

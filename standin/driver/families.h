@@ -3,10 +3,10 @@
  * What pools, virtual memory and external memory need and cuda_types.h leaves opaque or out:
  * cuda.h's names and layout. Types only.
  */
-#ifndef GPULEAK_TESTS_STANDIN_FAMILIES_H
-#define GPULEAK_TESTS_STANDIN_FAMILIES_H
+#ifndef GPULEAK_STANDIN_FAMILIES_H
+#define GPULEAK_STANDIN_FAMILIES_H
 
-#include "../../interpose/cuda/cuda_types.h"
+#include "interpose/cuda/cuda_types.h"
 
 enum { LOCATION_DEVICE = 1, LOCATION_HOST = 2, LOCATION_HOST_NUMA = 3 };
 enum { ALLOCATION_PINNED = 1, ALLOCATION_MANAGED = 2 };

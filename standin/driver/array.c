@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "standin.h"
+#include "standin/driver/standin.h"
 
 enum { BUCKETS = 1024, MAX_LEVELS = 32 };
 

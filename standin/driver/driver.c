@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "async.h"
+#include "standin/driver/async.h"
 
 _Atomic unsigned int standin_gate = GATE_UNREAD | GATE_CLOSED;
 int standin_devices = 1;

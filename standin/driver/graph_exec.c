@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "graph.h"
+#include "standin/driver/graph.h"
 
 enum { AUTO_FREE_ON_LAUNCH = 1, DEVICE_LAUNCH = 4 };
 
