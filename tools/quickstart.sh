@@ -8,6 +8,8 @@
 #   tools/quickstart.sh [cuda] [opencl] [pyopencl]     all unless named
 set -eu
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=tools/steps.sh
+. tools/steps.sh
 
 stories=${*:-cuda opencl pyopencl}
 targets="interpose/libgpuleak.so tools/gpuleak"
@@ -28,28 +30,12 @@ if [ -e build ] && [ ! -e build/.quickstart ]; then
 	build="build-quickstart"
 fi
 
-# Runs a step; its output is shown only if it fails.
-quietly() { # WHAT COMMAND...
-	local what=$1 log status=0
-
-	shift
-	log=$(mktemp)
-	printf '%s\n' "$what"
-	"$@" >"$log" 2>&1 </dev/null || status=$?
-	if [ "$status" != 0 ]; then
-		cat "$log"
-		printf 'quickstart: failed with %d: %s\n' "$status" "$*"
-	fi
-	rm -f "$log"
-	return "$status"
-}
-
 if [ ! -e "$build/build.ninja" ]; then
-	quietly "Setting up $build ..." meson setup "$build"
+	step "quickstart: setting up the folder $build" meson setup "$build"
 	touch "$build/.quickstart"
 fi
 # shellcheck disable=SC2086 # a list of words
-quietly "Building in $build ..." ninja -C "$build" $targets
+step "quickstart: building gpuleak in $build" ninja -C "$build" $targets
 
 # PoCL gets the processors from hwloc, which finds none without /sys; PoCL aborts then.
 if [ ! -d /sys/devices/system ] && [ -z "${HWLOC_SYNTHETIC-}${HWLOC_XMLFILE-}" ]; then

@@ -9,6 +9,9 @@
 #   --list              print the packages for all of it, lacking or not, and install nothing
 #   --os-release FILE   take FILE for /etc/os-release
 set -eu
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=tools/steps.sh
+. "$here/steps.sh"
 
 # group  how to know that it is there  package; a package with another name on another
 # distribution is a row in package_here.
@@ -165,19 +168,22 @@ install_packages() { # PACKAGE...
 			return 1
 		fi
 		root=(sudo)
+		sudo -n true 2>/dev/null || sudo -v # asks for the password before a step begins
 	fi
 	# promtool comes with a server that nobody asked to run.
 	case " $* " in *' prometheus '*)
 		if [ -d /run/systemd/system ]; then
 			say 'prometheus is for its promtool: its server is masked (systemctl unmask prometheus)'
-			"${root[@]}" systemctl mask prometheus.service || true
+			"${root[@]}" systemctl mask prometheus.service >&2 || true
 		fi ;;
 	esac
-	say "installing: $*"
+	say "this machine lacks $#: $*"
 	# One of many sources may be out of reach: apt-get install knows if it was needed.
-	"${root[@]}" apt-get update -q </dev/null || say 'apt-get update failed; going on'
-	"${root[@]}" env DEBIAN_FRONTEND=noninteractive "${words[@]}" -q \
-		-o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 </dev/null
+	step 'setup: reading the package lists' "${root[@]}" apt-get update -q ||
+		say 'apt-get update failed; going on'
+	step 'setup: installing the missing packages' \
+		"${root[@]}" env DEBIAN_FRONTEND=noninteractive "${words[@]}" -q \
+		-o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300
 }
 
 if [ "$list" ]; then
@@ -204,7 +210,7 @@ look $groups
 case $distribution in
 complete) ;;
 debian-12 | ubuntu-24.04)
-	install_packages "${lacking[@]##* }" >&2 || exit 1
+	install_packages "${lacking[@]##* }" || exit 1
 	# shellcheck disable=SC2086
 	look $groups
 	for lack in "${lacking[@]}"; do
@@ -226,7 +232,8 @@ debian-12 | ubuntu-24.04)
 esac
 
 case " $groups " in *' tests '*)
-	if ! "$(dirname "${BASH_SOURCE[0]}")/../tests/scripts/pypi.sh" >&2; then
+	if ! "$here/../tests/scripts/pypi.sh" --folder >/dev/null 2>&1 &&
+		! step 'setup: fetching what the tests need from PyPI' "$here/../tests/scripts/pypi.sh"; then
 		say 'what the tests need from PyPI could not be fetched: is the network there?'
 		exit 1
 	fi ;;
