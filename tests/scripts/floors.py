@@ -152,6 +152,8 @@ def check_circles(graph):
 def check_folders(source):
     problems = []
     for folder in sorted({folder for floor in FLOORS for folder in floor}):
+        if not (source / folder).is_dir():
+            continue
         count = sum(path.is_file() for path in (source / folder).iterdir())
         if count > LARGEST_FOLDER:
             problems.append(f"{folder} has {count} files; at most {LARGEST_FOLDER}")
