@@ -10,7 +10,6 @@
 #include "interpose/base/config.h"
 #include "interpose/dispatch/api.h"
 #include "ledger/kind_table.h"
-#include "ledger/shared.h"
 
 struct hook hooks[HOOK_ALL] = {
 #define HOOK(symbol, returns, parameters, arguments, verb, made, kind_, key, size)          \
@@ -35,46 +34,46 @@ static const struct {
 #include "interpose/dispatch/hooks.def"
 };
 
-/* Hooks sorted by name, for lookups. A constructor sorts them, or the first lookup if that comes
- * earlier. */
-static unsigned short sorted[HOOK_COUNT];
-static bool is_sorted;
+/* The row from which each variant of a call was made (MAKES). */
+static const unsigned short made_from[HOOK_ALL - HOOK_COUNT] = {
+#define MAKES(symbol, kind_) [HOOK_##symbol##_##kind_ - HOOK_COUNT] = HOOK_##symbol,
+#include "interpose/dispatch/hooks.def"
+};
 
-/* Returns the index at which NAME belongs among the first COUNT elements of `sorted`. */
-static int place_of(const char *name, int count)
+static atomic_bool is_started;
+
+/* Finds hooks by name: a hash table of 1 + the number of the hook, 0 for an empty slot. The first
+ * lookup fills it, since most processes look nothing up. */
+enum { NAME_SLOTS = 1024 };
+static _Atomic(unsigned short) by_name[NAME_SLOTS];
+static atomic_bool is_indexed;
+_Static_assert(HOOK_COUNT < NAME_SLOTS / 2, "the table of names is more than half full");
+
+/* Returns the first kind of objects. The kinds of memory come before it. */
+static const struct kind *first_object_kind(void)
 {
-	int low = 0;
+	const struct kind *kind = kinds;
 
-	while (low < count) {
-		int middle = (low + count) / 2;
-
-		if (strcmp(hooks[sorted[middle]].name, name) < 0)
-			low = middle + 1;
-		else
-			count = middle;
-	}
-	return low;
+	while (kind->name[0] && !strchr(kind->name, '/'))
+		kind++;
+	return kind;
 }
 
-static unsigned char object_number(const char *kind)
+static unsigned char object_number(const char *name, const struct kind *first)
 {
-	unsigned char number = 0;
-
-	if (!strchr(kind, '/'))
+	if (!strchr(name, '/'))
 		return 0;
-	for (const struct kind *known = kinds; known->name[0]; known++) {
-		number += strchr(known->name, '/') != NULL;
-		if (strcmp(known->name, kind) == 0)
-			return number;
-	}
+	for (const struct kind *kind = first; kind->name[0]; kind++)
+		if (strcmp(kind->name, name) == 0)
+			return (unsigned char)(kind - first + 1);
 	return 0;
 }
 
-static void start_api(enum api api)
+static void start_api(enum api api, const struct kind *first_object)
 {
 	for (int i = ranges[api].first_hook; i < ranges[api].end_hook; i++) {
 		hooks[i].api = api;
-		hooks[i].object = object_number(hooks[i].kind);
+		hooks[i].object = object_number(hooks[i].kind, first_object);
 		hooks[i].wrapper = apis[api]->wrappers[i - ranges[api].first_hook];
 	}
 	for (int i = ranges[api].first_used; i < ranges[api].end_used; i++)
@@ -83,28 +82,57 @@ static void start_api(enum api api)
 
 __attribute__((constructor(101))) static void hooks_start(void)
 {
-	for (int api = 0; api < API_COUNT; api++)
-		start_api((enum api)api);
-	for (unsigned short i = 0; i < HOOK_COUNT; i++) {
-		int at = place_of(hooks[i].name, i);
+	const struct kind *first_object = first_object_kind();
 
-		memmove(&sorted[at + 1], &sorted[at], (size_t)(i - at) * sizeof(sorted[0]));
-		sorted[at] = i;
-	}
+	if (atomic_load_explicit(&is_started, memory_order_acquire))
+		return;
+	for (int api = 0; api < API_COUNT; api++)
+		start_api((enum api)api, first_object);
 	for (int i = HOOK_COUNT; i < HOOK_ALL; i++)
-		hooks[i].api = hooks[sorted[place_of(hooks[i].name, HOOK_COUNT)]].api;
-	atomic_store_explicit(&SHARED(is_sorted), true, memory_order_release);
+		hooks[i].api = hooks[made_from[i - HOOK_COUNT]].api;
+	atomic_store_explicit(&is_started, true, memory_order_release);
+}
+
+/* Returns the slot of NAME, or the empty slot where it belongs. */
+static _Atomic(unsigned short) *slot_of(const char *name)
+{
+	unsigned int at = 0;
+	unsigned short number;
+
+	for (const char *c = name; *c; c++)
+		at = at * 33 + (unsigned char)*c;
+	for (;; at++) {
+		number = atomic_load_explicit(&by_name[at % NAME_SLOTS], memory_order_relaxed);
+		if (!number || strcmp(hooks[number - 1].name, name) == 0)
+			return &by_name[at % NAME_SLOTS];
+	}
+}
+
+/* Several threads may fill the table at the same time: a filled slot never changes, and a thread
+ * that loses a slot to another name searches again. */
+static void index_names(void)
+{
+	hooks_start(); /* a lookup may come before the constructor */
+	for (unsigned short i = 0; i < HOOK_COUNT; i++) {
+		const unsigned short number = (unsigned short)(i + 1);
+		unsigned short found;
+
+		do
+			found = 0;
+		while (!atomic_compare_exchange_strong(slot_of(hooks[i].name), &found, number) &&
+		       found != number);
+	}
+	atomic_store_explicit(&is_indexed, true, memory_order_release);
 }
 
 struct hook *hook_find(const char *name)
 {
-	int at;
+	unsigned short number;
 
-	if (!atomic_load_explicit(&SHARED(is_sorted), memory_order_acquire))
-		hooks_start();
-	at = place_of(name, HOOK_COUNT);
-	return at < HOOK_COUNT && strcmp(hooks[sorted[at]].name, name) == 0 ? &hooks[sorted[at]]
-									    : NULL;
+	if (!atomic_load_explicit(&is_indexed, memory_order_acquire))
+		index_names();
+	number = atomic_load_explicit(slot_of(name), memory_order_relaxed);
+	return number ? &hooks[number - 1] : NULL;
 }
 
 bool hook_is_off(const struct hook *hook)
