@@ -13,45 +13,33 @@
 
 #include "report/util/lines.h"
 #include "report/util/report_arena.h"
-#include "report/symbols/rules_text.h"
+#include "report/symbols/rule.h"
 #include "report/util/wildcard.h"
-
-enum verb { APPLICATION, RUNTIME, FRAMEWORK, INTERPRETER, CACHE, LIBRARY, THREAD, VERBS };
 
 static const struct {
 	const char *word;
 	enum frame_role role;
-} verbs[VERBS] = {
-	[APPLICATION] = { "application", FRAME_APPLICATION },
-	[RUNTIME] = { "runtime", FRAME_RUNTIME },
-	[FRAMEWORK] = { "framework", FRAME_FRAMEWORK },
-	[INTERPRETER] = { "interpreter", FRAME_INTERPRETER },
-	[CACHE] = { "cache", FRAME_APPLICATION },
-	[LIBRARY] = { "library", FRAME_APPLICATION },
-	[THREAD] = { "thread", FRAME_APPLICATION },
+} verbs[RULE_VERBS] = {
+	[RULE_APPLICATION] = { "application", FRAME_APPLICATION },
+	[RULE_RUNTIME] = { "runtime", FRAME_RUNTIME },
+	[RULE_FRAMEWORK] = { "framework", FRAME_FRAMEWORK },
+	[RULE_INTERPRETER] = { "interpreter", FRAME_INTERPRETER },
+	[RULE_CACHE] = { "cache", FRAME_APPLICATION },
+	[RULE_LIBRARY] = { "library", FRAME_APPLICATION },
+	[RULE_THREAD] = { "thread", FRAME_APPLICATION },
 };
 
-enum field { MODULE, FUNCTION, FILE_, PATH, FIELDS };
-
-static const char *const fields[FIELDS] = { "module", "function", "file", "path" };
+static const char *const fields[RULE_FIELDS] = { "module", "function", "file", "path" };
 #define FIELDS_IN_WORDS "module:PATTERN, function:PATTERN, file:PATTERN and path:PATTERN"
 
-/* One rule. It matches if all its wildcards match. */
-struct rule {
-	enum verb verb;
-	/* name of a cache, a library or a thread; NULL: "none", or the rule gives a role */
-	const char *name;
-	unsigned int given; /* bit mask of the fields that have a wildcard */
-	/* the module's pattern applies to its path, not to its last component */
-	bool whole_path;
-	struct wildcard wildcards[FIELDS];
-};
+#define RULES_ALL_MAX (RULES_MAX + RULES_SHIPPED_MAX)
 
 struct rules {
-	struct report_arena arena; /* for the names, and for the patterns of the user's rules */
-	bool is_shipped;           /* the rules being parsed are in rules_text */
+	struct report_arena arena; /* for the names and patterns of the user's rules */
 	size_t count;
-	struct rule list[RULES_MAX];
+	struct rule list[RULES_ALL_MAX];
+	unsigned char given[RULES_ALL_MAX]; /* bit mask of the targets that have a pattern */
+	struct wildcard wildcards[RULE_TARGETS][RULES_ALL_MAX]; /* of the patterns */
 };
 
 static int no_memory(const struct lines *lines)
@@ -59,7 +47,7 @@ static int no_memory(const struct lines *lines)
 	return lines_fail(lines, -ENOMEM, "out of memory");
 }
 
-static int parse_verb(struct line *line, enum verb *ret)
+static int parse_verb(struct line *line, enum rule_verb *ret)
 {
 	char shown[LINES_QUOTE];
 	struct line_part word;
@@ -67,9 +55,9 @@ static int parse_verb(struct line *line, enum verb *ret)
 
 	if (r < 0)
 		return r;
-	for (int verb = 0; verb < VERBS; verb++) {
+	for (int verb = 0; verb < RULE_VERBS; verb++) {
 		if (word_is(word, verbs[verb].word)) {
-			*ret = (enum verb)verb;
+			*ret = (enum rule_verb)verb;
 			return 0;
 		}
 	}
@@ -118,78 +106,94 @@ static int fail_field(struct line line)
 			  lines_quote(line_word(&line, " \t"), shown));
 }
 
-static int parse_parts(struct line *line, struct rules *rules, struct rule *rule)
+/* Reads the pattern of FIELD into RULE. */
+static int parse_pattern(struct line *line, int field, struct rules *rules, struct rule *rule)
 {
 	struct line_part pattern;
+	int target = field, r = line_text(line, &pattern);
+
+	if (r < 0)
+		return r;
+	if (pattern.length > WILDCARD_BYTES_MAX ||
+	    (pattern.length == 0 && pattern.text[-1] != '"'))
+		return fail_pattern(line, field, pattern.length);
+	if (field == RULE_MODULE && memchr(pattern.text, '/', pattern.length))
+		target = RULE_MODULE_PATH;
+	rule->patterns[target] = arena_text(&rules->arena, pattern.text, pattern.length);
+	return rule->patterns[target] ? 0 : no_memory(line->file);
+}
+
+static int parse_parts(struct line *line, struct rules *rules, struct rule *rule)
+{
+	unsigned int given = 0;
 	int field, r = parse_verb(line, &rule->verb);
 
-	if (r == 0 && rule->verb >= CACHE)
+	if (r == 0 && rule->verb >= RULE_CACHE)
 		r = parse_name(line, rules, &rule->name);
 	if (r == 0 && line->length == 0)
 		return lines_fail(line->file, -EINVAL,
 				  "the rule matches nothing; accepted are " FIELDS_IN_WORDS);
 	while (r == 0 && line->length > 0) {
-		field = line_type(line, fields, FIELDS);
+		field = line_type(line, fields, RULE_FIELDS);
 		if (field < 0)
 			return fail_field(*line);
-		if (rule->given & 1u << field)
+		if (given & 1u << field)
 			return lines_fail(line->file, -EINVAL, "%s: is given twice", fields[field]);
-		r = line_text(line, &pattern);
-		if (r < 0)
-			break;
-		if (pattern.length > WILDCARD_BYTES_MAX ||
-		    (pattern.length == 0 && pattern.text[-1] != '"'))
-			return fail_pattern(line, field, pattern.length);
-		if (!rules->is_shipped) {
-			pattern.text = arena_text(&rules->arena, pattern.text, pattern.length);
-			if (!pattern.text)
-				return no_memory(line->file);
-		}
-		if (field == MODULE)
-			rule->whole_path = memchr(pattern.text, '/', pattern.length) != NULL;
-		rule->given |= 1u << field;
-		rule->wildcards[field] =
-			(struct wildcard){ pattern.text, pattern.length, true, true };
+		given |= 1u << field;
+		r = parse_pattern(line, field, rules, rule);
 	}
 	return r;
+}
+
+/* RULES must have room. */
+static void add_rule(struct rules *rules, const struct rule *rule)
+{
+	const size_t at = rules->count++;
+
+	rules->list[at] = *rule;
+	for (int target = 0; target < RULE_TARGETS; target++) {
+		const char *pattern = rule->patterns[target];
+
+		if (!pattern)
+			continue;
+		rules->given[at] |= (unsigned char)(1u << target);
+		rules->wildcards[target][at] =
+			(struct wildcard){ pattern, strlen(pattern), true, true };
+	}
 }
 
 static int parse_rule(void *data, struct line *line)
 {
 	struct rules *rules = data;
+	struct rule rule = { 0 };
 	int r;
 
 	if (rules->count == RULES_MAX)
 		return lines_fail(line->file, -E2BIG, "more than %d rules", RULES_MAX);
-	r = parse_parts(line, rules, &rules->list[rules->count]);
-	rules->count += r == 0;
+	r = parse_parts(line, rules, &rule);
+	if (r == 0)
+		add_rule(rules, &rule);
 	return r;
-}
-
-static struct lines lines_of(const char *name, char *error, size_t error_size)
-{
-	return (struct lines){ "rule", name, RULES_BYTES_MAX, 0, error, error_size };
 }
 
 int rules_parse(const char *text, size_t length, const char *name, struct rules **ret,
 		char *error, size_t error_size)
 {
-	struct lines theirs = lines_of(name, error, error_size);
-	struct lines shipped = lines_of("gpuleak.rules", error, error_size);
+	struct lines lines = { "rule", name, RULES_BYTES_MAX, 0, error, error_size };
 	struct rules *rules = calloc(1, sizeof(*rules));
 	int r;
 
 	if (!rules)
-		return no_memory(&theirs);
-	r = lines_each(&theirs, text, length, parse_rule, rules);
-	rules->is_shipped = true;
-	if (r == 0)
-		r = lines_each(&shipped, rules_text, rules_text_length, parse_rule, rules);
-	if (r < 0)
+		return no_memory(&lines);
+	r = lines_each(&lines, text, length, parse_rule, rules);
+	if (r < 0) {
 		rules_destroy(rules);
-	else
-		*ret = rules;
-	return r;
+		return r;
+	}
+	for (size_t i = 0; i < shipped_rule_count; i++)
+		add_rule(rules, &shipped_rules[i]);
+	*ret = rules;
+	return 0;
 }
 
 int rules_shipped(struct rules **ret)
@@ -209,6 +213,11 @@ size_t rules_size(const struct rules *rules)
 	return rules->count;
 }
 
+const struct rule *rules_at(const struct rules *rules, size_t i)
+{
+	return &rules->list[i];
+}
+
 void rules_destroy(struct rules *rules)
 {
 	if (!rules)
@@ -217,57 +226,46 @@ void rules_destroy(struct rules *rules)
 	free(rules);
 }
 
-/* The names of a frame to which patterns apply; "" if unknown. */
-struct names {
-	const char *module, *path, *function, *file;
-};
-
-static struct names names_of(const struct report_frame *frame)
+/* Sets the bit of TARGET in MATCHED for each rule whose pattern for it matches NAME. Only an empty
+ * pattern matches an unknown name (NULL or ""). */
+static void match_name(const struct rules *rules, enum rule_field target, const char *name,
+		       unsigned char *matched)
 {
-	const char *path = frame->module ? frame->module : "";
-	const char *slash = strrchr(path, '/');
+	const unsigned char bit = (unsigned char)(1u << target);
 
-	return (struct names){ slash ? slash + 1 : path, path,
-			       frame->function ? frame->function : "",
-			       frame->file ? frame->file : "" };
-}
-
-/* Returns true if WILDCARD matches NAME. An unknown NAME ("") matches only an empty pattern. */
-static bool field_matches(const struct wildcard *wildcard, const char *name)
-{
-	const char *star = memchr(wildcard->text, '*', wildcard->length);
-	size_t head = star ? (size_t)(star - wildcard->text) : wildcard->length;
-
-	if (!*name || !wildcard->length)
-		return !*name && !wildcard->length;
-	/* usually the text before the first star decides */
-	return strncmp(name, wildcard->text, head) == 0 && wildcard_matches(wildcard, name);
-}
-
-static bool rule_matches(const struct rule *rule, const struct names *names)
-{
-	const char *const texts[FIELDS] = { rule->whole_path ? names->path : names->module,
-					    names->function, names->file, names->file };
-
-	for (int field = 0; field < FIELDS; field++) {
-		if (!(rule->given & 1u << field) ||
-		    field_matches(&rule->wildcards[field], texts[field]))
-			continue;
-		if (field != PATH || !field_matches(&rule->wildcards[field], names->path))
-			return false;
+	if (name && *name) {
+		wildcards_match(rules->wildcards[target], rules->count, name, bit, matched);
+		return;
 	}
-	return true;
+	for (size_t i = 0; i < rules->count; i++)
+		if (rules->given[i] & bit && rules->wildcards[target][i].length == 0)
+			matched[i] |= bit;
+}
+
+/* For each rule, stores in MATCHED the bit mask of the targets whose patterns match FRAME. */
+static void match_frame(const struct rules *rules, const struct report_frame *frame,
+			unsigned char *matched)
+{
+	const char *slash = frame->module ? strrchr(frame->module, '/') : NULL;
+
+	memset(matched, 0, rules->count);
+	match_name(rules, RULE_MODULE, slash ? slash + 1 : frame->module, matched);
+	match_name(rules, RULE_MODULE_PATH, frame->module, matched);
+	match_name(rules, RULE_FUNCTION, frame->function, matched);
+	match_name(rules, RULE_FILE, frame->file, matched);
+	match_name(rules, RULE_PATH, frame->file, matched);
+	match_name(rules, RULE_PATH, frame->module, matched);
 }
 
 /* Returns true if an earlier rule than RULE already decided the same about the frame. */
 static bool is_decided(const struct rule *rule, const struct rules_frame *frame, bool has_role)
 {
 	switch (rule->verb) {
-	case CACHE:
+	case RULE_CACHE:
 		return frame->cache_rule != 0;
-	case LIBRARY:
+	case RULE_LIBRARY:
 		return frame->cache_rule && frame->in_library;
-	case THREAD:
+	case RULE_THREAD:
 		return frame->thread_rule != 0;
 	default:
 		return has_role;
@@ -276,25 +274,26 @@ static bool is_decided(const struct rule *rule, const struct rules_frame *frame,
 
 struct rules_frame rules_frame(const struct rules *rules, const struct report_frame *frame)
 {
-	const struct names names = names_of(frame);
 	struct rules_frame ret = { .role = FRAME_APPLICATION };
+	unsigned char matched[RULES_ALL_MAX];
 	bool has_role = false;
 
+	match_frame(rules, frame, matched);
 	for (size_t i = 0; i < rules->count; i++) {
 		const struct rule *rule = &rules->list[i];
 
-		if (is_decided(rule, &ret, has_role) || !rule_matches(rule, &names))
+		if (matched[i] != rules->given[i] || is_decided(rule, &ret, has_role))
 			continue;
-		if (rule->verb < CACHE) {
+		if (rule->verb < RULE_CACHE) {
 			ret.role = verbs[rule->verb].role;
 			has_role = true;
 			continue;
 		}
-		if (rule->verb == THREAD) {
+		if (rule->verb == RULE_THREAD) {
 			ret.thread_rule = (unsigned int)i + 1;
 			continue;
 		}
-		ret.in_library |= rule->verb == LIBRARY;
+		ret.in_library |= rule->verb == RULE_LIBRARY;
 		if (!ret.cache_rule)
 			ret.cache_rule = (unsigned int)i + 1;
 	}
@@ -317,7 +316,7 @@ void rules_add_frame(const struct rules *rules, struct rules_stack *stack,
 	const struct rule *rule = frame->cache_rule ? &rules->list[frame->cache_rule - 1] : NULL;
 
 	if (rule)
-		set_if_earlier(rule->verb == LIBRARY ? &stack->library : &stack->cache_rule,
+		set_if_earlier(rule->verb == RULE_LIBRARY ? &stack->library : &stack->cache_rule,
 			       frame->cache_rule);
 	if (frame->in_library || frame->role == FRAME_RUNTIME || frame->role == FRAME_INTERPRETER)
 		return;

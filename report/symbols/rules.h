@@ -12,11 +12,12 @@
 
 #include "report/symbols/frame.h"
 
+struct rule;
 struct rules;
 
 /* Limits, so that a wrong file causes one error line, and no file makes reports slow. */
 #define RULES_BYTES_MAX (1u << 20)
-#define RULES_MAX 4096
+#define RULES_MAX 4096 /* of a user */
 #define RULES_NAME_MAX 64 /* of a cache's name */
 
 /* Loads the rules that are part of the command. Returns 0 or -ENOMEM. The caller destroys *RET. */
@@ -32,6 +33,9 @@ int rules_load(const char *path, struct rules **ret, char *error, size_t error_s
 
 /* Returns the number of rules. */
 size_t rules_size(const struct rules *rules);
+
+/* Returns rule I, which is valid as long as RULES. The user's rules come first. */
+const struct rule *rules_at(const struct rules *rules, size_t i);
 
 void rules_destroy(struct rules *rules); /* RULES may be NULL */
 

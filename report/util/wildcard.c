@@ -11,11 +11,11 @@
 /* Matches each piece at its first position. This leaves the longest rest of the text for the later
  * pieces, so backtracking would find no more. Only the last piece of a pattern with at_end has a
  * fixed position. */
-bool wildcard_matches(const struct wildcard *wildcard, const char *text)
+static bool matches(const struct wildcard *wildcard, const char *text, size_t left)
 {
 	const char *piece = wildcard->text, *end = piece + wildcard->length, *star, *found;
 	bool at_start = wildcard->at_start;
-	size_t left = strlen(text), length;
+	size_t length;
 
 	for (;; piece = star + 1, at_start = false) {
 		star = memchr(piece, '*', (size_t)(end - piece));
@@ -36,4 +36,19 @@ bool wildcard_matches(const struct wildcard *wildcard, const char *text)
 		left -= (size_t)(found - text) + length;
 		text = found + length;
 	}
+}
+
+bool wildcard_matches(const struct wildcard *wildcard, const char *text)
+{
+	return matches(wildcard, text, strlen(text));
+}
+
+void wildcards_match(const struct wildcard *wildcards, size_t count, const char *text,
+		     unsigned int bit, unsigned char *ret)
+{
+	const size_t length = strlen(text);
+
+	for (size_t i = 0; i < count; i++)
+		if (wildcards[i].text && matches(&wildcards[i], text, length))
+			ret[i] |= (unsigned char)bit;
 }

@@ -13,7 +13,7 @@
 
 /* A pattern: pieces of text between stars. */
 struct wildcard {
-	const char *text; /* not NUL-terminated; the caller owns it */
+	const char *text; /* may lack a final NUL; the caller owns it */
 	size_t length;
 	bool at_start; /* the first piece must be at the start of the text */
 	bool at_end;   /* the last piece must be at the end of the text */
@@ -21,5 +21,10 @@ struct wildcard {
 
 /* Returns true if TEXT contains the pieces of WILDCARD in this order. */
 bool wildcard_matches(const struct wildcard *wildcard, const char *text);
+
+/* Sets BIT in RET[i] for each of the COUNT wildcards that matches TEXT. A wildcard whose text is
+ * NULL matches nothing. */
+void wildcards_match(const struct wildcard *wildcards, size_t count, const char *text,
+		     unsigned int bit, unsigned char *ret);
 
 #endif

@@ -23,6 +23,7 @@
 #include "report/model/model.h"
 #include "report/format/json/print_json.h"
 #include "report/format/text/print_text.h"
+#include "report/symbols/rule.h"
 #include "report/symbols/rules.h"
 #include "report/symbols/symbolize.h"
 #include "report/describe/describe_stack.h"
@@ -124,6 +125,40 @@ static void test_files(void **state)
 		 path);
 	assert_string_equal(error, expected);
 	assert_null(rules);
+}
+
+static void same_text(const char *a, const char *b)
+{
+	assert_true((a == NULL) == (b == NULL));
+	if (a)
+		assert_string_equal(a, b);
+}
+
+/* The build compiles gpuleak.rules with compile_rules.py: rules.c parses it into the same rules. */
+static void test_shipped(void **state)
+{
+	const char *root = getenv("SOURCE_ROOT");
+	char path[4096], error[256] = "";
+	struct rules *rules = NULL;
+	size_t count;
+
+	(void)state;
+	assert_non_null(root);
+	snprintf(path, sizeof(path), "%s/report/symbols/gpuleak.rules", root);
+	if (rules_load(path, &rules, error, sizeof(error)) < 0)
+		fail_msg("%s", error);
+	count = rules_size(rules) / 2;
+	assert_true(count > 100);
+	assert_int_equal(rules_size(rules), 2 * count);
+	for (size_t i = 0; i < count; i++) {
+		const struct rule *parsed = rules_at(rules, i), *built = rules_at(rules, count + i);
+
+		assert_int_equal(parsed->verb, built->verb);
+		same_text(parsed->name, built->name);
+		for (int target = 0; target < RULE_TARGETS; target++)
+			same_text(parsed->patterns[target], built->patterns[target]);
+	}
+	rules_destroy(rules);
 }
 
 /* ---- Whose code a frame is ---- */
@@ -761,6 +796,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_refused),	    cmocka_unit_test(test_files),
+		cmocka_unit_test(test_shipped),
 		cmocka_unit_test(test_roles),	    cmocka_unit_test(test_user_roles),
 		cmocka_unit_test(test_caches),	    cmocka_unit_test(test_user_caches),
 		cmocka_unit_test(test_report),	    cmocka_unit_test(test_clean_report),

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One rule, parsed, and the rules that are part of the command. The build makes these from
+ * gpuleak.rules (compile_rules.py), so the command need not find or parse the file.
+ */
+#ifndef GPULEAK_REPORT_RULE_H
+#define GPULEAK_REPORT_RULE_H
+
+#include <stddef.h>
+
+enum rule_verb {
+	RULE_APPLICATION,
+	RULE_RUNTIME,
+	RULE_FRAMEWORK,
+	RULE_INTERPRETER,
+	RULE_CACHE, /* this verb and the following ones have a name */
+	RULE_LIBRARY,
+	RULE_THREAD,
+	RULE_VERBS
+};
+
+/* What a pattern applies to. Rules are written with the first RULE_FIELDS of these. */
+enum rule_field {
+	RULE_MODULE, /* the last component of the module's path */
+	RULE_FUNCTION,
+	RULE_FILE,
+	RULE_PATH,   /* source file or module */
+	RULE_FIELDS,
+	RULE_MODULE_PATH = RULE_FIELDS, /* RULE_MODULE, if the pattern has a slash */
+	RULE_TARGETS
+};
+
+/* A rule matches if all its patterns match. */
+struct rule {
+	enum rule_verb verb;
+	/* name of a cache, a library or a thread; NULL: "none", or the rule gives a role */
+	const char *name;
+	const char *patterns[RULE_TARGETS]; /* NULL if the rule has none; "" is a pattern */
+};
+
+#define RULES_SHIPPED_MAX 512
+extern const struct rule shipped_rules[];
+extern const size_t shipped_rule_count; /* at most RULES_SHIPPED_MAX */
+
+#endif
