@@ -133,6 +133,28 @@ const void *ledger_next(const struct ledger_view *view, struct ledger_walk *walk
 	return NULL;
 }
 
+const struct ledger_block *ledger_next_live(const struct ledger_view *view,
+					    struct ledger_walk *walk)
+{
+	const struct ledger_block *block;
+
+	do
+		block = ledger_next(view, walk, LEDGER_CHUNK_BLOCKS, sizeof(*block));
+	while (block && !ledger_block_is_live(block->state, block->marked));
+	return block;
+}
+
+const struct ledger_block *ledger_next_deferred(const struct ledger_view *view,
+						struct ledger_walk *walk)
+{
+	const struct ledger_block *block;
+
+	do
+		block = ledger_next(view, walk, LEDGER_CHUNK_BLOCKS, sizeof(*block));
+	while (block && !ledger_block_is_deferred(block->state, block->marked));
+	return block;
+}
+
 /* Returns the address of the record that REF refers to, and stores in *RET_LEFT the number of
  * published bytes from there. Returns NULL if there are fewer than AT_LEAST. */
 static const uint8_t *resolve(const struct ledger_view *view, uint32_t ref,

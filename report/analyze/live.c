@@ -72,7 +72,7 @@ static int find_site(struct live_gathering *g, const struct live_site *key,
 static int site_at(struct live_gathering *g, uint32_t ref, struct live_site_node **first,
 		   struct live_site_node **ret)
 {
-	const struct ref_node *known = build_find_ref(&g->b.site_refs, ref);
+	const struct ref_node *known = table_find_ref(&g->b.site_refs, ref);
 	const struct ledger_site *counters = known ? NULL : ledger_site(g->b.view, ref);
 	struct live_site key = { .device = -1 };
 	int r = 0;
@@ -94,7 +94,7 @@ static int site_at(struct live_gathering *g, uint32_t ref, struct live_site_node
 		key.kind = "unknown";
 	if (r == 0)
 		r = find_site(g, &key, key.is_object ? &g->first_object : first, ret);
-	return r < 0 ? r : build_add_ref(&g->b, &g->b.site_refs, ref, *ret);
+	return r < 0 ? r : table_add_ref(g->b.arena, &g->b.site_refs, ref, *ret);
 }
 
 static void add_to_sum(struct live_sum *to, uint64_t bytes, uint64_t blocks)
@@ -109,12 +109,10 @@ static int walk_blocks(struct live_gathering *g, struct live_site_node **first)
 	const struct ledger_block *block;
 	int r = 0;
 
-	while (r == 0 &&
-	       (block = ledger_next(g->b.view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
+	while (r == 0 && (block = ledger_next_live(g->b.view, &walk))) {
 		struct live_site_node *node;
 
-		if (!ledger_block_is_live(block->state, block->marked) ||
-		    build_is_young(&g->b, block))
+		if (build_is_young(&g->b, block))
 			continue;
 		r = site_at(g, block->site, first, &node);
 		if (r < 0)

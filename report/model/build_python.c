@@ -52,7 +52,7 @@ static int intern_location(struct builder *b, const struct report_frame *frame,
 static int read_code(struct builder *b, uint32_t ref, const struct report_frame **ret)
 {
 	static const struct report_frame unknown = { .language = FRAME_PYTHON };
-	const struct ref_node *known = build_find_ref(&b->code_refs, ref);
+	const struct ref_node *known = table_find_ref(&b->code_refs, ref);
 	const struct ledger_code *code = known ? NULL : ledger_code(b->view, ref);
 	struct report_frame *frame;
 	int r;
@@ -62,7 +62,7 @@ static int read_code(struct builder *b, uint32_t ref, const struct report_frame 
 		return 0;
 	if (!code) {
 		b->bad_refs++;
-		return build_add_ref(b, &b->code_refs, ref, *ret);
+		return table_add_ref(b->arena, &b->code_refs, ref, *ret);
 	}
 	frame = arena_alloc(b->arena, sizeof(*frame));
 	if (!frame)
@@ -72,7 +72,7 @@ static int read_code(struct builder *b, uint32_t ref, const struct report_frame 
 	if (r == 0)
 		r = build_text(b, code->file, &frame->file);
 	*ret = frame;
-	return r < 0 ? r : build_add_ref(b, &b->code_refs, ref, frame);
+	return r < 0 ? r : table_add_ref(b->arena, &b->code_refs, ref, frame);
 }
 
 /* Returns true if CODE is CPython 3.13's own frame around an __init__ that it calls without C. */

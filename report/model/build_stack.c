@@ -33,29 +33,9 @@ struct stack_node {
 
 const struct report_stack build_no_stack;
 
-static bool same_ref(const void *value, const void *key)
-{
-	return ((const struct ref_node *)value)->ref == *(const uint32_t *)key;
-}
-
-int build_add_ref(struct builder *b, struct table *table, uint32_t ref, const void *value)
-{
-	struct ref_node *node = arena_alloc(b->arena, sizeof(*node));
-
-	if (!node)
-		return -ENOMEM;
-	*node = (struct ref_node){ ref, value };
-	return table_add(table, hash_number(ref, 0), node);
-}
-
-struct ref_node *build_find_ref(const struct table *table, uint32_t ref)
-{
-	return table_find(table, hash_number(ref, 0), same_ref, &ref);
-}
-
 int build_text(struct builder *b, uint32_t ref, const char **ret)
 {
-	const struct ref_node *known = build_find_ref(&b->text_refs, ref);
+	const struct ref_node *known = table_find_ref(&b->text_refs, ref);
 	uint32_t length = 0;
 	const char *bytes;
 
@@ -71,7 +51,7 @@ int build_text(struct builder *b, uint32_t ref, const char **ret)
 		if (!*ret)
 			return -ENOMEM;
 	}
-	return build_add_ref(b, &b->text_refs, ref, *ret);
+	return table_add_ref(b->arena, &b->text_refs, ref, *ret);
 }
 
 /* Orders modules by start, then the older one first. */
@@ -280,7 +260,7 @@ static int read_stack(struct builder *b, const struct ledger_stack *stack, const
 
 int build_stack(struct builder *b, uint32_t ref, const struct report_stack **ret)
 {
-	const struct ref_node *known = build_find_ref(&b->stack_refs, ref);
+	const struct ref_node *known = table_find_ref(&b->stack_refs, ref);
 	const struct ledger_stack *stack;
 	int r = 0;
 
@@ -294,7 +274,7 @@ int build_stack(struct builder *b, uint32_t ref, const struct report_stack **ret
 		b->frames_left -= stack->frames;
 		r = read_stack(b, stack, ledger_stack_loops(b->view, ref), ret);
 	}
-	return r < 0 ? r : build_add_ref(b, &b->stack_refs, ref, *ret);
+	return r < 0 ? r : table_add_ref(b->arena, &b->stack_refs, ref, *ret);
 }
 
 const char *build_module_problem(const struct builder *b, size_t i)

@@ -129,17 +129,6 @@ int build_named_steps(struct builder *b);
 /* Fills in how the process ended. */
 void build_ended(struct builder *b);
 
-/* A ref of the ledger and the value that the builder made for it. */
-struct ref_node {
-	uint32_t ref;
-	const void *value;
-};
-
-/* build_find_ref() returns the node of REF in TABLE, or NULL. build_add_ref() adds a node and
- * returns 0 or -ENOMEM. */
-struct ref_node *build_find_ref(const struct table *table, uint32_t ref);
-int build_add_ref(struct builder *b, struct table *table, uint32_t ref, const void *value);
-
 /* Stores in *RET the interned string that REF refers to, or NULL if there is none. Returns 0 or
  * -ENOMEM. */
 int build_text(struct builder *b, uint32_t ref, const char **ret);

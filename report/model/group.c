@@ -89,13 +89,13 @@ static int group_of(struct builder *b, const struct ledger_block *block, struct 
 		r = build_mapping(b, block, &key.mapping);
 		return r < 0 ? r : find_group_of_site(b, block->site, &key, ret);
 	}
-	known = build_find_ref(refs, block->site);
+	known = table_find_ref(refs, block->site);
 	if (known) {
 		*ret = (struct group *)known->value;
 		return 0;
 	}
 	r = find_group_of_site(b, block->site, &key, ret);
-	return r < 0 ? r : build_add_ref(b, refs, block->site, *ret);
+	return r < 0 ? r : table_add_ref(b->arena, refs, block->site, *ret);
 }
 
 static bool has_more_references(const struct ledger_block *a, const struct ledger_block *b)
@@ -154,7 +154,7 @@ int build_group_of(struct builder *b, const struct ledger_block *block, struct r
 
 struct report_leak *build_known_group(const struct builder *b, uint32_t ref)
 {
-	const struct ref_node *known = build_find_ref(&b->site_refs, ref);
+	const struct ref_node *known = table_find_ref(&b->site_refs, ref);
 
 	return known ? &((struct group *)known->value)->leak : NULL;
 }
@@ -164,14 +164,11 @@ int build_groups(struct builder *b)
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *block;
 
-	while ((block = ledger_next(b->view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
+	/* If the process ended during a free, the free did not happen, and the block is live. */
+	while ((block = ledger_next_live(b->view, &walk))) {
 		struct group *group = NULL;
 		int r;
 
-		/* If the process ended during a free, the free did not happen, and the block is
-		 * live. */
-		if (!ledger_block_is_live(block->state, block->marked))
-			continue;
 		if (!is_chosen(b->choice, block)) {
 			leave_out(b, block);
 			continue;

@@ -90,9 +90,9 @@ int build_release(struct builder *b, const struct ledger_block *block, struct re
  * used. */
 static int add_reason(struct builder *b, struct table *table, uint64_t name, const void *record)
 {
-	if (!named_block(b, name) || build_find_ref(table, (uint32_t)name))
+	if (!named_block(b, name) || table_find_ref(table, (uint32_t)name))
 		return 0;
-	return build_add_ref(b, table, (uint32_t)name, record);
+	return table_add_ref(b->arena, table, (uint32_t)name, record);
 }
 
 int build_reasons(struct builder *b)
@@ -116,7 +116,7 @@ static const void *find_reason(struct builder *b, const struct table *table,
 			       const struct ledger_block *block)
 {
 	size_t at = (size_t)((const uint8_t *)block - b->view->base);
-	const struct ref_node *node = build_find_ref(table, (uint32_t)(at / LEDGER_REF_UNIT));
+	const struct ref_node *node = table_find_ref(table, (uint32_t)(at / LEDGER_REF_UNIT));
 
 	return node ? node->value : NULL;
 }
@@ -326,13 +326,6 @@ static void wait_to_the_end(struct builder *b, struct report_deferred_frees *fre
 	}
 }
 
-/* Returns true if the block was released and is not mapped. A mapped block is a leak. */
-static bool is_deferred(const struct ledger_block *block)
-{
-	return LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED &&
-	       !(block->marked & LEDGER_BLOCK_MAPPED);
-}
-
 static int read_all_deferred(struct builder *b, struct report_deferred_frees *frees)
 {
 	struct ledger_walk walk = { 0 };
@@ -340,16 +333,16 @@ static int read_all_deferred(struct builder *b, struct report_deferred_frees *fr
 	size_t count = 0;
 	int r = 0;
 
-	while ((block = ledger_next(b->view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block))))
-		count += is_deferred(block);
+	/* A released block that is mapped is a leak. */
+	while (ledger_next_deferred(b->view, &walk))
+		count++;
 	frees->groups = arena_alloc(b->arena, count * sizeof(*frees->groups));
 	if (!frees->groups)
 		return -ENOMEM;
 	walk = (struct ledger_walk){ 0 };
 	while (r == 0 && frees->group_count < count &&
-	       (block = ledger_next(b->view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block))))
-		if (is_deferred(block))
-			r = read_deferred(b, block, &frees->groups[frees->group_count++]);
+	       (block = ledger_next_deferred(b->view, &walk)))
+		r = read_deferred(b, block, &frees->groups[frees->group_count++]);
 	return r;
 }
 

@@ -94,10 +94,8 @@ static int add_all_blocks(struct division *d)
 	const struct ledger_block *block;
 	int r = 0;
 
-	while (r == 0 &&
-	       (block = ledger_next(d->b->view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block))))
-		if (ledger_block_is_live(block->state, block->marked))
-			r = add_block(d, block);
+	while (r == 0 && (block = ledger_next_live(d->b->view, &walk)))
+		r = add_block(d, block);
 	return r;
 }
 
@@ -169,13 +167,13 @@ static size_t count_live(const struct builder *b)
 /* Returns the places of the call site REF, or NULL if memory ran out. */
 static struct report_places *places_at(struct builder *b, uint32_t ref)
 {
-	const struct ref_node *known = build_find_ref(&b->places_refs, ref);
+	const struct ref_node *known = table_find_ref(&b->places_refs, ref);
 	struct report_places *ret;
 
 	if (known)
 		return (struct report_places *)known->value;
 	ret = arena_alloc(b->arena, sizeof(*ret));
-	return ret && build_add_ref(b, &b->places_refs, ref, ret) == 0 ? ret : NULL;
+	return ret && table_add_ref(b->arena, &b->places_refs, ref, ret) == 0 ? ret : NULL;
 }
 
 /* COUNT is what count_live() returned. */

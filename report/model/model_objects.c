@@ -104,14 +104,10 @@ static int walk_blocks(struct object_gathering *g)
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *block;
 
-	while (g->count &&
-	       (block = ledger_next(g->b->view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
-		const struct ledger_site *record;
+	while (g->count && (block = ledger_next_live(g->b->view, &walk))) {
+		const struct ledger_site *record = ledger_site(g->b->view, block->site);
 		struct object_site *site;
 
-		if (!ledger_block_is_live(block->state, block->marked))
-			continue;
-		record = ledger_site(g->b->view, block->site);
 		if (!record || !ledger_site_is_object(g->b->view, record))
 			continue;
 		site = site_of(g, record);

@@ -93,7 +93,7 @@ static int site_of(struct gathering *g, const struct ledger_site *record,
 
 static void add_places(struct gathering *g, uint32_t ref, struct report_places *to)
 {
-	const struct ref_node *known = build_find_ref(&g->b->places_refs, ref);
+	const struct ref_node *known = table_find_ref(&g->b->places_refs, ref);
 	const struct report_places *from = known ? known->value : NULL;
 
 	if (!from)
@@ -183,7 +183,7 @@ static int add_record(struct gathering *g, const struct ledger_site *record,
 	if (!site->of_blocks)
 		add_places(g, ref, &site->public.places);
 	add_windows(g, site, record);
-	return build_add_ref(g->b, &g->refs, ref, site);
+	return table_add_ref(g->b->arena, &g->refs, ref, site);
 }
 
 static int add_sites(struct gathering *g)
@@ -252,7 +252,7 @@ static int add_blocks(struct gathering *g)
 
 		if (LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_LIVE)
 			continue;
-		known = build_find_ref(&g->refs, block->site);
+		known = table_find_ref(&g->refs, block->site);
 		if (!known) {
 			g->b->lost_blocks++;
 			continue;
@@ -275,7 +275,7 @@ static void add_live_blocks(struct gathering *g)
 
 	while (g->b->process->has_counted_blocks &&
 	       (block = ledger_next(g->b->view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
-		const struct ref_node *known = build_find_ref(&g->refs, block->site);
+		const struct ref_node *known = table_find_ref(&g->refs, block->site);
 		struct suballocation_site *site;
 
 		if (!known)

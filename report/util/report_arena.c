@@ -161,6 +161,26 @@ uint64_t hash_bytes(const void *bytes, size_t size, uint64_t seed)
 	return seed;
 }
 
+static bool same_ref(const void *value, const void *key)
+{
+	return ((const struct ref_node *)value)->ref == *(const uint32_t *)key;
+}
+
+struct ref_node *table_find_ref(const struct table *table, uint32_t ref)
+{
+	return table_find(table, hash_number(ref, 0), same_ref, &ref);
+}
+
+int table_add_ref(struct report_arena *arena, struct table *table, uint32_t ref, const void *value)
+{
+	struct ref_node *node = arena_alloc(arena, sizeof(*node));
+
+	if (!node)
+		return -ENOMEM;
+	*node = (struct ref_node){ ref, value };
+	return table_add(table, hash_number(ref, 0), node);
+}
+
 struct text_key {
 	const char *text;
 	size_t length;

@@ -57,6 +57,18 @@ void table_finish(struct table *table);
 uint64_t hash_bytes(const void *bytes, size_t size, uint64_t seed);
 uint64_t hash_number(uint64_t number, uint64_t seed);
 
+/* A number and the value that a table has for it. */
+struct ref_node {
+	uint32_t ref;
+	const void *value; /* may be NULL */
+};
+
+/* Returns the node of REF in TABLE, or NULL. */
+struct ref_node *table_find_ref(const struct table *table, uint32_t ref);
+
+/* Adds a node, which is allocated from ARENA. Returns 0 or -ENOMEM. */
+int table_add_ref(struct report_arena *arena, struct table *table, uint32_t ref, const void *value);
+
 /* Returns the only copy of TEXT in TABLE. Allocates it from ARENA if it does not exist. Returns
  * NULL if memory ran out. */
 const char *arena_intern(struct report_arena *arena, struct table *table, const char *text,
