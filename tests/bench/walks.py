@@ -4,8 +4,9 @@
 
 Builds each commit of SOURCE (its work tree, if none is named) in WORK with every function
 instrumented. Counts for four paths: function calls, distinct functions, files, changes of the file
-between consecutive calls, and returns, which are changes to a file that was left before. With
---list it prints the calls of the first three paths. No test: the numbers are for reviews."""
+between consecutive calls, and returns, which are changes to a file that was left before. A loop
+that calls another file counts each time. "once" counts the returns between the same two functions
+as one, as a reader reads a loop. With --list it prints the calls of the first three paths. No test: the numbers are for reviews."""
 import argparse
 import os
 import pathlib
@@ -57,17 +58,17 @@ def read(path):
 
 
 def count(rows):
-    """A line of numbers: calls, functions, files, changes, returns, depth."""
-    changes = returns = 0
-    seen, last = set(), None
-    for _, _, file in rows:
-        if last is not None and file != last:
+    """A line of numbers: calls, functions, files, changes, returns, once, depth."""
+    changes, returns = 0, []
+    seen = {rows[0][2]}
+    for last, now in zip(rows, rows[1:]):
+        if now[2] != last[2]:
             changes += 1
-            returns += file in seen
-        seen.add(file)
-        last = file
-    return (len(rows), len({row[1:] for row in rows}), len(seen), changes, returns,
-            max(row[0] for row in rows) - min(row[0] for row in rows) + 1)
+            if now[2] in seen:
+                returns.append((last[1:], now[1:]))
+        seen.add(now[2])
+    return (len(rows), len({row[1:] for row in rows}), len(seen), changes, len(returns),
+            len(set(returns)), max(row[0] for row in rows) - min(row[0] for row in rows) + 1)
 
 
 def show(name, rows):
@@ -124,8 +125,8 @@ def main():
     parser.add_argument("commits", nargs="*")
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
-    print("| commit | path | calls | functions | files | file changes | returns | depth |")
-    print("|---|---|---|---|---|---|---|---|")
+    print("| commit | path | calls | functions | files | file changes | returns | once | depth |")
+    print("|---|---|---|---|---|---|---|---|---|")
     for commit in options.commits or [None]:
         source, work = options.source.resolve(), options.work / (commit or "tree")
         work.mkdir(parents=True, exist_ok=True)
