@@ -244,14 +244,6 @@ static inline bool ledger_block_is_live(uint32_t state, uint32_t marked)
 	       (state == LEDGER_BLOCK_RELEASED && (marked & LEDGER_BLOCK_MAPPED));
 }
 
-/* Returns true if the free of a block with these two words is deferred: it was released and is not
- * mapped. */
-static inline bool ledger_block_is_deferred(uint32_t state, uint32_t marked)
-{
-	return LEDGER_BLOCK_STATE(state) == LEDGER_BLOCK_RELEASED &&
-	       !(marked & LEDGER_BLOCK_MAPPED);
-}
-
 /* Returns the name of a block: use count of its slot << 32 | ref. If the use count of a name
  * differs from the slot's, the named block was freed. */
 static inline uint64_t ledger_block_name(uint32_t state, uint32_t ref)

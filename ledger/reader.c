@@ -151,7 +151,8 @@ const struct ledger_block *ledger_next_deferred(const struct ledger_view *view,
 
 	do
 		block = ledger_next(view, walk, LEDGER_CHUNK_BLOCKS, sizeof(*block));
-	while (block && !ledger_block_is_deferred(block->state, block->marked));
+	while (block && (LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_RELEASED ||
+			 (block->marked & LEDGER_BLOCK_MAPPED)));
 	return block;
 }
 

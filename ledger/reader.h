@@ -50,8 +50,8 @@ struct ledger_walk {
 };
 const void *ledger_next(const struct ledger_view *view, struct ledger_walk *walk,
 			enum ledger_chunk_type type, size_t size);
-/* Return the next block that is live, or whose free is deferred. The ledger must not be written
- * meanwhile: load.c copies that of a running process. */
+/* Return the next block that is live, or whose free is deferred: it is released and not mapped. The
+ * ledger must not be written meanwhile: load.c copies that of a running process. */
 const struct ledger_block *ledger_next_live(const struct ledger_view *view,
 					    struct ledger_walk *walk);
 const struct ledger_block *ledger_next_deferred(const struct ledger_view *view,

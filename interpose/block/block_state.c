@@ -289,7 +289,7 @@ static void drop_released(struct recorder *recorder, struct ledger_block *block,
 	if (waited && !was_deferred)
 		deferred_sample(recorder); /* the driver waited inside the call */
 	deferred_add(recorder, -(int64_t)block->bytes);
-	block_drop(recorder, block, (int64_t)block->bytes);
+	block_drop_hot(recorder, block, (int64_t)block->bytes);
 	if (waited) {
 		deferred_sample(recorder);
 		deferred_note_wait(recorder, ending, wait_ns);
@@ -458,11 +458,11 @@ static void drop_destroyed(struct recorder *recorder, struct ledger_block *block
 	block_drop(recorder, block, (int64_t)block->bytes);
 }
 
-void block_destroyed(struct recorder *recorder, uint64_t key, uint64_t watched)
+void block_destroyed(struct recorder *recorder, struct shard *shard, uint64_t key,
+		     uint64_t watched)
 {
 	struct releasing *releasing = &thread_self.releasing;
 	struct entry *hint = releasing->watched == watched ? releasing->entry : NULL;
-	struct shard *shard = shard_of(recorder, key);
 	struct ledger_block *block = NULL;
 	struct mapped *mapped = NULL;
 	struct past ending = { 0 };

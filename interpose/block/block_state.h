@@ -37,9 +37,10 @@ bool block_is_deferred(struct recorder *recorder, const struct freeing *freeing)
  * memory. */
 void block_defer(struct recorder *recorder, uint32_t api, const struct freeing *freeing);
 
-/* The driver reports the end of the block that was made with WATCHED and has KEY. Mappings of it
- * become those of the block that it is a part of. */
-void block_destroyed(struct recorder *recorder, uint64_t key, uint64_t watched);
+/* The driver reports the end of the block that was made with WATCHED and has KEY, which is in
+ * SHARD. Mappings of it become those of the block that it is a part of. */
+void block_destroyed(struct recorder *recorder, struct shard *shard, uint64_t key,
+		     uint64_t watched);
 
 /* ---- other changes ---- */
 

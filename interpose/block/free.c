@@ -212,7 +212,8 @@ void record_released(struct call *call, struct freeing *freeing, enum outcome ou
 
 	if (!freeing->recorder)
 		return;
-	free_error_after_release(call->hook, freeing, outcome, result);
+	if (freeing->error)
+		free_error_after_release(call->hook, freeing, outcome, result);
 	recorder = enter_again(freeing);
 	if (!recorder)
 		return;
@@ -253,10 +254,12 @@ int64_t record_references(const struct call *call, uint64_t handle, int64_t by)
 void record_destroyed(enum api api, uint64_t handle, uint64_t watched)
 {
 	struct recorder *recorder = recorder_now(); /* a forked child does not begin with this */
+	uint64_t key;
 
 	if (!recorder || !(recorder = recorder_enter()))
 		return;
-	block_destroyed(recorder, key_of_object(api, handle), watched);
+	key = key_of_object(api, handle);
+	block_destroyed(recorder, shard_of(recorder, key), key, watched);
 	recorder_leave();
 }
 

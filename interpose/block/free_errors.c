@@ -294,12 +294,11 @@ void free_error_after_release(const struct hook *hook, struct freeing *freeing,
 {
 	struct ledger_error *error;
 
-	if (freeing->error && freeing->provisional && knows_handle(hook, outcome)) {
+	if (freeing->provisional && knows_handle(hook, outcome)) {
 		error_retract(freeing->recorder, freeing->error);
 		freeing->error = 0;
+		return;
 	}
-	if (freeing->error) {
-		error = ledger_at(&freeing->recorder->writer, freeing->error);
-		atomic_store_explicit(&SHARED(error->result), result, memory_order_relaxed);
-	}
+	error = ledger_at(&freeing->recorder->writer, freeing->error);
+	atomic_store_explicit(&SHARED(error->result), result, memory_order_relaxed);
 }
