@@ -26,11 +26,12 @@ static const char *base_of(const char *path)
 static const struct report_observation *route_of(const struct report_coverage *coverage,
 						 const char *route, const char *api)
 {
-	const struct report_observation *seen;
+	for (size_t i = 0; i < coverage->count; i++) {
+		const struct report_observation *seen = &coverage->observations[i];
 
-	for (size_t i = 0; (seen = coverage_observation(coverage, route, i)); i++)
-		if (strcmp(seen->subject, api) == 0)
+		if (strcmp(seen->kind, route) == 0 && strcmp(seen->subject, api) == 0)
 			return seen;
+	}
 	return NULL;
 }
 
