@@ -10,6 +10,7 @@ as one, as a reader reads a loop. With --list it prints the calls of the first t
 import argparse
 import os
 import pathlib
+import shutil
 import subprocess
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -40,16 +41,18 @@ def environment(work, **more):
 
 
 def resolve(events):
-    """[(depth, function, file)] of OUR functions."""
+    """[(depth, function, file)] of our functions, without those of the stand-in driver."""
     found = {}
+    # binutils 2.40 reports the including file for functions of some headers.
+    addr2line = shutil.which("llvm-addr2line") or "addr2line"
     for module in {event[1] for event in events}:
         addresses = sorted({event[2] for event in events if event[1] == module})
-        lines = call("addr2line", "-f", "-e", module, input="\n".join(addresses),
+        lines = call(addr2line, "-f", "-e", module, input="\n".join(addresses),
                      stdout=subprocess.PIPE).stdout.splitlines()
         for address, function, place in zip(addresses, lines[::2], lines[1::2]):
-            found[module, address] = function, place.rsplit(":", 1)[0]
-    ret = [(depth, *found[module, address]) for depth, module, address in events]
-    return [row for row in ret if "/tests/" not in row[2]]
+            found[module, address] = function, os.path.normpath(place.rsplit(":", 1)[0])
+    return [(depth, *found[module, address]) for depth, module, address in events
+            if os.path.basename(module) in ("libgpuleak.so", "gpuleak")]
 
 
 def read(path):
