@@ -12,10 +12,15 @@ MIB = 1 << 20
 UUID = "GPU-7374616e-6469-6e2d-6770-752d757569%02x"
 
 
+def nvml_folder(place, name="nvml"):
+    """The folder of NVML's stand-in; "nvml/old" has an older one."""
+    return os.path.join(os.path.dirname(place.options.programs), "standin", name)
+
+
 def figures(place, nvml="nvml", **more):
     """Variables that lead to NVML's stand-in."""
     return {"STANDIN_NVML": place.file("nvml"), "LD_LIBRARY_PATH": "%s:%s" % (
-        os.path.join(place.options.standin, nvml), place.options.standin), **more}
+        nvml_folder(place, nvml), place.options.standin), **more}
 
 
 def beside_driver(place, **more):
@@ -23,7 +28,7 @@ def beside_driver(place, **more):
     drivers = place.file("drivers")
     os.mkdir(drivers)
     shutil.copy(os.path.join(place.options.standin, "libcuda.so.1"), drivers)
-    shutil.copy(os.path.join(place.options.standin, "nvml", "libnvidia-ml.so.1"), drivers)
+    shutil.copy(os.path.join(nvml_folder(place), "libnvidia-ml.so.1"), drivers)
     return {"STANDIN_NVML": place.file("nvml"), "LD_LIBRARY_PATH": drivers, **more}
 
 
